@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 )
 
 type benchCmd struct {
-	Only  []string `help:"Measure only the named suites, of: bounds, system, latency." placeholder:"SUITE"`
+	Only  []string `help:"Measure only the named suites, of: bounds, system, latency, merchants, faults, backlog, gateway." placeholder:"SUITE"`
 	Quick bool     `help:"Small sizes, a few seconds in all: shows that everything works, measures little."`
 	Bits  int      `help:"Size of the merchants' RSA pairs: 1024 or 2048." default:"2048" placeholder:"BITS"`
 
@@ -28,6 +29,8 @@ type benchCmd struct {
 	Concurrency int           `help:"Exchanges at once with one merchant." default:"64" placeholder:"N"`
 	Rate        float64       `help:"Callbacks a second where latency is measured." default:"50" placeholder:"N"`
 	For         time.Duration `help:"How long latency is measured; default 30s." placeholder:"TIME"`
+	Merchants   []int         `help:"Numbers of merchants; default 1,10,1000,10000." placeholder:"N"`
+	Backlog     int           `help:"Deposits that wait while withdrawals are measured; default 100000." placeholder:"N"`
 
 	SizeFor float64 `help:"Deposits a second for which the last line says what they need." default:"100" placeholder:"N"`
 	JSON    bool    `name:"json" help:"Print the report as JSON: figures by their keys, which stay from release to release."`
@@ -51,10 +54,14 @@ func (c *benchCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
 	b, err := bench.New(bench.Config{
-		Only: c.Only, Quick: c.Quick, Bits: c.Bits, Dir: c.Dir, DB: c.DB, Service: service, Inbox: c.Inbox,
-		Callbacks: c.Callbacks, Rounds: c.Rounds, Concurrency: c.Concurrency, Rate: c.Rate, For: c.For,
-		SizeFor: c.SizeFor, Progress: std.progress,
+		Only: c.Only, Quick: c.Quick, Bits: c.Bits, Dir: c.Dir, DB: c.DB, Service: service, Inbox: c.Inbox, Binary: self,
+		Callbacks: c.Callbacks, Rounds: c.Rounds, Concurrency: c.Concurrency, Rate: c.Rate, For: c.For, Merchants: c.Merchants,
+		Backlog: c.Backlog, SizeFor: c.SizeFor, Progress: std.progress,
 	})
 	if errors.Is(err, bench.ErrNoSuite) {
 		return &hintedError{err, []string{"one of " + strings.Join(bench.SuiteNames(), ", ") + "."}}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,7 +17,7 @@ import (
 	"countersign/client"
 )
 
-// Config is what New needs. Zero sizes, from Callbacks to For, stand for
+// Config is what New needs. Zero sizes, from Callbacks to Backlog, stand for
 // defaults that depend on Quick, unless their comment says otherwise.
 type Config struct {
 	// Only names the suites to run. Empty: all that can be run.
@@ -40,6 +39,9 @@ type Config struct {
 	// Inbox is "memory", or "sqlite" for merchants whose inbox is durable. Empty:
 	// memory.
 	Inbox string
+	// Binary is the file of the program countersign, which the suite gateway runs as a
+	// process. Required for that suite.
+	Binary string
 	// SizeFor is the deposits a second of Report.Needs. Required.
 	SizeFor float64
 
@@ -48,6 +50,8 @@ type Config struct {
 	Concurrency int           // exchanges at once with one merchant, 1 to 1000. Required
 	Rate        float64       // callbacks a second where latency is measured, 0.1 to 1000. Required
 	For         time.Duration // how long latency is measured
+	Merchants   []int         // numbers of merchants
+	Backlog     int           // deposits that wait while withdrawals are measured
 
 	// Progress is told what is being done, in one line; empty at the end. Nil: it
 	// is not reported.
@@ -58,17 +62,22 @@ type Config struct {
 type Suite struct {
 	Name  string
 	About string
-	run   func(*Bench, context.Context) error
+	// remote suites need nothing of the service but its API, so that one elsewhere
+	// can be measured.
+	remote bool
+	run    func(*Bench, context.Context) error
 }
 
-// Suites gives all suites in the order in which they run. Each needs nothing of the service
-// but its API, so it can also measure one that runs elsewhere. Benchmarks of this package
-// measure more.
+// Suites gives all suites in the order in which they run.
 func Suites() []Suite {
 	return []Suite{
-		{"bounds", "what RSA, loopback HTTP and durable writes do alone", (*Bench).bounds},
-		{"system", "deposits from the API to settled, as many as go", (*Bench).system},
-		{"latency", "the time from the API to settled, at a fixed rate", (*Bench).latency},
+		{"bounds", "what RSA, loopback HTTP and durable writes do alone", true, (*Bench).bounds},
+		{"system", "deposits from the API to settled, as many as go", true, (*Bench).system},
+		{"latency", "the time from the API to settled, at a fixed rate", true, (*Bench).latency},
+		{"merchants", "the same rate with many merchants", false, (*Bench).merchants},
+		{"faults", "healthy merchants beside slow and hanging ones, in both lanes", false, (*Bench).faults},
+		{"backlog", "withdrawals while deposits wait", false, (*Bench).backlog},
+		{"gateway", "deposits that a gateway takes on one core", false, (*Bench).gateway},
 	}
 }
 
@@ -86,14 +95,18 @@ var ErrNoSuite = errors.New("there is no suite")
 
 // setDefaults fills in the sizes that were not given.
 func (c *Config) setDefaults() {
-	size := Config{Rounds: 15, For: 30 * time.Second}
+	size := Config{Rounds: 15, For: 30 * time.Second, Merchants: []int{1, 10, 1000, 10_000}, Backlog: 100_000}
 	if c.Quick {
-		size = Config{Callbacks: 60, Rounds: 2, For: time.Second}
+		size = Config{Callbacks: 60, Rounds: 2, For: time.Second, Merchants: []int{1, 10}, Backlog: 1500}
 	}
 	c.Callbacks = cmp.Or(c.Callbacks, size.Callbacks)
 	c.Rounds = cmp.Or(c.Rounds, size.Rounds)
 	c.For = cmp.Or(c.For, size.For)
+	c.Backlog = cmp.Or(c.Backlog, size.Backlog)
 	c.Inbox = cmp.Or(c.Inbox, "memory")
+	if len(c.Merchants) == 0 {
+		c.Merchants = size.Merchants
+	}
 	if c.Progress == nil {
 		c.Progress = func(string) {}
 	}
@@ -104,8 +117,10 @@ func (c *Config) check() error {
 	switch {
 	case c.Bits != 1024 && c.Bits != 2048:
 		return errors.New("--bits is 1024 or 2048")
-	case c.Callbacks < 0, c.Rounds < 1, c.For < 0, c.Concurrency < 1:
+	case min(c.Callbacks, c.Backlog, slices.Min(c.Merchants)) < 0, c.Rounds < 1, c.For < 0, c.Concurrency < 1:
 		return errors.New("numbers of things to measure are above 0")
+	case slices.Min(c.Merchants) == 0:
+		return errors.New("--merchants has a 0: without a merchant there is nothing to measure")
 	case c.Rate < 0.1 || c.Rate > 1000: // the API takes 2000 requests a second
 		return errors.New("--rate is 0.1 to 1000 a second")
 	case c.SizeFor <= 0:
@@ -118,8 +133,12 @@ func (c *Config) check() error {
 		return errors.New("--inbox is memory or sqlite")
 	}
 	for _, name := range c.Only {
-		if !slices.Contains(SuiteNames(), name) {
+		i := slices.IndexFunc(Suites(), func(s Suite) bool { return s.Name == name })
+		if i < 0 {
 			return fmt.Errorf("%w %q", ErrNoSuite, name)
+		}
+		if c.Service != nil && !Suites()[i].remote {
+			return fmt.Errorf("suite %s cannot be measured through --api", name)
 		}
 	}
 	return nil
@@ -132,8 +151,7 @@ type Bench struct {
 	log    *slog.Logger
 	load   *load
 	report *Report
-	wrap   func(http.Handler) http.Handler // around the merchants' end; nil: nothing
-	made   int                             // databases and rigs so far: each has a name of its own
+	made   int // databases and rigs so far: each has a name of its own
 	told   sync.Mutex
 }
 
@@ -149,11 +167,7 @@ func New(c Config) (*Bench, error) {
 // Run measures. It fails where a callback is lost, never because a machine is
 // slow. Where it fails late, the report has what was measured before; it is nil
 // where nothing was.
-func (b *Bench) Run(ctx context.Context) (*Report, error) {
-	return b.runAll(ctx, slices.DeleteFunc(Suites(), func(s Suite) bool { return len(b.Only) > 0 && !slices.Contains(b.Only, s.Name) }))
-}
-
-func (b *Bench) runAll(ctx context.Context, suites []Suite) (_ *Report, err error) {
+func (b *Bench) Run(ctx context.Context) (_ *Report, err error) {
 	if b.dir, err = os.MkdirTemp(b.Dir, "countersign-bench-"); err != nil {
 		return nil, err
 	}
@@ -170,7 +184,7 @@ func (b *Bench) runAll(ctx context.Context, suites []Suite) (_ *Report, err erro
 		return nil, err
 	}
 	b.report = newReport(b.Config)
-	err = b.runSuites(ctx, suites)
+	err = b.runSuites(ctx)
 	b.Progress("")
 	if len(b.report.Figures) == 0 {
 		return nil, err
@@ -179,8 +193,11 @@ func (b *Bench) runAll(ctx context.Context, suites []Suite) (_ *Report, err erro
 	return b.report, err
 }
 
-func (b *Bench) runSuites(ctx context.Context, suites []Suite) error {
-	for _, s := range suites {
+func (b *Bench) runSuites(ctx context.Context) error {
+	for _, s := range Suites() {
+		if len(b.Only) > 0 && !slices.Contains(b.Only, s.Name) || b.Service != nil && !s.remote {
+			continue
+		}
 		b.progress("%s: %s", s.Name, s.About)
 		if err := s.run(b, ctx); err != nil {
 			return fmt.Errorf("suite %s: %w", s.Name, err)

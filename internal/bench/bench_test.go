@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,9 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -86,78 +83,25 @@ var binary = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// larger are the suites that compare the product with itself. They do not say what a person
-// needs, so the program does not have them. numbers are those of merchants, backlog the
-// deposits that wait while withdrawals are measured.
-func larger(numbers []int, backlog int) []Suite {
-	return []Suite{
-		{"merchants", "the same rate with many merchants", func(b *Bench, ctx context.Context) error { return b.merchants(ctx, numbers) }},
-		{"faults", "healthy merchants beside slow and hanging ones, in both lanes", (*Bench).faults},
-		{"backlog", "withdrawals while deposits wait", func(b *Bench, ctx context.Context) error { return b.backlog(ctx, backlog) }},
-		{"gateway", "deposits that a gateway takes on one core", (*Bench).gateway},
-	}
-}
-
-// small are all suites, with small sizes.
-func small() []Suite {
-	list := append(Suites(), larger([]int{1, 3}, 1500)...)
-	if runtime.GOOS != "linux" {
-		list = list[:len(list)-1] // the last one reads /proc
-	}
-	return list
-}
-
-// named selects from small.
-func named(names ...string) []Suite {
-	return slices.DeleteFunc(small(), func(s Suite) bool { return !slices.Contains(names, s.Name) })
-}
-
-// BenchmarkSuites runs the suites of larger and logs their tables, each at both sizes of RSA:
-// "-bench Suites/backlog/1024 -benchtime 1x". COUNTERSIGN_BENCH_ROWS is the backlog, 100000 by
-// default, COUNTERSIGN_BENCH_DB a PostgreSQL database that is empty or from an earlier run.
-func BenchmarkSuites(b *testing.B) {
-	rows, err := strconv.Atoi(cmp.Or(os.Getenv("COUNTERSIGN_BENCH_ROWS"), "100000"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, s := range larger([]int{1, 10, 1000, 10_000}, rows) {
-		for _, bits := range []int{1024, 2048} {
-			b.Run(fmt.Sprintf("%s/%d", s.Name, bits), func(b *testing.B) {
-				for range b.N {
-					m, err := New(Config{Bits: bits, SizeFor: 100, Concurrency: 64, Rate: 50, DB: os.Getenv("COUNTERSIGN_BENCH_DB")})
-					if err != nil {
-						b.Fatal(err)
-					}
-					m.wrap = m.withSlow
-					report, err := m.runAll(b.Context(), []Suite{s})
-					if err != nil {
-						b.Fatal(err)
-					}
-					var table strings.Builder
-					if err := report.Print(&table); err != nil {
-						b.Fatal(err)
-					}
-					b.Log(table.String())
-				}
-			})
-		}
-	}
-}
-
 // quick is a Config of small sizes for the suites given, or for all.
 func quick(t *testing.T, suites ...string) Config {
 	return Config{Quick: true, Bits: 1024, SizeFor: 100, Concurrency: 64, Rate: 50, For: 300 * time.Millisecond, Dir: t.TempDir(), Only: suites}
 }
 
-// runBench runs suites with c and gives the report, read back from its JSON, and its text.
-func runBench(t *testing.T, c Config, suites ...Suite) (report Report, printed string) {
+// runBench runs c and gives the report, read back from its JSON, and its text.
+func runBench(t *testing.T, c Config) (report Report, printed string) {
 	t.Helper()
+	if len(c.Only) == 0 && c.Service == nil || slices.Contains(c.Only, "gateway") {
+		var err error
+		if c.Binary, err = binary(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	b, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.wrap = b.withSlow
-	found, err := b.runAll(t.Context(), suites)
+	found, err := b.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,21 +165,16 @@ func checkFigures(t *testing.T, report Report, printed string, suites ...string)
 func TestBench(t *testing.T) {
 	dbtest.Whole(t, "this test runs every suite")
 	c := quick(t)
-	c.Callbacks, c.Rounds = 40, 1
+	c.Callbacks, c.Rounds, c.Merchants = 40, 1, []int{1, 3}
 	var stages []string
 	c.Progress = func(line string) { stages = append(stages, line) }
-	suites := small()
-	report, printed := runBench(t, c, suites...)
-	var names []string
-	for _, s := range suites {
-		names = append(names, s.Name)
-	}
-	checkFigures(t, report, printed, names...)
+	report, printed := runBench(t, c)
+	checkFigures(t, report, printed, SuiteNames()...)
 	if report.RSA != envelope.Library() || report.Bits != 1024 || report.Cores < 1 || !report.Quick || report.Database == "" ||
 		time.Since(report.Started) > time.Hour {
 		t.Errorf("%+v", report)
 	}
-	for _, s := range suites {
+	for _, s := range Suites() {
 		if !slices.Contains(stages, s.Name+": "+s.About) {
 			t.Errorf("no progress of suite %s", s.Name)
 		}
@@ -253,9 +192,9 @@ func TestBench(t *testing.T) {
 }
 
 func TestPostgres(t *testing.T) {
-	c := quick(t)
+	c := quick(t, "bounds", "system")
 	c.DB, c.Callbacks, c.Rounds = dbtest.Postgres(t), 30, 1
-	report, printed := runBench(t, c, named("bounds", "system")...)
+	report, printed := runBench(t, c)
 	checkFigures(t, report, printed, "bounds", "system")
 	if report.Database != "PostgreSQL" || report.Needs == nil || report.Needs.GBADay <= 0 {
 		t.Errorf("%+v\n%s", report.Needs, printed)
@@ -264,9 +203,9 @@ func TestPostgres(t *testing.T) {
 
 // The merchant can be a gateway, whose inbox is as durable as the outbox.
 func TestGatewayAsMerchant(t *testing.T) {
-	c := quick(t)
+	c := quick(t, "system", "backlog")
 	c.Inbox, c.Callbacks, c.Rounds = "sqlite", 30, 1
-	report, printed := runBench(t, c, named("system", "backlog")...)
+	report, printed := runBench(t, c)
 	checkFigures(t, report, printed, "system", "backlog")
 	if report.Inbox != "sqlite" {
 		t.Errorf("inbox: %s", report.Inbox)
@@ -305,14 +244,16 @@ func TestRunningService(t *testing.T) {
 	}
 	c := quick(t)
 	c.Service, c.Callbacks, c.Rounds = api, 30, 1
-	report, printed := runBench(t, c, Suites()...)
+	report, printed := runBench(t, c)
 	for _, want := range []string{"deposits, API to settled", "due to taken by the merchant, p99", "RSA of both ends"} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("%q is not in\n%s", want, printed)
 		}
 	}
-	if report.Needs != nil {
-		t.Errorf("%+v cannot have been measured from outside", report.Needs)
+	for _, f := range report.Figures {
+		if f.Suite != "bounds" && f.Suite != "system" && f.Suite != "latency" {
+			t.Errorf("%s: %s cannot have been measured from outside", f.Suite, f.Name)
+		}
 	}
 }
 
@@ -326,10 +267,12 @@ func TestNewRefuses(t *testing.T) {
 		"--bits":        func(c *Config) { c.Bits = 3072 },
 		"--rate":        func(c *Config) { c.Rate = 0 },
 		"--concurrency": func(c *Config) { c.Concurrency = 5000 },
-		"are above 0":   func(c *Config) { c.Callbacks = -5 },
+		"--merchants":   func(c *Config) { c.Merchants = []int{1, 0} },
+		"are above 0":   func(c *Config) { c.Backlog = -5 },
 		"--size-for":    func(c *Config) { c.SizeFor = 0 },
 		"measure are":   func(c *Config) { c.For = -time.Second },
 		"--db":          func(c *Config) { c.Service, c.DB = api, "postgres:///x" },
+		"backlog":       func(c *Config) { c.Service, c.Only = api, []string{"backlog"} },
 		"--inbox":       func(c *Config) { c.Inbox = "paper" },
 	} {
 		c := quick(t)
@@ -436,7 +379,7 @@ func TestNoise(t *testing.T) {
 func TestReportKeys(t *testing.T) {
 	full := Figure{Low: 1, High: 1, Bound: 1, Against: "x", Ratio: 1, RatioLow: 1, RatioHigh: 1, Note: "x"}
 	r := newReport(Config{Bits: 1024, Inbox: "memory"})
-	r.Moved, r.Figures, r.Needs = 1, []Figure{full}, &Needs{}
+	r.LeftOut, r.Moved, r.Figures, r.Needs = "x", 1, []Figure{full}, &Needs{}
 	var out bytes.Buffer
 	if err := r.JSON(&out); err != nil {
 		t.Fatal(err)
@@ -445,7 +388,7 @@ func TestReportKeys(t *testing.T) {
 	for _, m := range regexp.MustCompile(`"(\w+)":`).FindAllStringSubmatch(out.String(), -1) {
 		got = append(got, m[1])
 	}
-	want := strings.Fields("version go rsa system cores bits database inbox quick moved started tookSeconds figures " +
+	want := strings.Fields("version go rsa system cores bits database inbox quick leftOut moved started tookSeconds figures " +
 		"key suite name unit value low high bound against ratio ratioLow ratioHigh note needs perSecond cores gbPerDay")
 	if !slices.Equal(got, want) {
 		t.Errorf("members of a report: %v\nwant %v", got, want)
@@ -453,8 +396,10 @@ func TestReportKeys(t *testing.T) {
 	for want, name := range map[string][2]string{
 		"system.deposits_api_to_settled":                  {"system", "deposits, API to settled"},
 		"latency.deposits_at_50_0_s_due_to_settled_p99_9": {"latency", "deposits at 50.0/s, due to settled, p99.9"},
+		"gateway.deposits_taken_by_a_gateway_on_one_core": {"gateway", "deposits taken by a gateway on one core"},
 		"bounds.the_same_one_operation_at_once_on_each":   {"bounds", "the same, one operation at once on each"},
 		"system.kept_in_the_service_s_database":           {"system", "kept in the service's database"},
+		"faults.withdrawals_beside_2_slow_of_52_p99":      {"faults", "withdrawals beside 2 slow of 52, p99"},
 	} {
 		if got := keyOf(name[0], name[1]); got != want {
 			t.Errorf("%v has the key %s, want %s", name, got, want)

@@ -101,6 +101,14 @@ func (l *load) row(merchant, set string, n int) (outbox.NewCallback, error) {
 		TrackingID: d.TrackingID, TxID: d.TxID, Payload: payload, Deadline: db.Never}, err
 }
 
+// withdrawal makes withdrawal n of a set.
+func (l *load) withdrawal(merchant, set string, n int) client.NewWithdrawal {
+	return client.NewWithdrawal{
+		Merchant: merchant, CallBackID: fmt.Sprintf("%s-withdrawal-%08d", set, n), TenantUserID: fmt.Sprintf("user-%08d", n),
+		Details: &client.Details{Address: l.details.Address, ChainName: l.details.ChainName, Symbol: l.details.Symbol, Amount: l.details.Amount},
+	}
+}
+
 // rsaBound is what RSA alone allows. The RSA of a callback is that of both ends:
 // the service seals the request, the merchant opens it and seals the answer, the
 // service opens that.

@@ -27,7 +27,8 @@ type Report struct {
 	Database string    `json:"database"`
 	Inbox    string    `json:"inbox"`
 	Quick    bool      `json:"quick"`
-	Moved    float64   `json:"moved,omitempty"` // how far RSA alone moved between rounds, of its median, if neighbours were loud
+	LeftOut  string    `json:"leftOut,omitempty"` // a suite, and why
+	Moved    float64   `json:"moved,omitempty"`   // how far RSA alone moved between rounds, of its median, if neighbours were loud
 	Started  time.Time `json:"started"`
 	Took     float64   `json:"tookSeconds"`
 	Figures  []Figure  `json:"figures"`
@@ -202,6 +203,9 @@ func (r *Report) Print(w io.Writer) error {
 	fmt.Fprintln(w, r.title())
 	if r.Quick {
 		fmt.Fprintln(w, "--quick: the sizes are too small for the figures to mean much")
+	}
+	if r.LeftOut != "" {
+		fmt.Fprintln(w, "left out:", r.LeftOut)
 	}
 	if r.Moved > 0 {
 		fmt.Fprintln(w, r.Noise())

@@ -209,6 +209,17 @@ func (r *rig) deposits(ctx context.Context, set string, from, n int) error {
 	return err
 }
 
+// allDeposits posts n deposits of a set, a thousand in each call.
+func (r *rig) allDeposits(ctx context.Context, set string, n int) error {
+	const atOnce = 1000
+	for from := 0; from < n; from += atOnce {
+		if err := r.deposits(ctx, set, from, min(atOnce, n-from)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // warmUp sends a few deposits, so that connections, prepared statements and pages
 // of the database exist before anything is measured.
 func (r *rig) warmUp(ctx context.Context) error {

@@ -195,3 +195,22 @@ func (r *rig) size(ctx context.Context) (bytes float64, err error) {
 	_, err = db.One(ctx, r.service.Outbox(), look, nil, &bytes)
 	return bytes, err
 }
+
+// merchants measures the same rate with each of several numbers of merchants.
+func (b *Bench) merchants(ctx context.Context) error {
+	for _, n := range b.Merchants {
+		b.progress("registering %d merchants", n)
+		err := b.withRig(ctx, n, func(r *rig) error {
+			all, err := r.measure(ctx, min(5, b.Rounds), b.Callbacks)
+			if err != nil {
+				return err
+			}
+			b.report.addRate("merchants", fmt.Sprintf("%d merchants", n), all)
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("%d merchants: %w", n, err)
+		}
+	}
+	return nil
+}

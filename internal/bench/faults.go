@@ -1,16 +1,12 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"sync"
 	"time"
 
-	"countersign"
 	"countersign/client"
 	"countersign/merchant"
 )
@@ -34,59 +30,6 @@ func (b *Bench) populations() []population {
 	full := 1.05 * float64(b.Concurrency) / slowAnswer.Seconds()
 	return []population{{52, 2, pathSlow, full, slowAnswer}, {109, 9, pathSlow, full, slowAnswer}, {1000, 500, pathHang, b.Rate / 1000, 0}}
 }
-
-// slowAnswer is how long a slow merchant of the suite faults takes: nearly as long as an
-// exchange may.
-const slowAnswer = 13 * time.Second
-
-// Paths of the merchants' end where merchants are slow, and where they hang.
-const pathSlow, pathHang = "/slow", "/hang"
-
-// withSlow serves h, under pathSlow the same with a body that comes slowAnswer after
-// the header, and under pathHang nothing at all.
-func (b *Bench) withSlow(h http.Handler) http.Handler {
-	slow := slowAnswer
-	if b.Quick {
-		slow /= 40
-	}
-	mux := http.NewServeMux()
-	mux.Handle("/", h)
-	mux.Handle(pathSlow+"/", http.StripPrefix(pathSlow, late(slow, h)))
-	mux.Handle(pathHang+"/", late(time.Hour, h))
-	return mux
-}
-
-// late serves h with a body that comes so much after the header. With an hour not even
-// the header comes.
-func late(after time.Duration, h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(io.LimitReader(r.Body, countersign.MaxMessage))
-		if err != nil {
-			return
-		}
-		if after < time.Hour {
-			w.WriteHeader(http.StatusOK)
-			_ = http.NewResponseController(w).Flush()
-		}
-		t := time.NewTimer(after)
-		defer t.Stop()
-		select {
-		case <-t.C:
-			r.Body = io.NopCloser(bytes.NewReader(body))
-			h.ServeHTTP(bodyWriter{w, http.Header{}}, r)
-		case <-r.Context().Done():
-		}
-	})
-}
-
-// bodyWriter writes the body of a response whose header was sent.
-type bodyWriter struct {
-	http.ResponseWriter
-	header http.Header
-}
-
-func (w bodyWriter) Header() http.Header { return w.header }
-func (w bodyWriter) WriteHeader(int)     {}
 
 // faults measures the latency of healthy merchants in both lanes, first without and
 // then beside slow or hanging ones.
@@ -203,4 +146,60 @@ func sleepFor(ctx context.Context, long time.Duration) {
 	case <-time.After(long):
 	case <-ctx.Done():
 	}
+}
+
+// backlogRate is how many withdrawals a second are asked for beside a backlog.
+const backlogRate = 20
+
+// backlog measures withdrawals of a merchant for whom nothing else waits, and of
+// the same merchant while a backlog of deposits is being delivered.
+func (b *Bench) backlog(ctx context.Context) error {
+	const suite = "backlog"
+	return b.withRig(ctx, 1, func(r *rig) error {
+		alone, err := r.withdrawals(ctx, "alone")
+		if err != nil {
+			return err
+		}
+		// Paused until all deposits are there: a fast machine would have delivered them
+		// by then.
+		if _, err := r.api.PauseMerchant(ctx, r.ids[0], "the backlog is being made"); err != nil {
+			return err
+		}
+		b.progress("a backlog of %d deposits", b.Backlog)
+		if err := r.allDeposits(ctx, "backlog", b.Backlog); err != nil {
+			return err
+		}
+		if _, err := r.api.ResumeMerchant(ctx, r.ids[0], client.Resume{}); err != nil {
+			return err
+		}
+		before := r.tracker.accepted.Load()
+		beside, err := r.withdrawals(ctx, "beside")
+		if err != nil {
+			return err
+		}
+		delivered := r.tracker.accepted.Load() - before - beside.hist.TotalCount()
+		b.report.addLatencies(suite, "withdrawals alone", alone)
+		b.report.addLatencies(suite, fmt.Sprintf("withdrawals beside %d deposits", b.Backlog), beside)
+		b.report.add(suite, "p99 beside the backlog", "ms", beside.ms(99)).against("ms alone", alone.ms(99))
+		left := b.report.add(suite, "deposits left at the end", "", float64(int64(b.Backlog)-delivered))
+		left.note("%d were delivered meanwhile", delivered)
+		return nil
+	})
+}
+
+// withdrawals asks for withdrawals at a fixed rate and times each to its decision.
+func (r *rig) withdrawals(ctx context.Context, set string) (*latencies, error) {
+	return r.openLoop(ctx, backlogRate, r.b.For, func(ctx context.Context, n int) (string, error) {
+		return r.oneWithdrawal(ctx, r.ids[0], set, n)
+	})
+}
+
+// oneWithdrawal asks for withdrawal n of a set for a merchant and gives its key.
+func (r *rig) oneWithdrawal(ctx context.Context, merchant, set string, n int) (key string, err error) {
+	w := r.b.load.withdrawal(merchant, r.name+set, n)
+	if err := r.merchant.order(ctx, w.CallBackID, w.TenantUserID); err != nil {
+		return "", err
+	}
+	got, err := r.api.CreateWithdrawal(ctx, w)
+	return got.ID, err
 }

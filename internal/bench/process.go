@@ -25,14 +25,14 @@ type process struct {
 // startProcess starts a daemon, with the bench's database and master key, and waits
 // for the line of its log that ready matches. It gives the match's first group. more
 // is added to the environment.
-func (b *Bench) startProcess(file string, ready *regexp.Regexp, args []string, more ...string) (_ *process, found string, err error) {
+func (b *Bench) startProcess(ready *regexp.Regexp, args []string, more ...string) (_ *process, found string, err error) {
 	key := masterKey()
 	p := &process{name: args[0], exited: make(chan error, 1)}
 	args = append(args, "--log-format", "text", "--log-level", "info")
 	if b.DB != "" {
 		args = append(args, "--db", b.DB)
 	}
-	p.cmd = exec.Command(file, args...)
+	p.cmd = exec.Command(b.Binary, args...)
 	// A database or settings in the environment are meant for another service.
 	p.cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "COUNTERSIGN_DB=") || strings.HasPrefix(v, "COUNTERSIGN_CONFIG=")
