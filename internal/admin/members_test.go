@@ -199,7 +199,7 @@ func TestEveryWrongMember(t *testing.T) {
 		"releaseWithdrawal": map[string]any{"claim": "core-1"},
 		"reportOutcome":     map[string]any{"permit": "p", "executed": map[string]any{"txId": "0x1", "fromAddress": "TF"}, "failed": map[string]any{"reason": "r"}},
 		"resendCallbacks":   map[string]any{"filter": map[string]any{"merchant": "acme", "type": 1, "state": "refused", "trackingId": "t", "txId": "x", "callBackId": "c", "tenantUserId": "u", "address": "T", "told": "possibly", "since": "2030-01-01T00:00:00Z", "until": "2031-01-01T00:00:00Z"}, "dryRun": true},
-		"createToken":       map[string]any{"name": "n", "role": "viewer", "merchants": []any{"acme"}, "expires": "2031-01-01T00:00:00Z"},
+		"createToken":       map[string]any{"name": "n", "role": "ingest", "merchants": []any{"acme"}, "expires": "2031-01-01T00:00:00Z", "depositsPerHour": 100},
 	}
 	before, total := h.counts(), 0
 	for _, rt := range h.server.api.Endpoints() {
