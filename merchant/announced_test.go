@@ -38,7 +38,7 @@ func TestAnnouncedBodies(t *testing.T) {
 	for merchant.HeldBodies(w.handler) < callers*room {
 		time.Sleep(time.Millisecond)
 	}
-	c := post(1, "x")
+	c := post(2, "xx") // one byte takes nothing
 	defer c.Close()
 	b := make([]byte, 1000)
 	n, _ := io.ReadAtLeast(c, b, 12)

@@ -31,8 +31,8 @@ func TestHotPlans(t *testing.T) {
 		{"decide", "(text, text, bigint)", settleDecisionSQL, "outbox_pkey | (id = $2) & merchants_pkey | (id = ($1)::text) & frozen_pkey | (one = 1)"},
 		{"lock lanes", "(text[], bigint)", lockLanesSQL, "lanes_pkey | (merchant = ANY ($1))"},
 		{"lock lane", "(text, bigint)", lockLaneSQL, "lanes_pkey | ((merchant = $1) AND (lane = $2))"},
-		{"change lane", "(bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, text, bigint)", changeLaneSQL,
-			"lanes_pkey | ((merchant = $9) AND (lane = $10))"},
+		{"change lane", "(bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, text, bigint)", changeLaneSQL,
+			"lanes_pkey | ((merchant = $10) AND (lane = $11))"},
 		{"leases", "(bigint, bigint)", lostLeasesSQL, "outbox_lease | (lease_until <= $1)"},
 		{"same event", "(text, text, bigint)", sameEventSQL, "callbacks_merchant_event_id_type_key | ((merchant = $1) AND (event_id = $2) AND (type = $3)) & outbox_pkey"},
 	}
