@@ -1,10 +1,12 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
@@ -30,6 +32,9 @@ type Log struct {
 	c     Config
 	lists *db.DB // c.DB with connections of its own for reads
 	key   key
+
+	mu   sync.Mutex
+	seen db.Head
 }
 
 // Open gives the log. The first start makes its key.
@@ -41,7 +46,23 @@ func Open(ctx context.Context, c Config) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("audit log: %w", err)
 	}
-	return &Log{c, c.DB.Apart(), k}, nil
+	return &Log{c: c, lists: c.DB.Apart(), key: k}, nil
+}
+
+// Seen gives the newest signed head that this process knows.
+func (l *Log) Seen() db.Head {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.seen
+}
+
+// Expect says that the log had a signed head. Nothing is signed that does not continue it.
+func (l *Log) Expect(h db.Head) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h.Size > l.seen.Size {
+		l.seen = h
+	}
 }
 
 // Key is the public part of the key that signs checkpoints.
@@ -135,7 +156,16 @@ func (l *Log) kept(ctx context.Context, q db.Querier, text string, args ...any) 
 // log of the last checkpoint is the head's beginning, and hashes all records since
 // then again. So a head is signed only over records that are as they were added, and
 // two nodes never sign two logs.
-func (l *Log) sign(ctx context.Context) (Checkpoint, string, error) {
+//
+// What the database holds is not enough for that: the log must also continue the newest
+// head that this process knows, whose checkpoint somebody may have dropped.
+func (l *Log) sign(ctx context.Context) (c Checkpoint, signed string, err error) {
+	seen := l.Seen()
+	defer func() {
+		if err == nil {
+			l.Expect(db.Head{Size: c.Size, Root: c.Root[:]})
+		}
+	}()
 	head, err := readHead(ctx, l.lists, readSizeSQL)
 	if err != nil {
 		return Checkpoint{}, "", err
@@ -153,6 +183,9 @@ func (l *Log) sign(ctx context.Context) (Checkpoint, string, error) {
 			return Checkpoint{}, "", fmt.Errorf("%w: it had %d records when it was signed and has %d", ErrBroken, last.Size, head.size)
 		}
 	}
+	if err := l.continues(ctx, seen, last); err != nil {
+		return Checkpoint{}, "", err
+	}
 	if last.Size == head.size {
 		if last.Root != head.root() {
 			return Checkpoint{}, "", fmt.Errorf("%w: its %d records have another root than was signed", ErrBroken, head.size)
@@ -162,7 +195,7 @@ func (l *Log) sign(ctx context.Context) (Checkpoint, string, error) {
 	if err := l.checkSince(ctx, last, head); err != nil {
 		return Checkpoint{}, "", err
 	}
-	c := Checkpoint{Log: l.key.signer.Name(), Size: head.size, Root: head.root(), At: client.TimeOf(l.c.Now())}
+	c = Checkpoint{Log: l.key.signer.Name(), Size: head.size, Root: head.root(), At: client.TimeOf(l.c.Now())}
 	text, err := note.Sign(&note.Note{Text: c.text()}, l.key.signer)
 	if err != nil {
 		return Checkpoint{}, "", err
@@ -176,6 +209,24 @@ func (l *Log) sign(ctx context.Context) (Checkpoint, string, error) {
 		return err
 	})
 	return c, signed, err
+}
+
+// continues fails if the last checkpoint is not of a log that continues the head seen.
+func (l *Log) continues(ctx context.Context, seen db.Head, last Checkpoint) error {
+	if seen.Size == 0 {
+		return nil
+	}
+	if last.Size < seen.Size {
+		return fmt.Errorf("%w: the checkpoint of its first %d records was removed", ErrBroken, seen.Size)
+	}
+	e, err := l.edgeAt(ctx, seen.Size)
+	if err != nil {
+		return err
+	}
+	if root := e.root(); !bytes.Equal(root[:], seen.Root) {
+		return fmt.Errorf("%w: its first %d records have another root than was signed", ErrBroken, seen.Size)
+	}
+	return nil
 }
 
 // checkSince hashes the records after the checkpoint last again and compares them with

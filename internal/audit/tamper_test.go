@@ -260,3 +260,50 @@ func TestManyNodes(t *testing.T) {
 		}
 	})
 }
+
+// TestIsNotSetBack: whoever can write the database drops the newest checkpoints and the
+// records that they cover, and has others added in their place. The log holds together, and
+// is not signed: not by the process that signed the other one, nor by one that is started
+// with the head that was noted outside the database.
+func TestIsNotSetBack(t *testing.T) {
+	eachDialect(t, func(t *testing.T, url string) {
+		d, l := open(t, url)
+		add(t, d, 0, 5)
+		must(l.Checkpoint(ctx, 0))(t)
+		var edge []byte
+		if _, err := db.One(ctx, d, `SELECT edge FROM audit_head`, nil, &edge); err != nil {
+			t.Fatal(err)
+		}
+		add(t, d, 5, 3)
+		must(l.Checkpoint(ctx, 0))(t)
+		if seen := l.Seen(); seen.Size != 8 {
+			t.Fatalf("the head that was signed last: %+v", seen)
+		}
+		exec := func(text string, args ...any) {
+			t.Helper()
+			if err := d.Write(ctx, func(ctx context.Context, t *db.Tx) error { _, err := t.Exec(ctx, text, args...); return err }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		exec(`DELETE FROM audit_records WHERE seq > 5`)
+		exec(`DELETE FROM audit_subjects WHERE seq > 5`)
+		exec(`DELETE FROM audit_checkpoints WHERE size > 5`)
+		exec(`UPDATE audit_head SET size = 5, edge = $1`, edge)
+		add(t, d, 50, 4)
+		again := must(audit.Open(ctx, audit.Config{DB: d, End: "service", Now: time.Now, Log: slog.New(slog.DiscardHandler)}))(t)
+		again.Expect(l.Seen())
+		for _, l := range []*audit.Log{l, again} {
+			if _, err := l.Checkpoint(ctx, 0); !errors.Is(err, audit.ErrBroken) {
+				t.Errorf("a log that was written again: %v", err)
+			}
+		}
+		l.Sign(ctx)
+		if list := must(d.Alarms(ctx, 0, 10))(t); len(list) != 1 || list[0].Kind != client.AlarmAuditBroken {
+			t.Errorf("alarms %+v", list)
+		}
+		var signed int64
+		if _, err := db.One(ctx, d, `SELECT MAX(size) FROM audit_checkpoints`, nil, &signed); err != nil || signed != 5 {
+			t.Errorf("%d records are signed, %v", signed, err)
+		}
+	})
+}

@@ -173,6 +173,9 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	if g.audit, err = audit.Open(ctx, audit.Config{DB: g.db, End: "merchant", Now: now, Log: c.Log}); err != nil {
 		return err
 	}
+	if err := c.expect(ctx, g.db, g.audit); err != nil {
+		return err
+	}
 	if c.Retain > 0 {
 		if g.purger, err = book.NewPurger(db.PurgeConfig{DB: g.db, Keep: c.Retain, Now: now, Log: c.Log}); err != nil {
 			return err
@@ -291,14 +294,14 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if err := g.audit.Started(ctx, g.settings()); err != nil && ctx.Err() == nil { // a stop during the start is no failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), g.Close())
 	}
-	parts := []Part{g.callbacks.part(), g.api.part(), {"gateway", g.gateway.Run}, {"clock", g.clock.Run}, {"database", g.db.Run}, g.c.watch(g.db), {"audit", g.audit.Run}, {"alarms", g.alarms.Run}, g.heart.part(), {"retention", g.purger.Run}}
+	parts := []Part{g.callbacks.part(), g.api.part(), {"gateway", g.gateway.Run}, {"clock", g.clock.Run}, {"database", g.db.Run}, g.c.watch(g.db, g.audit), {"audit", g.audit.Run}, {"alarms", g.alarms.Run}, g.heart.part(), {"retention", g.purger.Run}}
 	if g.metrics != nil {
 		parts = append(parts, g.metrics.part())
 	}
 	err := RunParts(ctx, parts...)
 	signLast(ctx, g.audit)
 	g.heart.stop(ctx)
-	g.c.seeLast(ctx, g.db)
+	g.c.seeLast(ctx, g.db, g.audit)
 	g.traces.close(ctx)
 	return errors.Join(err, g.db.Close())
 }

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"time"
 
+	"countersign/internal/audit"
 	"countersign/internal/db"
 )
 
@@ -73,17 +74,35 @@ func (s Storage) checkSeen(ctx context.Context, d *db.DB) error {
 	if err != nil {
 		return err
 	}
-	if err := p.Older(before); err != nil {
+	if err := p.Older(before); errors.Is(err, db.ErrAnother) {
+		return fmt.Errorf("%w: if it is meant, remove %s", err, s.file(LastSeenFile))
+	} else if err != nil {
 		return fmt.Errorf("%w (%s)", err, s.file(LastSeenFile))
 	}
 	return nil
 }
 
+// expect tells the audit log which head it must continue, as far as the file knows.
+func (s Storage) expect(ctx context.Context, d *db.DB, l *audit.Log) error {
+	before, err := s.lastSeen()
+	if err != nil {
+		return err
+	}
+	e, err := db.LastEpoch(ctx, d)
+	if err == nil && e.Number == before.Epoch { // a restore begins an epoch and loses records
+		l.Expect(before.Head)
+	}
+	return err
+}
+
 // watch is a part of a daemon that keeps the file up to date. It fails with ErrOlder if
 // the database goes back while it is in use: this process would act on what it knew.
-func (s Storage) watch(d *db.DB) Part {
+func (s Storage) watch(d *db.DB, l *audit.Log) Part {
 	return Part{"database", func(ctx context.Context) error {
-		var last db.Progress
+		last, err := s.lastSeen()
+		if err != nil {
+			return err
+		}
 		tick := time.NewTicker(lastSeenEvery)
 		defer tick.Stop()
 		for {
@@ -101,6 +120,7 @@ func (s Storage) watch(d *db.DB) Part {
 			if err := p.Older(last); err != nil {
 				return err
 			}
+			p.Head = l.Seen()
 			if !reflect.DeepEqual(p, last) {
 				if err := s.see(p); err != nil {
 					d.Log().Warn("what the database knows was not noted", "file", LastSeenFile, "error", err.Error())
@@ -112,11 +132,23 @@ func (s Storage) watch(d *db.DB) Part {
 	}}
 }
 
-// seeLast writes the file when everything else has ended.
-func (s Storage) seeLast(ctx context.Context, d *db.DB) {
+// seeLast writes the file when everything else has ended, unless the database went back. l may
+// be nil.
+func (s Storage) seeLast(ctx context.Context, d *db.DB, l *audit.Log) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if p, err := d.Progress(ctx); err == nil {
-		_ = s.see(p) // an older one is right too
+	before, err := s.lastSeen()
+	if err != nil {
+		return
 	}
+	p, err := d.Progress(ctx)
+	if err != nil || p.Older(before) != nil {
+		return
+	}
+	if l != nil {
+		p.Head = l.Seen()
+	} else if p.Epoch == before.Epoch {
+		p.Head = before.Head
+	}
+	_ = s.see(p) // an older one is right too
 }

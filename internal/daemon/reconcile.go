@@ -25,7 +25,7 @@ func Reconcile(ctx context.Context, s Storage, gateway bool, c reconcile.Config)
 		return false, err
 	}
 	defer func() {
-		s.seeLast(ctx, d)
+		s.seeLast(ctx, d, nil)
 		err = errors.Join(err, d.Close())
 	}()
 	ctx, c.Now = audit.At(ctx, "reconcile"), db.MillisOf(time.Now())

@@ -155,6 +155,9 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if s.audit, err = audit.Open(ctx, audit.Config{DB: d, End: "service", Now: now, Log: c.Log}); err != nil {
 		return err
 	}
+	if err := c.expect(ctx, d, s.audit); err != nil {
+		return err
+	}
 	if s.changes, err = api.NewChanges(api.ChangesConfig{DB: d, Delay: c.ChangeDelay, Now: now, Log: c.Log}); err != nil {
 		return err
 	}
@@ -267,14 +270,14 @@ func (s *Service) Run(ctx context.Context) error {
 	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, s.c.MerchantPorts, client.Duration(s.c.ChangeDelay), client.Duration(s.c.Retain)}); err != nil && ctx.Err() == nil { // a stop during the start is no failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), s.Close())
 	}
-	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.watch(s.db.DB), {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.changes.Run}, {"rotations", s.rotate}, s.heart.part(), {"retention", s.purger.Run}}
+	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.watch(s.db.DB, s.audit), {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.changes.Run}, {"rotations", s.rotate}, s.heart.part(), {"retention", s.purger.Run}}
 	if s.metrics != nil {
 		parts = append(parts, s.metrics.part())
 	}
 	err := RunParts(ctx, parts...)
 	signLast(ctx, s.audit)
 	s.heart.stop(ctx)
-	s.c.seeLast(ctx, s.db.DB)
+	s.c.seeLast(ctx, s.db.DB, s.audit)
 	s.traces.close(ctx)
 	return errors.Join(err, s.db.Close())
 }

@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -192,7 +193,20 @@ type Progress struct {
 	Epoch    int64            `json:"epoch"`
 	Records  int64            `json:"records"` // of the audit log
 	Feeds    map[string]int64 `json:"feeds"`   // the last number of each
+	Head     Head             `json:"head,omitzero"`
 }
+
+// Head is the newest signed head of the audit log that a process knows. It is kept outside the
+// database: whoever can write there could drop the newest checkpoints and have the log signed
+// again without what they covered.
+type Head struct {
+	Size int64  `json:"size"` // number of records; 0: none is known
+	Root []byte `json:"root"` // of the Merkle tree
+}
+
+// ErrAnother means that the database is another one than was in use here, or that somebody
+// gave it another name.
+var ErrAnother = errors.New("the database is not the one that was in use with this data directory")
 
 const auditSizeSQL = `SELECT size FROM audit_head WHERE id = 1`
 
@@ -228,10 +242,15 @@ func (d *DB) Progress(ctx context.Context) (p Progress, err error) {
 }
 
 // Older fails with ErrOlder if the database had come further before than p: it was put
-// back to an earlier state without an epoch of its own.
+// back to an earlier state without an epoch of its own. It fails with ErrAnother if before
+// is of another database.
 func (p Progress) Older(before Progress) error {
 	switch {
-	case p.Database != before.Database || p.Epoch > before.Epoch:
+	case before.Database == "":
+		return nil
+	case p.Database != before.Database:
+		return ErrAnother
+	case p.Epoch > before.Epoch:
 		return nil
 	case p.Epoch < before.Epoch:
 		return fmt.Errorf("%w: it was in epoch %d here, and is in epoch %d", ErrOlder, before.Epoch, p.Epoch)
