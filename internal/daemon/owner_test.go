@@ -113,7 +113,7 @@ func TestLinksOfTheDaemon(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return
 	}
-	back, err := actAsOwner(to)
+	_, back, err := actAsOwner(to)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,6 +123,30 @@ func TestLinksOfTheDaemon(t *testing.T) {
 	}
 	if err == nil {
 		t.Error("who acts as the owner reads what is root's")
+	}
+	// Where a directory of root keeps the owner away, as /var/lib/private does, the new file is
+	// made in that one, and is the owner's in the end.
+	above := filepath.Dir(to)
+	if err := os.Chmod(above, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if stage, back, err := actAsOwner(to); err != nil || stage != above || os.Geteuid() != 0 || back() != nil {
+		t.Errorf("below a directory of root: files are made in %s, %v", stage, err)
+	}
+	if _, err := Restore(t.Context(), RestoreConfig{Storage: Storage{Dir: to}, From: backup, Replace: true}); err != nil {
+		t.Error(err)
+	}
+	if is, want := ownerOf(t, filepath.Join(to, DatabaseFile)), ownerOf(t, to); is != want {
+		t.Errorf("the database is of user %d, not %d", is, want)
+	}
+	if left, err := filepath.Glob(filepath.Join(above, "*.restoring*")); len(left) > 0 || err != nil {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if err := os.Chmod(above, 0o702); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := actAsOwner(to); err == nil {
+		t.Error("new files are made where others write")
 	}
 }
 

@@ -4,7 +4,10 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
@@ -25,12 +28,43 @@ func ownerOfDir(dir string) (owner *syscall.Stat_t, err error) {
 }
 
 // actAsOwner lets root act with the rights of the owner of a data directory, so that nothing
-// that the daemon puts there, such as a link, leads to files of root. back ends it.
-func actAsOwner(dir string) (back func() error, err error) {
+// that the daemon puts there, such as a link, leads to files of root. back ends it. stage is
+// where root makes new files: dir, or the directory above it, where that keeps the owner
+// from dir by this way, as systemd's DynamicUser does with /var/lib/private. Then root acts
+// itself, and only its own directory leads to what it makes.
+func actAsOwner(dir string) (stage string, back func() error, err error) {
+	nothing := func() error { return nil }
 	owner, err := ownerOfDir(dir)
 	if owner == nil {
-		return func() error { return nil }, err
+		return dir, nothing, err
 	}
+	if back, err = become(owner); err != nil {
+		return dir, nil, err
+	}
+	_, unreachable := os.Stat(filepath.Join(dir, "."))
+	if !errors.Is(unreachable, fs.ErrPermission) {
+		return dir, back, nil
+	}
+	if err := back(); err != nil {
+		return dir, nil, err
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return dir, nil, err
+	}
+	stage = filepath.Dir(real)
+	info, err := os.Stat(stage)
+	if err != nil {
+		return dir, nil, err
+	}
+	if above, ok := info.Sys().(*syscall.Stat_t); !ok || above.Uid != 0 || info.Mode().Perm()&0o022 != 0 {
+		return dir, nil, fmt.Errorf("the owner of %s cannot reach it, and %s is not root's alone", dir, stage)
+	}
+	return stage, nothing, nil
+}
+
+// become gives this process the rights of owner, until back.
+func become(owner *syscall.Stat_t) (back func() error, err error) {
 	groups, err := syscall.Getgroups()
 	if err != nil {
 		return nil, err

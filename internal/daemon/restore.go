@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"countersign/internal/audit"
@@ -59,7 +60,7 @@ func Restore(ctx context.Context, c RestoreConfig) (r Restored, err error) {
 		}
 		defer backup.Close()
 	}
-	back, err := actAsOwner(c.Dir)
+	stage, back, err := actAsOwner(c.Dir)
 	if err != nil {
 		return r, err
 	}
@@ -72,7 +73,7 @@ func Restore(ctx context.Context, c RestoreConfig) (r Restored, err error) {
 	r.Database = "postgres"
 	if s.DB == "" {
 		r.Database = s.file(DatabaseFile)
-		s.DB = r.Database + ".restoring" // a name of its own until it is whole
+		s.DB = filepath.Join(stage, DatabaseFile+".restoring") // a name of its own until it is whole
 		if err := c.free(r.Database); err != nil {
 			return r, err
 		}
@@ -149,6 +150,13 @@ func (c RestoreConfig) replace(from string, r *Restored) error {
 				return err
 			}
 		}
+	}
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(giveToOwner(f, c.Dir), f.Close()); err != nil {
+		return err
 	}
 	if err := os.Rename(from, path); err != nil {
 		return err
