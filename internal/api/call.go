@@ -164,8 +164,8 @@ func (c *Call) readBody(v any) error {
 	default:
 		return NewProblem(http.StatusBadRequest, "the body could not be read")
 	}
-	// The body may have taken long, and the token may have ended meanwhile. The call is of this
-	// moment, so that the audit log's order is that of its times.
+	// The body may have taken long, and the token may have ended meanwhile. The call takes its
+	// time from here, so that times in the audit log rise with its numbers.
 	if err := c.checkToken(false); err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func recordChange(ctx context.Context, t *db.Tx, kind string, c *Change, now db.
 // announce is the one place that every applied change passes, in its transaction: it raises
 // the alarm and adds the record. Tokens raise one if they decide on changes.
 func (k *Changes) announce(ctx context.Context, t *db.Tx, c *Change, now db.Millis) error {
-	if c.DecidedBy != "" { // else the record of what was done tells who did it
+	if c.DecidedBy != "" { // otherwise the record of the change itself names the token
 		if err := recordChange(ctx, t, recordApplied, c, now); err != nil {
 			return err
 		}

@@ -257,9 +257,9 @@ func statement(c *Call, act, id string, about any, at db.Millis) (string, error)
 	return passkey.Statement{Act: act, At: int64(at), Token: c.Token.ID, ID: id, About: raw}.Text()
 }
 
-// Signed checks that a person of a token with passkeys has signed act about id, as it is
-// now. Its context keeps the assertion in the records of what is done under it. signed is
-// false for a token without passkeys, of which nothing is asked.
+// Signed checks that the person of a token with passkeys has signed act about id, as it is
+// now. Records that are added under its context keep the assertion. signed is false for a
+// token without passkeys, which needs none.
 func (p Passkeys) Signed(c *Call, act, id string, about any, in *client.Assertion) (_ context.Context, signed bool, err error) {
 	ctx := c.R.Context()
 	rows, err := passkeys(ctx, p.tokens.d, passkeysOfSQL, c.Token.ID)

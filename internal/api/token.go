@@ -196,9 +196,9 @@ func (c *Call) TokenEnds(ctx context.Context) bool {
 	}
 }
 
-// Spend counts up to n more requests in the rate of the caller's token and says how
-// many: it waits until one fits in, or ctx ends. It leaves half of what may come at
-// once to the token's other requests, which do not wait but are refused.
+// Spend counts up to n more requests against the rate of the caller's token and gives the
+// number. It waits until at least one fits, or until ctx ends. It leaves half of the burst to
+// the token's other requests, which are refused instead of waiting.
 func (c *Call) Spend(ctx context.Context, n int) (int, error) {
 	if c.a.c.RatePerSecond == 0 || c.rt.open() {
 		return n, nil

@@ -1,5 +1,5 @@
-// Package audit is the append-only log of an end: a Merkle tree of records, each added in
-// the transaction of what it records, whose head is signed.
+// Package audit is the append-only log of an end: a Merkle tree with a signed head. A record
+// is added in the same transaction as the change it records.
 //
 // The tree is that of RFC 6962, as in golang.org/x/mod/sumdb/tlog, and a checkpoint is
 // a signed note as in golang.org/x/mod/sumdb/note. A record that was changed, removed

@@ -65,7 +65,7 @@ func shows(act, kind string) bool {
 	return act == kind || act == "change.approved" && kind == "change.applied"
 }
 
-// At gives the context of what happens in the process named node.
+// At gives a context whose records name the process: node.
 func At(ctx context.Context, node string) context.Context {
 	return context.WithValue(ctx, nodeKey{}, node)
 }

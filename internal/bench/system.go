@@ -80,7 +80,7 @@ type rounds struct {
 	callbacks int // in all rounds
 }
 
-// measure does rounds of n callbacks, or where n is 0 of what takes about
+// measure does rounds of n callbacks. With n 0 it finds a number that takes about
 // roundTime.
 func (r *rig) measure(ctx context.Context, times, n int) (rounds, error) {
 	var all rounds

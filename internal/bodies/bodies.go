@@ -1,4 +1,5 @@
-// Package bodies reads the bodies of requests and responses: memory grows with the bytes that have come, and the sum of all bodies is bounded.
+// Package bodies reads the bodies of requests and responses: memory grows with the bytes
+// that have come, and the sum of all bodies is bounded.
 package bodies
 
 import (
@@ -84,9 +85,9 @@ func (b *Body) Free() {
 }
 
 // Read reads r to its end and takes from budget what that needs. announced is the
-// Content-Length, below 0 if it is not known: it only spares growth beyond it, since
-// the peer may announce what never comes. The error is ErrTooLong for more than limit
-// bytes, ErrBudget, or that of r. The caller frees the body, also after an error.
+// Content-Length, below 0 if it is not known. It only limits how far the buffer grows: the
+// peer may announce what never comes. The error is ErrTooLong for more than limit bytes,
+// ErrBudget, or an error of r. The caller frees the body, also after an error.
 func Read(r io.Reader, announced int64, limit int, budget *Budget) (Body, error) {
 	b := Body{Bytes: make([]byte, 0, 1), budget: budget} // the first byte is not counted: an empty body takes nothing
 	most := limit + 1                                    // one byte more shows that a body is too long, and finds the end of one that is not

@@ -172,7 +172,7 @@ func (b *Book) Orders(ctx context.Context, f OrderFilter, limit int, before int6
 
 func (f OrderFilter) conditions(before int64) *db.Conditions {
 	q := &db.Conditions{}
-	walked := true // by an index that is not that of the states
+	walked := true // by another index than that of the states
 	switch {
 	case f.TxID != "":
 		q.Add("tx_id <> '' AND substr(tx_id, 1, 64) = ?", indexed(f.TxID))

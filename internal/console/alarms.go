@@ -82,7 +82,7 @@ func serviceSubject(a client.ServiceAlarm) string {
 	return ""
 }
 
-// gatewaySubject is that of an alarm of the gateway.
+// gatewaySubject is serviceSubject for an alarm of the gateway.
 func gatewaySubject(kind, subject string) string {
 	switch {
 	case kind == "possible_duplicate":

@@ -26,7 +26,7 @@ func (v *visit) keys() passkeyAPI {
 	return v.gateway
 }
 
-// origin is that of this page, as the browser will say it.
+// origin is the origin of this page, as the browser sends it.
 func origin(r *http.Request) string {
 	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
 		return "https://" + r.Host

@@ -107,8 +107,8 @@ func traceKey(callBackID, trackingID string) string {
 // traceSpan is one thing that was done.
 type traceSpan struct {
 	Name       string
-	ID         string // of what others hang below; empty: nothing does
-	Below      string // the ID of what it hangs below; empty: the trace's first span
+	ID         string // of this span, for its children; empty: it has none
+	Below      string // the ID of its parent; empty: it is the first span of the trace
 	First      bool   // it is the trace's first span
 	Began      time.Time
 	Ended      time.Time

@@ -6,8 +6,8 @@ import "context"
 const apartConns = 4
 
 // Apart gives d with connections of its own for reads outside transactions, a few for
-// all callers of Apart together. Who asks for whole lists reads there, so that such
-// reads never keep a connection from those who work. Transactions are those of d.
+// all callers of Apart together. Whole lists are read there, so that they never take a
+// connection from the work. Transactions are those of d.
 func (d *DB) Apart() *DB {
 	a := *d
 	a.backend = apart{d.backend, d.backend.views()}

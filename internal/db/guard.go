@@ -18,8 +18,8 @@ import (
 )
 
 // Guarded is a table whose rows decide who may do what. Its column mac holds a MAC of each
-// row, under a key that comes from the master key. So a row that somebody wrote or changed
-// past the program, who has the database and not the key, is not genuine.
+// row, under a key derived from the master key. So a row is not genuine if somebody wrote or
+// changed it who has the database and not the key.
 type Guarded struct {
 	Name    string
 	Key     string // its primary key, a text
@@ -39,8 +39,8 @@ func (g Guarded) Select() string {
 	return `SELECT ` + columns + `, mac FROM ` + g.Name
 }
 
-// Scan reads a row of Select into dest and reports whether it is genuine. One that
-// is not raises the alarm row_forged soon, and is for the caller as if it were absent.
+// Scan reads a row of Select into dest and reports whether it is genuine. A row that is not
+// raises the alarm row_forged; the caller treats it as absent.
 func (g Guarded) Scan(q Querier, r Rows, dest ...any) (genuine bool, err error) {
 	var mac []byte
 	if err := r.Scan(append(slices.Clone(dest), &mac)...); err != nil {

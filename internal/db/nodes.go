@@ -35,8 +35,8 @@ ON CONFLICT (id) DO UPDATE SET seen = excluded.seen`
 	nodesSQL = `SELECT id, name, version, started, seen FROM nodes ORDER BY name, started, id`
 )
 
-// Beat writes the row of a node that runs. A database that one process uses at a time has
-// no other row after it; else rows go a day after their nodes fell silent.
+// Beat writes the row of a running node. Rows of silent nodes are removed after a day, or
+// at once in a database that one process uses at a time.
 func (d *DB) Beat(ctx context.Context, n Node) error {
 	before := n.Seen - nodeForgotten
 	if !d.dialect.Shared {

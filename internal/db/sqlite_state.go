@@ -11,9 +11,8 @@ import (
 // While a SQLite database is in use, most of it may be in its log. A copy of the file
 // without its log opens, and has only what was copied into it long ago. So the file
 // says which it is: the row metaState is stateCopied whenever the log is copied into
-// the file, and stateLogged in the log right after. Who opens a file that says
-// stateCopied, and finds no log beside it, does not have everything. A clean end
-// removes the row.
+// the file, and stateLogged in the log right after. A file that says stateCopied and has
+// no log beside it lacks something. A clean end removes the row.
 //
 // A program that opens the database after a crash may copy the log and remove it. It
 // copies stateLogged too, so such a file is whole. (Not if the crash came while the log

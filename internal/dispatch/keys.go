@@ -105,9 +105,9 @@ func (k *keys) forAnswer(asked *keySet, now db.Millis) []*keySet {
 }
 
 // openAnswer opens data under the first of sets under which it is an answer to a callback
-// of type t, and gives that set. Where it is none under any, the error is that of a
-// failure that counts, if there is one. Whether the padding under the first set was right
-// makes no difference for what follows, so it cannot be told (PROTOCOL.md, Sealing, S7).
+// of type t, and gives that set. If no set opens it, the error is one that counts as a
+// failure of opening, if there is one. Whether the padding under the first set was right
+// changes nothing that follows, so nobody can find it out (PROTOCOL.md, Sealing, S7).
 func openAnswer(sets []*keySet, w envelope.Worker, t countersign.Type, data string) (under *keySet, plaintext []byte, blocks []int, err error) {
 	under = sets[0]
 	plaintext, blocks, err = under.open(w, data)

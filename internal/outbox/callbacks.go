@@ -56,8 +56,7 @@ func findCallback(ctx context.Context, q db.Querier, merchant, id string) (Callb
 	return c, err
 }
 
-// notKept is the error for a callback that there is not: db.ErrPurged if it may have been
-// purged.
+// notKept is the error for a missing callback: db.ErrPurged if it may have been purged.
 func notKept(ctx context.Context, q db.Querier, id string) error {
 	before, err := purgedBefore(ctx, q)
 	switch {

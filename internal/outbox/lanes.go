@@ -85,7 +85,7 @@ WHERE merchant = $10 AND lane = $11`
 )
 
 // changeLanes applies c and wakes this node if something can be claimed now or later.
-// more runs with its statements.
+// The statements more run in the same batch.
 func (o *Outbox) changeLanes(ctx context.Context, t *db.Tx, c laneChanges, now db.Millis, more ...db.Statement) error {
 	lanes, err := o.lockLanes(ctx, t, c)
 	if err != nil {

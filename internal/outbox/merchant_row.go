@@ -14,7 +14,7 @@ import (
 	"countersign/internal/db"
 )
 
-// ValidMerchantID reports whether id can be that of a merchant: 1 to 64 of a-z 0-9 _ -.
+// ValidMerchantID reports whether id can name a merchant: 1 to 64 of a-z 0-9 _ -.
 func ValidMerchantID(id string) bool {
 	for _, c := range []byte(id) {
 		switch {

@@ -156,7 +156,7 @@ func merchantMembers(m *Merchant) map[string]any {
 	return all
 }
 
-// recordMerchant adds a record about a merchant that was was; nil: it is new.
+// recordMerchant adds a record about a change of a merchant, from was; nil: it is new.
 func recordMerchant(ctx context.Context, t *db.Tx, was, is *Merchant, now db.Millis) error {
 	c := audit.Changed{Version: is.Version, After: merchantMembers(is)}
 	if was != nil {

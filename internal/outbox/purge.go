@@ -28,7 +28,7 @@ func NewPurger(c db.PurgeConfig) (*db.Purger, error) {
 
 const movePurgeSQL = `UPDATE retention SET next = $1, before = $2, merchant = $3, id = $4, walked = $5, purged = $6 WHERE one = 1`
 
-// settledRow is a callback that may go.
+// settledRow is a callback that may be purged.
 type settledRow struct {
 	merchant, id, event string
 	typ                 countersign.Type

@@ -17,7 +17,7 @@ type purgedRow struct {
 	digest []byte // SHA-256 of the payload
 }
 
-// Same reports whether the payload is that of the callback.
+// Same reports whether the callback had this payload.
 func (r *purgedRow) Same(payload []byte) bool {
 	sum := sha256.Sum256(payload)
 	return bytes.Equal(r.digest, sum[:])

@@ -19,9 +19,8 @@ type Freeze struct {
 }
 
 // A decision and a release look at the freeze and at the merchant in their own
-// transaction, and what stops or changes merchants waits for those that have looked. So
-// nothing is decided or released by what was true before, once the call that changed it
-// has returned.
+// transaction, and a call that stops or changes merchants waits for those that have looked.
+// So once that call has returned, no decision and no release rests on the earlier state.
 //
 // The lock is on the table and not on rows: lockers of a row that share it can keep a
 // writer waiting for ever, while a table's lock is given in the order of asking.

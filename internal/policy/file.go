@@ -75,9 +75,9 @@ func (e *Error) Unwrap() error { return ErrFile }
 //
 // An order meets the first rule whose condition is true, or else the default;
 // then every limit of its symbol. The strictest of all that is the ruling: deny
-// before ask before allow. A window rolls: midnight lifts nothing. The sum in
-// it is of what was confirmed, on all chains together; an order that waits for
-// a person counts from when it is confirmed.
+// before ask before allow. A window rolls: midnight lifts nothing. Its sum has
+// the confirmed orders of all chains; an order that waits for a person counts from its
+// confirmation.
 //
 // Conditions are CEL over these variables:
 //

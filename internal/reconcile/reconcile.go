@@ -44,7 +44,7 @@ type Finding struct {
 	Here       string `json:"here,omitempty"`   // symbol and amount
 	There      string `json:"there,omitempty"`  // symbol and amount, or the state there
 	Count      int    `json:"count,omitempty"`  // of BookedTwice
-	Reason     string `json:"reason,omitempty"` // of what could not be settled
+	Reason     string `json:"reason,omitempty"` // why it could not be settled
 	Settled    bool   `json:"settled,omitempty"`
 }
 
@@ -56,7 +56,7 @@ type Config struct {
 	// Added is a file of deposits and withdrawals that the wallet core has added. A line
 	// with a callBackId is a withdrawal. Empty: not compared.
 	Added string
-	// Merchant is that of lines without one. It is needed with There.
+	// Merchant is the merchant of lines that name none. Required with There.
 	Merchant string
 	// There is the API of the merchant's gateway, in place of Booked: its deposits and
 	// its orders are compared. Nil: not compared.

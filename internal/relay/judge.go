@@ -60,7 +60,8 @@ func judge(err error) verdict {
 	return verdict{result: down, wait: p.RetryAfter}
 }
 
-// alone gives a problem of a request of one deposit as that of the deposit.
+// alone rewrites a problem of a request with one deposit: its faults name the members of the
+// deposit, not of the array.
 func alone(p *client.Problem) *client.Problem {
 	q := *p
 	q.Faults = slices.Clone(p.Faults)

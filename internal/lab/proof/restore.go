@@ -288,7 +288,7 @@ func (ch *Chain) mendService(ctx context.Context, runs bool) error {
 	return nil
 }
 
-// addAgain inserts rows of what the service lost, as the core does.
+// addAgain inserts the rows that the service lost, as the core does.
 func (ch *Chain) addAgain(ctx context.Context, lost map[string]string) error {
 	for id, kind := range lost {
 		text, err := json.Marshal(bodyOf(kind, id))
