@@ -202,14 +202,9 @@ func settingsOf(t reflect.Type) (list []Setting) {
 			s.None = s.Default
 		}
 		if s.Flag == "" {
-			s.Flag = kebab(s.Name)
+			s.Flag = FlagName(s.Name)
 		}
-		if values, ok := s.Type.MethodByName("Values"); ok {
-			all := values.Func.Call([]reflect.Value{reflect.Zero(s.Type)})[0]
-			for k := range all.Len() {
-				s.Values = append(s.Values, all.Index(k).String())
-			}
-		}
+		s.Values = ValuesOf(s.Type)
 		list = append(list, s)
 	}
 	return list
@@ -220,10 +215,28 @@ func jsonName(f reflect.StructField) string {
 	return name
 }
 
-// kebab writes notifyUrl as notify-url.
-func kebab(name string) string {
+// ValuesOf lists, as text, what a value of a type may be, by its method Values. Nil: the type
+// has none.
+func ValuesOf(t reflect.Type) (list []string) {
+	values, ok := t.MethodByName("Values")
+	if !ok {
+		return nil
+	}
+	all := values.Func.Call([]reflect.Value{reflect.Zero(t)})[0]
+	for i := range all.Len() {
+		if v := all.Index(i); v.CanInt() {
+			list = append(list, strconv.FormatInt(v.Int(), 10))
+		} else {
+			list = append(list, v.String())
+		}
+	}
+	return list
+}
+
+// FlagName is the flag, without the dashes, of a member: notify-url of notifyUrl.
+func FlagName(member string) string {
 	var b strings.Builder
-	for _, r := range name {
+	for _, r := range member {
 		if unicode.IsUpper(r) {
 			b.WriteByte('-')
 		}

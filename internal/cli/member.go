@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -61,7 +60,7 @@ func membersOf(t reflect.Type, in place, around ...string) (all []member) {
 			m.text = f.Tag.Get("doc")
 		}
 		if m.flag == "" {
-			m.flag = kebab(strings.Join(m.path, "-"))
+			m.flag = client.FlagName(strings.Join(m.path, "-"))
 		}
 		if members := membersOf(m.kind, in, m.path...); len(members) > 0 {
 			for i := range members {
@@ -72,31 +71,12 @@ func membersOf(t reflect.Type, in place, around ...string) (all []member) {
 		}
 		if enum := f.Tag.Get("enum"); enum != "" {
 			m.enum = strings.Split(enum, ",")
-		} else if values, ok := m.kind.MethodByName("Values"); ok {
-			list := values.Func.Call([]reflect.Value{reflect.Zero(m.kind)})[0]
-			for i := range list.Len() {
-				if v := list.Index(i); v.CanInt() {
-					m.enum = append(m.enum, strconv.FormatInt(v.Int(), 10))
-				} else {
-					m.enum = append(m.enum, v.String())
-				}
-			}
+		} else {
+			m.enum = client.ValuesOf(m.kind)
 		}
 		all = append(all, m)
 	}
 	return all
-}
-
-// kebab writes trackingId as tracking-id.
-func kebab(name string) string {
-	var b strings.Builder
-	for _, r := range name {
-		if unicode.IsUpper(r) {
-			b.WriteByte('-')
-		}
-		b.WriteRune(unicode.ToLower(r))
-	}
-	return b.String()
 }
 
 // sentence begins text with a capital and ends it with a full stop.
