@@ -8,29 +8,13 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest/ready"
-	"countersign/internal/outbox"
 )
 
 // Whoever writes tokens and approvals into the database without the master key makes none:
 // they are as if absent, an alarm says so, and the rest goes on. Replacing the master key
 // changes nothing of that.
-func TestForgedRows(t *testing.T) {
-	for _, end := range []db.End{outbox.End(), book.End()} {
-		for name, url := range ready.Kinds(end) {
-			t.Run(end.Name+"/"+name, func(t *testing.T) {
-				d, err := db.Open(t.Context(), db.Config{URL: url(t), Keys: db.NewMasterKey([32]byte{7})}, end)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer d.Close()
-				testForgedRows(t, d)
-			})
-		}
-	}
-}
+func TestForgedRows(t *testing.T) { eachEnd(t, testForgedRows) }
 
 func testForgedRows(t *testing.T, d *db.DB) {
 	ctx, s := t.Context(), NewTokens(d)

@@ -7,65 +7,53 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"countersign/client"
-	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest/ready"
-	"countersign/internal/outbox"
 )
 
 // TestNodes: a node is listed while it tells that it runs, is silent when it was killed, and
 // leaves when it stops. A killed one is forgotten after a day; where one process at a time
 // uses the database, as soon as the next one runs.
 func TestNodes(t *testing.T) {
-	for _, end := range []db.End{outbox.End(), book.End()} {
-		for name, url := range ready.Kinds(end) {
-			t.Run(end.Name+"/"+name, func(t *testing.T) {
-				d, err := db.Open(t.Context(), db.Config{URL: url(t), Keys: db.NewMasterKey([32]byte{7})}, end)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer d.Close()
-				const start db.Millis = 1_750_000_000_000
-				beat := func(id string, at db.Millis) {
-					t.Helper()
-					if err := d.Beat(t.Context(), db.Node{ID: id, Name: "host-" + id, Version: "v1", Started: start, Seen: at}); err != nil {
-						t.Fatal(err)
-					}
-				}
-				want := func(what string, now db.Millis, want ...client.Node) {
-					t.Helper()
-					got, err := Common{Lists: d, Node: "b"}.nodes(&Call{R: httptest.NewRequest("GET", "/v1/nodes", nil), Now: now}, None{}, None{})
-					if diff := cmp.Diff(want, got.Nodes); err != nil || diff != "" {
-						t.Errorf("%s: %v, %s", what, err, diff)
-					}
-				}
-				a := client.Node{Name: "host-a", Version: "v1", Started: TimeOf(start), Seen: TimeOf(start)}
-				b := client.Node{Name: "host-b", Version: "v1", Started: TimeOf(start), Seen: TimeOf(start + 40_000), Self: true}
-				beat("a", start)
-				want("one", start+29_999, a)
-				a.Silent = true
-				want("silent", start+30_000, a)
-				beat("b", start+1)
-				beat("b", start+40_000)
-				if name == "sqlite" {
-					want("after a kill, where there is one process", start+40_000, b)
-				} else {
-					want("both", start+40_000, a, b)
-					const day = 24 * 3_600_000
-					beat("b", start+day)
-					b.Seen = TimeOf(start + day)
-					want("a day later", start+day, a, b)
-					beat("b", start+day+1)
-					b.Seen = TimeOf(start + day + 1)
-					want("more than a day later", start+day+1, b)
-				}
-				if err := d.LeaveNode(t.Context(), "b"); err != nil {
-					t.Fatal(err)
-				}
-				if list, err := d.Nodes(t.Context()); err != nil || len(list) > 0 {
-					t.Errorf("after it stopped: %+v, %v", list, err)
-				}
-			})
+	eachEnd(t, func(t *testing.T, d *db.DB) {
+		const start db.Millis = 1_750_000_000_000
+		beat := func(id string, at db.Millis) {
+			t.Helper()
+			if err := d.Beat(t.Context(), db.Node{ID: id, Name: "host-" + id, Version: "v1", Started: start, Seen: at}); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
+		want := func(what string, now db.Millis, want ...client.Node) {
+			t.Helper()
+			got, err := Common{Lists: d, Node: "b"}.nodes(&Call{R: httptest.NewRequest("GET", "/v1/nodes", nil), Now: now}, None{}, None{})
+			if diff := cmp.Diff(want, got.Nodes); err != nil || diff != "" {
+				t.Errorf("%s: %v, %s", what, err, diff)
+			}
+		}
+		a := client.Node{Name: "host-a", Version: "v1", Started: TimeOf(start), Seen: TimeOf(start)}
+		b := client.Node{Name: "host-b", Version: "v1", Started: TimeOf(start), Seen: TimeOf(start + 40_000), Self: true}
+		beat("a", start)
+		want("one", start+29_999, a)
+		a.Silent = true
+		want("silent", start+30_000, a)
+		beat("b", start+1)
+		beat("b", start+40_000)
+		if !d.Dialect().Shared {
+			want("after a kill, where there is one process", start+40_000, b)
+		} else {
+			want("both", start+40_000, a, b)
+			const day = 24 * 3_600_000
+			beat("b", start+day)
+			b.Seen = TimeOf(start + day)
+			want("a day later", start+day, a, b)
+			beat("b", start+day+1)
+			b.Seen = TimeOf(start + day + 1)
+			want("more than a day later", start+day+1, b)
+		}
+		if err := d.LeaveNode(t.Context(), "b"); err != nil {
+			t.Fatal(err)
+		}
+		if list, err := d.Nodes(t.Context()); err != nil || len(list) > 0 {
+			t.Errorf("after it stopped: %+v, %v", list, err)
+		}
+	})
 }

@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 
-// TestTokens: the tokens of either end, in either kind of database.
-func TestTokens(t *testing.T) {
+// eachEnd runs test with a database of each end, of each kind.
+func eachEnd(t *testing.T, test func(*testing.T, *db.DB)) {
 	for _, end := range []db.End{outbox.End(), book.End()} {
 		for name, url := range ready.Kinds(end) {
 			t.Run(end.Name+"/"+name, func(t *testing.T) {
@@ -27,10 +27,15 @@ func TestTokens(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer d.Close()
-				testTokens(t, NewTokens(d))
+				test(t, d)
 			})
 		}
 	}
+}
+
+// TestTokens: the tokens of either end, in either kind of database.
+func TestTokens(t *testing.T) {
+	eachEnd(t, func(t *testing.T, d *db.DB) { testTokens(t, NewTokens(d)) })
 }
 
 // Two nodes that revoke each other's operator at once leave one of them.

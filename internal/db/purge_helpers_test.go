@@ -73,6 +73,12 @@ var testPair = sync.OnceValue(func() *envelope.Key {
 func newService(t testing.TB, url string) *outbox.Outbox {
 	t.Helper()
 	o := outbox.New(open(t, url, outbox.End()))
+	addShop(t, o)
+	return o
+}
+
+func addShop(t testing.TB, o *outbox.Outbox) {
+	t.Helper()
 	must(o.CreateMerchant(ctx, outbox.Merchant{
 		ID:               "shop",
 		Scheme:           outbox.SchemeService,
@@ -80,7 +86,6 @@ func newService(t testing.TB, url string) *outbox.Outbox {
 		Key:              testPair(),
 		MerchantSettings: client.MerchantSettings{NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Concurrency: 1000},
 	}, 1))(t)
-	return o
 }
 
 func config(d *db.DB) db.PurgeConfig {

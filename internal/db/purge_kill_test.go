@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"countersign"
-	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/outbox"
@@ -65,13 +64,7 @@ func TestKilledWhilePurging(t *testing.T) {
 		const n = 600
 		d := must(db.Open(ctx, db.Config{URL: url, Keys: testKeys}, outbox.End()))(t)
 		o := outbox.New(d)
-		must(o.CreateMerchant(ctx, outbox.Merchant{
-			ID:               "shop",
-			Scheme:           outbox.SchemeService,
-			APIKey:           "api-key-of-shop",
-			Key:              testPair(),
-			MerchantSettings: client.MerchantSettings{NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Concurrency: 1000},
-		}, 1))(t)
+		addShop(t, o)
 		for i := 0; i < n; i += 200 {
 			var list []outbox.NewCallback
 			for k := range 200 {
