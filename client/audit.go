@@ -56,10 +56,13 @@ type AuditOptions struct {
 	From       int64  // number of records of an earlier checkpoint; 0: none
 }
 
-// AuditExport names the records of an export of the audit log.
+// AuditExport names an export of the audit log that was verified. It shows that the caller has
+// it: the log compares all of it with its own records.
 type AuditExport struct {
-	First int64 `json:"first" minimum:"1" doc:"number of the first record"`
-	Last  int64 `json:"last" minimum:"1" doc:"number of the last record"`
+	First      int64  `json:"first" minimum:"1" doc:"number of the first record"`
+	Last       int64  `json:"last" minimum:"1" doc:"number of the last record"`
+	Checkpoint string `json:"checkpoint" minLength:"1" maxLength:"16384" doc:"the checkpoint that the export ends with"`
+	Digest     string `json:"digest" pattern:"^[0-9a-f]{64}$" doc:"SHA-256, in hexadecimal digits, of its records, each as it was hashed, with a line feed after it"`
 }
 
 // AuditExported says how much of the audit log was exported.

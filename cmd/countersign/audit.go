@@ -181,7 +181,7 @@ func (c *auditAcknowledgeCmd) Run(ctx context.Context, std streams, api *client.
 	case v.Last == 0:
 		return fmt.Errorf("%s is no export: audit export writes one", c.File)
 	}
-	e, err := api.AuditExported(ctx, client.AuditExport{First: v.First, Last: v.Last})
+	e, err := api.AuditExported(ctx, client.AuditExport{First: v.First, Last: v.Last, Checkpoint: v.Signed, Digest: v.Digest})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/audit"
 	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/lab/passkeytest"
 	"countersign/internal/outbox"
@@ -77,6 +79,9 @@ func TestPasskeys(t *testing.T) {
 			}
 			if err := admin.RemovePasskey(ctx, first.ID, signed(second, removal[first.ID])); err != nil {
 				t.Fatal(err)
+			}
+			if n := h.signatures(); n != 2 {
+				t.Errorf("%d records have a signature, want the second passkey and the removal", n)
 			}
 			if err := admin.RemovePasskey(ctx, key.ID, signed(second, removal[key.ID])); !errors.Is(err, client.ErrConflict) {
 				t.Errorf("the last one of an admin: %v", err)
@@ -154,4 +159,27 @@ func TestSignedChange(t *testing.T) {
 	if err != nil || done.State != client.ChangeApplied {
 		t.Fatalf("%+v, %v", done, err)
 	}
+	passkeyed(t, approver, device)
+	if n := h.signatures(); n != 2 {
+		t.Errorf("%d records have a signature, want the change and the passkey", n)
+	}
+}
+
+// signatures verifies an export of the whole log and gives how many records have a signature.
+func (h *harness) signatures() (n int) {
+	h.t.Helper()
+	var b bytes.Buffer
+	api, ctx := h.client(client.RoleAdmin), h.t.Context()
+	if err := audit.Export(ctx, &b, api, 1, 0); err != nil {
+		h.t.Fatal(err)
+	}
+	p, err := api.AuditCheckpoint(ctx, 0)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	n = bytes.Count(b.Bytes(), []byte(`,"passkey":{`))
+	if _, err := audit.Verify(&b, p.Key, nil); err != nil {
+		h.t.Error(err)
+	}
+	return n
 }

@@ -85,12 +85,14 @@ func (a Audit) exported(c *Call, _ None, in client.AuditExport) (client.AuditExp
 	case in.Last < in.First:
 		return client.AuditExported{}, Invalid(At("body.last", "is less than first"))
 	}
-	last, err := a.Log.Exported(c.R.Context(), in.First, in.Last, c.Now)
+	last, err := a.Log.Exported(c.R.Context(), in, c.Now)
 	switch {
 	case errors.Is(err, audit.ErrGap):
 		err = Invalid(At("body.first", err.Error()))
-	case errors.Is(err, audit.ErrFrom):
-		err = Invalid(At("body.last", "is more than the records of the log"))
+	case errors.Is(err, audit.ErrOtherCheckpoint):
+		err = Invalid(At("body.checkpoint", err.Error()))
+	case errors.Is(err, audit.ErrOther):
+		err = Invalid(At("body.digest", "says that the records are not those of the log"))
 	}
 	return client.AuditExported{Last: last}, err
 }

@@ -68,6 +68,8 @@ type passkeyRecord struct {
 	Name   string `json:"name"`
 	Host   string `json:"host"`
 	Public string `json:"public"`
+
+	Challenge string `json:"challenge,omitempty"` // of its registration, which is signed with an earlier one
 }
 
 // signedInRecord says with which passkey somebody signed in.
@@ -76,13 +78,13 @@ type signedInRecord struct {
 	Host string `json:"host"`
 }
 
-func recordPasskey(ctx context.Context, t *db.Tx, kind string, p storedPasskey, now db.Millis) error {
+func recordPasskey(ctx context.Context, t *db.Tx, kind string, p storedPasskey, challenge string, now db.Millis) error {
 	return audit.Add(ctx, t, audit.Record{Kind: kind, At: now, About: []string{p.ID, p.Token},
-		Data: passkeyRecord{p.Token, p.ID, p.Name, p.Host, passkey.Encode(p.Public)}})
+		Data: passkeyRecord{p.Token, p.ID, p.Name, p.Host, passkey.Encode(p.Public), challenge}})
 }
 
 // addPasskey keeps p. first: the token must have none yet, since nobody has signed.
-func (k *Tokens) addPasskey(ctx context.Context, p storedPasskey, first bool) error {
+func (k *Tokens) addPasskey(ctx context.Context, p storedPasskey, challenge string, first bool) error {
 	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		others, err := lockPasskeys(ctx, t, p.Token)
 		switch {
@@ -100,7 +102,7 @@ func (k *Tokens) addPasskey(ctx context.Context, p storedPasskey, first bool) er
 		if err != nil {
 			return err
 		}
-		return recordPasskey(ctx, t, recordPasskeyAdded, p, p.Created)
+		return recordPasskey(ctx, t, recordPasskeyAdded, p, challenge, p.Created)
 	})
 }
 
@@ -132,7 +134,7 @@ func (k *Tokens) removePasskey(ctx context.Context, of Token, id string, now db.
 			if _, err := t.Exec(ctx, removePasskeySQL, id, of.ID); err != nil {
 				return err
 			}
-			return recordPasskey(ctx, t, recordPasskeyRemoved, p, now)
+			return recordPasskey(ctx, t, recordPasskeyRemoved, p, "", now)
 		}
 		return db.ErrNotFound
 	})

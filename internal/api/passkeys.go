@@ -118,7 +118,7 @@ func (p Passkeys) add(c *Call, _ None, in client.NewPasskey) (client.Passkey, er
 		return client.Passkey{}, err
 	}
 	row := storedPasskey{Key: key, Token: c.Token.ID, Name: in.Name, Created: c.Now}
-	if err := p.tokens.addPasskey(ctx, row, !signed); err != nil {
+	if err := p.tokens.addPasskey(ctx, row, passkey.Encode(s.Challenge), !signed); err != nil {
 		return client.Passkey{}, err
 	}
 	return p.shown(c, row)

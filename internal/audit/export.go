@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -155,7 +157,7 @@ func (v *Verified) export(r *bufio.Reader, verifierKey string) error {
 		return fmt.Errorf("%w: its first line is malformed", ErrFile)
 	}
 	v.First = head.First
-	met := false
+	met, digest := false, sha256.New()
 	for {
 		if v.Earlier != nil && v.Earlier.Size == e.size {
 			if met = v.Earlier.Root == e.root(); !met {
@@ -170,11 +172,14 @@ func (v *Verified) export(r *bufio.Reader, verifierKey string) error {
 			return err
 		}
 		if !bytes.HasPrefix(line, []byte(entryStart)) {
+			v.Digest = hex.EncodeToString(digest.Sum(nil))
 			return v.exportEnd(r, line, verifierKey, head, e, met)
 		}
-		if err := entry(line, &e); err != nil {
+		record, err := entry(line, &e)
+		if err != nil {
 			return err
 		}
+		digestRecord(digest, record)
 	}
 }
 
@@ -185,34 +190,35 @@ const (
 )
 
 // entry checks a line that Marshal has written of a client.AuditEntry, and appends its
-// record. Every byte of it matters. It is not read as JSON, which would take most of
-// the time.
-func entry(line []byte, e *edge) error {
+// record, which it gives. Every byte of it matters. It is not read as JSON, which would take
+// most of the time.
+func entry(line []byte, e *edge) (record []byte, err error) {
 	wrong := func(what string) error { return fmt.Errorf("%w: record %d %s", ErrFile, e.size+1, what) }
 	want := append(strconv.AppendInt([]byte(entryStart), e.size+1, 10), entryHashes...)
 	rest, ok := bytes.CutPrefix(line, want)
 	if !ok {
-		return wrong("is missing or not in its place")
+		return nil, wrong("is missing or not in its place")
 	}
 	kept, record, ok := bytes.Cut(rest, []byte(entryRecord))
 	if !ok || len(record) == 0 || record[len(record)-1] != '}' {
-		return wrong("is not written as it was exported")
+		return nil, wrong("is not written as it was exported")
 	}
-	hashes := join(e.append(tlog.RecordHash(record[:len(record)-1])))
+	record = record[:len(record)-1]
+	hashes := join(e.append(tlog.RecordHash(record)))
 	if string(kept) != base64.StdEncoding.EncodeToString(hashes) {
 		e.size--
-		return wrong("was changed")
+		return nil, wrong("was changed")
 	}
-	if bytes.Contains(record, []byte(`,"passkey":{`)) { // no text in a record has it: quotes are escaped there
-		entry, err := Read(record[:len(record)-1])
+	if bytes.Contains(record, []byte(`"passkey"`)) { // no text in a record has it: quotes are escaped there
+		entry, err := Read(record)
 		if err == nil {
-			err = entry.signed()
+			err = entry.signed(record)
 		}
 		if err != nil {
-			return fmt.Errorf("%w: record %d: %w", ErrFile, e.size, err)
+			return nil, fmt.Errorf("%w: record %d: %w", ErrFile, e.size, err)
 		}
 	}
-	return nil
+	return record, nil
 }
 
 // exportEnd checks the last line.
@@ -241,7 +247,7 @@ func (v *Verified) exportEnd(r *bufio.Reader, line []byte, verifierKey string, h
 	if _, err := r.ReadByte(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: something follows its last line", ErrFile)
 	}
-	v.Last = last
+	v.Last, v.Signed = last, p.Checkpoint
 	if v.Earlier == nil || met || v.Earlier.Size == 0 {
 		return nil
 	}

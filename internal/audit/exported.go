@@ -2,9 +2,13 @@ package audit
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -15,8 +19,9 @@ var ErrGap = errors.New("records before it were not exported")
 const recordExported = "audit.exported"
 
 type exportedRecord struct {
-	First int64 `json:"first"`
-	Last  int64 `json:"last"`
+	First  int64  `json:"first"`
+	Last   int64  `json:"last"`
+	Digest string `json:"digest"` // of its records
 }
 
 const (
@@ -31,18 +36,23 @@ func ExportedUpTo(ctx context.Context, q db.Querier) (last int64, err error) {
 	return last, err
 }
 
-// Exported notes that somebody keeps an export of the records first to last, so that the
-// next one may begin after it. It gives the last record of all such exports. It fails with ErrGap, and with ErrFrom if the log has fewer records.
-func (l *Log) Exported(ctx context.Context, first, last int64, now db.Millis) (upto int64, err error) {
+// The errors of an export that is acknowledged, beside ErrGap.
+var (
+	// ErrOther means that its records are not those of the log.
+	ErrOther = errors.New("its records are not those of the log")
+	// ErrOtherCheckpoint means that its checkpoint is not one of this log, or is of fewer records.
+	ErrOtherCheckpoint = errors.New("the log does not continue its checkpoint")
+)
+
+// Exported notes that somebody keeps an export, so that the next one may begin after it, once
+// it has compared the export with the log. It gives the last record of all such exports. It
+// fails with ErrGap, ErrOther or ErrOtherCheckpoint.
+func (l *Log) Exported(ctx context.Context, x client.AuditExport, now db.Millis) (upto int64, err error) {
+	if err := l.compare(ctx, x); err != nil {
+		return 0, err
+	}
 	err = l.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		head, err := readHead(ctx, t, readSizeSQL)
-		if err != nil {
-			return err
-		}
-		if last > head.size {
-			return fmt.Errorf("%w: it has %d", ErrFrom, head.size)
-		}
-		moved, err := t.Exec(ctx, acknowledgeSQL, first, last)
+		moved, err := t.Exec(ctx, acknowledgeSQL, x.First, x.Last)
 		if err != nil {
 			return err
 		}
@@ -51,11 +61,53 @@ func (l *Log) Exported(ctx context.Context, first, last int64, now db.Millis) (u
 		}
 		switch {
 		case moved == 1:
-			return Add(ctx, t, Record{Kind: recordExported, At: now, Data: exportedRecord{first, last}})
-		case upto < last:
+			return Add(ctx, t, Record{Kind: recordExported, At: now, Data: exportedRecord{x.First, x.Last, x.Digest}})
+		case upto < x.Last:
 			return fmt.Errorf("%w: those up to %d were", ErrGap, upto)
 		}
 		return nil // it was acknowledged before
 	})
 	return upto, err
+}
+
+// compare fails if an export does not have the checkpoint and the records of the log.
+func (l *Log) compare(ctx context.Context, x client.AuditExport) error {
+	c, err := openCheckpoint(x.Checkpoint, l.key.verifier)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrOtherCheckpoint, err)
+	}
+	head, err := readHead(ctx, l.lists, readSizeSQL)
+	if err != nil {
+		return err
+	}
+	if c.Size > head.size || c.Size < x.Last {
+		return fmt.Errorf("%w: it is of %d records", ErrOtherCheckpoint, c.Size)
+	}
+	signed, err := l.edgeAt(ctx, c.Size)
+	if err != nil {
+		return err
+	}
+	if signed.root() != c.Root {
+		return fmt.Errorf("%w: its root is another", ErrOtherCheckpoint)
+	}
+	e, err := l.edgeAt(ctx, x.First-1)
+	if err != nil {
+		return err
+	}
+	digest := sha256.New()
+	for e.size < x.Last {
+		if err := l.rehash(ctx, &e, x.Last, digest); err != nil {
+			return err
+		}
+	}
+	if hex.EncodeToString(digest.Sum(nil)) != x.Digest {
+		return ErrOther
+	}
+	return nil
+}
+
+// digestRecord adds a record to the digest of an export.
+func digestRecord(digest io.Writer, record []byte) {
+	_, _ = digest.Write(record) // a hash never fails
+	_, _ = digest.Write([]byte("\n"))
 }

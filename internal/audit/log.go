@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"sync"
 	"time"
@@ -247,7 +248,7 @@ func (l *Log) checkSince(ctx context.Context, last Checkpoint, head edge) error 
 		}
 	}
 	for e.size < head.size {
-		if err := l.rehash(ctx, &e, head.size); err != nil {
+		if err := l.rehash(ctx, &e, head.size, io.Discard); err != nil {
 			return err
 		}
 	}
@@ -257,14 +258,16 @@ func (l *Log) checkSince(ctx context.Context, last Checkpoint, head edge) error 
 	return nil
 }
 
-// rehash appends some of the records after e, up to number until.
-func (l *Log) rehash(ctx context.Context, e *edge, until int64) error {
+// rehash appends some of the records after e, up to number until, and adds them to the digest
+// of an export.
+func (l *Log) rehash(ctx context.Context, e *edge, until int64, digest io.Writer) error {
 	was := e.size
 	rows, err := l.rows(ctx, e.size, until, 1000)
 	for _, r := range rows {
 		if err := r.appendTo(e); err != nil {
 			return err
 		}
+		digestRecord(digest, r.body)
 	}
 	if err == nil && e.size == was {
 		err = fmt.Errorf("%w: record %d is missing", ErrBroken, e.size+1)

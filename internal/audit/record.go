@@ -59,12 +59,6 @@ func Signed(ctx context.Context, act string, e passkey.Evidence) context.Context
 	return context.WithValue(ctx, signKey{}, signed{act, e})
 }
 
-// shows reports whether records of a kind are of an act that was signed. A change that is
-// applied at once has no record of its approval alone.
-func shows(act, kind string) bool {
-	return act == kind || act == "change.approved" && kind == "change.applied"
-}
-
 // At gives a context whose records name the process: node.
 func At(ctx context.Context, node string) context.Context {
 	return context.WithValue(ctx, nodeKey{}, node)

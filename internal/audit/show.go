@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"countersign/client"
+	"countersign/internal/passkey"
 )
 
 // Show writes records for people, in order, each under a line that says when, what and who.
@@ -33,6 +34,16 @@ func Show(w io.Writer, list []client.AuditRecord) error {
 		if err := showMembers(w, entry.Data); err != nil {
 			return err
 		}
+		if p := entry.Passkey; p != nil {
+			s, err := passkey.ReadStatement(p.Statement)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(w, "    signed with the passkey %q of %q:\n", p.Key, p.Host)
+			if err := showMembers(w, s.About); err != nil {
+				return err
+			}
+		}
 		for _, item := range r.Items {
 			fmt.Fprintf(w, "    item %d:\n", item.Index)
 			if err := showMembers(w, item.Item); err != nil {
@@ -45,6 +56,18 @@ func Show(w io.Writer, list []client.AuditRecord) error {
 
 // showMembers shows the members of a JSON object, one a line, in their order.
 func showMembers(w io.Writer, object json.RawMessage) error {
+	return eachMember(object, func(name string, value json.RawMessage) error {
+		var text string
+		if json.Unmarshal(value, &text) != nil || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }) {
+			text = string(value) // a terminal must not act on it
+		}
+		fmt.Fprintf(w, "    %s: %s\n", name, text)
+		return nil
+	})
+}
+
+// eachMember gives the members of a JSON object in their order, as they are written.
+func eachMember(object json.RawMessage, fn func(name string, value json.RawMessage) error) error {
 	d := json.NewDecoder(strings.NewReader(string(object)))
 	if first, err := d.Token(); err != nil || first != json.Delim('{') {
 		return nil // no data
@@ -55,14 +78,12 @@ func showMembers(w io.Writer, object json.RawMessage) error {
 		if err == nil {
 			err = d.Decode(&value)
 		}
+		if err == nil {
+			err = fn(fmt.Sprint(name), value)
+		}
 		if err != nil {
 			return err
 		}
-		var text string
-		if json.Unmarshal(value, &text) != nil || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }) {
-			text = string(value) // a terminal must not act on it
-		}
-		fmt.Fprintf(w, "    %v: %s\n", name, text)
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -20,28 +19,12 @@ import (
 type Entry struct {
 	At    client.Time     `json:"at"`
 	Kind  string          `json:"kind"`
-	By    *Actor          `json:"by"`
-	Node  string          `json:"node"`
-	About []string        `json:"about"`
-	Data  json.RawMessage `json:"data"`
+	By    *Actor          `json:"by,omitempty"`
+	Node  string          `json:"node,omitempty"`
+	About []string        `json:"about,omitempty"`
+	Data  json.RawMessage `json:"data,omitempty"`
 
-	Passkey *passkey.Evidence `json:"passkey"`
-}
-
-// signed checks, with nothing but the record, that the passkey in it has signed what the
-// record tells of.
-func (t Entry) signed() error {
-	if t.Passkey == nil {
-		return nil
-	}
-	s, err := t.Passkey.Check()
-	switch {
-	case err != nil:
-		return err
-	case !shows(s.Act, t.Kind) || t.By == nil || s.Token != t.By.Token || !slices.Contains(t.About, s.ID):
-		return fmt.Errorf("%w: it is about something else than the record", passkey.ErrAssertion)
-	}
-	return nil
+	Passkey *passkey.Evidence `json:"passkey,omitempty"`
 }
 
 // Read reads a record.
@@ -55,6 +38,8 @@ type Verified struct {
 	Earlier *Checkpoint
 	// First and Last are the numbers of the records of an export.
 	First, Last int64
+	// Digest is that of its records, and Signed its checkpoint; see client.AuditExport.
+	Digest, Signed string
 	// Records are those of a proof.
 	Records []client.AuditRecord
 }
@@ -248,7 +233,7 @@ func (v *Verified) record(r client.AuditRecord) error {
 	if err != nil {
 		return fmt.Errorf("%w: record %d is no JSON", ErrFile, r.Seq)
 	}
-	if err := entry.signed(); err != nil {
+	if err := entry.signed(r.Record); err != nil {
 		return fmt.Errorf("%w: record %d: %w", ErrFile, r.Seq, err)
 	}
 	for _, item := range r.Items {

@@ -9,6 +9,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/api"
+	"countersign/internal/audit"
 	"countersign/internal/book"
 	"countersign/internal/db"
 )
@@ -60,21 +61,17 @@ func (a *server) order(c *api.Call, _ api.None, _ api.None) (client.Order, error
 }
 
 // approval is what a person with passkeys signs: all of an order that its confirmation
-// says or that led to it. None of it ever changes.
+// says or that led to it, as records have it. None of it ever changes.
 type approval struct {
 	TenantUserID string            `json:"tenantUserId"`
-	Amount       string            `json:"amount"`
-	Symbol       string            `json:"symbol"`
-	ChainName    string            `json:"chainName"`
-	Address      string            `json:"address"`
+	Details      *audit.Details    `json:"details"`
 	ExpiresAt    client.Time       `json:"expiresAt,omitzero"`
 	Labels       map[string]string `json:"labels,omitempty"`
 	OrderedBy    string            `json:"orderedBy,omitempty"`
 }
 
 func approvalOf(o book.Order) approval {
-	d := o.Details
-	return approval{o.TenantUserID, d.Amount.String(), d.Symbol, d.ChainName, d.Address, timeOf(o.Expires), o.Labels, o.OrderedBy}
+	return approval{o.TenantUserID, audit.DetailsOf(&o.Details), timeOf(o.Expires), o.Labels, o.OrderedBy}
 }
 
 // recordApproved is the kind of the record of an approval, which its statement says.

@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/audit"
+	"countersign/internal/lab/passkeytest"
 )
 
 // TestAuditOfAnOrder: the evidence about an order has it, its approval with the token,
@@ -51,6 +53,38 @@ func TestAuditOfAnOrder(t *testing.T) {
 				t.Errorf("evidence of an order that is not known: %v", err)
 			}
 		})
+	}
+}
+
+// TestSignedApproval: the record of an approval says what was signed, and its proof is good.
+func TestSignedApproval(t *testing.T) {
+	r, ctx := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil), t.Context()
+	o := newOrder(1)
+	o.Labels, o.ExpiresAt = map[string]string{"to": "<a & b>"}, client.TimeOf(r.clock.now().Add(time.Hour))
+	if _, err := r.app.AddOrder(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	begun, err := r.client.PasskeyChallenge(ctx, "https://console.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	device := passkeytest.New(t, "https://console.example", begun.Host)
+	if _, err := r.client.AddPasskey(ctx, client.NewPasskey{Name: "laptop", State: begun.State, Credential: device.Create(begun.Challenge)}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := r.client.OrderApproval(ctx, o.CallBackID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.client.ApproveOrderSigned(ctx, o.CallBackID, "seen", &client.Assertion{Text: s.Text, Credential: device.Sign(s.Challenge)}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := r.client.AuditEvidence(ctx, client.AuditOptions{Withdrawal: o.CallBackID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(r.entries(p), func(one audit.Entry) bool { return one.Kind == recordApproved && one.Passkey != nil }) {
+		t.Error("the record of the approval has no signature")
 	}
 }
 
