@@ -60,7 +60,10 @@ func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.
 	looked := false
 	err = db.Look(ctx, s.url(), endOf(gateway), log, func(l db.Seen) error {
 		looked = true
+		damaged := l.CheckPages(ctx)
 		switch {
+		case damaged != nil:
+			say("database", fmt.Errorf("%w: restore a backup", damaged), "")
 		case !l.Made && s.DB == "" && s.Keys == nil && keyErr == nil:
 			say("database", fmt.Errorf("%w: %s is missing, and there is a master key", ErrBroken, s.url()), "")
 		case l.Backup:
@@ -70,7 +73,7 @@ func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.
 		case l.Schema < l.Knows && l.MayChange != nil:
 			say("database", fmt.Errorf("%w: its schema has number %d, this program needs %d, and %w: run countersign migrate with a role that may", ErrOutdated, l.Schema, l.Knows, l.MayChange), "")
 		case l.Schema == 0:
-			say("database", nil, "its tables would be made, up to number %d of the schema", l.Knows)
+			say("database", nil, "its tables would be made")
 		case l.Schema < l.Knows:
 			say("database", nil, "its schema has number %d and would be brought to %d", l.Schema, l.Knows)
 		default:

@@ -187,12 +187,12 @@ func testBothEnds(t *testing.T, serviceDB, gatewayDB string) {
 			`countersign_callbacks{lane="notify",state="accepted"} 1`, `countersign_callbacks{lane="notify",state="pending"} 0`,
 			`countersign_breakers{lane="notify",state="open"} 0`, `countersign_breakers{lane="withdraw",state="half-open"} 0`,
 			`countersign_oldest_due_seconds{lane="withdraw"} 0`, `countersign_rsa_seconds_count{operation="seal"}`,
-			`countersign_claimed_total{lane="notify"} 1`, `countersign_database_up 1`, `rsa="` + envelope.Library() + `"`,
+			`countersign_claimed_total{lane="notify"} 1`, `countersign_database_up 1`, `countersign_database_writable 1`, `countersign_disk_free_bytes `, `rsa="` + envelope.Library() + `"`,
 		},
 		b.gateway.URL(): {
 			`countersign_gateway_orders{state="confirmed"} 1`, `countersign_gateway_deposits_total 1`, `countersign_gateway_deposits_held 0`,
 			`countersign_gateway_requests_total{reason="confirmed",type="NOTIFY_REQUEST_WITHDRAW"} 1`,
-			`countersign_gateway_callbacks_open 0`, `countersign_gateway_forwards_waiting 2`, `countersign_database_up 1`,
+			`countersign_gateway_callbacks_open 0`, `countersign_gateway_forwards_waiting 2`, `countersign_database_up 1`, `countersign_database_writable 1`, `countersign_disk_free_bytes `,
 		},
 	} {
 		status, metrics := get(t, url+"/metrics")

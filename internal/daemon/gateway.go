@@ -181,7 +181,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	metrics := newGatewayMetrics(g.book, c.Log, now)
+	metrics := newGatewayMetrics(g.book, ground{g.db, c.Dir, c.TLS}, c.Log, now)
 	onAPI := metrics.handler()
 	if g.metrics, err = c.TLS.metrics(c.MetricsListen, onAPI, c.Log); err != nil {
 		return err

@@ -36,7 +36,7 @@ type gatewayMetrics struct {
 
 var _ gateway.Observer = (*gatewayMetrics)(nil)
 
-func newGatewayMetrics(end *book.Book, log *slog.Logger, now func() time.Time) *gatewayMetrics {
+func newGatewayMetrics(end *book.Book, g ground, log *slog.Logger, now func() time.Time) *gatewayMetrics {
 	name := func(s string) string { return prometheus.BuildFQName("countersign", "gateway", s) }
 	m := &gatewayMetrics{
 		end: end, log: log, now: now, registry: prometheus.NewRegistry(),
@@ -63,7 +63,7 @@ func newGatewayMetrics(end *book.Book, log *slog.Logger, now func() time.Time) *
 	for _, r := range []signed.Result{signed.Done, signed.Status, signed.Timeout, signed.Failed} {
 		m.forwards.WithLabelValues(string(r)) // from 0, so that the first one is seen as a rise
 	}
-	m.registry.MustRegister(BuildInfo(), m.callbacks, m.callbackTime, m.forwards, m.forwardTime, gatewayScrape{m}, collectors.NewGoCollector(),
+	m.registry.MustRegister(BuildInfo(), g, m.callbacks, m.callbackTime, m.forwards, m.forwardTime, gatewayScrape{m}, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -166,7 +166,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	metrics := newServiceMetrics(s.db, c.Log, now)
+	metrics := newServiceMetrics(s.db, ground{d, c.Dir, c.TLS}, c.Log, now)
 	onAPI := metrics.handler()
 	if s.metrics, err = c.TLS.metrics(c.MetricsListen, onAPI, c.Log); err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,7 +12,6 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/envelope"
 	"countersign/internal/api"
 	"countersign/internal/db"
 	"countersign/internal/dispatch"
@@ -54,7 +52,7 @@ type serviceMetrics struct {
 
 var _ dispatch.Observer = (*serviceMetrics)(nil)
 
-func newServiceMetrics(o *outbox.Outbox, log *slog.Logger, now func() time.Time) *serviceMetrics {
+func newServiceMetrics(o *outbox.Outbox, g ground, log *slog.Logger, now func() time.Time) *serviceMetrics {
 	name := func(s string) string { return prometheus.BuildFQName("countersign", "", s) }
 	m := &serviceMetrics{
 		outbox: o, log: log, now: now, registry: prometheus.NewRegistry(),
@@ -95,18 +93,10 @@ func newServiceMetrics(o *outbox.Outbox, log *slog.Logger, now func() time.Time)
 	for _, d := range []countersign.Decision{countersign.DecisionConfirmed, countersign.DecisionDeclined, countersign.DecisionExpired, countersign.DecisionCancelled} {
 		m.decisions.WithLabelValues(string(d)) // from 0, so that the first one is seen as a rise
 	}
-	m.registry.MustRegister(BuildInfo(), m.attempts, m.exchange, m.rsa, m.claimed, m.settled, m.settleTime, m.decisions, m.lostLeases,
+	m.registry.MustRegister(BuildInfo(), g, m.attempts, m.exchange, m.rsa, m.claimed, m.settled, m.settleTime, m.decisions, m.lostLeases,
 		m.expired, m.inFlight, serviceScrape{m}, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
-}
-
-// BuildInfo is the metric of this build.
-func BuildInfo() prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "countersign_build_info",
-		Help:        "1, with the build in the labels; rsa is the library that does the RSA.",
-		ConstLabels: prometheus.Labels{"version": Version, "go": runtime.Version(), "rsa": envelope.Library()},
-	}, func() float64 { return 1 })
 }
 
 func (m *serviceMetrics) handler() http.Handler {

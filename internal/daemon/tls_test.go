@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -173,11 +174,37 @@ func TestTLS(t *testing.T) {
 		t.Errorf("the API still has the metrics: %d", n)
 	}
 
+	measured := func(name string) float64 {
+		t.Helper()
+		r, err := a.caller(nil).Get(s.metrics.URL() + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(text), "\n"+name+" ")
+		line, _, _ := strings.Cut(rest, "\n")
+		v, err := strconv.ParseFloat(line, 64)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		return v
+	}
+	end := time.Unix(int64(measured("countersign_certificate_end_timestamp_seconds")), 0)
+	if left := time.Until(end); left < 0 || left > time.Hour || measured("countersign_certificate_readable") != 1 {
+		t.Errorf("the certificate ends at %v", end)
+	}
 	// Half of a new pair changes nothing, and both do.
 	a.pair("second", file("cert"), file("new.key"))
 	time.Sleep(certificatesEvery + 50*time.Millisecond)
 	if name, err := get(a.caller(known), s.URL()+"/readyz"); name != "first" || err != nil {
 		t.Errorf("with half of a pair: %q, %v", name, err)
+	}
+	if measured("countersign_certificate_readable") != 0 {
+		t.Error("half of a pair is readable")
 	}
 	if err := os.Rename(file("new.key"), file("key")); err != nil {
 		t.Fatal(err)

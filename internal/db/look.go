@@ -22,6 +22,15 @@ type Seen struct {
 	InUse     bool   // a process has the SQLite file open
 }
 
+// CheckPages reads the whole database if it is a SQLite file, some hundred megabytes a
+// second, and fails with ErrBroken where its pages are damaged.
+func (s Seen) CheckPages(ctx context.Context) error {
+	if c, ok := s.Querier.(*sqliteConn); ok {
+		return checkPages(ctx, c)
+	}
+	return nil
+}
+
 // Look reads what a database is and changes nothing; fn is not called if there is none. It
 // fails with ErrOtherEnd or ErrNewerSchema as Open would. A SQLite file may be in use by a
 // process.
@@ -55,7 +64,7 @@ func Look(ctx context.Context, url string, end End, log *slog.Logger, fn func(Se
 		}
 		s.InUse = inUse(f)
 		d = newSQLiteDialect()
-		c, err := openSQLiteConn(ctx, d, sqliteDSN(url, "query_only(ON)"))
+		c, err := openSQLiteConn(ctx, d, sqliteDSN(url)+"&mode=ro") // who can write would copy the log when it closes, and the next start would take the end for a clean one
 		if err != nil {
 			return explainSQLite(err)
 		}

@@ -24,6 +24,7 @@ type sqliteDB struct {
 	d        *Dialect
 	hub      *hub
 	log      *slog.Logger
+	damage   *damage
 	end      End
 	lock     *os.File
 	file     *os.File // the database; see createPrivate
@@ -59,7 +60,7 @@ func openSQLite(ctx context.Context, path string, used, restoring bool, end End,
 		return nil, err
 	}
 	db := &sqliteDB{
-		d: newSQLiteDialect(), hub: h, log: log, end: end, lock: lock,
+		d: newSQLiteDialect(), hub: h, log: log, damage: &damage{log: log}, end: end, lock: lock,
 		requests: make(chan *writeRequest), closing: make(chan struct{}), closed: make(chan struct{}),
 	}
 	if err := db.open(ctx, path, used, restoring, end); err != nil {
@@ -132,10 +133,10 @@ func (db *sqliteDB) open(ctx context.Context, path string, used, restoring bool,
 		return err
 	}
 	read := dsn("query_only(ON)", "cache_size(-4000)")
-	if db.sqliteReaders, err = openSQLiteReaders(db.d, read, 4); err != nil {
+	if db.sqliteReaders, err = openSQLiteReaders(db.d, db.damage, read, 4); err != nil {
 		return err
 	}
-	if db.lists, err = openSQLiteReaders(db.d, read, apartConns); err != nil {
+	if db.lists, err = openSQLiteReaders(db.d, db.damage, read, apartConns); err != nil {
 		return err
 	}
 	for _, name := range []string{path, path + "-wal"} {
@@ -217,7 +218,7 @@ func (db *sqliteDB) hand(r *writeRequest) error {
 	r.done = make(chan error, 1)
 	select {
 	case db.requests <- r:
-		return explainSQLite(<-r.done)
+		return db.damage.explain(<-r.done)
 	case <-r.ctx.Done():
 		return r.ctx.Err()
 	case <-db.closing:
@@ -363,7 +364,10 @@ func (db *sqliteDB) Ping(ctx context.Context) error {
 	case <-db.closing:
 		return ErrClosed
 	default:
-		return explainSQLite(db.pool.PingContext(ctx))
+		if err := db.damage.seen(); err != nil {
+			return err
+		}
+		return db.damage.explain(db.pool.PingContext(ctx))
 	}
 }
 

@@ -13,19 +13,20 @@ import (
 // sqliteReaders are connections that only read, with their prepared statements.
 type sqliteReaders struct {
 	d        *Dialect
+	damage   *damage
 	pool     *sql.DB
 	readMost time.Duration // bounds one read
 	cached   sync.Map      // text → *sql.Stmt
 }
 
-func openSQLiteReaders(d *Dialect, dsn string, conns int) (*sqliteReaders, error) {
+func openSQLiteReaders(d *Dialect, damage *damage, dsn string, conns int) (*sqliteReaders, error) {
 	pool, err := sql.Open("sqlite", dsn)
 	if err != nil {
 		return nil, explainSQLite(err)
 	}
 	pool.SetMaxOpenConns(conns)
 	pool.SetMaxIdleConns(conns)
-	return &sqliteReaders{d: d, pool: pool, readMost: readMost}, nil
+	return &sqliteReaders{d: d, damage: damage, pool: pool, readMost: readMost}, nil
 }
 
 func (r *sqliteReaders) stmt(ctx context.Context, text string) (*sql.Stmt, error) {
@@ -34,7 +35,7 @@ func (r *sqliteReaders) stmt(ctx context.Context, text string) (*sql.Stmt, error
 	}
 	s, err := r.pool.PrepareContext(ctx, r.d.sql(text))
 	if err != nil {
-		return nil, explainSQLite(err)
+		return nil, r.damage.explain(err)
 	}
 	if first, loaded := r.cached.LoadOrStore(text, s); loaded {
 		s.Close()
@@ -57,9 +58,9 @@ func (r *sqliteReaders) Query(ctx context.Context, text string, args ...any) (Ro
 	rows, err := s.QueryContext(ctx, args...)
 	if err != nil {
 		cancel()
-		return nil, explainSQLite(err)
+		return nil, r.damage.explain(err)
 	}
-	return sqliteRows{rows, cancel}, nil
+	return sqliteRows{rows, cancel, r.damage}, nil
 }
 
 func (r *sqliteReaders) Exec(context.Context, string, ...any) (int64, error) {

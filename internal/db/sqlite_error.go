@@ -5,13 +5,15 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync/atomic"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // explainSQLite maps the errors of a full disk to ErrFull, and those of a file that
-// cannot be read or written to ErrUnavailable.
+// cannot be read or written to ErrUnavailable; where its pages are damaged, to ErrBroken too.
 func explainSQLite(err error) error {
 	if errors.Is(err, ErrFull) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrBroken) {
 		return err
@@ -19,11 +21,37 @@ func explainSQLite(err error) error {
 	switch sqliteCode(err) {
 	case sqlite3.SQLITE_FULL:
 		return fmt.Errorf("%w: %w", ErrFull, err)
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return fmt.Errorf("%w: %w: %w", ErrUnavailable, ErrBroken, err)
 	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_BUSY,
-		sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOMEM:
+		sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOMEM:
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return err
+}
+
+// damage remembers that pages of an open file are damaged. Most calls do not meet them and
+// go on working, so only this makes the daemon unready.
+type damage struct {
+	log *slog.Logger
+	met atomic.Pointer[error]
+}
+
+// explain is explainSQLite, and notes damaged pages.
+func (d *damage) explain(err error) error {
+	err = explainSQLite(err)
+	if errors.Is(err, ErrBroken) && d.met.CompareAndSwap(nil, &err) {
+		d.log.Error("pages of the database are damaged; restore a backup", "error", err.Error())
+	}
+	return err
+}
+
+// seen gives what explain noted.
+func (d *damage) seen() error {
+	if err := d.met.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // sqliteCode is SQLite's primary code of err, 0 for any other error.
@@ -39,11 +67,12 @@ func sqliteCode(err error) int {
 type sqliteRows struct {
 	*sql.Rows
 	cancel context.CancelFunc
+	damage *damage
 }
 
-func (r sqliteRows) Err() error { return explainSQLite(r.Rows.Err()) }
+func (r sqliteRows) Err() error { return r.damage.explain(r.Rows.Err()) }
 
 func (r sqliteRows) Close() error {
 	defer r.cancel()
-	return explainSQLite(r.Rows.Close())
+	return r.damage.explain(r.Rows.Close())
 }

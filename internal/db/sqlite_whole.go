@@ -114,8 +114,25 @@ func (c *sqliteConn) quickCheck(ctx context.Context, file *os.File, log *slog.Lo
 	bounded, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	begun := time.Now()
+	err := checkPages(bounded, c)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case bounded.Err() != nil:
+		log.Warn("the database was not checked to its end after an unclean end", "checked", checkTime)
+		return nil
+	case err != nil:
+		return fmt.Errorf("%s: %w", file.Name(), err)
+	}
+	log.Info("the database was checked after an unclean end", "ms", time.Since(begun).Milliseconds())
+	return nil
+}
+
+// checkPages reads the whole of a SQLite database, and fails with ErrBroken, naming what is
+// damaged.
+func checkPages(ctx context.Context, q Querier) error {
 	var faults []string
-	err := Each(bounded, c, `PRAGMA quick_check(5)`, nil, func(r Rows) error {
+	err := Each(ctx, q, `PRAGMA quick_check(5)`, nil, func(r Rows) error {
 		var line string
 		err := r.Scan(&line)
 		if line != "ok" {
@@ -123,19 +140,10 @@ func (c *sqliteConn) quickCheck(ctx context.Context, file *os.File, log *slog.Lo
 		}
 		return err
 	})
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case bounded.Err() != nil:
-		log.Warn("the database was not checked to its end after an unclean end", "checked", checkTime)
-		return nil
-	case len(faults) > 0:
-		return fmt.Errorf("%w: %s: %s", ErrBroken, file.Name(), strings.Join(faults, "; "))
-	case err != nil:
-		return err
+	if len(faults) > 0 {
+		return fmt.Errorf("%w: %s", ErrBroken, strings.Join(faults, "; "))
 	}
-	log.Info("the database was checked after an unclean end", "ms", time.Since(begun).Milliseconds())
-	return nil
+	return explainSQLite(err)
 }
 
 // broken makes an error of SQLite that says that the file is damaged an ErrBroken, and

@@ -147,12 +147,47 @@ func TestDamagedPage(t *testing.T) {
 	for _, part := range []string{"", "-wal"} {
 		copyFile(t, path+part, left+part)
 	}
-	f := must(os.OpenFile(left, os.O_WRONLY, 0))(t)
 	const page = 20
-	must(f.WriteAt([]byte(strings.Repeat("\xff", 4096)), (page-1)*4096))(t)
-	f.Close()
+	spoilPage(t, left, page)
+	if err := Look(ctx, left, testEnd, d.Log(), func(s Seen) error { return s.CheckPages(ctx) }); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), fmt.Sprintf("page %d", page)) {
+		t.Errorf("a look says %v, want page %d to be named", err, page)
+	}
 	if err := openUsed(t, left); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), fmt.Sprintf("page %d", page)) {
 		t.Errorf("got %v, want page %d to be named", err, page)
+	}
+}
+
+func spoilPage(t *testing.T, path string, page int64) {
+	t.Helper()
+	f := must(os.OpenFile(path, os.O_WRONLY, 0))(t)
+	defer f.Close()
+	must(f.WriteAt([]byte(strings.Repeat("\xff", 4096)), (page-1)*4096))(t)
+}
+
+// A page that is damaged while the database is open makes it unready for good once a read
+// meets it, though other calls and writes go on.
+func TestDamagedWhileOpen(t *testing.T) {
+	path := filled(t)
+	d := openAt(t, path)
+	for n := range int64(40) { // some that a read of the table needs
+		spoilPage(t, path, 20+n)
+	}
+	if err := d.Ready(ctx); err != nil {
+		t.Fatalf("before anything met the page: %v", err)
+	}
+	_, err := List(ctx, d, `SELECT content FROM things`, nil, func(r Rows) (s string, err error) { return s, r.Scan(&s) })
+	if !errors.Is(err, ErrUnavailable) || !errors.Is(err, ErrBroken) {
+		t.Fatalf("reading all gives %v", err)
+	}
+	d.probe(ctx)
+	if last := d.health.last.Load(); last == nil || last.err != nil {
+		t.Fatalf("other pages take no writes: %v", last)
+	}
+	if err := d.Ready(ctx); !errors.Is(err, ErrBroken) {
+		t.Errorf("it is ready: %v", err)
+	}
+	if err := Look(ctx, path, testEnd, d.Log(), func(s Seen) error { return s.CheckPages(ctx) }); !errors.Is(err, ErrBroken) {
+		t.Errorf("a look says %v", err)
 	}
 }
 
