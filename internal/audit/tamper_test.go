@@ -13,6 +13,7 @@ import (
 	"countersign/client"
 	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/outbox"
 )
 
 // tampered are changes of the log's tables, each with what undoes it.
@@ -304,6 +305,43 @@ func TestIsNotSetBack(t *testing.T) {
 		var signed int64
 		if _, err := db.One(ctx, d, `SELECT MAX(size) FROM audit_checkpoints`, nil, &signed); err != nil || signed != 5 {
 			t.Errorf("%d records are signed, %v", signed, err)
+		}
+	})
+}
+
+// TestRestoreNamesItsHead: a restore lets the log go back to the head that was signed before
+// it, and no further.
+func TestRestoreNamesItsHead(t *testing.T) {
+	eachDialect(t, func(t *testing.T, url string) {
+		d, l := open(t, url)
+		add(t, d, 0, 5)
+		must(l.Checkpoint(ctx, 0))(t)
+		began := must(audit.BeginEpoch(ctx, d, audit.Restore{Kind: audit.ServiceRestored, Alarm: client.AlarmRestored, Feeds: outbox.Feeds, At: db.MillisOf(at)}))(t)
+		e := must(db.DeclaredEpoch(ctx, d))(t)
+		if e.Number != began.Number || e.Head.Size != 5 {
+			t.Fatalf("%+v after %+v", e, began)
+		}
+		must(l.Checkpoint(ctx, 0))(t)
+		again := must(audit.Open(ctx, audit.Config{DB: d, End: "service", Now: time.Now, Log: slog.New(slog.DiscardHandler)}))(t)
+		again.Expect(e.Head)
+		must(again.Checkpoint(ctx, 0))(t)
+		err := d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+			for _, text := range []string{`DELETE FROM audit_records`, `DELETE FROM audit_subjects`, `DELETE FROM audit_checkpoints`,
+				`UPDATE audit_head SET size = 0, edge = CAST('' AS ` + map[bool]string{true: "BYTEA", false: "BLOB"}[d.Dialect().Shared] + `)`} {
+				if _, err := t.Exec(ctx, text); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(t, d, 50, 9)
+		again = must(audit.Open(ctx, audit.Config{DB: d, End: "service", Now: time.Now, Log: slog.New(slog.DiscardHandler)}))(t)
+		again.Expect(must(db.DeclaredEpoch(ctx, d))(t).Head)
+		if _, err := again.Checkpoint(ctx, 0); !errors.Is(err, audit.ErrBroken) {
+			t.Errorf("a log that went back behind the restore: %v", err)
 		}
 	})
 }

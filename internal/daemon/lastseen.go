@@ -82,16 +82,18 @@ func (s Storage) checkSeen(ctx context.Context, d *db.DB) error {
 	return nil
 }
 
-// expect tells the audit log which head it must continue, as far as the file knows.
+// expect tells the audit log which head it must continue: that of the last restore, and what
+// was signed since as far as the file knows.
 func (s Storage) expect(ctx context.Context, d *db.DB, l *audit.Log) error {
 	before, err := s.lastSeen()
 	if err != nil {
 		return err
 	}
-	e, err := db.LastEpoch(ctx, d)
-	if err == nil && e.Number == before.Epoch { // a restore begins an epoch and loses records
+	e, err := db.DeclaredEpoch(ctx, d)
+	if err == nil && e.Number == before.Epoch { // a restore loses records
 		l.Expect(before.Head)
 	}
+	l.Expect(e.Head)
 	return err
 }
 

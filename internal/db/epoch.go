@@ -32,6 +32,7 @@ type Epoch struct {
 	Began      Millis
 	Reconciled Millis           // when what is open was settled; 0: it is not
 	Ends       map[string]int64 // the last number that each feed had before
+	Head       Head             // the newest signed head of the audit log before
 }
 
 // Open reports whether what may have happened twice or not at all is not settled yet.
@@ -47,7 +48,7 @@ FROM epochs e JOIN epoch_feeds f ON f.epoch = e.number ORDER BY e.number, f.feed
 
 	lastEpochSQL = `SELECT number, began, reconciled FROM epochs ORDER BY number DESC LIMIT 1`
 
-	insertEpochSQL     = `INSERT INTO epochs (number, began) VALUES ($1, $2)`
+	insertEpochSQL     = `INSERT INTO epochs (number, began, size, root, mac) VALUES ($1, $2, $3, $4, $5)`
 	insertEpochFeedSQL = `INSERT INTO epoch_feeds (epoch, feed, last_seq) VALUES ($1, $2, $3)`
 	reconcileSQL       = `UPDATE epochs SET reconciled = $1 WHERE reconciled = 0`
 
@@ -55,7 +56,28 @@ FROM epochs e JOIN epoch_feeds f ON f.epoch = e.number ORDER BY e.number, f.feed
 	OpenEpochSQL = `EXISTS (SELECT 1 FROM epochs WHERE reconciled = 0)`
 )
 
-// LastEpoch gives the present epoch, without Ends. The zero Epoch: there was no restore.
+// epochRows are guarded: an epoch is the only reason for which a database may know less than
+// it did, so none that somebody wrote past the program counts as one.
+var epochRows = Guarded{Name: "epochs", Key: "number", Columns: `number, began, size, root`}
+
+// DeclaredEpoch gives the last epoch that a restore has begun, with its head and without Ends
+// and Reconciled. The zero Epoch: there was no restore.
+func DeclaredEpoch(ctx context.Context, q Querier) (last Epoch, err error) {
+	err = Each(ctx, q, epochRows.Select()+` ORDER BY number`, nil, func(r Rows) error {
+		var e Epoch
+		genuine, err := epochRows.Scan(q, r, e.guarded()...)
+		if genuine {
+			last = e
+		}
+		return err
+	})
+	return last, err
+}
+
+// guarded are the columns of epochRows.
+func (e *Epoch) guarded() []any { return []any{&e.Number, &e.Began, &e.Head.Size, &e.Head.Root} }
+
+// LastEpoch gives the present epoch, without Ends and Head. The zero Epoch: there was no restore.
 func LastEpoch(ctx context.Context, q Querier) (e Epoch, err error) {
 	_, err = One(ctx, q, lastEpochSQL, nil, &e.Number, &e.Began, &e.Reconciled)
 	return e, err
@@ -147,15 +169,15 @@ func FirstSeq[T any](list []T, seq func(T) int64) int64 {
 }
 
 // BeginEpoch begins an epoch after a restore, behind number least. The feeds go on with
-// numbers that were never given. more runs in the same transaction, which is done or
-// not at all.
-func (d *DB) BeginEpoch(ctx context.Context, feeds []string, least int64, now Millis, more func(context.Context, *Tx, Epoch) error) (e Epoch, err error) {
+// numbers that were never given. The audit log may go back to head, and no further. more runs
+// in the same transaction, which is done or not at all.
+func (d *DB) BeginEpoch(ctx context.Context, feeds []string, least int64, head Head, now Millis, more func(context.Context, *Tx, Epoch) error) (e Epoch, err error) {
 	err = d.Write(ctx, func(ctx context.Context, t *Tx) error {
 		was, err := LastEpoch(ctx, t)
 		if err != nil {
 			return err
 		}
-		e = Epoch{Number: max(now.Time().Unix()-epochZero, was.Number+1, least+1, 1), Began: now, Ends: map[string]int64{}}
+		e = Epoch{Number: max(now.Time().Unix()-epochZero, was.Number+1, least+1, 1), Began: now, Ends: map[string]int64{}, Head: head}
 		for _, feed := range slices.Sorted(slices.Values(feeds)) {
 			seq, err := LockFeed(ctx, t, feed)
 			if err != nil {
@@ -164,7 +186,7 @@ func (d *DB) BeginEpoch(ctx context.Context, feeds []string, least int64, now Mi
 			e.Number = max(e.Number, seq/epochNumbers+1)
 			e.Ends[feed] = seq
 		}
-		statements := []Statement{{SQL: insertEpochSQL, Args: []any{e.Number, int64(now)}}}
+		statements := []Statement{{SQL: insertEpochSQL, Args: []any{e.Number, int64(now), head.Size, head.Root, guardOf(t).mac(epochRows, e.guarded())}}}
 		for _, feed := range slices.Sorted(maps.Keys(e.Ends)) {
 			statements = append(statements, Statement{SQL: insertEpochFeedSQL, Args: []any{e.Number, feed, e.Ends[feed]}}, EndFeed(feed, e.Base()))
 		}
@@ -229,7 +251,7 @@ func (d *DB) Progress(ctx context.Context) (p Progress, err error) {
 			return p, err
 		}
 	}
-	e, err := LastEpoch(ctx, d)
+	e, err := DeclaredEpoch(ctx, d)
 	if err != nil {
 		return p, err
 	}

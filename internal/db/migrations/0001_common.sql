@@ -116,7 +116,10 @@ CREATE INDEX changes_of ON changes (merchant, id);
 CREATE TABLE epochs (
   number     {int} NOT NULL PRIMARY KEY, -- seconds since 2026-01-01 UTC
   began      {int} NOT NULL,
-  reconciled {int} NOT NULL DEFAULT 0 -- when a person had settled what is open; 0: not yet
+  reconciled {int} NOT NULL DEFAULT 0, -- when a person had settled what is open; 0: not yet
+  size       {int} NOT NULL,   -- of the audit log when it was signed last before
+  root       {bytes} NOT NULL, -- its root then
+  mac        {bytes} NOT NULL  -- db.Guarded
 ){strict};
 
 -- The last number that each feed had before an epoch. In the epoch it goes on behind
