@@ -5,10 +5,11 @@ type AlarmKind string
 
 // The kinds of alarms.
 const (
-	AlarmAuditBroken  AlarmKind = "audit_broken"
-	AlarmRestored     AlarmKind = "restored"
-	AlarmRowForged    AlarmKind = "row_forged"
-	AlarmTokenChanged AlarmKind = "token_changed"
+	AlarmApproverExpires AlarmKind = "approver_expires"
+	AlarmAuditBroken     AlarmKind = "audit_broken"
+	AlarmRestored        AlarmKind = "restored"
+	AlarmRowForged       AlarmKind = "row_forged"
+	AlarmTokenChanged    AlarmKind = "token_changed"
 
 	AlarmWrongAPIKey     AlarmKind = "wrong_api_key"
 	AlarmNotUnderstood   AlarmKind = "not_understood"
@@ -24,6 +25,7 @@ const (
 	AlarmOutcomeDiffers  AlarmKind = "outcome_differs"
 	AlarmAddressChanged  AlarmKind = "address_changed"
 	AlarmFrozen          AlarmKind = "frozen"
+	AlarmResumed         AlarmKind = "resumed"
 	AlarmLapsed          AlarmKind = "lapsed"
 	AlarmMerchantChanged AlarmKind = "merchant_changed"
 
@@ -49,6 +51,9 @@ const (
 // docs/runbook.md. Urgent are those that may be about money, about who decides on it,
 // or about the evidence.
 var alarmKinds = words[AlarmKind]{
+	{is: AlarmApproverExpires, at: atBoth,
+		means: "The last token of an approver expires within a week. Changes go on waiting after that, and only an admin of another origin could approve them. The subject is the token and its end.",
+		do:    "Before that, propose a new token of role approver, and have the present approver approve it."},
 	{is: AlarmAuditBroken, at: atBoth, urgent: true,
 		means: "Rows of the audit log are not as this end left them, so it signs no checkpoint any more. Somebody changed the database past the program, or it was damaged or set back.",
 		do:    "Keep a copy of the database, and compare it with an export and the last checkpoint that somebody else holds. Find out who can write to the database."},
@@ -59,7 +64,7 @@ var alarmKinds = words[AlarmKind]{
 		means: "A row that says who may do what is not as this program left it: somebody wrote to the database past it. The row is not believed, as if it were not there. The subject has the table and the row.",
 		do:    "Find out who can write to the database. Make what the row was for anew, and compare the rest with the audit log."},
 	{is: AlarmTokenChanged, at: atBoth, urgent: true,
-		means: "A token that decides on changes was made, or an approver's was revoked. The subject names the change and the token.",
+		means: "A token that decides on changes was made, an approver's was revoked, or a token got a passkey. The subject names the change and the token, or the token and the passkey; no-approvers: somebody at the machine ended all approvers.",
 		do:    "Find out whose it is (token list). If nobody meant it, revoke it."},
 
 	{is: AlarmWrongAPIKey, at: atService,
@@ -104,6 +109,9 @@ var alarmKinds = words[AlarmKind]{
 	{is: AlarmFrozen, at: atService,
 		means: "A person froze the service: nothing is sent, decided or released. The subject is the reason.",
 		do:    "Thaw it when the cause is gone. Deadlines go on until then, and withdrawals that reach theirs expire."},
+	{is: AlarmResumed, at: atService, urgent: true,
+		means: "A person ended the freeze, or the pause of the merchant that the alarm names: sending, deciding and releasing go on. The subject has the token.",
+		do:    "If nobody meant it, freeze the service, and revoke the token."},
 	{is: AlarmLapsed, at: atService,
 		means: "A confirmed withdrawal was not released within its merchant's releaseWithin. It is never released; the merchant is told so.",
 		do:    "Find out why the wallet did not take it. If it is still wanted, the merchant orders a new one."},

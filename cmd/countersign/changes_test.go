@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,5 +82,28 @@ func TestChangesFromTheShell(t *testing.T) {
 	errOut = tellingShell(t, &c, "", as("alice", "token", "revoke", bob.ID)...)
 	if c.Kind != client.ChangeRevoke || c.State != client.ChangeWaiting || !strings.Contains(errOut, "nothing has changed yet") {
 		t.Errorf("%+v %s", c, errOut)
+	}
+
+	// Only somebody at the machine lets one person decide alone again.
+	d.stop(t)
+	if status, _, errOut := shell(t, "", "no-approvers", "--data", data); status != exitFailed || !strings.Contains(errOut, "--yes") {
+		t.Errorf("without --yes: %d %s", status, errOut)
+	}
+	var ended struct{ Ended []string }
+	mustShell(t, &ended, "", "no-approvers", "--data", data, "--yes")
+	if !slices.Equal(ended.Ended, []string{bob.ID}) {
+		t.Errorf("ended %q", ended.Ended)
+	}
+	d = startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
+	if status, _, errOut := shell(t, "", as("bob", "changes", "list")...); status != exitFailed || !strings.Contains(errOut, "was revoked") {
+		t.Errorf("the approver: %d %s", status, errOut)
+	}
+	var m client.Merchant
+	mustShell(t, &m, "", as("alice", "merchants", "edit", "shop", "--withdraw-url", "http://127.0.0.1:5/w")...)
+	if m.WithdrawURL != "http://127.0.0.1:5/w" {
+		t.Errorf("%+v", m)
+	}
+	if status, out, errOut := shell(t, "", as("alice", "audit", "export")...); status != exitDone || !strings.Contains(out, `"kind":"approvers.ended"`) {
+		t.Errorf("the audit log: %d %s", status, errOut)
 	}
 }

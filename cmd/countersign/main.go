@@ -43,6 +43,8 @@ type commandLine struct {
 	Rekey   rekeyCmd   `cmd:"" help:"Seal the service's secrets under a new master key, also while it runs; with --gateway, the gateway's."`
 	Migrate migrateCmd `cmd:"" help:"Bring the service's database up to date; with --gateway, the gateway's."`
 
+	NoApprovers noApproversCmd `cmd:"" help:"Let one person decide alone at the service again: end all approvers' tokens; with --gateway, at the gateway."`
+
 	Reconcile reconcileCmd `cmd:"" help:"Compare the service's database with what was executed and booked, and settle a restore; with --gateway, the gateway's."`
 
 	Relay relayCmd `cmd:"" help:"Carry deposits and withdrawals from a table of the wallet core's PostgreSQL to the service, and decisions back."`

@@ -14,7 +14,7 @@ import (
 )
 
 // guarded are the members of a merchant that say where its money goes and who decides on
-// it. Where there is an approver's token, they change with an approval.
+// it. Once there was an approver's token, they change with an approval.
 var guarded = func() []string {
 	list := []string{"requestKey", "responseKey", "rotation"}
 	for _, s := range client.Settings() {

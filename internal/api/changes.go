@@ -73,7 +73,7 @@ func changePlace(id string) db.Record { return db.Record{Table: "changes", Row: 
 // errWaits: an approver's token was made meanwhile, so the change has to wait.
 var errWaits = errors.New("it waits for an approver")
 
-// Propose applies a change at once, or keeps it where an approver's token exists. content
+// Propose applies a change at once, or keeps it where changes wait for an approver. content
 // is what its kind needs to apply it. c has been filled up to Proposed, without the
 // id.
 func (k *Changes) Propose(ctx context.Context, c *Change, content []byte) error {
@@ -84,7 +84,7 @@ func (k *Changes) Propose(ctx context.Context, c *Change, content []byte) error 
 		return err
 	}
 	c.sealed = sealed[0]
-	waits, err := ApproverExists(ctx, k.c.DB, c.Proposed, "")
+	waits, err := ChangesWait(ctx, k.c.DB, "")
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (k *Changes) Propose(ctx context.Context, c *Change, content []byte) error 
 		err := k.kinds[c.Kind](ctx, &done, content, c.Proposed, func(ctx context.Context, t *db.Tx) error {
 			// Again, in the transaction: an approver may have been made meanwhile. The
 			// token that this change makes does not count.
-			if waits, err := ApproverExists(ctx, t, c.Proposed, c.Token); err != nil || waits {
+			if waits, err := ChangesWait(ctx, t, c.Token); err != nil || waits {
 				return errors.Join(err, errWaits)
 			}
 			if err := done.insert(ctx, t); err != nil {
@@ -283,10 +283,24 @@ func (k *Changes) find(ctx context.Context, id string, by Token) (Change, error)
 // dueEvery is how often DoDue looks for what has come to its time.
 const dueEvery = time.Second
 
-// Run applies approved changes at their time, on whichever node is first, until ctx
-// ends.
+// warnEvery is how often Run looks at the ends of the approvers' tokens.
+const warnEvery db.Millis = 3_600_000
+
+// Run applies approved changes at their time, on whichever node is first, and warns of the end
+// of the last approver's token, until ctx ends.
 func (k *Changes) Run(ctx context.Context) error {
-	return EverySecond(ctx, k.c.Now, k.ApplyDue, func(err error) { k.c.Log.Error("applying changes", "error", err.Error()) })
+	var looked db.Millis
+	return EverySecond(ctx, k.c.Now, func(ctx context.Context, now db.Millis) error {
+		err := k.ApplyDue(ctx, now)
+		if now-looked >= warnEvery {
+			warned := k.warnOfLast(ctx, now)
+			if warned == nil {
+				looked = now
+			}
+			err = errors.Join(err, warned)
+		}
+		return err
+	}, func(err error) { k.c.Log.Error("applying changes", "error", err.Error()) })
 }
 
 // EverySecond calls do with the time each second until ctx ends, and then returns nil. failed gets

@@ -68,7 +68,7 @@ func testForgedRows(t *testing.T, d *db.DB) {
 	}
 	// An approver that was ended by hand leaves the rule as it is.
 	write(`UPDATE tokens SET revoked = 1 WHERE id = $1`, approver.ID)
-	if is, err := ApproverExists(ctx, d, 200, ""); err != nil || !is {
+	if is, err := approverExists(ctx, d, 200, false); err != nil || !is {
 		t.Errorf("an approver that was revoked by hand is gone: %v", err)
 	}
 	write(`UPDATE tokens SET revoked = 0 WHERE id = $1`, approver.ID)

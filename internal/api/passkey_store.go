@@ -102,6 +102,9 @@ func (k *Tokens) addPasskey(ctx context.Context, p storedPasskey, challenge stri
 		if err != nil {
 			return err
 		}
+		if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: client.AlarmTokenChanged, Subject: p.Token + " passkey " + p.ID, At: p.Created}}); err != nil {
+			return err
+		}
 		return recordPasskey(ctx, t, recordPasskeyAdded, p, challenge, p.Created)
 	})
 }

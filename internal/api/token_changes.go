@@ -50,11 +50,11 @@ func (k *Changes) applyRevoke(ctx context.Context, c *Change, _ []byte, now db.M
 			return err
 		}
 		// Approvers that are bound to merchants decide on nothing else, so nobody would.
-		any, err := ApproverExists(ctx, t, now, "")
+		any, err := approverExists(ctx, t, now, false)
 		if err != nil {
 			return err
 		}
-		if unbound, err := UnboundApproverExists(ctx, t, now); err != nil {
+		if unbound, err := approverExists(ctx, t, now, true); err != nil {
 			return err
 		} else if any && !unbound {
 			return &db.ConflictError{Reason: "this is the last approver's token that is for all merchants; revoke those that are bound first"}
@@ -94,19 +94,19 @@ func (k *Changes) createToken(known func(c *Call, id string) error) Handler {
 	})
 }
 
-// mayMake refuses what nobody could undo or decide on. Where there is no approver a
+// mayMake refuses what nobody could undo or decide on. Where no change waits a
 // token is made at once, so only an admin makes any: an operator could else make a token
 // that does what an operator may not.
 func (k *Changes) mayMake(ctx context.Context, c *Call, t Token) error {
-	any, err := ApproverExists(ctx, k.c.DB, c.Now, "")
+	waits, err := ChangesWait(ctx, k.c.DB, "")
 	if err != nil {
 		return err
 	}
-	if !any && c.Token.Role != client.RoleAdmin {
+	if !waits && c.Token.Role != client.RoleAdmin {
 		return NewProblem(http.StatusForbidden, "while there is no approver's token, only an admin's makes tokens")
 	}
 	if t.Role == client.RoleApprover && t.Merchants != "" {
-		unbound, err := UnboundApproverExists(ctx, k.c.DB, c.Now)
+		unbound, err := approverExists(ctx, k.c.DB, c.Now, true)
 		if err == nil && !unbound {
 			err = Invalid(At("body.merchants", "binds the first approver, and then nobody decides on what is not of these merchants; make an approver for all first"))
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
-	"slices"
 
 	"countersign/client"
 	"countersign/internal/audit"
@@ -27,6 +26,7 @@ type Token struct {
 	Expires db.Millis // 0: never
 	Revoked db.Millis // 0: it was not
 	Hourly  int64     // how many deposits it may add an hour; 0: no bound
+	Over    int64     // 1: an approver's that makes no changes wait any more; see EndApprovers
 
 	Fingerprint string // the beginning of the hash, of a stored token
 }
@@ -37,14 +37,14 @@ type Tokens struct{ d *db.DB }
 // NewTokens gives the tokens in d.
 func NewTokens(d *db.DB) *Tokens { return &Tokens{d} }
 
-var tokenRows = db.Guarded{Name: "tokens", Key: "id", Columns: `id, name, role, merchants, maker, root, created, expires, revoked, hourly, hash`}
+var tokenRows = db.Guarded{Name: "tokens", Key: "id", Columns: `id, name, role, merchants, maker, root, created, expires, revoked, hourly, over, hash`}
 
 // readTokens gives the tokens whose rows a query selects, and how many rows are not genuine.
 func readTokens(ctx context.Context, q db.Querier, where string, args ...any) (list []Token, forged int, err error) {
 	err = db.Each(ctx, q, tokenRows.Select()+where, args, func(r db.Rows) error {
 		var t Token
 		var hash []byte
-		genuine, err := tokenRows.Scan(q, r, &t.ID, &t.Name, &t.Role, &t.Merchants, &t.Maker, &t.Root, &t.Created, &t.Expires, &t.Revoked, &t.Hourly, &hash)
+		genuine, err := tokenRows.Scan(q, r, &t.ID, &t.Name, &t.Role, &t.Merchants, &t.Maker, &t.Root, &t.Created, &t.Expires, &t.Revoked, &t.Hourly, &t.Over, &hash)
 		t.Fingerprint = hex.EncodeToString(hash[:min(8, len(hash))])
 		if genuine {
 			list = append(list, t)
@@ -127,22 +127,6 @@ func ComesFrom(ctx context.Context, q db.Querier, t, other Token) (bool, error) 
 		}
 	}
 	return false, nil
-}
-
-// ApproverExists reports whether there is a valid token of role approver, other than
-// the one with the id except. A row that is not genuine may have been one.
-func ApproverExists(ctx context.Context, q db.Querier, now db.Millis, except string) (bool, error) {
-	return approverIn(ctx, q, ` WHERE id <> $1`, []any{except}, func(t Token) bool { return t.Valid(now) })
-}
-
-// UnboundApproverExists reports whether there is one that is bound to no merchant.
-func UnboundApproverExists(ctx context.Context, q db.Querier, now db.Millis) (bool, error) {
-	return approverIn(ctx, q, ``, nil, func(t Token) bool { return t.Valid(now) && t.Merchants == "" })
-}
-
-func approverIn(ctx context.Context, q db.Querier, where string, args []any, counts func(Token) bool) (bool, error) {
-	list, forged, err := readTokens(ctx, q, where, args...)
-	return forged > 0 || slices.ContainsFunc(list, func(t Token) bool { return t.Role == client.RoleApprover && counts(t) }), err
 }
 
 func findToken(ctx context.Context, q db.Querier, where string, key any) (Token, error) {

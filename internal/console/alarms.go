@@ -72,9 +72,9 @@ func (v *visit) readAlarms(all bool, o client.FeedOptions) (rows []alarmRow, nex
 func serviceSubject(a client.ServiceAlarm) string {
 	id, more, _ := strings.Cut(a.Subject, " ")
 	switch {
-	case a.Kind == "frozen":
+	case a.Kind == "frozen", a.Kind == "resumed" && a.Merchant == "":
 		return "/console/stop"
-	case a.Kind == "merchant_changed", a.Kind == "token_changed": // the change and what it changed
+	case strings.HasPrefix(id, "chg_"): // the change and what it changed
 		return changePath(id)
 	case a.Merchant != "" && strings.HasPrefix(id, a.Merchant+".") && more == "":
 		return "/console/find/" + url.PathEscape(id)

@@ -91,6 +91,17 @@ func (d *DB) RaiseAlarm(ctx context.Context, a Alarm) error {
 	return d.Write(ctx, func(ctx context.Context, t *Tx) error { return RaiseAlarms(ctx, t, []Alarm{a}) })
 }
 
+const everRaisedSQL = `SELECT 1 FROM alarms WHERE merchant = $1 AND kind = $2 AND subject = $3 LIMIT 1`
+
+// RaiseAlarmOnce is RaiseAlarm for what is told a single time, whether or not it was acknowledged.
+func (d *DB) RaiseAlarmOnce(ctx context.Context, a Alarm) error {
+	var is int
+	if ever, err := One(ctx, d, everRaisedSQL, []any{a.Of, string(a.Kind), a.Subject}, &is); err != nil || ever {
+		return err
+	}
+	return d.RaiseAlarm(ctx, a)
+}
+
 // Alarms gives alarms after seq after, in order.
 func (d *DB) Alarms(ctx context.Context, after int64, limit int) ([]Alarm, error) {
 	return AlarmFilter{}.read(ctx, d, nil, after, limit)

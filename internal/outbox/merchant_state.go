@@ -21,7 +21,7 @@ const closeBreakersSQL = `UPDATE lanes SET failures = 0, failing = 0, open_until
 
 // SetMerchantState pauses or resumes a merchant. When a pause has returned, nothing of
 // the merchant is decided or released on any node. Resuming also forgets its
-// opening failures and closes its breakers. Repeating it changes nothing.
+// opening failures, closes its breakers and raises AlarmResumed. Repeating it changes nothing.
 func (o *Outbox) SetMerchantState(ctx context.Context, id string, state MerchantState, reason string, now db.Millis) (Merchant, error) {
 	if state != MerchantActive && state != MerchantPaused {
 		return Merchant{}, fmt.Errorf("merchant state is %w", db.ErrInvalid)
@@ -74,6 +74,9 @@ func (o *Outbox) setState(ctx context.Context, t *db.Tx, id string, state Mercha
 		return false, err
 	}
 	if _, err := t.Exec(ctx, closeBreakersSQL, id); err != nil {
+		return false, err
+	}
+	if err := resumed(ctx, t, id, fmt.Sprintf("the pause (version %d)", version), now); err != nil {
 		return false, err
 	}
 	t.Wake(TopicOf(countersign.LaneNotify))

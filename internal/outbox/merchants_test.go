@@ -155,7 +155,11 @@ func testMerchantState(t *testing.T, s *Outbox) {
 	if due := must(s.NextDue(ctx, countersign.LaneNotify, 0))(t); due != db.Never {
 		t.Errorf("something is due at %d", due)
 	}
-	if m := must(s.SetMerchantState(ctx, "m0", MerchantActive, "unused", 50))(t); m.State != MerchantActive || m.PausedReason != "" || m.Version != 3 {
+	m = must(s.SetMerchantState(ctx, "m0", MerchantActive, "unused", 50))(t)
+	if got := must(s.Alarms(ctx, 0, 10))(t); len(got) != 1 || got[0].Kind != client.AlarmResumed || got[0].Of != "m0" || got[0].Subject != "the pause (version 3)" {
+		t.Errorf("alarms %+v", got)
+	}
+	if m.State != MerchantActive || m.PausedReason != "" || m.Version != 3 {
 		t.Errorf("resumed: %+v", m)
 	}
 	got := claim(t, s, countersign.LaneNotify, 60, 10)

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"countersign"
 	"countersign/client"
@@ -61,7 +62,7 @@ func stopped(state MerchantState, frozen int64) client.Reason {
 const (
 	freezeSQL = `INSERT INTO frozen (one, at, by_token, reason) VALUES (1, $1, $2, $3) ON CONFLICT (one) DO NOTHING`
 
-	thawSQL = `DELETE FROM frozen WHERE one = 1`
+	thawSQL = `DELETE FROM frozen WHERE one = 1 RETURNING at`
 
 	readFreezeSQL = `SELECT at, by_token, reason FROM frozen WHERE one = 1`
 )
@@ -98,7 +99,8 @@ func (o *Outbox) Freeze(ctx context.Context, reason, by string, now db.Millis) (
 	return f, err
 }
 
-// Thaw ends the freeze. What is due is sent at once. Repeating it changes nothing.
+// Thaw ends the freeze and raises AlarmResumed. What is due is sent at once. Repeating it
+// changes nothing.
 func (o *Outbox) Thaw(ctx context.Context, now db.Millis) error {
 	return o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		if err := o.changeStops(ctx, t); err != nil {
@@ -106,12 +108,25 @@ func (o *Outbox) Thaw(ctx context.Context, now db.Millis) error {
 		}
 		t.Wake(TopicOf(countersign.LaneNotify))
 		t.Wake(TopicOf(countersign.LaneWithdraw))
-		n, err := t.Exec(ctx, thawSQL)
-		if err != nil || n == 0 {
+		var since db.Millis
+		frozen, err := db.One(ctx, t, thawSQL, nil, &since)
+		if err != nil || !frozen {
+			return err
+		}
+		if err := resumed(ctx, t, "", "the freeze of "+since.Time().UTC().Format(time.RFC3339), now); err != nil {
 			return err
 		}
 		return audit.AddAbout(ctx, t, audit.ServiceThawed, audit.AboutFreezes, now, nil)
 	})
+}
+
+// resumed tells what a person has let go on: who stole a token may undo what others stopped.
+func resumed(ctx context.Context, t *db.Tx, merchant, what string, now db.Millis) error {
+	subject := what
+	if by := audit.Caller(ctx); by != "" {
+		subject += ", by " + by
+	}
+	return db.RaiseAlarms(ctx, t, []db.Alarm{{Of: merchant, Kind: client.AlarmResumed, Subject: subject, At: now}})
 }
 
 // Frozen gives the freeze, the zero Freeze if there is none.

@@ -11,6 +11,7 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/audit"
 	"countersign/internal/db"
 )
 
@@ -167,7 +168,7 @@ func testFreeze(t *testing.T, s *Outbox) {
 	wake, stop := s.Watch(TopicOf(countersign.LaneNotify))
 	defer stop()
 	for range 2 {
-		if err := s.Thaw(ctx, 2000); err != nil {
+		if err := s.Thaw(audit.By(ctx, audit.Actor{Token: "tok_2"}), 2000); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -175,6 +176,9 @@ func testFreeze(t *testing.T, s *Outbox) {
 	case <-wake:
 	default:
 		t.Error("nobody was woken")
+	}
+	if got := must(s.Alarms(ctx, 1, 10))(t); len(got) != 1 || got[0].Kind != client.AlarmResumed || got[0].Subject != "the freeze of 1970-01-01T00:00:02Z, by tok_2" || got[0].Of != "" {
+		t.Errorf("alarms of the end of it %+v", got)
 	}
 	if f := must(s.Frozen(ctx))(t); f != (Freeze{}) {
 		t.Errorf("thawed: %+v", f)

@@ -68,6 +68,7 @@ CREATE TABLE tokens (
   root      TEXT NOT NULL DEFAULT '',
   expires   {int} NOT NULL DEFAULT 0,
   hourly    {int} NOT NULL DEFAULT 0, -- how many deposits it may add an hour; 0: no bound
+  over      {int} NOT NULL DEFAULT 0, -- 1: an approver's that makes no changes wait any more
   mac       {bytes} NOT NULL
 ){strict};
 CREATE INDEX tokens_created ON tokens (created, id);

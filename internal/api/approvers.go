@@ -1,0 +1,99 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"countersign/client"
+	"countersign/internal/audit"
+	"countersign/internal/db"
+)
+
+// ChangesWait reports whether changes wait for an approver: there was a token of role
+// approver, other than the one with the id except. That its tokens expire or are revoked
+// ends nothing, since then one person alone would decide; EndApprovers does. A row that is
+// not genuine may have been an approver's.
+func ChangesWait(ctx context.Context, q db.Querier, except string) (bool, error) {
+	return approverIn(ctx, q, ` WHERE id <> $1`, []any{except}, func(t Token) bool { return t.Over == 0 })
+}
+
+// approverExists reports whether there is a valid token of role approver; unbound, one that is
+// bound to no merchant.
+func approverExists(ctx context.Context, q db.Querier, now db.Millis, unbound bool) (bool, error) {
+	return approverIn(ctx, q, ``, nil, func(t Token) bool { return t.Valid(now) && (t.Merchants == "" || !unbound) })
+}
+
+func approverIn(ctx context.Context, q db.Querier, where string, args []any, counts func(Token) bool) (bool, error) {
+	list, forged, err := readTokens(ctx, q, where, args...)
+	return forged > 0 || slices.ContainsFunc(list, func(t Token) bool { return t.Role == client.RoleApprover && counts(t) }), err
+}
+
+// warnBefore is how long before its end the last approver's token is told of.
+const warnBefore db.Millis = 7 * 24 * 3_600_000
+
+// warnOfLast raises approver_expires, once for each token, when the last valid token of an
+// approver of all merchants is about to expire.
+func (k *Changes) warnOfLast(ctx context.Context, now db.Millis) error {
+	list, _, err := readTokens(ctx, k.c.DB, ``)
+	if err != nil {
+		return err
+	}
+	var last Token
+	for _, t := range list {
+		switch {
+		case t.Role != client.RoleApprover || t.Merchants != "" || !t.Valid(now):
+		case t.Expires == 0 || t.Expires-now > warnBefore:
+			return nil
+		case t.Expires > last.Expires:
+			last = t
+		}
+	}
+	if last.ID == "" {
+		return nil
+	}
+	return k.c.DB.RaiseAlarmOnce(ctx, db.Alarm{Kind: client.AlarmApproverExpires, Subject: last.ID + " " + last.Expires.Time().UTC().Format(time.RFC3339), At: now})
+}
+
+const endApproverSQL = `UPDATE tokens SET over = 1, revoked = CASE WHEN revoked = 0 THEN $2 ELSE revoked END WHERE id = $1`
+
+// recordApproversEnded is the kind of record of EndApprovers.
+const recordApproversEnded = "approvers.ended"
+
+// EndApprovers revokes the tokens of all approvers and lets changes take effect without one
+// again, until the next approver's token is made. It gives their ids. It is for an admin at the
+// machine: no call of the API does it.
+func EndApprovers(ctx context.Context, d *db.DB, now db.Millis) (ids []string, err error) {
+	err = d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		ids = []string{}
+		list, forged, err := readTokens(ctx, t, ` ORDER BY id{lock}`)
+		if err == nil && forged > 0 {
+			err = fmt.Errorf("%w: %d tokens", db.ErrForged, forged)
+		}
+		if err != nil {
+			return err
+		}
+		for _, token := range list {
+			if token.Role != client.RoleApprover || token.Over != 0 {
+				continue
+			}
+			ids = append(ids, token.ID)
+			err := tokenRows.Change(ctx, t, token.ID, func() error {
+				_, err := t.Exec(ctx, endApproverSQL, token.ID, int64(now))
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if len(ids) == 0 {
+			return nil
+		}
+		if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: client.AlarmTokenChanged, Subject: "no-approvers " + ids[0], At: now}}); err != nil {
+			return err
+		}
+		return audit.Add(ctx, t, audit.Record{Kind: recordApproversEnded, At: now, About: ids})
+	})
+	return ids, err
+}

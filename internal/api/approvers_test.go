@@ -1,0 +1,141 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"countersign/client"
+	"countersign/internal/db"
+	"countersign/internal/passkey"
+)
+
+// Two persons do not become one when the last approver's token expires or is revoked: changes
+// wait until somebody at the machine ends that.
+func TestChangesGoOnWaiting(t *testing.T) { eachEnd(t, testChangesGoOnWaiting) }
+
+func testChangesGoOnWaiting(t *testing.T, d *db.DB) {
+	ctx, s := t.Context(), NewTokens(d)
+	k, err := NewChanges(ChangesConfig{DB: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const week = warnBefore
+	admin := NewStoreToken("admin", client.RoleAdmin, 1)
+	made := byte(0)
+	keep := func(token Token) Token {
+		t.Helper()
+		made++
+		if err := s.Create(ctx, token, [32]byte{made}); err != nil {
+			t.Fatal(err)
+		}
+		return token
+	}
+	approver := func(expires db.Millis) Token {
+		t.Helper()
+		token := NewStoreToken("approver", client.RoleApprover, 1)
+		token.Expires = expires
+		return keep(token)
+	}
+	propose := func(at db.Millis, want client.ChangeState) {
+		t.Helper()
+		token := NewStoreToken("made", client.RoleViewer, 1)
+		c := &Change{Kind: client.ChangeToken, Token: token.ID, Before: map[string]string{}, After: map[string]string{"role": "viewer"}, ProposedBy: admin.ID, Proposed: at}
+		made++
+		if err := k.Propose(ctx, c, fmt.Appendf(nil, `{"Token":{"ID":%q,"Role":"viewer"},"Hash":%q}`, token.ID, hashText(int(made)))); err != nil || c.State != want {
+			t.Errorf("at %d: %s, %v; want %s", at, c.State, err, want)
+		}
+	}
+	alarms := func(kind client.AlarmKind) (subjects []string) {
+		t.Helper()
+		list, _, err := d.AlarmsWhere(ctx, db.AlarmFilter{Kind: kind}, 0, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range list {
+			if _, err := d.AckAlarm(ctx, a.Seq, "tok", "", "", a.At); err != nil {
+				t.Fatal(err)
+			}
+			subjects = append(subjects, a.Subject)
+		}
+		return subjects
+	}
+	warn := func(at db.Millis, want ...string) {
+		t.Helper()
+		if err := k.warnOfLast(ctx, at); err != nil {
+			t.Error(err)
+		}
+		if got := alarms(client.AlarmApproverExpires); !slices.Equal(got, want) {
+			t.Errorf("at %d the alarms are about %q, want %q", at, got, want)
+		}
+	}
+	keep(admin)
+	propose(10, client.ChangeApplied)
+	first, last := approver(3*week), approver(4*week)
+	propose(20, client.ChangeWaiting)
+	warn(3*week - 10)
+	lastEnds := last.ID + " 1970-01-29T00:00:00Z"
+	for range 2 {
+		warn(4*week-10, lastEnds) // once, also after somebody has acknowledged it
+	}
+	propose(4*week+10, client.ChangeWaiting)
+	for _, token := range []Token{first, last} {
+		if err := s.Revoke(ctx, token.ID, 4*week+20, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	propose(4*week+30, client.ChangeWaiting)
+	warn(4*week+30, lastEnds)
+
+	third := approver(0)
+	warn(5*week, lastEnds)
+	ended, err := EndApprovers(ctx, d, 5*week)
+	if want := []string{first.ID, last.ID, third.ID}; err != nil || !slices.Equal(ended, slices.Sorted(slices.Values(want))) {
+		t.Errorf("ended %q, %v; want %q", ended, err, want)
+	}
+	if got, err := s.ByID(ctx, third.ID); err != nil || got.Revoked != 5*week {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got := alarms(client.AlarmTokenChanged); len(got) != 1 || got[0] != "no-approvers "+ended[0] {
+		t.Errorf("the end of the approvers is told as %q", got)
+	}
+	propose(5*week+10, client.ChangeApplied)
+	if again, err := EndApprovers(ctx, d, 5*week+20); err != nil || len(again) != 0 {
+		t.Errorf("again: %q, %v", again, err)
+	}
+	approver(0)
+	propose(5*week+30, client.ChangeWaiting)
+
+	// It is not ended by a row that somebody wrote.
+	err = d.Write(ctx, func(ctx context.Context, x *db.Tx) error {
+		_, err := x.Exec(ctx, `UPDATE tokens SET over = 1`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if waits, err := ChangesWait(ctx, d, ""); err != nil || !waits {
+		t.Errorf("ended by hand: %v", err)
+	}
+	if _, err := EndApprovers(ctx, d, 6*week); !errors.Is(err, db.ErrForged) {
+		t.Errorf("beside a row that is not genuine: %v", err)
+	}
+}
+
+// A passkey that is added is told: who stole a token may lock its owner out with one.
+func TestAddedPasskeyIsTold(t *testing.T) {
+	eachEnd(t, func(t *testing.T, d *db.DB) {
+		s, token := NewTokens(d), NewStoreToken("viewer", client.RoleViewer, 1)
+		if err := s.Create(t.Context(), token, [32]byte{1}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.addPasskey(t.Context(), storedPasskey{Key: passkey.Key{ID: "key", Public: []byte{1}, Host: "localhost"}, Token: token.ID, Created: 10}, "challenge", true); err != nil {
+			t.Fatal(err)
+		}
+		if list, err := d.Alarms(t.Context(), 0, 10); err != nil || len(list) != 1 || list[0].Kind != client.AlarmTokenChanged || list[0].Subject != token.ID+" passkey key" {
+			t.Errorf("%+v, %v", list, err)
+		}
+	})
+}

@@ -1,0 +1,23 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"countersign/internal/api"
+	"countersign/internal/audit"
+	"countersign/internal/db"
+)
+
+// EndApprovers revokes the tokens of all approvers of an end, so that changes wait for nobody
+// any more, and gives their ids. A SQLite database must not be open.
+func EndApprovers(ctx context.Context, s Storage, gateway bool, log *slog.Logger) (ids []string, err error) {
+	d, err := s.open(ctx, log, endOf(gateway))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	return api.EndApprovers(audit.At(ctx, "no-approvers"), d, db.MillisOf(time.Now()))
+}
