@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 )
 
@@ -27,13 +26,12 @@ type Address struct {
 // ReadAddress reads the file of a data directory. Its error wraps fs.ErrNotExist where no
 // daemon has run.
 func ReadAddress(dir string) (a Address, err error) {
-	path := filepath.Join(dir, AddressFile)
-	b, err := os.ReadFile(path)
+	b, _, err := readOwnedOf(dir, AddressFile, 1<<20)
 	if err != nil {
 		return a, err
 	}
 	if err := json.Unmarshal(b, &a); err != nil || a.URL == "" {
-		return a, fmt.Errorf("%s does not say where an API is; it is written when the daemon starts", path)
+		return a, fmt.Errorf("%s does not say where an API is; it is written when the daemon starts", filepath.Join(dir, AddressFile))
 	}
 	return a, nil
 }

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
-	"os"
 
 	"countersign/internal/db"
 )
@@ -44,21 +43,21 @@ func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.
 		}
 		list = append(list, Finding{what, true, fmt.Sprintf(text, args...)})
 	}
-	info, err := os.Stat(s.Dir)
-	switch {
+	switch err := s.private(); {
 	case errors.Is(err, fs.ErrNotExist):
 		say("data directory", nil, "%s would be made", s.Dir)
-	case err == nil && !info.IsDir():
-		say("data directory", fmt.Errorf("%s is not a directory", s.Dir), "")
+	case err != nil:
+		say("data directory", err, "")
+		return list // what is in it is not opened
 	default:
-		say("data directory", err, "%s is there", s.Dir)
+		say("data directory", nil, "%s is there", s.Dir)
 	}
 	key, keyErr := s.Keys, error(nil)
 	if key == nil {
 		key, keyErr = s.masterKey()
 	}
 	looked := false
-	err = db.Look(ctx, s.url(), endOf(gateway), log, func(l db.Seen) error {
+	err := db.Look(ctx, s.url(), endOf(gateway), log, func(l db.Seen) error {
 		looked = true
 		damaged := l.CheckPages(ctx)
 		switch {

@@ -28,7 +28,7 @@ var ErrOlder = db.ErrOlder
 
 // lastSeen reads the file. The zero Progress: there is none.
 func (s Storage) lastSeen() (p db.Progress, err error) {
-	b, err := os.ReadFile(s.file(LastSeenFile))
+	b, _, err := readOwnedOf(s.Dir, LastSeenFile, 1<<20)
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, nil
 	}

@@ -1,30 +1,72 @@
 package daemon
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
 )
 
 // maxSecret is above the longest secret of one line, in bytes.
 const maxSecret = 4096
 
-// ExposedError is a file that others than its owner may read or write. A secret in
-// it may be known to them, and anything in it may be theirs.
+// ExposedError is a file that others than its owner may read or write, or a directory that
+// they may write to. A secret in it may be known to them, and anything in it may be theirs.
 type ExposedError struct {
 	Path string
 	Mode fs.FileMode
 }
 
 func (e *ExposedError) Error() string {
-	can := "read"
-	if e.Mode.Perm()&0o044 == 0 {
+	can, mode := "read", 0o600
+	if e.Mode.IsDir() {
+		mode = 0o700
+	}
+	if e.Mode.IsDir() || e.Mode.Perm()&0o044 == 0 {
 		can = "written"
 	}
-	return fmt.Sprintf("%s can be %s by others (mode %04o): chmod 600 %s, and replace what they must not know", e.Path, can, e.Mode.Perm(), e.Path)
+	return fmt.Sprintf("%s can be %s by others (mode %04o): chmod %o %s, and replace what they must not know", e.Path, can, e.Mode.Perm(), mode, e.Path)
 }
+
+// private refuses a data directory that others may write to, and files in it whose names begin
+// as those of the database, its log, keys and tokens do, if others may read or write them or
+// if they are no files. Other files may be read by everybody.
+func (s Storage) private() error {
+	info, err := os.Stat(s.Dir)
+	switch {
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a directory", s.Dir)
+	case info.Mode().Perm()&0o022 != 0:
+		return &ExposedError{s.Dir, info.Mode()}
+	}
+	list, err := os.ReadDir(s.Dir)
+	for _, e := range list {
+		if !slices.ContainsFunc(secretFiles, func(name string) bool { return strings.HasPrefix(e.Name(), name) }) {
+			continue
+		}
+		path := s.file(e.Name())
+		switch info, err := os.Stat(path); {
+		case errors.Is(err, fs.ErrNotExist): // it was temporary
+		case err != nil:
+			return err
+		case !info.Mode().IsRegular():
+			return noFile(path)
+		case info.Mode().Perm()&0o077 != 0:
+			return &ExposedError{path, info.Mode()}
+		}
+	}
+	return err
+}
+
+func noFile(path string) error { return fmt.Errorf("%s is no regular file: remove it", path) }
 
 // ReadSecret reads a file that holds a secret, of at most most bytes. It refuses one
 // that others may read or write, with an *ExposedError.
@@ -47,18 +89,33 @@ func ReadOwned(path string, most int) ([]byte, *ExposedError, error) {
 	return readOwned(f, path, most)
 }
 
-// ReadSecretOf is ReadSecret for a file of a data directory. It follows no link out of it:
-// the daemon may put one there, and who reads may be root.
+// ReadSecretOf is ReadSecret for a file of a data directory; see readOwnedOf.
 func ReadSecretOf(dir, name string, most int) ([]byte, error) {
-	f, err := os.OpenInRoot(dir, name)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
-	}
-	b, exposed, err := readOwned(f, filepath.Join(dir, name), most)
+	b, exposed, err := readOwnedOf(dir, name, most)
 	if err == nil && exposed != nil {
 		return nil, exposed
 	}
 	return b, err
+}
+
+// readOwnedOf is ReadOwned for a file of a data directory. It follows no link out of it, and
+// refuses what is no regular file without waiting for it: the daemon may put a link or a pipe
+// there, and who reads may be root.
+func readOwnedOf(dir, name string, most int) ([]byte, *ExposedError, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer root.Close()
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	path := filepath.Join(dir, name)
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, nil, errors.Join(cmp.Or(err, noFile(path)), f.Close())
+	}
+	return readOwned(f, path, most)
 }
 
 func readOwned(f *os.File, path string, most int) (b []byte, exposed *ExposedError, err error) {

@@ -26,6 +26,9 @@ const (
 	VerifySecretFile  = "verify.secret"  // signs a gateway's questions about deposits
 )
 
+// secretFiles are how the names of the files begin that are for their owner alone.
+var secretFiles = []string{DatabaseFile, MasterKeyFile, TokenFile, ForwardSecretFile, AlarmSecretFile, VerifySecretFile}
+
 // Storage says where an end keeps its state.
 type Storage struct {
 	// Dir is the data directory, made where it is missing. Required.
@@ -97,19 +100,12 @@ func (s Storage) url() string { return cmp.Or(s.DB, s.file(DatabaseFile)) }
 
 func (s Storage) file(name string) string { return filepath.Join(s.Dir, name) }
 
-// makeDir makes the data directory, for its owner alone.
+// makeDir makes the data directory, for its owner alone, and refuses one that is not.
 func (s Storage) makeDir() error {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return err
 	}
-	info, err := os.Stat(s.Dir)
-	if err != nil {
-		return err
-	}
-	if !info.IsDir() {
-		return fmt.Errorf("%s is not a directory", s.Dir)
-	}
-	return nil
+	return s.private()
 }
 
 // firstMasterKey gives the master key where there was none when the process started.

@@ -1,0 +1,89 @@
+//go:build unix
+
+package daemon
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"countersign/internal/db"
+)
+
+// TestPrivateDirectory: a data directory that others may write to is refused, and a database
+// or a secret in it that they may read, with the command that mends it.
+func TestPrivateDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	if err := once(t, dir, "first"); err != nil {
+		t.Fatal(err)
+	}
+	check := func() string {
+		t.Helper()
+		s, err := NewService(ServiceConfig{Storage: Storage{Dir: dir}, Listen: "127.0.0.1:0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Check(t.Context())[0].Text
+	}
+	for _, c := range []struct {
+		name      string
+		bad, good os.FileMode
+	}{
+		{".", 0o770, 0o755}, {".", 0o702, 0o700}, {DatabaseFile, 0o644, 0o600}, {DatabaseFile, 0o620, 0o600}, {DatabaseFile + "-wal", 0o640, 0o600},
+		{DatabaseFile + ".before-1", 0o604, 0o600}, {TokenFile, 0o644, 0o600}, {MasterKeyFile, 0o640, 0o600}, {MasterKeyFile + ".0123", 0o644, 0o400}, {AddressFile, 0, 0o644},
+	} {
+		path := filepath.Join(dir, c.name)
+		if _, err := os.Stat(path); err != nil {
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.bad != 0 {
+			if err := os.Chmod(path, c.bad); err != nil {
+				t.Fatal(err)
+			}
+			var exposed *ExposedError
+			if err := once(t, dir, ""); !errors.As(err, &exposed) || exposed.Path != path || !strings.Contains(err.Error(), ": chmod ") {
+				t.Errorf("%s, mode %04o: %v", c.name, c.bad, err)
+			}
+			if _, err := Restore(t.Context(), RestoreConfig{Storage: Storage{Dir: dir}, From: path, Replace: true}); !errors.As(err, &exposed) {
+				t.Errorf("%s, mode %04o: restoring: %v", c.name, c.bad, err)
+			}
+			if text := check(); !strings.Contains(text, path+" can be ") {
+				t.Errorf("%s, mode %04o: the check says %s", c.name, c.bad, text)
+			}
+		}
+		if err := os.Chmod(path, c.good); err != nil {
+			t.Fatal(err)
+		}
+		if err := once(t, dir, ""); err != nil {
+			t.Errorf("%s, mode %04o: %v", c.name, c.good, err)
+		}
+	}
+}
+
+// TestPipesOfTheDaemon: nobody waits for a pipe or a device where a file of a data directory
+// should be.
+func TestPipesOfTheDaemon(t *testing.T) {
+	for _, name := range []string{TokenFile, MasterKeyFile, ForwardSecretFile, DatabaseFile, AddressFile, LastSeenFile} {
+		dir := t.TempDir()
+		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		read := map[string]error{}
+		_, read["secret"] = ReadSecretOf(dir, name, maxSecret)
+		if name == AddressFile {
+			_, read["address"] = ReadAddress(dir) // a start writes another in its place
+		} else {
+			read["start"] = once(t, dir, "")
+		}
+		for what, err := range read {
+			if err == nil || errors.Is(err, db.ErrBroken) || !strings.Contains(err.Error(), filepath.Join(dir, name)+" is no regular file") {
+				t.Errorf("%s, %s: %v", name, what, err)
+			}
+		}
+	}
+}
