@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"countersign/client"
 	"countersign/envelope"
@@ -223,6 +224,36 @@ func TestTokensOfBothEnds(t *testing.T) {
 		mustShell(t, &list, "", slices.Concat([]string{"token", "list"}, flags)...)
 		if i := slices.IndexFunc(list, func(tok client.Token) bool { return tok.ID != "" && tok.Name != "first" && tok.Revoked == 0 }); i >= 0 {
 			t.Errorf("the %s: token %+v is left and nobody has its secret", end, list[i])
+		}
+	}
+}
+
+// TestShellShowsFacts: what a merchant must mend is among what the shell shows of a callback.
+func TestShellShowsFacts(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	d := startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
+	run := func(in string, args ...string) string {
+		t.Helper()
+		status, out, errOut := shell(t, in, append(args, "--api", d.url, "--data", data)...)
+		if status != exitDone {
+			t.Fatalf("%v: %s%s", args, out, errOut)
+		}
+		return out
+	}
+	run("", "merchants", "add", "shop", "--bits", "1024", "--notify-url", "http://127.0.0.1:1/n", "--withdraw-url", "http://127.0.0.1:1/w", "--json")
+	run(`{"merchant":"shop","callBackId":"w-1","tenantUserId":"u-1"}`, "withdrawals", "add", "-")
+	var list struct{ ID string }
+	if err := json.Unmarshal([]byte(run("", "callbacks", "list", "--json")), &list); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		out := run("", "callbacks", "show", list.ID)
+		if strings.Contains(out, "connection refused") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("it does not say why nobody was reached:\n%s", out)
 		}
 	}
 }

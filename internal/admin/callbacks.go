@@ -67,29 +67,31 @@ func (s *Server) callback(c *api.Call, _ api.None, _ api.None) (client.CallbackD
 	if out.Payload, err = withoutUUID(cb.Payload); err != nil {
 		return client.CallbackDetail{}, err
 	}
-	number, head, err := s.unread(c, id)
+	heads, err := s.unread(c, id)
 	if err != nil {
 		return client.CallbackDetail{}, err
 	}
 	for _, a := range attempts {
-		out.Attempts = append(out.Attempts, client.Attempt{
+		shown := client.Attempt{
 			Number: a.Number, RequestUUID: a.RequestUUID, Started: api.TimeOf(a.Started),
 			DurationMs: a.Duration.Milliseconds(), HTTPStatus: a.HTTPStatus, ErrCode: a.ErrCode,
 			Result: a.Result, Reason: a.Reason, Text: a.Reason.Text(), Node: a.Node,
 			RequestHash: a.RequestHash, ResponseHash: a.ResponseHash, Repeated: a.Repeated,
-		})
-		if a.Number == number {
-			out.Attempts[len(out.Attempts)-1].Response = strings.ToValidUTF8(string(head), "\ufffd")
+			Response: strings.ToValidUTF8(string(heads[a.Number]), "\ufffd"),
 		}
+		if a.Facts != (client.Facts{}) {
+			shown.Facts = &a.Facts
+		}
+		out.Attempts = append(out.Attempts, shown)
 	}
 	return out, nil
 }
 
-// unread is what was kept of a response, for roles that may change the merchant: it may
+// unread is what was kept of responses, for roles that may change the merchant: it may
 // hold what the merchant meant to seal.
-func (s *Server) unread(c *api.Call, id string) (number int, head []byte, err error) {
+func (s *Server) unread(c *api.Call, id string) (map[int][]byte, error) {
 	if c.Token.Role != client.RoleOperator && c.Token.Role != client.RoleAdmin {
-		return 0, nil, nil
+		return nil, nil
 	}
 	return s.Lists.Unread(c.R.Context(), id)
 }

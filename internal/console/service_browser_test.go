@@ -163,6 +163,18 @@ func TestAnswered(t *testing.T) {
 	b.press("details.panel > summary")
 	b.shows("Opened", `"requestUUID":`, "Answer, sealed")
 	b.accessible("the answers")
+	b.shows("amount: “", "” was expected, “") // among the attempts
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		cb, err := w.admin.Callback(t.Context(), w.pending.ID)
+		if err != nil || time.Now().After(end) {
+			t.Fatalf("no attempt ends: %+v, %v", cb, err)
+		}
+		if len(cb.Attempts) > 0 {
+			break
+		}
+	}
+	b.open("/console/callbacks/" + w.pending.ID)
+	b.shows("connection refused", "The merchant must run its server")
 }
 
 // TestLive: what happens appears by itself, and the end of the token ends the page.

@@ -2,6 +2,7 @@ package db_test
 
 import (
 	"bytes"
+	"maps"
 	"strings"
 	"testing"
 
@@ -10,8 +11,8 @@ import (
 	"countersign/internal/outbox"
 )
 
-// The beginning of a response that was not understood is sealed, belongs to the last
-// such attempt, and goes with its callback.
+// The beginnings of responses are sealed, belong to the last three failed attempts, and go
+// with their callback.
 func TestUnreadIsSealedAndPurged(t *testing.T) {
 	onEachDatabase(t, outbox.End(), func(t *testing.T, url string) {
 		o := newService(t, url)
@@ -30,28 +31,37 @@ func TestUnreadIsSealedAndPurged(t *testing.T) {
 			})
 			return done
 		}
-		if n, head, err := o.Unread(ctx, in.ID); n != 0 || head != nil || err != nil {
-			t.Errorf("before: %d %q %v", n, head, err)
-		}
-		first := attempt(outbox.CallbackPending, "the first page")
-		attempt(outbox.CallbackPending, strings.Repeat("the second page ", 200))
-		is := func(what string) {
+		is := func(what string, want map[int]string) {
 			t.Helper()
-			if n, head, err := o.Unread(ctx, in.ID); n != 2 || string(head) != strings.Repeat("the second page ", 128) || err != nil {
-				t.Errorf("%s: %d %q %v", what, n, head, err)
+			heads := map[int]string{}
+			got, err := o.Unread(ctx, in.ID)
+			for n, head := range got {
+				heads[n] = string(head)
+			}
+			if err != nil || !maps.Equal(heads, want) {
+				t.Errorf("%s: %d heads, %v", what, len(heads), err)
 			}
 		}
-		is("two attempts")
+		is("before", nil)
+		first := attempt(outbox.CallbackPending, "the first page")
+		attempt(outbox.CallbackPending, strings.Repeat("the second page ", 200))
+		second := strings.Repeat("the second page ", 128)
+		is("two attempts", map[int]string{1: "the first page", 2: second})
+		attempt(outbox.CallbackPending, "the third page")
+		attempt(outbox.CallbackPending, "")
+		attempt(outbox.CallbackPending, "the fifth page")
+		kept := map[int]string{2: second, 3: "the third page", 5: "the fifth page"}
+		is("five attempts", kept)
 		if _, err := o.Settle(ctx, []outbox.Settlement{first}, at); err != nil { // repeated
 			t.Fatal(err)
 		}
-		is("the first settled again")
+		is("the first settled again", kept)
 		attempt(outbox.CallbackAccepted, "")
-		is("accepted")
+		is("accepted", kept)
 		err := db.Each(ctx, o, `SELECT data_key, head FROM unread`, nil, func(r db.Rows) error {
 			var key, head []byte
 			err := r.Scan(&key, &head)
-			if len(key) == 0 || bytes.Contains(head, []byte("second")) {
+			if len(key) == 0 || bytes.Contains(head, []byte("page")) {
 				t.Errorf("it is not sealed: %q", head)
 			}
 			return err
@@ -62,8 +72,6 @@ func TestUnreadIsSealedAndPurged(t *testing.T) {
 		if gone := purgeAll(t, must(outbox.NewPurger(config(o.DB)))(t), start+100*day); gone != 1 {
 			t.Errorf("%d purged", gone)
 		}
-		if n, head, err := o.Unread(ctx, in.ID); n != 0 || head != nil || err != nil {
-			t.Errorf("after the purge: %d %q %v", n, head, err)
-		}
+		is("after the purge", nil)
 	})
 }

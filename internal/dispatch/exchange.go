@@ -152,7 +152,8 @@ func (a *attempt) timeLeft() time.Duration {
 	}
 	left := a.q.Deadline.Time().Sub(now)
 	if left <= 0 {
-		a.finish(Verdict{Result: client.AttemptRetry, Reason: client.ReasonLate, Decision: countersign.DecisionExpired, Reached: true})
+		a.finish(Verdict{Result: client.AttemptRetry, Reason: client.ReasonLate, Facts: client.Facts{Cause: "the deadline came before the question could be sent"},
+			Decision: countersign.DecisionExpired, Reached: true})
 		return 0
 	}
 	return min(timeout, left)
@@ -162,7 +163,7 @@ func (a *attempt) timeLeft() time.Duration {
 func (a *attempt) post(work context.Context, timeout time.Duration) (r Response) {
 	d, m := a.d, a.m
 	if m.urls[a.lane] == nil {
-		r.Failure = client.ReasonBlockedAddress
+		r.Failure, r.Cause = client.ReasonBlockedAddress, "the URL is not one that the service may call"
 	} else {
 		a.record.RequestHash = digest(a.body)
 		until := d.cfg.Now().Add(timeout)
@@ -222,6 +223,9 @@ func (a *attempt) judge(r Response) {
 		a.steps.Judged = time.Now()
 	}
 	a.record.ErrCode = v.ErrCode
+	if v.Facts != (client.Facts{}) {
+		v.Facts = m.shown(v.Facts)
+	}
 	if m.keyRefused(a.asked, v, r.Status, r.Done) {
 		v.Reason, v.Alarm, v.Reached = client.ReasonKeyRefused, "", true
 	}
@@ -235,7 +239,7 @@ func (a *attempt) judge(r Response) {
 	if opened {
 		a.settlement.ResponseKey = under.since.ResponseKey
 	}
-	a.settlement.Unread = m.unread(v.Reason, r, a.d.cfg.Now())
+	a.settlement.Unread = m.unread(v, r, a.d.cfg.Now())
 	if a.claimed.Type == countersign.TypeRequestWithdraw && a.posted && (v.Decision != countersign.DecisionNone || v.ErrCode != nil && *v.ErrCode == 0) {
 		a.settlement.Exchange = m.exchange(a.asked, under, a.body, a.plain, r, answer, v)
 	}
@@ -305,7 +309,7 @@ func (d *Dispatcher) rsa(ctx context.Context, a *account, t turn, operation stri
 
 // settlement turns a verdict into a Settlement. It is pure.
 func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt, now db.Millis, jitter float64) outbox.Settlement {
-	record.Result, record.Reason = v.Result, v.Reason
+	record.Result, record.Reason, record.Facts = v.Result, v.Reason, v.Facts
 	s := outbox.Settlement{
 		Merchant: c.Merchant, CallbackID: c.ID, Attempt: record, Type: c.Type, EventID: c.EventID, AddedBy: c.AddedBy, Payload: c.Payload, Told: c.Told,
 		Reached: v.Reached, Decision: v.Decision, Details: v.Details, Alarm: v.Alarm, OpenFailure: v.OpenFailure,

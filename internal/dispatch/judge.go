@@ -35,12 +35,17 @@ type Question struct {
 type Response struct {
 	// Failure is why there is no complete response; empty if there is one.
 	Failure client.Reason
+	// Cause says more of Failure, for people.
+	Cause string
 	// Status is the HTTP status; 0 if none was read.
 	Status int
 	// Body is the whole body. Nil if Failure is set or Status is not 200.
 	Body []byte
-	// Page is the beginning of the body if Status is not 200, for people alone.
+	// Page is the beginning of the body if Status is not 200 or Failure is set, for people
+	// alone.
 	Page []byte
+	// Location is where a redirect led.
+	Location string
 	// Done is when the last byte had been read.
 	Done db.Millis
 }
@@ -73,15 +78,15 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 		// failures, this node's own must not count against the merchant.
 		reached := r.Failure == client.ReasonTooLarge && r.Status == 200 ||
 			r.Failure == client.ReasonStopped || r.Failure == client.ReasonInternal || r.Failure == client.ReasonOpenFiles
-		return Verdict{Result: client.AttemptRetry, Reason: r.Failure, Reached: reached}
+		return Verdict{Result: client.AttemptRetry, Reason: r.Failure, Facts: client.Facts{Cause: r.Cause}, Reached: reached}
 	}
 	if r.Status != 200 {
-		return Verdict{Result: client.AttemptRetry, Reason: client.ReasonStatus}
+		return Verdict{Result: client.AttemptRetry, Reason: client.ReasonStatus, Facts: statusFacts(r)}
 	}
 	v := Verdict{Result: client.AttemptRetry, Reached: true}
 	resp, err := countersign.ParseResponse(r.Body)
 	if err != nil {
-		v.Reason = client.ReasonResponseMalformed
+		v.Reason, v.Facts = client.ReasonResponseMalformed, unreadFacts(err, r.Body)
 		var member *countersign.MemberError
 		if errors.As(err, &member) && member.Member == "data" {
 			// The most common mistake: data is the answer's object, or nothing, and
@@ -95,19 +100,23 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 	if !q.APIKey.Equal(resp.APIKey) {
 		if !q.OtherAPIKey.Equal(resp.APIKey) {
 			v.Reason, v.Alarm = client.ReasonWrongAPIKey, client.AlarmWrongAPIKey
+			v.Facts = client.Facts{Member: "apiKey", Cause: "is not the merchant's"}
+			if resp.APIKey == "" {
+				v.Facts.Cause = "is empty"
+			}
 			return v
 		}
 		v.OtherAPIKey = true
 	}
 	code := int64(resp.ErrCode)
-	v.ErrCode = &code
+	v.ErrCode, v.Facts.Message = &code, resp.Message
 	if resp.ErrCode != countersign.CodeAccepted {
 		return judgeCode(q, resp.ErrCode, v)
 	}
 	plaintext, blocks, err := open(resp.Data)
 	if err != nil {
 		v.OpenFailure = openFailure(err)
-		v.Reason = openReason(resp.Data, err)
+		v.Reason, v.Facts.Cause = openReason(resp.Data, err), openCause(resp.Data, err)
 		return v
 	}
 	return judgeAnswer(q, plaintext, blocks, v)

@@ -15,67 +15,78 @@ func judgeAnswer(q Question, plaintext []byte, blocks []int, v Verdict) Verdict 
 	answer, err := countersign.ParseAnswer(sent.CallbackType(), plaintext)
 	switch {
 	case err != nil:
-		return malformed(err, v)
+		return malformed(q, err, plaintext, v)
 	case sent.UUID() == "" || answer.UUID() != sent.UUID():
-		return contradicts(client.ReasonOtherAttempt, v)
+		return contradicts(client.ReasonOtherAttempt, differs(q, "requestUUID", plaintext), v)
 	}
-	differs := sent.Differs(answer)
+	member := sent.Differs(answer)
 	if a, ok := answer.(countersign.WithdrawalAnswer); ok {
-		if differs != "" {
-			return contradicts(client.ReasonOtherCallback, v)
+		if member != "" {
+			return contradicts(client.ReasonOtherCallback, differs(q, member, plaintext), v)
 		}
-		return judgeWithdrawal(q, a.Details, countersign.DetailsBound(plaintext, blocks), v)
+		return judgeWithdrawal(q, a.Details, plaintext, blocks, v)
 	}
-	if differs != "" {
-		return contradicts(client.ReasonAnswerDiffers, v)
+	if member != "" {
+		return contradicts(client.ReasonAnswerDiffers, differs(q, member, plaintext), v)
 	}
-	v.Result, v.Reason = client.AttemptAccepted, client.ReasonAccepted
+	v.Result, v.Reason, v.Facts = client.AttemptAccepted, client.ReasonAccepted, client.Facts{}
 	return v
 }
 
 // malformed judges a plaintext that is not an answer to this type of callback.
-func malformed(err error, v Verdict) Verdict {
+func malformed(q Question, err error, plaintext []byte, v Verdict) Verdict {
 	var member *countersign.MemberError
-	if errors.As(err, &member) && member.Member == "type" {
-		return contradicts(client.ReasonOtherType, v)
+	if !errors.As(err, &member) {
+		return unopened(client.Facts{Cause: unopenedCause}, v)
 	}
-	return unopened(v)
+	if member.Member == "type" {
+		return contradicts(client.ReasonOtherType, differs(q, "type", plaintext), v)
+	}
+	return unopened(unreadFacts(err, plaintext), v)
 }
 
 // unopened judges data that does not open, and plaintext that is no answer. They are
 // one reason and one count: padding that happens to be right opens to garbage, and
-// whoever tries blocks must not learn that it was (PROTOCOL.md, Sealing, S7).
-func unopened(v Verdict) Verdict {
+// whoever tries blocks must not learn that it was (PROTOCOL.md, Sealing, S7). Only the
+// facts, which go to people, name a member of plaintext that is an object.
+func unopened(f client.Facts, v Verdict) Verdict {
 	v.Reason, v.OpenFailure = client.ReasonDataUnopened, true
+	return v.with(f)
+}
+
+// with gives v the facts f beside the merchant's message.
+func (v Verdict) with(f client.Facts) Verdict {
+	f.Message = v.Facts.Message
+	v.Facts = f
 	return v
 }
 
 // contradicts judges a well-formed answer about something else.
-func contradicts(reason client.Reason, v Verdict) Verdict {
+func contradicts(reason client.Reason, f client.Facts, v Verdict) Verdict {
 	v.Result, v.Reason, v.Alarm = client.AttemptRetry, reason, client.AlarmAnswerDiffers
-	return v
+	return v.with(f)
 }
 
 // judgeWithdrawal is the only place that confirms a withdrawal. said has the details
 // of an answer that names this attempt and this withdrawal. Its blocks may come from
 // several answers, so said is the merchant's word only if it equals the order or is
 // bound (PROTOCOL.md, Decision, D7).
-func judgeWithdrawal(q Question, said countersign.Details, bound bool, v Verdict) Verdict {
-	if said.Validate() != nil {
-		return unopened(v)
+func judgeWithdrawal(q Question, said countersign.Details, plaintext []byte, blocks []int, v Verdict) Verdict {
+	if err := said.Validate(); err != nil {
+		return unopened(unreadFacts(err, plaintext), v)
 	}
 	if q.Ordered != nil && said.Differs(*q.Ordered) != "" {
 		// The merchant confirms details that differ from the order (PROTOCOL.md, D3).
 		// It is not asked again.
 		v.Result, v.Reason, v.Alarm = client.AttemptRefused, client.ReasonDetailsDiffer, client.AlarmDetailsDiffer
 		v.Decision = countersign.DecisionDeclined
-		return v
+		return v.with(differs(q, said.Differs(*q.Ordered), plaintext))
 	}
-	if q.Ordered == nil && !bound && q.Collect != client.CollectAny {
+	if q.Ordered == nil && !countersign.DetailsBound(plaintext, blocks) && q.Collect != client.CollectAny {
 		v.Reason, v.Alarm = client.ReasonAnswerUnbound, client.AlarmAnswerUnbound
 		return v
 	}
-	v.Result, v.Reason = client.AttemptAccepted, client.ReasonAccepted
+	v.Result, v.Reason, v.Facts = client.AttemptAccepted, client.ReasonAccepted, client.Facts{}
 	v.Decision, v.Details = countersign.DecisionConfirmed, said
 	return v
 }

@@ -367,14 +367,19 @@ func TestTargetsThatAreNotReached(t *testing.T) {
 		url    string
 		change func(*Config, *outbox.Merchant)
 		reason client.Reason
+		cause  string
 	}{
-		{"nobody there", "http://" + closed, nil, client.ReasonConnect},
-		{"certificate of nobody", secure.URL, nil, client.ReasonTLS},
-		{"no TLS there", strings.Replace(plain.URL, "http", "https", 1), nil, client.ReasonTLS},
+		{"nobody there", "http://" + closed, nil, client.ReasonConnect, "connection refused"},
+		{"certificate of nobody", secure.URL, nil, client.ReasonTLS, "signed by an unknown authority, or an intermediate certificate is missing: O=Acme Co"},
+		{"certificate for others", strings.Replace(secure.URL, "127.0.0.1", "localhost", 1), func(c *Config, _ *outbox.Merchant) {
+			c.Roots = x509.NewCertPool()
+			c.Roots.AddCert(secure.Certificate())
+		}, client.ReasonTLS, "the certificate is for example.com, *.example.com, 127.0.0.1 and not for localhost"},
+		{"no TLS there", strings.Replace(plain.URL, "http", "https", 1), nil, client.ReasonTLS, "what listens there speaks no TLS"},
 		{"private without leave", strings.Replace(secure.URL, "127.0.0.1", "localhost", 1),
-			func(_ *Config, m *outbox.Merchant) { m.AllowPrivate = new(false) }, client.ReasonBlockedAddress},
-		{"http without leave", plain.URL, func(c *Config, _ *outbox.Merchant) { c.AllowHTTP = false }, client.ReasonBlockedAddress},
-		{"no such name", "http://name.invalid", func(_ *Config, m *outbox.Merchant) {}, client.ReasonResolve},
+			func(_ *Config, m *outbox.Merchant) { m.AllowPrivate = new(false) }, client.ReasonBlockedAddress, "the URL is not one"},
+		{"http without leave", plain.URL, func(c *Config, _ *outbox.Merchant) { c.AllowHTTP = false }, client.ReasonBlockedAddress, "the URL is not one"},
+		{"no such name", "http://name.invalid", func(_ *Config, m *outbox.Merchant) {}, client.ReasonResolve, "the name server knows no such host"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			row := testStoreMerchant("m1", testPair(), test.url)
@@ -392,10 +397,25 @@ func TestTargetsThatAreNotReached(t *testing.T) {
 			}
 			a := r.firstAttempt(t, r.addDeposit("m1", 1))
 			r.stop()
-			if a.Reason != test.reason || a.HTTPStatus != 0 {
+			if a.Reason != test.reason || a.HTTPStatus != 0 || !strings.Contains(a.Facts.Cause, test.cause) {
 				t.Errorf("%+v", a)
 			}
 		})
+	}
+}
+
+func TestTLSCauses(t *testing.T) {
+	cert := &x509.Certificate{NotBefore: time.Unix(0, 0), NotAfter: time.Unix(86_400, 0)}
+	for want, err := range map[string]error{
+		"the certificate is valid from Thu, 01 Jan 1970 00:00:00 GMT to Fri, 02 Jan 1970 00:00:00 GMT alone": x509.CertificateInvalidError{Cert: cert, Reason: x509.Expired},
+		"the certificate is not valid":     x509.CertificateInvalidError{Cert: cert, Reason: x509.TooManyIntermediates},
+		"tls: handshake failure":           tls.AlertError(40),
+		"what listens there speaks no TLS": tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"},
+		"the TLS handshake failed":         io.EOF,
+	} {
+		if got := tlsCause(&tls.CertificateVerificationError{Err: err}); got != want && tlsCause(err) != want {
+			t.Errorf("%v gives %q, want %q", err, got, want)
+		}
 	}
 }
 

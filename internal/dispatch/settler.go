@@ -189,6 +189,9 @@ func (d *Dispatcher) report(e *ended, s outbox.Settled, err error) {
 	if s.Decision != countersign.DecisionNone {
 		attrs = append(attrs, slog.String("decision", string(s.Decision)))
 	}
+	if s.Stopped == "" {
+		attrs = append(attrs, logged(v.Facts)...)
+	}
 	switch {
 	case err != nil:
 		level = slog.LevelError

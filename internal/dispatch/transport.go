@@ -6,10 +6,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -21,6 +21,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/bodies"
+	"countersign/internal/outbox"
 )
 
 // Limits of one exchange (PROTOCOL.md, HTTP).
@@ -89,7 +90,8 @@ type request struct {
 	contentType string
 	apiKey      countersign.APIKey // X-API-KEY; empty: none
 	body        []byte
-	tooLate     func() bool // reports that nothing more of it may be sent
+	tooLate     func() bool   // reports that nothing more of it may be sent
+	phase       *atomic.Int32 // a phase; post sets it
 }
 
 // errTooLate ends a request before all of it was sent.
@@ -140,7 +142,8 @@ func (q *request) fence(conn net.Conn) {
 // post makes one exchange within ctx's deadline and reads the response. It follows no
 // redirect, because http.Transport does not. The caller sets Response.Done.
 func (t *transport) post(ctx context.Context, q request) Response {
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { q.fence(got.Conn) }})
+	q.phase = new(atomic.Int32)
+	ctx = q.trace(ctx)
 	header := http.Header{
 		"Content-Type": {q.contentType},
 		"Accept":       {"application/json"},
@@ -169,25 +172,35 @@ func (t *transport) post(ctx context.Context, q request) Response {
 	}
 	resp, err := rt.RoundTrip(req)
 	if err != nil {
-		return Response{Failure: classify(ctx, err)}
+		return q.failed(ctx, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		// Reading a short body whole keeps the connection for the next attempt.
 		page, _ := io.ReadAll(io.LimitReader(resp.Body, maxIgnoredBody))
-		return Response{Status: resp.StatusCode, Page: page}
+		return Response{Status: resp.StatusCode, Page: page, Location: resp.Header.Get("Location")}
 	}
 	if resp.ContentLength > maxResponseBody {
-		return Response{Status: resp.StatusCode, Failure: client.ReasonTooLarge}
+		page := make([]byte, outbox.UnreadMost)
+		n, _ := resp.Body.Read(page)
+		return tooLarge(page[:n])
 	}
 	body, err := bodies.Read(resp.Body, resp.ContentLength, maxResponseBody, nil)
 	switch {
 	case errors.Is(err, bodies.ErrTooLong):
-		return Response{Status: resp.StatusCode, Failure: client.ReasonTooLarge}
+		return tooLarge(body.Bytes[:outbox.UnreadMost])
 	case err != nil:
-		return Response{Status: resp.StatusCode, Failure: classify(ctx, err)}
+		q.reached(phaseBody)
+		r := q.failed(ctx, err)
+		r.Status, r.Page = resp.StatusCode, body.Bytes[:min(len(body.Bytes), outbox.UnreadMost)]
+		return r
 	}
 	return Response{Status: resp.StatusCode, Body: body.Bytes}
+}
+
+// tooLarge is the Response for a body over the limit that begins with page.
+func tooLarge(page []byte) Response {
+	return Response{Status: http.StatusOK, Failure: client.ReasonTooLarge, Page: page, Cause: fmt.Sprintf("the body is longer than %d bytes", maxResponseBody)}
 }
 
 // classify gives the reason for an error of an exchange. The error's text is never

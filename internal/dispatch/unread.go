@@ -3,6 +3,7 @@ package dispatch
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,43 +32,45 @@ func (u *unreads) may(now time.Time) bool {
 	return u.kept <= unreadMost
 }
 
-// unread is what is kept of a response that was not understood, nil if nothing is.
-func (m *merchant) unread(reason client.Reason, r Response, now time.Time) []byte {
+// unread is what is kept of the response to an attempt that failed, nil if nothing is.
+func (m *merchant) unread(v Verdict, r Response, now time.Time) []byte {
 	body := r.Body
-	switch reason {
-	case client.ReasonStatus:
+	if body == nil {
 		body = r.Page
-	case client.ReasonKeyRefused:
-		if r.Status != 200 {
-			body = r.Page
-		}
-	case client.ReasonResponseMalformed, client.ReasonWrongAPIKey, client.ReasonNotUnderstood, client.ReasonDataNotSealed, client.ReasonDataEncoding:
-	default:
-		return nil // it was understood, or is sealed, or there is none
 	}
-	if len(body) == 0 || !m.unreads.may(now) {
+	if v.Result != client.AttemptRetry && v.Result != client.AttemptRefused || len(body) == 0 || !m.unreads.may(now) {
 		return nil
 	}
-	secrets := []string{m.apiKey.Reveal(), m.callbackKey.Reveal()}
-	if m.other != nil {
-		secrets = append(secrets, m.other.apiKey.Reveal(), m.other.callbackKey.Reveal())
-	}
-	head := withoutKeys(body, secrets...)
+	keys := m.secrets()
+	head := withoutStarts(withoutKeys(body, keys...), keys...)
 	return head[:min(len(head), outbox.UnreadMost)]
+}
+
+// secrets are the API keys of m, those that are being replaced too.
+func (m *merchant) secrets() []string {
+	keys := []string{m.apiKey.Reveal(), m.callbackKey.Reveal()}
+	if m.other != nil {
+		keys = append(keys, m.other.apiKey.Reveal(), m.other.callbackKey.Reveal())
+	}
+	return slices.DeleteFunc(keys, func(key string) bool { return key == "" })
 }
 
 // apiKeyMember finds API keys of other merchants, and of this one before it was changed.
 var apiKeyMember = regexp.MustCompile(`(?i)(\\?["']?(?:x-)?api[-_]?key\\?["']?\s*[:=]\s*)("(?:[^"\\]|\\.)*"?|[^\s,&}<]+)`)
 
-// withoutKeys gives body without keys, and without the beginning of one at its end: the
-// body may be cut off there.
+// withoutKeys gives body without keys.
 func withoutKeys(body []byte, keys ...string) []byte {
 	body = apiKeyMember.ReplaceAll(body, []byte("${1}[apiKey]"))
 	for _, key := range keys {
-		if key == "" {
-			continue
-		}
 		body = bytes.ReplaceAll(body, []byte(key), []byte("[apiKey]"))
+	}
+	return body
+}
+
+// withoutStarts gives body without the beginning of a key at its end: it may be cut off
+// there.
+func withoutStarts(body []byte, keys ...string) []byte {
+	for _, key := range keys {
 		for n := min(len(key)-1, len(body)); n > 0; n-- {
 			if bytes.HasSuffix(body, []byte(key[:n])) {
 				body = body[:len(body)-n]

@@ -27,7 +27,7 @@ func TestUnreadHasNoKeys(t *testing.T) {
 		"cut off within a key": {client.ReasonStatus, filler + key[:11], "xxx"},
 		"key across the end":   {client.ReasonStatus, filler + key + "and more", "xxx"},
 		"plain answer":         {client.ReasonDataNotSealed, `{"apiKey":"` + key + `","data":{"type":1}}`, `"type":1`},
-		"did not open":         {client.ReasonDataUnopened, `{"data":"AAAA"}`, ""},
+		"did not open":         {client.ReasonDataUnopened, `{"data":"AAAA"}`, "AAAA"},
 		"right":                {client.ReasonAccepted, `{"data":"AAAA"}`, ""},
 		"empty":                {client.ReasonStatus, "", ""},
 	} {
@@ -36,7 +36,11 @@ func TestUnreadHasNoKeys(t *testing.T) {
 		if c.reason == client.ReasonStatus {
 			r = Response{Status: 502, Page: []byte(c.body)}
 		}
-		got := string(m.unread(c.reason, r, time.Unix(0, 0)))
+		v := Verdict{Result: client.AttemptRetry, Reason: c.reason}
+		if c.reason == client.ReasonAccepted {
+			v.Result = client.AttemptAccepted
+		}
+		got := string(m.unread(v, r, time.Unix(0, 0)))
 		if c.want == "" && got != "" || !strings.Contains(got, c.want) || len(got) > 2048 {
 			t.Errorf("%s: %q", name, got)
 		}
@@ -53,7 +57,7 @@ func TestUnreadIsLimited(t *testing.T) {
 	m := &merchant{keys: keys{keySet: keySet{apiKey: "merchant-key-1234"}}}
 	kept := func(at time.Time) (n int) {
 		for range 1000 {
-			if m.unread(client.ReasonStatus, Response{Status: 502, Page: []byte("x")}, at) != nil {
+			if m.unread(Verdict{Result: client.AttemptRetry, Reason: client.ReasonStatus}, Response{Status: 502, Page: []byte("x")}, at) != nil {
 				n++
 			}
 		}

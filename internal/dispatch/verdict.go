@@ -10,6 +10,8 @@ import (
 type Verdict struct {
 	Result client.AttemptResult
 	Reason client.Reason
+	// Facts say what was wrong; none of an answer that was accepted.
+	Facts client.Facts
 
 	// Decision is the decision about the withdrawal, if the attempt makes one.
 	Decision countersign.Decision

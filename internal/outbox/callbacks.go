@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -69,7 +70,7 @@ func notKept(ctx context.Context, q db.Querier, id string) error {
 }
 
 const listAttemptsSQL = `
-SELECT number, request_uuid, started, duration, http_status, err_code, outcome, reason, node, request_hash, response_hash, late
+SELECT number, request_uuid, started, duration, http_status, err_code, outcome, reason, node, request_hash, response_hash, late, facts
 FROM attempts WHERE merchant = $1 AND callback = $2 ORDER BY number`
 
 // Attempts gives the attempts of a callback in order of their number.
@@ -82,8 +83,12 @@ func (o *Outbox) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 	list, err := db.List(ctx, o, listAttemptsSQL, []any{merchant, rest}, func(r db.Rows) (a Attempt, err error) {
 		var micros, late int64
 		var request, response []byte
+		var facts string
 		err = r.Scan(&a.Number, &a.RequestUUID, &a.Started, &micros, &a.HTTPStatus, &a.ErrCode, &a.Result, &a.Reason, &a.Node,
-			&request, &response, &late)
+			&request, &response, &late, &facts)
+		if facts != "" {
+			_ = json.Unmarshal([]byte(facts), &a.Facts) // an attempt is shown without them
+		}
 		a.Duration = time.Duration(micros) * time.Microsecond
 		a.RequestHash, a.ResponseHash, a.Late = hex.EncodeToString(request), hex.EncodeToString(response), late == 1
 		a.Repeated = repeats(before)
@@ -94,12 +99,6 @@ func (o *Outbox) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 		_, err = o.Callback(ctx, id) // ErrNotFound
 	}
 	return list, err
-}
-
-// Unread gives the beginning of the last response to a callback that was not understood,
-// and the number of its attempt; 0: there is none.
-func (o *Outbox) Unread(ctx context.Context, id string) (number int, head []byte, err error) {
-	return ReadUnread(ctx, o.DB, id)
 }
 
 // repeats reports whether the attempt that follows those of list repeats what the

@@ -298,7 +298,7 @@ func (b *settling) scanDecision(r db.Rows) error {
 func (b *settling) askAgain() {
 	b.Decision, b.decided, b.Alarm = countersign.DecisionNone, countersign.DecisionNone, ""
 	b.state, b.Due, b.Counts, b.Held = CallbackPending, b.now, false, false
-	b.Attempt.Result, b.Attempt.Reason = client.AttemptRetry, b.stopped
+	b.Attempt.Result, b.Attempt.Reason, b.Attempt.Facts = client.AttemptRetry, b.stopped, client.Facts{}
 	b.out.Stopped = b.stopped
 }
 

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"countersign"
@@ -11,18 +12,18 @@ import (
 
 const insertAttemptSQL = `
 INSERT INTO attempts (merchant, callback, number, request_uuid, started, duration, http_status, err_code, outcome, reason,
-	node, request_hash, response_hash, late, accepted, settled, failed)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`
+	node, request_hash, response_hash, late, accepted, settled, failed, facts)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`
 
 // attemptParams is how many parameters it has.
-const attemptParams = 17
+const attemptParams = 18
 
 var insertAttempts = db.NewInsert(insertAttemptSQL, 100, 10)
 
 // A late result replaces only the note that its lease was lost.
 const keepLateAttemptSQL = insertAttemptSQL + `
 ON CONFLICT (merchant, callback, number) DO UPDATE SET request_uuid = $4, started = $5, duration = $6, http_status = $7,
-	err_code = $8, outcome = $9, reason = $10, node = $11, request_hash = $12, response_hash = $13, late = $14, settled = $16
+	err_code = $8, outcome = $9, reason = $10, node = $11, request_hash = $12, response_hash = $13, late = $14, settled = $16, facts = $18
 WHERE attempts.outcome = 'lost'`
 
 const sameAttemptSQL = `
@@ -73,11 +74,11 @@ func (o *Outbox) settleAttempts(ctx context.Context, t *db.Tx, batch []*settling
 	}
 	for _, b := range batch {
 		if b.fresh && b.Unread != nil {
-			keep, err := keepUnread(ctx, o.DB, b.CallbackID, b.Attempt.Number, b.Unread)
+			keep, err := o.keepUnread(ctx, b.CallbackID, b.Attempt.Number, b.Unread)
 			if err != nil {
 				return err
 			}
-			late = append(late, keep)
+			late = append(late, keep...)
 		}
 	}
 	return t.Batch(ctx, append(insertAttempts.Statements(args, nil), late...))
@@ -92,7 +93,16 @@ func (b *settling) attempt(to []any, late bool) []any {
 	}
 	return append(to, b.Merchant, b.id, a.Number, db.Clean(a.RequestUUID), int64(a.Started), int64(a.Duration/time.Microsecond), a.HTTPStatus,
 		code, db.Clean(string(a.Result)), db.Clean(string(a.Reason)), db.Clean(a.Node), unhex(a.RequestHash), unhex(a.ResponseHash),
-		flag(late), flag(!late && b.state == CallbackAccepted), int64(b.now), b.failed)
+		flag(late), flag(!late && b.state == CallbackAccepted), int64(b.now), b.failed, a.factsText())
+}
+
+// factsText is the stored form of a's facts.
+func (a *Attempt) factsText() string {
+	if a.Facts == (client.Facts{}) {
+		return ""
+	}
+	text, _ := json.Marshal(a.Facts) // texts alone
+	return db.Clean(string(text))
 }
 
 // settleLate compares answers that came after the decision with it. The first decision

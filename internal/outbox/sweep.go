@@ -251,7 +251,7 @@ func (o *Outbox) endLeases(ctx context.Context, until, now db.Millis, done *Swep
 			changes.of(f.merchant, f.lane).Freed++
 			changes.back(f.merchant, f.lane, now)
 			statements = append(statements, db.Statement{SQL: lostAttemptSQL, Args: []any{f.merchant, f.id, f.number, "", int64(f.claimed),
-				0, 0, nil, string(client.AttemptLost), string(client.ReasonLost), f.node, []byte{}, []byte{}, 0, 0, int64(now), 0}})
+				0, 0, nil, string(client.AttemptLost), string(client.ReasonLost), f.node, []byte{}, []byte{}, 0, 0, int64(now), 0, ""}})
 		}
 		if err := t.Batch(ctx, statements); err != nil {
 			return err

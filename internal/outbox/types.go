@@ -98,6 +98,7 @@ type Attempt struct {
 	ErrCode      *int64 // nil: no readable response
 	Result       client.AttemptResult
 	Reason       client.Reason
+	Facts        client.Facts // what was wrong; none of an attempt that was accepted
 	Node         string
 	RequestHash  string // hex SHA-256 of the body sent; empty if none was
 	ResponseHash string // hex SHA-256 of the body read; empty if none was
@@ -126,7 +127,7 @@ type Settlement struct {
 	// Exchange is what that log keeps of a question about a withdrawal, nil if it is only
 	// counted among the attempts.
 	Exchange *Exchange
-	// Unread is the beginning of a response that was not understood, without the
+	// Unread is the beginning of the response to an attempt that failed, without the
 	// merchant's keys; nil: nothing is kept of it.
 	Unread []byte
 	// Reached is false if the merchant's server could not be reached or did not

@@ -2,53 +2,72 @@ package outbox
 
 import (
 	"context"
+	"strconv"
 
 	"countersign/internal/db"
 )
 
-// UnreadMost is how many bytes of a response are kept.
-const UnreadMost = 2048
+const (
+	// UnreadMost is how many bytes of a response are kept.
+	UnreadMost = 2048
+	// unreadKept is of how many attempts of a callback.
+	unreadKept = 3
+)
 
 const unreadPurpose = "head"
 
 // SealedUnread is the table with its data keys.
 var SealedUnread = db.SealedTable{Name: "unread", Key: "id", DataKey: "data_key"}
 
-// A late result of an earlier attempt replaces nothing.
 const keepUnreadSQL = `
-INSERT INTO unread (id, number, data_key, head) VALUES ($1, $2, $3, $4)
-ON CONFLICT (id) DO UPDATE SET number = $2, data_key = $3, head = $4 WHERE unread.number <= $2`
+INSERT INTO unread (id, number, data_key, head) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING`
 
-func placeUnread(id string, number int) db.Record {
-	return db.Record{Table: SealedUnread.Name, Row: id, Version: int64(number)}
+const (
+	// ofCallbackSQL selects the rows of one callback: "0" follows "/".
+	ofCallbackSQL = ` FROM unread WHERE id > $1 || '/' AND id < $1 || '0'`
+
+	dropUnreadSQL  = `DELETE` + ofCallbackSQL
+	readUnreadSQL  = `SELECT id, number, data_key, head` + ofCallbackSQL
+	olderUnreadSQL = dropUnreadSQL + ` AND number <= (SELECT number` + ofCallbackSQL + ` ORDER BY number DESC LIMIT 1 OFFSET $2)`
+)
+
+func placeUnread(row string, number int) db.Record {
+	return db.Record{Table: SealedUnread.Name, Row: row, Version: int64(number)}
 }
 
-// keepUnread gives the statement that keeps the beginning of the response to an attempt of the
-// callback id. It seals it: the response may hold secrets.
-func keepUnread(ctx context.Context, d *db.DB, id string, number int, head []byte) (db.Statement, error) {
-	key, sealed, err := d.Seal(ctx, placeUnread(id, number), []string{unreadPurpose}, [][]byte{head[:min(len(head), UnreadMost)]})
+// keepUnread gives the statements that keep the beginning of the response to an attempt of
+// the callback id. It seals it: the response may hold secrets.
+func (o *Outbox) keepUnread(ctx context.Context, id string, number int, head []byte) ([]db.Statement, error) {
+	row := id + "/" + strconv.Itoa(number)
+	key, sealed, err := o.Seal(ctx, placeUnread(row, number), []string{unreadPurpose}, [][]byte{head[:min(len(head), UnreadMost)]})
 	if err != nil {
-		return db.Statement{}, err
+		return nil, err
 	}
-	return db.Statement{SQL: keepUnreadSQL, Args: []any{id, int64(number), key, sealed[0]}}, nil
+	return []db.Statement{{SQL: keepUnreadSQL, Args: []any{row, int64(number), key, sealed[0]}},
+		{SQL: olderUnreadSQL, Args: []any{id, int64(unreadKept)}}}, nil
 }
 
-const readUnreadSQL = `SELECT number, data_key, head FROM unread WHERE id = $1`
-
-// ReadUnread gives what is kept of a callback and the number of its attempt, 0 if there is none.
-func ReadUnread(ctx context.Context, d *db.DB, id string) (number int, head []byte, err error) {
-	var key, sealed []byte
-	if found, err := db.One(ctx, d, readUnreadSQL, []any{id}, &number, &key, &sealed); err != nil || !found {
-		return 0, nil, err
+// Unread gives what is kept of the responses to a callback, by the number of the attempt.
+func (o *Outbox) Unread(ctx context.Context, id string) (map[int][]byte, error) {
+	heads := map[int][]byte{}
+	type row struct {
+		id          string
+		number      int
+		key, sealed []byte
 	}
-	plain, err := d.Unseal(ctx, placeUnread(id, number), []string{unreadPurpose}, key, [][]byte{sealed})
-	if err != nil {
-		return 0, nil, err
+	list, err := db.List(ctx, o, readUnreadSQL, []any{id}, func(r db.Rows) (u row, err error) {
+		err = r.Scan(&u.id, &u.number, &u.key, &u.sealed)
+		return u, err
+	})
+	for _, u := range list {
+		plain, err := o.Unseal(ctx, placeUnread(u.id, u.number), []string{unreadPurpose}, u.key, [][]byte{u.sealed})
+		if err != nil {
+			return nil, err
+		}
+		heads[u.number] = plain[0]
 	}
-	return number, plain[0], nil
+	return heads, err
 }
 
 // purgeUnread gives the statement that forgets what is kept of a callback.
-func purgeUnread(id string) db.Statement {
-	return db.Statement{SQL: `DELETE FROM unread WHERE id = $1`, Args: []any{id}}
-}
+func purgeUnread(id string) db.Statement { return db.Statement{SQL: dropUnreadSQL, Args: []any{id}} }

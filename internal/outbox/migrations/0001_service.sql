@@ -183,12 +183,13 @@ CREATE TABLE attempts (
   accepted      {int} NOT NULL, -- 1: it made the callback accepted
   settled       {int} NOT NULL,
   failed        {int} NOT NULL, -- attempts up to here that count against the schedule
+  facts         TEXT NOT NULL DEFAULT '', -- JSON: client.Facts; empty: there are none
 {sqlite}  PRIMARY KEY (callback, merchant, number)
 {postgres}  PRIMARY KEY (merchant, callback, number)
 ){clustered};
 
--- The beginning of the last response to a callback that was not understood, sealed. id is
--- that of the callback as callers see it.
+-- The beginning of the responses to the last three failed attempts of a callback, sealed.
+-- id is that of the callback as callers see it, a slash, and the number of the attempt.
 CREATE TABLE unread (
   id       {text} NOT NULL PRIMARY KEY,
   number   {int} NOT NULL, -- of the attempt

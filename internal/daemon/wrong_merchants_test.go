@@ -1,0 +1,250 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"countersign"
+	"countersign/client"
+	"countersign/countersigntest"
+	"countersign/envelope"
+	"countersign/merchant"
+)
+
+// logBuffer is a log that goroutines share.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// wrongMerchant is a merchant with one fault, and what the service says of it.
+type wrongMerchant struct {
+	name   string
+	fault  countersigntest.MerchantFault // or answer
+	answer func(w http.ResponseWriter, r *http.Request, right []byte, seal func(answer []byte) []byte)
+	typ    countersign.Type // 0: a deposit
+	reason client.Reason
+	facts  string   // a part of what is shown
+	logged []string // parts of the line of the log
+	body   string   // a part of what operators are shown of the response; empty: there was none
+}
+
+const foreignKey = "the-api-key-of-somebody-else"
+
+var wrongMerchants = []wrongMerchant{
+	{name: "refused", reason: client.ReasonConnect, facts: "connection refused", logged: []string{`cause="connection refused"`}},
+	{name: "slow", fault: countersigntest.FaultHang, reason: client.ReasonTimeout, facts: "the time was over before a response came"},
+	{name: "redirect", reason: client.ReasonStatus, facts: "HTTP 302 Found, to elsewhere.example/pay",
+		logged: []string{`cause="HTTP 302 Found, to elsewhere.example/pay"`},
+		answer: func(w http.ResponseWriter, r *http.Request, _ []byte, _ func([]byte) []byte) {
+			http.Redirect(w, r, "https://user:hunter2@elsewhere.example/pay?token=hunter2", http.StatusFound)
+		}},
+	{name: "status", reason: client.ReasonStatus, facts: "HTTP 500 Internal Server Error", body: "stack trace of the shop",
+		answer: func(w http.ResponseWriter, _ *http.Request, _ []byte, _ func([]byte) []byte) {
+			http.Error(w, "stack trace of the shop "+apiKey.Reveal(), http.StatusInternalServerError)
+		}},
+	{name: "huge", fault: countersigntest.FaultForever, reason: client.ReasonTooLarge, facts: "the body is longer than 65536 bytes", body: "   "},
+	{name: "text", reason: client.ReasonResponseMalformed, facts: "not a JSON object", body: "<h1>Welcome",
+		answer: func(w http.ResponseWriter, _ *http.Request, _ []byte, _ func([]byte) []byte) {
+			_, _ = io.WriteString(w, "<h1>Welcome to the shop</h1>")
+		}},
+	{name: "missing", typ: countersign.TypeRequestWithdraw, reason: client.ReasonDataUnopened, facts: "amount is missing",
+		logged: []string{`member=amount`, `cause="is missing"`}, body: `"errCode":0`,
+		answer: func(w http.ResponseWriter, _ *http.Request, right []byte, seal func([]byte) []byte) {
+			_, _ = w.Write(seal(regexp.MustCompile(`"amount":"[^"]*",`).ReplaceAll(right, nil)))
+		}},
+	{name: "null", fault: countersigntest.FaultNoAmount, typ: countersign.TypeRequestWithdraw, reason: client.ReasonDataUnopened, facts: "amount is null", body: `"errCode":0`},
+	{name: "amount", fault: countersigntest.FaultDetailsDiffer, typ: countersign.TypeRequestWithdraw, reason: client.ReasonDetailsDiffer, facts: "amount: “2.5” was expected, “",
+		logged: []string{`member=amount`}, body: `"errCode":0`},
+	{name: "address", reason: client.ReasonAnswerDiffers, facts: "toAddress: “" + countersigntest.Deposit(1).ToAddress + "” was expected, “TElsewhere” came",
+		logged: []string{`member=toAddress`}, body: `"errCode":0`,
+		answer: func(w http.ResponseWriter, _ *http.Request, right []byte, seal func([]byte) []byte) {
+			_, _ = w.Write(seal(bytes.Replace(right, []byte(countersigntest.Deposit(1).ToAddress), []byte("TElsewhere"), 1)))
+		}},
+	{name: "user", fault: countersigntest.FaultOtherUser, reason: client.ReasonAnswerDiffers, facts: "tenantUserId: “" + countersigntest.Deposit(1).TenantUserID + "” was expected",
+		body: `"errCode":0`},
+	{name: "uuid", reason: client.ReasonOtherAttempt, facts: "came", logged: []string{`member=requestUUID`, `came=00000000-0000-8000-8000-00000000000`}, body: `"errCode":0`,
+		answer: func(w http.ResponseWriter, _ *http.Request, right []byte, seal func([]byte) []byte) {
+			_, _ = w.Write(seal(regexp.MustCompile(`"requestUUID":"[^"]*"`).ReplaceAll(right, []byte(`"requestUUID":"00000000-0000-8000-8000-000000000001"`))))
+		}},
+	{name: "seal", fault: countersigntest.FaultCutData, reason: client.ReasonDataEncoding, facts: "data is not ", body: `"errCode":0`},
+	{name: "other-key", fault: countersigntest.FaultOtherSeal, reason: client.ReasonDataUnopened, facts: "data does not open with the response key", body: `"errCode":0`},
+	{name: "api-key", reason: client.ReasonWrongAPIKey, facts: "apiKey is not the merchant's", body: "[apiKey]",
+		answer: func(w http.ResponseWriter, _ *http.Request, right []byte, seal func([]byte) []byte) {
+			_, _ = w.Write(bytes.ReplaceAll(seal(right), []byte(apiKey.Reveal()), []byte(foreignKey)))
+		}},
+	{name: "err-code", fault: countersigntest.FaultTextErrCode, reason: client.ReasonResponseMalformed, facts: "errCode is not a whole number: a text came",
+		logged: []string{`member=errCode`, `came="a text"`}, body: `"errCode":"0"`},
+	{name: "message", reason: client.ReasonMerchantRefused, facts: "the merchant says: “our compliance  refuses [apiKey]”", logged: []string{`message="our compliance  refuses [apiKey]"`},
+		body: "compliance",
+		answer: func(w http.ResponseWriter, _ *http.Request, _ []byte, _ func([]byte) []byte) {
+			body, _ := countersign.Response{APIKey: apiKey, ErrCode: countersign.CodeRefusedPolicy, Message: "our compliance\x1b\nrefuses " + apiKey.Reveal()}.Marshal()
+			_, _ = w.Write(body)
+		}},
+}
+
+// start runs m and gives where it listens.
+func (m *wrongMerchant) start(t *testing.T, key *envelope.Key) (url string) {
+	t.Helper()
+	if m.fault != "" {
+		s, err := countersigntest.StartMerchant(countersigntest.MerchantConfig{Key: key, APIKey: apiKey, Orders: countersigntest.SampleOrders,
+			Fault: func(int, countersign.Callback) countersigntest.MerchantFault { return m.fault }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		return strings.TrimSuffix(s.NotifyURL(), merchant.DefaultNotifyPath)
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		plain, err := envelope.Open(key, envelope.PKCS1v15, body)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		cb, err := countersign.ParseCallback(plain, countersign.ParseOptions{})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		right, err := cb.Accept(countersigntest.Order(1)).Marshal()
+		if err != nil {
+			t.Error(err)
+		}
+		m.answer(w, r, right, func(answer []byte) []byte {
+			data, err := envelope.Seal(key, envelope.PKCS1v15, answer)
+			if err != nil {
+				t.Error(err)
+			}
+			response, err := countersign.Response{APIKey: apiKey, Data: string(data)}.Marshal()
+			if err != nil {
+				t.Error(err)
+			}
+			return response
+		})
+	}))
+	if m.answer == nil { // nobody is there
+		s.Close()
+	} else {
+		t.Cleanup(s.Close)
+	}
+	return s.URL
+}
+
+// TestWrongMerchants: of each way in which a merchant can be wrong the API and the log say
+// what it must mend, and neither has a key.
+func TestWrongMerchants(t *testing.T) {
+	var log logBuffer
+	token := ""
+	service, err := NewService(ServiceConfig{Storage: Storage{Dir: t.TempDir()}, Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true, ExchangeTimeout: 5 * time.Second,
+		ShowToken: func(first, _ string) { token = first }, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := service.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- service.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	call := func(token client.Secret) *client.Service {
+		return must(client.NewService(client.Config{URL: service.URL(), Token: token, HTTPClient: &http.Client{Transport: transport}}))
+	}
+	admin := call(client.Secret(token))
+	viewer := call(must(admin.CreateToken(ctx, client.NewToken{Name: "viewer", Role: client.RoleViewer})).Secret)
+	key, private := newPair(t)
+	ids := map[string]string{}
+	d, w := countersigntest.Deposit(1), countersigntest.Withdrawal(1)
+	order := countersigntest.Order(1)
+	for i := range wrongMerchants {
+		m := &wrongMerchants[i]
+		url := m.start(t, key)
+		must(admin.CreateMerchant(ctx, client.NewMerchant{ID: m.name, Key: &client.KeySpec{PrivateKey: client.Secret(private)},
+			MerchantSettings: client.MerchantSettings{Name: m.name, NotifyURL: url + merchant.DefaultNotifyPath, WithdrawURL: url + merchant.DefaultWithdrawPath},
+			MerchantSecrets:  client.MerchantSecrets{APIKey: client.Secret(apiKey.Reveal())}}))
+		if m.typ == countersign.TypeRequestWithdraw {
+			ids[m.name] = must(admin.CreateWithdrawal(ctx, client.NewWithdrawal{Merchant: m.name, CallBackID: w.CallBackID, TenantUserID: w.TenantUserID,
+				Details: &client.Details{Address: order.Address, ChainName: order.ChainName, Symbol: order.Symbol, Amount: order.Amount}})).Callback
+			continue
+		}
+		ids[m.name] = must(admin.AddDeposits(ctx, client.NewDeposit{Merchant: m.name, TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID,
+			ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress, TxIndex: d.TxIndex}))[0].ID
+	}
+	b := &bothEnds{t: t}
+	for _, m := range wrongMerchants {
+		var shown client.Attempt
+		b.await(m.name+": "+m.facts, func(ctx context.Context) (bool, error) {
+			cb, err := admin.Callback(ctx, ids[m.name])
+			for _, a := range cb.Attempts { // on a slow machine another may have timed out
+				if a.Facts != nil && strings.Contains(a.Facts.Text(), m.facts) {
+					shown = a
+					return true, err
+				}
+				if a.Reason == m.reason {
+					t.Fatalf("%s: %+v", m.name, a.Facts)
+				}
+			}
+			return false, err
+		})
+		if shown.Reason != m.reason || !strings.Contains(shown.Response, m.body) || (m.body == "") != (shown.Response == "") {
+			t.Errorf("%s: reason %s, response %q", m.name, shown.Reason, shown.Response)
+		}
+		others, err := viewer.Callback(ctx, ids[m.name])
+		if err != nil || others.Attempts[shown.Number-1].Facts == nil || others.Attempts[shown.Number-1].Response != "" {
+			t.Errorf("%s: a viewer sees %+v, %v", m.name, others.Attempts, err)
+		}
+		for _, secret := range []string{apiKey.Reveal(), foreignKey, "hunter2"} {
+			if text := shown.Facts.Text() + shown.Response; strings.Contains(text, secret) {
+				t.Errorf("%s: %q is in %q", m.name, secret, text)
+			}
+		}
+		line := ""
+		b.await(m.name+": its line of the log", func(context.Context) (bool, error) {
+			for l := range strings.Lines(log.String()) {
+				if strings.Contains(l, "msg=attempt") && strings.Contains(l, "merchant="+m.name+" ") && strings.Contains(l, "reason="+string(m.reason)) {
+					line = l
+				}
+			}
+			return line != "", nil
+		})
+		for _, want := range append(m.logged, "level=INFO") {
+			if !strings.Contains(line, want) {
+				t.Errorf("%s: no %s in %s", m.name, want, line)
+			}
+		}
+	}
+	for _, secret := range []string{apiKey.Reveal(), foreignKey, "hunter2", d.ToAddress, d.TenantUserID, order.Address, "amount=", d.Amount.String() + " "} {
+		if strings.Contains(log.String(), secret) {
+			t.Errorf("the log holds %q", secret)
+		}
+	}
+}

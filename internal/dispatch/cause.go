@@ -1,0 +1,117 @@
+package dispatch
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"syscall"
+
+	"countersign/client"
+)
+
+// phase is how far an exchange has come.
+type phase int32
+
+const (
+	phaseName phase = iota
+	phaseConnect
+	phaseTLS
+	phaseAnswer
+	phaseHeader
+	phaseBody
+)
+
+var phases = [...]string{"while its name was looked up", "while connecting", "in the TLS handshake", "before a response came", "in the header of the response",
+	"in the body of the response"}
+
+// reached notes a phase. Connections are made beside the exchange, which may take another
+// one: it never goes back.
+func (q *request) reached(p phase) {
+	for at := q.phase.Load(); at < int32(p) && !q.phase.CompareAndSwap(at, int32(p)); at = q.phase.Load() {
+	}
+}
+
+// trace notes the phases of q.
+func (q *request) trace(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		ConnectStart:      func(string, string) { q.reached(phaseConnect) },
+		TLSHandshakeStart: func() { q.reached(phaseTLS) },
+		GotConn: func(got httptrace.GotConnInfo) {
+			q.fence(got.Conn)
+			q.reached(phaseAnswer)
+		},
+		GotFirstResponseByte: func() { q.reached(phaseHeader) },
+	})
+}
+
+// failed is the Response of an exchange that ended with err.
+func (q *request) failed(ctx context.Context, err error) Response {
+	r := Response{Failure: classify(ctx, err)}
+	during := phases[q.phase.Load()]
+	switch r.Failure {
+	case client.ReasonResolve:
+		r.Cause = "the name server failed"
+		var dns *net.DNSError
+		if errors.As(err, &dns) && dns.IsNotFound {
+			r.Cause = "the name server knows no such host"
+		} else if errors.As(err, &dns) && dns.IsTimeout {
+			r.Cause = "the name server did not answer"
+		}
+	case client.ReasonConnect:
+		r.Cause = "no connection"
+		for no, text := range map[syscall.Errno]string{syscall.ECONNREFUSED: "connection refused", syscall.EHOSTUNREACH: "no route to the host", syscall.ENETUNREACH: "no route to the network"} {
+			if errors.Is(err, no) {
+				r.Cause = text
+			}
+		}
+	case client.ReasonTLS:
+		r.Cause = tlsCause(err)
+	case client.ReasonTimeout:
+		r.Cause = "the time was over " + during
+	case client.ReasonClosed:
+		r.Cause = "the connection was closed " + during
+	case client.ReasonTooLarge:
+		r.Cause = fmt.Sprintf("the header is longer than %d bytes", maxResponseHeader)
+	case client.ReasonBlockedAddress:
+		r.Cause = "the host's address is not one that the service may call"
+	case client.ReasonHTTP:
+		r.Cause = "what came is no response of HTTP/1.1"
+	}
+	return r
+}
+
+// tlsCause says why there was no trusted session. The texts of certificates are the
+// server's: whoever shows them cleans them.
+func tlsCause(err error) string {
+	var (
+		invalid x509.CertificateInvalidError
+		name    x509.HostnameError
+		unknown x509.UnknownAuthorityError
+		alert   tls.AlertError
+	)
+	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return fmt.Sprintf("the certificate is valid from %s to %s alone", invalid.Cert.NotBefore.UTC().Format(http.TimeFormat), invalid.Cert.NotAfter.UTC().Format(http.TimeFormat))
+	case errors.As(err, &invalid):
+		return "the certificate is not valid"
+	case errors.As(err, &name):
+		names := name.Certificate.DNSNames
+		for _, ip := range name.Certificate.IPAddresses {
+			names = append(names[:len(names):len(names)], ip.String())
+		}
+		return fmt.Sprintf("the certificate is for %s and not for %s", strings.Join(names[:min(len(names), 3)], ", "), name.Host)
+	case errors.As(err, &unknown) && unknown.Cert != nil:
+		return "the certificate is signed by an unknown authority, or an intermediate certificate is missing: " + unknown.Cert.Issuer.String()
+	case errors.As(err, &alert):
+		return alert.Error()
+	case strings.Contains(err.Error(), "HTTP response to HTTPS"), strings.Contains(err.Error(), "does not look like a TLS handshake"):
+		return "what listens there speaks no TLS"
+	}
+	return "the TLS handshake failed"
+}

@@ -1,0 +1,161 @@
+package dispatch
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode"
+
+	"countersign"
+	"countersign/client"
+	"countersign/envelope"
+)
+
+// Limits of facts, in characters.
+const (
+	mostMessage = 500
+	mostFact    = 200
+)
+
+// shown makes facts fit to be kept and shown: without keys, on one line, and short.
+func (m *merchant) shown(f client.Facts) client.Facts {
+	keys := m.secrets()
+	clean := func(text string, most int) string { return line(string(withoutKeys([]byte(text), keys...)), most) }
+	return client.Facts{Message: clean(f.Message, mostMessage), Member: clean(f.Member, mostFact), Expected: clean(f.Expected, mostFact),
+		Came: clean(f.Came, mostFact), Cause: clean(f.Cause, mostFact)}
+}
+
+// line gives text with most characters at most. A space stands for each that is not
+// printable, such as the end of a line.
+func line(text string, most int) string {
+	n := 0
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		switch n++; {
+		case n > most:
+			return -1
+		case !unicode.IsPrint(r):
+			return ' '
+		}
+		return r
+	}, text))
+}
+
+// logged gives the facts as fields of a line of the log, which has no amounts, addresses and
+// users.
+func logged(f client.Facts) (attrs []slog.Attr) {
+	public := f.Cause != "" // then what came is a kind
+	switch f.Member {
+	case "type", "requestUUID", "trackingId", "callBackId", "txId", "chainName", "symbol":
+		public = true
+	}
+	add := func(name, value string) {
+		if value != "" {
+			attrs = append(attrs, slog.String(name, value))
+		}
+	}
+	add("message", f.Message)
+	add("member", f.Member)
+	if public {
+		add("expected", f.Expected)
+		add("came", f.Came)
+	}
+	add("cause", f.Cause)
+	return attrs
+}
+
+// statusFacts says what came with a status other than 200. A merchant refuses what it
+// cannot open or read with a response of its own (PROTOCOL.md, H2).
+func statusFacts(r Response) client.Facts {
+	f := client.Facts{Cause: strings.TrimSpace(fmt.Sprintf("HTTP %d %s", r.Status, http.StatusText(r.Status)))}
+	if to, err := url.Parse(r.Location); err == nil && r.Location != "" {
+		f.Cause += ", to " + to.Host + to.EscapedPath()
+	}
+	if resp, err := countersign.ParseResponse(r.Page); err == nil {
+		f.Message = resp.Message
+		f.Cause += fmt.Sprintf(", errCode %d", resp.ErrCode)
+	}
+	return f
+}
+
+// unreadFacts says what of object could not be read. Of a member that is at fault it shows
+// only the kind: the value may be a secret.
+func unreadFacts(err error, object []byte) client.Facts {
+	var member *countersign.MemberError
+	if !errors.As(err, &member) {
+		return client.Facts{Cause: strings.TrimPrefix(err.Error(), countersign.ErrMalformed.Error()+": ")}
+	}
+	return client.Facts{Member: member.Member, Cause: member.Problem, Came: kindOf(membersOf(object)[member.Member])}
+}
+
+// differs says what object has as the member called name, and what it should be.
+func differs(q Question, name string, object []byte) client.Facts {
+	var ordered countersign.Details
+	if q.Ordered != nil {
+		ordered = *q.Ordered
+	}
+	right, err := q.Sent.Accept(ordered).Marshal()
+	if err != nil { // the order is not known
+		right, _ = q.Sent.Marshal()
+	}
+	return client.Facts{Member: name, Expected: valueOf(membersOf(right)[name]), Came: valueOf(membersOf(object)[name])}
+}
+
+func membersOf(object []byte) (m map[string]json.RawMessage) {
+	_ = json.Unmarshal(object, &m) // what is no object has no members
+	return m
+}
+
+func valueOf(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return string(raw)
+}
+
+// kindOf names the kind of a JSON value, nothing if there is none and of null, of which the
+// problem speaks.
+func kindOf(raw json.RawMessage) string {
+	if len(raw) == 0 || raw[0] == 'n' {
+		return ""
+	}
+	switch raw[0] {
+	case '"':
+		return "a text"
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	case 't', 'f':
+		return "true or false"
+	}
+	return "a number"
+}
+
+// unopenedCause is one text for all that has one reason (PROTOCOL.md, S7).
+const unopenedCause = "data does not open with the response key, or opens to no JSON object"
+
+// openCause says why data did not open.
+func openCause(data string, err error) string {
+	switch openReason(data, err) {
+	case client.ReasonDataNotSealed:
+		return "data is an object as a text and not the sealed answer"
+	case client.ReasonDataUnopened:
+		return unopenedCause
+	case client.ReasonTooLarge:
+		return "data has more blocks than an answer needs"
+	case client.ReasonDataEncoding:
+		switch {
+		case errors.Is(err, envelope.ErrEmpty):
+			return "data is empty"
+		case errors.Is(err, envelope.ErrLength):
+			return "data is not a whole number of blocks of the response key"
+		}
+		return "data is not standard Base64 with padding"
+	}
+	return ""
+}
