@@ -224,7 +224,7 @@ const (
 	markSQL = `UPDATE countersign_inbox SET mark = ? WHERE seq = ? AND settled = 0`
 
 	settleSQL = `
-UPDATE countersign_inbox SET settled = 1, lease_until = 0, mark = 0, reply = ?, ended = ? WHERE seq = ? AND settled = 0 AND mark = ?`
+UPDATE countersign_inbox SET settled = 1, lease_until = 0, mark = 0, reply = ?, ended = ?, review = ? WHERE seq = ? AND settled = 0 AND mark = ?`
 )
 
 // begin marks r before the merchant's function runs, with a number that settle must find
@@ -239,7 +239,14 @@ func (t *transaction) begin(ctx context.Context, r *row) error {
 
 // settle records the reply of r for ever. r.mark is 0 if no function ran.
 func (t *transaction) settle(ctx context.Context, r *row, reply merchant.Reply, at time.Time) error {
-	n, err := t.exec(ctx, settleSQL, t.d.blob(formatReply(reply)), at.UnixMilli(), r.seq, r.mark)
+	// Accepted, and not to be credited before a person has decided.
+	held := (r.duplicate || r.suspect) && reply.Code == 0
+	return t.ends(ctx, settleSQL, t.d.blob(formatReply(reply)), at.UnixMilli(), bit(held)*reviewHeld, r.seq, r.mark)
+}
+
+// ends runs the last statement of a transaction, which must find the row as begin left it.
+func (t *transaction) ends(ctx context.Context, statement string, args ...any) error {
+	n, err := t.exec(ctx, statement, args...)
 	if err == nil && n != 1 {
 		err = errEnded
 	}

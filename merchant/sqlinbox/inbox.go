@@ -35,8 +35,8 @@ type Config struct {
 	OnNotice func(ctx context.Context, tx *sql.Tx, cb countersign.Callback) error
 }
 
-// KeepForReview is an OnPossibleDuplicate that does nothing: the deposit stays in
-// countersign_inbox, with duplicate or suspect 1, and nobody is credited.
+// KeepForReview is an OnPossibleDuplicate that does nothing: nobody is credited, and
+// Inbox.Held lists the deposit until a person decides (Inbox.Credit, Inbox.Reject).
 func KeepForReview(context.Context, *sql.Tx, merchant.Deposit) error { return nil }
 
 // ErrConfig is wrapped by all errors of New.

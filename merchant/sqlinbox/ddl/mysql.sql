@@ -18,7 +18,11 @@ CREATE TABLE IF NOT EXISTS countersign_inbox (
 	reply MEDIUMBLOB NOT NULL,
 	recorded BIGINT NOT NULL,                   -- milliseconds since 1970
 	ended BIGINT NOT NULL DEFAULT 0,            -- when it was settled
-	KEY countersign_inbox_transfer (transfer)
+	review SMALLINT NOT NULL DEFAULT 0,         -- 1: awaits a person (Inbox.Held), 2: credited, 3: rejected
+	review_note MEDIUMBLOB,                     -- what the person said
+	reviewed BIGINT NOT NULL DEFAULT 0,         -- when
+	KEY countersign_inbox_transfer (transfer),
+	KEY countersign_inbox_review (review, seq)
 ) ENGINE=InnoDB;
 
 -- The blocks of requests of services that do not bind, for 30 days.

@@ -16,9 +16,13 @@ CREATE TABLE IF NOT EXISTS countersign_inbox (
 	settled INTEGER NOT NULL DEFAULT 0,      -- 1: reply is the answer for ever
 	reply TEXT NOT NULL DEFAULT '',
 	recorded INTEGER NOT NULL,               -- milliseconds since 1970
-	ended INTEGER NOT NULL DEFAULT 0         -- when it was settled
+	ended INTEGER NOT NULL DEFAULT 0,        -- when it was settled
+	review INTEGER NOT NULL DEFAULT 0,       -- 1: awaits a person (Inbox.Held), 2: credited, 3: rejected
+	review_note TEXT NOT NULL DEFAULT '',    -- what the person said
+	reviewed INTEGER NOT NULL DEFAULT 0      -- when
 );
 CREATE INDEX IF NOT EXISTS countersign_inbox_transfer ON countersign_inbox (transfer) WHERE transfer IS NOT NULL;
+CREATE INDEX IF NOT EXISTS countersign_inbox_review ON countersign_inbox (seq) WHERE review = 1;
 
 -- The blocks of requests of services that do not bind, for 30 days.
 CREATE TABLE IF NOT EXISTS countersign_blocks (

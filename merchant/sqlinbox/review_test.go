@@ -1,0 +1,121 @@
+package sqlinbox_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync"
+	"testing"
+
+	"countersign/countersigntest"
+	"countersign/merchant"
+	"countersign/merchant/sqlinbox"
+)
+
+// TestReview: possible duplicates that were kept are listed until a person decides, a credit
+// happens once and with its decision, and the decision stands.
+func TestReview(t *testing.T) {
+	eachStore(t, func(t *testing.T, s store) {
+		db := s.open(t)
+		broken := errors.New("the ledger is closed")
+		fail := true
+		var first string
+		in := s.inbox(t, db, func(c *sqlinbox.Config) {
+			c.OnDeposit = func(ctx context.Context, tx *sql.Tx, d merchant.Deposit) error {
+				if err := s.credit(ctx, tx, d); err != nil {
+					return err
+				}
+				if d.TrackingID != first && fail {
+					return broken
+				}
+				return nil
+			}
+		})
+		service, to := serve(t, in, nil)
+		var ids []string
+		for n := range 4 {
+			d := countersigntest.Deposit(n)
+			if n > 0 { // the same transfer
+				whole := countersigntest.Deposit(0)
+				whole.TrackingID = d.TrackingID
+				d = whole
+			} else {
+				first = d.TrackingID
+			}
+			ids = append(ids, d.TrackingID)
+			deliver(t, service, to, d, 0)
+			deliver(t, service, to, d, 0)
+		}
+		held := func(want ...string) {
+			t.Helper()
+			var got []string
+			for after := int64(0); ; {
+				list, err := in.Held(ctx, after, 2)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, d := range list {
+					if !d.PossibleDuplicate || d.Amount.String() == "" || d.TenantUserID == "" {
+						t.Errorf("listed as %+v", d)
+					}
+					got = append(got, d.TrackingID)
+					after = d.Seq
+				}
+				if len(list) == 0 {
+					break
+				}
+			}
+			if len(got) != len(want) {
+				t.Fatalf("held are %q, want %q", got, want)
+			}
+			for i := range got {
+				if got[i] != want[i] {
+					t.Errorf("held are %q, want %q", got, want)
+				}
+			}
+		}
+		held(ids[1:]...)
+		for _, id := range []string{first, "unknown"} {
+			if err := in.Credit(ctx, id, "me"); !errors.Is(err, sqlinbox.ErrNotHeld) {
+				t.Errorf("crediting %s gives %v", id, err)
+			}
+		}
+		if err := in.Credit(ctx, ids[1], "me"); !errors.Is(err, broken) {
+			t.Errorf("crediting with a ledger that fails gives %v", err)
+		}
+		held(ids[1:]...)
+		if n := count(t, db, `SELECT COUNT(*) FROM credits`); n != 1 {
+			t.Errorf("%d credits before a decision, want 1", n)
+		}
+
+		fail = false
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				if err := in.Credit(ctx, ids[1], "me: seen on the chain"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if err := in.Reject(ctx, ids[2], "you: the same transfer"); err != nil {
+			t.Error(err)
+		}
+		if err := in.Reject(ctx, ids[1], "you"); !errors.Is(err, sqlinbox.ErrDecided) {
+			t.Errorf("rejecting what was credited gives %v", err)
+		}
+		if err := in.Credit(ctx, ids[2], "me"); !errors.Is(err, sqlinbox.ErrDecided) {
+			t.Errorf("crediting what was rejected gives %v", err)
+		}
+		held(ids[3])
+		d := countersigntest.Deposit(0)
+		d.TrackingID = ids[1]
+		deliver(t, service, to, d, 0)
+		if n := count(t, db, `SELECT COUNT(*) FROM credits`); n != 2 {
+			t.Errorf("%d credits, want 2", n)
+		}
+		if n := count(t, db, `SELECT COUNT(*) FROM countersign_inbox WHERE review IN (2, 3) AND reviewed > 0`); n != 2 {
+			t.Errorf("%d decisions are noted, want 2", n)
+		}
+	})
+}
