@@ -2,6 +2,8 @@ package admin
 
 import (
 	"fmt"
+	"net/http"
+	"time"
 
 	"countersign/client"
 	"countersign/envelope"
@@ -17,77 +19,110 @@ const defaultBits = 2048
 // answers need a pair of the service.
 type keyMaker struct {
 	scheme   outbox.Scheme
+	aside    func(func()) error // runs what takes long, or says why it cannot
 	faults   *api.Faults
 	warnings []string
 
 	request, response *envelope.Key // given in the request; nil: to be generated or kept
 }
 
+// keyMaker gives the one for a call.
+func (s *Server) keyMaker(c *api.Call, scheme outbox.Scheme, faults *api.Faults) keyMaker {
+	return keyMaker{scheme: scheme, faults: faults, aside: func(f func()) error {
+		if s.Aside == nil {
+			f()
+			return nil
+		}
+		err := s.Aside(c.R.Context(), f)
+		if err != nil {
+			p := api.NewProblem(http.StatusServiceUnavailable, err.Error())
+			p.RetryAfter = time.Minute
+			err = p
+		}
+		return err
+	}}
+}
+
 // check reads the given keys and names their faults. It generates no key, so a
-// wrong request costs no RSA work. all says that no key may be missing.
-func (k *keyMaker) check(key, responseKey *client.KeySpec, all bool) {
+// wrong request costs little RSA work. all says that no key may be missing. Its error says
+// that it could not.
+func (k *keyMaker) check(key, responseKey *client.KeySpec, all bool) (err error) {
 	if k.scheme == outbox.SchemeService {
-		k.request = k.private("body.key", key)
+		k.request, err = k.private("body.key", key)
 	} else {
-		k.request = k.public("body.key", key, all)
+		k.request, err = k.public("body.key", key, all)
 	}
-	k.response = k.private("body.responseKey", responseKey)
+	if err == nil {
+		k.response, err = k.private("body.responseKey", responseKey)
+	}
+	return err
+}
+
+// parse reads a key, which takes long where it has a private part: its numbers are checked.
+// refused is what is wrong with it.
+func (k *keyMaker) parse(text string) (key *envelope.Key, refused, err error) {
+	err = k.aside(func() { key, refused = envelope.ParseKey([]byte(text)) })
+	return key, refused, err
 }
 
 // private reads the spec of a pair of the service.
-func (k *keyMaker) private(location string, spec *client.KeySpec) *envelope.Key {
+func (k *keyMaker) private(location string, spec *client.KeySpec) (*envelope.Key, error) {
 	switch {
 	case spec == nil:
-		return nil
+		return nil, nil
 	case spec.PublicKey != "":
 		k.faults.Add(location+".publicKey", fmt.Sprintf("has no place here in scheme %s: the service needs the private part", k.scheme))
-		return nil
+		return nil, nil
 	case spec.Bits != 0 && spec.PrivateKey != "":
 		k.faults.Add(location+".privateKey", "is there beside bits; give one of them")
-		return nil
+		return nil, nil
 	case spec.PrivateKey == "":
-		return nil
+		return nil, nil
 	}
-	key, err := envelope.ParseKey([]byte(spec.PrivateKey))
+	key, refused, err := k.parse(spec.PrivateKey.Reveal())
 	switch {
 	case err != nil:
-		k.faults.Add(location+".privateKey", "is refused: "+err.Error())
-		return nil
+		return nil, err
+	case refused != nil:
+		k.faults.Add(location+".privateKey", "is refused: "+refused.Error())
+		return nil, nil
 	case !key.HasPrivate():
 		k.faults.Add(location+".privateKey", "is a public key")
-		return nil
+		return nil, nil
 	}
-	return key
+	return key, nil
 }
 
 // public reads the spec of the merchant's key.
-func (k *keyMaker) public(location string, spec *client.KeySpec, required bool) *envelope.Key {
+func (k *keyMaker) public(location string, spec *client.KeySpec, required bool) (*envelope.Key, error) {
 	switch {
 	case spec == nil && required:
 		k.faults.Add(location, fmt.Sprintf("is missing: scheme %s needs the merchant's publicKey", k.scheme))
-		return nil
+		return nil, nil
 	case spec == nil:
-		return nil
+		return nil, nil
 	case spec.Bits != 0:
 		k.faults.Add(location+".bits", fmt.Sprintf("has no place here in scheme %s: the merchant made the pair", k.scheme))
-		return nil
+		return nil, nil
 	case spec.PrivateKey != "":
 		k.faults.Add(location+".privateKey", fmt.Sprintf("has no place here in scheme %s: the merchant keeps it to itself", k.scheme))
-		return nil
+		return nil, nil
 	case spec.PublicKey == "":
 		k.faults.Add(location+".publicKey", "is missing")
-		return nil
+		return nil, nil
 	}
-	key, err := envelope.ParseKey([]byte(spec.PublicKey))
+	key, refused, err := k.parse(spec.PublicKey)
 	switch {
 	case err != nil:
-		k.faults.Add(location+".publicKey", "is refused: "+err.Error())
-		return nil
+		return nil, err
+	case refused != nil:
+		k.faults.Add(location+".publicKey", "is refused: "+refused.Error())
+		return nil, nil
 	case key.HasPrivate():
 		k.faults.Add(location+".publicKey", "is a private key, which the merchant keeps to itself; make a new pair")
-		return nil
+		return nil, nil
 	}
-	return key
+	return key, nil
 }
 
 // make generates the keys that are needed and were not given. all is true for a new
@@ -97,12 +132,12 @@ func (k *keyMaker) make(key, responseKey *client.KeySpec, all bool) (err error) 
 	ours := k.scheme == outbox.SchemeService
 	nothing := key == nil && responseKey == nil
 	if k.request == nil && ours && (all || key != nil || nothing) {
-		if k.request, err = generate(key); err != nil {
+		if k.request, err = k.generate(key); err != nil {
 			return err
 		}
 	}
 	if k.response == nil && (responseKey != nil || !ours && (all || nothing)) {
-		if k.response, err = generate(responseKey); err != nil {
+		if k.response, err = k.generate(responseKey); err != nil {
 			return err
 		}
 	}
@@ -128,16 +163,15 @@ func (k *keyMaker) warn(which string, key *envelope.Key) {
 	}
 }
 
-func generate(spec *client.KeySpec) (*envelope.Key, error) {
+func (k *keyMaker) generate(spec *client.KeySpec) (key *envelope.Key, err error) {
 	bits := defaultBits
 	if spec != nil && spec.Bits != 0 {
 		bits = spec.Bits
 	}
-	key, err := envelope.GenerateKey(bits)
-	if err != nil {
-		return nil, fmt.Errorf("making a key: %w", err)
+	if busy := k.aside(func() { key, err = envelope.GenerateKey(bits) }); busy != nil {
+		return nil, busy
 	}
-	return key, nil
+	return key, err
 }
 
 // publicPart is the key with which the merchant opens requests, if the service has
@@ -174,8 +208,10 @@ func (s *Server) rotateKeys(c *api.Call, _ api.None, in client.NewKeys) (client.
 		return client.Keys{}, nil, outbox.ErrMerchantDeleted
 	}
 	var faults api.Faults
-	k := keyMaker{scheme: m.Scheme, faults: &faults}
-	k.check(in.Key, in.ResponseKey, false)
+	k := s.keyMaker(c, m.Scheme, &faults)
+	if err := k.check(in.Key, in.ResponseKey, false); err != nil {
+		return client.Keys{}, nil, err
+	}
 	if err := faults.Err(); err != nil {
 		return client.Keys{}, nil, err
 	}

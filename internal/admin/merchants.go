@@ -30,8 +30,10 @@ func (s *Server) createMerchant(c *api.Call, _ api.None, in client.NewMerchant) 
 	m.Name = or(m.Name, m.ID)
 	s.setDefaults(&m)
 	s.checkMerchant(&m, &faults)
-	k := keyMaker{scheme: m.Scheme, faults: &faults}
-	k.check(in.Key, in.ResponseKey, true)
+	k := s.keyMaker(c, m.Scheme, &faults)
+	if err := k.check(in.Key, in.ResponseKey, true); err != nil {
+		return client.CreatedMerchant{}, err
+	}
 	if err := faults.Err(); err != nil {
 		return client.CreatedMerchant{}, err
 	}

@@ -70,8 +70,10 @@ func (s *Server) stageRotation(c *api.Call, _ api.None, in client.NewRotation) (
 		return out, nil, outbox.ErrRotating // before keys are made for nothing
 	}
 	var faults api.Faults
-	k := keyMaker{scheme: m.Scheme, faults: &faults}
-	k.check(in.Key, in.ResponseKey, false)
+	k := s.keyMaker(c, m.Scheme, &faults)
+	if err := k.check(in.Key, in.ResponseKey, false); err != nil {
+		return out, nil, err
+	}
 	if in.MakeAPIKey && in.APIKey != "" {
 		faults.Add("body.makeApiKey", "is there beside apiKey; give one of them")
 	}

@@ -202,7 +202,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	held := bodies.NewShares(c.MaxBodies)
 	api, err := admin.New(admin.Config{
 		Outbox: s.db, Keys: s.keys, Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: api.NewTokens(d), Changes: s.changes, Now: now, Log: c.Log, Version: Version, Metrics: onAPI, Trace: traceCall, Node: s.heart.node.ID,
-		DefaultAllowPrivate: c.AllowPrivate, Bodies: held,
+		DefaultAllowPrivate: c.AllowPrivate, Bodies: held, Aside: s.sender.Aside,
 		Hour: func() client.Hour {
 			return client.Hour{Node: c.Node, Version: Version, Database: s.Dialect(), Started: started, Step: client.Duration(hourStep), Slices: metrics.hour.last(now())}
 		},

@@ -26,6 +26,7 @@ type Dispatcher struct {
 	post      func(context.Context, request) Response // transport.post, except in tests without a network
 	merchants *cachedMerchants
 	cores     *cores
+	aside     *aside
 	files     *openFiles
 	lanes     [2]*lane
 	offline   bool // a test without a network, which needs no poller
@@ -43,6 +44,7 @@ func New(c Config) (*Dispatcher, error) {
 		merchants: newMerchants(c.Outbox, c.TargetRules,
 			func() *openings { return newOpenings(c.RSA+1, c.Now) }),
 		cores: newCores(c.RSA),
+		aside: newAside(),
 		files: &openFiles{log: c.Log},
 	}
 	d.post = d.transport.post
