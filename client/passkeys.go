@@ -10,7 +10,7 @@ import (
 type Passkey struct {
 	ID      string `json:"id" doc:"id of the credential, Base64url"`
 	Name    string `json:"name" doc:"name that the person gave it"`
-	Host    string `json:"host" doc:"host of the console that it is bound to"`
+	Origin  string `json:"origin" doc:"scheme, host and port of the console that it is for; it signs in no other"`
 	Created Time   `json:"created" doc:"when it was registered"`
 	Used    Time   `json:"used,omitzero" doc:"when it last signed; absent: never"`
 

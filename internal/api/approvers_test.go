@@ -131,7 +131,7 @@ func TestAddedPasskeyIsTold(t *testing.T) {
 		if err := s.Create(t.Context(), token, [32]byte{1}); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.addPasskey(t.Context(), storedPasskey{Key: passkey.Key{ID: "key", Public: []byte{1}, Host: "localhost"}, Token: token.ID, Created: 10}, "challenge", true); err != nil {
+		if err := s.addPasskey(t.Context(), storedPasskey{Key: passkey.Key{ID: "key", Public: []byte{1}, Origin: "http://localhost"}, Token: token.ID, Created: 10}, "challenge", true); err != nil {
 			t.Fatal(err)
 		}
 		if list, err := d.Alarms(t.Context(), 0, 10); err != nil || len(list) != 1 || list[0].Kind != client.AlarmTokenChanged || list[0].Subject != token.ID+" passkey key" {

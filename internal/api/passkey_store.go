@@ -17,10 +17,10 @@ type storedPasskey struct {
 	Created, Used db.Millis
 }
 
-const passkeyColumns = `id, token, name, public, host, created, used`
+const passkeyColumns = `id, token, name, public, origin, created, used`
 
 func (p *storedPasskey) scan(r db.Rows) error {
-	return r.Scan(&p.ID, &p.Token, &p.Name, &p.Public, &p.Host, &p.Created, &p.Used)
+	return r.Scan(&p.ID, &p.Token, &p.Name, &p.Public, &p.Origin, &p.Created, &p.Used)
 }
 
 const (
@@ -29,7 +29,7 @@ const (
 	passkeyByIDSQL = `SELECT ` + passkeyColumns + ` FROM passkeys WHERE id = $1`
 
 	addPasskeySQL = `
-INSERT INTO passkeys (id, token, name, public, host, counter, created) VALUES ($1, $2, $3, $4, $5, 0, $6) ON CONFLICT DO NOTHING`
+INSERT INTO passkeys (id, token, name, public, origin, counter, created) VALUES ($1, $2, $3, $4, $5, 0, $6) ON CONFLICT DO NOTHING`
 
 	removePasskeySQL = `DELETE FROM passkeys WHERE id = $1 AND token = $2`
 
@@ -66,7 +66,7 @@ type passkeyRecord struct {
 	Token  string `json:"token"`
 	Key    string `json:"key"`
 	Name   string `json:"name"`
-	Host   string `json:"host"`
+	Origin string `json:"origin"`
 	Public string `json:"public"`
 
 	Challenge string `json:"challenge,omitempty"` // of its registration, which is signed with an earlier one
@@ -74,13 +74,13 @@ type passkeyRecord struct {
 
 // signedInRecord says with which passkey somebody signed in.
 type signedInRecord struct {
-	Name string `json:"name"`
-	Host string `json:"host"`
+	Name   string `json:"name"`
+	Origin string `json:"origin"`
 }
 
 func recordPasskey(ctx context.Context, t *db.Tx, kind string, p storedPasskey, challenge string, now db.Millis) error {
 	return audit.Add(ctx, t, audit.Record{Kind: kind, At: now, About: []string{p.ID, p.Token},
-		Data: passkeyRecord{p.Token, p.ID, p.Name, p.Host, passkey.Encode(p.Public), challenge}})
+		Data: passkeyRecord{p.Token, p.ID, p.Name, p.Origin, passkey.Encode(p.Public), challenge}})
 }
 
 // addPasskey keeps p. first: the token must have none yet, since nobody has signed.
@@ -95,7 +95,7 @@ func (k *Tokens) addPasskey(ctx context.Context, p storedPasskey, challenge stri
 		case len(others) >= mostPasskeys:
 			return &db.ConflictError{Reason: fmt.Sprintf("the token has %d passkeys, and that is the most", mostPasskeys)}
 		}
-		n, err := t.Exec(ctx, addPasskeySQL, p.ID, p.Token, p.Name, p.Public, p.Host, int64(p.Created))
+		n, err := t.Exec(ctx, addPasskeySQL, p.ID, p.Token, p.Name, p.Public, p.Origin, int64(p.Created))
 		if err == nil && n == 0 {
 			err = &db.ConflictError{Reason: "this passkey is registered already"}
 		}
@@ -157,7 +157,7 @@ func (k *Tokens) signInPasskey(ctx context.Context, p storedPasskey, counter uin
 		if err := oneUse(t.Exec(ctx, signInPasskeySQL, p.ID, int64(now), int64(counter), int64(made))); err != nil {
 			return err
 		}
-		return audit.Add(ctx, t, audit.Record{Kind: recordSignedIn, At: now, About: []string{p.ID, p.Token}, Data: signedInRecord{p.Name, p.Host}})
+		return audit.Add(ctx, t, audit.Record{Kind: recordSignedIn, At: now, About: []string{p.ID, p.Token}, Data: signedInRecord{p.Name, p.Origin}})
 	})
 }
 

@@ -34,7 +34,7 @@ const (
 // challengeState is what a ceremony's first step leaves for its second.
 type challengeState struct {
 	Challenge []byte    `json:"c"`
-	Host      string    `json:"h"`
+	Origin    string    `json:"o"`
 	Token     string    `json:"t"` // empty: a sign-in
 	At        db.Millis `json:"a"`
 }
@@ -50,7 +50,7 @@ func (p Passkeys) begin(c *Call, origin, token string) (out client.PasskeyChalle
 	if err != nil {
 		return out, Invalid(At("body.origin", "has no passkeys: "+err.Error()))
 	}
-	s := challengeState{passkey.NewChallenge(), host, token, c.Now}
+	s := challengeState{passkey.NewChallenge(), origin, token, c.Now}
 	out = client.PasskeyChallenge{Challenge: passkey.Encode(s.Challenge), Host: host}
 	out.State, err = p.seal(c.R.Context(), statePurpose, s)
 	return out, err
@@ -109,7 +109,7 @@ func (p Passkeys) add(c *Call, _ None, in client.NewPasskey) (client.Passkey, er
 	if err := db.CheckText("name", in.Name); err != nil {
 		return client.Passkey{}, Invalid(At("body.name", "is not storable"))
 	}
-	key, err := passkey.Register(in.Credential, s.Challenge, s.Host)
+	key, err := passkey.Register(in.Credential, s.Challenge, s.Origin)
 	if err != nil {
 		return client.Passkey{}, unfit("body.credential", err)
 	}
@@ -126,7 +126,7 @@ func (p Passkeys) add(c *Call, _ None, in client.NewPasskey) (client.Passkey, er
 
 func (p Passkeys) shown(c *Call, row storedPasskey) (client.Passkey, error) {
 	removal, err := p.Statement(c, recordPasskeyRemoved, row.ID, json.RawMessage(`{}`))
-	return client.Passkey{ID: row.ID, Name: row.Name, Host: row.Host, Created: TimeOf(row.Created), Used: TimeOf(row.Used), Removal: removal}, err
+	return client.Passkey{ID: row.ID, Name: row.Name, Origin: row.Origin, Created: TimeOf(row.Created), Used: TimeOf(row.Used), Removal: removal}, err
 }
 
 // list lists those of the caller's token.
@@ -181,7 +181,7 @@ func (p Passkeys) signIn(c *Call, _ None, in client.PasskeySignIn) (out client.S
 	if err != nil {
 		return out, err
 	}
-	if len(found) != 1 || found[0].Host != s.Host {
+	if len(found) != 1 || found[0].Origin != s.Origin {
 		return out, errSignIn
 	}
 	row := found[0]
@@ -244,7 +244,7 @@ func (p Passkeys) Statement(c *Call, act, id string, about any) (client.Statemen
 	rows, err := passkeys(c.R.Context(), p.tokens.d, passkeysOfSQL, c.Token.ID)
 	for _, row := range rows {
 		out.Credentials = append(out.Credentials, row.ID)
-		out.Host = row.Host
+		out.Host, _ = passkey.HostOf(row.Origin) // it was one when the passkey was made
 	}
 	return out, err
 }

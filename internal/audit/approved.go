@@ -25,9 +25,9 @@ func beside(s passkey.Statement) map[string]any {
 	case "change.approved":
 		return map[string]any{"reason": nil, "takesEffect": nil}
 	case "passkey.added": // the key is made after it was signed
-		return map[string]any{"token": s.Token, "key": nil, "name": nil, "host": nil, "public": nil}
+		return map[string]any{"token": s.Token, "key": nil, "name": nil, "origin": nil, "public": nil}
 	case "passkey.removed":
-		return map[string]any{"token": s.Token, "key": s.ID, "name": nil, "host": nil, "public": nil}
+		return map[string]any{"token": s.Token, "key": s.ID, "name": nil, "origin": nil, "public": nil}
 	}
 	return nil
 }

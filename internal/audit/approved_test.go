@@ -20,7 +20,7 @@ import (
 func TestRecordsSayWhatWasSigned(t *testing.T) {
 	const page, host = "https://console.example", "console.example"
 	device, challenge := passkeytest.New(t, page, host), passkey.NewChallenge()
-	key := must(passkey.Register(device.Create(passkey.Encode(challenge)), challenge, host))(t)
+	key := must(passkey.Register(device.Create(passkey.Encode(challenge)), challenge, page))(t)
 	order := passkey.Statement{Act: "order.approved", At: 5000, Token: "tok_ann", ID: "order-1",
 		About: []byte(`{"tenantUserId":"u","details":{"amount":"25"},"labels":{"to":"a"},"orderedBy":"tok_till"}`)}
 	change := passkey.Statement{Act: "change.approved", At: 5000, Token: "tok_ann", ID: "chg_1", About: []byte(`{"kind":"merchant","merchant":"shop","after":{"url":"https://a"},"proposedBy":"tok_op"}`)}
@@ -41,7 +41,7 @@ func TestRecordsSayWhatWasSigned(t *testing.T) {
 	with := func(r audit.Record, change func(*audit.Record)) audit.Record { change(&r); return r }
 	ordinary, changing := data(ordered, "25", "25"), data(changed, "shop", "shop")
 	passkeys := func(kind, challenge string) audit.Record {
-		return audit.Record{Kind: kind, At: 6000, About: []string{"key_1", "tok_ann"}, Data: json.RawMessage(`{"token":"tok_ann","key":"key_1","name":"n","host":"h","public":"p"` + challenge + `}`)}
+		return audit.Record{Kind: kind, At: 6000, About: []string{"key_1", "tok_ann"}, Data: json.RawMessage(`{"token":"tok_ann","key":"key_1","name":"n","origin":"h","public":"p"` + challenge + `}`)}
 	}
 	for name, of := range map[string]struct {
 		signed passkey.Statement
@@ -92,7 +92,7 @@ func TestRecordsSayWhatWasSigned(t *testing.T) {
 			}
 			if of.good && what == "proof" {
 				var shown strings.Builder
-				if err := audit.Show(&shown, v.Records); err != nil || !strings.Contains(shown.String(), `signed with the passkey "`+key.ID+`" of "console.example":`) {
+				if err := audit.Show(&shown, v.Records); err != nil || !strings.Contains(shown.String(), `signed with the passkey "`+key.ID+`" of "`+page+`":`) {
 					t.Errorf("%s: %v, %s", name, err, shown.String())
 				}
 			}

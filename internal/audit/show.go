@@ -39,7 +39,7 @@ func Show(w io.Writer, list []client.AuditRecord) error {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(w, "    signed with the passkey %q of %q:\n", p.Key, p.Host)
+			fmt.Fprintf(w, "    signed with the passkey %q of %q:\n", p.Key, p.Origin)
 			if err := showMembers(w, s.About); err != nil {
 				return err
 			}

@@ -20,7 +20,7 @@ import (
 type Key struct {
 	ID     string // of the credential, Base64url
 	Public []byte // COSE
-	Host   string // that the browser binds it to
+	Origin string // of the page that it is for: scheme, host and port
 }
 
 // Algorithms are those of WebAuthn that a key may have, the preferred first: ES256, EdDSA
@@ -64,22 +64,24 @@ func NewChallenge() []byte {
 // Encode writes bytes as WebAuthn does in JSON.
 func Encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// origins gives the one origin that a response says, if its host is the key's.
-func origins(said, host string) ([]string, error) {
-	if is, err := HostOf(said); err != nil || is != host {
-		return nil, fmt.Errorf("%w: it is of the page %q", ErrAssertion, said)
+// hostFor gives the host of the origin of a key, if a response says that it is of this origin.
+// Browsers bind a key to the host alone, so a page of another port could use it.
+func hostFor(origin, said string) (string, error) {
+	host, err := HostOf(origin)
+	if err != nil || said != origin {
+		return "", fmt.Errorf("%w: it is of the page %q", ErrAssertion, said)
 	}
-	return []string{said}, nil
+	return host, nil
 }
 
-// Register checks the registration of a key for a host and gives the key. credential is
-// what the browser made, as JSON.
-func Register(credential, challenge []byte, host string) (Key, error) {
+// Register checks the registration of a key for the page with an origin and gives the key.
+// credential is what the browser made, as JSON.
+func Register(credential, challenge []byte, origin string) (Key, error) {
 	p, err := protocol.ParseCredentialCreationResponseBytes(credential)
 	if err != nil {
 		return Key{}, fmt.Errorf("%w: %w", ErrAssertion, err)
 	}
-	from, err := origins(p.Response.CollectedClientData.Origin, host)
+	host, err := hostFor(origin, p.Response.CollectedClientData.Origin)
 	if err != nil {
 		return Key{}, err
 	}
@@ -87,13 +89,13 @@ func Register(credential, challenge []byte, host string) (Key, error) {
 	for _, a := range Algorithms {
 		params = append(params, protocol.CredentialParameter{Type: protocol.PublicKeyCredentialType, Algorithm: webauthncose.COSEAlgorithmIdentifier(a)})
 	}
-	_, err = p.Verify(Encode(challenge), host, from, nil, nil, protocol.TopOriginExplicitVerificationMode, false, true, true, nil, params,
+	_, err = p.Verify(Encode(challenge), host, []string{origin}, nil, nil, protocol.TopOriginExplicitVerificationMode, false, true, true, nil, params,
 		protocol.AttestationPolicy{}, protocol.SignaturePolicy{})
 	if err != nil {
 		return Key{}, fmt.Errorf("%w: %w", ErrAssertion, err)
 	}
 	data := p.Response.AttestationObject.AuthData.AttData
-	return Key{ID: Encode(data.CredentialID), Public: data.CredentialPublicKey, Host: host}, nil
+	return Key{ID: Encode(data.CredentialID), Public: data.CredentialPublicKey, Origin: origin}, nil
 }
 
 // CredentialOf gives the id of the credential of an assertion, not verified.
@@ -115,11 +117,11 @@ func Assert(k Key, assertion, challenge []byte) (counter uint32, err error) {
 	if Encode(p.RawID) != k.ID {
 		return 0, fmt.Errorf("%w: it is of another passkey", ErrAssertion)
 	}
-	from, err := origins(p.Response.CollectedClientData.Origin, k.Host)
+	host, err := hostFor(k.Origin, p.Response.CollectedClientData.Origin)
 	if err != nil {
 		return 0, err
 	}
-	err = p.Verify(Encode(challenge), k.Host, "", from, nil, nil, protocol.TopOriginExplicitVerificationMode, false, true, true, k.Public,
+	err = p.Verify(Encode(challenge), host, "", []string{k.Origin}, nil, nil, protocol.TopOriginExplicitVerificationMode, false, true, true, k.Public,
 		protocol.SignaturePolicy{})
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrAssertion, err)
@@ -168,7 +170,7 @@ type Evidence struct {
 	Statement string          `json:"statement"`
 	Key       string          `json:"key"`    // id of the credential
 	Public    string          `json:"public"` // its COSE key, Base64url
-	Host      string          `json:"host"`
+	Origin    string          `json:"origin"`
 	Assertion json.RawMessage `json:"assertion"`
 }
 
@@ -178,7 +180,7 @@ func EvidenceOf(text string, k Key, assertion json.RawMessage) (Evidence, error)
 	if err := json.Compact(&b, assertion); err != nil {
 		return Evidence{}, fmt.Errorf("%w: %w", ErrAssertion, err)
 	}
-	return Evidence{Statement: text, Key: k.ID, Public: Encode(k.Public), Host: k.Host, Assertion: b.Bytes()}, nil
+	return Evidence{Statement: text, Key: k.ID, Public: Encode(k.Public), Origin: k.Origin, Assertion: b.Bytes()}, nil
 }
 
 // Check verifies the evidence with nothing but itself and gives what was approved.
@@ -187,7 +189,7 @@ func (e Evidence) Check() (Statement, error) {
 	if err != nil {
 		return Statement{}, fmt.Errorf("%w: its key is no Base64url", ErrAssertion)
 	}
-	if _, err := Assert(Key{e.Key, public, e.Host}, e.Assertion, Challenge(e.Statement)); err != nil {
+	if _, err := Assert(Key{e.Key, public, e.Origin}, e.Assertion, Challenge(e.Statement)); err != nil {
 		return Statement{}, err
 	}
 	return ReadStatement(e.Statement)

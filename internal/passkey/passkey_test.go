@@ -14,7 +14,7 @@ const page = "https://console.example:8443"
 func registered(t *testing.T) (*passkeytest.Device, passkey.Key) {
 	t.Helper()
 	d, challenge := passkeytest.New(t, page, "console.example"), passkey.NewChallenge()
-	k, err := passkey.Register(d.Create(passkey.Encode(challenge)), challenge, "console.example")
+	k, err := passkey.Register(d.Create(passkey.Encode(challenge)), challenge, page)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,18 +39,20 @@ func TestRegister(t *testing.T) {
 	for name, lie := range map[string]func(d *passkeytest.Device) []byte{
 		"another challenge":      func(d *passkeytest.Device) []byte { return passkey.NewChallenge() },
 		"another page":           func(d *passkeytest.Device) []byte { d.Origin = "https://evil.example"; return challenge },
-		"a page without TLS":     func(d *passkeytest.Device) []byte { d.Origin = "http://console.example"; return challenge },
+		"a page without TLS":     func(d *passkeytest.Device) []byte { d.Origin = "http://console.example:8443"; return challenge },
+		"another port":           func(d *passkeytest.Device) []byte { d.Origin = "https://console.example:8444"; return challenge },
+		"no port":                func(d *passkeytest.Device) []byte { d.Origin = "https://console.example"; return challenge },
 		"another host":           func(d *passkeytest.Device) []byte { d.Host = "evil.example"; return challenge },
 		"nobody looked":          func(d *passkeytest.Device) []byte { d.Flags = 0; return challenge },
 		"the person not checked": func(d *passkeytest.Device) []byte { d.Flags = 1; return challenge },
 	} {
 		d := passkeytest.New(t, page, "console.example")
 		asked := lie(d)
-		if _, err := passkey.Register(d.Create(passkey.Encode(asked)), challenge, "console.example"); !errors.Is(err, passkey.ErrAssertion) {
+		if _, err := passkey.Register(d.Create(passkey.Encode(asked)), challenge, page); !errors.Is(err, passkey.ErrAssertion) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := passkey.Register([]byte("{}"), challenge, "console.example"); !errors.Is(err, passkey.ErrAssertion) {
+	if _, err := passkey.Register([]byte("{}"), challenge, page); !errors.Is(err, passkey.ErrAssertion) {
 		t.Errorf("no credential: %v", err)
 	}
 }
@@ -72,8 +74,14 @@ func TestEvidence(t *testing.T) {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	for name, lie := range map[string]func(e *passkey.Evidence){
-		"another statement":      func(e *passkey.Evidence) { e.Statement = strings.Replace(text, `"1"`, `"2"`, 1) },
-		"another host":           func(e *passkey.Evidence) { e.Host = "evil.example" },
+		"another statement": func(e *passkey.Evidence) { e.Statement = strings.Replace(text, `"1"`, `"2"`, 1) },
+		"another page":      func(e *passkey.Evidence) { e.Origin = "https://evil.example" },
+		"another port":      func(e *passkey.Evidence) { e.Origin = "https://console.example:8444" },
+		"signed at another port": func(e *passkey.Evidence) {
+			d.Origin = "https://console.example:8444"
+			e.Assertion = d.Sign(challenge)
+			d.Origin = page
+		},
 		"another key's id":       func(e *passkey.Evidence) { e.Key = "AAAA" },
 		"a key that is none":     func(e *passkey.Evidence) { e.Public = "AAAA" },
 		"another key signed":     func(e *passkey.Evidence) { other.ID = d.ID; e.Assertion = other.Sign(challenge) },

@@ -79,7 +79,7 @@ CREATE TABLE passkeys (
   token     TEXT NOT NULL,
   name      TEXT NOT NULL,
   public    {bytes} NOT NULL, -- COSE key
-  host      TEXT NOT NULL, -- that browsers bind it to
+  origin    TEXT NOT NULL, -- of the page that it is for
   counter   {int} NOT NULL,
   signed_in {int} NOT NULL DEFAULT 0, -- when the challenge of the last sign-in was made
   created   {int} NOT NULL,
