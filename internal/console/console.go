@@ -16,10 +16,14 @@ import (
 	"countersign/internal/bodies"
 )
 
-// Sealer seals what a browser keeps, under keys that all nodes of the end have.
+// Sealer seals what a browser keeps, under keys that all nodes of the end have, and remembers
+// on all of them which sessions were ended.
 type Sealer interface {
 	Seal(ctx context.Context, plain []byte) ([]byte, error)
 	Open(ctx context.Context, sealed []byte) ([]byte, error)
+	// EndSession ends a session, which would end by itself at until.
+	EndSession(ctx context.Context, id string, now, until time.Time) error
+	SessionEnded(ctx context.Context, id string) (bool, error)
 }
 
 // Config is what a Console is made of.

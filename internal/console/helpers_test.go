@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
+	"time"
 
 	"countersign/client"
 	"countersign/internal/console"
@@ -21,6 +22,9 @@ type noSealer struct{}
 
 func (noSealer) Seal(_ context.Context, plain []byte) ([]byte, error)  { return plain, nil }
 func (noSealer) Open(_ context.Context, sealed []byte) ([]byte, error) { return sealed, nil }
+
+func (noSealer) EndSession(context.Context, string, time.Time, time.Time) error { return nil }
+func (noSealer) SessionEnded(context.Context, string) (bool, error)             { return false, nil }
 
 // bareConfig is a console without an end behind it.
 var bareConfig = console.Config{API: http404{}, Sealer: noSealer{}, Database: "none"}

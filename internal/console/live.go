@@ -65,11 +65,11 @@ func (v *visit) live(render func() (string, error)) error {
 		case <-v.r.Context().Done():
 			return nil
 		}
-		if _, err := v.c.signedIn(v.r.Context(), v.r); err != nil {
-			_ = send("ended", "")
-			return nil
+		_, err := v.c.signedIn(v.r.Context(), v.r)
+		if err == nil {
+			err = v.enter(token)
 		}
-		switch err := v.enter(token); {
+		switch {
 		case errors.Is(err, errSignedOut):
 			_ = send("ended", "")
 			return nil

@@ -18,10 +18,12 @@ import (
 // sessionLife is how long a session lasts, if its token does.
 const sessionLife = 12 * time.Hour
 
-// session is what the sealed cookie holds. There is no table of sessions: the API checks
-// the token at every call, so its revocation ends the session on every node.
+// session is what the sealed cookie holds. There is no table of sessions but of those that
+// were ended: the API checks the token at every call, so its revocation ends the session on
+// every node.
 type session struct {
 	Token string `json:"t"`
+	ID    string `json:"i"` // random
 }
 
 // errSignedOut: there is no session, or it has ended.
@@ -89,7 +91,7 @@ func (c *Console) start(w http.ResponseWriter, r *http.Request, token client.Sec
 	if err := v.enter(token); err != nil {
 		return err
 	}
-	return c.keep(w, r, sessionCookie, root, session{token.Reveal()}, sessionLife)
+	return c.keep(w, r, sessionCookie, root, session{token.Reveal(), rand.Text()}, sessionLife)
 }
 
 // signInForm is what the page for signing in shows.
@@ -129,7 +131,15 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// signOut ends the session, so that a copy of its cookie is worth nothing, and drops it.
 func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
+	var s session
+	if c.kept(r, sessionCookie, &s) {
+		if err := c.Sealer.EndSession(r.Context(), s.ID, c.Now(), c.Now().Add(sessionLife)); err != nil {
+			(&visit{c: c, w: w, r: r}).fail(err)
+			return
+		}
+	}
 	c.drop(w, r, sessionCookie, root)
 	http.Redirect(w, r, "/console/signin", http.StatusSeeOther)
 }
@@ -187,5 +197,9 @@ func (c *Console) signedIn(ctx context.Context, r *http.Request) (client.Secret,
 	if !c.kept(r.WithContext(ctx), sessionCookie, &s) {
 		return "", errSignedOut
 	}
-	return client.Secret(s.Token), nil
+	ended, err := c.Sealer.SessionEnded(ctx, s.ID)
+	if err == nil && ended {
+		err = errSignedOut
+	}
+	return client.Secret(s.Token), err
 }

@@ -74,9 +74,38 @@ func TestSession(t *testing.T) {
 		t.Errorf("a session as another cookie: %d", p.status)
 	}
 
+	// A copy of the cookie ends with the session that was ended, and no other does.
+	copied, again := newSite(t, base), newSite(t, base).signIn(token)
+	live := ask(t, base+"/console/live/now", cookie)
 	if p := s.post("/console/signout", nil); p.status != 303 || len(s.cookies()) > 0 {
 		t.Errorf("signing out: %d, %v", p.status, s.cookies())
 	}
+	if p := copied.do("GET", "/console/", nil, "Cookie", cookie.Name+"="+cookie.Value); p.status != 303 || !strings.HasPrefix(p.to(), "/console/signin") {
+		t.Errorf("a copy of the cookie, signed out: %d", p.status)
+	}
+	if p := again.get("/console/"); p.status != 200 {
+		t.Errorf("another session of the token: %d", p.status)
+	}
+	if text, err := io.ReadAll(live); err != nil || !strings.Contains(string(text), "event: ended") {
+		t.Errorf("a live page, signed out: %.200s, %v", text, err)
+	}
+}
+
+// ask begins to read an answer for a session.
+func ask(t *testing.T, url string, session *http.Cookie) io.Reader {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.AddCookie(session)
+	transport := &http.Transport{DisableKeepAlives: true}
+	resp, err := transport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	return resp.Body
 }
 
 // TestForms: forms count in the memory for bodies, those of strangers are short and take

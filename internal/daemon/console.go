@@ -27,6 +27,14 @@ func (s consoleSealer) Open(ctx context.Context, sealed []byte) ([]byte, error) 
 	return s.d.OpenText(ctx, consoleRecord, "cookie", sealed)
 }
 
+func (s consoleSealer) EndSession(ctx context.Context, id string, now, until time.Time) error {
+	return s.d.EndSession(ctx, id, db.MillisOf(now), db.MillisOf(until))
+}
+
+func (s consoleSealer) SessionEnded(ctx context.Context, id string) (bool, error) {
+	return s.d.SessionEnded(ctx, id)
+}
+
 // consoleConfig is what the consoles of both ends have in common. The database names the
 // cookies: another one under the same host name has others.
 func consoleConfig(ctx context.Context, d *db.DB, held *bodies.Shares, now func() time.Time, log *slog.Logger) (console.Config, error) {

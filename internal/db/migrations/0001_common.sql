@@ -132,6 +132,12 @@ CREATE TABLE epoch_feeds (
   PRIMARY KEY (epoch, feed)
 ){clustered};
 
+-- Sessions of browsers that people have ended, until they would have ended by themselves.
+CREATE TABLE ended_sessions (
+  id    {text} NOT NULL PRIMARY KEY,
+  until {int} NOT NULL
+){clustered};
+
 -- The processes that use this database. Each writes its row every few seconds, and
 -- deletes it when it stops.
 CREATE TABLE nodes (

@@ -1,0 +1,27 @@
+package db
+
+import "context"
+
+const (
+	endSessionSQL    = `INSERT INTO ended_sessions (id, until) VALUES ($1, $2) ON CONFLICT DO NOTHING`
+	forgetSessionSQL = `DELETE FROM ended_sessions WHERE until < $1`
+	sessionEndedSQL  = `SELECT 1 FROM ended_sessions WHERE id = $1`
+)
+
+// EndSession remembers that the session of a browser with this id was ended, until it would
+// have ended by itself. It forgets those that would have by now.
+func (d *DB) EndSession(ctx context.Context, id string, now, until Millis) error {
+	return d.Write(ctx, func(ctx context.Context, t *Tx) error {
+		if _, err := t.Exec(ctx, forgetSessionSQL, int64(now)); err != nil {
+			return err
+		}
+		_, err := t.Exec(ctx, endSessionSQL, id, int64(until))
+		return err
+	})
+}
+
+// SessionEnded reports whether EndSession ended the session.
+func (d *DB) SessionEnded(ctx context.Context, id string) (bool, error) {
+	var is int
+	return One(ctx, d, sessionEndedSQL, []any{id}, &is)
+}
