@@ -35,7 +35,7 @@ func (c *gatewayCmd) learn(std streams) error {
 	log := c.logger(std.err)
 	ctx, stop := untilSignal(log)
 	defer stop()
-	l, err := daemon.Listen(daemon.ListenConfig{Name: "callbacks", Addr: c.Listen, Handler: h, TLS: c.tls().WithoutClients(), Exposes: "what the provider posts", Most: 1000, Drain: learnDrain, Log: log})
+	l, err := daemon.Listen(daemon.ListenConfig{Name: "callbacks", Addr: c.Listen, Handler: h, AnyHost: true, TLS: c.tls().WithoutClients(), Exposes: "what the provider posts", Most: 1000, Drain: learnDrain, Log: log})
 	if err != nil {
 		return err
 	}

@@ -37,8 +37,9 @@ type relayRunCmd struct {
 	Poll      time.Duration `help:"How often to look for rows without a notification." default:"2s" placeholder:"TIME"`
 	Batch     int           `help:"Most rows of one look, 1 to 1,000." default:"1000" placeholder:"N"`
 	logFlags
-	MetricsListen  string `help:"Address of /metrics, /healthz and /readyz. Empty: none." placeholder:"ADDR"`
-	InsecureListen bool   `help:"Allow --metrics-listen on an address that other machines reach."`
+	MetricsListen string `help:"Address of /metrics, /healthz and /readyz. Empty: none." placeholder:"ADDR"`
+	hostFlags
+	InsecureListen bool `help:"Allow --metrics-listen on an address that other machines reach."`
 }
 
 // Help is the long help of the subcommand.
@@ -67,7 +68,7 @@ func (c *relayRunCmd) Run(std streams) error {
 	parts := []daemon.Part{{Name: "relay", Run: r.Run}}
 	about := []any{"decisions", c.Decisions, "version", daemon.Version}
 	if c.MetricsListen != "" {
-		l, err := daemon.Listen(daemon.ListenConfig{Name: "metrics", Addr: c.MetricsListen, Handler: r.Handler(), TLS: daemon.TLS{Insecure: c.InsecureListen},
+		l, err := daemon.Listen(daemon.ListenConfig{Name: "metrics", Addr: c.MetricsListen, Handler: r.Handler(), TLS: daemon.TLS{Hosts: c.AllowedHost, Insecure: c.InsecureListen},
 			Exposes: "numbers of rows", Most: 100, Drain: 5 * time.Second, Log: log})
 		if err != nil {
 			return err

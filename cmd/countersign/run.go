@@ -29,15 +29,21 @@ type changeFlags struct {
 
 // tlsFlags say how the listeners of a daemon are protected on the network.
 type tlsFlags struct {
-	TLSCert        string `name:"tls-cert" help:"Certificate of the listeners in PEM, with those between it and its authority; read again when it changes. TLS 1.2 at least." type:"path" placeholder:"FILE"`
-	TLSKey         string `name:"tls-key" help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE"`
-	ClientCA       string `name:"client-ca" help:"Authorities in PEM: callers of the API must show a certificate of one of them, beside the token." type:"path" placeholder:"FILE"`
+	TLSCert  string `name:"tls-cert" help:"Certificate of the listeners in PEM, with those between it and its authority; read again when it changes. TLS 1.2 at least." type:"path" placeholder:"FILE"`
+	TLSKey   string `name:"tls-key" help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE"`
+	ClientCA string `name:"client-ca" help:"Authorities in PEM: callers of the API must show a certificate of one of them, beside the token." type:"path" placeholder:"FILE"`
+	hostFlags
 	InsecureListen bool   `help:"Allow listeners without TLS that other machines reach, because something in front of them does TLS."`
 	MetricsListen  string `help:"Address of /metrics alone, which the API then does not have." placeholder:"ADDR"`
 }
 
 func (f tlsFlags) tls() daemon.TLS {
-	return daemon.TLS{Cert: f.TLSCert, Key: f.TLSKey, ClientCA: f.ClientCA, Insecure: f.InsecureListen}
+	return daemon.TLS{Cert: f.TLSCert, Key: f.TLSKey, ClientCA: f.ClientCA, Hosts: f.AllowedHost, Insecure: f.InsecureListen}
+}
+
+// hostFlags say by which names listeners on the loopback are called.
+type hostFlags struct {
+	AllowedHost []string `help:"Name by which the API and /metrics on a loopback address may be called, beside localhost and its address: what a proxy on this machine passes on as Host. Other names are refused, since a web page can lead them there. May be repeated." placeholder:"NAME"`
 }
 
 // logFlags are the settings of a daemon's log.

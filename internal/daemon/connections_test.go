@@ -50,7 +50,7 @@ func openConnections(l *Listener) int {
 	return len(c.open)
 }
 
-const whole = "GET /quick HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+const whole = "GET /quick HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 // TestSilentConnections: connections with half a header, half a body, no byte at all, or
 // an answer that nobody reads, many times more than the listener may have, keep no
@@ -67,9 +67,9 @@ func TestSilentConnections(t *testing.T) {
 	for round := range 10 {
 		for i := range 3 * most {
 			send(t, address, []string{
-				"GET /quick HTTP/1.1\r\nHost: a\r\nX: ", "",
-				"POST /quick HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n{",
-				"GET /long HTTP/1.1\r\nHost: a\r\n\r\n"}[i%4])
+				"GET /quick HTTP/1.1\r\nHost: localhost\r\nX: ", "",
+				"POST /quick HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{",
+				"GET /long HTTP/1.1\r\nHost: localhost\r\n\r\n"}[i%4])
 		}
 		r, err := http.ReadResponse(bufio.NewReader(send(t, address, whole)), nil)
 		if err != nil || r.StatusCode != 200 {
@@ -97,9 +97,9 @@ func TestWorkingConnections(t *testing.T) {
 	}))
 	var working []net.Conn
 	for i := range most {
-		text := "GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"
+		text := "GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n"
 		if i%2 == 0 {
-			text = "POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}"
+			text = "POST /slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"
 		}
 		working = append(working, send(t, address, text))
 		<-begun
@@ -142,7 +142,7 @@ func TestWorkingConnections(t *testing.T) {
 // answered when the time for reading was over.
 func TestRefusedBeforeItsBody(t *testing.T) {
 	l, address := served(t, 10, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
-	c := send(t, address, "POST /v1/deposits HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n")
+	c := send(t, address, "POST /v1/deposits HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n")
 	if err := c.SetDeadline(time.Now().Add(l.server.ReadTimeout / 2)); err != nil {
 		t.Fatal(err)
 	}

@@ -227,7 +227,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	// The longest that a request may take: to handle a callback, and to record the
 	// answer.
 	drain := 2*cmp.Or(c.Callbacks.Timeout, merchant.DefaultTimeout) + 5*time.Second
-	if g.callbacks, err = Listen(ListenConfig{Name: "callbacks", Addr: c.Listen, Handler: handler, TLS: c.TLS.WithoutClients(), Most: connectionsOf(c.MaxConnections, 2), Drain: drain, Log: c.Log,
+	if g.callbacks, err = Listen(ListenConfig{Name: "callbacks", Addr: c.Listen, Handler: handler, AnyHost: true, TLS: c.TLS.WithoutClients(), Most: connectionsOf(c.MaxConnections, 2), Drain: drain, Log: c.Log,
 		Exposes: "the apiKey and errCode of responses, and which requests arrive"}); err != nil {
 		return err
 	}

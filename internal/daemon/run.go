@@ -85,6 +85,8 @@ type ListenConfig struct {
 	Addr    string       // required; port 0 picks one
 	Handler http.Handler // required
 	TLS     TLS
+	// AnyHost takes requests for every host, also on the loopback; see ownHosts.
+	AnyHost bool
 	// Exposes names what others read and change on the way where there is no TLS.
 	Exposes string
 	// Most is how many connections there are at once; see connections. Required.
@@ -116,9 +118,13 @@ func Listen(c ListenConfig) (*Listener, error) {
 	if err := c.TLS.exposed(ln, c.Name, c.Exposes, c.Log); err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
+	handler := wholeRequests(c.Handler)
+	if !c.AnyHost && onLoopback(ln) {
+		handler = ownHosts(c.TLS.Hosts, handler)
+	}
 	log := c.Log
 	l := &Listener{name: c.Name, ln: newConnections(ln, c.Most, log), drain: c.Drain, secure: secure, server: &http.Server{
-		Handler:           wholeRequests(c.Handler),
+		Handler:           handler,
 		TLSConfig:         secure,
 		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){}, // see certificates.read
 		ConnContext:       withConnection,

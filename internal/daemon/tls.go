@@ -23,6 +23,9 @@ type TLS struct {
 	// ClientCA is a file of authorities in PEM. Who calls the API must then show a
 	// certificate of one of them, beside the token. It needs Cert. Empty: nobody must.
 	ClientCA string
+	// Hosts are names by which listeners on the loopback may be called, beside localhost and
+	// addresses of the loopback; those in the Host header that a proxy on this machine passes on.
+	Hosts []string
 	// Insecure allows plain HTTP on addresses that other machines reach.
 	Insecure bool
 }
@@ -186,9 +189,9 @@ func (c *certificates) current(*tls.ClientHelloInfo) (*tls.Config, error) {
 // exposed fails, or warns if that is allowed, where a plain listener can be reached from
 // other machines. what names what they can read and change on the way.
 func (t TLS) exposed(ln net.Listener, name, what string, log *slog.Logger) error {
-	a, ok := ln.Addr().(*net.TCPAddr)
+	a := ln.Addr()
 	switch {
-	case t.Cert != "" || !ok || a.IP.IsLoopback():
+	case t.Cert != "" || onLoopback(ln):
 		return nil
 	case !t.Insecure:
 		return fmt.Errorf("the listener %s on %s can be reached from other machines, and without TLS they read and change %s on the way: "+
@@ -196,4 +199,10 @@ func (t TLS) exposed(ln net.Listener, name, what string, log *slog.Logger) error
 	}
 	log.Warn("a listener without TLS can be reached from other machines (--insecure-listen)", "listener", name, "address", a.String(), "exposed", what)
 	return nil
+}
+
+// onLoopback reports whether only this machine reaches a listener.
+func onLoopback(ln net.Listener) bool {
+	a, ok := ln.Addr().(*net.TCPAddr)
+	return !ok || a.IP.IsLoopback()
 }

@@ -1,0 +1,37 @@
+package daemon
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+
+	"countersign/internal/api"
+)
+
+// ownHosts refuses requests for another host than this machine and names. A browser sends the
+// name in the address of a page, and whoever owns a name can let it lead to the loopback: then
+// the page reads what a listener there says, as if both were of one site (DNS rebinding).
+func ownHosts(names []string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := strings.ToLower(hostOf(r.Host))
+		ip := net.ParseIP(host)
+		own := host == "" || host == "localhost" || ip != nil && ip.IsLoopback() // browsers always send one
+		if own || slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, host) }) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Connection", "close")
+		api.WriteProblem(w, api.NewProblem(http.StatusMisdirectedRequest, fmt.Sprintf("this listener is not called %q: call it by localhost or its address, "+
+			"or, if something in front of it passes the name on, allow the name with --allowed-host", host)))
+	})
+}
+
+// hostOf gives the host of a Host header: a name or an address, with or without a port.
+func hostOf(header string) string {
+	if host, _, err := net.SplitHostPort(header); err == nil {
+		return host
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(header, "["), "]")
+}
