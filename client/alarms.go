@@ -45,6 +45,7 @@ const (
 	AlarmDisproved           AlarmKind = "disproved"
 	AlarmUnverified          AlarmKind = "unverified"
 	AlarmAllRefused          AlarmKind = "all_refused"
+	AlarmDepositRefused      AlarmKind = "deposit_refused"
 )
 
 // alarmKinds says of each kind what happened and what helps, in the words of
@@ -167,6 +168,9 @@ var alarmKinds = words[AlarmKind]{
 	{is: AlarmAllRefused, at: atGateway,
 		means: "All callbacks of ten minutes were refused. The subject is the commonest reason; the log names the setting that would change it, and /v1/stats counts all reasons.",
 		do:    "Let countersign gateway --learn say what this provider does."},
+	{is: AlarmDepositRefused, at: atGateway, urgent: true,
+		means: "A deposit was refused, and the service may never send it again. The subject is the reason, so one alarm stands for all that are refused for it.",
+		do:    "Read what is wrong (refused list, refused show), mend the setting or have the service mend the callback, and take it with refused retry."},
 }
 
 // Values lists the kinds of both ends.

@@ -31,6 +31,8 @@ type Handler struct {
 	apiKey      func() countersign.APIKey
 	knowsAPIKey func(values []string) bool
 
+	keyed bool // there are CallbackAPIKeys
+
 	mu      sync.Mutex
 	flights map[entryKey]*flight    // the merchant's functions that are running
 	unkept  map[entryKey]Settlement // settlements that the Inbox failed to record
@@ -55,6 +57,7 @@ func New(c Config) (*Handler, error) {
 		unkept:  map[entryKey]Settlement{},
 		holds:   newHolds(c.Profile.MaxWaiting),
 		proofs:  newProofs(),
+		keyed:   len(c.CallbackAPIKeys) > 0,
 	}
 	apiKey := c.APIKey
 	h.apiKey = func() countersign.APIKey { return apiKey }
@@ -166,22 +169,8 @@ func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Req
 	if steps != nil {
 		steps.Received = time.Now()
 	}
-	cb, blocks, opened, key, refused := h.open(at, body, leave)
-	if steps != nil {
-		steps.Opened = time.Now()
-	}
-	if refused != nil {
-		refused.callback = cb
-		if cb != nil {
-			refused.typ = cb.CallbackType()
-		}
-		return *refused
-	}
-	work := func() reply { return h.work(r.Context(), cb, key, blocks) }
-	rep := h.witnessed(r.Context(), body, opened, h.held(r.Context(), work(), work))
-	if steps != nil {
-		steps.Recorded = time.Now()
-	}
+	rep, opened := h.take(r.Context(), at, body, leave, steps)
+	h.keepRefused(r.Context(), body, opened, &rep)
 	return rep
 }
 
@@ -202,7 +191,7 @@ func (h *Handler) open(at countersign.Lane, body []byte, leave func()) (cb count
 			refused = r
 		}
 	}
-	return nil, nil, nil, nil, refused
+	return nil, nil, refused.request, nil, refused
 }
 
 // keyCheck gives the check of the values of Profile.Header. The check

@@ -44,6 +44,7 @@ type reply struct {
 	typ      countersign.Type
 	callback countersign.Callback // nil if none was read
 	request  []byte               // the plaintext of a request that was opened and not read; nil otherwise
+	lenient  bool                 // it was read by the lenient rules
 	seq      int64
 }
 
@@ -69,6 +70,7 @@ const (
 	wordNotBound = "the requestUUID is not bound to the request"
 	wordSpliced  = "the request repeats blocks of another one"
 	wordOverload = "too many requests at once"
+	wordOther    = "this identifier was taken with other content"
 	wordBusy     = "another delivery of this callback is being processed"
 	wordAnswer   = "the answer does not fit into a response"
 )
@@ -99,21 +101,21 @@ func (o opener) open(at countersign.Lane, body []byte) (cb countersign.Callback,
 		default:
 			refused = refuse(http.StatusBadRequest, countersign.CodeMalformed, "", ReasonMalformed, err)
 		}
-		refused.request = plaintext
-		return nil, nil, nil, refused
+		refused.request, refused.lenient = plaintext, o.lenient
+		return nil, nil, plaintext, refused
 	}
 	if cb.CallbackType().Lane() != at {
-		return cb, nil, nil, refuse(http.StatusOK, countersign.CodeWrongURL, "", ReasonWrongURL, nil)
+		return cb, nil, plaintext, refuse(http.StatusOK, countersign.CodeWrongURL, "", ReasonWrongURL, nil)
 	}
 	if o.binding != BindingOff {
 		switch b := countersign.CheckBinding(plaintext); {
 		case b == countersign.BindingBroken:
-			return cb, nil, nil, refuse(http.StatusOK, countersign.CodeMalformed, wordNotBound, ReasonBindingBroken, nil)
+			return cb, nil, plaintext, refuse(http.StatusOK, countersign.CodeMalformed, wordNotBound, ReasonBindingBroken, nil)
 		case o.binding == BindingWhenPresent:
 		case b == countersign.BindingHolds:
 			return cb, nil, plaintext, nil
 		default:
-			return cb, nil, nil, refuse(http.StatusOK, countersign.CodeMalformed, wordNotBound, ReasonNotBound,
+			return cb, nil, plaintext, refuse(http.StatusOK, countersign.CodeMalformed, wordNotBound, ReasonNotBound,
 				errors.New("the requestUUID is not bound"))
 		}
 	}

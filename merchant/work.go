@@ -127,8 +127,12 @@ func (h *Handler) standing(rep reply, key entryKey, c Claimed) reply {
 		h.forget(key)
 		return h.sealed(rep.end(verdict{Reply: c.Reply, reason: ReasonRepeated}))
 	case StateOtherContent:
+		message := wordOther
+		if rep.typ == countersign.TypeRequestWithdraw {
+			message = countersign.CodeDetailsDiffer.Message() // it speaks of an order
+		}
 		return rep.end(verdict{
-			Reply:  refusal(countersign.CodeDetailsDiffer),
+			Reply:  Reply{Code: countersign.CodeDetailsDiffer, Message: message},
 			reason: ReasonOtherContent, cause: errors.New("this identifier is known with other content; nothing was changed"),
 		})
 	case StateSpliced:

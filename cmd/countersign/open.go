@@ -34,9 +34,8 @@ func (c *openCmd) Run(std streams) error {
 		return err
 	}
 	if c.Explain {
-		e := envelope.Explain(key, padding, body)
-		says, opened := learn.Reader{Key: key, Padding: padding, Field: merchant.DefaultBodyField}.Explain(body, e)
-		fmt.Fprint(std.out, e, says)
+		says, opened := learn.Reader{Key: key, Padding: padding, Field: merchant.DefaultBodyField}.Explain(body)
+		fmt.Fprint(std.out, says)
 		if !opened {
 			return errNotOpened
 		}

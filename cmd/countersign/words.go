@@ -135,6 +135,12 @@ var gatewayWords = []cli.Command{
 	{Words: "addresses show", Op: "address", End: cli.GatewayEnd, ID: addressText},
 	{Words: "addresses accept", Op: "acceptAddress", End: cli.GatewayEnd, Help: "Let a held address count.", ID: addressText},
 	{Words: "addresses reject", Op: "rejectAddress", End: cli.GatewayEnd, Help: "Let a held address not count.", ID: addressText},
+	{Words: "refused", Help: "Callbacks that the gateway refused although they opened or came with the right API key."},
+	{Words: "refused list", Op: "refused", End: cli.GatewayEnd, Help: "List refused callbacks, the newest first.",
+		Columns: "ID|LAST|STATE|REASON|TIMES=number|TYPE|CALLBACK ID|WHAT", Cells: map[string]func(cli.Entry) string{"WHAT": factsText}},
+	{Words: "refused show", Op: "refusedCallback", End: cli.GatewayEnd, Help: "Show a refused callback with what was wrong and, to who may retry it, its body and an explanation.", ID: refusedText},
+	{Words: "refused retry", Op: "retryRefused", End: cli.GatewayEnd, Help: "Take a refused callback under the present settings, as if it came now.", ID: refusedText},
+	{Words: "refused dismiss", Op: "dismissRefused", End: cli.GatewayEnd, Help: "Say that nothing is to be done about a refused callback.", ID: refusedText},
 	{Words: "events", Op: "events", End: cli.GatewayEnd, Help: "What happened to orders, addresses and held deposits, through the gateway's API.",
 		Columns: "SEQ|AT|KIND|ABOUT=deposit,callBackId|USER=tenantUserId|BY=decidedBy|REASON"},
 
@@ -151,6 +157,7 @@ var gatewayWords = []cli.Command{
 const (
 	withdrawalText = "Its id, or MERCHANT/CALLBACKID."
 	addressText    = "Its number in the list of addresses."
+	refusedText    = "Its id in the list of refused callbacks."
 	depositText    = "Its number in the feed of deposits."
 	depositColumns = "SEQ|TAKEN|STATE|USER=tenantUserId|AMOUNT|SYMBOL|CHAIN=chainName|TRANSACTION=txId|TRACKING ID"
 )
@@ -172,6 +179,18 @@ func findWithdrawal(ctx context.Context, api *client.Service, text string) (stri
 		return "", fmt.Errorf("merchant %s has no withdrawal %s", merchant, callBackID)
 	}
 	return p.Withdrawals[0].ID, nil
+}
+
+// factsText tells what was wrong with a refused callback.
+func factsText(e cli.Entry) string {
+	list, _ := e["facts"].([]any)
+	var parts []string
+	for _, f := range list {
+		if fact, ok := f.(map[string]any); ok {
+			parts = append(parts, strings.TrimSpace(cli.Entry(fact).Text("member")+" "+cli.Entry(fact).Text("problem")))
+		}
+	}
+	return strings.Join(parts, "; ")
 }
 
 // changeText tells each member before and after.

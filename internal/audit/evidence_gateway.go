@@ -9,6 +9,7 @@ const (
 	ForwardingBegun = "forwarding.begun" // or moved, by a start
 	ForwardRetried  = "forward.retried"
 	ForwardSkipped  = "forward.skipped"
+	RefusedDecided  = "refused.decided"
 	BookRestored    = "book.restored"
 	BookReconciled  = "book.reconciled"
 	DepositsPurged  = "deposits.purged"
@@ -64,6 +65,16 @@ type Forward struct {
 	Seq     int64  `json:"seq,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	Retried int64  `json:"retried,omitempty"`
+}
+
+// Refused tells what a person did with a callback that had been refused.
+type Refused struct {
+	ID     string `json:"id"`
+	State  string `json:"state"` // taken, dismissed
+	Type   int64  `json:"type,omitempty"`
+	About  string `json:"about,omitempty"` // trackingId, for type 2 callBackId
+	Reason string `json:"reason"`
+	Note   string `json:"note,omitempty"`
 }
 
 // Answer tells what the merchant was asked about a withdrawal, and what it answered.

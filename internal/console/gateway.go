@@ -13,6 +13,7 @@ func NewGateway(c Config) (*Console, error) {
 			{"/console/orders", "Orders", "orders"},
 			{"/console/deposits", "Deposits", "deposits"},
 			{"/console/addresses", "Addresses", "addresses"},
+			{"/console/refused", "Refused", "refused"},
 			{"/console/policy", "Policy", "policy"},
 			{"/console/forwarding", "Forwarding", "forwarding"},
 			{"/console/changes", "Changes", "changes"},
@@ -39,6 +40,11 @@ func NewGateway(c Config) (*Console, error) {
 			{"GET /console/addresses/{seq}", (*visit).address},
 			{"POST /console/addresses/{seq}/accept", (*visit).addressAccept},
 			{"POST /console/addresses/{seq}/reject", (*visit).addressReject},
+
+			{"GET /console/refused", (*visit).refusals},
+			{"GET /console/refused/{id}", (*visit).refusal},
+			{"POST /console/refused/{id}/retry", (*visit).refusalRetry},
+			{"POST /console/refused/{id}/dismiss", (*visit).refusalDismiss},
 
 			{"GET /console/policy", (*visit).policy},
 

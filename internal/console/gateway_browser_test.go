@@ -195,6 +195,8 @@ func TestGatewayPages(t *testing.T) {
 		"GET /console/deposits/{seq}":      {fmt.Sprintf("/console/deposits/%d", d.Seq), fmt.Sprintf("/console/deposits/%d", again.Deposits[0].Seq)},
 		"GET /console/addresses":           {"/console/addresses", "/console/addresses?state=held"},
 		"GET /console/addresses/{seq}":     {"/console/addresses/1"},
+		"GET /console/refused":             {"/console/refused", "/console/refused?state=open&reason=not_bound"},
+		"GET /console/refused/{id}":        {"/console/refused/1", "/console/refused/2"},
 		"GET /console/policy":              {"/console/policy", "/console/policy?" + try, "/console/policy?amount=1e5"},
 		"GET /console/forwarding":          {"/console/forwarding", "/console/forwarding?state=skipped"},
 		"GET /console/alarms":              {"/console/alarms", "/console/alarms?all=1"},

@@ -153,6 +153,8 @@ var deeds = map[string]string{
 	"rejected":         "Rejected: the deposit does not count.",
 	"address-accepted": "Accepted: the application is told to show it.",
 	"address-rejected": "Rejected: the application goes on with the old address.",
+	"retried":          "Taken: it counts as if it had come now.",
+	"dismissed":        "Dismissed: nothing is done about it.",
 	"sent-again":       "Due now.",
 	"skipped":          "Given up: the application is not told of it.",
 	"passkey-added":    "Registered. What you approve must be signed from now on.",

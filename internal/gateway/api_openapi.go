@@ -24,6 +24,7 @@ var tags = map[string]string{
 	"forwards":   "Entries of the feeds that were forwarded in vain, or that a person gave up",
 	"policy":     "What decides on orders",
 	"callbacks":  "The inbox: the callbacks of the service",
+	"refused":    "Callbacks that were refused although they opened or came with the right API key",
 	"changes":    "Changes of who decides on money, which wait for an approver",
 }
 

@@ -67,6 +67,11 @@ func (a *server) routes() []route {
 		{post, "/v1/policy/try", "tryPolicy", readers, api.Whole, 200, api.Handle(a.tryPolicy), "Say what the policy would decide on an order; nothing is kept", nil},
 
 		{get, "/v1/callbacks", "callbacks", readers, api.Whole, 200, api.Handle(a.callbacks), "List the inbox, the newest first", nil},
+		{get, "/v1/refused", "refused", readers, api.Whole, 200, api.Handle(a.refused), "List callbacks that were refused although they opened or came with the right API key, the newest first", nil},
+		{get, "/v1/refused/{id}", "refusedCallback", readers, api.Whole, 200, api.Handle(a.refusedCallback), "Show one refused callback; to who may retry it, with its body and an explanation", nil},
+		{post, "/v1/refused/{id}/retry", "retryRefused", approvers, api.Whole, 200, api.Handle(a.retryRefused), "Take a refused callback under the present settings, as if it came now", []int{409}},
+		{post, "/v1/refused/{id}/dismiss", "dismissRefused", approvers, api.Whole, 200, api.Handle(a.dismissRefused), "Say that nothing is to be done about a refused callback", []int{409}},
+
 		{get, "/v1/stats", "stats", readers, api.Whole, 200, api.Handle(a.stats), "Count what the gateway holds", nil},
 	}
 }

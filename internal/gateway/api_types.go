@@ -27,6 +27,7 @@ func aliases() api.Aliases {
 	api.Enumerate[client.AddressState](a)
 	api.Enumerate[client.DepositMessage](a)
 	api.Enumerate[client.FeedName](a)
+	api.Enumerate[client.RefusedState](a)
 	api.Describe[client.AlarmKind, alarms](a)
 	api.Enumerate[client.EventKind](a)
 	api.Enumerate[client.Effect](a)

@@ -136,7 +136,7 @@ func New(c Config) (*Gateway, error) {
 	h := c.Callbacks
 	h.Inbox = g.book
 	h.OnDeposit, h.OnPossibleDuplicate, h.OnNotice = nil, nil, nil // recording them is their effect
-	h.OnWithdrawal, h.OnHeld, h.OnAnswer = g.onWithdrawal, g.onHeld, g.onAnswer
+	h.OnWithdrawal, h.OnHeld, h.OnAnswer, h.OnRefused = g.onWithdrawal, g.onHeld, g.onAnswer, g.onRefused
 	h.Log, h.Now = c.Log, c.Now
 	h.Verify, h.VerifyFor = nil, c.Verify.For
 	if c.Verify.URL != "" {
@@ -157,7 +157,7 @@ func New(c Config) (*Gateway, error) {
 			return nil, err
 		}
 	}
-	if g.api, err = newAPI(g.book, g.refusals, c); err != nil {
+	if g.api, err = newAPI(g.book, g.refusals, c, g.handler.Retry); err != nil {
 		return nil, err
 	}
 	return g, nil

@@ -118,7 +118,13 @@ var testPair = sync.OnceValue(func() *envelope.Key {
 // newRig makes a gateway on the database at url. change may be nil.
 func newRig(t testing.TB, url string, service *countersigntest.Service, change func(*Config)) *rig {
 	t.Helper()
-	r := &rig{t: t, db: openDB(t, url), service: service, clock: newClock(), log: &bytes.Buffer{}}
+	return newRigOn(t, openDB(t, url), service, change)
+}
+
+// newRigOn is newRig on a database that is open: one more node, or one after the other.
+func newRigOn(t testing.TB, d *db.DB, service *countersigntest.Service, change func(*Config)) *rig {
+	t.Helper()
+	r := &rig{t: t, db: d, service: service, clock: newClock(), log: &bytes.Buffer{}}
 	c := Config{DB: r.db, Callbacks: service.MerchantConfig(), Now: r.clock.now,
 		Log: slog.New(slog.NewTextHandler(&lockedWriter{w: r.log}, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	var err error

@@ -26,9 +26,9 @@ func TestNotBound(t *testing.T) {
 				}
 			}
 			r.wantRefused(map[client.RefusalReason]int64{"not_bound": 3})
-			r.wantAlarms(client.AlarmNotBound)
+			r.wantAlarms(client.AlarmDepositRefused, client.AlarmNotBound)
 			list, err := r.client.Alarms(t.Context(), client.FeedOptions{})
-			if err != nil || list.Alarms[0].Subject != "--binding" || !strings.Contains(list.Alarms[0].Advice, "--binding seen") {
+			if err != nil || list.Alarms[0].Subject != "not_bound" || list.Alarms[1].Subject != "--binding" || !strings.Contains(list.Alarms[1].Advice, "--binding seen") {
 				t.Errorf("%+v, %v", list, err)
 			}
 			if log := r.log.String(); strings.Count(log, "advice=") != 1 || strings.Count(log, `setting="--provider other, or --binding seen`) != 3 {
@@ -39,11 +39,11 @@ func TestNotBound(t *testing.T) {
 			clear(r.refusals.raised)
 			r.deliver(countersigntest.Deposit(1))
 			r.wantRefused(map[client.RefusalReason]int64{"not_bound": 4})
-			r.wantAlarms(client.AlarmNotBound)
+			r.wantAlarms(client.AlarmDepositRefused, client.AlarmNotBound)
 			r.clock.advance(2 * time.Hour)
 			r.deliver(countersigntest.Deposit(1))
 			r.wantRefused(map[client.RefusalReason]int64{"not_bound": 5})
-			r.wantAlarms(client.AlarmNotBound, client.AlarmNotBound, client.AlarmAllRefused) // nothing else came in those hours
+			r.wantAlarms(client.AlarmDepositRefused, client.AlarmNotBound, client.AlarmDepositRefused, client.AlarmNotBound, client.AlarmAllRefused) // nothing else came in those hours
 		})
 	}
 }
@@ -74,12 +74,12 @@ func TestRefusalsAlarm(t *testing.T) {
 					}
 				}
 				r.wantRefused(map[client.RefusalReason]int64{client.RefusalReason(splice): 2, "other_content": 2})
-				r.wantAlarms(splice, client.AlarmOtherContent)
+				r.wantAlarms(client.AlarmDepositRefused, client.AlarmDepositRefused, splice, client.AlarmOtherContent)
 				list, err := r.client.Alarms(t.Context(), client.FeedOptions{})
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, a := range list.Alarms {
+				for _, a := range list.Alarms[2:] {
 					if a.Subject != other.TrackingID || a.Advice == "" {
 						t.Errorf("%+v", a)
 					}
@@ -141,24 +141,24 @@ func TestAllRefused(t *testing.T) {
 			keep(5 * time.Minute)
 			refuse()
 			keep(4 * time.Minute)
-			strict.wantAlarms(client.AlarmNotBound)
+			strict.wantAlarms(client.AlarmDepositRefused, client.AlarmNotBound)
 			if result := service.Deliver(t.Context(), other, countersigntest.Deposit(2)); result.Err != nil {
 				t.Fatal(result.Err)
 			}
 			keep(2 * time.Minute)
-			strict.wantAlarms(client.AlarmNotBound) // another node took one
+			strict.wantAlarms(client.AlarmDepositRefused, client.AlarmNotBound) // another node took one
 
 			refuse()
 			service.Post(t.Context(), strict.to, merchant.DefaultNotifyPath, []byte("garbage"))
 			refuse()
 			keep(10 * time.Minute)
-			strict.wantAlarms(client.AlarmNotBound, client.AlarmAllRefused)
+			strict.wantAlarms(client.AlarmDepositRefused, client.AlarmNotBound, client.AlarmAllRefused)
 			list, err := strict.client.Alarms(t.Context(), client.FeedOptions{})
 			if a := list.Alarms[len(list.Alarms)-1]; err != nil || a.Subject != "not_bound" || !strings.Contains(a.Advice, "--learn") {
 				t.Errorf("%+v, %v", a, err)
 			}
 			keep(10 * time.Minute)
-			strict.wantAlarms(client.AlarmNotBound, client.AlarmAllRefused) // nothing came
+			strict.wantAlarms(client.AlarmDepositRefused, client.AlarmNotBound, client.AlarmAllRefused) // nothing came
 		})
 	}
 }

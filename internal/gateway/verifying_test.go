@@ -92,7 +92,7 @@ func TestVerifying(t *testing.T) {
 			now.advance(time.Hour)
 			says(http.StatusOK, `{"verdict":"not_yet"}`, countersign.CodeRefusedPolicy)
 			r.wantRefused(map[client.RefusalReason]int64{"disproved": 1, "unverified": 1})
-			r.wantAlarms(client.AlarmDisproved, client.AlarmUnverified)
+			r.wantAlarms(client.AlarmDepositRefused, client.AlarmDepositRefused, client.AlarmDisproved, client.AlarmUnverified)
 			asked := c.asked.Load()
 			says(http.StatusOK, `{"verdict":"yes"}`, 0)
 			says(http.StatusOK, `{"verdict":"no"}`, 0) // a repetition is not asked about

@@ -8,18 +8,19 @@ import (
 	"countersign/envelope"
 )
 
-// Explain says what the protocol makes of a body beside its blocks, which e has: what
-// message it is and which settings of the gateway fit. opened is false where the body
-// does not open, with other settings neither.
-func (r Reader) Explain(body []byte, e *envelope.Explanation) (text string, opened bool) {
+// Explain says what a body holds, block by block, what message it is, and which settings of
+// the gateway fit. opened is false where the body does not open, with other settings neither.
+func (r Reader) Explain(body []byte) (text string, opened bool) {
+	e := envelope.Explain(r.Key, r.Padding, body)
 	f := r.Read(body)
+	text = e.String()
 	switch {
 	case e.Err == nil:
-		return r.explain(f, e.Plaintext), true
+		return text + r.explain(f, e.Plaintext), true
 	case f.Opened:
-		return fmt.Sprintf("\nwith other settings:\n%v%s", f, f.fits()), true
+		return text + fmt.Sprintf("\nwith other settings:\n%v%s", f, f.fits()), true
 	}
-	return "", false
+	return text, false
 }
 
 // explain tells of an opened plaintext. What the private part opened may be an answer,

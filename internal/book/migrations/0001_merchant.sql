@@ -50,6 +50,32 @@ CREATE TABLE refusals (
   count  {int} NOT NULL
 ){clustered};
 
+-- Callbacks that were refused although they opened, or came with the right API key, each
+-- once for each reason. The oldest go when there are too many.
+CREATE TABLE refused (
+{sqlite}  seq        INTEGER NOT NULL PRIMARY KEY,
+{postgres}  seq        BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  digest     {text} NOT NULL UNIQUE, -- of the reason and the content
+  opened     {int} NOT NULL, -- 1: it opened
+  type       {int} NOT NULL, -- 0: not known
+  id         TEXT NOT NULL, -- trackingId, for type 2 callBackId; may be empty
+  reason     {text} NOT NULL,
+  facts      TEXT NOT NULL, -- a JSON array
+  setting    TEXT NOT NULL, -- what would let it through; may be empty
+  code       {int} NOT NULL, -- what the service was told, as message
+  message    TEXT NOT NULL,
+  first      {int} NOT NULL,
+  last       {int} NOT NULL,
+  number     {int} NOT NULL, -- how often it came
+  state      {text} NOT NULL, -- open, taken, dismissed
+  decided    {int} NOT NULL DEFAULT 0,
+  decided_by TEXT NOT NULL DEFAULT '',
+  note       TEXT NOT NULL DEFAULT '',
+  size       {int} NOT NULL, -- of the body
+  data_key   {bytes} NOT NULL,
+  body       {bytes} NOT NULL -- sealed
+){strict};
+
 -- The deposits, numbered without gaps.
 CREATE TABLE deposits (
   seq            {int} NOT NULL PRIMARY KEY,

@@ -1,0 +1,126 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"countersign"
+)
+
+// RefusedState is the state of a callback that was refused.
+type RefusedState string
+
+// Its states.
+const (
+	RefusedOpen      RefusedState = "open"
+	RefusedTaken     RefusedState = "taken"
+	RefusedDismissed RefusedState = "dismissed"
+)
+
+var refusedStates = words[RefusedState]{
+	{is: RefusedOpen, means: "Nobody has decided on it."},
+	{is: RefusedTaken, means: "A person had it tried again, and it was taken."},
+	{is: RefusedDismissed, means: "A person has said that nothing is to be done."},
+}
+
+// Values lists the states.
+func (RefusedState) Values() []RefusedState { return refusedStates.values() }
+
+// Means says what s means, for people; empty for an unknown word.
+func (s RefusedState) Means() string { return refusedStates.of(s).means }
+
+// RefusedFact is one thing of a refused callback that was not as expected.
+type RefusedFact struct {
+	Member   string `json:"member,omitempty" doc:"of the message; absent: it is about the whole callback"`
+	Problem  string `json:"problem" doc:"what is wrong"`
+	Expected string `json:"expected,omitempty" doc:"what would have been right; for other_content what was taken first"`
+	Got      string `json:"got,omitempty" doc:"what came, at most 128 bytes"`
+}
+
+// String says it in one line.
+func (f RefusedFact) String() string {
+	text := strings.TrimSpace(f.Member + " " + f.Problem)
+	if f.Expected != "" {
+		text += "; expected: " + f.Expected
+	}
+	if f.Got != "" {
+		text += "; came: " + f.Got
+	}
+	return text
+}
+
+// RefusedCallback is a callback that was refused although it opened, or although it came with
+// the right callback API key.
+type RefusedCallback struct {
+	ID         int64            `json:"id" minimum:"1" doc:"identifies it here"`
+	State      RefusedState     `json:"state" doc:"open, taken or dismissed"`
+	Reason     RefusalReason    `json:"reason" doc:"why it was refused"`
+	Means      string           `json:"means" doc:"what the reason means, for people"`
+	Facts      []RefusedFact    `json:"facts" nullable:"false" doc:"what was not as expected, as it last came"`
+	Setting    string           `json:"setting,omitempty" doc:"the settings that decide on it; absent: none should let it through"`
+	Opened     bool             `json:"opened" doc:"it opened with the gateway's key"`
+	Type       countersign.Type `json:"type,omitempty" doc:"type of the callback; absent: it could not be read"`
+	CallbackID string           `json:"callbackId,omitempty" doc:"its trackingId, for type 2 its callBackId; absent: it could not be read"`
+	ErrCode    int64            `json:"errCode" doc:"errCode that the service got, before the provider's own codes"`
+	Message    string           `json:"message,omitempty" doc:"text that the service got"`
+	First      Time             `json:"first" doc:"when it came first"`
+	Last       Time             `json:"last" doc:"when it came last"`
+	Number     int64            `json:"number" minimum:"1" doc:"how often it came"`
+	Bytes      int64            `json:"bytes" doc:"size of its body"`
+	Inbox      int64            `json:"inbox,omitempty" doc:"number in the inbox of the callback with this type and identifier that was taken; absent: none was"`
+	Decided    Time             `json:"decided,omitzero" doc:"when a person decided on it; absent: nobody has"`
+	DecidedBy  string           `json:"decidedBy,omitempty" doc:"id of the token that decided on it"`
+	Note       string           `json:"note,omitempty" doc:"what the person noted"`
+
+	Body        string `json:"body,omitempty" doc:"only of one, for approvers and admins: the body as it came"`
+	Explanation string `json:"explanation,omitempty" doc:"only of one, for approvers and admins: what it holds and which settings fit it, as open --explain says, with the present keys"`
+}
+
+// RefusedPage is a page of refused callbacks, the newest first.
+type RefusedPage struct {
+	Refused []RefusedCallback `json:"refused" nullable:"false" doc:"the newest first"`
+	Next    *string           `json:"next" doc:"the cursor of the next page; null: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
+}
+
+// RefusedFilter selects refused callbacks. Empty members select all.
+type RefusedFilter struct {
+	State  RefusedState
+	Reason RefusalReason
+}
+
+// Refused gives a page of the callbacks that were refused, the newest first.
+func (g *Gateway) Refused(ctx context.Context, f RefusedFilter, o PageOptions) (RefusedPage, error) {
+	return ask[RefusedPage](ctx, &g.caller, http.MethodGet, withQuery("/v1/refused", f, o), nil)
+}
+
+// AllRefused gives every refused callback that f selects, the newest first.
+func (g *Gateway) AllRefused(ctx context.Context, f RefusedFilter) iter.Seq2[RefusedCallback, error] {
+	return all(func(o PageOptions) ([]RefusedCallback, *string, error) {
+		p, err := g.Refused(ctx, f, o)
+		return p.Refused, p.Next, err
+	})
+}
+
+// RefusedCallback gives one refused callback.
+func (g *Gateway) RefusedCallback(ctx context.Context, id int64) (RefusedCallback, error) {
+	return ask[RefusedCallback](ctx, &g.caller, http.MethodGet, refusedPath(id, ""), nil)
+}
+
+// RetryRefused takes a refused callback under the present settings, as if it came now. If it is
+// refused again, that is a *Problem with status 409. The reason may be empty.
+func (g *Gateway) RetryRefused(ctx context.Context, id int64, reason string) (RefusedCallback, error) {
+	return ask[RefusedCallback](ctx, &g.caller, http.MethodPost, refusedPath(id, "/retry"), Decide{reason})
+}
+
+// DismissRefused says that nothing is to be done about a refused callback. The reason may be
+// empty.
+func (g *Gateway) DismissRefused(ctx context.Context, id int64, reason string) (RefusedCallback, error) {
+	return ask[RefusedCallback](ctx, &g.caller, http.MethodPost, refusedPath(id, "/dismiss"), Decide{reason})
+}
+
+func refusedPath(id int64, act string) string {
+	return pathOf("refused", strconv.FormatInt(id, 10), act)
+}

@@ -1,0 +1,237 @@
+package book
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+
+	"countersign"
+	"countersign/client"
+	"countersign/internal/audit"
+	"countersign/internal/db"
+	"countersign/merchant"
+)
+
+// The bounds of the refused callbacks that are kept, all together. Beyond them go first those
+// that somebody has decided on, then those that did not open, and among these the oldest of the
+// reason that has the most, so that many of one reason do not replace those of another.
+const (
+	maxRefusedRows  = 1000
+	maxRefusedBytes = 16 << 20
+)
+
+// Refused is a callback that was refused and is kept.
+type Refused struct {
+	Seq         int64
+	Content     []byte // what tells it from others; needed to keep it alone
+	Body        []byte // filled in by Book.Refused and needed to keep it
+	Opened      bool
+	Type        countersign.Type // 0 if it could not be read
+	ID          string           // trackingId, for type 2 callBackId; empty if it could not be read
+	Reason      client.RefusalReason
+	Facts       []client.RefusedFact
+	Setting     string
+	ErrCode     int64
+	Message     string
+	First, Last db.Millis
+	Number      int64 // how often it came
+	State       client.RefusedState
+	Decided     db.Millis // 0 if nothing was decided
+	DecidedBy   string
+	Note        string
+	Bytes       int64 // of Body
+	Taken       int64 // number in the inbox of the callback with the same type and ID that was taken; 0: none was
+}
+
+var sealedRefused = db.SealedTable{Name: "refused", Key: "seq", DataKey: "data_key"}
+
+const refusedPurpose = "body"
+
+func placeRefused(digest string) db.Record { return db.Record{Table: sealedRefused.Name, Row: digest} }
+
+const (
+	// The body that came first stays: whoever reads requests could join another one with the
+	// same content.
+	keepRefusedSQL = `
+INSERT INTO refused (digest, opened, type, id, reason, facts, setting, code, message, first, last, number, state, size, data_key, body)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, 1, 'open', $11, $12, $13)
+ON CONFLICT (digest) DO UPDATE SET last = excluded.last, number = refused.number + 1, facts = excluded.facts, setting = excluded.setting`
+
+	boundRefusedSQL = `
+DELETE FROM refused WHERE seq IN (SELECT seq FROM (
+	SELECT seq, ROW_NUMBER() OVER w AS n, SUM(size) OVER w AS total FROM (
+		SELECT seq, size, opened, CASE WHEN state = 'open' THEN 0 ELSE 1 END AS decided,
+			ROW_NUMBER() OVER (PARTITION BY reason, opened ORDER BY seq DESC) AS place FROM refused) AS r
+	WINDOW w AS (ORDER BY decided, opened DESC, place, seq)) AS ranked WHERE n > $1 OR total > $2)`
+
+	refusedColumns = `seq, opened, type, id, reason, facts, setting, code, message, first, last, number, state, decided, decided_by, note, size,
+	COALESCE((SELECT i.seq FROM inbox i WHERE i.id = refused.id AND i.type = refused.type AND i.settled = 1), 0)`
+
+	readRefusedSQL = `SELECT ` + refusedColumns + ` FROM refused WHERE seq = $1`
+
+	refusedBodySQL = `SELECT digest, data_key, body FROM refused WHERE seq = $1`
+
+	decideRefusedSQL = `UPDATE refused SET state = $2, decided = $3, decided_by = $4, note = $5 WHERE seq = $1 AND state <> 'taken' AND state <> $2`
+)
+
+// KeepRefused keeps a refused callback, or notes that it came again, and raises alarms, in one
+// transaction.
+func (b *Book) KeepRefused(ctx context.Context, r Refused, alarms []db.Alarm, now db.Millis) error {
+	facts, err := json.Marshal(r.Facts)
+	if err != nil {
+		return err
+	}
+	content := sha256.Sum256(append([]byte(r.Reason+"\x00"), r.Content...))
+	digest := hex.EncodeToString(content[:])
+	key, sealed, err := b.Seal(ctx, placeRefused(digest), []string{refusedPurpose}, [][]byte{r.Body})
+	if err != nil {
+		return err
+	}
+	return b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
+		_, err := t.Exec(ctx, keepRefusedSQL, digest, bit(r.Opened), int64(r.Type), db.Clean(r.ID), string(r.Reason), db.Clean(string(facts)), r.Setting,
+			r.ErrCode, db.Clean(r.Message), int64(now), len(r.Body), key, sealed[0])
+		if err != nil {
+			return err
+		}
+		if _, err := t.Exec(ctx, boundRefusedSQL, maxRefusedRows, maxRefusedBytes); err != nil {
+			return err
+		}
+		l := ledger{alarms: alarms}
+		return l.write(ctx, t)
+	})
+}
+
+// RefusedFilter selects refused callbacks; zero members select all.
+type RefusedFilter struct {
+	State  client.RefusedState
+	Reason client.RefusalReason
+}
+
+func (f RefusedFilter) conditions(before int64) *db.Conditions {
+	q := &db.Conditions{}
+	if before > 0 {
+		q.Add("seq < ?", before)
+	}
+	q.EndWalk()
+	if f.State != "" {
+		q.Add("state = ?", string(f.State))
+	}
+	if f.Reason != "" {
+		q.Add("reason = ?", string(f.Reason))
+	}
+	return q
+}
+
+// RefusedList lists refused callbacks without their bodies, the newest first, beginning below
+// seq before (0: with the newest). next is 0 at the end.
+func (b *Book) RefusedList(ctx context.Context, f RefusedFilter, limit int, before int64) (list []Refused, next int64, err error) {
+	return db.ReadNumbered(ctx, b, "refused", refusedColumns, f.conditions(before), 0, limit, func(r Refused) int64 { return r.Seq }, scanRefused)
+}
+
+func scanRefused(rows db.Rows) (r Refused, err error) {
+	var opened int64
+	var facts string
+	err = rows.Scan(&r.Seq, &opened, &r.Type, &r.ID, &r.Reason, &facts, &r.Setting, &r.ErrCode, &r.Message, &r.First, &r.Last, &r.Number, &r.State, &r.Decided,
+		&r.DecidedBy, &r.Note, &r.Bytes, &r.Taken)
+	if err == nil {
+		err = json.Unmarshal([]byte(facts), &r.Facts)
+	}
+	r.Opened = opened != 0
+	return r, err
+}
+
+// Refused gives a refused callback. If withBody is false, it has no body.
+func (b *Book) Refused(ctx context.Context, seq int64, withBody bool) (Refused, error) {
+	r, err := db.Find(ctx, b, readRefusedSQL, []any{seq}, scanRefused)
+	if err != nil || !withBody {
+		return r, err
+	}
+	var digest string
+	var key, sealed []byte
+	found, err := db.One(ctx, b, refusedBodySQL, []any{seq}, &digest, &key, &sealed)
+	switch {
+	case err != nil:
+		return r, err
+	case !found:
+		return r, db.ErrNotFound
+	}
+	plain, err := b.Unseal(ctx, placeRefused(digest), []string{refusedPurpose}, key, [][]byte{sealed})
+	if err == nil {
+		r.Body = plain[0]
+	}
+	return r, err
+}
+
+// DecideRefused notes what became of a refused callback. What was taken stays so; repeating it
+// changes nothing.
+func (b *Book) DecideRefused(ctx context.Context, seq int64, to client.RefusedState, by, note string, now db.Millis) (r Refused, err error) {
+	if err := db.CheckText("reason", note); err != nil {
+		return Refused{}, &db.ItemError{Member: "reason", Err: err}
+	}
+	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		n, err := t.Exec(ctx, decideRefusedSQL, seq, string(to), int64(now), by, note)
+		if err != nil {
+			return err
+		}
+		if r, err = db.Find(ctx, t, readRefusedSQL, []any{seq}, scanRefused); err != nil || n == 0 {
+			return err
+		}
+		return audit.Add(ctx, t, audit.Record{Kind: audit.RefusedDecided, At: now,
+			Data: audit.Refused{ID: strconv.FormatInt(seq, 10), State: string(to), Type: int64(r.Type), About: r.ID, Reason: string(r.Reason), Note: note}})
+	})
+	return r, err
+}
+
+const (
+	firstDepositSQL = `
+SELECT tenant_user_id, tx_id, chain_name, symbol, amount, to_address FROM deposits
+WHERE substr(tracking_id, 1, 64) = substr($1, 1, 64) AND tracking_id = $1 ORDER BY seq LIMIT 1`
+
+	firstOrderSQL = `SELECT tenant_user_id, tx_id, chain_name, symbol, amount, address FROM orders WHERE call_back_id = $1`
+
+	firstEntrySQL = `SELECT tenant_user_id, call_back_id FROM inbox WHERE type = $1 AND id = $2`
+)
+
+// Contradicted says in which members cb differs from the callback with its type and identifier
+// that was taken first, as far as the book has them.
+func (b *Book) Contradicted(ctx context.Context, cb countersign.Callback) (facts []merchant.Fact, err error) {
+	compare := func(member, first, now string, same bool) {
+		if !same {
+			facts = append(facts, merchant.Fact{Member: member, Problem: "differs from what was taken first", Expected: first, Got: now})
+		}
+	}
+	var user, order string
+	if _, err := db.One(ctx, b, firstEntrySQL, []any{int64(cb.CallbackType()), cb.EventID()}, &user, &order); err != nil {
+		return nil, err
+	}
+	compare("tenantUserId", user, cb.User(), user == cb.User())
+	compare("callBackId", order, cb.OrderID(), order == cb.OrderID())
+	var text, id string
+	var now countersign.Deposit
+	switch c := cb.(type) {
+	case *countersign.Deposit:
+		text, id, now = firstDepositSQL, c.TrackingID, *c
+	case *countersign.WithdrawalDone:
+		text, id = firstOrderSQL, c.CallBackID
+		now = countersign.Deposit{TxID: c.TxID, ChainName: c.ChainName, Symbol: c.Symbol, Amount: c.Amount, ToAddress: c.ToAddress}
+	default:
+		return facts, nil
+	}
+	var first countersign.Deposit
+	var amount string
+	found, err := db.One(ctx, b, text, []any{id}, &user, &first.TxID, &first.ChainName, &first.Symbol, &amount, &first.ToAddress)
+	if err != nil || !found {
+		return facts, err
+	}
+	if first.Amount, err = countersign.ParseAmount(amount); err != nil {
+		return facts, err
+	}
+	compare("txId", first.TxID, now.TxID, first.TxID == now.TxID)
+	compare("chainName", first.ChainName, now.ChainName, first.ChainName == now.ChainName)
+	compare("symbol", first.Symbol, now.Symbol, first.Symbol == now.Symbol)
+	compare("amount", first.Amount.String(), now.Amount.String(), first.Amount.Canonical() == now.Amount.Canonical())
+	compare("toAddress", first.ToAddress, now.ToAddress, countersign.AddressKey(first.ToAddress) == countersign.AddressKey(now.ToAddress))
+	return facts, nil
+}

@@ -1,0 +1,83 @@
+package book
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"countersign/client"
+	"countersign/internal/db"
+)
+
+// TestRefusedBounds: what is kept is bounded in rows and bytes. Those that did not open go first,
+// and many of one reason do not replace those of another.
+func TestRefusedBounds(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			b := New(openAt(t, d.url(t)), Config{})
+			keep := func(name string, opened bool, reason client.RefusalReason, size int) {
+				t.Helper()
+				r := Refused{Content: []byte(name), Body: make([]byte, size), Opened: opened, ID: name, Reason: reason, Facts: []client.RefusedFact{}}
+				if err := b.KeepRefused(ctx, r, nil, 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			count := func() (opened, closed, bytes int64) {
+				t.Helper()
+				list, _, err := b.RefusedList(ctx, RefusedFilter{}, 2*maxRefusedRows, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, r := range list {
+					if bytes += r.Bytes; r.Opened {
+						opened++
+					} else {
+						closed++
+					}
+				}
+				return opened, closed, bytes
+			}
+			keep("deposit", true, "not_bound", 700)
+			keep("decided", true, "not_bound", 700)
+			if _, err := b.DecideRefused(ctx, 2, client.RefusedDismissed, "tok", "", 2); err != nil {
+				t.Fatal(err)
+			}
+			for n := range 300 { // 19 MB that a stranger with the API key posts
+				keep(fmt.Sprint("garbage ", n), false, "not_opened", 65_000)
+			}
+			if opened, closed, bytes := count(); opened != 1 || closed < 200 || bytes > maxRefusedBytes {
+				t.Errorf("%d and %d of %d bytes", opened, closed, bytes)
+			}
+			for n := range maxRefusedRows + 10 { // joined from what he read
+				keep(fmt.Sprint("spliced ", n), true, "spliced", 10)
+			}
+			opened, closed, _ := count()
+			if opened != maxRefusedRows || closed != 0 {
+				t.Errorf("%d and %d", opened, closed)
+			}
+			if r, err := b.Refused(ctx, 1, true); err != nil || r.ID != "deposit" || len(r.Body) != 700 {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
+}
+
+// TestRefusedSealed: a body opens for its own row alone.
+func TestRefusedSealed(t *testing.T) {
+	b := New(openAt(t, dialects[0].url(t)), Config{})
+	for _, name := range []string{"one", "two"} {
+		if err := b.KeepRefused(ctx, Refused{Content: []byte(name), Body: []byte(name), Reason: "malformed"}, nil, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := b.Write(ctx, func(c context.Context, x *db.Tx) error {
+		_, err := x.Exec(c, `UPDATE refused SET body = (SELECT body FROM refused WHERE seq = 2), data_key = (SELECT data_key FROM refused WHERE seq = 2) WHERE seq = 1`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := b.Refused(ctx, 1, true); err == nil {
+		t.Errorf("%q", r.Body)
+	}
+}

@@ -1,0 +1,67 @@
+package console
+
+import (
+	"context"
+	"strconv"
+
+	"countersign/client"
+)
+
+// refusalsPage is the list of callbacks that were refused.
+type refusalsPage struct {
+	Filter  client.RefusedFilter
+	States  []client.RefusedState
+	Reasons []client.RefusalReason
+	Refused []client.RefusedCallback
+	Next    string // the address of the next page
+	Partial bool   // the page ended before it was full
+}
+
+func (v *visit) refusals() error {
+	page := refusalsPage{States: client.RefusedState("").Values(), Reasons: client.RefusalReason("").Values(),
+		Filter: client.RefusedFilter{State: client.RefusedState(v.query("state")), Reason: client.RefusalReason(v.query("reason"))}}
+	list, err := v.gateway.Refused(v.r.Context(), page.Filter, client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
+	if err != nil {
+		return err
+	}
+	page.Refused = list.Refused
+	page.Next, page.Partial = v.nextPage(list.Next, len(list.Refused), listSpan{}, "state", "reason")
+	return v.render("refusals", "Refused", page)
+}
+
+// refusalPage is one callback that was refused.
+type refusalPage struct {
+	client.RefusedCallback
+	Names  map[string]string // of tokens
+	Values map[string]string
+}
+
+func (v *visit) refusal() error {
+	r, err := v.gateway.RefusedCallback(v.r.Context(), v.refusedID())
+	if err != nil {
+		return err
+	}
+	page := refusalPage{RefusedCallback: r, Values: v.values(nil)}
+	if page.Names, err = v.names(); err != nil {
+		return err
+	}
+	return v.render("refusal", "Refused callback "+strconv.FormatInt(r.ID, 10), page)
+}
+
+// refusedID reads the number that is the id in the path; 0 is none.
+func (v *visit) refusedID() int64 {
+	n, _ := strconv.ParseInt(v.r.PathValue("id"), 10, 64)
+	return n
+}
+
+func (v *visit) refusalRetry() error { return v.decideRefused(v.gateway.RetryRefused, "retried") }
+
+func (v *visit) refusalDismiss() error { return v.decideRefused(v.gateway.DismissRefused, "dismissed") }
+
+func (v *visit) decideRefused(act func(ctx context.Context, id int64, reason string) (client.RefusedCallback, error), did string) error {
+	r, err := act(v.r.Context(), v.refusedID(), v.form("reason"))
+	if err != nil {
+		return err
+	}
+	return v.done("/console/refused/"+strconv.FormatInt(r.ID, 10), did)
+}

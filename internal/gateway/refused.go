@@ -1,0 +1,192 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"countersign"
+	"countersign/client"
+	"countersign/internal/api"
+	"countersign/internal/book"
+	"countersign/internal/db"
+	"countersign/internal/learn"
+	"countersign/merchant"
+)
+
+// onRefused keeps a refused callback before the provider is answered: some never send it again.
+func (g *Gateway) onRefused(ctx context.Context, r merchant.Refused) {
+	now := db.MillisOf(g.c.Now())
+	kept := book.Refused{Content: contentOf(r), Body: r.Body, Opened: r.Opened != nil, Type: r.Identity.Type, ID: r.Identity.EventID(),
+		Reason: client.RefusalReason(r.Reason), Facts: factsOf(ctx, g.book, r.Reason, r.Callback, r.Facts), Setting: r.Setting, ErrCode: int64(r.Code), Message: r.Message}
+	var alarms []db.Alarm
+	if r.Identity.Type == countersign.TypeDeposited { // the database knows those of the last hour
+		alarms = []db.Alarm{{Kind: client.AlarmDepositRefused, Subject: string(r.Reason), At: now}}
+	}
+	if err := g.book.KeepRefused(ctx, kept, alarms, now); err != nil {
+		g.c.Log.Error("a refused callback was not kept", "reason", string(r.Reason), "id", kept.ID, "error", err)
+	}
+}
+
+// contentOf tells a callback from others and is the same for all its attempts: what it opened to
+// without the requestUUID, or its body.
+func contentOf(r merchant.Refused) []byte {
+	if r.Opened == nil {
+		return r.Body
+	}
+	content := slices.Clone(r.Opened)
+	if start, end, ok := countersign.UUIDSpan(content); ok {
+		clear(content[start:end])
+	}
+	return content
+}
+
+// maxFacts bounds the facts of one callback.
+const maxFacts = 40
+
+// factsOf gives the facts of a refusal; for other content the members that differ from what was
+// taken first.
+func factsOf(ctx context.Context, b *book.Book, reason merchant.Reason, cb countersign.Callback, list []merchant.Fact) []client.RefusedFact {
+	facts := []client.RefusedFact{}
+	if reason == merchant.ReasonOtherContent {
+		if members, err := b.Contradicted(ctx, cb); err == nil && len(members) > 0 {
+			list = members
+		}
+	}
+	for _, f := range list[:min(len(list), maxFacts)] {
+		facts = append(facts, client.RefusedFact{Member: clean(f.Member), Problem: clean(f.Problem), Expected: clean(f.Expected), Got: clean(f.Got)})
+	}
+	return facts
+}
+
+// clean makes a text that the sender chose safe for a terminal.
+func clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
+			return '?'
+		}
+		return r
+	}, text)
+}
+
+func (a *server) refusedOf(r book.Refused) client.RefusedCallback {
+	return client.RefusedCallback{ID: r.Seq, State: r.State, Reason: r.Reason, Means: r.Reason.Means(), Facts: r.Facts, Setting: r.Setting, Opened: r.Opened,
+		Type: r.Type, CallbackID: r.ID, ErrCode: r.ErrCode, Message: r.Message, First: timeOf(r.First), Last: timeOf(r.Last), Number: r.Number, Bytes: r.Bytes,
+		Inbox: r.Taken, Decided: timeOf(r.Decided), DecidedBy: r.DecidedBy, Note: r.Note}
+}
+
+type refusedQuery struct {
+	State  client.RefusedState  `query:"state" doc:"only in this state"`
+	Reason client.RefusalReason `query:"reason" doc:"only refused for this reason"`
+	api.SeqPage
+}
+
+func (a *server) refused(c *api.Call, q refusedQuery, _ api.None) (client.RefusedPage, error) {
+	out := client.RefusedPage{Refused: []client.RefusedCallback{}}
+	list, next, err := a.lists.RefusedList(c.R.Context(), book.RefusedFilter{State: q.State, Reason: q.Reason}, q.Limit, q.Cursor)
+	for _, r := range list {
+		out.Refused = append(out.Refused, a.refusedOf(r))
+	}
+	out.Next = api.NextSeq(next)
+	return out, err
+}
+
+// readRefused gives the refused callback of the call's path.
+func (a *server) readRefused(c *api.Call, withBody bool) (book.Refused, error) {
+	id, err := strconv.ParseInt(c.R.PathValue("id"), 10, 64)
+	if err != nil || id <= 0 {
+		return book.Refused{}, db.ErrNotFound
+	}
+	return a.lists.Refused(c.R.Context(), id, withBody)
+}
+
+func (a *server) refusedCallback(c *api.Call, _ api.None, _ api.None) (client.RefusedCallback, error) {
+	may := slices.Contains(approvers, c.Token.Role)
+	r, err := a.readRefused(c, may)
+	if err != nil {
+		return client.RefusedCallback{}, err
+	}
+	out := a.refusedOf(r)
+	if may {
+		out.Body, out.Explanation = string(r.Body), a.explain(r.Body)
+	}
+	return out, nil
+}
+
+// explain says what a body holds, with the key that opens it.
+func (a *server) explain(body []byte) string {
+	h := a.c.Callbacks
+	reader := learn.Reader{Key: h.Key, Padding: h.Padding, Field: h.Profile.BodyField}
+	text, opened := reader.Explain(body)
+	if !opened && h.NextKey != nil {
+		reader.Key = h.NextKey
+		if other, opened := reader.Explain(body); opened {
+			return other
+		}
+	}
+	return text
+}
+
+// retryRefused takes a refused callback as if it came now. If the process dies after it was
+// taken, the next call finds it repeated.
+func (a *server) retryRefused(c *api.Call, _ api.None, in client.Decide) (client.RefusedCallback, error) {
+	r, err := a.readRefused(c, true)
+	switch {
+	case err != nil:
+		return client.RefusedCallback{}, err
+	case r.State == client.RefusedTaken:
+		return a.refusedOf(r), nil
+	case r.Type == countersign.TypeRequestWithdraw:
+		return client.RefusedCallback{}, errQuestion
+	}
+	again := a.retry(c.R.Context(), r.Body)
+	a.c.Log.Info("a refused callback was tried again", "refused", r.Seq, "id", r.ID, "reason", string(again.Reason), "seq", again.Seq)
+	switch {
+	case again.Code == countersign.CodeAccepted && again.Reason.Answered():
+		r, err = a.book.DecideRefused(c.R.Context(), r.Seq, client.RefusedTaken, c.Token.ID, in.Reason, c.Now)
+		return a.refusedOf(r), err
+	case again.Callback != nil && again.Callback.CallbackType() == countersign.TypeRequestWithdraw:
+		return client.RefusedCallback{}, errQuestion
+	case again.Reason.Refusal() && again.Reason != merchant.ReasonOverload:
+		return client.RefusedCallback{}, a.conflict(c, "it is refused again", again)
+	case again.Reason == merchant.ReasonHold, again.Reason == merchant.ReasonBusy:
+		return client.RefusedCallback{}, a.conflict(c, "it cannot be taken yet; try it again later", again)
+	}
+	if again.Cause != nil {
+		a.c.Log.Error("trying a refused callback again failed", "refused", r.Seq, "reason", string(again.Reason), "error", again.Cause)
+	}
+	return client.RefusedCallback{}, api.NewProblem(http.StatusServiceUnavailable, "it was not decided: "+string(again.Reason)+"; try it again later")
+}
+
+var errQuestion = &db.ConflictError{Reason: "it asks about a withdrawal, and nobody would get the answer: nothing is confirmed; the service asks again"}
+
+// conflict says why a callback was not taken.
+func (a *server) conflict(c *api.Call, what string, r merchant.Retried) error {
+	parts := []string{what + ": " + string(r.Reason)}
+	if means := client.RefusalReason(r.Reason).Means(); means != "" {
+		parts = append(parts, means)
+	}
+	for _, f := range factsOf(c.R.Context(), a.lists, r.Reason, r.Callback, r.Facts) {
+		parts = append(parts, f.String())
+	}
+	if !r.Reason.Refusal() && r.Cause != nil {
+		parts = append(parts, clean(r.Cause.Error()))
+	}
+	return &db.ConflictError{Reason: strings.Join(parts, "; ")}
+}
+
+func (a *server) dismissRefused(c *api.Call, _ api.None, in client.Decide) (client.RefusedCallback, error) {
+	r, err := a.readRefused(c, false)
+	if err != nil {
+		return client.RefusedCallback{}, err
+	}
+	if r.State == client.RefusedTaken {
+		return client.RefusedCallback{}, &db.ConflictError{Reason: "it was taken"}
+	}
+	r, err = a.book.DecideRefused(c.R.Context(), r.Seq, client.RefusedDismissed, c.Token.ID, in.Reason, c.Now)
+	return a.refusedOf(r), err
+}

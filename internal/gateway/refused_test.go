@@ -1,0 +1,251 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"countersign"
+	"countersign/client"
+	"countersign/countersigntest"
+	"countersign/merchant"
+)
+
+// wantProblem wants an answer of the API with a status and a text in its detail.
+func wantProblem(t *testing.T, err error, status int, texts ...string) {
+	t.Helper()
+	var p *client.Problem
+	if !errors.As(err, &p) || p.Status != status {
+		t.Fatalf("%v, want %d", err, status)
+	}
+	for _, text := range texts {
+		if !strings.Contains(p.Error(), text) {
+			t.Errorf("%q is not in %v", text, p)
+		}
+	}
+}
+
+// allRefused gives all refused callbacks, of which there must be n, the newest first.
+func (r *rig) allRefused(n int) (list []client.RefusedCallback) {
+	r.t.Helper()
+	for x, err := range r.client.AllRefused(r.t.Context(), client.RefusedFilter{}) {
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		list = append(list, x)
+	}
+	if len(list) != n {
+		r.t.Fatalf("%d are kept, want %d: %+v", len(list), n, list)
+	}
+	return list
+}
+
+func asJSON(t *testing.T, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestRetryRefused: a deposit that the setting refuses is kept once however often it comes, with
+// what was wrong; retry refuses it with the reason while the setting stands, and books it once
+// when it is changed, also where a real delivery and another retry race with it.
+func TestRetryRefused(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			ctx := t.Context()
+			service := newService(t, countersigntest.ServiceConfig{Unbound: true})
+			strict := newRig(t, d.url(t), service, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired })
+			for range 3 {
+				strict.deliver(countersigntest.Deposit(1))
+			}
+			kept := strict.allRefused(1)[0]
+			if kept.Number != 3 || kept.Reason != "not_bound" || !kept.Opened || kept.State != client.RefusedOpen || kept.CallbackID != countersigntest.Deposit(1).TrackingID ||
+				len(kept.Facts) != 1 || kept.Facts[0].Member != "requestUUID" || kept.Facts[0].Got == "" || !strings.Contains(kept.Setting, "--binding seen") || kept.Body != "" {
+				t.Errorf("%+v", kept)
+			}
+			strict.wantAlarms(client.AlarmDepositRefused) // before anything is counted
+			one, err := strict.client.RefusedCallback(ctx, kept.ID)
+			if err != nil || one.Body == "" || !strings.Contains(one.Explanation, "--provider other") {
+				t.Errorf("%+v, %v", one, err)
+			}
+			viewer := strict.withRole(strict.client.url, client.RoleViewer)
+			seen, err := viewer.RefusedCallback(ctx, kept.ID)
+			if err != nil || seen.Body != "" || seen.Explanation != "" || seen.Reason != kept.Reason {
+				t.Errorf("a viewer: %+v, %v", seen, err)
+			}
+			_, err = viewer.RetryRefused(ctx, kept.ID, "")
+			wantProblem(t, err, http.StatusForbidden)
+			_, err = strict.client.RetryRefused(ctx, kept.ID, "")
+			wantProblem(t, err, http.StatusConflict, "refused again: not_bound", "requestUUID")
+			strict.allRefused(1)
+
+			lax := newRigOn(t, strict.db, service, nil)
+			users := []user{lax.client, lax.withRole(lax.client.url, client.RoleApprover)}
+			var racing sync.WaitGroup
+			for n := range 6 {
+				racing.Go(func() {
+					if n%3 == 2 {
+						if code := lax.deliver(countersigntest.Deposit(1)); code != countersign.CodeAccepted {
+							t.Errorf("errCode %d", code)
+						}
+						return
+					}
+					if x, err := users[n%2].RetryRefused(ctx, kept.ID, "mended"); err != nil || x.State != client.RefusedTaken || x.Inbox != 1 {
+						t.Errorf("%+v, %v", x, err)
+					}
+				})
+			}
+			racing.Wait()
+			if got := lax.allDeposits(); len(got) != 1 || got[0].TrackingID != kept.CallbackID {
+				t.Errorf("%+v", got)
+			}
+			done := lax.allRefused(1)[0]
+			if done.State != client.RefusedTaken || done.Note != "mended" || done.DecidedBy == "" || done.Inbox != 1 {
+				t.Errorf("%+v", done)
+			}
+			records, err := lax.client.Audit(ctx, client.FeedOptions{Limit: 1000})
+			if err != nil || strings.Count(string(asJSON(t, records)), "refused.decided") != 1 {
+				t.Errorf("%s, %v", asJSON(t, records), err)
+			}
+			_, err = lax.client.DismissRefused(ctx, kept.ID, "")
+			wantProblem(t, err, http.StatusConflict, "taken")
+		})
+	}
+}
+
+// TestRetryAfterKill: a process that dies between the booking and its note leaves the callback
+// open; the next retry books nothing and closes it.
+func TestRetryAfterKill(t *testing.T) {
+	service := newService(t, countersigntest.ServiceConfig{Unbound: true})
+	strict := newRig(t, dialects[0].url(t), service, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired })
+	strict.deliver(countersigntest.Deposit(1))
+	kept := strict.allRefused(1)[0]
+	lax := newRigOn(t, strict.db, service, nil)
+	row, err := lax.book.Refused(t.Context(), kept.ID, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := lax.handler.Retry(t.Context(), row.Body); again.Reason != merchant.ReasonAccepted {
+		t.Fatalf("%+v", again)
+	}
+	if x := lax.allRefused(1)[0]; x.State != client.RefusedOpen || x.Inbox != 1 {
+		t.Errorf("%+v", x)
+	}
+	if x, err := lax.client.RetryRefused(t.Context(), kept.ID, ""); err != nil || x.State != client.RefusedTaken {
+		t.Errorf("%+v, %v", x, err)
+	}
+	if got := lax.allDeposits(); len(got) != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestRetryQuestion: a question about a withdrawal is kept and explained, and no retry confirms
+// its order, whichever URL it came to.
+func TestRetryQuestion(t *testing.T) {
+	service := newService(t, countersigntest.ServiceConfig{Unbound: true})
+	strict := newRig(t, dialects[0].url(t), service, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired })
+	strict.deliver(countersigntest.Withdrawal(1))
+	plaintext, _, err := service.Plaintext(countersigntest.Withdrawal(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := service.Seal(plaintext)
+	if err != nil {
+		t.Fatal(err)
+	}
+	service.Post(t.Context(), strict.to, merchant.DefaultNotifyPath, body)
+	list := strict.allRefused(2)
+	strict.wantAlarms() // no deposit
+	lax := newRigOn(t, strict.db, service, nil)
+	lax.order(1)
+	for _, x := range list {
+		_, err := lax.client.RetryRefused(t.Context(), x.ID, "")
+		wantProblem(t, err, http.StatusConflict, "nothing is confirmed")
+	}
+	lax.state(1, client.OrderOpen)
+	if x, err := lax.client.DismissRefused(t.Context(), list[0].ID, "seen"); err != nil || x.State != client.RefusedDismissed || x.Note != "seen" {
+		t.Errorf("%+v, %v", x, err)
+	}
+}
+
+// TestOtherContentNamed: a deposit that repeats a trackingId with another amount is kept beside
+// the first, with both values, and the service is not told of an order.
+func TestOtherContentNamed(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), nil)
+			r.deliver(countersigntest.Deposit(1))
+			other := *countersigntest.Deposit(1)
+			amount, err := countersign.ParseAmount("12.5")
+			if err != nil {
+				t.Fatal(err)
+			}
+			other.Amount, other.ToAddress = amount, "another"
+			r.deliver(&other)
+			x := r.allRefused(1)[0]
+			first := countersigntest.Deposit(1)
+			want := []client.RefusedFact{
+				{Member: "amount", Problem: "differs from what was taken first", Expected: first.Amount.String(), Got: "12.5"},
+				{Member: "toAddress", Problem: "differs from what was taken first", Expected: first.ToAddress, Got: "another"},
+			}
+			if fmt.Sprint(x.Facts) != fmt.Sprint(want) || x.Inbox != 1 || strings.Contains(x.Message, "order") {
+				t.Errorf("%+v", x)
+			}
+			_, err = r.client.RetryRefused(t.Context(), x.ID, "")
+			wantProblem(t, err, http.StatusConflict, "other_content", "12.5")
+			if got := r.allDeposits(); len(got) != 1 {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// TestRefusedFlood: what a stranger posts and does not open is not kept; with an API key it is
+// kept last, and never instead of what opened; hostile text stays text.
+func TestRefusedFlood(t *testing.T) {
+	service := newService(t, countersigntest.ServiceConfig{})
+	r := newRig(t, dialects[0].url(t), service, func(c *Config) { c.Callbacks.CallbackAPIKeys = nil })
+	for n := range 5 {
+		service.Post(t.Context(), r.to, merchant.DefaultNotifyPath, fmt.Appendf(nil, "garbage %d", n))
+	}
+	r.allRefused(0)
+	evil := "\x1b[31m\u202e<script>"
+	body, err := service.Seal(fmt.Appendf(nil, `{"type":1,"trackingId":"t-1","amount":%s,"symbol":1}`, asJSON(t, evil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	service.Post(t.Context(), r.to, merchant.DefaultNotifyPath, body)
+	x := r.allRefused(1)[0]
+	if x.Reason != "malformed" || x.Type != countersign.TypeDeposited || len(x.Facts) < 3 || strings.ContainsAny(fmt.Sprint(x), "\x1b\u202e") {
+		t.Errorf("%+v", x)
+	}
+	r.wantAlarms(client.AlarmDepositRefused)
+}
+
+// TestRefusedAllNodes: two nodes keep the same callback as one row.
+func TestRefusedAllNodes(t *testing.T) {
+	service := newService(t, countersigntest.ServiceConfig{Unbound: true})
+	url := dialects[1].url(t)
+	strict := func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired }
+	nodes := []*rig{newRig(t, url, service, strict), newRig(t, url, service, strict)}
+	var both sync.WaitGroup
+	for _, r := range nodes {
+		both.Go(func() {
+			for range 20 {
+				service.Deliver(context.Background(), r.to, countersigntest.Deposit(1))
+			}
+		})
+	}
+	both.Wait()
+	if x := nodes[0].allRefused(1)[0]; x.Number != 40 {
+		t.Errorf("%+v", x)
+	}
+}

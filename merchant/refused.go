@@ -1,0 +1,137 @@
+package merchant
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"countersign"
+)
+
+// Refused is a request that was refused although it opened, or although it came with an API
+// key of Config.CallbackAPIKeys, for a record that can be shown and retried later. Whoever
+// sent it chose what is in it.
+type Refused struct {
+	Identity countersign.Identity
+	Callback countersign.Callback // nil if none was read
+	Reason   Reason
+	Facts    []Fact
+	Setting  string // what would let it through: the gateway's flag, and the member of Config; may be empty
+	// Code and Message are what the provider is told, in its numbers.
+	Code    countersign.ErrCode
+	Message string
+	// Body is the body of the request, Opened what it opened to, nil if it did not. Both are
+	// valid only during the call.
+	Body, Opened []byte
+}
+
+// Fact is one thing of a request that was not as expected. A text that does not apply is
+// empty.
+type Fact struct {
+	Member   string // of the message; empty: it is about the whole request
+	Problem  string
+	Expected string
+	Got      string
+}
+
+// Retried is how Retry ended.
+type Retried struct {
+	Callback countersign.Callback // nil if none was read
+	Reason   Reason
+	Code     countersign.ErrCode
+	Seq      int64 // number in the Inbox; 0 if there is none
+	Facts    []Fact
+	Cause    error // may be nil
+}
+
+// Retry takes the body of a request that was refused as if it came now, without its API key
+// and whatever path it came to. A callback that was taken meanwhile is ReasonRepeated, so
+// nothing takes effect twice. A question about a withdrawal is ReasonWrongURL: nobody would
+// get its answer. OnRefused is not called.
+func (h *Handler) Retry(ctx context.Context, body []byte) Retried {
+	leave, err := h.opening.enter(ctx, len(body))
+	if err != nil {
+		return Retried{Reason: ReasonOverload, Code: countersign.CodeInternal, Cause: err}
+	}
+	rep, opened := h.take(ctx, countersign.LaneNotify, body, leave, nil)
+	return Retried{Callback: rep.callback, Reason: rep.reason, Code: rep.Code, Seq: rep.seq, Facts: rep.facts(opened), Cause: rep.cause}
+}
+
+// keepRefused tells OnRefused of a refused request, before the provider is answered.
+func (h *Handler) keepRefused(ctx context.Context, body, opened []byte, r *reply) {
+	if h.c.OnRefused == nil || !r.reason.Refusal() || opened == nil && !h.keyed {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.c.Timeout)
+	defer cancel()
+	h.c.OnRefused(ctx, Refused{Identity: r.identity(), Callback: r.callback, Reason: r.reason, Facts: r.facts(opened), Setting: r.setting(),
+		Code: h.c.Profile.code(r.Code), Message: r.Message, Body: body, Opened: opened})
+}
+
+// facts says what was wrong with a refused request that opened to the plaintext opened.
+func (r *reply) facts(opened []byte) (facts []Fact) {
+	if !r.reason.Refusal() {
+		return nil
+	}
+	about := func(member, problem, expected string) []Fact {
+		return []Fact{{Member: member, Problem: problem, Expected: expected, Got: valueOf(opened, member)}}
+	}
+	switch r.reason {
+	case ReasonUnknownType:
+		return about("type", "is not known", "1 to 7")
+	case ReasonWrongURL:
+		return about("type", "belongs to the other URL", "")
+	case ReasonNotBound:
+		return about("requestUUID", "is not bound to the request", "a UUID of version 8 made from the request")
+	case ReasonBindingBroken:
+		return about("requestUUID", "is bound to other bytes", "a UUID of version 8 made from these bytes")
+	}
+	if r.request != nil {
+		for _, fault := range countersign.Faults(r.request, countersign.ParseOptions{Lenient: r.lenient}) {
+			var at *countersign.MemberError
+			if !errors.As(fault, &at) {
+				facts = append(facts, Fact{Problem: fault.Error()})
+				continue
+			}
+			facts = append(facts, Fact{Member: at.Member, Problem: at.Problem, Got: valueOf(r.request, at.Member)})
+		}
+	}
+	if facts == nil && r.cause != nil {
+		facts = []Fact{{Problem: r.cause.Error()}}
+	}
+	return facts
+}
+
+// valueOf is the value of a member as it was sent, empty if it is not there or cannot be
+// read.
+func valueOf(plaintext []byte, member string) string {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(plaintext, &members) != nil {
+		return ""
+	}
+	return clip(string(bytes.TrimSpace(members[member])))
+}
+
+// take opens a body and acts on it, also where it refuses it. opened is what it opened to,
+// nil if it did not.
+func (h *Handler) take(ctx context.Context, at countersign.Lane, body []byte, leave func(), steps *Steps) (rep reply, opened []byte) {
+	cb, blocks, opened, key, refused := h.open(at, body, leave)
+	if steps != nil {
+		steps.Opened = time.Now()
+	}
+	if refused != nil {
+		refused.callback = cb
+		if cb != nil {
+			refused.typ = cb.CallbackType()
+		}
+		return *refused, opened
+	}
+	work := func() reply { return h.work(ctx, cb, key, blocks) }
+	rep = h.witnessed(ctx, body, opened, h.held(ctx, work(), work))
+	if steps != nil {
+		steps.Recorded = time.Now()
+	}
+	return rep, opened
+}
