@@ -57,6 +57,23 @@ func TestGatewayActs(t *testing.T) {
 			t.Errorf("%s: %+v, %v", form, a, err)
 		}
 	}
+	for form, want := range map[string]client.RefusedState{"retry": client.RefusedTaken, "dismiss": client.RefusedDismissed} {
+		id := s.misdirected(len(form))
+		b.open("/console/refused")
+		b.shows("wrong url", fmt.Sprintf("deposit-%d", 900+len(form)))
+		act(fmt.Sprintf("/console/refused/%d", id), form, map[string]string{"retry": "Taken: it counts", "dismiss": "Dismissed"}[form])
+		b.shows("belongs to the other URL", "Explained", "callback type 1")
+		if x, err := s.admin.RefusedCallback(ctx, id); err != nil || x.State != want {
+			t.Errorf("%s: %+v, %v", form, x, err)
+		}
+		for _, width := range []int64{1280, 390} {
+			b.size(width, false)
+			if over := get[int](b, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
+				t.Errorf("%d pixels wider than a window of %d", over, width)
+			}
+		}
+		b.size(1280, false)
+	}
 	// Two browsers that look at one order: the second is told what the first did.
 	o := s.held("two-browsers")
 	other := newTab(t, browser, s.base)
@@ -130,6 +147,17 @@ func (s *shop) moved(user string) int64 {
 		s.t.Fatalf("%+v, %v", list, err)
 	}
 	return list.Addresses[0].Seq
+}
+
+// misdirected posts a deposit to the URL of withdrawals, and gives the id of what is kept of it.
+func (s *shop) misdirected(n int) int64 {
+	s.t.Helper()
+	s.service.Deliver(s.t.Context(), s.wrong, countersigntest.Deposit(900+n))
+	page, err := s.admin.Refused(s.t.Context(), client.RefusedFilter{Reason: "wrong_url"}, client.PageOptions{})
+	if err != nil || len(page.Refused) == 0 {
+		s.t.Fatalf("%+v, %v", page, err)
+	}
+	return page.Refused[0].ID
 }
 
 func (s *shop) tell(cb countersign.Callback) {

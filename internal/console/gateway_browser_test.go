@@ -30,6 +30,7 @@ type shop struct {
 	base    string // of the API, under the name localhost: passkeys need a name
 	service *countersigntest.Service
 	to      countersigntest.Endpoint
+	wrong   countersigntest.Endpoint // all callbacks come to the URL of withdrawals
 	admin   *client.Gateway
 	first   client.Secret
 	app     *client.Gateway // orders: who orders approves nothing
@@ -82,6 +83,7 @@ func newShop(t testing.TB) *shop {
 	})
 	s.base = strings.Replace(g.URL(), "127.0.0.1", "localhost", 1)
 	s.to = countersigntest.ToURLs(g.CallbackURL()+"/callbacks/notify", g.CallbackURL()+"/callbacks/withdraw", nil)
+	s.wrong = countersigntest.ToURLs(g.CallbackURL()+"/callbacks/withdraw", g.CallbackURL()+"/callbacks/withdraw", nil)
 	s.admin, s.book = s.as(s.first), g.Book()
 	s.app = s.as(s.token(client.RoleApp).Secret)
 	return s
@@ -196,7 +198,7 @@ func TestGatewayPages(t *testing.T) {
 		"GET /console/addresses":           {"/console/addresses", "/console/addresses?state=held"},
 		"GET /console/addresses/{seq}":     {"/console/addresses/1"},
 		"GET /console/refused":             {"/console/refused", "/console/refused?state=open&reason=not_bound"},
-		"GET /console/refused/{id}":        {"/console/refused/1", "/console/refused/2"},
+		"GET /console/refused/{id}":        {"/console/refused/1"}, // there is none; see TestGatewayActs
 		"GET /console/policy":              {"/console/policy", "/console/policy?" + try, "/console/policy?amount=1e5"},
 		"GET /console/forwarding":          {"/console/forwarding", "/console/forwarding?state=skipped"},
 		"GET /console/alarms":              {"/console/alarms", "/console/alarms?all=1"},

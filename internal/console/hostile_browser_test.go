@@ -198,6 +198,12 @@ func TestGatewayHostile(t *testing.T) {
 	if _, err := as.RejectDeposit(ctx, second.Seq, evilOf(500)); err != nil {
 		t.Fatal(err)
 	}
+	contrary := *d
+	contrary.TenantUserID, contrary.Symbol = evilOf(300), long
+	s.service.Deliver(ctx, s.to, &contrary)
+	if _, err := as.DismissRefused(ctx, 1, evilOf(500)); err != nil {
+		t.Fatal(err)
+	}
 	alarms, err := as.OpenAlarms(ctx, client.FeedOptions{})
 	if err != nil || len(alarms.Alarms) == 0 {
 		t.Fatalf("%+v, %v", alarms, err)
@@ -219,6 +225,8 @@ func TestGatewayHostile(t *testing.T) {
 		"/console/orders/" + pathOf(o.CallBackID):         6,
 		"/console/policy?" + try:                          1,
 		"/console/forwarding":                             1,
+		"/console/refused":                                1,
+		"/console/refused/1":                              6,
 		"/console/alarms?all=1":                           2,
 		"/console/tokens":                                 2,
 		"/console/audit":                                  2,
