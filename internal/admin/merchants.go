@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"encoding/json"
 	"fmt"
 	"mime"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/audit"
+	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
 
@@ -193,6 +195,12 @@ func (s *Server) patched(m *outbox.Merchant, in client.MerchantPatch) error {
 	if m.Rotation != nil && (in.MerchantSecrets != (client.MerchantSecrets{}) || in.Clears("callbackApiKey")) {
 		return outbox.ErrRotating
 	}
+	if m.Forged {
+		if err := believes(in); err != nil {
+			return err
+		}
+		m.Forged = false // it stays paused
+	}
 	in.Apply(&m.MerchantSettings)
 	if in.APIKey != "" {
 		m.APIKey = countersign.APIKey(in.APIKey)
@@ -205,6 +213,25 @@ func (s *Server) patched(m *outbox.Merchant, in client.MerchantPatch) error {
 	s.checkAllowPrivate(in.Private(), &faults)
 	s.checkMerchant(m, &faults)
 	return faults.Err()
+}
+
+// believes refuses an edit of a merchant whose row is forged, unless it names every setting that
+// could move money: whoever made it has looked at them.
+func believes(in client.MerchantPatch) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(body, &given); err != nil {
+		return err
+	}
+	for _, s := range client.Settings() {
+		if _, is := given[s.Name]; s.Money && !s.Secret && !is {
+			return &db.ConflictError{Member: s.Name, Reason: "is missing: the merchant's row was changed past the service (alarm row_forged). An edit that gives every member that could move money takes the rest as it stands"}
+		}
+	}
+	return nil
 }
 
 // setDefaults gives the settings of m that are zero their defaults.

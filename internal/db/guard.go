@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -10,7 +11,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +23,7 @@ import (
 type Guarded struct {
 	Name    string
 	Key     string // its primary key, a text
+	From    string // what Columns are read from; empty: the table
 	Columns string // what the MAC covers, the key first, as a list of SQL
 	Beside  string // what Scan reads behind them, such as a data key, which is sealed anew; may be empty
 }
@@ -36,7 +37,7 @@ func (g Guarded) Select() string {
 	if g.Beside != "" {
 		columns += ", " + g.Beside
 	}
-	return `SELECT ` + columns + `, mac FROM ` + g.Name
+	return `SELECT ` + columns + `, mac FROM ` + cmp.Or(g.From, g.Name) + ` `
 }
 
 // Scan reads a row of Select into dest and reports whether it is genuine. A row that is not
@@ -61,11 +62,15 @@ func (g Guarded) Change(ctx context.Context, t *Tx, key string, change func() er
 	for i := range values {
 		values[i] = new(any)
 	}
-	own := Guarded{Name: g.Name, Key: g.Key, Columns: g.Columns}
-	err := Each(ctx, t, own.Select()+` WHERE `+g.Key+` = $1{lock}`, []any{key}, func(r Rows) (err error) {
-		genuine, err = own.Scan(t, r, values...)
-		return err
-	})
+	own := g
+	own.Beside = ""
+	_, err := t.Exec(ctx, `SELECT 1 FROM `+g.Name+` WHERE `+g.Key+` = $1{lock}`, key)
+	if err == nil {
+		err = Each(ctx, t, own.Select()+` WHERE `+g.Key+` = $1`, []any{key}, func(r Rows) (err error) {
+			genuine, err = own.Scan(t, r, values...)
+			return err
+		})
+	}
 	if err == nil && !genuine {
 		err = ErrForged
 	}
@@ -75,7 +80,17 @@ func (g Guarded) Change(ctx context.Context, t *Tx, key string, change func() er
 	if err != nil {
 		return err
 	}
-	found, err := One(ctx, t, `SELECT `+g.Columns+` FROM `+g.Name+` WHERE `+g.Key+` = $1`, []any{key}, values...)
+	return g.Renew(ctx, t, key)
+}
+
+// Renew makes the MAC of the row with this key anew, whatever it was: all that the MAC covers
+// has been written in t.
+func (g Guarded) Renew(ctx context.Context, t *Tx, key string) error {
+	values := make([]any, g.covered())
+	for i := range values {
+		values[i] = new(any)
+	}
+	found, err := One(ctx, t, `SELECT `+g.Columns+` FROM `+cmp.Or(g.From, g.Name)+` WHERE `+g.Key+` = $1`, []any{key}, values...)
 	if err == nil && found {
 		_, err = t.Exec(ctx, `UPDATE `+g.Name+` SET mac = $2 WHERE `+g.Key+` = $1`, key, guardOf(t).mac(g, values))
 	}
@@ -83,7 +98,20 @@ func (g Guarded) Change(ctx context.Context, t *Tx, key string, change func() er
 }
 
 // covered is how many columns the MAC covers.
-func (g Guarded) covered() int { return strings.Count(g.Columns, ",") + 1 }
+func (g Guarded) covered() int {
+	n, depth := 1, 0
+	for _, c := range []byte(g.Columns) {
+		switch {
+		case c == '(':
+			depth++
+		case c == ')':
+			depth--
+		case c == ',' && depth == 0:
+			n++
+		}
+	}
+	return n
+}
 
 // guard makes and checks the MACs of one open database.
 type guard struct {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -78,7 +79,10 @@ func (a *attempt) run(stop, work context.Context) {
 		a.giveBack = true
 		return
 	}
-	if what, err := a.load(work); err != nil {
+	if what, err := a.load(work); errors.Is(err, errPaused) {
+		a.giveBack = true
+		return
+	} else if err != nil {
 		a.failed(work, what, err)
 		return
 	}

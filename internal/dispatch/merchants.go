@@ -33,6 +33,9 @@ type merchant struct {
 	keys
 }
 
+// errPaused means that a merchant was paused after the claim, or its row is not believed.
+var errPaused = errors.New("it is paused")
+
 // newMerchant prepares s.
 func newMerchant(s outbox.Merchant, p TargetRules) (*merchant, error) {
 	m := &merchant{
@@ -46,6 +49,9 @@ func newMerchant(s outbox.Merchant, p TargetRules) (*merchant, error) {
 			countersign.LaneNotify:   ScheduleFor(countersign.LaneNotify, s.Schedule(false)),
 			countersign.LaneWithdraw: ScheduleFor(countersign.LaneWithdraw, s.Schedule(true)),
 		},
+	}
+	if s.State == outbox.MerchantPaused {
+		return nil, errPaused
 	}
 	if s.Key == nil {
 		return nil, errors.New("it has no key")

@@ -38,7 +38,7 @@ const claimLanes = 16
 
 // Merchants with at least $4 and fewer than $5 callbacks in flight.
 const pickLanesSQL = `
-SELECT merchant, concurrency, rate, version, in_flight, failures, bucket
+SELECT merchant, concurrency, rate, in_flight, failures, bucket
 FROM lanes WHERE lane = $1 AND ready <= $2 AND ready < 4611686018427387904 AND in_flight >= $4 AND in_flight < $5
 	AND NOT EXISTS (SELECT 1 FROM frozen WHERE one = 1)
 ORDER BY ready, merchant LIMIT CAST($3 AS BIGINT){skip}`
@@ -47,7 +47,7 @@ ORDER BY ready, merchant LIMIT CAST($3 AS BIGINT){skip}`
 // ready lane.
 func (l *claimLane) scanReady(r db.Rows) error {
 	l.Active = true
-	return r.Scan(&l.Merchant, &l.Concurrency, &l.Rate, &l.Version, &l.InFlight, &l.Failures, &l.Bucket)
+	return r.Scan(&l.Merchant, &l.Concurrency, &l.Rate, &l.InFlight, &l.Failures, &l.Bucket)
 }
 
 // Claim takes up to Max due callbacks of a lane, each with a lease until LeaseUntil,
@@ -78,6 +78,9 @@ func (o *Outbox) Claim(ctx context.Context, r ClaimRequest) ([]Claimed, error) {
 	err := write(ctx, func(ctx context.Context, t *db.Tx) error {
 		claimed, idle = nil, nil
 		lanes, err := pickLanes(ctx, t, r)
+		if err == nil {
+			lanes, err = o.believed(ctx, t, r, lanes)
+		}
 		if err != nil || len(lanes) == 0 {
 			return err
 		}
@@ -121,12 +124,47 @@ func pickLanes(ctx context.Context, t *db.Tx, r ClaimRequest) ([]*claimLane, err
 	return append(idle, busy[:min(len(busy), most-len(idle))]...), nil
 }
 
+// forgedAgain is how long a lane rests whose merchant is not believed.
+const forgedAgain db.Millis = 60_000
+
+const restForgedSQL = `UPDATE lanes SET active = $3, rate_ready = $4 WHERE merchant = $1 AND lane = $2`
+
+// believed gives the lanes whose merchants are genuine and active. The lane of a forged one
+// is looked at again in a minute; that of a paused one is stopped, whatever its row says.
+func (o *Outbox) believed(ctx context.Context, t *db.Tx, r ClaimRequest, lanes []*claimLane) ([]*claimLane, error) {
+	if len(lanes) == 0 {
+		return nil, nil
+	}
+	ids, of := make([]string, len(lanes)), map[string]*keptMerchant{}
+	for i, l := range lanes {
+		ids[i] = l.Merchant
+	}
+	if err := t.Batch(ctx, []db.Statement{ofMerchants(t, o.Dialect(), ids, of)}); err != nil {
+		return nil, err
+	}
+	kept := lanes[:0]
+	for _, l := range lanes {
+		m := of[l.Merchant]
+		if m != nil && m.State == MerchantActive {
+			l.version = m.Version
+			kept = append(kept, l)
+			continue
+		}
+		forged := m == nil || m.Forged
+		if _, err := t.Exec(ctx, restForgedSQL, l.Merchant, int64(r.Lane), flag(forged), int64(r.Now+forgedAgain)); err != nil {
+			return nil, err
+		}
+	}
+	return kept, nil
+}
+
 // claimLane is a lane from which callbacks are being claimed.
 type claimLane struct {
 	pace.Lane
-	taken int
-	asked int      // of the current round
-	ids   []string // taken in the current round
+	version int64 // of the merchant
+	taken   int
+	asked   int      // of the current round
+	ids     []string // taken in the current round
 }
 
 const (
@@ -159,7 +197,7 @@ func (o *Outbox) claimFrom(ctx context.Context, t *db.Tx, r ClaimRequest, lanes 
 		var c Claimed
 		id, err := c.scanTaken(row)
 		l := byMerchant[c.Merchant]
-		c.MerchantVersion, c.State, c.LeaseUntil, c.Attempts = l.Version, CallbackSending, r.LeaseUntil, c.Attempts+1
+		c.MerchantVersion, c.State, c.LeaseUntil, c.Attempts = l.version, CallbackSending, r.LeaseUntil, c.Attempts+1
 		claimed, l.ids = append(claimed, c), append(l.ids, id)
 		return err
 	}

@@ -16,6 +16,7 @@ var suite = []struct {
 	{"merchants/updates do not get lost", testMerchantUpdates},
 	{"merchants/paused and resumed", testMerchantState},
 	{"merchants/secrets open only in their place", testSecretsInPlace},
+	{"merchants/changed by hand", testForgedMerchant},
 	{"merchants/deleted", testDelete},
 	{"merchants/deleted beside other nodes", testDeleteBeside},
 	{"ingest", testIngest},

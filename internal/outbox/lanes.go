@@ -10,12 +10,12 @@ import (
 	"countersign/internal/pace"
 )
 
-const laneColumns = `merchant, lane, active, concurrency, rate, version, in_flight, next_due, served, failures, failing, open_until,
+const laneColumns = `merchant, lane, active, concurrency, rate, in_flight, next_due, served, failures, failing, open_until,
 	bucket, rate_ready, accepted, refused, exhausted, cancelled`
 
 func scanLane(r db.Rows) (l pace.Lane, err error) {
 	var active int64
-	err = r.Scan(&l.Merchant, &l.Lane, &active, &l.Concurrency, &l.Rate, &l.Version, &l.InFlight, &l.NextDue, &l.Served,
+	err = r.Scan(&l.Merchant, &l.Lane, &active, &l.Concurrency, &l.Rate, &l.InFlight, &l.NextDue, &l.Served,
 		&l.Failures, &l.Since, &l.OpenUntil, &l.Bucket, &l.RateReady, &l.Final[0], &l.Final[1], &l.Final[2], &l.Final[3])
 	l.Active = active != 0
 	return l, err

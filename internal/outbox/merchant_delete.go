@@ -131,7 +131,7 @@ UPDATE merchants SET state = 'deleted', paused_reason = '', version = version + 
 	data_key = $4, api_key = $4, callback_api_key = $4, request_key = $4, response_key = $4
 WHERE id = $1 AND version = $2 AND state <> 'deleted'`
 
-	endLanesSQL = `UPDATE lanes SET active = 0, version = $2, failures = 0, failing = 0, open_until = 0 WHERE merchant = $1`
+	endLanesSQL = `UPDATE lanes SET active = 0, failures = 0, failing = 0, open_until = 0 WHERE merchant = $1`
 )
 
 // DeleteMerchant deletes the merchant at one version for ever: it erases its secrets and keeps what
@@ -175,17 +175,20 @@ func erase(ctx context.Context, t *db.Tx, d *db.Dialect, was *Merchant, now db.M
 			return err
 		}
 	}
-	n, err := t.Exec(ctx, eraseSQL, was.ID, was.Version, int64(now), []byte{})
-	if err == nil && n == 0 {
-		err = ErrVersion
-	}
+	err := merchantRows.Change(ctx, t, was.ID, func() error {
+		n, err := t.Exec(ctx, eraseSQL, was.ID, was.Version, int64(now), []byte{})
+		if err == nil && n == 0 {
+			err = ErrVersion
+		}
+		if err == nil {
+			_, err = t.Exec(ctx, deleteRotationSQL, was.ID)
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	if _, err := t.Exec(ctx, endLanesSQL, was.ID, was.Version+1); err != nil {
-		return err
-	}
-	for _, text := range []string{forgetFailuresSQL, deleteRotationSQL} {
+	for _, text := range []string{endLanesSQL, forgetFailuresSQL} {
 		if _, err := t.Exec(ctx, text, was.ID); err != nil {
 			return err
 		}

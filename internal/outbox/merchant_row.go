@@ -59,7 +59,7 @@ type sealedKeys struct {
 }
 
 func (s *sealedKeys) to() []any {
-	return []any{&s.version, &s.dataKey, &s.sealed[0], &s.sealed[1], &s.sealed[2], &s.sealed[3]}
+	return []any{&s.dataKey, &s.sealed[0], &s.sealed[1], &s.sealed[2], &s.sealed[3]}
 }
 
 // open inverts seal.
@@ -151,28 +151,56 @@ func (m *Merchant) row(ctx context.Context, d *db.DB, version int64) (merchantRo
 	return row, nil
 }
 
-// scan reads shownColumns and what follows them.
-func (m *Merchant) scan(r db.Rows, more ...any) error {
-	var settings string
+// forgedReason is why a merchant is paused whose row is not as this program left it.
+const forgedReason = "its row was changed past the service (alarm row_forged)"
+
+// keptMerchant is a merchant as its row has it.
+type keptMerchant struct {
+	Merchant
+	settings   string
+	own, other sealedKeys // its secrets and those of its rotation, where the query reads them
+}
+
+// scan reads a row of rows: merchantRows or sealedMerchantRows.
+func (k *keptMerchant) scan(q db.Querier, rows db.Guarded, r db.Rows) error {
 	var overlap db.Millis
-	var t Rotation
-	err := r.Scan(append([]any{&m.ID, &m.State, &m.PausedReason, &m.Scheme, &settings, &m.Version, &m.Created, &m.Updated,
+	m, t := &k.Merchant, Rotation{}
+	to := []any{&m.ID, &m.State, &m.PausedReason, &m.Scheme, &k.settings, &m.Version, &m.Created, &m.Updated,
 		&m.Fingerprint, &m.ResponseFingerprint, &m.Since.Key, &m.Since.ResponseKey, &m.Since.APIKey, &m.Since.CallbackAPIKey,
-		&t.Staged, &t.Activated, &overlap, &t.Fingerprint, &t.ResponseFingerprint, &t.Since.Key, &t.Since.ResponseKey, &t.Since.APIKey, &t.Since.CallbackAPIKey}, more...)...)
+		&t.Staged, &t.Activated, &overlap, &t.Fingerprint, &t.ResponseFingerprint, &t.Since.Key, &t.Since.ResponseKey, &t.Since.APIKey, &t.Since.CallbackAPIKey,
+		&k.own.version, &k.other.version}
+	if rows.Beside != "" {
+		to = append(append(to, k.own.to()...), k.other.to()...)
+	}
+	genuine, err := rows.Scan(q, r, to...)
 	if err != nil {
 		return err
+	}
+	if !genuine {
+		m.Forged, m.State, m.PausedReason = true, MerchantPaused, forgedReason
 	}
 	if t.Staged != 0 {
 		t.Active, t.Overlap = t.Activated != 0, time.Duration(overlap)*time.Millisecond
 		m.Rotation = &t
 	}
-	m.MerchantSettings, err = readSettings(m.ID, settings)
-	return err
+	return nil
 }
 
-func readSettings(merchant, text string) (s client.MerchantSettings, err error) {
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return s, fmt.Errorf("settings of merchant %s: %w", merchant, err)
+// whole gives the merchant with its settings. Those of a forged row may be anything.
+func (k *keptMerchant) whole() (Merchant, error) {
+	if err := json.Unmarshal([]byte(k.settings), &k.MerchantSettings); err != nil && !k.Forged {
+		return Merchant{}, fmt.Errorf("settings of merchant %s: %w", k.ID, err)
 	}
-	return s, nil
+	return k.Merchant, nil
+}
+
+// ofMerchants gives the statement that reads merchants, with neither settings nor secrets, into
+// to by their ids.
+func ofMerchants(q db.Querier, d *db.Dialect, ids []string, to map[string]*keptMerchant) db.Statement {
+	return db.Statement{SQL: merchantsByIDSQL, Args: []any{d.List(ids)}, Row: func(r db.Rows) error {
+		k := &keptMerchant{}
+		err := k.scan(q, merchantRows, r)
+		to[k.ID] = k
+		return err
+	}}
 }

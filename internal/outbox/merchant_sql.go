@@ -15,28 +15,35 @@ var secretPurposes = []string{"api_key", "callback_api_key", "request_key", "res
 const merchantColumns = `id, state, paused_reason, scheme, settings, version, created, updated, fingerprint, response_fingerprint,
 	request_key_since, response_key_since, api_key_since, callback_api_key_since`
 
-// shownColumns are merchantColumns with those of the rotation, and merchantSQL reads them.
-const (
-	shownColumns = `m.id, m.state, m.paused_reason, m.scheme, m.settings, m.version, m.created, m.updated, m.fingerprint, m.response_fingerprint,
+// merchantRows are merchants with their rotations: one MAC covers both, so an older set of keys
+// does not come back by itself. Each secret is bound to its row and to the version that the MAC
+// covers.
+var merchantRows = db.Guarded{Name: "merchants", Key: "id", From: `merchants m LEFT JOIN rotations r ON r.merchant = m.id`,
+	Columns: `m.id, m.state, m.paused_reason, m.scheme, m.settings, m.version, m.created, m.updated, m.fingerprint, m.response_fingerprint,
 	m.request_key_since, m.response_key_since, m.api_key_since, m.callback_api_key_since,
 	COALESCE(r.staged, 0), COALESCE(r.activated, 0), COALESCE(r.overlap, 0), COALESCE(r.fingerprint, ''), COALESCE(r.response_fingerprint, ''),
-	COALESCE(r.request_key_since, 0), COALESCE(r.response_key_since, 0), COALESCE(r.api_key_since, 0), COALESCE(r.callback_api_key_since, 0)`
+	COALESCE(r.request_key_since, 0), COALESCE(r.response_key_since, 0), COALESCE(r.api_key_since, 0), COALESCE(r.callback_api_key_since, 0),
+	m.secret_version, COALESCE(r.secret_version, 0)`}
 
-	fromMerchants = ` FROM merchants m LEFT JOIN rotations r ON r.merchant = m.id `
-)
+var sealedMerchantRows = db.Guarded{Name: merchantRows.Name, Key: merchantRows.Key, From: merchantRows.From, Columns: merchantRows.Columns,
+	Beside: `m.data_key, m.api_key, m.callback_api_key, m.request_key, m.response_key,
+	r.data_key, r.api_key, r.callback_api_key, r.request_key, r.response_key`}
 
 // rotations is the table of second sets of keys, with its data keys.
 var rotations = db.SealedTable{Name: "rotations", Key: "merchant", DataKey: "data_key"}
 
 const insertMerchantSQL = `
 INSERT INTO merchants (` + merchantColumns + `,
-	secret_version, data_key, api_key, callback_api_key, request_key, response_key)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
+	secret_version, data_key, api_key, callback_api_key, request_key, response_key, mac)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
 ON CONFLICT (id) DO NOTHING`
 
 // insertMerchant keeps a new merchant. It reports false where its id is in use.
 func insertMerchant(ctx context.Context, t *db.Tx, r merchantRow) (bool, error) {
-	n, err := t.Exec(ctx, insertMerchantSQL, r.values...)
+	n, err := t.Exec(ctx, insertMerchantSQL, append(r.values, []byte{})...)
+	if err == nil && n == 1 {
+		err = merchantRows.Renew(ctx, t, r.id)
+	}
 	return n == 1, err
 }
 
@@ -45,7 +52,7 @@ UPDATE merchants SET state = $2, paused_reason = $3, scheme = $4, settings = $5,
 	fingerprint = $9, response_fingerprint = $10, request_key_since = $11, response_key_since = $12, api_key_since = $13,
 	callback_api_key_since = $14, secret_version = $15, data_key = $16, api_key = $17, callback_api_key = $18,
 	request_key = $19, response_key = $20
-WHERE id = $1 AND version = $6 - 1 AND state <> 'deleted'`
+WHERE id = $1 AND version = $6 - 1`
 
 const (
 	deleteRotationSQL = `DELETE FROM rotations WHERE merchant = $1`
@@ -67,48 +74,50 @@ func updateMerchant(ctx context.Context, t *db.Tx, r merchantRow) (bool, error) 
 	if err == nil && r.rotation != nil {
 		_, err = t.Exec(ctx, insertRotationSQL, r.rotation...)
 	}
+	if err == nil {
+		err = merchantRows.Renew(ctx, t, r.id)
+	}
 	return true, err
 }
 
-const readMerchantSQL = `
-SELECT ` + shownColumns + `, m.secret_version, m.data_key, m.api_key, m.callback_api_key, m.request_key, m.response_key,
-	COALESCE(r.secret_version, 0), r.data_key, r.api_key, r.callback_api_key, r.request_key, r.response_key` + fromMerchants + `WHERE m.id = $1`
+var (
+	readMerchantSQL  = sealedMerchantRows.Select() + `WHERE m.id = $1`
+	merchantsByIDSQL = merchantRows.Select() + `WHERE m.id {in}$1{end}`
+)
 
 // readMerchant gives one merchant with its secrets opened, and the version that sealed them. A
-// deleted one has none.
+// deleted one has none; those of a forged row may not open.
 func readMerchant(ctx context.Context, d *db.DB, id string) (Merchant, int64, error) {
 	if !ValidMerchantID(id) {
 		return Merchant{}, 0, db.ErrNotFound
 	}
-	var own, other sealedKeys
-	m, err := db.Find(ctx, d, readMerchantSQL, []any{id}, func(r db.Rows) (m Merchant, err error) {
-		err = m.scan(r, append(own.to(), other.to()...)...)
-		return m, err
+	k, err := db.Find(ctx, d, readMerchantSQL, []any{id}, func(r db.Rows) (k keptMerchant, err error) {
+		err = k.scan(d, sealedMerchantRows, r)
+		return k, err
 	})
 	if err != nil {
 		return Merchant{}, 0, err
 	}
-	if m.State == MerchantDeleted {
-		return m, own.version, nil // its secrets are erased
+	m, err := k.whole()
+	if err != nil || m.State == MerchantDeleted {
+		return m, k.own.version, err // its secrets are erased
 	}
-	keys, err := own.open(ctx, d, "merchants", id)
-	if err != nil {
+	keys, err := k.own.open(ctx, d, "merchants", id)
+	if err == nil && m.Rotation != nil {
+		m.Rotation.Other, err = k.other.open(ctx, d, rotations.Name, id)
+	}
+	if err != nil && !m.Forged {
 		return Merchant{}, 0, err
 	}
 	m.APIKey, m.CallbackAPIKey, m.Key, m.ResponseKey = keys.APIKey, keys.CallbackAPIKey, keys.Key, keys.ResponseKey
-	if m.Rotation != nil {
-		if m.Rotation.Other, err = other.open(ctx, d, rotations.Name, id); err != nil {
-			return Merchant{}, 0, err
-		}
-	}
-	return m, own.version, nil
+	return m, k.own.version, nil
 }
 
-const (
-	listMerchantsSQL = `SELECT ` + shownColumns + fromMerchants + `WHERE m.id > $1 AND m.state <> 'deleted' ORDER BY m.id LIMIT CAST($2 AS BIGINT)`
-	listDeletedSQL   = `SELECT ` + shownColumns + fromMerchants + `WHERE m.id > $1 AND m.state = 'deleted' ORDER BY m.id LIMIT CAST($2 AS BIGINT)`
+var (
+	listMerchantsSQL = merchantRows.Select() + `WHERE m.id > $1 AND m.state <> 'deleted' ORDER BY m.id LIMIT CAST($2 AS BIGINT)`
+	listDeletedSQL   = merchantRows.Select() + `WHERE m.id > $1 AND m.state = 'deleted' ORDER BY m.id LIMIT CAST($2 AS BIGINT)`
 
-	listMerchantsOfSQL = `SELECT ` + shownColumns + fromMerchants + `WHERE m.id > $1 AND m.id {in}$2{end} AND (m.state = 'deleted') = (CAST($4 AS BIGINT) = 1) ORDER BY m.id LIMIT CAST($3 AS BIGINT)`
+	listMerchantsOfSQL = merchantRows.Select() + `WHERE m.id > $1 AND m.id {in}$2{end} AND (m.state = 'deleted') = (CAST($4 AS BIGINT) = 1) ORDER BY m.id LIMIT CAST($3 AS BIGINT)`
 )
 
 // Merchants lists the merchants after id after, in order of id, without their secrets:
@@ -127,9 +136,12 @@ func (o *Outbox) MerchantsOf(ctx context.Context, ids []string, deleted bool, af
 }
 
 func (o *Outbox) listMerchants(ctx context.Context, text string, args ...any) ([]Merchant, error) {
-	return db.List(ctx, o, text, args, func(r db.Rows) (m Merchant, err error) {
-		err = m.scan(r)
-		return m, err
+	return db.List(ctx, o, text, args, func(r db.Rows) (Merchant, error) {
+		var k keptMerchant
+		if err := k.scan(o, merchantRows, r); err != nil {
+			return Merchant{}, err
+		}
+		return k.whole()
 	})
 }
 

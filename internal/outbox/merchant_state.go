@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"countersign"
@@ -13,7 +14,7 @@ const setMerchantStateSQL = `
 UPDATE merchants SET state = $2, paused_reason = $3, version = version + 1, updated = $4
 WHERE id = $1 AND state <> 'deleted' AND (state <> $2 OR paused_reason <> $3) RETURNING version`
 
-const setLanesActiveSQL = `UPDATE lanes SET active = $2, version = $3 WHERE merchant = $1`
+const setLanesActiveSQL = `UPDATE lanes SET active = $2 WHERE merchant = $1`
 
 const forgetFailuresSQL = `DELETE FROM open_failures WHERE merchant = $1`
 
@@ -53,7 +54,7 @@ func (o *Outbox) SetMerchantState(ctx context.Context, id string, state Merchant
 // then its lanes.
 func (o *Outbox) setState(ctx context.Context, t *db.Tx, id string, state MerchantState, reason string, now db.Millis) (bool, error) {
 	var version int64
-	changed, err := db.One(ctx, t, setMerchantStateSQL, []any{id, string(state), reason, int64(now)}, &version)
+	changed, err := changeState(ctx, t, id, &version, setMerchantStateSQL, id, string(state), reason, int64(now))
 	if err != nil || !changed {
 		return false, err
 	}
@@ -64,7 +65,7 @@ func (o *Outbox) setState(ctx context.Context, t *db.Tx, id string, state Mercha
 	if err := audit.AddAbout(ctx, t, kind, id, now, audit.Changed{Version: version, After: map[string]any{"state": string(state), "pausedReason": reason}}); err != nil {
 		return false, err
 	}
-	if _, err := t.Exec(ctx, setLanesActiveSQL, id, active(state), version); err != nil {
+	if _, err := t.Exec(ctx, setLanesActiveSQL, id, active(state)); err != nil {
 		return false, err
 	}
 	if state == MerchantPaused {
@@ -84,6 +85,16 @@ func (o *Outbox) setState(ctx context.Context, t *db.Tx, id string, state Mercha
 	return true, nil
 }
 
+// changeState runs text, which changes a merchant that is genuine and gives its version. It
+// reports whether it changed.
+func changeState(ctx context.Context, t *db.Tx, id string, version *int64, text string, args ...any) (changed bool, err error) {
+	err = merchantRows.Change(ctx, t, id, func() error {
+		changed, err = db.One(ctx, t, text, args, version)
+		return err
+	})
+	return changed, err
+}
+
 const pauseSQL = `
 UPDATE merchants SET state = 'paused', paused_reason = $2, version = version + 1, updated = $3
 WHERE id = $1 AND state = 'active' RETURNING version`
@@ -93,11 +104,14 @@ WHERE id = $1 AND state = 'active' RETURNING version`
 // decision that is being made beside it can still be kept.
 func (o *Outbox) pause(ctx context.Context, t *db.Tx, id string, now db.Millis) (bool, error) {
 	var version int64
-	changed, err := db.One(ctx, t, pauseSQL, []any{id, pausedForOpenFailures, int64(now)}, &version)
+	changed, err := changeState(ctx, t, id, &version, pauseSQL, id, pausedForOpenFailures, int64(now))
+	if errors.Is(err, db.ErrForged) { // it is as if paused
+		return false, nil
+	}
 	if err != nil || !changed {
 		return false, err
 	}
-	if _, err := t.Exec(ctx, setLanesActiveSQL, id, 0, version); err != nil {
+	if _, err := t.Exec(ctx, setLanesActiveSQL, id, 0); err != nil {
 		return false, err
 	}
 	after := map[string]any{"state": string(MerchantPaused), "pausedReason": pausedForOpenFailures}

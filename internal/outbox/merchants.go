@@ -9,7 +9,7 @@ import (
 )
 
 const createLaneSQL = `
-INSERT INTO lanes (merchant, lane, active, concurrency, rate, version) VALUES ($1, $2, $3, $4, $5, $6)`
+INSERT INTO lanes (merchant, lane, active, concurrency, rate) VALUES ($1, $2, $3, $4, $5)`
 
 // CreateMerchant keeps a new merchant and returns it with Version 1. A known id is a
 // *ConflictError. A zero State is MerchantActive.
@@ -37,7 +37,7 @@ func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) 
 			return &db.ConflictError{Member: "id", Reason: "is in use by another merchant"}
 		}
 		for _, lane := range []countersign.Lane{countersign.LaneNotify, countersign.LaneWithdraw} {
-			if _, err := t.Exec(ctx, createLaneSQL, m.ID, int64(lane), active(m.State), m.Concurrency, m.RatePerSecond, m.Version); err != nil {
+			if _, err := t.Exec(ctx, createLaneSQL, m.ID, int64(lane), active(m.State), m.Concurrency, m.RatePerSecond); err != nil {
 				return err
 			}
 		}
@@ -52,14 +52,15 @@ func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) 
 
 // A changed rate starts with the callbacks of one second.
 const updateLanesSQL = `
-UPDATE lanes SET active = $2, concurrency = $3, version = $5,
+UPDATE lanes SET active = $2, concurrency = $3,
 	bucket = CASE WHEN rate = $4 THEN bucket ELSE 0 END, rate_ready = CASE WHEN rate = $4 THEN rate_ready ELSE 0 END,
 	rate = $4
 WHERE merchant = $1`
 
 // UpdateMerchant calls change with the merchant, secrets opened, and keeps the changed
 // merchant with Version one higher. If another update was faster, it calls change
-// again. ID, Created and Version cannot be changed. When it has returned, no answer to
+// again. ID, Created and Version cannot be changed. A forged row stays so unless change says
+// that it is believed as it stands. When it has returned, no answer to
 // a question that was asked under an earlier version decides on any node.
 func (o *Outbox) UpdateMerchant(ctx context.Context, id string, now db.Millis, change func(*Merchant) error) (Merchant, error) {
 	for {
@@ -96,6 +97,9 @@ func (o *Outbox) changeMerchant(ctx context.Context, id string, version int64, n
 	if err := change(&m); err != nil {
 		return Merchant{}, err
 	}
+	if m.Forged {
+		return Merchant{}, db.ErrForged
+	}
 	m.ID, m.Created, m.Version, m.Updated = was.ID, was.Created, was.Version+1, now
 	m.Aged(&was, now)
 	row, err := m.row(ctx, o.DB, secretVersion+1)
@@ -128,7 +132,7 @@ func (o *Outbox) changeMerchant(ctx context.Context, id string, version int64, n
 }
 
 func (o *Outbox) updateLanes(ctx context.Context, t *db.Tx, m *Merchant) error {
-	_, err := t.Exec(ctx, updateLanesSQL, m.ID, active(m.State), m.Concurrency, m.RatePerSecond, m.Version)
+	_, err := t.Exec(ctx, updateLanesSQL, m.ID, active(m.State), m.Concurrency, m.RatePerSecond)
 	t.Wake(TopicOf(countersign.LaneNotify))
 	t.Wake(TopicOf(countersign.LaneWithdraw))
 	return err

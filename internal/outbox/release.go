@@ -101,8 +101,7 @@ WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND release_by > $6
 	AND NOT ` + db.OpenEpochSQL + `
 	AND EXISTS (SELECT 1 FROM merchants m WHERE m.id = $1 AND m.state = 'active')`
 
-const readStopsSQL = `
-SELECT state, (SELECT COUNT(*) FROM frozen WHERE one = 1), CASE WHEN ` + db.OpenEpochSQL + ` THEN 1 ELSE 0 END FROM merchants WHERE id = $1`
+const readStopsSQL = `SELECT (SELECT COUNT(*) FROM frozen WHERE one = 1), CASE WHEN ` + db.OpenEpochSQL + ` THEN 1 ELSE 0 END`
 
 // A permit that was given before a restore belongs to whoever repeats its claim first.
 const takeOriginSQL = `UPDATE withdrawals SET origin = $3 WHERE merchant = $1 AND id = $2 AND origin = ''`
@@ -134,30 +133,26 @@ func (o *Outbox) Release(ctx context.Context, id string, holder Holder, permit s
 	var p Permit
 	found, stop := false, client.Reason("")
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		var err error
+		if stop, err = o.stops(ctx, t, merchant); err != nil {
+			return err
+		}
 		for range 2 {
 			found = false
 			var given int64
-			release := db.Statement{SQL: releaseSQL, Args: []any{merchant, rest, holder.Claim, holder.Origin, permit, int64(now)}, N: &given}
-			if err := t.Batch(ctx, append(o.lookAtStops(nil), release)); err != nil {
-				return err
+			if stop == "" {
+				if given, err = t.Exec(ctx, releaseSQL, merchant, rest, holder.Claim, holder.Origin, permit, int64(now)); err != nil {
+					return err
+				}
 			}
 			p.Duplicate = given == 0
-			stops := db.Statement{SQL: readStopsSQL, Args: []any{merchant}, Row: func(r db.Rows) error {
-				var state MerchantState
-				var frozen, restored int64
-				err := r.Scan(&state, &frozen, &restored)
-				if stop = stopped(state, frozen); stop == "" && restored > 0 {
-					stop = client.ReasonRestored
-				}
-				return err
-			}}
 			read := db.Statement{SQL: readPermitSQL, Args: []any{merchant, rest}, Row: func(r db.Rows) error {
 				found = true
 				var err error
 				p.Withdrawal, err = scanWithdrawal(r, &p.Permit)
 				return err
 			}}
-			err := t.Batch(ctx, countMoved(t, []db.Statement{stops, read}, WithdrawalConfirmed, WithdrawalReleased, given))
+			err := t.Batch(ctx, countMoved(t, []db.Statement{read}, WithdrawalConfirmed, WithdrawalReleased, given))
 			if err != nil || !found {
 				return err
 			}
@@ -198,6 +193,21 @@ func (o *Outbox) Release(ctx context.Context, id string, holder Holder, permit s
 		return Permit{}, &db.ConflictError{Reason: "the withdrawal is " + string(WithdrawalLapsed)} // the sweep will make it so
 	}
 	return p, nil
+}
+
+// stops gives why nothing of a merchant is released.
+func (o *Outbox) stops(ctx context.Context, t *db.Tx, merchant string) (stop client.Reason, err error) {
+	of, state := map[string]*keptMerchant{}, MerchantPaused
+	var frozen, restored int64
+	err = t.Batch(ctx, append(o.lookAtStops(nil), ofMerchants(t, o.Dialect(), []string{merchant}, of),
+		db.Statement{SQL: readStopsSQL, Row: func(r db.Rows) error { return r.Scan(&frozen, &restored) }}))
+	if m := of[merchant]; m != nil {
+		state = m.State
+	}
+	if stop = stopped(state, frozen); stop == "" && restored > 0 {
+		stop = client.ReasonRestored
+	}
+	return stop, err
 }
 
 // stopTexts tell callers why no permit is given at the moment.

@@ -162,33 +162,34 @@ func (b *settling) subject() string {
 }
 
 const (
-	// keysCountSQL follows in statements that settle for good: the keys under which the
-	// answer was judged are the merchant's. A time stands for a key (Aged).
-	keysCountSQL = ` AND EXISTS (SELECT 1 FROM merchants m LEFT JOIN rotations r ON r.merchant = m.id
-	WHERE m.id = $1 AND (m.api_key_since = $4 OR r.api_key_since = $4 OR $4 = CAST(0 AS BIGINT))
-	AND (m.response_key_since = $5 OR r.response_key_since = $5 OR $5 = CAST(0 AS BIGINT)))
+	settleAcceptedSQL = `
+DELETE FROM outbox WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3
 RETURNING lane, failed, deadline`
 
-	settleAcceptedSQL = `
-DELETE FROM outbox WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3` + keysCountSQL
-
 	settleOtherSQL = `
-UPDATE outbox SET state = $6, due = $7, failed = failed + $8, lease_until = 0, last_reason = $9, settled = $10, held = held + $11
-WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3` + keysCountSQL
+UPDATE outbox SET state = $4, due = $5, failed = failed + $6, lease_until = 0, last_reason = $7, settled = $8, held = held + $9
+WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3
+RETURNING lane, failed, deadline`
 
 	// A decision needs the deadline first, and whether anything stops it.
 	settleDecisionSQL = `
-SELECT c.lane, c.failed, c.deadline, m.state, m.version, m.settings, (SELECT COUNT(*) FROM frozen WHERE one = 1)
-FROM outbox c JOIN merchants m ON m.id = c.merchant
-WHERE c.merchant = $1 AND c.id = $2 AND c.state = 'sending' AND c.attempts = $3{lock c}`
+SELECT c.lane, c.failed, c.deadline, (SELECT COUNT(*) FROM frozen WHERE one = 1)
+FROM outbox c WHERE c.merchant = $1 AND c.id = $2 AND c.state = 'sending' AND c.attempts = $3{lock c}`
 )
 
 // settleCallbacks ends the attempts that still have their lease and makes their
 // decisions.
 func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries) error {
-	statements := make([]db.Statement, 0, len(batch)+1)
-	if slices.ContainsFunc(batch, func(b *settling) bool { return b.Decision != countersign.DecisionNone || b.keysCount() }) {
-		statements = o.lookAtStops(statements)
+	statements := make([]db.Statement, 0, len(batch)+2)
+	of := map[string]*keptMerchant{}
+	var ids []string
+	for _, b := range batch { // in the order of merchants
+		if (b.Decision != countersign.DecisionNone || b.keysCount()) && (len(ids) == 0 || ids[len(ids)-1] != b.Merchant) {
+			ids = append(ids, b.Merchant)
+		}
+	}
+	if len(ids) > 0 {
+		statements = append(o.lookAtStops(statements), ofMerchants(t, o.Dialect(), ids, of))
 	}
 	key := func(b *settling, args ...any) []any {
 		return append([]any{b.Merchant, b.id, b.Attempt.Number}, args...)
@@ -198,25 +199,19 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 	}
 	// Each guarded statement runs once; reading for a decision only locks.
 	end := func(b *settling) {
-		var keys [2]int64
-		if b.keysCount() {
-			keys = [2]int64{int64(b.APIKey), int64(b.ResponseKey)}
-		}
 		if b.state == CallbackAccepted {
-			add(b, settleAcceptedSQL, keys[0], keys[1])
+			add(b, settleAcceptedSQL)
 			return
 		}
 		settled := int64(b.now)
 		if b.state == CallbackPending {
 			settled = 0
 		}
-		add(b, settleOtherSQL, keys[0], keys[1], string(b.state), int64(b.Due), flag(b.Counts), db.Clean(string(b.Attempt.Reason)), settled, flag(b.Held))
+		add(b, settleOtherSQL, string(b.state), int64(b.Due), flag(b.Counts), db.Clean(string(b.Attempt.Reason)), settled, flag(b.Held))
 	}
 	for _, b := range batch {
 		if b.Decision != countersign.DecisionNone {
-			statements = append(statements, db.Statement{SQL: settleDecisionSQL, Args: key(b), Row: b.scanDecision})
-		} else {
-			end(b)
+			statements = append(statements, db.Statement{SQL: settleDecisionSQL, Args: key(b), Row: func(r db.Rows) error { return b.scanDecision(r, of[b.Merchant]) }})
 		}
 	}
 	if err := t.Batch(ctx, statements); err != nil {
@@ -224,12 +219,14 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 	}
 	statements = statements[:0]
 	for _, b := range batch {
-		if !b.found && b.keysCount() {
-			// Its lease was lost, or a key was withdrawn meanwhile.
-			statements = append(statements, db.Statement{SQL: settleOtherSQL, Row: b.scanWithdrawn,
-				Args: key(b, 0, 0, string(CallbackPending), int64(b.now), 0, string(client.ReasonOlderVersion), 0, 0)})
-		}
-		if b.found && b.Decision != countersign.DecisionNone {
+		if b.Decision == countersign.DecisionNone {
+			if why := b.withdrawn(of[b.Merchant]); why != "" {
+				statements = append(statements, db.Statement{SQL: settleOtherSQL, Row: func(r db.Rows) error { return b.scanWithdrawn(r, why) },
+					Args: key(b, string(CallbackPending), int64(b.now), 0, string(why), 0, 0)})
+			} else {
+				end(b)
+			}
+		} else if b.found {
 			b.decided = b.Decision
 			if b.decided == countersign.DecisionConfirmed && b.now >= b.deadline {
 				b.decided, b.state = countersign.DecisionExpired, CallbackExhausted
@@ -263,6 +260,24 @@ func (b *settling) scan(r db.Rows) error {
 	return r.Scan(&b.lane, &b.failed, &b.deadline)
 }
 
+// withdrawn gives why the answer does not count any more: m is forged, or the keys under which
+// the answer was judged are not the merchant's. A time stands for a key (Aged).
+func (b *settling) withdrawn(m *keptMerchant) client.Reason {
+	switch {
+	case !b.keysCount():
+	case m == nil || m.Forged:
+		return client.ReasonPaused
+	case !m.has(b.APIKey, func(s KeySince) db.Millis { return s.APIKey }), !m.has(b.ResponseKey, func(s KeySince) db.Millis { return s.ResponseKey }):
+		return client.ReasonOlderVersion
+	}
+	return ""
+}
+
+// has reports whether m has the key of this time, in either of its sets.
+func (m *Merchant) has(at db.Millis, since func(KeySince) db.Millis) bool {
+	return at == 0 || since(m.Since) == at || m.Rotation != nil && since(m.Rotation.Since) == at
+}
+
 // keysCount reports whether the keys of the answer must still be the merchant's. A
 // decision looks at the merchant's version.
 func (b *settling) keysCount() bool {
@@ -270,26 +285,25 @@ func (b *settling) keysCount() bool {
 }
 
 // scanWithdrawn reads the row of a callback that is asked again.
-func (b *settling) scanWithdrawn(r db.Rows) error {
-	b.stopped = client.ReasonOlderVersion
+func (b *settling) scanWithdrawn(r db.Rows, why client.Reason) error {
+	b.stopped = why
 	b.askAgain()
 	return b.scan(r)
 }
 
 // scanDecision reads a row of settleDecisionSQL.
-func (b *settling) scanDecision(r db.Rows) error {
+func (b *settling) scanDecision(r db.Rows, kept *keptMerchant) error {
 	b.found = true
-	var state MerchantState
-	var version, frozen int64
-	var settings string
-	if err := r.Scan(&b.lane, &b.failed, &b.deadline, &state, &version, &settings, &frozen); err != nil {
+	var frozen int64
+	if err := r.Scan(&b.lane, &b.failed, &b.deadline, &frozen); err != nil || kept == nil {
+		b.stopped = client.ReasonPaused
 		return err
 	}
-	if b.stopped = stopped(state, frozen); b.stopped == "" && version != b.MerchantVersion {
+	m, err := kept.whole()
+	if b.stopped = stopped(m.State, frozen); b.stopped == "" && m.Version != b.MerchantVersion {
 		b.stopped = client.ReasonOlderVersion
 	}
-	of, err := readSettings(b.Merchant, settings)
-	b.within = db.Millis(time.Duration(of.ReleaseWithin).Milliseconds())
+	b.within = db.Millis(time.Duration(m.ReleaseWithin).Milliseconds())
 	return err
 }
 

@@ -41,8 +41,6 @@ SELECT l.merchant, l.lane, COALESCE((
 		ORDER BY o.due DESC LIMIT 1), 0)
 FROM lanes l WHERE l.merchant > $1 ORDER BY l.merchant, l.lane LIMIT CAST($2 AS BIGINT)`
 
-	readSettingsSQL = `SELECT settings FROM merchants WHERE id = $1`
-
 	farCallbacksSQL = `
 SELECT merchant, id FROM outbox WHERE merchant = $1 AND lane = $2 AND state = 'pending' AND due > $3
 ORDER BY due DESC LIMIT CAST($4 AS BIGINT)`
@@ -79,6 +77,9 @@ func (o *Outbox) sweepFar(ctx context.Context, now db.Millis, done *Swept) error
 		if err != nil {
 			return err
 		}
+		if longest == 0 {
+			continue // nothing of a forged merchant is changed
+		}
 		if latest := now + clockStep + db.Millis(longest.Milliseconds()); f.due > latest {
 			if err := o.pullIn(ctx, f.laneKey, latest, now, done); err != nil {
 				return err
@@ -89,12 +90,11 @@ func (o *Outbox) sweepFar(ctx context.Context, now db.Millis, done *Swept) error
 }
 
 func (o *Outbox) longestDelay(ctx context.Context, k laneKey) (time.Duration, error) {
-	var text string
-	if _, err := db.One(ctx, o, readSettingsSQL, []any{k.merchant}, &text); err != nil {
+	list, err := o.MerchantsOf(ctx, []string{k.merchant}, false, "", 1)
+	if err != nil || len(list) == 0 || list[0].Forged {
 		return 0, err
 	}
-	s, err := readSettings(k.merchant, text)
-	return LongestDelay(k.lane, s.Schedule(k.lane == countersign.LaneWithdraw)), err
+	return LongestDelay(k.lane, list[0].Schedule(k.lane == countersign.LaneWithdraw)), nil
 }
 
 // pullIn makes callbacks of a lane due that are due after latest.

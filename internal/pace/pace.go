@@ -17,7 +17,6 @@ type Lane struct {
 	Active      bool // the merchant is not paused
 	Concurrency int
 	Rate        float64 // callbacks a second; 0: no limit
-	Version     int64   // of the merchant
 
 	InFlight  int
 	NextDue   db.Millis

@@ -23,7 +23,8 @@ CREATE TABLE merchants (
   request_key_since      {int} NOT NULL DEFAULT 0,
   response_key_since     {int} NOT NULL DEFAULT 0,
   api_key_since          {int} NOT NULL DEFAULT 0,
-  callback_api_key_since {int} NOT NULL DEFAULT 0
+  callback_api_key_since {int} NOT NULL DEFAULT 0,
+  mac                    {bytes} NOT NULL -- db.Guarded; it covers the row of rotations too
 ){strict};
 -- Deleted merchants are few, and are looked for with each batch of new callbacks.
 CREATE INDEX merchants_deleted ON merchants (id) WHERE state = 'deleted';
@@ -59,7 +60,6 @@ CREATE TABLE lanes (
   active      {int} NOT NULL,
   concurrency {int} NOT NULL,
   rate        {real} NOT NULL,
-  version     {int} NOT NULL,
   -- Claims and settlements change these.
   in_flight   {int} NOT NULL DEFAULT 0, -- rows of outbox that are sending
   next_due    {int} NOT NULL DEFAULT 4611686018427387904, -- of rows that are pending

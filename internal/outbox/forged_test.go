@@ -1,0 +1,150 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"countersign"
+	"countersign/client"
+	"countersign/internal/db"
+)
+
+// untilForged waits until the alarm row_forged about subject is kept, and wants it once.
+func untilForged(t *testing.T, s *Outbox, subject string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		n := 0
+		for _, a := range must(s.Alarms(ctx, 0, 1000))(t) {
+			if a.Kind == client.AlarmRowForged && a.Subject == subject {
+				n++
+			}
+		}
+		if n == 1 {
+			return
+		}
+		if n > 1 || time.Now().After(deadline) {
+			t.Fatalf("%d alarms about %s", n, subject)
+		}
+	}
+}
+
+// runs lets the database raise its alarms until the test ends.
+func runs(t *testing.T, s *Outbox) {
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(running) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// testForgedMerchant: a merchant whose row was written past the program is as if paused. Nothing
+// of it is sent, decided or released, all of it waits, and other merchants go on.
+func testForgedMerchant(t *testing.T, s *Outbox) {
+	runs(t, s)
+	addMerchants(t, s, 2, nil)
+	rotate(t, s, 1, stageAll(MerchantKeys{APIKey: "stolen once"}))
+	exec(t, s, `CREATE TABLE kept AS SELECT * FROM rotations`)
+	rotate(t, s, 2, (*Merchant).Cancel)
+	must(s.SetMerchantState(ctx, "m1", MerchantPaused, "a test", 3))(t)
+	must(s.SetMerchantState(ctx, "m1", MerchantActive, "", 3))(t)
+	now := db.Millis(10_000)
+	for name, attack := range map[string][2]string{
+		"URL":      {`UPDATE merchants SET settings = REPLACE(settings, 'm.example', 'evil.example') WHERE id = 'm0'`, `UPDATE merchants SET settings = REPLACE(settings, 'evil.example', 'm.example') WHERE id = 'm0'`},
+		"garbage":  {`UPDATE merchants SET settings = '!' || settings WHERE id = 'm0'`, `UPDATE merchants SET settings = substr(settings, 2) WHERE id = 'm0'`},
+		"version":  {`UPDATE merchants SET version = version + 1 WHERE id = 'm0'`, `UPDATE merchants SET version = version - 1 WHERE id = 'm0'`},
+		"deleted":  {`UPDATE merchants SET state = 'deleted' WHERE id = 'm0'`, `UPDATE merchants SET state = 'active' WHERE id = 'm0'`},
+		"age":      {`UPDATE merchants SET api_key_since = 7 WHERE id = 'm0'`, `UPDATE merchants SET api_key_since = 1 WHERE id = 'm0'`},
+		"rotation": {`INSERT INTO rotations SELECT * FROM kept`, `DELETE FROM rotations`},
+		"its MAC":  {`UPDATE merchants SET mac = (SELECT o.mac FROM merchants o WHERE o.id = 'm1') WHERE id = 'm0'`, ``},
+	} {
+		undo := attack[1]
+		if undo == "" {
+			exec(t, s, `CREATE TABLE macs AS SELECT mac FROM merchants WHERE id = 'm0'`)
+			undo = `UPDATE merchants SET mac = (SELECT m.mac FROM macs m) WHERE id = 'm0'`
+		}
+		now += 1_000_000
+		confirmed, _ := confirmedWithdrawal(t, s, name+" confirmed", now)
+		_, open := asked(t, s, name+" asked", now+500_000, now+2)
+		must(s.Ingest(ctx, []NewCallback{deposit("m0", name+" sent", now+2)}, now+2))(t)
+		sent := claim(t, s, countersign.LaneNotify, now+2, 1)[0]
+		must(s.Ingest(ctx, []NewCallback{deposit("m0", name, now+3), deposit("m1", name, now+3)}, now+3))(t)
+
+		if n := exec(t, s, attack[0]); n != 1 {
+			t.Fatalf("%s changed %d rows", name, n)
+		}
+		if got := claim(t, s, countersign.LaneNotify, now+4, 100); len(got) != 1 || got[0].Merchant != "m1" {
+			t.Fatalf("%s: claimed %+v, want that of the other merchant", name, got)
+		} else {
+			settleAll(t, s, got, now+5)
+		}
+		if m := must(s.Merchant(ctx, "m0"))(t); !m.Forged || m.State != MerchantPaused {
+			t.Errorf("%s: it is %s, %v", name, m.State, m.Forged)
+		}
+		if list := must(s.Merchants(ctx, false, "", 10))(t); name != "deleted" && (len(list) != 2 || !list[0].Forged || list[1].Forged) {
+			t.Errorf("%s: listed %+v", name, list)
+		}
+		done := must(s.Settle(ctx, []Settlement{answer(open, countersign.DecisionConfirmed, someDetails(t, "1"))}, now+6))(t)
+		if done[0] != (Settled{Applied: true, Stopped: client.ReasonPaused}) {
+			t.Errorf("%s: decided %+v", name, done[0])
+		}
+		n := settlementOf(sent)
+		n.APIKey = 1
+		if done := must(s.Settle(ctx, []Settlement{n}, now+6))(t); done[0].Stopped != client.ReasonPaused {
+			t.Errorf("%s: accepted %+v", name, done[0])
+		}
+		if p, err := s.Release(ctx, confirmed.ID, Holder{Claim: "a", Origin: "core"}, "p", now+7); !errors.Is(err, db.ErrConflict) {
+			t.Errorf("%s: released %+v, %v", name, p, err)
+		}
+		_, changed := s.UpdateMerchant(ctx, "m0", now+8, func(m *Merchant) error { m.Name = "other"; return nil })
+		_, resumed := s.SetMerchantState(ctx, "m0", MerchantPaused, "x", now+8)
+		if !errors.Is(changed, db.ErrForged) || !errors.Is(resumed, db.ErrForged) {
+			t.Errorf("%s: what was forged was made genuine: %v, %v", name, changed, resumed)
+		}
+		must(s.Sweep(ctx, now+9))(t)
+
+		exec(t, s, undo)
+		if m := must(s.Merchant(ctx, "m0"))(t); m.Forged || m.State != MerchantActive {
+			t.Fatalf("%s: put back it is %s, %v", name, m.State, m.Forged)
+		}
+		later := now + 4 + forgedAgain
+		if got := claim(t, s, countersign.LaneNotify, later, 100); len(got) != 2 {
+			t.Errorf("%s: claimed %+v when the row was put back", name, got)
+		} else {
+			settleAll(t, s, got, later+1)
+		}
+		if got := claim(t, s, countersign.LaneWithdraw, later, 100); len(got) != 1 {
+			t.Errorf("%s: claimed %+v when the row was put back", name, got)
+		} else {
+			must(s.Settle(ctx, []Settlement{answer(got[0], countersign.DecisionDeclined, nil)}, later+1))(t)
+		}
+		settleAll(t, s, claim(t, s, countersign.LaneNotify, later+2, 100), later+3) // the end of the withdrawal
+		must(s.Release(ctx, confirmed.ID, Holder{Claim: "a", Origin: "core"}, "p", later+4))(t)
+	}
+	untilForged(t, s, "merchants m0")
+
+	// The copy in the lane says nothing against the row.
+	must(s.SetMerchantState(ctx, "m0", MerchantPaused, "a test", now))(t)
+	now += 1_000_000
+	must(s.Ingest(ctx, []NewCallback{deposit("m0", "paused", now)}, now))(t)
+	exec(t, s, `UPDATE lanes SET active = 1 WHERE merchant = 'm0'`)
+	if got := claim(t, s, countersign.LaneNotify, now, 100); len(got) != 0 {
+		t.Errorf("claimed of a paused merchant %+v", got)
+	}
+
+	// A person believes the row as it stands: it stays paused until somebody resumes it.
+	exec(t, s, `UPDATE merchants SET state = 'active' WHERE id = 'm0'`)
+	m := must(s.UpdateMerchant(ctx, "m0", now, func(m *Merchant) error { m.Forged = false; return nil }))(t)
+	if got := must(s.Merchant(ctx, "m0"))(t); got.Forged || got.State != MerchantPaused || got.Version != m.Version || got.APIKey == "" {
+		t.Errorf("believed: %+v", got)
+	}
+	must(s.SetMerchantState(ctx, "m0", MerchantActive, "", now))(t)
+	if got := claim(t, s, countersign.LaneNotify, now+forgedAgain, 100); len(got) != 1 {
+		t.Errorf("claimed when it was resumed: %+v", got)
+	}
+}
