@@ -47,3 +47,28 @@ func TestForgedMerchant(t *testing.T) {
 		t.Errorf("resumed it is %+v", m)
 	}
 }
+
+// A passkey's row that was written by hand signs nobody in and approves nothing, and the token
+// that it names is not without passkeys.
+func TestForgedPasskey(t *testing.T) {
+	h, ctx := sqlite(t), t.Context()
+	h.merchant("shop")
+	approver := h.person(client.RoleApprover, "")
+	thief, _ := passkeyed(t, h.person(client.RoleViewer, "").Service, nil)
+	err := h.store.Write(ctx, func(ctx context.Context, x *db.Tx) error {
+		_, err := x.Exec(ctx, `UPDATE passkeys SET token = $1`, approver.id)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := must(approver.SignInChallenge(ctx, "https://console.example"))(t)
+	_, err = approver.SignIn(ctx, client.PasskeySignIn{State: begun.State, Credential: thief.Sign(begun.Challenge)})
+	refused(t, err, client.ErrUnauthorized, "")
+	waits := must(h.client(client.RoleOperator).UpdateMerchant(ctx, "shop", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: "https://shop.example/new"}}))(t)
+	s := must(approver.ChangeApproval(ctx, waits.Change.ID))(t)
+	_, err = approver.ApproveChangeSigned(ctx, waits.Change.ID, signed(thief, s))
+	refused(t, err, client.ErrForbidden, "")
+	_, err = approver.ApproveChange(ctx, waits.Change.ID)
+	refused(t, err, client.ErrForbidden, "")
+}

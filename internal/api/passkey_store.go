@@ -15,21 +15,28 @@ type storedPasskey struct {
 	passkey.Key
 	Token, Name   string
 	Created, Used db.Millis
+
+	forged bool // it signs nothing; its token still needs a passkey
 }
 
-const passkeyColumns = `id, token, name, public, origin, created, used`
+var passkeyRows = db.Guarded{Name: "passkeys", Key: "id", Columns: `id, token, name, public, origin, created, counter, signed_in`, Beside: `used`}
 
-func (p *storedPasskey) scan(r db.Rows) error {
-	return r.Scan(&p.ID, &p.Token, &p.Name, &p.Public, &p.Origin, &p.Created, &p.Used)
+func (p *storedPasskey) scan(q db.Querier, r db.Rows) error {
+	var counter, signedIn int64
+	genuine, err := passkeyRows.Scan(q, r, &p.ID, &p.Token, &p.Name, &p.Public, &p.Origin, &p.Created, &counter, &signedIn, &p.Used)
+	p.forged = !genuine
+	return err
 }
+
+var (
+	passkeysOfSQL = passkeyRows.Select() + `WHERE token = $1 ORDER BY created, id`
+
+	passkeyByIDSQL = passkeyRows.Select() + `WHERE id = $1`
+)
 
 const (
-	passkeysOfSQL = `SELECT ` + passkeyColumns + ` FROM passkeys WHERE token = $1 ORDER BY created, id`
-
-	passkeyByIDSQL = `SELECT ` + passkeyColumns + ` FROM passkeys WHERE id = $1`
-
 	addPasskeySQL = `
-INSERT INTO passkeys (id, token, name, public, origin, counter, created) VALUES ($1, $2, $3, $4, $5, 0, $6) ON CONFLICT DO NOTHING`
+INSERT INTO passkeys (id, token, name, public, origin, counter, created, mac) VALUES ($1, $2, $3, $4, $5, 0, $6, $7) ON CONFLICT DO NOTHING`
 
 	removePasskeySQL = `DELETE FROM passkeys WHERE id = $1 AND token = $2`
 
@@ -48,7 +55,7 @@ func passkeys(ctx context.Context, q db.Querier, text, key string) (list []store
 	}
 	err = db.Each(ctx, q, text, []any{key}, func(r db.Rows) error {
 		var p storedPasskey
-		err := p.scan(r)
+		err := p.scan(q, r)
 		list = append(list, p)
 		return err
 	})
@@ -95,9 +102,12 @@ func (k *Tokens) addPasskey(ctx context.Context, p storedPasskey, challenge stri
 		case len(others) >= mostPasskeys:
 			return &db.ConflictError{Reason: fmt.Sprintf("the token has %d passkeys, and that is the most", mostPasskeys)}
 		}
-		n, err := t.Exec(ctx, addPasskeySQL, p.ID, p.Token, p.Name, p.Public, p.Origin, int64(p.Created))
+		n, err := t.Exec(ctx, addPasskeySQL, p.ID, p.Token, p.Name, p.Public, p.Origin, int64(p.Created), []byte{})
 		if err == nil && n == 0 {
 			err = &db.ConflictError{Reason: "this passkey is registered already"}
+		}
+		if err == nil {
+			err = passkeyRows.Renew(ctx, t, p.ID)
 		}
 		if err != nil {
 			return err
@@ -146,7 +156,7 @@ func (k *Tokens) removePasskey(ctx context.Context, of Token, id string, now db.
 // usePasskey notes that a key has signed. It fails if its counter says that it is a copy.
 func (k *Tokens) usePasskey(ctx context.Context, id string, counter uint32, now db.Millis) error {
 	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		return oneUse(t.Exec(ctx, usePasskeySQL, id, int64(now), int64(counter)))
+		return use(ctx, t, usePasskeySQL, id, int64(now), int64(counter))
 	})
 }
 
@@ -154,16 +164,20 @@ func (k *Tokens) usePasskey(ctx context.Context, id string, counter uint32, now 
 // usePasskey, and if a challenge of this moment or a later one has signed in before.
 func (k *Tokens) signInPasskey(ctx context.Context, p storedPasskey, counter uint32, now, made db.Millis) error {
 	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		if err := oneUse(t.Exec(ctx, signInPasskeySQL, p.ID, int64(now), int64(counter), int64(made))); err != nil {
+		if err := use(ctx, t, signInPasskeySQL, p.ID, int64(now), int64(counter), int64(made)); err != nil {
 			return err
 		}
 		return audit.Add(ctx, t, audit.Record{Kind: recordSignedIn, At: now, About: []string{p.ID, p.Token}, Data: signedInRecord{p.Name, p.Origin}})
 	})
 }
 
-func oneUse(n int64, err error) error {
-	if err == nil && n == 0 {
-		err = passkey.ErrAssertion
-	}
-	return err
+// use changes the row of a passkey that is genuine by text.
+func use(ctx context.Context, t *db.Tx, text, id string, args ...any) error {
+	return passkeyRows.Change(ctx, t, id, func() error {
+		n, err := t.Exec(ctx, text, append([]any{id}, args...)...)
+		if err == nil && n == 0 {
+			err = passkey.ErrAssertion
+		}
+		return err
+	})
 }

@@ -181,7 +181,7 @@ func (p Passkeys) signIn(c *Call, _ None, in client.PasskeySignIn) (out client.S
 	if err != nil {
 		return out, err
 	}
-	if len(found) != 1 || found[0].Origin != s.Origin {
+	if len(found) != 1 || found[0].forged || found[0].Origin != s.Origin {
 		return out, errSignIn
 	}
 	row := found[0]
@@ -222,7 +222,7 @@ func (k *Tokens) BySession(ctx context.Context, secret string) (Token, error) {
 	if err != nil {
 		return Token{}, err
 	}
-	if len(found) != 1 || found[0].Token != s.Token {
+	if len(found) != 1 || found[0].forged || found[0].Token != s.Token {
 		return Token{}, db.ErrNotFound
 	}
 	t, err := k.ByID(ctx, s.Token)
@@ -287,7 +287,7 @@ func (p Passkeys) Signed(c *Call, act, id string, about any, in *client.Assertio
 		return ctx, false, unfit("body.passkey.credential", err)
 	}
 	for _, row := range rows {
-		if row.ID != key {
+		if row.ID != key || row.forged {
 			continue
 		}
 		counter, err := passkey.Assert(row.Key, in.Credential, passkey.Challenge(in.Text))

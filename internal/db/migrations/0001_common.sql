@@ -83,7 +83,8 @@ CREATE TABLE passkeys (
   counter   {int} NOT NULL,
   signed_in {int} NOT NULL DEFAULT 0, -- when the challenge of the last sign-in was made
   created   {int} NOT NULL,
-  used      {int} NOT NULL DEFAULT 0
+  used      {int} NOT NULL DEFAULT 0,
+  mac       {bytes} NOT NULL -- db.Guarded
 ){clustered};
 CREATE INDEX passkeys_token ON passkeys (token, created);
 
