@@ -10,6 +10,7 @@ const (
 	AlarmRestored        AlarmKind = "restored"
 	AlarmRowForged       AlarmKind = "row_forged"
 	AlarmTokenChanged    AlarmKind = "token_changed"
+	AlarmWitnessSilent   AlarmKind = "witness_silent"
 
 	AlarmWrongAPIKey     AlarmKind = "wrong_api_key"
 	AlarmNotUnderstood   AlarmKind = "not_understood"
@@ -56,7 +57,7 @@ var alarmKinds = words[AlarmKind]{
 		means: "The last token of an approver expires within a week. Changes go on waiting after that, and only an admin of another origin could approve them. The subject is the token and its end.",
 		do:    "Before that, propose a new token of role approver, and have the present approver approve it."},
 	{is: AlarmAuditBroken, at: atBoth, urgent: true,
-		means: "Rows of the audit log are not as this end left them, so it signs no checkpoint any more. Somebody changed the database past the program, or it was damaged or set back.",
+		means: "Rows of the audit log are not as this end left them, so it signs no checkpoint any more; or a witness has cosigned what the log does not continue. Somebody changed the database past the program, or it was damaged or set back.",
 		do:    "Keep a copy of the database, and compare it with an export and the last checkpoint that somebody else holds. Find out who can write to the database."},
 	{is: AlarmRestored, at: atBoth, urgent: true,
 		means: "The database was restored from a backup. What came after the backup is not known here and may have happened: the service releases nothing; the gateway holds every deposit and ends no order.",
@@ -67,6 +68,10 @@ var alarmKinds = words[AlarmKind]{
 	{is: AlarmTokenChanged, at: atBoth, urgent: true,
 		means: "A token that decides on changes was made, an approver's was revoked, or a token got a passkey. The subject names the change and the token, or the token and the passkey; no-approvers: somebody at the machine ended all approvers.",
 		do:    "Find out whose it is (token list). If nobody meant it, revoke it."},
+
+	{is: AlarmWitnessSilent, at: atBoth,
+		means: "A witness has cosigned no head of the audit log for a day. The subject is its URL. Everything else goes on.",
+		do:    "Ask whoever runs the witness, and look at the log line of its first failure: 404 and 403 mean that it does not know the log's name or key (audit key)."},
 
 	{is: AlarmWrongAPIKey, at: atService,
 		means: "A response carried another API key than the merchant's, or none. It decided nothing.",

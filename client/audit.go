@@ -27,11 +27,12 @@ type AuditPage struct {
 // checkpoint is its beginning, and that records are in it. countersign audit verify
 // checks it with nothing but the verifier key.
 type AuditProof struct {
-	Checkpoint  string        `json:"checkpoint" doc:"signed note: the log's name, its number of records, its root hash in Base64, the time"`
-	Key         string        `json:"key" doc:"verifier key of the log. Whoever verifies has it from elsewhere"`
-	From        int64         `json:"from,omitempty" doc:"number of records of an earlier checkpoint; absent: none"`
-	Consistency [][]byte      `json:"consistency,omitempty" doc:"Base64: proof that the first records, from in number, are those of the earlier checkpoint (RFC 6962, 2.1.2)"`
-	Records     []AuditRecord `json:"records,omitempty" doc:"records that are in the log, in the order of seq"`
+	Checkpoint   string        `json:"checkpoint" doc:"signed note: the log's name, its number of records, its root hash in Base64, the time"`
+	Key          string        `json:"key" doc:"verifier key of the log. Whoever verifies has it from elsewhere"`
+	Cosignatures []string      `json:"cosignatures,omitempty" doc:"what witnesses have signed of the checkpoint, each a line of a signed note"`
+	From         int64         `json:"from,omitempty" doc:"number of records of an earlier checkpoint; absent: none"`
+	Consistency  [][]byte      `json:"consistency,omitempty" doc:"Base64: proof that the first records, from in number, are those of the earlier checkpoint (RFC 6962, 2.1.2)"`
+	Records      []AuditRecord `json:"records,omitempty" doc:"records that are in the log, in the order of seq"`
 }
 
 // AuditRecord is a record with the proof that it is in the log.

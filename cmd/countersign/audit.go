@@ -122,6 +122,9 @@ func (c *auditEvidenceCmd) Run(ctx context.Context, std streams, api *client.Ser
 	if err != nil {
 		return err
 	}
+	for _, w := range audit.SaidCosigners(p) {
+		fmt.Fprintf(std.out, "cosigned by %q at %s, if audit verify --witness-key says so\n", w.Name, w.At)
+	}
 	return audit.Show(std.out, p.Records)
 }
 
@@ -130,8 +133,9 @@ type auditVerifyCmd struct{ auditFile }
 // auditFile is a file to verify.
 type auditFile struct {
 	heldFlag
-	File string `arg:"" help:"What audit export, prove or checkpoint wrote; - for standard input."`
-	Key  string `required:"" help:"The log's key as audit key prints it, or @FILE with it. It must come from elsewhere than the file." placeholder:"KEY"`
+	File       string   `arg:"" help:"What audit export, prove or checkpoint wrote; - for standard input."`
+	WitnessKey []string `name:"witness-key" sep:"none" help:"Verifier key of a witness, which must have cosigned the checkpoint. May be repeated." placeholder:"KEY"`
+	Key        string   `required:"" help:"The log's key as audit key prints it, or @FILE with it. It must come from elsewhere than the file." placeholder:"KEY"`
 }
 
 func (c *auditFile) verify(std streams) (v audit.Verified, err error) {
@@ -198,6 +202,13 @@ func (c *auditVerifyCmd) Run(std streams) error {
 	fmt.Fprintf(std.out, "good: %s has %d records, signed at %s\n", s.Log, s.Size, s.At)
 	if v.Earlier != nil {
 		fmt.Fprintf(std.out, "      it begins with the %d records that were signed at %s\n", v.Earlier.Size, v.Earlier.At)
+	}
+	cosigners, err := v.Cosigners(c.WitnessKey)
+	if err != nil {
+		return err
+	}
+	for _, w := range cosigners {
+		fmt.Fprintf(std.out, "      cosigned by %s at %s\n", w.Name, w.At)
 	}
 	if v.Last > 0 {
 		fmt.Fprintf(std.out, "      records %d to %d are in it, unchanged\n", v.First, v.Last)

@@ -247,7 +247,7 @@ func (v *Verified) exportEnd(r *bufio.Reader, line []byte, verifierKey string, h
 	if _, err := r.ReadByte(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: something follows its last line", ErrFile)
 	}
-	v.Last, v.Signed = last, p.Checkpoint
+	v.Last, v.Signed, v.Cosigned = last, p.Checkpoint, p.Cosignatures
 	if v.Earlier == nil || met || v.Earlier.Size == 0 {
 		return nil
 	}

@@ -26,6 +26,8 @@ type Config struct {
 	End string           // begins the log's name: "service" or "merchant". Required
 	Now func() time.Time // of checkpoints. Required
 	Log *slog.Logger     // Required
+	// Witnesses are the URLs of witnesses that cosign every head. Nil: nobody does.
+	Witnesses []string
 }
 
 // Log is the audit log of an end.
@@ -33,6 +35,9 @@ type Log struct {
 	c     Config
 	lists *db.DB // c.DB with connections of its own for reads
 	key   key
+
+	witnesses []*witness
+	opened    time.Time
 
 	mu   sync.Mutex
 	seen db.Head
@@ -47,7 +52,11 @@ func Open(ctx context.Context, c Config) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("audit log: %w", err)
 	}
-	return &Log{c: c, lists: c.DB.Apart(), key: k}, nil
+	witnesses, err := newWitnesses(c.Witnesses)
+	if err != nil {
+		return nil, err
+	}
+	return &Log{c: c, lists: c.DB.Apart(), key: k, witnesses: witnesses, opened: c.Now()}, nil
 }
 
 // Seen gives the newest signed head that this process knows.
@@ -104,13 +113,16 @@ func (l *Log) Run(ctx context.Context) error {
 	}
 }
 
-// Sign signs the log as it is now, if it has grown since it was signed last, and
-// keeps the checkpoint. A failure is logged. A log that was changed is not signed and
+// Sign signs the log as it is now, if it has grown since it was signed last, has it
+// cosigned, and keeps the checkpoint. A failure is logged. A log that was changed is not signed and
 // raises AlarmBroken.
 func (l *Log) Sign(ctx context.Context) {
-	if _, _, err := l.sign(ctx); err != nil {
+	c, signed, err := l.sign(ctx)
+	if err != nil {
 		l.failed(ctx, err)
+		return
 	}
+	l.cosign(ctx, c, signed, true)
 }
 
 // failed reports that the log cannot be signed or read, or was changed.

@@ -114,7 +114,11 @@ func (l *Log) checkpoint(ctx context.Context, from int64) (p client.AuditProof, 
 	if err != nil {
 		return p, 0, err
 	}
+	l.cosign(ctx, c, signed, false)
 	p = client.AuditProof{Checkpoint: signed, Key: l.key.verifier, From: from}
+	if p.Cosignatures, err = l.cosigned(ctx, c.Size); err != nil {
+		return p, 0, err
+	}
 	switch {
 	case from > c.Size:
 		return p, 0, fmt.Errorf("%w: it has %d, the checkpoint %d", ErrFrom, c.Size, from)

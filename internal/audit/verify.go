@@ -38,8 +38,12 @@ type Verified struct {
 	Earlier *Checkpoint
 	// First and Last are the numbers of the records of an export.
 	First, Last int64
-	// Digest is that of its records, and Signed its checkpoint; see client.AuditExport.
-	Digest, Signed string
+	// Digest is that of its records; see client.AuditExport.
+	Digest string
+	// Signed is the checkpoint as a note, and Cosigned are the lines of its cosignatures; see
+	// Cosigners.
+	Signed   string
+	Cosigned []string
 	// Records are those of a proof.
 	Records []client.AuditRecord
 }
@@ -198,6 +202,7 @@ func (v *Verified) signed(p client.AuditProof, verifierKey string) (err error) {
 	if v.Checkpoint, err = openCheckpoint(p.Checkpoint, verifierKey); err != nil {
 		return err
 	}
+	v.Signed, v.Cosigned = p.Checkpoint, p.Cosignatures
 	if p.Key != verifierKey {
 		return fmt.Errorf("%w: it names another key", ErrForeign)
 	}

@@ -62,6 +62,8 @@ type GatewayConfig struct {
 	Verify gateway.Verifying
 	// Retain is how long deposits that were taken stay in the feed. Zero: for ever.
 	Retain time.Duration
+	// Witnesses are the URLs of those that cosign the audit log. Nil: nobody does.
+	Witnesses []string
 	// Alarms says where alarms are posted. Zero: nowhere.
 	Alarms AlarmPosting
 	// DrainNotice is how long everything goes on after Run's context has ended,
@@ -170,7 +172,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 		}
 	}
 	c.Callbacks.MaxBodies = c.MaxBodies
-	if g.audit, err = audit.Open(ctx, audit.Config{DB: g.db, End: "merchant", Now: now, Log: c.Log}); err != nil {
+	if g.audit, err = audit.Open(ctx, audit.Config{DB: g.db, End: "merchant", Now: now, Log: c.Log, Witnesses: c.Witnesses}); err != nil {
 		return err
 	}
 	if err := c.expect(ctx, g.db, g.audit); err != nil {
@@ -315,11 +317,12 @@ type startedGateway struct {
 	Binding     string          `json:"binding"`
 	ChangeDelay client.Duration `json:"changeDelay,omitzero"`
 	Retain      client.Duration `json:"retain,omitzero"`
+	Witnesses   []string        `json:"witnesses,omitempty"`
 	Policy      string          `json:"policy,omitempty"` // SHA-256 of the policy file; absent: only exact orders are confirmed
 }
 
 func (g *Gateway) settings() startedGateway {
-	s := startedGateway{Version: Version, RequestKey: g.c.Callbacks.Key.Fingerprint(), Binding: g.c.Callbacks.Profile.Binding.String(), ChangeDelay: client.Duration(g.c.ChangeDelay), Retain: client.Duration(g.c.Retain)}
+	s := startedGateway{Version: Version, RequestKey: g.c.Callbacks.Key.Fingerprint(), Binding: g.c.Callbacks.Profile.Binding.String(), ChangeDelay: client.Duration(g.c.ChangeDelay), Retain: client.Duration(g.c.Retain), Witnesses: g.c.Witnesses}
 	if next := g.c.Callbacks.NextKey; next != nil {
 		s.NextKey = next.Fingerprint()
 	}

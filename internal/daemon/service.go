@@ -49,6 +49,8 @@ type ServiceConfig struct {
 	DrainTimeout time.Duration
 	// Retain is how long what is settled stays. Zero: for ever.
 	Retain time.Duration
+	// Witnesses are the URLs of those that cosign the audit log. Nil: nobody does.
+	Witnesses []string
 	// Alarms says where alarms are posted. Zero: nowhere.
 	Alarms AlarmPosting
 	// DrainNotice is how long everything goes on after Run's context has ended,
@@ -152,7 +154,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if err := s.reclaim(ctx); err != nil {
 		return err
 	}
-	if s.audit, err = audit.Open(ctx, audit.Config{DB: d, End: "service", Now: now, Log: c.Log}); err != nil {
+	if s.audit, err = audit.Open(ctx, audit.Config{DB: d, End: "service", Now: now, Log: c.Log, Witnesses: c.Witnesses}); err != nil {
 		return err
 	}
 	if err := c.expect(ctx, d, s.audit); err != nil {
@@ -267,7 +269,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	ctx, cancel := noticed(audit.At(ctx, s.c.Node), s.c.DrainNotice, s.leave)
 	defer cancel()
-	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, s.c.MerchantPorts, client.Duration(s.c.ChangeDelay), client.Duration(s.c.Retain)}); err != nil && ctx.Err() == nil { // a stop during the start is no failure
+	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, s.c.MerchantPorts, client.Duration(s.c.ChangeDelay), client.Duration(s.c.Retain), s.c.Witnesses}); err != nil && ctx.Err() == nil { // a stop during the start is no failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), s.Close())
 	}
 	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.watch(s.db.DB, s.audit), {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.changes.Run}, {"rotations", s.rotate}, s.heart.part(), {"retention", s.purger.Run}}
@@ -295,6 +297,7 @@ type startedService struct {
 	Ports        []uint16        `json:"merchantPorts,omitempty"`
 	ChangeDelay  client.Duration `json:"changeDelay,omitzero"`
 	Retain       client.Duration `json:"retain,omitzero"`
+	Witnesses    []string        `json:"witnesses,omitempty"`
 }
 
 // signLast signs an audit log when everything else has ended.

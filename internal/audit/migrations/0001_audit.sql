@@ -30,6 +30,16 @@ CREATE TABLE audit_checkpoints (
   note TEXT NOT NULL
 ){strict};
 
+-- What witnesses have cosigned.
+CREATE TABLE audit_cosigned (
+  witness TEXT NOT NULL, -- its URL
+  size    {int} NOT NULL, -- of the checkpoint
+  at      {int} NOT NULL,
+  lines   TEXT NOT NULL, -- lines of signatures of the note
+  PRIMARY KEY (witness, size)
+){strict};
+CREATE INDEX audit_cosigned_size ON audit_cosigned (size);
+
 -- The key that signs checkpoints, sealed.
 CREATE TABLE audit_key (
   id       {int} NOT NULL PRIMARY KEY,
