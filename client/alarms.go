@@ -29,6 +29,7 @@ const (
 	AlarmResumed         AlarmKind = "resumed"
 	AlarmLapsed          AlarmKind = "lapsed"
 	AlarmMerchantChanged AlarmKind = "merchant_changed"
+	AlarmMerchantFailing AlarmKind = "merchant_failing"
 
 	AlarmUserDiffers         AlarmKind = "user_differs"
 	AlarmOrderUnknown        AlarmKind = "order_unknown"
@@ -100,6 +101,9 @@ var alarmKinds = words[AlarmKind]{
 	{is: AlarmBreakerOpen, at: atService,
 		means: "No exchange with a merchant reached it for ten minutes. The subject is the lane, notify or withdraw. After five in a row one callback at a time tries; the others wait and lose nothing but time, until their schedules or deadlines end.",
 		do:    "Ask the merchant; the reasons of the last attempts say what fails."},
+	{is: AlarmMerchantFailing, at: atService,
+		means: "Attempts at a merchant were made and none was accepted for ten minutes, or half of twenty or more failed within ten minutes. The subject is the commonest reason.",
+		do:    "Tell the merchant what it must mend: merchants health ID and its page in the console say why it fails, since when, and the facts of the last failure."},
 	{is: AlarmOverdue, at: atService,
 		means: "Callbacks of the merchant are due for a quarter of an hour and are not sent, although it can be reached. The subject is the lane. The alarm is about the merchant that waits for longest; others may wait too.",
 		do:    "After an outage, wait while the number of pending callbacks falls. Otherwise raise the merchant's rate or concurrency, ask it to answer faster, or add a node."},

@@ -112,22 +112,23 @@ func (m NewMerchant) LogValue() slog.Value { return slog.StringValue("merchant "
 type Merchant struct {
 	ID string `json:"id" doc:"identifies the merchant permanently"`
 	MerchantSettings
-	State                     MerchantState `json:"state" doc:"paused: callbacks are accepted and not sent, and no withdrawal is decided or released. deleted: for ever; its keys and API keys are erased, nothing is accepted for it, and its history is kept"`
-	PausedReason              string        `json:"pausedReason,omitempty" doc:"why it is paused"`
-	Scheme                    Scheme        `json:"scheme" doc:"which end made the pair that seals requests"`
-	Fingerprint               string        `json:"fingerprint" doc:"SHA-256 of the request key's SubjectPublicKeyInfo, in hexadecimal digits"`
-	ResponseFingerprint       string        `json:"responseFingerprint" doc:"SHA-256 of the response key's SubjectPublicKeyInfo, in hexadecimal digits"`
-	KeySince                  Time          `json:"keySince,omitzero" doc:"since when it has this request key"`
-	ResponseKeySince          Time          `json:"responseKeySince,omitzero" doc:"since when it has this response key"`
-	APIKeySince               Time          `json:"apiKeySince,omitzero" doc:"since when its responses carry this API key"`
-	APIKeyFingerprint         string        `json:"apiKeyFingerprint,omitempty" doc:"the beginning of the SHA-256 of the API key, in hexadecimal digits; only GET /v1/merchants/{id} gives it"`
-	CallbackAPIKeyFingerprint string        `json:"callbackApiKeyFingerprint,omitempty" doc:"the same of the X-API-KEY; absent: there is none, or a list gives the merchant"`
-	CallbackAPIKeySince       Time          `json:"callbackApiKeySince,omitzero" doc:"since when requests carry this X-API-KEY; absent: they carry none"`
-	Rotation                  *Rotation     `json:"rotation,omitempty" doc:"how far the replacement of its keys is; absent: none is under way"`
-	OldestDue                 []OldestDue   `json:"oldestDue,omitempty" nullable:"false" maxItems:"2" doc:"of each lane with pending callbacks, the one that is due first; only GET /v1/merchants/{id} gives it; absent: nothing is pending"`
-	Version                   int64         `json:"version" doc:"increases with every change of the merchant"`
-	Created                   Time          `json:"created" doc:"when it was made"`
-	Updated                   Time          `json:"updated" doc:"when it was last changed"`
+	State                     MerchantState   `json:"state" doc:"paused: callbacks are accepted and not sent, and no withdrawal is decided or released. deleted: for ever; its keys and API keys are erased, nothing is accepted for it, and its history is kept"`
+	PausedReason              string          `json:"pausedReason,omitempty" doc:"why it is paused"`
+	Scheme                    Scheme          `json:"scheme" doc:"which end made the pair that seals requests"`
+	Fingerprint               string          `json:"fingerprint" doc:"SHA-256 of the request key's SubjectPublicKeyInfo, in hexadecimal digits"`
+	ResponseFingerprint       string          `json:"responseFingerprint" doc:"SHA-256 of the response key's SubjectPublicKeyInfo, in hexadecimal digits"`
+	KeySince                  Time            `json:"keySince,omitzero" doc:"since when it has this request key"`
+	ResponseKeySince          Time            `json:"responseKeySince,omitzero" doc:"since when it has this response key"`
+	APIKeySince               Time            `json:"apiKeySince,omitzero" doc:"since when its responses carry this API key"`
+	APIKeyFingerprint         string          `json:"apiKeyFingerprint,omitempty" doc:"the beginning of the SHA-256 of the API key, in hexadecimal digits; only GET /v1/merchants/{id} gives it"`
+	CallbackAPIKeyFingerprint string          `json:"callbackApiKeyFingerprint,omitempty" doc:"the same of the X-API-KEY; absent: there is none, or a list gives the merchant"`
+	CallbackAPIKeySince       Time            `json:"callbackApiKeySince,omitzero" doc:"since when requests carry this X-API-KEY; absent: they carry none"`
+	Rotation                  *Rotation       `json:"rotation,omitempty" doc:"how far the replacement of its keys is; absent: none is under way"`
+	OldestDue                 []OldestDue     `json:"oldestDue,omitempty" nullable:"false" maxItems:"2" doc:"of each lane with pending callbacks, the one that is due first; only GET /v1/merchants/{id} gives it; absent: nothing is pending"`
+	Health                    *MerchantHealth `json:"health,omitempty" doc:"how attempts to tell it something end; absent: there was none, or a change answers"`
+	Version                   int64           `json:"version" doc:"increases with every change of the merchant"`
+	Created                   Time            `json:"created" doc:"when it was made"`
+	Updated                   Time            `json:"updated" doc:"when it was last changed"`
 }
 
 // OldestDue is the pending callback of a merchant's lane that is due first.

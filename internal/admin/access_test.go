@@ -28,6 +28,7 @@ var access = map[string]struct {
 	"createMerchant":    {"operator admin", 403, `{}`},
 	"merchants":         {"viewer operator approver admin", 200, ""},
 	"merchant":          {"viewer operator approver admin", 404, ""},
+	"merchantHealth":    {"viewer operator approver admin", 404, ""},
 	"updateMerchant":    {"operator admin", 404, `{"name":"Mine"}`},
 	"pauseMerchant":     {"operator admin", 404, `{}`},
 	"deleteMerchant":    {"operator admin", 404, ""},

@@ -152,7 +152,7 @@ func (s *Server) merchants(c *api.Call, q merchantQuery, _ api.None) (client.Mer
 	for _, m := range list {
 		out.Merchants = append(out.Merchants, merchantOf(m))
 	}
-	return out, nil
+	return out, s.addHealth(c, out.Merchants)
 }
 
 // knownMerchant says whether a token can be bound to a merchant.
@@ -170,7 +170,11 @@ func (s *Server) merchant(c *api.Call, _ api.None, _ api.None) (client.Merchant,
 	if err != nil {
 		return client.Merchant{}, err
 	}
-	out := merchantOf(m)
+	one := []client.Merchant{merchantOf(m)}
+	if err := s.addHealth(c, one); err != nil {
+		return client.Merchant{}, err
+	}
+	out := one[0]
 	list, err := s.Lists.Waiting(c.R.Context(), id)
 	for _, f := range list {
 		out.OldestDue = append(out.OldestDue, client.OldestDue{Lane: client.Lane(f.Lane.String()), Callback: f.Callback, Due: api.TimeOf(f.Due)})

@@ -43,6 +43,7 @@ func (s *Server) routes() []route {
 		{post, "/v1/merchants", "createMerchant", operators, whole, 201, api.Handle(s.createMerchant), "Make a merchant and its keys", []int{409}},
 		{get, "/v1/merchants", "merchants", readers, byHandler, 200, api.Handle(s.merchants), "List merchants by id", nil},
 		{get, "/v1/merchants/{id}", "merchant", readers, byPath, 200, api.Handle(s.merchant), "Show one merchant", nil},
+		{get, "/v1/merchants/{id}/health", "merchantHealth", readers, byPath, 200, api.Handle(s.merchantHealth), "Show how attempts to tell a merchant something end: since when it fails, why, and what it must mend", nil},
 		{patch, "/v1/merchants/{id}", "updateMerchant", operators, byPath, 200, api.HandleChange(s.updateMerchant), "Change members of a merchant; null clears optional ones. What could move money waits for an approver, where there is one", []int{409, 410}},
 		{remove, "/v1/merchants/{id}", "deleteMerchant", operators, byPath, 200, api.HandleChange(s.deleteMerchant), "Delete a merchant without work for ever: its keys are erased, its history is kept. It waits for an approver, where there is one; repeating it changes nothing", []int{409}},
 		{post, "/v1/merchants/{id}/pause", "pauseMerchant", operators, byPath, 200, api.Urgent(api.Handle(s.pauseMerchant)), "Stop sending to a merchant, deciding and releasing; callbacks are still accepted", []int{409, 410}},

@@ -30,6 +30,7 @@ type Backend interface {
 	DeleteMerchant(ctx context.Context, id string, version int64, now db.Millis, also func(context.Context, *db.Tx) error) (outbox.Merchant, error)
 	WorkLeft(ctx context.Context, id string) error
 	Waiting(ctx context.Context, id string) ([]outbox.FirstDue, error)
+	Health(ctx context.Context, merchants []string, now db.Millis) (map[string]outbox.Health, error)
 	EndedRotations(ctx context.Context, now db.Millis) ([]string, error)
 	SetMerchantState(ctx context.Context, id string, state outbox.MerchantState, reason string, now db.Millis) (outbox.Merchant, error)
 

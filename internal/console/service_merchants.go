@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"slices"
 
 	"countersign/client"
 )
@@ -16,6 +17,14 @@ type merchantsPage struct {
 type merchantRow struct {
 	client.Merchant
 	Broken []client.Breaker // lanes that could not reach it
+}
+
+// failing is 1 of a merchant that fails: it comes first.
+func (m merchantRow) failing() int {
+	if m.Health != nil && m.Health.FailingSince != 0 {
+		return 1
+	}
+	return 0
 }
 
 // pageSize is how many entries a page of a list has.
@@ -38,6 +47,7 @@ func (v *visit) merchants() error {
 	for _, m := range list.Merchants {
 		page.Merchants = append(page.Merchants, merchantRow{m, broken(stats, m.ID)})
 	}
+	slices.SortStableFunc(page.Merchants, func(a, b merchantRow) int { return cmp.Compare(b.failing(), a.failing()) })
 	if list.Next != nil {
 		page.Next = "/console/merchants?cursor=" + *list.Next
 		if page.Deleted {

@@ -28,6 +28,7 @@ type Outbox struct {
 	swept sweepPlace // of sweepLanes
 	far   sweepPlace // of sweepFar
 	late  overdue
+	sick  healthSweep
 }
 
 // New gives the outbox in d, which was opened for End.

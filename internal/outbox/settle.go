@@ -145,7 +145,7 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 	for decision, n := range decided {
 		counted = countMoved(t, counted, WithdrawalAwaiting, WithdrawalState(decision), n)
 	}
-	if err := o.changeLanes(ctx, t, changes, now, counted...); err != nil {
+	if err := o.changeLanes(ctx, t, changes, now, append(counted, settleHealth(batch, now)...)...); err != nil {
 		return err
 	}
 	changes.alarms(feed, now)

@@ -83,6 +83,9 @@ func (o *Outbox) Sweep(ctx context.Context, now db.Millis) (done Swept, err erro
 	if err := o.late.sweep(ctx, o.DB, now); err != nil {
 		return done, err
 	}
+	if err := o.sick.sweep(ctx, o, now); err != nil {
+		return done, err
+	}
 	return done, o.FoldCounts(ctx)
 }
 

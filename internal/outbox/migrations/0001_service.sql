@@ -267,6 +267,29 @@ CREATE TABLE open_failures (
   PRIMARY KEY (merchant, callback, number)
 ){clustered};
 
+-- How the attempts of each merchant ended, by the minutes of the last hour since 1970.
+CREATE TABLE ended (
+  merchant {text} NOT NULL,
+  minute   {int} NOT NULL,
+  reason   TEXT NOT NULL,
+  failed   {int} NOT NULL, -- 1: it is a failure of the merchant
+  n        {int} NOT NULL,
+  PRIMARY KEY (merchant, minute, reason, failed)
+){clustered};
+
+-- When a merchant was last reached and accepted something, and its last failure.
+CREATE TABLE health (
+  merchant {text} NOT NULL PRIMARY KEY,
+  reached  {int} NOT NULL,
+  accepted {int} NOT NULL,
+  failing  {int} NOT NULL, -- since when; 0: its last answer was taken
+  failed   {int} NOT NULL,
+  callback TEXT NOT NULL,  -- of the last failure, with its reason and facts
+  reason   TEXT NOT NULL,
+  facts    TEXT NOT NULL,
+  told     {int} NOT NULL DEFAULT 0 -- 1: the alarm merchant_failing stands
+){clustered};
+
 -- The freeze of the whole service; no row: it is not frozen. Decisions and releases
 -- look at it and at their merchant in their own transaction.
 CREATE TABLE frozen (

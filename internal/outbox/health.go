@@ -1,0 +1,265 @@
+package outbox
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	"countersign"
+	"countersign/client"
+	"countersign/internal/db"
+)
+
+// Health is how attempts to reach a merchant end, by wall clock.
+type Health struct {
+	Reached  db.Millis // the last answer with status 200; 0: none
+	Accepted db.Millis // the last answer that was taken: an acceptance, a hold, or the refusal of a withdrawal
+	Failing  db.Millis // the first failure since then; 0: the last answer was taken
+	Told     bool      // AlarmMerchantFailing stands
+	Failed   db.Millis // the last failure; 0: none
+	Callback string    // of that failure
+	Reason   client.Reason
+	Facts    client.Facts
+	Hour     []Ended // of the last hour, the most first
+}
+
+// Ended counts attempts that ended with one reason.
+type Ended struct {
+	Reason client.Reason
+	Failed bool
+	N      int64
+}
+
+const (
+	minute       db.Millis = 60_000
+	healthKept             = 60 // minutes
+	failingAfter           = 10 * minute
+	failingShare           = 20 // attempts of which half failed
+)
+
+// counts says whether an attempt says something of its merchant, and whether it failed. What
+// ended because of this node or of a person here says nothing.
+func (b *settling) counts() (counts, failed bool) {
+	switch b.Attempt.Reason {
+	case client.ReasonStopped, client.ReasonOpenFiles, client.ReasonInternal, client.ReasonFrozen, client.ReasonPaused, client.ReasonOlderVersion,
+		client.ReasonKeyRefused, client.ReasonNotOpened:
+		return false, false
+	case client.ReasonLate:
+		if b.Attempt.HTTPStatus == 0 { // it may not have been sent
+			return false, false
+		}
+	case client.ReasonMerchantRefused:
+		return true, b.Type != countersign.TypeRequestWithdraw
+	}
+	return true, b.Attempt.Result != client.AttemptAccepted && b.Attempt.Result != client.AttemptHold
+}
+
+var (
+	keepEnded = db.NewInsert(`
+INSERT INTO ended (merchant, minute, reason, failed, n) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (merchant, minute, reason, failed) DO UPDATE SET n = ended.n + excluded.n`, 50, 10)
+
+	keepHealth = db.NewInsert(`
+INSERT INTO health (merchant, reached, accepted, failing, failed, callback, reason, facts) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+ON CONFLICT (merchant) DO UPDATE SET
+	reached = CASE WHEN excluded.reached > 0 THEN excluded.reached ELSE health.reached END,
+	accepted = CASE WHEN excluded.accepted > 0 THEN excluded.accepted ELSE health.accepted END,
+	failing = CASE WHEN excluded.accepted > 0 THEN 0 WHEN health.failing > 0 THEN health.failing ELSE excluded.failing END,
+	callback = CASE WHEN excluded.failed > 0 THEN excluded.callback ELSE health.callback END,
+	reason = CASE WHEN excluded.failed > 0 THEN excluded.reason ELSE health.reason END,
+	facts = CASE WHEN excluded.failed > 0 THEN excluded.facts ELSE health.facts END,
+	failed = CASE WHEN excluded.failed > 0 THEN excluded.failed ELSE health.failed END`, 50, 10)
+)
+
+// settleHealth gives the statements that count the attempts of a batch. They come after the
+// lanes, in the order of the merchants.
+func settleHealth(batch []*settling, now db.Millis) []db.Statement {
+	type endedKey struct {
+		merchant string
+		reason   client.Reason
+		failed   bool
+	}
+	counts := map[endedKey]int64{}
+	merchants := map[string]*Health{}
+	last := map[string]*settling{}
+	for _, b := range batch {
+		is, failed := b.counts()
+		if !b.found || !is {
+			continue
+		}
+		counts[endedKey{b.Merchant, b.Attempt.Reason, failed}]++
+		h := merchants[b.Merchant]
+		if h == nil {
+			h = &Health{}
+			merchants[b.Merchant] = h
+		}
+		if b.Reached {
+			h.Reached = now
+		}
+		if failed {
+			h.Failed, last[b.Merchant] = now, b
+		} else {
+			h.Accepted = now
+		}
+	}
+	var rows, args []any
+	for _, k := range sortedKeys(counts, func(a, b endedKey) int {
+		return cmp.Or(cmp.Compare(a.merchant, b.merchant), cmp.Compare(a.reason, b.reason), cmp.Compare(flag(a.failed), flag(b.failed)))
+	}) {
+		rows = append(rows, k.merchant, int64(now/minute), db.Clean(string(k.reason)), flag(k.failed), counts[k])
+	}
+	for _, m := range sortedKeys(merchants, cmp.Compare[string]) {
+		h := merchants[m]
+		callback, reason, facts, failing := "", "", "", db.Millis(0)
+		if b := last[m]; b != nil {
+			callback, reason, facts = b.CallbackID, db.Clean(string(b.Attempt.Reason)), b.Attempt.factsText()
+			if h.Accepted == 0 {
+				failing = now
+			}
+		}
+		args = append(args, m, int64(h.Reached), int64(h.Accepted), int64(failing), int64(h.Failed), callback, reason, facts)
+	}
+	return append(keepEnded.Statements(rows, nil), keepHealth.Statements(args, nil)...)
+}
+
+func sortedKeys[K comparable, V any](m map[K]V, compare func(a, b K) int) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, compare)
+	return keys
+}
+
+const (
+	readHealthSQL = `SELECT merchant, reached, accepted, failing, told, failed, callback, reason, facts FROM health WHERE merchant {in}$1{end}`
+	readEndedSQL  = `
+SELECT merchant, reason, failed, CAST(SUM(n) AS BIGINT) FROM ended WHERE merchant {in}$1{end} AND minute > $2
+GROUP BY merchant, reason, failed ORDER BY merchant, 4 DESC, reason`
+)
+
+// Health gives the health of those merchants of list that were called.
+func (o *Outbox) Health(ctx context.Context, list []string, now db.Millis) (map[string]Health, error) {
+	all := map[string]Health{}
+	of := o.Dialect().List(list)
+	err := db.Each(ctx, o, readHealthSQL, []any{of}, func(r db.Rows) error {
+		var merchant, facts string
+		var told int64
+		var h Health
+		err := r.Scan(&merchant, &h.Reached, &h.Accepted, &h.Failing, &told, &h.Failed, &h.Callback, &h.Reason, &facts)
+		if facts != "" {
+			_ = json.Unmarshal([]byte(facts), &h.Facts) // a failure is shown without them
+		}
+		h.Told = told == 1
+		all[merchant] = h
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, db.Each(ctx, o, readEndedSQL, []any{of, int64(now/minute) - healthKept}, func(r db.Rows) error {
+		var merchant string
+		var failed int64
+		var e Ended
+		err := r.Scan(&merchant, &e.Reason, &failed, &e.N)
+		e.Failed = failed == 1
+		h := all[merchant]
+		h.Hour = append(h.Hour, e)
+		all[merchant] = h
+		return err
+	})
+}
+
+const (
+	dropEndedSQL = `DELETE FROM ended WHERE minute <= $1`
+
+	// Merchants of whose attempts none was accepted for a time, or too few.
+	failingSQL = `
+SELECT h.merchant, h.told, h.reason FROM health h JOIN merchants m ON m.id = h.merchant AND m.state = 'active'
+WHERE h.failing > 0 AND h.failing <= $1
+UNION SELECT h.merchant, h.told, h.reason FROM health h JOIN merchants m ON m.id = h.merchant AND m.state = 'active'
+WHERE h.merchant IN (SELECT merchant FROM ended WHERE minute > $2 GROUP BY merchant HAVING SUM(n) >= $3 AND 2 * SUM(failed * n) >= SUM(n))`
+
+	commonestSQL = `
+SELECT reason FROM ended WHERE merchant = $1 AND minute > $2 AND failed = 1 GROUP BY reason ORDER BY SUM(n) DESC, reason LIMIT 1`
+
+	toldSQL      = `SELECT merchant FROM health WHERE told = 1`
+	tellSQL      = `UPDATE health SET told = 1 WHERE merchant = $1 AND told = 0`
+	recoveredSQL = `UPDATE health SET told = 0 WHERE merchant = $1 AND told = 1`
+)
+
+// healthSweep remembers when a process looked last.
+type healthSweep struct {
+	mu     sync.Mutex
+	looked db.Millis
+}
+
+func (s *healthSweep) due(now db.Millis) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now >= s.looked && now-s.looked < minute/2 {
+		return false
+	}
+	s.looked = now
+	return true
+}
+
+// sweep raises AlarmMerchantFailing for merchants that fail, and forgets what is older than
+// an hour.
+func (s *healthSweep) sweep(ctx context.Context, o *Outbox, now db.Millis) error {
+	if !s.due(now) {
+		return nil
+	}
+	type row struct {
+		merchant string
+		told     int64
+		reason   string
+	}
+	failing, err := db.List(ctx, o, failingSQL, []any{int64(now - failingAfter), int64((now - failingAfter) / minute), int64(failingShare)}, func(r db.Rows) (f row, err error) {
+		err = r.Scan(&f.merchant, &f.told, &f.reason)
+		return f, err
+	})
+	if err != nil {
+		return fmt.Errorf("failing merchants: %w", err)
+	}
+	told, err := db.List(ctx, o, toldSQL, nil, func(r db.Rows) (m string, err error) {
+		err = r.Scan(&m)
+		return m, err
+	})
+	if err != nil {
+		return err
+	}
+	return o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		if _, err := t.Exec(ctx, dropEndedSQL, int64(now/minute)-healthKept); err != nil {
+			return err
+		}
+		var alarms []db.Alarm
+		for _, f := range failing {
+			if f.told == 1 {
+				continue
+			}
+			switch n, err := t.Exec(ctx, tellSQL, f.merchant); {
+			case err != nil:
+				return err
+			case n == 0: // another node told
+				continue
+			}
+			if _, err := db.One(ctx, t, commonestSQL, []any{f.merchant, int64((now - failingAfter) / minute)}, &f.reason); err != nil {
+				return err
+			}
+			alarms = append(alarms, db.Alarm{Of: f.merchant, Kind: client.AlarmMerchantFailing, Subject: f.reason, At: now})
+		}
+		for _, m := range told {
+			if slices.ContainsFunc(failing, func(f row) bool { return f.merchant == m }) {
+				continue
+			}
+			if _, err := t.Exec(ctx, recoveredSQL, m); err != nil {
+				return err
+			}
+		}
+		return db.RaiseAlarms(ctx, t, alarms)
+	})
+}

@@ -1,0 +1,101 @@
+package outbox
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"countersign"
+	"countersign/client"
+	"countersign/internal/db"
+)
+
+// TestHealth: what attempts say of a merchant is by the clock, whatever the reason: an alarm
+// after ten minutes without an acceptance, or when half of twenty failed, and one again only
+// after the merchant was well.
+func TestHealth(t *testing.T) {
+	for _, dialect := range dialects {
+		t.Run(dialect.name, func(t *testing.T) {
+			s := openAt(t, dialect.url(t))
+			addMerchants(t, s, 3, nil)
+			const start = 1000 * minute
+			n := 0
+			// attempts makes one attempt for each merchant of list; those of reason "" are accepted.
+			attempts := func(now db.Millis, reason client.Reason, list ...string) {
+				t.Helper()
+				var batch []Settlement
+				for _, m := range list {
+					n++
+					must(s.Ingest(ctx, []NewCallback{deposit(m, fmt.Sprint("d", n), now)}, now))(t)
+				}
+				for _, c := range claim(t, s, countersign.LaneNotify, now, 100) {
+					b := settlementOf(c)
+					if reason != "" {
+						b.State, b.Due, b.Reached = CallbackPending, now+120*minute, reason != client.ReasonConnect
+						b.Attempt.Result, b.Attempt.Reason = client.AttemptRetry, reason
+						b.Attempt.Facts = client.Facts{Member: "errCode", Cause: "is not a whole number"}
+					}
+					batch = append(batch, b)
+				}
+				must(s.Settle(ctx, batch, now))(t)
+				must(s.Settle(ctx, batch, now))(t) // repeated: counts once
+			}
+			health := func(m string, now db.Millis) Health {
+				t.Helper()
+				return must(s.Health(ctx, []string{"m0", "m1", "m2"}, now))(t)[m]
+			}
+			alarms := func(now db.Millis, want ...string) {
+				t.Helper()
+				must(s.Sweep(ctx, now))(t)
+				if got := alarmsOf(t, s, client.AlarmMerchantFailing); !slices.Equal(got, want) {
+					t.Errorf("at %d: alarms %q, want %q", now-start, got, want)
+				}
+			}
+			attempts(start, "", "m0", "m1")
+			if h := health("m0", start); h.Reached != start || h.Accepted != start || h.Failing != 0 || h.Failed != 0 || !slices.Equal(h.Hour, []Ended{{"accepted", false, 1}}) {
+				t.Errorf("well: %+v", h)
+			}
+			attempts(start+minute, client.ReasonConnect, "m0")
+			attempts(start+2*minute, client.ReasonResponseMalformed, "m0", "m0")
+			attempts(start+2*minute, client.ReasonOlderVersion, "m0") // says nothing of it
+			h := health("m0", start+3*minute)
+			if h.Reached != start+2*minute || h.Accepted != start || h.Failing != start+minute || h.Failed != start+2*minute || h.Reason != client.ReasonResponseMalformed || h.Facts.Member != "errCode" ||
+				!slices.Equal(h.Hour, []Ended{{"response_malformed", true, 2}, {"accepted", false, 1}, {"connect", true, 1}}) {
+				t.Errorf("failing: %+v", h)
+			}
+			alarms(start + 10*minute)
+			alarms(start+11*minute, "m0 response_malformed")
+			alarms(start+14*minute, "m0 response_malformed")
+			if h := health("m0", start+14*minute); !h.Told {
+				t.Errorf("the alarm is not noted: %+v", h)
+			}
+			attempts(start+15*minute, "", "m0")
+			alarms(start+16*minute, "m0 response_malformed")
+			if h := health("m0", start+16*minute); h.Told || h.Failing != 0 || h.Accepted != start+15*minute {
+				t.Errorf("well again: %+v", h)
+			}
+			// Half of twenty: the last one was accepted.
+			for range 10 {
+				attempts(start+20*minute, client.ReasonTimeout, "m1")
+			}
+			for range 9 {
+				attempts(start+20*minute, "", "m1")
+			}
+			alarms(start+21*minute, "m0 response_malformed")
+			attempts(start+21*minute, "", "m1")
+			alarms(start+22*minute, "m0 response_malformed", "m1 timeout")
+			alarms(start+40*minute, "m0 response_malformed", "m1 timeout")
+			if h := health("m1", start+40*minute); h.Told {
+				t.Error("it fails for ever")
+			}
+			// What is older than an hour is gone.
+			alarms(start+90*minute, "m0 response_malformed", "m1 timeout")
+			if h := health("m1", start+40*minute); len(h.Hour) != 0 || h.Accepted == 0 {
+				t.Errorf("after an hour: %+v", h)
+			}
+			if h := health("m2", start); h.Reached != 0 || h.Hour != nil {
+				t.Errorf("never called: %+v", h)
+			}
+		})
+	}
+}
