@@ -84,6 +84,7 @@ type Order struct {
 	Updated   Time       `json:"updated" doc:"when it last changed"`
 	Confirmed Time       `json:"confirmed,omitzero" doc:"when it was confirmed to the service"`
 	Ended     Time       `json:"ended,omitzero" doc:"when it reached a final state"`
+	Restored  bool       `json:"restored,omitempty" doc:"it is from before a restore, and nobody has said what became of it: the service is told to ask later, and it neither ends nor is approved"`
 }
 
 // AddedOrder answers a new order.
@@ -101,6 +102,12 @@ type OrderPage struct {
 // Decide gives the reason for a person's decision.
 type Decide struct {
 	Reason string `json:"reason,omitempty" maxLength:"500" doc:"the reason, kept for later readers, at most 500 characters"`
+}
+
+// ResumeOrder says that nothing became of an order from before a restore: it is decided as
+// any other. Look at the core's and the application's books first.
+func (g *Gateway) ResumeOrder(ctx context.Context, callBackID, reason string) (Order, error) {
+	return ask[Order](ctx, &g.caller, http.MethodPost, pathOf("orders", callBackID, "/resume"), Decide{Reason: reason})
 }
 
 // OrderFilter selects orders. Empty members select all.

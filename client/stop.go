@@ -18,9 +18,9 @@ type NewFreeze struct {
 	Reason string `json:"reason" minLength:"1" maxLength:"200" doc:"why, for the other operators, 1 to 200 characters"`
 }
 
-// Block says why a withdrawal must never be released.
+// Block says why a withdrawal must never be released, or why it goes on after a restore.
 type Block struct {
-	Reason string `json:"reason" minLength:"1" maxLength:"200" doc:"why, shown with the withdrawal, 1 to 200 characters"`
+	Reason string `json:"reason" minLength:"1" maxLength:"200" doc:"why, kept for later readers, 1 to 200 characters"`
 }
 
 // Frozen says whether the service is frozen.
@@ -37,6 +37,12 @@ func (s *Service) Freeze(ctx context.Context, reason string) (Freeze, error) {
 // Thaw ends the freeze. Repeating it changes nothing.
 func (s *Service) Thaw(ctx context.Context) (Freeze, error) {
 	return ask[Freeze](ctx, &s.caller, http.MethodPost, "/v1/thaw", nil)
+}
+
+// ResumeWithdrawal says that nothing became of a withdrawal from before a restore: it is
+// decided and released as any other. Look at the core's books first.
+func (s *Service) ResumeWithdrawal(ctx context.Context, id, reason string) (Withdrawal, error) {
+	return ask[Withdrawal](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/resume"), Block{reason})
 }
 
 // BlockWithdrawal blocks a confirmed withdrawal: it is never released. One that was

@@ -94,6 +94,8 @@ type Withdrawal struct {
 	ReleaseBy     Time   `json:"releaseBy,omitzero" doc:"a confirmed withdrawal that is not released before this time lapses; absent: it was never confirmed"`
 	BlockedReason string `json:"blockedReason,omitempty" doc:"why it was blocked, if blocked"`
 	BlockedBy     string `json:"blockedBy,omitempty" doc:"id of the token that blocked it, if blocked"`
+
+	Restored bool `json:"restored,omitempty" doc:"it is from before a restore, and nobody has said what became of it: it is neither decided nor released and does not end"`
 }
 
 // AcceptedWithdrawal answers a new withdrawal or its outcome.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"time"
 
 	"countersign/internal/daemon"
@@ -79,5 +80,46 @@ func (c *restoreCmd) Run(std streams) error {
 	if err != nil {
 		return explainStart(fmt.Errorf("restore: %w", err))
 	}
+	fmt.Fprintln(std.err, c.steps(r))
 	return printJSON(std.out, r, "  ")
+}
+
+// steps says what to do after a restore, in the order that works.
+func (c *restoreCmd) steps(r daemon.Restored) string {
+	place := " --data " + c.Data
+	if c.Gateway {
+		place = " --gateway" + place
+	}
+	if c.DB != "" {
+		place += " --db URL"
+	}
+	var steps []string
+	add := func(text string, commands ...string) {
+		steps = append(steps, strings.Join(append([]string{fmt.Sprintf("%d. %s", len(steps)+1, text)}, commands...), "\n     countersign "))
+	}
+	for _, token := range r.Valid {
+		id, _, _ := strings.Cut(token, " ")
+		add("The token "+token+" was revoked after the backup and is valid again. As soon as the daemon runs:", "token revoke "+id+map[bool]string{true: " --gateway"}[c.Gateway])
+	}
+	if len(r.Gone) > 0 {
+		add("These tokens were made after the backup and are gone; make new ones: " + strings.Join(r.Gone, ", "))
+	}
+	if !r.Compared {
+		add("The database that was there could not be read: your notes or the exported audit log say which tokens were made or revoked since, and what people stopped.")
+	}
+	if c.Gateway {
+		add("Stop the application that reads the feeds. Write what it has booked (booked.ndjson): every deposit, and every order with its state. docs/backup.md has the lines.")
+		add(fmt.Sprintf("Look, then settle. %d orders had not ended in the backup; those that the file does not name stay closed until a person resumes each:", r.Undecided),
+			"reconcile"+place+" --booked booked.ndjson", "reconcile"+place+" --booked booked.ndjson --settle")
+		add("Start the gateway, then the application; it goes on where a 409 tells it to. Have the service tell again what was lost:",
+			"reconcile --service URL --service-token @operator.token --gateway URL --gateway-token @viewer.token --merchant ID --settle")
+	} else {
+		add("Stop what executes withdrawals. Write what the core says of every withdrawal (executed.ndjson) and has added (added.ndjson), and what the merchants have booked (booked.ndjson). docs/backup.md has the lines.")
+		files := " --executed executed.ndjson --added added.ndjson --booked booked.ndjson"
+		add(fmt.Sprintf("Look, then settle. %d withdrawals had not ended in the backup; those that no file names stay closed until a person resumes each:", r.Undecided),
+			"reconcile"+place+files, "reconcile"+place+files+" --settle")
+		add("Start the service, let the relay write decisions again, and add again what was named added_unknown:",
+			"relay cursor --next-epoch --from URL --to URL --token @relay.token")
+	}
+	return "what to do now:\n" + strings.Join(steps, "\n")
 }

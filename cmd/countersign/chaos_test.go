@@ -83,7 +83,8 @@ func testChaos(t *testing.T, ctx context.Context, ch *proof.Chain, lines []*tcpP
 		"restored":            func() error { return ch.Restore(ctx, end()) },
 		"all ends restored":   func() error { return ch.RestoreAll(ctx) },
 	}
-	names := []string{"restored", "backed up"} // these twice as often
+	faults["ended"] = func() error { return ch.End(ctx) }
+	names := []string{"restored", "backed up", "ended", "ended"} // these more often
 	for name := range faults {
 		names = append(names, name)
 	}
@@ -113,8 +114,8 @@ func testChaos(t *testing.T, ctx context.Context, ch *proof.Chain, lines []*tcpP
 	if r.Deposits == 0 || r.Executed == 0 {
 		t.Errorf("too little happened: %+v", r)
 	}
-	t.Logf("%v: faults %v; kills %v; restored %v, which named %v; %d deposits committed, %d credited, %s in both ledgers; %d withdrawals, %d confirmed, %d executed; %d wrong",
-		most, done, ch.Kills, ch.Restores, ch.Found, r.Deposits, r.Credited, r.Sum, r.Withdrawals, r.Confirmed, r.Executed, len(r.Wrong))
+	t.Logf("%v: faults %v; kills %v; ended %v; restored %v, which named %v; %d deposits committed, %d credited, %s in both ledgers; %d withdrawals, %d confirmed, %d executed; %d wrong",
+		most, done, ch.Kills, ch.Ended, ch.Restores, ch.Found, r.Deposits, r.Credited, r.Sum, r.Withdrawals, r.Confirmed, r.Executed, len(r.Wrong))
 }
 
 // fillDisk takes what is left of a disk for a while.

@@ -142,6 +142,10 @@ func run(args []string, std streams) int {
 	}
 	if err := do(); err != nil {
 		report(std.err, explain(&called, err))
+		var status statusError
+		if errors.As(err, &status) {
+			return status.status
+		}
 		return exitFailed
 	}
 	return exitDone
@@ -170,6 +174,14 @@ func newParser(std streams, args []string, end kong.Vars, status *int, called *c
 		kong.BindTo(context.Background(), (*context.Context)(nil)),
 	)
 }
+
+// statusError ends the command with an exit status of its own.
+type statusError struct {
+	error
+	status int
+}
+
+func (e statusError) Unwrap() error { return e.error }
 
 // hintedError is an error with what the person may try.
 type hintedError struct {

@@ -27,8 +27,8 @@ type reconcileCmd struct {
 	CA           string     `name:"ca" help:"Authority of the APIs' certificates, in PEM. Default: those of the system." type:"path" placeholder:"FILE" env:"-"`
 	Cert         string     `help:"Certificate in PEM for an API that wants one." type:"path" placeholder:"FILE" env:"-"`
 	CertKey      string     `help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE" env:"-"`
-	Executed     string     `help:"JSON lines of every withdrawal for which the wallet core had a permit: merchant, callBackId, claim, permit, tenantUserId, address, chainName, symbol, amount." type:"path" placeholder:"FILE" env:"-"`
-	Booked       string     `help:"JSON lines of every deposit that the merchant's application has booked: trackingId, symbol, amount; for the service merchant too." type:"path" placeholder:"FILE" env:"-"`
+	Executed     string     `help:"JSON lines of every withdrawal of the wallet core: merchant, callBackId, state (open, cancelled, executed, failed), and where it had a permit claim, permit, tenantUserId, address, chainName, symbol, amount." type:"path" placeholder:"FILE" env:"-"`
+	Booked       string     `help:"JSON lines of every deposit that the merchant's application has booked: trackingId, symbol, amount, txId, txIndex, chainName, address; and of its orders: callBackId, state, txId; for the service merchant too." type:"path" placeholder:"FILE" env:"-"`
 	Added        string     `help:"JSON lines of every deposit and withdrawal that the wallet core has added: merchant, trackingId or callBackId, symbol, amount." type:"path" placeholder:"FILE" env:"-"`
 	Merchant     string     `help:"The merchant of lines that do not name one, and of the gateway's API." placeholder:"ID" env:"-"`
 	Settle       bool       `help:"Settle what a restore left open, and end it; have the service tell again what was told and not booked. Without it, only report." env:"-"`
@@ -59,23 +59,34 @@ func (reconcileCmd) Help() string {
 	return "Compares the service with what the wallet core executed and the merchant booked, and prints every difference, a line each. The service is its database, or " +
 		"its API with --service; the merchant is a file, or its gateway's API with --gateway URL. After a restore, " +
 		"--settle takes permits that were given before as given, and decides on the deposits that were held; then the rest goes on. " +
-		"A SQLite database must not be in use. The exit status is 1 if something differs that was not settled."
+		"A SQLite database must not be in use. The exit status is 0 if nothing differs or all was settled, 1 if a person must decide something, and 2 if it could not compare."
 }
 
 func (c *reconcileCmd) Run(std streams) error {
+	open, err := c.compare(std)
+	switch {
+	case err != nil:
+		return statusError{err, exitUsage}
+	case open > 0:
+		return fmt.Errorf("%d differences are not settled", open)
+	}
+	return nil
+}
+
+// compare compares, and gives how many differences are not settled.
+func (c *reconcileCmd) compare(std streams) (open int, err error) {
 	ofGateway := c.Gateway.set && c.Gateway.url == "" // its database
 	switch {
 	case ofGateway && (c.Booked == "" || c.Executed != "" || c.Added != "" || c.Service != ""):
-		return errors.New("the gateway's database is compared with --booked, and with nothing else")
+		return 0, errors.New("the gateway's database is compared with --booked, and with nothing else")
 	case c.Booked != "" && c.Gateway.url != "":
-		return errors.New("give --booked or --gateway URL, not both")
+		return 0, errors.New("give --booked or --gateway URL, not both")
 	case c.Executed == "" && c.Booked == "" && c.Added == "" && c.Gateway.url == "":
-		return errors.New("give --executed, --booked, --added or --gateway URL; for the gateway's database --booked alone")
+		return 0, errors.New("give --executed, --booked, --added or --gateway URL; for the gateway's database --booked alone")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	debug.SetGCPercent(25) // the index is most of the memory, and stays
-	open := 0
 	config := reconcile.Config{
 		Executed: c.Executed, Booked: c.Booked, Added: c.Added, Merchant: c.Merchant, Settle: c.Settle,
 		Epoch: func(end string, e client.Epoch) { fmt.Fprintln(std.err, epochText(end, e)) },
@@ -86,10 +97,9 @@ func (c *reconcileCmd) Run(std streams) error {
 			return printJSON(std.out, f, "")
 		},
 	}
-	var err error
 	if c.Gateway.url != "" {
 		if config.There, err = apiOf(c, c.Gateway.url, c.GatewayToken, "--gateway-token", client.NewGateway); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	ended, settles := false, c.Settle
@@ -106,7 +116,7 @@ func (c *reconcileCmd) Run(std streams) error {
 		}
 	}
 	if err != nil {
-		return explainStart(fmt.Errorf("reconcile: %w", err))
+		return 0, explainStart(fmt.Errorf("reconcile: %w", err))
 	}
 	switch {
 	case ended:
@@ -114,10 +124,7 @@ func (c *reconcileCmd) Run(std streams) error {
 	case settles:
 		fmt.Fprintln(std.err, "nothing was held back: this database was not restored, or is reconciled")
 	}
-	if open > 0 {
-		return fmt.Errorf("%d differences are not settled", open)
-	}
-	return nil
+	return open, nil
 }
 
 // apiOf makes the client of one of the two APIs.

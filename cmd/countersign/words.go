@@ -56,6 +56,7 @@ var serviceWords = []cli.Command{
 		return ""
 	}},
 	{Words: "withdrawals block", Op: "blockWithdrawal", ID: withdrawalText, Find: findWithdrawal},
+	{Words: "withdrawals resume", Op: "resumeWithdrawal", ID: withdrawalText, Find: findWithdrawal},
 	{Words: "withdrawals waiting", Op: "reportWaiting", Help: "Say that a released withdrawal waits; each call tells the merchant once more.", ID: withdrawalText, Find: findWithdrawal},
 	{Words: "withdrawals outcome", Op: "reportOutcome", Help: "Say how a released withdrawal ended.", ID: withdrawalText, Find: findWithdrawal, Body: cli.File},
 
@@ -123,6 +124,7 @@ var gatewayWords = []cli.Command{
 	{Words: "orders approve", Op: "approveOrder", End: cli.GatewayEnd, Help: "Approve an order that awaits a person, or will."},
 	{Words: "orders decline", Op: "declineOrder", End: cli.GatewayEnd},
 	{Words: "orders cancel", Op: "cancelOrder", End: cli.GatewayEnd, Help: "Take an order back that is not confirmed yet."},
+	{Words: "orders resume", Op: "resumeOrder", End: cli.GatewayEnd},
 
 	{Words: "deposits", Help: "The merchant's deposits, through the gateway's API."},
 	{Words: "deposits list", Op: "deposits", End: cli.GatewayEnd, Help: "List deposits, the oldest first.", Columns: depositColumns},

@@ -49,6 +49,7 @@ var access = map[string]struct {
 	"withdrawal":        {"viewer core operator approver admin", 404, ""},
 	"cancelWithdrawal":  {"core admin", 404, `{}`},
 	"releaseWithdrawal": {"core admin", 404, `{"claim":"one"}`},
+	"resumeWithdrawal":  {"approver admin", 404, `{"reason":"a test"}`},
 	"blockWithdrawal":   {"operator approver admin", 404, `{"reason":"a test"}`},
 	"reportOutcome":     {"core admin", 404, `{"permit":"none","failed":{"reason":"x"}}`},
 	"reportWaiting":     {"core admin", 404, `{"for":"funds"}`},

@@ -68,6 +68,7 @@ func (s *Server) routes() []route {
 		{post, "/v1/withdrawals/{id}/cancel", "cancelWithdrawal", cores, byPath, 200, api.Handle(s.cancelWithdrawal), "Cancel a withdrawal that awaits the merchant's answer", []int{409}},
 		{post, "/v1/withdrawals/{id}/release", "releaseWithdrawal", cores, byPath, 200, api.Handle(s.releaseWithdrawal), "Take the one permit to execute a confirmed withdrawal", []int{409}},
 		{post, "/v1/withdrawals/{id}/block", "blockWithdrawal", deciders, byPath, 200, api.Handle(s.blockWithdrawal), "Block a confirmed withdrawal for ever: it is never released", []int{409, 410}},
+		{post, "/v1/withdrawals/{id}/resume", "resumeWithdrawal", approvers, byPath, 200, api.Handle(s.resumeWithdrawal), "Say that nothing became of a withdrawal from before a restore: it is decided and released as any other", []int{409, 410}},
 		{post, "/v1/withdrawals/{id}/outcome", "reportOutcome", cores, byPath, 200, api.Handle(s.reportOutcome), "Report how a released withdrawal ended; the merchant is told", []int{409, 410}},
 		{post, "/v1/withdrawals/{id}/waiting", "reportWaiting", cores, byPath, 202, api.Handle(s.reportWaiting), "Report that a released withdrawal waits; each call tells the merchant once more", []int{409, 410}},
 		{get, "/v1/decisions", "decisions", coresAndReaders, byHandler, 200, api.Handle(s.decisions), "Read the feed of decisions, in order and without gaps; after a restore numbers go on much higher", []int{409}},

@@ -1,8 +1,11 @@
 package admin
 
 import (
+	"context"
+
 	"countersign/client"
 	"countersign/internal/api"
+	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
 
@@ -25,10 +28,19 @@ func freezeOf(f outbox.Freeze) client.Freeze {
 }
 
 func (s *Server) blockWithdrawal(c *api.Call, _ api.None, in client.Block) (client.Withdrawal, error) {
+	return changeWithdrawal(c, in, s.Outbox.BlockWithdrawal)
+}
+
+func (s *Server) resumeWithdrawal(c *api.Call, _ api.None, in client.Block) (client.Withdrawal, error) {
+	return changeWithdrawal(c, in, s.Outbox.ResumeWithdrawal)
+}
+
+// changeWithdrawal changes a withdrawal in the name of the call's token.
+func changeWithdrawal(c *api.Call, in client.Block, change func(ctx context.Context, id, reason, by string, now db.Millis) (outbox.Withdrawal, error)) (client.Withdrawal, error) {
 	id, err := c.PathID()
 	if err != nil {
 		return client.Withdrawal{}, err
 	}
-	w, err := s.Outbox.BlockWithdrawal(c.R.Context(), id, in.Reason, c.Token.ID, c.Now)
+	w, err := change(c.R.Context(), id, in.Reason, c.Token.ID, c.Now)
 	return withdrawalOf(c, w), err
 }

@@ -295,7 +295,7 @@ func withdrawalOf(c *api.Call, w outbox.Withdrawal) client.Withdrawal {
 		State: w.State, Decision: w.Decision, Reason: w.Reason, Text: w.Reason.Text(),
 		Deadline: api.TimeOf(w.Deadline), Created: api.TimeOf(w.Created), Decided: api.TimeOf(w.Decided),
 		Released: api.TimeOf(w.Released), Ended: api.TimeOf(w.Ended),
-		Holder: w.Claim, TxID: w.TxID, FailReason: w.FailReason, ReleaseBy: api.TimeOf(w.ReleaseBy), BlockedReason: w.BlockedReason, BlockedBy: w.BlockedBy,
+		Holder: w.Claim, TxID: w.TxID, FailReason: w.FailReason, ReleaseBy: api.TimeOf(w.ReleaseBy), BlockedReason: w.BlockedReason, BlockedBy: w.BlockedBy, Restored: w.Restored,
 	}
 }
 

@@ -4,6 +4,7 @@ package audit
 // event's kind, and WithdrawalAnswered.
 const (
 	OrderAdded      = "order.added"
+	OrderResumed    = "order.resumed"   // it goes on after a restore
 	CallbacksTaken  = "callbacks.taken" // of all types, as one
 	CursorMoved     = "cursor.moved"
 	ForwardingBegun = "forwarding.begun" // or moved, by a start

@@ -89,7 +89,8 @@ type inboxTx struct {
 	items     []audit.Taken // of the fresh rows
 
 	restored bool            // the book was restored and is not reconciled
-	booked   map[string]bool // trackingIds of deposits that were booked before that
+	booked   bookedBefore    // what the merchant had booked before a restore
+	doubted  map[string]bool // orders of which nobody has said what became of them after a restore
 }
 
 func (in *inboxTx) run(ctx context.Context) error {
@@ -104,7 +105,7 @@ func (in *inboxTx) run(ctx context.Context) error {
 	in.results, in.leased = make([]merchant.Claimed, len(in.calls)), make([]*int64, len(in.calls))
 	in.rows, in.transfers, in.ledger = map[inboxKey]*inboxRow{}, map[string][]sameIndex{}, ledger{}
 	in.blocks = map[merchant.BlockDigest]merchant.SeenBlock{}
-	in.restored, in.booked = false, map[string]bool{}
+	in.restored, in.booked, in.doubted = false, bookedBefore{}, map[string]bool{}
 	if err := in.read(ctx); err != nil {
 		return err
 	}
@@ -154,6 +155,9 @@ func (in *inboxTx) claim(i int, e *merchant.Entry, suspect bool) *inboxRow {
 	row := in.rows[key]
 	if row != nil {
 		in.results[i] = row.claim(e, in.compare)
+		if r := &in.results[i]; in.doubted[key.id] && r.State == merchant.StateSettled && r.Reply.Code == countersign.CodeAccepted {
+			r.Reply = merchant.Reply{Code: countersign.CodeNotKnownYet} // what was confirmed may have ended since
+		}
 		in.update(i, key, e, row)
 		return row
 	}
@@ -272,7 +276,7 @@ func (in *inboxTx) read(ctx context.Context) error {
 	if len(blocks) > 0 {
 		statements = append(statements, db.Statement{SQL: readBlocksSQL, Args: []any{d.List(blocks)}, Row: in.scanBlock})
 	}
-	return in.t.Batch(ctx, append(statements, in.readRestored(d.List(ids[countersign.TypeDeposited]))...))
+	return in.t.Batch(ctx, append(statements, in.readRestored(ids, transfers)...))
 }
 
 func scanInboxRow(r db.Rows) (id string, _ *inboxRow, err error) {

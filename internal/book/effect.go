@@ -20,10 +20,9 @@ func (in *inboxTx) effect(ctx context.Context, e *merchant.Entry, row *inboxRow)
 		case row.suspect:
 			d.State, d.Suspect = DepositHeld, true
 			in.ledger.alarm(client.AlarmSpliced, c.TrackingID, at)
-		case row.duplicate:
-			d.State = DepositHeld
-			in.ledger.alarm(client.AlarmPossibleDuplicate, c.TrackingID, at)
-		case in.booked[c.TrackingID]:
+		case in.booked.same(c):
+			d.State, d.Decided, d.DecidedBy, d.Reason = DepositRejected, at, ByReconcile, reasonBooked
+		case row.duplicate, in.booked.maybe(e):
 			d.State = DepositHeld
 			in.ledger.alarm(client.AlarmPossibleDuplicate, c.TrackingID, at)
 		case in.restored:
@@ -52,7 +51,8 @@ func noEffect(c countersign.Callback) error {
 }
 
 const moveOrderSQL = `
-UPDATE orders SET state = $2, reason = $3, waiting = $4, tx_id = $5, updated = $6, ended = $7 WHERE call_back_id = $1`
+UPDATE orders SET state = $2, reason = $3, waiting = $4, tx_id = $5, updated = $6, ended = $7,
+	restored = CASE WHEN CAST($7 AS BIGINT) > 0 THEN 0 ELSE restored END WHERE call_back_id = $1`
 
 // move says what a callback makes of an order, whether that is a change, and which
 // alarm it raises. to is the order with the members that every change sets. A later

@@ -104,6 +104,9 @@ func (b *Book) DecideDeposit(ctx context.Context, seq int64, to DepositState, by
 		return TakenDeposit{}, &db.ItemError{Member: "reason", Err: db.CheckText("reason", "\x00")}
 	}
 	err = b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
+		if err := checkReconciled(ctx, t); err != nil {
+			return err
+		}
 		d, err = decideDeposit(ctx, t, seq, to, by, reason, now)
 		return err
 	})
@@ -133,10 +136,16 @@ func decideDeposit(ctx context.Context, t *db.Tx, seq int64, to DepositState, by
 	d.State, d.Decided, d.DecidedBy, d.Reason = to, now, by, reason
 	l := ledger{}
 	l.count(countHeld, -1)
-	l.event(Event{Kind: client.EventKind("deposit." + to), At: now, Deposit: seq, TenantUserID: d.Deposit.TenantUserID, State: string(to),
-		Details: countersign.Details{Address: d.Deposit.ToAddress, ChainName: d.Deposit.ChainName, Symbol: d.Deposit.Symbol,
-			Amount: d.Deposit.Amount}, TxID: d.Deposit.TxID, Reason: reason, DecidedBy: by})
+	l.event(decidedEvent(seq, d))
 	return d, l.write(ctx, t)
+}
+
+// decidedEvent tells how d was decided.
+func decidedEvent(seq int64, d TakenDeposit) Event {
+	c := &d.Deposit
+	return Event{Kind: client.EventKind("deposit." + d.State), At: d.Decided, Deposit: seq, TenantUserID: c.TenantUserID, State: string(d.State),
+		Details: countersign.Details{Address: c.ToAddress, ChainName: c.ChainName, Symbol: c.Symbol, Amount: c.Amount},
+		TxID:    c.TxID, Reason: d.Reason, DecidedBy: d.DecidedBy}
 }
 
 const eventColumns = `seq, kind, at, call_back_id, deposit, tenant_user_id, state, address, old_address, chain_name, symbol, amount,

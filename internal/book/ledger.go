@@ -69,6 +69,7 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 		t.Wake(TopicEvents) // alarms have no topic of their own
 	}
 	var fresh []any
+	var decided []db.Statement
 	if len(l.deposits) > 0 {
 		seq, err := db.LockFeed(ctx, t, FeedDeposits.String())
 		if err != nil {
@@ -77,11 +78,16 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 		for i := range l.deposits {
 			seq++
 			d := &l.deposits[i]
-			c := &d.Deposit
+			c, state := &d.Deposit, d.State
+			if d.Decided != 0 { // it is held first, as every deposit that is decided on
+				state = DepositHeld
+				decided = append(decided, db.Statement{SQL: decideDepositSQL, Args: []any{seq, string(d.State), int64(d.Decided), d.DecidedBy, d.Reason}})
+				l.event(decidedEvent(seq, *d))
+			}
 			fresh = append(fresh, seq, c.TrackingID, c.TenantUserID, c.TxID, c.ChainName, c.Symbol, c.Amount.String(), c.FromAddress,
-				c.ToAddress, c.RiskLevelFrom, c.RiskLevelTo, c.TxIndex, c.Business, string(d.State), bit(d.Suspect), int64(d.Taken), asSent(c))
+				c.ToAddress, c.RiskLevelFrom, c.RiskLevelTo, c.TxIndex, c.Business, string(state), bit(d.Suspect), int64(d.Taken), asSent(c))
 		}
-		if err := t.Batch(ctx, append(insertDeposits.Statements(fresh, nil), db.EndFeed(FeedDeposits.String(), seq))); err != nil {
+		if err := t.Batch(ctx, append(append(insertDeposits.Statements(fresh, nil), decided...), db.EndFeed(FeedDeposits.String(), seq))); err != nil {
 			return err
 		}
 		t.Wake(TopicDeposits)

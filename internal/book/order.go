@@ -14,14 +14,16 @@ import (
 )
 
 const orderColumns = `call_back_id, tenant_user_id, address, chain_name, symbol, amount, labels, expires, ordered_by, seq, state, reason, decided_by,
-	waiting, tx_id, created, updated, confirmed, ended`
+	waiting, tx_id, created, updated, confirmed, ended, restored`
 
 func scanOrder(r db.Rows) (Order, error) {
 	var o Order
 	var d [4]string
 	var labels string
+	var restored int64
 	err := r.Scan(&o.CallBackID, &o.TenantUserID, &d[0], &d[1], &d[2], &d[3], &labels, &o.Expires, &o.OrderedBy, &o.Seq, &o.State, &o.Reason,
-		&o.DecidedBy, &o.Waiting, &o.TxID, &o.Created, &o.Updated, &o.Confirmed, &o.Ended)
+		&o.DecidedBy, &o.Waiting, &o.TxID, &o.Created, &o.Updated, &o.Confirmed, &o.Ended, &restored)
+	o.Restored = restored != 0
 	if err == nil {
 		o.Details, err = keptDetails(d)
 	}

@@ -24,7 +24,11 @@ func (b *Book) AskedFor(ctx context.Context, callBackID string, now db.Millis) (
 	if _, err := db.One(ctx, b, firstAskedSQL, []any{callBackID}, &a.Since); err != nil {
 		return a, err
 	}
+	var is int
 	var err error
+	if a.Restored, err = db.One(ctx, b, openEpochSQL, nil, &is); err != nil {
+		return a, err
+	}
 	a.Order, err = findOrder(ctx, b, readOrderSQL, callBackID)
 	if isNotFound(err) {
 		return a, nil
@@ -67,7 +71,10 @@ func (b *Book) changeOrder(ctx context.Context, t *db.Tx, o *Order, c OrderChang
 	if c.To == OrderConfirmed && (o.Expires <= now || o.TenantUserID != c.TenantUserID) {
 		return fmt.Errorf("%w: it has expired or is of another user", ErrChanged)
 	}
-	if !c.To.Undecided() && c.To != OrderConfirmed {
+	if o.Restored {
+		return errOrderRestored
+	}
+	if !c.To.Undecided() {
 		if err := checkReconciled(ctx, t); err != nil {
 			return err
 		}
@@ -203,7 +210,7 @@ func (b *Book) personal(ctx context.Context, c OrderChange, now db.Millis) (o Or
 
 const overdueOrdersSQL = `
 SELECT call_back_id, state FROM orders WHERE state IN ('open', 'held', 'approved') AND expires < 4611686018427387904 AND expires <= $1
-	AND NOT ` + db.OpenEpochSQL + `
+	AND restored = 0 AND NOT ` + db.OpenEpochSQL + `
 ORDER BY expires LIMIT $2`
 
 // ExpireOrders ends at most limit undecided orders that have expired and gives their

@@ -2,115 +2,224 @@ package book
 
 import (
 	"context"
+	"errors"
+	"math"
 	"slices"
 
+	"countersign"
 	"countersign/client"
 	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/merchant"
 )
 
 const (
 	// reasonBooked is the reason of a deposit that does not count because the
 	// application booked it before the restore.
 	reasonBooked = "booked before the restore"
-	// ByReconcile is who decides on deposits that were held after a restore.
+	// ByReconcile is who decides what a restore left open.
 	ByReconcile = "reconcile"
 )
 
 // Feeds are the feeds that readers follow by their numbers.
 var Feeds = []string{db.FeedOfAlarms, FeedDeposits.String(), FeedEvents.String()}
 
+const restoredOrdersSQL = `UPDATE orders SET restored = 1 WHERE state IN ('open', 'held', 'approved', 'confirmed')`
+
 // Restored begins an epoch after a restore: until Reconcile every deposit that is taken
-// is held, and no order ends by a person, the policy or its time. least is the number
-// of the last epoch that is known from elsewhere, or 0.
+// is held, and no order is confirmed or ends. Orders that had not ended stay so until
+// somebody says what became of them: AdoptOrder, a callback, or ResumeOrder. least is the
+// number of the last epoch that is known from elsewhere, or 0.
 func (b *Book) Restored(ctx context.Context, least int64, now db.Millis) (db.Epoch, error) {
-	return audit.BeginEpoch(ctx, b.DB, audit.Restore{Kind: audit.BookRestored, Alarm: client.AlarmRestored, Feeds: Feeds, Least: least, At: now})
+	return audit.BeginEpoch(ctx, b.DB, audit.Restore{Kind: audit.BookRestored, Alarm: client.AlarmRestored, Feeds: Feeds, Least: least, At: now,
+		Also: []db.Statement{{SQL: restoredOrdersSQL}}})
 }
 
 const (
 	openEpochSQL = `SELECT 1 WHERE ` + db.OpenEpochSQL
 
-	readBookedSQL = `SELECT i.tracking_id FROM {list}$1{as w} CROSS JOIN {inner}booked_before i WHERE i.tracking_id = w.value{alone}`
+	readBookedSQL = `SELECT i.tracking_id, i.sum FROM {list}$1{as w} CROSS JOIN {inner}booked_before i WHERE i.tracking_id = w.value{alone}`
+
+	readBookedTransfersSQL = `
+SELECT i.transfer, i.tracking_id, i.tx_index FROM {list}$1{as w} CROSS JOIN {inner}booked_before i WHERE i.transfer <> '' AND i.transfer = w.value{alone}`
+
+	readDoubtedSQL = `SELECT i.call_back_id FROM {list}$1{as w} CROSS JOIN {inner}orders i WHERE i.restored <> 0 AND i.call_back_id = w.value{alone}`
 )
 
-// readRestored reads what claims of deposits need to know of a restore.
-func (in *inboxTx) readRestored(ids any) []db.Statement {
-	return []db.Statement{
+// Booked is a deposit that the application has booked.
+type Booked struct {
+	TrackingID string
+	Sum        string // symbol and amount; empty: it does not say them
+	Transfer   string // see TransferOf; empty: it does not say it
+	TxIndex    int64  // below 0: it does not say it
+}
+
+// SumOf is what Booked.Sum compares.
+func SumOf(symbol string, amount countersign.Amount) string {
+	if !amount.IsSet() {
+		return ""
+	}
+	return symbol + " " + amount.Canonical()
+}
+
+// TransferOf identifies the transfer of a deposit in Booked, except for its index.
+func TransferOf(txID, chainName, symbol, address string) string {
+	if txID == "" {
+		return ""
+	}
+	e := merchant.NewEntry(&countersign.Deposit{TxID: txID, ChainName: chainName, Symbol: symbol, ToAddress: address})
+	return transferOf(&e)
+}
+
+// bookedBefore is what claims need to know of deposits that were booked before a restore.
+type bookedBefore struct {
+	sums      map[string]string   // by trackingId
+	transfers map[string][]Booked // by transfer
+}
+
+// same reports whether d was booked. It then does not count.
+func (b bookedBefore) same(d *countersign.Deposit) bool {
+	sum, is := b.sums[d.TrackingID]
+	return is && (sum == "" || sum == SumOf(d.Symbol, d.Amount))
+}
+
+// maybe reports whether the deposit of e may be one that was booked.
+func (b bookedBefore) maybe(e *merchant.Entry) bool {
+	_, is := b.sums[e.ID]
+	return is || slices.ContainsFunc(b.transfers[transferOf(e)], func(o Booked) bool {
+		return o.TrackingID != e.ID && merchant.MayBeSame(o.TxIndex, e.TxIndex)
+	})
+}
+
+// readRestored reads what claims need to know of a restore.
+func (in *inboxTx) readRestored(ids map[countersign.Type][]string, transfers []string) []db.Statement {
+	d := in.b.Dialect()
+	in.booked = bookedBefore{map[string]string{}, map[string][]Booked{}}
+	list := []db.Statement{
 		{SQL: openEpochSQL, Row: func(db.Rows) error {
 			in.restored = true
 			return nil
 		}},
-		{SQL: readBookedSQL, Args: []any{ids}, Row: func(r db.Rows) error {
-			var id string
-			err := r.Scan(&id)
-			in.booked[id] = true
+		{SQL: readBookedSQL, Args: []any{d.List(ids[countersign.TypeDeposited])}, Row: func(r db.Rows) error {
+			var id, sum string
+			err := r.Scan(&id, &sum)
+			in.booked.sums[id] = sum
 			return err
 		}},
 	}
+	if len(transfers) > 0 {
+		list = append(list, db.Statement{SQL: readBookedTransfersSQL, Args: []any{d.List(transfers)}, Row: func(r db.Rows) error {
+			var b Booked
+			err := r.Scan(&b.Transfer, &b.TrackingID, &b.TxIndex)
+			in.booked.transfers[b.Transfer] = append(in.booked.transfers[b.Transfer], b)
+			return err
+		}})
+	}
+	if asked := ids[countersign.TypeRequestWithdraw]; len(asked) > 0 {
+		list = append(list, db.Statement{SQL: readDoubtedSQL, Args: []any{d.List(asked)}, Row: func(r db.Rows) error {
+			var id string
+			err := r.Scan(&id)
+			in.doubted[id] = true
+			return err
+		}})
+	}
+	return list
 }
 
 // checkReconciled fails if the book was restored and is not reconciled. An order may
 // then have been confirmed and executed, so who is told that it has ended would give
-// its funds back too early.
+// its funds back too early; and what the limits allow is not known.
 func checkReconciled(ctx context.Context, t *db.Tx) error {
 	e, err := db.LastEpoch(ctx, t)
 	if err == nil && e.Open() {
-		err = &db.ConflictError{Reason: "the gateway was restored from a backup and may have confirmed this before: no order ends until it is reconciled"}
+		err = &db.ConflictError{Reason: "the gateway was restored from a backup and may have decided this before: nothing is decided until it is reconciled"}
 	}
 	return err
 }
 
+var errOrderRestored = &db.ConflictError{Reason: "the order is from before a restore, and nobody has said what became of it: reconcile, or resume it"}
+
 const bookBeforeSQL = `
-INSERT INTO booked_before (tracking_id) SELECT $1 WHERE NOT EXISTS (SELECT 1 FROM inbox WHERE type = 1 AND id = $1)
+INSERT INTO booked_before (tracking_id, sum, transfer, tx_index) SELECT $1, $2, $3, CAST($4 AS BIGINT)
+WHERE NOT EXISTS (SELECT 1 FROM inbox WHERE type = 1 AND id = $1)
 ON CONFLICT (tracking_id) DO NOTHING`
 
-// BookedBefore keeps the trackingIds of deposits that the application has booked and
-// that the book does not know. If the service tells of one again, it is held.
-func (b *Book) BookedBefore(ctx context.Context, ids []string) error {
+// BookedBefore keeps deposits that the application has booked and that the book does not
+// know. If the service tells of one again, it does not count.
+func (b *Book) BookedBefore(ctx context.Context, list []Booked) error {
 	var statements []db.Statement
-	for _, id := range ids {
-		if err := db.CheckIdentifier("trackingId", id); err != nil {
+	for _, x := range list {
+		if err := db.CheckIdentifier("trackingId", x.TrackingID); err != nil {
 			return err
 		}
-		statements = append(statements, db.Statement{SQL: bookBeforeSQL, Args: []any{id}})
+		if err := db.CheckText("symbol", x.Sum); err != nil {
+			return err
+		}
+		statements = append(statements, db.Statement{SQL: bookBeforeSQL, Args: []any{x.TrackingID, x.Sum, x.Transfer, x.TxIndex}})
 	}
 	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error { return t.Batch(ctx, statements) })
 }
 
-const heldAfterSQL = `
-SELECT d.seq, d.tracking_id, i.duplicate FROM deposits d JOIN inbox i ON i.type = 1 AND i.id = d.tracking_id
-WHERE d.state <> 'taken' AND d.state = 'held' AND d.suspect = 0 AND d.seq > $1 AND d.seq <= $2 ORDER BY d.seq LIMIT 500`
+// IsBookedBefore reports whether BookedBefore has kept a deposit.
+func (b *Book) IsBookedBefore(ctx context.Context, trackingID string) (bool, error) {
+	var is int
+	return db.One(ctx, b, `SELECT 1 FROM booked_before WHERE tracking_id = $1`, []any{trackingID}, &is)
+}
 
-// SettleHeld decides on the deposits that were held because the book was restored:
-// those that the application had booked do not count, and the others do. It leaves
-// those that are held for another reason, and what is taken after it begins.
-func (b *Book) SettleHeld(ctx context.Context, booked func(trackingID string) bool, now db.Millis) error {
-	return settleHeld(ctx, b, booked, func(seq int64, to DepositState, reason string) error {
-		_, err := b.DecideDeposit(ctx, seq, to, ByReconcile, reason, now)
-		return err
+const heldAfterSQL = `
+SELECT d.seq, d.tracking_id, i.duplicate + d.suspect + (SELECT COUNT(*) FROM booked_before b WHERE b.tracking_id = d.tracking_id),
+	COALESCE(i.transfer, ''), i.tx_index
+FROM deposits d JOIN inbox i ON i.type = 1 AND i.id = d.tracking_id
+WHERE d.state <> 'taken' AND d.state = 'held' AND d.seq > $1 AND d.seq <= $2 ORDER BY d.seq LIMIT 500`
+
+// Said is what the application says of deposits: whether it has booked one under its
+// trackingId, and a transfer, perhaps under another.
+type Said struct {
+	Booked   func(trackingID string) bool
+	Transfer func(transfer string, txIndex int64) bool
+}
+
+// SettleHeld decides on the deposits that are held: those that the application had booked
+// do not count, and those that were held because of the restore alone do. It leaves those
+// that are held for another reason, or whose transfer was booked under another trackingId,
+// and what is taken after it begins. Of a book that was never restored it leaves all.
+func (b *Book) SettleHeld(ctx context.Context, said Said, now db.Millis) error {
+	return settleHeld(ctx, b, said, func(seq int64, to DepositState, reason string) error {
+		return b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
+			_, err := decideDeposit(ctx, t, seq, to, ByReconcile, reason, now)
+			if errors.Is(err, db.ErrConflict) {
+				err = nil // a person was faster
+			}
+			return err
+		})
 	})
 }
 
-func settleHeld(ctx context.Context, q db.Querier, booked func(trackingID string) bool, decide func(seq int64, to DepositState, reason string) error) error {
+func settleHeld(ctx context.Context, q db.Querier, said Said, decide func(seq int64, to DepositState, reason string) error) error {
 	epochs, err := db.ReadEpochs(ctx, q)
-	first := slices.IndexFunc(epochs, db.Epoch.Open) // the backup may have been made while one was open
-	if err != nil || first < 0 {
+	if err != nil || len(epochs) == 0 {
 		return err
+	}
+	base := int64(math.MaxInt64)
+	if first := slices.IndexFunc(epochs, db.Epoch.Open); first >= 0 { // the backup may have been made while one was open
+		base = epochs[first].Base()
 	}
 	last, err := db.LastSeqs(ctx, q)
 	if err != nil {
 		return err
 	}
 	type held struct {
-		seq       int64
-		id        string
-		duplicate int64
+		seq      int64
+		id       string
+		doubts   int64 // other reasons why it is held
+		transfer string
+		index    int64
 	}
-	for after := epochs[first].Base(); ; {
+	for after := int64(0); ; {
 		var list []held
 		err := db.Each(ctx, q, heldAfterSQL, []any{after, last[FeedDeposits.String()]}, func(r db.Rows) error {
 			var h held
-			err := r.Scan(&h.seq, &h.id, &h.duplicate)
+			err := r.Scan(&h.seq, &h.id, &h.doubts, &h.transfer, &h.index)
 			list = append(list, h)
 			return err
 		})
@@ -120,9 +229,9 @@ func settleHeld(ctx context.Context, q db.Querier, booked func(trackingID string
 		for _, h := range list {
 			after = h.seq
 			switch {
-			case booked(h.id):
+			case said.Booked(h.id):
 				err = decide(h.seq, DepositRejected, reasonBooked)
-			case h.duplicate == 0:
+			case h.seq > base && h.doubts == 0 && !said.Transfer(h.transfer, h.index):
 				err = decide(h.seq, DepositCredited, "")
 			}
 			if err != nil {
@@ -135,9 +244,9 @@ func settleHeld(ctx context.Context, q db.Querier, booked func(trackingID string
 // Reconcile ends the open epoch, and decides as SettleHeld on what was held since that ran.
 // It reports whether an epoch was open. The lock of the inbox's number keeps claims out, so
 // that none is held for an epoch that has ended: nobody would decide on it.
-func (b *Book) Reconcile(ctx context.Context, booked func(trackingID string) bool, now db.Millis) (open bool, err error) {
+func (b *Book) Reconcile(ctx context.Context, said Said, now db.Millis) (open bool, err error) {
 	for range 3 { // each time fewer are left for the transaction, in which claims wait
-		if err := b.SettleHeld(ctx, booked, now); err != nil {
+		if err := b.SettleHeld(ctx, said, now); err != nil {
 			return false, err
 		}
 	}
@@ -145,7 +254,7 @@ func (b *Book) Reconcile(ctx context.Context, booked func(trackingID string) boo
 		if _, err := db.LockFeed(ctx, t, inboxFeed); err != nil {
 			return err
 		}
-		return settleHeld(ctx, t, booked, func(seq int64, to DepositState, reason string) error {
+		return settleHeld(ctx, t, said, func(seq int64, to DepositState, reason string) error {
 			_, err := decideDeposit(ctx, t, seq, to, ByReconcile, reason, now)
 			return err
 		})

@@ -142,6 +142,7 @@ type Order struct {
 	Updated   db.Millis
 	Confirmed db.Millis // 0: never
 	Ended     db.Millis // when its state became final; 0 before
+	Restored  bool      // from before a restore, and nobody has said what became of it: nothing is decided on it
 }
 
 // OrderFilter selects orders; zero members select all.
@@ -170,6 +171,8 @@ type DepositFilter struct {
 type Asked struct {
 	Known bool
 	Order Order // if Known
+	// Restored reports whether the book was restored and is not reconciled.
+	Restored bool
 	// Since is when the service first asked. If that is not recorded, it is the
 	// time of the look-up.
 	Since db.Millis

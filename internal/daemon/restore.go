@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"countersign/internal/api"
 	"countersign/internal/audit"
 	"countersign/internal/book"
 	"countersign/internal/db"
@@ -39,6 +40,15 @@ type Restored struct {
 	Epoch    int64            `json:"epoch"`
 	Ends     map[string]int64 `json:"ends"`            // the last number of each feed in the backup
 	Aside    string           `json:"aside,omitempty"` // where the database is that was there before
+	// Undecided is how many orders or withdrawals had not ended in the backup: until somebody
+	// says what became of each, nothing is decided on it.
+	Undecided int `json:"undecided"`
+	// Compared reports whether the tokens of the database that was there could be read. Gone
+	// are tokens that were made after the backup, Valid those that were revoked after it and
+	// count again.
+	Compared bool     `json:"tokensCompared"`
+	Gone     []string `json:"tokensGone,omitempty"`
+	Valid    []string `json:"tokensValidAgain,omitempty"`
 }
 
 // Restore puts a backup in the place of a database, or takes a PostgreSQL database that
@@ -86,7 +96,8 @@ func Restore(ctx context.Context, c RestoreConfig) (r Restored, err error) {
 			}
 		}()
 	}
-	p, err := c.begin(ctx, s, seen.Epoch, &r)
+	before := c.tokensBefore(ctx, r.Database)
+	p, err := c.begin(ctx, s, seen.Epoch, before, &r)
 	if err != nil {
 		return r, err
 	}
@@ -99,7 +110,7 @@ func Restore(ctx context.Context, c RestoreConfig) (r Restored, err error) {
 }
 
 // begin opens the database of s and begins an epoch in it.
-func (c RestoreConfig) begin(ctx context.Context, s Storage, least int64, r *Restored) (p db.Progress, err error) {
+func (c RestoreConfig) begin(ctx context.Context, s Storage, least int64, before []api.Token, r *Restored) (p db.Progress, err error) {
 	end := outbox.End()
 	if c.Gateway {
 		end = book.End()
@@ -120,7 +131,66 @@ func (c RestoreConfig) begin(ctx context.Context, s Storage, least int64, r *Res
 		return p, err
 	}
 	r.Epoch, r.Ends = e.Number, e.Ends
+	if c.Gateway {
+		err = book.New(d, book.Config{}).EachRestored(ctx, func(book.Order) error { r.Undecided++; return nil })
+	} else {
+		err = outbox.New(d).EachRestored(ctx, func(outbox.Withdrawal) error { r.Undecided++; return nil })
+	}
+	if err != nil {
+		return p, err
+	}
+	if r.Compared = before != nil; r.Compared {
+		if err := r.compareTokens(ctx, d, before); err != nil {
+			return p, err
+		}
+	}
 	return d.Progress(ctx)
+}
+
+// tokensBefore gives the tokens of the SQLite database that is about to be replaced. Nil:
+// there is none, or it cannot be read, which is often why a backup is restored.
+func (c RestoreConfig) tokensBefore(ctx context.Context, path string) []api.Token {
+	if _, err := os.Stat(path); err != nil || !c.Replace {
+		return nil
+	}
+	s := c.Storage
+	s.DB = path
+	end := outbox.End()
+	if c.Gateway {
+		end = book.End()
+	}
+	d, err := s.openAny(ctx, c.Log, end, true)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = d.Close() }()
+	list, err := api.NewTokens(d).List(ctx)
+	if err != nil {
+		return nil
+	}
+	return list
+}
+
+// compareTokens notes what became of tokens after the backup.
+func (r *Restored) compareTokens(ctx context.Context, d *db.DB, before []api.Token) error {
+	list, err := api.NewTokens(d).List(ctx)
+	if err != nil {
+		return err
+	}
+	now := map[string]api.Token{}
+	for _, t := range list {
+		now[t.ID] = t
+	}
+	for _, t := range before {
+		name := fmt.Sprintf("%s (%s, %s)", t.ID, t.Name, t.Role)
+		switch was, known := now[t.ID]; {
+		case !known && t.Revoked == 0:
+			r.Gone = append(r.Gone, name)
+		case known && t.Revoked != 0 && was.Revoked == 0:
+			r.Valid = append(r.Valid, name)
+		}
+	}
+	return nil
 }
 
 // free refuses a place where a database is or was, unless it is to be replaced.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 )
@@ -166,5 +167,41 @@ func TestRenamedDatabase(t *testing.T) {
 	}
 	if err := once(t, dir, "second"); err != nil {
 		t.Errorf("where it is meant: %v", err)
+	}
+}
+
+// Tokens that were made after the backup are named as gone, and those that were revoked
+// after it as valid again.
+func TestRestoreNamesTokens(t *testing.T) {
+	dir, backup := t.TempDir(), filepath.Join(t.TempDir(), "backup")
+	change := func(do func(*api.Tokens) error) {
+		t.Helper()
+		s, err := NewService(ServiceConfig{Storage: Storage{Dir: dir}, Listen: "127.0.0.1:0"})
+		if err == nil {
+			err = s.Open(t.Context())
+		}
+		if err == nil {
+			err = do(api.NewTokens(s.Outbox().DB))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := s.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old, fresh := api.NewStoreToken("old", client.RoleViewer, 1), api.NewStoreToken("fresh", client.RoleViewer, 1)
+	change(func(k *api.Tokens) error { return k.Create(t.Context(), old, [32]byte{1}) })
+	if _, err := Backup(t.Context(), dir, backup); err != nil {
+		t.Fatal(err)
+	}
+	change(func(k *api.Tokens) error {
+		return errors.Join(k.Create(t.Context(), fresh, [32]byte{2}), k.Revoke(t.Context(), old.ID, 5, nil))
+	})
+	r, err := Restore(t.Context(), RestoreConfig{Storage: Storage{Dir: dir}, From: backup, Replace: true})
+	if err != nil || !r.Compared || len(r.Gone) != 1 || !strings.HasPrefix(r.Gone[0], fresh.ID) || len(r.Valid) != 1 || !strings.HasPrefix(r.Valid[0], old.ID) {
+		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -119,14 +119,15 @@ func (es Epochs) Between(feed string, from, to int64) int64 {
 	return n
 }
 
-// lost reports whether after is a number that another epoch gave, or never was one.
-func (es Epochs) lost(feed string, after int64) bool {
+// lost gives the number to go on from if after is one that another epoch gave, or never was
+// one; else 0.
+func (es Epochs) lost(feed string, after int64) int64 {
 	for _, e := range es {
 		if end, ok := e.Ends[feed]; ok && end < after && after < e.Base() {
-			return true
+			return e.Base()
 		}
 	}
-	return false
+	return 0
 }
 
 // checkAfter fails with a *ConflictError if a reader of a feed cannot stand at number
@@ -144,10 +145,13 @@ func checkAfter(ctx context.Context, q Querier, feed string, after int64) error 
 		return &ConflictError{Reason: fmt.Sprintf("after is beyond the end of the feed, which is %d: it is of another database, or of one that was restored since", last[feed])}
 	}
 	es, err := ReadEpochs(ctx, q)
-	if err == nil && es.lost(feed, after) {
-		err = &ConflictError{Reason: "after is of another epoch: the database was restored since, and does not have that entry"}
+	if err != nil {
+		return err
 	}
-	return err
+	if base := es.lost(feed, after); base > 0 {
+		return &ConflictError{Reason: fmt.Sprintf("after is of another epoch: the database was restored since, and does not have that entry; go on after %d", base)}
+	}
+	return nil
 }
 
 // CheckPage checks a page that was just read after number after and begins with entry

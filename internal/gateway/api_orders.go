@@ -136,6 +136,10 @@ func (a *server) cancelOrder(c *api.Call, _ api.None, in client.Decide) (client.
 	return decideOrder(c, in, a.book.CancelOrder)
 }
 
+func (a *server) resumeOrder(c *api.Call, _ api.None, in client.Decide) (client.Order, error) {
+	return decideOrder(c, in, a.book.ResumeOrder)
+}
+
 // decideOrder changes an order in the name of the call's token.
 func decideOrder(c *api.Call, in client.Decide, change func(ctx context.Context, callBackID, by, reason string, now db.Millis) (book.Order, error)) (client.Order, error) {
 	o, err := change(c.R.Context(), c.R.PathValue("callBackId"), c.Token.ID, in.Reason, c.Now)

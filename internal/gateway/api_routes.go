@@ -40,6 +40,7 @@ func (a *server) routes() []route {
 		{post, "/v1/orders/{callBackId}/approve", "approveOrder", approvers, api.Whole, 200, api.Handle(a.approveOrder), "Approve an order, before or after the policy asks for it", []int{409}},
 		{post, "/v1/orders/{callBackId}/decline", "declineOrder", approvers, api.Whole, 200, api.Handle(a.declineOrder), "Decline an order; the service is told so when it asks", []int{409}},
 		{post, "/v1/orders/{callBackId}/cancel", "cancelOrder", apps, api.Whole, 200, api.Handle(a.cancelOrder), "Cancel an order that is not confirmed yet", []int{409}},
+		{post, "/v1/orders/{callBackId}/resume", "resumeOrder", approvers, api.Whole, 200, api.Handle(a.resumeOrder), "Say that nothing became of an order from before a restore: it is decided as any other", []int{409}},
 
 		{get, "/v1/deposits", "deposits", all, api.Whole, 200, api.Handle(a.deposits), "Read the feed of deposits as they were taken, in order and without gaps; after a restore numbers go on much higher", []int{409, 410}},
 		{get, "/v1/deposits/search", "searchDeposits", all, api.Whole, 200, api.Handle(a.searchDeposits), "List deposits as they are now, the newest first", nil},

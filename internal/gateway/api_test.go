@@ -218,7 +218,7 @@ func TestAddOrderAgain(t *testing.T) {
 // access says of every operation which roles may call it. It is written by hand, so that
 // a change of who may do what must be meant.
 var access = map[string]string{
-	"addOrder": "app admin", "orders": "viewer app approver admin", "order": "viewer app approver admin", "cancelOrder": "app admin",
+	"addOrder": "app admin", "orders": "viewer app approver admin", "order": "viewer app approver admin", "cancelOrder": "app admin", "resumeOrder": "approver admin",
 	"approveOrder": "approver admin", "declineOrder": "approver admin",
 	"orderRuling": "viewer approver admin", "policy": "viewer approver admin", "tryPolicy": "viewer approver admin",
 	"searchDeposits": "viewer app approver admin", "firstDeposit": "viewer app approver admin",

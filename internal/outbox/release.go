@@ -17,14 +17,15 @@ const (
 
 	cancelWithdrawalSQL = `
 UPDATE withdrawals SET state = 'cancelled', decision = 'cancelled', reason = 'cancelled', decided = $3
-WHERE merchant = $1 AND id = $2 AND state = 'awaiting'`
+WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND restored = 0 AND NOT ` + db.OpenEpochSQL
 
 	endCallbackSQL = `
 UPDATE outbox SET state = $3, lease_until = 0, last_reason = $4, settled = $5 WHERE merchant = $1 AND id = $2`
 )
 
 // CancelWithdrawal makes an awaiting withdrawal and its callback cancelled. Repeating
-// it gives the same result; any other state is a *ConflictError.
+// it gives the same result; any other state is a *ConflictError, and so is what may have been
+// executed before a restore.
 func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis) (Withdrawal, error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {
@@ -41,6 +42,8 @@ func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis)
 	switch {
 	case err != nil:
 		return Withdrawal{}, err
+	case w.State == WithdrawalAwaiting:
+		return Withdrawal{}, &db.ConflictError{Reason: stopTexts[client.ReasonRestored]}
 	case w.State != WithdrawalCancelled:
 		return Withdrawal{}, &db.ConflictError{Reason: "the withdrawal is " + string(w.State)}
 	}
@@ -96,7 +99,7 @@ func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text
 
 const releaseSQL = `
 UPDATE withdrawals SET state = 'released', claim = $3, origin = $4, permit = $5, released = $6
-WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND release_by > $6
+WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND release_by > $6 AND restored = 0
 	AND NOT EXISTS (SELECT 1 FROM frozen WHERE one = 1)
 	AND NOT ` + db.OpenEpochSQL + `
 	AND EXISTS (SELECT 1 FROM merchants m WHERE m.id = $1 AND m.state = 'active')`
@@ -156,6 +159,9 @@ func (o *Outbox) Release(ctx context.Context, id string, holder Holder, permit s
 			if err != nil || !found {
 				return err
 			}
+			if stop == "" && p.Withdrawal.Restored {
+				stop = client.ReasonRestored
+			}
 			foreign := p.Permit != "" && !p.Withdrawal.heldBy(holder)
 			if stop == "" || foreign { // a stop gives no permit again
 				if err := recordRelease(ctx, t, &p, holder, now); err != nil {
@@ -214,7 +220,7 @@ func (o *Outbox) stops(ctx context.Context, t *db.Tx, merchant string) (stop cli
 var stopTexts = map[client.Reason]string{
 	client.ReasonFrozen:   "the service is frozen: nothing is released until it is thawed",
 	client.ReasonPaused:   "the merchant is paused: nothing of it is released until it is resumed",
-	client.ReasonRestored: "the service was restored from a backup and may have released this before: nothing is released until it is reconciled",
+	client.ReasonRestored: "this may have been released before a restore: nothing becomes of it until the restore is reconciled and the core or a person has said that nothing became of it",
 }
 
 const recordOutcomeSQL = `

@@ -16,16 +16,19 @@ import (
 var Feeds = []string{db.FeedOfAlarms, FeedOfDecisions}
 
 const (
-	possiblyToldSQL = `UPDATE outbox SET told = 1 WHERE told = 0 AND lane <> 1`
-	surelyToldSQL   = `UPDATE outbox SET told = 0 WHERE told > 0 AND told = 1`
+	possiblyToldSQL        = `UPDATE outbox SET told = 1 WHERE told = 0 AND lane <> 1`
+	restoredWithdrawalsSQL = `UPDATE withdrawals SET restored = 1 WHERE state IN ('awaiting', 'confirmed')`
+
+	surelyToldSQL = `UPDATE outbox SET told = 0 WHERE told > 0 AND told = 1`
 )
 
 // Restored begins an epoch after a restore: until Reconcile nothing is released, and what
-// the backup has not as accepted is ToldPossibly. least is the number
+// the backup has not as accepted is ToldPossibly. Withdrawals that had not ended stay so until
+// somebody says what became of them: Adopt, AdoptEnd, AdoptNothing or ResumeWithdrawal. least is the number
 // of the last epoch that is known from elsewhere, or 0.
 func (o *Outbox) Restored(ctx context.Context, least int64, now db.Millis) (db.Epoch, error) {
 	return audit.BeginEpoch(ctx, o.DB, audit.Restore{Kind: audit.ServiceRestored, Alarm: client.AlarmRestored, Feeds: Feeds, Least: least, At: now,
-		Also: []db.Statement{{SQL: possiblyToldSQL}}})
+		Also: []db.Statement{{SQL: possiblyToldSQL}, {SQL: restoredWithdrawalsSQL}}})
 }
 
 // Executed is a withdrawal for which the wallet core got a permit, as the core recorded
@@ -46,20 +49,23 @@ type Adoption struct {
 	Held       bool            // its permit was recorded already
 }
 
+// inDoubtSQL is a condition on a withdrawal: something may have become of it before a restore.
+const inDoubtSQL = `(restored <> 0 OR ` + db.OpenEpochSQL + `)`
+
 const adoptSQL = `
 UPDATE withdrawals SET state = 'released', claim = $3, permit = $4, released = $5,
-	confirmed_address = $6, confirmed_chain = $7, confirmed_symbol = $8, confirmed_amount = $9
-WHERE merchant = $1 AND id = $2 AND state = $10 AND permit = '' AND ` + db.OpenEpochSQL
+	confirmed_address = $6, confirmed_chain = $7, confirmed_symbol = $8, confirmed_amount = $9, restored = 0
+WHERE merchant = $1 AND id = $2 AND state = $10 AND permit = '' AND ` + inDoubtSQL
 
 const presumeSQL = `
 UPDATE withdrawals SET state = 'confirmed', decision = 'confirmed', reason = 'restored', decided = $3
-WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND ` + db.OpenEpochSQL
+WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND ` + inDoubtSQL
 
 // Adopt records that a permit was given before the restore, so that no other one is
 // given. It does so whatever the state is, since what was executed cannot be undone;
 // Adoption.Was says how it disagrees. A withdrawal with a permit stays as it is, and if
 // that is another permit or holder, Adopt gives a *ConflictError. It works only while an
-// epoch is open.
+// epoch is open, or for a withdrawal from before a restore of which nobody said what became of it.
 func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Millis) (a Adoption, err error) {
 	if err := db.CheckTexts("claim", x.Claim, "permit", x.Permit, "callBackId", x.CallBackID); err != nil {
 		return a, err

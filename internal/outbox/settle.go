@@ -50,7 +50,8 @@ type settling struct {
 // decides. An answer decides nothing while its merchant is paused or the service is
 // frozen, or if its question was asked under an older version of the merchant: its
 // callback is due again at once and nothing counts against it. So is any callback whose
-// answer was judged under a key that the merchant does not have any more.
+// answer was judged under a key that the merchant does not have any more. A withdrawal from
+// before a restore is not decided until somebody has said what became of it.
 //
 // Rows are locked in one order: callbacks by merchant and id, each with its
 // withdrawal, then merchants, lanes, and the feeds last.
@@ -173,7 +174,8 @@ RETURNING lane, failed, deadline`
 
 	// A decision needs the deadline first, and whether anything stops it.
 	settleDecisionSQL = `
-SELECT c.lane, c.failed, c.deadline, (SELECT COUNT(*) FROM frozen WHERE one = 1)
+SELECT c.lane, c.failed, c.deadline, (SELECT COUNT(*) FROM frozen WHERE one = 1),
+	(SELECT COUNT(*) FROM withdrawals w WHERE w.merchant = c.merchant AND w.id = c.id AND w.restored <> 0)
 FROM outbox c WHERE c.merchant = $1 AND c.id = $2 AND c.state = 'sending' AND c.attempts = $3{lock c}`
 )
 
@@ -228,10 +230,10 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 			}
 		} else if b.found {
 			b.decided = b.Decision
-			if b.decided == countersign.DecisionConfirmed && b.now >= b.deadline {
+			if b.decided == countersign.DecisionConfirmed && b.now >= b.deadline && b.stopped != client.ReasonRestored {
 				b.decided, b.state = countersign.DecisionExpired, CallbackExhausted
 			}
-			if b.stopped != "" && b.decided != countersign.DecisionExpired {
+			if b.stopped == client.ReasonRestored || b.stopped != "" && b.decided != countersign.DecisionExpired {
 				b.askAgain()
 			} else {
 				statements = append(statements, b.decide())
@@ -294,14 +296,17 @@ func (b *settling) scanWithdrawn(r db.Rows, why client.Reason) error {
 // scanDecision reads a row of settleDecisionSQL.
 func (b *settling) scanDecision(r db.Rows, kept *keptMerchant) error {
 	b.found = true
-	var frozen int64
-	if err := r.Scan(&b.lane, &b.failed, &b.deadline, &frozen); err != nil || kept == nil {
-		b.stopped = client.ReasonPaused
-		return err
+	var frozen, restored int64
+	err := r.Scan(&b.lane, &b.failed, &b.deadline, &frozen, &restored)
+	var m Merchant
+	if b.stopped = client.ReasonPaused; err == nil && kept != nil {
+		m, err = kept.whole()
+		if b.stopped = stopped(m.State, frozen); b.stopped == "" && m.Version != b.MerchantVersion {
+			b.stopped = client.ReasonOlderVersion
+		}
 	}
-	m, err := kept.whole()
-	if b.stopped = stopped(m.State, frozen); b.stopped == "" && m.Version != b.MerchantVersion {
-		b.stopped = client.ReasonOlderVersion
+	if restored > 0 {
+		b.stopped = client.ReasonRestored
 	}
 	b.within = db.Millis(time.Duration(m.ReleaseWithin).Milliseconds())
 	return err
@@ -312,9 +317,16 @@ func (b *settling) scanDecision(r db.Rows, kept *keptMerchant) error {
 func (b *settling) askAgain() {
 	b.Decision, b.decided, b.Alarm = countersign.DecisionNone, countersign.DecisionNone, ""
 	b.state, b.Due, b.Counts, b.Held = CallbackPending, b.now, false, false
+	if b.stopped == client.ReasonRestored {
+		b.Due += restoredPause
+	}
 	b.Attempt.Result, b.Attempt.Reason, b.Attempt.Facts = client.AttemptRetry, b.stopped, client.Facts{}
 	b.out.Stopped = b.stopped
 }
+
+// restoredPause is after how many milliseconds a question is asked again of which nobody has
+// said what became of it before a restore.
+const restoredPause db.Millis = 10_000
 
 const decideSQL = `
 UPDATE withdrawals SET state = $3, decision = $3, reason = $4, decided = $5,

@@ -138,8 +138,8 @@ func readFreeze(ctx context.Context, q db.Querier) (f Freeze, err error) {
 }
 
 const blockSQL = `
-UPDATE withdrawals SET state = 'blocked', ended = $3, blocked_reason = $4, blocked_by = $5
-WHERE merchant = $1 AND id = $2 AND state = 'confirmed'`
+UPDATE withdrawals SET state = 'blocked', ended = $3, blocked_reason = $4, blocked_by = $5, restored = 0
+WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND NOT ` + db.OpenEpochSQL
 
 // BlockWithdrawal makes a confirmed withdrawal blocked, for ever: it is never released.
 // Its decision stays, and the merchant is told that it has ended. Repeating it gives
@@ -163,6 +163,8 @@ func (o *Outbox) BlockWithdrawal(ctx context.Context, id, reason, by string, now
 	switch {
 	case err != nil:
 		return Withdrawal{}, err
+	case w.State == WithdrawalConfirmed:
+		return Withdrawal{}, &db.ConflictError{Reason: stopTexts[client.ReasonRestored]}
 	case w.State != WithdrawalBlocked:
 		return Withdrawal{}, &db.ConflictError{Reason: "the withdrawal is " + string(w.State) + ": only a confirmed one can be blocked"}
 	}

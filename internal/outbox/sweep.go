@@ -107,11 +107,11 @@ func (o *Outbox) ReclaimAll(ctx context.Context, now db.Millis) (int, error) {
 const (
 	// While a restore is not reconciled none expires or lapses: it may have been executed.
 	lateWithdrawalsSQL = `
-SELECT merchant, id FROM withdrawals WHERE decision = '' AND deadline <= $1 AND NOT ` + db.OpenEpochSQL + ` ORDER BY deadline LIMIT CAST($2 AS BIGINT)`
+SELECT merchant, id FROM withdrawals WHERE decision = '' AND deadline <= $1 AND restored = 0 AND NOT ` + db.OpenEpochSQL + ` ORDER BY deadline LIMIT CAST($2 AS BIGINT)`
 
 	expireWithdrawalSQL = `
 UPDATE withdrawals SET state = 'expired', decision = 'expired', reason = 'deadline', decided = $3
-WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND deadline <= $3 AND NOT ` + db.OpenEpochSQL
+WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND deadline <= $3 AND restored = 0 AND NOT ` + db.OpenEpochSQL
 )
 
 func (o *Outbox) sweepWithdrawals(ctx context.Context, now db.Millis, done *Swept) (err error) {

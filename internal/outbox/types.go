@@ -224,6 +224,8 @@ type Withdrawal struct {
 	ReleaseBy     db.Millis // of a confirmed one: it is not released at this time or later; 0: it never was confirmed
 	BlockedReason string    // if blocked
 	BlockedBy     string    // the token
+
+	Restored bool // from before a restore, and nobody has said what became of it: nothing is decided on it
 }
 
 // Holder holds a permit, or asks for one.

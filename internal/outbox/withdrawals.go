@@ -10,7 +10,7 @@ import (
 )
 
 const withdrawalColumns = `w.merchant, w.id, w.call_back_id, w.tenant_user_id, w.tracking_id, w.business, w.state, w.decision,
-	w.reason, w.deadline, w.created, w.decided, w.released, w.ended, w.claim, w.origin, w.tx_id, w.fail_reason, w.release_by, w.blocked_reason, w.blocked_by,
+	w.reason, w.deadline, w.created, w.decided, w.released, w.ended, w.claim, w.origin, w.tx_id, w.fail_reason, w.release_by, w.blocked_reason, w.blocked_by, w.restored,
 	w.ordered_address, w.ordered_chain, w.ordered_symbol, w.ordered_amount,
 	w.confirmed_address, w.confirmed_chain, w.confirmed_symbol, w.confirmed_amount`
 
@@ -18,14 +18,15 @@ const withdrawalColumns = `w.merchant, w.id, w.call_back_id, w.tenant_user_id, w
 func scanWithdrawal(r db.Rows, before ...any) (Withdrawal, error) {
 	var w Withdrawal
 	var id string
+	var restored int64
 	var ordered, confirmed [4]string
 	err := r.Scan(append(before, &w.Merchant, &id, &w.CallBackID, &w.TenantUserID, &w.TrackingID, &w.Business, &w.State,
-		&w.Decision, &w.Reason, &w.Deadline, &w.Created, &w.Decided, &w.Released, &w.Ended, &w.Claim, &w.Origin, &w.TxID, &w.FailReason, &w.ReleaseBy, &w.BlockedReason, &w.BlockedBy,
+		&w.Decision, &w.Reason, &w.Deadline, &w.Created, &w.Decided, &w.Released, &w.Ended, &w.Claim, &w.Origin, &w.TxID, &w.FailReason, &w.ReleaseBy, &w.BlockedReason, &w.BlockedBy, &restored,
 		&ordered[0], &ordered[1], &ordered[2], &ordered[3], &confirmed[0], &confirmed[1], &confirmed[2], &confirmed[3])...)
 	if err != nil {
 		return w, err
 	}
-	w.ID = joinID(w.Merchant, id)
+	w.ID, w.Restored = joinID(w.Merchant, id), restored != 0
 	w.CallbackID = w.ID
 	if w.Ordered, err = readDetails(ordered); err == nil {
 		w.Details, err = readDetails(confirmed)

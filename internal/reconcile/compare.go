@@ -12,26 +12,38 @@ import (
 
 // compare compares a service with what its merchants booked, and with the orders of a
 // gateway. The merchant's side is read first. So what it has and the service has not is
-// a difference; what the service told meanwhile is looked up again, by its name.
-func (c Config) compare(ctx context.Context, s service) error {
+// a difference; what the service told meanwhile is looked up again, by its name. It gives
+// the orders that ended without execution at the merchant.
+func (c Config) compare(ctx context.Context, s service) (ends *Index, err error) {
+	ends = &Index{}
 	if c.Booked == "" && c.There == nil {
-		return nil
+		return ends, nil
 	}
 	if c.There != nil && c.Merchant == "" {
-		return errors.New("which merchant of the service the gateway is: give --merchant")
+		return nil, errors.New("which merchant of the service the gateway is: give --merchant")
 	}
 	b, done, err := c.read(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer done()
 	if err := c.told(ctx, s, b); err != nil {
-		return err
+		return nil, err
 	}
-	if b.gateway == nil {
+	if b.gateway != nil {
+		err = c.confirmed(ctx, s, b)
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = Lines(b.orders, func(l Line) error {
+		if _, other := orderID(l); !other && (l.Is|endOf(client.OrderState(l.State)))&ended != 0 {
+			ends.Add(c.merchant(l), l.CallBackID, "", 0)
+		}
 		return nil
-	}
-	return c.confirmed(ctx, s, b)
+	})
+	ends.Sort()
+	return ends, err
 }
 
 // again gathers what is to be told again.
@@ -123,7 +135,7 @@ func (c Config) told(ctx context.Context, s service, b books) error {
 		return err
 	}
 	return Lines(b.deposits, func(l Line) error {
-		if x.Matched(c.merchant(l), l.TrackingID) {
+		if _, other := trackingID(l); other || x.Matched(c.merchant(l), l.TrackingID) {
 			return nil
 		}
 		return c.Report(Finding{Finding: BookedNotTold, Merchant: c.merchant(l), TrackingID: l.TrackingID, There: Sum(l.Symbol, l.Amount)})
@@ -224,20 +236,20 @@ func (c Config) added(ctx context.Context, s service) error {
 	}
 	err = s.deposits(ctx, "", func(d outbox.ToldDeposit) error {
 		f := Finding{Finding: AmountDiffers, Merchant: d.Merchant, TrackingID: d.TrackingID, State: string(d.State), Here: Sum(d.Symbol, d.Amount)}
-		if _, found, agrees := x.Match(d.Merchant, coreID(Line{TrackingID: d.TrackingID}), f.Here); found && !agrees {
+		if _, found, agrees := x.Match(d.Merchant, "deposit "+d.TrackingID, f.Here); found && !agrees {
 			return c.Report(f)
 		}
 		return nil
 	})
 	if err == nil {
 		err = s.purged(ctx, "", func(merchant, id string) error {
-			x.Match(merchant, coreID(Line{TrackingID: id}), "")
+			x.Match(merchant, "deposit "+id, "")
 			return nil
 		})
 	}
 	if err == nil {
 		err = s.withdrawals(ctx, "", func(w withdrawal) error {
-			x.Match(w.Merchant, coreID(Line{CallBackID: w.CallBackID}), "")
+			x.Match(w.Merchant, "withdrawal "+w.CallBackID, "")
 			return nil
 		})
 	}
@@ -245,7 +257,7 @@ func (c Config) added(ctx context.Context, s service) error {
 		return err
 	}
 	return Lines(c.Added, func(l Line) error {
-		if x.Matched(c.merchant(l), coreID(l)) {
+		if id, _ := coreID(l); x.Matched(c.merchant(l), id) {
 			return nil
 		}
 		f := Finding{Finding: AddedUnknown, Merchant: c.merchant(l), CallBackID: l.CallBackID, There: Sum(l.Symbol, l.Amount)}
@@ -257,14 +269,14 @@ func (c Config) added(ctx context.Context, s service) error {
 }
 
 // coreID names a deposit or a withdrawal of the core in one index of both.
-func coreID(l Line) string {
+func coreID(l Line) (id string, other bool) {
 	switch {
 	case l.CallBackID != "":
-		return "withdrawal " + l.CallBackID
+		id = "withdrawal " + l.CallBackID
 	case l.TrackingID != "":
-		return "deposit " + l.TrackingID
+		id = "deposit " + l.TrackingID
 	}
-	return ""
+	return id, false
 }
 
 // sum is what both sides must agree on of a withdrawal.

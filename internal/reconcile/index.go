@@ -14,6 +14,8 @@ import (
 	"slices"
 
 	"countersign"
+	"countersign/client"
+	"countersign/internal/book"
 )
 
 // Line is what a line of a file says, one JSON object. Other members are left out, so
@@ -30,17 +32,30 @@ type Line struct {
 	Claim        string             `json:"claim,omitempty"`
 	Permit       string             `json:"permit,omitempty"`
 
+	// State is what became of a withdrawal or an order, TxID the transaction of it or of a
+	// deposit, and Confirmed when the merchant confirmed the order.
+	State     string      `json:"state,omitempty"`
+	TxID      string      `json:"txId,omitempty"`
+	TxIndex   *int64      `json:"txIndex,omitempty"`
+	ToAddress string      `json:"toAddress,omitempty"` // of a deposit; Address will do
+	Confirmed client.Time `json:"confirmed,omitzero"`
+
 	// Is is in files that this package writes itself, and has no meaning in others.
 	Is flags `json:"~is,omitempty"`
 }
 
 // Sum is what both sides must agree on beside the identifier: the symbol and the
 // amount, in one spelling.
-func Sum(symbol string, amount countersign.Amount) string {
-	if !amount.IsSet() {
-		return ""
+func Sum(symbol string, amount countersign.Amount) string { return book.SumOf(symbol, amount) }
+
+// booked is a deposit that the application has booked.
+func (l Line) booked() book.Booked {
+	b := book.Booked{TrackingID: l.TrackingID, Sum: Sum(l.Symbol, l.Amount), TxIndex: -1,
+		Transfer: book.TransferOf(l.TxID, l.ChainName, l.Symbol, cmp.Or(l.ToAddress, l.Address))}
+	if l.TxIndex != nil {
+		b.TxIndex = *l.TxIndex
 	}
-	return symbol + " " + amount.Canonical()
+	return b
 }
 
 // maxLine is the longest line, in bytes.
@@ -114,6 +129,7 @@ const (
 	waits                       // a deposit that does not count: it is held or was rejected
 	confirmed                   // an order that the merchant has confirmed
 	executed                    // an order that was executed, as the merchant was told
+	ended                       // an order that ended otherwise
 )
 
 // Index holds the lines of a file by their identifiers, without the lines.

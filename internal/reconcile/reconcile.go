@@ -1,16 +1,11 @@
 package reconcile
 
 import (
-	"context"
-	"crypto/rand"
 	"errors"
-	"fmt"
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/outbox"
 )
 
 // Kind is what two sides disagree on.
@@ -31,7 +26,10 @@ const (
 	ConfirmedUnknown     Kind = "confirmed_unknown"      // the merchant confirmed it, and the service does not know it
 	PermitDiffers        Kind = "permit_differs"         // another permit was given here than the core has
 	ReleasedNotExecuted  Kind = "released_not_executed"  // a permit was given here that the core does not know
-	AddedUnknown         Kind = "added_unknown"          // the core added it, and the service does not know it
+	AddedUnknown         Kind = "added_unknown"          // the core added it, or the application ordered it, and this end does not know it
+	EndDiffers           Kind = "end_differs"            // it ended otherwise here than the other side says
+	EndedThere           Kind = "ended_there"            // it ended before the restore, and had not in the backup
+	NotSaid              Kind = "not_said"               // from before a restore, and no file says what became of it
 )
 
 // Finding is one disagreement.
@@ -80,17 +78,21 @@ func (c Config) merchant(l Line) string {
 	return c.Merchant
 }
 
-// index reads a file. id gives the identifier of a line; more gives what else is kept
+// index reads a file. id gives the identifier of a line, or that it is about something
+// else; more gives what else is kept
 // of it, nil: symbol and amount.
-func (c Config) index(path string, id func(Line) string, merchants bool, more func(Line) (sum string, is flags)) (*Index, error) {
+func (c Config) index(path string, id func(Line) (name string, other bool), merchants bool, more func(Line) (sum string, is flags)) (*Index, error) {
 	n, err := count(path)
 	if err != nil {
 		return nil, err
 	}
 	x := &Index{entries: make([]entry, 0, n)}
 	err = Lines(path, func(l Line) error {
+		name, other := id(l)
 		switch {
-		case id(l) == "":
+		case other:
+			return nil
+		case name == "":
 			return errors.New("the identifier is missing")
 		case merchants && c.merchant(l) == "":
 			return errors.New("merchant is missing: give it in the line, or --merchant")
@@ -99,7 +101,7 @@ func (c Config) index(path string, id func(Line) string, merchants bool, more fu
 		if more != nil {
 			sum, is = more(l)
 		}
-		x.Add(c.of(l, merchants), id(l), sum, is)
+		x.Add(c.of(l, merchants), name, sum, is)
 		return nil
 	})
 	x.Sort()
@@ -113,197 +115,14 @@ func (c Config) of(l Line, merchants bool) string {
 	return ""
 }
 
-func trackingID(l Line) string { return l.TrackingID }
-func callBackID(l Line) string { return l.CallBackID }
-
-// Service compares a service's database with the files and the gateway. It reports
-// whether an epoch was open and is not any more.
-func Service(ctx context.Context, o *outbox.Outbox, c Config) (ended bool, err error) {
-	if c.Settle && c.Executed == "" {
-		return false, errors.New("settling needs what the wallet executed: give --executed, with an empty file if it executed nothing")
-	}
-	if err := c.steady(ctx, nil, func() error { return c.compare(ctx, local{o}) }); err != nil {
-		return false, err
-	}
-	if c.Executed != "" {
-		if err := c.executed(ctx, o); err != nil {
-			return false, err
-		}
-	}
-	if err := c.added(ctx, local{o}); err != nil { // what was executed is known now
-		return false, err
-	}
-	if !c.Settle {
-		return false, nil
-	}
-	return o.Reconcile(ctx, c.Now)
-}
-
-// executed compares withdrawals with what the core executed, and settles them.
-func (c Config) executed(ctx context.Context, o *outbox.Outbox) error {
-	x, err := c.index(c.Executed, callBackID, true, nil)
-	if err != nil {
-		return err
-	}
-	err = o.EachWithdrawal(ctx, func(w outbox.Withdrawal) error {
-		f := Finding{Merchant: w.Merchant, CallBackID: w.CallBackID, State: string(w.State)}
-		if w.Details != nil {
-			f.Here = Sum(w.Details.Symbol, w.Details.Amount)
-		}
-		_, found, agrees := x.Match(w.Merchant, w.CallBackID, f.Here)
-		switch {
-		case found && !agrees:
-			f.Finding = AmountDiffers
-		case !found && w.Released != 0 && w.State != outbox.WithdrawalFailed:
-			f.Finding = ReleasedNotExecuted
-		default:
-			return nil // what has no permit is told of with its line
-		}
-		return c.Report(f)
-	})
-	if err != nil {
-		return err
-	}
-	return Lines(c.Executed, func(l Line) error { return c.settle(ctx, o, l, x) })
-}
-
-// settle tells of a line whose withdrawal has no permit here, and makes it have one.
-func (c Config) settle(ctx context.Context, o *outbox.Outbox, l Line, x *Index) error {
-	f := Finding{Merchant: c.merchant(l), CallBackID: l.CallBackID, There: Sum(l.Symbol, l.Amount)}
-	w, err := o.WithdrawalByCallBackID(ctx, f.Merchant, l.CallBackID)
-	switch {
-	case errors.Is(err, db.ErrNotFound):
-		f.Finding = ExecutedUnknown
-	case err != nil:
-		return err
-	case w.Released == 0:
-		f.Finding, f.State = ExecutedNotReleased, string(w.State)
-	default:
-		if l.Claim != "" && l.Claim != w.Claim {
-			f.Finding, f.State = PermitDiffers, string(w.State)
-			return c.Report(f)
-		}
-		if !c.Settle || l.Permit == "" {
-			return nil
-		}
-		f.Finding, f.State = PermitDiffers, string(w.State) // if Adopt says so
-	}
-	if !c.Settle {
-		return c.Report(f)
-	}
-	_, err = o.Adopt(ctx, outbox.Executed{Merchant: f.Merchant, CallBackID: l.CallBackID, TenantUserID: l.TenantUserID, Details: l.details(),
-		Claim: l.Claim, Permit: l.Permit}, "cpt_"+rand.Text(), c.Now)
-	switch {
-	case err == nil && f.Finding == PermitDiffers:
-		return nil
-	case err == nil:
-		f.Settled = true
-	case errors.Is(err, db.ErrUnavailable), errors.Is(err, db.ErrFull), ctx.Err() != nil:
-		return err
-	default:
-		// What cannot be settled must not be released: nothing ends the epoch then.
-		f.Reason = err.Error()
-		return errors.Join(c.Report(f), fmt.Errorf("%s of %s cannot be settled: %w", l.CallBackID, f.Merchant, err))
-	}
-	return c.Report(f)
-}
+// A file of what the merchant booked has deposits, by their trackingIds, and orders.
+func trackingID(l Line) (string, bool) { return l.TrackingID, l.TrackingID == "" && l.CallBackID != "" }
+func orderID(l Line) (string, bool)    { return l.CallBackID, l.TrackingID != "" }
+func callBackID(l Line) (string, bool) { return l.CallBackID, false }
 
 func (l Line) details() *countersign.Details {
 	if l.Address == "" || !l.Amount.IsSet() {
 		return nil
 	}
 	return &countersign.Details{Address: l.Address, ChainName: l.ChainName, Symbol: l.Symbol, Amount: l.Amount}
-}
-
-// settleMost is how many trackingIds are kept in one transaction.
-const settleMost = 500
-
-// Gateway compares a gateway's database with what the application booked. It reports
-// whether an epoch was open and is not any more.
-func Gateway(ctx context.Context, b *book.Book, c Config) (ended bool, err error) {
-	if c.Booked == "" {
-		return false, errors.New("give --booked: what the application has booked, with an empty file if it booked nothing")
-	}
-	x, err := c.index(c.Booked, trackingID, false, nil)
-	if err != nil {
-		return false, err
-	}
-	if x.Twice() > 0 {
-		if err := c.Report(Finding{Finding: BookedTwice, Count: x.Twice()}); err != nil {
-			return false, err
-		}
-	}
-	has := func(id string) bool { return x.Has("", id) }
-	if c.Settle {
-		if err := b.SettleHeld(ctx, has, c.Now); err != nil {
-			return false, err
-		}
-	}
-	if err := c.booked(ctx, b, x); err != nil {
-		return false, err
-	}
-	// Of a deposit that was purged the amount is not known any more.
-	err = b.EachPurged(ctx, func(id string) error {
-		if _, found, _ := x.Match("", id, ""); found {
-			return nil
-		}
-		return c.Report(Finding{Finding: ToldNotBooked, TrackingID: id, State: string(book.DepositTaken)})
-	})
-	if err != nil {
-		return false, err
-	}
-	var lost []string
-	keep := func(most int) error {
-		if !c.Settle || len(lost) < most {
-			return nil
-		}
-		err := b.BookedBefore(ctx, lost)
-		lost = lost[:0]
-		return err
-	}
-	err = Lines(c.Booked, func(l Line) error {
-		if x.Matched("", l.TrackingID) {
-			return nil
-		}
-		lost = append(lost, l.TrackingID)
-		if err := c.Report(Finding{Finding: BookedNotTold, TrackingID: l.TrackingID, There: Sum(l.Symbol, l.Amount), Settled: c.Settle}); err != nil {
-			return err
-		}
-		if !c.Settle {
-			lost = lost[:0]
-		}
-		return keep(settleMost)
-	})
-	if err = errors.Join(err, keep(1)); err != nil || !c.Settle {
-		return false, err
-	}
-	return b.Reconcile(ctx, has, c.Now)
-}
-
-// booked compares the deposits of a book with what the application booked.
-func (c Config) booked(ctx context.Context, b *book.Book, x *Index) error {
-	for after := int64(0); ; {
-		list, err := b.Deposits(ctx, after, 1000)
-		if err != nil || len(list) == 0 {
-			return err
-		}
-		for _, d := range list {
-			after = d.Seq
-			counts := d.State == book.DepositTaken || d.State == book.DepositCredited
-			f := Finding{TrackingID: d.Deposit.TrackingID, State: string(d.State), Here: Sum(d.Deposit.Symbol, d.Deposit.Amount)}
-			switch _, found, agrees := x.Match("", d.Deposit.TrackingID, f.Here); {
-			case !found && counts:
-				f.Finding = ToldNotBooked
-			case found && !agrees:
-				f.Finding = AmountDiffers
-			case found && !counts && d.DecidedBy != book.ByReconcile:
-				f.Finding = BookedNotCounting
-			default:
-				continue
-			}
-			if err := c.Report(f); err != nil {
-				return err
-			}
-		}
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"countersign/client"
+	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
@@ -124,7 +125,10 @@ func Remote(ctx context.Context, api *client.Service, c Config) error {
 	if c.Executed != "" {
 		return errors.New("--executed is compared with the database: leave out --service")
 	}
-	return c.steady(ctx, api, func() error { return errors.Join(c.compare(ctx, remote{api}), c.added(ctx, remote{api})) })
+	return c.steady(ctx, api, func() error {
+		_, err := c.compare(ctx, remote{api})
+		return errors.Join(err, c.added(ctx, remote{api}))
+	})
 }
 
 // steady fails if an end whose API is asked was restored while do ran: then a part of
@@ -142,6 +146,9 @@ func (c Config) steady(ctx context.Context, api *client.Service, do func() error
 		e, err := ends[end](ctx)
 		if err != nil {
 			return fmt.Errorf("epoch of the %s: %w", end, err)
+		}
+		if c.Settle && e.Open {
+			return fmt.Errorf("the %s was restored and is not reconciled: first countersign reconcile with its own database and --settle", end)
 		}
 		began[end] = e.Epoch
 		if c.Epoch != nil {
@@ -170,7 +177,7 @@ type books struct {
 // read gives the merchant's side. done removes what it made.
 func (c Config) read(ctx context.Context) (b books, done func(), err error) {
 	if c.There == nil {
-		return books{deposits: c.Booked}, func() {}, nil
+		return books{deposits: c.Booked, orders: c.Booked}, func() {}, nil
 	}
 	dir, err := os.MkdirTemp("", "countersign-reconcile")
 	if err != nil {
@@ -205,7 +212,7 @@ func eachDeposit(ctx context.Context, api *client.Gateway, f client.DepositSearc
 			return fmt.Errorf("deposits of the gateway: %w", err)
 		}
 		for _, d := range page.Deposits {
-			if err := put(Line{TrackingID: d.TrackingID, Symbol: d.Symbol, Amount: d.Amount, Is: waiting(d.State)}); err != nil {
+			if err := put(Line{TrackingID: d.TrackingID, Symbol: d.Symbol, Amount: d.Amount, Is: waiting(d)}); err != nil {
 				return err
 			}
 		}
@@ -216,8 +223,9 @@ func eachDeposit(ctx context.Context, api *client.Gateway, f client.DepositSearc
 	}
 }
 
-func waiting(s client.DepositState) flags {
-	if s == client.DepositHeld || s == client.DepositRejected {
+// waiting leaves out what the application had booked before a restore.
+func waiting(d client.DepositEntry) flags {
+	if d.State == client.DepositHeld || d.State == client.DepositRejected && d.DecidedBy != book.ByReconcile {
 		return waits
 	}
 	return 0
@@ -228,10 +236,18 @@ func lineOf(o client.Order) Line {
 	if o.Confirmed != 0 {
 		l.Is |= confirmed
 	}
-	if o.State == client.OrderExecuted {
-		l.Is |= executed
-	}
+	l.Is |= endOf(o.State)
 	return l
+}
+
+func endOf(s client.OrderState) flags {
+	switch s {
+	case client.OrderExecuted:
+		return executed
+	case client.OrderEnded, client.OrderDeclined, client.OrderCancelled, client.OrderExpired, client.OrderUnknown:
+		return ended
+	}
+	return 0
 }
 
 // spool writes lines to a new file.

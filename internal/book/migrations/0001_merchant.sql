@@ -110,10 +110,15 @@ CREATE INDEX deposits_user ON deposits (substr(tenant_user_id, 1, 64), seq);
 CREATE INDEX deposits_address ON deposits (substr(to_address, 1, 64), seq);
 
 -- Deposits that the merchant had booked before a restore and that the restored book
--- does not know. If the service tells of one again, it waits for a person.
+-- does not know. One that the service tells of again does not count; another one with
+-- its transfer waits for a person.
 CREATE TABLE booked_before (
-  tracking_id TEXT NOT NULL PRIMARY KEY
+  tracking_id TEXT NOT NULL PRIMARY KEY,
+  sum         TEXT NOT NULL, -- symbol and amount; empty: the merchant did not say them
+  transfer    TEXT NOT NULL, -- as in inbox; empty: the merchant did not say it
+  tx_index    {int} NOT NULL
 ){strict};
+CREATE INDEX booked_transfer ON booked_before (transfer) WHERE transfer <> '';
 
 -- What the merchant ordered. Tenant, details, end and labels never change.
 CREATE TABLE orders (
@@ -137,13 +142,15 @@ CREATE TABLE orders (
   confirmed      {int} NOT NULL DEFAULT 0,
   ended          {int} NOT NULL DEFAULT 0,
   folded_symbol  {text} NOT NULL DEFAULT '', -- symbol, in one spelling
-  ordered_by     TEXT NOT NULL DEFAULT '' -- the token; empty: the service asked before anybody ordered
+  ordered_by     TEXT NOT NULL DEFAULT '', -- the token; empty: the service asked before anybody ordered
+  restored       {int} NOT NULL DEFAULT 0 -- 1: from before a restore, and nobody has said what became of it
 ){strict};
 CREATE INDEX orders_state ON orders (state, seq);
 CREATE INDEX orders_user ON orders (tenant_user_id, seq);
 CREATE INDEX orders_address ON orders (address, seq);
 CREATE INDEX orders_tx ON orders (substr(tx_id, 1, 64), seq) WHERE tx_id <> '';
 CREATE INDEX orders_expires ON orders (expires) WHERE state IN ('open', 'held', 'approved') AND expires < 4611686018427387904;
+CREATE INDEX orders_restored ON orders (seq) WHERE restored <> 0;
 CREATE INDEX orders_spent ON orders (folded_symbol, confirmed) WHERE confirmed > 0;
 
 -- Sums of the amounts of orders that were confirmed and did not end without

@@ -75,8 +75,11 @@ type Chain struct {
 	RolledBack   int
 	// Restores count by end, Found what they had reconcile find.
 	Restores, Found map[string]int
+	// Ended count what End ended, by where.
+	Ended           map[string]int
 	backups         map[string][]string // by end, the oldest first
 	copies          int
+	ended           map[string]string // withdrawals that End ended, by callBackId: where
 	confirmedBefore map[string]bool   // orders that a gateway had confirmed before it was restored
 	failed          map[string]string // the last failure that each child told
 	times           map[string][2]int64
@@ -102,7 +105,7 @@ func Start(ctx context.Context, c Config) (*Chain, error) {
 		c.Line = func(addr string) string { return addr }
 	}
 	ch := &Chain{c: c, dir: c.Dir, token: map[string]string{}, addr: map[string]string{}, args: map[string][]string{}, roles: map[string]settings{},
-		Restores: map[string]int{}, Found: map[string]int{}, backups: map[string][]string{}, confirmedBefore: map[string]bool{},
+		Restores: map[string]int{}, Ended: map[string]int{}, Found: map[string]int{}, backups: map[string][]string{}, ended: map[string]string{}, confirmedBefore: map[string]bool{},
 		alive: map[string]*process{}, Steps: map[string]int{}, Kills: map[string]int{}, failed: map[string]string{}, times: map[string][2]int64{}}
 	if err := ch.begin(ctx); err != nil {
 		ch.Close()

@@ -2,6 +2,7 @@ package proof
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -445,9 +446,92 @@ func (ch *Chain) credits(ctx context.Context) (path string, err error) {
 	}
 	var lines []any
 	for _, c := range list {
-		lines = append(lines, map[string]string{"merchant": "shop", "trackingId": c[0], "symbol": "USDT", "amount": c[1]})
+		line := bodyOf("deposit", c[0])
+		line["amount"] = c[1]
+		lines = append(lines, line)
+	}
+	if ch.gateway != nil {
+		list, err := ch.orders(ctx)
+		if err != nil {
+			return "", err
+		}
+		lines = append(lines, list...)
 	}
 	return ch.books("booked", lines)
+}
+
+// orders is what the application says became of its orders.
+func (ch *Chain) orders(ctx context.Context) (lines []any, err error) {
+	executions, err := column(ctx, ch.core, `SELECT call_back_id, '' FROM core_executions`)
+	if err != nil {
+		return nil, err
+	}
+	state := map[string]string{}
+	for id := range ch.confirmedBefore {
+		state[id] = "confirmed"
+	}
+	for id, where := range ch.ended {
+		if where != "core" {
+			state[id] = where
+		}
+	}
+	for _, x := range executions {
+		state[x[0]] = "executed"
+	}
+	for n := 1; n <= orders; n++ {
+		id := fmt.Sprint("W", n)
+		if !ordered(id) {
+			continue
+		}
+		d := orderOf(id)
+		line := map[string]any{"merchant": "shop", "callBackId": id, "tenantUserId": tenant, "state": cmp.Or(state[id], "open"),
+			"address": d.Address, "chainName": d.ChainName, "symbol": d.Symbol, "amount": d.Amount}
+		if state[id] == "executed" {
+			line["txId"] = "tx-" + id
+		}
+		lines = append(lines, line)
+	}
+	return lines, nil
+}
+
+// End ends a withdrawal at random: the core or the application takes it back, or a person
+// declines it. Nothing may be decided against that, whatever is restored.
+func (ch *Chain) End(ctx context.Context) error {
+	if ch.gateway == nil || rand.IntN(2) == 0 {
+		page, err := ch.api.Withdrawals(ctx, client.WithdrawalFilter{State: client.WithdrawalAwaiting}, client.PageOptions{Limit: 20})
+		if err != nil || len(page.Withdrawals) == 0 {
+			return nil // nothing awaits, or the service is away
+		}
+		w := page.Withdrawals[rand.IntN(len(page.Withdrawals))]
+		return ch.end(ctx, w.CallBackID, "core", func() error {
+			_, err := ch.api.CancelWithdrawal(ctx, w.ID)
+			return err
+		})
+	}
+	id, where, end := fmt.Sprint("W", 1+rand.IntN(orders)), "cancelled", ch.gateway.CancelOrder
+	if rand.IntN(2) == 0 {
+		where, end = "declined", ch.gateway.DeclineOrder
+	}
+	return ch.end(ctx, id, where, func() error {
+		_, err := end(ctx, id, "chaos")
+		return err
+	})
+}
+
+// end repeats do until it says whether it is done.
+func (ch *Chain) end(ctx context.Context, id, where string, do func() error) (err error) {
+	for range 300 {
+		switch err = do(); {
+		case err == nil:
+			ch.ended[id] = where
+			ch.Ended[where]++
+			return nil
+		case errors.Is(err, client.ErrConflict), errors.Is(err, client.ErrNotFound):
+			return nil // it was decided
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	return err
 }
 
 // coreBooks writes what the core has added and executed, and gives the flags that name
@@ -463,6 +547,17 @@ func (ch *Chain) coreBooks(ctx context.Context) (flags []string, err error) {
 		d := orderOf(x[0])
 		executed = append(executed, map[string]any{"merchant": "shop", "callBackId": x[0], "claim": claim, "permit": permit, "tenantUserId": tenant,
 			"address": d.Address, "chainName": d.ChainName, "symbol": d.Symbol, "amount": d.Amount})
+	}
+	booked, err := column(ctx, ch.core, `SELECT w.call_back_id, '' FROM core_withdrawals w WHERE NOT EXISTS (SELECT 1 FROM core_executions e WHERE e.call_back_id = w.call_back_id)`)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range booked {
+		state := "open"
+		if ch.ended[w[0]] == "core" {
+			state = "cancelled"
+		}
+		executed = append(executed, map[string]any{"merchant": "shop", "callBackId": w[0], "tenantUserId": tenant, "state": state})
 	}
 	added, err := ch.coreAdded(ctx)
 	if err != nil {
@@ -503,11 +598,14 @@ func (ch *Chain) comparePermits(ctx context.Context, r *Result) error {
 			return err
 		}
 		ids[w.CallBackID] = w.ID
-		if w.State != client.WithdrawalExecuted && w.Decision == countersign.DecisionConfirmed {
+		if ch.ended[w.CallBackID] == "" && w.State != client.WithdrawalExecuted && w.Decision == countersign.DecisionConfirmed {
 			r.Wrong = append(r.Wrong, fmt.Sprintf("%s is %s at the service", w.CallBackID, w.State))
 		}
 	}
 	for _, x := range list {
+		if where := ch.ended[x[0]]; where != "" {
+			r.Wrong = append(r.Wrong, fmt.Sprintf("%s was executed, and had ended before: %s", x[0], where))
+		}
 		claim, permit, _ := strings.Cut(x[1], " ")
 		p, err := ch.api.ReleaseWithdrawal(ctx, ids[x[0]], claim)
 		if err != nil || p.Permit.Reveal() != permit {

@@ -234,9 +234,11 @@ CREATE TABLE withdrawals (
   blocked_reason TEXT NOT NULL DEFAULT '',
   blocked_by     TEXT NOT NULL DEFAULT '',
   release_by     {int} NOT NULL DEFAULT 0, -- from when on it is not released any more; 0: it is not confirmed
+  restored       {int} NOT NULL DEFAULT 0, -- 1: from before a restore, and nobody has said what became of it
   PRIMARY KEY (merchant, id),
   UNIQUE (merchant, call_back_id)
 ){strict};
+CREATE INDEX withdrawals_restored ON withdrawals (merchant, id) WHERE restored <> 0;
 CREATE INDEX withdrawals_recent ON withdrawals (id, merchant);
 CREATE INDEX withdrawals_state ON withdrawals (state, id, merchant);
 CREATE INDEX withdrawals_state_of ON withdrawals (merchant, state, id);

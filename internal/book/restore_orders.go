@@ -1,0 +1,141 @@
+package book
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"countersign/client"
+	"countersign/internal/audit"
+	"countersign/internal/db"
+)
+
+// Became is what the application says became of an order.
+type Became struct {
+	NewOrder // what it knows of it; where the book has the order, CallBackID will do
+	State    OrderState
+	TxID     string
+	// Confirmed is when it was confirmed, if it was. 0: now, so that the limits count it
+	// for as long as they can.
+	Confirmed db.Millis
+}
+
+const adoptOrderSQL = `
+UPDATE orders SET state = $2, reason = $3, decided_by = $4, tx_id = $5, updated = $6, confirmed = $7, ended = $8, waiting = 0, restored = 0
+WHERE call_back_id = $1`
+
+// AdoptOrder makes an order that was restored, or one that came again since, what the
+// application says became of it, and gives what it was before: empty where the book did
+// not know it. An order that has ended here stays as it is. What the application says of
+// an order that is known and in no doubt changes nothing.
+func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was OrderState, adopted bool, err error) {
+	if err := db.CheckTexts("callBackId", x.CallBackID, "tenantUserId", x.TenantUserID, "txId", x.TxID, "address", x.Details.Address,
+		"chainName", x.Details.ChainName, "symbol", x.Details.Symbol); err != nil {
+		return "", false, err
+	}
+	err = b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
+		was, adopted = "", false
+		e, err := db.LastEpoch(ctx, t)
+		if err != nil {
+			return err
+		}
+		o, err := findOrder(ctx, t, lockOrderSQL, x.CallBackID)
+		if errors.Is(err, db.ErrNotFound) {
+			if x.State.Undecided() || !e.Open() {
+				return nil
+			}
+			whole := x.TenantUserID != "" && x.Details.Validate() == nil
+			if !whole && x.State == OrderConfirmed {
+				return &db.ItemError{Member: "address", Err: fmt.Errorf("tenantUserId, address, chainName, symbol or amount is %w: the order is not known here", db.ErrInvalid)}
+			}
+			o = Order{NewOrder: x.NewOrder, State: OrderOpen, Created: now, Updated: now}
+			o.Expires = db.Never
+			_, err = insertOrder(ctx, t, o)
+		} else {
+			was = o.State
+		}
+		if err != nil || !o.State.Undecided() && o.State != OrderConfirmed || !o.Restored && !e.Open() || was != "" && x.State == o.State && !o.Restored {
+			return err
+		}
+		from := o
+		adopted = true
+		if x.State.Undecided() || x.State == o.State { // nothing became of it
+			_, err := t.Exec(ctx, resumeOrderSQL, o.CallBackID)
+			return err
+		}
+		o.State, o.Reason, o.DecidedBy, o.TxID, o.Updated, o.Waiting, o.Restored = x.State, string(client.ReasonRestored), ByReconcile, x.TxID, now, 0, false
+		if o.State != OrderConfirmed {
+			o.Ended = now
+		}
+		counts := o.State == OrderConfirmed || o.State == OrderExecuted
+		l := ledger{moved: [][2]OrderState{{from.State, o.State}}}
+		switch {
+		case counts && from.Confirmed == 0 && o.Details.Validate() == nil:
+			if o.Confirmed = x.Confirmed; o.Confirmed == 0 {
+				o.Confirmed = now
+			}
+			l.spent(o)
+		case !counts && from.Confirmed > 0:
+			o.State = OrderEnded // it was confirmed, so the service ended it
+			l.moved[0][1] = o.State
+			l.unspent(from)
+		}
+		if _, err := t.Exec(ctx, adoptOrderSQL, o.CallBackID, string(o.State), o.Reason, o.DecidedBy, o.TxID, int64(o.Updated), int64(o.Confirmed), int64(o.Ended)); err != nil {
+			return err
+		}
+		l.event(orderEvent(eventOf(o.State), o, now))
+		return l.write(ctx, t)
+	})
+	return was, adopted, err
+}
+
+const resumeOrderSQL = `UPDATE orders SET restored = 0 WHERE call_back_id = $1 AND restored <> 0`
+
+// ResumeOrder records that a person has looked: nothing became of an order that was
+// restored, so it is decided as any other. Repeating it changes nothing. It fails while the
+// restore is not reconciled.
+func (b *Book) ResumeOrder(ctx context.Context, callBackID, by, reason string, now db.Millis) (o Order, err error) {
+	if err := db.CheckTexts("reason", reason, "by", by); err != nil {
+		return Order{}, err
+	}
+	if db.CheckText("", callBackID) != nil {
+		return Order{}, db.ErrNotFound
+	}
+	err = b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
+		if o, err = findOrder(ctx, t, lockOrderSQL, callBackID); err != nil || !o.Restored {
+			return err
+		}
+		if err := checkReconciled(ctx, t); err != nil {
+			return err
+		}
+		if _, err := t.Exec(ctx, resumeOrderSQL, callBackID); err != nil {
+			return err
+		}
+		o.Restored = false
+		return audit.AddAbout(ctx, t, audit.OrderResumed, callBackID, now, audit.Event{CallBackID: callBackID, State: string(o.State), Reason: reason, DecidedBy: by})
+	})
+	if err != nil {
+		return Order{}, err
+	}
+	b.WakeHere(TopicOrders)
+	return o, nil
+}
+
+const eachRestoredSQL = `SELECT ` + orderColumns + ` FROM orders WHERE restored <> 0 AND seq > $1 ORDER BY seq LIMIT 500`
+
+// EachRestored calls fn for each order from before a restore of which nobody has said what
+// became of it. fn may use b.
+func (b *Book) EachRestored(ctx context.Context, fn func(Order) error) error {
+	for after := int64(0); ; {
+		list, err := db.List(ctx, b, eachRestoredSQL, []any{after}, scanOrder)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		for _, o := range list {
+			after = o.Seq
+			if err := fn(o); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+
+	"countersign/client"
+	"countersign/internal/audit"
+	"countersign/internal/db"
+)
+
+const (
+	adoptCancelSQL = `
+UPDATE withdrawals SET state = 'cancelled', decision = 'cancelled', reason = 'restored', decided = $3, restored = 0
+WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND ` + inDoubtSQL
+
+	adoptBlockSQL = `
+UPDATE withdrawals SET state = 'blocked', ended = $3, blocked_reason = $4, blocked_by = 'reconcile', restored = 0
+WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND ` + inDoubtSQL
+
+	resumeSQL = `UPDATE withdrawals SET restored = 0 WHERE merchant = $1 AND id = $2 AND restored <> 0`
+)
+
+// AdoptEnd records that a withdrawal ended before the restore without a release, as the
+// core or the merchant says, so that it is neither asked for nor released again. who says
+// so is its reason. x makes one anew that is lost here. It gives what it was before, empty
+// where it was not known, and whether it has ended: one with a permit has not.
+func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, who string, now db.Millis) (was WithdrawalState, ended bool, err error) {
+	w, err := o.WithdrawalByCallBackID(ctx, x.Merchant, x.CallBackID)
+	switch {
+	case err == db.ErrNotFound:
+		e, err := db.LastEpoch(ctx, o)
+		if err != nil || !e.Open() {
+			return "", false, err
+		}
+		if w, err = o.recreate(ctx, x, now); err != nil {
+			return "", false, err
+		}
+	case err != nil:
+		return "", false, err
+	default:
+		was = w.State
+	}
+	_, rest, err := splitID(w.ID)
+	if err != nil {
+		return was, false, err
+	}
+	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		if ended, err = o.endWithdrawal(ctx, t, x.Merchant, rest, adoptCancelSQL, WithdrawalCancelled, CallbackCancelled, client.ReasonRestored, now); err != nil || ended {
+			return err
+		}
+		_, ended, err = o.endConfirmed(ctx, t, x.Merchant, rest, WithdrawalBlocked, now, adoptBlockSQL, fmt.Sprintf("ended before the restore, as %s says", who))
+		return err
+	})
+	return was, ended, err
+}
+
+// ResumeWithdrawal records that a person has looked: nothing became of a withdrawal that was
+// restored, so it is decided and released as any other. Repeating it changes nothing. It
+// fails while the restore is not reconciled.
+func (o *Outbox) ResumeWithdrawal(ctx context.Context, id, reason, by string, now db.Millis) (Withdrawal, error) {
+	return o.resumeRestored(ctx, id, reason, by, false, now)
+}
+
+// AdoptNothing is ResumeWithdrawal for what the core says, also while the restore is not reconciled.
+func (o *Outbox) AdoptNothing(ctx context.Context, id string, now db.Millis) error {
+	_, err := o.resumeRestored(ctx, id, string(client.ReasonRestored), "reconcile", true, now)
+	return err
+}
+
+func (o *Outbox) resumeRestored(ctx context.Context, id, reason, by string, reconciling bool, now db.Millis) (w Withdrawal, err error) {
+	merchant, rest, err := splitID(id)
+	if err != nil {
+		return Withdrawal{}, err
+	}
+	if err := db.CheckTexts("reason", reason, "by", by); err != nil {
+		return Withdrawal{}, err
+	}
+	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		if w, err = findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, rest); err != nil || !w.Restored {
+			return err
+		}
+		if e, err := db.LastEpoch(ctx, t); err != nil || e.Open() && !reconciling {
+			if err == nil {
+				err = &db.ConflictError{Reason: stopTexts[client.ReasonRestored]}
+			}
+			return err
+		}
+		if _, err := t.Exec(ctx, resumeSQL, merchant, rest); err != nil {
+			return err
+		}
+		w.Restored = false
+		return audit.AddAbout(ctx, t, audit.WithdrawalResumed, id, now, audit.Stopped{Reason: reason})
+	})
+	if err != nil {
+		return Withdrawal{}, err
+	}
+	return w, nil
+}
+
+const eachRestoredSQL = `
+SELECT ` + withdrawalColumns + ` FROM withdrawals w WHERE w.restored <> 0 AND (w.merchant, w.id) > ($1, $2) ORDER BY w.merchant, w.id LIMIT CAST($3 AS BIGINT)`
+
+// EachRestored calls fn for every withdrawal from before a restore of which nobody has said
+// what became of it. fn may use o.
+func (o *Outbox) EachRestored(ctx context.Context, fn func(Withdrawal) error) error {
+	merchant, id := "", ""
+	for {
+		list, err := db.List(ctx, o, eachRestoredSQL, []any{merchant, id, eachMost}, readWithdrawal)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		for _, w := range list {
+			if merchant, id, err = splitID(w.ID); err != nil {
+				return err
+			}
+			if err := fn(w); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"countersign/client"
+	"countersign/internal/book"
+	"countersign/internal/db"
+)
+
+// settleMost is how many deposits are kept in one transaction.
+const settleMost = 500
+
+// Gateway compares a gateway's database with what the application booked and with what it
+// says of its orders. It reports whether an epoch was open and is not any more.
+func Gateway(ctx context.Context, b *book.Book, c Config) (ended bool, err error) {
+	if c.Booked == "" {
+		return false, errors.New("give --booked: what the application has booked and ordered, with an empty file if it booked nothing")
+	}
+	x, err := c.index(c.Booked, trackingID, false, nil)
+	if err != nil {
+		return false, err
+	}
+	if x.Twice() > 0 {
+		if err := c.Report(Finding{Finding: BookedTwice, Count: x.Twice()}); err != nil {
+			return false, err
+		}
+	}
+	said, err := c.said(x)
+	if err != nil {
+		return false, err
+	}
+	if c.Settle {
+		if err := b.SettleHeld(ctx, said, c.Now); err != nil {
+			return false, err
+		}
+	}
+	if err := c.booked(ctx, b, x); err != nil {
+		return false, err
+	}
+	// Of a deposit that was purged the amount is not known any more.
+	err = b.EachPurged(ctx, func(id string) error {
+		if _, found, _ := x.Match("", id, ""); found {
+			return nil
+		}
+		return c.Report(Finding{Finding: ToldNotBooked, TrackingID: id, State: string(book.DepositTaken)})
+	})
+	if err != nil {
+		return false, err
+	}
+	if err := c.lost(ctx, b, x); err != nil {
+		return false, err
+	}
+	if err := c.orders(ctx, b); err != nil || !c.Settle {
+		return false, err
+	}
+	return b.Reconcile(ctx, said, c.Now)
+}
+
+// said gives what the application says of deposits, by their names and by their transfers.
+func (c Config) said(x *Index) (book.Said, error) {
+	const any, unknown = "*", "?"
+	transfers := &Index{}
+	index := func(n int64) string {
+		if n < 0 {
+			return unknown
+		}
+		return strconv.FormatInt(n, 10)
+	}
+	err := Lines(c.Booked, func(l Line) error {
+		if b := l.booked(); b.Transfer != "" {
+			transfers.Add(b.Transfer, any, "", 0)
+			transfers.Add(b.Transfer, index(b.TxIndex), "", 0)
+		}
+		return nil
+	})
+	transfers.Sort()
+	return book.Said{
+		Booked: func(id string) bool { return x.Has("", id) },
+		Transfer: func(t string, n int64) bool {
+			if n < 0 {
+				return transfers.Has(t, any)
+			}
+			return transfers.Has(t, index(n)) || transfers.Has(t, unknown)
+		},
+	}, err
+}
+
+// lost reports what the application booked and the book does not know, and keeps it.
+func (c Config) lost(ctx context.Context, b *book.Book, x *Index) error {
+	var list []book.Booked
+	keep := func(most int) error {
+		if len(list) < most {
+			return nil
+		}
+		err := b.BookedBefore(ctx, list)
+		list = list[:0]
+		return err
+	}
+	err := Lines(c.Booked, func(l Line) error {
+		if _, other := trackingID(l); other || x.Matched("", l.TrackingID) {
+			return nil
+		}
+		if known, err := b.IsBookedBefore(ctx, l.TrackingID); err != nil || known {
+			return err // settled before
+		}
+		if c.Settle {
+			list = append(list, l.booked())
+		}
+		if err := c.Report(Finding{Finding: BookedNotTold, TrackingID: l.TrackingID, There: Sum(l.Symbol, l.Amount), Settled: c.Settle}); err != nil {
+			return err
+		}
+		return keep(settleMost)
+	})
+	return errors.Join(err, keep(1))
+}
+
+// orders adopts what became of orders, and reports those of which nobody says it. A file may
+// have several lines of an order, as the feed of events has: an end counts, and that nothing
+// became of it only if no line says more.
+func (c Config) orders(ctx context.Context, b *book.Book) error {
+	x, err := c.index(c.Booked, orderID, false, nil)
+	if err != nil {
+		return err
+	}
+	e, err := db.LastEpoch(ctx, b)
+	if err != nil {
+		return err
+	}
+	for _, undecided := range []bool{false, true} {
+		err := Lines(c.Booked, func(l Line) error {
+			state := book.OrderState(l.State)
+			if _, other := orderID(l); other || (state.Undecided() || state == book.OrderConfirmed) != undecided || state == "" {
+				return nil
+			}
+			return c.order(ctx, b, l, state, e.Open())
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return b.EachRestored(ctx, func(o book.Order) error {
+		if !c.Settle && x.Has("", o.CallBackID) {
+			return nil
+		}
+		return c.Report(Finding{Finding: NotSaid, CallBackID: o.CallBackID, State: string(o.State), Here: Sum(o.Details.Symbol, o.Details.Amount)})
+	})
+}
+
+// order compares an order with what the application says of it.
+func (c Config) order(ctx context.Context, b *book.Book, l Line, state book.OrderState, open bool) error {
+	f := Finding{CallBackID: l.CallBackID, There: l.State}
+	o, err := b.Order(ctx, l.CallBackID)
+	known := err == nil
+	if err != nil && !errors.Is(err, db.ErrNotFound) {
+		return err
+	}
+	if f.State = string(o.State); known {
+		f.Here = Sum(o.Details.Symbol, o.Details.Amount)
+	}
+	final := known && !o.State.Undecided() && o.State != book.OrderConfirmed
+	ends := !state.Undecided() && state != book.OrderConfirmed
+	switch {
+	case final && ends && state != o.State:
+		f.Finding = EndDiffers
+		return c.Report(f)
+	case final, !open && !o.Restored, known && state == o.State && !o.Restored:
+		return nil // it is in no doubt
+	case !known && state.Undecided():
+		f.Finding = AddedUnknown
+		return c.Report(f)
+	case ends || !known || o.State != state && !state.Undecided():
+		f.Finding = EndedThere
+	}
+	if c.Settle {
+		d := book.NewOrder{CallBackID: l.CallBackID, TenantUserID: l.TenantUserID}
+		if details := l.details(); details != nil {
+			d.Details = *details
+		}
+		_, adopted, err := b.AdoptOrder(ctx, book.Became{NewOrder: d, State: state, TxID: l.TxID, Confirmed: db.Millis(l.Confirmed)}, c.Now)
+		if err != nil {
+			return fmt.Errorf("%s cannot be settled: %w", l.CallBackID, err)
+		}
+		f.Settled = adopted
+	}
+	if f.Finding == "" {
+		return nil
+	}
+	return c.Report(f)
+}
+
+// booked compares the deposits of a book with what the application booked.
+func (c Config) booked(ctx context.Context, b *book.Book, x *Index) error {
+	for after := int64(0); ; {
+		list, err := b.Deposits(ctx, after, 1000)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		for _, d := range list {
+			after = d.Seq
+			counts := d.State == client.DepositTaken || d.State == client.DepositCredited
+			f := Finding{TrackingID: d.Deposit.TrackingID, State: string(d.State), Here: Sum(d.Deposit.Symbol, d.Deposit.Amount)}
+			switch _, found, agrees := x.Match("", d.Deposit.TrackingID, f.Here); {
+			case !found && counts:
+				f.Finding = ToldNotBooked
+			case found && !agrees:
+				f.Finding = AmountDiffers
+			case found && !counts && d.DecidedBy != book.ByReconcile:
+				f.Finding = BookedNotCounting
+			default:
+				continue
+			}
+			if err := c.Report(f); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,355 @@
+package reconcile
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"countersign"
+	"countersign/client"
+	"countersign/envelope"
+	"countersign/internal/book"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
+	"countersign/merchant"
+)
+
+func newOrder(id string) book.NewOrder {
+	return book.NewOrder{CallBackID: id, TenantUserID: "user", Details: details, Expires: db.Never}
+}
+
+func stateOf(t *testing.T, b *book.Book, id string) book.OrderState {
+	t.Helper()
+	return must(b.Order(ctx, id))(t).State
+}
+
+// confirm is what the gateway does when it says yes.
+func confirm(b *book.Book, id string, at db.Millis, ceilings ...book.Ceiling) error {
+	_, err := b.ChangeOrder(ctx, book.OrderChange{CallBackID: id, TenantUserID: "user", From: book.OrderOpen, To: book.OrderConfirmed, Ceilings: ceilings}, at)
+	return err
+}
+
+// What became of an order after the backup stands: neither the policy, a person nor the
+// application decides against it, before it is reconciled and after.
+func TestOrdersFromBefore(t *testing.T) {
+	ends := map[string]string{"declined": "declined", "cancelled": "cancelled", "ended": "ended", "executed": "executed", "open": "open"}
+	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
+		b := book.New(p.db(false), book.Config{})
+		for id := range ends {
+			must2(b.AddOrder(ctx, newOrder(id), start))(t)
+		}
+		must2(b.AddOrder(ctx, newOrder("nobody says"), start))(t)
+		b = book.New(p.restore(p.backup()), book.Config{})
+		must(b.Restored(ctx, 0, start+100))(t)
+		ids := []string{"nobody says"}
+		for id := range ends {
+			ids = append(ids, id)
+		}
+		refused := func(id string, at db.Millis) {
+			t.Helper()
+			if err := confirm(b, id, at); !errors.Is(err, db.ErrConflict) {
+				t.Errorf("confirming %s gives %v", id, err)
+			}
+			for name, decide := range map[string]func() (book.Order, error){
+				"cancelling": func() (book.Order, error) { return b.CancelOrder(ctx, id, "app", "", at) },
+				"declining":  func() (book.Order, error) { return b.DeclineOrder(ctx, id, "a", "", at) },
+				"approving":  func() (book.Order, error) { return b.ApproveOrder(ctx, id, "a", "", at) },
+			} {
+				if _, err := decide(); !errors.Is(err, db.ErrConflict) {
+					t.Errorf("%s %s gives %v", name, id, err)
+				}
+			}
+		}
+		for _, id := range ids {
+			refused(id, start+110)
+		}
+		if _, err := b.ResumeOrder(ctx, "open", "a", "", start+110); !errors.Is(err, db.ErrConflict) {
+			t.Errorf("resuming before it is reconciled gives %v", err)
+		}
+		said := []any{Line{CallBackID: "lost", TenantUserID: "user", State: "declined"}, Line{CallBackID: "executed", State: "confirmed"}}
+		for id, state := range ends {
+			said = append(said, Line{CallBackID: id, State: state, TxID: map[bool]string{true: "tx"}[state == "executed"]})
+		}
+		found, report := gather()
+		if ended := must(Gateway(ctx, b, Config{Booked: lines(t, said...), Settle: true, Report: report, Now: start + 200}))(t); !ended {
+			t.Error("the epoch is still open")
+		}
+		for id, state := range ends {
+			if got := stateOf(t, b, id); string(got) != state {
+				t.Errorf("%s is %s", id, got)
+			}
+		}
+		if got := stateOf(t, b, "lost"); got != book.OrderDeclined {
+			t.Errorf("what was declined and lost is %s", got)
+		}
+		if o := must(b.Order(ctx, "executed"))(t); o.TxID != "tx" || o.Confirmed == 0 {
+			t.Errorf("executed: %+v", o)
+		}
+		if err := confirm(b, "open", start+210); err != nil {
+			t.Errorf("what nothing became of: %v", err)
+		}
+		left := 0
+		for _, f := range *found {
+			if !f.Settled && f.Finding == NotSaid && f.CallBackID == "nobody says" {
+				left++
+			} else if !f.Settled {
+				t.Errorf("found %+v", f)
+			}
+		}
+		if left != 1 {
+			t.Errorf("found %+v", *found)
+		}
+		refused("nobody says", start+220)
+		must(b.ResumeOrder(ctx, "nobody says", "a", "", start+230))(t)
+		if _, err := b.CancelOrder(ctx, "nobody says", "app", "", start+240); err != nil {
+			t.Errorf("after a person looked: %v", err)
+		}
+		// It is quiet from now on, and a later settle changes no end.
+		*found = nil
+		must(Gateway(ctx, b, Config{Booked: lines(t, said...), Report: report, Now: start + 300}))(t)
+		if len(*found) != 0 {
+			t.Errorf("found again: %+v", *found)
+		}
+	})
+}
+
+// A later settle decides what an earlier one left.
+func TestLaterSettle(t *testing.T) {
+	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
+		b := book.New(p.db(false), book.Config{})
+		must2(b.AddOrder(ctx, newOrder("order"), start))(t)
+		b = book.New(p.restore(p.backup()), book.Config{})
+		must(b.Restored(ctx, 0, start+100))(t)
+		_, report := gather()
+		must(Gateway(ctx, b, Config{Booked: lines(t), Settle: true, Report: report, Now: start + 200}))(t)
+		found, report := gather()
+		must(Gateway(ctx, b, Config{Booked: lines(t, Line{CallBackID: "order", State: "cancelled"}), Settle: true, Report: report, Now: start + 300}))(t)
+		if got := stateOf(t, b, "order"); got != book.OrderCancelled || len(*found) != 1 || !(*found)[0].Settled {
+			t.Errorf("it is %s; found %+v", got, *found)
+		}
+	})
+}
+
+// What was confirmed after the backup, or may have been, uses up the limits of a window.
+func TestLimitsAfterRestore(t *testing.T) {
+	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
+		b := book.New(p.db(false), book.Config{})
+		must2(b.AddOrder(ctx, newOrder("confirmed since"), start))(t)
+		must2(b.AddOrder(ctx, newOrder("perhaps"), start))(t)
+		b = book.New(p.restore(p.backup()), book.Config{})
+		must(b.Restored(ctx, 0, start+100))(t)
+		must2(b.AddOrder(ctx, newOrder("new"), start+110))(t)
+		within := func(max string) book.Ceiling { return book.Ceiling{Since: start, Max: amount(max)} }
+		if err := confirm(b, "new", start+120, within("1000")); !errors.Is(err, db.ErrConflict) {
+			t.Errorf("confirming before it is reconciled gives %v", err)
+		}
+		_, report := gather()
+		must(Gateway(ctx, b, Config{Booked: lines(t, Line{CallBackID: "confirmed since", State: "confirmed"}), Settle: true, Report: report, Now: start + 200}))(t)
+		if err := confirm(b, "new", start+210, within("7.4")); !errors.Is(err, book.ErrChanged) { // 3 orders of 2.5
+			t.Errorf("beyond the limit: %v", err)
+		}
+		if err := confirm(b, "new", start+220, within("7.5")); err != nil {
+			t.Errorf("within the limit: %v", err)
+		}
+	})
+}
+
+// A question whose answer was yes in the backup is not answered by repeating it: what was
+// confirmed may have ended.
+func TestOldAnswerWaits(t *testing.T) {
+	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
+		b := book.New(p.db(false), book.Config{})
+		must2(b.AddOrder(ctx, newOrder("order"), start))(t)
+		ask := merchant.NewEntry(&countersign.WithdrawalRequest{Head: countersign.Head{RequestUUID: "uuid", TrackingID: "order", TenantUserID: "user"}, CallBackID: "order"})
+		ask.At, ask.Lease = start.Time(), 1000e6
+		c := must(b.Claim(ctx, ask))(t)
+		if err := confirm(b, "order", start); err != nil {
+			t.Fatal(err)
+		}
+		must(b.Settle(ctx, merchant.Settlement{Type: countersign.TypeRequestWithdraw, ID: ask.ID, Claim: c.Claim, Final: true, At: start.Time(),
+			Reply: merchant.Reply{TenantUserID: "user", Details: details}}))(t)
+		b = book.New(p.restore(p.backup()), book.Config{})
+		must(b.Restored(ctx, 0, start+100))(t)
+		if c := must(b.Claim(ctx, ask))(t); c.Reply.Code != countersign.CodeNotKnownYet {
+			t.Errorf("before it is reconciled: %+v", c)
+		}
+		_, report := gather()
+		must(Gateway(ctx, b, Config{Booked: lines(t), Settle: true, Report: report, Now: start + 200}))(t)
+		if c := must(b.Claim(ctx, ask))(t); c.Reply.Code != countersign.CodeNotKnownYet {
+			t.Errorf("while nobody says what became of it: %+v", c)
+		}
+		must(Gateway(ctx, b, Config{Booked: lines(t, Line{CallBackID: "order", State: "confirmed"}), Settle: true, Report: report, Now: start + 300}))(t)
+		if c := must(b.Claim(ctx, ask))(t); c.Reply.Code != countersign.CodeAccepted {
+			t.Errorf("afterwards: %+v", c)
+		}
+	})
+}
+
+// transferTold is a deposit of one transfer under any trackingId.
+func transferTold(trackingID string, index int64, at db.Millis) merchant.Entry {
+	e := merchant.NewEntry(&countersign.Deposit{Head: countersign.Head{RequestUUID: "uuid-" + trackingID, TrackingID: trackingID, TenantUserID: "user"},
+		TxID: "tx", TxIndex: index, ChainName: "TRON", Symbol: "USDT", Amount: amount("7.4"), ToAddress: "TTo"})
+	e.At = at.Time()
+	return e
+}
+
+func depositState(t *testing.T, b *book.Book, id string) book.DepositState {
+	t.Helper()
+	list, _, err := b.SearchDeposits(ctx, book.DepositFilter{TrackingID: id}, 10, 0)
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%s: %+v, %v", id, list, err)
+	}
+	return list[0].State
+}
+
+// A transfer that was booked under one trackingId is not credited under another, and a
+// deposit that was booked under one webhook-id not under another. A file of a second
+// reconcile that lacks a line of the first changes nothing.
+func TestBookedStaysBooked(t *testing.T) {
+	index := int64(3)
+	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
+		b := book.New(p.db(false), book.Config{})
+		// Held before the backup as a possible duplicate; credited after it, by a person.
+		for _, id := range []string{"first", "credited since"} {
+			must(b.Claim(ctx, transferTold(id, 0, start)))(t)
+		}
+		b = book.New(p.restore(p.backup()), book.Config{})
+		must(b.Restored(ctx, 0, start+100))(t)
+		held := must(b.DepositsIn(ctx, client.DepositHeld, 0, 10))(t)
+		if _, err := b.DecideDeposit(ctx, held[0].Seq, client.DepositCredited, "a", "", start+110); !errors.Is(err, db.ErrConflict) {
+			t.Errorf("crediting before it is reconciled gives %v", err)
+		}
+		must(b.Claim(ctx, transferTold("another name", 3, start+110)))(t)
+		line := Line{TrackingID: "lost", Symbol: "USDT", Amount: amount("7.40"), TxID: "tx", ChainName: "TRON", ToAddress: "TTo", TxIndex: &index}
+		whole := []any{Line{TrackingID: "first"}, Line{TrackingID: "credited since"}, line}
+		_, report := gather()
+		must(Gateway(ctx, b, Config{Booked: lines(t, whole...), Settle: true, Report: report, Now: start + 200}))(t)
+		must(b.Claim(ctx, transferTold("a third name", 3, start+210)))(t)
+		lost := transferTold("lost", 3, start+220)
+		must(b.Claim(ctx, lost))(t)
+		must(b.Claim(ctx, transferTold("another index", 4, start+220)))(t)
+
+		check := func(when string) {
+			t.Helper()
+			for id, want := range map[string]book.DepositState{"credited since": client.DepositRejected, "another name": client.DepositHeld, "a third name": client.DepositHeld,
+				"lost": client.DepositRejected, "another index": client.DepositTaken} {
+				if got := depositState(t, b, id); got != want {
+					t.Errorf("%s: %s is %s, not %s", when, id, got, want)
+				}
+			}
+		}
+		check("after the first reconcile")
+		b = book.New(p.restore(p.backup()), book.Config{})
+		must(b.Restored(ctx, 0, start+300))(t)
+		must(Gateway(ctx, b, Config{Booked: lines(t, whole[:2]...), Settle: true, Report: report, Now: start + 400}))(t)
+		check("after a second whose file lacks a line")
+		// The names of what does not count were said: a comparison is quiet about them.
+		found, report := gather()
+		must(Gateway(ctx, b, Config{Booked: lines(t, append(whole, Line{TrackingID: "another index"})...), Report: report, Now: start + 500}))(t)
+		if len(*found) != 0 {
+			t.Errorf("found again: %+v", *found)
+		}
+	})
+}
+
+// What became of a withdrawal after the backup stands: it is neither confirmed, released
+// nor cancelled before it is reconciled, and after that only as the core or a person says.
+func TestWithdrawalsFromBefore(t *testing.T) {
+	key := must(envelope.GenerateKey(1024))(t)
+	type says struct {
+		core, merchant string // states; empty: they do not say it
+		want           outbox.WithdrawalState
+		finding        Kind // that is left or settled; empty: none
+	}
+	for name, s := range map[string]says{
+		"cancelled by the core":       {core: "cancelled", want: outbox.WithdrawalCancelled, finding: EndedThere},
+		"declined at the merchant":    {core: "open", merchant: "declined", want: outbox.WithdrawalCancelled, finding: EndedThere},
+		"nothing became of it":        {core: "open", want: outbox.WithdrawalAwaiting},
+		"nobody says":                 {want: outbox.WithdrawalAwaiting, finding: NotSaid},
+		"confirmed, then blocked":     {core: "blocked", want: outbox.WithdrawalBlocked, finding: EndedThere},
+		"confirmed, then ended there": {core: "open", merchant: "ended", want: outbox.WithdrawalBlocked, finding: EndedThere},
+		"confirmed, nobody says":      {want: outbox.WithdrawalConfirmed, finding: NotSaid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEachDatabase(t, outbox.End(), func(t *testing.T, p *place) {
+				o := outbox.New(p.db(false))
+				addShop(t, o, key)
+				withdrawalSteps[0](t, o)
+				confirmed := strings.HasPrefix(name, "confirmed")
+				if confirmed {
+					withdrawalSteps[1](t, o)
+				}
+				o = outbox.New(p.restore(p.backup()))
+				must(o.Restored(ctx, 0, start+650))(t)
+				w := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t)
+				nothing := func(when string, at db.Millis) {
+					t.Helper()
+					answer(t, o, at)
+					if got := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t); got.State != w.State {
+						t.Errorf("%s: %s, then %s", when, w.State, got.State)
+					}
+					if got, err := release(t, o, "execution"); !errors.Is(err, db.ErrConflict) {
+						t.Errorf("%s: a permit %q, %v", when, got, err)
+					}
+					if _, err := o.CancelWithdrawal(ctx, w.ID, at); !errors.Is(err, db.ErrConflict) {
+						t.Errorf("%s: cancelling gives %v", when, err)
+					}
+				}
+				nothing("before it is reconciled", start+700)
+				if _, err := o.BlockWithdrawal(ctx, w.ID, "fraud", "a", start+700); !errors.Is(err, db.ErrConflict) {
+					t.Errorf("blocking gives %v", err)
+				}
+				if _, err := o.ResumeWithdrawal(ctx, w.ID, "looked", "a", start+700); !errors.Is(err, db.ErrConflict) {
+					t.Errorf("resuming gives %v", err)
+				}
+				var core, merchant []any
+				if s.core != "" {
+					core = append(core, Line{Merchant: "shop", CallBackID: "order", State: s.core})
+				}
+				if s.merchant != "" {
+					merchant = append(merchant, Line{Merchant: "shop", CallBackID: "order", State: s.merchant})
+				}
+				found, report := gather()
+				config := Config{Executed: lines(t, core...), Booked: lines(t, merchant...), Settle: true, Report: report, Now: start + 800}
+				if ended := must(Service(ctx, o, config))(t); !ended {
+					t.Error("the epoch is still open")
+				}
+				if got := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t); got.State != s.want {
+					t.Errorf("it is %s; found %+v", got.State, *found)
+				}
+				if s.finding == "" && len(*found) != 0 || s.finding != "" && (len(*found) != 1 || (*found)[0].Finding != s.finding || (*found)[0].Settled == (s.finding == NotSaid)) {
+					t.Errorf("found %+v", *found)
+				}
+				if s.finding == NotSaid {
+					nothing("while nobody says it", start+20_000)
+					must(o.ResumeWithdrawal(ctx, w.ID, "looked", "a", start+30_000))(t)
+				}
+				if s.finding == NotSaid || s.finding == "" {
+					answer(t, o, start+60_000)
+					if _, err := release(t, o, "execution"); err != nil {
+						t.Errorf("in the end: %v", err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A withdrawal that is lost and that the core had cancelled is not asked for again.
+func TestLostAndCancelled(t *testing.T) {
+	onEachDatabase(t, outbox.End(), func(t *testing.T, p *place) {
+		o := outbox.New(p.db(false))
+		addShop(t, o, must(envelope.GenerateKey(1024))(t))
+		o = outbox.New(p.restore(p.backup()))
+		must(o.Restored(ctx, 0, start+650))(t)
+		_, report := gather()
+		file := lines(t, Line{Merchant: "shop", CallBackID: "order", TenantUserID: "user", State: "cancelled", Address: details.Address, ChainName: details.ChainName,
+			Symbol: details.Symbol, Amount: details.Amount})
+		must(Service(ctx, o, Config{Executed: file, Settle: true, Report: report, Now: start + 660}))(t)
+		withdrawalSteps[0](t, o) // the core adds it again
+		answer(t, o, start+700)
+		if got := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t); got.State != outbox.WithdrawalCancelled {
+			t.Errorf("it is %s", got.State)
+		}
+	})
+}
