@@ -557,7 +557,9 @@ func (ch *Chain) coreBooks(ctx context.Context) (flags []string, err error) {
 		if ch.ended[w[0]] == "core" {
 			state = "cancelled"
 		}
-		executed = append(executed, map[string]any{"merchant": "shop", "callBackId": w[0], "tenantUserId": tenant, "state": state})
+		d := orderOf(w[0])
+		executed = append(executed, map[string]any{"merchant": "shop", "callBackId": w[0], "tenantUserId": tenant, "state": state,
+			"address": d.Address, "chainName": d.ChainName, "symbol": d.Symbol, "amount": d.Amount})
 	}
 	added, err := ch.coreAdded(ctx)
 	if err != nil {
