@@ -7,6 +7,7 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/db"
 )
 
 // TestFreezeAndBlock: the freeze is shown with its reason and its token, releases get
@@ -62,4 +63,32 @@ func TestFreezeAndBlock(t *testing.T) {
 	if a := h.postJSON("/v1/withdrawals/"+w.ID+"/block", `{"reason":"late"}`); a.status != 409 || !strings.Contains(a.Detail, "released") {
 		t.Errorf("blocking what is released: %d %s", a.status, a.body)
 	}
+}
+
+// TestResumeWithdrawal: a withdrawal from before a restore shows it until a person resumes it,
+// which nobody can before the restore is reconciled.
+func TestResumeWithdrawal(t *testing.T) {
+	h := sqlite(t)
+	h.merchant("acme")
+	c, ctx := h.client(client.RoleAdmin), t.Context()
+	w := acceptWithdrawal(h, newWithdrawal("acme", 1))
+	now := db.MillisOf(h.now())
+	if _, err := h.store.Restored(ctx, 0, now); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.Withdrawal(ctx, w.ID); err != nil || !got.Restored {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := c.ResumeWithdrawal(ctx, w.ID, "nothing became of it"); !errors.Is(err, client.ErrConflict) {
+		t.Errorf("while it is not reconciled: %v", err)
+	}
+	if _, err := h.store.Reconcile(ctx, now); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got, err := c.ResumeWithdrawal(ctx, w.ID, "nothing became of it"); err != nil || got.Restored || got.State != client.WithdrawalAwaiting {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	h.postJSON("/v1/withdrawals/"+w.ID+"/resume", `{"reason":""}`).names(t, 422, "body.reason")
 }

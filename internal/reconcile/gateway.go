@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"countersign/client"
@@ -133,7 +134,13 @@ func (c Config) orders(ctx context.Context, b *book.Book) error {
 	for _, undecided := range []bool{false, true} {
 		err := Lines(c.Booked, func(l Line) error {
 			state := book.OrderState(l.State)
-			if _, other := orderID(l); other || (state.Undecided() || state == book.OrderConfirmed) != undecided || state == "" {
+			if _, other := orderID(l); other || state == "" {
+				return nil
+			}
+			if !slices.Contains(state.Values(), state) {
+				return fmt.Errorf("state %q is not known: %s", state, state.Values())
+			}
+			if (state.Undecided() || state == book.OrderConfirmed) != undecided {
 				return nil
 			}
 			return c.order(ctx, b, l, state, e.Open())

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"countersign/internal/book"
+	"countersign/internal/daemon"
+)
+
+// TestRestoredGateway goes the way that restore prints: each of its commands can be pasted,
+// and the exit status of reconcile says whether a person must decide something.
+func TestRestoredGateway(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	g := newGatewayDaemon(t)
+	flags := func() []string { return []string{"--api", g.d.url, "--data", g.data} }
+	for _, id := range []string{"order-1", "order-2", "order-3"} {
+		mustShell(t, nil, `{"callBackId":"`+id+`","tenantUserId":"60001","address":"TX","chainName":"TRON","symbol":"USDT","amount":"2.50"}`, slices.Concat([]string{"orders", "add", "-"}, flags())...)
+	}
+	token := func(name string) string {
+		var made struct{ ID string }
+		mustShell(t, &made, "", slices.Concat([]string{"token", "new", name, "--role", "viewer", "--gateway", "--out", filepath.Join(dir, name)}, flags())...)
+		return made.ID
+	}
+	old := token("old")
+	backup := filepath.Join(dir, "backup")
+	mustShell(t, nil, "", "backup", "--gateway", "--data", g.data, "--to", backup)
+	fresh := token("fresh")
+	mustShell(t, nil, "", slices.Concat([]string{"token", "revoke", old, "--gateway"}, flags())...)
+	g.d.stop(t)
+
+	var r daemon.Restored
+	steps := tellingShell(t, &r, "", "restore", "--gateway", "--data", g.data, "--from", backup, "--replace")
+	for _, want := range []string{"token revoke " + old + " --gateway", "are gone; make new ones: " + fresh, "3 orders had not ended"} {
+		if !strings.Contains(steps, want) {
+			t.Errorf("the steps do not say %q:\n%s", want, steps)
+		}
+	}
+	booked := filepath.Join(dir, "booked.ndjson")
+	reconcile := func(want int, finding, lines string) {
+		t.Helper()
+		if err := os.WriteFile(booked, []byte(lines), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out, errOut string
+		for _, command := range regexp.MustCompile(`countersign (reconcile --gateway --data .*)`).FindAllStringSubmatch(steps, -1) {
+			args := strings.Fields(strings.ReplaceAll(command[1], "booked.ndjson", booked))
+			var status int
+			if status, out, errOut = shell(t, "", args...); status != want {
+				t.Errorf("%v: status %d, want %d\n%s%s", args, status, want, out, errOut)
+			}
+		}
+		if finding == "" && out != "" || !strings.Contains(out, finding) {
+			t.Errorf("it found\n%swant %q", out, finding)
+		}
+	}
+	said := `{"callBackId":"order-1","state":"open"}` + "\n" + `{"callBackId":"order-2","state":"open"}` + "\n"
+	reconcile(exitUsage, "", `{"callBackId":"order-1","state":"nonsense"}`)
+	reconcile(exitUsage, "", "no line")
+	reconcile(exitFailed, `"finding":"not_said","callBackId":"order-3"`, said)
+	reconcile(exitFailed, `"finding":"not_said","callBackId":"order-3"`, said) // a later one is as quiet or loud
+	g.start()
+	var o struct {
+		Restored bool
+		State    book.OrderState
+	}
+	if mustShell(t, &o, "", slices.Concat([]string{"orders", "show", "order-3"}, flags())...); !o.Restored {
+		t.Errorf("%+v", o)
+	}
+	mustShell(t, nil, "", slices.Concat([]string{"orders", "resume", "order-3", "--reason", "nothing became of it"}, flags())...)
+	g.d.stop(t)
+	reconcile(exitDone, "", said)
+}
