@@ -62,7 +62,7 @@ type PolicyStep struct {
 type OrderRuling struct {
 	Ruling
 	Asked   Time `json:"asked,omitzero" doc:"when the service first asked; absent: it has not"`
-	GivesUp Time `json:"givesUp,omitzero" doc:"when the service gives up, by --confirm-within; absent: it has not asked"`
+	GivesUp Time `json:"givesUp,omitzero" doc:"when the service gives up, by --confirm-within; absent: it has not asked, or another provider does not say when"`
 }
 
 // Policy gives the policy that the gateway decides by.

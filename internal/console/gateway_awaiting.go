@@ -56,7 +56,9 @@ func (v *visit) awaitingPage() (page awaitingPage, err error) {
 		}
 		page.Orders = append(page.Orders, heldOrder{o, ruling})
 	}
-	slices.SortStableFunc(page.Orders, func(a, b heldOrder) int { return cmp.Compare(a.Ruling.GivesUp, b.Ruling.GivesUp) })
+	slices.SortStableFunc(page.Orders, func(a, b heldOrder) int {
+		return cmp.Or(cmp.Compare(a.Ruling.GivesUp, b.Ruling.GivesUp), cmp.Compare(a.Ruling.Asked, b.Ruling.Asked))
+	})
 	deposits, err := v.gateway.SearchDeposits(ctx, client.DepositSearch{State: client.DepositHeld}, client.PageOptions{Limit: pageSize})
 	if err != nil {
 		return page, err

@@ -47,7 +47,7 @@ type GatewayConfig struct {
 	Grace time.Duration
 	// TakeAddresses is gateway.Config.TakeAddresses.
 	TakeAddresses bool
-	// ConfirmWithin is how long the service waits for a confirmation, for people who
+	// ConfirmWithin is how long the service waits for a confirmation; see gateway.Config. For people who
 	// approve. Zero: an hour.
 	ConfirmWithin time.Duration
 	// ChangeDelay is how long after its approval a change takes effect. Zero: at once.

@@ -40,7 +40,10 @@ func (a *server) orderRuling(c *api.Call, _ api.None, _ api.None) (client.OrderR
 	}
 	out := client.OrderRuling{}
 	if asked.Since != 0 {
-		out.Asked, out.GivesUp = timeOf(asked.Since), timeOf(asked.Since+db.Millis(a.c.ConfirmWithin.Milliseconds()))
+		out.Asked = timeOf(asked.Since)
+		if a.c.ConfirmWithin > 0 {
+			out.GivesUp = timeOf(asked.Since + db.Millis(a.c.ConfirmWithin.Milliseconds()))
+		}
 	}
 	out.Ruling, err = a.ruling(c.R.Context(), asked.Order, c.Now)
 	return out, err

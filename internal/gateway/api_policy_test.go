@@ -11,6 +11,7 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/policy"
+	"countersign/merchant"
 )
 
 const heldPolicy = `
@@ -74,6 +75,10 @@ func TestRuling(t *testing.T) {
 				t.Errorf("steps %+v", got.Steps)
 			}
 			r.state(2, "held")
+			other := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Callbacks.Profile = merchant.OtherProvider() })
+			if within := other.c.ConfirmWithin; within != 0 {
+				t.Errorf("another provider is said to wait %v", within)
+			}
 			try := client.TryOrder{TenantUserID: "u", Address: "a", ChainName: "BTC", Symbol: first.Symbol, Amount: first.Amount}
 			denied, err := r.client.TryPolicy(ctx, try)
 			if err != nil || denied.Effect != client.EffectDeny || denied.Rule != "" || len(denied.Steps) != 1 {

@@ -40,7 +40,8 @@ type Config struct {
 	// a person.
 	TakeAddresses bool
 	// ConfirmWithin is how long the service waits for a confirmation, for people who
-	// approve. Nothing is decided by it. Zero: an hour.
+	// approve. Nothing is decided by it. Zero: an hour with a service of this project;
+	// how long another one waits is not known.
 	ConfirmWithin time.Duration
 	// ChangeDelay is how long after its approval a change takes effect. Zero: at once.
 	ChangeDelay time.Duration
@@ -117,7 +118,7 @@ func New(c Config) (*Gateway, error) {
 	case c.Grace < 0:
 		c.Grace = 0
 	}
-	if c.ConfirmWithin == 0 {
+	if c.ConfirmWithin == 0 && c.Callbacks.Profile == (merchant.Profile{}) {
 		c.ConfirmWithin = time.Hour
 	}
 	if c.Now == nil {
