@@ -178,8 +178,13 @@ func (h *harness) signatures() (n int) {
 		h.t.Fatal(err)
 	}
 	n = bytes.Count(b.Bytes(), []byte(`,"passkey":{`))
-	if _, err := audit.Verify(&b, p.Key, nil); err != nil {
+	v, err := audit.Verify(&b, p.Key, nil)
+	if err != nil {
 		h.t.Error(err)
+	}
+	e := client.AuditExport{First: v.First, Last: v.Last, Checkpoint: v.Signed, Digest: v.Digest}
+	if got, err := api.AuditExported(ctx, e); err != nil || got.Last != v.Last {
+		h.t.Errorf("acknowledging it gives %+v, %v", got, err)
 	}
 	return n
 }
