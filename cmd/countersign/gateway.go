@@ -45,7 +45,7 @@ type gatewayCmd struct {
 	LearnFile string `help:"The file that --learn writes, for --config." default:"provider.toml" type:"path" placeholder:"FILE"`
 
 	Policy        string        `help:"TOML file of rules; without it exact orders are confirmed and nothing else." type:"path" placeholder:"FILE"`
-	ConfirmWithin time.Duration `help:"How long the service waits for a confirmation (confirmWithin of the merchant there). It is shown to the people who approve. Default: 1h with a service of this project; another provider does not say it." placeholder:"TIME"`
+	ConfirmWithin time.Duration `help:"How long the service waits for a confirmation (confirmWithin of the merchant there). It is shown to the people who approve. 0s: 1h with a service of this project, and not known with another provider." default:"0s" placeholder:"TIME"`
 	ForwardURL    string        `name:"forward-url" help:"Where each deposit and event is posted, signed, until the answer is 2xx." placeholder:"URL"`
 	ForwardFrom   string        `help:"First entry to post: 0, a number, or now for the next new one; DEPOSIT,EVENT gives one for each feed. A value is applied once. Default: the first entry that was never taken up for forwarding, even from before --forward-url was set." placeholder:"SEQ"`
 	ForwardSecret cli.Secret    `help:"Secret that signs those, whsec_ and Base64, or @FILE. Made in the data directory if empty; required with --db, since all gateways of a database need the same." placeholder:"SECRET"`

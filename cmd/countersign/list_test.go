@@ -135,7 +135,7 @@ func TestMerchantsEdit(t *testing.T) {
 		}
 	}
 	status, out, errOut := shell(t, "", slices.Concat([]string{"merchants", "list", "--no-json"}, flags)...)
-	if status != exitDone || !strings.Contains(out, "shop  Shop  active  service  http://127.0.0.1:2/n  -\n") {
+	if status != exitDone || !strings.Contains(out, "shop  Shop  active  -              -    service  http://127.0.0.1:2/n  -\n") {
 		t.Errorf("%d %s%s", status, out, errOut)
 	}
 }

@@ -204,6 +204,7 @@ func TestGatewayWithoutScripts(t *testing.T) {
 	o, other, third := s.held("plain-1"), s.held("plain-2"), s.held("plain-3")
 	seq := s.twice(1)
 	s.moved("plain")
+	refused := s.misdirected(7)
 	b := newTab(t, browser, s.base)
 	b.withoutScripts()
 	b.signIn(s.first)
@@ -216,6 +217,8 @@ func TestGatewayWithoutScripts(t *testing.T) {
 		"GET /console/deposits/{seq}":      fmt.Sprintf("/console/deposits/%d", seq),
 		"GET /console/addresses":           "/console/addresses",
 		"GET /console/addresses/{seq}":     "/console/addresses/1",
+		"GET /console/refused":             "/console/refused",
+		"GET /console/refused/{id}":        fmt.Sprintf("/console/refused/%d", refused),
 		"GET /console/policy":              "/console/policy",
 		"GET /console/forwarding":          "/console/forwarding",
 		"GET /console/alarms":              "/console/alarms?all=1",

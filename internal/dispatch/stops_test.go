@@ -79,11 +79,22 @@ func (o steppedOutbox) Settle(ctx context.Context, list []outbox.Settlement, now
 	o.r.reached("settling")
 	got, err := o.Outbox.Settle(ctx, list, now)
 	o.r.reached("settled")
+	o.r.end()
+	return got, err
+}
+
+// GiveBack ends an attempt that had not begun when its merchant was paused.
+func (o steppedOutbox) GiveBack(ctx context.Context, list []outbox.Claimed, now db.Millis) error {
+	err := o.Outbox.GiveBack(ctx, list, now)
+	o.r.end()
+	return err
+}
+
+func (r *stopRig) end() {
 	select {
-	case o.r.ended <- struct{}{}:
+	case r.ended <- struct{}{}:
 	default:
 	}
-	return got, err
 }
 
 type steppedObserver struct {
