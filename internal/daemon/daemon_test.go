@@ -124,10 +124,18 @@ func (b *bothEnds) await(what string, ok func(context.Context) (bool, error)) {
 	}
 }
 
-func get(t *testing.T, url string) (status int, body string) {
+func get(t *testing.T, url string) (status int, body string) { return getAs(t, url, "") }
+
+// getAs is get with a host of the caller's; empty: that of the URL.
+func getAs(t *testing.T, url, host string) (status int, body string) {
 	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = host
 	transport := &http.Transport{DisableKeepAlives: true}
-	resp, err := (&http.Client{Transport: transport}).Get(url)
+	resp, err := (&http.Client{Transport: transport}).Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,9 +3,8 @@ package daemon
 import (
 	"context"
 	"crypto/x509"
-	"runtime"
-
 	"log/slog"
+	"runtime"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -49,16 +48,9 @@ func (g ground) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
 	}
-	is := func(d *prometheus.Desc, yes bool) {
-		if yes {
-			gauge(d, 1)
-		} else {
-			gauge(d, 0)
-		}
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	is(writableDesc, g.db.Ready(ctx) == nil)
+	gauge(writableDesc, oneIf(g.db.Ready(ctx) == nil))
 	if free, err := diskFree(g.dir); err == nil {
 		gauge(diskFreeDesc, free)
 	}
@@ -68,11 +60,19 @@ func (g ground) Collect(ch chan<- prometheus.Metric) {
 	// The files are read as a reload reads them, so what it would fail for shows here, also
 	// while nobody connects.
 	c, err := g.tls.certificates(slog.New(slog.DiscardHandler))
-	is(certificateReadDesc, err == nil)
+	gauge(certificateReadDesc, oneIf(err == nil))
 	if err != nil {
 		return
 	}
 	if leaf, err := x509.ParseCertificate(c.config.Certificates[0].Certificate[0]); err == nil {
 		gauge(certificateEndDesc, float64(leaf.NotAfter.Unix()))
 	}
+}
+
+// oneIf is the value of a gauge that says yes or no.
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
 }

@@ -151,12 +151,11 @@ func (s serviceScrape) Describe(ch chan<- *prometheus.Desc) {
 func (s serviceScrape) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	up := 1.0
-	if err := s.collect(ctx, ch); err != nil {
+	err := s.collect(ctx, ch)
+	if err != nil {
 		s.log.Warn("metrics without the database", "error", err)
-		up = 0
 	}
-	ch <- prometheus.MustNewConstMetric(s.up, prometheus.GaugeValue, up)
+	ch <- prometheus.MustNewConstMetric(s.up, prometheus.GaugeValue, oneIf(err == nil))
 }
 
 func (s serviceScrape) collect(ctx context.Context, ch chan<- prometheus.Metric) error {
@@ -191,11 +190,7 @@ func (s serviceScrape) collect(ctx context.Context, ch chan<- prometheus.Metric)
 	if err != nil {
 		return err
 	}
-	if frozen.At != 0 {
-		gauge(s.frozen, 1)
-	} else {
-		gauge(s.frozen, 0)
-	}
+	gauge(s.frozen, oneIf(frozen.At != 0))
 	if err := collectAlarms(ctx, s.outbox.DB, client.ServiceAlarmKinds(), s.alarms, s.openAlarms, ch); err != nil {
 		return err
 	}

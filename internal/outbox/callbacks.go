@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -86,9 +85,7 @@ func (o *Outbox) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 		var facts string
 		err = r.Scan(&a.Number, &a.RequestUUID, &a.Started, &micros, &a.HTTPStatus, &a.ErrCode, &a.Result, &a.Reason, &a.Node,
 			&request, &response, &late, &facts)
-		if facts != "" {
-			_ = json.Unmarshal([]byte(facts), &a.Facts) // an attempt is shown without them
-		}
+		a.Facts = factsOf(facts)
 		a.Duration = time.Duration(micros) * time.Microsecond
 		a.RequestHash, a.ResponseHash, a.Late = hex.EncodeToString(request), hex.EncodeToString(response), late == 1
 		a.Repeated = repeats(before)

@@ -3,8 +3,8 @@ package outbox
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -106,12 +106,12 @@ func settleHealth(batch []*settling, now db.Millis) []db.Statement {
 		}
 	}
 	var rows, args []any
-	for _, k := range sortedKeys(counts, func(a, b endedKey) int {
+	for _, k := range slices.SortedFunc(maps.Keys(counts), func(a, b endedKey) int {
 		return cmp.Or(cmp.Compare(a.merchant, b.merchant), cmp.Compare(a.reason, b.reason), cmp.Compare(flag(a.failed), flag(b.failed)))
 	}) {
 		rows = append(rows, k.merchant, int64(now/minute), db.Clean(string(k.reason)), flag(k.failed), counts[k])
 	}
-	for _, m := range sortedKeys(merchants, cmp.Compare[string]) {
+	for _, m := range slices.Sorted(maps.Keys(merchants)) {
 		h := merchants[m]
 		callback, reason, facts, failing := "", "", "", db.Millis(0)
 		if b := last[m]; b != nil {
@@ -123,15 +123,6 @@ func settleHealth(batch []*settling, now db.Millis) []db.Statement {
 		args = append(args, m, int64(h.Reached), int64(h.Accepted), int64(failing), int64(h.Failed), callback, reason, facts)
 	}
 	return append(keepEnded.Statements(rows, nil), keepHealth.Statements(args, nil)...)
-}
-
-func sortedKeys[K comparable, V any](m map[K]V, compare func(a, b K) int) []K {
-	keys := make([]K, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, compare)
-	return keys
 }
 
 const (
@@ -150,10 +141,7 @@ func (o *Outbox) Health(ctx context.Context, list []string, now db.Millis) (map[
 		var told int64
 		var h Health
 		err := r.Scan(&merchant, &h.Reached, &h.Accepted, &h.Failing, &told, &h.Failed, &h.Callback, &h.Reason, &facts)
-		if facts != "" {
-			_ = json.Unmarshal([]byte(facts), &h.Facts) // a failure is shown without them
-		}
-		h.Told = told == 1
+		h.Facts, h.Told = factsOf(facts), told == 1
 		all[merchant] = h
 		return err
 	})

@@ -105,6 +105,14 @@ func (a *Attempt) factsText() string {
 	return db.Clean(string(text))
 }
 
+// factsOf reads what factsText stored. What it cannot read is shown without them.
+func factsOf(text string) (f client.Facts) {
+	if text != "" {
+		_ = json.Unmarshal([]byte(text), &f)
+	}
+	return f
+}
+
 // settleLate compares answers that came after the decision with it. The first decision
 // stands (PROTOCOL.md, D4).
 func (o *Outbox) settleLate(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries) error {

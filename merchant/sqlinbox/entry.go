@@ -227,12 +227,15 @@ const (
 UPDATE countersign_inbox SET settled = 1, lease_until = 0, mark = 0, reply = ?, ended = ?, review = ? WHERE seq = ? AND settled = 0 AND mark = ?`
 )
 
+// newMark gives what begin marks a row with.
+func newMark() int64 { return 1 + rand.Int64N(1<<62) }
+
 // begin marks r before the merchant's function runs, with a number that settle must find
 // again. A database may end a transaction at a deadlock and tell nobody but the statement
 // that failed, which is the function's. If the function goes on all the same, what it
 // wrote is lost, and so is the mark.
 func (t *transaction) begin(ctx context.Context, r *row) error {
-	r.mark = 1 + rand.Int64N(1<<62)
+	r.mark = newMark()
 	_, err := t.exec(ctx, markSQL, r.mark, r.seq)
 	return err
 }

@@ -3,8 +3,6 @@ package sqlinbox
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"countersign"
@@ -25,8 +23,11 @@ var (
 	ErrDecided = errors.New("sqlinbox: the deposit was decided otherwise before")
 )
 
-const heldSQL = `
-SELECT seq, id, callback, duplicate, suspect FROM countersign_inbox WHERE review = 1 AND seq > ? ORDER BY seq LIMIT ?`
+const (
+	heldColumns = `SELECT seq, id, callback, duplicate, suspect FROM countersign_inbox`
+	heldSQL     = heldColumns + ` WHERE review = 1 AND seq > ? ORDER BY seq LIMIT ?`
+	readHeldSQL = heldColumns + ` WHERE entry = ?`
+)
 
 // Held lists the deposits that were accepted and await a person (PROTOCOL.md, I2 and B7),
 // those after number after, in order, limit at most: the Seq of the last is the next after.
@@ -78,8 +79,6 @@ func (in *Inbox) Reject(ctx context.Context, trackingID, note string) error {
 const (
 	readReviewSQL = `SELECT review FROM countersign_inbox WHERE entry = ?`
 
-	readHeldSQL = `SELECT seq, id, callback, duplicate, suspect FROM countersign_inbox WHERE entry = ?`
-
 	markHeldSQL = `UPDATE countersign_inbox SET mark = ? WHERE seq = ? AND review = 1`
 
 	decideSQL = `
@@ -114,13 +113,13 @@ func (in *Inbox) decide(ctx context.Context, trackingID, note string, to int64) 
 		if err != nil {
 			return err
 		}
-		mark := 1 + rand.Int64N(1<<62) // see begin
+		mark := newMark()
 		if _, err := t.exec(ctx, markHeldSQL, mark, d.Seq); err != nil {
 			return err
 		}
 		if to == reviewCredited {
 			if d.RequestUUID == "" {
-				failure = fmt.Errorf("sqlinbox: the deposit was not kept in a form that can be read: credit it yourself, and reject it here")
+				failure = errors.New("sqlinbox: the deposit was not kept in a form that can be read: credit it yourself, and reject it here")
 				return failure
 			}
 			if failure = in.c.OnDeposit(ctx, t.tx, d); failure != nil {
