@@ -7,14 +7,29 @@ import (
 
 // Case is one test of an endpoint, and the rule that it tests.
 type Case struct {
-	Number int    `json:"number"`          // stable; the hundreds are the group
-	Name   string `json:"name"`            // group/what, unique
-	Rule   string `json:"rule"`            // section and number of PROTOCOL.md, such as "Sealing, S5"
-	About  string `json:"about"`           // what must happen, one sentence
-	Needs  []Need `json:"needs,omitempty"` // the case is skipped without them
+	Number   int      `json:"number"`          // stable; the hundreds are the group
+	Severity Severity `json:"severity"`        // what a failure means
+	Name     string   `json:"name"`            // group/what, unique
+	Rule     string   `json:"rule"`            // section and number of PROTOCOL.md, such as "Sealing, S5"
+	About    string   `json:"about"`           // what must happen, one sentence
+	Needs    []Need   `json:"needs,omitempty"` // the case is skipped without them
 
 	run func(*session) // ends with fail or skip, or passes
 }
+
+// Severity says what it means that a case fails.
+type Severity string
+
+// The severities.
+const (
+	// Must: money can be lost, created or misdirected, a stranger can get in, or callbacks
+	// of a service that keeps to PROTOCOL.md are never settled. A run with such a failure
+	// is not OK.
+	Must Severity = "must"
+	// Should: no money depends on it with this project's service. It helps against
+	// other services, against strangers who waste the endpoint's time, or who reads the log.
+	Should Severity = "should"
+)
 
 // Need is something that a case requires. A case whose needs are not met is
 // skipped.
@@ -60,7 +75,7 @@ func (o Ending) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 // Result says how one case ended. It holds no secret of the Config.
 type Result struct {
 	Case
-	Ending    Ending     `json:"outcome"`
+	Ending    Ending     `json:"result"`
 	Problem   string     `json:"problem,omitempty"`   // what is wrong, or why the case was skipped
 	Fix       string     `json:"fix,omitempty"`       // what to change at the endpoint, or in the settings
 	Note      string     `json:"note,omitempty"`      // of a case that passed: what is unusual
@@ -81,30 +96,40 @@ type Exchange struct {
 	Answer   string `json:"answer,omitempty"`   // the opened data
 }
 
-// Summary counts the outcomes of a run.
+// Advice reports whether the case failed and is one of Should.
+func (r Result) Advice() bool { return r.Ending == Fail && r.Severity == Should }
+
+// Summary counts the endings of a run.
 type Summary struct {
 	Passed  int `json:"passed"`
-	Failed  int `json:"failed"`
+	Failed  int `json:"failed"`  // of Must
+	Advised int `json:"advised"` // failed, of Should
 	Skipped int `json:"skipped"`
 
 	// Warning says that the endpoint was slower than the service waits; empty: it was not.
 	Warning string `json:"warning,omitempty"`
 }
 
-// OK reports whether no case failed and at least one passed.
+// OK reports whether no case of Must failed and at least one case passed.
 func (s Summary) OK() bool { return s.Failed == 0 && s.Passed > 0 }
 
 // String counts in words.
 func (s Summary) String() string {
-	return fmt.Sprintf("%d passed, %d failed, %d skipped", s.Passed, s.Failed, s.Skipped)
+	advised := ""
+	if s.Advised > 0 {
+		advised = fmt.Sprintf(", %d advised", s.Advised)
+	}
+	return fmt.Sprintf("%d passed, %d failed%s, %d skipped", s.Passed, s.Failed, advised, s.Skipped)
 }
 
-func (s *Summary) add(o Ending) {
-	switch o {
-	case Pass:
+func (s *Summary) add(r Result) {
+	switch {
+	case r.Ending == Pass:
 		s.Passed++
-	case Skip:
+	case r.Ending == Skip:
 		s.Skipped++
+	case r.Advice():
+		s.Advised++
 	default:
 		s.Failed++
 	}

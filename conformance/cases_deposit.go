@@ -11,37 +11,37 @@ import (
 // depositCases are correct deposits in unusual forms. All must be accepted.
 func depositCases() []Case {
 	return []Case{
-		{101, "deposit/plain", "HTTP, H1", "A deposit is accepted.", nil, setting()},
-		{102, "deposit/any-order", "Messages, M10", "The order of members has no effect.", nil,
+		{101, Must, "deposit/plain", "HTTP, H1", "A deposit is accepted.", nil, setting()},
+		{102, Must, "deposit/any-order", "Messages, M10", "The order of members has no effect.", nil,
 			changed(func(_ *session, m message) message { return m.reversed() })},
-		{103, "deposit/white-space", "Messages, M1", "White space between and after the tokens has no effect.", nil, spaced},
-		{104, "deposit/escapes", "Messages, M1", "Escaped characters in strings mean the same as plain ones.", nil, escaped},
-		{105, "deposit/unknown-members", "Messages, M6", "Unknown members, nested ones too, have no effect.", nil,
+		{103, Must, "deposit/white-space", "Messages, M1", "White space between and after the tokens has no effect.", nil, spaced},
+		{104, Must, "deposit/escapes", "Messages, M1", "Escaped characters in strings mean the same as plain ones.", nil, escaped},
+		{105, Must, "deposit/unknown-members", "Messages, M6", "Unknown members, nested ones too, have no effect.", nil,
 			changed(func(_ *session, m message) message {
 				return m.add("memo", `"…"`).add("extra", `{"a":[1,2.50,{"b":null}],"type":2,"amount":"9"}`).add("flag", "true").add("none", "null")
 			})},
-		{106, "deposit/nested-16-deep", "Messages, M1", "Nesting up to 16 deep is taken.", nil,
+		{106, Should, "deposit/nested-16-deep", "Messages, M1", "Nesting up to 16 deep is taken.", nil,
 			changed(func(_ *session, m message) message {
 				return m.add("deep", strings.Repeat("[", 15)+strings.Repeat("]", 15))
 			})},
-		{107, "deposit/other-scripts", "Sealing, S1", "A character may lie across two blocks.", nil, straddling},
-		{108, "deposit/short-chunks", "Sealing, S1", "Blocks may carry any number of bytes from one up.", nil, shortChunks},
-		{109, "deposit/empty-texts", "Messages, M3", "fromAddress and newAddress may be empty.", nil,
+		{107, Must, "deposit/other-scripts", "Sealing, S1", "A character may lie across two blocks.", nil, straddling},
+		{108, Must, "deposit/short-chunks", "Sealing, S1", "Blocks may carry any number of bytes from one up.", nil, shortChunks},
+		{109, Must, "deposit/empty-texts", "Messages, M3", "fromAddress and newAddress may be empty.", nil,
 			setting("fromAddress", `""`, "newAddress", `""`)},
-		{110, "deposit/tx-index-none", "Messages, M4", "txIndex −1 is taken and returned.", nil, setting("txIndex", "-1")},
-		{111, "deposit/tx-index-zero", "Messages, M4", "txIndex 0 is an index, not a missing one.", nil, setting("txIndex", "0")},
-		{112, "deposit/tx-index-largest", "Messages, M4", "txIndex 2⁵³−1 is exact.", nil, setting("txIndex", "9007199254740991")},
-		{113, "deposit/risk-lowest", "Messages, M4", "Risk levels of 0 are taken.", nil, setting("riskLevelFrom", "0", "riskLevelTo", "0")},
-		{114, "deposit/risk-highest", "Messages, M4", "Risk levels of 100 are taken.", nil, setting("riskLevelFrom", "100", "riskLevelTo", "100")},
-		{115, "deposit/business", "Messages, M4", "business may be any whole number, below 0 too.", nil, setting("business", "-9007199254740991")},
-		{116, "deposit/long-texts", "Messages, M3", "Identifiers and addresses of 200 characters are taken.", nil,
+		{110, Must, "deposit/tx-index-none", "Messages, M4", "txIndex −1 is taken and returned.", nil, setting("txIndex", "-1")},
+		{111, Must, "deposit/tx-index-zero", "Messages, M4", "txIndex 0 is an index, not a missing one.", nil, setting("txIndex", "0")},
+		{112, Must, "deposit/tx-index-largest", "Messages, M4", "txIndex 2⁵³−1 is exact.", nil, setting("txIndex", "9007199254740991")},
+		{113, Must, "deposit/risk-lowest", "Messages, M4", "Risk levels of 0 are taken.", nil, setting("riskLevelFrom", "0", "riskLevelTo", "0")},
+		{114, Must, "deposit/risk-highest", "Messages, M4", "Risk levels of 100 are taken.", nil, setting("riskLevelFrom", "100", "riskLevelTo", "100")},
+		{115, Must, "deposit/business", "Messages, M4", "business may be any whole number, below 0 too.", nil, setting("business", "-9007199254740991")},
+		{116, Should, "deposit/long-texts", "Messages, M3", "Identifiers and addresses of 200 characters are taken.", nil,
 			changed(func(s *session, m message) message {
 				m = m.set("txId", text(s.hex(100))).set("fromAddress", text(s.hex(100)))
 				return m.set("trackingId", text(m.str("trackingId")+"-"+s.hex(80)))
 			})},
-		{117, "deposit/new-address", "Messages, M8", "newAddress has no effect in type 1: toAddress counts and is returned.", nil,
+		{117, Must, "deposit/new-address", "Messages, M8", "newAddress has no effect in type 1: toAddress counts and is returned.", nil,
 			changed(func(s *session, m message) message { return m.set("newAddress", text("0x"+s.hex(20))) })},
-		{118, "deposit/tron", "Messages, M3", "Addresses keep the case of their letters.", nil,
+		{118, Must, "deposit/tron", "Messages, M3", "Addresses keep the case of their letters.", nil,
 			setting("chainName", `"TRON"`, "fromAddress", `"TJRabPrwbZy45sbavfcjinPJC18kjpRTv8"`, "txId", `"`+strings.Repeat("7C", 32)+`"`)},
 		amountCase(121, "integer", "7", "An amount without a point is taken."),
 		amountCase(122, "trailing-zeros", "2.500000000000", "Zeros at the end of the fraction are taken."),
@@ -75,7 +75,7 @@ func setting(pairs ...string) func(*session) {
 }
 
 func amountCase(number int, name, amount, about string) Case {
-	return Case{number, "deposit/amount-" + name, "Amounts, A1, A2", about, nil, setting("amount", text(amount))}
+	return Case{number, Must, "deposit/amount-" + name, "Amounts, A1, A2", about, nil, setting("amount", text(amount))}
 }
 
 func spaced(s *session) {

@@ -19,42 +19,42 @@ import (
 func httpCases() []Case {
 	callbackKey := []Need{NeedCallbackKey}
 	return []Case{
-		{601, "http/other-method", "HTTP, H2", "A method other than POST is answered with status 405.", nil, otherMethods},
-		{602, "http/no-api-key", "HTTP, H2", "A request without X-API-KEY is answered with status 401.", callbackKey, apiKey(func(string) string { return "" })},
-		{603, "http/wrong-api-key", "HTTP, H2", "A request with another X-API-KEY is answered with status 401.", callbackKey,
+		{601, Should, "http/other-method", "HTTP, H2", "A method other than POST is answered with status 405.", nil, otherMethods},
+		{602, Must, "http/no-api-key", "HTTP, H2", "A request without X-API-KEY is answered with status 401.", callbackKey, apiKey(func(string) string { return "" })},
+		{603, Must, "http/wrong-api-key", "HTTP, H2", "A request with another X-API-KEY is answered with status 401.", callbackKey,
 			apiKey(func(k string) string { return strings.Repeat("x", len(k)) })},
-		{604, "http/longer-api-key", "HTTP, H2", "An X-API-KEY that only begins with the right one is wrong.", callbackKey,
+		{604, Must, "http/longer-api-key", "HTTP, H2", "An X-API-KEY that only begins with the right one is wrong.", callbackKey,
 			apiKey(func(k string) string { return k + "x" })},
-		{605, "http/shorter-api-key", "HTTP, H2", "The beginning of the right X-API-KEY is wrong.", callbackKey,
+		{605, Must, "http/shorter-api-key", "HTTP, H2", "The beginning of the right X-API-KEY is wrong.", callbackKey,
 			apiKey(func(k string) string { return k[:len(k)-1] })},
-		{606, "http/other-case-api-key", "HTTP, H2", "An X-API-KEY in another case is wrong.", callbackKey,
+		{606, Must, "http/other-case-api-key", "HTTP, H2", "An X-API-KEY in another case is wrong.", callbackKey,
 			apiKey(func(k string) string {
 				if up := strings.ToUpper(k); up != k {
 					return up
 				}
 				return strings.ToLower(k)
 			})},
-		{607, "http/any-content-type", "Body forms, F1", "The Content-Type has no effect on a bare body.", nil, anyContentType},
-		{608, "http/chunked", "HTTP, H2", "A body without a Content-Length is read.", nil, chunkedBody},
-		{609, "http/largest-body", "HTTP, H2", "A body of exactly 65,536 bytes is read.", nil, largestBody},
-		{610, "http/largest-message", "HTTP, H2", "A message that fills the largest body is accepted.", nil, largestMessage},
-		{611, "http/too-large", "HTTP, H2", "A body of 65,537 bytes is answered with status 413, whatever is in it.", nil, tooLarge},
-		{612, "http/endless", "HTTP, H2", "A body without end is cut off.", nil, endless},
-		{613, "http/slow-body", "HTTP, H2", "A body that stops half-way is given up, and delays no other request.", nil, slowBody},
-		{614, "http/empty-body", "HTTP, H2", "An empty body is answered with status 400.", nil, emptyBody},
-		{615, "http/deposit-at-withdraw-url", "Error codes, 1004", "Type 1 at the withdraw URL is answered with errCode 1004 and not processed.", nil,
+		{607, Should, "http/any-content-type", "Body forms, F1", "The Content-Type has no effect on a bare body.", nil, anyContentType},
+		{608, Should, "http/chunked", "HTTP, H2", "A body without a Content-Length is read.", nil, chunkedBody},
+		{609, Should, "http/largest-body", "HTTP, H2", "A body of exactly 65,536 bytes is read.", nil, largestBody},
+		{610, Should, "http/largest-message", "HTTP, H2", "A message that fills the largest body is accepted.", nil, largestMessage},
+		{611, Should, "http/too-large", "HTTP, H2", "A body of 65,537 bytes is answered with status 413, whatever is in it.", nil, tooLarge},
+		{612, Must, "http/endless", "HTTP, H2", "A body without end is cut off.", nil, endless},
+		{613, Should, "http/slow-body", "HTTP, H2", "A body that stops half-way is given up, and delays no other request.", nil, slowBody},
+		{614, Should, "http/empty-body", "HTTP, H2", "An empty body is answered with status 400.", nil, emptyBody},
+		{615, Must, "http/deposit-at-withdraw-url", "Error codes, 1004", "Type 1 at the withdraw URL is answered with errCode 1004 and not processed.", nil,
 			wrongURL(toWithdraw, func(s *session) message { return s.deposit() })},
-		{616, "http/notice-at-withdraw-url", "Error codes, 1004", "Type 3 at the withdraw URL is answered with errCode 1004.", nil,
+		{616, Must, "http/notice-at-withdraw-url", "Error codes, 1004", "Type 3 at the withdraw URL is answered with errCode 1004.", nil,
 			wrongURL(toWithdraw, func(s *session) message { return s.notice(countersign.TypeWithdraw) })},
-		{617, "http/withdrawal-at-notify-url", "Error codes, 1004", "Type 2 at the notify URL is answered with errCode 1004 and never confirmed.", nil,
+		{617, Must, "http/withdrawal-at-notify-url", "Error codes, 1004", "Type 2 at the notify URL is answered with errCode 1004 and never confirmed.", nil,
 			wrongURL(toNotify, func(s *session) message {
 				if s.cfg.Order != nil {
 					return s.known()
 				}
 				return s.unknown()
 			})},
-		{618, "http/slow-headers", "HTTP, H2", "A request whose headers never end is given up, and delays no other request.", nil, slowHeaders},
-		{619, "http/public-part-alone", "Keys, K8", "With a pair that the merchant made, a request without X-API-KEY is answered with status 401.",
+		{618, Should, "http/slow-headers", "HTTP, H2", "A request whose headers never end is given up, and delays no other request.", nil, slowHeaders},
+		{619, Must, "http/public-part-alone", "Keys, K8", "With a pair that the merchant made, a request without X-API-KEY is answered with status 401.",
 			[]Need{NeedOwnPair}, publicPartAlone},
 	}
 }

@@ -11,71 +11,71 @@ import (
 func messageCases() []Case {
 	usual := []Need{NeedUsual}
 	return []Case{
-		{801, "message/duplicate-member", "Messages, M2", "A member twice is refused.", nil,
+		{801, Must, "message/duplicate-member", "Messages, M2", "A member twice is refused.", nil,
 			malformed([]string{"999"}, func(_ *session, m message, v string) []byte { return m.add("amount", text(v)).bytes() })},
-		{802, "message/duplicate-first", "Messages, M2", "A member twice is refused, whichever comes first.", nil,
+		{802, Must, "message/duplicate-first", "Messages, M2", "A member twice is refused, whichever comes first.", nil,
 			malformed([]string{"0x00"}, func(_ *session, m message, v string) []byte {
 				return append(message{{"toAddress", text(v)}}, m...).bytes()
 			})},
-		{803, "message/duplicate-nested", "Messages, M2", "A member twice in a nested object is refused, in unknown members too.", nil,
+		{803, Should, "message/duplicate-nested", "Messages, M2", "A member twice in a nested object is refused, in unknown members too.", nil,
 			malformed(nil, func(_ *session, m message, _ string) []byte { return m.add("extra", `{"a":[{"b":1,"b":2}]}`).bytes() })},
-		{804, "message/duplicate-escaped", "Messages, M2", "A member twice is refused, even if one is written with escapes.", nil,
+		{804, Must, "message/duplicate-escaped", "Messages, M2", "A member twice is refused, even if one is written with escapes.", nil,
 			malformed(nil, func(_ *session, m message, _ string) []byte {
 				return bytes.Replace(m.add("@", `"999"`).bytes(), []byte(`"@"`), []byte(`"\u0061mount"`), 1)
 			})},
-		{805, "message/other-case", "Messages, M2", "A member that differs from a known one by case alone is refused.", nil,
+		{805, Must, "message/other-case", "Messages, M2", "A member that differs from a known one by case alone is refused.", nil,
 			malformed([]string{"Amount", "TOADDRESS", "tenantuserid", "Type"}, func(_ *session, m message, name string) []byte {
 				return m.add(name, `"999"`).bytes()
 			})},
-		{806, "message/missing-member", "Messages, M3", "A deposit without one of its members is refused.", nil,
+		{806, Must, "message/missing-member", "Messages, M3", "A deposit without one of its members is refused.", nil,
 			malformed(needed, func(_ *session, m message, name string) []byte { return m.drop(name).bytes() })},
-		{807, "message/null-member", "Messages, M3", "null counts as absent.", nil,
+		{807, Must, "message/null-member", "Messages, M3", "null counts as absent.", nil,
 			malformed(needed, func(_ *session, m message, name string) []byte { return m.set(name, "null").bytes() })},
-		{808, "message/empty-text", "Messages, M3", "An empty text is refused where the member must not be empty.", nil,
+		{808, Must, "message/empty-text", "Messages, M3", "An empty text is refused where the member must not be empty.", nil,
 			malformed([]string{"trackingId", "tenantUserId", "txId", "chainName", "symbol", "amount", "toAddress", "requestUUID"},
 				func(_ *session, m message, name string) []byte { return m.set(name, `""`).bytes() })},
-		{809, "message/number-for-text", "Messages, M3", "A number in place of a text is refused.", usual,
+		{809, Must, "message/number-for-text", "Messages, M3", "A number in place of a text is refused.", usual,
 			malformed([]string{"trackingId", "tenantUserId", "txId", "toAddress"},
 				func(_ *session, m message, name string) []byte { return m.set(name, "17").bytes() })},
-		{810, "message/text-for-number", "Messages, M4, M5", "A text in place of a number is refused.", usual,
+		{810, Must, "message/text-for-number", "Messages, M4, M5", "A text in place of a number is refused.", usual,
 			malformed([]string{"type", "txIndex", "riskLevelFrom"},
 				func(_ *session, m message, name string) []byte { return m.set(name, text(m.get(name))).bytes() })},
-		{811, "message/number-out-of-range", "Messages, M4", "txIndex below −1 and risk levels outside 0 to 100 are refused.", usual,
+		{811, Must, "message/number-out-of-range", "Messages, M4", "txIndex below −1 and risk levels outside 0 to 100 are refused.", usual,
 			malformed([]string{"txIndex -2", "txIndex 9007199254740992", "riskLevelFrom -1", "riskLevelTo 101"}, withValue)},
-		{812, "message/number-with-fraction", "Messages, M4", "A whole number has no fraction and no exponent.", usual,
+		{812, Must, "message/number-with-fraction", "Messages, M4", "A whole number has no fraction and no exponent.", usual,
 			malformed([]string{"txIndex 3.5", "txIndex 3.0", "txIndex 1e2", "riskLevelTo 5.5", "type 1.0"}, withValue)},
-		{813, "message/amount-exponent", "Amounts, A1", "An amount with an exponent is refused.", usual, badAmount("1e3", "1E-18", "0.5e1")},
-		{814, "message/amount-sign", "Amounts, A1", "An amount with a sign is refused.", nil, badAmount("-1", "+1", "-0")},
-		{815, "message/amount-shape", "Amounts, A1", "An amount is digits with at most one point between them.", nil,
+		{813, Must, "message/amount-exponent", "Amounts, A1", "An amount with an exponent is refused.", usual, badAmount("1e3", "1E-18", "0.5e1")},
+		{814, Must, "message/amount-sign", "Amounts, A1", "An amount with a sign is refused.", nil, badAmount("-1", "+1", "-0")},
+		{815, Must, "message/amount-shape", "Amounts, A1", "An amount is digits with at most one point between them.", nil,
 			badAmount(".5", "5.", "1,000", "1_000", "0x10", "1.2.3", " 1", "1 ", "007", "00.5", "NaN", "Infinity", "１")},
-		{816, "message/amount-79-digits", "Amounts, A1", "An amount of more than 78 digits is refused.", nil,
+		{816, Must, "message/amount-79-digits", "Amounts, A1", "An amount of more than 78 digits is refused.", nil,
 			badAmount(strings.Repeat("9", 79), "0."+strings.Repeat("1", 78), strings.Repeat("9", 5000))},
-		{817, "message/bytes-not-utf8", "Messages, M2", "Invalid UTF-8 is refused.", nil,
+		{817, Must, "message/bytes-not-utf8", "Messages, M2", "Invalid UTF-8 is refused.", nil,
 			malformed([]string{"\xff", "\xc0\xaf", "\xed\xa0\x80", "\xf0\x9f\x98"}, func(_ *session, m message, v string) []byte {
 				return bytes.Replace(m.add("memo", `"@@"`).bytes(), []byte("@@"), []byte(v), 1)
 			})},
-		{818, "message/surrogates-and-nul", "Messages, M2", "Unpaired surrogates and U+0000 are refused.", nil,
+		{818, Must, "message/surrogates-and-nul", "Messages, M2", "Unpaired surrogates and U+0000 are refused.", nil,
 			malformed([]string{`\ud83d`, `\ude00`, `\ud83dx`, `\u0000`}, func(_ *session, m message, v string) []byte {
 				return m.add("memo", `"a`+v+`"`).bytes()
 			})},
-		{819, "message/more-behind", "Messages, M1", "Nothing but white space may follow the object.", nil,
+		{819, Must, "message/more-behind", "Messages, M1", "Nothing but white space may follow the object.", nil,
 			malformed([]string{"x", "{}", ",", "\x00", "null"}, func(_ *session, m message, v string) []byte {
 				return append(m.bytes(), v...)
 			})},
-		{820, "message/no-object", "Messages, M1", "A message is one JSON object.", nil,
+		{820, Must, "message/no-object", "Messages, M1", "A message is one JSON object.", nil,
 			malformed([]string{"[%s]", "%s %s", "\ufeff%s", `"%s"`}, func(_ *session, m message, format string) []byte {
 				return []byte(strings.ReplaceAll(format, "%s", string(m.bytes())))
 			})},
-		{821, "message/nested-17-deep", "Messages, M1", "Nesting deeper than 16 is refused.", nil,
+		{821, Should, "message/nested-17-deep", "Messages, M1", "Nesting deeper than 16 is refused.", nil,
 			malformed([]string{"16", "5000"}, func(_ *session, m message, v string) []byte {
 				n := 16
 				_, _ = fmt.Sscan(v, &n)
 				return m.add("deep", strings.Repeat("[", n)+strings.Repeat("]", n)).bytes()
 			})},
-		{822, "message/loose-json", "Messages, M1", "What only lenient parsers read is refused.", nil,
+		{822, Should, "message/loose-json", "Messages, M1", "What only lenient parsers read is refused.", nil,
 			malformed([]string{"'a'", "0x1", "01", "+1", "1.", ".5", "NaN", "[1,]", "{\"a\":1,}", "undefined", "True", "\"\t\"", "\"\\x41\"", "/* */ 1"},
 				func(_ *session, m message, v string) []byte { return m.add("extra", v).bytes() })},
-		{823, "message/withdrawal-missing-member", "Messages, M3", "A withdrawal request without one of its members is refused.", usual, shortWithdrawal},
+		{823, Must, "message/withdrawal-missing-member", "Messages, M3", "A withdrawal request without one of its members is refused.", usual, shortWithdrawal},
 	}
 }
 

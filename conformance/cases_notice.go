@@ -11,20 +11,20 @@ import (
 // noticeCases are the notices, and callbacks of no type.
 func noticeCases() []Case {
 	return []Case{
-		{301, "notice/withdrawal-done", "Messages, M3", "Type 3 is accepted.", nil, notices(countersign.TypeWithdraw)},
-		{302, "notice/withdrawal-done-short", "Messages, M3", "Type 3 without its optional members is accepted.", nil, notices(countersign.TypeWithdraw, "fromAddress")},
-		{303, "notice/address", "Messages, M8", "Type 4, whose trackingId is null, is accepted, and newAddress is returned as toAddress.", nil, addressChange},
-		{304, "notice/address-alone", "Messages, M3", "Type 4 without toAddress and trackingId is accepted.", nil, notices(countersign.TypeAddress, "toAddress", "trackingId")},
-		{305, "notice/withdrawal-ended", "Messages, M9", "Type 5 is accepted.", nil, notices(countersign.TypeInvalidAddress)},
-		{306, "notice/withdrawal-ended-short", "Messages, M3", "Type 5 without toAddress is accepted.", nil, notices(countersign.TypeInvalidAddress, "toAddress")},
-		{307, "notice/not-enough-money", "Messages, M9", "Type 6 is accepted.", nil, notices(countersign.TypeNotEnoughMoney)},
-		{308, "notice/not-enough-hot-money", "Messages, M9", "Type 7 is accepted.", nil, notices(countersign.TypeNotEnoughHotMoney)},
-		{309, "notice/repeat", "Deposit identity, I1", "A notice told again with a new requestUUID is answered as before.", nil, noticeAgain},
-		{310, "notice/unknown-type", "Messages, M5", "An unknown type is answered with errCode 1003 and not processed.", nil, unknownType("99")},
-		{311, "notice/type-0", "Messages, M5", "Type 0 is answered with errCode 1003 and not processed.", nil, unknownType("0")},
-		{312, "notice/tracked-address", "Deposit identity, I1", "Type 4 with a trackingId, told again with a new requestUUID, is answered as before.", nil, addressAgain},
-		{313, "notice/waiting-again", "Messages, M9", "Types 6 and 7, told in turns of one withdrawal, are accepted each time.", nil, waitingAgain},
-		{314, "notice/other-content", "Deposit identity, I1", "A notice under a known trackingId with another amount is refused with errCode 2002.", nil, otherNotice},
+		{301, Must, "notice/withdrawal-done", "Messages, M3", "Type 3 is accepted.", nil, notices(countersign.TypeWithdraw)},
+		{302, Must, "notice/withdrawal-done-short", "Messages, M3", "Type 3 without its optional members is accepted.", nil, notices(countersign.TypeWithdraw, "fromAddress")},
+		{303, Must, "notice/address", "Messages, M8", "Type 4, whose trackingId is null, is accepted, and newAddress is returned as toAddress.", nil, addressChange},
+		{304, Must, "notice/address-alone", "Messages, M3", "Type 4 without toAddress and trackingId is accepted.", nil, notices(countersign.TypeAddress, "toAddress", "trackingId")},
+		{305, Must, "notice/withdrawal-ended", "Messages, M9", "Type 5 is accepted.", nil, notices(countersign.TypeInvalidAddress)},
+		{306, Must, "notice/withdrawal-ended-short", "Messages, M3", "Type 5 without toAddress is accepted.", nil, notices(countersign.TypeInvalidAddress, "toAddress")},
+		{307, Must, "notice/not-enough-money", "Messages, M9", "Type 6 is accepted.", nil, notices(countersign.TypeNotEnoughMoney)},
+		{308, Must, "notice/not-enough-hot-money", "Messages, M9", "Type 7 is accepted.", nil, notices(countersign.TypeNotEnoughHotMoney)},
+		{309, Must, "notice/repeat", "Deposit identity, I1", "A notice told again with a new requestUUID is answered as before.", nil, noticeAgain},
+		{310, Must, "notice/unknown-type", "Messages, M5", "An unknown type is answered with errCode 1003 and not processed.", nil, unknownType("99")},
+		{311, Must, "notice/type-0", "Messages, M5", "Type 0 is answered with errCode 1003 and not processed.", nil, unknownType("0")},
+		{312, Must, "notice/tracked-address", "Deposit identity, I1", "Type 4 with a trackingId, told again with a new requestUUID, is answered as before.", nil, addressAgain},
+		{313, Must, "notice/waiting-again", "Messages, M9", "Types 6 and 7, told in turns of one withdrawal, are accepted each time.", nil, waitingAgain},
+		{314, Must, "notice/other-content", "Deposit identity, I1", "A notice under a known trackingId with another amount is refused with errCode 2002.", nil, otherNotice},
 	}
 }
 

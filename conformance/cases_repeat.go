@@ -12,23 +12,23 @@ import (
 // repeated.
 func repeatCases() []Case {
 	return []Case{
-		{201, "repeat/new-request", "Deposit identity, I1", "A deposit told again with a new requestUUID is answered with errCode 0 and that requestUUID.", nil, repeatNew},
-		{202, "repeat/same-body", "Deposit identity, I1", "The same body sent again is answered with errCode 0.", nil, repeatSame},
-		{203, "repeat/at-once", "Deposit identity, I1", "Eight attempts of one deposit at the same time each get their own requestUUID, and none is refused.", nil, repeatAtOnce},
-		{204, "repeat/two-transfers", "Deposit identity, I2", "Two transfers of one transaction to one address, told apart by txIndex, are both accepted.", nil,
+		{201, Must, "repeat/new-request", "Deposit identity, I1", "A deposit told again with a new requestUUID is answered with errCode 0 and that requestUUID.", nil, repeatNew},
+		{202, Must, "repeat/same-body", "Deposit identity, I1", "The same body sent again is answered with errCode 0.", nil, repeatSame},
+		{203, Must, "repeat/at-once", "Deposit identity, I1", "Eight attempts of one deposit at the same time each get their own requestUUID, and none is refused.", nil, repeatAtOnce},
+		{204, Must, "repeat/two-transfers", "Deposit identity, I2", "Two transfers of one transaction to one address, told apart by txIndex, are both accepted.", nil,
 			pair("txIndex", "4", 1)},
-		{205, "repeat/two-symbols", "Deposit identity, I2", "One transaction that moves two tokens to one address is two deposits.", nil,
+		{205, Must, "repeat/two-symbols", "Deposit identity, I2", "One transaction that moves two tokens to one address is two deposits.", nil,
 			pair("symbol", `"USDC"`, 1)},
-		{206, "repeat/possible-duplicate", "Deposit identity, I2", "A deposit under suspicion of being told twice is answered with errCode 0 and kept.", nil,
+		{206, Must, "repeat/possible-duplicate", "Deposit identity, I2", "A deposit under suspicion of being told twice is answered with errCode 0 and kept.", nil,
 			pair("txIndex", "-1", 0)},
-		{207, "repeat/two-at-once", "Deposit identity, I2", "Two transfers of one transaction at the same time are both accepted.", nil, transfersAtOnce},
-		{208, "repeat/other-amount", "Deposit identity, I1", "A known trackingId with another amount is refused with errCode 2002, and nothing changes.", nil,
+		{207, Must, "repeat/two-at-once", "Deposit identity, I2", "Two transfers of one transaction at the same time are both accepted.", nil, transfersAtOnce},
+		{208, Must, "repeat/other-amount", "Deposit identity, I1", "A known trackingId with another amount is refused with errCode 2002, and nothing changes.", nil,
 			contradiction("amount", `"2.51"`)},
-		{209, "repeat/other-user", "Deposit identity, I1", "A known trackingId with another tenantUserId is refused with errCode 2002.", nil,
+		{209, Must, "repeat/other-user", "Deposit identity, I1", "A known trackingId with another tenantUserId is refused with errCode 2002.", nil,
 			contradiction("tenantUserId", `"somebody-else"`)},
-		{210, "repeat/other-address", "Deposit identity, I1", "A known trackingId with another toAddress is refused with errCode 2002.", nil,
+		{210, Must, "repeat/other-address", "Deposit identity, I1", "A known trackingId with another toAddress is refused with errCode 2002.", nil,
 			contradiction("toAddress", `"0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a"`)},
-		{211, "repeat/other-spelling", "Deposit identity, I3", "A deposit under suspicion in another spelling is answered with errCode 0 and recorded, not credited.", nil, respelt},
+		{211, Must, "repeat/other-spelling", "Deposit identity, I3", "A deposit under suspicion in another spelling is answered with errCode 0 and recorded, not credited.", nil, respelt},
 	}
 }
 

@@ -14,20 +14,20 @@ import (
 func responseCases() []Case {
 	order := []Need{NeedOrder}
 	return []Case{
-		{501, "response/status", "HTTP, H2", "A callback that was read and judged is answered with status 200.", nil, responseStatus},
-		{502, "response/four-members", "Answers, R1", "A response has apiKey, data, errCode and message, none of them twice.", nil, fourMembers},
-		{503, "response/types", "Answers, R1", "apiKey, data and message are texts, errCode is a whole number.", nil, memberTypes},
-		{504, "response/api-key", "Answers, R1", "apiKey is the merchant's.", nil, responseKey},
-		{505, "response/data-opens", "Sealing, S2", "data opens with the service's private part, and is no larger than an answer may be (R9).", nil, setting()},
-		{506, "response/request-uuid", "Answers, R2", "The answer returns the requestUUID, each attempt its own.", nil, requestUUID},
-		{507, "response/type", "Answers, R2", "The answer returns the type.", nil, answerType},
-		{508, "response/deposit-members", "Answers, R3", "The answer returns the members of the deposit as they came.", nil, depositMembers},
-		{509, "response/null-members", "Answers, R3", "callBackId, state and tenantType of a deposit's answer are null.", nil, nullMembers},
-		{510, "response/withdrawal-members", "Answers, R4", "The answer to type 2 returns callBackId and tenantUserId as they came and the order's details.", order, withdrawalMembers},
-		{511, "response/message-on-failure", "Answers, R1", "If errCode is not 0, message says why.", nil, messageOnFailure},
-		{512, "response/refusal-keeps-uuid", "Answers, R2", "If a refusal has data, it opens and returns the requestUUID.", nil, refusalData},
-		{513, "response/plain-transfer", "HTTP, H3", "The response is not compressed, is no redirect and has at most 65,536 bytes.", nil, plainTransfer},
-		{514, "response/nothing-in-the-clear", "Answers, R1", "The answer is in data and nowhere else: the response has no member of the deposit in the clear.", nil, nothingInTheClear},
+		{501, Must, "response/status", "HTTP, H2", "A callback that was read and judged is answered with status 200.", nil, responseStatus},
+		{502, Must, "response/four-members", "Answers, R1", "A response has apiKey, data, errCode and message, none of them twice.", nil, fourMembers},
+		{503, Must, "response/types", "Answers, R1", "apiKey, data and message are texts, errCode is a whole number.", nil, memberTypes},
+		{504, Must, "response/api-key", "Answers, R1", "apiKey is the merchant's.", nil, responseKey},
+		{505, Must, "response/data-opens", "Sealing, S2", "data opens with the service's private part, and is no larger than an answer may be (R9).", nil, setting()},
+		{506, Must, "response/request-uuid", "Answers, R2", "The answer returns the requestUUID, each attempt its own.", nil, requestUUID},
+		{507, Must, "response/type", "Answers, R2", "The answer returns the type.", nil, answerType},
+		{508, Must, "response/deposit-members", "Answers, R3", "The answer returns the members of the deposit as they came.", nil, depositMembers},
+		{509, Should, "response/null-members", "Answers, R3", "callBackId, state and tenantType of a deposit's answer are null.", nil, nullMembers},
+		{510, Must, "response/withdrawal-members", "Answers, R4", "The answer to type 2 returns callBackId and tenantUserId as they came and the order's details.", order, withdrawalMembers},
+		{511, Must, "response/message-on-failure", "Answers, R1", "If errCode is not 0, message says why.", nil, messageOnFailure},
+		{512, Should, "response/refusal-keeps-uuid", "Answers, R2", "If a refusal has data, it opens and returns the requestUUID.", nil, refusalData},
+		{513, Must, "response/plain-transfer", "HTTP, H3", "The response is not compressed, is no redirect and has at most 65,536 bytes.", nil, plainTransfer},
+		{514, Must, "response/nothing-in-the-clear", "Answers, R1", "The answer is in data and nowhere else: the response has no member of the deposit in the clear.", nil, nothingInTheClear},
 	}
 }
 

@@ -14,13 +14,13 @@ import (
 func withdrawalCases() []Case {
 	order := []Need{NeedOrder}
 	return []Case{
-		{401, "withdrawal/known", "Decision, D1", "A known order is confirmed with its own details.", order, knownOrder},
-		{402, "withdrawal/known-repeat", "Decision, D4", "The same question with a new requestUUID gets the same details.", order, knownAgain},
-		{403, "withdrawal/known-at-once", "Decision, D4", "The same question asked eight times at once gets the same details, each time with its own requestUUID.", order, knownAtOnce},
-		{404, "withdrawal/unknown", "Error codes, E3", "An unknown callBackId is not confirmed.", nil, unknownOrder},
-		{405, "withdrawal/unknown-repeat", "Error codes, E3", "An unknown callBackId asked twice is not confirmed the second time either.", nil, unknownAgain},
-		{406, "withdrawal/other-user", "Answers, R4", "A known callBackId with another tenantUserId is not confirmed.", []Need{NeedOrder, NeedUsual}, otherUser},
-		{407, "withdrawal/other-case", "Decision, D2", "A callBackId that differs from a known one by the case of a letter is unknown.", order,
+		{401, Must, "withdrawal/known", "Decision, D1", "A known order is confirmed with its own details.", order, knownOrder},
+		{402, Must, "withdrawal/known-repeat", "Decision, D4", "The same question with a new requestUUID gets the same details.", order, knownAgain},
+		{403, Must, "withdrawal/known-at-once", "Decision, D4", "The same question asked eight times at once gets the same details, each time with its own requestUUID.", order, knownAtOnce},
+		{404, Must, "withdrawal/unknown", "Error codes, E3", "An unknown callBackId is not confirmed.", nil, unknownOrder},
+		{405, Must, "withdrawal/unknown-repeat", "Error codes, E3", "An unknown callBackId asked twice is not confirmed the second time either.", nil, unknownAgain},
+		{406, Must, "withdrawal/other-user", "Answers, R4", "A known callBackId with another tenantUserId is not confirmed.", []Need{NeedOrder, NeedUsual}, otherUser},
+		{407, Must, "withdrawal/other-case", "Decision, D2", "A callBackId that differs from a known one by the case of a letter is unknown.", order,
 			similar(func(id string) string {
 				return strings.Map(func(r rune) rune {
 					if unicode.IsUpper(r) {
@@ -29,13 +29,13 @@ func withdrawalCases() []Case {
 					return unicode.ToUpper(r)
 				}, id)
 			})},
-		{408, "withdrawal/trailing-space", "Decision, D2", "A callBackId with a space after it is unknown.", order,
+		{408, Must, "withdrawal/trailing-space", "Decision, D2", "A callBackId with a space after it is unknown.", order,
 			similar(func(id string) string { return id + " " })},
-		{409, "withdrawal/smuggled-details", "Messages, M6", "Details in unknown members of the request have no effect on the answer.", order, smuggled},
-		{410, "withdrawal/smuggled-unknown", "Messages, M6", "An unknown callBackId is not confirmed from details in the request.", nil, smuggledUnknown},
-		{411, "withdrawal/details-bound", "Decision, D7", "Each detail lies whole in a block that also holds the whole callBackId or requestUUID.",
+		{409, Must, "withdrawal/smuggled-details", "Messages, M6", "Details in unknown members of the request have no effect on the answer.", order, smuggled},
+		{410, Must, "withdrawal/smuggled-unknown", "Messages, M6", "An unknown callBackId is not confirmed from details in the request.", nil, smuggledUnknown},
+		{411, Must, "withdrawal/details-bound", "Decision, D7", "Each detail lies whole in a block that also holds the whole callBackId or requestUUID.",
 			[]Need{NeedOrder, NeedNoDetails, NeedUsual}, detailsBound},
-		{412, "withdrawal/second-tracking-id", "Deposit identity, I1", "A known callBackId under another trackingId is another withdrawal: errCode 2002.", []Need{NeedOrder, NeedUsual}, secondTrackingID},
+		{412, Must, "withdrawal/second-tracking-id", "Deposit identity, I1", "A known callBackId under another trackingId is another withdrawal: errCode 2002.", []Need{NeedOrder, NeedUsual}, secondTrackingID},
 	}
 }
 

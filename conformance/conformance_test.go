@@ -321,6 +321,9 @@ func TestCases(t *testing.T) {
 			t.Errorf("name %q", c.Name)
 		}
 		names[c.Name] = true
+		if c.Severity != conformance.Must && c.Severity != conformance.Should {
+			t.Errorf("%d %s: severity %q", c.Number, c.Name, c.Severity)
+		}
 		if !strings.HasSuffix(c.About, ".") {
 			t.Errorf("%d %s: %q is no sentence", c.Number, c.Name, c.About)
 		}

@@ -27,15 +27,22 @@ func (p Printer) paint(colour, text string) string {
 
 // Result prints how a case ended, with Result.Explain if it failed.
 func (p Printer) Result(r Result) {
-	switch r.Ending {
-	case Pass:
-		fmt.Fprintf(p.Out, "%d  %s  %s%s\n", r.Number, p.paint(green, "pass"), r.Name, inBrackets(r.Note))
-	case Skip:
-		fmt.Fprintf(p.Out, "%d  %s  %s%s\n", r.Number, p.paint(yellow, "skip"), r.Name, inBrackets(r.Problem))
-	default:
-		fmt.Fprintf(p.Out, "%d  %s  %s\n", r.Number, p.paint(red, "FAIL"), r.Name)
-		fmt.Fprint(p.Out, r.Explain())
+	line := func(colour, ending, more string) {
+		fmt.Fprintf(p.Out, "%d  %-6s  %s  %s%s\n", r.Number, r.Severity, p.paint(colour, ending), r.Name, inBrackets(more))
 	}
+	switch {
+	case r.Ending == Pass:
+		line(green, "pass", r.Note)
+		return
+	case r.Ending == Skip:
+		line(yellow, "skip", r.Problem)
+		return
+	case r.Advice():
+		line(yellow, "advice", "")
+	default:
+		line(red, "FAIL", "")
+	}
+	fmt.Fprint(p.Out, r.Explain())
 }
 
 func inBrackets(s string) string {
@@ -59,7 +66,7 @@ func (p Printer) Summary(sum Summary, took time.Duration) {
 
 // Case prints a case and what it needs.
 func (p Printer) Case(k Case) {
-	fmt.Fprintf(p.Out, "%d  %-40s  %s\n     %s\n", k.Number, k.Name, k.Rule, k.About)
+	fmt.Fprintf(p.Out, "%d  %-6s  %-40s  %s\n     %s\n", k.Number, k.Severity, k.Name, k.Rule, k.About)
 	for _, n := range k.Needs {
 		fmt.Fprintf(p.Out, "     needs %s\n", n)
 	}

@@ -72,18 +72,22 @@ func WriteJSON(w io.Writer, sum Summary, results []Result) error {
 	}{sum, results})
 }
 
-// WriteJUnit writes results as JUnit XML.
+// WriteJUnit writes results as JUnit XML. A case of Should that failed counts as skipped
+// there, so that what reads the file agrees with Summary.OK.
 func WriteJUnit(w io.Writer, results []Result) error {
 	suite := junitSuite{Name: "countersign check"}
 	for _, r := range results {
 		group, _, _ := strings.Cut(r.Name, "/")
 		c := junitCase{Class: "countersign." + group, Name: fmt.Sprintf("%d %s", r.Number, r.Name), Output: r.Note}
 		suite.Tests++
-		switch r.Ending {
-		case Fail:
+		switch {
+		case r.Advice():
+			suite.Skipped++
+			c.Skipped = &junitText{Message: "advice: " + r.Problem, Text: r.Explain()}
+		case r.Ending == Fail:
 			suite.Failures++
 			c.Failure = &junitText{Message: r.Problem, Text: r.Explain()}
-		case Skip:
+		case r.Ending == Skip:
 			suite.Skipped++
 			c.Skipped = &junitText{Message: r.Problem}
 		}

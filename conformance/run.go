@@ -38,7 +38,7 @@ func (k *Checker) Run(ctx context.Context, report func(Result)) (Summary, error)
 		if err := ctx.Err(); err != nil {
 			return sum, err // the case was cut short, so its result means nothing
 		}
-		sum.add(r.Ending)
+		sum.add(r)
 		if k.cfg.Waits > 0 && k.slowest > k.cfg.Waits {
 			sum.Warning = fmt.Sprintf("an exchange took %v, and the service waits %v (its --exchange-timeout): it would take that for no answer",
 				k.slowest.Round(time.Millisecond), k.cfg.Waits)

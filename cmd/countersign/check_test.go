@@ -109,7 +109,7 @@ func TestCheckPasses(t *testing.T) {
 	if want := len(conformance.Cases()) + 1; len(lines) != want {
 		t.Errorf("%d lines, want one a case and a summary, %d", len(lines), want)
 	}
-	if !strings.HasPrefix(lines[0], "101  pass  deposit/plain") || !strings.Contains(lines[len(lines)-1], " passed, 0 failed, ") {
+	if !strings.HasPrefix(lines[0], "101  must    pass  deposit/plain") || !strings.Contains(lines[len(lines)-1], " passed, 0 failed, ") {
 		t.Errorf("first and last line:\n%s\n%s", lines[0], lines[len(lines)-1])
 	}
 	if strings.Contains(out, "\x1b") {
@@ -123,12 +123,12 @@ func TestCheckOtherProvider(t *testing.T) {
 	t.Parallel()
 	flags := []string{"--provider", "other", "--run", "^other/|^message/|^withdrawal/|^101$"}
 	status, out, errOut := startChecked(t, func(m *merchant.Config) { m.Profile = merchant.OtherProvider() }).check(t, flags...)
-	if status != exitDone || !strings.Contains(out, "\n1006  pass  other/amount-exponents\n") ||
-		!strings.Contains(out, "\n813  skip  message/amount-exponent  (needs a service that keeps to the forms of the interface)\n") {
+	if status != exitDone || !strings.Contains(out, "\n1006  must    pass  other/amount-exponents\n") ||
+		!strings.Contains(out, "\n813  must    skip  message/amount-exponent  (needs a service that keeps to the forms of the interface)\n") {
 		t.Errorf("status %d\n%s%s", status, out, errOut)
 	}
 	status, out, _ = startChecked(t, nil).check(t, flags...)
-	if status != exitFailed || !strings.Contains(out, "\n1006  FAIL  other/amount-exponents\n") {
+	if status != exitFailed || !strings.Contains(out, "\n1006  must    FAIL  other/amount-exponents\n") {
 		t.Errorf("status %d\n%s", status, out)
 	}
 }
@@ -143,12 +143,12 @@ func TestCheckFails(t *testing.T) {
 		t.Errorf("status %d, %s", status, errOut)
 	}
 	for _, want := range []string{
-		"101  pass  deposit/plain\n", "901  FAIL  binding/absent\n",
+		"101  must    pass  deposit/plain\n", "901  must    FAIL  binding/absent\n",
 		"       rule       PROTOCOL.md, Binding, B4: A request that is not bound is refused.\n",
 		"       wrong      a deposit with a random requestUUID: it was accepted, with errCode 0\n",
 		"       sent       POST ", "       plaintext  {\"type\":1,", "       came back  status 200 {apiKey: as expected, errCode: 0,",
 		"       answer     {\"type\":1,", "       to fix     Recompute the binding",
-		"921  skip  binding/first-block-other-rest  (needs a service that does not bind)\n",
+		"921  must    skip  binding/first-block-other-rest  (needs a service that does not bind)\n",
 		"passed, 2 failed, 4 skipped in ",
 	} {
 		if !strings.Contains(out, want) {
@@ -189,7 +189,8 @@ func TestCheckFails(t *testing.T) {
 		Summary conformance.Summary
 		Results []struct {
 			Number    int
-			Outcome   string
+			Severity  string
+			Result    string
 			Exchanges []conformance.Exchange
 		}
 	}
@@ -197,8 +198,30 @@ func TestCheckFails(t *testing.T) {
 		t.Fatalf("--json: %v\n%s", err, out)
 	}
 	if status != exitFailed || report.Summary.Failed != 1 || len(report.Results) != 1 || report.Results[0].Number != 901 ||
-		report.Results[0].Outcome != "fail" || len(report.Results[0].Exchanges) != 1 {
+		report.Results[0].Result != "fail" || report.Results[0].Severity != "must" || len(report.Results[0].Exchanges) != 1 {
 		t.Errorf("--json: status %d, %+v", status, report)
+	}
+}
+
+// TestCheckAdvises: a case of "should" that fails is shown with what to fix, and the
+// endpoint passes all the same.
+func TestCheckAdvises(t *testing.T) {
+	c := startChecked(t, func(m *merchant.Config) { m.BodyTimeout = time.Hour })
+	junit := filepath.Join(c.dir, "junit.xml")
+	status, out, errOut := c.check(t, "--run", "^(101|613)$", "--slow-body", "1ms", "--junit", junit)
+	if status != exitDone || errOut != "" {
+		t.Errorf("status %d, %s", status, errOut)
+	}
+	for _, want := range []string{"613  should  advice  http/slow-body\n", "       to fix     Bound the time", "\n1 passed, 0 failed, 1 advised, 0 skipped in "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the output lacks %q:\n%s", want, out)
+		}
+	}
+	if data, err := os.ReadFile(junit); err != nil || !bytes.Contains(data, []byte(`failures="0" skipped="1"`)) || !bytes.Contains(data, []byte("advice: after 1ms")) {
+		t.Errorf("JUnit: %v\n%s", err, data)
+	}
+	if status, out, _ := c.check(t, "--run", "^613$", "--slow-body", "1ms", "--json"); status != exitDone || !strings.Contains(out, `"advised": 1`) {
+		t.Errorf("--json: status %d\n%s", status, out)
 	}
 }
 
@@ -216,7 +239,7 @@ func TestCheckOtherSettings(t *testing.T) {
 		{[]string{"--unbound"}, "errCode is 1002"},
 	} {
 		status, out, _ := c.check(t, append(tc.flags, "--run", "deposit/plain")...)
-		if status != exitFailed || !strings.Contains(out, "101  FAIL") || !strings.Contains(out, tc.want) {
+		if status != exitFailed || !strings.Contains(out, "101  must    FAIL") || !strings.Contains(out, tc.want) {
 			t.Errorf("%v: status %d, no %q in\n%s", tc.flags, status, tc.want, out)
 		}
 	}

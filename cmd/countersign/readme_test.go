@@ -127,7 +127,7 @@ func TestQuickstartMerchant(t *testing.T) {
 		`"amount":"0.0000001"`,    // the deposit is booked, exactly
 		`"asSent":{"amount":1E-7`, // and kept as it came
 		`"state": "confirmed"`,    // so is the withdrawal
-		`1014  pass  other/withdrawal-not-guessed`,
+		`1014  must    pass  other/withdrawal-not-guessed`,
 	)
 }
 
