@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"countersign"
 	"countersign/envelope"
 	"countersign/internal/cli"
@@ -29,6 +31,7 @@ type gatewayCmd struct {
 	tlsFlags
 	alarmFlags
 	checkFlags
+	newDataFlags
 
 	Listen    string `help:"Public address that the service posts callbacks to. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8090" placeholder:"ADDR"`
 	APIListen string `name:"api-listen" help:"Private address of the API for the merchant's own systems." default:"127.0.0.1:8091" placeholder:"ADDR"`
@@ -41,7 +44,7 @@ type gatewayCmd struct {
 	NotifyPath     string       `help:"Path of callbacks of every type but 2." default:"/callbacks/notify" placeholder:"PATH"`
 	WithdrawPath   string       `help:"Path of callbacks of type 2." default:"/callbacks/withdraw" placeholder:"PATH"`
 	providerFlags
-	Learn     bool   `help:"Find out what the provider does: answer every callback with errCode 5000, book nothing, and print what each callback shows and which flags fit. A signal ends it and writes the flags to a file."`
+	Learn     bool   `help:"Find out what the provider does: answer every callback with errCode 5000, book nothing, and print what each callback shows and which flags fit. A signal ends it, says how many would be refused and why, and writes the flags to a file; what no flag mends is written beside it, to send to the provider."`
 	LearnFile string `help:"The file that --learn writes, for --config." default:"provider.toml" type:"path" placeholder:"FILE"`
 
 	Policy        string        `help:"TOML file of rules; without it exact orders are confirmed and nothing else." type:"path" placeholder:"FILE"`
@@ -60,7 +63,7 @@ func (gatewayCmd) Help() string {
 		"the merchant's application by feeds and signed HTTP."
 }
 
-func (c *gatewayCmd) Run(std streams) error {
+func (c *gatewayCmd) Run(std streams, config *kong.ConfigFlag) error {
 	if c.Learn {
 		return c.learn(std)
 	}
@@ -90,6 +93,10 @@ func (c *gatewayCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
+	used, err := c.begins(*config, "gateway", c.Data, c.DB, log)
+	if err != nil {
+		return err
+	}
 	storage, err := c.storage(c.Data, log)
 	if err != nil {
 		return err
@@ -113,6 +120,7 @@ func (c *gatewayCmd) Run(std streams) error {
 	if err := g.Open(ctx); err != nil {
 		return explainStart(err)
 	}
+	used()
 	if len(callbacks.CallbackAPIKeys) == 0 {
 		log.Warn("X-API-KEY is not checked: everybody who reaches the callback address reads the apiKey in the response, costs RSA operations " +
 			"and can post recorded callbacks again; see --callback-api-key")

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"countersign/internal/daemon"
@@ -22,12 +24,9 @@ func (c *gatewayCmd) learn(std streams) error {
 	if err != nil {
 		return err
 	}
-	switch b, err := os.ReadFile(c.LearnFile); {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return fmt.Errorf("--learn-file: %w", err)
-	case !bytes.HasPrefix(b, []byte(learn.FileMark)):
-		return fmt.Errorf("--learn-file: %s is there and is not of --learn; name another file", c.LearnFile)
+	noteFile := strings.TrimSuffix(c.LearnFile, filepath.Ext(c.LearnFile)) + "-note.txt"
+	if err := errors.Join(notLearned(c.LearnFile, learn.FileMark), notLearned(noteFile, learn.NoteMark)); err != nil {
+		return err
 	}
 	h := &learn.Handler{Out: std.out, APIKey: callbacks.APIKey, Reader: learn.Reader{
 		Key: callbacks.Key, Padding: callbacks.Padding, Field: callbacks.Profile.BodyField, APIKeys: callbacks.CallbackAPIKeys,
@@ -44,20 +43,54 @@ func (c *gatewayCmd) learn(std streams) error {
 		return err
 	}
 	settings, note := c.own()
-	file, provider := h.File(settings, note)
-	if provider.Opened == 0 {
+	learned := h.Learned(settings, note)
+	fmt.Fprintf(std.out, "\n%s", learned.Summary)
+	if learned.Opened == 0 {
 		return errors.New("no callback was opened, so no settings file was written")
 	}
-	if err := os.WriteFile(c.LearnFile, []byte(file), 0o600); err != nil {
+	if err := os.WriteFile(c.LearnFile, []byte(learned.File), 0o600); err != nil {
 		return fmt.Errorf("--learn-file: %w", err)
 	}
-	fmt.Fprintf(std.out, "\n%s\nwritten to %s; start with: countersign gateway --config %s\n", file, c.LearnFile, c.LearnFile)
+	if err := keepNote(noteFile, learned.Note); err != nil {
+		return fmt.Errorf("--learn-file: the note to the provider: %w", err)
+	}
+	if learned.Note != "" {
+		fmt.Fprintf(std.out, "\nsend this to the provider, no setting mends it; written to %s:\n\n%s", noteFile, learned.Note)
+	}
+	fmt.Fprintf(std.out, "\n%s\nwritten to %s; start with: countersign gateway --config %s\n", learned.File, c.LearnFile, c.LearnFile)
+	return nil
+}
+
+// notLearned refuses a file that is there and does not begin as one of --learn does.
+func notLearned(path, mark string) error {
+	switch b, err := os.ReadFile(path); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return fmt.Errorf("--learn-file: %w", err)
+	case !bytes.HasPrefix(b, []byte(mark)):
+		return fmt.Errorf("--learn-file: %s is there and is not of --learn; name another file", path)
+	}
+	return nil
+}
+
+// keepNote writes the note to the provider, or removes an older one where there is none.
+func keepNote(path, note string) error {
+	if note != "" {
+		return os.WriteFile(path, []byte(note), 0o600)
+	}
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	return nil
 }
 
 // own gives the settings that this gateway has and that the learned file needs too.
 func (c *gatewayCmd) own() ([]learn.Setting, string) {
 	var k learn.Kept
+	k.File("data", c.Data) // whole: from another directory, a relative one is another database
+	if c.DB != "" {
+		k.LeaveOut("db")
+	}
 	k.Add("listen", c.Listen, "127.0.0.1:8090")
 	k.Add("api-listen", c.APIListen, "127.0.0.1:8091")
 	k.File("tls-cert", c.TLSCert)
@@ -81,6 +114,8 @@ func (c *gatewayCmd) own() ([]learn.Setting, string) {
 	k.File("policy", c.Policy)
 	k.Add("forward-url", c.ForwardURL, "")
 	k.Add("forward-from", c.ForwardFrom, "")
+	k.Add("verify-url", c.VerifyURL, "")
+	k.Add("alarm-url", c.AlarmURL, "")
 	if c.OAEP {
 		k.Settings = append(k.Settings, learn.Setting{Name: "oaep", Value: true})
 	}

@@ -170,7 +170,7 @@ func newParser(std streams, args []string, end kong.Vars, status *int, called *c
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		end,
 		kong.ExplicitGroups([]kong.Group{{Key: providerGroup, Title: "What the provider does (in a settings file: gateway." + providerGroup + "):"}}),
-		kong.Bind(std, called),
+		kong.Bind(std, called, &line.Config),
 		kong.BindTo(context.Background(), (*context.Context)(nil)),
 	)
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"countersign/internal/lab/dbtest"
+	"countersign/internal/learn"
 	"countersign/merchant"
 )
 
@@ -280,6 +281,7 @@ func TestLearn(t *testing.T) {
 	s.field = "payload"
 	d := startDaemon(t, "gateway", "--learn", "--learn-file", file, "--listen", "127.0.0.1:0", "--service-key", filepath.Join(dir, "provider.pub"),
 		"--api-key", "@"+filepath.Join(dir, "api.key"), "--callback-api-key", "@"+filepath.Join(dir, "callback.key"))
+	note := filepath.Join(dir, "provider-note.txt")
 	deposit := `{"type":1,"txId":"0xab","chainName":"ETH","symbol":"WETH","amount":1E-7,"toAddress":"0x70","tenantUserId":65515,"trackingId":"d-1","coin":60}`
 	withdrawal := `{"type":2,"callBackId":"w-1"}`
 	for range 2 {
@@ -292,6 +294,7 @@ func TestLearn(t *testing.T) {
 	if _, err := http.Get(d.urls["callbacks"] + "/api/v1/uu/notify"); err != nil {
 		t.Fatal(err)
 	}
+	s.post(d.urls["callbacks"]+"/api/v1/uu/notify", strings.NewReplacer("txId", "hash", "d-1", "d-2").Replace(deposit))
 	if code := d.stop(t); code != exitDone {
 		t.Fatalf("exit status %d\n%s", code, d.output)
 	}
@@ -302,6 +305,7 @@ func TestLearn(t *testing.T) {
 		"missing    fromAddress, riskLevelFrom, riskLevelTo, txIndex, newAddress, business\n",
 		"different  tenantUserId is a number, amount is a number with an exponent\n", "unknown    coin\n",
 		"binding    absent; the requestUUID is a UUID of version 4\n", "API key    in the header Provider-Key\n", "again      attempt 2",
+		"\n\n1 of 3 callbacks would be refused:\n  1  type 1: member \"txId\" is missing (d-2)\n\nsend this to the provider, no setting mends it; written to " + note,
 		"missing    trackingId, tenantUserId, business\n", "only POST is a callback",
 		"fits       --notify-path /api/v1/uu/notify --withdraw-path /api/v1/uu/withdraw/info --provider other --api-key-header Provider-Key --body-field payload --hold-code 5000\n",
 	} {
@@ -313,6 +317,13 @@ func TestLearn(t *testing.T) {
 		if strings.Contains(out, secret) {
 			t.Errorf("%s is in\n%s", secret, out)
 		}
+	}
+
+	if b, err := os.ReadFile(note); err != nil || !strings.Contains(out, string(b)) || !strings.HasPrefix(string(b), learn.NoteMark) {
+		t.Errorf("%s, %v", b, err)
+	}
+	if b, err := os.ReadFile(file); err != nil || !strings.Contains(string(b), fmt.Sprintf("\ndata = %q\n", mustAbs(t, "countersign-gateway-data"))) {
+		t.Errorf("%s, %v", b, err)
 	}
 
 	data := filepath.Join(dir, "data")
@@ -333,6 +344,12 @@ func TestLearn(t *testing.T) {
 	if status, _, errOut := shell(t, "", append(args, "--learn-file", other)...); status != exitFailed || !strings.Contains(errOut, "name another file") {
 		t.Errorf("%d %s", status, errOut)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "third-note.txt"), []byte("of somebody else"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, errOut := shell(t, "", append(args, "--learn-file", filepath.Join(dir, "third.toml"))...); status != exitFailed || !strings.Contains(errOut, "third-note.txt is there and is not of --learn") {
+		t.Errorf("%d %s", status, errOut)
+	}
 	none := filepath.Join(dir, "none.toml")
 	d = startDaemon(t, append(args, "--learn-file", none)...)
 	if code := d.stop(t); code != exitFailed {
@@ -340,6 +357,65 @@ func TestLearn(t *testing.T) {
 	}
 	if _, err := os.Stat(none); err == nil {
 		t.Error("a file was written of nothing")
+	}
+}
+
+func mustAbs(t *testing.T, path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return abs
+}
+
+// TestNewDataDirectory: a daemon does not begin with an empty database where one was used with
+// the same settings file, unless it is told to. Before, a gateway that was started from
+// another directory took known deposits for new.
+func TestNewDataDirectory(t *testing.T) {
+	dbtest.Whole(t, "this test starts many processes")
+	s := newOtherService(t)
+	for end, settings := range map[string]string{"serve": "[serve]\nlisten = \"127.0.0.1:0\"\n",
+		"gateway": "[gateway]\nlisten = \"127.0.0.1:0\"\napi-listen = \"127.0.0.1:0\"\napi-key = \"k\"\n"} {
+		dir := t.TempDir()
+		config, pub := filepath.Join(dir, "settings.toml"), filepath.Join(dir, "provider.pub")
+		if end == "gateway" {
+			settings += fmt.Sprintf("service-key = %q\n", pub)
+		}
+		for file, text := range map[string]string{config: settings, pub: s.publicKey()} {
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
+		run := func(args ...string) {
+			t.Helper()
+			d := startDaemon(t, append([]string{end, "--config", config}, args...)...)
+			if code := d.stop(t); code != exitDone {
+				t.Fatalf("%v: exit status %d\n%s", args, code, d.output)
+			}
+		}
+		refused := func(dir, known string, args ...string) {
+			t.Helper()
+			status, _, errOut := shell(t, "", append([]string{end, "--config", config, "--data", dir}, args...)...)
+			if status != exitFailed || !strings.Contains(errOut, "--data: "+dir+" has no database, and "+config+" was used with the one in "+known) ||
+				!strings.Contains(errOut, "give --data "+known) || !strings.Contains(errOut, "--new") {
+				t.Fatalf("%s: %d %s", end, status, errOut)
+			}
+			if _, err := os.Stat(dir); err == nil {
+				t.Errorf("%s: %s was made", end, dir)
+			}
+		}
+		run("--data", first)
+		run("--data", first)
+		refused(second, first, "--check") // first, since it ends whatever it finds
+		refused(second, first)
+		run("--data", second, "--new")
+		run("--data", first)
+		run("--data", second)
+		if err := os.RemoveAll(second); err != nil { // as a disk that is not mounted
+			t.Fatal(err)
+		}
+		refused(second, second, "--check")
 	}
 }
 

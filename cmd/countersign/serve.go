@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"countersign/internal/cli"
 	"countersign/internal/daemon"
 	"countersign/internal/signed"
@@ -46,6 +48,7 @@ type serveCmd struct {
 	consoleFlags
 	alarmFlags
 	checkFlags
+	newDataFlags
 }
 
 // checkFlags ask what a start would do.
@@ -77,9 +80,13 @@ func (serveCmd) Help() string {
 		"permit to execute a withdrawal. Starting needs nothing but the binary."
 }
 
-func (c *serveCmd) Run(std streams) error {
+func (c *serveCmd) Run(std streams, config *kong.ConfigFlag) error {
 	collectSeldom()
 	log := c.logger(std.err)
+	used, err := c.begins(*config, "serve", c.Data, c.DB, log)
+	if err != nil {
+		return err
+	}
 	storage, err := c.storage(c.Data, log)
 	if err != nil {
 		return err
@@ -107,6 +114,7 @@ func (c *serveCmd) Run(std streams) error {
 	if err := s.Open(ctx); err != nil {
 		return explainStart(err)
 	}
+	used()
 	log.Info("serving", "api", s.URL(), "database", s.Dialect(), "version", daemon.Version, "data", c.Data)
 	err = s.Run(ctx)
 	log.Info("stopped")

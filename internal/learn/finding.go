@@ -37,6 +37,7 @@ type Finding struct {
 	Type      countersign.Type
 	ID        string              // trackingId or callBackId, for attempts of one callback
 	Names     []string            // of the members, in their order
+	kinds     []string            // of their values
 	Missing   []string            // members of the interface that are not there
 	Different []string            // members that have another form, each with its kind
 	Unknown   []string            // members that the interface does not have
@@ -128,8 +129,9 @@ func (f *Finding) message(plain []byte) {
 	}
 	kinds := map[string]string{}
 	for _, m := range obj.Members {
-		f.Names = append(f.Names, strictjson.Printable(m.Name))
+		f.Names = append(f.Names, printable(m.Name))
 		kinds[m.Name] = kindOf(obj.Raw(m))
+		f.kinds = append(f.kinds, kinds[m.Name])
 	}
 	id := countersign.Identify(plain)
 	f.Type, f.ID = id.Type, id.EventID()
@@ -142,19 +144,22 @@ func (f *Finding) message(plain []byte) {
 			continue
 		}
 		if kind, there := kinds[at.Member]; there && kind != "null" {
-			f.Different = append(f.Different, fmt.Sprintf("%s is %s", strictjson.Printable(at.Member), kind))
+			f.Different = append(f.Different, fmt.Sprintf("%s is %s", printable(at.Member), kind))
 		} else {
 			f.Missing = append(f.Missing, at.Member)
 		}
 	}
 	if cb, err := countersign.ParseCallback(plain, countersign.ParseOptions{Lenient: true}); err == nil {
 		for _, m := range cb.Unknown() {
-			f.Unknown = append(f.Unknown, strictjson.Printable(m.Name))
+			f.Unknown = append(f.Unknown, printable(m.Name))
 		}
 	}
 	f.Binding = countersign.CheckBinding(plain)
 	f.UUID = uuidOf(plain)
 }
+
+// printable makes a text that a stranger chose safe for a terminal, and short.
+func printable(text string) string { return strictjson.Printable(text) }
 
 // kindOf says what a JSON value is, as far as it matters here.
 func kindOf(raw string) string {
@@ -206,7 +211,7 @@ func (r Reader) headers(h http.Header) (own []string, carrier string) {
 		if slices.Contains(usualHeaders, name) || strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "X-Real-") {
 			continue
 		}
-		own = append(own, strictjson.Printable(name))
+		own = append(own, printable(name))
 		for _, key := range r.APIKeys {
 			if len(values) == 1 && key.Equal(countersign.APIKey(values[0])) {
 				carrier = name

@@ -9,7 +9,6 @@ import (
 
 	"countersign"
 	"countersign/envelope"
-	"countersign/internal/strictjson"
 )
 
 // Handler answers every POST with errCode 5000, so that the provider sends it again
@@ -36,7 +35,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, envelope.MaxBody+1))
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	where := fmt.Sprintf("%s %s from %s", r.Method, strictjson.Printable(r.URL.Path), r.RemoteAddr)
+	where := fmt.Sprintf("%s %s from %s", r.Method, printable(r.URL.Path), r.RemoteAddr)
 	switch {
 	case r.Method != http.MethodPost:
 		fmt.Fprintf(h.Out, "\n%s\nrefused    only POST is a callback\n", where)
@@ -73,10 +72,12 @@ func (h *Handler) learn(r *http.Request, where string, body []byte, own []string
 	before, since := h.provider.Add(f, r.URL.Path, carrier, time.Now())
 	var s lines
 	fmt.Fprintf(&s, "\ncallback %d: %s\n", h.provider.Calls, where)
+	all, refused, _ := h.provider.verdict()
+	s.add("so far", "%d of %d would be refused", refused, all)
 	s.list("headers", own)
 	switch {
 	case carrier != "":
-		s.add("API key", "in the header %s", strictjson.Printable(carrier))
+		s.add("API key", "in the header %s", printable(carrier))
 	case len(own) > 0:
 		s.add("API key", "if one of these headers carries it, give it with --callback-api-key to learn which")
 	}
@@ -90,10 +91,19 @@ func (h *Handler) learn(r *http.Request, where string, body []byte, own []string
 	fmt.Fprint(h.Out, s.String())
 }
 
-// File is the settings file that fits what came so far. own are the settings that
-// the gateway was started with; note is said beside them, if it is not empty.
-func (h *Handler) File(own []Setting, note string) (file string, p Provider) {
+// Learned is what all callbacks showed together.
+type Learned struct {
+	Opened  int    // requests that opened
+	Summary string // how many callbacks would be refused, and why
+	File    string // of settings
+	Note    string // to the provider; empty: nothing is to be said
+}
+
+// Learned gives what came so far. own are the settings that the gateway was started with;
+// note is said beside them in the file, if it is not empty.
+func (h *Handler) Learned(own []Setting, note string) Learned {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.provider.file(own, note, time.Now()), h.provider
+	now, p := time.Now(), &h.provider
+	return Learned{Opened: p.Opened, Summary: p.Summary(), File: p.file(own, note, now), Note: p.Note(now)}
 }

@@ -118,8 +118,129 @@ func TestOnePath(t *testing.T) {
 	for _, typ := range []countersign.Type{countersign.TypeDeposited, countersign.TypeRequestWithdraw} {
 		p.Add(Finding{Opened: true, Type: typ, Binding: countersign.BindingHolds, Strict: true, Lenient: true}, "/hook", "", time.Time{})
 	}
-	if got := Flags(p.Settings()); got != "the defaults" || len(p.Notes()) != 1 || !strings.Contains(p.Notes()[0], "URL of its own") {
+	if got := Flags(p.Settings()); got != "--notify-path /hook" || len(p.Notes()) != 1 || !strings.Contains(p.Notes()[0], "URL of its own") {
 		t.Errorf("%s, %q", got, p.Notes())
+	}
+	if got := p.Summary(); !strings.Contains(got, "1 of 2 callbacks would be refused:\n  1  type 2: it comes to the URL of the other types, /hook\n") {
+		t.Error(got)
+	}
+	if got := p.Note(time.Unix(0, 0)); !strings.Contains(got, "go to a URL of their own") {
+		t.Error(got)
+	}
+}
+
+// TestSummary: how many callbacks the gateway would refuse with what fits, each once however
+// often it came; what no setting mends is in the note to the provider, and no value but
+// identifiers is.
+func TestSummary(t *testing.T) {
+	var out bytes.Buffer
+	h := Handler{Reader: Reader{Key: pair().Public(), Field: "data"}, Out: &out}
+	post := func(path, plain string) {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, bytes.NewReader(seal(t, pair(), envelope.PKCS1v15, plain))))
+	}
+	deposit := func(id string) string {
+		return strings.Replace(plaintext(t, false), `"deposit-1"`, `"`+id+`"`, 1)
+	}
+	const notify, withdraw = merchant.DefaultNotifyPath, merchant.DefaultWithdrawPath
+	for range 3 {
+		post(notify, deposit("good"))
+		post(notify, strings.Replace(deposit("bad-1"), `"txId"`, `"txHash"`, 1))
+		post(notify, strings.NewReplacer(`"txId"`, `"txHash"`, `"60001"`, `"S3CRET",2:3`).Replace(deposit("not JSON")))
+	}
+	post(notify, strings.Replace(deposit("bad-2\x1b[31m"), `"txId"`, `"txHash"`, 1)) // no JSON: a control character
+	post(notify, strings.Replace(deposit(`bad-2\u001b[31m`), `"txId"`, `"txHash"`, 1))
+	post(withdraw, `{"type":2,"callBackId":"w-1","requestUUID":"7c0f1b52-9f0e-4a53-9d4b-4a1c2b7d9e10"}`)
+	post(notify, `{"type":9,"requestUUID":"7c0f1b52-9f0e-4a53-9d4b-4a1c2b7d9e10"}`)
+	l := h.Learned(nil, "")
+	for _, want := range []string{
+		"7 of 9 callbacks would be refused:\n", "  2  type 1: member \"txId\" is missing (bad-1, bad-2?[31m)\n", "  1  type 9: unknown callback type: 9\n",
+	} {
+		if !strings.Contains(l.Summary, want) {
+			t.Errorf("%q is not in\n%s", want, l.Summary)
+		}
+	}
+	if !strings.Contains(l.File, "\n# 7 of 9 callbacks would be refused:\n#   3  ") {
+		t.Error(l.File)
+	}
+	if !strings.Contains(out.String(), "so far     0 of 1 would be refused\n") || !strings.HasSuffix(strings.TrimSpace(out.String()[:strings.LastIndex(out.String(), "form ")]), "so far     7 of 9 would be refused") {
+		t.Error(out.String())
+	}
+	for _, want := range []string{
+		NoteMark, "we had received 9 different callbacks from you. Our end must refuse 7 of them.", "member \"txId\" is missing.\n   Such as: (bad-1, bad-2?[31m)\n",
+		"The interface: txId is a text, and every callback of type 1 has it.\n", "Example of a whole callback of type 1", "type is a number from 1 to 7",
+	} {
+		if !strings.Contains(l.Note, want) {
+			t.Errorf("%q is not in\n%s", want, l.Note)
+		}
+	}
+	for _, text := range []string{out.String(), l.Summary, l.Note, l.File} {
+		for _, value := range []string{"\x1b", "60001", "S3CRET"} {
+			if strings.Contains(text, value) {
+				t.Errorf("%q is in\n%s", value, text)
+			}
+		}
+	}
+}
+
+// TestMixed: what differs from what one setting says for all callbacks would be refused, and
+// a body that does not open, too.
+func TestMixed(t *testing.T) {
+	r := Reader{Key: pair().Public(), Field: "data"}
+	read := func(bound bool, id string) Finding {
+		return r.Read(seal(t, pair(), envelope.PKCS1v15, strings.Replace(plaintext(t, bound), `"deposit-1"`, `"`+id+`"`, 1)))
+	}
+	bound := r.Read(seal(t, pair(), envelope.PKCS1v15, plaintext(t, true)))
+	for name, c := range map[string]struct {
+		add  func(*Provider)
+		want string
+	}{
+		"paths": {func(p *Provider) {
+			p.Add(read(false, "a"), "/a", "", time.Time{})
+			p.Add(read(false, "b"), "/b", "", time.Time{})
+		}, "1 of 2 callbacks would be refused:\n  1  type 1: it comes to /a, others of its kind to /b (a)\n"},
+		"headers": {func(p *Provider) {
+			p.Add(read(false, "a"), "/b", "A", time.Time{})
+			p.Add(read(false, "b"), "/b", "B", time.Time{})
+		}, "in the header A, that of others in B (a)\n"},
+		"fields": {func(p *Provider) {
+			for _, f := range []string{"a", "b"} {
+				p.Add(r.Read([]byte(f+"="+queryEscape(string(seal(t, pair(), envelope.PKCS1v15, plaintext(t, true)))))), "/b", "", time.Time{})
+				p.attempts["1 x"+f] = p.attempts["1 deposit-1"]
+			}
+		}, "its body is in a, that of others in b"},
+		"binding": {func(p *Provider) { p.Add(bound, "/b", "", time.Time{}); p.Add(read(false, "b"), "/b", "", time.Time{}) }, "1 of 2 callbacks would be refused:\n  1  type 1: its requestUUID is not bound to it, as that of 1 others is: it may be forged (b)\n"},
+		"no seal": {func(p *Provider) {
+			p.Add(bound, "/b", "", time.Time{})
+			p.Add(r.Read([]byte("AAAA")), "/b", "", time.Time{})
+		}, "1 of 2 callbacks would be refused:\n  1  does not open: "},
+		"none": {func(p *Provider) { p.Add(bound, "/b", "", time.Time{}) }, "0 of 1 callbacks would be refused\n"},
+	} {
+		var p Provider
+		c.add(&p)
+		if got := p.Summary(); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s", name, got)
+		}
+		if note := p.Note(time.Time{}); (note != "") != (name == "paths" || name == "headers" || name == "fields") {
+			t.Errorf("%s: the note is %q", name, note)
+		}
+	}
+}
+
+// TestExamples: the example of each type is a callback of the interface, so a provider that
+// sends it is right.
+func TestExamples(t *testing.T) {
+	for _, typ := range countersign.TypeUnknown.Values() {
+		example := exampleOf(typ)
+		cb, err := countersign.ParseCallback([]byte(example), countersign.ParseOptions{})
+		if err != nil || cb.CallbackType() != typ {
+			t.Errorf("%d: %s: %v", typ, example, err)
+		}
+		for _, m := range exampleMembers(typ) {
+			if m.kind == "" || m.kind == "null" && m.name != "trackingId" {
+				t.Errorf("%d: %s is %q", typ, m.name, m.kind)
+			}
+		}
 	}
 }
 

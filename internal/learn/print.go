@@ -3,8 +3,6 @@ package learn
 import (
 	"fmt"
 	"strings"
-
-	"countersign/internal/strictjson"
 )
 
 // lines are for a terminal, each with a word in front.
@@ -24,7 +22,7 @@ func (s *lines) list(word string, texts []string) {
 func (f Finding) String() string {
 	var s lines
 	if f.Field != "" {
-		s.add("form", "%v, in %s", f.Form, strictjson.Printable(f.Field))
+		s.add("form", "%v, in %s", f.Form, printable(f.Field))
 	} else {
 		s.add("form", "%v", f.Form)
 	}

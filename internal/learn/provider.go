@@ -32,23 +32,30 @@ type Provider struct {
 	paths                 [2]string // by lane
 	again                 [2]bool   // by lane: a callback came again after errCode 5000
 	attempts              map[string]attempts
+	nameless              map[seen]int // callbacks that attempts does not have
 }
 
 // attempts are those of one callback.
 type attempts struct {
 	n    int
 	last time.Time
+	seen seen // the last one
 }
 
-// maxAttempts bounds Provider.attempts.
-const maxAttempts = 10_000
+// The bounds of Provider.attempts and Provider.nameless.
+const (
+	maxAttempts = 10_000
+	maxNameless = 1000
+)
 
 // Add takes in what one callback showed: at path, with the header that carried the
 // API key, empty if none did. It gives how many attempts of the callback came
 // before, and how long ago the last one was.
 func (p *Provider) Add(f Finding, path, header string, at time.Time) (before int, since time.Duration) {
 	p.Calls++
+	s := seenOf(f, path, header)
 	if !f.Opened {
+		p.addNameless(s)
 		return 0, 0
 	}
 	p.Opened++
@@ -76,17 +83,29 @@ func (p *Provider) Add(f Finding, path, header string, at time.Time) (before int
 	if f.Type.Known() {
 		p.paths[lane] = path
 	}
-	if f.ID == "" || len(p.attempts) >= maxAttempts {
-		return 0, 0
-	}
 	id := strconv.Itoa(int(f.Type)) + " " + f.ID
 	a := p.attempts[id]
+	if f.ID == "" || a.n == 0 && len(p.attempts) >= maxAttempts {
+		p.addNameless(s)
+		return 0, 0
+	}
 	if a.n > 0 {
 		p.again[lane] = true
 		before, since = a.n, at.Sub(a.last)
 	}
-	p.attempts[id] = attempts{a.n + 1, at}
+	p.attempts[id] = attempts{a.n + 1, at, s}
 	return before, since
+}
+
+// addNameless counts a callback that no identifier tells from others.
+func (p *Provider) addNameless(s seen) {
+	if p.nameless == nil {
+		p.nameless = map[seen]int{}
+	}
+	if _, there := p.nameless[s]; !there && len(p.nameless) >= maxNameless {
+		s = seen{why: "its reason is not kept, since so many differ"}
+	}
+	p.nameless[s]++
 }
 
 // Settings are those that fit the provider, where they differ from the defaults.
@@ -99,7 +118,7 @@ func (p *Provider) Settings() []Setting {
 	for lane, setting := range [2]struct{ name, usual string }{
 		{"notify-path", merchant.DefaultNotifyPath}, {"withdraw-path", merchant.DefaultWithdrawPath},
 	} {
-		if path := p.paths[lane]; path != "" && path != setting.usual && !p.onePath() {
+		if path := p.pathOf(countersign.Lane(lane)); path != setting.usual {
 			add(false, setting.name, path)
 		}
 	}
@@ -186,6 +205,9 @@ func (p *Provider) file(own []Setting, note string, at time.Time) string {
 	notes := p.Notes()
 	if note != "" {
 		notes = append(notes, note)
+	}
+	for line := range strings.Lines(p.Summary()) {
+		fmt.Fprintf(&s, "# %s", line)
 	}
 	for _, n := range notes {
 		fmt.Fprintf(&s, "# Note: %s.\n", n)

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"countersign/internal/daemon"
+)
+
+// usedSuffix names the file beside a settings file that remembers with which data directories
+// daemons ran with it. It lies there because the settings file is what both starts have in
+// common: the working directory, which a relative data directory depends on, is what differs.
+const usedSuffix = ".used"
+
+// newDataFlags let a daemon begin anew.
+type newDataFlags struct {
+	New bool `help:"Begin with a new data directory although daemons with this settings file used another one. Without it such a start is refused: an empty database takes what is known for new."`
+}
+
+// begins refuses a data directory without a database where daemons of this name kept one with
+// the same settings file. used is to be called when the daemon has opened its database.
+func (f newDataFlags) begins(config kong.ConfigFlag, end, dir, db string, log *slog.Logger) (used func(), err error) {
+	if config == "" || db != "" {
+		return func() {}, nil
+	}
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	file := kong.ExpandPath(string(config)) + usedSuffix
+	known, err := usedWith(file, end)
+	if err != nil {
+		return nil, err
+	}
+	_, err = os.Stat(filepath.Join(dir, daemon.DatabaseFile))
+	if errors.Is(err, fs.ErrNotExist) && len(known) > 0 && !f.New {
+		last := known[len(known)-1]
+		return nil, &hintedError{
+			fmt.Errorf("--data: %s has no database, and %s was used with the one in %s: a new database takes deposits for new that are known", dir, config, last),
+			[]string{
+				fmt.Sprintf("give --data %s, or write data = %q into the settings file; if it is on a disk, look whether that is mounted.", last, last),
+				"to begin anew: --new.",
+			}}
+	}
+	return func() {
+		if slices.Contains(known, dir) && known[len(known)-1] == dir {
+			return
+		}
+		// Settings in a directory that the daemon may not write, such as /etc, are not guarded.
+		// There the data directory is a whole path.
+		if err := remember(file, end, dir); err != nil {
+			log.Debug("the data directory is not remembered beside the settings file", "error", err.Error())
+		}
+	}, nil
+}
+
+// usedWith gives the data directories in file, the newest last.
+func usedWith(file, end string) (dirs []string, err error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	for line := range strings.Lines(string(b)) {
+		if dir, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), end+" "); ok && filepath.IsAbs(dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs, nil
+}
+
+// remember adds a line to file.
+func remember(file, end, dir string) error {
+	if strings.ContainsAny(dir, "\r\n") {
+		return errors.New("its path has a line end")
+	}
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "%s %s\n", end, dir)
+	return errors.Join(err, f.Close())
+}
