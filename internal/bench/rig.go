@@ -133,10 +133,14 @@ func newToken(ctx context.Context, d *db.DB) (string, error) {
 	return secret.Reveal(), err
 }
 
+// registering is how many merchants are registered at once. Their keys are checked one at a
+// time, and the service refuses a call where eight wait (dispatch.ErrAsideFull).
+const registering = 4
+
 // addMerchants makes the rig's merchants through the API.
 func (r *rig) addMerchants(ctx context.Context, n int) error {
 	r.ids = make([]string, n)
-	err := inParallel(16, n, func(i int) error {
+	err := inParallel(registering, n, func(i int) error {
 		r.ids[i] = fmt.Sprintf("%s-%05d", r.name, i)
 		m := client.NewMerchant{
 			ID:               r.ids[i],
