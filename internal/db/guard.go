@@ -47,13 +47,16 @@ func (g Guarded) Scan(q Querier, r Rows, dest ...any) (genuine bool, err error) 
 	if err := r.Scan(append(slices.Clone(dest), &mac)...); err != nil {
 		return false, err
 	}
-	k := guardOf(q)
-	if hmac.Equal(mac, k.mac(g, dest[:g.covered()])) {
+	if hmac.Equal(mac, guardOf(q).mac(g, dest[:g.covered()])) {
 		return true, nil
 	}
-	k.note(fmt.Sprintf("%s %v", g.Name, reflect.ValueOf(dest[0]).Elem()))
+	g.Doubt(q, fmt.Sprint(reflect.ValueOf(dest[0]).Elem()))
 	return false, nil
 }
+
+// Doubt raises the alarm row_forged about a row that the caller does not believe, such as one
+// that is missing.
+func (g Guarded) Doubt(q Querier, key string) { guardOf(q).note(g.Name + " " + key) }
 
 // Change runs change, which makes or changes the row with this key, and makes its MAC anew. A
 // row that is not genuine is not changed, since it would be genuine then: ErrForged.

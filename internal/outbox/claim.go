@@ -40,7 +40,7 @@ const claimLanes = 16
 const pickLanesSQL = `
 SELECT merchant, concurrency, rate, in_flight, failures, bucket
 FROM lanes WHERE lane = $1 AND ready <= $2 AND ready < 4611686018427387904 AND in_flight >= $4 AND in_flight < $5
-	AND NOT EXISTS (SELECT 1 FROM frozen WHERE one = 1)
+	AND NOT EXISTS (SELECT 1 FROM frozen WHERE id = 'service' AND at <> 0)
 ORDER BY ready, merchant LIMIT CAST($3 AS BIGINT){skip}`
 
 // scanReady reads a row of pickLanesSQL: the columns that Free and Take need of a
@@ -129,8 +129,9 @@ const forgedAgain db.Millis = 60_000
 
 const restForgedSQL = `UPDATE lanes SET active = $3, rate_ready = $4 WHERE merchant = $1 AND lane = $2`
 
-// believed gives the lanes whose merchants are genuine and active. The lane of a forged one
-// is looked at again in a minute; that of a paused one is stopped, whatever its row says.
+// believed gives the lanes whose merchants are genuine and active, none where the row of the
+// freeze is not believed. The lane of a forged one is looked at again in a minute; that of a
+// paused one is stopped, whatever its row says.
 func (o *Outbox) believed(ctx context.Context, t *db.Tx, r ClaimRequest, lanes []*claimLane) ([]*claimLane, error) {
 	if len(lanes) == 0 {
 		return nil, nil
@@ -139,18 +140,20 @@ func (o *Outbox) believed(ctx context.Context, t *db.Tx, r ClaimRequest, lanes [
 	for i, l := range lanes {
 		ids[i] = l.Merchant
 	}
-	if err := t.Batch(ctx, []db.Statement{ofMerchants(t, o.Dialect(), ids, of)}); err != nil {
+	look := o.freezes.look()
+	if err := t.Batch(ctx, []db.Statement{ofMerchants(t, o.Dialect(), ids, of), look.statement(t)}); err != nil {
 		return nil, err
 	}
+	frozen := o.freezes.judge(t, &look).At != 0
 	kept := lanes[:0]
 	for _, l := range lanes {
 		m := of[l.Merchant]
-		if m != nil && m.State == MerchantActive {
+		if m != nil && m.State == MerchantActive && !frozen {
 			l.version = m.Version
 			kept = append(kept, l)
 			continue
 		}
-		forged := m == nil || m.Forged
+		forged := m == nil || m.Forged || frozen
 		if _, err := t.Exec(ctx, restForgedSQL, l.Merchant, int64(r.Lane), flag(forged), int64(r.Now+forgedAgain)); err != nil {
 			return nil, err
 		}
@@ -366,7 +369,7 @@ func (o *Outbox) recheck(ctx context.Context, idle []laneKey, now db.Millis) {
 
 const nextDueSQL = `
 SELECT ready FROM lanes WHERE lane = $1 AND ready < 4611686018427387904 AND in_flight < $2
-	AND NOT EXISTS (SELECT 1 FROM frozen WHERE one = 1)
+	AND NOT EXISTS (SELECT 1 FROM frozen WHERE id = 'service' AND at <> 0)
 ORDER BY ready LIMIT 1`
 
 // NextDue is when a Claim of the lane with that Share can next find something, Never if

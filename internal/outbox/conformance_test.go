@@ -17,6 +17,7 @@ var suite = []struct {
 	{"merchants/paused and resumed", testMerchantState},
 	{"merchants/secrets open only in their place", testSecretsInPlace},
 	{"merchants/changed by hand", testForgedMerchant},
+	{"freeze/thawed by hand", testForgedFreeze},
 	{"merchants/deleted", testDelete},
 	{"merchants/deleted beside other nodes", testDeleteBeside},
 	{"ingest", testIngest},

@@ -148,3 +148,62 @@ func testForgedMerchant(t *testing.T, s *Outbox) {
 		t.Errorf("claimed when it was resumed: %+v", got)
 	}
 }
+
+// testForgedFreeze: who writes the database past the program can freeze the service and not thaw
+// it. Whatever the row says, nothing is sent, decided or released until a person thaws.
+func testForgedFreeze(t *testing.T, s *Outbox) {
+	runs(t, s)
+	other := another(t, s)
+	if f := must(s.Frozen(ctx))(t); f != (Freeze{}) {
+		t.Fatalf("a new database is %+v", f)
+	}
+	addMerchants(t, s, 1, nil)
+	exec(t, s, `CREATE TABLE thawed AS SELECT * FROM frozen`)
+	now := db.Millis(10_000)
+	for name, attack := range map[string]string{
+		"thawed":  `UPDATE frozen SET at = 0, by_token = '', reason = ''`,
+		"removed": `DELETE FROM frozen`,
+		"earlier": `UPDATE frozen SET changes = (SELECT changes FROM thawed), at = 0, by_token = '', reason = '', mac = (SELECT mac FROM thawed)`,
+		"counted": `UPDATE frozen SET changes = changes + 1, at = 0, by_token = '', reason = '', mac = (SELECT mac FROM thawed)`,
+	} {
+		now += 1_000_000
+		confirmed, _ := confirmedWithdrawal(t, s, name+" confirmed", now)
+		_, open := asked(t, s, name+" asked", now+500_000, now+2)
+		must(s.Ingest(ctx, []NewCallback{deposit("m0", name, now+3)}, now+3))(t)
+		must(other.Freeze(ctx, "a token was lost", "tok_1", now+4))(t)
+		if n := exec(t, s, attack); n != 1 {
+			t.Fatalf("%s changed %d rows", name, n)
+		}
+		done := must(s.Settle(ctx, []Settlement{answer(open, countersign.DecisionConfirmed, someDetails(t, "1"))}, now+5))(t)
+		if done[0] != (Settled{Applied: true, Stopped: client.ReasonFrozen}) {
+			t.Errorf("%s: decided %+v", name, done[0])
+		}
+		if got := claim(t, s, countersign.LaneNotify, now+6, 100); len(got) != 0 {
+			t.Errorf("%s: claimed %+v", name, got)
+		}
+		if p, err := s.Release(ctx, confirmed.ID, Holder{Claim: "a", Origin: "core"}, "p", now+7); !errors.Is(err, db.ErrConflict) {
+			t.Errorf("%s: released %+v, %v", name, p, err)
+		}
+		if f := must(s.Frozen(ctx))(t); f.At == 0 || f.By != "" || f.Reason != forgedFreeze {
+			t.Errorf("%s: it is %+v", name, f)
+		}
+		if f := must(s.Freeze(ctx, "again", "tok_1", now+8))(t); f.Reason != "again" {
+			t.Errorf("%s: frozen again it is %+v", name, f)
+		}
+		exec(t, s, attack)
+		if err := s.Thaw(ctx, now+9); err != nil {
+			t.Fatal(err)
+		}
+		if f := must(s.Frozen(ctx))(t); f != (Freeze{}) {
+			t.Errorf("%s: thawed it is %+v", name, f)
+		}
+		later := now + 6 + forgedAgain
+		settleAll(t, s, claim(t, s, countersign.LaneNotify, later, 100), later+1)
+		for _, c := range claim(t, s, countersign.LaneWithdraw, later, 100) {
+			must(s.Settle(ctx, []Settlement{answer(c, countersign.DecisionDeclined, nil)}, later+1))(t)
+		}
+		settleAll(t, s, claim(t, s, countersign.LaneNotify, later+2, 100), later+3)
+		must(s.Release(ctx, confirmed.ID, Holder{Claim: "a", Origin: "core"}, "p", later+4))(t)
+	}
+	untilForged(t, s, "frozen service")
+}

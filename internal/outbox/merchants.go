@@ -24,6 +24,9 @@ func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) 
 		return Merchant{}, err
 	}
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		if err := makeFreeze(ctx, t); err != nil {
+			return err
+		}
 		inserted, err := insertMerchant(ctx, t, row)
 		if err != nil {
 			return err

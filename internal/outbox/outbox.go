@@ -29,6 +29,8 @@ type Outbox struct {
 	far   sweepPlace // of sweepFar
 	late  overdue
 	sick  healthSweep
+
+	freezes frozenSeen
 }
 
 // New gives the outbox in d, which was opened for End.

@@ -52,7 +52,7 @@ SELECT merchant, due FROM (
 		SELECT o.due FROM outbox o WHERE o.merchant = l.merchant AND o.lane = l.lane AND o.state = 'pending'
 		ORDER BY o.due LIMIT 1) AS due
 	FROM lanes l WHERE l.lane = $1 AND l.active = 1 AND l.failures < %d AND l.next_due <= $2
-	AND NOT EXISTS (SELECT 1 FROM frozen WHERE one = 1)) waiting
+	AND NOT EXISTS (SELECT 1 FROM frozen WHERE id = 'service' AND at <> 0)) waiting
 WHERE due <= $3 ORDER BY due LIMIT 1`, pace.BreakerThreshold)
 
 // sweep raises AlarmOverdue about the merchant of each lane whose work waits for

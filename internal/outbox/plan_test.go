@@ -28,7 +28,7 @@ func TestHotPlans(t *testing.T) {
 		{"give back", "(text, text, bigint, bigint)", giveBackSQL, "outbox_pkey | ((merchant = $1) AND (id = $2))"},
 		{"accept", "(text, text, bigint)", settleAcceptedSQL, "outbox_pkey | ((merchant = $1) AND (id = $2))"},
 		{"settle", "(text, text, bigint, text, bigint, bigint, text, bigint, bigint)", settleOtherSQL, "outbox_pkey | ((merchant = $1) AND (id = $2))"},
-		{"decide", "(text, text, bigint)", settleDecisionSQL, "outbox_pkey | (id = $2) & frozen_pkey | (one = 1)"},
+		{"decide", "(text, text, bigint)", settleDecisionSQL, "outbox_pkey | (id = $2)"},
 		{"merchants", "(text[])", merchantsByIDSQL, "merchants_pkey | (id = ANY ($1))"},
 		{"lock lanes", "(text[], bigint)", lockLanesSQL, "lanes_pkey | (merchant = ANY ($1))"},
 		{"lock lane", "(text, bigint)", lockLaneSQL, "lanes_pkey | ((merchant = $1) AND (lane = $2))"},

@@ -100,11 +100,11 @@ func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text
 const releaseSQL = `
 UPDATE withdrawals SET state = 'released', claim = $3, origin = $4, permit = $5, released = $6
 WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND release_by > $6 AND restored = 0
-	AND NOT EXISTS (SELECT 1 FROM frozen WHERE one = 1)
+	AND NOT EXISTS (SELECT 1 FROM frozen WHERE id = 'service' AND at <> 0)
 	AND NOT ` + db.OpenEpochSQL + `
 	AND EXISTS (SELECT 1 FROM merchants m WHERE m.id = $1 AND m.state = 'active')`
 
-const readStopsSQL = `SELECT (SELECT COUNT(*) FROM frozen WHERE one = 1), CASE WHEN ` + db.OpenEpochSQL + ` THEN 1 ELSE 0 END`
+const readRestoredSQL = `SELECT CASE WHEN ` + db.OpenEpochSQL + ` THEN 1 ELSE 0 END`
 
 // A permit that was given before a restore belongs to whoever repeats its claim first.
 const takeOriginSQL = `UPDATE withdrawals SET origin = $3 WHERE merchant = $1 AND id = $2 AND origin = ''`
@@ -204,13 +204,17 @@ func (o *Outbox) Release(ctx context.Context, id string, holder Holder, permit s
 // stops gives why nothing of a merchant is released.
 func (o *Outbox) stops(ctx context.Context, t *db.Tx, merchant string) (stop client.Reason, err error) {
 	of, state := map[string]*keptMerchant{}, MerchantPaused
-	var frozen, restored int64
-	err = t.Batch(ctx, append(o.lookAtStops(nil), ofMerchants(t, o.Dialect(), []string{merchant}, of),
-		db.Statement{SQL: readStopsSQL, Row: func(r db.Rows) error { return r.Scan(&frozen, &restored) }}))
+	var restored int64
+	look := o.freezes.look()
+	err = t.Batch(ctx, append(o.lookAtStops(nil), ofMerchants(t, o.Dialect(), []string{merchant}, of), look.statement(t),
+		db.Statement{SQL: readRestoredSQL, Row: func(r db.Rows) error { return r.Scan(&restored) }}))
+	if err != nil {
+		return "", err
+	}
 	if m := of[merchant]; m != nil {
 		state = m.State
 	}
-	if stop = stopped(state, frozen); stop == "" && restored > 0 {
+	if stop = stopped(state, o.freezes.judge(t, &look)); stop == "" && restored > 0 {
 		stop = client.ReasonRestored
 	}
 	return stop, err

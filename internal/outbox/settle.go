@@ -174,7 +174,7 @@ RETURNING lane, failed, deadline`
 
 	// A decision needs the deadline first, and whether anything stops it.
 	settleDecisionSQL = `
-SELECT c.lane, c.failed, c.deadline, (SELECT COUNT(*) FROM frozen WHERE one = 1),
+SELECT c.lane, c.failed, c.deadline,
 	(SELECT COUNT(*) FROM withdrawals w WHERE w.merchant = c.merchant AND w.id = c.id AND w.restored <> 0)
 FROM outbox c WHERE c.merchant = $1 AND c.id = $2 AND c.state = 'sending' AND c.attempts = $3{lock c}`
 )
@@ -190,8 +190,9 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 			ids = append(ids, b.Merchant)
 		}
 	}
+	look := o.freezes.look()
 	if len(ids) > 0 {
-		statements = append(o.lookAtStops(statements), ofMerchants(t, o.Dialect(), ids, of))
+		statements = append(o.lookAtStops(statements), ofMerchants(t, o.Dialect(), ids, of), look.statement(t))
 	}
 	key := func(b *settling, args ...any) []any {
 		return append([]any{b.Merchant, b.id, b.Attempt.Number}, args...)
@@ -213,7 +214,7 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 	}
 	for _, b := range batch {
 		if b.Decision != countersign.DecisionNone {
-			statements = append(statements, db.Statement{SQL: settleDecisionSQL, Args: key(b), Row: func(r db.Rows) error { return b.scanDecision(r, of[b.Merchant]) }})
+			statements = append(statements, db.Statement{SQL: settleDecisionSQL, Args: key(b), Row: func(r db.Rows) error { return b.scanDecision(r, of[b.Merchant], o.freezes.judge(t, &look)) }})
 		}
 	}
 	if err := t.Batch(ctx, statements); err != nil {
@@ -294,10 +295,10 @@ func (b *settling) scanWithdrawn(r db.Rows, why client.Reason) error {
 }
 
 // scanDecision reads a row of settleDecisionSQL.
-func (b *settling) scanDecision(r db.Rows, kept *keptMerchant) error {
+func (b *settling) scanDecision(r db.Rows, kept *keptMerchant, frozen Freeze) error {
 	b.found = true
-	var frozen, restored int64
-	err := r.Scan(&b.lane, &b.failed, &b.deadline, &frozen, &restored)
+	var restored int64
+	err := r.Scan(&b.lane, &b.failed, &b.deadline, &restored)
 	var m Merchant
 	if b.stopped = client.ReasonPaused; err == nil && kept != nil {
 		m, err = kept.whole()

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"countersign"
@@ -17,6 +18,59 @@ type Freeze struct {
 	At     db.Millis // when it began; 0: the service is not frozen
 	By     string    // the token that froze it
 	Reason string
+}
+
+// frozenRows is the table of the freeze. Who writes the database past the program can freeze
+// the service but not thaw it: a row that is missing, not genuine or an earlier one is a freeze.
+var frozenRows = db.Guarded{Name: "frozen", Key: "id", Columns: `id, changes, at, by_token, reason`}
+
+const freezeID = "service"
+
+// freezeLook is a look at the freeze, begun by frozenSeen.look.
+type freezeLook struct {
+	Freeze
+	changes  int64
+	least    int64 // changes that had been read when it began
+	present  bool
+	believed bool // it is genuine and not an earlier one
+}
+
+// statement reads the row of the freeze.
+func (l *freezeLook) statement(q db.Querier) db.Statement {
+	return db.Statement{SQL: frozenRows.Select() + `WHERE id = 'service'`, Row: func(r db.Rows) (err error) {
+		id := ""
+		l.present = true
+		l.believed, err = frozenRows.Scan(q, r, &id, &l.changes, &l.At, &l.By, &l.Reason)
+		return err
+	}}
+}
+
+// frozenSeen is what this process knows of the freeze beside its row.
+type frozenSeen struct {
+	changes atomic.Int64 // the most that was read
+	doubted atomic.Int64 // since when the row is not believed; 0: it is
+}
+
+// forgedFreeze is the reason of a freeze that stands for a row which is not believed.
+const forgedFreeze = "the row of the freeze was changed past the service (alarm row_forged); thaw ends this"
+
+// look begins a look at the freeze, before the statement that reads it.
+func (s *frozenSeen) look() freezeLook { return freezeLook{least: s.changes.Load()} }
+
+// judge gives the freeze that a look means where there is a merchant. A row with fewer changes
+// than had been read before is an earlier one that was put back.
+func (s *frozenSeen) judge(q db.Querier, l *freezeLook) Freeze {
+	l.believed = l.believed && l.changes >= l.least
+	if l.believed {
+		for seen := l.least; seen < l.changes && !s.changes.CompareAndSwap(seen, l.changes); {
+			seen = s.changes.Load()
+		}
+		s.doubted.Store(0)
+		return l.Freeze
+	}
+	frozenRows.Doubt(q, freezeID)
+	s.doubted.CompareAndSwap(0, time.Now().UnixMilli())
+	return Freeze{At: db.Millis(s.doubted.Load()), Reason: forgedFreeze}
 }
 
 // A decision and a release look at the freeze and at the merchant in their own
@@ -49,9 +103,9 @@ func (o *Outbox) changeStops(ctx context.Context, t *db.Tx) error {
 }
 
 // stopped gives the reason why nothing is decided or released, empty if there is none.
-func stopped(state MerchantState, frozen int64) client.Reason {
+func stopped(state MerchantState, frozen Freeze) client.Reason {
 	switch {
-	case frozen > 0:
+	case frozen.At != 0:
 		return client.ReasonFrozen
 	case state != MerchantActive:
 		return client.ReasonPaused
@@ -60,12 +114,37 @@ func stopped(state MerchantState, frozen int64) client.Reason {
 }
 
 const (
-	freezeSQL = `INSERT INTO frozen (one, at, by_token, reason) VALUES (1, $1, $2, $3) ON CONFLICT (one) DO NOTHING`
+	changeFreezeSQL = `
+INSERT INTO frozen (id, changes, at, by_token, reason, mac) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (id) DO UPDATE SET changes = $2, at = $3, by_token = $4, reason = $5`
 
-	thawSQL = `DELETE FROM frozen WHERE one = 1 RETURNING at`
+	makeFreezeSQL = `
+INSERT INTO frozen (id, changes, at, by_token, reason, mac) VALUES ($1, 0, 0, '', '', $2) ON CONFLICT (id) DO NOTHING`
 
-	readFreezeSQL = `SELECT at, by_token, reason FROM frozen WHERE one = 1`
+	anyMerchantSQL = `SELECT 1 FROM merchants LIMIT 1`
 )
+
+// changeFreeze makes f the freeze, whatever the row was.
+func (o *Outbox) changeFreeze(ctx context.Context, t *db.Tx, was freezeLook, f Freeze) error {
+	_, err := t.Exec(ctx, changeFreezeSQL, freezeID, max(was.changes, o.freezes.changes.Load())+1, int64(f.At), f.By, f.Reason, []byte{})
+	if err != nil {
+		return err
+	}
+	return frozenRows.Renew(ctx, t, freezeID)
+}
+
+// makeFreeze makes the row of the freeze, before the first merchant.
+func makeFreeze(ctx context.Context, t *db.Tx) error {
+	some, err := db.One(ctx, t, anyMerchantSQL, nil, new(int64))
+	if err != nil || some {
+		return err
+	}
+	n, err := t.Exec(ctx, makeFreezeSQL, freezeID, []byte{})
+	if err != nil || n == 0 {
+		return err
+	}
+	return frozenRows.Renew(ctx, t, freezeID)
+}
 
 // Freeze freezes the service and raises AlarmFrozen. When it returns, no question is
 // asked any more and nothing is decided or released until Thaw, on any node. Deadlines
@@ -81,20 +160,18 @@ func (o *Outbox) Freeze(ctx context.Context, reason, by string, now db.Millis) (
 		if err := o.changeStops(ctx, t); err != nil {
 			return err
 		}
-		n, err := t.Exec(ctx, freezeSQL, int64(now), by, reason)
-		if err != nil {
+		var was freezeLook
+		if was, f, err = o.readFreeze(ctx, t); err != nil || f.At != 0 && was.believed {
 			return err
 		}
-		if n == 1 {
-			if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: client.AlarmFrozen, Subject: reason, At: now}}); err != nil {
-				return err
-			}
-			if err := audit.AddAbout(ctx, t, audit.ServiceFrozen, audit.AboutFreezes, now, audit.Stopped{Reason: reason}); err != nil {
-				return err
-			}
+		f = Freeze{At: now, By: by, Reason: reason}
+		if err := o.changeFreeze(ctx, t, was, f); err != nil {
+			return err
 		}
-		f, err = readFreeze(ctx, t)
-		return err
+		if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: client.AlarmFrozen, Subject: reason, At: now}}); err != nil {
+			return err
+		}
+		return audit.AddAbout(ctx, t, audit.ServiceFrozen, audit.AboutFreezes, now, audit.Stopped{Reason: reason})
 	})
 	return f, err
 }
@@ -108,12 +185,14 @@ func (o *Outbox) Thaw(ctx context.Context, now db.Millis) error {
 		}
 		t.Wake(TopicOf(countersign.LaneNotify))
 		t.Wake(TopicOf(countersign.LaneWithdraw))
-		var since db.Millis
-		frozen, err := db.One(ctx, t, thawSQL, nil, &since)
-		if err != nil || !frozen {
+		was, f, err := o.readFreeze(ctx, t)
+		if err != nil || f.At == 0 {
 			return err
 		}
-		if err := resumed(ctx, t, "", "the freeze of "+since.Time().UTC().Format(time.RFC3339), now); err != nil {
+		if err := o.changeFreeze(ctx, t, was, Freeze{}); err != nil {
+			return err
+		}
+		if err := resumed(ctx, t, "", "the freeze of "+f.At.Time().UTC().Format(time.RFC3339), now); err != nil {
 			return err
 		}
 		return audit.AddAbout(ctx, t, audit.ServiceThawed, audit.AboutFreezes, now, nil)
@@ -130,11 +209,26 @@ func resumed(ctx context.Context, t *db.Tx, merchant, what string, now db.Millis
 }
 
 // Frozen gives the freeze, the zero Freeze if there is none.
-func (o *Outbox) Frozen(ctx context.Context) (Freeze, error) { return readFreeze(ctx, o) }
-
-func readFreeze(ctx context.Context, q db.Querier) (f Freeze, err error) {
-	_, err = db.One(ctx, q, readFreezeSQL, nil, &f.At, &f.By, &f.Reason)
+func (o *Outbox) Frozen(ctx context.Context) (Freeze, error) {
+	_, f, err := o.readFreeze(ctx, o)
 	return f, err
+}
+
+// readFreeze gives the row of the freeze, and what it means.
+func (o *Outbox) readFreeze(ctx context.Context, q db.Querier) (l freezeLook, f Freeze, err error) {
+	some := false
+	l = o.freezes.look()
+	s := l.statement(q)
+	if err = db.Each(ctx, q, s.SQL, nil, s.Row); err == nil && !l.present {
+		some, err = db.One(ctx, q, anyMerchantSQL, nil, new(int64))
+	}
+	switch {
+	case err != nil:
+		return l, Freeze{}, err
+	case !l.present && !some: // a new database
+		return l, Freeze{}, nil
+	}
+	return l, o.freezes.judge(q, &l), nil
 }
 
 const blockSQL = `

@@ -292,13 +292,16 @@ CREATE TABLE health (
   told     {int} NOT NULL DEFAULT 0 -- 1: the alarm merchant_failing stands
 ){clustered};
 
--- The freeze of the whole service; no row: it is not frozen. Decisions and releases
--- look at it and at their merchant in their own transaction.
+-- Whether the whole service is frozen. Its one row is made with the first merchant and stays:
+-- where there is a merchant and no row, or it is not genuine, the service counts as frozen.
+-- Decisions and releases look at it and at their merchant in their own transaction.
 CREATE TABLE frozen (
-  one      {int} NOT NULL PRIMARY KEY CHECK (one = 1),
-  at       {int} NOT NULL,
+  id       TEXT NOT NULL PRIMARY KEY CHECK (id = 'service'),
+  changes  {int} NOT NULL, -- how often it was frozen or thawed
+  at       {int} NOT NULL, -- when the freeze began; 0: it is not frozen
   by_token TEXT NOT NULL,
-  reason   TEXT NOT NULL
+  reason   TEXT NOT NULL,
+  mac      {bytes} NOT NULL -- db.Guarded
 ){clustered};
 
 -- How many deposits a token with a limit has added in each hour since 1970, of which the last
