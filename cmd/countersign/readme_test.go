@@ -11,156 +11,15 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/alecthomas/kong"
 
-	"countersign/internal/audit"
 	"countersign/internal/cli"
 	"countersign/internal/lab/dbtest"
 )
-
-// runDocument runs every sh block of a document, in order and in one shell, in
-// a fresh copy of the tree, as a new user would: nothing in it may have
-// drifted. Only the ports are others, since those of the document may be taken.
-func runDocument(t *testing.T, name string, wantBlocks int) (text []byte, out string) {
-	t.Helper()
-	dbtest.NotRaced(t, "what is built and run here is not watched by the detector")
-	for _, program := range []string{"sh", "openssl", "split", "base64", "curl"} {
-		if _, err := exec.LookPath(program); err != nil {
-			if os.Getenv("CI") == "true" {
-				t.Fatalf("%s is not installed, and CI needs it", program)
-			}
-			t.Skipf("%s is not installed", program)
-		}
-	}
-	text, err := os.ReadFile(filepath.Join("../..", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllSubmatch(text, -1)
-	if len(blocks) < wantBlocks {
-		t.Fatalf("%s has %d sh blocks, want %d or more", name, len(blocks), wantBlocks)
-	}
-	const mark = "== end of block"
-	var b strings.Builder
-	for _, block := range blocks {
-		b.Write(block[1])
-		b.WriteString("echo; echo '" + mark + "'\n")
-	}
-	script := b.String()
-	// The copies of the tree share what is built; a question without an order need not
-	// stay open for as long as by default; then the defaults of the subcommands.
-	env := []string{"GOFLAGS=-trimpath", "COUNTERSIGN_HOLD_WAIT=1s"}
-	for documented, setting := range map[string]string{"127.0.0.1:8080": "COUNTERSIGN_SERVICE_API", "127.0.0.1:8090": "", "127.0.0.1:8091": "COUNTERSIGN_GATEWAY_API"} {
-		here, err := dbtest.FreePort()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if setting != "" {
-			env = append(env, setting+"=http://"+here)
-		}
-		script = strings.ReplaceAll(script, documented, here)
-	}
-	dir := t.TempDir()
-	if err := copyTree("../..", dir); err != nil {
-		t.Fatal(err)
-	}
-	out = runScript(t, dir, script, env...)
-	outputs := strings.Split(out, mark)
-	if len(outputs) != len(blocks)+1 {
-		t.Fatalf("%d of %d blocks ran:\n%s", len(outputs)-1, len(blocks), out)
-	}
-	return text, out
-}
-
-// holds fails for each of the texts that out lacks.
-func holds(t *testing.T, out string, texts ...string) {
-	t.Helper()
-	for _, want := range texts {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %s in\n%s", want, out)
-		}
-	}
-}
-
-func TestReadme(t *testing.T) {
-	t.Parallel()
-	readme, out := runDocument(t, "README.md", 10)
-	holds(t, string(readme), "127.0.0.1:8080", "127.0.0.1:8090", "127.0.0.1:8091")
-	deposit, err := os.ReadFile("../../testdata/deposit.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The message comes back, through our opener, through OpenSSL and in the
-	// explanation, with another requestUUID and nothing else changed.
-	head, _, _ := strings.Cut(string(deposit), `"requestUUID"`)
-	if got := strings.Count(out, head); got != 3 {
-		t.Errorf("the sample deposit was printed %d times, want 3:\n%s", got, out)
-	}
-	holds(t, out,
-		`"trackingId":"17173049-0001","state":"pending"`, // the service took the deposit
-		`"deposits":[{"seq":1,`,                          // the merchant has it
-		`"permit": "`,                                    // the withdrawal was countersigned
-		`deposit/plain`,                                  // the list of cases
-		`binding    holds`,
-	)
-	// What the README says of the number of cases.
-	claimed := regexp.MustCompile(`with (\d+) cases`).FindSubmatch(readme)
-	if claimed == nil {
-		t.Fatal("the README does not say how many cases there are")
-	}
-	if got := len(regexp.MustCompile(`(?m)^\d{3,4} `).FindAllString(out, -1)); string(claimed[1]) != strconv.Itoa(got) {
-		t.Errorf("the README says %s cases, check --list lists %d", claimed[1], got)
-	}
-}
-
-func TestQuickstartMerchant(t *testing.T) {
-	dbtest.Whole(t, "the document of README.md stands for all")
-	t.Parallel()
-	_, out := runDocument(t, "docs/quickstart-merchant.md", 12)
-	holds(t, out,
-		`fits       --provider other`,
-		`"amount":"0.0000001"`,    // the deposit is booked, exactly
-		`"asSent":{"amount":1E-7`, // and kept as it came
-		`"state": "confirmed"`,    // so is the withdrawal
-		`1014  must    pass  other/withdrawal-not-guessed`,
-	)
-}
-
-func TestQuickstartProvider(t *testing.T) {
-	dbtest.Whole(t, "the document of README.md stands for all")
-	t.Parallel()
-	_, out := runDocument(t, "docs/quickstart-provider.md", 12)
-	holds(t, out,
-		`"trackingId":"d-1","state":"pending"`,
-		`"decision":"confirmed"`,
-		`"claim": "order-1-execution"`,
-		`"state": "executed"`,
-	)
-}
-
-// TestDispute: the files from both logs are good, hold the same ciphertexts, and a
-// changed one is refused.
-func TestDispute(t *testing.T) {
-	dbtest.Whole(t, "the document of README.md stands for all")
-	_, out := runDocument(t, "docs/dispute.md", 8)
-	holds(t, out,
-		`the same question, the same answer`,
-		`order.approved  by tok_`,
-		`withdrawal.released  by tok_`,
-		`holder: {"claim":"`+audit.Fingerprint("wallet-7")+`"`,
-		`reason: seen the contract`,
-		"{\"type\":2,",
-		"refused\n",
-	)
-	if n := strings.Count(out, "good: countersign-"); n != 2 {
-		t.Errorf("%d files are good, want 2:\n%s", n, out)
-	}
-}
 
 // TestReadmeGo compiles the README's Go, in a program around it.
 func TestReadmeGo(t *testing.T) {

@@ -115,6 +115,9 @@ var (
 	keyFiles = []string{"private-key", "public-key", "response-private-key"}
 )
 
+// atService gives a command among gatewayWords the settings of the service's API.
+var atService = []string{"set", "end=" + serviceEnd["end"], "set", "END=" + serviceEnd["END"], "set", "api=" + serviceEnd["api"], "set", "data=" + serviceEnd["data"]}
+
 // gatewayWords are the subcommands of the gateway's API, and those beside them.
 var gatewayWords = []cli.Command{
 	{Words: "orders", Help: "The merchant's orders, through the gateway's API."},
@@ -133,7 +136,7 @@ var gatewayWords = []cli.Command{
 	{Words: "deposits credit", Op: "creditDeposit", End: cli.GatewayEnd, Help: "Let a held deposit count.", ID: depositText},
 	{Words: "deposits reject", Op: "rejectDeposit", End: cli.GatewayEnd, Help: "Let a held deposit not count.", ID: depositText},
 	{Words: "addresses", Help: "Changes of the users' deposit addresses, through the API of either end."},
-	{Words: "addresses add", Op: "addAddress", Help: "Tell a merchant that the deposit address of a user was replaced, given as a JSON object.", Body: cli.File},
+	{Words: "addresses add", Op: "addAddress", Help: "Tell a merchant that the deposit address of a user was replaced, given as a JSON object.", Body: cli.File, Tags: atService},
 	{Words: "addresses list", Op: "addresses", End: cli.GatewayEnd, Columns: "SEQ|TAKEN|STATE|USER=tenantUserId|CHAIN=chainName|ADDRESS|OLD=oldAddress|BY=decidedBy|REASON"},
 	{Words: "addresses show", Op: "address", End: cli.GatewayEnd, ID: addressText},
 	{Words: "addresses accept", Op: "acceptAddress", End: cli.GatewayEnd, Help: "Let a held address count.", ID: addressText},

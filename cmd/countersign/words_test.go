@@ -47,6 +47,29 @@ func TestEveryOperation(t *testing.T) {
 	}
 }
 
+// TestEndsOfCommands: a command asks the API that has its operation.
+func TestEndsOfCommands(t *testing.T) {
+	parser, err := newParser(streams{}, nil, serviceEnd, new(int), new(cli.Called))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range slices.Concat(serviceWords, gatewayWords) {
+		if c.Op == "" || c.End == cli.EitherEnd {
+			continue
+		}
+		node := parser.Model.Node
+		for word := range strings.FieldsSeq(c.Words) {
+			node = node.Children[slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == word })]
+		}
+		want := map[cli.End]kong.Vars{cli.ServiceEnd: serviceEnd, cli.GatewayEnd: gatewayEnd}[c.End]
+		for _, f := range node.Flags {
+			if f.Name == "api" && (!strings.Contains(f.Help, want["api"]) || !slices.Contains(f.Envs, "COUNTERSIGN_"+want["END"]+"_API")) {
+				t.Errorf("%s is of the %s, and asks %v: %s", c.Words, want["end"], f.Envs, f.Help)
+			}
+		}
+	}
+}
+
 // TestAPIFromTheShell: operations that have no words of their own, of a running service.
 func TestAPIFromTheShell(t *testing.T) {
 	data := t.TempDir()

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"countersign/internal/audit"
+)
+
+// fixture is what a session finds. setup fills the directory and gives what the shell does
+// before the first block; its variables stay, and so does what it starts.
+type fixture struct {
+	slow    bool // only the whole check runs it
+	several bool // several daemons of one end: commands find each by its data directory
+	setup   func(t *testing.T, dir string) string
+}
+
+var fixtures = map[string]fixture{
+	// A fresh checkout, in which the page builds the program.
+	"checkout": {slow: true, setup: func(t *testing.T, dir string) string {
+		if err := copyTree("../..", dir); err != nil {
+			t.Fatal(err)
+		}
+		return ""
+	}},
+	// An empty directory and the installed program.
+	"installed": {setup: func(*testing.T, string) string { return "" }},
+	// Both ends at work, with what people have to decide on; see running.
+	"running": {setup: func(*testing.T, string) string { return running }},
+}
+
+// running starts a service and a gateway with their data in the present directory.
+//
+//   - Merchant shop, whose end is the gateway: deposit d-1 was taken, d-2 is held as its
+//     possible duplicate; order-1 is confirmed, order-2 waits for a person; a second address
+//     of user 65515 is held; a callback that is not bound was refused.
+//   - Merchant kiosk, which nothing answers for: its deposit d-1 waits for another attempt.
+//   - Nothing answers at the gateway's --forward-url.
+//   - The directories named /backup and /etc/countersign of a page are here.
+const running = `
+await() { n=0; while ! eval "$1" > wait.log 2>&1; do n=$((n+1)); [ $n -lt 600 ] || { echo "in vain: $1"; cat wait.log; exit 1; }; sleep 0.1; done; }
+echo "s#/backup/#$PWD/backup/#g
+s#/etc/countersign/#$PWD/etc/#g
+s#https://service:8080#http://127.0.0.1:8080#g
+s#https://gateway:8091#http://127.0.0.1:8091#g" > $names
+mkdir backup etc
+countersign keys new --out pair > keys.log
+countersign serve --listen 127.0.0.1:8080 --allow-private --allow-http > serve.log 2>&1 &
+serve=$!
+await 'countersign health --ready --api http://127.0.0.1:8080'
+countersign merchants add shop --private-key pair/private.pem --out shop \
+  --notify-url http://127.0.0.1:8090/callbacks/notify --withdraw-url http://127.0.0.1:8090/callbacks/withdraw > setup.log
+countersign merchants add kiosk --out kiosk \
+  --notify-url http://127.0.0.1:8099/callbacks/notify --withdraw-url http://127.0.0.1:8099/callbacks/withdraw > setup.log
+umask 077
+cat > policy.toml <<'END'
+default = "allow"
+
+[[rule]]
+name = "large"
+when = 'amount > amount("1000")'
+effect = "ask"
+END
+countersign gateway --listen 127.0.0.1:8090 --api-listen 127.0.0.1:8091 --service-key shop/service.b64 --api-key @shop/api.key \
+  --policy policy.toml --forward-url http://127.0.0.1:8097/in > gateway.log 2>&1 &
+gateway=$!
+await 'countersign health --ready --api http://127.0.0.1:8091'
+
+deposit() {
+  curl -sS --fail-with-body -H "Authorization: Bearer $(cat countersign-data/admin.token)" -H "Content-Type: application/json" http://127.0.0.1:8080/v1/deposits -d @- <<END > setup.log
+{"merchant": "$1", "trackingId": "$2", "tenantUserId": "65515", "chainName": "ETH", "symbol": "WETH", "amount": "7.4",
+ "txId": "0xec7cc4df1ff542793053335700f18d59c3f870e1e4820a42d558c76db832bd14", "txIndex": 5,
+ "fromAddress": "0xef1c6e67703c7bd7107eed8303fbe6ec2554bf6b", "toAddress": "0x7054b0f980a7eb5b3a6b3446f3c947d80162775c",
+ "riskLevelFrom": 44, "riskLevelTo": 40}
+END
+}
+order() {
+  countersign orders add - <<END > setup.log
+{"callBackId": "$1", "tenantUserId": "65515", "address": "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8", "chainName": "TRON", "symbol": "USDT", "amount": "$2"}
+END
+  countersign withdrawals add - <<END > setup.log
+{"merchant": "shop", "callBackId": "$1", "tenantUserId": "65515", "details": {"address": "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8", "chainName": "TRON", "symbol": "USDT", "amount": "$2"}}
+END
+}
+deposit shop d-1
+await 'countersign deposits list | grep d-1'
+deposit shop d-2
+deposit kiosk d-1
+order order-1 120.5
+order order-2 25000
+for address in 0x1054b0f980a7eb5b3a6b3446f3c947d80162775c 0x2054b0f980a7eb5b3a6b3446f3c947d80162775c; do
+  countersign addresses add --merchant shop --change-id change-$address --tenant-user-id 65515 --new-address $address --chain-name ETH --symbol WETH > setup.log
+  await "countersign addresses list | grep $address"
+done
+echo '{"type":1,"trackingId":"d-3","tenantUserId":"65515","chainName":"ETH","symbol":"WETH","amount":"2",
+  "txId":"0x3c7cc4df1ff542793053335700f18d59c3f870e1e4820a42d558c76db832bd14","txIndex":1,
+  "fromAddress":"0xef1c6e67703c7bd7107eed8303fbe6ec2554bf6b","toAddress":"0x7054b0f980a7eb5b3a6b3446f3c947d80162775c",
+  "riskLevelFrom":44,"riskLevelTo":40,"requestUUID":"0b9f5d0e-41a7-4c3c-9a57-5b1c2a7d9e10"}' | countersign seal --key pair/private.pem > refused.b64
+curl -sS --data-binary @refused.b64 http://127.0.0.1:8090/callbacks/notify > setup.log
+await 'countersign refused list | grep d-3'
+await 'countersign deposits search --state held | grep d-2'
+await 'countersign callbacks list --merchant kiosk | grep connect'
+await 'countersign withdrawals show shop/order-1 | grep confirmed'
+await 'countersign orders show order-2 | grep held'
+await 'countersign forward list | grep deposit_1'
+`
+
+// expected holds the output of a page's session to more than what the page shows.
+var expected = map[string]func(t *testing.T, out string){
+	"README.md": func(t *testing.T, out string) {
+		readme, err := os.ReadFile("../../README.md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		deposit, err := os.ReadFile("../../testdata/deposit.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The message comes back, through our opener, through OpenSSL and in the
+		// explanation, with another requestUUID and nothing else changed.
+		head, _, _ := strings.Cut(string(deposit), `"requestUUID"`)
+		if got := strings.Count(out, head); got != 3 {
+			t.Errorf("the sample deposit was printed %d times, want 3:\n%s", got, out)
+		}
+		holds(t, out,
+			`"trackingId":"17173049-0001","state":"pending"`, // the service took the deposit
+			`"deposits":[{"seq":1,`,                          // the merchant has it
+			`"permit": "`,                                    // the withdrawal was countersigned
+			`deposit/plain`,                                  // the list of cases
+			`binding    holds`,
+		)
+		// What the README says of the number of cases.
+		claimed := regexp.MustCompile(`with (\d+) cases`).FindSubmatch(readme)
+		if claimed == nil {
+			t.Fatal("the README does not say how many cases there are")
+		}
+		if got := len(regexp.MustCompile(`(?m)^\d{3,4} `).FindAllString(out, -1)); string(claimed[1]) != strconv.Itoa(got) {
+			t.Errorf("the README says %s cases, check --list lists %d", claimed[1], got)
+		}
+	},
+	"docs/quickstart-merchant.md": func(t *testing.T, out string) {
+		holds(t, out,
+			`fits       --provider other`,
+			`"amount":"0.0000001"`,    // the deposit is booked, exactly
+			`"asSent":{"amount":1E-7`, // and kept as it came
+			`"state": "confirmed"`,    // so is the withdrawal
+			`1014  must    pass  other/withdrawal-not-guessed`,
+		)
+	},
+	"docs/quickstart-provider.md": func(t *testing.T, out string) {
+		holds(t, out,
+			`"trackingId":"d-1","state":"pending"`,
+			`"decision":"confirmed"`,
+			`"claim": "order-1-execution"`,
+			`"state": "executed"`,
+		)
+	},
+	// The files from both logs are good, hold the same ciphertexts, and a changed one is
+	// refused.
+	"docs/dispute.md": func(t *testing.T, out string) {
+		holds(t, out,
+			`the same question, the same answer`,
+			`order.approved  by tok_`,
+			`withdrawal.released  by tok_`,
+			`holder: {"claim":"`+audit.Fingerprint("wallet-7")+`"`,
+			`reason: seen the contract`,
+			"{\"type\":2,",
+			"refused\n",
+		)
+		if n := strings.Count(out, "good: countersign-"); n != 2 {
+			t.Errorf("%d files are good, want 2:\n%s", n, out)
+		}
+	},
+}
+
+// holds fails for each of the texts that out lacks.
+func holds(t *testing.T, out string, texts ...string) {
+	t.Helper()
+	for _, want := range texts {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %s in\n%s", want, out)
+		}
+	}
+}

@@ -1,0 +1,393 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"countersign/internal/lab/dbtest"
+)
+
+// A fenced block of a page is marked in its first line:
+//
+//	```sh session FIXTURE      commands; each must end with status 0
+//	```console session FIXTURE commands after "$ ", and what each prints
+//	```sh not run: REASON      commands that no test can run
+//
+// The session blocks of a page with one fixture are one run of one shell, in order, in a new
+// directory. In what is printed "…" stands for any text within a line, and a line "…" for
+// any lines. 127.0.0.1 with a port stands for a free one.
+
+// block is a fenced block of a page.
+type block struct {
+	page     string
+	line     int    // of its first line
+	language string // "sh"
+	mark     string // what follows the language
+	text     string
+}
+
+func (b block) String() string { return fmt.Sprintf("%s:%d", b.page, b.line) }
+
+func (b block) isShell() bool {
+	return slices.Contains([]string{"sh", "console", "bash", "shell", "zsh"}, b.language)
+}
+
+// fixture is the name that a session block has, or "".
+func (b block) fixture() string {
+	name, _ := strings.CutPrefix(b.mark, "session ")
+	if name == b.mark {
+		return ""
+	}
+	return name
+}
+
+// reason says why no test runs the block.
+func (b block) reason() string {
+	reason, _ := strings.CutPrefix(b.mark, "not run: ")
+	if reason == b.mark {
+		return ""
+	}
+	return reason
+}
+
+// readBlocks finds the fenced blocks of a page.
+func readBlocks(t *testing.T, page string) []block {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../..", page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []block
+	var open *block
+	indent := ""
+	for i, line := range strings.Split(string(text), "\n") {
+		bare := strings.TrimLeft(line, " ")
+		info, fence := strings.CutPrefix(bare, "```")
+		switch {
+		case open == nil && fence:
+			language, mark, _ := strings.Cut(info, " ")
+			indent = line[:len(line)-len(bare)]
+			open = &block{page: page, line: i + 1, language: language, mark: mark}
+		case open != nil && fence:
+			blocks = append(blocks, *open)
+			open = nil
+		case open != nil:
+			open.text += strings.TrimPrefix(line, indent) + "\n"
+		}
+	}
+	if open != nil {
+		t.Errorf("%v is not closed", open)
+	}
+	return blocks
+}
+
+// documents are the pages whose commands are run.
+func documents(t *testing.T) []string {
+	t.Helper()
+	pages := []string{"README.md", "examples/README.md"}
+	found, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range found {
+		pages = append(pages, "docs/"+filepath.Base(page))
+	}
+	return pages
+}
+
+// TestBlocksOfDocuments: every block says what language it has, and every block of commands
+// is a session or says why it is not run.
+func TestBlocksOfDocuments(t *testing.T) {
+	sessions, notRun := 0, 0
+	reasons := map[string]int{}
+	for _, page := range documents(t) {
+		for _, b := range readBlocks(t, page) {
+			switch {
+			case b.language == "":
+				t.Errorf("%v: name the language of the block: sh for commands, text for what is none", b)
+			case !b.isShell():
+			case fixtures[b.fixture()].setup != nil:
+				sessions++
+			case b.fixture() != "":
+				t.Errorf("%v: there is no fixture %q: %v are there", b, b.fixture(), slices.Sorted(maps.Keys(fixtures)))
+			case b.reason() != "":
+				notRun++
+				reasons[b.reason()]++
+			default:
+				t.Errorf("%v: commands that nothing runs: mark them \"session FIXTURE\", or \"not run: REASON\"", b)
+			}
+		}
+	}
+	t.Logf("%d blocks run, %d do not: %v", sessions, notRun, reasons)
+	if sessions < 40 {
+		t.Errorf("%d session blocks were found", sessions)
+	}
+}
+
+// TestDocuments runs the sessions of all pages. What they print is compared where a page
+// shows it; expected has more.
+func TestDocuments(t *testing.T) {
+	dbtest.NotRaced(t, "what is built and run here is not watched by the detector")
+	for _, program := range []string{"sh", "sed", "openssl", "split", "base64", "curl"} {
+		needs(t, program)
+	}
+	for _, page := range documents(t) {
+		sessions := map[string][]block{}
+		for _, b := range readBlocks(t, page) {
+			if name := b.fixture(); name != "" {
+				sessions[name] = append(sessions[name], b)
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(sessions)) {
+			t.Run(strings.TrimSuffix(page, ".md")+"/"+name, func(t *testing.T) {
+				if page != "README.md" && fixtures[name].slow {
+					dbtest.Whole(t, "the session of README.md stands for all that build")
+				}
+				t.Parallel()
+				out := runSession(t, name, sessions[name])
+				if check := expected[page]; check != nil {
+					check(t, out)
+				}
+			})
+		}
+	}
+	for page := range expected {
+		if !slices.Contains(documents(t), page) {
+			t.Errorf("there is no page %s", page)
+		}
+	}
+}
+
+// needs skips a test without a program, but in CI.
+func needs(t *testing.T, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("%s is not installed, and CI needs it", program)
+		}
+		t.Skipf("%s is not installed", program)
+	}
+}
+
+// A session is a script that reads each block as it is due, so that the fixture may say in
+// the file "names" (lines of sed) what stands on the page for a name that is known only then.
+const (
+	blockMark   = "== block "
+	commandMark = "== command "
+)
+
+// runSession runs the blocks with the fixture and gives all that was printed.
+func runSession(t *testing.T, name string, blocks []block) string {
+	t.Helper()
+	f := fixtures[name]
+	if f.setup == nil {
+		t.Fatalf("%v: there is no fixture %q", blocks[0], name)
+	}
+	dir := t.TempDir()
+	preparation := f.setup(t, dir)
+	here := map[string]string{}
+	const private = ".session"
+	if err := os.Mkdir(filepath.Join(dir, private), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write := func(file, text string) {
+		if err := os.WriteFile(filepath.Join(dir, private, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("names", "")
+	var script strings.Builder
+	script.WriteString("names=" + filepath.Join(dir, private, "names") + "\n")
+	script.WriteString(withFreePorts(t, preparation, here) + "\n")
+	shown := map[string]string{} // by the number of its command, what the page shows
+	for i, b := range blocks {
+		text := withFreePorts(t, b.text, here)
+		onlyThisMachine(t, b, text)
+		if b.language == "console" {
+			text = console(t, b, text, shown)
+		}
+		file := fmt.Sprintf("block-%d", i)
+		write(file, text)
+		fmt.Fprintf(&script, "cd %q; printf '\\n%s%s\\n'\nsed -f \"$names\" %[4]s/%[5]s > %[4]s/now\n. %[4]s/now\n", dir, blockMark, b, filepath.Join(dir, private), file)
+	}
+	// The copies of the tree share what is built; a question without an order need not
+	// stay open for as long as by default; then where commands ask that take no token, and
+	// so no address, from a data directory.
+	env := []string{"GOFLAGS=-trimpath", "COUNTERSIGN_HOLD_WAIT=1s", "PATH=" + filepath.Dir(builtBinary(t)) + ":" + os.Getenv("PATH")}
+	for documented, setting := range map[string]string{"127.0.0.1:8080": "COUNTERSIGN_SERVICE_API", "127.0.0.1:8091": "COUNTERSIGN_GATEWAY_API"} {
+		if here[documented] != "" && !f.several {
+			env = append(env, setting+"=http://"+here[documented])
+		}
+	}
+	out := runScript(t, dir, script.String(), env...)
+	if n := strings.Count(out, blockMark); n != len(blocks) {
+		t.Errorf("%d of %d blocks ran:\n%s", n, len(blocks), out)
+	}
+	compare(t, out, shown)
+	return out
+}
+
+var loopbackPort = regexp.MustCompile(`127\.0\.0\.1:\d{4,5}`)
+
+// withFreePorts puts free ports in the place of those of the text, the same ones for the
+// same ones.
+func withFreePorts(t *testing.T, text string, here map[string]string) string {
+	t.Helper()
+	return loopbackPort.ReplaceAllStringFunc(text, func(documented string) string {
+		if here[documented] == "" {
+			addr, err := dbtest.FreePort()
+			if err != nil {
+				t.Fatal(err)
+			}
+			here[documented] = addr
+		}
+		return here[documented]
+	})
+}
+
+var hostOfURL = regexp.MustCompile(`\b(?:https?|wss?)://(?:[^/@\s"']*@)?([^/:\s"'?]+)`)
+
+// onlyThisMachine fails for a session that may call another machine. Names below .example
+// are nobody's: a merchant may be made with one, and is not reached.
+func onlyThisMachine(t *testing.T, b block, text string) {
+	t.Helper()
+	for _, m := range hostOfURL.FindAllStringSubmatch(text, -1) {
+		if host := m[1]; host != "127.0.0.1" && host != "localhost" && !strings.HasSuffix(host, ".example") {
+			t.Errorf("%v is a session and names the host %s", b, host)
+		}
+	}
+}
+
+// console makes a script of the commands of a block. What each shall print is put into shown.
+func console(t *testing.T, b block, text string, shown map[string]string) string {
+	t.Helper()
+	var script strings.Builder
+	number, goesOn := "", false
+	for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+		command, is := strings.CutPrefix(line, "$ ")
+		switch {
+		case goesOn:
+			command = strings.TrimPrefix(line, "> ")
+		case is:
+			number = fmt.Sprintf("%s:%d", b.page, b.line+1+i)
+			shown[number] = ""
+			fmt.Fprintf(&script, "printf '\\n%s%s\\n'\n", commandMark, number)
+		case number == "":
+			t.Fatalf("%v: the block does not begin with a command after \"$ \"", b)
+		default:
+			shown[number] += line + "\n"
+			continue
+		}
+		goesOn = strings.HasSuffix(command, `\`)
+		script.WriteString(command + "\n")
+	}
+	return script.String()
+}
+
+// compare holds what commands printed to what the page shows.
+func compare(t *testing.T, out string, shown map[string]string) {
+	t.Helper()
+	printed := map[string]string{}
+	for _, part := range strings.Split(out, "\n== ") {
+		head, text, _ := strings.Cut(part, "\n")
+		if number, is := strings.CutPrefix(head, strings.TrimPrefix(commandMark, "== ")); is {
+			printed[number] = text
+		}
+	}
+	for _, number := range slices.Sorted(maps.Keys(shown)) {
+		got, ran := printed[number]
+		if want := shown[number]; !ran || !printsAs(want, got) {
+			t.Errorf("%s: the page shows\n%s\nand it printed\n%s", number, want, got)
+		}
+	}
+}
+
+// printsAs says whether text is what a page shows as shown.
+func printsAs(shown, text string) bool {
+	var pattern strings.Builder
+	pattern.WriteString(`\A`)
+	for line := range strings.Lines(strings.TrimSpace(shown) + "\n") {
+		if line = strings.TrimSpace(line); line == "…" {
+			pattern.WriteString(`(?:.*\n)*`)
+			continue
+		}
+		for i, part := range strings.Split(line, "…") {
+			if i > 0 {
+				pattern.WriteString(`.*`)
+			}
+			// Columns are as wide as what stands in them.
+			for j, word := range strings.Fields(part) {
+				if j > 0 || (i > 0 && strings.HasPrefix(part, " ")) {
+					pattern.WriteString(`[ \t]+`)
+				}
+				pattern.WriteString(regexp.QuoteMeta(word))
+			}
+			if part != "" && strings.HasSuffix(part, " ") && strings.TrimSpace(part) != "" {
+				pattern.WriteString(`[ \t]*`)
+			}
+		}
+		pattern.WriteString(`\n`)
+	}
+	pattern.WriteString(`\z`)
+	var lines strings.Builder
+	for line := range strings.Lines(strings.TrimSpace(text) + "\n") {
+		lines.WriteString(strings.TrimSpace(line) + "\n")
+	}
+	return regexp.MustCompile(pattern.String()).MatchString(lines.String())
+}
+
+func TestPrintsAs(t *testing.T) {
+	for _, c := range []struct {
+		shown, text string
+		want        bool
+	}{
+		{"", "\n", true},
+		{"", "a\n", false},
+		{"a  b\n", "a b\n", true},
+		{"a b\n", "ab\n", false},
+		{"a … c\n", "a b c\n", true},
+		{"a … c\n", "a\nc\n", false},
+		{"id…: b\n", "id_17: b\n", true},
+		{"a\n…\nc\n", "a\nb1\nb2\nc\n", true},
+		{"a\n…\nc\n", "a\nc\n", true},
+		{"a\n…\n", "b\na\n", false},
+		{"a.c\n", "abc\n", false},
+		{"a\n", "a\nb\n", false},
+	} {
+		if got := printsAs(c.shown, c.text); got != c.want {
+			t.Errorf("%q for %q: %v", c.text, c.shown, got)
+		}
+	}
+}
+
+// built is the program as it is shipped, made once for all sessions of a test binary.
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func builtBinary(t *testing.T) string {
+	t.Helper()
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "countersign-docs"); built.err != nil {
+			return
+		}
+		cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(built.dir, "countersign"), ".")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			built.err = fmt.Errorf("%w\n%s", err, out)
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
+	}
+	return filepath.Join(built.dir, "countersign")
+}
