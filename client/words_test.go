@@ -32,6 +32,8 @@ func TestWordsAreThoseOfTheCode(t *testing.T) {
 	rows(t, client.ChangeState("").Values())
 	rows(t, client.ChangeKind("").Values())
 	rows(t, client.Role("").Values())
+	rows(t, client.FoundKind("").Values())
+	rows(t, client.MatchedBy("").Values())
 
 	for _, s := range client.OrderState("").Values() { // book makes these kinds from the states
 		if s != client.OrderOpen && !slices.Contains(client.EventKind("").Values(), client.EventKind("order."+s)) {

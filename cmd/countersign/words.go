@@ -60,6 +60,9 @@ var serviceWords = []cli.Command{
 	{Words: "withdrawals waiting", Op: "reportWaiting", Help: "Say that a released withdrawal waits; each call tells the merchant once more.", ID: withdrawalText, Find: findWithdrawal},
 	{Words: "withdrawals outcome", Op: "reportOutcome", Help: "Say how a released withdrawal ended.", ID: withdrawalText, Find: findWithdrawal, Body: cli.File},
 
+	{Words: "search", Op: "search", End: cli.EitherEnd, Args: []string{"q"}, Columns: "KIND|ID|MERCHANT|MATCHED|STATE|AT",
+		Help: "Find what has a text as an identifier, user, address, transaction, number or amount, at the service; with --gateway, at the gateway."},
+
 	{Words: "freeze", Op: "freeze", Help: "Stop sending, deciding and releasing for all merchants of the service; with --status, say whether it is frozen.",
 		Args: []string{"reason"}, Switches: []cli.Switch{{Name: "status", Op: "frozen", Help: "Only say whether the service is frozen, since when, by whom and why."}}},
 	{Words: "thaw", Op: "thaw", Help: "End the freeze of the service."},

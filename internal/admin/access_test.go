@@ -73,6 +73,7 @@ var access = map[string]struct {
 	"auditCheckpoint":   {"viewer operator approver admin", 403, ""},
 	"auditEvidence":     {"viewer operator approver admin", 403, ""},
 	"auditExported":     {"operator admin", 403, `{"first":1,"last":1}`},
+	"search":            {"viewer operator approver admin", 200, ""},
 	"nodes":             {"viewer operator approver admin", 403, ""},
 	"deposits":          {"viewer core operator approver admin", 200, ""},
 	"epoch":             {"viewer core operator approver admin", 200, ""},
@@ -120,7 +121,7 @@ func TestAccess(t *testing.T) {
 	path := func(rt *api.Endpoint) string {
 		collection, _, _ := strings.Cut(strings.TrimPrefix(rt.Path, "/v1/"), "/")
 		id := map[string]string{"merchants": "mine", "withdrawals": w.ID, "callbacks": list[0].ID, "tokens": victim.ID, "changes": waits.Change.ID, "passkeys": "none"}[collection]
-		return strings.NewReplacer("{id}", id, "{seq}", "1").Replace(rt.Path)
+		return strings.NewReplacer("{id}", id, "{seq}", "1").Replace(rt.Path) + map[string]string{"search": "?q=mine"}[rt.ID]
 	}
 	known := map[string]bool{}
 	for _, role := range []client.Role{client.RoleViewer, client.RoleIngest, client.RoleCore, client.RoleOperator, client.RoleApprover, client.RoleAdmin, client.RoleApp, ""} {

@@ -97,7 +97,7 @@ func (s *Server) table() (all []api.Route) {
 		End: "the service", Subject: "a withdrawal", KeysOf: "the service that are not a merchant's",
 		Readers: readers, Epoch: coresAndReaders, Everybody: everybody, Ack: operators, Approvers: approvers, Deciders: deciders, Setters: operators,
 		Lists: s.Lists, Alarms: api.Handle(alarms.Read), AckAlarm: api.Handle(alarms.Ack), Healthz: api.Say(Health{Status: "ok"}), Readyz: api.Handle(s.readyz),
-		Audit: s.audit(), Changes: s.Changes, Keys: s.Keys, KnownMerchant: s.knownMerchant, Node: s.Node,
+		Audit: s.audit(), Changes: s.Changes, Keys: s.Keys, Search: s.find, KnownMerchant: s.knownMerchant, Node: s.Node,
 	}.Routes()...)
 }
 

@@ -42,6 +42,7 @@ type Backend interface {
 	IngestWithin(ctx context.Context, list []outbox.NewCallback, quota outbox.Quota, now db.Millis) ([]outbox.Ingested, error)
 	Callback(ctx context.Context, id string) (outbox.Callback, error)
 	Attempts(ctx context.Context, id string) ([]outbox.Attempt, error)
+	CallbacksWith(ctx context.Context, requestUUID string) ([]string, error)
 	Unread(ctx context.Context, id string) (map[int][]byte, error)
 	Callbacks(ctx context.Context, f outbox.CallbackFilter, limit int, cursor string) ([]outbox.Callback, string, error)
 	Resend(ctx context.Context, id string, now db.Millis) (outbox.Callback, error)

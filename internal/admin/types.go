@@ -28,6 +28,8 @@ func aliases() api.Aliases {
 	api.Describe[client.AlarmKind, alarms](a)
 	api.Enumerate[client.AttemptResult](a)
 	api.Enumerate[client.Reason](a)
+	api.Describe[client.FoundKind, finds](a)
+	api.Describe[client.MatchedBy, matches](a)
 	return a
 }
 
@@ -37,6 +39,15 @@ type roles struct{}
 func (roles) Schema(huma.Registry) *huma.Schema {
 	return api.Enumeration(client.ServiceRoles()...)
 }
+
+// finds and matches are the words of a search here.
+type (
+	finds   struct{}
+	matches struct{}
+)
+
+func (finds) Schema(huma.Registry) *huma.Schema   { return api.Enumeration(client.ServiceFinds()...) }
+func (matches) Schema(huma.Registry) *huma.Schema { return api.Enumeration(client.ServiceMatches()...) }
 
 // alarms are the kinds of the service's alarms.
 type alarms struct{}

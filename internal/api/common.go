@@ -34,6 +34,8 @@ type Common struct {
 	Audit           Audit
 	Changes         *Changes
 	Keys            *Keys
+	// Search finds what the end alone has; see Search. Required.
+	Search func(*Search) error
 	// KnownMerchant is as in Call.NewToken.
 	KnownMerchant func(c *Call, id string) error
 	// Node is the id of this process among the nodes of the database.
@@ -63,6 +65,7 @@ func (o Common) Routes() []Route {
 		{post, "/v1/audit/exported", "auditExported", o.Setters, Whole, 200, Handle(o.Audit.exported), "Acknowledge an export of the audit log, which continues those before", nil},
 		{get, "/v1/epoch", "epoch", o.Epoch, ByHandler, 200, Handle(o.epoch), "Show which restore the database goes back to, and whether it is reconciled", nil},
 		{get, "/v1/keys", "keys", o.Readers, Whole, 200, Handle(o.keys), "List the keys of " + o.KeysOf + ", by fingerprint and age", nil},
+		{get, "/v1/search", "search", o.Readers, ByHandler, 200, Handle(o.search), "Find what has a text as an identifier, user, address, transaction, number or amount", nil},
 		{get, "/v1/nodes", "nodes", o.Readers, Whole, 200, Handle(o.nodes), "List the processes of " + o.End + ", silent ones too", nil},
 
 		{get, "/v1/changes", "changes", o.Readers, ByHandler, 200, k.list(), "List changes that could move money or who decides on it, the newest first", nil},
@@ -96,6 +99,7 @@ func commonTags(end string) map[string]string {
 		"alarms":    "The feed of alarms, for a person to look at",
 		"audit":     "The audit log: what happened, who did it, and proofs that nothing of it was changed",
 		"stats":     "Numbers",
+		"search":    "One search over everything",
 		"keys":      "The keys of " + end + ", by their fingerprints",
 		"nodes":     "The processes of " + end,
 		"epoch":     "Since which restore from a backup the database is what it is",

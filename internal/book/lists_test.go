@@ -97,6 +97,13 @@ func TestListPlans(t *testing.T) {
 					list(fmt.Sprintf("%+v before %d", c.f, before), "deposits", depositColumns, c.f.conditions(before), false, c.indexes...)
 				}
 			}
+			for _, c := range []struct {
+				f     AddressFilter
+				index string
+			}{{AddressFilter{Address: "a1"}, "addresses_new"}, {AddressFilter{OldAddress: "a1"}, "addresses_old"}, {AddressFilter{Address: "a1", TenantUserID: "u1", State: AddressHeld}, "addresses_new"},
+				{AddressFilter{TenantUserID: "u1", State: AddressHeld}, "addresses_user"}, {AddressFilter{State: AddressHeld}, "addresses_state"}} {
+				list(fmt.Sprintf("%+v", c.f), "addresses", addressColumns, c.f.conditions(7), false, c.index)
+			}
 			check("the first deposit of a transfer", true, firstOfTransferSQL, []any{"i1"}, "inbox_transfer")
 			check("deposits", false, listDepositsSQL, []any{int64(1), int64(10)}, "INTEGER PRIMARY KEY", "deposits_pkey")
 			check("held deposits", false, listDepositsInSQL, []any{"held", int64(1), int64(10)}, "deposits_doubted")

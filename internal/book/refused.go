@@ -107,6 +107,7 @@ func (b *Book) KeepRefused(ctx context.Context, r Refused, alarms []db.Alarm, no
 type RefusedFilter struct {
 	State  client.RefusedState
 	Reason client.RefusalReason
+	ID     string // trackingId, for type 2 callBackId
 }
 
 func (f RefusedFilter) conditions(before int64) *db.Conditions {
@@ -120,6 +121,9 @@ func (f RefusedFilter) conditions(before int64) *db.Conditions {
 	}
 	if f.Reason != "" {
 		q.Add("reason = ?", string(f.Reason))
+	}
+	if f.ID != "" {
+		q.Add("id = ?", f.ID)
 	}
 	return q
 }

@@ -100,6 +100,8 @@ type Address struct {
 type AddressFilter struct {
 	State        AddressState
 	TenantUserID string
+	Address      string // the new one
+	OldAddress   string
 }
 
 // OrderState is the state of an order.

@@ -199,6 +199,7 @@ func TestGatewayPages(t *testing.T) {
 		"GET /console/addresses/{seq}":     {"/console/addresses/1"},
 		"GET /console/refused":             {"/console/refused", "/console/refused?state=open&reason=not_bound"},
 		"GET /console/refused/{id}":        {"/console/refused/1"}, // there is none; see TestGatewayActs
+		"GET /console/search":              {"/console/search", "/console/search?q=none", "/console/search?q=" + o.TenantUserID},
 		"GET /console/policy":              {"/console/policy", "/console/policy?" + try, "/console/policy?amount=1e5"},
 		"GET /console/forwarding":          {"/console/forwarding", "/console/forwarding?state=skipped"},
 		"GET /console/alarms":              {"/console/alarms", "/console/alarms?all=1"},

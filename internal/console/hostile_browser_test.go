@@ -138,6 +138,8 @@ func TestHostile(t *testing.T) {
 		"/console/stop":                        3,
 		"/console/resend?merchant=shop&trackingId=" + queryOf(long): 3,
 		"/console/callbacks?trackingId=" + queryOf(long):            3,
+		"/console/search?q=" + queryOf(long):                        3,
+		"/console/search?q=none" + queryOf(long):                    2,
 		"/console/nothing?" + queryOf(evil):                         2,
 	})
 }
@@ -215,22 +217,23 @@ func TestGatewayHostile(t *testing.T) {
 	b.signIn(person.Secret)
 	try := "amount=5&symbol=" + queryOf(evilOf(64)) + "&chainName=" + queryOf(evilOf(64)) + "&address=" + queryOf(evilOf(200)) + "&tenantUserId=" + queryOf(evilOf(200))
 	b.harmless(map[string]int{
-		"/console/":                                       1, // the token's name
-		"/console/deposits":                               9,
-		"/console/deposits/1":                             7,
-		"/console/addresses":                              4,
-		"/console/addresses/1":                            6,
-		"/console/deposits/2":                             14,
-		"/console/orders":                                 5,
-		"/console/orders/" + pathOf(o.CallBackID):         6,
-		"/console/policy?" + try:                          1,
-		"/console/forwarding":                             1,
-		"/console/refused":                                1,
-		"/console/refused/1":                              6,
-		"/console/alarms?all=1":                           2,
-		"/console/tokens":                                 2,
-		"/console/audit":                                  2,
-		"/console/audit?subject=" + queryOf(o.CallBackID): 2,
+		"/console/":                                            1, // the token's name
+		"/console/deposits":                                    9,
+		"/console/deposits/1":                                  7,
+		"/console/addresses":                                   4,
+		"/console/addresses/1":                                 6,
+		"/console/deposits/2":                                  14,
+		"/console/orders":                                      5,
+		"/console/orders/" + pathOf(o.CallBackID):              6,
+		"/console/policy?" + try:                               1,
+		"/console/forwarding":                                  1,
+		"/console/refused":                                     1,
+		"/console/refused/1":                                   6,
+		"/console/search?q=" + queryOf(id):                     1,
+		"/console/alarms?all=1":                                2,
+		"/console/tokens":                                      2,
+		"/console/audit":                                       2,
+		"/console/audit?subject=" + queryOf(o.CallBackID):      2,
 		"/console/deposits?trackingId=" + queryOf(evilOf(200)): 1,
 	})
 	// A viewer sees and does nothing.

@@ -112,6 +112,7 @@ func (v *visit) find() error {
 
 // sharedPages are those of both ends.
 var sharedPages = []page{
+	{"GET /console/search", (*visit).search},
 	{"GET /console/passkeys", (*visit).passkeys},
 	{"POST /console/passkeys", (*visit).passkeyAdd},
 	{"POST /console/passkeys/{id}/remove", (*visit).passkeyRemove},

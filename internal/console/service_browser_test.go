@@ -106,6 +106,7 @@ func (w *world) paths() map[string][]string {
 		"GET /console/resend":                {"/console/resend?merchant=" + w.away, "/console/resend?trackingId=none"},
 		"GET /console/withdrawals":           {"/console/withdrawals", "/console/withdrawals?state=cancelled"},
 		"GET /console/withdrawals/{id}":      {"/console/withdrawals/" + w.decided.ID, "/console/withdrawals/" + w.withdrawal.ID},
+		"GET /console/search":                {"/console/search?q=none", "/console/search?q=user-7", "/console/search"},
 		"GET /console/find/{id}":             {"/console/find/" + w.withdrawal.ID},
 		"GET /console/alarms":                {"/console/alarms", "/console/alarms?all=1"},
 		"GET /console/changes":               {"/console/changes", "/console/changes?all=1"},

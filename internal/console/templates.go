@@ -50,6 +50,7 @@ type frame struct {
 	Title, End, EndTitle, Version string
 
 	Path     string // of this page
+	Sought   string // in the box of the header
 	SignedIn bool
 	Me       client.Self
 	Nav      []navItem
@@ -75,6 +76,9 @@ func (v *visit) frame(title string, data any) (frame, error) {
 		return f, nil
 	}
 	f.SignedIn, f.Me = true, v.me
+	if v.r.URL.Path == "/console/search" {
+		f.Sought = v.query("q")
+	}
 	f.Did, f.Problems = deeds[v.query("did")], v.refused().Problems
 	for _, n := range v.c.end.nav {
 		if n.May == "" || v.may(n.May) {

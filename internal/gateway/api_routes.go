@@ -90,7 +90,7 @@ func (a *server) table() (rows []api.Route) {
 		End: "the gateway", Subject: "an order", KeysOf: "the gateway",
 		Readers: readers, Epoch: all, Everybody: all, Ack: approvers, Approvers: approvers, Deciders: approvers, Setters: admins,
 		Lists: a.lists, Alarms: api.Handle(alarms.Read), AckAlarm: api.Handle(alarms.Ack), Healthz: api.Say(Health{"ok"}), Readyz: api.Handle(a.readyz),
-		Audit: a.audit(), Changes: a.changes, Keys: a.c.Keys, Node: a.c.Node,
+		Audit: a.audit(), Changes: a.changes, Keys: a.c.Keys, Search: a.find, Node: a.c.Node,
 	}.Routes()...)
 }
 

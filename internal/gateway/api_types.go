@@ -31,6 +31,8 @@ func aliases() api.Aliases {
 	api.Describe[client.AlarmKind, alarms](a)
 	api.Enumerate[client.EventKind](a)
 	api.Enumerate[client.Effect](a)
+	api.Describe[client.FoundKind, finds](a)
+	api.Describe[client.MatchedBy, matches](a)
 	return a
 }
 
@@ -40,6 +42,15 @@ type roles struct{}
 func (roles) Schema(huma.Registry) *huma.Schema {
 	return api.Enumeration(client.GatewayRoles()...)
 }
+
+// finds and matches are the words of a search here.
+type (
+	finds   struct{}
+	matches struct{}
+)
+
+func (finds) Schema(huma.Registry) *huma.Schema   { return api.Enumeration(client.GatewayFinds()...) }
+func (matches) Schema(huma.Registry) *huma.Schema { return api.Enumeration(client.GatewayMatches()...) }
 
 // alarms are the kinds of the gateway's alarms.
 type alarms struct{}

@@ -137,6 +137,12 @@ func TestListPlans(t *testing.T) {
 					}
 				}
 			}
+			check("callbacks with a failed attempt", false, failedWithSQL, []any{"u"}, "attempts_failed")
+			accepted := ready.Plan(t, s.DB, acceptedWithSQL, []any{"u"})
+			if !strings.Contains(accepted, "callbacks_recent") || !strings.Contains(accepted, "attempts_pkey") && !strings.Contains(accepted, "a USING PRIMARY KEY (callback=? AND merchant=?") ||
+				strings.Contains(accepted, "Seq Scan") {
+				t.Errorf("callbacks with an accepted attempt: want the newest, and the attempts of each by their key\n%s", accepted)
+			}
 			check("deleted merchants", false, listDeletedSQL, []any{"m", int64(10)}, "merchants_deleted", "sqlite_autoindex_merchants_1", "merchants_pkey")
 			for _, c := range []struct {
 				merchant string

@@ -182,6 +182,8 @@ CREATE TABLE addresses (
 ){strict};
 CREATE INDEX addresses_user ON addresses (tenant_user_id, seq);
 CREATE INDEX addresses_state ON addresses (state, seq);
+CREATE INDEX addresses_new ON addresses (substr(address, 1, 64), seq);
+CREATE INDEX addresses_old ON addresses (substr(old_address, 1, 64), seq) WHERE old_address <> '';
 
 -- What happened to orders, addresses and doubted deposits, numbered without gaps.
 CREATE TABLE events (

@@ -141,6 +141,11 @@
 			document.querySelectorAll("time[datetime]").forEach(showTime);
 			showZone();
 		});
+		document.addEventListener("keydown", e => {
+			if (e.key !== "/" || e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, textarea, select, [contenteditable]")) return;
+			const box = document.querySelector("[data-everything]");
+			if (box) { e.preventDefault(); box.focus(); box.select(); }
+		});
 		// One post for one click.
 		document.addEventListener("submit", e => {
 			if (e.target.method !== "post") return;

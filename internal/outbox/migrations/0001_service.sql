@@ -188,6 +188,10 @@ CREATE TABLE attempts (
 {postgres}  PRIMARY KEY (merchant, callback, number)
 ){clustered};
 
+-- By the requestUUID of a failed attempt, which merchants ask about. Most attempts are accepted
+-- and are not in it.
+CREATE INDEX attempts_failed ON attempts (request_uuid) WHERE accepted = 0;
+
 -- The beginning of the responses to the last three failed attempts of a callback, sealed.
 -- id is that of the callback as callers see it, a slash, and the number of the attempt.
 CREATE TABLE unread (

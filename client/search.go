@@ -1,0 +1,121 @@
+package client
+
+import (
+	"context"
+	"net/http"
+)
+
+// FoundKind is what a search has found.
+type FoundKind string
+
+// The kinds of what a search finds.
+const (
+	FoundMerchant   FoundKind = "merchant"
+	FoundCallback   FoundKind = "callback"
+	FoundWithdrawal FoundKind = "withdrawal"
+	FoundDeposit    FoundKind = "deposit"
+	FoundOrder      FoundKind = "order"
+	FoundAddress    FoundKind = "address"
+	FoundRefused    FoundKind = "refused"
+	FoundAlarm      FoundKind = "alarm"
+	FoundChange     FoundKind = "change"
+	FoundToken      FoundKind = "token"
+)
+
+var foundKinds = words[FoundKind]{
+	{is: FoundMerchant, at: atService, means: "A merchant."},
+	{is: FoundCallback, at: atService, means: "A callback to a merchant. Those of a withdrawal that was found too are left out: its page has them."},
+	{is: FoundWithdrawal, at: atService, means: "A withdrawal that a merchant confirms."},
+	{is: FoundDeposit, at: atGateway, means: "A deposit that the service told of."},
+	{is: FoundOrder, at: atGateway, means: "A withdrawal that the merchant ordered."},
+	{is: FoundAddress, at: atGateway, means: "A deposit address that the service told of."},
+	{is: FoundRefused, at: atGateway, means: "A callback that was refused and is kept."},
+	{is: FoundAlarm, at: atBoth, means: "An alarm, by its number."},
+	{is: FoundChange, at: atBoth, means: "A change that waits for a second person, or did not have to."},
+	{is: FoundToken, at: atBoth, means: "A token of the API, by its id."},
+}
+
+// Values lists the kinds of both ends.
+func (FoundKind) Values() []FoundKind { return foundKinds.values() }
+
+// ServiceFinds and GatewayFinds list the kinds of one end.
+func ServiceFinds() []FoundKind { return foundKinds.valuesAt(atService) }
+func GatewayFinds() []FoundKind { return foundKinds.valuesAt(atGateway) }
+
+// Means says what k means, for people; empty for an unknown word.
+func (k FoundKind) Means() string { return foundKinds.of(k).means }
+
+// MatchedBy is the member that has the text of a search.
+type MatchedBy string
+
+// The members that a search looks at.
+const (
+	MatchedID          MatchedBy = "id"
+	MatchedTrackingID  MatchedBy = "trackingId"
+	MatchedCallBackID  MatchedBy = "callBackId"
+	MatchedTxID        MatchedBy = "txId"
+	MatchedRequestUUID MatchedBy = "requestUUID"
+	MatchedWebhookID   MatchedBy = "webhook-id"
+	MatchedUser        MatchedBy = "tenantUserId"
+	MatchedAddress     MatchedBy = "address"
+	MatchedNumber      MatchedBy = "number"
+	MatchedAmount      MatchedBy = "amount"
+)
+
+var matchedBys = words[MatchedBy]{
+	{is: MatchedID, at: atBoth, means: "Its id here."},
+	{is: MatchedTrackingID, at: atBoth, means: "Its trackingId, or that of a callback about it."},
+	{is: MatchedCallBackID, at: atBoth, means: "Its callBackId."},
+	{is: MatchedTxID, at: atBoth, means: "Its transaction."},
+	{is: MatchedRequestUUID, at: atService, means: "The requestUUID of one of its attempts. Of accepted attempts those of the newest 5,000 callbacks are looked at."},
+	{is: MatchedWebhookID, at: atGateway, means: "The webhook-id with which the application is told of it."},
+	{is: MatchedUser, at: atBoth, means: "Its user, tenantUserId."},
+	{is: MatchedAddress, at: atBoth, means: "The address that it goes to; of a changed address the new or the old one."},
+	{is: MatchedNumber, at: atBoth, means: "Its number in a list or a feed."},
+	{is: MatchedAmount, at: atBoth, means: "Its amount, however it is written. Only the newest 1,000 of each list are looked at."},
+}
+
+// Values lists the members of both ends.
+func (MatchedBy) Values() []MatchedBy { return matchedBys.values() }
+
+// ServiceMatches and GatewayMatches list the members of one end.
+func ServiceMatches() []MatchedBy { return matchedBys.valuesAt(atService) }
+func GatewayMatches() []MatchedBy { return matchedBys.valuesAt(atGateway) }
+
+// Means says what m means, for people; empty for an unknown word.
+func (m MatchedBy) Means() string { return matchedBys.of(m).means }
+
+// Found is one thing that a search has found.
+type Found struct {
+	Kind     FoundKind `json:"kind" doc:"what it is"`
+	ID       string    `json:"id" doc:"identifies it among its kind, as in link"`
+	Merchant string    `json:"merchant,omitempty" doc:"id of its merchant; absent: it is of none, as always at the gateway"`
+	Matched  MatchedBy `json:"matched" doc:"the member that has the text"`
+	State    string    `json:"state,omitempty" doc:"its state; absent: it has none"`
+	At       Time      `json:"at,omitzero" doc:"when it was made or taken"`
+	Link     string    `json:"link" doc:"where this API shows it"`
+}
+
+// SearchResult is what a search has found.
+type SearchResult struct {
+	Found []Found `json:"found" nullable:"false" doc:"at most 50: what has the text as its id first, then the newest first. If there are 50, there may be more: the lists have filters for them"`
+}
+
+// MostFound is how much a search gives at most.
+const MostFound = 50
+
+// Search finds what has text as an identifier, a user, an address, a transaction, a number or an
+// amount: the whole text, as it is written. Spaces around it do not count. A token that is bound
+// to merchants finds what is theirs.
+func (s *Service) Search(ctx context.Context, text string) (SearchResult, error) {
+	return search(ctx, &s.caller, text)
+}
+
+// Search is Service.Search at the gateway.
+func (g *Gateway) Search(ctx context.Context, text string) (SearchResult, error) {
+	return search(ctx, &g.caller, text)
+}
+
+func search(ctx context.Context, c *caller, text string) (SearchResult, error) {
+	return ask[SearchResult](ctx, c, http.MethodGet, withQuery("/v1/search", struct{ Q string }{text}), nil)
+}

@@ -1,0 +1,97 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"countersign/client"
+)
+
+// searchPage is what the box of the header has found.
+type searchPage struct {
+	Text  string
+	Found []foundRow
+	Most  int // as much as this was found: there may be more
+	Lists []listLink
+}
+
+type foundRow struct {
+	client.Found
+	Path string
+}
+
+// listLink leads to a list of what has the text in one member.
+type listLink struct{ Name, Path string }
+
+// search looks a text up everywhere. What is found alone is shown at once.
+func (v *visit) search() error {
+	page := searchPage{Text: v.query("q")}
+	if page.Text == "" {
+		return v.render("search", "Search", page)
+	}
+	var result client.SearchResult
+	var err error
+	if v.service != nil {
+		result, err = v.service.Search(v.r.Context(), page.Text)
+	} else {
+		result, err = v.gateway.Search(v.r.Context(), page.Text)
+	}
+	if err != nil {
+		return err
+	}
+	for _, f := range result.Found {
+		page.Found = append(page.Found, foundRow{f, v.pathOf(f)})
+	}
+	if len(page.Found) == 1 {
+		http.Redirect(v.w, v.r, page.Found[0].Path, http.StatusSeeOther)
+		return nil
+	}
+	if len(page.Found) == client.MostFound {
+		page.Most, page.Lists = client.MostFound, v.listsOf(page.Text, result.Found)
+	}
+	return v.render("search", "Search", page)
+}
+
+// foundPages are where the console has each kind. Tokens have one page together, and alarms likewise.
+var foundPages = map[client.FoundKind]string{
+	client.FoundMerchant: "/console/merchants/", client.FoundCallback: "/console/callbacks/", client.FoundWithdrawal: "/console/withdrawals/",
+	client.FoundDeposit: "/console/deposits/", client.FoundOrder: "/console/orders/", client.FoundAddress: "/console/addresses/",
+	client.FoundRefused: "/console/refused/", client.FoundChange: "/console/changes/", client.FoundToken: "/console/tokens",
+}
+
+func (v *visit) pathOf(f client.Found) string {
+	if seq, err := strconv.ParseInt(f.ID, 10, 64); f.Kind == client.FoundAlarm && err == nil {
+		return "/console/alarms?all=1&after=" + strconv.FormatInt(seq-1, 10)
+	}
+	if f.Kind == client.FoundToken {
+		return foundPages[f.Kind]
+	}
+	return foundPages[f.Kind] + url.PathEscape(f.ID)
+}
+
+// foundLists are the lists of the console and the members of a search that each has a field for.
+var foundLists = []struct {
+	kind    client.FoundKind
+	path    string
+	members []client.MatchedBy
+}{
+	{client.FoundCallback, "/console/callbacks", []client.MatchedBy{client.MatchedTrackingID, client.MatchedTxID, client.MatchedCallBackID, client.MatchedUser, client.MatchedAddress}},
+	{client.FoundWithdrawal, "/console/withdrawals", []client.MatchedBy{client.MatchedUser, client.MatchedAddress, client.MatchedTxID}},
+	{client.FoundDeposit, "/console/deposits", []client.MatchedBy{client.MatchedTrackingID, client.MatchedTxID, client.MatchedUser, client.MatchedAddress}},
+	{client.FoundOrder, "/console/orders", []client.MatchedBy{client.MatchedUser, client.MatchedAddress, client.MatchedTxID}},
+	{client.FoundAddress, "/console/addresses", []client.MatchedBy{client.MatchedUser}},
+}
+
+// listsOf gives the lists that have all of what was found.
+func (v *visit) listsOf(text string, found []client.Found) (links []listLink) {
+	for _, l := range foundLists {
+		for _, m := range l.members {
+			if slices.ContainsFunc(found, func(f client.Found) bool { return f.Kind == l.kind && f.Matched == m }) {
+				links = append(links, listLink{string(l.kind) + "s by " + string(m), l.path + "?" + url.Values{string(m): {text}}.Encode()})
+			}
+		}
+	}
+	return links
+}

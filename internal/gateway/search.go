@@ -1,0 +1,214 @@
+package gateway
+
+import (
+	"errors"
+	"strconv"
+
+	"countersign"
+	"countersign/client"
+	"countersign/internal/api"
+	"countersign/internal/book"
+	"countersign/internal/db"
+)
+
+// finder collects what a search finds at the gateway.
+type finder struct {
+	*api.Search
+	a *server
+}
+
+// find finds deposits, orders, addresses and refused callbacks.
+func (a *server) find(x *api.Search) error {
+	f := finder{x, a}
+	for _, step := range []func() error{f.byNumber, f.byWebhookID, f.byCallback, f.inDeposits, f.inOrders, f.inAddresses, f.inRefused, f.byAmount} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f finder) deposit(d book.TakenDeposit, by client.MatchedBy) {
+	f.Add(client.FoundDeposit, "deposits", strconv.FormatInt(d.Seq, 10), "", by, string(d.State), d.Taken)
+}
+
+func (f finder) order(o book.Order, by client.MatchedBy) {
+	f.Add(client.FoundOrder, "orders", o.CallBackID, "", by, string(o.State), o.Created)
+}
+
+func (f finder) address(x book.Address, by client.MatchedBy) {
+	f.Add(client.FoundAddress, "addresses", strconv.FormatInt(x.Seq, 10), "", by, string(x.State), x.Taken)
+}
+
+func (f finder) refused(r book.Refused, by client.MatchedBy) {
+	f.Add(client.FoundRefused, "refused", strconv.FormatInt(r.Seq, 10), "", by, string(r.State), r.First)
+}
+
+// found passes v on to add if there is one.
+func found[T any](v T, err error, add func(T, client.MatchedBy), by client.MatchedBy) error {
+	switch {
+	case errors.Is(err, db.ErrNotFound), errors.Is(err, db.ErrPurged):
+		return nil
+	case err == nil:
+		add(v, by)
+	}
+	return err
+}
+
+// foundAll likewise for a list.
+func foundAll[T any](list []T, err error, add func(T, client.MatchedBy), by client.MatchedBy) error {
+	for _, v := range list {
+		add(v, by)
+	}
+	return err
+}
+
+func (f finder) byNumber() error {
+	n, ok := f.Number()
+	if !ok {
+		return nil
+	}
+	d, err := f.a.lists.Deposit(f.Ctx, n)
+	if err = found(d, err, f.deposit, client.MatchedNumber); err != nil {
+		return err
+	}
+	x, err := f.a.lists.Address(f.Ctx, n)
+	if err = found(x, err, f.address, client.MatchedNumber); err != nil {
+		return err
+	}
+	r, err := f.a.lists.Refused(f.Ctx, n, false)
+	return found(r, err, f.refused, client.MatchedID)
+}
+
+// byWebhookID finds what the application is told of with a webhook-id.
+func (f finder) byWebhookID() error {
+	feed, seq, known := parseForwardID(f.Text)
+	switch {
+	case !known || seq <= 0:
+		return nil
+	case feed == book.FeedDeposits:
+		d, err := f.a.lists.Deposit(f.Ctx, seq)
+		return found(d, err, f.deposit, client.MatchedWebhookID)
+	}
+	list, err := f.a.lists.Events(f.Ctx, seq-1, 1)
+	if err != nil || len(list) == 0 || list[0].Seq != seq {
+		return err
+	}
+	switch e := list[0]; {
+	case e.CallBackID != "":
+		o, err := f.a.lists.Order(f.Ctx, e.CallBackID)
+		return found(o, err, f.order, client.MatchedWebhookID)
+	case e.Deposit != 0:
+		d, err := f.a.lists.Deposit(f.Ctx, e.Deposit)
+		return found(d, err, f.deposit, client.MatchedWebhookID)
+	default:
+		list, _, err := f.a.lists.Addresses(f.Ctx, book.AddressFilter{TenantUserID: e.TenantUserID, Address: e.Details.Address}, client.MostFound, 0)
+		return foundAll(list, err, f.address, client.MatchedWebhookID)
+	}
+}
+
+// byCallback finds orders by their callBackId, and by the trackingId of a callback about them.
+func (f finder) byCallback() error {
+	o, err := f.a.lists.Order(f.Ctx, f.Text)
+	if err = found(o, err, f.order, client.MatchedCallBackID); err != nil {
+		return err
+	}
+	list, _, err := f.a.lists.Entries(f.Ctx, book.Filter{ID: f.Text}, client.MostFound, 0)
+	for _, e := range list {
+		if err != nil || e.CallBackID == "" {
+			continue
+		}
+		o, missing := f.a.lists.Order(f.Ctx, e.CallBackID)
+		err = found(o, missing, f.order, client.MatchedTrackingID)
+	}
+	return err
+}
+
+func (f finder) inDeposits() error {
+	for _, look := range []struct {
+		by client.MatchedBy
+		f  book.DepositFilter
+	}{
+		{client.MatchedTrackingID, book.DepositFilter{TrackingID: f.Text}}, {client.MatchedTxID, book.DepositFilter{TxID: f.Text}},
+		{client.MatchedUser, book.DepositFilter{TenantUserID: f.Text}}, {client.MatchedAddress, book.DepositFilter{Address: f.Text}},
+	} {
+		list, _, err := f.a.lists.SearchDeposits(f.Ctx, look.f, client.MostFound, 0)
+		if err = foundAll(list, err, f.deposit, look.by); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f finder) inOrders() error {
+	for _, look := range []struct {
+		by client.MatchedBy
+		f  book.OrderFilter
+	}{
+		{client.MatchedTxID, book.OrderFilter{TxID: f.Text}}, {client.MatchedUser, book.OrderFilter{TenantUserID: f.Text}},
+		{client.MatchedAddress, book.OrderFilter{Address: f.Text}},
+	} {
+		list, _, err := f.a.lists.Orders(f.Ctx, look.f, client.MostFound, 0)
+		if err = foundAll(list, err, f.order, look.by); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f finder) inAddresses() error {
+	for _, look := range []struct {
+		by client.MatchedBy
+		f  book.AddressFilter
+	}{
+		{client.MatchedUser, book.AddressFilter{TenantUserID: f.Text}}, {client.MatchedAddress, book.AddressFilter{Address: f.Text}},
+		{client.MatchedAddress, book.AddressFilter{OldAddress: f.Text}},
+	} {
+		list, _, err := f.a.lists.Addresses(f.Ctx, look.f, client.MostFound, 0)
+		if err = foundAll(list, err, f.address, look.by); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inRefused looks at all of them: they are bounded.
+func (f finder) inRefused() error {
+	for before := int64(0); ; {
+		list, next, err := f.a.lists.RefusedList(f.Ctx, book.RefusedFilter{ID: f.Text}, client.MostFound, before)
+		for _, r := range list {
+			by := client.MatchedTrackingID
+			if r.Type == countersign.TypeRequestWithdraw {
+				by = client.MatchedCallBackID
+			}
+			f.refused(r, by)
+		}
+		if err != nil || next == 0 {
+			return err
+		}
+		before = next
+	}
+}
+
+func (f finder) byAmount() error {
+	is, newest := f.Amount()
+	if is == nil {
+		return nil
+	}
+	deposits, _, err := f.a.lists.SearchDeposits(f.Ctx, book.DepositFilter{}, newest, 0)
+	for _, d := range deposits {
+		if is(d.Deposit.Amount) {
+			f.deposit(d, client.MatchedAmount)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	orders, _, err := f.a.lists.Orders(f.Ctx, book.OrderFilter{}, newest, 0)
+	for _, o := range orders {
+		if is(o.Details.Amount) {
+			f.order(o, client.MatchedAmount)
+		}
+	}
+	return err
+}
