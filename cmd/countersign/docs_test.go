@@ -132,6 +132,10 @@ func TestBlocksOfDocuments(t *testing.T) {
 	}
 }
 
+// everyday are the pages that somebody in a hurry reads; the others are run by the whole
+// check.
+var everyday = []string{"README.md", "docs/quickstart-merchant.md", "docs/quickstart-provider.md", "docs/runbook.md"}
+
 // TestDocuments runs the sessions of all pages. What they print is compared where a page
 // shows it; expected has more.
 func TestDocuments(t *testing.T) {
@@ -148,8 +152,8 @@ func TestDocuments(t *testing.T) {
 		}
 		for _, name := range slices.Sorted(maps.Keys(sessions)) {
 			t.Run(strings.TrimSuffix(page, ".md")+"/"+name, func(t *testing.T) {
-				if page != "README.md" && fixtures[name].slow {
-					dbtest.Whole(t, "the session of README.md stands for all that build")
+				if !slices.Contains(everyday, page) {
+					dbtest.Whole(t, "the sessions of other pages take time")
 				}
 				t.Parallel()
 				out := runSession(t, name, sessions[name])
@@ -368,7 +372,8 @@ func TestPrintsAs(t *testing.T) {
 	}
 }
 
-// built is the program as it is shipped, made once for all sessions of a test binary.
+// built is the program as it is shipped, made once for all sessions of a test binary. TestMain
+// removes it.
 var built struct {
 	once sync.Once
 	dir  string

@@ -40,7 +40,11 @@ func (p withPostgres) Run() int {
 			panic(err)
 		}
 	}
-	return dbtest.Run(p.m)
+	status := dbtest.Run(p.m)
+	if err := os.RemoveAll(built.dir); err != nil {
+		panic(err)
+	}
+	return status
 }
 
 // TestScripts runs the scripts of testdata against the real command line.
