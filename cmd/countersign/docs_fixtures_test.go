@@ -1,13 +1,17 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"countersign/internal/audit"
+	"countersign/internal/lab/dbtest"
 )
 
 // fixture is what a session finds. setup fills the directory and gives what the shell does
@@ -27,11 +31,28 @@ var fixtures = map[string]fixture{
 	}},
 	// An empty directory and the installed program.
 	"installed": {setup: func(*testing.T, string) string { return "" }},
-	// Both ends at work, with what people have to decide on; see running.
-	"running": {setup: func(*testing.T, string) string { return running }},
+	// Both ends at work, with what people have to decide on; see bothRunning.
+	"running": {setup: func(*testing.T, string) string { return bothRunning }},
+	// The same with the approver ann, and two changes of merchants that wait.
+	"approvers": {setup: func(*testing.T, string) string { return bothRunning + twoPersons }},
+	// The same, and both daemons are stopped.
+	"stopped": {setup: func(*testing.T, string) string { return bothRunning + twoPersons + stopBoth }},
+	// Both were backed up and are stopped, and the core and the application have written
+	// what they know.
+	"lost": {setup: func(*testing.T, string) string { return bothRunning + lostBoth + stopBoth }},
+	// A policy and an order.
+	"policy": {setup: func(*testing.T, string) string { return policyFiles }},
+	// PostgreSQL with the databases of a wallet core and of a service that is to begin,
+	// and a service with merchant shop.
+	"postgres": {setup: withPostgresOfPages},
 }
 
-// running starts a service and a gateway with their data in the present directory.
+// awaiting defines await, which waits for a command that ends with status 0, for at most a minute of looks.
+const awaiting = `
+await() { n=0; while ! eval "$1" > wait.log 2>&1; do n=$((n+1)); [ $n -lt 600 ] || { echo "in vain: $1"; cat wait.log; exit 1; }; sleep 0.1; done; }
+`
+
+// bothRunning starts a service and a gateway with their data in the present directory.
 //
 //   - Merchant shop, whose end is the gateway: deposit d-1 was taken, d-2 is held as its
 //     possible duplicate; order-1 is confirmed, order-2 waits for a person; another address
@@ -40,8 +61,7 @@ var fixtures = map[string]fixture{
 //     kiosk.01m4hnq2v8c3w6r9d5k7t0xj1e of a page, waits for another attempt.
 //   - Nothing answers at the gateway's --forward-url.
 //   - The directories named /backup and /etc/countersign of a page are here.
-const running = `
-await() { n=0; while ! eval "$1" > wait.log 2>&1; do n=$((n+1)); [ $n -lt 600 ] || { echo "in vain: $1"; cat wait.log; exit 1; }; sleep 0.1; done; }
+const bothRunning = `
 echo "s#/backup/#$PWD/backup/#g
 s#/etc/countersign/#$PWD/etc/#g
 s#https://service:8080#http://127.0.0.1:8080#g
@@ -56,15 +76,7 @@ countersign merchants add shop --private-key pair/private.pem --out shop \
 countersign merchants add kiosk --out kiosk \
   --notify-url http://127.0.0.1:8099/callbacks/notify --withdraw-url http://127.0.0.1:8099/callbacks/withdraw > setup.log
 umask 077
-cat > policy.toml <<'END'
-default = "allow"
-
-[[rule]]
-name = "large"
-when = 'amount > amount("1000")'
-effect = "ask"
-END
-countersign gateway --listen 127.0.0.1:8090 --api-listen 127.0.0.1:8091 --service-key shop/service.b64 --api-key @shop/api.key \
+` + policyFiles + `countersign gateway --listen 127.0.0.1:8090 --api-listen 127.0.0.1:8091 --service-key shop/service.b64 --api-key @shop/api.key \
   --policy policy.toml --forward-url http://127.0.0.1:8097/in > gateway.log 2>&1 &
 gateway=$!
 await 'countersign health --ready --api http://127.0.0.1:8091'
@@ -108,6 +120,74 @@ await 'countersign forward list | grep deposit_1'
 kiosk=$(countersign callbacks list --merchant kiosk | sed 's/{"id":"\([^"]*\).*/\1/')
 echo "s#kiosk.01m4hnq2v8c3w6r9d5k7t0xj1e#$kiosk#g" >> $names
 `
+
+const policyFiles = `
+umask 077
+cat > policy.toml <<'END'
+default = "allow"
+
+[[rule]]
+name = "large"
+when = 'amount > amount("1000")'
+effect = "ask"
+END
+cat > order.json <<'END'
+{"callBackId": "order-3", "tenantUserId": "65515", "address": "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8", "chainName": "TRON", "symbol": "USDT", "amount": "25000"}
+END
+`
+
+const twoPersons = `
+countersign token new ann --role approver --out ann.token > setup.log
+change() { countersign merchants edit shop --withdraw-url http://127.0.0.1:8090/callbacks/$1 | sed -n 's/.*"id": "\(chg_[^"]*\)".*/\1/p'; }
+echo "s#chg_1977420dc00LAsZIlJs#$(change a)#g
+s#chg_19774213c00V0pX7m2a#$(change b)#g" >> $names
+`
+
+const stopBoth = `
+kill $serve $gateway
+wait $serve $gateway
+`
+
+const lostBoth = `
+countersign backup --data countersign-data --to backup/service-2026-11-22.db > setup.log
+countersign backup --gateway --data countersign-gateway-data --to backup/gateway-2026-11-22.db > setup.log
+for id in order-1 order-2; do echo '{"merchant":"shop","callBackId":"'$id'","state":"open"}'; done > executed.ndjson
+(cat executed.ndjson; echo '{"merchant":"shop","trackingId":"d-1","symbol":"WETH","amount":"7.4","txIndex":5,"chainName":"ETH",
+"txId":"0xec7cc4df1ff542793053335700f18d59c3f870e1e4820a42d558c76db832bd14","address":"0x7054b0f980a7eb5b3a6b3446f3c947d80162775c"}' | tr -d '\n'; echo) > booked.ndjson
+: > added.ndjson
+`
+
+// withPostgresOfPages gives a server at a port of the loopback, as the programs of a page
+// reach one.
+func withPostgresOfPages(t *testing.T, _ string) string {
+	needs(t, "psql")
+	var names strings.Builder
+	for page, database := range map[string]string{"db/core": dbtest.Postgres(t), "HOST/service": dbtest.Postgres(t)} {
+		c, err := pgconn.ParseConfig(database)
+		if err != nil {
+			t.Fatal(err)
+		}
+		network, target := pgconn.NetworkAddress(c.Host, c.Port)
+		addr := newProxy(t, network, target).addr
+		for _, role := range []string{"owner", "relay", "countersign"} {
+			user := "postgres"
+			if role == "countersign" {
+				user = "countersign_" + c.Database // roles are of the whole server
+				dbtest.Exec(t, database, "CREATE ROLE "+user+" LOGIN")
+			}
+			fmt.Fprintf(&names, "s#postgres://%s@%s#postgres://%s@%s/%s?sslmode=disable#g\n", role, page, user, addr, c.Database)
+		}
+		if page == "HOST/service" {
+			fmt.Fprintf(&names, "s#--grants countersign#--grants countersign_%s#g\n", c.Database)
+		}
+	}
+	return "cat > $names <<END\n" + names.String() + "END\n" + `
+echo "s#https://service.example:8080#http://127.0.0.1:8080#g" >> $names
+countersign serve --listen 127.0.0.1:8080 --allow-private --allow-http > serve.log 2>&1 &
+serve=$!
+await 'countersign health --ready --api http://127.0.0.1:8080'
+`
+}
 
 // expected holds the output of a page's session to more than what the page shows.
 var expected = map[string]func(t *testing.T, out string){

@@ -18,7 +18,8 @@ import (
 // A fenced block of a page is marked in its first line:
 //
 //	```sh session FIXTURE      commands; each must end with status 0
-//	```console session FIXTURE commands after "$ ", and what each prints
+//	```console session FIXTURE commands after "$ ", and what each prints; a last line
+//	                           "exit status 1" where it fails
 //	```sh not run: REASON      commands that no test can run
 //
 // The session blocks of a page with one fixture are one run of one shell, in order, in a new
@@ -209,12 +210,12 @@ func runSession(t *testing.T, name string, blocks []block) string {
 	}
 	write("names", "")
 	var script strings.Builder
-	script.WriteString("names=" + filepath.Join(dir, private, "names") + "\n")
+	script.WriteString("names=" + filepath.Join(dir, private, "names") + "\n" + awaiting)
 	script.WriteString(withFreePorts(t, preparation, here) + "\n")
 	shown := map[string]string{} // by the number of its command, what the page shows
 	for i, b := range blocks {
 		text := withFreePorts(t, b.text, here)
-		onlyThisMachine(t, b, text)
+		onlyThisMachine(t, b, text, preparation)
 		if b.language == "console" {
 			text = console(t, b, text, shown)
 		}
@@ -260,20 +261,25 @@ func withFreePorts(t *testing.T, text string, here map[string]string) string {
 var hostOfURL = regexp.MustCompile(`\b(?:https?|wss?)://(?:[^/@\s"']*@)?([^/:\s"'?]+)`)
 
 // onlyThisMachine fails for a session that may call another machine. Names below .example
-// are nobody's: a merchant may be made with one, and is not reached.
-func onlyThisMachine(t *testing.T, b block, text string) {
+// are nobody's: a merchant may be made with one, and is not reached. For others the fixture
+// has a name of its own.
+func onlyThisMachine(t *testing.T, b block, text, preparation string) {
 	t.Helper()
 	for _, m := range hostOfURL.FindAllStringSubmatch(text, -1) {
-		if host := m[1]; host != "127.0.0.1" && host != "localhost" && !strings.HasSuffix(host, ".example") {
+		if host := m[1]; host != "127.0.0.1" && host != "localhost" && !strings.HasSuffix(host, ".example") && !strings.Contains(preparation, "#"+m[0]) {
 			t.Errorf("%v is a session and names the host %s", b, host)
 		}
 	}
 }
 
+const failed = "exit status "
+
 // console makes a script of the commands of a block. What each shall print is put into shown.
 func console(t *testing.T, b block, text string, shown map[string]string) string {
 	t.Helper()
+	const status = "status=$?; [ $status = 0 ] || echo " + failed + "$status\n"
 	var script strings.Builder
+	script.WriteString("set +e\n")
 	number, goesOn := "", false
 	for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 		command, is := strings.CutPrefix(line, "$ ")
@@ -283,6 +289,9 @@ func console(t *testing.T, b block, text string, shown map[string]string) string
 		case is:
 			number = fmt.Sprintf("%s:%d", b.page, b.line+1+i)
 			shown[number] = ""
+			if script.Len() > len("set +e\n") {
+				script.WriteString(status)
+			}
 			fmt.Fprintf(&script, "printf '\\n%s%s\\n'\n", commandMark, number)
 		case number == "":
 			t.Fatalf("%v: the block does not begin with a command after \"$ \"", b)
@@ -293,7 +302,7 @@ func console(t *testing.T, b block, text string, shown map[string]string) string
 		goesOn = strings.HasSuffix(command, `\`)
 		script.WriteString(command + "\n")
 	}
-	return script.String()
+	return script.String() + status + "set -e\n"
 }
 
 // compare holds what commands printed to what the page shows.
@@ -341,11 +350,19 @@ func printsAs(shown, text string) bool {
 		pattern.WriteString(`\n`)
 	}
 	pattern.WriteString(`\z`)
+	if strings.Contains(lastLine(text), failed) && lastLine(text) != lastLine(shown) { // not by "…"
+		return false
+	}
 	var lines strings.Builder
 	for line := range strings.Lines(strings.TrimSpace(text) + "\n") {
 		lines.WriteString(strings.TrimSpace(line) + "\n")
 	}
 	return regexp.MustCompile(pattern.String()).MatchString(lines.String())
+}
+
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return text[strings.LastIndex(text, "\n")+1:]
 }
 
 func TestPrintsAs(t *testing.T) {
@@ -365,6 +382,8 @@ func TestPrintsAs(t *testing.T) {
 		{"a\n…\n", "b\na\n", false},
 		{"a.c\n", "abc\n", false},
 		{"a\n", "a\nb\n", false},
+		{"a\n…\n", "a\nexit status 1\n", false},
+		{"a\nexit status 1\n", "a\nexit status 1\n", true},
 	} {
 		if got := printsAs(c.shown, c.text); got != c.want {
 			t.Errorf("%q for %q: %v", c.text, c.shown, got)
