@@ -29,6 +29,7 @@ type Statement struct {
 	Challenge   string   `json:"challenge" doc:"SHA-256 of text, Base64url: the challenge of the assertion"`
 	Host        string   `json:"host,omitempty" doc:"host that the passkeys are bound to; absent: there are none"`
 	Credentials []string `json:"credentials" nullable:"false" doc:"ids of the passkeys of the caller's token, Base64url; none: nothing need be signed"`
+	MayNot      string   `json:"mayNot,omitempty" doc:"why the caller's token may not approve this now; absent: it may"`
 }
 
 // Assertion is a Statement that a passkey has signed.

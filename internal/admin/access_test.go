@@ -205,6 +205,9 @@ func TestSelf(t *testing.T) {
 		}
 		for _, rt := range h.server.api.Endpoints() {
 			a := h.raw(role, rt.Method, strings.Replace(rt.Path, "{id}", "none", 1), "", nil)
+			if rt.ID == "createToken" && role == client.RoleOperator { // only where there is an approver, see TestChangeWithoutAnApprover
+				continue
+			}
 			if may := slices.Contains(self.May, rt.ID); may != (a.status != http.StatusForbidden) && access[rt.ID].roles != "" {
 				t.Errorf("%s: may %s: %v, and gets %d", role, rt.ID, may, a.status)
 			}

@@ -78,6 +78,9 @@ func TestChangeWaitsForAnApprover(t *testing.T) {
 			t.Errorf("before %v, after %v", c.Before, c.After)
 		}
 
+		if s := must(bob.ChangeApproval(ctx, c.ID))(t); s.MayNot != "" {
+			t.Errorf("an approver is told %q", s.MayNot)
+		}
 		_, err := h.client(client.RoleOperator).ApproveChange(ctx, c.ID)
 		refused(t, err, client.ErrForbidden, "this needs approver or admin")
 		_, err = bob.ApproveChange(ctx, "chg_none")
@@ -88,6 +91,9 @@ func TestChangeWaitsForAnApprover(t *testing.T) {
 		}
 		if kept := must(h.store.Merchant(ctx, "acme"))(t); kept.Version != 2 || kept.Name != "Acme" || kept.WithdrawURL != "https://other.example/w" || kept.CallbackAPIKey.Reveal() != fresh {
 			t.Errorf("it has not changed: %+v", kept)
+		}
+		if s := must(bob.ChangeApproval(ctx, c.ID))(t); s.MayNot != "the change is applied" {
+			t.Errorf("of an applied change it is told %q", s.MayNot)
 		}
 		_, err = bob.ApproveChange(ctx, c.ID)
 		refused(t, err, client.ErrConflict, "the change is applied")
@@ -110,6 +116,9 @@ func TestChangeWaitsForAnApprover(t *testing.T) {
 		// An admin's own is refused too, and another's is not.
 		admin := h.person(client.RoleAdmin, "")
 		m = must(admin.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{Collect: client.CollectAny}}))(t)
+		if s := must(admin.ChangeApproval(ctx, m.Change.ID))(t); !strings.HasPrefix(s.MayNot, "whoever proposed a change cannot approve it") {
+			t.Errorf("of its own change it is told %q", s.MayNot)
+		}
 		_, err = admin.ApproveChange(ctx, m.Change.ID)
 		refused(t, err, client.ErrForbidden, "whoever proposed a change cannot approve it")
 		if r := must(bob.RejectChange(ctx, m.Change.ID, "collect stays bound"))(t); r.State != client.ChangeRejected || r.Reason != "collect stays bound" {
@@ -139,6 +148,13 @@ func TestChangeWithoutAnApprover(t *testing.T) {
 	}
 	_, err := alice.CreateToken(ctx, client.NewToken{Name: "mine", Role: client.RoleAdmin})
 	refused(t, err, client.ErrForbidden, "while there is no approver's token, only an admin's makes tokens")
+	if may := must(alice.Self(ctx))(t).May; slices.Contains(may, "createToken") || !slices.Contains(may, "revokeToken") {
+		t.Errorf("it is told that it may %v", may)
+	}
+	h.person(client.RoleApprover, "")
+	if may := must(alice.Self(ctx))(t).May; !slices.Contains(may, "createToken") {
+		t.Errorf("it is told that it may %v", may)
+	}
 }
 
 // Keys are made when they are proposed, so that the merchant can be given its part, and

@@ -156,6 +156,23 @@ func (k *Changes) mayApprove(ctx context.Context, q db.Querier, c *Change, by st
 	return nil
 }
 
+// whyNotApproved says why a token may not approve a change now; empty: it may.
+func (k *Changes) whyNotApproved(ctx context.Context, c Change, by string, now db.Millis) (string, error) {
+	if c.State != client.ChangeWaiting {
+		return "the change is " + string(c.State), nil
+	}
+	c.Decided = now
+	err := k.mayApprove(ctx, k.c.DB, &c, by, now)
+	var refused *client.Problem
+	switch {
+	case errors.As(err, &refused):
+		return refused.Detail, nil
+	case errors.Is(err, ErrStale):
+		return err.Error(), nil
+	}
+	return "", err
+}
+
 // Approve approves a change in the name of a token, and applies it where there is no
 // delay. Errors: a *client.Problem of status 403 for one's own, a *db.ConflictError if
 // it is final or stale.

@@ -64,7 +64,11 @@ func (k *Changes) statement() Handler {
 		if err != nil {
 			return client.Statement{}, err
 		}
-		return k.Passkeys().Statement(c, recordApproved, id, signedPart(&change))
+		out, err := k.Passkeys().Statement(c, recordApproved, id, signedPart(&change))
+		if err == nil {
+			out.MayNot, err = k.whyNotApproved(c.R.Context(), change, c.Token.ID, c.Now)
+		}
+		return out, err
 	})
 }
 

@@ -76,7 +76,7 @@ func (o Common) Routes() []Route {
 
 		{post, "/v1/tokens", "createToken", o.Setters, ByHandler, 201, k.createToken(o.KnownMerchant), "Make a token; its secret is shown once. It waits for an approver, where there is one", nil},
 		{get, "/v1/tokens", "tokens", o.Deciders, ByHandler, 200, Handle(listTokens), "List tokens", nil},
-		{get, "/v1/tokens/self", "self", o.Everybody, ByHandler, 200, Handle(self), "Show the caller's token and what it may do", nil},
+		{get, "/v1/tokens/self", "self", o.Everybody, ByHandler, 200, Handle(k.self), "Show the caller's token and what it may do", nil},
 		{remove, "/v1/tokens/{id}", "revokeToken", o.Setters, ByHandler, 204, Urgent(k.revokeToken()), "Revoke a token at once; that of an approver waits for another approver", []int{409}},
 
 		{post, "/v1/passkeys", "addPasskey", o.Everybody, ByHandler, 201, Handle(p.add), "Register a passkey with the caller's token", []int{409}},

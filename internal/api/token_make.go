@@ -58,11 +58,17 @@ func ShownToken(t Token) client.Token {
 		Created: TimeOf(t.Created), Expires: TimeOf(t.Expires), Revoked: TimeOf(t.Revoked), Hourly: t.Hourly}
 }
 
-// self shows the caller's token and the operations that it may call.
-func self(c *Call, _ None, _ None) (client.Self, error) {
-	out := client.Self{Token: ShownToken(c.Token), May: []string{}}
+// self shows the caller's token and the operations that it may call now.
+func (k *Changes) self(c *Call, _ None, _ None) (out client.Self, err error) {
+	out = client.Self{Token: ShownToken(c.Token), May: []string{}}
 	for _, rt := range c.a.endpoints {
-		if slices.Contains(rt.Roles, c.Token.Role) && (c.Token.Merchants == "" || rt.Scope != Whole) {
+		may := slices.Contains(rt.Roles, c.Token.Role) && (c.Token.Merchants == "" || rt.Scope != Whole)
+		if may && rt.ID == "createToken" {
+			if may, err = k.mayMakeAny(c.R.Context(), c.Token); err != nil {
+				return out, err
+			}
+		}
+		if may {
 			out.May = append(out.May, rt.ID)
 		}
 	}

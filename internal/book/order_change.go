@@ -163,6 +163,21 @@ func (b *Book) ApproveOrder(ctx context.Context, callBackID, by, reason string, 
 	return b.personal(ctx, OrderChange{CallBackID: callBackID, To: OrderApproved, By: by, Reason: reason}, now)
 }
 
+// WhyNotApproved says why nobody may approve the order now; empty: somebody may.
+func (o Order) WhyNotApproved(now db.Millis) string {
+	switch {
+	case o.State == OrderApproved:
+		return ""
+	case !o.State.Undecided():
+		return "the order is " + string(o.State)
+	case o.Expires <= now:
+		return "the order has expired"
+	case o.Restored:
+		return errOrderRestored.Reason
+	}
+	return ""
+}
+
 // DeclineOrder refuses an undecided order. Repeating it changes nothing. Any other
 // state is a *ConflictError.
 func (b *Book) DeclineOrder(ctx context.Context, callBackID, by, reason string, now db.Millis) (Order, error) {

@@ -39,6 +39,7 @@ type changeRow struct {
 	By      string // name of the token that proposed it, if it may be known
 	Own     bool   // the session's token proposed it
 	Open    bool   // it is not decided, or not applied yet
+	Rejects bool   // the session's token may reject it: its own, or as who may approve
 
 	Approval client.Statement // that a person with passkeys signs
 }
@@ -47,6 +48,7 @@ type changedMember struct{ Name, Before, After string }
 
 func (v *visit) changeRow(c client.ChangeEntry, names map[string]string) changeRow {
 	row := changeRow{ChangeEntry: c, By: names[c.ProposedBy], Own: c.ProposedBy == v.me.ID, Open: c.State == client.ChangeWaiting || c.State == client.ChangeApproved}
+	row.Rejects = row.Open && v.may("rejectChange") && (row.Own || v.may("approveChange"))
 	members := slices.Collect(maps.Keys(c.After))
 	for name := range c.Before {
 		if _, is := c.After[name]; !is {
@@ -97,7 +99,7 @@ func (v *visit) change() error {
 		return err
 	}
 	row := v.changeRow(c, names)
-	if row.Open && !row.Own && v.may("changeApproval") {
+	if c.State == client.ChangeWaiting && v.may("changeApproval") {
 		if row.Approval, err = v.changer().ChangeApproval(v.r.Context(), c.ID); err != nil {
 			return err
 		}

@@ -41,6 +41,7 @@ func (v *visit) deposits() error {
 
 // depositPage is one deposit, beside the first of its transfer if it may be a duplicate.
 type depositPage struct {
+	Stopped bool // nothing is decided until a restore is reconciled
 	client.DepositEntry
 	First     *client.DepositEntry
 	Members   []pairOfMembers
@@ -116,6 +117,11 @@ func (v *visit) deposit() error {
 		case err == nil:
 			page.First, page.Members = &first, compareDeposits(d, first)
 		case !errors.Is(err, client.ErrNotFound):
+			return err
+		}
+	}
+	if d.State == client.DepositHeld {
+		if page.Stopped, err = v.unreconciled(); err != nil {
 			return err
 		}
 	}

@@ -72,6 +72,7 @@ type orderPage struct {
 	User      history             // of the user's other orders
 	Callbacks []inboxRow          // about it, the oldest first
 	Undecided bool
+	Stopped   bool             // nothing is decided until a restore is reconciled
 	Approval  client.Statement // that a person with passkeys signs
 	Values    map[string]string
 }
@@ -125,6 +126,11 @@ func (v *visit) order() error {
 		}
 		page.Ruling = &ruling
 	}
+	if page.Undecided {
+		if page.Stopped, err = v.unreconciled(); err != nil {
+			return err
+		}
+	}
 	if page.Undecided && v.may("orderApproval") {
 		if page.Approval, err = v.gateway.OrderApproval(ctx, id); err != nil {
 			return err
@@ -144,6 +150,15 @@ func (v *visit) order() error {
 		page.Callbacks = inboxRows(found.Callbacks)
 	}
 	return v.render("order", "Order "+id, page)
+}
+
+// unreconciled reports whether the database was restored from a backup and is not reconciled.
+func (v *visit) unreconciled() (bool, error) {
+	if !v.may("epoch") {
+		return false, nil
+	}
+	e, err := v.gateway.Epoch(v.r.Context())
+	return e.Open, err
 }
 
 func (v *visit) orderApprove() error {

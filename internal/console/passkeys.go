@@ -48,6 +48,7 @@ type passkeysPage struct {
 	Passkeys []client.Passkey
 	New      *client.PasskeyChallenge // nil: none can be made from this page
 	Problem  string                   // why
+	Last     bool                     // an admin's only one stays
 	Values   map[string]string
 }
 
@@ -57,7 +58,7 @@ func (v *visit) passkeys() error {
 	if err != nil {
 		return err
 	}
-	page := passkeysPage{Passkeys: list, Values: v.values(nil)}
+	page := passkeysPage{Passkeys: list, Last: len(list) == 1 && v.me.Role == client.RoleAdmin, Values: v.values(nil)}
 	begun, err := v.keys().PasskeyChallenge(ctx, origin(v.r))
 	switch {
 	case errors.Is(err, client.ErrInvalid):

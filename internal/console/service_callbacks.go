@@ -22,6 +22,7 @@ type callbacksPage struct {
 	Callbacks []client.Callback
 	Next      string       // the address of the next page
 	Query     template.URL // the filter as a query, for sending what matches
+	Sends     bool         // what matches could be sent
 	Partial   bool         // the page ended before it was full
 }
 
@@ -66,12 +67,25 @@ func (v *visit) callbacks() error {
 	page.Callbacks = list.Callbacks
 	q := queryOf(page.Filter)
 	page.Query = template.URL(q.Encode())
+	page.Sends = page.Query != "" && sendsAgain(page.Filter)
 	if list.Next != nil {
 		q.Set("cursor", *list.Next)
 		page.Next = "/console/callbacks?" + q.Encode()
 		page.Partial = len(list.Callbacks) < pageSize
 	}
 	return v.render("callbacks", "Callbacks", page)
+}
+
+// sendsAgain reports whether callbacks that match f could be sent again, or now: a question is
+// asked once, and what was accepted or cancelled is not sent by a filter.
+func sendsAgain(f client.CallbackFilter) bool {
+	switch f.State {
+	case "", client.CallbackPending:
+		return true
+	case client.CallbackRefused, client.CallbackExhausted:
+		return f.Type.Effect() != countersign.EffectQuestion
+	}
+	return false
 }
 
 // callbackPage is one callback with its attempts.

@@ -8,9 +8,44 @@ import (
 
 // tokensPage lists the tokens of an end and makes new ones.
 type tokensPage struct {
-	Tokens []client.Token
+	Tokens []tokenRow
 	Roles  []client.Role
 	Values map[string]string
+}
+
+// tokenRow is a token with what the session's token may do to it.
+type tokenRow struct {
+	client.Token
+	Revokes bool
+	Kept    string // why nobody may revoke it; empty: somebody may
+}
+
+// tokenRows gives the rows of tokens, those that are valid first, the newest first.
+func (v *visit) tokenRows(list []client.Token) (rows []tokenRow) {
+	lasting := func(t client.Token) bool {
+		return t.Role == client.RoleAdmin && len(t.Merchants) == 0 && t.Expires == 0 && t.Revoked == 0
+	}
+	admins := 0
+	for _, t := range list {
+		if lasting(t) {
+			admins++
+		}
+	}
+	for _, valid := range []bool{true, false} {
+		for i := len(list) - 1; i >= 0; i-- {
+			t := list[i]
+			if (t.Revoked == 0) != valid {
+				continue
+			}
+			row := tokenRow{Token: t}
+			row.Revokes = valid && v.may("revokeToken") && (t.Role != client.RoleAdmin || v.me.Role == client.RoleAdmin)
+			if row.Revokes && lasting(t) && admins == 1 {
+				row.Revokes, row.Kept = false, "the last admin's token that never expires: make another first"
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows
 }
 
 // roles are those that the tokens of an end can have.
@@ -33,15 +68,9 @@ func (v *visit) tokens() error {
 	if err != nil {
 		return err
 	}
-	page := tokensPage{Roles: v.roles(), Values: v.values(nil)}
-	for _, valid := range []bool{true, false} { // those that are valid first
-		for i := len(list) - 1; i >= 0; i-- {
-			if (list[i].Revoked == 0) == valid {
-				page.Tokens = append(page.Tokens, list[i])
-			}
-		}
-	}
-	return v.render("tokens", "Tokens", page)
+	// A token that is bound to merchants makes tokens for these alone.
+	values := v.values(map[string]string{"merchants": strings.Join(v.me.Merchants, " ")})
+	return v.render("tokens", "Tokens", tokensPage{Tokens: v.tokenRows(list), Roles: v.roles(), Values: values})
 }
 
 func (v *visit) tokenMake() error {

@@ -82,7 +82,22 @@ func (a *server) orderApproval(c *api.Call, _ api.None, _ api.None) (client.Stat
 	if err != nil {
 		return client.Statement{}, err
 	}
-	return a.changes.Passkeys().Statement(c, recordApproved, o.CallBackID, approvalOf(o))
+	out, err := a.changes.Passkeys().Statement(c, recordApproved, o.CallBackID, approvalOf(o))
+	if err == nil {
+		out.MayNot, err = a.whyNotApproved(c, o)
+	}
+	return out, err
+}
+
+// whyNotApproved says why the token of the call may not approve an order now; empty: it may.
+func (a *server) whyNotApproved(c *api.Call, o book.Order) (string, error) {
+	switch err := a.refuseKin(c); {
+	case errors.Is(err, book.ErrOwnOrder):
+		return problemOf(err).Detail, nil
+	case err != nil:
+		return "", err
+	}
+	return o.WhyNotApproved(c.Now), nil
 }
 
 // approveOrder wants the signature of a person whose token has passkeys: whoever has the

@@ -69,6 +69,20 @@ func TestOwnOrders(t *testing.T) {
 				if !errors.Is(err, client.ErrForbidden) || !strings.Contains(err.Error(), "the token that ordered a withdrawal cannot approve it") {
 					t.Fatalf("its own order %d: %v", n, err)
 				}
+				mayNot := func(by user) string {
+					t.Helper()
+					s, err := by.OrderApproval(ctx, countersigntest.Withdrawal(n).CallBackID)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return s.MayNot
+				}
+				if got := mayNot(r.client); !strings.Contains(got, "the token that ordered a withdrawal cannot approve it") {
+					t.Errorf("its own order %d: it is told %q", n, got)
+				}
+				if got := mayNot(other); got != "" {
+					t.Errorf("another's order %d: it is told %q", n, got)
+				}
 				ordered := r.state(n, before)
 				ask(n, countersign.CodeAwaitingApproval)
 				if err := approve(other, n); err != nil {
@@ -82,6 +96,9 @@ func TestOwnOrders(t *testing.T) {
 					t.Fatalf("%+v", o)
 				}
 				r.confirmed(n)
+				if got := mayNot(other); got != "the order is confirmed" {
+					t.Errorf("a confirmed order: it is told %q", got)
+				}
 			}
 
 			r = newRig(t, d.url(t), service, func(c *Config) { c.Policy = &wordPolicy{effect: policy.Ask, self: true} })

@@ -1,0 +1,365 @@
+package console_test
+
+import (
+	"context"
+	"errors"
+	"html"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign"
+	"countersign/client"
+	"countersign/envelope"
+	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
+	"countersign/merchant"
+)
+
+var (
+	offeredForms = regexp.MustCompile(`(?s)<form method="post" action="([^"]+)"[^>]*>(.*?)</form>`)
+	offeredLinks = regexp.MustCompile(`href="(/console/[^"]*)"`)
+	inputs       = regexp.MustCompile(`<(?:input|textarea)[^>]*>`)
+	selects      = regexp.MustCompile(`(?s)<select[^>]*name="([^"]+)"[^>]*>(.*?)</select>`)
+	options      = regexp.MustCompile(`<option( value="[^"]*")?( selected)?>([^<]*)`)
+	confirms     = regexp.MustCompile(`Type <code>([^<]+)</code>`)
+)
+
+func attribute(tag, name string) string {
+	m := regexp.MustCompile(` ` + name + `="([^"]*)"`).FindStringSubmatch(tag)
+	if m == nil {
+		return ""
+	}
+	return html.UnescapeString(m[1])
+}
+
+// filled fills the form as a person would who changes nothing that is filled in, and types
+// what is asked for. typed has values for single fields.
+func filled(form string, typed map[string]string) url.Values {
+	values := url.Values{}
+	for _, tag := range inputs.FindAllString(form, -1) {
+		name, value := attribute(tag, "name"), attribute(tag, "value")
+		switch kind := attribute(tag, "type"); {
+		case name == "":
+			continue
+		case kind == "checkbox" && !strings.Contains(tag, " checked"):
+			continue
+		case name == "confirm":
+			value = html.UnescapeString(confirms.FindStringSubmatch(form)[1])
+		case name == "reason" || name == "note":
+			value = "because of a test"
+		}
+		values.Set(name, value)
+	}
+	for _, s := range selects.FindAllStringSubmatch(form, -1) {
+		for i, o := range options.FindAllStringSubmatch(s[2], -1) {
+			value := html.UnescapeString(o[3])
+			if o[1] != "" {
+				value = attribute(o[1], "value")
+			}
+			if i == 0 || o[2] != "" || value == "1024" { // small keys are made fast
+				values.Set(s[1], value)
+			}
+		}
+	}
+	for name, value := range typed {
+		if values.Has(name) {
+			values.Set(name, value)
+		}
+	}
+	return values
+}
+
+// pressAll follows every link from the first page and presses what the pages offer, each
+// button once, and what late matches only when nothing else is left. Whatever is refused is
+// an error: the pages offer only what the token may do.
+func (s *site) pressAll(who string, typed map[string]string, skip, late *regexp.Regexp) (pressed map[string]bool) {
+	s.t.Helper()
+	pressed = map[string]bool{}
+	press := func(from, action, form string) {
+		pressed[action] = true
+		p := s.post(action, filled(form, typed))
+		if p.status == http.StatusSeeOther && (strings.Contains(p.to(), "did=") || p.to() == "/console/shown") {
+			return
+		}
+		s.t.Errorf("%s: %s offers %s: %d to %q\n%s", who, from, action, p.status, p.to(), saysOf(s.get(p.to()).body))
+	}
+	bad := map[string]bool{}
+	for again, last := true, false; again; {
+		again = false
+		seen := map[string]bool{}
+		for queue := []string{"/console/"}; len(queue) > 0; queue = queue[1:] {
+			path := queue[0]
+			if seen[path] {
+				continue
+			}
+			seen[path] = true
+			p := s.get(path)
+			if p.status == http.StatusSeeOther {
+				queue = append(queue, p.to())
+				continue
+			}
+			if p.status >= 400 && path != "/console/" && !bad[path] { // a program's role has no page
+				bad[path] = true
+				s.t.Errorf("%s: a page links to %s: %d\n%s", who, path, p.status, saysOf(p.body))
+			}
+			for _, link := range offeredLinks.FindAllStringSubmatch(p.body, -1) {
+				if to := html.UnescapeString(link[1]); !strings.HasPrefix(to, "/console/static/") {
+					queue = append(queue, to)
+				}
+			}
+			for _, f := range offeredForms.FindAllStringSubmatch(p.body, -1) {
+				action := html.UnescapeString(f[1])
+				if pressed[action] || skip.MatchString(action) || late.MatchString(action) && !last {
+					continue
+				}
+				press(path, action, f[2])
+				again = true
+				queue = append([]string{path, path}, queue[1:]...) // the page is another one now
+				delete(seen, path)
+				break
+			}
+		}
+		if !again && !last {
+			again, last = true, true
+		}
+	}
+	return pressed
+}
+
+// saysOf gives what a page says was wrong.
+func saysOf(body string) string {
+	if m := regexp.MustCompile(`(?s)<div class="problems".*?</div>`).FindString(body); m != "" {
+		return m
+	}
+	return body
+}
+
+// agreeable is a merchant that confirms every withdrawal with the same details.
+func agreeable(t *testing.T, admin *client.Service, id string) {
+	t.Helper()
+	var handler http.Handler
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
+	t.Cleanup(server.Close)
+	made, err := admin.CreateMerchant(t.Context(), client.NewMerchant{ID: id, Key: &client.KeySpec{Bits: 1024},
+		MerchantSettings: client.MerchantSettings{Name: "agrees", NotifyURL: server.URL + merchant.DefaultNotifyPath, WithdrawURL: server.URL + merchant.DefaultWithdrawPath}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := envelope.ParseKey([]byte(made.PublicKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err = merchant.New(merchant.Config{Key: key, APIKey: countersign.APIKey(made.APIKey.Reveal()), Inbox: merchant.NewMemoryInbox(),
+		OnDeposit: func(context.Context, merchant.Deposit) error { return nil }, OnPossibleDuplicate: merchant.KeepForReview,
+		OnWithdrawal: func(_ context.Context, w countersign.WithdrawalRequest) (merchant.Answer, error) {
+			return merchant.Confirm(w.TenantUserID, countersign.Details{Address: "TTarget", ChainName: "TRON", Symbol: "USDT", Amount: amount(t, "1.5")}), nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serviceScene is a service with a merchant that answers, one that is away and one without
+// work, an alarm, and changes that wait where there is an approver.
+type serviceScene struct {
+	t     *testing.T
+	base  string
+	admin *client.Service
+}
+
+func newServiceScene(t *testing.T) *serviceScene {
+	base, first := node(t, nil)
+	s, ctx := &serviceScene{t, base, serviceAPI(t, base, first)}, t.Context()
+	agreeable(t, s.admin, "shop")
+	for _, id := range []string{"away", "idle"} {
+		if _, err := s.admin.CreateMerchant(ctx, client.NewMerchant{ID: id, Key: &client.KeySpec{Bits: 1024},
+			MerchantSettings: client.MerchantSettings{Name: id, NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.admin.AddDeposits(ctx, deposit(t, "away", "d-1"), deposit(t, "shop", "d-2")); err != nil {
+		t.Fatal(err)
+	}
+	for id, sum := range map[string]string{"w-1": "1.5", "w-2": "1.50", "w-3": "99"} { // the answer to the last is about another amount: an alarm
+		for _, m := range []string{"shop", "away"} {
+			if _, err := s.admin.CreateWithdrawal(ctx, client.NewWithdrawal{Merchant: m, CallBackID: id, TenantUserID: "u",
+				Details: &client.Details{Address: "TTarget", ChainName: "TRON", Symbol: "USDT", Amount: amount(t, sum)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	await(t, "the withdrawals are decided", func() bool {
+		list, err := s.admin.Withdrawals(ctx, client.WithdrawalFilter{Merchant: "shop", State: client.WithdrawalAwaiting}, client.PageOptions{})
+		alarms, err2 := s.admin.OpenAlarms(ctx, client.FeedOptions{})
+		return err == nil && err2 == nil && len(list.Withdrawals) == 0 && len(alarms.Alarms) > 0
+	})
+	return s
+}
+
+// token makes a token. approver approves it, where it is not nil.
+func (s *serviceScene) token(approver *client.Service, name string, role client.Role, merchants ...string) (client.CreatedToken, *client.Service) {
+	s.t.Helper()
+	made, err := s.admin.CreateToken(s.t.Context(), client.NewToken{Name: name, Role: role, Merchants: merchants})
+	if err == nil && approver != nil {
+		_, err = approver.ApproveChange(s.t.Context(), made.Change.ID)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return made, serviceAPI(s.t, s.base, made.Secret)
+}
+
+// TestOfferedByService: whoever signs in, and whatever of the service's console is pressed, no
+// button that is offered is refused, and no link. Before, an operator was offered to make
+// tokens where only an admin does, and to reject the changes of others.
+func TestOfferedByService(t *testing.T) {
+	bound := []string{"shop", "away", "idle"}
+	late := regexp.MustCompile(`/tokens/.*/revoke$|/delete$|/console/freeze$|/pause$`)
+	for _, c := range []struct {
+		role      client.Role
+		merchants []string
+		approver  bool // there is one, so changes wait
+		short     bool // also in the short run
+		offers    []string
+	}{
+		{client.RoleOperator, nil, false, true, []string{"/console/merchants/new", "/console/merchants/idle/delete", "/console/withdrawals/shop.*/block", "/console/alarms/.*/ack"}},
+		{client.RoleOperator, nil, true, true, []string{"/console/tokens$", "/console/changes/.*/reject"}},
+		{client.RoleOperator, bound, true, false, []string{"/console/tokens$", "/console/changes/.*/reject"}},
+		{client.RoleApprover, nil, true, true, []string{"/console/freeze", "/console/thaw", "/console/changes/.*/approve"}},
+		{client.RoleApprover, bound, true, false, []string{"/console/changes/.*/approve"}},
+		{client.RoleAdmin, nil, false, true, []string{"/console/tokens$", "/console/tokens/.*/revoke", "/console/withdrawals/away.*/cancel", "/console/freeze", "/console/thaw"}},
+		{client.RoleAdmin, nil, true, false, []string{"/console/changes/.*/approve"}},
+		{client.RoleAdmin, bound, true, false, []string{"/console/withdrawals/away.*/cancel"}},
+		{client.RoleViewer, nil, true, false, nil},
+		{client.RoleViewer, bound, true, false, nil},
+		{client.RoleCore, nil, true, true, []string{"/console/withdrawals/away.*/cancel"}},
+		{client.RoleIngest, nil, true, false, nil},
+	} {
+		if !c.short && !dbtest.IsWhole() {
+			continue
+		}
+		t.Run(strings.Join(append([]string{string(c.role), map[bool]string{true: "with an approver"}[c.approver]}, c.merchants...), " "), func(t *testing.T) {
+			t.Parallel()
+			s := newServiceScene(t)
+			_, other := s.token(nil, "another operator", client.RoleOperator)
+			var first *client.Service
+			if c.role == client.RoleApprover && c.merchants != nil {
+				_, first = s.token(nil, "the first approver", client.RoleApprover)
+			}
+			me, mine := s.token(first, "me", c.role, c.merchants...)
+			if c.approver && c.role != client.RoleApprover {
+				s.token(nil, "the approver", client.RoleApprover)
+			}
+			for id, by := range map[string]*client.Service{"shop": s.admin, "away": other, "idle": mine} {
+				if _, err := by.UpdateMerchant(t.Context(), id, client.MerchantPatch{MerchantSettings: client.MerchantSettings{NotifyURL: "http://127.0.0.1:1/changed"}}); err != nil && !errors.Is(err, client.ErrForbidden) {
+					t.Fatal(err)
+				}
+			}
+			// A merchant with work is not deleted, as its form says, and revoking me ends the session.
+			skip := regexp.MustCompile(`/signout$|/console/passkeys|/merchants/(shop|away)/delete$|/tokens/` + me.ID + `/revoke|/merchants/fresh/change$`) // its form has what it was made with
+			pressed := newSite(t, s.base).signIn(me.Secret).pressAll(string(c.role), map[string]string{"id": "fresh", "name": "a name",
+				"notifyUrl": "http://127.0.0.1:1/n", "withdrawUrl": "http://127.0.0.1:1/w", "concurrency": "7"}, skip, late)
+			t.Log(slices.Sorted(maps.Keys(pressed)))
+			for _, want := range c.offers {
+				if !slices.ContainsFunc(slices.Collect(maps.Keys(pressed)), regexp.MustCompile(want).MatchString) {
+					t.Errorf("%s is not offered", want)
+				}
+			}
+			if c.offers == nil && len(pressed) > 0 {
+				t.Errorf("it is offered %v", pressed)
+			}
+		})
+	}
+}
+
+// TestOfferedByGateway is the same of the gateway. Before, Approve was offered to who had
+// ordered, and failed.
+func TestOfferedByGateway(t *testing.T) {
+	for _, role := range client.GatewayRoles() {
+		t.Run(string(role), func(t *testing.T) { t.Parallel(); testOfferedByGateway(t, role, false) })
+		t.Run(string(role)+" after a restore", func(t *testing.T) {
+			dbtest.Whole(t, "another gateway for each role")
+			t.Parallel()
+			testOfferedByGateway(t, role, true)
+		})
+	}
+}
+
+func testOfferedByGateway(t *testing.T, role client.Role, restored bool) {
+	s, ctx := newShop(t), t.Context()
+	me := s.token(role)
+	mine := s.as(me.Secret)
+	for i := range 4 {
+		s.held("theirs-" + string(rune('1'+i)))
+	}
+	own := client.NewOrder{CallBackID: "own", TenantUserID: "user-7", Address: "TTarget", ChainName: "TRON", Symbol: "USDT", Amount: amount(t, "1001")}
+	_, err := mine.AddOrder(ctx, own)
+	if err != nil && !errors.Is(err, client.ErrForbidden) {
+		t.Fatal(err)
+	}
+	ordered := err == nil
+	if ordered {
+		s.ask(own, countersign.CodeAwaitingApproval)
+	}
+	s.twice(1)
+	s.twice(2)
+	s.moved("user-1")
+	s.moved("user-2")
+	s.misdirected(1)
+	s.misdirected(2)
+	s.token(client.RoleApprover)
+	if _, err := s.admin.CreateToken(ctx, client.NewToken{Name: "proposed", Role: client.RoleViewer}); err != nil {
+		t.Fatal(err)
+	}
+	if role == client.RoleAdmin {
+		if _, err := mine.CreateToken(ctx, client.NewToken{Name: "proposed by me", Role: client.RoleViewer}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if restored {
+		if _, err := s.book.Restored(ctx, 0, db.MillisOf(time.Now())); err != nil {
+			t.Fatal(err)
+		}
+		after := client.NewOrder{CallBackID: "after", TenantUserID: "user-7", Address: "TTarget", ChainName: "TRON", Symbol: "USDT", Amount: amount(t, "1001")}
+		if _, err := s.app.AddOrder(ctx, after); err != nil {
+			t.Fatal(err)
+		}
+	}
+	site := newSite(t, s.base).signIn(me.Secret)
+	if ordered && role == client.RoleAdmin && !restored {
+		p := site.get("/console/orders/own")
+		if !strings.Contains(p.body, "You cannot approve it: the token that ordered a withdrawal cannot approve it") || strings.Contains(p.body, "/orders/own/approve") {
+			t.Error(p.body)
+		}
+	}
+	pressed := site.pressAll(string(role), map[string]string{"name": "a name"}, regexp.MustCompile(`/signout$|/console/passkeys|/forwarding/|/tokens/`+me.ID+`/revoke`), regexp.MustCompile(`/tokens/.*/revoke$`))
+	t.Log(slices.Sorted(maps.Keys(pressed)))
+	offers := map[client.Role][]string{
+		client.RoleApprover: {"/orders/theirs-1/approve", "/orders/theirs-1/decline", "/deposits/.*/credit", "/addresses/.*/accept", "/refused/.*/retry", "/changes/.*/approve", "/alarms/.*/ack"},
+		client.RoleAdmin:    {"/orders/theirs-1/approve", "/orders/own/decline", "/tokens/.*/revoke", "/changes/.*/reject"},
+		client.RoleApp:      {"/orders/own/cancel"},
+	}
+	if restored {
+		offers = map[client.Role][]string{client.RoleApprover: {"/orders/after/approve", "/addresses/.*/accept"}, client.RoleAdmin: {"/orders/after/approve"}}
+		for action := range pressed {
+			if regexp.MustCompile("/(decline|cancel|credit)$|/deposits/.*/reject$|/orders/theirs").MatchString(action) {
+				t.Errorf("%s is offered before the restore is reconciled", action)
+			}
+		}
+	}
+	for _, want := range offers[role] {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(pressed)), regexp.MustCompile(want).MatchString) {
+			t.Errorf("%s is not offered", want)
+		}
+	}
+	if role == client.RoleViewer && len(pressed) > 0 {
+		t.Errorf("it is offered %v", pressed)
+	}
+}
