@@ -118,6 +118,8 @@ await 'countersign withdrawals show shop/order-1 | grep confirmed'
 await 'countersign orders show order-2 | grep held'
 await 'countersign forward list | grep deposit_1'
 kiosk=$(countersign callbacks list --merchant kiosk | sed 's/{"id":"\([^"]*\).*/\1/')
+countersign token new reader --role viewer --out viewer.token > setup.log
+countersign token new reader --gateway --role viewer --out gateway-viewer.token > setup.log
 echo "s#kiosk.01m4hnq2v8c3w6r9d5k7t0xj1e#$kiosk#g" >> $names
 `
 
@@ -168,7 +170,8 @@ func withPostgresOfPages(t *testing.T, _ string) string {
 			t.Fatal(err)
 		}
 		network, target := pgconn.NetworkAddress(c.Host, c.Port)
-		addr := newProxy(t, network, target).addr
+		// localhost, since 127.0.0.1 with a port stands for another one.
+		addr := strings.Replace(newProxy(t, network, target).addr, "127.0.0.1", "localhost", 1)
 		for _, role := range []string{"owner", "relay", "countersign"} {
 			user := "postgres"
 			if role == "countersign" {

@@ -128,7 +128,7 @@ func TestBlocksOfDocuments(t *testing.T) {
 		}
 	}
 	t.Logf("%d blocks run, %d do not: %v", sessions, notRun, reasons)
-	if sessions < 40 {
+	if sessions < 75 {
 		t.Errorf("%d session blocks were found", sessions)
 	}
 }
