@@ -230,7 +230,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
 
 	readInboxSQL = `
 SELECT i.id, i.seq, i.content, i.tx_index, i.duplicate, i.suspect, i.settled, i.claims, i.lease_until, i.code, i.message, i.address, i.chain_name, i.symbol, i.amount,
-	i.reply_user, i.created
+	i.reply_user, i.reply_mac, i.created
 FROM {list}$1{as w} CROSS JOIN {inner}inbox i WHERE i.type = $2 AND i.id = w.value{alone}`
 
 	readTransfersSQL = `
@@ -259,7 +259,7 @@ func (in *inboxTx) read(ctx context.Context) error {
 	var statements []db.Statement
 	for typ, list := range ids {
 		statements = append(statements, db.Statement{SQL: readInboxSQL, Args: []any{d.List(list), int64(typ)}, Row: func(r db.Rows) error {
-			id, row, err := scanInboxRow(r)
+			id, row, err := in.scanRow(typ, r)
 			in.rows[inboxKey{typ, id}] = row
 			return err
 		}})
@@ -279,19 +279,20 @@ func (in *inboxTx) read(ctx context.Context) error {
 	return in.t.Batch(ctx, append(statements, in.readRestored(ids, transfers)...))
 }
 
-func scanInboxRow(r db.Rows) (id string, _ *inboxRow, err error) {
+func (in *inboxTx) scanRow(typ countersign.Type, r db.Rows) (id string, _ *inboxRow, err error) {
 	var row inboxRow
-	var content []byte
+	var content, mac []byte
 	var duplicate, suspect, settled int64
 	var d [4]string
 	err = r.Scan(&id, &row.seq, &content, &row.txIndex, &duplicate, &suspect, &settled, &row.claims, &row.leaseUntil, &row.reply.Code, &row.reply.Message,
-		&d[0], &d[1], &d[2], &d[3], &row.reply.TenantUserID, &row.created)
+		&d[0], &d[1], &d[2], &d[3], &row.reply.TenantUserID, &mac, &row.created)
 	if err != nil {
 		return id, nil, err
 	}
 	copy(row.content[:], content)
 	row.duplicate, row.suspect, row.settled = duplicate != 0, suspect != 0, settled != 0
 	row.reply.Details, err = keptDetails(d)
+	row.reply = believed(in.t, typ, id, row.reply, mac)
 	return id, &row, err
 }
 

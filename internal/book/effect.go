@@ -51,7 +51,7 @@ func noEffect(c countersign.Callback) error {
 }
 
 const moveOrderSQL = `
-UPDATE orders SET state = $2, reason = $3, waiting = $4, tx_id = $5, updated = $6, ended = $7,
+UPDATE orders SET state = $2, reason = $3, waiting = $4, tx_id = $5, updated = $6, ended = $7, mac = $8,
 	restored = CASE WHEN CAST($7 AS BIGINT) > 0 THEN 0 ELSE restored END WHERE call_back_id = $1`
 
 // move says what a callback makes of an order, whether that is a change, and which
@@ -88,7 +88,11 @@ func (in *inboxTx) moveOrder(ctx context.Context, e *merchant.Entry, by move) er
 	if to.State == OrderEnded && to.Confirmed > 0 {
 		in.ledger.unspent(to)
 	}
-	_, err = in.t.Exec(ctx, moveOrderSQL, id, string(to.State), to.Reason, int64(to.Waiting), to.TxID, int64(to.Updated), int64(to.Ended))
+	mac, err := to.mac(in.t)
+	if err != nil {
+		return err
+	}
+	_, err = in.t.Exec(ctx, moveOrderSQL, id, string(to.State), to.Reason, int64(to.Waiting), to.TxID, int64(to.Updated), int64(to.Ended), mac)
 	in.ledger.moved = append(in.ledger.moved, [2]OrderState{o.State, to.State})
 	kind := eventOf(to.State)
 	if to.Waiting != 0 {

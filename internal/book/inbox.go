@@ -162,11 +162,11 @@ func patience(batch []*inboxCall) (longest time.Duration) {
 
 const (
 	lockInboxSQL = `
-SELECT claims, settled, code, message, address, chain_name, symbol, amount, reply_user FROM inbox WHERE type = $1 AND id = $2{lock}`
+SELECT claims, settled, code, message, address, chain_name, symbol, amount, reply_user, reply_mac FROM inbox WHERE type = $1 AND id = $2{lock}`
 
 	keepReplySQL = `
 UPDATE inbox SET settled = 1, lease_until = 0, code = $3, message = $4, address = $5, chain_name = $6, symbol = $7, amount = $8, ended = $9,
-	reply_user = $10
+	reply_user = $10, reply_mac = $11
 WHERE type = $1 AND id = $2 AND settled = 0`
 
 	endLeaseSQL = `UPDATE inbox SET lease_until = 0 WHERE type = $1 AND id = $2 AND claims = $3 AND settled = 0`
@@ -197,8 +197,9 @@ func (b *Book) settle(ctx context.Context, s merchant.Settlement) (stands mercha
 		var claims, settled int64
 		var kept merchant.Reply
 		var details [4]string
+		var mac []byte
 		found, err := db.One(ctx, t, lockInboxSQL, []any{int64(s.Type), s.ID}, &claims, &settled, &kept.Code, &kept.Message,
-			&details[0], &details[1], &details[2], &details[3], &kept.TenantUserID)
+			&details[0], &details[1], &details[2], &details[3], &kept.TenantUserID, &mac)
 		switch {
 		case err != nil:
 			return err
@@ -206,13 +207,13 @@ func (b *Book) settle(ctx context.Context, s merchant.Settlement) (stands mercha
 			return db.ErrNotFound
 		case settled != 0:
 			kept.Details, err = keptDetails(details)
-			stands = kept
+			stands = believed(t, s.Type, s.ID, kept, mac)
 			return err
 		case s.Final:
 			d := s.Reply.Details
 			var kept int64
 			kept, err = t.Exec(ctx, keepReplySQL, int64(s.Type), s.ID, int64(s.Reply.Code), s.Reply.Message,
-				d.Address, d.ChainName, d.Symbol, d.Amount.String(), int64(db.MillisOf(s.At)), s.Reply.TenantUserID)
+				d.Address, d.ChainName, d.Symbol, d.Amount.String(), int64(db.MillisOf(s.At)), s.Reply.TenantUserID, replyMAC(t, s.Type, s.ID, s.Reply))
 			if err == nil {
 				err = t.Count(ctx, countOpen, -kept)
 			}
@@ -222,6 +223,36 @@ func (b *Book) settle(ctx context.Context, s merchant.Settlement) (stands mercha
 		return err
 	})
 	return stands, err
+}
+
+// replyRows are the answers that confirmed a withdrawal. They are given again as they were, so
+// who wrote one past the program would confirm it.
+var replyRows = db.Guarded{Name: "inbox", Columns: `type, id, code, address, chain_name, symbol, amount, reply_user`}
+
+func replyValues(id string, r merchant.Reply) []any {
+	d := r.Details
+	return []any{int64(countersign.TypeRequestWithdraw), id, int64(r.Code), d.Address, d.ChainName, d.Symbol, d.Amount.String(), r.TenantUserID}
+}
+
+func confirms(typ countersign.Type, r merchant.Reply) bool {
+	return typ == countersign.TypeRequestWithdraw && r.Code == countersign.CodeAccepted
+}
+
+// replyMAC gives what is kept in reply_mac.
+func replyMAC(t *db.Tx, typ countersign.Type, id string, r merchant.Reply) any {
+	if !confirms(typ, r) {
+		return nil
+	}
+	return replyRows.MAC(t, replyValues(id, r)...)
+}
+
+// believed gives the kept answer r. In place of a confirmation that is not genuine the service
+// is asked to come again.
+func believed(q db.Querier, typ countersign.Type, id string, r merchant.Reply, mac []byte) merchant.Reply {
+	if confirms(typ, r) && !replyRows.Genuine(q, id, mac, replyValues(id, r)...) {
+		return merchant.Reply{Code: countersign.CodeNotKnownYet}
+	}
+	return r
 }
 
 // keptDetails gives the zero Details for four empty texts.

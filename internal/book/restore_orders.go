@@ -21,7 +21,7 @@ type Became struct {
 }
 
 const adoptOrderSQL = `
-UPDATE orders SET state = $2, reason = $3, decided_by = $4, tx_id = $5, updated = $6, confirmed = $7, ended = $8, waiting = 0, restored = 0
+UPDATE orders SET state = $2, reason = $3, decided_by = $4, tx_id = $5, updated = $6, confirmed = $7, ended = $8, mac = $9, waiting = 0, restored = 0
 WHERE call_back_id = $1`
 
 // AdoptOrder makes an order that was restored, or one that came again since, what the
@@ -80,7 +80,11 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was Ord
 			l.moved[0][1] = o.State
 			l.unspent(from)
 		}
-		if _, err := t.Exec(ctx, adoptOrderSQL, o.CallBackID, string(o.State), o.Reason, o.DecidedBy, o.TxID, int64(o.Updated), int64(o.Confirmed), int64(o.Ended)); err != nil {
+		mac, err := o.mac(t)
+		if err != nil {
+			return err
+		}
+		if _, err := t.Exec(ctx, adoptOrderSQL, o.CallBackID, string(o.State), o.Reason, o.DecidedBy, o.TxID, int64(o.Updated), int64(o.Confirmed), int64(o.Ended), mac); err != nil {
 			return err
 		}
 		l.event(orderEvent(eventOf(o.State), o, now))
@@ -105,6 +109,9 @@ func (b *Book) ResumeOrder(ctx context.Context, callBackID, by, reason string, n
 		if o, err = findOrder(ctx, t, lockOrderSQL, callBackID); err != nil || !o.Restored {
 			return err
 		}
+		if o.Forged {
+			return db.ErrForged
+		}
 		if err := checkReconciled(ctx, t); err != nil {
 			return err
 		}
@@ -121,13 +128,13 @@ func (b *Book) ResumeOrder(ctx context.Context, callBackID, by, reason string, n
 	return o, nil
 }
 
-const eachRestoredSQL = `SELECT ` + orderColumns + ` FROM orders WHERE restored <> 0 AND seq > $1 ORDER BY seq LIMIT 500`
+var eachRestoredSQL = `SELECT ` + orderColumns + ` FROM orders WHERE restored <> 0 AND seq > $1 ORDER BY seq LIMIT 500`
 
 // EachRestored calls fn for each order from before a restore of which nobody has said what
 // became of it. fn may use b.
 func (b *Book) EachRestored(ctx context.Context, fn func(Order) error) error {
 	for after := int64(0); ; {
-		list, err := db.List(ctx, b, eachRestoredSQL, []any{after}, scanOrder)
+		list, err := db.List(ctx, b, eachRestoredSQL, []any{after}, scanOrder(b))
 		if err != nil || len(list) == 0 {
 			return err
 		}

@@ -54,6 +54,26 @@ func (g Guarded) Scan(q Querier, r Rows, dest ...any) (genuine bool, err error) 
 	return false, nil
 }
 
+// MAC gives the MAC of a row with these values of Columns, for a statement that writes all of
+// them: the key is not read again as Change does.
+func (g Guarded) MAC(q Querier, values ...any) []byte {
+	to := make([]any, len(values))
+	for i := range values {
+		to[i] = &values[i]
+	}
+	return guardOf(q).mac(g, to)
+}
+
+// Genuine reports whether mac is the MAC of these values. If it is not, the alarm row_forged is
+// raised about key.
+func (g Guarded) Genuine(q Querier, key string, mac []byte, values ...any) bool {
+	if hmac.Equal(mac, g.MAC(q, values...)) {
+		return true
+	}
+	g.Doubt(q, key)
+	return false
+}
+
 // Doubt raises the alarm row_forged about a row that the caller does not believe, such as one
 // that is missing.
 func (g Guarded) Doubt(q Querier, key string) { guardOf(q).note(g.Name + " " + key) }
