@@ -82,7 +82,8 @@ var house = map[string]struct{ ours, others []string }{
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/merchant/sqlinbox"}, others: []string{"modernc.org/sqlite"},
 	},
 	"countersign/examples/verify-ethereum": {ours: []string{"countersign", "countersign/merchant"}},
-	"countersign/internal/console":         {ours: []string{"countersign", "countersign/client", "countersign/internal/bodies"}},
+	"countersign/internal/sheet":           {},
+	"countersign/internal/console":         {ours: []string{"countersign", "countersign/client", "countersign/internal/bodies", "countersign/internal/sheet"}},
 	"countersign/internal/daemon": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit", "countersign/internal/bodies",
 			"countersign/internal/book", "countersign/internal/console", "countersign/internal/api", "countersign/internal/db", "countersign/internal/dispatch",
@@ -102,7 +103,7 @@ var house = map[string]struct{ ours, others []string }{
 		others: []string{"github.com/HdrHistogram/hdrhistogram-go"},
 	},
 	"countersign/internal/lab/proof": {ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/merchant/sqlinbox"}, others: []string{"golang.org/x/sys"}},
-	"countersign/internal/cli":       {ours: []string{"countersign/client", "countersign/internal/api", "countersign/internal/daemon"}, others: []string{"github.com/alecthomas/kong"}},
+	"countersign/internal/cli":       {ours: []string{"countersign/client", "countersign/internal/api", "countersign/internal/daemon", "countersign/internal/sheet"}, others: []string{"github.com/alecthomas/kong"}},
 	"countersign/internal/settings":  {others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml"}},
 	"countersign/cmd/countersign": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit",

@@ -173,6 +173,20 @@ func TestWords(t *testing.T) {
 	}
 }
 
+// TestCSV: a list as CSV has all members as columns, and nothing that a spreadsheet runs.
+func TestCSV(t *testing.T) {
+	answer := `{"sounds":[{"seq":1,"word":"=1+1","cage":{"Name":"a,b"}},{"seq":2,"word":"x"}],"next":2}`
+	for _, args := range [][]string{{"api", "sounds", "polly", "--csv"}, {"parrots", "sounds", "polly", "--csv"}} {
+		out, _, _, err := shell(t, []string{answer, `{"sounds":[],"next":2}`}, "", args...)
+		if want := "seq,word,cage.Name\n1,'=1+1,\"a,b\"\n2,x,\n"; err != nil || out != want {
+			t.Errorf("%v: %v\n%s", args, err, out)
+		}
+	}
+	if _, _, requests, err := shell(t, nil, "", "api", "sounds", "polly", "--csv", "--json"); err == nil || len(requests) > 0 {
+		t.Errorf("two forms at once: %v, %q", err, requests)
+	}
+}
+
 // TestBodies: a body comes from flags, a file or -d, and flags come before what it has.
 func TestBodies(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")

@@ -409,7 +409,12 @@ func (k *Call) addOwn() {
 	if k.list != nil && k.list.feed {
 		own("Follow", reflect.TypeFor[bool](), "help", "Go on with new entries as they come, without an end.")
 	}
-	if k.op.Out != nil {
+	switch {
+	case k.op.Out == nil:
+	case k.list != nil:
+		own("JSON", reflect.TypeFor[*bool](), "name", "json", "negatable", "", "xor", "form", "help", jsonHelp)
+		own("CSV", reflect.TypeFor[bool](), "name", "csv", "xor", "form", "help", "Print CSV with all members, which a spreadsheet opens without running any of it.")
+	default:
 		own("JSON", reflect.TypeFor[*bool](), "name", "json", "negatable", "", "help", jsonHelp)
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/api"
+	"countersign/internal/sheet"
 )
 
 // list says how an operation answers a list: whole, page by page, or as a feed.
@@ -104,7 +105,7 @@ func (l *list) each(ctx context.Context, client *client.Service, r request, foll
 	}
 }
 
-// printList prints a list as a table, as lines of JSON or as an array.
+// printList prints a list as a table, as CSV, as lines of JSON or as an array.
 func (k *Call) printList(ctx context.Context, client *client.Service, std Streams, r request) error {
 	most, follow := 0, false
 	if f := k.at.FieldByName("Limit"); f.IsValid() {
@@ -116,6 +117,12 @@ func (k *Call) printList(ctx context.Context, client *client.Service, std Stream
 	table := k.asTable(std)
 	columns := k.columns()
 	w := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
+	flush := w.Flush
+	var csv *sheet.Writer
+	if f := k.at.FieldByName("CSV"); f.IsValid() && f.Bool() {
+		table, csv = false, sheet.NewWriter(std.Out, sheet.Columns(k.list.entry))
+		flush = csv.Flush
+	}
 	if table {
 		titles := make([]string, len(columns))
 		for i, c := range columns {
@@ -135,18 +142,20 @@ func (k *Call) printList(ctx context.Context, client *client.Service, std Stream
 		switch {
 		case table:
 			fmt.Fprintln(w, strings.Join(cells(columns, entryOf(e)), "\t"))
+		case csv != nil:
+			failed = csv.Write(e)
 		case k.c.Array:
 			array = append(array, e)
 		default:
 			failed = printJSON(std.Out, e, "")
 		}
 		return failed == nil
-	}, w.Flush)
-	if err == nil && k.c.Array && !table {
+	}, flush)
+	if err == nil && k.c.Array && !table && csv == nil {
 		b, _ := json.Marshal(array)
 		return printJSON(std.Out, b, "  ")
 	}
-	return errors.Join(err, failed, w.Flush())
+	return errors.Join(err, failed, flush())
 }
 
 // column is a column of a table.

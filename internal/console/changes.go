@@ -68,8 +68,10 @@ func (v *visit) changes() error {
 	if !page.All {
 		filter.State = client.ChangeWaiting
 	}
-	list, err := v.changer().Changes(v.r.Context(), filter, client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
-	if err != nil {
+	list, done, err := readList(v, func(o client.PageOptions) (client.ChangePage, error) {
+		return v.changer().Changes(v.r.Context(), filter, o)
+	})
+	if err != nil || done {
 		return err
 	}
 	names, err := v.names()

@@ -18,8 +18,10 @@ type addressesPage struct {
 func (v *visit) addresses() error {
 	page := addressesPage{States: client.AddressState("").Values(),
 		Filter: client.AddressFilter{State: client.AddressState(v.query("state")), TenantUserID: v.query("tenantUserId")}}
-	list, err := v.gateway.Addresses(v.r.Context(), page.Filter, client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
-	if err != nil {
+	list, done, err := readList(v, func(o client.PageOptions) (client.AddressPage, error) {
+		return v.gateway.Addresses(v.r.Context(), page.Filter, o)
+	})
+	if err != nil || done {
 		return err
 	}
 	page.Addresses = list.Addresses

@@ -28,10 +28,12 @@ func (v *visit) deposits() error {
 		Address: v.query("address"), Since: at.since, Until: at.until}}
 	page.More = page.Filter.Address != "" || at != listSpan{}
 	if at.Wrong != "" {
-		return v.render("deposits", "Deposits", page)
+		return v.renderWrong(at, "deposits", "Deposits", page)
 	}
-	list, err := v.gateway.SearchDeposits(v.r.Context(), page.Filter, client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
-	if err != nil {
+	list, done, err := readList(v, func(o client.PageOptions) (client.DepositsPage, error) {
+		return v.gateway.SearchDeposits(v.r.Context(), page.Filter, o)
+	})
+	if err != nil || done {
 		return err
 	}
 	page.Deposits = list.Deposits

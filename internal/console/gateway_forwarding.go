@@ -25,8 +25,10 @@ func (v *visit) forwarding() error {
 	if page.Given {
 		f.State = "skipped"
 	}
-	list, err := v.gateway.Forwards(ctx, f, client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
-	if err != nil {
+	list, done, err := readList(v, func(o client.PageOptions) (client.ForwardsPage, error) {
+		return v.gateway.Forwards(ctx, f, o)
+	})
+	if err != nil || done {
 		return err
 	}
 	page.List = list.Forwards

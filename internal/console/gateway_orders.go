@@ -27,24 +27,32 @@ func (v *visit) orders() error {
 		TxID: v.query("txId"), Since: at.since, Until: at.until}}
 	page.More = page.Filter.TxID != "" || at != listSpan{}
 	if at.Wrong != "" {
-		return v.render("orders", "Orders", page)
+		return v.renderWrong(at, "orders", "Orders", page)
 	}
-	if page.CallBackID != "" {
-		o, err := v.gateway.Order(v.r.Context(), page.CallBackID)
-		if err == nil {
-			page.Orders = []client.Order{o}
-		} else if !errors.Is(err, client.ErrNotFound) {
-			return err
+	list, done, err := readList(v, func(o client.PageOptions) (client.OrderPage, error) {
+		if page.CallBackID != "" {
+			return v.oneOrder(page.CallBackID)
 		}
-		return v.render("orders", "Orders", page)
-	}
-	list, err := v.gateway.Orders(v.r.Context(), page.Filter, client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
-	if err != nil {
+		return v.gateway.Orders(v.r.Context(), page.Filter, o)
+	})
+	if err != nil || done {
 		return err
 	}
 	page.Orders = list.Orders
 	page.Next, page.Partial = v.nextPage(list.Next, len(list.Orders), at, "state", "tenantUserId", "address", "txId")
 	return v.render("orders", "Orders", page)
+}
+
+// oneOrder gives the order with a callBackId as a list.
+func (v *visit) oneOrder(callBackID string) (list client.OrderPage, err error) {
+	o, err := v.gateway.Order(v.r.Context(), callBackID)
+	switch {
+	case errors.Is(err, client.ErrNotFound):
+		return list, nil
+	case err == nil:
+		list.Orders = []client.Order{o}
+	}
+	return list, err
 }
 
 // nextPage gives the address of the next page of this search, and whether this page

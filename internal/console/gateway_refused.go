@@ -20,8 +20,10 @@ type refusalsPage struct {
 func (v *visit) refusals() error {
 	page := refusalsPage{States: client.RefusedState("").Values(), Reasons: client.RefusalReason("").Values(),
 		Filter: client.RefusedFilter{State: client.RefusedState(v.query("state")), Reason: client.RefusalReason(v.query("reason"))}}
-	list, err := v.gateway.Refused(v.r.Context(), page.Filter, client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
-	if err != nil {
+	list, done, err := readList(v, func(o client.PageOptions) (client.RefusedPage, error) {
+		return v.gateway.Refused(v.r.Context(), page.Filter, o)
+	})
+	if err != nil || done {
 		return err
 	}
 	page.Refused = list.Refused

@@ -58,10 +58,12 @@ func (v *visit) callbacks() error {
 	f := page.Filter
 	page.More = f.TenantUserID != "" || f.Address != "" || f.Told != "" || page.Span != listSpan{}
 	if page.Span.Wrong != "" {
-		return v.render("callbacks", "Callbacks", page)
+		return v.renderWrong(page.Span, "callbacks", "Callbacks", page)
 	}
-	list, err := v.service.Callbacks(v.r.Context(), page.Filter, client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
-	if err != nil {
+	list, done, err := readList(v, func(o client.PageOptions) (client.CallbackPage, error) {
+		return v.service.Callbacks(v.r.Context(), page.Filter, o)
+	})
+	if err != nil || done {
 		return err
 	}
 	page.Callbacks = list.Callbacks

@@ -36,8 +36,10 @@ func (v *visit) merchants() error {
 	if page.Deleted {
 		read = v.service.DeletedMerchants
 	}
-	list, err := read(v.r.Context(), client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
-	if err != nil {
+	list, done, err := readList(v, func(o client.PageOptions) (client.MerchantPage, error) {
+		return read(v.r.Context(), o)
+	})
+	if err != nil || done {
 		return err
 	}
 	stats, err := v.numbers()

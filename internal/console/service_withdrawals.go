@@ -23,10 +23,12 @@ func (v *visit) withdrawals() error {
 	f := page.Filter
 	page.More = f.TenantUserID != "" || f.Address != "" || f.TxID != "" || at != listSpan{}
 	if at.Wrong != "" {
-		return v.render("withdrawals", "Withdrawals", page)
+		return v.renderWrong(at, "withdrawals", "Withdrawals", page)
 	}
-	list, err := v.service.Withdrawals(v.r.Context(), page.Filter, client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
-	if err != nil {
+	list, done, err := readList(v, func(o client.PageOptions) (client.WithdrawalPage, error) {
+		return v.service.Withdrawals(v.r.Context(), page.Filter, o)
+	})
+	if err != nil || done {
 		return err
 	}
 	page.Withdrawals = list.Withdrawals

@@ -39,6 +39,14 @@ func (s listSpan) wrong() error {
 	return refuse(s.Wrong)
 }
 
+// renderWrong shows the page of a list whose time was typed wrongly. A file cannot say so.
+func (v *visit) renderWrong(s listSpan, name, title string, page any) error {
+	if v.wantsSheet() {
+		return s.wrong()
+	}
+	return v.render(name, title, page)
+}
+
 // moments are the forms of a time, in UTC where they name no zone.
 var moments = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"}
 

@@ -68,6 +68,9 @@ func (v *visit) tokens() error {
 	if err != nil {
 		return err
 	}
+	if v.wantsSheet() {
+		return writeSheet(v, func() (client.Tokens, bool, error) { return client.Tokens{Tokens: list}, false, nil })
+	}
 	// A token that is bound to merchants makes tokens for these alone.
 	values := v.values(map[string]string{"merchants": strings.Join(v.me.Merchants, " ")})
 	return v.render("tokens", "Tokens", tokensPage{Tokens: v.tokenRows(list), Roles: v.roles(), Values: values})

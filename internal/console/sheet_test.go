@@ -1,0 +1,120 @@
+package console_test
+
+import (
+	"encoding/csv"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"countersign/client"
+	"countersign/internal/lab/dbtest"
+)
+
+// sheet gives the rows of a list as CSV.
+func (s *site) sheet(path string) [][]string {
+	s.t.Helper()
+	p := s.get(path)
+	if p.status != 200 || !strings.HasPrefix(p.header.Get("Content-Type"), "text/csv") || !strings.HasPrefix(p.header.Get("Content-Disposition"), "attachment; filename=") {
+		s.t.Fatalf("%s: %d %v\n%.500s", path, p.status, p.header, p.body)
+	}
+	rows, err := csv.NewReader(strings.NewReader(p.body)).ReadAll()
+	if err != nil {
+		s.t.Fatalf("%s: %v\n%.500s", path, err, p.body)
+	}
+	return rows
+}
+
+// TestCSV: each list gives all that its filter selects, with the names of the API's members.
+func TestCSV(t *testing.T) {
+	dbtest.NotRaced(t, "a list of 1,100 rows")
+	base, first := node(t, nil)
+	admin := serviceAPI(t, base, first)
+	ctx := t.Context()
+	for _, m := range []string{"shop", "other"} {
+		if _, err := admin.CreateMerchant(ctx, client.NewMerchant{ID: m, Key: &client.KeySpec{Bits: 1024},
+			MerchantSettings: client.MerchantSettings{Name: "=cmd|' /C calc'!A0", NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all []client.NewDeposit
+	for i := range 1100 {
+		d := deposit(t, "shop", fmt.Sprint("@d-", i))
+		if i >= 1050 {
+			d.Merchant = "other"
+		}
+		all = append(all, d)
+	}
+	for len(all) > 0 {
+		n := min(len(all), 1000)
+		if _, err := admin.AddDeposits(ctx, all[:n]...); err != nil {
+			t.Fatal(err)
+		}
+		all = all[n:]
+	}
+	s := newSite(t, base).signIn(first)
+	for path, want := range map[string]int{"/console/callbacks": 1100, "/console/callbacks?merchant=other": 50, "/console/callbacks?merchant=other&since=1h": 50,
+		"/console/callbacks?trackingId=" + url.QueryEscape("@d-7"): 1, "/console/callbacks?since=1h": 1100, "/console/callbacks?until=1h": 0, "/console/withdrawals": 0,
+		"/console/merchants": 2, "/console/merchants?deleted=1": 0, "/console/changes?all=1": 0, "/console/tokens": 1} {
+		page := s.get(path)
+		_, link, found := strings.Cut(page.body, `<a class="csv" href="`)
+		if !found {
+			if want > 0 {
+				t.Errorf("%s has no link\n%.300s", path, page.body)
+			}
+			continue
+		}
+		link, _, _ = strings.Cut(link, `"`)
+		rows := s.sheet(strings.ReplaceAll(link, "&amp;", "&"))
+		if len(rows) != want+1 {
+			t.Errorf("%s has %d rows, want %d", path, len(rows)-1, want)
+		}
+		if rows[0][0] != "id" {
+			t.Errorf("%s: columns %q", path, rows[0])
+		}
+		for _, row := range rows[1:] {
+			for _, cell := range row {
+				if cell != "" && strings.ContainsRune("=+@", rune(cell[0])) {
+					t.Errorf("%s: the cell %q is a formula", path, cell)
+				}
+			}
+		}
+	}
+	rows := s.sheet("/console/callbacks?merchant=other&format=csv")
+	if head := strings.Join(rows[0], " "); !strings.HasPrefix(head, "id merchant type name trackingId txId callBackId state ") || rows[1][4] != "'@d-1099" {
+		t.Errorf("%q %q", rows[0], rows[1])
+	}
+	// What cannot be answered is a page that says so, not a file.
+	if p := s.get("/console/callbacks?since=yesterday&format=csv"); p.status != http.StatusUnprocessableEntity || strings.Contains(p.header.Get("Content-Type"), "csv") {
+		t.Errorf("%d %v", p.status, p.header)
+	}
+	if p := s.get("/console/callbacks?state=wrong&format=csv"); p.status != http.StatusUnprocessableEntity || strings.Contains(p.header.Get("Content-Type"), "csv") {
+		t.Errorf("%d %v", p.status, p.header)
+	}
+	core, err := admin.CreateToken(ctx, client.NewToken{Name: "core", Role: client.RoleCore})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := newSite(t, base).signIn(core.Secret).get("/console/callbacks?format=csv"); p.status != http.StatusForbidden {
+		t.Errorf("a token of the wallet: %d", p.status)
+	}
+}
+
+// TestGatewayCSV: likewise at the gateway.
+func TestGatewayCSV(t *testing.T) {
+	s := newShop(t)
+	held := s.held("csv-1")
+	s.twice(7)
+	s.misdirected(3)
+	s.moved("csv")
+	b := newSite(t, s.base).signIn(s.first)
+	for path, want := range map[string]int{"/console/orders?format=csv": 1, "/console/orders?callBackId=" + held.CallBackID + "&format=csv": 1, "/console/orders?callBackId=none&format=csv": 0,
+		"/console/orders?state=declined&format=csv": 0, "/console/deposits?format=csv": -1, "/console/deposits?state=held&format=csv": 1, "/console/refused?format=csv": 1,
+		"/console/addresses?format=csv": -1, "/console/forwarding?format=csv": -1} {
+		rows := b.sheet(path)
+		if want >= 0 && len(rows) != want+1 || want < 0 && len(rows) < 2 {
+			t.Errorf("%s has %d rows, want %d", path, len(rows)-1, want)
+		}
+	}
+}
