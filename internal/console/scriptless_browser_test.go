@@ -105,6 +105,7 @@ func TestServiceWithoutScripts(t *testing.T) {
 		"GET /console/tokens":                "/console/tokens",
 		"GET /console/shown":                 "/console/shown",
 		"GET /console/audit":                 "/console/audit?text=shop",
+		"GET /console/search":                "/console/search?q=shop-none",
 		"GET /console/stop":                  "/console/stop",
 		"GET /console/live/now":              "", // a stream
 		"GET /console/audit/checkpoint":      "", // files
@@ -219,6 +220,7 @@ func TestGatewayWithoutScripts(t *testing.T) {
 		"GET /console/addresses/{seq}":     "/console/addresses/1",
 		"GET /console/refused":             "/console/refused",
 		"GET /console/refused/{id}":        fmt.Sprintf("/console/refused/%d", refused),
+		"GET /console/search":              "/console/search?q=none",
 		"GET /console/policy":              "/console/policy",
 		"GET /console/forwarding":          "/console/forwarding",
 		"GET /console/alarms":              "/console/alarms?all=1",
