@@ -142,7 +142,7 @@ func checkAfter(ctx context.Context, q Querier, feed string, after int64) error 
 		return err
 	}
 	if after > last[feed] {
-		return &ConflictError{Reason: fmt.Sprintf("after is beyond the end of the feed, which is %d: it is of another database, or of one that was restored since", last[feed])}
+		return &ConflictError{Reason: fmt.Sprintf("after is beyond the end of the feed, which is %d: it is of another database, or of one that was restored since; go on after %[1]d only if it has all entries up to there", last[feed])}
 	}
 	es, err := ReadEpochs(ctx, q)
 	if err != nil {

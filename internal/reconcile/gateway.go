@@ -55,13 +55,15 @@ func Gateway(ctx context.Context, b *book.Book, c Config) (ended bool, err error
 	if err := c.lost(ctx, b, x); err != nil {
 		return false, err
 	}
-	if err := c.orders(ctx, b); err != nil || !c.Settle {
+	settled, err := c.orders(ctx, b)
+	if err != nil || !c.Settle || !settled {
 		return false, err
 	}
 	return b.Reconcile(ctx, said, c.Now)
 }
 
-// said gives what the application says of deposits, by their names and by their transfers.
+// said gives what the application says of deposits, by their names and by their transfers. It
+// reads all lines before anything is settled, so a state that nobody knows settles nothing.
 func (c Config) said(x *Index) (book.Said, error) {
 	const any, unknown = "*", "?"
 	transfers := &Index{}
@@ -72,6 +74,10 @@ func (c Config) said(x *Index) (book.Said, error) {
 		return strconv.FormatInt(n, 10)
 	}
 	err := Lines(c.Booked, func(l Line) error {
+		state := book.OrderState(l.State)
+		if _, other := orderID(l); !other && state != "" && !slices.Contains(state.Values(), state) {
+			return fmt.Errorf("state %q is not known: %s", state, state.Values())
+		}
 		if b := l.booked(); b.Transfer != "" {
 			transfers.Add(b.Transfer, any, "", 0)
 			transfers.Add(b.Transfer, index(b.TxIndex), "", 0)
@@ -121,35 +127,39 @@ func (c Config) lost(ctx context.Context, b *book.Book, x *Index) error {
 
 // orders adopts what became of orders, and reports those of which nobody says it. A file may
 // have several lines of an order, as the feed of events has: an end counts, and that nothing
-// became of it only if no line says more.
-func (c Config) orders(ctx context.Context, b *book.Book) error {
+// became of it only if no line says more. settled is false where a line could not be settled,
+// which lacks something: the others are, and the epoch stays open until it is mended.
+func (c Config) orders(ctx context.Context, b *book.Book) (settled bool, err error) {
 	x, err := c.index(c.Booked, orderID, false, nil)
 	if err != nil {
-		return err
+		return false, err
 	}
 	e, err := db.LastEpoch(ctx, b)
 	if err != nil {
-		return err
+		return false, err
 	}
+	settled = true
 	for _, undecided := range []bool{false, true} {
 		err := Lines(c.Booked, func(l Line) error {
 			state := book.OrderState(l.State)
 			if _, other := orderID(l); other || state == "" {
 				return nil
 			}
-			if !slices.Contains(state.Values(), state) {
-				return fmt.Errorf("state %q is not known: %s", state, state.Values())
-			}
 			if (state.Undecided() || state == book.OrderConfirmed) != undecided {
 				return nil
 			}
-			return c.order(ctx, b, l, state, e.Open())
+			err := c.order(ctx, b, l, state, e.Open())
+			if errors.Is(err, db.ErrInvalid) {
+				settled = false
+				return c.Report(Finding{Finding: EndedThere, CallBackID: l.CallBackID, There: l.State, Reason: err.Error()})
+			}
+			return err
 		})
 		if err != nil {
-			return err
+			return false, err
 		}
 	}
-	return b.EachRestored(ctx, func(o book.Order) error {
+	return settled, b.EachRestored(ctx, func(o book.Order) error {
 		if !c.Settle && x.Has("", o.CallBackID) {
 			return nil
 		}

@@ -353,3 +353,34 @@ func TestLostAndCancelled(t *testing.T) {
 		}
 	})
 }
+
+// A line of an order that lacks something does not keep the others from being settled, and the
+// epoch stays open until it is mended. A state that nobody knows settles nothing.
+func TestOrderLinesThatLack(t *testing.T) {
+	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
+		b := book.New(p.db(false), book.Config{})
+		must2(b.AddOrder(ctx, newOrder("declined"), start))(t)
+		b = book.New(p.restore(p.backup()), book.Config{})
+		must(b.Restored(ctx, 0, start+100))(t)
+		good, lost := Line{CallBackID: "declined", State: "declined"}, Line{CallBackID: "lost", State: "confirmed"}
+		settle := func(said ...any) (bool, []Finding, error) {
+			found, report := gather()
+			ended, err := Gateway(ctx, b, Config{Booked: lines(t, said...), Settle: true, Report: report, Now: start + 200})
+			return ended, *found, err
+		}
+		if ended, _, err := settle(good, Line{CallBackID: "x", State: "gone"}); ended || err == nil || !strings.Contains(err.Error(), `state "gone" is not known`) || stateOf(t, b, "declined") != book.OrderOpen {
+			t.Fatalf("an unknown state: %v, %v, and the other is %s", ended, err, stateOf(t, b, "declined"))
+		}
+		ended, found, err := settle(lost, good)
+		if ended || err != nil || len(found) != 2 || found[1].CallBackID != "lost" || !strings.Contains(found[1].Reason, "tenantUserId") || found[1].Settled {
+			t.Fatalf("ended %v with %+v, %v", ended, found, err)
+		}
+		if got := stateOf(t, b, "declined"); got != book.OrderDeclined {
+			t.Errorf("the other is %s", got)
+		}
+		lost.TenantUserID, lost.Address, lost.ChainName, lost.Symbol, lost.Amount = "user", details.Address, details.ChainName, details.Symbol, details.Amount
+		if ended, found, err := settle(good, lost); !ended || err != nil || stateOf(t, b, "lost") != book.OrderConfirmed {
+			t.Errorf("mended: %v, %+v, %v", ended, found, err)
+		}
+	})
+}
