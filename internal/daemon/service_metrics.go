@@ -19,8 +19,9 @@ import (
 	"countersign/internal/pace"
 )
 
-// serviceMetrics counts what a service does. Labels are words of fixed lists, never
-// merchants: their number is unbounded and their names are confidential.
+// serviceMetrics counts what a service does. Labels are words of fixed lists and not
+// merchants, whose number is unbounded. Only those that fail are named, and not more than
+// failingNamed of them.
 type serviceMetrics struct {
 	outbox   *outbox.Outbox
 	log      *slog.Logger
@@ -46,6 +47,8 @@ type serviceMetrics struct {
 	withdrawals *prometheus.Desc
 	oldestKey   *prometheus.Desc
 	breakers    *prometheus.Desc
+	failing     *prometheus.Desc
+	failingFor  *prometheus.Desc
 	frozen      *prometheus.Desc
 	up          *prometheus.Desc
 }
@@ -86,6 +89,9 @@ func newServiceMetrics(o *outbox.Outbox, g ground, log *slog.Logger, now func() 
 		withdrawals: prometheus.NewDesc(name("withdrawals"), "Withdrawals by state.", []string{"state"}, nil),
 		breakers: prometheus.NewDesc(name("breakers"),
 			"Merchants whose breaker is open or tries again, by lane.", []string{"lane", "state"}, nil),
+		failing: prometheus.NewDesc(name("merchants_failing"), "Merchants that fail, as the alarm merchant_failing says.", nil, nil),
+		failingFor: prometheus.NewDesc(name("merchant_failing_seconds"),
+			"Seconds since a failing merchant last accepted something; 0 if too many attempts fail beside others. Of the merchants that fail for longest.", []string{"merchant"}, nil),
 		frozen: prometheus.NewDesc(name("frozen"),
 			"1 while a person has frozen the service: nothing is sent, decided or released.", nil, nil),
 		up: prometheus.NewDesc(name("database_up"), "Whether the database answered this scrape.", nil, nil),
@@ -138,12 +144,16 @@ func (m *serviceMetrics) InFlight(lane countersign.Lane, n int) {
 // serviceScrape reads from the database the figures that all processes share.
 type serviceScrape struct{ *serviceMetrics }
 
+// failingNamed bounds how many failing merchants are series of their own: when the network
+// of this end is away, all of them fail.
+const failingNamed = 50
+
 // scrapeTimeout bounds the reading of the database, or scrapes would accumulate
 // while the database hangs.
 const scrapeTimeout = 5 * time.Second
 
 func (s serviceScrape) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.queue, s.oldest, s.oldestKey, s.withdrawals, s.breakers, s.frozen, s.alarms, s.openAlarms, s.up} {
+	for _, d := range []*prometheus.Desc{s.queue, s.oldest, s.oldestKey, s.withdrawals, s.breakers, s.failing, s.failingFor, s.frozen, s.alarms, s.openAlarms, s.up} {
 		ch <- d
 	}
 }
@@ -214,6 +224,18 @@ func (s serviceScrape) collect(ctx context.Context, ch chan<- prometheus.Metric)
 	}
 	for k, n := range open {
 		gauge(s.breakers, n, k.lane, k.state)
+	}
+	failing, err := s.outbox.FailingMerchants(ctx)
+	if err != nil {
+		return err
+	}
+	gauge(s.failing, float64(len(failing)))
+	for _, f := range failing[:min(len(failing), failingNamed)] {
+		seconds := 0.0
+		if f.Since > 0 {
+			seconds = max(0, float64(now-f.Since)/1000)
+		}
+		gauge(s.failingFor, seconds, f.Merchant)
 	}
 	return nil
 }
