@@ -118,7 +118,7 @@ var restricted = map[string][]string{
 	"database/sql":        {"countersign/internal/db", "countersign/internal/lab/dbtest", "countersign/internal/lab/proof", "countersign/merchant/sqlinbox", "countersign/examples/go"},
 	"database/sql/driver": {},
 	"flag":                {"countersign/internal/lab/dbtest"},
-	"os/exec":             {"countersign/internal/bench", "countersign/internal/daemon", "countersign/internal/lab/dbtest", "countersign/internal/lab/proof"},
+	"os/exec":             {"countersign/cmd/countersign", "countersign/internal/bench", "countersign/internal/daemon", "countersign/internal/lab/dbtest", "countersign/internal/lab/proof"},
 	"os/signal":           {"countersign/cmd/countersign"},
 	"unsafe":              {},
 	"math/rand":           {},

@@ -46,6 +46,9 @@ const (
 	NeedNoDetails   Need = "a service that is not given the details of withdrawals"
 	NeedOwnPair     Need = "a pair that the merchant made"
 	NeedPKCS1       Need = "PKCS #1 v1.5 padding of requests"
+	NeedLongOrder   Need = "an order whose amount has more than 17 digits"
+	NeedEffects     Need = "a look at credits"
+	NeedRestart     Need = "a way to kill the endpoint"
 )
 
 // Ending is how a case ended. The zero Ending is Fail.
@@ -106,6 +109,9 @@ type Summary struct {
 	Advised int `json:"advised"` // failed, of Should
 	Skipped int `json:"skipped"`
 
+	// NotLookedAt is what a setting that was not given would have let the run see.
+	NotLookedAt []Unseen `json:"notLookedAt,omitempty"`
+
 	// Warning says that the endpoint was slower than the service waits; empty: it was not.
 	Warning string `json:"warning,omitempty"`
 }
@@ -138,7 +144,7 @@ func (s *Summary) add(r Result) {
 // Cases lists all cases by number.
 func Cases() []Case {
 	return slices.Concat(depositCases(), repeatCases(), noticeCases(), withdrawalCases(), responseCases(),
-		httpCases(), sealingCases(), formCases(), messageCases(), bindingCases(), otherCases())
+		httpCases(), sealingCases(), formCases(), messageCases(), bindingCases(), otherCases(), restartCases(), creditCases())
 }
 
 // verdict is how a case ended that did not pass. fail and skip panic with it, so

@@ -142,7 +142,7 @@ func endless(s *session) {
 	s.advice = "Stop reading after 65,536 bytes, whether or not the length was announced."
 	q := s.attempt("a deposit, and "+strconv.Itoa(endlessBytes>>20)+" MiB of line ends behind it", s.deposit())
 	q.stream = io.MultiReader(bytes.NewReader(q.body), io.LimitReader(lineEnds{}, endlessBytes))
-	s.expect(q.trackingID, 0)
+	s.expect(q, 0)
 	r := s.send(q)
 	if r.err == nil || errors.Is(r.err, context.DeadlineExceeded) {
 		s.turnedAway(r, http.StatusRequestEntityTooLarge)
@@ -164,7 +164,7 @@ func (lineEnds) Read(b []byte) (int, error) {
 // because short bodies stay in buffers of this end.
 func slowBody(s *session) {
 	q := s.attempt("half of a body", s.deposit())
-	s.expect(q.trackingID, 0)
+	s.expect(q, 0)
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.SlowBody)
 	body := padded(q.body, envelope.MaxBody)
 	q.length = int64(len(body))

@@ -29,6 +29,7 @@ func repeatCases() []Case {
 		{210, Must, "repeat/other-address", "Deposit identity, I1", "A known trackingId with another toAddress is refused with errCode 2002.", nil,
 			contradiction("toAddress", `"0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a"`)},
 		{211, Must, "repeat/other-spelling", "Deposit identity, I3", "A deposit under suspicion in another spelling is answered with errCode 0 and recorded, not credited.", nil, respelt},
+		{212, Must, "repeat/other-amount-20th-digit", "Amounts, A2", "A known trackingId with an amount that differs in the 20th digit is refused with errCode 2002.", nil, lastDigit},
 	}
 }
 
@@ -91,7 +92,7 @@ func pair(name, value string, effects int) func(*session) {
 		s.advice = "txId and address do not identify a deposit: trackingId does."
 		second := first.set("trackingId", text(s.id())).set(name, value)
 		r := s.takes("another deposit of the same transaction to the same address", second)
-		s.expect(r.trackingID, effects)
+		s.expect(r.request, effects)
 		sameDeposit(second, r)
 	}
 }
@@ -110,6 +111,14 @@ func contradiction(name, value string) func(*session) {
 	}
 }
 
+func lastDigit(s *session) {
+	m := s.deposit().set("amount", `"1234567890.1234567890"`)
+	s.takes("a deposit", m)
+	s.advice = "Compare amounts as exact decimals: two floating-point numbers are equal that differ in the 18th digit or later. " + keepContent
+	s.judged(s.post("the same trackingId with an amount that differs in the 20th digit", m.set("amount", `"1234567890.1234567891"`)), countersign.CodeDetailsDiffer)
+	s.takes("the deposit once more", m)
+}
+
 // respelt posts one transfer under several trackingIds, in several spellings.
 func respelt(s *session) {
 	m := s.deposit().set("chainName", `"ETH"`).set("txIndex", "-1")
@@ -122,7 +131,7 @@ func respelt(s *session) {
 	} {
 		other := m.set("trackingId", text(s.id())).set(change[0], text(change[1]))
 		r := s.takes("the transfer under another trackingId, with the "+change[0]+" "+change[1], other)
-		s.expect(r.trackingID, 0)
+		s.expect(r.request, 0)
 	}
 }
 

@@ -36,6 +36,7 @@ func withdrawalCases() []Case {
 		{411, Must, "withdrawal/details-bound", "Decision, D7", "Each detail lies whole in a block that also holds the whole callBackId or requestUUID.",
 			[]Need{NeedOrder, NeedNoDetails, NeedUsual}, detailsBound},
 		{412, Must, "withdrawal/second-tracking-id", "Deposit identity, I1", "A known callBackId under another trackingId is another withdrawal: errCode 2002.", []Need{NeedOrder, NeedUsual}, secondTrackingID},
+		{413, Must, "withdrawal/long-amount", "Amounts, A2", "An order whose amount has more than 17 digits is confirmed with that very amount.", []Need{NeedOrder, NeedLongOrder}, knownAgain},
 	}
 }
 

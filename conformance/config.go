@@ -119,10 +119,18 @@ type Config struct {
 	// never sent. Zero: 30 seconds.
 	SlowBody time.Duration
 
-	// Effects counts how often the endpoint credited the deposit of a trackingId,
-	// for tests that can see the endpoint's data. It is called after each case
-	// for the deposits of that case. Nil: credits are not checked.
-	Effects func(ctx context.Context, trackingID string) (int, error)
+	// Effects gives every credit that the endpoint's application booked for the deposits
+	// of trackingIDs, up to 1,000 of them; a deposit that was credited twice is there
+	// twice. Credits of other deposits are ignored. It is called after each case for the
+	// deposits of that case. Nil: credits are not looked at.
+	Effects func(ctx context.Context, trackingIDs []string) ([]Credit, error)
+	// EffectsWait is how long after its answer a deposit may be credited. Zero: 5 seconds.
+	EffectsWait time.Duration
+
+	// Restart kills the endpoint, in a way that leaves it no time to save anything, and
+	// starts it again with its data. It may return before the endpoint answers. Cases call
+	// it up to seven times. Nil: those cases are skipped.
+	Restart func(ctx context.Context) error
 
 	// Only chooses the cases. Nil: all.
 	Only func(Case) bool
@@ -143,7 +151,9 @@ type Checker struct {
 
 	mu      sync.Mutex // guards Random, which exchanges read at the same time, and slowest
 	slowest time.Duration
-	prefix  string // of every identifier of the run
+	prefix  string            // of every identifier of the run
+	settled map[string]effect // by trackingId: what the cases that passed have seen
+	waits   int               // how many cases waited in vain for credits
 }
 
 // New checks c and connects to nothing.
@@ -199,6 +209,9 @@ func New(c Config) (*Checker, error) {
 	}
 	if c.SlowBody <= 0 {
 		k.cfg.SlowBody = 30 * time.Second
+	}
+	if c.EffectsWait <= 0 {
+		k.cfg.EffectsWait = 5 * time.Second
 	}
 	if c.Random == nil {
 		k.cfg.Random = rand.Reader

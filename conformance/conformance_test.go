@@ -49,6 +49,7 @@ func allPass(t *testing.T, c conformance.Config, maySkip ...string) {
 			t.Errorf("failed: %s", describe(r))
 		case r.Problem == "needs "+string(conformance.NeedOwnPair) && c.Key.HasPrivate():
 		case r.Problem == "needs "+string(conformance.NeedOther) && !c.Other, r.Problem == "needs "+string(conformance.NeedUsual) && c.Other:
+		case r.Problem == "needs "+string(conformance.NeedRestart) && c.Restart == nil, r.Problem == "needs "+string(conformance.NeedEffects) && c.Effects == nil:
 		case r.Ending == conformance.Skip && !slices.ContainsFunc(maySkip, func(p string) bool { return strings.Contains(r.Problem, p) }):
 			t.Errorf("skipped: %d %s: %s", r.Number, r.Name, r.Problem)
 		}
@@ -150,11 +151,17 @@ var wrong = []struct {
 	{"keeps its first answer", `repeat/(new-request|at-once)|response/request-uuid|withdrawal/(known-repeat|known-at-once)`},
 	{"refuses a seen requestUUID", `repeat/same-body|binding/first-block-same-rest`},
 	{"identifies by transaction", `repeat/(two-transfers|two-symbols|possible-duplicate|two-at-once)`},
-	{"credits repeats", `repeat/(new-request|at-once)`},
-	{"credits nothing", `deposit/plain`},
-	{"suspects nothing", `repeat/(possible-duplicate|other-spelling)`},
+	{"credits repeats", `repeat/(new-request|at-once)|credit/repeat`},
+	{"credits nothing", `deposit/plain|credit/(exact|repeat|later)`},
+	{"rounds credits", `deposit/amount-(18-decimals|beyond-floats|78-digits|78-digits-fraction)|credit/exact`},
+	{"credits the one before again", `repeat/(two-symbols|two-transfers)|credit/(exact|later)`},
+	{"keeps nothing over a kill", `restart/(accepted|at-work|possible-duplicate|withdrawal|seen-block)`},
+	{"credits are lost in a kill", `restart/(accepted|at-work)`},
+	{"answers before it keeps", `restart/(accepted|at-work|possible-duplicate)`},
+	{"suspects nothing", `repeat/(possible-duplicate|other-spelling)|restart/possible-duplicate`},
 	{"spelling counts", `repeat/other-spelling`},
-	{"takes another amount", `repeat/other-amount|notice/other-content`},
+	{"takes another amount", `repeat/other-amount(-20th-digit)?|notice/other-content|restart/accepted`},
+	{"compares floats", `repeat/other-amount-20th-digit`},
 	{"takes another tenantUserId", `repeat/other-user`},
 	{"takes another toAddress", `repeat/other-address`},
 	{"takes another trackingId", `withdrawal/second-tracking-id`},
@@ -167,7 +174,7 @@ var wrong = []struct {
 	{"acknowledges unknown types", `notice/(unknown-type|type-0)|response/message-on-failure`},
 
 	{"no order book", `withdrawal/(known|known-repeat|known-at-once|smuggled)|response/withdrawal-members`},
-	{"another amount", `withdrawal/known|response/withdrawal-members`},
+	{"another amount", `withdrawal/(known|long-amount)|response/withdrawal-members`},
 	{"its own callBackId", `withdrawal/known|response/withdrawal-members`},
 	{"an order once", `withdrawal/(known-repeat|known-at-once)`},
 	{"confirms everything", `withdrawal/(unknown|unknown-repeat|other-user|other-case|trailing-space)`},

@@ -36,12 +36,12 @@ var examples = []struct {
 	{"php", "php", []string{"../examples/php/merchant.php"}, true},
 }
 
-var otherCases = regexp.MustCompile(`^(other|binding|repeat|withdrawal)/|^deposit/(plain|any-order|short-chunks)$`)
+var otherCases = regexp.MustCompile(`^(other|binding|repeat|withdrawal|restart|credit)/|^deposit/(plain|any-order|short-chunks)$`)
 
 // started is an example that runs.
 type started struct {
 	url    string
-	stop   func()
+	stop   func()        // kills it
 	output *bytes.Buffer // of standard error; to be read when it has stopped
 }
 
@@ -120,16 +120,22 @@ func TestExamples(t *testing.T) {
 				}
 				env := append(exampleFiles(t, key), "PROVIDER="+provider)
 				state := filepath.Join(t.TempDir(), "state")
-				effects := effectsIn(state)
+				look := effectsIn(state)
 				if ex.name == "go" {
-					effects = creditsIn(state)
+					look = creditsIn(state)
 				}
 				env = append(env, "STATE_FILE="+state)
 				s := startExample(t, command, args, env...)
+				restart := func(context.Context) error {
+					s.stop()
+					s = startExample(t, command, args, append(env, "LISTEN="+strings.TrimPrefix(s.url, "http://"))...)
+					return nil
+				}
 				t.Run("provider "+provider, func(t *testing.T) {
 					c := exampleConfig(s.url)
 					c.Key, c.Other = key, other
-					c.Effects = effects
+					c.Effects = look
+					c.Restart = restart
 					if other { // all but these is the same code in either setting
 						c.Only = func(k conformance.Case) bool { return otherCases.MatchString(k.Name) }
 					}
@@ -139,7 +145,7 @@ func TestExamples(t *testing.T) {
 					t.Run("vectors", func(t *testing.T) { postVectors(t, s.url) })
 				}
 				if !other {
-					restartExample(t, s, state, effects, func() started { return startExample(t, command, args, env...) })
+					restartExample(t, s, state, look, func() started { return startExample(t, command, args, env...) })
 				}
 				s.stop()
 				for _, secret := range []string{testAPIKey, testCallbackKey, testKey().PublicBase64()[:60]} {
@@ -212,7 +218,7 @@ func TestExamplesOnAFullDisk(t *testing.T) {
 
 // restartExample: what was taken before the end of the process is not taken
 // again after it, even if the process died in the middle of a line.
-func restartExample(t *testing.T, s started, state string, effects func(context.Context, string) (int, error), restart func() started) {
+func restartExample(t *testing.T, s started, state string, look effects, restart func() started) {
 	t.Helper()
 	tell := func(s started) string {
 		c := exampleConfig(s.url)
@@ -241,7 +247,14 @@ func restartExample(t *testing.T, s started, state string, effects func(context.
 	if again := tell(s); again != id {
 		t.Fatalf("two deposits, %s and %s; the test needs one", id, again)
 	}
-	if n, err := effects(t.Context(), id); n != 1 || err != nil {
+	credits, err := look(t.Context(), []string{id})
+	n := 0
+	for _, c := range credits {
+		if c.TrackingID == id {
+			n++
+		}
+	}
+	if n != 1 || err != nil {
 		t.Errorf("a deposit told before and after a restart was taken %d times, %v", n, err)
 	}
 }

@@ -17,15 +17,19 @@ import (
 	_ "modernc.org/sqlite"
 
 	"countersign"
+	"countersign/conformance"
 	"countersign/envelope"
 )
 
-// effectsIn counts the deposits in the state file of an example that were credited.
-func effectsIn(file string) func(context.Context, string) (int, error) {
-	return func(_ context.Context, id string) (n int, err error) {
+// effects is a Config.Effects.
+type effects = func(context.Context, []string) ([]conformance.Credit, error)
+
+// effectsIn gives the deposits in the state file of an example that were credited.
+func effectsIn(file string) effects {
+	return func(context.Context, []string) (credits []conformance.Credit, err error) {
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		lines := bufio.NewScanner(bytes.NewReader(data))
 		lines.Buffer(nil, 1<<20)
@@ -36,45 +40,49 @@ func effectsIn(file string) func(context.Context, string) (int, error) {
 				Callback struct {
 					Type       int    `json:"type"`
 					TrackingID string `json:"trackingId"`
+					Amount     string `json:"amount"`
 				} `json:"callback"`
 			}
 			if err := json.Unmarshal(lines.Bytes(), &record); err != nil {
-				return n, err
+				return nil, err
 			}
-			if record.Taken != "" && !record.Suspect && record.Callback.Type == 1 && record.Callback.TrackingID == id {
-				n++
+			if record.Taken != "" && !record.Suspect && record.Callback.Type == 1 {
+				credits = append(credits, conformance.Credit{TrackingID: record.Callback.TrackingID, Amount: record.Callback.Amount})
 			}
 		}
-		return n, lines.Err()
+		return credits, lines.Err()
 	}
 }
 
-// creditsIn counts the credits of a deposit in the database of the Go example, and
-// checks that the balances are their sums.
-func creditsIn(file string) func(context.Context, string) (int, error) {
-	return func(ctx context.Context, id string) (n int, err error) {
+// creditsIn gives the credits in the database of the Go example, and checks that the
+// balances are their sums.
+func creditsIn(file string) effects {
+	return func(ctx context.Context, _ []string) (credits []conformance.Credit, err error) {
 		db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		defer db.Close()
 		// One statement, so that a deposit that comes meanwhile is in both or in neither.
-		rows, err := db.QueryContext(ctx, `SELECT 1, user_id || ' ' || symbol, amount FROM credits
-			UNION ALL SELECT -1, user_id || ' ' || symbol, amount FROM balances`)
+		rows, err := db.QueryContext(ctx, `SELECT 1, tracking_id, user_id || ' ' || symbol, amount FROM credits
+			UNION ALL SELECT -1, '', user_id || ' ' || symbol, amount FROM balances`)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		defer rows.Close()
 		difference := map[string]*big.Rat{}
 		for rows.Next() {
 			var sign int64
-			var of, text string
-			if err := rows.Scan(&sign, &of, &text); err != nil {
-				return 0, err
+			var id, of, text string
+			if err := rows.Scan(&sign, &id, &of, &text); err != nil {
+				return nil, err
 			}
 			amount, ok := new(big.Rat).SetString(text)
 			if !ok {
-				return 0, fmt.Errorf("the amount of %s is %q", of, text)
+				return nil, fmt.Errorf("the amount of %s is %q", of, text)
+			}
+			if sign > 0 {
+				credits = append(credits, conformance.Credit{TrackingID: id, Amount: text})
 			}
 			if difference[of] == nil {
 				difference[of] = new(big.Rat)
@@ -82,15 +90,14 @@ func creditsIn(file string) func(context.Context, string) (int, error) {
 			difference[of].Add(difference[of], amount.Mul(amount, big.NewRat(sign, 1)))
 		}
 		if err := rows.Err(); err != nil {
-			return 0, err
+			return nil, err
 		}
 		for of, d := range difference {
 			if d.Sign() != 0 {
-				return 0, fmt.Errorf("the credits of %s less the balance are %s, not 0", of, d)
+				return nil, fmt.Errorf("the credits of %s less the balance are %s, not 0", of, d)
 			}
 		}
-		err = db.QueryRowContext(ctx, `SELECT COUNT(*) FROM credits WHERE tracking_id = ?`, id).Scan(&n)
-		return n, err
+		return credits, nil
 	}
 }
 

@@ -44,6 +44,8 @@ type request struct {
 	uuid      string // the requestUUID in plaintext
 	// trackingID is that of the deposit in plaintext, for what the endpoint credits.
 	trackingID string
+	amount     string // of that deposit
+	quiet      bool   // not in the report
 
 	body        []byte
 	stream      io.Reader // in place of body
@@ -156,6 +158,9 @@ func (s *session) open(r *reply, request int) {
 }
 
 func (s *session) begin(q request) int {
+	if q.quiet {
+		return -1
+	}
 	e := Exchange{What: q.what, To: q.to.String(), Method: cmp.Or(q.method, http.MethodPost), Bytes: len(q.body), Plaintext: s.show(q.plaintext)}
 	if q.stream != nil {
 		e.Bytes = int(q.length)
@@ -170,6 +175,9 @@ func (s *session) begin(q request) int {
 }
 
 func (s *session) end(r *reply) {
+	if r.quiet {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := &s.exchanges[r.index]

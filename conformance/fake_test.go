@@ -48,7 +48,7 @@ const (
 
 var testOrder = conformance.Order{
 	CallBackID: "Order-77A", TenantUserID: "65515", Address: "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8",
-	ChainName: "TRON", Symbol: "USDT", Amount: "120.500000",
+	ChainName: "TRON", Symbol: "USDT", Amount: "987654321098765431", // as long as the blocks of 1024 bits take (R7)
 }
 
 // fake is a small merchant, honest but for its faults. It is written apart from
@@ -65,7 +65,9 @@ type fake struct {
 	faults      []string
 
 	mu      sync.Mutex
-	effects map[string]int
+	effects map[string][]string       // amounts by trackingId
+	last    string                    // trackingId of the deposit before
+	unkept  []string                  // trackingIds that were answered and not kept
 	kept    map[string]map[string]any // answers by type and trackingId
 	blocks  map[[32]byte][32]byte     // blocks of requestUUIDs, and the bodies they came in
 	uuids   map[string]bool
@@ -78,7 +80,7 @@ type fake struct {
 func newFake(unbound bool, faults ...string) *fake {
 	return &fake{
 		key: testKey().Public(), responseKey: testKey().Public(), unbound: unbound, bodyTimeout: stall, long: make(chan struct{}), faults: faults,
-		effects: map[string]int{}, kept: map[string]map[string]any{}, blocks: map[[32]byte][32]byte{}, uuids: map[string]bool{}, asked: map[string]int{},
+		effects: map[string][]string{}, kept: map[string]map[string]any{}, blocks: map[[32]byte][32]byte{}, uuids: map[string]bool{}, asked: map[string]int{},
 		contents: map[string]string{}, transfers: map[string][]json.Number{},
 	}
 }
@@ -99,12 +101,50 @@ func (f *fake) start(t testing.TB) conformance.Config {
 	return conformance.Config{
 		NotifyURL: srv.URL + "/notify", WithdrawURL: srv.URL + "/withdraw", Key: testKey(), APIKey: testAPIKey,
 		CallbackAPIKey: testCallbackKey, Order: &testOrder, Unbound: f.unbound, Other: f.other,
-		Effects: func(_ context.Context, id string) (int, error) {
+		Effects: func(_ context.Context, ids []string) ([]conformance.Credit, error) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			return f.effects[id], nil
+			return creditsOf(ids, f.effects), nil
+		},
+		EffectsWait: time.Millisecond, // a fake credits before it answers
+		Restart: func(context.Context) error {
+			f.mu.Lock()
+			f.kill()
+			f.mu.Unlock()
+			srv.CloseClientConnections()
+			return nil
 		},
 	}
+}
+
+func creditsOf(ids []string, amounts map[string][]string) []conformance.Credit {
+	var credits []conformance.Credit
+	for _, id := range ids {
+		for _, amount := range amounts[id] {
+			credits = append(credits, conformance.Credit{TrackingID: id, Amount: amount})
+		}
+	}
+	return credits
+}
+
+// kill loses what a fault kept in memory alone. f.mu is held.
+func (f *fake) kill() {
+	if f.has("keeps nothing over a kill") {
+		clear(f.kept)
+		clear(f.contents)
+		clear(f.transfers)
+		clear(f.blocks)
+	}
+	if f.has("credits are lost in a kill") {
+		clear(f.effects)
+	}
+	for _, id := range f.unkept {
+		delete(f.effects, id)
+		delete(f.kept, "1 "+id)
+		delete(f.contents, "1 "+id)
+		clear(f.transfers)
+	}
+	f.unkept = nil
 }
 
 // startServer serves h and bounds the time for headers.

@@ -62,11 +62,25 @@ func (f *fake) deposit(m map[string]any) verdict {
 	f.spoilDeposit(answer, m)
 	if _, ok := f.kept[key]; !ok || f.has("credits repeats") {
 		if suspect := f.suspects(m); !f.has("credits nothing") && (!suspect || ok) {
-			f.effects[str(m["trackingId"])]++
+			f.credit(str(m["trackingId"]), str(m["amount"]))
 		}
 		f.kept[key] = answer
 	}
 	return verdict{status: 200, answer: answer}
+}
+
+// credit books a deposit. f.mu is held.
+func (f *fake) credit(id, amount string) {
+	switch {
+	case f.has("rounds credits"):
+		n, _ := strconv.ParseFloat(amount, 64)
+		amount = strconv.FormatFloat(n, 'f', 8, 64)
+	case f.has("answers before it keeps"):
+		f.unkept = append(f.unkept, id)
+	case f.has("credits the one before again") && f.last != "":
+		f.effects[f.last] = append(f.effects[f.last], f.effects[f.last][0])
+	}
+	f.effects[id], f.last = append(f.effects[id], amount), id
 }
 
 // contradicts reports whether key stood for something else before.
@@ -78,7 +92,11 @@ func (f *fake) contradicts(key string, m map[string]any) bool {
 	content := ""
 	for _, name := range members {
 		if !f.has("takes another " + name) {
-			content += fmt.Sprintln(m[name])
+			value := fmt.Sprint(m[name])
+			if n, err := strconv.ParseFloat(value, 64); err == nil && name == "amount" && f.has("compares floats") {
+				value = fmt.Sprint(n)
+			}
+			content += value + "\n"
 		}
 	}
 	before, known := f.contents[key]

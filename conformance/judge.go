@@ -91,7 +91,7 @@ func (s *session) accepted(r *reply, t countersign.Type) {
 	}
 	s.opensTo(r, t)
 	if t == countersign.TypeDeposited {
-		s.expect(r.trackingID, 1)
+		s.expect(r.request, 1)
 	}
 }
 
@@ -140,7 +140,7 @@ func (s *session) opensTo(r *reply, t countersign.Type) {
 // notAccepted fails if something that must be refused got errCode 0, which would
 // lose or create money.
 func (s *session) notAccepted(r *reply) {
-	s.expectNothing(r.trackingID)
+	s.expectNothing(r.request)
 	arrived(r)
 	if r.status == http.StatusOK && r.parseErr == nil && r.response.ErrCode == countersign.CodeAccepted {
 		fail("", "%s: it was accepted, with errCode 0", r.what)
@@ -149,7 +149,7 @@ func (s *session) notAccepted(r *reply) {
 
 // turnedAway checks that r has that HTTP status, which says that the body was not read.
 func (s *session) turnedAway(r *reply, status int) {
-	s.expectNothing(r.trackingID)
+	s.expectNothing(r.request)
 	statusIs(r, status)
 }
 

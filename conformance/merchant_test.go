@@ -41,14 +41,14 @@ func TestMerchantLibraryPasses(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
-			credited := map[string]int{}
+			credited := map[string][]string{}
 			h, err := merchant.New(merchant.Config{
 				Key: testKey().Public(), APIKey: testAPIKey, CallbackAPIKeys: []countersign.APIKey{testCallbackKey},
 				Profile: tc.profile, BodyTimeout: stall,
 				OnDeposit: func(_ context.Context, d merchant.Deposit) error {
 					mu.Lock()
 					defer mu.Unlock()
-					credited[d.TrackingID]++
+					credited[d.TrackingID] = append(credited[d.TrackingID], d.Amount.String())
 					return nil
 				},
 				Inbox: merchant.NewMemoryInbox(), Log: slog.New(slog.DiscardHandler),
@@ -68,10 +68,10 @@ func TestMerchantLibraryPasses(t *testing.T) {
 			allPass(t, conformance.Config{
 				NotifyURL: srv.URL + merchant.DefaultNotifyPath, WithdrawURL: srv.URL + merchant.DefaultWithdrawPath, Key: testKey(),
 				APIKey: testAPIKey, CallbackAPIKey: testCallbackKey, Order: &testOrder, Unbound: tc.unbound, Other: tc.other,
-				Effects: func(_ context.Context, id string) (int, error) {
+				Effects: func(_ context.Context, ids []string) ([]conformance.Credit, error) {
 					mu.Lock()
 					defer mu.Unlock()
-					return credited[id], nil
+					return creditsOf(ids, credited), nil
 				},
 			}, tc.skips)
 		})
@@ -162,7 +162,15 @@ func TestFaultyMerchantsFail(t *testing.T) {
 				NotifyURL: m.NotifyURL(), WithdrawURL: m.WithdrawURL(), Key: key, APIKey: testAPIKey, CallbackAPIKey: testCallbackKey,
 				Order: &conformance.Order{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, Address: d.Address, ChainName: d.ChainName,
 					Symbol: d.Symbol, Amount: d.Amount.String()},
-				Effects: func(_ context.Context, id string) (int, error) { return m.Taken(id), nil },
+				Effects: func(_ context.Context, ids []string) ([]conformance.Credit, error) {
+					var credits []conformance.Credit
+					for _, id := range ids {
+						for range m.Taken(id) {
+							credits = append(credits, conformance.Credit{TrackingID: id})
+						}
+					}
+					return credits, nil
+				},
 				Only: func(k conformance.Case) bool {
 					return slices.Contains([]string{"repeat/new-request", "response/deposit-members", "withdrawal/known"}, k.Name)
 				},

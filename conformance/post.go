@@ -104,7 +104,8 @@ func (s *session) attemptAs(what string, m message, plain []byte, bound bool) re
 	s.random(random[:])
 	plain, uuid := bind(plain, random, bound)
 	id := strings.Trim(m.get("trackingId"), `"`)
-	return request{what: what, plaintext: plain, uuid: uuid, trackingID: id, body: sealWith(s.cfg.Key, s.cfg.Padding, plain)}
+	amount := strings.Trim(m.get("amount"), `"`)
+	return request{what: what, plaintext: plain, uuid: uuid, trackingID: id, amount: amount, body: sealWith(s.cfg.Key, s.cfg.Padding, plain)}
 }
 
 // inChunks is q with other bytes, each chunk of them in blocks of its own.

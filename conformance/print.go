@@ -59,6 +59,13 @@ func (p Printer) Summary(sum Summary, took time.Duration) {
 		colour = red
 	}
 	fmt.Fprintf(p.Out, "%s in %.1f s\n", p.paint(colour, sum.String()), took.Seconds())
+	for _, u := range sum.NotLookedAt {
+		cases := "1 case"
+		if u.Cases != 1 {
+			cases = fmt.Sprintf("%d cases", u.Cases)
+		}
+		fmt.Fprintf(p.Out, "%s %s (%s): give %s\n", p.paint(yellow, "not looked at:"), u.What, cases, u.Give)
+	}
 	if sum.Warning != "" {
 		fmt.Fprintf(p.Out, "%s %s\n", p.paint(yellow, "warning:"), sum.Warning)
 	}

@@ -45,6 +45,10 @@ type checkCmd struct {
 	User           string `help:"A tenantUserId that the endpoint knows; that of the order if empty." placeholder:"ID"`
 	DepositAddress string `help:"An address where deposits of that user go; made-up ones if empty." placeholder:"ADDRESS"`
 
+	Effects     string        `help:"Shell command that prints what the application credited for deposits: a line a credit, the trackingId and the amount. It may print all credits; the trackingIds that are asked for are in TRACKING_IDS, separated by spaces." placeholder:"COMMAND"`
+	EffectsWait time.Duration `help:"How long after the answer a deposit may be credited." default:"5s"`
+	Restart     string        `help:"Shell command that kills the endpoint (SIGKILL, no orderly end) and starts it again with its data; it may leave it in the background." placeholder:"COMMAND"`
+
 	Cases    string        `name:"run" help:"Run only the cases whose number or name matches." placeholder:"REGEXP"`
 	List     bool          `help:"List the cases and run none."`
 	JSON     bool          `name:"json" help:"Write the results as one JSON object."`
@@ -89,6 +93,8 @@ func (c *checkCmd) Validate() error {
 		return errors.New("--oaep needs --key, the merchant's public key")
 	case c.OAEP && c.ResponseKey == "":
 		return errors.New("--oaep needs --response-key, the private key that opens answers")
+	case c.EffectsWait <= 0:
+		return errors.New("--effects-wait must be above 0")
 	case c.Timeout < 0 || c.Waits < 0 || c.SlowBody <= 0:
 		return errors.New("--timeout and --service-waits must not be below 0, and --slow-body must be above 0")
 	}
@@ -116,6 +122,11 @@ func (c *checkCmd) Run(std streams) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if config.Effects != nil { // a command that fails is said once, and not once a case
+		if _, err := config.Effects(ctx, nil); err != nil {
+			return err
+		}
+	}
 	printer := conformance.Printer{Out: std.out, Colour: paints(std.out)}
 	var results []conformance.Result
 	began := time.Now()
@@ -203,6 +214,13 @@ func (c *checkCmd) config(std streams) (conformance.Config, error) {
 			return config, fmt.Errorf("--order: %s: %w", c.Order, err)
 		}
 		config.Order = &order
+	}
+	config.EffectsWait = c.EffectsWait
+	if c.Effects != "" {
+		config.Effects = effectsBy(c.Effects)
+	}
+	if c.Restart != "" {
+		config.Restart = restartBy(c.Restart)
 	}
 	var err error
 	if c.ResponseKey != "" {

@@ -9,9 +9,11 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -68,7 +70,7 @@ func startChecked(t *testing.T, change func(*merchant.Config)) checked {
 		t.Fatal(err)
 	}
 	srv := httptest.NewUnstartedServer(h)
-	srv.Config.ReadHeaderTimeout = time.Second
+	srv.Config.ReadHeaderTimeout = config.BodyTimeout
 	srv.Start()
 	t.Cleanup(srv.Close)
 	for name, data := range map[string]string{
@@ -106,11 +108,13 @@ func TestCheckPasses(t *testing.T) {
 		t.Fatalf("status %d\n%s%s", status, out, errOut)
 	}
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if want := len(conformance.Cases()) + 1; len(lines) != want {
-		t.Errorf("%d lines, want one a case and a summary, %d", len(lines), want)
+	n := len(conformance.Cases())
+	if len(lines) < n+1 || !strings.HasPrefix(lines[0], "101  must    pass  deposit/plain") || !strings.Contains(lines[n], " passed, 0 failed, ") {
+		t.Fatalf("want one line a case and a summary, got\n%s", out)
 	}
-	if !strings.HasPrefix(lines[0], "101  must    pass  deposit/plain") || !strings.Contains(lines[len(lines)-1], " passed, 0 failed, ") {
-		t.Errorf("first and last line:\n%s\n%s", lines[0], lines[len(lines)-1])
+	unseen := regexp.MustCompile(`(?m)^not looked at: (.*) \(.*\): give (--[a-z]+) `).FindAllStringSubmatch(strings.Join(lines[n+1:], "\n"), -1)
+	if len(unseen) != 3 || unseen[0][1] != "a withdrawal of over 17 digits" || unseen[1][2] != "--effects" || unseen[2][2] != "--restart" {
+		t.Errorf("after the summary:\n%s", strings.Join(lines[n+1:], "\n"))
 	}
 	if strings.Contains(out, "\x1b") {
 		t.Error("colour where no terminal is")
@@ -225,6 +229,81 @@ func TestCheckAdvises(t *testing.T) {
 	}
 }
 
+// TestCheckCommands: --effects and --restart are shell commands; what is wrong with one of
+// them is said, and is no fault of the endpoint.
+func TestCheckCommands(t *testing.T) {
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("there is no sh")
+	}
+	t.Parallel()
+	var mu sync.Mutex
+	var ledger string
+	c := startChecked(t, func(m *merchant.Config) {
+		m.BodyTimeout = time.Minute // no connection ends before
+		m.OnPossibleDuplicate = merchant.KeepForReview
+		m.OnDeposit = func(_ context.Context, d merchant.Deposit) error {
+			mu.Lock()
+			defer mu.Unlock()
+			f, err := os.OpenFile(ledger, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			_, err = fmt.Fprintf(f, "%s|%s\n", d.TrackingID, d.Amount)
+			return err
+		}
+	})
+	ledger = filepath.Join(c.dir, "ledger")
+	file := func(name string) string { return filepath.Join(c.dir, name) }
+	for name, text := range map[string]string{"ledger": "tracking_id | amount\n", "ids": ""} {
+		if err := os.WriteFile(file(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const credits = "^(101|126|201|1201|1202|1203)$"
+	for _, tc := range []struct {
+		name, effects string
+		more          []string
+		status        int
+		want          []string
+	}{
+		{"seen", "cat LEDGER; echo \"$TRACKING_IDS\" >> IDS", nil, exitDone, []string{"6 passed, 0 failed, 0 skipped in "}},
+		{"with a head and other columns", "tr '|' '\\t' < LEDGER; echo '(3 rows)'", nil, exitDone, []string{"6 passed, 0 failed"}},
+		{"without amounts", "cut -d '|' -f 1 LEDGER | grep -v ' '", nil, exitDone, []string{"6 passed", "\nnot looked at: the amounts of credits (6 cases): give --effects COMMAND that prints the amount"}},
+		{"twice", "cat LEDGER LEDGER", nil, exitFailed, []string{"was credited 2 times, not 1", "0 passed, 6 failed"}},
+		{"rounded", "sed 's/000000000000000001$/0/' LEDGER", nil, exitFailed, []string{"126  must    FAIL", " of 0.000000000000000001 was credited with 0.0\n", "column with enough digits"}},
+		{"nothing", "true", []string{"--effects-wait", "1ms"}, exitFailed, []string{"was accepted with errCode 0, and was credited 0 times, not 1", "(--effects-wait)"}},
+		{"fails", "echo no such table >&2; exit 3", nil, exitFailed, nil},
+		{"columns", "echo a b c", nil, exitFailed, nil},
+		{"killed", "cat LEDGER", []string{"--run", "^1101$", "--restart", "true"}, exitDone, []string{"1101  must    pass  restart/accepted  (a connection to the endpoint stayed open over the restart: "}},
+		{"not killed", "cat LEDGER", []string{"--run", "^1101$", "--restart", "echo no such unit >&2; false"}, exitFailed, []string{"restarting the endpoint: --restart: the command failed (exit status 1): no such unit", "command of --restart"}},
+	} {
+		command := strings.NewReplacer("LEDGER", "'"+ledger+"'", "IDS", "IDS", " >> IDS", " >> '"+file("ids")+"'").Replace(tc.effects)
+		status, out, errOut := c.check(t, append([]string{"--run", credits, "--effects", command}, tc.more...)...)
+		if status != tc.status {
+			t.Errorf("%s: status %d\n%s%s", tc.name, status, out, errOut)
+		}
+		for _, want := range tc.want {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s: the output lacks %q:\n%s", tc.name, want, out)
+			}
+		}
+		switch tc.name {
+		case "fails":
+			if out != "" || !strings.Contains(errOut, "--effects: the command failed (exit status 3): no such table") {
+				t.Errorf("%s: %s%s", tc.name, out, errOut)
+			}
+		case "columns":
+			if out != "" || !strings.Contains(errOut, "line 1 has 3 columns") {
+				t.Errorf("%s: %s%s", tc.name, out, errOut)
+			}
+		}
+	}
+	if ids, err := os.ReadFile(file("ids")); err != nil || !regexp.MustCompile(`(?m)^cs[0-9a-f]{10}-1201-1 cs[0-9a-f]{10}-1201-2 `).Match(ids) {
+		t.Errorf("TRACKING_IDS: %v\n%s", err, ids)
+	}
+}
+
 // TestCheckOtherSettings: what is wrong with the settings shows as what is wrong
 // with the endpoint, with a hint.
 func TestCheckOtherSettings(t *testing.T) {
@@ -260,7 +339,7 @@ func TestCheckPassesGateway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	order := `{"callBackId":"order-Check","tenantUserId":"60001","address":"TX","chainName":"TRON","symbol":"USDT","amount":"2.50"}`
+	order := `{"callBackId":"order-Check","tenantUserId":"60001","address":"TX","chainName":"TRON","symbol":"USDT","amount":"987654321098765431"}`
 	for name, text := range map[string]string{
 		"private.pem": string(private), "public.b64": key.PublicBase64(), "order.json": order, "api-key": checkedAPIKey, "callback-key": checkedCallbackKey,
 	} {

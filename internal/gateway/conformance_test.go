@@ -36,14 +36,13 @@ func TestConformance(t *testing.T) {
 					Key: testPair(), APIKey: service.APIKey(), CallbackAPIKey: service.CallbackAPIKey(), Unbound: unbound,
 					Order: &conformance.Order{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, Address: o.Address, ChainName: o.ChainName,
 						Symbol: o.Symbol, Amount: o.Amount.String()},
-					Effects: func(_ context.Context, trackingID string) (int, error) {
-						n := 0
+					Effects: func(context.Context, []string) (credits []conformance.Credit, _ error) {
 						for _, d := range r.allDeposits() {
-							if d.TrackingID == trackingID && d.State == "taken" {
-								n++
+							if d.State == "taken" {
+								credits = append(credits, conformance.Credit{TrackingID: d.TrackingID, Amount: d.Amount.String()})
 							}
 						}
-						return n, nil
+						return credits, nil
 					},
 				})
 				if err != nil {

@@ -1,0 +1,230 @@
+package conformance
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"countersign"
+)
+
+// restartCases kill the endpoint. What it answered with errCode 0 must outlive that, because
+// a service tells nothing again that was accepted; and what it began must not be done twice.
+func restartCases() []Case {
+	restart := []Need{NeedRestart}
+	return []Case{
+		{1101, Must, "restart/accepted", "Deposit identity, I1", "Deposits that were accepted just before a kill are known and credited after it, and credited once.", restart, restartAccepted},
+		{1102, Must, "restart/at-work", "Deposit identity, I1", "Of deposits on their way during a kill, those that were accepted stay, and all are credited once when they are told again.", restart, restartAtWork},
+		{1103, Must, "restart/possible-duplicate", "Deposit identity, I2", "A transfer that was accepted before a kill and comes under another trackingId is recorded, not credited.",
+			[]Need{NeedRestart, NeedEffects}, restartDuplicate},
+		{1104, Must, "restart/withdrawal", "Decision, D4", "An order that was confirmed before a kill is confirmed after it with the same details, and under no other trackingId.",
+			[]Need{NeedRestart, NeedOrder}, restartWithdrawal},
+		{1105, Must, "restart/seen-block", "Binding, B5", "A first block that was seen before a kill, with another rest, is refused.", []Need{NeedRestart, NeedUnbound}, restartBlock},
+	}
+}
+
+const keepFirst = "Write the trackingId, what it stands for and the credit to the disk, in one transaction, and answer when that is committed: " +
+	"what is in memory alone is gone after a kill."
+
+// known checks that the endpoint knows m, which it accepted: it is a repetition, and another
+// amount is a contradiction. That comes first, since an endpoint that forgot m takes it.
+func (s *session) knows(m message) {
+	s.advice = keepFirst
+	r := s.post("the deposit with another amount, after the restart", m.set("amount", `"9.75"`))
+	s.judged(r, countersign.CodeDetailsDiffer)
+	s.takes("the deposit again, after the restart", m)
+}
+
+// restartAccepted asks for what a service alone sees of half the deposits, and of the
+// others for what became of the credit when they are told again.
+func restartAccepted(s *session) {
+	var told []message
+	for range 6 {
+		told = append(told, s.deposit())
+		s.takes("a deposit before the restart", told[len(told)-1])
+	}
+	s.restart()
+	s.advice = keepFirst
+	s.credited()
+	for _, m := range told[:3] {
+		s.takes("the deposit again, after the restart", m)
+	}
+	s.credited()
+	for _, m := range told[3:] {
+		s.knows(m)
+	}
+}
+
+// credited compares the credits so far, if they can be seen.
+func (s *session) credited() {
+	if s.cfg.Effects != nil {
+		s.compare(s.effects)
+	}
+}
+
+const (
+	kills   = 3
+	streams = 8   // of deposits at once while the endpoint is killed
+	longest = 100 // deposits of a stream
+)
+
+// stream tells one deposit after another until the endpoint is gone.
+type stream struct {
+	accepted []request
+	messages []message // of accepted
+	open     []message // without an answer: told again later
+}
+
+// restartAtWork kills the endpoint while deposits come, so that a kill can meet it between
+// two steps of its work.
+func restartAtWork(s *session) {
+	for n := range kills {
+		all := s.killAtWork()
+		took := 0
+		for _, st := range all {
+			took += len(st.accepted)
+			for _, q := range st.accepted {
+				s.expect(q, 1)
+			}
+		}
+		if took == 0 {
+			fail("Accept deposits that come at the same time.", "none of the deposits before kill %d was accepted", n+1)
+		}
+		s.advice = keepFirst
+		s.credited()
+		for _, st := range all {
+			for _, m := range st.open {
+				s.takes("a deposit that was on its way during the kill, told again", m)
+			}
+			if last := len(st.messages) - 1; last >= 0 {
+				s.knows(st.messages[last])
+			}
+		}
+		s.credited()
+		s.exchanges = nil // a hundred of them show nothing
+	}
+}
+
+func (s *session) killAtWork() []*stream {
+	all := make([]*stream, streams)
+	begun := make(chan struct{}, streams)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range all {
+		all[i] = &stream{}
+		wg.Go(func() { s.tell(all[i], begun, stop) })
+	}
+	defer wg.Wait() // also where the restart fails
+	stopped := sync.OnceFunc(func() { close(stop) })
+	defer stopped()
+	for range streams {
+		<-begun
+	}
+	s.restart()
+	stopped()
+	wg.Wait()
+	return all
+}
+
+// tell fills st. It writes to begun once, when the first deposit has an answer or none came.
+func (s *session) tell(st *stream, begun chan<- struct{}, stop <-chan struct{}) {
+	once := sync.OnceFunc(func() { begun <- struct{}{} })
+	defer once()
+	for n := range longest {
+		m := s.deposit()
+		q := s.attempt("a deposit during the kill", m)
+		q.quiet = true
+		r := s.send(q)
+		once()
+		switch {
+		case r.err == nil && r.status == http.StatusOK && r.parseErr == nil && r.response.ErrCode == countersign.CodeAccepted:
+			st.accepted, st.messages = append(st.accepted, q), append(st.messages, m)
+		default:
+			st.open = append(st.open, m)
+			return
+		}
+		// The pauses grow, so that a kill that takes long to come meets deposits, too.
+		select {
+		case <-stop:
+			return
+		case <-time.After(time.Duration(n) * 2 * time.Millisecond):
+		}
+	}
+}
+
+func restartDuplicate(s *session) {
+	m := s.deposit().set("txIndex", "-1")
+	s.takes("a deposit before the restart", m)
+	s.restart()
+	s.advice = "Keep what moved to where (chainName, txId, symbol, toAddress) with what was accepted, on the disk."
+	r := s.takes("the same transfer under another trackingId, after the restart", m.set("trackingId", text(s.id())))
+	s.expect(r.request, 0)
+}
+
+// restartWithdrawal asks under the other trackingId first, since an endpoint that forgot
+// takes whichever comes first.
+func restartWithdrawal(s *session) {
+	knownOrder(s)
+	s.restart()
+	s.advice = "Write to the disk that an order was confirmed, and for which trackingId, before you answer."
+	if !s.cfg.Other {
+		r := s.ask("the known order under another trackingId, after the restart", s.known().set("trackingId", text(s.id())))
+		s.judged(r, countersign.CodeDetailsDiffer)
+	}
+	knownOrder(s)
+}
+
+func restartBlock(s *session) {
+	a, b := s.twins()
+	q := s.attempt("a deposit, requestUUID first", uuidFirst(a))
+	forgery := s.attempt("its first block, with the rest of another deposit, after the restart", uuidFirst(b))
+	first, other := cutAt(q.plaintext, `"trackingId"`), cutAt(forgery.plaintext, `"trackingId"`)
+	head := s.sealChunks(first[0])
+	q.body = join(head, s.sealChunks(first[1]))
+	s.takesBody(q)
+	s.restart()
+	forgery.plaintext, forgery.body = slices.Concat(first[0], other[1]), join(head, s.sealChunks(other[1]))
+	s.recombined(forgery)
+}
+
+// creditCases look at the ledger of the application, which no response shows.
+func creditCases() []Case {
+	effects := []Need{NeedEffects}
+	return []Case{
+		{1201, Must, "credit/exact", "Amounts, A2", "Each deposit is credited with its exact amount, whatever the number of digits.", effects, creditExact},
+		{1202, Must, "credit/repeat", "Deposit identity, I1", "A deposit told several times, also at once and as the same body, is credited once.", effects, creditRepeat},
+		{1203, Must, "credit/later", "Deposit identity, I1", "At the end of the run every deposit of it is credited as it was when its case ended.", effects, creditLater},
+	}
+}
+
+func creditExact(s *session) {
+	for _, amount := range []string{"7", "0.10", "1234567.89", "12345678901234567891", "1234567890.1234567891", "0.000000000000000001", "98765432109876543210.987654321098765432"} {
+		s.takes("a deposit of "+amount, s.deposit().set("amount", text(amount)))
+	}
+}
+
+func creditRepeat(s *session) {
+	m := s.deposit()
+	q := s.attempt("a deposit", m)
+	s.takesBody(q)
+	q.what = "the same body again"
+	s.takesBody(q)
+	requests := make([]request, instant)
+	for i := range requests {
+		requests[i] = s.attempt(fmt.Sprintf("the deposit again, attempt %d of %d at once", i+1, instant), m)
+	}
+	for _, r := range s.atOnce(requests) {
+		s.acceptedOrLater(r, countersign.TypeDeposited)
+	}
+	s.takes("the deposit once more", m)
+}
+
+// creditLater looks at all deposits of the cases that passed, and at two of its own.
+func creditLater(s *session) {
+	s.takes("a deposit", s.deposit())
+	s.compare(s.effects)
+	s.takes("another deposit", s.deposit())
+	s.compare(s.settled)
+}

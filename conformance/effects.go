@@ -1,0 +1,169 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/big"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Credit is one credit that the merchant's application booked for a deposit.
+type Credit struct {
+	TrackingID string
+	Amount     string // decimal, as the application keeps it; empty: not told
+}
+
+// ParseCredits reads one credit a line: the trackingId, and behind it the amount. Between
+// the two is white space, a comma or a |, as the shells of databases print columns. Other
+// lines, such as a head, need not be left out, since nobody asks for what they name.
+func ParseCredits(text string) ([]Credit, error) {
+	var credits []Credit
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		fields := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\r\n,|\"", r) })
+		switch len(fields) {
+		case 0:
+		case 1:
+			credits = append(credits, Credit{TrackingID: fields[0]})
+		case 2:
+			credits = append(credits, Credit{fields[0], fields[1]})
+		default:
+			return nil, fmt.Errorf("line %d has %d columns: print the trackingId and the amount, one line a credit", n, len(fields))
+		}
+	}
+	return credits, nil
+}
+
+// decimal is what an application may print of an exact amount: ".5" of Oracle and "1E-18"
+// of Java, too. Its length bounds the arithmetic.
+var decimal = regexp.MustCompile(`^(?:[0-9]{1,160}(?:\.[0-9]{0,160})?|\.[0-9]{1,160})(?:[eE][+-]?[0-9]{1,3})?$`)
+
+func sameValue(a, b string) bool {
+	if !decimal.MatchString(a) || !decimal.MatchString(b) {
+		return a == b
+	}
+	x, okX := new(big.Rat).SetString(a)
+	y, okY := new(big.Rat).SetString(b)
+	return okX && okY && x.Cmp(y) == 0
+}
+
+// effect is what must have become of one deposit.
+type effect struct {
+	least, most int    // how often it was credited
+	amount      string // of each time, as it was sent
+}
+
+// expect says how often the deposit of q must have been credited when the case ends.
+func (s *session) expect(q request, n int) {
+	if q.trackingID == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	amount := q.amount
+	if before, ok := s.effects[q.trackingID]; ok && before.most > 0 {
+		amount = before.amount // of the first that was accepted
+	}
+	s.effects[q.trackingID] = effect{n, n, amount}
+}
+
+// expectNothing is expect with 0, for a deposit that was not accepted before.
+func (s *session) expectNothing(q request) {
+	if _, ok := s.effects[q.trackingID]; !ok {
+		s.expect(q, 0)
+	}
+}
+
+// checkEffects compares what the case expects with what was credited, and keeps it for
+// the end of the run.
+func (s *session) checkEffects() {
+	if len(s.effects) == 0 {
+		return
+	}
+	if s.cfg.Effects == nil {
+		s.unseen(NeedEffects)
+		return
+	}
+	s.compare(s.effects)
+	maps.Copy(s.settled, s.effects)
+}
+
+const (
+	// asked is how many deposits one call of Config.Effects is for, at most: a command gets
+	// them in one variable of its environment.
+	asked = 1000
+	// vain is how many cases wait for credits that do not come. The others look once.
+	vain = 3
+)
+
+// compare fails unless every deposit was credited as it must. It waits for credits that are
+// missing, since an application may book them after it answered.
+func (s *session) compare(want map[string]effect) {
+	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.EffectsWait)
+	defer cancel()
+	for {
+		missing := s.look(want)
+		if missing == "" {
+			return
+		}
+		if s.waits >= vain || !sleep(ctx, 100*time.Millisecond) {
+			s.waits++
+			fail("Credit what you accept, in the transaction that records it. If credits come later than "+s.cfg.EffectsWait.String()+
+				" after the answer, give check that time (--effects-wait).", "%s", missing)
+		}
+	}
+}
+
+// look fails for what was credited too often or with another amount, and says what is
+// missing.
+func (s *session) look(want map[string]effect) (missing string) {
+	ids := slices.Sorted(maps.Keys(want))
+	got := map[string][]string{}
+	for chunk := range slices.Chunk(ids, asked) {
+		credits, err := s.cfg.Effects(s.ctx, chunk)
+		if err != nil {
+			fail("Look at the command of --effects: it must print the credits of the trackingIds that it is given.", "looking at the credits: %v", err)
+		}
+		for _, c := range credits {
+			if _, ok := slices.BinarySearch(chunk, c.TrackingID); ok { // of another chunk it comes again
+				got[c.TrackingID] = append(got[c.TrackingID], c.Amount)
+			}
+		}
+	}
+	for _, id := range ids {
+		w, n := want[id], len(got[id])
+		switch {
+		case n > w.most && w.most == 0:
+			fail("Credit only what is answered with errCode 0 and is no possible duplicate.", "the deposit %s was credited, and must not be", id)
+		case n > w.most:
+			fail("Record (type, trackingId) in the transaction that credits, with a unique index, and credit only if that row is new.",
+				"the deposit %s was credited %d times, not %d", id, n, w.most)
+		case n < w.least && missing == "":
+			missing = fmt.Sprintf("the deposit %s was accepted with errCode 0, and was credited %d times, not %d", id, n, w.least)
+		}
+		for _, amount := range got[id] {
+			if amount == "" {
+				s.unseen(needAmounts)
+			} else if !sameValue(amount, w.amount) {
+				fail("Keep amounts as exact decimals, from the message to the ledger: no floating-point number, and a column with enough digits.",
+					"the deposit %s of %s was credited with %s", id, w.amount, s.show([]byte(amount)))
+			}
+		}
+	}
+	return missing
+}
+
+// sleep reports whether d passed before ctx ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
