@@ -29,6 +29,15 @@ var fixtures = map[string]fixture{
 		}
 		return ""
 	}},
+	// The same, with Node and jq for the example that check is run against.
+	"node": {setup: func(t *testing.T, dir string) string {
+		needs(t, "node")
+		needs(t, "jq")
+		if err := copyTree("../..", dir); err != nil {
+			t.Fatal(err)
+		}
+		return ""
+	}},
 	// An empty directory and the installed program.
 	"installed": {setup: func(*testing.T, string) string { return "" }},
 	// Both ends at work, with what people have to decide on; see bothRunning.
