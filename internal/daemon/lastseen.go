@@ -8,8 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"reflect"
+	"slices"
 	"time"
 
+	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/audit"
 	"countersign/internal/db"
 )
@@ -18,6 +21,31 @@ import (
 // It is beside the database, so that a database that is put back to an earlier state is
 // noticed: what it does not know may be done twice.
 const LastSeenFile = "last-seen.json"
+
+// LastTokensFile is the file of a data directory with the tokens that there were, without their
+// secrets, so that a restore can say which of them are gone or valid again where the database
+// that was lost cannot be read.
+const LastTokensFile = "last-tokens.json"
+
+// lastToken is a token as LastTokensFile has it.
+type lastToken struct {
+	ID      string      `json:"id"`
+	Name    string      `json:"name"`
+	Role    client.Role `json:"role"`
+	Revoked db.Millis   `json:"revoked,omitempty"`
+}
+
+func (t lastToken) String() string { return fmt.Sprintf("%s (%s, %s)", t.ID, t.Name, t.Role) }
+
+// lastTokens reads the tokens of a database.
+func lastTokens(ctx context.Context, d *db.DB) ([]lastToken, error) {
+	list, err := api.NewTokens(d).List(ctx)
+	tokens := make([]lastToken, len(list))
+	for i, t := range list {
+		tokens[i] = lastToken{t.ID, t.Name, t.Role, t.Revoked}
+	}
+	return tokens, err
+}
 
 // lastSeenEvery is how often the file is written. What a database lost within that time
 // is not noticed.
@@ -28,17 +56,22 @@ var ErrOlder = db.ErrOlder
 
 // lastSeen reads the file. The zero Progress: there is none.
 func (s Storage) lastSeen() (p db.Progress, err error) {
-	b, _, err := readOwnedOf(s.Dir, LastSeenFile, 1<<20)
+	return p, s.readJSON(LastSeenFile, &p)
+}
+
+// readJSON reads a file of the data directory into v. A file that is missing leaves v as it is.
+func (s Storage) readJSON(name string, v any) error {
+	b, _, err := readOwnedOf(s.Dir, name, 1<<24)
 	if errors.Is(err, fs.ErrNotExist) {
-		return p, nil
+		return nil
 	}
 	if err == nil {
-		err = json.Unmarshal(b, &p)
+		err = json.Unmarshal(b, v)
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w", s.file(LastSeenFile), err)
+		err = fmt.Errorf("%s: %w", s.file(name), err)
 	}
-	return p, err
+	return err
 }
 
 // see writes the file.
@@ -113,25 +146,52 @@ func (s Storage) watch(d *db.DB, l *audit.Log) Part {
 				return nil
 			case <-tick.C:
 			}
-			bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
-			p, err := d.Progress(bounded)
-			cancel()
-			if err != nil {
-				continue // others notice that the database is away
-			}
-			if err := p.Older(last); err != nil {
+			if last, err = s.look(ctx, d, l, last); err != nil {
 				return err
-			}
-			p.Head = l.Seen()
-			if !reflect.DeepEqual(p, last) {
-				if err := s.see(p); err != nil {
-					d.Log().Warn("what the database knows was not noted", "file", LastSeenFile, "error", err.Error())
-					continue
-				}
-				last = p
 			}
 		}
 	}}
+}
+
+// look notes how far the database has come since last, and gives what is noted. It fails with
+// ErrOlder if it went back.
+func (s Storage) look(ctx context.Context, d *db.DB, l *audit.Log, last db.Progress) (db.Progress, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	p, err := d.Progress(ctx)
+	if err != nil {
+		return last, nil // others notice that the database is away
+	}
+	if err := p.Older(last); err != nil {
+		return last, err
+	}
+	p.Head = l.Seen()
+	if reflect.DeepEqual(p, last) {
+		return last, nil
+	}
+	if err := s.see(p); err != nil {
+		d.Log().Warn("what the database knows was not noted", "file", LastSeenFile, "error", err.Error())
+		return last, nil
+	}
+	if p.Records != last.Records { // each change of a token is in the audit log
+		s.seeTokens(ctx, d)
+	}
+	return p, nil
+}
+
+// seeTokens writes the file of tokens if one has changed.
+func (s Storage) seeTokens(ctx context.Context, d *db.DB) {
+	var was []lastToken
+	is, err := lastTokens(ctx, d)
+	if err == nil && s.readJSON(LastTokensFile, &was) == nil && slices.Equal(is, was) {
+		return
+	}
+	if err == nil {
+		err = s.replaceJSON(LastTokensFile, is)
+	}
+	if err != nil {
+		d.Log().Warn("the tokens were not noted", "file", LastTokensFile, "error", err.Error())
+	}
 }
 
 // seeLast writes the file when everything else has ended, unless the database went back. l may
@@ -153,4 +213,5 @@ func (s Storage) seeLast(ctx context.Context, d *db.DB, l *audit.Log) {
 		p.Head = before.Head
 	}
 	_ = s.see(p) // an older one is right too
+	s.seeTokens(ctx, d)
 }

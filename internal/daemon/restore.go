@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"countersign/internal/api"
 	"countersign/internal/audit"
 	"countersign/internal/book"
 	"countersign/internal/db"
@@ -43,7 +42,7 @@ type Restored struct {
 	// Undecided is how many orders or withdrawals had not ended in the backup: until somebody
 	// says what became of each, nothing is decided on it.
 	Undecided int `json:"undecided"`
-	// Compared reports whether the tokens of the database that was there could be read. Gone
+	// Compared reports whether the tokens are known of the database that was there. Gone
 	// are tokens that were made after the backup, Valid those that were revoked after it and
 	// count again.
 	Compared bool     `json:"tokensCompared"`
@@ -110,7 +109,7 @@ func Restore(ctx context.Context, c RestoreConfig) (r Restored, err error) {
 }
 
 // begin opens the database of s and begins an epoch in it.
-func (c RestoreConfig) begin(ctx context.Context, s Storage, least int64, before []api.Token, r *Restored) (p db.Progress, err error) {
+func (c RestoreConfig) begin(ctx context.Context, s Storage, least int64, before []lastToken, r *Restored) (p db.Progress, err error) {
 	end := outbox.End()
 	if c.Gateway {
 		end = book.End()
@@ -147,9 +146,22 @@ func (c RestoreConfig) begin(ctx context.Context, s Storage, least int64, before
 	return d.Progress(ctx)
 }
 
-// tokensBefore gives the tokens of the SQLite database that is about to be replaced. Nil:
-// there is none, or it cannot be read, which is often why a backup is restored.
-func (c RestoreConfig) tokensBefore(ctx context.Context, path string) []api.Token {
+// tokensBefore gives the tokens of the SQLite database that is about to be replaced. If there
+// is none, or it cannot be read, which is often why a backup is restored, they are those that
+// were noted in the data directory. Nil: none were.
+func (c RestoreConfig) tokensBefore(ctx context.Context, path string) []lastToken {
+	if list := c.tokensOf(ctx, path); list != nil {
+		return list
+	}
+	var list []lastToken
+	if err := c.readJSON(LastTokensFile, &list); err != nil {
+		return nil
+	}
+	return list
+}
+
+// tokensOf gives the tokens of a SQLite database; nil where it cannot be read.
+func (c RestoreConfig) tokensOf(ctx context.Context, path string) []lastToken {
 	if _, err := os.Stat(path); err != nil || !c.Replace {
 		return nil
 	}
@@ -164,7 +176,7 @@ func (c RestoreConfig) tokensBefore(ctx context.Context, path string) []api.Toke
 		return nil
 	}
 	defer func() { _ = d.Close() }()
-	list, err := api.NewTokens(d).List(ctx)
+	list, err := lastTokens(ctx, d)
 	if err != nil {
 		return nil
 	}
@@ -172,22 +184,21 @@ func (c RestoreConfig) tokensBefore(ctx context.Context, path string) []api.Toke
 }
 
 // compareTokens notes what became of tokens after the backup.
-func (r *Restored) compareTokens(ctx context.Context, d *db.DB, before []api.Token) error {
-	list, err := api.NewTokens(d).List(ctx)
+func (r *Restored) compareTokens(ctx context.Context, d *db.DB, before []lastToken) error {
+	list, err := lastTokens(ctx, d)
 	if err != nil {
 		return err
 	}
-	now := map[string]api.Token{}
+	now := map[string]lastToken{}
 	for _, t := range list {
 		now[t.ID] = t
 	}
 	for _, t := range before {
-		name := fmt.Sprintf("%s (%s, %s)", t.ID, t.Name, t.Role)
 		switch was, known := now[t.ID]; {
 		case !known && t.Revoked == 0:
-			r.Gone = append(r.Gone, name)
+			r.Gone = append(r.Gone, t.String())
 		case known && t.Revoked != 0 && was.Revoked == 0:
-			r.Valid = append(r.Valid, name)
+			r.Valid = append(r.Valid, t.String())
 		}
 	}
 	return nil

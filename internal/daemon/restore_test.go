@@ -171,8 +171,16 @@ func TestRenamedDatabase(t *testing.T) {
 }
 
 // Tokens that were made after the backup are named as gone, and those that were revoked
-// after it as valid again.
+// after it as valid again, also where the database that was lost cannot be read.
 func TestRestoreNamesTokens(t *testing.T) {
+	t.Run("read", func(t *testing.T) { testRestoreNamesTokens(t, func(string) error { return nil }) })
+	t.Run("gone", func(t *testing.T) { testRestoreNamesTokens(t, os.Remove) })
+	t.Run("damaged", func(t *testing.T) {
+		testRestoreNamesTokens(t, func(path string) error { return os.WriteFile(path, []byte("nothing"), 0o600) })
+	})
+}
+
+func testRestoreNamesTokens(t *testing.T, lose func(path string) error) {
 	dir, backup := t.TempDir(), filepath.Join(t.TempDir(), "backup")
 	change := func(do func(*api.Tokens) error) {
 		t.Helper()
@@ -200,6 +208,9 @@ func TestRestoreNamesTokens(t *testing.T) {
 	change(func(k *api.Tokens) error {
 		return errors.Join(k.Create(t.Context(), fresh, [32]byte{2}), k.Revoke(t.Context(), old.ID, 5, nil))
 	})
+	if err := lose(filepath.Join(dir, DatabaseFile)); err != nil {
+		t.Fatal(err)
+	}
 	r, err := Restore(t.Context(), RestoreConfig{Storage: Storage{Dir: dir}, From: backup, Replace: true})
 	if err != nil || !r.Compared || len(r.Gone) != 1 || !strings.HasPrefix(r.Gone[0], fresh.ID) || len(r.Valid) != 1 || !strings.HasPrefix(r.Valid[0], old.ID) {
 		t.Errorf("%+v, %v", r, err)
