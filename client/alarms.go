@@ -1,5 +1,12 @@
 package client
 
+import (
+	"context"
+	"iter"
+	"net/http"
+	"strconv"
+)
+
 // AlarmKind is what an alarm is about.
 type AlarmKind string
 
@@ -52,113 +59,130 @@ const (
 
 // alarmKinds says of each kind what happened and what helps, in the words of
 // docs/runbook.md. Urgent are those that may be about money, about who decides on it,
-// or about the evidence.
+// or about the evidence. An alarm that is about one withdrawal, one address or one change has a
+// row for each, since a person decides on each; of the others one row counts.
 var alarmKinds = words[AlarmKind]{
-	{is: AlarmApproverExpires, at: atBoth,
+	{is: AlarmApproverExpires, at: atBoth, bySubject: true,
 		means: "The last token of an approver expires within a week. Changes go on waiting after that, and only an admin of another origin could approve them. The subject is the token and its end.",
-		do:    "Before that, propose a new token of role approver, and have the present approver approve it."},
+		do:    "Before that, propose a new token of role approver, and have the present approver approve it.",
+		ended: "Another approver can decide for longer, or changes wait for nobody."},
 	{is: AlarmAuditBroken, at: atBoth, urgent: true,
 		means: "Rows of the audit log are not as this end left them, so it signs no checkpoint any more; or a witness has cosigned what the log does not continue. Somebody changed the database past the program, or it was damaged or set back.",
 		do:    "Keep a copy of the database, and compare it with an export and the last checkpoint that somebody else holds. Find out who can write to the database."},
 	{is: AlarmRestored, at: atBoth, urgent: true,
 		means: "The database was restored from a backup. What came after the backup is not known here and may have happened: the service releases and ends nothing; the gateway holds every deposit and decides no order.",
-		do:    "Reconcile as docs/backup.md says, with --settle in the end. What no file spoke for stays restored until a person resumes it."},
-	{is: AlarmRowForged, at: atBoth, urgent: true,
+		do:    "Reconcile as docs/backup.md says, with --settle in the end. What no file spoke for stays restored until a person resumes it.",
+		ended: "The restore was reconciled."},
+	{is: AlarmRowForged, at: atBoth, urgent: true, bySubject: true,
 		means: "A row that says who may do what is not as this program left it: somebody wrote to the database past it. The row is not believed, as if it were not there; a merchant is as if paused, the service as if frozen, and nothing is decided on an order. The subject has the table and the row.",
 		do:    "Find out who can write to the database. Make what the row was for anew, edit the merchant with every member that could move money, or thaw, and compare the rest with the audit log."},
-	{is: AlarmTokenChanged, at: atBoth, urgent: true,
+	{is: AlarmTokenChanged, at: atBoth, urgent: true, bySubject: true,
 		means: "A token that decides on changes was made, an approver's was revoked, or a token got a passkey. The subject names the change and the token, or the token and the passkey; no-approvers: somebody at the machine ended all approvers.",
 		do:    "Find out whose it is (token list). If nobody meant it, revoke it."},
 
-	{is: AlarmWitnessSilent, at: atBoth,
+	{is: AlarmWitnessSilent, at: atBoth, bySubject: true,
 		means: "A witness has cosigned no head of the audit log for a day. The subject is its URL. Everything else goes on.",
-		do:    "Ask whoever runs the witness, and look at the log line of its first failure: 404 and 403 mean that it does not know the log's name or key (audit key)."},
+		do:    "Ask whoever runs the witness, and look at the log line of its first failure: 404 and 403 mean that it does not know the log's name or key (audit key).",
+		ended: "The witness cosigned a head of the log."},
 
 	{is: AlarmWrongAPIKey, at: atService,
 		means: "A response carried another API key than the merchant's, or none. It decided nothing.",
-		do:    "Check what answers at the merchant's URLs."},
+		do:    "Check what answers at the merchant's URLs.",
+		ended: "Nothing like it came for an hour, and the merchant accepts callbacks."},
 	{is: AlarmNotUnderstood, at: atService,
 		means: "The merchant says that it cannot open or read a callback (errCode 1000 to 1999). It is tried again.",
-		do:    "Check that both ends have the same keys, and let the merchant run countersign check."},
+		do:    "Check that both ends have the same keys, and let the merchant run countersign check.",
+		ended: "Nothing like it came for an hour, and the merchant accepts callbacks."},
 	{is: AlarmAnswerDiffers, at: atService, urgent: true,
 		means: "An answer contradicts what it answers, or the decision that was made before. Nothing was changed by it.",
 		do:    "Ask the merchant what it meant. If it did not send this answer, somebody plays with its answers: pause it."},
-	{is: AlarmDetailsDiffer, at: atService, urgent: true,
+	{is: AlarmDetailsDiffer, at: atService, urgent: true, bySubject: true,
 		means: "The merchant confirmed other details than were ordered. The withdrawal is declined.",
 		do:    "Compare both orders. If the merchant's is right, somebody changed the service's."},
 	{is: AlarmAnswerUnbound, at: atService,
 		means: "A confirmation was not taken: there are no details to compare it with, and its blocks do not show that it is of this withdrawal, so they may come from another answer. The merchant is asked again.",
-		do:    "Give details with each withdrawal, use a key of 2048 bits or more for answers, or have the merchant order the members of its answer as PROTOCOL.md, Answers, says."},
+		do:    "Give details with each withdrawal, use a key of 2048 bits or more for answers, or have the merchant order the members of its answer as PROTOCOL.md, Answers, says.",
+		ended: "Nothing like it came for an hour, and the merchant accepts callbacks."},
 	{is: AlarmOpenFailures, at: atService, urgent: true,
 		means: "Ten answers of the merchant within an hour did not open or were no answers. The merchant is paused.",
-		do:    "Check its response key. If that is right, somebody tries blocks on the service. Resume the merchant when the cause is known."},
+		do:    "Check its response key. If that is right, somebody tries blocks on the service. Resume the merchant when the cause is known.",
+		ended: "The merchant was resumed."},
 	{is: AlarmHeldTooLong, at: atService,
 		means: "The merchant held a callback (errCode 3000 to 3999) until its schedule ended. It is exhausted and not sent again.",
-		do:    "Ask the merchant what it waits for, then resend the callback."},
+		do:    "Ask the merchant what it waits for, then resend the callback.",
+		ended: "None of the callbacks is exhausted any more."},
 	{is: AlarmExhausted, at: atService,
-		means: "Callbacks of a merchant were given up: their schedule or deadline ended. The subject is the reason of the last attempt, so one alarm stands for many callbacks.",
-		do:    "When the merchant can take them, resend them (callbacks resend); callbacks list --state exhausted names them."},
-	{is: AlarmBreakerOpen, at: atService,
+		means: "Callbacks of a merchant were given up: their schedule or deadline ended. The subjects are callbacks with the reasons of their last attempts.",
+		do:    "When the merchant can take them, resend them (callbacks resend); callbacks list --state exhausted names them.",
+		ended: "None of the callbacks is exhausted any more."},
+	{is: AlarmBreakerOpen, at: atService, bySubject: true,
 		means: "No exchange with a merchant reached it for ten minutes. The subject is the lane, notify or withdraw. After five in a row one callback at a time tries; the others wait and lose nothing but time, until their schedules or deadlines end.",
-		do:    "Ask the merchant; the reasons of the last attempts say what fails."},
+		do:    "Ask the merchant; the reasons of the last attempts say what fails.",
+		ended: "An exchange reached the merchant, or a person resumed it."},
 	{is: AlarmMerchantFailing, at: atService,
 		means: "Attempts at a merchant were made and none was accepted for ten minutes, or half of twenty or more failed within ten minutes. The subject is the commonest reason.",
-		do:    "Tell the merchant what it must mend: merchants health ID and its page in the console say why it fails, since when, and the facts of the last failure."},
-	{is: AlarmOverdue, at: atService,
+		do:    "Tell the merchant what it must mend: merchants health ID and its page in the console say why it fails, since when, and the facts of the last failure.",
+		ended: "The merchant accepts callbacks again."},
+	{is: AlarmOverdue, at: atService, bySubject: true,
 		means: "Callbacks of the merchant are due for a quarter of an hour and are not sent, although it can be reached. The subject is the lane. The alarm is about the merchant that waits for longest; others may wait too.",
-		do:    "After an outage, wait while the number of pending callbacks falls. Otherwise raise the merchant's rate or concurrency, ask it to answer faster, or add a node."},
-	{is: AlarmForeignClaim, at: atService, urgent: true,
+		do:    "After an outage, wait while the number of pending callbacks falls. Otherwise raise the merchant's rate or concurrency, ask it to answer faster, or add a node.",
+		ended: "Nothing in the lane is overdue any more."},
+	{is: AlarmForeignClaim, at: atService, urgent: true, bySubject: true,
 		means: "A claim asked for a withdrawal whose permit another holder has, and did not get it: another claim, or the same one from a token of another origin. Two parts of the wallet mean to execute it, or somebody has a second token.",
 		do:    "Find out which of them does, and whether both have; look at the chain. If the token is not the wallet's, revoke it."},
-	{is: AlarmOutcomeDiffers, at: atService, urgent: true,
+	{is: AlarmOutcomeDiffers, at: atService, urgent: true, bySubject: true,
 		means: "Under the permit of a withdrawal another outcome was reported than the one that stands. Nothing was changed by it; a transaction that it names is told to the merchant.",
 		do:    "Look at the chain. If funds moved although failed stands, or twice, tell the merchant. Find out who reported the other outcome; if it was not the wallet, revoke the token."},
-	{is: AlarmAddressChanged, at: atService, urgent: true,
+	{is: AlarmAddressChanged, at: atService, urgent: true, bySubject: true,
 		means: "A merchant is told that the deposit address of a user was replaced: what the user deposits goes to the new one. The subject is the callback.",
 		do:    "Find out who replaced it. If nobody meant it, pause the merchant, revoke the token that added the callback, and tell the merchant not to use the address."},
 	{is: AlarmFrozen, at: atService,
 		means: "A person froze the service: nothing is sent, decided or released. The subject is the reason.",
-		do:    "Thaw it when the cause is gone. Deadlines go on until then, and withdrawals that reach theirs expire."},
-	{is: AlarmResumed, at: atService, urgent: true,
+		do:    "Thaw it when the cause is gone. Deadlines go on until then, and withdrawals that reach theirs expire.",
+		ended: "The freeze was ended."},
+	{is: AlarmResumed, at: atService, urgent: true, bySubject: true,
 		means: "A person ended the freeze, or the pause of the merchant that the alarm names: sending, deciding and releasing go on. The subject has the token.",
 		do:    "If nobody meant it, freeze the service, and revoke the token."},
 	{is: AlarmLapsed, at: atService,
 		means: "A confirmed withdrawal was not released within its merchant's releaseWithin. It is never released; the merchant is told so.",
 		do:    "Find out why the wallet did not take it. If it is still wanted, the merchant orders a new one."},
-	{is: AlarmMerchantChanged, at: atService, urgent: true,
+	{is: AlarmMerchantChanged, at: atService, urgent: true, bySubject: true,
 		means: "Where a merchant's money goes, or who decides on it, was changed. The subject names the change and its members, with fingerprints of all of it before and after.",
 		do:    "Find out who proposed and approved it (changes show). If nobody meant it, pause the merchant."},
 
-	{is: AlarmUserDiffers, at: atGateway, urgent: true,
+	{is: AlarmUserDiffers, at: atGateway, urgent: true, bySubject: true,
 		means: "A callback names another tenantUserId than its order. Nothing was confirmed by it.",
 		do:    "Ask the service."},
-	{is: AlarmOrderUnknown, at: atGateway, urgent: true,
+	{is: AlarmOrderUnknown, at: atGateway, urgent: true, bySubject: true,
 		means: "The service asked about a withdrawal, or executed one, that was never ordered.",
 		do:    "Ask the service who started it. If your own systems did, they must order it at the gateway first."},
-	{is: AlarmExecutedUnconfirmed, at: atGateway, urgent: true,
+	{is: AlarmExecutedUnconfirmed, at: atGateway, urgent: true, bySubject: true,
 		means: "The service executed an order that was not confirmed.",
 		do:    "Look at the chain, and at the gateway's audit log for an answer. Order nothing more until the service explains it."},
-	{is: AlarmExecutedDiffers, at: atGateway, urgent: true,
+	{is: AlarmExecutedDiffers, at: atGateway, urgent: true, bySubject: true,
 		means: "The service executed other details than those that were confirmed.",
 		do:    "Compare with the chain, and order nothing more until the service explains it."},
-	{is: AlarmExecutedTwice, at: atGateway, urgent: true,
+	{is: AlarmExecutedTwice, at: atGateway, urgent: true, bySubject: true,
 		means: "The service names two transactions for one order.",
 		do:    "Look at both on the chain, and order nothing more until the service explains it."},
-	{is: AlarmExecutedAfterEnd, at: atGateway, urgent: true,
+	{is: AlarmExecutedAfterEnd, at: atGateway, urgent: true, bySubject: true,
 		means: "The service executed an order (type 3) after it had ended it (type 5). The funds may have been freed already.",
 		do:    "Look at the chain, correct the books, and ask the service."},
-	{is: AlarmEndedAfterExecution, at: atGateway, urgent: true,
+	{is: AlarmEndedAfterExecution, at: atGateway, urgent: true, bySubject: true,
 		means: "The service ended an order (type 5) after it had executed it (type 3). What was booked by type 3 stands.",
 		do:    "Look at the chain, and ask the service."},
 	{is: AlarmPossibleDuplicate, at: atGateway,
 		means: "A deposit may be one that was told before under another trackingId. It is held.",
-		do:    "Compare both with the chain, then credit or reject it (deposits credit, deposits reject)."},
-	{is: AlarmAddressHeld, at: atGateway, urgent: true,
+		do:    "Compare both with the chain, then credit or reject it (deposits credit, deposits reject).",
+		ended: "No deposit is held any more."},
+	{is: AlarmAddressHeld, at: atGateway, urgent: true, bySubject: true,
 		means: "The service says that the deposit address of a user was replaced. The new one is held: the application goes on with the old one. The subject is the user.",
-		do:    "Ask the service, on another way, who replaced it; then accept or reject it (addresses accept, addresses reject)."},
+		do:    "Ask the service, on another way, who replaced it; then accept or reject it (addresses accept, addresses reject).",
+		ended: "It was accepted or rejected."},
 	{is: AlarmNotBound, at: atGateway,
 		means: "A callback was refused because it is not bound, and the gateway wants binding.",
-		do:    "If this service never binds, start the gateway with --provider other or --binding seen, and compare each deposit with the chain before you credit it. Otherwise ask the service why this request was not bound."},
+		do:    "If this service never binds, start the gateway with --provider other or --binding seen, and compare each deposit with the chain before you credit it. Otherwise ask the service why this request was not bound.",
+		ended: "Nothing like it came for an hour, and other callbacks were taken."},
 	{is: AlarmBindingBroken, at: atGateway, urgent: true,
 		means: "A callback was refused because it is bound to other bytes. Somebody who can read requests joined blocks of several, or the service is at fault.",
 		do:    "Ask the service what it sent."},
@@ -173,13 +197,16 @@ var alarmKinds = words[AlarmKind]{
 		do:    "Look at the chain. If the deposit is there, mend the check and have the service send it again. If not, ask the service; whoever has its key can make deposits up."},
 	{is: AlarmUnverified, at: atGateway,
 		means: "A deposit was refused because the check at --verify-url did not say yes in time.",
-		do:    "Look at the chain and at the check; mend it, and have the service send the deposit again."},
+		do:    "Look at the chain and at the check; mend it, and have the service send the deposit again.",
+		ended: "Nothing like it came for an hour, and other callbacks were taken."},
 	{is: AlarmAllRefused, at: atGateway,
 		means: "All callbacks of ten minutes were refused. The subject is the commonest reason; the log names the setting that would change it, and /v1/stats counts all reasons.",
-		do:    "Let countersign gateway --learn say what this provider does."},
-	{is: AlarmDepositRefused, at: atGateway, urgent: true,
+		do:    "Let countersign gateway --learn say what this provider does.",
+		ended: "A callback was taken."},
+	{is: AlarmDepositRefused, at: atGateway, urgent: true, bySubject: true,
 		means: "A deposit was refused, and the service may never send it again. The subject is the reason, so one alarm stands for all that are refused for it.",
-		do:    "Read what is wrong (refused list, refused show), mend the setting or have the service mend the callback, and take it with refused retry."},
+		do:    "Read what is wrong (refused list, refused show), mend the setting or have the service mend the callback, and take it with refused retry.",
+		ended: "Each of them was taken or dismissed."},
 }
 
 // Values lists the kinds of both ends.
@@ -204,24 +231,97 @@ func (k AlarmKind) Text() string { return alarmKinds.of(k).text() }
 // money, about who decides on it, or about the evidence.
 func (k AlarmKind) Urgent() bool { return alarmKinds.of(k).urgent }
 
+// BySubject reports whether each subject has a row of its own. Otherwise one row counts
+// all alarms of the kind about a merchant.
+func (k AlarmKind) BySubject() bool { return alarmKinds.of(k).bySubject }
+
+// Ended says why an alarm of the kind ends by itself; empty: it does not.
+func (k AlarmKind) Ended() string { return alarmKinds.of(k).ended }
+
 // AlarmState is what AlarmFilter selects by.
 type AlarmState string
 
-// The states of an alarm. It is open until a person acknowledges it.
+// The states of an alarm. It is open until a person acknowledges it, or until what it is about
+// has ended. One that was acknowledged before that is acked and ended.
 const (
 	AlarmOpen  AlarmState = "open"
 	AlarmAcked AlarmState = "acked"
+	AlarmEnded AlarmState = "ended"
 )
+
+var alarmStates = words[AlarmState]{
+	{is: AlarmOpen, means: "Nobody has acknowledged it, and what it is about goes on."},
+	{is: AlarmAcked, means: "A person has acknowledged it."},
+	{is: AlarmEnded, means: "What it is about has ended."},
+}
+
+// Values lists the states.
+func (AlarmState) Values() []AlarmState { return alarmStates.values() }
+
+// Means says what s means, for people; empty for an unknown word.
+func (s AlarmState) Means() string { return alarmStates.of(s).means }
+
+// Alarm is something that a person should look at. One row stands for all of its kind about a
+// merchant, or about a subject, until a person acknowledges it or it ends by itself. What is
+// raised after that opens another row.
+type Alarm struct {
+	Seq      int64     `json:"seq" minimum:"1" doc:"number of the row; later rows have higher ones"`
+	Merchant string    `json:"merchant,omitempty" doc:"id of the merchant that it is about; absent: none, as always at the gateway"`
+	Kind     AlarmKind `json:"kind" doc:"what the alarm is about"`
+	Text     string    `json:"text,omitempty" doc:"what it means and what helps, for people"`
+	Subject  string    `json:"subject,omitempty" doc:"what it is about, such as the id of a callback, an order or a user; of a row that counts several, what was raised last"`
+	Number   int64     `json:"number" minimum:"1" doc:"how often it was raised"`
+	First    Time      `json:"first" doc:"when it was raised first"`
+	Last     Time      `json:"last" doc:"when it was raised last"`
+	Examples []string  `json:"examples" nullable:"false" doc:"subjects of this row, at most 5, the last first, each cut at 500 characters"`
+	Acked    Time      `json:"acked,omitzero" doc:"when it was acknowledged; absent: nobody has"`
+	AckedBy  string    `json:"ackedBy,omitempty" doc:"id of the token that acknowledged it"`
+
+	AckedName string `json:"ackedName,omitempty" doc:"name of the token that acknowledged it"`
+	AckedNote string `json:"ackedNote,omitempty" doc:"what the person noted"`
+
+	Ended     Time   `json:"ended,omitzero" doc:"when it ended by itself; absent: it has not"`
+	EndedText string `json:"endedText,omitempty" doc:"why it ended"`
+}
+
+// Open reports whether a is open.
+func (a Alarm) Open() bool { return a.Acked == 0 && a.Ended == 0 }
+
+// AlarmPage is a page of alarms, the newest first.
+type AlarmPage struct {
+	Alarms []Alarm `json:"alarms" nullable:"false" doc:"by seq, the newest first"`
+	Next   *string `json:"next" doc:"the cursor of the next page; null: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
+}
 
 // AlarmFilter selects alarms of either end. Empty members select all.
 type AlarmFilter struct {
-	Kind  AlarmKind
-	State AlarmState
+	Merchant string     `query:"merchant"` // at the service alone
+	Kind     AlarmKind  `query:"kind"`
+	State    AlarmState `query:"state"`
+}
+
+// Alarms gives a page of alarms, the newest first.
+func (c *caller) Alarms(ctx context.Context, f AlarmFilter, o PageOptions) (AlarmPage, error) {
+	return ask[AlarmPage](ctx, c, http.MethodGet, withQuery("/v1/alarms", f, o), nil)
+}
+
+// AllAlarms gives every alarm that f selects, the newest first.
+func (c *caller) AllAlarms(ctx context.Context, f AlarmFilter) iter.Seq2[Alarm, error] {
+	return all(func(o PageOptions) ([]Alarm, *string, error) {
+		p, err := c.Alarms(ctx, f, o)
+		return p.Alarms, p.Next, err
+	})
 }
 
 // Ack acknowledges an alarm.
 type Ack struct {
 	Note string `json:"note,omitempty" minLength:"1" maxLength:"1000" doc:"what was found or done, 1 to 1,000 characters; absent: nothing is noted"`
+}
+
+// AckAlarm acknowledges an alarm. Repeating it changes nothing: the first acknowledgement
+// stands.
+func (c *caller) AckAlarm(ctx context.Context, seq int64, a Ack) (Alarm, error) {
+	return ask[Alarm](ctx, c, http.MethodPost, pathOf("alarms", strconv.FormatInt(seq, 10), "/ack"), a)
 }
 
 // AlarmMessage is the type of a message about an alarm.
@@ -233,16 +333,9 @@ const MessageAlarmRaised AlarmMessage = "alarm.raised"
 // Values lists every type.
 func (AlarmMessage) Values() []AlarmMessage { return []AlarmMessage{MessageAlarmRaised} }
 
-// PostedServiceAlarm is the body of the message that a service posts to --alarm-url.
-type PostedServiceAlarm struct {
+// PostedAlarm is the body of the message that is posted to --alarm-url.
+type PostedAlarm struct {
 	Type      AlarmMessage `json:"type" doc:"alarm.raised"`
 	Timestamp Time         `json:"timestamp" doc:"when the alarm was raised"`
-	Data      ServiceAlarm `json:"data" doc:"the alarm as it was raised"`
-}
-
-// PostedGatewayAlarm is the body of the message that a gateway posts to --alarm-url.
-type PostedGatewayAlarm struct {
-	Type      AlarmMessage `json:"type" doc:"alarm.raised"`
-	Timestamp Time         `json:"timestamp" doc:"when the alarm was raised"`
-	Data      GatewayAlarm `json:"data" doc:"the alarm as it was raised"`
+	Data      Alarm        `json:"data" doc:"the alarm as it was raised"`
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 	"net/http"
-	"strconv"
 
 	"countersign"
 )
@@ -66,56 +65,6 @@ func (g *Gateway) AllCallbacks(ctx context.Context, f InboxFilter) iter.Seq2[Inb
 	return all(func(o PageOptions) ([]InboxEntry, *string, error) {
 		p, err := g.Callbacks(ctx, f, o)
 		return p.Callbacks, p.Next, err
-	})
-}
-
-// GatewayAlarm is something that a person of the merchant should look at.
-type GatewayAlarm struct {
-	Seq     int64     `json:"seq" minimum:"1" doc:"number in the feed of alarms, without gaps"`
-	Kind    AlarmKind `json:"kind" doc:"what the alarm is about"`
-	Subject string    `json:"subject" doc:"callBackId or trackingId that it is about; the user for address_held, the gateway's flag --binding for not_bound, the commonest reason for all_refused"`
-	Advice  string    `json:"advice,omitempty" doc:"what it means and what helps, for people"`
-	At      Time      `json:"at" doc:"when it was raised; the same alarm is raised once an hour at most"`
-	Acked   Time      `json:"acked,omitzero" doc:"when it was acknowledged; absent: nobody has"`
-	AckedBy string    `json:"ackedBy,omitempty" doc:"id of the token that acknowledged it"`
-
-	AckedName string `json:"ackedName,omitempty" doc:"name of the token that acknowledged it"`
-	AckedNote string `json:"ackedNote,omitempty" doc:"what the person noted"`
-}
-
-// GatewayAlarms is a part of the feed of alarms.
-type GatewayAlarms struct {
-	Alarms []GatewayAlarm `json:"alarms" nullable:"false" doc:"in the order of seq"`
-	Next   int64          `json:"next" doc:"the value of after for the next request"`
-}
-
-// Alarms gives a part of the feed of alarms.
-func (g *Gateway) Alarms(ctx context.Context, o FeedOptions) (GatewayAlarms, error) {
-	return ask[GatewayAlarms](ctx, &g.caller, http.MethodGet, withQuery("/v1/alarms", o), nil)
-}
-
-// AlarmsWhere gives those of a part of the feed of alarms that f selects.
-func (g *Gateway) AlarmsWhere(ctx context.Context, f AlarmFilter, o FeedOptions) (GatewayAlarms, error) {
-	return ask[GatewayAlarms](ctx, &g.caller, http.MethodGet, withQuery("/v1/alarms", f, o), nil)
-}
-
-// OpenAlarms is Alarms without those that somebody has acknowledged.
-func (g *Gateway) OpenAlarms(ctx context.Context, o FeedOptions) (GatewayAlarms, error) {
-	return g.AlarmsWhere(ctx, AlarmFilter{State: AlarmOpen}, o)
-}
-
-// AckAlarm acknowledges an alarm. Repeating it changes nothing: the first
-// acknowledgement stands.
-func (g *Gateway) AckAlarm(ctx context.Context, seq int64, a Ack) (GatewayAlarm, error) {
-	return ask[GatewayAlarm](ctx, &g.caller, http.MethodPost, pathOf("alarms", strconv.FormatInt(seq, 10), "/ack"), a)
-}
-
-// FollowAlarms gives the alarms after a sequence number and waits for new
-// ones, until ctx ends or a call fails.
-func (g *Gateway) FollowAlarms(ctx context.Context, after int64) iter.Seq2[GatewayAlarm, error] {
-	return follow(ctx, after, func(o FeedOptions) ([]GatewayAlarm, int64, error) {
-		part, err := g.Alarms(ctx, o)
-		return part.Alarms, part.Next, err
 	})
 }
 

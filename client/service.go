@@ -2,9 +2,7 @@ package client
 
 import (
 	"context"
-	"iter"
 	"net/http"
-	"strconv"
 )
 
 // Service calls the API of a wallet service. Make it with NewService. Its
@@ -83,55 +81,4 @@ type HourSlice struct {
 // Hour gives what the node that answers did in the last hour.
 func (s *Service) Hour(ctx context.Context) (Hour, error) {
 	return ask[Hour](ctx, &s.caller, http.MethodGet, "/v1/stats/hour", nil)
-}
-
-// ServiceAlarm is something that a person of the service should look at.
-type ServiceAlarm struct {
-	Seq      int64     `json:"seq" minimum:"1" doc:"number in the feed of alarms, without gaps"`
-	Merchant string    `json:"merchant,omitempty" doc:"id of the merchant that it is about; absent: none"`
-	Kind     AlarmKind `json:"kind" doc:"what the alarm is about"`
-	Text     string    `json:"text,omitempty" doc:"what it means and what helps, for people"`
-	Subject  string    `json:"subject,omitempty" doc:"id of the callback or withdrawal that it is about"`
-	At       Time      `json:"at" doc:"when it was raised; the same alarm is raised once an hour at most"`
-	Acked    Time      `json:"acked,omitzero" doc:"when it was acknowledged; absent: nobody has"`
-	AckedBy  string    `json:"ackedBy,omitempty" doc:"id of the token that acknowledged it"`
-
-	AckedName string `json:"ackedName,omitempty" doc:"name of the token that acknowledged it"`
-	AckedNote string `json:"ackedNote,omitempty" doc:"what the person noted"`
-}
-
-// ServiceAlarms is a part of the feed of alarms.
-type ServiceAlarms struct {
-	Alarms []ServiceAlarm `json:"alarms" nullable:"false" doc:"in the order of seq"`
-	Next   int64          `json:"next" doc:"the value of after for the next request"`
-}
-
-// Alarms gives a part of the feed of alarms.
-func (s *Service) Alarms(ctx context.Context, o FeedOptions) (ServiceAlarms, error) {
-	return ask[ServiceAlarms](ctx, &s.caller, http.MethodGet, withQuery("/v1/alarms", o), nil)
-}
-
-// AlarmsWhere gives those of a part of the feed of alarms that f selects.
-func (s *Service) AlarmsWhere(ctx context.Context, f AlarmFilter, o FeedOptions) (ServiceAlarms, error) {
-	return ask[ServiceAlarms](ctx, &s.caller, http.MethodGet, withQuery("/v1/alarms", f, o), nil)
-}
-
-// OpenAlarms is Alarms without those that somebody has acknowledged.
-func (s *Service) OpenAlarms(ctx context.Context, o FeedOptions) (ServiceAlarms, error) {
-	return s.AlarmsWhere(ctx, AlarmFilter{State: AlarmOpen}, o)
-}
-
-// AckAlarm acknowledges an alarm. Repeating it changes nothing: the first
-// acknowledgement stands.
-func (s *Service) AckAlarm(ctx context.Context, seq int64, a Ack) (ServiceAlarm, error) {
-	return ask[ServiceAlarm](ctx, &s.caller, http.MethodPost, pathOf("alarms", strconv.FormatInt(seq, 10), "/ack"), a)
-}
-
-// FollowAlarms gives the alarms after a sequence number and waits for new
-// ones, until ctx ends or a call fails.
-func (s *Service) FollowAlarms(ctx context.Context, after int64) iter.Seq2[ServiceAlarm, error] {
-	return follow(ctx, after, func(o FeedOptions) ([]ServiceAlarm, int64, error) {
-		part, err := s.Alarms(ctx, o)
-		return part.Alarms, part.Next, err
-	})
 }

@@ -8,11 +8,15 @@ package client
 
 // word is a fixed word.
 type word[T ~string] struct {
-	is     T
-	means  string // one or two sentences for people
-	do     string // what helps; empty: the meaning says it, or there is nothing to do
-	at     end    // the ends that say it; zero: the one end that has such words
-	urgent bool   // of an alarm: a person looks at it at once, at night too
+	is    T
+	means string // one or two sentences for people
+	do    string // what helps; empty: the meaning says it, or there is nothing to do
+	at    end    // the ends that say it; zero: the one end that has such words
+
+	// Of an alarm: a person looks at it at once, at night too; it has a row for each subject,
+	// not one for each merchant; and why it ends by itself, empty where a person ends it.
+	urgent, bySubject bool
+	ended             string
 }
 
 // words is a kind of word, in the order in which lists show it.

@@ -68,9 +68,9 @@ var serviceWords = []cli.Command{
 	{Words: "thaw", Op: "thaw", Help: "End the freeze of the service."},
 
 	{Words: "alarms", Help: "Alarms of the service; with --gateway, of the gateway."},
-	{Words: "alarms list", Op: "alarms", End: cli.EitherEnd, Help: "List alarms, the oldest first.",
-		Columns: "SEQ|AT|MERCHANT|KIND|ABOUT=subject|ACKNOWLEDGED=acked|BY=ackedName|WHAT HELPS=text,advice",
-		Switches: []cli.Switch{{Name: "open", Flag: "state", Value: "open", Help: "Only those that nobody has acknowledged."},
+	{Words: "alarms list", Op: "alarms", End: cli.EitherEnd, Help: "List alarms, the newest first.",
+		Columns: "SEQ|LAST|MERCHANT|KIND|TIMES=number|ABOUT=subject|ACKNOWLEDGED=acked|BY=ackedName|ENDED|WHAT HELPS=text",
+		Switches: []cli.Switch{{Name: "open", Flag: "state", Value: "open", Help: "Only those that nobody has acknowledged and that have not ended."},
 			{Name: "done", Flag: "state", Value: "acked", Help: "Only those that somebody has acknowledged."}}},
 	{Words: "alarms ack", Op: "ackAlarm", End: cli.EitherEnd, Help: "Acknowledge an alarm, so that list --open leaves it out.", ID: "Its number in the list."},
 

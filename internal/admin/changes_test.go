@@ -99,7 +99,7 @@ func TestChangeWaitsForAnApprover(t *testing.T) {
 		refused(t, err, client.ErrConflict, "the change is applied")
 		_, err = bob.RejectChange(ctx, c.ID, "too late")
 		refused(t, err, client.ErrConflict, "the change is applied")
-		told := must(eyes.Alarms(ctx, client.FeedOptions{}))(t).Alarms
+		told := must(eyes.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{}))(t).Alarms
 		if len(told) != 1 || told[0].Kind != "merchant_changed" || told[0].Merchant != "acme" || !strings.HasPrefix(told[0].Subject, c.ID+" callbackApiKey,name,withdrawUrl before ") || told[0].Text == "" {
 			t.Errorf("alarms %+v", told)
 		}
@@ -143,7 +143,7 @@ func TestChangeWithoutAnApprover(t *testing.T) {
 	if len(list) != 1 || list[0].State != client.ChangeApplied || list[0].DecidedBy != "" || list[0].ProposedBy != alice.id {
 		t.Errorf("%+v", list)
 	}
-	if told := must(alice.Alarms(ctx, client.FeedOptions{}))(t).Alarms; len(told) != 1 || told[0].Kind != "merchant_changed" {
+	if told := must(alice.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{}))(t).Alarms; len(told) != 1 || told[0].Kind != "merchant_changed" {
 		t.Errorf("alarms %+v", told)
 	}
 	_, err := alice.CreateToken(ctx, client.NewToken{Name: "mine", Role: client.RoleAdmin})

@@ -65,8 +65,8 @@ func TestDeleteMerchant(t *testing.T) {
 				}
 			}
 		}
-		told := must(eyes.Alarms(ctx, client.FeedOptions{}))(t).Alarms
-		if len(told) != 2 || told[1].Kind != "merchant_changed" || told[1].Merchant != "acme" || !strings.Contains(told[1].Subject, "state before ") {
+		told := must(eyes.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{}))(t).Alarms
+		if len(told) != 2 || told[0].Kind != "merchant_changed" || told[0].Merchant != "acme" || !strings.Contains(told[0].Subject, "state before ") {
 			t.Errorf("alarms %+v", told)
 		}
 		deletion := ""
@@ -136,7 +136,7 @@ func TestDeleteWithoutAnApprover(t *testing.T) {
 	if m := must(alice.DeleteMerchant(ctx, "acme"))(t); m.Change != nil || m.State != client.MerchantDeleted {
 		t.Errorf("%+v", m)
 	}
-	if told := must(alice.Alarms(ctx, client.FeedOptions{}))(t).Alarms; len(told) != 1 || told[0].Kind != "merchant_changed" {
+	if told := must(alice.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{}))(t).Alarms; len(told) != 1 || told[0].Kind != "merchant_changed" {
 		t.Errorf("alarms %+v", told)
 	}
 	_, err := alice.DeleteMerchant(ctx, "nobody")

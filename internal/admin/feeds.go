@@ -5,7 +5,6 @@ import (
 
 	"countersign/client"
 	"countersign/internal/api"
-	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
 
@@ -24,10 +23,4 @@ func (s *Server) decisions(c *api.Call, q api.Feed, _ api.None) (client.Decision
 		out.Decisions = append(out.Decisions, client.Decision{Seq: d.Seq, Withdrawal: withdrawalOf(c, d.Withdrawal)})
 	}
 	return out, err
-}
-
-// AlarmOf is an alarm as the API shows it.
-func AlarmOf(a db.Alarm) client.ServiceAlarm {
-	return client.ServiceAlarm{Seq: a.Seq, Merchant: a.Of, Kind: a.Kind, Text: a.Kind.Text(), Subject: a.Subject,
-		At: api.TimeOf(a.At), Acked: api.TimeOf(a.Acked), AckedBy: a.AckedBy, AckedName: a.AckedName, AckedNote: a.AckedNote}
 }

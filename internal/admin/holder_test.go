@@ -66,7 +66,7 @@ func TestAPermitBelongsToItsToken(t *testing.T) {
 		if got, err := with["stranger"].ReleaseWithdrawal(ctx, w.ID, claim); !errors.Is(err, client.ErrConflict) {
 			t.Errorf("a token of another origin: %+v, %v", got, err)
 		}
-		alarms, err := h.client(client.RoleViewer).OpenAlarms(ctx, client.FeedOptions{})
+		alarms, err := h.client(client.RoleViewer).Alarms(ctx, client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{})
 		if err != nil || len(alarms.Alarms) != 1 || alarms.Alarms[0].Kind != client.AlarmForeignClaim || alarms.Alarms[0].Subject != w.ID {
 			t.Errorf("alarms %+v, %v", alarms, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,10 +115,10 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 		if _, err := c.ReleaseWithdrawal(ctx, w.ID, "core-2"); !errors.Is(err, client.ErrConflict) {
 			t.Errorf("another claim: %v", err)
 		}
-		if told, err := h.client(client.RoleViewer).Alarms(ctx, client.FeedOptions{}); err != nil || len(told.Alarms) != 1 || told.Alarms[0].Kind != "foreign_claim" || told.Alarms[0].Subject != w.ID || told.Alarms[0].Merchant != "acme" {
+		if told, err := h.client(client.RoleViewer).Alarms(ctx, client.AlarmFilter{}, client.PageOptions{}); err != nil || len(told.Alarms) != 1 || told.Alarms[0].Kind != "foreign_claim" || told.Alarms[0].Subject != w.ID || told.Alarms[0].Merchant != "acme" {
 			t.Errorf("alarms %+v, %v", told, err)
 		}
-		if open, err := h.client(client.RoleViewer).OpenAlarms(ctx, client.FeedOptions{}); err != nil || len(open.Alarms) != 1 {
+		if open, err := h.client(client.RoleViewer).Alarms(ctx, client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{}); err != nil || len(open.Alarms) != 1 {
 			t.Errorf("open alarms %+v, %v", open, err)
 		}
 		if a := h.raw(client.RoleAdmin, "POST", "/v1/alarms/1/ack", "application/json", `{"name": "somebody else"}`); a.status != 422 {
@@ -127,7 +128,7 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 		if err != nil || acked.Acked == 0 || acked.AckedBy == "" || acked.AckedName != "test admin" || acked.AckedNote != "the second wallet was stopped" || acked.Kind != "foreign_claim" {
 			t.Errorf("acknowledged: %+v, %v", acked, err)
 		}
-		if open, err := h.client(client.RoleViewer).OpenAlarms(ctx, client.FeedOptions{}); err != nil || len(open.Alarms) != 0 {
+		if open, err := h.client(client.RoleViewer).Alarms(ctx, client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{}); err != nil || len(open.Alarms) != 0 {
 			t.Errorf("open alarms after the acknowledgement: %+v, %v", open, err)
 		}
 		if _, err := c.AckAlarm(ctx, 1, client.Ack{}); !errors.Is(err, client.ErrForbidden) {
@@ -295,17 +296,17 @@ func TestAlarms(t *testing.T) {
 		}
 	}
 	c := h.client(client.RoleViewer)
-	p, err := c.Alarms(t.Context(), client.FeedOptions{Limit: 1})
-	if err != nil || len(p.Alarms) != 1 || p.Alarms[0].Kind != "answer_differs" || p.Alarms[0].Text != client.AlarmAnswerDiffers.Text() || p.Alarms[0].At.Time() != h.now().UTC() {
+	p, err := c.Alarms(t.Context(), client.AlarmFilter{}, client.PageOptions{Limit: 1})
+	if err != nil || len(p.Alarms) != 1 || p.Alarms[0].Kind != client.AlarmNotUnderstood || p.Alarms[0].Text != client.AlarmNotUnderstood.Text() ||
+		p.Alarms[0].First.Time() != h.now().UTC() || p.Alarms[0].Last != p.Alarms[0].First || p.Alarms[0].Number != 1 || !slices.Equal(p.Alarms[0].Examples, []string{"acme.x"}) {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	for a, err := range c.FollowAlarms(ctx, p.Next) {
-		if err != nil || a.Kind != "not_understood" {
+	n := 0
+	for a, err := range c.AllAlarms(t.Context(), client.AlarmFilter{}) {
+		if err != nil || a.Kind != []client.AlarmKind{client.AlarmNotUnderstood, client.AlarmAnswerDiffers}[n] {
 			t.Errorf("%+v, %v", a, err)
 		}
-		cancel()
+		n++
 	}
 }
 

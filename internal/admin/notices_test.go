@@ -46,7 +46,7 @@ func TestAddressBecomesItsCallback(t *testing.T) {
 		if again, err := c.AddAddress(ctx, newAddress("acme", 1)); err != nil || !again.Duplicate || again.ID != first.ID {
 			t.Errorf("the same change again: %+v, %v", again, err)
 		}
-		if got, err := h.client(client.RoleAdmin).Alarms(ctx, client.FeedOptions{}); err != nil || len(got.Alarms) != 1 || got.Alarms[0].Kind != client.AlarmAddressChanged ||
+		if got, err := h.client(client.RoleAdmin).Alarms(ctx, client.AlarmFilter{}, client.PageOptions{}); err != nil || len(got.Alarms) != 1 || got.Alarms[0].Kind != client.AlarmAddressChanged ||
 			got.Alarms[0].Subject != first.ID || got.Alarms[0].Merchant != "acme" {
 			t.Errorf("the change and its repetition raise %+v, %v", got, err)
 		}

@@ -68,7 +68,7 @@ func TestRotationWaitsForAnApprover(t *testing.T) {
 			t.Errorf("%+v", m.Rotation)
 		}
 		alarms := 0
-		for _, a := range must(alice.Alarms(ctx, client.FeedOptions{Limit: 100}))(t).Alarms {
+		for _, a := range must(alice.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{Limit: 100}))(t).Alarms {
 			if a.Kind == client.AlarmMerchantChanged {
 				alarms++
 			}
@@ -158,7 +158,7 @@ func TestRotationEnds(t *testing.T) {
 				nodes.Wait()
 			}
 			alarms := func() (n int) {
-				for _, a := range must(c.Alarms(ctx, client.FeedOptions{Limit: 100}))(t).Alarms {
+				for _, a := range must(c.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{Limit: 100}))(t).Alarms {
 					if a.Kind == client.AlarmMerchantChanged {
 						n++
 					}

@@ -89,14 +89,10 @@ func (s *Server) table() (all []api.Route) {
 	for _, r := range s.routes() {
 		all = append(all, api.Route(r))
 	}
-	alarms := api.AlarmFeed[client.ServiceAlarm, client.ServiceAlarms]{Rows: s.Outbox, Lists: s.Lists, Show: AlarmOf,
-		Page: func(list []client.ServiceAlarm, next int64) client.ServiceAlarms {
-			return client.ServiceAlarms{Alarms: list, Next: next}
-		}}
 	return append(all, api.Common{
 		End: "the service", Subject: "a withdrawal", KeysOf: "the service that are not a merchant's",
 		Readers: readers, Epoch: coresAndReaders, Everybody: everybody, Ack: operators, Approvers: approvers, Deciders: deciders, Setters: operators,
-		Lists: s.Lists, Alarms: api.Handle(alarms.Read), AckAlarm: api.Handle(alarms.Ack), Healthz: api.Say(Health{Status: "ok"}), Readyz: api.Handle(s.readyz),
+		Rows: s.Outbox, Lists: s.Lists, Healthz: api.Say(Health{Status: "ok"}), Readyz: api.Handle(s.readyz),
 		Audit: s.audit(), Changes: s.Changes, Keys: s.Keys, Search: s.find, KnownMerchant: s.knownMerchant, Node: s.Node,
 	}.Routes()...)
 }

@@ -42,7 +42,7 @@ func TestBoundTokenReadsItsPart(t *testing.T) {
 				t.Fatal(err)
 			}
 			h.decide(w.ID, countersign.DecisionConfirmed)
-			if err := h.store.RaiseAlarm(ctx, db.Alarm{Of: m, Kind: "answer_differs", Subject: w.ID, At: 1}); err != nil {
+			if err := h.store.RaiseAlarm(ctx, db.Alarm{Of: m, Kind: client.AlarmDetailsDiffer, Subject: w.ID, At: 1}); err != nil {
 				t.Fatal(err)
 			}
 			h.pass(time.Second)
@@ -102,11 +102,33 @@ func TestBoundTokenReadsItsPart(t *testing.T) {
 		if p, err := other.Decisions(ctx, client.FeedOptions{}); err != nil || len(p.Decisions) != 0 || p.Next != 9 {
 			t.Errorf("of others: %+v, %v; want to read on after 9", p, err)
 		}
-		if p, err := some.Alarms(ctx, client.FeedOptions{After: 1}); err != nil || len(p.Alarms) != 5 || p.Alarms[0].Seq != 3 || p.Next != 9 {
-			t.Errorf("alarms %+v, %v", p, err)
-		}
-		if p, err := some.OpenAlarms(ctx, client.FeedOptions{Limit: 1}); err != nil || len(p.Alarms) != 1 || p.Next != 1 {
-			t.Errorf("open alarms %+v, %v", p, err)
+		for _, c := range []struct {
+			by   *client.Service
+			f    client.AlarmFilter
+			want []int64
+		}{
+			{some, client.AlarmFilter{}, []int64{9, 7, 6, 4, 3, 1}},
+			{some, client.AlarmFilter{State: client.AlarmOpen, Merchant: "c"}, []int64{9, 6, 3}},
+			{some, client.AlarmFilter{Merchant: "b"}, nil},
+			{other, client.AlarmFilter{}, nil},
+		} {
+			var seqs []int64
+			for o := (client.PageOptions{Limit: 2}); ; {
+				p, err := c.by.Alarms(ctx, c.f, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, a := range p.Alarms {
+					seqs = append(seqs, a.Seq)
+				}
+				if p.Next == nil {
+					break
+				}
+				o.Cursor = *p.Next
+			}
+			if !slices.Equal(seqs, c.want) {
+				t.Errorf("alarms of %+v: %v, want %v", c.f, seqs, c.want)
+			}
 		}
 		if p, err := some.Callbacks(ctx, client.CallbackFilter{Merchant: "b"}, client.PageOptions{}); err != nil || len(p.Callbacks) != 0 {
 			t.Errorf("another's callbacks: %+v, %v", p, err)

@@ -3,8 +3,52 @@ package api
 import (
 	"reflect"
 
+	"countersign/client"
+	"countersign/internal/db"
 	"countersign/internal/signed"
 )
+
+// AlarmOf is an alarm as the APIs show it.
+func AlarmOf(a db.Alarm) client.Alarm {
+	return client.Alarm{Seq: a.Seq, Merchant: a.Of, Kind: a.Kind, Text: a.Kind.Text(), Subject: a.Subject, Number: a.Number, Examples: a.Examples,
+		First: TimeOf(a.At), Last: TimeOf(a.Last), Acked: TimeOf(a.Acked), AckedBy: a.AckedBy, AckedName: a.AckedName, AckedNote: a.AckedNote,
+		Ended: TimeOf(a.Ended), EndedText: a.EndedText}
+}
+
+// alarmQuery selects a page of alarms.
+type alarmQuery struct {
+	Merchant string            `query:"merchant" minLength:"1" maxLength:"64" doc:"only about this merchant; at the gateway none is"`
+	Kind     client.AlarmKind  `query:"kind" doc:"only of this kind"`
+	State    client.AlarmState `query:"state" doc:"open: only alarms that nobody has acknowledged and that have not ended; acked: only those that somebody has acknowledged; ended: only those that have ended by themselves"`
+	SeqPage
+}
+
+// alarms lists alarms. For a bound token there are its merchants' alone.
+func (o Common) alarms(c *Call, q alarmQuery, _ None) (client.AlarmPage, error) {
+	out := client.AlarmPage{Alarms: []client.Alarm{}}
+	list, next, err := o.Lists.AlarmsWhere(c.R.Context(), db.AlarmFilter{Of: c.Token.BoundTo(), Merchant: q.Merchant, Kind: q.Kind, State: q.State}, q.Limit, q.Cursor)
+	for _, a := range list {
+		out.Alarms = append(out.Alarms, AlarmOf(a))
+	}
+	out.Next = NextSeq(next)
+	return out, err
+}
+
+// ackAlarm acknowledges an alarm.
+func (o Common) ackAlarm(c *Call, _ None, in client.Ack) (client.Alarm, error) {
+	seq, err := c.PathSeq()
+	if err != nil {
+		return client.Alarm{}, err
+	}
+	switch a, err := o.Rows.Alarm(c.R.Context(), seq); {
+	case err != nil:
+		return client.Alarm{}, err
+	case !c.Sees(a.Of):
+		return client.Alarm{}, db.ErrNotFound
+	}
+	a, err := o.Rows.AckAlarm(c.R.Context(), seq, c.Token.ID, c.Token.Name, in.Note, c.Now)
+	return AlarmOf(a), err
+}
 
 // SignedHeaders describes the headers of a signed message whose id says what it is
 // about.
@@ -17,9 +61,9 @@ func SignedHeaders(id string) []Header {
 }
 
 // AlarmPosted describes the message about an alarm, which both ends post.
-func AlarmPosted(body reflect.Type) Webhook {
+func AlarmPosted() Webhook {
 	return Webhook{Name: "alarm", ID: "postedAlarm", Tag: "alarms", Summary: "Tell a person's system of an alarm",
 		Description: "Each alarm is told once, as it was raised. It is posted to --alarm-url, signed as Standard Webhooks 1.0 says, until an answer has a status 2xx. " +
 			"The same message may come more than once, and messages come in any order; docs/runbook.md has the kinds.",
-		Headers: SignedHeaders("service_alarm_ or gateway_alarm_ and the seq of the alarm"), Body: body}
+		Headers: SignedHeaders("service_alarm_ or gateway_alarm_ and the seq of the alarm"), Body: reflect.TypeFor[client.PostedAlarm]()}
 }

@@ -50,10 +50,11 @@ func testChangesGoOnWaiting(t *testing.T, d *db.DB) {
 	}
 	alarms := func(kind client.AlarmKind) (subjects []string) {
 		t.Helper()
-		list, _, err := d.AlarmsWhere(ctx, db.AlarmFilter{Kind: kind}, 0, 100)
+		list, _, err := d.AlarmsWhere(ctx, db.AlarmFilter{Kind: kind}, 100, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
+		slices.Reverse(list)
 		for _, a := range list {
 			if _, err := d.AckAlarm(ctx, a.Seq, "tok", "", "", a.At); err != nil {
 				t.Fatal(err)

@@ -25,10 +25,8 @@ type Common struct {
 	// tokens, Setters make and revoke tokens and acknowledge exports of the log.
 	Ack, Approvers, Deciders, Setters Roles
 
-	// Lists is the end's database, for calls that read lists. Required.
-	Lists Rows
-	// Alarms and AckAlarm are those of an AlarmFeed. Required.
-	Alarms, AckAlarm Handler
+	// Rows is the end's database, Lists the same with connections for lists. Required.
+	Rows, Lists Rows
 	// Healthz and Readyz answer the probes; see Say and Call.Ready. Required.
 	Healthz, Readyz Handler
 	Audit           Audit
@@ -44,7 +42,7 @@ type Common struct {
 
 // Rows are the rows that the databases of both ends have, as *db.DB gives them.
 type Rows interface {
-	AlarmsWhere(ctx context.Context, f db.AlarmFilter, after int64, limit int) ([]db.Alarm, int64, error)
+	AlarmsWhere(ctx context.Context, f db.AlarmFilter, limit int, before int64) ([]db.Alarm, int64, error)
 	Alarm(ctx context.Context, seq int64) (db.Alarm, error)
 	AckAlarm(ctx context.Context, seq int64, by, name, note string, now db.Millis) (db.Alarm, error)
 	CheckPage(ctx context.Context, feed string, after, first int64) error
@@ -57,8 +55,8 @@ func (o Common) Routes() []Route {
 	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 	k, p := o.Changes, o.Changes.Passkeys()
 	return []Route{
-		{get, "/v1/alarms", "alarms", o.Readers, ByHandler, 200, o.Alarms, "Read the feed of alarms", []int{409}},
-		{post, "/v1/alarms/{seq}/ack", "ackAlarm", o.Ack, ByHandler, 200, o.AckAlarm, "Acknowledge an alarm; repeating it changes nothing", nil},
+		{get, "/v1/alarms", "alarms", o.Readers, ByHandler, 200, Handle(o.alarms), "List alarms, the newest first", nil},
+		{post, "/v1/alarms/{seq}/ack", "ackAlarm", o.Ack, ByHandler, 200, Handle(o.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
 		{get, "/v1/audit", "audit", o.Readers, Whole, 200, Handle(o.Audit.page), "Read the audit log, in order and without gaps", nil},
 		{get, "/v1/audit/checkpoint", "auditCheckpoint", o.Readers, Whole, 200, Handle(o.Audit.checkpoint), "Sign the audit log as it is now", nil},
 		{get, "/v1/audit/evidence", "auditEvidence", o.Readers, Whole, 200, Handle(o.Audit.evidence), "Prove all records about " + o.Subject + " or a callback", nil},
@@ -96,7 +94,7 @@ func (o Common) Routes() []Route {
 // own.
 func commonTags(end string) map[string]string {
 	return map[string]string{
-		"alarms":    "The feed of alarms, for a person to look at",
+		"alarms":    "Alarms, for a person to look at",
 		"audit":     "The audit log: what happened, who did it, and proofs that nothing of it was changed",
 		"stats":     "Numbers",
 		"search":    "One search over everything",

@@ -100,7 +100,7 @@ func (o Common) findShared(s *Search) error {
 	if seq, ok := s.Number(); ok {
 		switch a, err := o.Lists.Alarm(s.Ctx, seq); {
 		case err == nil && c.Sees(a.Of):
-			s.AddAt("/v1/alarms?limit=1&after="+strconv.FormatInt(seq-1, 10), client.Found{Kind: client.FoundAlarm, ID: s.Text, Merchant: a.Of, Matched: client.MatchedNumber,
+			s.AddAt("/v1/alarms?limit=1&cursor="+strconv.FormatInt(seq+1, 10), client.Found{Kind: client.FoundAlarm, ID: s.Text, Merchant: a.Of, Matched: client.MatchedNumber,
 				State: alarmState(a), At: TimeOf(a.At)})
 		case err != nil && !errors.Is(err, db.ErrNotFound):
 			return err
@@ -132,7 +132,10 @@ func (o Common) findShared(s *Search) error {
 }
 
 func alarmState(a db.Alarm) string {
-	if a.Acked != 0 {
+	switch {
+	case a.Ended != 0:
+		return string(client.AlarmEnded)
+	case a.Acked != 0:
 		return string(client.AlarmAcked)
 	}
 	return string(client.AlarmOpen)

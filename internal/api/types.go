@@ -88,5 +88,6 @@ func common() Aliases {
 	Enumerate[client.ChangeKind](a)
 	Enumerate[client.ChangeState](a)
 	Enumerate[client.AlarmMessage](a)
+	Enumerate[client.AlarmState](a)
 	return a
 }

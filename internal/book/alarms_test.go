@@ -1,6 +1,7 @@
 package book
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -37,26 +38,26 @@ func TestAckAlarm(t *testing.T) {
 			}
 			for _, c := range []struct {
 				filter db.AlarmFilter
-				after  int64
+				before int64
 				want   []int64
 			}{
-				{db.AlarmFilter{}, 0, []int64{1, 2, 3}},
-				{db.AlarmFilter{}, 1, []int64{2, 3}},
-				{db.AlarmFilter{State: client.AlarmOpen}, 0, []int64{2, 3}},
+				{db.AlarmFilter{}, 0, []int64{3, 2, 1}},
+				{db.AlarmFilter{}, 3, []int64{2, 1}},
+				{db.AlarmFilter{State: client.AlarmOpen}, 0, []int64{3, 2}},
 				{db.AlarmFilter{State: client.AlarmAcked}, 0, []int64{1}},
-				{db.AlarmFilter{Kind: client.AlarmOrderUnknown}, 0, []int64{1, 3}},
+				{db.AlarmFilter{Kind: client.AlarmOrderUnknown}, 0, []int64{3, 1}},
 				{db.AlarmFilter{Kind: client.AlarmOrderUnknown, State: client.AlarmOpen}, 0, []int64{3}},
 				{db.AlarmFilter{Kind: client.AlarmSpliced, State: client.AlarmAcked}, 0, nil},
 				{db.AlarmFilter{Of: []string{}}, 0, nil},
-				{db.AlarmFilter{Of: []string{""}, State: client.AlarmOpen}, 0, []int64{2, 3}},
+				{db.AlarmFilter{Of: []string{""}, State: client.AlarmOpen}, 0, []int64{3, 2}},
 			} {
-				list, next, err := b.AlarmsWhere(ctx, c.filter, c.after, 10)
+				list, next, err := b.AlarmsWhere(ctx, c.filter, 10, c.before)
 				var got []int64
 				for _, a := range list {
 					got = append(got, a.Seq)
 				}
-				if err != nil || !slices.Equal(got, c.want) || len(got) > 0 && next < got[len(got)-1] {
-					t.Errorf("%+v after %d: %v, next %d, %v; want %v", c.filter, c.after, got, next, err, c.want)
+				if err != nil || !slices.Equal(got, c.want) || next != 0 {
+					t.Errorf("%+v before %d: %v, next %d, %v; want %v", c.filter, c.before, got, next, err, c.want)
 				}
 			}
 			counts, err := b.AlarmCounts(ctx)
@@ -171,6 +172,154 @@ func TestAlarmPosts(t *testing.T) {
 					t.Errorf("alarm %d was claimed %d times", seq, claimed[seq])
 				}
 			}
+		})
+	}
+}
+
+// raise raises alarms in one transaction.
+func raise(t *testing.T, b *Book, list ...db.Alarm) {
+	t.Helper()
+	if err := b.Write(ctx, func(ctx context.Context, t *db.Tx) error { return db.RaiseAlarms(ctx, t, list) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shownAlarms gives each row as number, kind, subject, times and state.
+func shownAlarms(t *testing.T, b *Book) (list []string) {
+	t.Helper()
+	all, err := b.Alarms(ctx, 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		list = append(list, fmt.Sprintf("%s %s %d at %d-%d acked %d ended %d %s", a.Kind, a.Subject, a.Number, a.At, a.Last, a.Acked, a.Ended, a.EndedText))
+	}
+	return list
+}
+
+// TestAlarmRows: 400 alarms of one kind are one row with five examples, those of a kind about
+// subjects one row for each; what is raised after an acknowledgement or an end opens another
+// row, and an end that is older than the last raising ends nothing.
+func TestAlarmRows(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			b := New(openAt(t, d.url(t)), Config{})
+			for i := range 40 {
+				var list []db.Alarm
+				for n := range 10 {
+					list = append(list, db.Alarm{Kind: client.AlarmSpliced, Subject: fmt.Sprint("d", 10*i+n), At: db.Millis(i + 1)})
+				}
+				raise(t, b, append(list, db.Alarm{Kind: client.AlarmDepositRefused, Subject: []string{"spliced", "other_content"}[i%2], At: db.Millis(i + 1)})...)
+			}
+			all, err := b.Alarms(ctx, 0, 100)
+			if err != nil || len(all) != 3 {
+				t.Fatalf("%+v, %v", all, err)
+			}
+			if a := all[0]; a.Number != 400 || a.At != 1 || a.Last != 40 || a.Subject != "d399" || !slices.Equal(a.Examples, []string{"d399", "d398", "d397", "d396", "d395"}) {
+				t.Errorf("%+v", a)
+			}
+			if a := all[1]; a.Subject != "spliced" || a.Number != 20 || !slices.Equal(a.Examples, []string{"spliced"}) || all[2].Subject != "other_content" {
+				t.Errorf("%+v", all[1:])
+			}
+
+			if _, err := b.AckAlarm(ctx, all[0].Seq, "tok", "", "", 50); err != nil {
+				t.Fatal(err)
+			}
+			raise(t, b, db.Alarm{Kind: client.AlarmSpliced, Subject: "e", At: 60})
+			end := func(at db.Millis, list ...db.Alarm) {
+				t.Helper()
+				if err := b.EndStanding(ctx, list, at); err != nil {
+					t.Fatal(err)
+				}
+			}
+			stale, err := b.StandingAlarms(ctx, client.AlarmSpliced, client.AlarmDepositRefused)
+			if err != nil || len(stale) != 4 {
+				t.Fatalf("%+v, %v", stale, err)
+			}
+			raise(t, b, db.Alarm{Kind: client.AlarmDepositRefused, Subject: "spliced", At: 70})
+			end(80, stale[1], stale[2])                                               // spliced was raised again since
+			end(90, db.Alarm{Kind: client.AlarmSpliced, EndedText: "a\x00 \xff end"}) // whatever was raised, the acknowledged one too
+			raise(t, b, db.Alarm{Kind: client.AlarmDepositRefused, Subject: "other_content", At: 95})
+			want := []string{
+				"spliced d399 400 at 1-40 acked 50 ended 90 " + db.Clean("a\x00 \xff end"),
+				"deposit_refused spliced 21 at 1-70 acked 0 ended 0 ",
+				"deposit_refused other_content 20 at 2-40 acked 0 ended 80 " + client.AlarmDepositRefused.Ended(),
+				"spliced e 1 at 60-60 acked 0 ended 90 " + db.Clean("a\x00 \xff end"),
+				"deposit_refused other_content 1 at 95-95 acked 0 ended 0 ",
+			}
+			if got := shownAlarms(t, b); !slices.Equal(got, want) {
+				t.Errorf("%q\nwant %q", got, want)
+			}
+			counts, err := b.AlarmCounts(ctx)
+			if err != nil || counts[client.AlarmSpliced] != (db.AlarmCount{Raised: 401}) || counts[client.AlarmDepositRefused] != (db.AlarmCount{Raised: 42, Open: 2}) {
+				t.Errorf("%+v, %v", counts, err)
+			}
+			checkKept(t, b.DB)
+			// One that has ended can be acknowledged, and is not counted as open again.
+			if _, err := b.AckAlarm(ctx, all[2].Seq, "tok", "", "", 99); err != nil {
+				t.Fatal(err)
+			}
+			checkKept(t, b.DB)
+		})
+	}
+}
+
+// TestAlarmNodes: nodes that raise, end and acknowledge the same alarms at once, together with
+// the feeds of their end, do not stop each other, and count every alarm once in at most one
+// open row.
+func TestAlarmNodes(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			url := d.url(t)
+			one := New(openAt(t, url), Config{})
+			nodes := []*Book{one, one}
+			if d.name == "postgres" {
+				nodes[1] = New(openAt(t, url), Config{})
+			}
+			const rounds = 40
+			var wg sync.WaitGroup
+			for i, b := range append(nodes, nodes...) {
+				wg.Go(func() {
+					for n := range rounds {
+						err := b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
+							l := ledger{}
+							kinds := []client.AlarmKind{client.AlarmAllRefused, client.AlarmUnverified}
+							if i%2 == 1 { // in the other order
+								slices.Reverse(kinds)
+							}
+							for _, k := range kinds {
+								l.alarm(k, fmt.Sprint(i, " ", n), db.Millis(n+1))
+							}
+							l.event(Event{Kind: client.EventOrderHeld, At: 1})
+							return l.write(ctx, t)
+						})
+						if err == nil && n%3 == i%3 {
+							err = b.EndStanding(ctx, []db.Alarm{{Kind: client.AlarmUnverified}, {Kind: client.AlarmAllRefused}}, db.Millis(n+1))
+						}
+						if err == nil && n%5 == 0 {
+							var list []db.Alarm
+							if list, _, err = b.AlarmsWhere(ctx, db.AlarmFilter{State: client.AlarmOpen}, 10, 0); err == nil && len(list) > 2 {
+								t.Errorf("%d open rows of two kinds", len(list))
+							}
+							for _, a := range list {
+								if err == nil {
+									_, err = b.AckAlarm(ctx, a.Seq, "tok", "", "", 5)
+								}
+							}
+						}
+						if err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			counts, err := one.AlarmCounts(ctx)
+			if err != nil || counts[client.AlarmAllRefused].Raised != 4*rounds || counts[client.AlarmUnverified].Raised != 4*rounds {
+				t.Errorf("%+v, %v", counts, err)
+			}
+			checkKept(t, one.DB) // what the rows have is what was raised
 		})
 	}
 }

@@ -65,9 +65,6 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 	if err := db.RaiseAlarms(ctx, t, l.alarms); err != nil {
 		return err
 	}
-	if len(l.alarms) > 0 {
-		t.Wake(TopicEvents) // alarms have no topic of their own
-	}
 	var fresh []any
 	var decided []db.Statement
 	if len(l.deposits) > 0 {

@@ -161,8 +161,8 @@ func checkKept(t testing.TB, d *db.DB) {
 		UNION ALL SELECT 'deposits/held', COUNT(*) FROM deposits WHERE state = 'held'
 		UNION ALL SELECT 'forwards', COUNT(*) FROM forwards WHERE skipped = 0
 		UNION ALL SELECT 'forwards/skipped', COUNT(*) FROM forwards WHERE skipped > 0
-		UNION ALL SELECT 'alarms/' || kind, COUNT(*) FROM alarms GROUP BY kind
-		UNION ALL SELECT 'alarms-open/' || kind, COUNT(*) FROM alarms WHERE acked = 0 GROUP BY kind
+		UNION ALL SELECT 'alarms/' || kind, CAST(SUM(number) AS BIGINT) FROM alarms GROUP BY kind
+		UNION ALL SELECT 'alarms-open/' || kind, COUNT(*) FROM alarms WHERE acked = 0 AND ended = 0 GROUP BY kind
 		UNION ALL SELECT 'orders/' || state, COUNT(*) FROM orders GROUP BY state`, nil, func(r db.Rows) error {
 		var name string
 		var n int64

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"countersign"
-	"countersign/client"
 	"countersign/internal/db"
 	"countersign/merchant"
 )
@@ -147,36 +146,6 @@ func TestConfirmReadsTheClock(t *testing.T) {
 			now = 99
 			if got, err := m.ChangeOrder(ctx, c, 50); err != nil || got.Confirmed != 99 {
 				t.Fatalf("before: %+v, %v", got, err)
-			}
-		})
-	}
-}
-
-// TestAlarmsWake: readers of alarms are woken, also where no event comes along.
-func TestAlarmsWake(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			url := d.url(t)
-			s := openAt(t, url)
-			reader := s
-			if d.name == "postgres" {
-				reader = openAt(t, url)
-			}
-			wake, stop := reader.Watch(TopicEvents)
-			defer stop()
-			end := New(s, Config{})
-			for i := range 2 {
-				if _, err := end.Claim(ctx, inboxDeposit(fmt.Sprint("d", i), "tx", -1)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			select {
-			case <-wake:
-			case <-time.After(time.Minute):
-				t.Fatal("nobody was woken")
-			}
-			if list, err := reader.Alarms(ctx, 0, 10); err != nil || len(list) != 1 || list[0].Kind != client.AlarmPossibleDuplicate {
-				t.Fatalf("%+v, %v", list, err)
 			}
 		})
 	}

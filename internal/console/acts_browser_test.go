@@ -291,7 +291,7 @@ func TestServiceActs(t *testing.T) {
 		"POST /console/changes/{id}/reject":  func() {},
 		"POST /console/alarms/{seq}/ack": func() {
 			b.open("/console/alarms")
-			id := regexp.MustCompile(`/console/alarms/(\d+)/ack`).FindString(get[string](b, `document.querySelector("main form").action`))
+			id := regexp.MustCompile(`/console/alarms/(\d+)/ack`).FindString(get[string](b, `document.querySelector(".alarm form").action`))
 			b.click(`form[action$="` + id + `"] button`)
 			b.shows("Acknowledged.")
 			if get[bool](b, `!!document.querySelector('form[action$="`+id+`"]')`) {

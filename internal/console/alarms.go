@@ -1,94 +1,134 @@
 package console
 
 import (
+	"context"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
 	"countersign/client"
 )
 
+// alarmer has the calls about alarms, which both clients have.
+type alarmer interface {
+	Alarms(context.Context, client.AlarmFilter, client.PageOptions) (client.AlarmPage, error)
+	AckAlarm(ctx context.Context, seq int64, a client.Ack) (client.Alarm, error)
+}
+
+func (v *visit) alarmer() alarmer {
+	if v.service != nil {
+		return v.service
+	}
+	return v.gateway
+}
+
+// allAlarms is the state that the page has for all states. Without any it shows open ones.
+const allAlarms = "all"
+
 // alarmsPage lists alarms.
 type alarmsPage struct {
-	Alarms []alarmRow
-	All    bool   // those that were acknowledged too
-	Next   string // the address of the next page
+	Filter  client.AlarmFilter
+	State   string // as the page has it
+	States  []client.AlarmState
+	Kinds   []client.AlarmKind
+	Service bool
+	Alarms  []alarmRow
+	Next    string // the address of the next page
+	Partial bool   // the page ended before it was full
 }
 
 // alarmRow is an alarm of either end.
 type alarmRow struct {
-	Seq                           int64
-	Merchant, Kind, Text, Subject string
-	At, Acked                     client.Time
-	AckedBy, AckedName, AckedNote string
-	Link                          string // the page of the subject
+	client.Alarm
+	Examples []subject
+	More     bool // it counts others too
+	Ends     bool // its kind ends by itself
+}
+
+// subject is what an alarm is about, with its page.
+type subject struct{ Text, Link string }
+
+// alarmFilter reads the filter of a page or of a form.
+func (v *visit) alarmFilter(value func(string) string) (f client.AlarmFilter, state string) {
+	f = client.AlarmFilter{Merchant: value("merchant"), Kind: client.AlarmKind(value("kind"))}
+	switch state = value("state"); state {
+	case "":
+		state, f.State = string(client.AlarmOpen), client.AlarmOpen
+	case allAlarms:
+	default:
+		f.State = client.AlarmState(state)
+	}
+	return f, state
 }
 
 func (v *visit) alarms() error {
-	after, _ := strconv.ParseInt(v.query("after"), 10, 64) // anything else begins at the first
-	page := alarmsPage{All: v.query("all") != ""}
-	rows, next, err := v.readAlarms(page.All, client.FeedOptions{After: after, Limit: pageSize})
-	if err != nil {
+	page := alarmsPage{States: client.AlarmState("").Values(), Kinds: client.GatewayAlarmKinds(), Service: v.service != nil}
+	if page.Service {
+		page.Kinds = client.ServiceAlarmKinds()
+	}
+	page.Filter, page.State = v.alarmFilter(v.query)
+	list, done, err := readList(v, func(o client.PageOptions) (client.AlarmPage, error) {
+		return v.alarmer().Alarms(v.r.Context(), page.Filter, o)
+	})
+	if err != nil || done {
 		return err
 	}
-	page.Alarms = rows
-	if len(rows) == pageSize {
-		page.Next = "/console/alarms?after=" + strconv.FormatInt(next, 10)
-		if page.All {
-			page.Next += "&all=1"
-		}
+	for _, a := range list.Alarms {
+		page.Alarms = append(page.Alarms, v.alarmRow(a))
 	}
-	slices.Reverse(page.Alarms)
+	page.Next, page.Partial = v.nextPage(list.Next, len(list.Alarms), listSpan{}, "merchant", "kind", "state")
 	return v.render("alarms", "Alarms", page)
 }
 
-func (v *visit) readAlarms(all bool, o client.FeedOptions) (rows []alarmRow, next int64, err error) {
-	ctx := v.r.Context()
+func (v *visit) alarmRow(a client.Alarm) alarmRow {
+	row := alarmRow{Alarm: a, Ends: a.Kind.Ended() != ""}
+	link := gatewaySubject
 	if v.service != nil {
-		read := v.service.OpenAlarms
-		if all {
-			read = v.service.Alarms
-		}
-		part, err := read(ctx, o)
-		for _, a := range part.Alarms {
-			row := alarmRow{a.Seq, a.Merchant, string(a.Kind), a.Text, a.Subject, a.At, a.Acked, a.AckedBy, a.AckedName, a.AckedNote, serviceSubject(a)}
-			rows = append(rows, row)
-		}
-		return rows, part.Next, err
+		link = serviceSubject
 	}
-	read := v.gateway.OpenAlarms
-	if all {
-		read = v.gateway.Alarms
+	row.More = !a.Kind.BySubject() && len(a.Examples) > 1 && a.Number > int64(len(a.Examples))
+	for _, text := range a.Examples {
+		row.Examples = append(row.Examples, subject{text, link(a, text)})
 	}
-	part, err := read(ctx, o)
-	for _, a := range part.Alarms {
-		rows = append(rows, alarmRow{a.Seq, "", string(a.Kind), sentence(a.Advice), a.Subject, a.At, a.Acked, a.AckedBy, a.AckedName, a.AckedNote, gatewaySubject(string(a.Kind), a.Subject)})
+	return row
+}
+
+// openAlarms counts the open rows of alarms, as far as a badge shows them.
+func (v *visit) openAlarms() (string, error) {
+	open, err := v.alarmer().Alarms(v.r.Context(), client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{Limit: 100})
+	switch n := strconv.Itoa(len(open.Alarms)); {
+	case err != nil || n == "0" && open.Next == nil:
+		return "", err
+	case open.Next != nil:
+		return n + "+", nil
+	default:
+		return n, nil
 	}
-	return rows, part.Next, err
 }
 
 // serviceSubject is the page of what an alarm of the service is about; empty: it has none.
-func serviceSubject(a client.ServiceAlarm) string {
-	id, more, _ := strings.Cut(a.Subject, " ")
+func serviceSubject(a client.Alarm, text string) string {
+	id, more, _ := strings.Cut(text, " ")
 	switch {
-	case a.Kind == "frozen", a.Kind == "resumed" && a.Merchant == "":
+	case a.Kind == client.AlarmFrozen, a.Kind == client.AlarmResumed && a.Merchant == "":
 		return "/console/stop"
 	case strings.HasPrefix(id, "chg_"): // the change and what it changed
 		return changePath(id)
-	case a.Merchant != "" && strings.HasPrefix(id, a.Merchant+".") && more == "":
+	case a.Merchant != "" && strings.HasPrefix(id, a.Merchant+".") && (more == "" || a.Kind == client.AlarmExhausted):
 		return "/console/find/" + url.PathEscape(id)
 	}
 	return ""
 }
 
 // gatewaySubject is serviceSubject for an alarm of the gateway.
-func gatewaySubject(kind, subject string) string {
-	switch {
-	case kind == "possible_duplicate":
-		return "/console/deposits?trackingId=" + url.QueryEscape(subject)
-	case kind == "order_unknown", strings.HasPrefix(kind, "executed_"), kind == "ended_after_execution", kind == "user_differs":
-		return "/console/orders?callBackId=" + url.QueryEscape(subject)
+func gatewaySubject(a client.Alarm, text string) string {
+	switch kind := string(a.Kind); {
+	case a.Kind == client.AlarmPossibleDuplicate:
+		return "/console/deposits?trackingId=" + url.QueryEscape(text)
+	case a.Kind == client.AlarmDepositRefused:
+		return "/console/refused?reason=" + url.QueryEscape(text)
+	case a.Kind == client.AlarmOrderUnknown, strings.HasPrefix(kind, "executed_"), a.Kind == client.AlarmEndedAfterExecution, a.Kind == client.AlarmUserDiffers:
+		return "/console/orders?callBackId=" + url.QueryEscape(text)
 	}
 	return ""
 }
@@ -98,13 +138,7 @@ func (v *visit) alarmAck() error {
 	if err != nil {
 		return v.notFound()
 	}
-	ack := client.Ack{Note: v.r.PostFormValue("note")}
-	if v.service != nil {
-		_, err = v.service.AckAlarm(v.r.Context(), seq, ack)
-	} else {
-		_, err = v.gateway.AckAlarm(v.r.Context(), seq, ack)
-	}
-	if err != nil {
+	if _, err = v.alarmer().AckAlarm(v.r.Context(), seq, client.Ack{Note: v.r.PostFormValue("note")}); err != nil {
 		return err
 	}
 	return v.done("/console/alarms", "acknowledged")

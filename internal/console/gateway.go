@@ -60,9 +60,9 @@ func NewGateway(c Config) (*Console, error) {
 
 // gatewayTop is what every page of the gateway's console shows.
 type gatewayTop struct {
-	Alarms   int   // that nobody has acknowledged
-	Changes  int   // that wait for an approver
-	Awaiting int64 // orders, deposits and addresses that a person must decide on
+	Alarms   string // how many are open; empty: none
+	Changes  int    // that wait for an approver
+	Awaiting int64  // orders, deposits and addresses that a person must decide on
 }
 
 func (v *visit) gatewayTop() (any, error) {
@@ -74,11 +74,10 @@ func (v *visit) gatewayTop() (any, error) {
 		}
 	}
 	if v.may("alarms") {
-		open, err := v.gateway.OpenAlarms(v.r.Context(), client.FeedOptions{Limit: 100})
-		if err != nil {
+		var err error
+		if top.Alarms, err = v.openAlarms(); err != nil {
 			return nil, err
 		}
-		top.Alarms = len(open.Alarms)
 	}
 	if v.may("stats") {
 		stats, err := v.gateway.Stats(v.r.Context())

@@ -202,7 +202,7 @@ func TestGatewayPages(t *testing.T) {
 		"GET /console/search":              {"/console/search", "/console/search?q=none", "/console/search?q=" + o.TenantUserID},
 		"GET /console/policy":              {"/console/policy", "/console/policy?" + try, "/console/policy?amount=1e5"},
 		"GET /console/forwarding":          {"/console/forwarding", "/console/forwarding?state=skipped"},
-		"GET /console/alarms":              {"/console/alarms", "/console/alarms?all=1"},
+		"GET /console/alarms":              {"/console/alarms", "/console/alarms?state=all"},
 		"GET /console/changes":             {"/console/changes", "/console/changes?all=1"},
 		"GET /console/changes/{id}":        nil, // the service's page; see TestChanges
 		"GET /console/passkeys":            {"/console/passkeys"},
@@ -218,7 +218,7 @@ func TestGatewayPages(t *testing.T) {
 	b.shows("ask", "large amounts need a person", "1000")
 	b.open(fmt.Sprintf("/console/deposits/%d", again.Deposits[0].Seq))
 	b.shows("Beside the first deposit", "differs", d.TxID)
-	b.linksLead("/console/alarms?all=1")
+	b.linksLead("/console/alarms?state=all")
 }
 
 // await waits until something holds.

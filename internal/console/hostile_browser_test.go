@@ -206,7 +206,7 @@ func TestGatewayHostile(t *testing.T) {
 	if _, err := as.DismissRefused(ctx, 1, evilOf(500)); err != nil {
 		t.Fatal(err)
 	}
-	alarms, err := as.OpenAlarms(ctx, client.FeedOptions{})
+	alarms, err := as.Alarms(ctx, client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{})
 	if err != nil || len(alarms.Alarms) == 0 {
 		t.Fatalf("%+v, %v", alarms, err)
 	}
@@ -230,7 +230,7 @@ func TestGatewayHostile(t *testing.T) {
 		"/console/refused":                                     1,
 		"/console/refused/1":                                   6,
 		"/console/search?q=" + queryOf(id):                     1,
-		"/console/alarms?all=1":                                2,
+		"/console/alarms?state=all":                            2,
 		"/console/tokens":                                      2,
 		"/console/audit":                                       2,
 		"/console/audit?subject=" + queryOf(o.CallBackID):      2,

@@ -197,7 +197,7 @@ func newServiceScene(t *testing.T) *serviceScene {
 	}
 	await(t, "the withdrawals are decided", func() bool {
 		list, err := s.admin.Withdrawals(ctx, client.WithdrawalFilter{Merchant: "shop", State: client.WithdrawalAwaiting}, client.PageOptions{})
-		alarms, err2 := s.admin.OpenAlarms(ctx, client.FeedOptions{})
+		alarms, err2 := s.admin.Alarms(ctx, client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{})
 		return err == nil && err2 == nil && len(list.Withdrawals) == 0 && len(alarms.Alarms) > 0
 	})
 	return s

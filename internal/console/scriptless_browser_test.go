@@ -98,7 +98,7 @@ func TestServiceWithoutScripts(t *testing.T) {
 		"GET /console/withdrawals":           "/console/withdrawals",
 		"GET /console/withdrawals/{id}":      "/console/withdrawals/" + w.ID,
 		"GET /console/find/{id}":             "/console/find/" + w.ID,
-		"GET /console/alarms":                "/console/alarms?all=1",
+		"GET /console/alarms":                "/console/alarms?state=all",
 		"GET /console/changes":               "/console/changes",
 		"GET /console/changes/{id}":          "", // see below
 		"GET /console/passkeys":              "/console/passkeys",
@@ -223,7 +223,7 @@ func TestGatewayWithoutScripts(t *testing.T) {
 		"GET /console/search":              "/console/search?q=none",
 		"GET /console/policy":              "/console/policy",
 		"GET /console/forwarding":          "/console/forwarding",
-		"GET /console/alarms":              "/console/alarms?all=1",
+		"GET /console/alarms":              "/console/alarms?state=all",
 		"GET /console/changes":             "/console/changes?all=1",
 		"GET /console/changes/{id}":        "", // the service's page; see TestChanges
 		"GET /console/passkeys":            "/console/passkeys",

@@ -63,7 +63,7 @@ var foundPages = map[client.FoundKind]string{
 
 func (v *visit) pathOf(f client.Found) string {
 	if seq, err := strconv.ParseInt(f.ID, 10, 64); f.Kind == client.FoundAlarm && err == nil {
-		return "/console/alarms?all=1&after=" + strconv.FormatInt(seq-1, 10)
+		return "/console/alarms?state=all&cursor=" + strconv.FormatInt(seq+1, 10)
 	}
 	if f.Kind == client.FoundToken {
 		return foundPages[f.Kind]

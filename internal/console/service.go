@@ -65,19 +65,18 @@ func NewService(c Config) (*Console, error) {
 
 // serviceTop is what every page of the service's console shows.
 type serviceTop struct {
-	Alarms  int // that nobody has acknowledged
-	Changes int // that wait for an approver
+	Alarms  string // how many are open; empty: none
+	Changes int    // that wait for an approver
 	Freeze  client.Freeze
 }
 
 func (v *visit) serviceTop() (any, error) {
 	var top serviceTop
 	if v.may("alarms") {
-		open, err := v.service.OpenAlarms(v.r.Context(), client.FeedOptions{Limit: 100})
-		if err != nil {
+		var err error
+		if top.Alarms, err = v.openAlarms(); err != nil {
 			return nil, err
 		}
-		top.Alarms = len(open.Alarms)
 	}
 	if v.may("changes") {
 		var err error

@@ -108,7 +108,7 @@ func (w *world) paths() map[string][]string {
 		"GET /console/withdrawals/{id}":      {"/console/withdrawals/" + w.decided.ID, "/console/withdrawals/" + w.withdrawal.ID},
 		"GET /console/search":                {"/console/search?q=none", "/console/search?q=user-7", "/console/search"},
 		"GET /console/find/{id}":             {"/console/find/" + w.withdrawal.ID},
-		"GET /console/alarms":                {"/console/alarms", "/console/alarms?all=1"},
+		"GET /console/alarms":                {"/console/alarms", "/console/alarms?state=all"},
 		"GET /console/changes":               {"/console/changes", "/console/changes?all=1"},
 		"GET /console/changes/{id}":          nil, // see TestChanges
 		"GET /console/passkeys":              {"/console/passkeys"},
@@ -145,7 +145,7 @@ func TestServicePages(t *testing.T) {
 			b.await(`!!document.querySelector("[data-chart] canvas")`)
 		}
 	})
-	b.linksLead("/console/alarms?all=1")
+	b.linksLead("/console/alarms?state=all")
 }
 
 // TestAnswered: what was ordered and what the answer said stand side by side, also where

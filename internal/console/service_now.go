@@ -11,7 +11,7 @@ import (
 type nowPage struct {
 	Lanes       []laneRow
 	Withdrawals []stateCount
-	Alarms      []client.ServiceAlarm // the newest of those that are open
+	Alarms      []client.Alarm // the newest of those that are open
 	Breakers    []client.Breaker
 	Hour        client.Hour
 	Nodes       []client.Node
@@ -77,13 +77,11 @@ func (v *visit) nowPage() (page nowPage, err error) {
 		page.Withdrawals = append(page.Withdrawals, stateCount{string(state), stats.Withdrawals[state]})
 	}
 	page.Breakers = stats.Breakers
-	open, err := v.service.OpenAlarms(ctx, client.FeedOptions{Limit: 1000})
+	open, err := v.service.Alarms(ctx, client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{Limit: 5})
 	if err != nil {
 		return page, err
 	}
-	for i := len(open.Alarms) - 1; i >= 0 && len(page.Alarms) < 5; i-- {
-		page.Alarms = append(page.Alarms, open.Alarms[i])
-	}
+	page.Alarms = open.Alarms
 	if page.Hour, err = v.service.Hour(ctx); err != nil {
 		return page, err
 	}

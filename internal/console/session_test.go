@@ -34,7 +34,7 @@ func TestSession(t *testing.T) {
 		}
 	}
 	for next, want := range map[string]string{
-		"/console/alarms?all=1": "/console/alarms?all=1", "": "/console/", "https://evil.example/": "/console/", "//evil.example/console/": "/console/",
+		"/console/alarms?state=all": "/console/alarms?state=all", "": "/console/", "https://evil.example/": "/console/", "//evil.example/console/": "/console/",
 		"/console/\\evil": "/console/", "/v1/stats": "/console/", "/console/signin": "/console/",
 	} {
 		if p := s.post("/console/signin", url.Values{"token": {token.Reveal()}, "next": {next}}); p.status != 303 || p.to() != want {

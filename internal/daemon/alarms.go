@@ -36,20 +36,16 @@ const (
 // database share the work: each alarm is posted until somebody answers 2xx, with the
 // same webhook-id and body in every attempt.
 type alarmPoster struct {
-	db   *db.DB
-	end  string // "service" or "gateway"
-	to   *signed.Poster
-	show showAlarm
-	now  func() time.Time
-	log  *slog.Logger
+	db  *db.DB
+	end string // "service" or "gateway"
+	to  *signed.Poster
+	now func() time.Time
+	log *slog.Logger
 }
-
-// showAlarm makes the message about an alarm.
-type showAlarm func(db.Alarm, client.AlarmMessage, client.Time) any
 
 // alarmPoster gives the part that posts alarms of d: from now on, if nobody has posted
 // any before.
-func (s Storage) alarmPoster(ctx context.Context, c AlarmPosting, d *db.DB, end string, show showAlarm, now func() time.Time, log *slog.Logger) (*alarmPoster, error) {
+func (s Storage) alarmPoster(ctx context.Context, c AlarmPosting, d *db.DB, end string, now func() time.Time, log *slog.Logger) (*alarmPoster, error) {
 	var err error
 	if len(c.Secret) == 0 {
 		if c.Secret, err = s.signingSecret(AlarmSecretFile); err != nil {
@@ -63,7 +59,7 @@ func (s Storage) alarmPoster(ctx context.Context, c AlarmPosting, d *db.DB, end 
 	if err := d.BeginAlarmPosts(ctx); err != nil {
 		return nil, fmt.Errorf("posting alarms: %w", err)
 	}
-	return &alarmPoster{d, end, to, show, now, log}, nil
+	return &alarmPoster{d, end, to, now, log}, nil
 }
 
 // Run posts until ctx ends. A daemon that posts no alarms has no poster.
@@ -124,6 +120,6 @@ func (p *alarmPoster) one(ctx context.Context) (bool, error) {
 // whether somebody has acknowledged it meanwhile is not in it.
 func (p *alarmPoster) message(a db.Alarm) (id string, body []byte, err error) {
 	a.Acked, a.AckedBy, a.AckedName, a.AckedNote = 0, "", "", ""
-	body, err = json.Marshal(p.show(a, client.MessageAlarmRaised, api.TimeOf(a.At)))
+	body, err = json.Marshal(client.PostedAlarm{Type: client.MessageAlarmRaised, Timestamp: api.TimeOf(a.At), Data: api.AlarmOf(a)})
 	return fmt.Sprintf("%s_alarm_%d", p.end, a.Seq), body, err
 }

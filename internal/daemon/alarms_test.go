@@ -110,9 +110,9 @@ func TestAlarmURL(t *testing.T) {
 	app.told("service_alarm_1", 1)
 	stop() // its second attempt is another process's
 	_, stop = start()
-	var m client.PostedServiceAlarm
+	var m client.PostedAlarm
 	if err := json.Unmarshal([]byte(app.told("service_alarm_1", 2)), &m); err != nil || m.Type != client.MessageAlarmRaised || m.Data.Kind != client.AlarmFrozen ||
-		m.Data.Subject != "a token was lost" || m.Data.Seq != 1 || m.Timestamp != m.Data.At || m.Data.Acked != 0 {
+		m.Data.Subject != "a token was lost" || m.Data.Seq != 1 || m.Timestamp != m.Data.First || m.Data.Acked != 0 {
 		t.Errorf("told %+v, %v", m, err)
 	}
 	time.Sleep(2 * alarmPoll)
@@ -151,7 +151,7 @@ func TestGatewayAlarmURL(t *testing.T) {
 	if err := g.Book().RaiseAlarm(ctx, db.Alarm{Kind: "order_unknown", Subject: "w-1", At: 5}); err != nil {
 		t.Fatal(err)
 	}
-	var m client.PostedGatewayAlarm
+	var m client.PostedAlarm
 	if err := json.Unmarshal([]byte(app.told("gateway_alarm_1", 2)), &m); err != nil || m.Data.Kind != "order_unknown" || m.Data.Subject != "w-1" {
 		t.Errorf("told %+v, %v", m, err)
 	}

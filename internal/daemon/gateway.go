@@ -216,9 +216,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 		return err
 	}
 	if c.Alarms.URL != "" {
-		if g.alarms, err = c.alarmPoster(ctx, c.Alarms, g.db, "gateway", func(a db.Alarm, typ client.AlarmMessage, at client.Time) any {
-			return client.PostedGatewayAlarm{Type: typ, Timestamp: at, Data: gateway.AlarmOf(a)}
-		}, now, c.Log); err != nil {
+		if g.alarms, err = c.alarmPoster(ctx, c.Alarms, g.db, "gateway", now, c.Log); err != nil {
 			return err
 		}
 	}

@@ -55,8 +55,8 @@ func newGatewayMetrics(end *book.Book, g ground, log *slog.Logger, now func() ti
 		waiting:    prometheus.NewDesc(name("forwards_waiting"), "Entries that are still to be forwarded to the application.", nil, nil),
 		skipped:    prometheus.NewDesc(name("forwards_skipped"), "Entries that a person gave up: they are not forwarded.", nil, nil),
 		oldest:     prometheus.NewDesc(name("forward_oldest_seconds"), "Age in seconds of the oldest entry that is still to be forwarded to the application; 0 if there is none.", nil, nil),
-		alarms:     prometheus.NewDesc(name("alarms_total"), "Alarms by kind since the database was made.", []string{"kind"}, nil),
-		openAlarms: prometheus.NewDesc(name("alarms_open"), "Alarms by kind that nobody has acknowledged.", []string{"kind"}, nil),
+		alarms:     prometheus.NewDesc(name("alarms_total"), "How often alarms of a kind were raised since the database was made.", []string{"kind"}, nil),
+		openAlarms: prometheus.NewDesc(name("alarms_open"), "Alarms by kind that are open: one for each row that nobody has acknowledged and that has not ended.", []string{"kind"}, nil),
 		oldestKey:  oldestKeyDesc(),
 		online:     prometheus.NewDesc(prometheus.BuildFQName("countersign", "", "database_up"), "Whether the database answered this scrape.", nil, nil),
 	}

@@ -228,9 +228,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		stop = func() { api.Stop(); s.console.Stop() }
 	}
 	if c.Alarms.URL != "" {
-		if s.alarms, err = c.alarmPoster(ctx, c.Alarms, d, "service", func(a db.Alarm, typ client.AlarmMessage, at client.Time) any {
-			return client.PostedServiceAlarm{Type: typ, Timestamp: at, Data: admin.AlarmOf(a)}
-		}, now, c.Log); err != nil {
+		if s.alarms, err = c.alarmPoster(ctx, c.Alarms, d, "service", now, c.Log); err != nil {
 			return err
 		}
 	}

@@ -1,8 +1,12 @@
 package db
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"countersign/client"
 )
@@ -12,23 +16,33 @@ type Alarm struct {
 	Seq     int64
 	Of      string // the merchant that it is about; empty in a merchant's database
 	Kind    client.AlarmKind
-	Subject string // what it is about, such as an id
-	At      Millis
-	Acked   Millis // when somebody acknowledged it; 0: nobody has
-	AckedBy string // the token
+	Subject string // what it is about, such as an id; of a row of several, the last
+	At      Millis // when it was raised first
 
+	// Of a row. Who raises an alarm may give Number and Examples for several at once.
+	Last     Millis   // when it was raised last
+	Number   int64    // how often
+	Examples []string // subjects, at most 5, the last first
+	Moved    int64    // its place in the feed when it was raised last
+
+	Acked     Millis // when somebody acknowledged it; 0: nobody has
+	AckedBy   string // the token
 	AckedName string // its name
 	AckedNote string // what the person noted; may be empty
+
+	Ended     Millis // when it ended by itself; 0: it has not
+	EndedText string // why
 }
 
 // AlarmFilter selects alarms; empty members select all.
 type AlarmFilter struct {
-	Of    []string // merchants; nil: all. An empty list selects none.
-	Kind  client.AlarmKind
-	State client.AlarmState
+	Of       []string // merchants that may be seen; nil: all. An empty list selects none.
+	Merchant string
+	Kind     client.AlarmKind
+	State    client.AlarmState
 }
 
-// AlarmCount is how many alarms of a kind there are.
+// AlarmCount is how often a kind was raised, and how many rows of it are open.
 type AlarmCount struct{ Raised, Open int64 }
 
 // The kept numbers of alarms by kind; see Tx.Counted.
@@ -37,48 +51,151 @@ const (
 	countOpen   = "alarms-open/"
 )
 
-// FeedOfAlarms is the feed of alarms. Transactions raise their alarms before they
-// take numbers from the feeds of their end.
+// FeedOfAlarms numbers the rows of alarms, and each time that one is raised again.
+// Transactions raise and end their alarms before they take numbers from the feeds of their
+// end.
 const FeedOfAlarms = "alarms"
 
-// sameAlarmWindow is how long the same alarm is not raised again.
-const sameAlarmWindow Millis = 3_600_000
-
 const (
-	insertAlarmSQL = `INSERT INTO alarms (seq, merchant, kind, subject, at) VALUES ($1, $2, $3, $4, $5)`
-	sameAlarmSQL   = `SELECT 1 FROM alarms WHERE merchant = $1 AND kind = $2 AND subject = $3 AND at > $4 AND acked = 0 LIMIT 1`
-	readAlarmsSQL  = `SELECT seq, merchant, kind, subject, at, acked, acked_by, acked_name, acked_note FROM alarms`
-	ackAlarmSQL    = `UPDATE alarms SET acked = $2, acked_by = $3, acked_name = $4, acked_note = $5 WHERE seq = $1 AND acked = 0`
+	mostExamples = 5
+	exampleRunes = 500
 )
 
-// RaiseAlarms keeps alarms as part of t. An alarm that repeats one of the last hour, which
-// nobody has acknowledged, is not kept again. Text that cannot be stored is cleaned.
+const (
+	alarmColumns = `seq, merchant, kind, subject, first, last, number, examples, moved, acked, acked_by, acked_name, acked_note, ended, ended_text`
+
+	openAlarmSQL = `
+SELECT ` + alarmColumns + ` FROM alarms WHERE kind = $1 AND merchant = $2 AND subject = $3 AND acked = 0 AND ended = 0`
+
+	insertAlarmSQL = `
+INSERT INTO alarms (seq, merchant, kind, subject, first, last, number, examples, moved) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
+
+	growAlarmSQL = `
+UPDATE alarms SET number = $2, last = $3, examples = $4, moved = $5 WHERE seq = $1 AND acked = 0 AND ended = 0`
+
+	standsSQL = `SELECT 1 FROM alarms WHERE kind = $1 AND merchant = $2 AND subject = $3 AND ended = 0 LIMIT 1`
+
+	endAlarmSQL = `
+UPDATE alarms SET ended = $4, ended_text = $5 WHERE kind = $1 AND merchant = $2 AND subject = $3 AND ended = 0 AND moved <= $6
+RETURNING ` + alarmColumns
+
+	standingSQL = `SELECT ` + alarmColumns + ` FROM alarms WHERE kind {in}$1{end} AND ended = 0 ORDER BY seq`
+)
+
+// row names the row that stands for a.
+func (a *Alarm) row() (k alarmRow) {
+	k = alarmRow{a.Of, a.Kind, ""}
+	if a.Kind.BySubject() {
+		k.subject = a.Subject
+	}
+	return k
+}
+
+type alarmRow struct {
+	of      string
+	kind    client.AlarmKind
+	subject string
+}
+
+func (k alarmRow) args(more ...any) []any {
+	return append([]any{string(k.kind), k.of, k.subject}, more...)
+}
+
+// examples puts the subjects of later before those of earlier.
+func examples(later, earlier []string) []string {
+	list := []string{}
+	for _, text := range slices.Concat(later, earlier) {
+		if text != "" && len(list) < mostExamples && !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
+func example(text string) string {
+	if utf8.RuneCountInString(text) <= exampleRunes {
+		return text
+	}
+	return string([]rune(text)[:exampleRunes]) + "…"
+}
+
+// together makes one alarm of those of each row, in the order in which they come.
+func together(list []Alarm) (rows []Alarm) {
+	at := map[alarmRow]int{}
+	for _, a := range list {
+		a.Subject = Clean(a.Subject)
+		given := []string{a.Subject}
+		for _, text := range a.Examples {
+			given = append(given, Clean(text))
+		}
+		for i, text := range given {
+			given[i] = example(text)
+		}
+		a.Last, a.Number, a.Examples = a.At, max(a.Number, 1), examples(given, nil)
+		i, known := at[a.row()]
+		if !known {
+			at[a.row()] = len(rows)
+			rows = append(rows, a)
+			continue
+		}
+		r := &rows[i]
+		r.At, r.Last = min(r.At, a.At), max(r.Last, a.Last)
+		r.Number += a.Number
+		r.Examples = examples(a.Examples, r.Examples)
+	}
+	return rows
+}
+
+// RaiseAlarms keeps alarms as part of t. Those of an open row are counted there; a row that a
+// person has acknowledged, or that has ended, stays as it is, and another one opens. Text that
+// cannot be stored is cleaned.
 func RaiseAlarms(ctx context.Context, t *Tx, list []Alarm) error {
 	if len(list) == 0 {
 		return nil
 	}
+	// The lock makes nodes raise one after the other, so that no row opens twice.
 	seq, err := LockFeed(ctx, t, FeedOfAlarms)
 	if err != nil {
 		return err
 	}
-	var raised []Statement
-	for _, a := range list {
-		a.Subject = Clean(a.Subject)
-		var is int
-		same, err := One(ctx, t, sameAlarmSQL, []any{a.Of, string(a.Kind), a.Subject, int64(a.At - sameAlarmWindow)}, &is)
+	var counted []Statement
+	for _, a := range together(list) {
+		seq++
+		row := a.row()
+		counted = t.Counted(counted, countRaised+string(a.Kind), a.Number)
+		open, err := List(ctx, t, openAlarmSQL, row.args(), scanAlarm)
 		if err != nil {
 			return err
 		}
-		if same {
-			continue
+		if len(open) > 0 {
+			grown, err := open[0].grow(ctx, t, a, seq)
+			if err != nil {
+				return err
+			}
+			if grown { // else somebody has acknowledged it meanwhile
+				continue
+			}
 		}
-		seq++
-		if _, err := t.Exec(ctx, insertAlarmSQL, seq, a.Of, string(a.Kind), a.Subject, int64(a.At)); err != nil {
+		a.Seq, a.Moved = seq, seq
+		if _, err := t.Exec(ctx, insertAlarmSQL, a.Seq, a.Of, string(a.Kind), row.subject, int64(a.At), int64(a.Last), a.Number, jsonOf(a.Examples), a.Moved); err != nil {
 			return err
 		}
-		raised = t.Counted(t.Counted(raised, countRaised+string(a.Kind), 1), countOpen+string(a.Kind), 1)
+		counted = t.Counted(counted, countOpen+string(a.Kind), 1)
 	}
-	return t.Batch(ctx, append(raised, EndFeed(FeedOfAlarms, seq)))
+	return t.Batch(ctx, append(counted, EndFeed(FeedOfAlarms, seq)))
+}
+
+// grow counts b in the row a. It reports whether the row was open still.
+func (a *Alarm) grow(ctx context.Context, t *Tx, b Alarm, moved int64) (bool, error) {
+	a.Number, a.Last, a.Moved = a.Number+b.Number, max(a.Last, b.Last), moved
+	a.Examples = examples(b.Examples, a.Examples)
+	n, err := t.Exec(ctx, growAlarmSQL, a.Seq, a.Number, int64(a.Last), jsonOf(a.Examples), a.Moved)
+	return n == 1, err
+}
+
+func jsonOf(list []string) string {
+	text, _ := json.Marshal(list) // texts always have a form
+	return string(text)
 }
 
 // RaiseAlarm keeps an alarm in a transaction of its own.
@@ -91,54 +208,124 @@ func (d *DB) RaiseAlarm(ctx context.Context, a Alarm) error {
 	return d.Write(ctx, func(ctx context.Context, t *Tx) error { return RaiseAlarms(ctx, t, []Alarm{a}) })
 }
 
-const everRaisedSQL = `SELECT 1 FROM alarms WHERE merchant = $1 AND kind = $2 AND subject = $3 LIMIT 1`
+const everRaisedSQL = `SELECT 1 FROM alarms WHERE kind = $1 AND merchant = $2 AND subject = $3 LIMIT 1`
 
-// RaiseAlarmOnce is RaiseAlarm for what is told a single time, whether or not it was acknowledged.
+// RaiseAlarmOnce is RaiseAlarm for what is told a single time, whether or not it was
+// acknowledged or has ended.
 func (d *DB) RaiseAlarmOnce(ctx context.Context, a Alarm) error {
 	var is int
-	if ever, err := One(ctx, d, everRaisedSQL, []any{a.Of, string(a.Kind), a.Subject}, &is); err != nil || ever {
+	if ever, err := One(ctx, d, everRaisedSQL, a.row().args(), &is); err != nil || ever {
 		return err
 	}
 	return d.RaiseAlarm(ctx, a)
 }
 
+// EndAlarms ends the rows that stand for the alarms of list at the time At, also those that a
+// person has acknowledged. EndedText says why; empty: what client says of the kind. If Moved is
+// not 0, a row that was raised again after that place stays. Where none stands it costs one look
+// and locks nothing.
+func EndAlarms(ctx context.Context, t *Tx, list []Alarm) error {
+	var standing []Alarm
+	for _, a := range list {
+		var is int
+		stands, err := One(ctx, t, standsSQL, a.row().args(), &is)
+		if err != nil {
+			return err
+		}
+		if stands {
+			standing = append(standing, a)
+		}
+	}
+	if len(standing) == 0 {
+		return nil
+	}
+	if _, err := LockFeed(ctx, t, FeedOfAlarms); err != nil {
+		return err
+	}
+	var counted []Statement
+	for _, a := range standing {
+		text := cmp.Or(a.EndedText, a.Kind.Ended())
+		moved := cmp.Or(a.Moved, int64(Never))
+		ended, err := List(ctx, t, endAlarmSQL, a.row().args(int64(a.At), Clean(text), moved), scanAlarm)
+		if err != nil {
+			return err
+		}
+		for _, e := range ended {
+			if e.Acked == 0 {
+				counted = t.Counted(counted, countOpen+string(e.Kind), -1)
+			}
+		}
+	}
+	return t.Batch(ctx, counted)
+}
+
+// StandingAlarms gives the rows of some kinds that have not ended, the oldest first.
+func (d *DB) StandingAlarms(ctx context.Context, kinds ...client.AlarmKind) ([]Alarm, error) {
+	list := make([]string, len(kinds))
+	for i, k := range kinds {
+		list[i] = string(k)
+	}
+	return List(ctx, d, standingSQL, []any{d.dialect.List(list)}, scanAlarm)
+}
+
+// EndStanding ends rows that StandingAlarms gave, unless they were raised again meanwhile.
+func (d *DB) EndStanding(ctx context.Context, list []Alarm, now Millis) error {
+	if len(list) == 0 {
+		return nil
+	}
+	for i := range list {
+		list[i].At = now
+	}
+	return d.Write(ctx, func(ctx context.Context, t *Tx) error { return EndAlarms(ctx, t, list) })
+}
+
 // Alarms gives alarms after seq after, in order.
 func (d *DB) Alarms(ctx context.Context, after int64, limit int) ([]Alarm, error) {
-	return AlarmFilter{}.read(ctx, d, nil, after, limit)
+	return List(ctx, d, `SELECT `+alarmColumns+` FROM alarms WHERE seq > $1 ORDER BY seq LIMIT CAST($2 AS BIGINT)`, []any{after, limit}, scanAlarm)
 }
 
-// AlarmsWhere gives the alarms after seq after that f selects, in order, and the number
-// to read on after.
-func (d *DB) AlarmsWhere(ctx context.Context, f AlarmFilter, after int64, limit int) (list []Alarm, next int64, err error) {
-	if f.Of != nil {
-		return FeedOf(ctx, d, FeedOfAlarms, f.Of, after, limit, func(a Alarm) int64 { return a.Seq },
-			func(m string) ([]Alarm, error) { return f.read(ctx, d, &m, after, limit) })
-	}
-	list, err = f.read(ctx, d, nil, after, limit)
-	if next = after; len(list) > 0 {
-		next = list[len(list)-1].Seq
-	}
-	return list, next, err
+// AlarmsWhere lists the alarms that f selects, the newest first, beginning below seq before
+// (0: with the newest). next is 0 at the end. A page may have fewer than limit alarms and a
+// next page.
+func (d *DB) AlarmsWhere(ctx context.Context, f AlarmFilter, limit int, before int64) (list []Alarm, next int64, err error) {
+	c := f.conditions(d.dialect, before)
+	return ReadNumbered(ctx, d, "alarms", alarmColumns, c, 0, limit, func(a Alarm) int64 { return a.Seq }, scanAlarm)
 }
 
-// read gives the alarms about one merchant, nil: about all.
-func (f AlarmFilter) read(ctx context.Context, q Querier, of *string, after int64, limit int) ([]Alarm, error) {
-	var c Conditions
-	if of != nil {
-		c.Add("merchant = ?", *of)
-	}
-	if f.Kind != "" {
+// conditions chooses the index that is walked: open rows are few.
+func (f AlarmFilter) conditions(d *Dialect, before int64) *Conditions {
+	c := &Conditions{}
+	merchant, kind := f.Merchant != "", f.Kind != ""
+	switch {
+	case f.State == client.AlarmOpen:
+		c.Add("acked = 0 AND ended = 0") // literals: they are the index's
+	case merchant:
+		c.Add("merchant = ?", f.Merchant)
+		merchant = false
+	case kind:
 		c.Add("kind = ?", string(f.Kind))
+		kind = false
 	}
-	c.Add("seq > ?", after)
-	switch f.State { // literals: each has an index
-	case client.AlarmOpen:
-		c.Add("acked = 0")
+	if before > 0 {
+		c.Add("seq < ?", before)
+	}
+	c.EndWalk()
+	if merchant {
+		c.Add("merchant || '' = ?", f.Merchant)
+	}
+	if kind {
+		c.Add("kind || '' = ?", string(f.Kind))
+	}
+	switch f.State {
 	case client.AlarmAcked:
 		c.Add("acked > 0")
+	case client.AlarmEnded:
+		c.Add("ended > 0")
 	}
-	text := readAlarmsSQL + c.Where() + " ORDER BY seq LIMIT CAST(" + c.Arg(limit) + " AS BIGINT)"
-	return List(ctx, q, text, c.Args, scanAlarm)
+	if f.Of != nil {
+		c.Add("merchant || '' {in}?{end}", d.List(f.Of))
+	}
+	return c
 }
 
 // AlarmCounts gives how many alarms there are by kind.
@@ -159,17 +346,26 @@ func (d *DB) Alarm(ctx context.Context, seq int64) (Alarm, error) {
 }
 
 func alarm(ctx context.Context, q Querier, seq int64) (Alarm, error) {
-	return Find(ctx, q, readAlarmsSQL+` WHERE seq = $1`, []any{seq}, scanAlarm)
+	return Find(ctx, q, `SELECT `+alarmColumns+` FROM alarms WHERE seq = $1`, []any{seq}, scanAlarm)
 }
 
 func scanAlarm(r Rows) (a Alarm, err error) {
-	err = r.Scan(&a.Seq, &a.Of, &a.Kind, &a.Subject, &a.At, &a.Acked, &a.AckedBy, &a.AckedName, &a.AckedNote)
+	var list string
+	err = r.Scan(&a.Seq, &a.Of, &a.Kind, &a.Subject, &a.At, &a.Last, &a.Number, &list, &a.Moved, &a.Acked, &a.AckedBy, &a.AckedName, &a.AckedNote, &a.Ended, &a.EndedText)
+	if err != nil {
+		return a, err
+	}
+	if err = json.Unmarshal([]byte(list), &a.Examples); err == nil && a.Subject == "" && len(a.Examples) > 0 {
+		a.Subject = a.Examples[0]
+	}
 	return a, err
 }
 
+const ackAlarmSQL = `UPDATE alarms SET acked = $2, acked_by = $3, acked_name = $4, acked_note = $5 WHERE seq = $1 AND acked = 0`
+
 // AckAlarm acknowledges an alarm for a person, with the token by, a name and a note.
-// Repeating it changes nothing: the first acknowledgement stands. It does not end the
-// hour in which the same alarm is not raised again.
+// Repeating it changes nothing: the first acknowledgement stands. What is raised after it
+// opens another row.
 func (d *DB) AckAlarm(ctx context.Context, seq int64, by, name, note string, now Millis) (a Alarm, err error) {
 	if err := CheckTexts("by", by, "name", name, "note", note); err != nil {
 		return Alarm{}, err
@@ -179,15 +375,18 @@ func (d *DB) AckAlarm(ctx context.Context, seq int64, by, name, note string, now
 		if err != nil {
 			return err
 		}
-		if a, err = alarm(ctx, t, seq); err != nil {
+		if a, err = alarm(ctx, t, seq); err != nil || n == 0 {
 			return err
 		}
-		if n == 1 && d.end.Acked != nil {
+		if d.end.Acked != nil {
 			if err := d.end.Acked(ctx, t, a); err != nil {
 				return err
 			}
 		}
-		return t.Count(ctx, countOpen+string(a.Kind), -n)
+		if a.Ended != 0 { // it was not open
+			return nil
+		}
+		return t.Count(ctx, countOpen+string(a.Kind), -1)
 	})
 	return a, err
 }

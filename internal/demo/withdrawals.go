@@ -233,16 +233,11 @@ func (d *Demo) end(ctx context.Context) error {
 
 // foreignClaims counts the alarms of executions that asked for another's permit.
 func (d *Demo) foreignClaims(ctx context.Context) (n int, err error) {
-	for after := int64(0); ; {
-		part, err := d.api.Alarms(ctx, client.FeedOptions{After: after})
-		if err != nil || len(part.Alarms) == 0 {
+	for _, err := range d.api.AllAlarms(ctx, client.AlarmFilter{Kind: client.AlarmForeignClaim}) {
+		if err != nil {
 			return n, err
 		}
-		for _, a := range part.Alarms {
-			if a.Kind == client.AlarmForeignClaim {
-				n++
-			}
-		}
-		after = part.Next
+		n++
 	}
+	return n, nil
 }

@@ -81,12 +81,6 @@ func (a *server) events(c *api.Call, q readerFeed, _ api.None) (client.Events, e
 	return out, err
 }
 
-// AlarmOf is an alarm as the API shows it.
-func AlarmOf(x db.Alarm) client.GatewayAlarm {
-	return client.GatewayAlarm{Seq: x.Seq, Kind: x.Kind, Subject: x.Subject, Advice: x.Kind.Text(), At: timeOf(x.At),
-		Acked: timeOf(x.Acked), AckedBy: x.AckedBy, AckedName: x.AckedName, AckedNote: x.AckedNote}
-}
-
 // watch gives what wakes a reader of a feed.
 func (a *server) watch(topic db.Topic) func() (<-chan struct{}, func()) {
 	return func() (<-chan struct{}, func()) { return a.book.Watch(topic) }

@@ -38,7 +38,7 @@ var webhooks = []api.Webhook{
 		Description: "The gateway posts it to --verify-url before the deposit counts, signed as Standard Webhooks 1.0 says. The answer is status 200 and a JSON object with the member " +
 			`verdict, "yes", "no" or "not_yet", and, if there is something to say in the log, the text reason. docs/verify.md says what each does.`,
 		Headers: api.SignedHeaders("verify_ and 32 hexadecimal digits of the digest of the deposit"), Body: reflect.TypeFor[client.DepositQuestion]()},
-	api.AlarmPosted(reflect.TypeFor[client.PostedGatewayAlarm]()),
+	api.AlarmPosted(),
 }
 
 const forwardNotation = "The gateway posts it to --forward-url, signed as Standard Webhooks 1.0 says, until an answer has a status 2xx. " +

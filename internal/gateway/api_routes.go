@@ -5,7 +5,6 @@ import (
 
 	"countersign/client"
 	"countersign/internal/api"
-	"countersign/internal/book"
 )
 
 // route is one row of the table of routes.
@@ -82,14 +81,10 @@ func (a *server) table() (rows []api.Route) {
 	for _, r := range a.routes() {
 		rows = append(rows, api.Route(r))
 	}
-	alarms := api.AlarmFeed[client.GatewayAlarm, client.GatewayAlarms]{Rows: a.book, Lists: a.lists, Watch: a.watch(book.TopicEvents), Show: AlarmOf,
-		Page: func(list []client.GatewayAlarm, next int64) client.GatewayAlarms {
-			return client.GatewayAlarms{Alarms: list, Next: next}
-		}}
 	return append(rows, api.Common{
 		End: "the gateway", Subject: "an order", KeysOf: "the gateway",
 		Readers: readers, Epoch: all, Everybody: all, Ack: approvers, Approvers: approvers, Deciders: approvers, Setters: admins,
-		Lists: a.lists, Alarms: api.Handle(alarms.Read), AckAlarm: api.Handle(alarms.Ack), Healthz: api.Say(Health{"ok"}), Readyz: api.Handle(a.readyz),
+		Rows: a.book, Lists: a.lists, Healthz: api.Say(Health{"ok"}), Readyz: api.Handle(a.readyz),
 		Audit: a.audit(), Changes: a.changes, Keys: a.c.Keys, Search: a.find, Node: a.c.Node,
 	}.Routes()...)
 }

@@ -147,7 +147,7 @@ func New(c Config) (*Gateway, error) {
 		}
 		h.Verify, h.VerifyTimeout = v.verify, v.to.Timeout()
 	}
-	g.refusals = &refusals{book: g.book, c: &g.c, observer: c.Observer, counts: map[string]int64{}, raised: map[db.Alarm]db.Millis{}}
+	g.refusals = &refusals{book: g.book, c: &g.c, observer: c.Observer, counts: map[string]int64{}, warned: warnings{}}
 	h.Observer = g.refusals
 	var err error
 	if g.handler, err = merchant.New(h); err != nil {

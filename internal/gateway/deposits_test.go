@@ -93,7 +93,8 @@ func TestPossibleDuplicates(t *testing.T) {
 				}
 			}
 			states("taken", "held", "taken", "held")
-			r.wantAlarms(client.AlarmPossibleDuplicate, client.AlarmPossibleDuplicate)
+			r.wantAlarms(client.AlarmPossibleDuplicate)
+			r.wantNumbers(2)
 			if s, err := r.client.Stats(ctx); err != nil || s.DepositsHeld != 2 {
 				t.Fatalf("stats: %+v, %v", s, err)
 			}

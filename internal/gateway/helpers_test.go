@@ -211,18 +211,35 @@ func (r *rig) state(n int, want book.OrderState) client.Order {
 	return o
 }
 
-// alarms gives the kinds of all alarms, in order.
+// alarms gives the kinds of all rows of alarms, in order.
 func (r *rig) alarms() []client.AlarmKind {
 	r.t.Helper()
-	list, err := r.client.Alarms(r.t.Context(), client.FeedOptions{Limit: 1000})
+	list, err := r.client.Alarms(r.t.Context(), client.AlarmFilter{}, client.PageOptions{Limit: 1000})
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	slices.Reverse(list.Alarms)
 	var kinds []client.AlarmKind
 	for _, a := range list.Alarms {
 		kinds = append(kinds, a.Kind)
 	}
 	return kinds
+}
+
+// wantNumbers holds the rows of alarms, in order, to how often they were raised.
+func (r *rig) wantNumbers(want ...int64) {
+	r.t.Helper()
+	list, err := r.client.Alarms(r.t.Context(), client.AlarmFilter{}, client.PageOptions{Limit: 1000})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var got []int64
+	for _, a := range slices.Backward(list.Alarms) {
+		got = append(got, a.Number)
+	}
+	if !slices.Equal(got, want) {
+		r.t.Fatalf("alarms were raised %v times, want %v", got, want)
+	}
 }
 
 func (r *rig) wantAlarms(want ...client.AlarmKind) {

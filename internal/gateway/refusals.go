@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,8 +22,8 @@ type refusals struct {
 
 	mu     sync.Mutex
 	counts map[string]int64
-	alarms []db.Alarm
-	raised map[db.Alarm]db.Millis // when this process last raised each; keys are without At
+	alarms []db.Alarm // one of each kind
+	warned warnings
 
 	// Since the last callback that was not refused: when the first was refused, 0 if
 	// none was, and how many were, by reason.
@@ -30,14 +31,13 @@ type refusals struct {
 	refused map[merchant.Reason]int
 }
 
+// warnings are when the log last told of a kind.
+type warnings map[client.AlarmKind]db.Millis
+
 const (
 	refusalsEvery = time.Second // between two calls of keep
-	// maxRefusalAlarms bounds the alarms between two calls of keep.
-	maxRefusalAlarms = 100
-	// maxRaised bounds refusals.raised. It only spares work, because the database
-	// also knows the alarms of the last hour.
-	maxRaised  = 10_000
-	alarmPause = db.Millis(time.Hour / time.Millisecond)
+	maxExamples   = 5           // of an alarm between two calls of keep
+	warnEvery     = db.Millis(time.Hour / time.Millisecond)
 
 	// If all callbacks of this time are refused, and at least so many, there is an
 	// alarm. One alone may be a stranger's.
@@ -46,7 +46,7 @@ const (
 )
 
 // refusalAlarms are the reasons that raise an alarm. The service repeats what was
-// refused, so most others would only repeat the log.
+// refused, so most others would only repeat the log. One row of each kind counts them all.
 var refusalAlarms = map[merchant.Reason]client.AlarmKind{
 	merchant.ReasonNotBound:      client.AlarmNotBound,
 	merchant.ReasonBindingBroken: client.AlarmBindingBroken,
@@ -55,10 +55,6 @@ var refusalAlarms = map[merchant.Reason]client.AlarmKind{
 	merchant.ReasonDisproved:     client.AlarmDisproved,
 	merchant.ReasonUnverified:    client.AlarmUnverified,
 }
-
-// subjectNotBound is the subject of every alarm not_bound. Such a service binds no
-// callback, and one alarm for each would hide all others.
-const subjectNotBound = "--binding"
 
 // Observe implements merchant.Observer.
 func (r *refusals) Observe(o merchant.Observation) {
@@ -77,28 +73,45 @@ func (r *refusals) Observe(o merchant.Observation) {
 	r.counts[string(o.Reason)]++
 	r.refusing(o.Reason)
 	kind, alarming := refusalAlarms[o.Reason]
-	alarming = alarming && r.alarm(kind, o.ID)
+	warn := false
+	if alarming {
+		r.alarm(kind, o.ID)
+		warn = o.Reason == merchant.ReasonNotBound && r.warns(kind)
+	}
 	r.mu.Unlock()
-	if alarming && o.Reason == merchant.ReasonNotBound {
+	if warn {
 		r.c.Log.Warn("a request was refused because it is not bound", "alarm", string(kind), "advice", kind.Do())
 	}
 }
 
-// alarm notes an alarm, unless it was raised in the last hour. r is locked.
-func (r *refusals) alarm(kind client.AlarmKind, subject string) bool {
-	if kind == client.AlarmNotBound {
-		subject = subjectNotBound
+// alarm notes an alarm. r is locked.
+func (r *refusals) alarm(kind client.AlarmKind, subject string) {
+	r.add(db.Alarm{Kind: kind, Subject: subject, Examples: []string{subject}, At: db.MillisOf(r.c.Now()), Number: 1})
+}
+
+// add notes the alarms of a, together with those of its kind that wait. r is locked.
+func (r *refusals) add(a db.Alarm) {
+	i := slices.IndexFunc(r.alarms, func(b db.Alarm) bool { return b.Kind == a.Kind })
+	if i < 0 {
+		r.alarms = append(r.alarms, a)
+		return
 	}
-	key, now := db.Alarm{Kind: kind, Subject: subject}, db.MillisOf(r.c.Now())
-	if last, known := r.raised[key]; known && now-last < alarmPause || len(r.alarms) >= maxRefusalAlarms {
+	b := &r.alarms[i]
+	b.Number += a.Number
+	if a.At >= b.At {
+		b.At, b.Subject = a.At, a.Subject
+	}
+	b.Examples = append(a.Examples, b.Examples...)
+	b.Examples = b.Examples[:min(len(b.Examples), maxExamples)]
+}
+
+// warns reports whether the log tells of a kind now. r is locked.
+func (r *refusals) warns(kind client.AlarmKind) bool {
+	now := db.MillisOf(r.c.Now())
+	if last, warned := r.warned[kind]; warned && now-last < warnEvery {
 		return false
 	}
-	if len(r.raised) >= maxRaised {
-		clear(r.raised)
-	}
-	r.raised[key] = now
-	key.At = now
-	r.alarms = append(r.alarms, key)
+	r.warned[kind] = now
 	return true
 }
 
@@ -141,7 +154,11 @@ func (r *refusals) allRefused(ctx context.Context) error {
 		return nil
 	}
 	r.since, r.refused = 0, nil
-	if n >= allRefusedLeast && taken < since && r.alarm(client.AlarmAllRefused, string(most)) {
+	if n >= allRefusedLeast && taken < since {
+		r.alarm(client.AlarmAllRefused, string(most))
+		if !r.warns(client.AlarmAllRefused) {
+			return nil
+		}
 		r.c.Log.Error("all callbacks of ten minutes were refused", "alarm", string(client.AlarmAllRefused), "refused", n, "mostly", string(most),
 			"advice", client.AlarmAllRefused.Do())
 	}
@@ -167,7 +184,9 @@ func (r *refusals) keep(ctx context.Context) error {
 		for reason, n := range counts {
 			r.counts[reason] += n
 		}
-		r.alarms = append(alarms, r.alarms...)
+		for _, a := range alarms {
+			r.add(a)
+		}
 		r.mu.Unlock()
 	}
 	return err

@@ -27,29 +27,31 @@ func TestNotBound(t *testing.T) {
 			}
 			r.wantRefused(map[client.RefusalReason]int64{"not_bound": 3})
 			r.wantAlarms(client.AlarmDepositRefused, client.AlarmNotBound)
-			list, err := r.client.Alarms(t.Context(), client.FeedOptions{})
-			if err != nil || list.Alarms[0].Subject != "not_bound" || list.Alarms[1].Subject != "--binding" || !strings.Contains(list.Alarms[1].Advice, "--binding seen") {
+			list, err := r.client.Alarms(t.Context(), client.AlarmFilter{}, client.PageOptions{})
+			if err != nil || list.Alarms[1].Subject != "not_bound" || list.Alarms[0].Subject != countersigntest.Deposit(3).TrackingID || len(list.Alarms[0].Examples) != 3 || !strings.Contains(list.Alarms[0].Text, "--binding seen") {
 				t.Errorf("%+v, %v", list, err)
 			}
+			r.wantNumbers(3, 3)
 			if log := r.log.String(); strings.Count(log, "advice=") != 1 || strings.Count(log, `setting="--provider other, or --binding seen`) != 3 {
 				t.Errorf("log:\n%s", log)
 			}
 
-			// The next process counts on, and the alarm comes once an hour.
-			clear(r.refusals.raised)
+			// The next process counts on, and the log tells of it once an hour.
+			clear(r.refusals.warned)
 			r.deliver(countersigntest.Deposit(1))
 			r.wantRefused(map[client.RefusalReason]int64{"not_bound": 4})
-			r.wantAlarms(client.AlarmDepositRefused, client.AlarmNotBound)
+			r.wantNumbers(4, 4)
 			r.clock.advance(2 * time.Hour)
 			r.deliver(countersigntest.Deposit(1))
 			r.wantRefused(map[client.RefusalReason]int64{"not_bound": 5})
-			r.wantAlarms(client.AlarmDepositRefused, client.AlarmNotBound, client.AlarmDepositRefused, client.AlarmNotBound, client.AlarmAllRefused) // nothing else came in those hours
+			r.wantAlarms(client.AlarmDepositRefused, client.AlarmNotBound, client.AlarmAllRefused) // nothing else came in those hours
+			r.wantNumbers(5, 5, 1)
 		})
 	}
 }
 
 // TestRefusalsAlarm: spliced, broken and contradictory callbacks raise alarms that
-// name them. One that repeats within the hour is counted and raises no other.
+// name them. One row of each kind counts those that repeat.
 func TestRefusalsAlarm(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
@@ -75,15 +77,16 @@ func TestRefusalsAlarm(t *testing.T) {
 				}
 				r.wantRefused(map[client.RefusalReason]int64{client.RefusalReason(splice): 2, "other_content": 2})
 				r.wantAlarms(client.AlarmDepositRefused, client.AlarmDepositRefused, splice, client.AlarmOtherContent)
-				list, err := r.client.Alarms(t.Context(), client.FeedOptions{})
+				list, err := r.client.Alarms(t.Context(), client.AlarmFilter{}, client.PageOptions{})
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, a := range list.Alarms[2:] {
-					if a.Subject != other.TrackingID || a.Advice == "" {
+				for _, a := range list.Alarms[:2] {
+					if a.Subject != other.TrackingID || a.Text == "" {
 						t.Errorf("%+v", a)
 					}
 				}
+				r.wantNumbers(2, 2, 2, 2)
 			}
 		})
 	}
@@ -153,8 +156,8 @@ func TestAllRefused(t *testing.T) {
 			refuse()
 			keep(10 * time.Minute)
 			strict.wantAlarms(client.AlarmDepositRefused, client.AlarmNotBound, client.AlarmAllRefused)
-			list, err := strict.client.Alarms(t.Context(), client.FeedOptions{})
-			if a := list.Alarms[len(list.Alarms)-1]; err != nil || a.Subject != "not_bound" || !strings.Contains(a.Advice, "--learn") {
+			list, err := strict.client.Alarms(t.Context(), client.AlarmFilter{}, client.PageOptions{})
+			if a := list.Alarms[0]; err != nil || a.Subject != "not_bound" || !strings.Contains(a.Text, "--learn") {
 				t.Errorf("%+v, %v", a, err)
 			}
 			keep(10 * time.Minute)

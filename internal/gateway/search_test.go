@@ -40,7 +40,7 @@ func TestSearch(t *testing.T) {
 			if err := r.db.RaiseAlarm(ctx, db.Alarm{Kind: client.AlarmOrderUnknown, Subject: "x", At: 1}); err != nil {
 				t.Fatal(err)
 			}
-			alarms, err := r.client.Alarms(ctx, client.FeedOptions{})
+			alarms, err := r.client.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{})
 			if err != nil || len(alarms.Alarms) == 0 {
 				t.Fatal(alarms, err)
 			}

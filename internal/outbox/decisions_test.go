@@ -2,11 +2,12 @@ package outbox
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 	"sync"
 	"testing"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -86,24 +87,28 @@ func testFeedNoGaps(t *testing.T, s *Outbox) {
 func testAlarms(t *testing.T, s *Outbox) {
 	const hour = 3_600_000
 	for _, a := range []db.Alarm{
-		{Of: "m0", Kind: "k", Subject: "s", At: 10 * hour},
-		{Of: "m0", Kind: "k", Subject: "s", At: 10*hour + 5}, // the same
-		{Of: "m0", Kind: "k", Subject: "t", At: 10*hour + 5},
-		{Of: "", Kind: "k2", Subject: "", At: 10*hour + 6},
-		{Of: "m0", Kind: "k", Subject: "s", At: 11*hour + 1},
+		{Of: "m0", Kind: client.AlarmForeignClaim, Subject: "s", At: 10 * hour},
+		{Of: "m0", Kind: client.AlarmForeignClaim, Subject: "s", At: 10*hour + 5}, // the same
+		{Of: "m0", Kind: client.AlarmForeignClaim, Subject: "t", At: 10*hour + 5}, // of another withdrawal
+		{Of: "", Kind: client.AlarmFrozen, Subject: "", At: 10*hour + 6},
+		{Of: "m0", Kind: client.AlarmLapsed, Subject: "u", At: 11*hour + 1}, // one row counts all subjects
+		{Of: "m0", Kind: client.AlarmLapsed, Subject: "v", At: 11*hour + 2},
+		{Of: "m1", Kind: client.AlarmLapsed, Subject: "v", At: 11*hour + 2},
 	} {
 		if err := s.RaiseAlarm(ctx, a); err != nil {
 			t.Fatal(err)
 		}
 	}
 	list := must(s.Alarms(ctx, 0, 2))(t)
-	list = append(list, must(s.Alarms(ctx, 2, 10))(t)...)
+	list = append(list, must(s.Alarms(ctx, 3, 10))(t)...)
 	var got []string
 	for _, a := range list {
-		got = append(got, fmt.Sprintf("%d %s %s %s %d", a.Seq, a.Of, a.Kind, a.Subject, a.At-10*hour))
+		got = append(got, fmt.Sprintf("%d %s %s %q %d-%d %d %q", a.Seq, a.Of, a.Kind, a.Subject, a.At-10*hour, a.Last-10*hour, a.Number, a.Examples))
 	}
-	if s := strings.Join(got, ", "); s != "1 m0 k s 0, 2 m0 k t 5, 3  k2  6, 4 m0 k s 3600001" {
-		t.Error(s)
+	want := []string{`1 m0 foreign_claim "s" 0-5 2 ["s"]`, `3 m0 foreign_claim "t" 5-5 1 ["t"]`, `4  frozen "" 6-6 1 []`,
+		`5 m0 lapsed "v" 3600001-3600002 2 ["v" "u"]`, `7 m1 lapsed "v" 3600002-3600002 1 ["v"]`}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 	if err := s.RaiseAlarm(ctx, db.Alarm{Kind: "a\x00"}); err == nil {
 		t.Error("took a NUL")

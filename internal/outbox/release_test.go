@@ -177,8 +177,8 @@ func testOnePermit(t *testing.T, s *Outbox) {
 	}
 }
 
-// testForeignClaim: a claim that asks for what another holds raises an alarm, once
-// an hour, and so does the same claim of another origin; the holder's own repetitions and
+// testForeignClaim: a claim that asks for what another holds raises an alarm,
+// which one row counts, and so does the same claim of another origin; the holder's own repetitions and
 // claims before the decision raise none.
 func testForeignClaim(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
@@ -197,10 +197,10 @@ func testForeignClaim(t *testing.T, s *Outbox) {
 		n := 0
 		for _, a := range list {
 			if a.Kind == client.AlarmForeignClaim && a.Of == "m0" && a.Subject == w.ID {
-				n++
+				n += int(a.Number)
 			}
 		}
-		if n != want || len(list) != want {
+		if n != want || len(list) > 1 {
 			t.Errorf("alarms %+v, want %d of the foreign claim", list, want)
 		}
 	}
@@ -211,11 +211,11 @@ func testForeignClaim(t *testing.T, s *Outbox) {
 	release(w.ID, "b", 2002, db.ErrConflict)
 	alarms(1)
 	release(w.ID, "c", 2003+hour/2, db.ErrConflict)
-	alarms(1)
+	alarms(2)
 	if p, err := s.Release(ctx, w.ID, Holder{Claim: "a", Origin: "another"}, "p", 2002+hour); !errors.Is(err, db.ErrConflict) {
 		t.Errorf("the same claim of another origin gets %+v, %v", p, err)
 	}
-	alarms(2)
+	alarms(3)
 	release(w.ID, "a", 2003+hour, nil)
 }
 

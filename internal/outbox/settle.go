@@ -153,11 +153,11 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 	return feed.write(ctx, t)
 }
 
-// subject is the subject of b's alarm: the callback, or where many callbacks may have
-// the same alarm at once, the reason.
+// subject is the subject of b's alarm: the callback, of one that was given up with the reason
+// of its last attempt.
 func (b *settling) subject() string {
 	if b.Alarm == client.AlarmExhausted {
-		return db.Clean(string(b.Attempt.Reason))
+		return b.CallbackID + " " + string(b.Attempt.Reason)
 	}
 	return b.CallbackID
 }

@@ -192,7 +192,7 @@ func (o *Outbox) sweepDeadlines(ctx context.Context, now db.Millis, done *Swept)
 		for i, f := range found {
 			if ended[i] == 1 {
 				changes.ended(f.merchant, countersign.LaneNotify, CallbackExhausted)
-				feed.alarm(f.merchant, client.AlarmExhausted, string(client.ReasonDeadline), now)
+				feed.alarm(f.merchant, client.AlarmExhausted, f.callback()+" "+string(client.ReasonDeadline), now)
 			}
 		}
 		if err := o.changeLanes(ctx, t, changes, now); err != nil {

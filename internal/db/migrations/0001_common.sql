@@ -15,8 +15,8 @@ CREATE TABLE feeds (
 ){clustered};
 INSERT INTO feeds (name, last_seq) VALUES ('alarms', 0);
 
--- Kept numbers of rows; see db/counts.go. alarms/KIND is all alarms of a kind,
--- alarms-open/KIND those that nobody has acknowledged.
+-- Kept numbers; see db/counts.go. alarms/KIND is how often alarms of a kind were raised,
+-- alarms-open/KIND how many rows of alarms are open.
 CREATE TABLE counts (
 {sqlite}  name TEXT NOT NULL PRIMARY KEY,
 {postgres}  name {text} NOT NULL, -- in several rows, whose sum counts
@@ -25,24 +25,31 @@ CREATE TABLE counts (
 {postgres} WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0)
 ;
 
+-- One row stands for all alarms of a kind about a merchant, or about a subject, until a person
+-- acknowledges it or it ends by itself. seq and moved are numbers of the feed.
 CREATE TABLE alarms (
   seq        {int} NOT NULL PRIMARY KEY,
   merchant   {text} NOT NULL, -- empty: of none, as always at the gateway
-  kind       TEXT NOT NULL,
-  subject    TEXT NOT NULL,
-  at         {int} NOT NULL,
+  kind       {text} NOT NULL,
+  subject    {text} NOT NULL, -- empty if one row stands for all subjects
+  first      {int} NOT NULL,
+  last       {int} NOT NULL,
+  number     {int} NOT NULL, -- how often it was raised
+  examples   TEXT NOT NULL, -- JSON: subjects, the last first
+  moved      {int} NOT NULL, -- when it was raised last
   -- When, by which token and that one's name it was acknowledged; 0: it was not.
   acked      {int} NOT NULL DEFAULT 0,
   acked_by   TEXT NOT NULL DEFAULT '',
   acked_name TEXT NOT NULL DEFAULT '',
-  acked_note TEXT NOT NULL DEFAULT ''
+  acked_note TEXT NOT NULL DEFAULT '',
+  -- When and why it ended by itself; 0: it has not.
+  ended      {int} NOT NULL DEFAULT 0,
+  ended_text TEXT NOT NULL DEFAULT ''
 ){strict};
-CREATE INDEX alarms_same ON alarms (merchant, kind, subject, at);
--- Lists of alarms by kind and state.
-CREATE INDEX alarms_open ON alarms (seq) WHERE acked = 0;
-CREATE INDEX alarms_acked ON alarms (seq) WHERE acked > 0;
+CREATE INDEX alarms_standing ON alarms (kind, merchant, subject, acked) WHERE ended = 0;
+-- Lists of alarms by state and kind.
+CREATE INDEX alarms_open ON alarms (seq) WHERE acked = 0 AND ended = 0;
 CREATE INDEX alarms_kind ON alarms (kind, seq);
-CREATE INDEX alarms_kind_open ON alarms (kind, seq) WHERE acked = 0;
 
 -- Alarms that are posted to --alarm-url; see db/alarm_posts.go.
 CREATE TABLE alarm_posts (
