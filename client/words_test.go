@@ -211,6 +211,9 @@ func TestRunbookAlarms(t *testing.T) {
 			if do := strings.ReplaceAll(plain(kind.Do()), "docs/", ""); !strings.Contains(text, " - Do: "+do) {
 				t.Errorf("docs/runbook.md, %s: say \"- Do: %s\"", kind, do)
 			}
+			if ended := kind.Ended(); ended != "" && !strings.Contains(text, "- Ends by itself: "+ended) || ended == "" && strings.Contains(text, "- Ends by itself") {
+				t.Errorf("docs/runbook.md, %s: say \"- Ends by itself: %s\" or nothing of it", kind, ended)
+			}
 		}
 		return kinds
 	}

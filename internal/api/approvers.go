@@ -34,21 +34,31 @@ func approverIn(ctx context.Context, q db.Querier, where string, args []any, cou
 const warnBefore db.Millis = 7 * 24 * 3_600_000
 
 // warnOfLast raises approver_expires, once for each token, when the last valid token of an
-// approver of all merchants is about to expire.
+// approver of all merchants is about to expire. It ends the alarm when another one is valid for
+// longer, or changes wait for nobody; not when the token has expired.
 func (k *Changes) warnOfLast(ctx context.Context, now db.Millis) error {
-	list, _, err := readTokens(ctx, k.c.DB, ``)
+	standing, err := k.c.DB.StandingAlarms(ctx, client.AlarmApproverExpires)
 	if err != nil {
 		return err
 	}
+	list, forged, err := readTokens(ctx, k.c.DB, ``)
+	if err != nil {
+		return err
+	}
+	waits := forged > 0
 	var last Token
 	for _, t := range list {
+		waits = waits || t.Role == client.RoleApprover && t.Over == 0
 		switch {
 		case t.Role != client.RoleApprover || t.Merchants != "" || !t.Valid(now):
 		case t.Expires == 0 || t.Expires-now > warnBefore:
-			return nil
+			return k.c.DB.EndStanding(ctx, standing, now)
 		case t.Expires > last.Expires:
 			last = t
 		}
+	}
+	if !waits {
+		return k.c.DB.EndStanding(ctx, standing, now)
 	}
 	if last.ID == "" {
 		return nil

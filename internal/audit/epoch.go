@@ -63,6 +63,10 @@ func EndEpoch(ctx context.Context, d *db.DB, kind string, now db.Millis, first f
 		if open = e.Open(); err != nil || !open {
 			return err
 		}
+		// Before first, which may append to feeds that are locked after the alarms.
+		if err := db.EndAlarms(ctx, t, []db.Alarm{{Kind: client.AlarmRestored, At: now}}); err != nil {
+			return err
+		}
 		if err := first(ctx, t); err != nil {
 			return err
 		}

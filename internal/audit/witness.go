@@ -29,6 +29,7 @@ type witness struct {
 
 	mu     sync.Mutex
 	silent bool      // it did not cosign when it was asked last
+	heard  bool      // it did, and no alarm of its silence stands
 	told   time.Time // when its silence raised an alarm last
 }
 
@@ -78,7 +79,8 @@ func (l *Log) cosign(ctx context.Context, c Checkpoint, signed string, all bool)
 				if w.silent {
 					l.c.Log.Info("a witness cosigns again", "witness", w.url)
 				}
-				w.silent = false
+				w.silent, w.told = false, time.Time{}
+				l.heard(ctx, w)
 			case ctx.Err() != nil:
 			case errors.Is(err, ErrBroken):
 				l.failed(ctx, err)
@@ -104,7 +106,7 @@ func (l *Log) unwitnessed(ctx context.Context, w *witness, cause error) {
 	if !w.silent {
 		l.c.Log.Warn("a witness does not cosign", "witness", w.url, "error", cause.Error())
 	}
-	w.silent = true
+	w.silent, w.heard = true, false
 	var size int64
 	var at db.Millis
 	if _, err := db.One(ctx, l.lists, lastCosignedSQL, []any{w.url}, &size, &at); err != nil {
@@ -120,6 +122,15 @@ func (l *Log) unwitnessed(ctx context.Context, w *witness, cause error) {
 	if err := l.c.DB.RaiseAlarm(ctx, db.Alarm{Kind: client.AlarmWitnessSilent, Subject: w.url, At: db.MillisOf(now)}); err == nil {
 		w.told = now
 	}
+}
+
+// heard ends the alarm of a witness's silence, which another process may have raised.
+func (l *Log) heard(ctx context.Context, w *witness) {
+	if w.heard {
+		return
+	}
+	err := l.c.DB.EndStanding(ctx, []db.Alarm{{Kind: client.AlarmWitnessSilent, Subject: w.url}}, db.MillisOf(l.c.Now()))
+	w.heard = err == nil // else the next head tries again
 }
 
 // submit asks a witness to cosign a checkpoint, and keeps what it answers. Its error wraps

@@ -191,6 +191,9 @@ func TestWitnessIsAway(t *testing.T) {
 	if p := must(l.Checkpoint(ctx, 0))(t); len(p.Cosignatures) != 1 {
 		t.Errorf("cosignatures %q", p.Cosignatures)
 	}
+	if list := must(d.StandingAlarms(ctx, client.AlarmWitnessSilent))(t); len(list) != 1 || list[0].Subject != nonsense.URL {
+		t.Errorf("alarms %+v stand; want the one about %s", list, nonsense.URL)
+	}
 	for _, bad := range []string{"ftp://w.example", "w.example", "https://u:p@w.example", "https://w.example?x"} {
 		if _, err := audit.Open(ctx, audit.Config{DB: d, End: "service", Now: time.Now, Log: slog.New(slog.DiscardHandler), Witnesses: []string{bad}}); err == nil {
 			t.Errorf("%s is taken", bad)

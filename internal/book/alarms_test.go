@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/merchant"
 )
 
 // TestAckAlarm: an alarm is acknowledged once, by the first who does, with a name and a
@@ -320,6 +322,149 @@ func TestAlarmNodes(t *testing.T) {
 				t.Errorf("%+v, %v", counts, err)
 			}
 			checkKept(t, one.DB) // what the rows have is what was raised
+		})
+	}
+}
+
+// TestAlarmsEnd: every kind that client says ends by itself stands while its cause goes on, and
+// ends with client's text when that is over.
+func TestAlarmsEnd(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			b := New(openAt(t, d.url(t)), Config{})
+			const at = db.Millis(10_000_000)
+			stands := func(kind client.AlarmKind, want ...string) {
+				t.Helper()
+				var got []string
+				list, err := b.StandingAlarms(ctx, kind)
+				for _, a := range list {
+					got = append(got, a.Subject)
+				}
+				if err != nil || !slices.Equal(got, want) {
+					t.Errorf("%s: %q stand, %v; want %q", kind, got, err, want)
+				}
+			}
+			look := func(now db.Millis) {
+				t.Helper()
+				if err := b.EndAlarms(ctx, now); err != nil {
+					t.Fatal(err)
+				}
+			}
+			take := func(id, tx string, now db.Millis) int64 {
+				t.Helper()
+				e := inboxDeposit(id, tx, -1)
+				e.At = now.Time()
+				if _, err := b.Claim(ctx, e); err != nil {
+					t.Fatal(err)
+				}
+				list, err := b.Deposits(ctx, 0, 100)
+				if err != nil || len(list) == 0 {
+					t.Fatal(err)
+				}
+				return list[len(list)-1].Seq
+			}
+			refuse := func(name, reason string) {
+				t.Helper()
+				r := Refused{Content: []byte(name), Body: []byte(name), Opened: true, Type: countersign.TypeDeposited, ID: name, Reason: client.RefusalReason(reason), Facts: []client.RefusedFact{}}
+				if err := b.KeepRefused(ctx, r, []db.Alarm{{Kind: client.AlarmDepositRefused, Subject: reason, At: at}}, at); err != nil {
+					t.Fatal(err)
+				}
+			}
+			begin := at
+			quiet := func(kind client.AlarmKind) {
+				raise(t, b, db.Alarm{Kind: kind, Subject: "x", At: begin})
+				look(begin + 2*quietFor)
+				stands(kind, "x")
+				take("after "+string(kind), "tx "+string(kind), begin+5)
+				look(begin + quietFor - 1)
+				stands(kind, "x")
+				look(begin + quietFor)
+				stands(kind)
+				begin += 10
+			}
+			cases := map[client.AlarmKind]func(client.AlarmKind){
+				client.AlarmPossibleDuplicate: func(kind client.AlarmKind) {
+					take("one", "same", at)
+					second, third := take("two", "same", at), take("three", "same", at)
+					look(at)
+					stands(kind, "three")
+					for i, seq := range []int64{second, third} {
+						if _, err := b.DecideDeposit(ctx, seq, []DepositState{DepositCredited, DepositRejected}[i], "tok", "", at); err != nil {
+							t.Fatal(err)
+						}
+						look(at + 1)
+						stands(kind, []string{"three"}[:1-i]...)
+					}
+				},
+				client.AlarmAddressHeld: func(kind client.AlarmKind) {
+					for _, user := range []string{"u1", "u2"} {
+						for i, address := range []string{"TOld", "TNew", "TNewer"} {
+							id := fmt.Sprint(user, i)
+							e := merchant.Entry{ID: id, At: at.Time(), Callback: &countersign.AddressChange{Head: countersign.Head{TrackingID: id, TenantUserID: user}, ChainName: "TRON", NewAddress: address}}
+							if _, err := b.Claim(ctx, e); err != nil {
+								t.Fatal(err)
+							}
+						}
+					}
+					look(at)
+					stands(kind, "u1", "u2")
+					list, _, err := b.Addresses(ctx, AddressFilter{State: AddressHeld, TenantUserID: "u1"}, 10, 0)
+					if err != nil || len(list) != 2 {
+						t.Fatalf("%+v, %v", list, err)
+					}
+					for i, a := range list {
+						if _, err := b.DecideAddress(ctx, a.Seq, AddressRejected, "tok", "", at); err != nil {
+							t.Fatal(err)
+						}
+						look(at + 1)
+						stands(kind, [][]string{{"u1", "u2"}, {"u2"}}[i]...)
+					}
+				},
+				client.AlarmDepositRefused: func(kind client.AlarmKind) {
+					refuse("a", "spliced")
+					refuse("b", "spliced")
+					refuse("c", "other_content")
+					look(at)
+					stands(kind, "spliced", "other_content")
+					for i, to := range []client.RefusedState{client.RefusedTaken, client.RefusedDismissed} {
+						if _, err := b.DecideRefused(ctx, int64(i+1), to, "tok", "", at); err != nil {
+							t.Fatal(err)
+						}
+					}
+					look(at + 1)
+					stands(kind, "other_content")
+				},
+				client.AlarmAllRefused: func(kind client.AlarmKind) {
+					raise(t, b, db.Alarm{Kind: kind, Subject: "x", At: at + 10*quietFor})
+					look(at + 10*quietFor)
+					stands(kind, "x")
+					take("again", "again", at+11*quietFor)
+					look(at + 11*quietFor)
+					stands(kind)
+				},
+				client.AlarmNotBound: quiet, client.AlarmUnverified: quiet,
+				client.AlarmRestored:        func(client.AlarmKind) {}, // as at the service
+				client.AlarmApproverExpires: func(client.AlarmKind) {}, // of package api
+				client.AlarmWitnessSilent:   func(client.AlarmKind) {}, // of package audit
+			}
+			for _, k := range client.GatewayAlarmKinds() {
+				c, known := cases[k]
+				if (k.Ended() != "") != known {
+					t.Errorf("%s ends by itself: %v; a case here: %v", k, k.Ended() != "", known)
+				} else if known {
+					c(k)
+				}
+			}
+			list, err := b.Alarms(ctx, 0, 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, a := range list {
+				if a.Ended != 0 && a.EndedText != a.Kind.Ended() {
+					t.Errorf("%s ended: %q", a.Kind, a.EndedText)
+				}
+			}
+			checkKept(t, b.DB)
 		})
 	}
 }

@@ -159,6 +159,7 @@ func checkKept(t testing.TB, d *db.DB) {
 	want, got := map[string]int64{}, map[string]int64{}
 	err := db.Each(ctx, d, `SELECT 'inbox/open', COUNT(*) FROM inbox WHERE settled = 0
 		UNION ALL SELECT 'deposits/held', COUNT(*) FROM deposits WHERE state = 'held'
+		UNION ALL SELECT 'addresses/held', COUNT(*) FROM addresses WHERE state = 'held'
 		UNION ALL SELECT 'forwards', COUNT(*) FROM forwards WHERE skipped = 0
 		UNION ALL SELECT 'forwards/skipped', COUNT(*) FROM forwards WHERE skipped > 0
 		UNION ALL SELECT 'alarms/' || kind, CAST(SUM(number) AS BIGINT) FROM alarms GROUP BY kind

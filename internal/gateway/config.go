@@ -187,6 +187,7 @@ func (g *Gateway) Stop() {
 const (
 	expireEvery = time.Second
 	expireBatch = 100
+	alarmEvery  = 30 * time.Second
 	pruneEvery  = 10 * time.Minute
 	pruneBatch  = 2000
 	turnTimeout = 30 * time.Second // of one turn: a database that does not answer must not stop the later turns
@@ -196,7 +197,7 @@ const (
 // forwards what happened. It returns when ctx has ended and everything under way is
 // done. Several processes of one database may run it.
 func (g *Gateway) Run(ctx context.Context) error {
-	done := make(chan struct{}, 5)
+	done := make(chan struct{}, 6)
 	start := func(f func()) { go func() { f(); done <- struct{}{} }() }
 	start(func() {
 		g.regularly(ctx, expireEvery, "ending orders", func(ctx context.Context, now db.Millis) (bool, error) {
@@ -216,12 +217,17 @@ func (g *Gateway) Run(ctx context.Context) error {
 		})
 	})
 	start(func() {
+		g.regularly(ctx, alarmEvery, "ending alarms", func(ctx context.Context, now db.Millis) (bool, error) {
+			return false, g.book.EndAlarms(ctx, now)
+		})
+	})
+	start(func() {
 		if g.sender != nil {
 			g.sender.run(ctx)
 		}
 	})
 	start(func() { _ = g.api.changes.Run(ctx) }) // it ends without an error
-	for range 5 {
+	for range 6 {
 		<-done
 	}
 	// Questions whose request has been answered with a time-out still decide.

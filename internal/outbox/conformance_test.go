@@ -72,6 +72,7 @@ var suite = []struct {
 	{"alarms/exhausted", testExhaustedAlarm},
 	{"alarms/breaker", testBreakerAlarm},
 	{"alarms/overdue", testOverdueAlarm},
+	{"alarms/end", testAlarmsEnd},
 	{"lapse", testLapse},
 	{"withdrawals/every end is told", testEndsAreTold},
 	{"lapse/against releases and blocks", testLapseRace},

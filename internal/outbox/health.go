@@ -174,9 +174,16 @@ WHERE h.merchant IN (SELECT merchant FROM ended WHERE minute > $2 GROUP BY merch
 	commonestSQL = `
 SELECT reason FROM ended WHERE merchant = $1 AND minute > $2 AND failed = 1 GROUP BY reason ORDER BY SUM(n) DESC, reason LIMIT 1`
 
-	toldSQL      = `SELECT merchant FROM health WHERE told = 1`
-	tellSQL      = `UPDATE health SET told = 1 WHERE merchant = $1 AND told = 0`
-	recoveredSQL = `UPDATE health SET told = 0 WHERE merchant = $1 AND told = 1`
+	// A merchant has recovered when its last answer was taken and fewer than a quarter of its
+	// attempts failed: at a half, the alarm would come and go. One that is not active any more
+	// has nothing to recover.
+	recoveredSQL = `
+SELECT h.merchant FROM health h WHERE h.told = 1 AND (NOT EXISTS (SELECT 1 FROM merchants m WHERE m.id = h.merchant AND m.state = 'active')
+	OR h.failing = 0 AND h.merchant NOT IN (
+		SELECT merchant FROM ended WHERE minute > $1 GROUP BY merchant HAVING SUM(n) >= $2 AND 4 * SUM(failed * n) >= SUM(n)))`
+
+	tellSQL   = `UPDATE health SET told = 1 WHERE merchant = $1 AND told = 0`
+	untellSQL = `UPDATE health SET told = 0 WHERE merchant = $1 AND told = 1`
 )
 
 // healthSweep remembers when a process looked last.
@@ -195,8 +202,8 @@ func (s *healthSweep) due(now db.Millis) bool {
 	return true
 }
 
-// sweep raises AlarmMerchantFailing for merchants that fail, and forgets what is older than
-// an hour.
+// sweep raises AlarmMerchantFailing for merchants that fail, forgets what is older than an
+// hour, and ends the alarms whose cause is over.
 func (s *healthSweep) sweep(ctx context.Context, o *Outbox, now db.Millis) error {
 	if !s.due(now) {
 		return nil
@@ -213,14 +220,14 @@ func (s *healthSweep) sweep(ctx context.Context, o *Outbox, now db.Millis) error
 	if err != nil {
 		return fmt.Errorf("failing merchants: %w", err)
 	}
-	told, err := db.List(ctx, o, toldSQL, nil, func(r db.Rows) (m string, err error) {
+	recovered, err := db.List(ctx, o, recoveredSQL, []any{int64((now - failingAfter) / minute), int64(failingShare)}, func(r db.Rows) (m string, err error) {
 		err = r.Scan(&m)
 		return m, err
 	})
 	if err != nil {
 		return err
 	}
-	return o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		if _, err := t.Exec(ctx, dropEndedSQL, int64(now/minute)-healthKept); err != nil {
 			return err
 		}
@@ -240,14 +247,15 @@ func (s *healthSweep) sweep(ctx context.Context, o *Outbox, now db.Millis) error
 			}
 			alarms = append(alarms, db.Alarm{Of: f.merchant, Kind: client.AlarmMerchantFailing, Subject: f.reason, At: now})
 		}
-		for _, m := range told {
-			if slices.ContainsFunc(failing, func(f row) bool { return f.merchant == m }) {
-				continue
-			}
-			if _, err := t.Exec(ctx, recoveredSQL, m); err != nil {
+		for _, m := range recovered {
+			if _, err := t.Exec(ctx, untellSQL, m); err != nil {
 				return err
 			}
 		}
 		return db.RaiseAlarms(ctx, t, alarms)
 	})
+	if err != nil {
+		return err
+	}
+	return o.endAlarms(ctx, now)
 }

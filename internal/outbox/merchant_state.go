@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/audit"
 	"countersign/internal/db"
 )
@@ -77,7 +78,7 @@ func (o *Outbox) setState(ctx context.Context, t *db.Tx, id string, state Mercha
 	if _, err := t.Exec(ctx, closeBreakersSQL, id); err != nil {
 		return false, err
 	}
-	if err := resumed(ctx, t, id, fmt.Sprintf("the pause (version %d)", version), now); err != nil {
+	if err := resumed(ctx, t, id, fmt.Sprintf("the pause (version %d)", version), client.AlarmOpenFailures, now); err != nil {
 		return false, err
 	}
 	t.Wake(TopicOf(countersign.LaneNotify))

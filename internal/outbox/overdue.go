@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"countersign"
@@ -25,24 +26,30 @@ type overdue struct {
 	raised [pace.Lanes]db.Millis // by lane
 }
 
-// due says which lanes to look at now. The first look of a process comes later: what
-// waited while none ran is not overdue for the merchants' sake.
-func (o *overdue) due(now db.Millis) (lanes []countersign.Lane) {
+// due reports whether to look now. The first look of a process comes later: what waited
+// while none ran is not overdue for the merchants' sake.
+func (o *overdue) due(now db.Millis) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if first := o.looked == 0; first || now-o.looked < overdueEvery {
 		if first || now < o.looked {
 			o.looked = now
 		}
-		return nil
+		return false
 	}
 	o.looked = now
-	for lane, last := range o.raised {
-		if last == 0 || now-last >= overdueAgain || now < last {
-			lanes = append(lanes, countersign.Lane(lane))
-		}
+	return true
+}
+
+// tells reports whether this process raises the alarm about a lane now, and notes it.
+func (o *overdue) tells(lane countersign.Lane, now db.Millis) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if last := o.raised[lane]; last != 0 && now-last < overdueAgain && now >= last {
+		return false
 	}
-	return lanes
+	o.raised[lane] = now
+	return true
 }
 
 // A merchant that is not reached has an alarm of its own.
@@ -57,24 +64,47 @@ WHERE due <= $3 ORDER BY due LIMIT 1`, pace.BreakerThreshold)
 
 // sweep raises AlarmOverdue about the merchant of each lane whose work waits for
 // longest. One alarm stands for all, or an overloaded node would raise one for every
-// merchant.
+// merchant. It ends when nothing waits for half as long: at the same time, it would come and go.
 func (o *overdue) sweep(ctx context.Context, d *db.DB, now db.Millis) error {
-	for _, lane := range o.due(now) {
-		var merchant string
-		var due db.Millis
-		found, err := db.One(ctx, d, overdueSQL, []any{int64(lane), int64(now - overdueAfter), int64(now - overdueAfter)}, &merchant, &due)
-		if err != nil {
+	if !o.due(now) {
+		return nil
+	}
+	standing, err := d.StandingAlarms(ctx, client.AlarmOverdue)
+	if err != nil {
+		return err
+	}
+	for lane := range countersign.Lane(pace.Lanes) {
+		merchant, due, err := waitsLongest(ctx, d, lane, now-overdueAfter/2)
+		switch {
+		case err != nil:
 			return fmt.Errorf("overdue work: %w", err)
+		case merchant == "":
+			over := slices.Clone(standing)
+			over = slices.DeleteFunc(over, func(a db.Alarm) bool { return a.Subject != lane.String() })
+			if err := d.EndStanding(ctx, over, now); err != nil {
+				return err
+			}
+			o.forget(lane)
+		case due <= now-overdueAfter && o.tells(lane, now):
+			if err := d.RaiseAlarm(ctx, db.Alarm{Of: merchant, Kind: client.AlarmOverdue, Subject: lane.String(), At: now}); err != nil {
+				o.forget(lane)
+				return err
+			}
 		}
-		if !found {
-			continue
-		}
-		if err := d.RaiseAlarm(ctx, db.Alarm{Of: merchant, Kind: client.AlarmOverdue, Subject: lane.String(), At: now}); err != nil {
-			return err
-		}
-		o.mu.Lock()
-		o.raised[lane] = now
-		o.mu.Unlock()
 	}
 	return nil
+}
+
+// forget makes the next overdue work of a lane raise an alarm at once.
+func (o *overdue) forget(lane countersign.Lane) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.raised[lane] = 0
+}
+
+// waitsLongest gives the merchant of a lane whose work has been due for longest, and since when;
+// none if no work has been due since until.
+func waitsLongest(ctx context.Context, q db.Querier, lane countersign.Lane, until db.Millis) (merchant string, due db.Millis, err error) {
+	_, err = db.One(ctx, q, overdueSQL, []any{int64(lane), int64(until), int64(until)}, &merchant, &due)
+	return merchant, due, err
 }

@@ -18,7 +18,11 @@ func alarmsOf(t *testing.T, s *Outbox, kind client.AlarmKind) (list []string) {
 	t.Helper()
 	for _, a := range must(s.Alarms(ctx, 0, 1000))(t) {
 		if a.Kind == kind {
-			list = append(list, a.Of+" "+a.Subject)
+			row := a.Of + " " + a.Subject
+			if a.Ended != 0 {
+				row += " ended"
+			}
+			list = append(list, row)
 		}
 	}
 	return list
@@ -165,5 +169,5 @@ func testOverdueAlarm(t *testing.T, s *Outbox) {
 	sweep(late+2*overdueEvery+overdueAgain-1, "m0 notify")
 	sweep(late+3*overdueEvery+overdueAgain, "m0 notify", "m1 notify")
 	accept("m1", late+2*overdueAgain)
-	sweep(late+3*overdueAgain, "m0 notify", "m1 notify")
+	sweep(late+3*overdueAgain, "m0 notify ended", "m1 notify ended")
 }

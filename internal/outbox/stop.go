@@ -192,7 +192,7 @@ func (o *Outbox) Thaw(ctx context.Context, now db.Millis) error {
 		if err := o.changeFreeze(ctx, t, was, Freeze{}); err != nil {
 			return err
 		}
-		if err := resumed(ctx, t, "", "the freeze of "+f.At.Time().UTC().Format(time.RFC3339), now); err != nil {
+		if err := resumed(ctx, t, "", "the freeze of "+f.At.Time().UTC().Format(time.RFC3339), client.AlarmFrozen, now); err != nil {
 			return err
 		}
 		return audit.AddAbout(ctx, t, audit.ServiceThawed, audit.AboutFreezes, now, nil)
@@ -200,12 +200,16 @@ func (o *Outbox) Thaw(ctx context.Context, now db.Millis) error {
 }
 
 // resumed tells what a person has let go on: who stole a token may undo what others stopped.
-func resumed(ctx context.Context, t *db.Tx, merchant, what string, now db.Millis) error {
+// It ends the alarm about the stop.
+func resumed(ctx context.Context, t *db.Tx, merchant, what string, stop client.AlarmKind, now db.Millis) error {
 	subject := what
 	if by := audit.Caller(ctx); by != "" {
 		subject += ", by " + by
 	}
-	return db.RaiseAlarms(ctx, t, []db.Alarm{{Of: merchant, Kind: client.AlarmResumed, Subject: subject, At: now}})
+	if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Of: merchant, Kind: client.AlarmResumed, Subject: subject, At: now}}); err != nil {
+		return err
+	}
+	return db.EndAlarms(ctx, t, []db.Alarm{{Of: merchant, Kind: stop, At: now}})
 }
 
 // Frozen gives the freeze, the zero Freeze if there is none.

@@ -1,0 +1,77 @@
+package book
+
+import (
+	"context"
+
+	"countersign/client"
+	"countersign/internal/db"
+)
+
+// quietFor is how long nothing like an alarm came before it ends, of the kinds that end so.
+const quietFor db.Millis = 3_600_000
+
+const (
+	anyHeldSQL = `SELECT 1 FROM deposits WHERE state <> 'taken' AND state = 'held' LIMIT 1`
+
+	usersHeldSQL = `SELECT DISTINCT tenant_user_id FROM addresses WHERE state = 'held' AND tenant_user_id {in}$1{end}`
+
+	reasonsOpenSQL = `SELECT DISTINCT reason FROM refused WHERE state = 'open' AND type = 1`
+)
+
+// EndAlarms ends the alarms whose cause is over. It reads them first: one that is raised while
+// it looks stays open.
+func (b *Book) EndAlarms(ctx context.Context, now db.Millis) error {
+	standing, err := b.StandingAlarms(ctx, client.AlarmPossibleDuplicate, client.AlarmAddressHeld, client.AlarmNotBound, client.AlarmUnverified,
+		client.AlarmAllRefused, client.AlarmDepositRefused)
+	if err != nil || len(standing) == 0 {
+		return err
+	}
+	var is int64
+	held, err := db.One(ctx, b, anyHeldSQL, nil, &is)
+	if err != nil {
+		return err
+	}
+	taken, err := b.LastTaken(ctx)
+	if err != nil {
+		return err
+	}
+	var users []string
+	for _, a := range standing {
+		if a.Kind == client.AlarmAddressHeld {
+			users = append(users, a.Subject)
+		}
+	}
+	going := map[string]bool{}
+	note := func(kind client.AlarmKind) func(db.Rows) error {
+		return func(r db.Rows) error {
+			var subject string
+			err := r.Scan(&subject)
+			going[string(kind)+" "+subject] = true
+			return err
+		}
+	}
+	if err := db.Each(ctx, b, usersHeldSQL, []any{b.Dialect().List(users)}, note(client.AlarmAddressHeld)); err != nil {
+		return err
+	}
+	if err := db.Each(ctx, b, reasonsOpenSQL, nil, note(client.AlarmDepositRefused)); err != nil {
+		return err
+	}
+	var over []db.Alarm
+	for _, a := range standing {
+		ends := false
+		switch a.Kind {
+		case client.AlarmPossibleDuplicate:
+			ends = !held
+		case client.AlarmAddressHeld, client.AlarmDepositRefused:
+			ends = !going[string(a.Kind)+" "+a.Subject]
+		case client.AlarmNotBound, client.AlarmUnverified:
+			ends = now-a.Last >= quietFor && taken > a.Last
+		case client.AlarmAllRefused:
+			ends = taken > a.Last
+		}
+		if ends {
+			over = append(over, a)
+		}
+	}
+	return b.EndStanding(ctx, over, now)
+}

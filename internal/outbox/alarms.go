@@ -1,0 +1,105 @@
+package outbox
+
+import (
+	"context"
+
+	"countersign"
+	"countersign/client"
+	"countersign/internal/db"
+)
+
+const (
+	// quietFor is how long nothing like an alarm came before it ends, of the kinds that end so.
+	quietFor db.Millis = 3_600_000
+
+	textDeleted = "The merchant was deleted."
+)
+
+// ending are the kinds about merchants that end when what they are about is looked at.
+var ending = func() (kinds []client.AlarmKind) {
+	for _, k := range client.ServiceAlarmKinds() {
+		if k.Ended() != "" {
+			kinds = append(kinds, k)
+		}
+	}
+	return kinds
+}()
+
+const (
+	statesSQL = `SELECT id, state FROM merchants WHERE id {in}$1{end}`
+
+	brokenSQL = `SELECT merchant, lane FROM lanes WHERE failures > 0 AND merchant {in}$1{end}`
+
+	// Of the newest that are exhausted: how many there are, and how many ended since a time.
+	exhaustedSinceSQL = `
+SELECT COUNT(*), CAST(COALESCE(SUM(CASE WHEN settled >= $2 AND lane = 0 THEN 1 ELSE 0 END), 0) AS BIGINT)
+FROM (SELECT settled, lane FROM outbox WHERE merchant || '' = $1 AND state || '' = 'exhausted' AND settled > 0 ORDER BY id DESC LIMIT 1000) AS newest`
+)
+
+// endAlarms ends the alarms whose cause is over. It reads them first: one that is raised while
+// it looks stays open.
+func (o *Outbox) endAlarms(ctx context.Context, now db.Millis) error {
+	standing, err := o.StandingAlarms(ctx, ending...)
+	if err != nil || len(standing) == 0 {
+		return err
+	}
+	var merchants []string
+	for _, a := range standing {
+		merchants = append(merchants, a.Of)
+	}
+	of := []any{o.Dialect().List(merchants)}
+	states, broken := map[string]MerchantState{}, map[laneKey]bool{}
+	if err := db.Each(ctx, o, statesSQL, of, func(r db.Rows) error {
+		var id, state string
+		err := r.Scan(&id, &state)
+		states[id] = MerchantState(state)
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := db.Each(ctx, o, brokenSQL, of, func(r db.Rows) error {
+		var k laneKey
+		err := r.Scan(&k.merchant, &k.lane)
+		broken[k] = true
+		return err
+	}); err != nil {
+		return err
+	}
+	health, err := o.Health(ctx, merchants, now)
+	if err != nil {
+		return err
+	}
+	var over []db.Alarm
+	for _, a := range standing {
+		ends, h := false, health[a.Of]
+		switch a.Kind {
+		case client.AlarmBreakerOpen:
+			ends = !broken[laneKey{a.Of, laneNamed(a.Subject)}]
+		case client.AlarmMerchantFailing:
+			ends = !h.Told
+		case client.AlarmWrongAPIKey, client.AlarmNotUnderstood, client.AlarmAnswerUnbound:
+			ends = now-a.Last >= quietFor && h.Accepted > a.Last
+		case client.AlarmExhausted, client.AlarmHeldTooLong:
+			var n, since int64
+			if _, err := db.One(ctx, o, exhaustedSinceSQL, []any{a.Of, int64(a.At)}, &n, &since); err != nil {
+				return err
+			}
+			ends = since == 0 && n < 1000
+		}
+		if a.Of != "" && states[a.Of] == MerchantDeleted {
+			ends, a.EndedText = true, textDeleted
+		}
+		if ends {
+			over = append(over, a)
+		}
+	}
+	return o.EndStanding(ctx, over, now)
+}
+
+// laneNamed is the lane with a name.
+func laneNamed(name string) countersign.Lane {
+	if name == countersign.LaneWithdraw.String() {
+		return countersign.LaneWithdraw
+	}
+	return countersign.LaneNotify
+}

@@ -1,0 +1,185 @@
+package outbox
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"countersign"
+	"countersign/client"
+	"countersign/internal/db"
+)
+
+// standing reports whether the one row of a kind about a merchant stands, and why it ended.
+func standing(t *testing.T, s *Outbox, of string, kind client.AlarmKind) (stands bool, text string) {
+	t.Helper()
+	n := 0
+	for _, a := range must(s.Alarms(ctx, 0, 1000))(t) {
+		if a.Kind == kind && a.Of == of {
+			n++
+			stands, text = a.Ended == 0, a.EndedText
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d rows of %s about %q", n, kind, of)
+	}
+	return stands, text
+}
+
+// testAlarmsEnd: every kind that client says ends by itself stands while its cause goes on, and
+// ends with client's text when that is over.
+func testAlarmsEnd(t *testing.T, s *Outbox) {
+	ids := addMerchants(t, s, 16, nil)
+	const at = db.Millis(1_000_000)
+	raise := func(of string, kind client.AlarmKind, subject string) {
+		t.Helper()
+		if err := s.RaiseAlarm(ctx, db.Alarm{Of: of, Kind: kind, Subject: subject, At: at}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sql := func(text string, args ...any) {
+		t.Helper()
+		if err := s.Write(ctx, func(ctx context.Context, t *db.Tx) error { _, err := t.Exec(ctx, text, args...); return err }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stands := func(of string, kind client.AlarmKind, want bool) {
+		t.Helper()
+		is, text := standing(t, s, of, kind)
+		if is != want || !is && (text == "" || text != kind.Ended() && text != textDeleted) {
+			t.Errorf("%s about %q stands: %v, %q; want %v", kind, of, is, text, want)
+		}
+	}
+	look := func(now db.Millis) {
+		t.Helper()
+		if err := s.endAlarms(ctx, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	accept := func(of string, now db.Millis) {
+		t.Helper()
+		must(s.Ingest(ctx, []NewCallback{deposit(of, "ok", 1)}, 1))(t)
+		list := claim(t, s, countersign.LaneNotify, now, 1)
+		if len(list) != 1 || list[0].Merchant != of {
+			t.Fatalf("claimed %+v", list)
+		}
+		must(s.Settle(ctx, []Settlement{settlementOf(list[0])}, now))(t)
+	}
+	quiet := func(of string, kind client.AlarmKind) func() {
+		raise(of, kind, of+".x")
+		return func() {
+			look(at + 2*quietFor)
+			stands(of, kind, true) // the merchant accepted nothing since
+			accept(of, at+5)
+			look(at + quietFor - 1)
+			stands(of, kind, true)
+			look(at + quietFor)
+			stands(of, kind, false)
+		}
+	}
+	exhausted := func(of string, kind client.AlarmKind) func() {
+		must(s.Ingest(ctx, []NewCallback{deposit(of, "gone", 1)}, 1))(t)
+		n := unreached(claim(t, s, countersign.LaneNotify, at, 1)[0], at)
+		n.State, n.Due, n.Alarm = CallbackExhausted, 0, kind
+		must(s.Settle(ctx, []Settlement{n}, at))(t)
+		return func() {
+			look(at + 1)
+			stands(of, kind, true)
+			must(s.Resend(ctx, n.CallbackID, at+2))(t)
+			look(at + 3)
+			stands(of, kind, false)
+			settleAll(t, s, claim(t, s, countersign.LaneNotify, at+4, 1), at+4)
+		}
+	}
+	next := 0
+	merchant := func() string { next++; return ids[next-1] }
+	cases := map[client.AlarmKind]func(of string, kind client.AlarmKind) func(){
+		client.AlarmWrongAPIKey: quiet, client.AlarmNotUnderstood: quiet, client.AlarmAnswerUnbound: quiet,
+		client.AlarmExhausted: exhausted, client.AlarmHeldTooLong: exhausted,
+		client.AlarmBreakerOpen: func(of string, kind client.AlarmKind) func() {
+			raise(of, kind, "withdraw")
+			sql(`UPDATE lanes SET failures = 5 WHERE merchant = $1 AND lane = 1`, of)
+			return func() {
+				look(at + 1)
+				stands(of, kind, true)
+				sql(`UPDATE lanes SET failures = 0 WHERE merchant = $1`, of)
+				look(at + 2)
+				stands(of, kind, false)
+			}
+		},
+		client.AlarmMerchantFailing: func(of string, kind client.AlarmKind) func() {
+			raise(of, kind, "timeout")
+			sql(`INSERT INTO health (merchant, reached, accepted, failing, failed, callback, reason, facts, told) VALUES ($1, 0, 0, 5, 5, '', '', '', 1)`, of)
+			return func() {
+				look(at + 1)
+				stands(of, kind, true)
+				sql(`UPDATE health SET told = 0 WHERE merchant = $1`, of)
+				look(at + 2)
+				stands(of, kind, false)
+			}
+		},
+		client.AlarmOpenFailures: func(of string, kind client.AlarmKind) func() {
+			raise(of, kind, of+".x")
+			must(s.SetMerchantState(ctx, of, MerchantPaused, "", at))(t)
+			return func() {
+				look(at + 1)
+				stands(of, kind, true)
+				must(s.SetMerchantState(ctx, of, MerchantActive, "", at+2))(t)
+				stands(of, kind, false)
+			}
+		},
+		client.AlarmFrozen: func(_ string, kind client.AlarmKind) func() {
+			must(s.Freeze(ctx, "a test", "tok", at))(t)
+			return func() {
+				look(at + 1)
+				stands("", kind, true)
+				if err := s.Thaw(ctx, at+2); err != nil {
+					t.Error(err)
+				}
+				stands("", kind, false)
+			}
+		},
+		client.AlarmRestored: func(_ string, kind client.AlarmKind) func() {
+			must(s.Restored(ctx, 0, at))(t)
+			return func() {
+				look(at + 1)
+				stands("", kind, true)
+				must(s.Reconcile(ctx, at+2))(t)
+				stands("", kind, false)
+			}
+		},
+		client.AlarmOverdue:         func(string, client.AlarmKind) func() { return func() {} }, // testOverdueAlarm
+		client.AlarmApproverExpires: func(string, client.AlarmKind) func() { return func() {} }, // of package api
+		client.AlarmWitnessSilent:   func(string, client.AlarmKind) func() { return func() {} }, // of package audit
+	}
+	for _, k := range client.ServiceAlarmKinds() {
+		c, known := cases[k]
+		if (k.Ended() != "") != known {
+			t.Errorf("%s ends by itself: %v; a case here: %v", k, k.Ended() != "", known)
+			continue
+		}
+		if known {
+			c(merchant(), k)()
+		}
+	}
+
+	// A merchant that was deleted has nothing that goes on. One that a person has acknowledged
+	// ends too; kinds that only a person ends stay.
+	of := merchant()
+	for _, k := range []client.AlarmKind{client.AlarmWrongAPIKey, client.AlarmExhausted, client.AlarmDetailsDiffer} {
+		raise(of, k, of+".x")
+	}
+	m := must(s.Merchant(ctx, of))(t)
+	must(s.DeleteMerchant(ctx, of, m.Version, at, nothingMore))(t)
+	list := must(s.Alarms(ctx, 0, 1000))(t)
+	i := slices.IndexFunc(list, func(a db.Alarm) bool { return a.Of == of && a.Kind == client.AlarmExhausted })
+	must(s.AckAlarm(ctx, list[i].Seq, "tok", "", "", at))(t)
+	look(at + 1)
+	stands(of, client.AlarmWrongAPIKey, false)
+	stands(of, client.AlarmExhausted, false)
+	stands(of, client.AlarmDetailsDiffer, true)
+	if _, text := standing(t, s, of, client.AlarmExhausted); text != textDeleted {
+		t.Errorf("it ended: %q", text)
+	}
+	checkKept(t, s)
+}
