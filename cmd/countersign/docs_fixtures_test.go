@@ -49,6 +49,17 @@ var fixtures = map[string]fixture{
 	// Both were backed up and are stopped, and the core and the application have written
 	// what they know.
 	"lost": {setup: func(*testing.T, string) string { return bothRunning + lostBoth + stopBoth }},
+	// What two providers handed over to a shop, and their private keys to play them.
+	"providers": {several: true, setup: func(*testing.T, string) string {
+		return `
+umask 077
+for name in acme globex; do
+  countersign keys new --bits 1024 --out $name > setup.log
+  openssl rand -hex 16 > $name/api.key
+  openssl rand -hex 16 > $name/callback.key
+done
+`
+	}},
 	// A policy and an order.
 	"policy": {setup: func(*testing.T, string) string { return policyFiles }},
 	// PostgreSQL with the databases of a wallet core and of a service that is to begin,

@@ -121,9 +121,13 @@ func runScript(t *testing.T, dir, text string, env ...string) string {
 
 func logsOf(dir string) string {
 	var text strings.Builder
-	for _, name := range []string{"serve.log", "gateway.log"} {
-		b, err := os.ReadFile(filepath.Join(dir, name))
-		text.WriteString("\n" + name + ":\n")
+	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	if err != nil {
+		return err.Error()
+	}
+	for _, path := range logs {
+		b, err := os.ReadFile(path)
+		text.WriteString("\n" + filepath.Base(path) + ":\n")
 		if err != nil {
 			text.WriteString(err.Error())
 		}
