@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"strings"
 	"time"
+	"unicode"
 
 	"countersign/conformance"
 )
@@ -64,17 +66,30 @@ func runShell(ctx context.Context, command string, env ...string) (string, error
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = files[0], files[1]
 	err := cmd.Run()
-	if ctx.Err() != nil {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return "", fmt.Errorf("the command did not end within %v", commandWait)
+	case ctx.Err() != nil:
+		return "", ctx.Err()
 	}
 	said, readErr := readFrom(files[1], 600)
 	if err != nil {
-		return "", fmt.Errorf("the command failed (%w): %s", err, said)
+		return "", fmt.Errorf("the command failed (%w): %s", err, printable(said))
 	}
 	if readErr != nil {
 		return "", readErr
 	}
 	return readFrom(files[0], mostCredits)
+}
+
+// printable is text without what would control a terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && !unicode.IsPrint(r) {
+			return '\uFFFD'
+		}
+		return r
+	}, text)
 }
 
 // readFrom gives the beginning of f, at most so many bytes.

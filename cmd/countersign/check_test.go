@@ -273,7 +273,7 @@ func TestCheckCommands(t *testing.T) {
 		{"twice", "cat LEDGER LEDGER", nil, exitFailed, []string{"was credited 2 times, not 1", "0 passed, 6 failed"}},
 		{"rounded", "sed 's/000000000000000001$/0/' LEDGER", nil, exitFailed, []string{"126  must    FAIL", " of 0.000000000000000001 was credited with 0.0\n", "column with enough digits"}},
 		{"nothing", "true", []string{"--effects-wait", "1ms"}, exitFailed, []string{"was accepted with errCode 0, and was credited 0 times, not 1", "(--effects-wait)"}},
-		{"fails", "echo no such table >&2; exit 3", nil, exitFailed, nil},
+		{"fails", "printf 'no such table \\033[2J\\n' >&2; exit 3", nil, exitFailed, nil},
 		{"columns", "echo a b c", nil, exitFailed, nil},
 		{"killed", "cat LEDGER", []string{"--run", "^1101$", "--restart", "true"}, exitDone, []string{"1101  must    pass  restart/accepted  (a connection to the endpoint stayed open over the restart: "}},
 		{"not killed", "cat LEDGER", []string{"--run", "^1101$", "--restart", "echo no such unit >&2; false"}, exitFailed, []string{"restarting the endpoint: --restart: the command failed (exit status 1): no such unit", "command of --restart"}},
@@ -290,7 +290,7 @@ func TestCheckCommands(t *testing.T) {
 		}
 		switch tc.name {
 		case "fails":
-			if out != "" || !strings.Contains(errOut, "--effects: the command failed (exit status 3): no such table") {
+			if out != "" || !strings.Contains(errOut, "--effects: the command failed (exit status 3): no such table \uFFFD[2J") {
 				t.Errorf("%s: %s%s", tc.name, out, errOut)
 			}
 		case "columns":
