@@ -166,9 +166,9 @@ const (
 
 	// Merchants of whose attempts none was accepted for a time, or too few.
 	failingSQL = `
-SELECT h.merchant, h.told, h.reason FROM health h JOIN merchants m ON m.id = h.merchant AND m.state = 'active'
+SELECT h.merchant, h.told, h.reason, h.facts FROM health h JOIN merchants m ON m.id = h.merchant AND m.state = 'active'
 WHERE h.failing > 0 AND h.failing <= $1
-UNION SELECT h.merchant, h.told, h.reason FROM health h JOIN merchants m ON m.id = h.merchant AND m.state = 'active'
+UNION SELECT h.merchant, h.told, h.reason, h.facts FROM health h JOIN merchants m ON m.id = h.merchant AND m.state = 'active'
 WHERE h.merchant IN (SELECT merchant FROM ended WHERE minute > $2 GROUP BY merchant HAVING SUM(n) >= $3 AND 2 * SUM(failed * n) >= SUM(n))`
 
 	commonestSQL = `
@@ -211,10 +211,11 @@ func (s *healthSweep) sweep(ctx context.Context, o *Outbox, now db.Millis) error
 	type row struct {
 		merchant string
 		told     int64
-		reason   string
+		reason   string // of the last failure, as facts
+		facts    string
 	}
 	failing, err := db.List(ctx, o, failingSQL, []any{int64(now - failingAfter), int64((now - failingAfter) / minute), int64(failingShare)}, func(r db.Rows) (f row, err error) {
-		err = r.Scan(&f.merchant, &f.told, &f.reason)
+		err = r.Scan(&f.merchant, &f.told, &f.reason, &f.facts)
 		return f, err
 	})
 	if err != nil {
@@ -242,10 +243,14 @@ func (s *healthSweep) sweep(ctx context.Context, o *Outbox, now db.Millis) error
 			case n == 0: // another node told
 				continue
 			}
-			if _, err := db.One(ctx, t, commonestSQL, []any{f.merchant, int64((now - failingAfter) / minute)}, &f.reason); err != nil {
+			subject := f.reason
+			if _, err := db.One(ctx, t, commonestSQL, []any{f.merchant, int64((now - failingAfter) / minute)}, &subject); err != nil {
 				return err
 			}
-			alarms = append(alarms, db.Alarm{Of: f.merchant, Kind: client.AlarmMerchantFailing, Subject: f.reason, At: now})
+			if facts := factsOf(f.facts).Text(); facts != "" && subject == f.reason {
+				subject += ": " + facts // so that whoever gets the alarm knows what to mend
+			}
+			alarms = append(alarms, db.Alarm{Of: f.merchant, Kind: client.AlarmMerchantFailing, Subject: subject, At: now})
 		}
 		for _, m := range recovered {
 			if _, err := t.Exec(ctx, untellSQL, m); err != nil {

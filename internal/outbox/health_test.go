@@ -64,13 +64,13 @@ func TestHealth(t *testing.T) {
 				t.Errorf("failing: %+v", h)
 			}
 			alarms(start + 10*minute)
-			alarms(start+11*minute, "m0 response_malformed")
-			alarms(start+14*minute, "m0 response_malformed")
+			alarms(start+11*minute, "m0 response_malformed: errCode is not a whole number")
+			alarms(start+14*minute, "m0 response_malformed: errCode is not a whole number")
 			if h := health("m0", start+14*minute); !h.Told {
 				t.Errorf("the alarm is not noted: %+v", h)
 			}
 			attempts(start+15*minute, "", "m0")
-			alarms(start+16*minute, "m0 response_malformed ended")
+			alarms(start+16*minute, "m0 response_malformed: errCode is not a whole number ended")
 			if h := health("m0", start+16*minute); h.Told || h.Failing != 0 || h.Accepted != start+15*minute {
 				t.Errorf("well again: %+v", h)
 			}
@@ -81,22 +81,22 @@ func TestHealth(t *testing.T) {
 			for range 9 {
 				attempts(start+20*minute, "", "m1")
 			}
-			alarms(start+21*minute, "m0 response_malformed ended")
+			alarms(start+21*minute, "m0 response_malformed: errCode is not a whole number ended")
 			attempts(start+21*minute, "", "m1")
-			alarms(start+22*minute, "m0 response_malformed ended", "m1 timeout")
+			alarms(start+22*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number")
 			for range 10 { // a third: it would come and go
 				attempts(start+22*minute, "", "m1")
 			}
-			alarms(start+23*minute, "m0 response_malformed ended", "m1 timeout")
+			alarms(start+23*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number")
 			for range 11 { // under a quarter
 				attempts(start+23*minute, "", "m1")
 			}
-			alarms(start+24*minute, "m0 response_malformed ended", "m1 timeout ended")
+			alarms(start+24*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number ended")
 			if h := health("m1", start+40*minute); h.Told {
 				t.Error("it fails for ever")
 			}
 			// What is older than an hour is gone.
-			alarms(start+90*minute, "m0 response_malformed ended", "m1 timeout ended")
+			alarms(start+90*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number ended")
 			if h := health("m1", start+40*minute); len(h.Hour) != 0 || h.Accepted == 0 {
 				t.Errorf("after an hour: %+v", h)
 			}

@@ -126,6 +126,10 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 		}
 		if b.fresh && b.Alarm != "" {
 			feed.alarm(b.Merchant, b.Alarm, b.subject(), now)
+			if facts := b.Attempt.Facts.Text(); facts != "" { // so that whoever gets the alarm knows what is wrong
+				last := &feed.alarms[len(feed.alarms)-1]
+				last.Examples = append(last.Examples, facts)
+			}
 		}
 		if !b.found {
 			continue

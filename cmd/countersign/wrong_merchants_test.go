@@ -1,12 +1,17 @@
-package daemon
+package main
 
 import (
 	"bytes"
 	"context"
+	"html"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -17,8 +22,12 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/envelope"
+	"countersign/internal/daemon"
+	"countersign/internal/db"
 	"countersign/merchant"
 )
+
+const shopAPIKey countersign.APIKey = "the-api-key-of-the-shop"
 
 // logBuffer is a log that goroutines share.
 type logBuffer struct {
@@ -62,7 +71,7 @@ var wrongMerchants = []wrongMerchant{
 		}},
 	{name: "status", reason: client.ReasonStatus, facts: "HTTP 500 Internal Server Error", body: "stack trace of the shop",
 		answer: func(w http.ResponseWriter, _ *http.Request, _ []byte, _ func([]byte) []byte) {
-			http.Error(w, "stack trace of the shop "+apiKey.Reveal(), http.StatusInternalServerError)
+			http.Error(w, "stack trace of the shop "+shopAPIKey.Reveal(), http.StatusInternalServerError)
 		}},
 	{name: "huge", fault: countersigntest.FaultForever, reason: client.ReasonTooLarge, facts: "the body is longer than 65536 bytes", body: "   "},
 	{name: "text", reason: client.ReasonResponseMalformed, facts: "not a JSON object", body: "<h1>Welcome",
@@ -92,14 +101,14 @@ var wrongMerchants = []wrongMerchant{
 	{name: "other-key", fault: countersigntest.FaultOtherSeal, reason: client.ReasonDataUnopened, facts: "data does not open with the response key", body: `"errCode":0`},
 	{name: "api-key", reason: client.ReasonWrongAPIKey, facts: "apiKey is not the merchant's", body: "[apiKey]",
 		answer: func(w http.ResponseWriter, _ *http.Request, right []byte, seal func([]byte) []byte) {
-			_, _ = w.Write(bytes.ReplaceAll(seal(right), []byte(apiKey.Reveal()), []byte(foreignKey)))
+			_, _ = w.Write(bytes.ReplaceAll(seal(right), []byte(shopAPIKey.Reveal()), []byte(foreignKey)))
 		}},
 	{name: "err-code", fault: countersigntest.FaultTextErrCode, reason: client.ReasonResponseMalformed, facts: "errCode is not a whole number: a text came",
 		logged: []string{`member=errCode`, `came="a text"`}, body: `"errCode":"0"`},
 	{name: "message", reason: client.ReasonMerchantRefused, facts: "the merchant says: “our compliance  refuses [apiKey]”", logged: []string{`message="our compliance  refuses [apiKey]"`},
 		body: "compliance",
 		answer: func(w http.ResponseWriter, _ *http.Request, _ []byte, _ func([]byte) []byte) {
-			body, _ := countersign.Response{APIKey: apiKey, ErrCode: countersign.CodeRefusedPolicy, Message: "our compliance\x1b\nrefuses " + apiKey.Reveal()}.Marshal()
+			body, _ := countersign.Response{APIKey: shopAPIKey, ErrCode: countersign.CodeRefusedPolicy, Message: "our compliance\x1b\nrefuses " + shopAPIKey.Reveal()}.Marshal()
 			_, _ = w.Write(body)
 		}},
 }
@@ -108,7 +117,7 @@ var wrongMerchants = []wrongMerchant{
 func (m *wrongMerchant) start(t *testing.T, key *envelope.Key) (url string) {
 	t.Helper()
 	if m.fault != "" {
-		s, err := countersigntest.StartMerchant(countersigntest.MerchantConfig{Key: key, APIKey: apiKey, Orders: countersigntest.SampleOrders,
+		s, err := countersigntest.StartMerchant(countersigntest.MerchantConfig{Key: key, APIKey: shopAPIKey, Orders: countersigntest.SampleOrders,
 			Fault: func(int, countersign.Callback) countersigntest.MerchantFault { return m.fault }})
 		if err != nil {
 			t.Fatal(err)
@@ -137,7 +146,7 @@ func (m *wrongMerchant) start(t *testing.T, key *envelope.Key) (url string) {
 			if err != nil {
 				t.Error(err)
 			}
-			response, err := countersign.Response{APIKey: apiKey, Data: string(data)}.Marshal()
+			response, err := countersign.Response{APIKey: shopAPIKey, Data: string(data)}.Marshal()
 			if err != nil {
 				t.Error(err)
 			}
@@ -152,12 +161,14 @@ func (m *wrongMerchant) start(t *testing.T, key *envelope.Key) (url string) {
 	return s.URL
 }
 
-// TestWrongMerchants: of each way in which a merchant can be wrong the API and the log say
-// what it must mend, and neither has a key.
+// TestWrongMerchants: of each way in which a merchant can be wrong the API, the log, the shell
+// and the merchant's page say what it must mend, and none has a key.
 func TestWrongMerchants(t *testing.T) {
+	t.Parallel()
 	var log logBuffer
 	token := ""
-	service, err := NewService(ServiceConfig{Storage: Storage{Dir: t.TempDir()}, Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true, ExchangeTimeout: 5 * time.Second,
+	dir := t.TempDir()
+	service, err := daemon.NewService(daemon.ServiceConfig{Storage: daemon.Storage{Dir: dir}, Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true, ExchangeTimeout: 5 * time.Second,
 		ShowToken: func(first, _ string) { token = first }, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +192,7 @@ func TestWrongMerchants(t *testing.T) {
 	}
 	admin := call(client.Secret(token))
 	viewer := call(must(admin.CreateToken(ctx, client.NewToken{Name: "viewer", Role: client.RoleViewer})).Secret)
-	key, private := newPair(t)
+	key, private := pairOf(t)
 	ids := map[string]string{}
 	d, w := countersigntest.Deposit(1), countersigntest.Withdrawal(1)
 	order := countersigntest.Order(1)
@@ -190,7 +201,7 @@ func TestWrongMerchants(t *testing.T) {
 		url := m.start(t, key)
 		must(admin.CreateMerchant(ctx, client.NewMerchant{ID: m.name, Key: &client.KeySpec{PrivateKey: client.Secret(private)},
 			MerchantSettings: client.MerchantSettings{Name: m.name, NotifyURL: url + merchant.DefaultNotifyPath, WithdrawURL: url + merchant.DefaultWithdrawPath},
-			MerchantSecrets:  client.MerchantSecrets{APIKey: client.Secret(apiKey.Reveal())}}))
+			MerchantSecrets:  client.MerchantSecrets{APIKey: client.Secret(shopAPIKey.Reveal())}}))
 		if m.typ == countersign.TypeRequestWithdraw {
 			ids[m.name] = must(admin.CreateWithdrawal(ctx, client.NewWithdrawal{Merchant: m.name, CallBackID: w.CallBackID, TenantUserID: w.TenantUserID,
 				Details: &client.Details{Address: order.Address, ChainName: order.ChainName, Symbol: order.Symbol, Amount: order.Amount}})).Callback
@@ -199,10 +210,29 @@ func TestWrongMerchants(t *testing.T) {
 		ids[m.name] = must(admin.AddDeposits(ctx, client.NewDeposit{Merchant: m.name, TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID,
 			ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress, TxIndex: d.TxIndex}))[0].ID
 	}
-	b := &bothEnds{t: t}
+	tokenFile := filepath.Join(dir, "first.token")
+	if err := os.WriteFile(tokenFile, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	await := func(what string, ok func() (bool, error)) {
+		t.Helper()
+		for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+			done, err := ok()
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			if done {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: it does not happen", what)
+			}
+		}
+	}
+	page := signedIn(t, service.URL(), token)
 	for _, m := range wrongMerchants {
 		var shown client.Attempt
-		b.await(m.name+": "+m.facts, func(ctx context.Context) (bool, error) {
+		await(m.name+": "+m.facts, func() (bool, error) {
 			cb, err := admin.Callback(ctx, ids[m.name])
 			for _, a := range cb.Attempts { // on a slow machine another may have timed out
 				if a.Facts != nil && strings.Contains(a.Facts.Text(), m.facts) {
@@ -222,13 +252,13 @@ func TestWrongMerchants(t *testing.T) {
 		if err != nil || others.Attempts[shown.Number-1].Facts == nil || others.Attempts[shown.Number-1].Response != "" {
 			t.Errorf("%s: a viewer sees %+v, %v", m.name, others.Attempts, err)
 		}
-		for _, secret := range []string{apiKey.Reveal(), foreignKey, "hunter2"} {
+		for _, secret := range []string{shopAPIKey.Reveal(), foreignKey, "hunter2"} {
 			if text := shown.Facts.Text() + shown.Response; strings.Contains(text, secret) {
 				t.Errorf("%s: %q is in %q", m.name, secret, text)
 			}
 		}
 		line := ""
-		b.await(m.name+": its line of the log", func(context.Context) (bool, error) {
+		await(m.name+": its line of the log", func() (bool, error) {
 			for l := range strings.Lines(log.String()) {
 				if strings.Contains(l, "msg=attempt") && strings.Contains(l, "merchant="+m.name+" ") && strings.Contains(l, "reason="+string(m.reason)) {
 					line = l
@@ -242,9 +272,88 @@ func TestWrongMerchants(t *testing.T) {
 			}
 		}
 	}
-	for _, secret := range []string{apiKey.Reveal(), foreignKey, "hunter2", d.ToAddress, d.TenantUserID, order.Address, "amount=", d.Amount.String() + " "} {
+	// Each has failed for longer than ten minutes.
+	must(service.Outbox().Sweep(ctx, db.MillisOf(time.Now().Add(11*time.Minute))))
+	alarms := map[string]string{}
+	for _, a := range must(admin.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{Limit: 100})).Alarms {
+		alarms[a.Merchant] += strings.Join(a.Examples, "\n")
+	}
+	alarmPage := page("/console/alarms")
+	for _, m := range wrongMerchants {
+		var health client.MerchantHealth
+		mustShell(t, &health, "", "merchants", "health", m.name, "--api", service.URL(), "--token", "@"+tokenFile)
+		for where, text := range map[string]string{
+			"the shell":         health.LastFailure.Facts.Text(), // of the members that it prints
+			"the merchant page": page("/console/merchants/" + m.name),
+			"the alarm":         alarms[m.name],
+			"the alarm page":    alarmPage,
+		} {
+			if !strings.Contains(text, m.facts) {
+				t.Errorf("%s does not say of %s: %s\n%s", where, m.name, m.facts, text)
+			}
+			for _, secret := range []string{shopAPIKey.Reveal(), foreignKey, "hunter2"} {
+				if strings.Contains(text, secret) {
+					t.Errorf("%s has %q", where, secret)
+				}
+			}
+		}
+	}
+	for _, secret := range []string{shopAPIKey.Reveal(), foreignKey, "hunter2", d.ToAddress, d.TenantUserID, order.Address, "amount=", d.Amount.String() + " "} {
 		if strings.Contains(log.String(), secret) {
 			t.Errorf("the log holds %q", secret)
 		}
 	}
+}
+
+// pairOf makes a pair: its public part, and its private part as PEM.
+func pairOf(t *testing.T) (*envelope.Key, string) {
+	t.Helper()
+	pair, err := envelope.GenerateKey(1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := pair.PrivatePEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair.Public(), string(private)
+}
+
+// signedIn signs in to a console and gives its pages as text.
+func signedIn(t *testing.T, base, token string) func(path string) string {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &http.Client{Jar: jar, Transport: &http.Transport{}}
+	t.Cleanup(c.CloseIdleConnections)
+	send := func(method, path string, form url.Values) string {
+		t.Helper()
+		req, err := http.NewRequest(method, base+path, strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		req.Header.Set("Origin", base)
+		resp, err := c.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s %s: %s, %v\n%s", method, path, resp.Status, err, b)
+		}
+		return html.UnescapeString(string(b))
+	}
+	send(http.MethodPost, "/console/signin", url.Values{"token": {token}})
+	return func(path string) string { t.Helper(); return send(http.MethodGet, path, nil) }
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
