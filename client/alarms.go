@@ -324,6 +324,34 @@ func (c *caller) AckAlarm(ctx context.Context, seq int64, a Ack) (Alarm, error) 
 	return ask[Alarm](ctx, c, http.MethodPost, pathOf("alarms", strconv.FormatInt(seq, 10), "/ack"), a)
 }
 
+// AlarmSelection selects open alarms.
+type AlarmSelection struct {
+	Merchant string    `json:"merchant,omitempty" minLength:"1" maxLength:"64" doc:"only about this merchant; at the gateway none is"`
+	Kind     AlarmKind `json:"kind,omitempty" doc:"only of this kind"`
+}
+
+// AckAlarms acknowledges all open alarms that match.
+type AckAlarms struct {
+	Filter AlarmSelection `json:"filter" doc:"which alarms; at least one member"`
+	Note   string         `json:"note,omitempty" minLength:"1" maxLength:"1000" doc:"what was found or done, 1 to 1,000 characters; absent: nothing is noted"`
+	UpTo   int64          `json:"upTo,omitempty" minimum:"1" doc:"leave out alarms that were raised, or raised again, after this place: upTo of a dry run; absent: after now"`
+	DryRun bool           `json:"dryRun,omitempty" doc:"only count them"`
+}
+
+// AckedAlarms says how many alarms were, or would be, acknowledged.
+type AckedAlarms struct {
+	Count  int64               `json:"count" doc:"how many alarms"`
+	Kinds  map[AlarmKind]int64 `json:"kinds" doc:"how many by kind"`
+	UpTo   int64               `json:"upTo" doc:"the place up to which alarms were looked at"`
+	DryRun bool                `json:"dryRun" doc:"they were only counted"`
+}
+
+// AckAlarms acknowledges all open alarms that match. A dry run says how many there are; with
+// its UpTo, what was raised since stays open.
+func (c *caller) AckAlarms(ctx context.Context, a AckAlarms) (AckedAlarms, error) {
+	return ask[AckedAlarms](ctx, c, http.MethodPost, "/v1/alarms/ack", a)
+}
+
 // AlarmMessage is the type of a message about an alarm.
 type AlarmMessage string
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
@@ -101,7 +102,15 @@ func TestGatewayLists(t *testing.T) {
 	if got := rows("alarms", "list", "--gateway"); len(got) != 1 || got[0][3] != "possible_duplicate" || got[0][4] != "2" {
 		t.Errorf("alarms: %v", got)
 	}
-	run("alarms", "ack", "1", "--gateway")
+	var would client.AckedAlarms
+	if err := json.Unmarshal([]byte(run("alarms", "ack-all", "--gateway", "--kind", "possible_duplicate", "--dry-run")), &would); err != nil || would.Count != 1 || would.Kinds["possible_duplicate"] != 1 || !would.DryRun || would.UpTo == 0 {
+		t.Errorf("would acknowledge %+v, %v", would, err)
+	}
+	if status, _, errOut := shell(t, "", slices.Concat([]string{"alarms", "ack-all", "--gateway"}, flags)...); status != exitFailed || !strings.Contains(errOut, "filter") {
+		t.Errorf("acknowledging all without a filter: %d %s", status, errOut)
+	}
+	run("alarms", "ack-all", "--gateway", "--kind", "possible_duplicate", "--up-to", fmt.Sprint(would.UpTo), "--note", "seen")
+	run("alarms", "ack", "1", "--gateway") // repeating it changes nothing
 	if got := rows("alarms", "list", "--gateway", "--open"); len(got) != 0 {
 		t.Errorf("open alarms: %v", got)
 	}

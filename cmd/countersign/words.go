@@ -74,6 +74,8 @@ var serviceWords = []cli.Command{
 			{Name: "done", Flag: "state", Value: "acked", Help: "Only those that somebody has acknowledged."}}},
 	{Words: "alarms ack", Op: "ackAlarm", End: cli.EitherEnd, Help: "Acknowledge an alarm, so that list --open leaves it out.", ID: "Its number in the list."},
 
+	{Words: "alarms ack-all", Op: "ackAlarms", End: cli.EitherEnd, Help: "Acknowledge all open alarms of a kind or about a merchant; with --dry-run only count them.", Flags: map[string]string{"filter-": ""}},
+
 	{Words: "audit", Help: "The audit log of the service; with --gateway, of the gateway: export it, prove from it, verify files of it."},
 	{Words: "audit key", Op: "auditCheckpoint", End: cli.EitherEnd, Only: "key", Flags: map[string]string{"from": "-"}, Help: "Print the key that verifies the log. Give it to whom may have to check it, before there is a dispute."},
 	{Words: "audit export", By: &auditExportCmd{}, Help: "Write the log, or a part of it, as lines of JSON that audit verify checks."},

@@ -61,6 +61,7 @@ var access = map[string]struct {
 	"resendCallbacks":   {"operator admin", 200, `{"filter":{"trackingId":"dep-1"}}`},
 	"alarms":            {"viewer operator approver admin", 200, ""},
 	"ackAlarm":          {"operator admin", 404, `{}`},
+	"ackAlarms":         {"operator admin", 200, `{"filter": {"kind": "lapsed"}, "dryRun": true}`},
 	"hour":              {"viewer operator approver admin", 403, ""},
 	"addPasskey":        {"viewer ingest core operator approver admin", 422, `{"name":"x","state":"x","credential":{}}`},
 	"passkeys":          {"viewer ingest core operator approver admin", 200, ""},

@@ -130,6 +130,23 @@ func TestBoundTokenReadsItsPart(t *testing.T) {
 				t.Errorf("alarms of %+v: %v, want %v", c.f, seqs, c.want)
 			}
 		}
+		bound := h.bound(client.RoleOperator, "a c")
+		if _, err := bound.AckAlarms(ctx, client.AckAlarms{}); !errors.Is(err, client.ErrInvalid) {
+			t.Errorf("no filter: %v", err)
+		}
+		if _, err := some.AckAlarms(ctx, client.AckAlarms{Filter: client.AlarmSelection{Merchant: "a"}}); !errors.Is(err, client.ErrForbidden) {
+			t.Errorf("a viewer: %v", err)
+		}
+		kind := client.AckAlarms{Filter: client.AlarmSelection{Kind: client.AlarmDetailsDiffer}}
+		if got, err := bound.AckAlarms(ctx, client.AckAlarms{Filter: client.AlarmSelection{Merchant: "b"}}); err != nil || got.Count != 0 {
+			t.Errorf("another's: %+v, %v", got, err)
+		}
+		if got, err := bound.AckAlarms(ctx, kind); err != nil || got.Count != 6 {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if got, err := h.client(client.RoleOperator).AckAlarms(ctx, kind); err != nil || got.Count != 3 {
+			t.Errorf("the rest: %+v, %v", got, err)
+		}
 		if p, err := some.Callbacks(ctx, client.CallbackFilter{Merchant: "b"}, client.PageOptions{}); err != nil || len(p.Callbacks) != 0 {
 			t.Errorf("another's callbacks: %+v, %v", p, err)
 		}

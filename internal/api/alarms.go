@@ -46,8 +46,25 @@ func (o Common) ackAlarm(c *Call, _ None, in client.Ack) (client.Alarm, error) {
 	case !c.Sees(a.Of):
 		return client.Alarm{}, db.ErrNotFound
 	}
-	a, err := o.Rows.AckAlarm(c.R.Context(), seq, c.Token.ID, c.Token.Name, in.Note, c.Now)
+	a, err := o.Rows.AckAlarm(c.R.Context(), seq, db.AlarmAck{By: c.Token.ID, Name: c.Token.Name, Note: in.Note, At: c.Now})
 	return AlarmOf(a), err
+}
+
+// ackAlarms acknowledges the open alarms that match, of a bound token its merchants' alone.
+func (o Common) ackAlarms(c *Call, _ None, in client.AckAlarms) (client.AckedAlarms, error) {
+	c.Concerns(in.Filter.Merchant)
+	if in.Filter == (client.AlarmSelection{}) {
+		return client.AckedAlarms{}, Invalid(At("body.filter", "is empty; give at least one member"))
+	}
+	f := db.AlarmFilter{Of: c.Token.BoundTo(), Merchant: in.Filter.Merchant, Kind: in.Filter.Kind}
+	ack := db.AlarmAck{By: c.Token.ID, Name: c.Token.Name, Note: in.Note, At: c.Now}
+	out := client.AckedAlarms{DryRun: in.DryRun}
+	var err error
+	out.Kinds, out.UpTo, err = o.Rows.AckAlarms(c.R.Context(), f, in.UpTo, ack, in.DryRun)
+	for _, n := range out.Kinds {
+		out.Count += n
+	}
+	return out, err
 }
 
 // SignedHeaders describes the headers of a signed message whose id says what it is

@@ -56,7 +56,7 @@ func testChangesGoOnWaiting(t *testing.T, d *db.DB) {
 		}
 		slices.Reverse(list)
 		for _, a := range list {
-			if _, err := d.AckAlarm(ctx, a.Seq, "tok", "", "", a.At); err != nil {
+			if _, err := d.AckAlarm(ctx, a.Seq, db.AlarmAck{By: "tok", Name: "", Note: "", At: a.At}); err != nil {
 				t.Fatal(err)
 			}
 			subjects = append(subjects, a.Subject)

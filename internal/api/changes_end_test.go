@@ -79,7 +79,7 @@ func TestChangesEnd(t *testing.T) {
 			if err != nil || len(list) != 1 {
 				t.Fatalf("%+v, %v", list, err)
 			}
-			if _, err := d.AckAlarm(ctx, list[0].Seq, "tok", "person", "", 150); err != nil {
+			if _, err := d.AckAlarm(ctx, list[0].Seq, db.AlarmAck{By: "tok", Name: "person", Note: "", At: 150}); err != nil {
 				t.Fatal(err)
 			}
 			if err := d.RaiseAlarm(ctx, db.Alarm{Kind: client.AlarmFrozen, Subject: "x", At: 200}); err != nil {

@@ -44,7 +44,8 @@ type Common struct {
 type Rows interface {
 	AlarmsWhere(ctx context.Context, f db.AlarmFilter, limit int, before int64) ([]db.Alarm, int64, error)
 	Alarm(ctx context.Context, seq int64) (db.Alarm, error)
-	AckAlarm(ctx context.Context, seq int64, by, name, note string, now db.Millis) (db.Alarm, error)
+	AckAlarm(ctx context.Context, seq int64, ack db.AlarmAck) (db.Alarm, error)
+	AckAlarms(ctx context.Context, f db.AlarmFilter, upTo int64, ack db.AlarmAck, dryRun bool) (map[client.AlarmKind]int64, int64, error)
 	CheckPage(ctx context.Context, feed string, after, first int64) error
 	Epochs(ctx context.Context) (db.Epochs, error)
 	Nodes(ctx context.Context) ([]db.Node, error)
@@ -57,6 +58,7 @@ func (o Common) Routes() []Route {
 	return []Route{
 		{get, "/v1/alarms", "alarms", o.Readers, ByHandler, 200, Handle(o.alarms), "List alarms, the newest first", nil},
 		{post, "/v1/alarms/{seq}/ack", "ackAlarm", o.Ack, ByHandler, 200, Handle(o.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
+		{post, "/v1/alarms/ack", "ackAlarms", o.Ack, ByHandler, 200, Handle(o.ackAlarms), "Acknowledge all open alarms that match", nil},
 		{get, "/v1/audit", "audit", o.Readers, Whole, 200, Handle(o.Audit.page), "Read the audit log, in order and without gaps", nil},
 		{get, "/v1/audit/checkpoint", "auditCheckpoint", o.Readers, Whole, 200, Handle(o.Audit.checkpoint), "Sign the audit log as it is now", nil},
 		{get, "/v1/audit/evidence", "auditEvidence", o.Readers, Whole, 200, Handle(o.Audit.evidence), "Prove all records about " + o.Subject + " or a callback", nil},

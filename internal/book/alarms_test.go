@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -27,15 +28,15 @@ func TestAckAlarm(t *testing.T) {
 				}
 			}
 			for _, by := range []string{"tok_1", "tok_2"} {
-				a, err := b.AckAlarm(ctx, 1, by, "name of "+by, "seen", 9)
+				a, err := b.AckAlarm(ctx, 1, db.AlarmAck{By: by, Name: "name of " + by, Note: "seen", At: 9})
 				if err != nil || a.Subject != "s0" || a.Acked != 9 || a.AckedBy != "tok_1" || a.AckedName != "name of tok_1" || a.AckedNote != "seen" {
 					t.Errorf("acknowledged by %s: %+v, %v", by, a, err)
 				}
 			}
-			if _, err := b.AckAlarm(ctx, 4, "tok_1", "", "", 9); !errors.Is(err, db.ErrNotFound) {
+			if _, err := b.AckAlarm(ctx, 4, db.AlarmAck{By: "tok_1", Name: "", Note: "", At: 9}); !errors.Is(err, db.ErrNotFound) {
 				t.Errorf("an alarm that is not there: %v", err)
 			}
-			if _, err := b.AckAlarm(ctx, 2, "tok_1", "n", "a\x00", 9); !errors.Is(err, db.ErrInvalid) {
+			if _, err := b.AckAlarm(ctx, 2, db.AlarmAck{By: "tok_1", Name: "n", Note: "a\x00", At: 9}); !errors.Is(err, db.ErrInvalid) {
 				t.Errorf("a note that cannot be kept: %v", err)
 			}
 			for _, c := range []struct {
@@ -224,7 +225,7 @@ func TestAlarmRows(t *testing.T) {
 				t.Errorf("%+v", all[1:])
 			}
 
-			if _, err := b.AckAlarm(ctx, all[0].Seq, "tok", "", "", 50); err != nil {
+			if _, err := b.AckAlarm(ctx, all[0].Seq, db.AlarmAck{By: "tok", Name: "", Note: "", At: 50}); err != nil {
 				t.Fatal(err)
 			}
 			raise(t, b, db.Alarm{Kind: client.AlarmSpliced, Subject: "e", At: 60})
@@ -258,7 +259,7 @@ func TestAlarmRows(t *testing.T) {
 			}
 			checkKept(t, b.DB)
 			// One that has ended can be acknowledged, and is not counted as open again.
-			if _, err := b.AckAlarm(ctx, all[2].Seq, "tok", "", "", 99); err != nil {
+			if _, err := b.AckAlarm(ctx, all[2].Seq, db.AlarmAck{By: "tok", Name: "", Note: "", At: 99}); err != nil {
 				t.Fatal(err)
 			}
 			checkKept(t, b.DB)
@@ -303,9 +304,12 @@ func TestAlarmNodes(t *testing.T) {
 							if list, _, err = b.AlarmsWhere(ctx, db.AlarmFilter{State: client.AlarmOpen}, 10, 0); err == nil && len(list) > 2 {
 								t.Errorf("%d open rows of two kinds", len(list))
 							}
+							if err == nil && n%2 == 0 {
+								_, _, err = b.AckAlarms(ctx, db.AlarmFilter{}, 0, db.AlarmAck{By: "tok", At: 5}, false)
+							}
 							for _, a := range list {
 								if err == nil {
-									_, err = b.AckAlarm(ctx, a.Seq, "tok", "", "", 5)
+									_, err = b.AckAlarm(ctx, a.Seq, db.AlarmAck{By: "tok", Name: "", Note: "", At: 5})
 								}
 							}
 						}
@@ -463,6 +467,57 @@ func TestAlarmsEnd(t *testing.T) {
 				if a.Ended != 0 && a.EndedText != a.Kind.Ended() {
 					t.Errorf("%s ended: %q", a.Kind, a.EndedText)
 				}
+			}
+			checkKept(t, b.DB)
+		})
+	}
+}
+
+// TestAckMatching: all open rows that match are acknowledged, as a dry run counted them; what was
+// raised since, also in a row that was counted, stays open.
+func TestAckMatching(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			b := New(openAt(t, d.url(t)), Config{})
+			const many = 2*200 + 50 // over two steps
+			var list []db.Alarm
+			for i := range many {
+				list = append(list, db.Alarm{Kind: client.AlarmOrderUnknown, Subject: fmt.Sprint("w", i), At: 1})
+			}
+			raise(t, b, append(list, db.Alarm{Kind: client.AlarmSpliced, Subject: "d", At: 1}, db.Alarm{Kind: client.AlarmAllRefused, At: 1})...)
+			ack := db.AlarmAck{By: "tok", Name: "somebody", Note: "one cause", At: 9}
+			match := func(f db.AlarmFilter, upTo int64, dry bool, want map[client.AlarmKind]int64) int64 {
+				t.Helper()
+				got, place, err := b.AckAlarms(ctx, f, upTo, ack, dry)
+				if err != nil || !maps.Equal(got, want) {
+					t.Errorf("%+v up to %d, dry %v: %v, %v; want %v", f, upTo, dry, got, err, want)
+				}
+				return place
+			}
+			unknown := db.AlarmFilter{Kind: client.AlarmOrderUnknown}
+			if _, err := b.AckAlarm(ctx, 1, ack); err != nil { // not once more
+				t.Fatal(err)
+			}
+			place := match(unknown, 0, true, map[client.AlarmKind]int64{client.AlarmOrderUnknown: many - 1})
+			match(db.AlarmFilter{}, 0, true, map[client.AlarmKind]int64{client.AlarmOrderUnknown: many - 1, client.AlarmSpliced: 1, client.AlarmAllRefused: 1})
+			match(db.AlarmFilter{Merchant: "m"}, 0, false, map[client.AlarmKind]int64{})
+			match(db.AlarmFilter{Of: []string{"m"}}, 0, false, map[client.AlarmKind]int64{})
+			raise(t, b, db.Alarm{Kind: client.AlarmOrderUnknown, Subject: "w7", At: 2}, db.Alarm{Kind: client.AlarmOrderUnknown, Subject: "late", At: 2})
+			match(unknown, place, false, map[client.AlarmKind]int64{client.AlarmOrderUnknown: many - 2})
+			match(unknown, place, false, map[client.AlarmKind]int64{})
+			open, _, err := b.AlarmsWhere(ctx, db.AlarmFilter{State: client.AlarmOpen}, 10, 0)
+			var left []string
+			for _, a := range open {
+				left = append(left, a.Subject)
+			}
+			if err != nil || !slices.Equal(left, []string{"late", "", "d", "w7"}) {
+				t.Errorf("%q are open, %v", left, err)
+			}
+			if a, err := b.Alarm(ctx, 5); err != nil || a.Acked != 9 || a.AckedBy != "tok" || a.AckedName != "somebody" || a.AckedNote != "one cause" {
+				t.Errorf("%+v, %v", a, err)
+			}
+			if _, _, err := b.AckAlarms(ctx, unknown, 0, db.AlarmAck{Note: "a\x00"}, false); !errors.Is(err, db.ErrInvalid) {
+				t.Errorf("a note that cannot be kept: %v", err)
 			}
 			checkKept(t, b.DB)
 		})

@@ -289,6 +289,25 @@ func TestServiceActs(t *testing.T) {
 		},
 		"POST /console/changes/{id}/approve": func() {}, // see TestChanges
 		"POST /console/changes/{id}/reject":  func() {},
+		"POST /console/alarms/ack": func() {
+			b.open("/console/alarms?kind=details_differ&merchant=demo")
+			open, err := w.admin.Alarms(ctx, client.AlarmFilter{Kind: client.AlarmDetailsDiffer, Merchant: "demo", State: client.AlarmOpen}, client.PageOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.open("/console/alarms/ack?kind=details_differ&merchant=demo")
+			if len(open.Alarms) == 0 {
+				b.shows("No open alarm matches.")
+				return
+			}
+			b.shows("details differ", "open alarm")
+			b.fill("#note", "all looked at")
+			b.click("main form button")
+			b.shows("All that matched are acknowledged.")
+			if a, err := w.admin.Alarms(ctx, client.AlarmFilter{Kind: client.AlarmDetailsDiffer, State: client.AlarmAcked}, client.PageOptions{}); err != nil || len(a.Alarms) == 0 || a.Alarms[0].AckedNote != "all looked at" {
+				t.Errorf("acknowledged %+v, %v", a, err)
+			}
+		},
 		"POST /console/alarms/{seq}/ack": func() {
 			b.open("/console/alarms")
 			id := regexp.MustCompile(`/console/alarms/(\d+)/ack`).FindString(get[string](b, `document.querySelector(".alarm form").action`))

@@ -2,7 +2,10 @@ package console
 
 import (
 	"context"
+	"html/template"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +16,7 @@ import (
 type alarmer interface {
 	Alarms(context.Context, client.AlarmFilter, client.PageOptions) (client.AlarmPage, error)
 	AckAlarm(ctx context.Context, seq int64, a client.Ack) (client.Alarm, error)
+	AckAlarms(context.Context, client.AckAlarms) (client.AckedAlarms, error)
 }
 
 func (v *visit) alarmer() alarmer {
@@ -33,8 +37,9 @@ type alarmsPage struct {
 	Kinds   []client.AlarmKind
 	Service bool
 	Alarms  []alarmRow
-	Next    string // the address of the next page
-	Partial bool   // the page ended before it was full
+	Query   template.URL // of the open ones that match, to acknowledge them all; empty: the filter selects no kind and no merchant
+	Next    string       // the address of the next page
+	Partial bool         // the page ended before it was full
 }
 
 // alarmRow is an alarm of either end.
@@ -75,6 +80,9 @@ func (v *visit) alarms() error {
 	}
 	for _, a := range list.Alarms {
 		page.Alarms = append(page.Alarms, v.alarmRow(a))
+	}
+	if f := page.Filter; f.State == client.AlarmOpen && (f.Merchant != "" || f.Kind != "") {
+		page.Query = alarmQuery(f)
 	}
 	page.Next, page.Partial = v.nextPage(list.Next, len(list.Alarms), listSpan{}, "merchant", "kind", "state")
 	return v.render("alarms", "Alarms", page)
@@ -131,6 +139,45 @@ func gatewaySubject(a client.Alarm, text string) string {
 		return "/console/orders?callBackId=" + url.QueryEscape(text)
 	}
 	return ""
+}
+
+func alarmQuery(f client.AlarmFilter) template.URL {
+	return template.URL(url.Values{"merchant": {f.Merchant}, "kind": {string(f.Kind)}}.Encode())
+}
+
+// alarmsAckPage says how many alarms would be acknowledged, before they are.
+type alarmsAckPage struct {
+	Filter client.AlarmFilter
+	Query  template.URL
+	Count  int64
+	Kinds  []stateCount
+	UpTo   int64
+}
+
+func (v *visit) alarmsToAck() error {
+	f, _ := v.alarmFilter(v.query)
+	dry, err := v.alarmer().AckAlarms(v.r.Context(), client.AckAlarms{Filter: client.AlarmSelection{Merchant: f.Merchant, Kind: f.Kind}, DryRun: true})
+	if err != nil {
+		return err
+	}
+	page := alarmsAckPage{Filter: f, Query: alarmQuery(f), Count: dry.Count, UpTo: dry.UpTo}
+	for _, k := range slices.Sorted(maps.Keys(dry.Kinds)) {
+		page.Kinds = append(page.Kinds, stateCount{string(k), dry.Kinds[k]})
+	}
+	return v.render("alarmsack", "Acknowledge all that match", page)
+}
+
+func (v *visit) alarmsAck() error {
+	f, _ := v.alarmFilter(v.form)
+	upTo, err := strconv.ParseInt(v.form("upTo"), 10, 64)
+	if err != nil { // without it, what nobody has seen would be acknowledged
+		return v.notFound()
+	}
+	in := client.AckAlarms{Filter: client.AlarmSelection{Merchant: f.Merchant, Kind: f.Kind}, Note: v.form("note"), UpTo: upTo}
+	if _, err := v.alarmer().AckAlarms(v.r.Context(), in); err != nil {
+		return err
+	}
+	return v.done("/console/alarms", "acknowledged-all")
 }
 
 func (v *visit) alarmAck() error {

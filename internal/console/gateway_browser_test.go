@@ -203,6 +203,7 @@ func TestGatewayPages(t *testing.T) {
 		"GET /console/policy":              {"/console/policy", "/console/policy?" + try, "/console/policy?amount=1e5"},
 		"GET /console/forwarding":          {"/console/forwarding", "/console/forwarding?state=skipped"},
 		"GET /console/alarms":              {"/console/alarms", "/console/alarms?state=all"},
+		"GET /console/alarms/ack":          {"/console/alarms/ack?kind=possible_duplicate"},
 		"GET /console/changes":             {"/console/changes", "/console/changes?all=1"},
 		"GET /console/changes/{id}":        nil, // the service's page; see TestChanges
 		"GET /console/passkeys":            {"/console/passkeys"},

@@ -38,6 +38,7 @@ var operations = map[string]string{
 	"POST /console/tokens":                  "createToken",
 	"POST /console/tokens/{id}/revoke":      "revokeToken",
 	"POST /console/alarms/{seq}/ack":        "ackAlarm",
+	"POST /console/alarms/ack":              "ackAlarms",
 	"POST /console/changes/{id}/approve":    "approveChange",
 	"POST /console/changes/{id}/reject":     "rejectChange",
 }

@@ -99,6 +99,7 @@ func TestServiceWithoutScripts(t *testing.T) {
 		"GET /console/withdrawals/{id}":      "/console/withdrawals/" + w.ID,
 		"GET /console/find/{id}":             "/console/find/" + w.ID,
 		"GET /console/alarms":                "/console/alarms?state=all",
+		"GET /console/alarms/ack":            "/console/alarms/ack?merchant=shop",
 		"GET /console/changes":               "/console/changes",
 		"GET /console/changes/{id}":          "", // see below
 		"GET /console/passkeys":              "/console/passkeys",
@@ -224,6 +225,7 @@ func TestGatewayWithoutScripts(t *testing.T) {
 		"GET /console/policy":              "/console/policy",
 		"GET /console/forwarding":          "/console/forwarding",
 		"GET /console/alarms":              "/console/alarms?state=all",
+		"GET /console/alarms/ack":          "/console/alarms/ack?kind=address_held",
 		"GET /console/changes":             "/console/changes?all=1",
 		"GET /console/changes/{id}":        "", // the service's page; see TestChanges
 		"GET /console/passkeys":            "/console/passkeys",

@@ -108,7 +108,8 @@ func (w *world) paths() map[string][]string {
 		"GET /console/withdrawals/{id}":      {"/console/withdrawals/" + w.decided.ID, "/console/withdrawals/" + w.withdrawal.ID},
 		"GET /console/search":                {"/console/search?q=none", "/console/search?q=user-7", "/console/search"},
 		"GET /console/find/{id}":             {"/console/find/" + w.withdrawal.ID},
-		"GET /console/alarms":                {"/console/alarms", "/console/alarms?state=all"},
+		"GET /console/alarms":                {"/console/alarms", "/console/alarms?state=all", "/console/alarms?merchant=demo"},
+		"GET /console/alarms/ack":            {"/console/alarms/ack?merchant=demo", "/console/alarms/ack?kind=lapsed"},
 		"GET /console/changes":               {"/console/changes", "/console/changes?all=1"},
 		"GET /console/changes/{id}":          nil, // see TestChanges
 		"GET /console/passkeys":              {"/console/passkeys"},

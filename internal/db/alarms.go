@@ -361,32 +361,113 @@ func scanAlarm(r Rows) (a Alarm, err error) {
 	return a, err
 }
 
-const ackAlarmSQL = `UPDATE alarms SET acked = $2, acked_by = $3, acked_name = $4, acked_note = $5 WHERE seq = $1 AND acked = 0`
+// AlarmAck says who acknowledges an alarm, and what for.
+type AlarmAck struct {
+	By, Name string // the token
+	Note     string // may be empty
+	At       Millis
+}
 
-// AckAlarm acknowledges an alarm for a person, with the token by, a name and a note.
-// Repeating it changes nothing: the first acknowledgement stands. What is raised after it
-// opens another row.
-func (d *DB) AckAlarm(ctx context.Context, seq int64, by, name, note string, now Millis) (a Alarm, err error) {
-	if err := CheckTexts("by", by, "name", name, "note", note); err != nil {
+const (
+	ackAlarmSQL = `
+UPDATE alarms SET acked = $2, acked_by = $3, acked_name = $4, acked_note = $5 WHERE seq = $1 AND acked = 0 RETURNING ` + alarmColumns
+
+	ackOpenSQL = `
+UPDATE alarms SET acked = $2, acked_by = $3, acked_name = $4, acked_note = $5 WHERE seq = $1 AND acked = 0 AND ended = 0 AND moved <= $6 RETURNING ` + alarmColumns
+
+	ackStep = 200 // rows of one transaction of AckAlarms
+)
+
+// AckAlarm acknowledges an alarm for a person. Repeating it changes nothing: the first
+// acknowledgement stands. What is raised after it opens another row.
+func (d *DB) AckAlarm(ctx context.Context, seq int64, ack AlarmAck) (a Alarm, err error) {
+	if err := ack.check(); err != nil {
 		return Alarm{}, err
 	}
 	err = d.Write(ctx, func(ctx context.Context, t *Tx) error {
-		n, err := t.Exec(ctx, ackAlarmSQL, seq, int64(now), by, name, note)
-		if err != nil {
-			return err
+		acked, err := d.ack(ctx, t, ackAlarmSQL, seq, ack)
+		if err == nil && acked == nil {
+			a, err = alarm(ctx, t, seq)
+		} else if err == nil {
+			a = *acked
 		}
-		if a, err = alarm(ctx, t, seq); err != nil || n == 0 {
-			return err
-		}
-		if d.end.Acked != nil {
-			if err := d.end.Acked(ctx, t, a); err != nil {
-				return err
-			}
-		}
-		if a.Ended != 0 { // it was not open
-			return nil
-		}
-		return t.Count(ctx, countOpen+string(a.Kind), -1)
+		return err
 	})
 	return a, err
+}
+
+func (k AlarmAck) check() error { return CheckTexts("by", k.By, "name", k.Name, "note", k.Note) }
+
+// ack acknowledges the row seq by text, and gives it if it did.
+func (d *DB) ack(ctx context.Context, t *Tx, text string, seq int64, ack AlarmAck, more ...any) (*Alarm, error) {
+	list, err := List(ctx, t, text, append([]any{seq, int64(ack.At), ack.By, ack.Name, ack.Note}, more...), scanAlarm)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	a := &list[0]
+	if d.end.Acked != nil {
+		if err := d.end.Acked(ctx, t, *a); err != nil {
+			return nil, err
+		}
+	}
+	if a.Ended == 0 { // else it was not open
+		err = t.Count(ctx, countOpen+string(a.Kind), -1)
+	}
+	return a, err
+}
+
+// AckAlarms acknowledges the open alarms that f selects and that were not raised after the place
+// upTo of the feed, 0: after now. It gives how many by kind, and that place; with dryRun it only
+// counts. It works in bounded steps; if it fails, it gives the numbers of those before.
+func (d *DB) AckAlarms(ctx context.Context, f AlarmFilter, upTo int64, ack AlarmAck, dryRun bool) (kinds map[client.AlarmKind]int64, place int64, err error) {
+	kinds = map[client.AlarmKind]int64{}
+	if err := ack.check(); err != nil {
+		return kinds, 0, err
+	}
+	end, err := FeedEnd(ctx, d, FeedOfAlarms)
+	if err != nil {
+		return kinds, 0, err
+	}
+	if upTo == 0 || upTo > end {
+		upTo = end
+	}
+	f.State = client.AlarmOpen
+	for before := int64(0); ; {
+		c := f.conditions(d.dialect, before)
+		c.Add("moved <= ?", upTo)
+		list, next, err := ReadNumbered(ctx, d, "alarms", alarmColumns, c, 0, ackStep, func(a Alarm) int64 { return a.Seq }, scanAlarm)
+		if err != nil {
+			return kinds, upTo, err
+		}
+		did := list
+		if !dryRun && len(list) > 0 {
+			err = d.Write(ctx, func(ctx context.Context, t *Tx) error {
+				did = nil
+				// Who raises alarms locks the feed before rows.
+				if _, err := LockFeed(ctx, t, FeedOfAlarms); err != nil {
+					return err
+				}
+				for _, a := range list {
+					acked, err := d.ack(ctx, t, ackOpenSQL, a.Seq, ack, upTo)
+					if err != nil {
+						return err
+					}
+					if acked != nil {
+						did = append(did, *acked)
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				return kinds, upTo, err
+			}
+		}
+		for _, a := range did {
+			kinds[a.Kind]++
+		}
+		if next == 0 {
+			return kinds, upTo, nil
+		}
+		before = next
+	}
 }

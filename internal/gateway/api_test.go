@@ -226,7 +226,7 @@ var access = map[string]string{
 	"addresses": "viewer app approver admin", "address": "viewer app approver admin", "acceptAddress": "approver admin", "rejectAddress": "approver admin",
 	"refused": "viewer approver admin", "refusedCallback": "viewer approver admin", "retryRefused": "approver admin", "dismissRefused": "approver admin",
 	"events": "viewer app approver admin", "cursor": "viewer app approver admin", "moveCursor": "app admin",
-	"callbacks": "viewer approver admin", "alarms": "viewer approver admin", "ackAlarm": "approver admin", "stats": "viewer approver admin", "nodes": "viewer approver admin", "search": "viewer approver admin", "keys": "viewer approver admin", "epoch": "viewer app approver admin",
+	"callbacks": "viewer approver admin", "alarms": "viewer approver admin", "ackAlarm": "approver admin", "ackAlarms": "approver admin", "stats": "viewer approver admin", "nodes": "viewer approver admin", "search": "viewer approver admin", "keys": "viewer approver admin", "epoch": "viewer app approver admin",
 	"audit": "viewer approver admin", "auditCheckpoint": "viewer approver admin", "auditEvidence": "viewer approver admin", "auditExported": "admin",
 	"forwarding": "viewer approver admin", "forwards": "viewer approver admin", "retryForwards": "admin", "retryForward": "admin", "skipForward": "admin",
 	"changes": "viewer approver admin", "change": "viewer approver admin", "approveChange": "approver admin", "changeApproval": "approver admin", "rejectChange": "approver admin",

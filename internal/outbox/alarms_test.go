@@ -173,7 +173,7 @@ func testAlarmsEnd(t *testing.T, s *Outbox) {
 	must(s.DeleteMerchant(ctx, of, m.Version, at, nothingMore))(t)
 	list := must(s.Alarms(ctx, 0, 1000))(t)
 	i := slices.IndexFunc(list, func(a db.Alarm) bool { return a.Of == of && a.Kind == client.AlarmExhausted })
-	must(s.AckAlarm(ctx, list[i].Seq, "tok", "", "", at))(t)
+	must(s.AckAlarm(ctx, list[i].Seq, db.AlarmAck{By: "tok", Name: "", Note: "", At: at}))(t)
 	look(at + 1)
 	stands(of, client.AlarmWrongAPIKey, false)
 	stands(of, client.AlarmExhausted, false)
