@@ -208,13 +208,13 @@ func (g *Gateway) FirstDeposit(ctx context.Context, seq int64) (DepositEntry, er
 
 // DepositSearch selects deposits. Empty members select all.
 type DepositSearch struct {
-	TrackingID   string `query:"trackingId"`
-	TxID         string `query:"txId"`
-	TenantUserID string `query:"tenantUserId"`
-	Address      string // that it went to
-	State        DepositState
-	Since        Time // only taken at this time or later
-	Until        Time // only taken before this time
+	TrackingID   string       `json:"trackingId,omitempty" query:"trackingId" maxLength:"1024" doc:"only this deposit"`
+	TxID         string       `json:"txId,omitempty" query:"txId" maxLength:"1024" doc:"only of this transaction, as the service wrote it"`
+	TenantUserID string       `json:"tenantUserId,omitempty" query:"tenantUserId" maxLength:"1024" doc:"only of this user"`
+	Address      string       `json:"address,omitempty" query:"address" maxLength:"1024" doc:"only to this address, as the service wrote it"`
+	State        DepositState `json:"state,omitempty" query:"state" doc:"only in this state"`
+	Since        Time         `json:"since,omitzero" query:"since" doc:"only taken at this time or later, in RFC 3339"`
+	Until        Time         `json:"until,omitzero" query:"until" doc:"only taken before this time, in RFC 3339"`
 }
 
 // SearchDeposits gives a page of deposits as they are now, the newest first.

@@ -87,8 +87,9 @@ type RefusedPage struct {
 
 // RefusedFilter selects refused callbacks. Empty members select all.
 type RefusedFilter struct {
-	State  RefusedState
-	Reason RefusalReason
+	State      RefusedState  `json:"state,omitempty" query:"state" doc:"only in this state"`
+	Reason     RefusalReason `json:"reason,omitempty" query:"reason" doc:"only refused for this reason"`
+	CallbackID string        `json:"callbackId,omitempty" query:"callbackId" maxLength:"1024" doc:"only with this trackingId, of type 2 callBackId"`
 }
 
 // Refused gives a page of the callbacks that were refused, the newest first.

@@ -130,14 +130,22 @@ func decideDeposit(ctx context.Context, t *db.Tx, seq int64, to DepositState, by
 	default:
 		return d, &db.ConflictError{Reason: "the deposit is " + string(d.State)}
 	}
-	if n, err := t.Exec(ctx, decideDepositSQL, seq, string(to), int64(now), by, reason); err != nil || n != 1 {
+	l := ledger{}
+	if d, err = l.decide(ctx, t, d, to, by, reason, now); err != nil {
+		return d, err
+	}
+	return d, l.write(ctx, t)
+}
+
+// decide decides on d, which is held and locked.
+func (l *ledger) decide(ctx context.Context, t *db.Tx, d TakenDeposit, to DepositState, by, reason string, now db.Millis) (TakenDeposit, error) {
+	if n, err := t.Exec(ctx, decideDepositSQL, d.Seq, string(to), int64(now), by, reason); err != nil || n != 1 {
 		return d, fmt.Errorf("deciding: %d rows: %w", n, err)
 	}
 	d.State, d.Decided, d.DecidedBy, d.Reason = to, now, by, reason
-	l := ledger{}
 	l.count(countHeld, -1)
-	l.event(decidedEvent(seq, d))
-	return d, l.write(ctx, t)
+	l.event(decidedEvent(d.Seq, d))
+	return d, nil
 }
 
 // decidedEvent tells how d was decided.

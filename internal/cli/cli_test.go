@@ -72,12 +72,20 @@ var parrots = []api.Operation{
 	{ID: "feed", Method: "POST", Path: "/v1/parrots/{id}/feed", Summary: "Feed one", In: reflect.TypeFor[struct {
 		Twice bool `json:"twice,omitempty" doc:"again"`
 	}]()},
+	{ID: "teach", Method: "POST", Path: "/v1/parrots/{id}/teach", Summary: "Teach one", In: reflect.TypeFor[struct {
+		Note string `json:"note,omitempty" doc:"what"`
+	}]()},
+	{ID: "teachAll", Method: "POST", Path: "/v1/parrots/teach", Summary: "Teach all that match", In: reflect.TypeFor[struct {
+		selection
+		Note string `json:"note,omitempty" doc:"what"`
+	}]()},
 	{ID: "feedAll", Method: "POST", Path: "/v1/parrots/feed", Summary: "Feed all that match", In: reflect.TypeFor[selection]()},
 }
 
 var words = append([]Command{
 	{Words: "parrots", Help: "Parrots."},
 	{Words: "parrots feed", Op: "feed", All: "feedAll", Flags: map[string]string{"filter-": ""}, Done: "fed %s"},
+	{Words: "parrots teach", Op: "teach", All: "teachAll", Flags: map[string]string{"filter-": ""}},
 	{Words: "parrots add", Op: "addParrot", Body: File},
 	{Words: "parrots make", Op: "changeParrot", Args: []string{"name"}, Files: []string{"key", "place"}, Flags: map[string]string{"cage-": ""}, Out: &Output{
 		Help: "Where it goes.",
@@ -264,6 +272,20 @@ func TestOneOrAll(t *testing.T) {
 		out, _, requests, err := shell(t, nil, "", append([]string{"parrots", "feed"}, strings.Fields(tt.args)...)...)
 		if tt.err != "" && (err == nil || err.Error() != tt.err || len(requests) > 0) || tt.err == "" && (err != nil || len(requests) != 1 || requests[0] != tt.want || !strings.HasPrefix(out, "fed")) {
 			t.Errorf("%s: %v, %q, %s", tt.args, err, requests, out)
+		}
+	}
+}
+
+// TestSharedFlag: a member that both operations have is one flag, for either.
+func TestSharedFlag(t *testing.T) {
+	for _, tt := range []struct{ args, want, err string }{
+		{"polly --note a", `POST /v1/parrots/polly/teach {"note":"a"}`, ""},
+		{"--kind blue --note a", `POST /v1/parrots/teach {"filter":{"kind":"blue"},"note":"a"}`, ""},
+		{"--note a", "", "give an id, or a selection such as --kind"},
+	} {
+		_, _, requests, err := shell(t, nil, "", append([]string{"parrots", "teach"}, strings.Fields(tt.args)...)...)
+		if tt.err != "" && (err == nil || err.Error() != tt.err) || tt.err == "" && (err != nil || len(requests) != 1 || requests[0] != tt.want) {
+			t.Errorf("%s: %v, %q", tt.args, err, requests)
 		}
 	}
 }

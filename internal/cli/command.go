@@ -234,6 +234,7 @@ type flag struct {
 	name  string
 	field int
 	all   bool
+	both  bool // the other operation has the same member
 }
 
 const firstID = 2 // after the Call and where the API is
@@ -330,6 +331,10 @@ func (k *Call) addFlags(o *api.Operation, all bool) error {
 			continue
 		}
 		if i := slices.IndexFunc(k.flags, func(f flag) bool { return f.name == name }); i >= 0 {
+			if of := &k.flags[i]; all && !of.all && of.in == m.in && of.kind == m.kind && slices.Equal(of.path, m.path) {
+				of.both = true
+				continue
+			}
 			return fmt.Errorf("%s: two members are the flag --%s", k.c.Words, name)
 		}
 		if slices.Contains(k.c.Files, name) {
@@ -347,7 +352,7 @@ func (k *Call) addFlags(o *api.Operation, all bool) error {
 		default:
 			tags = append(tags, "env", "-")
 		}
-		k.flags = append(k.flags, flag{m, name, k.add(m.field(), tags...), all})
+		k.flags = append(k.flags, flag{m, name, k.add(m.field(), tags...), all, false})
 	}
 	return nil
 }

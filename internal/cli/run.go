@@ -239,7 +239,7 @@ func (k *Call) fits(r request, given map[*flag]any) error {
 		f := &k.flags[i]
 		_, is := given[f]
 		switch {
-		case is && r.op == k.all && !f.all:
+		case is && r.op == k.all && !f.all && !f.both:
 			return fmt.Errorf("--%s needs the id of one %s", f.name, k.thing())
 		case is && r.op == k.op && f.all:
 			return errors.New("give an id or a selection, not both")

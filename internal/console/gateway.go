@@ -32,6 +32,10 @@ func NewGateway(c Config) (*Console, error) {
 			{"POST /console/orders/{id}/cancel", (*visit).orderCancel},
 
 			{"GET /console/deposits", (*visit).deposits},
+			{"GET /console/deposits/credit", (*visit).depositsAll},
+			{"POST /console/deposits/credit", (*visit).depositsAllDone},
+			{"GET /console/deposits/reject", (*visit).depositsAll},
+			{"POST /console/deposits/reject", (*visit).depositsAllDone},
 			{"GET /console/deposits/{seq}", (*visit).deposit},
 			{"POST /console/deposits/{seq}/credit", (*visit).depositCredit},
 			{"POST /console/deposits/{seq}/reject", (*visit).depositReject},
@@ -42,6 +46,10 @@ func NewGateway(c Config) (*Console, error) {
 			{"POST /console/addresses/{seq}/reject", (*visit).addressReject},
 
 			{"GET /console/refused", (*visit).refusals},
+			{"GET /console/refused/retry", (*visit).refusedAll},
+			{"POST /console/refused/retry", (*visit).refusedAllDone},
+			{"GET /console/refused/dismiss", (*visit).refusedAll},
+			{"POST /console/refused/dismiss", (*visit).refusedAllDone},
 			{"GET /console/refused/{id}", (*visit).refusal},
 			{"POST /console/refused/{id}/retry", (*visit).refusalRetry},
 			{"POST /console/refused/{id}/dismiss", (*visit).refusalDismiss},

@@ -74,6 +74,58 @@ func TestGatewayActs(t *testing.T) {
 		}
 		b.size(1280, false)
 	}
+	// All that match, with what was typed kept where a form is refused.
+	var held []int64
+	for n := range 3 {
+		held = append(held, s.twice(40+n))
+	}
+	b.open("/console/deposits?state=held")
+	b.click(`a[href^="/console/deposits/credit"]`)
+	b.shows("Held deposits that match: 3. They count from now on")
+	b.fill("#reason", "all of them looked at")
+	b.fill("#confirm", "yes")
+	b.click("form.fields button.danger")
+	b.shows("Type the word credit to confirm")
+	if got := get[string](b, `document.querySelector("#reason").value`); got != "all of them looked at" {
+		t.Errorf("the form holds %q", got)
+	}
+	late := s.twice(50)
+	b.open("/console/deposits?state=held&txId=" + countersigntest.Deposit(40).TxID)
+	b.click(`a[href^="/console/deposits/reject"]`)
+	b.shows("Held deposits that match: 1. They do not count", countersigntest.Deposit(40).TxID)
+	b.fill("#confirm", "reject")
+	b.click("form.fields button.danger")
+	b.shows("Rejected: none that matched counts.")
+	b.open("/console/deposits/credit?state=held")
+	b.fill("#confirm", "credit")
+	last := s.twice(51) // came since the count
+	b.click("form.fields button.danger")
+	b.shows("Credited: all that matched count")
+	for seq, want := range map[int64]client.DepositState{held[0]: client.DepositRejected, held[1]: client.DepositCredited, held[2]: client.DepositCredited, late: client.DepositCredited, last: client.DepositHeld} {
+		if d, err := s.admin.Deposit(ctx, seq); err != nil || d.State != want {
+			t.Errorf("deposit %d: %+v, %v", seq, d, err)
+		}
+	}
+	first, second := s.misdirected(60), s.misdirected(61)
+	b.open("/console/refused?callbackId=" + fmt.Sprintf("deposit-%d", 960))
+	b.open("/console/refused?state=open")
+	b.click(`a[href^="/console/refused/retry"]`)
+	b.shows("Open ones that match: 2. They are taken")
+	b.click("form.fields button.danger")
+	b.shows("Tried again:", "None. A callback that is refused")
+	for _, id := range []int64{first, second} {
+		if x, err := s.admin.RefusedCallback(ctx, id); err != nil || x.State != client.RefusedTaken {
+			t.Errorf("%+v, %v", x, err)
+		}
+	}
+	third := s.misdirected(62)
+	b.open("/console/refused/dismiss?reason=wrong_url")
+	b.fill("#confirm", "dismiss")
+	b.click("form.fields button.danger")
+	b.shows("Dismissed: nothing is done about those")
+	if x, err := s.admin.RefusedCallback(ctx, third); err != nil || x.State != client.RefusedDismissed {
+		t.Errorf("%+v, %v", x, err)
+	}
 	// Two browsers that look at one order: the second is told what the first did.
 	o := s.held("two-browsers")
 	other := newTab(t, browser, s.base)

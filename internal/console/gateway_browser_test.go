@@ -199,6 +199,10 @@ func TestGatewayPages(t *testing.T) {
 		"GET /console/addresses/{seq}":     {"/console/addresses/1"},
 		"GET /console/refused":             {"/console/refused", "/console/refused?state=open&reason=not_bound"},
 		"GET /console/refused/{id}":        {"/console/refused/1"}, // there is none; see TestGatewayActs
+		"GET /console/deposits/credit":     {"/console/deposits/credit?state=held"},
+		"GET /console/deposits/reject":     {"/console/deposits/reject?txId=none"},
+		"GET /console/refused/retry":       {"/console/refused/retry?reason=not_bound"},
+		"GET /console/refused/dismiss":     {"/console/refused/dismiss"},
 		"GET /console/search":              {"/console/search", "/console/search?q=none", "/console/search?q=" + o.TenantUserID},
 		"GET /console/policy":              {"/console/policy", "/console/policy?" + try, "/console/policy?amount=1e5"},
 		"GET /console/forwarding":          {"/console/forwarding", "/console/forwarding?state=skipped"},

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"errors"
+	"html/template"
 	"slices"
 	"strconv"
 
@@ -19,6 +20,8 @@ type depositsPage struct {
 	Deposits []client.DepositEntry
 	Next     string // the address of the next page
 	Partial  bool   // the page ended before it was full
+
+	Query template.URL // the filter as a query, for deciding on all that match
 }
 
 func (v *visit) deposits() error {
@@ -37,6 +40,11 @@ func (v *visit) deposits() error {
 		return err
 	}
 	page.Deposits = list.Deposits
+	_, kept, err := v.heldFilter(v.r.URL.Query())
+	if err != nil {
+		return err
+	}
+	page.Query = template.URL(kept.Encode())
 	page.Next, page.Partial = v.nextPage(list.Next, len(list.Deposits), at, "trackingId", "txId", "tenantUserId", "address", "state")
 	return v.render("deposits", "Deposits", page)
 }

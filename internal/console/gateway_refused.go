@@ -2,6 +2,8 @@ package console
 
 import (
 	"context"
+	"html/template"
+	"slices"
 	"strconv"
 
 	"countersign/client"
@@ -15,11 +17,14 @@ type refusalsPage struct {
 	Refused []client.RefusedCallback
 	Next    string // the address of the next page
 	Partial bool   // the page ended before it was full
+
+	Open  bool         // one of the list is
+	Query template.URL // the filter as a query, for deciding on all open ones that match
 }
 
 func (v *visit) refusals() error {
 	page := refusalsPage{States: client.RefusedState("").Values(), Reasons: client.RefusalReason("").Values(),
-		Filter: client.RefusedFilter{State: client.RefusedState(v.query("state")), Reason: client.RefusalReason(v.query("reason"))}}
+		Filter: client.RefusedFilter{State: client.RefusedState(v.query("state")), Reason: client.RefusalReason(v.query("reason")), CallbackID: v.query("callbackId")}}
 	list, done, err := readList(v, func(o client.PageOptions) (client.RefusedPage, error) {
 		return v.gateway.Refused(v.r.Context(), page.Filter, o)
 	})
@@ -27,7 +32,10 @@ func (v *visit) refusals() error {
 		return err
 	}
 	page.Refused = list.Refused
-	page.Next, page.Partial = v.nextPage(list.Next, len(list.Refused), listSpan{}, "state", "reason")
+	page.Open = slices.ContainsFunc(page.Refused, func(r client.RefusedCallback) bool { return r.State == client.RefusedOpen })
+	_, kept := refusedFilter(v.r.URL.Query())
+	page.Query = template.URL(kept.Encode())
+	page.Next, page.Partial = v.nextPage(list.Next, len(list.Refused), listSpan{}, "state", "reason", "callbackId")
 	return v.render("refusals", "Refused", page)
 }
 

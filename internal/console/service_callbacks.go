@@ -146,13 +146,6 @@ func (v *visit) callbackResend() error {
 	return v.done("/console/callbacks/"+id, "resent")
 }
 
-// resendPage says how many callbacks would be sent, before they are.
-type resendPage struct {
-	Filter client.CallbackFilter
-	Query  template.URL
-	Count  int64
-}
-
 func (v *visit) resend() error {
 	f, at := v.callbackFilter(v.r.URL.Query())
 	if err := at.wrong(); err != nil {
@@ -162,7 +155,9 @@ func (v *visit) resend() error {
 	if err != nil {
 		return err
 	}
-	return v.render("resend", "Send all that match", resendPage{f, template.URL(queryOf(f).Encode()), dry.Count})
+	return v.bulk(bulkPage{Title: "Send all that match", Post: "/console/resend", Back: "/console/callbacks", Count: dry.Count, What: "Callbacks", Button: "Send",
+		Says: "Refused and exhausted ones are sent again, pending ones now. A merchant that has one already answers that it has.",
+		None: "Nothing matches that could be sent: only pending, refused and exhausted callbacks can, and questions about withdrawals only while they are pending."}, queryOf(f), nil)
 }
 
 func (v *visit) resendMatching() error {

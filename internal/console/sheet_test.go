@@ -3,8 +3,10 @@ package console_test
 import (
 	"encoding/csv"
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -98,6 +100,53 @@ func TestCSV(t *testing.T) {
 	}
 	if p := newSite(t, base).signIn(core.Secret).get("/console/callbacks?format=csv"); p.status != http.StatusForbidden {
 		t.Errorf("a token of the wallet: %d", p.status)
+	}
+}
+
+// TestResendMatching: what the form sends is what was counted, whatever member the filter has.
+func TestResendMatching(t *testing.T) {
+	base, first := node(t, nil)
+	admin := serviceAPI(t, base, first)
+	ctx := t.Context()
+	if _, err := admin.CreateMerchant(ctx, client.NewMerchant{ID: "shop", Key: &client.KeySpec{Bits: 1024},
+		MerchantSettings: client.MerchantSettings{NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}}); err != nil {
+		t.Fatal(err)
+	}
+	q := url.Values{"merchant": {"shop"}, "type": {"1"}, "state": {"pending"}, "trackingId": {"t"}, "txId": {"x"}, "callBackId": {"c"}, "told": {"again"}, "tenantUserId": {"u&1"}, "address": {"a"},
+		"since": {"2027-01-31T00:00:00Z"}, "until": {"2027-02-01T00:00:00Z"}}
+	s := newSite(t, base).signIn(first)
+	p := s.get("/console/resend?" + q.Encode())
+	if p.status != 200 || !strings.Contains(p.body, "Nothing matches") {
+		t.Fatalf("%d %s", p.status, p.body)
+	}
+	for i := range 3 {
+		d := deposit(t, "shop", fmt.Sprint("d-", i))
+		d.TenantUserID = fmt.Sprint("user-", i)
+		if _, err := admin.AddDeposits(ctx, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var pending []client.Callback
+	await(t, "the first attempts have failed", func() bool {
+		list, err := admin.Callbacks(ctx, client.CallbackFilter{State: client.CallbackPending}, client.PageOptions{})
+		pending = nil
+		for _, cb := range list.Callbacks {
+			if cb.Failed > 0 {
+				pending = append(pending, cb)
+			}
+		}
+		return err == nil && len(pending) == 3
+	})
+	if _, err := admin.PauseMerchant(ctx, "shop", ""); err != nil {
+		t.Fatal(err)
+	}
+	p = s.get("/console/resend?merchant=shop&tenantUserId=user-1&address=TTo&since=1h&until=2099-01-01")
+	form := url.Values{}
+	for _, m := range regexp.MustCompile(`<input type="hidden" name="([^"]+)" value="([^"]*)">`).FindAllStringSubmatch(p.body, -1) {
+		form.Set(m[1], html.UnescapeString(m[2]))
+	}
+	if form.Get("tenantUserId") != "user-1" || form.Get("address") != "TTo" || form.Get("since") == "" || form.Get("until") == "" || form.Get("merchant") != "shop" {
+		t.Errorf("the form has %v\n%s", form, p.body)
 	}
 }
 

@@ -80,20 +80,17 @@ func spentOf(b *book.Book) policy.SpentFunc {
 }
 
 type depositSearch struct {
-	TrackingID   string              `query:"trackingId" doc:"only this deposit"`
-	TxID         string              `query:"txId" doc:"only of this transaction, as the service wrote it"`
-	TenantUserID string              `query:"tenantUserId" doc:"only of this user"`
-	Address      string              `query:"address" doc:"only to this address, as the service wrote it"`
-	State        client.DepositState `query:"state" doc:"only in this state"`
-	Since        client.Time         `query:"since" doc:"only taken at this time or later, in RFC 3339"`
-	Until        client.Time         `query:"until" doc:"only taken before this time, in RFC 3339"`
+	client.DepositSearch
 	api.SeqPage
+}
+
+func keptSearch(f client.DepositSearch) book.DepositFilter {
+	return book.DepositFilter{State: book.DepositState(f.State), TrackingID: f.TrackingID, TxID: f.TxID, TenantUserID: f.TenantUserID, Address: f.Address, Span: between(f.Since, f.Until)}
 }
 
 func (a *server) searchDeposits(c *api.Call, q depositSearch, _ api.None) (client.DepositsPage, error) {
 	out := client.DepositsPage{Deposits: []client.DepositEntry{}}
-	f := book.DepositFilter{State: book.DepositState(q.State), TrackingID: q.TrackingID, TxID: q.TxID, TenantUserID: q.TenantUserID, Address: q.Address, Span: between(q.Since, q.Until)}
-	list, next, err := a.lists.SearchDeposits(c.R.Context(), f, q.Limit, q.Cursor)
+	list, next, err := a.lists.SearchDeposits(c.R.Context(), keptSearch(q.DepositSearch), q.Limit, q.Cursor)
 	for _, d := range list {
 		out.Deposits = append(out.Deposits, depositOf(d))
 	}

@@ -45,6 +45,8 @@ func (a *server) routes() []route {
 		{get, "/v1/deposits/search", "searchDeposits", all, api.Whole, 200, api.Handle(a.searchDeposits), "List deposits as they are now, the newest first", nil},
 		{get, "/v1/deposits/{seq}/first", "firstDeposit", all, api.Whole, 200, api.Handle(a.firstDeposit), "Show the first deposit that names the same transfer as a possible duplicate", []int{410}},
 		{get, "/v1/deposits/{seq}", "deposit", all, api.Whole, 200, api.Handle(a.deposit), "Show one deposit as it is now", []int{410}},
+		{post, "/v1/deposits/credit", "creditDeposits", approvers, api.Whole, 200, api.Handle(a.creditDeposits), "Credit all held deposits that match", []int{409}},
+		{post, "/v1/deposits/reject", "rejectDeposits", approvers, api.Whole, 200, api.Handle(a.rejectDeposits), "Reject all held deposits that match", []int{409}},
 		{post, "/v1/deposits/{seq}/credit", "creditDeposit", approvers, api.Whole, 200, api.Handle(a.creditDeposit), "Credit a held deposit", []int{409, 410}},
 		{post, "/v1/deposits/{seq}/reject", "rejectDeposit", approvers, api.Whole, 200, api.Handle(a.rejectDeposit), "Reject a held deposit", []int{409, 410}},
 
@@ -69,6 +71,8 @@ func (a *server) routes() []route {
 		{get, "/v1/callbacks", "callbacks", readers, api.Whole, 200, api.Handle(a.callbacks), "List the inbox, the newest first", nil},
 		{get, "/v1/refused", "refused", readers, api.Whole, 200, api.Handle(a.refused), "List callbacks that were refused although they opened or came with the right API key, the newest first", nil},
 		{get, "/v1/refused/{id}", "refusedCallback", readers, api.Whole, 200, api.Handle(a.refusedCallback), "Show one refused callback; to who may retry it, with its body and an explanation", nil},
+		{post, "/v1/refused/retry", "retryAllRefused", approvers, api.Whole, 200, api.Handle(a.retryAllRefused), "Take all refused callbacks that match under the present settings, the first that came first", nil},
+		{post, "/v1/refused/dismiss", "dismissAllRefused", approvers, api.Whole, 200, api.Handle(a.dismissAllRefused), "Say of all refused callbacks that match that nothing is to be done", nil},
 		{post, "/v1/refused/{id}/retry", "retryRefused", approvers, api.Whole, 200, api.Handle(a.retryRefused), "Take a refused callback under the present settings, as if it came now", []int{409}},
 		{post, "/v1/refused/{id}/dismiss", "dismissRefused", approvers, api.Whole, 200, api.Handle(a.dismissRefused), "Say that nothing is to be done about a refused callback", []int{409}},
 

@@ -80,14 +80,17 @@ func (a *server) refusedOf(r book.Refused) client.RefusedCallback {
 }
 
 type refusedQuery struct {
-	State  client.RefusedState  `query:"state" doc:"only in this state"`
-	Reason client.RefusalReason `query:"reason" doc:"only refused for this reason"`
+	client.RefusedFilter
 	api.SeqPage
+}
+
+func keptRefused(f client.RefusedFilter) book.RefusedFilter {
+	return book.RefusedFilter{State: f.State, Reason: f.Reason, ID: f.CallbackID}
 }
 
 func (a *server) refused(c *api.Call, q refusedQuery, _ api.None) (client.RefusedPage, error) {
 	out := client.RefusedPage{Refused: []client.RefusedCallback{}}
-	list, next, err := a.lists.RefusedList(c.R.Context(), book.RefusedFilter{State: q.State, Reason: q.Reason}, q.Limit, q.Cursor)
+	list, next, err := a.lists.RefusedList(c.R.Context(), keptRefused(q.RefusedFilter), q.Limit, q.Cursor)
 	for _, r := range list {
 		out.Refused = append(out.Refused, a.refusedOf(r))
 	}
@@ -143,12 +146,12 @@ func (a *server) retryRefused(c *api.Call, _ api.None, in client.Decide) (client
 	case r.Type == countersign.TypeRequestWithdraw:
 		return client.RefusedCallback{}, errQuestion
 	}
-	again := a.retry(c.R.Context(), r.Body)
-	a.c.Log.Info("a refused callback was tried again", "refused", r.Seq, "id", r.ID, "reason", string(again.Reason), "seq", again.Seq)
+	r, again, err := a.tryAgain(c, r, in.Reason)
 	switch {
-	case again.Code == countersign.CodeAccepted && again.Reason.Answered():
-		r, err = a.book.DecideRefused(c.R.Context(), r.Seq, client.RefusedTaken, c.Token.ID, in.Reason, c.Now)
-		return a.refusedOf(r), err
+	case err != nil:
+		return client.RefusedCallback{}, err
+	case r.State == client.RefusedTaken:
+		return a.refusedOf(r), nil
 	case again.Callback != nil && again.Callback.CallbackType() == countersign.TypeRequestWithdraw:
 		return client.RefusedCallback{}, errQuestion
 	case again.Reason.Refusal() && again.Reason != merchant.ReasonOverload:
@@ -160,6 +163,17 @@ func (a *server) retryRefused(c *api.Call, _ api.None, in client.Decide) (client
 		a.c.Log.Error("trying a refused callback again failed", "refused", r.Seq, "reason", string(again.Reason), "error", again.Cause)
 	}
 	return client.RefusedCallback{}, api.NewProblem(http.StatusServiceUnavailable, "it was not decided: "+string(again.Reason)+"; try it again later")
+}
+
+// tryAgain takes r, which has its body, as if it came now. Its state then says whether it was taken.
+func (a *server) tryAgain(c *api.Call, r book.Refused, reason string) (book.Refused, merchant.Retried, error) {
+	again := a.retry(c.R.Context(), r.Body)
+	a.c.Log.Info("a refused callback was tried again", "refused", r.Seq, "id", r.ID, "reason", string(again.Reason), "seq", again.Seq)
+	if again.Code != countersign.CodeAccepted || !again.Reason.Answered() {
+		return r, again, nil
+	}
+	r, err := a.book.DecideRefused(c.R.Context(), r.Seq, client.RefusedTaken, c.Token.ID, reason, c.Now)
+	return r, again, err
 }
 
 var errQuestion = &db.ConflictError{Reason: "it asks about a withdrawal, and nobody would get the answer: nothing is confirmed; the service asks again"}

@@ -1,0 +1,77 @@
+package book
+
+import (
+	"context"
+	"fmt"
+
+	"countersign/internal/db"
+)
+
+// The bounds of DecideHeld: how many deposits one transaction decides, so that others do not wait
+// long, and how many one call does.
+const (
+	decideBatch = 100
+	decideMost  = 5000
+)
+
+// DecideHeld does what DecideDeposit does for all held deposits that f selects, with a number up
+// to upTo (0: any), and gives how many and the highest number; with dryRun it only counts. It
+// leaves out what was decided meanwhile. more is true if it stopped at 5,000. If it fails, it
+// gives the number that were decided.
+func (b *Book) DecideHeld(ctx context.Context, f DepositFilter, to DepositState, by, reason string, upTo int64, dryRun bool, now db.Millis) (n, last int64, more bool, err error) {
+	if to != DepositCredited && to != DepositRejected {
+		return 0, 0, false, fmt.Errorf("state is %w: %q", db.ErrInvalid, to)
+	}
+	if db.CheckText("", by) != nil || db.CheckText("", reason) != nil {
+		return 0, 0, false, &db.ItemError{Member: "reason", Err: db.CheckText("reason", "\x00")}
+	}
+	f.State = DepositHeld
+	before := int64(0)
+	if upTo > 0 {
+		before = upTo + 1
+	}
+	for {
+		list, next, err := b.SearchDeposits(ctx, f, decideBatch, before)
+		if err != nil {
+			return n, last, false, err
+		}
+		if len(list) > 0 {
+			last = max(last, list[0].Seq)
+		}
+		decided := int64(len(list))
+		if !dryRun && len(list) > 0 {
+			err := b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
+				decided = 0
+				if err := checkReconciled(ctx, t); err != nil {
+					return err
+				}
+				l := ledger{}
+				for i := len(list) - 1; i >= 0; i-- { // in the order in which they came
+					d, err := findDeposit(ctx, t, lockDepositSQL, list[i].Seq)
+					if err == nil && d.State != DepositHeld {
+						continue
+					}
+					if err == nil {
+						_, err = l.decide(ctx, t, d, to, by, reason, now)
+					}
+					if err != nil {
+						return err
+					}
+					decided++
+				}
+				return l.write(ctx, t)
+			})
+			if err != nil {
+				return n, last, false, err
+			}
+		}
+		n += decided
+		if next == 0 {
+			return n, last, false, nil
+		}
+		if !dryRun && n >= decideMost {
+			return n, last, true, nil
+		}
+		before = next
+	}
+}
