@@ -60,6 +60,9 @@ for name in acme globex; do
 done
 `
 	}},
+	// The same after the restore and its reconcile, and nobody has said what became of
+	// order-2.
+	"restored": {setup: func(*testing.T, string) string { return bothRunning + lostBoth + stopBoth + restoreBoth }},
 	// A policy and an order.
 	"policy": {setup: func(*testing.T, string) string { return policyFiles }},
 	// PostgreSQL with the databases of a wallet core and of a service that is to begin,
@@ -79,6 +82,8 @@ await() { n=0; while ! eval "$1" > wait.log 2>&1; do n=$((n+1)); [ $n -lt 600 ] 
 //     of user 65515 is held; a callback that is not bound was refused.
 //   - Merchant kiosk, which nothing answers for: its deposit d-1, callback
 //     kiosk.01m4hnq2v8c3w6r9d5k7t0xj1e of a page, waits for another attempt.
+//   - Merchant corner, which has no work. The token tok_5kF6DZ7p3dm4 of a page, which is of role
+//     viewer.
 //   - Nothing answers at the gateway's --forward-url.
 //   - The directories named /backup and /etc/countersign of a page are here.
 const bothRunning = `
@@ -88,18 +93,25 @@ s#https://service:8080#http://127.0.0.1:8080#g
 s#https://gateway:8091#http://127.0.0.1:8091#g" > $names
 mkdir backup etc
 countersign keys new --out pair > keys.log
-countersign serve --listen 127.0.0.1:8080 --allow-private --allow-http > serve.log 2>&1 &
-serve=$!
-await 'countersign health --ready --api http://127.0.0.1:8080'
+start_service() {
+  countersign serve --listen 127.0.0.1:8080 --allow-private --allow-http >> serve.log 2>&1 &
+  serve=$!
+  await 'countersign health --ready --api http://127.0.0.1:8080'
+}
+start_service
 countersign merchants add shop --private-key pair/private.pem --out shop \
   --notify-url http://127.0.0.1:8090/callbacks/notify --withdraw-url http://127.0.0.1:8090/callbacks/withdraw > setup.log
 countersign merchants add kiosk --out kiosk \
   --notify-url http://127.0.0.1:8099/callbacks/notify --withdraw-url http://127.0.0.1:8099/callbacks/withdraw > setup.log
-umask 077
-` + policyFiles + `countersign gateway --listen 127.0.0.1:8090 --api-listen 127.0.0.1:8091 --service-key shop/service.b64 --api-key @shop/api.key \
-  --policy policy.toml --forward-url http://127.0.0.1:8097/in > gateway.log 2>&1 &
-gateway=$!
-await 'countersign health --ready --api http://127.0.0.1:8091'
+countersign merchants add corner --bits 1024 --out corner \
+  --notify-url http://127.0.0.1:8098/callbacks/notify --withdraw-url http://127.0.0.1:8098/callbacks/withdraw > setup.log
+` + policyFiles + `start_gateway() {
+  countersign gateway --listen 127.0.0.1:8090 --api-listen 127.0.0.1:8091 --service-key shop/service.b64 --api-key @shop/api.key \
+    --policy policy.toml --forward-url http://127.0.0.1:8097/in >> gateway.log 2>&1 &
+  gateway=$!
+  await 'countersign health --ready --api http://127.0.0.1:8091'
+}
+start_gateway
 
 deposit() {
   curl -sS --fail-with-body -H "Authorization: Bearer $(cat countersign-data/admin.token)" -H "Content-Type: application/json" http://127.0.0.1:8080/v1/deposits -d @- <<END > setup.log
@@ -139,6 +151,7 @@ await 'countersign orders show order-2 | grep held'
 await 'countersign forward list | grep deposit_1'
 kiosk=$(countersign callbacks list --merchant kiosk | sed 's/{"id":"\([^"]*\).*/\1/')
 countersign token new reader --role viewer --out viewer.token > setup.log
+echo "s#tok_5kF6DZ7p3dm4#$(sed -n 's/.*"id": "\(tok_[^"]*\)".*/\1/p' setup.log)#g" >> $names
 countersign token new reader --gateway --role viewer --out gateway-viewer.token > setup.log
 echo "s#kiosk.01m4hnq2v8c3w6r9d5k7t0xj1e#$kiosk#g" >> $names
 `
@@ -177,6 +190,16 @@ for id in order-1 order-2; do echo '{"merchant":"shop","callBackId":"'$id'","sta
 (cat executed.ndjson; echo '{"merchant":"shop","trackingId":"d-1","symbol":"WETH","amount":"7.4","txIndex":5,"chainName":"ETH",
 "txId":"0xec7cc4df1ff542793053335700f18d59c3f870e1e4820a42d558c76db832bd14","address":"0x7054b0f980a7eb5b3a6b3446f3c947d80162775c"}' | tr -d '\n'; echo) > booked.ndjson
 : > added.ndjson
+`
+
+const restoreBoth = `
+countersign restore --data countersign-data --from backup/service-2026-11-22.db --replace > setup.log 2>&1
+countersign restore --gateway --data countersign-gateway-data --from backup/gateway-2026-11-22.db --replace > setup.log 2>&1
+for file in executed booked; do grep -v order-2 $file.ndjson > said.ndjson; mv said.ndjson $file.ndjson; done
+countersign reconcile --data countersign-data --executed executed.ndjson --booked booked.ndjson --added added.ndjson --settle > setup.log 2>&1 || [ $? = 1 ]
+countersign reconcile --gateway --data countersign-gateway-data --booked booked.ndjson --settle > setup.log 2>&1 || [ $? = 1 ]
+start_service
+start_gateway
 `
 
 // withPostgresOfPages gives a server at a port of the loopback, as the programs of a page

@@ -12,6 +12,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/alecthomas/kong"
+
+	"countersign/internal/cli"
 	"countersign/internal/lab/dbtest"
 )
 
@@ -133,6 +136,124 @@ func TestBlocksOfDocuments(t *testing.T) {
 	}
 }
 
+// elsewhere are commands of the pages that no session runs, and what runs them.
+var elsewhere = map[string]string{
+	"deposits reject": "TestScripts, and deposits credit stands for it",
+	"refused retry":   "TestRefusedFromTheShell, after a change of the settings",
+}
+
+// TestEveryCommandRuns: each command that a page of docs/ names is run by a session of some
+// page, as it is written there.
+func TestEveryCommandRuns(t *testing.T) {
+	leaf := func(words []string) string {
+		node, err := commandNode(words)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if node.Parent == nil || len(node.Children) > 0 && node.DefaultCmd == nil {
+			return ""
+		}
+		return strings.TrimPrefix(node.Path(), "countersign ")
+	}
+	runs, named := map[string]bool{}, map[string]string{}
+	call := regexp.MustCompile(`(?:^|[\s(|"'])(?:\./)?countersign ([^\n|>]+)`)
+	// Without the program's name a command of one word may be another word.
+	span := regexp.MustCompile("`(countersign |)([a-z][^`\n]*)`")
+	for _, page := range documents(t) {
+		text, err := os.ReadFile(filepath.Join("../..", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		prose := string(text)
+		for _, b := range readBlocks(t, page) {
+			prose = strings.Replace(prose, b.text, "", 1)
+			for _, m := range call.FindAllStringSubmatch(strings.ReplaceAll(b.text, "\\\n", " "), -1) {
+				if c := leaf(strings.Fields(m[1])); b.fixture() != "" {
+					runs[c] = true
+				} else if c != "" {
+					named[c] = b.String()
+				}
+			}
+		}
+		if !strings.HasPrefix(page, "docs/") {
+			continue
+		}
+		for _, m := range span.FindAllStringSubmatch(prose, -1) {
+			if c := leaf(strings.Fields(m[2])); c != "" && (m[1] != "" || strings.Contains(c, " ")) {
+				named[c] = page + ": " + m[2]
+			}
+		}
+	}
+	if len(named) < 50 {
+		t.Errorf("%d commands are named", len(named))
+	}
+	for c, where := range named {
+		if !runs[c] && elsewhere[c] == "" {
+			t.Errorf("no session of a page runs %q (%s)", c, where)
+		}
+	}
+	for c := range elsewhere {
+		if runs[c] || named[c] == "" {
+			t.Errorf("%q needs no exception", c)
+		}
+	}
+}
+
+// TestCommandsInText: a command with arguments in the text of a page is whole, so that
+// who types it with values of their own is not refused.
+func TestCommandsInText(t *testing.T) {
+	span := regexp.MustCompile("`(?:countersign )?([a-z][^`\n…<>|&;]*)`")
+	quoted := regexp.MustCompile(`"[^"]*"`)
+	tried := 0
+	for _, page := range documents(t) {
+		text, err := os.ReadFile(filepath.Join("../..", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range span.FindAllStringSubmatch(string(text), -1) {
+			words := strings.Fields(quoted.ReplaceAllString(m[1], "TEXT"))
+			node, err := commandNode(words)
+			if err != nil {
+				t.Fatal(err)
+			}
+			args := words[len(strings.Fields(strings.TrimPrefix(node.Path(), "countersign"))):]
+			if len(args) == 0 || strings.HasPrefix(args[0], "--") || strings.Contains(m[1], " /etc/") || len(node.Children) > 0 || len(node.Positional) == 0 {
+				continue
+			}
+			parser, err := newParser(streams{}, words, serviceEnd, new(int), new(cli.Called))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := parser.Parse(words); err != nil {
+				t.Errorf("%s: %s: %v", page, m[1], err)
+			}
+			tried++
+		}
+	}
+	if tried < 20 {
+		t.Errorf("%d commands with arguments were found", tried)
+	}
+}
+
+// commandNode gives the command that words begin with, or the group, or the root.
+func commandNode(words []string) (*kong.Node, error) {
+	root, err := commands()
+	if err != nil {
+		return nil, err
+	}
+	node := root.Model.Node
+	for _, word := range words {
+		at := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == word })
+		if at < 0 {
+			break
+		}
+		node = node.Children[at]
+	}
+	return node, nil
+}
+
+var commands = sync.OnceValues(func() (*kong.Kong, error) { return newParser(streams{}, nil, serviceEnd, new(int), new(cli.Called)) })
+
 // everyday are the pages that somebody in a hurry reads; the others are run by the whole
 // check.
 var everyday = []string{"README.md", "docs/quickstart-merchant.md", "docs/quickstart-provider.md", "docs/runbook.md"}
@@ -235,6 +356,17 @@ func runSession(t *testing.T, name string, blocks []block) string {
 	out := runScript(t, dir, script.String(), env...)
 	if n := strings.Count(out, blockMark); n != len(blocks) {
 		t.Errorf("%d of %d blocks ran:\n%s", n, len(blocks), out)
+	}
+	names, err := os.ReadFile(filepath.Join(dir, private, "names"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(names)) {
+		if part := strings.Split(strings.TrimSpace(line), "#"); len(part) == 4 {
+			for number, text := range shown {
+				shown[number] = strings.ReplaceAll(text, part[1], part[2])
+			}
+		}
 	}
 	compare(t, out, shown)
 	return out

@@ -219,7 +219,9 @@ func knownCommand(node *kong.Node, words []string) error {
 			if node.DefaultCmd != nil {
 				flags = append(flags, node.DefaultCmd.Flags...)
 			}
-			if !slices.ContainsFunc(flags, func(f *kong.Flag) bool { return f.Name == name }) {
+			if !slices.ContainsFunc(flags, func(f *kong.Flag) bool {
+				return f.Name == name || f.Tag.Negatable != "" && "no-"+f.Name == name
+			}) {
 				return fmt.Errorf("%s has no flag --%s", node.FullPath(), name)
 			}
 		case len(node.Children) > 0:
