@@ -1,13 +1,11 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"countersign/client"
 	"countersign/internal/cli"
 )
 
@@ -39,26 +37,26 @@ var serviceWords = []cli.Command{
 
 	{Words: "callbacks", Help: "The service's callbacks, through its API."},
 	{Words: "callbacks list", Op: "callbacks", Help: "List callbacks, the newest first.", Columns: "ID|CREATED|MERCHANT|TYPE|STATE|ATTEMPTS=attempt|TRACKING ID|LAST REASON"},
-	{Words: "callbacks show", Op: "callback", Help: "Show one callback with its attempts."},
+	{Words: "callbacks show", Op: "callback", Help: "Show one callback with its attempts.", ID: callbackText, Find: findCallback},
 	{Words: "callbacks resend", Op: "resendCallback", All: "resendCallbacks", Help: "Send refused or exhausted callbacks again, and pending ones now: one by its id, or all that match.",
-		ID: "One callback; without it the flags select.", Flags: map[string]string{"filter-": ""}},
+		ID: "One callback: its id, trackingId or callBackId; without it the flags select.", Find: findCallback, Flags: map[string]string{"filter-": ""}},
 
 	{Words: "withdrawals", Help: "The service's withdrawals, through its API."},
 	{Words: "withdrawals add", Op: "createWithdrawal", Help: "Ask a merchant to confirm a withdrawal, given as a JSON object.", Body: cli.File},
 	{Words: "withdrawals list", Op: "withdrawals", Help: "List withdrawals, the newest first.",
 		Columns: "ID|CREATED|STATE|MERCHANT|CALLBACK ID=callBackId|USER=tenantUserId|AMOUNT=details.amount,ordered.amount|SYMBOL=details.symbol,ordered.symbol|REASON"},
-	{Words: "withdrawals show", Op: "withdrawal", Help: "Show one withdrawal.", ID: withdrawalText, Find: findWithdrawal},
-	{Words: "withdrawals cancel", Op: "cancelWithdrawal", Help: "Withdraw the question while it awaits its answer.", ID: withdrawalText, Find: findWithdrawal},
-	{Words: "withdrawals release", Op: "releaseWithdrawal", ID: withdrawalText, Find: findWithdrawal, Warn: func(e cli.Entry) string {
+	{Words: "withdrawals show", Op: "withdrawal", Help: "Show one withdrawal.", ID: withdrawalText, Find: showWithdrawal},
+	{Words: "withdrawals cancel", Op: "cancelWithdrawal", Help: "Withdraw the question while it awaits its answer.", ID: withdrawalText, Find: actWithdrawal},
+	{Words: "withdrawals release", Op: "releaseWithdrawal", ID: withdrawalText, Find: actWithdrawal, Warn: func(e cli.Entry) string {
 		if e.Text("duplicate") == "true" {
 			return "this claim was given the permit before; find out whether the funds have moved before you execute"
 		}
 		return ""
 	}},
-	{Words: "withdrawals block", Op: "blockWithdrawal", ID: withdrawalText, Find: findWithdrawal},
-	{Words: "withdrawals resume", Op: "resumeWithdrawal", ID: withdrawalText, Find: findWithdrawal},
-	{Words: "withdrawals waiting", Op: "reportWaiting", Help: "Say that a released withdrawal waits; each call tells the merchant once more.", ID: withdrawalText, Find: findWithdrawal},
-	{Words: "withdrawals outcome", Op: "reportOutcome", Help: "Say how a released withdrawal ended.", ID: withdrawalText, Find: findWithdrawal, Body: cli.File},
+	{Words: "withdrawals block", Op: "blockWithdrawal", ID: withdrawalText, Find: actWithdrawal},
+	{Words: "withdrawals resume", Op: "resumeWithdrawal", ID: withdrawalText, Find: actWithdrawal},
+	{Words: "withdrawals waiting", Op: "reportWaiting", Help: "Say that a released withdrawal waits; each call tells the merchant once more.", ID: withdrawalText, Find: actWithdrawal},
+	{Words: "withdrawals outcome", Op: "reportOutcome", Help: "Say how a released withdrawal ended.", ID: withdrawalText, Find: actWithdrawal, Body: cli.File},
 
 	{Words: "search", Op: "search", End: cli.EitherEnd, Args: []string{"q"}, Columns: "KIND|ID|MERCHANT|MATCHED|STATE|AT",
 		Help: "Find what has a text as an identifier, user, address, transaction, number or amount, at the service; with --gateway, at the gateway."},
@@ -128,7 +126,7 @@ var gatewayWords = []cli.Command{
 	{Words: "orders", Help: "The merchant's orders, through the gateway's API."},
 	{Words: "orders add", Op: "addOrder", End: cli.GatewayEnd, Help: "Order a withdrawal, given as a JSON object.", Body: cli.File},
 	{Words: "orders list", Op: "orders", End: cli.GatewayEnd, Columns: "CALLBACK ID=callBackId|CREATED|STATE|USER=tenantUserId|AMOUNT|SYMBOL|CHAIN=chainName|ADDRESS|REASON"},
-	{Words: "orders show", Op: "order", End: cli.GatewayEnd},
+	{Words: "orders show", Op: "order", End: cli.GatewayEnd, ID: orderText, Find: showOrder},
 	{Words: "orders approve", Op: "approveOrder", End: cli.GatewayEnd, Help: "Approve an order that awaits a person, or will."},
 	{Words: "orders decline", Op: "declineOrder", End: cli.GatewayEnd},
 	{Words: "orders cancel", Op: "cancelOrder", End: cli.GatewayEnd, Help: "Take an order back that is not confirmed yet."},
@@ -137,25 +135,25 @@ var gatewayWords = []cli.Command{
 	{Words: "deposits", Help: "The merchant's deposits, through the gateway's API."},
 	{Words: "deposits list", Op: "deposits", End: cli.GatewayEnd, Help: "List deposits, the oldest first.", Columns: depositColumns},
 	{Words: "deposits search", Op: "searchDeposits", End: cli.GatewayEnd, Help: "Find deposits as they are now, the newest first.", Columns: depositColumns},
-	{Words: "deposits show", Op: "deposit", End: cli.GatewayEnd, ID: depositText},
+	{Words: "deposits show", Op: "deposit", End: cli.GatewayEnd, ID: depositText, Find: showDeposit},
 	{Words: "deposits credit", Op: "creditDeposit", All: "creditDeposits", End: cli.GatewayEnd, Help: "Let held deposits count: one by its number, or all that match; first with --dry-run, then with the --up-to that it gives.",
-		ID: depositText + " Without it the flags select.", Flags: map[string]string{"filter-": ""}},
+		ID: depositText + " Without it the flags select.", Find: actDeposit, Flags: map[string]string{"filter-": ""}},
 	{Words: "deposits reject", Op: "rejectDeposit", All: "rejectDeposits", End: cli.GatewayEnd, Help: "Let held deposits not count: one by its number, or all that match, as with credit.",
-		ID: depositText + " Without it the flags select.", Flags: map[string]string{"filter-": ""}},
+		ID: depositText + " Without it the flags select.", Find: actDeposit, Flags: map[string]string{"filter-": ""}},
 	{Words: "addresses", Help: "Changes of the users' deposit addresses, through the API of either end."},
 	{Words: "addresses add", Op: "addAddress", Help: "Tell a merchant that the deposit address of a user was replaced, given as a JSON object.", Body: cli.File, Tags: atService},
 	{Words: "addresses list", Op: "addresses", End: cli.GatewayEnd, Columns: "SEQ|TAKEN|STATE|USER=tenantUserId|CHAIN=chainName|ADDRESS|OLD=oldAddress|BY=decidedBy|REASON"},
-	{Words: "addresses show", Op: "address", End: cli.GatewayEnd, ID: addressText},
-	{Words: "addresses accept", Op: "acceptAddress", End: cli.GatewayEnd, Help: "Let a held address count.", ID: addressText},
-	{Words: "addresses reject", Op: "rejectAddress", End: cli.GatewayEnd, Help: "Let a held address not count.", ID: addressText},
+	{Words: "addresses show", Op: "address", End: cli.GatewayEnd, ID: addressText, Find: showAddress},
+	{Words: "addresses accept", Op: "acceptAddress", End: cli.GatewayEnd, Help: "Let a held address count.", ID: addressText, Find: actAddress},
+	{Words: "addresses reject", Op: "rejectAddress", End: cli.GatewayEnd, Help: "Let a held address not count.", ID: addressText, Find: actAddress},
 	{Words: "refused", Help: "Callbacks that the gateway refused although they opened or came with the right API key."},
 	{Words: "refused list", Op: "refused", End: cli.GatewayEnd, Help: "List refused callbacks, the newest first.",
 		Columns: "ID|LAST|STATE|REASON|TIMES=number|TYPE|CALLBACK ID|WHAT", Cells: map[string]func(cli.Entry) string{"WHAT": factsText}},
-	{Words: "refused show", Op: "refusedCallback", End: cli.GatewayEnd, Help: "Show a refused callback with what was wrong and, to who may retry it, its body and an explanation.", ID: refusedText},
+	{Words: "refused show", Op: "refusedCallback", End: cli.GatewayEnd, Help: "Show a refused callback with what was wrong and, to who may retry it, its body and an explanation.", ID: refusedText, Find: showRefused},
 	{Words: "refused retry", Op: "retryRefused", All: "retryAllRefused", End: cli.GatewayEnd, Help: "Take refused callbacks under the present settings, as if they came now: one by its id, or all that match; first with --dry-run.",
-		ID: refusedText + " Without it the flags select."},
+		ID: refusedText + " Without it the flags select.", Find: actRefused},
 	{Words: "refused dismiss", Op: "dismissRefused", All: "dismissAllRefused", End: cli.GatewayEnd, Help: "Say that nothing is to be done about refused callbacks: one by its id, or all that match; first with --dry-run.",
-		ID: refusedText + " Without it the flags select."},
+		ID: refusedText + " Without it the flags select.", Find: actRefused},
 	{Words: "events", Op: "events", End: cli.GatewayEnd, Help: "What happened to orders, addresses and held deposits, through the gateway's API.",
 		Columns: "SEQ|AT|KIND|ABOUT=deposit,callBackId|USER=tenantUserId|BY=decidedBy|REASON"},
 
@@ -165,36 +163,20 @@ var gatewayWords = []cli.Command{
 		Switches: []cli.Switch{{Name: "skipped", Flag: "state", Value: "skipped", Help: "Those that a person gave up."}},
 		Columns:  "ID|CREATED|ATTEMPTS|LAST ERROR|DUE|GIVEN UP=skipped|BY=skippedBy|REASON"},
 	{Words: "forward retry", Op: "retryForward", All: "retryForwards", End: cli.GatewayEnd, Help: "Send an entry again now, or all that were sent in vain.",
-		ID: "The entry, such as deposit_17; without it all that were sent in vain."},
-	{Words: "forward skip", Op: "skipForward", End: cli.GatewayEnd, Help: "Give up an entry that the application cannot take.", ID: "The entry, such as deposit_17."},
+		ID: entryText + "; without it all that were sent in vain.", Find: findEntry},
+	{Words: "forward skip", Op: "skipForward", End: cli.GatewayEnd, Help: "Give up an entry that the application cannot take.", ID: entryText + ".", Find: findEntry},
 }
 
 const (
-	withdrawalText = "Its id, or MERCHANT/CALLBACKID."
-	addressText    = "Its number in the list of addresses."
-	refusedText    = "Its id in the list of refused callbacks."
-	depositText    = "Its number in the feed of deposits."
+	withdrawalText = "Its id, MERCHANT/CALLBACKID, or its callBackId where one merchant has it."
+	callbackText   = "Its id, trackingId or callBackId."
+	orderText      = "Its callBackId, or the trackingId of a callback about it."
+	addressText    = "Its number in the list of addresses, or its user where that has one."
+	refusedText    = "Its id in the list of refused callbacks, or its trackingId or callBackId."
+	depositText    = "Its number in the feed of deposits, or its trackingId."
+	entryText      = "The entry, such as deposit_17, or the trackingId of a deposit"
 	depositColumns = "SEQ|TAKEN|STATE|USER=tenantUserId|AMOUNT|SYMBOL|CHAIN=chainName|TRANSACTION=txId|TRACKING ID"
 )
-
-// findWithdrawal gives the id of a withdrawal. No id holds a slash, and no merchant.
-func findWithdrawal(ctx context.Context, api *client.Service, text string) (string, error) {
-	merchant, callBackID, named := strings.Cut(text, "/")
-	if !named {
-		return text, nil
-	}
-	if merchant == "" || callBackID == "" {
-		return "", fmt.Errorf("%s is no MERCHANT/CALLBACKID", text)
-	}
-	p, err := api.Withdrawals(ctx, client.WithdrawalFilter{Merchant: merchant, CallBackID: callBackID}, client.PageOptions{})
-	switch {
-	case err != nil:
-		return "", err
-	case len(p.Withdrawals) == 0:
-		return "", fmt.Errorf("merchant %s has no withdrawal %s", merchant, callBackID)
-	}
-	return p.Withdrawals[0].ID, nil
-}
 
 // factsText tells what was wrong with a refused callback.
 func factsText(e cli.Entry) string {

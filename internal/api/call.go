@@ -264,7 +264,7 @@ func (rt *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (rt *Endpoint) problemOf(err error) *client.Problem {
 	p := rt.a.ProblemOf(err)
 	if p.Status == http.StatusNotFound && p.Detail == noSuchThing {
-		p.Detail = "there is no such " + strings.TrimSuffix(tagOf(rt.Path), "s")
+		p.Detail = "there is no such " + oneOf(tagOf(rt.Path))
 	}
 	return p
 }

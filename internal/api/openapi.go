@@ -121,6 +121,19 @@ func tagOf(path string) string {
 	return "operation"
 }
 
+// oneOf names one of a collection.
+func oneOf(collection string) string {
+	switch collection {
+	case "addresses":
+		return "address"
+	case "refused":
+		return "refused callback"
+	case "forwards":
+		return "entry that is forwarded"
+	}
+	return strings.TrimSuffix(collection, "s")
+}
+
 // meanings describes the error statuses in the document.
 var meanings = map[int]string{
 	http.StatusBadRequest:            "the body is not JSON, or could not be read",

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"countersign/client"
+)
+
+// shown are the members by which a command finds what it shows: those that alarms, logs and the
+// other end name, and no user, address or amount, which many things have. acted are those for
+// commands that decide: a txId is in the other end's hands, and may be on several things.
+var (
+	shown = []client.MatchedBy{client.MatchedID, client.MatchedNumber, client.MatchedTrackingID, client.MatchedCallBackID, client.MatchedWebhookID,
+		client.MatchedRequestUUID, client.MatchedTxID}
+	acted = []client.MatchedBy{client.MatchedID, client.MatchedNumber, client.MatchedTrackingID, client.MatchedCallBackID, client.MatchedWebhookID}
+)
+
+// find gives the id for what a person has typed.
+type find = func(ctx context.Context, api *client.Service, text string) (string, error)
+
+// finds makes the find of commands about one kind of thing: the argument is its id, or an
+// identifier that the API's search finds by one of the members. What has the argument as its id
+// comes first. own matches ids, which need no search; nil: none.
+func finds(kind client.FoundKind, own *regexp.Regexp, members []client.MatchedBy) find {
+	return func(ctx context.Context, api *client.Service, text string) (string, error) {
+		if own != nil && own.MatchString(text) {
+			return text, nil
+		}
+		result, err := api.Search(ctx, text)
+		switch {
+		case errors.Is(err, client.ErrForbidden), errors.Is(err, client.ErrInvalid): // an application's token does not search
+			return text, nil
+		case err != nil:
+			return "", err
+		}
+		var list []client.Found
+		for _, f := range result.Found {
+			if f.Kind != kind || !slices.Contains(members, f.Matched) {
+				continue
+			}
+			if f.ID == text {
+				return text, nil
+			}
+			list = append(list, f)
+		}
+		switch len(list) {
+		case 0:
+			return text, nil // the operation says that there is none
+		case 1:
+			return list[0].ID, nil
+		}
+		return "", several(text, list)
+	}
+}
+
+// several is the error where an identifier names more than one thing.
+func several(text string, list []client.Found) error {
+	e := &hintedError{err: fmt.Errorf("%s names %d of them: give the id of one", text, len(list))}
+	for _, f := range list {
+		at := ""
+		if f.At != 0 {
+			at = ", " + f.At.Time().UTC().Format(time.RFC3339)
+		}
+		e.hints = append(e.hints, fmt.Sprintf("%s (%s%s)", f.ID, strings.TrimSpace(f.State+" by its "+string(f.Matched)), at))
+	}
+	return e
+}
+
+var (
+	serviceID    = regexp.MustCompile(`^[a-z0-9_-]+\.[0-9a-hjkmnp-tv-z]{26}$`) // of callbacks and withdrawals
+	number       = regexp.MustCompile(`^[0-9]+$`)
+	forwardEntry = regexp.MustCompile(`^(deposit|event)_[0-9]+$`)
+)
+
+// What is decided by number stays decided by number, whatever identifiers the other end chose.
+var (
+	showDeposit, actDeposit = finds(client.FoundDeposit, nil, shown), finds(client.FoundDeposit, number, acted)
+	// Alarms name the user of an address.
+	showAddress             = finds(client.FoundAddress, nil, append([]client.MatchedBy{client.MatchedUser, client.MatchedAddress}, shown...))
+	actAddress              = finds(client.FoundAddress, number, append([]client.MatchedBy{client.MatchedUser}, acted...))
+	showRefused, actRefused = finds(client.FoundRefused, nil, shown), finds(client.FoundRefused, number, acted)
+
+	// The trackingId of an order is the other end's: a person approves by the callBackId.
+	showOrder = finds(client.FoundOrder, nil, shown)
+
+	showWithdrawal = withMerchant(finds(client.FoundWithdrawal, serviceID, shown))
+	actWithdrawal  = withMerchant(finds(client.FoundWithdrawal, serviceID, []client.MatchedBy{client.MatchedID, client.MatchedCallBackID, client.MatchedTrackingID}))
+)
+
+// withMerchant also takes MERCHANT/CALLBACKID for a withdrawal. No id holds a slash, and no merchant.
+func withMerchant(other find) find {
+	return func(ctx context.Context, api *client.Service, text string) (string, error) {
+		if !strings.Contains(text, "/") {
+			return other(ctx, api, text)
+		}
+		return findWithdrawal(ctx, api, text)
+	}
+}
+
+func findWithdrawal(ctx context.Context, api *client.Service, text string) (string, error) {
+	merchant, callBackID, _ := strings.Cut(text, "/")
+	if merchant == "" || callBackID == "" {
+		return "", fmt.Errorf("%s is no MERCHANT/CALLBACKID", text)
+	}
+	p, err := api.Withdrawals(ctx, client.WithdrawalFilter{Merchant: merchant, CallBackID: callBackID}, client.PageOptions{})
+	switch {
+	case err != nil:
+		return "", err
+	case len(p.Withdrawals) == 0:
+		return "", fmt.Errorf("merchant %s has no withdrawal %s", merchant, callBackID)
+	}
+	return p.Withdrawals[0].ID, nil
+}
+
+// findCallback gives the id of a callback. The search leaves out those of a withdrawal, so the
+// list is asked.
+func findCallback(ctx context.Context, api *client.Service, text string) (string, error) {
+	if serviceID.MatchString(text) {
+		return text, nil
+	}
+	for _, by := range []struct {
+		member client.MatchedBy
+		filter client.CallbackFilter
+	}{{client.MatchedTrackingID, client.CallbackFilter{TrackingID: text}}, {client.MatchedCallBackID, client.CallbackFilter{CallBackID: text}}, {client.MatchedTxID, client.CallbackFilter{TxID: text}}} {
+		p, err := api.Callbacks(ctx, by.filter, client.PageOptions{Limit: client.MostFound})
+		if errors.Is(err, client.ErrInvalid) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		var list []client.Found
+		for _, c := range p.Callbacks {
+			list = append(list, client.Found{ID: c.ID, State: string(c.State), Matched: by.member, At: c.Created})
+		}
+		switch len(list) {
+		case 0:
+		case 1:
+			return list[0].ID, nil
+		default:
+			return "", several(text, list)
+		}
+	}
+	return text, nil
+}
+
+// findEntry gives an entry that is forwarded: its own id, or that of a deposit.
+func findEntry(ctx context.Context, api *client.Service, text string) (string, error) {
+	if forwardEntry.MatchString(text) || number.MatchString(text) { // a number alone is that of no feed
+		return text, nil
+	}
+	seq, err := actDeposit(ctx, api, text)
+	if err != nil || !number.MatchString(seq) {
+		return text, err
+	}
+	return "deposit_" + seq, nil
+}

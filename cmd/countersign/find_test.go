@@ -1,0 +1,139 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"countersign"
+	"countersign/client"
+	"countersign/countersigntest"
+)
+
+// TestIdentifiers: commands take what alarms, logs and the other end name, and where it names
+// several things they are listed and nothing is done. A number stays a number for what decides,
+// and an order is approved by its callBackId alone, since others choose the rest.
+func TestIdentifiers(t *testing.T) {
+	t.Parallel()
+	g := newGatewayDaemon(t)
+	run := func(words ...string) (status int, out, errOut string) {
+		return shell(t, "", slices.Concat(words, []string{"--api", g.d.url, "--data", g.data})...)
+	}
+	tell := func(cb countersign.Callback) {
+		t.Helper()
+		if r := g.service.Deliver(t.Context(), g.to, cb); r.Response.ErrCode != countersign.CodeAccepted {
+			t.Fatalf("errCode %d", r.Response.ErrCode)
+		}
+	}
+	deposit := func(trackingID string, n int) *countersign.Deposit {
+		d := countersigntest.Deposit(n)
+		d.TrackingID = trackingID
+		return d
+	}
+	tell(deposit("dep-r-0", 1)) // 1
+	tell(deposit("dep-r-1", 1)) // 2, of the same transfer: held
+	tell(deposit("2", 2))       // 3
+	tell(deposit("dep-r-3", 2)) // 4, held
+	tell(&countersign.AddressChange{Head: countersign.Head{TrackingID: "moved-1", TenantUserID: "u"}, ChainName: "TRON", Symbol: "USDT", ToAddress: "TOld", NewAddress: "TNew"})
+	txID := countersigntest.Deposit(1).TxID
+	for _, c := range []struct {
+		words []string
+		want  []string // in the answer
+		fails []string // in the error
+	}{
+		{[]string{"deposits", "show", "dep-r-0"}, []string{`"seq": 1,`}, nil},
+		{[]string{"deposits", "show", "2"}, []string{`"trackingId": "dep-r-1"`}, nil},
+		{[]string{"deposits", "show", "deposit_3"}, []string{`"trackingId": "2"`}, nil},
+		{[]string{"deposits", "show", txID}, nil, []string{txID + " names 2 of them: give the id of one", "try: 1 (taken by its txId, ", "try: 2 (held by its txId, "}},
+		{[]string{"deposits", "show", "none"}, nil, []string{"there is no such deposit"}},
+		{[]string{"deposits", "credit", txID}, nil, []string{"there is no such deposit"}},
+		{[]string{"deposits", "credit", "4"}, []string{`"trackingId": "dep-r-3"`, `"state": "credited"`}, nil},
+		{[]string{"deposits", "reject", "dep-r-1"}, []string{`"seq": 2,`, `"state": "rejected"`}, nil},
+		{[]string{"addresses", "show", "u"}, []string{`"seq": 1,`}, nil},
+		{[]string{"addresses", "accept", "u"}, []string{`"state": "accepted"`}, nil},
+		{[]string{"addresses", "show", "none"}, nil, []string{"there is no such address\n"}},
+		{[]string{"refused", "show", "none"}, nil, []string{"there is no such refused callback"}},
+		{[]string{"forward", "skip", "none", "--reason", "r"}, nil, []string{"there is no such entry that is forwarded"}},
+		{[]string{"orders", "approve", "question-1"}, nil, []string{"there is no such order"}},
+	} {
+		status, out, errOut := run(c.words...)
+		if (status == exitDone) != (c.fails == nil) {
+			t.Errorf("%v: status %d: %s%s", c.words, status, out, errOut)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out, want) {
+				t.Errorf("%v: %q is not in\n%s", c.words, want, out)
+			}
+		}
+		for _, want := range c.fails {
+			if !strings.Contains(errOut, want) {
+				t.Errorf("%v: %q is not in\n%s", c.words, want, errOut)
+			}
+		}
+	}
+
+	// An application's token does not search: it reads by number as before.
+	token := filepath.Join(t.TempDir(), "app.token")
+	if status, _, errOut := run("token", "new", "app", "--gateway", "--role", "app", "--out", token); status != exitDone {
+		t.Fatal(errOut)
+	}
+	secret, err := os.ReadFile(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	app := func(words ...string) string {
+		_, out, errOut := shell(t, "", slices.Concat(words, []string{"--api", g.d.url, "--token", strings.TrimSpace(string(secret))})...)
+		return out + errOut
+	}
+	if got := app("deposits", "show", "1"); !strings.Contains(got, `"trackingId": "dep-r-0"`) {
+		t.Error(got)
+	}
+	if got := app("deposits", "show", "dep-r-0"); !strings.Contains(got, "there is no such deposit") {
+		t.Error(got)
+	}
+}
+
+// TestServiceIdentifiers is the same at the service.
+func TestServiceIdentifiers(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	d := startDaemon(t, "serve", "--listen", "127.0.0.1:0", "--data", data, "--allow-private", "--allow-http")
+	flags := []string{"--api", d.url, "--data", data}
+	run := func(words ...string) (status int, out, errOut string) {
+		return shell(t, "", slices.Concat(words, flags)...)
+	}
+	for _, m := range []string{"one", "two"} {
+		if status, _, errOut := run("merchants", "add", m, "--notify-url", "http://127.0.0.1:1/n", "--withdraw-url", "http://127.0.0.1:1/w"); status != exitDone {
+			t.Fatal(errOut)
+		}
+	}
+	ids := map[string]string{}
+	for _, w := range []string{"one/w-1", "one/w-2", "two/w-2"} {
+		merchant, callBackID, _ := strings.Cut(w, "/")
+		var made client.Withdrawal
+		mustShell(t, &made, `{"merchant":"`+merchant+`","callBackId":"`+callBackID+`","tenantUserId":"u"}`, slices.Concat([]string{"withdrawals", "add", "-"}, flags)...)
+		ids[w] = made.ID
+	}
+	for _, c := range []struct {
+		words []string
+		want  string
+		fails bool
+	}{
+		{[]string{"withdrawals", "show", "w-1"}, ids["one/w-1"], false},
+		{[]string{"callbacks", "show", "w-1"}, `"type": 2,`, false},
+		{[]string{"callbacks", "resend", "w-2"}, "w-2 names 2 of them", true},
+		{[]string{"withdrawals", "cancel", "w-2"}, "w-2 names 2 of them: give the id of one\n", true},
+		{[]string{"withdrawals", "cancel", "two/w-2"}, `"state": "cancelled"`, false},
+		{[]string{"withdrawals", "cancel", "w-1"}, `"state": "cancelled"`, false},
+		{[]string{"withdrawals", "show", "none"}, "there is no such withdrawal", true},
+		{[]string{"callbacks", "show", ids["one/w-2"]}, `"id": "` + ids["one/w-2"], false},
+		{[]string{"callbacks", "show", "none"}, "there is no such callback", true},
+	} {
+		status, out, errOut := run(c.words...)
+		if (status == exitDone) == c.fails || !strings.Contains(out+errOut, c.want) {
+			t.Errorf("%v: status %d: %s%s", c.words, status, out, errOut)
+		}
+	}
+}
