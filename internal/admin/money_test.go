@@ -28,8 +28,12 @@ func TestDepositBecomesItsCallback(t *testing.T) {
 		h.merchant("acme")
 		c := h.client(client.RoleCore)
 		a := h.raw(client.RoleCore, post, "/v1/deposits", api.TypeJSON, strings.Replace(string(encode(t, newDeposit("acme", 1))), `"2.500000"`, `2.500000`, 1))
-		if a.status != 202 {
-			t.Fatal(a.body)
+		a.names(t, 422, "body.amount") // a program that writes numbers rounds some of them
+		if !strings.Contains(a.body, "is a number; amounts are texts") {
+			t.Error(a.body)
+		}
+		if _, err := c.AddDeposits(t.Context(), newDeposit("acme", 1)); err != nil {
+			t.Fatal(err)
 		}
 		list, err := c.AddDeposits(t.Context(), newDeposit("acme", 1), newDeposit("acme", 2))
 		if err != nil {

@@ -56,21 +56,15 @@ func (alarms) Schema(huma.Registry) *huma.Schema {
 	return api.Enumeration(client.ServiceAlarmKinds()...)
 }
 
-// amountSchema stands for countersign.Amount in the document: a decimal in a
-// string, or a JSON number, whose digits are used as written (PROTOCOL.md,
-// Amounts).
+// amountSchema stands for countersign.Amount in the document: a decimal in a string
+// (PROTOCOL.md, Amounts). A JSON number is refused, because many programs write another
+// one than they were given.
 type amountSchema struct{}
 
 func (amountSchema) Schema(huma.Registry) *huma.Schema {
 	const digits = `^(0|[1-9][0-9]*)(\.[0-9]+)?$`
-	return &huma.Schema{
-		Description: "an exact decimal of at most 78 digits, without sign and exponent; kept as written",
-		Examples:    []any{"2.500000"},
-		OneOf: []*huma.Schema{
-			{Type: huma.TypeString, Format: api.FormatDecimal, Pattern: digits},
-			{Type: huma.TypeNumber, Format: api.FormatDecimal},
-		},
-	}
+	return &huma.Schema{Type: huma.TypeString, Format: api.FormatDecimal, Pattern: digits,
+		Description: "an exact decimal of at most 78 digits, without sign and exponent; kept as written", Examples: []any{"2.500000"}}
 }
 
 // depositsBody is one deposit or an array of them.

@@ -120,6 +120,8 @@ func (c *checker) value(s *huma.Schema) error {
 	switch {
 	case !ok && kind == strictjson.KindNull:
 		c.fault("is null")
+	case !ok && s.Format == FormatDecimal && kind == strictjson.KindNumber:
+		c.fault("is a number; amounts are texts, such as \"1.50\", since programs round numbers")
 	case !ok:
 		c.fault("is " + withArticle(kind) + ", not " + c.expected(s))
 	case s.Type == "": // any value

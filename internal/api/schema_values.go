@@ -103,9 +103,6 @@ func decimalProblem(text string) string {
 // checkNumber says how a number, given as it is written, breaks s; empty if it does
 // not.
 func checkNumber(s *huma.Schema, raw string) string {
-	if s.Format == FormatDecimal {
-		return decimalProblem(raw)
-	}
 	v, err := strconv.ParseFloat(raw, 64)
 	if s.Type == huma.TypeInteger {
 		if _, whole := strictjson.Int(raw); !whole {
