@@ -126,12 +126,11 @@ func run(args []string, std streams) int {
 		return status
 	}
 	if err != nil {
-		fmt.Fprintf(std.err, "countersign: %v\n", err)
 		words := "countersign"
 		if wrong := new(kong.ParseError); errors.As(err, &wrong) && wrong.Context.Selected() != nil {
 			words = wrong.Context.Selected().FullPath()
 		}
-		fmt.Fprintf(std.err, "  try: %s --help\n", words)
+		report(std.err, asksJSON(args), &hintedError{err, []string{words + " --help"}})
 		return exitUsage
 	}
 	do := func() error { return ctx.Run() }
@@ -141,7 +140,7 @@ func run(args []string, std streams) int {
 		do = func() error { return std.call(ctx, c) }
 	}
 	if err := do(); err != nil {
-		report(std.err, explain(&called, err))
+		report(std.err, logsJSON(ctx), explain(&called, err))
 		var status statusError
 		if errors.As(err, &status) {
 			return status.status
@@ -192,12 +191,20 @@ type hintedError struct {
 func (e *hintedError) Error() string { return e.err.Error() }
 func (e *hintedError) Unwrap() error { return e.err }
 
-func report(w io.Writer, err error) {
-	fmt.Fprintf(w, "countersign: %v\n", err)
+// report writes the error that ends the command; asJSON, as a line of the log, since whoever
+// collects a daemon's log as JSON reads nothing else.
+func report(w io.Writer, asJSON bool, err error) {
 	var h *hintedError
-	if errors.As(err, &h) {
-		for _, hint := range h.hints {
-			fmt.Fprintf(w, "  try: %s\n", hint)
-		}
+	if !errors.As(err, &h) {
+		h = new(hintedError)
+	}
+	if asJSON {
+		log := slog.New(slog.NewJSONHandler(w, nil))
+		log.Error("ended by an error", "error", plainly(err), "try", h.hints)
+		return
+	}
+	fmt.Fprintf(w, "countersign: %s\n", plainly(err))
+	for _, hint := range h.hints {
+		fmt.Fprintf(w, "  try: %s\n", hint)
 	}
 }

@@ -7,9 +7,12 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	"countersign/internal/daemon"
 )
@@ -58,6 +61,24 @@ func (f logFlags) logger(w io.Writer) *slog.Logger {
 		return slog.New(daemon.Seldom(slog.NewJSONHandler(w, options)))
 	}
 	return slog.New(daemon.Seldom(slog.NewTextHandler(w, options)))
+}
+
+// logFormat names the flag of logFlags.LogFormat.
+const logFormat = "log-format"
+
+// logsJSON reports whether the command that was parsed logs as JSON.
+func logsJSON(ctx *kong.Context) bool {
+	return slices.ContainsFunc(ctx.Flags(), func(f *kong.Flag) bool { return f.Name == logFormat && f.Target.String() == "json" })
+}
+
+// asksJSON reports the same of a command line that could not be parsed.
+func asksJSON(args []string) bool {
+	for i, arg := range args {
+		if arg == "--"+logFormat+"=json" || arg == "--"+logFormat && i+1 < len(args) && args[i+1] == "json" {
+			return true
+		}
+	}
+	return os.Getenv("COUNTERSIGN_LOG_FORMAT") == "json"
 }
 
 // untilSignal gives a context that ends at the first SIGINT or SIGTERM. A

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"countersign/countersigntest"
 	"countersign/internal/daemon"
 )
 
@@ -52,5 +53,61 @@ func TestCheckStart(t *testing.T) {
 	check(exitFailed, "the master key does not open this database")
 	if _, err := os.Stat(key + ".next"); err == nil {
 		t.Error("it has made a key")
+	}
+}
+
+// TestFailedStartAsJSON: with --log-format json, whatever ends a start is a line of JSON:
+// who collects the log reads nothing else.
+func TestFailedStartAsJSON(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	key := file("key", countersigntest.NewService(t).MerchantKey().PublicBase64(), 0o664)
+	config := file("settings.toml", "[serve]\nlog-format = \"json\"\nlisten = \"nonsense\"\n", 0o600)
+	for _, c := range []struct {
+		args []string
+		want []string // texts of the lines
+	}{
+		{[]string{"gateway", "--log-format", "json"}, []string{"--service-key is missing"}},
+		{[]string{"gateway", "--log-format=json", "--nonsense"}, []string{"unknown flag --nonsense"}},
+		{[]string{"gateway", "--log-format", "json", "--service-key", key}, []string{"--api-key is missing"}},
+		{[]string{"gateway", "--log-format", "json", "--service-key", key, "--api-key", "k", "--policy", filepath.Join(dir, "none")}, []string{"can be read by others"}},
+		{[]string{"gateway", "--log-format", "json", "--learn", "--service-key", "none", "--api-key", "k"}, []string{"none"}},
+		{[]string{"serve", "--config", config, "--data", filepath.Join(dir, "data")}, []string{"listening on nonsense"}},
+		{[]string{"relay", "run", "--log-format", "json", "--from", "nonsense", "--data", dir}, []string{""}},
+	} {
+		status, _, errOut := shell(t, "", c.args...)
+		lines := strings.Split(strings.TrimSpace(errOut), "\n")
+		if status == exitDone || len(lines) < len(c.want) {
+			t.Errorf("%v: status %d\n%s", c.args, status, errOut)
+			continue
+		}
+		for i, line := range lines {
+			var l struct {
+				Level, Msg, Error string
+				Try               []string
+			}
+			if err := json.Unmarshal([]byte(line), &l); err != nil {
+				t.Errorf("%v: %q is no JSON", c.args, line)
+				continue
+			}
+			last := i == len(lines)-1
+			if last && (l.Level != "ERROR" || l.Msg != "ended by an error" || l.Error == "" || !strings.Contains(l.Error, c.want[len(c.want)-1])) {
+				t.Errorf("%v ends with %s", c.args, line)
+			}
+		}
+		for _, want := range c.want {
+			if !strings.Contains(errOut, want) {
+				t.Errorf("%v: %q is not in\n%s", c.args, want, errOut)
+			}
+		}
 	}
 }

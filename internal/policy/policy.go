@@ -233,9 +233,15 @@ func (l Limit) Holds(spent countersign.Sum, amount countersign.Amount) bool {
 
 // ParseOrder reads an order as the API takes or gives it.
 func ParseOrder(b []byte) (o client.Order, err error) {
+	var raw struct{ Amount json.RawMessage }
+	if json.Unmarshal(b, &raw) == nil && len(raw.Amount) > 0 && strings.IndexByte("-0123456789", raw.Amount[0]) >= 0 {
+		return o, errors.New("amount is a number; amounts are texts, such as \"1.50\", since programs round numbers")
+	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&o); err != nil {
+	if err := d.Decode(&o); errors.Is(err, io.ErrUnexpectedEOF) {
+		return o, errors.New("it is not JSON: it ends early")
+	} else if err != nil {
 		return o, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {

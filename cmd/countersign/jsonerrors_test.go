@@ -1,0 +1,72 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"countersign/internal/reconcile"
+)
+
+// TestJSONErrors: what is wrong with JSON in a file is said as the APIs say it: the member, what
+// came and what was expected, without names of Go.
+func TestJSONErrors(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	if status, _, errOut := shell(t, "", "keys", "new", "--bits", "1024", "--out", filepath.Join(dir, "pair")); status != exitDone {
+		t.Fatal(errOut)
+	}
+	private := filepath.Join(dir, "pair", "private.pem")
+	policy := file("policy.toml", "default = \"allow\"\n")
+	try := func(order string) string {
+		_, _, errOut := shell(t, "", "policy", "test", policy, "--order", order)
+		return errOut
+	}
+	check := func(order string) string {
+		_, _, errOut := shell(t, "", "check", "--order", file("order", order), "--notify-url", "http://127.0.0.1:1/n", "--withdraw-url", "http://127.0.0.1:1/w",
+			"--api-key", "k", "--key", private)
+		return errOut
+	}
+	line := func(text string) string {
+		err := reconcile.Lines(file("lines", text), func(reconcile.Line) error { return nil })
+		if err == nil {
+			return ""
+		}
+		return plainly(err)
+	}
+	for _, c := range []struct {
+		from func(string) string
+		text string
+		want string
+	}{
+		{try, `{"tenantUserId":65515}`, "tenantUserId is a number, not a string"},
+		{try, `{"amount":1.5}`, `amount is a number; amounts are texts, such as "1.50"`},
+		{try, `{"labels":[5]}`, "labels is an array, not an object"},
+		{try, `{"address":true}`, "address is true or false, not a string"},
+		{try, `{"address":{}}`, "address is an object, not a string"},
+		{try, `{"adress":"T"}`, `"adress" is not known here`},
+		{try, `{"address"`, "it ends early"},
+		{try, `{address}`, "is not JSON: "},
+		{check, `{"callBackId":7}`, "callBackId is a number, not a string"},
+		{check, `[]`, "it is an array, not an object"},
+		{line, `{"trackingId":5}`, "lines, line 1: trackingId is a number, not a string"},
+		{line, "{}\n" + `{"txIndex":1.5}`, "lines, line 2: txIndex is out of range, or not a whole number"},
+		{line, `{"txIndex":"x"}`, "lines, line 1: txIndex is a string, not a whole number"},
+	} {
+		got := c.from(c.text)
+		if !strings.Contains(got, c.want) || strings.Contains(got, "Go ") || strings.Contains(got, "json:") {
+			t.Errorf("%s: %s", c.text, got)
+		}
+	}
+	if got := plainly(json.Unmarshal([]byte(`{"a":{"b":"x"}}`), &struct{ A struct{ B *bool } }{})); got != "A.B is a string, not true or false" {
+		t.Error(got)
+	}
+}
