@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -34,7 +35,7 @@ func finds(kind client.FoundKind, own *regexp.Regexp, members []client.MatchedBy
 		}
 		result, err := api.Search(ctx, text)
 		switch {
-		case errors.Is(err, client.ErrForbidden), errors.Is(err, client.ErrInvalid): // an application's token does not search
+		case refused(err): // an application's token does not search
 			return text, nil
 		case err != nil:
 			return "", err
@@ -57,6 +58,12 @@ func finds(kind client.FoundKind, own *regexp.Regexp, members []client.MatchedBy
 		}
 		return "", several(text, list)
 	}
+}
+
+// refused reports whether the API refused a search. The operation itself then says what is wrong.
+func refused(err error) bool {
+	var p *client.Problem
+	return errors.As(err, &p) && p.Status < http.StatusInternalServerError
 }
 
 // several is the error where an identifier names more than one thing.
@@ -129,7 +136,7 @@ func findCallback(ctx context.Context, api *client.Service, text string) (string
 		filter client.CallbackFilter
 	}{{client.MatchedTrackingID, client.CallbackFilter{TrackingID: text}}, {client.MatchedCallBackID, client.CallbackFilter{CallBackID: text}}, {client.MatchedTxID, client.CallbackFilter{TxID: text}}} {
 		p, err := api.Callbacks(ctx, by.filter, client.PageOptions{Limit: client.MostFound})
-		if errors.Is(err, client.ErrInvalid) {
+		if refused(err) {
 			continue
 		}
 		if err != nil {

@@ -79,12 +79,13 @@ func (s File) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (any,
 	if node == nil {
 		return nil, nil
 	}
+	of := node
 	for node.Parent != nil && node.Parent.Type != kong.ApplicationNode {
 		node = node.Parent
 	}
 	table, ok := s[node.Name].(map[string]any)
 	if !ok {
-		return nil, nil
+		return s.daemonData(of, flag), nil
 	}
 	if flag.Group != nil {
 		if group, ok := table[flag.Group.Key].(map[string]any); ok {
@@ -99,6 +100,24 @@ func (s File) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (any,
 	}
 	return v, nil
 }
+
+// daemonData gives the data directory of the daemon whose API a command calls: there the command
+// finds the API's address and a token.
+func (s File) daemonData(node *kong.Node, flag *kong.Flag) any {
+	if flag.Name != "data" || !slices.ContainsFunc(node.Flags, func(f *kong.Flag) bool { return f.Name == "api" }) {
+		return nil
+	}
+	for _, daemon := range Daemons {
+		table, _ := s[daemon].(map[string]any)
+		if data, ok := table["data"].(string); ok && flag.Default == defaultData[daemon] {
+			return data
+		}
+	}
+	return nil
+}
+
+// defaultData are the data directories of the daemons, as commands have them as their defaults.
+var defaultData = map[string]string{"serve": "./countersign-data", "gateway": "./countersign-gateway-data"}
 
 // fits says whether a flag that is a text, or a list of texts, has one in the file.
 // kong would take anything else as JSON and say so.

@@ -28,6 +28,7 @@ const pageHead = `# Settings
 Every setting of the two daemons. The same word is a flag (` + "`--listen`" + `), a variable of the environment (` + "`COUNTERSIGN_LISTEN`" + `) and, under the daemon's name, a line of the file that
 ` + "`--config`" + ` names ([deploy/countersign.toml](../deploy/countersign.toml)). A flag comes before the environment, the environment before the file, the file before the default.
 ` + "`countersign config serve`" + ` and ` + "`countersign config gateway`" + `, with the flags that the daemon would get, print what is in force and where each value comes from.
+A command with the same ` + "`--config`" + ` calls that daemon: it takes ` + "`data`" + ` from the daemon's table, and there the address and the token.
 A secret can be ` + "`@FILE`" + `, which only its owner may read. COUNTERSIGN_MASTER_KEY has no flag that the help shows: the command line of a process can be read by others.
 
 This page is made from the flags: ` + "`UPDATE_SETTINGS=1 go test ./cmd/countersign -run TestSettingsPages`" + `.
