@@ -287,8 +287,9 @@ func TestServiceActs(t *testing.T) {
 				t.Error("the token is valid still")
 			}
 		},
-		"POST /console/changes/{id}/approve": func() {}, // see TestChanges
-		"POST /console/changes/{id}/reject":  func() {},
+		"POST /console/withdrawals/{id}/resume": func() {}, // see TestResumedFromBefore
+		"POST /console/changes/{id}/approve":    func() {}, // see TestChanges
+		"POST /console/changes/{id}/reject":     func() {},
 		"POST /console/alarms/ack": func() {
 			b.open("/console/alarms?kind=details_differ&merchant=demo")
 			open, err := w.admin.Alarms(ctx, client.AlarmFilter{Kind: client.AlarmDetailsDiffer, Merchant: "demo", State: client.AlarmOpen}, client.PageOptions{})

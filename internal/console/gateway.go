@@ -30,6 +30,7 @@ func NewGateway(c Config) (*Console, error) {
 			{"POST /console/orders/{id}/approve", (*visit).orderApprove},
 			{"POST /console/orders/{id}/decline", (*visit).orderDecline},
 			{"POST /console/orders/{id}/cancel", (*visit).orderCancel},
+			{"POST /console/orders/{id}/resume", (*visit).orderResume},
 
 			{"GET /console/deposits", (*visit).deposits},
 			{"GET /console/deposits/credit", (*visit).depositsAll},

@@ -134,7 +134,7 @@ func (v *visit) order() error {
 		}
 		page.Ruling = &ruling
 	}
-	if page.Undecided {
+	if page.Undecided || o.Restored {
 		if page.Stopped, err = v.unreconciled(); err != nil {
 			return err
 		}
@@ -165,7 +165,13 @@ func (v *visit) unreconciled() (bool, error) {
 	if !v.may("epoch") {
 		return false, nil
 	}
-	e, err := v.gateway.Epoch(v.r.Context())
+	var e client.Epoch
+	var err error
+	if v.gateway != nil {
+		e, err = v.gateway.Epoch(v.r.Context())
+	} else {
+		e, err = v.service.Epoch(v.r.Context())
+	}
 	return e.Open, err
 }
 
@@ -181,6 +187,10 @@ func (v *visit) orderDecline() error {
 
 func (v *visit) orderCancel() error {
 	return v.decideOrder(v.gateway.CancelOrder, "cancelled-order")
+}
+
+func (v *visit) orderResume() error {
+	return v.decideOrder(v.gateway.ResumeOrder, "resumed-restored")
 }
 
 // decideOrder does what the form of an order asks for.

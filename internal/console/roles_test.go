@@ -31,6 +31,7 @@ var operations = map[string]string{
 	"POST /console/resend":                  "resendCallbacks",
 	"POST /console/withdrawals/{id}/cancel": "cancelWithdrawal",
 	"POST /console/withdrawals/{id}/block":  "blockWithdrawal",
+	"POST /console/withdrawals/{id}/resume": "resumeWithdrawal",
 	"POST /console/freeze":                  "freeze",
 	"POST /console/thaw":                    "thaw",
 	"POST /console/passkeys":                "addPasskey",

@@ -53,6 +53,7 @@ func NewService(c Config) (*Console, error) {
 			{"GET /console/withdrawals/{id}", (*visit).withdrawal},
 			{"POST /console/withdrawals/{id}/cancel", (*visit).withdrawalCancel},
 			{"POST /console/withdrawals/{id}/block", (*visit).withdrawalBlock},
+			{"POST /console/withdrawals/{id}/resume", (*visit).withdrawalResume},
 
 			{"GET /console/stop", (*visit).stop},
 			{"POST /console/freeze", (*visit).freeze},
@@ -147,6 +148,7 @@ var deeds = map[string]string{
 	"frozen":           "Frozen: nothing is sent, decided or released, on any node.",
 	"thawed":           "Thawed: everything goes on.",
 	"blocked":          "Blocked: it is never released.",
+	"resumed-restored": "Resumed: it is decided as any other.",
 	"cancelled":        "Cancelled. The merchant cannot confirm it any more.",
 	"approved":         "Approved. The service is told when it asks again.",
 	"declined":         "Declined. The service is told so when it asks again.",

@@ -44,6 +44,7 @@ type withdrawalPage struct {
 	Said     *answer          // the last answer that says details
 	Attempts []client.Attempt // of the question
 	Notices  []client.Callback
+	Stopped  bool // nothing of before a restore is resumed until it is reconciled
 }
 
 // comparison is one member of an order, as ordered and as answered.
@@ -81,6 +82,11 @@ func (v *visit) withdrawalPage() (page withdrawalPage, err error) {
 		return page, err
 	}
 	page = withdrawalPage{Withdrawal: w}
+	if w.Restored {
+		if page.Stopped, err = v.unreconciled(); err != nil {
+			return page, err
+		}
+	}
 	if page.Answers, err = v.answers(w); err != nil {
 		return page, err
 	}
@@ -125,6 +131,14 @@ func (v *visit) withdrawalCancel() error {
 		return err
 	}
 	return v.done("/console/withdrawals/"+id, "cancelled")
+}
+
+func (v *visit) withdrawalResume() error {
+	id := v.r.PathValue("id")
+	if _, err := v.service.ResumeWithdrawal(v.r.Context(), id, v.form("reason")); err != nil {
+		return err
+	}
+	return v.done("/console/withdrawals/"+id, "resumed-restored")
 }
 
 func (v *visit) withdrawalBlock() error {

@@ -92,6 +92,13 @@ func (s *site) cookies() []*http.Cookie {
 // node runs a service until the test ends.
 func node(t testing.TB, change func(*daemon.ServiceConfig)) (base string, token client.Secret) {
 	t.Helper()
+	s, token := runService(t, change)
+	return s.URL(), token
+}
+
+// runService is node that gives the service.
+func runService(t testing.TB, change func(*daemon.ServiceConfig)) (s *daemon.Service, token client.Secret) {
+	t.Helper()
 	c := daemon.ServiceConfig{
 		Storage: daemon.Storage{Dir: filepath.Join(t.TempDir(), "data")}, Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true,
 		ShowToken: func(first, _ string) { token = client.Secret(first) },
@@ -115,7 +122,7 @@ func node(t testing.TB, change func(*daemon.ServiceConfig)) (base string, token 
 			t.Errorf("the service: %v", err)
 		}
 	})
-	return s.URL(), token
+	return s, token
 }
 
 // sharedKeys are the keys of nodes of one database.
