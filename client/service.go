@@ -52,6 +52,18 @@ type ServiceStats struct {
 	Lanes       []LaneStats               `json:"lanes" nullable:"false" doc:"callbacks by lane and state"`
 	Withdrawals map[WithdrawalState]int64 `json:"withdrawals" doc:"how many withdrawals are in each state; absent: none"`
 	Breakers    []Breaker                 `json:"breakers" nullable:"false" doc:"lanes whose merchant could not be reached"`
+	Failing     []FailingMerchant         `json:"failing" nullable:"false" maxItems:"20" doc:"merchants that fail, as the alarm merchant_failing says, those that fail for longest first; at most 20"`
+}
+
+// MostFailing is how many failing merchants ServiceStats has at most.
+const MostFailing = 20
+
+// FailingMerchant is a merchant that fails, with its last failure.
+type FailingMerchant struct {
+	Merchant string `json:"merchant" doc:"id of the merchant"`
+	Since    Time   `json:"since,omitzero" doc:"the first failure since something was accepted; absent: the last attempt did not fail, too many before it did"`
+	Reason   Reason `json:"reason" doc:"of the last failure"`
+	Facts    *Facts `json:"facts,omitempty" doc:"what was wrong; absent: nothing more is known"`
 }
 
 // Stats gives the queues, withdrawals and breakers.

@@ -66,6 +66,7 @@ type Backend interface {
 	Subject(ctx context.Context, id string) (audit.Subject, error)
 	Stats(ctx context.Context) (outbox.Stats, error)
 	Breakers(ctx context.Context) ([]outbox.Breaker, error)
+	FailingMerchants(ctx context.Context) ([]outbox.FailingMerchant, error)
 }
 
 // Config is what a Server needs.

@@ -7,7 +7,7 @@ import (
 
 func (s *Server) stats(c *api.Call, _ api.None, _ api.None) (client.ServiceStats, error) {
 	ctx := c.R.Context()
-	out := client.ServiceStats{Lanes: []client.LaneStats{}, Withdrawals: map[client.WithdrawalState]int64{}, Breakers: []client.Breaker{}}
+	out := client.ServiceStats{Lanes: []client.LaneStats{}, Withdrawals: map[client.WithdrawalState]int64{}, Breakers: []client.Breaker{}, Failing: []client.FailingMerchant{}}
 	numbers, err := s.Lists.Stats(ctx)
 	if err != nil {
 		return out, err
@@ -24,6 +24,17 @@ func (s *Server) stats(c *api.Call, _ api.None, _ api.None) (client.ServiceStats
 	}
 	for _, b := range breakers {
 		out.Breakers = append(out.Breakers, client.Breaker{Merchant: b.Merchant, Lane: client.Lane(b.Lane.String()), Failures: b.Failures, OpenUntil: api.TimeOf(b.OpenUntil)})
+	}
+	failing, err := s.Lists.FailingMerchants(ctx)
+	if err != nil {
+		return out, err
+	}
+	for _, f := range failing[:min(len(failing), client.MostFailing)] {
+		m := client.FailingMerchant{Merchant: f.Merchant, Since: api.TimeOf(f.Since), Reason: f.Reason}
+		if f.Facts != (client.Facts{}) {
+			m.Facts = &f.Facts
+		}
+		out.Failing = append(out.Failing, m)
 	}
 	return out, nil
 }

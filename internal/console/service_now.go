@@ -13,6 +13,7 @@ type nowPage struct {
 	Withdrawals []stateCount
 	Alarms      []client.Alarm // the newest of those that are open
 	Breakers    []client.Breaker
+	Failing     []client.FailingMerchant
 	Hour        client.Hour
 	Nodes       []client.Node
 	Series      string // of the charts, as JSON
@@ -76,7 +77,7 @@ func (v *visit) nowPage() (page nowPage, err error) {
 	for _, state := range (client.WithdrawalState("")).Values() {
 		page.Withdrawals = append(page.Withdrawals, stateCount{string(state), stats.Withdrawals[state]})
 	}
-	page.Breakers = stats.Breakers
+	page.Breakers, page.Failing = stats.Breakers, stats.Failing
 	open, err := v.service.Alarms(ctx, client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{Limit: 5})
 	if err != nil {
 		return page, err
