@@ -231,7 +231,7 @@ func TestStartRefuses(t *testing.T) {
 		{"log-level", exitUsage, []string{"--log-level", "loud"}},
 		{"log-format", exitUsage, []string{"--log-format", "xml"}},
 	} {
-		status, out, errOut := shell(t, "", append([]string{"serve"}, tt.args...)...)
+		status, out, errOut := shell(t, "", append([]string{"serve", "--listen", "127.0.0.1:0"}, tt.args...)...)
 		if status != tt.status || !strings.Contains(errOut, tt.want) {
 			t.Errorf("serve %v: status %d, want %d and %q\n%s%s", tt.args, status, tt.status, tt.want, out, errOut)
 		}
