@@ -355,15 +355,28 @@ func (c *caller) AckAlarms(ctx context.Context, a AckAlarms) (AckedAlarms, error
 // AlarmMessage is the type of a message about an alarm.
 type AlarmMessage string
 
-// MessageAlarmRaised: an alarm was raised.
-const MessageAlarmRaised AlarmMessage = "alarm.raised"
+// The types of messages about alarms.
+const (
+	MessageAlarmRaised AlarmMessage = "alarm.raised"
+	MessageAlarmGrown  AlarmMessage = "alarm.grown"
+	MessageAlarmEnded  AlarmMessage = "alarm.ended"
+)
+
+var alarmMessages = words[AlarmMessage]{
+	{is: MessageAlarmRaised, means: "A row of alarms has opened."},
+	{is: MessageAlarmGrown, means: "The number of a row has grown tenfold: to 10, 100, 1,000."},
+	{is: MessageAlarmEnded, means: "A row has ended by itself."},
+}
 
 // Values lists every type.
-func (AlarmMessage) Values() []AlarmMessage { return []AlarmMessage{MessageAlarmRaised} }
+func (AlarmMessage) Values() []AlarmMessage { return alarmMessages.values() }
+
+// Means says what m means, for people; empty for an unknown word.
+func (m AlarmMessage) Means() string { return alarmMessages.of(m).means }
 
 // PostedAlarm is the body of the message that is posted to --alarm-url.
 type PostedAlarm struct {
-	Type      AlarmMessage `json:"type" doc:"alarm.raised"`
-	Timestamp Time         `json:"timestamp" doc:"when the alarm was raised"`
-	Data      Alarm        `json:"data" doc:"the alarm as it was raised"`
+	Type      AlarmMessage `json:"type" doc:"what is told of the alarm: that it was raised, that its number grew tenfold, or that it ended"`
+	Timestamp Time         `json:"timestamp" doc:"when that was"`
+	Data      Alarm        `json:"data" doc:"the alarm as it was then, without who has acknowledged it"`
 }

@@ -80,7 +80,7 @@ func SignedHeaders(id string) []Header {
 // AlarmPosted describes the message about an alarm, which both ends post.
 func AlarmPosted() Webhook {
 	return Webhook{Name: "alarm", ID: "postedAlarm", Tag: "alarms", Summary: "Tell a person's system of an alarm",
-		Description: "Each alarm is told once, as it was raised. It is posted to --alarm-url, signed as Standard Webhooks 1.0 says, until an answer has a status 2xx. " +
-			"The same message may come more than once, and messages come in any order; docs/runbook.md has the kinds.",
-		Headers: SignedHeaders("service_alarm_ or gateway_alarm_ and the seq of the alarm"), Body: reflect.TypeFor[client.PostedAlarm]()}
+		Description: "An alarm is told when its row opens, when its number grows tenfold, and when it ends by itself. It is posted to --alarm-url, signed as Standard Webhooks 1.0 says, until an answer has a status 2xx. " +
+			"The same message may come more than once; those of one alarm come in their order, others in any. docs/runbook.md has the kinds.",
+		Headers: SignedHeaders("service_alarm_ or gateway_alarm_, the seq of the alarm, and then nothing if it was raised, _ and the number that it reached, or _ended"), Body: reflect.TypeFor[client.PostedAlarm]()}
 }

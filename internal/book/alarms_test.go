@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -71,8 +72,8 @@ func TestAckAlarm(t *testing.T) {
 	}
 }
 
-// TestAlarmPosts: from the first start on, each alarm is one process's at a time, again
-// when its lease has ended, and never after it was posted.
+// TestAlarmPosts: from the first start on, what is told of an alarm is one process's at a time for
+// each destination, again when its lease has ended, never after it was posted, and in its order.
 func TestAlarmPosts(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
@@ -82,40 +83,13 @@ func TestAlarmPosts(t *testing.T) {
 			if d.name == "postgres" {
 				nodes[1] = New(openAt(t, url), Config{})
 			}
-			raise := func(n int) {
+			claim := func(node int, to string, now db.Millis) (db.AlarmPost, bool) {
 				t.Helper()
-				if err := b.RaiseAlarm(ctx, db.Alarm{Kind: client.AlarmOrderUnknown, Subject: fmt.Sprint("s", n), At: 5}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			claim := func(node int, now db.Millis) (db.AlarmPost, bool) {
-				t.Helper()
-				p, found, err := nodes[node].ClaimAlarmPost(ctx, now, time.Second)
+				p, found, err := nodes[node].ClaimAlarmPost(ctx, to, now, time.Second)
 				if err != nil {
 					t.Fatal(err)
 				}
 				return p, found
-			}
-			raise(1) // before anybody posted
-			for range 2 {
-				if err := b.BeginAlarmPosts(ctx); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if p, found := claim(0, 100); found {
-				t.Errorf("claimed %+v", p)
-			}
-			raise(2)
-			first, found := claim(0, 100)
-			if !found || first.Alarm.Seq != 2 || first.Alarm.Subject != "s2" || first.Attempts != 1 {
-				t.Fatalf("claimed %+v", first)
-			}
-			if p, found := claim(1, 1099); found {
-				t.Errorf("claimed twice: %+v", p)
-			}
-			second, found := claim(1, 1100) // the lease has ended
-			if !found || second.Alarm.Seq != 2 || second.Attempts != 2 {
-				t.Errorf("claimed again %+v", second)
 			}
 			settle := func(p db.AlarmPost, posted bool, again db.Millis) {
 				t.Helper()
@@ -123,32 +97,127 @@ func TestAlarmPosts(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			post := func(to string, now db.Millis) {
+				t.Helper()
+				if err := b.PostAlarmsTo(ctx, to, now); err != nil {
+					t.Fatal(err)
+				}
+			}
+			unknown := func(n int) db.Alarm {
+				return db.Alarm{Kind: client.AlarmOrderUnknown, Subject: fmt.Sprint("s", n), At: 5}
+			}
+			raise(t, b, unknown(1)) // before anybody posted
+			post("one", 50)
+			post("one", 50)
+			if p, found := claim(0, "one", 100); found {
+				t.Errorf("claimed %+v", p)
+			}
+			raise(t, b, unknown(2))
+			post("two", 60)
+			raise(t, b, unknown(3))
+			first, found := claim(0, "one", 100)
+			if !found || first.Alarm.Seq != 2 || first.Alarm.Subject != "s2" || first.Type() != client.MessageAlarmRaised || first.At != 5 || first.Attempts != 1 {
+				t.Fatalf("claimed %+v", first)
+			}
+			if p, found := claim(1, "two", 100); !found || p.Alarm.Seq != 3 {
+				t.Errorf("the other destination: %+v", p)
+			} else {
+				settle(p, true, 0)
+			}
+			if p, found := claim(1, "two", 100); found {
+				t.Errorf("the other destination once more: %+v", p)
+			}
+			third, found := claim(1, "one", 100)
+			if !found || third.Alarm.Seq != 3 {
+				t.Errorf("beside it %+v", third)
+			}
+			settle(third, true, 0)
+			if p, found := claim(1, "one", 1099); found {
+				t.Errorf("claimed twice: %+v", p)
+			}
+			second, found := claim(1, "one", 1100) // the lease has ended
+			if !found || second.Alarm.Seq != 2 || second.Attempts != 2 {
+				t.Errorf("claimed again %+v", second)
+			}
 			settle(first, false, 0) // of an attempt that has lost its lease
-			if p, found := claim(0, 1101); found {
+			if p, found := claim(0, "one", 1101); found {
 				t.Errorf("a stale end made it due: %+v", p)
 			}
 			settle(second, false, 5000)
-			if p, found := claim(0, 4999); found {
+			if p, found := claim(0, "one", 4999); found {
 				t.Errorf("claimed too early: %+v", p)
 			}
-			third, _ := claim(0, 5000)
-			settle(third, true, 0)
-			settle(third, false, 0) // late
-			if p, found := claim(1, 1_000_000); found {
+			last, _ := claim(0, "one", 5000)
+			settle(last, true, 0)
+			settle(last, false, 0) // late
+			if p, found := claim(1, "one", 1_000_000); found {
 				t.Errorf("claimed after it was posted: %+v", p)
+			}
+
+			// Grown and ended, in their order, each once.
+			told := func(to string, now db.Millis) (list []string) {
+				for {
+					p, found := claim(0, to, now)
+					if !found {
+						return list
+					}
+					list = append(list, fmt.Sprintf("%s %s %d", p.Type(), p.Alarm.Kind, p.Alarm.Number))
+					settle(p, true, 0)
+				}
+			}
+			for n := range 1234 { // 1, then 10, 100 and 1,000
+				if n%7 == 0 || n > 1200 {
+					raise(t, b, db.Alarm{Kind: client.AlarmSpliced, Subject: fmt.Sprint(n), At: 6, Number: 1})
+				}
+			}
+			raise(t, b, db.Alarm{Kind: client.AlarmUnverified, Subject: "x", At: 6, Number: 400}) // at once
+			raise(t, b, db.Alarm{Kind: client.AlarmUnverified, Subject: "x", At: 6, Number: 600})
+			got := told("two", 2_000_000)
+			if want := []string{"alarm.raised spliced 1", "alarm.grown spliced 10", "alarm.grown spliced 100", "alarm.raised unverified 400", "alarm.grown unverified 1000"}; !slices.Equal(got, want) {
+				t.Errorf("told %q, want %q", got, want)
+			}
+			raise(t, b, db.Alarm{Kind: client.AlarmNotBound, Subject: "x", At: 7})
+			if err := b.EndStanding(ctx, []db.Alarm{{Kind: client.AlarmUnverified}, {Kind: client.AlarmNotBound}, {Kind: client.AlarmAllRefused}}, 8); err != nil {
+				t.Fatal(err)
+			}
+			raised, _ := claim(0, "two", 2_000_000) // not_bound was raised; its end waits behind that
+			settle(raised, false, 3_000_000)
+			ended := told("two", 2_999_999)
+			if want := []string{"alarm.ended unverified 1000"}; raised.Alarm.Kind != client.AlarmNotBound || !slices.Equal(ended, want) {
+				t.Errorf("told %q while %+v is not; want %q", ended, raised, want)
+			}
+			if got, want := told("two", 3_000_000), []string{"alarm.raised not_bound 1", "alarm.ended not_bound 1"}; !slices.Equal(got, want) {
+				t.Errorf("told %q, want %q", got, want)
+			}
+
+			// A destination that nobody has named for a week is forgotten, with what waits for it.
+			const week = db.Millis(7 * 24 * 3_600_000)
+			if _, found, err := b.ClaimAlarmPost(ctx, "one", 4_000_000, time.Second); err != nil || !found {
+				t.Errorf("nothing waits: %v", err)
+			}
+			post("two", week+50)
+			if p, found := claim(0, "one", 5_000_000); found {
+				t.Errorf("a forgotten one: %+v", p)
+			}
+			raise(t, b, db.Alarm{Kind: client.AlarmOrderUnknown, Subject: "later", At: week + 60})
+			if got := told("one", week+70); len(got) != 0 {
+				t.Errorf("told the forgotten one %q", got)
+			}
+			if got := told("two", week+70); len(got) != 1 {
+				t.Errorf("told %q", got)
 			}
 
 			// Many at once, two nodes: each is claimed once.
 			for n := range 12 {
-				raise(10 + n)
+				raise(t, b, db.Alarm{Kind: client.AlarmOrderUnknown, Subject: fmt.Sprint("many", n), At: week + 80})
 			}
 			var mu sync.Mutex
-			claimed := map[int64]int{}
+			claimed := map[string]int{}
 			var wg sync.WaitGroup
 			for i := range 4 {
 				wg.Go(func() {
 					for {
-						p, found, err := nodes[i%2].ClaimAlarmPost(ctx, 2_000_000, time.Hour)
+						p, found, err := nodes[i%2].ClaimAlarmPost(ctx, "two", week+2_000_000, time.Hour)
 						if err != nil {
 							t.Error(err)
 							return
@@ -157,23 +226,26 @@ func TestAlarmPosts(t *testing.T) {
 							return
 						}
 						mu.Lock()
-						claimed[p.Alarm.Seq]++
+						claimed[p.Alarm.Subject]++
 						mu.Unlock()
 					}
 				})
 			}
 			wg.Wait()
 			for len(claimed) < 12 { // a locked row is skipped
-				p, found := claim(0, 2_000_000)
+				p, found := claim(0, "two", week+2_000_000)
 				if !found {
 					break
 				}
-				claimed[p.Alarm.Seq]++
+				claimed[p.Alarm.Subject]++
 			}
-			for seq := int64(3); seq < 15; seq++ {
-				if claimed[seq] != 1 {
-					t.Errorf("alarm %d was claimed %d times", seq, claimed[seq])
+			for n := range 12 {
+				if c := claimed[fmt.Sprint("many", n)]; c != 1 {
+					t.Errorf("alarm %d was claimed %d times", n, c)
 				}
+			}
+			if a, b := b.DestinationOf("slack://token"), b.DestinationOf("slack://other"); a == b || strings.Contains(a, "token") {
+				t.Errorf("destinations %s and %s", a, b)
 			}
 		})
 	}

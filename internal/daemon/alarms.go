@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"countersign/client"
@@ -28,51 +29,99 @@ type AlarmPosting struct {
 var ErrAlarmSecret = errors.New("daemons of one database must sign alarms with one secret")
 
 const (
-	alarmPoll  = 2 * time.Second // between two looks for alarms
+	alarmPoll  = 2 * time.Second // between two looks for messages
 	alarmGrace = 15 * time.Second
+	alarmSeen  = time.Hour // between two times that a process says that it posts to a destination
 )
 
-// alarmPoster posts the alarms of one end, one at a time. Several processes of one
-// database share the work: each alarm is posted until somebody answers 2xx, with the
-// same webhook-id and body in every attempt.
-type alarmPoster struct {
+// alarmURLName is the destination --alarm-url in the database, whatever URL it is.
+const alarmURLName = "url"
+
+// alarmDestination is where the messages about alarms of one end go.
+type alarmDestination struct {
+	name    string // in the database
+	shown   string // in the log; no secret
+	timeout time.Duration
+	// send makes one attempt. The text of its error has no secret.
+	send  func(ctx context.Context, p db.AlarmPost) (result signed.Result, status int, err error)
+	close func()
+}
+
+// alarmPosters post the messages about the alarms of one end, to each destination one at a time.
+// Several processes of one database share the work: each message is posted until it is taken,
+// the same in every attempt.
+type alarmPosters struct {
 	db  *db.DB
-	end string // "service" or "gateway"
-	to  *signed.Poster
+	to  []alarmDestination
 	now func() time.Time
 	log *slog.Logger
 }
 
-// alarmPoster gives the part that posts alarms of d: from now on, if nobody has posted
-// any before.
-func (s Storage) alarmPoster(ctx context.Context, c AlarmPosting, d *db.DB, end string, now func() time.Time, log *slog.Logger) (*alarmPoster, error) {
-	var err error
-	if len(c.Secret) == 0 {
-		if c.Secret, err = s.signingSecret(AlarmSecretFile); err != nil {
-			return nil, fmt.Errorf("alarm secret: %w", err)
+// alarmPosters gives the part that posts alarms of d: for each destination from now on, or from
+// where it was. Nil: nothing is posted.
+func (s Storage) alarmPosters(ctx context.Context, c AlarmPosting, d *db.DB, end string, now func() time.Time, log *slog.Logger) (*alarmPosters, error) {
+	p := &alarmPosters{db: d, now: now, log: log}
+	if c.URL != "" {
+		var err error
+		if len(c.Secret) == 0 {
+			if c.Secret, err = s.signingSecret(AlarmSecretFile); err != nil {
+				return nil, fmt.Errorf("alarm secret: %w", err)
+			}
+		}
+		to, err := signed.NewPoster(signed.Config{URL: c.URL, Secret: c.Secret, Agent: "countersign/" + Version, Now: now})
+		if err != nil {
+			return nil, fmt.Errorf("the alarm URL or its secret: %w", err)
+		}
+		p.to = append(p.to, alarmDestination{name: alarmURLName, shown: "alarm-url", timeout: to.Timeout(), close: to.Close,
+			send: func(ctx context.Context, post db.AlarmPost) (signed.Result, int, error) {
+				id, body, err := alarmMessage(end, post)
+				if err != nil {
+					return signed.Failed, 0, err
+				}
+				result, status, err := to.Post(ctx, id, body)
+				if err != nil {
+					err = errors.New(signed.WithoutURL(err))
+				}
+				return result, status, err
+			}})
+	}
+	for _, to := range p.to {
+		if err := d.PostAlarmsTo(ctx, to.name, db.MillisOf(now())); err != nil {
+			return nil, fmt.Errorf("posting alarms: %w", err)
 		}
 	}
-	to, err := signed.NewPoster(signed.Config{URL: c.URL, Secret: c.Secret, Agent: "countersign/" + Version, Now: now})
-	if err != nil {
-		return nil, fmt.Errorf("the alarm URL or its secret: %w", err)
+	if len(p.to) == 0 {
+		return nil, nil
 	}
-	if err := d.BeginAlarmPosts(ctx); err != nil {
-		return nil, fmt.Errorf("posting alarms: %w", err)
-	}
-	return &alarmPoster{d, end, to, now, log}, nil
+	return p, nil
 }
 
-// Run posts until ctx ends. A daemon that posts no alarms has no poster.
-func (p *alarmPoster) Run(ctx context.Context) error {
+// Run posts until ctx ends.
+func (p *alarmPosters) Run(ctx context.Context) error {
 	if p == nil {
 		<-ctx.Done()
 		return nil
 	}
-	defer p.to.Close()
+	var all sync.WaitGroup
+	for _, to := range p.to {
+		all.Go(func() { p.run(ctx, to) })
+	}
+	all.Wait()
+	return nil
+}
+
+func (p *alarmPosters) run(ctx context.Context, to alarmDestination) {
+	defer to.close()
+	said := p.now()
 	for {
 		var err error
+		if now := p.now(); now.Sub(said).Abs() >= alarmSeen {
+			if err = p.db.PostAlarmsTo(ctx, to.name, db.MillisOf(now)); err == nil {
+				said = now
+			}
+		}
 		for more := true; more && err == nil && ctx.Err() == nil; {
-			more, err = p.one(ctx)
+			more, err = p.one(ctx, to)
 		}
 		if err != nil && ctx.Err() == nil {
 			p.log.Error("alarms cannot be read to be posted", "error", err)
@@ -80,21 +129,16 @@ func (p *alarmPoster) Run(ctx context.Context) error {
 		select {
 		case <-time.After(alarmPoll):
 		case <-ctx.Done():
-			return nil
+			return
 		}
 	}
 }
 
-// one posts one alarm. It reports whether there was one.
-func (p *alarmPoster) one(ctx context.Context) (bool, error) {
-	lease := p.to.Timeout() + alarmGrace
+// one posts one message. It reports whether there was one.
+func (p *alarmPosters) one(ctx context.Context, to alarmDestination) (bool, error) {
 	began := time.Now()
-	post, found, err := p.db.ClaimAlarmPost(ctx, db.MillisOf(p.now()), lease)
+	post, found, err := p.db.ClaimAlarmPost(ctx, to.name, db.MillisOf(p.now()), to.timeout+alarmGrace)
 	if err != nil || !found {
-		return false, err
-	}
-	id, body, err := p.message(post.Alarm)
-	if err != nil {
 		return false, err
 	}
 	if time.Since(began) > alarmGrace/2 { // the process stalled: another may have it soon
@@ -102,24 +146,30 @@ func (p *alarmPoster) one(ctx context.Context) (bool, error) {
 	}
 	// An attempt that has begun is finished even when the process stops.
 	ctx = context.WithoutCancel(ctx)
-	result, status, err := p.to.Post(ctx, id, body)
-	attrs := []slog.Attr{slog.Int64("alarm", post.Alarm.Seq), slog.String("kind", string(post.Alarm.Kind)), slog.Int("attempt", post.Attempts), slog.String("result", string(result))}
+	result, status, err := to.send(ctx, post)
+	attrs := []slog.Attr{slog.String("to", to.shown), slog.String("message", string(post.Type())), slog.Int64("alarm", post.Alarm.Seq), slog.String("kind", string(post.Alarm.Kind)),
+		slog.Int("attempt", post.Attempts), slog.String("result", string(result))}
 	if result == signed.Done {
 		p.log.LogAttrs(ctx, slog.LevelInfo, "alarm posted", attrs...)
 		return true, p.db.SettleAlarmPost(ctx, post, true, 0)
 	}
 	attrs = append(attrs, slog.Int("status", status))
 	if err != nil {
-		attrs = append(attrs, slog.String("error", signed.WithoutURL(err)))
+		attrs = append(attrs, slog.String("error", err.Error()))
 	}
 	p.log.LogAttrs(ctx, slog.LevelWarn, "alarm not posted", attrs...)
 	return true, p.db.SettleAlarmPost(ctx, post, false, db.MillisOf(p.now().Add(signed.Delay(post.Attempts))))
 }
 
-// message gives the id and the body of the message about a, the same for each attempt:
-// whether somebody has acknowledged it meanwhile is not in it.
-func (p *alarmPoster) message(a db.Alarm) (id string, body []byte, err error) {
-	a.Acked, a.AckedBy, a.AckedName, a.AckedNote = 0, "", "", ""
-	body, err = json.Marshal(client.PostedAlarm{Type: client.MessageAlarmRaised, Timestamp: api.TimeOf(a.At), Data: api.AlarmOf(a)})
-	return fmt.Sprintf("%s_alarm_%d", p.end, a.Seq), body, err
+// alarmMessage gives the id and the body of a message, the same for each attempt.
+func alarmMessage(end string, p db.AlarmPost) (id string, body []byte, err error) {
+	body, err = json.Marshal(client.PostedAlarm{Type: p.Type(), Timestamp: api.TimeOf(p.At), Data: api.AlarmOf(p.Alarm)})
+	id = fmt.Sprintf("%s_alarm_%d", end, p.Alarm.Seq)
+	switch p.Type() {
+	case client.MessageAlarmGrown:
+		id += fmt.Sprintf("_%d", p.Step)
+	case client.MessageAlarmEnded:
+		id += "_ended"
+	}
+	return id, body, err
 }

@@ -73,28 +73,31 @@ func (a *alarmApp) told(id string, n int) (body string) {
 	}
 }
 
-// TestAlarmURL: both ends post their alarms until they are taken, also those that were
-// raised while nobody posted, and none after it was taken, whatever restarts.
+// TestAlarmURL: a service posts what there is to tell of its alarms until it is taken, also what
+// happened while nobody posted or before a process died, and nothing after it was taken,
+// whatever restarts.
 func TestAlarmURL(t *testing.T) {
 	app := startAlarmApp(t)
-	dir := t.TempDir()
-	start := func() (api *client.Service, stop func()) {
-		token := ""
+	dir, token := t.TempDir(), ""
+	open := func() *Service {
 		s, err := NewService(ServiceConfig{Storage: Storage{Dir: filepath.Join(dir, "service")}, Listen: "127.0.0.1:0",
 			Alarms: AlarmPosting{URL: app.URL, Secret: app.secret}, ShowToken: func(first, _ string) { token = first }})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		if err := s.Open(ctx); err != nil {
+		if err := s.Open(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		return s
+	}
+	start := func() (api *client.Service, stop func()) {
+		s := open()
+		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx) }()
-		if token != "" {
-			if api, err = client.NewService(client.Config{URL: s.URL(), Token: client.Secret(token)}); err != nil {
-				t.Fatal(err)
-			}
+		api, err := client.NewService(client.Config{URL: s.URL(), Token: client.Secret(token)})
+		if err != nil {
+			t.Fatal(err)
 		}
 		return api, func() {
 			cancel()
@@ -109,15 +112,50 @@ func TestAlarmURL(t *testing.T) {
 	}
 	app.told("service_alarm_1", 1)
 	stop() // its second attempt is another process's
-	_, stop = start()
-	var m client.PostedAlarm
-	if err := json.Unmarshal([]byte(app.told("service_alarm_1", 2)), &m); err != nil || m.Type != client.MessageAlarmRaised || m.Data.Kind != client.AlarmFrozen ||
-		m.Data.Subject != "a token was lost" || m.Data.Seq != 1 || m.Timestamp != m.Data.First || m.Data.Acked != 0 {
-		t.Errorf("told %+v, %v", m, err)
+	died := open()
+	if err := died.Outbox().RaiseAlarm(t.Context(), db.Alarm{Of: "shop", Kind: client.AlarmWrongAPIKey, Subject: "shop.x", At: db.MillisOf(time.Now()), Number: 400}); err != nil {
+		t.Fatal(err)
 	}
+	if err := died.Close(); err != nil { // it never ran
+		t.Fatal(err)
+	}
+	api, stop = start()
+	read := func(id string) (m client.PostedAlarm) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(app.told(id, 2)), &m); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	if m := read("service_alarm_1"); m.Type != client.MessageAlarmRaised || m.Data.Kind != client.AlarmFrozen || m.Data.Subject != "a token was lost" || m.Data.Seq != 1 ||
+		m.Timestamp != m.Data.First || m.Data.Acked != 0 {
+		t.Errorf("told %+v", m)
+	}
+	if m := read("service_alarm_2"); m.Data.Kind != client.AlarmWrongAPIKey || m.Data.Number != 400 { // one message
+		t.Errorf("told %+v", m)
+	}
+	if _, err := api.AckAlarm(t.Context(), 1, client.Ack{Note: "looked at"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := api.Thaw(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if m := read("service_alarm_1_ended"); m.Type != client.MessageAlarmEnded || m.Data.Kind != client.AlarmFrozen || m.Timestamp != m.Data.Ended || m.Data.EndedText != client.AlarmFrozen.Ended() || m.Data.Acked != 0 {
+		t.Errorf("told %+v", m)
+	}
+	read("service_alarm_3") // that it was resumed
 	time.Sleep(2 * alarmPoll)
 	stop()
-	app.told("service_alarm_1", 2)
+	app.mu.Lock()
+	for id, got := range app.bodies {
+		if len(got) != 2 {
+			t.Errorf("%s was told %d times", id, len(got))
+		}
+	}
+	if len(app.bodies) != 4 {
+		t.Errorf("told %d messages", len(app.bodies))
+	}
+	app.mu.Unlock()
 
 	if _, err := NewService(ServiceConfig{Storage: Storage{Dir: dir, DB: "postgres://x"}, Listen: "127.0.0.1:0", Alarms: AlarmPosting{URL: app.URL}}); !errors.Is(err, ErrAlarmSecret) {
 		t.Errorf("no secret beside a shared database: %v", err)
@@ -147,7 +185,6 @@ func TestGatewayAlarmURL(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- g.Run(ctx) }()
-	time.Sleep(100 * time.Millisecond) // posting has begun: what was raised before is not posted
 	if err := g.Book().RaiseAlarm(ctx, db.Alarm{Kind: "order_unknown", Subject: "w-1", At: 5}); err != nil {
 		t.Fatal(err)
 	}

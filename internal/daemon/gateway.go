@@ -107,8 +107,8 @@ type Gateway struct {
 	book      *book.Book
 	clock     *db.Clock
 	audit     *audit.Log
-	alarms    *alarmPoster // nil: alarms are not posted
-	traces    *tracing     // nil: none are sent
+	alarms    *alarmPosters // nil: alarms are not posted
+	traces    *tracing      // nil: none are sent
 	heart     *heart
 	purger    *db.Purger // nil: everything stays
 	gateway   *gateway.Gateway
@@ -215,10 +215,8 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	if err := g.gateway.BeginForwarding(ctx); err != nil {
 		return err
 	}
-	if c.Alarms.URL != "" {
-		if g.alarms, err = c.alarmPoster(ctx, c.Alarms, g.db, "gateway", now, c.Log); err != nil {
-			return err
-		}
+	if g.alarms, err = c.alarmPosters(ctx, c.Alarms, g.db, "gateway", now, c.Log); err != nil {
+		return err
 	}
 	handler := g.gateway.Callbacks()
 	if c.WrapCallbacks != nil {

@@ -88,8 +88,8 @@ type Service struct {
 	clock   *db.Clock
 	audit   *audit.Log
 	changes *api.Changes
-	alarms  *alarmPoster // nil: alarms are not posted
-	traces  *tracing     // nil: none are sent
+	alarms  *alarmPosters // nil: alarms are not posted
+	traces  *tracing      // nil: none are sent
 	heart   *heart
 	purger  *db.Purger // nil: everything stays
 	sender  *dispatch.Dispatcher
@@ -227,10 +227,8 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		}
 		stop = func() { api.Stop(); s.console.Stop() }
 	}
-	if c.Alarms.URL != "" {
-		if s.alarms, err = c.alarmPoster(ctx, c.Alarms, d, "service", now, c.Log); err != nil {
-			return err
-		}
+	if s.alarms, err = c.alarmPosters(ctx, c.Alarms, d, "service", now, c.Log); err != nil {
+		return err
 	}
 	if s.api, err = Listen(ListenConfig{Name: "api", Addr: c.Listen, Handler: withConsole(api.Handler(), s.console), TLS: c.TLS, Most: connectionsOf(c.MaxConnections, 4), Drain: c.ExchangeTimeout, Log: c.Log,
 		Exposes: exposedAPI, Note: c.noteAddress(c.Log)}); err != nil {

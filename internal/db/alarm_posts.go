@@ -2,86 +2,137 @@ package db
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"time"
+
+	"countersign/client"
 )
 
-// AlarmPost is an alarm that one process is to post.
+// AlarmPost is a message about an alarm that one process is to post.
 type AlarmPost struct {
-	Alarm    Alarm
-	Attempts int // this one included
+	Destination string
+	Alarm       Alarm // as it was then; never acknowledged
+	At          Millis
+	Step        int64 // see Type
+	Attempts    int   // this one included
 }
 
-// alarm_posts has a row for each alarm that is or was to be posted. Alarms have no gaps
-// in their numbers and appear in order, so what has no row yet has higher ones.
+// The steps of an alarm that are posted; those between are powers of ten.
 const (
-	// Without any row: what was raised before is not posted. Where nothing was, the row is
-	// of number 0, so that the first alarm is not taken for an earlier one after a crash.
-	beginAlarmPostsSQL = `
-INSERT INTO alarm_posts (seq, done) SELECT last_seq, 1 FROM feeds WHERE name = $1
-ON CONFLICT (seq) DO NOTHING`
-
-	waitingAlarmSQL = `
-SELECT 1 FROM alarms WHERE seq > (SELECT COALESCE(MAX(seq), 0) FROM alarm_posts)
-UNION ALL SELECT 1 FROM alarm_posts WHERE done = 0 AND due <= $1
-LIMIT 1`
-
-	newAlarmPostsSQL = `
-INSERT INTO alarm_posts (seq) SELECT seq FROM alarms WHERE seq > (SELECT COALESCE(MAX(seq), 0) FROM alarm_posts)
-ON CONFLICT (seq) DO NOTHING`
-
-	claimAlarmSQL = `
-UPDATE alarm_posts SET due = $1, attempts = attempts + 1
-WHERE seq IN (SELECT seq FROM alarm_posts WHERE done = 0 AND due <= $2 ORDER BY due, seq LIMIT 1{skip})
-RETURNING seq, attempts`
-
-	alarmPostedSQL = `UPDATE alarm_posts SET done = 1 WHERE seq = $1`
-
-	alarmAgainSQL = `UPDATE alarm_posts SET due = $3 WHERE seq = $1 AND attempts = $2 AND done = 0`
+	stepEnded  = 0
+	stepRaised = 1
 )
 
-// BeginAlarmPosts makes the next alarm the first to be posted, unless posting has begun
-// before: then it goes on where it was.
-func (d *DB) BeginAlarmPosts(ctx context.Context) error {
+// Type is what the message tells.
+func (p AlarmPost) Type() client.AlarmMessage {
+	switch p.Step {
+	case stepEnded:
+		return client.MessageAlarmEnded
+	case stepRaised:
+		return client.MessageAlarmRaised
+	}
+	return client.MessageAlarmGrown
+}
+
+// goneAfter is how long after a process last posted to a destination nothing is kept for it any
+// more: its flag was changed, or taken away.
+const goneAfter Millis = 7 * 24 * 3_600_000
+
+const (
+	addAlarmPostsSQL = `
+INSERT INTO alarm_posts (destination, alarm, step, place, at, content)
+SELECT name, CAST($1 AS BIGINT), CAST($2 AS BIGINT), CAST($3 AS BIGINT), CAST($4 AS BIGINT), CAST($5 AS TEXT) FROM alarm_destinations WHERE seen > $6
+ON CONFLICT (destination, alarm, step) DO NOTHING`
+
+	seenSQL = `INSERT INTO alarm_destinations (name, seen) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET seen = excluded.seen`
+
+	dropAlarmPostsSQL = `DELETE FROM alarm_posts WHERE destination IN (SELECT name FROM alarm_destinations WHERE seen <= $1)`
+
+	dropDestinationsSQL = `DELETE FROM alarm_destinations WHERE seen <= $1`
+
+	waitingAlarmSQL = `SELECT 1 FROM alarm_posts WHERE destination = $1 AND due <= $2 LIMIT 1`
+
+	// Those of one alarm in their order, so that nobody reads that it ended before it was raised.
+	claimAlarmSQL = `
+SELECT alarm, step, at, content, attempts FROM alarm_posts p WHERE destination = $1 AND due <= $2
+	AND NOT EXISTS (SELECT 1 FROM alarm_posts e WHERE e.destination = p.destination AND e.alarm = p.alarm AND e.place < p.place)
+ORDER BY due, place LIMIT 1{skip}`
+
+	leaseAlarmSQL = `UPDATE alarm_posts SET due = $4, attempts = attempts + 1 WHERE destination = $1 AND alarm = $2 AND step = $3`
+
+	alarmPostedSQL = `DELETE FROM alarm_posts WHERE destination = $1 AND alarm = $2 AND step = $3`
+
+	alarmAgainSQL = `UPDATE alarm_posts SET due = $5 WHERE destination = $1 AND alarm = $2 AND step = $3 AND attempts = $4`
+)
+
+// post is the statement that keeps what is told of a at a step, for each destination.
+func (a Alarm) post(step int64, at Millis, place int64) Statement {
+	a.Acked, a.AckedBy, a.AckedName, a.AckedNote = 0, "", "", ""
+	content, _ := json.Marshal(a) // texts and numbers
+	return Statement{SQL: addAlarmPostsSQL, Args: []any{a.Seq, step, place, int64(at), string(content), int64(at - goneAfter)}}
+}
+
+// DestinationOf names a destination by its address, of which nothing can be learned from the
+// name.
+func (d *DB) DestinationOf(address string) string {
+	key := d.guard.keys.rowKey()
+	h := hmac.New(sha256.New, key[:])
+	h.Write([]byte("destination of alarms\x00" + address))
+	return "to-" + hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// PostAlarmsTo keeps what is told of alarms for a destination from now on, and forgets the
+// destinations that no process has named for a week. Each process repeats it now and then.
+func (d *DB) PostAlarmsTo(ctx context.Context, destination string, now Millis) error {
 	return d.Write(ctx, func(ctx context.Context, t *Tx) error {
-		var is int
-		begun, err := One(ctx, t, `SELECT 1 FROM alarm_posts LIMIT 1`, nil, &is)
-		if err != nil || begun {
+		// The lock keeps an alarm that is being raised for a destination that is forgotten.
+		if _, err := LockFeed(ctx, t, FeedOfAlarms); err != nil {
 			return err
 		}
-		_, err = t.Exec(ctx, beginAlarmPostsSQL, FeedOfAlarms)
-		return err
+		gone := int64(now - goneAfter)
+		return t.Batch(ctx, []Statement{{SQL: seenSQL, Args: []any{destination, int64(now)}},
+			{SQL: dropAlarmPostsSQL, Args: []any{gone}}, {SQL: dropDestinationsSQL, Args: []any{gone}}})
 	})
 }
 
-// ClaimAlarmPost gives an alarm that is due to be posted; none is left if found is
-// false. No other process gets it until lease has ended.
-func (d *DB) ClaimAlarmPost(ctx context.Context, now Millis, lease time.Duration) (p AlarmPost, found bool, err error) {
+var errNotRead = errors.New("an alarm that is to be posted cannot be read")
+
+// ClaimAlarmPost gives a message that is due to be posted to a destination; none is left if
+// found is false. No other process gets it until lease has ended.
+func (d *DB) ClaimAlarmPost(ctx context.Context, destination string, now Millis, lease time.Duration) (p AlarmPost, found bool, err error) {
 	var is int
-	if found, err = One(ctx, d, waitingAlarmSQL, []any{int64(now)}, &is); err != nil || !found {
+	if found, err = One(ctx, d, waitingAlarmSQL, []any{destination, int64(now)}, &is); err != nil || !found {
 		return p, false, err
 	}
 	err = d.Write(ctx, func(ctx context.Context, t *Tx) error {
-		if _, err := t.Exec(ctx, newAlarmPostsSQL); err != nil {
-			return err
-		}
+		p = AlarmPost{Destination: destination}
 		var seq int64
-		if found, err = One(ctx, t, claimAlarmSQL, []any{int64(now) + lease.Milliseconds(), int64(now)}, &seq, &p.Attempts); err != nil || !found {
+		var content string
+		if found, err = One(ctx, t, claimAlarmSQL, []any{destination, int64(now)}, &seq, &p.Step, &p.At, &content, &p.Attempts); err != nil || !found {
 			return err
 		}
-		p.Alarm, err = alarm(ctx, t, seq)
+		p.Attempts++
+		if json.Unmarshal([]byte(content), &p.Alarm) != nil {
+			return errNotRead
+		}
+		_, err = t.Exec(ctx, leaseAlarmSQL, destination, seq, p.Step, int64(now)+lease.Milliseconds())
 		return err
 	})
 	return p, found && err == nil, err
 }
 
-// SettleAlarmPost ends an attempt: the alarm was posted, or is due again at again.
+// SettleAlarmPost ends an attempt: the message was posted, or is due again at again.
 func (d *DB) SettleAlarmPost(ctx context.Context, p AlarmPost, posted bool, again Millis) error {
 	return d.Write(ctx, func(ctx context.Context, t *Tx) error {
 		if posted {
-			_, err := t.Exec(ctx, alarmPostedSQL, p.Alarm.Seq)
+			_, err := t.Exec(ctx, alarmPostedSQL, p.Destination, p.Alarm.Seq, p.Step)
 			return err
 		}
-		_, err := t.Exec(ctx, alarmAgainSQL, p.Alarm.Seq, p.Attempts, int64(again))
+		_, err := t.Exec(ctx, alarmAgainSQL, p.Destination, p.Alarm.Seq, p.Step, p.Attempts, int64(again))
 		return err
 	})
 }

@@ -158,21 +158,25 @@ func RaiseAlarms(ctx context.Context, t *Tx, list []Alarm) error {
 	if err != nil {
 		return err
 	}
-	var counted []Statement
+	var more []Statement // kept numbers, and what is to be posted
 	for _, a := range together(list) {
 		seq++
 		row := a.row()
-		counted = t.Counted(counted, countRaised+string(a.Kind), a.Number)
+		more = t.Counted(more, countRaised+string(a.Kind), a.Number)
 		open, err := List(ctx, t, openAlarmSQL, row.args(), scanAlarm)
 		if err != nil {
 			return err
 		}
 		if len(open) > 0 {
+			was := open[0].Number
 			grown, err := open[0].grow(ctx, t, a, seq)
 			if err != nil {
 				return err
 			}
 			if grown { // else somebody has acknowledged it meanwhile
+				if step := tenfold(open[0].Number); step > tenfold(was) {
+					more = append(more, open[0].post(step, a.Last, seq))
+				}
 				continue
 			}
 		}
@@ -180,9 +184,18 @@ func RaiseAlarms(ctx context.Context, t *Tx, list []Alarm) error {
 		if _, err := t.Exec(ctx, insertAlarmSQL, a.Seq, a.Of, string(a.Kind), row.subject, int64(a.At), int64(a.Last), a.Number, jsonOf(a.Examples), a.Moved); err != nil {
 			return err
 		}
-		counted = t.Counted(counted, countOpen+string(a.Kind), 1)
+		more = append(t.Counted(more, countOpen+string(a.Kind), 1), a.post(stepRaised, a.At, seq))
 	}
-	return t.Batch(ctx, append(counted, EndFeed(FeedOfAlarms, seq)))
+	return t.Batch(ctx, append(more, EndFeed(FeedOfAlarms, seq)))
+}
+
+// tenfold is the greatest power of ten that n reaches.
+func tenfold(n int64) int64 {
+	step := int64(1)
+	for n >= 10*step {
+		step *= 10
+	}
+	return step
 }
 
 // grow counts b in the row a. It reports whether the row was open still.
@@ -239,10 +252,11 @@ func EndAlarms(ctx context.Context, t *Tx, list []Alarm) error {
 	if len(standing) == 0 {
 		return nil
 	}
-	if _, err := LockFeed(ctx, t, FeedOfAlarms); err != nil {
+	seq, err := LockFeed(ctx, t, FeedOfAlarms)
+	if err != nil {
 		return err
 	}
-	var counted []Statement
+	var more []Statement
 	for _, a := range standing {
 		text := cmp.Or(a.EndedText, a.Kind.Ended())
 		moved := cmp.Or(a.Moved, int64(Never))
@@ -252,11 +266,13 @@ func EndAlarms(ctx context.Context, t *Tx, list []Alarm) error {
 		}
 		for _, e := range ended {
 			if e.Acked == 0 {
-				counted = t.Counted(counted, countOpen+string(e.Kind), -1)
+				more = t.Counted(more, countOpen+string(e.Kind), -1)
 			}
+			seq++
+			more = append(more, e.post(stepEnded, e.Ended, seq))
 		}
 	}
-	return t.Batch(ctx, counted)
+	return t.Batch(ctx, append(more, EndFeed(FeedOfAlarms, seq)))
 }
 
 // StandingAlarms gives the rows of some kinds that have not ended, the oldest first.

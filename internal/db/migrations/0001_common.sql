@@ -51,14 +51,27 @@ CREATE INDEX alarms_standing ON alarms (kind, merchant, subject, acked) WHERE en
 CREATE INDEX alarms_open ON alarms (seq) WHERE acked = 0 AND ended = 0;
 CREATE INDEX alarms_kind ON alarms (kind, seq);
 
--- Alarms that are posted to --alarm-url; see db/alarm_posts.go.
+-- Where alarms are posted, and when a process last said that it posts there. See
+-- db/alarm_posts.go.
+CREATE TABLE alarm_destinations (
+  name {text} NOT NULL PRIMARY KEY, -- no secret
+  seen {int} NOT NULL
+){clustered};
+
+-- What is to be posted, until it was: that an alarm was raised (step 1), that its number grew
+-- tenfold (step 10, 100, …), that it ended (step 0).
 CREATE TABLE alarm_posts (
-  seq      {int} NOT NULL PRIMARY KEY,
-  due      {int} NOT NULL DEFAULT 0, -- of the next attempt; while one is made, the end of its lease
-  attempts {int} NOT NULL DEFAULT 0,
-  done     {int} NOT NULL DEFAULT 0
+  destination {text} NOT NULL,
+  alarm       {int} NOT NULL,
+  step        {int} NOT NULL,
+  place       {int} NOT NULL, -- in the feed of alarms: those of one alarm are posted in this order
+  at          {int} NOT NULL,
+  content     TEXT NOT NULL,  -- JSON: the row as it was then
+  due         {int} NOT NULL DEFAULT 0, -- of the next attempt; while one is made, the end of its lease
+  attempts    {int} NOT NULL DEFAULT 0,
+  PRIMARY KEY (destination, alarm, step)
 ){strict};
-CREATE INDEX alarm_posts_due ON alarm_posts (due, seq) WHERE done = 0;
+CREATE INDEX alarm_posts_due ON alarm_posts (destination, due, place);
 
 -- Who may do what. merchants: ids that the token is bound to, with a space between;
 -- empty: all. maker: the token that made it. root: where it comes from; tokens of one
