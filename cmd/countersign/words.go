@@ -61,6 +61,9 @@ var serviceWords = []cli.Command{
 	{Words: "search", Op: "search", End: cli.EitherEnd, Args: []string{"q"}, Columns: "KIND|ID|MERCHANT|MATCHED|STATE|AT",
 		Help: "Find what has a text as an identifier, user, address, transaction, number or amount, at the service; with --gateway, at the gateway."},
 
+	{Words: "withdrawals note", Op: "noteWithdrawal", Help: "Note something about a withdrawal, for colleagues.", ID: withdrawalText, Find: findWithdrawal, Args: []string{"text"}},
+	{Words: "withdrawals notes", Op: "withdrawalNotes", Help: "List what people noted about a withdrawal.", ID: withdrawalText, Find: findWithdrawal, Columns: noteColumns},
+
 	{Words: "freeze", Op: "freeze", Help: "Stop sending, deciding and releasing for all merchants of the service; with --status, say whether it is frozen.",
 		Args: []string{"reason"}, Switches: []cli.Switch{{Name: "status", Op: "frozen", Help: "Only say whether the service is frozen, since when, by whom and why."}}},
 	{Words: "thaw", Op: "thaw", Help: "End the freeze of the service."},
@@ -132,6 +135,9 @@ var gatewayWords = []cli.Command{
 	{Words: "orders cancel", Op: "cancelOrder", End: cli.GatewayEnd, Help: "Take an order back that is not confirmed yet."},
 	{Words: "orders resume", Op: "resumeOrder", End: cli.GatewayEnd},
 
+	{Words: "orders note", Op: "noteOrder", End: cli.GatewayEnd, Help: "Note something about an order, for colleagues.", Args: []string{"text"}},
+	{Words: "orders notes", Op: "orderNotes", End: cli.GatewayEnd, Help: "List what people noted about an order.", ID: orderText, Find: showOrder, Columns: noteColumns},
+
 	{Words: "deposits", Help: "The merchant's deposits, through the gateway's API."},
 	{Words: "deposits list", Op: "deposits", End: cli.GatewayEnd, Help: "List deposits, the oldest first.", Columns: depositColumns},
 	{Words: "deposits search", Op: "searchDeposits", End: cli.GatewayEnd, Help: "Find deposits as they are now, the newest first.", Columns: depositColumns},
@@ -140,6 +146,8 @@ var gatewayWords = []cli.Command{
 		ID: depositText + " Without it the flags select.", Find: actDeposit, Flags: map[string]string{"filter-": ""}},
 	{Words: "deposits reject", Op: "rejectDeposit", All: "rejectDeposits", End: cli.GatewayEnd, Help: "Let held deposits not count: one by its number, or all that match, as with credit.",
 		ID: depositText + " Without it the flags select.", Find: actDeposit, Flags: map[string]string{"filter-": ""}},
+	{Words: "deposits note", Op: "noteDeposit", End: cli.GatewayEnd, Help: "Note something about a deposit, for colleagues.", ID: depositText, Find: actDeposit, Args: []string{"text"}},
+	{Words: "deposits notes", Op: "depositNotes", End: cli.GatewayEnd, Help: "List what people noted about a deposit.", ID: depositText, Find: showDeposit, Columns: noteColumns},
 	{Words: "addresses", Help: "Changes of the users' deposit addresses, through the API of either end."},
 	{Words: "addresses add", Op: "addAddress", Help: "Tell a merchant that the deposit address of a user was replaced, given as a JSON object.", Body: cli.File, Tags: atService},
 	{Words: "addresses list", Op: "addresses", End: cli.GatewayEnd, Columns: "SEQ|TAKEN|STATE|USER=tenantUserId|CHAIN=chainName|ADDRESS|OLD=oldAddress|BY=decidedBy|REASON"},
@@ -175,6 +183,7 @@ const (
 	refusedText    = "Its id in the list of refused callbacks, or its trackingId or callBackId."
 	depositText    = "Its number in the feed of deposits, or its trackingId."
 	entryText      = "The entry, such as deposit_17, or the trackingId of a deposit"
+	noteColumns    = "NUMBER|AT|BY=name,by|TEXT"
 	depositColumns = "SEQ|TAKEN|STATE|USER=tenantUserId|AMOUNT|SYMBOL|CHAIN=chainName|TRANSACTION=txId|TRACKING ID"
 )
 

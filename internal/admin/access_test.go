@@ -53,6 +53,8 @@ var access = map[string]struct {
 	"blockWithdrawal":   {"operator approver admin", 404, `{"reason":"a test"}`},
 	"reportOutcome":     {"core admin", 404, `{"permit":"none","failed":{"reason":"x"}}`},
 	"reportWaiting":     {"core admin", 404, `{"for":"funds"}`},
+	"withdrawalNotes":   {"viewer operator approver admin", 404, ""},
+	"noteWithdrawal":    {"operator approver admin", 404, `{"text":"a test"}`},
 	"decisions":         {"viewer core operator approver admin", 200, ""},
 	"callbacks":         {"viewer operator approver admin", 200, ""},
 	"callback":          {"viewer operator approver admin", 404, ""},

@@ -189,6 +189,7 @@ func TestEveryWrongMember(t *testing.T) {
 		"pauseMerchant":     map[string]any{"reason": "maintenance"},
 		"freeze":            map[string]any{"reason": "a token was lost"},
 		"resumeWithdrawal":  map[string]any{"reason": "the core has no permit"},
+		"noteWithdrawal":    map[string]any{"text": "seen"},
 		"blockWithdrawal":   map[string]any{"reason": "a fraud"},
 		"rotateKeys":        map[string]any{"key": merchant["key"], "responseKey": merchant["responseKey"]},
 		"stageRotation":     map[string]any{"key": merchant["key"], "responseKey": merchant["responseKey"], "apiKey": "key-staged-9", "callbackApiKey": "key-staged-10", "makeApiKey": false, "makeCallbackApiKey": false},

@@ -71,6 +71,8 @@ func (s *Server) routes() []route {
 		{post, "/v1/withdrawals/{id}/resume", "resumeWithdrawal", approvers, byPath, 200, api.Handle(s.resumeWithdrawal), "Say that nothing became of a withdrawal from before a restore: it is decided and released as any other", []int{409, 410}},
 		{post, "/v1/withdrawals/{id}/outcome", "reportOutcome", cores, byPath, 200, api.Handle(s.reportOutcome), "Report how a released withdrawal ended; the merchant is told", []int{409, 410}},
 		{post, "/v1/withdrawals/{id}/waiting", "reportWaiting", cores, byPath, 202, api.Handle(s.reportWaiting), "Report that a released withdrawal waits; each call tells the merchant once more", []int{409, 410}},
+		{get, "/v1/withdrawals/{id}/notes", "withdrawalNotes", readers, byPath, 200, api.Handle(s.withdrawalNotes), "List what people noted about a withdrawal, the oldest first", nil},
+		{post, "/v1/withdrawals/{id}/notes", "noteWithdrawal", deciders, byPath, 201, api.Handle(s.noteWithdrawal), "Note something about a withdrawal; each call adds a note, and none is ever changed", []int{409}},
 		{get, "/v1/decisions", "decisions", coresAndReaders, byHandler, 200, api.Handle(s.decisions), "Read the feed of decisions, in order and without gaps; after a restore numbers go on much higher", []int{409}},
 
 		{get, "/v1/callbacks", "callbacks", readers, byHandler, 200, api.Handle(s.callbacks), "List callbacks, the newest first", nil},

@@ -56,6 +56,8 @@ type Backend interface {
 	CancelWithdrawal(ctx context.Context, id string, now db.Millis) (outbox.Withdrawal, error)
 	ResumeWithdrawal(ctx context.Context, id, reason, by string, now db.Millis) (outbox.Withdrawal, error)
 	BlockWithdrawal(ctx context.Context, id, reason, by string, now db.Millis) (outbox.Withdrawal, error)
+	WithdrawalNotes(ctx context.Context, id string) ([]db.Note, error)
+	NoteWithdrawal(ctx context.Context, id string, n db.Note) (db.Note, error)
 	Release(ctx context.Context, id string, holder outbox.Holder, permit string, now db.Millis) (outbox.Permit, error)
 	RecordWaiting(ctx context.Context, id string, n outbox.NewCallback, now db.Millis) (outbox.Withdrawal, string, error)
 	RecordOutcome(ctx context.Context, id string, o outbox.Outcome, now db.Millis) (outbox.Withdrawal, bool, error)

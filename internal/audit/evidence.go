@@ -11,6 +11,15 @@ func AddAbout(ctx context.Context, t *db.Tx, kind, id string, now db.Millis, dat
 	return Add(ctx, t, Record{Kind: kind, At: now, About: []string{id}, Data: data})
 }
 
+// Note tells what a person noted about a withdrawal, an order or a deposit.
+type Note struct {
+	Merchant   string `json:"merchant,omitempty"`
+	CallBackID string `json:"callBackId,omitempty"`
+	Deposit    int64  `json:"deposit,omitempty"` // seq in the feed
+	Number     int64  `json:"number"`
+	Text       string `json:"text"`
+}
+
 // Purged tells of rows that were purged because they were settled long ago.
 type Purged struct {
 	Rows   int64 `json:"purged"`

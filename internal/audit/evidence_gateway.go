@@ -4,7 +4,9 @@ package audit
 // event's kind, and WithdrawalAnswered.
 const (
 	OrderAdded      = "order.added"
-	OrderResumed    = "order.resumed"   // it goes on after a restore
+	OrderResumed    = "order.resumed" // it goes on after a restore
+	OrderNoted      = "order.noted"
+	DepositNoted    = "deposit.noted"
 	CallbacksTaken  = "callbacks.taken" // of all types, as one
 	CursorMoved     = "cursor.moved"
 	ForwardingBegun = "forwarding.begun" // or moved, by a start

@@ -27,6 +27,7 @@ const (
 	WithdrawalBlocked      = "withdrawal.blocked"
 	WithdrawalLapsed       = "withdrawal.lapsed"
 	WithdrawalAdopted      = "withdrawal.adopted" // its permit was given before the restore
+	WithdrawalNoted        = "withdrawal.noted"
 	WithdrawalResumed      = "withdrawal.resumed" // nothing became of it before the restore
 
 	ServiceFrozen     = "service.frozen"

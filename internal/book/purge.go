@@ -113,9 +113,15 @@ func purgeTaken(ctx context.Context, t *db.Tx, rows []int64) (total int64, err e
 			list = append(list, db.Statement{SQL: purgeDepositSQL, Args: []any{seq}, N: &gone[i]})
 		}
 	}
-	err = t.Batch(ctx, list)
-	for _, n := range gone {
+	if err := t.Batch(ctx, list); err != nil {
+		return 0, err
+	}
+	var notes []string
+	for i, n := range gone {
+		if n > 0 {
+			notes = append(notes, aboutDeposit(rows[i]))
+		}
 		total += n
 	}
-	return total, err
+	return total, db.DropNotes(ctx, t, notes)
 }

@@ -287,6 +287,25 @@ func TestServiceActs(t *testing.T) {
 				t.Error("the token is valid still")
 			}
 		},
+		"POST /console/withdrawals/{id}/notes": func() {
+			b.open("/console/withdrawals/" + w.decided.ID)
+			b.fill("#note", "asked the merchant\nby telephone")
+			b.click(".note-form button")
+			b.shows("Noted.", "asked the merchant", "by telephone")
+			if n, err := w.admin.WithdrawalNotes(ctx, w.decided.ID); err != nil || len(n.Notes) != 1 || n.Notes[0].Text != "asked the merchant\nby telephone" {
+				t.Errorf("%+v, %v", n, err)
+			}
+			// A long text that is refused stays in its field.
+			long := strings.Repeat("the merchant says that it has the deposit; ", 45)
+			get[bool](b, `document.querySelector("#note").removeAttribute("maxlength") || true`)
+			b.fill("#note", long+strings.Repeat("x", 100))
+			b.click(".note-form button")
+			b.shows("text is longer than 2000 characters")
+			if got := get[string](b, `document.querySelector("#note").value`); got != long+strings.Repeat("x", 100) {
+				t.Errorf("the field has %d characters of %d", len(got), len(long)+100)
+			}
+			b.do(chromedp.NavigateBack())
+		},
 		"POST /console/withdrawals/{id}/resume": func() {}, // see TestResumedFromBefore
 		"POST /console/changes/{id}/approve":    func() {}, // see TestChanges
 		"POST /console/changes/{id}/reject":     func() {},

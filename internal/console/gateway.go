@@ -31,6 +31,7 @@ func NewGateway(c Config) (*Console, error) {
 			{"POST /console/orders/{id}/decline", (*visit).orderDecline},
 			{"POST /console/orders/{id}/cancel", (*visit).orderCancel},
 			{"POST /console/orders/{id}/resume", (*visit).orderResume},
+			{"POST /console/orders/{id}/notes", (*visit).orderNote},
 
 			{"GET /console/deposits", (*visit).deposits},
 			{"GET /console/deposits/credit", (*visit).depositsAll},
@@ -40,6 +41,7 @@ func NewGateway(c Config) (*Console, error) {
 			{"GET /console/deposits/{seq}", (*visit).deposit},
 			{"POST /console/deposits/{seq}/credit", (*visit).depositCredit},
 			{"POST /console/deposits/{seq}/reject", (*visit).depositReject},
+			{"POST /console/deposits/{seq}/notes", (*visit).depositNote},
 
 			{"GET /console/addresses", (*visit).addresses},
 			{"GET /console/addresses/{seq}", (*visit).address},

@@ -74,6 +74,16 @@ func TestGatewayActs(t *testing.T) {
 		}
 		b.size(1280, false)
 	}
+	noted := s.twice(39)
+	for path, what := range map[string]string{"/console/orders/" + s.held("noted").CallBackID: "an order", fmt.Sprintf("/console/deposits/%d", noted): "a deposit"} {
+		b.open(path)
+		b.fill("#note", "noted about "+what)
+		b.click(".note-form button")
+		b.shows("Noted.", "noted about "+what, "the approver")
+	}
+	if _, err := s.admin.RejectDeposit(ctx, noted, ""); err != nil {
+		t.Fatal(err)
+	}
 	// All that match, with what was typed kept where a form is refused.
 	var held []int64
 	for n := range 3 {

@@ -56,6 +56,7 @@ type depositPage struct {
 	First     *client.DepositEntry
 	Members   []pairOfMembers
 	Callbacks []inboxRow
+	Noted     []client.Note
 	Names     map[string]string // of tokens
 	Values    map[string]string
 }
@@ -120,6 +121,13 @@ func (v *visit) deposit() error {
 	page := depositPage{DepositEntry: d, Values: v.values(nil)}
 	if page.Names, err = v.names(); err != nil {
 		return err
+	}
+	if v.may("depositNotes") {
+		notes, err := v.gateway.DepositNotes(ctx, d.Seq)
+		if err != nil {
+			return err
+		}
+		page.Noted = notes.Notes
 	}
 	if d.PossibleDuplicate {
 		first, err := v.gateway.FirstDeposit(ctx, d.Seq)

@@ -79,6 +79,7 @@ type orderPage struct {
 	Address   history             // of orders to the same address
 	User      history             // of the user's other orders
 	Callbacks []inboxRow          // about it, the oldest first
+	Noted     []client.Note
 	Undecided bool
 	Stopped   bool             // nothing is decided until a restore is reconciled
 	Approval  client.Statement // that a person with passkeys signs
@@ -120,6 +121,13 @@ func (v *visit) order() error {
 		return err
 	}
 	page := orderPage{Order: o, Values: v.values(nil)}
+	if v.may("orderNotes") {
+		notes, err := v.gateway.OrderNotes(ctx, id)
+		if err != nil {
+			return err
+		}
+		page.Noted = notes.Notes
+	}
 	switch o.State {
 	case client.OrderOpen, client.OrderHeld, client.OrderApproved:
 		page.Undecided = true

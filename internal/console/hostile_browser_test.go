@@ -117,6 +117,9 @@ func TestHostile(t *testing.T) {
 	if _, err := admin.Freeze(ctx, long); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := serviceAPI(t, base, person.Secret).NoteWithdrawal(ctx, w.ID, evilOf(2000)); err != nil {
+		t.Fatal(err)
+	}
 	b := newTab(t, browser, base)
 	b.signIn(person.Secret)
 	b.harmless(map[string]int{
@@ -129,7 +132,7 @@ func TestHostile(t *testing.T) {
 		"/console/callbacks/" + w.Callback:     4,
 		"/console/callbacks/" + question.ID:    4,
 		"/console/withdrawals":                 4,
-		"/console/withdrawals/" + w.ID:         6,
+		"/console/withdrawals/" + w.ID:         8,
 		"/console/withdrawals/" + answered.ID:  7,
 		"/console/audit":                       2, // and in JSON, where quotes are escaped
 		"/console/audit?subject=" + w.ID:       2,
@@ -211,6 +214,12 @@ func TestGatewayHostile(t *testing.T) {
 		t.Fatalf("%+v, %v", alarms, err)
 	}
 	if _, err := as.AckAlarm(ctx, alarms.Alarms[0].Seq, client.Ack{Note: evilOf(1000)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := as.NoteOrder(ctx, o.CallBackID, evilOf(2000)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := as.NoteDeposit(ctx, 2, evilOf(2000)); err != nil {
 		t.Fatal(err)
 	}
 	b := newTab(t, browser, s.base)

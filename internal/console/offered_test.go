@@ -52,7 +52,7 @@ func filled(form string, typed map[string]string) url.Values {
 			continue
 		case name == "confirm":
 			value = html.UnescapeString(confirms.FindStringSubmatch(form)[1])
-		case name == "reason" || name == "note":
+		case name == "reason" || name == "note" || name == "text":
 			value = "because of a test"
 		}
 		values.Set(name, value)

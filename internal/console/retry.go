@@ -1,6 +1,10 @@
 package console
 
 import (
+	"bytes"
+	"compress/flate"
+	"encoding/json"
+	"io"
 	"net/http"
 	"net/url"
 	"path"
@@ -14,6 +18,7 @@ import (
 type refused struct {
 	Problems []string
 	Typed    map[string]string
+	Packed   []byte // Typed, where it is long: a note has 2,000 characters
 }
 
 const (
@@ -37,13 +42,38 @@ func (v *visit) retry(problems []string) error {
 		}
 	}
 	if n > maxCookie/2 {
-		o.Typed = nil
+		o.Packed, o.Typed = pack(o.Typed), nil
 	}
 	if err := v.c.keep(v.w, v.r, refusedCookie, root, o, refusedLife); err != nil {
 		return err
 	}
 	http.Redirect(v.w, v.r, v.cameFrom(), http.StatusSeeOther)
 	return nil
+}
+
+// pack makes what was typed short, and gives nil where that is too long for a cookie all the same.
+func pack(typed map[string]string) []byte {
+	var b bytes.Buffer
+	w, err := flate.NewWriter(&b, flate.BestCompression)
+	if err == nil {
+		err = json.NewEncoder(w).Encode(typed)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil || b.Len() > maxCookie/2 { // Base64, twice
+		return nil
+	}
+	return b.Bytes()
+}
+
+// unpack gives what pack was given.
+func unpack(packed []byte) (typed map[string]string) {
+	// The console sealed it, so it is no longer than a form.
+	if json.NewDecoder(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), maxForm)).Decode(&typed) != nil {
+		return nil
+	}
+	return typed
 }
 
 // cameFrom is the page with the form that was posted: the browser says so. Else it is the
@@ -73,6 +103,9 @@ func (v *visit) refused() refused {
 	if v.before == nil {
 		if v.c.kept(v.r, refusedCookie, &o) {
 			v.c.drop(v.w, v.r, refusedCookie, root)
+			if o.Packed != nil {
+				o.Typed = unpack(o.Packed)
+			}
 		}
 		v.before = &o
 	}

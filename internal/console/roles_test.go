@@ -32,6 +32,7 @@ var operations = map[string]string{
 	"POST /console/withdrawals/{id}/cancel": "cancelWithdrawal",
 	"POST /console/withdrawals/{id}/block":  "blockWithdrawal",
 	"POST /console/withdrawals/{id}/resume": "resumeWithdrawal",
+	"POST /console/withdrawals/{id}/notes":  "noteWithdrawal",
 	"POST /console/freeze":                  "freeze",
 	"POST /console/thaw":                    "thaw",
 	"POST /console/passkeys":                "addPasskey",

@@ -54,6 +54,7 @@ func NewService(c Config) (*Console, error) {
 			{"POST /console/withdrawals/{id}/cancel", (*visit).withdrawalCancel},
 			{"POST /console/withdrawals/{id}/block", (*visit).withdrawalBlock},
 			{"POST /console/withdrawals/{id}/resume", (*visit).withdrawalResume},
+			{"POST /console/withdrawals/{id}/notes", (*visit).withdrawalNote},
 
 			{"GET /console/stop", (*visit).stop},
 			{"POST /console/freeze", (*visit).freeze},
@@ -159,6 +160,7 @@ var deeds = map[string]string{
 	"address-rejected": "Rejected: the application goes on with the old address.",
 	"retried":          "Taken: it counts as if it had come now.",
 	"dismissed":        "Dismissed: nothing is done about it.",
+	"noted":            "Noted.",
 	"some":             "Some are done, and more match: go on.",
 	"credit-all":       "Credited: all that matched count, and the application is told.",
 	"reject-all":       "Rejected: none that matched counts.",

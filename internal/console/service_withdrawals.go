@@ -45,6 +45,8 @@ type withdrawalPage struct {
 	Attempts []client.Attempt // of the question
 	Notices  []client.Callback
 	Stopped  bool // nothing of before a restore is resumed until it is reconciled
+	Noted    []client.Note
+	Values   map[string]string
 }
 
 // comparison is one member of an order, as ordered and as answered.
@@ -81,11 +83,18 @@ func (v *visit) withdrawalPage() (page withdrawalPage, err error) {
 	if err != nil {
 		return page, err
 	}
-	page = withdrawalPage{Withdrawal: w}
+	page = withdrawalPage{Withdrawal: w, Values: v.values(nil)}
 	if w.Restored {
 		if page.Stopped, err = v.unreconciled(); err != nil {
 			return page, err
 		}
+	}
+	if v.may("withdrawalNotes") {
+		notes, err := v.service.WithdrawalNotes(ctx, w.ID)
+		if err != nil {
+			return page, err
+		}
+		page.Noted = notes.Notes
 	}
 	if page.Answers, err = v.answers(w); err != nil {
 		return page, err

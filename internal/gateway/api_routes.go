@@ -50,6 +50,11 @@ func (a *server) routes() []route {
 		{post, "/v1/deposits/{seq}/credit", "creditDeposit", approvers, api.Whole, 200, api.Handle(a.creditDeposit), "Credit a held deposit", []int{409, 410}},
 		{post, "/v1/deposits/{seq}/reject", "rejectDeposit", approvers, api.Whole, 200, api.Handle(a.rejectDeposit), "Reject a held deposit", []int{409, 410}},
 
+		{get, "/v1/orders/{callBackId}/notes", "orderNotes", readers, api.Whole, 200, api.Handle(a.orderNotes), "List what people noted about an order, the oldest first", nil},
+		{post, "/v1/orders/{callBackId}/notes", "noteOrder", approvers, api.Whole, 201, api.Handle(a.noteOrder), "Note something about an order; each call adds a note, and none is ever changed", []int{409}},
+		{get, "/v1/deposits/{seq}/notes", "depositNotes", readers, api.Whole, 200, api.Handle(a.depositNotes), "List what people noted about a deposit, the oldest first", []int{410}},
+		{post, "/v1/deposits/{seq}/notes", "noteDeposit", approvers, api.Whole, 201, api.Handle(a.noteDeposit), "Note something about a deposit; each call adds a note, and none is ever changed", []int{409, 410}},
+
 		{get, "/v1/addresses", "addresses", all, api.Whole, 200, api.Handle(a.addresses), "List what the service told of users' deposit addresses, the newest first", nil},
 		{get, "/v1/addresses/{seq}", "address", all, api.Whole, 200, api.Handle(a.address), "Show one address", nil},
 		{post, "/v1/addresses/{seq}/accept", "acceptAddress", approvers, api.Whole, 200, api.Handle(a.acceptAddress), "Let a held address count", []int{409}},

@@ -73,6 +73,17 @@ CREATE TABLE alarm_posts (
 ){strict};
 CREATE INDEX alarm_posts_due ON alarm_posts (destination, due, place);
 
+-- What people noted about a withdrawal, an order or a deposit. Rows never change.
+CREATE TABLE notes (
+  about    {text} NOT NULL, -- the kind of thing, a slash, and its id
+  seq      {int} NOT NULL, -- from 1 among the notes about it
+  at       {int} NOT NULL,
+  by_token TEXT NOT NULL,
+  by_name  TEXT NOT NULL, -- of the token then
+  text     TEXT NOT NULL,
+  PRIMARY KEY (about, seq)
+){clustered};
+
 -- Who may do what. merchants: ids that the token is bound to, with a space between;
 -- empty: all. maker: the token that made it. root: where it comes from; tokens of one
 -- root do not decide on what each other propose. expires 0: never. mac: db.Guarded.

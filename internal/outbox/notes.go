@@ -1,0 +1,37 @@
+package outbox
+
+import (
+	"context"
+
+	"countersign/internal/audit"
+	"countersign/internal/db"
+)
+
+func aboutWithdrawal(id string) string { return "withdrawal/" + id }
+
+// WithdrawalNotes gives what people noted about a withdrawal, the oldest first.
+func (o *Outbox) WithdrawalNotes(ctx context.Context, id string) ([]db.Note, error) {
+	if _, err := o.Withdrawal(ctx, id); err != nil {
+		return nil, err
+	}
+	return db.Notes(ctx, o, aboutWithdrawal(id))
+}
+
+// NoteWithdrawal adds a note about a withdrawal, and a record of it.
+func (o *Outbox) NoteWithdrawal(ctx context.Context, id string, n db.Note) (db.Note, error) {
+	merchant, rest, err := splitID(id)
+	if err != nil {
+		return n, err
+	}
+	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		w, err := findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, rest)
+		if err != nil {
+			return err
+		}
+		if n, err = db.AddNote(ctx, t, aboutWithdrawal(w.ID), n); err != nil {
+			return err
+		}
+		return audit.AddAbout(ctx, t, audit.WithdrawalNoted, w.ID, n.At, audit.Note{Merchant: w.Merchant, CallBackID: w.CallBackID, Number: n.Seq, Text: n.Text})
+	})
+	return n, err
+}
