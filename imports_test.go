@@ -89,7 +89,7 @@ var house = map[string]struct{ ours, others []string }{
 			"countersign/internal/book", "countersign/internal/console", "countersign/internal/api", "countersign/internal/db", "countersign/internal/dispatch",
 			"countersign/internal/gateway", "countersign/internal/policy", "countersign/internal/outbox", "countersign/internal/pace", "countersign/internal/reconcile",
 			"countersign/internal/signed"},
-		others: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
+		others: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel", "github.com/nicholas-fedor/shoutrrr"},
 	},
 	"countersign/internal/demo": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant",

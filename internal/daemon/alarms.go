@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +24,8 @@ type AlarmPosting struct {
 	// Secret signs. Empty: the one in the data directory, made on first start; with a
 	// shared database it is required.
 	Secret signed.Secret
+	// To are the URLs of chats, mail servers and pagers, as shoutrrr takes them.
+	To []client.Secret
 }
 
 // ErrAlarmSecret: a daemon posts alarms and shares its database with others, but was not
@@ -84,6 +88,17 @@ func (s Storage) alarmPosters(ctx context.Context, c AlarmPosting, d *db.DB, end
 				}
 				return result, status, err
 			}})
+	}
+	for i, text := range c.To {
+		name := d.DestinationOf(string(text))
+		to, err := newChat(text, strings.TrimPrefix(name, "to-"))
+		if err != nil {
+			return nil, fmt.Errorf("the destination %d of alarms: %w", i+1, err)
+		}
+		if slices.ContainsFunc(p.to, func(other alarmDestination) bool { return other.name == name }) {
+			return nil, fmt.Errorf("the destination %d of alarms is given twice", i+1)
+		}
+		p.to = append(p.to, to.destination(name, end, i+1))
 	}
 	for _, to := range p.to {
 		if err := d.PostAlarmsTo(ctx, to.name, db.MillisOf(now())); err != nil {
