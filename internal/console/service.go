@@ -114,6 +114,7 @@ func (v *visit) find() error {
 // sharedPages are those of both ends.
 var sharedPages = []page{
 	{"GET /console/search", (*visit).search},
+	{"POST /console/views", (*visit).viewSave},
 	{"GET /console/passkeys", (*visit).passkeys},
 	{"POST /console/passkeys", (*visit).passkeyAdd},
 	{"POST /console/passkeys/{id}/remove", (*visit).passkeyRemove},
@@ -160,6 +161,8 @@ var deeds = map[string]string{
 	"address-rejected": "Rejected: the application goes on with the old address.",
 	"retried":          "Taken: it counts as if it had come now.",
 	"dismissed":        "Dismissed: nothing is done about it.",
+	"view-saved":       "Saved: this browser offers it on this list, as long as you sign in with this token.",
+	"view-removed":     "Removed: the view is not offered any more.",
 	"noted":            "Noted.",
 	"some":             "Some are done, and more match: go on.",
 	"credit-all":       "Credited: all that matched count, and the application is told.",
