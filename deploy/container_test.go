@@ -16,6 +16,9 @@ import (
 	"countersign/internal/lab/dbtest"
 )
 
+// patience bounds what does not end. A busy machine needs a part of it.
+const patience = 4 * time.Minute
+
 // imageUser is the user of the image.
 const imageUser = 65532
 

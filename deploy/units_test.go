@@ -59,9 +59,6 @@ mount --make-rshared /
 exec env -i PATH="$PATH" container=test /lib/systemd/systemd --unit=test.target --show-status=no
 ' sh "$1" "$3" "$4"`
 
-// patience bounds what does not end. A busy machine needs a part of it.
-const patience = 4 * time.Minute
-
 // machine is a running system of that kind.
 type machine struct {
 	t   *testing.T
