@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"slices"
+	"strconv"
 
 	"countersign/client"
 )
@@ -13,6 +14,7 @@ type awaitingPage struct {
 	More      bool // there are more orders than the page shows
 	Deposits  []client.DepositEntry
 	Addresses []client.AddressEntry
+	Elsewhere []listLink // other pages on which something waits
 }
 
 // heldOrder is an order with what the policy says of it now.
@@ -66,5 +68,44 @@ func (v *visit) awaitingPage() (page awaitingPage, err error) {
 	page.Deposits = deposits.Deposits
 	addresses, err := v.gateway.Addresses(ctx, client.AddressFilter{State: client.AddressHeld}, client.PageOptions{Limit: pageSize})
 	page.Addresses = addresses.Addresses
+	if err != nil {
+		return page, err
+	}
+	page.Elsewhere, err = v.elsewhereWaits()
 	return page, err
+}
+
+// elsewhereWaits gives the other pages on which something waits for a person.
+func (v *visit) elsewhereWaits() (list []listLink, err error) {
+	add := func(n int, more bool, one, many, path string) {
+		switch {
+		case n == 1 && !more:
+			list = append(list, listLink{"1 " + one, path})
+		case n > 0:
+			list = append(list, listLink{strconv.Itoa(n) + map[bool]string{true: "+"}[more] + " " + many, path})
+		}
+	}
+	ctx, most := v.r.Context(), client.PageOptions{Limit: 100}
+	if v.may("refused") {
+		refused, err := v.gateway.Refused(ctx, client.RefusedFilter{State: client.RefusedOpen}, most)
+		if err != nil {
+			return nil, err
+		}
+		add(len(refused.Refused), refused.Next != nil, "refused callback", "refused callbacks", "/console/refused?state=open")
+	}
+	if v.may("changes") {
+		n, err := v.waitingChanges()
+		if err != nil {
+			return nil, err
+		}
+		add(n, n == most.Limit, "change", "changes", "/console/changes")
+	}
+	if v.may("forwards") {
+		failed, err := v.gateway.Forwards(ctx, client.ForwardFilter{State: "failed"}, most)
+		if err != nil {
+			return nil, err
+		}
+		add(len(failed.Forwards), failed.Next != nil, "entry that the application did not take", "entries that the application did not take", "/console/forwarding")
+	}
+	return list, nil
 }

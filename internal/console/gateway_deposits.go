@@ -21,7 +21,8 @@ type depositsPage struct {
 	Next     string // the address of the next page
 	Partial  bool   // the page ended before it was full
 
-	Query template.URL // the filter as a query, for deciding on all that match
+	Query   template.URL // the filter as a query, for deciding on all that match
+	Stopped bool         // nothing is decided until a restore is reconciled
 }
 
 func (v *visit) deposits() error {
@@ -45,6 +46,11 @@ func (v *visit) deposits() error {
 		return err
 	}
 	page.Query = template.URL(kept.Encode())
+	if page.Filter.State == client.DepositHeld {
+		if page.Stopped, err = v.unreconciled(); err != nil {
+			return err
+		}
+	}
 	page.Next, page.Partial = v.nextPage(list.Next, len(list.Deposits), at, "trackingId", "txId", "tenantUserId", "address", "state")
 	return v.render("deposits", "Deposits", page)
 }

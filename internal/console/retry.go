@@ -17,6 +17,7 @@ import (
 // that no page of the browser's history is a post.
 type refused struct {
 	Problems []string
+	At       string // path that was posted to
 	Typed    map[string]string
 	Packed   []byte // Typed, where it is long: a note has 2,000 characters
 }
@@ -31,7 +32,7 @@ const (
 
 // retry sends the browser back to the page that it posted from. Secrets are not kept.
 func (v *visit) retry(problems []string) error {
-	o := refused{Problems: problems, Typed: map[string]string{}}
+	o := refused{Problems: problems, At: v.r.URL.EscapedPath(), Typed: map[string]string{}}
 	n := 0
 	for name := range v.r.PostForm {
 		switch name {

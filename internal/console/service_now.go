@@ -12,6 +12,9 @@ type nowPage struct {
 	Lanes       []laneRow
 	Withdrawals []stateCount
 	Alarms      []client.Alarm // the newest of those that are open
+	MoreAlarms  bool
+	Changes     []changeRow // the newest of those that wait for an approver
+	MoreChanges bool
 	Breakers    []client.Breaker
 	Failing     []client.FailingMerchant
 	Hour        client.Hour
@@ -82,7 +85,17 @@ func (v *visit) nowPage() (page nowPage, err error) {
 	if err != nil {
 		return page, err
 	}
-	page.Alarms = open.Alarms
+	page.Alarms, page.MoreAlarms = open.Alarms, open.Next != nil
+	if v.may("changes") {
+		waiting, err := v.service.Changes(ctx, client.ChangeFilter{State: client.ChangeWaiting}, client.PageOptions{Limit: 5})
+		if err != nil {
+			return page, err
+		}
+		page.MoreChanges = waiting.Next != nil
+		for _, c := range waiting.Changes {
+			page.Changes = append(page.Changes, v.changeRow(c, nil))
+		}
+	}
 	if page.Hour, err = v.service.Hour(ctx); err != nil {
 		return page, err
 	}

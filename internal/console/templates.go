@@ -110,7 +110,11 @@ func (v *visit) renderAs(status int, name, title string, data any) error {
 	}
 	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	v.w.WriteHeader(status)
-	_, _ = v.w.Write(b.Bytes()) // the browser is gone
+	page := b.Bytes()
+	if v.before != nil {
+		page = v.before.retype(page)
+	}
+	_, _ = v.w.Write(page) // the browser is gone
 	return nil
 }
 
