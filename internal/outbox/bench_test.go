@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"countersign"
+	"countersign/client"
 	"fmt"
 	"os"
 	"slices"
@@ -372,4 +373,36 @@ func BenchmarkAuditWithdrawal(b *testing.B) {
 			}
 		})
 	}
+}
+
+// Callbacks claimed and settled in batches of 256, of 50 merchants of which each answer raises an
+// alarm.
+func BenchmarkSettleAlarms(b *testing.B) {
+	eachDialect(b, func(b *testing.B, s *Outbox) {
+		ids := addMerchants(b, s, 50, nil)
+		b.ResetTimer()
+		now := db.Millis(2000)
+		for left, round := b.N, 0; left > 0; round++ {
+			b.StopTimer()
+			n := min(left, 20_000)
+			fill(b, s, ids, fmt.Sprint("round", round), n)
+			b.StartTimer()
+			for left -= n; n > 0; now++ {
+				claimed, err := s.Claim(ctx, ClaimRequest{Node: "n1", Now: now, LeaseUntil: now + 60_000, Max: 256})
+				if err != nil {
+					b.Fatal(err)
+				}
+				settlements := make([]Settlement, len(claimed))
+				for i, c := range claimed {
+					settlements[i] = settlementOf(c)
+					settlements[i].State, settlements[i].Due, settlements[i].Alarm = CallbackRefused, 0, client.AlarmNotUnderstood
+				}
+				if _, err := s.Settle(ctx, settlements, now+10); err != nil {
+					b.Fatal(err)
+				}
+				n -= len(claimed)
+			}
+		}
+		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "callbacks/s")
+	})
 }
