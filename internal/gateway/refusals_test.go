@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
+	"countersign/internal/db"
 	"countersign/merchant"
 )
 
@@ -89,6 +91,53 @@ func TestRefusalsAlarm(t *testing.T) {
 				r.wantNumbers(2, 2, 2, 2)
 			}
 		})
+	}
+}
+
+// TestManyRefused: 400 wrong deposits are one row of each of their kinds, with examples, and a
+// message when it opens and when it has grown tenfold.
+func TestManyRefused(t *testing.T) {
+	service := newService(t, countersigntest.ServiceConfig{Unbound: true})
+	r := newRig(t, dialects[0].url(t), service, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired })
+	if err := r.db.PostAlarmsTo(t.Context(), "pager", db.MillisOf(r.clock.now())); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 400 {
+		r.deliver(countersigntest.Deposit(n + 1))
+	}
+	if err := r.refusals.keep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.wantAlarms(client.AlarmDepositRefused, client.AlarmNotBound)
+	r.wantNumbers(400, 400)
+	list, err := r.client.Alarms(t.Context(), client.AlarmFilter{Kind: client.AlarmNotBound}, client.PageOptions{})
+	if err != nil || len(list.Alarms[0].Examples) != 5 || list.Alarms[0].Subject != countersigntest.Deposit(400).TrackingID {
+		t.Errorf("%+v, %v", list, err)
+	}
+	told := map[string]int{}
+	for {
+		p, found, err := r.db.ClaimAlarmPost(t.Context(), "pager", db.MillisOf(r.clock.now())+1, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !found {
+			break
+		}
+		told[fmt.Sprintf("%s %s %d", p.Type(), p.Alarm.Kind, p.Step)]++
+		if err := r.db.SettleAlarmPost(t.Context(), p, true, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[string]int{"alarm.raised deposit_refused 1": 1, "alarm.grown deposit_refused 10": 1, "alarm.grown deposit_refused 100": 1, "alarm.raised not_bound 1": 1}
+	for what := range told { // not_bound is kept in turns, and may reach more of them
+		if _, known := want[what]; !known && !strings.HasPrefix(what, "alarm.grown not_bound 1") {
+			t.Errorf("told %s", what)
+		}
+	}
+	for what, n := range want {
+		if told[what] != n {
+			t.Errorf("told %s %d times", what, told[what])
+		}
 	}
 }
 

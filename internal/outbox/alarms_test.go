@@ -2,7 +2,9 @@ package outbox
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"countersign"
@@ -180,6 +182,32 @@ func testAlarmsEnd(t *testing.T, s *Outbox) {
 	stands(of, client.AlarmDetailsDiffer, true)
 	if _, text := standing(t, s, of, client.AlarmExhausted); text != textDeleted {
 		t.Errorf("it ended: %q", text)
+	}
+	checkKept(t, s)
+}
+
+// testManyWrong: 400 wrong answers of a merchant are one row, beside that of another.
+func testManyWrong(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 2, nil)
+	var items []NewCallback
+	for i := range 400 {
+		items = append(items, deposit("m0", fmt.Sprint("d", i), 1))
+	}
+	must(s.Ingest(ctx, append(items, deposit("m1", "d", 1)), 1))(t)
+	for left, now := 401, db.Millis(1000); left > 0; now++ {
+		var list []Settlement
+		for _, c := range claim(t, s, countersign.LaneNotify, now, 64) {
+			n := settlementOf(c)
+			n.State, n.Due, n.Alarm = CallbackRefused, 0, client.AlarmAnswerDiffers
+			list = append(list, n)
+		}
+		must(s.Settle(ctx, list, now))(t)
+		left -= len(list)
+	}
+	got := must(s.Alarms(ctx, 0, 10))(t)
+	slices.SortFunc(got, func(a, b db.Alarm) int { return strings.Compare(a.Of, b.Of) })
+	if len(got) != 2 || got[0].Of != "m0" || got[0].Number != 400 || len(got[0].Examples) != 5 || got[1].Of != "m1" || got[1].Number != 1 {
+		t.Errorf("%+v", got)
 	}
 	checkKept(t, s)
 }

@@ -73,6 +73,7 @@ var suite = []struct {
 	{"alarms/breaker", testBreakerAlarm},
 	{"alarms/overdue", testOverdueAlarm},
 	{"alarms/end", testAlarmsEnd},
+	{"alarms/many wrong answers", testManyWrong},
 	{"lapse", testLapse},
 	{"withdrawals/every end is told", testEndsAreTold},
 	{"lapse/against releases and blocks", testLapseRace},
