@@ -176,6 +176,10 @@ func TestAlarmPosts(t *testing.T) {
 			if want := []string{"alarm.raised spliced 1", "alarm.grown spliced 10", "alarm.grown spliced 100", "alarm.raised unverified 400", "alarm.grown unverified 1000"}; !slices.Equal(got, want) {
 				t.Errorf("told %q, want %q", got, want)
 			}
+			raise(t, b, db.Alarm{Kind: client.AlarmUnverified, Subject: "x", At: 6, Number: 1}) // nothing to tell
+			if got := told("two", 2_000_000); len(got) != 0 {
+				t.Errorf("told %q once more", got)
+			}
 			raise(t, b, db.Alarm{Kind: client.AlarmNotBound, Subject: "x", At: 7})
 			if err := b.EndStanding(ctx, []db.Alarm{{Kind: client.AlarmUnverified}, {Kind: client.AlarmNotBound}, {Kind: client.AlarmAllRefused}}, 8); err != nil {
 				t.Fatal(err)
@@ -183,7 +187,7 @@ func TestAlarmPosts(t *testing.T) {
 			raised, _ := claim(0, "two", 2_000_000) // not_bound was raised; its end waits behind that
 			settle(raised, false, 3_000_000)
 			ended := told("two", 2_999_999)
-			if want := []string{"alarm.ended unverified 1000"}; raised.Alarm.Kind != client.AlarmNotBound || !slices.Equal(ended, want) {
+			if want := []string{"alarm.ended unverified 1001"}; raised.Alarm.Kind != client.AlarmNotBound || !slices.Equal(ended, want) {
 				t.Errorf("told %q while %+v is not; want %q", ended, raised, want)
 			}
 			if got, want := told("two", 3_000_000), []string{"alarm.raised not_bound 1", "alarm.ended not_bound 1"}; !slices.Equal(got, want) {
