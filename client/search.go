@@ -107,15 +107,6 @@ const MostFound = 50
 // Search finds what has text as an identifier, a user, an address, a transaction, a number or an
 // amount: the whole text, as it is written. Spaces around it do not count. A token that is bound
 // to merchants finds what is theirs.
-func (s *Service) Search(ctx context.Context, text string) (SearchResult, error) {
-	return search(ctx, &s.caller, text)
-}
-
-// Search is Service.Search at the gateway.
-func (g *Gateway) Search(ctx context.Context, text string) (SearchResult, error) {
-	return search(ctx, &g.caller, text)
-}
-
-func search(ctx context.Context, c *caller, text string) (SearchResult, error) {
+func (c *caller) Search(ctx context.Context, text string) (SearchResult, error) {
 	return ask[SearchResult](ctx, c, http.MethodGet, withQuery("/v1/search", struct{ Q string }{text}), nil)
 }

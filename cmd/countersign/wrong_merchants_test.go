@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -28,24 +27,6 @@ import (
 )
 
 const shopAPIKey countersign.APIKey = "the-api-key-of-the-shop"
-
-// logBuffer is a log that goroutines share.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 // wrongMerchant is a merchant with one fault, and what the service says of it.
 type wrongMerchant struct {
@@ -165,7 +146,7 @@ func (m *wrongMerchant) start(t *testing.T, key *envelope.Key) (url string) {
 // and the merchant's page say what it must mend, and none has a key.
 func TestWrongMerchants(t *testing.T) {
 	t.Parallel()
-	var log logBuffer
+	var log lockedBuffer
 	token := ""
 	dir := t.TempDir()
 	service, err := daemon.NewService(daemon.ServiceConfig{Storage: daemon.Storage{Dir: dir}, Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true, ExchangeTimeout: 5 * time.Second,

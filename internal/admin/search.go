@@ -2,14 +2,12 @@ package admin
 
 import (
 	"encoding/json"
-	"errors"
 	"regexp"
 	"strings"
 
 	"countersign"
 	"countersign/client"
 	"countersign/internal/api"
-	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
 
@@ -55,7 +53,7 @@ func (f *finder) withdrawalOf(id string, by client.MatchedBy) error {
 	if err == nil && f.Call.Sees(w.Merchant) {
 		f.withdrawal(w, by)
 	}
-	return unlessMissing(err)
+	return api.UnlessMissing(err)
 }
 
 // callbackOf likewise adds a callback.
@@ -64,14 +62,7 @@ func (f *finder) callbackOf(id string, by client.MatchedBy) error {
 	if err == nil && f.Call.Sees(cb.Merchant) {
 		f.callback(cb, by)
 	}
-	return unlessMissing(err)
-}
-
-func unlessMissing(err error) error {
-	if errors.Is(err, db.ErrNotFound) || errors.Is(err, db.ErrPurged) {
-		return nil
-	}
-	return err
+	return api.UnlessMissing(err)
 }
 
 // byID finds by ids, and by MERCHANT/CALLBACKID.
@@ -80,7 +71,7 @@ func (f *finder) byID() error {
 		m, err := f.s.Lists.Merchant(f.Ctx, f.Text)
 		if err == nil {
 			f.Add(client.FoundMerchant, "merchants", m.ID, m.ID, client.MatchedID, string(m.State), m.Created)
-		} else if unlessMissing(err) != nil {
+		} else if api.UnlessMissing(err) != nil {
 			return err
 		}
 	}
@@ -89,7 +80,7 @@ func (f *finder) byID() error {
 		if err == nil {
 			f.withdrawal(w, client.MatchedCallBackID)
 		}
-		return unlessMissing(err)
+		return api.UnlessMissing(err)
 	}
 	if err := f.withdrawalOf(f.Text, client.MatchedID); err != nil {
 		return err

@@ -48,8 +48,13 @@ func (s *Search) AddAt(link string, f client.Found) {
 	s.found = append(s.found, f)
 }
 
-// Drop leaves out what f selects.
-func (s *Search) Drop(f func(client.Found) bool) { s.found = slices.DeleteFunc(s.found, f) }
+// UnlessMissing gives err, and nil if it says that there is no such row, or none any more.
+func UnlessMissing(err error) error {
+	if errors.Is(err, db.ErrNotFound) || errors.Is(err, db.ErrPurged) {
+		return nil
+	}
+	return err
+}
 
 // Number gives the text as a number of a list, which begins at 1. ok is false if it is none.
 func (s *Search) Number() (n int64, ok bool) {

@@ -173,13 +173,7 @@ func (v *visit) unreconciled() (bool, error) {
 	if !v.may("epoch") {
 		return false, nil
 	}
-	var e client.Epoch
-	var err error
-	if v.gateway != nil {
-		e, err = v.gateway.Epoch(v.r.Context())
-	} else {
-		e, err = v.service.Epoch(v.r.Context())
-	}
+	e, err := v.either().Epoch(v.r.Context())
 	return e.Open, err
 }
 

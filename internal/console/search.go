@@ -31,13 +31,7 @@ func (v *visit) search() error {
 	if page.Text == "" {
 		return v.render("search", "Search", page)
 	}
-	var result client.SearchResult
-	var err error
-	if v.service != nil {
-		result, err = v.service.Search(v.r.Context(), page.Text)
-	} else {
-		result, err = v.gateway.Search(v.r.Context(), page.Text)
-	}
+	result, err := v.either().Search(v.r.Context(), page.Text)
 	if err != nil {
 		return err
 	}

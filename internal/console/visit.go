@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -57,17 +58,27 @@ func (c *Console) page(p page) http.Handler {
 	})
 }
 
+// either is what both clients can do, beside what pages have interfaces of their own for.
+type either interface {
+	Self(context.Context) (client.Self, error)
+	Search(ctx context.Context, text string) (client.SearchResult, error)
+	Epoch(context.Context) (client.Epoch, error)
+}
+
+func (v *visit) either() either {
+	if v.service != nil {
+		return v.service
+	}
+	return v.gateway
+}
+
 // enter connects the visit to the API and finds out who the token is.
 func (v *visit) enter(token client.Secret) error {
 	err := v.connect(token)
 	if err != nil { // a token with characters that no token has
 		return errSignedOut
 	}
-	if v.service != nil {
-		v.me, err = v.service.Self(v.r.Context())
-	} else {
-		v.me, err = v.gateway.Self(v.r.Context())
-	}
+	v.me, err = v.either().Self(v.r.Context())
 	if errors.Is(err, client.ErrUnauthorized) {
 		return errSignedOut
 	}

@@ -1,14 +1,13 @@
 package gateway
 
 import (
-	"errors"
+	"context"
 	"strconv"
 
 	"countersign"
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/book"
-	"countersign/internal/db"
 )
 
 // finder collects what a search finds at the gateway.
@@ -46,21 +45,30 @@ func (f finder) refused(r book.Refused, by client.MatchedBy) {
 
 // found passes v on to add if there is one.
 func found[T any](v T, err error, add func(T, client.MatchedBy), by client.MatchedBy) error {
-	switch {
-	case errors.Is(err, db.ErrNotFound), errors.Is(err, db.ErrPurged):
-		return nil
-	case err == nil:
+	if err == nil {
 		add(v, by)
 	}
-	return err
+	return api.UnlessMissing(err)
 }
 
-// foundAll likewise for a list.
-func foundAll[T any](list []T, err error, add func(T, client.MatchedBy), by client.MatchedBy) error {
-	for _, v := range list {
-		add(v, by)
+// look is a filter of a list, and the member that it is by.
+type look[F any] struct {
+	by     client.MatchedBy
+	filter F
+}
+
+// inList passes what a list has on to add, for each look.
+func inList[F, T any](f finder, list func(context.Context, F, int, int64) ([]T, int64, error), add func(T, client.MatchedBy), looks ...look[F]) error {
+	for _, l := range looks {
+		rows, _, err := list(f.Ctx, l.filter, client.MostFound, 0)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			add(row, l.by)
+		}
 	}
-	return err
+	return nil
 }
 
 func (f finder) byNumber() error {
@@ -102,8 +110,7 @@ func (f finder) byWebhookID() error {
 		d, err := f.a.lists.Deposit(f.Ctx, e.Deposit)
 		return found(d, err, f.deposit, client.MatchedWebhookID)
 	default:
-		list, _, err := f.a.lists.Addresses(f.Ctx, book.AddressFilter{TenantUserID: e.TenantUserID, Address: e.Details.Address}, client.MostFound, 0)
-		return foundAll(list, err, f.address, client.MatchedWebhookID)
+		return inList(f, f.a.lists.Addresses, f.address, look[book.AddressFilter]{client.MatchedWebhookID, book.AddressFilter{TenantUserID: e.TenantUserID, Address: e.Details.Address}})
 	}
 }
 
@@ -125,51 +132,21 @@ func (f finder) byCallback() error {
 }
 
 func (f finder) inDeposits() error {
-	for _, look := range []struct {
-		by client.MatchedBy
-		f  book.DepositFilter
-	}{
-		{client.MatchedTrackingID, book.DepositFilter{TrackingID: f.Text}}, {client.MatchedTxID, book.DepositFilter{TxID: f.Text}},
-		{client.MatchedUser, book.DepositFilter{TenantUserID: f.Text}}, {client.MatchedAddress, book.DepositFilter{Address: f.Text}},
-	} {
-		list, _, err := f.a.lists.SearchDeposits(f.Ctx, look.f, client.MostFound, 0)
-		if err = foundAll(list, err, f.deposit, look.by); err != nil {
-			return err
-		}
-	}
-	return nil
+	return inList(f, f.a.lists.SearchDeposits, f.deposit,
+		look[book.DepositFilter]{client.MatchedTrackingID, book.DepositFilter{TrackingID: f.Text}}, look[book.DepositFilter]{client.MatchedTxID, book.DepositFilter{TxID: f.Text}},
+		look[book.DepositFilter]{client.MatchedUser, book.DepositFilter{TenantUserID: f.Text}}, look[book.DepositFilter]{client.MatchedAddress, book.DepositFilter{Address: f.Text}})
 }
 
 func (f finder) inOrders() error {
-	for _, look := range []struct {
-		by client.MatchedBy
-		f  book.OrderFilter
-	}{
-		{client.MatchedTxID, book.OrderFilter{TxID: f.Text}}, {client.MatchedUser, book.OrderFilter{TenantUserID: f.Text}},
-		{client.MatchedAddress, book.OrderFilter{Address: f.Text}},
-	} {
-		list, _, err := f.a.lists.Orders(f.Ctx, look.f, client.MostFound, 0)
-		if err = foundAll(list, err, f.order, look.by); err != nil {
-			return err
-		}
-	}
-	return nil
+	return inList(f, f.a.lists.Orders, f.order,
+		look[book.OrderFilter]{client.MatchedTxID, book.OrderFilter{TxID: f.Text}}, look[book.OrderFilter]{client.MatchedUser, book.OrderFilter{TenantUserID: f.Text}},
+		look[book.OrderFilter]{client.MatchedAddress, book.OrderFilter{Address: f.Text}})
 }
 
 func (f finder) inAddresses() error {
-	for _, look := range []struct {
-		by client.MatchedBy
-		f  book.AddressFilter
-	}{
-		{client.MatchedUser, book.AddressFilter{TenantUserID: f.Text}}, {client.MatchedAddress, book.AddressFilter{Address: f.Text}},
-		{client.MatchedAddress, book.AddressFilter{OldAddress: f.Text}},
-	} {
-		list, _, err := f.a.lists.Addresses(f.Ctx, look.f, client.MostFound, 0)
-		if err = foundAll(list, err, f.address, look.by); err != nil {
-			return err
-		}
-	}
-	return nil
+	return inList(f, f.a.lists.Addresses, f.address,
+		look[book.AddressFilter]{client.MatchedUser, book.AddressFilter{TenantUserID: f.Text}}, look[book.AddressFilter]{client.MatchedAddress, book.AddressFilter{Address: f.Text}},
+		look[book.AddressFilter]{client.MatchedAddress, book.AddressFilter{OldAddress: f.Text}})
 }
 
 // inRefused looks at all of them: they are bounded.
