@@ -88,11 +88,7 @@ func (in *inboxTx) moveOrder(ctx context.Context, e *merchant.Entry, by move) er
 	if to.State == OrderEnded && to.Confirmed > 0 {
 		in.ledger.unspent(to)
 	}
-	mac, err := to.mac(in.t)
-	if err != nil {
-		return err
-	}
-	_, err = in.t.Exec(ctx, moveOrderSQL, id, string(to.State), to.Reason, int64(to.Waiting), to.TxID, int64(to.Updated), int64(to.Ended), mac)
+	_, err = in.t.Exec(ctx, moveOrderSQL, id, string(to.State), to.Reason, int64(to.Waiting), to.TxID, int64(to.Updated), int64(to.Ended), to.mac(in.t))
 	in.ledger.moved = append(in.ledger.moved, [2]OrderState{o.State, to.State})
 	kind := eventOf(to.State)
 	if to.Waiting != 0 {

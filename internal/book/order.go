@@ -51,23 +51,19 @@ func scanOrder(q db.Querier) func(db.Rows) (Order, error) {
 }
 
 // mac gives the MAC of o.
-func (o *Order) mac(t *db.Tx) ([]byte, error) {
-	labels, err := o.labels()
-	if err != nil {
-		return nil, err
-	}
+func (o *Order) mac(t *db.Tx) []byte {
 	d := o.Details
-	return orderRows.MAC(t, o.CallBackID, o.TenantUserID, d.Address, d.ChainName, d.Symbol, countersign.FoldSpelling(d.Symbol), d.Amount.String(), labels,
-		int64(o.Expires), o.OrderedBy, string(o.State), o.DecidedBy, int64(o.Created), int64(o.Confirmed)), nil
+	return orderRows.MAC(t, o.CallBackID, o.TenantUserID, d.Address, d.ChainName, d.Symbol, countersign.FoldSpelling(d.Symbol), d.Amount.String(), o.labels(),
+		int64(o.Expires), o.OrderedBy, string(o.State), o.DecidedBy, int64(o.Created), int64(o.Confirmed))
 }
 
 // labels are stored with their members in order: the same labels are the same text.
-func (n NewOrder) labels() (string, error) {
+func (n NewOrder) labels() string {
 	if len(n.Labels) == 0 {
-		return "", nil
+		return ""
 	}
-	b, err := json.Marshal(n.Labels)
-	return string(b), err
+	b, _ := json.Marshal(n.Labels) // texts always have a form
+	return string(b)
 }
 
 var (
@@ -94,16 +90,8 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 ON CONFLICT (call_back_id) DO NOTHING`
 
 func insertOrder(ctx context.Context, t *db.Tx, o Order) (bool, error) {
-	labels, err := o.labels()
-	if err != nil {
-		return false, err
-	}
-	mac, err := o.mac(t)
-	if err != nil {
-		return false, err
-	}
 	n, err := t.Exec(ctx, insertOrderSQL, o.CallBackID, o.TenantUserID, o.Details.Address, o.Details.ChainName, o.Details.Symbol,
-		countersign.FoldSpelling(o.Details.Symbol), o.Details.Amount.String(), labels, int64(o.Expires), o.OrderedBy, string(o.State), o.Reason, int64(o.Created), int64(o.Updated), int64(o.Ended), mac)
+		countersign.FoldSpelling(o.Details.Symbol), o.Details.Amount.String(), o.labels(), int64(o.Expires), o.OrderedBy, string(o.State), o.Reason, int64(o.Created), int64(o.Updated), int64(o.Ended), o.mac(t))
 	if err != nil || n == 0 {
 		return false, err
 	}

@@ -102,12 +102,8 @@ func (b *Book) changeOrder(ctx context.Context, t *db.Tx, o *Order, c OrderChang
 	case !c.To.Undecided():
 		o.Ended = now
 	}
-	mac, err := o.mac(t)
-	if err != nil {
-		return err
-	}
 	n, err := t.Exec(ctx, changeOrderSQL, o.CallBackID, string(o.State), o.Reason, o.DecidedBy, int64(o.Updated), int64(o.Confirmed),
-		int64(o.Ended), string(c.From), mac)
+		int64(o.Ended), string(c.From), o.mac(t))
 	switch {
 	case err != nil:
 		return err

@@ -80,11 +80,7 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was Ord
 			l.moved[0][1] = o.State
 			l.unspent(from)
 		}
-		mac, err := o.mac(t)
-		if err != nil {
-			return err
-		}
-		if _, err := t.Exec(ctx, adoptOrderSQL, o.CallBackID, string(o.State), o.Reason, o.DecidedBy, o.TxID, int64(o.Updated), int64(o.Confirmed), int64(o.Ended), mac); err != nil {
+		if _, err := t.Exec(ctx, adoptOrderSQL, o.CallBackID, string(o.State), o.Reason, o.DecidedBy, o.TxID, int64(o.Updated), int64(o.Confirmed), int64(o.Ended), o.mac(t)); err != nil {
 			return err
 		}
 		l.event(orderEvent(eventOf(o.State), o, now))

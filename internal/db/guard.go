@@ -47,11 +47,16 @@ func (g Guarded) Scan(q Querier, r Rows, dest ...any) (genuine bool, err error) 
 	if err := r.Scan(append(slices.Clone(dest), &mac)...); err != nil {
 		return false, err
 	}
-	if hmac.Equal(mac, guardOf(q).mac(g, dest[:g.covered()])) {
-		return true, nil
+	return g.believe(q, mac, guardOf(q).mac(g, dest[:g.covered()]), fmt.Sprint(reflect.ValueOf(dest[0]).Elem())), nil
+}
+
+// believe compares the MAC of a row with what it should be, and doubts the row if they differ.
+func (g Guarded) believe(q Querier, is, should []byte, key string) bool {
+	if hmac.Equal(is, should) {
+		return true
 	}
-	g.Doubt(q, fmt.Sprint(reflect.ValueOf(dest[0]).Elem()))
-	return false, nil
+	g.Doubt(q, key)
+	return false
 }
 
 // MAC gives the MAC of a row with these values of Columns, for a statement that writes all of
@@ -67,11 +72,7 @@ func (g Guarded) MAC(q Querier, values ...any) []byte {
 // Genuine reports whether mac is the MAC of these values. If it is not, the alarm row_forged is
 // raised about key.
 func (g Guarded) Genuine(q Querier, key string, mac []byte, values ...any) bool {
-	if hmac.Equal(mac, g.MAC(q, values...)) {
-		return true
-	}
-	g.Doubt(q, key)
-	return false
+	return g.believe(q, mac, g.MAC(q, values...), key)
 }
 
 // Doubt raises the alarm row_forged about a row that the caller does not believe, such as one

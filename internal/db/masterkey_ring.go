@@ -21,10 +21,11 @@ type keyRing struct {
 
 	looking sync.Mutex // one look at a time
 
-	mu   sync.RWMutex
-	keys []*MasterKey // the last one seals
-	is   []MasterKeyRow
-	read time.Time // when the last look began
+	mu     sync.RWMutex
+	keys   []*MasterKey // the last one seals
+	rowMAC [32]byte     // of the first of them: the key of the MACs of rows
+	is     []MasterKeyRow
+	read   time.Time // when the last look began
 }
 
 // newKeyRing holds the keys of a database. given is the key the process was started with;
@@ -63,6 +64,9 @@ func (r *keyRing) reload(ctx context.Context, after time.Time) error {
 		return err
 	}
 	r.keys, r.is, r.read = keys, rows, at
+	h := hmac.New(sha256.New, keys[0].key[:])
+	io.WriteString(h, "countersign MAC of rows")
+	r.rowMAC = [32]byte(h.Sum(nil))
 	return nil
 }
 
@@ -80,9 +84,7 @@ func (r *keyRing) Current() *MasterKey {
 func (r *keyRing) rowKey() [32]byte {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	h := hmac.New(sha256.New, r.keys[0].key[:])
-	io.WriteString(h, "countersign MAC of rows")
-	return [32]byte(h.Sum(nil))
+	return r.rowMAC
 }
 
 // Rows are what the database said of its keys at the last look.
