@@ -138,6 +138,7 @@ func (s Storage) watch(d *db.DB, l *audit.Log) Part {
 		if err != nil {
 			return err
 		}
+		var tokens []lastToken
 		tick := time.NewTicker(lastSeenEvery)
 		defer tick.Stop()
 		for {
@@ -146,16 +147,16 @@ func (s Storage) watch(d *db.DB, l *audit.Log) Part {
 				return nil
 			case <-tick.C:
 			}
-			if last, err = s.look(ctx, d, l, last); err != nil {
+			if last, err = s.look(ctx, d, l, last, &tokens); err != nil {
 				return err
 			}
 		}
 	}}
 }
 
-// look notes how far the database has come since last, and gives what is noted. It fails with
-// ErrOlder if it went back.
-func (s Storage) look(ctx context.Context, d *db.DB, l *audit.Log, last db.Progress) (db.Progress, error) {
+// look notes how far the database has come since last, and gives what is noted. tokens are those
+// that were noted. It fails with ErrOlder if the database went back.
+func (s Storage) look(ctx context.Context, d *db.DB, l *audit.Log, last db.Progress, tokens *[]lastToken) (db.Progress, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	p, err := d.Progress(ctx)
@@ -174,16 +175,15 @@ func (s Storage) look(ctx context.Context, d *db.DB, l *audit.Log, last db.Progr
 		return last, nil
 	}
 	if p.Records != last.Records { // each change of a token is in the audit log
-		s.seeTokens(ctx, d)
+		s.seeTokens(ctx, d, tokens)
 	}
 	return p, nil
 }
 
-// seeTokens writes the file of tokens if one has changed.
-func (s Storage) seeTokens(ctx context.Context, d *db.DB) {
-	var was []lastToken
+// seeTokens writes the file of tokens if they are not those that were noted.
+func (s Storage) seeTokens(ctx context.Context, d *db.DB, noted *[]lastToken) {
 	is, err := lastTokens(ctx, d)
-	if err == nil && s.readJSON(LastTokensFile, &was) == nil && slices.Equal(is, was) {
+	if err == nil && slices.Equal(is, *noted) {
 		return
 	}
 	if err == nil {
@@ -191,7 +191,9 @@ func (s Storage) seeTokens(ctx context.Context, d *db.DB) {
 	}
 	if err != nil {
 		d.Log().Warn("the tokens were not noted", "file", LastTokensFile, "error", err.Error())
+		return
 	}
+	*noted = is
 }
 
 // seeLast writes the file when everything else has ended, unless the database went back. l may
@@ -213,5 +215,5 @@ func (s Storage) seeLast(ctx context.Context, d *db.DB, l *audit.Log) {
 		p.Head = before.Head
 	}
 	_ = s.see(p) // an older one is right too
-	s.seeTokens(ctx, d)
+	s.seeTokens(ctx, d, new([]lastToken))
 }
