@@ -15,6 +15,7 @@ import (
 	"countersign/conformance"
 	"countersign/countersigntest"
 	"countersign/envelope"
+	"countersign/internal/lab/dbtest"
 	"countersign/merchant"
 )
 
@@ -85,8 +86,11 @@ func TestLargerKeys(t *testing.T) {
 	sizes := regexp.MustCompile(`^(sealing|form|binding)/|^deposit/(plain|short-chunks|other-scripts)$|^http/largest-|^response/data-opens$`)
 	for _, bits := range []int{2048, 3072, 4096} {
 		t.Run(strconv.Itoa(bits), func(t *testing.T) {
-			if (raceDetector || testing.Short()) && bits > 2048 {
-				t.Skip("no other code than with 2048 bits, and slow, with the race detector above all")
+			if bits > 2048 {
+				dbtest.Whole(t, "larger keys run the code of 2048 bits, slowly")
+				if raceDetector {
+					t.Skip("no other code than with 2048 bits, and slow with the race detector")
+				}
 			}
 			key, err := envelope.GenerateKey(bits)
 			if err != nil {

@@ -42,6 +42,7 @@ func rekeyed(t *testing.T, args ...string) (r daemon.Rekeyed) {
 // in its directory, rekey does nothing while it runs, and in the end the new key alone opens
 // everything.
 func TestRekeyKilled(t *testing.T) {
+	dbtest.Whole(t, "this test kills many processes")
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	start := func() *process { return startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0") }
@@ -115,6 +116,7 @@ func TestRekeyKilled(t *testing.T) {
 // TestRekeyNodes: nodes that are given their key by a command notice the new one by
 // themselves; until --finish they start with either.
 func TestRekeyNodes(t *testing.T) {
+	dbtest.Whole(t, "this test starts several processes")
 	t.Parallel()
 	url := dbtest.Postgres(t)
 	dir := t.TempDir()

@@ -11,11 +11,13 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/console"
+	"countersign/internal/lab/dbtest"
 )
 
 // TestServiceActs does everything by clicking that the service's console can do. After each
 // post the back button leads to the page before it, and does nothing again.
 func TestServiceActs(t *testing.T) {
+	dbtest.Whole(t, "a browser presses every button")
 	browser := chromium(t)
 	w := newWorld(t)
 	b := newTab(t, browser, w.service)

@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"countersign/client"
+	"countersign/internal/lab/dbtest"
 )
 
 // TestChanges: a change that an operator proposes by clicking is shown with before and after,
 // its proposer cannot approve it, and of two approvers who click at once one approves.
 func TestChanges(t *testing.T) {
+	dbtest.Whole(t, "a browser walks through every change")
 	browser := chromium(t)
 	t.Parallel()
 	base, first := node(t, nil)

@@ -10,10 +10,12 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
+	"countersign/internal/lab/dbtest"
 )
 
 // TestGatewayActs decides by clicking; after each post the back button does nothing again.
 func TestGatewayActs(t *testing.T) {
+	dbtest.Whole(t, "a browser presses every button")
 	browser := chromium(t)
 	t.Parallel()
 	ctx, s := t.Context(), newShop(t)

@@ -20,6 +20,7 @@ import (
 	"countersign/internal/console"
 	"countersign/internal/daemon"
 	"countersign/internal/gateway"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/policy"
 )
 
@@ -142,6 +143,7 @@ func gatewayPatterns(t *testing.T) []string {
 // TestGatewayPages opens every page of the demo's gateway, with its real deposits, an order
 // that awaits a person and a possible duplicate.
 func TestGatewayPages(t *testing.T) {
+	dbtest.Whole(t, "a browser opens every page")
 	browser := chromium(t)
 	t.Parallel()
 	e, err := playDemo()

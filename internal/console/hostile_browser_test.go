@@ -59,6 +59,7 @@ func (b *tab) harmless(paths map[string]int) {
 // TestHostile: what others wrote is shown as text, in every member, as long as the API
 // takes it, and on every page.
 func TestHostile(t *testing.T) {
+	dbtest.Whole(t, "a browser opens every page with hostile text")
 	dbtest.NotRaced(t, "other tests ask for the same pages, and the browser is a process of its own")
 	browser := chromium(t)
 	t.Parallel()
@@ -161,6 +162,7 @@ func unspaced(s string) string {
 // TestGatewayHostile is TestHostile of the gateway. The service writes what it likes: 1,000
 // bytes into identifiers, 4,000 characters into the rest.
 func TestGatewayHostile(t *testing.T) {
+	dbtest.Whole(t, "a browser opens every page with hostile text")
 	dbtest.NotRaced(t, "other tests ask for the same pages, and the browser is a process of its own")
 	browser := chromium(t)
 	t.Parallel()

@@ -59,6 +59,7 @@ func (b *tab) act(form, says string) {
 // TestServiceWithoutScripts: all of the service's console but live pages, charts and
 // passkeys works in a browser without JavaScript.
 func TestServiceWithoutScripts(t *testing.T) {
+	dbtest.Whole(t, "a browser walks through every form")
 	dbtest.NotRaced(t, "other tests ask for the same pages, and the browser is a process of its own")
 	browser := chromium(t)
 	t.Parallel()
@@ -199,6 +200,7 @@ func TestServiceWithoutScripts(t *testing.T) {
 
 // TestGatewayWithoutScripts is the same of the gateway.
 func TestGatewayWithoutScripts(t *testing.T) {
+	dbtest.Whole(t, "a browser walks through every form")
 	dbtest.NotRaced(t, "other tests ask for the same pages, and the browser is a process of its own")
 	browser := chromium(t)
 	t.Parallel()

@@ -126,6 +126,7 @@ func (w *world) paths() map[string][]string {
 // TestServicePages opens every page at both widths and in both colour schemes, and lets
 // axe-core look at it. COUNTERSIGN_SCREENSHOTS names a directory that gets pictures.
 func TestServicePages(t *testing.T) {
+	dbtest.Whole(t, "a browser opens every page")
 	dbtest.NotRaced(t, "other tests ask for the same pages, and the browser is a process of its own")
 	browser := chromium(t)
 	t.Parallel()

@@ -10,11 +10,13 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
+	"countersign/internal/lab/dbtest"
 )
 
 // TestLongValues: in a window of 1,280 pixels no amount of 39 digits, no long id of a merchant and
 // no address pushes a column of a list out of sight.
 func TestLongValues(t *testing.T) {
+	dbtest.Whole(t, "a browser opens every page with long values")
 	browser := chromium(t)
 	t.Parallel()
 	ctx := t.Context()
