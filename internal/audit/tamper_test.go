@@ -317,7 +317,7 @@ func TestRestoreNamesItsHead(t *testing.T) {
 		add(t, d, 0, 5)
 		must(l.Checkpoint(ctx, 0))(t)
 		began := must(audit.BeginEpoch(ctx, d, audit.Restore{Kind: audit.ServiceRestored, Alarm: client.AlarmRestored, Feeds: outbox.Feeds, At: db.MillisOf(at)}))(t)
-		e := must(db.DeclaredEpoch(ctx, d))(t)
+		e := must(db.LastEpoch(ctx, d))(t)
 		if e.Number != began.Number || e.Head.Size != 5 {
 			t.Fatalf("%+v after %+v", e, began)
 		}
@@ -339,7 +339,7 @@ func TestRestoreNamesItsHead(t *testing.T) {
 		}
 		add(t, d, 50, 9)
 		again = must(audit.Open(ctx, audit.Config{DB: d, End: "service", Now: time.Now, Log: slog.New(slog.DiscardHandler)}))(t)
-		again.Expect(must(db.DeclaredEpoch(ctx, d))(t).Head)
+		again.Expect(must(db.LastEpoch(ctx, d))(t).Head)
 		if _, err := again.Checkpoint(ctx, 0); !errors.Is(err, audit.ErrBroken) {
 			t.Errorf("a log that went back behind the restore: %v", err)
 		}

@@ -88,6 +88,7 @@ type inboxTx struct {
 	ledger    ledger
 	items     []audit.Taken // of the fresh rows
 
+	epochs   db.LookAtEpochs
 	restored bool            // the book was restored and is not reconciled
 	booked   bookedBefore    // what the merchant had booked before a restore
 	doubted  map[string]bool // orders of which nobody has said what became of them after a restore
@@ -105,10 +106,11 @@ func (in *inboxTx) run(ctx context.Context) error {
 	in.results, in.leased = make([]merchant.Claimed, len(in.calls)), make([]*int64, len(in.calls))
 	in.rows, in.transfers, in.ledger = map[inboxKey]*inboxRow{}, map[string][]sameIndex{}, ledger{}
 	in.blocks = map[merchant.BlockDigest]merchant.SeenBlock{}
-	in.restored, in.booked, in.doubted = false, bookedBefore{}, map[string]bool{}
+	in.epochs, in.booked, in.doubted = db.LookAtEpochs{}, bookedBefore{}, map[string]bool{}
 	if err := in.read(ctx); err != nil {
 		return err
 	}
+	in.restored = in.epochs.Last().Open()
 	for i, c := range in.calls {
 		e := &c.entry
 		row := in.rows[inboxKey{e.Callback.CallbackType(), e.ID}]

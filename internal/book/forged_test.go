@@ -3,6 +3,7 @@ package book
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -146,6 +147,46 @@ func TestForgedReplies(t *testing.T) {
 				byHand(t, b, `UPDATE inbox SET address = 'T', chain_name = 'TRON', symbol = 'USDT', amount = '1.50', reply_user = '7' WHERE id = 'c'`)
 			}
 			wantForged(t, b, "inbox c")
+		})
+	}
+}
+
+// TestForgedEpoch: whoever writes the database past the program does not end what a restore holds
+// back: deposits are held and nothing is decided on orders, whatever the row says.
+func TestForgedEpoch(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			b := New(openAt(t, d.url(t)), Config{})
+			if _, err := b.Restored(ctx, 0, 1); err != nil {
+				t.Fatal(err)
+			}
+			o := testOrder("o", "1.50")
+			if _, _, err := b.AddOrder(ctx, o, 2); err != nil {
+				t.Fatal(err)
+			}
+			for i, attack := range []string{
+				`UPDATE epochs SET reconciled = 5`,
+				`UPDATE epochs SET reconciled = 0, began = 7`,
+				`DELETE FROM epochs`,
+			} {
+				byHand(t, b, attack)
+				id := fmt.Sprint("d", i)
+				if _, err := b.Claim(ctx, inboxDeposit(id, "tx"+id, -1)); err != nil {
+					t.Fatal(err)
+				}
+				if s, err := b.Stats(ctx); err != nil || s.DepositsHeld != int64(i+1) {
+					t.Errorf("%s: %d deposits are held, %v", attack, s.DepositsHeld, err)
+				}
+				if a, err := b.AskedFor(ctx, o.CallBackID, 3); err != nil || !a.Restored {
+					t.Errorf("%s: asked for %+v, %v", attack, a, err)
+				}
+				if got, err := b.ChangeOrder(ctx, OrderChange{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, From: OrderOpen, To: OrderConfirmed}, 3); !errors.Is(err, db.ErrConflict) {
+					t.Errorf("%s: decided %+v, %v", attack, got, err)
+				}
+				if n, err := b.ExpireOrders(ctx, o.Expires+1, 10); n != 0 || err != nil {
+					t.Errorf("%s: %d expired, %v", attack, n, err)
+				}
+			}
 		})
 	}
 }

@@ -24,9 +24,8 @@ func (b *Book) AskedFor(ctx context.Context, callBackID string, now db.Millis) (
 	if _, err := db.One(ctx, b, firstAskedSQL, []any{callBackID}, &a.Since); err != nil {
 		return a, err
 	}
-	var is int
 	var err error
-	if a.Restored, err = db.One(ctx, b, openEpochSQL, nil, &is); err != nil {
+	if a.Restored, err = db.EpochIsOpen(ctx, b); err != nil {
 		return a, err
 	}
 	a.Order, err = findOrder(ctx, b, readOrderSQL, callBackID)
@@ -230,12 +229,16 @@ func (b *Book) personal(ctx context.Context, c OrderChange, now db.Millis) (o Or
 
 const overdueOrdersSQL = `
 SELECT call_back_id, state FROM orders WHERE state IN ('open', 'held', 'approved') AND expires < 4611686018427387904 AND expires <= $1
-	AND restored = 0 AND NOT ` + db.OpenEpochSQL + `
+	AND restored = 0
 ORDER BY expires LIMIT $2`
 
 // ExpireOrders ends at most limit undecided orders that have expired and gives their
 // number. If it is limit, there may be more.
 func (b *Book) ExpireOrders(ctx context.Context, now db.Millis, limit int) (n int, err error) {
+	open, err := db.EpochIsOpen(ctx, b)
+	if err != nil || open {
+		return 0, err
+	}
 	var changes []OrderChange
 	err = db.Each(ctx, b, overdueOrdersSQL, []any{int64(now), limit}, func(r db.Rows) error {
 		c := OrderChange{To: OrderExpired}

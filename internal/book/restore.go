@@ -36,8 +36,6 @@ func (b *Book) Restored(ctx context.Context, least int64, now db.Millis) (db.Epo
 }
 
 const (
-	openEpochSQL = `SELECT 1 WHERE ` + db.OpenEpochSQL
-
 	readBookedSQL = `SELECT i.tracking_id, i.sum FROM {list}$1{as w} CROSS JOIN {inner}booked_before i WHERE i.tracking_id = w.value{alone}`
 
 	readBookedTransfersSQL = `
@@ -96,10 +94,7 @@ func (in *inboxTx) readRestored(ids map[countersign.Type][]string, transfers []s
 	d := in.b.Dialect()
 	in.booked = bookedBefore{map[string]string{}, map[string][]Booked{}}
 	list := []db.Statement{
-		{SQL: openEpochSQL, Row: func(db.Rows) error {
-			in.restored = true
-			return nil
-		}},
+		in.epochs.Statement(in.t),
 		{SQL: readBookedSQL, Args: []any{d.List(ids[countersign.TypeDeposited])}, Row: func(r db.Rows) error {
 			var id, sum string
 			err := r.Scan(&id, &sum)
@@ -130,8 +125,8 @@ func (in *inboxTx) readRestored(ids map[countersign.Type][]string, transfers []s
 // then have been confirmed and executed, so who is told that it has ended would give
 // its funds back too early; and what the limits allow is not known.
 func checkReconciled(ctx context.Context, t *db.Tx) error {
-	e, err := db.LastEpoch(ctx, t)
-	if err == nil && e.Open() {
+	open, err := db.EpochIsOpen(ctx, t)
+	if err == nil && open {
 		err = &db.ConflictError{Reason: "the gateway was restored from a backup and may have decided this before: nothing is decided until it is reconciled"}
 	}
 	return err

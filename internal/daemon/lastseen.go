@@ -122,7 +122,7 @@ func (s Storage) expect(ctx context.Context, d *db.DB, l *audit.Log) error {
 	if err != nil {
 		return err
 	}
-	e, err := db.DeclaredEpoch(ctx, d)
+	e, err := db.LastEpoch(ctx, d)
 	if err == nil && e.Number == before.Epoch { // a restore loses records
 		l.Expect(before.Head)
 	}

@@ -120,8 +120,7 @@ func TestForgedEpoch(t *testing.T) {
 	if err := os.WriteFile(file, whole, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	dbtest.Exec(t, file, `INSERT INTO epochs (number, began, reconciled, size, root, mac) VALUES (900000000, 1, 1, 0, x'', x'00')`)
-	dbtest.Exec(t, file, `INSERT INTO epoch_feeds (epoch, feed, last_seq) VALUES (900000000, 'alarms', 1)`)
+	dbtest.Exec(t, file, `INSERT INTO epochs (number, began, ends, reconciled, size, root, mac, reconciled_mac) VALUES (900000000, 1, '{"alarms":1}', 1, 0, x'', x'00', x'00')`)
 	if err := once(t, dir, ""); !errors.Is(err, ErrOlder) {
 		t.Errorf("an epoch that was written by hand: %v", err)
 	}
@@ -145,7 +144,7 @@ func TestForgedEpoch(t *testing.T) {
 	if err := os.WriteFile(file, whole, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	dbtest.Exec(t, file, `INSERT INTO epochs (number, began, reconciled, size, root, mac) SELECT number + 1, began, 1, size, root, mac FROM epochs WHERE number = (SELECT MAX(number) FROM epochs)`)
+	dbtest.Exec(t, file, `INSERT INTO epochs (number, began, ends, reconciled, size, root, mac, reconciled_mac) SELECT number + 1, began, ends, 1, size, root, mac, reconciled_mac FROM epochs WHERE number = (SELECT MAX(number) FROM epochs)`)
 	if err := once(t, dir, ""); !errors.Is(err, ErrOlder) {
 		t.Errorf("the epoch of a restore under another number: %v", err)
 	}

@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -33,76 +34,111 @@ type Epoch struct {
 	Reconciled Millis           // when what is open was settled; 0: it is not
 	Ends       map[string]int64 // the last number that each feed had before
 	Head       Head             // the newest signed head of the audit log before
+
+	doubted bool // a row of the table is not believed: what is open is not known
 }
 
-// Open reports whether what may have happened twice or not at all is not settled yet.
-func (e Epoch) Open() bool { return e.Number != 0 && e.Reconciled == 0 }
+// Open reports whether what may have happened twice or not at all is not settled yet. Where
+// somebody wrote to the table past the program, it is open.
+func (e Epoch) Open() bool { return e.doubted || e.Number != 0 && e.Reconciled == 0 }
 
 // Base is the number after which the feeds of an epoch begin.
 func (e Epoch) Base() int64 { return e.Number * epochNumbers }
 
 const (
-	listEpochsSQL = `
-SELECT e.number, e.began, e.reconciled, f.feed, f.last_seq
-FROM epochs e JOIN epoch_feeds f ON f.epoch = e.number ORDER BY e.number, f.feed`
-
-	lastEpochSQL = `SELECT number, began, reconciled FROM epochs ORDER BY number DESC LIMIT 1`
-
-	insertEpochSQL     = `INSERT INTO epochs (number, began, size, root, mac) VALUES ($1, $2, $3, $4, $5)`
-	insertEpochFeedSQL = `INSERT INTO epoch_feeds (epoch, feed, last_seq) VALUES ($1, $2, $3)`
-	reconcileSQL       = `UPDATE epochs SET reconciled = $1 WHERE reconciled = 0`
-
-	// OpenEpochSQL is a condition: an epoch is open.
-	OpenEpochSQL = `EXISTS (SELECT 1 FROM epochs WHERE reconciled = 0)`
+	insertEpochSQL = `INSERT INTO epochs (number, began, ends, size, root, mac, reconciled_mac) VALUES ($1, $2, $3, $4, $5, $6, $7)`
+	reconcileSQL   = `UPDATE epochs SET reconciled = $2, reconciled_mac = $3 WHERE number = $1`
+	removeEpochSQL = `DELETE FROM epochs WHERE number = $1`
+	lockEpochsSQL  = `SELECT number FROM epochs ORDER BY number{lock}`
 )
 
 // epochRows are guarded: an epoch is the only reason for which a database may know less than
-// it did, so none that somebody wrote past the program counts as one.
-var epochRows = Guarded{Name: "epochs", Key: "number", Columns: `number, began, size, root`}
+// it did, so none that somebody wrote past the program counts as one. Whether it is reconciled
+// has a MAC of its own: an epoch stays what it is where somebody wrote that it is reconciled.
+var (
+	epochRows = Guarded{Name: "epochs", Key: "number", Columns: `number, began, ends, size, root`, Beside: `reconciled, reconciled_mac`}
 
-// DeclaredEpoch gives the last epoch that a restore has begun, with its head and without Ends
-// and Reconciled. The zero Epoch: there was no restore.
-func DeclaredEpoch(ctx context.Context, q Querier) (last Epoch, err error) {
-	err = Each(ctx, q, epochRows.Select()+` ORDER BY number`, nil, func(r Rows) error {
-		var e Epoch
-		genuine, err := epochRows.Scan(q, r, e.guarded()...)
-		if genuine {
-			last = e
-		}
-		return err
-	})
-	return last, err
+	reconciledRows = Guarded{Name: "epochs", Key: "number", Columns: `number, reconciled`}
+)
+
+// LookAtEpochs is a look at the epochs of a database, as part of a batch or alone.
+type LookAtEpochs struct {
+	q    Querier
+	list Epochs
+	seen int64 // the last epoch that this process knew when it began
+	// forged are the numbers of rows that are not genuine.
+	forged []int64
 }
 
-// guarded are the columns of epochRows.
-func (e *Epoch) guarded() []any { return []any{&e.Number, &e.Began, &e.Head.Size, &e.Head.Root} }
+// Statement reads the epochs. It may be used once.
+func (l *LookAtEpochs) Statement(q Querier) Statement {
+	l.q, l.seen = q, guardOf(q).epoch.Load()
+	return Statement{SQL: epochRows.Select() + ` ORDER BY number`, Row: func(r Rows) error {
+		var e Epoch
+		var ends string
+		var mac []byte
+		genuine, err := epochRows.Scan(q, r, &e.Number, &e.Began, &ends, &e.Head.Size, &e.Head.Root, &e.Reconciled, &mac)
+		switch {
+		case err != nil:
+			return err
+		case !genuine:
+			l.forged = append(l.forged, e.Number)
+			return nil
+		case !reconciledRows.Genuine(q, fmt.Sprint(e.Number), mac, e.Number, int64(e.Reconciled)):
+			e.Reconciled = 0
+		}
+		l.list = append(l.list, e)
+		return json.Unmarshal([]byte(ends), &l.list[len(l.list)-1].Ends)
+	}}
+}
 
-// LastEpoch gives the present epoch, without Ends and Head. The zero Epoch: there was no restore.
-func LastEpoch(ctx context.Context, q Querier) (e Epoch, err error) {
-	_, err = One(ctx, q, lastEpochSQL, nil, &e.Number, &e.Began, &e.Reconciled)
-	return e, err
+// Last gives the present epoch, when the statement has run. The zero Epoch: there was no restore.
+func (l *LookAtEpochs) Last() (e Epoch) {
+	if n := len(l.list); n > 0 {
+		e = l.list[n-1]
+	}
+	seen := &guardOf(l.q).epoch
+	for was := seen.Load(); was < e.Number && !seen.CompareAndSwap(was, e.Number); {
+		was = seen.Load()
+	}
+	if e.Number < l.seen { // its row was removed
+		epochRows.Doubt(l.q, fmt.Sprint(l.seen))
+	}
+	e.doubted = e.Number < l.seen || len(l.forged) > 0 || slices.ContainsFunc(l.list, Epoch.Open)
+	return e
+}
+
+func lookAtEpochs(ctx context.Context, q Querier) (l LookAtEpochs, err error) {
+	s := l.Statement(q)
+	err = Each(ctx, q, s.SQL, nil, s.Row)
+	return l, err
+}
+
+// LastEpoch gives the present epoch. It is open while any is. The zero Epoch: there was no restore.
+func LastEpoch(ctx context.Context, q Querier) (Epoch, error) {
+	l, err := lookAtEpochs(ctx, q)
+	return l.Last(), err
+}
+
+// EpochIsOpen reports whether a restore is not reconciled. Only a restore, during which no process
+// has the database open, opens an epoch: what is read once stays so.
+func EpochIsOpen(ctx context.Context, q Querier) (bool, error) {
+	e, err := LastEpoch(ctx, q)
+	return e.Open(), err
 }
 
 // Epochs are all epochs of a database, in order.
 type Epochs []Epoch
 
-// ReadEpochs gives all epochs.
-func ReadEpochs(ctx context.Context, q Querier) (list Epochs, err error) {
-	err = Each(ctx, q, listEpochsSQL, nil, func(r Rows) error {
-		var e Epoch
-		var feed string
-		var seq int64
-		if err := r.Scan(&e.Number, &e.Began, &e.Reconciled, &feed, &seq); err != nil {
-			return err
-		}
-		if n := len(list); n == 0 || list[n-1].Number != e.Number {
-			e.Ends = map[string]int64{}
-			list = append(list, e)
-		}
-		list[len(list)-1].Ends[feed] = seq
-		return nil
-	})
-	return list, err
+// ReadEpochs gives all epochs that a restore has begun. The last is open while any is.
+func ReadEpochs(ctx context.Context, q Querier) (Epochs, error) {
+	l, err := lookAtEpochs(ctx, q)
+	if last := l.Last(); len(l.list) > 0 {
+		l.list[len(l.list)-1] = last
+	} else if last.doubted {
+		l.list = Epochs{last}
+	}
+	return l.list, err
 }
 
 // Epochs gives all epochs.
@@ -190,9 +226,14 @@ func (d *DB) BeginEpoch(ctx context.Context, feeds []string, least int64, head H
 			e.Number = max(e.Number, seq/epochNumbers+1)
 			e.Ends[feed] = seq
 		}
-		statements := []Statement{{SQL: insertEpochSQL, Args: []any{e.Number, int64(now), head.Size, head.Root, guardOf(t).mac(epochRows, e.guarded())}}}
+		ends, err := json.Marshal(e.Ends)
+		if err != nil {
+			return err
+		}
+		statements := []Statement{{SQL: insertEpochSQL, Args: []any{e.Number, int64(now), string(ends), head.Size, head.Root,
+			epochRows.MAC(t, e.Number, int64(now), string(ends), head.Size, head.Root), reconciledRows.MAC(t, e.Number, int64(0))}}}
 		for _, feed := range slices.Sorted(maps.Keys(e.Ends)) {
-			statements = append(statements, Statement{SQL: insertEpochFeedSQL, Args: []any{e.Number, feed, e.Ends[feed]}}, EndFeed(feed, e.Base()))
+			statements = append(statements, EndFeed(feed, e.Base()))
 		}
 		statements = append(statements, Statement{SQL: dropMetaSQL, Args: []any{metaBackup}})
 		if err := t.Batch(ctx, statements); err != nil {
@@ -203,11 +244,26 @@ func (d *DB) BeginEpoch(ctx context.Context, feeds []string, least int64, head H
 	return e, err
 }
 
-// Reconcile ends what an open epoch holds back, as part of t. It reports whether one
-// was open.
+// Reconcile ends what an open epoch holds back, as part of t. Rows that no restore wrote are
+// removed. It reports whether one was open.
 func Reconcile(ctx context.Context, t *Tx, now Millis) (bool, error) {
-	n, err := t.Exec(ctx, reconcileSQL, int64(now))
-	return n > 0, err
+	if _, err := t.Exec(ctx, lockEpochsSQL); err != nil {
+		return false, err
+	}
+	l, err := lookAtEpochs(ctx, t)
+	if err != nil || !l.Last().Open() {
+		return false, err
+	}
+	var statements []Statement
+	for _, number := range l.forged {
+		statements = append(statements, Statement{SQL: removeEpochSQL, Args: []any{number}})
+	}
+	for _, e := range l.list {
+		if e.Reconciled == 0 {
+			statements = append(statements, Statement{SQL: reconcileSQL, Args: []any{e.Number, int64(now), reconciledRows.MAC(t, e.Number, int64(now))}})
+		}
+	}
+	return len(statements) > 0, t.Batch(ctx, statements)
 }
 
 // metaDatabase is the row of meta with the random name of a database.
@@ -255,7 +311,7 @@ func (d *DB) Progress(ctx context.Context) (p Progress, err error) {
 			return p, err
 		}
 	}
-	e, err := DeclaredEpoch(ctx, d)
+	e, err := LastEpoch(ctx, d)
 	if err != nil {
 		return p, err
 	}

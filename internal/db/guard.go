@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"countersign/client"
@@ -141,6 +142,8 @@ func (g Guarded) covered() int {
 type guard struct {
 	end  string
 	keys *keyRing
+
+	epoch atomic.Int64 // the last epoch that was read: its row may be removed
 
 	mu    sync.Mutex
 	noted map[string]bool // rows that are not genuine, until their alarm is kept

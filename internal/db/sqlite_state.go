@@ -140,6 +140,8 @@ type Held struct {
 	Rows    map[string]int64 `json:"rows"`    // the kept numbers of rows
 }
 
+const newestEpochSQL = `SELECT COALESCE(MAX(number), 0) FROM epochs`
+
 // markBackup makes a copy say that it is one, and reads what it holds.
 func markBackup(ctx context.Context, d *Dialect, path string) (h Held, err error) {
 	c, err := openSQLiteConn(ctx, d, sqliteDSN(path, "journal_mode(DELETE)"))
@@ -157,11 +159,10 @@ func markBackup(ctx context.Context, d *Dialect, path string) (h Held, err error
 	if _, err := One(ctx, c, readMetaSQL, []any{endName}, &end); err != nil {
 		return h, err
 	}
-	e, err := LastEpoch(ctx, c)
-	if err != nil {
+	if _, err := One(ctx, c, newestEpochSQL, nil, &h.Epoch); err != nil { // no key is at hand
 		return h, err
 	}
-	h.End, h.Epoch = string(end), e.Number
+	h.End = string(end)
 	if _, err := One(ctx, c, auditSizeSQL, nil, &h.Records); err != nil {
 		return h, err
 	}

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -207,4 +208,70 @@ func testForgedFreeze(t *testing.T, s *Outbox) {
 		must(s.Release(ctx, confirmed.ID, Holder{Claim: "a", Origin: "core"}, "p", later+4))(t)
 	}
 	untilForged(t, s, "frozen service")
+}
+
+// testForgedEpoch: who writes the database past the program cannot end what a restore holds back:
+// whatever the rows say, nothing is released, cancelled, blocked or expires until a person
+// reconciles. Where the row itself is another, only a new process believes that person.
+func testForgedEpoch(attack string, stays bool) func(t *testing.T, s *Outbox) {
+	return func(t *testing.T, s *Outbox) {
+		runs(t, s)
+		addMerchants(t, s, 1, nil)
+		now := db.Millis(1_000_000)
+		must(s.Restored(ctx, 0, now))(t)
+		must(s.Reconcile(ctx, now))(t)
+		must(s.Restored(ctx, 0, now+1))(t)
+		confirmed, _ := confirmedWithdrawal(t, s, "confirmed", now+2)
+		waits, _ := asked(t, s, "asked", now+500, now+4)
+		was := must(db.LastEpoch(ctx, s))(t)
+		if n := exec(t, s, attack); n != 1 || !was.Open() {
+			t.Fatalf("changed %d rows of %+v", n, was)
+		}
+		late := now + 900_000
+		if e := must(db.LastEpoch(ctx, s))(t); !e.Open() {
+			t.Errorf("the epoch is %+v", e)
+		}
+		if p, err := s.Release(ctx, confirmed.ID, Holder{Claim: "a", Origin: "core"}, "p", now+7); !errors.Is(err, db.ErrConflict) {
+			t.Errorf("released %+v, %v", p, err)
+		}
+		if w, err := s.CancelWithdrawal(ctx, waits.ID, now+7); !errors.Is(err, db.ErrConflict) {
+			t.Errorf("cancelled %+v, %v", w, err)
+		}
+		if w, err := s.BlockWithdrawal(ctx, confirmed.ID, "x", "tok_1", now+7); !errors.Is(err, db.ErrConflict) {
+			t.Errorf("blocked %+v, %v", w, err)
+		}
+		if done := must(s.Sweep(ctx, late))(t); len(done.Expired)+len(done.Lapsed) > 0 {
+			t.Errorf("swept %+v", done)
+		}
+		if err := s.WorkLeft(ctx, "m0"); !errors.Is(err, db.ErrConflict) {
+			t.Errorf("nothing is left: %v", err)
+		}
+		untilForged(t, s, fmt.Sprint("epochs ", was.Number))
+		must(s.Reconcile(ctx, late))(t)
+		if e := must(db.LastEpoch(ctx, s))(t); e.Open() != stays {
+			t.Errorf("the epoch is %+v after it was reconciled", e)
+		}
+		if !stays {
+			must(s.CancelWithdrawal(ctx, waits.ID, late))(t)
+			must(s.Release(ctx, confirmed.ID, Holder{Claim: "a", Origin: "core"}, "p", now+8))(t)
+		}
+	}
+}
+
+// testWrittenEpoch: an epoch that no restore has begun is none, and holds back until a person
+// reconciles.
+func testWrittenEpoch(t *testing.T, s *Outbox) {
+	runs(t, s)
+	addMerchants(t, s, 1, nil)
+	exec(t, s, `INSERT INTO epochs (number, began, ends, reconciled, size, root, mac, reconciled_mac) SELECT 900000000, 1, '{}', 0, 0, mac, mac, mac FROM frozen`)
+	if e := must(db.LastEpoch(ctx, s))(t); !e.Open() || e.Number != 0 {
+		t.Errorf("an epoch that was written by hand: %+v", e)
+	}
+	untilForged(t, s, "epochs 900000000")
+	if open := must(s.Reconcile(ctx, 10))(t); !open {
+		t.Error("it was not open")
+	}
+	if e := must(db.LastEpoch(ctx, s))(t); e.Open() {
+		t.Errorf("the epoch is %+v after it was reconciled", e)
+	}
 }

@@ -13,11 +13,11 @@ import (
 
 const (
 	lapsedSQL = `
-SELECT merchant, id FROM withdrawals WHERE state = 'confirmed' AND release_by <= $1 AND restored = 0 AND NOT ` + db.OpenEpochSQL + ` ORDER BY release_by LIMIT CAST($2 AS BIGINT)`
+SELECT merchant, id FROM withdrawals WHERE state = 'confirmed' AND release_by <= $1 AND restored = 0 ORDER BY release_by LIMIT CAST($2 AS BIGINT)`
 
 	lapseSQL = `
 UPDATE withdrawals SET state = 'lapsed', ended = $3
-WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND release_by <= $3 AND restored = 0 AND NOT ` + db.OpenEpochSQL
+WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND release_by <= $3 AND restored = 0`
 )
 
 // sweepLapsed ends confirmed withdrawals that were not released in time, also during a

@@ -81,7 +81,7 @@ SELECT * FROM (SELECT state, id FROM withdrawals WHERE merchant = $1 AND state =
 UNION ALL
 SELECT * FROM (SELECT state, id FROM withdrawals WHERE merchant = $1 AND state = 'released' ORDER BY id LIMIT 1) released`
 
-	sendingSQL = `SELECT COALESCE(SUM(in_flight), 0), CASE WHEN ` + db.OpenEpochSQL + ` THEN 1 ELSE 0 END FROM lanes WHERE merchant = $1`
+	sendingSQL = `SELECT COALESCE(SUM(in_flight), 0) FROM lanes WHERE merchant = $1`
 )
 
 // WorkLeft fails with a *db.ConflictError while there is work because of which a merchant
@@ -99,8 +99,12 @@ func workLeft(ctx context.Context, q db.Querier, id string) error {
 	for _, f := range first {
 		left = append(left, fmt.Sprintf("callbacks that wait in the lane %s (the first is %s)", f.Lane, f.Callback))
 	}
-	var sending, restored int64
-	if _, err := db.One(ctx, q, sendingSQL, []any{id}, &sending, &restored); err != nil {
+	var sending int64
+	if _, err := db.One(ctx, q, sendingSQL, []any{id}, &sending); err != nil {
+		return err
+	}
+	restored, err := db.EpochIsOpen(ctx, q)
+	if err != nil {
 		return err
 	}
 	if sending > 0 {
@@ -115,7 +119,7 @@ func workLeft(ctx context.Context, q db.Querier, id string) error {
 	switch {
 	case err != nil:
 		return err
-	case restored > 0:
+	case restored:
 		return &db.ConflictError{Reason: "the service was restored from a backup and is not reconciled, so the merchant may have work that is not known here"}
 	case len(left) > 0:
 		return &db.ConflictError{Reason: "the merchant has work left: " + strings.Join(left, "; ")}

@@ -17,7 +17,7 @@ const (
 
 	cancelWithdrawalSQL = `
 UPDATE withdrawals SET state = 'cancelled', decision = 'cancelled', reason = 'cancelled', decided = $3
-WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND restored = 0 AND NOT ` + db.OpenEpochSQL
+WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND restored = 0`
 
 	endCallbackSQL = `
 UPDATE outbox SET state = $3, lease_until = 0, last_reason = $4, settled = $5 WHERE merchant = $1 AND id = $2`
@@ -33,7 +33,11 @@ func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis)
 	}
 	var w Withdrawal
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		if _, err := o.endWithdrawal(ctx, t, merchant, rest, cancelWithdrawalSQL, WithdrawalCancelled, CallbackCancelled, client.ReasonCancelled, now); err != nil {
+		open, err := db.EpochIsOpen(ctx, t)
+		if err == nil && !open {
+			_, err = o.endWithdrawal(ctx, t, merchant, rest, cancelWithdrawalSQL, WithdrawalCancelled, CallbackCancelled, client.ReasonCancelled, now)
+		}
+		if err != nil {
 			return err
 		}
 		w, err = findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, rest)
@@ -101,10 +105,7 @@ const releaseSQL = `
 UPDATE withdrawals SET state = 'released', claim = $3, origin = $4, permit = $5, released = $6
 WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND release_by > $6 AND restored = 0
 	AND NOT EXISTS (SELECT 1 FROM frozen WHERE id = 'service' AND at <> 0)
-	AND NOT ` + db.OpenEpochSQL + `
 	AND EXISTS (SELECT 1 FROM merchants m WHERE m.id = $1 AND m.state = 'active')`
-
-const readRestoredSQL = `SELECT CASE WHEN ` + db.OpenEpochSQL + ` THEN 1 ELSE 0 END`
 
 // A permit that was given before a restore belongs to whoever repeats its claim first.
 const takeOriginSQL = `UPDATE withdrawals SET origin = $3 WHERE merchant = $1 AND id = $2 AND origin = ''`
@@ -204,17 +205,16 @@ func (o *Outbox) Release(ctx context.Context, id string, holder Holder, permit s
 // stops gives why nothing of a merchant is released.
 func (o *Outbox) stops(ctx context.Context, t *db.Tx, merchant string) (stop client.Reason, err error) {
 	of, state := map[string]*keptMerchant{}, MerchantPaused
-	var restored int64
+	var epochs db.LookAtEpochs
 	look := o.freezes.look()
-	err = t.Batch(ctx, append(o.lookAtStops(nil), ofMerchants(t, o.Dialect(), []string{merchant}, of), look.statement(t),
-		db.Statement{SQL: readRestoredSQL, Row: func(r db.Rows) error { return r.Scan(&restored) }}))
+	err = t.Batch(ctx, append(o.lookAtStops(nil), ofMerchants(t, o.Dialect(), []string{merchant}, of), look.statement(t), epochs.Statement(t)))
 	if err != nil {
 		return "", err
 	}
 	if m := of[merchant]; m != nil {
 		state = m.State
 	}
-	if stop = stopped(state, o.freezes.judge(t, &look)); stop == "" && restored > 0 {
+	if stop = stopped(state, o.freezes.judge(t, &look)); stop == "" && epochs.Last().Open() {
 		stop = client.ReasonRestored
 	}
 	return stop, err

@@ -49,17 +49,23 @@ type Adoption struct {
 	Held       bool            // its permit was recorded already
 }
 
-// inDoubtSQL is a condition on a withdrawal: something may have become of it before a restore.
-const inDoubtSQL = `(restored <> 0 OR ` + db.OpenEpochSQL + `)`
+// inDoubt is a condition on a withdrawal: something may have become of it before a restore. open
+// says whether that is not reconciled.
+func inDoubt(open bool) string {
+	if open {
+		return "1 = 1"
+	}
+	return "restored <> 0"
+}
 
 const adoptSQL = `
 UPDATE withdrawals SET state = 'released', claim = $3, permit = $4, released = $5,
 	confirmed_address = $6, confirmed_chain = $7, confirmed_symbol = $8, confirmed_amount = $9, restored = 0
-WHERE merchant = $1 AND id = $2 AND state = $10 AND permit = '' AND ` + inDoubtSQL
+WHERE merchant = $1 AND id = $2 AND state = $10 AND permit = '' AND `
 
 const presumeSQL = `
 UPDATE withdrawals SET state = 'confirmed', decision = 'confirmed', reason = 'restored', decided = $3
-WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND ` + inDoubtSQL
+WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND `
 
 // Adopt records that a permit was given before the restore, so that no other one is
 // given. It does so whatever the state is, since what was executed cannot be undone;
@@ -87,11 +93,14 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 	holder, given := cmp.Or(x.Claim, string(client.ReasonRestored)), cmp.Or(x.Permit, permit)
 	_, rest, _ := strings.Cut(known.ID, ".")
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		if _, err := o.endWithdrawal(ctx, t, x.Merchant, rest, presumeSQL, WithdrawalConfirmed, CallbackCancelled, client.ReasonRestored, now); err != nil {
+		open, err := db.EpochIsOpen(ctx, t)
+		if err != nil {
+			return err
+		}
+		if _, err := o.endWithdrawal(ctx, t, x.Merchant, rest, presumeSQL+inDoubt(open), WithdrawalConfirmed, CallbackCancelled, client.ReasonRestored, now); err != nil {
 			return err
 		}
 		var kept string
-		var err error
 		a.Withdrawal, err = db.Find(ctx, t, readPermitSQL, []any{x.Merchant, rest}, func(r db.Rows) (Withdrawal, error) { return scanWithdrawal(r, &kept) })
 		if err != nil {
 			return err
@@ -104,7 +113,7 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 			return nil
 		}
 		was := a.Withdrawal.State
-		n, err := t.Exec(ctx, adoptSQL, x.Merchant, rest, holder, given, int64(now),
+		n, err := t.Exec(ctx, adoptSQL+inDoubt(open), x.Merchant, rest, holder, given, int64(now),
 			d.Address, d.ChainName, d.Symbol, d.Amount.String(), string(was))
 		if err != nil {
 			return err

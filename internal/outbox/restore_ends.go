@@ -12,11 +12,11 @@ import (
 const (
 	adoptCancelSQL = `
 UPDATE withdrawals SET state = 'cancelled', decision = 'cancelled', reason = 'restored', decided = $3, restored = 0
-WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND ` + inDoubtSQL
+WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND `
 
 	adoptBlockSQL = `
 UPDATE withdrawals SET state = 'blocked', ended = $3, blocked_reason = $4, blocked_by = 'reconcile', restored = 0
-WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND ` + inDoubtSQL
+WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND `
 
 	resumeSQL = `UPDATE withdrawals SET restored = 0 WHERE merchant = $1 AND id = $2 AND restored <> 0`
 )
@@ -29,8 +29,8 @@ func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, who string, now db.Mi
 	w, err := o.WithdrawalByCallBackID(ctx, x.Merchant, x.CallBackID)
 	switch {
 	case err == db.ErrNotFound:
-		e, err := db.LastEpoch(ctx, o)
-		if err != nil || !e.Open() {
+		open, err := db.EpochIsOpen(ctx, o)
+		if err != nil || !open {
 			return "", false, err
 		}
 		if w, err = o.recreate(ctx, x, now); err != nil {
@@ -46,10 +46,14 @@ func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, who string, now db.Mi
 		return was, false, err
 	}
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		if ended, err = o.endWithdrawal(ctx, t, x.Merchant, rest, adoptCancelSQL, WithdrawalCancelled, CallbackCancelled, client.ReasonRestored, now); err != nil || ended {
+		open, err := db.EpochIsOpen(ctx, t)
+		if err != nil {
 			return err
 		}
-		_, ended, err = o.endConfirmed(ctx, t, x.Merchant, rest, WithdrawalBlocked, now, adoptBlockSQL, fmt.Sprintf("ended before the restore, as %s says", who))
+		if ended, err = o.endWithdrawal(ctx, t, x.Merchant, rest, adoptCancelSQL+inDoubt(open), WithdrawalCancelled, CallbackCancelled, client.ReasonRestored, now); err != nil || ended {
+			return err
+		}
+		_, ended, err = o.endConfirmed(ctx, t, x.Merchant, rest, WithdrawalBlocked, now, adoptBlockSQL+inDoubt(open), fmt.Sprintf("ended before the restore, as %s says", who))
 		return err
 	})
 	return was, ended, err
@@ -80,7 +84,7 @@ func (o *Outbox) resumeRestored(ctx context.Context, id, reason, by string, reco
 		if w, err = findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, rest); err != nil || !w.Restored {
 			return err
 		}
-		if e, err := db.LastEpoch(ctx, t); err != nil || e.Open() && !reconciling {
+		if open, err := db.EpochIsOpen(ctx, t); err != nil || open && !reconciling {
 			if err == nil {
 				err = &db.ConflictError{Reason: stopTexts[client.ReasonRestored]}
 			}

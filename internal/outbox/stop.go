@@ -237,7 +237,7 @@ func (o *Outbox) readFreeze(ctx context.Context, q db.Querier) (l freezeLook, f 
 
 const blockSQL = `
 UPDATE withdrawals SET state = 'blocked', ended = $3, blocked_reason = $4, blocked_by = $5, restored = 0
-WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND NOT ` + db.OpenEpochSQL
+WHERE merchant = $1 AND id = $2 AND state = 'confirmed'`
 
 // BlockWithdrawal makes a confirmed withdrawal blocked, for ever: it is never released.
 // Its decision stays, and the merchant is told that it has ended. Repeating it gives
@@ -255,7 +255,14 @@ func (o *Outbox) BlockWithdrawal(ctx context.Context, id, reason, by string, now
 	}
 	var w Withdrawal
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
-		w, _, err = o.endConfirmed(ctx, t, merchant, rest, WithdrawalBlocked, now, blockSQL, reason, by)
+		open, err := db.EpochIsOpen(ctx, t)
+		switch {
+		case err != nil:
+		case open:
+			w, err = findWithdrawal(ctx, t, readWithdrawalSQL, merchant, rest)
+		default:
+			w, _, err = o.endConfirmed(ctx, t, merchant, rest, WithdrawalBlocked, now, blockSQL, reason, by)
+		}
 		return err
 	})
 	switch {

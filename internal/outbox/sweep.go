@@ -105,13 +105,12 @@ func (o *Outbox) ReclaimAll(ctx context.Context, now db.Millis) (int, error) {
 }
 
 const (
-	// While a restore is not reconciled none expires or lapses: it may have been executed.
 	lateWithdrawalsSQL = `
-SELECT merchant, id FROM withdrawals WHERE decision = '' AND deadline <= $1 AND restored = 0 AND NOT ` + db.OpenEpochSQL + ` ORDER BY deadline LIMIT CAST($2 AS BIGINT)`
+SELECT merchant, id FROM withdrawals WHERE decision = '' AND deadline <= $1 AND restored = 0 ORDER BY deadline LIMIT CAST($2 AS BIGINT)`
 
 	expireWithdrawalSQL = `
 UPDATE withdrawals SET state = 'expired', decision = 'expired', reason = 'deadline', decided = $3
-WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND deadline <= $3 AND restored = 0 AND NOT ` + db.OpenEpochSQL
+WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND deadline <= $3 AND restored = 0`
 )
 
 func (o *Outbox) sweepWithdrawals(ctx context.Context, now db.Millis, done *Swept) (err error) {
@@ -123,9 +122,13 @@ func (o *Outbox) sweepWithdrawals(ctx context.Context, now db.Millis, done *Swep
 
 // sweepEach ends the withdrawals that text finds and gives the ids of those that end
 // did end. Each has a transaction of its own: few end so, and none should wait for the
-// others.
+// others. While a restore is not reconciled none expires or lapses: it may have been executed.
 func (o *Outbox) sweepEach(ctx context.Context, text string, now db.Millis, done *Swept,
 	end func(context.Context, *db.Tx, swept) (bool, error)) (ids []string, err error) {
+	open, err := db.EpochIsOpen(ctx, o)
+	if err != nil || open {
+		return nil, err
+	}
 	found, err := o.find(ctx, done, text, int64(now), sweepMost)
 	if err != nil {
 		return nil, err

@@ -149,20 +149,13 @@ CREATE INDEX changes_of ON changes (merchant, id);
 CREATE TABLE epochs (
   number     {int} NOT NULL PRIMARY KEY, -- seconds since 2026-01-01 UTC
   began      {int} NOT NULL,
-  reconciled {int} NOT NULL DEFAULT 0, -- when a person had settled what is open; 0: not yet
+  ends       TEXT NOT NULL,   -- the last number that each feed had before, in JSON. It goes on behind number * 1000000, so that no number is given twice
   size       {int} NOT NULL,   -- of the audit log when it was signed last before
   root       {bytes} NOT NULL, -- its root then
-  mac        {bytes} NOT NULL  -- db.Guarded
+  mac        {bytes} NOT NULL, -- db.Guarded, of the columns above
+  reconciled {int} NOT NULL DEFAULT 0, -- when a person had settled what is open; 0: not yet
+  reconciled_mac {bytes} NOT NULL      -- db.Guarded, of number and reconciled
 ){strict};
-
--- The last number that each feed had before an epoch. In the epoch it goes on behind
--- number * 1000000, so that no number is given twice.
-CREATE TABLE epoch_feeds (
-  epoch    {int} NOT NULL,
-  feed     TEXT NOT NULL,
-  last_seq {int} NOT NULL,
-  PRIMARY KEY (epoch, feed)
-){clustered};
 
 -- Sessions of browsers that people have ended, until they would have ended by themselves.
 CREATE TABLE ended_sessions (
