@@ -76,10 +76,10 @@ func (s *Service) AddDepositsAsWritten(ctx context.Context, list ...json.RawMess
 	return out.Callbacks, err
 }
 
-// LineError names the line that ended StreamDeposits: it and all after it were not
-// accepted. It wraps the *Problem.
+// LineError names the line that ended StreamDeposits or StreamWithdrawals: it and all after it
+// were not accepted. It wraps the *Problem.
 type LineError struct {
-	Line    int64 // from 1, in the order of the deposits given
+	Line    int64 // from 1, in the order of what was given
 	Problem *Problem
 }
 
@@ -96,13 +96,27 @@ func (e *LineError) Unwrap() error { return e.Problem }
 // iteration ends.
 func (s *Service) StreamDeposits(ctx context.Context, deposits iter.Seq[NewDeposit]) iter.Seq2[Accepted, error] {
 	return func(yield func(Accepted, error) bool) {
+		lines := stream(ctx, s, "/v1/deposits", deposits, func(l AcceptedLine) (int64, *Problem) { return l.Line, l.Error })
+		for l, err := range lines {
+			if !yield(Accepted{ID: l.ID, TrackingID: l.TrackingID, State: l.State, Duplicate: l.Duplicate}, err) {
+				return
+			}
+		}
+	}
+}
+
+// stream sends items as lines to path and gives the lines of the answer. fault gives the number
+// of a line of the answer, and what is wrong with it.
+func stream[In, Line any](ctx context.Context, s *Service, path string, items iter.Seq[In], fault func(Line) (int64, *Problem)) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
+		var none Line
 		ctx, cancel := context.WithCancel(ctx)
 		body, w := io.Pipe()
 		written := make(chan struct{})
-		var unfit error // from encoding a deposit; read only after written is closed
+		var unfit error // from encoding an item; read only after written is closed
 		go func() {
 			defer close(written)
-			unfit = writeLines(w, deposits)
+			unfit = writeLines(w, items)
 			_ = w.CloseWithError(unfit)
 		}()
 		stop := func() {
@@ -115,9 +129,9 @@ func (s *Service) StreamDeposits(ctx context.Context, deposits iter.Seq[NewDepos
 			if stop(); unfit != nil {
 				err = fmt.Errorf("writing the request: %w", unfit)
 			}
-			yield(Accepted{}, err)
+			yield(none, err)
 		}
-		resp, err := s.send(ctx, http.MethodPost, "/v1/deposits", typeNDJSON, body)
+		resp, err := s.send(ctx, http.MethodPost, path, typeNDJSON, body)
 		if err != nil {
 			fail(err)
 			return
@@ -125,31 +139,33 @@ func (s *Service) StreamDeposits(ctx context.Context, deposits iter.Seq[NewDepos
 		defer func() { _ = resp.Body.Close() }()
 		in := json.NewDecoder(resp.Body)
 		for {
-			var l AcceptedLine
-			switch err := in.Decode(&l); {
+			var l Line
+			err := in.Decode(&l)
+			switch {
 			case errors.Is(err, io.EOF):
 				return
 			case err != nil:
 				fail(fmt.Errorf("reading the answer: %w", err))
 				return
-			case l.Error != nil:
-				yield(Accepted{}, &LineError{l.Line, l.Error})
+			}
+			if n, wrong := fault(l); wrong != nil {
+				yield(none, &LineError{n, wrong})
 				return
 			}
-			if !yield(Accepted{ID: l.ID, TrackingID: l.TrackingID, State: l.State, Duplicate: l.Duplicate}, nil) {
+			if !yield(l, nil) {
 				return
 			}
 		}
 	}
 }
 
-// writeLines writes each line as soon as it has it, because deposits may come
+// writeLines writes each line as soon as it has it, because items may come
 // slowly. It ends without an error if the reader has stopped.
-func writeLines(w io.Writer, deposits iter.Seq[NewDeposit]) error {
+func writeLines[In any](w io.Writer, items iter.Seq[In]) error {
 	var line bytes.Buffer
-	for d := range deposits {
+	for item := range items {
 		line.Reset()
-		if err := writeJSON(&line, d); err != nil {
+		if err := writeJSON(&line, item); err != nil {
 			return err
 		}
 		if _, err := w.Write(line.Bytes()); err != nil {

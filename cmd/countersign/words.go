@@ -42,7 +42,7 @@ var serviceWords = []cli.Command{
 		ID: "One callback: its id, trackingId or callBackId; without it the flags select.", Find: findCallback, Flags: map[string]string{"filter-": ""}},
 
 	{Words: "withdrawals", Help: "The service's withdrawals, through its API."},
-	{Words: "withdrawals add", Op: "createWithdrawal", Help: "Ask a merchant to confirm a withdrawal, given as a JSON object.", Body: cli.File},
+	{Words: "withdrawals add", Op: "createWithdrawal", Help: "Ask merchants to confirm withdrawals, given as a JSON object or an array of them.", Body: cli.File},
 	{Words: "withdrawals list", Op: "withdrawals", Help: "List withdrawals, the newest first.",
 		Columns: "ID|CREATED|STATE|MERCHANT|CALLBACK ID=callBackId|USER=tenantUserId|AMOUNT=details.amount,ordered.amount|SYMBOL=details.symbol,ordered.symbol|REASON"},
 	{Words: "withdrawals show", Op: "withdrawal", Help: "Show one withdrawal.", ID: withdrawalText, Find: showWithdrawal},

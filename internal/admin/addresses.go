@@ -13,12 +13,13 @@ import (
 // addAddress queues the callback about a user's new deposit address.
 func (s *Server) addAddress(c *api.Call, _ api.None, in client.NewAddress) (client.AcceptedAddress, error) {
 	c.Concerns(in.Merchant)
-	if !c.Sees(in.Merchant) {
-		return client.AcceptedAddress{}, unknownMerchant(db.ErrNotFound)
-	}
 	callback, err := addressCallback(&in, c.Now)
+	var faults api.Faults
 	if err != nil {
-		return client.AcceptedAddress{}, api.Invalid(memberFault("body", err))
+		faults = append(faults, memberFault("body", err))
+	}
+	if err != nil || !c.Sees(in.Merchant) {
+		return client.AcceptedAddress{}, s.withMerchants(c, faults, 1, func(int) (string, string) { return "body", in.Merchant }).Err()
 	}
 	kept, err := s.Outbox.Ingest(c.R.Context(), []outbox.NewCallback{callback}, c.Now)
 	if err != nil {

@@ -1,10 +1,11 @@
 package admin
 
 import (
+	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"time"
 
 	"countersign"
@@ -15,19 +16,49 @@ import (
 )
 
 func (s *Server) depositsHandler() api.Handler {
-	h := api.Handle(s.addDeposits)
-	h.Lines, h.LineIn, h.LineOut = s.addDepositLines, reflect.TypeFor[client.NewDeposit](), reflect.TypeFor[client.AcceptedLine]()
-	return h
+	return s.linesOf(with(api.Handle(s.addDeposits), s.besideOf), lineKind{read: s.readDeposit, keep: s.keepDeposits},
+		reflect.TypeFor[client.NewDeposit](), reflect.TypeFor[client.AcceptedLine]())
+}
+
+// readDeposit reads a line with a deposit.
+func (s *Server) readDeposit(c *api.Call, text []byte, l *line) error {
+	var d client.NewDeposit
+	if err := c.DecodeLine(text, &d); err != nil {
+		return err
+	}
+	l.merchant = d.Merchant
+	var err error
+	if l.callback, err = callbackOf(&d, db.MillisOf(s.Now())); err != nil {
+		return s.withMerchants(c, api.Faults{memberFault("body", err)}, 1, func(int) (string, string) { return "body", d.Merchant }).Err()
+	}
+	if !c.Sees(d.Merchant) {
+		return api.Invalid(api.At("body.merchant", notKnown))
+	}
+	return nil
+}
+
+// keepDeposits commits lines with deposits.
+func (s *Server) keepDeposits(c *api.Call, list []line) ([]keptLine, error) {
+	batch := make([]outbox.NewCallback, len(list))
+	for i := range list {
+		batch[i] = list[i].callback
+	}
+	kept, err := s.Outbox.IngestWithin(c.R.Context(), batch, quotaOf(c), db.MillisOf(s.Now()))
+	if err != nil {
+		return nil, err
+	}
+	taken := make([]keptLine, len(kept))
+	for i, k := range kept {
+		taken[i] = keptLine{traced: api.Traced{Merchant: list[i].merchant, TrackingID: k.TrackingID, First: !k.Duplicate}, answer: func(n int64) any {
+			return client.AcceptedLine{Line: n, ID: k.ID, TrackingID: k.TrackingID, State: k.State, Duplicate: k.Duplicate}
+		}}
+	}
+	return taken, nil
 }
 
 // addDeposits accepts one deposit or an array, all or nothing.
-func (s *Server) addDeposits(c *api.Call, _ api.None, in depositsBody) (client.AcceptedDeposits, error) {
-	place := func(i int) string {
-		if in.array {
-			return fmt.Sprintf("body[%d]", i)
-		}
-		return "body"
-	}
+func (s *Server) addDeposits(c *api.Call, _ api.None, in oneOrMany[client.NewDeposit]) (client.AcceptedDeposits, error) {
+	place := in.place
 	batch := make([]outbox.NewCallback, len(in.list))
 	var faults api.Faults
 	for i := range in.list {
@@ -39,12 +70,13 @@ func (s *Server) addDeposits(c *api.Call, _ api.None, in depositsBody) (client.A
 		if !c.Sees(in.list[i].Merchant) {
 			faults.Add(place(i)+".merchant", notKnown)
 		}
-		if len(faults) == api.MaxFaults {
+		if len(faults) >= api.MaxFaults {
 			break
 		}
 	}
-	if err := faults.Err(); err != nil {
-		return client.AcceptedDeposits{}, err
+	if len(faults) > 0 {
+		faults = s.withMerchants(c, faults, len(in.list), func(i int) (string, string) { return place(i), in.list[i].Merchant })
+		return client.AcceptedDeposits{}, faults.Err()
 	}
 	kept, err := s.Outbox.IngestWithin(c.R.Context(), batch, quotaOf(c), c.Now)
 	if err != nil {
@@ -68,6 +100,50 @@ func quotaOf(c *api.Call) outbox.Quota {
 
 // notKnown is the fault of a merchant that there is not, for the call's token.
 const notKnown = "is not known"
+
+// merchantFault says why nothing can be added for a merchant; empty: it can, or cannot be known.
+func (s *Server) merchantFault(c *api.Call, id string) string {
+	if !c.Sees(id) {
+		return notKnown
+	}
+	m, err := s.Outbox.Merchant(c.R.Context(), id)
+	switch {
+	case errors.Is(err, db.ErrNotFound):
+		return notKnown
+	case err == nil && m.State == outbox.MerchantDeleted:
+		return deleted
+	}
+	return ""
+}
+
+// withMerchants adds the merchants that are not known to the faults of n items, at most of the
+// first api.MaxFaults items.
+func (s *Server) withMerchants(c *api.Call, faults api.Faults, n int, item func(i int) (place, merchant string)) api.Faults {
+	known := map[string]string{}
+	for i := 0; i < min(n, api.MaxFaults) && len(faults) < api.MaxFaults; i++ {
+		place, merchant := item(i)
+		message, looked := known[merchant]
+		if !looked {
+			message = s.merchantFault(c, merchant)
+			known[merchant] = message
+		}
+		at := place + ".merchant"
+		if message != "" && !slices.ContainsFunc(faults, func(f client.Fault) bool { return f.Location == at }) {
+			faults.Add(at, message)
+		}
+	}
+	return faults
+}
+
+// besideOf names the merchant of an item if it is not known, beside the faults that the schema found.
+func (s *Server) besideOf(c *api.Call, place string, members map[string]json.RawMessage) (faults api.Faults) {
+	if id := api.TextOf(members, "merchant"); id != "" {
+		if message := s.merchantFault(c, id); message != "" {
+			faults.Add(place+".merchant", message)
+		}
+	}
+	return faults
+}
 
 func acceptedOf(k outbox.Ingested) client.Accepted {
 	return client.Accepted{ID: k.ID, TrackingID: k.TrackingID, State: k.State, Duplicate: k.Duplicate}

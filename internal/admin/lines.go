@@ -8,18 +8,18 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"runtime/debug"
 	"time"
 
 	"countersign/client"
 	"countersign/internal/api"
-	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
 
-// Limits of deposits sent as lines.
+// Limits of what is sent as lines.
 const (
-	maxLine     = 16 << 10         // bytes of one line; the longest valid deposit has fewer
+	maxLine     = 16 << 10         // bytes of one line; the longest valid deposit or withdrawal has fewer
 	lineTimeout = time.Minute      // without a line, or without the client reading its answers
 	defaultLife = 10 * time.Minute // of one request; its end says how far it got
 	drainLimit  = 64 << 20         // bytes read and thrown away after a fault
@@ -27,16 +27,37 @@ const (
 	stoppedFor  = time.Second      // likewise, if the service stops
 )
 
-// line is one line that has been read: a callback, or what is wrong with it.
+// line is one line that has been read: a callback or a withdrawal, or what is wrong with it.
 type line struct {
-	number   int64
-	size     int // bytes that it holds of the budget of bodies
-	merchant string
-	callback outbox.NewCallback
-	fault    *client.Problem
+	number     int64
+	size       int // bytes that it holds of the budget of bodies
+	merchant   string
+	callback   outbox.NewCallback
+	withdrawal outbox.NewWithdrawal
+	fault      *client.Problem
 }
 
-// addDepositLines takes deposits one a line. Lines are committed in their
+// lineKind is what the lines of a route hold.
+type lineKind struct {
+	// read checks a line and fills l.
+	read func(c *api.Call, text []byte, l *line) error
+	// keep commits lines, all or none.
+	keep func(c *api.Call, list []line) ([]keptLine, error)
+}
+
+// keptLine is what became of a line.
+type keptLine struct {
+	answer func(number int64) any // the line of the answer
+	traced api.Traced
+}
+
+// linesOf makes h take lines of a kind beside objects and arrays.
+func (s *Server) linesOf(h api.Handler, kind lineKind, in, out reflect.Type) api.Handler {
+	h.Lines, h.LineIn, h.LineOut = func(c *api.Call) error { return s.addLines(c, kind) }, in, out
+	return h
+}
+
+// addLines takes items one a line. Lines are committed in their
 // order, up to maxBatch at once, and answered one a line as soon as they are
 // committed. The first line at fault ends it: those before are taken, it and
 // those after are not, and the last line of the answer says so. Where the very
@@ -48,7 +69,7 @@ type line struct {
 // One goroutine reads while this one commits, so that each commit has all lines
 // that have arrived meanwhile. Neither the body nor the answer is ever held in
 // memory whole.
-func (s *Server) addDepositLines(c *api.Call) error {
+func (s *Server) addLines(c *api.Call, kind lineKind) error {
 	conn := http.NewResponseController(c.W)
 	// Without full duplex the server would read the rest of the body before the
 	// first byte of the answer. A test's recorder does not support it and does not
@@ -60,7 +81,7 @@ func (s *Server) addDepositLines(c *api.Call) error {
 	go func() {
 		defer close(readerGone)
 		defer close(lines)
-		s.readLines(c, conn, lines, done)
+		s.readLines(c, kind, conn, lines, done)
 	}()
 	life, cancel := context.WithTimeout(c.R.Context(), s.StreamLife)
 	defer cancel()
@@ -79,7 +100,7 @@ func (s *Server) addDepositLines(c *api.Call) error {
 		}
 	}()
 	defer func() { cancel(); <-watched }() // it reads the request
-	err := s.commitLines(life, c, conn, lines)
+	err := s.commitLines(life, c, kind, conn, lines)
 	close(done)
 	defer func() {
 		for l := range lines { // those that were read and not taken
@@ -110,7 +131,7 @@ func (s *Server) addDepositLines(c *api.Call) error {
 
 // readLines reads and checks lines until the body ends, one is at fault, or
 // done is closed.
-func (s *Server) readLines(c *api.Call, conn *http.ResponseController, lines chan<- line, done <-chan struct{}) {
+func (s *Server) readLines(c *api.Call, kind lineKind, conn *http.ResponseController, lines chan<- line, done <-chan struct{}) {
 	put := func(l line) bool {
 		select {
 		case lines <- l:
@@ -143,7 +164,7 @@ func (s *Server) readLines(c *api.Call, conn *http.ResponseController, lines cha
 			put(line{number: n, fault: api.NewProblem(http.StatusBadRequest, "the body could not be read")})
 			return
 		}
-		if len(bytes.TrimSpace(text)) > 0 && !put(s.readLine(c, n, text)) {
+		if len(bytes.TrimSpace(text)) > 0 && !put(s.readLine(c, kind, n, text)) {
 			return
 		}
 		if err == io.EOF {
@@ -155,31 +176,22 @@ func (s *Server) readLines(c *api.Call, conn *http.ResponseController, lines cha
 	}
 }
 
-func (s *Server) readLine(c *api.Call, n int64, text []byte) line {
+func (s *Server) readLine(c *api.Call, kind lineKind, n int64, text []byte) line {
 	l := line{number: n}
 	if err := c.Hold(len(text)); err != nil {
 		l.fault = s.api.ProblemOf(err)
 		return l
 	}
 	l.size = len(text)
-	var d client.NewDeposit
-	if err := c.DecodeLine(text, &d); err != nil {
+	if err := kind.read(c, text, &l); err != nil {
 		l.fault = s.api.ProblemOf(err)
-		return l
 	}
-	var err error
-	if l.callback, err = callbackOf(&d, db.MillisOf(s.Now())); err != nil {
-		l.fault = api.Invalid(memberFault("body", err))
-	} else if !c.Sees(d.Merchant) {
-		l.fault = api.Invalid(api.At("body.merchant", notKnown))
-	}
-	l.merchant = d.Merchant
 	return l
 }
 
 // commitLines commits what has been read and answers it, until lines is closed
 // or a line is at fault.
-func (s *Server) commitLines(life context.Context, c *api.Call, conn *http.ResponseController, lines <-chan line) error {
+func (s *Server) commitLines(life context.Context, c *api.Call, kind lineKind, conn *http.ResponseController, lines <-chan line) error {
 	out := bufio.NewWriterSize(c.W, 64<<10)
 	next := int64(1)   // number of the line that comes next
 	var waiting []line // have come and do not fit in the token's rate yet
@@ -193,7 +205,7 @@ func (s *Server) commitLines(life context.Context, c *api.Call, conn *http.Respo
 		}
 		from := time.Now()
 		var chunk []line
-		var taken []outbox.Ingested
+		var taken []keptLine
 		var bad *line
 		if len(waiting) > 0 || more && life.Err() != nil {
 			n, fault := s.mayTake(life, c, len(waiting))
@@ -201,7 +213,7 @@ func (s *Server) commitLines(life context.Context, c *api.Call, conn *http.Respo
 			if fault != nil {
 				bad = &line{number: next, fault: fault}
 			} else {
-				taken, bad = s.takeLines(c, chunk)
+				taken, bad = s.takeLines(c, kind, chunk)
 			}
 			release(c, chunk)
 		}
@@ -221,8 +233,8 @@ func (s *Server) commitLines(life context.Context, c *api.Call, conn *http.Respo
 		c.Items += len(taken)
 		c.WriteWithin(lineTimeout)
 		for i, k := range taken {
-			c.Trace(from, api.Traced{Merchant: chunk[i].merchant, TrackingID: k.TrackingID, First: !k.Duplicate})
-			_ = api.EncodeJSON(out, client.AcceptedLine{Line: chunk[i].number, ID: k.ID, TrackingID: k.TrackingID, State: k.State, Duplicate: k.Duplicate})
+			c.Trace(from, k.traced)
+			_ = api.EncodeJSON(out, k.answer(chunk[i].number))
 		}
 		if bad != nil {
 			_ = api.EncodeJSON(out, client.AcceptedLine{Line: bad.number, Error: bad.fault})
@@ -315,29 +327,27 @@ func gather(life context.Context, lines <-chan line) (chunk []line, more bool) {
 }
 
 // takeLines commits the lines of chunk up to the first at fault.
-func (s *Server) takeLines(c *api.Call, chunk []line) (taken []outbox.Ingested, bad *line) {
-	batch := make([]outbox.NewCallback, 0, len(chunk))
-	for i := range chunk {
-		if chunk[i].fault != nil {
-			bad = &chunk[i]
-			break
-		}
-		c.Concerns(chunk[i].merchant)
-		batch = append(batch, chunk[i].callback)
+func (s *Server) takeLines(c *api.Call, kind lineKind, chunk []line) (taken []keptLine, bad *line) {
+	n := 0
+	for ; n < len(chunk) && chunk[n].fault == nil; n++ {
+		c.Concerns(chunk[n].merchant)
 	}
-	taken, fault := s.ingestLines(c, batch)
+	if n < len(chunk) {
+		bad = &chunk[n]
+	}
+	taken, fault := s.keepLines(c, kind, chunk[:n])
 	if fault != nil {
 		bad = &line{number: chunk[len(taken)].number, fault: fault}
 	}
 	return taken, bad
 }
 
-// ingestLines commits batch. A fault is about the first item that was not accepted.
-func (s *Server) ingestLines(c *api.Call, batch []outbox.NewCallback) ([]outbox.Ingested, *client.Problem) {
-	if len(batch) == 0 {
+// keepLines commits lines. A fault is about the first that was not accepted.
+func (s *Server) keepLines(c *api.Call, kind lineKind, list []line) ([]keptLine, *client.Problem) {
+	if len(list) == 0 {
 		return nil, nil
 	}
-	taken, err := s.Outbox.IngestWithin(c.R.Context(), batch, quotaOf(c), db.MillisOf(s.Now()))
+	taken, err := kind.keep(c, list)
 	if err == nil {
 		return taken, nil
 	}
@@ -345,11 +355,11 @@ func (s *Server) ingestLines(c *api.Call, batch []outbox.NewCallback) ([]outbox.
 	if over := (*outbox.QuotaError)(nil); errors.As(err, &over) {
 		at, fault = int(over.Left), s.api.ProblemOf(err)
 		if at > 0 { // that many fit, and more where some of them are no new ones
-			taken, earlier := s.ingestLines(c, batch[:at])
+			taken, earlier := s.keepLines(c, kind, list[:at])
 			if earlier != nil {
 				return taken, earlier
 			}
-			rest, fault := s.ingestLines(c, batch[at:])
+			rest, fault := s.keepLines(c, kind, list[at:])
 			return append(taken, rest...), fault
 		}
 	}
@@ -357,7 +367,7 @@ func (s *Server) ingestLines(c *api.Call, batch []outbox.NewCallback) ([]outbox.
 		s.Log.Error("request failed", "token", c.Token.ID, "route", c.Endpoint().Pattern(), "error", err.Error())
 		return nil, s.api.ProblemOf(err)
 	}
-	taken, earlier := s.ingestLines(c, batch[:at])
+	taken, earlier := s.keepLines(c, kind, list[:at])
 	if earlier != nil {
 		return taken, earlier
 	}

@@ -364,7 +364,7 @@ func TestNoLineIsReadAfterTheEnd(t *testing.T) {
 	c := &api.Call{R: httptest.NewRequest(post, "/v1/deposits", body)}
 	done := make(chan struct{})
 	close(done)
-	(&Server{}).readLines(c, http.NewResponseController(httptest.NewRecorder()), make(chan line, maxBatch), done)
+	(&Server{}).readLines(c, lineKind{}, http.NewResponseController(httptest.NewRecorder()), make(chan line, maxBatch), done)
 	if body.reads != 0 {
 		t.Errorf("the body was read %d times", body.reads)
 	}

@@ -58,6 +58,32 @@ func (s *Server) createMerchant(c *api.Call, _ api.None, in client.NewMerchant) 
 	return out, nil
 }
 
+// checkURLs names what is wrong with the URLs of a merchant; an empty one is not looked at.
+func (s *Server) checkURLs(notify, withdraw string, private bool, faults *api.Faults) {
+	for _, of := range []struct{ location, url string }{{"body.notifyUrl", notify}, {"body.withdrawUrl", withdraw}} {
+		if of.url == "" {
+			continue
+		}
+		if err := s.CheckURL(of.url, private); err != nil {
+			faults.Add(of.location, "is refused: "+err.Error())
+		}
+	}
+	if notify != "" && normalURL(notify) == normalURL(withdraw) {
+		faults.Add("body.withdrawUrl", "is the notifyUrl; type 2 needs a URL of its own")
+	}
+}
+
+// besideMerchant names faults of a merchant's settings beside those that the schema found.
+func (s *Server) besideMerchant(_ *api.Call, _ string, members map[string]json.RawMessage) (faults api.Faults) {
+	private := s.DefaultAllowPrivate
+	if given := (*bool)(nil); json.Unmarshal(members["allowPrivate"], &given) == nil && given != nil {
+		private = *given
+		s.checkAllowPrivate(private, &faults)
+	}
+	s.checkURLs(api.TextOf(members, "notifyUrl"), api.TextOf(members, "withdrawUrl"), private, &faults)
+	return faults
+}
+
 // checkAllowPrivate refuses private networks unless the service was started with
 // them: a token of the API must not open them.
 func (s *Server) checkAllowPrivate(allow bool, faults *api.Faults) {
@@ -68,15 +94,7 @@ func (s *Server) checkAllowPrivate(allow bool, faults *api.Faults) {
 
 // checkMerchant names faults that a schema cannot find.
 func (s *Server) checkMerchant(m *outbox.Merchant, faults *api.Faults) {
-	if err := s.CheckURL(m.NotifyURL, m.Private()); err != nil {
-		faults.Add("body.notifyUrl", "is refused: "+err.Error())
-	}
-	if err := s.CheckURL(m.WithdrawURL, m.Private()); err != nil {
-		faults.Add("body.withdrawUrl", "is refused: "+err.Error())
-	}
-	if normalURL(m.NotifyURL) == normalURL(m.WithdrawURL) {
-		faults.Add("body.withdrawUrl", "is the notifyUrl; type 2 needs a URL of its own")
-	}
+	s.checkURLs(m.NotifyURL, m.WithdrawURL, m.Private(), faults)
 	for i, r := range m.FinalCodes {
 		if r.To < r.From {
 			faults.Add(fmt.Sprintf("body.finalCodes[%d].to", i), "is below from")

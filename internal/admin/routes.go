@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 
@@ -37,14 +38,20 @@ const (
 	byHandler = api.ByHandler
 )
 
+// with sets what else names faults of a request.
+func with(h api.Handler, beside func(*api.Call, string, map[string]json.RawMessage) api.Faults) api.Handler {
+	h.Beside = beside
+	return h
+}
+
 // routes are those that the service alone has.
 func (s *Server) routes() []route {
 	return []route{
-		{post, "/v1/merchants", "createMerchant", operators, whole, 201, api.Handle(s.createMerchant), "Make a merchant and its keys", []int{409}},
+		{post, "/v1/merchants", "createMerchant", operators, whole, 201, with(api.Handle(s.createMerchant), s.besideMerchant), "Make a merchant and its keys", []int{409}},
 		{get, "/v1/merchants", "merchants", readers, byHandler, 200, api.Handle(s.merchants), "List merchants by id", nil},
 		{get, "/v1/merchants/{id}", "merchant", readers, byPath, 200, api.Handle(s.merchant), "Show one merchant", nil},
 		{get, "/v1/merchants/{id}/health", "merchantHealth", readers, byPath, 200, api.Handle(s.merchantHealth), "Show how attempts to tell a merchant something end: since when it fails, why, and what it must mend", nil},
-		{patch, "/v1/merchants/{id}", "updateMerchant", operators, byPath, 200, api.HandleChange(s.updateMerchant), "Change members of a merchant; null clears optional ones. What could move money waits for an approver, where there is one", []int{409, 410}},
+		{patch, "/v1/merchants/{id}", "updateMerchant", operators, byPath, 200, with(api.HandleChange(s.updateMerchant), s.besideMerchant), "Change members of a merchant; null clears optional ones. What could move money waits for an approver, where there is one", []int{409, 410}},
 		{remove, "/v1/merchants/{id}", "deleteMerchant", operators, byPath, 200, api.HandleChange(s.deleteMerchant), "Delete a merchant without work for ever: its keys are erased, its history is kept. It waits for an approver, where there is one; repeating it changes nothing", []int{409}},
 		{post, "/v1/merchants/{id}/pause", "pauseMerchant", operators, byPath, 200, api.Urgent(api.Handle(s.pauseMerchant)), "Stop sending to a merchant, deciding and releasing; callbacks are still accepted", []int{409, 410}},
 		{post, "/v1/merchants/{id}/resume", "resumeMerchant", operators, byPath, 200, api.Handle(s.resumeMerchant), "End the pause of a merchant; with resend, send all its pending callbacks at once", []int{409, 410}},
@@ -60,9 +67,9 @@ func (s *Server) routes() []route {
 
 		{post, "/v1/deposits", "addDeposits", ingesters, byHandler, 202, s.depositsHandler(), "Tell merchants of deposits: one, an array (all or nothing), or lines (in order, up to the first fault, for 10 minutes at most)", []int{408, 409}},
 		{get, "/v1/deposits", "deposits", coresAndReaders, byHandler, 200, api.Handle(s.toldDeposits), "List deposits with what became of telling them, by merchant and then by time", nil},
-		{post, "/v1/addresses", "addAddress", cores, byHandler, 202, api.Handle(s.addAddress), "Tell a merchant that the deposit address of a user was replaced", []int{409}},
+		{post, "/v1/addresses", "addAddress", cores, byHandler, 202, with(api.Handle(s.addAddress), s.besideOf), "Tell a merchant that the deposit address of a user was replaced", []int{409}},
 
-		{post, "/v1/withdrawals", "createWithdrawal", cores, byHandler, 202, api.Handle(s.createWithdrawal), "Ask a merchant to confirm a withdrawal", []int{409}},
+		{post, "/v1/withdrawals", "createWithdrawal", cores, byHandler, 202, s.withdrawalsHandler(), "Ask merchants to confirm withdrawals: one, an array (all or nothing), or lines (in order, up to the first fault, for 10 minutes at most)", []int{408, 409}},
 		{get, "/v1/withdrawals", "withdrawals", coresAndReaders, byHandler, 200, api.Handle(s.withdrawals), "List withdrawals, the newest first", nil},
 		{get, "/v1/withdrawals/{id}", "withdrawal", coresAndReaders, byPath, 200, api.Handle(s.withdrawal), "Show one withdrawal", nil},
 		{post, "/v1/withdrawals/{id}/cancel", "cancelWithdrawal", cores, byPath, 200, api.Handle(s.cancelWithdrawal), "Cancel a withdrawal that awaits the merchant's answer", []int{409}},

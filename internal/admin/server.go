@@ -49,7 +49,7 @@ type Backend interface {
 	ToldDeposits(ctx context.Context, of []string, cursor string, limit int) ([]outbox.ToldDeposit, string, error)
 	ResendMatching(ctx context.Context, f outbox.CallbackFilter, dryRun bool, now db.Millis) (int64, error)
 
-	CreateWithdrawal(ctx context.Context, w outbox.NewWithdrawal, now db.Millis) (outbox.Withdrawal, bool, error)
+	CreateWithdrawals(ctx context.Context, list []outbox.NewWithdrawal, now db.Millis) ([]outbox.CreatedWithdrawal, error)
 	Withdrawal(ctx context.Context, id string) (outbox.Withdrawal, error)
 	WithdrawalByCallBackID(ctx context.Context, merchant, callBackID string) (outbox.Withdrawal, error)
 	WithdrawalsWhere(ctx context.Context, f outbox.WithdrawalFilter, limit int, cursor string) ([]outbox.Withdrawal, string, error)
@@ -110,21 +110,21 @@ type Config struct {
 	// Log gets one line for every call that changes something, is refused or
 	// fails. Nil: discards.
 	Log *slog.Logger
-	// MaxBody is the longest body in bytes; deposits as lines have no such
+	// MaxBody is the longest body in bytes; what is sent as lines has no such
 	// limit. 0: 4 MiB, which holds 1,000 deposits of 4 KiB.
 	MaxBody int64
 	// Bodies is as in api.Config.
 	Bodies *bodies.Shares
 	// RatePerSecond is how many requests a second one token may make, and how
-	// many at once; a deposit sent as a line counts as one. 0: 2,000.
+	// many at once; what is sent as a line counts as one. 0: 2,000.
 	RatePerSecond float64
-	// StreamLife is how long one request of deposits as lines may go on. 0: 10 min.
+	// StreamLife is how long one request of lines may go on. 0: 10 min.
 	StreamLife time.Duration
 	// Version is told in the OpenAPI document. Empty: "dev".
 	Version string
 }
 
-// maxBatch is the most deposits in one JSON request, and the most lines in one
+// maxBatch is the most deposits or withdrawals in one JSON request, and the most lines in one
 // commit.
 const maxBatch = 1000
 

@@ -13,13 +13,13 @@ import (
 )
 
 // depositsReader gives what checks and decodes requests with deposits.
-func depositsReader(t testing.TB) func(body []byte, in *depositsBody) error {
+func depositsReader(t testing.TB) func(body []byte, in *oneOrMany[client.NewDeposit]) error {
 	s, err := New(Config{Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &api.Tokens{}, Changes: &api.Changes{}, CheckURL: func(string, bool) error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	schema := s.api.Registry().Schema(reflect.TypeFor[depositsBody](), true, "")
-	return func(body []byte, in *depositsBody) error { return s.api.Decode(schema, body, in) }
+	schema := s.api.Registry().Schema(reflect.TypeFor[oneOrMany[client.NewDeposit]](), true, "")
+	return func(body []byte, in *oneOrMany[client.NewDeposit]) error { return s.api.Decode(schema, body, in) }
 }
 
 // What passes the check decodes, and names are exactly those of the schema:
@@ -31,7 +31,7 @@ func FuzzCheckJSON(f *testing.F) {
 	f.Add([]byte(`{"merchant":"a\ud83d","x":[{}],"amount":1e5}`))
 	read := depositsReader(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		var in depositsBody
+		var in oneOrMany[client.NewDeposit]
 		if err := read(body, &in); err != nil {
 			if text := err.Error(); strings.HasSuffix(text, "does not fit its schema") || strings.HasSuffix(text, "is out of range") {
 				t.Fatalf("passed the check and does not decode: %v", err)
@@ -59,7 +59,7 @@ func BenchmarkCheckAndDecodeBatch(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		var in depositsBody
+		var in oneOrMany[client.NewDeposit]
 		if err := read(body, &in); err != nil {
 			b.Fatal(err)
 		}

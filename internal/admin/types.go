@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -9,6 +10,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/api"
+	"countersign/internal/audit"
 )
 
 // aliases describe the types of package client in the document.
@@ -67,25 +69,55 @@ func (amountSchema) Schema(huma.Registry) *huma.Schema {
 		Description: "an exact decimal of at most 78 digits, without sign and exponent; kept as written", Examples: []any{"2.500000"}}
 }
 
-// depositsBody is one deposit or an array of them.
-type depositsBody struct {
-	list  []client.NewDeposit
+// oneOrMany is a body that is one object or an array of them.
+type oneOrMany[T any] struct {
+	list  []T
 	array bool
 }
 
-func (depositsBody) Schema(r huma.Registry) *huma.Schema {
-	one := r.Schema(reflect.TypeFor[client.NewDeposit](), true, "")
+// place names an item in faults.
+func (d *oneOrMany[T]) place(i int) string {
+	if d.array {
+		return fmt.Sprintf("body[%d]", i)
+	}
+	return "body"
+}
+
+// Schema describes both forms.
+func (oneOrMany[T]) Schema(r huma.Registry) *huma.Schema {
+	one := r.Schema(reflect.TypeFor[T](), true, "")
 	least, most := 1, maxBatch
 	return &huma.Schema{OneOf: []*huma.Schema{one, {Type: huma.TypeArray, Items: one, MinItems: &least, MaxItems: &most}}}
 }
 
-func (d *depositsBody) UnmarshalJSON(b []byte) error {
+// UnmarshalJSON reads either form.
+func (d *oneOrMany[T]) UnmarshalJSON(b []byte) error {
 	if b[0] == '[' {
 		d.array = true
 		return json.Unmarshal(b, &d.list)
 	}
-	d.list = make([]client.NewDeposit, 1)
+	d.list = make([]T, 1)
 	return json.Unmarshal(b, &d.list[0])
+}
+
+// acceptedWithdrawals answers an object with an object, and an array with the list.
+type acceptedWithdrawals struct {
+	client.AcceptedWithdrawals
+	array bool
+}
+
+// Schema describes both forms.
+func (acceptedWithdrawals) Schema(r huma.Registry) *huma.Schema {
+	return &huma.Schema{OneOf: []*huma.Schema{r.Schema(reflect.TypeFor[client.AcceptedWithdrawal](), true, ""), r.Schema(reflect.TypeFor[client.AcceptedWithdrawals](), true, "")}}
+}
+
+// MarshalJSON writes the form that the request had.
+func (a acceptedWithdrawals) MarshalJSON() ([]byte, error) {
+	var out any = a.AcceptedWithdrawals
+	if !a.array {
+		out = a.Withdrawals[0]
+	}
+	return audit.Marshal(out)
 }
 
 // Health says that the process runs or is ready.

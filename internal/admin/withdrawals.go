@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"time"
 
@@ -14,12 +15,74 @@ import (
 	"countersign/internal/outbox"
 )
 
-func (s *Server) createWithdrawal(c *api.Call, _ api.None, in client.NewWithdrawal) (client.AcceptedWithdrawal, error) {
-	c.Concerns(in.Merchant)
-	if !c.Sees(in.Merchant) {
-		return client.AcceptedWithdrawal{}, unknownMerchant(db.ErrNotFound)
+func (s *Server) withdrawalsHandler() api.Handler {
+	return s.linesOf(with(api.Handle(s.createWithdrawal), s.besideOf), lineKind{read: s.readWithdrawal, keep: s.keepWithdrawals},
+		reflect.TypeFor[client.NewWithdrawal](), reflect.TypeFor[client.AcceptedWithdrawalLine]())
+}
+
+// createWithdrawal accepts one withdrawal or an array, all or nothing.
+func (s *Server) createWithdrawal(c *api.Call, _ api.None, in oneOrMany[client.NewWithdrawal]) (acceptedWithdrawals, error) {
+	batch := make([]outbox.NewWithdrawal, len(in.list))
+	var faults api.Faults
+	for i := range in.list {
+		c.Concerns(in.list[i].Merchant)
+		var wrong api.Faults
+		if batch[i], wrong = withdrawalFrom(&in.list[i], in.place(i)); !c.Sees(in.list[i].Merchant) {
+			wrong.Add(in.place(i)+".merchant", notKnown)
+		}
+		if faults = append(faults, wrong...); len(faults) >= api.MaxFaults {
+			break
+		}
 	}
-	ctx := c.R.Context()
+	if len(faults) > 0 {
+		faults = s.withMerchants(c, faults, len(in.list), func(i int) (string, string) { return in.place(i), in.list[i].Merchant })
+		return acceptedWithdrawals{}, faults.Err()
+	}
+	made, err := s.createAll(c, batch, c.Now)
+	if err != nil {
+		if at, p := itemProblem(err, in.place); at >= 0 {
+			return acceptedWithdrawals{}, p
+		}
+		return acceptedWithdrawals{}, err
+	}
+	out := acceptedWithdrawals{array: in.array}
+	if in.array {
+		c.Items = len(made)
+	}
+	for _, m := range made {
+		trace(c, m.Withdrawal, !m.Duplicate)
+		out.Withdrawals = append(out.Withdrawals, client.AcceptedWithdrawal{Withdrawal: withdrawalOf(c, m.Withdrawal), Duplicate: m.Duplicate})
+	}
+	return out, nil
+}
+
+// createAll gives withdrawals their deadlines, from the time now on, and keeps them; see
+// withdrawalFrom.
+func (s *Server) createAll(c *api.Call, batch []outbox.NewWithdrawal, now db.Millis) ([]outbox.CreatedWithdrawal, error) {
+	settings := map[string]db.Millis{}
+	for i := range batch {
+		n := &batch[i]
+		within := n.Deadline
+		if within == 0 {
+			of, known := settings[n.Merchant]
+			if !known {
+				m, err := s.Outbox.Merchant(c.R.Context(), n.Merchant)
+				if err != nil {
+					return nil, &db.ItemError{Item: i, Member: "merchant", Err: err}
+				}
+				of = db.Millis(time.Duration(m.ConfirmWithin).Milliseconds())
+				settings[n.Merchant] = of
+			}
+			within = of
+		}
+		n.Deadline = now + within
+	}
+	return s.Outbox.CreateWithdrawals(c.R.Context(), batch, now)
+}
+
+// withdrawalFrom makes the outbox's withdrawal of in. Its deadline is counted from its arrival
+// still, and zero where the merchant's setting says it.
+func withdrawalFrom(in *client.NewWithdrawal, place string) (outbox.NewWithdrawal, api.Faults) {
 	trackingID := or(in.TrackingID, in.CallBackID)
 	payload, err := (&countersign.WithdrawalRequest{
 		Head:       countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: trackingID, TenantUserID: in.TenantUserID, Business: in.Business},
@@ -27,50 +90,63 @@ func (s *Server) createWithdrawal(c *api.Call, _ api.None, in client.NewWithdraw
 	}).Marshal()
 	var faults api.Faults
 	if err != nil {
-		faults = append(faults, memberFault("body", err))
+		faults = append(faults, memberFault(place, err))
 	}
 	if in.Details != nil {
 		if err := protocolDetails(in.Details).Validate(); err != nil {
-			faults = append(faults, memberFault("body.details", err))
+			faults = append(faults, memberFault(place+".details", err))
 		}
 	}
-	if err := faults.Err(); err != nil {
-		return client.AcceptedWithdrawal{}, err
-	}
-	within := time.Duration(in.ConfirmWithin)
-	if within == 0 {
-		m, err := s.Outbox.Merchant(ctx, in.Merchant)
-		if err != nil {
-			return client.AcceptedWithdrawal{}, unknownMerchant(err)
-		}
-		within = time.Duration(m.ConfirmWithin)
-	}
-	w, duplicate, err := s.Outbox.CreateWithdrawal(ctx, outbox.NewWithdrawal{
+	return outbox.NewWithdrawal{
 		Merchant: in.Merchant, CallBackID: in.CallBackID, TenantUserID: in.TenantUserID,
 		TrackingID: trackingID, Business: in.Business, Details: protocolDetails(in.Details),
-		Deadline: c.Now + db.Millis(within.Milliseconds()), Payload: payload,
-	}, c.Now)
-	if err != nil {
-		return client.AcceptedWithdrawal{}, unknownMerchant(err)
+		Deadline: db.Millis(time.Duration(in.ConfirmWithin).Milliseconds()), Payload: payload,
+	}, faults
+}
+
+// readWithdrawal reads a line with a withdrawal.
+func (s *Server) readWithdrawal(c *api.Call, text []byte, l *line) error {
+	var in client.NewWithdrawal
+	if err := c.DecodeLine(text, &in); err != nil {
+		return err
 	}
-	trace(c, w, !duplicate)
-	return client.AcceptedWithdrawal{Withdrawal: withdrawalOf(c, w), Duplicate: duplicate}, nil
+	l.merchant = in.Merchant
+	var faults api.Faults
+	if l.withdrawal, faults = withdrawalFrom(&in, "body"); len(faults) > 0 {
+		return s.withMerchants(c, faults, 1, func(int) (string, string) { return "body", in.Merchant }).Err()
+	}
+	if !c.Sees(in.Merchant) {
+		return api.Invalid(api.At("body.merchant", notKnown))
+	}
+	return nil
+}
+
+// keepWithdrawals commits lines with withdrawals.
+func (s *Server) keepWithdrawals(c *api.Call, list []line) ([]keptLine, error) {
+	batch := make([]outbox.NewWithdrawal, len(list))
+	for i := range list {
+		batch[i] = list[i].withdrawal
+	}
+	made, err := s.createAll(c, batch, db.MillisOf(s.Now()))
+	if err != nil {
+		return nil, err
+	}
+	taken := make([]keptLine, len(made))
+	for i, m := range made {
+		taken[i] = keptLine{traced: tracedOf(m.Withdrawal, !m.Duplicate), answer: func(n int64) any {
+			return client.AcceptedWithdrawalLine{Line: n, ID: m.ID, CallBackID: m.CallBackID, State: m.State, Deadline: api.TimeOf(m.Deadline), Duplicate: m.Duplicate}
+		}}
+	}
+	return taken, nil
 }
 
 // trace tells of what the call did to w.
 func trace(c *api.Call, w outbox.Withdrawal, first bool) {
-	c.Trace(time.Time{}, api.Traced{Merchant: w.Merchant, CallBackID: w.CallBackID, TrackingID: w.TrackingID, First: first})
+	c.Trace(time.Time{}, tracedOf(w, first))
 }
 
-// unknownMerchant turns "not found" and "deleted" into faults of the member merchant.
-func unknownMerchant(err error) error {
-	switch {
-	case errors.Is(err, db.ErrNotFound):
-		return api.Invalid(api.At("body.merchant", notKnown))
-	case errors.Is(err, outbox.ErrMerchantDeleted):
-		return api.Invalid(api.At("body.merchant", deleted))
-	}
-	return err
+func tracedOf(w outbox.Withdrawal, first bool) api.Traced {
+	return api.Traced{Merchant: w.Merchant, CallBackID: w.CallBackID, TrackingID: w.TrackingID, First: first}
 }
 
 func (s *Server) withdrawal(c *api.Call, _ api.None, _ api.None) (client.Withdrawal, error) {
@@ -84,7 +160,7 @@ func (s *Server) withdrawal(c *api.Call, _ api.None, _ api.None) (client.Withdra
 
 type withdrawalQuery struct {
 	Merchant   string                 `query:"merchant" minLength:"1" maxLength:"64" doc:"only of this merchant, 1 to 64 characters"`
-	CallBackID string                 `query:"callBackId" minLength:"1" maxLength:"200" doc:"with merchant: the one withdrawal of this callBackId, 1 to 200 characters"`
+	CallBackID string                 `query:"callBackId" minLength:"1" maxLength:"200" doc:"only of this callBackId, 1 to 200 characters; each merchant has one at most"`
 	State      client.WithdrawalState `query:"state" doc:"only in this state"`
 
 	TenantUserID string `query:"tenantUserId" minLength:"1" maxLength:"200" doc:"only of this user, 1 to 200 characters"`
@@ -122,7 +198,7 @@ func (s *Server) withdrawals(c *api.Call, q withdrawalQuery, _ api.None) (client
 		return out, cursorFault(err, q.Page)
 	}
 	if q.Merchant == "" {
-		return out, api.Invalid(api.At("query.merchant", "is missing: a callBackId is unique within one merchant only"))
+		return s.withdrawalsCalled(c, q)
 	}
 	w, err := s.Lists.WithdrawalByCallBackID(ctx, q.Merchant, q.CallBackID)
 	switch {
@@ -134,6 +210,29 @@ func (s *Server) withdrawals(c *api.Call, q withdrawalQuery, _ api.None) (client
 		out.Withdrawals = append(out.Withdrawals, withdrawalOf(c, w))
 	}
 	return out, nil
+}
+
+// withdrawalsCalled finds withdrawals of any merchant by a callBackId, through the callbacks that
+// ask about them: these have an index for it.
+func (s *Server) withdrawalsCalled(c *api.Call, q withdrawalQuery) (client.WithdrawalPage, error) {
+	ctx := c.R.Context()
+	out := client.WithdrawalPage{Withdrawals: []client.Withdrawal{}}
+	questions, next, err := s.Lists.Callbacks(ctx, outbox.CallbackFilter{Of: seen(c, ""), CallBackID: q.CallBackID, Type: countersign.TypeRequestWithdraw,
+		Span: span(q.Since, q.Until)}, q.Limit, q.Cursor)
+	for _, question := range questions {
+		w, err := s.Lists.Withdrawal(ctx, question.ID)
+		if errors.Is(err, db.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return out, err
+		}
+		if shown := withdrawalOf(c, w); q.selects(shown) {
+			out.Withdrawals = append(out.Withdrawals, shown)
+		}
+	}
+	out.Next = nextOf(next)
+	return out, cursorFault(err, q.Page)
 }
 
 // seen gives the merchants of a list that a filter selects, for the call's token; the

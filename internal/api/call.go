@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -177,11 +178,51 @@ func (c *Call) readBody(v any) error {
 	if !slices.Contains(c.rt.accepts, c.mediaType()) {
 		return NewProblem(http.StatusUnsupportedMediaType, "", At("header.Content-Type", "is not "+strings.Join(c.rt.accepts, " or ")))
 	}
-	return c.a.Decode(c.rt.schema, body, v)
+	return c.withBeside(body, c.a.Decode(c.rt.schema, body, v))
 }
 
 // DecodeLine checks one line of the body and fills the value that v points to.
-func (c *Call) DecodeLine(line []byte, v any) error { return c.a.Decode(c.rt.lineSchema, line, v) }
+func (c *Call) DecodeLine(line []byte, v any) error {
+	return c.withBeside(line, c.a.Decode(c.rt.lineSchema, line, v))
+}
+
+// withBeside adds the faults of Handler.Beside to those that the schema found in body.
+func (c *Call) withBeside(body []byte, err error) error {
+	var p *client.Problem
+	if c.rt.Beside == nil || !errors.As(err, &p) || p.Status != http.StatusUnprocessableEntity {
+		return err
+	}
+	var items []map[string]json.RawMessage
+	if body = bytes.TrimSpace(body); len(body) > 0 && body[0] == '[' {
+		if json.Unmarshal(body, &items) != nil {
+			return err // an element is no object
+		}
+	} else {
+		items = make([]map[string]json.RawMessage, 1)
+		if json.Unmarshal(body, &items[0]) != nil {
+			return err
+		}
+	}
+	for i, members := range items[:min(len(items), MaxFaults)] {
+		place := inBody
+		if body[0] == '[' {
+			place = fmt.Sprintf("%s[%d]", inBody, i)
+		}
+		for _, f := range c.rt.Beside(c, place, members) {
+			named := slices.ContainsFunc(p.Faults, func(have client.Fault) bool { return have.Location == f.Location })
+			if !named && len(p.Faults) < MaxFaults {
+				p.Faults = append(p.Faults, f)
+			}
+		}
+	}
+	return p
+}
+
+// TextOf gives the text of a member as it was written; empty: it is none.
+func TextOf(members map[string]json.RawMessage, name string) (text string) {
+	_ = json.Unmarshal(members[name], &text)
+	return text
+}
 
 // Decode checks src against a schema and fills the value that v points to. The
 // error is a 400 if src is not JSON, and a 422 if src does not fit the schema.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"net/http"
 	"reflect"
 	"slices"
@@ -39,6 +40,10 @@ type Handler struct {
 	// types of one line of both. Nil: no lines are taken.
 	Lines           func(c *Call) error
 	LineIn, LineOut reflect.Type
+	// Beside names faults that no schema can find, where the schema found others, so that the
+	// caller learns of all at once. It is called for the object at place, or for each of an
+	// array, with its members as they were written. Nil: there are none.
+	Beside func(c *Call, place string, members map[string]json.RawMessage) Faults
 	// urgent keeps room for the body where other calls hold all there is; see Urgent.
 	urgent bool
 	// AlsoStatus is another status of success, 0 where there is none.
@@ -137,6 +142,9 @@ func (a *API) Endpoint(r Route) *Endpoint {
 	if r.Lines != nil {
 		rt.accepts = append(rt.accepts, TypeNDJSON)
 		rt.lineSchema = a.registry.Schema(r.LineIn, true, "")
+		if rt.lineSchema.Ref != "" { // the body's own schema refers to it too
+			boundDurations(a.registry.SchemaFromRef(rt.lineSchema.Ref), r.LineIn)
+		}
 	}
 	return rt
 }

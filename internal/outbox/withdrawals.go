@@ -1,8 +1,10 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"countersign"
 	"countersign/internal/audit"
@@ -53,56 +55,125 @@ const insertWithdrawalSQL = `
 INSERT INTO withdrawals (merchant, id, call_back_id, tenant_user_id, tracking_id, business, state, deadline, created,
 	ordered_address, ordered_chain, ordered_symbol, ordered_amount)
 VALUES ($1, $2, $3, $4, $5, $6, 'awaiting', $7, $8, $9, $10, $11, $12)
-ON CONFLICT (merchant, call_back_id) DO NOTHING`
+ON CONFLICT (merchant, call_back_id) DO NOTHING RETURNING merchant, id`
 
-// CreateWithdrawal keeps a withdrawal and queues its type 2 callback, due at once, in
-// one transaction. A known callBackId with the same content gives the known
-// withdrawal, with duplicate true; with other content it is a *ConflictError. The
-// deadline is not part of the content.
+var insertWithdrawals = db.NewInsert(insertWithdrawalSQL, 100, 10)
+
+// CreatedWithdrawal is one of CreateWithdrawals.
+type CreatedWithdrawal struct {
+	Withdrawal
+	Duplicate bool // it was there before, with the same content
+}
+
+// CreateWithdrawal is CreateWithdrawals of one.
 func (o *Outbox) CreateWithdrawal(ctx context.Context, n NewWithdrawal, now db.Millis) (w Withdrawal, duplicate bool, err error) {
-	row, err := o.checkWithdrawal(ctx, n, now)
+	made, err := o.CreateWithdrawals(ctx, []NewWithdrawal{n}, now)
 	if err != nil {
 		return Withdrawal{}, false, err
 	}
-	var d countersign.Details
-	if n.Details != nil {
-		d = *n.Details
+	return made[0].Withdrawal, made[0].Duplicate, nil
+}
+
+// CreateWithdrawals keeps withdrawals and queues the type 2 callback of each, due at once, in
+// one transaction: all or none. A known callBackId with the same content gives the known
+// withdrawal, as a Duplicate; with other content it is a *ConflictError that names the item. The
+// deadline is not part of the content.
+func (o *Outbox) CreateWithdrawals(ctx context.Context, list []NewWithdrawal, now db.Millis) ([]CreatedWithdrawal, error) {
+	if len(list) == 0 {
+		return nil, nil
 	}
-	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		inserted, err := t.Exec(ctx, insertWithdrawalSQL, n.Merchant, row.id, n.CallBackID, n.TenantUserID, n.TrackingID, n.Business,
+	rows := make([]newRow, len(list))
+	for i, n := range list {
+		var err error
+		if rows[i], err = o.checkWithdrawal(ctx, i, n, now); err != nil {
+			return nil, err
+		}
+	}
+	if o.Dialect().ConcurrentWriters {
+		// Sorted, so that two batches with the same withdrawals lock them in the same order.
+		slices.SortStableFunc(rows, func(a, b newRow) int {
+			return cmp.Or(cmp.Compare(a.Merchant, b.Merchant), cmp.Compare(a.CallBackID, b.CallBackID))
+		})
+	}
+	var made []CreatedWithdrawal
+	err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		made = make([]CreatedWithdrawal, len(list))
+		return o.createWithdrawals(ctx, t, list, rows, made, now)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return made, nil
+}
+
+func (o *Outbox) createWithdrawals(ctx context.Context, t *db.Tx, list []NewWithdrawal, rows []newRow, made []CreatedWithdrawal, now db.Millis) error {
+	args := make([]any, 0, 12*len(rows))
+	for _, row := range rows {
+		n, d := &list[row.item], countersign.Details{}
+		if n.Details != nil {
+			d = *n.Details
+		}
+		args = append(args, n.Merchant, row.id, n.CallBackID, n.TenantUserID, n.TrackingID, n.Business,
 			int64(n.Deadline), int64(now), d.Address, d.ChainName, d.Symbol, d.Amount.String())
+	}
+	inserted := make(map[string]bool, len(rows)) // by merchant and id
+	err := t.Batch(ctx, insertWithdrawals.Statements(args, func(r db.Rows) error {
+		var merchant, id string
+		err := r.Scan(&merchant, &id)
+		inserted[joinID(merchant, id)] = true
+		return err
+	}))
+	if err != nil {
+		return err
+	}
+	var fresh []newRow
+	reads := make([]db.Statement, len(rows))
+	for i, row := range rows {
+		w := &made[row.item]
+		w.Duplicate = !inserted[joinID(row.Merchant, row.id)]
+		reads[i] = db.Statement{SQL: readWithdrawalSQL, Args: []any{row.Merchant, row.id}}
+		if w.Duplicate {
+			reads[i] = db.Statement{SQL: withdrawalByCallBackIDSQL + "{lock}", Args: []any{row.Merchant, row.CallBackID}}
+		} else {
+			fresh = append(fresh, row)
+		}
+		reads[i].Row = func(r db.Rows) (err error) {
+			w.Withdrawal, err = scanWithdrawal(r)
+			return err
+		}
+	}
+	if len(fresh) > 0 {
+		if err := o.insert(ctx, t, fresh, make([]Ingested, len(list)), now, countMoved(t, nil, "", WithdrawalAwaiting, int64(len(fresh)))...); err != nil {
+			return err
+		}
+	}
+	if err := t.Batch(ctx, reads); err != nil {
+		return err
+	}
+	for i, n := range list {
+		if member := made[i].contentDiffers(n); member != "" {
+			return &db.ConflictError{Item: i, Member: "callBackId", Reason: "is in use by a withdrawal with another " + member}
+		}
+	}
+	for i, n := range list {
+		if made[i].Duplicate {
+			continue
+		}
+		err := audit.AddAbout(ctx, t, audit.WithdrawalCreated, made[i].ID, now, audit.Created{Withdrawal: audit.WithdrawalOf(n.Merchant, n.CallBackID),
+			TenantUserID: n.TenantUserID, TrackingID: n.TrackingID, Business: n.Business, Ordered: audit.DetailsOf(n.Details), Deadline: int64(n.Deadline)})
 		if err != nil {
 			return err
 		}
-		if duplicate = inserted == 0; duplicate {
-			w, err = findWithdrawal(ctx, t, withdrawalByCallBackIDSQL+"{lock}", n.Merchant, n.CallBackID)
-			return err
-		}
-		counted := countMoved(t, nil, "", WithdrawalAwaiting, 1)
-		if err := o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now, counted...); err != nil {
-			return err
-		}
-		if w, err = findWithdrawal(ctx, t, readWithdrawalSQL, n.Merchant, row.id); err != nil {
-			return err
-		}
-		return audit.AddAbout(ctx, t, audit.WithdrawalCreated, w.ID, now, audit.Created{Withdrawal: audit.WithdrawalOf(n.Merchant, n.CallBackID),
-			TenantUserID: n.TenantUserID, TrackingID: n.TrackingID, Business: n.Business, Ordered: audit.DetailsOf(n.Details), Deadline: int64(n.Deadline)})
-	})
-	if err != nil {
-		return Withdrawal{}, false, err
 	}
-	if member := w.contentDiffers(n); member != "" {
-		return Withdrawal{}, false, &db.ConflictError{Member: "callBackId", Reason: "is in use by a withdrawal with another " + member}
-	}
-	return w, duplicate, nil
+	return nil
 }
 
-func (o *Outbox) checkWithdrawal(ctx context.Context, n NewWithdrawal, now db.Millis) (newRow, error) {
+func (o *Outbox) checkWithdrawal(ctx context.Context, item int, n NewWithdrawal, now db.Millis) (newRow, error) {
 	if n.CallBackID == "" {
-		return newRow{}, &db.ItemError{Member: "callBackId", Err: fmt.Errorf("callBackId is %w: it is empty", db.ErrInvalid)}
+		return newRow{}, &db.ItemError{Item: item, Member: "callBackId", Err: fmt.Errorf("callBackId is %w: it is empty", db.ErrInvalid)}
 	}
 	if n.Deadline <= 0 || n.Deadline >= db.Never {
-		return newRow{}, &db.ItemError{Member: "deadline", Err: fmt.Errorf("deadline is %w: it is missing", db.ErrInvalid)}
+		return newRow{}, &db.ItemError{Item: item, Member: "deadline", Err: fmt.Errorf("deadline is %w: it is missing", db.ErrInvalid)}
 	}
 	if n.Details != nil {
 		if err := n.Details.Validate(); err != nil {
@@ -110,12 +181,12 @@ func (o *Outbox) checkWithdrawal(ctx context.Context, n NewWithdrawal, now db.Mi
 		}
 	}
 	if err := db.CheckText("tenantUserId", n.TenantUserID); err != nil {
-		return newRow{}, &db.ItemError{Member: "tenantUserId", Err: err}
+		return newRow{}, &db.ItemError{Item: item, Member: "tenantUserId", Err: err}
 	}
-	if err := o.knownMerchant(ctx, 0, n.Merchant); err != nil {
+	if err := o.knownMerchant(ctx, item, n.Merchant); err != nil {
 		return newRow{}, err
 	}
-	return o.newRow(0, NewCallback{Merchant: n.Merchant, Type: countersign.TypeRequestWithdraw, EventID: n.CallBackID,
+	return o.newRow(item, NewCallback{Merchant: n.Merchant, Type: countersign.TypeRequestWithdraw, EventID: n.CallBackID,
 		TrackingID: n.TrackingID, CallBackID: n.CallBackID, TenantUserID: n.TenantUserID, Address: targetOf(n.Details),
 		Payload: n.Payload, Due: now, Deadline: n.Deadline}, now)
 }

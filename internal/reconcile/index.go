@@ -44,6 +44,32 @@ type Line struct {
 	Is flags `json:"~is,omitempty"`
 }
 
+// writtenAmount is an amount in a line. A JSON number is refused, since programs round numbers.
+type writtenAmount struct{ countersign.Amount }
+
+func (a *writtenAmount) UnmarshalJSON(b []byte) error {
+	if len(b) == 0 || b[0] != '"' {
+		return errors.New(`amount is not a text; write it as a text, such as "1.50", since programs round numbers`)
+	}
+	return a.Amount.UnmarshalJSON(b)
+}
+
+// UnmarshalJSON reads a line, whose amount must be a text.
+func (l *Line) UnmarshalJSON(b []byte) error {
+	type members Line
+	read := struct {
+		*members
+		Amount *writtenAmount `json:"amount"`
+	}{members: (*members)(l)}
+	if err := json.Unmarshal(b, &read); err != nil {
+		return err
+	}
+	if read.Amount != nil {
+		l.Amount = read.Amount.Amount
+	}
+	return nil
+}
+
 // Sum is what both sides must agree on beside the identifier: the symbol and the
 // amount, in one spelling.
 func Sum(symbol string, amount countersign.Amount) string { return book.SumOf(symbol, amount) }

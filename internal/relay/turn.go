@@ -184,7 +184,7 @@ func (t *turn) sendWithdrawals(ctx context.Context, end time.Time, list []Row) {
 					return
 				}
 				err := t.call(ctx, func(ctx context.Context) error {
-					_, err := t.r.c.Service.CreateWithdrawalAsWritten(ctx, row.Body)
+					_, err := t.r.c.Service.CreateWithdrawalsAsWritten(ctx, row.Body)
 					return err
 				})
 				t.settle([]Row{row}, judge(err), err)
