@@ -19,19 +19,6 @@ const (
 // route is one row of the table of routes.
 type route api.Route
 
-// Who may call a route (docs/control.md). An operator neither adds nor releases a
-// withdrawal, so that whoever sets up a merchant cannot also take its money out.
-var (
-	readers         = api.Roles{client.RoleViewer, client.RoleOperator, client.RoleApprover, client.RoleAdmin}
-	deciders        = api.Roles{client.RoleOperator, client.RoleApprover, client.RoleAdmin}
-	operators       = api.Roles{client.RoleOperator, client.RoleAdmin}
-	ingesters       = api.Roles{client.RoleIngest, client.RoleCore, client.RoleAdmin}
-	approvers       = api.Roles{client.RoleApprover, client.RoleAdmin}
-	everybody       = api.Roles(client.ServiceRoles())
-	cores           = api.Roles{client.RoleCore, client.RoleAdmin}
-	coresAndReaders = readers.And(client.RoleCore)
-)
-
 const (
 	whole     = api.Whole
 	byPath    = api.ByPath
@@ -47,49 +34,49 @@ func with(h api.Handler, beside func(*api.Call, string, map[string]json.RawMessa
 // routes are those that the service alone has.
 func (s *Server) routes() []route {
 	return []route{
-		{post, "/v1/merchants", "createMerchant", operators, whole, 201, with(api.Handle(s.createMerchant), s.besideMerchant), "Make a merchant and its keys", []int{409}},
-		{get, "/v1/merchants", "merchants", readers, byHandler, 200, api.Handle(s.merchants), "List merchants by id", nil},
-		{get, "/v1/merchants/{id}", "merchant", readers, byPath, 200, api.Handle(s.merchant), "Show one merchant", nil},
-		{get, "/v1/merchants/{id}/health", "merchantHealth", readers, byPath, 200, api.Handle(s.merchantHealth), "Show how attempts to tell a merchant something end: since when it fails, why, and what it must mend", nil},
-		{patch, "/v1/merchants/{id}", "updateMerchant", operators, byPath, 200, with(api.HandleChange(s.updateMerchant), s.besideMerchant), "Change members of a merchant; null clears optional ones. What could move money waits for an approver, where there is one", []int{409, 410}},
-		{remove, "/v1/merchants/{id}", "deleteMerchant", operators, byPath, 200, api.HandleChange(s.deleteMerchant), "Delete a merchant without work for ever: its keys are erased, its history is kept. It waits for an approver, where there is one; repeating it changes nothing", []int{409}},
-		{post, "/v1/merchants/{id}/pause", "pauseMerchant", operators, byPath, 200, api.Urgent(api.Handle(s.pauseMerchant)), "Stop sending to a merchant, deciding and releasing; callbacks are still accepted", []int{409, 410}},
-		{post, "/v1/merchants/{id}/resume", "resumeMerchant", operators, byPath, 200, api.Handle(s.resumeMerchant), "End the pause of a merchant; with resend, send all its pending callbacks at once", []int{409, 410}},
-		{post, "/v1/merchants/{id}/keys", "rotateKeys", operators, byPath, 200, api.HandleChange(s.rotateKeys), "Make or set new keys; the next attempt uses them. They wait for an approver, where there is one", []int{409, 410}},
-		{post, "/v1/merchants/{id}/rotation", "stageRotation", operators, byPath, 200, api.HandleChange(s.stageRotation), "Give a merchant a second set of keys; the present ones still seal, and answers under either count. Each step waits for an approver, where there is one", []int{409, 410}},
-		{post, "/v1/merchants/{id}/rotation/activate", "activateRotation", operators, byPath, 200, api.HandleChange(s.activateRotation), "Make the newer keys of a merchant seal; answers under the older ones count until the end of the overlap", []int{409, 410}},
-		{post, "/v1/merchants/{id}/rotation/finish", "finishRotation", operators, byPath, 200, api.HandleChange(s.finishRotation), "End the older keys of a merchant now", []int{409, 410}},
-		{post, "/v1/merchants/{id}/rotation/cancel", "cancelRotation", operators, byPath, 200, api.HandleChange(s.cancelRotation), "End the newer keys of a merchant: the older ones seal, alone", []int{409, 410}},
+		{post, "/v1/merchants", "createMerchant", api.Operators, whole, 201, with(api.Handle(s.createMerchant), s.besideMerchant), "Make a merchant and its keys", []int{409}},
+		{get, "/v1/merchants", "merchants", api.Readers, byHandler, 200, api.Handle(s.merchants), "List merchants by id", nil},
+		{get, "/v1/merchants/{id}", "merchant", api.Readers, byPath, 200, api.Handle(s.merchant), "Show one merchant", nil},
+		{get, "/v1/merchants/{id}/health", "merchantHealth", api.Readers, byPath, 200, api.Handle(s.merchantHealth), "Show how attempts to tell a merchant something end: since when it fails, why, and what it must mend", nil},
+		{patch, "/v1/merchants/{id}", "updateMerchant", api.Operators, byPath, 200, with(api.HandleChange(s.updateMerchant), s.besideMerchant), "Change members of a merchant; null clears optional ones. What could move money waits for an approver, where there is one", []int{409, 410}},
+		{remove, "/v1/merchants/{id}", "deleteMerchant", api.Operators, byPath, 200, api.HandleChange(s.deleteMerchant), "Delete a merchant without work for ever: its keys are erased, its history is kept. It waits for an approver, where there is one; repeating it changes nothing", []int{409}},
+		{post, "/v1/merchants/{id}/pause", "pauseMerchant", api.Operators, byPath, 200, api.Urgent(api.Handle(s.pauseMerchant)), "Stop sending to a merchant, deciding and releasing; callbacks are still accepted", []int{409, 410}},
+		{post, "/v1/merchants/{id}/resume", "resumeMerchant", api.Operators, byPath, 200, api.Handle(s.resumeMerchant), "End the pause of a merchant; with resend, send all its pending callbacks at once", []int{409, 410}},
+		{post, "/v1/merchants/{id}/keys", "rotateKeys", api.Operators, byPath, 200, api.HandleChange(s.rotateKeys), "Make or set new keys; the next attempt uses them. They wait for an approver, where there is one", []int{409, 410}},
+		{post, "/v1/merchants/{id}/rotation", "stageRotation", api.Operators, byPath, 200, api.HandleChange(s.stageRotation), "Give a merchant a second set of keys; the present ones still seal, and answers under either count. Each step waits for an approver, where there is one", []int{409, 410}},
+		{post, "/v1/merchants/{id}/rotation/activate", "activateRotation", api.Operators, byPath, 200, api.HandleChange(s.activateRotation), "Make the newer keys of a merchant seal; answers under the older ones count until the end of the overlap", []int{409, 410}},
+		{post, "/v1/merchants/{id}/rotation/finish", "finishRotation", api.Operators, byPath, 200, api.HandleChange(s.finishRotation), "End the older keys of a merchant now", []int{409, 410}},
+		{post, "/v1/merchants/{id}/rotation/cancel", "cancelRotation", api.Operators, byPath, 200, api.HandleChange(s.cancelRotation), "End the newer keys of a merchant: the older ones seal, alone", []int{409, 410}},
 
-		{get, "/v1/freeze", "frozen", coresAndReaders, byHandler, 200, api.Handle(s.frozen), "Show whether the service is frozen", nil},
-		{post, "/v1/freeze", "freeze", approvers, whole, 200, api.Urgent(api.Handle(s.freeze)), "Stop sending, deciding and releasing for all merchants; repeating it changes nothing", nil},
-		{post, "/v1/thaw", "thaw", approvers, whole, 200, api.Urgent(api.Handle(s.thaw)), "End the freeze; repeating it changes nothing", nil},
+		{get, "/v1/freeze", "frozen", api.MoneyReaders, byHandler, 200, api.Handle(s.frozen), "Show whether the service is frozen", nil},
+		{post, "/v1/freeze", "freeze", api.Approvers, whole, 200, api.Urgent(api.Handle(s.freeze)), "Stop sending, deciding and releasing for all merchants; repeating it changes nothing", nil},
+		{post, "/v1/thaw", "thaw", api.Approvers, whole, 200, api.Urgent(api.Handle(s.thaw)), "End the freeze; repeating it changes nothing", nil},
 
-		{post, "/v1/deposits", "addDeposits", ingesters, byHandler, 202, s.depositsHandler(), "Tell merchants of deposits: one, an array (all or nothing), or lines (in order, up to the first fault, for 10 minutes at most)", []int{408, 409}},
-		{get, "/v1/deposits", "deposits", coresAndReaders, byHandler, 200, api.Handle(s.toldDeposits), "List deposits with what became of telling them, by merchant and then by time", nil},
-		{post, "/v1/addresses", "addAddress", cores, byHandler, 202, with(api.Handle(s.addAddress), s.besideOf), "Tell a merchant that the deposit address of a user was replaced", []int{409}},
+		{post, "/v1/deposits", "addDeposits", api.Ingesters, byHandler, 202, s.depositsHandler(), "Tell merchants of deposits: one, an array (all or nothing), or lines (in order, up to the first fault, for 10 minutes at most)", []int{408, 409}},
+		{get, "/v1/deposits", "deposits", api.MoneyReaders, byHandler, 200, api.Handle(s.toldDeposits), "List deposits with what became of telling them, by merchant and then by time", nil},
+		{post, "/v1/addresses", "addAddress", api.Cores, byHandler, 202, with(api.Handle(s.addAddress), s.besideOf), "Tell a merchant that the deposit address of a user was replaced", []int{409}},
 
-		{post, "/v1/withdrawals", "createWithdrawal", cores, byHandler, 202, s.withdrawalsHandler(), "Ask merchants to confirm withdrawals: one, an array (all or nothing), or lines (in order, up to the first fault, for 10 minutes at most)", []int{408, 409}},
-		{get, "/v1/withdrawals", "withdrawals", coresAndReaders, byHandler, 200, api.Handle(s.withdrawals), "List withdrawals, the newest first", nil},
-		{get, "/v1/withdrawals/{id}", "withdrawal", coresAndReaders, byPath, 200, api.Handle(s.withdrawal), "Show one withdrawal", nil},
-		{post, "/v1/withdrawals/{id}/cancel", "cancelWithdrawal", cores, byPath, 200, api.Handle(s.cancelWithdrawal), "Cancel a withdrawal that awaits the merchant's answer", []int{409}},
-		{post, "/v1/withdrawals/{id}/release", "releaseWithdrawal", cores, byPath, 200, api.Handle(s.releaseWithdrawal), "Take the one permit to execute a confirmed withdrawal", []int{409}},
-		{post, "/v1/withdrawals/{id}/block", "blockWithdrawal", deciders, byPath, 200, api.Handle(s.blockWithdrawal), "Block a confirmed withdrawal for ever: it is never released", []int{409, 410}},
-		{post, "/v1/withdrawals/{id}/resume", "resumeWithdrawal", approvers, byPath, 200, api.Handle(s.resumeWithdrawal), "Say that nothing became of a withdrawal from before a restore: it is decided and released as any other", []int{409, 410}},
-		{post, "/v1/withdrawals/{id}/outcome", "reportOutcome", cores, byPath, 200, api.Handle(s.reportOutcome), "Report how a released withdrawal ended; the merchant is told", []int{409, 410}},
-		{post, "/v1/withdrawals/{id}/waiting", "reportWaiting", cores, byPath, 202, api.Handle(s.reportWaiting), "Report that a released withdrawal waits; each call tells the merchant once more", []int{409, 410}},
-		{get, "/v1/withdrawals/{id}/notes", "withdrawalNotes", readers, byPath, 200, api.Handle(s.withdrawalNotes), "List what people noted about a withdrawal, the oldest first", nil},
-		{post, "/v1/withdrawals/{id}/notes", "noteWithdrawal", deciders, byPath, 201, api.Handle(s.noteWithdrawal), "Note something about a withdrawal; each call adds a note, and none is ever changed", []int{409}},
-		{get, "/v1/decisions", "decisions", coresAndReaders, byHandler, 200, api.Handle(s.decisions), "Read the feed of decisions, in order and without gaps; after a restore numbers go on much higher", []int{409}},
+		{post, "/v1/withdrawals", "createWithdrawal", api.Cores, byHandler, 202, s.withdrawalsHandler(), "Ask merchants to confirm withdrawals: one, an array (all or nothing), or lines (in order, up to the first fault, for 10 minutes at most)", []int{408, 409}},
+		{get, "/v1/withdrawals", "withdrawals", api.MoneyReaders, byHandler, 200, api.Handle(s.withdrawals), "List withdrawals, the newest first", nil},
+		{get, "/v1/withdrawals/{id}", "withdrawal", api.MoneyReaders, byPath, 200, api.Handle(s.withdrawal), "Show one withdrawal", nil},
+		{post, "/v1/withdrawals/{id}/cancel", "cancelWithdrawal", api.Cores, byPath, 200, api.Handle(s.cancelWithdrawal), "Cancel a withdrawal that awaits the merchant's answer", []int{409}},
+		{post, "/v1/withdrawals/{id}/release", "releaseWithdrawal", api.Cores, byPath, 200, api.Handle(s.releaseWithdrawal), "Take the one permit to execute a confirmed withdrawal", []int{409}},
+		{post, "/v1/withdrawals/{id}/block", "blockWithdrawal", api.Deciders, byPath, 200, api.Handle(s.blockWithdrawal), "Block a confirmed withdrawal for ever: it is never released", []int{409, 410}},
+		{post, "/v1/withdrawals/{id}/resume", "resumeWithdrawal", api.Approvers, byPath, 200, api.Handle(s.resumeWithdrawal), "Say that nothing became of a withdrawal from before a restore: it is decided and released as any other", []int{409, 410}},
+		{post, "/v1/withdrawals/{id}/outcome", "reportOutcome", api.Cores, byPath, 200, api.Handle(s.reportOutcome), "Report how a released withdrawal ended; the merchant is told", []int{409, 410}},
+		{post, "/v1/withdrawals/{id}/waiting", "reportWaiting", api.Cores, byPath, 202, api.Handle(s.reportWaiting), "Report that a released withdrawal waits; each call tells the merchant once more", []int{409, 410}},
+		{get, "/v1/withdrawals/{id}/notes", "withdrawalNotes", api.Readers, byPath, 200, api.Handle(s.withdrawalNotes), "List what people noted about a withdrawal, the oldest first", nil},
+		{post, "/v1/withdrawals/{id}/notes", "noteWithdrawal", api.Deciders, byPath, 201, api.Handle(s.noteWithdrawal), "Note something about a withdrawal; each call adds a note, and none is ever changed", []int{409}},
+		{get, "/v1/decisions", "decisions", api.MoneyReaders, byHandler, 200, api.Handle(s.decisions), "Read the feed of decisions, in order and without gaps; after a restore numbers go on much higher", []int{409}},
 
-		{get, "/v1/callbacks", "callbacks", readers, byHandler, 200, api.Handle(s.callbacks), "List callbacks, the newest first", nil},
-		{get, "/v1/callbacks/{id}", "callback", readers, byPath, 200, api.Handle(s.callback), "Show one callback with its attempts", []int{410}},
-		{get, "/v1/callbacks/{id}/blocks", "callbackBlocks", readers, byPath, 200, api.Handle(s.callbackBlocks), "Show how an attempt lies in the blocks of its body", []int{410}},
-		{post, "/v1/callbacks/{id}/resend", "resendCallback", operators, byPath, 200, api.Handle(s.resendCallback), "Send a refused or exhausted callback again, a pending one now, or with accepted also one that the merchant has accepted", []int{409, 410}},
-		{post, "/v1/callbacks/resend", "resendCallbacks", operators, byHandler, 200, api.Handle(s.resendCallbacks), "Send all callbacks that match: refused and exhausted ones again, pending ones now", []int{410}},
+		{get, "/v1/callbacks", "callbacks", api.Readers, byHandler, 200, api.Handle(s.callbacks), "List callbacks, the newest first", nil},
+		{get, "/v1/callbacks/{id}", "callback", api.Readers, byPath, 200, api.Handle(s.callback), "Show one callback with its attempts", []int{410}},
+		{get, "/v1/callbacks/{id}/blocks", "callbackBlocks", api.Readers, byPath, 200, api.Handle(s.callbackBlocks), "Show how an attempt lies in the blocks of its body", []int{410}},
+		{post, "/v1/callbacks/{id}/resend", "resendCallback", api.Operators, byPath, 200, api.Handle(s.resendCallback), "Send a refused or exhausted callback again, a pending one now, or with accepted also one that the merchant has accepted", []int{409, 410}},
+		{post, "/v1/callbacks/resend", "resendCallbacks", api.Operators, byHandler, 200, api.Handle(s.resendCallbacks), "Send all callbacks that match: refused and exhausted ones again, pending ones now", []int{410}},
 
-		{get, "/v1/stats", "stats", readers, whole, 200, api.Handle(s.stats), "Show the queues, withdrawals and breakers", nil},
-		{get, "/v1/stats/hour", "hour", readers, whole, 200, api.Handle(s.hour), "Show what this node did in the last hour", nil},
+		{get, "/v1/stats", "stats", api.Readers, whole, 200, api.Handle(s.stats), "Show the queues, withdrawals and breakers", nil},
+		{get, "/v1/stats/hour", "hour", api.Readers, whole, 200, api.Handle(s.hour), "Show what this node did in the last hour", nil},
 	}
 }
 
@@ -98,12 +85,11 @@ func (s *Server) table() (all []api.Route) {
 	for _, r := range s.routes() {
 		all = append(all, api.Route(r))
 	}
-	return append(all, api.Common{
-		End: "the service", Subject: "a withdrawal", KeysOf: "the service that are not a merchant's",
-		Readers: readers, Epoch: coresAndReaders, Everybody: everybody, Ack: operators, Approvers: approvers, Deciders: deciders, Setters: operators,
+	return api.AtEnd(client.ServiceRoles(), append(all, api.Common{
+		End: "the service", Subject: "a withdrawal", KeysOf: "the service that are not a merchant's", Ack: api.Operators,
 		Rows: s.Outbox, Lists: s.Lists, Healthz: api.Say(Health{Status: "ok"}), Readyz: api.Handle(s.readyz),
 		Audit: s.audit(), Changes: s.Changes, Keys: s.Keys, Search: s.find, KnownMerchant: s.knownMerchant, Node: s.Node,
-	}.Routes()...)
+	}.Routes()...))
 }
 
 // Operations gives the operations of the service's API. It starts nothing.

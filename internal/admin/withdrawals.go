@@ -384,7 +384,7 @@ func (s *Server) reportWaiting(c *api.Call, _ api.None, in client.Waiting) (clie
 // withdrawalOf is w as the call's token sees it. The claim is shown to who may release, and
 // only to the origin that did: with it the permit can be had again.
 func withdrawalOf(c *api.Call, w outbox.Withdrawal) client.Withdrawal {
-	if !slices.Contains(cores, c.Token.Role) || c.Token.Root != w.Origin {
+	if !slices.Contains(api.Cores, c.Token.Role) || c.Token.Root != w.Origin {
 		w.Claim = ""
 	}
 	return client.Withdrawal{

@@ -18,12 +18,8 @@ type Common struct {
 	// withdrawal"; KeysOf says whose keys are listed. Both are required.
 	Subject, KeysOf string
 
-	// Readers see alarms, the audit log, keys, nodes and changes; Epoch are the roles
-	// that see the epoch; Everybody sees its own token and passkeys.
-	Readers, Epoch, Everybody Roles
-	// Ack acknowledges alarms, Approvers decide on changes, Deciders reject them and list
-	// tokens, Setters make and revoke tokens and acknowledge exports of the log.
-	Ack, Approvers, Deciders, Setters Roles
+	// Ack acknowledges alarms. Required.
+	Ack Roles
 
 	// Rows is the end's database, Lists the same with connections for lists. Required.
 	Rows, Lists Rows
@@ -56,33 +52,33 @@ func (o Common) Routes() []Route {
 	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 	k, p := o.Changes, o.Changes.Passkeys()
 	return []Route{
-		{get, "/v1/alarms", "alarms", o.Readers, ByHandler, 200, Handle(o.alarms), "List alarms, the newest first", nil},
+		{get, "/v1/alarms", "alarms", Readers, ByHandler, 200, Handle(o.alarms), "List alarms, the newest first", nil},
 		{post, "/v1/alarms/{seq}/ack", "ackAlarm", o.Ack, ByHandler, 200, Handle(o.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
 		{post, "/v1/alarms/ack", "ackAlarms", o.Ack, ByHandler, 200, Handle(o.ackAlarms), "Acknowledge all open alarms that match", nil},
-		{get, "/v1/audit", "audit", o.Readers, Whole, 200, Handle(o.Audit.page), "Read the audit log, in order and without gaps", nil},
-		{get, "/v1/audit/checkpoint", "auditCheckpoint", o.Readers, Whole, 200, Handle(o.Audit.checkpoint), "Sign the audit log as it is now", nil},
-		{get, "/v1/audit/evidence", "auditEvidence", o.Readers, Whole, 200, Handle(o.Audit.evidence), "Prove all records about " + o.Subject + " or a callback", nil},
-		{post, "/v1/audit/exported", "auditExported", o.Setters, Whole, 200, Handle(o.Audit.exported), "Acknowledge an export of the audit log, which continues those before", nil},
-		{get, "/v1/epoch", "epoch", o.Epoch, ByHandler, 200, Handle(o.epoch), "Show which restore the database goes back to, and whether it is reconciled", nil},
-		{get, "/v1/keys", "keys", o.Readers, Whole, 200, Handle(o.keys), "List the keys of " + o.KeysOf + ", by fingerprint and age", nil},
-		{get, "/v1/search", "search", o.Readers, ByHandler, 200, Handle(o.search), "Find what has a text as an identifier, user, address, transaction, number or amount", nil},
-		{get, "/v1/nodes", "nodes", o.Readers, Whole, 200, Handle(o.nodes), "List the processes of " + o.End + ", silent ones too", nil},
+		{get, "/v1/audit", "audit", Readers, Whole, 200, Handle(o.Audit.page), "Read the audit log, in order and without gaps", nil},
+		{get, "/v1/audit/checkpoint", "auditCheckpoint", Readers, Whole, 200, Handle(o.Audit.checkpoint), "Sign the audit log as it is now", nil},
+		{get, "/v1/audit/evidence", "auditEvidence", Readers, Whole, 200, Handle(o.Audit.evidence), "Prove all records about " + o.Subject + " or a callback", nil},
+		{post, "/v1/audit/exported", "auditExported", Operators, Whole, 200, Handle(o.Audit.exported), "Acknowledge an export of the audit log, which continues those before", nil},
+		{get, "/v1/epoch", "epoch", MoneyReaders, ByHandler, 200, Handle(o.epoch), "Show which restore the database goes back to, and whether it is reconciled", nil},
+		{get, "/v1/keys", "keys", Readers, Whole, 200, Handle(o.keys), "List the keys of " + o.KeysOf + ", by fingerprint and age", nil},
+		{get, "/v1/search", "search", Readers, ByHandler, 200, Handle(o.search), "Find what has a text as an identifier, user, address, transaction, number or amount", nil},
+		{get, "/v1/nodes", "nodes", Readers, Whole, 200, Handle(o.nodes), "List the processes of " + o.End + ", silent ones too", nil},
 
-		{get, "/v1/changes", "changes", o.Readers, ByHandler, 200, k.list(), "List changes that could move money or who decides on it, the newest first", nil},
-		{get, "/v1/changes/{id}", "change", o.Readers, ByHandler, 200, k.show(), "Show one change", nil},
-		{get, "/v1/changes/{id}/approval", "changeApproval", o.Approvers, ByHandler, 200, k.statement(), "Give what the approval of a change must be signed with", nil},
-		{post, "/v1/changes/{id}/approve", "approveChange", o.Approvers, ByHandler, 200, k.approveOne(), "Approve a change that another token proposed", []int{409}},
-		{post, "/v1/changes/{id}/reject", "rejectChange", o.Deciders, ByHandler, 200, k.rejectOne(), "Reject a change that is not applied yet", []int{409}},
+		{get, "/v1/changes", "changes", Readers, ByHandler, 200, k.list(), "List changes that could move money or who decides on it, the newest first", nil},
+		{get, "/v1/changes/{id}", "change", Readers, ByHandler, 200, k.show(), "Show one change", nil},
+		{get, "/v1/changes/{id}/approval", "changeApproval", Approvers, ByHandler, 200, k.statement(), "Give what the approval of a change must be signed with", nil},
+		{post, "/v1/changes/{id}/approve", "approveChange", Approvers, ByHandler, 200, k.approveOne(), "Approve a change that another token proposed", []int{409}},
+		{post, "/v1/changes/{id}/reject", "rejectChange", Deciders, ByHandler, 200, k.rejectOne(), "Reject a change that is not applied yet", []int{409}},
 
-		{post, "/v1/tokens", "createToken", o.Setters, ByHandler, 201, k.createToken(o.KnownMerchant), "Make a token; its secret is shown once. It waits for an approver, where there is one", nil},
-		{get, "/v1/tokens", "tokens", o.Deciders, ByHandler, 200, Handle(listTokens), "List tokens", nil},
-		{get, "/v1/tokens/self", "self", o.Everybody, ByHandler, 200, Handle(k.self), "Show the caller's token and what it may do", nil},
-		{remove, "/v1/tokens/{id}", "revokeToken", o.Setters, ByHandler, 204, Urgent(k.revokeToken()), "Revoke a token at once; that of an approver waits for another approver", []int{409}},
+		{post, "/v1/tokens", "createToken", Operators, ByHandler, 201, k.createToken(o.KnownMerchant), "Make a token; its secret is shown once. It waits for an approver, where there is one", nil},
+		{get, "/v1/tokens", "tokens", Deciders, ByHandler, 200, Handle(listTokens), "List tokens", nil},
+		{get, "/v1/tokens/self", "self", Everybody, ByHandler, 200, Handle(k.self), "Show the caller's token and what it may do", nil},
+		{remove, "/v1/tokens/{id}", "revokeToken", Operators, ByHandler, 204, Urgent(k.revokeToken()), "Revoke a token at once; that of an approver waits for another approver", []int{409}},
 
-		{post, "/v1/passkeys", "addPasskey", o.Everybody, ByHandler, 201, Handle(p.add), "Register a passkey with the caller's token", []int{409}},
-		{get, "/v1/passkeys", "passkeys", o.Everybody, ByHandler, 200, Handle(p.list), "List the passkeys of the caller's token", nil},
-		{post, "/v1/passkeys/challenge", "passkeyChallenge", o.Everybody, ByHandler, 200, Handle(p.challenge), "Begin the registration of a passkey", nil},
-		{post, "/v1/passkeys/{id}/remove", "removePasskey", o.Everybody, ByHandler, 204, Handle(p.remove), "Remove a passkey of the caller's token", []int{409}},
+		{post, "/v1/passkeys", "addPasskey", Everybody, ByHandler, 201, Handle(p.add), "Register a passkey with the caller's token", []int{409}},
+		{get, "/v1/passkeys", "passkeys", Everybody, ByHandler, 200, Handle(p.list), "List the passkeys of the caller's token", nil},
+		{post, "/v1/passkeys/challenge", "passkeyChallenge", Everybody, ByHandler, 200, Handle(p.challenge), "Begin the registration of a passkey", nil},
+		{post, "/v1/passkeys/{id}/remove", "removePasskey", Everybody, ByHandler, 204, Handle(p.remove), "Remove a passkey of the caller's token", []int{409}},
 		{post, "/v1/passkeys/signin/challenge", "signInChallenge", Open, Whole, 200, Handle(p.signInChallenge), "Begin a sign-in with a passkey", nil},
 		{post, "/v1/passkeys/signin", "signIn", Open, Whole, 200, Handle(p.signIn), "Sign in with a passkey: the answer's secret has the rights of its token", []int{401}},
 

@@ -20,8 +20,31 @@ const anyone client.Role = ""
 // Open is the set of routes that need no token.
 var Open = Roles{anyone}
 
-// And gives the set with more roles.
-func (r Roles) And(more ...client.Role) Roles { return append(slices.Clone(r), more...) }
+// Who may call a route (docs/control.md), at either end: AtEnd leaves out the roles that
+// an end does not have. An operator neither adds nor releases a withdrawal, so that
+// whoever sets up a merchant cannot also take its money out.
+var (
+	Readers   = Roles{client.RoleViewer, client.RoleOperator, client.RoleApprover, client.RoleAdmin}
+	Operators = Roles{client.RoleOperator, client.RoleAdmin}
+	Approvers = Roles{client.RoleApprover, client.RoleAdmin}
+	Deciders  = Roles{client.RoleOperator, client.RoleApprover, client.RoleAdmin}
+	Ingesters = Roles{client.RoleIngest, client.RoleCore, client.RoleAdmin}
+	Cores     = Roles{client.RoleCore, client.RoleAdmin}
+	Apps      = Roles{client.RoleApp, client.RoleAdmin}
+	// MoneyReaders read deposits, withdrawals, orders and the feeds.
+	MoneyReaders = append(Roles{client.RoleCore, client.RoleApp}, Readers...)
+	Everybody    = Roles(client.RoleAdmin.Values())
+)
+
+// AtEnd keeps of each route the roles that tokens of an end can have, in the order of roles.
+func AtEnd(roles []client.Role, routes []Route) []Route {
+	for i, r := range routes {
+		if !slices.Contains(r.Roles, anyone) {
+			routes[i].Roles = slices.DeleteFunc(slices.Clone(roles), func(is client.Role) bool { return !slices.Contains(r.Roles, is) })
+		}
+	}
+	return routes
+}
 
 // Scope says how a route keeps to the merchants that a token is bound to.
 type Scope int

@@ -16,72 +16,62 @@ const (
 	put  = http.MethodPut
 )
 
-// Who may call a route (docs/control.md). No token is bound to merchants here: there is
-// one.
-var (
-	admins    = api.Roles{client.RoleAdmin}
-	approvers = api.Roles{client.RoleApprover, client.RoleAdmin}
-	apps      = api.Roles{client.RoleApp, client.RoleAdmin}
-	readers   = approvers.And(client.RoleViewer)
-	all       = readers.And(client.RoleApp)
-)
-
 // routes are those that the gateway alone has.
 func (a *server) routes() []route {
 	addOrder := api.Handle(a.addOrder)
 	addOrder.AlsoStatus = http.StatusOK
 	return []route{
-		{post, "/v1/orders", "addOrder", apps, api.Whole, 201, addOrder, "Order a withdrawal; repeating an order answers 200", []int{409}},
-		{get, "/v1/orders", "orders", all, api.Whole, 200, api.Handle(a.orders), "List orders, the newest first", nil},
-		{get, "/v1/orders/{callBackId}", "order", all, api.Whole, 200, api.Handle(a.order), "Show one order", nil},
-		{get, "/v1/orders/{callBackId}/ruling", "orderRuling", readers, api.Whole, 200, api.Handle(a.orderRuling), "Say what the policy decides on an order now, and how long the service waits", nil},
-		{get, "/v1/orders/{callBackId}/approval", "orderApproval", approvers, api.Whole, 200, api.Handle(a.orderApproval), "Give what the approval of an order must be signed with", nil},
-		{post, "/v1/orders/{callBackId}/approve", "approveOrder", approvers, api.Whole, 200, api.Handle(a.approveOrder), "Approve an order, before or after the policy asks for it", []int{409}},
-		{post, "/v1/orders/{callBackId}/decline", "declineOrder", approvers, api.Whole, 200, api.Handle(a.declineOrder), "Decline an order; the service is told so when it asks", []int{409}},
-		{post, "/v1/orders/{callBackId}/cancel", "cancelOrder", apps, api.Whole, 200, api.Handle(a.cancelOrder), "Cancel an order that is not confirmed yet", []int{409}},
-		{post, "/v1/orders/{callBackId}/resume", "resumeOrder", approvers, api.Whole, 200, api.Handle(a.resumeOrder), "Say that nothing became of an order from before a restore: it is decided as any other", []int{409}},
+		{post, "/v1/orders", "addOrder", api.Apps, api.Whole, 201, addOrder, "Order a withdrawal; repeating an order answers 200", []int{409}},
+		{get, "/v1/orders", "orders", api.MoneyReaders, api.Whole, 200, api.Handle(a.orders), "List orders, the newest first", nil},
+		{get, "/v1/orders/{callBackId}", "order", api.MoneyReaders, api.Whole, 200, api.Handle(a.order), "Show one order", nil},
+		{get, "/v1/orders/{callBackId}/ruling", "orderRuling", api.Readers, api.Whole, 200, api.Handle(a.orderRuling), "Say what the policy decides on an order now, and how long the service waits", nil},
+		{get, "/v1/orders/{callBackId}/approval", "orderApproval", api.Approvers, api.Whole, 200, api.Handle(a.orderApproval), "Give what the approval of an order must be signed with", nil},
+		{post, "/v1/orders/{callBackId}/approve", "approveOrder", api.Approvers, api.Whole, 200, api.Handle(a.approveOrder), "Approve an order, before or after the policy asks for it", []int{409}},
+		{post, "/v1/orders/{callBackId}/decline", "declineOrder", api.Approvers, api.Whole, 200, api.Handle(a.declineOrder), "Decline an order; the service is told so when it asks", []int{409}},
+		{post, "/v1/orders/{callBackId}/cancel", "cancelOrder", api.Apps, api.Whole, 200, api.Handle(a.cancelOrder), "Cancel an order that is not confirmed yet", []int{409}},
+		{post, "/v1/orders/{callBackId}/resume", "resumeOrder", api.Approvers, api.Whole, 200, api.Handle(a.resumeOrder), "Say that nothing became of an order from before a restore: it is decided as any other", []int{409}},
 
-		{get, "/v1/deposits", "deposits", all, api.Whole, 200, api.Handle(a.deposits), "Read the feed of deposits as they were taken, in order and without gaps; after a restore numbers go on much higher", []int{409, 410}},
-		{get, "/v1/deposits/search", "searchDeposits", all, api.Whole, 200, api.Handle(a.searchDeposits), "List deposits as they are now, the newest first", nil},
-		{get, "/v1/deposits/{seq}/first", "firstDeposit", all, api.Whole, 200, api.Handle(a.firstDeposit), "Show the first deposit that names the same transfer as a possible duplicate", []int{410}},
-		{get, "/v1/deposits/{seq}", "deposit", all, api.Whole, 200, api.Handle(a.deposit), "Show one deposit as it is now", []int{410}},
-		{post, "/v1/deposits/credit", "creditDeposits", approvers, api.Whole, 200, api.Handle(a.creditDeposits), "Credit all held deposits that match", []int{409}},
-		{post, "/v1/deposits/reject", "rejectDeposits", approvers, api.Whole, 200, api.Handle(a.rejectDeposits), "Reject all held deposits that match", []int{409}},
-		{post, "/v1/deposits/{seq}/credit", "creditDeposit", approvers, api.Whole, 200, api.Handle(a.creditDeposit), "Credit a held deposit", []int{409, 410}},
-		{post, "/v1/deposits/{seq}/reject", "rejectDeposit", approvers, api.Whole, 200, api.Handle(a.rejectDeposit), "Reject a held deposit", []int{409, 410}},
+		{get, "/v1/deposits", "deposits", api.MoneyReaders, api.Whole, 200, api.Handle(a.deposits), "Read the feed of deposits as they were taken, in order and without gaps; after a restore numbers go on much higher", []int{409, 410}},
+		{get, "/v1/deposits/search", "searchDeposits", api.MoneyReaders, api.Whole, 200, api.Handle(a.searchDeposits), "List deposits as they are now, the newest first", nil},
+		{get, "/v1/deposits/{seq}/first", "firstDeposit", api.MoneyReaders, api.Whole, 200, api.Handle(a.firstDeposit), "Show the first deposit that names the same transfer as a possible duplicate", []int{410}},
+		{get, "/v1/deposits/{seq}", "deposit", api.MoneyReaders, api.Whole, 200, api.Handle(a.deposit), "Show one deposit as it is now", []int{410}},
+		{post, "/v1/deposits/credit", "creditDeposits", api.Approvers, api.Whole, 200, api.Handle(a.creditDeposits), "Credit all held deposits that match", []int{409}},
+		{post, "/v1/deposits/reject", "rejectDeposits", api.Approvers, api.Whole, 200, api.Handle(a.rejectDeposits), "Reject all held deposits that match", []int{409}},
+		{post, "/v1/deposits/{seq}/credit", "creditDeposit", api.Approvers, api.Whole, 200, api.Handle(a.creditDeposit), "Credit a held deposit", []int{409, 410}},
+		{post, "/v1/deposits/{seq}/reject", "rejectDeposit", api.Approvers, api.Whole, 200, api.Handle(a.rejectDeposit), "Reject a held deposit", []int{409, 410}},
 
-		{get, "/v1/orders/{callBackId}/notes", "orderNotes", readers, api.Whole, 200, api.Handle(a.orderNotes), "List what people noted about an order, the oldest first", nil},
-		{post, "/v1/orders/{callBackId}/notes", "noteOrder", approvers, api.Whole, 201, api.Handle(a.noteOrder), "Note something about an order; each call adds a note, and none is ever changed", []int{409}},
-		{get, "/v1/deposits/{seq}/notes", "depositNotes", readers, api.Whole, 200, api.Handle(a.depositNotes), "List what people noted about a deposit, the oldest first", []int{410}},
-		{post, "/v1/deposits/{seq}/notes", "noteDeposit", approvers, api.Whole, 201, api.Handle(a.noteDeposit), "Note something about a deposit; each call adds a note, and none is ever changed", []int{409, 410}},
+		{get, "/v1/orders/{callBackId}/notes", "orderNotes", api.Readers, api.Whole, 200, api.Handle(a.orderNotes), "List what people noted about an order, the oldest first", nil},
+		{post, "/v1/orders/{callBackId}/notes", "noteOrder", api.Approvers, api.Whole, 201, api.Handle(a.noteOrder), "Note something about an order; each call adds a note, and none is ever changed", []int{409}},
+		{get, "/v1/deposits/{seq}/notes", "depositNotes", api.Readers, api.Whole, 200, api.Handle(a.depositNotes), "List what people noted about a deposit, the oldest first", []int{410}},
+		{post, "/v1/deposits/{seq}/notes", "noteDeposit", api.Approvers, api.Whole, 201, api.Handle(a.noteDeposit), "Note something about a deposit; each call adds a note, and none is ever changed", []int{409, 410}},
 
-		{get, "/v1/addresses", "addresses", all, api.Whole, 200, api.Handle(a.addresses), "List what the service told of users' deposit addresses, the newest first", nil},
-		{get, "/v1/addresses/{seq}", "address", all, api.Whole, 200, api.Handle(a.address), "Show one address", nil},
-		{post, "/v1/addresses/{seq}/accept", "acceptAddress", approvers, api.Whole, 200, api.Handle(a.acceptAddress), "Let a held address count", []int{409}},
-		{post, "/v1/addresses/{seq}/reject", "rejectAddress", approvers, api.Whole, 200, api.Handle(a.rejectAddress), "Reject a held address", []int{409}},
+		{get, "/v1/addresses", "addresses", api.MoneyReaders, api.Whole, 200, api.Handle(a.addresses), "List what the service told of users' deposit addresses, the newest first", nil},
+		{get, "/v1/addresses/{seq}", "address", api.MoneyReaders, api.Whole, 200, api.Handle(a.address), "Show one address", nil},
+		{post, "/v1/addresses/{seq}/accept", "acceptAddress", api.Approvers, api.Whole, 200, api.Handle(a.acceptAddress), "Let a held address count", []int{409}},
+		{post, "/v1/addresses/{seq}/reject", "rejectAddress", api.Approvers, api.Whole, 200, api.Handle(a.rejectAddress), "Reject a held address", []int{409}},
 
-		{get, "/v1/events", "events", all, api.Whole, 200, api.Handle(a.events), "Read the feed of what happened to orders, addresses and held deposits, in order and without gaps; after a restore numbers go on much higher", []int{409}},
-		{get, "/v1/cursors/{name}", "cursor", all, api.Whole, 200, api.Handle(a.cursor), "Show how far a reader has acknowledged the feeds", nil},
-		{put, "/v1/cursors/{name}", "moveCursor", apps, api.Whole, 200, api.Handle(a.moveCursor), "Acknowledge the feeds; a cursor never goes back", []int{409}},
+		{get, "/v1/events", "events", api.MoneyReaders, api.Whole, 200, api.Handle(a.events), "Read the feed of what happened to orders, addresses and held deposits, in order and without gaps; after a restore numbers go on much higher", []int{409}},
+		{get, "/v1/cursors/{name}", "cursor", api.MoneyReaders, api.Whole, 200, api.Handle(a.cursor), "Show how far a reader has acknowledged the feeds", nil},
+		{put, "/v1/cursors/{name}", "moveCursor", api.Apps, api.Whole, 200, api.Handle(a.moveCursor), "Acknowledge the feeds; a cursor never goes back", []int{409}},
 
-		{get, "/v1/forwarding", "forwarding", readers, api.Whole, 200, api.Handle(a.forwarding), "Show how far the feeds were forwarded to the application", nil},
-		{get, "/v1/forwards", "forwards", readers, api.Whole, 200, api.Handle(a.forwards), "List entries that were forwarded in vain, or that a person gave up", nil},
-		{post, "/v1/forwards/retry", "retryForwards", admins, api.Whole, 200, api.Handle(a.retryForwards), "Forward all that failed again now", nil},
-		{post, "/v1/forwards/{id}/retry", "retryForward", admins, api.Whole, 200, api.Handle(a.retryForward), "Forward an entry again now, also one that was given up", []int{409}},
-		{post, "/v1/forwards/{id}/skip", "skipForward", admins, api.Whole, 200, api.Handle(a.skipForward), "Give up an entry that was forwarded in vain", []int{409}},
+		{get, "/v1/forwarding", "forwarding", api.Readers, api.Whole, 200, api.Handle(a.forwarding), "Show how far the feeds were forwarded to the application", nil},
+		{get, "/v1/forwards", "forwards", api.Readers, api.Whole, 200, api.Handle(a.forwards), "List entries that were forwarded in vain, or that a person gave up", nil},
+		{post, "/v1/forwards/retry", "retryForwards", api.Operators, api.Whole, 200, api.Handle(a.retryForwards), "Forward all that failed again now", nil},
+		{post, "/v1/forwards/{id}/retry", "retryForward", api.Operators, api.Whole, 200, api.Handle(a.retryForward), "Forward an entry again now, also one that was given up", []int{409}},
+		{post, "/v1/forwards/{id}/skip", "skipForward", api.Operators, api.Whole, 200, api.Handle(a.skipForward), "Give up an entry that was forwarded in vain", []int{409}},
 
-		{get, "/v1/policy", "policy", readers, api.Whole, 200, api.Handle(a.policy), "Show the policy that orders are decided by", nil},
-		{post, "/v1/policy/try", "tryPolicy", readers, api.Whole, 200, api.Handle(a.tryPolicy), "Say what the policy would decide on an order; nothing is kept", nil},
+		{get, "/v1/policy", "policy", api.Readers, api.Whole, 200, api.Handle(a.policy), "Show the policy that orders are decided by", nil},
+		{post, "/v1/policy/try", "tryPolicy", api.Readers, api.Whole, 200, api.Handle(a.tryPolicy), "Say what the policy would decide on an order; nothing is kept", nil},
 
-		{get, "/v1/callbacks", "callbacks", readers, api.Whole, 200, api.Handle(a.callbacks), "List the inbox, the newest first", nil},
-		{get, "/v1/refused", "refused", readers, api.Whole, 200, api.Handle(a.refused), "List callbacks that were refused although they opened or came with the right API key, the newest first", nil},
-		{get, "/v1/refused/{id}", "refusedCallback", readers, api.Whole, 200, api.Handle(a.refusedCallback), "Show one refused callback; to who may retry it, with its body and an explanation", nil},
-		{post, "/v1/refused/retry", "retryAllRefused", approvers, api.Whole, 200, api.Handle(a.retryAllRefused), "Take all refused callbacks that match under the present settings, the first that came first", nil},
-		{post, "/v1/refused/dismiss", "dismissAllRefused", approvers, api.Whole, 200, api.Handle(a.dismissAllRefused), "Say of all refused callbacks that match that nothing is to be done", nil},
-		{post, "/v1/refused/{id}/retry", "retryRefused", approvers, api.Whole, 200, api.Handle(a.retryRefused), "Take a refused callback under the present settings, as if it came now", []int{409}},
-		{post, "/v1/refused/{id}/dismiss", "dismissRefused", approvers, api.Whole, 200, api.Handle(a.dismissRefused), "Say that nothing is to be done about a refused callback", []int{409}},
+		{get, "/v1/callbacks", "callbacks", api.Readers, api.Whole, 200, api.Handle(a.callbacks), "List the inbox, the newest first", nil},
+		{get, "/v1/refused", "refused", api.Readers, api.Whole, 200, api.Handle(a.refused), "List callbacks that were refused although they opened or came with the right API key, the newest first", nil},
+		{get, "/v1/refused/{id}", "refusedCallback", api.Readers, api.Whole, 200, api.Handle(a.refusedCallback), "Show one refused callback; to who may retry it, with its body and an explanation", nil},
+		{post, "/v1/refused/retry", "retryAllRefused", api.Approvers, api.Whole, 200, api.Handle(a.retryAllRefused), "Take all refused callbacks that match under the present settings, the first that came first", nil},
+		{post, "/v1/refused/dismiss", "dismissAllRefused", api.Approvers, api.Whole, 200, api.Handle(a.dismissAllRefused), "Say of all refused callbacks that match that nothing is to be done", nil},
+		{post, "/v1/refused/{id}/retry", "retryRefused", api.Approvers, api.Whole, 200, api.Handle(a.retryRefused), "Take a refused callback under the present settings, as if it came now", []int{409}},
+		{post, "/v1/refused/{id}/dismiss", "dismissRefused", api.Approvers, api.Whole, 200, api.Handle(a.dismissRefused), "Say that nothing is to be done about a refused callback", []int{409}},
 
-		{get, "/v1/stats", "stats", readers, api.Whole, 200, api.Handle(a.stats), "Count what the gateway holds", nil},
+		{get, "/v1/stats", "stats", api.Readers, api.Whole, 200, api.Handle(a.stats), "Count what the gateway holds", nil},
 	}
 }
 
@@ -90,12 +80,11 @@ func (a *server) table() (rows []api.Route) {
 	for _, r := range a.routes() {
 		rows = append(rows, api.Route(r))
 	}
-	return append(rows, api.Common{
-		End: "the gateway", Subject: "an order", KeysOf: "the gateway",
-		Readers: readers, Epoch: all, Everybody: all, Ack: approvers, Approvers: approvers, Deciders: approvers, Setters: admins,
+	return api.AtEnd(client.GatewayRoles(), append(rows, api.Common{
+		End: "the gateway", Subject: "an order", KeysOf: "the gateway", Ack: api.Approvers,
 		Rows: a.book, Lists: a.lists, Healthz: api.Say(Health{"ok"}), Readyz: api.Handle(a.readyz),
 		Audit: a.audit(), Changes: a.changes, Keys: a.c.Keys, Search: a.find, Node: a.c.Node,
-	}.Routes()...)
+	}.Routes()...))
 }
 
 // Operations gives the operations of the gateway's API. It starts nothing.

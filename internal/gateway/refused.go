@@ -108,7 +108,7 @@ func (a *server) readRefused(c *api.Call, withBody bool) (book.Refused, error) {
 }
 
 func (a *server) refusedCallback(c *api.Call, _ api.None, _ api.None) (client.RefusedCallback, error) {
-	may := slices.Contains(approvers, c.Token.Role)
+	may := slices.Contains(api.Approvers, c.Token.Role)
 	r, err := a.readRefused(c, may)
 	if err != nil {
 		return client.RefusedCallback{}, err
