@@ -12,6 +12,21 @@ import (
 	"countersign/client"
 )
 
+// alarmsSection has the alarms of an end.
+var alarmsSection = section{
+	nav: navItem{"/console/alarms", "Alarms", "alarms"},
+	pages: []page{
+		{"GET /console/alarms", (*visit).alarms},
+		{"GET /console/alarms/ack", (*visit).alarmsToAck},
+		{"POST /console/alarms/ack", (*visit).alarmsAck},
+		{"POST /console/alarms/{seq}/ack", (*visit).alarmAck},
+	},
+	deeds: map[string]string{
+		"acknowledged":     "Acknowledged.",
+		"acknowledged-all": "All that matched are acknowledged.",
+	},
+}
+
 // alarmer has the calls about alarms, which both clients have.
 type alarmer interface {
 	Alarms(context.Context, client.AlarmFilter, client.PageOptions) (client.AlarmPage, error)

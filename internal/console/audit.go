@@ -13,6 +13,16 @@ import (
 	"countersign/client"
 )
 
+// auditSection has the audit log of an end.
+var auditSection = section{
+	nav: navItem{"/console/audit", "Audit", "audit"},
+	pages: []page{
+		{"GET /console/audit", (*visit).audit},
+		{"GET /console/audit/checkpoint", (*visit).checkpointFile},
+		{"GET /console/audit/evidence/{id}", (*visit).auditFile},
+	},
+}
+
 // auditPage shows the audit log, the newest records first.
 type auditPage struct {
 	Text    string // that the records have

@@ -9,6 +9,22 @@ import (
 	"countersign/client"
 )
 
+// changesSection has the changes that wait for an approver.
+var changesSection = section{
+	nav: navItem{"/console/changes", "Changes", "changes"},
+	pages: []page{
+		{"GET /console/changes", (*visit).changes},
+		{"GET /console/changes/{id}", (*visit).change},
+		{"POST /console/changes/{id}/approve", (*visit).changeApprove},
+		{"POST /console/changes/{id}/reject", (*visit).changeReject},
+	},
+	deeds: map[string]string{
+		"change-approved": "Approved: it is in force.",
+		"change-later":    "Approved. It takes effect at its time.",
+		"change-rejected": "Rejected: nothing has changed.",
+	},
+}
+
 // changer has the calls about changes, which both clients have.
 type changer interface {
 	Changes(context.Context, client.ChangeFilter, client.PageOptions) (client.ChangePage, error)

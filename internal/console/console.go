@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -54,6 +55,7 @@ type Console struct {
 	mux      *http.ServeMux
 	handler  http.Handler
 	pages    map[string]*pageTemplate
+	deeds    map[string]string // of all sections
 	links    links
 	shown    shownCodes
 	stopOnce sync.Once
@@ -64,8 +66,8 @@ type Console struct {
 type end struct {
 	name  string
 	title string
-	nav   []navItem
-	pages []page
+	// sections are in the order of the navigation.
+	sections []section
 	// connect gives the visit its client.
 	connect func(*visit, client.Config) error
 	// top says what every page shows above its own content. Nil: nothing.
@@ -75,10 +77,42 @@ type end struct {
 // navItem is an entry of the navigation. Only tokens that may call the operation see it.
 type navItem struct{ Path, Name, May string }
 
-// page is one row of the table of pages.
+// section is a part of a console. It stands in the file of its pages.
+type section struct {
+	nav   navItem // zero: it is not in the navigation
+	pages []page
+	// deeds are what a page says after a post, by the word in its address. The address
+	// holds no text, so that a link cannot put words into the console's mouth.
+	deeds map[string]string
+}
+
+// page is one row of a section's table of pages.
 type page struct {
 	pattern string
 	serve   func(*visit) error
+}
+
+// anySection has the pages that are in no part of the navigation, and what pages of several
+// sections say.
+var anySection = section{
+	pages: []page{
+		{"GET /console/search", (*visit).search},
+		{"POST /console/views", (*visit).viewSave},
+		{"GET /console/passkeys", (*visit).passkeys},
+		{"POST /console/passkeys", (*visit).passkeyAdd},
+		{"POST /console/passkeys/{id}/remove", (*visit).passkeyRemove},
+		{"GET /console/shown", (*visit).shownOnce},
+	},
+	deeds: map[string]string{
+		"waits":            "Proposed: nothing has changed yet, it waits for an approver.",
+		"noted":            "Noted.",
+		"resumed-restored": "Resumed: it is decided as any other.",
+		"some":             "Some are done, and more match: go on.",
+		"view-saved":       "Saved: this browser offers it on this list, as long as you sign in with this token.",
+		"view-removed":     "Removed: the view is not offered any more.",
+		"passkey-added":    "Registered. What you approve must be signed from now on.",
+		"passkey-removed":  "Removed.",
+	},
 }
 
 func newConsole(c Config, e end) (*Console, error) {
@@ -95,7 +129,7 @@ func newConsole(c Config, e end) (*Console, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	of := sha256.Sum256([]byte(c.Database))
-	s := &Console{Config: c, end: e, cookies: "countersign-" + e.name + "-" + hex.EncodeToString(of[:4]) + "-", mux: http.NewServeMux(), stopping: make(chan struct{})}
+	s := &Console{Config: c, end: e, cookies: "countersign-" + e.name + "-" + hex.EncodeToString(of[:4]) + "-", mux: http.NewServeMux(), deeds: map[string]string{}, stopping: make(chan struct{})}
 	var err error
 	if s.pages, err = parseTemplates(e.name); err != nil {
 		return nil, err
@@ -106,8 +140,11 @@ func newConsole(c Config, e end) (*Console, error) {
 	s.mux.HandleFunc("POST /console/signin/passkey", s.signInPasskey)
 	s.mux.HandleFunc("POST /console/signout", s.signOut)
 	s.mux.HandleFunc("GET /console/link/{code}", s.followLink)
-	for _, p := range append(sharedPages, e.pages...) {
-		s.mux.Handle(p.pattern, s.page(p))
+	for _, part := range e.sections {
+		for _, p := range part.pages {
+			s.mux.Handle(p.pattern, s.page(p))
+		}
+		maps.Copy(s.deeds, part.deeds)
 	}
 	s.mux.Handle("/console/", s.page(page{serve: (*visit).notFound}))
 	s.handler = http.NewCrossOriginProtection().Handler(s.mux)

@@ -3,8 +3,10 @@ package console
 // Patterns are those of all pages behind the sign-in, so that a test can say which it has
 // not seen.
 func (c *Console) Patterns() (list []string) {
-	for _, p := range append(sharedPages, c.end.pages...) {
-		list = append(list, p.pattern)
+	for _, part := range c.end.sections {
+		for _, p := range part.pages {
+			list = append(list, p.pattern)
+		}
 	}
 	return list
 }

@@ -8,64 +8,9 @@ import (
 func NewGateway(c Config) (*Console, error) {
 	return newConsole(c, end{
 		name: "gateway", title: "countersign gateway",
-		nav: []navItem{
-			{root, "Awaiting", "orderRuling"},
-			{"/console/orders", "Orders", "orders"},
-			{"/console/deposits", "Deposits", "deposits"},
-			{"/console/addresses", "Addresses", "addresses"},
-			{"/console/refused", "Refused", "refused"},
-			{"/console/policy", "Policy", "policy"},
-			{"/console/forwarding", "Forwarding", "forwarding"},
-			{"/console/changes", "Changes", "changes"},
-			{"/console/alarms", "Alarms", "alarms"},
-			{"/console/audit", "Audit", "audit"},
-			{"/console/tokens", "Tokens", "tokens"},
-		},
-		pages: []page{
-			{"GET /console/{$}", (*visit).awaiting},
-			{"GET /console/live/awaiting", (*visit).awaitingLive},
-
-			{"GET /console/orders", (*visit).orders},
-			{"GET /console/orders/{id}", (*visit).order},
-			{"POST /console/orders/{id}/approve", (*visit).orderApprove},
-			{"POST /console/orders/{id}/decline", (*visit).orderDecline},
-			{"POST /console/orders/{id}/cancel", (*visit).orderCancel},
-			{"POST /console/orders/{id}/resume", (*visit).orderResume},
-			{"POST /console/orders/{id}/notes", (*visit).orderNote},
-
-			{"GET /console/deposits", (*visit).deposits},
-			{"GET /console/deposits/credit", (*visit).depositsAll},
-			{"POST /console/deposits/credit", (*visit).depositsAllDone},
-			{"GET /console/deposits/reject", (*visit).depositsAll},
-			{"POST /console/deposits/reject", (*visit).depositsAllDone},
-			{"GET /console/deposits/{seq}", (*visit).deposit},
-			{"POST /console/deposits/{seq}/credit", (*visit).depositCredit},
-			{"POST /console/deposits/{seq}/reject", (*visit).depositReject},
-			{"POST /console/deposits/{seq}/notes", (*visit).depositNote},
-
-			{"GET /console/addresses", (*visit).addresses},
-			{"GET /console/addresses/{seq}", (*visit).address},
-			{"POST /console/addresses/{seq}/accept", (*visit).addressAccept},
-			{"POST /console/addresses/{seq}/reject", (*visit).addressReject},
-
-			{"GET /console/refused", (*visit).refusals},
-			{"GET /console/refused/retry", (*visit).refusedAll},
-			{"POST /console/refused/retry", (*visit).refusedAllDone},
-			{"GET /console/refused/dismiss", (*visit).refusedAll},
-			{"POST /console/refused/dismiss", (*visit).refusedAllDone},
-			{"GET /console/refused/{id}", (*visit).refusal},
-			{"POST /console/refused/{id}/retry", (*visit).refusalRetry},
-			{"POST /console/refused/{id}/dismiss", (*visit).refusalDismiss},
-
-			{"GET /console/policy", (*visit).policy},
-
-			{"GET /console/forwarding", (*visit).forwarding},
-			{"POST /console/forwarding/retry", (*visit).forwardRetryAll},
-			{"POST /console/forwarding/{id}/retry", (*visit).forwardRetry},
-			{"POST /console/forwarding/{id}/skip", (*visit).forwardSkip},
-		},
-		connect: func(v *visit, c client.Config) (err error) { v.gateway, err = client.NewGateway(c); return err },
-		top:     (*visit).gatewayTop,
+		sections: []section{anySection, awaitingSection, ordersSection, depositsSection, addressesSection, refusedSection, policySection, forwardingSection, changesSection, alarmsSection, auditSection, tokensSection},
+		connect:  func(v *visit, c client.Config) (err error) { v.gateway, err = client.NewGateway(c); return err },
+		top:      (*visit).gatewayTop,
 	})
 }
 

@@ -7,6 +7,21 @@ import (
 	"countersign/client"
 )
 
+// addressesSection has the deposit addresses of the gateway's users.
+var addressesSection = section{
+	nav: navItem{"/console/addresses", "Addresses", "addresses"},
+	pages: []page{
+		{"GET /console/addresses", (*visit).addresses},
+		{"GET /console/addresses/{seq}", (*visit).address},
+		{"POST /console/addresses/{seq}/accept", (*visit).addressAccept},
+		{"POST /console/addresses/{seq}/reject", (*visit).addressReject},
+	},
+	deeds: map[string]string{
+		"address-accepted": "Accepted: the application is told to show it.",
+		"address-rejected": "Rejected: the application goes on with the old address.",
+	},
+}
+
 // addressesPage is the list of what the service told of deposit addresses.
 type addressesPage struct {
 	Filter    client.AddressFilter

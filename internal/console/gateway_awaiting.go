@@ -8,6 +8,15 @@ import (
 	"countersign/client"
 )
 
+// awaitingSection is the first page of the gateway.
+var awaitingSection = section{
+	nav: navItem{root, "Awaiting", "orderRuling"},
+	pages: []page{
+		{"GET /console/{$}", (*visit).awaiting},
+		{"GET /console/live/awaiting", (*visit).awaitingLive},
+	},
+}
+
 // awaitingPage is what a person must decide on, the most urgent first.
 type awaitingPage struct {
 	Orders    []heldOrder

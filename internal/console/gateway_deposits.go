@@ -11,6 +11,28 @@ import (
 	"countersign/client"
 )
 
+// depositsSection has the deposits that the gateway took.
+var depositsSection = section{
+	nav: navItem{"/console/deposits", "Deposits", "deposits"},
+	pages: []page{
+		{"GET /console/deposits", (*visit).deposits},
+		{"GET /console/deposits/credit", (*visit).depositsAll},
+		{"POST /console/deposits/credit", (*visit).depositsAllDone},
+		{"GET /console/deposits/reject", (*visit).depositsAll},
+		{"POST /console/deposits/reject", (*visit).depositsAllDone},
+		{"GET /console/deposits/{seq}", (*visit).deposit},
+		{"POST /console/deposits/{seq}/credit", (*visit).depositCredit},
+		{"POST /console/deposits/{seq}/reject", (*visit).depositReject},
+		{"POST /console/deposits/{seq}/notes", (*visit).depositNote},
+	},
+	deeds: map[string]string{
+		"credited":   "Credited: the deposit counts, and the application is told.",
+		"rejected":   "Rejected: the deposit does not count.",
+		"credit-all": "Credited: all that matched count, and the application is told.",
+		"reject-all": "Rejected: none that matched counts.",
+	},
+}
+
 // depositsPage is the search of deposits.
 type depositsPage struct {
 	Filter   client.DepositSearch

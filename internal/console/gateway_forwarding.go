@@ -4,6 +4,21 @@ import (
 	"countersign/client"
 )
 
+// forwardingSection has what the gateway forwards to the application.
+var forwardingSection = section{
+	nav: navItem{"/console/forwarding", "Forwarding", "forwarding"},
+	pages: []page{
+		{"GET /console/forwarding", (*visit).forwarding},
+		{"POST /console/forwarding/retry", (*visit).forwardRetryAll},
+		{"POST /console/forwarding/{id}/retry", (*visit).forwardRetry},
+		{"POST /console/forwarding/{id}/skip", (*visit).forwardSkip},
+	},
+	deeds: map[string]string{
+		"sent-again": "Due now.",
+		"skipped":    "Given up: the application is not told of it.",
+	},
+}
+
 // forwardingPage is how far the application was told.
 type forwardingPage struct {
 	client.Forwarding

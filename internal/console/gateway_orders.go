@@ -8,6 +8,25 @@ import (
 	"countersign/client"
 )
 
+// ordersSection has the gateway's orders.
+var ordersSection = section{
+	nav: navItem{"/console/orders", "Orders", "orders"},
+	pages: []page{
+		{"GET /console/orders", (*visit).orders},
+		{"GET /console/orders/{id}", (*visit).order},
+		{"POST /console/orders/{id}/approve", (*visit).orderApprove},
+		{"POST /console/orders/{id}/decline", (*visit).orderDecline},
+		{"POST /console/orders/{id}/cancel", (*visit).orderCancel},
+		{"POST /console/orders/{id}/resume", (*visit).orderResume},
+		{"POST /console/orders/{id}/notes", (*visit).orderNote},
+	},
+	deeds: map[string]string{
+		"approved":        "Approved. The service is told when it asks again.",
+		"declined":        "Declined. The service is told so when it asks again.",
+		"cancelled-order": "Cancelled. The service is told so when it asks.",
+	},
+}
+
 // ordersPage is the search of orders.
 type ordersPage struct {
 	CallBackID string

@@ -8,6 +8,14 @@ import (
 	"countersign/client"
 )
 
+// policySection has the policy of the gateway.
+var policySection = section{
+	nav: navItem{"/console/policy", "Policy", "policy"},
+	pages: []page{
+		{"GET /console/policy", (*visit).policy},
+	},
+}
+
 // policyPage is the policy in force, and what it would decide on an order.
 type policyPage struct {
 	client.PolicyInForce

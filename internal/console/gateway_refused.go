@@ -9,6 +9,27 @@ import (
 	"countersign/client"
 )
 
+// refusedSection has the callbacks that the gateway refused.
+var refusedSection = section{
+	nav: navItem{"/console/refused", "Refused", "refused"},
+	pages: []page{
+		{"GET /console/refused", (*visit).refusals},
+		{"GET /console/refused/retry", (*visit).refusedAll},
+		{"POST /console/refused/retry", (*visit).refusedAllDone},
+		{"GET /console/refused/dismiss", (*visit).refusedAll},
+		{"POST /console/refused/dismiss", (*visit).refusedAllDone},
+		{"GET /console/refused/{id}", (*visit).refusal},
+		{"POST /console/refused/{id}/retry", (*visit).refusalRetry},
+		{"POST /console/refused/{id}/dismiss", (*visit).refusalDismiss},
+	},
+	deeds: map[string]string{
+		"retried":     "Taken: it counts as if it had come now.",
+		"dismissed":   "Dismissed: nothing is done about it.",
+		"retry-all":   "Tried again: those that were taken count. These are still refused.",
+		"dismiss-all": "Dismissed: nothing is done about those that matched.",
+	},
+}
+
 // refusalsPage is the list of callbacks that were refused.
 type refusalsPage struct {
 	Filter  client.RefusedFilter

@@ -11,6 +11,23 @@ import (
 	"countersign/client"
 )
 
+// callbacksSection has the service's callbacks.
+var callbacksSection = section{
+	nav: navItem{"/console/callbacks", "Callbacks", "callbacks"},
+	pages: []page{
+		{"GET /console/callbacks", (*visit).callbacks},
+		{"GET /console/callbacks/{id}", (*visit).callback},
+		{"POST /console/callbacks/{id}/resend", (*visit).callbackResend},
+		{"GET /console/find/{id}", (*visit).find},
+		{"GET /console/resend", (*visit).resend},
+		{"POST /console/resend", (*visit).resendMatching},
+	},
+	deeds: map[string]string{
+		"resent":     "Due now. It is sent as soon as there is room.",
+		"resent-all": "All that matched are due now.",
+	},
+}
+
 // callbacksPage is the search of callbacks.
 type callbacksPage struct {
 	Filter    client.CallbackFilter

@@ -7,6 +7,36 @@ import (
 	"countersign/client"
 )
 
+// merchantsSection has the merchants of the service.
+var merchantsSection = section{
+	nav: navItem{"/console/merchants", "Merchants", "merchants"},
+	pages: []page{
+		{"GET /console/merchants", (*visit).merchants},
+		{"GET /console/merchants/new", (*visit).merchantNew},
+		{"POST /console/merchants/new", (*visit).merchantMake},
+		{"GET /console/merchants/{id}", (*visit).merchant},
+		{"POST /console/merchants/{id}/pause", (*visit).merchantPause},
+		{"POST /console/merchants/{id}/resume", (*visit).merchantResume},
+		{"GET /console/merchants/{id}/change", (*visit).merchantEdit},
+		{"POST /console/merchants/{id}/change", (*visit).merchantChange},
+		{"POST /console/merchants/{id}/keys", (*visit).merchantKeys},
+		{"POST /console/merchants/{id}/rotation", (*visit).rotationStage},
+		{"POST /console/merchants/{id}/rotation/activate", (*visit).rotationActivate},
+		{"POST /console/merchants/{id}/rotation/finish", (*visit).rotationFinish},
+		{"POST /console/merchants/{id}/rotation/cancel", (*visit).rotationCancel},
+		{"POST /console/merchants/{id}/delete", (*visit).merchantDelete},
+	},
+	deeds: map[string]string{
+		"paused":    "Paused: callbacks are accepted and not sent.",
+		"resumed":   "Resumed.",
+		"changed":   "Changed. The next attempt uses it.",
+		"activated": "Activated: requests are sealed with the newer keys, and answers under the older ones still count.",
+		"finished":  "Finished: the older keys have ended.",
+		"went-back": "The newer keys have ended. The older ones seal, alone.",
+		"deleted":   "Deleted: its keys are erased. What happened stays here.",
+	},
+}
+
 // merchantsPage lists merchants with what is wrong with them.
 type merchantsPage struct {
 	Merchants []merchantRow

@@ -7,6 +7,15 @@ import (
 	"countersign/client"
 )
 
+// nowSection is the first page of the service.
+var nowSection = section{
+	nav: navItem{root, "Now", "stats"},
+	pages: []page{
+		{"GET /console/{$}", (*visit).now},
+		{"GET /console/live/now", (*visit).nowLive},
+	},
+}
+
 // nowPage is what the first page of the service's console shows.
 type nowPage struct {
 	Lanes       []laneRow

@@ -6,6 +6,20 @@ import (
 	"countersign/client"
 )
 
+// stopSection freezes and thaws the service.
+var stopSection = section{
+	nav: navItem{"/console/stop", "Stop", "frozen"},
+	pages: []page{
+		{"GET /console/stop", (*visit).stop},
+		{"POST /console/freeze", (*visit).freeze},
+		{"POST /console/thaw", (*visit).thaw},
+	},
+	deeds: map[string]string{
+		"frozen": "Frozen: nothing is sent, decided or released, on any node.",
+		"thawed": "Thawed: everything goes on.",
+	},
+}
+
 // stopPage freezes the service and thaws it.
 type stopPage struct {
 	client.Freeze

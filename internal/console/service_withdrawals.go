@@ -4,6 +4,23 @@ import (
 	"countersign/client"
 )
 
+// withdrawalsSection has the service's withdrawals.
+var withdrawalsSection = section{
+	nav: navItem{"/console/withdrawals", "Withdrawals", "withdrawals"},
+	pages: []page{
+		{"GET /console/withdrawals", (*visit).withdrawals},
+		{"GET /console/withdrawals/{id}", (*visit).withdrawal},
+		{"POST /console/withdrawals/{id}/cancel", (*visit).withdrawalCancel},
+		{"POST /console/withdrawals/{id}/block", (*visit).withdrawalBlock},
+		{"POST /console/withdrawals/{id}/resume", (*visit).withdrawalResume},
+		{"POST /console/withdrawals/{id}/notes", (*visit).withdrawalNote},
+	},
+	deeds: map[string]string{
+		"blocked":   "Blocked: it is never released.",
+		"cancelled": "Cancelled. The merchant cannot confirm it any more.",
+	},
+}
+
 // withdrawalsPage is the search of withdrawals.
 type withdrawalsPage struct {
 	Filter      client.WithdrawalFilter

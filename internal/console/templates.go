@@ -79,9 +79,9 @@ func (v *visit) frame(title string, data any) (frame, error) {
 	if v.r.URL.Path == "/console/search" {
 		f.Sought = v.query("q")
 	}
-	f.Did, f.Problems = deeds[v.query("did")], v.refused().Problems
-	for _, n := range v.c.end.nav {
-		if n.May == "" || v.may(n.May) {
+	f.Did, f.Problems = v.c.deeds[v.query("did")], v.refused().Problems
+	for _, part := range v.c.end.sections {
+		if n := part.nav; n.Path != "" && v.may(n.May) {
 			f.Nav = append(f.Nav, n)
 		}
 	}

@@ -6,6 +6,19 @@ import (
 	"countersign/client"
 )
 
+// tokensSection has the tokens of an end.
+var tokensSection = section{
+	nav: navItem{"/console/tokens", "Tokens", "tokens"},
+	pages: []page{
+		{"GET /console/tokens", (*visit).tokens},
+		{"POST /console/tokens", (*visit).tokenMake},
+		{"POST /console/tokens/{id}/revoke", (*visit).tokenRevoke},
+	},
+	deeds: map[string]string{
+		"revoked": "Revoked: at once on this node, within a second on the others.",
+	},
+}
+
 // tokensPage lists the tokens of an end and makes new ones.
 type tokensPage struct {
 	Tokens []tokenRow

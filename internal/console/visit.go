@@ -114,8 +114,8 @@ func (v *visit) done(to, did string) error {
 
 // elsewhere leads a token that may not see the first page to one that it may see.
 func (v *visit) elsewhere() error {
-	for _, n := range v.c.end.nav {
-		if n.Path != root && v.may(n.May) {
+	for _, part := range v.c.end.sections {
+		if n := part.nav; n.Path != "" && n.Path != root && v.may(n.May) {
 			http.Redirect(v.w, v.r, n.Path, http.StatusSeeOther)
 			return nil
 		}
