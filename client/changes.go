@@ -77,6 +77,7 @@ type ChangeEntry struct {
 	DecidedBy   string            `json:"decidedBy,omitempty" doc:"id of the token that approved or rejected it; absent: nobody had to, or has yet"`
 	Decided     Time              `json:"decided,omitzero" doc:"when it was approved or rejected, or found stale"`
 	Reason      string            `json:"reason,omitempty" doc:"why it was rejected or is stale"`
+	Stale       string            `json:"stale,omitempty" doc:"only of one that waits or is approved: why it can no longer be applied, such as a change that was applied meanwhile; absent: it can, or it is of a list"`
 	TakesEffect Time              `json:"takesEffect,omitzero" doc:"when it takes or took effect; absent: it is not approved"`
 }
 

@@ -195,13 +195,34 @@ func TestStaleChanges(t *testing.T) {
 		}
 		first, second := propose(alice, "https://one.example/w"), propose(alice, "https://two.example/w")
 		must(bob.ApproveChange(ctx, first))(t)
+		why := "change " + first + " was applied after this was proposed"
+		for _, p := range []person{alice, bob} {
+			if c := must(p.Change(ctx, second))(t); c.State != client.ChangeWaiting || !strings.HasPrefix(c.Stale, why) {
+				t.Errorf("%+v", c)
+			}
+		}
+		if s := must(bob.ChangeApproval(ctx, second))(t); !strings.HasPrefix(s.MayNot, why) {
+			t.Errorf("of a stale change an approver is told %q", s.MayNot)
+		}
 		_, err := bob.ApproveChange(ctx, second)
-		refused(t, err, client.ErrConflict, "the change is stale: it was changed after this was proposed")
+		refused(t, err, client.ErrConflict, "the change is stale: "+why)
+		if c := must(bob.Change(ctx, second))(t); c.State != client.ChangeStale || c.Stale != "" || !strings.HasPrefix(c.Reason, why) {
+			t.Errorf("%+v", c)
+		}
 		_, err = bob.ApproveChange(ctx, second)
 		refused(t, err, client.ErrConflict, "the change is stale")
 		if m := must(bob.Merchant(ctx, "acme"))(t); m.WithdrawURL != "https://one.example/w" {
 			t.Errorf("%+v", m)
 		}
+		named := propose(alice, "https://named.example/w")
+		if c := must(bob.Change(ctx, named))(t); c.Stale != "" {
+			t.Errorf("%+v", c)
+		}
+		must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{Name: "Acme"}}))(t)
+		if c := must(bob.Change(ctx, named))(t); !strings.HasPrefix(c.Stale, "it was changed after this was proposed") {
+			t.Errorf("%+v", c)
+		}
+		must(bob.RejectChange(ctx, named, ""))(t)
 		third := propose(mallory, "https://three.example/w")
 		if waits := must(admin.RevokeToken(ctx, mallory.id))(t); waits != nil {
 			t.Errorf("the end of an operator's token waits: %+v", waits)

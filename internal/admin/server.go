@@ -169,6 +169,10 @@ func New(c Config) (*Server, error) {
 		c.Version = "dev"
 	}
 	s := &Server{Config: c}
+	c.Changes.Versions(func(ctx context.Context, merchant string) (int64, error) {
+		m, err := c.Outbox.Merchant(ctx, merchant)
+		return m.Version, err
+	})
 	c.Changes.Handle(client.ChangeMerchant, s.applySettings())
 	c.Changes.Handle(client.ChangeKeys, s.applyKeys())
 	c.Changes.Handle(client.ChangeRotation, s.applyRotation())

@@ -102,6 +102,9 @@ WHERE id = $1 AND state = $2`
 	// whereOpen locks those that could still be applied.
 	whereOpen = ` WHERE merchant = $1 AND state IN ('waiting', 'approved') AND id <> $2 ORDER BY id{lock}`
 
+	// whereApplied finds the change that made the next version of a merchant.
+	whereApplied = ` WHERE merchant = $1 AND version = $2 AND state = 'applied' LIMIT 1`
+
 	whereOld = ` WHERE state = 'waiting' AND proposed <= $1 ORDER BY id LIMIT 100`
 
 	dueChangesSQL = `SELECT id FROM changes WHERE state = 'approved' AND due <= $1 ORDER BY id LIMIT 100`

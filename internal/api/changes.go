@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,14 @@ import (
 type ApplyChange func(ctx context.Context, c *Change, content []byte, now db.Millis, also func(context.Context, *db.Tx) error) error
 
 // ErrStale: what a change would change was changed after it was proposed.
-var ErrStale = errors.New("it was changed after this was proposed; propose it again")
+var ErrStale error = staleError("it was changed after this was proposed; propose it again")
+
+// staleError says why a change can no longer be applied, by nobody. Each is ErrStale.
+type staleError string
+
+func (e staleError) Error() string { return string(e) }
+
+func (e staleError) Is(target error) bool { return target == ErrStale }
 
 // ChangesConfig is what New needs.
 type ChangesConfig struct {
@@ -35,9 +43,10 @@ type ChangesConfig struct {
 
 // Changes decides on the changes of one end. Make it with New.
 type Changes struct {
-	c      ChangesConfig
-	tokens *Tokens
-	kinds  map[client.ChangeKind]ApplyChange
+	c       ChangesConfig
+	tokens  *Tokens
+	kinds   map[client.ChangeKind]ApplyChange
+	version func(ctx context.Context, merchant string) (int64, error)
 }
 
 // NewChanges checks c. It starts nothing.
@@ -63,6 +72,12 @@ func (k *Changes) Handle(kind client.ChangeKind, apply ApplyChange) {
 		k.kinds = map[client.ChangeKind]ApplyChange{}
 	}
 	k.kinds[kind] = apply
+}
+
+// Versions says how the present version of a merchant is read, so that a change of it that
+// became stale is shown as stale before anybody approves it. An end without merchants needs none.
+func (k *Changes) Versions(of func(ctx context.Context, merchant string) (int64, error)) {
+	k.version = of
 }
 
 // changePurpose is the purpose under which the content of a change is sealed.
@@ -120,8 +135,11 @@ var (
 	errOwnChange  = NewProblem(http.StatusForbidden, "whoever proposed a change cannot approve it: another approver can")
 	errSameOrigin = NewProblem(http.StatusForbidden, "the token has the same origin as the one that proposed the change, so one person may hold both: another approver can approve it")
 	errTokenEnded = NewProblem(http.StatusForbidden, "the token is no longer valid")
-	whyEnded      = "the token that proposed it was revoked or has expired"
-	whyOld        = "it was proposed more than 14 days ago; propose it again"
+)
+
+const (
+	errEnded = staleError("the token that proposed it was revoked or has expired; propose it again")
+	errOld   = staleError("it was proposed more than 14 days ago; propose it again")
 )
 
 // changeLife is how long a change may wait: nobody should approve what was forgotten.
@@ -131,29 +149,61 @@ const changeLife db.Millis = 14 * 24 * 3_600_000
 // did: a token that was made where an approver existed comes from the one who proposed it,
 // who was shown its secret.
 func (k *Changes) mayApprove(ctx context.Context, q db.Querier, c *Change, by string, now db.Millis) error {
-	switch {
-	case c.ProposedBy == by:
+	if c.ProposedBy == by {
 		return errOwnChange
-	case c.Decided-c.Proposed >= changeLife:
-		return fmt.Errorf("%w: %s", ErrStale, whyOld)
 	}
-	approver, err := FindToken(ctx, q, by)
+	proposer, err := proposerOf(ctx, q, c, now)
 	if err != nil {
 		return err
 	}
-	if !approver.Valid(now) {
-		return errTokenEnded
-	}
-	proposer, err := FindToken(ctx, q, c.ProposedBy)
+	approver, err := FindToken(ctx, q, by)
 	switch {
 	case err != nil:
 		return err
-	case !proposer.Valid(now):
-		return fmt.Errorf("%w: %s", ErrStale, whyEnded)
+	case !approver.Valid(now):
+		return errTokenEnded
 	case proposer.Root == approver.Root:
 		return errSameOrigin
 	}
 	return nil
+}
+
+// proposerOf gives the token that proposed a change. The error is ErrStale if the token has
+// ended, or if the change waited for too long.
+func proposerOf(ctx context.Context, q db.Querier, c *Change, now db.Millis) (Token, error) {
+	if cmp.Or(c.Decided, now)-c.Proposed >= changeLife {
+		return Token{}, errOld
+	}
+	proposer, err := FindToken(ctx, q, c.ProposedBy)
+	if err == nil && !proposer.Valid(now) {
+		err = errEnded
+	}
+	return proposer, err
+}
+
+// stale is ErrStale if nobody can apply c any more, before its transaction finds out.
+func (k *Changes) stale(ctx context.Context, c *Change, now db.Millis) error {
+	if _, err := proposerOf(ctx, k.c.DB, c, now); err != nil || c.Merchant == "" {
+		return err
+	}
+	version, err := k.version(ctx, c.Merchant)
+	if err != nil || version == c.Version {
+		return err
+	}
+	by, err := readChanges(ctx, k.c.DB, whereApplied, c.Merchant, c.Version)
+	if err != nil || len(by) == 0 { // some things change a merchant without a Change
+		return cmp.Or(err, ErrStale)
+	}
+	return staleError("change " + by[0].ID + " was applied after this was proposed; propose it again")
+}
+
+// check is what is looked at before a change is applied or approved. All but the merchant's
+// version, which Apply compares, is looked at again in the transaction.
+func (k *Changes) check(ctx context.Context, c *Change, by string, now db.Millis) error {
+	if err := k.mayApprove(ctx, k.c.DB, c, by, now); err != nil {
+		return err
+	}
+	return k.stale(ctx, c, now)
 }
 
 // whyNotApproved says why a token may not approve a change now; empty: it may.
@@ -161,8 +211,7 @@ func (k *Changes) whyNotApproved(ctx context.Context, c Change, by string, now d
 	if c.State != client.ChangeWaiting {
 		return "the change is " + string(c.State), nil
 	}
-	c.Decided = now
-	err := k.mayApprove(ctx, k.c.DB, &c, by, now)
+	err := k.check(ctx, &c, by, now)
 	var refused *client.Problem
 	switch {
 	case errors.As(err, &refused):
@@ -185,7 +234,9 @@ func (k *Changes) Approve(ctx context.Context, id string, by Token, now db.Milli
 		return c, &db.ConflictError{Reason: "the change is " + string(c.State)}
 	}
 	c.DecidedBy, c.Decided, c.Due = by.ID, now, now+db.Millis(k.c.Delay.Milliseconds())
-	if c.Due > now {
+	if c.Due <= now {
+		err = k.apply(ctx, &c, client.ChangeWaiting, now)
+	} else if err = k.check(ctx, &c, by.ID, now); err == nil {
 		err = k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 			if err := k.mayApprove(ctx, t, &c, by.ID, now); err != nil {
 				return err
@@ -196,8 +247,6 @@ func (k *Changes) Approve(ctx context.Context, id string, by Token, now db.Milli
 			}
 			return recordChange(ctx, t, recordApproved, &c, now)
 		})
-	} else {
-		err = k.apply(ctx, &c, client.ChangeWaiting, now)
 	}
 	return k.settled(ctx, c, err, now)
 }
@@ -207,8 +256,7 @@ var errMoved = errors.New("the change was decided meanwhile")
 
 // apply makes a change that is in state from, as its DecidedBy.
 func (k *Changes) apply(ctx context.Context, c *Change, from client.ChangeState, now db.Millis) error {
-	// Before anything is done, and again in the transaction.
-	if err := k.mayApprove(ctx, k.c.DB, c, c.DecidedBy, now); err != nil {
+	if err := k.check(ctx, c, c.DecidedBy, now); err != nil {
 		return err
 	}
 	plain, err := k.c.DB.Unseal(ctx, changePlace(c.ID), changePurpose, c.dataKey, [][]byte{c.sealed})
@@ -353,7 +401,7 @@ func (k *Changes) ApplyDue(ctx context.Context, now db.Millis) error {
 	}
 	var errs []error
 	for _, c := range old {
-		if _, err := k.settled(ctx, c, fmt.Errorf("%w: %s", ErrStale, whyOld), now); !errors.Is(err, db.ErrConflict) {
+		if _, err := k.settled(ctx, c, errOld, now); !errors.Is(err, db.ErrConflict) {
 			errs = append(errs, err)
 		}
 	}
@@ -368,7 +416,7 @@ func (k *Changes) ApplyDue(ctx context.Context, now db.Millis) error {
 		err = k.apply(k.as(ctx, c.DecidedBy), &c, client.ChangeApproved, now)
 		var refused *client.Problem
 		if errors.As(err, &refused) || errors.Is(err, db.ErrConflict) || errors.Is(err, db.ErrInvalid) {
-			err = fmt.Errorf("%w: %w", ErrStale, err) // it would be refused for ever
+			err = staleError(err.Error()) // it would be refused for ever
 		}
 		if _, err = k.settled(ctx, c, err, now); err != nil && !errors.Is(err, db.ErrConflict) {
 			errs = append(errs, fmt.Errorf("change %s: %w", id, err))

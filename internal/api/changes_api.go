@@ -1,6 +1,8 @@
 package api
 
 import (
+	"errors"
+
 	"countersign/client"
 )
 
@@ -32,8 +34,23 @@ func (k *Changes) list() Handler {
 
 // show is the handler that shows one change.
 func (k *Changes) show() Handler {
-	return onOneChange(func(c *Call, id string, _ None) (Change, error) {
-		return k.find(c.R.Context(), id, c.Token)
+	return Handle(func(c *Call, _ None, _ None) (out client.ChangeEntry, err error) {
+		id, err := c.PathID()
+		if err != nil {
+			return out, err
+		}
+		change, err := k.find(c.R.Context(), id, c.Token)
+		if err != nil {
+			return out, err
+		}
+		out = change.Shown()
+		if !change.open() {
+			return out, nil
+		}
+		if err = k.stale(c.R.Context(), &change, c.Now); errors.Is(err, ErrStale) {
+			out.Stale, err = err.Error(), nil
+		}
+		return out, err
 	})
 }
 

@@ -35,7 +35,7 @@ func (k *Changes) applyToken(ctx context.Context, c *Change, content []byte, now
 			n.Token.Root = proposer.Root
 		}
 		if n.Token.Expires != 0 && n.Token.Expires <= now {
-			return fmt.Errorf("%w: the token would have expired", ErrStale)
+			return staleError("the token would have expired; propose it again")
 		}
 		if err := CreateToken(ctx, t, n.Token, [32]byte(n.Hash)); err != nil {
 			return err

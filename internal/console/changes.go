@@ -117,7 +117,7 @@ func (v *visit) change() error {
 		return err
 	}
 	row := v.changeRow(c, names)
-	if c.State == client.ChangeWaiting && v.may("changeApproval") {
+	if c.State == client.ChangeWaiting && c.Stale == "" && v.may("changeApproval") {
 		if row.Approval, err = v.changer().ChangeApproval(v.r.Context(), c.ID); err != nil {
 			return err
 		}
