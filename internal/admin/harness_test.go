@@ -457,7 +457,7 @@ func (h *harness) counts() (c counts) {
 	cs, _, err2 := h.store.Callbacks(ctx, outbox.CallbackFilter{}, 1000, "")
 	ws, _, err3 := h.store.Withdrawals(ctx, "", "", 1000, "")
 	ts, err4 := h.kept.List(ctx)
-	as, err5 := h.store.Alarms(ctx, 0, 1000)
+	as, err5 := ready.Alarms(ctx, h.store)
 	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		h.t.Fatal(err)
 	}

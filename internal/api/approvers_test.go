@@ -9,6 +9,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/passkey"
 )
 
@@ -143,7 +144,7 @@ func TestAddedPasskeyIsTold(t *testing.T) {
 		if err := s.addPasskey(t.Context(), storedPasskey{Key: passkey.Key{ID: "key", Public: []byte{1}, Origin: "http://localhost"}, Token: token.ID, Created: 10}, "challenge", true); err != nil {
 			t.Fatal(err)
 		}
-		if list, err := d.Alarms(t.Context(), 0, 10); err != nil || len(list) != 1 || list[0].Kind != client.AlarmTokenChanged || list[0].Subject != token.ID+" passkey key" {
+		if list, err := ready.Alarms(t.Context(), d); err != nil || len(list) != 1 || list[0].Kind != client.AlarmTokenChanged || list[0].Subject != token.ID+" passkey key" {
 			t.Errorf("%+v, %v", list, err)
 		}
 	})

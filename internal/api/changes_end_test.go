@@ -75,7 +75,7 @@ func TestChangesEnd(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			list, err := d.Alarms(ctx, 0, 10)
+			list, err := ready.Alarms(ctx, d)
 			if err != nil || len(list) != 1 {
 				t.Fatalf("%+v, %v", list, err)
 			}
@@ -85,7 +85,7 @@ func TestChangesEnd(t *testing.T) {
 			if err := d.RaiseAlarm(ctx, db.Alarm{Kind: client.AlarmFrozen, Subject: "x", At: 200}); err != nil {
 				t.Fatal(err)
 			}
-			if list, err = d.Alarms(ctx, 0, 10); err != nil || len(list) != 2 {
+			if list, err = ready.Alarms(ctx, d); err != nil || len(list) != 2 {
 				t.Errorf("%+v, %v", list, err)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest/ready"
 )
 
 // Whoever writes tokens and approvals into the database without the master key makes none:
@@ -82,7 +83,7 @@ func testForgedRows(t *testing.T, d *db.DB) {
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		told := map[string]bool{}
-		list, err := d.Alarms(ctx, 0, 100)
+		list, err := ready.Alarms(ctx, d)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"countersign/client"
 	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/outbox"
 )
 
@@ -184,7 +185,7 @@ func TestSignsNothingChanged(t *testing.T) {
 			t.Errorf("a changed record: %v", err)
 		}
 		l.Sign(ctx)
-		if list := must(d.Alarms(ctx, 0, 10))(t); len(list) != 1 || list[0].Kind != client.AlarmAuditBroken {
+		if list := must(ready.Alarms(ctx, d))(t); len(list) != 1 || list[0].Kind != client.AlarmAuditBroken {
 			t.Errorf("alarms %+v", list)
 		}
 		exec(`DELETE FROM audit_records WHERE seq > 4`)
@@ -299,7 +300,7 @@ func TestIsNotSetBack(t *testing.T) {
 			}
 		}
 		l.Sign(ctx)
-		if list := must(d.Alarms(ctx, 0, 10))(t); len(list) != 1 || list[0].Kind != client.AlarmAuditBroken {
+		if list := must(ready.Alarms(ctx, d))(t); len(list) != 1 || list[0].Kind != client.AlarmAuditBroken {
 			t.Errorf("alarms %+v", list)
 		}
 		var signed int64

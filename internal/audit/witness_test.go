@@ -22,6 +22,7 @@ import (
 	"countersign/internal/audit"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
+	"countersign/internal/lab/dbtest/ready"
 )
 
 // realWitness is a witness of transparency-dev that knows the log with this key.
@@ -115,7 +116,7 @@ func TestWitness(t *testing.T) {
 		if got, err := v.Cosigners([]string{w.key}); !errors.Is(err, audit.ErrWitness) {
 			t.Errorf("cosignatures that were changed: %+v, %v", got, err)
 		}
-		if open := must(d.Alarms(ctx, 0, 10))(t); len(open) != 0 {
+		if open := must(ready.Alarms(ctx, d))(t); len(open) != 0 {
 			t.Errorf("alarms %+v", open)
 		}
 	})
@@ -145,7 +146,7 @@ func TestWitnessHoldsAnotherLog(t *testing.T) {
 		add(t, d, 50, again)
 		forged := openWitnessed(t, d, time.Now, w.URL)
 		p := must(forged.Checkpoint(ctx, 0))(t) // it knows of no other head
-		list := must(d.Alarms(ctx, 0, 10))(t)
+		list := must(ready.Alarms(ctx, d))(t)
 		if len(p.Cosignatures) != 0 || len(list) == 0 || list[0].Kind != client.AlarmAuditBroken {
 			t.Errorf("%s: cosigned %q, alarms %+v", name, p.Cosignatures, list)
 		}
@@ -164,7 +165,7 @@ func TestWitnessIsAway(t *testing.T) {
 	l = openWitnessed(t, d, func() time.Time { return now }, w.URL, nonsense.URL)
 	w.away.Store(true)
 	alarms := func() (subjects []string) {
-		for _, a := range must(d.Alarms(ctx, 0, 10))(t) {
+		for _, a := range must(ready.Alarms(ctx, d))(t) {
 			if a.Kind != client.AlarmWitnessSilent {
 				t.Errorf("alarm %+v", a)
 			}

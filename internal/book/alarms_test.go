@@ -14,6 +14,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest/ready"
 	"countersign/merchant"
 )
 
@@ -266,7 +267,7 @@ func raise(t *testing.T, b *Book, list ...db.Alarm) {
 // shownAlarms gives each row as number, kind, subject, times and state.
 func shownAlarms(t *testing.T, b *Book) (list []string) {
 	t.Helper()
-	all, err := b.Alarms(ctx, 0, 100)
+	all, err := ready.Alarms(ctx, b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +291,7 @@ func TestAlarmRows(t *testing.T) {
 				}
 				raise(t, b, append(list, db.Alarm{Kind: client.AlarmDepositRefused, Subject: []string{"spliced", "other_content"}[i%2], At: db.Millis(i + 1)})...)
 			}
-			all, err := b.Alarms(ctx, 0, 100)
+			all, err := ready.Alarms(ctx, b)
 			if err != nil || len(all) != 3 {
 				t.Fatalf("%+v, %v", all, err)
 			}
@@ -535,7 +536,7 @@ func TestAlarmsEnd(t *testing.T) {
 					c(k)
 				}
 			}
-			list, err := b.Alarms(ctx, 0, 100)
+			list, err := ready.Alarms(ctx, b)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest/ready"
 	"countersign/merchant"
 )
 
@@ -204,7 +205,7 @@ func wantForged(t *testing.T, b *Book, subject string) {
 		}
 	}()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		list, err := b.Alarms(ctx, 0, 1000)
+		list, err := ready.Alarms(ctx, b)
 		if err != nil {
 			t.Fatal(err)
 		}

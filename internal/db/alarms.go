@@ -295,11 +295,6 @@ func (d *DB) EndStanding(ctx context.Context, list []Alarm, now Millis) error {
 	return d.Write(ctx, func(ctx context.Context, t *Tx) error { return EndAlarms(ctx, t, list) })
 }
 
-// Alarms gives alarms after seq after, in order.
-func (d *DB) Alarms(ctx context.Context, after int64, limit int) ([]Alarm, error) {
-	return List(ctx, d, `SELECT `+alarmColumns+` FROM alarms WHERE seq > $1 ORDER BY seq LIMIT CAST($2 AS BIGINT)`, []any{after, limit}, scanAlarm)
-}
-
 // AlarmsWhere lists the alarms that f selects, the newest first, beginning below seq before
 // (0: with the newest). next is 0 at the end. A page may have fewer than limit alarms and a
 // next page.

@@ -55,7 +55,7 @@ func TestHoldsAreCounted(t *testing.T) {
 			if asked != 58 || state != outbox.CallbackExhausted {
 				t.Errorf("asked %d times, then %s", asked, state)
 			}
-			alarms, err := s.Alarms(t.Context(), 0, 10)
+			alarms, err := ready.Alarms(t.Context(), s)
 			if err != nil || len(alarms) != 1 || alarms[0].Kind != client.AlarmHeldTooLong || alarms[0].Subject != id {
 				t.Errorf("alarms %+v, %v", alarms, err)
 			}

@@ -10,13 +10,14 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest/ready"
 )
 
 // standing reports whether the one row of a kind about a merchant stands, and why it ended.
 func standing(t *testing.T, s *Outbox, of string, kind client.AlarmKind) (stands bool, text string) {
 	t.Helper()
 	n := 0
-	for _, a := range must(s.Alarms(ctx, 0, 1000))(t) {
+	for _, a := range must(ready.Alarms(ctx, s))(t) {
 		if a.Kind == kind && a.Of == of {
 			n++
 			stands, text = a.Ended == 0, a.EndedText
@@ -173,7 +174,7 @@ func testAlarmsEnd(t *testing.T, s *Outbox) {
 	}
 	m := must(s.Merchant(ctx, of))(t)
 	must(s.DeleteMerchant(ctx, of, m.Version, at, nothingMore))(t)
-	list := must(s.Alarms(ctx, 0, 1000))(t)
+	list := must(ready.Alarms(ctx, s))(t)
 	i := slices.IndexFunc(list, func(a db.Alarm) bool { return a.Of == of && a.Kind == client.AlarmExhausted })
 	must(s.AckAlarm(ctx, list[i].Seq, db.AlarmAck{By: "tok", Name: "", Note: "", At: at}))(t)
 	look(at + 1)
@@ -204,7 +205,7 @@ func testManyWrong(t *testing.T, s *Outbox) {
 		must(s.Settle(ctx, list, now))(t)
 		left -= len(list)
 	}
-	got := must(s.Alarms(ctx, 0, 10))(t)
+	got := must(ready.Alarms(ctx, s))(t)
 	slices.SortFunc(got, func(a, b db.Alarm) int { return strings.Compare(a.Of, b.Of) })
 	if len(got) != 2 || got[0].Of != "m0" || got[0].Number != 400 || len(got[0].Examples) != 5 || got[1].Of != "m1" || got[1].Number != 1 {
 		t.Errorf("%+v", got)

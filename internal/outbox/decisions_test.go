@@ -9,6 +9,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest/ready"
 )
 
 // testFeedNoGaps decides from many sides at once while readers follow the feed:
@@ -99,8 +100,7 @@ func testAlarms(t *testing.T, s *Outbox) {
 			t.Fatal(err)
 		}
 	}
-	list := must(s.Alarms(ctx, 0, 2))(t)
-	list = append(list, must(s.Alarms(ctx, 3, 10))(t)...)
+	list := must(ready.Alarms(ctx, s))(t)
 	var got []string
 	for _, a := range list {
 		got = append(got, fmt.Sprintf("%d %s %s %q %d-%d %d %q", a.Seq, a.Of, a.Kind, a.Subject, a.At-10*hour, a.Last-10*hour, a.Number, a.Examples))

@@ -10,6 +10,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest/ready"
 )
 
 // untilForged waits until the alarm row_forged about subject is kept, and wants it once.
@@ -17,7 +18,7 @@ func untilForged(t *testing.T, s *Outbox, subject string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		n := 0
-		for _, a := range must(s.Alarms(ctx, 0, 1000))(t) {
+		for _, a := range must(ready.Alarms(ctx, s))(t) {
 			if a.Kind == client.AlarmRowForged && a.Subject == subject {
 				n++
 			}

@@ -14,6 +14,7 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest/ready"
 )
 
 // sameMerchant compares all but the keys, and those by what they are.
@@ -156,7 +157,7 @@ func testMerchantState(t *testing.T, s *Outbox) {
 		t.Errorf("something is due at %d", due)
 	}
 	m = must(s.SetMerchantState(ctx, "m0", MerchantActive, "unused", 50))(t)
-	if got := must(s.Alarms(ctx, 0, 10))(t); len(got) != 1 || got[0].Kind != client.AlarmResumed || got[0].Of != "m0" || got[0].Subject != "the pause (version 3)" {
+	if got := must(ready.Alarms(ctx, s))(t); len(got) != 1 || got[0].Kind != client.AlarmResumed || got[0].Of != "m0" || got[0].Subject != "the pause (version 3)" {
 		t.Errorf("alarms %+v", got)
 	}
 	if m.State != MerchantActive || m.PausedReason != "" || m.Version != 3 {

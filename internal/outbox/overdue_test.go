@@ -10,13 +10,14 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/pace"
 )
 
 // alarmsOf gives the alarms of a kind as merchant and subject.
 func alarmsOf(t *testing.T, s *Outbox, kind client.AlarmKind) (list []string) {
 	t.Helper()
-	for _, a := range must(s.Alarms(ctx, 0, 1000))(t) {
+	for _, a := range must(ready.Alarms(ctx, s))(t) {
 		if a.Kind == kind {
 			row := a.Of + " " + a.Subject
 			if a.Ended != 0 {
@@ -31,7 +32,7 @@ func alarmsOf(t *testing.T, s *Outbox, kind client.AlarmKind) (list []string) {
 // raisedOf gives how often a kind was raised.
 func raisedOf(t *testing.T, s *Outbox, kind client.AlarmKind) (n int64) {
 	t.Helper()
-	for _, a := range must(s.Alarms(ctx, 0, 1000))(t) {
+	for _, a := range must(ready.Alarms(ctx, s))(t) {
 		if a.Kind == kind {
 			n += a.Number
 		}
@@ -64,7 +65,7 @@ func testExhaustedAlarm(t *testing.T, s *Outbox) {
 	if got := must(s.Sweep(ctx, 3000))(t); got.Exhausted != 2 {
 		t.Fatalf("swept %+v", got)
 	}
-	got := must(s.Alarms(ctx, 0, 10))(t)
+	got := must(ready.Alarms(ctx, s))(t)
 	if len(got) != 1 || got[0].Kind != client.AlarmExhausted || got[0].Of != "m0" || got[0].Number != 8 || len(got[0].Examples) != 5 || got[0].At != 1000 || got[0].Last != 3000 {
 		t.Fatalf("alarms %+v", got)
 	}

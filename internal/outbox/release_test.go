@@ -16,6 +16,7 @@ import (
 	"countersign/client"
 	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest/ready"
 )
 
 func testCancel(t *testing.T, s *Outbox) {
@@ -193,7 +194,7 @@ func testForeignClaim(t *testing.T, s *Outbox) {
 	}
 	alarms := func(want int) {
 		t.Helper()
-		list := must(s.Alarms(ctx, 0, 100))(t)
+		list := must(ready.Alarms(ctx, s))(t)
 		n := 0
 		for _, a := range list {
 			if a.Kind == client.AlarmForeignClaim && a.Of == "m0" && a.Subject == w.ID {
@@ -346,7 +347,7 @@ func testContradicted(t *testing.T, s *Outbox) {
 		}
 		stands := must(s.Withdrawal(ctx, w.ID))(t)
 		alarms := func() (n int) {
-			for _, a := range must(s.Alarms(ctx, 0, 100))(t) {
+			for _, a := range must(ready.Alarms(ctx, s))(t) {
 				if a.Kind == client.AlarmOutcomeDiffers && a.Of == "m0" && a.Subject == w.ID {
 					n++
 				}

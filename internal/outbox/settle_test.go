@@ -12,6 +12,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/pace"
 )
 
@@ -165,7 +166,7 @@ func testSettleRepeated(t *testing.T, s *Outbox) {
 	if l := lanesOf(t, s)[0]; l != lane {
 		t.Errorf("the lane went from %+v to %+v", lane, l)
 	}
-	if got := must(s.Alarms(ctx, 0, 10))(t); len(got) != 1 || got[0].Number != 3 {
+	if got := must(ready.Alarms(ctx, s))(t); len(got) != 1 || got[0].Number != 3 {
 		t.Errorf("alarms %+v", got)
 	}
 	var n int
@@ -248,7 +249,7 @@ func testOpenFailures(t *testing.T, s *Outbox) {
 	if got := claim(t, s, countersign.LaneNotify, now+5, 10); len(got) != 0 {
 		t.Errorf("claimed %d of a paused merchant", len(got))
 	}
-	alarms := must(s.Alarms(ctx, 0, 10))(t)
+	alarms := must(ready.Alarms(ctx, s))(t)
 	if len(alarms) != 1 || alarms[0].Kind != client.AlarmOpenFailures || alarms[0].Of != "m0" || alarms[0].At != now {
 		t.Errorf("alarms %+v", alarms)
 	}

@@ -1,11 +1,12 @@
 // Package ready gives tests databases whose tables are made: copies of one that each
 // test binary makes once of each kind. Making the tables anew takes five times the
-// processor time of opening such a copy. It also shows how a database would run a statement.
+// processor time of opening such a copy. It also shows how a database would run a statement, and its alarms.
 package ready
 
 import (
 	"context"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 
@@ -90,4 +91,13 @@ func migrate(t testing.TB, url string, end db.End) {
 	if _, _, _, err := db.Migrate(context.Background(), db.Config{URL: url}, end); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Alarms gives the alarms of a database, the oldest first, a thousand at most.
+func Alarms(ctx context.Context, d interface {
+	AlarmsWhere(ctx context.Context, f db.AlarmFilter, limit int, before int64) ([]db.Alarm, int64, error)
+}) ([]db.Alarm, error) {
+	list, _, err := d.AlarmsWhere(ctx, db.AlarmFilter{}, 1000, 0)
+	slices.Reverse(list)
+	return list, err
 }
