@@ -38,7 +38,8 @@ type member struct {
 }
 
 // membersOf lists the members of a query or a body. An object is replaced by its members. The
-// tag flag names the flag, and - leaves it out. The tag help, or else doc, has its text.
+// tag flag names the flag, and - leaves it out. The tag help, or else doc, has its text; help
+// "means" is doc with what each value means.
 func membersOf(t reflect.Type, in place, around ...string) (all []member) {
 	if t == nil || t.Kind() != reflect.Struct {
 		return nil
@@ -59,6 +60,9 @@ func membersOf(t reflect.Type, in place, around ...string) (all []member) {
 		if m.text == "" {
 			m.text = f.Tag.Get("doc")
 		}
+		if f.Tag.Get("help") == "means" {
+			m.text = f.Tag.Get("doc") + meanings(m.kind)
+		}
 		if m.flag == "" {
 			m.flag = client.FlagName(strings.Join(m.path, "-"))
 		}
@@ -77,6 +81,15 @@ func membersOf(t reflect.Type, in place, around ...string) (all []member) {
 		all = append(all, m)
 	}
 	return all
+}
+
+// meanings says what each value of a type means, by its method Means.
+func meanings(t reflect.Type) (text string) {
+	for _, v := range client.ValuesOf(t) {
+		of := reflect.ValueOf(v).Convert(t).Interface().(interface{ Means() string })
+		text += ". " + v + ": " + strings.TrimSuffix(of.Means(), ".")
+	}
+	return text
 }
 
 // sentence begins text with a capital and ends it with a full stop.
