@@ -164,16 +164,15 @@ func New(c Config) (*Bench, error) {
 	return &Bench{Config: c}, nil
 }
 
-// Run measures. It fails where a callback is lost, never because a machine is
-// slow. Where it fails late, the report has what was measured before; it is nil
-// where nothing was.
+// Run measures. It fails if a callback is lost, never because a machine is slow. If it
+// fails late, the report has what was measured before; nil: nothing was.
 func (b *Bench) Run(ctx context.Context) (_ *Report, err error) {
 	if b.dir, err = os.MkdirTemp(b.Dir, "countersign-bench-"); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
-	// A service logs a line for each attempt. Without a log it would look faster than
-	// it is.
+	// A service logs a line for each attempt; without a log it would seem faster than it
+	// is.
 	logFile, err := os.OpenFile(filepath.Join(b.dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err

@@ -29,7 +29,7 @@ func (b *Bench) short() time.Duration {
 	return 2 * time.Second
 }
 
-// bounds measures each thing that a callback needs by itself.
+// bounds measures separately each thing that a callback needs.
 func (b *Bench) bounds(ctx context.Context) (err error) {
 	const suite = "bounds"
 	var kept *outbox.Outbox

@@ -20,9 +20,9 @@ type population struct {
 	settle   time.Duration // how long they get callbacks before anything is measured
 }
 
-// populations are those of the suite faults. A slow merchant gets more than it answers,
-// so that it holds all that it may and more waits for it. Those that hang get as much
-// as the others, and are measured from the first moment on.
+// populations are those of the suite faults. A slow merchant gets more callbacks than it
+// answers, so that it uses all its exchanges and more wait. Merchants that hang get as many
+// as the others, and are measured from the start.
 func (b *Bench) populations() []population {
 	if b.Quick {
 		return []population{{12, 2, pathSlow, 5, 0}, {20, 10, pathHang, b.Rate / 20, 0}}

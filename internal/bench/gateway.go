@@ -29,9 +29,9 @@ const (
 // callbacksLine is the line of the log that says where a gateway takes callbacks.
 var callbacksLine = regexp.MustCompile(`msg=serving .*?callbacks=(http://\S+)`)
 
-// gateway measures what one core of a gateway takes: "countersign gateway" in a
-// process that runs on one core at a time, while the callers, in this process, have
-// the others.
+// gateway measures how many callbacks one core of a gateway takes: "countersign gateway"
+// is a process that runs on one core at a time, and the callers, in this process, have the
+// other cores.
 func (b *Bench) gateway(ctx context.Context) (err error) {
 	const suite = "gateway"
 	if runtime.GOOS != "linux" {
@@ -89,7 +89,7 @@ func (b *Bench) gateway(ctx context.Context) (err error) {
 	return nil
 }
 
-// processorTimeOf is how much of the processors a process has used.
+// processorTimeOf is the processor time that a process has used.
 func processorTimeOf(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// latencies is a distribution of the times from when a callback was due to be
-// handed over to when it was settled. The time at which it really was handed over
-// does not count: a system that stalls would delay that too, and hide the stall.
+// latencies is a distribution of the times from when a callback was due to be sent to
+// when it was settled. The time at which it really was sent does not count: a system
+// that stalls would delay that too, and hide the stall.
 type latencies struct {
 	mu      sync.Mutex
 	hist    *hdrhistogram.Histogram // microseconds

@@ -46,7 +46,7 @@ func (b *Bench) startProcess(ready *regexp.Regexp, args []string, more ...string
 		return nil, "", fmt.Errorf("starting %s: %w", p.name, err)
 	}
 	matched := make(chan string, 1)
-	var said strings.Builder // what it logged before it was ready; read once it has exited
+	var said strings.Builder // its log until it is ready; read once it has exited
 	go func() {
 		lines := bufio.NewReader(stderr)
 		for {

@@ -28,7 +28,7 @@ type Report struct {
 	Inbox    string    `json:"inbox"`
 	Quick    bool      `json:"quick"`
 	LeftOut  string    `json:"leftOut,omitempty"` // a suite, and why
-	Moved    float64   `json:"moved,omitempty"`   // how far RSA alone moved between rounds, of its median, if neighbours were loud
+	Moved    float64   `json:"moved,omitempty"`   // how much the RSA bound varied between rounds, as a part of its median, if other work disturbed it
 	Started  time.Time `json:"started"`
 	Took     float64   `json:"tookSeconds"`
 	Figures  []Figure  `json:"figures"`

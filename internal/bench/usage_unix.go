@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// processorTime is how much of the processors this process has used. Unlike the
-// time on the clock it does not depend on what else the machine does.
+// processorTime is the processor time that this process has used. Unlike elapsed time it
+// does not depend on what else the machine does.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -38,8 +38,8 @@ func (p AlarmPost) Type() client.AlarmMessage {
 	return client.MessageAlarmGrown
 }
 
-// goneAfter is how long after a process last posted to a destination nothing is kept for it any
-// more: its flag was changed, or taken away.
+// goneAfter is how long a destination is remembered after a process last named it. After that its
+// flag was changed or removed, and nothing more is kept for it.
 const goneAfter Millis = 7 * 24 * 3_600_000
 
 const (
@@ -56,7 +56,7 @@ ON CONFLICT (destination, alarm, step) DO NOTHING`
 
 	waitingAlarmSQL = `SELECT 1 FROM alarm_posts WHERE destination = $1 AND due <= $2 LIMIT 1`
 
-	// Those of one alarm in their order, so that nobody reads that it ended before it was raised.
+	// Messages about one alarm go in order, so that nobody reads of its end before its beginning.
 	claimAlarmSQL = `
 SELECT alarm, step, at, content, attempts FROM alarm_posts p WHERE destination = $1 AND due <= $2
 	AND NOT EXISTS (SELECT 1 FROM alarm_posts e WHERE e.destination = p.destination AND e.alarm = p.alarm AND e.place < p.place)
@@ -69,15 +69,14 @@ ORDER BY due, place LIMIT 1{skip}`
 	alarmAgainSQL = `UPDATE alarm_posts SET due = $5 WHERE destination = $1 AND alarm = $2 AND step = $3 AND attempts = $4`
 )
 
-// post is the statement that keeps what is told of a at a step, for each destination.
+// post is the statement that keeps a message about a step of a for each destination.
 func (a Alarm) post(step int64, at Millis, place int64) Statement {
 	a.Acked, a.AckedBy, a.AckedName, a.AckedNote = 0, "", "", ""
 	content, _ := json.Marshal(a) // texts and numbers
 	return Statement{SQL: addAlarmPostsSQL, Args: []any{a.Seq, step, place, int64(at), string(content), int64(at - goneAfter)}}
 }
 
-// DestinationOf names a destination by its address, of which nothing can be learned from the
-// name.
+// DestinationOf names a destination. The name does not show the address, which may be a secret.
 func (d *DB) DestinationOf(address string) string {
 	key := d.guard.keys.rowKey()
 	h := hmac.New(sha256.New, key[:])
@@ -85,11 +84,11 @@ func (d *DB) DestinationOf(address string) string {
 	return "to-" + hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// PostAlarmsTo keeps what is told of alarms for a destination from now on, and forgets the
-// destinations that no process has named for a week. Each process repeats it now and then.
+// PostAlarmsTo keeps messages about alarms for a destination from now on, and forgets the
+// destinations that no process has named for a week. Each process calls it from time to time.
 func (d *DB) PostAlarmsTo(ctx context.Context, destination string, now Millis) error {
 	return d.Write(ctx, func(ctx context.Context, t *Tx) error {
-		// The lock keeps an alarm that is being raised for a destination that is forgotten.
+		// Without the lock an alarm that is being raised could be kept for a forgotten destination.
 		if _, err := LockFeed(ctx, t, FeedOfAlarms); err != nil {
 			return err
 		}
@@ -101,8 +100,8 @@ func (d *DB) PostAlarmsTo(ctx context.Context, destination string, now Millis) e
 
 var errNotRead = errors.New("an alarm that is to be posted cannot be read")
 
-// ClaimAlarmPost gives a message that is due to be posted to a destination; none is left if
-// found is false. No other process gets it until lease has ended.
+// ClaimAlarmPost gives the next message that is due for a destination; found is false if there
+// is none. No other process gets it before the lease ends.
 func (d *DB) ClaimAlarmPost(ctx context.Context, destination string, now Millis, lease time.Duration) (p AlarmPost, found bool, err error) {
 	var is int
 	if found, err = One(ctx, d, waitingAlarmSQL, []any{destination, int64(now)}, &is); err != nil || !found {

@@ -16,10 +16,10 @@ type Alarm struct {
 	Seq     int64
 	Of      string // the merchant that it is about; empty in a merchant's database
 	Kind    client.AlarmKind
-	Subject string // what it is about, such as an id; of a row of several, the last
+	Subject string // what it is about, such as an id; if the row has several, the last
 	At      Millis // when it was raised first
 
-	// Of a row. Who raises an alarm may give Number and Examples for several at once.
+	// Of a row. To raise several alarms at once, set Number and Examples.
 	Last     Millis   // when it was raised last
 	Number   int64    // how often
 	Examples []string // subjects, at most 5, the last first
@@ -82,7 +82,7 @@ RETURNING ` + alarmColumns
 	standingSQL = `SELECT ` + alarmColumns + ` FROM alarms WHERE kind {in}$1{end} AND ended = 0 ORDER BY seq`
 )
 
-// row names the row that stands for a.
+// row names the row that counts a.
 func (a *Alarm) row() (k alarmRow) {
 	k = alarmRow{a.Of, a.Kind, ""}
 	if a.Kind.BySubject() {
@@ -119,7 +119,7 @@ func example(text string) string {
 	return string([]rune(text)[:exampleRunes]) + "…"
 }
 
-// together makes one alarm of those of each row, in the order in which they come.
+// together merges the alarms of each row into one, in the order in which the rows first appear.
 func together(list []Alarm) (rows []Alarm) {
 	at := map[alarmRow]int{}
 	for _, a := range list {
@@ -198,7 +198,7 @@ func tenfold(n int64) int64 {
 	return step
 }
 
-// grow counts b in the row a. It reports whether the row was open still.
+// grow counts b in the row a. It reports whether the row was still open.
 func (a *Alarm) grow(ctx context.Context, t *Tx, b Alarm, moved int64) (bool, error) {
 	a.Number, a.Last, a.Moved = a.Number+b.Number, max(a.Last, b.Last), moved
 	a.Examples = examples(b.Examples, a.Examples)
@@ -223,7 +223,7 @@ func (d *DB) RaiseAlarm(ctx context.Context, a Alarm) error {
 
 const everRaisedSQL = `SELECT 1 FROM alarms WHERE kind = $1 AND merchant = $2 AND subject = $3 LIMIT 1`
 
-// RaiseAlarmOnce is RaiseAlarm for what is told a single time, whether or not it was
+// RaiseAlarmOnce is RaiseAlarm for an alarm that is raised at most once, even if it was
 // acknowledged or has ended.
 func (d *DB) RaiseAlarmOnce(ctx context.Context, a Alarm) error {
 	var is int
@@ -235,8 +235,8 @@ func (d *DB) RaiseAlarmOnce(ctx context.Context, a Alarm) error {
 
 // EndAlarms ends the rows that stand for the alarms of list at the time At, also those that a
 // person has acknowledged. EndedText says why; empty: what client says of the kind. If Moved is
-// not 0, a row that was raised again after that place stays. Where none stands it costs one look
-// and locks nothing.
+// not 0, a row that was raised again after that place stays. If no row stands, it reads once and
+// locks nothing.
 func EndAlarms(ctx context.Context, t *Tx, list []Alarm) error {
 	var standing []Alarm
 	for _, a := range list {
@@ -309,7 +309,7 @@ func (f AlarmFilter) conditions(d *Dialect, before int64) *Conditions {
 	merchant, kind := f.Merchant != "", f.Kind != ""
 	switch {
 	case f.State == client.AlarmOpen:
-		c.Add("acked = 0 AND ended = 0") // literals: they are the index's
+		c.Add("acked = 0 AND ended = 0") // literals, as in the partial index
 	case merchant:
 		c.Add("merchant = ?", f.Merchant)
 		merchant = false
@@ -372,7 +372,7 @@ func scanAlarm(r Rows) (a Alarm, err error) {
 	return a, err
 }
 
-// AlarmAck says who acknowledges an alarm, and what for.
+// AlarmAck says who acknowledges an alarm, and why.
 type AlarmAck struct {
 	By, Name string // the token
 	Note     string // may be empty
@@ -454,7 +454,7 @@ func (d *DB) AckAlarms(ctx context.Context, f AlarmFilter, upTo int64, ack Alarm
 		if !dryRun && len(list) > 0 {
 			err = d.Write(ctx, func(ctx context.Context, t *Tx) error {
 				did = nil
-				// Who raises alarms locks the feed before rows.
+				// RaiseAlarms locks the feed before rows; another order would deadlock.
 				if _, err := LockFeed(ctx, t, FeedOfAlarms); err != nil {
 					return err
 				}

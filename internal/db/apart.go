@@ -5,9 +5,9 @@ import "context"
 // apartConns is how many connections the reads of DB.Apart have together.
 const apartConns = 4
 
-// Apart gives d with connections of its own for reads outside transactions, a few for
-// all callers of Apart together. Whole lists are read there, so that they never take a
-// connection from the work. Transactions are those of d.
+// Apart gives d with separate connections for reads outside transactions; all callers of
+// Apart share those few. Whole lists are read on them, so that they never take a
+// connection from the work. Transactions still use those of d.
 func (d *DB) Apart() *DB {
 	a := *d
 	a.backend = apart{d.backend, d.backend.views()}

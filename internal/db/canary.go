@@ -19,8 +19,8 @@ const (
 	Canary = "canary"
 )
 
-// checkKeys seals the canary in a new database and opens it in any. find gives the
-// key if there is none.
+// checkKeys seals the canary in a new database and opens it in every database. If key is
+// nil, find gives it.
 func (d *DB) checkKeys(ctx context.Context, key *MasterKey, find func(newDatabase bool) (*MasterKey, error)) error {
 	place := Record{Table: "meta", Row: "canary", Version: 1}
 	read := func(q Querier, value *[]byte) (bool, error) {
@@ -72,7 +72,7 @@ func (d *DB) checkKeys(ctx context.Context, key *MasterKey, find func(newDatabas
 	return d.firstKey(ctx)
 }
 
-// JoinKey and CutKey write a sealed data key and what it opens as one value.
+// JoinKey joins a sealed data key and the value that it opens; CutKey separates them.
 func JoinKey(wrapped, rest []byte) []byte {
 	return append(append(binary.BigEndian.AppendUint16(nil, uint16(len(wrapped))), wrapped...), rest...)
 }

@@ -10,11 +10,11 @@ type Conditions struct {
 	Args []any // of the statement so far
 	list []string
 
-	walk, walkArgs int // how many of both EndWalk found
+	walk, walkArgs int // the lengths of list and Args when EndWalk was called
 }
 
-// EndWalk says that the conditions so far are those of the index that the list is
-// read by. What follows are filters, which that index does not have.
+// EndWalk marks the conditions so far as those that the list's index serves. Later ones
+// are filters, which it does not serve.
 func (q *Conditions) EndWalk() { q.walk, q.walkArgs = len(q.list), len(q.Args) }
 
 // Filtered reports whether there are filters.

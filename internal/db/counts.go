@@ -20,12 +20,12 @@ const (
 	manyCounts = 1000 // rows that FoldCounts replaces
 )
 
-// CountsSQL is the kept numbers in a FROM, as name and n.
+// CountsSQL is an item of FROM: the kept numbers, as name and n.
 const CountsSQL = `(SELECT name, CAST(SUM(n) AS BIGINT) AS n FROM counts GROUP BY name)`
 
-// Counted changes the kept number name by n as part of t. It gives list with the
-// statement for it, if there is one: with one writer, the writer adds up the changes
-// of the transactions that it commits together.
+// Counted changes the kept number name by n as part of t. With concurrent writers it
+// appends the statement to list; a single writer adds up the changes of the
+// transactions that it commits together instead.
 func (t *Tx) Counted(list []Statement, name string, n int64) []Statement {
 	switch {
 	case n == 0:

@@ -15,9 +15,8 @@ type Config struct {
 	URL  string       // required: path of a SQLite file, or postgres://… (several hosts allowed; without sslmode, servers off this machine must prove their names)
 	Keys *MasterKey   // seals secrets at rest; required, or FindKeys
 	Log  *slog.Logger // nil: discards
-	// FindKeys gives the Keys if there were none at first. It is called when the
-	// schema is up to date, and is told whether nothing was ever sealed in this
-	// database.
+	// FindKeys gives the key if Keys is nil. It is called once the schema is up to
+	// date; newDatabase says that nothing was ever sealed in this database.
 	FindKeys func(newDatabase bool) (*MasterKey, error)
 	// Used says that the database was used before. A SQLite file that is missing or
 	// empty is then refused, and not made anew.
@@ -83,7 +82,8 @@ func Open(ctx context.Context, c Config, end End) (*DB, error) {
 }
 
 // Migrate brings the schema of a database up to date and opens nothing that is sealed. It
-// gives the number before, the one now, and the lowest whose programs still work with it.
+// gives the number of the schema before and now, and the lowest number whose programs
+// still work with the database.
 func Migrate(ctx context.Context, c Config, end End) (before, now, oldest int, err error) {
 	d := &DB{end: end, log: c.Log, hub: &hub{}}
 	if err := d.open(ctx, c, end); err != nil {
@@ -129,9 +129,9 @@ func (d *DB) serverNow(ctx context.Context) (Millis, error) {
 	return now, err
 }
 
-// Tidy is for benchmarks that fill a PostgreSQL database within seconds. It does at
-// once the work that the server would otherwise do in the background for minutes.
-// With SQLite it does nothing.
+// Tidy is for benchmarks that fill a PostgreSQL database within seconds: it does the
+// work now that the server would otherwise do in the background for minutes. With
+// SQLite it does nothing.
 func (d *DB) Tidy(ctx context.Context) error {
 	p, ok := d.backend.(*postgresDB)
 	if !ok {

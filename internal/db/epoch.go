@@ -13,32 +13,33 @@ import (
 
 // An epoch begins when a database is restored from a backup. The database does not
 // know what came after that backup, so numbers of its feeds may have been given that
-// it would give again. In each epoch the numbers therefore begin far behind those of
-// the epoch before: at the second of its beginning, times epochNumbers. A feed gives
-// fewer numbers a second than that, so no number is ever given twice, also if one
-// backup is restored several times.
+// it would give again. So the numbers of each epoch begin far above those of the epoch
+// before: at the second of its beginning, times epochNumbers. A feed gives fewer
+// numbers a second than that, so no number is ever given twice, even if one backup is
+// restored several times.
 const epochNumbers = 1_000_000
 
-// epochZero is when epochs begin to be counted, in seconds since 1970. Numbers of feeds
-// stay below 2^53, which JSON's readers take, for 285 years.
+// epochZero is the zero of epoch numbers, in seconds since 1970. With it the numbers of
+// feeds stay below 2^53, the limit of many JSON readers, for 285 years.
 var epochZero = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 
 // ErrOlder means that the database is older than the one that was in use here, or is a
 // backup: it does not know what came after it. Restoring it begins an epoch.
 var ErrOlder = fmt.Errorf("the database does not know what happened last")
 
-// Epoch is one restoring of a database.
+// Epoch is one restore of a database.
 type Epoch struct {
 	Number     int64 // 0: the database was never restored
 	Began      Millis
-	Reconciled Millis           // when what is open was settled; 0: it is not
+	Reconciled Millis           // when it was reconciled; 0: it is not
 	Ends       map[string]int64 // the last number that each feed had before
 	Head       Head             // the newest signed head of the audit log before
 
 	doubted bool // a row of the table is not believed: what is open is not known
 }
 
-// Open reports whether what may have happened twice or not at all is not settled yet. Where
+// Open reports whether the epoch is not reconciled yet: some things may have happened twice
+// or not at all. Where
 // somebody wrote to the table past the program, it is open.
 func (e Epoch) Open() bool { return e.doubted || e.Number != 0 && e.Reconciled == 0 }
 
@@ -53,7 +54,7 @@ const (
 )
 
 // epochRows are guarded: an epoch is the only reason for which a database may know less than
-// it did, so none that somebody wrote past the program counts as one. Whether it is reconciled
+// before, so an epoch that somebody else wrote must not count. Whether it is reconciled
 // has a MAC of its own: an epoch stays what it is where somebody wrote that it is reconciled.
 var (
 	epochRows = Guarded{Name: "epochs", Key: "number", Columns: `number, began, ends, size, root`, Beside: `reconciled, reconciled_mac`}
@@ -155,8 +156,8 @@ func (es Epochs) Between(feed string, from, to int64) int64 {
 	return n
 }
 
-// lost gives the number to go on from if after is one that another epoch gave, or never was
-// one; else 0.
+// lost gives the number to go on from if after lies in the gap before an epoch, where another
+// epoch gave it or nobody did. Otherwise it gives 0.
 func (es Epochs) lost(feed string, after int64) int64 {
 	for _, e := range es {
 		if end, ok := e.Ends[feed]; ok && end < after && after < e.Base() {
@@ -190,9 +191,9 @@ func checkAfter(ctx context.Context, q Querier, feed string, after int64) error 
 	return nil
 }
 
-// CheckPage checks a page that was just read after number after and begins with entry
-// first, 0 for none: see checkAfter. The next number shows that after is right, without a
-// look.
+// CheckPage checks the position of a reader (see checkAfter), given the first entry of the page
+// that was just read after it, 0 for an empty page. If that is the next number, after is right
+// and the database is not asked.
 func (d *DB) CheckPage(ctx context.Context, feed string, after, first int64) error {
 	if first == after+1 {
 		return nil
@@ -208,9 +209,9 @@ func FirstSeq[T any](list []T, seq func(T) int64) int64 {
 	return seq(list[0])
 }
 
-// BeginEpoch begins an epoch after a restore, behind number least. The feeds go on with
+// BeginEpoch begins an epoch after a restore; its number is above least. The feeds go on with
 // numbers that were never given. The audit log may go back to head, and no further. more runs
-// in the same transaction, which is done or not at all.
+// in the same transaction.
 func (d *DB) BeginEpoch(ctx context.Context, feeds []string, least int64, head Head, now Millis, more func(context.Context, *Tx, Epoch) error) (e Epoch, err error) {
 	err = d.Write(ctx, func(ctx context.Context, t *Tx) error {
 		was, err := LastEpoch(ctx, t)
@@ -323,9 +324,9 @@ func (d *DB) Progress(ctx context.Context) (p Progress, err error) {
 	return p, err
 }
 
-// Older fails with ErrOlder if the database had come further before than p: it was put
-// back to an earlier state without an epoch of its own. It fails with ErrAnother if before
-// is of another database.
+// Older fails with ErrOlder if before is further than p: the database was set back to an
+// earlier state without a new epoch. It fails with ErrAnother if before is of another
+// database.
 func (p Progress) Older(before Progress) error {
 	switch {
 	case before.Database == "":

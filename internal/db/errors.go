@@ -8,8 +8,8 @@ import (
 var (
 	// ErrNotFound means that no such row exists.
 	ErrNotFound = errors.New("not found")
-	// ErrPurged means that what was asked for is so old that it is not kept any more
-	// (--retain). The error's text says what is known of it.
+	// ErrPurged means that what was asked for is too old and was deleted (--retain). The
+	// error's text says what is known of it.
 	ErrPurged = errors.New("purged")
 	// ErrConflict means that the identifier is in use with other content, or that a
 	// state does not allow the change. See ConflictError.
@@ -23,8 +23,8 @@ var (
 	// ErrNewerSchema means that a later version of this program has written
 	// the database's schema.
 	ErrNewerSchema = errors.New("the database was written by a later version")
-	// ErrOutdated means that the schema is older than this program, and that its role may not
-	// change it.
+	// ErrOutdated means that the schema is older than this program, and that the program's
+	// role in the database may not change it.
 	ErrOutdated = errors.New("the database is not up to date")
 	// ErrOtherEnd means that the database belongs to the other end of the
 	// protocol, or to both.

@@ -46,7 +46,7 @@ func LastSeqs(ctx context.Context, q Querier) (map[string]int64, error) {
 // beyond the entries of other owners, which are left out.
 func FeedOf[T any](ctx context.Context, q Querier, feed string, owners []string, after int64, limit int, seq func(T) int64,
 	read func(owner string) ([]T, error)) (list []T, next int64, err error) {
-	// Read first: what is appended meanwhile may be seen of one owner and not of another.
+	// The end is read first: an entry that is appended meanwhile may be missing for one owner.
 	end, err := FeedEnd(ctx, q, feed)
 	if err != nil {
 		return nil, after, err

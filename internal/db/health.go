@@ -16,7 +16,7 @@ const (
 	probeLimit = 10 * time.Second // of one small write
 )
 
-// health keeps what the last write said about the database.
+// health keeps the result of the last write.
 type health struct {
 	last    atomic.Pointer[written]
 	probing atomic.Pointer[time.Time] // when the small write under way began; nil: there is none
@@ -43,8 +43,8 @@ func (d *DB) WriteUnsynced(ctx context.Context, fn func(ctx context.Context, t *
 	return d.health.wrote(d.backend.WriteUnsynced(ctx, d.guarded(fn)))
 }
 
-// wrote notes the error of a write and gives it back. What the caller's function
-// refused says nothing about the database.
+// wrote notes the error of a write and gives it back. An error of the caller's own
+// function says nothing about the database.
 func (h *health) wrote(err error) error {
 	switch {
 	case err == nil:
@@ -81,7 +81,7 @@ func (d *DB) Run(ctx context.Context) error {
 	defer turn.Stop()
 	healthy := true
 	for {
-		failed := d.health.failed // one failure may be that of one connection: a probe says more
+		failed := d.health.failed // one connection may have failed alone: a probe tells
 		if !healthy {
 			failed = nil // the next turn probes
 		}
@@ -119,8 +119,8 @@ func (d *DB) Run(ctx context.Context) error {
 // lookLimit bounds a look at what other nodes have changed.
 const lookLimit = 2 * time.Second
 
-// look notices what other nodes have done to the whole database. That it cannot be read
-// is noticed elsewhere.
+// look notices what other nodes have done to the whole database. It ignores that the
+// database cannot be read, which Ready reports.
 func (d *DB) look(ctx context.Context) error {
 	if !d.dialect.Shared {
 		return nil // there are no others

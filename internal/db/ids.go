@@ -37,7 +37,7 @@ func (m *IDs) Next(now Millis) string {
 	return formID(uint64(now)<<16|m.hi, m.lo)
 }
 
-// IDAt is the least id that can be made at a time.
+// IDAt is the smallest id of a time.
 func IDAt(at Millis) string {
 	return formID(uint64(max(0, min(at, 1<<48-1)))<<16, 0)
 }
@@ -53,5 +53,5 @@ func formID(hi, lo uint64) string {
 	return string(out[:])
 }
 
-// ValidID reports whether id has the form of those of a Maker.
+// ValidID reports whether id has the form of an id of IDs.
 func ValidID(id string) bool { return len(id) == IDLength && strings.Trim(id, idAlphabet) == "" }

@@ -34,8 +34,8 @@ func NewInsert(text string, sizes ...int) *Insert {
 	return in
 }
 
-// Statements inserts the rows of args, which holds the parameters of one row after
-// the other, in as few statements as the sizes allow.
+// Statements inserts rows in as few statements as the sizes allow. args holds the
+// parameters of all rows, one row after the other.
 func (in *Insert) Statements(args []any, row func(Rows) error) []Statement {
 	var list []Statement
 	for at, size := range in.sizes {

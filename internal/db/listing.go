@@ -47,7 +47,7 @@ func (l *Listing) Below(p Place) {
 	}
 }
 
-// DownTo ends the list at a place of the walk, which is its last.
+// DownTo makes a place of the walk the last of the list.
 func (l *Listing) DownTo(p Place) {
 	a := l.Alias()
 	if l.Owner == "" {
@@ -81,7 +81,7 @@ func (l *Listing) since(q *Conditions) {
 func (l *Listing) order() string {
 	a := l.Alias()
 	switch {
-	case l.Sorted: // an expression: the planner must not take an index that has the order
+	case l.Sorted: // an expression, so that the planner does not choose an index by the order
 		return " ORDER BY " + a + ".id || '' DESC, " + a + ".merchant DESC"
 	case l.Owner != "":
 		return " ORDER BY " + a + ".id DESC"
@@ -116,7 +116,7 @@ type Placed[T any] struct {
 // one.
 func ReadListing[T any](ctx context.Context, q Querier, columns string, ls []Listing, limit int, scan func(Rows) (Placed[T], error)) (list []T, next Place, err error) {
 	var found []Placed[T]
-	var end *Place // what is below has not been looked at in each part
+	var end *Place // below it, not every part has been read
 	for i := range ls {
 		l := &ls[i]
 		if l.Bounded() {

@@ -64,7 +64,9 @@ func Look(ctx context.Context, url string, end End, log *slog.Logger, fn func(Se
 		}
 		s.InUse = inUse(f)
 		d = newSQLiteDialect()
-		c, err := openSQLiteConn(ctx, d, sqliteDSN(url)+"&mode=ro") // who can write would copy the log when it closes, and the next start would take the end for a clean one
+		// Read only: a connection that can write copies the log when it closes, and the next
+		// start would take the last end for a clean one.
+		c, err := openSQLiteConn(ctx, d, sqliteDSN(url)+"&mode=ro")
 		if err != nil {
 			return explainSQLite(err)
 		}

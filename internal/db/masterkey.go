@@ -26,7 +26,7 @@ const wrapPurpose = "countersign data key"
 // Wrap seals a data key.
 func (k *MasterKey) Wrap(dataKey []byte) []byte { return sealGCM(k.gcm, dataKey, wrapPurpose) }
 
-// Unwrap inverts Wrap; ErrBroken.
+// Unwrap inverts Wrap. The error is errUnsealable.
 func (k *MasterKey) Unwrap(wrapped []byte) ([]byte, error) {
 	return openGCM(k.gcm, wrapped, wrapPurpose)
 }
@@ -66,7 +66,7 @@ func sealGCM(gcm cipher.AEAD, plain []byte, about string) []byte {
 	return gcm.Seal([]byte{sealFormat}, nil, plain, []byte(about))
 }
 
-// openGCM inverts SealGCM; ErrBroken.
+// openGCM inverts sealGCM. The error is errUnsealable.
 func openGCM(gcm cipher.AEAD, sealed []byte, about string) ([]byte, error) {
 	if len(sealed) == 0 || sealed[0] != sealFormat {
 		return nil, errUnsealable
@@ -79,14 +79,14 @@ func openGCM(gcm cipher.AEAD, sealed []byte, about string) ([]byte, error) {
 }
 
 // MasterKeyRow is what a database says of a master key. Times are milliseconds since 1970 UTC. It
-// holds nothing that must not be shown.
+// holds no secret that opens without a master key.
 type MasterKeyRow struct {
 	Number      int64
 	Fingerprint string
 	Since       int64  // when it began to seal
-	Replaced    int64  // when the next key began to seal; 0: it seals
-	Rewrapped   int64  // when nothing was sealed under it any more; 0: not yet
-	Ended       int64  // when it ceased to open this database; 0: it does
+	Replaced    int64  // when the next key began to seal; 0: this one seals
+	Rewrapped   int64  // since when no value is sealed under it; 0: some may be
+	Ended       int64  // since when it does not open this database; 0: it does
 	Next        []byte // the next key, sealed under this one; empty before that and since it ended
 	Self        []byte // this key, sealed under the next one
 }

@@ -11,10 +11,10 @@ import (
 )
 
 // keyRing are the master keys that open values of a database: the one that seals, and those
-// that it replaced. The database has a Row for each, in the order in which they came. While a
-// key is being replaced its row holds the next one, sealed under it, and itself, sealed under
-// the next one. So a process that was given either has both, and nothing has to be handed to
-// all processes at one moment.
+// that it replaced. The database has a MasterKeyRow for each, the oldest first. While a key is
+// being replaced, its row holds the next key sealed under it, and itself sealed under the next
+// one. So a process that was given either key has both, and the processes need not change keys
+// at the same moment.
 type keyRing struct {
 	given *MasterKey // what the process was given
 	rows  func(context.Context) ([]MasterKeyRow, error)
@@ -34,11 +34,12 @@ func newKeyRing(given *MasterKey, rows func(context.Context) ([]MasterKeyRow, er
 	return &keyRing{given: given, rows: rows}
 }
 
-// Reload reads the keys of the database. ErrOther: what the process has opens it no more.
+// Reload reads the keys of the database. The error is ErrMasterKey if no key of the process
+// opens it any more.
 func (r *keyRing) Reload(ctx context.Context) error { return r.reload(ctx, time.Time{}) }
 
-// reload is Reload, unless somebody has read the keys after a moment, if one is given: of
-// many who wait for a look one makes it.
+// reload is Reload, but does nothing if the keys were read after the time after: of many
+// callers who wait, one reads. The zero time always reads.
 func (r *keyRing) reload(ctx context.Context, after time.Time) error {
 	r.looking.Lock()
 	defer r.looking.Unlock()
@@ -57,7 +58,7 @@ func (r *keyRing) reload(ctx context.Context, after time.Time) error {
 	defer r.mu.Unlock()
 	given := r.given
 	if len(r.keys) > 0 {
-		given = r.keys[len(r.keys)-1] // it may go on when what it was given has ended
+		given = r.keys[len(r.keys)-1] // the key that the process was given may have ended
 	}
 	keys, err := MasterKeyChain(given, rows)
 	if err != nil {
@@ -95,7 +96,7 @@ func (r *keyRing) Rows() []MasterKeyRow {
 }
 
 // lookAgain is the least time between two looks at the database for a key that opens a
-// value. What strangers send may open with none.
+// value. Without it, strangers could cause a look with each value that opens with none.
 const lookAgain = 100 * time.Millisecond
 
 // Unwrap opens a data key. Another process may have begun to replace the master key since

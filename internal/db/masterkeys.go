@@ -12,8 +12,8 @@ const (
 INSERT INTO master_keys (number, fingerprint, since, next, self) VALUES (1, $1, $2, $3, $4) ON CONFLICT DO NOTHING`
 )
 
-// ReadMasterKeys gives what a database says of its master keys, in the order in which they
-// came. The last one seals.
+// ReadMasterKeys gives what a database says of its master keys, the oldest first. The last
+// one seals.
 func ReadMasterKeys(ctx context.Context, q Querier) (rows []MasterKeyRow, err error) {
 	err = Each(ctx, q, masterKeysSQL, nil, func(r Rows) error {
 		var m MasterKeyRow

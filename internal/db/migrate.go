@@ -43,7 +43,7 @@ func readVersion(ctx context.Context, q Querier) (at, oldest int, err error) {
 	}
 	var of int
 	if n, _ := fmt.Sscan(string(text), &of, &oldest); n < 2 || of != at {
-		oldest = at // whoever wrote this schema did not say
+		oldest = at // the program that wrote this schema did not say
 	}
 	return at, oldest, nil
 }
@@ -59,7 +59,7 @@ func checkVersion(at, oldest, knows int) error {
 
 // migrate brings the schema of end's database up to the last of list, each step in
 // its own transaction, and gives the number that it had before. It refuses a schema that is
-// newer than what programs like this one work with, or not end's.
+// too new for this program, or not end's.
 func migrate(ctx context.Context, m migrator, end End, list []step) (before int, err error) {
 	before = -1
 	for done := false; !done; {

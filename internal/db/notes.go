@@ -54,7 +54,7 @@ func DropNotes(ctx context.Context, t *Tx, about []string) error {
 		return nil
 	}
 	var one int64
-	if found, err := One(ctx, t, anyNoteSQL, nil, &one); err != nil || !found { // as in most databases
+	if found, err := One(ctx, t, anyNoteSQL, nil, &one); err != nil || !found { // most databases have no notes
 		return err
 	}
 	list := make([]Statement, len(about))

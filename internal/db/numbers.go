@@ -24,8 +24,8 @@ func NumbersBetween(ctx context.Context, q Querier, table, column string, since,
 	return from, below, err
 }
 
-// firstAt gives the number of the first row of a time or later. If there is none, it is
-// behind the last row.
+// firstAt gives the number of the first row at or after a time. If there is none, it gives
+// the number after the last row.
 func firstAt(ctx context.Context, q Querier, table, column string, at Millis) (int64, error) {
 	var low, high int64
 	ends := "SELECT COALESCE((SELECT seq FROM " + table + " ORDER BY seq LIMIT 1), 0), COALESCE((SELECT seq FROM " + table + " ORDER BY seq DESC LIMIT 1), 0)"

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// PageRows is how many rows one page of a list looks at. Each page follows one index and
-// costs about as much as any other, however few rows pass the filters. A list with a filter that its index does not
-// have, and that few rows pass, gives short pages then.
+// PageRows is how many rows one page of a list reads at most. Each page follows one index and
+// costs about the same, however few rows pass the filters: if few pass a filter that the index
+// does not serve, the pages are short.
 const PageRows = 500
 
-// ReadNumbered reads the newest rows of a table that c selects, by their column seq, which
-// number gives, down to the number from (0: all). next is the number to begin the next page below, 0 at the end. A page may
-// have fewer than limit rows, also none, and a next one.
+// ReadNumbered reads the newest rows of a table that c selects, by their column seq, down to
+// the number from (0: all). number gives the seq of a row. The next page begins below next, 0 at
+// the end. A page may have fewer than limit rows, even none, and a next page.
 func ReadNumbered[T any](ctx context.Context, q Querier, table, columns string, c *Conditions, from int64, limit int,
 	number func(T) int64, scan func(Rows) (T, error)) (list []T, next int64, err error) {
 	if c.Filtered() {
@@ -22,7 +22,7 @@ func ReadNumbered[T any](ctx context.Context, q Querier, table, columns string, 
 			return nil, 0, err
 		}
 		if more {
-			from = next // it is not below, and the index serves one bound alone
+			from = next // it is not lower, and the index serves one bound alone
 		}
 	}
 	if from > 0 {
@@ -39,7 +39,7 @@ func ReadNumbered[T any](ctx context.Context, q Querier, table, columns string, 
 	return list, next, nil
 }
 
-// NumberedEnd finds the last row that a page of Numbered with filters looks at.
+// NumberedEnd finds the last row that a page of ReadNumbered with filters reads.
 func NumberedEnd(table string, c *Conditions, from int64) (text string, args []any) {
 	walk := c.Walk()
 	if from > 0 {
@@ -48,8 +48,8 @@ func NumberedEnd(table string, c *Conditions, from int64) (text string, args []a
 	return fmt.Sprintf("SELECT seq FROM %s%s ORDER BY seq DESC LIMIT 1 OFFSET %d", table, walk.Where(), PageRows-1), walk.Args
 }
 
-// NumberedText reads the rows of a page of Numbered, and one more to know whether there
-// are more.
+// NumberedText reads the rows of a page of ReadNumbered, and one more, which shows whether
+// there are more.
 func NumberedText(table, columns string, c *Conditions, limit int) string {
 	where := c.Where()
 	return "SELECT " + columns + " FROM " + table + where + " ORDER BY seq DESC LIMIT " + c.Arg(limit+1)

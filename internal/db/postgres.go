@@ -67,12 +67,12 @@ func settings(url string) (list []string) {
 	return list
 }
 
-// durable: what was acknowledged must survive a crash, whatever the server's default. It
-// is no parameter of the connection's start, which PgBouncer would refuse.
+// durable: what was acknowledged must survive a crash, whatever the server's default. It is
+// a statement because PgBouncer refuses it as a parameter of the connection's start.
 const durable = "SET synchronous_commit = on"
 
-// apply makes the settings that the server knows. Other engines that speak
-// PostgreSQL's protocol may not know them, but for durable.
+// apply makes the settings that the server knows. Other engines that speak PostgreSQL's
+// protocol may not know them; durable is required.
 func apply(ctx context.Context, conn *pgx.Conn, list []string) error {
 	_, err := conn.Exec(ctx, strings.Join(list, ";"))
 	var refused *pgconn.PgError
@@ -111,8 +111,8 @@ func PoolConfig(url string, log *slog.Logger) (*pgxpool.Config, *pglink.Links, e
 	return c, l, nil
 }
 
-// ExplainConnect adds to the error of a first connection to url what to write in it,
-// where PoolConfig's rules for TLS are why it failed.
+// ExplainConnect adds to the error of a first connection to url what to write in the URL, if
+// it failed for PoolConfig's rules for TLS.
 func ExplainConnect(url string, err error) error {
 	if pglink.SaysTLS(url) {
 		return err
@@ -357,8 +357,8 @@ func (r poolReads) Batch(ctx context.Context, list []Statement) error {
 	return r.db.explain(err)
 }
 
-// fresh runs read again while it fails for a stale statement: another node has migrated, and
-// each connection of the pool finds out once.
+// fresh runs read again while it fails because of a stale statement: after another node has
+// migrated, each connection of the pool fails once.
 func (r poolReads) fresh(read func() error) (err error) {
 	for n := r.pool.Stat().MaxConns(); n >= 0; n-- {
 		if err = read(); !stale(err) {
@@ -373,7 +373,7 @@ func (r poolReads) fresh(read func() error) (err error) {
 type explainedRows struct {
 	Rows
 	db            *postgresDB
-	first, peeked bool // whether there is a first row; whether Next has told of it
+	first, peeked bool // whether there is a first row; whether Next has given it
 }
 
 func (r *explainedRows) Next() bool {

@@ -136,7 +136,7 @@ const (
 	listenAgain   = 100 * time.Millisecond
 	listenSlowest = time.Second
 	// listenCheck is how often the listening connection is tested, and how long it may
-	// take to answer. It would not report a failure itself.
+	// take to answer. A broken connection does not report itself.
 	listenCheck = 2 * time.Second
 )
 

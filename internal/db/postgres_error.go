@@ -12,9 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// explain maps errors of a server that cannot be reached or does not do its work to
-// ErrUnavailable, of one without room to ErrFull, and of a database that was closed
-// to ErrClosed.
+// explain maps errors: ErrUnavailable if the server cannot be reached or does not work,
+// ErrFull if it has no room, ErrClosed if the database was closed.
 func (db *postgresDB) explain(err error) error {
 	switch {
 	case err == nil:
@@ -51,15 +50,15 @@ func unreachable(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || pgconn.SafeToRetry(err)
 }
 
-// retryable: serialization failure, also at the commit; deadlock; a server that
-// stopped taking writes under an open connection; a statement of before a migration.
+// retryable: a serialization failure, also at the commit; a deadlock; a server that
+// stopped taking writes under an open connection; a statement from before a migration.
 func retryable(err error) bool {
 	c := code(err)
 	return c == "40001" || c == "40P01" || c == readOnly || stale(err)
 }
 
-// stale: a statement that was prepared before another node's migration would give other
-// columns now ("cached plan must not change result type"). Prepared again it runs.
+// stale: a statement was prepared before another node's migration and would give other
+// columns now ("cached plan must not change result type"). It runs once it is prepared again.
 func stale(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == "0A000" && pg.Routine == "RevalidateCachedQuery"

@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// The pace. A batch begins small and grows while it is quick. After it comes a pause, of
-// all nodes of a database together.
+// The pace. Batches begin small and grow while they are quick. After each batch all nodes of
+// the database pause together.
 const (
 	leastRows  = 8
 	mostRows   = 256
-	calm       = 40             // a pause is so many times as long as finding and purging a batch took
-	hurried    = 8              // likewise in a long walk
-	longWalk   = 24 * time.Hour // more gets old than a walk with long pauses purges
+	calm       = 40             // a pause lasts this many times as long as its batch
+	hurried    = 8              // the same in a long walk
+	longWalk   = 24 * time.Hour // a walk that lasts longer does not keep up with long pauses
 	idlePause  = time.Minute    // after a walk over everything that is old
 	failPause  = 10 * time.Second
 	batchLimit = 30 * time.Second
 )
 
-// purgeSize says how long the transaction of a batch takes: after one that took less than quick
-// comes a larger one, after one that took longer than slow a smaller one.
+// purgeSize adapts the size of batches: one whose transaction took less than quick is followed
+// by a larger one, one that took longer than slow by a smaller one.
 type purgeSize struct{ quick, slow time.Duration }
 
-// Whoever writes to SQLite waits for a batch that runs.
+// With SQLite every other write waits while a batch runs, so batches are shorter.
 var (
 	sizeConcurrent = purgeSize{quick: time.Millisecond, slow: 3 * time.Millisecond}
 	sizeOneWriter  = purgeSize{quick: 300 * time.Microsecond, slow: 900 * time.Microsecond}
@@ -57,13 +57,13 @@ type Purger struct {
 
 // Purging is what an end purges.
 type Purging struct {
-	// Find looks at the rows behind the place where the walk stands, most of them at most.
+	// Find reads the rows after the place of the walk, at most most.
 	Find func(ctx context.Context, q Querier, s PurgeState, cutoff Millis, most int) (PurgeBatch, error)
 	// ReadSQL reads a PurgeState from the one row of the table retention, member by member.
 	ReadSQL string
 	// Move stores the state.
 	Move func(s PurgeState) Statement
-	// Ended tells of a walk that has purged so many rows, all settled before a time.
+	// Ended records the end of a walk that purged rows, all settled before a time.
 	Ended func(ctx context.Context, t *Tx, rows int64, before, now Millis) error
 }
 
@@ -72,7 +72,7 @@ type PurgeState struct {
 	next   Millis     // no batch begins before
 	Before Millis     // the latest cutoff of any batch
 	Place  PurgePlace // the zero place: a walk begins
-	Upto   int64      // the last PurgeBatch.Upto of which rows went
+	Upto   int64      // the Upto of the last batch that purged rows
 
 	walked, purged int64
 }
@@ -82,7 +82,7 @@ func (s PurgeState) Args() (next, before, walked, purged int64) {
 	return int64(s.next), int64(s.Before), s.walked, s.purged
 }
 
-// PurgePlace is the last row that the walk has looked at: its merchant and id, or its number.
+// PurgePlace is the last row that the walk has read: its merchant and id, or its number.
 type PurgePlace struct {
 	Merchant, ID string
 	Seq          int64
@@ -90,8 +90,8 @@ type PurgePlace struct {
 
 // PurgeBatch is what a step has found.
 type PurgeBatch struct {
-	Rows int // that may go
-	// Purge deletes those that still may go, as part of t, and gives their number.
+	Rows int // that may be purged
+	// Purge deletes those that may still be purged, as part of t, and gives their number.
 	Purge func(ctx context.Context, t *Tx) (int64, error)
 	Place PurgePlace // its end
 	Upto  int64
@@ -143,8 +143,8 @@ func (p *Purger) Run(ctx context.Context) error {
 	}
 }
 
-// Step purges one batch of what was settled before now less PurgeConfig.Keep. While a restored
-// database is not reconciled it purges nothing.
+// Step purges one batch of what was settled longer than PurgeConfig.Keep ago. While an epoch is
+// open it purges nothing.
 func (p *Purger) Step(ctx context.Context, now Millis) (done PurgeDone, err error) {
 	s, found, err := p.read(ctx, p.lists, p.of.ReadSQL)
 	if err != nil {
@@ -175,7 +175,7 @@ func (p *Purger) Step(ctx context.Context, now Millis) (done PurgeDone, err erro
 		return done, nil // nothing is old
 	}
 	var took time.Duration // of the transaction, without the commit
-	// A purge that a loss of power undoes is done again.
+	// If a loss of power undoes a batch, the next walk purges it again.
 	err = p.c.DB.WriteUnsynced(ctx, func(ctx context.Context, t *Tx) error {
 		begun := time.Now()
 		defer func() { took = time.Since(begun) }()
@@ -214,7 +214,7 @@ func (p *Purger) Step(ctx context.Context, now Millis) (done PurgeDone, err erro
 	return done, err
 }
 
-// pauses says how many times as long as a batch the pause after it is.
+// pauses gives the length of a pause as a multiple of its batch.
 func (p *Purger) pauses(now Millis) time.Duration {
 	if now-p.walk <= Millis(longWalk.Milliseconds()) {
 		return calm

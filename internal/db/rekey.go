@@ -19,9 +19,9 @@ SELECT number + 1, $2, $3, $4, $5 FROM master_keys WHERE fingerprint = $1`
 // ErrRekeying means that a master key is being replaced already.
 var ErrRekeying = errors.New("a master key is being replaced already: finish that first")
 
-// ReplaceMasterKey makes the new master key of n the one that seals, in one transaction: before it
-// all is as it was, and after it both keys open the database. also runs in it. A
-// replacement that has begun is not begun again, and is no error.
+// ReplaceMasterKey makes the new master key of n the one that seals, in one transaction, in which
+// also runs. Afterwards both keys open the database. Repeating it changes nothing and is no
+// error.
 func ReplaceMasterKey(ctx context.Context, d *DB, n Next, now Millis, also func(context.Context, *Tx) error) error {
 	if err := d.ReloadKeys(ctx); err != nil {
 		return err
@@ -42,7 +42,7 @@ func ReplaceMasterKey(ctx context.Context, d *DB, n Next, now Millis, also func(
 	if last.Fingerprint != n.Old {
 		return fmt.Errorf("%w: the key of the database is %s, and %s is to be replaced", ErrMasterKey, last.Fingerprint, n.Old)
 	}
-	// What opens here opens everywhere: a damaged one must not take the place of a key.
+	// A damaged key must not replace one that works: what opens here opens everywhere.
 	given := d.MasterKey()
 	next := append(rows, MasterKeyRow{Fingerprint: n.New})
 	next[len(rows)-1].Next, next[len(rows)-1].Self = n.Next, n.Self
@@ -74,8 +74,8 @@ func ReplaceMasterKey(ctx context.Context, d *DB, n Next, now Millis, also func(
 // rewrapRows is how many rows a transaction of RewrapKeys changes.
 const rewrapRows = 200
 
-// RewrapKeys seals every data key under the present master key and gives how many it has
-// changed. Each step is a guarded statement, so it may be broken off anywhere and run on
+// RewrapKeys seals every data key under the present master key and gives how many it
+// changed. Each step is a guarded statement, so it may be interrupted anywhere and may run on
 // several nodes at once.
 func RewrapKeys(ctx context.Context, d *DB, now Millis) (changed int64, err error) {
 	if err := d.ReloadKeys(ctx); err != nil {
@@ -102,9 +102,9 @@ const (
 	setCanarySQL = `UPDATE meta SET value = $1 WHERE name = 'canary' AND value = $2`
 )
 
-// EndMasterKeys makes earlier master keys cease to open the database, when every value was sealed
-// under the present one. From then on a start with one of them fails. What a node that stood
-// still seals under one of them meanwhile, the present key still opens.
+// EndMasterKeys ends the earlier master keys once every value is sealed under the present one:
+// from then on a start with an earlier key fails. If a node that stood still seals something
+// under an earlier key meanwhile, the present key still opens it.
 func EndMasterKeys(ctx context.Context, d *DB, now Millis, also func(context.Context, *Tx) error) error {
 	if _, err := RewrapKeys(ctx, d, now); err != nil {
 		return err
@@ -165,7 +165,7 @@ func (k sealedKey) change(wrapped []byte) Statement {
 		Args: []any{wrapped, k.row, k.wrapped}}
 }
 
-// eachSealedKey gives all data keys of a database, some at a time.
+// eachSealedKey gives all data keys of a database, a page at a time.
 func eachSealedKey(ctx context.Context, q Querier, tables []SealedTable, fn func([]sealedKey) error) error {
 	var value []byte
 	if found, err := One(ctx, q, readMetaSQL, []any{Canary}, &value); err != nil {
@@ -214,7 +214,7 @@ func eachSealedKey(ctx context.Context, q Querier, tables []SealedTable, fn func
 	return nil
 }
 
-// MasterKeyState says how far a replacement is.
+// MasterKeyState says how far the replacement of a master key is.
 type MasterKeyState struct {
 	Keys   []MasterKeyRow
 	Values []int64 // how many are sealed under each key
@@ -229,8 +229,9 @@ func (s MasterKeyState) Rekeying() bool {
 // Rewrapped reports whether every value was sealed under the present key.
 func (s MasterKeyState) Rewrapped() bool { return !slices.ContainsFunc(s.Keys, MasterKeyRow.Waits) }
 
-// LookAtMasterKeys reads how far a replacement is. It changes nothing, so q may be of a database that
-// another process has open. count counts the values too, which reads all of them.
+// LookAtMasterKeys reads how far the replacement of a master key is. It changes nothing, so another
+// process may have the database open. With count it counts the values too, which reads all of
+// them.
 func LookAtMasterKeys(ctx context.Context, q Querier, tables []SealedTable, given *MasterKey, count bool) (s MasterKeyState, err error) {
 	if s.Keys, err = ReadMasterKeys(ctx, q); err != nil {
 		return s, err

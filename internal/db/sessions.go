@@ -8,8 +8,8 @@ const (
 	sessionEndedSQL  = `SELECT 1 FROM ended_sessions WHERE id = $1`
 )
 
-// EndSession remembers that the session of a browser with this id was ended, until it would
-// have ended by itself. It forgets those that would have by now.
+// EndSession remembers that a browser's session was ended, until the time at which it ends
+// by itself. It forgets the sessions whose time has come.
 func (d *DB) EndSession(ctx context.Context, id string, now, until Millis) error {
 	return d.Write(ctx, func(ctx context.Context, t *Tx) error {
 		if _, err := t.Exec(ctx, forgetSessionSQL, int64(now)); err != nil {

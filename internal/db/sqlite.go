@@ -89,7 +89,7 @@ func (db *sqliteDB) open(ctx context.Context, path string, used, restoring bool,
 	if err := checkWhole(db.file, used); err != nil {
 		return err
 	}
-	// A clean end removes the log.
+	// A clean end removes the log, so a log means an unclean one.
 	logFile, err := os.Stat(path + "-wal")
 	unclean := err == nil && logFile.Size() > 0 || restoring
 	logged := err == nil
@@ -97,7 +97,7 @@ func (db *sqliteDB) open(ctx context.Context, path string, used, restoring bool,
 		return sqliteDSN(path, append([]string{"journal_mode(WAL)"}, pragmas...)...)
 	}
 	backstop := fmt.Sprintf("wal_autocheckpoint(%d)", checkpointBackstop)
-	// After a large transaction the log's file shrinks again.
+	// Otherwise the log's file would keep the size of the largest transaction.
 	limit := fmt.Sprintf("journal_size_limit(%d)", checkpointBackstop*4096)
 	if db.conn, err = openSQLiteConn(ctx, db.d, dsn(backstop, limit, "cache_size(-16000)")); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (db *sqliteDB) open(ctx context.Context, path string, used, restoring bool,
 		}
 	}
 	if used {
-		// Without its log, a file that was never copied into has a header and nothing else.
+		// A file whose log is lost before its first copy has a header and nothing else.
 		if found, err := (sqliteMigration{db.conn, ctx}).has("schema_version"); err != nil {
 			return err
 		} else if !found {
@@ -163,7 +163,7 @@ type keptFile struct {
 	info os.FileInfo
 }
 
-// gone: SQLite goes on writing to files that nobody will find again.
+// gone finds removed files: SQLite would go on writing to them, and the rows would be lost.
 func (db *sqliteDB) gone() error {
 	for _, f := range db.files {
 		switch info, err := os.Stat(f.name); {
@@ -281,7 +281,7 @@ func (db *sqliteDB) try(group []*writeRequest, several, savepoints bool) (errs [
 	}
 	for i := 0; i < len(group) && err == nil; i++ {
 		switch errs[i] = group[i].ctx.Err(); {
-		case errs[i] != nil: // its caller has given up: not begun
+		case errs[i] != nil: // its caller has given up
 		case savepoints:
 			err = db.savepoint(ctx, group[i], all, &errs[i])
 		default:

@@ -7,10 +7,10 @@ import (
 
 const (
 	// checkpointAt is how many pages of 4 KiB the log holds before they are copied
-	// into the database, each page once, however often it changed. Copying should
-	// be rare: meanwhile commits wait longer for the disk, and at the end the writer
-	// waits for a sync. A start after a crash reads the log's 200 MB in less than a
-	// second.
+	// into the database; a page is copied once, however often it changed. Copying
+	// should be rare: while it runs, commits wait longer for the disk, and at its end
+	// the writer waits for a sync. A start after a crash reads the log's 200 MB in
+	// less than a second.
 	checkpointAt = 48_000
 	// checkpointRest is how many pages the writer copies itself. If the writer is so
 	// fast that more are always left, it copies all that are left after
@@ -83,7 +83,7 @@ func (c *checkpointer) checkpoint() {
 		c.blocked = time.Time{}
 		return
 	}
-	// From here on the file has a part of what the log has; see checkState.
+	// From here on the file has a part of the log's pages; see checkState.
 	if c.db.Write(context.Background(), copying) != nil {
 		return
 	}
@@ -122,7 +122,7 @@ func (c *checkpointer) checkpoint() {
 
 const warnEvery = time.Minute
 
-// warn says that the log grows, if it is not a reader of this process: those end by
+// warn logs that another process's reader makes the log grow. Readers of this process end by
 // themselves.
 func (c *checkpointer) warn(size int) {
 	now := time.Now()

@@ -44,8 +44,8 @@ func (r *sqliteReaders) stmt(ctx context.Context, text string) (*sql.Stmt, error
 	return s, nil
 }
 
-// readMost bounds a read outside a transaction, from the query to the last row. While
-// it is open, the log cannot begin anew and grows with every write.
+// readMost bounds a read outside a transaction, from the query to the last row. While a
+// read is open, the log cannot start again and grows with every write.
 const readMost = 30 * time.Second
 
 func (r *sqliteReaders) Query(ctx context.Context, text string, args ...any) (Rows, error) {
@@ -153,7 +153,7 @@ func (c *sqliteConn) close() error {
 	return errors.Join(append(errs, c.conn.Close(), c.pool.Close())...)
 }
 
-// inTurn runs the statements of a batch one by one. Without a network, a batch saves
+// inTurn runs the statements of a batch one by one: without a network a batch saves
 // nothing.
 func inTurn(ctx context.Context, q Querier, list []Statement) error {
 	for _, s := range list {

@@ -30,8 +30,8 @@ func explainSQLite(err error) error {
 	return err
 }
 
-// damage remembers that pages of an open file are damaged. Most calls do not meet them and
-// go on working, so only this makes the daemon unready.
+// damage remembers that pages of an open file are damaged. Most calls do not read them and
+// succeed, so without it the daemon would stay ready.
 type damage struct {
 	log *slog.Logger
 	met atomic.Pointer[error]

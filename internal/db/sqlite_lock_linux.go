@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockedByte is far behind every byte that SQLite locks or writes.
+// lockedByte is far beyond every byte that SQLite locks or writes.
 const lockedByte = 1 << 62
 
 // lockDatabase takes a lock on the database's own file, which holds wherever the file

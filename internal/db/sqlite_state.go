@@ -8,11 +8,11 @@ import (
 	"os"
 )
 
-// While a SQLite database is in use, most of it may be in its log. A copy of the file
-// without its log opens, and has only what was copied into it long ago. So the file
-// says which it is: the row metaState is stateCopied whenever the log is copied into
-// the file, and stateLogged in the log right after. A file that says stateCopied and has
-// no log beside it lacks something. A clean end removes the row.
+// While a SQLite database is in use, its newest rows may be in its log alone. A copy of the
+// file without the log opens, and lacks those rows. So the file says which it is: the row
+// metaState is stateCopied whenever the log is copied into the file, and stateLogged in the
+// log right after. A file that says stateCopied and has no log beside it lacks rows. A clean
+// end removes the row.
 //
 // A program that opens the database after a crash may copy the log and remove it. It
 // copies stateLogged too, so such a file is whole. (Not if the crash came while the log
@@ -86,9 +86,9 @@ func (c *sqliteConn) beginState(ctx context.Context) error {
 }
 
 // Backup writes a copy of the SQLite database at path to a new file, also while a
-// process uses it. One read of the whole database makes the copy, so it is as of one
-// moment and writers do not delay it; until it is done, the log grows. The copy is
-// durable when Backup returns, and only restoring opens it.
+// process uses it. One read of the whole database makes the copy, so the copy is of one
+// moment and writers do not delay it; the log grows until it is done. The copy is
+// durable when Backup returns, and only a restore opens it.
 func Backup(ctx context.Context, path, to string) (h Held, err error) {
 	if _, err := os.Stat(path); err != nil {
 		return h, err

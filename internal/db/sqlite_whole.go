@@ -94,7 +94,7 @@ func loggedPages(path string, after int64) (int64, error) {
 	found := map[uint32]bool{}
 	var frame [24]byte
 	for at := int64(len(header)); ; at += int64(len(frame)) + pageSize {
-		// A frame with other salts is left over from before the log was begun anew.
+		// A frame with other salts is left over from before the log was started again.
 		if _, err := f.ReadAt(frame[:], at); err != nil || !bytes.Equal(frame[8:16], header[16:24]) {
 			return int64(len(found)), nil
 		}
@@ -146,8 +146,8 @@ func checkPages(ctx context.Context, q Querier) error {
 	return explainSQLite(err)
 }
 
-// broken makes an error of SQLite that says that the file is damaged an ErrBroken, and
-// names the first page that cannot be read.
+// broken turns SQLite's error about a damaged file into ErrBroken, and names the first page
+// that cannot be read.
 func broken(err error, file *os.File) error {
 	var e *sqlite.Error
 	switch {

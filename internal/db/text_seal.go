@@ -7,8 +7,8 @@ import (
 
 var errSealedText = errors.New("a sealed text is cut off")
 
-// SealText seals one text that is not kept in the database, with its data key. Every node
-// of the database can open it.
+// SealText seals a text that is not kept in the database, together with its data key. Every
+// node of the database can open it.
 func (d *DB) SealText(ctx context.Context, r Record, purpose string, plain []byte) ([]byte, error) {
 	key, sealed, err := d.Seal(ctx, r, []string{purpose}, [][]byte{plain})
 	if err != nil {

@@ -65,8 +65,8 @@ func (t *Tx) Wake(topic Topic) {
 // WakeHere wakes only the watchers of this node after the commit.
 func (t *Tx) WakeHere(topic Topic) { t.here.add(topic) }
 
-// Later runs a statement on a row that many transactions change and that none should
-// keep locked until its commit. With concurrent writers it runs right after the
+// Later runs a statement on a row that many transactions change, so that none keeps it
+// locked until its commit. With concurrent writers the statement runs right after the
 // commit, before any watcher wakes, in a transaction that does not wait for the disk;
 // a crash in between loses it. Otherwise it runs at once, as part of t.
 func (t *Tx) Later(ctx context.Context, sql string, args ...any) error {
@@ -114,7 +114,7 @@ func One(ctx context.Context, q Querier, sql string, args []any, dest ...any) (b
 	return found, err
 }
 
-// Find scans the one row of a query; without one it is ErrNotFound.
+// Find scans the one row of a query. The error is ErrNotFound if there is none.
 func Find[T any](ctx context.Context, q Querier, sql string, args []any, scan func(Rows) (T, error)) (v T, err error) {
 	found := false
 	err = Each(ctx, q, sql, args, func(r Rows) (err error) {

@@ -12,7 +12,7 @@ import (
 	"countersign/internal/outbox"
 )
 
-// check is one thing that must hold.
+// check is one thing that must be true at the end.
 type check struct {
 	name  string
 	holds bool
@@ -46,7 +46,7 @@ func (d *Demo) checkAll(ctx context.Context) error {
 	return d.checkNotices(ctx)
 }
 
-// tally is what one database says of the deposits.
+// tally counts the deposits in one database.
 type tally struct {
 	count  map[string]int // trackingId
 	sums   map[string]countersign.Amount
@@ -64,7 +64,7 @@ func (t *tally) add(d *countersign.Deposit) error {
 	return err
 }
 
-// against says whether t is exactly what was sent.
+// against reports whether t is exactly what was sent.
 func (t *tally) against(d *Demo) (holds bool, note string) {
 	for id := range d.sent {
 		if t.count[id] != 1 {

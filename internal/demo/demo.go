@@ -34,8 +34,8 @@ type Config struct {
 	// Repeat is how many times the deposits are sent, each time as new ones, 1 to
 	// 1000. Zero: 1.
 	Repeat int
-	// Faults is for how long the merchant drops, delays and lies, from the start
-	// on. Zero: it is honest.
+	// Faults is how long after the start the merchant drops, delays and falsifies
+	// responses. Zero: it never does.
 	Faults time.Duration
 	// Stay keeps both ends running after the checks, until Run's context ends.
 	Stay bool
@@ -47,7 +47,7 @@ type Config struct {
 	Progress func(line string)
 }
 
-// ErrNotEmpty is a Config.Dir that holds something already.
+// ErrNotEmpty means that Config.Dir is not empty.
 var ErrNotEmpty = errors.New("is not empty")
 
 // merchantID names the merchant at the service.
@@ -66,7 +66,7 @@ type Demo struct {
 	sums    map[string]countersign.Amount // symbol → what was sent
 	checks  []check
 	asked   []result
-	played  bool // everything was checked and holds
+	played  bool // every check passed
 }
 
 // New checks c. It starts nothing.
@@ -88,8 +88,7 @@ func New(c Config) (*Demo, error) {
 	return &Demo{c: c, sent: map[string]countersign.Amount{}, sums: map[string]countersign.Amount{}}, nil
 }
 
-// Run plays the demo and ends both ends again. It fails where anything that must
-// hold does not.
+// Run plays the demo and then stops both ends. It fails if a check fails.
 func (d *Demo) Run(ctx context.Context) (err error) {
 	dir := d.c.Dir
 	if dir == "" {
@@ -103,7 +102,7 @@ func (d *Demo) Run(ctx context.Context) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	// The log of both ends goes to a file, so that Out has the demo's own words.
+	// The log of both ends goes to a file, so that Out has the demo's own lines only.
 	logFile, err := os.OpenFile(filepath.Join(dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// faults stands before the merchant and misbehaves until a time: it drops
-// requests before and after they were handled, delays, fails, and answers with
-// what belongs to another request.
+// faults is a proxy before the merchant that misbehaves until a time: it drops requests
+// before and after they were handled, delays them, fails, and answers with the response to
+// another request.
 type faults struct {
 	next  http.Handler
 	until time.Time
@@ -54,7 +54,7 @@ func (f *faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case 4:
 		time.Sleep(time.Duration(rand.IntN(1500)) * time.Millisecond)
-	case 5: // a lie: another request's response
+	case 5: // another request's response
 		f.mu.Lock()
 		past := f.past
 		f.mu.Unlock()

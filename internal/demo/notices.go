@@ -69,8 +69,8 @@ func (d *Demo) told(ctx context.Context) (all, accepted map[countersign.Type]int
 	return all, accepted, nil
 }
 
-// checkNotices holds the merchant's events and orders to what the service told
-// with notices.
+// checkNotices compares the merchant's events and orders with the notices of the
+// service.
 func (d *Demo) checkNotices(ctx context.Context) error {
 	want := map[client.EventKind]int{client.EventAddressChanged: 1}
 	for _, o := range d.asked {
@@ -120,7 +120,7 @@ func (o result) ended() (book.OrderState, outbox.WithdrawalState) {
 	return book.OrderExecuted, outbox.WithdrawalExecuted
 }
 
-// byID finds what was asked under the id of a withdrawal.
+// byID finds a withdrawal by its id.
 func (d *Demo) byID(id string) (result, error) {
 	for _, o := range d.asked {
 		if o.id == id {

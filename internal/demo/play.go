@@ -81,7 +81,7 @@ func (d *Demo) register(ctx context.Context) error {
 	return err
 }
 
-// queue says how many callbacks are still open and how many have ended.
+// queue counts the callbacks that are open and those that have ended.
 func (d *Demo) queue(ctx context.Context) (open, done int64, err error) {
 	stats, err := d.api.Stats(ctx)
 	for _, l := range stats.Lanes {
@@ -148,7 +148,7 @@ func (d *Demo) table(ctx context.Context) error {
 	return w.Flush()
 }
 
-// times are what the service's database says of the deposits.
+// times are how long the deposits took, by the service's database.
 type times struct {
 	attempts int
 	rate     float64 // settled a second

@@ -142,7 +142,7 @@ func (d *Demo) awaitDecisions(ctx context.Context) error {
 	}
 }
 
-// person decides once the gateway holds the order.
+// person decides as a person would, once the gateway holds the order.
 func (d *Demo) person(ctx context.Context, callBackID, act string) error {
 	o, err := d.gateway.Book().Order(ctx, callBackID)
 	if err != nil || o.State != book.OrderHeld {
@@ -198,8 +198,8 @@ func (d *Demo) execute(ctx context.Context) error {
 	return d.end(ctx)
 }
 
-// wait says of the withdrawals that wait what they wait for, and waits until the
-// merchant knows it.
+// wait reports what the waiting withdrawals wait for, and returns when the merchant knows
+// it.
 func (d *Demo) wait(ctx context.Context) error {
 	for _, o := range d.asked {
 		if o.permit == "" || !o.waits {

@@ -119,8 +119,8 @@ func (s File) daemonData(node *kong.Node, flag *kong.Flag) any {
 // defaultData are the data directories of the daemons, as commands have them as their defaults.
 var defaultData = map[string]string{"serve": "./countersign-data", "gateway": "./countersign-gateway-data"}
 
-// fits says whether a flag that is a text, or a list of texts, has one in the file.
-// kong would take anything else as JSON and say so.
+// fits reports whether the file has a text, or a list of texts, for a flag that takes one.
+// Anything else kong would read as JSON, and its error would speak of JSON.
 func fits(t reflect.Type, v any) bool {
 	switch list, isList := v.([]any); {
 	case t.Kind() == reflect.String:

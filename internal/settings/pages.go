@@ -13,7 +13,7 @@ func node(app *kong.Application, name string) *kong.Node {
 	return app.Children[slices.IndexFunc(app.Children, func(n *kong.Node) bool { return n.Name == name })]
 }
 
-// shared says whether both daemons have the setting f, and it is the same.
+// shared reports whether both daemons have the setting f in the same form.
 func shared(app *kong.Application, f *kong.Flag) bool {
 	for _, daemon := range Daemons {
 		if !slices.ContainsFunc(of(node(app, daemon)), func(g *kong.Flag) bool { return g.Name == f.Name && g.Help == f.Help && g.Default == f.Default }) {

@@ -54,7 +54,7 @@ func MariaDB(t testing.TB) (dsn string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	// The default collation of many servers, which tells neither case nor padding apart.
+	// The default collation of many servers: it ignores case and padding.
 	if _, err := db.Exec("CREATE DATABASE " + name + " CHARACTER SET latin1 COLLATE latin1_swedish_ci"); err != nil {
 		t.Fatal(err)
 	}

@@ -357,7 +357,7 @@ type member struct {
 	Timeline          int
 }
 
-// members asks the Patronis, in turn until one answers, who plays which part.
+// members asks the Patronis, in turn until one answers, for the role of each server.
 func (p *Patroni) members() (list []member, err error) {
 	client := http.Client{Timeout: time.Second}
 	defer client.CloseIdleConnections()
@@ -393,7 +393,7 @@ func (p *Patroni) Leader() *PatroniNode {
 	return nil
 }
 
-// whole reports what is missing until there is a leader that HAProxy leads to, and two
+// whole says what is missing until there is a leader that HAProxy leads to, and two
 // standbys of which one is synchronous.
 func (p *Patroni) whole() error {
 	list, err := p.members()

@@ -2,9 +2,9 @@ package dbtest
 
 import "testing"
 
-// NotRaced skips a test under the race detector, in which the detector sees nothing that it
-// does not see elsewhere: processes of others, or a command that does one thing after another.
-// The test runs without the detector.
+// NotRaced skips a test under the race detector if the detector finds nothing in it that it
+// does not find elsewhere: the test runs other programs, or a command that does one thing after
+// another.
 func NotRaced(t testing.TB, why string) {
 	t.Helper()
 	if Race {

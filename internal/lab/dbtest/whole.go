@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// IsWhole says whether this run keeps everything: with COUNTERSIGN_WHOLE=1, as the whole
-// check has it. Without it what kills, soaks or takes long is left out or done less often.
+// IsWhole reports whether this run includes every test: with COUNTERSIGN_WHOLE=1, as the whole
+// check sets it. Without it, what kills, soaks or takes long is skipped or done less often.
 func IsWhole() bool { return os.Getenv("COUNTERSIGN_WHOLE") == "1" }
 
 // Whole skips a test that only the whole check runs.
