@@ -1,11 +1,6 @@
 package console
 
-import (
-	"context"
-	"strconv"
-
-	"countersign/client"
-)
+import "countersign/client"
 
 // addressesSection has the deposit addresses of the gateway's users.
 var addressesSection = section{
@@ -64,17 +59,9 @@ func (v *visit) address() error {
 }
 
 func (v *visit) addressAccept() error {
-	return v.decideAddress(v.gateway.AcceptAddress, "address-accepted")
+	return decideOn(v, "addresses", v.gateway.AcceptAddress, "address-accepted")
 }
 
 func (v *visit) addressReject() error {
-	return v.decideAddress(v.gateway.RejectAddress, "address-rejected")
-}
-
-func (v *visit) decideAddress(act func(ctx context.Context, seq int64, reason string) (client.AddressEntry, error), did string) error {
-	a, err := act(v.r.Context(), v.seq(), v.form("reason"))
-	if err != nil {
-		return err
-	}
-	return v.done("/console/addresses/"+strconv.FormatInt(a.Seq, 10), did)
+	return decideOn(v, "addresses", v.gateway.RejectAddress, "address-rejected")
 }

@@ -200,7 +200,7 @@ func TestGatewayPages(t *testing.T) {
 		"GET /console/addresses":           {"/console/addresses", "/console/addresses?state=held"},
 		"GET /console/addresses/{seq}":     {"/console/addresses/1"},
 		"GET /console/refused":             {"/console/refused", "/console/refused?state=open&reason=not_bound"},
-		"GET /console/refused/{id}":        {"/console/refused/1"}, // there is none; see TestGatewayActs
+		"GET /console/refused/{seq}":       {"/console/refused/1"}, // there is none; see TestGatewayActs
 		"GET /console/deposits/credit":     {"/console/deposits/credit?state=held"},
 		"GET /console/deposits/reject":     {"/console/deposits/reject?txId=none"},
 		"GET /console/refused/retry":       {"/console/refused/retry?reason=not_bound"},

@@ -181,14 +181,18 @@ func (v *visit) deposit() error {
 	return v.render("deposit", "Deposit "+d.TrackingID, page)
 }
 
-func (v *visit) depositCredit() error { return v.decideDeposit(v.gateway.CreditDeposit, "credited") }
+func (v *visit) depositCredit() error {
+	return decideOn(v, "deposits", v.gateway.CreditDeposit, "credited")
+}
 
-func (v *visit) depositReject() error { return v.decideDeposit(v.gateway.RejectDeposit, "rejected") }
+func (v *visit) depositReject() error {
+	return decideOn(v, "deposits", v.gateway.RejectDeposit, "rejected")
+}
 
-func (v *visit) decideDeposit(act func(ctx context.Context, seq int64, reason string) (client.DepositEntry, error), did string) error {
-	d, err := act(v.r.Context(), v.seq(), v.form("reason"))
-	if err != nil {
+// decideOn does what the form of one row of a list asks for.
+func decideOn[Row any](v *visit, list string, act func(ctx context.Context, seq int64, reason string) (Row, error), did string) error {
+	if _, err := act(v.r.Context(), v.seq(), v.form("reason")); err != nil {
 		return err
 	}
-	return v.done("/console/deposits/"+strconv.FormatInt(d.Seq, 10), did)
+	return v.done("/console/"+list+"/"+strconv.FormatInt(v.seq(), 10), did)
 }

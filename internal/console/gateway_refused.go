@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"html/template"
 	"slices"
 	"strconv"
@@ -18,9 +17,9 @@ var refusedSection = section{
 		{"POST /console/refused/retry", (*visit).refusedAllDone},
 		{"GET /console/refused/dismiss", (*visit).refusedAll},
 		{"POST /console/refused/dismiss", (*visit).refusedAllDone},
-		{"GET /console/refused/{id}", (*visit).refusal},
-		{"POST /console/refused/{id}/retry", (*visit).refusalRetry},
-		{"POST /console/refused/{id}/dismiss", (*visit).refusalDismiss},
+		{"GET /console/refused/{seq}", (*visit).refusal},
+		{"POST /console/refused/{seq}/retry", (*visit).refusalRetry},
+		{"POST /console/refused/{seq}/dismiss", (*visit).refusalDismiss},
 	},
 	deeds: map[string]string{
 		"retried":     "Taken: it counts as if it had come now.",
@@ -68,7 +67,7 @@ type refusalPage struct {
 }
 
 func (v *visit) refusal() error {
-	r, err := v.gateway.RefusedCallback(v.r.Context(), v.refusedID())
+	r, err := v.gateway.RefusedCallback(v.r.Context(), v.seq())
 	if err != nil {
 		return err
 	}
@@ -79,20 +78,10 @@ func (v *visit) refusal() error {
 	return v.render("refusal", "Refused callback "+strconv.FormatInt(r.ID, 10), page)
 }
 
-// refusedID reads the number that is the id in the path; 0 is none.
-func (v *visit) refusedID() int64 {
-	n, _ := strconv.ParseInt(v.r.PathValue("id"), 10, 64)
-	return n
+func (v *visit) refusalRetry() error {
+	return decideOn(v, "refused", v.gateway.RetryRefused, "retried")
 }
 
-func (v *visit) refusalRetry() error { return v.decideRefused(v.gateway.RetryRefused, "retried") }
-
-func (v *visit) refusalDismiss() error { return v.decideRefused(v.gateway.DismissRefused, "dismissed") }
-
-func (v *visit) decideRefused(act func(ctx context.Context, id int64, reason string) (client.RefusedCallback, error), did string) error {
-	r, err := act(v.r.Context(), v.refusedID(), v.form("reason"))
-	if err != nil {
-		return err
-	}
-	return v.done("/console/refused/"+strconv.FormatInt(r.ID, 10), did)
+func (v *visit) refusalDismiss() error {
+	return decideOn(v, "refused", v.gateway.DismissRefused, "dismissed")
 }

@@ -222,7 +222,7 @@ func TestGatewayWithoutScripts(t *testing.T) {
 		"GET /console/addresses":           "/console/addresses",
 		"GET /console/addresses/{seq}":     "/console/addresses/1",
 		"GET /console/refused":             "/console/refused",
-		"GET /console/refused/{id}":        fmt.Sprintf("/console/refused/%d", refused),
+		"GET /console/refused/{seq}":       fmt.Sprintf("/console/refused/%d", refused),
 		"GET /console/search":              "/console/search?q=none",
 		"GET /console/deposits/credit":     "/console/deposits/credit?state=held",
 		"GET /console/deposits/reject":     "/console/deposits/reject?state=held",

@@ -26,29 +26,3 @@ func (a *server) addresses(c *api.Call, q addressQuery, _ api.None) (client.Addr
 	out.Next = api.NextSeq(next)
 	return out, err
 }
-
-func (a *server) address(c *api.Call, _ api.None, _ api.None) (client.AddressEntry, error) {
-	seq, err := c.PathSeq()
-	if err != nil {
-		return client.AddressEntry{}, err
-	}
-	x, err := a.lists.Address(c.R.Context(), seq)
-	return addressOf(x), err
-}
-
-func (a *server) acceptAddress(c *api.Call, _ api.None, in client.Decide) (client.AddressEntry, error) {
-	return a.decideAddress(c, in, book.AddressAccepted)
-}
-
-func (a *server) rejectAddress(c *api.Call, _ api.None, in client.Decide) (client.AddressEntry, error) {
-	return a.decideAddress(c, in, book.AddressRejected)
-}
-
-func (a *server) decideAddress(c *api.Call, in client.Decide, to book.AddressState) (client.AddressEntry, error) {
-	seq, err := c.PathSeq()
-	if err != nil {
-		return client.AddressEntry{}, err
-	}
-	x, err := a.book.DecideAddress(c.R.Context(), seq, to, c.Token.ID, in.Reason, c.Now)
-	return addressOf(x), err
-}

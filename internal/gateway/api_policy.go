@@ -97,12 +97,3 @@ func (a *server) searchDeposits(c *api.Call, q depositSearch, _ api.None) (clien
 	out.Next = api.NextSeq(next)
 	return out, err
 }
-
-func (a *server) firstDeposit(c *api.Call, _ api.None, _ api.None) (client.DepositEntry, error) {
-	seq, err := c.PathSeq()
-	if err != nil {
-		return client.DepositEntry{}, err
-	}
-	d, err := a.lists.FirstDeposit(c.R.Context(), seq)
-	return depositOf(d), err
-}

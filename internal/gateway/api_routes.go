@@ -5,6 +5,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/api"
+	"countersign/internal/book"
 )
 
 // route is one row of the table of routes.
@@ -33,12 +34,12 @@ func (a *server) routes() []route {
 
 		{get, "/v1/deposits", "deposits", api.MoneyReaders, api.Whole, 200, api.Handle(a.deposits), "Read the feed of deposits as they were taken, in order and without gaps; after a restore numbers go on much higher", []int{409, 410}},
 		{get, "/v1/deposits/search", "searchDeposits", api.MoneyReaders, api.Whole, 200, api.Handle(a.searchDeposits), "List deposits as they are now, the newest first", nil},
-		{get, "/v1/deposits/{seq}/first", "firstDeposit", api.MoneyReaders, api.Whole, 200, api.Handle(a.firstDeposit), "Show the first deposit that names the same transfer as a possible duplicate", []int{410}},
-		{get, "/v1/deposits/{seq}", "deposit", api.MoneyReaders, api.Whole, 200, api.Handle(a.deposit), "Show one deposit as it is now", []int{410}},
+		{get, "/v1/deposits/{seq}/first", "firstDeposit", api.MoneyReaders, api.Whole, 200, bySeq(a.lists.FirstDeposit, depositOf), "Show the first deposit that names the same transfer as a possible duplicate", []int{410}},
+		{get, "/v1/deposits/{seq}", "deposit", api.MoneyReaders, api.Whole, 200, bySeq(a.lists.Deposit, depositOf), "Show one deposit as it is now", []int{410}},
 		{post, "/v1/deposits/credit", "creditDeposits", api.Approvers, api.Whole, 200, api.Handle(a.creditDeposits), "Credit all held deposits that match", []int{409}},
 		{post, "/v1/deposits/reject", "rejectDeposits", api.Approvers, api.Whole, 200, api.Handle(a.rejectDeposits), "Reject all held deposits that match", []int{409}},
-		{post, "/v1/deposits/{seq}/credit", "creditDeposit", api.Approvers, api.Whole, 200, api.Handle(a.creditDeposit), "Credit a held deposit", []int{409, 410}},
-		{post, "/v1/deposits/{seq}/reject", "rejectDeposit", api.Approvers, api.Whole, 200, api.Handle(a.rejectDeposit), "Reject a held deposit", []int{409, 410}},
+		{post, "/v1/deposits/{seq}/credit", "creditDeposit", api.Approvers, api.Whole, 200, decides(a.book.DecideDeposit, book.DepositCredited, depositOf), "Credit a held deposit", []int{409, 410}},
+		{post, "/v1/deposits/{seq}/reject", "rejectDeposit", api.Approvers, api.Whole, 200, decides(a.book.DecideDeposit, book.DepositRejected, depositOf), "Reject a held deposit", []int{409, 410}},
 
 		{get, "/v1/orders/{callBackId}/notes", "orderNotes", api.Readers, api.Whole, 200, api.Handle(a.orderNotes), "List what people noted about an order, the oldest first", nil},
 		{post, "/v1/orders/{callBackId}/notes", "noteOrder", api.Approvers, api.Whole, 201, api.Handle(a.noteOrder), "Note something about an order; each call adds a note, and none is ever changed", []int{409}},
@@ -46,9 +47,9 @@ func (a *server) routes() []route {
 		{post, "/v1/deposits/{seq}/notes", "noteDeposit", api.Approvers, api.Whole, 201, api.Handle(a.noteDeposit), "Note something about a deposit; each call adds a note, and none is ever changed", []int{409, 410}},
 
 		{get, "/v1/addresses", "addresses", api.MoneyReaders, api.Whole, 200, api.Handle(a.addresses), "List what the service told of users' deposit addresses, the newest first", nil},
-		{get, "/v1/addresses/{seq}", "address", api.MoneyReaders, api.Whole, 200, api.Handle(a.address), "Show one address", nil},
-		{post, "/v1/addresses/{seq}/accept", "acceptAddress", api.Approvers, api.Whole, 200, api.Handle(a.acceptAddress), "Let a held address count", []int{409}},
-		{post, "/v1/addresses/{seq}/reject", "rejectAddress", api.Approvers, api.Whole, 200, api.Handle(a.rejectAddress), "Reject a held address", []int{409}},
+		{get, "/v1/addresses/{seq}", "address", api.MoneyReaders, api.Whole, 200, bySeq(a.lists.Address, addressOf), "Show one address", nil},
+		{post, "/v1/addresses/{seq}/accept", "acceptAddress", api.Approvers, api.Whole, 200, decides(a.book.DecideAddress, book.AddressAccepted, addressOf), "Let a held address count", []int{409}},
+		{post, "/v1/addresses/{seq}/reject", "rejectAddress", api.Approvers, api.Whole, 200, decides(a.book.DecideAddress, book.AddressRejected, addressOf), "Reject a held address", []int{409}},
 
 		{get, "/v1/events", "events", api.MoneyReaders, api.Whole, 200, api.Handle(a.events), "Read the feed of what happened to orders, addresses and held deposits, in order and without gaps; after a restore numbers go on much higher", []int{409}},
 		{get, "/v1/cursors/{name}", "cursor", api.MoneyReaders, api.Whole, 200, api.Handle(a.cursor), "Show how far a reader has acknowledged the feeds", nil},
