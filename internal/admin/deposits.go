@@ -43,7 +43,7 @@ func (s *Server) keepDeposits(c *api.Call, list []line) ([]keptLine, error) {
 	for i := range list {
 		batch[i] = list[i].callback
 	}
-	kept, err := s.Outbox.IngestWithin(c.R.Context(), batch, quotaOf(c), db.MillisOf(s.Now()))
+	kept, err := s.ingest(c.R.Context(), batch, quotaOf(c), db.MillisOf(s.Now()))
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (s *Server) addDeposits(c *api.Call, _ api.None, in oneOrMany[client.NewDep
 		faults = s.withMerchants(c, faults, len(in.list), func(i int) (string, string) { return place(i), in.list[i].Merchant })
 		return client.AcceptedDeposits{}, faults.Err()
 	}
-	kept, err := s.Outbox.IngestWithin(c.R.Context(), batch, quotaOf(c), c.Now)
+	kept, err := s.ingest(c.R.Context(), batch, quotaOf(c), c.Now)
 	if err != nil {
 		if at, p := itemProblem(err, place); at >= 0 {
 			return client.AcceptedDeposits{}, p

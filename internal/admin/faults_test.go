@@ -15,25 +15,18 @@ import (
 	"countersign/internal/outbox"
 )
 
-// faultyStore fails the way databases do: before the work, after it, or by a
-// bug.
-type faultyStore struct {
-	*outbox.Outbox
-	ingest func(calls int, do func() ([]outbox.Ingested, error)) ([]outbox.Ingested, error)
-	calls  int
-}
-
-func (f *faultyStore) IngestWithin(ctx context.Context, list []outbox.NewCallback, quota outbox.Quota, now db.Millis) ([]outbox.Ingested, error) {
-	f.calls++
-	return f.ingest(f.calls, func() ([]outbox.Ingested, error) { return f.Outbox.IngestWithin(ctx, list, quota, now) })
-}
-
 var errDisk = errors.New("disk says no")
 
+// onFaultyStore runs a server whose database fails the way databases do: before the work,
+// after it, or by a bug.
 func onFaultyStore(t *testing.T, ingest func(calls int, do func() ([]outbox.Ingested, error)) ([]outbox.Ingested, error)) (*harness, *syncBuffer) {
 	log := &syncBuffer{}
 	h := sqlite(t, func(c *Config) {
-		c.Outbox = &faultyStore{Outbox: c.Outbox.(*outbox.Outbox), ingest: ingest}
+		calls := 0
+		c.ingest = func(ctx context.Context, list []outbox.NewCallback, quota outbox.Quota, now db.Millis) ([]outbox.Ingested, error) {
+			calls++
+			return ingest(calls, func() ([]outbox.Ingested, error) { return c.Outbox.IngestWithin(ctx, list, quota, now) })
+		}
 		c.Log = slog.New(slog.NewTextHandler(log, nil))
 	})
 	h.merchant("acme")

@@ -16,68 +16,13 @@ import (
 	"countersign/internal/outbox"
 )
 
-// Backend is the part of the outbox that the API uses. *outbox.Outbox is one.
-type Backend interface {
-	api.Rows
-	Ready(ctx context.Context) error
-
-	CreateMerchant(ctx context.Context, m outbox.Merchant, now db.Millis) (outbox.Merchant, error)
-	ChangeMerchant(ctx context.Context, id string, version int64, now db.Millis, change func(*outbox.Merchant) error, also func(context.Context, *db.Tx) error) (outbox.Merchant, error)
-	Merchant(ctx context.Context, id string) (outbox.Merchant, error)
-	Merchants(ctx context.Context, deleted bool, after string, limit int) ([]outbox.Merchant, error)
-	MerchantsOf(ctx context.Context, ids []string, deleted bool, after string, limit int) ([]outbox.Merchant, error)
-	DeleteMerchant(ctx context.Context, id string, version int64, now db.Millis, also func(context.Context, *db.Tx) error) (outbox.Merchant, error)
-	WorkLeft(ctx context.Context, id string) error
-	Waiting(ctx context.Context, id string) ([]outbox.FirstDue, error)
-	Health(ctx context.Context, merchants []string, now db.Millis) (map[string]outbox.Health, error)
-	EndedRotations(ctx context.Context, now db.Millis) ([]string, error)
-	SetMerchantState(ctx context.Context, id string, state outbox.MerchantState, reason string, now db.Millis) (outbox.Merchant, error)
-
-	Frozen(ctx context.Context) (outbox.Freeze, error)
-	Freeze(ctx context.Context, reason, by string, now db.Millis) (outbox.Freeze, error)
-	Thaw(ctx context.Context, now db.Millis) error
-
-	Ingest(ctx context.Context, list []outbox.NewCallback, now db.Millis) ([]outbox.Ingested, error)
-	IngestWithin(ctx context.Context, list []outbox.NewCallback, quota outbox.Quota, now db.Millis) ([]outbox.Ingested, error)
-	Callback(ctx context.Context, id string) (outbox.Callback, error)
-	Attempts(ctx context.Context, id string) ([]outbox.Attempt, error)
-	CallbacksWith(ctx context.Context, requestUUID string) ([]string, error)
-	Unread(ctx context.Context, id string) (map[int][]byte, error)
-	Callbacks(ctx context.Context, f outbox.CallbackFilter, limit int, cursor string) ([]outbox.Callback, string, error)
-	Resend(ctx context.Context, id string, now db.Millis) (outbox.Callback, error)
-	Repeat(ctx context.Context, ids []string, now db.Millis) (int64, error)
-	ToldDeposits(ctx context.Context, of []string, cursor string, limit int) ([]outbox.ToldDeposit, string, error)
-	ResendMatching(ctx context.Context, f outbox.CallbackFilter, dryRun bool, now db.Millis) (int64, error)
-
-	CreateWithdrawals(ctx context.Context, list []outbox.NewWithdrawal, now db.Millis) ([]outbox.CreatedWithdrawal, error)
-	Withdrawal(ctx context.Context, id string) (outbox.Withdrawal, error)
-	WithdrawalByCallBackID(ctx context.Context, merchant, callBackID string) (outbox.Withdrawal, error)
-	WithdrawalsWhere(ctx context.Context, f outbox.WithdrawalFilter, limit int, cursor string) ([]outbox.Withdrawal, string, error)
-	CancelWithdrawal(ctx context.Context, id string, now db.Millis) (outbox.Withdrawal, error)
-	ResumeWithdrawal(ctx context.Context, id, reason, by string, now db.Millis) (outbox.Withdrawal, error)
-	BlockWithdrawal(ctx context.Context, id, reason, by string, now db.Millis) (outbox.Withdrawal, error)
-	WithdrawalNotes(ctx context.Context, id string) ([]db.Note, error)
-	NoteWithdrawal(ctx context.Context, id string, n db.Note) (db.Note, error)
-	Release(ctx context.Context, id string, holder outbox.Holder, permit string, now db.Millis) (outbox.Permit, error)
-	RecordWaiting(ctx context.Context, id string, n outbox.NewCallback, now db.Millis) (outbox.Withdrawal, string, error)
-	RecordOutcome(ctx context.Context, id string, o outbox.Outcome, now db.Millis) (outbox.Withdrawal, bool, error)
-	Decisions(ctx context.Context, after int64, limit int) ([]outbox.FeedDecision, error)
-	DecisionsOf(ctx context.Context, merchants []string, after int64, limit int) ([]outbox.FeedDecision, int64, error)
-	Watch(t db.Topic) (<-chan struct{}, func())
-
-	Subject(ctx context.Context, id string) (audit.Subject, error)
-	Stats(ctx context.Context) (outbox.Stats, error)
-	Breakers(ctx context.Context) ([]outbox.Breaker, error)
-	FailingMerchants(ctx context.Context) ([]outbox.FailingMerchant, error)
-}
-
 // Config is what a Server needs.
 type Config struct {
 	// Outbox is required.
-	Outbox Backend
+	Outbox *outbox.Outbox
 	// Lists is Outbox with connections of its own, for the calls that read lists.
 	// Nil: Outbox.
-	Lists Backend
+	Lists *outbox.Outbox
 	// Audit is the service's audit log. Nil: its routes find nothing.
 	Audit *audit.Log
 	// Trace is told of what calls did. Nil: nothing is.
@@ -122,6 +67,8 @@ type Config struct {
 	StreamLife time.Duration
 	// Version is told in the OpenAPI document. Empty: "dev".
 	Version string
+
+	ingest func(ctx context.Context, list []outbox.NewCallback, quota outbox.Quota, now db.Millis) ([]outbox.Ingested, error) // tests let it fail
 }
 
 // maxBatch is the most deposits or withdrawals in one JSON request, and the most lines in one
@@ -146,6 +93,9 @@ func New(c Config) (*Server, error) {
 	}
 	if c.Lists == nil {
 		c.Lists = c.Outbox
+	}
+	if c.ingest == nil {
+		c.ingest = c.Outbox.IngestWithin
 	}
 	if c.Now == nil {
 		c.Now = time.Now
