@@ -50,11 +50,7 @@ func (s *Server) callbacks(c *api.Call, q callbackQuery, _ api.None) (client.Cal
 	return out, cursorFault(err, q.Page)
 }
 
-func (s *Server) callback(c *api.Call, _ api.None, _ api.None) (client.CallbackDetail, error) {
-	id, err := c.PathID()
-	if err != nil {
-		return client.CallbackDetail{}, err
-	}
+func (s *Server) callback(c *api.Call, id string, _ api.None) (client.CallbackDetail, error) {
 	cb, err := s.Lists.Callback(c.R.Context(), id)
 	if err != nil {
 		return client.CallbackDetail{}, err
@@ -107,11 +103,7 @@ func withoutUUID(payload []byte) (json.RawMessage, error) {
 	return json.Marshal(members)
 }
 
-func (s *Server) resendCallback(c *api.Call, _ api.None, in client.ResendOne) (client.Callback, error) {
-	id, err := c.PathID()
-	if err != nil {
-		return client.Callback{}, err
-	}
+func (s *Server) resendCallback(c *api.Call, id string, in client.ResendOne) (client.Callback, error) {
 	if in.Accepted {
 		if n, err := s.Outbox.Repeat(c.R.Context(), []string{id}, c.Now); err != nil {
 			return client.Callback{}, err

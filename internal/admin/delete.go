@@ -30,12 +30,8 @@ func problemOf(err error) *client.Problem {
 }
 
 // deleteMerchant deletes a merchant, or proposes it where there is an approver's token.
-func (s *Server) deleteMerchant(c *api.Call, _ api.None, _ api.None) (client.Merchant, *client.Proposed, error) {
+func (s *Server) deleteMerchant(c *api.Call, id string, _ api.None) (client.Merchant, *client.Proposed, error) {
 	ctx := c.R.Context()
-	id, err := c.PathID()
-	if err != nil {
-		return client.Merchant{}, nil, err
-	}
 	for {
 		m, err := s.Outbox.Merchant(ctx, id)
 		if err != nil || m.State == outbox.MerchantDeleted {

@@ -6,8 +6,8 @@ import (
 	"countersign/internal/outbox"
 )
 
-func (s *Server) merchantHealth(c *api.Call, _ api.None, _ api.None) (client.MerchantHealth, error) {
-	m, err := s.merchant(c, api.None{}, api.None{})
+func (s *Server) merchantHealth(c *api.Call, id string, _ api.None) (client.MerchantHealth, error) {
+	m, err := s.merchant(c, id, api.None{})
 	if err != nil {
 		return client.MerchantHealth{}, err
 	}

@@ -192,11 +192,7 @@ func (k *keyMaker) responsePublicPart() string {
 	return k.response.PublicBase64()
 }
 
-func (s *Server) rotateKeys(c *api.Call, _ api.None, in client.NewKeys) (client.Keys, *client.Proposed, error) {
-	id, err := c.PathID()
-	if err != nil {
-		return client.Keys{}, nil, err
-	}
+func (s *Server) rotateKeys(c *api.Call, id string, in client.NewKeys) (client.Keys, *client.Proposed, error) {
 	m, err := s.Outbox.Merchant(c.R.Context(), id)
 	if err != nil {
 		return client.Keys{}, nil, err

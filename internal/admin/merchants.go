@@ -179,11 +179,7 @@ func (s *Server) knownMerchant(c *api.Call, id string) error {
 	return err
 }
 
-func (s *Server) merchant(c *api.Call, _ api.None, _ api.None) (client.Merchant, error) {
-	id, err := c.PathID()
-	if err != nil {
-		return client.Merchant{}, err
-	}
+func (s *Server) merchant(c *api.Call, id string, _ api.None) (client.Merchant, error) {
 	m, err := s.Outbox.Merchant(c.R.Context(), id)
 	if err != nil {
 		return client.Merchant{}, err
@@ -200,11 +196,7 @@ func (s *Server) merchant(c *api.Call, _ api.None, _ api.None) (client.Merchant,
 	return out, err
 }
 
-func (s *Server) updateMerchant(c *api.Call, _ api.None, in client.MerchantPatch) (client.UpdatedMerchant, *client.Proposed, error) {
-	id, err := c.PathID()
-	if err != nil {
-		return client.UpdatedMerchant{}, nil, err
-	}
+func (s *Server) updateMerchant(c *api.Call, id string, in client.MerchantPatch) (client.UpdatedMerchant, *client.Proposed, error) {
 	m, waits, err := s.change(c, client.ChangeMerchant, id, in, func(m *outbox.Merchant) error { return s.patched(m, in) })
 	if err == nil && waits != nil {
 		return client.UpdatedMerchant{}, &client.Proposed{Change: waits.Shown(), Warnings: warnings(&m)}, nil
@@ -272,23 +264,19 @@ func or[T comparable](v, fallback T) T {
 	return v
 }
 
-func (s *Server) pauseMerchant(c *api.Call, _ api.None, in client.Pause) (client.Merchant, error) {
-	return s.setState(c, outbox.MerchantPaused, or(in.Reason, defaultPauseReason))
+func (s *Server) pauseMerchant(c *api.Call, id string, in client.Pause) (client.Merchant, error) {
+	return s.setState(c, id, outbox.MerchantPaused, or(in.Reason, defaultPauseReason))
 }
 
-func (s *Server) resumeMerchant(c *api.Call, _ api.None, in client.Resume) (client.Merchant, error) {
-	m, err := s.setState(c, outbox.MerchantActive, "")
+func (s *Server) resumeMerchant(c *api.Call, id string, in client.Resume) (client.Merchant, error) {
+	m, err := s.setState(c, id, outbox.MerchantActive, "")
 	if err == nil && in.Resend {
 		_, err = s.Outbox.ResendMatching(c.R.Context(), outbox.CallbackFilter{Merchant: m.ID, State: outbox.CallbackPending}, false, c.Now)
 	}
 	return m, err
 }
 
-func (s *Server) setState(c *api.Call, state outbox.MerchantState, reason string) (client.Merchant, error) {
-	id, err := c.PathID()
-	if err != nil {
-		return client.Merchant{}, err
-	}
+func (s *Server) setState(c *api.Call, id string, state outbox.MerchantState, reason string) (client.Merchant, error) {
 	m, err := s.Outbox.SetMerchantState(c.R.Context(), id, state, reason, c.Now)
 	return merchantOf(m), err
 }

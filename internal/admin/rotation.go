@@ -57,11 +57,7 @@ func (s *Server) applyRotation() api.ApplyChange {
 	})
 }
 
-func (s *Server) stageRotation(c *api.Call, _ api.None, in client.NewRotation) (out client.StagedKeys, _ *client.Proposed, err error) {
-	id, err := c.PathID()
-	if err != nil {
-		return out, nil, err
-	}
+func (s *Server) stageRotation(c *api.Call, id string, in client.NewRotation) (out client.StagedKeys, _ *client.Proposed, err error) {
 	m, err := s.Outbox.Merchant(c.R.Context(), id)
 	if err != nil {
 		return out, nil, err
@@ -113,29 +109,25 @@ func (s *Server) stageRotation(c *api.Call, _ api.None, in client.NewRotation) (
 	return out, nil, nil
 }
 
-func (s *Server) activateRotation(c *api.Call, _ api.None, in client.Activation) (client.UpdatedMerchant, *client.Proposed, error) {
+func (s *Server) activateRotation(c *api.Call, id string, in client.Activation) (client.UpdatedMerchant, *client.Proposed, error) {
 	overlap := time.Duration(or(in.Overlap, client.Duration(defaultOverlap)))
 	if overlap < minOverlap || overlap > maxOverlap {
 		var faults api.Faults
 		faults.Add("body.overlap", "is not between 1s and 2160h")
 		return client.UpdatedMerchant{}, nil, faults.Err()
 	}
-	return s.stepOf(c, rotationStep{Step: "activate", Overlap: overlap})
+	return s.stepOf(c, id, rotationStep{Step: "activate", Overlap: overlap})
 }
 
-func (s *Server) finishRotation(c *api.Call, _, _ api.None) (client.UpdatedMerchant, *client.Proposed, error) {
-	return s.stepOf(c, rotationStep{Step: "finish"})
+func (s *Server) finishRotation(c *api.Call, id string, _ api.None) (client.UpdatedMerchant, *client.Proposed, error) {
+	return s.stepOf(c, id, rotationStep{Step: "finish"})
 }
 
-func (s *Server) cancelRotation(c *api.Call, _, _ api.None) (client.UpdatedMerchant, *client.Proposed, error) {
-	return s.stepOf(c, rotationStep{Step: "cancel"})
+func (s *Server) cancelRotation(c *api.Call, id string, _ api.None) (client.UpdatedMerchant, *client.Proposed, error) {
+	return s.stepOf(c, id, rotationStep{Step: "cancel"})
 }
 
-func (s *Server) stepOf(c *api.Call, r rotationStep) (client.UpdatedMerchant, *client.Proposed, error) {
-	id, err := c.PathID()
-	if err != nil {
-		return client.UpdatedMerchant{}, nil, err
-	}
+func (s *Server) stepOf(c *api.Call, id string, r rotationStep) (client.UpdatedMerchant, *client.Proposed, error) {
 	m, waits, err := s.takeStep(c, id, r)
 	return client.UpdatedMerchant{Merchant: m}, waits, err
 }

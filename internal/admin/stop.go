@@ -27,20 +27,16 @@ func freezeOf(f outbox.Freeze) client.Freeze {
 	return client.Freeze{Frozen: f.At != 0, Reason: f.Reason, By: f.By, At: api.TimeOf(f.At)}
 }
 
-func (s *Server) blockWithdrawal(c *api.Call, _ api.None, in client.Block) (client.Withdrawal, error) {
-	return changeWithdrawal(c, in, s.Outbox.BlockWithdrawal)
+func (s *Server) blockWithdrawal(c *api.Call, id string, in client.Block) (client.Withdrawal, error) {
+	return changeWithdrawal(c, id, in, s.Outbox.BlockWithdrawal)
 }
 
-func (s *Server) resumeWithdrawal(c *api.Call, _ api.None, in client.Block) (client.Withdrawal, error) {
-	return changeWithdrawal(c, in, s.Outbox.ResumeWithdrawal)
+func (s *Server) resumeWithdrawal(c *api.Call, id string, in client.Block) (client.Withdrawal, error) {
+	return changeWithdrawal(c, id, in, s.Outbox.ResumeWithdrawal)
 }
 
 // changeWithdrawal changes a withdrawal in the name of the call's token.
-func changeWithdrawal(c *api.Call, in client.Block, change func(ctx context.Context, id, reason, by string, now db.Millis) (outbox.Withdrawal, error)) (client.Withdrawal, error) {
-	id, err := c.PathID()
-	if err != nil {
-		return client.Withdrawal{}, err
-	}
+func changeWithdrawal(c *api.Call, id string, in client.Block, change func(ctx context.Context, id, reason, by string, now db.Millis) (outbox.Withdrawal, error)) (client.Withdrawal, error) {
 	w, err := change(c.R.Context(), id, in.Reason, c.Token.ID, c.Now)
 	return withdrawalOf(c, w), err
 }

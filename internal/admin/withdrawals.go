@@ -149,11 +149,7 @@ func tracedOf(w outbox.Withdrawal, first bool) api.Traced {
 	return api.Traced{Merchant: w.Merchant, CallBackID: w.CallBackID, TrackingID: w.TrackingID, First: first}
 }
 
-func (s *Server) withdrawal(c *api.Call, _ api.None, _ api.None) (client.Withdrawal, error) {
-	id, err := c.PathID()
-	if err != nil {
-		return client.Withdrawal{}, err
-	}
+func (s *Server) withdrawal(c *api.Call, id string, _ api.None) (client.Withdrawal, error) {
 	w, err := s.Lists.Withdrawal(c.R.Context(), id)
 	return withdrawalOf(c, w), err
 }
@@ -263,20 +259,12 @@ func nextOf(cursor string) *string {
 	return &cursor
 }
 
-func (s *Server) cancelWithdrawal(c *api.Call, _ api.None, _ api.None) (client.Withdrawal, error) {
-	id, err := c.PathID()
-	if err != nil {
-		return client.Withdrawal{}, err
-	}
+func (s *Server) cancelWithdrawal(c *api.Call, id string, _ api.None) (client.Withdrawal, error) {
 	w, err := s.Outbox.CancelWithdrawal(c.R.Context(), id, c.Now)
 	return withdrawalOf(c, w), err
 }
 
-func (s *Server) releaseWithdrawal(c *api.Call, _ api.None, in client.Claim) (client.Permit, error) {
-	id, err := c.PathID()
-	if err != nil {
-		return client.Permit{}, err
-	}
+func (s *Server) releaseWithdrawal(c *api.Call, id string, in client.Claim) (client.Permit, error) {
 	// The outbox keeps the permit of the first release and gives it to the same
 	// holder again; the new one is then not used.
 	p, err := s.Outbox.Release(c.R.Context(), id, outbox.Holder{Claim: in.Holder, Origin: c.Token.Root}, "cpt_"+api.RandomText(24), c.Now)
@@ -290,11 +278,7 @@ func (s *Server) releaseWithdrawal(c *api.Call, _ api.None, in client.Claim) (cl
 	return client.Permit{Permit: client.Secret(p.Permit), Details: *detailsOf(p.Withdrawal.Details), Withdrawal: withdrawalOf(c, p.Withdrawal), Duplicate: p.Duplicate}, nil
 }
 
-func (s *Server) reportOutcome(c *api.Call, _ api.None, in client.Outcome) (client.AcceptedWithdrawal, error) {
-	id, err := c.PathID()
-	if err != nil {
-		return client.AcceptedWithdrawal{}, err
-	}
+func (s *Server) reportOutcome(c *api.Call, id string, in client.Outcome) (client.AcceptedWithdrawal, error) {
 	switch {
 	case in.Executed == nil && in.Failed == nil:
 		return client.AcceptedWithdrawal{}, api.Invalid(api.At("body.executed", "is missing, and so is failed; give one of them"))
@@ -357,11 +341,7 @@ func headOf(w outbox.Withdrawal) countersign.Head {
 // reportWaiting queues one more callback with each call. Repeated requests need no
 // id: the merchant takes the first callback of each type and answers the others as
 // repetitions (PROTOCOL.md, Deposit identity).
-func (s *Server) reportWaiting(c *api.Call, _ api.None, in client.Waiting) (client.AcceptedWaiting, error) {
-	id, err := c.PathID()
-	if err != nil {
-		return client.AcceptedWaiting{}, err
-	}
+func (s *Server) reportWaiting(c *api.Call, id string, in client.Waiting) (client.AcceptedWaiting, error) {
 	w, err := s.Outbox.Withdrawal(c.R.Context(), id)
 	if err != nil {
 		return client.AcceptedWaiting{}, err

@@ -35,11 +35,7 @@ func (o Common) alarms(c *Call, q alarmQuery, _ None) (client.AlarmPage, error) 
 }
 
 // ackAlarm acknowledges an alarm.
-func (o Common) ackAlarm(c *Call, _ None, in client.Ack) (client.Alarm, error) {
-	seq, err := c.PathSeq()
-	if err != nil {
-		return client.Alarm{}, err
-	}
+func (o Common) ackAlarm(c *Call, seq int64, in client.Ack) (client.Alarm, error) {
 	switch a, err := o.Rows.Alarm(c.R.Context(), seq); {
 	case err != nil:
 		return client.Alarm{}, err

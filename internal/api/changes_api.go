@@ -34,11 +34,7 @@ func (k *Changes) list() Handler {
 
 // show is the handler that shows one change.
 func (k *Changes) show() Handler {
-	return Handle(func(c *Call, _ None, _ None) (out client.ChangeEntry, err error) {
-		id, err := c.PathID()
-		if err != nil {
-			return out, err
-		}
+	return One(func(c *Call, id string, _ None) (out client.ChangeEntry, err error) {
 		change, err := k.find(c.R.Context(), id, c.Token)
 		if err != nil {
 			return out, err
@@ -72,11 +68,7 @@ func (k *Changes) approveOne() Handler {
 
 // statement is the handler that gives what an approval must be signed with.
 func (k *Changes) statement() Handler {
-	return Handle(func(c *Call, _ None, _ None) (client.Statement, error) {
-		id, err := c.PathID()
-		if err != nil {
-			return client.Statement{}, err
-		}
+	return One(func(c *Call, id string, _ None) (client.Statement, error) {
 		change, err := k.find(c.R.Context(), id, c.Token)
 		if err != nil {
 			return client.Statement{}, err
@@ -111,11 +103,7 @@ func (k *Changes) rejectOne() Handler {
 }
 
 func onOneChange[In any](act func(c *Call, id string, in In) (Change, error)) Handler {
-	return Handle(func(c *Call, _ None, in In) (client.ChangeEntry, error) {
-		id, err := c.PathID()
-		if err != nil {
-			return client.ChangeEntry{}, err
-		}
+	return One(func(c *Call, id string, in In) (client.ChangeEntry, error) {
 		change, err := act(c, id, in)
 		return change.Shown(), err
 	})

@@ -53,7 +53,7 @@ func (o Common) Routes() []Route {
 	k, p := o.Changes, o.Changes.Passkeys()
 	return []Route{
 		{get, "/v1/alarms", "alarms", Readers, ByHandler, 200, Handle(o.alarms), "List alarms, the newest first", nil},
-		{post, "/v1/alarms/{seq}/ack", "ackAlarm", o.Ack, ByHandler, 200, Handle(o.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
+		{post, "/v1/alarms/{seq}/ack", "ackAlarm", o.Ack, ByHandler, 200, One(o.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
 		{post, "/v1/alarms/ack", "ackAlarms", o.Ack, ByHandler, 200, Handle(o.ackAlarms), "Acknowledge all open alarms that match", nil},
 		{get, "/v1/audit", "audit", Readers, Whole, 200, Handle(o.Audit.page), "Read the audit log, in order and without gaps", nil},
 		{get, "/v1/audit/checkpoint", "auditCheckpoint", Readers, Whole, 200, Handle(o.Audit.checkpoint), "Sign the audit log as it is now", nil},

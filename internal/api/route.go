@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"reflect"
@@ -99,6 +100,43 @@ func Handle[Q, In, Out any](f func(*Call, Q, In) (Out, error)) Handler {
 			return f(c, q, in)
 		},
 	}
+}
+
+// One is Handle for what the path names: with {id} if K is a string, with {seq} if it is a
+// number. What cannot be one is db.ErrNotFound.
+func One[K string | int64, In, Out any](f func(c *Call, key K, in In) (Out, error)) Handler {
+	return Handle(func(c *Call, _ None, in In) (out Out, err error) {
+		var key K
+		switch to := any(&key).(type) {
+		case *string:
+			*to, err = c.PathID()
+		case *int64:
+			*to, err = c.PathSeq()
+		}
+		if err != nil {
+			return out, err
+		}
+		return f(c, key, in)
+	})
+}
+
+// Find is One for a read whose answer is what shown makes of the row.
+func Find[K string | int64, Row, Out any](read func(ctx context.Context, key K) (Row, error), shown func(Row) Out) Handler {
+	return One(func(c *Call, key K, _ None) (Out, error) {
+		row, err := read(c.R.Context(), key)
+		return shown(row), err
+	})
+}
+
+// ChangeOne is HandleChange for what the path names with {id}.
+func ChangeOne[In, Out any](f func(c *Call, id string, in In) (Out, *client.Proposed, error)) Handler {
+	return HandleChange(func(c *Call, _ None, in In) (out Out, _ *client.Proposed, err error) {
+		id, err := c.PathID()
+		if err != nil {
+			return out, nil, err
+		}
+		return f(c, id, in)
+	})
 }
 
 // Endpoint is a prepared route: with its parameters and the schema of its body.

@@ -142,12 +142,8 @@ func tokenMembers(t Token) map[string]string {
 // change, since without it the others' changes would need nobody; every other is revoked
 // at once, so that a stolen one can be stopped.
 func (k *Changes) revokeToken() Handler {
-	return HandleChange(func(c *Call, _ None, _ None) (None, *client.Proposed, error) {
+	return ChangeOne(func(c *Call, id string, _ None) (None, *client.Proposed, error) {
 		none := None{}
-		id, err := c.PathID()
-		if err != nil {
-			return none, nil, err
-		}
 		t, err := k.tokens.ByID(c.R.Context(), id)
 		switch {
 		case err != nil:

@@ -161,25 +161,9 @@ func decideOrder(c *api.Call, in client.Decide, change func(ctx context.Context,
 	return orderOf(o), err
 }
 
-// bySeq handles a read of the row whose number is in the path.
-func bySeq[Row, Out any](read func(ctx context.Context, seq int64) (Row, error), shown func(Row) Out) api.Handler {
-	return api.Handle(func(c *api.Call, _ api.None, _ api.None) (out Out, err error) {
-		seq, err := c.PathSeq()
-		if err != nil {
-			return out, err
-		}
-		row, err := read(c.R.Context(), seq)
-		return shown(row), err
-	})
-}
-
 // decides handles a person's decision to on the row whose number is in the path.
 func decides[Row, State, Out any](decide func(ctx context.Context, seq int64, to State, by, reason string, now db.Millis) (Row, error), to State, shown func(Row) Out) api.Handler {
-	return api.Handle(func(c *api.Call, _ api.None, in client.Decide) (out Out, err error) {
-		seq, err := c.PathSeq()
-		if err != nil {
-			return out, err
-		}
+	return api.One(func(c *api.Call, seq int64, in client.Decide) (Out, error) {
 		row, err := decide(c.R.Context(), seq, to, c.Token.ID, in.Reason, c.Now)
 		return shown(row), err
 	})

@@ -34,8 +34,8 @@ func (a *server) routes() []route {
 
 		{get, "/v1/deposits", "deposits", api.MoneyReaders, api.Whole, 200, api.Handle(a.deposits), "Read the feed of deposits as they were taken, in order and without gaps; after a restore numbers go on much higher", []int{409, 410}},
 		{get, "/v1/deposits/search", "searchDeposits", api.MoneyReaders, api.Whole, 200, api.Handle(a.searchDeposits), "List deposits as they are now, the newest first", nil},
-		{get, "/v1/deposits/{seq}/first", "firstDeposit", api.MoneyReaders, api.Whole, 200, bySeq(a.lists.FirstDeposit, depositOf), "Show the first deposit that names the same transfer as a possible duplicate", []int{410}},
-		{get, "/v1/deposits/{seq}", "deposit", api.MoneyReaders, api.Whole, 200, bySeq(a.lists.Deposit, depositOf), "Show one deposit as it is now", []int{410}},
+		{get, "/v1/deposits/{seq}/first", "firstDeposit", api.MoneyReaders, api.Whole, 200, api.Find(a.lists.FirstDeposit, depositOf), "Show the first deposit that names the same transfer as a possible duplicate", []int{410}},
+		{get, "/v1/deposits/{seq}", "deposit", api.MoneyReaders, api.Whole, 200, api.Find(a.lists.Deposit, depositOf), "Show one deposit as it is now", []int{410}},
 		{post, "/v1/deposits/credit", "creditDeposits", api.Approvers, api.Whole, 200, api.Handle(a.creditDeposits), "Credit all held deposits that match", []int{409}},
 		{post, "/v1/deposits/reject", "rejectDeposits", api.Approvers, api.Whole, 200, api.Handle(a.rejectDeposits), "Reject all held deposits that match", []int{409}},
 		{post, "/v1/deposits/{seq}/credit", "creditDeposit", api.Approvers, api.Whole, 200, decides(a.book.DecideDeposit, book.DepositCredited, depositOf), "Credit a held deposit", []int{409, 410}},
@@ -43,11 +43,11 @@ func (a *server) routes() []route {
 
 		{get, "/v1/orders/{callBackId}/notes", "orderNotes", api.Readers, api.Whole, 200, api.Handle(a.orderNotes), "List what people noted about an order, the oldest first", nil},
 		{post, "/v1/orders/{callBackId}/notes", "noteOrder", api.Approvers, api.Whole, 201, api.Handle(a.noteOrder), "Note something about an order; each call adds a note, and none is ever changed", []int{409}},
-		{get, "/v1/deposits/{seq}/notes", "depositNotes", api.Readers, api.Whole, 200, api.Handle(a.depositNotes), "List what people noted about a deposit, the oldest first", []int{410}},
-		{post, "/v1/deposits/{seq}/notes", "noteDeposit", api.Approvers, api.Whole, 201, api.Handle(a.noteDeposit), "Note something about a deposit; each call adds a note, and none is ever changed", []int{409, 410}},
+		{get, "/v1/deposits/{seq}/notes", "depositNotes", api.Readers, api.Whole, 200, api.Find(a.lists.DepositNotes, api.ShownNotes), "List what people noted about a deposit, the oldest first", []int{410}},
+		{post, "/v1/deposits/{seq}/notes", "noteDeposit", api.Approvers, api.Whole, 201, api.One(a.noteDeposit), "Note something about a deposit; each call adds a note, and none is ever changed", []int{409, 410}},
 
 		{get, "/v1/addresses", "addresses", api.MoneyReaders, api.Whole, 200, api.Handle(a.addresses), "List what the service told of users' deposit addresses, the newest first", nil},
-		{get, "/v1/addresses/{seq}", "address", api.MoneyReaders, api.Whole, 200, bySeq(a.lists.Address, addressOf), "Show one address", nil},
+		{get, "/v1/addresses/{seq}", "address", api.MoneyReaders, api.Whole, 200, api.Find(a.lists.Address, addressOf), "Show one address", nil},
 		{post, "/v1/addresses/{seq}/accept", "acceptAddress", api.Approvers, api.Whole, 200, decides(a.book.DecideAddress, book.AddressAccepted, addressOf), "Let a held address count", []int{409}},
 		{post, "/v1/addresses/{seq}/reject", "rejectAddress", api.Approvers, api.Whole, 200, decides(a.book.DecideAddress, book.AddressRejected, addressOf), "Reject a held address", []int{409}},
 

@@ -18,20 +18,7 @@ func (a *server) noteOrder(c *api.Call, _ api.None, in client.NewNote) (client.N
 	return api.ShownNote(n), err
 }
 
-func (a *server) depositNotes(c *api.Call, _ api.None, _ api.None) (client.Notes, error) {
-	seq, err := c.PathSeq()
-	if err != nil {
-		return client.Notes{}, err
-	}
-	list, err := a.lists.DepositNotes(c.R.Context(), seq)
-	return api.ShownNotes(list), err
-}
-
-func (a *server) noteDeposit(c *api.Call, _ api.None, in client.NewNote) (client.Note, error) {
-	seq, err := c.PathSeq()
-	if err != nil {
-		return client.Note{}, err
-	}
+func (a *server) noteDeposit(c *api.Call, seq int64, in client.NewNote) (client.Note, error) {
 	n, err := c.NewNote(in)
 	if err == nil {
 		n, err = a.book.NoteDeposit(c.R.Context(), seq, n)
