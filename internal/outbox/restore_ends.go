@@ -9,11 +9,21 @@ import (
 	"countersign/internal/db"
 )
 
-const (
-	adoptCancelSQL = `
-UPDATE withdrawals SET state = 'cancelled', decision = 'cancelled', reason = 'restored', decided = $3, restored = 0
+// adoptDecisionSQL makes a withdrawal that awaits a decision have the one that it had.
+func adoptDecisionSQL(to WithdrawalState) string {
+	return `
+UPDATE withdrawals SET state = '` + string(to) + `', decision = '` + string(to) + `', reason = 'restored', decided = $3, restored = 0
 WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND `
+}
 
+// What AdoptEnd may make of a withdrawal that awaits a decision.
+var (
+	adoptCancelSQL  = adoptDecisionSQL(WithdrawalCancelled)
+	adoptDeclineSQL = adoptDecisionSQL(WithdrawalDeclined)
+	adoptExpireSQL  = adoptDecisionSQL(WithdrawalExpired)
+)
+
+const (
 	adoptBlockSQL = `
 UPDATE withdrawals SET state = 'blocked', ended = $3, blocked_reason = $4, blocked_by = 'reconcile', restored = 0
 WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND `
@@ -22,10 +32,13 @@ WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND `
 )
 
 // AdoptEnd records that a withdrawal ended before the restore without a release, as the
-// core or the merchant says, so that it is neither asked for nor released again. who says
-// so is its reason. x makes one anew that is lost here. It gives what it was before, empty
-// where it was not known, and whether it has ended: one with a permit has not.
-func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, who string, now db.Millis) (was WithdrawalState, ended bool, err error) {
+// core or the merchant says, so that it is neither asked for nor released again. One that
+// awaits a decision gets the one that it had, so that who reads the decisions is not told
+// otherwise than before: declined, expired, or confirmed for one that was blocked or lapsed, and
+// else cancelled. who says so is its reason. x makes one anew that is lost here. It gives what
+// it was before, empty where it was not known, and whether it has ended: one with a permit has
+// not.
+func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, had WithdrawalState, who string, now db.Millis) (was WithdrawalState, ended bool, err error) {
 	w, err := o.WithdrawalByCallBackID(ctx, x.Merchant, x.CallBackID)
 	switch {
 	case err == db.ErrNotFound:
@@ -45,12 +58,24 @@ func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, who string, now db.Mi
 	if err != nil {
 		return was, false, err
 	}
+	text, to := adoptCancelSQL, WithdrawalCancelled
+	switch had {
+	case WithdrawalDeclined:
+		text, to = adoptDeclineSQL, had
+	case WithdrawalExpired:
+		text, to = adoptExpireSQL, had
+	}
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		open, err := db.EpochIsOpen(ctx, t)
 		if err != nil {
 			return err
 		}
-		if ended, err = o.endWithdrawal(ctx, t, x.Merchant, rest, adoptCancelSQL+inDoubt(open), WithdrawalCancelled, CallbackCancelled, client.ReasonRestored, now); err != nil || ended {
+		if had == WithdrawalBlocked || had == WithdrawalLapsed {
+			if _, err := o.endWithdrawal(ctx, t, x.Merchant, rest, presumeSQL+inDoubt(open), WithdrawalConfirmed, CallbackCancelled, client.ReasonRestored, now); err != nil {
+				return err
+			}
+		}
+		if ended, err = o.endWithdrawal(ctx, t, x.Merchant, rest, text+inDoubt(open), to, CallbackCancelled, client.ReasonRestored, now); err != nil || ended {
 			return err
 		}
 		_, ended, err = o.endConfirmed(ctx, t, x.Merchant, rest, WithdrawalBlocked, now, adoptBlockSQL+inDoubt(open), fmt.Sprintf("ended before the restore, as %s says", who))

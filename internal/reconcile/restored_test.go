@@ -263,6 +263,10 @@ func TestWithdrawalsFromBefore(t *testing.T) {
 	}
 	for name, s := range map[string]says{
 		"cancelled by the core":       {core: "cancelled", want: outbox.WithdrawalCancelled, finding: EndedThere},
+		"declined, says the core":     {core: "declined", want: outbox.WithdrawalDeclined, finding: EndedThere},
+		"declined, say both":          {core: "declined", merchant: "declined", want: outbox.WithdrawalDeclined, finding: EndedThere},
+		"expired, says the core":      {core: "expired", want: outbox.WithdrawalExpired, finding: EndedThere},
+		"blocked, says the core":      {core: "blocked", want: outbox.WithdrawalBlocked, finding: EndedThere},
 		"declined at the merchant":    {core: "open", merchant: "declined", want: outbox.WithdrawalCancelled, finding: EndedThere},
 		"nothing became of it":        {core: "open", want: outbox.WithdrawalAwaiting},
 		"nobody says":                 {want: outbox.WithdrawalAwaiting, finding: NotSaid},
@@ -316,6 +320,15 @@ func TestWithdrawalsFromBefore(t *testing.T) {
 				}
 				if got := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t); got.State != s.want {
 					t.Errorf("it is %s; found %+v", got.State, *found)
+				}
+				// Who reads the decisions is not told otherwise than before.
+				decision := map[outbox.WithdrawalState]countersign.Decision{outbox.WithdrawalAwaiting: "", outbox.WithdrawalBlocked: countersign.DecisionConfirmed}
+				want, undecided := decision[s.want]
+				if !undecided {
+					want = countersign.Decision(s.want)
+				}
+				if got := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t); got.Decision != want {
+					t.Errorf("its decision is %q, not %q", got.Decision, want)
 				}
 				if s.finding == "" && len(*found) != 0 || s.finding != "" && (len(*found) != 1 || (*found)[0].Finding != s.finding || (*found)[0].Settled == (s.finding == NotSaid)) {
 					t.Errorf("found %+v", *found)

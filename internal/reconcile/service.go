@@ -125,7 +125,7 @@ func (c Config) executed(ctx context.Context, o *outbox.Outbox, ends *Index) err
 		case ends.Has(w.Merchant, w.CallBackID):
 			f.Finding = EndedThere
 			if c.Settle {
-				if _, f.Settled, err = o.AdoptEnd(ctx, outbox.Executed{Merchant: w.Merchant, CallBackID: w.CallBackID}, "the merchant", c.Now); err != nil {
+				if _, f.Settled, err = o.AdoptEnd(ctx, outbox.Executed{Merchant: w.Merchant, CallBackID: w.CallBackID}, outbox.WithdrawalCancelled, "the merchant", c.Now); err != nil {
 					return err
 				}
 			}
@@ -156,7 +156,7 @@ func (c Config) end(ctx context.Context, o *outbox.Outbox, l Line, open bool) er
 	f.Finding = EndedThere
 	if c.Settle {
 		x := outbox.Executed{Merchant: f.Merchant, CallBackID: l.CallBackID, TenantUserID: l.TenantUserID, Details: l.details()}
-		if _, f.Settled, err = o.AdoptEnd(ctx, x, "the core", c.Now); err != nil {
+		if _, f.Settled, err = o.AdoptEnd(ctx, x, outbox.WithdrawalState(l.State), "the core", c.Now); err != nil {
 			f.Reason = err.Error()
 			return errors.Join(c.Report(f), fmt.Errorf("%s of %s cannot be settled: %w", l.CallBackID, f.Merchant, err))
 		}
