@@ -90,13 +90,17 @@ func (l *ledger) writeSpent(ctx context.Context, t *db.Tx) error {
 }
 
 // The parts of a window, read by one statement, so that an order cannot count twice
-// or be missed. An order that may have been confirmed before a restore counts as if it was.
+// or be missed. An order that may have been confirmed before a restore counts as if it was,
+// and one that was executed without a confirmation here, which a restore may have lost, from
+// when that was told.
 const spentSQL = `
 SELECT amount FROM orders WHERE folded_symbol = $1 AND confirmed > 0 AND confirmed >= $2 AND confirmed < $3 AND state <> 'ended'
 	AND ($4 = '' OR tenant_user_id = $4)
 UNION ALL SELECT sum FROM spent WHERE symbol = $1 AND tenant_user_id = $4 AND span = 60000 AND start >= $3 AND start < $5
 UNION ALL SELECT sum FROM spent WHERE symbol = $1 AND tenant_user_id = $4 AND span = 3600000 AND start >= $5 AND start < $6
 UNION ALL SELECT sum FROM spent WHERE symbol = $1 AND tenant_user_id = $4 AND span = 86400000 AND start >= $6
+UNION ALL SELECT amount FROM orders WHERE state = 'executed' AND confirmed = 0 AND folded_symbol = $1 AND ended >= $2
+	AND ($4 = '' OR tenant_user_id = $4)
 UNION ALL SELECT amount FROM orders WHERE restored <> 0 AND state IN ('open', 'held', 'approved') AND folded_symbol = $1
 	AND ($4 = '' OR tenant_user_id = $4)`
 

@@ -154,6 +154,40 @@ func TestLimitsAfterRestore(t *testing.T) {
 	})
 }
 
+// What the service says was executed, before the gateway is reconciled, was confirmed after the
+// backup. It uses up the limits of a window too.
+func TestLimitsCountWhatWasExecuted(t *testing.T) {
+	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
+		b := book.New(p.db(false), book.Config{})
+		must2(b.AddOrder(ctx, newOrder("executed since"), start))(t)
+		b = book.New(p.restore(p.backup()), book.Config{})
+		must(b.Restored(ctx, 0, start+100))(t)
+		o := must(b.Order(ctx, "executed since"))(t)
+		done := &countersign.WithdrawalDone{Head: countersign.Head{TrackingID: "done", TenantUserID: o.TenantUserID}, CallBackID: o.CallBackID, TxID: "tx",
+			ToAddress: o.Details.Address, ChainName: o.Details.ChainName, Symbol: o.Details.Symbol, Amount: o.Details.Amount}
+		if r, err := b.Claim(ctx, merchant.Entry{Callback: done, ID: "done", At: (start + 110).Time()}); err != nil || r.State != merchant.StateTaken {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		must2(b.AddOrder(ctx, newOrder("new"), start+120))(t)
+		_, report := gather()
+		must(Gateway(ctx, b, Config{Booked: lines(t, Line{CallBackID: "executed since", State: "executed", TxID: "tx"}), Settle: true, Report: report, Now: start + 200}))(t)
+		for _, user := range []string{"", o.TenantUserID} {
+			within := func(max string, since db.Millis) book.Ceiling {
+				return book.Ceiling{TenantUserID: user, Since: since, Max: amount(max)}
+			}
+			if err := confirm(b, "new", start+210, within("4.9", start)); !errors.Is(err, book.ErrChanged) { // 2 orders of 2.5
+				t.Errorf("beyond the limit of user %q: %v", user, err)
+			}
+			if s := must(b.Spent(ctx, book.Spent{Symbol: o.Details.Symbol, TenantUserID: user, Since: start + 111}))(t); s.Sum.String() != "0" {
+				t.Errorf("after it was executed %s is spent", s.Sum)
+			}
+		}
+		if err := confirm(b, "new", start+220, book.Ceiling{Since: start, Max: amount("5")}); err != nil {
+			t.Errorf("within the limit: %v", err)
+		}
+	})
+}
+
 // A question whose answer was yes in the backup is not answered by repeating it: what was
 // confirmed may have ended.
 func TestOldAnswerWaits(t *testing.T) {

@@ -154,6 +154,7 @@ CREATE INDEX orders_tx ON orders (substr(tx_id, 1, 64), seq) WHERE tx_id <> '';
 CREATE INDEX orders_expires ON orders (expires) WHERE state IN ('open', 'held', 'approved') AND expires < 4611686018427387904;
 CREATE INDEX orders_restored ON orders (seq) WHERE restored <> 0;
 CREATE INDEX orders_spent ON orders (folded_symbol, confirmed) WHERE confirmed > 0;
+CREATE INDEX orders_spent_unconfirmed ON orders (folded_symbol, ended) WHERE state = 'executed' AND confirmed = 0;
 
 -- Sums of the amounts of orders that were confirmed and did not end without
 -- execution, by the span of time in which they were confirmed. An empty
