@@ -205,6 +205,7 @@ func TestServiceFaults(t *testing.T) {
 		{countersigntest.FaultSpliced, nil, 0, false},
 		{countersigntest.FaultReplayed, nil, 1, false},
 		{countersigntest.FaultSwapped, nil, 0, false},
+		{countersigntest.FaultOldUUID, nil, 0, false},
 		{countersigntest.FaultCut, nil, 0, false},
 		{countersigntest.FaultOtherKey, nil, 0, false},
 		{countersigntest.FaultPlain, nil, 0, false},

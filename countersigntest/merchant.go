@@ -1,6 +1,7 @@
 package countersigntest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -28,17 +29,27 @@ type MerchantConfig struct {
 	APIKey countersign.APIKey
 	// CallbackAPIKey is required as X-API-KEY. Empty: none is required.
 	CallbackAPIKey countersign.APIKey
+	// APIKeyHeader has another name for that header. Empty: X-API-KEY.
+	APIKeyHeader string
+	// BodyField is the form field or JSON member that carries the body. Empty: data.
+	BodyField string
 	// Unbound accepts requests whose binding does not hold.
 	Unbound bool
 
 	// Orders gives the details of an order. If it is nil or gives false, the
 	// order is not known, errCode 2001.
 	Orders func(callBackID string) (countersign.Details, bool)
+	// Users gives the user of an order where the request names none, as services do that are
+	// not of this project. Nil: user 1.
+	Users func(callBackID string) string
 
 	// Fault chooses the fault of the response to the n-th callback that could be
 	// read, counted from 0. Nil: all responses are honest. One goroutine at a
 	// time calls it.
 	Fault func(n int, cb countersign.Callback) MerchantFault
+	// Code chooses an errCode, which is answered in place of anything else. It is called
+	// after Fault. Nil, and 0: there is none.
+	Code func(cb countersign.Callback) countersign.ErrCode
 }
 
 // Merchant is a merchant's server on a loopback address. Without a Fault it takes
@@ -92,7 +103,7 @@ func StartMerchant(c MerchantConfig) (*Merchant, error) {
 }
 
 // MakeMerchant makes a Merchant without a server, for one of the caller's own. Only ServeHTTP,
-// Received, Taken and Release may be called.
+// Received, Taken, Release and Close may be called.
 func MakeMerchant(c MerchantConfig) (*Merchant, error) {
 	if c.Key.Size() == 0 || c.Key.HasPrivate() {
 		return nil, fmt.Errorf("countersigntest: the merchant's key must be the public part of the service's pair")
@@ -100,6 +111,11 @@ func MakeMerchant(c MerchantConfig) (*Merchant, error) {
 	if c.RequestKey == nil {
 		c.RequestKey = c.Key
 	}
+	if c.Users == nil {
+		c.Users = func(string) string { return "1" }
+	}
+	c.APIKeyHeader = cmp.Or(c.APIKeyHeader, merchant.DefaultHeader)
+	c.BodyField = cmp.Or(c.BodyField, merchant.DefaultBodyField)
 	m := &Merchant{c: c, closing: make(chan struct{}), gate: make(chan struct{}), taken: map[string]int{}}
 	m.mux.HandleFunc("POST "+merchant.DefaultNotifyPath, m.serve)
 	m.mux.HandleFunc("POST "+merchant.DefaultWithdrawPath, m.serve)
@@ -112,6 +128,9 @@ func (m *Merchant) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.Ser
 // Close ends all connections, hanging ones too, and stops the server.
 func (m *Merchant) Close() {
 	close(m.closing)
+	if m.server == nil {
+		return
+	}
 	m.server.CloseClientConnections()
 	m.server.Close()
 }
@@ -151,8 +170,8 @@ func (m *Merchant) Release() {
 }
 
 func (m *Merchant) serve(w http.ResponseWriter, r *http.Request) {
-	if m.c.CallbackAPIKey != "" && !m.c.CallbackAPIKey.Equal(countersign.APIKey(r.Header.Get("X-API-KEY"))) {
-		http.Error(w, "wrong X-API-KEY", http.StatusUnauthorized)
+	if m.c.CallbackAPIKey != "" && !m.c.CallbackAPIKey.Equal(countersign.APIKey(r.Header.Get(m.c.APIKeyHeader))) {
+		http.Error(w, "wrong "+m.c.APIKeyHeader, http.StatusUnauthorized)
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, envelope.MaxBody))
@@ -182,17 +201,21 @@ func (m *Merchant) serve(w http.ResponseWriter, r *http.Request) {
 	if m.c.Fault != nil {
 		fault = m.c.Fault(m.n, cb)
 	}
+	refused := countersign.CodeAccepted
+	if m.c.Code != nil {
+		refused = m.c.Code(cb)
+	}
 	m.n++
 	m.received = append(m.received, cb)
 	previous := m.previous
 	m.previous = cb.UUID()
 	gate := m.gate
 	m.mu.Unlock()
-	m.answer(w, r, cb, fault, previous, gate)
+	m.answer(w, r, cb, refused, fault, previous, gate)
 }
 
 func (m *Merchant) open(body []byte) (countersign.Callback, countersign.ErrCode) {
-	inner, _, err := envelope.Unwrap(body)
+	inner, _, err := envelope.UnwrapField(body, m.c.BodyField)
 	if err != nil {
 		return nil, countersign.CodeCannotOpen
 	}
@@ -238,11 +261,17 @@ func (m *Merchant) honest(cb countersign.Callback) (countersign.Response, []byte
 		}
 	}
 	answer := cb.Accept(order)
-	plaintext, err := answer.Marshal()
+	var plaintext []byte
+	var err error
 	if w, ok := answer.(countersign.WithdrawalAnswer); ok {
+		if w.TenantUserID == "" {
+			w.TenantUserID = m.c.Users(cb.OrderID())
+		}
 		// In blocks that a service without the order confirms (PROTOCOL.md,
 		// Decision, D7).
 		plaintext, _, err = w.MarshalBlocks(m.c.Key.MaxChunk(m.c.ResponsePadding))
+	} else {
+		plaintext, err = answer.Marshal()
 	}
 	if err != nil {
 		return m.refusal(countersign.CodeInternal), nil

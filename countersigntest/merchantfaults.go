@@ -10,86 +10,144 @@ import (
 	"countersign"
 )
 
-// MerchantFault is one fault of a merchant's response.
+// MerchantFault is one fault of a merchant's response. Its text is what people type.
 type MerchantFault string
 
-// The faults. The zero MerchantFault is an honest response.
+// The faults; About says what each does. The zero MerchantFault is an honest response.
 const (
 	NoMerchantFault MerchantFault = ""
 
 	// A merchant that dies or is slow.
-	FaultNotTaken    MerchantFault = "not taken"    // errCode 5000 and no effect
-	FaultAnswerLost  MerchantFault = "answer lost"  // taken, then the connection ends
-	FaultDoneTwice   MerchantFault = "done twice"   // taken again although it was before
-	FaultAnswersLate MerchantFault = "answers late" // taken, answered after Merchant.Release
-	FaultHang        MerchantFault = "hang"         // no answer ever
-	FaultTrickle     MerchantFault = "trickle"      // the right response, a byte at a time
-	FaultCloseEarly  MerchantFault = "close early"  // half of the right response
+	FaultNotTaken    MerchantFault = "not-taken"
+	FaultAnswerLost  MerchantFault = "drop"
+	FaultDoneTwice   MerchantFault = "done-twice"
+	FaultAnswersLate MerchantFault = "late" // until Merchant.Release
+	FaultHang        MerchantFault = "hang"
+	FaultTrickle     MerchantFault = "trickle"
+	FaultCloseEarly  MerchantFault = "close-early"
 
 	// A merchant that does not accept.
-	FaultHold   MerchantFault = "hold"   // errCode 3001
-	FaultRefuse MerchantFault = "refuse" // errCode 2004
+	FaultHold   MerchantFault = "hold"
+	FaultRefuse MerchantFault = "refuse"
 
 	// Something other than a merchant answers.
-	FaultRedirect  MerchantFault = "redirect"   // 307 to a URL with an honest answer
-	FaultStatus500 MerchantFault = "status 500" // with the right response
-	FaultStatus204 MerchantFault = "status 204" // without a body
-	FaultHTML      MerchantFault = "html"       // 200 with a page
-	FaultForever   MerchantFault = "for ever"   // a response that never ends
-	FaultHuge      MerchantFault = "huge"       // 64 MiB
+	FaultRedirect  MerchantFault = "redirect"
+	FaultStatus500 MerchantFault = "500"
+	FaultStatus204 MerchantFault = "204"
+	FaultHTML      MerchantFault = "html"
+	FaultForever   MerchantFault = "for-ever"
+	FaultHuge      MerchantFault = "huge"
 
 	// A faulty merchant, or an attacker in its place.
-	FaultOtherAttempt  MerchantFault = "other attempt"  // another requestUUID in the answer
-	FaultOtherCallback MerchantFault = "other callback" // another trackingId or callBackId
-	FaultOtherUser     MerchantFault = "other user"     // another tenantUserId
-	FaultOtherType     MerchantFault = "other type"     // the answer to another type
-	FaultDetailsDiffer MerchantFault = "details differ" // another amount
-	FaultOtherSeal     MerchantFault = "other seal"     // sealed with another pair
-	FaultPlainData     MerchantFault = "plain data"     // the answer as an object in data
-	FaultPlainText     MerchantFault = "plain text"     // the answer as text in data
-	FaultNoData        MerchantFault = "no data"        // errCode 0 and empty data
-	FaultTextErrCode   MerchantFault = "text errCode"   // errCode "0"
-	FaultOtherAPIKey   MerchantFault = "other apiKey"   // another merchant's
-	FaultNoAPIKeyThere MerchantFault = "no apiKey"      // the member is missing
-	FaultNoMessage     MerchantFault = "no message"     // errCode 5000 without one
-	FaultNoAmount      MerchantFault = "no amount"      // missing in the answer
-	FaultTwiceErrCode  MerchantFault = "errCode twice"  // first 5000, then 0
-	FaultCutData       MerchantFault = "cut data"       // Base64 without its end
-	FaultNotJSON       MerchantFault = "not json"       // something before the response
-	FaultNumberAmount  MerchantFault = "number amount"  // tolerated: a number for a string
-	FaultTrailingZeros MerchantFault = "trailing zeros" // tolerated: the amount written differently
-	FaultReordered     MerchantFault = "reordered"      // tolerated: members in another order
-	FaultNullMembers   MerchantFault = "null members"   // tolerated: unknown members
-	FaultTextType      MerchantFault = "text type"      // tolerated: type "2"
-	FaultContentType   MerchantFault = "content type"   // tolerated: text/plain
+	FaultOtherAttempt  MerchantFault = "other-attempt"
+	FaultOtherCallback MerchantFault = "other-callback"
+	FaultOtherUser     MerchantFault = "other-user"
+	FaultOtherType     MerchantFault = "other-type"
+	FaultDetailsDiffer MerchantFault = "wrong-amount"
+	FaultOtherSeal     MerchantFault = "bad-seal"
+	FaultPlainData     MerchantFault = "plain-data"
+	FaultPlainText     MerchantFault = "plain-text"
+	FaultNoData        MerchantFault = "no-data"
+	FaultTextErrCode   MerchantFault = "text-errcode"
+	FaultOtherAPIKey   MerchantFault = "other-api-key"
+	FaultNoAPIKeyThere MerchantFault = "no-api-key"
+	FaultNoMessage     MerchantFault = "no-message"
+	FaultNoAmount      MerchantFault = "no-amount"
+	FaultTwiceErrCode  MerchantFault = "errcode-twice"
+	FaultCutData       MerchantFault = "cut-data"
+	FaultNotJSON       MerchantFault = "not-json"
+	FaultNumberAmount  MerchantFault = "number-amount"
+	FaultTrailingZeros MerchantFault = "trailing-zeros"
+	FaultReordered     MerchantFault = "reordered"
+	FaultNullMembers   MerchantFault = "null-members"
+	FaultTextType      MerchantFault = "text-type"
+	FaultContentType   MerchantFault = "content-type"
 )
 
+// merchantFaults describes each fault once. One that is tolerated is a known difference between
+// peers.
+var merchantFaults = []struct {
+	is        MerchantFault
+	about     string
+	tolerated bool
+}{
+	{FaultNotTaken, "errCode 5000, and it has no effect", false},
+	{FaultAnswerLost, "taken, and then the connection ends", false},
+	{FaultDoneTwice, "taken again although it was before", true},
+	{FaultAnswersLate, "taken, and answered late", false},
+	{FaultHang, "no answer ever", false},
+	{FaultTrickle, "the right response, a byte at a time", false},
+	{FaultCloseEarly, "half of the right response", false},
+	{FaultHold, "errCode 3001: ask again", false},
+	{FaultRefuse, "errCode 2004: refused for good", false},
+	{FaultRedirect, "307 to a URL with an honest answer", false},
+	{FaultStatus500, "status 500 with the right response", false},
+	{FaultStatus204, "status 204 without a body", false},
+	{FaultHTML, "200 with a page", false},
+	{FaultForever, "a response that never ends", false},
+	{FaultHuge, "64 MiB", false},
+	{FaultOtherAttempt, "another requestUUID in the answer", false},
+	{FaultOtherCallback, "another trackingId or callBackId", false},
+	{FaultOtherUser, "another tenantUserId", false},
+	{FaultOtherType, "the answer to another type", false},
+	{FaultDetailsDiffer, "another amount", false},
+	{FaultOtherSeal, "sealed with another pair", false},
+	{FaultPlainData, "the answer as an object in data", false},
+	{FaultPlainText, "the answer as text in data", false},
+	{FaultNoData, "errCode 0 and empty data", false},
+	{FaultTextErrCode, `errCode "0"`, false},
+	{FaultOtherAPIKey, "another merchant's apiKey", false},
+	{FaultNoAPIKeyThere, "the member apiKey is missing", false},
+	{FaultNoMessage, "errCode 5000 without a message", false},
+	{FaultNoAmount, "the amount is missing in the answer", false},
+	{FaultTwiceErrCode, "first 5000, then 0", false},
+	{FaultCutData, "Base64 without its end", false},
+	{FaultNotJSON, "something before the response", false},
+	{FaultNumberAmount, "a number for a text", true},
+	{FaultTrailingZeros, "the amount written differently", true},
+	{FaultReordered, "members in another order", true},
+	{FaultNullMembers, "unknown members", true},
+	{FaultTextType, `type "2"`, true},
+	{FaultContentType, "text/plain", true},
+}
+
 // MerchantFaults lists every MerchantFault but NoMerchantFault.
-var MerchantFaults = []MerchantFault{
-	FaultNotTaken, FaultAnswerLost, FaultDoneTwice, FaultAnswersLate, FaultHang, FaultTrickle, FaultCloseEarly,
-	FaultHold, FaultRefuse,
-	FaultRedirect, FaultStatus500, FaultStatus204, FaultHTML, FaultForever, FaultHuge,
-	FaultOtherAttempt, FaultOtherCallback, FaultOtherUser, FaultOtherType, FaultDetailsDiffer, FaultOtherSeal,
-	FaultPlainData, FaultPlainText, FaultNoData, FaultTextErrCode, FaultOtherAPIKey, FaultNoAPIKeyThere,
-	FaultNoMessage, FaultNoAmount, FaultTwiceErrCode, FaultCutData, FaultNotJSON,
-	FaultNumberAmount, FaultTrailingZeros, FaultReordered, FaultNullMembers, FaultTextType, FaultContentType,
+var MerchantFaults = func() (list []MerchantFault) {
+	for _, f := range merchantFaults {
+		list = append(list, f.is)
+	}
+	return list
+}()
+
+// About says what f does, for people; empty for an unknown fault.
+func (f MerchantFault) About() string {
+	for _, row := range merchantFaults {
+		if row.is == f {
+			return row.about
+		}
+	}
+	return ""
 }
 
 // Tolerated reports whether a service accepts the response: f is a known
 // difference between peers, not a fault.
 func (f MerchantFault) Tolerated() bool {
-	switch f {
-	case NoMerchantFault, FaultDoneTwice, FaultNumberAmount, FaultTrailingZeros, FaultReordered, FaultNullMembers,
-		FaultTextType, FaultContentType:
-		return true
+	for _, row := range merchantFaults {
+		if row.is == f {
+			return row.tolerated
+		}
 	}
-	return false
+	return f == NoMerchantFault
 }
 
 // huge is what FaultHuge sends, in bytes.
 const huge = 64 << 20
 
-func (m *Merchant) answer(w http.ResponseWriter, r *http.Request, cb countersign.Callback, f MerchantFault, previous string, gate <-chan struct{}) {
+func (m *Merchant) answer(w http.ResponseWriter, r *http.Request, cb countersign.Callback, code countersign.ErrCode, f MerchantFault, previous string, gate <-chan struct{}) {
+	if code != countersign.CodeAccepted {
+		m.send(w, http.StatusOK, m.refusal(code))
+		return
+	}
 	switch f {
 	case FaultNotTaken:
 		m.send(w, http.StatusOK, m.refusal(countersign.CodeInternal))

@@ -54,7 +54,7 @@ type Service struct {
 
 	mu       sync.Mutex
 	n        int
-	previous []byte         // body of the delivery before
+	previous Earlier        // the delivery before
 	late     []lateDelivery // held back by FaultLate
 }
 
@@ -174,7 +174,7 @@ func (s *Service) attempt(ctx context.Context, to Endpoint, cb countersign.Callb
 // post sends body, remembers it and judges the response.
 func (s *Service) post(ctx context.Context, to Endpoint, target string, sent countersign.Callback, body []byte) Result {
 	s.mu.Lock()
-	s.previous = body
+	s.previous = Earlier{body, sent.UUID()}
 	s.mu.Unlock()
 	return s.judge(s.Post(ctx, to, target, s.Wrap(body)), sent, body)
 }

@@ -10,41 +10,96 @@ import (
 	"countersign/envelope"
 )
 
-// ServiceFault is one fault of a delivery.
+// ServiceFault is one fault of a delivery. Its text is what people type.
 type ServiceFault string
 
-// The faults. The zero ServiceFault is none.
+// The faults; About says what each does. The zero ServiceFault is none.
 const (
 	NoServiceFault ServiceFault = ""
 	// Faults of the network, or of a service that dies.
-	FaultNotDone   ServiceFault = "not done"   // nothing is sent: ErrNotSent
-	FaultReplyLost ServiceFault = "reply lost" // sent, and the reply is not seen: ErrReplyLost
-	FaultTwice     ServiceFault = "twice"      // two attempts at the same time; the result is the second's
-	FaultLate      ServiceFault = "late"       // held back until Service.DeliverLate: ErrNotSent
-	FaultRepeated  ServiceFault = "repeated"   // the same body again after its response
+	FaultNotDone   ServiceFault = "not-done" // ErrNotSent
+	FaultReplyLost ServiceFault = "reply-lost"
+	FaultTwice     ServiceFault = "twice" // the result is the second's
+	FaultLate      ServiceFault = "late"  // until Service.DeliverLate: ErrNotSent
+	FaultRepeated  ServiceFault = "repeat"
 
 	// An attacker with stolen sealed requests.
-	FaultSpliced  ServiceFault = "spliced"  // its first block, and the rest of the previous delivery
-	FaultReplayed ServiceFault = "replayed" // the body of the previous delivery
-	FaultSwapped  ServiceFault = "swapped"  // its last two blocks swapped
+	FaultSpliced  ServiceFault = "splice"
+	FaultReplayed ServiceFault = "replay"
+	FaultSwapped  ServiceFault = "swap"
 
 	// A faulty service.
-	FaultCut         ServiceFault = "cut"           // the last block is missing
-	FaultOtherKey    ServiceFault = "other key"     // sealed with another pair
-	FaultPlain       ServiceFault = "plain"         // not sealed
-	FaultSpaces      ServiceFault = "spaces"        // + has become a space, as form parsers do
-	FaultNoAPIKey    ServiceFault = "no api key"    // without X-API-KEY
-	FaultWrongAPIKey ServiceFault = "wrong api key" // with another one
-	FaultWrongURL    ServiceFault = "wrong url"     // sent to the URL of the other types
+	FaultOldUUID     ServiceFault = "old-uuid"
+	FaultCut         ServiceFault = "cut"
+	FaultOtherKey    ServiceFault = "bad-seal"
+	FaultPlain       ServiceFault = "plain"
+	FaultSpaces      ServiceFault = "spaces"
+	FaultNoAPIKey    ServiceFault = "no-api-key"
+	FaultWrongAPIKey ServiceFault = "wrong-api-key"
+	FaultWrongURL    ServiceFault = "wrong-url"
 )
 
-// ServiceFaults lists every ServiceFault but NoServiceFault.
-var ServiceFaults = []ServiceFault{
-	FaultNotDone, FaultReplyLost, FaultTwice, FaultLate, FaultRepeated, FaultSpliced, FaultReplayed, FaultSwapped,
-	FaultCut, FaultOtherKey, FaultPlain, FaultSpaces, FaultNoAPIKey, FaultWrongAPIKey, FaultWrongURL,
+// serviceFault describes a fault.
+type serviceFault struct {
+	is      ServiceFault
+	about   string
+	refused bool // a merchant that takes it is wrong
+	unsent  bool // there is no exchange whose response anybody sees
 }
 
-func (s *Service) deliver(ctx context.Context, to Endpoint, cb countersign.Callback, f ServiceFault, previous []byte) Result {
+var serviceFaults = []serviceFault{
+	{is: FaultNotDone, about: "nothing is sent", unsent: true},
+	{is: FaultReplyLost, about: "it is sent and the reply is lost"},
+	{is: FaultTwice, about: "two attempts at the same time"},
+	{is: FaultLate, about: "it is held back and sent later", unsent: true},
+	{is: FaultRepeated, about: "the same body again after its response"},
+	{is: FaultSpliced, about: "its first block, and the rest of an earlier body", refused: true},
+	{is: FaultReplayed, about: "an earlier body in its place"},
+	{is: FaultSwapped, about: "its last two blocks swapped", refused: true},
+	{is: FaultOldUUID, about: "the requestUUID of an earlier attempt", refused: true},
+	{is: FaultCut, about: "the last block is missing", refused: true},
+	{is: FaultOtherKey, about: "sealed with another pair", refused: true},
+	{is: FaultPlain, about: "not sealed", refused: true},
+	{is: FaultSpaces, about: "a + of the Base64 has become a space, as form parsers do", refused: true},
+	{is: FaultNoAPIKey, about: "without the API key in the header", refused: true},
+	{is: FaultWrongAPIKey, about: "with another API key in the header", refused: true},
+	{is: FaultWrongURL, about: "sent to the URL of the other types", refused: true},
+}
+
+// ServiceFaults lists every ServiceFault but NoServiceFault.
+var ServiceFaults = func() (list []ServiceFault) {
+	for _, f := range serviceFaults {
+		list = append(list, f.is)
+	}
+	return list
+}()
+
+func (f ServiceFault) row() serviceFault {
+	for _, row := range serviceFaults {
+		if row.is == f {
+			return row
+		}
+	}
+	return serviceFault{}
+}
+
+// About says what f does, for people; empty for an unknown fault.
+func (f ServiceFault) About() string { return f.row().about }
+
+// Refused reports whether a merchant must refuse what f sends. A merchant that requires no API
+// key cannot refuse FaultNoAPIKey and FaultWrongAPIKey, and one of a service that does not bind
+// not always FaultOldUUID.
+func (f ServiceFault) Refused() bool { return f.row().refused }
+
+// Sends reports whether f makes an exchange; true for NoServiceFault.
+func (f ServiceFault) Sends() bool { return !f.row().unsent }
+
+// NeedsEarlier reports whether f is made of a request that was sent before.
+func (f ServiceFault) NeedsEarlier() bool {
+	return f == FaultSpliced || f == FaultReplayed || f == FaultOldUUID
+}
+
+func (s *Service) deliver(ctx context.Context, to Endpoint, cb countersign.Callback, f ServiceFault, previous Earlier) Result {
 	switch f {
 	case FaultNotDone:
 		return Result{Err: ErrNotSent}
@@ -72,12 +127,16 @@ func (s *Service) deliver(ctx context.Context, to Endpoint, cb countersign.Callb
 		}
 		return s.post(ctx, to, to.target(cb.CallbackType()), r.Sent, r.Body)
 	}
-	body, sent, err := s.Body(cb)
+	plaintext, sent, err := s.Plaintext(cb)
+	if err != nil {
+		return Result{Err: err}
+	}
+	body, err := s.Seal(plaintext)
 	if err != nil {
 		return Result{Err: err}
 	}
 	target, key := to.target(cb.CallbackType()), s.c.CallbackAPIKey
-	posted, err := s.spoil(f, cb, body, previous)
+	posted, err := s.Spoil(f, plaintext, body, previous)
 	if err != nil {
 		return Result{Err: err}
 	}
@@ -94,24 +153,37 @@ func (s *Service) deliver(ctx context.Context, to Endpoint, cb countersign.Callb
 		}
 	case NoServiceFault:
 		s.mu.Lock()
-		s.previous = body
+		s.previous = Earlier{body, sent.UUID()}
 		s.mu.Unlock()
 	}
 	return s.judge(send(ctx, to, target, key, s.Wrap(posted)), sent, posted)
 }
 
-// spoil gives the bytes that are posted instead of body.
-func (s *Service) spoil(f ServiceFault, cb countersign.Callback, body, previous []byte) ([]byte, error) {
+// Earlier is a request that was sent before.
+type Earlier struct {
+	Body []byte // sealed
+	UUID string // its requestUUID
+}
+
+// Spoil gives the bytes that f posts in place of body, which is plaintext sealed. It fails for a
+// fault that needs an earlier request without one, and gives body itself for faults that are not of the
+// body.
+func (s *Service) Spoil(f ServiceFault, plaintext, body []byte, earlier Earlier) ([]byte, error) {
 	size := s.c.RequestKey.Size()
+	if f.NeedsEarlier() && earlier.Body == nil {
+		return nil, errors.New("countersigntest: " + string(f) + " needs an earlier delivery")
+	}
 	switch f {
-	case FaultSpliced, FaultReplayed:
-		if previous == nil {
-			return nil, errors.New("countersigntest: " + string(f) + " needs an earlier delivery")
+	case FaultReplayed:
+		return earlier.Body, nil
+	case FaultSpliced:
+		return Splice(body, earlier.Body, 1, size)
+	case FaultOldUUID:
+		start, end, ok := countersign.UUIDSpan(plaintext)
+		if !ok || end-start != len(earlier.UUID) {
+			return nil, errors.New("countersigntest: " + string(f) + " needs a requestUUID of the same length")
 		}
-		if f == FaultReplayed {
-			return previous, nil
-		}
-		return Splice(body, previous, 1, size)
+		return s.Seal(slices.Concat(plaintext[:start], []byte(earlier.UUID), plaintext[end:]))
 	case FaultSwapped:
 		b, err := blocksOf(body, 2, size)
 		if err != nil {
@@ -127,18 +199,16 @@ func (s *Service) spoil(f ServiceFault, cb countersign.Callback, body, previous 
 		}
 		return base64.StdEncoding.AppendEncode(nil, b[:len(b)-size]), nil
 	case FaultOtherKey:
-		pair, err := newPair()
+		pair, err := envelope.GenerateKey(s.c.RequestKey.Bits() / 8 * 8)
 		if err != nil {
 			return nil, err
 		}
-		plaintext, _, err := s.Plaintext(cb)
-		if err != nil {
-			return nil, err
+		if !s.c.RequestKey.HasPrivate() {
+			pair = pair.Public()
 		}
-		return envelope.Seal(pair, envelope.PKCS1v15, plaintext)
+		return envelope.Seal(pair, s.c.Padding, plaintext)
 	case FaultPlain:
-		plaintext, _, err := s.Plaintext(cb)
-		return plaintext, err
+		return plaintext, nil
 	case FaultSpaces:
 		// Not every body has a +. A space anywhere is the same fault.
 		spaced := append([]byte(nil), body...)

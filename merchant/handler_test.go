@@ -123,6 +123,7 @@ func TestServiceFaults(t *testing.T) {
 		countersigntest.FaultReplayed:    {200, 0, merchant.ReasonRepeated},
 		countersigntest.FaultSpliced:     {200, 1002, merchant.ReasonBindingBroken},
 		countersigntest.FaultSwapped:     {400, 1002, merchant.ReasonMalformed},
+		countersigntest.FaultOldUUID:     {200, 1002, merchant.ReasonBindingBroken},
 		countersigntest.FaultCut:         {400, 1002, merchant.ReasonMalformed},
 		countersigntest.FaultOtherKey:    {400, 1001, merchant.ReasonNotOpened},
 		countersigntest.FaultPlain:       {400, 1001, merchant.ReasonNotOpened},
