@@ -59,7 +59,7 @@ var house = map[string]struct{ ours, others []string }{
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant"},
 	},
 	"countersign/conformance": {
-		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/countersigntest"},
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/countersigntest"},
 	},
 	"countersign/internal/policy": {
 		ours:   []string{"countersign", "countersign/client"},
@@ -78,6 +78,9 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/learn": {
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/internal/strictjson"},
 	},
+	"countersign/internal/listen": {
+		ours: []string{"countersign", "countersign/conformance", "countersign/countersigntest", "countersign/envelope", "countersign/internal/learn"},
+	},
 	"countersign/examples/go": {
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/merchant/sqlinbox"}, others: []string{"modernc.org/sqlite"},
 	},
@@ -92,8 +95,8 @@ var house = map[string]struct{ ours, others []string }{
 		others: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel", "github.com/nicholas-fedor/shoutrrr"},
 	},
 	"countersign/internal/demo": {
-		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant",
-			"countersign/internal/book", "countersign/internal/daemon", "countersign/internal/db", "countersign/internal/policy",
+		ours: []string{"countersign", "countersign/client", "countersign/conformance", "countersign/countersigntest", "countersign/envelope", "countersign/merchant",
+			"countersign/internal/book", "countersign/internal/daemon", "countersign/internal/db", "countersign/internal/learn", "countersign/internal/policy",
 			"countersign/internal/outbox"},
 	},
 	"countersign/internal/bench": {
@@ -106,9 +109,9 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/cli":       {ours: []string{"countersign/client", "countersign/internal/api", "countersign/internal/daemon", "countersign/internal/sheet"}, others: []string{"github.com/alecthomas/kong"}},
 	"countersign/internal/settings":  {others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml"}},
 	"countersign/cmd/countersign": {
-		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit",
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/countersigntest", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit",
 			"countersign/internal/bench", "countersign/internal/cli", "countersign/internal/settings", "countersign/internal/daemon", "countersign/internal/demo", "countersign/internal/gateway", "countersign/internal/policy",
-			"countersign/internal/learn", "countersign/internal/reconcile", "countersign/internal/relay", "countersign/internal/signed"},
+			"countersign/internal/learn", "countersign/internal/listen", "countersign/internal/reconcile", "countersign/internal/relay", "countersign/internal/signed"},
 		others: []string{"github.com/alecthomas/kong"},
 	},
 }

@@ -159,12 +159,16 @@ func detailsBound(s *session) {
 	for _, what := range []string{"the known order", "the known order with a new requestUUID"} {
 		r := s.ask(what, s.known())
 		s.confirmed(r)
-		if !countersign.DetailsBound(r.answer, r.blocks) {
-			fail("A service that is not given the details of a withdrawal does not confirm this answer, because its blocks could come from "+
-				"others. Write callBackId and address next to each other in one block and chainName, symbol, amount and requestUUID in another, with spaces "+
-				"before a member that would begin in the one and end in the other (PROTOCOL.md, Answers, R7); or have the service make a pair of 2048 bits for answers. "+
-				"Where the service is given the details of every withdrawal, say so to this check.",
-				"%s: the details of the answer are not bound to callBackId or requestUUID by the %d blocks that they came in", r.what, len(r.blocks))
-		}
+		boundDetails(r)
+	}
+}
+
+func boundDetails(r *reply) {
+	if !countersign.DetailsBound(r.answer, r.blocks) {
+		fail("A service that is not given the details of a withdrawal does not confirm this answer, because its blocks could come from "+
+			"others. Write callBackId and address next to each other in one block and chainName, symbol, amount and requestUUID in another, with spaces "+
+			"before a member that would begin in the one and end in the other (PROTOCOL.md, Answers, R7); or have the service make a pair of 2048 bits for answers. "+
+			"Where the service is given the details of every withdrawal, say so to this check.",
+			"%s: the details of the answer are not bound to callBackId or requestUUID by the %d blocks that they came in", r.what, len(r.blocks))
 	}
 }

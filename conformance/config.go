@@ -46,19 +46,14 @@ type Order struct {
 	TrackingID string `json:"trackingId,omitempty"`
 }
 
-func (o Order) details() (countersign.Details, error) {
+// Details are those of o, if they are valid.
+func (o Order) Details() (countersign.Details, error) {
 	amount, err := countersign.ParseAmount(o.Amount)
 	if err != nil {
 		return countersign.Details{}, err
 	}
 	d := countersign.Details{Address: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: amount}
-	if err := d.Validate(); err != nil {
-		return d, err
-	}
-	if o.CallBackID == "" || o.TenantUserID == "" {
-		return d, errors.New("callBackId or tenantUserId is missing")
-	}
-	return d, nil
+	return d, d.Validate()
 }
 
 // Config says which endpoint is checked, and as which service.
@@ -82,6 +77,8 @@ type Config struct {
 	// CallbackAPIKey goes into the header X-API-KEY. Empty: no header, and the
 	// cases about it are skipped.
 	CallbackAPIKey countersign.APIKey
+	// APIKeyHeader has another name for that header. Empty: X-API-KEY.
+	APIKeyHeader string
 
 	// Order is a withdrawal that the endpoint knows and confirms. Nil: the cases
 	// about known withdrawals are skipped.
@@ -158,6 +155,22 @@ type Checker struct {
 
 // New checks c and connects to nothing.
 func New(c Config) (*Checker, error) {
+	k, err := newChecker(c)
+	switch {
+	case err != nil:
+		return nil, err
+	case c.NotifyURL == c.WithdrawURL:
+		return nil, fmt.Errorf("%w: the withdraw URL must differ from the notify URL", ErrConfig)
+	case !k.cfg.ResponseKey.HasPrivate():
+		return nil, fmt.Errorf("%w: answers open with a private part only", ErrConfig)
+	case c.APIKey == "":
+		return nil, fmt.Errorf("%w: no API key", ErrConfig)
+	}
+	return k, nil
+}
+
+// newChecker checks what a Caller needs too.
+func newChecker(c Config) (*Checker, error) {
 	k := &Checker{cfg: c}
 	for to, raw := range []string{toNotify: c.NotifyURL, toWithdraw: c.WithdrawURL} {
 		u, err := url.Parse(raw)
@@ -166,28 +179,24 @@ func New(c Config) (*Checker, error) {
 		}
 		k.urls[to] = u
 	}
-	if c.NotifyURL == c.WithdrawURL {
-		return nil, fmt.Errorf("%w: the withdraw URL must differ from the notify URL", ErrConfig)
-	}
 	if c.ResponseKey == nil {
 		k.cfg.ResponseKey = c.Key
 	}
 	switch {
 	case c.Key == nil:
 		return nil, fmt.Errorf("%w: no key", ErrConfig)
-	case !k.cfg.ResponseKey.HasPrivate():
-		return nil, fmt.Errorf("%w: answers open with a private part only", ErrConfig)
 	case c.Padding == envelope.OAEP && c.Key.HasPrivate():
 		return nil, fmt.Errorf("%w: OAEP seals with the merchant's public part", ErrConfig)
-	case c.APIKey == "":
-		return nil, fmt.Errorf("%w: no API key", ErrConfig)
 	}
 	var err error
 	if k.raw, err = newRawKey(c.Key); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	if c.Order != nil {
-		if k.order, err = c.Order.details(); err != nil {
+		if k.order, err = c.Order.Details(); err == nil && (c.Order.CallBackID == "" || c.Order.TenantUserID == "") {
+			err = errors.New("callBackId or tenantUserId is missing")
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%w: order: %w", ErrConfig, err)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"countersign"
 	"countersign/envelope"
+	"countersign/merchant"
 )
 
 // destination is one of the endpoint's two URLs.
@@ -72,6 +73,9 @@ type reply struct {
 	openErr  error              // of the answer
 }
 
+// UserAgent is how the requests of a Checker and a Caller name themselves.
+const UserAgent = "countersign-check"
+
 // send makes one exchange and records it.
 func (s *session) send(q request) *reply {
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
@@ -112,13 +116,13 @@ func (s *session) sendUntil(ctx context.Context, q request) *reply {
 	default:
 		req.Header.Set("Content-Type", q.contentType)
 	}
-	req.Header.Set("User-Agent", "countersign-check")
+	req.Header.Set("User-Agent", UserAgent)
 	key := s.cfg.CallbackAPIKey
 	if q.apiKey != nil {
 		key = *q.apiKey
 	}
 	if key != "" {
-		req.Header.Set("X-API-KEY", key.Reveal())
+		req.Header.Set(cmp.Or(s.cfg.APIKeyHeader, merchant.DefaultHeader), key.Reveal())
 	}
 	resp, err := s.client.Do(req)
 	if err != nil {
@@ -237,6 +241,8 @@ func (s *session) showResponse(r *reply) string {
 		switch {
 		case name == "apiKey" && isText && s.cfg.APIKey.Equal(countersign.APIKey(str)):
 			parts = append(parts, "apiKey: as expected")
+		case name == "apiKey" && isText && s.cfg.APIKey == "":
+			parts = append(parts, fmt.Sprintf("apiKey: a text of %d characters", utf8.RuneCountInString(str)))
 		case name == "apiKey" && isText:
 			parts = append(parts, fmt.Sprintf("apiKey: another text of %d characters", utf8.RuneCountInString(str)))
 		case name == "data" && isText && len(str) > 40:

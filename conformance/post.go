@@ -139,13 +139,17 @@ func (s *session) takesBody(q request) *reply {
 
 // atOnce sends all requests at the same time.
 func (s *session) atOnce(requests []request) []*reply {
+	return s.atOnceBy((*session).send, requests)
+}
+
+func (s *session) atOnceBy(send func(*session, request) *reply, requests []request) []*reply {
 	replies := make([]*reply, len(requests))
 	start := make(chan struct{})
 	var wg sync.WaitGroup
 	for i, q := range requests {
 		wg.Go(func() {
 			<-start
-			replies[i] = s.send(q)
+			replies[i] = send(s, q)
 		})
 	}
 	close(start)

@@ -1,45 +1,31 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/url"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"syscall"
 	"time"
 
-	"countersign"
 	"countersign/conformance"
-	"countersign/envelope"
-	"countersign/internal/cli"
 )
 
 type checkCmd struct {
 	NotifyURL   string `name:"notify-url" help:"Where every type but 2 goes." placeholder:"URL"`
 	WithdrawURL string `name:"withdraw-url" help:"Where type 2 goes." placeholder:"URL"`
 
-	Key          string `help:"The service's part of the key. Without it a pair is made, and the endpoint must be given its public part." placeholder:"FILE"`
-	Out          string `help:"Directory for a pair that is made." default:"countersign-check" type:"path" placeholder:"DIR"`
-	ResponseKey  string `help:"Private key that opens answers, where that is another." placeholder:"FILE"`
-	OAEP         bool   `name:"oaep" help:"Requests are sealed with OAEP, and --key is the merchant's public key."`
-	ResponseOAEP bool   `name:"response-oaep" help:"Answers are sealed with OAEP."`
-	Unbound      bool   `help:"Check as a service that does not bind its requests."`
-	Provider     string `help:"Check as which service. countersign: one of this project; other: any other, which does not bind, leaves members out and has other forms of them. Give another --order for each." enum:"countersign,other" default:"countersign"`
-	Ordered      bool   `help:"Check as a service that is given the details of every withdrawal, and need not take them from answers."`
-
-	APIKey         cli.Secret `name:"api-key" help:"The merchant's API key, which every response must carry; @FILE reads it." placeholder:"VALUE"`
-	CallbackAPIKey cli.Secret `name:"callback-api-key" help:"What is sent as X-API-KEY; @FILE reads it. Without it there is no header." placeholder:"VALUE"`
+	Out     string `help:"Directory for a pair that is made." default:"countersign-check" type:"path" placeholder:"DIR"`
+	Unbound bool   `help:"Check as a service that does not bind its requests."`
+	serviceFlags
 
 	Order          string `help:"JSON file of a withdrawal that the endpoint knows: callBackId, tenantUserId, address, chainName, symbol, amount." placeholder:"FILE"`
 	User           string `help:"A tenantUserId that the endpoint knows; that of the order if empty." placeholder:"ID"`
@@ -53,11 +39,8 @@ type checkCmd struct {
 	List     bool          `help:"List the cases and run none."`
 	JSON     bool          `name:"json" help:"Write the results as one JSON object."`
 	JUnit    string        `name:"junit" help:"Write the results as JUnit XML, too." type:"path" placeholder:"FILE"`
-	Timeout  time.Duration `help:"How long one exchange may take. 0: 15s, or 40s for another provider." default:"0s"`
 	Waits    time.Duration `name:"service-waits" help:"How long the service waits for an answer (its --exchange-timeout); a slower endpoint is warned about. 0: 15s, or not known for another provider." default:"0s"`
 	SlowBody time.Duration `help:"How long the endpoint may wait for the rest of a body." default:"30s"`
-
-	YesPublic bool `env:"-" help:"Send to addresses outside this machine and private networks. Only to endpoints that are yours."`
 }
 
 // Help is the long help of the subcommand.
@@ -89,16 +72,12 @@ func (c *checkCmd) Validate() error {
 		return errors.New("--api-key is missing")
 	case c.NotifyURL == c.WithdrawURL:
 		return errors.New("--withdraw-url must differ from --notify-url: type 2 has a URL of its own")
-	case c.OAEP && c.Key == "":
-		return errors.New("--oaep needs --key, the merchant's public key")
-	case c.OAEP && c.ResponseKey == "":
-		return errors.New("--oaep needs --response-key, the private key that opens answers")
 	case c.EffectsWait <= 0:
 		return errors.New("--effects-wait must be above 0")
-	case c.Timeout < 0 || c.Waits < 0 || c.SlowBody <= 0:
-		return errors.New("--timeout and --service-waits must not be below 0, and --slow-body must be above 0")
+	case c.Waits < 0 || c.SlowBody <= 0:
+		return errors.New("--service-waits must not be below 0, and --slow-body must be above 0")
 	}
-	return nil
+	return c.validate()
 }
 
 var errCasesFailed = errors.New("the endpoint does not pass")
@@ -183,38 +162,34 @@ func explainRun(err error) error {
 	case errors.Is(err, conformance.ErrPublicAddress):
 		return &hintedError{err, []string{"nothing was sent. With --yes-public it is sent all the same; do that only with an endpoint of your own, made for tests."}}
 	case errors.Is(err, conformance.ErrUnreachable):
-		return &hintedError{err, []string{"start the endpoint first, and compare --notify-url and --withdraw-url with where it listens."}}
+		return &hintedError{err, []string{"start the endpoint first, and compare the URL with where it listens."}}
 	}
 	return err
 }
 
 func (c *checkCmd) config(std streams) (conformance.Config, error) {
-	config := conformance.Config{
-		NotifyURL: c.NotifyURL, WithdrawURL: c.WithdrawURL, User: c.User, DepositAddress: c.DepositAddress,
-		Unbound: c.Unbound, Other: c.Provider == "other", Ordered: c.Ordered, AllowPublic: c.YesPublic, Timeout: c.Timeout, SlowBody: c.SlowBody, Waits: c.Waits,
-	}
-	for _, s := range []struct {
-		name string
-		flag cli.Secret
-		to   *countersign.APIKey
-	}{{"api-key", c.APIKey, &config.APIKey}, {"callback-api-key", c.CallbackAPIKey, &config.CallbackAPIKey}} {
-		text, err := s.flag.Reveal(s.name)
-		if err != nil {
-			return config, err
-		}
-		*s.to = countersign.APIKey(text)
-	}
+	var order *conformance.Order
 	if c.Order != "" {
 		data, err := os.ReadFile(c.Order)
 		if err != nil {
-			return config, fmt.Errorf("--order: %w", err)
+			return conformance.Config{}, fmt.Errorf("--order: %w", err)
 		}
-		var order conformance.Order
 		if err := json.Unmarshal(data, &order); err != nil {
-			return config, fmt.Errorf("--order: %s: %w", c.Order, err)
+			return conformance.Config{}, fmt.Errorf("--order: %s: %w", c.Order, err)
 		}
-		config.Order = &order
 	}
+	config, err := c.asService(std)
+	if err == nil && c.Key == "" {
+		config.Key, err = freshKey(c.Out, std)
+	}
+	if err != nil {
+		return config, err
+	}
+	if !config.Key.HasPrivate() && config.ResponseKey == nil {
+		return config, publicKeyGiven()
+	}
+	config.NotifyURL, config.WithdrawURL, config.User, config.DepositAddress = c.NotifyURL, c.WithdrawURL, c.User, c.DepositAddress
+	config.Order, config.Unbound, config.SlowBody, config.Waits = order, c.Unbound, c.SlowBody, c.Waits
 	config.EffectsWait = c.EffectsWait
 	if c.Effects != "" {
 		config.Effects = effectsBy(c.Effects)
@@ -222,48 +197,5 @@ func (c *checkCmd) config(std streams) (conformance.Config, error) {
 	if c.Restart != "" {
 		config.Restart = restartBy(c.Restart)
 	}
-	var err error
-	if c.ResponseKey != "" {
-		if config.ResponseKey, err = readKey(c.ResponseKey, std); err != nil {
-			return config, err
-		}
-	}
-	if c.OAEP {
-		config.Padding = envelope.OAEP
-	}
-	if c.ResponseOAEP {
-		config.ResponsePadding = envelope.OAEP
-	}
-	if c.Key == "" {
-		config.Key, err = c.freshKey(std)
-		return config, err
-	}
-	if config.Key, err = readKey(c.Key, std); err != nil {
-		return config, err
-	}
-	if !config.Key.HasPrivate() && config.ResponseKey == nil {
-		return config, &hintedError{errors.New("--key has no private part"), []string{
-			"the service's part is wanted here, private.pem as a rule; the endpoint holds the public part.",
-			"in the schemes where the merchant makes the pair, give its public key here and your own private key with --response-key.",
-		}}
-	}
 	return config, nil
-}
-
-// freshKey makes a pair and waits until somebody has given the endpoint its
-// public part.
-func (c *checkCmd) freshKey(std streams) (*envelope.Key, error) {
-	made := streams{in: std.in, out: std.err, err: std.err}
-	if err := (&keysNewCmd{Bits: 2048, Out: c.Out}).Run(made); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return nil, &hintedError{err, []string{"run the check with --key " + filepath.Join(c.Out, "private.pem") + ", or give another --out."}}
-		}
-		return nil, err
-	}
-	fmt.Fprintf(std.err, "\nGive the endpoint %s as the service's key, and then press Enter.\n", filepath.Join(c.Out, "public.b64"))
-	if _, err := bufio.NewReader(std.in).ReadString('\n'); err != nil {
-		return nil, &hintedError{errors.New("nothing was checked yet"), []string{
-			"install the public key, and run the check with --key " + filepath.Join(c.Out, "private.pem") + "."}}
-	}
-	return readKey(filepath.Join(c.Out, "private.pem"), std)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,6 +20,8 @@ type keysCmd struct {
 type keysNewCmd struct {
 	Bits int    `help:"Size of the modulus. 1024 is what old services use; choose it only for them." default:"2048"`
 	Out  string `help:"Directory to write to; made if missing. Nothing in it is overwritten." default:"." type:"path" placeholder:"DIR"`
+
+	APIKey bool `name:"api-key" env:"-" help:"Make api.key too, an API key that the merchant's answers carry."`
 }
 
 // Run writes all three files or none. The public part is a secret too: who
@@ -35,11 +38,15 @@ func (c *keysNewCmd) Run(std streams) error {
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {
 		return err
 	}
-	err = daemon.CreateFiles(c.Out, []daemon.NewFile{
-		{Name: "private.pem", Data: private, Mode: 0o600},
+	files := []daemon.NewFile{
+		{Name: privateFile, Data: private, Mode: 0o600},
 		{Name: "public.pem", Data: key.PublicPEM(), Mode: 0o600},
-		{Name: "public.b64", Data: []byte(key.PublicBase64() + "\n"), Mode: 0o600},
-	})
+		{Name: publicFile, Data: []byte(key.PublicBase64() + "\n"), Mode: 0o600},
+	}
+	if c.APIKey {
+		files = append(files, daemon.NewFile{Name: apiKeyFile, Data: []byte(rand.Text() + "\n"), Mode: 0o600})
+	}
+	err = daemon.CreateFiles(c.Out, files)
 	if errors.Is(err, fs.ErrExist) {
 		return otherDirectory(err)
 	}
@@ -53,6 +60,9 @@ func (c *keysNewCmd) Run(std streams) error {
 		"public.pem   for the merchant alone: it opens requests and seals answers\n"+
 		"public.b64   the same as public.pem, for software that takes bare Base64\n"+
 		"fingerprint  %s\n", key.Fingerprint())
+	if c.APIKey {
+		fmt.Fprintln(std.out, "api.key      for both: the merchant's answers carry it")
+	}
 	return nil
 }
 

@@ -10,9 +10,12 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"countersign/conformance"
+	"countersign/countersigntest"
 	"countersign/internal/cli"
 	"countersign/internal/settings"
 )
@@ -54,6 +57,8 @@ type commandLine struct {
 	Keys       keysCmd       `cmd:"" help:"Make RSA key pairs and show what a key is."`
 	Seal       sealCmd       `cmd:"" help:"Seal one message: plaintext in, Base64 body out."`
 	Open       openCmd       `cmd:"" help:"Open one body: Base64 in, plaintext out."`
+	Send       sendCmd       `cmd:"" help:"Play the provider: send a merchant's endpoint one callback, and say what came back and what to mend."`
+	Listen     listenCmd     `cmd:"" help:"Play a merchant: show each callback, and answer as the flags say."`
 	Check      checkCmd      `cmd:"" help:"Hold a merchant's endpoint to every rule, case by case."`
 	Bench      benchCmd      `cmd:"" help:"Measure this machine, with the RSA bound in the same run."`
 	Health     healthCmd     `cmd:"" help:"Ask a daemon whether it works; the exit status is 1 if it does not."`
@@ -168,10 +173,20 @@ func newParser(std streams, args []string, end kong.Vars, status *int, called *c
 		kong.Configuration(settings.Load),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		end,
+		kong.Vars{"sendFaults": faultNames(conformance.CallerFaults()), "listenFaults": faultNames(countersigntest.MerchantFaults)},
 		kong.ExplicitGroups([]kong.Group{{Key: providerGroup, Title: "What the provider does (in a settings file: gateway." + providerGroup + "):"}}),
 		kong.Bind(std, called, &line.Config),
 		kong.BindTo(context.Background(), (*context.Context)(nil)),
 	)
+}
+
+// faultNames are the values of a flag.
+func faultNames[F ~string](faults []F) string {
+	names := make([]string, len(faults))
+	for i, f := range faults {
+		names[i] = string(f)
+	}
+	return strings.Join(names, ",")
 }
 
 // statusError ends the command with an exit status of its own.

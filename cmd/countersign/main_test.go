@@ -61,6 +61,13 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("DEPOSIT", deposit)
+			for _, name := range []string{"MERCHANT", "OTHER"} { // where the merchants of a script listen
+				addr, err := dbtest.FreePort()
+				if err != nil {
+					return err
+				}
+				env.Setenv(name, addr)
+			}
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){

@@ -84,6 +84,9 @@ func (s File) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (any,
 		node = node.Parent
 	}
 	table, ok := s[node.Name].(map[string]any)
+	if !ok && slices.Contains(played, node.Name) {
+		return s.ofGateway(flag), nil
+	}
 	if !ok {
 		return s.daemonData(of, flag), nil
 	}
@@ -99,6 +102,28 @@ func (s File) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (any,
 		return nil, fmt.Errorf("[%s] of the settings file has no text for it: write it in quotes", node.Name)
 	}
 	return v, nil
+}
+
+// played are the commands that are one end of the wire for a while. Without a table of their own they
+// are it as the gateway of the file has it.
+var played = []string{"send", "listen"}
+
+// ofGateway gives what the file says of the wire in the tables of the gateway.
+func (s File) ofGateway(flag *kong.Flag) any {
+	if !slices.Contains([]string{"api-key", "callback-api-key", "api-key-header", "body-field", "provider", "oaep", "response-oaep"}, flag.Name) {
+		return nil
+	}
+	gateway, _ := s["gateway"].(map[string]any)
+	v := gateway[flag.Name]
+	for _, group := range gateway {
+		if t, ok := group.(map[string]any); ok && v == nil {
+			v = t[flag.Name]
+		}
+	}
+	if list, ok := v.([]any); ok && len(list) > 0 { // of which each is taken
+		v = list[0]
+	}
+	return v
 }
 
 // daemonData gives the data directory of the daemon whose API a command calls: there the command

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"countersign"
+	"countersign/conformance"
+	"countersign/envelope"
+	"countersign/internal/cli"
+)
+
+// serviceFlags are what check and send are as a service.
+type serviceFlags struct {
+	Key          string `help:"The service's part of the key. Without it a pair is made, and the endpoint must be given its public part." placeholder:"FILE"`
+	ResponseKey  string `help:"Private key that opens answers, where that is another." placeholder:"FILE"`
+	OAEP         bool   `name:"oaep" help:"Requests are sealed with OAEP, and --key is the merchant's public key."`
+	ResponseOAEP bool   `name:"response-oaep" help:"Answers are sealed with OAEP."`
+	Provider     string `help:"As which service. countersign: one of this project; other: any other, which does not bind, leaves members out and has other forms of them. Give check another --order for each." enum:"countersign,other" default:"countersign"`
+	Ordered      bool   `help:"As a service that is given the details of every withdrawal, and need not take them from answers."`
+
+	APIKey         cli.Secret `name:"api-key" help:"The merchant's API key, which every response must carry; @FILE reads it." placeholder:"VALUE"`
+	CallbackAPIKey cli.Secret `name:"callback-api-key" help:"What is sent as X-API-KEY; @FILE reads it. Without it there is no header." placeholder:"VALUE"`
+	APIKeyHeader   string     `name:"api-key-header" help:"Header that carries it." default:"X-API-KEY" placeholder:"NAME"`
+
+	Timeout   time.Duration `help:"How long one exchange may take. 0: 15s, or 40s for another provider." default:"0s"`
+	YesPublic bool          `env:"-" help:"Send to addresses outside this machine and private networks. Only to endpoints that are yours."`
+}
+
+func (f *serviceFlags) validate() error {
+	switch {
+	case f.OAEP && f.Key == "":
+		return errors.New("--oaep needs --key, the merchant's public key")
+	case f.OAEP && f.ResponseKey == "":
+		return errors.New("--oaep needs --response-key, the private key that opens answers")
+	case f.Timeout < 0:
+		return errors.New("--timeout must not be below 0")
+	}
+	return nil
+}
+
+// asService gives what the flags say, without --key no Key.
+func (f *serviceFlags) asService(std streams) (conformance.Config, error) {
+	config := conformance.Config{Other: f.Provider == "other", Ordered: f.Ordered, AllowPublic: f.YesPublic, Timeout: f.Timeout, APIKeyHeader: f.APIKeyHeader}
+	for _, s := range []struct {
+		name string
+		flag cli.Secret
+		to   *countersign.APIKey
+	}{{"api-key", f.APIKey, &config.APIKey}, {"callback-api-key", f.CallbackAPIKey, &config.CallbackAPIKey}} {
+		text, err := s.flag.Reveal(s.name)
+		if err != nil {
+			return config, err
+		}
+		*s.to = countersign.APIKey(text)
+	}
+	var err error
+	if f.ResponseKey != "" {
+		if config.ResponseKey, err = readKey(f.ResponseKey, std); err != nil {
+			return config, err
+		}
+	}
+	if f.OAEP {
+		config.Padding = envelope.OAEP
+	}
+	if f.ResponseOAEP {
+		config.ResponsePadding = envelope.OAEP
+	}
+	if f.Key != "" {
+		config.Key, err = readKey(f.Key, std)
+	}
+	return config, err
+}
+
+// publicKeyGiven is the error where the service's part is wanted and the key has no private part.
+func publicKeyGiven() error {
+	return &hintedError{errors.New("--key has no private part"), []string{
+		"the service's part is wanted here, private.pem as a rule; the endpoint holds the public part.",
+		"in the schemes where the merchant makes the pair, give its public key here and your own private key with --response-key.",
+	}}
+}
+
+// freshKey makes a pair and waits until somebody has given the endpoint its
+// public part.
+func freshKey(dir string, std streams) (*envelope.Key, error) {
+	made := streams{in: std.in, out: std.err, err: std.err}
+	if err := (&keysNewCmd{Bits: 2048, Out: dir}).Run(made); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return nil, &hintedError{err, []string{"run the check with --key " + filepath.Join(dir, "private.pem") + ", or give another --out."}}
+		}
+		return nil, err
+	}
+	fmt.Fprintf(std.err, "\nGive the endpoint %s as the service's key, and then press Enter.\n", filepath.Join(dir, "public.b64"))
+	if !pressEnter(std) {
+		return nil, &hintedError{errors.New("nothing was checked yet"), []string{
+			"install the public key, and run the check with --key " + filepath.Join(dir, "private.pem") + "."}}
+	}
+	return readKey(filepath.Join(dir, "private.pem"), std)
+}
+
+func pressEnter(std streams) bool {
+	_, err := bufio.NewReader(std.in).ReadString('\n')
+	return err == nil
+}
+
+// The files of the secrets that pass between the two ends, where send and listen find them.
+const (
+	privateFile = "private.pem" // the provider's, which hands over the others
+	publicFile  = "public.b64"
+	apiKeyFile  = "api.key"
+)
+
+// playedPair makes the secrets of both ends in dir, unless they are there.
+func playedPair(dir string, std streams) (made bool, err error) {
+	if _, err := os.Stat(filepath.Join(dir, privateFile)); !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	if err := (&keysNewCmd{Bits: 2048, Out: dir, APIKey: true}).Run(streams{in: std.in, out: io.Discard, err: std.err}); errors.Is(err, fs.ErrExist) { // the other end has just made it
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	fmt.Fprintf(std.err, "made a pair and an API key. Two things are for the merchant alone:\n"+
+		"  %s  the public part: it opens requests and seals answers\n"+
+		"  %-*s  the API key that its answers carry\n", filepath.Join(dir, publicFile), len(filepath.Join(dir, publicFile)), filepath.Join(dir, apiKeyFile))
+	return true, nil
+}

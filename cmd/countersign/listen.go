@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"countersign"
+	"countersign/conformance"
+	"countersign/countersigntest"
+	"countersign/envelope"
+	"countersign/internal/cli"
+	"countersign/internal/daemon"
+	"countersign/internal/listen"
+)
+
+type listenCmd struct {
+	Listen string `help:"Address where callbacks come, at /callbacks/notify, and at /callbacks/withdraw for withdrawals." default:"127.0.0.1:8090" placeholder:"ADDR"`
+	Key    string `help:"The public part of the provider's pair. Without it that of --in is taken; a pair is made if there is none." placeholder:"FILE"`
+	In     string `help:"Directory of the secrets without --key: public.b64 and api.key, as send has them." default:"provider" placeholder:"DIR"`
+
+	RequestKey     string          `help:"The merchant's own private key that opens requests, where the merchant makes the pair." placeholder:"FILE"`
+	OAEP           bool            `name:"oaep" help:"Requests are sealed with OAEP."`
+	ResponseOAEP   bool            `name:"response-oaep" help:"Answers are sealed with OAEP."`
+	Provider       string          `help:"Who the service is. countersign: one of this project; other: any other, which does not bind." enum:"countersign,other" default:"countersign"`
+	APIKey         cli.Secret      `name:"api-key" help:"The API key that answers carry; @FILE reads it." placeholder:"VALUE"`
+	CallbackAPIKey cli.Secret      `name:"callback-api-key" help:"What callbacks must carry in a header; @FILE reads it. Without it they need none." placeholder:"VALUE"`
+	APIKeyHeader   string          `name:"api-key-header" help:"Header that carries it." default:"X-API-KEY" placeholder:"NAME"`
+	BodyField      string          `help:"Form field or JSON member that carries the body." default:"data" placeholder:"NAME"`
+	Profile        kong.ConfigFlag `help:"Settings file of a gateway, such as gateway --learn writes: listen as that gateway would." placeholder:"FILE"`
+
+	Confirm bool          `help:"Confirm every withdrawal, with made-up details unless --details has them."`
+	Details string        `help:"JSON file of orders that are confirmed, one or an array: callBackId, tenantUserId, address, chainName, symbol, amount." type:"existingfile" placeholder:"FILE"`
+	Decline int64         `help:"Answer every callback with this errCode." default:"0" placeholder:"CODE"`
+	Fault   string        `help:"One fault of each response: ${listenFaults}. docs/send.md says what each does." enum:",${listenFaults}" default:"" placeholder:"NAME"`
+	Late    time.Duration `help:"How long an answer takes with --fault late." default:"20s"`
+	Ask     bool          `help:"Ask at the terminal what to answer each callback: y, n, an errCode, or the name of a fault."`
+	Keep    string        `help:"Directory for the bodies, which open and send --from take. Made if missing; empty: they are not kept." placeholder:"DIR"`
+
+	TLSCert        string `name:"tls-cert" help:"Certificate in PEM." type:"path" placeholder:"FILE"`
+	TLSKey         string `name:"tls-key" help:"Its key in PEM." type:"path" placeholder:"FILE"`
+	InsecureListen bool   `help:"Allow an address without TLS that other machines reach."`
+}
+
+// Help is the long help of the subcommand.
+func (listenCmd) Help() string {
+	return "Plays a merchant for tests: opens each callback, shows it block by block, and answers as the flags say. " +
+		"It takes deposits and notices, and refuses withdrawals that it does not know. Nothing is booked."
+}
+
+// Validate is called by kong; what it refuses is a usage error.
+func (c *listenCmd) Validate() error {
+	if c.Late <= 0 {
+		return errors.New("--late must be above 0")
+	}
+	return nil
+}
+
+func (c *listenCmd) Run(std streams) error {
+	if c.Key == "" {
+		if _, err := playedPair(c.In, std); err != nil {
+			return err
+		}
+		c.Key = filepath.Join(c.In, publicFile)
+		if c.APIKey == "" {
+			c.APIKey = cli.Secret("@" + filepath.Join(c.In, apiKeyFile))
+		}
+	}
+	config, err := c.config(std)
+	if err != nil {
+		return err
+	}
+	h, err := listen.New(config)
+	if err != nil {
+		return err
+	}
+	log := std.warnings()
+	ctx, stop := untilSignal(log)
+	defer stop()
+	l, err := daemon.Listen(daemon.ListenConfig{Name: "callbacks", Addr: c.Listen, Handler: h, AnyHost: true, Exposes: "what the provider posts", Most: 1000, Log: log,
+		TLS: daemon.TLS{Cert: c.TLSCert, Key: c.TLSKey, Insecure: c.InsecureListen}})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "listening at %s until Ctrl-C\n", l.URL())
+	defer h.Close()
+	return l.Run(ctx)
+}
+
+// config is the merchant that the flags say.
+func (c *listenCmd) config(std streams) (listen.Config, error) {
+	config := listen.Config{Answer: listen.Answer{Fault: countersigntest.MerchantFault(c.Fault), Code: countersign.ErrCode(c.Decline)}, Late: c.Late, Keep: c.Keep, Out: std.out}
+	m := &config.Merchant
+	m.APIKeyHeader, m.BodyField, m.Unbound = c.APIKeyHeader, c.BodyField, c.Provider == "other"
+	if c.OAEP {
+		m.Padding = envelope.OAEP
+	}
+	if c.ResponseOAEP {
+		m.ResponsePadding = envelope.OAEP
+	}
+	apiKey, err := c.APIKey.Reveal("api-key")
+	if err != nil {
+		return config, err
+	}
+	if apiKey == "" {
+		return config, errors.New("--api-key is missing: a response carries it")
+	}
+	callbackKey, err := c.CallbackAPIKey.Reveal("callback-api-key")
+	if err != nil {
+		return config, err
+	}
+	m.APIKey, m.CallbackAPIKey = countersign.APIKey(apiKey), countersign.APIKey(callbackKey)
+	if m.Key, err = readKey(c.Key, std); err != nil {
+		return config, err
+	}
+	m.Key = m.Key.Public()
+	if c.RequestKey != "" {
+		if m.RequestKey, err = readKey(c.RequestKey, std); err != nil {
+			return config, err
+		}
+	}
+	if config.Orders, err = c.orders(); err != nil {
+		return config, err
+	}
+	if c.Keep != "" {
+		if err := os.MkdirAll(c.Keep, 0o700); err != nil {
+			return config, err
+		}
+	}
+	if c.Ask {
+		config.Ask = asking(std, config.Answer)
+	}
+	return config, nil
+}
+
+// orders are those that are confirmed.
+func (c *listenCmd) orders() (orders []conformance.Order, err error) {
+	if c.Details != "" {
+		data, err := os.ReadFile(c.Details)
+		if err != nil {
+			return nil, fmt.Errorf("--details: %w", err)
+		}
+		if json.Unmarshal(data, &orders) != nil {
+			var one conformance.Order
+			if err := json.Unmarshal(data, &one); err != nil {
+				return nil, fmt.Errorf("--details: %s: %w", c.Details, err)
+			}
+			orders = []conformance.Order{one}
+		}
+	}
+	if c.Confirm {
+		d := countersigntest.Order(1)
+		any := conformance.Order{Address: d.Address, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount.String()}
+		if len(orders) == 1 {
+			any = orders[0]
+			any.CallBackID, any.TenantUserID = "", ""
+		}
+		orders = append(orders, any)
+	}
+	return orders, nil
+}
+
+// asking asks at the terminal, and gives usual when nobody answers any more.
+func asking(std streams, usual listen.Answer) func(string) listen.Answer {
+	in := bufio.NewReader(std.in)
+	return func(what string) listen.Answer {
+		for {
+			fmt.Fprintf(std.out, "%s: y, n, an errCode, or a fault? ", what)
+			line, err := in.ReadString('\n')
+			if err != nil && err != io.EOF || line == "" {
+				return usual
+			}
+			answer, err := listen.ParseAnswer(line)
+			if err == nil {
+				return answer
+			}
+			fmt.Fprintln(std.out, strings.TrimSpace(err.Error()))
+		}
+	}
+}

@@ -1,0 +1,453 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"countersign"
+	"countersign/client"
+	"countersign/countersigntest"
+	"countersign/envelope"
+	"countersign/merchant"
+)
+
+// Caller plays the service for one callback at a time, right or with a fault, and judges the
+// response as the cases do.
+type Caller struct {
+	k     *Checker
+	fakes *countersigntest.Service // makes the faults; nil without the service's part of the key
+	form  envelope.BodyForm
+	field string
+}
+
+// NewCaller checks c and connects to nothing. Order, Effects, Restart and Only have no effect. Unlike a
+// Checker, a Caller needs no APIKey, and then any will do; its two URLs may be equal; and a Key
+// without a private part replays bodies, whose answers it does not open. Bodies have that
+// form, and field names the form's field or the object's member; empty: data.
+func NewCaller(c Config, form envelope.BodyForm, field string) (*Caller, error) {
+	k, err := newChecker(c)
+	if err != nil {
+		return nil, err
+	}
+	var b [5]byte
+	k.random(b[:])
+	k.prefix = "cs" + hex.EncodeToString(b[:])
+	caller := &Caller{k: k, form: form, field: field}
+	if field == "" {
+		caller.field = "data"
+	}
+	if k.cfg.ResponseKey.HasPrivate() {
+		caller.fakes, err = countersigntest.MakeService(countersigntest.ServiceConfig{
+			Key: k.cfg.ResponseKey, RequestKey: c.Key, Padding: c.Padding, ResponsePadding: c.ResponsePadding,
+		})
+	}
+	return caller, err
+}
+
+// Await connects once to each URL, until the endpoint takes connections or the time is over. Its
+// error is ErrPublicAddress or ErrUnreachable, and nothing was sent.
+func (c *Caller) Await(ctx context.Context, most time.Duration) error {
+	if c.k.cfg.Client != nil {
+		return nil
+	}
+	for end := time.Now().Add(most); ; {
+		err := c.k.reach(ctx)
+		if !errors.Is(err, ErrUnreachable) || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// Sent says how one callback ended.
+type Sent struct {
+	Type      countersign.Type     `json:"type"`
+	Result    client.AttemptResult `json:"result"`              // how this project's service takes the response
+	Confirmed *Order               `json:"confirmed,omitempty"` // of type 2: what the answer confirms
+	Problem   string               `json:"problem,omitempty"`   // why it is not accepted, or that it must not be
+	Fix       string               `json:"fix,omitempty"`       // what to change at the endpoint, or in the settings
+	Notes     []string             `json:"notes,omitempty"`
+	Exchanges []Exchange           `json:"exchanges"` // in their order; the last one is judged
+}
+
+// Accepted reports whether the endpoint took the callback, or confirmed the withdrawal.
+func (s Sent) Accepted() bool { return s.Result == client.AttemptAccepted }
+
+// String tells s in lines for people.
+func (s Sent) String() string {
+	var b strings.Builder
+	line := lines(&b, "")
+	for i, e := range s.Exchanges {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		e.explain(line)
+	}
+	line("judged", string(s.Result)+": "+s.Result.Means())
+	if o := s.Confirmed; o != nil {
+		line("confirmed", fmt.Sprintf("%s %s on %s to %s, order %s of user %s", o.Amount, o.Symbol, o.ChainName, o.Address, o.CallBackID, o.TenantUserID))
+	}
+	line("wrong", s.Problem)
+	line("to fix", s.Fix)
+	for _, n := range s.Notes {
+		line("note", n)
+	}
+	return b.String()
+}
+
+// Message gives the members of a callback of type t. given is a JSON object, or nil for a correct
+// message as the cases send it. set are members that are set in it; one without a value is left
+// out. The requestUUID is a place for that of an attempt unless it is set.
+func (c *Caller) Message(t countersign.Type, given []byte, set []countersign.Member) ([]byte, error) {
+	s := c.session(context.Background())
+	var m message
+	switch {
+	case given != nil:
+		var err error
+		if m, err = parseMessage(given); err != nil {
+			return nil, err
+		}
+	case t == countersign.TypeDeposited:
+		m = s.deposit()
+	case t == countersign.TypeRequestWithdraw:
+		m = s.withdrawal(s.id(), "order-1", c.k.cfg.User)
+	default:
+		m = s.notice(t)
+	}
+	m = append(m.drop("requestUUID"), member{"requestUUID", text(countersign.UnboundUUID)})
+	for _, e := range set {
+		if e.Value == "" {
+			m = m.drop(e.Name)
+		} else {
+			m = m.set(e.Name, string(e.Value))
+		}
+	}
+	return m.bytes(), nil
+}
+
+// NewMember gives a member whose value is text: itself where that is JSON and asJSON allows it, or
+// else a string. Empty text is a member that is left out.
+func NewMember(name, value string, asJSON bool) countersign.Member {
+	if value != "" && !(asJSON && json.Valid([]byte(value))) {
+		value = text(value)
+	}
+	return countersign.Member{Name: name, Value: countersign.Raw(value)}
+}
+
+// ParseMember reads NAME=VALUE.
+func ParseMember(s string) (countersign.Member, error) {
+	name, value, is := strings.Cut(s, "=")
+	if !is || name == "" {
+		return countersign.Member{}, fmt.Errorf("NAME=VALUE is wanted, not %q", s)
+	}
+	return NewMember(name, value, true), nil
+}
+
+// EndpointOf gives both URLs of an endpoint. to is what both begin with, or one of them; where it
+// does not show the other, both are to.
+func EndpointOf(to string) (notify, withdraw string) {
+	base := strings.TrimSuffix(to, "/")
+	for _, path := range []string{merchant.DefaultNotifyPath, merchant.DefaultWithdrawPath} {
+		base = strings.TrimSuffix(base, path)
+	}
+	u, err := url.Parse(base)
+	if err != nil || u.RawQuery != "" || u.Path != "" && base == strings.TrimSuffix(to, "/") {
+		return to, to
+	}
+	return base + merchant.DefaultNotifyPath, base + merchant.DefaultWithdrawPath
+}
+
+func parseMessage(b []byte) (m message, err error) {
+	bad := errors.New("the message is not one JSON object")
+	d := json.NewDecoder(bytes.NewReader(b))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, bad
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, bad
+		}
+		var value json.RawMessage
+		if d.Decode(&value) != nil {
+			return nil, bad
+		}
+		m = append(m, member{name.(string), string(value)})
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, bad
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, bad
+	}
+	return m, nil
+}
+
+func (c *Caller) session(ctx context.Context) *session {
+	return &session{Checker: c.k, ctx: ctx, publicKey: c.k.cfg.Key.PublicBase64(), effects: map[string]effect{}, blind: map[Need]bool{}}
+}
+
+// Send makes an attempt of a callback of type t, with a new requestUUID. m is what Message
+// gave. The error says that nothing was sent.
+func (c *Caller) Send(ctx context.Context, t countersign.Type, m []byte, f countersigntest.ServiceFault) (Sent, error) {
+	s := c.session(ctx)
+	msg, err := parseMessage(m)
+	switch {
+	case err != nil:
+		return Sent{}, err
+	case c.fakes == nil:
+		return Sent{}, fmt.Errorf("%w: the key has no private part: it opens what the service sealed, and seals nothing as the service", ErrConfig)
+	case !f.Sends():
+		return Sent{}, fmt.Errorf("fault %s: %s", f, f.About())
+	case c.k.cfg.CallbackAPIKey == "" && (f == countersigntest.FaultNoAPIKey || f == countersigntest.FaultWrongAPIKey):
+		return Sent{}, fmt.Errorf("fault %s needs the callback API key that the endpoint requires", f)
+	case f == countersigntest.FaultWrongURL && c.k.cfg.NotifyURL == c.k.cfg.WithdrawURL:
+		return Sent{}, fmt.Errorf("fault %s needs the URLs of both kinds of callbacks", f)
+	}
+	var r *reply
+	out := Sent{Type: t}
+	if v := catch(func() { r = c.exchange(s, t, msg, f) }); v != nil {
+		return out, errors.New(v.problem)
+	}
+	return c.judge(s, r, out, f), nil
+}
+
+// exchange makes the exchanges of an attempt with a fault. The last one is to be judged.
+func (c *Caller) exchange(s *session, t countersign.Type, m message, f countersigntest.ServiceFault) *reply {
+	attempt := func(what string, m message) request {
+		q := s.attempt(t.Words()+what, m)
+		if q.uuid == "" {
+			q.uuid = m.str("requestUUID")
+		}
+		if t.Lane() == countersign.LaneWithdraw {
+			q.to = toWithdraw
+		}
+		return q
+	}
+	q := attempt("", m)
+	switch f {
+	case countersigntest.FaultReplyLost:
+		c.post(s, q).drop(s)
+		return c.post(s, attempt(", sent again because the reply was lost", m))
+	case countersigntest.FaultTwice:
+		again := attempt(", a second attempt at the same time", m)
+		return s.atOnceBy(c.post, []request{q, again})[1]
+	case countersigntest.FaultRepeated:
+		c.post(s, q)
+		q.what += ", the same body again"
+		return c.post(s, q)
+	}
+	var earlier countersigntest.Earlier
+	before := request{}
+	if f.NeedsEarlier() {
+		before = attempt(", an earlier one", m.twin())
+		c.post(s, before)
+		earlier = countersigntest.Earlier{Body: before.body, UUID: before.uuid}
+	}
+	body, err := c.fakes.Spoil(f, q.plaintext, q.body, earlier)
+	if err != nil {
+		skip("%v", err)
+	}
+	switch f {
+	case countersigntest.NoServiceFault:
+		return c.post(s, q)
+	case countersigntest.FaultReplayed:
+		q = before
+	case countersigntest.FaultSpliced, countersigntest.FaultOldUUID:
+		q.uuid = before.uuid
+	case countersigntest.FaultNoAPIKey:
+		q.apiKey = new(countersign.APIKey)
+	case countersigntest.FaultWrongAPIKey:
+		wrong := countersign.APIKey("wrong-" + s.hex(8))
+		q.apiKey = &wrong
+	case countersigntest.FaultWrongURL:
+		q.to = toNotify + toWithdraw - q.to
+	}
+	q.body = body
+	q.what += "; fault: " + f.About()
+	return c.post(s, q)
+}
+
+// twin is m about something else, in as many bytes, so that blocks of the two fit together.
+func (m message) twin() message {
+	for _, name := range []string{"trackingId", "callBackId", "txId"} {
+		if v := []byte(m.str(name)); len(v) > 0 {
+			switch last := &v[len(v)-1]; { // a hash stays one
+			case *last >= '0' && *last <= '8':
+				*last++
+			case *last == '9':
+				*last = '0'
+			case *last == 'a':
+				*last = 'b'
+			default:
+				*last = 'a'
+			}
+			m = m.set(name, text(string(v)))
+		}
+	}
+	return m
+}
+
+// drop forgets the reply, as a service does whose connection ended before.
+func (r *reply) drop(s *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := &s.exchanges[r.index]
+	e.Status, e.Response, e.Answer, e.Error = 0, "", "", "the reply was lost on purpose"
+}
+
+// Replay posts a body as it was captured, and judges the response. Where the Key has no private
+// part, what a right answer holds cannot be seen.
+func (c *Caller) Replay(ctx context.Context, body []byte) (Sent, error) {
+	s := c.session(ctx)
+	inner, form, err := envelope.UnwrapField(body, c.field)
+	if err != nil {
+		return Sent{}, err
+	}
+	plain, err := envelope.Open(c.k.cfg.Key.Public(), c.k.cfg.Padding, inner)
+	if err != nil {
+		return Sent{}, fmt.Errorf("the captured body is not of this key: %w", err)
+	}
+	q := request{plaintext: plain, body: body, contentType: contentTypes[form]}
+	t := countersign.TypeUnknown
+	if m, err := parseMessage(plain); err == nil {
+		q.uuid = m.str("requestUUID")
+		for _, known := range countersign.TypeUnknown.Values() {
+			if strings.Trim(m.get("type"), `"`) == fmt.Sprint(int(known)) {
+				t = known
+			}
+		}
+	}
+	if t.Lane() == countersign.LaneWithdraw {
+		q.to = toWithdraw
+	}
+	q.what = t.Words() + ", as it was captured"
+	return c.judge(s, s.send(q), Sent{Type: t}, countersigntest.NoServiceFault), nil
+}
+
+// contentTypes are what senders say of the forms of a body; empty: that of a form.
+var contentTypes = map[envelope.BodyForm]string{envelope.FormString: "application/json", envelope.FormObject: "application/json"}
+
+// post sends q in the form of c.
+func (c *Caller) post(s *session, q request) *reply {
+	switch q.contentType = contentTypes[c.form]; c.form {
+	case envelope.FormField:
+		q.body = []byte(c.field + "=" + url.QueryEscape(string(q.body)))
+	case envelope.FormString:
+		q.body = []byte(text(string(q.body)))
+	case envelope.FormObject:
+		q.body = message{{c.field, text(string(q.body))}}.bytes()
+	}
+	return s.send(q)
+}
+
+// catch gives how check ended, nil if it passed.
+func catch(check func()) (v *verdict) {
+	defer func() {
+		if p := recover(); p != nil {
+			v = p.(*verdict)
+		}
+	}()
+	check()
+	return nil
+}
+
+// judge says how a service takes r.
+func (c *Caller) judge(s *session, r *reply, out Sent, f countersigntest.ServiceFault) Sent {
+	v := catch(func() { c.accepts(s, r, &out) })
+	out.Exchanges, out.Result = s.exchanges, client.AttemptAccepted
+	out.Notes = append(out.Notes, s.notes...)
+	if v != nil {
+		out.Result, out.Problem, out.Fix = c.result(r), s.redact(v.problem), strings.TrimSpace(v.fix)
+	}
+	if f == countersigntest.FaultOldUUID && c.k.cfg.Unbound || !f.Refused() {
+		return out
+	}
+	switch {
+	case r.err == nil && r.status == http.StatusOK && r.parseErr == nil && r.response.ErrCode == countersign.CodeAccepted:
+		out.Result = client.AttemptAccepted
+		out.Problem, out.Fix = "it was accepted, and must be refused: "+f.About(), faultFixes[f]
+	case r.err == nil && r.status < http.StatusInternalServerError:
+		out.Problem, out.Fix = "", ""
+		out.Notes = append(out.Notes, "it is right that this was refused")
+	}
+	return out
+}
+
+// accepts ends with fail unless a service accepts r.
+func (c *Caller) accepts(s *session, r *reply, out *Sent) {
+	t := out.Type
+	sent, err := countersign.ParseCallback(r.plaintext, countersign.ParseOptions{Lenient: s.cfg.Other})
+	if err != nil {
+		out.Notes = append(out.Notes, "what was sent is not a correct callback, and should be refused: "+err.Error())
+	}
+	if !s.cfg.ResponseKey.HasPrivate() {
+		statusIs(r, http.StatusOK)
+		s.wellFormed(r)
+		s.codeIs0(r)
+		out.Notes = append(out.Notes, "the answer was not opened: that takes the service's private part")
+		return
+	}
+	s.accepted(r, t)
+	if q, is := sent.(*countersign.WithdrawalRequest); is && q.TenantUserID == "" { // the answer tells the user
+		q.TenantUserID = r.parsed.(countersign.WithdrawalAnswer).TenantUserID
+	}
+	if sent != nil {
+		if member := sent.Differs(r.parsed); member != "" {
+			fail("Return the members of the request as they came.", "%s: %s of the answer is not that of the request", r.what, member)
+		}
+	}
+	if a, is := r.parsed.(countersign.WithdrawalAnswer); is {
+		if !s.cfg.Ordered && !s.cfg.Other {
+			boundDetails(r)
+		}
+		out.Confirmed = &Order{CallBackID: a.CallBackID, TenantUserID: a.TenantUserID, Address: a.Address, ChainName: a.ChainName, Symbol: a.Symbol, Amount: a.Amount.String()}
+	}
+}
+
+// result is how a service takes a response that it does not accept (PROTOCOL.md, E1 to E4).
+func (c *Caller) result(r *reply) client.AttemptResult {
+	if r.err == nil && r.status == http.StatusOK && r.parseErr == nil && (c.k.cfg.APIKey == "" || c.k.cfg.APIKey.Equal(r.response.APIKey)) {
+		switch r.response.ErrCode.Class() {
+		case countersign.ClassRefused:
+			return client.AttemptRefused
+		case countersign.ClassHold:
+			return client.AttemptHold
+		}
+	}
+	return client.AttemptRetry
+}
+
+const (
+	bindingFix = "Compare the requestUUID with the rest of the message (PROTOCOL.md, Binding), byte for byte. Against a service that does not bind, keep " +
+		"the digest of every block that holds the requestUUID and refuse it in another body."
+	sealFix   = "Refuse every body that does not open: check the padding of every block byte by byte."
+	apiKeyFix = "Compare the header with the API key that the service sends, and answer 401 without it."
+)
+
+// faultFixes say what to change at an endpoint that takes a fault.
+var faultFixes = map[countersigntest.ServiceFault]string{
+	countersigntest.FaultSpliced: bindingFix, countersigntest.FaultSwapped: bindingFix, countersigntest.FaultOldUUID: bindingFix, countersigntest.FaultCut: bindingFix,
+	countersigntest.FaultOtherKey: sealFix, countersigntest.FaultPlain: sealFix, countersigntest.FaultSpaces: sealFix,
+	countersigntest.FaultNoAPIKey: apiKeyFix, countersigntest.FaultWrongAPIKey: apiKeyFix,
+	countersigntest.FaultWrongURL: "Take type 2 at the withdraw URL alone, and every other type at the notify URL alone.",
+}
+
+// CallerFaults lists the faults that Send makes.
+func CallerFaults() []countersigntest.ServiceFault {
+	return slices.DeleteFunc(slices.Clone(countersigntest.ServiceFaults), func(f countersigntest.ServiceFault) bool { return !f.Sends() })
+}
