@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/client"
 	"countersign/conformance"
 	"countersign/countersigntest"
 	"countersign/envelope"
@@ -50,7 +52,7 @@ func startExample(t *testing.T, command string, args []string, env ...string) st
 	t.Helper()
 	cmd := exec.Command(command, args...)
 	// Its own settings and what the runtimes need; nothing else of this process.
-	cmd.Env = append([]string{"LISTEN=127.0.0.1:0", "BODY_TIMEOUT_MS=3000", "API_KEY=" + testAPIKey, "CALLBACK_API_KEY=" + testCallbackKey,
+	cmd.Env = append([]string{"LISTEN=127.0.0.1:0", "BODY_TIMEOUT_MS=3000", "HOLD_MS=0", "API_KEY=" + testAPIKey, "CALLBACK_API_KEY=" + testCallbackKey,
 		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, env...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -256,6 +258,64 @@ func restartExample(t *testing.T, s started, state string, look effects, restart
 	}
 	if n != 1 || err != nil {
 		t.Errorf("a deposit told before and after a restart was taken %d times, %v", n, err)
+	}
+}
+
+// TestExamplesHold: where Node and Python are the merchant, a question that comes before its order is held until the
+// order had time to come, and a provider that sends no API key is taken.
+func TestExamplesHold(t *testing.T) {
+	if raceDetector {
+		t.Skip("the examples are processes of their own, which the race detector does not see: run without -race")
+	}
+	t.Parallel()
+	for _, ex := range examples {
+		if ex.name != "node" && ex.name != "python" {
+			continue
+		}
+		t.Run(ex.name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := exec.LookPath(ex.runtime); err != nil {
+				t.Skipf("%s is not installed", ex.runtime)
+			}
+			files := exampleFiles(t, testKey())
+			orders := strings.TrimPrefix(files[1], "ORDERS_FILE=")
+			ask := func(s started) conformance.Sent {
+				c := exampleConfig(s.url)
+				c.CallbackAPIKey, c.Other = "", true
+				caller, err := conformance.NewCaller(c, envelope.FormBare, "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				return send(t, caller, countersign.TypeRequestWithdraw, countersigntest.NoServiceFault, countersign.Member{Name: "callBackId", Value: `"soon"`})
+			}
+			env := append(files, "CALLBACK_API_KEY=", "PROVIDER=other")
+			s := startExample(t, ex.runtime, ex.args, env...)
+			if sent := ask(s); sent.Result != client.AttemptHold {
+				t.Errorf("an order that is not known yet:\n%s", sent)
+			}
+			s.stop()
+			s = startExample(t, ex.runtime, ex.args, append(env, "GRACE_MS=0")...)
+			if sent := ask(s); sent.Result != client.AttemptRefused {
+				t.Errorf("an order that did not come:\n%s", sent)
+			}
+			s.stop()
+			s = startExample(t, ex.runtime, ex.args, append(env, "HOLD_MS=600000")...) // until the order is there
+			done := make(chan conformance.Sent, 1)
+			go func() { done <- ask(s) }()
+			o := testOrder
+			o.CallBackID = "soon"
+			data, err := json.Marshal([]conformance.Order{o})
+			if err == nil {
+				err = os.WriteFile(orders+".new", data, 0o600)
+			}
+			if err := errors.Join(err, os.Rename(orders+".new", orders)); err != nil {
+				t.Fatal(err)
+			}
+			if sent := <-done; !sent.Accepted() || sent.Confirmed.Amount != o.Amount {
+				t.Errorf("an order that came while it was asked for:\n%s", sent)
+			}
+			s.stop()
+		})
 	}
 }
 

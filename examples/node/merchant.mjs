@@ -16,8 +16,10 @@ import { existsSync, fchmodSync, fsyncSync, openSync, readFileSync, truncateSync
 const env = process.env;
 const key = createPublicKey(readKey(env.KEY_FILE)); // what the service gave you: a secret (K5)
 const apiKey = need('API_KEY');                     // goes into every response (R1)
-const callbackKey = need('CALLBACK_API_KEY');       // must come in X-API-KEY (H2)
+const callbackKey = env.CALLBACK_API_KEY;           // must come in X-API-KEY (H2); not set: the service sends none
 const other = env.PROVIDER === 'other';             // a service that may not bind and has other forms (P1)
+const hold = Number(env.HOLD_MS ?? (other ? 25_000 : 0)); // how long a question about an unknown order stays open (P1)
+const grace = Number(env.GRACE_MS ?? 30_000);       // how long such an order is not known yet, before it is refused
 const bodyTimeout = Number(env.BODY_TIMEOUT_MS || 10_000);
 const notifyPath = '/callbacks/notify', withdrawPath = '/callbacks/withdraw';
 const maxBody = 65_536; // bytes, H2
@@ -404,7 +406,8 @@ function answerTo(m) {
 // services name no user, and then callBackId alone finds the order.
 function detailsOf(m) {
   const order = JSON.parse(readFileSync(need('ORDERS_FILE'), 'utf8')).find((o) => o.callBackId === m.callBackId);
-  if (!order) throw new Refusal(2001, 'the order is unknown');
+  if (!order) throw unknownOrder(m.callBackId);
+  asked.delete(m.callBackId);
   if (order.tenantUserId !== (m.tenantUserId ?? order.tenantUserId)) throw new Refusal(2002, 'the order is of another user');
   const confirmed = state.confirmed.get(m.callBackId);
   // I1: one order pays one withdrawal. Files of earlier versions lack the trackingId.
@@ -414,6 +417,16 @@ function detailsOf(m) {
   const details = pick(order, 'tenantUserId', 'address', 'chainName', 'symbol', 'amount');
   remember({ confirmed: m.callBackId, trackingId, details });
   return details;
+}
+
+// The question may come before the order: it is held, by a code that makes the service ask
+// again, until the order had time to come (P1).
+const asked = new Map(); // callBackId: when it was asked first
+function unknownOrder(id) {
+  if (!asked.has(id) && asked.size >= 10_000) asked.delete(asked.keys().next().value);
+  if (!asked.has(id)) asked.set(id, Date.now());
+  if (Date.now() - asked.get(id) < grace) return new Refusal(3002, 'the order is not known yet');
+  return new Refusal(2001, 'the order is unknown');
 }
 
 // ---- HTTP (H2)
@@ -448,6 +461,22 @@ function handle(path, body) {
   return seal(answer);
 }
 
+// A service to which any errCode may be a refusal is kept waiting for the order, at most 64 at once.
+let waiting = 0;
+async function held(req, answer) {
+  const until = Date.now() + hold;
+  for (;;) {
+    try {
+      return answer();
+    } catch (e) {
+      if (e.code !== 3002 || Date.now() >= until || req.socket.destroyed || waiting >= 64) throw e;
+    }
+    waiting++;
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    waiting--;
+  }
+}
+
 // Headers that do not end must not hold a connection either. Node looks at its
 // connections at intervals.
 const limits = { headersTimeout: bodyTimeout, requestTimeout: 3 * bodyTimeout, connectionsCheckingInterval: Math.min(bodyTimeout, 1000) };
@@ -462,10 +491,10 @@ const server = createServer(limits, async (req, res) => {
   if (req.url !== notifyPath && req.url !== withdrawPath) return end(404);
   if (req.method !== 'POST') return end(405);
   // Digests have the same length, so the comparison always takes the same time.
-  if (!timingSafeEqual(sha256(req.headers['x-api-key'] || ''), sha256(callbackKey))) return end(401);
+  if (callbackKey && !timingSafeEqual(sha256(req.headers['x-api-key'] || ''), sha256(callbackKey))) return end(401);
   if (status) return end(status);
   try {
-    end(200, { data: handle(req.url, body), errCode: 0, message: '' });
+    end(200, { data: await held(req, () => handle(req.url, body)), errCode: 0, message: '' });
   } catch (e) {
     if (e instanceof Refusal) return end(e.status, { data: '', errCode: e.code, message: e.message });
     console.error('callback failed:', e); // the log gets the cause, the peer a fixed word

@@ -79,8 +79,10 @@ def read_key(file):
 N, E = read_key(os.environ["KEY_FILE"])  # what the service gave you: a secret (K5)
 K = (N.bit_length() + 7) // 8  # block size from the modulus, never a constant (K6)
 API_KEY = os.environ["API_KEY"]  # goes into every response (R1)
-CALLBACK_API_KEY = os.environ["CALLBACK_API_KEY"]  # must come in X-API-KEY (H2)
+CALLBACK_API_KEY = os.environ.get("CALLBACK_API_KEY")  # must come in X-API-KEY (H2); not set: the service sends none
 OTHER = os.environ.get("PROVIDER", "countersign") == "other"  # a service that may not bind and has other forms (P1)
+HOLD = float(os.environ.get("HOLD_MS", "25000" if OTHER else "0")) / 1000  # how long a question about an unknown order stays open (P1)
+GRACE = float(os.environ.get("GRACE_MS", "30000")) / 1000  # how long such an order is not known yet, before it is refused
 BODY_TIMEOUT = float(os.environ.get("BODY_TIMEOUT_MS", "10000")) / 1000
 ORDERS_FILE = os.environ["ORDERS_FILE"]
 
@@ -470,10 +472,7 @@ def details_of(m):
     """A withdrawal is confirmed from your own order book. The request gives only the two identifiers.
     A confirmation is repeated for every later request (D4). Other services name no user, and then callBackId
     alone finds the order."""
-    with open(ORDERS_FILE, encoding="utf-8") as f:
-        order = next((o for o in json.load(f) if o["callBackId"] == m["callBackId"]), None)
-    if order is None:
-        raise Refusal(2001, "the order is unknown")
+    order = order_of(m["callBackId"])
     if order["tenantUserId"] != m.get("tenantUserId", order["tenantUserId"]):
         raise Refusal(2002, "the order is of another user")
     with LOCK:
@@ -485,6 +484,33 @@ def details_of(m):
         if kept.get("trackingId", m.get("trackingId")) != m.get("trackingId"):
             raise Refusal(2002, "the order is of another withdrawal")
         return kept["details"]
+
+
+ASKED = {}  # callBackId of unknown orders: when it was asked first
+WAITING = threading.BoundedSemaphore(64)
+
+
+def order_of(callback_id):
+    """The question may come before the order. A service to which any errCode may be a refusal is kept waiting for
+    it, at most 64 at once; then, until the order had time to come, a code makes the service ask again (P1)."""
+    until = time.monotonic() + HOLD
+    while True:
+        with open(ORDERS_FILE, encoding="utf-8") as f:
+            order = next((o for o in json.load(f) if o["callBackId"] == callback_id), None)
+        with LOCK:
+            if order is not None:
+                ASKED.pop(callback_id, None)
+                return order
+            if callback_id not in ASKED and len(ASKED) >= 10_000:
+                del ASKED[next(iter(ASKED))]
+            first = ASKED.setdefault(callback_id, time.monotonic())
+        if time.monotonic() < until and WAITING.acquire(blocking=False):
+            time.sleep(0.5)
+            WAITING.release()
+            continue
+        if time.monotonic() - first < GRACE:
+            raise Refusal(3002, "the order is not known yet")
+        raise Refusal(2001, "the order is unknown")
 
 
 # ---- HTTP (H2)
@@ -603,7 +629,7 @@ class Merchant(BaseHTTPRequestHandler):
         elif self.command != "POST":
             status = 405
         # In constant time, and before any RSA.
-        elif not hmac.compare_digest(self.headers.get("X-API-KEY", "").encode("utf-8", "replace"), CALLBACK_API_KEY.encode()):
+        elif CALLBACK_API_KEY and not hmac.compare_digest(self.headers.get("X-API-KEY", "").encode("utf-8", "replace"), CALLBACK_API_KEY.encode()):
             status = 401
         if status != 200:
             self.answer(status)
