@@ -67,6 +67,9 @@ type Demo struct {
 	checks  []check
 	asked   []result
 	played  bool // every check passed
+
+	try *daemon.Listener // the page; nil without Config.Stay
+	tap tap
 }
 
 // New checks c. It starts nothing.
@@ -112,10 +115,16 @@ func (d *Demo) Run(ctx context.Context) (err error) {
 		return err
 	}
 	if err := d.open(ctx); err != nil {
+		if d.try != nil {
+			err = errors.Join(err, d.try.Close())
+		}
 		return err
 	}
-	err = daemon.RunParts(ctx, daemon.Part{Name: "service", Run: d.service.Run}, daemon.Part{Name: "gateway", Run: d.gateway.Run},
-		daemon.Part{Name: "demo", Run: d.play})
+	parts := []daemon.Part{{Name: "service", Run: d.service.Run}, {Name: "gateway", Run: d.gateway.Run}, {Name: "demo", Run: d.play}}
+	if d.try != nil {
+		parts = append(parts, daemon.Part{Name: "try", Run: d.try.Run})
+	}
+	err = daemon.RunParts(ctx, parts...)
 	if err == nil && !d.played {
 		return errors.New("interrupted: not everything was checked")
 	}
@@ -143,10 +152,18 @@ func (d *Demo) build(dir string, log *slog.Logger) (err error) {
 	}
 	c := daemon.GatewayConfig{
 		Storage: daemon.Storage{Dir: filepath.Join(dir, "merchant")}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
-		Callbacks: merchant.Config{Key: d.key.Public(), APIKey: d.apiKey}, Policy: policy, Grace: grace, Log: log.With("end", "merchant"),
+		Callbacks: merchant.Config{Key: d.key.Public(), APIKey: d.apiKey}, Policy: policy, Grace: grace, Log: slog.New(tapped{log.With("end", "merchant").Handler(), &d.tap}),
 	}
-	if d.c.Faults > 0 {
-		c.WrapCallbacks = func(next http.Handler) http.Handler { return newFaults(next, time.Now().Add(d.c.Faults)) }
+	c.WrapCallbacks = func(next http.Handler) http.Handler {
+		if d.c.Faults > 0 {
+			next = newFaults(next, time.Now().Add(d.c.Faults))
+		}
+		return d.tap.wrap(d.key.Public(), next)
+	}
+	if d.c.Stay {
+		if d.try, err = d.listenTry(log); err != nil {
+			return err
+		}
 	}
 	d.gateway, err = daemon.NewGateway(c)
 	return err
