@@ -72,7 +72,7 @@ var house = map[string]struct{ ours, others []string }{
 	},
 	"countersign/internal/reconcile": {ours: []string{"countersign", "countersign/client", "countersign/internal/book", "countersign/internal/db", "countersign/internal/outbox"}},
 	"countersign/internal/relay": {
-		ours:   []string{"countersign/client", "countersign/internal/db", "countersign/internal/db/pglink"},
+		ours:   []string{"countersign/client", "countersign/internal/db", "countersign/internal/db/pglink", "countersign/internal/strictjson"},
 		others: []string{"github.com/jackc/pgx/v5", "github.com/prometheus/client_golang"},
 	},
 	"countersign/internal/learn": {

@@ -50,7 +50,7 @@ type commandLine struct {
 
 	Reconcile reconcileCmd `cmd:"" help:"Compare the service's database with what was executed and booked, and settle a restore; with --gateway, the gateway's."`
 
-	Relay relayCmd `cmd:"" help:"Carry deposits and withdrawals from a table of the wallet core's PostgreSQL to the service, and decisions back."`
+	Relay relayCmd `cmd:"" help:"Carry what the wallet core says from a table of its PostgreSQL to the service, and decisions and permits back."`
 
 	Policy policyCmd `cmd:"" help:"Policy files of the gateway: check them and try them on an order."`
 

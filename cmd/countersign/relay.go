@@ -29,11 +29,11 @@ type coreFlags struct {
 
 type relayRunCmd struct {
 	coreFlags
-	To    string     `help:"The service's API." default:"http://127.0.0.1:8080" placeholder:"URL" env:"COUNTERSIGN_RELAY_TO"`
-	Token cli.Secret `help:"API token of the service with role ingest, or core for withdrawals and --decisions, or @FILE. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_RELAY_TOKEN,COUNTERSIGN_SERVICE_TOKEN,COUNTERSIGN_TOKEN"`
+	To    []string   `help:"The service's API. Repeat it for other nodes of the service: where one does not answer the next is asked." default:"http://127.0.0.1:8080" placeholder:"URL" env:"COUNTERSIGN_RELAY_TO"`
+	Token cli.Secret `help:"API token of the service with role ingest, or core for all but deposits and for --decisions, or @FILE. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_RELAY_TOKEN,COUNTERSIGN_SERVICE_TOKEN,COUNTERSIGN_TOKEN"`
 	cli.TLS
 	Data      string        `help:"The service's data directory: its admin.token without --token. Default: ./countersign-data." default:"./countersign-data" type:"path" placeholder:"DIR"`
-	Decisions bool          `help:"Write each decision of the service into countersign_decisions of the core's database, once and in order."`
+	Decisions bool          `help:"Write each decision of the service into countersign_decisions of the core's database, once and in order, and into countersign_permits the permits that rows ask for."`
 	Poll      time.Duration `help:"How often to look for rows without a notification." default:"2s" placeholder:"TIME"`
 	Batch     int           `help:"Most rows of one look, 1 to 1,000." default:"1000" placeholder:"N"`
 	logFlags
@@ -44,8 +44,9 @@ type relayRunCmd struct {
 
 // Help is the long help of the subcommand.
 func (relayRunCmd) Help() string {
-	return "The wallet core inserts each deposit and withdrawal into countersign_outbox, in the transaction that books it. This carries the rows to the service, " +
-		"at least once and in order for each merchant, and deletes what the service has acknowledged. Run as many as you like. docs/relay.md has the insert in five languages."
+	return "The wallet core inserts what it books into countersign_outbox, in the transaction that books it: deposits, withdrawals, addresses, and what becomes of a withdrawal. " +
+		"This carries the rows to the service, at least once and in order for each merchant, and deletes what the service has acknowledged. Run two: one works, and the other takes over. " +
+		"docs/relay.md has the insert in five languages."
 }
 
 func (c *relayRunCmd) Run(std streams) error {
@@ -53,15 +54,22 @@ func (c *relayRunCmd) Run(std streams) error {
 	log := c.logger(std.err)
 	ctx, stop := untilSignal(log)
 	defer stop()
-	config, err := cli.Connection{TLS: c.TLS, API: c.To, Token: c.Token, Data: c.Data, Said: true}.Config()
-	if err != nil {
-		return err
+	var nodes []*client.Service
+	for _, to := range c.To {
+		config, err := cli.Connection{TLS: c.TLS, API: to, Token: c.Token, Data: c.Data, Said: true}.Config()
+		if err != nil {
+			return err
+		}
+		api, err := client.NewService(config)
+		if err != nil {
+			return fmt.Errorf("--to and --token: %w", err)
+		}
+		nodes = append(nodes, api)
 	}
-	api, err := client.NewService(config)
-	if err != nil {
-		return fmt.Errorf("--to and --token: %w", err)
+	if len(nodes) == 0 {
+		return errors.New("--to is empty: give the URL of the service's API")
 	}
-	r, err := relay.New(relay.Config{From: c.From, Service: api, Decisions: c.Decisions, Poll: c.Poll, Batch: c.Batch, Build: daemon.BuildInfo(), Log: log})
+	r, err := relay.New(relay.Config{From: c.From, Service: nodes[0], Others: nodes[1:], Decisions: c.Decisions, Poll: c.Poll, Batch: c.Batch, Build: daemon.BuildInfo(), Log: log})
 	if err != nil {
 		return err
 	}

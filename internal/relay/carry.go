@@ -20,41 +20,39 @@ type Row struct {
 	Body     []byte // nil: it is longer than maxBody
 	Length   int    // of the body, in bytes
 	Age      time.Duration
-}
 
-// The kinds of rows.
-const (
-	kindDeposit    = "deposit"
-	kindWithdrawal = "withdrawal"
-)
+	about *about // of a row about one withdrawal; nil: it is another
+}
 
 // maxBody is the longest body in bytes that is sent; the longest valid one is shorter. The
 // API takes a thousand of a quarter of it.
 const maxBody = 16 << 10
 
 const (
-	// claimSQL locks merchants with rows that wait, behind a place in their order, and gives
-	// those that no other relay works for. It looks up the first row of each merchant only,
-	// however many wait.
-	claimSQL = `
+	// lockSQL lets one relay at a time work on the table, until its transaction ends. That of
+	// one which died ends at once, that of one which stands still after idleTime.
+	lockSQL = `SELECT pg_try_advisory_xact_lock(7161924, 'countersign_outbox'::regclass::oid::int4)`
+
+	// merchantsSQL gives merchants with rows that wait, behind a place in their order. It looks
+	// up the first row of each merchant only, however many wait.
+	merchantsSQL = `
 WITH RECURSIVE m (merchant) AS (
 	(SELECT merchant FROM countersign_outbox WHERE refused IS NULL AND (merchant, id) > ($2::text, $3::bigint) ORDER BY merchant, id LIMIT 1)
 	UNION ALL
 	SELECT (SELECT o.merchant FROM countersign_outbox o WHERE o.refused IS NULL AND o.merchant > m.merchant ORDER BY o.merchant LIMIT 1)
 	FROM m WHERE m.merchant IS NOT NULL
 )
-SELECT merchant FROM m
-WHERE CASE WHEN merchant IS NULL OR merchant = ANY($1::text[]) THEN false ELSE pg_try_advisory_xact_lock(7161924, hashtext(merchant)) END
-LIMIT $4`
+SELECT merchant FROM m WHERE merchant IS NOT NULL AND NOT merchant = ANY($1::text[]) LIMIT $4`
 
-	// readSQL gives the first rows of some merchants. It must be a statement after
-	// claimSQL: what another relay deleted before it gave up a lock is then gone.
+	// readSQL gives the first rows of some merchants, without those of withdrawals that wait for
+	// another try. It must be a statement after lockSQL: what another relay deleted before it
+	// gave up the lock is then gone.
 	readSQL = `
 SELECT o.id, o.version, o.kind, o.merchant, CASE WHEN o.length <= $3 THEN o.text END, o.length, o.age
 FROM unnest($1::text[]) AS m (merchant) CROSS JOIN LATERAL (
 	SELECT id, xmin::text AS version, kind, merchant, body::text AS text, octet_length(body::text) AS length,
 		extract(epoch FROM clock_timestamp() - created)::float8 AS age
-	FROM countersign_outbox WHERE refused IS NULL AND merchant = m.merchant ORDER BY id LIMIT $2
+	FROM countersign_outbox WHERE refused IS NULL AND merchant = m.merchant AND NOT id = ANY($4::bigint[]) ORDER BY id LIMIT $2
 ) o ORDER BY o.id`
 
 	// What the core wrote meanwhile is another row, which has not been sent: it waits for
@@ -112,11 +110,11 @@ func (r *Relay) rest(ctx context.Context, began time.Time) {
 	}
 }
 
-// turn carries what waits, at most a batch, and says of how many rows it knows what
-// became of them. One transaction of the core's database holds the locks on the merchants
-// and, at its end, deletes what was acknowledged: a relay that dies before leaves every
-// row. That commit need not be durable: rows that a crash of the database brings back
-// are sent again, which changes nothing.
+// turn carries what waits, at most a batch, and says of how many rows it knows more than
+// before. One transaction of the core's database holds the lock and, at its end, deletes what
+// was acknowledged: a relay that dies before leaves every row. That commit need not be
+// durable: rows that a crash of the database brings back are sent again, which changes
+// nothing. With permits it is durable, since the core acts on them.
 //
 // Once ctx has ended no request begins; what was sent is still settled.
 func (r *Relay) turn(ctx context.Context) (done int, err error) {
@@ -135,16 +133,43 @@ func (r *Relay) turn(ctx context.Context) (done int, err error) {
 		return 0, err
 	}
 	t := newTurn(r, rows)
+	awake := r.keepAwake(work, tx)
 	sendErr := t.send(ctx, time.Now().Add(turnTime))
-	t.hold()
+	awake()
+	parked := t.hold()
 	if len(t.taken)+len(t.refused) == 0 {
-		return 0, sendErr
+		return parked, sendErr
 	}
 	if err := r.settle(work, tx, t); err != nil {
 		return 0, err
 	}
-	t.report()
-	return len(t.taken) + len(t.refused), sendErr
+	t.account()
+	return len(t.taken) + len(t.refused) + parked, sendErr
+}
+
+// keepAwake keeps the database from ending tx as idle while requests are under way. Its end
+// must be called before tx is used.
+func (r *Relay) keepAwake(ctx context.Context, tx pgx.Tx) (end func()) {
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(r.c.idle / 4)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+			ping, cancel := context.WithTimeout(ctx, r.c.idle)
+			_, err := tx.Exec(ping, `SELECT 1`)
+			cancel()
+			if err != nil {
+				return // settling fails too, and the rows are sent again
+			}
+		}
+	}()
+	return func() { close(stop); <-ended }
 }
 
 func (r *Relay) begin(ctx context.Context) (pgx.Tx, error) {
@@ -157,15 +182,24 @@ func (r *Relay) begin(ctx context.Context) (pgx.Tx, error) {
 	return tx, nil
 }
 
-// claim locks merchants and gives their first rows, in the order of their ids.
+// claim locks the table and gives the first rows of some merchants, in the order of their ids;
+// none while another relay works.
 func (r *Relay) claim(ctx context.Context, tx pgx.Tx) ([]Row, error) {
 	ctx, cancel := context.WithTimeout(ctx, sqlTimeout)
 	defer cancel()
-	merchants, err := r.claimMerchants(ctx, tx)
+	works := false
+	if err := tx.QueryRow(ctx, lockSQL).Scan(&works); err != nil {
+		return nil, fmt.Errorf("locking the table: %w", err)
+	}
+	r.metrics.works(works)
+	if !works {
+		return nil, nil
+	}
+	merchants, err := r.merchants(ctx, tx)
 	if err != nil || len(merchants) == 0 {
 		return nil, err
 	}
-	found, err := tx.Query(ctx, readSQL, merchants, max(r.c.Batch/len(merchants), 1), maxBody)
+	found, err := tx.Query(ctx, readSQL, merchants, max(r.c.Batch/len(merchants), 1), maxBody, r.held.rows(time.Now()))
 	if err != nil {
 		return nil, fmt.Errorf("reading rows: %w", err)
 	}
@@ -181,12 +215,12 @@ func (r *Relay) claim(ctx context.Context, tx pgx.Tx) ([]Row, error) {
 	return rows, nil
 }
 
-// maxMerchants is how many merchants one turn locks: the server's table of locks is small.
+// maxMerchants is of how many merchants one turn has rows: each then has several.
 const maxMerchants = 200
 
-// claimMerchants locks merchants behind those of the last turn, and from the first on
-// where there are no more: with many merchants each has its turn.
-func (r *Relay) claimMerchants(ctx context.Context, tx pgx.Tx) ([]string, error) {
+// merchants gives merchants behind those of the last turn, and from the first on where there
+// are no more: with many merchants each has its turn.
+func (r *Relay) merchants(ctx context.Context, tx pgx.Tx) ([]string, error) {
 	held, _ := r.held.now(time.Now())
 	for {
 		behind := int64(math.MaxInt64)
@@ -194,13 +228,13 @@ func (r *Relay) claimMerchants(ctx context.Context, tx pgx.Tx) ([]string, error)
 			r.place, behind = new(string), -1 // before the empty merchant too
 		}
 		limit := min(maxMerchants, r.c.Batch)
-		found, err := tx.Query(ctx, claimSQL, held, *r.place, behind, limit)
+		found, err := tx.Query(ctx, merchantsSQL, held, *r.place, behind, limit)
 		if err != nil {
-			return nil, fmt.Errorf("claiming: %w", err)
+			return nil, fmt.Errorf("reading merchants: %w", err)
 		}
 		merchants, err := pgx.CollectRows(found, pgx.RowTo[string])
 		if err != nil {
-			return nil, fmt.Errorf("claiming: %w", err)
+			return nil, fmt.Errorf("reading merchants: %w", err)
 		}
 		if len(merchants) == limit {
 			r.place = &merchants[limit-1]
@@ -213,12 +247,21 @@ func (r *Relay) claimMerchants(ctx context.Context, tx pgx.Tx) ([]string, error)
 	}
 }
 
-// settle deletes what was acknowledged and keeps what was refused, with the reason, both as it was read.
+// settle writes permits, deletes what was acknowledged and keeps what was refused, with the reason,
+// both as it was read.
 func (r *Relay) settle(ctx context.Context, tx pgx.Tx, t *turn) error {
 	ctx, cancel := context.WithTimeout(ctx, sqlTimeout)
 	defer cancel()
 	b := &pgx.Batch{}
-	b.Queue(`SET LOCAL synchronous_commit = off`)
+	if len(t.permits) == 0 {
+		b.Queue(`SET LOCAL synchronous_commit = off`)
+	}
+	for _, p := range t.permits {
+		b.Queue(permitSQL, p.row.Merchant, p.row.about.callBackID, p.withdrawal, p.claim, p.permit, p.body)
+	}
+	if len(t.permits) > 0 {
+		b.Queue(`NOTIFY countersign_permits`)
+	}
 	if len(t.taken) > 0 {
 		ids, versions := make([]int64, len(t.taken)), make([]string, len(t.taken))
 		for i, row := range t.taken {

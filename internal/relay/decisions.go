@@ -83,7 +83,11 @@ func (r *Relay) writeDecisions(ctx context.Context) error {
 	}
 	asked := time.Now()
 	call, cancel := context.WithTimeout(ctx, followFor+callTimeout)
-	part, err := r.c.Service.Decisions(call, client.FeedOptions{After: after, Limit: page, Wait: followFor})
+	var part client.Decisions
+	err = r.ask(call, func(ctx context.Context, api *client.Service) (err error) {
+		part, err = api.Decisions(ctx, client.FeedOptions{After: after, Limit: page, Wait: followFor})
+		return err
+	})
 	cancel()
 	if errors.Is(err, client.ErrConflict) {
 		return fmt.Errorf("%w: after %d: %v", ErrFeed, after, err)
@@ -169,7 +173,11 @@ func (r *Relay) checkFeed(ctx context.Context, after int64, list []client.Decisi
 			continue
 		}
 		call, cancel := context.WithTimeout(ctx, callTimeout)
-		self, err := r.c.Service.Self(call)
+		var self client.Self
+		err := r.ask(call, func(ctx context.Context, api *client.Service) (err error) {
+			self, err = api.Self(ctx)
+			return err
+		})
 		cancel()
 		switch {
 		case err != nil:

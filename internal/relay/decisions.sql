@@ -1,5 +1,5 @@
 
--- Decisions of the service, for countersign relay --decisions.
+-- Decisions and permits of the service, for countersign relay --decisions.
 BEGIN;
 DO $$ BEGIN PERFORM pg_advisory_xact_lock(7161923, 1); END $$;
 
@@ -12,6 +12,18 @@ CREATE TABLE IF NOT EXISTS countersign_decisions (
 	body         json        NOT NULL,    -- the withdrawal as GET /v1/decisions gave it
 	written      timestamptz NOT NULL DEFAULT clock_timestamp(),
 	UNIQUE (merchant, call_back_id)
+);
+
+-- Permits that rows of kind release asked for. Who reads this table can report outcomes.
+CREATE TABLE IF NOT EXISTS countersign_permits (
+	merchant     text        NOT NULL,
+	call_back_id text        NOT NULL,
+	withdrawal   text        NOT NULL, -- the service's id
+	claim        text        NOT NULL, -- that the row named
+	permit       text        NOT NULL, -- that the row with the outcome must name
+	body         json        NOT NULL, -- details: execute exactly these; withdrawal: as it was then
+	written      timestamptz NOT NULL DEFAULT clock_timestamp(),
+	PRIMARY KEY (merchant, call_back_id)
 );
 
 -- How far the feed has been read.

@@ -251,6 +251,7 @@ func TestRights(t *testing.T) {
 	c.exec(`CREATE ROLE ` + name + ` LOGIN; CREATE ROLE core_` + name + ` LOGIN;
 		GRANT SELECT, UPDATE, DELETE ON countersign_outbox TO ` + name + `;
 		GRANT SELECT, INSERT, UPDATE (seq, withdrawal, body) ON countersign_decisions TO ` + name + `;
+		GRANT SELECT, INSERT, UPDATE ON countersign_permits TO ` + name + `;
 		GRANT SELECT, UPDATE ON countersign_relay TO ` + name + `;
 		GRANT INSERT ON countersign_outbox TO core_` + name)
 	as := func(user string) string {

@@ -84,42 +84,6 @@ func TestKilledAtEachStep(t *testing.T) {
 		reached <- struct{}{}
 		<-r.Context().Done()
 	}
-	block := func(when string) func() { // a row of the core's own holds the deletion up
-		c.exec(`CREATE TABLE gate (one int); INSERT INTO gate VALUES (1);
-CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM 1 FROM gate FOR UPDATE; RETURN NULL; END $$;
-CREATE CONSTRAINT TRIGGER gate AFTER DELETE ON countersign_outbox ` + when + ` FOR EACH ROW EXECUTE FUNCTION gate();`)
-		held := c.connect()
-		tx, err := held.Begin(context.Background())
-		if err == nil {
-			_, err = tx.Exec(context.Background(), `SELECT 1 FROM gate FOR UPDATE`)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		watch := c.connect() // a transaction would see one state of pg_stat_activity for ever
-		go func() {
-			for {
-				n := 0
-				if watch.QueryRow(context.Background(), `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`).Scan(&n) != nil {
-					return
-				}
-				if n > 0 {
-					reached <- struct{}{}
-					return
-				}
-				time.Sleep(5 * time.Millisecond)
-			}
-		}()
-		return func() {
-			if err := tx.Rollback(context.Background()); err != nil {
-				t.Error(err)
-			}
-			until(t, "the backend of the killed relay ends", func() bool {
-				return c.one(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`) == "0"
-			})
-			c.exec(`DROP TRIGGER gate ON countersign_outbox; DROP FUNCTION gate; DROP TABLE gate`)
-		}
-	}
 	steps := []struct {
 		name  string
 		begin func() (end func())
@@ -142,8 +106,8 @@ CREATE CONSTRAINT TRIGGER gate AFTER DELETE ON countersign_outbox ` + when + ` F
 			})
 			return func() { s.set(nil, nil) }
 		}},
-		{"the rows are being deleted", func() func() { return block("NOT DEFERRABLE") }},
-		{"the deletion is being committed", func() func() { return block("DEFERRABLE INITIALLY DEFERRED") }},
+		{"the rows are being deleted", func() func() { return c.gate("NOT DEFERRABLE", reached) }},
+		{"the deletion is being committed", func() func() { return c.gate("DEFERRABLE INITIALLY DEFERRED", reached) }},
 	}
 	var want []string
 	for i, step := range steps {
@@ -230,5 +194,46 @@ func insertSteadily(t *testing.T, conn *pgx.Conn, name string, every time.Durati
 	return func() []string {
 		close(end)
 		return <-ended
+	}
+}
+
+// gate holds the deletion of rows up, by a row of the core's own, and says in reached that one
+// waits.
+func (c *core) gate(when string, reached chan<- struct{}) (end func()) {
+	t := c.t
+	t.Helper()
+	c.exec(`CREATE TABLE gate (one int); INSERT INTO gate VALUES (1);
+CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM 1 FROM gate FOR UPDATE; RETURN NULL; END $$;
+CREATE CONSTRAINT TRIGGER gate AFTER DELETE ON countersign_outbox ` + when + ` FOR EACH ROW EXECUTE FUNCTION gate();`)
+	held := c.connect()
+	tx, err := held.Begin(context.Background())
+	if err == nil {
+		_, err = tx.Exec(context.Background(), `SELECT 1 FROM gate FOR UPDATE`)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch := c.connect() // a transaction would see one state of pg_stat_activity for ever
+	go func() {
+		for {
+			n := 0
+			if watch.QueryRow(context.Background(), `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`).Scan(&n) != nil {
+				return
+			}
+			if n > 0 {
+				reached <- struct{}{}
+				return
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	return func() {
+		if err := tx.Rollback(context.Background()); err != nil {
+			t.Error(err)
+		}
+		until(t, "the backend of the killed relay ends", func() bool {
+			return c.one(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`) == "0"
+		})
+		c.exec(`DROP TRIGGER gate ON countersign_outbox; DROP FUNCTION gate; DROP TABLE gate`)
 	}
 }

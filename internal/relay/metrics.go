@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,11 +22,14 @@ type metrics struct {
 	calls    *prometheus.CounterVec
 	lag      prometheus.Histogram
 	decided  prometheus.Counter
+	permits  prometheus.Counter
+	active   prometheus.Gauge
 	stopped  prometheus.Gauge
 	waiting  *prometheus.Desc
 	oldest   *prometheus.Desc
 	kept     *prometheus.Desc
 	heldBack *prometheus.Desc
+	heldEach *prometheus.Desc
 	up       *prometheus.Desc
 }
 
@@ -38,18 +43,21 @@ func newMetrics(r *Relay) *metrics {
 		lag: prometheus.NewHistogram(prometheus.HistogramOpts{Name: name("lag_seconds"),
 			Help: "Seconds from a row's insertion to the service's acknowledgement.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 20)}),
 		decided:  prometheus.NewCounter(prometheus.CounterOpts{Name: name("decisions_total"), Help: "Decisions written into the core's database by this process."}),
+		permits:  prometheus.NewCounter(prometheus.CounterOpts{Name: name("permits_total"), Help: "Permits written into the core's database by this process."}),
+		active:   prometheus.NewGauge(prometheus.GaugeOpts{Name: name("active"), Help: "1 if this process works on the table; 0 while another one does."}),
 		stopped:  prometheus.NewGauge(prometheus.GaugeOpts{Name: name("decisions_stopped"), Help: "1 if decisions are stopped, because the feed is not the one that was read before."}),
 		waiting:  prometheus.NewDesc(name("waiting_rows"), "Rows that wait to be carried.", nil, nil),
 		oldest:   prometheus.NewDesc(name("oldest_waiting_seconds"), "Seconds since the oldest waiting row was inserted; 0 if none waits.", nil, nil),
 		kept:     prometheus.NewDesc(name("refused_rows"), "Rows that the service has refused and that are kept.", nil, nil),
 		heldBack: prometheus.NewDesc(name("held_merchants"), "Merchants whose rows wait for another try of this process, while it carries those of others.", nil, nil),
+		heldEach: prometheus.NewDesc(name("held_withdrawals"), "Withdrawals whose rows wait for another try of this process, such as a release while the service is frozen.", nil, nil),
 		up:       prometheus.NewDesc(name("database_up"), "1 if the core's database could be read for these numbers.", nil, nil),
 	}
-	for _, k := range []string{kindDeposit, kindWithdrawal} {
+	for _, k := range kinds {
 		m.carried.WithLabelValues(k)
 		m.refusals.WithLabelValues(k)
 	}
-	m.registry.MustRegister(m.carried, m.refusals, m.calls, m.lag, m.decided, m.stopped, scrape{m},
+	m.registry.MustRegister(m.carried, m.refusals, m.calls, m.lag, m.decided, m.permits, m.active, m.stopped, scrape{m},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if r.c.Build != nil {
 		m.registry.MustRegister(r.c.Build)
@@ -59,10 +67,18 @@ func newMetrics(r *Relay) *metrics {
 
 // kindLabel keeps what a core wrote out of labels and logs.
 func kindLabel(kind string) string {
-	if kind == kindDeposit || kind == kindWithdrawal {
+	if slices.Contains(kinds, kind) {
 		return kind
 	}
 	return "other"
+}
+
+// works notes whether this process may work on the table.
+func (m *metrics) works(is bool) {
+	m.active.Set(0)
+	if is {
+		m.active.Set(1)
+	}
 }
 
 func (m *metrics) called(v verdict) {
@@ -73,7 +89,7 @@ func (m *metrics) called(v verdict) {
 type scrape struct{ *metrics }
 
 func (s scrape) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.waiting, s.oldest, s.kept, s.heldBack, s.up} {
+	for _, d := range []*prometheus.Desc{s.waiting, s.oldest, s.kept, s.heldBack, s.heldEach, s.up} {
 		ch <- d
 	}
 }
@@ -81,7 +97,14 @@ func (s scrape) Describe(ch chan<- *prometheus.Desc) {
 func (s scrape) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64) { ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v) }
 	held, _ := s.r.held.now(time.Now())
-	gauge(s.heldBack, float64(len(held)))
+	each := 0
+	for _, key := range held {
+		if strings.Contains(key, "/") {
+			each++
+		}
+	}
+	gauge(s.heldBack, float64(len(held)-each))
+	gauge(s.heldEach, float64(each))
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	n, err := count(ctx, s.r.pool)

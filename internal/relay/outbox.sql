@@ -18,13 +18,22 @@ END $$;
 
 CREATE TABLE IF NOT EXISTS countersign_outbox (
 	id       bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-	kind     text        NOT NULL CHECK (kind IN ('deposit', 'withdrawal')),
+	kind     text        NOT NULL CHECK (kind IN ('deposit', 'withdrawal', 'address', 'release', 'waiting', 'outcome', 'cancel')),
 	body     json        NOT NULL, -- json, not jsonb: it keeps the text as it was written
 	created  timestamptz NOT NULL DEFAULT clock_timestamp(),
 	merchant text        GENERATED ALWAYS AS (countersign_merchant(body)) STORED,
 	refused  timestamptz,          -- when the service refused it; null: it waits
 	problem  json                  -- why, as the service said it
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+
+-- A table of before takes two kinds.
+DO $$ BEGIN
+	IF EXISTS (SELECT FROM pg_constraint WHERE conrelid = 'countersign_outbox'::regclass AND conname = 'countersign_outbox_kind_check'
+		AND pg_get_constraintdef(oid) NOT LIKE '%cancel%') THEN
+		ALTER TABLE countersign_outbox DROP CONSTRAINT countersign_outbox_kind_check,
+			ADD CONSTRAINT countersign_outbox_kind_check CHECK (kind IN ('deposit', 'withdrawal', 'address', 'release', 'waiting', 'outcome', 'cancel'));
+	END IF;
+END $$;
 
 CREATE INDEX IF NOT EXISTS countersign_outbox_waiting ON countersign_outbox (merchant, id) WHERE refused IS NULL;
 CREATE INDEX IF NOT EXISTS countersign_outbox_refused ON countersign_outbox (id) WHERE refused IS NOT NULL;

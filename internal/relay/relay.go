@@ -26,7 +26,9 @@ type Config struct {
 	From string
 	// Service is where rows go and decisions come from. Required.
 	Service *client.Service
-	// Decisions writes decisions into the core's database.
+	// Others are other nodes of the same service. They are asked where one does not answer.
+	Others []*client.Service
+	// Decisions writes decisions, and the permits that rows ask for, into the core's database.
 	Decisions bool
 	// Poll is how often the table is looked at without a notification. 0: 2 s.
 	Poll time.Duration
@@ -38,6 +40,8 @@ type Config struct {
 	// idle is after what time the core's database ends the transaction of a relay that does
 	// nothing in it. 0: idleTime.
 	idle time.Duration
+	// probe is nodes.probe. 0: defaultProbe.
+	probe time.Duration
 	// Build are the metrics of the build. Nil: none.
 	Build prometheus.Collector
 	// Log gets a line for each refused row, for each failure, and when what failed works
@@ -47,17 +51,17 @@ type Config struct {
 
 const (
 	defaultPoll = 2 * time.Second
-	maxBatch    = 1000 // deposits in one request of the API
+	maxBatch    = 1000 // deposits or withdrawals in one request of the API
 	// callTimeout bounds one call of the service.
 	callTimeout = 20 * time.Second
 	// turnTime is how long after its begin a turn sends no further request: what is
-	// acknowledged is deleted at its end, and its merchants are locked until then.
+	// acknowledged is deleted at its end.
 	turnTime = 3 * time.Second
 	// sqlTimeout bounds one statement in the core's database.
 	sqlTimeout = 20 * time.Second
-	// idleTime ends the transaction of a relay that was stopped, so that another takes its
-	// rows. It is longer than a turn can take.
-	idleTime = time.Minute
+	// idleTime ends the transaction of a relay that stands still, so that another takes over. A
+	// relay that works says so four times meanwhile.
+	idleTime = 10 * time.Second
 )
 
 // sessionSettings are those of a relay's connections. Most keep every look at the table a
@@ -93,6 +97,8 @@ type Relay struct {
 	state   state
 	wake    chan struct{} // buffered 1
 	held    held
+	ids     ids
+	nodes   nodes
 	place   *string // the last merchant of a full turn; nil: begin with the first
 }
 
@@ -111,7 +117,8 @@ func New(c Config) (*Relay, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Relay{c: c, wake: make(chan struct{}, 1), held: held{most: c.longestHold, until: map[string]pause{}}}
+	r := &Relay{c: c, wake: make(chan struct{}, 1), held: held{most: c.longestHold, until: map[string]pause{}, parked: map[int64]string{}}}
+	r.nodes.list, r.nodes.probe = append([]*client.Service{c.Service}, c.Others...), cmp.Or(c.probe, defaultProbe)
 	r.state.log, r.state.failed = c.Log, map[string]string{}
 	var err error
 	if r.pool, r.links, err = connect(c.From, c.idle, c.Log); err != nil {
@@ -172,7 +179,7 @@ func (r *Relay) checkTables(ctx context.Context) error {
 	_, err := r.pool.Exec(ctx, look)
 	if err == nil && r.c.Decisions {
 		ddl += " --decisions"
-		_, err = r.pool.Exec(ctx, `SELECT d.seq, r.decisions FROM countersign_decisions d, countersign_relay r LIMIT 0`)
+		_, err = r.pool.Exec(ctx, `SELECT d.seq, r.decisions, p.permit FROM countersign_decisions d, countersign_relay r, countersign_permits p LIMIT 0`)
 	}
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && (refused.Code[:2] == "42") { // no such table, no such column, no right

@@ -71,11 +71,12 @@ func pauseAfter(n int, most time.Duration) time.Duration {
 	return d*9/10 + rand.N(d/5)
 }
 
-// held are the merchants whose rows wait for another try.
+// held are the merchants and withdrawals whose rows wait for another try, by their keys.
 type held struct {
-	most  time.Duration
-	mu    sync.Mutex
-	until map[string]pause
+	most   time.Duration
+	mu     sync.Mutex
+	until  map[string]pause
+	parked map[int64]string // rows of withdrawals that wait, with their keys
 }
 
 type pause struct {
@@ -83,34 +84,72 @@ type pause struct {
 	failures int
 }
 
-// fail holds a merchant after one more failure.
-func (h *held) fail(merchant string, now time.Time) {
+// maxParked is how many rows of withdrawals that wait are left out by their ids. Beyond it
+// their merchant waits.
+const maxParked = 5000
+
+// fail holds a merchant or a withdrawal after one more failure.
+func (h *held) fail(key string, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n := h.until[merchant].failures + 1
-	h.until[merchant] = pause{now.Add(pauseAfter(n, h.most)), n}
+	n := h.until[key].failures + 1
+	h.until[key] = pause{now.Add(pauseAfter(n, h.most)), n}
+}
+
+// park leaves a row out while its key is held. It reports false where there are too many.
+func (h *held) park(id int64, key string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.parked) >= maxParked {
+		return false
+	}
+	h.parked[id] = key
+	return true
+}
+
+// holds says whether a key is held.
+func (h *held) holds(key string, at time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.until[key].until.After(at)
+}
+
+// rows gives the rows that are left out, and forgets those whose time is over.
+func (h *held) rows(at time.Time) []int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list := []int64{}
+	for id, key := range h.parked {
+		if !h.until[key].until.After(at) {
+			delete(h.parked, id)
+			continue
+		}
+		list = append(list, id)
+	}
+	return list
 }
 
 // work ends a hold.
-func (h *held) work(merchant string) {
+func (h *held) work(key string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.until, merchant)
+	delete(h.until, key)
 }
 
-// now gives the merchants that are held at a time, and when the first of them is due.
-func (h *held) now(at time.Time) (merchants []string, first time.Time) {
+// now gives the merchants and withdrawals that are held at a time, and when the first of them is
+// due.
+func (h *held) now(at time.Time) (keys []string, first time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	merchants = []string{}
-	for m, w := range h.until {
+	keys = []string{}
+	for key, w := range h.until {
 		if !w.until.After(at) {
 			continue
 		}
-		merchants = append(merchants, m)
+		keys = append(keys, key)
 		if first.IsZero() || w.until.Before(first) {
 			first = w.until
 		}
 	}
-	return merchants, first
+	return keys, first
 }

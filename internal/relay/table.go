@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"regexp"
 	"slices"
 	"time"
 
@@ -43,12 +44,15 @@ type Refused struct {
 	Created  time.Time       `json:"created"`
 	Refused  time.Time       `json:"refused"`
 	Problem  json.RawMessage `json:"problem"` // what the service said
-	Body     string          `json:"body"`    // at most its first 4,096 characters
+	Body     string          `json:"body"`    // at most its first 4,096 characters, without permits
 }
 
 const refusedSQL = `
 SELECT id, kind, merchant, created, refused, problem::text, left(body::text, 4096)
 FROM countersign_outbox WHERE refused IS NOT NULL ORDER BY id LIMIT $1`
+
+// permitText is a permit, which no person needs to see.
+var permitText = regexp.MustCompile(`cpt_[A-Za-z0-9_-]+`)
 
 // Table is the table of a core's database, for a person. Close ends it.
 type Table struct{ pool *pgxpool.Pool }
@@ -80,7 +84,7 @@ func (t *Table) Refused(ctx context.Context, limit int) ([]Refused, error) {
 	list, err := pgx.CollectRows(rows, func(c pgx.CollectableRow) (r Refused, err error) {
 		var problem string
 		err = c.Scan(&r.ID, &r.Kind, &r.Merchant, &r.Created, &r.Refused, &problem, &r.Body)
-		r.Problem = json.RawMessage(problem)
+		r.Problem, r.Body = json.RawMessage(problem), permitText.ReplaceAllString(r.Body, "cpt_…")
 		return r, err
 	})
 	return list, explain(err)

@@ -1,11 +1,9 @@
 package relay
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -16,12 +14,11 @@ import (
 	"countersign/client"
 )
 
-// callers is how many merchants' withdrawals are sent at once. The API takes them one by
-// one.
-const callers = 8
+// callers is how many rows that the API takes one by one are sent at once.
+const callers = 16
 
-// maxRequest is the most bytes of bodies in one request of deposits, well below what the
-// API takes.
+// maxRequest is the most bytes of bodies in one request of deposits or withdrawals, well below
+// what the API takes.
 const maxRequest = 3 << 20
 
 // manyFailed is how many merchants fail, before any row was taken, until the service itself
@@ -37,8 +34,12 @@ type turn struct {
 	mu      sync.Mutex
 	taken   []Row
 	refused []refusal
+	permits []permit         // of rows that were taken
 	failed  map[string]error // by merchant
+	stopped map[string]error // by the key of a withdrawal
+	parked  []Row            // rows of withdrawals that are held, or were stopped
 	down    *downError       // nil: the service can be used
+	end     time.Time        // no request begins after it
 }
 
 // refusal is a row that the service will never take as it is.
@@ -57,10 +58,14 @@ func (e *downError) Error() string { return e.err.Error() }
 func (e *downError) Unwrap() error { return e.err }
 
 func newTurn(r *Relay, rows []Row) *turn {
-	t := &turn{r: r, began: time.Now(), waiting: map[string][]Row{}, failed: map[string]error{}}
+	t := &turn{r: r, began: time.Now(), waiting: map[string][]Row{}, failed: map[string]error{}, stopped: map[string]error{}}
 	for _, row := range rows {
-		if p := unfit(row); p != nil {
+		if p := unfit(&row); p != nil {
 			t.refused = append(t.refused, refusal{row, p})
+			continue
+		}
+		if row.about != nil && r.held.holds(row.key(), t.began) {
+			t.parked = append(t.parked, row)
 			continue
 		}
 		t.waiting[row.Merchant] = append(t.waiting[row.Merchant], row)
@@ -68,29 +73,20 @@ func newTurn(r *Relay, rows []Row) *turn {
 	return t
 }
 
-// unfit says what is wrong with a row that cannot be sent at all; nil: nothing.
-func unfit(row Row) *client.Problem {
-	problem := func(location, message string) *client.Problem {
-		return &client.Problem{Title: http.StatusText(http.StatusUnprocessableEntity), Status: http.StatusUnprocessableEntity,
-			Detail: "the relay did not send it", Faults: []client.Fault{{Location: location, Message: message}}}
-	}
-	switch {
-	case row.Kind != kindDeposit && row.Kind != kindWithdrawal:
-		return problem("kind", "is not "+kindDeposit+" or "+kindWithdrawal)
-	case row.Body == nil:
-		return problem("body", fmt.Sprintf("has %d bytes; at most %d are sent", row.Length, maxBody))
-	case !json.Valid(row.Body) || !bytes.HasPrefix(bytes.TrimLeft(row.Body, " \t\r\n"), []byte("{")):
-		return problem("body", "is not a JSON object")
-	}
-	return nil
-}
-
-// send sends rows in turns of both kinds until none is left that may be sent, until the
+// send sends rows in turns of each group until none is left that may be sent, until the
 // service takes nothing, or until end or the end of ctx.
 func (t *turn) send(ctx context.Context, end time.Time) error {
-	for len(t.waiting) > 0 && t.down == nil && ctx.Err() == nil && time.Now().Before(end) {
-		t.sendDeposits(ctx, t.leading(kindDeposit))
-		t.sendWithdrawals(ctx, end, t.leading(kindWithdrawal))
+	t.end = end
+	for len(t.waiting) > 0 && !t.over(ctx) {
+		for _, g := range groups {
+			list := t.leading(g)
+			switch g {
+			case deposits, withdrawals:
+				t.sendMany(ctx, g, list)
+			default:
+				t.sendSingly(ctx, list)
+			}
+		}
 	}
 	if t.down != nil {
 		return t.down
@@ -98,12 +94,17 @@ func (t *turn) send(ctx context.Context, end time.Time) error {
 	return nil
 }
 
-// leading takes, of each merchant, the rows up to the first of another kind, and gives
+// over says whether no further request may begin.
+func (t *turn) over(ctx context.Context) bool {
+	return t.isDown() || ctx.Err() != nil || time.Now().After(t.end)
+}
+
+// leading takes, of each merchant, the rows up to the first of another group, and gives
 // them in the order of their ids.
-func (t *turn) leading(kind string) []Row {
+func (t *turn) leading(g group) []Row {
 	var list []Row
 	for m, rows := range t.waiting {
-		n := slices.IndexFunc(rows, func(row Row) bool { return row.Kind != kind })
+		n := slices.IndexFunc(rows, func(row Row) bool { return groupOf(row.Kind) != g })
 		if n < 0 {
 			n = len(rows)
 		}
@@ -116,24 +117,24 @@ func (t *turn) leading(kind string) []Row {
 	return list
 }
 
-// sendDeposits sends deposits in as few requests as there can be. Where a row of a request
-// is refused, nothing of it was taken: the rows before, the row and the rows behind are
+// sendMany sends deposits or withdrawals in as few requests as there can be. Where a row of a
+// request is refused, nothing of it was taken: the rows before, the row and the rows behind are
 // then sent apart, in this order.
-func (t *turn) sendDeposits(ctx context.Context, list []Row) {
-	for len(list) > 0 && t.down == nil && ctx.Err() == nil {
+func (t *turn) sendMany(ctx context.Context, g group, list []Row) {
+	for len(list) > 0 && !t.over(ctx) {
 		n, size := 0, 0
 		for n < len(list) && n < maxBatch && size+len(list[n].Body) <= maxRequest {
 			size += len(list[n].Body)
 			n++
 		}
-		t.sendTogether(ctx, list[:n])
+		t.sendTogether(ctx, g, list[:n])
 		list = list[n:]
 	}
 }
 
-func (t *turn) sendTogether(ctx context.Context, list []Row) {
+func (t *turn) sendTogether(ctx context.Context, g group, list []Row) {
 	list = slices.DeleteFunc(slices.Clone(list), t.isHeld)
-	if len(list) == 0 || t.down != nil || ctx.Err() != nil {
+	if len(list) == 0 || t.isDown() || ctx.Err() != nil {
 		return
 	}
 	err := t.call(ctx, func(ctx context.Context) error {
@@ -141,8 +142,17 @@ func (t *turn) sendTogether(ctx context.Context, list []Row) {
 		for i, row := range list {
 			bodies[i] = row.Body
 		}
-		_, err := t.r.c.Service.AddDepositsAsWritten(ctx, bodies...)
-		return err
+		return t.r.ask(ctx, func(ctx context.Context, api *client.Service) error {
+			if g == deposits {
+				_, err := api.AddDepositsAsWritten(ctx, bodies...)
+				return err
+			}
+			made, err := api.CreateWithdrawalsAsWritten(ctx, bodies...)
+			for _, w := range made {
+				t.r.ids.keep(w.Merchant+"/"+w.CallBackID, w.ID)
+			}
+			return err
+		})
 	})
 	v := judge(err)
 	if len(list) == 1 || !v.apart {
@@ -150,48 +160,61 @@ func (t *turn) sendTogether(ctx context.Context, list []Row) {
 		return
 	}
 	if at := faultAt(err, len(list)); at >= 0 {
-		t.sendTogether(ctx, list[:at])
-		t.sendTogether(ctx, list[at:at+1])
-		t.sendTogether(ctx, list[at+1:])
+		t.sendTogether(ctx, g, list[:at])
+		t.sendTogether(ctx, g, list[at:at+1])
+		t.sendTogether(ctx, g, list[at+1:])
 		return
 	}
 	half := len(list) / 2
-	t.sendTogether(ctx, list[:half])
-	t.sendTogether(ctx, list[half:])
+	t.sendTogether(ctx, g, list[:half])
+	t.sendTogether(ctx, g, list[half:])
 }
 
-// sendWithdrawals sends withdrawals one by one, those of one merchant in their order and
-// those of several merchants at once.
-func (t *turn) sendWithdrawals(ctx context.Context, end time.Time, list []Row) {
-	byMerchant := map[string][]Row{}
+// sendSingly sends rows one by one: those with one key in their order, others at once.
+func (t *turn) sendSingly(ctx context.Context, list []Row) {
+	byKey, order := map[string][]Row{}, []string{}
 	for _, row := range list {
-		byMerchant[row.Merchant] = append(byMerchant[row.Merchant], row)
+		if byKey[row.key()] == nil {
+			order = append(order, row.key())
+		}
+		byKey[row.key()] = append(byKey[row.key()], row)
 	}
 	var sent sync.WaitGroup
 	places := make(chan struct{}, callers)
-	for m, rows := range byMerchant {
+	for _, key := range order {
 		places <- struct{}{}
 		sent.Go(func() {
 			defer func() { <-places }()
-			for i, row := range rows {
-				if t.isHeld(row) || t.isDown() || ctx.Err() != nil {
-					return
+			for _, row := range byKey[key] {
+				if t.isHeld(row) || t.over(ctx) {
+					return // what is left goes with another turn
 				}
-				if time.Now().After(end) { // what is left goes with the next turn
-					t.mu.Lock()
-					t.waiting[m] = append(slices.Clone(rows[i:]), t.waiting[m]...)
-					t.mu.Unlock()
-					return
-				}
-				err := t.call(ctx, func(ctx context.Context) error {
-					_, err := t.r.c.Service.CreateWithdrawalsAsWritten(ctx, row.Body)
-					return err
-				})
-				t.settle([]Row{row}, judge(err), err)
+				t.sendOne(ctx, row)
 			}
 		})
 	}
 	sent.Wait()
+}
+
+func (t *turn) sendOne(ctx context.Context, row Row) {
+	var v verdict
+	err := t.call(ctx, func(ctx context.Context) error {
+		if row.about == nil {
+			err := t.r.ask(ctx, func(ctx context.Context, api *client.Service) error {
+				_, err := api.Call(ctx, http.MethodPost, "/v1/addresses", row.Body)
+				return err
+			})
+			v = judge(err)
+			return err
+		}
+		err := t.report(ctx, row)
+		v.result = taken
+		if err != nil {
+			v = t.judgeReport(ctx, row, err)
+		}
+		return err
+	})
+	t.settle([]Row{row}, v, err)
 }
 
 // call makes one call of the service, which the end of ctx does not break off.
@@ -204,7 +227,7 @@ func (t *turn) call(ctx context.Context, do func(context.Context) error) error {
 func (t *turn) isHeld(row Row) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.failed[row.Merchant] != nil
+	return t.failed[row.Merchant] != nil || row.about != nil && t.stopped[row.key()] != nil
 }
 
 func (t *turn) isDown() bool {
@@ -226,6 +249,11 @@ func (t *turn) settle(list []Row, v verdict, err error) {
 		}
 	case hold:
 		for _, row := range list {
+			if row.about != nil {
+				t.stopped[row.key()] = err
+				t.parked = append(t.parked, row)
+				continue
+			}
 			t.failed[row.Merchant] = err
 			delete(t.waiting, row.Merchant)
 		}
@@ -238,21 +266,34 @@ func (t *turn) settle(list []Row, v verdict, err error) {
 	t.r.metrics.called(v)
 }
 
-// hold holds the merchants that failed.
-func (t *turn) hold() {
+// hold holds the merchants and withdrawals that failed, and gives how many rows are left out
+// from now on.
+func (t *turn) hold() int {
+	now := time.Now()
 	for m, err := range t.failed {
-		t.r.held.fail(m, time.Now())
+		t.r.held.fail(m, now)
 		t.r.c.Log.Warn("the rows of a merchant wait for another try", "merchant", m, "error", err.Error())
 	}
+	for key, err := range t.stopped {
+		t.r.held.fail(key, now)
+		t.r.c.Log.Warn("the rows of a withdrawal wait for another try", "withdrawal", key, "error", err.Error())
+	}
+	for _, row := range t.parked {
+		if !t.r.held.park(row.ID, row.key()) {
+			t.r.held.fail(row.Merchant, now)
+		}
+	}
+	return len(t.parked)
 }
 
-// report counts and logs what was settled, once it is committed.
-func (t *turn) report() {
+// account counts and logs what was settled, once it is committed.
+func (t *turn) account() {
 	for _, row := range t.taken {
-		t.r.held.work(row.Merchant)
+		t.r.held.work(row.key())
 		t.r.metrics.carried.WithLabelValues(row.Kind).Inc()
 		t.r.metrics.lag.Observe((row.Age + time.Since(t.began)).Seconds())
 	}
+	t.r.metrics.permits.Add(float64(len(t.permits)))
 	for _, f := range t.refused {
 		t.r.metrics.refusals.WithLabelValues(kindLabel(f.row.Kind)).Inc()
 		t.r.c.Log.Warn("refused", "row", f.row.ID, "kind", kindLabel(f.row.Kind), "merchant", f.row.Merchant, "problem", f.problem.Error())

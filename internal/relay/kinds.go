@@ -1,0 +1,308 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"countersign/client"
+	"countersign/internal/strictjson"
+)
+
+// The kinds of rows. The first three have the body that the API takes; the others are about
+// one withdrawal, which their body names by merchant and callBackId beside the members that
+// the API takes.
+const (
+	kindDeposit    = "deposit"
+	kindWithdrawal = "withdrawal"
+	kindAddress    = "address"
+	kindRelease    = "release"
+	kindWaiting    = "waiting"
+	kindOutcome    = "outcome"
+	kindCancel     = "cancel"
+)
+
+var kinds = []string{kindDeposit, kindWithdrawal, kindAddress, kindRelease, kindWaiting, kindOutcome, kindCancel}
+
+// group is how rows of a kind are sent.
+type group int
+
+const (
+	deposits    group = iota // many in one request
+	withdrawals              // likewise
+	addresses                // one by one, those of one merchant in their order
+	reports                  // one by one, those about one withdrawal in their order
+)
+
+// groups in the order in which a turn sends them.
+var groups = []group{deposits, withdrawals, addresses, reports}
+
+func groupOf(kind string) group {
+	switch kind {
+	case kindDeposit:
+		return deposits
+	case kindWithdrawal:
+		return withdrawals
+	case kindAddress:
+		return addresses
+	}
+	return reports
+}
+
+// about is what a row about one withdrawal says.
+type about struct {
+	callBackID string
+	rest       json.RawMessage // the body of the call
+}
+
+// key names what waits where a row of the group cannot be taken now. No merchant holds a slash.
+func (row Row) key() string {
+	if row.about == nil {
+		return row.Merchant
+	}
+	return row.Merchant + "/" + row.about.callBackID
+}
+
+// aboutOf reads the body of a row about one withdrawal. A problem says what is wrong with it.
+func aboutOf(row Row) (*about, *client.Problem) {
+	o, err := strictjson.ParseObject(row.Body, maxBody)
+	var bad *strictjson.Error
+	if errors.As(err, &bad) {
+		return nil, unsent(bad.Where("body"), bad.Problem)
+	}
+	if err != nil {
+		return nil, unsent("body", err.Error())
+	}
+	a := &about{}
+	var rest []string
+	for _, m := range o.Members {
+		switch raw := o.Raw(m); m.Name {
+		case "merchant": // the row's column has it
+		case "callBackId":
+			if json.Unmarshal([]byte(raw), &a.callBackID) != nil {
+				return nil, unsent("body.callBackId", "is not a text")
+			}
+		default:
+			rest = append(rest, string(row.Body[m.From:m.End]))
+		}
+	}
+	switch {
+	case row.Merchant == "":
+		return nil, unsent("body.merchant", "is missing, or is no merchant's id")
+	case a.callBackID == "":
+		return nil, unsent("body.callBackId", "is missing; it names the withdrawal that the row is about")
+	}
+	a.rest = json.RawMessage("{" + strings.Join(rest, ",") + "}")
+	return a, nil
+}
+
+// unsent is the problem of a row that the relay does not send.
+func unsent(location, message string) *client.Problem {
+	return &client.Problem{Title: http.StatusText(http.StatusUnprocessableEntity), Status: http.StatusUnprocessableEntity,
+		Detail: "the relay did not send it", Faults: []client.Fault{{Location: location, Message: message}}}
+}
+
+// unfit says what is wrong with a row that cannot be sent at all; nil: nothing. It fills about.
+func unfit(row *Row) (p *client.Problem) {
+	switch {
+	case !slices.Contains(kinds, row.Kind):
+		return unsent("kind", "is none of "+strings.Join(kinds, ", "))
+	case row.Body == nil:
+		return unsent("body", fmt.Sprintf("has %d bytes; at most %d are sent", row.Length, maxBody))
+	case !json.Valid(row.Body) || !bytes.HasPrefix(bytes.TrimLeft(row.Body, " \t\r\n"), []byte("{")):
+		return unsent("body", "is not a JSON object")
+	case groupOf(row.Kind) == reports:
+		row.about, p = aboutOf(*row)
+	}
+	return p
+}
+
+// permit is one that is written into the core's database.
+type permit struct {
+	row                       Row
+	withdrawal, claim, permit string
+	body                      string // JSON without the permit
+}
+
+// permitSQL keeps the permit of a withdrawal. It changes a row only after a restore of the
+// service in which the permit was lost.
+const permitSQL = `
+INSERT INTO countersign_permits AS p (merchant, call_back_id, withdrawal, claim, permit, body) VALUES ($1, $2, $3, $4, $5, $6::json)
+ON CONFLICT (merchant, call_back_id) DO UPDATE SET withdrawal = excluded.withdrawal, claim = excluded.claim, permit = excluded.permit,
+	body = excluded.body, written = clock_timestamp() WHERE p.permit <> excluded.permit`
+
+// report sends a row about one withdrawal.
+func (t *turn) report(ctx context.Context, row Row) error {
+	for again := false; ; again = true {
+		id, kept, err := t.r.withdrawalID(ctx, row)
+		if err != nil {
+			return err
+		}
+		err = t.reportTo(ctx, id, row)
+		var p *client.Problem
+		if p = problemOf(err); p == nil || p.Status != http.StatusNotFound || again || !kept {
+			return err
+		}
+		t.r.ids.forget(row.key()) // the service was restored, and has the withdrawal under another id
+	}
+}
+
+func (t *turn) reportTo(ctx context.Context, id string, row Row) error {
+	path := "/v1/withdrawals/" + url.PathEscape(id) + "/"
+	body := row.about.rest
+	if row.Kind != kindRelease {
+		return t.r.ask(ctx, func(ctx context.Context, api *client.Service) error {
+			_, err := api.Call(ctx, http.MethodPost, path+row.Kind, body)
+			return err
+		})
+	}
+	if !t.r.c.Decisions {
+		return errNoPermits
+	}
+	var out json.RawMessage
+	err := t.r.ask(ctx, func(ctx context.Context, api *client.Service) (err error) {
+		out, err = api.Call(ctx, http.MethodPost, path+row.Kind, body)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var given client.Permit
+	var asked client.Claim
+	if err := errors.Join(json.Unmarshal(out, &given), json.Unmarshal(body, &asked)); err != nil || given.Permit == "" {
+		return fmt.Errorf("the answer to a release is no permit: %v", err)
+	}
+	shown, err := json.Marshal(struct {
+		Details    client.Details    `json:"details"`
+		Withdrawal client.Withdrawal `json:"withdrawal"`
+	}{given.Details, given.Withdrawal})
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.permits = append(t.permits, permit{row, given.Withdrawal.ID, asked.Holder, given.Permit.Reveal(), string(shown)})
+	return nil
+}
+
+// errNoPermits: a relay without --decisions does not write permits.
+var errNoPermits = errors.New("a row asks for a permit: run the relay with --decisions")
+
+// judgeReport is judge of a row about one withdrawal. A conflict is looked into: some end by
+// themselves or by a person.
+func (t *turn) judgeReport(ctx context.Context, row Row, err error) verdict {
+	var none *missingError
+	switch {
+	case errors.As(err, &none):
+		return verdict{result: refused, problem: none.problem()}
+	case errors.Is(err, errNoPermits):
+		return verdict{result: hold}
+	}
+	p := problemOf(err)
+	switch {
+	case p == nil:
+		return judge(err)
+	case p.Status == http.StatusGone && p.Detail != "":
+		return verdict{result: refused, problem: p}
+	case p.Status == http.StatusNotFound: // its id was looked up just now
+		return verdict{result: hold}
+	case p.Status != http.StatusConflict || len(p.Faults) > 0:
+		return judge(err)
+	}
+	id, _, err := t.r.withdrawalID(ctx, row)
+	var w client.Withdrawal
+	if err == nil {
+		err = t.r.ask(ctx, func(ctx context.Context, api *client.Service) (err error) {
+			w, err = api.Withdrawal(ctx, id)
+			return err
+		})
+	}
+	if err != nil {
+		if v := judge(err); v.result == down {
+			return v
+		}
+		return verdict{result: hold}
+	}
+	stopped := w.Restored // a person has to say what became of it
+	switch row.Kind {
+	case kindRelease: // the merchant is paused, or the service frozen
+		stopped = stopped || w.State == client.WithdrawalConfirmed || w.State == client.WithdrawalReleased
+	case kindCancel:
+		stopped = stopped || w.State == client.WithdrawalAwaiting
+	}
+	if stopped {
+		return verdict{result: hold}
+	}
+	return verdict{result: refused, problem: p}
+}
+
+// missingError: the service has no withdrawal of a row.
+type missingError struct{ merchant, callBackID string }
+
+func (e *missingError) Error() string {
+	return "the service has no withdrawal " + e.callBackID + " of merchant " + e.merchant
+}
+
+func (e *missingError) problem() *client.Problem {
+	return &client.Problem{Title: http.StatusText(http.StatusNotFound), Status: http.StatusNotFound, Detail: "the relay did not send it",
+		Faults: []client.Fault{{Location: "body.callBackId", Message: "names no withdrawal that the service has"}}}
+}
+
+// withdrawalID gives the service's id of the withdrawal that a row is about, and whether it was
+// known without asking.
+func (r *Relay) withdrawalID(ctx context.Context, row Row) (id string, kept bool, err error) {
+	if id = r.ids.find(row.key()); id != "" {
+		return id, true, nil
+	}
+	f := client.WithdrawalFilter{Merchant: row.Merchant, CallBackID: row.about.callBackID}
+	var page client.WithdrawalPage
+	err = r.ask(ctx, func(ctx context.Context, api *client.Service) (err error) {
+		page, err = api.Withdrawals(ctx, f, client.PageOptions{Limit: 1})
+		return err
+	})
+	switch {
+	case err != nil:
+		return "", false, err
+	case len(page.Withdrawals) == 0:
+		return "", false, &missingError{row.Merchant, row.about.callBackID}
+	}
+	r.ids.keep(row.key(), page.Withdrawals[0].ID)
+	return page.Withdrawals[0].ID, false, nil
+}
+
+// ids are the service's ids of withdrawals, by the keys of rows.
+type ids struct {
+	mu sync.Mutex
+	of map[string]string
+}
+
+// maxIDs is how many are kept.
+const maxIDs = 100_000
+
+func (k *ids) keep(key, id string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.of == nil || len(k.of) >= maxIDs {
+		k.of = map[string]string{}
+	}
+	k.of[key] = id
+}
+
+func (k *ids) find(key string) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.of[key]
+}
+
+func (k *ids) forget(key string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.of, key)
+}

@@ -1,0 +1,417 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"countersign"
+	"countersign/client"
+	"countersign/countersigntest"
+	"countersign/envelope"
+	"countersign/merchant"
+)
+
+// addConfirming makes a merchant that takes everything and confirms every withdrawal of
+// the function withdrawal.
+func (s *service) addConfirming(id string) *countersigntest.Merchant {
+	s.t.Helper()
+	var m atomic.Pointer[countersigntest.Merchant]
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.Load().ServeHTTP(w, r) }))
+	s.t.Cleanup(server.Close)
+	made, err := s.admin.CreateMerchant(context.Background(), client.NewMerchant{ID: id, Key: &client.KeySpec{Bits: 1024},
+		MerchantSettings: client.MerchantSettings{NotifyURL: server.URL + merchant.DefaultNotifyPath, WithdrawURL: server.URL + merchant.DefaultWithdrawPath}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	key, err := envelope.ParseKey([]byte(made.PublicKey))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	amount, err := countersign.ParseAmount("120.50")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	is, err := countersigntest.MakeMerchant(countersigntest.MerchantConfig{Key: key, APIKey: countersign.APIKey(made.APIKey), Orders: func(string) (countersign.Details, bool) {
+		return countersign.Details{Address: "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8", ChainName: "TRON", Symbol: "USDT", Amount: amount}, true
+	}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	m.Store(is)
+	return is
+}
+
+// about is the body of a row about one withdrawal.
+func (c *core) about(kind, callBackID string, members map[string]any) {
+	c.t.Helper()
+	body := map[string]any{"merchant": "shop", "callBackId": callBackID}
+	for k, v := range members {
+		body[k] = v
+	}
+	c.insert(kind, body)
+}
+
+// decided waits for the decision of a withdrawal.
+func (c *core) decided(callBackID, decision string) {
+	c.t.Helper()
+	until(c.t, "the decision of "+callBackID, func() bool {
+		return c.one(`SELECT COALESCE(MAX(decision), '') FROM countersign_decisions WHERE call_back_id = $1`, callBackID) == decision
+	})
+}
+
+// permit waits for the permit of a withdrawal.
+func (c *core) permit(callBackID string) (permit string) {
+	c.t.Helper()
+	until(c.t, "the permit of "+callBackID, func() bool {
+		permit = c.one(`SELECT COALESCE(MAX(permit), '') FROM countersign_permits WHERE call_back_id = $1`, callBackID)
+		return permit != ""
+	})
+	return permit
+}
+
+func (c *core) carried() {
+	c.t.Helper()
+	until(c.t, "everything is carried or refused", func() bool { return c.waiting() == "0" })
+}
+
+func (s *service) withdrawalOf(callBackID string) client.Withdrawal {
+	s.t.Helper()
+	p, err := s.admin.Withdrawals(context.Background(), client.WithdrawalFilter{CallBackID: callBackID}, client.PageOptions{})
+	if err != nil || len(p.Withdrawals) != 1 {
+		s.t.Fatalf("%s: %+v, %v", callBackID, p, err)
+	}
+	return p.Withdrawals[0]
+}
+
+// toldOf gives the types of what a merchant was told of a withdrawal after the question, sorted: callbacks
+// do not wait for one another.
+func toldOf(m *countersigntest.Merchant, callBackID string) (types []countersign.Type) {
+	for _, cb := range m.Received() {
+		if cb.CallbackType() != countersign.TypeRequestWithdraw && strings.Contains(fmt.Sprintf("%+v ", cb), "TrackingID:"+callBackID+" ") {
+			types = append(types, cb.CallbackType())
+		}
+	}
+	slices.Sort(types)
+	return types
+}
+
+// A core does all its work with inserts and selects: an address, a withdrawal, its permit, a
+// wait, its outcome, and a question that it takes back. What is wrong is refused and kept.
+func TestWholeWithdrawal(t *testing.T) {
+	c := newCore(t)
+	s := newService(t, "", "far")
+	shop := s.addConfirming("shop")
+	r := s.relay(c)
+	c.insert(kindAddress, map[string]any{"merchant": "shop", "changeId": "a-1", "tenantUserId": "65515", "newAddress": "TNew", "toAddress": "TOld", "chainName": "TRON", "symbol": "USDT"})
+	c.insert(kindWithdrawal, withdrawal("shop", "w-1"))
+	c.insert(kindWithdrawal, withdrawal("shop", "w-2"))
+	c.decided("w-1", "confirmed")
+	c.decided("w-2", "confirmed")
+	c.about(kindRelease, "w-1", map[string]any{"claim": "execution-1"})
+	c.about(kindRelease, "w-2", map[string]any{"claim": "execution-2"})
+	permit, other := c.permit("w-1"), c.permit("w-2")
+	if got := c.one(`SELECT withdrawal || ' ' || claim || ' ' || (body->'details'->>'amount') || ' ' || (body->'withdrawal'->>'state') FROM countersign_permits WHERE call_back_id = 'w-1'`); got !=
+		s.withdrawalOf("w-1").ID+" execution-1 120.50 released" {
+		t.Errorf("the permit's row: %s", got)
+	}
+	if strings.Contains(c.one(`SELECT body::text FROM countersign_permits WHERE call_back_id = 'w-1'`), permit) {
+		t.Error("the body has the permit")
+	}
+	c.about(kindWaiting, "w-1", map[string]any{"for": "fees"})
+	c.about(kindOutcome, "w-1", map[string]any{"permit": permit, "executed": map[string]any{"txId": "0xdone"}})
+	c.about(kindOutcome, "w-2", map[string]any{"permit": other, "failed": map[string]any{"reason": "no funds"}})
+	c.insert(kindWithdrawal, withdrawal("far", "w-3"))
+	c.insert(kindCancel, map[string]any{"merchant": "far", "callBackId": "w-3"})
+	c.carried()
+	if c.refused() != "0" {
+		t.Fatal("refused: ", c.one(`SELECT string_agg(kind || ' ' || problem::text, ' ') FROM countersign_outbox`))
+	}
+	for id, state := range map[string]client.WithdrawalState{"w-1": client.WithdrawalExecuted, "w-2": client.WithdrawalFailed, "w-3": client.WithdrawalCancelled} {
+		if w := s.withdrawalOf(id); w.State != state {
+			t.Errorf("%s is %s", id, w.State)
+		}
+	}
+	until(t, "the merchant is told of everything", func() bool { return len(shop.Received()) >= 6 })
+	if diff := cmp.Diff([]countersign.Type{countersign.TypeWithdraw, countersign.TypeNotEnoughHotMoney}, toldOf(shop, "w-1")); diff != "" {
+		t.Error(diff)
+	}
+
+	// The same again changes nothing; what is wrong is refused.
+	c.about(kindRelease, "w-1", map[string]any{"claim": "execution-1"})
+	c.about(kindOutcome, "w-1", map[string]any{"permit": permit, "executed": map[string]any{"txId": "0xdone"}})
+	c.insert(kindCancel, map[string]any{"merchant": "far", "callBackId": "w-3"})
+	c.carried()
+	if c.refused() != "0" {
+		t.Error("the same again is refused: ", c.one(`SELECT string_agg(problem::text, ' ') FROM countersign_outbox`))
+	}
+	wrong := []struct {
+		kind, id string
+		members  map[string]any
+		status   string
+	}{
+		{kindRelease, "w-1", map[string]any{"claim": "another"}, "409"},
+		{kindOutcome, "w-1", map[string]any{"permit": "cpt_wrong", "executed": map[string]any{"txId": "0xdone"}}, "409"},
+		{kindOutcome, "w-1", map[string]any{"permit": permit, "failed": map[string]any{"reason": "no"}}, "409"},
+		{kindOutcome, "w-1", map[string]any{"permit": permit}, "422"},
+		{kindWaiting, "w-1", map[string]any{"for": "fees"}, "409"},
+		{kindWaiting, "w-1", map[string]any{"for": "rain"}, "422"},
+		{kindCancel, "w-1", nil, "409"},
+		{kindCancel, "w-1", map[string]any{"x": 1}, "422"},
+		{kindRelease, "nothing", map[string]any{"claim": "c"}, "404"},
+		{kindOutcome, "", map[string]any{"permit": permit}, "422"},
+		{kindOutcome, "w-1/../w-2", map[string]any{"permit": permit, "executed": map[string]any{"txId": "0xdone"}}, "404"},
+	}
+	for _, x := range wrong {
+		c.about(x.kind, x.id, x.members)
+	}
+	c.insert(kindOutcome, `{"merchant": "shop", "callBackId": "w-2", "callBackId": "w-1", "permit": "`+permit+`", "failed": {"reason": "no"}}`)
+	c.insert(kindOutcome, `{"merchant": "shop", "callBackId": 5, "permit": "p", "failed": {"reason": "no"}}`)
+	c.insert(kindOutcome, `{"callBackId": "w-1", "permit": "p", "failed": {"reason": "no"}}`)
+	c.carried()
+	var want []string
+	for _, x := range wrong {
+		want = append(want, x.status)
+	}
+	want = append(want, "422", "422", "422")
+	if got := c.one(`SELECT string_agg(problem->>'status', ',' ORDER BY id) FROM countersign_outbox`); got != strings.Join(want, ",") {
+		t.Errorf("refused: %s, want %v: %s", got, want, c.one(`SELECT string_agg(problem::text, ' ' ORDER BY id) FROM countersign_outbox`))
+	}
+	if w := s.withdrawalOf("w-1"); w.State != client.WithdrawalExecuted || w.TxID != "0xdone" {
+		t.Errorf("w-1 is %+v", w)
+	}
+	table, err := OpenTable(c.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Close()
+	list, err := table.Refused(t.Context(), 100)
+	if err != nil || len(list) != len(want) {
+		t.Fatalf("%d rows are shown, %v", len(list), err)
+	}
+	shown, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{string(shown), r.log.String(), c.one(`SELECT string_agg(problem::text, ' ') FROM countersign_outbox`)} {
+		if strings.Contains(text, permit) || strings.Contains(text, other) {
+			t.Errorf("a permit is shown: %s", text)
+		}
+	}
+}
+
+// While the service is frozen rows that ask for permits wait, and hold up what is about their
+// withdrawal alone.
+func TestReleasesWaitForThaw(t *testing.T) {
+	c := newCore(t)
+	s := newService(t, "")
+	s.addConfirming("shop")
+	s.relay(c)
+	const n = 30
+	for i := range n {
+		c.insert(kindWithdrawal, withdrawal("shop", fmt.Sprint("w-", i)))
+	}
+	for i := range n {
+		c.decided(fmt.Sprint("w-", i), "confirmed")
+	}
+	if _, err := s.admin.Freeze(t.Context(), "a test"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		c.about(kindRelease, fmt.Sprint("w-", i), map[string]any{"claim": fmt.Sprint("e-", i)})
+	}
+	c.insert(kindDeposit, deposit("shop", "d-1"))
+	c.about(kindCancel, "w-0", nil) // behind the release of its withdrawal, which waits
+	c.insert(kindDeposit, deposit("shop", "d-2"))
+	until(t, "the deposits go on", func() bool { return c.waiting() == fmt.Sprint(n+1) })
+	if c.refused() != "0" {
+		t.Error("refused: ", c.one(`SELECT string_agg(problem::text, ' ') FROM countersign_outbox`))
+	}
+	if _, err := s.admin.Thaw(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		c.permit(fmt.Sprint("w-", i))
+	}
+	until(t, "the cancel is refused", func() bool { return c.waiting() == "0" && c.refused() == "1" })
+}
+
+// A relay that is killed at any step of a release or of an outcome loses neither: the next one
+// gets the same permit, and the merchant is told once.
+func TestOutcomeIsNotLost(t *testing.T) {
+	c := newCore(t)
+	s := newService(t, "")
+	shop := s.addConfirming("shop")
+	reached := make(chan struct{}, 100)
+	hang := func(r *http.Request) { reached <- struct{}{}; <-r.Context().Done() }
+	n := 0
+	for _, kind := range []string{kindRelease, kindOutcome} {
+		is := func(r *http.Request) bool {
+			return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/"+kind)
+		}
+		for _, step := range []struct {
+			name  string
+			begin func() (end func())
+		}{
+			{"the request has not arrived", func() func() {
+				s.set(func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
+					if is(r) {
+						hang(r)
+					}
+					return is(r)
+				}, nil)
+				return func() { s.set(nil, nil) }
+			}},
+			{"the service has committed and not answered", func() func() {
+				s.set(nil, func(r *http.Request, _ []byte, _ int, _ []byte) bool {
+					if is(r) {
+						hang(r)
+					}
+					return true
+				})
+				return func() { s.set(nil, nil) }
+			}},
+			{"the row is being deleted", func() func() { return c.gate("NOT DEFERRABLE", reached) }},
+			{"the deletion is being committed", func() func() { return c.gate("DEFERRABLE INITIALLY DEFERRED", reached) }},
+		} {
+			t.Run(kind+": "+step.name, func(t *testing.T) {
+				n++
+				id := fmt.Sprint("w-", n)
+				kill := s.spawn(c)
+				c.insert(kindWithdrawal, withdrawal("shop", id))
+				c.decided(id, "confirmed")
+				c.carried()
+				tell := func() {
+					c.about(kindOutcome, id, map[string]any{"permit": c.permit(id), "executed": map[string]any{"txId": "0x" + id}})
+				}
+				if kind == kindOutcome {
+					c.about(kindRelease, id, map[string]any{"claim": id})
+					c.permit(id)
+					c.carried()
+				}
+				end := step.begin()
+				if kind == kindRelease {
+					c.about(kindRelease, id, map[string]any{"claim": id})
+				} else {
+					tell()
+				}
+				<-reached
+				kill()
+				end()
+				s.spawn(c)
+				if kind == kindRelease {
+					tell()
+				}
+				c.carried()
+				if w := s.withdrawalOf(id); w.State != client.WithdrawalExecuted || w.TxID != "0x"+id || c.refused() != "0" {
+					t.Errorf("it is %+v, %s refused", w, c.refused())
+				}
+				until(t, "the merchant is told", func() bool { return len(toldOf(shop, id)) > 0 })
+				if diff := cmp.Diff([]countersign.Type{countersign.TypeWithdraw}, toldOf(shop, id)); diff != "" {
+					t.Error(diff)
+				}
+				for len(reached) > 0 {
+					<-reached
+				}
+			})
+		}
+	}
+	if got := c.one(`SELECT count(*) FROM countersign_permits`); got != fmt.Sprint(n) {
+		t.Errorf("%s permits of %d", got, n)
+	}
+}
+
+// Where one node of the service is gone, or stands still, the other is asked.
+func TestNodes(t *testing.T) {
+	c := newCore(t)
+	s := newService(t, "")
+	s.addConfirming("shop")
+	still := make(chan struct{})
+	defer close(still)
+	for name, first := range map[string]http.HandlerFunc{
+		"still":    func(_ http.ResponseWriter, r *http.Request) { <-still },
+		"stopping": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
+		"another":  func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>a portal</html>") },
+		"gone":     nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(first)
+			if first == nil {
+				server.Close()
+			} else {
+				defer server.CloseClientConnections() // Close would wait for calls that stand still
+			}
+			r := start(t, Config{From: c.url, Service: clientOf(t, server.URL, s.token), Others: []*client.Service{clientOf(t, s.url, s.token)},
+				Decisions: true, probe: 50 * time.Millisecond})
+			defer r.stop()
+			c.insert(kindDeposit, deposit("shop", "d-"+name))
+			c.insert(kindWithdrawal, withdrawal("shop", "w-"+name))
+			c.carried()
+			c.decided("w-"+name, "confirmed")
+			if c.refused() != "0" {
+				t.Error("refused")
+			}
+		})
+	}
+}
+
+// One relay works on the table at a time, and another takes over when it dies.
+func TestOneRelayWorks(t *testing.T) {
+	c := newCore(t)
+	s := newService(t, "", "shop", "other")
+	reached := make(chan struct{}, 1)
+	s.set(func(_ http.ResponseWriter, r *http.Request, body []byte) bool {
+		if r.Method == http.MethodPost && strings.Contains(string(body), "d-1") {
+			reached <- struct{}{}
+			<-r.Context().Done()
+			return true
+		}
+		return false
+	}, nil)
+	kill := s.spawn(c)
+	c.insert(kindDeposit, deposit("shop", "d-1"))
+	<-reached
+	second, err := New(Config{From: c.url, Service: s.admin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.pool.Close()
+	c.insert(kindDeposit, deposit("other", "d-2"))
+	for range 3 {
+		if n, err := second.turn(t.Context()); n != 0 || err != nil {
+			t.Errorf("beside the first the second carries %d rows, %v", n, err)
+		}
+	}
+	kill()
+	until(t, "the second takes over", func() bool {
+		_, err := second.turn(t.Context())
+		return err == nil && c.waiting() == "0"
+	})
+}
+
+// A table that was made when there were two kinds takes all of them once ddl was applied again.
+func TestTableOfBefore(t *testing.T) {
+	c := newCore(t)
+	c.exec(`ALTER TABLE countersign_outbox DROP CONSTRAINT countersign_outbox_kind_check,
+		ADD CONSTRAINT countersign_outbox_kind_check CHECK (kind IN ('deposit', 'withdrawal')); DROP TABLE countersign_permits`)
+	c.insert(kindDeposit, deposit("shop", "d-1"))
+	c.exec(DDL(true))
+	for _, kind := range kinds {
+		c.insert(kind, deposit("shop", kind))
+	}
+	if _, err := c.conn.Exec(t.Context(), `INSERT INTO countersign_outbox (kind, body) VALUES ('other', '{}')`); err == nil {
+		t.Error("it takes any kind")
+	}
+	if n := c.waiting(); n != fmt.Sprint(len(kinds)+1) {
+		t.Errorf("%s rows", n)
+	}
+}
