@@ -14,7 +14,7 @@ import (
 )
 
 type benchCmd struct {
-	Only  []string `help:"Measure only the named suites, of: bounds, system, latency, merchants, faults, backlog, gateway." placeholder:"SUITE"`
+	Only  []string `help:"Measure only the named suites, of: bounds, system, latency, merchants, faults, backlog, withdrawals, gateway." placeholder:"SUITE"`
 	Quick bool     `help:"Small sizes, a few seconds in all: shows that everything works, measures little."`
 	Bits  int      `help:"Size of the merchants' RSA pairs: 1024 or 2048." default:"2048" placeholder:"BITS"`
 

@@ -77,6 +77,7 @@ func Suites() []Suite {
 		{"merchants", "the same rate with many merchants", false, (*Bench).merchants},
 		{"faults", "healthy merchants beside slow and hanging ones, in both lanes", false, (*Bench).faults},
 		{"backlog", "withdrawals while deposits wait", false, (*Bench).backlog},
+		{"withdrawals", "each step of withdrawals at a fixed rate, from the order to the notice of its end", false, (*Bench).withdrawals},
 		{"gateway", "deposits that a gateway takes on one core", false, (*Bench).gateway},
 	}
 }

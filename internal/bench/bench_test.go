@@ -54,6 +54,9 @@ var wantFigures = map[string][]struct {
 		{"withdrawals alone, (p50|p90|p99|p99.9|max)", 0.1, 3e5}, {"withdrawals beside 1500 deposits, (p50|p90|p99|p99.9|max)", 0.1, 3e5},
 		{"p99 beside the backlog", 0.1, 3e5}, {"deposits left at the end", 0, 1500},
 	},
+	"withdrawals": {
+		{"(order|until the question|confirmation|release|outcome|notice|whole), (p50|p99)", 0.0005, 3e5}, {"withdrawals, the whole of each", 0.1, 1e3},
+	},
 	"gateway": {
 		{"deposits taken by a gateway on one core", 0.1, 1e6}, {"processor, the (gateway|callers)", 0.1, 1e6},
 	},
@@ -203,10 +206,10 @@ func TestPostgres(t *testing.T) {
 
 // The merchant can be a gateway, whose inbox is as durable as the outbox.
 func TestGatewayAsMerchant(t *testing.T) {
-	c := quick(t, "system", "backlog")
+	c := quick(t, "system", "backlog", "withdrawals")
 	c.Inbox, c.Callbacks, c.Rounds = "sqlite", 30, 1
 	report, printed := runBench(t, c)
-	checkFigures(t, report, printed, "system", "backlog")
+	checkFigures(t, report, printed, "system", "backlog", "withdrawals")
 	if report.Inbox != "sqlite" {
 		t.Errorf("inbox: %s", report.Inbox)
 	}
