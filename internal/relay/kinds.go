@@ -232,6 +232,10 @@ func (t *turn) judgeReport(ctx context.Context, row Row, err error) verdict {
 	}
 	stopped := w.Restored // a person has to say what became of it
 	switch row.Kind {
+	case kindWaiting: // it was told, or is past: the outcome behind it was told by a relay that died then
+		if w.State == client.WithdrawalExecuted || w.State == client.WithdrawalFailed {
+			return verdict{result: taken}
+		}
 	case kindRelease: // the merchant is paused, or the service frozen
 		stopped = stopped || w.State == client.WithdrawalConfirmed || w.State == client.WithdrawalReleased
 	case kindCancel:
