@@ -8,10 +8,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -21,7 +23,10 @@ import (
 	"countersign/internal/lab/proof"
 )
 
-var chaosFor = flag.Duration("chaos", 0, "how long TestChaos breaks things, over all kinds of chains")
+var (
+	chaosFor  = flag.Duration("chaos", 0, "how long TestChaos breaks things, over all kinds of chains")
+	chaosSeed = flag.Uint64("chaos-seed", 0, "what chooses the faults of TestChaos and their order; 0: any, which is told")
+)
 
 // TestChaos breaks the whole chain at random for as long as -chaos says, in each kind of
 // chain for its part: kills, processes that stand still, lines that are cut or silent, a
@@ -31,14 +36,20 @@ func TestChaos(t *testing.T) {
 	if *chaosFor <= 0 {
 		t.Skip("skipped: without -chaos TIME nothing is broken")
 	}
-	for _, k := range chains {
+	seed := *chaosSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	for i, k := range chains {
 		t.Run(fmt.Sprintf("service on %s, %s on %s", k.service, k.merchant, k.store), func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), wholeRun(t))
 			defer cancel()
+			t.Logf("-chaos-seed %d", seed)
+			chosen := rand.New(rand.NewPCG(seed, uint64(i)))
 			var lines []*tcpProxy
 			disk := dbtest.SmallDisk(t, 512<<20)
 			ch := startChain(t, ctx, k.service, k.merchant, k.store, func(c *proof.Config) {
-				c.Dir, c.Pace = disk, 150*time.Millisecond
+				c.Dir, c.Pace, c.Rand = disk, 150*time.Millisecond, chosen
 				c.Copies = proof.Copies{Dir: t.TempDir(), Dump: dbtest.Dump, Load: dbtest.Load}
 				c.Line = func(addr string) string {
 					line := newProxy(t, "tcp", addr)
@@ -46,18 +57,18 @@ func TestChaos(t *testing.T) {
 					return line.addr
 				}
 			})
-			testChaos(t, ctx, ch, lines, disk, *chaosFor/time.Duration(len(chains)))
+			testChaos(t, ctx, ch, chosen, lines, disk, *chaosFor/time.Duration(len(chains)))
 		})
 	}
 }
 
-func testChaos(t *testing.T, ctx context.Context, ch *proof.Chain, lines []*tcpProxy, disk string, most time.Duration) {
-	victim := func() string { return ch.Victims()[rand.IntN(len(ch.Victims()))] }
-	end := func() string { return ch.Ends()[rand.IntN(len(ch.Ends()))] }
-	long := func() time.Duration { return rand.N(5 * time.Second) }
+func testChaos(t *testing.T, ctx context.Context, ch *proof.Chain, chosen *rand.Rand, lines []*tcpProxy, disk string, most time.Duration) {
+	victim := func() string { return ch.Victims()[chosen.IntN(len(ch.Victims()))] }
+	end := func() string { return ch.Ends()[chosen.IntN(len(ch.Ends()))] }
+	long := func() time.Duration { return time.Duration(chosen.Int64N(int64(5 * time.Second))) }
 	cutLine := func(m proxyMode) func() error {
 		return func() error {
-			line := lines[rand.IntN(len(lines))]
+			line := lines[chosen.IntN(len(lines))]
 			line.set(m)
 			time.Sleep(long())
 			line.set(pass)
@@ -66,10 +77,10 @@ func testChaos(t *testing.T, ctx context.Context, ch *proof.Chain, lines []*tcpP
 	}
 	faults := map[string]func() error{
 		"killed":         func() error { return ch.Kill(ctx, victim()) },
-		"killed at step": func() error { return ch.KillAt(ctx, ch.StepNames()[rand.IntN(len(ch.StepNames()))], victim()) },
+		"killed at step": func() error { return ch.KillAt(ctx, ch.StepNames()[chosen.IntN(len(ch.StepNames()))], victim()) },
 		"stopped":        func() error { return ch.Stop(victim(), long()) },
 		"stopped beyond its leases": func() error {
-			if rand.IntN(4) > 0 {
+			if chosen.IntN(4) > 0 {
 				return ch.Stop(victim(), 100*time.Millisecond)
 			}
 			return ch.Stop(victim(), 12*time.Second)
@@ -84,13 +95,11 @@ func testChaos(t *testing.T, ctx context.Context, ch *proof.Chain, lines []*tcpP
 		"all ends restored":   func() error { return ch.RestoreAll(ctx) },
 	}
 	faults["ended"] = func() error { return ch.End(ctx) }
-	names := []string{"restored", "backed up", "ended", "ended"} // these more often
-	for name := range faults {
-		names = append(names, name)
-	}
+	faults["decided"] = func() error { return ch.Decide(ctx, false) }
+	names := append(slices.Sorted(maps.Keys(faults)), "restored", "all ends restored", "backed up", "ended", "ended", "decided", "decided") // these more often
 	done := map[string]int{}
 	for end := time.Now().Add(most); time.Now().Before(end); {
-		name := names[rand.IntN(len(names))]
+		name := names[chosen.IntN(len(names))]
 		if err := faults[name](); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -102,6 +111,7 @@ func testChaos(t *testing.T, ctx context.Context, ch *proof.Chain, lines []*tcpP
 		for _, who := range ended {
 			done["ended by itself: "+who+", "+name]++
 		}
+		_ = ch.Order(ctx)      // what it cannot order now it orders later
 		time.Sleep(long() / 5) // work goes on meanwhile
 	}
 	r, err := ch.Finish(ctx)
@@ -114,8 +124,8 @@ func testChaos(t *testing.T, ctx context.Context, ch *proof.Chain, lines []*tcpP
 	if r.Deposits == 0 || r.Executed == 0 {
 		t.Errorf("too little happened: %+v", r)
 	}
-	t.Logf("%v: faults %v; kills %v; ended %v; restored %v, which named %v; %d deposits committed, %d credited, %s in both ledgers; %d withdrawals, %d confirmed, %d executed; %d wrong",
-		most, done, ch.Kills, ch.Ended, ch.Restores, ch.Found, r.Deposits, r.Credited, r.Sum, r.Withdrawals, r.Confirmed, r.Executed, len(r.Wrong))
+	t.Logf("%v: faults %v; kills %v; ended %v; people decided %v; restored %v, which named %v; %d deposits committed, %d credited, %s in both ledgers; %d withdrawals, %d confirmed, %d executed, %d refused for good; %d wrong",
+		most, done, ch.Kills, ch.Ended, ch.Decided, ch.Restores, ch.Found, r.Deposits, r.Credited, r.Sum, r.Withdrawals, r.Confirmed, r.Executed, r.Refused, len(r.Wrong))
 }
 
 // fillDisk takes what is left of a disk for a while.

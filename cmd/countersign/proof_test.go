@@ -57,6 +57,7 @@ func startChain(t testing.TB, ctx context.Context, service, merchant, store stri
 			c.GatewayDB = dbtest.Postgres(t)
 		}
 	}
+	c.Forward = c.Gateway && service == "sqlite"
 	if change != nil {
 		change(&c)
 	}

@@ -42,10 +42,12 @@ type Config struct {
 	// place of a merchant with sqlinbox. GatewayDB is like ServiceDB.
 	Gateway   bool
 	GatewayDB string
+	Forward   bool          // the gateway tells the application, which otherwise reads the feeds
 	Bits      int           // of the RSA keys; 0: 1024
 	Pace      time.Duration // between two transactions of the core; 0: 50 ms
 	Times     bool          // measure the way and kill nothing; see Times
 	Copies    Copies        // for Backup and Restore
+	Rand      *rand.Rand    // chooses what is broken, and how; nil: any. The processes go their own ways all the same
 	// Line gives the address under which others reach one of a process; nil: that one.
 	Line func(addr string) string
 }
@@ -75,14 +77,16 @@ type Chain struct {
 	RolledBack   int
 	// Restores count by end, Found what they had reconcile find.
 	Restores, Found map[string]int
-	// Ended count what End ended, by where.
-	Ended           map[string]int
-	backups         map[string][]string // by end, the oldest first
-	copies          int
-	ended           map[string]string // withdrawals that End ended, by callBackId: where
-	confirmedBefore map[string]bool   // orders that a gateway had confirmed before it was restored
-	failed          map[string]string // the last failure that each child told
-	times           map[string][2]int64
+	// Ended count what End ended, by where, Decided what people decided on what was held.
+	Ended, Decided map[string]int
+	backups        map[string][]string // by end, the oldest first
+	copies         int
+	rand           *rand.Rand
+	truth          truth
+	before         map[string]states // by end: what a restore put back
+	inbox          *sqlinbox.Inbox   // of a merchant with sqlinbox, for the person who decides
+	failed         map[string]string // the last failure that each child told
+	times          map[string][2]int64
 }
 
 type process struct {
@@ -101,11 +105,15 @@ func Start(ctx context.Context, c Config) (*Chain, error) {
 	if c.Pace == 0 {
 		c.Pace = 50 * time.Millisecond
 	}
+	if c.Rand == nil {
+		c.Rand = rand.New(rand.NewPCG(rand.Uint64(), 0))
+	}
 	if c.Line == nil {
 		c.Line = func(addr string) string { return addr }
 	}
 	ch := &Chain{c: c, dir: c.Dir, token: map[string]string{}, addr: map[string]string{}, args: map[string][]string{}, roles: map[string]settings{},
-		Restores: map[string]int{}, Ended: map[string]int{}, Found: map[string]int{}, backups: map[string][]string{}, ended: map[string]string{}, confirmedBefore: map[string]bool{},
+		Restores: map[string]int{}, Ended: map[string]int{}, Decided: map[string]int{}, Found: map[string]int{}, backups: map[string][]string{},
+		truth: newTruth(), before: map[string]states{}, rand: c.Rand,
 		alive: map[string]*process{}, Steps: map[string]int{}, Kills: map[string]int{}, failed: map[string]string{}, times: map[string][2]int64{}}
 	if err := ch.begin(ctx); err != nil {
 		ch.Close()
@@ -115,7 +123,7 @@ func Start(ctx context.Context, c Config) (*Chain, error) {
 }
 
 func (ch *Chain) begin(ctx context.Context) (err error) {
-	for _, name := range []string{"service", "merchant", "gateway api"} {
+	for _, name := range []string{"service", "merchant", "gateway api", "application"} {
 		if ch.addr[name], err = ch.c.Addr(); err != nil {
 			return err
 		}
@@ -181,12 +189,16 @@ func (ch *Chain) register(ctx context.Context) error {
 	return errors.Join(os.WriteFile(ch.dir+"/service.b64", []byte(made.PublicKey), 0o600), os.WriteFile(ch.dir+"/api.key", []byte(apiKey.Reveal()), 0o600))
 }
 
-// orders is how many orders the application of a gateway has ready.
-const orders = 300
-
 func (ch *Chain) startMerchant(ctx context.Context, child settings) error {
 	if !ch.c.Gateway {
 		if err := sqlinbox.Create(ctx, ch.store, ch.c.Store.Dialect); err != nil {
+			return err
+		}
+		var err error
+		if ch.inbox, err = sqlinbox.New(sqlinbox.Config{DB: ch.store, Dialect: ch.c.Store.Dialect, OnPossibleDuplicate: sqlinbox.KeepForReview,
+			OnDeposit: func(ctx context.Context, tx *sql.Tx, d merchant.Deposit) error {
+				return ch.c.Store.credit(ctx, tx, d.TrackingID, d.TenantUserID, d.Amount.String())
+			}}); err != nil {
 			return err
 		}
 		child.Role = "merchant"
@@ -194,7 +206,16 @@ func (ch *Chain) startMerchant(ctx context.Context, child settings) error {
 		return ch.start(ctx, "merchant")
 	}
 	args := []string{"gateway", "--data", ch.dir + "/gateway", "--listen", ch.addr["merchant"], "--api-listen", ch.addr["gateway api"],
-		"--service-key", ch.dir + "/service.b64", "--api-key", "@" + ch.dir + "/api.key", "--grace", "1s"}
+		"--service-key", ch.dir + "/service.b64", "--api-key", "@" + ch.dir + "/api.key", "--grace", "5s", "--policy", ch.dir + "/policy.toml"}
+	if err := os.WriteFile(ch.dir+"/policy.toml", []byte(policyFile), 0o600); err != nil {
+		return err
+	}
+	if ch.c.Forward {
+		args = append(args, "--forward-url", "http://"+ch.c.Line(ch.addr["application"])+"/in")
+		child.Listen = ch.addr["application"]
+	} else {
+		child.Listen = ""
+	}
 	if ch.c.GatewayDB != "" {
 		args = append(args, "--db", ch.c.GatewayDB)
 	}
@@ -210,14 +231,8 @@ func (ch *Chain) startMerchant(ctx context.Context, child settings) error {
 	if ch.gateway, err = client.NewGateway(client.Config{URL: child.Gateway, Token: client.Secret(child.Token)}); err != nil {
 		return err
 	}
-	for n := 1; n <= orders; n++ {
-		id := fmt.Sprint("W", n)
-		if d := orderOf(id); ordered(id) {
-			if _, err := ch.gateway.AddOrder(ctx, client.NewOrder{CallBackID: id, TenantUserID: tenant, Address: d.Address, ChainName: d.ChainName,
-				Symbol: d.Symbol, Amount: d.Amount}); err != nil {
-				return err
-			}
-		}
+	if err := ch.Order(ctx); err != nil {
+		return err
 	}
 	ch.roles["app"] = child
 	return ch.start(ctx, "app")
@@ -374,6 +389,7 @@ func (ch *Chain) kill(name string, wait bool) {
 // KillAt kills a process at the next step of that name, whoever makes it, and starts it
 // again after a while. If the step does not come within a bound, it kills anyway.
 func (ch *Chain) KillAt(ctx context.Context, step, victim string) error {
+	_ = ch.Order(ctx)
 	ch.mu.Lock()
 	ch.armed, ch.victim, ch.struck = step, victim, make(chan struct{})
 	struck, p := ch.struck, ch.alive[victim]
@@ -394,16 +410,22 @@ func (ch *Chain) KillAt(ctx context.Context, step, victim string) error {
 		return ctx.Err()
 	}
 	<-p.ended
-	time.Sleep(rand.N(150 * time.Millisecond))
+	time.Sleep(ch.upTo(150 * time.Millisecond))
 	return ch.start(ctx, victim)
 }
 
 // Kill kills a process at any moment, and starts it again.
 func (ch *Chain) Kill(ctx context.Context, victim string) error {
-	time.Sleep(rand.N(200 * time.Millisecond))
+	_ = ch.Order(ctx)
+	time.Sleep(ch.upTo(200 * time.Millisecond))
 	ch.kill(victim, true)
-	time.Sleep(rand.N(150 * time.Millisecond))
+	time.Sleep(ch.upTo(150 * time.Millisecond))
 	return ch.start(ctx, victim)
+}
+
+// upTo gives a time below most.
+func (ch *Chain) upTo(most time.Duration) time.Duration {
+	return time.Duration(ch.rand.Int64N(int64(most)))
 }
 
 // Close kills what runs.

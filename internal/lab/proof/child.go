@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"countersign"
 	"countersign/client"
 	"countersign/merchant/sqlinbox"
 )
@@ -117,23 +116,7 @@ func (s *steps) say(words ...any) {
 	fmt.Println(words...)
 }
 
-// orderOf are the details of the withdrawal with a number, as both ends know them.
-func orderOf(callBackID string) countersign.Details {
-	var n int
-	_, _ = fmt.Sscanf(callBackID, "W%d", &n)
-	a, err := countersign.ParseAmount(amountOf(n))
-	if err != nil {
-		panic(err)
-	}
-	return countersign.Details{Address: "T" + callBackID, ChainName: "TRON", Symbol: "USDT", Amount: a}
-}
-
-// ordered reports whether the merchant knows the withdrawal: one in five it refuses.
-func ordered(callBackID string) bool {
-	return !strings.HasSuffix(callBackID, "0") && !strings.HasSuffix(callBackID, "5")
-}
-
-const tenant = "65515"
+const tenant = "65515" // of all deposits
 
 // coreTables are the core's own, beside those of the relay.
 const coreTables = `
@@ -192,7 +175,7 @@ func book(ctx context.Context, db *sql.DB, times bool, at *steps) (stop bool, er
 		kind, id = "withdrawal", fmt.Sprint("W", n/4)
 		_, err = tx.ExecContext(ctx, `INSERT INTO core_withdrawals (call_back_id) VALUES ($1)`, id)
 	} else {
-		_, err = tx.ExecContext(ctx, `INSERT INTO core_deposits (tracking_id, amount) VALUES ($1, $2)`, id, amountOf(n))
+		_, err = tx.ExecContext(ctx, `INSERT INTO core_deposits (tracking_id, amount) VALUES ($1, $2)`, id, amountOf(transferOf(n)))
 	}
 	if err != nil {
 		return false, err
@@ -227,13 +210,17 @@ func amountOf(n int) string { return fmt.Sprintf("%d.%018d", n, n*7919+1) }
 func bodyOf(kind, id string) map[string]any {
 	if kind == "withdrawal" {
 		d := orderOf(id)
-		return map[string]any{"merchant": "shop", "callBackId": id, "tenantUserId": tenant,
+		return map[string]any{"merchant": "shop", "callBackId": id, "tenantUserId": tenantOf(id),
 			"details": map[string]any{"address": d.Address, "chainName": d.ChainName, "symbol": d.Symbol, "amount": d.Amount.String()}}
 	}
 	var n int
 	_, _ = fmt.Sscanf(id, "D%d", &n)
-	return map[string]any{"merchant": "shop", "trackingId": id, "tenantUserId": tenant, "chainName": "TRON", "symbol": "USDT", "amount": amountOf(n),
-		"txId": fmt.Sprintf("%064x", n), "txIndex": 0, "fromAddress": "TFrom", "toAddress": "TTo", "riskLevelFrom": 1, "riskLevelTo": 1}
+	tx, index := transferOf(n), 0
+	if unnumbered(n) {
+		tx, index = n-1, -1
+	}
+	return map[string]any{"merchant": "shop", "trackingId": id, "tenantUserId": tenant, "chainName": "TRON", "symbol": "USDT", "amount": amountOf(transferOf(n)),
+		"txId": fmt.Sprintf("%064x", tx), "txIndex": index, "fromAddress": "TFrom", "toAddress": "TTo", "riskLevelFrom": 1, "riskLevelTo": 1}
 }
 
 // execute takes permits for what is confirmed, executes, and reports.

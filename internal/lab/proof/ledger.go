@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strings"
 	"time"
 
+	"countersign"
 	"countersign/client"
 )
 
@@ -21,6 +23,7 @@ type Result struct {
 	Withdrawals int    // that the core committed
 	Confirmed   int    // by the merchant
 	Executed    int
+	Refused     int      // by the merchant for good: by the gateway's limits, or at random
 	Wrong       []string // each loss, double and difference; empty: there is none
 }
 
@@ -34,6 +37,9 @@ func (ch *Chain) Finish(ctx context.Context) (r Result, err error) {
 		left, err := ch.left(ctx)
 		if err == nil && len(ch.Restores) > 0 {
 			err = ch.decideContradiction(ctx)
+		}
+		if err == nil {
+			err = ch.Decide(ctx, true)
 		}
 		if err == nil && left == "" && last == "" {
 			break
@@ -51,6 +57,9 @@ func (ch *Chain) Finish(ctx context.Context) (r Result, err error) {
 	}
 	r.RolledBack = ch.RolledBack
 	if err := ch.compareDeposits(ctx, &r); err != nil {
+		return r, err
+	}
+	if err := ch.compareTruth(ctx, &r); err != nil {
 		return r, err
 	}
 	if err := ch.compareWithdrawals(ctx, &r); err != nil {
@@ -99,8 +108,15 @@ func (ch *Chain) left(ctx context.Context) (string, error) {
 	if n := stats.Withdrawals[client.WithdrawalConfirmed] + stats.Withdrawals[client.WithdrawalReleased] + stats.Withdrawals[client.WithdrawalAwaiting]; n > 0 {
 		return fmt.Sprint(n, " withdrawals"), nil
 	}
-	if ch.gateway == nil {
-		return "", nil
+	if what, err := ch.held(ctx); what != "" || err != nil || ch.gateway == nil {
+		return what, err
+	}
+	if ch.c.Forward {
+		if f, err := ch.gateway.Forwarding(ctx); err != nil || f.Waiting == 0 {
+			return "", err
+		}
+		_, err := ch.gateway.RetryForwards(ctx)
+		return "messages to the application", err
 	}
 	var after, event int64
 	if err := ch.store.QueryRowContext(ctx, `SELECT after_seq, after_event FROM feed`).Scan(&after, &event); err != nil {
@@ -154,25 +170,36 @@ func (ch *Chain) compareDeposits(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	r.Deposits, r.Credited, r.Sum = len(booked), len(credits), sumOf(booked)
-	amount, times := map[string]string{}, map[string]int{}
+	// Each transfer counts once, under whichever trackingId.
+	amount, times := map[int]string{}, map[int][]string{}
+	var once [][2]string
 	for _, d := range booked {
-		amount[d[0]] = d[1]
+		t := transferOf(numberOf(d[0]))
+		if amount[t] == "" {
+			once = append(once, d)
+		}
+		amount[t] = d[1]
+	}
+	r.Deposits, r.Credited, r.Sum = len(once), len(credits), sumOf(once)
+	told := map[string]bool{}
+	for _, d := range booked {
+		told[d[0]] = true
 	}
 	for _, c := range credits {
-		times[c[0]]++
-		switch a, known := amount[c[0]]; {
-		case !known:
+		t := transferOf(numberOf(c[0]))
+		times[t] = append(times[t], c[0])
+		switch a := amount[t]; {
+		case !told[c[0]]:
 			r.Wrong = append(r.Wrong, c[0]+" was credited, and the core did not commit it")
 		case a != c[1]:
 			r.Wrong = append(r.Wrong, fmt.Sprintf("%s: %s was credited for %s", c[0], c[1], a))
-		case times[c[0]] > 1:
-			r.Wrong = append(r.Wrong, c[0]+" was credited again")
+		case len(times[t]) > 1:
+			r.Wrong = append(r.Wrong, fmt.Sprintf("%s was credited again: %v", c[0], times[t]))
 		}
 	}
-	for id := range amount {
-		if times[id] == 0 {
-			r.Wrong = append(r.Wrong, id+" was committed, and is not credited")
+	for t := range amount {
+		if len(times[t]) == 0 {
+			r.Wrong = append(r.Wrong, fmt.Sprintf("D%d was committed, and is not credited", t))
 		}
 	}
 	if s := sumOf(credits); s != r.Sum {
@@ -182,7 +209,7 @@ func (ch *Chain) compareDeposits(ctx context.Context, r *Result) error {
 		if err != nil {
 			return err
 		}
-		if _, known := amount[d.TrackingID]; !known {
+		if !told[d.TrackingID] {
 			r.Wrong = append(r.Wrong, d.TrackingID+" was told, and the core did not commit it")
 		}
 	}
@@ -217,12 +244,9 @@ func (ch *Chain) compareWithdrawals(ctx context.Context, r *Result) error {
 	}
 	confirmed := map[string]int{}
 	if ch.gateway != nil {
-		for o, err := range ch.gateway.AllOrders(ctx, client.OrderFilter{}) {
-			if err != nil {
-				return err
-			}
-			if o.Confirmed != 0 || ch.confirmedBefore[o.CallBackID] {
-				confirmed[o.CallBackID]++
+		for id, o := range ch.truth.orders {
+			if o.confirmed != 0 {
+				confirmed[id]++
 			}
 		}
 	} else {
@@ -249,9 +273,35 @@ func (ch *Chain) compareWithdrawals(ctx context.Context, r *Result) error {
 		switch {
 		case n > 1:
 			r.Wrong = append(r.Wrong, fmt.Sprintf("%s is in the merchant's ledger %d times", id, n))
-		case times[id] == 0 && ch.ended[id] == "":
+		case times[id] == 0 && ch.truth.ended[id] == "":
 			r.Wrong = append(r.Wrong, id+" was confirmed, and never executed")
 		}
 	}
 	return ch.comparePermits(ctx, r)
+}
+
+// comparePermits asks for each permit again: the core must have the only one.
+func (ch *Chain) comparePermits(ctx context.Context, r *Result) error {
+	list, err := column(ctx, ch.core, `SELECT call_back_id, claim || ' ' || permit FROM core_executions`)
+	if err != nil {
+		return err
+	}
+	ids := map[string]string{}
+	for w, err := range ch.api.AllWithdrawals(ctx, client.WithdrawalFilter{}) {
+		if err != nil {
+			return err
+		}
+		ids[w.CallBackID] = w.ID
+		if ch.truth.ended[w.CallBackID] == "" && w.State != client.WithdrawalExecuted && w.Decision == countersign.DecisionConfirmed {
+			r.Wrong = append(r.Wrong, fmt.Sprintf("%s is %s at the service", w.CallBackID, w.State))
+		}
+	}
+	for _, x := range list {
+		claim, permit, _ := strings.Cut(x[1], " ")
+		p, err := ch.api.ReleaseWithdrawal(ctx, ids[x[0]], claim)
+		if err != nil || p.Permit.Reveal() != permit {
+			r.Wrong = append(r.Wrong, fmt.Sprintf("%s: %s has executed with another permit than the service gives: %v", x[0], claim, err))
+		}
+	}
+	return nil
 }

@@ -3,8 +3,10 @@ package proof
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -21,9 +23,11 @@ import (
 var ledgerTables = []string{
 	`CREATE TABLE credits (tracking_id VARCHAR(100), user_id VARCHAR(100), amount VARCHAR(100))`,
 	`CREATE TABLE confirmed (call_back_id VARCHAR(100))`,
+	`CREATE TABLE refused (call_back_id VARCHAR(100))`,
 	`CREATE TABLE executed (call_back_id VARCHAR(100))`,
 	`CREATE TABLE feed (after_seq BIGINT, after_event BIGINT)`,
 	`INSERT INTO feed (after_seq, after_event) VALUES (0, 0)`,
+	`CREATE TABLE messages (webhook_id VARCHAR(100) PRIMARY KEY)`,
 }
 
 const apiKey countersign.APIKey = "proof-merchant"
@@ -63,6 +67,10 @@ func runMerchant(_ context.Context, s settings, at *steps) error {
 		OnWithdrawal: func(ctx context.Context, tx *sql.Tx, w countersign.WithdrawalRequest) (merchant.Answer, error) {
 			if !ordered(w.CallBackID) {
 				return merchant.Refuse(countersign.CodeUnknownOrder, ""), nil
+			}
+			if rand.IntN(6) == 0 { // asked anew, it might be confirmed
+				_, err := tx.ExecContext(ctx, s.Store.text(`INSERT INTO refused (call_back_id) VALUES (?)`), w.CallBackID)
+				return merchant.Refuse(countersign.CodeRefusedPerson, ""), err
 			}
 			if _, err := tx.ExecContext(ctx, s.Store.text(`INSERT INTO confirmed (call_back_id) VALUES (?)`), w.CallBackID); err != nil {
 				return merchant.Answer{}, err
@@ -127,7 +135,8 @@ func (a *answering) Write(b []byte) (int, error) {
 }
 
 // runApp is the application behind a gateway. It reads the feeds of deposits and of events,
-// and books in one transaction what it credits and how far it has read.
+// and books in one transaction what it credits and how far it has read; or it is told, and
+// books with what it credits the webhook-id, by which alone it knows a message again.
 func runApp(ctx context.Context, s settings, at *steps) error {
 	db, err := s.Store.open()
 	if err != nil {
@@ -136,6 +145,9 @@ func runApp(ctx context.Context, s settings, at *steps) error {
 	api, err := client.NewGateway(client.Config{URL: s.Gateway, Token: client.Secret(s.Token)})
 	if err != nil {
 		return err
+	}
+	if s.Listen != "" {
+		return takeMessages(s, db, api, at)
 	}
 	fmt.Println("ready")
 	for {
@@ -147,6 +159,70 @@ func runApp(ctx context.Context, s settings, at *steps) error {
 			}
 		}
 	}
+}
+
+// takeMessages books what a gateway forwards.
+func takeMessages(s settings, db *sql.DB, api *client.Gateway, at *steps) error {
+	l, err := net.Listen("tcp", s.Listen)
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var m struct {
+			Type string
+			Data struct {
+				client.DepositEntry
+				Deposit int64 // of an event
+			}
+		}
+		id := r.Header.Get("webhook-id")
+		if err := json.NewDecoder(r.Body).Decode(&m); err != nil || id == "" {
+			http.Error(w, "no message", http.StatusBadRequest)
+			return
+		}
+		d, err := m.Data.DepositEntry, error(nil)
+		if m.Type == string(client.EventDepositCredited) {
+			d, err = api.Deposit(r.Context(), m.Data.Deposit)
+		}
+		if err == nil {
+			counts := m.Type == string(client.EventDepositCredited) || m.Type == string(client.MessageDepositTaken)
+			err = s.Store.bookMessage(r.Context(), db, id, d, counts, at)
+		}
+		if err != nil {
+			at.say("failed", err)
+			http.Error(w, "not booked", http.StatusInternalServerError)
+		}
+	}))
+}
+
+// bookMessage books a message once, with the credit of a deposit that counts by it.
+func (s Store) bookMessage(ctx context.Context, db *sql.DB, id string, d client.DepositEntry, counts bool, at *steps) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	done, err := tx.ExecContext(ctx, s.text(`INSERT INTO messages (webhook_id) VALUES (?) ON CONFLICT DO NOTHING`), id)
+	if err != nil {
+		return err
+	}
+	if n, err := done.RowsAffected(); err != nil || n == 0 {
+		return err
+	}
+	if counts {
+		if err := s.credit(ctx, tx, d.TrackingID, d.TenantUserID, d.Amount.String()); err != nil {
+			return err
+		}
+		at.at("app.written")
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	if counts {
+		at.at("app.committed")
+	}
+	return nil
 }
 
 // deposits gives what counts of the next deposits. Those that are held may count later,
