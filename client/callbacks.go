@@ -90,7 +90,7 @@ type Attempt struct {
 	Result       AttemptResult `json:"result,omitempty" doc:"the effect of the attempt on the callback"`
 	Reason       Reason        `json:"reason,omitempty" doc:"the reason for that effect"`
 	Text         string        `json:"text,omitempty" doc:"what the reason means and what helps, for people"`
-	Facts        *Facts        `json:"facts,omitempty" doc:"what was wrong; absent: nothing more is known, or nothing was"`
+	Facts        *Fact         `json:"facts,omitempty" doc:"what was wrong; absent: nothing more is known, or nothing was"`
 	Node         string        `json:"node,omitempty" doc:"node of the service that made it"`
 	RequestHash  string        `json:"requestHash,omitempty" doc:"SHA-256 of the body that was sent, in hexadecimal digits"`
 	ResponseHash string        `json:"responseHash,omitempty" doc:"SHA-256 of the body that was read, in hexadecimal digits"`

@@ -2,34 +2,39 @@ package client
 
 import "strings"
 
-// Facts say what was wrong with an attempt: what the merchant must mend. They never hold a
-// key, and of an opened answer only members of the interface.
-type Facts struct {
-	Message  string `json:"message,omitempty" doc:"the merchant's own message, at most 500 characters, without control characters and API keys"`
-	Member   string `json:"member,omitempty" doc:"the member of the response, or of the opened answer, that was wrong"`
-	Expected string `json:"expected,omitempty" doc:"what that member should have been, at most 200 characters"`
-	Came     string `json:"came,omitempty" doc:"what came instead, at most 200 characters; of a value that cannot be read its kind alone, such as a text"`
+// Fact is one thing that was not as expected: of an attempt what the merchant must mend, of a
+// callback that the gateway refused what the service sent. It never holds a key, and of an
+// opened answer only members of the interface.
+type Fact struct {
+	Member   string `json:"member,omitempty" doc:"the member that was wrong, of the response, of the opened answer or of the refused callback; absent: it is about the whole of it"`
 	Cause    string `json:"cause,omitempty" doc:"what the member's fault is, or why there was no answer: what could not be read, where a redirect led, why there was no connection; at most 200 characters"`
+	Expected string `json:"expected,omitempty" doc:"what would have been right, at most 200 characters; for other_content what was taken first"`
+	Came     string `json:"came,omitempty" doc:"what came instead, at most 200 characters; of a response's value that cannot be read its kind alone, such as a text"`
+	Message  string `json:"message,omitempty" doc:"only of an attempt: the merchant's own message, at most 500 characters, without control characters and API keys"`
 }
 
 // Text says f in one line, for people.
-func (f Facts) Text() string {
-	var parts []string
-	or := func(text string) string {
-		if text == "" {
+func (f Fact) Text() string {
+	var values, parts []string
+	quote := func(text string) string {
+		switch {
+		case f.Cause != "":
+			return text
+		case text == "":
 			return "nothing"
 		}
 		return "“" + text + "”"
 	}
-	switch {
-	case f.Member == "" && f.Cause != "":
-		parts = append(parts, f.Cause)
-	case f.Member != "" && f.Cause == "":
-		parts = append(parts, f.Member+": "+or(f.Expected)+" was expected, "+or(f.Came)+" came")
-	case f.Member != "" && f.Came == "":
-		parts = append(parts, f.Member+" "+f.Cause)
-	case f.Member != "":
-		parts = append(parts, f.Member+" "+f.Cause+": "+f.Came+" came")
+	if f.Expected != "" || f.Member != "" && f.Cause == "" {
+		values = append(values, quote(f.Expected)+" was expected")
+	}
+	if f.Came != "" || f.Member != "" && f.Cause == "" {
+		values = append(values, quote(f.Came)+" came")
+	}
+	if text := strings.TrimSpace(f.Member + " " + f.Cause); text != "" && len(values) > 0 {
+		parts = append(parts, text+": "+strings.Join(values, ", "))
+	} else if text != "" {
+		parts = append(parts, text)
 	}
 	if f.Message != "" {
 		parts = append(parts, "the merchant says: “"+f.Message+"”")

@@ -30,7 +30,7 @@ type FailedAttempt struct {
 	At       Time   `json:"at" doc:"when it ended"`
 	Reason   Reason `json:"reason" doc:"the reason"`
 	Text     string `json:"text" doc:"what the reason means and what helps, for people"`
-	Facts    *Facts `json:"facts,omitempty" doc:"what was wrong; absent: nothing more is known"`
+	Facts    *Fact  `json:"facts,omitempty" doc:"what was wrong; absent: nothing more is known"`
 }
 
 // MerchantHealth gives the health of a merchant.

@@ -5,7 +5,6 @@ import (
 	"iter"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"countersign"
 )
@@ -32,26 +31,6 @@ func (RefusedState) Values() []RefusedState { return refusedStates.values() }
 // Means says what s means, for people; empty for an unknown word.
 func (s RefusedState) Means() string { return refusedStates.of(s).means }
 
-// RefusedFact is one thing of a refused callback that was not as expected.
-type RefusedFact struct {
-	Member   string `json:"member,omitempty" doc:"of the message; absent: it is about the whole callback"`
-	Problem  string `json:"problem" doc:"what is wrong"`
-	Expected string `json:"expected,omitempty" doc:"what would have been right; for other_content what was taken first"`
-	Got      string `json:"got,omitempty" doc:"what came, at most 128 bytes"`
-}
-
-// String says it in one line.
-func (f RefusedFact) String() string {
-	text := strings.TrimSpace(f.Member + " " + f.Problem)
-	if f.Expected != "" {
-		text += "; expected: " + f.Expected
-	}
-	if f.Got != "" {
-		text += "; came: " + f.Got
-	}
-	return text
-}
-
 // RefusedCallback is a callback that was refused although it opened, or although it came with
 // the right callback API key.
 type RefusedCallback struct {
@@ -59,7 +38,7 @@ type RefusedCallback struct {
 	State      RefusedState     `json:"state" doc:"open, taken or dismissed"`
 	Reason     RefusalReason    `json:"reason" doc:"why it was refused"`
 	Means      string           `json:"means" doc:"what the reason means, for people"`
-	Facts      []RefusedFact    `json:"facts" nullable:"false" doc:"what was not as expected, as it last came"`
+	Facts      []Fact           `json:"facts" nullable:"false" doc:"what was not as expected, as it last came"`
 	Setting    string           `json:"setting,omitempty" doc:"the settings that decide on it; absent: none should let it through"`
 	Opened     bool             `json:"opened" doc:"it opened with the gateway's key"`
 	Type       countersign.Type `json:"type,omitempty" doc:"type of the callback; absent: it could not be read"`

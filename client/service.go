@@ -63,7 +63,7 @@ type FailingMerchant struct {
 	Merchant string `json:"merchant" doc:"id of the merchant"`
 	Since    Time   `json:"since,omitzero" doc:"the first failure since something was accepted; absent: the last attempt did not fail, too many before it did"`
 	Reason   Reason `json:"reason" doc:"of the last failure"`
-	Facts    *Facts `json:"facts,omitempty" doc:"what was wrong; absent: nothing more is known"`
+	Facts    *Fact  `json:"facts,omitempty" doc:"what was wrong; absent: nothing more is known"`
 }
 
 // Stats gives the queues, withdrawals and breakers.

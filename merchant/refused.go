@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"countersign"
@@ -80,7 +81,7 @@ func (r *reply) facts(opened []byte) (facts []Fact) {
 	}
 	switch r.reason {
 	case ReasonUnknownType:
-		return about("type", "is not known", "1 to 7")
+		return about("type", "is not known", fmt.Sprintf("1 to %d", len(countersign.TypeUnknown.Values())))
 	case ReasonWrongURL:
 		return about("type", "belongs to the other URL", "")
 	case ReasonNotBound:

@@ -193,7 +193,7 @@ func factsText(e cli.Entry) string {
 	var parts []string
 	for _, f := range list {
 		if fact, ok := f.(map[string]any); ok {
-			parts = append(parts, strings.TrimSpace(cli.Entry(fact).Text("member")+" "+cli.Entry(fact).Text("problem")))
+			parts = append(parts, strings.TrimSpace(cli.Entry(fact).Text("member")+" "+cli.Entry(fact).Text("cause")))
 		}
 	}
 	return strings.Join(parts, "; ")

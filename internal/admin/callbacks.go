@@ -75,7 +75,7 @@ func (s *Server) callback(c *api.Call, id string, _ api.None) (client.CallbackDe
 			RequestHash: a.RequestHash, ResponseHash: a.ResponseHash, Repeated: a.Repeated,
 			Response: strings.ToValidUTF8(string(heads[a.Number]), "\ufffd"),
 		}
-		if a.Facts != (client.Facts{}) {
+		if a.Facts != (client.Fact{}) {
 			shown.Facts = &a.Facts
 		}
 		out.Attempts = append(out.Attempts, shown)

@@ -47,7 +47,7 @@ func healthOf(h outbox.Health) *client.MerchantHealth {
 	}
 	if h.Failed != 0 {
 		out.LastFailure = &client.FailedAttempt{Callback: h.Callback, At: api.TimeOf(h.Failed), Reason: h.Reason, Text: h.Reason.Text()}
-		if h.Facts != (client.Facts{}) {
+		if h.Facts != (client.Fact{}) {
 			out.LastFailure.Facts = &h.Facts
 		}
 	}

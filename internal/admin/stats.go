@@ -31,7 +31,7 @@ func (s *Server) stats(c *api.Call, _ api.None, _ api.None) (client.ServiceStats
 	}
 	for _, f := range failing[:min(len(failing), client.MostFailing)] {
 		m := client.FailingMerchant{Merchant: f.Merchant, Since: api.TimeOf(f.Since), Reason: f.Reason}
-		if f.Facts != (client.Facts{}) {
+		if f.Facts != (client.Fact{}) {
 			m.Facts = &f.Facts
 		}
 		out.Failing = append(out.Failing, m)

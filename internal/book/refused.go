@@ -31,7 +31,7 @@ type Refused struct {
 	Type        countersign.Type // 0 if it could not be read
 	ID          string           // trackingId, for type 2 callBackId; empty if it could not be read
 	Reason      client.RefusalReason
-	Facts       []client.RefusedFact
+	Facts       []client.Fact
 	Setting     string
 	ErrCode     int64
 	Message     string

@@ -17,7 +17,7 @@ func TestRefusedBounds(t *testing.T) {
 			b := New(openAt(t, d.url(t)), Config{})
 			keep := func(name string, opened bool, reason client.RefusalReason, size int) {
 				t.Helper()
-				r := Refused{Content: []byte(name), Body: make([]byte, size), Opened: opened, ID: name, Reason: reason, Facts: []client.RefusedFact{}}
+				r := Refused{Content: []byte(name), Body: make([]byte, size), Opened: opened, ID: name, Reason: reason, Facts: []client.Fact{}}
 				if err := b.KeepRefused(ctx, r, nil, 1); err != nil {
 					t.Fatal(err)
 				}

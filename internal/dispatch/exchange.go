@@ -156,7 +156,7 @@ func (a *attempt) timeLeft() time.Duration {
 	}
 	left := a.q.Deadline.Time().Sub(now)
 	if left <= 0 {
-		a.finish(Verdict{Result: client.AttemptRetry, Reason: client.ReasonLate, Facts: client.Facts{Cause: "the deadline came before the question could be sent"},
+		a.finish(Verdict{Result: client.AttemptRetry, Reason: client.ReasonLate, Facts: client.Fact{Cause: "the deadline came before the question could be sent"},
 			Decision: countersign.DecisionExpired, Reached: true})
 		return 0
 	}
@@ -227,7 +227,7 @@ func (a *attempt) judge(r Response) {
 		a.steps.Judged = time.Now()
 	}
 	a.record.ErrCode = v.ErrCode
-	if v.Facts != (client.Facts{}) {
+	if v.Facts != (client.Fact{}) {
 		v.Facts = m.shown(v.Facts)
 	}
 	if m.keyRefused(a.asked, v, r.Status, r.Done) {

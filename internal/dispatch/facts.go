@@ -22,10 +22,10 @@ const (
 )
 
 // shown makes facts fit to be kept and shown: without keys, on one line, and short.
-func (m *merchant) shown(f client.Facts) client.Facts {
+func (m *merchant) shown(f client.Fact) client.Fact {
 	keys := m.secrets()
 	clean := func(text string, most int) string { return line(string(withoutKeys([]byte(text), keys...)), most) }
-	return client.Facts{Message: clean(f.Message, mostMessage), Member: clean(f.Member, mostFact), Expected: clean(f.Expected, mostFact),
+	return client.Fact{Message: clean(f.Message, mostMessage), Member: clean(f.Member, mostFact), Expected: clean(f.Expected, mostFact),
 		Came: clean(f.Came, mostFact), Cause: clean(f.Cause, mostFact)}
 }
 
@@ -46,7 +46,7 @@ func line(text string, most int) string {
 
 // logged gives the facts as fields of a line of the log, which has no amounts, addresses and
 // users.
-func logged(f client.Facts) (attrs []slog.Attr) {
+func logged(f client.Fact) (attrs []slog.Attr) {
 	public := f.Cause != "" // then what came is a kind
 	switch f.Member {
 	case "type", "requestUUID", "trackingId", "callBackId", "txId", "chainName", "symbol":
@@ -69,8 +69,8 @@ func logged(f client.Facts) (attrs []slog.Attr) {
 
 // statusFacts says what came with a status other than 200. A merchant refuses what it
 // cannot open or read with a response of its own (PROTOCOL.md, H2).
-func statusFacts(r Response) client.Facts {
-	f := client.Facts{Cause: strings.TrimSpace(fmt.Sprintf("HTTP %d %s", r.Status, http.StatusText(r.Status)))}
+func statusFacts(r Response) client.Fact {
+	f := client.Fact{Cause: strings.TrimSpace(fmt.Sprintf("HTTP %d %s", r.Status, http.StatusText(r.Status)))}
 	if to, err := url.Parse(r.Location); err == nil && r.Location != "" {
 		f.Cause += ", to " + to.Host + to.EscapedPath()
 	}
@@ -83,16 +83,16 @@ func statusFacts(r Response) client.Facts {
 
 // unreadFacts says what of object could not be read. Of a member that is at fault it shows
 // only the kind: the value may be a secret.
-func unreadFacts(err error, object []byte) client.Facts {
+func unreadFacts(err error, object []byte) client.Fact {
 	var member *countersign.MemberError
 	if !errors.As(err, &member) {
-		return client.Facts{Cause: strings.TrimPrefix(err.Error(), countersign.ErrMalformed.Error()+": ")}
+		return client.Fact{Cause: strings.TrimPrefix(err.Error(), countersign.ErrMalformed.Error()+": ")}
 	}
-	return client.Facts{Member: member.Member, Cause: member.Problem, Came: kindOf(membersOf(object)[member.Member])}
+	return client.Fact{Member: member.Member, Cause: member.Problem, Came: kindOf(membersOf(object)[member.Member])}
 }
 
 // differs says what object has as the member called name, and what it should be.
-func differs(q Question, name string, object []byte) client.Facts {
+func differs(q Question, name string, object []byte) client.Fact {
 	var ordered countersign.Details
 	if q.Ordered != nil {
 		ordered = *q.Ordered
@@ -101,7 +101,7 @@ func differs(q Question, name string, object []byte) client.Facts {
 	if err != nil { // the order is not known
 		right, _ = q.Sent.Marshal()
 	}
-	return client.Facts{Member: name, Expected: valueOf(membersOf(right)[name]), Came: valueOf(membersOf(object)[name])}
+	return client.Fact{Member: name, Expected: valueOf(membersOf(right)[name]), Came: valueOf(membersOf(object)[name])}
 }
 
 func membersOf(object []byte) (m map[string]json.RawMessage) {

@@ -78,7 +78,7 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 		// failures, this node's own must not count against the merchant.
 		reached := r.Failure == client.ReasonTooLarge && r.Status == 200 ||
 			r.Failure == client.ReasonStopped || r.Failure == client.ReasonInternal || r.Failure == client.ReasonOpenFiles
-		return Verdict{Result: client.AttemptRetry, Reason: r.Failure, Facts: client.Facts{Cause: r.Cause}, Reached: reached}
+		return Verdict{Result: client.AttemptRetry, Reason: r.Failure, Facts: client.Fact{Cause: r.Cause}, Reached: reached}
 	}
 	if r.Status != 200 {
 		return Verdict{Result: client.AttemptRetry, Reason: client.ReasonStatus, Facts: statusFacts(r)}
@@ -100,7 +100,7 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 	if !q.APIKey.Equal(resp.APIKey) {
 		if !q.OtherAPIKey.Equal(resp.APIKey) {
 			v.Reason, v.Alarm = client.ReasonWrongAPIKey, client.AlarmWrongAPIKey
-			v.Facts = client.Facts{Member: "apiKey", Cause: "is not the merchant's"}
+			v.Facts = client.Fact{Member: "apiKey", Cause: "is not the merchant's"}
 			if resp.APIKey == "" {
 				v.Facts.Cause = "is empty"
 			}

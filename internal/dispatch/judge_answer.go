@@ -29,7 +29,7 @@ func judgeAnswer(q Question, plaintext []byte, blocks []int, v Verdict) Verdict 
 	if member != "" {
 		return contradicts(client.ReasonAnswerDiffers, differs(q, member, plaintext), v)
 	}
-	v.Result, v.Reason, v.Facts = client.AttemptAccepted, client.ReasonAccepted, client.Facts{}
+	v.Result, v.Reason, v.Facts = client.AttemptAccepted, client.ReasonAccepted, client.Fact{}
 	return v
 }
 
@@ -37,7 +37,7 @@ func judgeAnswer(q Question, plaintext []byte, blocks []int, v Verdict) Verdict 
 func malformed(q Question, err error, plaintext []byte, v Verdict) Verdict {
 	var member *countersign.MemberError
 	if !errors.As(err, &member) {
-		return unopened(client.Facts{Cause: unopenedCause}, v)
+		return unopened(client.Fact{Cause: unopenedCause}, v)
 	}
 	if member.Member == "type" {
 		return contradicts(client.ReasonOtherType, differs(q, "type", plaintext), v)
@@ -49,20 +49,20 @@ func malformed(q Question, err error, plaintext []byte, v Verdict) Verdict {
 // one reason and one count: padding that happens to be right opens to garbage, and
 // whoever tries blocks must not learn that it was (PROTOCOL.md, Sealing, S7). Only the
 // facts, which go to people, name a member of plaintext that is an object.
-func unopened(f client.Facts, v Verdict) Verdict {
+func unopened(f client.Fact, v Verdict) Verdict {
 	v.Reason, v.OpenFailure = client.ReasonDataUnopened, true
 	return v.with(f)
 }
 
 // with gives v the facts f beside the merchant's message.
-func (v Verdict) with(f client.Facts) Verdict {
+func (v Verdict) with(f client.Fact) Verdict {
 	f.Message = v.Facts.Message
 	v.Facts = f
 	return v
 }
 
 // contradicts judges a well-formed answer about something else.
-func contradicts(reason client.Reason, f client.Facts, v Verdict) Verdict {
+func contradicts(reason client.Reason, f client.Fact, v Verdict) Verdict {
 	v.Result, v.Reason, v.Alarm = client.AttemptRetry, reason, client.AlarmAnswerDiffers
 	return v.with(f)
 }
@@ -86,7 +86,7 @@ func judgeWithdrawal(q Question, said countersign.Details, plaintext []byte, blo
 		v.Reason, v.Alarm = client.ReasonAnswerUnbound, client.AlarmAnswerUnbound
 		return v
 	}
-	v.Result, v.Reason, v.Facts = client.AttemptAccepted, client.ReasonAccepted, client.Facts{}
+	v.Result, v.Reason, v.Facts = client.AttemptAccepted, client.ReasonAccepted, client.Fact{}
 	v.Decision, v.Details = countersign.DecisionConfirmed, said
 	return v
 }

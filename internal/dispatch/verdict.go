@@ -11,7 +11,7 @@ type Verdict struct {
 	Result client.AttemptResult
 	Reason client.Reason
 	// Facts say what was wrong; none of an answer that was accepted.
-	Facts client.Facts
+	Facts client.Fact
 
 	// Decision is the decision about the withdrawal, if the attempt makes one.
 	Decision countersign.Decision

@@ -50,15 +50,15 @@ const maxFacts = 40
 
 // factsOf gives the facts of a refusal; for other content the members that differ from what was
 // taken first.
-func factsOf(ctx context.Context, b *book.Book, reason merchant.Reason, cb countersign.Callback, list []merchant.Fact) []client.RefusedFact {
-	facts := []client.RefusedFact{}
+func factsOf(ctx context.Context, b *book.Book, reason merchant.Reason, cb countersign.Callback, list []merchant.Fact) []client.Fact {
+	facts := []client.Fact{}
 	if reason == merchant.ReasonOtherContent {
 		if members, err := b.Contradicted(ctx, cb); err == nil && len(members) > 0 {
 			list = members
 		}
 	}
 	for _, f := range list[:min(len(list), maxFacts)] {
-		facts = append(facts, client.RefusedFact{Member: clean(f.Member), Problem: clean(f.Problem), Expected: clean(f.Expected), Got: clean(f.Got)})
+		facts = append(facts, client.Fact{Member: clean(f.Member), Cause: clean(f.Problem), Expected: clean(f.Expected), Came: clean(f.Got)})
 	}
 	return facts
 }
@@ -185,7 +185,7 @@ func (a *server) conflict(c *api.Call, what string, r merchant.Retried) error {
 		parts = append(parts, means)
 	}
 	for _, f := range factsOf(c.R.Context(), a.lists, r.Reason, r.Callback, r.Facts) {
-		parts = append(parts, f.String())
+		parts = append(parts, f.Text())
 	}
 	if !r.Reason.Refusal() && r.Cause != nil {
 		parts = append(parts, clean(r.Cause.Error()))

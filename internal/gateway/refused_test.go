@@ -68,7 +68,7 @@ func TestRetryRefused(t *testing.T) {
 			}
 			kept := strict.allRefused(1)[0]
 			if kept.Number != 3 || kept.Reason != "not_bound" || !kept.Opened || kept.State != client.RefusedOpen || kept.CallbackID != countersigntest.Deposit(1).TrackingID ||
-				len(kept.Facts) != 1 || kept.Facts[0].Member != "requestUUID" || kept.Facts[0].Got == "" || !strings.Contains(kept.Setting, "--binding seen") || kept.Body != "" {
+				len(kept.Facts) != 1 || kept.Facts[0].Member != "requestUUID" || kept.Facts[0].Came == "" || !strings.Contains(kept.Setting, "--binding seen") || kept.Body != "" {
 				t.Errorf("%+v", kept)
 			}
 			strict.wantAlarms(client.AlarmDepositRefused) // before anything is counted
@@ -192,9 +192,9 @@ func TestOtherContentNamed(t *testing.T) {
 			r.deliver(&other)
 			x := r.allRefused(1)[0]
 			first := countersigntest.Deposit(1)
-			want := []client.RefusedFact{
-				{Member: "amount", Problem: "differs from what was taken first", Expected: first.Amount.String(), Got: "12.5"},
-				{Member: "toAddress", Problem: "differs from what was taken first", Expected: first.ToAddress, Got: "another"},
+			want := []client.Fact{
+				{Member: "amount", Cause: "differs from what was taken first", Expected: first.Amount.String(), Came: "12.5"},
+				{Member: "toAddress", Cause: "differs from what was taken first", Expected: first.ToAddress, Came: "another"},
 			}
 			if fmt.Sprint(x.Facts) != fmt.Sprint(want) || x.Inbox != 1 || strings.Contains(x.Message, "order") {
 				t.Errorf("%+v", x)

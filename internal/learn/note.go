@@ -56,7 +56,7 @@ func interfaceSays(t tally) string {
 		return ""
 	}
 	if !t.typ.Known() {
-		return "a message is one JSON object, in which each member is there once and type is a number from 1 to 7."
+		return fmt.Sprintf("a message is one JSON object, in which each member is there once and type is a number from 1 to %d.", len(countersign.TypeUnknown.Values()))
 	}
 	for _, m := range exampleMembers(t.typ) {
 		if !strings.HasPrefix(t.text, fmt.Sprintf("member %q ", m.name)) {

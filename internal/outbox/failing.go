@@ -12,7 +12,7 @@ type FailingMerchant struct {
 	Merchant string
 	Since    db.Millis     // the first failure since something was accepted; 0: the last attempt did not fail, too many before it did
 	Reason   client.Reason // of the last failure
-	Facts    client.Facts
+	Facts    client.Fact
 }
 
 const failingNowSQL = `

@@ -22,7 +22,7 @@ type Health struct {
 	Failed   db.Millis // the last failure; 0: none
 	Callback string    // of that failure
 	Reason   client.Reason
-	Facts    client.Facts
+	Facts    client.Fact
 	Hour     []Ended // of the last hour, the most first
 }
 

@@ -33,7 +33,7 @@ func TestHealth(t *testing.T) {
 					if reason != "" {
 						b.State, b.Due, b.Reached = CallbackPending, now+120*minute, reason != client.ReasonConnect
 						b.Attempt.Result, b.Attempt.Reason = client.AttemptRetry, reason
-						b.Attempt.Facts = client.Facts{Member: "errCode", Cause: "is not a whole number"}
+						b.Attempt.Facts = client.Fact{Member: "errCode", Cause: "is not a whole number"}
 					}
 					batch = append(batch, b)
 				}

@@ -325,7 +325,7 @@ func (b *settling) askAgain() {
 	if b.stopped == client.ReasonRestored {
 		b.Due += restoredPause
 	}
-	b.Attempt.Result, b.Attempt.Reason, b.Attempt.Facts = client.AttemptRetry, b.stopped, client.Facts{}
+	b.Attempt.Result, b.Attempt.Reason, b.Attempt.Facts = client.AttemptRetry, b.stopped, client.Fact{}
 	b.out.Stopped = b.stopped
 }
 

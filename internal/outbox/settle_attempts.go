@@ -98,7 +98,7 @@ func (b *settling) attempt(to []any, late bool) []any {
 
 // factsText is the stored form of a's facts.
 func (a *Attempt) factsText() string {
-	if a.Facts == (client.Facts{}) {
+	if a.Facts == (client.Fact{}) {
 		return ""
 	}
 	text, _ := json.Marshal(a.Facts) // texts alone
@@ -106,7 +106,7 @@ func (a *Attempt) factsText() string {
 }
 
 // factsOf reads what factsText stored. What it cannot read is shown without them.
-func factsOf(text string) (f client.Facts) {
+func factsOf(text string) (f client.Fact) {
 	if text != "" {
 		_ = json.Unmarshal([]byte(text), &f)
 	}

@@ -98,7 +98,7 @@ type Attempt struct {
 	ErrCode      *int64 // nil: no readable response
 	Result       client.AttemptResult
 	Reason       client.Reason
-	Facts        client.Facts // what was wrong; none of an attempt that was accepted
+	Facts        client.Fact // what was wrong; none of an attempt that was accepted
 	Node         string
 	RequestHash  string // hex SHA-256 of the body sent; empty if none was
 	ResponseHash string // hex SHA-256 of the body read; empty if none was
