@@ -117,21 +117,21 @@ func (c *Config) setDefaults() {
 func (c *Config) check() error {
 	switch {
 	case c.Bits != 1024 && c.Bits != 2048:
-		return errors.New("--bits is 1024 or 2048")
+		return errors.New("--bits must be 1024 or 2048")
 	case min(c.Callbacks, c.Backlog, slices.Min(c.Merchants)) < 0, c.Rounds < 1, c.For < 0, c.Concurrency < 1:
-		return errors.New("numbers of things to measure are above 0")
+		return errors.New("--callbacks, --rounds, --for, --merchants, --backlog and --concurrency must be above 0")
 	case slices.Min(c.Merchants) == 0:
-		return errors.New("--merchants has a 0: without a merchant there is nothing to measure")
+		return errors.New("--merchants has a 0: give numbers from 1 on")
 	case c.Rate < 0.1 || c.Rate > 1000: // the API takes 2000 requests a second
-		return errors.New("--rate is 0.1 to 1000 a second")
+		return errors.New("--rate must be 0.1 to 1000 callbacks a second")
 	case c.SizeFor <= 0:
-		return errors.New("--size-for is above 0")
+		return errors.New("--size-for must be above 0")
 	case c.Concurrency > 1000:
-		return errors.New("--concurrency is at most 1000")
+		return errors.New("--concurrency must be at most 1000")
 	case c.Service != nil && c.DB != "":
-		return errors.New("--api and --db: a service that runs has its database")
+		return errors.New("--api and --db exclude each other: a service that runs has its own database")
 	case c.Inbox != "memory" && c.Inbox != "sqlite":
-		return errors.New("--inbox is memory or sqlite")
+		return errors.New("--inbox must be memory or sqlite")
 	}
 	for _, name := range c.Only {
 		i := slices.IndexFunc(Suites(), func(s Suite) bool { return s.Name == name })
@@ -139,7 +139,7 @@ func (c *Config) check() error {
 			return fmt.Errorf("%w %q", ErrNoSuite, name)
 		}
 		if c.Service != nil && !Suites()[i].remote {
-			return fmt.Errorf("suite %s cannot be measured through --api", name)
+			return fmt.Errorf("the suite %s cannot be measured with --api: leave it out of --only", name)
 		}
 	}
 	return nil

@@ -39,7 +39,7 @@ func (b *Bench) gateway(ctx context.Context) (err error) {
 		return nil
 	}
 	if b.Binary == "" {
-		return errors.New("the program's file is not known")
+		return errors.New("Config.Binary is missing")
 	}
 	dir, err := b.newDir(suite)
 	if err != nil {

@@ -103,7 +103,7 @@ func waitFor(ctx context.Context, wg *sync.WaitGroup) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(patience):
-		return fmt.Errorf("not all callbacks settled within %v", patience)
+		return fmt.Errorf("some callbacks did not settle within %v", patience)
 	}
 }
 

@@ -161,7 +161,7 @@ func (l *load) roundTrip() error {
 		return err
 	}
 	if !bytes.Equal(opened, l.plain) || !bytes.Equal(back, l.answer) {
-		return errors.New("RSA does not give back what was sealed")
+		return errors.New("the RSA library did not open what it had sealed")
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func (b *Bench) startProcess(ready *regexp.Regexp, args []string, more ...string
 	case err := <-p.exited:
 		return nil, "", fmt.Errorf("%s ended at once: %w\n%s", p.name, err, said.String())
 	case <-time.After(time.Minute):
-		return nil, "", errors.Join(fmt.Errorf("%s does not get ready", p.name), p.stop())
+		return nil, "", errors.Join(fmt.Errorf("%s did not become ready", p.name), p.stop())
 	}
 }
 
@@ -82,6 +82,6 @@ func (p *process) stop() error {
 	case err := <-p.exited:
 		return err
 	case <-time.After(time.Minute):
-		return errors.Join(fmt.Errorf("%s does not stop", p.name), p.cmd.Process.Kill())
+		return errors.Join(fmt.Errorf("%s did not stop", p.name), p.cmd.Process.Kill())
 	}
 }

@@ -101,7 +101,7 @@ func (r *Report) Find(key string) (Figure, bool) {
 	return r.Figures[i], true
 }
 
-// addRounds keeps the median of rounds, and the least and the most of them.
+// addRounds keeps the median, the least and the most of rounds.
 func (r *Report) addRounds(suite, name, unit string, rounds []float64) *Figure {
 	f := r.add(suite, name, unit, medianOf(rounds))
 	f.Low, f.High = slices.Min(rounds), slices.Max(rounds)
@@ -121,13 +121,13 @@ func (f *Figure) note(format string, args ...any) { f.Note = fmt.Sprintf(format,
 
 // Noise says that other work ran on this machine.
 func (r *Report) Noise() string {
-	return fmt.Sprintf("the machine was not quiet: RSA alone moved by %.0f %% between rounds; ratios hold, rates and times do less", 100*r.Moved)
+	return fmt.Sprintf("the machine was not quiet: the speed of RSA alone varied by %.0f %% between rounds; trust the ratios more than the rates and times", 100*r.Moved)
 }
 
 func medianOf(x []float64) float64 { return quantile(x, 0.5) }
 
-// quantile gives the value below which q of the values lie, from 0 to 1, and between
-// two values what lies between them.
+// quantile gives the value below which the part q, from 0 to 1, of the values lies. It
+// interpolates between two values.
 func quantile(x []float64, q float64) float64 {
 	x = slices.Sorted(slices.Values(x))
 	at := q * float64(len(x)-1)

@@ -23,8 +23,8 @@ import (
 )
 
 // masterKey seals the secrets of benches, which protect nothing. It is always the
-// same, so that one bench opens the PostgreSQL database of an earlier one, and no
-// bench works in the database of a real service: that has another key.
+// same, so that a bench opens the PostgreSQL database of an earlier bench, and never
+// that of a real service, which has another key.
 func masterKey() [32]byte { return sha256.Sum256([]byte("countersign bench: not a secret")) }
 
 func keys() *db.MasterKey { return db.NewMasterKey(masterKey()) }
@@ -125,8 +125,8 @@ func pauseAll(ctx context.Context, o *outbox.Outbox) error {
 	}
 }
 
-// newToken makes an admin's token. The first token of a database will not do:
-// an earlier bench may have made it.
+// newToken makes an admin's token. The database's first token may be lost with an
+// earlier bench.
 func newToken(ctx context.Context, d *db.DB) (string, error) {
 	secret, hash := api.MintToken()
 	err := api.NewTokens(d).Create(ctx, api.NewStoreToken("bench", client.RoleAdmin, db.MillisOf(time.Now())), hash)
@@ -156,7 +156,7 @@ func (r *rig) addMerchants(ctx context.Context, n int) error {
 	return nil
 }
 
-// patiently repeats a call while the API says that its token makes too many.
+// patiently repeats a call while the API answers that its token makes too many calls.
 func patiently(call func() error) error {
 	for {
 		err := call()
@@ -192,7 +192,7 @@ func inParallel(callers, n int, f func(int) error) error {
 // close stops both ends and removes their databases.
 func (r *rig) close() error {
 	var errs []error
-	if r.b.Service != nil { // or it would go on calling a merchant that is gone
+	if r.b.Service != nil { // otherwise it would go on calling a merchant that is gone
 		for _, id := range r.ids {
 			_, err := r.api.PauseMerchant(context.Background(), id, "the bench has ended")
 			errs = append(errs, err)
@@ -248,8 +248,8 @@ func (b *Bench) withRig(ctx context.Context, merchants int, f func(*rig) error) 
 	return f(r)
 }
 
-// key is the name under which the tracker knows an accepted deposit: its id, or
-// its trackingId where the merchant tells of its end.
+// key is the name of an accepted deposit in the tracker: its id, or its trackingId if
+// the merchant reports its end.
 func (r *rig) key(a client.Accepted) string {
 	if r.service == nil {
 		return a.TrackingID

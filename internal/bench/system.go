@@ -12,8 +12,8 @@ import (
 const (
 	// ingestBatch is how many deposits are posted in one call.
 	ingestBatch = 100
-	// ingestAhead is how many deposits may be posted and not settled: enough that the
-	// service always has work, too few to be a backlog.
+	// ingestAhead is how many deposits may be posted and not settled: enough to keep
+	// the service busy, too few to be a backlog.
 	ingestAhead = 1500
 	// roundTime is about how long a round of a rate takes, and boundTime how long RSA
 	// alone is measured between two. Both are short, because a shared machine is faster
@@ -122,8 +122,8 @@ func (all rounds) of(f func(rate, rsaBound) float64) []float64 {
 func (r *Report) addRate(suite, name string, all rounds) {
 	f := r.addRounds(suite, name, "callbacks/s", all.of(func(r rate, _ rsaBound) float64 { return r.perSecond }))
 	f.against("that RSA alone allows", medianOf(all.of(func(_ rate, b rsaBound) float64 { return b.perSecond })))
-	// Each round is compared with the bound of its own time, and then the median
-	// taken: medians of both would be of different times.
+	// The ratio is taken for each round, and then the median of the ratios: the
+	// medians of rates and of bounds would be from different times.
 	ratios := all.of(func(r rate, b rsaBound) float64 { return r.perSecond / b.perSecond })
 	f.Ratio, f.RatioLow, f.RatioHigh = medianOf(ratios), quantile(ratios, 0.25), quantile(ratios, 0.75)
 	oneEach := medianOf(all.of(func(r rate, b rsaBound) float64 { return r.perSecond / b.oneEach }))
@@ -131,11 +131,11 @@ func (r *Report) addRate(suite, name string, all rounds) {
 	r.listen(all.of(func(_ rate, b rsaBound) float64 { return b.perSecond }))
 }
 
-// loud is by how much of its median the RSA bound may move, from its lower to its
-// upper quartile, before the report says that the machine was not quiet.
+// loud is the largest distance between the quartiles of the RSA bound, as a part of its
+// median, at which the machine still counts as quiet.
 const loud = 0.1
 
-// listen looks for neighbours: nothing else changes what RSA alone does.
+// listen detects other work on the machine: nothing else changes the speed of RSA alone.
 func (r *Report) listen(bounds []float64) {
 	low, high := quantile(bounds, 0.25), quantile(bounds, 0.75)
 	if moved := (high - low) / medianOf(bounds); moved > loud && moved > r.Moved {

@@ -33,8 +33,8 @@ func newTracker() *tracker {
 	return &tracker{news: make(chan struct{}, 1), timed: map[string]*latencies{}, early: map[string]time.Time{}}
 }
 
-// measuring says that a distribution is being taken (1) or has been taken (-1).
-// Ends whose beginning is not known yet are remembered only meanwhile.
+// measuring counts the distributions that are being taken: 1 begins one, -1 ends it. Only
+// while there are some are ends remembered whose beginning is not known yet.
 func (t *tracker) measuring(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -43,8 +43,8 @@ func (t *tracker) measuring(n int) {
 	}
 }
 
-// begin says that the callback key was due at a time, and that its time belongs
-// to l. Its end may have been told before.
+// begin notes that the callback key was due at a time, and that its duration belongs
+// to l. Its end may already be known.
 func (t *tracker) begin(l *latencies, key string, due time.Time) {
 	l.begin(key, due)
 	t.mu.Lock()
@@ -57,7 +57,7 @@ func (t *tracker) begin(l *latencies, key string, due time.Time) {
 	t.timed[key] = l
 }
 
-// end says that the callback key has become final.
+// end notes that the callback key has become final.
 func (t *tracker) end(key string, accepted bool, at time.Time) {
 	t.mu.Lock()
 	if l := t.timed[key]; l != nil {
@@ -78,8 +78,8 @@ func (t *tracker) end(key string, accepted bool, at time.Time) {
 	}
 }
 
-// wait returns when n callbacks in all have been accepted. It fails where one
-// ended otherwise, and where none ends for patience.
+// wait returns when n callbacks in all have been accepted. It fails if one ended
+// otherwise, or if none ends for patience.
 func (t *tracker) wait(ctx context.Context, n int64) error {
 	idle := time.NewTimer(patience)
 	defer idle.Stop()
@@ -93,7 +93,7 @@ func (t *tracker) wait(ctx context.Context, n int64) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-idle.C:
-			return fmt.Errorf("%d of %d callbacks settled, and nothing more for %v", t.accepted.Load(), n, patience)
+			return fmt.Errorf("%d of %d callbacks settled, and none of the others within %v", t.accepted.Load(), n, patience)
 		}
 	}
 	return nil

@@ -168,7 +168,7 @@ func (db *sqliteDB) gone() error {
 	for _, f := range db.files {
 		switch info, err := os.Stat(f.name); {
 		case errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("%w: %s is not there any more", ErrGone, f.name)
+			return fmt.Errorf("%w: %s is missing", ErrGone, f.name)
 		case err == nil && !os.SameFile(info, f.info):
 			return fmt.Errorf("%w: %s is another file now", ErrGone, f.name)
 		}

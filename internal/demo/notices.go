@@ -127,5 +127,5 @@ func (d *Demo) byID(id string) (result, error) {
 			return o, nil
 		}
 	}
-	return result{}, errors.New("a decision on a withdrawal that was never asked for")
+	return result{}, errors.New("the feed has a decision on a withdrawal that was never asked for")
 }

@@ -49,7 +49,7 @@ func (d *Demo) play(ctx context.Context) error {
 	}
 	for _, c := range d.checks {
 		if !c.holds {
-			return errors.New("not everything held")
+			return errors.New("some checks failed; the table says which")
 		}
 	}
 	d.played = true

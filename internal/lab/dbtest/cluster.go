@@ -142,7 +142,7 @@ func (c *cluster) wait() error {
 			c.ended <- err
 			return fmt.Errorf("PostgreSQL ended at once: %w\n%s", err, c.log)
 		case <-ctx.Done():
-			return fmt.Errorf("PostgreSQL does not answer: %w", err)
+			return fmt.Errorf("PostgreSQL did not answer: %w", err)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

@@ -97,7 +97,7 @@ func (p *Pair) synchronous() error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the standby does not become synchronous: %q, %v\n%s", state, err, p.Standby.log)
+			return fmt.Errorf("the standby did not become synchronous: %q, %v\n%s", state, err, p.Standby.log)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

@@ -462,7 +462,7 @@ func (p *Patroni) await(ok func() bool) error {
 					fmt.Fprintf(&said, "%s: %s\n", m.args[1], m.program.log)
 				}
 			}
-			return errors.New("the cluster does not get whole:\n" + said.String())
+			return errors.New("the cluster did not become whole:\n" + said.String())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
