@@ -2,11 +2,9 @@ package main
 
 import (
 	"fmt"
-	"runtime"
 
 	"github.com/alecthomas/kong"
 
-	"countersign/envelope"
 	"countersign/internal/daemon"
 )
 
@@ -23,7 +21,12 @@ func (versionFlag) BeforeReset(app *kong.Kong, std streams) error {
 }
 
 func (versionCmd) Run(std streams) error {
-	fmt.Fprintf(std.out, "countersign %s%s\n%s %s/%s\nRSA: %s\n", daemon.Version, daemon.Revision(),
-		runtime.Version(), runtime.GOOS, runtime.GOARCH, envelope.Library())
+	b := daemon.ThisBuild()
+	fmt.Fprintf(std.out, "countersign %s\n", b.Version)
+	for _, line := range [][2]string{{"commit", b.Commit}, {"date", b.Date}, {"module", b.Module}, {"sum", b.Sum}, {"go", b.Go + " " + b.System}, {"RSA", b.RSA}} {
+		if line[1] != "" {
+			fmt.Fprintf(std.out, "%s: %s\n", line[0], line[1])
+		}
+	}
 	return nil
 }

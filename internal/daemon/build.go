@@ -1,4 +1,94 @@
 package daemon
 
-// Version is the release; CHANGELOG.md says what is in it.
-const Version = "0.1.0-dev"
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"countersign/envelope"
+)
+
+// release is the release that this source is or becomes; CHANGELOG.md says what is in it.
+const release = "0.1.0"
+
+// moduleSum is the module's sum where the linker was given it, as by make release: the go
+// command records one only in what it builds from a downloaded module.
+var moduleSum string
+
+// Version tells builds apart: the release alone for its tagged commit, else the release that
+// comes, -dev and the commit, with .changed where files differ from it.
+var Version = ThisBuild().Version
+
+// Build says what a build was made of. What the go command did not record is empty.
+type Build struct {
+	Version string
+	Commit  string // its first 12 digits, with ", changed" where files differ from it
+	Date    string // of the commit, UTC, as in RFC 3339
+	Go      string
+	System  string // and processor
+	RSA     string // the library that does it
+	Module  string // its path and version
+	Sum     string // of the module, as in go.sum
+}
+
+// ThisBuild says which build runs.
+func ThisBuild() Build {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	b := buildOf(info)
+	b.System, b.RSA = runtime.GOOS+"/"+runtime.GOARCH, envelope.Library()
+	return b
+}
+
+func buildOf(info *debug.BuildInfo) Build {
+	b := Build{Version: release + "-dev", Go: runtime.Version(), Module: info.Main.Path, Sum: info.Main.Sum}
+	if b.Sum == "" {
+		b.Sum = moduleSum
+	}
+	mark := ""
+	changed := false
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Commit = s.Value[:min(12, len(s.Value))]
+			mark = b.Commit
+		case "vcs.time":
+			if at, err := time.Parse(time.RFC3339, s.Value); err == nil {
+				b.Date = at.UTC().Format(time.RFC3339)
+			}
+		case "vcs.modified":
+			changed = s.Value == "true"
+		}
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		b.Module += " " + v
+		if v == "v"+release && !changed {
+			b.Version = release
+			return b
+		}
+		if mark == "" { // a downloaded module of no release
+			mark = v[strings.LastIndexByte(v, '-')+1:]
+		}
+	}
+	if mark != "" {
+		b.Version += "+" + mark
+	}
+	if changed {
+		b.Commit += ", changed"
+		b.Version += ".changed"
+	}
+	return b
+}
+
+// String names the build in a line: for the list of nodes.
+func (b Build) String() string {
+	made := b.Go + ", " + b.RSA
+	if b.Commit != "" {
+		made = b.Commit + " of " + b.Date + ", " + made
+	}
+	return fmt.Sprintf("%s (%s)", b.Version, made)
+}

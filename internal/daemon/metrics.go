@@ -4,19 +4,18 @@ import (
 	"context"
 	"crypto/x509"
 	"log/slog"
-	"runtime"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"countersign/envelope"
 	"countersign/internal/db"
 )
 
 // BuildInfo is the metric of this build.
 func BuildInfo() prometheus.Collector {
+	b := ThisBuild()
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "countersign_build_info",
-		Help:        "1, with the build in the labels: rsa is the library that does the RSA, revision the commit, empty where the build recorded none.",
-		ConstLabels: prometheus.Labels{"version": Version, "revision": revision(), "go": runtime.Version(), "rsa": envelope.Library()},
+		Help:        "1, with the build in the labels: rsa is the library that does the RSA, revision the commit, date the commit's, sum the module's; empty where the build recorded none.",
+		ConstLabels: prometheus.Labels{"version": b.Version, "revision": b.Commit, "date": b.Date, "go": b.Go, "rsa": b.RSA, "sum": b.Sum},
 	}, func() float64 { return 1 })
 }
 

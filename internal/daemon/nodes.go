@@ -20,7 +20,7 @@ type heart struct {
 }
 
 func newHeart(d *db.DB, name string, now func() time.Time) *heart {
-	return &heart{d, now, db.Node{ID: rand.Text(), Name: name, Version: Version, Started: db.MillisOf(now())}}
+	return &heart{d, now, db.Node{ID: rand.Text(), Name: name, Version: ThisBuild().String(), Started: db.MillisOf(now())}}
 }
 
 // part beats until its context ends. A database that is away is reported by others.
