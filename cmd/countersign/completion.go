@@ -3,6 +3,9 @@ package main
 import (
 	"fmt"
 
+	"github.com/alecthomas/kong"
+
+	"countersign/internal/daemon"
 	"countersign/internal/settings"
 )
 
@@ -14,5 +17,14 @@ type completionCmd struct {
 
 func (c *completionCmd) Run(std streams) error {
 	_, err := fmt.Fprint(std.out, settings.Completion(c.Shell))
+	return err
+}
+
+// manCmd prints the manual page, which packages install.
+type manCmd struct{}
+
+func (manCmd) Run(std streams, line *kong.Context) error {
+	b := daemon.ThisBuild()
+	_, err := fmt.Fprint(std.out, settings.Man(line.Model, b.Version, b.Date[:min(10, len(b.Date))]))
 	return err
 }
