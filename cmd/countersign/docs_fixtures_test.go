@@ -237,7 +237,7 @@ await 'countersign health --ready --api http://127.0.0.1:8080'
 
 // expected holds the output of a page's session to more than what the page shows.
 var expected = map[string]func(t *testing.T, out string){
-	"README.md": func(t *testing.T, out string) {
+	"docs/session.md": func(t *testing.T, out string) {
 		readme, err := os.ReadFile("../../README.md")
 		if err != nil {
 			t.Fatal(err)

@@ -157,6 +157,7 @@ func TestBlocksOfDocuments(t *testing.T) {
 
 // elsewhere are commands of the pages that no session runs, and what runs them.
 var elsewhere = map[string]string{
+	"bench":           "TestBench, which measures less",
 	"deposits reject": "TestScripts, and deposits credit stands for it",
 	"refused retry":   "TestRefusedFromTheShell, after a change of the settings",
 }
@@ -275,7 +276,7 @@ var commands = sync.OnceValues(func() (*kong.Kong, error) { return newParser(str
 
 // everyday are the pages that somebody in a hurry reads; the others are run by the whole
 // check.
-var everyday = []string{"README.md", "docs/quickstart-merchant.md", "docs/quickstart-provider.md", "docs/runbook.md"}
+var everyday = []string{"docs/session.md", "docs/quickstart-merchant.md", "docs/quickstart-provider.md", "docs/runbook.md"}
 
 // TestDocuments runs the sessions of all pages. What they print is compared where a page
 // shows it; expected has more.
