@@ -35,8 +35,7 @@ var house = map[string]struct{ ours, others []string }{
 		ours:   []string{"countersign", "countersign/client", "countersign/internal/db", "countersign/internal/passkey"},
 		others: []string{"golang.org/x/mod"},
 	},
-	"countersign/internal/pace":   {ours: []string{"countersign", "countersign/internal/db"}},
-	"countersign/internal/outbox": {ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/audit", "countersign/internal/db", "countersign/internal/pace"}},
+	"countersign/internal/outbox": {ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/audit", "countersign/internal/db"}},
 	"countersign/internal/book":   {ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/audit", "countersign/internal/db"}},
 	"countersign/internal/dispatch": {
 		ours:   []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/outbox"},
@@ -90,7 +89,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/daemon": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit", "countersign/internal/bodies",
 			"countersign/internal/book", "countersign/internal/console", "countersign/internal/api", "countersign/internal/db", "countersign/internal/dispatch",
-			"countersign/internal/gateway", "countersign/internal/policy", "countersign/internal/outbox", "countersign/internal/pace", "countersign/internal/reconcile",
+			"countersign/internal/gateway", "countersign/internal/policy", "countersign/internal/outbox", "countersign/internal/reconcile",
 			"countersign/internal/signed"},
 		others: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel", "github.com/nicholas-fedor/shoutrrr"},
 	},
@@ -105,6 +104,8 @@ var house = map[string]struct{ ours, others []string }{
 			"countersign/internal/outbox"},
 		others: []string{"github.com/HdrHistogram/hdrhistogram-go"},
 	},
+	"countersign/internal/lab/sim": {ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/audit", "countersign/internal/daemon",
+		"countersign/internal/db", "countersign/internal/gateway"}},
 	"countersign/internal/lab/proof": {ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/merchant/sqlinbox"}, others: []string{"golang.org/x/sys"}},
 	"countersign/internal/cli":       {ours: []string{"countersign/client", "countersign/internal/api", "countersign/internal/daemon", "countersign/internal/sheet"}, others: []string{"github.com/alecthomas/kong"}},
 	"countersign/internal/settings":  {others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml"}},

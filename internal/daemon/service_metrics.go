@@ -16,7 +16,6 @@ import (
 	"countersign/internal/db"
 	"countersign/internal/dispatch"
 	"countersign/internal/outbox"
-	"countersign/internal/pace"
 )
 
 // serviceMetrics counts what a service does. Labels are words of fixed lists and not
@@ -215,7 +214,7 @@ func (s serviceScrape) collect(ctx context.Context, ch chan<- prometheus.Metric)
 	}
 	for _, b := range breakers {
 		switch {
-		case b.Failures < pace.BreakerThreshold: // still closed
+		case b.Failures < outbox.BreakerThreshold: // still closed
 		case b.OpenUntil > now:
 			open[key{b.Lane.String(), "open"}]++
 		default:

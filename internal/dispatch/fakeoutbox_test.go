@@ -13,7 +13,6 @@ import (
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
-	"countersign/internal/pace"
 )
 
 // fakeOutbox keeps in memory what a store keeps in a database, by the same rules,
@@ -166,7 +165,7 @@ func (f *fakeOutbox) capacity(merchant string, l countersign.Lane, share int, no
 		return 0
 	}
 	room := m.Concurrency
-	if lane.failures >= pace.BreakerThreshold {
+	if lane.failures >= outbox.BreakerThreshold {
 		room = 1
 	}
 	if share > 0 {
@@ -266,8 +265,8 @@ func (f *fakeOutbox) settle(s outbox.Settlement, now db.Millis) outbox.Settled {
 	lane := f.lane(c.Merchant, c.Type.Lane())
 	if s.Reached {
 		*lane = fakeLane{}
-	} else if lane.failures++; lane.failures >= pace.BreakerThreshold {
-		lane.openUntil = now + db.Millis(min(5000<<min(lane.failures-pace.BreakerThreshold, 10), 60_000))
+	} else if lane.failures++; lane.failures >= outbox.BreakerThreshold {
+		lane.openUntil = now + db.Millis(min(5000<<min(lane.failures-outbox.BreakerThreshold, 10), 60_000))
 	}
 	if s.Alarm != "" {
 		f.alarms = append(f.alarms, s.Alarm)

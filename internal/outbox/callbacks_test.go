@@ -8,7 +8,6 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/pace"
 )
 
 // ended brings a new deposit to a final state other than accepted.
@@ -119,7 +118,7 @@ func testResend(t *testing.T, s *Outbox) {
 			t.Errorf("resending what is accepted gives %v", err)
 		}
 	}
-	if l := lanesOf(t, s)[0]; l.Final != [pace.Finals]int64{2, 0, 0, 0} || l.InFlight != 0 {
+	if l := lanesOf(t, s)[0]; l.Final != [Finals]int64{2, 0, 0, 0} || l.InFlight != 0 {
 		t.Errorf("the lane has %+v", l)
 	}
 	w, one := asked(t, s, "cb", 50_000, 500)
@@ -197,7 +196,7 @@ func testResendPending(t *testing.T, s *Outbox) {
 	if len(got) != 3 {
 		t.Errorf("claimed %d, want 3", len(got))
 	}
-	if l := lanesOf(t, s)[0]; l.Final != [pace.Finals]int64{} || l.InFlight != 2 {
+	if l := lanesOf(t, s)[0]; l.Final != [Finals]int64{} || l.InFlight != 2 {
 		t.Errorf("the lane has %+v; refused was %s", l, refused.ID)
 	}
 }
@@ -235,7 +234,7 @@ func testResendMatching(t *testing.T, s *Outbox) {
 	if got := claim(t, s, countersign.LaneNotify, 700, 100); len(got) != 9 {
 		t.Errorf("claimed %d", len(got))
 	}
-	if l := lanesOf(t, s)[0]; l.Final != [pace.Finals]int64{1, 0, 0, 0} {
+	if l := lanesOf(t, s)[0]; l.Final != [Finals]int64{1, 0, 0, 0} {
 		t.Errorf("the lane has %+v", l)
 	}
 }

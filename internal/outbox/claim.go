@@ -8,7 +8,6 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/pace"
 )
 
 // ClaimRequest asks for work.
@@ -163,7 +162,7 @@ func (o *Outbox) believed(ctx context.Context, t *db.Tx, r ClaimRequest, lanes [
 
 // claimLane is a lane from which callbacks are being claimed.
 type claimLane struct {
-	pace.Lane
+	Pace
 	version int64 // of the merchant
 	taken   int
 	asked   int      // of the current round

@@ -10,7 +10,6 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/pace"
 )
 
 func testClaim(t *testing.T, s *Outbox) {
@@ -143,7 +142,7 @@ func testClaimBreaker(t *testing.T, s *Outbox) {
 	now := db.Millis(100_000)
 	first := claim(t, s, countersign.LaneNotify, now, 20)
 	var list []Settlement
-	for _, c := range first[:pace.BreakerThreshold-1] {
+	for _, c := range first[:BreakerThreshold-1] {
 		list = append(list, unreached(c, now))
 	}
 	must(s.Settle(ctx, list, now))(t)
@@ -157,7 +156,7 @@ func testClaimBreaker(t *testing.T, s *Outbox) {
 		list = append(list, unreached(c, now))
 	}
 	must(s.Settle(ctx, list, now))(t)
-	want := Breaker{Merchant: "m0", Lane: countersign.LaneNotify, Failures: pace.BreakerThreshold, OpenUntil: now + 5000}
+	want := Breaker{Merchant: "m0", Lane: countersign.LaneNotify, Failures: BreakerThreshold, OpenUntil: now + 5000}
 	if got := must(s.Breakers(ctx))(t); len(got) != 1 || got[0] != want {
 		t.Fatalf("got %+v, want %+v", got, want)
 	}
@@ -396,7 +395,7 @@ func testClaimExclusive(t *testing.T, s *Outbox) {
 	}
 }
 
-func lanesOf(t testing.TB, s *Outbox) []pace.Lane {
+func lanesOf(t testing.TB, s *Outbox) []Pace {
 	t.Helper()
 	list, err := db.List(ctx, s, `SELECT `+laneColumns+` FROM lanes ORDER BY merchant, lane`, nil, scanLane)
 	if err != nil {
@@ -492,12 +491,12 @@ func testNothingOverlooked(t *testing.T, s *Outbox) {
 	}
 }
 
-// testReadyColumn compares the generated column with pace.Lane.Ready.
+// testReadyColumn compares the generated column with Pace.Ready.
 func testReadyColumn(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
-		l := pace.Lane{Active: r.IntN(4) > 0, Concurrency: 1 + r.IntN(3), InFlight: r.IntN(4), Failures: r.IntN(2 * pace.BreakerThreshold),
+		l := Pace{Active: r.IntN(4) > 0, Concurrency: 1 + r.IntN(3), InFlight: r.IntN(4), Failures: r.IntN(2 * BreakerThreshold),
 			NextDue: db.Millis(r.IntN(9)), Served: db.Millis(r.IntN(9)), OpenUntil: db.Millis(r.IntN(9)), RateReady: db.Millis(r.IntN(9))}
 		if r.IntN(3) == 0 {
 			l.NextDue = db.Never

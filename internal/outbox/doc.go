@@ -8,5 +8,5 @@
 // A callback goes through Ingest (ingest.go), Claim (claim.go) and Settle (settle.go),
 // which also makes the decision on a withdrawal; Release (release.go) gives its permit.
 // Sweep (sweep.go) ends what came to no end. Merchant (merchant.go) is a merchant with its
-// settings, and its keys sealed at rest. Package pace says when a lane may send.
+// settings, and its keys sealed at rest. pace.go says when a lane may send.
 package outbox

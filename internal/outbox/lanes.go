@@ -7,13 +7,12 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/pace"
 )
 
 const laneColumns = `merchant, lane, active, concurrency, rate, in_flight, next_due, served, failures, failing, open_until,
 	bucket, rate_ready, accepted, refused, exhausted, cancelled`
 
-func scanLane(r db.Rows) (l pace.Lane, err error) {
+func scanLane(r db.Rows) (l Pace, err error) {
 	var active int64
 	err = r.Scan(&l.Merchant, &l.Lane, &active, &l.Concurrency, &l.Rate, &l.InFlight, &l.NextDue, &l.Served,
 		&l.Failures, &l.Since, &l.OpenUntil, &l.Bucket, &l.RateReady, &l.Final[0], &l.Final[1], &l.Final[2], &l.Final[3])
@@ -22,7 +21,7 @@ func scanLane(r db.Rows) (l pace.Lane, err error) {
 }
 
 // finalStates are the final states in the order of their columns.
-var finalStates = [pace.Finals]CallbackState{CallbackAccepted, CallbackRefused, CallbackExhausted, CallbackCancelled}
+var finalStates = [Finals]CallbackState{CallbackAccepted, CallbackRefused, CallbackExhausted, CallbackCancelled}
 
 // finalIndex is the index of state in finalStates, -1 if state is not final.
 func finalIndex(state CallbackState) int {
@@ -42,12 +41,12 @@ type laneKey struct {
 
 // laneChanges gathers a transaction's changes of lanes, so that it locks their rows
 // once, in one order, and late.
-type laneChanges map[laneKey]*pace.Change
+type laneChanges map[laneKey]*PaceChange
 
-func (c laneChanges) of(merchant string, lane countersign.Lane) *pace.Change {
+func (c laneChanges) of(merchant string, lane countersign.Lane) *PaceChange {
 	k := laneKey{merchant, lane}
 	if c[k] == nil {
-		c[k] = &pace.Change{Due: db.Never}
+		c[k] = &PaceChange{Due: db.Never}
 	}
 	return c[k]
 }
@@ -104,16 +103,16 @@ func (o *Outbox) changeLanes(ctx context.Context, t *db.Tx, c laneChanges, now d
 	return t.Batch(ctx, append(writes, more...))
 }
 
-const laneCount = pace.Lanes
+const laneCount = Lanes
 
 // lockLanes reads the lanes of c, one lane's after the other's, each in order of
 // the merchants: everybody locks them so.
-func (o *Outbox) lockLanes(ctx context.Context, t *db.Tx, c laneChanges) ([]pace.Lane, error) {
+func (o *Outbox) lockLanes(ctx context.Context, t *db.Tx, c laneChanges) ([]Pace, error) {
 	var merchants [laneCount][]string
 	for k := range c {
 		merchants[k.lane] = append(merchants[k.lane], k.merchant)
 	}
-	found := make([]pace.Lane, 0, len(c))
+	found := make([]Pace, 0, len(c))
 	var reads []db.Statement
 	read := func(r db.Rows) error {
 		l, err := scanLane(r)

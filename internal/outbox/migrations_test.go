@@ -6,15 +6,14 @@ import (
 	"testing"
 
 	"countersign/internal/db"
-	"countersign/internal/pace"
 )
 
 // TestConstantsInSQL: the numbers that SQL texts repeat are those of the constants.
 func TestConstantsInSQL(t *testing.T) {
 	schema := string(must(migrations.ReadFile("migrations/0001_service.sql"))(t))
 	for _, want := range []string{
-		fmt.Sprintf("WHEN failures >= %d THEN", pace.BreakerThreshold),
-		fmt.Sprintf("ON lanes (merchant, lane) WHERE failures >= %d;", pace.BreakerThreshold),
+		fmt.Sprintf("WHEN failures >= %d THEN", BreakerThreshold),
+		fmt.Sprintf("ON lanes (merchant, lane) WHERE failures >= %d;", BreakerThreshold),
 		fmt.Sprintf("DEFAULT %d, -- of rows that are pending", db.Never),
 		fmt.Sprintf("deadline < %d;", db.Never),
 	} {

@@ -9,7 +9,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/pace"
 )
 
 // The times of overdue.
@@ -23,7 +22,7 @@ const (
 type overdue struct {
 	mu     sync.Mutex
 	looked db.Millis
-	raised [pace.Lanes]db.Millis // by lane
+	raised [Lanes]db.Millis // by lane
 }
 
 // due reports whether to look now. The first look of a process comes later: what waited
@@ -60,7 +59,7 @@ SELECT merchant, due FROM (
 		ORDER BY o.due LIMIT 1) AS due
 	FROM lanes l WHERE l.lane = $1 AND l.active = 1 AND l.failures < %d AND l.next_due <= $2
 	AND NOT EXISTS (SELECT 1 FROM frozen WHERE id = 'service' AND at <> 0)) waiting
-WHERE due <= $3 ORDER BY due LIMIT 1`, pace.BreakerThreshold)
+WHERE due <= $3 ORDER BY due LIMIT 1`, BreakerThreshold)
 
 // sweep raises AlarmOverdue about the merchant of each lane whose work waits for
 // longest. One alarm stands for all, or an overloaded node would raise one for every
@@ -73,7 +72,7 @@ func (o *overdue) sweep(ctx context.Context, d *db.DB, now db.Millis) error {
 	if err != nil {
 		return err
 	}
-	for lane := range countersign.Lane(pace.Lanes) {
+	for lane := range countersign.Lane(Lanes) {
 		merchant, due, err := waitsLongest(ctx, d, lane, now-overdueAfter/2)
 		switch {
 		case err != nil:

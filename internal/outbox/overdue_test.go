@@ -11,7 +11,6 @@ import (
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest/ready"
-	"countersign/internal/pace"
 )
 
 // alarmsOf gives the alarms of a kind as merchant and subject.
@@ -94,15 +93,15 @@ func testBreakerAlarm(t *testing.T, s *Outbox) {
 	}
 	for range 2 {
 		before := raisedOf(t, s, client.AlarmBreakerOpen)
-		for range pace.BreakerThreshold {
+		for range BreakerThreshold {
 			fail()
 		}
 		for opened := now; ; {
 			got, open := raisedOf(t, s, client.AlarmBreakerOpen)-before, now-opened
-			if open < pace.BreakerStays && got != 0 || open >= pace.BreakerStays && got != 1 {
+			if open < BreakerStays && got != 0 || open >= BreakerStays && got != 1 {
 				t.Fatalf("open for %d ms: %d alarms", open, got)
 			}
-			if open > 2*pace.BreakerStays {
+			if open > 2*BreakerStays {
 				break
 			}
 			fail()

@@ -13,7 +13,6 @@ import (
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest/ready"
-	"countersign/internal/pace"
 )
 
 // claimOne ingests one deposit and claims it at now.
@@ -62,7 +61,7 @@ func testSettle(t *testing.T, s *Outbox) {
 		t.Errorf("next due at %d, want 5000", due)
 	}
 	l := lanesOf(t, s)[0]
-	if l.InFlight != 0 || l.Final != [pace.Finals]int64{1, 1, 1, 0} {
+	if l.InFlight != 0 || l.Final != [Finals]int64{1, 1, 1, 0} {
 		t.Errorf("the lane has %+v", l)
 	}
 	again := claim(t, s, countersign.LaneNotify, 7000, 10)

@@ -7,7 +7,6 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/pace"
 )
 
 // statsSQL reads the sums of a lane's rows and the kept numbers, in one snapshot. The
@@ -31,7 +30,7 @@ func (o *Outbox) Stats(ctx context.Context) (Stats, error) {
 	s := Stats{Withdrawals: map[WithdrawalState]int64{}}
 	var lanes [laneCount]struct {
 		sending   int64
-		final     [pace.Finals]int64
+		final     [Finals]int64
 		oldestDue db.Millis
 	}
 	counts := map[string]int64{}
@@ -39,7 +38,7 @@ func (o *Outbox) Stats(ctx context.Context) (Stats, error) {
 		var name string
 		var lane int
 		var n int64
-		var final [pace.Finals]int64
+		var final [Finals]int64
 		var oldest db.Millis
 		err := r.Scan(&name, &lane, &n, &final[0], &final[1], &final[2], &final[3], &oldest)
 		switch {

@@ -7,7 +7,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/pace"
 )
 
 // Swept says what a Sweep did.
@@ -302,7 +301,7 @@ func (o *Outbox) sweepLanes(ctx context.Context, now db.Millis, done *Swept) err
 	o.swept.mu.Lock()
 	defer o.swept.mu.Unlock()
 	var overlooked, ahead []laneKey
-	latest, longestOpen := now+clockStep, now+clockStep+pace.BreakerMost
+	latest, longestOpen := now+clockStep, now+clockStep+BreakerMost
 	err := o.swept.look(ctx, o, overlookedSQL, []any{int64(now), int64(latest), int64(longestOpen)}, func(r db.Rows) (string, error) {
 		var k laneKey
 		var waits, early int

@@ -8,7 +8,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/pace"
 )
 
 func testLostLeases(t *testing.T, s *Outbox) {
@@ -105,10 +104,10 @@ func testClockBack(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, func(m *Merchant) { m.RatePerSecond = 10 })
 	const hour = 3_600_000
 	then, now := db.Millis(2*hour), db.Millis(hour)
-	for i := range 2 * pace.BreakerThreshold {
+	for i := range 2 * BreakerThreshold {
 		must(s.Ingest(ctx, []NewCallback{deposit("m0", fmt.Sprint(i), 1)}, 1))(t)
 	}
-	for i := range pace.BreakerThreshold {
+	for i := range BreakerThreshold {
 		at := then + db.Millis(i)*100
 		for _, c := range claim(t, s, countersign.LaneNotify, at, 1) {
 			must(s.Settle(ctx, []Settlement{unreached(c, 1)}, at))(t)

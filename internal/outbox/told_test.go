@@ -10,7 +10,6 @@ import (
 	"countersign/client"
 	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/pace"
 )
 
 // toldOf lists the events of the callbacks that f selects, sorted.
@@ -95,7 +94,7 @@ func testRepeat(t *testing.T, s *Outbox) {
 			t.Errorf("the log's item %d says repeated: %v", i, got)
 		}
 	}
-	if l := lanesOf(t, s)[0]; l.Final != [pace.Finals]int64{2, 0, 0, 0} || l.InFlight != 0 {
+	if l := lanesOf(t, s)[0]; l.Final != [Finals]int64{2, 0, 0, 0} || l.InFlight != 0 {
 		t.Errorf("the lane has %+v", l)
 	}
 

@@ -6,7 +6,6 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/pace"
 )
 
 // FirstDue is the pending callback of a merchant's lane that is due first.
@@ -47,7 +46,7 @@ type Breaker struct {
 
 // breakersSQL reads the lanes whose breaker is not closed.
 var breakersSQL = fmt.Sprintf(`
-SELECT merchant, lane, failures, open_until FROM lanes WHERE failures >= %d ORDER BY merchant, lane`, pace.BreakerThreshold)
+SELECT merchant, lane, failures, open_until FROM lanes WHERE failures >= %d ORDER BY merchant, lane`, BreakerThreshold)
 
 // Breakers lists the lanes whose breaker is not closed, by merchant.
 func (o *Outbox) Breakers(ctx context.Context) ([]Breaker, error) {

@@ -11,7 +11,6 @@ import (
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest/ready"
-	"countersign/internal/pace"
 )
 
 func addWithdrawal(t testing.TB, s *Outbox, n NewWithdrawal, now db.Millis) Withdrawal {
@@ -278,7 +277,7 @@ func testExpired(t *testing.T, s *Outbox) {
 		t.Errorf("later: %+v", done)
 	}
 	for _, l := range lanesOf(t, s) {
-		if l.Lane == countersign.LaneWithdraw && (l.InFlight != 0 || l.Final != [pace.Finals]int64{0, 0, 2, 0}) {
+		if l.Lane == countersign.LaneWithdraw && (l.InFlight != 0 || l.Final != [Finals]int64{0, 0, 2, 0}) {
 			t.Errorf("the lane has %+v", l)
 		}
 	}

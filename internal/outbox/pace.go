@@ -1,7 +1,4 @@
-// Package pace says how many callbacks of a lane may be sent now, and when the next may: it
-// is the concurrency, the rate and the breaker of a merchant's lane. It is pure; package
-// outbox keeps the rows.
-package pace
+package outbox
 
 import (
 	"math"
@@ -10,8 +7,10 @@ import (
 	"countersign/internal/db"
 )
 
-// Lane is what is kept of a merchant's lane.
-type Lane struct {
+// Pace is what is kept of a merchant's lane.
+// It says how many callbacks of the lane may be sent now, and when the next may: its concurrency,
+// its rate and its breaker. It is pure.
+type Pace struct {
 	Merchant    string
 	Lane        countersign.Lane
 	Active      bool // the merchant is not paused
@@ -29,7 +28,7 @@ type Lane struct {
 	Final     [Finals]int64
 }
 
-// Finals is how many final states callbacks have. Lane and Change count each, in one order.
+// Finals is how many final states callbacks have. Pace and PaceChange count each, in one order.
 const Finals = 4
 
 // BreakerThreshold is how many exchanges in a row that do not reach a merchant open its
@@ -46,7 +45,7 @@ const (
 
 // limit is how many exchanges there may be at once. After a breaker was open it is
 // one, to test whether the merchant is back.
-func (l *Lane) limit() int {
+func (l *Pace) limit() int {
 	if l.Failures >= BreakerThreshold {
 		return 1
 	}
@@ -55,7 +54,7 @@ func (l *Lane) limit() int {
 
 // Ready is when the next callback may be sent, Never if none may. The generated column of
 // that name mirrors it.
-func (l *Lane) Ready() db.Millis {
+func (l *Pace) Ready() db.Millis {
 	if !l.Active || l.InFlight >= l.limit() {
 		return db.Never
 	}
@@ -64,10 +63,10 @@ func (l *Lane) Ready() db.Millis {
 
 // burst is how many callbacks may be sent at once under a rate: those of a tenth of a
 // second.
-func (l *Lane) burst() float64 { return max(1, math.Floor(l.Rate/10)) }
+func (l *Pace) burst() float64 { return max(1, math.Floor(l.Rate/10)) }
 
 // Free is how many callbacks can be claimed at now.
-func (l *Lane) Free(now db.Millis) int {
+func (l *Pace) Free(now db.Millis) int {
 	if l.Ready() > now {
 		return 0
 	}
@@ -82,7 +81,7 @@ func (l *Lane) Free(now db.Millis) int {
 }
 
 // Take counts n claimed callbacks.
-func (l *Lane) Take(n int, now db.Millis) {
+func (l *Pace) Take(n int, now db.Millis) {
 	if n == 0 {
 		return
 	}
@@ -98,7 +97,7 @@ func (l *Lane) Take(n int, now db.Millis) {
 // exchanged updates the breaker after one exchange. Failures do not change an open
 // breaker, because their exchanges began before it opened. It reports, once, that none has
 // reached the merchant for BreakerStays.
-func (l *Lane) exchanged(reached bool, now db.Millis) (stays bool) {
+func (l *Pace) exchanged(reached bool, now db.Millis) (stays bool) {
 	switch {
 	case reached:
 		l.Failures, l.Since, l.OpenUntil = 0, 0, 0
@@ -134,8 +133,8 @@ const BreakerStays db.Millis = 600_000
 // Lanes is how many lanes there are, each a number below it.
 const Lanes = 2
 
-// Change is the effect of settled attempts on a lane.
-type Change struct {
+// PaceChange is the effect of settled attempts on a lane.
+type PaceChange struct {
 	Freed   int       // exchanges that ended
 	Due     db.Millis // earliest new pending row; Never if there is none
 	Reached []bool    // of each exchange, in order: the merchant was reached
@@ -144,7 +143,7 @@ type Change struct {
 }
 
 // Apply changes the row.
-func (l *Lane) Apply(c *Change, now db.Millis) {
+func (l *Pace) Apply(c *PaceChange, now db.Millis) {
 	l.InFlight = max(0, l.InFlight-c.Freed)
 	l.NextDue = min(l.NextDue, c.Due)
 	for _, reached := range c.Reached {

@@ -1,4 +1,4 @@
-package pace
+package outbox
 
 import (
 	"testing"
@@ -13,7 +13,7 @@ import (
 // burst, and what the bucket promises for a time is there at that time.
 func TestBucket(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := Lane{Active: true, Concurrency: 1 << 30, Rate: rapid.SampledFrom([]float64{0.01, 0.3, 1, 3, 7.7, 10, 33, 100, 1000, 12345}).Draw(t, "rate")}
+		l := Pace{Active: true, Concurrency: 1 << 30, Rate: rapid.SampledFrom([]float64{0.01, 0.3, 1, 3, 7.7, 10, 33, 100, 1000, 12345}).Draw(t, "rate")}
 		now := db.Millis(rapid.Int64Range(1_600_000_000_000, 1_900_000_000_000).Draw(t, "start"))
 		type taken struct {
 			at db.Millis
@@ -52,7 +52,7 @@ func TestBucket(t *testing.T) {
 }
 
 func TestBreakerDoubles(t *testing.T) {
-	l := Lane{Lane: countersign.LaneWithdraw, Concurrency: 9}
+	l := Pace{Lane: countersign.LaneWithdraw, Concurrency: 9}
 	now := db.Millis(0)
 	for i := range 40 {
 		was := l.limit()
@@ -76,7 +76,7 @@ func TestBreakerDoubles(t *testing.T) {
 // TestBreakerStays: a person is told by the clock, once, whether many exchanges fail or few.
 func TestBreakerStays(t *testing.T) {
 	for _, every := range []db.Millis{1_000, 60_000, 240_000, 3 * 3_600_000} {
-		l, now := Lane{Lane: countersign.LaneNotify, Concurrency: 9}, db.Millis(1_900_000_000_000)
+		l, now := Pace{Lane: countersign.LaneNotify, Concurrency: 9}, db.Millis(1_900_000_000_000)
 		for range 2 {
 			first, told := now, 0
 			for ; told == 0 || now-first < 3*BreakerStays; now += every {
