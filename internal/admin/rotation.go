@@ -148,7 +148,7 @@ func (s *Server) takeStep(c *api.Call, id string, r rotationStep) (client.Mercha
 // RunRotations ends the older keys of merchants at their time, on whichever node is first,
 // until ctx ends.
 func (s *Server) RunRotations(ctx context.Context) error {
-	return api.EverySecond(ctx, s.Now, s.EndRotations, func(err error) { s.Log.Error("ending older keys", "error", err.Error()) })
+	return api.Regularly(ctx, s.Outbox.Every(time.Second), s.Now, s.EndRotations, func(err error) { s.Log.Error("ending older keys", "error", err.Error()) })
 }
 
 // EndRotations ends the older keys of merchants whose time has come, and raises the alarm

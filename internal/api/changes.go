@@ -345,7 +345,7 @@ func (k *Changes) find(ctx context.Context, id string, by Token) (Change, error)
 	return c, err
 }
 
-// dueEvery is how often DoDue looks for what has come to its time.
+// dueEvery is how often Run looks for what has come to its time.
 const dueEvery = time.Second
 
 // warnEvery is how often Run looks at the ends of the approvers' tokens.
@@ -355,7 +355,7 @@ const warnEvery db.Millis = 3_600_000
 // of the last approver's token, until ctx ends.
 func (k *Changes) Run(ctx context.Context) error {
 	var looked db.Millis
-	return EverySecond(ctx, k.c.Now, func(ctx context.Context, now db.Millis) error {
+	return Regularly(ctx, k.c.DB.Every(dueEvery), k.c.Now, func(ctx context.Context, now db.Millis) error {
 		err := k.ApplyDue(ctx, now)
 		if now-looked >= warnEvery {
 			warned := k.warnOfLast(ctx, now)
@@ -368,10 +368,10 @@ func (k *Changes) Run(ctx context.Context) error {
 	}, func(err error) { k.c.Log.Error("applying changes", "error", err.Error()) })
 }
 
-// EverySecond calls do with the time each second until ctx ends, and then returns nil. failed gets
+// Regularly calls do with the time, once each every, until ctx ends, and then returns nil. failed gets
 // its errors, but not that the database is away, which others report.
-func EverySecond(ctx context.Context, now func() time.Time, do func(context.Context, db.Millis) error, failed func(error)) error {
-	look := time.NewTicker(dueEvery)
+func Regularly(ctx context.Context, every time.Duration, now func() time.Time, do func(context.Context, db.Millis) error, failed func(error)) error {
+	look := time.NewTicker(every)
 	defer look.Stop()
 	for {
 		select {

@@ -91,7 +91,7 @@ func (l *Log) Started(ctx context.Context, settings any) error {
 
 // Run signs the log every minute until ctx ends, and reads a part of it again.
 func (l *Log) Run(ctx context.Context) error {
-	tick := time.NewTicker(signEvery)
+	tick := time.NewTicker(l.c.DB.Every(signEvery))
 	defer tick.Stop()
 	again := walker{l: l}
 	for {

@@ -67,6 +67,8 @@ func (in *inboxTx) moveOrder(ctx context.Context, e *merchant.Entry, by move) er
 	case isNotFound(err) && e.Callback.CallbackType().Effect() == countersign.EffectExecuted:
 		in.ledger.alarm(client.AlarmOrderUnknown, id, at)
 		return nil
+	case isNotFound(err) && e.Callback.CallbackType().Effect() == countersign.EffectEnded && !in.restored:
+		return endUnordered(ctx, in.t, id, e.Callback.User(), at)
 	case isNotFound(err):
 		return nil // there is no order, so no funds are frozen
 	case err != nil:
@@ -95,6 +97,15 @@ func (in *inboxTx) moveOrder(ctx context.Context, e *merchant.Entry, by move) er
 		kind = client.EventOrderWaiting
 	}
 	in.ledger.event(orderEvent(kind, to, at))
+	return err
+}
+
+// endUnordered keeps that the service ended what nobody had ordered, as RefuseUnknown does: an
+// order that was added afterwards would wait for a question that never comes. There is no
+// event: nothing changes for the application.
+func endUnordered(ctx context.Context, t *db.Tx, callBackID, tenantUserID string, at db.Millis) error {
+	_, err := insertOrder(ctx, t, Order{NewOrder: NewOrder{CallBackID: callBackID, TenantUserID: tenantUserID, Expires: db.Never},
+		State: OrderUnknown, Reason: "the service ended it before it was ordered", Created: at, Updated: at, Ended: at})
 	return err
 }
 

@@ -26,6 +26,26 @@ func endOrder(t testing.TB, m *Book, o NewOrder, at db.Millis) {
 	}
 }
 
+// TestEndBeforeOrder: an order that comes after its end would wait for a question that never
+// comes, so it is refused.
+func TestEndBeforeOrder(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			m := New(openAt(t, d.url(t)), Config{})
+			o := testOrder("W1", "1")
+			endOrder(t, m, o, 1_000)
+			endOrder(t, m, o, 2_000)
+			var conflict *db.ConflictError
+			if _, _, err := m.AddOrder(ctx, o, 3_000); !errors.As(err, &conflict) {
+				t.Errorf("the order was taken: %v", err)
+			}
+			if is, err := m.Order(ctx, "W1"); err != nil || is.State != OrderUnknown {
+				t.Errorf("%+v, %v", is, err)
+			}
+		})
+	}
+}
+
 // TestSpentAgrees: for any history of confirmations and ends, the sum of any
 // window is that of the orders themselves.
 func TestSpentAgrees(t *testing.T) {

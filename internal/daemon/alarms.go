@@ -55,16 +55,17 @@ type alarmDestination struct {
 // Several processes of one database share the work: each message is posted until it is taken,
 // the same in every attempt.
 type alarmPosters struct {
-	db  *db.DB
-	to  []alarmDestination
-	now func() time.Time
-	log *slog.Logger
+	db     *db.DB
+	to     []alarmDestination
+	now    func() time.Time
+	log    *slog.Logger
+	random func() float64
 }
 
 // alarmPosters gives the part that posts alarms of d: for each destination from now on, or from
 // where it was. Nil: nothing is posted.
 func (s Storage) alarmPosters(ctx context.Context, c AlarmPosting, d *db.DB, end string, now func() time.Time, log *slog.Logger) (*alarmPosters, error) {
-	p := &alarmPosters{db: d, now: now, log: log}
+	p := &alarmPosters{db: d, now: now, log: log, random: s.World.random}
 	if c.URL != "" {
 		var err error
 		if len(c.Secret) == 0 {
@@ -72,7 +73,7 @@ func (s Storage) alarmPosters(ctx context.Context, c AlarmPosting, d *db.DB, end
 				return nil, fmt.Errorf("alarm secret: %w", err)
 			}
 		}
-		to, err := signed.NewPoster(signed.Config{URL: c.URL, Secret: c.Secret, Agent: "countersign/" + Version, Now: now})
+		to, err := signed.NewPoster(signed.Config{URL: c.URL, Secret: c.Secret, Agent: "countersign/" + Version, Now: now, Dial: s.World.Dial})
 		if err != nil {
 			return nil, fmt.Errorf("the alarm URL or its secret: %w", err)
 		}
@@ -142,7 +143,7 @@ func (p *alarmPosters) run(ctx context.Context, to alarmDestination) {
 			p.log.Error("alarms cannot be read to be posted", "error", err)
 		}
 		select {
-		case <-time.After(alarmPoll):
+		case <-time.After(p.db.Every(alarmPoll)):
 		case <-ctx.Done():
 			return
 		}
@@ -173,7 +174,7 @@ func (p *alarmPosters) one(ctx context.Context, to alarmDestination) (bool, erro
 		attrs = append(attrs, slog.String("error", err.Error()))
 	}
 	p.log.LogAttrs(ctx, slog.LevelWarn, "alarm not posted", attrs...)
-	return true, p.db.SettleAlarmPost(ctx, post, false, db.MillisOf(p.now().Add(signed.Delay(post.Attempts))))
+	return true, p.db.SettleAlarmPost(ctx, post, false, db.MillisOf(p.now().Add(signed.Delay(post.Attempts, p.random()))))
 }
 
 // alarmMessage gives the id and the body of a message, the same for each attempt.

@@ -185,7 +185,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	}
 	metrics := newGatewayMetrics(g.book, ground{g.db, c.Dir, c.TLS}, c.Log, now)
 	onAPI := metrics.handler()
-	if g.metrics, err = c.TLS.metrics(c.MetricsListen, onAPI, c.Log); err != nil {
+	if g.metrics, err = c.TLS.metrics(c.MetricsListen, c.World, onAPI, c.Log); err != nil {
 		return err
 	}
 	if g.metrics != nil {
@@ -208,6 +208,8 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 		DB: g.db, Audit: g.audit, Keys: metrics.keys, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, TakeAddresses: c.TakeAddresses, ConfirmWithin: c.ConfirmWithin, ChangeDelay: c.ChangeDelay, Forward: c.Forward, Verify: c.Verify,
 		Bodies:  held,
 		Node:    g.heart.node.ID,
+		Dial:    c.World.Dial,
+		Random:  c.World.Random,
 		Metrics: onAPI, Trace: traceCall, Observer: metrics, Now: now, Log: c.Log, Version: Version,
 	}); err != nil {
 		return err
@@ -225,7 +227,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	// The longest that a request may take: to handle a callback, and to record the
 	// answer.
 	drain := 2*cmp.Or(c.Callbacks.Timeout, merchant.DefaultTimeout) + 5*time.Second
-	if g.callbacks, err = Listen(ListenConfig{Name: "callbacks", Addr: c.Listen, Handler: handler, AnyHost: true, TLS: c.TLS.WithoutClients(), Most: connectionsOf(c.MaxConnections, 2), Drain: drain, Log: c.Log,
+	if g.callbacks, err = Listen(ListenConfig{Name: "callbacks", Addr: c.Listen, World: c.World, Handler: handler, AnyHost: true, TLS: c.TLS.WithoutClients(), Most: connectionsOf(c.MaxConnections, 2), Drain: drain, Log: c.Log,
 		Exposes: "the apiKey and errCode of responses, and which requests arrive"}); err != nil {
 		return err
 	}
@@ -241,7 +243,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 		}
 		stop = func() { g.gateway.Stop(); g.console.Stop() }
 	}
-	if g.api, err = Listen(ListenConfig{Name: "api", Addr: c.APIListen, Handler: withConsole(g.gateway.API(), g.console), TLS: c.TLS, Most: connectionsOf(c.MaxConnections, 4), Drain: drain, Log: c.Log,
+	if g.api, err = Listen(ListenConfig{Name: "api", Addr: c.APIListen, World: c.World, Handler: withConsole(g.gateway.API(), g.console), TLS: c.TLS, Most: connectionsOf(c.MaxConnections, 4), Drain: drain, Log: c.Log,
 		Exposes: exposedAPI, Note: c.noteAddress(c.Log)}); err != nil {
 		return err
 	}

@@ -139,7 +139,7 @@ func (s Storage) watch(d *db.DB, l *audit.Log) Part {
 			return err
 		}
 		var tokens []lastToken
-		tick := time.NewTicker(lastSeenEvery)
+		tick := time.NewTicker(d.Every(lastSeenEvery))
 		defer tick.Stop()
 		for {
 			select {

@@ -26,7 +26,7 @@ func newHeart(d *db.DB, name string, now func() time.Time) *heart {
 // part beats until its context ends. A database that is away is reported by others.
 func (h *heart) part() Part {
 	return Part{"nodes", func(ctx context.Context) error {
-		tick := time.NewTicker(beatEvery)
+		tick := time.NewTicker(h.d.Every(beatEvery))
 		defer tick.Stop()
 		for {
 			h.beat(ctx)

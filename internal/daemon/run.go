@@ -81,8 +81,9 @@ type Listener struct {
 
 // ListenConfig is what Listen needs.
 type ListenConfig struct {
-	Name    string       // of the listener, in errors and log lines. Required
-	Addr    string       // required; port 0 picks one
+	Name    string // of the listener, in errors and log lines. Required
+	Addr    string // required; port 0 picks one
+	World   World
 	Handler http.Handler // required
 	TLS     TLS
 	// AnyHost takes requests for every host, also on the loopback; see ownHosts.
@@ -111,7 +112,7 @@ func Listen(c ListenConfig) (*Listener, error) {
 	if certificates != nil {
 		secure = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: certificates.current}
 	}
-	ln, err := net.Listen("tcp", c.Addr)
+	ln, err := c.World.listen(c.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("listening on %s: %w", c.Addr, err)
 	}

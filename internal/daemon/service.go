@@ -170,7 +170,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}
 	metrics := newServiceMetrics(s.db, ground{d, c.Dir, c.TLS}, c.Log, now)
 	onAPI := metrics.handler()
-	if s.metrics, err = c.TLS.metrics(c.MetricsListen, onAPI, c.Log); err != nil {
+	if s.metrics, err = c.TLS.metrics(c.MetricsListen, c.World, onAPI, c.Log); err != nil {
 		return err
 	}
 	if s.metrics != nil {
@@ -192,6 +192,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		Outbox: rows, Node: c.Node, Now: now, Log: c.Log, Observer: metrics, Tracer: tracer,
 		TargetRules:     c.targets(false),
 		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.DrainTimeout,
+		Dial: c.World.Dial, Random: c.World.Random, Poll: d.Every(time.Second), SweepEvery: d.Every(time.Second),
 	}); err != nil {
 		return err
 	}
@@ -230,7 +231,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if s.alarms, err = c.alarmPosters(ctx, c.Alarms, d, "service", now, c.Log); err != nil {
 		return err
 	}
-	if s.api, err = Listen(ListenConfig{Name: "api", Addr: c.Listen, Handler: withConsole(api.Handler(), s.console), TLS: c.TLS, Most: connectionsOf(c.MaxConnections, 4), Drain: c.ExchangeTimeout, Log: c.Log,
+	if s.api, err = Listen(ListenConfig{Name: "api", Addr: c.Listen, World: c.World, Handler: withConsole(api.Handler(), s.console), TLS: c.TLS, Most: connectionsOf(c.MaxConnections, 4), Drain: c.ExchangeTimeout, Log: c.Log,
 		Exposes: exposedAPI, Note: c.noteAddress(c.Log)}); err != nil {
 		return err
 	}

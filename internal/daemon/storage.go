@@ -38,6 +38,8 @@ type Storage struct {
 	// Keys seal secrets at rest. Every process of one database needs the same.
 	// Nil: the master key in Dir, made on first start.
 	Keys *db.MasterKey
+	// World is what the process takes from its machine. Zero: the real one.
+	World World
 }
 
 // ErrBroken: the file of the database is missing, empty, cut off or damaged.
@@ -77,7 +79,7 @@ func (s Storage) openAny(ctx context.Context, log *slog.Logger, end db.End, rest
 	if err := s.makeDir(); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	c := db.Config{URL: s.url(), Keys: s.Keys, Log: log, Restoring: restoring}
+	c := db.Config{URL: s.url(), Keys: s.Keys, Log: log, Restoring: restoring, World: s.World.World}
 	if c.Keys == nil {
 		// The first start makes the database and then the key. So a start that failed
 		// or died is a first start again as long as there is no key, and a key without

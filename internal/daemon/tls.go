@@ -34,13 +34,13 @@ type TLS struct {
 const exposedAPI = "tokens of the API, and all that is asked and answered"
 
 // metrics makes the listener of /metrics alone, nil without an address.
-func (t TLS) metrics(addr string, h http.Handler, log *slog.Logger) (*Listener, error) {
+func (t TLS) metrics(addr string, w World, h http.Handler, log *slog.Logger) (*Listener, error) {
 	if addr == "" {
 		return nil, nil
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", h)
-	return Listen(ListenConfig{Name: "metrics", Addr: addr, Handler: mux, TLS: t.WithoutClients(), Exposes: "numbers of callbacks and errors",
+	return Listen(ListenConfig{Name: "metrics", Addr: addr, World: w, Handler: mux, TLS: t.WithoutClients(), Exposes: "numbers of callbacks and errors",
 		Most: 100, Drain: 5 * time.Second, Log: log})
 }
 

@@ -35,7 +35,10 @@ func NewClock(ctx context.Context, d *DB, log *slog.Logger) (*Clock, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	c := &Clock{read: d.serverNow, elapsed: sinceBoot(), log: log, shared: d.dialect.Shared}
+	c := &Clock{read: d.serverNow, elapsed: d.world.Elapsed, log: log, shared: d.dialect.Shared}
+	if c.elapsed == nil {
+		c.elapsed = sinceBoot()
+	}
 	t, _, err := c.reading(ctx)
 	c.offset.Store(t)
 	return c, err

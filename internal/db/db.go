@@ -23,6 +23,7 @@ type Config struct {
 	Used bool
 	// Restoring opens a backup, to begin an epoch. ErrOlder refuses it otherwise.
 	Restoring bool
+	World     World
 }
 
 // End describes the database of one of the two ends.
@@ -53,6 +54,7 @@ type DB struct {
 	dialect *Dialect
 	hub     *hub
 	health  *health
+	world   World
 }
 
 // Open opens the database at c.URL for end, brings its schema up to date and
@@ -67,7 +69,7 @@ func Open(ctx context.Context, c Config, end End) (*DB, error) {
 	if scheme, _, ok := strings.Cut(c.URL, "://"); ok && !isPostgres(c.URL) {
 		return nil, fmt.Errorf("opening the database: a URL that begins with %s:// is not taken: give a postgres:// URL, or the path of a SQLite file", scheme)
 	}
-	d := &DB{end: end, log: c.Log, hub: &hub{}, health: &health{failed: make(chan struct{}, 1)}}
+	d := &DB{end: end, log: c.Log, hub: &hub{}, health: &health{failed: make(chan struct{}, 1)}, world: c.World}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
@@ -102,7 +104,7 @@ func (d *DB) open(ctx context.Context, c Config, end End) error {
 		d.backend, d.dialect, d.before, d.knows = p, p.d, p.before, p.knows
 		return nil
 	}
-	s, err := openSQLite(ctx, c.URL, c.Used, c.Restoring, end, d.log, d.hub)
+	s, err := openSQLite(ctx, c, end, d.log, d.hub)
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func (d *DB) Ready(ctx context.Context) error {
 // the schema to a number that this program does not work with, and with ErrMasterKey if the
 // master key was replaced while this node stood still.
 func (d *DB) Run(ctx context.Context) error {
-	turn := time.NewTicker(lookEvery)
+	turn := time.NewTicker(d.Every(lookEvery))
 	defer turn.Stop()
 	healthy := true
 	for {

@@ -50,8 +50,8 @@ type writeRequest struct {
 	done     chan error
 }
 
-func openSQLite(ctx context.Context, path string, used, restoring bool, end End, log *slog.Logger, h *hub) (*sqliteDB, error) {
-	path, err := filepath.Abs(path)
+func openSQLite(ctx context.Context, c Config, end End, log *slog.Logger, h *hub) (*sqliteDB, error) {
+	path, err := filepath.Abs(c.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -63,13 +63,14 @@ func openSQLite(ctx context.Context, path string, used, restoring bool, end End,
 		d: newSQLiteDialect(), hub: h, log: log, damage: &damage{log: log}, end: end, lock: lock,
 		requests: make(chan *writeRequest), closing: make(chan struct{}), closed: make(chan struct{}),
 	}
-	if err := db.open(ctx, path, used, restoring, end); err != nil {
+	if err := db.open(ctx, path, c.Used, c.Restoring, end); err != nil {
 		if db.file != nil {
 			err = broken(err, db.file)
 		}
 		db.closeFiles()
 		return nil, explainSQLite(err)
 	}
+	db.conn.before = c.World.Write
 	go db.copier.run()
 	go db.run()
 	return db, nil

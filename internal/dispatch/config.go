@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"net"
 	"runtime"
 	"time"
 
@@ -92,6 +94,12 @@ type Config struct {
 	TargetRules                // of every merchant; AllowPrivate can be set for one alone
 	Roots       *x509.CertPool // trusted for TLS; nil: the system's
 
+	// Dial opens connections to merchants, whose addresses are then not checked. Nil: the
+	// network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Random gives numbers from 0 to below 1, which spread retries. Nil: rand.Float64.
+	Random func() float64
+
 	// ExchangeTimeout bounds one exchange, the last byte of the response
 	// included. 0: 15 s.
 	ExchangeTimeout time.Duration
@@ -129,6 +137,9 @@ func (c *Config) setDefaults() error {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Random == nil {
+		c.Random = rand.Float64
 	}
 	if c.Observer == nil {
 		c.Observer = noObserver{}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,7 +39,7 @@ func New(c Config) (*Dispatcher, error) {
 	}
 	d := &Dispatcher{
 		cfg:       c,
-		transport: newTransport(c.TargetRules, c.Roots, c.NotifyWidth),
+		transport: newTransport(c.TargetRules, c.Roots, c.Dial, c.NotifyWidth),
 		merchants: newMerchants(c.Outbox, c.TargetRules,
 			func() *openings { return newOpenings(c.RSA+1, c.Now) }),
 		cores: newCores(c.RSA),
@@ -65,7 +64,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	hard, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
 
-	if !d.offline {
+	if !d.offline && d.cfg.Dial == nil {
 		p, err := newPoller()
 		if err != nil {
 			return fmt.Errorf("dispatch: %w", err)
@@ -111,7 +110,7 @@ func (d *Dispatcher) sweep(stop context.Context) {
 		if err == nil && swept.More {
 			continue
 		}
-		sleep(stop, d.cfg.SweepEvery+time.Duration(float64(d.cfg.SweepEvery)*0.2*jitter()))
+		sleep(stop, d.cfg.SweepEvery+time.Duration(float64(d.cfg.SweepEvery)*0.2*d.cfg.Random()))
 	}
 }
 
@@ -139,6 +138,3 @@ func (d *Dispatcher) reportSwept(s outbox.Swept) {
 }
 
 func (d *Dispatcher) now() db.Millis { return db.MillisOf(d.cfg.Now()) }
-
-// jitter is a random number from 0 to below 1.
-func jitter() float64 { return rand.Float64() }

@@ -105,7 +105,7 @@ func (a *attempt) finish(v Verdict) {
 	now := a.d.cfg.Now()
 	a.record.Duration = now.Sub(a.start)
 	a.verdict = v
-	a.settlement = settlement(a.claimed, a.m, v, a.record, db.MillisOf(now), jitter())
+	a.settlement = settlement(a.claimed, a.m, v, a.record, db.MillisOf(now), a.d.cfg.Random())
 }
 
 // failed ends an attempt that this node could not make.

@@ -46,11 +46,14 @@ type transport struct {
 
 // newTransport gives the transport for both kinds of merchants, those that p allows to
 // be on private networks and the others. Nil roots stand for
-// the system's. It keeps up to idle connections open that are not used.
-func newTransport(p TargetRules, roots *x509.CertPool, idle int) *transport {
+// the system's, a nil dial for the network. It keeps up to idle connections open that are not used.
+func newTransport(p TargetRules, roots *x509.CertPool, dial dialFunc, idle int) *transport {
 	public, private := p, p
 	public.AllowPrivate, private.AllowPrivate = false, true
 	t := &transport{public: roundTripper(public, roots, nil), private: roundTripper(private, roots, nil)}
+	if dial != nil {
+		t.public.DialContext, t.private.DialContext = fenced(dial), fenced(dial)
+	}
 	t.public.MaxIdleConns, t.private.MaxIdleConns = max(1, idle/2), max(1, idle/2)
 	return t
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"time"
 
@@ -58,6 +60,10 @@ type Config struct {
 	// Node is the id of this process among the nodes of the database. Empty: it is none of
 	// them.
 	Node string
+	// Dial opens the connections of Forward and Verify. Nil: the network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Random gives numbers from 0 to below 1, which spread retries. Nil: rand.Float64.
+	Random func() float64
 	// Metrics answers /metrics of the private API, without a token. Nil: there
 	// is no such route.
 	Metrics http.Handler
@@ -120,6 +126,9 @@ func New(c Config) (*Gateway, error) {
 	}
 	if c.ConfirmWithin == 0 && c.Callbacks.Profile == (merchant.Profile{}) {
 		c.ConfirmWithin = time.Hour
+	}
+	if c.Random == nil {
+		c.Random = rand.Float64
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -245,7 +254,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 // regularly calls do in every turn, and at once again while there is more. A
 // failure is logged; the next turn tries again.
 func (g *Gateway) regularly(ctx context.Context, every time.Duration, what string, do func(context.Context, db.Millis) (more bool, err error)) {
-	turn := time.NewTicker(every)
+	turn := time.NewTicker(g.c.DB.Every(every))
 	defer turn.Stop()
 	for {
 		bounded, cancel := context.WithTimeout(ctx, turnTimeout)

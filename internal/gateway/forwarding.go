@@ -38,18 +38,20 @@ const (
 	forwardPoll  = 5 * time.Second // a wake-up between processes can get lost
 	forwardGrace = 15 * time.Second
 	settlePause  = 200 * time.Millisecond
+	claimPause   = time.Second
 )
 
 // sender forwards.
 type sender struct {
-	book  *book.Book
-	wake  func() (<-chan struct{}, func())
-	c     Forwarding
-	to    *signed.Poster
-	now   func() time.Time
-	log   *slog.Logger
-	count func(signed.Result, time.Duration)
-	poll  time.Duration // longest pause between looks
+	book   *book.Book
+	wake   func() (<-chan struct{}, func())
+	c      Forwarding
+	to     *signed.Poster
+	now    func() time.Time
+	log    *slog.Logger
+	count  func(signed.Result, time.Duration)
+	poll   time.Duration // longest pause between looks
+	random func() float64
 }
 
 func newSender(b *book.Book, c Config) (*sender, error) {
@@ -63,12 +65,12 @@ func newSender(b *book.Book, c Config) (*sender, error) {
 	if f.Concurrency == 0 {
 		f.Concurrency = 8
 	}
-	to, err := signed.NewPoster(signed.Config{URL: f.URL, Secret: f.Secret, Timeout: f.Timeout, Connections: f.Concurrency,
+	to, err := signed.NewPoster(signed.Config{URL: f.URL, Dial: c.Dial, Secret: f.Secret, Timeout: f.Timeout, Connections: f.Concurrency,
 		Agent: "countersign/" + c.Version, Now: c.Now})
 	if err != nil {
 		return nil, fmt.Errorf("gateway: the forward URL or its secret: %w", err)
 	}
-	s := &sender{book: b, c: f, to: to, now: c.Now, log: c.Log, poll: forwardPoll,
+	s := &sender{book: b, c: f, to: to, now: c.Now, log: c.Log, random: c.Random, poll: c.DB.Every(forwardPoll),
 		wake:  func() (<-chan struct{}, func()) { return b.Watch(book.TopicForwards) },
 		count: func(signed.Result, time.Duration) {},
 	}
@@ -91,7 +93,7 @@ func (s *sender) run(ctx context.Context) {
 		// No attempt begins that could outlast its lease, even if the process
 		// stalled before: another process may then have the entry.
 		latest := time.Now().Add(s.lease() - s.c.Timeout)
-		claimed := s.claim(ctx, cap(free)-len(free))
+		claimed, err := s.claim(ctx, cap(free)-len(free))
 		for _, f := range claimed {
 			free <- struct{}{}
 			running.Go(func() {
@@ -108,16 +110,16 @@ func (s *sender) run(ctx context.Context) {
 		if len(claimed) > 0 && len(free) < cap(free) {
 			continue
 		}
-		if !s.wait(ctx, wake, ended, len(free) == cap(free)) {
+		if !s.wait(ctx, wake, ended, len(free) == cap(free), err != nil) {
 			return
 		}
 	}
 }
 
 // claim takes entries to send, at most n.
-func (s *sender) claim(ctx context.Context, n int) []book.Forward {
+func (s *sender) claim(ctx context.Context, n int) ([]book.Forward, error) {
 	if n == 0 || ctx.Err() != nil {
-		return nil
+		return nil, nil
 	}
 	bounded, cancel := context.WithTimeout(ctx, forwardGrace)
 	defer cancel()
@@ -125,16 +127,19 @@ func (s *sender) claim(ctx context.Context, n int) []book.Forward {
 	if err != nil && ctx.Err() == nil {
 		s.log.Error("forwarding cannot read what is due", "error", err)
 	}
-	return list
+	return list, err
 }
 
 // lease is how long a claimed entry is this process's alone.
 func (s *sender) lease() time.Duration { return s.c.Timeout + forwardGrace }
 
-// wait returns true when there may be work, false when ctx has ended.
-func (s *sender) wait(ctx context.Context, wake, ended <-chan struct{}, full bool) bool {
+// wait returns true when there may be work, false when ctx has ended. What is due stays due
+// while the database takes no claims: after one that failed it pauses.
+func (s *sender) wait(ctx context.Context, wake, ended <-chan struct{}, full, failed bool) bool {
 	pause := s.poll
-	if !full {
+	if failed {
+		pause = claimPause
+	} else if !full {
 		bounded, cancel := context.WithTimeout(ctx, forwardGrace)
 		due, err := s.book.NextForward(bounded)
 		cancel()
@@ -175,7 +180,7 @@ func (s *sender) one(ctx context.Context, f book.Forward, latest time.Time) {
 		done.Reason += ": " + db.Clean(signed.WithoutURL(err))
 	}
 	if !done.Done {
-		done.Due = db.MillisOf(s.now().Add(signed.Delay(f.Attempts)))
+		done.Due = db.MillisOf(s.now().Add(signed.Delay(f.Attempts, s.random())))
 	}
 	level, text := slog.LevelDebug, "forwarded"
 	attrs := []slog.Attr{slog.String("feed", f.Feed.String()), slog.Int64("seq", f.Seq), slog.Int("attempt", f.Attempts),

@@ -52,7 +52,7 @@ func newVerifier(c Config) (*verifier, error) {
 	if v.Timeout == 0 {
 		v.Timeout = 30 * time.Second
 	}
-	to, err := signed.NewPoster(signed.Config{URL: v.URL, Secret: v.Secret, Timeout: v.Timeout, Connections: verifyAtOnce,
+	to, err := signed.NewPoster(signed.Config{URL: v.URL, Dial: c.Dial, Secret: v.Secret, Timeout: v.Timeout, Connections: verifyAtOnce,
 		Agent: "countersign/" + c.Version, Now: c.Now})
 	if err != nil {
 		return nil, fmt.Errorf("gateway: the verify URL or its secret: %w", err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -27,6 +26,8 @@ type Config struct {
 	Connections int
 	// Agent is the User-Agent. Empty: "countersign".
 	Agent string
+	// Dial opens connections. Nil: the network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 }
@@ -66,6 +67,9 @@ func NewPoster(c Config) (*Poster, error) {
 	if c.Agent == "" {
 		c.Agent = "countersign"
 	}
+	if c.Dial == nil {
+		c.Dial = (&net.Dialer{Timeout: 5 * time.Second}).DialContext
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -73,7 +77,7 @@ func NewPoster(c Config) (*Poster, error) {
 		// An answer that redirects is not from the receiver.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+			DialContext:         c.Dial,
 			TLSHandshakeTimeout: 5 * time.Second, DisableCompression: true,
 			MaxIdleConnsPerHost: max(c.Connections, 1), IdleConnTimeout: time.Minute,
 		},
@@ -142,11 +146,11 @@ const (
 	delayMost  = time.Hour
 )
 
-// Delay is how long after its n-th failed attempt a message is tried again. It has up
-// to a quarter of jitter, which spreads the retries of messages that failed together.
-func Delay(n int) time.Duration {
+// Delay is how long after its n-th failed attempt a message is tried again. random, from
+// 0 to below 1, adds up to a quarter, which spreads the retries of messages that failed together.
+func Delay(n int, random float64) time.Duration {
 	d := delay(n)
-	return d + rand.N(d/4+1)
+	return d + time.Duration(random*float64(d)/4)
 }
 
 func delay(n int) time.Duration { return min(delayFirst<<min(max(n-1, 0), 12), delayMost) }

@@ -1,0 +1,36 @@
+package daemon
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+
+	"countersign/internal/db"
+)
+
+// World is what a daemon takes from its machine besides its files. The zero World is the real
+// machine; the simulation gives another.
+type World struct {
+	db.World
+	// Listen opens the listeners. Nil: net.Listen.
+	Listen func(network, address string) (net.Listener, error)
+	// Dial opens connections to merchants, whose addresses are then not checked, and to the
+	// URLs that a daemon posts to. Nil: the network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Random gives numbers from 0 to below 1, which spread retries. Nil: rand.Float64.
+	Random func() float64
+}
+
+func (w World) random() float64 {
+	if w.Random != nil {
+		return w.Random()
+	}
+	return rand.Float64()
+}
+
+func (w World) listen(address string) (net.Listener, error) {
+	if w.Listen != nil {
+		return w.Listen("tcp", address)
+	}
+	return net.Listen("tcp", address)
+}
