@@ -1,0 +1,193 @@
+package sim
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"countersign"
+	"countersign/client"
+	"countersign/internal/audit"
+)
+
+func sorted[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+// done reports whether everything that is due has been done, as far as the ledgers say.
+func (w *world) done() bool {
+	w.shop.read()
+	w.shop.mu.Lock()
+	credited, forwarded := len(w.shop.credits), len(w.shop.forwarded)
+	w.shop.mu.Unlock()
+	w.core.mu.Lock()
+	deposits, asked := len(w.core.acked), maps.Clone(w.core.asked)
+	w.core.mu.Unlock()
+	if credited < deposits || forwarded < deposits {
+		return false
+	}
+	for callBackID, id := range asked {
+		x, err := w.operator.Withdrawal(w.ctx, id)
+		if err != nil || !ended(x.State) || w.left(callBackID, x) != "" {
+			return false
+		}
+	}
+	return true
+}
+
+func ended(s client.WithdrawalState) bool {
+	switch s {
+	case client.WithdrawalAwaiting, client.WithdrawalConfirmed, client.WithdrawalReleased:
+		return false
+	}
+	return true
+}
+
+// left says how what the merchant's end knows of an ended withdrawal differs from what it must.
+func (w *world) left(callBackID string, x client.Withdrawal) string {
+	o, err := w.shop.api.Order(w.ctx, callBackID)
+	state := string(o.State)
+	if err != nil {
+		state = err.Error()
+	}
+	is := o.State
+	switch {
+	case is == client.OrderOpen && x.State != client.WithdrawalExecuted:
+		// Whoever was never asked is not told of the end.
+		if asked, err := w.operator.Callback(w.ctx, x.Callback); err == nil && len(asked.Attempts) == 0 {
+			return ""
+		}
+		return "the service says " + string(x.State) + " and the merchant's end " + state
+	case x.State == client.WithdrawalExecuted && is != client.OrderExecuted,
+		x.State != client.WithdrawalExecuted && (err == nil && (is == client.OrderOpen || is == client.OrderHeld || is == client.OrderApproved || is == client.OrderConfirmed || is == client.OrderExecuted)):
+		return "the service says " + string(x.State) + " and the merchant's end " + state
+	}
+	return ""
+}
+
+// check compares the ledgers of all parties.
+func (w *world) check() {
+	w.checkDeposits()
+	w.checkWithdrawals()
+	w.checkLog("service", w.operator)
+	w.checkLog("gateway", w.shop.api)
+}
+
+// holdLog keeps a checkpoint of a log, with its key.
+func (w *world) holdLog(end string, log audit.Source) error {
+	p, err := log.AuditCheckpoint(w.ctx, 0)
+	if err == nil {
+		w.held[end] = p
+	}
+	return err
+}
+
+// checkLog: a log verifies whole, and continues the checkpoint that was held.
+func (w *world) checkLog(end string, log audit.Source) {
+	var b bytes.Buffer
+	held := w.held[end]
+	err := audit.Export(w.ctx, &b, log, 1, 0)
+	if err == nil {
+		_, err = audit.Verify(&b, held.Key, strings.NewReader(held.Checkpoint))
+	}
+	if err != nil {
+		w.wrong("the audit log of the %s: %v", end, err)
+	}
+}
+
+// checkDeposits: each deposit that was acknowledged is credited, once, and no other one.
+func (w *world) checkDeposits() {
+	c, s := w.core, w.shop
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	times := map[string]int{}
+	for _, d := range s.credits {
+		times[d.TrackingID]++
+		sent, known := c.told[d.TrackingID]
+		switch {
+		case !known:
+			w.wrong("deposit %s was credited, and nobody told of it", d.TrackingID)
+		case sent.String() != d.Amount.String():
+			w.wrong("deposit %s of %s was credited for %s", d.TrackingID, sent, d.Amount)
+		case times[d.TrackingID] == 2:
+			w.wrong("deposit %s was credited twice", d.TrackingID)
+		}
+	}
+	forwarded := map[string]int{}
+	for _, d := range s.forwarded {
+		if forwarded[d.TrackingID]++; forwarded[d.TrackingID] == 2 {
+			w.wrong("deposit %s was forwarded as two", d.TrackingID)
+		}
+	}
+	for _, id := range sorted(c.acked) {
+		if times[id] == 0 {
+			w.wrong("deposit %s was acknowledged and is not credited", id)
+		}
+		if forwarded[id] == 0 {
+			w.wrong("deposit %s was acknowledged and is not forwarded", id)
+		}
+	}
+}
+
+// checkWithdrawals: each is executed once at most, as it was ordered, and not after an ending;
+// each has ended, and the merchant's end knows how.
+func (w *world) checkWithdrawals() {
+	c, s := w.core, w.shop
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, list := range c.executions {
+		ordered, known := s.ordered[id]
+		if len(list) > 1 {
+			w.wrong("withdrawal %s was executed %d times", id, len(list))
+		}
+		for _, e := range list {
+			switch {
+			case !known:
+				w.wrong("withdrawal %s was executed, and the merchant did not order it", id)
+			case !same(e.details, ordered):
+				w.wrong("withdrawal %s was executed as %v and ordered as %v", id, e.details, ordered)
+			}
+		}
+		if s.cancelled[id] {
+			w.wrong("withdrawal %s was executed although the merchant cancelled it", id)
+		}
+		if c.cancelled[id] {
+			w.wrong("withdrawal %s was executed although the core cancelled it", id)
+		}
+	}
+	for _, p := range c.permits {
+		for _, s := range c.stops {
+			if p.from >= s.from && p.to <= s.to {
+				w.wrong("a permit was given at %v, during a stop from %v to %v", p.to, s.from, s.to)
+			}
+		}
+	}
+	for _, id := range sorted(c.asked) {
+		x, err := w.operator.Withdrawal(w.ctx, c.asked[id])
+		if err != nil {
+			w.wrong("withdrawal %s was acknowledged and is not there: %v", id, err)
+			continue
+		}
+		w.count(string(x.State))
+		switch {
+		case !ended(x.State):
+			w.wrong("withdrawal %s has not ended: %s", id, x.State)
+		case c.outcomes[id] != "" && c.outcomes[id] != string(x.State):
+			w.wrong("withdrawal %s was reported as %s and is %s", id, c.outcomes[id], x.State)
+		case (x.State == client.WithdrawalExecuted) != (len(c.executions[id]) > 0):
+			w.wrong("withdrawal %s is %s and was executed %d times", id, x.State, len(c.executions[id]))
+		default:
+			if left := w.left(id, x); left != "" {
+				w.wrong("withdrawal %s: %s", id, left)
+			}
+		}
+	}
+}
+
+func same(a, b client.Details) bool {
+	return a.Address == b.Address && a.ChainName == b.ChainName && a.Symbol == b.Symbol && countersign.Amount.String(a.Amount) == b.Amount.String()
+}

@@ -1,0 +1,261 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"countersign"
+	"countersign/client"
+)
+
+// The tenant's user of everything.
+const user = "65515"
+
+// core is the wallet core: it tells of deposits, asks for withdrawals, and executes. Its ledger
+// survives everything.
+type core struct {
+	w    *world
+	http *http.Client
+	api  *client.Service
+	stop chan struct{}
+	all  sync.WaitGroup
+
+	mu         sync.Mutex
+	told       map[string]countersign.Amount // deposits that it began to tell, by trackingId
+	acked      map[string]bool               // and that the service took
+	asked      map[string]string             // withdrawals that the service took: callBackId → id
+	cancelled  map[string]bool               // whose cancelling the service took
+	executions map[string][]execution        // by callBackId
+	outcomes   map[string]string             // by callBackId: what was reported and taken
+	after      int64                         // the place in the feed of decisions
+	confirmed  []client.Withdrawal
+	ignored    map[string]bool // that it never releases
+	permits    []stop          // when each permit was asked for and came
+	stops      []stop          // when none may come
+}
+
+// execution is funds that moved.
+type execution struct {
+	claim   string
+	details client.Details
+	at      time.Duration
+}
+
+func newCore(w *world) *core {
+	return &core{w: w, http: w.http("core", coreToService), stop: make(chan struct{}), told: map[string]countersign.Amount{}, acked: map[string]bool{}, asked: map[string]string{},
+		cancelled: map[string]bool{}, executions: map[string][]execution{}, outcomes: map[string]string{}, ignored: map[string]bool{}}
+}
+
+// connect begins to execute what is confirmed. Two executors compete for each permit.
+func (c *core) connect(token client.Secret) (err error) {
+	c.api, err = client.NewService(client.Config{URL: "http://" + serviceAddr, Token: token, HTTPClient: c.http})
+	for _, claim := range []string{"a", "b"} {
+		c.all.Go(func() { c.execute(claim) })
+	}
+	return err
+}
+
+func (c *core) close() {
+	close(c.stop)
+	c.all.Wait()
+	c.http.CloseIdleConnections()
+}
+
+// deposit tells the service of a deposit until it takes it.
+func (c *core) deposit(d deposit) {
+	time.Sleep(d.at)
+	c.mu.Lock()
+	c.told[d.id] = d.amount
+	c.mu.Unlock()
+	new := client.NewDeposit{Merchant: "shop", TrackingID: d.id, TenantUserID: user, TxID: "tx-" + d.id, ChainName: "TRON", Symbol: "USDT", Amount: d.amount,
+		FromAddress: "from", ToAddress: "to", TxIndex: 1}
+	tell := func() error {
+		list, err := c.api.AddDeposits(c.w.ctx, new)
+		if err == nil && (len(list) != 1 || list[0].TrackingID != d.id) {
+			c.w.wrong("deposit %s was told and %v taken", d.id, list)
+		}
+		return err
+	}
+	if !c.w.persist("deposit "+d.id, tell) {
+		c.w.wrong("deposit %s is refused", d.id)
+		return
+	}
+	c.mu.Lock()
+	c.acked[d.id] = true
+	c.mu.Unlock()
+	c.w.count("deposits")
+	if d.again { // as a core does that lost the answer
+		c.w.persist("deposit "+d.id+" again", tell)
+	}
+	if d.other { // a fault of the core: the same id with another amount
+		new.Amount = amount(d.id + "9")
+		for range 3 {
+			if _, err := c.api.AddDeposits(c.w.ctx, new); err == nil {
+				c.w.wrong("deposit %s was taken with another amount", d.id)
+			}
+		}
+	}
+}
+
+// withdrawal asks for a withdrawal until the service takes it.
+func (c *core) withdrawal(x withdrawal) {
+	time.Sleep(x.askAt)
+	if x.ignored {
+		c.mu.Lock()
+		c.ignored[x.id] = true
+		c.mu.Unlock()
+	}
+	new := client.NewWithdrawal{Merchant: "shop", CallBackID: x.id, TenantUserID: user, ConfirmWithin: client.Duration(x.within)}
+	if x.told {
+		d := x.details
+		if x.differs {
+			d.Address = "thief"
+		}
+		new.Details = &d
+	}
+	var id string
+	if !c.w.persist("withdrawal "+x.id, func() error {
+		a, err := c.api.CreateWithdrawal(c.w.ctx, new)
+		id = a.ID
+		return err
+	}) {
+		c.w.wrong("withdrawal %s is refused", x.id)
+		return
+	}
+	c.mu.Lock()
+	c.asked[x.id] = id
+	c.mu.Unlock()
+	c.w.count("withdrawals")
+	if x.cancelAfter > 0 {
+		time.Sleep(x.cancelAfter)
+		if c.w.persist("cancelling "+x.id, func() error {
+			_, err := c.api.CancelWithdrawal(c.w.ctx, id)
+			return err
+		}) {
+			c.mu.Lock()
+			c.cancelled[x.id] = true
+			c.mu.Unlock()
+		}
+	}
+}
+
+// execute takes permits for what is confirmed, executes and reports, under a claim of its own.
+func (c *core) execute(claim string) {
+	open := map[string]client.Withdrawal{}
+	var read int
+	var permits = map[string]client.Permit{}
+	for {
+		select {
+		case <-c.stop:
+			return
+		case <-time.After(time.Minute + time.Duration(c.w.float()*float64(5*time.Minute))):
+		}
+		c.follow()
+		c.mu.Lock()
+		for _, x := range c.confirmed[read:] {
+			if !c.ignored[x.CallBackID] {
+				open[x.CallBackID] = x
+			}
+		}
+		read = len(c.confirmed)
+		c.mu.Unlock()
+		for _, id := range sorted(open) {
+			if c.step(claim+"-"+id, open[id], permits) {
+				delete(open, id)
+			}
+		}
+	}
+}
+
+// follow reads the feed of decisions.
+func (c *core) follow() {
+	c.mu.Lock()
+	after := c.after
+	c.mu.Unlock()
+	page, err := c.api.Decisions(c.w.ctx, client.FeedOptions{After: after, Limit: 1000})
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, d := range page.Decisions {
+		if d.Seq <= c.after {
+			continue // the other was faster
+		}
+		if d.Seq != c.after+1 {
+			c.w.wrong("the feed of decisions goes on with %d after %d", d.Seq, c.after)
+		}
+		c.after = d.Seq
+		if d.Withdrawal.Decision == countersign.DecisionConfirmed {
+			c.confirmed = append(c.confirmed, d.Withdrawal)
+		}
+	}
+}
+
+// step makes the next step with a confirmed withdrawal, and reports whether it was the last.
+func (c *core) step(claim string, x client.Withdrawal, permits map[string]client.Permit) bool {
+	id := x.CallBackID
+	permit, has := permits[id]
+	if !has {
+		var err error
+		began := time.Since(c.w.begun)
+		permit, err = c.api.ReleaseWithdrawal(c.w.ctx, x.ID, claim)
+		switch {
+		case errors.Is(err, client.ErrConflict), errors.Is(err, client.ErrInvalid):
+			w, err := c.api.Withdrawal(c.w.ctx, x.ID)
+			// Frozen is no end.
+			return err == nil && w.State != client.WithdrawalConfirmed && (w.State != client.WithdrawalReleased || w.Holder != claim)
+		case err != nil:
+			return false
+		}
+		permits[id] = permit
+		c.mu.Lock()
+		c.permits = append(c.permits, stop{began, time.Since(c.w.begun)})
+		c.mu.Unlock()
+	}
+	c.mu.Lock()
+	list := c.executions[id]
+	done := false
+	for _, e := range list {
+		done = done || e.claim == claim // only this executor's own record says whether it did it before
+	}
+	fails := id[len(id)-1] == '7'
+	if !done && !fails {
+		c.executions[id] = append(list, execution{claim, permit.Details, time.Since(c.w.begun)})
+		c.w.count("executions")
+	}
+	c.mu.Unlock()
+	if !done && c.w.float() < 0.1 { // it dies, and knows no permit any more
+		delete(permits, id)
+		return false
+	}
+	o := client.Outcome{Permit: permit.Permit, Executed: &client.Executed{TxID: "tx-" + id}}
+	what := "executed"
+	if fails {
+		o, what = client.Outcome{Permit: permit.Permit, Failed: &client.Failed{Reason: "no funds"}}, "failed"
+	}
+	if _, err := c.api.ReportOutcome(c.w.ctx, x.ID, o); err != nil {
+		if errors.Is(err, client.ErrConflict) || errors.Is(err, client.ErrInvalid) {
+			c.w.wrong("the outcome of %s is refused: %v", id, err)
+			return true
+		}
+		return false
+	}
+	c.mu.Lock()
+	c.outcomes[id] = what
+	c.mu.Unlock()
+	return true
+}
+
+func amount(id string) countersign.Amount {
+	var n int
+	_, _ = fmt.Sscanf(id[1:], "%d", &n)
+	a, err := countersign.ParseAmount(fmt.Sprintf("%d.%06d", n+1, (n*7919+1)%1_000_000))
+	if err != nil {
+		panic(err)
+	}
+	return a
+}

@@ -1,0 +1,112 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/cryptotest"
+	"testing/synctest"
+	"time"
+
+	"countersign/envelope"
+)
+
+var (
+	seed  = flag.Uint64("seed", 0, "run this seed alone, and print its story with -v")
+	seeds = flag.Int("seeds", 0, "run so many seeds; 0: a few")
+	first = flag.Uint64("first", 1, "the first of the seeds")
+	span  = flag.Duration("span", 6*time.Hour, "virtual time of a run in which the world is bad")
+	left  = flag.String("without", "", "numbers of faults that do not happen, with commas")
+	logTo = flag.String("log", "", "a file for what the daemons log")
+)
+
+// key is the merchant's, the same for all seeds: making one takes longer than a virtual day.
+var key = sync.OnceValues(func() (*envelope.Key, error) { return envelope.GenerateKey(1024) })
+
+// TestSim lives through some bad days. One seed gives one plan of faults; see the flags.
+func TestSim(t *testing.T) {
+	if testing.Short() {
+		t.Skip("seconds of simulation")
+	}
+	list := []uint64{1, 2, 3}
+	switch {
+	case *seed != 0:
+		list = []uint64{*seed}
+	case *seeds > 0:
+		list = nil
+		for i := range *seeds {
+			list = append(list, *first+uint64(i))
+		}
+	}
+	sum, faults, began := map[string]int{}, 0, time.Now()
+	var virtual time.Duration
+	for _, one := range list {
+		r := lives(t, config(t, one))
+		for k, n := range r.Counts {
+			sum[k] += n
+		}
+		virtual += r.Took
+		faults += r.Faults
+		if *seed != 0 || len(r.Wrong) > 0 && *seeds == 0 {
+			t.Log("\n" + strings.Join(r.Story, "\n"))
+		}
+		for _, text := range r.Wrong {
+			t.Errorf("seed %d: %s", one, text)
+		}
+	}
+	var counts []string
+	for _, k := range slices.Sorted(maps.Keys(sum)) {
+		counts = append(counts, fmt.Sprintf("%s %d", k, sum[k]))
+	}
+	t.Logf("%d seeds, %v of virtual time in %v; %s", len(list), virtual.Round(time.Hour), time.Since(began).Round(time.Millisecond), strings.Join(counts, ", "))
+}
+
+// config is the run of a seed: an event each ten minutes, a fault each quarter of an hour.
+func config(t *testing.T, one uint64) Config {
+	k, err := key()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Seed: one, Key: k, Dir: directory(t), Span: *span, Idle: 300,
+		Deposits: int(*span / (20 * time.Minute)), Withdrawals: int(*span / (20 * time.Minute)), Faults: int(*span / (30 * time.Minute))}
+	c.Without = map[int]bool{}
+	for _, text := range strings.Split(*left, ",") {
+		if n, err := strconv.Atoi(text); err == nil {
+			c.Without[n] = true
+		}
+	}
+	if *logTo != "" {
+		f, err := os.Create(*logTo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Close() })
+		c.Log = slog.New(slog.NewTextHandler(f, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	return c
+}
+
+// lives runs a seed in a bubble.
+func lives(t *testing.T, c Config) (r Result) {
+	cryptotest.SetGlobalRandom(t, c.Seed)
+	synctest.Test(t, func(t *testing.T) { r = Run(t.Context(), c) })
+	return r
+}
+
+// directory gives an empty directory, in memory where there is such: no power is lost here, and
+// a disk that is asked to keep what it has takes most of the time.
+func directory(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "sim")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}

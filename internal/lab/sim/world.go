@@ -1,0 +1,315 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing/synctest"
+	"time"
+
+	"countersign/client"
+	"countersign/envelope"
+	"countersign/internal/daemon"
+	"countersign/internal/gateway"
+	"countersign/merchant"
+)
+
+// Config is what Run needs.
+type Config struct {
+	Seed uint64
+	Dir  string        // an empty directory. Required
+	Key  *envelope.Key // of the merchant, made by the service. Required
+	// Span is how long the world is bad. Required.
+	Span time.Duration
+	// Deposits and Withdrawals come within it, and as many Faults.
+	Deposits, Withdrawals, Faults int
+	// Idle is how many times longer than elsewhere background loops wait.
+	Idle int
+	// Without are the numbers of faults that do not happen.
+	Without map[int]bool
+	// Log gets what the daemons log. Nil: nothing does.
+	Log *slog.Logger
+}
+
+// Result is what a run came to.
+type Result struct {
+	Story  []string       // what happened, in virtual time
+	Wrong  []string       // what must not be; empty: all is well
+	Counts map[string]int // deposits, withdrawals, executions, faults by kind
+	Took   time.Duration  // virtual
+	Faults int            // that were planned
+}
+
+// world is one run.
+type world struct {
+	c     Config
+	net   *network
+	begun time.Time
+	runs  sync.WaitGroup // lives of processes
+	ctx   context.Context
+
+	service, gateway *process
+	core             *core
+	shop             *shop
+	operator         *client.Service
+	over             atomic.Bool                  // the time of what must succeed
+	operating        chan struct{}                // holds a token while something is stopped
+	held             map[string]client.AuditProof // of the audit logs, by end
+
+	mu     sync.Mutex
+	random *rand.Rand
+	result Result
+}
+
+// Run lives through a plan. It must be called in a bubble.
+func Run(ctx context.Context, c Config) Result {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	w := &world{c: c, operating: make(chan struct{}, 1), net: newNetwork(c.Seed), begun: time.Now(), ctx: ctx, random: rand.New(rand.NewPCG(c.Seed, 2))}
+	w.result.Counts, w.held = map[string]int{}, map[string]client.AuditProof{}
+	w.service = &process{w: w, name: "service", dir: filepath.Join(c.Dir, "service"), busy: make(chan struct{}, 1), make: newService}
+	w.gateway = &process{w: w, name: "gateway", dir: filepath.Join(c.Dir, "gateway"), busy: make(chan struct{}, 1), make: newGateway}
+	if err := w.live(); err != nil {
+		w.wrong("%v", err)
+	}
+	w.net.forget("shop")
+	for _, p := range []*process{w.service, w.gateway} {
+		if p.now != nil {
+			p.stop()
+		}
+	}
+	w.runs.Wait()
+	w.net.repeats.Wait()
+	w.core.close()
+	w.shop.close()
+	w.result.Took = time.Since(w.begun)
+	for what, n := range w.net.counts {
+		w.result.Counts[what] += n
+	}
+	return w.result
+}
+
+func newService(p *process, s daemon.Storage) (runner, error) {
+	return daemon.NewService(daemon.ServiceConfig{Storage: s, Listen: serviceAddr, Node: "node", AllowPrivate: true, AllowHTTP: true, MaxConnections: 1000,
+		NoConsole: true, Log: p.w.c.Log.With("end", p.name)})
+}
+
+func newGateway(p *process, s daemon.Storage) (runner, error) {
+	return daemon.NewGateway(daemon.GatewayConfig{Storage: s, Listen: callbackAddr, APIListen: gatewayAddr, MaxConnections: 1000, NoConsole: true,
+		Callbacks: merchant.Config{Key: p.w.c.Key.Public(), APIKey: "answers"},
+		Forward:   gateway.Forwarding{URL: "http://" + shopAddr + "/"}, Log: p.w.c.Log.With("end", p.name)})
+}
+
+// live is the whole life: begin, be bad, heal, and compare.
+func (w *world) live() error {
+	w.core, w.shop = newCore(w), newShop(w)
+	if err := errors.Join(w.service.begin(w.ctx), w.gateway.begin(w.ctx)); err != nil {
+		return err
+	}
+	if err := w.register(); err != nil {
+		return err
+	}
+	var all sync.WaitGroup
+	p := draw(w.c)
+	w.result.Faults = len(p.faults)
+	for i, f := range p.faults {
+		if !w.c.Without[i] {
+			all.Go(func() { w.suffer(i, f) })
+		}
+	}
+	for _, d := range p.deposits {
+		all.Go(func() { w.core.deposit(d) })
+	}
+	for _, x := range p.withdrawals {
+		all.Go(func() { w.core.withdrawal(x) })
+		all.Go(func() { w.shop.order(x) })
+	}
+	time.Sleep(w.c.Span)
+	w.say("world", "heals")
+	w.net.heal()
+	late := time.AfterFunc(bound, func() { w.over.Store(true) })
+	defer late.Stop()
+	all.Wait()
+	w.heal()
+	w.rest()
+	w.check()
+	return nil
+}
+
+// register makes the merchant and the clients.
+func (w *world) register() error {
+	token := func(p *process) (client.Secret, error) {
+		b, err := os.ReadFile(p.now.daemon.TokenFile())
+		return client.Secret(strings.TrimSpace(string(b))), err
+	}
+	s, err := token(w.service)
+	if err != nil {
+		return err
+	}
+	g, err := token(w.gateway)
+	if err != nil {
+		return err
+	}
+	secret, err := w.c.Key.PrivatePEM()
+	if err != nil {
+		return err
+	}
+	w.operator, err = client.NewService(client.Config{URL: "http://" + serviceAddr, Token: s, HTTPClient: w.http("operator", operatorToBoth)})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(w.core.connect(s), w.shop.connect(g)); err != nil {
+		return err
+	}
+	yes := true
+	_, err = w.operator.CreateMerchant(w.ctx, client.NewMerchant{ID: "shop", Key: &client.KeySpec{PrivateKey: client.Secret(secret)},
+		MerchantSettings: client.MerchantSettings{NotifyURL: "http://" + callbackAddr + merchant.DefaultNotifyPath, WithdrawURL: "http://" + callbackAddr + merchant.DefaultWithdrawPath,
+			AllowPrivate: &yes, ReleaseWithin: client.Duration(6 * time.Hour)},
+		MerchantSecrets: client.MerchantSecrets{APIKey: "answers"}})
+	return errors.Join(err, w.holdLog("service", w.operator), w.holdLog("gateway", w.shop.api))
+}
+
+// http gives a party's client.
+func (w *world) http(owner string, by link) *http.Client {
+	return &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+		return w.net.dial(ctx, owner, by, address)
+	}}}
+}
+
+// suffer has a fault happen.
+func (w *world) suffer(i int, f fault) {
+	time.Sleep(f.at)
+	w.say("fault", "%d: %v", i, f)
+	w.count(f.kind.String())
+	switch f.kind {
+	case weather:
+		w.net.set(f.link, f.rates)
+		time.Sleep(f.span)
+		w.net.set(f.link, rates{})
+		return
+	case partition:
+		w.net.cut(f.link, true)
+		time.Sleep(f.span)
+		w.net.cut(f.link, false)
+		return
+	case freeze, pause:
+		w.operate(f)
+		return
+	}
+	p := map[string]*process{"service": w.service, "gateway": w.gateway}[f.who]
+	switch f.kind {
+	case full:
+		p.full.Add(1)
+		time.Sleep(f.span)
+		p.full.Add(-1)
+		return
+	case sleep:
+		p.elapsed.Add(int64(f.jump))
+		return
+	}
+	p.busy <- struct{}{}
+	defer func() { <-p.busy }()
+	switch f.kind {
+	case kill:
+		synctest.Wait() // so that no statement runs
+		p.now.die()
+	case killAt:
+		p.now.left.Store(f.n)
+		select {
+		case <-p.now.struck:
+		case <-time.After(time.Hour):
+			if p.now.left.Swap(-1) == 0 { // just now
+				<-p.now.struck
+				break
+			}
+			w.say(f.who, "writes too little to be killed")
+			return
+		}
+	case restart:
+		p.stop()
+	}
+	time.Sleep(f.span)
+	if err := p.start(w.ctx); err == nil {
+		w.say(f.who, "runs again")
+	}
+}
+
+// heal is what an operator does after the bad time: what was given up is sent again.
+func (w *world) heal() {
+	w.persist("resending", func() error {
+		_, err := w.operator.ResendCallbacks(w.ctx, client.Resend{Filter: client.CallbackFilter{State: client.CallbackExhausted}})
+		return err
+	})
+}
+
+// bound is how long after the bad time everything that is due must be done.
+const bound = 60 * time.Hour
+
+// rest waits until everything is done.
+func (w *world) rest() {
+	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(10 * time.Minute) {
+		if w.done() {
+			w.say("world", "all is done")
+			return
+		}
+	}
+	w.say("world", "not all is done")
+}
+
+// persist does what must succeed, however often it takes.
+func (w *world) persist(what string, do func() error) bool {
+	for n := 0; !w.over.Load(); n++ {
+		err := do()
+		if err == nil {
+			return true
+		}
+		if errors.Is(err, client.ErrInvalid) || errors.Is(err, client.ErrConflict) || errors.Is(err, client.ErrNotFound) || errors.Is(err, client.ErrForbidden) {
+			w.say("world", "%s is refused: %v", what, err)
+			return false
+		}
+		time.Sleep(min(time.Second<<min(n, 10), 5*time.Minute))
+	}
+	w.wrong("%s does not succeed", what)
+	return false
+}
+
+// float is the randomness of the daemons.
+func (w *world) float() float64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.random.Float64()
+}
+
+func (w *world) count(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.result.Counts[what]++
+}
+
+// say adds a line to the story.
+func (w *world) say(who, format string, args ...any) {
+	at, text := time.Since(w.begun).Truncate(time.Millisecond), fmt.Sprintf(format, args...)
+	w.c.Log.Info("story", "who", who, "what", text)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.result.Story = append(w.result.Story, fmt.Sprintf("%v\t%s\t%s", at, who, text))
+}
+
+// wrong adds what must not be.
+func (w *world) wrong(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	w.say("WRONG", "%s", text)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.result.Wrong = append(w.result.Wrong, text)
+}
