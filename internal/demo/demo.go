@@ -68,8 +68,9 @@ type Demo struct {
 	asked   []result
 	played  bool // every check passed
 
-	try *daemon.Listener // the page; nil without Config.Stay
-	tap tap
+	try      *daemon.Listener // the page; nil without Config.Stay
+	handover string           // directory of what it hands over
+	tap      tap
 }
 
 // New checks c. It starts nothing.
@@ -161,6 +162,9 @@ func (d *Demo) build(dir string, log *slog.Logger) (err error) {
 		return d.tap.wrap(d.key.Public(), next)
 	}
 	if d.c.Stay {
+		if err := d.handOver(filepath.Join(dir, "handover")); err != nil {
+			return err
+		}
 		if d.try, err = d.listenTry(log); err != nil {
 			return err
 		}

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	_ "embed" // the page
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -37,6 +39,15 @@ func (d *Demo) listenTry(log *slog.Logger) (*daemon.Listener, error) {
 	return daemon.Listen(daemon.ListenConfig{Name: "try", Addr: "127.0.0.1:0", Handler: http.NewCrossOriginProtection().Handler(&tryer{d: d}), Most: 100, Drain: time.Second, Log: log})
 }
 
+// handOver writes what another endpoint needs to take what the page sends.
+func (d *Demo) handOver(dir string) error {
+	d.handover = dir
+	return errors.Join(os.MkdirAll(dir, 0o700), daemon.CreateFiles(dir, []daemon.NewFile{
+		{Name: "public.b64", Data: []byte(d.key.PublicBase64() + "\n"), Mode: 0o600},
+		{Name: "api.key", Data: []byte(d.apiKey.Reveal() + "\n"), Mode: 0o600},
+	}))
+}
+
 // tryer is the page that sends any callback, with any fault, to the demo's merchant or to a URL, and shows both
 // sides. It seals with the private key of the demo's service, so no daemon may have it.
 type tryer struct {
@@ -49,6 +60,7 @@ type tried struct {
 	Types    []countersign.Type
 	Faults   []countersigntest.ServiceFault
 	Consoles [2]string
+	Handover string // directory of the keys for another endpoint
 
 	Type             countersign.Type
 	Fault            countersigntest.ServiceFault
@@ -63,7 +75,7 @@ type tried struct {
 }
 
 func (t *tryer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	page := tried{Types: countersign.TypeUnknown.Values(), Faults: conformance.CallerFaults(), Consoles: [2]string{t.d.service.URL() + "/console/", t.d.gateway.URL() + "/console/"},
+	page := tried{Types: countersign.TypeUnknown.Values(), Faults: conformance.CallerFaults(), Consoles: [2]string{t.d.service.URL() + "/console/", t.d.gateway.URL() + "/console/"}, Handover: t.d.handover,
 		Type: countersign.TypeDeposited, CallBackID: fmt.Sprintf("try-%d", time.Now().UnixMilli()), User: "75746", Order: true}
 	if r.Method == http.MethodPost {
 		r.Body = http.MaxBytesReader(w, r.Body, 128<<10)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -134,6 +135,9 @@ func TestTry(t *testing.T) {
 		if status, _ := call(form(), strange...); status < 400 {
 			t.Errorf("%v: %d", strange, status)
 		}
+	}
+	if b, err := os.ReadFile(filepath.Join(d.handover, "public.b64")); err != nil || strings.TrimSpace(string(b)) != d.key.PublicBase64() {
+		t.Errorf("the key that is handed over is another one, %v", err)
 	}
 	cancel()
 	if err := <-ended; err != nil {
