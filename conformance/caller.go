@@ -99,7 +99,7 @@ func (s Sent) String() string {
 	}
 	line("judged", string(s.Result)+": "+s.Result.Means())
 	if o := s.Confirmed; o != nil {
-		line("confirmed", fmt.Sprintf("%s %s on %s to %s, order %s of user %s", o.Amount, o.Symbol, o.ChainName, o.Address, o.CallBackID, o.TenantUserID))
+		line("confirmed", printable(fmt.Appendf(nil, "%s %s on %s to %s, order %s of user %s", o.Amount, o.Symbol, o.ChainName, o.Address, o.CallBackID, o.TenantUserID)))
 	}
 	line("wrong", s.Problem)
 	line("to fix", s.Fix)
@@ -391,6 +391,9 @@ func (c *Caller) judge(s *session, r *reply, out Sent, f countersigntest.Service
 // accepts ends with fail unless a service accepts r.
 func (c *Caller) accepts(s *session, r *reply, out *Sent) {
 	t := out.Type
+	if errors.Is(r.err, context.DeadlineExceeded) {
+		fail(client.ReasonTimeout.Do(), "%s: no response came within %v", r.what, s.cfg.Timeout)
+	}
 	sent, err := countersign.ParseCallback(r.plaintext, countersign.ParseOptions{Lenient: s.cfg.Other})
 	if err != nil {
 		out.Notes = append(out.Notes, "what was sent is not a correct callback, and should be refused: "+err.Error())
@@ -415,7 +418,8 @@ func (c *Caller) accepts(s *session, r *reply, out *Sent) {
 		if !s.cfg.Ordered && !s.cfg.Other {
 			boundDetails(r)
 		}
-		out.Confirmed = &Order{CallBackID: a.CallBackID, TenantUserID: a.TenantUserID, Address: a.Address, ChainName: a.ChainName, Symbol: a.Symbol, Amount: a.Amount.String()}
+		out.Confirmed = &Order{CallBackID: s.redact(a.CallBackID), TenantUserID: s.redact(a.TenantUserID), Address: s.redact(a.Address),
+			ChainName: s.redact(a.ChainName), Symbol: s.redact(a.Symbol), Amount: a.Amount.String()}
 	}
 }
 

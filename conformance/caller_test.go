@@ -259,3 +259,30 @@ func TestParseMember(t *testing.T) {
 		}
 	}
 }
+
+// TestCallerHostile: nothing that an endpoint says controls the terminal, or shows a secret that it sends back.
+func TestCallerHostile(t *testing.T) {
+	c, _ := callMerchant(t, func(c *conformance.Config, m *countersigntest.MerchantConfig) {
+		c.Ordered = true
+		m.Orders = func(string) (countersign.Details, bool) {
+			d := countersigntest.Order(1)
+			d.Address = "\x1b[31m" + testAPIKey
+			return d, true
+		}
+	})
+	sent := send(t, c, countersign.TypeRequestWithdraw, countersigntest.NoServiceFault)
+	if !sent.Accepted() || strings.Contains(sent.String(), "\x1b") {
+		t.Errorf("%q", sent.String())
+	}
+}
+
+// TestCallerWaits: an endpoint that does not answer in time is told how to.
+func TestCallerWaits(t *testing.T) {
+	c, _ := callMerchant(t, func(c *conformance.Config, m *countersigntest.MerchantConfig) {
+		c.Timeout = 100 * time.Millisecond // it never answers
+		m.Fault = func(int, countersign.Callback) countersigntest.MerchantFault { return countersigntest.FaultHang }
+	})
+	if sent := send(t, c, 1, countersigntest.NoServiceFault); sent.Fix != client.ReasonTimeout.Do() || !strings.Contains(sent.Problem, "within 100ms") {
+		t.Errorf("%s", sent)
+	}
+}

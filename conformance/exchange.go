@@ -210,14 +210,17 @@ func (s *session) show(b []byte) string {
 			b = b[:n-1]
 		}
 	}
-	var out strings.Builder
-	for _, r := range string(bytes.ToValidUTF8(b, []byte("\uFFFD"))) {
+	return s.redact(printable(b)) + cut
+}
+
+// printable is b without what would control a terminal.
+func printable(b []byte) string {
+	return strings.Map(func(r rune) rune {
 		if r < 0x20 && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 {
-			r = '\uFFFD' // what an endpoint sends must not control the terminal
+			return '\uFFFD'
 		}
-		out.WriteRune(r)
-	}
-	return s.redact(out.String()) + cut
+		return r
+	}, string(bytes.ToValidUTF8(b, []byte("\uFFFD"))))
 }
 
 var responseMembers = []string{"apiKey", "errCode", "message", "data"}

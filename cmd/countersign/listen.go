@@ -1,20 +1,15 @@
 package main
 
 import (
-	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"countersign"
-	"countersign/conformance"
 	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/internal/cli"
@@ -127,8 +122,8 @@ func (c *listenCmd) config(std streams) (listen.Config, error) {
 			return config, err
 		}
 	}
-	if config.Orders, err = c.orders(); err != nil {
-		return config, err
+	if config.Orders, err = listen.ReadOrders(c.Details, c.Confirm); err != nil {
+		return config, fmt.Errorf("--details: %w", err)
 	}
 	if c.Keep != "" {
 		if err := os.MkdirAll(c.Keep, 0o700); err != nil {
@@ -136,53 +131,7 @@ func (c *listenCmd) config(std streams) (listen.Config, error) {
 		}
 	}
 	if c.Ask {
-		config.Ask = asking(std, config.Answer)
+		config.Ask = listen.Asking(std.in, std.out, config.Answer)
 	}
 	return config, nil
-}
-
-// orders are those that are confirmed.
-func (c *listenCmd) orders() (orders []conformance.Order, err error) {
-	if c.Details != "" {
-		data, err := os.ReadFile(c.Details)
-		if err != nil {
-			return nil, fmt.Errorf("--details: %w", err)
-		}
-		if json.Unmarshal(data, &orders) != nil {
-			var one conformance.Order
-			if err := json.Unmarshal(data, &one); err != nil {
-				return nil, fmt.Errorf("--details: %s: %w", c.Details, err)
-			}
-			orders = []conformance.Order{one}
-		}
-	}
-	if c.Confirm {
-		d := countersigntest.Order(1)
-		any := conformance.Order{Address: d.Address, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount.String()}
-		if len(orders) == 1 {
-			any = orders[0]
-			any.CallBackID, any.TenantUserID = "", ""
-		}
-		orders = append(orders, any)
-	}
-	return orders, nil
-}
-
-// asking asks at the terminal, and gives usual when nobody answers any more.
-func asking(std streams, usual listen.Answer) func(string) listen.Answer {
-	in := bufio.NewReader(std.in)
-	return func(what string) listen.Answer {
-		for {
-			fmt.Fprintf(std.out, "%s: y, n, an errCode, or a fault? ", what)
-			line, err := in.ReadString('\n')
-			if err != nil && err != io.EOF || line == "" {
-				return usual
-			}
-			answer, err := listen.ParseAnswer(line)
-			if err == nil {
-				return answer
-			}
-			fmt.Fprintln(std.out, strings.TrimSpace(err.Error()))
-		}
-	}
 }

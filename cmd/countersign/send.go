@@ -18,6 +18,7 @@ import (
 	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/internal/cli"
+	"countersign/internal/listen"
 	"countersign/merchant"
 )
 
@@ -140,9 +141,9 @@ func (c *sendCmd) Run(std streams) error {
 		return explainRun(err)
 	}
 	if len(c.From) > 0 {
-		bodies, err := capturedBodies(c.From)
+		bodies, err := listen.Bodies(c.From)
 		if err != nil {
-			return err
+			return fmt.Errorf("--from: %w", err)
 		}
 		for range c.Repeat {
 			for _, body := range bodies {
@@ -186,35 +187,6 @@ func (c *sendCmd) given(std streams) ([]byte, error) {
 	}
 	return os.ReadFile(c.File)
 }
-
-// capturedBodies reads the files at the paths, and in directories those that hold bodies.
-func capturedBodies(paths []string) (bodies [][]byte, err error) {
-	var files []string
-	for _, path := range paths {
-		found, err := filepath.Glob(filepath.Join(path, "*"+bodySuffix)) // sorted
-		if err != nil {
-			return nil, err
-		}
-		if info, err := os.Stat(path); err == nil && !info.IsDir() {
-			found = []string{path}
-		}
-		if found == nil {
-			return nil, fmt.Errorf("--from: %s has no file that ends with %s", path, bodySuffix)
-		}
-		files = append(files, found...)
-	}
-	for _, file := range files {
-		body, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		bodies = append(bodies, body)
-	}
-	return bodies, nil
-}
-
-// bodySuffix ends the names of captured bodies.
-const bodySuffix = ".b64"
 
 // caller is the provider that the flags say.
 func (c *sendCmd) caller(std streams) (*conformance.Caller, error) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"countersign"
 	"countersign/conformance"
 	"countersign/countersigntest"
 )
@@ -32,6 +33,19 @@ func TestSendPage(t *testing.T) {
 	for line, lacks := range want {
 		if lacks != 0 {
 			t.Errorf("the page lacks %d of %s", lacks, line)
+		}
+	}
+}
+
+// TestSentTypes: every type of callback can be sent by a word.
+func TestSentTypes(t *testing.T) {
+	words := map[countersign.Type]string{countersign.TypeNotEnoughHotMoney: "waiting --for fees"}
+	for word, typ := range sentTypes {
+		words[typ] = word
+	}
+	for _, typ := range countersign.TypeUnknown.Values() {
+		if words[typ] == "" {
+			t.Errorf("no word sends type %d", typ)
 		}
 	}
 }

@@ -6,14 +6,10 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,30 +19,6 @@ import (
 	"countersign/envelope"
 	"countersign/internal/learn"
 )
-
-// Answer is what a callback gets. The zero Answer accepts it.
-type Answer struct {
-	Fault countersigntest.MerchantFault
-	Code  countersign.ErrCode // in place of an answer; 0: none
-}
-
-// ParseAnswer reads what a person types: y or nothing to accept, an errCode, or the name of a
-// fault; n is errCode 2004.
-func ParseAnswer(text string) (Answer, error) {
-	text = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "decline"))
-	code, err := strconv.Atoi(text)
-	switch fault := countersigntest.MerchantFault(text); {
-	case text == "" || text == "y":
-		return Answer{}, nil
-	case text == "n":
-		return Answer{Code: countersign.CodeRefusedPerson}, nil
-	case fault.About() != "":
-		return Answer{Fault: fault}, nil
-	case err == nil && code != 0:
-		return Answer{Code: countersign.ErrCode(code)}, nil
-	}
-	return Answer{}, fmt.Errorf("%q is neither y, n, an errCode, nor a fault", text)
-}
 
 // Config says what a Handler is.
 type Config struct {
@@ -173,28 +145,6 @@ func (h *Handler) show(r *http.Request, body []byte, err error) (n int) {
 	}
 	fmt.Fprintf(h.c.Out, "\ncallback %d: %s %s from %s\n%s%s", h.n, r.Method, strconv.QuoteToGraphic(r.URL.Path), r.RemoteAddr, says, kept)
 	return h.n
-}
-
-// keep writes body to a file that is not there yet.
-func (h *Handler) keep(body []byte) string {
-	if h.c.Keep == "" {
-		return ""
-	}
-	for i := h.n; ; i++ {
-		path := filepath.Join(h.c.Keep, fmt.Sprintf("%05d.b64", i))
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if errors.Is(err, os.ErrExist) {
-			continue
-		}
-		if err == nil {
-			_, err = f.Write(body)
-			err = errors.Join(err, f.Close())
-		}
-		if err != nil {
-			return fmt.Sprintf("kept       no: %v\n", err)
-		}
-		return fmt.Sprintf("kept       %s\n", path)
-	}
 }
 
 // recorder remembers the beginning of a response.
