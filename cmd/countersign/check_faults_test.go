@@ -55,7 +55,7 @@ var planted = []struct {
 		[]string{"sealing/other-block-type"},
 	}, {
 		"X-API-KEY is not compared",
-		`if (!timingSafeEqual(sha256(req.headers['x-api-key'] || ''), sha256(callbackKey))) return end(401);`,
+		`if (callbackKey && !timingSafeEqual(sha256(req.headers['x-api-key'] || ''), sha256(callbackKey))) return end(401);`,
 		``,
 		[]string{"http/no-api-key"},
 	}, {
