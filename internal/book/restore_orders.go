@@ -26,8 +26,12 @@ WHERE call_back_id = $1`
 
 // AdoptOrder makes an order that was restored, or one that came again since, what the
 // application says became of it, and gives what it was before: empty where the book did
-// not know it. An order that has ended here stays as it is. What the application says of
+// not know it. An order that has ended here stays as it is, but that one which the service
+// told of as executed since the restore was confirmed before. What the application says of
 // an order that is known and in no doubt changes nothing.
+//
+// It fails with db.ErrForged if the row was changed past the program and the order would count
+// as confirmed with what that says.
 func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was OrderState, adopted bool, err error) {
 	if err := db.CheckTexts("callBackId", x.CallBackID, "tenantUserId", x.TenantUserID, "txId", x.TxID, "address", x.Details.Address,
 		"chainName", x.Details.ChainName, "symbol", x.Details.Symbol); err != nil {
@@ -54,6 +58,10 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was Ord
 		} else {
 			was = o.State
 		}
+		if err == nil && was == OrderExecuted && x.State == was && o.Confirmed == 0 && e.Open() {
+			adopted = !o.Forged
+			return confirmBefore(ctx, t, o, x.Confirmed, now)
+		}
 		if err != nil || !o.State.Undecided() && o.State != OrderConfirmed || !o.Restored && !e.Open() || was != "" && x.State == o.State && !o.Restored {
 			return err
 		}
@@ -68,6 +76,10 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was Ord
 			o.Ended = now
 		}
 		counts := o.State == OrderConfirmed || o.State == OrderExecuted
+		if counts && from.Forged { // a new MAC would have its details believed
+			adopted = false
+			return db.ErrForged
+		}
 		l := ledger{moved: [][2]OrderState{{from.State, o.State}}}
 		switch {
 		case counts && from.Confirmed == 0 && o.Details.Validate() == nil:
@@ -87,6 +99,26 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was Ord
 		return l.write(ctx, t)
 	})
 	return was, adopted, err
+}
+
+const confirmBeforeSQL = `UPDATE orders SET confirmed = $2, mac = $3, restored = 0 WHERE call_back_id = $1`
+
+// confirmBefore gives an executed order the time of its confirmation, which a restore lost.
+func confirmBefore(ctx context.Context, t *db.Tx, o Order, at, now db.Millis) error {
+	if o.Forged {
+		return db.ErrForged
+	}
+	if o.Confirmed = at; at == 0 {
+		o.Confirmed = now
+	}
+	l := ledger{}
+	if o.Details.Validate() == nil {
+		l.spent(o)
+	}
+	if _, err := t.Exec(ctx, confirmBeforeSQL, o.CallBackID, int64(o.Confirmed), o.mac(t)); err != nil {
+		return err
+	}
+	return l.write(ctx, t)
 }
 
 const resumeOrderSQL = `UPDATE orders SET restored = 0 WHERE call_back_id = $1 AND restored <> 0`

@@ -149,8 +149,9 @@ func (c Config) orders(ctx context.Context, b *book.Book) (settled bool, err err
 				return nil
 			}
 			err := c.order(ctx, b, l, state, e.Open())
-			if errors.Is(err, db.ErrInvalid) {
-				settled = false
+			if errors.Is(err, db.ErrInvalid) || errors.Is(err, db.ErrForged) {
+				// A forged order decides nothing, and stays closed when the epoch has ended.
+				settled = settled && errors.Is(err, db.ErrForged)
 				return c.Report(Finding{Finding: EndedThere, CallBackID: l.CallBackID, There: l.State, Reason: err.Error()})
 			}
 			return err
@@ -178,13 +179,15 @@ func (c Config) order(ctx context.Context, b *book.Book, l Line, state book.Orde
 	if f.State = string(o.State); known {
 		f.Here = Sum(o.Details.Symbol, o.Details.Amount)
 	}
-	final := known && !o.State.Undecided() && o.State != book.OrderConfirmed
+	// The service told of it since the restore, which lost its confirmation.
+	unconfirmed := open && o.State == book.OrderExecuted && state == o.State && o.Confirmed == 0
+	final := known && !o.State.Undecided() && o.State != book.OrderConfirmed && !unconfirmed
 	ends := !state.Undecided() && state != book.OrderConfirmed
 	switch {
 	case final && ends && state != o.State:
 		f.Finding = EndDiffers
 		return c.Report(f)
-	case final, !open && !o.Restored, known && state == o.State && !o.Restored:
+	case final, !open && !o.Restored, known && state == o.State && !o.Restored && !unconfirmed:
 		return nil // it is in no doubt
 	case !known && state.Undecided():
 		f.Finding = AddedUnknown

@@ -1,7 +1,9 @@
 package reconcile
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -157,33 +159,92 @@ func TestLimitsAfterRestore(t *testing.T) {
 // What the service says was executed, before the gateway is reconciled, was confirmed after the
 // backup. It uses up the limits of a window too.
 func TestLimitsCountWhatWasExecuted(t *testing.T) {
+	for _, said := range []bool{false, true} {
+		t.Run(fmt.Sprint("the application says it: ", said), func(t *testing.T) {
+			onEachDatabase(t, book.End(), func(t *testing.T, p *place) { testExecutedSince(t, p, said) })
+		})
+	}
+}
+
+func testExecutedSince(t *testing.T, p *place, said bool) {
+	b := book.New(p.db(false), book.Config{})
+	must2(b.AddOrder(ctx, newOrder("executed since"), start))(t)
+	b = book.New(p.restore(p.backup()), book.Config{})
+	must(b.Restored(ctx, 0, start+100))(t)
+	o := must(b.Order(ctx, "executed since"))(t)
+	done := &countersign.WithdrawalDone{Head: countersign.Head{TrackingID: "done", TenantUserID: o.TenantUserID}, CallBackID: o.CallBackID, TxID: "tx",
+		ToAddress: o.Details.Address, ChainName: o.Details.ChainName, Symbol: o.Details.Symbol, Amount: o.Details.Amount}
+	if r, err := b.Claim(ctx, merchant.Entry{Callback: done, ID: "done", At: (start + 110).Time()}); err != nil || r.State != merchant.StateTaken {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	must2(b.AddOrder(ctx, newOrder("new"), start+120))(t)
+	if said { // the application knows when it was confirmed
+		_, report := gather()
+		line := Line{CallBackID: "executed since", State: "executed", TxID: "tx", Confirmed: client.Time(start + 105)}
+		must(Gateway(ctx, b, Config{Booked: lines(t, line), Settle: true, Report: report, Now: start + 200}))(t)
+		if o := must(b.Order(ctx, "executed since"))(t); o.Confirmed != start+105 || o.State != book.OrderExecuted {
+			t.Errorf("it is %s, confirmed at %d", o.State, o.Confirmed)
+		}
+		found, report := gather() // a comparison is quiet from now on
+		must(Gateway(ctx, b, Config{Booked: lines(t, line), Report: report, Now: start + 205}))(t)
+		if len(*found) != 0 {
+			t.Errorf("found again: %+v", *found)
+		}
+	} else {
+		_, report := gather()
+		must(Gateway(ctx, b, Config{Booked: lines(t), Settle: true, Report: report, Now: start + 200}))(t)
+	}
+	for _, user := range []string{"", o.TenantUserID} {
+		within := func(max string, since db.Millis) book.Ceiling {
+			return book.Ceiling{TenantUserID: user, Since: since, Max: amount(max)}
+		}
+		if err := confirm(b, "new", start+210, within("4.9", start)); !errors.Is(err, book.ErrChanged) { // 2 orders of 2.5
+			t.Errorf("beyond the limit of user %q: %v", user, err)
+		}
+		if s := must(b.Spent(ctx, book.Spent{Symbol: o.Details.Symbol, TenantUserID: user, Since: start + 111}))(t); s.Sum.String() != "0" {
+			t.Errorf("after it was executed %s is spent", s.Sum)
+		}
+	}
+	if err := confirm(b, "new", start+220, book.Ceiling{Since: start, Max: amount("5")}); err != nil {
+		t.Errorf("within the limit: %v", err)
+	}
+}
+
+// An order whose row was written past the program does not become confirmed with what that
+// says, also if the application says that it was.
+func TestForgedIsNotAdopted(t *testing.T) {
 	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
 		b := book.New(p.db(false), book.Config{})
-		must2(b.AddOrder(ctx, newOrder("executed since"), start))(t)
+		must2(b.AddOrder(ctx, newOrder("forged"), start))(t)
+		must2(b.AddOrder(ctx, newOrder("good"), start))(t)
 		b = book.New(p.restore(p.backup()), book.Config{})
 		must(b.Restored(ctx, 0, start+100))(t)
-		o := must(b.Order(ctx, "executed since"))(t)
-		done := &countersign.WithdrawalDone{Head: countersign.Head{TrackingID: "done", TenantUserID: o.TenantUserID}, CallBackID: o.CallBackID, TxID: "tx",
-			ToAddress: o.Details.Address, ChainName: o.Details.ChainName, Symbol: o.Details.Symbol, Amount: o.Details.Amount}
-		if r, err := b.Claim(ctx, merchant.Entry{Callback: done, ID: "done", At: (start + 110).Time()}); err != nil || r.State != merchant.StateTaken {
-			t.Fatalf("%+v, %v", r, err)
+		err := b.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			_, err := tx.Exec(ctx, `UPDATE orders SET address = 'EVIL' WHERE call_back_id = 'forged'`)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		must2(b.AddOrder(ctx, newOrder("new"), start+120))(t)
-		_, report := gather()
-		must(Gateway(ctx, b, Config{Booked: lines(t, Line{CallBackID: "executed since", State: "executed", TxID: "tx"}), Settle: true, Report: report, Now: start + 200}))(t)
-		for _, user := range []string{"", o.TenantUserID} {
-			within := func(max string, since db.Millis) book.Ceiling {
-				return book.Ceiling{TenantUserID: user, Since: since, Max: amount(max)}
-			}
-			if err := confirm(b, "new", start+210, within("4.9", start)); !errors.Is(err, book.ErrChanged) { // 2 orders of 2.5
-				t.Errorf("beyond the limit of user %q: %v", user, err)
-			}
-			if s := must(b.Spent(ctx, book.Spent{Symbol: o.Details.Symbol, TenantUserID: user, Since: start + 111}))(t); s.Sum.String() != "0" {
-				t.Errorf("after it was executed %s is spent", s.Sum)
+		found, report := gather()
+		said := lines(t, Line{CallBackID: "forged", State: "confirmed"}, Line{CallBackID: "good", State: "confirmed"})
+		if ended := must(Gateway(ctx, b, Config{Booked: said, Settle: true, Report: report, Now: start + 200}))(t); !ended {
+			t.Error("the epoch is still open")
+		}
+		if o := must(b.Order(ctx, "forged"))(t); !o.Forged || !o.Restored || o.Confirmed != 0 {
+			t.Errorf("the forged one: %+v", o)
+		}
+		if got := stateOf(t, b, "good"); got != book.OrderConfirmed {
+			t.Errorf("the other one is %s", got)
+		}
+		left := 0
+		for _, f := range *found {
+			if f.CallBackID == "forged" && !f.Settled {
+				left++
 			}
 		}
-		if err := confirm(b, "new", start+220, book.Ceiling{Since: start, Max: amount("5")}); err != nil {
-			t.Errorf("within the limit: %v", err)
+		if left == 0 {
+			t.Errorf("found %+v", *found)
 		}
 	})
 }
