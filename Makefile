@@ -1,8 +1,8 @@
 # What a person types; CI runs .ci/run itself.
 
-FLAGS := -trimpath
+FLAGS := -trimpath -buildvcs=auto
 
-.PHONY: build fast fast-static test check bench screenshots clean
+.PHONY: build fast fast-static release test check bench screenshots clean
 
 build: ## the binary, pure Go
 	CGO_ENABLED=0 go build $(FLAGS) -o countersign ./cmd/countersign
@@ -18,6 +18,10 @@ fast: ## the binary with OpenSSL's RSA
 fast-static: ## the same in one file
 	CGO_ENABLED=1 go build $(FLAGS) -tags openssl,netgo,osusergo -ldflags '-linkmode external -extldflags "-static"' -o countersign-fast ./cmd/countersign
 
+# deploy/release.sh says what it needs. The same commit gives the same bytes.
+release: ## binaries, packages, images, SBOM and checksums, in dist/
+	bash deploy/release.sh
+
 test: ## the tests
 	go test ./...
 
@@ -31,4 +35,4 @@ screenshots: ## the pictures of README.md, with chromium
 	COUNTERSIGN_README=$(CURDIR)/docs go test ./internal/console -run TestScreenshots -count=1 -v -timeout 20m
 
 clean:
-	rm -f countersign countersign-fast
+	rm -rf countersign countersign-fast dist

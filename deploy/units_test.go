@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// boot makes the process that runs it the first of a system of its own: the files of this
-// one under a layer that takes all changes, its own processes, network and cgroups, and a
+// boot makes the process that runs it the first of a system of its own: the files of $LOWER
+// under a layer that takes all changes, its own processes, network and cgroups, and a
 // systemd that knows no unit of this machine. $1 is a directory, $2 a new cgroup, $3 the
 // repository, which may be where the new system has something else. With $4 it ends
 // before systemd begins.
@@ -26,7 +26,7 @@ exec unshare --cgroup sh -ec '
 mount --make-rprivate /
 mount -t tmpfs tmpfs "$1"
 mkdir "$1/upper" "$1/work" "$1/root"
-mount -t overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" overlay "$1/root"
+mount -t overlay -o "lowerdir=$LOWER,upperdir=$1/upper,workdir=$1/work" overlay "$1/root"
 cd "$1/root"
 mount -t proc proc proc
 mount -t sysfs -o ro sysfs sys
@@ -65,7 +65,7 @@ type machine struct {
 	pid int
 }
 
-func bootMachine(t *testing.T) *machine {
+func bootMachine(t *testing.T, lower string) *machine {
 	t.Helper()
 	cgroups := "/sys/fs/cgroup"
 	if m := regexp.MustCompile(`(?m)^cgroup2 (\S+) `).FindStringSubmatch(read(t, "/proc/mounts")); m != nil {
@@ -81,6 +81,7 @@ func bootMachine(t *testing.T) *machine {
 	}
 	command := func(args ...string) *exec.Cmd {
 		cmd := exec.Command("sh", append([]string{"-ec", boot, "sh", t.TempDir(), group, repository}, args...)...)
+		cmd.Env = append(os.Environ(), "LOWER="+lower)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL,
 			Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWNET}
 		return cmd
@@ -172,7 +173,7 @@ func TestUnitsRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := bootMachine(t)
+	m := bootMachine(t, "/")
 	root := fmt.Sprintf("/proc/%d/root", m.pid)
 	if err := os.WriteFile(root+"/usr/local/bin/countersign", built, 0o755); err != nil {
 		t.Fatal(err)
