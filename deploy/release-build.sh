@@ -157,6 +157,8 @@ if wants image; then
 		"${store[@]}" add -q --chown 0:0 "$container" "$files/etc" /etc >/dev/null
 		"${store[@]}" add -q --chown 0:0 "$container" "$files/countersign" /countersign >/dev/null
 		"${store[@]}" add -q --chown 65532:65532 "$container" "$files/data" /data >/dev/null
+		chmod 0700 "$("${store[@]}" mount "$container")/data"
+		"${store[@]}" umount "$container" >/dev/null
 		"${store[@]}" config --arch "$arch" --os linux --user 65532:65532 --volume /data --env COUNTERSIGN_DATA=/data --env TMPDIR=/data \
 			--port 8080 --port 8090 --port 8091 --entrypoint '["/countersign"]' --cmd 'serve --listen 0.0.0.0:8080 --insecure-listen' \
 			--label "org.opencontainers.image.version=$name" --label "org.opencontainers.image.revision=$(git rev-parse HEAD)" "$container"
