@@ -17,6 +17,7 @@ const (
 	AlarmRestored        AlarmKind = "restored"
 	AlarmRowForged       AlarmKind = "row_forged"
 	AlarmTokenChanged    AlarmKind = "token_changed"
+	AlarmWitnessRefuses  AlarmKind = "witness_refuses"
 	AlarmWitnessSilent   AlarmKind = "witness_silent"
 
 	AlarmWrongAPIKey     AlarmKind = "wrong_api_key"
@@ -80,9 +81,13 @@ var alarmKinds = words[AlarmKind]{
 		means: "A token that decides on changes was made, an approver's was revoked, or a token got a passkey. The subject names the change and the token, or the token and the passkey; no-approvers: somebody at the machine ended all approvers.",
 		do:    "Find out whose it is (token list). If nobody meant it, revoke it."},
 
+	{is: AlarmWitnessRefuses, at: atBoth, bySubject: true,
+		means: "A witness cosigns no head of the audit log since the database was restored: it has cosigned records that came after the backup, and keeps to them. The subject is its URL. Everything else goes on, and no new head is cosigned by it.",
+		do:    "Tell whoever runs the witness of the restore, and give them the new checkpoint (audit checkpoint) and the name of the log (audit key). They compare it with the last one that they have cosigned, keep that one for disputes, and let the witness forget the head of this log. If you did not restore the database, somebody with the master key did.",
+		ended: "The witness cosigned a head of the log."},
 	{is: AlarmWitnessSilent, at: atBoth, bySubject: true,
 		means: "A witness has cosigned no head of the audit log for a day. The subject is its URL. Everything else goes on.",
-		do:    "Ask whoever runs the witness, and look at the log line of its first failure: 404 and 403 mean that it does not know the log's name or key (audit key).",
+		do:    "Ask whoever runs the witness, and look at the log line of its first failure: 404 and 403 mean that it does not know the log's name or key (audit key), no cosignature that its key is not the one of --witness.",
 		ended: "The witness cosigned a head of the log."},
 
 	{is: AlarmWrongAPIKey, at: atService,

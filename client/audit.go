@@ -18,6 +18,7 @@ type AuditPage struct {
 	Edge    [][]byte     `json:"edge" nullable:"false" doc:"Base64: hashes of the complete subtrees of the tree of all records up to after, the largest first"`
 	Entries []AuditEntry `json:"entries" nullable:"false" doc:"in the order of seq"`
 	Next    int64        `json:"next" doc:"the value of after for the next request"`
+	First   int64        `json:"first" doc:"number of the first record that the log has: the logs of the years before it were exported and dropped"`
 	Size    int64        `json:"size" doc:"number of records that the log has now"`
 
 	Exported int64 `json:"exported,omitempty" doc:"number of the last record of all exports that were acknowledged; absent: none was"`
@@ -64,6 +65,38 @@ type AuditExport struct {
 	Last       int64  `json:"last" minimum:"1" doc:"number of the last record"`
 	Checkpoint string `json:"checkpoint" minLength:"1" maxLength:"16384" doc:"the checkpoint that the export ends with"`
 	Digest     string `json:"digest" pattern:"^[0-9a-f]{64}$" doc:"SHA-256, in hexadecimal digits, of its records, each as it was hashed, with a line feed after it"`
+}
+
+// AuditLog is the log of a year: a part of all records, which ends with a signed head.
+type AuditLog struct {
+	Year     int64 `json:"year" doc:"the year in which it began; 0: it has no record"`
+	First    int64 `json:"first" doc:"number of its first record, which names the head of the log before it"`
+	Last     int64 `json:"last" doc:"number of its last record"`
+	Closed   Time  `json:"closed,omitzero" doc:"when it was closed; absent: it is the present one"`
+	Exported bool  `json:"exported" doc:"all of its records were exported, and the export was acknowledged"`
+	Dropped  Time  `json:"dropped,omitzero" doc:"when its records were given up; absent: they are here"`
+}
+
+// AuditLogs are the logs of years.
+type AuditLogs struct {
+	Logs     []AuditLog `json:"logs" nullable:"false" doc:"in order, the present one last"`
+	Exported int64      `json:"exported,omitempty" doc:"number of the last record of all exports that were acknowledged; absent: none was"`
+}
+
+// DropAuditLog names a log that was closed.
+type DropAuditLog struct {
+	Last int64 `json:"last" minimum:"1" doc:"number of its last record. The logs before it are dropped too"`
+}
+
+// AuditLogs gives the logs of years.
+func (c *caller) AuditLogs(ctx context.Context) (AuditLogs, error) {
+	return ask[AuditLogs](ctx, c, http.MethodGet, "/v1/audit/logs", nil)
+}
+
+// DropAuditLog gives up the records of a log that was closed and exported, and of those before it.
+// Where there is an approver, the change waits, and the logs are the zero AuditLogs.
+func (c *caller) DropAuditLog(ctx context.Context, in DropAuditLog) (AuditLogs, Proposed, error) {
+	return propose[AuditLogs](ctx, c, http.MethodPost, "/v1/audit/logs/drop", in)
 }
 
 // AuditExported says how much of the audit log was exported.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"slices"
 	"strings"
 
 	"countersign/client"
@@ -15,18 +17,20 @@ import (
 
 type auditExportCmd struct {
 	cli.Either
-	From int64 `help:"First record. Default: 1." default:"1" placeholder:"SEQ"`
+	From int64 `help:"First record. Default: the first there is." placeholder:"SEQ"`
 	To   int64 `help:"Last record. Default: the last there is." placeholder:"SEQ"`
 	New  bool  `help:"Begin after the exports that were acknowledged, instead of --from."`
 }
 
 func (c *auditExportCmd) Run(ctx context.Context, std streams, api *client.Service) error {
-	if c.New {
-		page, err := api.Audit(ctx, client.FeedOptions{Limit: 1})
+	if c.New || c.From == 0 {
+		page, err := api.Audit(ctx, client.FeedOptions{After: math.MaxInt64})
 		if err != nil {
 			return err
 		}
-		c.From = page.Exported + 1
+		if c.From = page.First; c.New {
+			c.From = page.Exported + 1
+		}
 	}
 	if c.From < 1 || c.To != 0 && c.To < c.From {
 		return fmt.Errorf("--from %d --to %d: want 1 <= from <= to", c.From, c.To)
@@ -122,7 +126,7 @@ func (c *auditEvidenceCmd) Run(ctx context.Context, std streams, api *client.Ser
 	if err != nil {
 		return err
 	}
-	for _, w := range audit.SaidCosigners(p) {
+	for _, w := range audit.SaidCosigners(p.Cosignatures) {
 		fmt.Fprintf(std.out, "cosigned by %q at %s, if audit verify --witness-key says so\n", w.Name, w.At)
 	}
 	return audit.Show(std.out, p.Records)
@@ -209,6 +213,11 @@ func (c *auditVerifyCmd) Run(std streams) error {
 	}
 	for _, w := range cosigners {
 		fmt.Fprintf(std.out, "      cosigned by %s at %s\n", w.Name, w.At)
+	}
+	for _, w := range audit.SaidCosigners(v.Cosigned) {
+		if !slices.Contains(cosigners, w) {
+			fmt.Fprintf(std.out, "      not verified: cosigned by %q at %s; give the key of that witness with --witness-key\n", w.Name, w.At)
+		}
 	}
 	if v.Last > 0 {
 		fmt.Fprintf(std.out, "      records %d to %d are in it, unchanged\n", v.First, v.Last)

@@ -76,6 +76,8 @@ var access = map[string]struct {
 	"auditCheckpoint":   {"viewer operator approver admin", 403, ""},
 	"auditEvidence":     {"viewer operator approver admin", 403, ""},
 	"auditExported":     {"operator admin", 403, `{"first":1,"last":1}`},
+	"auditLogs":         {"viewer operator approver admin", 403, ""},
+	"dropAuditLog":      {"operator admin", 403, `{"last":1}`},
 	"search":            {"viewer operator approver admin", 200, ""},
 	"nodes":             {"viewer operator approver admin", 403, ""},
 	"deposits":          {"viewer core operator approver admin", 200, ""},

@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"countersign"
 	"countersign/client"
 	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/outbox"
 )
 
@@ -145,6 +147,87 @@ func TestAuditProvesDeposits(t *testing.T) {
 		items := p.Records[len(p.Records)-1].Items
 		if len(items) != 1 || !strings.Contains(string(items[0].Item), `"addedBy":"tok_`) || !strings.Contains(string(items[0].Item), `"eventId":"dep-2"`) || !strings.Contains(string(items[0].Item), `"result":"accepted"`) {
 			t.Errorf("items %+v", items)
+		}
+	})
+}
+
+// TestAuditLogs: the log of a year is closed, exported and dropped: by an admin, or by two persons
+// where there is an approver.
+func TestAuditLogs(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, h *harness) {
+		ctx := t.Context()
+		h.merchant("acme")
+		operator, admin, viewer := h.client(client.RoleOperator), h.client(client.RoleAdmin), h.client(client.RoleViewer)
+		closed := func() int64 {
+			t.Helper()
+			h.pass(366 * 24 * time.Hour)
+			if err := h.server.Audit.CloseYear(ctx); err != nil {
+				t.Fatal(err)
+			}
+			list, err := viewer.AuditLogs(ctx)
+			if err != nil || len(list.Logs) < 2 {
+				t.Fatalf("logs %+v, %v", list, err)
+			}
+			return list.Logs[len(list.Logs)-2].Last
+		}
+		drop := func(c *client.Service, last int64) (client.AuditLogs, client.Proposed, error) {
+			return c.DropAuditLog(ctx, client.DropAuditLog{Last: last})
+		}
+		last := closed()
+		if _, _, err := drop(admin, last); !errors.Is(err, client.ErrConflict) {
+			t.Errorf("dropped what was not exported: %v", err)
+		}
+		h.signatures() // exports and acknowledges all
+		if _, _, err := drop(admin, last-1); !errors.Is(err, client.ErrInvalid) {
+			t.Errorf("dropped a part: %v", err)
+		}
+		if _, _, err := drop(operator, last); !errors.Is(err, client.ErrForbidden) {
+			t.Errorf("an operator dropped it alone: %v", err)
+		}
+		for range 2 {
+			if list, _, err := drop(admin, last); err != nil || list.Logs[0].Dropped == 0 || !list.Logs[0].Exported {
+				t.Errorf("dropped: %+v, %v", list, err)
+			}
+		}
+		if _, err := viewer.Audit(ctx, client.FeedOptions{Limit: 1}); !errors.Is(err, client.ErrConflict) || !strings.Contains(err.Error(), "go on after") {
+			t.Errorf("a page of what was dropped: %v", err)
+		}
+		if _, err := viewer.AuditCheckpoint(ctx, 1); !errors.Is(err, client.ErrInvalid) {
+			t.Errorf("a proof from what was dropped: %v", err)
+		}
+		page, err := viewer.Audit(ctx, client.FeedOptions{After: last, Limit: 1})
+		if err != nil || page.First != last+1 || page.Entries[0].Seq != last+1 {
+			t.Errorf("page %+v, %v", page, err)
+		}
+
+		approver := h.person(client.RoleApprover, "")
+		last = closed()
+		var b bytes.Buffer
+		if err := audit.Export(ctx, &b, admin, page.First, 0); err != nil {
+			t.Fatal(err)
+		}
+		v, err := audit.Verify(&b, h.server.Audit.Key(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := admin.AuditExported(ctx, client.AuditExport{First: v.First, Last: v.Last, Checkpoint: v.Signed, Digest: v.Digest}); err != nil {
+			t.Fatal(err)
+		}
+		_, proposed, err := drop(operator, last)
+		if err != nil || proposed.Change.State != client.ChangeWaiting || proposed.Change.Kind != client.ChangeLog {
+			t.Fatalf("proposed %+v, %v", proposed, err)
+		}
+		if list, err := viewer.AuditLogs(ctx); err != nil || list.Logs[1].Dropped != 0 {
+			t.Errorf("before it is approved: %+v, %v", list, err)
+		}
+		if done, err := approver.ApproveChange(ctx, proposed.Change.ID); err != nil || done.State != client.ChangeApplied {
+			t.Errorf("approved %+v, %v", done, err)
+		}
+		if list, err := viewer.AuditLogs(ctx); err != nil || list.Logs[1].Dropped == 0 {
+			t.Errorf("after it was approved: %+v, %v", list, err)
+		}
+		if list, err := ready.Alarms(ctx, h.store); err != nil || len(list) != 0 {
+			t.Errorf("alarms %+v, %v", list, err)
 		}
 	})
 }

@@ -3,7 +3,10 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"net/http"
+	"strconv"
 
 	"countersign/client"
 	"countersign/internal/audit"
@@ -42,7 +45,11 @@ func (a Audit) page(c *Call, q auditFeed, _ None) (client.AuditPage, error) {
 	if a.Log == nil {
 		return client.AuditPage{}, db.ErrNotFound
 	}
-	return a.Log.Page(c.R.Context(), q.After, q.Limit)
+	page, err := a.Log.Page(c.R.Context(), q.After, q.Limit)
+	if errors.Is(err, audit.ErrDropped) {
+		err = &db.ConflictError{Reason: fmt.Sprintf("after is before the first record that the log has, which is %d: those before were exported and dropped; go on after %d", page.First, page.First-1)}
+	}
+	return page, err
 }
 
 // checkpoint signs the log as it is now.
@@ -72,7 +79,7 @@ func (a Audit) evidence(c *Call, q auditAbout, _ None) (client.AuditProof, error
 		if q.Withdrawal == "" {
 			at = "query.callback"
 		}
-		err = Invalid(At(at, "is not in the log: it is not known, was not sent yet, is older than the log, or was purged"))
+		err = Invalid(At(at, "is not in the log: it is not known, was not sent yet, is older than the log, of a year whose log was dropped, or was purged"))
 	}
 	return p, beyond(err)
 }
@@ -87,6 +94,8 @@ func (a Audit) exported(c *Call, _ None, in client.AuditExport) (client.AuditExp
 	}
 	last, err := a.Log.Exported(c.R.Context(), in, c.Now)
 	switch {
+	case errors.Is(err, audit.ErrDropped):
+		err = Invalid(At("body.first", "is of a log that was dropped"))
 	case errors.Is(err, audit.ErrGap):
 		err = Invalid(At("body.first", err.Error()))
 	case errors.Is(err, audit.ErrOtherCheckpoint):
@@ -97,9 +106,76 @@ func (a Audit) exported(c *Call, _ None, in client.AuditExport) (client.AuditExp
 	return client.AuditExported{Last: last}, err
 }
 
+// logs lists the logs of years.
+func (a Audit) logs(c *Call, _ None, _ None) (client.AuditLogs, error) {
+	if a.Log == nil {
+		return client.AuditLogs{}, db.ErrNotFound
+	}
+	return a.Log.Logs(c.R.Context())
+}
+
+// drop gives up the log of a year, or proposes it. The records are gone for ever, so that two
+// persons do it where changes wait, and else an admin.
+func (a Audit) drop(k *Changes) Handler {
+	return HandleChange(func(c *Call, _ None, in client.DropAuditLog) (client.AuditLogs, *client.Proposed, error) {
+		if a.Log == nil {
+			return client.AuditLogs{}, nil, db.ErrNotFound
+		}
+		if any, err := k.mayMakeAny(c.R.Context(), c.Token); err != nil || !any {
+			if err == nil {
+				err = NewProblem(http.StatusForbidden, "while there is no approver's token, only an admin's drops a log")
+			}
+			return client.AuditLogs{}, nil, err
+		}
+		log, err := a.Log.Droppable(c.R.Context(), in.Last)
+		if err != nil {
+			return client.AuditLogs{}, nil, undroppable(err)
+		}
+		if log.Dropped == 0 {
+			name := "records up to " + strconv.FormatInt(in.Last, 10)
+			change := &Change{Kind: client.ChangeLog, Before: map[string]string{name: "exported"}, After: map[string]string{name: "dropped"}, ProposedBy: c.Token.ID, Proposed: c.Now}
+			err := k.Propose(c.R.Context(), change, []byte(strconv.FormatInt(in.Last, 10)))
+			switch {
+			case err != nil:
+				return client.AuditLogs{}, nil, undroppable(err)
+			case change.State == client.ChangeWaiting:
+				return client.AuditLogs{}, &client.Proposed{Change: change.Shown()}, nil
+			}
+		}
+		list, err := a.Log.Logs(c.R.Context())
+		return list, nil, err
+	})
+}
+
+// undroppable says why a log is not dropped.
+func undroppable(err error) error {
+	switch {
+	case errors.Is(err, db.ErrNotFound):
+		return Invalid(At("body.last", "is not the last record of a log that was closed: GET /v1/audit/logs lists them"))
+	case errors.Is(err, audit.ErrNotExported):
+		return &db.ConflictError{Reason: err.Error() + ": export them (audit export --new) and acknowledge the file (audit acknowledge)"}
+	}
+	return err
+}
+
+// ApplyDrop drops the log of a change.
+func (a Audit) ApplyDrop(ctx context.Context, c *Change, content []byte, now db.Millis, also func(context.Context, *db.Tx) error) error {
+	last, err := strconv.ParseInt(string(content), 10, 64)
+	if err != nil {
+		return fmt.Errorf("change %s drops no log: %w", c.ID, err)
+	}
+	err = a.Log.Drop(ctx, last, now, also)
+	if errors.Is(err, db.ErrNotFound) || errors.Is(err, audit.ErrNotExported) {
+		err = fmt.Errorf("%w: %w", ErrStale, err) // a restore came between
+	}
+	return err
+}
+
 // beyond names the parameter that is at fault.
 func beyond(err error) error {
 	switch {
+	case errors.Is(err, audit.ErrDropped):
+		return Invalid(At("query.from", "is a checkpoint of a log that was dropped: prove with the export of that log that its head continues it, and give the checkpoint that the export ends with"))
 	case errors.Is(err, audit.ErrFrom):
 		return Invalid(At("query.from", "is more than the records of the log: the checkpoint is of another log, or this one was set back"))
 	case errors.Is(err, audit.ErrLarge):

@@ -44,10 +44,9 @@ func (v Verified) Cosigners(keys []string) (list []Cosigner, err error) {
 	return list, nil
 }
 
-// SaidCosigners are who the cosignatures of a proof say that they are of. They are not
-// verified.
-func SaidCosigners(p client.AuditProof) (list []Cosigner) {
-	for _, line := range p.Cosignatures {
+// SaidCosigners are who cosignatures, each a line, say that they are of. They are not verified.
+func SaidCosigners(cosignatures []string) (list []Cosigner) {
+	for _, line := range cosignatures {
 		f := strings.Split(line, " ")
 		if len(f) != 3 {
 			continue

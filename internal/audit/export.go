@@ -175,7 +175,7 @@ func (v *Verified) export(r *bufio.Reader, verifierKey string) error {
 			v.Digest = hex.EncodeToString(digest.Sum(nil))
 			return v.exportEnd(r, line, verifierKey, head, e, met)
 		}
-		record, err := entry(line, &e)
+		record, err := entry(line, &e, verifierKey)
 		if err != nil {
 			return err
 		}
@@ -192,7 +192,7 @@ const (
 // entry checks a line that Marshal has written of a client.AuditEntry, and appends its
 // record, which it gives. Every byte of it matters. It is not read as JSON, which would take
 // most of the time.
-func entry(line []byte, e *edge) (record []byte, err error) {
+func entry(line []byte, e *edge, verifierKey string) (record []byte, err error) {
 	wrong := func(what string) error { return fmt.Errorf("%w: record %d %s", ErrFile, e.size+1, what) }
 	want := append(strconv.AppendInt([]byte(entryStart), e.size+1, 10), entryHashes...)
 	rest, ok := bytes.CutPrefix(line, want)
@@ -204,6 +204,11 @@ func entry(line []byte, e *edge) (record []byte, err error) {
 		return nil, wrong("is not written as it was exported")
 	}
 	record = record[:len(record)-1]
+	if b := readBegun(record); b != nil {
+		if err := b.follows(*e, verifierKey); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrFile, err)
+		}
+	}
 	hashes := join(e.append(tlog.RecordHash(record)))
 	if string(kept) != base64.StdEncoding.EncodeToString(hashes) {
 		e.size--

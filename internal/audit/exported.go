@@ -24,16 +24,29 @@ type exportedRecord struct {
 	Digest string `json:"digest"` // of its records
 }
 
-const (
-	exportedSQL = `SELECT last FROM audit_exported WHERE id = 1`
+// exportedRows is guarded: what was exported may be dropped.
+var exportedRows = db.Guarded{Name: "audit_exported", Key: "id", Columns: `id, last`}
 
-	acknowledgeSQL = `UPDATE audit_exported SET last = $2 WHERE id = 1 AND last >= $1 - 1 AND last < $2`
-)
+const acknowledgeSQL = `
+INSERT INTO audit_exported (id, last, mac) VALUES (1, $1, $2) ON CONFLICT (id) DO UPDATE SET last = $1, mac = $2`
 
-// ExportedUpTo gives the last record of the exports that were acknowledged; 0: none was.
-func ExportedUpTo(ctx context.Context, q db.Querier) (last int64, err error) {
-	_, err = db.One(ctx, q, exportedSQL, nil, &last)
-	return last, err
+// exportedUpTo gives the last record of the exports that were acknowledged; 0: none was. What was
+// dropped had been.
+func exportedUpTo(ctx context.Context, q db.Querier, closed closedLogs) (int64, error) {
+	return readExported(ctx, q, "", closed)
+}
+
+func readExported(ctx context.Context, q db.Querier, lock string, closed closedLogs) (upto int64, err error) {
+	upto = closed.dropped().last
+	err = db.Each(ctx, q, exportedRows.Select()+`WHERE id = 1`+lock, nil, func(r db.Rows) error {
+		var id, last int64
+		genuine, err := exportedRows.Scan(q, r, &id, &last)
+		if genuine {
+			upto = max(upto, last)
+		}
+		return err
+	})
+	return upto, err
 }
 
 // The errors of an export that is acknowledged, beside ErrGap.
@@ -52,20 +65,24 @@ func (l *Log) Exported(ctx context.Context, x client.AuditExport, now db.Millis)
 		return 0, err
 	}
 	err = l.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		moved, err := t.Exec(ctx, acknowledgeSQL, x.First, x.Last)
+		closed, err := tree{t, l.key.verifier}.closed(ctx)
 		if err != nil {
 			return err
 		}
-		if upto, err = ExportedUpTo(ctx, t); err != nil {
+		if upto, err = readExported(ctx, t, "{lock}", closed); err != nil {
 			return err
 		}
 		switch {
-		case moved == 1:
-			return Add(ctx, t, Record{Kind: recordExported, At: now, Data: exportedRecord{x.First, x.Last, x.Digest}})
-		case upto < x.Last:
+		case x.Last <= upto: // it was acknowledged before
+			return nil
+		case x.First > upto+1:
 			return fmt.Errorf("%w: those up to %d were", ErrGap, upto)
 		}
-		return nil // it was acknowledged before
+		upto = x.Last
+		if _, err := t.Exec(ctx, acknowledgeSQL, upto, exportedRows.MAC(t, int64(1), upto)); err != nil {
+			return err
+		}
+		return Add(ctx, t, Record{Kind: recordExported, At: now, Data: exportedRecord{x.First, x.Last, x.Digest}})
 	})
 	return upto, err
 }

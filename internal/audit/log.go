@@ -26,12 +26,13 @@ type Config struct {
 	End string           // begins the log's name: "service" or "merchant". Required
 	Now func() time.Time // of checkpoints. Required
 	Log *slog.Logger     // Required
-	// Witnesses are the URLs of witnesses that cosign every head. Nil: nobody does.
+	// Witnesses cosign every head: of each its URL, a space and its verifier key. Nil: nobody does.
 	Witnesses []string
 }
 
 // Log is the audit log of an end.
 type Log struct {
+	tree  // read by connections of its own
 	c     Config
 	lists *db.DB // c.DB with connections of its own for reads
 	key   key
@@ -56,7 +57,9 @@ func Open(ctx context.Context, c Config) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Log{c: c, lists: c.DB.Apart(), key: k, witnesses: witnesses, opened: c.Now()}, nil
+	l := &Log{c: c, lists: c.DB.Apart(), key: k, witnesses: witnesses, opened: c.Now()}
+	l.tree = tree{l.lists, k.verifier}
+	return l, nil
 }
 
 // Seen gives the newest signed head that this process knows.
@@ -89,8 +92,12 @@ func (l *Log) Started(ctx context.Context, settings any) error {
 	})
 }
 
-// Run signs the log every minute until ctx ends, and reads a part of it again.
+// Run signs the log every minute until ctx ends, and reads a part of it again. It closes the
+// log of a year that has ended, and removes what was dropped.
 func (l *Log) Run(ctx context.Context) error {
+	var work sync.WaitGroup
+	defer work.Wait()
+	work.Go(func() { l.removeDropped(ctx) })
 	tick := time.NewTicker(l.c.DB.Every(signEvery))
 	defer tick.Stop()
 	again := walker{l: l}
@@ -103,6 +110,9 @@ func (l *Log) Run(ctx context.Context) error {
 		_, err := again.step(ctx, walkStep)
 		if err != nil {
 			again.e = edge{}
+			l.failed(ctx, err)
+		}
+		if err := l.CloseYear(ctx); err != nil {
 			l.failed(ctx, err)
 		}
 		signed, err := l.last(ctx)
@@ -151,17 +161,17 @@ const (
 
 // last gives the last checkpoint that was kept. Its Size is -1 if there is none.
 func (l *Log) last(ctx context.Context) (Checkpoint, error) {
-	c, _, err := l.kept(ctx, l.lists, lastCheckpointSQL)
+	c, _, err := l.kept(ctx, lastCheckpointSQL)
 	return c, err
 }
 
-func (l *Log) kept(ctx context.Context, q db.Querier, text string, args ...any) (Checkpoint, string, error) {
+func (t tree) kept(ctx context.Context, text string, args ...any) (Checkpoint, string, error) {
 	var signed string
-	found, err := db.One(ctx, q, text, args, &signed)
+	found, err := db.One(ctx, t.q, text, args, &signed)
 	if err != nil || !found {
 		return Checkpoint{Size: -1}, "", err
 	}
-	c, err := openCheckpoint(signed, l.key.verifier)
+	c, err := openCheckpoint(signed, t.key)
 	return c, signed, err
 }
 
@@ -183,7 +193,7 @@ func (l *Log) sign(ctx context.Context) (c Checkpoint, signed string, err error)
 	if err != nil {
 		return Checkpoint{}, "", err
 	}
-	last, signed, err := l.kept(ctx, l.lists, lastCheckpointSQL)
+	last, signed, err := l.kept(ctx, lastCheckpointSQL)
 	switch {
 	case err != nil:
 		return Checkpoint{}, "", err
@@ -196,36 +206,51 @@ func (l *Log) sign(ctx context.Context) (c Checkpoint, signed string, err error)
 			return Checkpoint{}, "", fmt.Errorf("%w: it had %d records when it was signed and has %d", ErrBroken, last.Size, head.size)
 		}
 	}
-	if err := l.continues(ctx, seen, last); err != nil {
-		return Checkpoint{}, "", err
-	}
-	if last.Size == head.size {
-		if last.Root != head.root() {
-			return Checkpoint{}, "", fmt.Errorf("%w: its %d records have another root than was signed", ErrBroken, head.size)
-		}
-		return last, signed, nil
-	}
-	if err := l.checkSince(ctx, last, head); err != nil {
-		return Checkpoint{}, "", err
-	}
-	c = Checkpoint{Log: l.key.signer.Name(), Size: head.size, Root: head.root(), At: client.TimeOf(l.c.Now())}
-	text, err := note.Sign(&note.Note{Text: c.text()}, l.key.signer)
-	if err != nil {
-		return Checkpoint{}, "", err
+	text, err := l.signable(ctx, l.tree, seen, last, head)
+	if err != nil || text == "" {
+		return last, signed, err
 	}
 	err = l.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		if _, err := t.Exec(ctx, keepCheckpointSQL, c.Size, int64(c.At), string(text)); err != nil {
-			return err
-		}
-		// Another node may have signed this head too.
-		c, signed, err = l.kept(ctx, t, checkpointSQL, c.Size)
+		c, signed, err = l.keepCheckpoint(ctx, t, head, text)
 		return err
 	})
 	return c, signed, err
 }
 
+// signable signs head, if the log continues the head seen and the checkpoint last up to there.
+// It gives the empty text if last is of head.
+func (l *Log) signable(ctx context.Context, of tree, seen db.Head, last Checkpoint, head edge) (string, error) {
+	if err := of.continues(ctx, seen, last); err != nil {
+		return "", err
+	}
+	if last.Size == head.size {
+		if last.Root != head.root() {
+			return "", fmt.Errorf("%w: its %d records have another root than was signed", ErrBroken, head.size)
+		}
+		return "", nil
+	}
+	if err := of.checkSince(ctx, last, head); err != nil {
+		return "", err
+	}
+	c := Checkpoint{Log: l.key.signer.Name(), Size: head.size, Root: head.root(), At: client.TimeOf(l.c.Now())}
+	text, err := note.Sign(&note.Note{Text: c.text()}, l.key.signer)
+	return string(text), err
+}
+
+// keepCheckpoint keeps a signed checkpoint of head, and gives the one that is kept: another node
+// may have signed this head too.
+func (l *Log) keepCheckpoint(ctx context.Context, t *db.Tx, head edge, text string) (c Checkpoint, signed string, err error) {
+	if c, err = openCheckpoint(text, l.key.verifier); err == nil {
+		_, err = t.Exec(ctx, keepCheckpointSQL, head.size, int64(c.At), text)
+	}
+	if err != nil {
+		return c, "", err
+	}
+	return tree{t, l.key.verifier}.kept(ctx, checkpointSQL, head.size)
+}
+
 // continues fails if the last checkpoint is not of a log that continues the head seen.
-func (l *Log) continues(ctx context.Context, seen db.Head, last Checkpoint) error {
+func (t tree) continues(ctx context.Context, seen db.Head, last Checkpoint) error {
 	if seen.Size == 0 {
 		return nil
 	}
@@ -234,7 +259,10 @@ func (l *Log) continues(ctx context.Context, seen db.Head, last Checkpoint) erro
 	}
 	root := last.Root
 	if last.Size > seen.Size { // another node signed last
-		e, err := l.edgeAt(ctx, seen.Size)
+		e, err := t.edgeAt(ctx, seen.Size)
+		if errors.Is(err, ErrDropped) {
+			return nil // the log was closed behind that head by who has the master key
+		}
 		if err != nil {
 			return err
 		}
@@ -248,11 +276,11 @@ func (l *Log) continues(ctx context.Context, seen db.Head, last Checkpoint) erro
 
 // checkSince hashes the records after the checkpoint last again and compares them with
 // the head.
-func (l *Log) checkSince(ctx context.Context, last Checkpoint, head edge) error {
+func (t tree) checkSince(ctx context.Context, last Checkpoint, head edge) error {
 	e := edge{}
 	if last.Size > 0 {
 		var err error
-		if e, err = l.edgeAt(ctx, last.Size); err != nil {
+		if e, err = t.edgeAt(ctx, last.Size); err != nil {
 			return err
 		}
 		if e.root() != last.Root {
@@ -260,7 +288,7 @@ func (l *Log) checkSince(ctx context.Context, last Checkpoint, head edge) error 
 		}
 	}
 	for e.size < head.size {
-		if err := l.rehash(ctx, &e, head.size, io.Discard); err != nil {
+		if err := t.rehash(ctx, &e, head.size, io.Discard); err != nil {
 			return err
 		}
 	}
@@ -272,10 +300,17 @@ func (l *Log) checkSince(ctx context.Context, last Checkpoint, head edge) error 
 
 // rehash appends some of the records after e, up to number until, and adds them to the digest
 // of an export.
-func (l *Log) rehash(ctx context.Context, e *edge, until int64, digest io.Writer) error {
+func (t tree) rehash(ctx context.Context, e *edge, until int64, digest io.Writer) error {
 	was := e.size
-	rows, err := l.rows(ctx, e.size, until, 1000)
+	rows, err := t.rows(ctx, e.size, until, 1000)
+	if err != nil {
+		return err
+	}
+	closed, err := t.closed(ctx)
 	for _, r := range rows {
+		if err := closed.checkBegun(r.seq, r.body, *e, t.key); err != nil {
+			return err
+		}
 		if err := r.appendTo(e); err != nil {
 			return err
 		}
@@ -308,11 +343,11 @@ const listRecordsSQL = `SELECT seq, body, hashes FROM audit_records WHERE seq > 
 
 // rows gives records after a number, up to number until. They hold some 4 MB at most,
 // unless one alone is larger.
-func (l *Log) rows(ctx context.Context, after, until int64, limit int) (list []row, err error) {
+func (t tree) rows(ctx context.Context, after, until int64, limit int) (list []row, err error) {
 	const most = 4 << 20
 	size := 0
 	enough := errors.New("enough")
-	err = db.Each(ctx, l.lists, listRecordsSQL, []any{after, until, limit}, func(r db.Rows) error {
+	err = db.Each(ctx, t.q, listRecordsSQL, []any{after, until, limit}, func(r db.Rows) error {
 		var one row
 		err := r.Scan(&one.seq, &one.body, &one.hashes)
 		if size += len(one.body); err == nil && len(list) > 0 && size > most {

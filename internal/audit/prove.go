@@ -19,11 +19,18 @@ const (
 
 	hashesSQL = `SELECT hashes FROM audit_records WHERE seq = $1`
 
-	subjectSQL = `SELECT seq FROM audit_subjects WHERE subject = $1 AND seq <= $2 ORDER BY seq DESC LIMIT CAST($3 AS BIGINT)`
+	subjectSQL = `SELECT seq FROM audit_subjects WHERE subject = $1 AND seq <= $2 AND seq > $4 ORDER BY seq DESC LIMIT CAST($3 AS BIGINT)`
 )
 
-// nodes reads the hashes of subtrees. Each is kept with the record that completes it.
-func (l *Log) nodes(ctx context.Context, list []node) ([]tlog.Hash, error) {
+// tree reads the records and hashes of a log: by connections of their own, or in a transaction.
+type tree struct {
+	q   db.Querier
+	key string // verifies checkpoints
+}
+
+// nodes reads the hashes of subtrees. Each is kept with the record that completes it, or with the
+// log of years that were dropped. It fails with ErrDropped for those that are gone.
+func (t tree) nodes(ctx context.Context, list []node) ([]tlog.Hash, error) {
 	hashes := make([]tlog.Hash, len(list))
 	found := make([]bool, len(list))
 	reads := make([]db.Statement, len(list))
@@ -40,8 +47,27 @@ func (l *Log) nodes(ctx context.Context, list []node) ([]tlog.Hash, error) {
 			return nil
 		}}
 	}
-	if err := l.lists.Batch(ctx, reads); err != nil {
+	if err := t.q.Batch(ctx, reads); err != nil {
 		return nil, err
+	}
+	if !slices.Contains(found, false) {
+		return hashes, nil
+	}
+	closed, err := t.closed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	gone := closed.dropped()
+	at := subtrees(gone.last)
+	for i, n := range list {
+		if found[i] || n.seq() > gone.last {
+			continue
+		}
+		k := slices.Index(at, n)
+		if k < 0 {
+			return nil, ErrDropped
+		}
+		hashes[i], found[i] = gone.edge.hashes[k], true
 	}
 	if i := slices.Index(found, false); i >= 0 {
 		return nil, fmt.Errorf("%w: record %d is missing or has not its hashes", ErrBroken, list[i].seq())
@@ -50,8 +76,8 @@ func (l *Log) nodes(ctx context.Context, list []node) ([]tlog.Hash, error) {
 }
 
 // edgeAt gives the edge of the tree of the first size records.
-func (l *Log) edgeAt(ctx context.Context, size int64) (edge, error) {
-	hashes, err := l.nodes(ctx, subtrees(size))
+func (t tree) edgeAt(ctx context.Context, size int64) (edge, error) {
+	hashes, err := t.nodes(ctx, subtrees(size))
 	if err != nil {
 		return edge{}, err
 	}
@@ -59,13 +85,13 @@ func (l *Log) edgeAt(ctx context.Context, size int64) (edge, error) {
 }
 
 // reader reads the hashes that proofs are made of.
-func (l *Log) reader(ctx context.Context) tlog.HashReader {
+func (t tree) reader(ctx context.Context) tlog.HashReader {
 	return tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
 		list := make([]node, len(indexes))
 		for i, index := range indexes {
 			list[i].level, list[i].place = tlog.SplitStoredHashIndex(index)
 		}
-		return l.nodes(ctx, list)
+		return t.nodes(ctx, list)
 	})
 }
 
@@ -73,14 +99,22 @@ func (l *Log) reader(ctx context.Context) tlog.HashReader {
 func (l *Log) Page(ctx context.Context, after int64, limit int) (client.AuditPage, error) {
 	out := client.AuditPage{Edge: [][]byte{}, Entries: []client.AuditEntry{}, Next: after}
 	head, err := readHead(ctx, l.lists, readSizeSQL)
+	if err != nil {
+		return out, err
+	}
+	closed, err := l.closed(ctx)
 	if err == nil {
-		out.Exported, err = ExportedUpTo(ctx, l.lists)
+		out.Exported, err = exportedUpTo(ctx, l.lists, closed)
 	}
 	if err != nil {
 		return out, err
 	}
-	if out.Size = head.size; after > head.size {
+	out.First, out.Size = closed.dropped().last+1, head.size
+	switch {
+	case after > head.size:
 		return out, nil
+	case after+1 < out.First:
+		return out, ErrDropped
 	}
 	e, err := l.edgeAt(ctx, after)
 	if err != nil {
@@ -116,13 +150,20 @@ func (l *Log) checkpoint(ctx context.Context, from int64) (p client.AuditProof, 
 	}
 	l.cosign(ctx, c, signed, false)
 	p = client.AuditProof{Checkpoint: signed, Key: l.key.verifier, From: from}
-	if p.Cosignatures, err = l.cosigned(ctx, c.Size); err != nil {
+	if p.Cosignatures, err = l.cosigned(ctx, c.Size, signed); err != nil {
 		return p, 0, err
 	}
 	switch {
 	case from > c.Size:
 		return p, 0, fmt.Errorf("%w: it has %d, the checkpoint %d", ErrFrom, c.Size, from)
 	case from > 0:
+		closed, err := l.closed(ctx)
+		if err == nil && from < closed.dropped().last {
+			err = ErrDropped
+		}
+		if err != nil {
+			return p, 0, err
+		}
 		proof, err := tlog.ProveTree(c.Size, from, l.reader(ctx))
 		if err != nil {
 			return p, 0, err
@@ -199,7 +240,11 @@ func (l *Log) gather(ctx context.Context, found map[int64]*client.AuditRecord, i
 }
 
 func (l *Log) about(ctx context.Context, subject string, until int64, most int) (seqs []int64, err error) {
-	err = db.Each(ctx, l.lists, subjectSQL, []any{subject, until, most}, func(r db.Rows) error {
+	closed, err := l.closed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = db.Each(ctx, l.lists, subjectSQL, []any{subject, until, most, closed.dropped().last}, func(r db.Rows) error {
 		var seq int64
 		err := r.Scan(&seq)
 		seqs = append(seqs, seq)

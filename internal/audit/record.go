@@ -126,6 +126,15 @@ func AddItems(ctx context.Context, t *db.Tx, r Record, list []Item) error {
 func itemsAt(at db.Millis) string { return "items:" + strconv.FormatInt(int64(at), 10) }
 
 func add(ctx context.Context, t *db.Tx, r Record, leaves []byte) error {
+	kept, err := written(ctx, r, leaves)
+	if err == nil {
+		t.Record(kept)
+	}
+	return err
+}
+
+// written gives r as it is kept, with the actor and the node of ctx.
+func written(ctx context.Context, r Record, leaves []byte) (kept db.LogRecord, err error) {
 	b := body{At: client.Time(r.At), Kind: r.Kind, About: r.About, Data: r.Data}
 	if a, ok := ctx.Value(actorKey{}).(Actor); ok {
 		b.By = &a
@@ -134,16 +143,14 @@ func add(ctx context.Context, t *db.Tx, r Record, leaves []byte) error {
 		b.Passkey = &s.Evidence
 	}
 	b.Node, _ = ctx.Value(nodeKey{}).(string)
-	text, err := Marshal(b)
-	if err != nil {
-		return err
+	if kept.Body, err = Marshal(b); err != nil {
+		return kept, err
 	}
-	kept := db.LogRecord{Body: text, Leaves: leaves}
+	kept.Leaves = leaves
 	for _, id := range r.About {
 		kept.Subjects = append(kept.Subjects, subjectOf(id))
 	}
-	t.Record(kept)
-	return nil
+	return kept, nil
 }
 
 // Marshal writes v as records and items are written: JSON without spaces, with <, > and

@@ -106,6 +106,23 @@ func changes(t *testing.T, d *db.DB) (list []tampered) {
 		})
 	}
 	if err == nil {
+		err = db.Each(ctx, d, `SELECT last, year, at, edge, mac FROM audit_closed`, nil, func(r db.Rows) error {
+			var last, year, at int64
+			var edge, mac []byte
+			err := r.Scan(&last, &year, &at, &edge, &mac)
+			where := fmt.Sprintf("at = %d", at)
+			set("audit_closed", where, "last", fmt.Sprint(last), fmt.Sprint(last-1))
+			set("audit_closed", where, "year", fmt.Sprint(year), fmt.Sprint(year+1))
+			set("audit_closed", where, "dropped", "0", fmt.Sprint(at))
+			set("audit_closed", where, "edge", blob(edge), flipped(edge, 9))
+			set("audit_closed", where, "mac", blob(mac), flipped(mac, 9))
+			set("audit_closed", fmt.Sprint("last = ", last), "at", fmt.Sprint(at), fmt.Sprint(at+1))
+			list = append(list, tampered{"removed closed log", "DELETE FROM audit_closed",
+				fmt.Sprintf("INSERT INTO audit_closed (last, year, at, edge, dropped, mac) VALUES (%d, %d, %d, %s, 0, %s)", last, year, at, blob(edge), blob(mac))})
+			return err
+		})
+	}
+	if err == nil {
 		err = db.Each(ctx, d, `SELECT data_key, private FROM audit_key`, nil, func(r db.Rows) error {
 			var dataKey, private []byte
 			err := r.Scan(&dataKey, &private)
@@ -128,6 +145,9 @@ func TestEveryRow(t *testing.T) {
 		for i := range 3 {
 			add(t, d, 3*i, 3)
 			must(l.Checkpoint(ctx, 0))(t)
+			if err := l.CloseYear(ctx); err != nil { // once
+				t.Fatal(err)
+			}
 		}
 		exec := func(text string) {
 			t.Helper()

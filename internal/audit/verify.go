@@ -46,6 +46,8 @@ type Verified struct {
 	Cosigned []string
 	// Records are those of a proof.
 	Records []client.AuditRecord
+
+	key string
 }
 
 // ErrFile means that a file is no export, proof or checkpoint, was changed, or was cut
@@ -56,7 +58,7 @@ var ErrFile = errors.New("the file is broken")
 // key alone. earlier is a checkpoint, or a file that has one, that was held before; nil
 // if there is none. Errors wrap ErrFile, ErrCheckpoint, ErrForeign or ErrEarlier.
 func Verify(in io.Reader, verifierKey string, earlier io.Reader) (Verified, error) {
-	var v Verified
+	v := Verified{key: verifierKey}
 	if earlier != nil {
 		c, err := heldCheckpoint(earlier, verifierKey)
 		if err != nil {
@@ -240,6 +242,12 @@ func (v *Verified) record(r client.AuditRecord) error {
 	}
 	if err := entry.signed(r.Record); err != nil {
 		return fmt.Errorf("%w: record %d: %w", ErrFile, r.Seq, err)
+	}
+	if b := readBegun(r.Record); b != nil {
+		c, err := openCheckpoint(b.Checkpoint, v.key)
+		if err != nil || c.Size != r.Seq-1 || c.Size != b.Last {
+			return fmt.Errorf("%w: record %d does not name the head of the log before it", ErrFile, r.Seq)
+		}
 	}
 	for _, item := range r.Items {
 		var of items

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"countersign/internal/db"
 )
@@ -35,6 +36,20 @@ func (w *walker) step(ctx context.Context, most int64) (ended bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	closed, err := w.l.closed(ctx)
+	if err != nil {
+		return false, err
+	}
+	if gone := closed.dropped(); w.e.size < gone.last {
+		w.e = edge{gone.last, slices.Clone(gone.edge.hashes)}
+		c, _, err := w.l.kept(ctx, checkpointSQL, gone.last)
+		if err == nil && (c.Size != gone.last || c.Root != gone.edge.root()) {
+			err = fmt.Errorf("%w: the head of its first %d records, which were dropped, is not the one that was signed", ErrBroken, gone.last)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
 	until := min(w.e.size+most, head.size)
 	roots, err := w.checkpoints(ctx, until)
 	if err != nil {
@@ -46,6 +61,9 @@ func (w *walker) step(ctx context.Context, most int64) (ended bool, err error) {
 		var of row
 		var leaves []byte
 		if err := r.Scan(&of.seq, &of.body, &of.hashes, &leaves); err != nil {
+			return err
+		}
+		if err := closed.checkBegun(of.seq, of.body, w.e, w.l.key.verifier); err != nil {
 			return err
 		}
 		if err := of.appendTo(&w.e); err != nil {

@@ -26,11 +26,13 @@ import (
 // even by who has the master key.
 type witness struct {
 	url string
+	key cosignVerifier
 
-	mu     sync.Mutex
-	silent bool      // it did not cosign when it was asked last
-	heard  bool      // it did, and no alarm of its silence stands
-	told   time.Time // when its silence raised an alarm last
+	mu      sync.Mutex
+	silent  bool      // it did not cosign when it was asked last
+	refuses bool      // nor will it, because of a restore, which is told
+	heard   bool      // it did, and no alarm about it stands
+	told    time.Time // when its silence raised an alarm last
 }
 
 const (
@@ -40,14 +42,19 @@ const (
 	mostCosigned   = 16 << 10 // bytes of an answer
 )
 
-// newWitnesses checks the URLs of witnesses.
-func newWitnesses(urls []string) (list []*witness, err error) {
-	for _, text := range urls {
-		u, err := url.Parse(text)
+// newWitnesses reads witnesses, each its URL, a space and its verifier key.
+func newWitnesses(texts []string) (list []*witness, err error) {
+	for _, text := range texts {
+		at, key, _ := strings.Cut(strings.TrimSpace(text), " ")
+		u, err := url.Parse(at)
 		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-			return nil, fmt.Errorf("the URL of a witness: %q is no http or https URL without query and password", text)
+			return nil, fmt.Errorf("the URL of a witness: %q is no http or https URL without query and password", at)
 		}
-		list = append(list, &witness{url: strings.TrimSuffix(text, "/")})
+		w := &witness{url: strings.TrimSuffix(at, "/")}
+		if w.key, err = newCosignVerifier(key); err != nil {
+			return nil, fmt.Errorf("the witness %s: %w; write its URL, a space and the key that whoever runs it has published", w.url, err)
+		}
+		list = append(list, w)
 	}
 	return list, nil
 }
@@ -79,9 +86,11 @@ func (l *Log) cosign(ctx context.Context, c Checkpoint, signed string, all bool)
 				if w.silent {
 					l.c.Log.Info("a witness cosigns again", "witness", w.url)
 				}
-				w.silent, w.told = false, time.Time{}
+				w.silent, w.refuses, w.told = false, false, time.Time{}
 				l.heard(ctx, w)
 			case ctx.Err() != nil:
+			case errors.Is(err, ErrBroken) && l.restoredSince(ctx, w):
+				l.refused(ctx, w, err)
 			case errors.Is(err, ErrBroken):
 				l.failed(ctx, err)
 			default:
@@ -93,12 +102,74 @@ func (l *Log) cosign(ctx context.Context, c Checkpoint, signed string, all bool)
 }
 
 const (
-	lastCosignedSQL = `SELECT size, at FROM audit_cosigned WHERE witness = $1 ORDER BY size DESC LIMIT 1`
+	lastCosignedSQL = `
+SELECT c.size, c.lines, COALESCE(p.note, '') FROM audit_cosigned c LEFT JOIN audit_checkpoints p ON p.size = c.size
+WHERE c.witness = $1 ORDER BY c.size DESC LIMIT 1`
 
-	keepCosignedSQL = `INSERT INTO audit_cosigned (witness, size, at, lines) VALUES ($1, $2, $3, $4) ON CONFLICT (witness, size) DO NOTHING`
+	keepCosignedSQL = `
+INSERT INTO audit_cosigned (witness, size, lines) VALUES ($1, $2, $3) ON CONFLICT (witness, size) DO UPDATE SET lines = $3`
 
-	cosignedSQL = `SELECT lines FROM audit_cosigned WHERE size = $1 ORDER BY witness`
+	cosignedSQL = `SELECT lines FROM audit_cosigned WHERE witness = $1 AND size = $2`
 )
+
+// lastCosigned gives the size of the last head that a witness has cosigned, and when; 0: it has
+// none, or none with this key. Who writes the database could say that it has cosigned what is still
+// to come, so that it is asked no more: what its key did not sign counts for nothing.
+func (l *Log) lastCosigned(ctx context.Context, w *witness) (size int64, at time.Time, err error) {
+	var lines, signed string
+	found, err := db.One(ctx, l.lists, lastCosignedSQL, []any{w.url}, &size, &lines, &signed)
+	if err != nil || !found {
+		return 0, at, err
+	}
+	c, err := openCheckpoint(signed, l.key.verifier)
+	own := false
+	if err == nil && c.Size == size {
+		if at, own, err = w.signed(signed, lines); err == nil {
+			if !own {
+				size = 0
+			}
+			return size, at, nil
+		}
+	}
+	l.failed(ctx, fmt.Errorf("%w: the witness %s has not cosigned its %d records as is kept", ErrBroken, w.url, size))
+	return 0, at, nil
+}
+
+// signed gives when w has cosigned a checkpoint. own is false if nothing in lines is said to be of
+// its key.
+func (w *witness) signed(checkpoint, lines string) (at time.Time, own bool, err error) {
+	n, err := note.Open([]byte(checkpoint+lines), note.VerifierList(w.key))
+	var none *note.UnverifiedNoteError
+	switch {
+	case errors.As(err, &none):
+		return at, false, nil
+	case err != nil:
+		return at, false, err
+	}
+	at, _ = timeOf(n.Sigs[0])
+	return at, true, nil
+}
+
+// restoredSince reports whether a declared restore explains that a witness refuses the log: it has
+// cosigned none of its heads since.
+func (l *Log) restoredSince(ctx context.Context, w *witness) bool {
+	e, err := db.LastEpoch(ctx, l.lists)
+	if err != nil || e.Number == 0 {
+		return false
+	}
+	size, _, err := l.lastCosigned(ctx, w)
+	return err == nil && size <= e.Head.Size
+}
+
+// refused tells that a witness does not cosign because of a restore, once.
+func (l *Log) refused(ctx context.Context, w *witness, cause error) {
+	if !w.refuses {
+		l.c.Log.Error("a witness refuses the log since the restore", "witness", w.url, "error", cause.Error())
+		err := l.c.DB.RaiseAlarm(ctx, db.Alarm{Kind: client.AlarmWitnessRefuses, Subject: w.url, At: db.MillisOf(l.c.Now())})
+		w.refuses = err == nil // else the next head tells
+	}
+	w.silent, w.heard = true, false
+}
 
 // unwitnessed tells that a witness does not cosign: once in the log, and by an alarm after a
 // long silence.
@@ -107,14 +178,13 @@ func (l *Log) unwitnessed(ctx context.Context, w *witness, cause error) {
 		l.c.Log.Warn("a witness does not cosign", "witness", w.url, "error", cause.Error())
 	}
 	w.silent, w.heard = true, false
-	var size int64
-	var at db.Millis
-	if _, err := db.One(ctx, l.lists, lastCosignedSQL, []any{w.url}, &size, &at); err != nil {
+	_, at, err := l.lastCosigned(ctx, w)
+	if err != nil {
 		return // the database is away, which others report
 	}
 	since, now := l.opened, l.c.Now()
-	if at != 0 {
-		since = at.Time()
+	if !at.IsZero() {
+		since = at
 	}
 	if now.Sub(since) < longestSilence || now.Sub(w.told) < longestSilence {
 		return
@@ -124,20 +194,20 @@ func (l *Log) unwitnessed(ctx context.Context, w *witness, cause error) {
 	}
 }
 
-// heard ends the alarm of a witness's silence, which another process may have raised.
+// heard ends the alarms about a witness, which another process may have raised.
 func (l *Log) heard(ctx context.Context, w *witness) {
 	if w.heard {
 		return
 	}
-	err := l.c.DB.EndStanding(ctx, []db.Alarm{{Kind: client.AlarmWitnessSilent, Subject: w.url}}, db.MillisOf(l.c.Now()))
+	err := l.c.DB.EndStanding(ctx, []db.Alarm{{Kind: client.AlarmWitnessSilent, Subject: w.url}, {Kind: client.AlarmWitnessRefuses, Subject: w.url}}, db.MillisOf(l.c.Now()))
 	w.heard = err == nil // else the next head tries again
 }
 
 // submit asks a witness to cosign a checkpoint, and keeps what it answers. Its error wraps
 // ErrBroken if the witness has cosigned what this log does not continue.
 func (l *Log) submit(ctx context.Context, w *witness, c Checkpoint, signed string) error {
-	var old, at int64
-	if _, err := db.One(ctx, l.lists, lastCosignedSQL, []any{w.url}, &old, &at); err != nil {
+	old, _, err := l.lastCosigned(ctx, w)
+	if err != nil {
 		return err
 	}
 	if old >= c.Size {
@@ -150,12 +220,12 @@ func (l *Log) submit(ctx context.Context, w *witness, c Checkpoint, signed strin
 		}
 		switch status {
 		case http.StatusOK:
-			lines, err := l.cosignatures(signed, answer)
+			lines, err := w.cosignature(signed, answer)
 			if err != nil {
 				return err
 			}
 			return l.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-				_, err := t.Exec(ctx, keepCosignedSQL, w.url, c.Size, int64(db.MillisOf(l.c.Now())), lines)
+				_, err := t.Exec(ctx, keepCosignedSQL, w.url, c.Size, lines)
 				return err
 			})
 		case http.StatusConflict:
@@ -211,38 +281,31 @@ func (l *Log) addCheckpoint(ctx context.Context, w *witness, old int64, c Checkp
 	return response.StatusCode, answer, err
 }
 
-// cosignatures gives the lines of an answer that are cosignatures by their form. Whoever has
-// the key of a witness verifies them.
-func (l *Log) cosignatures(signed string, answer []byte) (string, error) {
-	own, err := note.NewVerifier(l.key.verifier)
+// cosignature gives the line of an answer that the witness's key has signed. Others count for
+// nothing.
+func (w *witness) cosignature(signed string, answer []byte) (string, error) {
+	n, err := note.Open([]byte(signed+string(answer)), note.VerifierList(w.key))
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("its answer is no cosignature of %s: %w", w.key.name, err)
 	}
-	n, err := note.Open([]byte(signed+string(answer)), note.VerifierList(own))
-	if err != nil {
-		return "", fmt.Errorf("its answer is no cosignature: %w", err)
-	}
-	var lines strings.Builder
-	for _, s := range n.UnverifiedSigs {
-		if _, ok := timeOf(s); ok {
-			fmt.Fprintf(&lines, "— %s %s\n", s.Name, s.Base64)
-		}
-	}
-	if lines.Len() == 0 {
-		return "", errors.New("its answer has no cosignature of version 1")
-	}
-	return lines.String(), nil
+	return fmt.Sprintf("— %s %s\n", n.Sigs[0].Name, n.Sigs[0].Base64), nil
 }
 
-// cosigned gives the cosignatures of a checkpoint, one a line.
-func (l *Log) cosigned(ctx context.Context, size int64) (all []string, err error) {
-	err = db.Each(ctx, l.lists, cosignedSQL, []any{size}, func(r db.Rows) error {
+// cosigned gives the cosignatures of a checkpoint, one a line, which the keys of its witnesses
+// have signed.
+func (l *Log) cosigned(ctx context.Context, size int64, signed string) (all []string, err error) {
+	for _, w := range l.witnesses {
 		var lines string
-		err := r.Scan(&lines)
-		for line := range strings.Lines(lines) {
+		found, err := db.One(ctx, l.lists, cosignedSQL, []any{w.url, size}, &lines)
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			continue
+		}
+		if line, err := w.cosignature(signed, []byte(lines)); err == nil {
 			all = append(all, strings.TrimSuffix(line, "\n"))
 		}
-		return err
-	})
-	return all, err
+	}
+	return all, nil
 }

@@ -526,7 +526,8 @@ func TestAlarmsEnd(t *testing.T) {
 				client.AlarmNotBound: quiet, client.AlarmUnverified: quiet,
 				client.AlarmRestored:        func(client.AlarmKind) {}, // as at the service
 				client.AlarmApproverExpires: func(client.AlarmKind) {}, // of package api
-				client.AlarmWitnessSilent:   func(client.AlarmKind) {}, // of package audit
+				client.AlarmWitnessRefuses:  func(client.AlarmKind) {}, // of package audit
+				client.AlarmWitnessSilent:   func(client.AlarmKind) {}, // likewise
 			}
 			for _, k := range client.GatewayAlarmKinds() {
 				c, known := cases[k]

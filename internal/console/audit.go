@@ -28,6 +28,7 @@ type auditPage struct {
 	Text    string // that the records have
 	Subject string // that they are about
 	Records []auditRow
+	First   int64  // the first record that the log has
 	Size    int64  // records of the log
 	From    int64  // the oldest record that was looked at
 	Older   string // the address of the page before
@@ -64,16 +65,16 @@ func (v *visit) audit() error {
 	if err != nil {
 		return err
 	}
-	page.Size = head.Size
+	page.First, page.Size = head.First, head.Size
 	look := int64(auditLook)
 	if page.Text != "" {
 		look = auditSearch
 	}
 	before, err := strconv.ParseInt(v.query("before"), 10, 64)
-	if err != nil || before < 1 || before > page.Size+1 {
+	if err != nil || before <= head.First || before > page.Size+1 {
 		before = page.Size + 1
 	}
-	after := max(0, before-1-look)
+	after := max(head.First-1, before-1-look)
 	part, err := v.readAudit(client.FeedOptions{After: after, Limit: int(max(1, before-1-after))})
 	if err != nil {
 		return err
@@ -85,7 +86,7 @@ func (v *visit) audit() error {
 	}
 	slices.Reverse(page.Records)
 	page.From = after + 1
-	if after > 0 {
+	if after >= head.First {
 		page.Older = "/console/audit?before=" + strconv.FormatInt(page.From, 10)
 		if page.Text != "" {
 			page.Older += "&text=" + url.QueryEscape(page.Text)

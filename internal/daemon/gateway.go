@@ -62,7 +62,7 @@ type GatewayConfig struct {
 	Verify gateway.Verifying
 	// Retain is how long deposits that were taken stay in the feed. Zero: for ever.
 	Retain time.Duration
-	// Witnesses are the URLs of those that cosign the audit log. Nil: nobody does.
+	// Witnesses cosign the audit log: of each its URL, a space and its verifier key. Nil: nobody does.
 	Witnesses []string
 	// Alarms says where alarms are posted. Zero: nowhere.
 	Alarms AlarmPosting

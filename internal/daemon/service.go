@@ -49,7 +49,7 @@ type ServiceConfig struct {
 	DrainTimeout time.Duration
 	// Retain is how long what is settled stays. Zero: for ever.
 	Retain time.Duration
-	// Witnesses are the URLs of those that cosign the audit log. Nil: nobody does.
+	// Witnesses cosign the audit log: of each its URL, a space and its verifier key. Nil: nobody does.
 	Witnesses []string
 	// Alarms says where alarms are posted. Zero: nowhere.
 	Alarms AlarmPosting

@@ -37,6 +37,7 @@ func newAPI(b *book.Book, r *refusals, c Config, retry func(context.Context, []b
 	if a.changes, err = api.NewChanges(api.ChangesConfig{DB: b.DB, Delay: c.ChangeDelay, Now: c.Now, Log: c.Log}); err != nil {
 		return nil, err
 	}
+	a.changes.Handle(client.ChangeLog, a.audit().ApplyDrop)
 	a.base, err = api.New(api.Config{
 		Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
 		Tokens: api.NewTokens(b.DB), Metrics: c.Metrics, Now: c.Now, Log: c.Log, Trace: c.Trace, MaxBody: maxBody, Bodies: c.Bodies, ProblemOf: problemOf,

@@ -153,7 +153,8 @@ func testAlarmsEnd(t *testing.T, s *Outbox) {
 		},
 		client.AlarmOverdue:         func(string, client.AlarmKind) func() { return func() {} }, // testOverdueAlarm
 		client.AlarmApproverExpires: func(string, client.AlarmKind) func() { return func() {} }, // of package api
-		client.AlarmWitnessSilent:   func(string, client.AlarmKind) func() { return func() {} }, // of package audit
+		client.AlarmWitnessRefuses:  func(string, client.AlarmKind) func() { return func() {} }, // of package audit
+		client.AlarmWitnessSilent:   func(string, client.AlarmKind) func() { return func() {} }, // likewise
 	}
 	for _, k := range client.ServiceAlarmKinds() {
 		c, known := cases[k]

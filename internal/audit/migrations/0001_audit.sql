@@ -34,11 +34,9 @@ CREATE TABLE audit_checkpoints (
 CREATE TABLE audit_cosigned (
   witness TEXT NOT NULL, -- its URL
   size    {int} NOT NULL, -- of the checkpoint
-  at      {int} NOT NULL,
-  lines   TEXT NOT NULL, -- lines of signatures of the note
+  lines   TEXT NOT NULL, -- the line of its signature of the note
   PRIMARY KEY (witness, size)
 ){strict};
-CREATE INDEX audit_cosigned_size ON audit_cosigned (size);
 
 -- The key that signs checkpoints, sealed.
 CREATE TABLE audit_key (
@@ -47,9 +45,19 @@ CREATE TABLE audit_key (
   private  {bytes} NOT NULL
 ){strict};
 
--- Up to which record exports were acknowledged.
+-- Up to which record exports were acknowledged. No row: none was.
 CREATE TABLE audit_exported (
   id   {int} NOT NULL PRIMARY KEY,
-  last {int} NOT NULL -- 0: none was
+  last {int} NOT NULL,
+  mac  {bytes} NOT NULL -- db.Guarded
 ){strict};
-INSERT INTO audit_exported (id, last) VALUES (1, 0);
+
+-- The logs of years that were closed. The record behind the last one names its signed head.
+CREATE TABLE audit_closed (
+  last    {int} NOT NULL PRIMARY KEY, -- its last record
+  year    {int} NOT NULL,
+  at      {int} NOT NULL,   -- when it was closed
+  edge    {bytes} NOT NULL, -- as audit_head had it then
+  dropped {int} NOT NULL,   -- when its records were given up: they are removed from then on; 0: they are here
+  mac     {bytes} NOT NULL  -- db.Guarded
+){strict};
