@@ -307,7 +307,7 @@ func TestOutcomeIsNotLost(t *testing.T) {
 				<-reached
 				kill()
 				end()
-				s.spawn(c)
+				defer s.spawn(c)() // else it would work in place of the next one that is to be killed
 				if kind == kindRelease {
 					tell()
 				}
