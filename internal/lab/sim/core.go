@@ -151,7 +151,7 @@ func (c *core) execute(claim string) {
 		select {
 		case <-c.stop:
 			return
-		case <-time.After(time.Minute + time.Duration(c.w.float()*float64(5*time.Minute))):
+		case <-time.After(time.Minute + time.Duration(c.w.float(claim)*float64(5*time.Minute))):
 		}
 		c.follow()
 		c.mu.Lock()
@@ -228,7 +228,7 @@ func (c *core) step(claim string, x client.Withdrawal, permits map[string]client
 		c.w.count("executions")
 	}
 	c.mu.Unlock()
-	if !done && c.w.float() < 0.1 { // it dies, and knows no permit any more
+	if !done && c.w.float(claim) < 0.1 { // it dies, and knows no permit any more
 		delete(permits, id)
 		return false
 	}

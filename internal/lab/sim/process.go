@@ -70,7 +70,7 @@ func (r *run) world() daemon.World {
 			}
 			return p.w.net.dial(ctx, p.name, by, address)
 		},
-		Random: p.w.float,
+		Random: func() float64 { return p.w.float(p.name) },
 		World: db.World{
 			Elapsed: func() time.Duration { return time.Since(began) + time.Duration(p.elapsed.Load()) },
 			Idle:    p.w.c.Idle,

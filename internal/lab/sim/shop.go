@@ -82,7 +82,7 @@ func (s *shop) follow() {
 		select {
 		case <-s.stop:
 			return
-		case <-time.After(time.Minute + time.Duration(s.w.float()*float64(10*time.Minute))):
+		case <-time.After(time.Minute + time.Duration(s.w.float("shop")*float64(10*time.Minute))):
 		}
 		s.read()
 	}

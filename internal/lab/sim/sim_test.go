@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"countersign/envelope"
+	"countersign/internal/lab/dbtest"
 )
 
 var (
@@ -24,6 +25,8 @@ var (
 	first = flag.Uint64("first", 1, "the first of the seeds")
 	span  = flag.Duration("span", 6*time.Hour, "virtual time of a run in which the world is bad")
 	left  = flag.String("without", "", "numbers of faults that do not happen, with commas")
+	hunt  = flag.Bool("hunt", false, "end with the first seed that fails")
+	again = flag.Int("again", 0, "live so often through each of the first five seeds, or that of -seed, and count the different stories")
 	logTo = flag.String("log", "", "a file for what the daemons log")
 )
 
@@ -34,6 +37,9 @@ var key = sync.OnceValues(func() (*envelope.Key, error) { return envelope.Genera
 func TestSim(t *testing.T) {
 	if testing.Short() {
 		t.Skip("seconds of simulation")
+	}
+	if dbtest.Race && *seed == 0 && *seeds == 0 {
+		t.Skip("-race: the daemons' goroutines meet in their own tests; -seeds N runs it")
 	}
 	list := []uint64{1, 2, 3}
 	switch {
@@ -60,12 +66,36 @@ func TestSim(t *testing.T) {
 		for _, text := range r.Wrong {
 			t.Errorf("seed %d: %s", one, text)
 		}
+		if *hunt && t.Failed() {
+			break
+		}
 	}
 	var counts []string
 	for _, k := range slices.Sorted(maps.Keys(sum)) {
 		counts = append(counts, fmt.Sprintf("%s %d", k, sum[k]))
 	}
 	t.Logf("%d seeds, %v of virtual time in %v; %s", len(list), virtual.Round(time.Hour), time.Since(began).Round(time.Millisecond), strings.Join(counts, ", "))
+}
+
+// TestAgain counts how often two runs of a seed differ. Go's scheduler does not belong to the
+// seed: which of two goroutines is first where both may go on.
+func TestAgain(t *testing.T) {
+	if *again == 0 {
+		t.Skip("-again N runs it")
+	}
+	list := []uint64{1, 2, 3, 4, 5}
+	if *seed != 0 {
+		list = []uint64{*seed}
+	}
+	for _, one := range list {
+		stories, ends := map[string]int{}, map[string]int{}
+		for range *again {
+			r := lives(t, config(t, one))
+			stories[strings.Join(r.Story, "\n")]++
+			ends[fmt.Sprint(r.Counts, r.Wrong)]++
+		}
+		t.Logf("seed %d: %d runs, %d stories, %d results", one, *again, len(stories), len(ends))
+	}
 }
 
 // config is the run of a seed: an event each ten minutes, a fault each quarter of an hour.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -66,7 +67,7 @@ type world struct {
 	held             map[string]client.AuditProof // of the audit logs, by end
 
 	mu     sync.Mutex
-	random *rand.Rand
+	random map[string]*rand.Rand // by who draws: they do not wait for one another in one order
 	result Result
 }
 
@@ -75,7 +76,7 @@ func Run(ctx context.Context, c Config) Result {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	w := &world{c: c, operating: make(chan struct{}, 1), net: newNetwork(c.Seed), begun: time.Now(), ctx: ctx, random: rand.New(rand.NewPCG(c.Seed, 2))}
+	w := &world{c: c, operating: make(chan struct{}, 1), net: newNetwork(c.Seed), begun: time.Now(), ctx: ctx, random: map[string]*rand.Rand{}}
 	w.result.Counts, w.held = map[string]int{}, map[string]client.AuditProof{}
 	w.service = &process{w: w, name: "service", dir: filepath.Join(c.Dir, "service"), busy: make(chan struct{}, 1), make: newService}
 	w.gateway = &process{w: w, name: "gateway", dir: filepath.Join(c.Dir, "gateway"), busy: make(chan struct{}, 1), make: newGateway}
@@ -283,11 +284,18 @@ func (w *world) persist(what string, do func() error) bool {
 	return false
 }
 
-// float is the randomness of the daemons.
-func (w *world) float() float64 {
+// float is the randomness of a party.
+func (w *world) float(who string) float64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.random.Float64()
+	r := w.random[who]
+	if r == nil {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(who))
+		r = rand.New(rand.NewPCG(w.c.Seed, h.Sum64()))
+		w.random[who] = r
+	}
+	return r.Float64()
 }
 
 func (w *world) count(what string) {

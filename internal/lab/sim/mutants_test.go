@@ -1,0 +1,103 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var mutate = flag.Int("mutants", 0, "how many seeds look for each of the planted faults; 0: none does")
+
+// mutant is a fault that the simulation must find: its name, a file, and texts of it, each followed
+// by what stands in its place.
+type mutant []string
+
+var mutants = []mutant{
+	{"a permit is given to a second holder", "internal/outbox/release.go",
+		"WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND release_by > $6 AND restored = 0", "WHERE merchant = $1 AND id = $2 AND state IN ('confirmed', 'released') AND release_by > $6 AND restored = 0"},
+	{"a known deposit takes effect again", "internal/book/claim.go",
+		"	case r.settled:\n", "	case r.settled && e.Lease != 0:\n"},
+	{"an expired withdrawal is not told", "internal/outbox/release.go",
+		"	if attempts > 0 && to != WithdrawalConfirmed {", "	if attempts > 0 && to == WithdrawalCancelled {"},
+	{"a retry is lost after the third attempt", "internal/outbox/settle.go",
+		"		add(b, settleOtherSQL, string(b.state), int64(b.Due),", "		if b.state == CallbackPending && b.Attempt.Number == 3 {\n			b.state = CallbackAccepted\n			add(b, settleAcceptedSQL)\n			return\n		}\n		add(b, settleOtherSQL, string(b.state), int64(b.Due),"},
+	{"the feed of decisions has a gap", "internal/outbox/decisions.go",
+		"		seq++\n", "		if seq++; seq%7 == 0 {\n			seq++\n		}\n"},
+	{"a freeze and a pause are not looked at", "internal/outbox/release.go",
+		"	AND NOT EXISTS (SELECT 1 FROM frozen WHERE id = 'service' AND at <> 0)\n	AND EXISTS (SELECT 1 FROM merchants m WHERE m.id = $1 AND m.state = 'active')`", "`",
+		"	if stop = stopped(state, o.freezes.judge(t, &look)); stop == \"\"", "	_, _ = state, o.freezes.judge(t, &look)\n	if stop == \"\""},
+	{"an outcome is not told", "internal/outbox/release.go",
+		"	return o.announce(ctx, t, row, now, counted...)\n", "	return t.Batch(ctx, counted)\n"},
+	{"a confirmed order is cancelled", "internal/book/order_change.go",
+		"		case !o.State.Undecided():\n			return &db.ConflictError", "		case !o.State.Undecided() && (o.State != OrderConfirmed || c.To != OrderCancelled):\n			return &db.ConflictError"},
+	{"a released withdrawal is cancelled", "internal/outbox/release.go",
+		"WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND restored = 0`", "WHERE merchant = $1 AND id = $2 AND state IN ('awaiting', 'confirmed', 'released') AND restored = 0`"},
+	{"a deposit is acknowledged that was not kept", "internal/outbox/ingest.go",
+		"		return quota.spend(ctx, t, done, now)\n	})\n	if err != nil {", "		return quota.spend(ctx, t, done, now)\n	})\n	if err != nil && done[0].ID == \"\" {"},
+	{"what the application did not take is not sent again", "internal/gateway/forwarding.go",
+		"Done: result == signed.Done,", "Done: result == signed.Done || f.Attempts > 1,"},
+	{"another deposit under a known id is taken", "internal/outbox/ingest.go",
+		"		same := inserted[i] || bytes.Equal(kept[i], n.Payload)", "		same := inserted[i] || bytes.Equal(kept[i], n.Payload) || len(kept[i]) > 0"},
+	{"leases of a process that died are not given back", "internal/outbox/sweep.go",
+		"	if err != nil || len(found) == 0 {\n		return err\n	}\n	done.More = done.More || len(found) == sweepMost\n	found = inOrder(found)", "	if found = nil; err != nil || len(found) == 0 {\n		return err\n	}\n	done.More = done.More || len(found) == sweepMost\n	found = inOrder(found)"},
+	{"an end before its order is forgotten", "internal/book/effect.go",
+		"countersign.EffectEnded && !in.restored:\n", "countersign.EffectEnded && !in.restored && id == \"\":\n"},
+	{"a lapsed withdrawal is not told", "internal/outbox/lapse.go",
+		"	payload, err := (&countersign.WithdrawalEnded{", "	if w.State == WithdrawalLapsed {\n		return t.Batch(ctx, counted)\n	}\n	payload, err := (&countersign.WithdrawalEnded{"},
+}
+
+// with gives the text of m's file with the fault.
+func (m mutant) with(t *testing.T) (path string, text []byte) {
+	path, err := filepath.Abs(filepath.Join("../../..", m[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err = os.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	for i := 2; i < len(m); i += 2 {
+		if n := bytes.Count(text, []byte(m[i])); n != 1 {
+			t.Fatalf("%s has the text %d times in whose place the fault is planted:\n%s", m[1], n, m[i])
+		}
+		text = bytes.Replace(text, []byte(m[i]), []byte(m[i+1]), 1)
+	}
+	return path, text
+}
+
+// TestMutants plants each fault, which must still fit, and with -mutants N has N seeds look for
+// it: one of them must find it.
+func TestMutants(t *testing.T) {
+	found := regexp.MustCompile(`seed (\d+): (.*)`)
+	for _, m := range mutants {
+		t.Run(m[0], func(t *testing.T) {
+			path, text := m.with(t)
+			if *mutate == 0 {
+				return
+			}
+			dir := t.TempDir()
+			planted, overlay := filepath.Join(dir, "planted.go"), filepath.Join(dir, "overlay.json")
+			list, err := json.Marshal(map[string]map[string]string{"Replace": {path: planted}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, b := range map[string][]byte{planted: text, overlay: list} {
+				if err := os.WriteFile(name, b, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			out, err := exec.Command("go", "test", "-vet=off", "-timeout=10m", "-overlay", overlay, ".", "-run=TestSim$", "-hunt", "-seeds="+strconv.Itoa(*mutate), "-span="+span.String()).CombinedOutput()
+			hit := found.FindSubmatch(out)
+			if err == nil || hit == nil {
+				t.Fatalf("%d seeds do not find it: %v\n%s", *mutate, err, out[max(0, len(out)-2000):])
+			}
+			t.Logf("seed %s: %s", hit[1], strings.TrimSpace(string(hit[2])))
+		})
+	}
+}
