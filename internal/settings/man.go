@@ -11,7 +11,7 @@ import (
 // or empty.
 func Man(app *kong.Application, version, date string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, ".TH COUNTERSIGN 1 %q %q\n.SH NAME\ncountersign \\- %s\n", roff(date), "countersign "+roff(version), roff(strings.TrimSuffix(app.Help, ".")))
+	fmt.Fprintf(&b, ".TH COUNTERSIGN 1 %q %q\n.ad l\n.SH NAME\ncountersign \\- %s\n", roff(date), "countersign "+roff(version), roff(strings.TrimSuffix(app.Help, ".")))
 	b.WriteString(".SH SYNOPSIS\n.B countersign\n\\fICOMMAND\\fR [\\fIFLAGS\\fR]\n.SH DESCRIPTION\n" +
 		"Every flag that is not \\-\\-help or \\-\\-version is a variable of the environment too: COUNTERSIGN_ and its name.\n" +
 		"What the commands of the API do at the service they do at the gateway with \\-\\-gateway.\n.SH OPTIONS\n")
