@@ -157,6 +157,7 @@ func TestBlocksOfDocuments(t *testing.T) {
 
 // elsewhere are commands of the pages that no session runs, and what runs them.
 var elsewhere = map[string]string{
+	"audit drop":      "TestAuditLogs of internal/admin: a log is closed when its year ends",
 	"bench":           "TestBench, which measures less",
 	"deposits reject": "TestScripts, and deposits credit stands for it",
 	"refused retry":   "TestRefusedFromTheShell, after a change of the settings",
