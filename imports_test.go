@@ -58,7 +58,7 @@ var house = map[string]struct{ ours, others []string }{
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant"},
 	},
 	"countersign/conformance": {
-		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/countersigntest"},
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/countersigntest", "countersign/internal/learn"},
 	},
 	"countersign/internal/policy": {
 		ours:   []string{"countersign", "countersign/client"},
@@ -76,9 +76,6 @@ var house = map[string]struct{ ours, others []string }{
 	},
 	"countersign/internal/learn": {
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/internal/strictjson"},
-	},
-	"countersign/internal/listen": {
-		ours: []string{"countersign", "countersign/conformance", "countersign/countersigntest", "countersign/envelope", "countersign/internal/learn"},
 	},
 	"countersign/examples/go": {
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/merchant/sqlinbox"}, others: []string{"modernc.org/sqlite"},
@@ -112,7 +109,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/cmd/countersign": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/countersigntest", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit",
 			"countersign/internal/bench", "countersign/internal/cli", "countersign/internal/settings", "countersign/internal/daemon", "countersign/internal/demo", "countersign/internal/gateway", "countersign/internal/policy",
-			"countersign/internal/learn", "countersign/internal/listen", "countersign/internal/reconcile", "countersign/internal/relay", "countersign/internal/signed"},
+			"countersign/internal/learn", "countersign/internal/reconcile", "countersign/internal/relay", "countersign/internal/signed"},
 		others: []string{"github.com/alecthomas/kong"},
 	},
 }

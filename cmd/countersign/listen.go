@@ -10,11 +10,11 @@ import (
 	"github.com/alecthomas/kong"
 
 	"countersign"
+	"countersign/conformance"
 	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/internal/cli"
 	"countersign/internal/daemon"
-	"countersign/internal/listen"
 )
 
 type listenCmd struct {
@@ -73,7 +73,7 @@ func (c *listenCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	h, err := listen.New(config)
+	h, err := conformance.NewListener(config)
 	if err != nil {
 		return err
 	}
@@ -91,8 +91,8 @@ func (c *listenCmd) Run(std streams) error {
 }
 
 // config is the merchant that the flags say.
-func (c *listenCmd) config(std streams) (listen.Config, error) {
-	config := listen.Config{Answer: listen.Answer{Fault: countersigntest.MerchantFault(c.Fault), Code: countersign.ErrCode(c.Decline)}, Late: c.Late, Keep: c.Keep, Out: std.out}
+func (c *listenCmd) config(std streams) (conformance.ListenerConfig, error) {
+	config := conformance.ListenerConfig{Answer: conformance.Answer{Fault: countersigntest.MerchantFault(c.Fault), Code: countersign.ErrCode(c.Decline)}, Late: c.Late, Keep: c.Keep, Out: std.out}
 	m := &config.Merchant
 	m.APIKeyHeader, m.BodyField, m.Unbound = c.APIKeyHeader, c.BodyField, c.Provider == "other"
 	if c.OAEP {
@@ -122,7 +122,7 @@ func (c *listenCmd) config(std streams) (listen.Config, error) {
 			return config, err
 		}
 	}
-	if config.Orders, err = listen.ReadOrders(c.Details, c.Confirm); err != nil {
+	if config.Orders, err = conformance.ReadOrders(c.Details, c.Confirm); err != nil {
 		return config, fmt.Errorf("--details: %w", err)
 	}
 	if c.Keep != "" {
@@ -131,7 +131,7 @@ func (c *listenCmd) config(std streams) (listen.Config, error) {
 		}
 	}
 	if c.Ask {
-		config.Ask = listen.Asking(std.in, std.out, config.Answer)
+		config.Ask = conformance.Asking(std.in, std.out, config.Answer)
 	}
 	return config, nil
 }

@@ -18,7 +18,6 @@ import (
 	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/internal/cli"
-	"countersign/internal/listen"
 	"countersign/merchant"
 )
 
@@ -141,7 +140,7 @@ func (c *sendCmd) Run(std streams) error {
 		return explainRun(err)
 	}
 	if len(c.From) > 0 {
-		bodies, err := listen.Bodies(c.From)
+		bodies, err := conformance.Bodies(c.From)
 		if err != nil {
 			return fmt.Errorf("--from: %w", err)
 		}

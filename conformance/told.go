@@ -1,4 +1,4 @@
-package listen
+package conformance
 
 import (
 	"bufio"
@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"countersign"
-	"countersign/conformance"
 	"countersign/countersigntest"
 )
 
@@ -40,14 +39,14 @@ func ParseAnswer(text string) (Answer, error) {
 
 // ReadOrders reads the orders that are confirmed from a JSON file, one or an array; an empty path has
 // none. With anyOrder every other one is confirmed too, with the details of the one of the file, or made-up ones.
-func ReadOrders(path string, anyOrder bool) (orders []conformance.Order, err error) {
+func ReadOrders(path string, anyOrder bool) (orders []Order, err error) {
 	if path != "" {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}
 		if json.Unmarshal(data, &orders) != nil {
-			orders = make([]conformance.Order, 1)
+			orders = make([]Order, 1)
 			if err := json.Unmarshal(data, &orders[0]); err != nil {
 				return nil, fmt.Errorf("%s: %w", path, err)
 			}
@@ -55,7 +54,7 @@ func ReadOrders(path string, anyOrder bool) (orders []conformance.Order, err err
 	}
 	if anyOrder {
 		d := countersigntest.Order(1)
-		o := conformance.Order{Address: d.Address, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount.String()}
+		o := Order{Address: d.Address, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount.String()}
 		if len(orders) == 1 {
 			o = orders[0]
 			o.CallBackID, o.TenantUserID = "", ""
@@ -65,7 +64,7 @@ func ReadOrders(path string, anyOrder bool) (orders []conformance.Order, err err
 	return orders, nil
 }
 
-// Asking is a Config.Ask that asks at a terminal, and gives usual when nobody answers any more.
+// Asking is a ListenerConfig.Ask that asks at a terminal, and gives usual when nobody answers any more.
 func Asking(in io.Reader, out io.Writer, usual Answer) func(string) Answer {
 	lines := bufio.NewReader(in)
 	return func(what string) Answer {

@@ -1,4 +1,4 @@
-package listen
+package conformance
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 const bodySuffix = ".b64"
 
 // keep writes body to a file that is not there yet.
-func (h *Handler) keep(body []byte) string {
+func (h *Listener) keep(body []byte) string {
 	if h.c.Keep == "" {
 		return ""
 	}

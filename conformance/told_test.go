@@ -1,4 +1,4 @@
-package listen_test
+package conformance_test
 
 import (
 	"bytes"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"countersign/internal/listen"
+	"countersign/conformance"
 )
 
 // TestReadOrders: a file has one order or several, and stands for any other where that is asked for.
@@ -30,7 +30,7 @@ func TestReadOrders(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		orders, err := listen.ReadOrders(file, c.anyOrder)
+		orders, err := conformance.ReadOrders(file, c.anyOrder)
 		if err != nil || len(orders) != len(c.want) {
 			t.Fatalf("%s: %v, %v", c.text, orders, err)
 		}
@@ -44,7 +44,7 @@ func TestReadOrders(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, bad := range []string{path, path + "x"} {
-		if orders, err := listen.ReadOrders(bad, false); err == nil {
+		if orders, err := conformance.ReadOrders(bad, false); err == nil {
 			t.Errorf("%s: %v", bad, orders)
 		}
 	}
@@ -53,9 +53,9 @@ func TestReadOrders(t *testing.T) {
 // TestAsking: who mistypes is asked again; at the end of the input, and only then, the flags answer.
 func TestAsking(t *testing.T) {
 	var out bytes.Buffer
-	usual := listen.Answer{Code: 5000}
-	ask := listen.Asking(strings.NewReader("perhaps\nn\n\ny"), &out, usual)
-	for i, want := range []listen.Answer{{Code: 2004}, {}, {}, usual, usual} {
+	usual := conformance.Answer{Code: 5000}
+	ask := conformance.Asking(strings.NewReader("perhaps\nn\n\ny"), &out, usual)
+	for i, want := range []conformance.Answer{{Code: 2004}, {}, {}, usual, usual} {
 		if got := ask("deposit"); got != want {
 			t.Errorf("answer %d is %+v, want %+v", i, got, want)
 		}
@@ -73,12 +73,12 @@ func TestBodies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	bodies, err := listen.Bodies([]string{filepath.Join(dir, "other"), dir})
+	bodies, err := conformance.Bodies([]string{filepath.Join(dir, "other"), dir})
 	if got := string(bytes.Join(bodies, nil)); err != nil || got != "dab" {
 		t.Errorf("%s, %v", got, err)
 	}
 	for _, bad := range []string{t.TempDir(), filepath.Join(dir, "none")} {
-		if _, err := listen.Bodies([]string{bad}); err == nil {
+		if _, err := conformance.Bodies([]string{bad}); err == nil {
 			t.Errorf("%s has bodies", bad)
 		}
 	}

@@ -1,4 +1,4 @@
-package listen_test
+package conformance_test
 
 import (
 	"bytes"
@@ -16,11 +16,10 @@ import (
 	"countersign/conformance"
 	"countersign/countersigntest"
 	"countersign/envelope"
-	"countersign/internal/listen"
 	"countersign/merchant"
 )
 
-var pair = sync.OnceValue(func() *envelope.Key {
+var listenerPair = sync.OnceValue(func() *envelope.Key {
 	k, err := envelope.GenerateKey(1024)
 	if err != nil {
 		panic(err)
@@ -52,12 +51,12 @@ func (b *buffer) String() string {
 }
 
 // world starts a listener, and a caller of it that knows the details of withdrawals.
-func world(t *testing.T, c listen.Config, timeout time.Duration) (*conformance.Caller, *buffer, string) {
+func world(t *testing.T, c conformance.ListenerConfig, timeout time.Duration) (*conformance.Caller, *buffer, string) {
 	t.Helper()
 	out := &buffer{}
 	c.Out = out
-	c.Merchant.Key, c.Merchant.APIKey, c.Merchant.CallbackAPIKey = pair().Public(), apiKey, callbackKey
-	h, err := listen.New(c)
+	c.Merchant.Key, c.Merchant.APIKey, c.Merchant.CallbackAPIKey = listenerPair().Public(), apiKey, callbackKey
+	h, err := conformance.NewListener(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +68,7 @@ func world(t *testing.T, c listen.Config, timeout time.Duration) (*conformance.C
 	})
 	caller, err := conformance.NewCaller(conformance.Config{
 		NotifyURL: server.URL + merchant.DefaultNotifyPath, WithdrawURL: server.URL + merchant.DefaultWithdrawPath, Timeout: timeout,
-		Key: pair(), APIKey: apiKey, CallbackAPIKey: callbackKey, Ordered: true, User: "65515",
+		Key: listenerPair(), APIKey: apiKey, CallbackAPIKey: callbackKey, Ordered: true, User: "65515",
 	}, envelope.FormBare, "")
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +76,7 @@ func world(t *testing.T, c listen.Config, timeout time.Duration) (*conformance.C
 	return caller, out, server.URL
 }
 
-func send(t *testing.T, c *conformance.Caller, typ countersign.Type, set ...countersign.Member) conformance.Sent {
+func deliver(t *testing.T, c *conformance.Caller, typ countersign.Type, set ...countersign.Member) conformance.Sent {
 	t.Helper()
 	m, err := c.Message(typ, nil, set)
 	if err != nil {
@@ -101,15 +100,15 @@ func TestFaults(t *testing.T) {
 			if f == countersigntest.FaultHang || f == countersigntest.FaultTrickle {
 				timeout = 200 * time.Millisecond // they fail however long it is
 			}
-			answer, err := listen.ParseAnswer(string(f))
+			answer, err := conformance.ParseAnswer(string(f))
 			if err != nil || answer.Fault != f {
 				t.Fatalf("%+v, %v", answer, err)
 			}
 			if f.About() == "" {
 				t.Error("it does not say what it does")
 			}
-			c, out, _ := world(t, listen.Config{Answer: answer, Orders: []conformance.Order{anyOrder}, Late: time.Millisecond}, timeout)
-			sent := send(t, c, countersign.TypeRequestWithdraw)
+			c, out, _ := world(t, conformance.ListenerConfig{Answer: answer, Orders: []conformance.Order{anyOrder}, Late: time.Millisecond}, timeout)
+			sent := deliver(t, c, countersign.TypeRequestWithdraw)
 			late := f == countersigntest.FaultAnswersLate // this caller waits for it
 			differs := f == countersigntest.FaultDetailsDiffer
 			if sent.Accepted() != (f.Tolerated() || late || differs) {
@@ -129,16 +128,16 @@ func TestFaults(t *testing.T) {
 
 // TestAnswers: what a person types.
 func TestAnswers(t *testing.T) {
-	for text, want := range map[string]listen.Answer{
+	for text, want := range map[string]conformance.Answer{
 		"": {}, "y": {}, " y\n": {}, "n": {Code: 2004}, "2001": {Code: 2001}, "decline 3002": {Code: 3002}, "500": {Fault: countersigntest.FaultStatus500},
 		"wrong-amount": {Fault: countersigntest.FaultDetailsDiffer}, "-7": {Code: -7},
 	} {
-		if got, err := listen.ParseAnswer(text); err != nil || got != want {
+		if got, err := conformance.ParseAnswer(text); err != nil || got != want {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"maybe", "0", "1.5", "splice"} {
-		if got, err := listen.ParseAnswer(text); err == nil {
+		if got, err := conformance.ParseAnswer(text); err == nil {
 			t.Errorf("%q is %+v", text, got)
 		}
 	}
@@ -148,16 +147,16 @@ func TestAnswers(t *testing.T) {
 func TestOrders(t *testing.T) {
 	o := anyOrder
 	o.CallBackID, o.TenantUserID = "order-1", "65515"
-	c, _, _ := world(t, listen.Config{Orders: []conformance.Order{o}}, 0)
-	if sent := send(t, c, 2, countersign.Member{Name: "callBackId", Value: `"order-1"`}); !sent.Accepted() || *sent.Confirmed != o {
+	c, _, _ := world(t, conformance.ListenerConfig{Orders: []conformance.Order{o}}, 0)
+	if sent := deliver(t, c, 2, countersign.Member{Name: "callBackId", Value: `"order-1"`}); !sent.Accepted() || *sent.Confirmed != o {
 		t.Errorf("%s", sent)
 	}
 	for _, m := range []countersign.Member{{Name: "callBackId", Value: `"order-2"`}, {Name: "tenantUserId", Value: `"7"`}} {
-		if sent := send(t, c, 2, m); sent.Accepted() || !strings.Contains(sent.Problem, "2001") {
+		if sent := deliver(t, c, 2, m); sent.Accepted() || !strings.Contains(sent.Problem, "2001") {
 			t.Errorf("%s", sent)
 		}
 	}
-	if _, err := listen.New(listen.Config{Orders: []conformance.Order{{CallBackID: "x", Amount: "0"}}}); err == nil {
+	if _, err := conformance.NewListener(conformance.ListenerConfig{Orders: []conformance.Order{{CallBackID: "x", Amount: "0"}}}); err == nil {
 		t.Error("an order without details")
 	}
 }
@@ -169,8 +168,8 @@ func TestKept(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "00001.b64"), []byte("before"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, out, url := world(t, listen.Config{Keep: dir}, 0)
-	if sent := send(t, c, 1); !sent.Accepted() {
+	c, out, url := world(t, conformance.ListenerConfig{Keep: dir}, 0)
+	if sent := deliver(t, c, 1); !sent.Accepted() {
 		t.Errorf("%s", sent)
 	}
 	if b, err := os.ReadFile(filepath.Join(dir, "00001.b64")); err != nil || string(b) != "before" {
@@ -197,7 +196,7 @@ func TestKept(t *testing.T) {
 			t.Error("it was taken")
 		}
 	}
-	for _, secret := range []string{apiKey, callbackKey, pair().PublicBase64(), "\x1b"} {
+	for _, secret := range []string{apiKey, callbackKey, listenerPair().PublicBase64(), "\x1b"} {
 		if strings.Contains(out.String(), secret) {
 			t.Errorf("%q is shown:\n%s", secret, out)
 		}
@@ -207,14 +206,14 @@ func TestKept(t *testing.T) {
 // TestAsked: one person answers callbacks that come at once, one after another.
 func TestAsked(t *testing.T) {
 	asked := 0
-	c, _, _ := world(t, listen.Config{Ask: func(string) listen.Answer {
+	c, _, _ := world(t, conformance.ListenerConfig{Ask: func(string) conformance.Answer {
 		asked++ // the race detector sees two at once
-		return listen.Answer{Code: 3001}
+		return conformance.Answer{Code: 3001}
 	}}, 0)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if sent := send(t, c, 1); sent.Accepted() {
+			if sent := deliver(t, c, 1); sent.Accepted() {
 				t.Errorf("%s", sent)
 			}
 		})

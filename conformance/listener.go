@@ -1,6 +1,4 @@
-// Package listen plays a merchant that shows each callback as it comes, keeps its body, and answers as it
-// is told.
-package listen
+package conformance
 
 import (
 	"bytes"
@@ -14,18 +12,17 @@ import (
 	"time"
 
 	"countersign"
-	"countersign/conformance"
 	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/internal/learn"
 )
 
-// Config says what a Handler is.
-type Config struct {
-	// Merchant has the keys and what the provider does. Its functions are set by New.
+// ListenerConfig says what a Listener is.
+type ListenerConfig struct {
+	// Merchant has the keys and what the provider does. Its functions are set by NewListener.
 	Merchant countersigntest.MerchantConfig
 	// Orders are confirmed, and no others. One without a callBackId is any order.
-	Orders []conformance.Order
+	Orders []Order
 	Answer Answer
 	// Ask gives the answer to a callback in place of Answer. Nil: nobody is asked. One
 	// goroutine at a time calls it.
@@ -37,9 +34,9 @@ type Config struct {
 	Out  io.Writer // gets what each callback shows. Required
 }
 
-// Handler takes callbacks.
-type Handler struct {
-	c        Config
+// Listener plays a merchant for people: it shows each callback as it comes, keeps its body, and answers as it is told.
+type Listener struct {
+	c        ListenerConfig
 	reader   learn.Reader
 	merchant *countersigntest.Merchant
 
@@ -47,18 +44,18 @@ type Handler struct {
 	n  int
 }
 
-// New makes a Handler. Close ends what it holds back.
-func New(c Config) (*Handler, error) {
-	h := &Handler{c: c}
+// NewListener makes a Listener. Close ends what it holds back.
+func NewListener(c ListenerConfig) (*Listener, error) {
+	h := &Listener{c: c}
 	m := &h.c.Merchant
-	orders := map[string]conformance.Order{}
+	orders := map[string]Order{}
 	for _, o := range c.Orders {
 		if _, err := o.Details(); err != nil {
 			return nil, fmt.Errorf("order %q: %w", o.CallBackID, err)
 		}
 		orders[o.CallBackID] = o
 	}
-	order := func(id string) (conformance.Order, bool) {
+	order := func(id string) (Order, bool) {
 		o, known := orders[id]
 		if !known {
 			o, known = orders[""]
@@ -104,13 +101,13 @@ func New(c Config) (*Handler, error) {
 }
 
 // Close ends the callbacks that are held back.
-func (h *Handler) Close() { h.merchant.Close() }
+func (h *Listener) Close() { h.merchant.Close() }
 
 // bodyTimeout bounds the time to read a body.
 const bodyTimeout = 30 * time.Second
 
 // ServeHTTP shows a callback, answers it, and says how.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, envelope.MaxBody))
 	n := h.show(r, body, err)
@@ -124,14 +121,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.merchant.ServeHTTP(rec, r)
 }
 
-func (h *Handler) say(format string, args ...any) {
+func (h *Listener) say(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	fmt.Fprintf(h.c.Out, format, args...)
 }
 
 // show says what came, and keeps it.
-func (h *Handler) show(r *http.Request, body []byte, err error) (n int) {
+func (h *Listener) show(r *http.Request, body []byte, err error) (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.n++
