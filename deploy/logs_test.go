@@ -41,7 +41,7 @@ func logLines(t *testing.T) map[string][]logLine {
 	for _, dir := range []string{"cmd/countersign", "merchant", "internal"} {
 		if err := filepath.WalkDir(filepath.Join("..", dir), func(path string, d os.DirEntry, err error) error {
 			if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") &&
-				!strings.Contains(path, "internal/bench") && !strings.Contains(path, "internal/demo") && !strings.Contains(path, "dbtest") {
+				!strings.Contains(path, "internal/bench") && !strings.Contains(path, "internal/demo") && !strings.Contains(path, "internal/lab/") {
 				files = append(files, path)
 			}
 			return err

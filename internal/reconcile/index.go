@@ -56,18 +56,14 @@ func (a *writtenAmount) UnmarshalJSON(b []byte) error {
 
 // UnmarshalJSON reads a line, whose amount must be a text.
 func (l *Line) UnmarshalJSON(b []byte) error {
-	type members Line
-	read := struct {
-		*members
+	var written struct {
 		Amount *writtenAmount `json:"amount"`
-	}{members: (*members)(l)}
-	if err := json.Unmarshal(b, &read); err != nil {
+	}
+	if err := json.Unmarshal(b, &written); err != nil {
 		return err
 	}
-	if read.Amount != nil {
-		l.Amount = read.Amount.Amount
-	}
-	return nil
+	type members Line // has no UnmarshalJSON; embedded, its name would stand in errors
+	return json.Unmarshal(b, (*members)(l))
 }
 
 // Sum is what both sides must agree on beside the identifier: the symbol and the
