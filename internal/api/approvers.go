@@ -14,19 +14,19 @@ import (
 // ChangesWait reports whether changes wait for an approver: there was a token of role
 // approver, other than the one with the id except. That its tokens expire or are revoked
 // ends nothing, since then one person alone would decide; EndApprovers does. A row that is
-// not genuine may have been an approver's.
+// not genuine, or was removed, may have been an approver's.
 func ChangesWait(ctx context.Context, q db.Querier, except string) (bool, error) {
-	return approverIn(ctx, q, ` WHERE id <> $1`, []any{except}, func(t Token) bool { return t.Over == 0 })
+	return approverIn(ctx, q, func(t Token) bool { return t.Over == 0 && t.ID != except })
 }
 
 // approverExists reports whether there is a valid token of role approver; unbound, one that is
 // bound to no merchant.
 func approverExists(ctx context.Context, q db.Querier, now db.Millis, unbound bool) (bool, error) {
-	return approverIn(ctx, q, ``, nil, func(t Token) bool { return t.Valid(now) && (t.Merchants == "" || !unbound) })
+	return approverIn(ctx, q, func(t Token) bool { return t.Valid(now) && (t.Merchants == "" || !unbound) })
 }
 
-func approverIn(ctx context.Context, q db.Querier, where string, args []any, counts func(Token) bool) (bool, error) {
-	list, forged, err := readTokens(ctx, q, where, args...)
+func approverIn(ctx context.Context, q db.Querier, counts func(Token) bool) (bool, error) {
+	list, forged, err := allTokens(ctx, q, ``)
 	return forged > 0 || slices.ContainsFunc(list, func(t Token) bool { return t.Role == client.RoleApprover && counts(t) }), err
 }
 
@@ -41,7 +41,7 @@ func (k *Changes) warnOfLast(ctx context.Context, now db.Millis) error {
 	if err != nil {
 		return err
 	}
-	list, forged, err := readTokens(ctx, k.c.DB, ``)
+	list, forged, err := allTokens(ctx, k.c.DB, ``)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (k *Changes) warnOfLast(ctx context.Context, now db.Millis) error {
 	return k.c.DB.RaiseAlarmOnce(ctx, db.Alarm{Kind: client.AlarmApproverExpires, Subject: last.ID + " " + last.Expires.Time().UTC().Format(time.RFC3339), At: now})
 }
 
-const endApproverSQL = `UPDATE tokens SET over = 1, revoked = CASE WHEN revoked = 0 THEN $2 ELSE revoked END WHERE id = $1`
+const endApproverSQL = `UPDATE tokens SET revision = revision + 1, over = 1, revoked = CASE WHEN revoked = 0 THEN $2 ELSE revoked END WHERE id = $1`
 
 // recordApproversEnded is the kind of record of EndApprovers.
 const recordApproversEnded = "approvers.ended"
@@ -77,7 +77,7 @@ const recordApproversEnded = "approvers.ended"
 func EndApprovers(ctx context.Context, d *db.DB, now db.Millis) (ids []string, err error) {
 	err = d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		ids = []string{}
-		list, forged, err := readTokens(ctx, t, ` ORDER BY id{lock}`)
+		list, forged, err := allTokens(ctx, t, ` ORDER BY id{lock}`)
 		if err == nil && forged > 0 {
 			err = fmt.Errorf("%w: %d tokens", db.ErrForged, forged)
 		}

@@ -34,15 +34,17 @@ type Change struct {
 	dataKey, sealed []byte // what is needed to apply it; empty once it is final
 }
 
-var changeRows = db.Guarded{Name: "changes", Key: "id", Columns: `id, kind, merchant, version, token, bound, state, was, becomes, proposed_by, proposed, decided_by, decided, reason, due, content`, Beside: `data_key`}
+var changeRows = db.Guarded{Name: "changes", Key: "id", Number: "revision", Columns: `id, revision, kind, merchant, version, token, bound, state, was, becomes, proposed_by, proposed, decided_by, decided, reason, due, content`, Beside: `data_key`}
 
 // readChanges gives the changes whose rows a query selects, without those that are not genuine.
 func readChanges(ctx context.Context, q db.Querier, where string, args ...any) ([]Change, error) {
 	var list []Change
+	look := changeRows.Reader(q)
 	err := db.Each(ctx, q, changeRows.Select()+where, args, func(r db.Rows) error {
 		var c Change
 		var before, after string
-		genuine, err := changeRows.Scan(q, r, &c.ID, &c.Kind, &c.Merchant, &c.Version, &c.Token, &c.Bound, &c.State, &before, &after, &c.ProposedBy, &c.Proposed,
+		var revision int64
+		genuine, err := look.Scan(r, &c.ID, &revision, &c.Kind, &c.Merchant, &c.Version, &c.Token, &c.Bound, &c.State, &before, &after, &c.ProposedBy, &c.Proposed,
 			&c.DecidedBy, &c.Decided, &c.Reason, &c.Due, &c.sealed, &c.dataKey)
 		if err != nil || !genuine {
 			return err
@@ -94,7 +96,7 @@ const (
 	// decideChangeSQL moves a change on from one state. What is sealed stays for as long
 	// as it is needed.
 	decideChangeSQL = `
-UPDATE changes SET state = $3, decided_by = $4, decided = $5, reason = $6, due = $7,
+UPDATE changes SET revision = revision + 1, state = $3, decided_by = $4, decided = $5, reason = $6, due = $7,
 	data_key = CASE WHEN state = 'waiting' AND $3 = 'approved' THEN data_key ELSE $8 END,
 	content = CASE WHEN state = 'waiting' AND $3 = 'approved' THEN content ELSE $8 END
 WHERE id = $1 AND state = $2`

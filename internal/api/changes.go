@@ -60,6 +60,7 @@ func NewChanges(c ChangesConfig) (*Changes, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	c.DB.WatchRows(changeRows)
 	k := &Changes{c: c, tokens: NewTokens(c.DB), kinds: map[client.ChangeKind]ApplyChange{}}
 	k.kinds[client.ChangeToken], k.kinds[client.ChangeRevoke] = k.applyToken, k.applyRevoke
 	return k, nil

@@ -2,7 +2,10 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"countersign/client"
 	"countersign/internal/audit"
@@ -17,13 +20,14 @@ type storedPasskey struct {
 	Created, Used db.Millis
 
 	forged bool // it signs nothing; its token still needs a passkey
+	gone   bool // its row was removed: it is known by the row of its token alone, and is forged
 }
 
 var passkeyRows = db.Guarded{Name: "passkeys", Key: "id", Columns: `id, token, name, public, origin, created, counter, signed_in`, Beside: `used`}
 
-func (p *storedPasskey) scan(q db.Querier, r db.Rows) error {
+func (p *storedPasskey) scan(rows db.RowReader, r db.Rows) error {
 	var counter, signedIn int64
-	genuine, err := passkeyRows.Scan(q, r, &p.ID, &p.Token, &p.Name, &p.Public, &p.Origin, &p.Created, &counter, &signedIn, &p.Used)
+	genuine, err := rows.Scan(r, &p.ID, &p.Token, &p.Name, &p.Public, &p.Origin, &p.Created, &counter, &signedIn, &p.Used)
 	p.forged = !genuine
 	return err
 }
@@ -47,15 +51,79 @@ INSERT INTO passkeys (id, token, name, public, origin, counter, created, mac) VA
 	signInPasskeySQL = `UPDATE passkeys SET used = $2, counter = $3, signed_in = $4 WHERE id = $1 AND (counter < $3 OR counter = 0) AND signed_in < $4`
 
 	lockTokenSQL = `SELECT id FROM tokens WHERE id = $1{lock}`
+
+	namePasskeysSQL = `UPDATE tokens SET revision = revision + 1, passkeys = $2 WHERE id = $1`
 )
+
+// has reports whether the row of the token names this passkey. One that it does not name was
+// removed, and somebody has put its row back.
+func (t *Token) has(passkey string) bool {
+	return slices.Contains(strings.Fields(t.passkeys), audit.Fingerprint(passkey))
+}
+
+// passkeysOf gives the passkeys that the row of a token names. One of them whose row is missing
+// is forged: without it the token would do without a passkey.
+func passkeysOf(ctx context.Context, q db.Querier, token string) (list []storedPasskey, err error) {
+	var t, again Token
+	for t, err = FindToken(ctx, q, token); err == nil; t = again {
+		if list, err = passkeys(ctx, q, passkeysOfSQL, token); err != nil {
+			break
+		}
+		if again, err = FindToken(ctx, q, token); again.revision == t.revision { // else they may be of another moment
+			break
+		}
+	}
+	if errors.Is(err, db.ErrNotFound) {
+		err = errTokenEnded
+	}
+	if err != nil {
+		return nil, err
+	}
+	named := map[string]bool{}
+	for _, f := range strings.Fields(t.passkeys) {
+		named[f] = true
+	}
+	kept := list[:0]
+	for _, p := range list {
+		f := audit.Fingerprint(p.ID)
+		if !named[f] && !p.forged {
+			passkeyRows.Doubt(q, p.ID)
+			continue
+		}
+		delete(named, f)
+		kept = append(kept, p)
+	}
+	for f := range named {
+		passkeyRows.Doubt(q, "of "+token)
+		kept = append(kept, storedPasskey{Token: token, Name: f, forged: true, gone: true})
+	}
+	return kept, nil
+}
+
+// name has the row of a token name its passkeys: more, without but.
+func name(ctx context.Context, t *db.Tx, token, more, but string) error {
+	of, err := FindToken(ctx, t, token)
+	if err != nil {
+		return err
+	}
+	names := slices.DeleteFunc(strings.Fields(of.passkeys), func(f string) bool { return but != "" && f == audit.Fingerprint(but) })
+	if more != "" {
+		names = append(names, audit.Fingerprint(more))
+	}
+	return tokenRows.Change(ctx, t, token, func() error {
+		_, err := t.Exec(ctx, namePasskeysSQL, token, strings.Join(names, " "))
+		return err
+	})
+}
 
 func passkeys(ctx context.Context, q db.Querier, text, key string) (list []storedPasskey, err error) {
 	if db.CheckText("", key) != nil {
 		return nil, nil
 	}
+	rows := passkeyRows.Reader(q)
 	err = db.Each(ctx, q, text, []any{key}, func(r db.Rows) error {
 		var p storedPasskey
-		err := p.scan(q, r)
+		err := p.scan(rows, r)
 		list = append(list, p)
 		return err
 	})
@@ -109,6 +177,9 @@ func (k *Tokens) addPasskey(ctx context.Context, p storedPasskey, challenge stri
 		if err == nil {
 			err = passkeyRows.Renew(ctx, t, p.ID)
 		}
+		if err == nil {
+			err = name(ctx, t, p.Token, p.ID, "")
+		}
 		if err != nil {
 			return err
 		}
@@ -128,7 +199,7 @@ func lockPasskeys(ctx context.Context, t *db.Tx, token string) ([]storedPasskey,
 	if _, err := db.One(ctx, t, lockTokenSQL, []any{token}, &id); err != nil {
 		return nil, err
 	}
-	return passkeys(ctx, t, passkeysOfSQL, token)
+	return passkeysOf(ctx, t, token)
 }
 
 func (k *Tokens) removePasskey(ctx context.Context, of Token, id string, now db.Millis) error {
@@ -138,13 +209,16 @@ func (k *Tokens) removePasskey(ctx context.Context, of Token, id string, now db.
 			return err
 		}
 		for _, p := range list {
-			if p.ID != id {
+			if p.ID != id || p.gone {
 				continue
 			}
 			if len(list) == 1 && of.Role == client.RoleAdmin {
 				return &db.ConflictError{Reason: "this is the last passkey of an admin; register another first, or revoke the token"}
 			}
 			if _, err := t.Exec(ctx, removePasskeySQL, id, of.ID); err != nil {
+				return err
+			}
+			if err := name(ctx, t, of.ID, "", id); err != nil {
 				return err
 			}
 			return recordPasskey(ctx, t, recordPasskeyRemoved, p, "", now)

@@ -132,8 +132,11 @@ func (p Passkeys) shown(c *Call, row storedPasskey) (client.Passkey, error) {
 // list lists those of the caller's token.
 func (p Passkeys) list(c *Call, _ None, _ None) (client.Passkeys, error) {
 	out := client.Passkeys{Passkeys: []client.Passkey{}}
-	rows, err := passkeys(c.R.Context(), p.tokens.d, passkeysOfSQL, c.Token.ID)
+	rows, err := passkeysOf(c.R.Context(), p.tokens.d, c.Token.ID)
 	for _, row := range rows {
+		if row.gone {
+			continue
+		}
 		shown, err := p.shown(c, row)
 		if err != nil {
 			return out, err
@@ -193,6 +196,10 @@ func (p Passkeys) signIn(c *Call, _ None, in client.PasskeySignIn) (out client.S
 	if errors.Is(err, db.ErrNotFound) || err == nil && token.ended(c.Now) != nil {
 		return out, errSignIn
 	}
+	if err == nil && !token.has(row.ID) {
+		passkeyRows.Doubt(p.tokens.d, row.ID)
+		return out, errSignIn
+	}
 	if err == nil {
 		c.Token = token
 		err = p.tokens.signInPasskey(c.acting(), row, counter, c.Now, s.At)
@@ -226,6 +233,9 @@ func (k *Tokens) BySession(ctx context.Context, secret string) (Token, error) {
 		return Token{}, db.ErrNotFound
 	}
 	t, err := k.ByID(ctx, s.Token)
+	if err == nil && !t.has(s.Passkey) {
+		err = db.ErrNotFound
+	}
 	if t.Expires == 0 || s.Expires < t.Expires {
 		t.Expires = s.Expires
 	}
@@ -241,8 +251,11 @@ func (p Passkeys) Statement(c *Call, act, id string, about any) (client.Statemen
 		return out, err
 	}
 	out.Text, out.Challenge = text, passkey.Encode(passkey.Challenge(text))
-	rows, err := passkeys(c.R.Context(), p.tokens.d, passkeysOfSQL, c.Token.ID)
+	rows, err := passkeysOf(c.R.Context(), p.tokens.d, c.Token.ID)
 	for _, row := range rows {
+		if row.gone {
+			continue
+		}
 		out.Credentials = append(out.Credentials, row.ID)
 		out.Host, _ = passkey.HostOf(row.Origin) // it was one when the passkey was made
 	}
@@ -262,7 +275,7 @@ func statement(c *Call, act, id string, about any, at db.Millis) (string, error)
 // token without passkeys, which needs none.
 func (p Passkeys) Signed(c *Call, act, id string, about any, in *client.Assertion) (_ context.Context, signed bool, err error) {
 	ctx := c.R.Context()
-	rows, err := passkeys(ctx, p.tokens.d, passkeysOfSQL, c.Token.ID)
+	rows, err := passkeysOf(ctx, p.tokens.d, c.Token.ID)
 	if err != nil || len(rows) == 0 {
 		return ctx, false, err
 	}

@@ -29,22 +29,44 @@ type Token struct {
 	Over    int64     // 1: an approver's that makes no changes wait any more; see EndApprovers
 
 	Fingerprint string // the beginning of the hash, of a stored token
+
+	passkeys string // fingerprints of its passkeys, with a space between
+	revision int64  // grows with each change of the row
 }
 
 // Tokens is the table of tokens in an end's database. It is a TokenStore.
 type Tokens struct{ d *db.DB }
 
 // NewTokens gives the tokens in d.
-func NewTokens(d *db.DB) *Tokens { return &Tokens{d} }
+func NewTokens(d *db.DB) *Tokens {
+	d.WatchRows(tokenRows)
+	return &Tokens{d}
+}
 
-var tokenRows = db.Guarded{Name: "tokens", Key: "id", Columns: `id, name, role, merchants, maker, root, created, expires, revoked, hourly, over, hash`}
+var tokenRows = db.Guarded{Name: "tokens", Key: "id", Number: "revision", Columns: `id, revision, name, role, merchants, maker, root, created, expires, revoked, hourly, over, passkeys, hash`}
 
-// readTokens gives the tokens whose rows a query selects, and how many rows are not genuine.
-func readTokens(ctx context.Context, q db.Querier, where string, args ...any) (list []Token, forged int, err error) {
+// allTokens gives all tokens, and how many of their rows are not genuine or were removed. suffix
+// follows the table in the query.
+func allTokens(ctx context.Context, q db.Querier, suffix string) (list []Token, forged int, err error) {
+	look, found := tokenRows.Reader(q), map[string]bool{}
+	list, forged, err = readTokens(ctx, q, found, suffix)
+	if err == nil {
+		forged += look.Missing(found)
+	}
+	return list, forged, err
+}
+
+// readTokens gives the tokens whose rows a query selects, and how many rows are not genuine. It
+// adds the ids of all to found, which may be nil.
+func readTokens(ctx context.Context, q db.Querier, found map[string]bool, where string, args ...any) (list []Token, forged int, err error) {
+	look := tokenRows.Reader(q)
 	err = db.Each(ctx, q, tokenRows.Select()+where, args, func(r db.Rows) error {
 		var t Token
 		var hash []byte
-		genuine, err := tokenRows.Scan(q, r, &t.ID, &t.Name, &t.Role, &t.Merchants, &t.Maker, &t.Root, &t.Created, &t.Expires, &t.Revoked, &t.Hourly, &t.Over, &hash)
+		genuine, err := look.Scan(r, &t.ID, &t.revision, &t.Name, &t.Role, &t.Merchants, &t.Maker, &t.Root, &t.Created, &t.Expires, &t.Revoked, &t.Hourly, &t.Over, &t.passkeys, &hash)
+		if found != nil {
+			found[t.ID] = true
+		}
 		t.Fingerprint = hex.EncodeToString(hash[:min(8, len(hash))])
 		if genuine {
 			list = append(list, t)
@@ -130,7 +152,7 @@ func ComesFrom(ctx context.Context, q db.Querier, t, other Token) (bool, error) 
 }
 
 func findToken(ctx context.Context, q db.Querier, where string, key any) (Token, error) {
-	list, _, err := readTokens(ctx, q, where, key)
+	list, _, err := readTokens(ctx, q, nil, where, key)
 	if err != nil || len(list) == 0 {
 		return Token{}, cmp.Or(err, db.ErrNotFound)
 	}
@@ -139,7 +161,7 @@ func findToken(ctx context.Context, q db.Querier, where string, key any) (Token,
 
 // List gives all tokens, revoked ones included, oldest first.
 func (k *Tokens) List(ctx context.Context) ([]Token, error) {
-	list, _, err := readTokens(ctx, k.d, ` ORDER BY created, id`)
+	list, _, err := allTokens(ctx, k.d, ` ORDER BY created, id`)
 	return list, err
 }
 
@@ -160,7 +182,7 @@ func (k *Tokens) Hashes(ctx context.Context) ([][32]byte, error) {
 }
 
 const (
-	revokeTokenSQL = `UPDATE tokens SET revoked = CASE WHEN revoked = 0 THEN $2 ELSE revoked END WHERE id = $1`
+	revokeTokenSQL = `UPDATE tokens SET revision = revision + 1, revoked = CASE WHEN revoked = 0 THEN $2 ELSE revoked END WHERE id = $1`
 
 	hasTokensSQL = `SELECT 1 FROM tokens LIMIT 1`
 )
@@ -181,7 +203,7 @@ func RevokeToken(ctx context.Context, t *db.Tx, id string, now db.Millis, guarde
 	is, others, valid := false, false, false
 	// Revocations wait for each other, on all nodes: two that each saw the other's token
 	// valid would revoke both.
-	list, _, err := readTokens(ctx, t, ` WHERE revoked = 0 ORDER BY id{lock}`)
+	list, _, err := readTokens(ctx, t, nil, ` WHERE revoked = 0 ORDER BY id{lock}`)
 	if err != nil {
 		return err
 	}

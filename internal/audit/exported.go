@@ -38,9 +38,10 @@ func exportedUpTo(ctx context.Context, q db.Querier, closed closedLogs) (int64, 
 
 func readExported(ctx context.Context, q db.Querier, lock string, closed closedLogs) (upto int64, err error) {
 	upto = closed.dropped().last
+	rows := exportedRows.Reader(q)
 	err = db.Each(ctx, q, exportedRows.Select()+`WHERE id = 1`+lock, nil, func(r db.Rows) error {
 		var id, last int64
-		genuine, err := exportedRows.Scan(q, r, &id, &last)
+		genuine, err := rows.Scan(r, &id, &last)
 		if genuine {
 			upto = max(upto, last)
 		}

@@ -57,10 +57,11 @@ var ErrDropped = errors.New("the log of that time was exported and dropped")
 
 // closed reads the logs that were closed.
 func (t tree) closed(ctx context.Context) (list closedLogs, err error) {
+	rows := closedRows.Reader(t.q)
 	err = db.Each(ctx, t.q, closedRows.Select()+`ORDER BY last`, nil, func(r db.Rows) error {
 		var c closedLog
 		var kept []byte
-		genuine, err := closedRows.Scan(t.q, r, &c.last, &c.year, &c.at, &kept, &c.dropped)
+		genuine, err := rows.Scan(r, &c.last, &c.year, &c.at, &kept, &c.dropped)
 		if err != nil || !genuine {
 			return err
 		}

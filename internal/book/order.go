@@ -26,12 +26,13 @@ const forgedOrder = "its row was changed past the gateway (alarm row_forged)"
 
 // scanOrder reads a row of orderColumns.
 func scanOrder(q db.Querier) func(db.Rows) (Order, error) {
+	look := orderRows.Reader(q)
 	return func(r db.Rows) (Order, error) {
 		var o Order
 		var d [4]string
 		var labels, folded string
 		var restored int64
-		genuine, err := orderRows.Scan(q, r, &o.CallBackID, &o.TenantUserID, &d[0], &d[1], &d[2], &folded, &d[3], &labels, &o.Expires, &o.OrderedBy, &o.State,
+		genuine, err := look.Scan(r, &o.CallBackID, &o.TenantUserID, &d[0], &d[1], &d[2], &folded, &d[3], &labels, &o.Expires, &o.OrderedBy, &o.State,
 			&o.DecidedBy, &o.Created, &o.Confirmed, &o.Seq, &o.Reason, &o.Waiting, &o.TxID, &o.Updated, &o.Ended, &restored)
 		if err != nil {
 			return o, err

@@ -27,6 +27,17 @@ const LastSeenFile = "last-seen.json"
 // that was lost cannot be read.
 const LastTokensFile = "last-tokens.json"
 
+// LastRowsFile is the file of a data directory with the numbers of the rows that decide who may
+// do what, so that one that is put back or removed while no process runs is not believed.
+const LastRowsFile = "last-rows.json"
+
+// lastRows is what LastRowsFile has.
+type lastRows struct {
+	Database string                      `json:"database"`
+	Epoch    int64                       `json:"epoch"`
+	Rows     map[string]map[string]int64 `json:"rows"` // by table and key
+}
+
 // lastToken is a token as LastTokensFile has it.
 type lastToken struct {
 	ID      string      `json:"id"`
@@ -112,7 +123,12 @@ func (s Storage) checkSeen(ctx context.Context, d *db.DB) error {
 	} else if err != nil {
 		return fmt.Errorf("%w (%s)", err, s.file(LastSeenFile))
 	}
-	return nil
+	var rows lastRows
+	err = s.readJSON(LastRowsFile, &rows)
+	if err == nil && rows.Database == p.Database && rows.Epoch == p.Epoch { // a restore loses changes
+		d.ExpectRows(rows.Rows)
+	}
+	return err
 }
 
 // expect tells the audit log which head it must continue: that of the last restore, and what
@@ -138,7 +154,7 @@ func (s Storage) watch(d *db.DB, l *audit.Log) Part {
 		if err != nil {
 			return err
 		}
-		var tokens []lastToken
+		var noted noted
 		tick := time.NewTicker(d.Every(lastSeenEvery))
 		defer tick.Stop()
 		for {
@@ -147,16 +163,21 @@ func (s Storage) watch(d *db.DB, l *audit.Log) Part {
 				return nil
 			case <-tick.C:
 			}
-			if last, err = s.look(ctx, d, l, last, &tokens); err != nil {
+			if last, err = s.look(ctx, d, l, last, &noted); err != nil {
 				return err
 			}
 		}
 	}}
 }
 
-// look notes how far the database has come since last, and gives what is noted. tokens are those
-// that were noted. It fails with ErrOlder if the database went back.
-func (s Storage) look(ctx context.Context, d *db.DB, l *audit.Log, last db.Progress, tokens *[]lastToken) (db.Progress, error) {
+// noted is what stands in the other files of a data directory.
+type noted struct {
+	tokens []lastToken
+	rows   int64 // changes of RowNumbers
+}
+
+// look notes how far the database has come since last, and gives what is noted. It fails with ErrOlder if the database went back.
+func (s Storage) look(ctx context.Context, d *db.DB, l *audit.Log, last db.Progress, noted *noted) (db.Progress, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	p, err := d.Progress(ctx)
@@ -166,6 +187,7 @@ func (s Storage) look(ctx context.Context, d *db.DB, l *audit.Log, last db.Progr
 	if err := p.Older(last); err != nil {
 		return last, err
 	}
+	s.seeRows(d, p, noted)
 	p.Head = l.Seen()
 	if reflect.DeepEqual(p, last) {
 		return last, nil
@@ -175,15 +197,15 @@ func (s Storage) look(ctx context.Context, d *db.DB, l *audit.Log, last db.Progr
 		return last, nil
 	}
 	if p.Records != last.Records { // each change of a token is in the audit log
-		s.seeTokens(ctx, d, tokens)
+		s.seeTokens(ctx, d, noted)
 	}
 	return p, nil
 }
 
 // seeTokens writes the file of tokens if they are not those that were noted.
-func (s Storage) seeTokens(ctx context.Context, d *db.DB, noted *[]lastToken) {
+func (s Storage) seeTokens(ctx context.Context, d *db.DB, noted *noted) {
 	is, err := lastTokens(ctx, d)
-	if err == nil && slices.Equal(is, *noted) {
+	if err == nil && slices.Equal(is, noted.tokens) {
 		return
 	}
 	if err == nil {
@@ -193,7 +215,20 @@ func (s Storage) seeTokens(ctx context.Context, d *db.DB, noted *[]lastToken) {
 		d.Log().Warn("the tokens were not noted", "file", LastTokensFile, "error", err.Error())
 		return
 	}
-	*noted = is
+	noted.tokens = is
+}
+
+// seeRows writes the file of rows if their numbers are not those that were noted.
+func (s Storage) seeRows(d *db.DB, p db.Progress, noted *noted) {
+	if d.RowChanges() == noted.rows {
+		return
+	}
+	numbers, changes := d.RowNumbers()
+	if err := s.replaceJSON(LastRowsFile, lastRows{p.Database, p.Epoch, numbers}); err != nil {
+		d.Log().Warn("the numbers of rows were not noted", "file", LastRowsFile, "error", err.Error())
+		return
+	}
+	noted.rows = changes
 }
 
 // seeLast writes the file when everything else has ended, unless the database went back. l may
@@ -215,5 +250,6 @@ func (s Storage) seeLast(ctx context.Context, d *db.DB, l *audit.Log) {
 		p.Head = before.Head
 	}
 	_ = s.see(p) // an older one is right too
-	s.seeTokens(ctx, d, new([]lastToken))
+	s.seeTokens(ctx, d, &noted{})
+	s.seeRows(d, p, &noted{})
 }

@@ -74,11 +74,12 @@ type LookAtEpochs struct {
 // Statement reads the epochs. It may be used once.
 func (l *LookAtEpochs) Statement(q Querier) Statement {
 	l.q, l.seen = q, guardOf(q).epoch.Load()
+	rows := epochRows.Reader(q)
 	return Statement{SQL: epochRows.Select() + ` ORDER BY number`, Row: func(r Rows) error {
 		var e Epoch
 		var ends string
 		var mac []byte
-		genuine, err := epochRows.Scan(q, r, &e.Number, &e.Began, &ends, &e.Head.Size, &e.Head.Root, &e.Reconciled, &mac)
+		genuine, err := rows.Scan(r, &e.Number, &e.Began, &ends, &e.Head.Size, &e.Head.Root, &e.Reconciled, &mac)
 		switch {
 		case err != nil:
 			return err

@@ -26,6 +26,7 @@ type Guarded struct {
 	Key     string // its primary key, a text
 	From    string // what Columns are read from; empty: the table
 	Columns string // what the MAC covers, the key first, as a list of SQL
+	Number  string // a column that grows with each change, the second of Columns. Its rows are never removed. Empty: there is none, and a row may be as it was once
 	Beside  string // what Scan reads behind them, such as a data key, which is sealed anew; may be empty
 }
 
@@ -41,14 +42,57 @@ func (g Guarded) Select() string {
 	return `SELECT ` + columns + `, mac FROM ` + cmp.Or(g.From, g.Name) + ` `
 }
 
-// Scan reads a row of Select into dest and reports whether it is genuine. A row that is not
-// raises the alarm row_forged; the caller treats it as absent.
-func (g Guarded) Scan(q Querier, r Rows, dest ...any) (genuine bool, err error) {
+// RowReader reads rows of a guarded table. It is made before the statement that reads them.
+type RowReader struct {
+	g    Guarded
+	q    Querier
+	tick int64 // what had been seen by then counts
+}
+
+// Reader gives a reader of the rows that q selects.
+func (g Guarded) Reader(q Querier) RowReader { return RowReader{g, q, guardOf(q).seen.now()} }
+
+// Scan reads a row of Select into dest and reports whether it is genuine: it has its MAC, and it
+// is not one of an earlier time. A row that is not raises the alarm row_forged; the caller
+// treats it as absent.
+func (r RowReader) Scan(rows Rows, dest ...any) (genuine bool, err error) {
 	var mac []byte
-	if err := r.Scan(append(slices.Clone(dest), &mac)...); err != nil {
+	if err := rows.Scan(append(slices.Clone(dest), &mac)...); err != nil {
 		return false, err
 	}
-	return g.believe(q, mac, guardOf(q).mac(g, dest[:g.covered()]), fmt.Sprint(reflect.ValueOf(dest[0]).Elem())), nil
+	return r.judge(mac, dest), nil
+}
+
+// judge reports whether a row with this MAC and these columns is genuine.
+func (r RowReader) judge(mac []byte, dest []any) bool {
+	k, key := guardOf(r.q), textOf(dest[0])
+	if !r.g.believe(r.q, mac, k.mac(r.g, dest[:r.g.covered()]), key) {
+		return false
+	}
+	if r.g.Number == "" || k.saw(r.q, r.g.Name, key, numberOf(dest[1]), r.tick) {
+		return true
+	}
+	r.g.Doubt(r.q, key)
+	return false
+}
+
+// Missing counts the rows that were there before and are not among those found, which are all
+// of the table. Each raises the alarm row_forged.
+func (r RowReader) Missing(found map[string]bool) int {
+	list := guardOf(r.q).seen.missing(r.g.Name, found, r.tick)
+	for _, key := range list {
+		r.g.Doubt(r.q, key)
+	}
+	return len(list)
+}
+
+// Next gives a number for a row that replaces one which is not genuine: greater than all that
+// such a row had. Where this process has not seen the row that is the time, in milliseconds.
+func (g Guarded) Next(q Querier, key string) int64 {
+	if n := guardOf(q).seen.number(g.Name, key); n > 0 {
+		return n + 1
+	}
+	return time.Now().UnixMilli()
 }
 
 // believe compares the MAC of a row with what it should be, and doubts the row if they differ.
@@ -81,20 +125,24 @@ func (g Guarded) Genuine(q Querier, key string, mac []byte, values ...any) bool 
 func (g Guarded) Doubt(q Querier, key string) { guardOf(q).note(g.Name + " " + key) }
 
 // Change runs change, which makes or changes the row with this key, and makes its MAC anew. A
-// row that is not genuine is not changed, since it would be genuine then: ErrForged.
+// row that is not genuine is not changed, since it would be genuine then, and one that was there
+// before and is missing is not made again: ErrForged.
 func (g Guarded) Change(ctx context.Context, t *Tx, key string, change func() error) error {
-	genuine, values := true, make([]any, g.covered())
-	for i := range values {
-		values[i] = new(any)
-	}
+	found, genuine, values := false, true, g.values()
 	own := g
 	own.Beside = ""
 	_, err := t.Exec(ctx, `SELECT 1 FROM `+g.Name+` WHERE `+g.Key+` = $1{lock}`, key)
+	look := own.Reader(t)
 	if err == nil {
 		err = Each(ctx, t, own.Select()+` WHERE `+g.Key+` = $1`, []any{key}, func(r Rows) (err error) {
-			genuine, err = own.Scan(t, r, values...)
+			found = true
+			genuine, err = look.Scan(r, values...)
 			return err
 		})
+	}
+	if err == nil && !found && guardOf(t).seen.before(g.Name, key, look.tick) {
+		g.Doubt(t, key)
+		genuine = false
 	}
 	if err == nil && !genuine {
 		err = ErrForged
@@ -105,21 +153,60 @@ func (g Guarded) Change(ctx context.Context, t *Tx, key string, change func() er
 	if err != nil {
 		return err
 	}
-	return g.Renew(ctx, t, key)
+	return g.renew(ctx, t, key, values)
 }
 
 // Renew makes the MAC of the row with this key anew, whatever it was: all that the MAC covers
 // has been written in t.
 func (g Guarded) Renew(ctx context.Context, t *Tx, key string) error {
+	return g.renew(ctx, t, key, nil)
+}
+
+// renew is Renew of a row that had the values was; nil: they count for nothing.
+func (g Guarded) renew(ctx context.Context, t *Tx, key string, was []any) error {
+	values := g.values()
+	found, err := One(ctx, t, `SELECT `+g.Columns+` FROM `+cmp.Or(g.From, g.Name)+` WHERE `+g.Key+` = $1`, []any{key}, values...)
+	if err != nil || !found {
+		return err
+	}
+	if g.Number != "" && !reflect.DeepEqual(values, was) {
+		// Otherwise the row of before would stay as good as this one.
+		least := guardOf(t).seen.number(g.Name, key)
+		if was != nil {
+			least = max(least, numberOf(was[1]))
+		}
+		if n := numberOf(values[1]); n <= least {
+			return fmt.Errorf("%w: a change of %s %s has the number %d, and an earlier one had %d", ErrConflict, g.Name, key, n, least)
+		}
+	}
+	_, err = t.Exec(ctx, `UPDATE `+g.Name+` SET mac = $2 WHERE `+g.Key+` = $1`, key, guardOf(t).mac(g, values))
+	if err == nil && g.Number != "" {
+		*t.seen = append(*t.seen, seenRow{g.Name, key, numberOf(values[1])})
+	}
+	return err
+}
+
+// values are pointers to what the MAC covers.
+func (g Guarded) values() []any {
 	values := make([]any, g.covered())
 	for i := range values {
 		values[i] = new(any)
 	}
-	found, err := One(ctx, t, `SELECT `+g.Columns+` FROM `+cmp.Or(g.From, g.Name)+` WHERE `+g.Key+` = $1`, []any{key}, values...)
-	if err == nil && found {
-		_, err = t.Exec(ctx, `UPDATE `+g.Name+` SET mac = $2 WHERE `+g.Key+` = $1`, key, guardOf(t).mac(g, values))
+	return values
+}
+
+// textOf and numberOf give the value that a pointer to a column holds.
+func textOf(v any) string { return fmt.Sprint(reflect.ValueOf(v).Elem()) }
+
+func numberOf(v any) int64 {
+	e := reflect.ValueOf(v).Elem()
+	if e.Kind() == reflect.Interface {
+		e = e.Elem()
 	}
-	return err
+	if !e.CanInt() { // no row
+		return 0
+	}
+	return e.Int()
 }
 
 // covered is how many columns the MAC covers.
@@ -142,11 +229,15 @@ func (g Guarded) covered() int {
 type guard struct {
 	end  string
 	keys *keyRing
+	seen seenRows
 
 	epoch atomic.Int64 // the last epoch that was read: its row may be removed
 
 	mu    sync.Mutex
 	noted map[string]bool // rows that are not genuine, until their alarm is kept
+
+	watched map[string]Guarded // by name
+	told    map[string]bool    // rows that were put back or removed, and still are
 }
 
 // guardOf gives the guard of what q reads.
@@ -157,12 +248,19 @@ func guardOf(q Querier) *guard {
 	return q.(interface{ rowGuard() *guard }).rowGuard()
 }
 
-// guarded hands the guard to the transactions that fn gets.
-func (d *DB) guarded(fn func(context.Context, *Tx) error) func(context.Context, *Tx) error {
-	return func(ctx context.Context, t *Tx) error {
-		t.guard = d.guard
+// write runs fn in a transaction of write that has the guard. What fn has seen counts when it
+// is committed.
+func (d *DB) write(ctx context.Context, write func(context.Context, func(context.Context, *Tx) error) error, fn func(context.Context, *Tx) error) error {
+	var seen []seenRow
+	err := write(ctx, func(ctx context.Context, t *Tx) error {
+		seen = seen[:0] // it may run again
+		t.guard, t.seen = d.guard, &seen
 		return fn(ctx, t)
+	})
+	if err == nil {
+		d.guard.seen.add(seen...)
 	}
+	return err
 }
 
 func (d *DB) rowGuard() *guard { return d.guard }

@@ -54,6 +54,7 @@ type Tx struct {
 	counts   map[string]int64 // changes of kept numbers, to be written before the commit
 	records  []LogRecord      // of the audit log, likewise
 	guard    *guard
+	seen     *[]seenRow // numbers of guarded rows that were read
 }
 
 // Wake wakes the watchers of topic on every node after the commit.

@@ -139,7 +139,7 @@ func (o *Outbox) believed(ctx context.Context, t *db.Tx, r ClaimRequest, lanes [
 	for i, l := range lanes {
 		ids[i] = l.Merchant
 	}
-	look := o.freezes.look()
+	var look freezeLook
 	if err := t.Batch(ctx, []db.Statement{ofMerchants(t, o.Dialect(), ids, of), look.statement(t)}); err != nil {
 		return nil, err
 	}

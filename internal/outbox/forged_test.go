@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -274,5 +275,118 @@ func testWrittenEpoch(t *testing.T, s *Outbox) {
 	}
 	if e := must(db.LastEpoch(ctx, s))(t); e.Open() {
 		t.Errorf("the epoch is %+v after it was reconciled", e)
+	}
+}
+
+// testEarlierMerchant: a merchant's row of before its URL, its keys or its state changed, which has
+// its MAC, counts at no node that has seen the change. A row that is removed is not made again.
+func testEarlierMerchant(t *testing.T, s *Outbox) {
+	runs(t, s)
+	other := another(t, s)
+	if other != s {
+		runs(t, other)
+	}
+	addMerchants(t, s, 3, nil)
+	exec(t, s, `CREATE TABLE earlier AS SELECT * FROM merchants`)
+	put := func(from string) {
+		t.Helper()
+		var set []string
+		for _, c := range []string{"state", "paused_reason", "settings", "version", "updated", "api_key_since", "secret_version",
+			"data_key", "api_key", "callback_api_key", "request_key", "response_key", "mac"} {
+			set = append(set, c+` = (SELECT e.`+c+` FROM `+from+` e WHERE e.id = 'm0')`)
+		}
+		exec(t, s, `UPDATE merchants SET `+strings.Join(set, ", ")+` WHERE id = 'm0'`)
+	}
+	n := db.Millis(10)
+	for name, change := range map[string]func(){
+		"URL": func() {
+			must(s.UpdateMerchant(ctx, "m0", n, func(m *Merchant) error { m.NotifyURL = fmt.Sprint("https://fresh.example/", n); return nil }))(t)
+		},
+		"API key": func() {
+			must(s.UpdateMerchant(ctx, "m0", n, func(m *Merchant) error { m.APIKey = countersign.APIKey(fmt.Sprint("fresh", n)); return nil }))(t)
+		},
+		"pause": func() { must(s.SetMerchantState(ctx, "m0", MerchantPaused, "a test", n))(t) },
+	} {
+		n += 1_000_000
+		change()
+		is := must(s.Merchant(ctx, "m0"))(t)
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+			if numbers, _ := other.RowNumbers(); numbers["merchants"]["m0"] == is.Version {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("the other node does not learn of the change")
+			}
+		}
+		exec(t, s, `CREATE TABLE newest AS SELECT * FROM merchants`)
+		put("earlier")
+		for _, o := range []*Outbox{s, other} {
+			if m := must(o.Merchant(ctx, "m0"))(t); !m.Forged || m.State != MerchantPaused {
+				t.Errorf("%s: put back it is %+v", name, m)
+			}
+			if _, err := o.SetMerchantState(ctx, "m0", MerchantActive, "", n+1); !errors.Is(err, db.ErrForged) {
+				t.Errorf("%s: resumed: %v", name, err)
+			}
+		}
+		must(s.Ingest(ctx, []NewCallback{deposit("m0", name, n), deposit("m1", name, n)}, n))(t)
+		got := claim(t, other, countersign.LaneNotify, n+1, 100)
+		if len(got) != 1 || got[0].Merchant != "m1" {
+			t.Fatalf("%s: claimed %+v", name, got)
+		}
+		settleAll(t, s, got, n+2)
+		put("newest")
+		exec(t, s, `DROP TABLE newest`)
+		if m := must(other.Merchant(ctx, "m0"))(t); m.Forged || m.Version != is.Version {
+			t.Errorf("%s: as it was it is %+v", name, m)
+		}
+		if is.State == MerchantPaused {
+			must(s.SetMerchantState(ctx, "m0", MerchantActive, "", n+3))(t)
+		}
+		settleAll(t, s, claim(t, s, countersign.LaneNotify, n+3+forgedAgain, 100), n+4+forgedAgain)
+	}
+	untilForged(t, s, "merchants m0")
+
+	// A person believes the earlier row as it stands: it gets a number of its own.
+	was := must(s.Merchant(ctx, "m0"))(t).Version
+	put("earlier")
+	m := must(s.UpdateMerchant(ctx, "m0", n, func(m *Merchant) error { m.Forged = false; return nil }))(t)
+	if got := must(s.Merchant(ctx, "m0"))(t); got.Forged || m.Version <= was {
+		t.Errorf("believed: %+v, the version before was %d", got, was)
+	}
+
+	exec(t, s, `DELETE FROM lanes WHERE merchant = 'm2'`)
+	exec(t, s, `DELETE FROM merchants WHERE id = 'm2'`)
+	if m, err := s.CreateMerchant(ctx, newMerchant("m2"), n); !errors.Is(err, db.ErrForged) {
+		t.Errorf("a removed merchant was made again: %+v, %v", m, err)
+	}
+	untilForged(t, s, "merchants m2")
+	exec(t, s, `INSERT INTO merchants SELECT * FROM earlier WHERE id = 'm2'`)
+	if m := must(s.Merchant(ctx, "m2"))(t); m.Forged {
+		t.Errorf("as it was it is %+v", m)
+	}
+}
+
+// testEarlierFreeze: the row of before a freeze that is put back while no process runs is a
+// freeze, for a process whose directory has the numbers.
+func testEarlierFreeze(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	exec(t, s, `CREATE TABLE thawed AS SELECT * FROM frozen`)
+	must(s.Freeze(ctx, "a token was lost", "tok_1", 5))(t)
+	numbers, _ := s.RowNumbers()
+	exec(t, s, `DELETE FROM frozen`)
+	exec(t, s, `INSERT INTO frozen SELECT * FROM thawed`)
+	later := s
+	if s.Dialect().Shared {
+		later = another(t, s)
+		later.ExpectRows(numbers)
+	}
+	if f := must(later.Frozen(ctx))(t); f.Reason != forgedFreeze {
+		t.Errorf("it is %+v", f)
+	}
+	if err := later.Thaw(ctx, 6); err != nil {
+		t.Fatal(err)
+	}
+	if f := must(later.Frozen(ctx))(t); f != (Freeze{}) {
+		t.Errorf("thawed it is %+v", f)
 	}
 }

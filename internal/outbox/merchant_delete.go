@@ -143,7 +143,7 @@ WHERE id = $1 AND version = $2 AND state <> 'deleted'`
 // returned, nothing is added for the merchant on any node. also runs in the same transaction,
 // at its end; where it fails nothing is done.
 func (o *Outbox) DeleteMerchant(ctx context.Context, id string, version int64, now db.Millis, also func(context.Context, *db.Tx) error) (Merchant, error) {
-	was, _, err := readMerchant(ctx, o.DB, id) // outside the transaction: it may call the key wrapper
+	was, err := readMerchant(ctx, o.DB, id) // outside the transaction: it may call the key wrapper
 	switch {
 	case err != nil:
 		return Merchant{}, err

@@ -123,15 +123,15 @@ func (m *Merchant) check() error {
 		"scheme", string(m.Scheme), "contentType", m.ContentType, "body", string(m.Body))
 }
 
-// row checks m, sets its fingerprints, and gives its row. version, which grows with
-// every change, seals its secrets. It may call the key wrapper, which can take long.
-func (m *Merchant) row(ctx context.Context, d *db.DB, version int64) (merchantRow, error) {
+// row checks m, sets its fingerprints, and gives its row. The secrets are bound to its Version,
+// which never comes again. It may call the key wrapper, which can take long.
+func (m *Merchant) row(ctx context.Context, d *db.DB) (merchantRow, error) {
 	m.SetDefaults()
 	if err := m.check(); err != nil {
 		return merchantRow{}, err
 	}
 	m.setKeys(m.Keys())
-	sealed, err := m.Keys().seal(ctx, d, db.Record{Table: "merchants", Row: m.ID, Version: version})
+	sealed, err := m.Keys().seal(ctx, d, db.Record{Table: "merchants", Row: m.ID, Version: m.Version})
 	if err != nil {
 		return merchantRow{}, err
 	}
@@ -161,18 +161,18 @@ type keptMerchant struct {
 	own, other sealedKeys // its secrets and those of its rotation, where the query reads them
 }
 
-// scan reads a row of rows: merchantRows or sealedMerchantRows.
-func (k *keptMerchant) scan(q db.Querier, rows db.Guarded, r db.Rows) error {
+// scan reads a row of merchantRows, or of sealedMerchantRows.
+func (k *keptMerchant) scan(look db.RowReader, sealed bool, r db.Rows) error {
 	var overlap db.Millis
 	m, t := &k.Merchant, Rotation{}
-	to := []any{&m.ID, &m.State, &m.PausedReason, &m.Scheme, &k.settings, &m.Version, &m.Created, &m.Updated,
+	to := []any{&m.ID, &m.Version, &m.State, &m.PausedReason, &m.Scheme, &k.settings, &m.Created, &m.Updated,
 		&m.Fingerprint, &m.ResponseFingerprint, &m.Since.Key, &m.Since.ResponseKey, &m.Since.APIKey, &m.Since.CallbackAPIKey,
 		&t.Staged, &t.Activated, &overlap, &t.Fingerprint, &t.ResponseFingerprint, &t.Since.Key, &t.Since.ResponseKey, &t.Since.APIKey, &t.Since.CallbackAPIKey,
 		&k.own.version, &k.other.version}
-	if rows.Beside != "" {
+	if sealed {
 		to = append(append(to, k.own.to()...), k.other.to()...)
 	}
-	genuine, err := rows.Scan(q, r, to...)
+	genuine, err := look.Scan(r, to...)
 	if err != nil {
 		return err
 	}
@@ -197,9 +197,10 @@ func (k *keptMerchant) whole() (Merchant, error) {
 // ofMerchants gives the statement that reads merchants, with neither settings nor secrets, into
 // to by their ids.
 func ofMerchants(q db.Querier, d *db.Dialect, ids []string, to map[string]*keptMerchant) db.Statement {
+	look := merchantRows.Reader(q)
 	return db.Statement{SQL: merchantsByIDSQL, Args: []any{d.List(ids)}, Row: func(r db.Rows) error {
 		k := &keptMerchant{}
-		err := k.scan(q, merchantRows, r)
+		err := k.scan(look, false, r)
 		to[k.ID] = k
 		return err
 	}}

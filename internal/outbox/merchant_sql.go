@@ -18,14 +18,14 @@ const merchantColumns = `id, state, paused_reason, scheme, settings, version, cr
 // merchantRows are merchants with their rotations: one MAC covers both, so an older set of keys
 // does not come back by itself. Each secret is bound to its row and to the version that the MAC
 // covers.
-var merchantRows = db.Guarded{Name: "merchants", Key: "id", From: `merchants m LEFT JOIN rotations r ON r.merchant = m.id`,
-	Columns: `m.id, m.state, m.paused_reason, m.scheme, m.settings, m.version, m.created, m.updated, m.fingerprint, m.response_fingerprint,
+var merchantRows = db.Guarded{Name: "merchants", Key: "id", Number: "version", From: `merchants m LEFT JOIN rotations r ON r.merchant = m.id`,
+	Columns: `m.id, m.version, m.state, m.paused_reason, m.scheme, m.settings, m.created, m.updated, m.fingerprint, m.response_fingerprint,
 	m.request_key_since, m.response_key_since, m.api_key_since, m.callback_api_key_since,
 	COALESCE(r.staged, 0), COALESCE(r.activated, 0), COALESCE(r.overlap, 0), COALESCE(r.fingerprint, ''), COALESCE(r.response_fingerprint, ''),
 	COALESCE(r.request_key_since, 0), COALESCE(r.response_key_since, 0), COALESCE(r.api_key_since, 0), COALESCE(r.callback_api_key_since, 0),
 	m.secret_version, COALESCE(r.secret_version, 0)`}
 
-var sealedMerchantRows = db.Guarded{Name: merchantRows.Name, Key: merchantRows.Key, From: merchantRows.From, Columns: merchantRows.Columns,
+var sealedMerchantRows = db.Guarded{Name: merchantRows.Name, Key: merchantRows.Key, Number: merchantRows.Number, From: merchantRows.From, Columns: merchantRows.Columns,
 	Beside: `m.data_key, m.api_key, m.callback_api_key, m.request_key, m.response_key,
 	r.data_key, r.api_key, r.callback_api_key, r.request_key, r.response_key`}
 
@@ -38,13 +38,15 @@ INSERT INTO merchants (` + merchantColumns + `,
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
 ON CONFLICT (id) DO NOTHING`
 
-// insertMerchant keeps a new merchant. It reports false where its id is in use.
-func insertMerchant(ctx context.Context, t *db.Tx, r merchantRow) (bool, error) {
-	n, err := t.Exec(ctx, insertMerchantSQL, append(r.values, []byte{})...)
-	if err == nil && n == 1 {
-		err = merchantRows.Renew(ctx, t, r.id)
-	}
-	return n == 1, err
+// insertMerchant keeps a new merchant. It reports false where its id is in use. One whose row was
+// removed past the program is not made again: it would be another's, under its name.
+func insertMerchant(ctx context.Context, t *db.Tx, r merchantRow) (inserted bool, err error) {
+	err = merchantRows.Change(ctx, t, r.id, func() error {
+		n, err := t.Exec(ctx, insertMerchantSQL, append(r.values, []byte{})...)
+		inserted = n == 1
+		return err
+	})
+	return inserted, err
 }
 
 const updateMerchantSQL = `
@@ -52,7 +54,7 @@ UPDATE merchants SET state = $2, paused_reason = $3, scheme = $4, settings = $5,
 	fingerprint = $9, response_fingerprint = $10, request_key_since = $11, response_key_since = $12, api_key_since = $13,
 	callback_api_key_since = $14, secret_version = $15, data_key = $16, api_key = $17, callback_api_key = $18,
 	request_key = $19, response_key = $20
-WHERE id = $1 AND version = $6 - 1`
+WHERE id = $1 AND version = $21`
 
 const (
 	deleteRotationSQL = `DELETE FROM rotations WHERE merchant = $1`
@@ -64,10 +66,10 @@ INSERT INTO rotations (merchant, staged, activated, overlap, fingerprint, respon
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`
 )
 
-// updateMerchant keeps a merchant of the version after the one that is stored, with its rotation.
-// It reports false where another is.
-func updateMerchant(ctx context.Context, t *db.Tx, r merchantRow) (bool, error) {
-	if n, err := t.Exec(ctx, updateMerchantSQL, r.values...); err != nil || n != 1 {
+// updateMerchant keeps a merchant in place of version was, with its rotation. It reports false
+// where another is stored.
+func updateMerchant(ctx context.Context, t *db.Tx, r merchantRow, was int64) (bool, error) {
+	if n, err := t.Exec(ctx, updateMerchantSQL, append(r.values, was)...); err != nil || n != 1 {
 		return false, err
 	}
 	_, err := t.Exec(ctx, deleteRotationSQL, r.id)
@@ -85,32 +87,36 @@ var (
 	merchantsByIDSQL = merchantRows.Select() + `WHERE m.id {in}$1{end}`
 )
 
-// readMerchant gives one merchant with its secrets opened, and the version that sealed them. A
-// deleted one has none; those of a forged row may not open.
-func readMerchant(ctx context.Context, d *db.DB, id string) (Merchant, int64, error) {
+// readMerchant gives one merchant with its secrets opened. A deleted one has none; those of a
+// forged row may not open.
+func readMerchant(ctx context.Context, d *db.DB, id string) (Merchant, error) {
 	if !ValidMerchantID(id) {
-		return Merchant{}, 0, db.ErrNotFound
+		return Merchant{}, db.ErrNotFound
 	}
+	look := sealedMerchantRows.Reader(d)
 	k, err := db.Find(ctx, d, readMerchantSQL, []any{id}, func(r db.Rows) (k keptMerchant, err error) {
-		err = k.scan(d, sealedMerchantRows, r)
+		err = k.scan(look, true, r)
 		return k, err
 	})
 	if err != nil {
-		return Merchant{}, 0, err
+		return Merchant{}, err
 	}
 	m, err := k.whole()
 	if err != nil || m.State == MerchantDeleted {
-		return m, k.own.version, err // its secrets are erased
+		return m, err // its secrets are erased
 	}
 	keys, err := k.own.open(ctx, d, "merchants", id)
 	if err == nil && m.Rotation != nil {
 		m.Rotation.Other, err = k.other.open(ctx, d, rotations.Name, id)
 	}
 	if err != nil && !m.Forged {
-		return Merchant{}, 0, err
+		return Merchant{}, err
 	}
 	m.APIKey, m.CallbackAPIKey, m.Key, m.ResponseKey = keys.APIKey, keys.CallbackAPIKey, keys.Key, keys.ResponseKey
-	return m, k.own.version, nil
+	if m.Forged { // whoever decides on it sees what its keys are, not what the row says
+		m.setKeys(keys)
+	}
+	return m, nil
 }
 
 var (
@@ -136,9 +142,10 @@ func (o *Outbox) MerchantsOf(ctx context.Context, ids []string, deleted bool, af
 }
 
 func (o *Outbox) listMerchants(ctx context.Context, text string, args ...any) ([]Merchant, error) {
+	look := merchantRows.Reader(o)
 	return db.List(ctx, o, text, args, func(r db.Rows) (Merchant, error) {
 		var k keptMerchant
-		if err := k.scan(o, merchantRows, r); err != nil {
+		if err := k.scan(look, false, r); err != nil {
 			return Merchant{}, err
 		}
 		return k.whole()

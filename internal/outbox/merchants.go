@@ -19,7 +19,7 @@ func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) 
 	}
 	m.Version, m.Created, m.Updated = 1, now, now
 	m.Aged(nil, now)
-	row, err := m.row(ctx, o.DB, 1)
+	row, err := m.row(ctx, o.DB)
 	if err != nil {
 		return Merchant{}, err
 	}
@@ -86,7 +86,7 @@ func (o *Outbox) ChangeMerchant(ctx context.Context, id string, version int64, n
 func (o *Outbox) changeMerchant(ctx context.Context, id string, version int64, now db.Millis, change func(*Merchant) error,
 	also func(context.Context, *db.Tx) error) (Merchant, error) {
 	// Outside the transaction, because change and the key wrapper may take long.
-	was, secretVersion, err := readMerchant(ctx, o.DB, id)
+	was, err := readMerchant(ctx, o.DB, id)
 	if err != nil {
 		return Merchant{}, err
 	}
@@ -104,8 +104,11 @@ func (o *Outbox) changeMerchant(ctx context.Context, id string, version int64, n
 		return Merchant{}, db.ErrForged
 	}
 	m.ID, m.Created, m.Version, m.Updated = was.ID, was.Created, was.Version+1, now
+	if was.Forged { // its version may be anything
+		m.Version = merchantRows.Next(o, id)
+	}
 	m.Aged(&was, now)
-	row, err := m.row(ctx, o.DB, secretVersion+1)
+	row, err := m.row(ctx, o.DB)
 	if err != nil {
 		return Merchant{}, err
 	}
@@ -113,7 +116,7 @@ func (o *Outbox) changeMerchant(ctx context.Context, id string, version int64, n
 		if err := o.changeStops(ctx, t); err != nil {
 			return err
 		}
-		updated, err := updateMerchant(ctx, t, row)
+		updated, err := updateMerchant(ctx, t, row, was.Version)
 		if err != nil {
 			return err
 		}
@@ -143,8 +146,7 @@ func (o *Outbox) updateLanes(ctx context.Context, t *db.Tx, m *Merchant) error {
 
 // Merchant gives one merchant with its secrets opened.
 func (o *Outbox) Merchant(ctx context.Context, id string) (Merchant, error) {
-	m, _, err := readMerchant(ctx, o.DB, id)
-	return m, err
+	return readMerchant(ctx, o.DB, id)
 }
 
 // active is the stored form of a state in lanes.

@@ -30,11 +30,14 @@ type Outbox struct {
 	late  overdue
 	sick  healthSweep
 
-	freezes frozenSeen
+	freezes doubtedFreeze
 }
 
 // New gives the outbox in d, which was opened for End.
-func New(d *db.DB) *Outbox { return &Outbox{DB: d} }
+func New(d *db.DB) *Outbox {
+	d.WatchRows(merchantRows, frozenRows)
+	return &Outbox{DB: d}
+}
 
 // TopicOf is the topic of due work in lane l: the lane's own number.
 func TopicOf(l countersign.Lane) db.Topic { return db.Topic(l) }

@@ -206,7 +206,7 @@ func (o *Outbox) Release(ctx context.Context, id string, holder Holder, permit s
 func (o *Outbox) stops(ctx context.Context, t *db.Tx, merchant string) (stop client.Reason, err error) {
 	of, state := map[string]*keptMerchant{}, MerchantPaused
 	var epochs db.LookAtEpochs
-	look := o.freezes.look()
+	var look freezeLook
 	err = t.Batch(ctx, append(o.lookAtStops(nil), ofMerchants(t, o.Dialect(), []string{merchant}, of), look.statement(t), epochs.Statement(t)))
 	if err != nil {
 		return "", err

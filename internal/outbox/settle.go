@@ -194,7 +194,7 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 			ids = append(ids, b.Merchant)
 		}
 	}
-	look := o.freezes.look()
+	var look freezeLook
 	if len(ids) > 0 {
 		statements = append(o.lookAtStops(statements), ofMerchants(t, o.Dialect(), ids, of), look.statement(t))
 	}

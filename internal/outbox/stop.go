@@ -22,55 +22,46 @@ type Freeze struct {
 
 // frozenRows is the table of the freeze. Who writes the database past the program can freeze
 // the service but not thaw it: a row that is missing, not genuine or an earlier one is a freeze.
-var frozenRows = db.Guarded{Name: "frozen", Key: "id", Columns: `id, changes, at, by_token, reason`}
+var frozenRows = db.Guarded{Name: "frozen", Key: "id", Number: "changes", Columns: `id, changes, at, by_token, reason`}
 
 const freezeID = "service"
 
-// freezeLook is a look at the freeze, begun by frozenSeen.look.
+// freezeLook is a look at the freeze.
 type freezeLook struct {
 	Freeze
 	changes  int64
-	least    int64 // changes that had been read when it began
 	present  bool
-	believed bool // it is genuine and not an earlier one
+	believed bool
 }
 
 // statement reads the row of the freeze.
 func (l *freezeLook) statement(q db.Querier) db.Statement {
+	look := frozenRows.Reader(q)
 	return db.Statement{SQL: frozenRows.Select() + `WHERE id = 'service'`, Row: func(r db.Rows) (err error) {
 		id := ""
 		l.present = true
-		l.believed, err = frozenRows.Scan(q, r, &id, &l.changes, &l.At, &l.By, &l.Reason)
+		l.believed, err = look.Scan(r, &id, &l.changes, &l.At, &l.By, &l.Reason)
 		return err
 	}}
 }
 
-// frozenSeen is what this process knows of the freeze beside its row.
-type frozenSeen struct {
-	changes atomic.Int64 // the most that was read
-	doubted atomic.Int64 // since when the row is not believed; 0: it is
+// doubtedFreeze is what this process knows of the freeze beside its row.
+type doubtedFreeze struct {
+	since atomic.Int64 // since when the row is not believed; 0: it is
 }
 
 // forgedFreeze is the reason of a freeze that stands for a row which is not believed.
 const forgedFreeze = "the row of the freeze was changed past the service (alarm row_forged); thaw ends this"
 
-// look begins a look at the freeze, before the statement that reads it.
-func (s *frozenSeen) look() freezeLook { return freezeLook{least: s.changes.Load()} }
-
-// judge gives the freeze that a look means where there is a merchant. A row with fewer changes
-// than had been read before is an earlier one that was put back.
-func (s *frozenSeen) judge(q db.Querier, l *freezeLook) Freeze {
-	l.believed = l.believed && l.changes >= l.least
+// judge gives the freeze that a look means where there is a merchant.
+func (s *doubtedFreeze) judge(q db.Querier, l *freezeLook) Freeze {
 	if l.believed {
-		for seen := l.least; seen < l.changes && !s.changes.CompareAndSwap(seen, l.changes); {
-			seen = s.changes.Load()
-		}
-		s.doubted.Store(0)
+		s.since.Store(0)
 		return l.Freeze
 	}
 	frozenRows.Doubt(q, freezeID)
-	s.doubted.CompareAndSwap(0, time.Now().UnixMilli())
-	return Freeze{At: db.Millis(s.doubted.Load()), Reason: forgedFreeze}
+	s.since.CompareAndSwap(0, time.Now().UnixMilli())
+	return Freeze{At: db.Millis(s.since.Load()), Reason: forgedFreeze}
 }
 
 // A decision and a release look at the freeze and at the merchant in their own
@@ -119,14 +110,18 @@ INSERT INTO frozen (id, changes, at, by_token, reason, mac) VALUES ($1, $2, $3, 
 ON CONFLICT (id) DO UPDATE SET changes = $2, at = $3, by_token = $4, reason = $5`
 
 	makeFreezeSQL = `
-INSERT INTO frozen (id, changes, at, by_token, reason, mac) VALUES ($1, 0, 0, '', '', $2) ON CONFLICT (id) DO NOTHING`
+INSERT INTO frozen (id, changes, at, by_token, reason, mac) VALUES ($1, 1, 0, '', '', $2) ON CONFLICT (id) DO NOTHING`
 
 	anyMerchantSQL = `SELECT 1 FROM merchants LIMIT 1`
 )
 
 // changeFreeze makes f the freeze, whatever the row was.
 func (o *Outbox) changeFreeze(ctx context.Context, t *db.Tx, was freezeLook, f Freeze) error {
-	_, err := t.Exec(ctx, changeFreezeSQL, freezeID, max(was.changes, o.freezes.changes.Load())+1, int64(f.At), f.By, f.Reason, []byte{})
+	changes := was.changes + 1
+	if !was.believed {
+		changes = frozenRows.Next(t, freezeID)
+	}
+	_, err := t.Exec(ctx, changeFreezeSQL, freezeID, changes, int64(f.At), f.By, f.Reason, []byte{})
 	if err != nil {
 		return err
 	}
@@ -221,7 +216,6 @@ func (o *Outbox) Frozen(ctx context.Context) (Freeze, error) {
 // readFreeze gives the row of the freeze, and what it means.
 func (o *Outbox) readFreeze(ctx context.Context, q db.Querier) (l freezeLook, f Freeze, err error) {
 	some := false
-	l = o.freezes.look()
 	s := l.statement(q)
 	if err = db.Each(ctx, q, s.SQL, nil, s.Row); err == nil && !l.present {
 		some, err = db.One(ctx, q, anyMerchantSQL, nil, new(int64))

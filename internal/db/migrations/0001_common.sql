@@ -100,6 +100,8 @@ CREATE TABLE tokens (
   expires   {int} NOT NULL DEFAULT 0,
   hourly    {int} NOT NULL DEFAULT 0, -- how many deposits it may add an hour; 0: no bound
   over      {int} NOT NULL DEFAULT 0, -- 1: an approver's that makes no changes wait any more
+  passkeys  TEXT NOT NULL DEFAULT '', -- fingerprints of its passkeys, with a space between
+  revision  {int} NOT NULL DEFAULT 1, -- grows with each change
   mac       {bytes} NOT NULL
 ){strict};
 CREATE INDEX tokens_created ON tokens (created, id);
@@ -139,6 +141,7 @@ CREATE TABLE changes (
   due         {int} NOT NULL DEFAULT 0, -- when it takes effect
   data_key    {bytes} NOT NULL,
   content     {bytes} NOT NULL,
+  revision    {int} NOT NULL DEFAULT 1, -- grows with each change
   mac         {bytes} NOT NULL -- db.Guarded
 ){strict};
 CREATE INDEX changes_state ON changes (state, id);
