@@ -128,7 +128,7 @@ func (s *Server) applySettings() api.ApplyChange {
 		if err := json.Unmarshal(content, &in); err != nil {
 			return err
 		}
-		return s.patched(m, in)
+		return s.patched(m, in, atOnce)
 	})
 }
 

@@ -28,10 +28,14 @@ type keyMaker struct {
 
 // keyMaker gives the one for a call.
 func (s *Server) keyMaker(c *api.Call, scheme outbox.Scheme, faults *api.Faults) keyMaker {
-	return keyMaker{scheme: scheme, faults: faults, aside: func(f func()) error {
+	return keyMaker{scheme: scheme, faults: faults, aside: s.aside(c)}
+}
+
+// aside gives what runs the long work of a call, or says why it cannot.
+func (s *Server) aside(c *api.Call) func(func()) error {
+	return func(f func()) error {
 		if s.Aside == nil {
-			f()
-			return nil
+			return atOnce(f)
 		}
 		err := s.Aside(c.R.Context(), f)
 		if err != nil {
@@ -40,7 +44,13 @@ func (s *Server) keyMaker(c *api.Call, scheme outbox.Scheme, faults *api.Faults)
 			err = p
 		}
 		return err
-	}}
+	}
+}
+
+// atOnce is aside where nobody waits for a call.
+func atOnce(f func()) error {
+	f()
+	return nil
 }
 
 // check reads the given keys and names their faults. It generates no key, so a

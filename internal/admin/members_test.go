@@ -180,7 +180,7 @@ func TestEveryWrongMember(t *testing.T) {
 	good := map[string]any{
 		"createMerchant": merchant,
 		"updateMerchant": map[string]any{
-			"name": "n", "apiKey": "key-patched-7", "callbackApiKey": "key-patched-8",
+			"name": "n", "apiKey": "key-patched-7", "callbackApiKey": "key-patched-8", "key": merchant["key"], "responseKey": merchant["responseKey"],
 			"notifyUrl": "https://a.example/n", "withdrawUrl": "https://a.example/w",
 			"finalCodes":  []any{map[string]any{"from": 2000, "to": 2100}},
 			"retry":       map[string]any{"notify": map[string]any{"delays": []any{"1s"}, "every": "5s"}, "withdraw": map[string]any{"delays": []any{"1s"}, "every": "5s"}},
