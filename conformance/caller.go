@@ -113,7 +113,7 @@ func (s Sent) String() string {
 // message as the cases send it. set are members that are set in it; one without a value is left
 // out. The requestUUID is a place for that of an attempt unless it is set.
 func (c *Caller) Message(t countersign.Type, given []byte, set []countersign.Member) ([]byte, error) {
-	s := c.session(context.Background())
+	s := c.k.session(context.Background())
 	var m message
 	switch {
 	case given != nil:
@@ -197,14 +197,10 @@ func parseMessage(b []byte) (m message, err error) {
 	return m, nil
 }
 
-func (c *Caller) session(ctx context.Context) *session {
-	return &session{Checker: c.k, ctx: ctx, publicKey: c.k.cfg.Key.PublicBase64(), effects: map[string]effect{}, blind: map[Need]bool{}}
-}
-
 // Send makes an attempt of a callback of type t, with a new requestUUID. m is what Message
 // gave. The error says that nothing was sent.
 func (c *Caller) Send(ctx context.Context, t countersign.Type, m []byte, f countersigntest.ServiceFault) (Sent, error) {
-	s := c.session(ctx)
+	s := c.k.session(ctx)
 	msg, err := parseMessage(m)
 	switch {
 	case err != nil:
@@ -313,7 +309,7 @@ func (r *reply) drop(s *session) {
 // Replay posts a body as it was captured, and judges the response. Where the Key has no private
 // part, what a right answer holds cannot be seen.
 func (c *Caller) Replay(ctx context.Context, body []byte) (Sent, error) {
-	s := c.session(ctx)
+	s := c.k.session(ctx)
 	inner, form, err := envelope.UnwrapField(body, c.field)
 	if err != nil {
 		return Sent{}, err

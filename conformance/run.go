@@ -84,9 +84,15 @@ func (k *Checker) dial(ctx context.Context, u *url.URL) (net.Conn, error) {
 	return conn, nil
 }
 
+// session begins exchanges of their own.
+func (k *Checker) session(ctx context.Context) *session {
+	return &session{Checker: k, ctx: ctx, publicKey: k.cfg.Key.PublicBase64(), effects: map[string]effect{}, blind: map[Need]bool{}}
+}
+
 // runCase runs c. blind is what it could not look at.
 func (k *Checker) runCase(ctx context.Context, c Case) (res Result, blind map[Need]bool) {
-	s := &session{Checker: k, ctx: ctx, number: c.Number, publicKey: k.cfg.Key.PublicBase64(), effects: map[string]effect{}, blind: map[Need]bool{}}
+	s := k.session(ctx)
+	s.number = c.Number
 	res = Result{Case: c}
 	defer func() {
 		res.run = nil

@@ -64,13 +64,14 @@ const (
 	FaultContentType   MerchantFault = "content-type"
 )
 
-// merchantFaults describes each fault once. One that is tolerated is a known difference between
-// peers.
-var merchantFaults = []struct {
+// merchantFault describes a fault.
+type merchantFault struct {
 	is        MerchantFault
 	about     string
-	tolerated bool
-}{
+	tolerated bool // a known difference between peers
+}
+
+var merchantFaults = []merchantFault{
 	{FaultNotTaken, "errCode 5000, and it has no effect", false},
 	{FaultAnswerLost, "taken, and then the connection ends", false},
 	{FaultDoneTwice, "taken again although it was before", true},
@@ -119,26 +120,21 @@ var MerchantFaults = func() (list []MerchantFault) {
 	return list
 }()
 
-// About says what f does, for people; empty for an unknown fault.
-func (f MerchantFault) About() string {
+func (f MerchantFault) row() merchantFault {
 	for _, row := range merchantFaults {
 		if row.is == f {
-			return row.about
+			return row
 		}
 	}
-	return ""
+	return merchantFault{}
 }
+
+// About says what f does, for people; empty for an unknown fault.
+func (f MerchantFault) About() string { return f.row().about }
 
 // Tolerated reports whether a service accepts the response: f is a known
 // difference between peers, not a fault.
-func (f MerchantFault) Tolerated() bool {
-	for _, row := range merchantFaults {
-		if row.is == f {
-			return row.tolerated
-		}
-	}
-	return f == NoMerchantFault
-}
+func (f MerchantFault) Tolerated() bool { return f == NoMerchantFault || f.row().tolerated }
 
 // huge is what FaultHuge sends, in bytes.
 const huge = 64 << 20

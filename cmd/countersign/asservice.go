@@ -48,33 +48,30 @@ func (f *serviceFlags) validate() error {
 // asService gives what the flags say, without --key no Key.
 func (f *serviceFlags) asService(std streams) (conformance.Config, error) {
 	config := conformance.Config{Other: f.Provider == "other", Ordered: f.Ordered, AllowPublic: f.YesPublic, Timeout: f.Timeout, APIKeyHeader: f.APIKeyHeader}
-	for _, s := range []struct {
-		name string
-		flag cli.Secret
-		to   *countersign.APIKey
-	}{{"api-key", f.APIKey, &config.APIKey}, {"callback-api-key", f.CallbackAPIKey, &config.CallbackAPIKey}} {
-		text, err := s.flag.Reveal(s.name)
-		if err != nil {
-			return config, err
-		}
-		*s.to = countersign.APIKey(text)
-	}
 	var err error
+	if config.APIKey, config.CallbackAPIKey, err = apiKeys(f.APIKey, f.CallbackAPIKey); err != nil {
+		return config, err
+	}
 	if f.ResponseKey != "" {
 		if config.ResponseKey, err = readKey(f.ResponseKey, std); err != nil {
 			return config, err
 		}
 	}
-	if f.OAEP {
-		config.Padding = envelope.OAEP
-	}
-	if f.ResponseOAEP {
-		config.ResponsePadding = envelope.OAEP
-	}
+	config.Padding, config.ResponsePadding = paddingOf(f.OAEP), paddingOf(f.ResponseOAEP)
 	if f.Key != "" {
 		config.Key, err = readKey(f.Key, std)
 	}
 	return config, err
+}
+
+// apiKeys reveals what --api-key and --callback-api-key give.
+func apiKeys(apiKey, callbackAPIKey cli.Secret) (countersign.APIKey, countersign.APIKey, error) {
+	own, err := apiKey.Reveal("api-key")
+	if err != nil {
+		return "", "", err
+	}
+	callbacks, err := callbackAPIKey.Reveal("callback-api-key")
+	return countersign.APIKey(own), countersign.APIKey(callbacks), err
 }
 
 // publicKeyGiven is the error where the service's part is wanted and the key has no private part.
@@ -91,16 +88,16 @@ func freshKey(dir string, std streams) (*envelope.Key, error) {
 	made := streams{in: std.in, out: std.err, err: std.err}
 	if err := (&keysNewCmd{Bits: 2048, Out: dir}).Run(made); err != nil {
 		if errors.Is(err, fs.ErrExist) {
-			return nil, &hintedError{err, []string{"run the check with --key " + filepath.Join(dir, "private.pem") + ", or give another --out."}}
+			return nil, &hintedError{err, []string{"run the check with --key " + filepath.Join(dir, privateFile) + ", or give another --out."}}
 		}
 		return nil, err
 	}
-	fmt.Fprintf(std.err, "\nGive the endpoint %s as the service's key, and then press Enter.\n", filepath.Join(dir, "public.b64"))
+	fmt.Fprintf(std.err, "\nGive the endpoint %s as the service's key, and then press Enter.\n", filepath.Join(dir, publicFile))
 	if !pressEnter(std) {
 		return nil, &hintedError{errors.New("nothing was checked yet"), []string{
-			"install the public key, and run the check with --key " + filepath.Join(dir, "private.pem") + "."}}
+			"install the public key, and run the check with --key " + filepath.Join(dir, privateFile) + "."}}
 	}
-	return readKey(filepath.Join(dir, "private.pem"), std)
+	return readKey(filepath.Join(dir, privateFile), std)
 }
 
 func pressEnter(std streams) bool {

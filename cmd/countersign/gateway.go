@@ -149,9 +149,7 @@ func (c *gatewayCmd) callbacks(std streams) (m merchant.Config, err error) {
 	if err := c.readKeys(&m, std); err != nil {
 		return m, err
 	}
-	if c.OAEP {
-		m.Padding = envelope.OAEP
-	}
+	m.Padding = paddingOf(c.OAEP)
 	apiKey, err := c.APIKey.Reveal("api-key")
 	if err != nil {
 		return m, err

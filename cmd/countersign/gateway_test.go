@@ -225,7 +225,9 @@ func TestForwardByHand(t *testing.T) {
 		f := shown("forward", "status")
 		return f.On && f.Waiting == 2 && len(f.Failed) == 2 && f.Failed[0].ID == "deposit_1" && f.Failed[0].LastError == "status 503"
 	})
-	if out := g.d.output.String(); !strings.Contains(out, "not forwarded") || strings.Contains(out, "msg=forwarded") {
+	// The line comes after the row.
+	await(t, g.d, func() bool { return strings.Contains(g.d.output.String(), "not forwarded") })
+	if out := g.d.output.String(); strings.Contains(out, "msg=forwarded") {
 		t.Errorf("the log:\n%s", out)
 	}
 	if f := shown("forward", "skip", "deposit_1", "--reason", "booked by hand"); f.ID != "deposit_1" || f.Reason != "booked by hand" {

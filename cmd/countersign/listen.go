@@ -12,7 +12,6 @@ import (
 	"countersign"
 	"countersign/conformance"
 	"countersign/countersigntest"
-	"countersign/envelope"
 	"countersign/internal/cli"
 	"countersign/internal/daemon"
 )
@@ -95,24 +94,14 @@ func (c *listenCmd) config(std streams) (conformance.ListenerConfig, error) {
 	config := conformance.ListenerConfig{Answer: conformance.Answer{Fault: countersigntest.MerchantFault(c.Fault), Code: countersign.ErrCode(c.Decline)}, Late: c.Late, Keep: c.Keep, Out: std.out}
 	m := &config.Merchant
 	m.APIKeyHeader, m.BodyField, m.Unbound = c.APIKeyHeader, c.BodyField, c.Provider == "other"
-	if c.OAEP {
-		m.Padding = envelope.OAEP
-	}
-	if c.ResponseOAEP {
-		m.ResponsePadding = envelope.OAEP
-	}
-	apiKey, err := c.APIKey.Reveal("api-key")
-	if err != nil {
+	m.Padding, m.ResponsePadding = paddingOf(c.OAEP), paddingOf(c.ResponseOAEP)
+	var err error
+	if m.APIKey, m.CallbackAPIKey, err = apiKeys(c.APIKey, c.CallbackAPIKey); err != nil {
 		return config, err
 	}
-	if apiKey == "" {
+	if m.APIKey == "" {
 		return config, errors.New("--api-key is missing: a response carries it")
 	}
-	callbackKey, err := c.CallbackAPIKey.Reveal("callback-api-key")
-	if err != nil {
-		return config, err
-	}
-	m.APIKey, m.CallbackAPIKey = countersign.APIKey(apiKey), countersign.APIKey(callbackKey)
 	if m.Key, err = readKey(c.Key, std); err != nil {
 		return config, err
 	}

@@ -16,12 +16,15 @@ type keyFlags struct {
 }
 
 func (f keyFlags) read(std streams) (*envelope.Key, envelope.Padding, error) {
-	padding := envelope.PKCS1v15
-	if f.OAEP {
-		padding = envelope.OAEP
-	}
 	key, err := readKey(f.Key, std)
-	return key, padding, err
+	return key, paddingOf(f.OAEP), err
+}
+
+func paddingOf(oaep bool) envelope.Padding {
+	if oaep {
+		return envelope.OAEP
+	}
+	return envelope.PKCS1v15
 }
 
 type sealCmd struct {

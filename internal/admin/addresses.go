@@ -18,8 +18,8 @@ func (s *Server) addAddress(c *api.Call, _ api.None, in client.NewAddress) (clie
 	if err != nil {
 		faults = append(faults, memberFault("body", err))
 	}
-	if err != nil || !c.Sees(in.Merchant) {
-		return client.AcceptedAddress{}, s.withMerchants(c, faults, 1, func(int) (string, string) { return "body", in.Merchant }).Err()
+	if err := s.checkOne(c, faults, in.Merchant); err != nil {
+		return client.AcceptedAddress{}, err
 	}
 	kept, err := s.Outbox.Ingest(c.R.Context(), []outbox.NewCallback{callback}, c.Now)
 	if err != nil {

@@ -28,13 +28,11 @@ func (s *Server) readDeposit(c *api.Call, text []byte, l *line) error {
 	}
 	l.merchant = d.Merchant
 	var err error
+	var faults api.Faults
 	if l.callback, err = callbackOf(&d, db.MillisOf(s.Now())); err != nil {
-		return s.withMerchants(c, api.Faults{memberFault("body", err)}, 1, func(int) (string, string) { return "body", d.Merchant }).Err()
+		faults = append(faults, memberFault("body", err))
 	}
-	if !c.Sees(d.Merchant) {
-		return api.Invalid(api.At("body.merchant", notKnown))
-	}
-	return nil
+	return s.checkOne(c, faults, d.Merchant)
 }
 
 // keepDeposits commits lines with deposits.
@@ -133,6 +131,14 @@ func (s *Server) withMerchants(c *api.Call, faults api.Faults, n int, item func(
 		}
 	}
 	return faults
+}
+
+// checkOne fails if one item has faults, or the call's token does not see its merchant.
+func (s *Server) checkOne(c *api.Call, faults api.Faults, merchant string) error {
+	if len(faults) == 0 && c.Sees(merchant) {
+		return nil
+	}
+	return s.withMerchants(c, faults, 1, func(int) (string, string) { return "body", merchant }).Err()
 }
 
 // besideOf names the merchant of an item if it is not known, beside the faults that the schema found.

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"encoding/json"
-	"fmt"
 	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -76,12 +75,7 @@ type oneOrMany[T any] struct {
 }
 
 // place names an item in faults.
-func (d *oneOrMany[T]) place(i int) string {
-	if d.array {
-		return fmt.Sprintf("body[%d]", i)
-	}
-	return "body"
-}
+func (d *oneOrMany[T]) place(i int) string { return api.PlaceOf(i, d.array) }
 
 // Schema describes both forms.
 func (oneOrMany[T]) Schema(r huma.Registry) *huma.Schema {

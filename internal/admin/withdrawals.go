@@ -112,13 +112,8 @@ func (s *Server) readWithdrawal(c *api.Call, text []byte, l *line) error {
 	}
 	l.merchant = in.Merchant
 	var faults api.Faults
-	if l.withdrawal, faults = withdrawalFrom(&in, "body"); len(faults) > 0 {
-		return s.withMerchants(c, faults, 1, func(int) (string, string) { return "body", in.Merchant }).Err()
-	}
-	if !c.Sees(in.Merchant) {
-		return api.Invalid(api.At("body.merchant", notKnown))
-	}
-	return nil
+	l.withdrawal, faults = withdrawalFrom(&in, "body")
+	return s.checkOne(c, faults, in.Merchant)
 }
 
 // keepWithdrawals commits lines with withdrawals.

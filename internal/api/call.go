@@ -204,11 +204,7 @@ func (c *Call) withBeside(body []byte, err error) error {
 		}
 	}
 	for i, members := range items[:min(len(items), MaxFaults)] {
-		place := inBody
-		if body[0] == '[' {
-			place = fmt.Sprintf("%s[%d]", inBody, i)
-		}
-		for _, f := range c.rt.Beside(c, place, members) {
+		for _, f := range c.rt.Beside(c, PlaceOf(i, body[0] == '['), members) {
 			named := slices.ContainsFunc(p.Faults, func(have client.Fault) bool { return have.Location == f.Location })
 			if !named && len(p.Faults) < MaxFaults {
 				p.Faults = append(p.Faults, f)
@@ -216,6 +212,14 @@ func (c *Call) withBeside(body []byte, err error) error {
 		}
 	}
 	return p
+}
+
+// PlaceOf names an item of a body in faults; array says whether the body is an array of items.
+func PlaceOf(i int, array bool) string {
+	if !array {
+		return inBody
+	}
+	return fmt.Sprintf("%s[%d]", inBody, i)
 }
 
 // TextOf gives the text of a member as it was written; empty: it is none.

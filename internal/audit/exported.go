@@ -32,11 +32,7 @@ INSERT INTO audit_exported (id, last, mac) VALUES (1, $1, $2) ON CONFLICT (id) D
 
 // exportedUpTo gives the last record of the exports that were acknowledged; 0: none was. What was
 // dropped had been.
-func exportedUpTo(ctx context.Context, q db.Querier, closed closedLogs) (int64, error) {
-	return readExported(ctx, q, "", closed)
-}
-
-func readExported(ctx context.Context, q db.Querier, lock string, closed closedLogs) (upto int64, err error) {
+func exportedUpTo(ctx context.Context, q db.Querier, closed closedLogs, lock string) (upto int64, err error) {
 	upto = closed.dropped().last
 	rows := exportedRows.Reader(q)
 	err = db.Each(ctx, q, exportedRows.Select()+`WHERE id = 1`+lock, nil, func(r db.Rows) error {
@@ -70,7 +66,7 @@ func (l *Log) Exported(ctx context.Context, x client.AuditExport, now db.Millis)
 		if err != nil {
 			return err
 		}
-		if upto, err = readExported(ctx, t, "{lock}", closed); err != nil {
+		if upto, err = exportedUpTo(ctx, t, closed, "{lock}"); err != nil {
 			return err
 		}
 		switch {

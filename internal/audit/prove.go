@@ -104,7 +104,7 @@ func (l *Log) Page(ctx context.Context, after int64, limit int) (client.AuditPag
 	}
 	closed, err := l.closed(ctx)
 	if err == nil {
-		out.Exported, err = exportedUpTo(ctx, l.lists, closed)
+		out.Exported, err = exportedUpTo(ctx, l.lists, closed, "")
 	}
 	if err != nil {
 		return out, err

@@ -42,11 +42,7 @@ func (w *walker) step(ctx context.Context, most int64) (ended bool, err error) {
 	}
 	if gone := closed.dropped(); w.e.size < gone.last {
 		w.e = edge{gone.last, slices.Clone(gone.edge.hashes)}
-		c, _, err := w.l.kept(ctx, checkpointSQL, gone.last)
-		if err == nil && (c.Size != gone.last || c.Root != gone.edge.root()) {
-			err = fmt.Errorf("%w: the head of its first %d records, which were dropped, is not the one that was signed", ErrBroken, gone.last)
-		}
-		if err != nil {
+		if err := w.l.checkClosed(ctx, gone); err != nil {
 			return false, err
 		}
 	}

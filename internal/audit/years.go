@@ -74,6 +74,15 @@ func (t tree) closed(ctx context.Context) (list closedLogs, err error) {
 	return list, err
 }
 
+// checkClosed checks that a log was closed with the head that was signed.
+func (t tree) checkClosed(ctx context.Context, c closedLog) error {
+	signed, _, err := t.kept(ctx, checkpointSQL, c.last)
+	if err == nil && (signed.Size != c.last || signed.Root != c.edge.root()) {
+		err = fmt.Errorf("%w: its first %d records were closed with another head than was signed", ErrBroken, c.last)
+	}
+	return err
+}
+
 // dropped is the last log that was dropped, with all before it; the zero closedLog: none was.
 func (list closedLogs) dropped() (c closedLog) {
 	for _, one := range list {
@@ -236,7 +245,7 @@ func (l *Log) Logs(ctx context.Context) (out client.AuditLogs, err error) {
 	if err != nil {
 		return out, err
 	}
-	if out.Exported, err = exportedUpTo(ctx, l.lists, closed); err != nil {
+	if out.Exported, err = exportedUpTo(ctx, l.lists, closed, ""); err != nil {
 		return out, err
 	}
 	first := int64(1)
@@ -289,7 +298,7 @@ func (l *Log) Drop(ctx context.Context, last int64, now db.Millis, also func(con
 		if err != nil {
 			return err
 		}
-		upto, err := readExported(ctx, t, "{lock}", closed)
+		upto, err := exportedUpTo(ctx, t, closed, "{lock}")
 		if err != nil {
 			return err
 		}
@@ -299,10 +308,7 @@ func (l *Log) Drop(ctx context.Context, last int64, now db.Millis, also func(con
 		case upto < last:
 			return ErrNotExported
 		case c.dropped == 0:
-			signed, _, err := of.kept(ctx, checkpointSQL, last)
-			if err == nil && (signed.Size != last || signed.Root != c.edge.root()) {
-				err = fmt.Errorf("%w: its first %d records were closed with another head than was signed", ErrBroken, last)
-			}
+			err := of.checkClosed(ctx, *c)
 			if err == nil {
 				err = Add(ctx, t, Record{Kind: recordDropped, At: now, About: []string{aboutLogs}, Data: droppedRecord{c.year, last}})
 			}

@@ -39,8 +39,7 @@ type Epoch struct {
 }
 
 // Open reports whether the epoch is not reconciled yet: some things may have happened twice
-// or not at all. Where
-// somebody wrote to the table past the program, it is open.
+// or not at all. Where somebody wrote to the table past the program, it is open.
 func (e Epoch) Open() bool { return e.doubted || e.Number != 0 && e.Reconciled == 0 }
 
 // Base is the number after which the feeds of an epoch begin.

@@ -33,12 +33,7 @@ func (o *Outbox) IngestWithin(ctx context.Context, items []NewCallback, quota Qu
 	if err != nil {
 		return nil, err
 	}
-	if o.Dialect().ConcurrentWriters {
-		// Sorted, so that two batches with the same events lock them in the same order.
-		slices.SortStableFunc(batch, func(a, b newRow) int {
-			return cmp.Or(cmp.Compare(a.Merchant, b.Merchant), cmp.Compare(a.EventID, b.EventID), cmp.Compare(a.Type, b.Type))
-		})
-	}
+	o.sortRows(batch)
 	done := make([]Ingested, len(items))
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		if err := o.insert(ctx, t, batch, done, now); err != nil {
@@ -66,6 +61,16 @@ type newRow struct {
 	NewCallback
 	item int    // its index in the request
 	id   string // the part after the merchant
+}
+
+// sortRows sorts a batch where others write at the same time, so that two batches with the same
+// events lock them in the same order.
+func (o *Outbox) sortRows(batch []newRow) {
+	if o.Dialect().ConcurrentWriters {
+		slices.SortStableFunc(batch, func(a, b newRow) int {
+			return cmp.Or(cmp.Compare(a.Merchant, b.Merchant), cmp.Compare(a.EventID, b.EventID), cmp.Compare(a.Type, b.Type))
+		})
+	}
 }
 
 // newRows checks callbacks of any type but 2.

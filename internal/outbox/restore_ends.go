@@ -16,13 +16,6 @@ UPDATE withdrawals SET state = '` + string(to) + `', decision = '` + string(to) 
 WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND `
 }
 
-// What AdoptEnd may make of a withdrawal that awaits a decision.
-var (
-	adoptCancelSQL  = adoptDecisionSQL(WithdrawalCancelled)
-	adoptDeclineSQL = adoptDecisionSQL(WithdrawalDeclined)
-	adoptExpireSQL  = adoptDecisionSQL(WithdrawalExpired)
-)
-
 const (
 	adoptBlockSQL = `
 UPDATE withdrawals SET state = 'blocked', ended = $3, blocked_reason = $4, blocked_by = 'reconcile', restored = 0
@@ -58,12 +51,9 @@ func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, had WithdrawalState, 
 	if err != nil {
 		return was, false, err
 	}
-	text, to := adoptCancelSQL, WithdrawalCancelled
-	switch had {
-	case WithdrawalDeclined:
-		text, to = adoptDeclineSQL, had
-	case WithdrawalExpired:
-		text, to = adoptExpireSQL, had
+	to := WithdrawalCancelled
+	if had == WithdrawalDeclined || had == WithdrawalExpired {
+		to = had
 	}
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		open, err := db.EpochIsOpen(ctx, t)
@@ -75,7 +65,7 @@ func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, had WithdrawalState, 
 				return err
 			}
 		}
-		if ended, err = o.endWithdrawal(ctx, t, x.Merchant, rest, text+inDoubt(open), to, CallbackCancelled, client.ReasonRestored, now); err != nil || ended {
+		if ended, err = o.endWithdrawal(ctx, t, x.Merchant, rest, adoptDecisionSQL(to)+inDoubt(open), to, CallbackCancelled, client.ReasonRestored, now); err != nil || ended {
 			return err
 		}
 		_, ended, err = o.endConfirmed(ctx, t, x.Merchant, rest, WithdrawalBlocked, now, adoptBlockSQL+inDoubt(open), fmt.Sprintf("ended before the restore, as %s says", who))

@@ -1,10 +1,8 @@
 package outbox
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	"countersign"
 	"countersign/internal/audit"
@@ -89,12 +87,7 @@ func (o *Outbox) CreateWithdrawals(ctx context.Context, list []NewWithdrawal, no
 			return nil, err
 		}
 	}
-	if o.Dialect().ConcurrentWriters {
-		// Sorted, so that two batches with the same withdrawals lock them in the same order.
-		slices.SortStableFunc(rows, func(a, b newRow) int {
-			return cmp.Or(cmp.Compare(a.Merchant, b.Merchant), cmp.Compare(a.CallBackID, b.CallBackID))
-		})
-	}
+	o.sortRows(rows)
 	var made []CreatedWithdrawal
 	err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		made = make([]CreatedWithdrawal, len(list))

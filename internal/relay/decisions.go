@@ -83,10 +83,8 @@ func (r *Relay) writeDecisions(ctx context.Context) error {
 	}
 	asked := time.Now()
 	call, cancel := context.WithTimeout(ctx, followFor+callTimeout)
-	var part client.Decisions
-	err = r.ask(call, func(ctx context.Context, api *client.Service) (err error) {
-		part, err = api.Decisions(ctx, client.FeedOptions{After: after, Limit: page, Wait: followFor})
-		return err
+	part, err := askFor(call, r, func(ctx context.Context, api *client.Service) (client.Decisions, error) {
+		return api.Decisions(ctx, client.FeedOptions{After: after, Limit: page, Wait: followFor})
 	})
 	cancel()
 	if errors.Is(err, client.ErrConflict) {
@@ -173,11 +171,7 @@ func (r *Relay) checkFeed(ctx context.Context, after int64, list []client.Decisi
 			continue
 		}
 		call, cancel := context.WithTimeout(ctx, callTimeout)
-		var self client.Self
-		err := r.ask(call, func(ctx context.Context, api *client.Service) (err error) {
-			self, err = api.Self(ctx)
-			return err
-		})
+		self, err := askFor(call, r, func(ctx context.Context, api *client.Service) (client.Self, error) { return api.Self(ctx) })
 		cancel()
 		switch {
 		case err != nil:

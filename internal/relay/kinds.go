@@ -67,8 +67,10 @@ func (row Row) key() string {
 	if row.about == nil {
 		return row.Merchant
 	}
-	return row.Merchant + "/" + row.about.callBackID
+	return withdrawalKey(row.Merchant, row.about.callBackID)
 }
+
+func withdrawalKey(merchant, callBackID string) string { return merchant + "/" + callBackID }
 
 // aboutOf reads the body of a row about one withdrawal. A problem says what is wrong with it.
 func aboutOf(row Row) (*about, *client.Problem) {
@@ -105,7 +107,11 @@ func aboutOf(row Row) (*about, *client.Problem) {
 
 // unsent is the problem of a row that the relay does not send.
 func unsent(location, message string) *client.Problem {
-	return &client.Problem{Title: http.StatusText(http.StatusUnprocessableEntity), Status: http.StatusUnprocessableEntity,
+	return unsentFor(http.StatusUnprocessableEntity, location, message)
+}
+
+func unsentFor(status int, location, message string) *client.Problem {
+	return &client.Problem{Title: http.StatusText(status), Status: status,
 		Detail: "the relay did not send it", Faults: []client.Fault{{Location: location, Message: message}}}
 }
 
@@ -155,23 +161,12 @@ func (t *turn) report(ctx context.Context, row Row) error {
 }
 
 func (t *turn) reportTo(ctx context.Context, id string, row Row) error {
-	path := "/v1/withdrawals/" + url.PathEscape(id) + "/"
 	body := row.about.rest
-	if row.Kind != kindRelease {
-		return t.r.ask(ctx, func(ctx context.Context, api *client.Service) error {
-			_, err := api.Call(ctx, http.MethodPost, path+row.Kind, body)
-			return err
-		})
-	}
-	if !t.r.c.Decisions {
+	if row.Kind == kindRelease && !t.r.c.Decisions {
 		return errNoPermits
 	}
-	var out json.RawMessage
-	err := t.r.ask(ctx, func(ctx context.Context, api *client.Service) (err error) {
-		out, err = api.Call(ctx, http.MethodPost, path+row.Kind, body)
-		return err
-	})
-	if err != nil {
+	out, err := t.r.post(ctx, "/v1/withdrawals/"+url.PathEscape(id)+"/"+row.Kind, body)
+	if err != nil || row.Kind != kindRelease {
 		return err
 	}
 	var given client.Permit
@@ -219,9 +214,8 @@ func (t *turn) judgeReport(ctx context.Context, row Row, err error) verdict {
 	id, _, err := t.r.withdrawalID(ctx, row)
 	var w client.Withdrawal
 	if err == nil {
-		err = t.r.ask(ctx, func(ctx context.Context, api *client.Service) (err error) {
-			w, err = api.Withdrawal(ctx, id)
-			return err
+		w, err = askFor(ctx, t.r, func(ctx context.Context, api *client.Service) (client.Withdrawal, error) {
+			return api.Withdrawal(ctx, id)
 		})
 	}
 	if err != nil {
@@ -255,8 +249,7 @@ func (e *missingError) Error() string {
 }
 
 func (e *missingError) problem() *client.Problem {
-	return &client.Problem{Title: http.StatusText(http.StatusNotFound), Status: http.StatusNotFound, Detail: "the relay did not send it",
-		Faults: []client.Fault{{Location: "body.callBackId", Message: "names no withdrawal that the service has"}}}
+	return unsentFor(http.StatusNotFound, "body.callBackId", "names no withdrawal that the service has")
 }
 
 // withdrawalID gives the service's id of the withdrawal that a row is about, and whether it was
@@ -266,10 +259,8 @@ func (r *Relay) withdrawalID(ctx context.Context, row Row) (id string, kept bool
 		return id, true, nil
 	}
 	f := client.WithdrawalFilter{Merchant: row.Merchant, CallBackID: row.about.callBackID}
-	var page client.WithdrawalPage
-	err = r.ask(ctx, func(ctx context.Context, api *client.Service) (err error) {
-		page, err = api.Withdrawals(ctx, f, client.PageOptions{Limit: 1})
-		return err
+	page, err := askFor(ctx, r, func(ctx context.Context, api *client.Service) (client.WithdrawalPage, error) {
+		return api.Withdrawals(ctx, f, client.PageOptions{Limit: 1})
 	})
 	switch {
 	case err != nil:

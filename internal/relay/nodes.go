@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -35,6 +36,22 @@ func (r *Relay) ask(ctx context.Context, call func(context.Context, *client.Serv
 		}
 	}
 	return err
+}
+
+// askFor is ask of a call that gives something.
+func askFor[T any](ctx context.Context, r *Relay, call func(context.Context, *client.Service) (T, error)) (out T, err error) {
+	err = r.ask(ctx, func(ctx context.Context, api *client.Service) (err error) {
+		out, err = call(ctx, api)
+		return err
+	})
+	return out, err
+}
+
+// post is ask of a call whose body was written elsewhere.
+func (r *Relay) post(ctx context.Context, path string, body []byte) (json.RawMessage, error) {
+	return askFor(ctx, r, func(ctx context.Context, api *client.Service) (json.RawMessage, error) {
+		return api.Call(ctx, http.MethodPost, path, body)
+	})
 }
 
 // isAway says whether an error is of a node that does not work, which others may.

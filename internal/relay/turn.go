@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -149,7 +148,7 @@ func (t *turn) sendTogether(ctx context.Context, g group, list []Row) {
 			}
 			made, err := api.CreateWithdrawalsAsWritten(ctx, bodies...)
 			for _, w := range made {
-				t.r.ids.keep(w.Merchant+"/"+w.CallBackID, w.ID)
+				t.r.ids.keep(withdrawalKey(w.Merchant, w.CallBackID), w.ID)
 			}
 			return err
 		})
@@ -200,10 +199,7 @@ func (t *turn) sendOne(ctx context.Context, row Row) {
 	var v verdict
 	err := t.call(ctx, func(ctx context.Context) error {
 		if row.about == nil {
-			err := t.r.ask(ctx, func(ctx context.Context, api *client.Service) error {
-				_, err := api.Call(ctx, http.MethodPost, "/v1/addresses", row.Body)
-				return err
-			})
+			_, err := t.r.post(ctx, "/v1/addresses", row.Body)
 			v = judge(err)
 			return err
 		}
