@@ -10,7 +10,7 @@ import (
 type AuditEntry struct {
 	Seq    int64           `json:"seq" minimum:"1" doc:"number in the log, without gaps"`
 	Hashes []byte          `json:"hashes" doc:"Base64: the SHA-256 hash of the record as a leaf of the tree (RFC 6962), then those of the subtrees that it completes"`
-	Record json.RawMessage `json:"record" doc:"what happened, byte for byte as it was hashed: at, kind, by (the token), node, about (ids), data"`
+	Record json.RawMessage `json:"record" doc:"what happened, as the log has it: at, kind, about (ids), data, and private, which the tree has by its hash: by (the token), node, and what outsiders are not shown of about and data"`
 }
 
 // AuditPage is a part of the audit log.
@@ -39,7 +39,7 @@ type AuditProof struct {
 // AuditRecord is a record with the proof that it is in the log.
 type AuditRecord struct {
 	Seq    int64           `json:"seq" minimum:"1" doc:"number in the log"`
-	Record json.RawMessage `json:"record" doc:"what happened, byte for byte as it was hashed"`
+	Record json.RawMessage `json:"record" doc:"what happened, as the log has it; for outsiders with the hash of private in its place"`
 	Proof  [][]byte        `json:"proof,omitempty" doc:"Base64: the hashes that lead from the record to the checkpoint's root (RFC 6962, 2.1.1)"`
 	Items  []AuditItem     `json:"items,omitempty" doc:"items of a record that tells of many as one"`
 }
@@ -47,7 +47,7 @@ type AuditRecord struct {
 // AuditItem is one item of a record that has the root of a tree of items.
 type AuditItem struct {
 	Index int64           `json:"index" minimum:"0" doc:"its place among the items of the record"`
-	Item  json.RawMessage `json:"item" doc:"the item, byte for byte as it was hashed"`
+	Item  json.RawMessage `json:"item" doc:"the item; for outsiders with the hash of private in its place"`
 	Proof [][]byte        `json:"proof,omitempty" doc:"Base64: the hashes that lead from the item to the root that the record has"`
 }
 
@@ -56,6 +56,9 @@ type AuditOptions struct {
 	Withdrawal string // id of a withdrawal, of the gateway the callBackId of an order; empty: none
 	Callback   string // id of a callback, of the gateway its number in the inbox; empty: none
 	From       int64  // number of records of an earlier checkpoint; 0: none
+	// Outsider: nothing but the records about it, without who acted, from where, and what else is
+	// not for others. The proof holds all the same.
+	Outsider bool
 }
 
 // AuditExport names an export of the audit log that was verified. It shows that the caller has

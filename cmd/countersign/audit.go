@@ -95,12 +95,12 @@ type auditAbout struct {
 	heldFlag
 }
 
-func (c *auditAbout) ask(ctx context.Context, api *client.Service) (p client.AuditProof, err error) {
+func (c *auditAbout) ask(ctx context.Context, api *client.Service, outsider bool) (p client.AuditProof, err error) {
 	from, err := c.size()
 	if err != nil {
 		return p, err
 	}
-	o := client.AuditOptions{Withdrawal: c.Withdrawal, Callback: c.Callback, From: from}
+	o := client.AuditOptions{Withdrawal: c.Withdrawal, Callback: c.Callback, From: from, Outsider: outsider}
 	if !c.Gateway && o.Withdrawal != "" {
 		if o.Withdrawal, err = findWithdrawal(ctx, api, c.Withdrawal); err != nil {
 			return p, err
@@ -109,10 +109,13 @@ func (c *auditAbout) ask(ctx context.Context, api *client.Service) (p client.Aud
 	return api.AuditEvidence(ctx, o)
 }
 
-type auditProveCmd struct{ auditAbout }
+type auditProveCmd struct {
+	auditAbout
+	Whole bool `help:"Also with who acted and from where, notes, reasons that people gave, and what was set then: the merchant, tokens, freezes, starts. Without it the file has nothing of that, and holds all the same."`
+}
 
 func (c *auditProveCmd) Run(ctx context.Context, std streams, api *client.Service) error {
-	p, err := c.ask(ctx, api)
+	p, err := c.ask(ctx, api, !c.Whole)
 	if err != nil {
 		return err
 	}
@@ -122,7 +125,7 @@ func (c *auditProveCmd) Run(ctx context.Context, std streams, api *client.Servic
 type auditEvidenceCmd struct{ auditAbout }
 
 func (c *auditEvidenceCmd) Run(ctx context.Context, std streams, api *client.Service) error {
-	p, err := c.ask(ctx, api)
+	p, err := c.ask(ctx, api, false)
 	if err != nil {
 		return err
 	}
@@ -222,5 +225,21 @@ func (c *auditVerifyCmd) Run(std streams) error {
 	if v.Last > 0 {
 		fmt.Fprintf(std.out, "      records %d to %d are in it, unchanged\n", v.First, v.Last)
 	}
-	return audit.Show(std.out, v.Records)
+	if err := audit.Show(std.out, v.Records); err != nil {
+		return err
+	}
+	missing, doubts, err := audit.Lacking(v.Records)
+	if err != nil {
+		return err
+	}
+	for i, text := range append(slices.Clone(missing), doubts...) {
+		if i == 0 {
+			fmt.Fprintln(std.out)
+		}
+		fmt.Fprintln(std.out, "lacking: "+text)
+	}
+	if len(missing) > 0 {
+		return errors.New("what the file has is in the log, and more must be there: records were left out of the file, or their year's log was dropped; ask for an export")
+	}
+	return nil
 }

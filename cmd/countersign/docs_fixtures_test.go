@@ -290,13 +290,18 @@ var expected = map[string]func(t *testing.T, out string){
 	"docs/dispute.md": func(t *testing.T, out string) {
 		holds(t, out,
 			`the same question, the same answer`,
-			`order.approved  by tok_`,
-			`withdrawal.released  by tok_`,
-			`holder: {"claim":"`+audit.Fingerprint("wallet-7")+`"`,
-			`reason: seen the contract`,
+			"order.approved\n",
+			"withdrawal.released\n",
+			"withheld: who acted",
 			"{\"type\":2,",
 			"refused\n",
 		)
+		shown := out[strings.Index(out, "good: countersign-"):]
+		for _, no := range []string{"tok_", `"ann"`, `"till"`, "from 127.0.0.1", audit.Fingerprint("wallet-7"), "seen the contract", "lacking:", "service.started", "merchant.created"} {
+			if strings.Contains(shown, no) {
+				t.Errorf("an outsider sees %s in\n%s", no, shown)
+			}
+		}
 		if n := strings.Count(out, "good: countersign-"); n != 2 {
 			t.Errorf("%d files are good, want 2:\n%s", n, out)
 		}

@@ -37,6 +37,7 @@ type auditFrom struct {
 type auditAbout struct {
 	Withdrawal string `query:"withdrawal" minLength:"1" maxLength:"1024" doc:"id of a withdrawal; of the gateway, the callBackId of an order; 1 to 1,024 characters"`
 	Callback   string `query:"callback" minLength:"1" maxLength:"1024" doc:"id of a callback; of the gateway, its number in the inbox; 1 to 1,024 characters"`
+	Outsider   string `query:"outsider" enum:"true" doc:"true: nothing but the records about it, without who acted, from where, and what else is not for others; the proof holds all the same"`
 	auditFrom
 }
 
@@ -71,7 +72,7 @@ func (a Audit) evidence(c *Call, q auditAbout, _ None) (client.AuditProof, error
 	}
 	s, err := a.Subject(c.R.Context(), q.Withdrawal, q.Callback)
 	var p client.AuditProof
-	if err == nil {
+	if s.Outsider = q.Outsider == "true"; err == nil {
 		p, err = a.Log.Evidence(c.R.Context(), s, q.From)
 	}
 	if errors.Is(err, db.ErrNotFound) {

@@ -5,6 +5,9 @@
 // a signed note as in golang.org/x/mod/sumdb/note. A record that was changed, removed
 // or inserted gives another root than the one that was signed.
 //
+// What outsiders have no business with is in a member of each record that the tree has by its
+// hash; see Shown and Withhold.
+//
 // The files evidence*.go have the kinds and members of the records of both ends. Logs that
 // exist hold them, and some items are made again from rows to prove them: members may be
 // added, and none changed or taken away.

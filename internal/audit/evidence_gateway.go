@@ -27,6 +27,9 @@ type Order struct {
 	Expires      int64             `json:"expires,omitempty"` // milliseconds since 1970; absent: never
 }
 
+// Shown shows all of it.
+func (o Order) Shown(bool) (public, private any) { return o, nil }
+
 // Event is an event as records have it. The events of orders tell of every change of
 // their state, with who made it.
 type Event struct {
@@ -39,6 +42,19 @@ type Event struct {
 	TxID         string   `json:"txId,omitempty"`
 	Reason       string   `json:"reason,omitempty"`
 	DecidedBy    string   `json:"decidedBy,omitempty"`
+}
+
+// Shown shows all of it but who decided, and what a person gave as the reason.
+func (e Event) Shown(acted bool) (public, private any) {
+	hide := struct {
+		Reason    string `json:"reason,omitempty"`
+		DecidedBy string `json:"decidedBy,omitempty"`
+	}{DecidedBy: e.DecidedBy}
+	if acted {
+		hide.Reason, e.Reason = e.Reason, ""
+	}
+	e.DecidedBy = ""
+	return e, hide
 }
 
 // Taken is an entry of the inbox as an item has it.
@@ -92,3 +108,6 @@ type Answer struct {
 	Response       string `json:"response,omitempty"`       // member data of the response: the sealed answer, as it is sent
 	ResponseOpened string `json:"responseOpened,omitempty"` // the bytes that were sealed in it
 }
+
+// Shown shows all of it.
+func (a Answer) Shown(bool) (public, private any) { return a, nil }

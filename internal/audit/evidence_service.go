@@ -64,6 +64,9 @@ type Created struct {
 	Deadline     int64    `json:"deadline"`          // milliseconds since 1970, as all times below
 }
 
+// Shown shows all of it.
+func (c Created) Shown(bool) (public, private any) { return c, nil }
+
 // Decided tells of a decision.
 type Decided struct {
 	Merchant string   `json:"merchant"`
@@ -73,14 +76,27 @@ type Decided struct {
 	Details  *Details `json:"details,omitempty"`
 }
 
+// Shown shows all of it.
+func (d Decided) Shown(bool) (public, private any) { return d, nil }
+
 // Released tells of a permit. The permit itself is a secret: its fingerprint is the
 // beginning of its SHA-256.
 type Released struct {
 	Withdrawal
-	Holder  Holder   `json:"holder"`
+	Holder  *Holder  `json:"holder,omitempty"`
 	Permit  string   `json:"permit"`
 	Held    *Holder  `json:"heldBy,omitempty"` // who has it, if the holder did not get it
 	Details *Details `json:"details,omitempty"`
+}
+
+// Shown shows all of it but the holders.
+func (r Released) Shown(bool) (public, private any) {
+	hide := struct {
+		Holder *Holder `json:"holder,omitempty"`
+		Held   *Holder `json:"heldBy,omitempty"`
+	}{r.Holder, r.Held}
+	r.Holder, r.Held = nil, nil
+	return r, hide
 }
 
 // Holder is who holds a permit. Readers of the log must not be able to repeat its claim.
@@ -90,14 +106,24 @@ type Holder struct {
 }
 
 // HolderOf names a holder in a record.
-func HolderOf(claim, origin string) Holder { return Holder{Fingerprint(claim), origin} }
+func HolderOf(claim, origin string) *Holder { return &Holder{Fingerprint(claim), origin} }
 
 // Adopted tells of a permit that was given before a restore.
 type Adopted struct {
 	Withdrawal
-	Was    string `json:"was,omitempty"` // absent: it was not known
-	Claim  string `json:"claim"`         // fingerprints
+	Was    string `json:"was,omitempty"`   // absent: it was not known
+	Claim  string `json:"claim,omitempty"` // fingerprints
 	Permit string `json:"permit"`
+}
+
+// Shown shows all of it but who held and holds the permit.
+func (a Adopted) Shown(bool) (public, private any) {
+	hide := struct {
+		Was   string `json:"was,omitempty"`
+		Claim string `json:"claim,omitempty"`
+	}{a.Was, a.Claim}
+	a.Was, a.Claim = "", ""
+	return a, hide
 }
 
 // Stopped tells why a person stopped something.
@@ -114,6 +140,9 @@ type Ended struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// Shown shows all of it.
+func (e Ended) Shown(bool) (public, private any) { return e, nil }
+
 // Outcome is an end of a released withdrawal.
 type Outcome struct {
 	State  string `json:"state"`
@@ -129,12 +158,24 @@ type Contradicted struct {
 	Reported Outcome `json:"reported"`
 }
 
+// Shown shows all of it.
+func (c Contradicted) Shown(bool) (public, private any) { return c, nil }
+
 // Waits tells that a released withdrawal waits.
 type Waits struct {
 	Withdrawal
 	Type     int    `json:"type"`     // 6 or 7
 	Callback string `json:"callback"` // that tells the merchant
 }
+
+// Shown shows all of it.
+func (w Waits) Shown(bool) (public, private any) { return w, nil }
+
+// Lapsed tells of a withdrawal that was confirmed and not released in time.
+type Lapsed struct{ Withdrawal }
+
+// Shown shows all of it.
+func (l Lapsed) Shown(bool) (public, private any) { return l, nil }
 
 // Attempt is an attempt as a record or an item has it.
 type Attempt struct {
@@ -148,7 +189,7 @@ type Attempt struct {
 	RequestUUID  string `json:"requestUUID"`
 	Started      int64  `json:"started"`
 	Settled      int64  `json:"settled"`
-	Node         string `json:"node"`
+	Node         string `json:"node,omitempty"`
 	Status       int    `json:"status"`
 	ErrCode      *int64 `json:"errCode,omitempty"`
 	Result       string `json:"result"`
@@ -157,6 +198,22 @@ type Attempt struct {
 	ResponseHash string `json:"responseHash,omitempty"`
 	Late         bool   `json:"late,omitempty"`     // it came after its lease was lost and changed nothing
 	Repeated     bool   `json:"repeated,omitempty"` // the merchant had accepted the callback before
+}
+
+// apart takes out who added the callback, and the node.
+func (a *Attempt) apart() any {
+	hide := struct {
+		AddedBy string `json:"addedBy,omitempty"`
+		Node    string `json:"node,omitempty"`
+	}{a.AddedBy, a.Node}
+	a.AddedBy, a.Node = "", ""
+	return hide
+}
+
+// Shown shows all of it but who added the callback, and the node.
+func (a Attempt) Shown(bool) (public, private any) {
+	private = a.apart()
+	return a, private
 }
 
 // Exchange tells of an attempt of type 2 with all that was sent and that came back.
@@ -175,6 +232,12 @@ type Exchange struct {
 	AfterDecision  bool     `json:"afterDecision,omitempty"` // there was a decision already
 	Differs        bool     `json:"differs,omitempty"`       // and this answer contradicts it
 	Alarm          string   `json:"alarm,omitempty"`
+}
+
+// Shown shows all of it but who added the callback, and the node.
+func (e Exchange) Shown(bool) (public, private any) {
+	private = e.apart()
+	return e, private
 }
 
 // Changed tells of the members of a merchant that are others than before.

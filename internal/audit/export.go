@@ -204,20 +204,23 @@ func entry(line []byte, e *edge, verifierKey string) (record []byte, err error) 
 		return nil, wrong("is not written as it was exported")
 	}
 	record = record[:len(record)-1]
+	if privateOf(record) < 0 {
+		return nil, wrong("is not whole: an export has nothing withheld")
+	}
 	if b := readBegun(record); b != nil {
 		if err := b.follows(*e, verifierKey); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrFile, err)
 		}
 	}
-	hashes := join(e.append(tlog.RecordHash(record)))
+	hashes := join(e.append(leafOf(record)))
 	if string(kept) != base64.StdEncoding.EncodeToString(hashes) {
 		e.size--
 		return nil, wrong("was changed")
 	}
 	if bytes.Contains(record, []byte(`"passkey"`)) { // no text in a record has it: quotes are escaped there
-		entry, err := Read(record)
+		entry, strict, err := read(record)
 		if err == nil {
-			err = entry.signed(record)
+			err = entry.signed(strict)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: record %d: %w", ErrFile, e.size, err)

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/mod/sumdb/tlog"
-
 	"countersign/internal/db"
 )
 
@@ -44,7 +42,7 @@ func Keep(ctx context.Context, t *db.Tx, list []db.LogRecord) error {
 	rows := make([]any, 0, 4*len(list))
 	var subjects []any
 	for _, r := range list {
-		hashes := e.append(tlog.RecordHash(r.Body))
+		hashes := e.append(leafOf(r.Body))
 		leaves := r.Leaves
 		if leaves == nil {
 			leaves = []byte{}

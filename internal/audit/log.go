@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
-	"golang.org/x/mod/sumdb/tlog"
 
 	"countersign/client"
 	"countersign/internal/db"
@@ -333,7 +332,7 @@ func (r row) appendTo(e *edge) error {
 	if r.seq != e.size+1 {
 		return fmt.Errorf("%w: record %d is missing", ErrBroken, e.size+1)
 	}
-	if string(join(e.append(tlog.RecordHash(r.body)))) != string(r.hashes) {
+	if string(join(e.append(leafOf(r.body)))) != string(r.hashes) {
 		return fmt.Errorf("%w: record %d is not the one that was added", ErrBroken, r.seq)
 	}
 	return nil

@@ -182,6 +182,9 @@ type Subject struct {
 	Context []string
 	// Items are items of records that tell of many as one.
 	Items []Item
+	// Outsider: the file is for somebody else. It has nothing of Context and of the tokens that acted,
+	// and of the rest what outsiders see.
+	Outsider bool
 }
 
 // How many records one proof holds at most, and how many about one id of its context.
@@ -211,14 +214,23 @@ func (l *Log) Evidence(ctx context.Context, s Subject, from int64) (client.Audit
 		return p, db.ErrNotFound
 	}
 	last := slices.Max(slices.Collect(maps.Keys(found)))
-	if err := l.gather(ctx, found, s.Context, last, size, mostContext); err != nil {
-		return p, err
-	}
-	if err := l.gather(ctx, found, actors(found), last, size, mostContext); err != nil {
-		return p, err
+	if !s.Outsider {
+		if err := l.gather(ctx, found, s.Context, last, size, mostContext); err != nil {
+			return p, err
+		}
+		if err := l.gather(ctx, found, actors(found), last, size, mostContext); err != nil {
+			return p, err
+		}
 	}
 	for _, seq := range slices.Sorted(maps.Keys(found)) {
-		p.Records = append(p.Records, *found[seq])
+		r := found[seq]
+		if s.Outsider {
+			r.Record = Withhold(r.Record)
+			for i := range r.Items {
+				r.Items[i].Item = Withhold(r.Items[i].Item)
+			}
+		}
+		p.Records = append(p.Records, *r)
 	}
 	return p, nil
 }
@@ -289,10 +301,6 @@ func (l *Log) prove(ctx context.Context, found map[int64]*client.AuditRecord, se
 // gatherItem adds the record that tells of an item, with the proof of the item. An item
 // that is older than the log has none.
 func (l *Log) gatherItem(ctx context.Context, found map[int64]*client.AuditRecord, item Item, size int64) error {
-	b, err := Marshal(item.Item)
-	if err != nil {
-		return err
-	}
 	seqs, err := l.about(ctx, itemsAt(item.At), size, mostEvidence)
 	if err != nil {
 		return err
@@ -306,7 +314,15 @@ func (l *Log) gatherItem(ctx context.Context, found map[int64]*client.AuditRecor
 		if err != nil {
 			return err
 		}
-		index := slices.Index(leaves, tlog.RecordHash(b))
+		salt, err := saltOf(r.Record)
+		if err != nil {
+			return fmt.Errorf("%w: record %d has no salt", ErrBroken, seq)
+		}
+		b, err := closeItem(item.Item, salt)
+		if err != nil {
+			return err
+		}
+		index := slices.Index(leaves, leafOf(b))
 		if index < 0 {
 			continue
 		}
@@ -318,6 +334,16 @@ func (l *Log) gatherItem(ctx context.Context, found map[int64]*client.AuditRecor
 		found[seq] = r
 	}
 	return nil
+}
+
+// saltOf gives the salt of a record.
+func saltOf(record []byte) ([]byte, error) {
+	var b struct{ Private hidden }
+	err := json.Unmarshal(record, &b)
+	if err == nil && len(b.Private.Salt) == 0 {
+		err = errors.New("no salt")
+	}
+	return b.Private.Salt, err
 }
 
 // proveItem proves a leaf of a tree that is in memory.
@@ -349,7 +375,7 @@ func actors(found map[int64]*client.AuditRecord) (ids []string) {
 		}
 		for _, item := range r.Items {
 			var by struct{ AddedBy string }
-			if json.Unmarshal(item.Item, &by) == nil {
+			if whole, err := wholeItem(item.Item); err == nil && json.Unmarshal(whole, &by) == nil {
 				add(by.AddedBy)
 			}
 		}

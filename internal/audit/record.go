@@ -70,27 +70,18 @@ func Caller(ctx context.Context) string {
 	return a.Token
 }
 
-// body is a record as it is hashed.
-type body struct {
-	At    client.Time `json:"at"`
-	Kind  string      `json:"kind"`
-	By    *Actor      `json:"by,omitempty"` // absent: the end did it by itself
-	Node  string      `json:"node,omitempty"`
-	About []string    `json:"about,omitempty"`
-	Data  any         `json:"data,omitempty"`
-
-	Passkey *passkey.Evidence `json:"passkey,omitempty"` // absent: nobody has signed
-}
-
 // Add adds r to the log, with the actor and the node of ctx. It is kept in the
 // transaction t, or not at all.
-func Add(ctx context.Context, t *db.Tx, r Record) error { return add(ctx, t, r, nil) }
+func Add(ctx context.Context, t *db.Tx, r Record) error { return add(ctx, t, r, newSalt(), nil) }
 
 // items is what a record says of items that it tells of as one.
 type items struct {
 	Items int       `json:"items"`
 	Root  tlog.Hash `json:"root"` // of the tree whose leaves are the items
 }
+
+// Shown makes items provable to outsiders.
+func (i items) Shown(bool) (public, private any) { return i, nil }
 
 // Item is one of those that a record tells of as one.
 type Item struct {
@@ -105,28 +96,28 @@ func AddItems(ctx context.Context, t *db.Tx, r Record, list []Item) error {
 		return nil
 	}
 	var e edge
-	leaves := make([]byte, 0, len(list)*tlog.HashSize)
+	leaves, salt := make([]byte, 0, len(list)*tlog.HashSize), newSalt()
 	for _, v := range list {
-		b, err := Marshal(v.Item)
+		b, err := closeItem(v.Item, salt)
 		if err != nil {
 			return err
 		}
 		if at := itemsAt(v.At); !slices.Contains(r.About, at) {
 			r.About = append(r.About, at)
 		}
-		h := tlog.RecordHash(b)
+		h := leafOf(b)
 		leaves = append(leaves, h[:]...)
 		e.append(h)
 	}
 	r.Data = items{len(list), e.root()}
-	return add(ctx, t, r, leaves)
+	return add(ctx, t, r, salt, leaves)
 }
 
 // itemsAt is the subject of the records that tell of items at a time.
 func itemsAt(at db.Millis) string { return "items:" + strconv.FormatInt(int64(at), 10) }
 
-func add(ctx context.Context, t *db.Tx, r Record, leaves []byte) error {
-	kept, err := written(ctx, r, leaves)
+func add(ctx context.Context, t *db.Tx, r Record, salt, leaves []byte) error {
+	kept, err := written(ctx, r, salt, leaves)
 	if err == nil {
 		t.Record(kept)
 	}
@@ -134,15 +125,24 @@ func add(ctx context.Context, t *db.Tx, r Record, leaves []byte) error {
 }
 
 // written gives r as it is kept, with the actor and the node of ctx.
-func written(ctx context.Context, r Record, leaves []byte) (kept db.LogRecord, err error) {
-	b := body{At: client.Time(r.At), Kind: r.Kind, About: r.About, Data: r.Data}
+func written(ctx context.Context, r Record, salt, leaves []byte) (kept db.LogRecord, err error) {
+	b, h := body{At: client.Time(r.At), Kind: r.Kind, About: r.About}, hidden{Salt: salt}
+	if len(r.About) > 1 {
+		b.About, h.About = nil, r.About
+	}
 	if a, ok := ctx.Value(actorKey{}).(Actor); ok {
-		b.By = &a
+		h.By = &a
 	}
 	if s, ok := ctx.Value(signKey{}).(signed); ok && shows(s.act, r.Kind) {
-		b.Passkey = &s.Evidence
+		h.Passkey = &s.Evidence
 	}
-	b.Node, _ = ctx.Value(nodeKey{}).(string)
+	h.Node, _ = ctx.Value(nodeKey{}).(string)
+	if b.Data, h.Data, err = apart(r.Data, h.By != nil); err != nil {
+		return kept, err
+	}
+	if b.Private, err = Marshal(h); err != nil {
+		return kept, err
+	}
 	if kept.Body, err = Marshal(b); err != nil {
 		return kept, err
 	}

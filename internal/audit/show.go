@@ -44,9 +44,16 @@ func Show(w io.Writer, list []client.AuditRecord) error {
 				return err
 			}
 		}
+		if entry.Withheld {
+			fmt.Fprintln(w, "    withheld: who acted, and what else outsiders are not shown of it; its hash is in the record")
+		}
 		for _, item := range r.Items {
+			whole, err := wholeItem(item.Item)
+			if err != nil {
+				return err
+			}
 			fmt.Fprintf(w, "    item %d:\n", item.Index)
-			if err := showMembers(w, item.Item); err != nil {
+			if err := showMembers(w, whole); err != nil {
 				return err
 			}
 		}

@@ -12,23 +12,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"countersign/client"
-	"countersign/internal/passkey"
 )
-
-// Entry is a record as it is read.
-type Entry struct {
-	At    client.Time     `json:"at"`
-	Kind  string          `json:"kind"`
-	By    *Actor          `json:"by,omitempty"`
-	Node  string          `json:"node,omitempty"`
-	About []string        `json:"about,omitempty"`
-	Data  json.RawMessage `json:"data,omitempty"`
-
-	Passkey *passkey.Evidence `json:"passkey,omitempty"`
-}
-
-// Read reads a record.
-func Read(record []byte) (t Entry, err error) { return t, json.Unmarshal(record, &t) }
 
 // Verified is what a file proves.
 type Verified struct {
@@ -232,15 +216,15 @@ func (v *Verified) signed(p client.AuditProof, verifierKey string) (err error) {
 // record checks that a record, and its items, are in the log.
 func (v *Verified) record(r client.AuditRecord) error {
 	proof, ok := hashesOf(r.Proof)
-	c, leaf := v.Checkpoint, tlog.RecordHash(r.Record)
+	c, leaf := v.Checkpoint, leafOf(r.Record)
 	if !ok || r.Seq < 1 || r.Seq > c.Size || tlog.CheckRecord(proof, c.Size, c.Root, r.Seq-1, leaf) != nil {
 		return fmt.Errorf("%w: record %d is not in the log", ErrFile, r.Seq)
 	}
-	entry, err := Read(r.Record)
-	if err != nil {
-		return fmt.Errorf("%w: record %d is no JSON", ErrFile, r.Seq)
+	entry, strict, err := read(r.Record)
+	if err != nil || !strict {
+		return fmt.Errorf("%w: record %d is not written as records are", ErrFile, r.Seq)
 	}
-	if err := entry.signed(r.Record); err != nil {
+	if err := entry.signed(strict); err != nil {
 		return fmt.Errorf("%w: record %d: %w", ErrFile, r.Seq, err)
 	}
 	if b := readBegun(r.Record); b != nil {
@@ -253,7 +237,7 @@ func (v *Verified) record(r client.AuditRecord) error {
 		var of items
 		proof, ok := hashesOf(item.Proof)
 		if !ok || json.Unmarshal(entry.Data, &of) != nil || item.Index < 0 || item.Index >= int64(of.Items) ||
-			tlog.CheckRecord(proof, int64(of.Items), of.Root, item.Index, tlog.RecordHash(item.Item)) != nil {
+			tlog.CheckRecord(proof, int64(of.Items), of.Root, item.Index, leafOf(item.Item)) != nil {
 			return fmt.Errorf("%w: an item of record %d is not in it", ErrFile, r.Seq)
 		}
 	}

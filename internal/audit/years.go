@@ -219,7 +219,7 @@ func (l *Log) CloseYear(ctx context.Context) error {
 		if _, err := t.Exec(ctx, closeLogSQL, head.size, year, int64(now), kept, closedRows.MAC(t, head.size, year, int64(now), kept, int64(0))); err != nil {
 			return err
 		}
-		r, err := written(ctx, Record{Kind: recordBegun, At: now, About: []string{aboutLogs}, Data: begun{year, head.size, note}}, nil)
+		r, err := written(ctx, Record{Kind: recordBegun, At: now, About: []string{aboutLogs}, Data: begun{year, head.size, note}}, newSalt(), nil)
 		if err != nil {
 			return err
 		}

@@ -46,6 +46,12 @@ type auditRow struct {
 	Data  json.RawMessage
 }
 
+// auditRecord is a record as the log has it.
+type auditRecord struct {
+	auditRow
+	Private auditRow
+}
+
 type auditActor struct{ Token, Name, Role, Address string }
 
 // auditLook is how many records a page of the log looks at: with a search, many of them
@@ -97,7 +103,7 @@ func (v *visit) audit() error {
 
 // auditOf shows what the log has about one withdrawal or callback.
 func (v *visit) auditOf(page auditPage) error {
-	proof, err := v.evidenceOf(page.Subject)
+	proof, err := v.evidenceOf(page.Subject, false)
 	if err != nil {
 		return err
 	}
@@ -109,12 +115,13 @@ func (v *visit) auditOf(page auditPage) error {
 	return v.render("audit", "Audit", page)
 }
 
-// evidenceOf proves all records about a withdrawal or, if it is none, a callback.
-func (v *visit) evidenceOf(id string) (client.AuditProof, error) {
+// evidenceOf proves all records about a withdrawal or, if it is none, a callback; for an outsider,
+// what is not for others is left out.
+func (v *visit) evidenceOf(id string, outsider bool) (client.AuditProof, error) {
 	read := v.readEvidence
-	proof, err := read(client.AuditOptions{Withdrawal: id})
+	proof, err := read(client.AuditOptions{Withdrawal: id, Outsider: outsider})
 	if err != nil && statusOf(err) < 500 {
-		proof, err = read(client.AuditOptions{Callback: id})
+		proof, err = read(client.AuditOptions{Callback: id, Outsider: outsider})
 	}
 	return proof, err
 }
@@ -151,10 +158,19 @@ func checkpointSize(note string) int64 {
 }
 
 func auditRowOf(seq int64, record json.RawMessage) (row auditRow) {
-	if json.Unmarshal(record, &row) != nil {
-		row.Kind, row.Data = "unreadable", record
+	var r auditRecord
+	if json.Unmarshal(record, &r) != nil {
+		return auditRow{Seq: seq, Kind: "unreadable", Data: record}
 	}
-	row.Seq = seq
+	row = r.auditRow
+	row.Seq, row.By, row.Node = seq, r.Private.By, r.Private.Node
+	if r.Private.About != nil {
+		row.About = r.Private.About
+	}
+	row.Data = slices.Concat(row.Data, r.Private.Data)
+	if i := len(r.Data) - 1; i > 0 && len(row.Data) > i+1 { // both are objects
+		row.Data = slices.Concat(r.Data[:i], []byte(","), r.Private.Data[1:])
+	}
 	return row
 }
 
@@ -162,11 +178,11 @@ func containsFold(record []byte, text string) bool {
 	return bytes.Contains(bytes.ToLower(record), bytes.ToLower([]byte(text)))
 }
 
-// auditFile is the proof of all records about a withdrawal or callback, to be verified
+// auditFile is the proof of the records about a withdrawal or callback, for outsiders, to be verified
 // with countersign audit verify.
 func (v *visit) auditFile() error {
 	id := v.r.PathValue("id")
-	proof, err := v.evidenceOf(id)
+	proof, err := v.evidenceOf(id, true)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func recordRelease(ctx context.Context, t *db.Tx, p *Permit, holder Holder, now 
 	switch {
 	case !w.heldBy(holder):
 		held := audit.HolderOf(w.Claim, w.Origin)
-		kind, r.Held = audit.WithdrawalClaimRefused, &held
+		kind, r.Held = audit.WithdrawalClaimRefused, held
 	case p.Duplicate:
 		kind = audit.WithdrawalRepeated
 	}
