@@ -84,7 +84,7 @@ type API struct {
 	registry  huma.Registry
 	endpoints []*Endpoint
 	mux       *http.ServeMux
-	document  []byte
+	document  func() (json.RawMessage, error)
 	tokens    tokens
 	leaving   atomic.Bool
 	reads     *reads
@@ -132,10 +132,9 @@ func New(c Config, routes []Route) (*API, error) {
 		a.mux.Handle("GET /metrics", c.Metrics)
 	}
 	a.mux.HandleFunc("/", a.noRoute)
-	var err error
-	if a.document, err = published(a.describe()); err != nil {
-		return nil, fmt.Errorf("writing the OpenAPI document: %w", err)
-	}
+	doc := a.describe()
+	// Writing it takes as long as the rest of a start, and few readers ask for it.
+	a.document = sync.OnceValues(func() (json.RawMessage, error) { return published(doc) })
 	return a, nil
 }
 
@@ -161,7 +160,7 @@ func (a *API) Endpoints() []*Endpoint { return a.endpoints }
 func (a *API) Registry() huma.Registry { return a.registry }
 
 // Document is the OpenAPI document.
-func (a *API) Document() json.RawMessage { return a.document }
+func (a *API) Document() (json.RawMessage, error) { return a.document() }
 
 // Leave makes /readyz answer 503 while everything else goes on, so that no new calls
 // are sent to this process.

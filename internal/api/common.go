@@ -110,7 +110,7 @@ func commonTags(end string) map[string]string {
 // Say makes a handler that always answers v.
 func Say[T any](v T) Handler { return Handle(func(*Call, None, None) (T, error) { return v, nil }) }
 
-func document(c *Call, _ None, _ None) (json.RawMessage, error) { return c.a.document, nil }
+func document(c *Call, _ None, _ None) (json.RawMessage, error) { return c.a.document() }
 
 func (o Common) keys(*Call, None, None) (client.KeyList, error) {
 	return client.KeyList{Keys: o.Keys.All()}, nil

@@ -84,7 +84,7 @@ type sqliteConn struct {
 	pool     *sql.DB // of this connection alone
 	conn     *sql.Conn
 	prepared map[string]*sql.Stmt
-	before   func() error // World.Write of the writer; nil: it is not called
+	before   func(statement string) error // World.Write of the writer; nil: it is not called
 }
 
 func openSQLiteConn(ctx context.Context, d *Dialect, dsn string) (*sqliteConn, error) {
@@ -101,7 +101,7 @@ func openSQLiteConn(ctx context.Context, d *Dialect, dsn string) (*sqliteConn, e
 
 func (c *sqliteConn) stmt(ctx context.Context, text string) (*sql.Stmt, error) {
 	if c.before != nil {
-		if err := c.before(); err != nil {
+		if err := c.before(text); err != nil {
 			return nil, err
 		}
 	}

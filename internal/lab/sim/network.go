@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -49,13 +47,13 @@ func (r rates) String() string {
 
 // network connects the parties by pipes.
 type network struct {
-	seed uint64
+	seed  uint64
+	begun time.Time
 
 	mu        sync.Mutex
 	listeners map[string]*listener
 	bad       map[link]rates
 	down      map[link]bool
-	dialed    map[link]uint64
 	open      map[*conn]bool
 	counts    map[string]int // what happened to writes
 	repeats   sync.WaitGroup
@@ -63,7 +61,7 @@ type network struct {
 }
 
 func newNetwork(seed uint64) *network {
-	return &network{seed: seed, listeners: map[string]*listener{}, bad: map[link]rates{}, down: map[link]bool{}, dialed: map[link]uint64{}, open: map[*conn]bool{}, counts: map[string]int{}, healed: make(chan struct{})}
+	return &network{seed: seed, begun: time.Now(), listeners: map[string]*listener{}, bad: map[link]rates{}, down: map[link]bool{}, open: map[*conn]bool{}, counts: map[string]int{}, healed: make(chan struct{})}
 }
 
 // set changes what happens on a link.
@@ -164,12 +162,10 @@ func (n *network) dial(ctx context.Context, owner string, by link, address strin
 		n.mu.Unlock()
 		return nil, errRefused
 	}
-	n.dialed[by]++
-	number := n.dialed[by]
 	a, b := net.Pipe()
 	from := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 40000}
-	here := &conn{Conn: a, n: n, link: by, owner: owner, local: from, remote: l.addr, to: address, dialed: true, random: n.random(by, number, 0)}
-	there := &conn{Conn: b, n: n, link: by, owner: l.owner, local: l.addr, remote: from, random: n.random(by, number, 1)}
+	here := &conn{Conn: a, n: n, link: by, owner: owner, local: from, remote: l.addr, to: address, dialed: true}
+	there := &conn{Conn: b, n: n, link: by, owner: l.owner, local: l.addr, remote: from}
 	n.open[here], n.open[there] = true, true
 	n.mu.Unlock()
 	select {
@@ -180,14 +176,6 @@ func (n *network) dial(ctx context.Context, owner string, by link, address strin
 	}
 	_, _ = here.Close(), there.Close()
 	return nil, errRefused
-}
-
-// random is of one end of one connection, so that what happens there does not depend on what
-// happens elsewhere.
-func (n *network) random(by link, number uint64, end byte) *rand.Rand {
-	h := fnv.New64a()
-	_, _ = h.Write(append([]byte(by), end))
-	return rand.New(rand.NewPCG(n.seed^h.Sum64(), number))
 }
 
 // conn is one end of a connection.
@@ -201,7 +189,6 @@ type conn struct {
 	dialed        bool
 
 	mu      sync.Mutex
-	random  *rand.Rand
 	lost    bool   // what is written vanishes
 	request []byte // what was written since the last read
 }
@@ -222,12 +209,13 @@ func (c *conn) Read(b []byte) (int, error) {
 		c.mu.Lock()
 		request := c.request
 		c.request = nil
-		again := len(request) > 0 && c.random.Float64() < c.rates().repeat
+		c.mu.Unlock()
+		luck := c.n.luck(c.link, "again", len(request))
+		again := len(request) > 0 && luck.Float64() < c.rates().repeat
 		var after time.Duration
 		if again {
-			after = time.Duration(c.random.Int64N(int64(time.Hour)))
+			after = time.Duration(luck.Int64N(int64(time.Hour)))
 		}
-		c.mu.Unlock()
 		if again {
 			c.n.count("repeated")
 			c.n.repeats.Go(func() { c.n.repeat(c.to, request, after) })
@@ -249,13 +237,13 @@ func (n *network) count(what string) {
 }
 
 func (c *conn) Write(b []byte) (int, error) {
-	r := c.rates()
-	c.mu.Lock()
-	luck := c.random.Float64()
+	r, random := c.rates(), c.n.luck(c.link, c.dialed, len(b))
+	luck := random.Float64()
 	var delay time.Duration
 	if r.delay > 0 {
-		delay = time.Duration(c.random.Int64N(int64(r.delay)))
+		delay = time.Duration(random.Int64N(int64(r.delay)))
 	}
+	c.mu.Lock()
 	if c.dialed && len(c.request) < 1<<16 {
 		c.request = append(c.request, b...)
 	}

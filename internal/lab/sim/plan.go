@@ -38,7 +38,7 @@ type fault struct {
 	span  time.Duration // how long it lasts
 	link  link          // of weather and partition
 	who   string        // the process of the others
-	n     int64         // of killAt: how many statements it survives
+	n     int64         // of killAt: how many statements it survives, in the mean
 	jump  time.Duration // of sleep
 	rates rates
 }
@@ -50,7 +50,7 @@ func (f fault) String() string {
 	case partition:
 		return fmt.Sprintf("%v of %s for %v", f.kind, f.link, f.span)
 	case killAt:
-		return fmt.Sprintf("%v of %s, the %dth from now, away for %v", f.kind, f.who, f.n, f.span)
+		return fmt.Sprintf("%v of %s, one of %d, away for %v", f.kind, f.who, f.n, f.span)
 	case freeze, pause:
 		return fmt.Sprintf("%v for %v", f.kind, f.span)
 	case sleep:

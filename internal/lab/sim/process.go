@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -46,9 +48,9 @@ type run struct {
 	cancel  context.CancelFunc
 	ended   chan struct{}
 	err     error
-	stopped atomic.Bool  // in order
-	dead    atomic.Bool  // it was killed: it does nothing any more
-	left    atomic.Int64 // statements until it is killed; below 0: it is not
+	stopped atomic.Bool           // in order
+	dead    atomic.Bool           // it was killed: it does nothing any more
+	doom    atomic.Pointer[fault] // kills it before a statement
 	struck  chan struct{}
 }
 
@@ -73,18 +75,28 @@ func (r *run) world() daemon.World {
 		Random: func() float64 { return p.w.float(p.name) },
 		World: db.World{
 			Elapsed: func() time.Duration { return time.Since(began) + time.Duration(p.elapsed.Load()) },
-			Idle:    p.w.c.Idle,
+			Every:   p.every,
 			Write:   r.write,
 		},
 	}
 }
 
-// write is called before each statement that writes.
-func (r *run) write() error {
-	switch {
+// every has each loop look Idle times more seldom than elsewhere, and at times of its own: what
+// two do at the same moment, they do in an order that no seed chooses.
+func (p *process) every(usual time.Duration) time.Duration {
+	_, file, _, _ := runtime.Caller(2)
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, p.name+filepath.Base(file))
+	return usual*time.Duration(p.w.c.Idle) + time.Duration(h.Sum32()%10_000_019)*time.Microsecond
+}
+
+// write is called before each statement of the one that writes.
+func (r *run) write(statement string) error {
+	switch doom := r.doom.Load(); {
 	case r.dead.Load():
 		return errDead
-	case r.left.Load() > 0 && r.left.Add(-1) == 0:
+	case doom != nil && r.p.w.net.luck(r.p.name, statement).Int64N(doom.n) == 0 && r.doom.CompareAndSwap(doom, nil):
+		r.p.w.say(r.p.name, "is killed before %.60q", strings.Join(strings.Fields(statement), " "))
 		r.die()
 		return errDead
 	case r.p.full.Load() > 0:
@@ -110,7 +122,6 @@ func (p *process) start(ctx context.Context) error {
 
 func (p *process) begin(ctx context.Context) error {
 	r := &run{p: p, ended: make(chan struct{}), struck: make(chan struct{})}
-	r.left.Store(-1)
 	var err error
 	if r.daemon, err = p.make(p, daemon.Storage{Dir: p.dir, World: r.world()}); err != nil {
 		return err

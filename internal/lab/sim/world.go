@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -67,7 +65,6 @@ type world struct {
 	held             map[string]client.AuditProof // of the audit logs, by end
 
 	mu     sync.Mutex
-	random map[string]*rand.Rand // by who draws: they do not wait for one another in one order
 	result Result
 }
 
@@ -76,7 +73,7 @@ func Run(ctx context.Context, c Config) Result {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	w := &world{c: c, operating: make(chan struct{}, 1), net: newNetwork(c.Seed), begun: time.Now(), ctx: ctx, random: map[string]*rand.Rand{}}
+	w := &world{c: c, operating: make(chan struct{}, 1), net: newNetwork(c.Seed), begun: time.Now(), ctx: ctx}
 	w.result.Counts, w.held = map[string]int{}, map[string]client.AuditProof{}
 	w.service = &process{w: w, name: "service", dir: filepath.Join(c.Dir, "service"), busy: make(chan struct{}, 1), make: newService}
 	w.gateway = &process{w: w, name: "gateway", dir: filepath.Join(c.Dir, "gateway"), busy: make(chan struct{}, 1), make: newGateway}
@@ -225,11 +222,11 @@ func (w *world) suffer(i int, f fault) {
 		synctest.Wait() // so that no statement runs
 		p.now.die()
 	case killAt:
-		p.now.left.Store(f.n)
+		p.now.doom.Store(&f)
 		select {
 		case <-p.now.struck:
 		case <-time.After(time.Hour):
-			if p.now.left.Swap(-1) == 0 { // just now
+			if p.now.doom.Swap(nil) == nil { // just now
 				<-p.now.struck
 				break
 			}
@@ -282,20 +279,6 @@ func (w *world) persist(what string, do func() error) bool {
 	}
 	w.wrong("%s does not succeed", what)
 	return false
-}
-
-// float is the randomness of a party.
-func (w *world) float(who string) float64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	r := w.random[who]
-	if r == nil {
-		h := fnv.New64a()
-		_, _ = h.Write([]byte(who))
-		r = rand.New(rand.NewPCG(w.c.Seed, h.Sum64()))
-		w.random[who] = r
-	}
-	return r.Float64()
 }
 
 func (w *world) count(what string) {
