@@ -22,7 +22,7 @@ func TestForwardingRestsWhileNothingCanBeClaimed(t *testing.T) {
 	url := ready.SQLite(book.End())(t)
 	synctest.Test(t, func(t *testing.T) {
 		var full atomic.Bool
-		d, err := db.Open(t.Context(), db.Config{URL: url, Keys: testKeys, World: db.World{Write: func() error {
+		d, err := db.Open(t.Context(), db.Config{URL: url, Keys: testKeys, World: db.World{Write: func(string) error {
 			if full.Load() {
 				return fmt.Errorf("%w: a test", db.ErrFull)
 			}

@@ -26,6 +26,8 @@ var (
 	first = flag.Uint64("first", 1, "the first of the seeds")
 	span  = flag.Duration("span", 6*time.Hour, "virtual time of a run in which the world is bad")
 	left  = flag.String("without", "", "numbers of faults that do not happen, with commas")
+	only  = flag.String("only", "", "numbers of the faults that happen, with commas; empty: all")
+	small = flag.Bool("shrink", false, "with -seed: look for few faults with which it still fails")
 	hunt  = flag.Bool("hunt", false, "end with the first seed that fails")
 	again = flag.Int("again", 0, "live so often through each of the first five seeds, or that of -seed, and count the different stories")
 	logTo = flag.String("log", "", "a file for what the daemons log")
@@ -59,6 +61,9 @@ func TestSim(t *testing.T) {
 		for k, n := range r.Counts {
 			sum[k] += n
 		}
+		if *small && len(r.Wrong) > 0 {
+			r = smallest(t, one, r)
+		}
 		virtual += r.Took
 		faults += r.Faults
 		if *seed != 0 || len(r.Wrong) > 0 && *seeds == 0 {
@@ -85,23 +90,33 @@ func TestAgain(t *testing.T) {
 		t.Skip("-again N runs it")
 	}
 	list := []uint64{1, 2, 3, 4, 5}
-	if *seed != 0 {
+	switch {
+	case *seed != 0:
 		list = []uint64{*seed}
+	case *seeds > 0:
+		list = nil
+		for i := range *seeds {
+			list = append(list, *first+uint64(i))
+		}
 	}
+	other, wanting := 0, 0
 	for _, one := range list {
 		stories, ends := map[string]int{}, map[string]int{}
 		var before []string
+		most, mostEnd := 0, 0
 		for range *again {
 			r := lives(t, config(t, one))
-			text := strings.Join(r.Story, "\n")
+			text, end := strings.Join(r.Story, "\n"), fmt.Sprint(r.Counts, r.Wrong)
 			if stories[text]++; stories[text] == 1 && before != nil {
 				t.Log(parting(before, r.Story))
 			}
-			before = r.Story
-			ends[fmt.Sprint(r.Counts, r.Wrong)]++
+			ends[end]++
+			before, most, mostEnd = r.Story, max(most, stories[text]), max(mostEnd, ends[end])
 		}
+		other, wanting = other+*again-most, wanting+*again-mostEnd
 		t.Logf("seed %d: %d runs, %d stories, %d results", one, *again, len(stories), len(ends))
 	}
+	t.Logf("of %d runs %d have another story than most of their seed, and %d another result", len(list)**again, other, wanting)
 }
 
 // parting says where two stories begin to differ.
@@ -120,14 +135,10 @@ func config(t *testing.T, one uint64) Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Seed: one, Key: k, Dir: directory(t), Span: *span, Idle: 300,
+	c := Config{Seed: one, Key: k, Span: *span, Idle: 300,
 		Deposits: int(*span / (20 * time.Minute)), Withdrawals: int(*span / (20 * time.Minute)), Faults: int(*span / (30 * time.Minute))}
-	c.Without = map[int]bool{}
-	for _, text := range strings.Split(*left, ",") {
-		if n, err := strconv.Atoi(text); err == nil {
-			c.Without[n] = true
-		}
-	}
+	without, with := numbers(*left), numbers(*only)
+	c.Skip = func(n int) bool { return slices.Contains(without, n) || len(with) > 0 && !slices.Contains(with, n) }
 	if *logTo != "" {
 		f, err := os.Create(*logTo)
 		if err != nil {
@@ -139,22 +150,51 @@ func config(t *testing.T, one uint64) Config {
 	return c
 }
 
-// lives runs a seed in a bubble. With one processor fewer runs of a seed differ, and packages
-// run beside one another anyway.
+// lives runs a seed in a bubble, in a directory of its own, in memory where there is such: no
+// power is lost here, and a disk that is asked to keep what it has takes most of the time. With
+// one processor fewer runs of a seed differ, and packages run beside one another anyway.
 func lives(t *testing.T, c Config) (r Result) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var err error
+	if c.Dir, err = os.MkdirTemp("/dev/shm", "sim"); err != nil {
+		c.Dir = t.TempDir()
+	}
+	defer os.RemoveAll(c.Dir)
 	cryptotest.SetGlobalRandom(t, c.Seed)
 	synctest.Test(t, func(t *testing.T) { r = Run(t.Context(), c) })
 	return r
 }
 
-// directory gives an empty directory, in memory where there is such: no power is lost here, and
-// a disk that is asked to keep what it has takes most of the time.
-func directory(t *testing.T) string {
-	dir, err := os.MkdirTemp("/dev/shm", "sim")
-	if err != nil {
-		return t.TempDir()
+// smallest leaves out faults of a seed that fails, as long as it does.
+func smallest(t *testing.T, seed uint64, r Result) Result {
+	var all []int
+	c := config(t, seed)
+	for i := range r.Faults {
+		if !c.Skip(i) {
+			all = append(all, i)
+		}
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
+	list := shrink(all, func(list []int) bool {
+		c.Skip = func(i int) bool { return !slices.Contains(list, i) }
+		now := lives(t, c)
+		if len(now.Wrong) > 0 {
+			r = now
+		}
+		return len(now.Wrong) > 0
+	})
+	if len(list) == 0 {
+		t.Log("it fails without any fault")
+		return r
+	}
+	t.Logf("%d of %d faults suffice: -only %s", len(list), len(all), strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ","), "[]"))
+	return r
+}
+
+func numbers(list string) (out []int) {
+	for _, text := range strings.Split(list, ",") {
+		if n, err := strconv.Atoi(text); err == nil {
+			out = append(out, n)
+		}
+	}
+	return out
 }

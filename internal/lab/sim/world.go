@@ -33,8 +33,8 @@ type Config struct {
 	Deposits, Withdrawals, Faults int
 	// Idle is how many times longer than elsewhere background loops wait.
 	Idle int
-	// Without are the numbers of faults that do not happen.
-	Without map[int]bool
+	// Skip says which faults, by number, do not happen. Nil: none.
+	Skip func(fault int) bool
 	// Log gets what the daemons log. Nil: nothing does.
 	Log *slog.Logger
 }
@@ -121,7 +121,7 @@ func (w *world) live() error {
 	p := draw(w.c)
 	w.result.Faults = len(p.faults)
 	for i, f := range p.faults {
-		if !w.c.Without[i] {
+		if w.c.Skip == nil || !w.c.Skip(i) {
 			all.Go(func() { w.suffer(i, f) })
 		}
 	}
