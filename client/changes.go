@@ -51,7 +51,7 @@ const (
 )
 
 var changeStates = words[ChangeState]{
-	{is: ChangeWaiting, means: "It waits for an approver."},
+	{is: ChangeWaiting, means: "It waits for approvers."},
 	{is: ChangeApproved, means: "It takes effect at its time."},
 	{is: ChangeApplied, means: "It has taken effect."},
 	{is: ChangeRejected, means: "A person rejected it."},
@@ -80,6 +80,7 @@ type ChangeEntry struct {
 	Decided     Time              `json:"decided,omitzero" doc:"when it was approved or rejected, or found stale"`
 	Reason      string            `json:"reason,omitempty" doc:"why it was rejected or is stale"`
 	Stale       string            `json:"stale,omitempty" doc:"only of one that waits or is approved: why it can no longer be applied, such as a change that was applied meanwhile; absent: it can, or it is of a list"`
+	Approvals   *Approvals        `json:"approvals,omitempty" doc:"who approved it and who is missing; absent: it waits for nobody, or it is of a list"`
 	TakesEffect Time              `json:"takesEffect,omitzero" doc:"when it takes or took effect; absent: it is not approved"`
 }
 
@@ -128,7 +129,7 @@ func (c *caller) Change(ctx context.Context, id string) (ChangeEntry, error) {
 }
 
 // ApproveChange approves a change that another token proposed. It is applied at once, or
-// at the time that the answer tells. One's own change, and one of a token of the same
+// at the time that the answer tells, when as many persons as the end wants have approved it. One's own change, and one of a token of the same
 // origin, is ErrForbidden; a stale one is ErrConflict.
 func (c *caller) ApproveChange(ctx context.Context, id string) (ChangeEntry, error) {
 	return c.ApproveChangeSigned(ctx, id, nil)

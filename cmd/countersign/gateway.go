@@ -64,6 +64,9 @@ func (gatewayCmd) Help() string {
 }
 
 func (c *gatewayCmd) Run(std streams, config *kong.ConfigFlag) error {
+	if err := c.checkChanges(); err != nil {
+		return err
+	}
 	if c.Learn {
 		return c.learn(std)
 	}
@@ -107,7 +110,7 @@ func (c *gatewayCmd) Run(std streams, config *kong.ConfigFlag) error {
 	}
 	g, err := daemon.NewGateway(daemon.GatewayConfig{
 		Storage: storage, Listen: c.Listen, APIListen: c.APIListen, Callbacks: callbacks, Policy: policy, Grace: grace, TakeAddresses: c.NewAddress == "take", ConfirmWithin: c.ConfirmWithin,
-		Forward: forward, Verify: verify, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, Retain: keep, Witnesses: c.Witness, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, Traces: daemon.TracesOn(), TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
+		Forward: forward, Verify: verify, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals, Retain: keep, Witnesses: c.Witness, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, Traces: daemon.TracesOn(), TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
 	})
 	if err != nil {
 		return explainStart(err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -27,7 +28,16 @@ type drainFlags struct {
 
 // changeFlags are how a daemon takes changes.
 type changeFlags struct {
-	ChangeDelay time.Duration `help:"How long after its approval a change takes effect, so that others can still reject it." default:"0s" placeholder:"TIME"`
+	ChangeDelay     time.Duration `help:"How long after its approval a change takes effect, so that others can still reject it." default:"0s" placeholder:"TIME"`
+	ChangeApprovals int           `help:"How many persons must approve a change, 1 to 10, each with a token of another origin than those of the others and of the proposer." default:"1" placeholder:"NUMBER"`
+}
+
+// checkChanges refuses what a daemon could not start with.
+func (f changeFlags) checkChanges() error {
+	if f.ChangeApprovals < 1 || f.ChangeApprovals > daemon.MaxChangeApprovals {
+		return fmt.Errorf("--change-approvals is %d: give 1 to %d", f.ChangeApprovals, daemon.MaxChangeApprovals)
+	}
+	return nil
 }
 
 // tlsFlags say how the listeners of a daemon are protected on the network.

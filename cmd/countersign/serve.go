@@ -82,6 +82,9 @@ func (serveCmd) Help() string {
 }
 
 func (c *serveCmd) Run(std streams, config *kong.ConfigFlag) error {
+	if err := c.checkChanges(); err != nil {
+		return err
+	}
 	collectSeldom()
 	log := c.logger(std.err)
 	used, err := c.begins(*config, "serve", c.Data, c.DB, log)
@@ -102,7 +105,7 @@ func (c *serveCmd) Run(std streams, config *kong.ConfigFlag) error {
 	}
 	s, err := daemon.NewService(daemon.ServiceConfig{
 		Storage: storage, Listen: c.Listen, Node: c.Node, AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP, MerchantPorts: c.MerchantPorts,
-		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, Retain: keep, Witnesses: c.Witness, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, Traces: daemon.TracesOn(), TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
+		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals, Retain: keep, Witnesses: c.Witness, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, Traces: daemon.TracesOn(), TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
 	})
 	if err != nil {
 		return explainStart(err)

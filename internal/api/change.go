@@ -101,6 +101,8 @@ UPDATE changes SET revision = revision + 1, state = $3, decided_by = $4, decided
 	content = CASE WHEN state = 'waiting' AND $3 = 'approved' THEN content ELSE $8 END
 WHERE id = $1 AND state = $2`
 
+	lockChangeSQL = `SELECT id FROM changes WHERE id = $1{lock}`
+
 	// whereOpen locks those that could still be applied.
 	whereOpen = ` WHERE merchant = $1 AND state IN ('waiting', 'approved') AND id <> $2 ORDER BY id{lock}`
 

@@ -35,6 +35,9 @@ type ChangesConfig struct {
 	DB *db.DB
 	// Delay is how long after its approval a change takes effect. 0: at once.
 	Delay time.Duration
+	// Approvals is how many persons must approve a change, each with a token of another origin
+	// than those of the others and of the proposer. 0: one. At most MaxApprovals.
+	Approvals int
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 	// Log gets what Run could not do. Nil: discards.
@@ -51,8 +54,8 @@ type Changes struct {
 
 // NewChanges checks c. It starts nothing.
 func NewChanges(c ChangesConfig) (*Changes, error) {
-	if c.DB == nil || c.Delay < 0 {
-		return nil, errors.New("control: Config.DB is missing, or Config.Delay is below 0")
+	if c.DB == nil || c.Delay < 0 || c.Approvals < 0 || c.Approvals > MaxApprovals {
+		return nil, fmt.Errorf("control: Config.DB is missing, Config.Delay is below 0, or Config.Approvals is not from 0 to %d", MaxApprovals)
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -204,7 +207,10 @@ func (k *Changes) check(ctx context.Context, c *Change, by string, now db.Millis
 	if err := k.mayApprove(ctx, k.c.DB, c, by, now); err != nil {
 		return err
 	}
-	return k.stale(ctx, c, now)
+	if err := k.stale(ctx, c, now); err != nil || c.State != client.ChangeWaiting {
+		return err
+	}
+	return k.refuseKin(ctx, k.c.DB, c, by, now)
 }
 
 // whyNotApproved says why a token may not approve a change now; empty: it may.
@@ -219,8 +225,10 @@ func (k *Changes) whyNotApproved(ctx context.Context, c Change, by string, now d
 		return refused.Detail, nil
 	case errors.Is(err, ErrStale):
 		return err.Error(), nil
+	case err != nil:
+		return "", err
 	}
-	return "", err
+	return k.given(ctx, &c, by, now)
 }
 
 // Approve approves a change in the name of a token, and applies it where there is no
@@ -235,21 +243,38 @@ func (k *Changes) Approve(ctx context.Context, id string, by Token, now db.Milli
 		return c, &db.ConflictError{Reason: "the change is " + string(c.State)}
 	}
 	c.DecidedBy, c.Decided, c.Due = by.ID, now, now+db.Millis(k.c.Delay.Milliseconds())
-	if c.Due <= now {
-		err = k.apply(ctx, &c, client.ChangeWaiting, now)
-	} else if err = k.check(ctx, &c, by.ID, now); err == nil {
-		err = k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-			if err := k.mayApprove(ctx, t, &c, by.ID, now); err != nil {
-				return err
+	for range secondTries {
+		is := c
+		if k.c.Approvals > 1 {
+			if err = k.check(ctx, &is, by.ID, now); err == nil {
+				err = k.second(ctx, &is, by, now)
 			}
-			c.State = client.ChangeApproved
-			if moved, err := c.move(ctx, t, client.ChangeWaiting); err != nil || !moved {
-				return errors.Join(err, errMoved)
+			if !errors.Is(err, errEnough) {
+				if errors.Is(err, ErrStale) {
+					return k.settled(ctx, is, err, now)
+				}
+				return is, err
 			}
-			return recordChange(ctx, t, recordApproved, &c, now)
-		})
+		}
+		if is.Due <= now {
+			err = k.apply(ctx, &is, client.ChangeWaiting, now)
+		} else if err = k.check(ctx, &is, by.ID, now); err == nil {
+			err = k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+				if err := k.approved(ctx, t, &is, client.ChangeWaiting, now); err != nil {
+					return err
+				}
+				is.State = client.ChangeApproved
+				if moved, err := is.move(ctx, t, client.ChangeWaiting); err != nil || !moved {
+					return errors.Join(err, errMoved)
+				}
+				return recordChange(ctx, t, recordApproved, &is, now)
+			})
+		}
+		if !errors.Is(err, errMissing) { // a token was revoked meanwhile
+			return k.settled(ctx, is, err, now)
+		}
 	}
-	return k.settled(ctx, c, err, now)
+	return c, err
 }
 
 // errMoved: the change was decided otherwise meanwhile.
@@ -270,7 +295,7 @@ func (k *Changes) apply(ctx context.Context, c *Change, from client.ChangeState,
 	}
 	c.State = client.ChangeApplied
 	return apply(ctx, c, plain[0], now, func(ctx context.Context, t *db.Tx) error {
-		if err := k.mayApprove(ctx, t, c, c.DecidedBy, now); err != nil {
+		if err := k.approved(ctx, t, c, from, now); err != nil {
 			return err
 		}
 		if moved, err := c.move(ctx, t, from); err != nil || !moved {

@@ -39,9 +39,8 @@ func (k *Changes) show() Handler {
 		if err != nil {
 			return out, err
 		}
-		out = change.Shown()
-		if !change.open() {
-			return out, nil
+		if out, err = k.shown(c.R.Context(), &change, c.Now); err != nil || !change.open() {
+			return out, err
 		}
 		if err = k.stale(c.R.Context(), &change, c.Now); errors.Is(err, ErrStale) {
 			out.Stale, err = err.Error(), nil
@@ -52,7 +51,7 @@ func (k *Changes) show() Handler {
 
 // approveOne is the handler that approves a change.
 func (k *Changes) approveOne() Handler {
-	return onOneChange(func(c *Call, id string, in client.SignedAct) (Change, error) {
+	return onOneChange(k, func(c *Call, id string, in client.SignedAct) (Change, error) {
 		change, err := k.find(c.R.Context(), id, c.Token)
 		if err != nil {
 			return change, err
@@ -97,14 +96,17 @@ func signedPart(c *Change) changeRecord {
 
 // rejectOne is the handler that rejects a change.
 func (k *Changes) rejectOne() Handler {
-	return onOneChange(func(c *Call, id string, in client.Decide) (Change, error) {
+	return onOneChange(k, func(c *Call, id string, in client.Decide) (Change, error) {
 		return k.Reject(c.R.Context(), id, c.Token, in.Reason, c.Now)
 	})
 }
 
-func onOneChange[In any](act func(c *Call, id string, in In) (Change, error)) Handler {
+func onOneChange[In any](k *Changes, act func(c *Call, id string, in In) (Change, error)) Handler {
 	return One(func(c *Call, id string, in In) (client.ChangeEntry, error) {
 		change, err := act(c, id, in)
-		return change.Shown(), err
+		if err != nil {
+			return change.Shown(), err
+		}
+		return k.shown(c.R.Context(), &change, c.Now)
 	})
 }

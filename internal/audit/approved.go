@@ -11,9 +11,10 @@ import (
 )
 
 // shows reports whether records of a kind are of an act that was signed. A change that is
-// applied at once has no record of its approval alone.
+// applied at once has no record of its approval alone, and the approval of an order by one of
+// several has one of its own.
 func shows(act, kind string) bool {
-	return act == kind || act == "change.approved" && kind == "change.applied"
+	return act == kind || act == "change.approved" && kind == "change.applied" || act == "order.approved" && kind == OrderApproval
 }
 
 // beside gives the members of a record's data that are not in what a person signed, with the

@@ -4,7 +4,8 @@ package audit
 // event's kind, and WithdrawalAnswered.
 const (
 	OrderAdded      = "order.added"
-	OrderResumed    = "order.resumed" // it goes on after a restore
+	OrderResumed    = "order.resumed"  // it goes on after a restore
+	OrderApproval   = "order.approval" // of one of several who must approve it; the last has order.approved
 	OrderNoted      = "order.noted"
 	DepositNoted    = "deposit.noted"
 	CallbacksTaken  = "callbacks.taken" // of all types, as one

@@ -21,6 +21,7 @@ var changesSection = section{
 	deeds: map[string]string{
 		"change-approved": "Approved: it is in force.",
 		"change-later":    "Approved. It takes effect at its time.",
+		"change-second":   "Your approval is kept. The page says who is missing.",
 		"change-rejected": "Rejected: nothing has changed.",
 	},
 }
@@ -138,7 +139,10 @@ func (v *visit) changeApprove() error {
 	if err != nil {
 		return err
 	}
-	if c.State == client.ChangeApproved {
+	switch c.State {
+	case client.ChangeWaiting:
+		return v.done(changePath(c.ID), "change-second")
+	case client.ChangeApproved:
 		return v.done(changePath(c.ID), "change-later")
 	}
 	return v.done(changePath(c.ID), "change-approved")

@@ -52,6 +52,8 @@ type GatewayConfig struct {
 	ConfirmWithin time.Duration
 	// ChangeDelay is how long after its approval a change takes effect. Zero: at once.
 	ChangeDelay time.Duration
+	// ChangeApprovals is how many persons must approve a change. Zero: one.
+	ChangeApprovals int
 	// Forward tells the merchant's application of every deposit and event. Zero:
 	// nothing is forwarded. An empty Secret stands for the one in Dir, made on
 	// first start; with DB it is ErrForwardSecret.
@@ -205,7 +207,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	}
 	held := bodies.NewShares(c.MaxBodies)
 	if g.gateway, err = gateway.New(gateway.Config{
-		DB: g.db, Audit: g.audit, Keys: metrics.keys, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, TakeAddresses: c.TakeAddresses, ConfirmWithin: c.ConfirmWithin, ChangeDelay: c.ChangeDelay, Forward: c.Forward, Verify: c.Verify,
+		DB: g.db, Audit: g.audit, Keys: metrics.keys, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, TakeAddresses: c.TakeAddresses, ConfirmWithin: c.ConfirmWithin, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals, Forward: c.Forward, Verify: c.Verify,
 		Bodies:  held,
 		Node:    g.heart.node.ID,
 		Dial:    c.World.Dial,
@@ -309,18 +311,19 @@ func (g *Gateway) Run(ctx context.Context) error {
 // startedGateway is what the audit log has of a start: with which keys and by which
 // rules withdrawals are confirmed.
 type startedGateway struct {
-	Version     string          `json:"version"`
-	RequestKey  string          `json:"requestKey"`        // fingerprint
-	NextKey     string          `json:"nextKey,omitempty"` // fingerprint
-	Binding     string          `json:"binding"`
-	ChangeDelay client.Duration `json:"changeDelay,omitzero"`
-	Retain      client.Duration `json:"retain,omitzero"`
-	Witnesses   []string        `json:"witnesses,omitempty"`
-	Policy      string          `json:"policy,omitempty"` // SHA-256 of the policy file; absent: only exact orders are confirmed
+	Version         string          `json:"version"`
+	RequestKey      string          `json:"requestKey"`        // fingerprint
+	NextKey         string          `json:"nextKey,omitempty"` // fingerprint
+	Binding         string          `json:"binding"`
+	ChangeDelay     client.Duration `json:"changeDelay,omitzero"`
+	ChangeApprovals int             `json:"changeApprovals,omitempty"`
+	Retain          client.Duration `json:"retain,omitzero"`
+	Witnesses       []string        `json:"witnesses,omitempty"`
+	Policy          string          `json:"policy,omitempty"` // SHA-256 of the policy file; absent: only exact orders are confirmed
 }
 
 func (g *Gateway) settings() startedGateway {
-	s := startedGateway{Version: Version, RequestKey: g.c.Callbacks.Key.Fingerprint(), Binding: g.c.Callbacks.Profile.Binding.String(), ChangeDelay: client.Duration(g.c.ChangeDelay), Retain: client.Duration(g.c.Retain), Witnesses: g.c.Witnesses}
+	s := startedGateway{Version: Version, RequestKey: g.c.Callbacks.Key.Fingerprint(), Binding: g.c.Callbacks.Profile.Binding.String(), ChangeDelay: client.Duration(g.c.ChangeDelay), ChangeApprovals: g.c.ChangeApprovals, Retain: client.Duration(g.c.Retain), Witnesses: g.c.Witnesses}
 	if next := g.c.Callbacks.NextKey; next != nil {
 		s.NextKey = next.Fingerprint()
 	}

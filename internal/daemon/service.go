@@ -22,6 +22,9 @@ import (
 	"countersign/internal/outbox"
 )
 
+// MaxChangeApprovals bounds ChangeApprovals.
+const MaxChangeApprovals = api.MaxApprovals
+
 // ServiceConfig is what NewService needs.
 type ServiceConfig struct {
 	// Storage says where the service keeps its state. Its Dir is required.
@@ -32,6 +35,8 @@ type ServiceConfig struct {
 	Node string
 	// ChangeDelay is how long after its approval a change takes effect. Zero: at once.
 	ChangeDelay time.Duration
+	// ChangeApprovals is how many persons must approve a change. Zero: one.
+	ChangeApprovals int
 	// AllowPrivate lets every merchant be on a private network or this machine.
 	AllowPrivate bool
 	// AllowHTTP lets merchants' URLs be http.
@@ -160,7 +165,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if err := c.expect(ctx, d, s.audit); err != nil {
 		return err
 	}
-	if s.changes, err = api.NewChanges(api.ChangesConfig{DB: d, Delay: c.ChangeDelay, Now: now, Log: c.Log}); err != nil {
+	if s.changes, err = api.NewChanges(api.ChangesConfig{DB: d, Delay: c.ChangeDelay, Approvals: c.ChangeApprovals, Now: now, Log: c.Log}); err != nil {
 		return err
 	}
 	if c.Retain > 0 {
@@ -266,7 +271,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	ctx, cancel := noticed(audit.At(ctx, s.c.Node), s.c.DrainNotice, s.leave)
 	defer cancel()
-	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, s.c.MerchantPorts, client.Duration(s.c.ChangeDelay), client.Duration(s.c.Retain), s.c.Witnesses}); err != nil && ctx.Err() == nil { // a stop during the start is no failure
+	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, s.c.MerchantPorts, client.Duration(s.c.ChangeDelay), s.c.ChangeApprovals, client.Duration(s.c.Retain), s.c.Witnesses}); err != nil && ctx.Err() == nil { // a stop during the start is no failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), s.Close())
 	}
 	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.watch(s.db.DB, s.audit), {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.changes.Run}, {"rotations", s.rotate}, s.heart.part(), {"retention", s.purger.Run}}
@@ -288,13 +293,14 @@ func (c ServiceConfig) targets(allowPrivate bool) dispatch.TargetRules {
 
 // startedService is what the audit log has of a start.
 type startedService struct {
-	Version      string          `json:"version"`
-	AllowPrivate bool            `json:"allowPrivate,omitempty"`
-	AllowHTTP    bool            `json:"allowHttp,omitempty"`
-	Ports        []uint16        `json:"merchantPorts,omitempty"`
-	ChangeDelay  client.Duration `json:"changeDelay,omitzero"`
-	Retain       client.Duration `json:"retain,omitzero"`
-	Witnesses    []string        `json:"witnesses,omitempty"`
+	Version         string          `json:"version"`
+	AllowPrivate    bool            `json:"allowPrivate,omitempty"`
+	AllowHTTP       bool            `json:"allowHttp,omitempty"`
+	Ports           []uint16        `json:"merchantPorts,omitempty"`
+	ChangeDelay     client.Duration `json:"changeDelay,omitzero"`
+	ChangeApprovals int             `json:"changeApprovals,omitempty"`
+	Retain          client.Duration `json:"retain,omitzero"`
+	Witnesses       []string        `json:"witnesses,omitempty"`
 }
 
 // signLast signs an audit log when everything else has ended.

@@ -47,6 +47,8 @@ type Config struct {
 	ConfirmWithin time.Duration
 	// ChangeDelay is how long after its approval a change takes effect. Zero: at once.
 	ChangeDelay time.Duration
+	// ChangeApprovals is how many persons must approve a change. Zero: one.
+	ChangeApprovals int
 	// Forward tells the merchant's application of every deposit and event.
 	// Zero: nothing is forwarded. With it, BeginForwarding must be called before Run.
 	Forward Forwarding

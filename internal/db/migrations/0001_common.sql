@@ -84,6 +84,19 @@ CREATE TABLE notes (
   PRIMARY KEY (about, seq)
 ){clustered};
 
+-- Who approved what. A row is of one token and never changes. mac: db.Guarded.
+CREATE TABLE approvals (
+  id     {text} NOT NULL PRIMARY KEY, -- about, a space, and the token
+  about  {text} NOT NULL, -- the kind of thing, a slash, and its id
+  token  TEXT NOT NULL,
+  name   TEXT NOT NULL, -- of the token then
+  at     {int} NOT NULL,
+  shown  TEXT NOT NULL, -- SHA-256 of what was approved: a row counts for nothing else
+  reason TEXT NOT NULL,
+  mac    {bytes} NOT NULL
+){strict};
+CREATE INDEX approvals_about ON approvals (about, at);
+
 -- Who may do what. merchants: ids that the token is bound to, with a space between;
 -- empty: all. maker: the token that made it. root: where it comes from; tokens of one
 -- root do not decide on what each other propose. expires 0: never. mac: db.Guarded.

@@ -1,0 +1,262 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"countersign/client"
+	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
+	"countersign/internal/outbox"
+)
+
+// quorumRig is an end whose changes need several persons.
+type quorumRig struct {
+	t    *testing.T
+	d    *db.DB
+	k    *Changes
+	op   Token
+	made int
+}
+
+func newQuorumRig(t *testing.T, d *db.DB, c ChangesConfig) *quorumRig {
+	c.DB = d
+	k, err := NewChanges(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &quorumRig{t: t, d: d, k: k}
+	r.op = r.token("operator", client.RoleOperator, nil)
+	return r
+}
+
+// token makes a token, which another made if there is one.
+func (r *quorumRig) token(name string, role client.Role, maker *Token) Token {
+	r.t.Helper()
+	token := NewStoreToken(name, role, db.Millis(r.made+1))
+	if maker != nil {
+		token.Maker, token.Root = maker.ID, maker.Root
+	}
+	r.made++
+	if err := r.k.tokens.Create(r.t.Context(), token, [32]byte{byte(r.made), byte(r.made >> 8)}); err != nil {
+		r.t.Fatal(err)
+	}
+	return token
+}
+
+// propose proposes a token, and gives the change and the token.
+func (r *quorumRig) propose(at db.Millis) (id, token string) {
+	r.t.Helper()
+	r.made++
+	made := NewStoreToken("made", client.RoleViewer, 1)
+	c := &Change{Kind: client.ChangeToken, Token: made.ID, Before: map[string]string{}, After: map[string]string{"role": "viewer"}, ProposedBy: r.op.ID, Proposed: at}
+	if err := r.k.Propose(r.t.Context(), c, fmt.Appendf(nil, `{"Token":{"ID":%q,"Role":"viewer"},"Hash":%q}`, made.ID, hashText(r.made%100))); err != nil || c.State != client.ChangeWaiting {
+		r.t.Fatalf("%+v, %v", c, err)
+	}
+	return c.ID, made.ID
+}
+
+// is looks at the state of a change, and at how many are missing.
+func (r *quorumRig) is(id string, now db.Millis, want client.ChangeState, missing int, could ...string) {
+	r.t.Helper()
+	c, err := findChange(r.t.Context(), r.d, id)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	shown, err := r.k.shown(r.t.Context(), &c, now)
+	if err != nil || shown.State != want || shown.Approvals == nil || shown.Approvals.Missing != missing || !slices.Equal(shown.Approvals.Could, could) {
+		r.t.Errorf("the change is %s (%s) with %+v, %v; want %s with %d missing, who could be %q", shown.State, shown.Reason, shown.Approvals, err, want, missing, could)
+	}
+}
+
+func (r *quorumRig) refused(what string, err, is error) {
+	r.t.Helper()
+	if !errors.Is(err, is) {
+		r.t.Errorf("%s: %v, want %v", what, err, is)
+	}
+}
+
+// A change takes effect when as many persons have approved it as the end wants, each of another
+// origin; what was approved by a token that ended before the last approval does not count.
+func TestQuorumOfChanges(t *testing.T) { eachEnd(t, testQuorumOfChanges) }
+
+func testQuorumOfChanges(t *testing.T, d *db.DB) {
+	ctx := t.Context()
+	r := newQuorumRig(t, d, ChangesConfig{Approvals: 2})
+	ann, bob := r.token("ann", client.RoleApprover, nil), r.token("bob", client.RoleApprover, nil)
+	second := r.token("ann again", client.RoleAdmin, &ann)
+	made := NewStoreToken("by bob", client.RoleAdmin, db.Millis(r.made+1))
+	made.Maker = bob.ID
+	r.made++
+	if err := r.k.tokens.Create(ctx, made, [32]byte{byte(r.made)}); err != nil {
+		t.Fatal(err)
+	}
+
+	id, token := r.propose(100)
+	r.is(id, 100, client.ChangeWaiting, 2, "ann", "bob", "ann again", "by bob")
+	c, err := r.k.Approve(ctx, id, ann, 110)
+	if err != nil || c.State != client.ChangeWaiting || c.DecidedBy != "" {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	r.is(id, 110, client.ChangeWaiting, 1, "bob", "by bob")
+	for range 2 { // again changes nothing
+		if c, err := r.k.Approve(ctx, id, ann, 120); err != nil || c.State != client.ChangeWaiting {
+			t.Errorf("%+v, %v", c, err)
+		}
+	}
+	_, err = r.k.Approve(ctx, id, second, 120)
+	r.refused("a second token of the same origin approves", err, client.ErrForbidden)
+	_, err = r.k.Approve(ctx, id, r.op, 120)
+	r.refused("the proposer approves", err, client.ErrForbidden)
+	if why, err := r.k.whyNotApproved(ctx, c, ann.ID, 120); err != nil || why == "" {
+		t.Errorf("%q, %v: ann is not told that she has approved it", why, err)
+	}
+	if _, err := FindToken(ctx, d, token); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("one approval made the token: %v", err)
+	}
+	if c, err = r.k.Approve(ctx, id, bob, 130); err != nil || c.State != client.ChangeApplied || c.DecidedBy != bob.ID {
+		t.Errorf("%+v, %v", c, err)
+	}
+	r.is(id, 200, client.ChangeApplied, 0)
+	if _, err := FindToken(ctx, d, token); err != nil {
+		t.Error(err)
+	}
+	_, err = r.k.Approve(ctx, id, made, 140)
+	r.refused("a late approval", err, db.ErrConflict)
+
+	// One who says no ends it, also one who had said yes.
+	id, _ = r.propose(200)
+	if _, err := r.k.Approve(ctx, id, ann, 210); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := r.k.Reject(ctx, id, ann, "I was wrong", 220); err != nil || c.State != client.ChangeRejected {
+		t.Errorf("%+v, %v", c, err)
+	}
+	_, err = r.k.Approve(ctx, id, bob, 230)
+	r.refused("what was rejected is approved", err, db.ErrConflict)
+
+	// The approval of a token that was revoked meanwhile is none.
+	id, token = r.propose(300)
+	carl := r.token("carl", client.RoleApprover, nil)
+	if _, err := r.k.Approve(ctx, id, carl, 310); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.k.tokens.Revoke(ctx, carl.ID, 320, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.is(id, 330, client.ChangeWaiting, 2, "ann", "bob", "ann again", "by bob")
+	if c, err := r.k.Approve(ctx, id, ann, 330); err != nil || c.State != client.ChangeWaiting {
+		t.Errorf("%+v, %v: an approval of a revoked token counts", c, err)
+	}
+
+	// Somebody who has the database and not the key approves nothing.
+	about, shown := aboutChange(id), Change{}
+	if shown, err = findChange(ctx, d, id); err != nil {
+		t.Fatal(err)
+	}
+	err = d.Write(ctx, func(ctx context.Context, x *db.Tx) error {
+		_, err := x.Exec(ctx, `INSERT INTO approvals (id, about, token, name, at, shown, reason, mac) SELECT $1, $2, $3, name, at, $4, reason, mac FROM approvals WHERE token = $5 AND about = $2`,
+			about+" "+bob.ID, about, bob.ID, shown.digest(), ann.ID)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.is(id, 340, client.ChangeWaiting, 1, "bob", "by bob")
+	if c, err := r.k.Approve(ctx, id, ann, 350); err != nil || c.State != client.ChangeWaiting {
+		t.Errorf("%+v, %v: a forged approval counts", c, err)
+	}
+	// Bob is not kept from approving by it.
+	if c, err := r.k.Approve(ctx, id, bob, 360); err != nil || c.State != client.ChangeApplied {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if _, err := FindToken(ctx, d, token); err != nil {
+		t.Error(err)
+	}
+}
+
+// With a delay, an approval whose token ends before the change takes effect makes it stale.
+func TestQuorumAndDelay(t *testing.T) { eachEnd(t, testQuorumAndDelay) }
+
+func testQuorumAndDelay(t *testing.T, d *db.DB) {
+	ctx := t.Context()
+	r := newQuorumRig(t, d, ChangesConfig{Approvals: 2, Delay: time.Second})
+	ann, bob := r.token("ann", client.RoleApprover, nil), r.token("bob", client.RoleApprover, nil)
+	stays, _ := r.propose(100)
+	ends, _ := r.propose(101)
+	carl := r.token("carl", client.RoleApprover, nil)
+	for _, id := range []string{stays, ends} {
+		first := ann
+		if id == ends {
+			first = carl
+		}
+		if c, err := r.k.Approve(ctx, id, first, 200); err != nil || c.State != client.ChangeWaiting {
+			t.Fatalf("%+v, %v", c, err)
+		}
+		if c, err := r.k.Approve(ctx, id, bob, 300); err != nil || c.State != client.ChangeApproved || c.Due != 1300 {
+			t.Fatalf("%+v, %v", c, err)
+		}
+	}
+	if err := r.k.tokens.Revoke(ctx, carl.ID, 400, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.k.ApplyDue(ctx, 1300); err != nil {
+		t.Error(err)
+	}
+	r.is(stays, 1300, client.ChangeApplied, 0)
+	r.is(ends, 1300, client.ChangeStale, 0)
+}
+
+// Three approvers on two nodes at the same time: two of them suffice, the change is made once, and
+// the third is told that it is applied.
+func TestQuorumOnTwoNodes(t *testing.T) {
+	url := dbtest.Postgres(t)
+	var rigs [2]*quorumRig
+	for i := range rigs {
+		d, err := db.Open(t.Context(), db.Config{URL: url, Keys: db.NewMasterKey([32]byte{7})}, outbox.End())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		k, err := NewChanges(ChangesConfig{DB: d, Approvals: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rigs[i] = &quorumRig{t: t, d: d, k: k}
+	}
+	r := rigs[0]
+	r.op = r.token("operator", client.RoleOperator, nil)
+	var people [3]Token
+	for i := range people {
+		people[i] = r.token(fmt.Sprint("approver ", i), client.RoleApprover, nil)
+	}
+	for round := range 15 {
+		id, token := r.propose(db.Millis(100 + round))
+		var errs [3]error
+		var all sync.WaitGroup
+		for i, who := range people {
+			all.Go(func() { _, errs[i] = rigs[i%2].k.Approve(t.Context(), id, who, 200) })
+		}
+		all.Wait()
+		refused := 0
+		for _, err := range errs {
+			if err != nil {
+				refused++
+				r.refused("an approval beside others", err, db.ErrConflict)
+			}
+		}
+		is, err := findChange(t.Context(), r.d, id)
+		if err != nil || is.State != client.ChangeApplied || refused != 1 {
+			t.Errorf("round %d: %s, %d of three were refused, %v", round, is.State, refused, err)
+		}
+		list, err := r.k.kept(t.Context(), r.d, &is)
+		if _, found := FindToken(t.Context(), r.d, token); err != nil || found != nil || len(list) != 2 {
+			t.Errorf("round %d: %d approvals, %v, %v", round, len(list), err, found)
+		}
+	}
+}
