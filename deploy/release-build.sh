@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds what a release has from the tree that this stands in, into DIR:
 #   bash deploy/release-build.sh DIR [binaries] [openssl] [packages] [image] [sbom]
-# Without a list, all. packages and image take the binaries that are there. On amd64, with
-# Go and git; openssl needs gcc and libssl-dev, image needs buildah, sbom needs jq.
+# Without a list, all; "name" alone only says what the build is called. packages and image
+# take the binaries that are there. On amd64, with Go and git; openssl needs gcc and libssl-dev, image needs buildah, sbom needs jq.
 # The bytes depend on the commit, Go, and for image and openssl on the machine's
 # authorities, compiler and OpenSSL headers; not on the directory, the time or the user.
 set -euo pipefail
@@ -16,6 +16,12 @@ CYCLONEDX=github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 out=$(realpath -m "${1:?usage: bash deploy/release-build.sh DIR [binaries] [openssl] [packages] [image] [sbom]}")
 shift
 parts=" ${*:-binaries openssl packages image sbom} "
+for part in $parts; do
+	case $part in
+	name | binaries | openssl | packages | image | sbom) ;;
+	*) echo "there is no part $part: give some of binaries openssl packages image sbom" >&2 && exit 2 ;;
+	esac
+done
 mkdir -p "$out"
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
@@ -31,15 +37,19 @@ release=$(sed -n 's/^const release = "\(.*\)"$/\1/p' internal/daemon/build.go)
 # The module's version as the go command says it: the tag, or a pseudo-version.
 if module=$(git describe --tags --exact-match --match 'v[0-9]*' 2>/dev/null); then
 	[ "$module" = "v$release" ] || { echo "the tag is $module, internal/daemon/build.go says $release: make them equal" >&2; exit 1; }
+	grep -qE "^## $release \([0-9]{4}-[0-9]{2}-[0-9]{2}\)\$" CHANGELOG.md || { echo "CHANGELOG.md has no line '## $release (YYYY-MM-DD)': put the date of the release there and tag that commit" >&2; exit 1; }
 	name=$release debian=$release
 else
 	if last=$(git describe --tags --abbrev=0 --match 'v[0-9]*' 2>/dev/null); then
+		[ "$last" != "v$release" ] || { echo "$last is released, and this commit comes after it: raise the number in internal/daemon/build.go" >&2; exit 1; }
 		module=${last%.*}.$((${last##*.} + 1))-0.$stamp-$commit
 	else
 		module=v0.0.0-$stamp-$commit
 	fi
 	name=$release-dev+$commit debian=$release~dev.$stamp+$commit
 fi
+
+echo "countersign $name, module $module, packages $debian"
 
 # The sum of go.sum: the hash of the files' hashes, sorted, under the name that they have in
 # the module's zip. Directories with a go.mod of their own are other modules.
@@ -81,6 +91,8 @@ if wants packages; then
 	cp README.md ARCHITECTURE.md PROTOCOL.md SECURITY.md FIGURES.md "$root/doc/"
 	cp -r docs deploy/prometheus deploy/grafana "$root/doc/"
 	rm "$root"/doc/prometheus/*.test.yml
+	# A checkout has the modes of who made it.
+	chmod -R u=rwX,go=rX "$root"
 	find "$root" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 	for arch in ${COUNTERSIGN_ARCHES:-amd64 arm64}; do
 		cp -p "$out/countersign-$name-linux-$arch" "$root/countersign"
@@ -134,7 +146,7 @@ rpm:
   buildhost: localhost
   summary: both ends of a custody callback
 deb:
-  compression: xz
+  compression: gzip
 EOF
 		for format in deb rpm; do
 			go run "$NFPM" package --config "$stage/nfpm.yaml" --packager "$format" --target "$out/"

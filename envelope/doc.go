@@ -1,6 +1,6 @@
 // Package envelope seals and opens payloads with RSA, block by block, in
-// either direction of a key pair, and explains to people why a body does not
-// open.
+// either direction of a key pair, explains to people why a body does not
+// open, and signs and verifies the messages of the signed link.
 //
 // # Which part does what
 //
@@ -43,6 +43,12 @@
 // blocks. A peer that learned more could use the holder as a decryption oracle
 // (PROTOCOL.md, S7). [Explain] and [Diagnose] tell more. They are for a person
 // at a terminal who holds the key; never send to a peer what they say.
+//
+// # The signed link
+//
+// Two ends that agree on it sign requests and responses with an Ed25519 pair each
+// (PROTOCOL.md, The signed link): [SigningKey.SignRequest] and [VerifyRequest],
+// [SigningKey.SignResponse] and [VerifyResponse]. A response is signed for one request.
 //
 // # Arithmetic
 //

@@ -3,6 +3,7 @@ package book
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"countersign/internal/db"
 )
@@ -40,26 +41,16 @@ func (b *Book) DecideHeld(ctx context.Context, f DepositFilter, to DepositState,
 		}
 		decided := int64(len(list))
 		if !dryRun && len(list) > 0 {
-			err := b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
-				decided = 0
-				if err := checkReconciled(ctx, t); err != nil {
-					return err
+			slices.Reverse(list) // in the order in which they came
+			for i := range list {
+				d := &list[i]
+				d.State, d.Decided, d.DecidedBy, d.Reason = to, now, by, reason
+			}
+			err := b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) (err error) {
+				if err = checkReconciled(ctx, t); err == nil {
+					decided, err = decideDeposits(ctx, t, list)
 				}
-				l := ledger{}
-				for i := len(list) - 1; i >= 0; i-- { // in the order in which they came
-					d, err := findDeposit(ctx, t, lockDepositSQL, list[i].Seq)
-					if err == nil && d.State != DepositHeld {
-						continue
-					}
-					if err == nil {
-						_, err = l.decide(ctx, t, d, to, by, reason, now)
-					}
-					if err != nil {
-						return err
-					}
-					decided++
-				}
-				return l.write(ctx, t)
+				return err
 			})
 			if err != nil {
 				return n, last, false, err
@@ -74,4 +65,29 @@ func (b *Book) DecideHeld(ctx context.Context, f DepositFilter, to DepositState,
 		}
 		before = next
 	}
+}
+
+// decideDeposits decides as list says, in the order of its numbers, and gives how many it decided. It
+// leaves what is not held any more: another was faster. What the deposits say is read again.
+func decideDeposits(ctx context.Context, t *db.Tx, list []TakenDeposit) (int64, error) {
+	var held []TakenDeposit
+	var statements []db.Statement
+	for _, decision := range list {
+		statements = append(statements, db.Statement{SQL: lockDepositSQL, Args: []any{decision.Seq}, Row: func(r db.Rows) error {
+			d, err := scanDeposit(r)
+			if err == nil && d.State == DepositHeld {
+				d.State, d.Decided, d.DecidedBy, d.Reason = decision.State, decision.Decided, decision.DecidedBy, decision.Reason
+				held = append(held, d)
+			}
+			return err
+		}})
+	}
+	if err := t.Batch(ctx, statements); err != nil || len(held) == 0 {
+		return 0, err
+	}
+	l := ledger{}
+	if err := l.decide(ctx, t, held); err != nil {
+		return 0, err
+	}
+	return int64(len(held)), l.write(ctx, t)
 }

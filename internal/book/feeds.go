@@ -130,22 +130,30 @@ func decideDeposit(ctx context.Context, t *db.Tx, seq int64, to DepositState, by
 	default:
 		return d, &db.ConflictError{Reason: "the deposit is " + string(d.State)}
 	}
+	d.State, d.Decided, d.DecidedBy, d.Reason = to, now, by, reason
 	l := ledger{}
-	if d, err = l.decide(ctx, t, d, to, by, reason, now); err != nil {
+	if err := l.decide(ctx, t, []TakenDeposit{d}); err != nil {
 		return d, err
 	}
 	return d, l.write(ctx, t)
 }
 
-// decide decides on d, which is held and locked.
-func (l *ledger) decide(ctx context.Context, t *db.Tx, d TakenDeposit, to DepositState, by, reason string, now db.Millis) (TakenDeposit, error) {
-	if n, err := t.Exec(ctx, decideDepositSQL, d.Seq, string(to), int64(now), by, reason); err != nil || n != 1 {
-		return d, fmt.Errorf("deciding: %d rows: %w", n, err)
+// decide stores decisions on deposits that were held and are locked.
+func (l *ledger) decide(ctx context.Context, t *db.Tx, list []TakenDeposit) error {
+	statements := make([]db.Statement, len(list))
+	changed := make([]int64, len(list))
+	for i, d := range list {
+		statements[i] = db.Statement{SQL: decideDepositSQL, Args: []any{d.Seq, string(d.State), int64(d.Decided), d.DecidedBy, d.Reason}, N: &changed[i]}
+		l.event(decidedEvent(d.Seq, d))
 	}
-	d.State, d.Decided, d.DecidedBy, d.Reason = to, now, by, reason
-	l.count(countHeld, -1)
-	l.event(decidedEvent(d.Seq, d))
-	return d, nil
+	if err := t.Batch(ctx, statements); err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(changed, func(n int64) bool { return n != 1 }); i >= 0 {
+		return fmt.Errorf("deciding deposit %d: %d rows", list[i].Seq, changed[i])
+	}
+	l.count(countHeld, -int64(len(list)))
+	return nil
 }
 
 // decidedEvent tells how d was decided.

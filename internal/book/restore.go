@@ -2,7 +2,6 @@ package book
 
 import (
 	"context"
-	"errors"
 	"math"
 	"slices"
 
@@ -165,7 +164,7 @@ const heldAfterSQL = `
 SELECT d.seq, d.tracking_id, i.duplicate + d.suspect + (SELECT COUNT(*) FROM booked_before b WHERE b.tracking_id = d.tracking_id),
 	COALESCE(i.transfer, ''), i.tx_index
 FROM deposits d JOIN inbox i ON i.type = 1 AND i.id = d.tracking_id
-WHERE d.state <> 'taken' AND d.state = 'held' AND d.seq > $1 AND d.seq <= $2 ORDER BY d.seq LIMIT 500`
+WHERE d.state <> 'taken' AND d.state = 'held' AND d.seq > $1 AND d.seq <= $2 ORDER BY d.seq LIMIT $3`
 
 // Said is what the application says of deposits: whether it has booked one under its
 // trackingId, and a transfer, perhaps under another.
@@ -179,18 +178,16 @@ type Said struct {
 // that are held for another reason, or whose transfer was booked under another trackingId,
 // and what is taken after it begins. Of a book that was never restored it leaves all.
 func (b *Book) SettleHeld(ctx context.Context, said Said, now db.Millis) error {
-	return settleHeld(ctx, b, said, func(seq int64, to DepositState, reason string) error {
+	return settleHeld(ctx, b, said, now, func(list []TakenDeposit) error {
 		return b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
-			_, err := decideDeposit(ctx, t, seq, to, ByReconcile, reason, now)
-			if errors.Is(err, db.ErrConflict) {
-				err = nil // a person was faster
-			}
+			_, err := decideDeposits(ctx, t, list)
 			return err
 		})
 	})
 }
 
-func settleHeld(ctx context.Context, q db.Querier, said Said, decide func(seq int64, to DepositState, reason string) error) error {
+// settleHeld gives decide what to decide, a batch at a time.
+func settleHeld(ctx context.Context, q db.Querier, said Said, now db.Millis, decide func([]TakenDeposit) error) error {
 	epochs, err := db.ReadEpochs(ctx, q)
 	if err != nil || len(epochs) == 0 {
 		return err
@@ -212,7 +209,7 @@ func settleHeld(ctx context.Context, q db.Querier, said Said, decide func(seq in
 	}
 	for after := int64(0); ; {
 		var list []held
-		err := db.Each(ctx, q, heldAfterSQL, []any{after, last[FeedDeposits.String()]}, func(r db.Rows) error {
+		err := db.Each(ctx, q, heldAfterSQL, []any{after, last[FeedDeposits.String()], decideBatch}, func(r db.Rows) error {
 			var h held
 			err := r.Scan(&h.seq, &h.id, &h.doubts, &h.transfer, &h.index)
 			list = append(list, h)
@@ -221,17 +218,25 @@ func settleHeld(ctx context.Context, q db.Querier, said Said, decide func(seq in
 		if err != nil || len(list) == 0 {
 			return err
 		}
+		var decisions []TakenDeposit
 		for _, h := range list {
 			after = h.seq
+			d := TakenDeposit{Seq: h.seq, Decided: now, DecidedBy: ByReconcile}
 			switch {
 			case said.Booked(h.id):
-				err = decide(h.seq, DepositRejected, reasonBooked)
+				d.State, d.Reason = DepositRejected, reasonBooked
 			case h.seq > base && h.doubts == 0 && !said.Transfer(h.transfer, h.index):
-				err = decide(h.seq, DepositCredited, "")
+				d.State = DepositCredited
+			default:
+				continue
 			}
-			if err != nil {
-				return err
-			}
+			decisions = append(decisions, d)
+		}
+		if len(decisions) == 0 {
+			continue
+		}
+		if err := decide(decisions); err != nil {
+			return err
 		}
 	}
 }
@@ -249,8 +254,8 @@ func (b *Book) Reconcile(ctx context.Context, said Said, now db.Millis) (open bo
 		if _, err := db.LockFeed(ctx, t, inboxFeed); err != nil {
 			return err
 		}
-		return settleHeld(ctx, t, said, func(seq int64, to DepositState, reason string) error {
-			_, err := decideDeposit(ctx, t, seq, to, ByReconcile, reason, now)
+		return settleHeld(ctx, t, said, now, func(list []TakenDeposit) error {
+			_, err := decideDeposits(ctx, t, list)
 			return err
 		})
 	})
