@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestIndexOfDocuments: docs/README.md names every page, and every page that it names is
-// there.
+// TestIndexOfDocuments: docs/README.md names every page.
 func TestIndexOfDocuments(t *testing.T) {
 	index := read(t, "../docs/README.md")
 	pages, err := filepath.Glob("../docs/*.md")
@@ -22,10 +21,47 @@ func TestIndexOfDocuments(t *testing.T) {
 			t.Errorf("docs/README.md does not name %s", name)
 		}
 	}
-	for _, m := range regexp.MustCompile(`\]\(([^)#]+)`).FindAllStringSubmatch(index, -1) {
-		if _, err := os.Stat(filepath.Join("../docs", m[1])); err != nil {
-			t.Errorf("docs/README.md names %s, which is not there", m[1])
+}
+
+// TestLinks: what a document links to is there, the heading too.
+func TestLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]*))?\)`)
+	heading := regexp.MustCompile(`(?m)^#+ (.*)$`)
+	links := 0
+	for _, pattern := range []string{"../*.md", "../docs/*.md", "../examples/*.md"} {
+		pages, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
 		}
+		for _, page := range pages {
+			for _, m := range link.FindAllStringSubmatch(read(t, page), -1) {
+				if strings.Contains(m[1], ":") { // another place
+					continue
+				}
+				links++
+				to := page
+				if m[1] != "" {
+					to = filepath.Join(filepath.Dir(page), m[1])
+				}
+				if _, err := os.Stat(to); err != nil {
+					t.Errorf("%s links to %s, which is not there", page, m[1])
+					continue
+				}
+				if m[2] == "" {
+					continue
+				}
+				var anchors []string
+				for _, h := range heading.FindAllStringSubmatch(read(t, to), -1) {
+					anchors = append(anchors, strings.ReplaceAll(regexp.MustCompile(`[^\pL\pN_ -]`).ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-"))
+				}
+				if !slices.Contains(anchors, m[2]) {
+					t.Errorf("%s links to %s#%s: no heading gives that", page, m[1], m[2])
+				}
+			}
+		}
+	}
+	if links < 100 {
+		t.Errorf("%d links were found", links)
 	}
 }
 

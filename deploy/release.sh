@@ -22,6 +22,13 @@ if ! diff "$work/one.sums" "$work/another.sums"; then
 	echo "the two builds differ" >&2
 	exit 1
 fi
+# No test runs the arm64 binary.
+if command -v qemu-aarch64-static >/dev/null; then
+	qemu-aarch64-static "$work"/dist-one/countersign-*-linux-arm64 demo --bits 1024 >"$work/demo" || { cat "$work/demo" && exit 1; }
+	echo "the arm64 binary passed its demo under QEMU"
+else
+	echo "the arm64 binary was not run: there is no qemu-aarch64-static"
+fi
 mv "$work/one.sums" "$work/dist-one/SHA256SUMS"
 if [ -n "${COUNTERSIGN_RELEASE_KEY-}" ]; then
 	minisign -S -s "$COUNTERSIGN_RELEASE_KEY" -t "countersign $(git rev-parse HEAD)" -m "$work/dist-one/SHA256SUMS"
