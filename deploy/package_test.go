@@ -29,9 +29,24 @@ sources |
 	return root
 }
 
-// TestPackage builds the Debian package, installs it on a minimal Debian, runs both daemons
-// there under a live systemd, upgrades it, removes it and purges it: a deposit is in the
-// gateway's database from first to last.
+// withRPM gives a root this machine's rpm, since a minimal Debian has none and Debian's
+// brings a compiler's parts with it. In its database nothing provides what a package wants.
+func withRPM(t *testing.T, root string) string {
+	t.Helper()
+	run(t, "", "bash", "-ec", `
+{
+	readlink -f "$(type -P rpm)"
+	ldd "$(type -P rpm)" | grep -o '/[^ ]*'
+	find /usr/lib/rpm -maxdepth 1 -type f
+} | xargs cp --parents --no-clobber --dereference --target-directory "$1"
+mkdir -p "$1/var/lib/rpm"
+echo '%_dbpath /var/lib/rpm' >"$1/root/.rpmmacros"`, "bash", root)
+	return root
+}
+
+// TestPackage builds the packages, twice with the same bytes, installs each on a minimal
+// Debian, runs both daemons there under a live systemd, upgrades it and removes it: a
+// deposit is in the gateway's database from first to last.
 func TestPackage(t *testing.T) {
 	if os.Getenv("COUNTERSIGN_PACKAGE") == "" {
 		t.Skip("skipped: without COUNTERSIGN_PACKAGE=1 no package is built and installed")
@@ -42,38 +57,61 @@ func TestPackage(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("skipped: only root starts a systemd")
 	}
-	dist := t.TempDir()
-	build := exec.Command("bash", "release-build.sh", dist, "binaries", "packages")
-	build.Env = append(os.Environ(), "COUNTERSIGN_ARCHES=amd64")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	dist := builtTwice(t)
+	run(t, dist, "bash", "-ec", "lintian --fail-on error,warning *.deb")
+
+	m := bootMachine(t, withRPM(t, cleanRoot(t)))
+	root := fmt.Sprintf("/proc/%d/root", m.pid)
+	run(t, dist, "bash", "-ec", `sha256sum -- * >SHA256SUMS; cp *.deb *.rpm SHA256SUMS "$1"`, "bash", root+"/root")
+	page := regexp.MustCompile("(?s)```sh not run: needs a Debian[^\n]*\n(.*?)```").FindStringSubmatch(read(t, "../docs/install.md"))
+	install, start, _ := strings.Cut(page[1], "systemctl")
+	m.lives(packager{
+		first:   func() { m.run("cd /root\n" + install) },
+		again:   func() { m.run("dpkg -i /root/*.deb") },
+		remove:  func() { m.run("dpkg --remove countersign") },
+		changed: settingsFile,
+	}, "systemctl"+start)
+	if out := m.run("dpkg --purge countersign"); !strings.Contains(out, "/var/lib/countersign is kept") {
+		t.Errorf("the purge says nothing of the data: %s", out)
 	}
-	packages, _ := filepath.Glob(dist + "/*.deb")
-	redHat, _ := filepath.Glob(dist + "/*.rpm")
-	if len(packages) != 1 || len(redHat) != 1 {
-		t.Fatalf("built %q, %q", packages, redHat)
-	}
-	run(t, "", "lintian", "--fail-on", "error,warning", packages[0])
-	if out := run(t, "", "rpm", "-qp", "--nosignature", "--list", "--scripts", redHat[0]); !strings.Contains(out, "/usr/lib/systemd/system/countersign-serve.service") || !strings.Contains(out, "systemd-sysusers") {
-		t.Errorf("the .rpm has\n%s", out)
-	}
-	built, err := os.ReadFile(packages[0])
-	if err != nil {
-		t.Fatal(err)
+	m.run("test -s /var/lib/countersign/master.key; test -s /var/lib/countersign-gateway/master.key; test ! -e " + settingsFile)
+	m.run("rm -r /var/lib/countersign /var/lib/countersign-gateway /etc/countersign; for end in '' -gateway -relay; do userdel countersign$end; done")
+	if left := m.run("find / -xdev -name '*countersign*' ! -path '/root/*'"); left != "" {
+		t.Errorf("the purge left\n%s", left)
 	}
 
-	m := bootMachine(t, cleanRoot(t))
-	if err := os.WriteFile(fmt.Sprintf("/proc/%d/root/root/countersign.deb", m.pid), built, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	const install = "dpkg -i /root/countersign.deb"
-	m.run(install)
+	m.lives(packager{
+		first:   func() { m.run("rpm --nodeps --force-debian --install /root/*.rpm") },
+		again:   func() { m.run("rpm --nodeps --force-debian --upgrade --replacepkgs /root/*.rpm") },
+		remove:  func() { m.run("rpm --nodeps --force-debian --erase countersign") },
+		changed: settingsFile + ".rpmsave",
+	}, "systemctl"+start)
+}
+
+const settingsFile = "/etc/countersign/countersign.toml"
+
+// packager installs for the first time, over what is there and once more, and removes. What
+// changed is where it then keeps settings that were changed.
+type packager struct {
+	first, again, remove func()
+	changed              string
+}
+
+// lives is an installation from its first day to its removal. The commands that start are
+// those of docs/install.md.
+func (m *machine) lives(p packager, start string) {
+	t := m.t
+	t.Helper()
+	p.first()
 	for _, unit := range []string{"serve", "gateway", "relay"} {
 		if out, _ := m.try("systemctl is-enabled countersign-" + unit + " || true; systemctl is-active countersign-" + unit); !strings.Contains(out, "disabled") || !strings.Contains(out, "inactive") {
 			t.Errorf("the installation started or enabled %s: %s", unit, out)
 		}
 	}
-	m.run("id countersign; id countersign-gateway; id countersign-relay; countersign version; test -s /usr/share/bash-completion/completions/countersign")
+	m.run("id countersign; id countersign-gateway; id countersign-relay; countersign version; test -s /usr/share/bash-completion/completions/countersign; zcat /usr/share/man/man1/countersign.1.gz | grep -q '^.TH'")
+	if out := m.run("find /etc/countersign /usr/bin/countersign /usr/lib/systemd/system/countersign-* /usr/share/doc/countersign -printf '%u:%g %m %y\n' | sort -u"); out != "root:root 644 f\nroot:root 755 d\nroot:root 755 f" {
+		t.Errorf("the files belong to and are\n%s", out)
+	}
 
 	ready := func(port int) {
 		t.Helper()
@@ -83,8 +121,8 @@ func TestPackage(t *testing.T) {
 		})
 	}
 	// One file is edited: the merchant is on this machine.
-	m.run(`sed -i -e '/^\[serve\]/a allow-private = true\nallow-http = true' /etc/countersign/countersign.toml`)
-	m.run("systemctl enable --now countersign-serve")
+	m.run(`sed -i -e '/^\[serve\]/a allow-private = true\nallow-http = true' ` + settingsFile)
+	m.run(start)
 	ready(8080)
 	// The commands of the page, but for the files that the package installs.
 	page := regexp.MustCompile("(?s)```sh not run: needs systemd[^\n]*\n(.*?)```").FindAllStringSubmatch(read(t, "../docs/install.md"), -1)
@@ -111,25 +149,61 @@ func TestPackage(t *testing.T) {
 	// An upgrade starts anew what runs, and leaves the settings alone.
 	const pid = "systemctl show -p MainPID --value countersign-serve"
 	before := m.run(pid)
-	m.run(install)
+	p.again()
 	if after := m.run(pid); after == before || after == "0" {
 		t.Errorf("the upgrade left process %s, then %s", before, after)
 	}
+	m.run("grep -q '^allow-private' " + settingsFile)
 	ready(8080)
 	ready(8091)
 	booked("after an upgrade")
 
-	m.run("dpkg --remove countersign")
+	p.remove()
 	if out, _ := m.try("systemctl is-active countersign-serve countersign-gateway || true; ls /usr/bin/countersign"); strings.Count(out, "inactive") != 2 || !strings.Contains(out, "No such file") {
 		t.Errorf("after the removal: %s", out)
 	}
-	m.run("grep -q '^allow-private' /etc/countersign/countersign.toml")
-	m.run(install)
+	m.run("grep -q '^allow-private' " + p.changed)
+	p.again()
+	if p.changed != settingsFile {
+		m.run("mv " + p.changed + " " + settingsFile)
+	}
 	m.run("systemctl start countersign-serve countersign-gateway")
 	ready(8091)
 	booked("after a removal")
-	if out := m.run("dpkg --purge countersign"); !strings.Contains(out, "/var/lib/countersign is kept") {
-		t.Errorf("the purge says nothing of the data: %s", out)
+	p.remove()
+	m.run("test -s /var/lib/countersign/master.key; test -s /var/lib/countersign-gateway/master.key; test ! -e /lib/systemd/system/countersign-serve.service")
+}
+
+// builtTwice builds the packages of this tree in two copies, of which another user in another
+// time zone may have made the second, and says where they are if both have the same bytes.
+func builtTwice(t *testing.T) string {
+	t.Helper()
+	build := func(from, umask string, env ...string) string {
+		t.Helper()
+		dir := filepath.Join(t.TempDir(), "copy")
+		cmd := exec.Command("bash", "-ec", `
+umask "$2"
+git clone -q --no-checkout . "$1"
+git -C "$1" reset -q
+git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done |
+	xargs -0 cp --parents --target-directory "$1"
+bash "$1/deploy/release-build.sh" "$1/dist" binaries packages`, "bash", dir, umask)
+		cmd.Dir, cmd.Env = from, append(os.Environ(), append(env, "COUNTERSIGN_ARCHES=amd64")...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return dir
 	}
-	m.run("test -s /var/lib/countersign/master.key; test -s /var/lib/countersign-gateway/master.key; test ! -e /etc/countersign/countersign.toml; test ! -e /lib/systemd/system/countersign-serve.service")
+	first := build("..", "022")
+	one, another := filepath.Join(first, "dist"), filepath.Join(build(first, "077", "TZ=Asia/Tokyo", "USER=somebody"), "dist")
+	built, _ := filepath.Glob(one + "/*")
+	if len(built) != 3 {
+		t.Fatalf("built %q", built)
+	}
+	for _, path := range built {
+		if read(t, path) != read(t, filepath.Join(another, filepath.Base(path))) {
+			t.Errorf("two builds of %s differ", filepath.Base(path))
+		}
+	}
+	return one
 }
