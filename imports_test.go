@@ -67,7 +67,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/gateway": {
 		ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/audit", "countersign/internal/bodies", "countersign/internal/book", "countersign/internal/api",
 			"countersign/internal/db", "countersign/internal/learn", "countersign/internal/policy", "countersign/internal/signed", "countersign/internal/strictjson"},
-		others: []string{"github.com/danielgtaylor/huma/v2"},
+		others: []string{"github.com/danielgtaylor/huma/v2", "github.com/nats-io/nats.go", "github.com/twmb/franz-go"},
 	},
 	"countersign/internal/reconcile": {ours: []string{"countersign", "countersign/client", "countersign/internal/book", "countersign/internal/db", "countersign/internal/outbox"}},
 	"countersign/internal/relay": {

@@ -111,7 +111,7 @@ func documents(t *testing.T) []string {
 // is a session or says why it is not run.
 func TestBlocksOfDocuments(t *testing.T) {
 	var tests []string
-	for _, dir := range []string{".", "../../deploy", "../../conformance", "../../internal/daemon"} {
+	for _, dir := range []string{".", "../../deploy", "../../conformance", "../../internal/daemon", "../../internal/gateway"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 		if err != nil {
 			t.Fatal(err)

@@ -296,6 +296,7 @@ func TestGatewayStartsWrongly(t *testing.T) {
 		"same paths":      {[]string{"--api-key", "k", "--service-key", key, "--notify-path", "/a", "--withdraw-path", "/a"}, "a path of its own"},
 		"policy":          {[]string{"--api-key", "k", "--service-key", key, "--policy", file("p.toml", "nonsense = 1")}, "--policy"},
 		"forward url":     {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "ftp://x"}, "forward URL"},
+		"forward scheme":  {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "amqp://u:SECRET@x/q"}, "kafka://HOST/TOPIC"},
 		"forward from":    {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "http://x", "--forward-from", "-1"}, "--forward-from"},
 		"forward what":    {[]string{"--api-key", "k", "--service-key", key, "--forward-from", "0"}, "--forward-from: there is no --forward-url"},
 		"forward beyond":  {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "http://x", "--forward-from", "3"}, "--forward-from: the feed of deposits ends at 0, and 3 was given"},

@@ -112,7 +112,11 @@ func (c *gatewayCmd) own() ([]learn.Setting, string) {
 	keepOne("service-key", c.ServiceKey)
 	keepOne("response-key", c.ResponseKey)
 	k.File("policy", c.Policy)
-	k.Add("forward-url", c.ForwardURL, "")
+	if strings.HasPrefix(c.ForwardURL, "http") {
+		k.Add("forward-url", c.ForwardURL, "")
+	} else if c.ForwardURL != "" { // it may have a password
+		k.Secret("forward-url", c.ForwardURL)
+	}
 	k.Add("forward-from", c.ForwardFrom, "")
 	k.Add("verify-url", c.VerifyURL, "")
 	k.Add("alarm-url", c.AlarmURL, "")

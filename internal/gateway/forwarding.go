@@ -14,13 +14,14 @@ import (
 )
 
 // Forwarding says where the merchant's application is told of deposits and
-// events, by POST with the headers of Standard Webhooks. Every entry is told
+// events, with the headers of Standard Webhooks. By POST every entry is told
 // until an answer has status 2xx. Entries may come more than once and in any
 // order: webhook-id is the same for all attempts of one entry, and the seq
-// within orders them.
+// within orders them. By NATS and Kafka every entry is sent until the stream or
+// the topic has acknowledged it, and none before those that come before it in its feed.
 type Forwarding struct {
-	// URL is http or https; private networks are allowed. Empty: nothing is
-	// forwarded.
+	// URL is http or https, or nats, tls, kafka or kafka+ssl, and then a secret: it may have a
+	// password. Private networks are allowed. Empty: nothing is forwarded.
 	URL string
 	// Secret signs. Required with URL; see signed.ParseSecret.
 	Secret signed.Secret
@@ -46,7 +47,9 @@ type sender struct {
 	book   *book.Book
 	wake   func() (<-chan struct{}, func())
 	c      Forwarding
-	to     *signed.Poster
+	to     *signed.Poster // nil: into
+	into   carrier        // that keeps the order; nil: to
+	vain   [2]int         // how often the first entry of each feed was sent in vain, with into
 	now    func() time.Time
 	log    *slog.Logger
 	count  func(signed.Result, time.Duration)
@@ -65,18 +68,30 @@ func newSender(b *book.Book, c Config) (*sender, error) {
 	if f.Concurrency == 0 {
 		f.Concurrency = 8
 	}
-	to, err := signed.NewPoster(signed.Config{URL: f.URL, Dial: c.Dial, Secret: f.Secret, Timeout: f.Timeout, Connections: f.Concurrency,
-		Agent: "countersign/" + c.Version, Now: c.Now})
-	if err != nil {
-		return nil, fmt.Errorf("gateway: the forward URL or its secret: %w", err)
-	}
-	s := &sender{book: b, c: f, to: to, now: c.Now, log: c.Log, random: c.Random, poll: c.DB.Every(forwardPoll),
+	s := &sender{book: b, c: f, now: c.Now, log: c.Log, random: c.Random, poll: c.DB.Every(forwardPoll),
 		wake:  func() (<-chan struct{}, func()) { return b.Watch(book.TopicForwards) },
 		count: func(signed.Result, time.Duration) {},
 	}
 	if c.Observer != nil {
 		s.count = c.Observer.Forwarded
 	}
+	d, err := parseDestination(f.URL)
+	if err != nil {
+		return nil, fmt.Errorf("gateway: the forward URL: %w", err)
+	}
+	if d != nil {
+		s.into = d.carrier(c.Dial, "countersign/"+c.Version)
+		if err := f.Secret.Check(); err != nil {
+			return nil, fmt.Errorf("gateway: the forward secret: %w", err)
+		}
+		return s, nil
+	}
+	to, err := signed.NewPoster(signed.Config{URL: f.URL, Dial: c.Dial, Secret: f.Secret, Timeout: f.Timeout, Connections: f.Concurrency,
+		Agent: "countersign/" + c.Version, Now: c.Now})
+	if err != nil {
+		return nil, fmt.Errorf("gateway: the forward URL or its secret: %w", err)
+	}
+	s.to = to
 	return s, nil
 }
 
@@ -84,6 +99,10 @@ func newSender(b *book.Book, c Config) (*sender, error) {
 func (s *sender) run(ctx context.Context) {
 	wake, stop := s.wake()
 	defer stop()
+	if s.into != nil {
+		s.runInOrder(ctx, wake)
+		return
+	}
 	defer s.to.Close()
 	free := make(chan struct{}, s.c.Concurrency) // holds a token for each attempt that runs
 	var running sync.WaitGroup
@@ -123,7 +142,11 @@ func (s *sender) claim(ctx context.Context, n int) ([]book.Forward, error) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, forwardGrace)
 	defer cancel()
-	list, err := s.book.ClaimForwards(bounded, db.MillisOf(s.now()), s.lease(), n)
+	claim := s.book.ClaimForwards
+	if s.into != nil {
+		claim = s.book.ClaimForwardsInOrder
+	}
+	list, err := claim(bounded, db.MillisOf(s.now()), s.lease(), n)
 	if err != nil && ctx.Err() == nil {
 		s.log.Error("forwarding cannot read what is due", "error", err)
 	}
@@ -141,7 +164,11 @@ func (s *sender) wait(ctx context.Context, wake, ended <-chan struct{}, full, fa
 		pause = claimPause
 	} else if !full {
 		bounded, cancel := context.WithTimeout(ctx, forwardGrace)
-		due, err := s.book.NextForward(bounded)
+		next := s.book.NextForward
+		if s.into != nil {
+			next = s.book.NextForwardInOrder
+		}
+		due, err := next(bounded)
 		cancel()
 		if err == nil && due < db.Never {
 			pause = min(pause, max(due.Time().Sub(s.now()), time.Millisecond))
@@ -193,7 +220,7 @@ func (s *sender) one(ctx context.Context, f book.Forward, latest time.Time) {
 		}
 	}
 	s.log.LogAttrs(ctx, level, text, attrs...)
-	if err := s.settle(ctx, done, s.lease()-took); err != nil {
+	if err := s.settle(ctx, s.lease()-took, done); err != nil {
 		s.log.Error("the end of an attempt was not recorded; the attempt is repeated", "seq", f.Seq, "error", err)
 	}
 }
@@ -201,11 +228,11 @@ func (s *sender) one(ctx context.Context, f book.Forward, latest time.Time) {
 // settle keeps the end of an attempt, again until it succeeds or the lease ends: a
 // failover of the database takes seconds, and an attempt that is not recorded is
 // repeated.
-func (s *sender) settle(ctx context.Context, done book.Forwarded, lease time.Duration) error {
+func (s *sender) settle(ctx context.Context, lease time.Duration, done ...book.Forwarded) error {
 	ctx, cancel := context.WithTimeout(ctx, lease)
 	defer cancel()
 	for {
-		err := s.book.SettleForwards(ctx, []book.Forwarded{done})
+		err := s.book.SettleForwards(ctx, done)
 		if err == nil || errors.Is(err, db.ErrClosed) {
 			return err
 		}

@@ -56,8 +56,8 @@ func NewPoster(c Config) (*Poster, error) {
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "":
 		return nil, errors.New("the URL must be http or https with a host, and no user and no fragment")
-	case len(c.Secret) < secretMin:
-		return nil, fmt.Errorf("the secret is shorter than %d bytes", secretMin)
+	case c.Secret.Check() != nil:
+		return nil, c.Secret.Check()
 	case c.Timeout < 0 || c.Connections < 0:
 		return nil, errors.New("a limit is below 0")
 	}

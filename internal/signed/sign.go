@@ -75,6 +75,14 @@ func ParseSecret(s string) (Secret, error) {
 	return b, nil
 }
 
+// Check fails if the secret is too short to sign with.
+func (s Secret) Check() error {
+	if len(s) < secretMin {
+		return fmt.Errorf("the secret is shorter than %d bytes", secretMin)
+	}
+	return nil
+}
+
 // Sign gives the value of HeaderSignature for a request with body whose HeaderID
 // is id and whose HeaderTimestamp is the seconds of ts. It inverts Verify.
 //
