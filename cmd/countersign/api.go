@@ -56,18 +56,25 @@ func explain(c *cli.Called, err error) error {
 }
 
 // apiCommands makes the subcommands of the APIs. words are the command line.
-func apiCommands(words []string, ofGateway bool) (service, gateways kong.Plugins, err error) {
-	ends := cli.Ends{Service: admin.Operations(), Gateway: gateway.Operations(), OfGateway: ofGateway}
+func apiCommands(words []string, atGateway bool) (ofServiceAPI, ofGatewayAPI kong.Plugins, err error) {
+	ends := cli.Ends{Service: admin.Operations(), Gateway: gateway.Operations(), OfGateway: atGateway}
 	commands := slices.Clone(serviceWords)
 	if slices.Contains(words, "api") { // else the help of everything would list them all
 		commands = append(commands, cli.All("api", ends.Of(cli.EitherEnd), cli.EitherEnd)...)
 	}
-	ofService, err := ends.Plugin(commands)
+	ofGateway := slices.Clone(gatewayWords)
+	// The tree of all takes longer to make than most commands take. A mistyped word is looked for among all.
+	asked := func(c cli.Command) bool { return len(words) > 0 && strings.HasPrefix(c.Words+" ", words[0]+" ") }
+	if slices.ContainsFunc(slices.Concat(commands, ofGateway), asked) {
+		other := func(c cli.Command) bool { return !asked(c) }
+		commands, ofGateway = slices.DeleteFunc(commands, other), slices.DeleteFunc(ofGateway, other)
+	}
+	service, err := ends.Plugin(commands)
 	if err != nil {
 		return nil, nil, err
 	}
-	ofGateways, err := ends.Plugin(gatewayWords)
-	return kong.Plugins{ofService}, kong.Plugins{ofGateways}, err
+	gateways, err := ends.Plugin(ofGateway)
+	return kong.Plugins{service}, kong.Plugins{gateways}, err
 }
 
 // apiListCmd lists what countersign api reaches.
