@@ -12,7 +12,8 @@ import (
 type OrderState string
 
 // The states of an order: open → held → approved → confirmed → executed |
-// ended; open, held or approved → declined | cancelled | expired.
+// ended; open, held or approved → declined | cancelled | expired; approved → held where the
+// policy wants more approvals by the time that the service asks.
 const (
 	OrderOpen      OrderState = "open"
 	OrderHeld      OrderState = "held"
@@ -28,8 +29,8 @@ const (
 
 var orderStates = words[OrderState]{
 	{is: OrderOpen, means: "The service has not asked for it."},
-	{is: OrderHeld, means: "It awaits a person's decision."},
-	{is: OrderApproved, means: "A person approved it."},
+	{is: OrderHeld, means: "It awaits a person's decision, or that of several."},
+	{is: OrderApproved, means: "As many persons as the policy wants approved it."},
 	{is: OrderConfirmed, means: "It was confirmed to the service. That cannot be undone."},
 	{is: OrderExecuted, means: "The service says that it executed it (type 3)."},
 	{is: OrderEnded, means: "The service ended it without executing it (type 5): its funds may be unfrozen."},
@@ -78,6 +79,7 @@ type Order struct {
 	OrderedBy string     `json:"orderedBy,omitempty" doc:"id of the token that ordered it; absent: the service asked first"`
 	Reason    string     `json:"reason,omitempty" doc:"the reason of the last decision on it, or what was wrong when it was executed"`
 	DecidedBy string     `json:"decidedBy,omitempty" doc:"id of the token that approved, declined or cancelled it; policy or countersign if no person did"`
+	Approvals *Approvals `json:"approvals,omitempty" doc:"who approved it and who is missing; absent: it awaits nobody, or it is of a list"`
 	Waiting   WaitingFor `json:"waiting,omitempty" doc:"what the service said it waits for, before it tries again"`
 	TxID      string     `json:"txId,omitempty" doc:"transaction that moved the funds, if executed"`
 	Created   Time       `json:"created" doc:"when it was ordered or first asked for"`

@@ -42,11 +42,12 @@ type TryOrder struct {
 
 // Ruling is what the policy says of an order.
 type Ruling struct {
-	Effect Effect       `json:"effect" doc:"deny: refused for good; ask: a person decides; allow: confirmed"`
-	Rule   string       `json:"rule,omitempty" doc:"name of the rule or limit that decides; absent: none does"`
-	Reason string       `json:"reason,omitempty" doc:"why, for people"`
-	Steps  []PolicyStep `json:"steps" nullable:"false" doc:"every rule and limit that was looked at, in order"`
-	At     Time         `json:"at" doc:"the time that the policy was told"`
+	Effect    Effect       `json:"effect" doc:"deny: refused for good; ask: a person decides; allow: confirmed"`
+	Approvals int          `json:"approvals,omitempty" doc:"of ask: how many persons must approve it; absent: nobody has to"`
+	Rule      string       `json:"rule,omitempty" doc:"name of the rule or limit that decides; absent: none does"`
+	Reason    string       `json:"reason,omitempty" doc:"why, for people"`
+	Steps     []PolicyStep `json:"steps" nullable:"false" doc:"every rule and limit that was looked at, in order"`
+	At        Time         `json:"at" doc:"the time that the policy was told"`
 }
 
 // PolicyStep is what a rule or a limit came to.

@@ -75,7 +75,7 @@ func (c *policyTestCmd) Run(std streams) error {
 	if err := errors.Join(table.Flush(), err); err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "%v: %s\n", ruling.Effect, ruling.Why())
+	fmt.Fprintf(std.out, "%s: %s\n", ruling.Word(), ruling.Why())
 	return nil
 }
 

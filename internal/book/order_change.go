@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"countersign/client"
+	"countersign/internal/audit"
 	"countersign/internal/db"
 )
 
@@ -158,11 +159,45 @@ func (b *Book) RefuseUnknown(ctx context.Context, callBackID, tenantUserID strin
 	})
 }
 
-// ApproveOrder records a person's approval of an undecided order. Repeating it
+// ApproveOrder records a person's approval of an undecided order, which suffices. Repeating it
 // changes nothing. Any other state is a *ConflictError. It fails with ErrOwnOrder if
 // by ordered it, unless Config.SelfApproval.
 func (b *Book) ApproveOrder(ctx context.Context, callBackID, by, reason string, now db.Millis) (Order, error) {
-	return b.personal(ctx, OrderChange{CallBackID: callBackID, To: OrderApproved, By: by, Reason: reason}, now)
+	return b.ApproveOrderAmong(ctx, callBackID, db.Approval{Token: by, At: now, Reason: reason}, nil)
+}
+
+// ApproveOrderAmong is ApproveOrder by one of several persons: the order is approved when enough
+// says so of all approvals, a among them. It fails with what enough fails with. Nil: a suffices.
+func (b *Book) ApproveOrderAmong(ctx context.Context, callBackID string, a db.Approval, enough func(context.Context, db.Querier, []db.Approval) (bool, error)) (Order, error) {
+	c := OrderChange{CallBackID: callBackID, To: OrderApproved, By: a.Token, Reason: a.Reason}
+	return b.personalAfter(ctx, c, a.At, func(ctx context.Context, t *db.Tx, o *Order) (bool, error) {
+		if o.Restored {
+			return false, errOrderRestored
+		}
+		list, added, err := db.AddApproval(ctx, t, aboutOrder(callBackID), o.digest(), a)
+		if err != nil || enough == nil {
+			return err == nil, err
+		}
+		is, err := enough(ctx, t, list)
+		if err != nil || is || !added {
+			return is, err
+		}
+		// The order stays as it is, and so does its event: the log has who approved it.
+		t.Wake(TopicOrders)
+		e := orderEvent("", *o, a.At)
+		return false, audit.AddAbout(ctx, t, audit.OrderApproval, callBackID, a.At, audit.Event{CallBackID: callBackID, TenantUserID: e.TenantUserID, Details: audit.DetailsOf(&e.Details), Reason: a.Reason, DecidedBy: a.Token})
+	})
+}
+
+// OrderApprovals gives the approvals of an order, the first first.
+func (b *Book) OrderApprovals(ctx context.Context, q db.Querier, o Order) ([]db.Approval, error) {
+	return db.Approvals(ctx, q, aboutOrder(o.CallBackID), o.digest())
+}
+
+// digest is of all of an order that is approved. Nothing of it changes, but an order that was
+// lost by a restore and came again is another one.
+func (o *Order) digest() string {
+	return db.Digest(o.CallBackID, o.TenantUserID, o.Details.Address, o.Details.ChainName, o.Details.Symbol, o.Details.Amount.String(), o.labels(), o.Expires, o.OrderedBy, o.Created)
 }
 
 // WhyNotApproved says why nobody may approve the order now; empty: somebody may.
@@ -193,7 +228,13 @@ func (b *Book) CancelOrder(ctx context.Context, callBackID, by, reason string, n
 }
 
 // personal makes a change that a person or the merchant's application requests.
-func (b *Book) personal(ctx context.Context, c OrderChange, now db.Millis) (o Order, err error) {
+func (b *Book) personal(ctx context.Context, c OrderChange, now db.Millis) (Order, error) {
+	return b.personalAfter(ctx, c, now, nil)
+}
+
+// personalAfter is personal, if first says so of the locked order, which may be changed so. Nil:
+// it is.
+func (b *Book) personalAfter(ctx context.Context, c OrderChange, now db.Millis, first func(context.Context, *db.Tx, *Order) (bool, error)) (o Order, err error) {
 	for member, text := range map[string]string{"reason": c.Reason, "by": c.By} {
 		if err := db.CheckText(member, text); err != nil {
 			return Order{}, &db.ItemError{Member: member, Err: err}
@@ -217,6 +258,11 @@ func (b *Book) personal(ctx context.Context, c OrderChange, now db.Millis) (o Or
 			return &db.ConflictError{Reason: "the order has expired"}
 		case c.To == OrderApproved && c.By != "" && c.By == o.OrderedBy && !b.selfApproval:
 			return ErrOwnOrder
+		}
+		if first != nil {
+			if is, err := first(ctx, t, &o); err != nil || !is {
+				return err
+			}
 		}
 		c.From = o.State
 		return b.changeOrder(ctx, t, &o, c, now)

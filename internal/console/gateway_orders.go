@@ -22,6 +22,7 @@ var ordersSection = section{
 	},
 	deeds: map[string]string{
 		"approved":        "Approved. The service is told when it asks again.",
+		"approved-second": "Your approval is kept. The page says who is missing.",
 		"declined":        "Declined. The service is told so when it asks again.",
 		"cancelled-order": "Cancelled. The service is told so when it asks.",
 	},
@@ -197,9 +198,15 @@ func (v *visit) unreconciled() (bool, error) {
 }
 
 func (v *visit) orderApprove() error {
-	return v.decideOrder(func(ctx context.Context, callBackID, reason string) (client.Order, error) {
-		return v.gateway.ApproveOrderSigned(ctx, callBackID, reason, v.signed())
-	}, "approved")
+	id := v.r.PathValue("id")
+	o, err := v.gateway.ApproveOrderSigned(v.r.Context(), id, v.form("reason"), v.signed())
+	switch {
+	case err != nil:
+		return err
+	case o.State != client.OrderApproved: // others are missing
+		return v.done(orderPath(id), "approved-second")
+	}
+	return v.done(orderPath(id), "approved")
 }
 
 func (v *visit) orderDecline() error {
@@ -214,11 +221,13 @@ func (v *visit) orderResume() error {
 	return v.decideOrder(v.gateway.ResumeOrder, "resumed-restored")
 }
 
+func orderPath(id string) string { return "/console/orders/" + url.PathEscape(id) }
+
 // decideOrder does what the form of an order asks for.
 func (v *visit) decideOrder(act func(ctx context.Context, callBackID, reason string) (client.Order, error), did string) error {
 	id := v.r.PathValue("id")
 	if _, err := act(v.r.Context(), id, v.form("reason")); err != nil {
 		return err
 	}
-	return v.done("/console/orders/"+url.PathEscape(id), did)
+	return v.done(orderPath(id), did)
 }

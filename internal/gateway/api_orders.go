@@ -57,7 +57,10 @@ func (a *server) orders(c *api.Call, q orderQuery, _ api.None) (client.OrderPage
 
 func (a *server) order(c *api.Call, _ api.None, _ api.None) (client.Order, error) {
 	o, err := a.lists.Order(c.R.Context(), c.R.PathValue("callBackId"))
-	return orderOf(o), err
+	if err != nil {
+		return client.Order{}, err
+	}
+	return a.shownOrder(c.R.Context(), o, c.Now)
 }
 
 // approval is what a person with passkeys signs: all of an order that its confirmation
@@ -97,7 +100,25 @@ func (a *server) whyNotApproved(c *api.Call, o book.Order) (string, error) {
 	case err != nil:
 		return "", err
 	}
-	return o.WhyNotApproved(c.Now), nil
+	if why := o.WhyNotApproved(c.Now); why != "" || o.State == book.OrderApproved {
+		return why, nil
+	}
+	ruling, err := a.decide(c.R.Context(), o, c.Now, nil)
+	if err != nil {
+		return "", err
+	}
+	quorum, err := orderQuorum(c.R.Context(), a.book, a.lists, a.c.Policy, o, ruling, c.Now)
+	if err != nil {
+		return "", err
+	}
+	if waits := quorum.Waits(c.Token.ID); waits != "" {
+		return waits, nil
+	}
+	var refused *client.Problem
+	if err = quorum.Refuse(c.R.Context(), a.lists, c.Token); errors.As(err, &refused) {
+		return refused.Detail, nil
+	}
+	return "", err
 }
 
 // approveOrder wants the signature of a person whose token has passkeys: whoever has the
@@ -114,8 +135,10 @@ func (a *server) approveOrder(c *api.Call, _ api.None, in client.Approve) (clien
 	if err != nil {
 		return client.Order{}, err
 	}
-	o, err = a.book.ApproveOrder(ctx, o.CallBackID, c.Token.ID, in.Reason, c.Now)
-	return orderOf(o), err
+	if o, err = a.approve(ctx, c, o, in.Reason); err != nil {
+		return client.Order{}, err
+	}
+	return a.shownOrder(c.R.Context(), o, c.Now)
 }
 
 // refuseKin fails with book.ErrOwnOrder if the token of the call comes from the one that

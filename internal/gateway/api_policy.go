@@ -52,14 +52,18 @@ func (a *server) orderRuling(c *api.Call, _ api.None, _ api.None) (client.OrderR
 // ruling asks the policy as the service's question does, and changes nothing.
 func (a *server) ruling(ctx context.Context, o book.Order, now db.Millis) (client.Ruling, error) {
 	out := client.Ruling{Steps: []client.PolicyStep{}, At: timeOf(now)}
-	r := policyRequest(o, countersign.WithdrawalRequest{Head: countersign.Head{TenantUserID: o.TenantUserID}, CallBackID: o.CallBackID}, now.Time())
-	r.Trace = func(s policy.Step) {
+	ruling, err := a.decide(ctx, o, now, func(s policy.Step) {
 		out.Steps = append(out.Steps, client.PolicyStep{Kind: s.Kind, Name: s.Name, Came: s.Came, Max: s.Max, Spent: shownSum(s.Spent)})
-	}
-	r.Spent = spentOf(a.lists)
-	ruling, err := a.c.Policy.Decide(ctx, r)
-	out.Effect, out.Rule, out.Reason = client.Effect(ruling.Effect.String()), ruling.Rule, ruling.Reason
+	})
+	out.Effect, out.Approvals, out.Rule, out.Reason = client.Effect(ruling.Effect.String()), ruling.Approvals, ruling.Rule, ruling.Reason
 	return out, err
+}
+
+// decide is ruling with the policy's own answer.
+func (a *server) decide(ctx context.Context, o book.Order, now db.Millis, trace func(policy.Step)) (policy.Ruling, error) {
+	r := policyRequest(o, countersign.WithdrawalRequest{Head: countersign.Head{TenantUserID: o.TenantUserID}, CallBackID: o.CallBackID}, now.Time())
+	r.Trace, r.Spent = trace, spentOf(a.lists)
+	return a.c.Policy.Decide(ctx, r)
 }
 
 // shownSum gives a sum as an amount; none where it has more digits than one may have.

@@ -156,6 +156,15 @@ func (g *Gateway) rule(ctx context.Context, o book.Order, w countersign.Withdraw
 	if err != nil {
 		return finding{}, fmt.Errorf("policy: %w", err)
 	}
+	if ruling.Effect == policy.Ask && ruling.Approvals > 1 && o.State == book.OrderApproved {
+		quorum, err := orderQuorum(ctx, g.book, g.book, g.c.Policy, o, ruling, 0)
+		if err != nil {
+			return finding{}, err
+		}
+		if !quorum.Enough() {
+			return asks(o, ruling), nil
+		}
+	}
 	return ruled(o, ruling), nil
 }
 
@@ -171,7 +180,7 @@ func policyRequest(o book.Order, w countersign.WithdrawalRequest, now time.Time)
 
 // ruled turns a Ruling into a finding. Any Effect but Allow and Ask denies.
 func ruled(o book.Order, r policy.Ruling) finding {
-	change := &book.OrderChange{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, From: o.State, Reason: r.Why()}
+	change := changeOf(o, r)
 	switch {
 	case r.Effect == policy.Allow, r.Effect == policy.Ask && o.State == book.OrderApproved:
 		change.To = book.OrderConfirmed
@@ -182,12 +191,24 @@ func ruled(o book.Order, r policy.Ruling) finding {
 			change.Ceilings = append(change.Ceilings, book.Ceiling{TenantUserID: l.TenantUserID, Since: db.MillisOf(l.Since), Max: l.Max})
 		}
 		return finding{answer: merchant.Confirm(o.TenantUserID, o.Details), change: change}
-	case r.Effect == policy.Ask && o.State == book.OrderHeld:
-		return finding{answer: merchant.Hold(countersign.CodeAwaitingApproval, "")}
 	case r.Effect == policy.Ask:
-		change.To = book.OrderHeld
-		return finding{answer: merchant.Hold(countersign.CodeAwaitingApproval, ""), change: change}
+		return asks(o, r)
 	}
 	change.To, change.By = book.OrderDeclined, byPolicy
 	return finding{answer: merchant.Refuse(countersign.CodeRefusedPolicy, ""), change: change}
+}
+
+func changeOf(o book.Order, r policy.Ruling) *book.OrderChange {
+	return &book.OrderChange{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, From: o.State, Reason: r.Why()}
+}
+
+// asks holds an order for the persons that the policy wants, also one that was approved by fewer
+// than it wants now.
+func asks(o book.Order, r policy.Ruling) finding {
+	f := finding{answer: merchant.Hold(countersign.CodeAwaitingApproval, "")}
+	if o.State != book.OrderHeld {
+		f.change = changeOf(o, r)
+		f.change.To = book.OrderHeld
+	}
+	return f
 }

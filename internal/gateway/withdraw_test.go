@@ -17,10 +17,11 @@ import (
 
 // rulePolicy is a policy of a single word, which tests change.
 type wordPolicy struct {
-	effect policy.Effect
-	self   bool
-	err    error
-	look   func(ctx context.Context, r policy.Request) // may be nil
+	effect    policy.Effect
+	approvals int
+	self      bool
+	err       error
+	look      func(ctx context.Context, r policy.Request) // may be nil
 }
 
 func (p *wordPolicy) SelfApproval() bool  { return p.self }
@@ -33,7 +34,7 @@ func (p *wordPolicy) Decide(ctx context.Context, r policy.Request) (policy.Rulin
 	if p.look != nil {
 		p.look(ctx, r)
 	}
-	return policy.Ruling{Effect: p.effect, Rule: "test", Reason: "because"}, p.err
+	return policy.Ruling{Effect: p.effect, Approvals: p.approvals, Rule: "test", Reason: "because"}, p.err
 }
 
 // TestOwnOrders: the token that ordered a withdrawal cannot approve it, unless the

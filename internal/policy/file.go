@@ -63,6 +63,7 @@ func (e *Error) Unwrap() error { return ErrFile }
 //	when = '!(symbol in ["USDT", "USDC"])'
 //	effect = "deny"
 //	reason = "symbol is not traded"   # for people; may be absent
+//	approvals = 2                     # of effect ask: by how many persons; absent: as at the top, or 1
 //
 //	[[limit]]                         # ceilings; they make a ruling stricter, never milder
 //	name = "USDT a day and user"
@@ -108,10 +109,11 @@ func Parse(file []byte) (p *Rules, err error) {
 
 func parse(file []byte) *Rules {
 	top := section{"", readTOML(file)}
-	top.known("default", "time-zone", "self-approval", "lists", "hours", "decimals", "rule", "limit")
+	top.known("default", "time-zone", "self-approval", "approvals", "lists", "hours", "decimals", "rule", "limit")
 	p := &Rules{source: string(file), named: map[string]ref.Val{}}
 	p.fallback = top.effect("default", Deny, Ask, Allow)
 	p.self = top.flag("self-approval")
+	p.approvals = top.approvals("approvals", p.fallback, 1)
 	p.readNamed(top)
 	p.decimals = top.decimals()
 	env := fileEnv(p.named)
@@ -197,11 +199,12 @@ func (p *Rules) checkName(s section, name string) {
 func (p *Rules) readRules(env *cel.Env, top section) {
 	sections := top.tables("rule", maxRules)
 	for _, s := range sections {
-		s.known("name", "when", "effect", "reason")
+		s.known("name", "when", "effect", "approvals", "reason")
 		s.needs("name")
 		r := rule{name: s.text("name"), reason: s.text("reason")}
 		s.needs("when", "effect")
 		r.when, r.effect = *s.condition(env), s.effect("effect", Deny, Ask, Allow)
+		r.approvals = s.approvals("approvals", r.effect, top.number("approvals", 1))
 		p.rules = append(p.rules, r)
 	}
 	uniqueNames(sections)
@@ -210,12 +213,13 @@ func (p *Rules) readRules(env *cel.Env, top section) {
 func (p *Rules) readLimits(env *cel.Env, top section) {
 	sections := top.tables("limit", maxLimits)
 	for _, s := range sections {
-		s.known("name", "symbol", "max", "window", "per", "above", "when", "reason")
+		s.known("name", "symbol", "max", "window", "per", "above", "approvals", "when", "reason")
 		s.needs("name", "symbol", "max")
 		l := limit{
 			name: s.text("name"), reason: s.text("reason"), symbol: s.text("symbol"), max: s.amount("max"), window: s.window("window"),
 			above: s.effect("above", Deny, Ask), when: s.condition(env),
 		}
+		l.approvals = s.approvals("approvals", l.above, top.number("approvals", 1))
 		switch per := s.text("per"); {
 		case per != "" && l.window == 0:
 			s.fail("per", "has no meaning without window: an order alone is of one user")

@@ -290,3 +290,60 @@ func TestLimitHolds(t *testing.T) {
 		t.Error("a limit without Max holds")
 	}
 }
+
+// TestApprovals: as many persons are asked as the strictest of all that asks wants.
+func TestApprovals(t *testing.T) {
+	const top = "default = \"ask\"\napprovals = 2\n"
+	rule := func(name, above string, approvals int) string {
+		text := fmt.Sprintf("[[rule]]\nname = %q\nwhen = 'amount > amount(%q)'\neffect = \"ask\"\n", name, above)
+		if approvals > 0 {
+			text += fmt.Sprintf("approvals = %d\n", approvals)
+		}
+		return text
+	}
+	limit := func(name, most, above string, approvals int) string {
+		text := fmt.Sprintf("[[limit]]\nname = %q\nsymbol = \"USDT\"\nmax = %q\nwindow = \"24h\"\nabove = %q\n", name, most, above)
+		if approvals > 0 {
+			text += fmt.Sprintf("approvals = %d\n", approvals)
+		}
+		return text
+	}
+	for _, c := range []struct {
+		file, amount string
+		effect       Effect
+		approvals    int
+		by           string
+		limits       int
+	}{
+		{"default = \"ask\"\n", "5", Ask, 1, "", 0},
+		{top, "5", Ask, 2, "", 0},
+		{top + rule("r", "1", 0), "5", Ask, 2, "r", 0},
+		{top + rule("r", "1", 1), "5", Ask, 1, "r", 0},
+		{allowAll + "approvals = 3\n", "5", Allow, 0, "", 0},
+		{allowAll + rule("r", "1", 3), "5", Ask, 3, "r", 0},
+		{allowAll + rule("r", "1", 1) + limit("l", "4", "ask", 2), "5", Ask, 2, "l", 0},
+		{allowAll + rule("r", "1", 3) + limit("l", "4", "ask", 2), "5", Ask, 3, "r", 0},
+		// What would ask more if it were exceeded must hold when the order is confirmed.
+		{allowAll + rule("r", "1", 1) + limit("l", "9", "ask", 2), "5", Ask, 1, "r", 1},
+		{allowAll + rule("r", "1", 2) + limit("l", "9", "ask", 2), "5", Ask, 2, "r", 0},
+		{allowAll + limit("l", "1", "ask", 2) + limit("m", "2", "ask", 4) + limit("n", "3", "ask", 3), "5", Ask, 4, "m", 0},
+		{allowAll + limit("l", "1", "ask", 9) + limit("m", "2", "deny", 0), "5", Deny, 0, "m", 0},
+	} {
+		p, err := Parse([]byte(c.file))
+		if err != nil {
+			t.Errorf("%s\n%v", c.file, err)
+			continue
+		}
+		r := someRequest(t, func(r *Request) {
+			r.Order.Details.Symbol = "USDT"
+			r.Order.Details.Amount, _ = countersign.ParseAmount(c.amount)
+		})
+		r.Spent = func(context.Context, string, string, time.Time) (countersign.Sum, error) {
+			return countersign.Sum{}, nil
+		}
+		got, err := p.Decide(t.Context(), r)
+		if err != nil || got.Effect != c.effect || got.Approvals != c.approvals || got.Rule != c.by || len(got.Limits) != c.limits {
+			t.Errorf("%s\n%+v, %v; want %v by %d persons, decided by %q, %d limits", c.file, got, err, c.effect, c.approvals, c.by, c.limits)
+		}
+	}
+}

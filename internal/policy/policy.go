@@ -99,13 +99,18 @@ func (r *Request) traceLimit(l *limit, spent countersign.Sum, came string) {
 // Ruling is the answer of a policy.
 type Ruling struct {
 	Effect Effect
-	Rule   string // name of the rule or limit that decided; empty where none did
-	Reason string // one line for people and logs, never for the service; may be empty where Rule is not
+	// Approvals is how many persons must approve the order, at least 1 where Effect is Ask; else 0.
+	Approvals int
+	Rule      string // name of the rule or limit that decided; empty where none did
+	Reason    string // one line for people and logs, never for the service; may be empty where Rule is not
 	// Limits are the limits on sums that Effect depends on: if one of them is
 	// exceeded meanwhile, Effect would be stricter. A policy that read sums must
 	// name all of them.
 	Limits []Limit
 }
+
+// Word is the effect, with the number of persons where it asks more than one.
+func (r Ruling) Word() string { return asks(r.Effect, r.Approvals) }
 
 // Why says in one line what decided.
 func (r Ruling) Why() string {
@@ -224,6 +229,7 @@ type Limit struct {
 	Since        time.Time // start of the window; it ends now
 	Max          countersign.Amount
 	Above        Effect // Deny or Ask: what an order that would exceed Max meets
+	Approvals    int    // where Above is Ask: how many persons must approve it
 }
 
 // Holds reports whether amount can be confirmed on top of spent.

@@ -22,21 +22,23 @@ var errDecideTime = errors.New("policy: no decision in time")
 // Rules is a policy file, ready to decide. It never changes; any number of
 // goroutines may use it. See Parse for what it does.
 type Rules struct {
-	source   string // the file
-	fallback Effect
-	self     bool // SelfApproval
-	rules    []rule
-	limits   []limit
-	named    map[string]ref.Val // lists and hours
-	decimals map[string]int     // by folded symbol
+	source    string // the file
+	fallback  Effect
+	approvals int  // of default = "ask"
+	self      bool // SelfApproval
+	rules     []rule
+	limits    []limit
+	named     map[string]ref.Val // lists and hours
+	decimals  map[string]int     // by folded symbol
 }
 
 // rule is one [[rule]] of the file.
 type rule struct {
-	name   string
-	when   expression
-	effect Effect
-	reason string
+	name      string
+	when      expression
+	effect    Effect
+	approvals int // where effect is Ask
+	reason    string
 }
 
 // limit is one [[limit]] of the file.
@@ -47,6 +49,7 @@ type limit struct {
 	window    time.Duration // 0: each order alone
 	max       countersign.Amount
 	above     Effect
+	approvals int         // where above is Ask
 	when      *expression // nil: always
 	reason    string
 }
@@ -122,12 +125,25 @@ func (p *Rules) byRules(ctx context.Context, b *bindings) (Ruling, error) {
 			b.request.trace("rule", rule.name, "cannot be evaluated: deny")
 			return unable(ctx, rule.name, err)
 		case ok:
-			b.request.trace("rule", rule.name, "matches: "+rule.effect.String())
-			return Ruling{Effect: rule.effect, Rule: rule.name, Reason: rule.reason}, nil
+			b.request.trace("rule", rule.name, "matches: "+asks(rule.effect, rule.approvals))
+			return Ruling{Effect: rule.effect, Approvals: rule.approvals, Rule: rule.name, Reason: rule.reason}, nil
 		}
 		b.request.trace("rule", rule.name, "does not match")
 	}
-	return Ruling{Effect: p.fallback, Reason: "no rule matches: " + p.fallback.String() + " by default"}, nil
+	return Ruling{Effect: p.fallback, Approvals: p.approvals, Reason: "no rule matches: " + asks(p.fallback, p.approvals) + " by default"}, nil
+}
+
+// asks is the word of an effect, with the number of persons where it is more than one.
+func asks(e Effect, approvals int) string {
+	if e == Ask && approvals > 1 {
+		return fmt.Sprintf("ask %d persons", approvals)
+	}
+	return e.String()
+}
+
+// stricter reports whether an effect, with the persons that it asks, is stricter than another.
+func stricter(e Effect, approvals int, other Effect, others int) bool {
+	return e < other || e == Ask && other == Ask && approvals > others
 }
 
 // byLimits makes ruling as strict as the strictest limit that the order exceeds.
@@ -136,8 +152,8 @@ func (p *Rules) byLimits(ctx context.Context, b *bindings, ruling Ruling) (Rulin
 	var held []Limit
 	for i := range p.limits {
 		l := &p.limits[i]
-		if l.above >= ruling.Effect {
-			b.request.trace("limit", l.name, "changes nothing: "+ruling.Effect.String()+" already")
+		if !stricter(l.above, l.approvals, ruling.Effect, ruling.Approvals) {
+			b.request.trace("limit", l.name, "changes nothing: "+asks(ruling.Effect, ruling.Approvals)+" already")
 			continue
 		}
 		applies, err := l.applies(ctx, b)
@@ -164,8 +180,8 @@ func (p *Rules) byLimits(ctx context.Context, b *bindings, ruling Ruling) (Rulin
 		}
 		switch {
 		case !ceiling.Holds(spent, b.request.Order.Details.Amount):
-			ruling = Ruling{Effect: l.above, Rule: l.name, Reason: l.reason}
-			b.request.traceLimit(l, spent, "is exceeded: "+l.above.String())
+			ruling = Ruling{Effect: l.above, Approvals: l.approvals, Rule: l.name, Reason: l.reason}
+			b.request.traceLimit(l, spent, "is exceeded: "+asks(l.above, l.approvals))
 			continue
 		case l.window > 0:
 			held = append(held, ceiling)
@@ -173,7 +189,7 @@ func (p *Rules) byLimits(ctx context.Context, b *bindings, ruling Ruling) (Rulin
 		b.request.traceLimit(l, spent, "holds")
 	}
 	// A limit that would not make it stricter need not hold.
-	ruling.Limits = slices.DeleteFunc(held, func(l Limit) bool { return l.Above >= ruling.Effect })
+	ruling.Limits = slices.DeleteFunc(held, func(l Limit) bool { return !stricter(l.Above, l.Approvals, ruling.Effect, ruling.Approvals) })
 	return ruling, nil
 }
 
@@ -197,7 +213,7 @@ func (l *limit) applies(ctx context.Context, b *bindings) (bool, error) {
 }
 
 func (l *limit) ceiling(r *Request) Limit {
-	c := Limit{Rule: l.name, Symbol: l.symbol, Max: l.max, Above: l.above, Since: r.Now.Add(-l.window)}
+	c := Limit{Rule: l.name, Symbol: l.symbol, Max: l.max, Above: l.above, Approvals: l.approvals, Since: r.Now.Add(-l.window)}
 	if l.perTenant {
 		c.TenantUserID = r.Order.TenantUserID
 	}

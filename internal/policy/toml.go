@@ -27,6 +27,7 @@ const (
 	maxPointsOnLine = 64    // "."
 	maxReason       = 200   // bytes of a reason or name
 	maxWindow       = 366 * 24 * time.Hour
+	maxApprovals    = 10 // persons
 )
 
 // readTOML gives the tables of a file. Keys keep their case: "Effect" is not
@@ -121,6 +122,31 @@ func (s section) text(key string) string {
 
 func (s section) flag(key string) bool {
 	return value[bool](s, key, "is neither true nor false, without quotes")
+}
+
+// number gives a whole number from 1 to maxApprovals; absent where the key is.
+func (s section) number(key string, absent int) int {
+	if !s.has(key) {
+		return absent
+	}
+	n, ok := s.m[key].(int64)
+	if !ok || n < 1 || n > maxApprovals {
+		s.fail(key, "is no whole number from 1 to %d, without quotes", maxApprovals)
+	}
+	return int(n)
+}
+
+// approvals gives how many persons an effect asks; 0 for any other than Ask. At the top of the
+// file it is also for the rules and limits that say no number.
+func (s section) approvals(key string, e Effect, absent int) int {
+	n := s.number(key, absent)
+	if e == Ask {
+		return n
+	}
+	if s.has(key) && s.where != "" {
+		s.fail(key, "has no meaning without ask: nobody approves what is allowed or denied")
+	}
+	return 0
 }
 
 func (s section) texts(key string) []string {

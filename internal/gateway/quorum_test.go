@@ -1,0 +1,198 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"countersign"
+	"countersign/client"
+	"countersign/countersigntest"
+	"countersign/internal/api"
+	"countersign/internal/book"
+	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
+	"countersign/internal/policy"
+)
+
+// named gives a user whose token has a name and a role.
+func (r *rig) named(url, name string, role client.Role) (user, api.Token) {
+	k := api.NewStoreToken(name, role, 1)
+	return r.withToken(url, k), k
+}
+
+func rulesOf(t testing.TB, text string) policy.Policy {
+	t.Helper()
+	p, err := policy.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// An order of which the policy wants two approvals is confirmed when two persons have given them,
+// and not before: not by one person twice, nor by a token that was revoked before the last.
+func TestOrderOfTwoPersons(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			ctx := t.Context()
+			rules := &wordPolicy{effect: policy.Ask}
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = rules })
+			rules.approvals = 2
+			url := r.client.url
+			ann, annToken := r.named(url, "ann", client.RoleApprover)
+			bob, _ := r.named(url, "bob", client.RoleApprover)
+			second := api.NewStoreToken("ann again", client.RoleApprover, 1)
+			second.Maker, second.Root = annToken.ID, annToken.Root
+			again := r.withToken(url, second)
+			id := func(n int) string { return countersigntest.Withdrawal(n).CallBackID }
+			asked := func(n int, want countersign.ErrCode) {
+				t.Helper()
+				if code := r.deliver(countersigntest.Withdrawal(n)); code != want {
+					t.Errorf("order %d: errCode %d, want %d", n, code, want)
+				}
+			}
+			approves := func(by user, n int, state client.OrderState, missing int) {
+				t.Helper()
+				o, err := by.ApproveOrder(ctx, id(n), "looked at")
+				if err != nil || o.State != state || o.Approvals == nil || o.Approvals.Missing != missing {
+					t.Fatalf("%+v, %+v, %v; want %s with %d missing", o, o.Approvals, err, state, missing)
+				}
+			}
+
+			r.order(1)
+			asked(1, countersign.CodeAwaitingApproval)
+			if o := r.state(1, book.OrderHeld); o.Approvals == nil || o.Approvals.Needed != 2 || o.Approvals.Missing != 2 || !slices.Contains(o.Approvals.Could, "ann") || slices.Contains(o.Approvals.Could, "operator") {
+				t.Errorf("%+v", o.Approvals)
+			}
+			approves(ann, 1, client.OrderHeld, 1)
+			approves(ann, 1, client.OrderHeld, 1)
+			asked(1, countersign.CodeAwaitingApproval)
+			if _, err := again.ApproveOrder(ctx, id(1), ""); !errors.Is(err, client.ErrForbidden) {
+				t.Errorf("one person with two tokens approved twice: %v", err)
+			}
+			if s, err := again.OrderApproval(ctx, id(1)); err != nil || s.MayNot == "" {
+				t.Errorf("%+v, %v: that token is not told why it may not", s, err)
+			}
+			if s, err := ann.OrderApproval(ctx, id(1)); err != nil || s.MayNot == "" {
+				t.Errorf("%+v, %v: ann is not told that she has approved it", s, err)
+			}
+			approves(bob, 1, client.OrderApproved, 0)
+			asked(1, countersign.CodeAccepted)
+			if o := r.state(1, book.OrderConfirmed); len(o.Approvals.Given) != 2 || o.Approvals.Given[0].Name != "ann" || o.Approvals.Given[0].Reason != "looked at" {
+				t.Errorf("%+v", o.Approvals)
+			}
+			if _, err := ann.ApproveOrder(ctx, id(1), ""); !errors.Is(err, client.ErrConflict) {
+				t.Errorf("a late approval: %v", err)
+			}
+			p, err := r.client.AuditEvidence(ctx, client.AuditOptions{Withdrawal: id(1)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var kinds []string
+			for _, e := range r.entries(p) {
+				if e.Kind != "token.created" {
+					kinds = append(kinds, e.Kind)
+				}
+			}
+			if want := []string{"order.added", "order.held", "order.approval", "order.approved", "order.confirmed", "withdrawal.answered"}; !slices.Equal(kinds, want) {
+				t.Errorf("the log has %q, want %q", kinds, want)
+			}
+
+			// One who says no ends it, also one who had said yes.
+			r.order(2)
+			asked(2, countersign.CodeAwaitingApproval)
+			approves(ann, 2, client.OrderHeld, 1)
+			if _, err := ann.DeclineOrder(ctx, id(2), "no"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := bob.ApproveOrder(ctx, id(2), ""); !errors.Is(err, client.ErrConflict) {
+				t.Errorf("what was declined is approved: %v", err)
+			}
+			asked(2, countersign.CodeRefusedPerson)
+
+			// The approval of a token that was revoked before the last is none.
+			r.order(3)
+			asked(3, countersign.CodeAwaitingApproval)
+			approves(ann, 3, client.OrderHeld, 1)
+			r.clock.advance(1000)
+			if err := api.NewTokens(r.db).Revoke(ctx, annToken.ID, db.MillisOf(r.clock.now()), nil); err != nil {
+				t.Fatal(err)
+			}
+			approves(bob, 3, client.OrderHeld, 1)
+			asked(3, countersign.CodeAwaitingApproval)
+			if o := r.state(3, book.OrderHeld); o.Approvals.Given[0].Void == "" || o.Approvals.Given[1].Void != "" {
+				t.Errorf("%+v", o.Approvals)
+			}
+			approves(r.client, 3, client.OrderApproved, 0)
+
+			// The policy wants more by the time that the service asks: an approval is missing again.
+			rules.approvals = 3
+			asked(3, countersign.CodeAwaitingApproval)
+			if o := r.state(3, book.OrderHeld); o.Approvals.Missing != 1 {
+				t.Errorf("%+v", o.Approvals)
+			}
+			carl, _ := r.named(url, "carl", client.RoleApprover)
+			approves(carl, 3, client.OrderApproved, 0)
+			asked(3, countersign.CodeAccepted)
+
+			// Somebody who has the database and not the key approves nothing.
+			rules.approvals = 2
+			r.order(4)
+			asked(4, countersign.CodeAwaitingApproval)
+			approves(bob, 4, client.OrderHeld, 1)
+			byHand := func(text string, args ...any) {
+				t.Helper()
+				err := r.db.Write(ctx, func(ctx context.Context, x *db.Tx) error {
+					_, err := x.Exec(ctx, text, args...)
+					return err
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, dora := r.named(url, "dora", client.RoleApprover)
+			byHand(`INSERT INTO approvals (id, about, token, name, at, shown, reason, mac) SELECT $1, about, $2, name, at, shown, reason, mac FROM approvals WHERE about = $3`,
+				"order/"+id(4)+" "+dora.ID, dora.ID, "order/"+id(4))
+			approves(bob, 4, client.OrderHeld, 1)
+			// Nor is an approval of another order one of this.
+			byHand(`UPDATE approvals SET about = $1 WHERE about = $2 AND token <> $3`, "order/"+id(4), "order/"+id(3), dora.ID)
+			approves(bob, 4, client.OrderHeld, 1)
+			asked(4, countersign.CodeAwaitingApproval)
+			byHand(`UPDATE orders SET state = 'approved' WHERE call_back_id = $1`, id(4))
+			asked(4, countersign.CodeNotKnownYet)
+		})
+	}
+}
+
+// Three persons approve at two nodes at the same time; two suffice, and the order is approved once.
+func TestOrderOfTwoPersonsOnTwoNodes(t *testing.T) {
+	url := dbtest.Postgres(t)
+	service := newService(t, countersigntest.ServiceConfig{})
+	rules := &wordPolicy{effect: policy.Ask, approvals: 2}
+	a := newRig(t, url, service, func(c *Config) { c.Policy = rules })
+	b := newRigOn(t, openDB(t, url), service, func(c *Config) { c.Policy = rules })
+	for n := range 8 {
+		a.order(n + 1)
+		var people [3]user
+		for i := range people {
+			at := []*rig{a, b}[i%2]
+			people[i], _ = at.named(at.client.url, "p", client.RoleApprover)
+		}
+		var all sync.WaitGroup
+		var errs [3]error
+		for i, p := range people {
+			all.Go(func() { _, errs[i] = p.ApproveOrder(t.Context(), countersigntest.Withdrawal(n+1).CallBackID, "") })
+		}
+		all.Wait()
+		if err := errors.Join(errs[:]...); err != nil {
+			t.Errorf("order %d: %v", n+1, err)
+		}
+		a.state(n+1, book.OrderApproved)
+		if code := b.deliver(countersigntest.Withdrawal(n + 1)); code != countersign.CodeAccepted {
+			t.Errorf("order %d: errCode %d", n+1, code)
+		}
+	}
+}
