@@ -200,7 +200,7 @@ func (db *postgresDB) Write(ctx context.Context, fn func(context.Context, *Tx) e
 	for n := 1; ; n++ {
 		t, err := db.try(ctx, fn)
 		if err == nil {
-			db.runLater(ctx, t.later)
+			runLater(ctx, t.later)
 			t.here.every(db.hub.wake)
 			db.bell.ring(t.abroad)
 			return nil
@@ -275,18 +275,30 @@ func (db *postgresDB) begin(ctx context.Context) (*pgxpool.Conn, pgx.Tx, error) 
 	}
 }
 
-// runLater runs the statements of Tx.Later. Inside the transaction they would keep
-// their rows locked until the commit.
-func (db *postgresDB) runLater(ctx context.Context, later []Statement) {
+// laterWithin bounds the functions of Tx.Later: the caller waits for them.
+const laterWithin = 5 * time.Second
+
+func runLater(ctx context.Context, later []func(context.Context)) {
 	if len(later) == 0 {
 		return
 	}
-	list := []Statement{{SQL: `SELECT set_config('synchronous_commit', 'off', true)`, Row: func(Rows) error { return nil }}}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), laterWithin)
 	defer cancel()
-	if err := db.Batch(ctx, append(list, later...)); err != nil && !errors.Is(err, ErrClosed) {
-		db.log.Warn("statements after a commit failed", "error", err)
+	for _, fn := range later {
+		fn(ctx)
 	}
+}
+
+const unsyncedSQL = `SELECT set_config('synchronous_commit', 'off', true)`
+
+// Hint runs statements in one transaction that does not wait for the disk: a crash can undo it.
+// It is for what is found without it too, but later.
+func (d *DB) Hint(ctx context.Context, list ...Statement) error {
+	p, ok := d.backend.(*postgresDB)
+	if !ok {
+		return d.WriteUnsynced(ctx, func(ctx context.Context, t *Tx) error { return t.Batch(ctx, list) })
+	}
+	return p.Batch(ctx, append([]Statement{{SQL: unsyncedSQL, Row: func(Rows) error { return nil }}}, list...))
 }
 
 // poolReads reads by a pool, outside transactions.

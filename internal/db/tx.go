@@ -47,12 +47,12 @@ type backend interface {
 // Tx is a transaction.
 type Tx struct {
 	Querier
-	deferred bool             // Later waits for the commit
-	later    []Statement      // the statements of Later
-	here     topicSet         // watchers of this node to wake after the commit
-	abroad   topicSet         // and those of other nodes
-	counts   map[string]int64 // changes of kept numbers, to be written before the commit
-	records  []LogRecord      // of the audit log, likewise
+	deferred bool                    // there are concurrent writers
+	later    []func(context.Context) // of Later
+	here     topicSet                // watchers of this node to wake after the commit
+	abroad   topicSet                // and those of other nodes
+	counts   map[string]int64        // changes of kept numbers, to be written before the commit
+	records  []LogRecord             // of the audit log, likewise
 	guard    *guard
 	seen     *[]seenRow // numbers of guarded rows that were read
 }
@@ -66,18 +66,10 @@ func (t *Tx) Wake(topic Topic) {
 // WakeHere wakes only the watchers of this node after the commit.
 func (t *Tx) WakeHere(topic Topic) { t.here.add(topic) }
 
-// Later runs a statement on a row that many transactions change, so that none keeps it
-// locked until its commit. With concurrent writers the statement runs right after the
-// commit, before any watcher wakes, in a transaction that does not wait for the disk;
-// a crash in between loses it. Otherwise it runs at once, as part of t.
-func (t *Tx) Later(ctx context.Context, sql string, args ...any) error {
-	if !t.deferred {
-		_, err := t.Exec(ctx, sql, args...)
-		return err
-	}
-	t.later = append(t.later, Statement{SQL: sql, Args: args})
-	return nil
-}
+// Later calls fn after the commit, before any watcher wakes, where there are concurrent writers.
+// It is for changes of rows that many transactions change, which would otherwise keep them locked
+// until their commits. A crash in between loses the call. The context of fn ends after five seconds.
+func (t *Tx) Later(fn func(context.Context)) { t.later = append(t.later, fn) }
 
 // Each calls fn for every row.
 func Each(ctx context.Context, q Querier, sql string, args []any, fn func(Rows) error) error {

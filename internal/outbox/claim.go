@@ -69,7 +69,7 @@ func (o *Outbox) Claim(ctx context.Context, r ClaimRequest) ([]Claimed, error) {
 		return nil, errors.New("claiming: Max must be above 0 and the lease after now")
 	}
 	var claimed []Claimed
-	var idle []laneKey
+	var idle []string
 	write := o.WriteUnsynced
 	if r.Lane == countersign.LaneWithdraw {
 		write = o.Write
@@ -95,7 +95,7 @@ func (o *Outbox) Claim(ctx context.Context, r ClaimRequest) ([]Claimed, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.recheck(ctx, idle, r.Now)
+	o.recheck(ctx, r.Lane, idle, r.Now)
 	return claimed, nil
 }
 
@@ -305,17 +305,17 @@ UPDATE lanes SET next_due = ` + nextDueOfLaneSQL + ` WHERE merchant = $2 AND lan
 
 // claimEnd makes the marks, writes the lanes' counters and finds when each lane is due
 // next. It gives the lanes in which nothing more is due, if recheck needs them.
-func (o *Outbox) claimEnd(ctx context.Context, t *db.Tx, r ClaimRequest, lanes []*claimLane, marks []db.Statement) (idle []laneKey, err error) {
+func (o *Outbox) claimEnd(ctx context.Context, t *db.Tx, r ClaimRequest, lanes []*claimLane, marks []db.Statement) (idle []string, err error) {
 	ends := marks
 	end := func(text string, args ...any) {
 		e := db.Statement{SQL: text, Args: append([]any{int64(r.Now)}, args...)}
 		if o.Dialect().ConcurrentWriters {
 			e.SQL += returningDueSQL
 			e.Row = func(row db.Rows) error {
-				k, due := laneKey{lane: r.Lane}, db.Never
-				err := row.Scan(&k.merchant, &due)
+				merchant, due := "", db.Never
+				err := row.Scan(&merchant, &due)
 				if due > r.Now {
-					idle = append(idle, k)
+					idle = append(idle, merchant)
 				}
 				return err
 			}
@@ -346,23 +346,16 @@ WHERE merchant = $1 AND lane = $2 AND next_due > COALESCE((
 // recheck looks again, after the commit, at lanes that the claim left idle. The claim
 // could not see an ingest that committed while it ran, and the ingest's statement may
 // have found the lane's row as it was before. If this fails, Sweep finds the work.
-func (o *Outbox) recheck(ctx context.Context, idle []laneKey, now db.Millis) {
-	if !o.Dialect().ConcurrentWriters || len(idle) == 0 {
+func (o *Outbox) recheck(ctx context.Context, lane countersign.Lane, idle []string, now db.Millis) {
+	if len(idle) == 0 {
 		return
 	}
-	checks := make([]db.Statement, len(idle))
-	found := make([]int64, len(idle))
-	for i, k := range idle {
-		checks[i] = db.Statement{SQL: recheckSQL, Args: []any{k.merchant, int64(k.lane), int64(now)}, N: &found[i]}
-	}
-	if err := o.Batch(ctx, checks); err != nil {
+	woken, err := o.wakeLanes(ctx, lane, idle, now, now)
+	if err != nil {
 		o.Log().Debug("idle lanes were not checked again", "error", err)
-		return
 	}
-	for i, k := range idle {
-		if found[i] > 0 {
-			o.WakeHere(TopicOf(k.lane))
-		}
+	if woken > 0 {
+		o.WakeHere(TopicOf(lane))
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"countersign"
@@ -238,7 +240,7 @@ func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []In
 	if conflict != nil {
 		return conflict
 	}
-	return o.addWorks(ctx, t, batch, inserted)
+	return o.addWorks(ctx, t, batch, inserted, now)
 }
 
 // insertCallbacks says of each row whether it was inserted, and what is known of it if it
@@ -293,25 +295,46 @@ func eventsOf(batch []newRow) []purgedKey {
 	return list
 }
 
-// addWorks calls addWork once for each lane.
-func (o *Outbox) addWorks(ctx context.Context, t *db.Tx, batch []newRow, inserted []bool) error {
-	earliest := map[laneKey]db.Millis{}
-	var order []laneKey
+// addWorks notes new pending callbacks in their lanes. With concurrent writers it does so
+// after the commit. Inside the transaction, every ingest would keep the lanes' rows locked until
+// its commit, and claims, which skip locked rows, would find nothing. The order also closes a
+// race: a claim that looked for rows before the ingest's commit either commits before its lane
+// is woken, or looks again after its own commit (recheck). After a crash in between, Sweep
+// finds the work.
+func (o *Outbox) addWorks(ctx context.Context, t *db.Tx, batch []newRow, inserted []bool, now db.Millis) error {
+	var earliest [laneCount]map[string]db.Millis // by merchant
 	for i := range batch {
-		if !inserted[i] {
+		if n := &batch[i]; inserted[i] {
+			of := &earliest[n.Type.Lane()]
+			if *of == nil {
+				*of = map[string]db.Millis{}
+			}
+			due, ok := (*of)[n.Merchant]
+			if !ok {
+				due = db.Never
+			}
+			(*of)[n.Merchant] = min(due, n.Due)
+		}
+	}
+	for n, of := range earliest {
+		if len(of) == 0 {
 			continue
 		}
-		k := laneKey{batch[i].Merchant, batch[i].Type.Lane()}
-		due, ok := earliest[k]
-		if !ok {
-			order = append(order, k)
-			due = db.Never
+		lane, merchants := countersign.Lane(n), slices.Sorted(maps.Keys(of))
+		t.Wake(TopicOf(lane))
+		if o.Dialect().ConcurrentWriters {
+			first := slices.Min(slices.Collect(maps.Values(of)))
+			t.Later(func(ctx context.Context) {
+				if _, err := o.wakeLanes(ctx, lane, merchants, first, now); err != nil && !errors.Is(err, db.ErrClosed) {
+					o.Log().Warn("lanes were not woken", "error", err)
+				}
+			})
+			continue
 		}
-		earliest[k] = min(due, batch[i].Due)
-	}
-	for _, k := range order {
-		if err := o.addWork(ctx, t, k.merchant, k.lane, earliest[k]); err != nil {
-			return err
+		for _, m := range merchants {
+			if _, err := t.Exec(ctx, touchSQL, m, n, int64(of[m])); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

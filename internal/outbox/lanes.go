@@ -132,15 +132,47 @@ func (o *Outbox) lockLanes(ctx context.Context, t *db.Tx, c laneChanges) ([]Pace
 	return found, t.Batch(ctx, reads)
 }
 
-const touchSQL = `UPDATE lanes SET next_due = $3 WHERE merchant = $1 AND lane = $2 AND next_due > $3`
+const (
+	// Where no others write at the same time.
+	touchSQL = `UPDATE lanes SET next_due = $3 WHERE merchant = $1 AND lane = $2 AND next_due > $3`
 
-// addWork notes a new pending callback in its lane. With PostgreSQL it runs after the
-// commit. Inside the transaction, every ingest would keep the lane's row locked until
-// its commit, and claims, which skip locked rows, would find nothing. The order also
-// closes a race: a claim that looked for rows before the ingest's commit either
-// commits before this statement, which then corrects the lane, or looks again after
-// its own commit (recheck). After a crash in between, Sweep finds the work.
-func (o *Outbox) addWork(ctx context.Context, t *db.Tx, merchant string, lane countersign.Lane, due db.Millis) error {
-	t.Wake(TopicOf(lane))
-	return t.Later(ctx, touchSQL, merchant, int64(lane), int64(due))
+	// The lanes of the merchants $2 in which something is due before next_due. Those with a
+	// next_due of $4 or before are left out: a claim looks there anyway. lane + 0: see lockLanesSQL.
+	asleepSQL = `
+SELECT merchant FROM lanes
+WHERE merchant {in}$2{end} AND lane + 0 = $3 AND next_due > $4 AND next_due > ` + nextDueOfLaneSQL
+
+	wakeFreeSQL = `
+UPDATE lanes SET next_due = ` + nextDueOfLaneSQL + `
+WHERE merchant = ANY(ARRAY(` + asleepSQL + `{skip})) AND lane + 0 = $3`
+)
+
+// wakeLanes sets next_due of the lanes in which something is due earlier, and gives how many
+// those were. There must be concurrent writers. due is the earliest time at which any of the
+// work can be due.
+//
+// It wakes at once what nobody has locked, and waits for each of the others with no lock held.
+// With all in one transaction, lanes that were woken stayed locked while it waited for the next:
+// claims found nothing, settlements waited for it, and it waited for settlements.
+func (o *Outbox) wakeLanes(ctx context.Context, lane countersign.Lane, merchants []string, due, now db.Millis) (woken int64, err error) {
+	for len(merchants) > 0 {
+		args := []any{int64(now), o.Dialect().List(merchants), int64(lane), int64(due)}
+		var n int64
+		var locked []string
+		err := o.Hint(ctx, db.Statement{SQL: wakeFreeSQL, Args: args, N: &n}, db.Statement{SQL: asleepSQL, Args: args, Row: func(r db.Rows) error {
+			var merchant string
+			err := r.Scan(&merchant)
+			locked = append(locked, merchant)
+			return err
+		}})
+		if woken += n; err != nil || len(locked) == 0 {
+			return woken, err
+		}
+		if err := o.Hint(ctx, db.Statement{SQL: recheckSQL, Args: []any{locked[0], int64(lane), int64(now)}, N: &n}); err != nil {
+			return woken, err
+		}
+		woken += n
+		merchants = locked[1:]
+	}
+	return woken, nil
 }

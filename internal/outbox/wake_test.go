@@ -1,0 +1,76 @@
+package outbox
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"countersign"
+	"countersign/internal/db"
+)
+
+// TestWakesBesideLocked: while a transaction holds the lane of one merchant, what is added for
+// it and for others is claimable for the others, and for it as soon as that transaction ends.
+func TestWakesBesideLocked(t *testing.T) {
+	url := dialects[1].url(t)
+	s := openAt(t, url)
+	ids := addMerchants(t, s, 5, nil)
+	holder := must(pgx.Connect(ctx, url))(t)
+	defer holder.Close(ctx)
+	held := must(holder.Begin(ctx))(t)
+	must(held.Exec(ctx, `SELECT 1 FROM lanes WHERE merchant = $1 FOR UPDATE`, ids[2]))(t)
+
+	var items []NewCallback
+	for _, id := range ids {
+		items = append(items, deposit(id, "of-"+id, 1))
+	}
+	ingested := make(chan error, 1)
+	go func() {
+		_, err := s.Ingest(ctx, items, 1)
+		ingested <- err
+	}()
+	var got []string
+	within := time.Now().Add(time.Minute)
+	for at := db.Millis(10); len(got) < 4; at++ {
+		if time.Now().After(within) {
+			t.Fatalf("beside a locked lane only %v were claimed", got)
+		}
+		for _, c := range claim(t, s, countersign.LaneNotify, at, 10) {
+			got = append(got, c.Merchant)
+		}
+	}
+	if slices.Sort(got); fmt.Sprint(got) != "[m0 m1 m3 m4]" {
+		t.Fatalf("claimed of %v", got)
+	}
+
+	woken := make(chan error, 1)
+	go func() { // Ingest gives up after a while
+		_, err := s.wakeLanes(ctx, countersign.LaneNotify, ids, 1, 1)
+		woken <- err
+	}()
+	for waits := 0; waits == 0; {
+		select {
+		case err := <-woken:
+			t.Fatalf("it ended while a lane was locked: %v", err)
+		default:
+		}
+		if time.Now().After(within) {
+			t.Fatal("nothing waits for the locked lane")
+		}
+		must(db.One(ctx, s, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`, nil, &waits))(t)
+	}
+	if err := held.Rollback(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, ended := range []chan error{woken, ingested} {
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c := claim(t, s, countersign.LaneNotify, 1000, 10); len(c) != 1 || c[0].Merchant != ids[2] {
+		t.Errorf("after the lock: claimed %+v", c)
+	}
+}
