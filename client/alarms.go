@@ -32,6 +32,7 @@ const (
 	AlarmOverdue         AlarmKind = "overdue"
 	AlarmForeignClaim    AlarmKind = "foreign_claim"
 	AlarmOutcomeDiffers  AlarmKind = "outcome_differs"
+	AlarmEvidenceDiffers AlarmKind = "evidence_differs"
 	AlarmAddressChanged  AlarmKind = "address_changed"
 	AlarmFrozen          AlarmKind = "frozen"
 	AlarmResumed         AlarmKind = "resumed"
@@ -138,6 +139,9 @@ var alarmKinds = words[AlarmKind]{
 	{is: AlarmOutcomeDiffers, at: atService, urgent: true, bySubject: true,
 		means: "Under the permit of a withdrawal another outcome was reported than the one that stands. Nothing was changed by it; a transaction that it names is told to the merchant.",
 		do:    "Look at the chain. If funds moved although failed stands, or twice, tell the merchant. Find out who reported the other outcome; if it was not the wallet, revoke the token."},
+	{is: AlarmEvidenceDiffers, at: atService, urgent: true, bySubject: true,
+		means: "What the database says of a withdrawal goes beyond the answer that is kept of it, or beyond what is kept of its permit: other details, another holder, no permit where one was given, or a confirmation that no answer supports. Nobody gets a permit for it. Somebody changed the database past the program, or it was damaged.",
+		do:    "Find out who can write to the database, and freeze the service until you know. Compare the withdrawal with the audit log (audit prove) and the chain. If nothing was executed, block it and have a new one ordered; a confirmed withdrawal that is not blocked lapses."},
 	{is: AlarmAddressChanged, at: atService, urgent: true, bySubject: true,
 		means: "A merchant is told that the deposit address of a user was replaced: what the user deposits goes to the new one. The subject is the callback.",
 		do:    "Find out who replaced it. If nobody meant it, pause the merchant, revoke the token that added the callback, and tell the merchant not to use the address."},

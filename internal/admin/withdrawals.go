@@ -263,6 +263,9 @@ func (s *Server) releaseWithdrawal(c *api.Call, id string, in client.Claim) (cli
 	// The outbox keeps the permit of the first release and gives it to the same
 	// holder again; the new one is then not used.
 	p, err := s.Outbox.Release(c.R.Context(), id, outbox.Holder{Claim: in.Holder, Origin: c.Token.Root}, "cpt_"+api.RandomText(24), c.Now)
+	if errors.Is(err, outbox.ErrNotJudged) {
+		return client.Permit{}, api.NewProblem(http.StatusServiceUnavailable, "the answer that is kept of this withdrawal cannot be judged at the moment; repeat the request")
+	}
 	if err != nil {
 		return client.Permit{}, err
 	}

@@ -97,6 +97,7 @@ type Service struct {
 	traces  *tracing      // nil: none are sent
 	heart   *heart
 	purger  *db.Purger // nil: everything stays
+	permits *permits
 	sender  *dispatch.Dispatcher
 	api     *Listener
 	metrics *Listener        // nil: the API has them
@@ -156,6 +157,9 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		return fmt.Errorf("reading the database's clock: %w", err)
 	}
 	now := s.clock.Now
+	if s.permits, err = c.permits(ctx, s.db, now); err != nil {
+		return err
+	}
 	if err := s.reclaim(ctx); err != nil {
 		return err
 	}
@@ -201,6 +205,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
+	s.db.JudgeWith(s.sender.JudgeAgain)
 	s.heart = newHeart(d, c.Node, now)
 	started := api.TimeOf(s.heart.node.Started)
 	if s.keys, err = api.NewKeys(ctx, d, db.MillisOf(now()), auditKey(s.audit)); err != nil {
@@ -274,7 +279,7 @@ func (s *Service) Run(ctx context.Context) error {
 	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, s.c.MerchantPorts, client.Duration(s.c.ChangeDelay), s.c.ChangeApprovals, client.Duration(s.c.Retain), s.c.Witnesses}); err != nil && ctx.Err() == nil { // a stop during the start is no failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), s.Close())
 	}
-	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.watch(s.db.DB, s.audit), {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.changes.Run}, {"rotations", s.rotate}, s.heart.part(), {"retention", s.purger.Run}}
+	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.watch(s.db.DB, s.audit), {"permits", s.permits.run}, {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.changes.Run}, {"rotations", s.rotate}, s.heart.part(), {"retention", s.purger.Run}}
 	if s.metrics != nil {
 		parts = append(parts, s.metrics.part())
 	}
@@ -282,6 +287,7 @@ func (s *Service) Run(ctx context.Context) error {
 	signLast(ctx, s.audit)
 	s.heart.stop(ctx)
 	s.c.seeLast(ctx, s.db.DB, s.audit)
+	s.permits.close()
 	s.traces.close(ctx)
 	return errors.Join(err, s.db.Close())
 }
@@ -321,6 +327,7 @@ func (s *Service) Close() error {
 			errs = append(errs, l.Close())
 		}
 	}
+	s.permits.close()
 	return errors.Join(append(errs, s.db.Close())...)
 }
 

@@ -23,6 +23,11 @@ type Exchange struct {
 	Message        string // of the response; none of these without one
 	Data           string // the sealed answer
 	ResponseOpened string // what it opened to, if that was an answer
+
+	// What judging it again needs; the log does not keep it.
+	Blocks  []int          // how many bytes of ResponseOpened each block held
+	Collect client.Collect // what the answer had to show
+	Done    db.Millis      // when the response had come whole
 }
 
 // recordRelease tells of a call that asked for a permit. One for a withdrawal without a

@@ -46,6 +46,9 @@ func (o *Outbox) endConfirmed(ctx context.Context, t *db.Tx, merchant, id string
 	if err != nil || n == 0 {
 		return w, false, err
 	}
+	if _, err := t.Exec(ctx, dropEvidenceSQL, merchant, id); err != nil {
+		return w, false, err
+	}
 	kind, data := audit.WithdrawalLapsed, any(audit.Lapsed{Withdrawal: audit.WithdrawalOf(merchant, w.CallBackID)})
 	if to == WithdrawalBlocked {
 		kind, data = audit.WithdrawalBlocked, audit.Stopped{Reason: w.BlockedReason}

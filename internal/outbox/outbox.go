@@ -31,6 +31,8 @@ type Outbox struct {
 	sick  healthSweep
 
 	freezes doubtedFreeze
+	given   givenPermits
+	judge   JudgeFunc // of kept answers
 }
 
 // New gives the outbox in d, which was opened for End.

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"countersign"
@@ -51,6 +52,7 @@ func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis)
 	case w.State != WithdrawalCancelled:
 		return Withdrawal{}, &db.ConflictError{Reason: "the withdrawal is " + string(w.State)}
 	}
+	o.spend(ctx, &w, now)
 	return w, nil
 }
 
@@ -110,8 +112,8 @@ WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND release_by > $6 AND 
 // A permit that was given before a restore belongs to whoever repeats its claim first.
 const takeOriginSQL = `UPDATE withdrawals SET origin = $3 WHERE merchant = $1 AND id = $2 AND origin = ''`
 
-// readPermitSQL locks the row, like sameEventSQL: a failover must not lose a permit
-// that is given again.
+// readPermitSQL locks the row, so that a failover does not lose a permit that is given again, and
+// of two calls one gives it.
 const readPermitSQL = `SELECT w.permit, ` + withdrawalColumns + ` FROM withdrawals w WHERE w.merchant = $1 AND w.id = $2{lock}`
 
 // Release gives the one permit to execute a confirmed withdrawal to holder
@@ -121,8 +123,9 @@ const readPermitSQL = `SELECT w.permit, ` + withdrawalColumns + ` FROM withdrawa
 // its ReleaseBy or later. While the merchant is paused, the service is frozen or a restored
 // database is not reconciled nobody gets a permit, the holder of one included. All of these are *ConflictErrors.
 //
-// One guarded statement decides which holder gets it. The rest reads, and raises the
-// alarm.
+// It believes the evidence and not the row: the answer that confirmed the withdrawal is judged
+// again (JudgeWith), and where the row says more than it does, or than what is kept of a permit,
+// nobody gets one and AlarmEvidenceDiffers is raised (PROTOCOL.md, D9).
 func (o *Outbox) Release(ctx context.Context, id string, holder Holder, permit string, now db.Millis) (Permit, error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {
@@ -134,82 +137,138 @@ func (o *Outbox) Release(ctx context.Context, id string, holder Holder, permit s
 	if err := db.CheckTexts("claim", holder.Claim, "origin", holder.Origin, "permit", permit); err != nil {
 		return Permit{}, err
 	}
-	var p Permit
-	found, stop := false, client.Reason("")
-	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		var err error
-		if stop, err = o.stops(ctx, t, merchant); err != nil {
-			return err
-		}
-		for range 2 {
-			found = false
-			var given int64
-			if stop == "" {
-				if given, err = t.Exec(ctx, releaseSQL, merchant, rest, holder.Claim, holder.Origin, permit, int64(now)); err != nil {
-					return err
-				}
-			}
-			p.Duplicate = given == 0
-			read := db.Statement{SQL: readPermitSQL, Args: []any{merchant, rest}, Row: func(r db.Rows) error {
-				found = true
-				var err error
-				p.Withdrawal, err = scanWithdrawal(r, &p.Permit)
-				return err
-			}}
-			err := t.Batch(ctx, countMoved(t, []db.Statement{read}, WithdrawalConfirmed, WithdrawalReleased, given))
-			if err != nil || !found {
-				return err
-			}
-			if stop == "" && p.Withdrawal.Restored {
-				stop = client.ReasonRestored
-			}
-			foreign := p.Permit != "" && !p.Withdrawal.heldBy(holder)
-			if stop == "" || foreign { // a stop gives no permit again
-				if err := recordRelease(ctx, t, &p, holder, now); err != nil {
-					return err
-				}
-			}
-			if foreign {
-				return db.RaiseAlarms(ctx, t, []db.Alarm{{Of: merchant, Kind: client.AlarmForeignClaim, Subject: id, At: now}})
-			}
-			if p.Permit != "" && p.Withdrawal.Origin == "" && stop == "" {
-				p.Withdrawal.Origin = holder.Origin
-				_, err := t.Exec(ctx, takeOriginSQL, merchant, rest, holder.Origin)
-				return err
-			}
-			if p.Withdrawal.State != WithdrawalConfirmed || p.Withdrawal.ReleaseBy <= now || stop != "" {
-				return nil
-			}
-			// It was confirmed between the two statements. The row is locked
-			// now, so the second time decides.
-		}
-		return nil
+	// Before the transaction: RSA must not hold its locks.
+	answer, err := o.judgeAgain(ctx, merchant, rest)
+	if err != nil {
+		return Permit{}, err
+	}
+	var r releasing
+	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
+		r = releasing{id: id, merchant: merchant, rest: rest, holder: holder, permit: permit, answer: answer, now: now}
+		return o.release(ctx, t, &r)
 	})
+	w := &r.p.Withdrawal
 	switch {
 	case err != nil:
 		return Permit{}, err
-	case !found:
+	case !r.found:
 		return Permit{}, db.ErrNotFound
-	case p.Permit != "" && !p.Withdrawal.heldBy(holder):
+	case r.differs:
+		return Permit{}, &db.ConflictError{Reason: differText}
+	case r.p.Permit != "" && !w.heldBy(holder):
 		return Permit{}, &db.ConflictError{Member: "claim", Reason: "differs: another holder has the permit"}
-	case p.Permit == "" && p.Withdrawal.State != WithdrawalConfirmed:
-		return Permit{}, &db.ConflictError{Reason: "the withdrawal is " + string(p.Withdrawal.State)}
-	case stop != "":
-		return Permit{}, &db.ConflictError{Reason: stopTexts[stop]}
-	case p.Permit == "":
+	case r.p.Permit == "" && w.State != WithdrawalConfirmed:
+		return Permit{}, &db.ConflictError{Reason: "the withdrawal is " + string(w.State)}
+	case r.stop != "":
+		return Permit{}, &db.ConflictError{Reason: stopTexts[r.stop]}
+	case r.p.Permit == "":
 		return Permit{}, &db.ConflictError{Reason: "the withdrawal is " + string(WithdrawalLapsed)} // the sweep will make it so
 	}
-	return p, nil
+	if r.spent.Until != 0 {
+		o.given.add(r.spent)
+	}
+	r.p.Epoch = r.epoch
+	return r.p, nil
 }
 
-// stops gives why nothing of a merchant is released.
-func (o *Outbox) stops(ctx context.Context, t *db.Tx, merchant string) (stop client.Reason, err error) {
+// releasing is one call of Release.
+type releasing struct {
+	id, merchant, rest string
+	holder             Holder
+	permit             string // for a new one
+	answer             *judged
+	now                db.Millis
+
+	p       Permit
+	found   bool
+	stop    client.Reason
+	differs bool
+	epoch   int64
+	spent   GivenPermit // to be remembered, if a permit was given
+}
+
+// release is Release in its transaction. The row is locked before the evidence is read, so both
+// are of one moment.
+func (o *Outbox) release(ctx context.Context, t *db.Tx, r *releasing) (err error) {
+	if r.stop, r.epoch, err = o.stops(ctx, t, r.merchant); err != nil {
+		return err
+	}
+	var kept keptEvidence
+	p, w := &r.p, &r.p.Withdrawal
+	read := db.Statement{SQL: readPermitSQL, Args: []any{r.merchant, r.rest}, Row: func(rows db.Rows) (err error) {
+		r.found = true
+		*w, err = scanWithdrawal(rows, &p.Permit)
+		return err
+	}}
+	if err := t.Batch(ctx, []db.Statement{read, kept.read(t, r.merchant, r.rest)}); err != nil || !r.found {
+		return err
+	}
+	if r.stop == "" && w.Restored {
+		r.stop = client.ReasonRestored
+	}
+	if r.differs = o.differs(p, &kept, r.epoch, r.answer, r.stop, r.now); r.differs {
+		if r.answer != nil && errors.Is(r.answer.err, ErrNotJudged) { // it says nothing of the row
+			return r.answer.err
+		}
+		return db.RaiseAlarms(ctx, t, []db.Alarm{{Of: r.merchant, Kind: client.AlarmEvidenceDiffers, Subject: r.id, At: r.now}})
+	}
+	p.Duplicate = true
+	if p.Permit == "" && w.State == WithdrawalConfirmed && w.ReleaseBy > r.now && r.stop == "" {
+		if err := o.give(ctx, t, r, &kept); err != nil {
+			return err
+		}
+	}
+	foreign := p.Permit != "" && !w.heldBy(r.holder)
+	if r.stop == "" || foreign { // a stop gives no permit again
+		if err := recordRelease(ctx, t, p, r.holder, r.now); err != nil {
+			return err
+		}
+	}
+	if foreign {
+		return db.RaiseAlarms(ctx, t, []db.Alarm{{Of: r.merchant, Kind: client.AlarmForeignClaim, Subject: r.id, At: r.now}})
+	}
+	if p.Permit != "" && w.Origin == "" && r.stop == "" {
+		w.Origin = r.holder.Origin
+		kept.given.Origin = r.holder.Origin
+		keep, err := keepGiven(t, r.merchant, r.rest, *kept.given)
+		if err != nil {
+			return err
+		}
+		return t.Batch(ctx, []db.Statement{{SQL: takeOriginSQL, Args: []any{r.merchant, r.rest, r.holder.Origin}}, keep})
+	}
+	return nil
+}
+
+// give gives the permit. One guarded statement decides; what is kept of it is written beside it.
+func (o *Outbox) give(ctx context.Context, t *db.Tx, r *releasing, kept *keptEvidence) error {
+	n, err := t.Exec(ctx, releaseSQL, r.merchant, r.rest, r.holder.Claim, r.holder.Origin, r.permit, int64(r.now))
+	if err != nil {
+		return err
+	}
+	if n == 0 { // a stop that began after it was looked at
+		r.stop = client.ReasonPaused
+		return nil
+	}
+	g := kept.givenTo(r.holder, r.permit, r.now)
+	keep, err := keepGiven(t, r.merchant, r.rest, g)
+	if err != nil {
+		return err
+	}
+	w := &r.p.Withdrawal
+	w.State, w.Claim, w.Origin, w.Released = WithdrawalReleased, r.holder.Claim, r.holder.Origin, r.now
+	r.p.Permit, r.p.Duplicate = r.permit, false
+	r.spent = GivenPermit{permitKey(w.Merchant, w.CallBackID, kept.epoch), g.Until}
+	return t.Batch(ctx, countMoved(t, []db.Statement{keep}, WithdrawalConfirmed, WithdrawalReleased, 1))
+}
+
+// stops gives why nothing of a merchant is released, and the present epoch.
+func (o *Outbox) stops(ctx context.Context, t *db.Tx, merchant string) (stop client.Reason, epoch int64, err error) {
 	of, state := map[string]*keptMerchant{}, MerchantPaused
 	var epochs db.LookAtEpochs
 	var look freezeLook
 	err = t.Batch(ctx, append(o.lookAtStops(nil), ofMerchants(t, o.Dialect(), []string{merchant}, of), look.statement(t), epochs.Statement(t)))
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	if m := of[merchant]; m != nil {
 		state = m.State
@@ -217,7 +276,7 @@ func (o *Outbox) stops(ctx context.Context, t *db.Tx, merchant string) (stop cli
 	if stop = stopped(state, o.freezes.judge(t, &look)); stop == "" && epochs.Last().Open() {
 		stop = client.ReasonRestored
 	}
-	return stop, err
+	return stop, epochs.Last().Number, err
 }
 
 // stopTexts tell callers why no permit is given at the moment.

@@ -124,6 +124,9 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 		if err := t.Batch(ctx, countMoved(t, nil, was, WithdrawalReleased, 1)); err != nil {
 			return err
 		}
+		if err := adoptGiven(ctx, t, &a.Withdrawal, rest, holder, given, d, now); err != nil {
+			return err
+		}
 		adopted := audit.Adopted{Withdrawal: audit.WithdrawalOf(x.Merchant, x.CallBackID), Was: string(a.Was), Claim: audit.Fingerprint(holder), Permit: audit.Fingerprint(given)}
 		if err := audit.AddAbout(ctx, t, audit.WithdrawalAdopted, known.ID, now, adopted); err != nil {
 			return err

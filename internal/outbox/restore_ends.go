@@ -108,6 +108,9 @@ func (o *Outbox) resumeRestored(ctx context.Context, id, reason, by string, reco
 		if _, err := t.Exec(ctx, resumeSQL, merchant, rest); err != nil {
 			return err
 		}
+		if err := renewProof(ctx, t, merchant, rest); err != nil {
+			return err
+		}
 		w.Restored = false
 		return audit.AddAbout(ctx, t, audit.WithdrawalResumed, id, now, audit.Stopped{Reason: reason})
 	})

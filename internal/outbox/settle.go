@@ -37,6 +37,7 @@ type settling struct {
 	awaiting int64         // 1: the withdrawal was awaiting
 	stopped  client.Reason // why the answer cannot decide; empty if it can
 	within   db.Millis     // how long it can be released if it is confirmed
+	order    order         // of a decision
 	now      db.Millis
 }
 
@@ -103,7 +104,11 @@ func newSettling(n Settlement, out *Settled, now db.Millis) (*settling, error) {
 // settle does the steps in the order of their locks.
 func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db.Millis) error {
 	feed := &feedEntries{}
-	if err := o.settleCallbacks(ctx, t, batch, feed); err != nil {
+	epoch, err := o.settleCallbacks(ctx, t, batch, feed)
+	if err != nil {
+		return err
+	}
+	if err := o.settleEvidence(ctx, t, batch, epoch, feed); err != nil {
 		return err
 	}
 	if err := o.settleAttempts(ctx, t, batch); err != nil {
@@ -184,8 +189,8 @@ FROM outbox c WHERE c.merchant = $1 AND c.id = $2 AND c.state = 'sending' AND c.
 )
 
 // settleCallbacks ends the attempts that still have their lease and makes their
-// decisions.
-func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries) error {
+// decisions. It gives the present epoch if there are any.
+func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries) (epoch int64, err error) {
 	statements := make([]db.Statement, 0, len(batch)+2)
 	of := map[string]*keptMerchant{}
 	var ids []string
@@ -195,8 +200,9 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 		}
 	}
 	var look freezeLook
+	var epochs db.LookAtEpochs
 	if len(ids) > 0 {
-		statements = append(o.lookAtStops(statements), ofMerchants(t, o.Dialect(), ids, of), look.statement(t))
+		statements = append(o.lookAtStops(statements), ofMerchants(t, o.Dialect(), ids, of), look.statement(t), epochs.Statement(t))
 	}
 	key := func(b *settling, args ...any) []any {
 		return append([]any{b.Merchant, b.id, b.Attempt.Number}, args...)
@@ -218,11 +224,15 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 	}
 	for _, b := range batch {
 		if b.Decision != countersign.DecisionNone {
-			statements = append(statements, db.Statement{SQL: settleDecisionSQL, Args: key(b), Row: func(r db.Rows) error { return b.scanDecision(r, of[b.Merchant], o.freezes.judge(t, &look)) }})
+			statements = append(statements, db.Statement{SQL: settleDecisionSQL, Args: key(b), Row: func(r db.Rows) error { return b.scanDecision(r, of[b.Merchant], o.freezes.judge(t, &look)) }},
+				db.Statement{SQL: readOrderSQL, Args: []any{b.Merchant, b.id}, Row: func(r db.Rows) error { return r.Scan(b.order.dest()...) }})
 		}
 	}
 	if err := t.Batch(ctx, statements); err != nil {
-		return err
+		return 0, err
+	}
+	if len(ids) > 0 {
+		epoch = epochs.Last().Number
 	}
 	statements = statements[:0]
 	for _, b := range batch {
@@ -247,7 +257,7 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 		}
 	}
 	if err := t.Batch(ctx, statements); err != nil {
-		return err
+		return 0, err
 	}
 	for _, b := range batch {
 		b.out.Applied = b.found
@@ -259,7 +269,7 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 			b.out.Decision = b.decided
 		}
 	}
-	return nil
+	return epoch, nil
 }
 
 func (b *settling) scan(r db.Rows) error {

@@ -262,10 +262,11 @@ func (o *Outbox) BlockWithdrawal(ctx context.Context, id, reason, by string, now
 	switch {
 	case err != nil:
 		return Withdrawal{}, err
+	case w.State == WithdrawalBlocked:
+		o.spend(ctx, &w, now)
+		return w, nil
 	case w.State == WithdrawalConfirmed:
 		return Withdrawal{}, &db.ConflictError{Reason: stopTexts[client.ReasonRestored]}
-	case w.State != WithdrawalBlocked:
-		return Withdrawal{}, &db.ConflictError{Reason: "the withdrawal is " + string(w.State) + ": only a confirmed one can be blocked"}
 	}
-	return w, nil
+	return Withdrawal{}, &db.ConflictError{Reason: "the withdrawal is " + string(w.State) + ": only a confirmed one can be blocked"}
 }

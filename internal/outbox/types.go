@@ -246,6 +246,7 @@ type Permit struct {
 	// Duplicate: the same holder was given this permit before, so whoever holds it
 	// may have executed already.
 	Duplicate bool
+	Epoch     int64 // of the database; 0: it was never restored
 }
 
 // Outcome is what the wallet core reports of a released withdrawal: exactly

@@ -239,6 +239,8 @@ CREATE TABLE withdrawals (
   blocked_by     TEXT NOT NULL DEFAULT '',
   release_by     {int} NOT NULL DEFAULT 0, -- from when on it is not released any more; 0: it is not confirmed
   restored       {int} NOT NULL DEFAULT 0, -- 1: from before a restore, and nobody has said what became of it
+  epoch          {int} NOT NULL DEFAULT 0, -- in which it was taken, or a person said that nothing had become of it
+  mac            {bytes},                  -- db.Guarded: of what was ordered
   PRIMARY KEY (merchant, id),
   UNIQUE (merchant, call_back_id)
 ){strict};
@@ -252,6 +254,22 @@ CREATE INDEX withdrawals_user ON withdrawals (tenant_user_id, id, merchant);
 CREATE INDEX withdrawals_tx ON withdrawals (tx_id, id, merchant) WHERE tx_id <> '';
 -- The address that was confirmed, or else the one that was ordered.
 CREATE INDEX withdrawals_address ON withdrawals ((CASE WHEN confirmed_address <> '' THEN confirmed_address ELSE ordered_address END), id, merchant);
+
+-- Why a permit may be given, and that it was. The rows of withdrawals carry no MAC of their
+-- state, so a release believes these.
+CREATE TABLE evidence (
+  merchant      {text} NOT NULL,
+  id            {text} NOT NULL, -- of the withdrawal
+  epoch         {int} NOT NULL,  -- in which it may be released
+  confirmed     TEXT NOT NULL,   -- outbox.Evidence; empty: the permit was given, and the exchange purged
+  confirmed_mac {bytes},         -- db.Guarded
+  given         TEXT NOT NULL DEFAULT '', -- outbox.given; empty: no permit was given
+  given_at      {int} NOT NULL DEFAULT 0,
+  given_mac     {bytes},         -- db.Guarded
+  PRIMARY KEY (merchant, id)
+){strict};
+-- What a node learns of the permits that others gave.
+CREATE INDEX evidence_given ON evidence (given_at) WHERE given_at > 0;
 
 -- The feed of decisions.
 CREATE TABLE decisions (
