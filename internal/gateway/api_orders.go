@@ -105,7 +105,7 @@ func (a *server) whyNotApproved(c *api.Call, o book.Order) (string, error) {
 	}
 	ruling, err := a.decide(c.R.Context(), o, c.Now, nil)
 	if err != nil {
-		return "", err
+		return "the policy cannot be asked at the moment", nil
 	}
 	quorum, err := orderQuorum(c.R.Context(), a.book, a.lists, a.c.Policy, o, ruling, c.Now)
 	if err != nil {

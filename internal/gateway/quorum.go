@@ -79,7 +79,7 @@ func (a *server) shownOrder(ctx context.Context, o book.Order, now db.Millis) (c
 	if o.State.Undecided() {
 		var err error
 		if ruling, err = a.decide(ctx, o, now, nil); err != nil {
-			return out, err
+			return out, nil // an order is shown also while the policy cannot be asked
 		}
 	}
 	quorum, err := orderQuorum(ctx, a.book, a.lists, a.c.Policy, o, ruling, now)
