@@ -45,7 +45,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/api": {
 		ours: []string{"countersign", "countersign/client", "countersign/internal/audit", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/passkey",
 			"countersign/internal/strictjson", "countersign/internal/signed"},
-		others: []string{"github.com/danielgtaylor/huma/v2", "golang.org/x/time"},
+		others: []string{"github.com/coreos/go-oidc/v3", "github.com/danielgtaylor/huma/v2", "golang.org/x/oauth2", "golang.org/x/time"},
 	},
 	"countersign/internal/admin": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/api", "countersign/internal/audit", "countersign/internal/bodies", "countersign/internal/db",

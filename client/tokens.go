@@ -58,6 +58,7 @@ type Token struct {
 	Name        string   `json:"name" doc:"name of the token's owner"`
 	Role        Role     `json:"role" doc:"the rights of the token"`
 	Merchants   []string `json:"merchants,omitempty" nullable:"false" doc:"ids of the merchants that it is bound to; absent: all"`
+	Subject     string   `json:"subject,omitempty" doc:"of a person who signs in with the identity provider: oidc: and the provider's id of the person; absent: it is a token with a secret"`
 	MadeBy      string   `json:"madeBy,omitempty" doc:"id of the token that made it; absent: the daemon's first start"`
 	Fingerprint string   `json:"fingerprint,omitempty" doc:"the beginning of the SHA-256 of its secret, in hexadecimal digits; absent in the answer that shows the secret"`
 	Created     Time     `json:"created" doc:"when it was made"`

@@ -47,6 +47,7 @@ type serveCmd struct {
 	retainFlags
 	witnessFlags
 	consoleFlags
+	oidcFlags
 	alarmFlags
 	checkFlags
 	newDataFlags
@@ -73,6 +74,21 @@ func (std streams) checked(list []daemon.Finding) error {
 // consoleFlags say whether a daemon has a web console.
 type consoleFlags struct {
 	NoConsole bool `help:"Do not serve the web console at /console/ of the API."`
+}
+
+// oidcFlags say which identity provider people sign in with.
+type oidcFlags struct {
+	OIDCIssuer string     `name:"oidc-issuer" help:"Identity provider with which people sign in to the console, by OpenID Connect: its issuer, by https." placeholder:"URL"`
+	OIDCClient string     `name:"oidc-client" help:"Id of the client that the provider made for this console." placeholder:"ID"`
+	OIDCSecret cli.Secret `name:"oidc-secret" help:"The client's secret, or @FILE; empty for a public client, which has PKCE alone." placeholder:"SECRET"`
+	OIDCGroups []string   `name:"oidc-groups" sep:"none" help:"Role of a group: GROUP=ROLE, or GROUP=ROLE:MERCHANT,MERCHANT for these merchants alone. May be repeated; the first that the person is in decides." placeholder:"ROW"`
+	OIDCClaim  string     `name:"oidc-claim" help:"Member of the provider's tokens that has the groups." default:"groups" placeholder:"NAME"`
+	OIDCScopes []string   `name:"oidc-scopes" help:"What the provider is asked for beside openid. Without offline_access some providers give sessions of 15 minutes." default:"profile,email,offline_access" placeholder:"SCOPE"`
+}
+
+func (f oidcFlags) oidc() (daemon.OIDC, error) {
+	secret, err := f.OIDCSecret.Reveal("oidc-secret")
+	return daemon.OIDC{Issuer: f.OIDCIssuer, Client: f.OIDCClient, Secret: client.Secret(secret), Groups: f.OIDCGroups, Claim: f.OIDCClaim, Scopes: f.OIDCScopes}, err
 }
 
 // Help is the long help of the subcommand.
@@ -103,9 +119,13 @@ func (c *serveCmd) Run(std streams, config *kong.ConfigFlag) error {
 	if err != nil {
 		return err
 	}
+	oidc, err := c.oidc()
+	if err != nil {
+		return err
+	}
 	s, err := daemon.NewService(daemon.ServiceConfig{
 		Storage: storage, Listen: c.Listen, Node: c.Node, AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP, MerchantPorts: c.MerchantPorts,
-		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals, Retain: keep, Witnesses: c.Witness, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, Traces: daemon.TracesOn(), TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
+		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals, Retain: keep, Witnesses: c.Witness, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, OIDC: oidc, Traces: daemon.TracesOn(), TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
 	})
 	if err != nil {
 		return explainStart(err)

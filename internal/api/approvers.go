@@ -16,18 +16,20 @@ import (
 // ends nothing, since then one person alone would decide; EndApprovers does. A row that is
 // not genuine, or was removed, may have been an approver's.
 func ChangesWait(ctx context.Context, q db.Querier, except string) (bool, error) {
-	return approverIn(ctx, q, func(t Token) bool { return t.Over == 0 && t.ID != except })
+	return tokenIn(ctx, q, func(t Token) bool { return t.makesWait() && t.ID != except })
 }
 
 // approverExists reports whether there is a valid token of role approver; unbound, one that is
 // bound to no merchant.
 func approverExists(ctx context.Context, q db.Querier, now db.Millis, unbound bool) (bool, error) {
-	return approverIn(ctx, q, func(t Token) bool { return t.Valid(now) && (t.Merchants == "" || !unbound) })
+	return tokenIn(ctx, q, func(t Token) bool {
+		return t.Role == client.RoleApprover && t.Valid(now) && (t.Merchants == "" || !unbound)
+	})
 }
 
-func approverIn(ctx context.Context, q db.Querier, counts func(Token) bool) (bool, error) {
+func tokenIn(ctx context.Context, q db.Querier, counts func(Token) bool) (bool, error) {
 	list, forged, err := allTokens(ctx, q, ``)
-	return forged > 0 || slices.ContainsFunc(list, func(t Token) bool { return t.Role == client.RoleApprover && counts(t) }), err
+	return forged > 0 || slices.ContainsFunc(list, counts), err
 }
 
 // warnBefore is how long before its end the last approver's token is told of.
@@ -48,7 +50,7 @@ func (k *Changes) warnOfLast(ctx context.Context, now db.Millis) error {
 	waits := forged > 0
 	var last Token
 	for _, t := range list {
-		waits = waits || t.Role == client.RoleApprover && t.Over == 0
+		waits = waits || t.makesWait()
 		switch {
 		case t.Role != client.RoleApprover || t.Merchants != "" || !t.Valid(now):
 		case t.Expires == 0 || t.Expires-now > warnBefore:
@@ -85,7 +87,7 @@ func EndApprovers(ctx context.Context, d *db.DB, now db.Millis) (ids []string, e
 			return err
 		}
 		for _, token := range list {
-			if token.Role != client.RoleApprover || token.Over != 0 {
+			if !token.makesWait() {
 				continue
 			}
 			ids = append(ids, token.ID)

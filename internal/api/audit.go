@@ -187,12 +187,22 @@ func beyond(err error) error {
 
 // acting gives the context of a call whose token is known, so that the log tells who
 // did what the call does.
-func (c *Call) acting() context.Context {
+func (c *Call) acting() context.Context { return audit.By(c.R.Context(), c.actor()) }
+
+// actor is who makes the call.
+func (c *Call) actor() audit.Actor {
 	address, _, err := net.SplitHostPort(c.R.RemoteAddr)
 	if err != nil {
 		address = c.R.RemoteAddr
 	}
-	return audit.By(c.R.Context(), audit.Actor{Token: c.Token.ID, Name: c.Token.Name, Role: string(c.Token.Role), Address: address})
+	a := actorOf(c.Token)
+	a.Address = address
+	return a
+}
+
+// actorOf is the holder of a token.
+func actorOf(t Token) audit.Actor {
+	return audit.Actor{Token: t.ID, Subject: t.shownSubject(), Name: t.Name, Role: string(t.Role)}
 }
 
 // The kinds of records about tokens.

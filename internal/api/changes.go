@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"countersign/client"
@@ -38,6 +39,12 @@ type ChangesConfig struct {
 	// Approvals is how many persons must approve a change, each with a token of another origin
 	// than those of the others and of the proposer. 0: one. At most MaxApprovals.
 	Approvals int
+	// OIDC is the identity provider that people sign in with. Zero: they have tokens.
+	OIDC OIDCConfig
+	// Roles are those of the end's tokens; Bound, whether they can be bound to merchants.
+	// Required with OIDC.
+	Roles []client.Role
+	Bound bool
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 	// Log gets what Run could not do. Nil: discards.
@@ -65,9 +72,16 @@ func NewChanges(c ChangesConfig) (*Changes, error) {
 	}
 	c.DB.WatchRows(changeRows)
 	k := &Changes{c: c, tokens: NewTokens(c.DB), kinds: map[client.ChangeKind]ApplyChange{}}
+	var err error
+	if k.tokens.people, err = newIdentities(c.OIDC, c.Roles, c.Bound, c.Now, c.Log); err != nil {
+		return nil, err
+	}
 	k.kinds[client.ChangeToken], k.kinds[client.ChangeRevoke] = k.applyToken, k.applyRevoke
 	return k, nil
 }
+
+// Tokens are the tokens of the end, with the sessions of people who signed in.
+func (k *Changes) Tokens() *Tokens { return k.tokens }
 
 // Handle says how changes of a kind are applied. All kinds are said before Run and
 // before the API is served.
@@ -138,6 +152,7 @@ func (k *Changes) Propose(ctx context.Context, c *Change, content []byte) error 
 var (
 	errOwnChange  = NewProblem(http.StatusForbidden, "whoever proposed a change cannot approve it: another approver can")
 	errSameOrigin = NewProblem(http.StatusForbidden, "the token has the same origin as the one that proposed the change, so one person may hold both: another approver can approve it")
+	errNoApprover = NewProblem(http.StatusForbidden, "whoever approved it is no approver any more")
 	errTokenEnded = NewProblem(http.StatusForbidden, "the token is no longer valid")
 )
 
@@ -166,6 +181,8 @@ func (k *Changes) mayApprove(ctx context.Context, q db.Querier, c *Change, by st
 		return err
 	case !approver.Valid(now):
 		return errTokenEnded
+	case !slices.Contains(Approvers, approver.Role): // a person's role may change after the approval
+		return errNoApprover
 	case proposer.Root == approver.Root:
 		return errSameOrigin
 	}
@@ -457,5 +474,5 @@ func (k *Changes) as(ctx context.Context, id string) context.Context {
 	if err != nil {
 		return ctx
 	}
-	return audit.By(ctx, audit.Actor{Token: t.ID, Name: t.Name, Role: string(t.Role)})
+	return audit.By(ctx, actorOf(t))
 }

@@ -84,6 +84,11 @@ func (o Common) Routes() []Route {
 		{post, "/v1/passkeys/signin/challenge", "signInChallenge", Open, Whole, 200, Handle(p.signInChallenge), "Begin a sign-in with a passkey", nil},
 		{post, "/v1/passkeys/signin", "signIn", Open, Whole, 200, Handle(p.signIn), "Sign in with a passkey: the answer's secret has the rights of its token", []int{401}},
 
+		{get, "/v1/signin/provider", "provider", Open, Whole, 200, Handle(p.provider), "Show the identity provider that people sign in with", nil},
+		{post, "/v1/signin/provider/begin", "beginProvider", Open, Whole, 200, Handle(p.beginProvider), "Begin a sign-in with the identity provider", nil},
+		{post, "/v1/signin/provider/finish", "finishProvider", Open, Whole, 200, Handle(p.finishProvider), "Sign in with what the identity provider sent the browser back with: the answer's secret has the role of the person's groups", []int{401, 403}},
+		{post, "/v1/signin/out", "signOut", Everybody, ByHandler, 204, Handle(p.signOut), "End the caller's session of the identity provider", []int{409}},
+
 		{get, "/healthz", "healthz", Open, Whole, 200, o.Healthz, "Say that the process runs", nil},
 		{get, "/readyz", "readyz", Open, Whole, 200, o.Readyz, "Say whether " + o.End + " can work", []int{503}},
 		{get, "/openapi.json", "openapi", Open, Whole, 200, Handle(document), "Give this document", nil},
@@ -102,6 +107,7 @@ func commonTags(end string) map[string]string {
 		"nodes":     "The processes of " + end,
 		"epoch":     "Since which restore from a backup the database is what it is",
 		"passkeys":  "Passkeys of people, each of one token, and signing in with them",
+		"signin":    "Signing in with the company's identity provider",
 		"tokens":    "The tokens of this API",
 		"operation": "Probes, metrics and this document",
 	}

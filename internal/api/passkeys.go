@@ -20,9 +20,10 @@ import (
 type Passkeys struct{ tokens *Tokens }
 
 var (
-	errUnsigned = NewProblem(http.StatusForbidden, "the token has passkeys: this must be signed with one of them, and the token alone does not do. Do it in the console, at /console/ of this API")
-	errSignIn   = NewProblem(http.StatusUnauthorized, "this passkey is not known here, or its token is no longer valid")
-	errState    = NewProblem(http.StatusUnprocessableEntity, "the challenge is not of this end, or is older than 5 minutes")
+	errUnsigned     = NewProblem(http.StatusForbidden, "the token has passkeys: this must be signed with one of them, and the token alone does not do. Do it in the console, at /console/ of this API")
+	errSignIn       = NewProblem(http.StatusUnauthorized, "this passkey is not known here, or its token is no longer valid")
+	errSignInPerson = NewProblem(http.StatusUnauthorized, "this passkey is of a person who signs in with the identity provider: it signs what that person approves, and signs in nobody")
+	errState        = NewProblem(http.StatusUnprocessableEntity, "the challenge is not of this end, or is older than 5 minutes")
 )
 
 const (
@@ -200,6 +201,9 @@ func (p Passkeys) signIn(c *Call, _ None, in client.PasskeySignIn) (out client.S
 		passkeyRows.Doubt(p.tokens.d, row.ID)
 		return out, errSignIn
 	}
+	if err == nil && token.Subject != "" { // else the session would not end with the provider's
+		return out, errSignInPerson
+	}
 	if err == nil {
 		c.Token = token
 		err = p.tokens.signInPasskey(c.acting(), row, counter, c.Now, s.At)
@@ -221,6 +225,9 @@ const sessionPrefix = "csp_"
 // BySession gives the token of a session, which ends with the session. ErrNotFound: there
 // is no such session any more.
 func (k *Tokens) BySession(ctx context.Context, secret string) (Token, error) {
+	if strings.HasPrefix(secret, providerPrefix) {
+		return k.byProvider(ctx, secret)
+	}
 	var s signInSecret
 	if (Passkeys{k}).open(ctx, signInPurpose, strings.TrimPrefix(secret, sessionPrefix), &s) != nil {
 		return Token{}, db.ErrNotFound
@@ -233,7 +240,7 @@ func (k *Tokens) BySession(ctx context.Context, secret string) (Token, error) {
 		return Token{}, db.ErrNotFound
 	}
 	t, err := k.ByID(ctx, s.Token)
-	if err == nil && !t.has(s.Passkey) {
+	if err == nil && (!t.has(s.Passkey) || t.Subject != "") {
 		err = db.ErrNotFound
 	}
 	if t.Expires == 0 || s.Expires < t.Expires {

@@ -25,7 +25,7 @@ type TokenStore interface {
 	Create(ctx context.Context, t Token, hash [sha256.Size]byte) error
 	// ByHash gives a token also after it was revoked.
 	ByHash(ctx context.Context, hash [sha256.Size]byte) (Token, error)
-	// BySession gives the token of somebody who signed in with a passkey.
+	// BySession gives the token of somebody who signed in with a passkey or the identity provider.
 	BySession(ctx context.Context, secret string) (Token, error)
 	// ByID likewise.
 	ByID(ctx context.Context, id string) (Token, error)
@@ -230,7 +230,7 @@ func (a *API) authenticate(r *http.Request, fresh bool) (Token, error) {
 		return Token{}, why
 	}
 	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	session := strings.HasPrefix(secret, sessionPrefix)
+	session := strings.HasPrefix(secret, sessionPrefix) || strings.HasPrefix(secret, providerPrefix)
 	if !strings.EqualFold(scheme, "Bearer") || !session && !strings.HasPrefix(secret, tokenPrefix) || len(r.Header.Values("Authorization")) > 1 {
 		return wrong(errToken)
 	}

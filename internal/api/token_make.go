@@ -55,7 +55,7 @@ func (c *Call) NewToken(in client.NewToken, known func(id string) error) (Token,
 // ShownToken is a token as the API shows it.
 func ShownToken(t Token) client.Token {
 	return client.Token{ID: t.ID, Name: t.Name, Role: t.Role, Merchants: t.BoundTo(), MadeBy: t.Maker, Fingerprint: t.Fingerprint,
-		Created: TimeOf(t.Created), Expires: TimeOf(t.Expires), Revoked: TimeOf(t.Revoked), Hourly: t.Hourly}
+		Created: TimeOf(t.Created), Expires: TimeOf(t.Expires), Revoked: TimeOf(t.Revoked), Hourly: t.Hourly, Subject: t.shownSubject()}
 }
 
 // self shows the caller's token and the operations that it may call now.

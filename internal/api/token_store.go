@@ -26,7 +26,8 @@ type Token struct {
 	Expires db.Millis // 0: never
 	Revoked db.Millis // 0: it was not
 	Hourly  int64     // how many deposits it may add an hour; 0: no bound
-	Over    int64     // 1: an approver's that makes no changes wait any more; see EndApprovers
+	Over    int64     // 1: an approver's that makes no changes wait any more, see EndApprovers; or formerApprover
+	Subject string    // of a person whom the identity provider knows: the issuer, a space, and its id there; empty: a token
 
 	Fingerprint string // the beginning of the hash, of a stored token
 
@@ -35,15 +36,18 @@ type Token struct {
 }
 
 // Tokens is the table of tokens in an end's database. It is a TokenStore.
-type Tokens struct{ d *db.DB }
+type Tokens struct {
+	d      *db.DB
+	people *identities // nil: people have tokens
+}
 
 // NewTokens gives the tokens in d.
 func NewTokens(d *db.DB) *Tokens {
 	d.WatchRows(tokenRows)
-	return &Tokens{d}
+	return &Tokens{d: d}
 }
 
-var tokenRows = db.Guarded{Name: "tokens", Key: "id", Number: "revision", Columns: `id, revision, name, role, merchants, maker, root, created, expires, revoked, hourly, over, passkeys, hash`}
+var tokenRows = db.Guarded{Name: "tokens", Key: "id", Number: "revision", Columns: `id, revision, name, role, merchants, maker, root, created, expires, revoked, hourly, over, passkeys, subject, hash`}
 
 // allTokens gives all tokens, and how many of their rows are not genuine or were removed. suffix
 // follows the table in the query.
@@ -63,7 +67,7 @@ func readTokens(ctx context.Context, q db.Querier, found map[string]bool, where 
 	err = db.Each(ctx, q, tokenRows.Select()+where, args, func(r db.Rows) error {
 		var t Token
 		var hash []byte
-		genuine, err := look.Scan(r, &t.ID, &t.revision, &t.Name, &t.Role, &t.Merchants, &t.Maker, &t.Root, &t.Created, &t.Expires, &t.Revoked, &t.Hourly, &t.Over, &t.passkeys, &hash)
+		genuine, err := look.Scan(r, &t.ID, &t.revision, &t.Name, &t.Role, &t.Merchants, &t.Maker, &t.Root, &t.Created, &t.Expires, &t.Revoked, &t.Hourly, &t.Over, &t.passkeys, &t.Subject, &hash)
 		if found != nil {
 			found[t.ID] = true
 		}
@@ -79,8 +83,8 @@ func readTokens(ctx context.Context, q db.Querier, found map[string]bool, where 
 }
 
 const createTokenSQL = `
-INSERT INTO tokens (id, name, role, merchants, maker, root, created, expires, hourly, hash, mac)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING`
+INSERT INTO tokens (id, name, role, merchants, maker, root, created, expires, hourly, hash, mac, subject)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING`
 
 // Create keeps a token by the hash of its secret. If the id or the hash is in use,
 // the error is a *db.ConflictError.
@@ -101,7 +105,7 @@ func CreateToken(ctx context.Context, t *db.Tx, token Token, hash [32]byte) erro
 	}
 	err := tokenRows.Change(ctx, t, token.ID, func() error {
 		n, err := t.Exec(ctx, createTokenSQL, token.ID, token.Name, string(token.Role), token.Merchants, token.Maker, token.Root,
-			int64(token.Created), int64(token.Expires), token.Hourly, hash[:], []byte{})
+			int64(token.Created), int64(token.Expires), token.Hourly, hash[:], []byte{}, token.Subject)
 		if err == nil && n == 0 {
 			err = &db.ConflictError{Member: "id", Reason: "is in use by another token"}
 		}
@@ -209,7 +213,7 @@ func RevokeToken(ctx context.Context, t *db.Tx, id string, now db.Millis, guarde
 	}
 	for _, v := range list {
 		valid = valid || v.ID == id
-		if guarded != nil && guarded(v.Role) && v.Merchants == "" && v.Expires == 0 {
+		if guarded != nil && guarded(v.Role) && v.Merchants == "" && v.Expires == 0 && v.Subject == "" { // a person is there as long as the provider is
 			is, others = is || v.ID == id, others || v.ID != id
 		}
 	}

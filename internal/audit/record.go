@@ -32,8 +32,9 @@ type Record struct {
 
 // Actor is who made a call of the API.
 type Actor struct {
-	Token   string `json:"token"`          // id
-	Name    string `json:"name,omitempty"` // of the token's owner
+	Token   string `json:"token"`             // id
+	Subject string `json:"subject,omitempty"` // of a person whom the identity provider knows: oidc: and its id there
+	Name    string `json:"name,omitempty"`    // of the token's owner
 	Role    string `json:"role,omitempty"`
 	Address string `json:"address,omitempty"` // of the caller's end of the connection
 }

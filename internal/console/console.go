@@ -138,6 +138,8 @@ func newConsole(c Config, e end) (*Console, error) {
 	s.mux.HandleFunc("GET /console/signin", s.showSignIn)
 	s.mux.HandleFunc("POST /console/signin", s.signIn)
 	s.mux.HandleFunc("POST /console/signin/passkey", s.signInPasskey)
+	s.mux.HandleFunc("GET /console/signin/provider", s.toProvider)
+	s.mux.HandleFunc("GET "+ReturnPath, s.fromProvider)
 	s.mux.HandleFunc("POST /console/signout", s.signOut)
 	s.mux.HandleFunc("GET /console/link/{code}", s.followLink)
 	for _, part := range e.sections {

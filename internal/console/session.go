@@ -41,6 +41,9 @@ func (c *Console) keep(w http.ResponseWriter, r *http.Request, name, path string
 		return err
 	}
 	cookie := c.cookie(r, name, path)
+	if name == providerCookie {
+		cookie.SameSite = http.SameSiteLaxMode // the provider's page leads back here, and the browser must bring it
+	}
 	cookie.Value, cookie.MaxAge = base64.RawURLEncoding.EncodeToString(sealed), int(life.Seconds())
 	http.SetCookie(w, cookie)
 	return nil
@@ -98,6 +101,8 @@ func (c *Console) start(w http.ResponseWriter, r *http.Request, token client.Sec
 type signInForm struct {
 	Next, Problem string
 	Passkey       *client.PasskeyChallenge // nil: there are none under this address
+	Provider      client.Provider          // zero: there is none
+	ProviderHost  string
 }
 
 func (c *Console) showSignIn(w http.ResponseWriter, r *http.Request) {
@@ -107,6 +112,7 @@ func (c *Console) showSignIn(w http.ResponseWriter, r *http.Request) {
 func (c *Console) renderSignIn(w http.ResponseWriter, r *http.Request, status int, form signInForm) {
 	v := &visit{c: c, w: w, r: r}
 	form.Passkey = v.passkeyChallenge()
+	form.Provider, form.ProviderHost = v.provider()
 	if err := v.renderAs(status, "signin", "Sign in", form); err != nil {
 		c.Log.Error("console", "page", "signin", "error", err)
 	}
@@ -135,6 +141,7 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 	var s session
 	if c.kept(r, sessionCookie, &s) {
+		c.endAtAPI(r, client.Secret(s.Token))
 		if err := c.Sealer.EndSession(r.Context(), s.ID, c.Now(), c.Now().Add(sessionLife)); err != nil {
 			(&visit{c: c, w: w, r: r}).fail(err)
 			return

@@ -8,10 +8,14 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/bodies"
 	"countersign/internal/console"
 	"countersign/internal/db"
 )
+
+// OIDC says with which identity provider people sign in.
+type OIDC = api.OIDCConfig
 
 // consoleSealer seals what a console keeps in a browser, under a data key of its own that
 // is sealed under the master key. So every node of one database can open it.

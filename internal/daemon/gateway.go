@@ -80,6 +80,8 @@ type GatewayConfig struct {
 	MaxConnections int
 	// NoConsole leaves the web console out.
 	NoConsole bool
+	// OIDC is the identity provider that people sign in with. Zero: they have tokens.
+	OIDC OIDC
 	// TLS protects both listeners; client certificates are for the API alone.
 	TLS TLS
 	// MetricsListen is the address of /metrics, which the API then does not have. Empty:
@@ -134,6 +136,9 @@ func NewGateway(c GatewayConfig) (*Gateway, error) {
 	case c.Alarms.URL != "" && len(c.Alarms.Secret) == 0 && c.DB != "":
 		return nil, ErrAlarmSecret
 	}
+	if err := c.OIDC.Check(client.GatewayRoles(), false); err != nil {
+		return nil, err
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -146,6 +151,7 @@ func NewGateway(c GatewayConfig) (*Gateway, error) {
 // Open if the caller has not.
 func (g *Gateway) Open(ctx context.Context) (err error) {
 	c := g.c
+	c.OIDC.Dial = c.World.Dial
 	if g.db, err = c.open(ctx, c.Log, book.End()); err != nil {
 		return err
 	}
@@ -207,7 +213,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	}
 	held := bodies.NewShares(c.MaxBodies)
 	if g.gateway, err = gateway.New(gateway.Config{
-		DB: g.db, Audit: g.audit, Keys: metrics.keys, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, TakeAddresses: c.TakeAddresses, ConfirmWithin: c.ConfirmWithin, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals, Forward: c.Forward, Verify: c.Verify,
+		DB: g.db, Audit: g.audit, Keys: metrics.keys, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, TakeAddresses: c.TakeAddresses, ConfirmWithin: c.ConfirmWithin, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals, OIDC: c.OIDC, Forward: c.Forward, Verify: c.Verify,
 		Bodies:  held,
 		Node:    g.heart.node.ID,
 		Dial:    c.World.Dial,

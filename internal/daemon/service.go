@@ -68,6 +68,8 @@ type ServiceConfig struct {
 	MaxConnections int
 	// NoConsole leaves the web console out.
 	NoConsole bool
+	// OIDC is the identity provider that people sign in with. Zero: they have tokens.
+	OIDC OIDC
 	// TLS protects the API.
 	TLS TLS
 	// MetricsListen is the address of /metrics, which the API then does not have. Empty:
@@ -119,6 +121,9 @@ func NewService(c ServiceConfig) (*Service, error) {
 	case c.Alarms.URL != "" && len(c.Alarms.Secret) == 0 && c.DB != "":
 		return nil, ErrAlarmSecret
 	}
+	if err := c.OIDC.Check(client.ServiceRoles(), true); err != nil {
+		return nil, err
+	}
 	c.Node = cmp.Or(c.Node, thisProcess())
 	c.ExchangeTimeout = cmp.Or(c.ExchangeTimeout, 15*time.Second)
 	if c.Log == nil {
@@ -142,6 +147,7 @@ func thisProcess() string {
 // Open if the caller has not.
 func (s *Service) Open(ctx context.Context) (err error) {
 	c := s.c
+	c.OIDC.Dial = c.World.Dial
 	d, err := c.open(ctx, c.Log, outbox.End())
 	if err != nil {
 		return err
@@ -169,7 +175,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if err := c.expect(ctx, d, s.audit); err != nil {
 		return err
 	}
-	if s.changes, err = api.NewChanges(api.ChangesConfig{DB: d, Delay: c.ChangeDelay, Approvals: c.ChangeApprovals, Now: now, Log: c.Log}); err != nil {
+	if s.changes, err = api.NewChanges(api.ChangesConfig{DB: d, Delay: c.ChangeDelay, Approvals: c.ChangeApprovals, OIDC: c.OIDC, Roles: client.ServiceRoles(), Bound: true, Now: now, Log: c.Log}); err != nil {
 		return err
 	}
 	if c.Retain > 0 {
@@ -214,7 +220,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	metrics.keys = s.keys
 	held := bodies.NewShares(c.MaxBodies)
 	api, err := admin.New(admin.Config{
-		Outbox: s.db, Keys: s.keys, Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: api.NewTokens(d), Changes: s.changes, Now: now, Log: c.Log, Version: Version, Metrics: onAPI, Trace: traceCall, Node: s.heart.node.ID,
+		Outbox: s.db, Keys: s.keys, Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: s.changes.Tokens(), Changes: s.changes, Now: now, Log: c.Log, Version: Version, Metrics: onAPI, Trace: traceCall, Node: s.heart.node.ID,
 		DefaultAllowPrivate: c.AllowPrivate, Bodies: held, Aside: s.sender.Aside,
 		Hour: func() client.Hour {
 			return client.Hour{Node: c.Node, Version: Version, Database: s.Dialect(), Started: started, Step: client.Duration(hourStep), Slices: metrics.hour.last(now())}

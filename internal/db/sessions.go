@@ -20,6 +20,19 @@ func (d *DB) EndSession(ctx context.Context, id string, now, until Millis) error
 	})
 }
 
+// EndOnce is EndSession that reports whether nobody has ended it before, on any node.
+func (d *DB) EndOnce(ctx context.Context, id string, now, until Millis) (first bool, err error) {
+	err = d.Write(ctx, func(ctx context.Context, t *Tx) error {
+		if _, err := t.Exec(ctx, forgetSessionSQL, int64(now)); err != nil {
+			return err
+		}
+		n, err := t.Exec(ctx, endSessionSQL, id, int64(until))
+		first = n == 1
+		return err
+	})
+	return first, err
+}
+
 // SessionEnded reports whether EndSession ended the session.
 func (d *DB) SessionEnded(ctx context.Context, id string) (bool, error) {
 	var is int

@@ -34,13 +34,13 @@ type server struct {
 func newAPI(b *book.Book, r *refusals, c Config, retry func(context.Context, []byte) merchant.Retried) (*server, error) {
 	a := &server{c: c, book: b, lists: book.New(b.DB.Apart(), book.Config{}), refusals: r, retry: retry}
 	var err error
-	if a.changes, err = api.NewChanges(api.ChangesConfig{DB: b.DB, Delay: c.ChangeDelay, Approvals: c.ChangeApprovals, Now: c.Now, Log: c.Log}); err != nil {
+	if a.changes, err = api.NewChanges(api.ChangesConfig{DB: b.DB, Delay: c.ChangeDelay, Approvals: c.ChangeApprovals, OIDC: c.OIDC, Roles: client.GatewayRoles(), Now: c.Now, Log: c.Log}); err != nil {
 		return nil, err
 	}
 	a.changes.Handle(client.ChangeLog, a.audit().ApplyDrop)
 	a.base, err = api.New(api.Config{
 		Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
-		Tokens: api.NewTokens(b.DB), Metrics: c.Metrics, Now: c.Now, Log: c.Log, Trace: c.Trace, MaxBody: maxBody, Bodies: c.Bodies, ProblemOf: problemOf,
+		Tokens: a.changes.Tokens(), Metrics: c.Metrics, Now: c.Now, Log: c.Log, Trace: c.Trace, MaxBody: maxBody, Bodies: c.Bodies, ProblemOf: problemOf,
 		Aliases: aliases(), Webhooks: webhooks,
 	}, a.table())
 	if err != nil {

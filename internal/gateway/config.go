@@ -49,6 +49,8 @@ type Config struct {
 	ChangeDelay time.Duration
 	// ChangeApprovals is how many persons must approve a change. Zero: one.
 	ChangeApprovals int
+	// OIDC is the identity provider that people sign in with. Zero: they have tokens.
+	OIDC api.OIDCConfig
 	// Forward tells the merchant's application of every deposit and event.
 	// Zero: nothing is forwarded. With it, BeginForwarding must be called before Run.
 	Forward Forwarding

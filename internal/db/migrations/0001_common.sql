@@ -112,8 +112,9 @@ CREATE TABLE tokens (
   root      TEXT NOT NULL DEFAULT '',
   expires   {int} NOT NULL DEFAULT 0,
   hourly    {int} NOT NULL DEFAULT 0, -- how many deposits it may add an hour; 0: no bound
-  over      {int} NOT NULL DEFAULT 0, -- 1: an approver's that makes no changes wait any more
+  over      {int} NOT NULL DEFAULT 0, -- 1: an approver's that makes no changes wait any more; 2: of a person who was an approver
   passkeys  TEXT NOT NULL DEFAULT '', -- fingerprints of its passkeys, with a space between
+  subject   TEXT NOT NULL DEFAULT '', -- of a person: the identity provider, a space, and its id of the person
   revision  {int} NOT NULL DEFAULT 1, -- grows with each change
   mac       {bytes} NOT NULL
 ){strict};
@@ -133,6 +134,20 @@ CREATE TABLE passkeys (
   mac       {bytes} NOT NULL -- db.Guarded
 ){clustered};
 CREATE INDEX passkeys_token ON passkeys (token, created);
+
+-- People who signed in with the identity provider, until the session ends.
+CREATE TABLE sessions (
+  id       {text} NOT NULL PRIMARY KEY, -- SHA-256 of its secret
+  token    {text} NOT NULL, -- the person's row
+  began    {int} NOT NULL,
+  ends     {int} NOT NULL, -- at the latest
+  asked    {int} NOT NULL, -- when the provider last said that it goes on
+  claimed  {int} NOT NULL DEFAULT 0, -- until when a node asks the provider, or none does
+  refresh  {bytes} NOT NULL, -- sealed: what the provider is asked with
+  data_key {bytes} NOT NULL,
+  mac      {bytes} NOT NULL -- db.Guarded
+){strict};
+CREATE INDEX sessions_token ON sessions (token);
 
 -- Changes that wait for a second person, and those that did not have to. content is
 -- sealed, what is needed to make the change; it is empty once the change is final.

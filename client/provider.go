@@ -1,0 +1,52 @@
+package client
+
+import (
+	"context"
+	"net/http"
+)
+
+// Provider is the identity provider of a company, with which people sign in.
+type Provider struct {
+	Issuer  string `json:"issuer,omitempty" doc:"URL of the provider; absent: people sign in with tokens alone"`
+	Problem string `json:"problem,omitempty" doc:"why nobody can sign in with it now; absent: people can"`
+}
+
+// ProviderOrigin names the console that a person signs in to.
+type ProviderOrigin struct {
+	Origin string `json:"origin" minLength:"1" maxLength:"300" doc:"scheme, host and port of the console, by https, 1 to 300 characters"`
+}
+
+// ProviderBegun is a sign-in that has begun.
+type ProviderBegun struct {
+	URL   string `json:"url" doc:"page of the provider that the browser is sent to"`
+	State string `json:"state" doc:"for the browser that began it alone; to be sent back within 10 minutes"`
+}
+
+// ProviderReturn is what the provider sent a browser back with.
+type ProviderReturn struct {
+	State  string `json:"state" minLength:"1" maxLength:"4000" doc:"state of the beginning"`
+	Given  string `json:"given" maxLength:"300" doc:"state in the address that the browser was sent back to"`
+	Code   string `json:"code" minLength:"1" maxLength:"8000" doc:"code in that address"`
+	Issuer string `json:"issuer,omitempty" maxLength:"1000" doc:"iss in that address; absent: there is none"`
+}
+
+// Provider gives the identity provider that people sign in with. It needs no token.
+func (c *caller) Provider(ctx context.Context) (Provider, error) {
+	return ask[Provider](ctx, c, http.MethodGet, "/v1/signin/provider", nil)
+}
+
+// BeginProvider begins a sign-in with the identity provider, by a console of this origin. It
+// needs no token.
+func (c *caller) BeginProvider(ctx context.Context, origin string) (ProviderBegun, error) {
+	return ask[ProviderBegun](ctx, c, http.MethodPost, "/v1/signin/provider/begin", ProviderOrigin{origin})
+}
+
+// FinishProvider gives a session with the role of the person's groups. It needs no token.
+func (c *caller) FinishProvider(ctx context.Context, p ProviderReturn) (SignedIn, error) {
+	return ask[SignedIn](ctx, c, http.MethodPost, "/v1/signin/provider/finish", p)
+}
+
+// SignOut ends the caller's session of the identity provider. For a token it is ErrConflict.
+func (c *caller) SignOut(ctx context.Context) error {
+	return c.call(ctx, http.MethodPost, "/v1/signin/out", nil, nil)
+}

@@ -1,0 +1,321 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"countersign/client"
+)
+
+// OIDCConfig says with which identity provider people sign in.
+type OIDCConfig struct {
+	// Issuer is the provider's URL, by https; by http on this machine. Empty: people sign in
+	// with tokens alone.
+	Issuer string
+	// Client is the id that the provider knows this end by. Required with Issuer.
+	Client string
+	// Secret is the client's. Empty: it is a public client, which has PKCE alone.
+	Secret client.Secret
+	// Groups gives groups roles: GROUP=ROLE, or GROUP=ROLE:MERCHANT,MERCHANT. The first row
+	// with a group of the person decides on the role. Required with Issuer.
+	Groups []string
+	// Claim is the member of the provider's tokens that has the groups. Empty: groups.
+	Claim string
+	// Scopes are asked for beside openid. Nil: profile, email and offline_access.
+	Scopes []string
+	// Dial opens the connections to the provider. Nil: the network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Check says what is wrong with the configuration for an end whose tokens have these roles;
+// bound, if they can be bound to merchants.
+func (c OIDCConfig) Check(roles []client.Role, bound bool) error {
+	if c.Issuer == "" {
+		if c.Client != "" || c.Secret != "" || len(c.Groups) > 0 {
+			return errors.New("--oidc-issuer is missing: the other settings of OpenID Connect have no meaning without it")
+		}
+		return nil
+	}
+	if err := secureURL(c.Issuer); err != nil {
+		return fmt.Errorf("--oidc-issuer %w", err)
+	}
+	if c.Client == "" {
+		return errors.New("--oidc-client is missing: it is the id of the client that the identity provider made for this console")
+	}
+	_, err := readGroups(c.Groups, roles, bound)
+	return err
+}
+
+// secureURL refuses a URL over which somebody on the way could stand in for the provider.
+func secureURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" {
+		return fmt.Errorf("is no URL such as https://id.example.com: %q", text)
+	}
+	if u.Scheme == "https" || u.Scheme == "http" && loopback(u.Hostname()) {
+		return nil
+	}
+	return fmt.Errorf("must begin with https://: %q", text)
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// identities asks an identity provider who people are. It asks nothing before somebody signs
+// in, so that a provider that is away keeps no daemon from starting.
+type identities struct {
+	c      OIDCConfig
+	groups []groupRow
+	http   *http.Client
+	now    func() time.Time
+	log    *slog.Logger
+
+	mu       sync.Mutex // held while the provider's document is read
+	provider *oidc.Provider
+	strict   bool // it names itself in its answers
+	style    oauth2.AuthStyle
+	failed   error
+	at       time.Time // of failed
+}
+
+const (
+	// providerTime bounds one request to the provider.
+	providerTime = 10 * time.Second
+	// providerAgain is how long a failure to read the provider's document counts.
+	providerAgain = 3 * time.Second
+	// maxProviderBody is the longest answer of the provider, in bytes.
+	maxProviderBody = 1 << 20
+)
+
+func newIdentities(c OIDCConfig, roles []client.Role, bound bool, now func() time.Time, log *slog.Logger) (*identities, error) {
+	if err := c.Check(roles, bound); err != nil || c.Issuer == "" {
+		return nil, err
+	}
+	groups, err := readGroups(c.Groups, roles, bound)
+	if err != nil {
+		return nil, err
+	}
+	c.Claim = cmp.Or(c.Claim, "groups")
+	if c.Scopes == nil {
+		c.Scopes = []string{"profile", "email", oidc.ScopeOfflineAccess}
+	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	if c.Dial != nil {
+		t.DialContext = c.Dial
+	}
+	t.IdleConnTimeout = 5 * time.Second // it is asked every few minutes
+	return &identities{c: c, groups: groups, now: now, log: log, http: &http.Client{
+		Transport: shortBodies{t}, Timeout: providerTime,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // secrets go where the document says, and nowhere else
+	}}, nil
+}
+
+// shortBodies ends answers that are too long.
+type shortBodies struct{ next http.RoundTripper }
+
+func (s shortBodies) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := s.next.RoundTrip(r)
+	if err == nil {
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(resp.Body, maxProviderBody), resp.Body}
+	}
+	return resp, err
+}
+
+// errAway: the provider does not answer, or not as a provider does. What it said before still
+// counts for a while.
+var errAway = errors.New("the identity provider cannot be used now")
+
+// known gives the provider with what its document says.
+func (o *identities) known(ctx context.Context) (*oidc.Provider, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.provider != nil {
+		return o.provider, nil
+	}
+	if age := o.now().Sub(o.at); o.failed != nil && age >= 0 && age < providerAgain {
+		return nil, o.failed
+	}
+	p, err := o.discover(ctx)
+	if err != nil {
+		o.failed, o.at = fmt.Errorf("%w: %w", errAway, err), o.now()
+		o.log.Warn("the identity provider cannot be used", "error", err.Error())
+		return nil, o.failed
+	}
+	o.provider, o.failed = p, nil
+	return p, nil
+}
+
+func (o *identities) discover(ctx context.Context) (*oidc.Provider, error) {
+	ctx, cancel := context.WithTimeout(oidc.ClientContext(context.WithoutCancel(ctx), o.http), providerTime)
+	defer cancel()
+	p, err := oidc.NewProvider(ctx, o.c.Issuer)
+	if err != nil {
+		return nil, err
+	}
+	var is struct {
+		Authorization string   `json:"authorization_endpoint"`
+		Token         string   `json:"token_endpoint"`
+		Keys          string   `json:"jwks_uri"`
+		UserInfo      string   `json:"userinfo_endpoint"`
+		Device        string   `json:"device_authorization_endpoint"`
+		NamesItself   bool     `json:"authorization_response_iss_parameter_supported"`
+		Secrets       []string `json:"token_endpoint_auth_methods_supported"`
+	}
+	if err := p.Claims(&is); err != nil {
+		return nil, err
+	}
+	for _, needed := range []string{is.Authorization, is.Token, is.Keys} {
+		if err := secureURL(needed); err != nil {
+			return nil, fmt.Errorf("a URL in its document %w", err)
+		}
+	}
+	for _, may := range []string{is.UserInfo, is.Device} {
+		if may != "" && secureURL(may) != nil {
+			return nil, fmt.Errorf("a URL in its document %w", secureURL(may))
+		}
+	}
+	// Said here, since the library would try one way and then the other, and a code is taken once.
+	o.strict, o.style = is.NamesItself, oauth2.AuthStyleInHeader
+	if o.c.Secret == "" || len(is.Secrets) > 0 && !slices.Contains(is.Secrets, "client_secret_basic") {
+		o.style = oauth2.AuthStyleInParams
+	}
+	return p, nil
+}
+
+// oauth gives the client of the provider, whose answers come back to redirect.
+func (o *identities) oauth(p *oidc.Provider, redirect string) *oauth2.Config {
+	at := p.Endpoint()
+	at.AuthStyle = o.style
+	return &oauth2.Config{ClientID: o.c.Client, ClientSecret: o.c.Secret.Reveal(), Endpoint: at, RedirectURL: redirect, Scopes: append([]string{oidc.ScopeOpenID}, o.c.Scopes...)}
+}
+
+// answered is what the provider says about a person.
+type answered struct {
+	person  person
+	refresh string // the token to ask with next time; empty: it gave none
+}
+
+// exchange asks who a code is of. It must be of a sign-in that began with this nonce and verifier.
+func (o *identities) exchange(ctx context.Context, code, redirect, verifier, nonce string) (a answered, err error) {
+	p, err := o.known(ctx)
+	if err != nil {
+		return a, err
+	}
+	ctx = oidc.ClientContext(ctx, o.http)
+	token, err := o.oauth(p, redirect).Exchange(ctx, code, oauth2.VerifierOption(verifier))
+	if err != nil {
+		return a, awayUnlessRefused(err)
+	}
+	a.refresh = token.RefreshToken
+	a.person, err = o.person(ctx, p, token, nonce, "")
+	return a, err
+}
+
+// again asks with a refresh token whether the person is still signed in, and what is known now.
+// The answer's refresh token counts also where the error is errAway.
+func (o *identities) again(ctx context.Context, refresh, subject string) (a answered, err error) {
+	p, err := o.known(ctx)
+	if err != nil {
+		return a, err
+	}
+	ctx = oidc.ClientContext(ctx, o.http)
+	token, err := o.oauth(p, "").TokenSource(ctx, &oauth2.Token{RefreshToken: refresh}).Token()
+	if err != nil {
+		return a, awayUnlessRefused(err)
+	}
+	a.refresh = token.RefreshToken
+	a.person, err = o.person(ctx, p, token, "", subject)
+	return a, err
+}
+
+// awayUnlessRefused tells the provider's refusal, which is final, from its failure.
+func awayUnlessRefused(err error) error {
+	var refused *oauth2.RetrieveError
+	if errors.As(err, &refused) && (refused.ErrorCode == "invalid_grant" || refused.ErrorCode == "access_denied" || refused.ErrorCode == "expired_token") {
+		return fmt.Errorf("%w: %s", errRefused, refused.ErrorCode)
+	}
+	if errors.As(err, &refused) {
+		code := 0
+		if refused.Response != nil {
+			code = refused.Response.StatusCode
+		}
+		return fmt.Errorf("%w: it answered %d %s", errAway, code, cleanWord(refused.ErrorCode)) // its body may hold what was sent
+	}
+	return fmt.Errorf("%w: %w", errAway, err)
+}
+
+// errRefused: the provider says that the person is not, or no longer, signed in, or its answer
+// is not one that counts here.
+var errRefused = errors.New("the identity provider's answer does not sign in")
+
+// person reads a token's claims. nonce is that of the sign-in; subject, who it must be. One of
+// both is empty.
+func (o *identities) person(ctx context.Context, p *oidc.Provider, token *oauth2.Token, nonce, subject string) (person, error) {
+	claims := map[string]json.RawMessage{}
+	raw, _ := token.Extra("id_token").(string)
+	if raw == "" && subject == "" {
+		return person{}, fmt.Errorf("%w: it has no ID token", errRefused)
+	}
+	sub := subject
+	if raw != "" {
+		id, err := p.VerifierContext(ctx, &oidc.Config{ClientID: o.c.Client, Now: o.now}).Verify(ctx, raw)
+		var net *url.Error
+		switch {
+		case errors.As(err, &net):
+			return person{}, fmt.Errorf("%w: %w", errAway, err)
+		case err != nil:
+			return person{}, fmt.Errorf("%w: %w", errRefused, err)
+		case nonce != "" && id.Nonce != nonce:
+			return person{}, fmt.Errorf("%w: its nonce is not of this sign-in", errRefused)
+		case subject != "" && id.Subject != subject:
+			return person{}, fmt.Errorf("%w: it is of another person", errRefused)
+		case id.AccessTokenHash != "" && id.VerifyAccessToken(token.AccessToken) != nil:
+			return person{}, fmt.Errorf("%w: its access token is not of its ID token", errRefused)
+		}
+		if err := id.Claims(&claims); err != nil {
+			return person{}, fmt.Errorf("%w: %w", errRefused, err)
+		}
+		var party string
+		_ = json.Unmarshal(claims["azp"], &party)
+		if party != "" && party != o.c.Client || party == "" && len(id.Audience) > 1 {
+			return person{}, fmt.Errorf("%w: it is for another client", errRefused)
+		}
+		sub = id.Subject
+	}
+	if _, has := claims[o.c.Claim]; !has && (p.UserInfoEndpoint() != "" || raw == "") {
+		info, err := p.UserInfo(ctx, oauth2.StaticTokenSource(token))
+		switch {
+		case err != nil:
+			return person{}, fmt.Errorf("%w: %w", errAway, err)
+		case info.Subject != sub:
+			return person{}, fmt.Errorf("%w: it is of another person", errRefused)
+		}
+		more := map[string]json.RawMessage{}
+		if err := info.Claims(&more); err != nil {
+			return person{}, fmt.Errorf("%w: %w", errRefused, err)
+		}
+		maps.Copy(more, claims)
+		claims = more
+	}
+	return o.personOf(sub, claims)
+}

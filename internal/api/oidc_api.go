@@ -1,0 +1,155 @@
+package api
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"golang.org/x/oauth2"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+
+	"countersign/client"
+	"countersign/internal/db"
+)
+
+// providerState is what the beginning of a sign-in leaves for its end. The browser that began
+// it keeps it, sealed.
+type providerState struct {
+	State    string    `json:"s"`
+	Nonce    string    `json:"n"`
+	Verifier string    `json:"v"`
+	Redirect string    `json:"r"`
+	At       db.Millis `json:"a"`
+}
+
+const (
+	providerStatePurpose = "provider"
+	// providerLife is how long a person has to sign in at the provider.
+	providerLife db.Millis = 10 * 60_000
+	// returnPath is the path of the console that the provider sends people back to.
+	returnPath = "/console/signin/provider/return"
+)
+
+var (
+	errNoProvider = NewProblem(http.StatusNotFound, "no identity provider is set up here: sign in with a token")
+	errSignInOld  = NewProblem(http.StatusUnprocessableEntity, "this sign-in did not begin in this browser, was ended before, or began more than 10 minutes ago: sign in again")
+	errNotSigned  = NewProblem(http.StatusUnauthorized, "the identity provider's answer does not sign in here: sign in again; the log of this end says what was wrong")
+	errRoleless   = NewProblem(http.StatusForbidden, "the identity provider knows you, and none of the groups that it names has a role here: whoever runs this sets it with --oidc-groups")
+)
+
+// provider shows which provider people sign in with.
+func (p Passkeys) provider(c *Call, _ None, _ None) (out client.Provider, err error) {
+	people := p.tokens.people
+	if people == nil {
+		return out, nil
+	}
+	out.Issuer = people.c.Issuer
+	if _, err := people.known(c.R.Context()); err != nil {
+		out.Problem = errAway.Error()
+	}
+	return out, nil
+}
+
+// beginProvider begins a sign-in by a page of an origin.
+func (p Passkeys) beginProvider(c *Call, _ None, in client.ProviderOrigin) (out client.ProviderBegun, err error) {
+	people := p.tokens.people
+	if people == nil {
+		return out, errNoProvider
+	}
+	at, err := url.Parse(in.Origin)
+	if err != nil || at.Host == "" || at.Path != "" || at.RawQuery != "" || secureURL(in.Origin) != nil {
+		return out, Invalid(At("body.origin", "is not https://HOST, or http on this machine: open the console by https"))
+	}
+	known, err := people.known(c.R.Context())
+	if err != nil {
+		return out, away(err)
+	}
+	s := providerState{RandomText(32), RandomText(32), oauth2.GenerateVerifier(), in.Origin + returnPath, c.Now}
+	out.URL = people.oauth(known, s.Redirect).AuthCodeURL(s.State, oidc.Nonce(s.Nonce), oauth2.S256ChallengeOption(s.Verifier))
+	out.State, err = p.seal(c.R.Context(), providerStatePurpose, s)
+	return out, err
+}
+
+// away is the problem of a provider that does not answer.
+func away(err error) error {
+	if !errors.Is(err, errAway) {
+		return err
+	}
+	return NewProblem(http.StatusServiceUnavailable, "the identity provider cannot be used now; tokens still sign in")
+}
+
+// finishProvider ends a sign-in with what the provider sent the browser back with.
+func (p Passkeys) finishProvider(c *Call, _ None, in client.ProviderReturn) (out client.SignedIn, err error) {
+	people, ctx := p.tokens.people, c.R.Context()
+	if people == nil {
+		return out, errNoProvider
+	}
+	var s providerState
+	if p.open(ctx, providerStatePurpose, in.State, &s) != nil || c.Now > s.At+providerLife || c.Now < s.At-providerLife ||
+		subtle.ConstantTimeCompare([]byte(s.State), []byte(in.Given)) != 1 {
+		return out, errSignInOld
+	}
+	// Once, on every node, whatever becomes of it.
+	first, err := p.tokens.d.EndOnce(ctx, "provider "+s.State[:22], c.Now, s.At+providerLife)
+	switch {
+	case err != nil:
+		return out, err
+	case !first:
+		return out, errSignInOld
+	}
+	if _, err := people.known(ctx); err != nil {
+		return out, away(err)
+	}
+	// Another provider's answer must not be taken for this one's (RFC 9207).
+	if in.Issuer != "" && in.Issuer != people.c.Issuer || in.Issuer == "" && people.strict {
+		return out, p.refused(c, person{}, fmt.Errorf("%w: it is of the issuer %q", errRefused, cleanName(in.Issuer)))
+	}
+	a, err := people.exchange(ctx, in.Code, s.Redirect, s.Verifier, s.Nonce)
+	if err != nil {
+		return out, p.refused(c, a.person, err)
+	}
+	return p.tokens.startSession(ctx, c, a)
+}
+
+// refused logs why a sign-in failed and gives what the person is shown.
+func (p Passkeys) refused(c *Call, who person, err error) error {
+	_, sub, _ := strings.Cut(who.Subject, " ")
+	p.tokens.people.log.Warn("a sign-in with the identity provider was refused", "subject", sub, "error", err.Error())
+	switch {
+	case errors.Is(err, errNoRole):
+		return errors.Join(p.tokens.roleless(c.R.Context(), who, c.Now), errRoleless)
+	case errors.Is(err, errRefused):
+		return errNotSigned
+	}
+	return away(err)
+}
+
+// roleless ends what a person had here whom the provider gives no role any more.
+func (k *Tokens) roleless(ctx context.Context, who person, now db.Millis) error {
+	of, err := k.ByID(ctx, who.id())
+	if errors.Is(err, db.ErrNotFound) || err == nil && !of.Valid(now) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		if _, err := t.Exec(ctx, endSessionsSQL, of.ID); err != nil {
+			return err
+		}
+		if err := endPerson(ctx, t, of.ID, now); err != nil {
+			return err
+		}
+		return recordPerson(ctx, t, recordPersonEnded, of, "", errNoRole.Error(), now)
+	})
+}
+
+// signOut ends the caller's session.
+func (p Passkeys) signOut(c *Call, _ None, _ None) (None, error) {
+	return None{}, p.tokens.signOut(c)
+}

@@ -1,0 +1,197 @@
+package api
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"countersign/client"
+)
+
+// person is somebody whom the identity provider knows.
+type person struct {
+	Subject   string // the issuer, a space, and its id of the person
+	Name      string // for people; the provider's, made safe to show
+	Role      client.Role
+	Merchants string // as Token.Merchants
+	Group     string // that gave the role
+}
+
+// id is that of the person's row of tokens.
+func (p person) id() string {
+	sum := sha256.Sum256([]byte(p.Subject))
+	return "oidc_" + base64.RawURLEncoding.EncodeToString(sum[:15])
+}
+
+// shownSubject is how the API and the audit log name the person of a token; empty: it is of a
+// program, or of somebody who was given it.
+func (t Token) shownSubject() string {
+	_, sub, _ := strings.Cut(t.Subject, " ")
+	if sub == "" {
+		return ""
+	}
+	return "oidc:" + sub
+}
+
+// groupRow is a row of the table from groups to roles.
+type groupRow struct {
+	group     string
+	role      client.Role
+	merchants []string
+}
+
+// readGroups reads the table for an end whose tokens have these roles.
+func readGroups(rows []string, roles []client.Role, bound bool) (list []groupRow, err error) {
+	if len(rows) == 0 {
+		return nil, errors.New("--oidc-groups is missing: without it nobody who signs in has a role")
+	}
+	people := slices.DeleteFunc(slices.Clone(roles), func(r client.Role) bool { return r == client.RoleIngest || r == client.RoleCore || r == client.RoleApp })
+	for _, text := range rows {
+		at := strings.LastIndexByte(text, '=')
+		if at <= 0 {
+			return nil, fmt.Errorf("--oidc-groups: %q is not GROUP=ROLE or GROUP=ROLE:MERCHANT,MERCHANT", text)
+		}
+		role, merchants, has := strings.Cut(strings.TrimSpace(text[at+1:]), ":")
+		row := groupRow{group: strings.TrimSpace(text[:at]), role: client.Role(role)}
+		if !slices.Contains(people, row.role) {
+			return nil, fmt.Errorf("--oidc-groups: %q gives the role %q; people have %s, and programs have tokens", text, role, wordsOf(people))
+		}
+		if has && !bound {
+			return nil, fmt.Errorf("--oidc-groups: %q names merchants: a gateway has one", text)
+		}
+		if has {
+			for m := range strings.SplitSeq(merchants, ",") {
+				if m = strings.TrimSpace(m); !idText.MatchString(m) {
+					return nil, fmt.Errorf("--oidc-groups: %q names a merchant %q, which is no id", text, m)
+				}
+				row.merchants = append(row.merchants, m)
+			}
+		}
+		list = append(list, row)
+	}
+	return list, nil
+}
+
+func wordsOf(roles []client.Role) string {
+	words := make([]string, len(roles))
+	for i, r := range roles {
+		words[i] = string(r)
+	}
+	return strings.Join(words, ", ")
+}
+
+// roleOf gives the role of the first row with a group of the person. The person is bound to the
+// merchants of all such rows of that role, unless one of them binds to none.
+func roleOf(table []groupRow, groups []string) (role client.Role, merchants, group string) {
+	bound := map[string]bool{}
+	for _, row := range table {
+		if !slices.Contains(groups, row.group) || role != "" && row.role != role {
+			continue
+		}
+		if role == "" {
+			role, group = row.role, row.group
+		}
+		if len(row.merchants) == 0 {
+			return role, "", group
+		}
+		for _, m := range row.merchants {
+			bound[m] = true
+		}
+	}
+	return role, strings.Join(slices.Sorted(maps.Keys(bound)), " "), group
+}
+
+// groupsOf reads a claim: a list, one group, or an object whose members are named after groups.
+func groupsOf(raw json.RawMessage) (groups []string) {
+	var list []any
+	var one string
+	var named map[string]json.RawMessage
+	switch {
+	case json.Unmarshal(raw, &list) == nil:
+		for _, v := range list {
+			if s, ok := v.(string); ok {
+				groups = append(groups, s)
+			}
+		}
+	case json.Unmarshal(raw, &one) == nil:
+		groups = []string{one}
+	case json.Unmarshal(raw, &named) == nil:
+		groups = slices.Collect(maps.Keys(named))
+	}
+	return groups
+}
+
+// errNoRole: the provider knows the person, and no group of theirs has a role here.
+var errNoRole = errors.New("none of the groups that the identity provider names has a role here")
+
+// subjectText is what an id of a person may be: printable ASCII, as OpenID Connect says.
+var subjectText = regexp.MustCompile(`^[!-~]{1,255}$`)
+
+// personOf gives the person of these claims. The error is errNoRole if no group has a role here;
+// the rest of the person is known even then.
+func (o *identities) personOf(sub string, claims map[string]json.RawMessage) (person, error) {
+	if !subjectText.MatchString(sub) {
+		return person{}, fmt.Errorf("%w: its subject is empty, longer than 255 characters or not printable", errRefused)
+	}
+	p := person{Subject: o.c.Issuer + " " + sub}
+	text := func(claim string) (s string) {
+		_ = json.Unmarshal(claims[claim], &s)
+		return cleanName(s)
+	}
+	name, login := text("name"), text("preferred_username")
+	if login == "" {
+		login = text("email")
+	}
+	switch {
+	case name == "" || name == login:
+		p.Name = login
+	case login == "":
+		p.Name = name
+	default:
+		p.Name = name + " (" + login + ")"
+	}
+	if p.Name == "" {
+		p.Name = cleanName(sub)
+	}
+	p.Role, p.Merchants, p.Group = roleOf(o.groups, groupsOf(claims[o.c.Claim]))
+	if p.Role == "" {
+		return p, errNoRole
+	}
+	return p, nil
+}
+
+// maxPersonName is the longest part of a person's name, in characters.
+const maxPersonName = 90
+
+// cleanName gives a name without what could change the text around it or be taken for nothing:
+// whoever has an account chooses it.
+func cleanName(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r == unicode.ReplacementChar || unicode.Is(unicode.C, r) || unicode.Is(unicode.Z, r) || unicode.Is(unicode.Variation_Selector, r) {
+			return ' '
+		}
+		return r
+	}, s)
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > maxPersonName {
+		s = string(r[:maxPersonName-1]) + "…"
+	}
+	return s
+}
+
+// cleanWord gives a word of the provider that can be shown; anything else becomes a question mark.
+func cleanWord(s string) string {
+	if !wordText.MatchString(s) {
+		return "?"
+	}
+	return s
+}
+
+var wordText = regexp.MustCompile(`^[a-z_]{1,60}$`)

@@ -1,0 +1,93 @@
+package api
+
+import (
+	"context"
+	"errors"
+
+	"countersign/client"
+	"countersign/internal/db"
+)
+
+// formerApprover is Token.Over of a person who was an approver and has another role now: changes
+// go on waiting.
+const formerApprover = 2
+
+// makesWait reports whether changes wait for an approver because of the token.
+func (t Token) makesWait() bool {
+	return t.Over == formerApprover || t.Role == client.RoleApprover && t.Over == 0
+}
+
+const (
+	savePersonSQL = `UPDATE tokens SET revision = revision + 1, name = $2, role = $3, merchants = $4, expires = 0, revoked = $5, over = $6, passkeys = $7 WHERE id = $1`
+
+	endPersonSQL = `UPDATE tokens SET revision = revision + 1, expires = $2 WHERE id = $1 AND (expires = 0 OR expires > $2)`
+
+	forgetPasskeysSQL = `DELETE FROM passkeys WHERE token = $1`
+)
+
+// savePerson keeps who a person is in the row of tokens that stands for them, for ever the same
+// one: two sessions of one person are one origin. begins: the person signs in. Somebody who was
+// revoked begins anew, without passkeys and with no earlier session; nobody else lifts a revocation.
+func savePerson(ctx context.Context, t *db.Tx, p person, begins bool, now db.Millis) (Token, error) {
+	was, err := FindToken(ctx, t, p.id())
+	if errors.Is(err, db.ErrNotFound) && begins {
+		is := Token{ID: p.id(), Name: p.Name, Role: p.Role, Merchants: p.Merchants, Root: p.id(), Created: now, Subject: p.Subject}
+		_, nobody := MintToken() // no secret is known that has this hash
+		if err := CreateToken(ctx, t, is, nobody); err != nil {
+			return is, err
+		}
+		return is, tellOfPerson(ctx, t, is, now)
+	}
+	if err != nil {
+		return was, err
+	}
+	is := was
+	is.Name, is.Role, is.Merchants, is.Expires = p.Name, p.Role, p.Merchants, 0
+	switch {
+	case is.Role == client.RoleApprover:
+		if begins || was.Role != client.RoleApprover { // a session that goes on ends no decision of EndApprovers
+			is.Over = 0
+		}
+	case was.makesWait():
+		is.Over = formerApprover
+	}
+	if begins && was.Revoked != 0 {
+		is.Revoked, is.passkeys = 0, ""
+		for _, text := range []string{endSessionsSQL, forgetPasskeysSQL} {
+			if _, err := t.Exec(ctx, text, was.ID); err != nil {
+				return was, err
+			}
+		}
+	}
+	if is == was {
+		return is, nil
+	}
+	err = tokenRows.Change(ctx, t, is.ID, func() error {
+		_, err := t.Exec(ctx, savePersonSQL, is.ID, is.Name, string(is.Role), is.Merchants, int64(is.Revoked), is.Over, is.passkeys)
+		return err
+	})
+	if err == nil {
+		err = recordPerson(ctx, t, recordPersonChanged, is, p.Group, "", now)
+	}
+	if err == nil && (is.Role != was.Role || !was.Valid(now)) {
+		err = tellOfPerson(ctx, t, is, now)
+	}
+	return is, err
+}
+
+// tellOfPerson raises the alarm that a new token of this role raises.
+func tellOfPerson(ctx context.Context, t *db.Tx, is Token, now db.Millis) error {
+	if is.Role != client.RoleApprover && is.Role != client.RoleAdmin {
+		return nil
+	}
+	return db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: client.AlarmTokenChanged, Subject: is.ID + " person " + string(is.Role), At: now}})
+}
+
+// endPerson notes that the provider gives a person no role any more: what they proposed is stale,
+// and no session of theirs counts.
+func endPerson(ctx context.Context, t *db.Tx, id string, now db.Millis) error {
+	return tokenRows.Change(ctx, t, id, func() error {
+		_, err := t.Exec(ctx, endPersonSQL, id, int64(now))
+		return err
+	})
+}

@@ -1,0 +1,326 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"countersign/client"
+	"countersign/internal/audit"
+	"countersign/internal/db"
+)
+
+const (
+	// askAfter is how old an answer of the provider is when a session that is used has it asked
+	// again; no call is answered on one that is older than goodFor.
+	askAfter db.Millis = 5 * 60_000
+	goodFor  db.Millis = 15 * 60_000
+	// askTurn is how long one node asks for a session while others wait; askPause, how long
+	// none asks again after the provider was away.
+	askTurn  db.Millis = 30_000
+	askPause db.Millis = 5_000
+)
+
+// providerSession is a row of the table of sessions: a person who signed in with the provider.
+// The provider's refresh token is in the database and not in the browser, since most providers
+// give a new one each time and take each once, whichever node asks.
+type providerSession struct {
+	ID                 string // hash of its secret
+	Token              string // of the person's row
+	Began, Ends, Asked db.Millis
+	refresh, dataKey   []byte // sealed
+	claimed            db.Millis
+}
+
+var sessionRows = db.Guarded{Name: "sessions", Key: "id", Columns: `id, token, began, ends, asked, refresh`, Beside: `data_key, claimed`}
+
+func sessionPlace(id string) db.Record { return db.Record{Table: "sessions", Row: id} }
+
+var refreshPurpose = []string{"refresh"}
+
+const (
+	addSessionSQL = `INSERT INTO sessions (id, token, began, ends, asked, refresh, data_key, mac) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
+
+	renewSessionSQL = `UPDATE sessions SET asked = $2, refresh = $3, data_key = $4, claimed = $5 WHERE id = $1`
+
+	// One node asks the provider for a session at a time: it takes a refresh token once.
+	claimSessionSQL = `UPDATE sessions SET claimed = $2 WHERE id = $1 AND asked = $3 AND claimed <= $4`
+
+	endSessionSQL = `DELETE FROM sessions WHERE id = $1`
+
+	endSessionsSQL = `DELETE FROM sessions WHERE token = $1`
+
+	oldSessionsSQL = `DELETE FROM sessions WHERE ends <= $1`
+)
+
+// The kinds of records about people who sign in with the provider.
+const (
+	recordPersonSignedIn  = "person.signedin"
+	recordPersonChanged   = "person.changed"
+	recordPersonSignedOut = "person.signedout"
+	recordPersonEnded     = "person.ended"
+)
+
+// personRecord is a person as records have it.
+type personRecord struct {
+	Subject   string      `json:"subject"`
+	Issuer    string      `json:"issuer"`
+	Name      string      `json:"name"`
+	Role      client.Role `json:"role,omitempty"`
+	Merchants []string    `json:"merchants,omitempty"`
+	Group     string      `json:"group,omitempty"` // that gave the role
+	Why       string      `json:"why,omitempty"`   // a session ended
+}
+
+func recordPerson(ctx context.Context, t *db.Tx, kind string, of Token, group, why string, now db.Millis) error {
+	issuer, _, _ := strings.Cut(of.Subject, " ")
+	return audit.Add(ctx, t, audit.Record{Kind: kind, At: now, About: []string{of.ID},
+		Data: personRecord{of.shownSubject(), issuer, of.Name, of.Role, of.BoundTo(), db.Clean(group), why}})
+}
+
+// sessionSecret is what the secret of a session has sealed in it.
+type sessionSecret struct {
+	ID string `json:"i"`
+}
+
+const (
+	providerPrefix  = "cso_"
+	providerPurpose = "person"
+)
+
+func sessionID(random string) string {
+	sum := sha256.Sum256([]byte(random))
+	return hex.EncodeToString(sum[:])
+}
+
+// startSession keeps what the provider said and gives the secret of a new session.
+func (k *Tokens) startSession(ctx context.Context, c *Call, a answered) (out client.SignedIn, err error) {
+	random := RandomText(32)
+	s := providerSession{ID: sessionID(random), Token: a.person.id(), Began: c.Now, Ends: c.Now + signInLife, Asked: c.Now}
+	if err := k.sealRefresh(ctx, &s, a.refresh); err != nil {
+		return out, err
+	}
+	err = k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		of, err := savePerson(ctx, t, a.person, true, c.Now)
+		if err != nil {
+			return err
+		}
+		c.Token = of
+		ctx = audit.By(ctx, c.actor())
+		if _, err := t.Exec(ctx, oldSessionsSQL, int64(c.Now)); err != nil {
+			return err
+		}
+		err = sessionRows.Change(ctx, t, s.ID, func() error {
+			_, err := t.Exec(ctx, addSessionSQL, s.ID, s.Token, int64(s.Began), int64(s.Ends), int64(s.Asked), s.refresh, s.dataKey, []byte{})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return recordPerson(ctx, t, recordPersonSignedIn, of, a.person.Group, "", c.Now)
+	})
+	if err != nil {
+		return out, err
+	}
+	secret, err := (Passkeys{k}).seal(ctx, providerPurpose, sessionSecret{random})
+	return client.SignedIn{Secret: client.Secret(providerPrefix + secret), Expires: TimeOf(s.Ends)}, err
+}
+
+func (k *Tokens) sealRefresh(ctx context.Context, s *providerSession, refresh string) error {
+	key, sealed, err := k.d.Seal(ctx, sessionPlace(s.ID), refreshPurpose, [][]byte{[]byte(refresh)})
+	if err == nil {
+		s.dataKey, s.refresh = key, sealed[0]
+	}
+	return err
+}
+
+// session reads a session; db.ErrNotFound: there is none.
+func (k *Tokens) session(ctx context.Context, id string) (s providerSession, err error) {
+	rows, found := sessionRows.Reader(k.d), false
+	err = db.Each(ctx, k.d, sessionRows.Select()+`WHERE id = $1`, []any{id}, func(r db.Rows) (err error) {
+		found, err = rows.Scan(r, &s.ID, &s.Token, &s.Began, &s.Ends, &s.Asked, &s.refresh, &s.dataKey, &s.claimed)
+		return err
+	})
+	if err == nil && !found {
+		err = db.ErrNotFound
+	}
+	return s, err
+}
+
+// errAsking: another call, or another node, asks the provider for this session.
+var errAsking = busy("the identity provider is being asked about this session; repeat the request")
+
+// byProvider gives the token of a person's session. Where the provider has not been asked for a
+// while it is asked first. db.ErrNotFound: the session has ended.
+func (k *Tokens) byProvider(ctx context.Context, secret string) (Token, error) {
+	var in sessionSecret
+	if k.people == nil || (Passkeys{k}).open(ctx, providerPurpose, strings.TrimPrefix(secret, providerPrefix), &in) != nil {
+		return Token{}, db.ErrNotFound
+	}
+	id := sessionID(in.ID)
+	s, err := k.session(ctx, id)
+	for wait := 0; err == nil; wait++ {
+		now := db.MillisOf(k.people.now())
+		age := now - s.Asked
+		if now >= s.Ends {
+			return Token{}, db.ErrNotFound
+		}
+		if age < 0 || age >= askAfter {
+			switch asked, err := k.ask(ctx, s, now); {
+			case err != nil:
+				return Token{}, err
+			case asked:
+				s, err = k.session(ctx, id)
+				if err != nil {
+					return Token{}, err
+				}
+			case age < 0 || age >= goodFor:
+				if wait == 100 {
+					return Token{}, errAsking
+				}
+				select {
+				case <-time.After(100 * time.Millisecond):
+				case <-ctx.Done():
+					return Token{}, ctx.Err()
+				}
+				s, err = k.session(ctx, id)
+				continue
+			}
+		}
+		break
+	}
+	if err != nil {
+		return Token{}, err
+	}
+	t, err := k.ByID(ctx, s.Token)
+	issuer, _, _ := strings.Cut(t.Subject, " ")
+	if err == nil && (issuer != k.people.c.Issuer || t.Revoked != 0) {
+		err = db.ErrNotFound
+	}
+	if t.Expires == 0 || s.Ends < t.Expires {
+		t.Expires = s.Ends
+	}
+	return t, err
+}
+
+// ask asks the provider about a session, unless another call does, and reports whether it did
+// and the session goes on. The session ends, with db.ErrNotFound, where the provider says so, and
+// where its last answer is too old and it gives no other.
+func (k *Tokens) ask(ctx context.Context, s providerSession, now db.Millis) (asked bool, err error) {
+	won := false
+	err = k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		n, err := t.Exec(ctx, claimSessionSQL, s.ID, int64(now+askTurn), int64(s.Asked), int64(now))
+		won = n == 1
+		return err
+	})
+	if err != nil || !won {
+		return false, err
+	}
+	// What the provider answers is kept also where the caller has gone: it may take the earlier
+	// refresh token no more.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(askTurn)*time.Millisecond)
+	defer cancel()
+	of, err := k.ByID(ctx, s.Token)
+	if err != nil {
+		return false, err
+	}
+	plain, err := k.d.Unseal(ctx, sessionPlace(s.ID), refreshPurpose, s.dataKey, [][]byte{s.refresh})
+	if err != nil {
+		return false, err
+	}
+	_, sub, _ := strings.Cut(of.Subject, " ")
+	old := now-s.Asked >= goodFor || now < s.Asked
+	a, refresh := answered{}, string(plain[0])
+	if refresh == "" {
+		err = errAway // nothing can be asked
+	} else {
+		a, err = k.people.again(ctx, refresh, sub)
+	}
+	switch {
+	case err == nil:
+		s.Asked = now
+		err = k.sealRefresh(ctx, &s, a.refresh)
+		if err == nil {
+			err = k.renewSession(ctx, s, 0, &a.person, now)
+		}
+		return err == nil, err
+	case !errors.Is(err, errAway):
+		return false, k.endSession(ctx, s, of, endedWhy(err), errors.Is(err, errNoRole), now)
+	case old:
+		return false, k.endSession(ctx, s, of, "the identity provider could not be asked for 15 minutes", false, now)
+	}
+	if a.refresh != "" {
+		if err := k.sealRefresh(ctx, &s, a.refresh); err != nil {
+			return false, err
+		}
+	}
+	return false, k.renewSession(ctx, s, now+askPause, nil, now)
+}
+
+func endedWhy(err error) string {
+	if errors.Is(err, errNoRole) {
+		return errNoRole.Error()
+	}
+	return "the identity provider ended it"
+}
+
+// renewSession keeps what the provider answered, with the person where it said who that is now.
+func (k *Tokens) renewSession(ctx context.Context, s providerSession, claimed db.Millis, p *person, now db.Millis) error {
+	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		if p != nil {
+			if _, err := savePerson(ctx, t, *p, false, now); err != nil {
+				return err
+			}
+		}
+		return sessionRows.Change(ctx, t, s.ID, func() error {
+			n, err := t.Exec(ctx, renewSessionSQL, s.ID, int64(s.Asked), s.refresh, s.dataKey, int64(claimed))
+			if err == nil && n == 0 { // it was ended meanwhile
+				err = db.ErrNotFound
+			}
+			return err
+		})
+	})
+}
+
+// endSession ends a session and gives db.ErrNotFound. roleless: so does the person's right to
+// anything, on every node.
+func (k *Tokens) endSession(ctx context.Context, s providerSession, of Token, why string, roleless bool, now db.Millis) error {
+	err := k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		if _, err := t.Exec(ctx, endSessionSQL, s.ID); err != nil {
+			return err
+		}
+		if roleless {
+			if err := endPerson(ctx, t, of.ID, now); err != nil {
+				return err
+			}
+		}
+		return recordPerson(ctx, t, recordPersonEnded, of, "", why, now)
+	})
+	if err == nil {
+		err = db.ErrNotFound
+	}
+	return err
+}
+
+// signOut ends the session whose secret made a call. Of a token it ends nothing.
+func (k *Tokens) signOut(c *Call) error {
+	_, secret, _ := strings.Cut(c.R.Header.Get("Authorization"), " ")
+	var in sessionSecret
+	if !strings.HasPrefix(secret, providerPrefix) {
+		return NewProblem(http.StatusConflict, "the caller has no session of the identity provider: a token is ended by revoking it")
+	}
+	if err := (Passkeys{k}).open(c.R.Context(), providerPurpose, strings.TrimPrefix(secret, providerPrefix), &in); err != nil {
+		return err
+	}
+	defer c.ForgetTokens()
+	return k.d.Write(c.R.Context(), func(ctx context.Context, t *db.Tx) error {
+		if _, err := t.Exec(ctx, endSessionSQL, sessionID(in.ID)); err != nil {
+			return err
+		}
+		return recordPerson(ctx, t, recordPersonSignedOut, c.Token, "", "", c.Now)
+	})
+}

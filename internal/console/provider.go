@@ -1,0 +1,128 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"regexp"
+	"time"
+
+	"countersign/client"
+)
+
+// providerAPI is the part of both APIs that is about the company's identity provider.
+type providerAPI interface {
+	Provider(ctx context.Context) (client.Provider, error)
+	BeginProvider(ctx context.Context, origin string) (client.ProviderBegun, error)
+	FinishProvider(ctx context.Context, p client.ProviderReturn) (client.SignedIn, error)
+	SignOut(ctx context.Context) error
+}
+
+func (v *visit) people() providerAPI {
+	if v.service != nil {
+		return v.service
+	}
+	return v.gateway
+}
+
+const (
+	providerCookie = "provider"
+	providerPath   = "/console/signin/provider"
+	// ReturnPath is where the provider sends people back to, as the client at the provider has it.
+	ReturnPath = providerPath + "/return"
+	// providerLife is how long a person has to sign in at the provider.
+	providerLife = 10 * time.Minute
+)
+
+// begun is a sign-in at the provider that this browser began.
+type begun struct {
+	State string `json:"s"`
+	Next  string `json:"n"`
+}
+
+// provider gives the provider and its host; zero: there is none.
+func (v *visit) provider() (client.Provider, string) {
+	if v.connect("") != nil {
+		return client.Provider{}, ""
+	}
+	p, err := v.people().Provider(v.r.Context())
+	if err != nil {
+		return client.Provider{}, ""
+	}
+	u, err := url.Parse(p.Issuer)
+	if err != nil {
+		return client.Provider{}, ""
+	}
+	return p, u.Host
+}
+
+// toProvider sends the browser to the provider. It is a link and no form: the page allows its
+// forms no other host.
+func (c *Console) toProvider(w http.ResponseWriter, r *http.Request) {
+	v := &visit{c: c, w: w, r: r}
+	next := inside(r.URL.Query().Get("next"))
+	err := v.connect("")
+	var at client.ProviderBegun
+	if err == nil {
+		at, err = v.people().BeginProvider(r.Context(), origin(r))
+	}
+	if err == nil {
+		err = c.keep(w, r, providerCookie, providerPath, begun{at.State, next}, providerLife)
+	}
+	if err != nil {
+		c.renderSignIn(w, r, statusOf(err), signInForm{Next: next, Problem: sentences(err)[0]})
+		return
+	}
+	http.Redirect(w, r, at.URL, http.StatusSeeOther)
+}
+
+var errorWord = regexp.MustCompile(`^[a-z_]{1,40}$`)
+
+// fromProvider signs in with what the provider sent the browser back with. Its answer is a page
+// that leads on, not a redirect: what comes by way of another site brings no cookie of a session.
+func (c *Console) fromProvider(w http.ResponseWriter, r *http.Request) {
+	var s begun
+	began := c.kept(r, providerCookie, &s)
+	c.drop(w, r, providerCookie, providerPath)
+	v, q := &visit{c: c, w: w, r: r}, r.URL.Query()
+	form := signInForm{Next: inside(s.Next)}
+	if !began {
+		form.Problem = "This sign-in did not begin in this browser, or began more than 10 minutes ago. Sign in again."
+		c.renderSignIn(w, r, http.StatusBadRequest, form)
+		return
+	}
+	if word := q.Get("error"); word != "" {
+		form.Problem = "The identity provider did not sign you in."
+		if errorWord.MatchString(word) {
+			form.Problem = "The identity provider did not sign you in (" + word + ")."
+		}
+		c.renderSignIn(w, r, http.StatusUnauthorized, form)
+		return
+	}
+	err := v.connect("")
+	var in client.SignedIn
+	if err == nil {
+		in, err = v.people().FinishProvider(r.Context(), client.ProviderReturn{State: s.State, Given: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss")})
+	}
+	if err == nil {
+		err = c.start(w, r, in.Secret)
+	}
+	if err != nil {
+		form.Problem = sentences(err)[0]
+		c.renderSignIn(w, r, statusOf(err), form)
+		return
+	}
+	w.Header().Set("Refresh", "0;url="+form.Next)
+	if err := v.renderAs(http.StatusOK, "signedin", "Signed in", form); err != nil {
+		c.Log.Error("console", "page", "signedin", "error", err)
+	}
+}
+
+// endAtAPI ends a session of the identity provider. Of a token there is none, and what cannot be
+// ended now ends within minutes.
+func (c *Console) endAtAPI(r *http.Request, secret client.Secret) {
+	v := &visit{c: c, r: r}
+	if v.connect(secret) == nil {
+		_ = v.people().SignOut(r.Context())
+	}
+}
