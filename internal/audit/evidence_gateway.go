@@ -45,13 +45,14 @@ type Event struct {
 	DecidedBy    string   `json:"decidedBy,omitempty"`
 }
 
-// Shown shows all of it but who decided, and what a person gave as the reason.
+// Shown shows all of it but who decided, and the reason of that. Later events of an order keep that
+// reason, also those that nobody made.
 func (e Event) Shown(acted bool) (public, private any) {
 	hide := struct {
 		Reason    string `json:"reason,omitempty"`
 		DecidedBy string `json:"decidedBy,omitempty"`
 	}{DecidedBy: e.DecidedBy}
-	if acted {
+	if acted || e.DecidedBy != "" {
 		hide.Reason, e.Reason = e.Reason, ""
 	}
 	e.DecidedBy = ""

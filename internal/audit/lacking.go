@@ -107,7 +107,7 @@ func (s *story) missing() (list []string) {
 		lacks(fmt.Sprintf("attempt %d, which decided", s.decided), WithdrawalDecided)
 	}
 	if s.kinds[WithdrawalCreated] == 0 {
-		lacks("what was to be confirmed ("+WithdrawalCreated+")", append(released, WithdrawalDecided, WithdrawalReleased, WithdrawalAnswered)...)
+		lacks("what was to be confirmed ("+WithdrawalCreated+")", append(released, WithdrawalDecided, WithdrawalReleased)...)
 	}
 	return list
 }

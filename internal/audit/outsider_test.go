@@ -53,6 +53,12 @@ func outsiders(t *testing.T, url string) (l *audit.Log, public, whole client.Aud
 			t.Fatal(err)
 		}
 	}
+	err := d.Write(ctx, func(ctx context.Context, t *db.Tx) error { // nobody makes it, and it keeps the reason
+		return audit.AddAbout(ctx, t, "order.confirmed", id, 1020, audit.Event{CallBackID: "w-1", State: "confirmed", Reason: "Ann knows him", DecidedBy: "tok_ann"})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := audit.Subject{IDs: []string{id}, Context: []string{audit.AboutStarts, audit.AboutFreezes}, Items: []audit.Item{{At: 1003, Item: attempt(1)}}}
 	whole = must(l.Evidence(ctx, s, 0))(t)
 	s.Outsider = true
@@ -85,7 +91,7 @@ func TestOutsider(t *testing.T) {
 		}
 		v = must(verify(file(t, whole), l.Key(), nil))(t)
 		shown.Reset()
-		if err := audit.Show(&shown, v.Records); err != nil || len(v.Records) != 13 {
+		if err := audit.Show(&shown, v.Records); err != nil || len(v.Records) != 14 {
 			t.Fatalf("%d records, %v", len(v.Records), err)
 		}
 		for _, want := range []string{`by tok_ann "Ann Smith" (operator) from 192.0.2.1  on node-a`, "ask Ann", "Ann knows him", `"shop.w-7" "shop.w-1"`, audit.Fingerprint("wallet-7"), "addedBy: tok_core"} {
@@ -172,6 +178,22 @@ func TestOutsiderIsNotDeceived(t *testing.T) {
 		if err != nil || of.missed != (len(missing) > 0) || !strings.Contains(strings.Join(append(missing, doubts...), "\n"), of.says) {
 			t.Errorf("without %s: %q, %q, %v", of.kind, missing, doubts, err)
 		}
+	}
+}
+
+// TestMerchantLacksNothing: the merchant's end has its answer, and no record of what the service did.
+func TestMerchantLacksNothing(t *testing.T) {
+	d, l := open(t, dialects[0].url(t))
+	err := d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		return errors.Join(audit.AddAbout(ctx, t, audit.OrderAdded, "w-1", 1, audit.Order{CallBackID: "w-1"}),
+			audit.AddAbout(ctx, t, audit.WithdrawalAnswered, "w-1", 2, audit.Answer{CallBackID: "w-1", Request: "sealed"}))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := must(l.Evidence(ctx, audit.Subject{IDs: []string{"w-1"}, Outsider: true}, 0))(t)
+	if missing, doubts, err := audit.Lacking(p.Records); err != nil || missing != nil || doubts != nil || len(p.Records) != 2 {
+		t.Errorf("%q, %q, %v", missing, doubts, err)
 	}
 }
 
