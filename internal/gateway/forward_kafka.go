@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"time"
 
@@ -25,8 +26,8 @@ type toKafka struct {
 // Send is used by one goroutine at a time.
 func (k *toKafka) Send(ctx context.Context, list []message) (int, error) {
 	if k.client == nil {
-		if err := k.open(); err != nil {
-			return 0, err
+		if err := k.open(ctx); err != nil {
+			return 0, fmt.Errorf("connecting to Kafka: %w", err)
 		}
 	}
 	records := make([]*kgo.Record, len(list))
@@ -60,7 +61,7 @@ func (k *toKafka) Send(ctx context.Context, list []message) (int, error) {
 		if err := failed[r]; err != nil {
 			k.Close()
 			if ctx.Err() != nil {
-				err = context.Cause(ctx)
+				err = fmt.Errorf("no acknowledgement in time: %w", ctx.Err())
 			}
 			return i, k.explain(err)
 		}
@@ -78,8 +79,9 @@ func (k *toKafka) explain(err error) error {
 	return err
 }
 
-// open makes the client. It connects when it is used.
-func (k *toKafka) open() (err error) {
+// open makes the client and connects once: what is wrong with the connection shows at once, while
+// producing would try again until the time is over.
+func (k *toKafka) open(ctx context.Context) error {
 	options := []kgo.Opt{kgo.SeedBrokers(k.d.hosts...), kgo.ClientID("countersign"), kgo.DefaultProduceTopic(k.d.name), kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(0), kgo.DisableClientMetrics(), kgo.UnknownTopicRetries(1), kgo.RetryTimeout(5 * time.Second),
 		kgo.AllowIdempotentProduceCancellation()} // the client is closed then
@@ -96,8 +98,21 @@ func (k *toKafka) open() (err error) {
 	case sasl512:
 		options = append(options, kgo.SASL(scram.Auth{User: k.d.user, Pass: k.d.password}.AsSha512Mechanism()))
 	}
-	k.client, err = kgo.NewClient(options...)
-	return err
+	client, err := kgo.NewClient(options...)
+	if err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := client.Ping(bounded); err != nil {
+		client.Close()
+		if errors.Is(err, io.EOF) && k.d.sasl != "" {
+			err = fmt.Errorf("the broker closed the connection: is the user, the password or sasl=%s wrong?", k.d.sasl)
+		}
+		return err
+	}
+	k.client = client
+	return nil
 }
 
 func (k *toKafka) Close() {

@@ -464,13 +464,13 @@ func TestFeedsWithPasswords(t *testing.T) {
 	secure := newKafka(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{pair}}), kfake.EnableSASL(), kfake.Superuser("PLAIN", "gw", password), kfake.Superuser("SCRAM-SHA-512", "gw", password))
 	open := newKafka(t, kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-256", "gw", password), kfake.Superuser("SCRAM-SHA-512", "gw", password))
 	for _, of := range []struct {
-		name, url string
+		name, says, url string
 	}{
-		{"nats with TLS", fmt.Sprintf("tls://gw:PASS@127.0.0.1:%d/countersign.feeds?ca=%s", natsTLS.port, ca)},
-		{"nats with a token", fmt.Sprintf("nats://PASS@127.0.0.1:%d/countersign.feeds", natsToken.port)},
-		{"kafka with TLS and plain", fmt.Sprintf("kafka+ssl://gw:PASS@127.0.0.1:%d/countersign.feeds?sasl=plain&ca=%s", secure.port, ca)},
-		{"kafka with TLS", fmt.Sprintf("kafka+ssl://gw:PASS@127.0.0.1:%d/countersign.feeds?ca=%s", secure.port, ca)},
-		{"kafka", fmt.Sprintf("kafka://gw:PASS@127.0.0.1:%d/countersign.feeds?sasl=scram-sha-256", open.port)},
+		{"nats with TLS", "Authorization Violation", fmt.Sprintf("tls://gw:PASS@127.0.0.1:%d/countersign.feeds?ca=%s", natsTLS.port, ca)},
+		{"nats with a token", "Authorization Violation", fmt.Sprintf("nats://PASS@127.0.0.1:%d/countersign.feeds", natsToken.port)},
+		{"kafka with TLS and plain", "password", fmt.Sprintf("kafka+ssl://gw:PASS@127.0.0.1:%d/countersign.feeds?sasl=plain&ca=%s", secure.port, ca)},
+		{"kafka with TLS", "password", fmt.Sprintf("kafka+ssl://gw:PASS@127.0.0.1:%d/countersign.feeds?ca=%s", secure.port, ca)},
+		{"kafka", "password", fmt.Sprintf("kafka://gw:PASS@127.0.0.1:%d/countersign.feeds?sasl=scram-sha-256", open.port)},
 	} {
 		for _, wrong := range []bool{false, true} {
 			with := escaped
@@ -484,7 +484,10 @@ func TestFeedsWithPasswords(t *testing.T) {
 			stop := r.forwards()
 			shown := ""
 			if wrong {
-				shown = fmt.Sprint(r.failing())
+				f := r.failing()
+				if shown = fmt.Sprint(f); !strings.Contains(f.LastError, of.says) {
+					t.Errorf("%s: a wrong password is %s", of.name, f.LastError)
+				}
 			} else {
 				r.forwarded()
 			}
