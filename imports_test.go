@@ -43,7 +43,7 @@ var house = map[string]struct{ ours, others []string }{
 	},
 	"countersign/client": {ours: []string{"countersign"}},
 	"countersign/internal/api": {
-		ours: []string{"countersign", "countersign/client", "countersign/internal/audit", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/passkey",
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/audit", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/passkey",
 			"countersign/internal/strictjson", "countersign/internal/signed"},
 		others: []string{"github.com/coreos/go-oidc/v3", "github.com/danielgtaylor/huma/v2", "golang.org/x/oauth2", "golang.org/x/time"},
 	},

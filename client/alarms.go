@@ -25,6 +25,7 @@ const (
 	AlarmAnswerDiffers   AlarmKind = "answer_differs"
 	AlarmDetailsDiffer   AlarmKind = "details_differ"
 	AlarmAnswerUnbound   AlarmKind = "answer_unbound"
+	AlarmAnswerUnsigned  AlarmKind = "answer_unsigned"
 	AlarmOpenFailures    AlarmKind = "open_failures"
 	AlarmHeldTooLong     AlarmKind = "held_too_long"
 	AlarmExhausted       AlarmKind = "exhausted"
@@ -52,6 +53,7 @@ const (
 	AlarmNotBound            AlarmKind = "not_bound"
 	AlarmBindingBroken       AlarmKind = "binding_broken"
 	AlarmSpliced             AlarmKind = "spliced"
+	AlarmRequestUnsigned     AlarmKind = "request_unsigned"
 	AlarmOtherContent        AlarmKind = "other_content"
 	AlarmDisproved           AlarmKind = "disproved"
 	AlarmUnverified          AlarmKind = "unverified"
@@ -109,6 +111,9 @@ var alarmKinds = words[AlarmKind]{
 		means: "A confirmation was not taken: there are no details to compare it with, and its blocks do not show that it is of this withdrawal, so they may come from another answer. The merchant is asked again.",
 		do:    "Give details with each withdrawal, use a key of 2048 bits or more for answers, or have the merchant order the members of its answer as PROTOCOL.md, Answers, says.",
 		ended: "Nothing like it came for an hour, and the merchant accepts callbacks."},
+	{is: AlarmAnswerUnsigned, at: atService, urgent: true,
+		means: "A response was not signed by the merchant's key, though the merchant has an answerKey. It decided nothing, and the merchant is asked again. Somebody without that key answers for it, or the merchant lost or replaced it.",
+		do:    "Compare answerKey of the merchant with the public part of its signing key, and both clocks. If they are right, find out what answers at its URLs, and pause it."},
 	{is: AlarmOpenFailures, at: atService, urgent: true,
 		means: "Ten answers of the merchant within an hour did not open or were no answers. The merchant is paused.",
 		do:    "Check its response key. If that is right, somebody tries blocks on the service. Resume the merchant when the cause is known.",
@@ -198,6 +203,9 @@ var alarmKinds = words[AlarmKind]{
 	{is: AlarmSpliced, at: atGateway, urgent: true,
 		means: "A callback has blocks of another. It was refused, or is held if it is a deposit. Somebody who can read requests joined blocks of several, or the service is at fault.",
 		do:    "Ask the service what it sent. Credit a held deposit only if the chain has it."},
+	{is: AlarmRequestUnsigned, at: atGateway, urgent: true,
+		means: "A callback was refused because the service's key did not sign it, though --service-signing-key is set. Somebody without that key sends callbacks, or the service replaced it.",
+		do:    "Ask the service on another way which key it signs with, and compare both clocks. Give the new key beside the old one, if there is one."},
 	{is: AlarmOtherContent, at: atGateway,
 		means: "A callback was refused because it repeats an identifier with other content. What was taken first stands.",
 		do:    "Ask the service which of the two is right."},

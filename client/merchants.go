@@ -123,6 +123,7 @@ type Merchant struct {
 	APIKeyFingerprint         string          `json:"apiKeyFingerprint,omitempty" doc:"the beginning of the SHA-256 of the API key, in hexadecimal digits; only GET /v1/merchants/{id} gives it"`
 	CallbackAPIKeyFingerprint string          `json:"callbackApiKeyFingerprint,omitempty" doc:"the same of the X-API-KEY; absent: there is none, or a list gives the merchant"`
 	CallbackAPIKeySince       Time            `json:"callbackApiKeySince,omitzero" doc:"since when requests carry this X-API-KEY; absent: they carry none"`
+	ServiceSigningKey         string          `json:"serviceSigningKey,omitempty" doc:"the public part of the service's signing key, for --service-signing-key of the merchant's gateway: Base64 of its SubjectPublicKeyInfo; only GET /v1/merchants/{id} gives it"`
 	Rotation                  *Rotation       `json:"rotation,omitempty" doc:"how far the replacement of its keys is; absent: none is under way"`
 	OldestDue                 []OldestDue     `json:"oldestDue,omitempty" nullable:"false" maxItems:"2" doc:"of each lane with pending callbacks, the one that is due first; only GET /v1/merchants/{id} gives it; absent: nothing is pending"`
 	Health                    *MerchantHealth `json:"health,omitempty" doc:"how attempts to tell it something end; absent: there was none, or a change answers"`

@@ -66,6 +66,9 @@ const (
 	ReasonAnswerDiffers     Reason = "answer_differs"
 	ReasonDetailsDiffer     Reason = "details_differ"
 	ReasonAnswerUnbound     Reason = "answer_unbound"
+	ReasonUnsigned          Reason = "unsigned"
+	ReasonSignatureInvalid  Reason = "signature_invalid"
+	ReasonSignatureOld      Reason = "signature_old"
 	ReasonLate              Reason = "late"
 	ReasonAccepted          Reason = "accepted"
 	ReasonFrozen            Reason = "frozen"
@@ -135,6 +138,12 @@ var reasons = words[Reason]{
 		do: "Compare both orders."},
 	{is: ReasonAnswerUnbound, means: "There was no order to compare the answer with, and its blocks do not show that they belong together.",
 		do: "Give details with each withdrawal, or have the merchant order the members of its answer (PROTOCOL.md, D7 and R7)."},
+	{is: ReasonUnsigned, means: "The response was not signed, though the merchant has an answerKey. It decides nothing.",
+		do: "The merchant must sign its responses (PROTOCOL.md, L4 and L9): its gateway needs its signing key, and a proxy before it must leave the headers Signature, Signature-Input and Content-Digest."},
+	{is: ReasonSignatureInvalid, means: "The signature of the response is not that of the merchant's answerKey for this very answer. It decides nothing.",
+		do: "Compare answerKey with the public part of the merchant's signing key (gateway --check prints it). If they are the same, somebody changes its answers (PROTOCOL.md, L7)."},
+	{is: ReasonSignatureOld, means: "The response was signed more than five minutes before or after it came, by the service's clock. It decides nothing.",
+		do: "Set the clocks of both ends (PROTOCOL.md, L8)."},
 	{is: ReasonLate, means: "The answer was complete at the deadline or later, so it decides nothing (PROTOCOL.md, D5)."},
 	{is: ReasonAccepted, means: "Every member of the answer was right."},
 	{is: ReasonFrozen, means: "A person had frozen the service when the answer came, so it decides nothing. The merchant is asked again after the thaw."},

@@ -37,12 +37,13 @@ const (
 	KeyCallbackAPI KeyKind = "callback-api" // the X-API-KEY of requests
 	KeyMaster      KeyKind = "master"       // seals what is secret in the database
 	KeyAudit       KeyKind = "audit"        // signs the audit log
+	KeySigning     KeyKind = "signing"      // signs requests, or responses (PROTOCOL.md, The signed link)
 	KeyToken       KeyKind = "token"        // the token of an API
 )
 
 // Values lists every kind.
 func (KeyKind) Values() []KeyKind {
-	return []KeyKind{KeyRequest, KeyResponse, KeyAPI, KeyCallbackAPI, KeyMaster, KeyAudit, KeyToken}
+	return []KeyKind{KeyRequest, KeyResponse, KeyAPI, KeyCallbackAPI, KeyMaster, KeyAudit, KeySigning, KeyToken}
 }
 
 // Key names a key without showing it.

@@ -35,6 +35,7 @@ type MerchantSettings struct {
 	ContentType   string      `json:"contentType,omitempty" initial:"application/x-www-form-urlencoded" minLength:"1" maxLength:"200" label:"Content type" doc:"Content-Type of the requests, of at most 200 characters"`
 	Body          BodyForm    `json:"body,omitempty" initial:"bare" label:"Body" doc:"how the sealed text is written in the body of a request"`
 	Collect       Collect     `json:"collect,omitempty" initial:"bound" money:"yes" label:"Without an order" doc:"what an answer must show that says the details of a withdrawal, where the service was not given them. any lets a thief of answers put other details in, and is warned of"`
+	AnswerKey     string      `json:"answerKey,omitempty" none:"answers are not signed" maxLength:"256" money:"yes" label:"Signed answers" doc:"the public part of the merchant's signing key, as gateway --check prints it: an answer that it did not sign decides nothing, and requests are signed too. Two keys with a comma between them while the merchant replaces its key"`
 	AllowPrivate  *bool       `json:"allowPrivate,omitempty" initial:"false" none:"as the service was started" money:"yes" label:"Private networks" doc:"whether the URLs may lead to private networks; true needs a service that was started with --allow-private"`
 }
 

@@ -14,6 +14,7 @@ func TestSettingsAreDescribed(t *testing.T) {
 	var m MerchantSettings
 	m.SetDefaults()
 	m.Name, m.NotifyURL, m.WithdrawURL, m.RatePerSecond = "Shop", "https://s.example/n", "https://s.example/w", 0.5
+	m.AnswerKey = "MCowBQYDK2VwAyEA"
 	m.Retry = &Retry{Notify: &Schedule{Delays: []Duration{0, Duration(time.Second)}, Every: Duration(time.Hour)}}
 	seen := map[string]bool{}
 	for _, s := range Settings() {

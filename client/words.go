@@ -85,6 +85,9 @@ var refusalReasons = words[RefusalReason]{
 	{is: "overload", means: "Too many requests waited to be opened."},
 	{is: "not_opened", means: "It did not open with the key."},
 	{is: "malformed", means: "It opened to no message of the protocol."},
+	{is: "unsigned", means: "The service's key did not sign it, and --service-signing-key demands it."},
+	{is: "signature_invalid", means: "Its signature is not that of the service's key for this very request."},
+	{is: "signature_old", means: "It was signed more than five minutes before or after it came, by this clock."},
 
 	// It was a callback, and nothing was done.
 	{is: "unknown_type", means: "Its type is not one of the protocol."},

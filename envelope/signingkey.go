@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 )
 
 // ErrSigningKey is wrapped by the errors of ParseSigningKey, which say what to try and
@@ -111,6 +112,28 @@ func ParseSigningKey(data []byte) (*SigningKey, error) {
 		return nil, fmt.Errorf("%w: its DER is not in the one form", ErrSigningKey) // two texts would be one key
 	}
 	return k, nil
+}
+
+// ParseSigningKeys reads the public parts that count for one end: one, or two while it
+// replaces its key, with a comma between them. An empty text gives nil.
+func ParseSigningKeys(text string) (keys []*SigningKey, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for one := range strings.SplitSeq(text, ",") {
+		k, err := ParseSigningKey([]byte(one))
+		switch {
+		case err != nil:
+			return nil, err
+		case k.HasPrivate():
+			return nil, fmt.Errorf("%w for the other end: it is a private key, which its owner keeps; make a new pair", ErrSigningKey)
+		}
+		keys = append(keys, k)
+	}
+	if len(keys) > 2 {
+		return nil, errors.New("there are more than two keys: give the one that ends and the new one")
+	}
+	return keys, nil
 }
 
 // HasPrivate reports whether k has both parts.

@@ -101,6 +101,19 @@ type Config struct {
 	// ResponseKey if that is another pair than Key, otherwise NextKey.
 	NextResponseKey *envelope.Key
 
+	// Sign is the merchant's own pair of the signed link: it signs every response to a
+	// request that is signed (PROTOCOL.md, L9). Nil: no response is signed.
+	Sign *envelope.SigningKey
+	// ServiceSigner is the service's public part of the signed link. No request is acted on
+	// that it did not sign (PROTOCOL.md, L11). Nil: signatures of requests are not looked at.
+	ServiceSigner *envelope.SigningKey
+	// NextServiceSigner counts as well, while the service replaces its key.
+	NextServiceSigner *envelope.SigningKey
+	// PublicURL is what the service has before the path of this handler, such as
+	// https://pay.shop.example, for signatures of requests. Empty: the Host of the request,
+	// which a proxy must leave as it is, with https or http.
+	PublicURL string
+
 	// APIKey goes into every response. Required.
 	APIKey countersign.APIKey
 	// CallbackAPIKeys are the accepted values of Profile.Header: one, or
@@ -224,6 +237,9 @@ func (c *Config) complete() error {
 		return err
 	}
 	if err := c.Profile.complete(); err != nil {
+		return err
+	}
+	if err := c.completeLink(); err != nil {
 		return err
 	}
 	if c.APIKey == "" {

@@ -19,11 +19,13 @@ type Exchange struct {
 	// Data is the sealed answer and DataOpened what was sealed in it, if Code is 0.
 	Data       string
 	DataOpened []byte
+	// Link has the signatures of both. Nil: the request has none.
+	Link *Link
 }
 
 // witnessed tells OnAnswer of an answer that confirms or refuses, before it is sent. If
 // OnAnswer fails, the service gets errCode 5000 in its place.
-func (h *Handler) witnessed(ctx context.Context, request, opened []byte, r reply) reply {
+func (h *Handler) witnessed(ctx context.Context, request, opened []byte, link *linked, r reply) reply {
 	w, ok := r.callback.(*countersign.WithdrawalRequest)
 	if !ok || h.c.OnAnswer == nil || r.Code != countersign.CodeAccepted && r.Code.Class() != countersign.ClassRefused {
 		return r
@@ -31,10 +33,16 @@ func (h *Handler) witnessed(ctx context.Context, request, opened []byte, r reply
 	// If the service closes the connection, the record is made nevertheless.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.c.Timeout)
 	defer cancel()
-	err := h.c.OnAnswer(ctx, Exchange{Question: *w, Request: request, RequestOpened: opened, Code: h.c.Profile.code(r.Code), Message: r.Message,
-		Data: r.data, DataOpened: r.plaintext})
+	kept, err := h.kept(link, r)
+	if err == nil {
+		err = h.c.OnAnswer(ctx, Exchange{Question: *w, Request: request, RequestOpened: opened, Code: h.c.Profile.code(r.Code), Message: r.Message,
+			Data: r.data, DataOpened: r.plaintext, Link: kept})
+	}
 	if err != nil {
 		r.data = ""
+		if link != nil {
+			link.response = nil
+		}
 		return r.end(failed(ReasonInbox, err))
 	}
 	return r

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strconv"
 	"sync"
@@ -40,6 +41,7 @@ type Handler struct {
 	holds     *holds
 	proofs    *proofs
 	strangers strangers
+	recent    recent
 }
 
 // New checks c and makes a Handler. It starts nothing. Errors wrap ErrConfig.
@@ -128,8 +130,8 @@ func (h *Handler) serve(at countersign.Lane, w http.ResponseWriter, r *http.Requ
 	if h.c.OnSteps != nil {
 		steps = &Steps{Began: began}
 	}
-	rep := h.handle(at, w, r, steps)
-	h.write(w, &rep)
+	rep, link := h.handle(at, w, r, steps)
+	h.write(w, link, &rep)
 	if steps != nil && rep.callback != nil {
 		steps.Answered, steps.Reason = time.Now(), rep.reason
 		h.c.OnSteps(rep.callback, *steps)
@@ -139,39 +141,44 @@ func (h *Handler) serve(at countersign.Lane, w http.ResponseWriter, r *http.Requ
 
 // handle does the checks in order: first those that cost least and stop
 // strangers.
-func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Request, steps *Steps) reply {
+func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Request, steps *Steps) (reply, *linked) {
 	// The deadline comes first, because net/http reads the rest of a body that
 	// the handler leaves, and a slow body would keep the connection.
 	connection := http.NewResponseController(w)
 	deadline := connection.SetReadDeadline(time.Now().Add(h.c.BodyTimeout)) == nil
 	if r.Method != http.MethodPost {
-		return reply{status: http.StatusMethodNotAllowed, reason: ReasonMethod}
+		return reply{status: http.StatusMethodNotAllowed, reason: ReasonMethod}, nil
 	}
 	if !h.knowsAPIKey(r.Header.Values(h.c.Profile.Header)) {
-		return reply{status: http.StatusUnauthorized, reason: ReasonAPIKey}
+		return reply{status: http.StatusUnauthorized, reason: ReasonAPIKey}, nil
 	}
 	read, refused := h.readBody(r, deadline)
 	defer read.Free()
 	body := read.Bytes
 	if refused != nil {
-		return *refused
+		return *refused, nil
 	}
 	if deadline {
 		// A deadline that is left would end the request's context later.
 		if err := connection.SetReadDeadline(time.Time{}); err != nil {
-			return *refuse(http.StatusBadRequest, countersign.CodeCannotOpen, wordCut, ReasonBodyCut, err)
+			return *refuse(http.StatusBadRequest, countersign.CodeCannotOpen, wordCut, ReasonBodyCut, err), nil
 		}
+	}
+	link, refused := h.verifyLink(r, body)
+	if refused != nil {
+		h.keepRefused(r.Context(), body, nil, link, refused)
+		return *refused, link
 	}
 	leave, err := h.opening.enter(r.Context(), len(body))
 	if err != nil {
-		return *overloaded(err)
+		return *overloaded(err), link
 	}
 	if steps != nil {
 		steps.Received = time.Now()
 	}
-	rep, opened := h.take(r.Context(), at, body, leave, steps)
-	h.keepRefused(r.Context(), body, opened, &rep)
-	return rep
+	rep, opened := h.take(r.Context(), at, body, link, leave, steps)
+	h.keepRefused(r.Context(), body, opened, link, &rep)
+	return rep, link
 }
 
 // open opens body with the first key that opens it, and gives the key that seals the
@@ -221,7 +228,7 @@ func keyCheck(accepted []countersign.APIKey) func(values []string) bool {
 
 // write sends r with the provider's codes. If r cannot be sent, write sends a
 // failure. It changes r to what was sent.
-func (h *Handler) write(w http.ResponseWriter, r *reply) {
+func (h *Handler) write(w http.ResponseWriter, link *linked, r *reply) {
 	header := w.Header()
 	r.Code = h.c.Profile.code(r.Code)
 	switch r.status {
@@ -241,22 +248,36 @@ func (h *Handler) write(w http.ResponseWriter, r *reply) {
 	if r.reason == ReasonOverload {
 		header.Set("Retry-After", retryAfter)
 	}
-	body, err := countersign.Response{APIKey: h.apiKey(), Data: r.data, ErrCode: r.Code, Message: r.Message}.Marshal()
+	body, err := h.body(r)
 	if err != nil {
 		r.cause = errors.Join(r.cause, err)
 		r.Reply, r.data, r.reason = failure, "", ReasonSeal
 		r.Code = h.c.Profile.code(r.Code)
-		body, err = countersign.Response{APIKey: h.apiKey(), ErrCode: r.Code, Message: r.Message}.Marshal()
+		body, err = h.body(r)
 	}
 	if err != nil { // an APIKey that is not UTF-8
 		r.status, r.cause = http.StatusInternalServerError, errors.Join(r.cause, err)
 		plain(w, r.status, "no response")
 		return
 	}
-	header.Set("Content-Type", "application/json")
+	signed := http.Header(nil)
+	if link != nil {
+		signed = link.response
+	}
+	if signed == nil || r.reason == ReasonSeal {
+		if signed, err = h.signResponse(link, body, r); err != nil {
+			r.cause = errors.Join(r.cause, err) // a service that demands it asks again
+		}
+	}
+	maps.Copy(header, signed)
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(r.status)
 	_, _ = w.Write(body) // a failed write has no remedy; the service asks again
+}
+
+// body is the JSON of a response.
+func (h *Handler) body(r *reply) ([]byte, error) {
+	return countersign.Response{APIKey: h.apiKey(), Data: r.data, ErrCode: r.Code, Message: r.Message}.Marshal()
 }
 
 func plain(w http.ResponseWriter, status int, word string) {

@@ -18,16 +18,19 @@ type Reason string
 
 // Reasons of requests that were no callback.
 const (
-	ReasonPath         Reason = "path"          // 404
-	ReasonMethod       Reason = "method"        // 405
-	ReasonAPIKey       Reason = "api_key"       // 401
-	ReasonTooLarge     Reason = "too_large"     // 413
-	ReasonBodySlow     Reason = "body_slow"     // 408: not complete within BodyTimeout
-	ReasonBodyCut      Reason = "body_cut"      // the peer went away
-	ReasonBodyConsumed Reason = "body_consumed" // something before the handler read the body
-	ReasonOverload     Reason = "overload"      // 503: too many requests wait to be opened
-	ReasonNotOpened    Reason = "not_opened"    // 1001
-	ReasonMalformed    Reason = "malformed"     // 1002
+	ReasonPath             Reason = "path"              // 404
+	ReasonMethod           Reason = "method"            // 405
+	ReasonAPIKey           Reason = "api_key"           // 401
+	ReasonTooLarge         Reason = "too_large"         // 413
+	ReasonBodySlow         Reason = "body_slow"         // 408: not complete within BodyTimeout
+	ReasonBodyCut          Reason = "body_cut"          // the peer went away
+	ReasonBodyConsumed     Reason = "body_consumed"     // something before the handler read the body
+	ReasonOverload         Reason = "overload"          // 503: too many requests wait to be opened
+	ReasonNotOpened        Reason = "not_opened"        // 1001
+	ReasonUnsigned         Reason = "unsigned"          // no signature of the service, where it is demanded
+	ReasonSignatureInvalid Reason = "signature_invalid" // its signature does not hold
+	ReasonSignatureOld     Reason = "signature_old"     // it was signed too long ago
+	ReasonMalformed        Reason = "malformed"         // 1002
 )
 
 // Reasons of callbacks that were read and not acted on.
@@ -65,7 +68,7 @@ const (
 // Reasons lists every Reason, for tables and metrics: first those for which Refusal holds.
 var Reasons = []Reason{
 	ReasonPath, ReasonMethod, ReasonAPIKey, ReasonTooLarge, ReasonBodySlow, ReasonBodyCut, ReasonBodyConsumed, ReasonOverload, ReasonNotOpened,
-	ReasonMalformed,
+	ReasonMalformed, ReasonUnsigned, ReasonSignatureInvalid, ReasonSignatureOld,
 	ReasonUnknownType, ReasonWrongURL, ReasonNotBound, ReasonBindingBroken, ReasonSpliced, ReasonOtherContent,
 	ReasonDetailsChange, ReasonOtherUser, ReasonUnanswerable, ReasonDisproved, ReasonUnverified,
 	ReasonAccepted, ReasonPossibleDuplicate, ReasonSuspect, ReasonConfirmed, ReasonRefused, ReasonHold, ReasonRepeated, ReasonBusy,
@@ -97,7 +100,7 @@ func (r Reason) level() slog.Level {
 		return slog.LevelDebug
 	case ReasonConfirmed, ReasonHold, ReasonRefused:
 		return slog.LevelInfo
-	case ReasonSpliced, ReasonBindingBroken, ReasonOtherContent, ReasonDetailsChange, ReasonOtherUser, ReasonPanic, ReasonInbox,
+	case ReasonSpliced, ReasonBindingBroken, ReasonSignatureInvalid, ReasonOtherContent, ReasonDetailsChange, ReasonOtherUser, ReasonPanic, ReasonInbox,
 		ReasonBodyConsumed, ReasonSeal, ReasonSuspect, ReasonDisproved, ReasonUnverified:
 		return slog.LevelError
 	}

@@ -26,6 +26,9 @@ type Refused struct {
 	// Body is the body of the request, Opened what it opened to, nil if it did not. Both are
 	// valid only during the call.
 	Body, Opened []byte
+	// Signed says that the service's signature was demanded and right, if perhaps old
+	// (PROTOCOL.md, L11).
+	Signed bool
 }
 
 // Fact is one thing of a request that was not as expected. A text that does not apply is
@@ -48,27 +51,31 @@ type Retried struct {
 }
 
 // Retry takes the body of a request that was refused as if it came now, without its API key
-// and whatever path it came to. A callback that was taken meanwhile is ReasonRepeated, so
+// and whatever path it came to. signed is Refused.Signed: a handler that demands signatures
+// takes no other. A callback that was taken meanwhile is ReasonRepeated, so
 // nothing takes effect twice. A question about a withdrawal is ReasonWrongURL: nobody would
 // get its answer. OnRefused is not called.
-func (h *Handler) Retry(ctx context.Context, body []byte) Retried {
+func (h *Handler) Retry(ctx context.Context, body []byte, signed bool) Retried {
+	if h.c.ServiceSigner != nil && !signed {
+		return Retried{Reason: ReasonUnsigned, Code: countersign.CodeMalformed, Cause: errors.New("the service did not sign it, so nobody knows who sent it")}
+	}
 	leave, err := h.opening.enter(ctx, len(body))
 	if err != nil {
 		return Retried{Reason: ReasonOverload, Code: countersign.CodeInternal, Cause: err}
 	}
-	rep, opened := h.take(ctx, countersign.LaneNotify, body, leave, nil)
+	rep, opened := h.take(ctx, countersign.LaneNotify, body, nil, leave, nil)
 	return Retried{Callback: rep.callback, Reason: rep.reason, Code: rep.Code, Seq: rep.seq, Facts: rep.facts(opened), Cause: rep.cause}
 }
 
 // keepRefused tells OnRefused of a refused request, before the provider is answered.
-func (h *Handler) keepRefused(ctx context.Context, body, opened []byte, r *reply) {
+func (h *Handler) keepRefused(ctx context.Context, body, opened []byte, link *linked, r *reply) {
 	if h.c.OnRefused == nil || !r.reason.Refusal() || opened == nil && !h.keyed {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.c.Timeout)
 	defer cancel()
 	h.c.OnRefused(ctx, Refused{Identity: r.identity(), Callback: r.callback, Reason: r.reason, Facts: r.facts(opened), Setting: r.setting(),
-		Code: h.c.Profile.code(r.Code), Message: r.Message, Body: body, Opened: opened})
+		Code: h.c.Profile.code(r.Code), Message: r.Message, Body: body, Opened: opened, Signed: link.verified != nil})
 }
 
 // facts says what was wrong with a refused request that opened to the plaintext opened.
@@ -117,10 +124,13 @@ func valueOf(plaintext []byte, member string) string {
 
 // take opens a body and acts on it, also where it refuses it. opened is what it opened to,
 // nil if it did not.
-func (h *Handler) take(ctx context.Context, at countersign.Lane, body []byte, leave func(), steps *Steps) (rep reply, opened []byte) {
+func (h *Handler) take(ctx context.Context, at countersign.Lane, body []byte, link *linked, leave func(), steps *Steps) (rep reply, opened []byte) {
 	cb, blocks, opened, key, refused := h.open(at, body, leave)
 	if steps != nil {
 		steps.Opened = time.Now()
+	}
+	if refused == nil {
+		refused = h.linkHolds(link, cb, opened)
 	}
 	if refused != nil {
 		refused.callback = cb
@@ -130,7 +140,7 @@ func (h *Handler) take(ctx context.Context, at countersign.Lane, body []byte, le
 		return *refused, opened
 	}
 	work := func() reply { return h.work(ctx, cb, key, blocks) }
-	rep = h.witnessed(ctx, body, opened, h.held(ctx, work(), work))
+	rep = h.witnessed(ctx, body, opened, link, h.held(ctx, work(), work))
 	if steps != nil {
 		steps.Recorded = time.Now()
 	}

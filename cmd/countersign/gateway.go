@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -37,13 +38,15 @@ type gatewayCmd struct {
 	Listen    string `help:"Public address that the service posts callbacks to. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8090" placeholder:"ADDR"`
 	APIListen string `name:"api-listen" help:"Private address of the API for the merchant's own systems." default:"127.0.0.1:8091" placeholder:"ADDR"`
 
-	ServiceKey     []string     `help:"Key that opens requests: the public part that the service handed over, or the merchant's own pair where the merchant made it. Twice while the service changes from one to the other (docs/keys.md)." placeholder:"FILE" sep:"none"`
-	ResponseKey    []string     `help:"Public key of the service that seals answers; the service key if empty. The second one answers what the second service key opened." placeholder:"FILE" sep:"none"`
-	OAEP           bool         `name:"oaep" help:"Requests are padded with OAEP (the merchant made the pair)."`
-	APIKey         cli.Secret   `name:"api-key" help:"The merchant's apiKey, which every response carries, or @FILE." placeholder:"KEY"`
-	CallbackAPIKey []cli.Secret `name:"callback-api-key" help:"X-API-KEY that the service sends, or @FILE. Twice while it changes. Required where the merchant made the pair; otherwise none: not checked." placeholder:"KEY" sep:"none"`
-	NotifyPath     string       `help:"Path of callbacks of every type but 2." default:"/callbacks/notify" placeholder:"PATH"`
-	WithdrawPath   string       `help:"Path of callbacks of type 2." default:"/callbacks/withdraw" placeholder:"PATH"`
+	ServiceKey        []string     `help:"Key that opens requests: the public part that the service handed over, or the merchant's own pair where the merchant made it. Twice while the service changes from one to the other (docs/keys.md)." placeholder:"FILE" sep:"none"`
+	ResponseKey       []string     `help:"Public key of the service that seals answers; the service key if empty. The second one answers what the second service key opened." placeholder:"FILE" sep:"none"`
+	ServiceSigningKey []string     `help:"Signing key of the service: no callback is taken that it did not sign. The text that the service's merchants show prints, in a file. Twice while the service replaces it (docs/link.md)." placeholder:"FILE" sep:"none"`
+	PublicURL         string       `name:"public-url" help:"What the service has before the paths of callbacks, such as https://pay.example.com, for its signatures. Empty: the Host of the request, with https or http." placeholder:"URL"`
+	OAEP              bool         `name:"oaep" help:"Requests are padded with OAEP (the merchant made the pair)."`
+	APIKey            cli.Secret   `name:"api-key" help:"The merchant's apiKey, which every response carries, or @FILE." placeholder:"KEY"`
+	CallbackAPIKey    []cli.Secret `name:"callback-api-key" help:"X-API-KEY that the service sends, or @FILE. Twice while it changes. Required where the merchant made the pair; otherwise none: not checked." placeholder:"KEY" sep:"none"`
+	NotifyPath        string       `help:"Path of callbacks of every type but 2." default:"/callbacks/notify" placeholder:"PATH"`
+	WithdrawPath      string       `help:"Path of callbacks of type 2." default:"/callbacks/withdraw" placeholder:"PATH"`
 	providerFlags
 	Learn     bool   `help:"Find out what the provider does: answer every callback with errCode 5000, book nothing, and print what each callback shows and which flags fit. A signal ends it, says how many would be refused and why, and writes the flags to a file; what no flag mends is written beside it, to send to the provider."`
 	LearnFile string `help:"The file that --learn writes, for --config." default:"provider.toml" type:"path" placeholder:"FILE"`
@@ -157,6 +160,9 @@ func (c *gatewayCmd) callbacks(std streams) (m merchant.Config, err error) {
 	if err := c.readKeys(&m, std); err != nil {
 		return m, err
 	}
+	if err := c.readSigners(&m); err != nil {
+		return m, err
+	}
 	m.Padding = paddingOf(c.OAEP)
 	apiKey, err := c.APIKey.Reveal("api-key")
 	if err != nil {
@@ -207,6 +213,28 @@ func (c *gatewayCmd) readKeys(m *merchant.Config, std streams) error {
 			*k.keys[i] = key
 		}
 	}
+	return nil
+}
+
+// readSigners reads the one or two signing keys of the service.
+func (c *gatewayCmd) readSigners(m *merchant.Config) error {
+	if len(c.ServiceSigningKey) > 2 {
+		return errors.New("--service-signing-key is given more than twice: give the old key and the new one")
+	}
+	into := []**envelope.SigningKey{&m.ServiceSigner, &m.NextServiceSigner}
+	for i, file := range c.ServiceSigningKey {
+		text, err := os.ReadFile(file)
+		if err == nil {
+			*into[i], err = envelope.ParseSigningKey(text)
+		}
+		if err == nil && (*into[i]).HasPrivate() {
+			err = errors.New("it is a private key, which the service keeps to itself")
+		}
+		if err != nil {
+			return fmt.Errorf("--service-signing-key: %w", err)
+		}
+	}
+	m.PublicURL = c.PublicURL
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"countersign/client"
+	"countersign/envelope"
 	"countersign/internal/api"
 )
 
@@ -168,6 +169,9 @@ func nullable(reg huma.Registry, s *huma.Schema) bool {
 
 // Every member of every endpoint, wrong in every way that its schema knows,
 // gets a 422 that names it and changes nothing.
+// signingPublic is the public part of some signing key.
+var signingPublic = envelope.GenerateSigningKey().PublicBase64()
+
 func TestEveryWrongMember(t *testing.T) {
 	h := sqlite(t, func(c *Config) { c.RatePerSecond = 1e9 })
 	h.merchant("acme")
@@ -184,7 +188,7 @@ func TestEveryWrongMember(t *testing.T) {
 			"notifyUrl": "https://a.example/n", "withdrawUrl": "https://a.example/w",
 			"finalCodes":  []any{map[string]any{"from": 2000, "to": 2100}},
 			"retry":       map[string]any{"notify": map[string]any{"delays": []any{"1s"}, "every": "5s"}, "withdraw": map[string]any{"delays": []any{"1s"}, "every": "5s"}},
-			"concurrency": 5, "ratePerSecond": 2.5, "confirmWithin": "1m", "releaseWithin": "2h", "allowPrivate": true, "contentType": "text/plain", "body": "form", "collect": "bound",
+			"concurrency": 5, "ratePerSecond": 2.5, "confirmWithin": "1m", "releaseWithin": "2h", "allowPrivate": true, "contentType": "text/plain", "body": "form", "collect": "bound", "answerKey": signingPublic,
 		},
 		"pauseMerchant":     map[string]any{"reason": "maintenance"},
 		"freeze":            map[string]any{"reason": "a token was lost"},
@@ -268,7 +272,7 @@ func fullMerchant(id string) map[string]any {
 		"notifyUrl": "https://a.example/n", "withdrawUrl": "https://a.example/w", "scheme": "service",
 		"key": key, "responseKey": key, "finalCodes": []any{map[string]any{"from": 2000, "to": 2100}},
 		"retry": map[string]any{"notify": schedule, "withdraw": schedule}, "concurrency": 4, "ratePerSecond": 1.5,
-		"confirmWithin": "1h", "releaseWithin": "24h", "allowPrivate": false, "contentType": "text/plain", "body": "json", "collect": "any",
+		"confirmWithin": "1h", "releaseWithin": "24h", "allowPrivate": false, "contentType": "text/plain", "body": "json", "collect": "any", "answerKey": signingPublic,
 	}
 }
 
@@ -329,6 +333,8 @@ func TestWrongByMeaning(t *testing.T) {
 		"releaseWithin short":     {post, "/v1/merchants", merchant(with("releaseWithin", "59s")), 422, "body.releaseWithin"},
 		"releaseWithin long":      {post, "/v1/merchants", merchant(with("releaseWithin", "8761h")), 422, "body.releaseWithin"},
 		"confirmWithin long":      {post, "/v1/merchants", merchant(with("confirmWithin", "169h")), 422, "body.confirmWithin"},
+		"signing key":             {post, "/v1/merchants", merchant(with("answerKey", "MCowBQYDK2VwAyEA")), 422, "body.answerKey"},
+		"three signing keys":      {post, "/v1/merchants", merchant(with("answerKey", signingPublic+","+signingPublic+","+signingPublic)), 422, "body.answerKey"},
 		"media type":              {post, "/v1/merchants", merchant(with("contentType", "text/plain\r\nX: y")), 422, "body.contentType"},
 		"bits and key":            {post, "/v1/merchants", merchant(with("key", map[string]any{"bits": 2048, "privateKey": priv})), 422, "body.key.privateKey"},
 		"public key, own pair":    {post, "/v1/merchants", merchant(with("key", map[string]any{"publicKey": pub})), 422, "body.key.publicKey"},

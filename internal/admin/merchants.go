@@ -10,6 +10,7 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/envelope"
 	"countersign/internal/api"
 	"countersign/internal/audit"
 	"countersign/internal/db"
@@ -100,6 +101,9 @@ func (s *Server) checkMerchant(m *outbox.Merchant, faults *api.Faults) {
 			faults.Add(fmt.Sprintf("body.finalCodes[%d].to", i), "is below from")
 		}
 	}
+	if _, err := envelope.ParseSigningKeys(m.AnswerKey); err != nil {
+		faults.Add("body.answerKey", "is refused: "+err.Error())
+	}
 	checkSchedule(m.Schedule(false), "body.retry.notify", faults)
 	checkSchedule(m.Schedule(true), "body.retry.withdraw", faults)
 	if t := m.ContentType; t != "" {
@@ -189,6 +193,7 @@ func (s *Server) merchant(c *api.Call, id string, _ api.None) (client.Merchant, 
 		return client.Merchant{}, err
 	}
 	out := one[0]
+	out.ServiceSigningKey = s.SigningKey
 	list, err := s.Lists.Waiting(c.R.Context(), id)
 	for _, f := range list {
 		out.OldestDue = append(out.OldestDue, client.OldestDue{Lane: client.Lane(f.Lane.String()), Callback: f.Callback, Due: api.TimeOf(f.Due)})

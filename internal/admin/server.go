@@ -34,6 +34,9 @@ type Config struct {
 	Changes *api.Changes
 	// Keys are the service's keys beside those of merchants. Nil: none are shown.
 	Keys *api.Keys
+	// SigningKey is the public part of the service's signing key, which merchants get. Empty:
+	// there is none.
+	SigningKey string
 	// CheckURL says whether a merchant's URL may be called. Its error is shown
 	// to the caller. Required.
 	CheckURL func(rawURL string, allowPrivate bool) error

@@ -20,6 +20,16 @@ type Note struct {
 	Text       string `json:"text"`
 }
 
+// Link are the signatures of an exchange (PROTOCOL.md, The signed link): the headers of both
+// messages, and what else they cover. The plaintext of the answer is beside it.
+type Link struct {
+	URL      string            `json:"url,omitempty"`      // of the request, as it is signed; absent: it was not verified
+	Request  map[string]string `json:"request"`            // headers
+	Status   int               `json:"status,omitempty"`   // of the response
+	Response map[string]string `json:"response,omitempty"` // headers; absent: it is not signed
+	Key      string            `json:"key,omitempty"`      // fingerprint of the merchant's key, with which the service verified the response
+}
+
 // Purged tells of rows that were purged because they were settled long ago.
 type Purged struct {
 	Rows   int64 `json:"purged"`

@@ -109,6 +109,7 @@ type Answer struct {
 	Message        string `json:"message,omitempty"`
 	Response       string `json:"response,omitempty"`       // member data of the response: the sealed answer, as it is sent
 	ResponseOpened string `json:"responseOpened,omitempty"` // the bytes that were sealed in it
+	Link           *Link  `json:"link,omitempty"`
 }
 
 // Shown shows all of it.

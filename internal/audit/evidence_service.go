@@ -228,6 +228,7 @@ type Exchange struct {
 	Message        string   `json:"message,omitempty"`
 	Response       string   `json:"response,omitempty"`       // member data of the response: the sealed answer, as it came
 	ResponseOpened string   `json:"responseOpened,omitempty"` // the bytes that it opened to
+	Link           *Link    `json:"link,omitempty"`
 	Details        *Details `json:"details,omitempty"`
 	AfterDecision  bool     `json:"afterDecision,omitempty"` // there was a decision already
 	Differs        bool     `json:"differs,omitempty"`       // and this answer contradicts it

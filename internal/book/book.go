@@ -18,7 +18,7 @@ var migrations embed.FS
 // End opens the merchant's database, with db.Open.
 func End() db.End {
 	return db.End{Name: "merchant", Migrations: []fs.FS{db.Common, audit.Migrations, migrations}, Keep: audit.Keep, Acked: audit.Acked,
-		Sealed: []db.SealedTable{{Name: "audit_key", Key: "id", DataKey: "data_key"}, {Name: "changes", Key: "id", DataKey: "data_key"}, {Name: "sessions", Key: "id", DataKey: "data_key"}, sealedRefused}}
+		Sealed: []db.SealedTable{{Name: "audit_key", Key: "id", DataKey: "data_key"}, {Name: "signing_key", Key: "id", DataKey: "data_key"}, {Name: "changes", Key: "id", DataKey: "data_key"}, {Name: "sessions", Key: "id", DataKey: "data_key"}, sealedRefused}}
 }
 
 // Config says what a Book does beyond keeping its rows.

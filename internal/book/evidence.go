@@ -3,6 +3,7 @@ package book
 import (
 	"context"
 	"encoding/hex"
+	"net/http"
 
 	"countersign/internal/audit"
 	"countersign/internal/db"
@@ -63,12 +64,30 @@ func (b *Book) SubjectOfOrder(_ context.Context, callBackID string) (audit.Subje
 	return audit.Subject{IDs: []string{callBackID}, Context: []string{audit.AboutStarts}}, nil
 }
 
+func linkOf(l *merchant.Link) *audit.Link {
+	if l == nil {
+		return nil
+	}
+	flat := func(h http.Header) map[string]string {
+		m := map[string]string{}
+		for name := range h {
+			m[name] = h.Get(name)
+		}
+		return m
+	}
+	out := &audit.Link{URL: l.URL, Request: flat(l.Request)}
+	if l.Response != nil {
+		out.Status, out.Response = l.Status, flat(l.Response)
+	}
+	return out
+}
+
 // RecordAnswer keeps an answer about a withdrawal in the audit log.
 func (b *Book) RecordAnswer(ctx context.Context, e merchant.Exchange, now db.Millis) error {
 	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		q := e.Question
 		return audit.AddAbout(ctx, t, audit.WithdrawalAnswered, q.CallBackID, now, audit.Answer{
 			CallBackID: q.CallBackID, TenantUserID: q.TenantUserID, RequestUUID: q.RequestUUID, Request: string(e.Request), RequestOpened: string(e.RequestOpened),
-			ErrCode: int64(e.Code), Message: e.Message, Response: e.Data, ResponseOpened: string(e.DataOpened)})
+			ErrCode: int64(e.Code), Message: e.Message, Response: e.Data, ResponseOpened: string(e.DataOpened), Link: linkOf(e.Link)})
 	})
 }

@@ -28,6 +28,7 @@ type Refused struct {
 	Content     []byte // what tells it from others; needed to keep it alone
 	Body        []byte // filled in by Book.Refused and needed to keep it
 	Opened      bool
+	Signed      bool             // the service's signature was demanded and right; filled in with Body
 	Type        countersign.Type // 0 if it could not be read
 	ID          string           // trackingId, for type 2 callBackId; empty if it could not be read
 	Reason      client.RefusalReason
@@ -47,7 +48,12 @@ type Refused struct {
 
 var sealedRefused = db.SealedTable{Name: "refused", Key: "seq", DataKey: "data_key"}
 
-const refusedPurpose = "body"
+// A body is sealed for one of two purposes, so that nobody who writes to the database makes
+// one that the service did not sign into one that it did.
+const (
+	refusedPurpose       = "body"
+	refusedSignedPurpose = "signed body"
+)
 
 func placeRefused(digest string) db.Record { return db.Record{Table: sealedRefused.Name, Row: digest} }
 
@@ -85,7 +91,11 @@ func (b *Book) KeepRefused(ctx context.Context, r Refused, alarms []db.Alarm, no
 	}
 	content := sha256.Sum256(append([]byte(r.Reason+"\x00"), r.Content...))
 	digest := hex.EncodeToString(content[:])
-	key, sealed, err := b.Seal(ctx, placeRefused(digest), []string{refusedPurpose}, [][]byte{r.Body})
+	purpose := refusedPurpose
+	if r.Signed {
+		purpose = refusedSignedPurpose
+	}
+	key, sealed, err := b.Seal(ctx, placeRefused(digest), []string{purpose}, [][]byte{r.Body})
 	if err != nil {
 		return err
 	}
@@ -161,7 +171,10 @@ func (b *Book) Refused(ctx context.Context, seq int64, withBody bool) (Refused, 
 	case !found:
 		return r, db.ErrNotFound
 	}
-	plain, err := b.Unseal(ctx, placeRefused(digest), []string{refusedPurpose}, key, [][]byte{sealed})
+	plain, err := b.Unseal(ctx, placeRefused(digest), []string{refusedSignedPurpose}, key, [][]byte{sealed})
+	if r.Signed = err == nil; !r.Signed {
+		plain, err = b.Unseal(ctx, placeRefused(digest), []string{refusedPurpose}, key, [][]byte{sealed})
+	}
 	if err == nil {
 		r.Body = plain[0]
 	}

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net"
 
+	"countersign/envelope"
+	"countersign/internal/api"
 	"countersign/internal/db"
 )
 
@@ -29,6 +31,11 @@ func (s *Service) Check(ctx context.Context) []Finding {
 func (g *Gateway) Check(ctx context.Context) []Finding {
 	list := g.c.check(ctx, true, g.c.TLS, g.c.Log, [][2]string{{"callbacks", g.c.Listen}, {"api", g.c.APIListen}, {"metrics", g.c.MetricsListen}})
 	list = append(list, Finding{"service key", true, "fingerprint " + g.c.Callbacks.Key.Fingerprint()})
+	for _, k := range []*envelope.SigningKey{g.c.Callbacks.ServiceSigner, g.c.Callbacks.NextServiceSigner} {
+		if k != nil {
+			list = append(list, Finding{"service signing key", true, "fingerprint " + k.Fingerprint()})
+		}
+	}
 	if next := g.c.Callbacks.NextKey; next != nil {
 		list = append(list, Finding{"next service key", true, "fingerprint " + next.Fingerprint()})
 	}
@@ -56,7 +63,7 @@ func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.
 	if key == nil {
 		key, keyErr = s.masterKey()
 	}
-	looked := false
+	looked, signing := false, "the signing key would be made"
 	err := db.Look(ctx, s.url(), endOf(gateway), log, func(l db.Seen) error {
 		looked = true
 		damaged := l.CheckPages(ctx)
@@ -90,6 +97,19 @@ func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.
 		default:
 			_, err := db.LookAtMasterKeys(ctx, l, nil, key, false)
 			say("master key", err, "fingerprint %s", key.Fingerprint())
+			if err == nil {
+				signer, err := api.LookAtSigningKey(ctx, l, key)
+				if signer != nil {
+					signing = "public part " + signer.PublicBase64()
+				}
+				if err != nil {
+					say("signing key", err, "")
+					signing = ""
+				}
+			}
+		}
+		if signing != "" {
+			say("signing key", nil, "%s", signing)
 		}
 		return nil
 	})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/envelope"
 	"countersign/internal/api"
 	"countersign/internal/audit"
 	"countersign/internal/bodies"
@@ -180,6 +181,11 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 		}
 	}
 	c.Callbacks.MaxBodies = c.MaxBodies
+	if c.Callbacks.Sign == nil {
+		if c.Callbacks.Sign, err = api.OpenSigningKey(ctx, g.db); err != nil {
+			return fmt.Errorf("signing key: %w", err)
+		}
+	}
 	if g.audit, err = audit.Open(ctx, audit.Config{DB: g.db, End: "merchant", Now: now, Log: c.Log, Witnesses: c.Witnesses}); err != nil {
 		return err
 	}
@@ -208,7 +214,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	if g.traces != nil {
 		traceCall, c.Callbacks.OnSteps = g.traces.Call, g.traces.Steps
 	}
-	if metrics.keys, err = api.NewKeys(ctx, g.db, db.MillisOf(now()), append(gatewayKeys(c.Callbacks), auditKey(g.audit))...); err != nil {
+	if metrics.keys, err = api.NewKeys(ctx, g.db, db.MillisOf(now()), append(gatewayKeys(c.Callbacks), auditKey(g.audit), signingKey(c.Callbacks.Sign))...); err != nil {
 		return err
 	}
 	held := bodies.NewShares(c.MaxBodies)
@@ -318,8 +324,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 // rules withdrawals are confirmed.
 type startedGateway struct {
 	Version         string          `json:"version"`
-	RequestKey      string          `json:"requestKey"`        // fingerprint
-	NextKey         string          `json:"nextKey,omitempty"` // fingerprint
+	RequestKey      string          `json:"requestKey"`         // fingerprint
+	SignedBy        []string        `json:"signedBy,omitempty"` // fingerprints of the service's signing keys, one of which is demanded; absent: none is
+	NextKey         string          `json:"nextKey,omitempty"`  // fingerprint
 	Binding         string          `json:"binding"`
 	ChangeDelay     client.Duration `json:"changeDelay,omitzero"`
 	ChangeApprovals int             `json:"changeApprovals,omitempty"`
@@ -330,6 +337,11 @@ type startedGateway struct {
 
 func (g *Gateway) settings() startedGateway {
 	s := startedGateway{Version: Version, RequestKey: g.c.Callbacks.Key.Fingerprint(), Binding: g.c.Callbacks.Profile.Binding.String(), ChangeDelay: client.Duration(g.c.ChangeDelay), ChangeApprovals: g.c.ChangeApprovals, Retain: client.Duration(g.c.Retain), Witnesses: g.c.Witnesses}
+	for _, k := range []*envelope.SigningKey{g.c.Callbacks.ServiceSigner, g.c.Callbacks.NextServiceSigner} {
+		if k != nil {
+			s.SignedBy = append(s.SignedBy, k.Fingerprint())
+		}
+	}
 	if next := g.c.Callbacks.NextKey; next != nil {
 		s.NextKey = next.Fingerprint()
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"countersign/client"
+	"countersign/envelope"
 	"countersign/internal/audit"
 	"countersign/internal/db"
 	"countersign/merchant"
@@ -12,6 +13,11 @@ import (
 // auditKey names the key that signs an audit log, by its public part.
 func auditKey(l *audit.Log) client.Key {
 	return client.Key{Kind: client.KeyAudit, Fingerprint: audit.Fingerprint(l.Key())}
+}
+
+// signingKey names the end's pair of the signed link.
+func signingKey(k *envelope.SigningKey) client.Key {
+	return client.Key{Kind: client.KeySigning, Fingerprint: k.Fingerprint()}
 }
 
 // gatewayKeys names the keys of a gateway's settings.

@@ -203,8 +203,12 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if s.traces != nil {
 		tracer, traceCall = s.traces, s.traces.Call
 	}
+	signer, err := api.OpenSigningKey(ctx, d)
+	if err != nil {
+		return fmt.Errorf("signing key: %w", err)
+	}
 	if s.sender, err = dispatch.New(dispatch.Config{
-		Outbox: rows, Node: c.Node, Now: now, Log: c.Log, Observer: metrics, Tracer: tracer,
+		Outbox: rows, Sign: signer, Node: c.Node, Now: now, Log: c.Log, Observer: metrics, Tracer: tracer,
 		TargetRules:     c.targets(false),
 		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.DrainTimeout,
 		Dial: c.World.Dial, Random: c.World.Random, Poll: d.Every(time.Second), SweepEvery: d.Every(time.Second),
@@ -214,13 +218,13 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	s.db.JudgeWith(s.sender.JudgeAgain)
 	s.heart = newHeart(d, c.Node, now)
 	started := api.TimeOf(s.heart.node.Started)
-	if s.keys, err = api.NewKeys(ctx, d, db.MillisOf(now()), auditKey(s.audit)); err != nil {
+	if s.keys, err = api.NewKeys(ctx, d, db.MillisOf(now()), auditKey(s.audit), signingKey(signer)); err != nil {
 		return err
 	}
 	metrics.keys = s.keys
 	held := bodies.NewShares(c.MaxBodies)
 	api, err := admin.New(admin.Config{
-		Outbox: s.db, Keys: s.keys, Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: s.changes.Tokens(), Changes: s.changes, Now: now, Log: c.Log, Version: Version, Metrics: onAPI, Trace: traceCall, Node: s.heart.node.ID,
+		Outbox: s.db, Keys: s.keys, SigningKey: signer.PublicBase64(), Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: s.changes.Tokens(), Changes: s.changes, Now: now, Log: c.Log, Version: Version, Metrics: onAPI, Trace: traceCall, Node: s.heart.node.ID,
 		DefaultAllowPrivate: c.AllowPrivate, Bodies: held, Aside: s.sender.Aside,
 		Hour: func() client.Hour {
 			return client.Hour{Node: c.Node, Version: Version, Database: s.Dialect(), Started: started, Step: client.Duration(hourStep), Slices: metrics.hour.last(now())}

@@ -14,6 +14,7 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
@@ -97,6 +98,9 @@ type Config struct {
 	// Dial opens connections to merchants, whose addresses are then not checked. Nil: the
 	// network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Sign is the service's pair of the signed link. Nil: merchants with an answerKey cannot
+	// be told anything.
+	Sign *envelope.SigningKey
 	// Random gives numbers from 0 to below 1, which spread retries. Nil: rand.Float64.
 	Random func() float64
 

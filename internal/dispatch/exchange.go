@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -41,8 +42,9 @@ type attempt struct {
 	record outbox.Attempt
 	m      *merchant // nil until it is loaded
 	q      Question
-	asked  *keySet // the keys of the request
-	body   []byte  // the request on the wire
+	asked  *keySet     // the keys of the request
+	body   []byte      // the request on the wire
+	header http.Header // Content-Type and signature of a request that is signed; else nil
 	posted bool
 }
 
@@ -136,6 +138,9 @@ func (a *attempt) seal(stop context.Context) error {
 		return err
 	}
 	a.body, err = wireBody(m.body, sealed)
+	if err == nil {
+		err = a.sign()
+	}
 	if a.steps != nil {
 		a.steps.Sealed = time.Now()
 	}
@@ -174,7 +179,7 @@ func (a *attempt) post(work context.Context, timeout time.Duration) (r Response)
 		ctx, cancel := context.WithTimeout(work, timeout)
 		a.posted = true
 		r = d.lanes[a.lane].post(ctx, request{
-			url: m.urls[a.lane], private: m.private, contentType: m.contentType, apiKey: a.asked.callbackKey, body: a.body,
+			url: m.urls[a.lane], private: m.private, contentType: m.contentType, apiKey: a.asked.callbackKey, signature: a.header, body: a.body,
 			tooLate: func() bool { return !d.cfg.Now().Before(until) },
 		})
 		cancel()
@@ -196,7 +201,7 @@ func (a *attempt) post(work context.Context, timeout time.Duration) (r Response)
 // judge makes the verdict about a response, and the settlement of it.
 func (a *attempt) judge(r Response) {
 	m, sets := a.m, a.m.forAnswer(a.asked, r.Done)
-	a.q.APIKey = sets[0].apiKey
+	a.q.APIKey, a.q.AnswerKeys, a.q.Asked = sets[0].apiKey, m.answerKeys, a.header
 	if len(sets) > 1 {
 		a.q.OtherAPIKey = sets[1].apiKey
 	}
@@ -247,6 +252,7 @@ func (a *attempt) judge(r Response) {
 	a.settlement.Unread = m.unread(v, r, a.d.cfg.Now())
 	if a.claimed.Type == countersign.TypeRequestWithdraw && a.posted && (v.Decision != countersign.DecisionNone || v.ErrCode != nil && *v.ErrCode == 0) {
 		a.settlement.Exchange = m.exchange(a.asked, under, a.body, a.plain, r, answer, held, v)
+		a.settlement.Exchange.Link = a.link(r, v)
 	}
 }
 

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"errors"
+	"net/http"
 	"strings"
 
 	"countersign"
@@ -27,6 +28,11 @@ type Question struct {
 	// Deadline is the time from which a withdrawal can no longer be confirmed. Type 2
 	// only.
 	Deadline db.Millis
+	// AnswerKeys are the keys one of which must have signed the response (PROTOCOL.md, L10).
+	// Nil: signatures are not looked at.
+	AnswerKeys []*envelope.SigningKey
+	// Asked has the signature of the request, if there are AnswerKeys.
+	Asked http.Header
 	// FinalCodes are the final errCodes (PROTOCOL.md, E2). Nil: 2000 to 2999.
 	FinalCodes []client.CodeRange
 }
@@ -41,6 +47,8 @@ type Response struct {
 	Status int
 	// Body is the whole body. Nil if Failure is set or Status is not 200.
 	Body []byte
+	// Header has what signs the response, with Body.
+	Header http.Header
 	// Page is the beginning of the body if Status is not 200 or Failure is set, for people
 	// alone.
 	Page []byte
@@ -84,6 +92,14 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 		return Verdict{Result: client.AttemptRetry, Reason: client.ReasonStatus, Facts: statusFacts(r)}
 	}
 	v := Verdict{Result: client.AttemptRetry, Reached: true}
+	var signature *envelope.LinkSignature
+	if q.AnswerKeys != nil {
+		s, reason, err := q.verify(r)
+		if err != nil {
+			return notSigned(v, reason, err)
+		}
+		signature, v.SignedBy = &s, s.Key.Fingerprint()
+	}
 	resp, err := countersign.ParseResponse(r.Body)
 	if err != nil {
 		v.Reason, v.Facts = client.ReasonResponseMalformed, unreadFacts(err, r.Body)
@@ -118,6 +134,10 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 		v.OpenFailure = openFailure(err)
 		v.Reason, v.Facts.Cause = openReason(resp.Data, err), openCause(resp.Data, err)
 		return v
+	}
+	if signature != nil && !signature.Covers(plaintext) {
+		v.SignedBy = ""
+		return notSigned(v, client.ReasonSignatureInvalid, errOtherPlaintext)
 	}
 	return judgeAnswer(q, plaintext, blocks, v)
 }

@@ -9,6 +9,7 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/envelope"
 	"countersign/internal/outbox"
 )
 
@@ -24,7 +25,8 @@ type merchant struct {
 	body        client.BodyForm
 	finalCodes  []client.CodeRange
 	collect     client.Collect
-	schedules   [2]Schedule // by lane
+	answerKeys  []*envelope.SigningKey // nil: its answers need no signature
+	schedules   [2]Schedule            // by lane
 
 	openings *openings
 	unreads  unreads
@@ -57,6 +59,10 @@ func newMerchant(s outbox.Merchant, p TargetRules) (*merchant, error) {
 		return nil, errors.New("it has no key")
 	}
 	m.keys = keysOf(s)
+	var err error
+	if m.answerKeys, err = envelope.ParseSigningKeys(s.AnswerKey); err != nil { // never less than was set
+		return nil, fmt.Errorf("answerKey: %w", err)
+	}
 	// If a URL is no longer allowed after a restart with other flags, its attempts
 	// fail as blocked; the merchant's other URL still works.
 	p.AllowPrivate = m.private

@@ -20,6 +20,7 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/envelope"
 	"countersign/internal/bodies"
 	"countersign/internal/outbox"
 )
@@ -92,6 +93,7 @@ type request struct {
 	private     bool // the merchant may be on a private network
 	contentType string
 	apiKey      countersign.APIKey // X-API-KEY; empty: none
+	signature   http.Header        // of the signed link; nil: none
 	body        []byte
 	tooLate     func() bool   // reports that nothing more of it may be sent
 	phase       *atomic.Int32 // a phase; post sets it
@@ -155,6 +157,11 @@ func (t *transport) post(ctx context.Context, q request) Response {
 	if q.apiKey != "" {
 		header["X-Api-Key"] = []string{q.apiKey.Reveal()}
 	}
+	for _, name := range []string{envelope.HeaderDigest, envelope.HeaderSignatureInput, envelope.HeaderSignature} {
+		if v := q.signature[name]; v != nil {
+			header[name] = v
+		}
+	}
 	req := (&http.Request{
 		Method: http.MethodPost, URL: q.url, Host: q.url.Host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -198,7 +205,11 @@ func (t *transport) post(ctx context.Context, q request) Response {
 		r.Status, r.Page = resp.StatusCode, body.Bytes[:min(len(body.Bytes), outbox.UnreadMost)]
 		return r
 	}
-	return Response{Status: resp.StatusCode, Body: body.Bytes}
+	r := Response{Status: resp.StatusCode, Body: body.Bytes}
+	if q.signature != nil {
+		r.Header = envelope.LinkHeaders(resp.Header)
+	}
+	return r
 }
 
 // tooLarge is the Response for a body over the limit that begins with page.

@@ -24,6 +24,10 @@ type Verdict struct {
 	// OtherAPIKey says that the response carried Question.OtherAPIKey.
 	OtherAPIKey bool
 
+	// SignedBy is the fingerprint of the key that signed the response. Empty: none had to, or
+	// the signature does not hold.
+	SignedBy string
+
 	// Reached says that the merchant's server answered with status 200. The breaker
 	// counts the attempts for which it is false.
 	Reached bool

@@ -26,12 +26,12 @@ type server struct {
 	lists    *book.Book // with connections of its own, for the calls that read lists
 	refusals *refusals
 	changes  *api.Changes
-	retry    func(ctx context.Context, body []byte) merchant.Retried // takes a refused callback
+	retry    func(ctx context.Context, body []byte, signed bool) merchant.Retried // takes a refused callback
 	base     *api.API
 	mux      *http.ServeMux
 }
 
-func newAPI(b *book.Book, r *refusals, c Config, retry func(context.Context, []byte) merchant.Retried) (*server, error) {
+func newAPI(b *book.Book, r *refusals, c Config, retry func(context.Context, []byte, bool) merchant.Retried) (*server, error) {
 	a := &server{c: c, book: b, lists: book.New(b.DB.Apart(), book.Config{}), refusals: r, retry: retry}
 	var err error
 	if a.changes, err = api.NewChanges(api.ChangesConfig{DB: b.DB, Delay: c.ChangeDelay, Approvals: c.ChangeApprovals, OIDC: c.OIDC, Roles: client.GatewayRoles(), Now: c.Now, Log: c.Log}); err != nil {

@@ -51,9 +51,14 @@ var refusalAlarms = map[merchant.Reason]client.AlarmKind{
 	merchant.ReasonNotBound:      client.AlarmNotBound,
 	merchant.ReasonBindingBroken: client.AlarmBindingBroken,
 	merchant.ReasonSpliced:       client.AlarmSpliced,
-	merchant.ReasonOtherContent:  client.AlarmOtherContent,
-	merchant.ReasonDisproved:     client.AlarmDisproved,
-	merchant.ReasonUnverified:    client.AlarmUnverified,
+
+	merchant.ReasonUnsigned:         client.AlarmRequestUnsigned,
+	merchant.ReasonSignatureInvalid: client.AlarmRequestUnsigned,
+	merchant.ReasonSignatureOld:     client.AlarmRequestUnsigned,
+
+	merchant.ReasonOtherContent: client.AlarmOtherContent,
+	merchant.ReasonDisproved:    client.AlarmDisproved,
+	merchant.ReasonUnverified:   client.AlarmUnverified,
 }
 
 // Observe implements merchant.Observer.

@@ -21,7 +21,7 @@ import (
 // onRefused keeps a refused callback before the provider is answered: some never send it again.
 func (g *Gateway) onRefused(ctx context.Context, r merchant.Refused) {
 	now := db.MillisOf(g.c.Now())
-	kept := book.Refused{Content: contentOf(r), Body: r.Body, Opened: r.Opened != nil, Type: r.Identity.Type, ID: r.Identity.EventID(),
+	kept := book.Refused{Content: contentOf(r), Body: r.Body, Opened: r.Opened != nil, Signed: r.Signed, Type: r.Identity.Type, ID: r.Identity.EventID(),
 		Reason: client.RefusalReason(r.Reason), Facts: factsOf(ctx, g.book, r.Reason, r.Callback, r.Facts), Setting: r.Setting, ErrCode: int64(r.Code), Message: r.Message}
 	var alarms []db.Alarm
 	if r.Identity.Type == countersign.TypeDeposited { // the database knows those of the last hour
@@ -167,7 +167,7 @@ func (a *server) retryRefused(c *api.Call, _ api.None, in client.Decide) (client
 
 // tryAgain takes r, which has its body, as if it came now. Its state then says whether it was taken.
 func (a *server) tryAgain(c *api.Call, r book.Refused, reason string) (book.Refused, merchant.Retried, error) {
-	again := a.retry(c.R.Context(), r.Body)
+	again := a.retry(c.R.Context(), r.Body, r.Signed)
 	a.c.Log.Info("a refused callback was tried again", "refused", r.Seq, "id", r.ID, "reason", string(again.Reason), "seq", again.Seq)
 	if again.Code != countersign.CodeAccepted || !again.Reason.Answered() {
 		return r, again, nil

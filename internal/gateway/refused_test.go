@@ -133,7 +133,7 @@ func TestRetryAfterKill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again := lax.handler.Retry(t.Context(), row.Body); again.Reason != merchant.ReasonAccepted {
+	if again := lax.handler.Retry(t.Context(), row.Body, false); again.Reason != merchant.ReasonAccepted {
 		t.Fatalf("%+v", again)
 	}
 	if x := lax.allRefused(1)[0]; x.State != client.RefusedOpen || x.Inbox != 1 {

@@ -23,12 +23,16 @@ type Exchange struct {
 	Message        string // of the response; none of these without one
 	Data           string // the sealed answer
 	ResponseOpened string // what it opened to, if that was an answer
+	Link           *Link  // the signatures; nil: none was demanded
 
 	// What judging it again needs; the log does not keep it.
 	Blocks  []int          // how many bytes of ResponseOpened each block held
 	Collect client.Collect // what the answer had to show
 	Done    db.Millis      // when the response had come whole
 }
+
+// Link are the signatures of an exchange as the audit log keeps them.
+type Link = audit.Link
 
 // recordRelease tells of a call that asked for a permit. One for a withdrawal without a
 // permit changed nothing.
@@ -91,7 +95,7 @@ func (b *settling) answered(item audit.Attempt) audit.Exchange {
 	e := b.Exchange
 	return audit.Exchange{Attempt: item, Version: e.Version, URL: e.URL, RequestKey: e.RequestKey, ResponseKey: e.ResponseKey,
 		Request: e.Request, RequestOpened: e.RequestOpened, Message: e.Message, Response: e.Data, ResponseOpened: e.ResponseOpened,
-		Details: audit.DetailsOf(&b.Details), AfterDecision: b.out.Late, Differs: b.out.Differs, Alarm: string(b.Alarm)}
+		Link: e.Link, Details: audit.DetailsOf(&b.Details), AfterDecision: b.out.Late, Differs: b.out.Differs, Alarm: string(b.Alarm)}
 }
 
 const itemsOfSQL = `

@@ -120,6 +120,13 @@ CREATE TABLE tokens (
 ){strict};
 CREATE INDEX tokens_created ON tokens (created, id);
 
+-- The pair of the signed link, sealed.
+CREATE TABLE signing_key (
+  id       {int} NOT NULL PRIMARY KEY,
+  data_key {bytes} NOT NULL,
+  private  {bytes} NOT NULL
+){strict};
+
 -- The passkeys of people, each of one token.
 CREATE TABLE passkeys (
   id        TEXT NOT NULL PRIMARY KEY, -- of the credential

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"countersign/envelope"
+	"countersign/internal/lab/dbtest"
+)
+
+// Both ends take up the signed link one after the other, from the command line: first the
+// service demands signed answers, then the gateway signed requests. Nothing stops meanwhile.
+// With another key at either end nothing is decided.
+func TestSignedLink(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	service := startDaemon(t, "serve", "--data", at("service"), "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
+	api := []string{"--api", service.url, "--data", at("service")}
+	free, err := dbtest.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustShell(t, nil, "", append([]string{"merchants", "add", "shop", "--out", at("shop"),
+		"--notify-url", "http://" + free + "/callbacks/notify", "--withdraw-url", "http://" + free + "/callbacks/withdraw"}, api...)...)
+	var shown struct{ ServiceSigningKey string }
+	mustShell(t, &shown, "", append([]string{"merchants", "show", "shop"}, api...)...)
+	if _, err := envelope.ParseSigningKey([]byte(shown.ServiceSigningKey)); err != nil {
+		t.Fatalf("merchants show: %q: %v", shown.ServiceSigningKey, err)
+	}
+	write := func(name, text string) string {
+		if err := os.WriteFile(at(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return at(name)
+	}
+	start := func(more ...string) *process {
+		return startDaemon(t, append([]string{"gateway", "--data", at("gateway"), "--listen", free, "--api-listen", "127.0.0.1:0",
+			"--service-key", at("shop/service.b64"), "--api-key", "@" + at("shop/api.key")}, more...)...)
+	}
+	gateway := start()
+	ask := func(callBackID string) (decided, reason func() string) {
+		t.Helper()
+		order := map[string]string{"callBackId": callBackID, "tenantUserId": "7", "address": "TX", "chainName": "TRON", "symbol": "USDT", "amount": "2.5"}
+		if err := call(t.Context(), "POST", gateway.urls["api"]+"/v1/orders", adminToken(t, at("gateway")), order, nil); err != nil {
+			t.Fatal(err)
+		}
+		var w struct{ ID, Decision string }
+		mustShell(t, &w, `{"merchant":"shop","callBackId":"`+callBackID+`","tenantUserId":"7"}`, append([]string{"withdrawals", "add", "-"}, api...)...)
+		return func() string {
+				mustShell(t, &w, "", append([]string{"withdrawals", "show", w.ID}, api...)...)
+				return w.Decision
+			}, func() string {
+				var c struct{ LastReason string }
+				mustShell(t, &c, "", append([]string{"callbacks", "list", "--call-back-id", callBackID}, api...)...)
+				return c.LastReason
+			}
+	}
+	confirmed := func(callBackID string) {
+		t.Helper()
+		decided, _ := ask(callBackID)
+		await(t, service, func() bool { return decided() == "confirmed" })
+	}
+	fails := func(callBackID, want string) {
+		t.Helper()
+		decided, reason := ask(callBackID)
+		await(t, service, func() bool { return reason() == want })
+		if d := decided(); d != "" {
+			t.Errorf("%s is %s by an answer that is %s", callBackID, d, want)
+		}
+	}
+	setKey := func(key string) {
+		t.Helper()
+		mustShell(t, nil, "", append([]string{"merchants", "edit", "shop", "--answer-key", key}, api...)...)
+	}
+	confirmed("order-1")
+
+	gateway.stop(t)
+	var found []struct{ What, Text string }
+	status, out, errOut := shell(t, "", "gateway", "--check", "--data", at("gateway"), "--listen", free, "--api-listen", "127.0.0.1:0",
+		"--service-key", at("shop/service.b64"), "--api-key", "@"+at("shop/api.key"))
+	if err := json.Unmarshal([]byte(out), &found); err != nil || status != exitDone {
+		t.Fatalf("gateway --check: %d %v\n%s%s", status, err, out, errOut)
+	}
+	public := ""
+	for _, f := range found {
+		if f.What == "signing key" {
+			public = strings.TrimPrefix(f.Text, "public part ")
+		}
+	}
+	gateway = start()
+	setKey(public)
+	confirmed("order-2")
+	gateway.stop(t)
+	gateway = start("--service-signing-key", write("signer", shown.ServiceSigningKey))
+	confirmed("order-3")
+
+	setKey(envelope.GenerateSigningKey().PublicBase64())
+	fails("order-4", "signature_invalid")
+	setKey(public)
+	gateway.stop(t)
+	gateway = start("--service-signing-key", write("other", envelope.GenerateSigningKey().PublicBase64()))
+	fails("order-5", "not_understood") // its refusal is signed
+	gateway.stop(t)
+	gateway = start("--service-signing-key", at("other"), "--service-signing-key", at("signer"))
+	confirmed("order-6")
+}

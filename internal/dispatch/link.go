@@ -1,0 +1,72 @@
+package dispatch
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"countersign/client"
+	"countersign/envelope"
+	"countersign/internal/outbox"
+)
+
+var errOtherPlaintext = errors.New("it is not over what data opens to")
+
+var errNoSigner = errors.New("this node has no signing key")
+
+// sign signs the request of a merchant that must sign its answers (PROTOCOL.md, L9).
+func (a *attempt) sign() error {
+	m := a.m
+	if m.answerKeys == nil || m.urls[a.lane] == nil {
+		return nil
+	}
+	if a.d.cfg.Sign == nil {
+		return errNoSigner
+	}
+	a.header = http.Header{"Content-Type": {m.contentType}}
+	return a.d.cfg.Sign.SignRequest(envelope.LinkRequest{Method: http.MethodPost, URL: envelope.TargetURI(m.urls[a.lane]), Header: a.header, Body: a.body},
+		a.plain, a.d.cfg.Now())
+}
+
+// verify verifies the signature of r (PROTOCOL.md, L10). Without a reason it holds.
+func (q *Question) verify(r Response) (s envelope.LinkSignature, reason client.Reason, err error) {
+	s, err = envelope.VerifyResponse(envelope.LinkResponse{Status: r.Status, Header: r.Header, Body: r.Body, Request: q.Asked}, q.AnswerKeys...)
+	switch {
+	case errors.Is(err, envelope.ErrUnsigned):
+		return s, client.ReasonUnsigned, err
+	case err != nil:
+		return s, client.ReasonSignatureInvalid, err
+	case s.Old(r.Done.Time()):
+		return s, client.ReasonSignatureOld, errors.New("created is " + s.Created.UTC().Format("2006-01-02T15:04:05Z"))
+	}
+	return s, "", nil
+}
+
+// notSigned is the verdict of a response that the merchant's key did not sign. It decides
+// nothing, whatever it says.
+func notSigned(v Verdict, reason client.Reason, err error) Verdict {
+	v.Reason, v.Alarm = reason, client.AlarmAnswerUnsigned
+	v.ErrCode = nil
+	v.Facts = client.Fact{Cause: strings.TrimPrefix(strings.TrimPrefix(err.Error(), envelope.ErrSignature.Error()+": "), envelope.ErrUnsigned.Error()+": ")}
+	return v
+}
+
+// link is what the audit log keeps of the signatures of an exchange.
+func (a *attempt) link(r Response, v Verdict) *outbox.Link {
+	if a.header == nil {
+		return nil
+	}
+	l := &outbox.Link{URL: envelope.TargetURI(a.m.urls[a.lane]), Request: flat(a.header)}
+	if v.SignedBy != "" {
+		l.Status, l.Response, l.Key = r.Status, flat(r.Header), v.SignedBy
+	}
+	return l
+}
+
+func flat(h http.Header) map[string]string {
+	m := map[string]string{}
+	for name := range h {
+		m[name] = strings.Join(h[name], ", ")
+	}
+	return m
+}

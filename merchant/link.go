@@ -1,0 +1,197 @@
+package merchant
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"sync"
+
+	"countersign"
+	"countersign/envelope"
+)
+
+// The words of the signed link in responses (PROTOCOL.md, L7 and L11).
+const (
+	wordUnsigned         = "unsigned"
+	wordSignatureInvalid = "signature_invalid"
+	wordSignatureOld     = "signature_old"
+)
+
+// completeLink checks the settings of the signed link.
+func (c *Config) completeLink() error {
+	switch {
+	case c.Sign != nil && !c.Sign.HasPrivate():
+		return configError("Sign has no private part: it is the merchant's own pair, of envelope.GenerateSigningKey")
+	case c.ServiceSigner == nil && c.NextServiceSigner != nil:
+		return configError("NextServiceSigner is there without ServiceSigner")
+	}
+	for name, k := range map[string]*envelope.SigningKey{"ServiceSigner": c.ServiceSigner, "NextServiceSigner": c.NextServiceSigner} {
+		if k != nil && (k.Fingerprint() == "" || k.HasPrivate()) {
+			return configError("%s must be the public part that the service handed over", name)
+		}
+	}
+	if c.PublicURL == "" {
+		return nil
+	}
+	u, err := url.Parse(c.PublicURL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return configError("PublicURL must be http or https with a host, and a path at most, such as https://pay.shop.example")
+	}
+	return nil
+}
+
+// signers are the keys of the service that count.
+func (c *Config) signers() (keys []*envelope.SigningKey) {
+	for _, k := range []*envelope.SigningKey{c.ServiceSigner, c.NextServiceSigner} {
+		if k != nil {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// Link is what a third party needs to verify the signatures of an exchange (PROTOCOL.md,
+// L14): the headers of both messages, and what else they cover.
+type Link struct {
+	URL      string      // of the request, as it was verified; empty if it was not
+	Request  http.Header // Content-Type and those of the signature
+	Status   int         // of the response
+	Response http.Header // the same of the response; nil if it is not signed
+}
+
+// linked is the link of one request.
+type linked struct {
+	header   http.Header             // of the request
+	verified *envelope.LinkSignature // nil: it is not demanded, or does not hold
+	url      string                  // that it covers
+	old      bool
+	response http.Header // of the response that was signed before it was recorded
+}
+
+// verifyLink verifies the signature of r before anything is opened, if it is demanded
+// (PROTOCOL.md, L7 and L11).
+func (h *Handler) verifyLink(r *http.Request, body []byte) (*linked, *reply) {
+	keys, link := h.c.signers(), &linked{header: r.Header}
+	if len(keys) == 0 {
+		return link, nil
+	}
+	request := envelope.LinkRequest{Method: r.Method, Header: r.Header, Body: body}
+	var first error
+	for _, target := range h.targets(r) {
+		request.URL = target
+		s, err := envelope.VerifyRequest(request, keys...)
+		switch {
+		case errors.Is(err, envelope.ErrUnsigned):
+			return link, refuse(http.StatusOK, countersign.CodeMalformed, wordUnsigned, ReasonUnsigned, err)
+		case err == nil:
+			link.verified, link.url, link.old = &s, target, s.Old(h.c.Now())
+			return link, nil
+		case first == nil:
+			first = err
+		}
+	}
+	return link, badSignature(first)
+}
+
+func badSignature(cause error) *reply {
+	return refuse(http.StatusOK, countersign.CodeMalformed, wordSignatureInvalid, ReasonSignatureInvalid, cause)
+}
+
+// targets are the URLs that the service may have signed. Behind a proxy that ends TLS
+// nothing says which scheme the service used; it does not matter which.
+func (h *Handler) targets(r *http.Request) []string {
+	switch {
+	case h.c.PublicURL != "":
+		base, err := url.Parse(h.c.PublicURL)
+		if err != nil { // New has checked it
+			return nil
+		}
+		return []string{base.Scheme + "://" + base.Host + base.EscapedPath() + r.URL.RequestURI()}
+	case r.TLS != nil:
+		return []string{"https://" + r.Host + r.URL.RequestURI()}
+	}
+	return []string{"https://" + r.Host + r.URL.RequestURI(), "http://" + r.Host + r.URL.RequestURI()}
+}
+
+var (
+	errOtherPlaintext = errors.New("its signature is not over what the body opens to")
+	errOldSignature   = errors.New("it was signed more than five minutes from now, by this clock; check the clocks of both ends")
+)
+
+// linkHolds checks what can be checked when the request is opened (PROTOCOL.md, L6 and L8).
+func (h *Handler) linkHolds(l *linked, cb countersign.Callback, opened []byte) *reply {
+	switch {
+	case l == nil || l.verified == nil: // take is not reached where it is demanded
+		return nil
+	case !l.verified.Covers(opened):
+		l.verified = nil
+		return badSignature(errOtherPlaintext)
+	case l.old && !h.recent.has(cb.UUID()):
+		return refuse(http.StatusOK, countersign.CodeMalformed, wordSignatureOld, ReasonSignatureOld, errOldSignature)
+	}
+	h.recent.add(cb.UUID())
+	return nil
+}
+
+// signResponse gives the headers of a response with body, of its signature too if the
+// request has one (PROTOCOL.md, L9).
+func (h *Handler) signResponse(l *linked, body []byte, r *reply) (http.Header, error) {
+	header := http.Header{"Content-Type": {"application/json"}}
+	if h.c.Sign == nil || l == nil || !envelope.Signed(l.header) {
+		return header, nil
+	}
+	var plaintext []byte
+	if r.data != "" {
+		plaintext = r.plaintext
+	}
+	err := h.c.Sign.SignResponse(envelope.LinkResponse{Status: r.status, Header: header, Body: body, Request: l.header}, plaintext, h.c.Now())
+	return header, err
+}
+
+// kept is what a record of the exchange has of the link. It signs the response, which is
+// then sent with this signature.
+func (h *Handler) kept(l *linked, r reply) (*Link, error) {
+	if l == nil || !envelope.Signed(l.header) {
+		return nil, nil
+	}
+	out := &Link{URL: l.url, Request: envelope.LinkHeaders(l.header), Status: r.status}
+	r.Code = h.c.Profile.code(r.Code)
+	body, err := h.body(&r)
+	if err != nil || h.c.Sign == nil {
+		return out, err
+	}
+	if l.response, err = h.signResponse(l, body, &r); err == nil {
+		out.Response = l.response
+	}
+	return out, err
+}
+
+// recent remembers the requestUUIDs of the last signed requests that were taken.
+type recent struct {
+	mu    sync.Mutex
+	known map[string]bool
+	ring  []string
+	next  int
+}
+
+const recentMost = 4096
+
+func (r *recent) has(uuid string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.known[uuid]
+}
+
+func (r *recent) add(uuid string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.known[uuid]:
+		return
+	case r.known == nil:
+		r.known, r.ring = map[string]bool{}, make([]string, recentMost)
+	}
+	delete(r.known, r.ring[r.next])
+	r.ring[r.next], r.known[uuid] = uuid, true
+	r.next = (r.next + 1) % recentMost
+}
