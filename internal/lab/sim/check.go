@@ -17,11 +17,19 @@ func sorted[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Key
 // done reports whether everything that is due has been done, as far as the ledgers say.
 func (w *world) done() bool {
 	w.shop.read()
+	if w.rogue.waits() {
+		return false
+	}
 	w.shop.mu.Lock()
 	credited, forwarded := len(w.shop.credits), len(w.shop.forwarded)
 	w.shop.mu.Unlock()
 	w.core.mu.Lock()
-	deposits, asked := len(w.core.acked), maps.Clone(w.core.asked)
+	deposits, asked := 0, maps.Clone(w.core.asked)
+	for id := range w.core.acked {
+		if !ofRogue(id) {
+			deposits++
+		}
+	}
 	w.core.mu.Unlock()
 	if credited < deposits || forwarded < deposits {
 		return false
@@ -45,6 +53,9 @@ func ended(s client.WithdrawalState) bool {
 
 // left says how what the merchant's end knows of an ended withdrawal differs from what it must.
 func (w *world) left(callBackID string, x client.Withdrawal) string {
+	if ofRogue(callBackID) {
+		return "" // it keeps nothing of an end
+	}
 	o, err := w.shop.api.Order(w.ctx, callBackID)
 	state := string(o.State)
 	if err != nil {
@@ -69,6 +80,7 @@ func (w *world) left(callBackID string, x client.Withdrawal) string {
 func (w *world) check() {
 	w.checkDeposits()
 	w.checkWithdrawals()
+	w.rogue.check()
 	w.checkLog("service", w.operator)
 	w.checkLog("gateway", w.shop.api)
 }
@@ -122,6 +134,9 @@ func (w *world) checkDeposits() {
 		}
 	}
 	for _, id := range sorted(c.acked) {
+		if ofRogue(id) {
+			continue
+		}
 		if times[id] == 0 {
 			w.wrong("deposit %s was acknowledged and is not credited", id)
 		}
@@ -140,6 +155,12 @@ func (w *world) checkWithdrawals() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, list := range c.executions {
+		if ofRogue(id) {
+			if c.cancelled[id] {
+				w.wrong("withdrawal %s was executed although the core cancelled it", id)
+			}
+			continue // rogue.check
+		}
 		ordered, known := s.ordered[id]
 		if len(list) > 1 {
 			w.wrong("withdrawal %s was executed %d times", id, len(list))
@@ -161,7 +182,7 @@ func (w *world) checkWithdrawals() {
 	}
 	for _, p := range c.permits {
 		for _, s := range c.stops {
-			if p.from >= s.from && p.to <= s.to {
+			if (s.merchant == "" || s.merchant == p.merchant) && p.from >= s.from && p.to <= s.to {
 				w.wrong("a permit was given at %v, during a stop from %v to %v", p.to, s.from, s.to)
 			}
 		}

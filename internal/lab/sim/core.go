@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,9 +33,19 @@ type core struct {
 	outcomes   map[string]string             // by callBackId: what was reported and taken
 	after      int64                         // the place in the feed of decisions
 	confirmed  []client.Withdrawal
-	ignored    map[string]bool // that it never releases
-	permits    []stop          // when each permit was asked for and came
-	stops      []stop          // when none may come
+	ignored    map[string]bool                 // that it never releases
+	deposits   map[string]client.NewDeposit    // as it told them
+	wants      map[string]client.NewWithdrawal // as it asked for them
+	given      map[string]given                // permits, by callBackId
+	acting     chan struct{}                   // holds a token of each executor that acts
+	permits    []stop                          // when each permit was asked for and came, and of whom
+	stops      []stop                          // when none may come
+}
+
+// given is a permit that the core noted before it did anything else.
+type given struct {
+	claim  string
+	permit client.Permit
 }
 
 // execution is funds that moved.
@@ -46,7 +57,8 @@ type execution struct {
 
 func newCore(w *world) *core {
 	return &core{w: w, http: w.http("core", coreToService), stop: make(chan struct{}), told: map[string]countersign.Amount{}, acked: map[string]bool{}, asked: map[string]string{},
-		cancelled: map[string]bool{}, executions: map[string][]execution{}, outcomes: map[string]string{}, ignored: map[string]bool{}}
+		cancelled: map[string]bool{}, executions: map[string][]execution{}, outcomes: map[string]string{}, ignored: map[string]bool{},
+		deposits: map[string]client.NewDeposit{}, wants: map[string]client.NewWithdrawal{}, given: map[string]given{}, acting: make(chan struct{}, 2)}
 }
 
 // connect begins to execute what is confirmed. Two executors compete for each permit.
@@ -70,7 +82,7 @@ func (c *core) deposit(d deposit) {
 	c.mu.Lock()
 	c.told[d.id] = d.amount
 	c.mu.Unlock()
-	new := client.NewDeposit{Merchant: "shop", TrackingID: d.id, TenantUserID: user, TxID: "tx-" + d.id, ChainName: "TRON", Symbol: "USDT", Amount: d.amount,
+	new := client.NewDeposit{Merchant: merchantOf(d.id), TrackingID: d.id, TenantUserID: user, TxID: "tx-" + d.id, ChainName: "TRON", Symbol: "USDT", Amount: d.amount,
 		FromAddress: "from", ToAddress: "to", TxIndex: 1}
 	tell := func() error {
 		list, err := c.api.AddDeposits(c.w.ctx, new)
@@ -84,7 +96,7 @@ func (c *core) deposit(d deposit) {
 		return
 	}
 	c.mu.Lock()
-	c.acked[d.id] = true
+	c.acked[d.id], c.deposits[d.id] = true, new
 	c.mu.Unlock()
 	c.w.count("deposits")
 	if d.again { // as a core does that lost the answer
@@ -108,7 +120,7 @@ func (c *core) withdrawal(x withdrawal) {
 		c.ignored[x.id] = true
 		c.mu.Unlock()
 	}
-	new := client.NewWithdrawal{Merchant: "shop", CallBackID: x.id, TenantUserID: user, ConfirmWithin: client.Duration(x.within)}
+	new := client.NewWithdrawal{Merchant: merchantOf(x.id), CallBackID: x.id, TenantUserID: user, ConfirmWithin: client.Duration(x.within)}
 	if x.told {
 		d := x.details
 		if x.differs {
@@ -126,8 +138,14 @@ func (c *core) withdrawal(x withdrawal) {
 		return
 	}
 	c.mu.Lock()
-	c.asked[x.id] = id
+	c.asked[x.id], c.wants[x.id] = id, new
 	c.mu.Unlock()
+	if c.w.float(x.id) < 0.05 { // a fault of the core: the same id for another user
+		new.TenantUserID = "1"
+		if _, err := c.api.CreateWithdrawal(c.w.ctx, new); err == nil {
+			c.w.wrong("withdrawal %s was taken for another user", x.id)
+		}
+	}
 	c.w.count("withdrawals")
 	if x.cancelAfter > 0 {
 		time.Sleep(x.cancelAfter)
@@ -153,6 +171,7 @@ func (c *core) execute(claim string) {
 			return
 		case <-time.After(time.Minute + time.Duration(c.w.float(claim)*float64(5*time.Minute))):
 		}
+		c.acting <- struct{}{}
 		c.follow()
 		c.mu.Lock()
 		for _, x := range c.confirmed[read:] {
@@ -167,6 +186,7 @@ func (c *core) execute(claim string) {
 				delete(open, id)
 			}
 		}
+		<-c.acting
 	}
 }
 
@@ -176,6 +196,12 @@ func (c *core) follow() {
 	after := c.after
 	c.mu.Unlock()
 	page, err := c.api.Decisions(c.w.ctx, client.FeedOptions{After: after, Limit: 1000})
+	if errors.Is(err, client.ErrConflict) { // that number is lost with the database
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.after = 0
+		return
+	}
 	if err != nil {
 		return
 	}
@@ -185,15 +211,18 @@ func (c *core) follow() {
 		if d.Seq <= c.after {
 			continue // the other was faster
 		}
-		if d.Seq != c.after+1 {
+		if d.Seq != c.after+1 && d.Seq%newEpoch != 1 {
 			c.w.wrong("the feed of decisions goes on with %d after %d", d.Seq, c.after)
 		}
 		c.after = d.Seq
-		if d.Withdrawal.Decision == countersign.DecisionConfirmed {
+		if _, has := c.given[d.Withdrawal.CallBackID]; d.Withdrawal.Decision == countersign.DecisionConfirmed && !has {
 			c.confirmed = append(c.confirmed, d.Withdrawal)
 		}
 	}
 }
+
+// newEpoch divides the numbers of a feed: with a restore they begin one above a multiple of it.
+const newEpoch = 1_000_000
 
 // step makes the next step with a confirmed withdrawal, and reports whether it was the last.
 func (c *core) step(claim string, x client.Withdrawal, permits map[string]client.Permit) bool {
@@ -206,14 +235,15 @@ func (c *core) step(claim string, x client.Withdrawal, permits map[string]client
 		switch {
 		case errors.Is(err, client.ErrConflict), errors.Is(err, client.ErrInvalid):
 			w, err := c.api.Withdrawal(c.w.ctx, x.ID)
-			// Frozen is no end.
-			return err == nil && w.State != client.WithdrawalConfirmed && (w.State != client.WithdrawalReleased || w.Holder != claim)
+			// Frozen is no end, nor is a restore that is open.
+			return err == nil && w.State != client.WithdrawalAwaiting && w.State != client.WithdrawalConfirmed && (w.State != client.WithdrawalReleased || w.Holder != claim)
 		case err != nil:
 			return false
 		}
 		permits[id] = permit
 		c.mu.Lock()
-		c.permits = append(c.permits, stop{began, time.Since(c.w.begun)})
+		c.given[id] = given{claim, permit}
+		c.permits = append(c.permits, stop{merchantOf(x.CallBackID), began, time.Since(c.w.begun)})
 		c.mu.Unlock()
 	}
 	c.mu.Lock()
@@ -252,7 +282,7 @@ func (c *core) step(claim string, x client.Withdrawal, permits map[string]client
 
 func amount(id string) countersign.Amount {
 	var n int
-	_, _ = fmt.Sscanf(id[1:], "%d", &n)
+	_, _ = fmt.Sscanf(strings.TrimLeft(id, "DRW"), "%d", &n)
 	a, err := countersign.ParseAmount(fmt.Sprintf("%d.%06d", n+1, (n*7919+1)%1_000_000))
 	if err != nil {
 		panic(err)

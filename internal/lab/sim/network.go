@@ -19,10 +19,11 @@ const (
 	serviceToGateway link = "service>gateway"
 	shopToGateway    link = "shop>gateway"
 	gatewayToShop    link = "gateway>shop"
+	serviceToRogue   link = "service>rogue"
 )
 
 // links are those that have faults: an operator comes again until it works.
-var links = []link{coreToService, serviceToGateway, shopToGateway, gatewayToShop}
+var links = []link{coreToService, serviceToGateway, shopToGateway, gatewayToShop, serviceToRogue}
 
 // The addresses of the parties.
 const (
@@ -30,6 +31,7 @@ const (
 	callbackAddr = "127.0.0.1:1002"
 	gatewayAddr  = "127.0.0.1:1003"
 	shopAddr     = "127.0.0.1:1004"
+	rogueAddr    = "127.0.0.1:1005"
 )
 
 // rates are how often something happens to a write on a link.

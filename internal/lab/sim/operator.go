@@ -1,14 +1,18 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
 	"countersign/client"
 )
 
 // stop is a time in which no permit may be given: from when an operator knew of it until the
-// operator began to end it.
-type stop struct{ from, to time.Duration }
+// operator began to end it. Without a merchant it is of all.
+type stop struct {
+	merchant string
+	from, to time.Duration
+}
 
 // operate stops everything, or the merchant, for a while.
 func (w *world) operate(f fault) {
@@ -16,7 +20,9 @@ func (w *world) operate(f fault) {
 	defer func() { <-w.operating }()
 	begin := func() error { _, err := w.operator.Freeze(w.ctx, "a fault"); return err }
 	end := func() error { _, err := w.operator.Thaw(w.ctx); return err }
+	merchant := ""
 	if f.kind == pause {
+		merchant = "shop"
 		begin = func() error { _, err := w.operator.PauseMerchant(w.ctx, "shop", "a fault"); return err }
 		end = func() error { _, err := w.operator.ResumeMerchant(w.ctx, "shop", client.Resume{}); return err }
 	}
@@ -27,5 +33,46 @@ func (w *world) operate(f fault) {
 	w.persist("ending a "+f.kind.String(), end)
 	w.core.mu.Lock()
 	defer w.core.mu.Unlock()
-	w.core.stops = append(w.core.stops, stop{from, to})
+	w.core.stops = append(w.core.stops, stop{merchant, from, to})
+}
+
+// rotate replaces the merchant's pair and the API key of its answers, step by step, while
+// everything goes on. The gateway knows both pairs, and gets the API key when it starts again.
+func (w *world) rotate(f fault) {
+	w.operating <- struct{}{}
+	defer func() { <-w.operating }()
+	w.rotations++
+	key := w.c.Keys[w.rotations%2]
+	secret, err := key.PrivatePEM()
+	if err != nil {
+		w.wrong("a key of a rotation: %v", err)
+		return
+	}
+	apiKey := fmt.Sprint("answers-", w.rotations)
+	// A step that is refused was done before, and its answer was lost.
+	w.persist("staging keys", func() error {
+		_, err := w.operator.StageRotation(w.ctx, "shop", client.NewRotation{Key: &client.KeySpec{PrivateKey: client.Secret(secret)}, APIKey: client.Secret(apiKey)})
+		return err
+	})
+	w.gateway.busy <- struct{}{}
+	w.answers.Store(&apiKey)
+	w.gateway.stop()
+	err = w.gateway.start(w.ctx)
+	<-w.gateway.busy
+	if err != nil {
+		return
+	}
+	time.Sleep(f.span)
+	w.persist("activating keys", func() error {
+		_, err := w.operator.ActivateRotation(w.ctx, "shop", client.Duration(time.Hour))
+		return err
+	})
+	time.Sleep(f.span)
+	w.persist("ending older keys", func() error {
+		_, err := w.operator.FinishRotation(w.ctx, "shop")
+		return err
+	})
+	if m, err := w.operator.Merchant(w.ctx, "shop"); err == nil && m.Rotation != nil {
+		w.wrong("a rotation does not end: %v", m.Rotation.State)
+	}
 }

@@ -21,14 +21,18 @@ const (
 	killAt                // and between two statements
 	restart               // a process stops in order and starts again
 	full                  // a disk takes nothing
+	locked                // a disk is read-only
 	sleep                 // a machine's clock jumps forward
+	drift                 // and runs too fast or too slow
 	freeze                // an operator freezes the service
 	pause                 // and pauses the merchant
+	rotate                // and replaces its keys
+	restore               // and puts a backup in the place of the service's database
 	kinds
 )
 
 func (k kind) String() string {
-	return [...]string{"weather", "partition", "kill", "kill at a statement", "restart", "full disk", "clock jump", "freeze", "pause"}[k]
+	return [...]string{"weather", "partition", "kill", "kill at a statement", "restart", "full disk", "read-only disk", "clock jump", "clock drift", "freeze", "pause", "rotation", "restored backup"}[k]
 }
 
 // fault is one fault of a plan.
@@ -40,6 +44,7 @@ type fault struct {
 	who   string        // the process of the others
 	n     int64         // of killAt: how many statements it survives, in the mean
 	jump  time.Duration // of sleep
+	rate  float64       // of drift: how much faster than the true time
 	rates rates
 }
 
@@ -51,10 +56,12 @@ func (f fault) String() string {
 		return fmt.Sprintf("%v of %s for %v", f.kind, f.link, f.span)
 	case killAt:
 		return fmt.Sprintf("%v of %s, one of %d, away for %v", f.kind, f.who, f.n, f.span)
-	case freeze, pause:
+	case freeze, pause, rotate, restore:
 		return fmt.Sprintf("%v for %v", f.kind, f.span)
 	case sleep:
 		return fmt.Sprintf("%v of %s by %v", f.kind, f.who, f.jump)
+	case drift:
+		return fmt.Sprintf("%v of %s by %.3f for %v", f.kind, f.who, f.rate, f.span)
 	}
 	return fmt.Sprintf("%v of %s for %v", f.kind, f.who, f.span)
 }
@@ -98,11 +105,11 @@ func draw(c Config) plan {
 	within := func(d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
 	var p plan
 	for i := range c.Deposits {
-		id := fmt.Sprint("D", i)
+		id := fmt.Sprint([]string{"D", "D", "RD"}[i%3], i)
 		p.deposits = append(p.deposits, deposit{id: id, at: within(c.Span), amount: amount(id), again: r.IntN(10) == 0, other: r.IntN(20) == 0})
 	}
 	for i := range c.Withdrawals {
-		id := fmt.Sprint("W", i)
+		id := fmt.Sprint([]string{"W", "W", "RW"}[i%3], i)
 		x := withdrawal{id: id, details: client.Details{Address: "T" + id, ChainName: "TRON", Symbol: "USDT", Amount: amount(id)}, within: 30*time.Minute + within(4*time.Hour)}
 		x.orderAt = within(c.Span)
 		x.askAt = x.orderAt + within(time.Minute)
@@ -156,6 +163,8 @@ func draw(c Config) plan {
 			f.n = 1 + r.Int64N(60)
 		case sleep:
 			f.jump = long + within(long)
+		case drift:
+			f.rate = r.Float64() - 0.4
 		}
 		p.faults = append(p.faults, f)
 	}

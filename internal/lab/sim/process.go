@@ -26,11 +26,12 @@ type process struct {
 	make func(*process, daemon.Storage) (runner, error)
 	busy chan struct{} // holds a token while a fault has it
 
-	dir     string
-	copies  int
-	now     *run // nil: it does not run
-	elapsed atomic.Int64
-	full    atomic.Int64 // faults that fill its disk
+	dir    string
+	copies int
+	now    *run // nil: it does not run
+	clock  clock
+	full   atomic.Int64 // faults that fill its disk
+	locked atomic.Int64 // and that make it read-only
 }
 
 // runner is daemon.Service or daemon.Gateway.
@@ -59,7 +60,6 @@ var errDead = errors.New("the process was killed")
 // world is what a run of a daemon takes from its machine.
 func (r *run) world() daemon.World {
 	p := r.p
-	began := time.Now()
 	return daemon.World{
 		Listen: func(_, address string) (net.Listener, error) { return p.w.net.listen(p.name, address) },
 		Dial: func(ctx context.Context, _, address string) (net.Conn, error) {
@@ -67,14 +67,17 @@ func (r *run) world() daemon.World {
 				return nil, errDead
 			}
 			by := serviceToGateway
-			if address == shopAddr {
+			switch address {
+			case shopAddr:
 				by = gatewayToShop
+			case rogueAddr:
+				by = serviceToRogue
 			}
 			return p.w.net.dial(ctx, p.name, by, address)
 		},
 		Random: func() float64 { return p.w.float(p.name) },
 		World: db.World{
-			Elapsed: func() time.Duration { return time.Since(began) + time.Duration(p.elapsed.Load()) },
+			Elapsed: p.clock.now,
 			Every:   p.every,
 			Write:   r.write,
 		},
@@ -99,6 +102,8 @@ func (r *run) write(statement string) error {
 		r.p.w.say(r.p.name, "is killed before %.60q", strings.Join(strings.Fields(statement), " "))
 		r.die()
 		return errDead
+	case r.p.locked.Load() > 0 && statement != "ROLLBACK":
+		return fmt.Errorf("%w: the disk of the simulation is read-only", db.ErrUnavailable)
 	case r.p.full.Load() > 0:
 		return fmt.Errorf("%w: the disk of the simulation", db.ErrFull)
 	}
@@ -112,7 +117,7 @@ func (p *process) start(ctx context.Context) error {
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		if p.full.Load() == 0 {
+		if p.full.Load()+p.locked.Load() == 0 {
 			p.w.wrong("%s does not start: %v", p.name, err)
 			return err
 		}
@@ -139,7 +144,7 @@ func (p *process) begin(ctx context.Context) error {
 		if r.stopped.Load() || r.dead.Load() {
 			return
 		}
-		if !errors.Is(r.err, db.ErrFull) {
+		if !errors.Is(r.err, db.ErrFull) && !errors.Is(r.err, db.ErrUnavailable) {
 			p.w.wrong("%s ended by itself: %v", p.name, r.err)
 		}
 		p.busy <- struct{}{}

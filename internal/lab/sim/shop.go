@@ -68,6 +68,20 @@ func (s *shop) take(rw http.ResponseWriter, r *http.Request) {
 		return // an event
 	}
 	id := r.Header.Get("webhook-id")
+	// An application is slow, does not take it, or takes it and says something else.
+	luck := 1.0
+	if !s.w.well.Load() {
+		luck = s.w.float("takes " + id)
+	}
+	switch {
+	case luck < 0.02:
+		time.Sleep(2 * time.Minute)
+	case luck < 0.05:
+		http.Error(rw, "not now", http.StatusServiceUnavailable)
+		return
+	case luck < 0.1:
+		defer http.Error(rw, "done, and it fails", http.StatusInternalServerError)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if before, known := s.forwarded[id]; known && before.TrackingID != m.Data.TrackingID {
@@ -122,6 +136,12 @@ func (s *shop) order(x withdrawal) {
 		return
 	}
 	time.Sleep(x.orderAt)
+	if ofRogue(x.id) {
+		s.w.rogue.mu.Lock()
+		defer s.w.rogue.mu.Unlock()
+		s.w.rogue.ordered[x.id] = x.details
+		return
+	}
 	new := client.NewOrder{CallBackID: x.id, TenantUserID: user, Address: x.details.Address, ChainName: x.details.ChainName, Symbol: x.details.Symbol, Amount: x.details.Amount}
 	if x.expires > 0 {
 		new.ExpiresAt = client.TimeOf(s.w.begun.Add(x.orderAt + x.expires))

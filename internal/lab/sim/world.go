@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"countersign"
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/daemon"
@@ -25,8 +26,10 @@ import (
 // Config is what Run needs.
 type Config struct {
 	Seed uint64
-	Dir  string        // an empty directory. Required
-	Key  *envelope.Key // of the merchant, made by the service. Required
+	Dir  string           // an empty directory. Required
+	Keys [2]*envelope.Key // of the merchant: the first, and the one of its next rotation. Required
+	// RogueKey is of the merchant whose answers are faulty. Required.
+	RogueKey *envelope.Key
 	// Span is how long the world is bad. Required.
 	Span time.Duration
 	// Deposits and Withdrawals come within it, and as many Faults.
@@ -60,8 +63,13 @@ type world struct {
 	core             *core
 	shop             *shop
 	operator         *client.Service
-	over             atomic.Bool                  // the time of what must succeed
-	operating        chan struct{}                // holds a token while something is stopped
+	rogue            *rogue
+	well             atomic.Bool   // the bad time is over
+	over             atomic.Bool   // and the time of what must succeed, too
+	operating        chan struct{} // holds a token while something is stopped or rotated
+	rotations        int
+	restores         int
+	answers          atomic.Pointer[string]       // the API key of the gateway's answers
 	held             map[string]client.AuditProof // of the audit logs, by end
 
 	mu     sync.Mutex
@@ -81,6 +89,7 @@ func Run(ctx context.Context, c Config) Result {
 		w.wrong("%v", err)
 	}
 	w.net.forget("shop")
+	w.net.forget("rogue")
 	for _, p := range []*process{w.service, w.gateway} {
 		if p.now != nil {
 			p.stop()
@@ -90,6 +99,7 @@ func Run(ctx context.Context, c Config) Result {
 	w.net.repeats.Wait()
 	w.core.close()
 	w.shop.close()
+	w.rogue.close()
 	w.result.Took = time.Since(w.begun)
 	for what, n := range w.net.counts {
 		w.result.Counts[what] += n
@@ -104,13 +114,19 @@ func newService(p *process, s daemon.Storage) (runner, error) {
 
 func newGateway(p *process, s daemon.Storage) (runner, error) {
 	return daemon.NewGateway(daemon.GatewayConfig{Storage: s, Listen: callbackAddr, APIListen: gatewayAddr, MaxConnections: 1000, NoConsole: true,
-		Callbacks: merchant.Config{Key: p.w.c.Key.Public(), APIKey: "answers"},
+		Callbacks: merchant.Config{Key: p.w.c.Keys[0].Public(), NextKey: p.w.c.Keys[1].Public(), APIKey: countersign.APIKey(*p.w.answers.Load())},
 		Forward:   gateway.Forwarding{URL: "http://" + shopAddr + "/"}, Log: p.w.c.Log.With("end", p.name)})
 }
 
 // live is the whole life: begin, be bad, heal, and compare.
 func (w *world) live() error {
 	w.core, w.shop = newCore(w), newShop(w)
+	answers := "answers-0"
+	w.answers.Store(&answers)
+	var err error
+	if w.rogue, err = newRogue(w); err != nil {
+		return err
+	}
 	if err := errors.Join(w.service.begin(w.ctx), w.gateway.begin(w.ctx)); err != nil {
 		return err
 	}
@@ -135,6 +151,8 @@ func (w *world) live() error {
 	time.Sleep(w.c.Span)
 	w.say("world", "heals")
 	w.net.heal()
+	w.well.Store(true)
+	w.rogue.honest.Store(true)
 	late := time.AfterFunc(bound, func() { w.over.Store(true) })
 	defer late.Stop()
 	all.Wait()
@@ -158,7 +176,7 @@ func (w *world) register() error {
 	if err != nil {
 		return err
 	}
-	secret, err := w.c.Key.PrivatePEM()
+	secret, err := w.c.Keys[0].PrivatePEM()
 	if err != nil {
 		return err
 	}
@@ -173,7 +191,17 @@ func (w *world) register() error {
 	_, err = w.operator.CreateMerchant(w.ctx, client.NewMerchant{ID: "shop", Key: &client.KeySpec{PrivateKey: client.Secret(secret)},
 		MerchantSettings: client.MerchantSettings{NotifyURL: "http://" + callbackAddr + merchant.DefaultNotifyPath, WithdrawURL: "http://" + callbackAddr + merchant.DefaultWithdrawPath,
 			AllowPrivate: &yes, ReleaseWithin: client.Duration(6 * time.Hour)},
-		MerchantSecrets: client.MerchantSecrets{APIKey: "answers"}})
+		MerchantSecrets: client.MerchantSecrets{APIKey: client.Secret(*w.answers.Load())}})
+	if err != nil {
+		return err
+	}
+	if secret, err = w.c.RogueKey.PrivatePEM(); err != nil {
+		return err
+	}
+	_, err = w.operator.CreateMerchant(w.ctx, client.NewMerchant{ID: "rogue", Key: &client.KeySpec{PrivateKey: client.Secret(secret)},
+		MerchantSettings: client.MerchantSettings{NotifyURL: "http://" + rogueAddr + merchant.DefaultNotifyPath, WithdrawURL: "http://" + rogueAddr + merchant.DefaultWithdrawPath,
+			AllowPrivate: &yes, ReleaseWithin: client.Duration(6 * time.Hour)},
+		MerchantSecrets: client.MerchantSecrets{APIKey: "answers-of-the-rogue"}})
 	return errors.Join(err, w.holdLog("service", w.operator), w.holdLog("gateway", w.shop.api))
 }
 
@@ -203,6 +231,12 @@ func (w *world) suffer(i int, f fault) {
 	case freeze, pause:
 		w.operate(f)
 		return
+	case rotate:
+		w.rotate(f)
+		return
+	case restore:
+		w.restore(f)
+		return
 	}
 	p := map[string]*process{"service": w.service, "gateway": w.gateway}[f.who]
 	switch f.kind {
@@ -211,8 +245,18 @@ func (w *world) suffer(i int, f fault) {
 		time.Sleep(f.span)
 		p.full.Add(-1)
 		return
+	case locked:
+		p.locked.Add(1)
+		time.Sleep(f.span)
+		p.locked.Add(-1)
+		return
 	case sleep:
-		p.elapsed.Add(int64(f.jump))
+		p.clock.jump(f.jump)
+		return
+	case drift:
+		p.clock.drift(f.rate)
+		time.Sleep(f.span)
+		p.clock.drift(-f.rate)
 		return
 	}
 	p.busy <- struct{}{}

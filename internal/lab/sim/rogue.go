@@ -1,0 +1,155 @@
+package sim
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"countersign"
+	"countersign/client"
+	"countersign/countersigntest"
+)
+
+// rogue is a second merchant, without a gateway, whose server answers as faulty and hostile
+// merchants do until the world heals.
+type rogue struct {
+	w        *world
+	merchant *countersigntest.Merchant
+	server   *http.Server
+	served   sync.WaitGroup
+	most     float64 // how often an answer is faulty
+	honest   atomic.Bool
+
+	mu        sync.Mutex
+	ordered   map[string]client.Details
+	confirmed map[string]bool // answered in a way that counts as a confirmation
+	refused   map[string]bool // and told that it refuses, by trackingId or callBackId
+	twice     map[string]bool // took it again by its own fault
+	lied      map[string]bool // said another amount than its order's, or wrote it otherwise
+}
+
+// ofRogue reports whether a deposit or a withdrawal belongs to the rogue.
+func ofRogue(id string) bool { return strings.HasPrefix(id, "R") }
+
+// merchantOf gives the merchant of a deposit or a withdrawal.
+func merchantOf(id string) string {
+	if ofRogue(id) {
+		return "rogue"
+	}
+	return "shop"
+}
+
+func newRogue(w *world) (*rogue, error) {
+	r := &rogue{w: w, most: w.float("rogue"), ordered: map[string]client.Details{}, confirmed: map[string]bool{}, refused: map[string]bool{}, twice: map[string]bool{}, lied: map[string]bool{}}
+	var err error
+	r.merchant, err = countersigntest.MakeMerchant(countersigntest.MerchantConfig{Key: w.c.RogueKey.Public(), APIKey: "answers-of-the-rogue", Fault: r.fault, Orders: r.order})
+	if err != nil {
+		return nil, err
+	}
+	l, err := w.net.listen("rogue", rogueAddr)
+	if err != nil {
+		return nil, err
+	}
+	r.server = &http.Server{Handler: r.merchant}
+	r.served.Go(func() { _ = r.server.Serve(l) })
+	return r, nil
+}
+
+func (r *rogue) close() {
+	if r == nil {
+		return
+	}
+	r.merchant.Close()
+	_ = r.server.Close()
+	r.served.Wait()
+}
+
+// order knows each order, from the first time on that it is asked.
+func (r *rogue) order(id string) (countersign.Details, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d, known := r.ordered[id]
+	return countersign.Details(d), known
+}
+
+// fault chooses what is wrong with an answer.
+func (r *rogue) fault(_ int, cb countersign.Callback) countersigntest.MerchantFault {
+	id := cb.EventID()
+	luck := r.w.net.luck("rogue", cb.CallbackType(), id)
+	f := countersigntest.NoMerchantFault
+	if !r.honest.Load() && luck.Float64() < r.most {
+		f = countersigntest.MerchantFaults[luck.IntN(len(countersigntest.MerchantFaults))]
+		r.w.count("faulty answers")
+	}
+	if f == countersigntest.FaultAnswersLate {
+		time.AfterFunc(time.Minute, r.merchant.Release)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case f.Tolerated(), f == countersigntest.FaultAnswersLate, f == countersigntest.FaultTrickle:
+		r.confirmed[id] = true
+	case f == countersigntest.FaultRefuse:
+		r.refused[id] = true
+	}
+	switch f {
+	case countersigntest.FaultDoneTwice:
+		r.twice[id] = true
+	case countersigntest.FaultDetailsDiffer, countersigntest.FaultTrailingZeros: // where the core told no details, this confirms what it says
+		r.confirmed[id], r.lied[id] = true, true
+	}
+	return f
+}
+
+// waits reports whether something is still to be told to the rogue.
+func (r *rogue) waits() bool {
+	for _, s := range []client.CallbackState{client.CallbackPending, client.CallbackSending} {
+		page, err := r.w.operator.Callbacks(r.w.ctx, client.CallbackFilter{Merchant: "rogue", State: s}, client.PageOptions{})
+		if err != nil || len(page.Callbacks) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// check: each deposit that was acknowledged had its effect, once, and nothing was executed that
+// no answer confirmed.
+func (r *rogue) check() {
+	if r.waits() {
+		r.w.wrong("something waits for the rogue still")
+	}
+	c := r.w.core
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, id := range sorted(c.acked) {
+		if !ofRogue(id) {
+			continue
+		}
+		switch n := r.merchant.Taken(id); {
+		case n == 0 && !r.refused[id]:
+			r.w.wrong("deposit %s was acknowledged, and the rogue never took it", id)
+		case n > 1 && !r.twice[id]:
+			r.w.wrong("deposit %s had its effect %d times at the rogue", id, n)
+		}
+	}
+	for id, list := range c.executions {
+		if !ofRogue(id) {
+			continue
+		}
+		if !r.confirmed[id] {
+			r.w.wrong("withdrawal %s was executed, and the rogue did not confirm it", id)
+		}
+		for _, e := range list {
+			if !same(e.details, r.ordered[id]) && !r.lied[id] {
+				r.w.wrong("withdrawal %s was executed as %v, and the rogue's order is %v", id, e.details, r.ordered[id])
+			}
+		}
+		if len(list) > 1 {
+			r.w.wrong("withdrawal %s was executed %d times", id, len(list))
+		}
+	}
+}
