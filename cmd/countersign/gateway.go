@@ -64,7 +64,7 @@ type gatewayCmd struct {
 // Help is the long help of the subcommand.
 func (gatewayCmd) Help() string {
 	return "The merchant end: takes each deposit once, confirms withdrawals that were ordered through its API and nothing else, and tells " +
-		"the merchant's application by feeds and signed HTTP."
+		"the merchant's application by feeds, signed HTTP, NATS or Kafka."
 }
 
 func (c *gatewayCmd) Run(std streams, config *kong.ConfigFlag) error {
