@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/mod/semver"
+
 	"countersign/internal/daemon"
 	"countersign/internal/lab/dbtest"
 	"countersign/merchant"
@@ -19,6 +21,22 @@ import (
 
 // fixtureKey is the master key of the databases in testdata/releases. It protects nothing.
 const fixtureKey = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+
+// left is what a release leaves beside a deposit and a released withdrawal. What a release
+// adds to the databases gets its row here first, with the number of that release.
+var left = []struct {
+	since, end string
+	made       []string // the command that makes it
+	shown      []string // the one that shows it
+	as         string
+}{
+	{"0.1.0", "serve", []string{"token", "new", "ops", "--role", "operator"}, []string{"token", "list"}, `"ops"`},
+	{"0.1.0", "serve", []string{"merchants", "edit", "shop", "--name", "A shop"}, []string{"merchants", "show", "shop"}, `"A shop"`},
+	{"0.1.0", "serve", []string{"withdrawals", "note", "shop/order", "kept 1"}, []string{"withdrawals", "notes", "shop/order"}, "kept 1"},
+	{"0.1.0", "gateway", []string{"token", "new", "app", "--role", "app"}, []string{"token", "list"}, `"app"`},
+	{"0.1.0", "gateway", []string{"orders", "note", "order", "kept 2"}, []string{"orders", "notes", "order"}, "kept 2"},
+	{"0.1.0", "gateway", []string{"deposits", "note", "before", "kept 3"}, []string{"deposits", "notes", "before"}, "kept 3"},
+}
 
 // TestUpgrade: the databases that each release left open with this program, which brings them
 // up to date, knows what is in them, and goes on. What this program leaves itself is one of
@@ -44,6 +62,14 @@ func TestUpgrade(t *testing.T) {
 					c.booked("before")
 					if out := c.call("serve", "withdrawals", "show", "shop/order"); !strings.Contains(out, `"confirmed"`) && !strings.Contains(out, `"released"`) {
 						t.Errorf("the withdrawal is %s", out)
+					}
+					for _, row := range left {
+						if name := filepath.Base(release); release != own && semver.Compare("v"+name, "v"+row.since) < 0 {
+							continue
+						}
+						if out := c.call(row.end, row.shown...); !strings.Contains(out, row.as) {
+							t.Errorf("%s of %s has no %s: %s", strings.Join(row.shown, " "), row.end, row.as, out)
+						}
 					}
 					// It is known, so nothing is credited again and nothing permitted twice.
 					c.deposit("before")
@@ -109,6 +135,9 @@ func newChain(t *testing.T, kind string, before func(*chain)) *chain {
 		status, _, _ := shell(t, "", c.words("serve", "withdrawals", "release", "shop/order", "--claim", "one")...)
 		return status == exitDone
 	})
+	for _, row := range left {
+		c.call(row.end, row.made...)
+	}
 	return c
 }
 
@@ -125,7 +154,7 @@ func (c *chain) start(end string, flags ...string) {
 
 // words are those of a command at an end.
 func (c *chain) words(end string, args ...string) []string {
-	if end == "gateway" && (args[0] == "api" || args[0] == "audit") {
+	if end == "gateway" && (args[0] == "api" || args[0] == "audit" || args[0] == "token") {
 		args = append(args, "--gateway")
 	}
 	return append(args, "--api", c.daemons[end].url, "--data", c.data(end))
