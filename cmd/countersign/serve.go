@@ -84,6 +84,20 @@ type oidcFlags struct {
 	OIDCGroups []string   `name:"oidc-groups" sep:"none" help:"Role of a group: GROUP=ROLE, or GROUP=ROLE:MERCHANT,MERCHANT for these merchants alone. May be repeated; the first that the person is in decides." placeholder:"ROW"`
 	OIDCClaim  string     `name:"oidc-claim" help:"Member of the provider's tokens that has the groups." default:"groups" placeholder:"NAME"`
 	OIDCScopes []string   `name:"oidc-scopes" help:"What the provider is asked for beside openid. Without offline_access some providers give sessions of 15 minutes." default:"profile,email,offline_access" placeholder:"SCOPE"`
+
+	RequirePasskey []string `name:"require-passkey" help:"Roles that approve changes and orders only with a passkey: approver, admin. Without it those need one who have registered one." placeholder:"ROLE"`
+}
+
+// mustSign gives the roles that approve nothing without a passkey.
+func (f oidcFlags) mustSign() (roles []client.Role, err error) {
+	for _, text := range f.RequirePasskey {
+		role := client.Role(text)
+		if role != client.RoleApprover && role != client.RoleAdmin {
+			return nil, fmt.Errorf("--require-passkey: %q approves nothing; the roles are approver and admin", text)
+		}
+		roles = append(roles, role)
+	}
+	return roles, nil
 }
 
 func (f oidcFlags) oidc() (daemon.OIDC, error) {
@@ -123,9 +137,13 @@ func (c *serveCmd) Run(std streams, config *kong.ConfigFlag) error {
 	if err != nil {
 		return err
 	}
+	passkeys, err := c.mustSign()
+	if err != nil {
+		return err
+	}
 	s, err := daemon.NewService(daemon.ServiceConfig{
 		Storage: storage, Listen: c.Listen, Node: c.Node, AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP, MerchantPorts: c.MerchantPorts,
-		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals, Retain: keep, Witnesses: c.Witness, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, OIDC: oidc, Traces: daemon.TracesOn(), TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
+		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals, Retain: keep, Witnesses: c.Witness, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, OIDC: oidc, RequirePasskey: passkeys, Traces: daemon.TracesOn(), TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
 	})
 	if err != nil {
 		return explainStart(err)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"errors"
 
 	"countersign/client"
@@ -74,7 +75,8 @@ func (k *Changes) statement() Handler {
 		}
 		out, err := k.Passkeys().Statement(c, recordApproved, id, signedPart(&change))
 		if err == nil {
-			out.MayNot, err = k.whyNotApproved(c.R.Context(), change, c.Token.ID, c.Now)
+			why, unknown := k.whyNotApproved(c.R.Context(), change, c.Token.ID, c.Now)
+			out.MayNot, err = cmp.Or(why, out.MayNot), unknown
 		}
 		return out, err
 	})

@@ -212,8 +212,8 @@ func (k *Tokens) removePasskey(ctx context.Context, of Token, id string, now db.
 			if p.ID != id || p.gone {
 				continue
 			}
-			if len(list) == 1 && of.Role == client.RoleAdmin {
-				return &db.ConflictError{Reason: "this is the last passkey of an admin; register another first, or revoke the token"}
+			if len(list) == 1 && (of.Role == client.RoleAdmin || k.mustSign(of)) {
+				return &db.ConflictError{Reason: "this is the last passkey of " + article(of.Role) + "; register another first, or revoke the token"}
 			}
 			if _, err := t.Exec(ctx, removePasskeySQL, id, of.ID); err != nil {
 				return err
@@ -226,6 +226,8 @@ func (k *Tokens) removePasskey(ctx context.Context, of Token, id string, now db.
 		return db.ErrNotFound
 	})
 }
+
+func article(r client.Role) string { return "an " + string(r) } // of admin and approver
 
 // usePasskey notes that a key has signed. It fails if its counter says that it is a copy.
 func (k *Tokens) usePasskey(ctx context.Context, id string, counter uint32, now db.Millis) error {

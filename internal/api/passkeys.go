@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"countersign/client"
@@ -22,6 +23,7 @@ type Passkeys struct{ tokens *Tokens }
 var (
 	errUnsigned     = NewProblem(http.StatusForbidden, "the token has passkeys: this must be signed with one of them, and the token alone does not do. Do it in the console, at /console/ of this API")
 	errSignIn       = NewProblem(http.StatusUnauthorized, "this passkey is not known here, or its token is no longer valid")
+	errNoPasskey    = NewProblem(http.StatusForbidden, "a passkey is required to approve with this role: register one on the page Passkeys of the console, then approve there")
 	errSignInPerson = NewProblem(http.StatusUnauthorized, "this passkey is of a person who signs in with the identity provider: it signs what that person approves, and signs in nobody")
 	errState        = NewProblem(http.StatusUnprocessableEntity, "the challenge is not of this end, or is older than 5 minutes")
 )
@@ -266,8 +268,14 @@ func (p Passkeys) Statement(c *Call, act, id string, about any) (client.Statemen
 		out.Credentials = append(out.Credentials, row.ID)
 		out.Host, _ = passkey.HostOf(row.Origin) // it was one when the passkey was made
 	}
+	if err == nil && act != recordPasskeyAdded && len(rows) == 0 && p.tokens.mustSign(c.Token) {
+		out.MayNot = errNoPasskey.Detail
+	}
 	return out, err
 }
+
+// mustSign reports whether a token approves nothing without a passkey.
+func (k *Tokens) mustSign(t Token) bool { return slices.Contains(k.required, t.Role) }
 
 func statement(c *Call, act, id string, about any, at db.Millis) (string, error) {
 	raw, err := audit.Marshal(about)
@@ -279,10 +287,13 @@ func statement(c *Call, act, id string, about any, at db.Millis) (string, error)
 
 // Signed checks that the person of a token with passkeys has signed act about id, as it is
 // now. Records that are added under its context keep the assertion. signed is false for a
-// token without passkeys, which needs none.
+// token without passkeys, which needs none unless its role must have one.
 func (p Passkeys) Signed(c *Call, act, id string, about any, in *client.Assertion) (_ context.Context, signed bool, err error) {
 	ctx := c.R.Context()
 	rows, err := passkeysOf(ctx, p.tokens.d, c.Token.ID)
+	if err == nil && len(rows) == 0 && act != recordPasskeyAdded && p.tokens.mustSign(c.Token) {
+		err = errNoPasskey
+	}
 	if err != nil || len(rows) == 0 {
 		return ctx, false, err
 	}

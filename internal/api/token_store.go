@@ -39,6 +39,8 @@ type Token struct {
 type Tokens struct {
 	d      *db.DB
 	people *identities // nil: people have tokens
+
+	required []client.Role // approve nothing without a passkey
 }
 
 // NewTokens gives the tokens in d.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -87,7 +88,8 @@ func (a *server) orderApproval(c *api.Call, _ api.None, _ api.None) (client.Stat
 	}
 	out, err := a.changes.Passkeys().Statement(c, recordApproved, o.CallBackID, approvalOf(o))
 	if err == nil {
-		out.MayNot, err = a.whyNotApproved(c, o)
+		why, unknown := a.whyNotApproved(c, o)
+		out.MayNot, err = cmp.Or(why, out.MayNot), unknown
 	}
 	return out, err
 }
