@@ -138,6 +138,7 @@ type Permit struct {
 	Permit     Secret     `json:"permit" doc:"the report of the outcome must carry it"`
 	Details    Details    `json:"details" doc:"the confirmed details: execute exactly these"`
 	Withdrawal Withdrawal `json:"withdrawal" doc:"the withdrawal as it is now"`
+	Note       string     `json:"note,omitempty" doc:"the permit as a signed note, which a signer checks with the service's verifier key (audit key) and nothing else (countersign permit verify)"`
 	Duplicate  bool       `json:"duplicate" doc:"this holder got the permit before: before you execute, check whether that execution already moved the funds"`
 }
 

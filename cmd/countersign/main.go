@@ -54,6 +54,7 @@ type commandLine struct {
 
 	Policy policyCmd `cmd:"" help:"Policy files of the gateway: check them and try them on an order."`
 
+	Permit     permitCmd     `cmd:"" help:"Check a signed permit without the service."`
 	Keys       keysCmd       `cmd:"" help:"Make RSA key pairs and show what a key is."`
 	Seal       sealCmd       `cmd:"" help:"Seal one message: plaintext in, Base64 body out."`
 	Open       openCmd       `cmd:"" help:"Open one body: Base64 in, plaintext out."`

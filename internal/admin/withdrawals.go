@@ -272,8 +272,23 @@ func (s *Server) releaseWithdrawal(c *api.Call, id string, in client.Claim) (cli
 	if p.Withdrawal.Details == nil {
 		return client.Permit{}, fmt.Errorf("withdrawal %s was released without details", id)
 	}
+	note, err := s.permitNote(c, p)
+	if err != nil {
+		return client.Permit{}, err
+	}
 	trace(c, p.Withdrawal, false)
-	return client.Permit{Permit: client.Secret(p.Permit), Details: *detailsOf(p.Withdrawal.Details), Withdrawal: withdrawalOf(c, p.Withdrawal), Duplicate: p.Duplicate}, nil
+	return client.Permit{Note: note, Permit: client.Secret(p.Permit), Details: *detailsOf(p.Withdrawal.Details), Withdrawal: withdrawalOf(c, p.Withdrawal), Duplicate: p.Duplicate}, nil
+}
+
+// permitNote is p as a signed note (PROTOCOL.md, Permits); empty without a log, whose key signs.
+func (s *Server) permitNote(c *api.Call, p outbox.Permit) (string, error) {
+	if s.Audit == nil {
+		return "", nil
+	}
+	w := p.Withdrawal
+	n := client.PermitNote{Merchant: w.Merchant, CallBackID: w.CallBackID, Withdrawal: w.ID, Details: *detailsOf(w.Details), Claim: w.Claim,
+		Epoch: p.Epoch, Time: api.TimeOf(c.Now), Duplicate: p.Duplicate}
+	return s.Audit.SignPermit(n)
 }
 
 func (s *Server) reportOutcome(c *api.Call, id string, in client.Outcome) (client.AcceptedWithdrawal, error) {

@@ -80,6 +80,12 @@ func (l *Log) Expect(h db.Head) {
 // Key is the public part of the key that signs checkpoints.
 func (l *Log) Key() string { return l.key.verifier }
 
+// SignPermit signs a permit with the key of the log. Its first line tells it from a checkpoint.
+func (l *Log) SignPermit(n client.PermitNote) (string, error) {
+	signed, err := note.Sign(&note.Note{Text: n.Text()}, l.key.signer)
+	return string(signed), err
+}
+
 // AboutStarts is the subject of the records of starts.
 const AboutStarts = "starts"
 

@@ -22,6 +22,7 @@ CREATE TABLE IF NOT EXISTS countersign_permits (
 	claim        text        NOT NULL, -- that the row named
 	permit       text        NOT NULL, -- that the row with the outcome must name
 	body         json        NOT NULL, -- details: execute exactly these; withdrawal: as it was then
+	note         text        NOT NULL DEFAULT '', -- the permit, signed by the service: a signer checks it without the API
 	written      timestamptz NOT NULL DEFAULT clock_timestamp(),
 	PRIMARY KEY (merchant, call_back_id)
 );

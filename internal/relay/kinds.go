@@ -135,14 +135,15 @@ type permit struct {
 	row                       Row
 	withdrawal, claim, permit string
 	body                      string // JSON without the permit
+	note                      string // signed
 }
 
 // permitSQL keeps the permit of a withdrawal. It changes a row only after a restore of the
 // service in which the permit was lost.
 const permitSQL = `
-INSERT INTO countersign_permits AS p (merchant, call_back_id, withdrawal, claim, permit, body) VALUES ($1, $2, $3, $4, $5, $6::json)
+INSERT INTO countersign_permits AS p (merchant, call_back_id, withdrawal, claim, permit, body, note) VALUES ($1, $2, $3, $4, $5, $6::json, $7)
 ON CONFLICT (merchant, call_back_id) DO UPDATE SET withdrawal = excluded.withdrawal, claim = excluded.claim, permit = excluded.permit,
-	body = excluded.body, written = clock_timestamp() WHERE p.permit <> excluded.permit`
+	body = excluded.body, note = excluded.note, written = clock_timestamp() WHERE p.permit <> excluded.permit`
 
 // report sends a row about one withdrawal.
 func (t *turn) report(ctx context.Context, row Row) error {
@@ -183,7 +184,7 @@ func (t *turn) reportTo(ctx context.Context, id string, row Row) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.permits = append(t.permits, permit{row, given.Withdrawal.ID, asked.Holder, given.Permit.Reveal(), string(shown)})
+	t.permits = append(t.permits, permit{row, given.Withdrawal.ID, asked.Holder, given.Permit.Reveal(), string(shown), given.Note})
 	return nil
 }
 

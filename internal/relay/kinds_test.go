@@ -124,6 +124,14 @@ func TestWholeWithdrawal(t *testing.T) {
 		s.withdrawalOf("w-1").ID+" execution-1 120.50 released" {
 		t.Errorf("the permit's row: %s", got)
 	}
+	proof, err := s.admin.AuditCheckpoint(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := client.VerifyPermit(c.one(`SELECT note FROM countersign_permits WHERE call_back_id = 'w-1'`), proof.Key, client.Execution{Claim: "execution-1", Merchant: "shop", CallBackID: "w-1",
+		Details: *s.withdrawalOf("w-1").Details}); err != nil {
+		t.Errorf("the note of the permit: %+v, %v", n, err)
+	}
 	if strings.Contains(c.one(`SELECT body::text FROM countersign_permits WHERE call_back_id = 'w-1'`), permit) {
 		t.Error("the body has the permit")
 	}

@@ -1,0 +1,201 @@
+package client
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"countersign"
+)
+
+// PermitNote is what a signed permit says (PROTOCOL.md, Permits).
+type PermitNote struct {
+	Merchant   string // id of the merchant
+	CallBackID string // the merchant's id of the withdrawal
+	Withdrawal string // the service's id of it
+	Details    Details
+	Claim      string // the execution that the permit is for
+	Epoch      int64  // the restores of the service's database; 0: there was none
+	Time       Time   // of this note
+	Duplicate  bool   // the claim was given the permit before
+}
+
+// Execution is what somebody is about to execute, for VerifyPermit.
+type Execution struct {
+	Claim      string  // required
+	Details    Details // Address and Amount are required; an empty ChainName or Symbol is not compared
+	Merchant   string  // empty: not compared
+	CallBackID string  // empty: not compared
+	// Duplicate takes a permit that was given before too. Whoever sets it has found out that the
+	// execution under this claim did not move the funds.
+	Duplicate bool
+}
+
+// The errors of VerifyPermit.
+var (
+	// ErrPermitForged means that the note is not signed by this key.
+	ErrPermitForged = errors.New("the permit is not signed by this key")
+	// ErrPermitMalformed means that what is signed is no permit, or has another form than
+	// PROTOCOL.md says.
+	ErrPermitMalformed = errors.New("the note is no permit")
+	// ErrPermitDiffers means that the permit is for another execution.
+	ErrPermitDiffers = errors.New("the permit is for another execution")
+	// ErrPermitDuplicate means that the permit was given before: the execution may have moved the
+	// funds already.
+	ErrPermitDuplicate = errors.New("the permit was given before: find out whether its execution has moved the funds")
+)
+
+// permitTitle is the first line of a permit. No checkpoint of a log, which the same key signs,
+// begins so.
+const permitTitle = "countersign-permit/1"
+
+// permitMembers are the lines of a permit, in order.
+var permitMembers = []struct {
+	name string
+	get  func(*PermitNote) string
+	set  func(*PermitNote, string) error
+}{
+	{"merchant", func(n *PermitNote) string { return n.Merchant }, func(n *PermitNote, s string) error { n.Merchant = s; return nil }},
+	{"callBackId", func(n *PermitNote) string { return n.CallBackID }, func(n *PermitNote, s string) error { n.CallBackID = s; return nil }},
+	{"withdrawal", func(n *PermitNote) string { return n.Withdrawal }, func(n *PermitNote, s string) error { n.Withdrawal = s; return nil }},
+	{"address", func(n *PermitNote) string { return n.Details.Address }, func(n *PermitNote, s string) error { n.Details.Address = s; return nil }},
+	{"chainName", func(n *PermitNote) string { return n.Details.ChainName }, func(n *PermitNote, s string) error { n.Details.ChainName = s; return nil }},
+	{"symbol", func(n *PermitNote) string { return n.Details.Symbol }, func(n *PermitNote, s string) error { n.Details.Symbol = s; return nil }},
+	{"amount", func(n *PermitNote) string { return n.Details.Amount.String() }, func(n *PermitNote, s string) (err error) {
+		n.Details.Amount, err = countersign.ParseAmount(s)
+		return err
+	}},
+	{"claim", func(n *PermitNote) string { return n.Claim }, func(n *PermitNote, s string) error { n.Claim = s; return nil }},
+	{"epoch", func(n *PermitNote) string { return strconv.FormatInt(n.Epoch, 10) }, func(n *PermitNote, s string) (err error) {
+		n.Epoch, err = strconv.ParseInt(s, 10, 64)
+		return err
+	}},
+	{"time", func(n *PermitNote) string { return n.Time.String() }, func(n *PermitNote, s string) error {
+		t, err := time.Parse(timeLayout, s)
+		n.Time = TimeOf(t)
+		return err
+	}},
+	{"duplicate", func(n *PermitNote) string { return strconv.FormatBool(n.Duplicate) }, func(n *PermitNote, s string) (err error) {
+		n.Duplicate, err = strconv.ParseBool(s)
+		return err
+	}},
+}
+
+// Text is what is signed: the title, and one line for each member.
+func (n PermitNote) Text() string {
+	var b strings.Builder
+	b.WriteString(permitTitle + "\n")
+	for _, m := range permitMembers {
+		b.WriteString(m.name + ": " + escapeLine(m.get(&n)) + "\n")
+	}
+	return b.String()
+}
+
+// escapeLine writes what a line cannot hold, and the percent sign, as % and two hexadecimal
+// digits for each byte.
+func escapeLine(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if r != '%' && r >= ' ' && (r < 0x7f || r > 0x9f) && r != '\u2028' && r != '\u2029' {
+			b.WriteRune(r)
+			continue
+		}
+		for _, c := range []byte(string(r)) {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// unescapeLine reads what escapeLine writes.
+func unescapeLine(s string) (string, bool) {
+	var b []byte
+	for len(s) > 0 {
+		if s[0] != '%' {
+			b, s = append(b, s[0]), s[1:]
+			continue
+		}
+		if len(s) < 3 {
+			return "", false
+		}
+		c, err := strconv.ParseUint(s[1:3], 16, 8)
+		if err != nil {
+			return "", false
+		}
+		b, s = append(b, byte(c)), s[3:]
+	}
+	return string(b), true
+}
+
+// parsePermit reads what Text writes, and nothing else.
+func parsePermit(text string) (n PermitNote, err error) {
+	lines := strings.Split(text, "\n")
+	if len(lines) != len(permitMembers)+2 || lines[0] != permitTitle {
+		return n, ErrPermitMalformed
+	}
+	for i, m := range permitMembers {
+		value, found := strings.CutPrefix(lines[i+1], m.name+": ")
+		value, whole := unescapeLine(value)
+		if !found || !whole || m.set(&n, value) != nil {
+			return n, fmt.Errorf("%w: its line %s", ErrPermitMalformed, m.name)
+		}
+	}
+	if n.Text() != text {
+		return n, fmt.Errorf("%w: it is written in another way", ErrPermitMalformed)
+	}
+	return n, nil
+}
+
+// VerifyPermit checks that a signed permit allows x: key, the verifier key of the service's audit
+// log, has signed it, it names x, and it was not given before (PROTOCOL.md, Permits). It needs
+// neither the service nor its API. Whoever executes keeps what was executed, by Merchant and CallBackID, since a
+// note can be shown twice. The errors are those above; errors.Is tells them apart.
+func VerifyPermit(signed, key string, x Execution) (PermitNote, error) {
+	if x.Claim == "" || x.Details.Address == "" || x.Details.Amount.String() == "" {
+		return PermitNote{}, errors.New("claim, address and amount of the execution are required")
+	}
+	verifier, err := note.NewVerifier(strings.TrimSpace(key))
+	if err != nil {
+		return PermitNote{}, errors.New("the key is no verifier key: want NAME+HASH+KEY, as audit key prints it")
+	}
+	opened, err := note.Open([]byte(signed), note.VerifierList(verifier))
+	if err != nil || len(opened.Sigs) != 1 {
+		return PermitNote{}, ErrPermitForged
+	}
+	if _, err := base64.StdEncoding.Strict().DecodeString(opened.Sigs[0].Base64); err != nil {
+		return PermitNote{}, ErrPermitForged // unused bits of its last character
+	}
+	n, err := parsePermit(opened.Text)
+	if err != nil {
+		return PermitNote{}, err
+	}
+	is, want := n.Details, x.Details
+	if want.ChainName == "" {
+		want.ChainName = is.ChainName
+	}
+	if want.Symbol == "" {
+		want.Symbol = is.Symbol
+	}
+	differs := countersign.Details{Address: is.Address, ChainName: is.ChainName, Symbol: is.Symbol, Amount: is.Amount}.Differs(
+		countersign.Details{Address: want.Address, ChainName: want.ChainName, Symbol: want.Symbol, Amount: want.Amount})
+	switch {
+	case n.Claim != x.Claim:
+		differs = "claim"
+	case x.Merchant != "" && n.Merchant != x.Merchant:
+		differs = "merchant"
+	case x.CallBackID != "" && n.CallBackID != x.CallBackID:
+		differs = "callBackId"
+	}
+	switch {
+	case differs != "":
+		return n, fmt.Errorf("%w: it has another %s", ErrPermitDiffers, differs)
+	case n.Duplicate && !x.Duplicate:
+		return n, ErrPermitDuplicate
+	}
+	return n, nil
+}
