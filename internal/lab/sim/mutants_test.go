@@ -21,7 +21,7 @@ type mutant []string
 
 var mutants = []mutant{
 	{"a permit is given to a second holder", "internal/outbox/release.go",
-		"WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND release_by > $6 AND restored = 0", "WHERE merchant = $1 AND id = $2 AND state IN ('confirmed', 'released') AND release_by > $6 AND restored = 0"},
+		"	case r.p.Permit != \"\" && !w.heldBy(holder):\n", "	case r.p.Permit != \"\" && !w.heldBy(holder) && now < 0:\n"},
 	{"a known deposit takes effect again", "internal/book/claim.go",
 		"	case r.settled:\n", "	case r.settled && e.Lease != 0:\n"},
 	{"an expired withdrawal is not told", "internal/outbox/release.go",
@@ -35,7 +35,7 @@ var mutants = []mutant{
 		"	if stop = stopped(state, o.freezes.judge(t, &look)); stop == \"\"", "	_, _ = state, o.freezes.judge(t, &look)\n	if stop == \"\""},
 	{"an open restore is not looked at", "internal/outbox/release.go",
 		"AND release_by > $6 AND restored = 0", "AND release_by > $6",
-		"if stop == \"\" && p.Withdrawal.Restored {", "if stop == \"\" && p.Withdrawal.Restored && now < 0 {",
+		"if r.stop == \"\" && w.Restored {", "if r.stop == \"\" && w.Restored && r.now < 0 {",
 		"stop == \"\" && epochs.Last().Open() {", "stop == \"\" && epochs.Last().Open() && merchant == \"\" {"},
 	{"an outcome is not told", "internal/outbox/release.go",
 		"	return o.announce(ctx, t, row, now, counted...)\n", "	return t.Batch(ctx, counted)\n"},
