@@ -58,7 +58,7 @@ func TestPackage(t *testing.T) {
 		t.Skip("skipped: only root starts a systemd")
 	}
 	dist := builtTwice(t)
-	run(t, dist, "bash", "-ec", "lintian --fail-on error,warning *.deb")
+	run(t, dist, "bash", "-ec", "lintian --display-info --fail-on error,warning,info *.deb")
 
 	m := bootMachine(t, withRPM(t, cleanRoot(t)))
 	root := fmt.Sprintf("/proc/%d/root", m.pid)
