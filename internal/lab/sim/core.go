@@ -227,6 +227,11 @@ const newEpoch = 1_000_000
 // step makes the next step with a confirmed withdrawal, and reports whether it was the last.
 func (c *core) step(claim string, x client.Withdrawal, permits map[string]client.Permit) bool {
 	id := x.CallBackID
+	c.mu.Lock()
+	if now := c.asked[id]; now != "" { // a reconciled restore made it again
+		x.ID = now
+	}
+	c.mu.Unlock()
 	permit, has := permits[id]
 	if !has {
 		var err error
