@@ -32,7 +32,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/passkey":          {others: []string{"github.com/go-webauthn/webauthn"}},
 	"countersign/internal/lab/passkeytest":  {others: []string{"github.com/go-webauthn/webauthn"}},
 	"countersign/internal/audit": {
-		ours:   []string{"countersign", "countersign/client", "countersign/internal/db", "countersign/internal/passkey"},
+		ours:   []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/db", "countersign/internal/passkey"},
 		others: []string{"golang.org/x/mod"},
 	},
 	"countersign/internal/outbox": {ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/audit", "countersign/internal/db"}},

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"countersign/client"
+	"countersign/envelope"
 	"countersign/internal/audit"
 	"countersign/internal/cli"
 )
@@ -135,7 +136,10 @@ func (c *auditEvidenceCmd) Run(ctx context.Context, std streams, api *client.Ser
 	return audit.Show(std.out, p.Records)
 }
 
-type auditVerifyCmd struct{ auditFile }
+type auditVerifyCmd struct {
+	auditFile
+	MerchantKey []string `name:"merchant-key" sep:"none" help:"Public part of the merchant's signing key, or @FILE with it: says which answers that key confirmed, and fails if it confirmed none. It must come from the merchant, not with the file. May be given twice." placeholder:"KEY"`
+}
 
 // auditFile is a file to verify.
 type auditFile struct {
@@ -177,6 +181,42 @@ func (c *auditFile) verify(std streams) (v audit.Verified, err error) {
 		err = &hintedError{err, []string{"give the key of the log that the file is of: audit key of that end prints it."}}
 	}
 	return v, err
+}
+
+// confirmations says what the merchant's own key signed.
+func (c *auditVerifyCmd) confirmations(std streams, v audit.Verified) error {
+	if len(c.MerchantKey) == 0 {
+		return nil
+	}
+	var keys []*envelope.SigningKey
+	for _, text := range c.MerchantKey {
+		if path, isFile := strings.CutPrefix(text, "@"); isFile {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return fmt.Errorf("--merchant-key: %w", err)
+			}
+			text = string(b)
+		}
+		k, err := envelope.ParseSigningKey([]byte(text))
+		if err != nil {
+			return fmt.Errorf("--merchant-key: %w", err)
+		}
+		keys = append(keys, k)
+	}
+	list, others, err := v.Confirmations(keys...)
+	if err != nil {
+		return err
+	}
+	for i, one := range list {
+		if i == 0 {
+			fmt.Fprintln(std.out)
+		}
+		fmt.Fprintln(std.out, one)
+	}
+	if len(list) == 0 {
+		return fmt.Errorf("the merchant's key confirmed nothing of this file; %d answers that confirm are not signed, or by another key", others)
+	}
+	return nil
 }
 
 type auditAcknowledgeCmd struct {
@@ -226,6 +266,9 @@ func (c *auditVerifyCmd) Run(std streams) error {
 		fmt.Fprintf(std.out, "      records %d to %d are in it, unchanged\n", v.First, v.Last)
 	}
 	if err := audit.Show(std.out, v.Records); err != nil {
+		return err
+	}
+	if err := c.confirmations(std, v); err != nil {
 		return err
 	}
 	missing, doubts, err := audit.Lacking(v.Records)

@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -98,6 +100,27 @@ func TestSignedLink(t *testing.T) {
 	gateway = start("--service-signing-key", write("signer", shown.ServiceSigningKey))
 	confirmed("order-3")
 
+	proof := at("proof")
+	status, out, errOut = shell(t, "", append([]string{"audit", "prove", "--withdrawal", "shop/order-3"}, api...)...)
+	if err := os.WriteFile(proof, []byte(out), 0o600); err != nil || status != exitDone {
+		t.Fatalf("%v %s", err, errOut)
+	}
+	_, logKey, _ := shell(t, "", append([]string{"audit", "key"}, api...)...)
+	merchantKey := write("merchant.pub", public+"\n")
+	status, out, errOut = shell(t, "", "audit", "verify", proof, "--key", logKey, "--merchant-key", "@"+merchantKey)
+	k, err := envelope.ParseSigningKey([]byte(public))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `2.5 "USDT" on "TRON" to "TX": confirmed by the merchant's key ` + k.Fingerprint() + " at "; status != exitDone || !strings.Contains(out, want) {
+		t.Errorf("audit verify: status %d, not %q\n%s%s", status, want, out, errOut)
+	}
+	other := envelope.GenerateSigningKey().PublicBase64()
+	if status, out, errOut := shell(t, "", "audit", "verify", proof, "--key", logKey, "--merchant-key", other); status == exitDone || !strings.Contains(errOut, "confirmed nothing") {
+		t.Errorf("audit verify with another key: status %d\n%s%s", status, out, errOut)
+	}
+	verifiedByNode(t, proof, merchantKey, write("other.pub", other))
+
 	setKey(envelope.GenerateSigningKey().PublicBase64())
 	fails("order-4", "signature_invalid")
 	setKey(public)
@@ -107,4 +130,53 @@ func TestSignedLink(t *testing.T) {
 	gateway.stop(t)
 	gateway = start("--service-signing-key", at("other"), "--service-signing-key", at("signer"))
 	confirmed("order-6")
+}
+
+// verifiedByNode runs the program of docs/link.md on a proof.
+func verifiedByNode(t *testing.T, proof, key, other string) {
+	t.Helper()
+	node, err := exec.LookPath("node")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("node is not installed, and CI must have it")
+		}
+		return
+	}
+	page, err := os.ReadFile("../../docs/link.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := regexp.MustCompile("(?s)```js\n(.*?)```").FindSubmatch(page)
+	if program == nil {
+		t.Fatal("docs/link.md has no program")
+	}
+	file := filepath.Join(t.TempDir(), "verify.mjs")
+	if err := os.WriteFile(file, program[1], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(proof, key string) string {
+		out, err := exec.Command(node, file, proof, key).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return string(out)
+	}
+	if out := run(proof, key); !strings.HasPrefix(out, "confirmed {") || !strings.Contains(out, `"order-3"`) {
+		t.Errorf("node says %s", out)
+	}
+	if out := run(proof, other); !strings.HasPrefix(out, "NOT SIGNED {") {
+		t.Errorf("node says with another key %s", out)
+	}
+	text, err := os.ReadFile(proof)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := filepath.Join(t.TempDir(), "forged")
+	changed := strings.ReplaceAll(string(text), `\"amount\":\"2.5\"`, `\"amount\":\"9.5\"`)
+	if err := os.WriteFile(forged, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := run(forged, key); !strings.HasPrefix(out, "NOT SIGNED {") || !strings.Contains(out, "9.5") {
+		t.Errorf("node says of a forged proof %s", out)
+	}
 }
