@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -266,6 +267,15 @@ func testUnconfirmed(t *testing.T, s *Outbox) {
 			exec(t, s, fmt.Sprintf(`INSERT INTO evidence (merchant, id, epoch, confirmed, confirmed_mac) SELECT merchant, '%s', epoch, confirmed, confirmed_mac FROM evidence WHERE id = '%s'`, rest, otherRest))
 			return w
 		},
+		"with evidence of his own": func(id string) Withdrawal {
+			w := addWithdrawal(t, s, newWithdrawal(id, now+1000, someDetails(t, "2.5")), now)
+			_, rest, _ := strings.Cut(w.ID, ".")
+			d := detailsOf(*w.Ordered)
+			text := must(json.Marshal(Evidence{CallBackID: id, TenantUserID: w.TenantUserID, TrackingID: w.TrackingID, Business: w.Business, Ordered: &d, Deadline: w.Deadline,
+				Details: d, Decided: now, ReleaseBy: other.ReleaseBy}))(t)
+			exec(t, s, fmt.Sprintf(`INSERT INTO evidence (merchant, id, epoch, confirmed, confirmed_mac) SELECT merchant, '%s', epoch, '%s', confirmed_mac FROM evidence WHERE id = '%s'`, rest, text, otherRest))
+			return w
+		},
 		"with all of another": func(id string) Withdrawal {
 			w := addWithdrawal(t, s, newWithdrawal(id, now+1000, someDetails(t, "7")), now)
 			_, rest, _ := strings.Cut(w.ID, ".")
@@ -283,6 +293,13 @@ func testUnconfirmed(t *testing.T, s *Outbox) {
 
 		exec(t, s, fmt.Sprintf(`UPDATE withdrawals SET state = 'declined' WHERE id = '%s'`, rest))
 	}
+	// A permit that nobody gave.
+	forged := confirms(t, s, said, "forged", "2.5", now)
+	_, forgedRest, _ := strings.Cut(forged.ID, ".")
+	text := must(json.Marshal(given{CallBackID: "forged", Claim: "thief", Origin: "core", Permit: "forged", At: now, Until: now + 1000, Details: detailsOf(*forged.Ordered)}))(t)
+	exec(t, s, fmt.Sprintf(`UPDATE evidence SET given = '%s', given_at = 10000, given_mac = confirmed_mac WHERE id = '%s'`, text, forgedRest))
+	exec(t, s, fmt.Sprintf(`UPDATE withdrawals SET state = 'released', claim = 'thief', origin = 'core', permit = 'forged', released = 10000 WHERE id = '%s'`, forgedRest))
+	noPermit(t, s, "a permit of his own", forged, now+1)
 	// A person ended it: rows of before do not bring it back, and the one that blocked can do no more.
 	w := confirms(t, s, said, "blocked", "2.5", now)
 	back := keepRows(t, s, "blocked", w)
