@@ -46,12 +46,16 @@ type Problem struct {
 	Title  string  `json:"title" doc:"the status in words"`
 	Status int     `json:"status" minimum:"400" maximum:"599" doc:"the HTTP status, 400 to 599"`
 	Detail string  `json:"detail,omitempty" doc:"what is wrong, as a sentence for people"`
+	Code   string  `json:"code,omitempty" doc:"a fixed word for programs, where the status does not say it: awaiting_approval, of a release that a person must approve first"`
 	Faults []Fault `json:"errors,omitempty" nullable:"false" doc:"the members at fault, at most 20"`
 
 	// RetryAfter is how long to wait before the next call, in whole seconds,
 	// where the answer says so; else 0.
 	RetryAfter time.Duration `json:"-"`
 }
+
+// CodeAwaitingApproval is the Code of the conflict of a release that a person must approve first.
+const CodeAwaitingApproval = "awaiting_approval"
 
 // Fault names one member of a request that is wrong.
 type Fault struct {

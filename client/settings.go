@@ -23,20 +23,21 @@ import (
 // Beside those of JSON Schema the tags are: initial, the default, and none, the words for it; within, the bounds of a Duration; money, which lets a change wait
 // for an approver; label, the console's name for it; flag, that of the command line.
 type MerchantSettings struct {
-	Name          string      `json:"name,omitempty" none:"the id" clear:"no" minLength:"1" maxLength:"200" label:"Name" doc:"name for people, 1 to 200 characters"`
-	NotifyURL     string      `json:"notifyUrl,omitempty" required:"true" minLength:"1" maxLength:"2048" money:"yes" label:"Notify URL" doc:"where callbacks of every type but 2 are posted, of at most 2,048 characters" example:"https://merchant.example/callbacks/notify"`
-	WithdrawURL   string      `json:"withdrawUrl,omitempty" required:"true" minLength:"1" maxLength:"2048" money:"yes" label:"Withdraw URL" doc:"where callbacks of type 2 are posted, of at most 2,048 characters; differs from notifyUrl" example:"https://merchant.example/callbacks/withdraw"`
-	ConfirmWithin Duration    `json:"confirmWithin,omitzero" initial:"1h" within:"10s to 168h" label:"Confirm within" doc:"how long a withdrawal awaits its confirmation, 10s to 168h"`
-	ReleaseWithin Duration    `json:"releaseWithin,omitzero" initial:"72h" within:"1m to 8760h" label:"Release within" doc:"how long a withdrawal that is confirmed from now on can be released before it lapses, 1m to 8760h"`
-	Concurrency   int         `json:"concurrency,omitempty" initial:"64" minimum:"1" maximum:"1000" label:"Exchanges at once" doc:"exchanges at once in each lane, 1 to 1,000"`
-	RatePerSecond float64     `json:"ratePerSecond,omitempty" none:"no limit" minimum:"0.01" maximum:"100000" label:"Callbacks a second" flag:"rate" doc:"callbacks a second in each lane, 0.01 to 100,000"`
-	FinalCodes    []CodeRange `json:"finalCodes,omitempty" initial:"[{\"from\":2000,\"to\":2999}]" none:"2000-2999" minItems:"1" maxItems:"50" nullable:"false" money:"yes" label:"Final errCodes" doc:"errCodes that refuse finally, 1 to 50 ranges"`
-	Retry         *Retry      `json:"retry,omitempty" none:"the defaults" label:"Schedules" doc:"schedules of this merchant"`
-	ContentType   string      `json:"contentType,omitempty" initial:"application/x-www-form-urlencoded" minLength:"1" maxLength:"200" label:"Content type" doc:"Content-Type of the requests, of at most 200 characters"`
-	Body          BodyForm    `json:"body,omitempty" initial:"bare" label:"Body" doc:"how the sealed text is written in the body of a request"`
-	Collect       Collect     `json:"collect,omitempty" initial:"bound" money:"yes" label:"Without an order" doc:"what an answer must show that says the details of a withdrawal, where the service was not given them. any lets a thief of answers put other details in, and is warned of"`
-	AnswerKey     string      `json:"answerKey,omitempty" none:"answers are not signed" maxLength:"256" money:"yes" label:"Signed answers" doc:"the public part of the merchant's signing key, as gateway --check prints it: an answer that it did not sign decides nothing, and requests are signed too. Two keys with a comma between them while the merchant replaces its key"`
-	AllowPrivate  *bool       `json:"allowPrivate,omitempty" initial:"false" none:"as the service was started" money:"yes" label:"Private networks" doc:"whether the URLs may lead to private networks; true needs a service that was started with --allow-private"`
+	Name          string       `json:"name,omitempty" none:"the id" clear:"no" minLength:"1" maxLength:"200" label:"Name" doc:"name for people, 1 to 200 characters"`
+	NotifyURL     string       `json:"notifyUrl,omitempty" required:"true" minLength:"1" maxLength:"2048" money:"yes" label:"Notify URL" doc:"where callbacks of every type but 2 are posted, of at most 2,048 characters" example:"https://merchant.example/callbacks/notify"`
+	WithdrawURL   string       `json:"withdrawUrl,omitempty" required:"true" minLength:"1" maxLength:"2048" money:"yes" label:"Withdraw URL" doc:"where callbacks of type 2 are posted, of at most 2,048 characters; differs from notifyUrl" example:"https://merchant.example/callbacks/withdraw"`
+	ConfirmWithin Duration     `json:"confirmWithin,omitzero" initial:"1h" within:"10s to 168h" label:"Confirm within" doc:"how long a withdrawal awaits its confirmation, 10s to 168h"`
+	ReleaseWithin Duration     `json:"releaseWithin,omitzero" initial:"72h" within:"1m to 8760h" label:"Release within" doc:"how long a withdrawal that is confirmed from now on can be released before it lapses, 1m to 8760h"`
+	Concurrency   int          `json:"concurrency,omitempty" initial:"64" minimum:"1" maximum:"1000" label:"Exchanges at once" doc:"exchanges at once in each lane, 1 to 1,000"`
+	RatePerSecond float64      `json:"ratePerSecond,omitempty" none:"no limit" minimum:"0.01" maximum:"100000" label:"Callbacks a second" flag:"rate" doc:"callbacks a second in each lane, 0.01 to 100,000"`
+	FinalCodes    []CodeRange  `json:"finalCodes,omitempty" initial:"[{\"from\":2000,\"to\":2999}]" none:"2000-2999" minItems:"1" maxItems:"50" nullable:"false" money:"yes" label:"Final errCodes" doc:"errCodes that refuse finally, 1 to 50 ranges"`
+	Retry         *Retry       `json:"retry,omitempty" none:"the defaults" label:"Schedules" doc:"schedules of this merchant"`
+	ContentType   string       `json:"contentType,omitempty" initial:"application/x-www-form-urlencoded" minLength:"1" maxLength:"200" label:"Content type" doc:"Content-Type of the requests, of at most 200 characters"`
+	Body          BodyForm     `json:"body,omitempty" initial:"bare" label:"Body" doc:"how the sealed text is written in the body of a request"`
+	Collect       Collect      `json:"collect,omitempty" initial:"bound" money:"yes" label:"Without an order" doc:"what an answer must show that says the details of a withdrawal, where the service was not given them. any lets a thief of answers put other details in, and is warned of"`
+	ApproveAbove  AmountLimits `json:"approveAbove,omitempty" none:"no amount" maxItems:"50" minItems:"1" nullable:"false" money:"yes" label:"A person approves above" doc:"the amounts above which a withdrawal is released only after a person of the provider approved it, 1 to 50 currencies; a text has them as USDT 10000, BTC 0.5"`
+	AnswerKey     string       `json:"answerKey,omitempty" none:"answers are not signed" maxLength:"256" money:"yes" label:"Signed answers" doc:"the public part of the merchant's signing key, as gateway --check prints it: an answer that it did not sign decides nothing, and requests are signed too. Two keys with a comma between them while the merchant replaces its key"`
+	AllowPrivate  *bool        `json:"allowPrivate,omitempty" initial:"false" none:"as the service was started" money:"yes" label:"Private networks" doc:"whether the URLs may lead to private networks; true needs a service that was started with --allow-private"`
 }
 
 // MerchantSecrets are the settings of a merchant that nobody reads.
@@ -328,8 +329,11 @@ func (s Setting) parse(v reflect.Value, text string) error {
 		}
 		into.SetInt(int64(d))
 	default:
-		if s.Type == reflect.TypeFor[[]CodeRange]() {
+		switch s.Type {
+		case reflect.TypeFor[[]CodeRange]():
 			text = codesJSON(text)
+		case reflect.TypeFor[AmountLimits]():
+			text = limitsJSON(text)
 		}
 		if err = json.Unmarshal([]byte(text), into.Addr().Interface()); err != nil {
 			err = fmt.Errorf("%s is not the JSON of this setting", s.Name)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"countersign"
 )
 
 // TestSettingsAreDescribed: each setting has what its rows, flags and schemas are made from,
@@ -16,6 +18,7 @@ func TestSettingsAreDescribed(t *testing.T) {
 	m.Name, m.NotifyURL, m.WithdrawURL, m.RatePerSecond = "Shop", "https://s.example/n", "https://s.example/w", 0.5
 	m.AnswerKey = "MCowBQYDK2VwAyEA"
 	m.Retry = &Retry{Notify: &Schedule{Delays: []Duration{0, Duration(time.Second)}, Every: Duration(time.Hour)}}
+	m.ApproveAbove = AmountLimits{{Symbol: "USDT", Above: amountOf(t, "10000")}, {Symbol: AnySymbol, Above: amountOf(t, "0.5")}}
 	seen := map[string]bool{}
 	for _, s := range Settings() {
 		if s.Name == "" || s.Label == "" || s.Doc == "" || s.Flag == "" || s.None == "" && !s.Required || seen[s.Name] || seen[s.Flag] {
@@ -112,6 +115,33 @@ func TestTextOfCodes(t *testing.T) {
 	for _, text := range []string{"2000-", "many", "-5", "2000..2999", "99999999999999999999"} {
 		if err := final.Set(&MerchantPatch{}, text); err == nil {
 			t.Errorf("%q was taken", text)
+		}
+	}
+}
+
+func amountOf(t *testing.T, text string) countersign.Amount {
+	t.Helper()
+	a, err := countersign.ParseAmount(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// TestAmountLimits: the limit of a currency counts, in any letters, and else that of all others; with
+// 0 everything needs an approval.
+func TestAmountLimits(t *testing.T) {
+	limits := AmountLimits{{AnySymbol, amountOf(t, "0")}, {"USDT", amountOf(t, "100")}}
+	for _, c := range []struct {
+		limits         AmountLimits
+		symbol, amount string
+		want           bool
+	}{
+		{limits, "USDT", "100", false}, {limits, "usdt", "100.000000000000000001", true}, {limits, "USDT", "100.0", false},
+		{limits, "BTC", "0.00000001", true}, {limits[1:], "BTC", "1000000", false}, {nil, "USDT", "1000000", false},
+	} {
+		if got := c.limits.Exceeded(c.symbol, amountOf(t, c.amount)); got != c.want {
+			t.Errorf("%s %s above %v: %v", c.amount, c.symbol, c.limits, got)
 		}
 	}
 }

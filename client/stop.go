@@ -45,6 +45,18 @@ func (s *Service) ResumeWithdrawal(ctx context.Context, id, reason string) (With
 	return ask[Withdrawal](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/resume"), Block{reason})
 }
 
+// ApproveWithdrawal approves the release of a confirmed withdrawal whose amount is above the
+// merchant's approveAbove. The token that takes the permit must have another origin. The reason may
+// be empty. To decline it, block it.
+func (s *Service) ApproveWithdrawal(ctx context.Context, id, reason string, signed *Assertion) (Withdrawal, error) {
+	return ask[Withdrawal](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/approve"), Approve{reason, signed})
+}
+
+// WithdrawalApproval gives what the approval of a withdrawal must be signed with.
+func (s *Service) WithdrawalApproval(ctx context.Context, id string) (Statement, error) {
+	return ask[Statement](ctx, &s.caller, http.MethodGet, pathOf("withdrawals", id, "/approval"), nil)
+}
+
 // BlockWithdrawal blocks a confirmed withdrawal: it is never released. One that was
 // released already gives ErrConflict. Repeating it changes nothing.
 func (s *Service) BlockWithdrawal(ctx context.Context, id, reason string) (Withdrawal, error) {

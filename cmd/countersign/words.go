@@ -53,6 +53,7 @@ var serviceWords = []cli.Command{
 		}
 		return ""
 	}},
+	{Words: "withdrawals approve", Op: "approveWithdrawal", ID: withdrawalText, Find: actWithdrawal},
 	{Words: "withdrawals block", Op: "blockWithdrawal", ID: withdrawalText, Find: actWithdrawal},
 	{Words: "withdrawals resume", Op: "resumeWithdrawal", ID: withdrawalText, Find: actWithdrawal},
 	{Words: "withdrawals waiting", Op: "reportWaiting", Help: "Say that a released withdrawal waits; each call tells the merchant once more.", ID: withdrawalText, Find: actWithdrawal},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"mime"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,6 +104,20 @@ func (s *Server) checkMerchant(m *outbox.Merchant, faults *api.Faults) {
 	}
 	if _, err := envelope.ParseSigningKeys(m.AnswerKey); err != nil {
 		faults.Add("body.answerKey", "is refused: "+err.Error())
+	}
+	for i, of := range m.ApproveAbove {
+		at := fmt.Sprintf("body.approveAbove[%d]", i)
+		if of.Symbol != strings.TrimSpace(of.Symbol) || strings.ContainsAny(of.Symbol, " ,") {
+			faults.Add(at+".symbol", "has white space or a comma in it")
+		}
+		if slices.ContainsFunc(m.ApproveAbove[:i], func(other client.AmountLimit) bool {
+			return countersign.FoldSpelling(other.Symbol) == countersign.FoldSpelling(of.Symbol)
+		}) {
+			faults.Add(at+".symbol", "is there twice, maybe in other letters")
+		}
+		if !of.Above.IsSet() {
+			faults.Add(at+".above", "is missing")
+		}
 	}
 	checkSchedule(m.Schedule(false), "body.retry.notify", faults)
 	checkSchedule(m.Schedule(true), "body.retry.withdraw", faults)

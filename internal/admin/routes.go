@@ -61,6 +61,8 @@ func (s *Server) routes() []route {
 		{get, "/v1/withdrawals/{id}", "withdrawal", api.MoneyReaders, byPath, 200, api.One(s.withdrawal), "Show one withdrawal", nil},
 		{post, "/v1/withdrawals/{id}/cancel", "cancelWithdrawal", api.Cores, byPath, 200, api.One(s.cancelWithdrawal), "Cancel a withdrawal that awaits the merchant's answer", []int{409}},
 		{post, "/v1/withdrawals/{id}/release", "releaseWithdrawal", api.Cores, byPath, 200, api.One(s.releaseWithdrawal), "Take the one permit to execute a confirmed withdrawal", []int{409}},
+		{get, "/v1/withdrawals/{id}/approval", "withdrawalApproval", api.Approvers, byPath, 200, api.One(s.withdrawalApproval), "Give what the approval of a withdrawal must be signed with", []int{410}},
+		{post, "/v1/withdrawals/{id}/approve", "approveWithdrawal", api.Approvers, byPath, 200, api.One(s.approveWithdrawal), "Approve the release of a confirmed withdrawal whose amount is above the merchant's approveAbove", []int{409, 410}},
 		{post, "/v1/withdrawals/{id}/block", "blockWithdrawal", api.Deciders, byPath, 200, api.One(s.blockWithdrawal), "Block a confirmed withdrawal for ever: it is never released", []int{409, 410}},
 		{post, "/v1/withdrawals/{id}/resume", "resumeWithdrawal", api.Approvers, byPath, 200, api.One(s.resumeWithdrawal), "Say that nothing became of a withdrawal from before a restore: it is decided and released as any other", []int{409, 410}},
 		{post, "/v1/withdrawals/{id}/outcome", "reportOutcome", api.Cores, byPath, 200, api.One(s.reportOutcome), "Report how a released withdrawal ended; the merchant is told", []int{409, 410}},

@@ -146,7 +146,10 @@ func tracedOf(w outbox.Withdrawal, first bool) api.Traced {
 
 func (s *Server) withdrawal(c *api.Call, id string, _ api.None) (client.Withdrawal, error) {
 	w, err := s.Lists.Withdrawal(c.R.Context(), id)
-	return withdrawalOf(c, w), err
+	if err != nil {
+		return client.Withdrawal{}, err
+	}
+	return s.shownWithdrawal(c, w)
 }
 
 type withdrawalQuery struct {
@@ -262,7 +265,7 @@ func (s *Server) cancelWithdrawal(c *api.Call, id string, _ api.None) (client.Wi
 func (s *Server) releaseWithdrawal(c *api.Call, id string, in client.Claim) (client.Permit, error) {
 	// The outbox keeps the permit of the first release and gives it to the same
 	// holder again; the new one is then not used.
-	p, err := s.Outbox.Release(c.R.Context(), id, outbox.Holder{Claim: in.Holder, Origin: c.Token.Root}, "cpt_"+api.RandomText(24), c.Now)
+	p, err := s.Outbox.ReleaseApproved(c.R.Context(), id, outbox.Holder{Claim: in.Holder, Origin: c.Token.Root}, "cpt_"+api.RandomText(24), approvedFor(c.Token), c.Now)
 	if errors.Is(err, outbox.ErrNotJudged) {
 		return client.Permit{}, api.NewProblem(http.StatusServiceUnavailable, "the answer that is kept of this withdrawal cannot be judged at the moment; repeat the request")
 	}

@@ -102,7 +102,7 @@ func (a *API) ProblemOf(err error) *client.Problem {
 		var member *countersign.MemberError
 		switch {
 		case errors.As(err, &conflict):
-			p.Detail = conflict.Error()
+			p.Detail, p.Code = conflict.Error(), conflict.Code
 			if conflict.Member != "" {
 				p.Faults = []client.Fault{At("body."+conflict.Member, conflict.Reason)}
 			}

@@ -25,6 +25,7 @@ const (
 	WithdrawalEnded        = "withdrawal.ended"
 	WithdrawalContradicted = "withdrawal.outcome_contradicted" // another outcome than the one that stands
 	WithdrawalBlocked      = "withdrawal.blocked"
+	WithdrawalApproved     = "withdrawal.approved" // its release, by a person
 	WithdrawalLapsed       = "withdrawal.lapsed"
 	WithdrawalAdopted      = "withdrawal.adopted" // its permit was given before the restore
 	WithdrawalNoted        = "withdrawal.noted"
@@ -97,6 +98,14 @@ func (r Released) Shown(bool) (public, private any) {
 	}{r.Holder, r.Held}
 	r.Holder, r.Held = nil, nil
 	return r, hide
+}
+
+// Approved tells that a person approved the release of a withdrawal.
+type Approved struct {
+	Withdrawal
+	TenantUserID string   `json:"tenantUserId"`
+	Details      *Details `json:"details"`
+	Reason       string   `json:"reason,omitempty"`
 }
 
 // Holder is who holds a permit. Readers of the log must not be able to repeat its claim.

@@ -11,13 +11,15 @@ var withdrawalsSection = section{
 		{"GET /console/withdrawals", (*visit).withdrawals},
 		{"GET /console/withdrawals/{id}", (*visit).withdrawal},
 		{"POST /console/withdrawals/{id}/cancel", (*visit).withdrawalCancel},
+		{"POST /console/withdrawals/{id}/approve", (*visit).withdrawalApprove},
 		{"POST /console/withdrawals/{id}/block", (*visit).withdrawalBlock},
 		{"POST /console/withdrawals/{id}/resume", (*visit).withdrawalResume},
 		{"POST /console/withdrawals/{id}/notes", (*visit).withdrawalNote},
 	},
 	deeds: map[string]string{
-		"blocked":   "Blocked: it is never released.",
-		"cancelled": "Cancelled. The merchant cannot confirm it any more.",
+		"blocked":          "Blocked: it is never released.",
+		"approved-release": "Approved. The wallet gets its permit when it asks again.",
+		"cancelled":        "Cancelled. The merchant cannot confirm it any more.",
 	},
 }
 
@@ -63,6 +65,7 @@ type withdrawalPage struct {
 	Notices  []client.Callback
 	Stopped  bool // nothing of before a restore is resumed until it is reconciled
 	Noted    []client.Note
+	Approve  *client.Statement // what an approval of its release is signed with; nil: none is missing, or the token may not
 	Values   map[string]string
 }
 
@@ -105,6 +108,13 @@ func (v *visit) withdrawalPage() (page withdrawalPage, err error) {
 		if page.Stopped, err = v.unreconciled(); err != nil {
 			return page, err
 		}
+	}
+	if a := w.Approvals; a != nil && a.Missing > 0 && v.may("withdrawalApproval") {
+		s, err := v.service.WithdrawalApproval(ctx, w.ID)
+		if err != nil {
+			return page, err
+		}
+		page.Approve = &s
 	}
 	if v.may("withdrawalNotes") {
 		notes, err := v.service.WithdrawalNotes(ctx, w.ID)
@@ -165,6 +175,14 @@ func (v *visit) withdrawalResume() error {
 		return err
 	}
 	return v.done("/console/withdrawals/"+id, "resumed-restored")
+}
+
+func (v *visit) withdrawalApprove() error {
+	id := v.r.PathValue("id")
+	if _, err := v.service.ApproveWithdrawal(v.r.Context(), id, v.form("reason"), v.signed()); err != nil {
+		return err
+	}
+	return v.done("/console/withdrawals/"+id, "approved-release")
 }
 
 func (v *visit) withdrawalBlock() error {

@@ -51,6 +51,7 @@ var (
 type ConflictError struct {
 	Item   int    // index in the batch, 0 outside one
 	Member string // member of the request that conflicts, such as "trackingId"; may be empty
+	Code   string // a fixed word for programs; may be empty
 	Reason string // a clause, such as "is taken by a deposit with other content"
 }
 

@@ -126,7 +126,16 @@ const readPermitSQL = `SELECT w.permit, ` + withdrawalColumns + ` FROM withdrawa
 // It believes the evidence and not the row: the answer that confirmed the withdrawal is judged
 // again (JudgeWith), and where the row says more than it does, or than what is kept of a permit,
 // nobody gets one and AlarmEvidenceDiffers is raised (PROTOCOL.md, D9).
+//
+// What is above the merchant's ApproveAbove, and which no person has approved, gets no permit: a
+// *ConflictError with the code awaiting_approval.
 func (o *Outbox) Release(ctx context.Context, id string, holder Holder, permit string, now db.Millis) (Permit, error) {
+	return o.ReleaseApproved(ctx, id, holder, permit, nil, now)
+}
+
+// ReleaseApproved is Release where approved judges the approvals of a withdrawal that a person must
+// approve before this holder gets its permit. Nil: none is enough.
+func (o *Outbox) ReleaseApproved(ctx context.Context, id string, holder Holder, permit string, approved Judge, now db.Millis) (Permit, error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {
 		return Permit{}, err
@@ -144,7 +153,7 @@ func (o *Outbox) Release(ctx context.Context, id string, holder Holder, permit s
 	}
 	var r releasing
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
-		r = releasing{id: id, merchant: merchant, rest: rest, holder: holder, permit: permit, answer: answer, now: now}
+		r = releasing{id: id, merchant: merchant, rest: rest, holder: holder, permit: permit, approved: approved, answer: answer, now: now}
 		return o.release(ctx, t, &r)
 	})
 	w := &r.p.Withdrawal
@@ -153,6 +162,8 @@ func (o *Outbox) Release(ctx context.Context, id string, holder Holder, permit s
 		return Permit{}, err
 	case !r.found:
 		return Permit{}, db.ErrNotFound
+	case r.awaits:
+		return Permit{}, &db.ConflictError{Code: client.CodeAwaitingApproval, Reason: "the amount is above the merchant's approveAbove: nothing is released until a person approves the withdrawal (withdrawals approve) with a token of another origin"}
 	case r.differs:
 		return Permit{}, &db.ConflictError{Reason: differText}
 	case r.p.Permit != "" && !w.heldBy(holder):
@@ -176,6 +187,7 @@ type releasing struct {
 	id, merchant, rest string
 	holder             Holder
 	permit             string // for a new one
+	approved           Judge
 	answer             *judged
 	now                db.Millis
 
@@ -183,6 +195,7 @@ type releasing struct {
 	found   bool
 	stop    client.Reason
 	differs bool
+	awaits  bool // a person must approve it first
 	epoch   int64
 	spent   GivenPermit // to be remembered, if a permit was given
 }
@@ -190,7 +203,8 @@ type releasing struct {
 // release is Release in its transaction. The row is locked before the evidence is read, so both
 // are of one moment.
 func (o *Outbox) release(ctx context.Context, t *db.Tx, r *releasing) (err error) {
-	if r.stop, r.epoch, err = o.stops(ctx, t, r.merchant); err != nil {
+	var limits client.AmountLimits
+	if r.stop, r.epoch, limits, err = o.stops(ctx, t, r.merchant); err != nil {
 		return err
 	}
 	var kept keptEvidence
@@ -214,6 +228,9 @@ func (o *Outbox) release(ctx context.Context, t *db.Tx, r *releasing) (err error
 	}
 	p.Duplicate = true
 	if p.Permit == "" && w.State == WithdrawalConfirmed && w.ReleaseBy > r.now && r.stop == "" {
+		if r.awaits, err = awaitsPerson(ctx, t, w, limits, r.approved); err != nil || r.awaits {
+			return err
+		}
 		if err := o.give(ctx, t, r, &kept); err != nil {
 			return err
 		}
@@ -262,21 +279,24 @@ func (o *Outbox) give(ctx context.Context, t *db.Tx, r *releasing, kept *keptEvi
 }
 
 // stops gives why nothing of a merchant is released, and the present epoch.
-func (o *Outbox) stops(ctx context.Context, t *db.Tx, merchant string) (stop client.Reason, epoch int64, err error) {
+func (o *Outbox) stops(ctx context.Context, t *db.Tx, merchant string) (stop client.Reason, epoch int64, limits client.AmountLimits, err error) {
 	of, state := map[string]*keptMerchant{}, MerchantPaused
 	var epochs db.LookAtEpochs
 	var look freezeLook
 	err = t.Batch(ctx, append(o.lookAtStops(nil), ofMerchants(t, o.Dialect(), []string{merchant}, of), look.statement(t), epochs.Statement(t)))
 	if err != nil {
-		return "", 0, err
+		return "", 0, nil, err
 	}
 	if m := of[merchant]; m != nil {
 		state = m.State
+		if limits, err = m.approveAbove(); err != nil {
+			return "", 0, nil, err
+		}
 	}
 	if stop = stopped(state, o.freezes.judge(t, &look)); stop == "" && epochs.Last().Open() {
 		stop = client.ReasonRestored
 	}
-	return stop, epochs.Last().Number, err
+	return stop, epochs.Last().Number, limits, nil
 }
 
 // stopTexts tell callers why no permit is given at the moment.
