@@ -13,6 +13,7 @@ type AlarmKind string
 // The kinds of alarms.
 const (
 	AlarmApproverExpires AlarmKind = "approver_expires"
+	AlarmApprovalWaits   AlarmKind = "approval_waits"
 	AlarmAuditBroken     AlarmKind = "audit_broken"
 	AlarmRestored        AlarmKind = "restored"
 	AlarmRowForged       AlarmKind = "row_forged"
@@ -66,6 +67,10 @@ const (
 // or about the evidence. An alarm that is about one withdrawal, one address or one change has a
 // row for each, since a person decides on each; of the others one row counts.
 var alarmKinds = words[AlarmKind]{
+	{is: AlarmApprovalWaits, at: atBoth, bySubject: true,
+		means: "Something waits for an approver for more than an hour. The subject says what: a change, an order or a withdrawal, with its id.",
+		do:    "Look at it in the console, which says who has approved it and who could, and approve it, or reject, decline or block it.",
+		ended: "It was decided, or it does not wait any more."},
 	{is: AlarmApproverExpires, at: atBoth, bySubject: true,
 		means: "The last token of an approver expires within a week. Changes go on waiting after that, and only an admin of another origin could approve them. The subject is the token and its end.",
 		do:    "Before that, propose a new token of role approver, and have the present approver approve it.",

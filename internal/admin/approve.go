@@ -109,3 +109,17 @@ func (s *Server) shownWithdrawal(c *api.Call, w outbox.Withdrawal) (client.Withd
 	out.Approvals.Could, err = quorum.Could(ctx, s.Lists, c.Now, func(t api.Token) bool { return t.Sees(w.Merchant) }, nil)
 	return out, err
 }
+
+// awaiting gives the withdrawals that are confirmed since a time or longer and wait for a person.
+func awaiting(o *outbox.Outbox) func(ctx context.Context, since db.Millis, most int) ([]api.Awaited, error) {
+	return func(ctx context.Context, since db.Millis, most int) (out []api.Awaited, err error) {
+		err = o.EachAwaitingPerson(ctx, since, func(w outbox.Withdrawal, given []db.Approval) (bool, error) {
+			quorum, err := api.QuorumOf(ctx, o, neededApprovals, given, api.LastAt(given), nil)
+			if err == nil && !quorum.Enough() {
+				out = append(out, api.Awaited{Of: w.Merchant, Subject: "withdrawal " + w.ID})
+			}
+			return len(out) < most, err
+		})
+		return out, err
+	}
+}

@@ -54,6 +54,14 @@ func TestLargeWithdrawal(t *testing.T) {
 		if is, err := admin.Withdrawal(ctx, w.ID); err != nil || is.Approvals == nil || is.Approvals.Missing != 1 {
 			t.Errorf("%+v, %v", is.Approvals, err)
 		}
+		waiting := func(since db.Millis, want int) {
+			t.Helper()
+			if list, err := awaiting(h.store)(ctx, since, 10); err != nil || len(list) != want || want > 0 && list[0] != (api.Awaited{Of: "acme", Subject: "withdrawal " + w.ID}) {
+				t.Errorf("%+v wait, %v; want %d", list, err, want)
+			}
+		}
+		waiting(db.Never, 1)
+		waiting(0, 0)
 		// The core's own yes is none, also with another token of it.
 		for _, own := range []*client.Service{core, kin} {
 			if _, err := own.ApproveWithdrawal(ctx, w.ID, "", nil); err != nil {
@@ -64,6 +72,7 @@ func TestLargeWithdrawal(t *testing.T) {
 		if is, err := ann.ApproveWithdrawal(ctx, w.ID, "called", nil); err != nil || is.Approvals == nil || is.Approvals.Missing != 0 || len(is.Approvals.Given) != 3 {
 			t.Errorf("%+v, %v", is.Approvals, err)
 		}
+		waiting(db.Never, 0)
 		p, err := core.ReleaseWithdrawal(ctx, w.ID, "one")
 		if err != nil {
 			t.Fatal(err)

@@ -37,9 +37,10 @@ func TestForgedMerchant(t *testing.T) {
 	_, err = alice.UpdateMerchant(ctx, "acme", edit)
 	refused(t, err, client.ErrConflict, "withdrawUrl")
 	edit.WithdrawURL, edit.FinalCodes, edit.Collect, edit.AllowPrivate = "https://merchant.example/w", m.FinalCodes, m.Collect, m.AllowPrivate
+	edit.Clear = []string{"approveAbove"}
 	_, err = alice.UpdateMerchant(ctx, "acme", edit)
 	refused(t, err, client.ErrConflict, "answerKey") // whether answers are signed must be said
-	edit.Clear = []string{"answerKey"}
+	edit.Clear = []string{"approveAbove", "answerKey"}
 	waits := must(alice.UpdateMerchant(ctx, "acme", edit))(t)
 	if c := waits.Change; c == nil || len(c.Before["notifyUrl"]) > 0 || c.After["notifyUrl"] != edit.NotifyURL || c.After["requestKey"] == "" || c.After["concurrency"] == "" {
 		t.Fatalf("the approver sees %+v", waits)
@@ -153,7 +154,7 @@ func testDamagedKeys(t *testing.T, scheme client.Scheme) {
 		t.Fatal(err)
 	}
 	m := must(alice.Merchant(ctx, "acme"))(t)
-	edit := client.MerchantPatch{MerchantSettings: m.MerchantSettings, Clear: []string{"answerKey"}}
+	edit := client.MerchantPatch{MerchantSettings: m.MerchantSettings, Clear: []string{"approveAbove", "answerKey"}}
 	_, err = alice.UpdateMerchant(ctx, "acme", edit)
 	refused(t, err, client.ErrInvalid, "body.key")
 	edit.APIKey = "a-key-of-responses"

@@ -194,7 +194,6 @@ func TestEveryWrongMember(t *testing.T) {
 		"freeze":            map[string]any{"reason": "a token was lost"},
 		"resumeWithdrawal":  map[string]any{"reason": "the core has no permit"},
 		"noteWithdrawal":    map[string]any{"text": "seen"},
-		"approveWithdrawal": map[string]any{"reason": "the user was called"},
 		"blockWithdrawal":   map[string]any{"reason": "a fraud"},
 		"rotateKeys":        map[string]any{"key": merchant["key"], "responseKey": merchant["responseKey"]},
 		"stageRotation":     map[string]any{"key": merchant["key"], "responseKey": merchant["responseKey"], "apiKey": "key-staged-9", "callbackApiKey": "key-staged-10", "makeApiKey": false, "makeCallbackApiKey": false},
@@ -273,7 +272,7 @@ func fullMerchant(id string) map[string]any {
 		"notifyUrl": "https://a.example/n", "withdrawUrl": "https://a.example/w", "scheme": "service",
 		"key": key, "responseKey": key, "finalCodes": []any{map[string]any{"from": 2000, "to": 2100}},
 		"retry": map[string]any{"notify": schedule, "withdraw": schedule}, "concurrency": 4, "ratePerSecond": 1.5,
-		"confirmWithin": "1h", "releaseWithin": "24h", "allowPrivate": false, "contentType": "text/plain", "body": "json", "collect": "any", "answerKey": signingPublic,
+		"confirmWithin": "1h", "releaseWithin": "24h", "allowPrivate": false, "approveAbove": []any{map[string]any{"symbol": "USDT", "above": "100"}}, "contentType": "text/plain", "body": "json", "collect": "any", "answerKey": signingPublic,
 	}
 }
 

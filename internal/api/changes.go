@@ -60,6 +60,7 @@ type Changes struct {
 	tokens  *Tokens
 	kinds   map[client.ChangeKind]ApplyChange
 	version func(ctx context.Context, merchant string) (int64, error)
+	await   func(ctx context.Context, since db.Millis, most int) ([]Awaited, error) // nil: only changes wait
 }
 
 // NewChanges checks c. It starts nothing.
@@ -401,9 +402,16 @@ const warnEvery db.Millis = 3_600_000
 // Run applies approved changes at their time, on whichever node is first, and warns of the end
 // of the last approver's token, until ctx ends.
 func (k *Changes) Run(ctx context.Context) error {
-	var looked db.Millis
+	var looked, told db.Millis
 	return Regularly(ctx, k.c.DB.Every(dueEvery), k.c.Now, func(ctx context.Context, now db.Millis) error {
 		err := k.ApplyDue(ctx, now)
+		if now-told >= lookEvery {
+			warned := k.warnOfWaiting(ctx, now)
+			if warned == nil {
+				told = now
+			}
+			err = errors.Join(err, warned)
+		}
 		if now-looked >= warnEvery {
 			warned := k.warnOfLast(ctx, now)
 			if warned == nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"countersign/client"
 	"countersign/internal/db"
@@ -67,6 +68,8 @@ func (k *Quorum) judge(ctx context.Context, q db.Querier, id string, at db.Milli
 		return "the token was revoked before the last approval", t, nil
 	case t.Expires != 0 && t.Expires <= at:
 		return "the token had expired before the last approval", t, nil
+	case !slices.Contains(Approvers, t.Role): // a person's role may change after the approval
+		return "whoever gave it is no approver any more", t, nil
 	}
 	if void, err = k.kinOf(ctx, q, t); void == "" && err == nil && barred != nil {
 		void, err = barred(t)

@@ -260,3 +260,50 @@ func TestQuorumOnTwoNodes(t *testing.T) {
 		}
 	}
 }
+
+// What waits for an approver for more than an hour raises an alarm, once, which ends by itself.
+func TestWaitingIsTold(t *testing.T) { eachEnd(t, testWaitingIsTold) }
+
+func testWaitingIsTold(t *testing.T, d *db.DB) {
+	ctx := t.Context()
+	r := newQuorumRig(t, d, ChangesConfig{})
+	ann := r.token("ann", client.RoleApprover, nil)
+	waits := true
+	r.k.Await(func(_ context.Context, since db.Millis, _ int) ([]Awaited, error) {
+		if !waits || since < 1000 {
+			return nil, nil
+		}
+		return []Awaited{{"shop", "order o-1"}}, nil
+	})
+	id, _ := r.propose(1000)
+	look := func(now db.Millis, want ...string) {
+		t.Helper()
+		if err := r.k.warnOfWaiting(ctx, now); err != nil {
+			t.Fatal(err)
+		}
+		list, err := d.StandingAlarms(ctx, client.AlarmApprovalWaits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, a := range list {
+			if got = append(got, a.Subject); a.Number != 1 {
+				t.Errorf("%s was raised %d times", a.Subject, a.Number)
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("at %d %q stand, want %q", now, got, want)
+		}
+	}
+	look(1000 + waitsLong - 1)
+	for range 3 {
+		look(1000+waitsLong, "change "+id, "order o-1")
+	}
+	if _, err := r.k.Approve(ctx, id, ann, 1000+waitsLong); err != nil {
+		t.Fatal(err)
+	}
+	look(1001+waitsLong, "order o-1")
+	waits = false
+	look(1002 + waitsLong)
+}

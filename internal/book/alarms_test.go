@@ -526,6 +526,7 @@ func TestAlarmsEnd(t *testing.T) {
 				client.AlarmNotBound: quiet, client.AlarmUnverified: quiet,
 				client.AlarmRestored:        func(client.AlarmKind) {}, // as at the service
 				client.AlarmApproverExpires: func(client.AlarmKind) {}, // of package api
+				client.AlarmApprovalWaits:   func(client.AlarmKind) {}, // likewise
 				client.AlarmWitnessRefuses:  func(client.AlarmKind) {}, // of package audit
 				client.AlarmWitnessSilent:   func(client.AlarmKind) {}, // likewise
 			}

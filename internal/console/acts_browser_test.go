@@ -225,6 +225,25 @@ func TestServiceActs(t *testing.T) {
 		},
 		"POST /console/withdrawals/{id}/block": func() {
 			got := w.confirmed(t)
+			limits := client.MerchantPatch{MerchantSettings: client.MerchantSettings{ApproveAbove: client.AmountLimits{{Symbol: "usdt", Above: amount(t, "1")}}}}
+			if _, err := w.admin.UpdateMerchant(ctx, "demo", limits); err != nil {
+				t.Fatal(err)
+			}
+			b.open("/console/withdrawals/" + got.ID)
+			b.shows("1 of 1 approval is missing", "can give it")
+			b.press("details.act > summary.main")
+			b.fill("#approve-reason", "the user was called")
+			b.accessible("a withdrawal that a person must approve")
+			b.picture("approve-withdrawal-wide")
+			b.size(390, false)
+			b.picture("approve-withdrawal-narrow")
+			b.size(1280, false)
+			b.click("details[open] button.main")
+			b.shows("Approved. The wallet gets its permit", "the user was called", "Nobody is missing")
+			b.lacks("Approve this withdrawal")
+			if _, err := w.admin.UpdateMerchant(ctx, "demo", client.MerchantPatch{Clear: []string{"approveAbove"}}); err != nil {
+				t.Fatal(err)
+			}
 			b.open("/console/withdrawals/" + got.ID)
 			b.press("details.act > summary")
 			b.fill("#reason", "a test")
@@ -324,9 +343,10 @@ func TestServiceActs(t *testing.T) {
 			}
 			b.do(chromedp.NavigateBack())
 		},
-		"POST /console/withdrawals/{id}/resume": func() {}, // see TestResumedFromBefore
-		"POST /console/changes/{id}/approve":    func() {}, // see TestChanges
-		"POST /console/changes/{id}/reject":     func() {},
+		"POST /console/withdrawals/{id}/approve": func() {}, // see block
+		"POST /console/withdrawals/{id}/resume":  func() {}, // see TestResumedFromBefore
+		"POST /console/changes/{id}/approve":     func() {}, // see TestChanges
+		"POST /console/changes/{id}/reject":      func() {},
 		"POST /console/alarms/ack": func() {
 			b.open("/console/alarms?kind=details_differ&merchant=demo")
 			open, err := w.admin.Alarms(ctx, client.AlarmFilter{Kind: client.AlarmDetailsDiffer, Merchant: "demo", State: client.AlarmOpen}, client.PageOptions{})

@@ -37,6 +37,7 @@ func newAPI(b *book.Book, r *refusals, c Config, retry func(context.Context, []b
 	if a.changes, err = api.NewChanges(api.ChangesConfig{DB: b.DB, Delay: c.ChangeDelay, Approvals: c.ChangeApprovals, OIDC: c.OIDC, RequirePasskey: c.RequirePasskey, Roles: client.GatewayRoles(), Now: c.Now, Log: c.Log}); err != nil {
 		return nil, err
 	}
+	a.changes.Await(awaiting(b))
 	a.changes.Handle(client.ChangeLog, a.audit().ApplyDrop)
 	a.base, err = api.New(api.Config{
 		Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,

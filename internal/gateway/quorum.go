@@ -98,3 +98,23 @@ func (a *server) shownOrder(ctx context.Context, o book.Order, now db.Millis) (c
 	}
 	return out, err
 }
+
+// awaiting gives the orders that are held for a person since a time or longer.
+func awaiting(b *book.Book) func(ctx context.Context, since db.Millis, most int) ([]api.Awaited, error) {
+	return func(ctx context.Context, since db.Millis, most int) (out []api.Awaited, err error) {
+		for before := int64(0); ; {
+			list, next, err := b.Orders(ctx, book.OrderFilter{State: book.OrderHeld}, most, before)
+			if err != nil {
+				return nil, err
+			}
+			for _, o := range list {
+				if o.Updated <= since && len(out) < most {
+					out = append(out, api.Awaited{Subject: "order " + o.CallBackID})
+				}
+			}
+			if before = next; next == 0 || len(out) == most {
+				return out, nil
+			}
+		}
+	}
+}

@@ -67,6 +67,11 @@ func TestOrderOfTwoPersons(t *testing.T) {
 			if o := r.state(1, book.OrderHeld); o.Approvals == nil || o.Approvals.Needed != 2 || o.Approvals.Missing != 2 || !slices.Contains(o.Approvals.Could, "ann") || slices.Contains(o.Approvals.Could, "operator") {
 				t.Errorf("%+v", o.Approvals)
 			}
+			for since, want := range map[db.Millis]int{db.Never: 1, 0: 0} {
+				if list, err := awaiting(r.book)(ctx, since, 10); err != nil || len(list) != want || want > 0 && list[0].Subject != "order "+id(1) {
+					t.Errorf("%+v wait since %d, %v", list, since, err)
+				}
+			}
 			approves(ann, 1, client.OrderHeld, 1)
 			approves(ann, 1, client.OrderHeld, 1)
 			asked(1, countersign.CodeAwaitingApproval)

@@ -112,3 +112,47 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval
 	})
 	return w, err
 }
+
+// EachAwaitingPerson calls fn for the withdrawals above their merchant's limit that are confirmed
+// since a time or longer, with their approvals, until fn gives false.
+func (o *Outbox) EachAwaitingPerson(ctx context.Context, since db.Millis, fn func(Withdrawal, []db.Approval) (bool, error)) error {
+	for after := ""; ; {
+		merchants, err := o.Merchants(ctx, false, after, 100)
+		if err != nil || len(merchants) == 0 {
+			return err
+		}
+		for _, m := range merchants {
+			after = m.ID
+			if len(m.ApproveAbove) == 0 {
+				continue
+			}
+			if more, err := o.eachLarge(ctx, m, since, fn); err != nil || !more {
+				return err
+			}
+		}
+	}
+}
+
+func (o *Outbox) eachLarge(ctx context.Context, m Merchant, since db.Millis, fn func(Withdrawal, []db.Approval) (bool, error)) (more bool, err error) {
+	for cursor := ""; ; {
+		list, next, err := o.Withdrawals(ctx, m.ID, WithdrawalConfirmed, 200, cursor)
+		if err != nil {
+			return false, err
+		}
+		for _, w := range list {
+			if w.Decided > since || w.Restored || !w.large(m.ApproveAbove) {
+				continue
+			}
+			given, err := db.Approvals(ctx, o, aboutWithdrawal(w.ID), w.digest())
+			if err != nil {
+				return false, err
+			}
+			if more, err := fn(w, given); err != nil || !more {
+				return false, err
+			}
+		}
+		if cursor = next; next == "" {
+			return true, nil
+		}
+	}
+}
