@@ -157,10 +157,12 @@ func TestBlocksOfDocuments(t *testing.T) {
 
 // elsewhere are commands of the pages that no session runs, and what runs them.
 var elsewhere = map[string]string{
-	"audit drop":      "TestAuditLogs of internal/admin: a log is closed when its year ends",
-	"bench":           "TestBench, which measures less",
-	"deposits reject": "TestScripts, and deposits credit stands for it",
-	"refused retry":   "TestRefusedFromTheShell, after a change of the settings",
+	"audit drop":          "TestAuditLogs of internal/admin: a log is closed when its year ends",
+	"bench":               "TestBench, which measures less",
+	"deposits reject":     "TestScripts, and deposits credit stands for it",
+	"permit verify":       "TestPermitVerify, on the vectors",
+	"refused retry":       "TestRefusedFromTheShell, after a change of the settings",
+	"withdrawals approve": "TestLargeWithdrawal of internal/admin, through the API: an approver of another origin than the core's",
 }
 
 // TestEveryCommandRuns: each command that a page of docs/ names is run by a session of some

@@ -170,9 +170,9 @@ func (k *Tokens) byProvider(ctx context.Context, secret string) (Token, error) {
 			return Token{}, db.ErrNotFound
 		}
 		if age < 0 || age >= askAfter {
-			switch asked, err := k.ask(ctx, s, now); {
-			case err != nil:
-				return Token{}, err
+			switch asked, failed := k.ask(ctx, s, now); {
+			case failed != nil:
+				return Token{}, failed
 			case asked:
 				s, err = k.session(ctx, id)
 				if err != nil {

@@ -24,15 +24,6 @@ func (r *rig) named(url, name string, role client.Role) (user, api.Token) {
 	return r.withToken(url, k), k
 }
 
-func rulesOf(t testing.TB, text string) policy.Policy {
-	t.Helper()
-	p, err := policy.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
 // An order of which the policy wants two approvals is confirmed when two persons have given them,
 // and not before: not by one person twice, nor by a token that was revoked before the last.
 func TestOrderOfTwoPersons(t *testing.T) {

@@ -81,8 +81,10 @@ const (
 	learnAtStart db.Millis = 72 * 3_600_000
 	// learnAgain covers clocks of nodes that differ, and transactions that were open.
 	learnAgain db.Millis = 10_000
-	learnMost            = 5000
 )
+
+// learnMost is how many permits one statement reads.
+const learnMost = 5000
 
 const learnPermitsSQL = `
 SELECT merchant, id, given, given_at, given_mac FROM evidence WHERE given_at > 0 AND given_at >= $1 ORDER BY given_at LIMIT CAST($2 AS BIGINT)`
