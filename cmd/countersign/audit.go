@@ -112,7 +112,7 @@ func (c *auditAbout) ask(ctx context.Context, api *client.Service, outsider bool
 
 type auditProveCmd struct {
 	auditAbout
-	Whole bool `help:"Also with who acted and from where, notes, reasons that people gave, and what was set then: the merchant, tokens, freezes, starts. Without it the file has nothing of that, and holds all the same."`
+	Whole bool `env:"-" help:"Also with who acted and from where, notes, reasons that people gave, and what was set then: the merchant, tokens, freezes, starts. Without it the file has nothing of that, and holds all the same."`
 }
 
 func (c *auditProveCmd) Run(ctx context.Context, std streams, api *client.Service) error {
