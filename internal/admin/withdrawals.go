@@ -265,7 +265,21 @@ func (s *Server) cancelWithdrawal(c *api.Call, id string, _ api.None) (client.Wi
 func (s *Server) releaseWithdrawal(c *api.Call, id string, in client.Claim) (client.Permit, error) {
 	// The outbox keeps the permit of the first release and gives it to the same
 	// holder again; the new one is then not used.
-	p, err := s.Outbox.ReleaseApproved(c.R.Context(), id, outbox.Holder{Claim: in.Holder, Origin: c.Token.Root}, "cpt_"+api.RandomText(24), approvedFor(c.Token), c.Now)
+	done, err := s.Outbox.ReleaseMany(c.R.Context(), []outbox.ReleaseRequest{releaseOf(c, id, in)}, approvedFor(c.Token), c.Now)
+	if err != nil {
+		return client.Permit{}, err
+	}
+	return s.permitOf(c, done[0])
+}
+
+// releaseOf is a claim as the outbox has it.
+func releaseOf(c *api.Call, id string, in client.Claim) outbox.ReleaseRequest {
+	return outbox.ReleaseRequest{ID: id, Holder: outbox.Holder{Claim: in.Holder, Origin: c.Token.Root}, Permit: "cpt_" + api.RandomText(24)}
+}
+
+// permitOf is what became of one claim as the caller gets it.
+func (s *Server) permitOf(c *api.Call, r outbox.Released) (client.Permit, error) {
+	p, err := r.Given, r.Err
 	if errors.Is(err, outbox.ErrNotJudged) {
 		return client.Permit{}, api.NewProblem(http.StatusServiceUnavailable, "the answer that is kept of this withdrawal cannot be judged at the moment; repeat the request")
 	}
@@ -273,7 +287,7 @@ func (s *Server) releaseWithdrawal(c *api.Call, id string, in client.Claim) (cli
 		return client.Permit{}, err
 	}
 	if p.Withdrawal.Details == nil {
-		return client.Permit{}, fmt.Errorf("withdrawal %s was released without details", id)
+		return client.Permit{}, fmt.Errorf("withdrawal %s was released without details", p.Withdrawal.ID)
 	}
 	note, err := s.permitNote(c, p)
 	if err != nil {
@@ -295,18 +309,12 @@ func (s *Server) permitNote(c *api.Call, p outbox.Permit) (string, error) {
 }
 
 func (s *Server) reportOutcome(c *api.Call, id string, in client.Outcome) (client.AcceptedWithdrawal, error) {
-	switch {
-	case in.Executed == nil && in.Failed == nil:
-		return client.AcceptedWithdrawal{}, api.Invalid(api.At("body.executed", "is missing, and so is failed; give one of them"))
-	case in.Executed != nil && in.Failed != nil:
-		return client.AcceptedWithdrawal{}, api.Invalid(api.At("body.failed", "is there beside executed; give one of them"))
+	if faults := outcomeFaults(in, "body"); len(faults) > 0 {
+		return client.AcceptedWithdrawal{}, faults.Err()
 	}
 	w, err := s.Outbox.Withdrawal(c.R.Context(), id)
 	if err != nil {
 		return client.AcceptedWithdrawal{}, err
-	}
-	if w.Released == 0 || w.Details == nil {
-		return client.AcceptedWithdrawal{}, api.NewProblem(http.StatusConflict, fmt.Sprintf("the withdrawal is %s: only a released one has an outcome", w.State))
 	}
 	o, err := outcomeOf(w, in, c.Now)
 	if err != nil {
@@ -320,10 +328,24 @@ func (s *Server) reportOutcome(c *api.Call, id string, in client.Outcome) (clien
 	return client.AcceptedWithdrawal{Withdrawal: withdrawalOf(c, ended), Duplicate: duplicate}, nil
 }
 
+// outcomeFaults says what no schema can find wrong with the outcome at place.
+func outcomeFaults(in client.Outcome, place string) (faults api.Faults) {
+	switch {
+	case in.Executed == nil && in.Failed == nil:
+		faults.Add(place+".executed", "is missing, and so is failed; give one of them")
+	case in.Executed != nil && in.Failed != nil:
+		faults.Add(place+".failed", "is there beside executed; give one of them")
+	}
+	return faults
+}
+
 // outcomeOf makes the outbox's record of an outcome: its callback is
 // queued in the same transaction. Its event id is the callBackId, which is unique
 // at the merchant; a wallet core may use one trackingId for two withdrawals.
 func outcomeOf(w outbox.Withdrawal, in client.Outcome, now db.Millis) (outbox.Outcome, error) {
+	if w.Released == 0 || w.Details == nil {
+		return outbox.Outcome{}, api.NewProblem(http.StatusConflict, fmt.Sprintf("the withdrawal is %s: only a released one has an outcome", w.State))
+	}
 	o := outbox.Outcome{Permit: in.Permit.Reveal()}
 	var message countersign.Callback
 	if in.Executed != nil {

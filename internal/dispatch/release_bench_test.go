@@ -16,7 +16,7 @@ import (
 )
 
 // BenchmarkRelease gives permits to 16 callers at once, with the kept answers judged again and
-// without, in pairs. FIGURES.md has its figures.
+// without, and judged in calls of 100 by two callers, in turns. FIGURES.md has its figures.
 func BenchmarkRelease(b *testing.B) {
 	for name, url := range map[string]func(testing.TB) string{"sqlite": dbtest.SQLite, "postgres": dbtest.Postgres} {
 		b.Run(name, func(b *testing.B) { benchmarkRelease(b, openStore(b, url(b))) })
@@ -44,13 +44,13 @@ func benchmarkRelease(b *testing.B, s *outbox.Outbox) {
 	})
 	defer running.Wait()
 	defer stop()
-	judges := map[string]outbox.JudgeFunc{"judged": d.JudgeAgain, "believed": func(_ context.Context, e *outbox.Evidence) (countersign.Details, error) {
+	judges := map[string]outbox.JudgeFunc{"judged": d.JudgeAgain, "together": d.JudgeAgain, "believed": func(_ context.Context, e *outbox.Evidence) (countersign.Details, error) {
 		return countersign.Details{Address: e.Details.Address, ChainName: e.Details.ChainName, Symbol: e.Details.Symbol, Amount: e.Details.Amount}, nil
 	}}
 	n := 0
 	for b.Loop() {
 		const each = 500
-		for _, name := range []string{"believed", "judged"} {
+		for _, name := range []string{"believed", "judged", "together"} {
 			var ids []string
 			for range each {
 				n++
@@ -75,14 +75,28 @@ func benchmarkRelease(b *testing.B, s *outbox.Outbox) {
 				}
 			}
 			s.JudgeWith(judges[name])
+			size, most := 1, 16
+			if name == "together" {
+				size, most = 100, 2
+			}
 			began := time.Now()
 			var next atomic.Int64
 			var callers sync.WaitGroup
-			for range 16 {
+			for range most {
 				callers.Go(func() {
-					for i := next.Add(1); int(i) <= each; i = next.Add(1) {
-						if _, err := s.Release(ctx, ids[i-1], outbox.Holder{Claim: "c", Origin: "core"}, fmt.Sprint("permit", i), db.MillisOf(time.Now())); err != nil {
+					for from := int(next.Add(1)-1) * size; from < each; from = int(next.Add(1)-1) * size {
+						var asked []outbox.ReleaseRequest
+						for i, id := range ids[from : from+size] {
+							asked = append(asked, outbox.ReleaseRequest{ID: id, Holder: outbox.Holder{Claim: "c", Origin: "core"}, Permit: fmt.Sprint("permit", from+i)})
+						}
+						done, err := s.ReleaseMany(ctx, asked, nil, db.MillisOf(time.Now()))
+						if err != nil {
 							b.Error(err)
+						}
+						for _, r := range done {
+							if r.Err != nil {
+								b.Error(r.Err)
+							}
 						}
 					}
 				})

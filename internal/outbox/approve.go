@@ -85,7 +85,11 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval
 		return w, err
 	}
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		_, _, limits, err := o.stops(ctx, t, merchant)
+		look, err := o.lookAt(ctx, t, []string{merchant})
+		if err != nil {
+			return err
+		}
+		_, limits, err := look.of(merchant)
 		if err != nil {
 			return err
 		}

@@ -170,9 +170,28 @@ var (
 // insert keeps the rows of batch and writes the result of each to done. more runs with
 // its statements.
 func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []Ingested, now db.Millis, more ...db.Statement) error {
-	inserted, known, err := o.insertCallbacks(ctx, t, batch, now)
+	inserted, differs, err := o.insertRows(ctx, t, batch, done, now, more...)
 	if err != nil {
 		return err
+	}
+	var conflict *db.ConflictError
+	for i := range batch {
+		if n := &batch[i]; differs[i] && (conflict == nil || n.item < conflict.Item) {
+			conflict = &db.ConflictError{Item: n.item, Member: eventMember(n.Type), Reason: "is in use by a callback with other content"}
+		}
+	}
+	if conflict != nil {
+		return conflict
+	}
+	return o.addWorks(ctx, t, batch, inserted, now)
+}
+
+// insertRows keeps the rows of batch, writes the result of each to done, and says which were
+// inserted, and which are known with other content. addWorks must follow.
+func (o *Outbox) insertRows(ctx context.Context, t *db.Tx, batch []newRow, done []Ingested, now db.Millis, more ...db.Statement) (inserted, differs []bool, err error) {
+	inserted, known, err := o.insertCallbacks(ctx, t, batch, now)
+	if err != nil {
+		return nil, nil, err
 	}
 	for i := range batch {
 		if known[i] != nil && inserted[i] { // it was purged, so it is no new one
@@ -213,7 +232,7 @@ func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []In
 			}})
 	}
 	if err := t.Batch(ctx, statements); err != nil {
-		return err
+		return nil, nil, err
 	}
 	// What was purged between the two batches.
 	gone := eventsOf(batch)
@@ -223,9 +242,9 @@ func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []In
 		}
 	}
 	if err := t.Batch(ctx, lookPurged(o.Dialect(), gone, known)); err != nil {
-		return err
+		return nil, nil, err
 	}
-	var conflict *db.ConflictError
+	differs = make([]bool, len(batch))
 	for i := range batch {
 		n := &batch[i]
 		same := inserted[i] || bytes.Equal(kept[i], n.Payload)
@@ -233,14 +252,9 @@ func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []In
 			d := &done[n.item]
 			same, d.ID, d.State = p.Same(n.Payload), joinID(n.Merchant, p.ID), CallbackAccepted
 		}
-		if !same && (conflict == nil || n.item < conflict.Item) {
-			conflict = &db.ConflictError{Item: n.item, Member: eventMember(n.Type), Reason: "is in use by a callback with other content"}
-		}
+		differs[i] = !same
 	}
-	if conflict != nil {
-		return conflict
-	}
-	return o.addWorks(ctx, t, batch, inserted, now)
+	return inserted, differs, nil
 }
 
 // insertCallbacks says of each row whether it was inserted, and what is known of it if it

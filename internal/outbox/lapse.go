@@ -3,7 +3,6 @@ package outbox
 import (
 	"cmp"
 	"context"
-	"errors"
 
 	"countersign"
 	"countersign/client"
@@ -76,17 +75,33 @@ func (o *Outbox) announceEnd(ctx context.Context, t *db.Tx, w *Withdrawal, now d
 	if err != nil {
 		return err
 	}
-	return o.announce(ctx, t, row, now, counted...)
+	return o.announce(ctx, t, []newRow{row}, now, counted...)
 }
 
-// announce queues the callback that tells of a withdrawal's end, whose event id is the
-// withdrawal's callBackId. Where another call has queued such an event, it gets an id of
-// its own: the end must be announced nevertheless.
-func (o *Outbox) announce(ctx context.Context, t *db.Tx, row newRow, now db.Millis, counted ...db.Statement) error {
-	err := o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now, counted...)
-	if errors.Is(err, db.ErrConflict) {
-		row.EventID = row.id
-		err = o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now)
+// announce queues callbacks that tell of the ends of withdrawals, whose event ids are the
+// callBackIds. Where another call has queued such an event, its callback gets an id of its own:
+// the end must be announced nevertheless. item of each is its index.
+func (o *Outbox) announce(ctx context.Context, t *db.Tx, list []newRow, now db.Millis, counted ...db.Statement) error {
+	if len(list) == 0 {
+		return t.Batch(ctx, counted)
 	}
-	return err
+	o.sortRows(list)
+	inserted, differs, err := o.insertRows(ctx, t, list, make([]Ingested, len(list)), now, counted...)
+	if err != nil {
+		return err
+	}
+	if err := o.addWorks(ctx, t, list, inserted, now); err != nil {
+		return err
+	}
+	var again []newRow
+	for i, row := range list {
+		if differs[i] {
+			row.EventID, row.item = row.id, len(again)
+			again = append(again, row)
+		}
+	}
+	if len(again) == 0 {
+		return nil
+	}
+	return o.insert(ctx, t, again, make([]Ingested, len(again)), now)
 }

@@ -5,6 +5,8 @@ import (
 	"crypto/hmac"
 	"encoding/json"
 	"errors"
+	"sync"
+	"time"
 
 	"countersign"
 	"countersign/client"
@@ -221,22 +223,47 @@ type judged struct {
 	err       error
 }
 
-// judgeAgain judges the kept answer of a withdrawal that has no permit yet. Nil: there is none,
-// or it needs no judging.
-func (o *Outbox) judgeAgain(ctx context.Context, merchant, id string) (*judged, error) {
-	var k keptEvidence
-	s := k.read(o.DB, merchant, id)
-	if err := db.Each(ctx, o, s.SQL, s.Args, s.Row); err != nil {
-		return nil, err
+const (
+	// judgesAtOnce is how many kept answers of one call are judged at once. What judges them
+	// bounds how many processors they take.
+	judgesAtOnce = 8
+	// judgeFor bounds how long one call judges, well below what its caller waits. What is not
+	// judged until then is ErrNotJudged, and the others get their permits. Otherwise many answers
+	// that take long would end each call before it gave one.
+	judgeFor = 10 * time.Second
+)
+
+// judgeAgain judges the kept answers of withdrawals that have no permit yet. Where there is none,
+// or it needs no judging, answer stays nil.
+func (o *Outbox) judgeAgain(ctx context.Context, batch []*releasing) error {
+	kept, reads := make([]keptEvidence, len(batch)), make([]db.Statement, len(batch))
+	for i, r := range batch {
+		reads[i] = kept[i].read(o.DB, r.merchant, r.rest)
 	}
-	if k.evidence == nil || k.text != "" || k.evidence.Answer == nil {
-		return nil, nil
+	if err := o.Batch(ctx, reads); err != nil {
+		return err
 	}
-	j := &judged{confirmed: k.confirmed, err: ErrNotJudged}
-	if o.judge != nil {
-		j.details, j.err = o.judge(ctx, k.evidence)
+	ctx, cancel := context.WithTimeout(ctx, judgeFor)
+	defer cancel()
+	var work sync.WaitGroup
+	defer work.Wait()
+	places := make(chan struct{}, judgesAtOnce)
+	for i, r := range batch {
+		k := &kept[i]
+		if k.evidence == nil || k.text != "" || k.evidence.Answer == nil {
+			continue
+		}
+		r.answer = &judged{confirmed: k.confirmed, err: ErrNotJudged}
+		if o.judge == nil {
+			continue
+		}
+		places <- struct{}{}
+		work.Go(func() {
+			defer func() { <-places }()
+			r.answer.details, r.answer.err = o.judge(ctx, k.evidence)
+		})
 	}
-	return j, nil
+	return nil
 }
 
 // supports reports whether the evidence has all that the row of a confirmed withdrawal says, so

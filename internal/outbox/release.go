@@ -130,43 +130,127 @@ const readPermitSQL = `SELECT w.permit, ` + withdrawalColumns + ` FROM withdrawa
 // What is above the merchant's ApproveAbove, and which no person has approved, gets no permit: a
 // *ConflictError with the code awaiting_approval.
 func (o *Outbox) Release(ctx context.Context, id string, holder Holder, permit string, now db.Millis) (Permit, error) {
-	return o.ReleaseApproved(ctx, id, holder, permit, nil, now)
+	done, err := o.ReleaseMany(ctx, []ReleaseRequest{{ID: id, Holder: holder, Permit: permit}}, nil, now)
+	if err != nil {
+		return Permit{}, err
+	}
+	return done[0].Given, done[0].Err
 }
 
-// ReleaseApproved is Release where approved judges the approvals of a withdrawal that a person must
-// approve before this holder gets its permit. Nil: none is enough.
-func (o *Outbox) ReleaseApproved(ctx context.Context, id string, holder Holder, permit string, approved Judge, now db.Millis) (Permit, error) {
-	merchant, rest, err := splitID(id)
-	if err != nil {
-		return Permit{}, err
+// ReleaseRequest asks for the permit of one withdrawal. See Release.
+type ReleaseRequest struct {
+	ID     string
+	Holder Holder
+	Permit string // for a new one
+}
+
+// Released is what became of a ReleaseRequest.
+type Released struct {
+	Given Permit
+	Err   error // why there is none; nil: there is one
+}
+
+// ReleaseMany is Release of several withdrawals in one transaction. Each has its own result, in
+// the order of list, and is given or refused whatever becomes of the others; an error means that
+// nothing was given. A withdrawal that list names again has the result ErrInvalid there. approved
+// judges the approvals of a withdrawal that a person must approve before; nil: none is enough.
+//
+// Rows are locked in one order: withdrawals by merchant and id, then the feed of alarms, and the
+// head of the audit log last.
+func (o *Outbox) ReleaseMany(ctx context.Context, list []ReleaseRequest, approved Judge, now db.Millis) ([]Released, error) {
+	done := make([]Released, len(list))
+	batch, named := make([]*releasing, 0, len(list)), make(map[string]bool, len(list))
+	for _, i := range sortedByID(len(list), func(i int) string { return list[i].ID }) {
+		r, err := newReleasing(&list[i], now)
+		if err == nil && named[r.ID] {
+			err = errNamedAgain
+		}
+		if done[i].Err = err; err == nil {
+			named[r.ID], r.out = true, &done[i]
+			batch = append(batch, r)
+		}
 	}
-	if holder.Claim == "" || holder.Origin == "" || permit == "" {
-		return Permit{}, fmt.Errorf("claim, origin or permit is %w: it is empty", db.ErrInvalid)
-	}
-	if err := db.CheckTexts("claim", holder.Claim, "origin", holder.Origin, "permit", permit); err != nil {
-		return Permit{}, err
+	if len(batch) == 0 {
+		return done, nil
 	}
 	// Before the transaction: RSA must not hold its locks.
-	answer, err := o.judgeAgain(ctx, merchant, rest)
-	if err != nil {
-		return Permit{}, err
+	if err := o.judgeAgain(ctx, batch); err != nil {
+		return nil, err
 	}
-	var r releasing
-	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
-		r = releasing{id: id, merchant: merchant, rest: rest, holder: holder, permit: permit, approved: approved, answer: answer, now: now}
-		return o.release(ctx, t, &r)
+	err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		for _, r := range batch {
+			r.releasingNow = releasingNow{}
+		}
+		return o.release(ctx, t, batch, approved)
 	})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range batch {
+		if r.spent.Until != 0 {
+			o.given.add(r.spent)
+		}
+		r.out.Given, r.out.Err = r.result()
+	}
+	return done, nil
+}
+
+// errNamedAgain is the result of an item of a list that names the withdrawal of an earlier one.
+var errNamedAgain = fmt.Errorf("the withdrawal is %w: the list names it before", db.ErrInvalid)
+
+// releasing is one ReleaseRequest while it is worked on.
+type releasing struct {
+	*ReleaseRequest
+	merchant, rest string
+	answer         *judged
+	now            db.Millis
+	out            *Released
+	releasingNow
+}
+
+// releasingNow is what a try of the transaction finds and does.
+type releasingNow struct {
+	p       Permit
+	kept    keptEvidence
+	found   bool
+	stop    client.Reason
+	limits  client.AmountLimits
+	differs bool
+	awaits  bool // a person must approve it first
+	gives   bool // the guarded statement runs for it
+	gave    int64
+	err     error // why it cannot be known whether a permit may be given
+	epoch   int64
+	spent   GivenPermit // to be remembered, if a permit was given
+}
+
+func newReleasing(n *ReleaseRequest, now db.Millis) (*releasing, error) {
+	merchant, rest, err := splitID(n.ID)
+	if err != nil {
+		return nil, err
+	}
+	if n.Holder.Claim == "" || n.Holder.Origin == "" || n.Permit == "" {
+		return nil, fmt.Errorf("claim, origin or permit is %w: it is empty", db.ErrInvalid)
+	}
+	if err := db.CheckTexts("claim", n.Holder.Claim, "origin", n.Holder.Origin, "permit", n.Permit); err != nil {
+		return nil, err
+	}
+	return &releasing{ReleaseRequest: n, merchant: merchant, rest: rest, now: now}, nil
+}
+
+// result is the answer to r after the commit.
+func (r *releasing) result() (Permit, error) {
 	w := &r.p.Withdrawal
 	switch {
-	case err != nil:
-		return Permit{}, err
+	case r.err != nil:
+		return Permit{}, r.err
 	case !r.found:
 		return Permit{}, db.ErrNotFound
 	case r.awaits:
 		return Permit{}, &db.ConflictError{Code: client.CodeAwaitingApproval, Reason: "the amount is above the merchant's approveAbove: nothing is released until a person approves the withdrawal (withdrawals approve) with a token of another origin"}
 	case r.differs:
 		return Permit{}, &db.ConflictError{Reason: differText}
-	case r.p.Permit != "" && !w.heldBy(holder):
+	case r.p.Permit != "" && !w.heldBy(r.Holder):
 		return Permit{}, &db.ConflictError{Member: "claim", Reason: "differs: another holder has the permit"}
 	case r.p.Permit == "" && w.State != WithdrawalConfirmed:
 		return Permit{}, &db.ConflictError{Reason: "the withdrawal is " + string(w.State)}
@@ -175,128 +259,180 @@ func (o *Outbox) ReleaseApproved(ctx context.Context, id string, holder Holder, 
 	case r.p.Permit == "":
 		return Permit{}, &db.ConflictError{Reason: "the withdrawal is " + string(WithdrawalLapsed)} // the sweep will make it so
 	}
-	if r.spent.Until != 0 {
-		o.given.add(r.spent)
-	}
 	r.p.Epoch = r.epoch
 	return r.p, nil
 }
 
-// releasing is one call of Release.
-type releasing struct {
-	id, merchant, rest string
-	holder             Holder
-	permit             string // for a new one
-	approved           Judge
-	answer             *judged
-	now                db.Millis
-
-	p       Permit
-	found   bool
-	stop    client.Reason
-	differs bool
-	awaits  bool // a person must approve it first
-	epoch   int64
-	spent   GivenPermit // to be remembered, if a permit was given
-}
-
-// release is Release in its transaction. The row is locked before the evidence is read, so both
-// are of one moment.
-func (o *Outbox) release(ctx context.Context, t *db.Tx, r *releasing) (err error) {
-	var limits client.AmountLimits
-	if r.stop, r.epoch, limits, err = o.stops(ctx, t, r.merchant); err != nil {
+// release is ReleaseMany in its transaction. Each row is locked before its evidence is read, so
+// both are of one moment.
+func (o *Outbox) release(ctx context.Context, t *db.Tx, batch []*releasing, approved Judge) error {
+	var merchants []string
+	for _, r := range batch {
+		if len(merchants) == 0 || merchants[len(merchants)-1] != r.merchant {
+			merchants = append(merchants, r.merchant)
+		}
+	}
+	look, err := o.lookAt(ctx, t, merchants)
+	if err != nil {
 		return err
 	}
-	var kept keptEvidence
-	p, w := &r.p, &r.p.Withdrawal
-	read := db.Statement{SQL: readPermitSQL, Args: []any{r.merchant, r.rest}, Row: func(rows db.Rows) (err error) {
-		r.found = true
-		*w, err = scanWithdrawal(rows, &p.Permit)
+	reads := make([]db.Statement, 0, 2*len(batch))
+	for _, r := range batch {
+		r.epoch = look.epoch
+		if r.stop, r.limits, err = look.of(r.merchant); err != nil {
+			return err
+		}
+		reads = append(reads, r.read(), r.kept.read(t, r.merchant, r.rest))
+	}
+	if err := t.Batch(ctx, reads); err != nil {
 		return err
-	}}
-	if err := t.Batch(ctx, []db.Statement{read, kept.read(t, r.merchant, r.rest)}); err != nil || !r.found {
+	}
+	var gives []db.Statement
+	for _, r := range batch {
+		if err := o.weigh(ctx, t, r, approved); err != nil {
+			return err
+		}
+		if r.gives {
+			gives = append(gives, db.Statement{SQL: releaseSQL, N: &r.gave,
+				Args: []any{r.merchant, r.rest, r.Holder.Claim, r.Holder.Origin, r.Permit, int64(r.now)}})
+		}
+	}
+	if err := t.Batch(ctx, gives); err != nil {
 		return err
 	}
-	if r.stop == "" && w.Restored {
-		r.stop = client.ReasonRestored
-	}
-	if r.differs = o.differs(p, &kept, r.epoch, r.answer, r.stop, r.now); r.differs {
-		if r.answer != nil && errors.Is(r.answer.err, ErrNotJudged) { // it says nothing of the row
-			return r.answer.err
-		}
-		return db.RaiseAlarms(ctx, t, []db.Alarm{{Of: r.merchant, Kind: client.AlarmEvidenceDiffers, Subject: r.id, At: r.now}})
-	}
-	p.Duplicate = true
-	if p.Permit == "" && w.State == WithdrawalConfirmed && w.ReleaseBy > r.now && r.stop == "" {
-		if r.awaits, err = awaitsPerson(ctx, t, w, limits, r.approved); err != nil || r.awaits {
-			return err
-		}
-		if err := o.give(ctx, t, r, &kept); err != nil {
-			return err
-		}
-	}
-	foreign := p.Permit != "" && !w.heldBy(r.holder)
-	if r.stop == "" || foreign { // a stop gives no permit again
-		if err := recordRelease(ctx, t, p, r.holder, r.now); err != nil {
-			return err
-		}
-	}
-	if foreign {
-		return db.RaiseAlarms(ctx, t, []db.Alarm{{Of: r.merchant, Kind: client.AlarmForeignClaim, Subject: r.id, At: r.now}})
-	}
-	if p.Permit != "" && w.Origin == "" && r.stop == "" {
-		w.Origin = r.holder.Origin
-		kept.given.Origin = r.holder.Origin
-		keep, err := keepGiven(t, r.merchant, r.rest, *kept.given)
+	var keeps []db.Statement
+	var alarms []db.Alarm
+	gave := int64(0)
+	for _, r := range batch {
+		more, alarm, err := o.conclude(ctx, t, r)
 		if err != nil {
 			return err
 		}
-		return t.Batch(ctx, []db.Statement{{SQL: takeOriginSQL, Args: []any{r.merchant, r.rest, r.holder.Origin}}, keep})
-	}
-	return nil
-}
-
-// give gives the permit. One guarded statement decides; what is kept of it is written beside it.
-func (o *Outbox) give(ctx context.Context, t *db.Tx, r *releasing, kept *keptEvidence) error {
-	n, err := t.Exec(ctx, releaseSQL, r.merchant, r.rest, r.holder.Claim, r.holder.Origin, r.permit, int64(r.now))
-	if err != nil {
-		return err
-	}
-	if n == 0 { // a stop that began after it was looked at
-		r.stop = client.ReasonPaused
-		return nil
-	}
-	g := kept.givenTo(r.holder, r.permit, r.now)
-	keep, err := keepGiven(t, r.merchant, r.rest, g)
-	if err != nil {
-		return err
-	}
-	w := &r.p.Withdrawal
-	w.State, w.Claim, w.Origin, w.Released = WithdrawalReleased, r.holder.Claim, r.holder.Origin, r.now
-	r.p.Permit, r.p.Duplicate = r.permit, false
-	r.spent = GivenPermit{permitKey(w.Merchant, w.CallBackID, kept.epoch), g.Until}
-	return t.Batch(ctx, countMoved(t, []db.Statement{keep}, WithdrawalConfirmed, WithdrawalReleased, 1))
-}
-
-// stops gives why nothing of a merchant is released, and the present epoch.
-func (o *Outbox) stops(ctx context.Context, t *db.Tx, merchant string) (stop client.Reason, epoch int64, limits client.AmountLimits, err error) {
-	of, state := map[string]*keptMerchant{}, MerchantPaused
-	var epochs db.LookAtEpochs
-	var look freezeLook
-	err = t.Batch(ctx, append(o.lookAtStops(nil), ofMerchants(t, o.Dialect(), []string{merchant}, of), look.statement(t), epochs.Statement(t)))
-	if err != nil {
-		return "", 0, nil, err
-	}
-	if m := of[merchant]; m != nil {
-		state = m.State
-		if limits, err = m.approveAbove(); err != nil {
-			return "", 0, nil, err
+		gave += r.gave
+		keeps = append(keeps, more...)
+		if alarm != "" {
+			alarms = append(alarms, db.Alarm{Of: r.merchant, Kind: alarm, Subject: r.ID, At: r.now})
 		}
 	}
-	if stop = stopped(state, o.freezes.judge(t, &look)); stop == "" && epochs.Last().Open() {
+	if gave > 0 {
+		keeps = countMoved(t, keeps, WithdrawalConfirmed, WithdrawalReleased, gave)
+	}
+	if err := t.Batch(ctx, keeps); err != nil {
+		return err
+	}
+	return db.RaiseAlarms(ctx, t, alarms)
+}
+
+// read is the statement that locks and reads the withdrawal.
+func (r *releasing) read() db.Statement {
+	return db.Statement{SQL: readPermitSQL, Args: []any{r.merchant, r.rest}, Row: func(rows db.Rows) (err error) {
+		r.found = true
+		r.p.Withdrawal, err = scanWithdrawal(rows, &r.p.Permit)
+		return err
+	}}
+}
+
+// weigh says whether r gets a permit, or its own again. Where that cannot be known now, nothing
+// is done for it.
+func (o *Outbox) weigh(ctx context.Context, t *db.Tx, r *releasing, approved Judge) (err error) {
+	if !r.found {
+		return nil
+	}
+	p, w := &r.p, &r.p.Withdrawal
+	if r.stop == "" && w.Restored {
+		r.stop = client.ReasonRestored
+	}
+	if r.differs = o.differs(p, &r.kept, r.epoch, r.answer, r.stop, r.now); r.differs {
+		if r.answer != nil && errors.Is(r.answer.err, ErrNotJudged) { // it says nothing of the row
+			r.err = r.answer.err
+		}
+		return nil
+	}
+	p.Duplicate = true
+	if p.Permit == "" && w.State == WithdrawalConfirmed && w.ReleaseBy > r.now && r.stop == "" {
+		r.awaits, err = awaitsPerson(ctx, t, w, r.limits, approved)
+		r.gives = err == nil && !r.awaits
+	}
+	return err
+}
+
+// conclude records what became of r, after the guarded statement ran, and gives what is kept of
+// it and the alarm that it raises.
+func (o *Outbox) conclude(ctx context.Context, t *db.Tx, r *releasing) (keeps []db.Statement, alarm client.AlarmKind, err error) {
+	p, w := &r.p, &r.p.Withdrawal
+	switch {
+	case !r.found, r.err != nil, r.awaits:
+		return nil, "", nil
+	case r.differs:
+		return nil, client.AlarmEvidenceDiffers, nil
+	case r.gives && r.gave == 0: // a stop that began after it was looked at
+		r.stop = client.ReasonPaused
+	case r.gives:
+		g := r.kept.givenTo(r.Holder, r.Permit, r.now)
+		keep, err := keepGiven(t, r.merchant, r.rest, g)
+		if err != nil {
+			return nil, "", err
+		}
+		keeps = append(keeps, keep)
+		w.State, w.Claim, w.Origin, w.Released = WithdrawalReleased, r.Holder.Claim, r.Holder.Origin, r.now
+		p.Permit, p.Duplicate = r.Permit, false
+		r.spent = GivenPermit{permitKey(w.Merchant, w.CallBackID, r.kept.epoch), g.Until}
+	}
+	foreign := p.Permit != "" && !w.heldBy(r.Holder)
+	if r.stop == "" || foreign { // a stop gives no permit again
+		if err := recordRelease(ctx, t, p, r.Holder, r.now); err != nil {
+			return nil, "", err
+		}
+	}
+	if foreign {
+		return nil, client.AlarmForeignClaim, nil
+	}
+	if p.Permit != "" && w.Origin == "" && r.stop == "" {
+		w.Origin = r.Holder.Origin
+		r.kept.given.Origin = r.Holder.Origin
+		keep, err := keepGiven(t, r.merchant, r.rest, *r.kept.given)
+		if err != nil {
+			return nil, "", err
+		}
+		keeps = append(keeps, db.Statement{SQL: takeOriginSQL, Args: []any{r.merchant, r.rest, r.Holder.Origin}}, keep)
+	}
+	return keeps, "", nil
+}
+
+// stopLook is a look at all that stops releases.
+type stopLook struct {
+	merchants map[string]*keptMerchant
+	frozen    Freeze
+	epoch     int64 // the present one
+	open      bool  // it is not reconciled
+}
+
+// lookAt looks at what stops the releases of merchants, before anything else in a transaction.
+func (o *Outbox) lookAt(ctx context.Context, t *db.Tx, merchants []string) (stopLook, error) {
+	l := stopLook{merchants: map[string]*keptMerchant{}}
+	var epochs db.LookAtEpochs
+	var look freezeLook
+	err := t.Batch(ctx, append(o.lookAtStops(nil), ofMerchants(t, o.Dialect(), merchants, l.merchants), look.statement(t), epochs.Statement(t)))
+	if err != nil {
+		return l, err
+	}
+	l.frozen, l.epoch, l.open = o.freezes.judge(t, &look), epochs.Last().Number, epochs.Last().Open()
+	return l, nil
+}
+
+// of gives why nothing of a merchant is released; empty: nothing stops it.
+func (l *stopLook) of(merchant string) (stop client.Reason, limits client.AmountLimits, err error) {
+	state := MerchantPaused
+	if m := l.merchants[merchant]; m != nil {
+		state = m.State
+		if limits, err = m.approveAbove(); err != nil {
+			return "", nil, err
+		}
+	}
+	if stop = stopped(state, l.frozen); stop == "" && l.open {
 		stop = client.ReasonRestored
 	}
-	return stop, epochs.Last().Number, limits, nil
+	return stop, limits, nil
 }
 
 // stopTexts tell callers why no permit is given at the moment.
@@ -304,154 +440,4 @@ var stopTexts = map[client.Reason]string{
 	client.ReasonFrozen:   "the service is frozen: nothing is released until it is thawed",
 	client.ReasonPaused:   "the merchant is paused: nothing of it is released until it is resumed",
 	client.ReasonRestored: "this may have been released before a restore: nothing becomes of it until the restore is reconciled and the core or a person has said that nothing became of it",
-}
-
-const recordOutcomeSQL = `
-UPDATE withdrawals SET state = $4, tx_id = $5, fail_reason = $6, ended = $7
-WHERE merchant = $1 AND id = $2 AND permit = $3 AND state = 'released'`
-
-// RecordOutcome ends a released withdrawal and queues outcome.Callback in the same
-// transaction. The callback's event id is the withdrawal's callBackId, whatever its
-// EventID, or a new id if another callback uses that. The same outcome again is a
-// duplicate; another outcome, or another permit, is a *ConflictError. Another end or
-// transaction under the right permit is recorded and raises outcome_differs. One that
-// names a transaction is told to the merchant, since funds may have moved.
-func (o *Outbox) RecordOutcome(ctx context.Context, id string, outcome Outcome, now db.Millis) (w Withdrawal, duplicate bool, err error) {
-	merchant, rest, err := splitID(id)
-	if err != nil {
-		return Withdrawal{}, false, err
-	}
-	row, state, err := o.checkOutcome(merchant, outcome, now)
-	if err != nil {
-		return Withdrawal{}, false, err
-	}
-	var recorded int64
-	var permit string
-	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		var err error
-		recorded, err = t.Exec(ctx, recordOutcomeSQL, merchant, rest, outcome.Permit, string(state), outcome.TxID, outcome.FailReason, int64(now))
-		if err != nil {
-			return err
-		}
-		w, err = db.Find(ctx, t, readPermitSQL, []any{merchant, rest}, func(r db.Rows) (Withdrawal, error) { return scanWithdrawal(r, &permit) })
-		if err != nil {
-			return err
-		}
-		if recorded == 0 {
-			if permit != "" && permit == outcome.Permit && (w.State != state || w.TxID != outcome.TxID) {
-				return o.contradict(ctx, t, w, state, outcome, row, now)
-			}
-			return nil
-		}
-		ended := audit.Ended{Withdrawal: audit.WithdrawalOf(merchant, w.CallBackID), State: string(state), Permit: audit.Fingerprint(outcome.Permit),
-			TxID: outcome.TxID, Reason: outcome.FailReason}
-		if err := audit.AddAbout(ctx, t, audit.WithdrawalEnded, id, now, ended); err != nil {
-			return err
-		}
-		return o.announceOutcome(ctx, t, row, w, now, countMoved(t, nil, WithdrawalReleased, state, 1)...)
-	})
-	switch {
-	case err != nil:
-		return Withdrawal{}, false, err
-	case recorded == 1:
-		return w, false, nil
-	case permit == "":
-		return Withdrawal{}, false, &db.ConflictError{Reason: "the withdrawal is " + string(w.State)}
-	case permit != outcome.Permit:
-		return Withdrawal{}, false, &db.ConflictError{Member: "permit", Reason: "is not the one that was given"}
-	case w.State != state || w.TxID != outcome.TxID || w.FailReason != outcome.FailReason:
-		return Withdrawal{}, false, &db.ConflictError{Reason: "the withdrawal is " + string(w.State) + " with another outcome"}
-	}
-	return w, true, nil
-}
-
-// tellsSQL finds whether the merchant is still to be told of a transaction.
-const tellsSQL = `
-SELECT 1 FROM merchants m WHERE m.id = $1 AND m.state <> 'deleted'
-	AND NOT EXISTS (SELECT 1 FROM callbacks c WHERE c.merchant = $1 AND c.call_back_id = $2 AND c.tx_id = $3 AND c.type = 3)`
-
-// contradict keeps an outcome that contradicts how w ended. Its callback is queued only if
-// it names a transaction: that nothing moved is not said of funds that were told as moved.
-func (o *Outbox) contradict(ctx context.Context, t *db.Tx, w Withdrawal, state WithdrawalState, outcome Outcome, row newRow, now db.Millis) error {
-	differs := audit.Contradicted{Withdrawal: audit.WithdrawalOf(w.Merchant, w.CallBackID), Permit: audit.Fingerprint(outcome.Permit),
-		Stands: audit.Outcome{State: string(w.State), TxID: w.TxID, Reason: w.FailReason}, Reported: audit.Outcome{State: string(state), TxID: outcome.TxID, Reason: outcome.FailReason}}
-	if err := audit.AddAbout(ctx, t, audit.WithdrawalContradicted, w.ID, now, differs); err != nil {
-		return err
-	}
-	if outcome.TxID != "" {
-		var is int
-		tells, err := db.One(ctx, t, tellsSQL, []any{w.Merchant, w.CallBackID, outcome.TxID}, &is)
-		if err != nil {
-			return err
-		}
-		if tells {
-			if err := o.announceOutcome(ctx, t, row, w, now); err != nil {
-				return err
-			}
-		}
-	}
-	return db.RaiseAlarms(ctx, t, []db.Alarm{{Of: w.Merchant, Kind: client.AlarmOutcomeDiffers, Subject: w.ID, At: now}})
-}
-
-// announceOutcome queues the callback of an outcome of w.
-func (o *Outbox) announceOutcome(ctx context.Context, t *db.Tx, row newRow, w Withdrawal, now db.Millis, counted ...db.Statement) error {
-	row.EventID, row.CallBackID, row.TenantUserID, row.Address = w.CallBackID, w.CallBackID, w.TenantUserID, targetOf(w.Details)
-	return o.announce(ctx, t, row, now, counted...)
-}
-
-// RecordWaiting queues n, which says that a released withdrawal waits, and gives
-// the callback's id. Each call queues one more: n is an event
-// without an id of its own. A withdrawal that is not released any more, or not
-// yet, is a *db.ConflictError.
-func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, now db.Millis) (w Withdrawal, callback string, err error) {
-	merchant, rest, err := splitID(id)
-	if err != nil {
-		return Withdrawal{}, "", err
-	}
-	if n.Merchant != merchant || n.Type.Report() == "" {
-		return Withdrawal{}, "", fmt.Errorf("callback is %w: it does not say to this merchant that a withdrawal waits", db.ErrInvalid)
-	}
-	n.EventID = ""
-	row, err := o.newRow(0, n, now)
-	if err != nil {
-		return Withdrawal{}, "", err
-	}
-	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		// The lock keeps an outcome from being recorded before this has been
-		// queued.
-		if w, err = findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, rest); err != nil || w.State != WithdrawalReleased {
-			return err
-		}
-		row.CallBackID, row.TenantUserID, row.Address = w.CallBackID, w.TenantUserID, targetOf(w.Details)
-		waits := audit.Waits{Withdrawal: audit.WithdrawalOf(merchant, w.CallBackID), Type: int(n.Type), Callback: joinID(merchant, row.id)}
-		if err := audit.AddAbout(ctx, t, audit.WithdrawalWaits, id, now, waits); err != nil {
-			return err
-		}
-		return o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now)
-	})
-	switch {
-	case err != nil:
-		return Withdrawal{}, "", err
-	case w.State != WithdrawalReleased:
-		return Withdrawal{}, "", &db.ConflictError{Reason: "the withdrawal is " + string(w.State) + ": only a released one waits"}
-	}
-	return w, joinID(merchant, row.id), nil
-}
-
-func (o *Outbox) checkOutcome(merchant string, outcome Outcome, now db.Millis) (newRow, WithdrawalState, error) {
-	state, want := WithdrawalExecuted, countersign.EffectExecuted
-	if outcome.FailReason != "" {
-		state, want = WithdrawalFailed, countersign.EffectEnded
-	}
-	switch {
-	case (outcome.TxID == "") == (outcome.FailReason == ""):
-		return newRow{}, "", fmt.Errorf("outcome is %w: want either txId or a reason", db.ErrInvalid)
-	case outcome.Callback.Merchant != merchant || outcome.Callback.Type.Effect() != want:
-		return newRow{}, "", fmt.Errorf("outcome is %w: its callback says something else or goes to another merchant", db.ErrInvalid)
-	}
-	if err := db.CheckTexts("permit", outcome.Permit, "txId", outcome.TxID, "reason", outcome.FailReason); err != nil {
-		return newRow{}, "", err
-	}
-	row, err := o.newRow(0, outcome.Callback, now)
-	return row, state, err
 }

@@ -245,6 +245,26 @@ func (o *Outbox) WithdrawalByCallBackID(ctx context.Context, merchant, callBackI
 	return findWithdrawal(ctx, o, withdrawalByCallBackIDSQL, merchant, callBackID)
 }
 
+// CallBack names a withdrawal as its merchant does.
+type CallBack struct{ Merchant, ID string }
+
+// WithdrawalsCalled gives the withdrawal of each of list, in its order; the zero one where there
+// is none.
+func (o *Outbox) WithdrawalsCalled(ctx context.Context, list []CallBack) ([]Withdrawal, error) {
+	found := make([]Withdrawal, len(list))
+	var reads []db.Statement
+	for i, n := range list {
+		if db.CheckText("", n.Merchant) != nil || db.CheckText("", n.ID) != nil {
+			continue
+		}
+		reads = append(reads, db.Statement{SQL: withdrawalByCallBackIDSQL, Args: []any{n.Merchant, n.ID}, Row: func(r db.Rows) (err error) {
+			found[i], err = scanWithdrawal(r)
+			return err
+		}})
+	}
+	return found, o.Batch(ctx, reads)
+}
+
 // Withdrawals lists withdrawals, newest first, beginning at cursor; merchant and
 // state may be empty. next is empty at the end.
 func (o *Outbox) Withdrawals(ctx context.Context, merchant string, state WithdrawalState, limit int, cursor string) (list []Withdrawal, next string, err error) {

@@ -1,0 +1,387 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"countersign"
+	"countersign/client"
+	"countersign/internal/audit"
+	"countersign/internal/db"
+	"countersign/internal/lab/dbtest/ready"
+)
+
+// confirmedMany confirms withdrawals of several merchants.
+func confirmedMany(t *testing.T, s *Outbox, merchants []string, n int, prefix string, now db.Millis) (list []Withdrawal) {
+	t.Helper()
+	for i := range n {
+		w := newWithdrawal(fmt.Sprint(prefix, i), now+1_000_000, someDetails(t, "2.5"))
+		w.Merchant = merchants[i%len(merchants)]
+		list = append(list, addWithdrawal(t, s, w, now))
+	}
+	for left := n; left > 0; {
+		var answers []Settlement
+		for _, c := range claim(t, s, countersign.LaneWithdraw, now, 100) {
+			answers = append(answers, answer(c, countersign.DecisionConfirmed, someDetails(t, "2.5")))
+		}
+		if len(answers) == 0 {
+			t.Fatal("nothing is due")
+		}
+		must(s.Settle(ctx, answers, now))(t)
+		left -= len(answers)
+	}
+	return list
+}
+
+// executedBy is the outcome of w by a transaction.
+func executedBy(w Withdrawal, permit, txID string, now db.Millis) OutcomeOf {
+	return OutcomeOf{w.ID, Outcome{Permit: permit, TxID: txID, Callback: NewCallback{Merchant: w.Merchant, Type: countersign.TypeWithdraw, TrackingID: w.TrackingID,
+		TxID: txID, Payload: []byte("executed by " + txID), Due: now, Deadline: db.Never}}}
+}
+
+// recorded counts the records of a kind in the audit log.
+func recorded(t *testing.T, s *Outbox, kind string) (n int) {
+	t.Helper()
+	err := db.Each(ctx, s, `SELECT body FROM audit_records`, nil, func(r db.Rows) error {
+		var body []byte
+		err := r.Scan(&body)
+		if strings.Contains(string(body), `"kind":"`+kind+`"`) {
+			n++
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// testReleaseMany: of several withdrawals in one call each has its own result, whatever becomes
+// of the others.
+func testReleaseMany(t *testing.T, s *Outbox) {
+	merchants := addMerchants(t, s, 3, nil)
+	list := confirmedMany(t, s, merchants, 30, "w", 1000)
+	waits := addWithdrawal(t, s, newWithdrawal("waits", 500_000, nil), 1000)
+	held := list[7]
+	must(s.Release(ctx, held.ID, Holder{"another", "core"}, "held", 1500))(t)
+	must(s.SetMerchantState(ctx, "m2", MerchantPaused, "a test", 1600))(t)
+	var asked []ReleaseRequest
+	for i, w := range list {
+		asked = append(asked, ReleaseRequest{w.ID, Holder{"c", "core"}, fmt.Sprint("p", i)})
+	}
+	asked = append(asked, ReleaseRequest{waits.ID, Holder{"c", "core"}, "p"}, ReleaseRequest{"m0." + strings.Repeat("0", 26), Holder{"c", "core"}, "p"},
+		ReleaseRequest{"", Holder{"c", "core"}, "p"}, ReleaseRequest{list[0].ID, Holder{"c", "core"}, "again"}, ReleaseRequest{list[3].ID, Holder{"", "core"}, "p"})
+	rand.Shuffle(30, func(i, j int) { asked[i], asked[j] = asked[j], asked[i] })
+	want := func(i int) error {
+		switch w := asked[i].ID; {
+		case w == held.ID, w == waits.ID, strings.HasPrefix(w, "m2."):
+			return db.ErrConflict
+		case i >= len(list)+3: // named again, and no claim
+			return db.ErrInvalid
+		case i > len(list):
+			return db.ErrNotFound
+		}
+		return nil
+	}
+	for round := range 2 {
+		done := must(s.ReleaseMany(ctx, asked, nil, db.Millis(2000+round)))(t)
+		for i, r := range done {
+			if !errors.Is(r.Err, want(i)) {
+				t.Errorf("round %d, item %d, %s: %v, want %v", round, i, asked[i].ID, r.Err, want(i))
+			}
+			if r.Err == nil && (r.Given.Permit != asked[i].Permit || r.Given.Duplicate != (round == 1) || r.Given.Withdrawal.ID != asked[i].ID || r.Given.Withdrawal.State != WithdrawalReleased) {
+				t.Errorf("round %d, item %d: %+v", round, i, r.Given)
+			}
+			if r.Err != nil && r.Given != (Permit{}) {
+				t.Errorf("round %d, item %d: refused with %+v", round, i, r.Given)
+			}
+		}
+	}
+	if n := recorded(t, s, audit.WithdrawalReleased); n != 20 {
+		t.Errorf("%d releases are recorded, want 20", n)
+	}
+	if got := must(s.Stats(ctx))(t).Withdrawals; got[WithdrawalReleased] != 20 || got[WithdrawalConfirmed] != 10 {
+		t.Errorf("numbers %v", got)
+	}
+	alarms := must(ready.Alarms(ctx, s))(t)
+	if !slices.ContainsFunc(alarms, func(a db.Alarm) bool {
+		return a.Kind == client.AlarmForeignClaim && a.Subject == held.ID && a.Number == 2
+	}) {
+		t.Errorf("alarms %+v", alarms)
+	}
+	if none := must(s.ReleaseMany(ctx, nil, nil, 3000))(t); len(none) != 0 {
+		t.Errorf("of nothing: %+v", none)
+	}
+}
+
+// testJudgedMany: the answers of a call are judged each for itself.
+func testJudgedMany(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	said := attacked(s)
+	var list []Withdrawal
+	for i := range 12 {
+		list = append(list, confirms(t, s, said, fmt.Sprint("w", i), "5", db.Millis(1000+10*i)))
+	}
+	said["sealed w3"] = *someDetails(t, "6")
+	s.JudgeWith(func(ctx context.Context, e *Evidence) (countersign.Details, error) {
+		if _, ends := ctx.Deadline(); !ends {
+			t.Error("a judgement may take for ever, and the others wait for it")
+		}
+		if e.CallBackID == "w5" {
+			return countersign.Details{}, ErrNotJudged
+		}
+		return said[e.Answer.Data], nil
+	})
+	var asked []ReleaseRequest
+	for _, w := range list {
+		asked = append(asked, ReleaseRequest{w.ID, Holder{"c", "core"}, "permit of " + w.CallBackID})
+	}
+	for i, r := range must(s.ReleaseMany(ctx, asked, nil, 2000))(t) {
+		want := map[int]error{3: db.ErrConflict, 5: ErrNotJudged}[i]
+		if !errors.Is(r.Err, want) || want == nil && r.Given.Permit != asked[i].Permit {
+			t.Errorf("%d: %+v, %v", i, r.Given, r.Err)
+		}
+		if alarmed(t, s, list[i]) != (i == 3) {
+			t.Errorf("%d: the alarm", i)
+		}
+	}
+	if w := must(s.Withdrawal(ctx, list[5].ID))(t); w.State != WithdrawalConfirmed {
+		t.Errorf("not judged, and it is %s", w.State)
+	}
+}
+
+// testOutcomesMany: of several outcomes in one call each has its own result, and each merchant is
+// told of what was recorded, once.
+func testOutcomesMany(t *testing.T, s *Outbox) {
+	merchants := addMerchants(t, s, 3, nil)
+	list := confirmedMany(t, s, merchants, 12, "w", 1000)
+	var asked []ReleaseRequest
+	for i, w := range list[:11] {
+		asked = append(asked, ReleaseRequest{w.ID, Holder{"c", "core"}, fmt.Sprint("p", i)})
+	}
+	must(s.ReleaseMany(ctx, asked, nil, 1500))(t)
+	// The event of one was taken by something else, and another ended before.
+	squatter := executedBy(list[4], "", "0x", 1500).Callback
+	squatter.EventID, squatter.Payload, squatter.Due = list[4].CallBackID, []byte("something else"), db.Never
+	must(s.Ingest(ctx, []NewCallback{squatter}, 1500))(t)
+	if _, _, err := s.RecordOutcome(ctx, list[5].ID, executedBy(list[5], "p5", "0xfirst", 1600).Outcome, 1600); err != nil {
+		t.Fatal(err)
+	}
+	var ends []OutcomeOf
+	for i, w := range list {
+		ends = append(ends, executedBy(w, fmt.Sprint("p", i), fmt.Sprint("0x", i), 2000))
+	}
+	ends[6].Permit = "guessed"
+	ends[7].TxID, ends[7].FailReason = "", "no funds"
+	ends[7].Callback.Type, ends[7].Callback.TxID, ends[7].Callback.Payload = countersign.TypeInvalidAddress, "", []byte("ended")
+	ends[8].Callback.Merchant = "m0" // it is of m2
+	ends = append(ends, executedBy(list[0], "p0", "0xother", 2000), OutcomeOf{"m0." + strings.Repeat("0", 26), ends[0].Outcome})
+	wrong := map[int]error{5: db.ErrConflict, 6: db.ErrConflict, 8: db.ErrInvalid, 11: db.ErrConflict, 12: db.ErrInvalid, 13: db.ErrNotFound}
+	for round := range 2 {
+		for i, r := range must(s.RecordOutcomes(ctx, ends, db.Millis(2000+round)))(t) {
+			if want := wrong[i]; !errors.Is(r.Err, want) || want == nil && (r.Duplicate != (round == 1) || r.Withdrawal.ID != ends[i].ID || r.Withdrawal.TxID != ends[i].TxID || r.Withdrawal.Ended != 2000) {
+				t.Errorf("round %d, item %d: %+v, want %v", round, i, r, want)
+			}
+		}
+	}
+	told := map[string]int{}
+	for _, merchant := range merchants {
+		queued, _, err := s.Callbacks(ctx, CallbackFilter{Merchant: merchant}, 100, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range queued {
+			if c.Type == countersign.TypeWithdraw || c.Type == countersign.TypeInvalidAddress {
+				told[c.CallBackID+" "+c.TxID]++
+			}
+		}
+	}
+	for i, w := range list {
+		want := 1
+		if wrong[i] != nil && i != 5 {
+			want = 0
+		}
+		if n := told[w.CallBackID+" "+ends[i].TxID]; n != want {
+			t.Errorf("the merchant is told %d times of %s, want %d: %v", n, w.CallBackID, want, told)
+		}
+	}
+	if n := recorded(t, s, audit.WithdrawalEnded); n != 9 {
+		t.Errorf("%d ends are recorded, want 9", n)
+	}
+	// What was queued is sent.
+	if got := claim(t, s, countersign.LaneNotify, 2100, 100); len(got) != 10 {
+		t.Errorf("%d are due, want 10", len(got))
+	}
+	if none := must(s.RecordOutcomes(ctx, nil, 3000))(t); len(none) != 0 {
+		t.Errorf("of nothing: %+v", none)
+	}
+}
+
+// testBatchesBeside: calls about the same withdrawals in any order, on two nodes, beside claims,
+// settlements and orders, give one permit and one outcome for each, and no call fails.
+func testBatchesBeside(t *testing.T, s *Outbox) {
+	merchants := addMerchants(t, s, 3, nil)
+	nodes := []*Outbox{s, another(t, s)}
+	list := confirmedMany(t, s, merchants, 40, "w", 1000)
+	var mu sync.Mutex
+	holders, ends := map[string]string{}, map[string]string{}
+	var work sync.WaitGroup
+	shuffled := func(r *rand.Rand) []Withdrawal {
+		some := slices.Clone(list)
+		r.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+		return some[:5+r.IntN(len(some)-5)]
+	}
+	for caller := range 6 {
+		r := rand.New(rand.NewPCG(1, uint64(caller)))
+		node := nodes[caller%2]
+		work.Go(func() {
+			claimed := fmt.Sprint("claim", caller)
+			for range 6 {
+				var asked []ReleaseRequest
+				for _, w := range shuffled(r) {
+					asked = append(asked, ReleaseRequest{w.ID, Holder{claimed, "core"}, claimed + w.ID})
+				}
+				done, err := node.ReleaseMany(ctx, asked, nil, 2000)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				var mine []OutcomeOf
+				for i, p := range done {
+					if p.Err != nil {
+						if !errors.Is(p.Err, db.ErrConflict) {
+							t.Error(p.Err)
+						}
+						continue
+					}
+					w := p.Given.Withdrawal
+					mu.Lock()
+					if was := holders[w.ID]; was != "" && was != claimed || p.Given.Permit != asked[i].Permit {
+						t.Errorf("%s is held by %s, and %s got %s", w.ID, was, claimed, p.Given.Permit)
+					}
+					holders[w.ID] = claimed
+					mu.Unlock()
+					mine = append(mine, executedBy(w, p.Given.Permit, "0x"+w.CallBackID, 3000))
+				}
+				r.Shuffle(len(mine), func(i, j int) { mine[i], mine[j] = mine[j], mine[i] })
+				ended, err := node.RecordOutcomes(ctx, mine, 3000)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for i, e := range ended {
+					if e.Err != nil {
+						t.Error(e.Err)
+					}
+					mu.Lock()
+					if !e.Duplicate && ends[mine[i].ID] != "" {
+						t.Errorf("%s ended twice", mine[i].ID)
+					}
+					ends[mine[i].ID] = claimed
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for n, node := range nodes {
+		work.Go(func() {
+			for round := range 10 {
+				var orders []NewWithdrawal
+				for i := range 6 {
+					o := newWithdrawal(fmt.Sprint("beside", n, round, i), 900_000, someDetails(t, "1"))
+					o.Merchant = merchants[i%3]
+					orders = append(orders, o)
+				}
+				if _, err := node.CreateWithdrawals(ctx, orders, 2000); err != nil {
+					t.Error(err)
+				}
+				for _, lane := range []countersign.Lane{countersign.LaneWithdraw, countersign.LaneNotify} {
+					claimed, err := node.Claim(ctx, ClaimRequest{Lane: lane, Node: fmt.Sprint(n), Now: 3000, LeaseUntil: 500_000, Max: 20})
+					if err != nil {
+						t.Error(err)
+					}
+					var answers []Settlement
+					for _, c := range claimed {
+						a := settlementOf(c)
+						if lane == countersign.LaneWithdraw {
+							a = answer(c, countersign.DecisionConfirmed, someDetails(t, "1"))
+						}
+						answers = append(answers, a)
+					}
+					if _, err := node.Settle(ctx, answers, 3000); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	work.Wait()
+	if n, e := recorded(t, s, audit.WithdrawalReleased), recorded(t, s, audit.WithdrawalEnded); n != len(holders) || e != len(ends) || n != e || n < 30 {
+		t.Errorf("%d releases and %d ends are recorded, of %d and %d", n, e, len(holders), len(ends))
+	}
+}
+
+// A transaction that fails after its statements have run has done nothing of any item.
+func testBatchAllOrNothing(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 2, nil)
+	list := confirmedMany(t, s, []string{"m0", "m1"}, 10, "w", 1000)
+	ask := func(ctx context.Context) ([]Released, error) {
+		var asked []ReleaseRequest
+		for i, w := range list {
+			asked = append(asked, ReleaseRequest{w.ID, Holder{"c", "core"}, fmt.Sprint("p", i)})
+		}
+		return s.ReleaseMany(ctx, asked, nil, 2000)
+	}
+	broken := func(table string) (mend func()) {
+		t.Helper()
+		if err := tryExec(s, "ALTER TABLE "+table+" RENAME TO away"); err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			if err := tryExec(s, "ALTER TABLE away RENAME TO "+table); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	mend := broken("audit_subjects")
+	if done, err := ask(ctx); err == nil {
+		t.Fatalf("without the audit log: %+v", done)
+	}
+	mend()
+	for _, w := range list {
+		if w := must(s.Withdrawal(ctx, w.ID))(t); w.State != WithdrawalConfirmed {
+			t.Errorf("it is %s", w.State)
+		}
+	}
+	if len(knownPermits(s)) != 0 {
+		t.Error("permits are remembered that were not given")
+	}
+	for i, r := range must(ask(ctx))(t) {
+		if r.Err != nil || r.Given.Duplicate || r.Given.Permit != fmt.Sprint("p", i) {
+			t.Errorf("%d: %+v", i, r)
+		}
+	}
+	var ends []OutcomeOf
+	for i, w := range list {
+		ends = append(ends, executedBy(w, fmt.Sprint("p", i), fmt.Sprint("0x", i), 3000))
+	}
+	mend = broken("audit_subjects")
+	if done, err := s.RecordOutcomes(ctx, ends, 3000); err == nil {
+		t.Fatalf("without the audit log: %+v", done)
+	}
+	mend()
+	if queued, _, err := s.Callbacks(ctx, CallbackFilter{Type: countersign.TypeWithdraw}, 100, ""); err != nil || len(queued) != 0 {
+		t.Errorf("queued %d, %v", len(queued), err)
+	}
+	for i, r := range must(s.RecordOutcomes(ctx, ends, 3001))(t) {
+		if r.Err != nil || r.Duplicate || r.Withdrawal.State != WithdrawalExecuted {
+			t.Errorf("%d: %+v", i, r)
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+
+	"countersign"
+	"countersign/client"
+	"countersign/internal/audit"
+	"countersign/internal/db"
+)
+
+const recordOutcomeSQL = `
+UPDATE withdrawals SET state = $4, tx_id = $5, fail_reason = $6, ended = $7
+WHERE merchant = $1 AND id = $2 AND permit = $3 AND state = 'released'`
+
+// RecordOutcome ends a released withdrawal and queues outcome.Callback in the same
+// transaction. The callback's event id is the withdrawal's callBackId, whatever its
+// EventID, or a new id if another callback uses that. The same outcome again is a
+// duplicate; another outcome, or another permit, is a *ConflictError. Another end or
+// transaction under the right permit is recorded and raises outcome_differs. One that
+// names a transaction is told to the merchant, since funds may have moved.
+func (o *Outbox) RecordOutcome(ctx context.Context, id string, outcome Outcome, now db.Millis) (w Withdrawal, duplicate bool, err error) {
+	done, err := o.RecordOutcomes(ctx, []OutcomeOf{{id, outcome}}, now)
+	if err != nil {
+		return Withdrawal{}, false, err
+	}
+	return done[0].Withdrawal, done[0].Duplicate, done[0].Err
+}
+
+// OutcomeOf is the outcome of one withdrawal. See RecordOutcome.
+type OutcomeOf struct {
+	ID string
+	Outcome
+}
+
+// Recorded is what became of an OutcomeOf.
+type Recorded struct {
+	Withdrawal Withdrawal
+	Duplicate  bool
+	Err        error // why it was not recorded; nil: it is
+}
+
+// RecordOutcomes is RecordOutcome of several withdrawals in one transaction. Each has its own
+// result, in the order of list, and is recorded or refused whatever becomes of the others; an
+// error means that nothing was recorded. A withdrawal that list names again has the result
+// ErrInvalid there. Rows are locked in the order of ReleaseMany.
+func (o *Outbox) RecordOutcomes(ctx context.Context, list []OutcomeOf, now db.Millis) ([]Recorded, error) {
+	done := make([]Recorded, len(list))
+	batch, named := make([]*reported, 0, len(list)), make(map[string]bool, len(list))
+	for _, i := range sortedByID(len(list), func(i int) string { return list[i].ID }) {
+		e, err := o.newReported(&list[i], now)
+		if err == nil && named[e.ID] {
+			err = errNamedAgain
+		}
+		if done[i].Err = err; err == nil {
+			named[e.ID], e.out = true, &done[i]
+			batch = append(batch, e)
+		}
+	}
+	if len(batch) == 0 {
+		return done, nil
+	}
+	err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		for _, e := range batch {
+			e.reportedNow = reportedNow{}
+		}
+		return o.recordOutcomes(ctx, t, batch, now)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range batch {
+		if e.out.Err = e.refusal(); e.out.Err == nil {
+			e.out.Withdrawal, e.out.Duplicate = e.w, e.recorded == 0
+		}
+	}
+	return done, nil
+}
+
+// reported is one OutcomeOf while it is worked on.
+type reported struct {
+	*OutcomeOf
+	merchant, rest string
+	row            newRow // the callback
+	state          WithdrawalState
+	out            *Recorded
+	reportedNow
+}
+
+// reportedNow is what a try of the transaction finds and does.
+type reportedNow struct {
+	recorded int64
+	found    bool
+	w        Withdrawal
+	permit   string // that was given
+}
+
+func (o *Outbox) newReported(n *OutcomeOf, now db.Millis) (*reported, error) {
+	merchant, rest, err := splitID(n.ID)
+	if err != nil {
+		return nil, err
+	}
+	e := &reported{OutcomeOf: n, merchant: merchant, rest: rest}
+	e.row, e.state, err = o.checkOutcome(merchant, n.Outcome, now)
+	return e, err
+}
+
+// refusal says after the commit why e was not recorded; nil: it was, now or before.
+func (e *reported) refusal() error {
+	w := &e.w
+	switch {
+	case !e.found:
+		return db.ErrNotFound
+	case e.recorded == 1:
+		return nil
+	case e.permit == "":
+		return &db.ConflictError{Reason: "the withdrawal is " + string(w.State)}
+	case e.permit != e.Permit:
+		return &db.ConflictError{Member: "permit", Reason: "is not the one that was given"}
+	case w.State != e.state || w.TxID != e.TxID || w.FailReason != e.FailReason:
+		return &db.ConflictError{Reason: "the withdrawal is " + string(w.State) + " with another outcome"}
+	}
+	return nil
+}
+
+// recordOutcomes is RecordOutcomes in its transaction.
+func (o *Outbox) recordOutcomes(ctx context.Context, t *db.Tx, batch []*reported, now db.Millis) error {
+	statements := make([]db.Statement, 0, 2*len(batch))
+	for _, e := range batch {
+		statements = append(statements,
+			db.Statement{SQL: recordOutcomeSQL, N: &e.recorded, Args: []any{e.merchant, e.rest, e.Permit, string(e.state), e.TxID, e.FailReason, int64(now)}},
+			db.Statement{SQL: readPermitSQL, Args: []any{e.merchant, e.rest}, Row: func(r db.Rows) (err error) {
+				e.found = true
+				e.w, err = scanWithdrawal(r, &e.permit)
+				return err
+			}})
+	}
+	if err := t.Batch(ctx, statements); err != nil {
+		return err
+	}
+	var tell []newRow
+	var alarms []db.Alarm
+	var counted []db.Statement
+	ended := map[WithdrawalState]int64{}
+	for _, e := range batch {
+		tells := e.recorded == 1
+		switch {
+		case tells:
+			ended[e.state]++
+			r := audit.Ended{Withdrawal: audit.WithdrawalOf(e.merchant, e.w.CallBackID), State: string(e.state), Permit: audit.Fingerprint(e.Permit),
+				TxID: e.TxID, Reason: e.FailReason}
+			if err := audit.AddAbout(ctx, t, audit.WithdrawalEnded, e.ID, now, r); err != nil {
+				return err
+			}
+		case e.contradicts():
+			var err error
+			if tells, err = contradict(ctx, t, e, now); err != nil {
+				return err
+			}
+			alarms = append(alarms, db.Alarm{Of: e.merchant, Kind: client.AlarmOutcomeDiffers, Subject: e.ID, At: now})
+		}
+		if tells {
+			tell = append(tell, e.callback(len(tell)))
+		}
+	}
+	for _, state := range []WithdrawalState{WithdrawalExecuted, WithdrawalFailed} {
+		if ended[state] > 0 {
+			counted = countMoved(t, counted, WithdrawalReleased, state, ended[state])
+		}
+	}
+	if err := o.announce(ctx, t, tell, now, counted...); err != nil {
+		return err
+	}
+	return db.RaiseAlarms(ctx, t, alarms)
+}
+
+// contradicts reports whether e has the right permit and another end or transaction.
+func (e *reported) contradicts() bool {
+	return e.recorded == 0 && e.permit != "" && e.permit == e.Permit && (e.w.State != e.state || e.w.TxID != e.TxID)
+}
+
+// callback is the callback that tells of e, as the n-th of a list.
+func (e *reported) callback(n int) newRow {
+	row, w := e.row, &e.w
+	row.item = n
+	row.EventID, row.CallBackID, row.TenantUserID, row.Address = w.CallBackID, w.CallBackID, w.TenantUserID, targetOf(w.Details)
+	return row
+}
+
+// tellsSQL finds whether the merchant is still to be told of a transaction.
+const tellsSQL = `
+SELECT 1 FROM merchants m WHERE m.id = $1 AND m.state <> 'deleted'
+	AND NOT EXISTS (SELECT 1 FROM callbacks c WHERE c.merchant = $1 AND c.call_back_id = $2 AND c.tx_id = $3 AND c.type = 3)`
+
+// contradict records an outcome that contradicts how its withdrawal ended, and says whether the
+// merchant is told: only if it names a transaction. That nothing moved is not said of funds that
+// were told as moved.
+func contradict(ctx context.Context, t *db.Tx, e *reported, now db.Millis) (tells bool, err error) {
+	w := &e.w
+	differs := audit.Contradicted{Withdrawal: audit.WithdrawalOf(w.Merchant, w.CallBackID), Permit: audit.Fingerprint(e.Permit),
+		Stands: audit.Outcome{State: string(w.State), TxID: w.TxID, Reason: w.FailReason}, Reported: audit.Outcome{State: string(e.state), TxID: e.TxID, Reason: e.FailReason}}
+	if err := audit.AddAbout(ctx, t, audit.WithdrawalContradicted, w.ID, now, differs); err != nil || e.TxID == "" {
+		return false, err
+	}
+	var is int
+	return db.One(ctx, t, tellsSQL, []any{w.Merchant, w.CallBackID, e.TxID}, &is)
+}
+
+// RecordWaiting queues n, which says that a released withdrawal waits, and gives
+// the callback's id. Each call queues one more: n is an event
+// without an id of its own. A withdrawal that is not released any more, or not
+// yet, is a *db.ConflictError.
+func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, now db.Millis) (w Withdrawal, callback string, err error) {
+	merchant, rest, err := splitID(id)
+	if err != nil {
+		return Withdrawal{}, "", err
+	}
+	if n.Merchant != merchant || n.Type.Report() == "" {
+		return Withdrawal{}, "", fmt.Errorf("callback is %w: it does not say to this merchant that a withdrawal waits", db.ErrInvalid)
+	}
+	n.EventID = ""
+	row, err := o.newRow(0, n, now)
+	if err != nil {
+		return Withdrawal{}, "", err
+	}
+	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		// The lock keeps an outcome from being recorded before this has been
+		// queued.
+		if w, err = findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, rest); err != nil || w.State != WithdrawalReleased {
+			return err
+		}
+		row.CallBackID, row.TenantUserID, row.Address = w.CallBackID, w.TenantUserID, targetOf(w.Details)
+		waits := audit.Waits{Withdrawal: audit.WithdrawalOf(merchant, w.CallBackID), Type: int(n.Type), Callback: joinID(merchant, row.id)}
+		if err := audit.AddAbout(ctx, t, audit.WithdrawalWaits, id, now, waits); err != nil {
+			return err
+		}
+		return o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now)
+	})
+	switch {
+	case err != nil:
+		return Withdrawal{}, "", err
+	case w.State != WithdrawalReleased:
+		return Withdrawal{}, "", &db.ConflictError{Reason: "the withdrawal is " + string(w.State) + ": only a released one waits"}
+	}
+	return w, joinID(merchant, row.id), nil
+}
+
+func (o *Outbox) checkOutcome(merchant string, outcome Outcome, now db.Millis) (newRow, WithdrawalState, error) {
+	state, want := WithdrawalExecuted, countersign.EffectExecuted
+	if outcome.FailReason != "" {
+		state, want = WithdrawalFailed, countersign.EffectEnded
+	}
+	switch {
+	case (outcome.TxID == "") == (outcome.FailReason == ""):
+		return newRow{}, "", fmt.Errorf("outcome is %w: want either txId or a reason", db.ErrInvalid)
+	case outcome.Callback.Merchant != merchant || outcome.Callback.Type.Effect() != want:
+		return newRow{}, "", fmt.Errorf("outcome is %w: its callback says something else or goes to another merchant", db.ErrInvalid)
+	}
+	if err := db.CheckTexts("permit", outcome.Permit, "txId", outcome.TxID, "reason", outcome.FailReason); err != nil {
+		return newRow{}, "", err
+	}
+	row, err := o.newRow(0, outcome.Callback, now)
+	return row, state, err
+}
