@@ -134,6 +134,13 @@ type Claim struct {
 	Holder string `json:"claim" minLength:"1" maxLength:"200" doc:"identifies the one execution that the permit is for, not a wallet that could execute twice, 1 to 200 characters: the same claim from a token of the same origin gets the same permit again, with duplicate true; any other is always refused and raises the alarm foreign_claim"`
 }
 
+// WithdrawalClaim is a Claim of one of several withdrawals.
+type WithdrawalClaim struct {
+	Merchant   string `json:"merchant" minLength:"1" maxLength:"64" doc:"id of the merchant, 1 to 64 characters"`
+	CallBackID string `json:"callBackId" minLength:"1" maxLength:"200" doc:"the merchant's id of the withdrawal, 1 to 200 characters; a request names each withdrawal once"`
+	Claim
+}
+
 // Permit is the one permit to execute a confirmed withdrawal.
 type Permit struct {
 	Permit     Secret     `json:"permit" doc:"the report of the outcome must carry it"`
@@ -146,12 +153,41 @@ type Permit struct {
 // LogValue keeps the permit out of a log.
 func (p Permit) LogValue() slog.Value { return slog.StringValue("permit for " + p.Withdrawal.ID) }
 
+// Release is what became of one of several claims: exactly one of its members is set.
+type Release struct {
+	Given *Permit  `json:"given,omitempty" doc:"the permit; absent: it was not given"`
+	Error *Problem `json:"error,omitempty" doc:"why it was not given, with the status that the request for this one alone has"`
+}
+
+// Releases answers several claims.
+type Releases struct {
+	Releases []Release `json:"releases" nullable:"false" doc:"one for each claim, in the order of the request"`
+}
+
 // Outcome reports the end of a released withdrawal: exactly one of Executed and
 // Failed is set.
 type Outcome struct {
 	Permit   Secret    `json:"permit" minLength:"1" maxLength:"200" doc:"the permit that the release gave, 1 to 200 characters"`
 	Executed *Executed `json:"executed,omitempty" doc:"the funds moved: the merchant gets a callback of type 3; not with failed"`
 	Failed   *Failed   `json:"failed,omitempty" doc:"no funds moved or will move: the merchant gets a callback of type 5; not with executed"`
+}
+
+// WithdrawalOutcome is the Outcome of one of several withdrawals.
+type WithdrawalOutcome struct {
+	Merchant   string `json:"merchant" minLength:"1" maxLength:"64" doc:"id of the merchant, 1 to 64 characters"`
+	CallBackID string `json:"callBackId" minLength:"1" maxLength:"200" doc:"the merchant's id of the withdrawal, 1 to 200 characters; a request names each withdrawal once"`
+	Outcome
+}
+
+// ReportedOutcome is what became of one of several outcomes: exactly one of its members is set.
+type ReportedOutcome struct {
+	Ended *AcceptedWithdrawal `json:"ended,omitempty" doc:"the withdrawal as it is now; absent: the outcome was not recorded"`
+	Error *Problem            `json:"error,omitempty" doc:"why it was not recorded, with the status that the request for this one alone has"`
+}
+
+// ReportedOutcomes answers several outcomes.
+type ReportedOutcomes struct {
+	Outcomes []ReportedOutcome `json:"outcomes" nullable:"false" doc:"one for each outcome, in the order of the request"`
 }
 
 // LogValue keeps the permit out of a log.
@@ -298,6 +334,27 @@ func (s *Service) CancelWithdrawal(ctx context.Context, id string) (Withdrawal, 
 // confirmed or released, and the call can be repeated later.
 func (s *Service) ReleaseWithdrawal(ctx context.Context, id, holder string) (Permit, error) {
 	return ask[Permit](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/release"), Claim{holder})
+}
+
+// ReleaseWithdrawals is ReleaseWithdrawal of 1 to 1,000 withdrawals in one transaction of the
+// service. Each has its own result, in the order of list, whatever becomes of the others. An error
+// is about the call as a whole: a wrong item, or a service that is away. Repeating the call gives
+// the same permits.
+func (s *Service) ReleaseWithdrawals(ctx context.Context, list ...WithdrawalClaim) ([]Release, error) {
+	if list == nil {
+		list = []WithdrawalClaim{}
+	}
+	out, err := ask[Releases](ctx, &s.caller, http.MethodPost, "/v1/withdrawals/release", list)
+	return out.Releases, err
+}
+
+// ReportOutcomes is ReportOutcome of 1 to 1,000 withdrawals, as ReleaseWithdrawals is of releases.
+func (s *Service) ReportOutcomes(ctx context.Context, list ...WithdrawalOutcome) ([]ReportedOutcome, error) {
+	if list == nil {
+		list = []WithdrawalOutcome{}
+	}
+	out, err := ask[ReportedOutcomes](ctx, &s.caller, http.MethodPost, "/v1/withdrawals/outcome", list)
+	return out.Outcomes, err
 }
 
 // ReportOutcome reports the end of a released withdrawal. The service notifies the

@@ -49,6 +49,8 @@ var access = map[string]struct {
 	"withdrawal":         {"viewer core operator approver admin", 404, ""},
 	"cancelWithdrawal":   {"core admin", 404, `{}`},
 	"releaseWithdrawal":  {"core admin", 404, `{"claim":"one"}`},
+	"releaseWithdrawals": {"core admin", 200, `[{"merchant":"mine","callBackId":"w-1","claim":"one"}]`},
+	"reportOutcomes":     {"core admin", 200, `{"merchant":"mine","callBackId":"w-1","permit":"none","failed":{"reason":"x"}}`},
 	"resumeWithdrawal":   {"approver admin", 404, `{"reason":"a test"}`},
 	"approveWithdrawal":  {"approver admin", 404, `{"reason":"a test"}`},
 	"withdrawalApproval": {"approver admin", 404, ""},

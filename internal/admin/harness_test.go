@@ -286,7 +286,7 @@ func (w *tee) Write(b []byte) (int, error) {
 func (w *tee) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // shows lists the operations whose answers hold a secret on purpose.
-var shows = []string{"createMerchant", "rotateKeys", "stageRotation", "createToken", "releaseWithdrawal"}
+var shows = []string{"createMerchant", "rotateKeys", "stageRotation", "createToken", "releaseWithdrawal", "releaseWithdrawals"}
 
 // checked holds every answer against the document: status, media type and
 // body, by huma's validator, which is not the one that the server uses. It

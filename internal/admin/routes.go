@@ -59,6 +59,8 @@ func (s *Server) routes() []route {
 		{post, "/v1/withdrawals", "createWithdrawal", api.Cores, byHandler, 202, s.withdrawalsHandler(), "Ask merchants to confirm withdrawals: one, an array (all or nothing), or lines (in order, up to the first fault, for 10 minutes at most)", []int{408, 409}},
 		{get, "/v1/withdrawals", "withdrawals", api.MoneyReaders, byHandler, 200, api.Handle(s.withdrawals), "List withdrawals, the newest first", nil},
 		{get, "/v1/withdrawals/{id}", "withdrawal", api.MoneyReaders, byPath, 200, api.One(s.withdrawal), "Show one withdrawal", nil},
+		{post, "/v1/withdrawals/release", "releaseWithdrawals", api.Cores, byHandler, 200, api.Handle(s.releaseWithdrawals), "Take the permits of withdrawals: one claim or an array, in one transaction. Each has its own result, whatever becomes of the others", nil},
+		{post, "/v1/withdrawals/outcome", "reportOutcomes", api.Cores, byHandler, 200, api.Handle(s.reportOutcomes), "Report how released withdrawals ended: one or an array, in one transaction. Each has its own result, whatever becomes of the others; the merchants are told", nil},
 		{post, "/v1/withdrawals/{id}/cancel", "cancelWithdrawal", api.Cores, byPath, 200, api.One(s.cancelWithdrawal), "Cancel a withdrawal that awaits the merchant's answer", []int{409}},
 		{post, "/v1/withdrawals/{id}/release", "releaseWithdrawal", api.Cores, byPath, 200, api.One(s.releaseWithdrawal), "Take the one permit to execute a confirmed withdrawal", []int{409}},
 		{get, "/v1/withdrawals/{id}/approval", "withdrawalApproval", api.Approvers, byPath, 200, api.One(s.withdrawalApproval), "Give what the approval of a withdrawal must be signed with", []int{410}},

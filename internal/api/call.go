@@ -301,12 +301,12 @@ func (rt *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = c.answer()
 	}
 	if err != nil && c.W.status == 0 {
-		WriteProblem(c.W, rt.problemOf(err))
+		WriteProblem(c.W, rt.ProblemOf(err))
 	}
 }
 
-// problemOf is API.ProblemOf with the name of what was not found.
-func (rt *Endpoint) problemOf(err error) *client.Problem {
+// ProblemOf is API.ProblemOf with the name of what was not found.
+func (rt *Endpoint) ProblemOf(err error) *client.Problem {
 	p := rt.a.ProblemOf(err)
 	if p.Status == http.StatusNotFound && p.Detail == noSuchThing {
 		p.Detail = "there is no such " + oneOf(tagOf(rt.Path))

@@ -1,0 +1,133 @@
+package admin
+
+import (
+	"net/http"
+	"strings"
+
+	"countersign/client"
+	"countersign/internal/api"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
+)
+
+// What is said of several withdrawals in one request is done in one transaction. Each has its own
+// result: the withdrawals of a core have nothing to do with one another, so what is refused of one
+// must not keep the others.
+
+// batchOf finds the withdrawals that a request is about, which it names by their merchants and
+// callBackIds. The zero one stands for one that there is not, for the call's token. A withdrawal
+// that is named twice is a fault: which of both counts would be chance.
+func (s *Server) batchOf(c *api.Call, n int, place func(int) string, name func(int) outbox.CallBack) ([]outbox.Withdrawal, error) {
+	names, first := make([]outbox.CallBack, n), make(map[outbox.CallBack]bool, n)
+	var faults api.Faults
+	for i := range n {
+		names[i] = name(i)
+		c.Concerns(names[i].Merchant)
+		if first[names[i]] && len(faults) < api.MaxFaults {
+			faults.Add(place(i)+".callBackId", "names a withdrawal that the request names before")
+		}
+		first[names[i]] = true
+	}
+	if len(faults) > 0 {
+		return nil, faults.Err()
+	}
+	list, err := s.Outbox.WithdrawalsCalled(c.R.Context(), names)
+	for i := range list {
+		if !c.Sees(names[i].Merchant) {
+			list[i] = outbox.Withdrawal{}
+		}
+	}
+	return list, err
+}
+
+// itemError is the problem of one item of a request, in whose place the faults are named.
+func (s *Server) itemError(c *api.Call, err error, place string) *client.Problem {
+	p := *c.Endpoint().ProblemOf(err) // a copy: some problems are shared
+	if p.Status == http.StatusInternalServerError {
+		s.Log.Error("request failed", "token", c.Token.ID, "route", c.Endpoint().Pattern(), "error", err.Error())
+	}
+	faults := p.Faults
+	p.Faults = nil
+	for _, f := range faults {
+		p.Faults = append(p.Faults, api.At(place+strings.TrimPrefix(f.Location, "body"), f.Message))
+	}
+	return &p
+}
+
+// releaseWithdrawals gives the permits of one claim or an array of them.
+func (s *Server) releaseWithdrawals(c *api.Call, _ api.None, in oneOrMany[client.WithdrawalClaim]) (client.Releases, error) {
+	list, err := s.batchOf(c, len(in.list), in.place, func(i int) outbox.CallBack {
+		return outbox.CallBack{Merchant: in.list[i].Merchant, ID: in.list[i].CallBackID}
+	})
+	if err != nil {
+		return client.Releases{}, err
+	}
+	asked := make([]outbox.ReleaseRequest, len(list))
+	for i, w := range list {
+		asked[i] = releaseOf(c, w.ID, in.list[i].Claim)
+	}
+	done, err := s.Outbox.ReleaseMany(c.R.Context(), asked, approvedFor(c.Token), c.Now)
+	if err != nil {
+		return client.Releases{}, err
+	}
+	out := client.Releases{Releases: make([]client.Release, len(done))}
+	for i, r := range done {
+		p, err := s.permitOf(c, r)
+		if err != nil {
+			out.Releases[i].Error = s.itemError(c, err, in.place(i))
+			continue
+		}
+		c.Items++
+		out.Releases[i].Given = &p
+	}
+	return out, nil
+}
+
+// reportOutcomes records one outcome or an array of them.
+func (s *Server) reportOutcomes(c *api.Call, _ api.None, in oneOrMany[client.WithdrawalOutcome]) (client.ReportedOutcomes, error) {
+	var faults api.Faults
+	for i := range in.list {
+		if faults = append(faults, outcomeFaults(in.list[i].Outcome, in.place(i))...); len(faults) >= api.MaxFaults {
+			break
+		}
+	}
+	if len(faults) > 0 {
+		return client.ReportedOutcomes{}, faults.Err()
+	}
+	list, err := s.batchOf(c, len(in.list), in.place, func(i int) outbox.CallBack {
+		return outbox.CallBack{Merchant: in.list[i].Merchant, ID: in.list[i].CallBackID}
+	})
+	if err != nil {
+		return client.ReportedOutcomes{}, err
+	}
+	out := client.ReportedOutcomes{Outcomes: make([]client.ReportedOutcome, len(list))}
+	var ends []outbox.OutcomeOf
+	var at []int // of each its place in the request
+	for i, w := range list {
+		err := error(db.ErrNotFound)
+		var o outbox.Outcome
+		if w.ID != "" {
+			o, err = outcomeOf(w, in.list[i].Outcome, c.Now)
+		}
+		if err != nil {
+			out.Outcomes[i].Error = s.itemError(c, err, in.place(i))
+			continue
+		}
+		ends, at = append(ends, outbox.OutcomeOf{ID: w.ID, Outcome: o}), append(at, i)
+	}
+	done, err := s.Outbox.RecordOutcomes(c.R.Context(), ends, c.Now)
+	if err != nil {
+		return client.ReportedOutcomes{}, err
+	}
+	for n, r := range done {
+		i := at[n]
+		if r.Err != nil {
+			out.Outcomes[i].Error = s.itemError(c, r.Err, in.place(i))
+			continue
+		}
+		c.Items++
+		trace(c, r.Withdrawal, false)
+		out.Outcomes[i].Ended = &client.AcceptedWithdrawal{Withdrawal: withdrawalOf(c, r.Withdrawal), Duplicate: r.Duplicate}
+	}
+	return out, nil
+}
