@@ -3,8 +3,6 @@ package relay
 import (
 	"errors"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"countersign/client"
@@ -62,14 +60,7 @@ func judge(err error) verdict {
 
 // alone rewrites a problem of a request with one deposit: its faults name the members of the
 // deposit, not of the array.
-func alone(p *client.Problem) *client.Problem {
-	q := *p
-	q.Faults = slices.Clone(p.Faults)
-	for i, f := range q.Faults {
-		q.Faults[i].Location = strings.Replace(f.Location, "body[0]", "body", 1)
-	}
-	return &q
-}
+func alone(p *client.Problem) *client.Problem { return itemProblem(p, 0) }
 
 // problemOf gives the service's own words; nil: the error has none.
 func problemOf(err error) *client.Problem {

@@ -38,7 +38,7 @@ const (
 	deposits    group = iota // many in one request
 	withdrawals              // likewise
 	addresses                // one by one, those of one merchant in their order
-	reports                  // one by one, those about one withdrawal in their order
+	reports                  // those about one withdrawal in their order; see sendReports
 )
 
 // groups in the order in which a turn sends them.
@@ -68,6 +68,11 @@ func (row Row) key() string {
 		return row.Merchant
 	}
 	return withdrawalKey(row.Merchant, row.about.callBackID)
+}
+
+// isAbout reports whether the row is about w.
+func (row Row) isAbout(w client.Withdrawal) bool {
+	return w.Merchant == row.Merchant && w.CallBackID == row.about.callBackID
 }
 
 func withdrawalKey(merchant, callBackID string) string { return merchant + "/" + callBackID }
@@ -171,21 +176,34 @@ func (t *turn) reportTo(ctx context.Context, id string, row Row) error {
 		return err
 	}
 	var given client.Permit
+	if err := json.Unmarshal(out, &given); err != nil {
+		return fmt.Errorf("the answer to a release is no permit: %w", err)
+	}
+	p, err := permitOf(row, &given)
+	if err == nil {
+		t.keep(p)
+	}
+	return err
+}
+
+// permitOf is the permit that the service gave for a row.
+func permitOf(row Row, given *client.Permit) (permit, error) {
 	var asked client.Claim
-	if err := errors.Join(json.Unmarshal(out, &given), json.Unmarshal(body, &asked)); err != nil || given.Permit == "" {
-		return fmt.Errorf("the answer to a release is no permit: %v", err)
+	if err := json.Unmarshal(row.about.rest, &asked); err != nil || given.Permit == "" || !row.isAbout(given.Withdrawal) {
+		return permit{}, fmt.Errorf("the answer to a release is no permit of withdrawal %s: %v", row.key(), err)
 	}
 	shown, err := json.Marshal(struct {
 		Details    client.Details    `json:"details"`
 		Withdrawal client.Withdrawal `json:"withdrawal"`
 	}{given.Details, given.Withdrawal})
-	if err != nil {
-		return err
-	}
+	return permit{row, given.Withdrawal.ID, asked.Holder, given.Permit.Reveal(), string(shown), given.Note}, err
+}
+
+// keep notes permits, which are written at the end of the turn.
+func (t *turn) keep(list ...permit) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.permits = append(t.permits, permit{row, given.Withdrawal.ID, asked.Holder, given.Permit.Reveal(), string(shown), given.Note})
-	return nil
+	t.permits = append(t.permits, list...)
 }
 
 // errNoPermits: a relay without --decisions does not write permits.
@@ -212,15 +230,9 @@ func (t *turn) judgeReport(ctx context.Context, row Row, err error) verdict {
 	case p.Status != http.StatusConflict || len(p.Faults) > 0:
 		return judge(err)
 	}
-	id, _, err := t.r.withdrawalID(ctx, row)
-	var w client.Withdrawal
-	if err == nil {
-		w, err = askFor(ctx, t.r, func(ctx context.Context, api *client.Service) (client.Withdrawal, error) {
-			return api.Withdrawal(ctx, id)
-		})
-	}
+	w, err := t.r.withdrawal(ctx, row)
 	if err != nil {
-		if v := judge(err); v.result == down {
+		if v := judge(err); v.result == down && !errors.As(err, &none) {
 			return v
 		}
 		return verdict{result: hold}
@@ -259,18 +271,27 @@ func (r *Relay) withdrawalID(ctx context.Context, row Row) (id string, kept bool
 	if id = r.ids.find(row.key()); id != "" {
 		return id, true, nil
 	}
+	w, err := r.withdrawal(ctx, row)
+	if err != nil {
+		return "", false, err
+	}
+	r.ids.keep(row.key(), w.ID)
+	return w.ID, false, nil
+}
+
+// withdrawal gives the withdrawal that a row is about as the service has it now.
+func (r *Relay) withdrawal(ctx context.Context, row Row) (client.Withdrawal, error) {
 	f := client.WithdrawalFilter{Merchant: row.Merchant, CallBackID: row.about.callBackID}
 	page, err := askFor(ctx, r, func(ctx context.Context, api *client.Service) (client.WithdrawalPage, error) {
 		return api.Withdrawals(ctx, f, client.PageOptions{Limit: 1})
 	})
 	switch {
 	case err != nil:
-		return "", false, err
+		return client.Withdrawal{}, err
 	case len(page.Withdrawals) == 0:
-		return "", false, &missingError{row.Merchant, row.about.callBackID}
+		return client.Withdrawal{}, &missingError{row.Merchant, row.about.callBackID}
 	}
-	r.ids.keep(row.key(), page.Withdrawals[0].ID)
-	return page.Withdrawals[0].ID, false, nil
+	return page.Withdrawals[0], nil
 }
 
 // ids are the service's ids of withdrawals, by the keys of rows.

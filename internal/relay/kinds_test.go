@@ -253,8 +253,8 @@ func TestReleasesWaitForThaw(t *testing.T) {
 	until(t, "the cancel is refused", func() bool { return c.waiting() == "0" && c.refused() == "1" })
 }
 
-// A relay that is killed at any step of a release or of an outcome loses neither: the next one
-// gets the same permit, and the merchant is told once.
+// A relay that is killed at any step of releases or of outcomes, which go together, loses none: the
+// next one gets the same permits, and the merchant is told once of each.
 func TestOutcomeIsNotLost(t *testing.T) {
 	c := newCore(t)
 	s := newService(t, "")
@@ -292,23 +292,44 @@ func TestOutcomeIsNotLost(t *testing.T) {
 			{"the deletion is being committed", func() func() { return c.gate("DEFERRABLE INITIALLY DEFERRED", reached) }},
 		} {
 			t.Run(kind+": "+step.name, func(t *testing.T) {
-				n++
-				id := fmt.Sprint("w-", n)
 				kill := s.spawn(c)
-				c.insert(kindWithdrawal, withdrawal("shop", id))
-				c.decided(id, "confirmed")
+				var ids []string
+				for range 3 {
+					n++
+					ids = append(ids, fmt.Sprint("w-", n))
+					c.insert(kindWithdrawal, withdrawal("shop", ids[len(ids)-1]))
+				}
+				for _, id := range ids {
+					c.decided(id, "confirmed")
+				}
 				c.carried()
+				ask := func() {
+					c.exec(`BEGIN`)
+					for _, id := range ids {
+						c.about(kindRelease, id, map[string]any{"claim": id})
+					}
+					c.exec(`COMMIT`)
+				}
 				tell := func() {
-					c.about(kindOutcome, id, map[string]any{"permit": c.permit(id), "executed": map[string]any{"txId": "0x" + id}})
+					for _, id := range ids {
+						c.permit(id)
+					}
+					c.exec(`BEGIN`)
+					for _, id := range ids {
+						c.about(kindOutcome, id, map[string]any{"permit": c.permit(id), "executed": map[string]any{"txId": "0x" + id}})
+					}
+					c.exec(`COMMIT`)
 				}
 				if kind == kindOutcome {
-					c.about(kindRelease, id, map[string]any{"claim": id})
-					c.permit(id)
+					ask()
+					for _, id := range ids {
+						c.permit(id)
+					}
 					c.carried()
 				}
 				end := step.begin()
 				if kind == kindRelease {
-					c.about(kindRelease, id, map[string]any{"claim": id})
+					ask()
 				} else {
 					tell()
 				}
@@ -320,12 +341,14 @@ func TestOutcomeIsNotLost(t *testing.T) {
 					tell()
 				}
 				c.carried()
-				if w := s.withdrawalOf(id); w.State != client.WithdrawalExecuted || w.TxID != "0x"+id || c.refused() != "0" {
-					t.Errorf("it is %+v, %s refused", w, c.refused())
-				}
-				until(t, "the merchant is told", func() bool { return len(toldOf(shop, id)) > 0 })
-				if diff := cmp.Diff([]countersign.Type{countersign.TypeWithdraw}, toldOf(shop, id)); diff != "" {
-					t.Error(diff)
+				for _, id := range ids {
+					if w := s.withdrawalOf(id); w.State != client.WithdrawalExecuted || w.TxID != "0x"+id || c.refused() != "0" {
+						t.Errorf("it is %+v, %s refused", w, c.refused())
+					}
+					until(t, "the merchant is told", func() bool { return len(toldOf(shop, id)) > 0 })
+					if diff := cmp.Diff([]countersign.Type{countersign.TypeWithdraw}, toldOf(shop, id)); diff != "" {
+						t.Error(diff)
+					}
 				}
 				for len(reached) > 0 {
 					<-reached

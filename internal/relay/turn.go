@@ -82,6 +82,8 @@ func (t *turn) send(ctx context.Context, end time.Time) error {
 			switch g {
 			case deposits, withdrawals:
 				t.sendMany(ctx, g, list)
+			case reports:
+				t.sendReports(ctx, list)
 			default:
 				t.sendSingly(ctx, list)
 			}
@@ -121,14 +123,20 @@ func (t *turn) leading(g group) []Row {
 // then sent apart, in this order.
 func (t *turn) sendMany(ctx context.Context, g group, list []Row) {
 	for len(list) > 0 && !t.over(ctx) {
-		n, size := 0, 0
-		for n < len(list) && n < maxBatch && size+len(list[n].Body) <= maxRequest {
-			size += len(list[n].Body)
-			n++
-		}
+		n := together(list, maxBatch)
 		t.sendTogether(ctx, g, list[:n])
 		list = list[n:]
 	}
+}
+
+// together is how many of the first rows of list, most at most, go in one request.
+func together(list []Row, most int) (n int) {
+	for size := 0; n < len(list) && n < most; n++ {
+		if size += len(list[n].Body); size > maxRequest {
+			break
+		}
+	}
+	return n
 }
 
 func (t *turn) sendTogether(ctx context.Context, g group, list []Row) {
@@ -158,15 +166,21 @@ func (t *turn) sendTogether(ctx context.Context, g group, list []Row) {
 		t.settle(list, v, err)
 		return
 	}
+	apart(list, err, func(part []Row) { t.sendTogether(ctx, g, part) })
+}
+
+// apart sends rows that failed together in parts: the row at fault alone, where the error names
+// one, else halves.
+func apart(list []Row, err error, send func([]Row)) {
 	if at := faultAt(err, len(list)); at >= 0 {
-		t.sendTogether(ctx, g, list[:at])
-		t.sendTogether(ctx, g, list[at:at+1])
-		t.sendTogether(ctx, g, list[at+1:])
+		send(list[:at])
+		send(list[at : at+1])
+		send(list[at+1:])
 		return
 	}
 	half := len(list) / 2
-	t.sendTogether(ctx, g, list[:half])
-	t.sendTogether(ctx, g, list[half:])
+	send(list[:half])
+	send(list[half:])
 }
 
 // sendSingly sends rows one by one: those with one key in their order, others at once.
@@ -234,6 +248,11 @@ func (t *turn) isDown() bool {
 
 // settle notes what became of rows that were sent together.
 func (t *turn) settle(list []Row, v verdict, err error) {
+	t.note(list, v, err)
+	t.r.metrics.called(v)
+}
+
+func (t *turn) note(list []Row, v verdict, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch v.result {
@@ -259,7 +278,6 @@ func (t *turn) settle(list []Row, v verdict, err error) {
 	default:
 		t.down = &downError{err, v.wait}
 	}
-	t.r.metrics.called(v)
 }
 
 // hold holds the merchants and withdrawals that failed, and gives how many rows are left out

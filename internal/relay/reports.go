@@ -1,0 +1,209 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"countersign/client"
+)
+
+const (
+	// reportsTogether is how many releases or outcomes go in one request. The service opens an
+	// answer for each release before it commits them all, and meanwhile other requests keep its
+	// database at work.
+	reportsTogether = 200
+	// requests is how many of these requests are under way at once.
+	requests = 4
+)
+
+// singly are the statuses after which rows are sent one by one: a service of before does not take
+// several, or one is about something that has gone.
+var singly = []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone}
+
+// sendReports sends rows about withdrawals: the first of each withdrawal, then the second, and so
+// on, so that the order for each is kept. Releases and outcomes go many in one request, the others
+// one by one.
+func (t *turn) sendReports(ctx context.Context, list []Row) {
+	byKey, order := map[string][]Row{}, []string{}
+	for _, row := range list {
+		if byKey[row.key()] == nil {
+			order = append(order, row.key())
+		}
+		byKey[row.key()] = append(byKey[row.key()], row)
+	}
+	for len(order) > 0 && !t.over(ctx) {
+		first := map[string][]Row{} // by kind
+		var more []string
+		for _, key := range order {
+			row := byKey[key][0]
+			if t.isHeld(row) {
+				continue // what is left goes with another turn
+			}
+			first[row.Kind] = append(first[row.Kind], row)
+			if byKey[key] = byKey[key][1:]; len(byKey[key]) > 0 {
+				more = append(more, key)
+			}
+		}
+		order = more
+		t.sendFirst(ctx, first)
+	}
+}
+
+// sendFirst sends rows of which no two are about one withdrawal.
+func (t *turn) sendFirst(ctx context.Context, byKind map[string][]Row) {
+	var sent sync.WaitGroup
+	defer sent.Wait()
+	places := make(chan struct{}, requests)
+	for _, kind := range []string{kindRelease, kindOutcome} {
+		for list := byKind[kind]; len(list) > 0; {
+			n := together(list, reportsTogether)
+			part := list[:n]
+			list = list[n:]
+			places <- struct{}{}
+			if t.over(ctx) {
+				return
+			}
+			sent.Go(func() {
+				defer func() { <-places }()
+				t.reportTogether(ctx, kind, part)
+			})
+		}
+	}
+	t.sendSingly(ctx, slices.Concat(byKind[kindWaiting], byKind[kindCancel]))
+}
+
+// reportTogether sends releases, or outcomes, in one request. Each has a result of its own.
+func (t *turn) reportTogether(ctx context.Context, kind string, list []Row) {
+	list = slices.DeleteFunc(slices.Clone(list), t.isHeld)
+	if len(list) == 0 || t.isDown() || ctx.Err() != nil {
+		return
+	}
+	if kind == kindRelease && !t.r.c.Decisions {
+		t.settle(list, verdict{result: hold}, errNoPermits)
+		return
+	}
+	bodies := make([]string, len(list))
+	for i, row := range list {
+		bodies[i] = string(row.Body)
+	}
+	var results []outcomeOfRow
+	err := t.call(ctx, func(ctx context.Context) error {
+		out, err := t.r.post(ctx, "/v1/withdrawals/"+kind, []byte("["+strings.Join(bodies, ",")+"]"))
+		if err == nil {
+			results, err = readResults(kind, list, out)
+		}
+		return err
+	})
+	v := judge(err)
+	switch p := problemOf(err); {
+	case err == nil:
+		t.r.metrics.called(v)
+		t.reported(ctx, list, results)
+	case p != nil && slices.Contains(singly, p.Status):
+		t.sendSingly(ctx, list)
+	case len(list) == 1 || !v.apart:
+		t.settle(list, v, err)
+	default:
+		apart(list, err, func(part []Row) { t.reportTogether(ctx, kind, part) })
+	}
+}
+
+// reported notes the result of each row of a request. Those that were refused are looked into one
+// by one.
+func (t *turn) reported(ctx context.Context, list []Row, results []outcomeOfRow) {
+	var took []Row
+	var permits []permit
+	var looks sync.WaitGroup
+	places := make(chan struct{}, callers/requests)
+	for i, r := range results {
+		row := list[i]
+		if r.problem == nil {
+			took = append(took, row)
+			if r.permit != nil {
+				permits = append(permits, *r.permit)
+			}
+			continue
+		}
+		err := error(itemProblem(r.problem, i))
+		if r.problem.Status == http.StatusNotFound {
+			err = &missingError{row.Merchant, row.about.callBackID}
+		}
+		places <- struct{}{}
+		looks.Go(func() {
+			defer func() { <-places }()
+			var v verdict
+			_ = t.call(ctx, func(ctx context.Context) error {
+				v = t.judgeReport(ctx, row, err)
+				return nil
+			})
+			t.note([]Row{row}, v, err)
+		})
+	}
+	looks.Wait()
+	t.keep(permits...)
+	t.note(took, verdict{result: taken}, nil)
+}
+
+// outcomeOfRow is what became of one row of several: a problem, or that it was taken.
+type outcomeOfRow struct {
+	permit  *permit // of a release that was taken
+	problem *client.Problem
+}
+
+// readResults reads the answer to rows of a kind. An answer that has not exactly one result of
+// each withdrawal is an error: no row may count as taken that the service did not name.
+func readResults(kind string, list []Row, out json.RawMessage) ([]outcomeOfRow, error) {
+	var answer struct {
+		client.Releases
+		client.ReportedOutcomes
+	}
+	if err := json.Unmarshal(out, &answer); err != nil {
+		return nil, fmt.Errorf("the answer to rows of kind %s: %w", kind, err)
+	}
+	var results []outcomeOfRow
+	var about []client.Withdrawal
+	for i, r := range answer.Releases.Releases {
+		one := outcomeOfRow{problem: r.Error}
+		if r.Given == nil || r.Error != nil || i >= len(list) {
+			results, about = append(results, one), append(about, client.Withdrawal{})
+			continue
+		}
+		p, err := permitOf(list[i], r.Given)
+		if err != nil {
+			return nil, err
+		}
+		one.permit = &p
+		results, about = append(results, one), append(about, r.Given.Withdrawal)
+	}
+	for _, r := range answer.ReportedOutcomes.Outcomes {
+		one, w := outcomeOfRow{problem: r.Error}, client.Withdrawal{}
+		if r.Ended != nil && r.Error == nil {
+			w = r.Ended.Withdrawal
+		}
+		results, about = append(results, one), append(about, w)
+	}
+	if len(results) != len(list) {
+		return nil, fmt.Errorf("the answer to %d rows of kind %s has %d results", len(list), kind, len(results))
+	}
+	for i, r := range results {
+		if r.problem == nil && (!list[i].isAbout(about[i]) || (kind == kindRelease) != (r.permit != nil)) {
+			return nil, fmt.Errorf("the answer to rows of kind %s has no result of %s", kind, list[i].key())
+		}
+	}
+	return results, nil
+}
+
+// itemProblem is the problem of the i-th item as that of a request with this item alone.
+func itemProblem(p *client.Problem, i int) *client.Problem {
+	q := *p
+	q.Faults = slices.Clone(p.Faults)
+	for n, f := range q.Faults {
+		q.Faults[n].Location = strings.Replace(f.Location, fmt.Sprintf("body[%d]", i), "body", 1)
+	}
+	return &q
+}
