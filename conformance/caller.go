@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -48,7 +49,7 @@ func NewCaller(c Config, form envelope.BodyForm, field string) (*Caller, error) 
 	}
 	if k.cfg.ResponseKey.HasPrivate() {
 		caller.fakes, err = countersigntest.MakeService(countersigntest.ServiceConfig{
-			Key: k.cfg.ResponseKey, RequestKey: c.Key, Padding: c.Padding, ResponsePadding: c.ResponsePadding,
+			Key: k.cfg.ResponseKey, RequestKey: c.Key, Padding: c.Padding, ResponsePadding: c.ResponsePadding, Sign: c.Sign, Unbound: k.cfg.Unbound,
 		})
 	}
 	return caller, err
@@ -211,6 +212,8 @@ func (c *Caller) Send(ctx context.Context, t countersign.Type, m []byte, f count
 		return Sent{}, fmt.Errorf("fault %s: %s", f, f.About())
 	case c.k.cfg.CallbackAPIKey == "" && (f == countersigntest.FaultNoAPIKey || f == countersigntest.FaultWrongAPIKey):
 		return Sent{}, fmt.Errorf("fault %s needs the callback API key that the endpoint requires", f)
+	case c.k.cfg.Sign == nil && f.NeedsSigning():
+		return Sent{}, fmt.Errorf("fault %s needs the key that signs requests", f)
 	case f == countersigntest.FaultWrongURL && c.k.cfg.NotifyURL == c.k.cfg.WithdrawURL:
 		return Sent{}, fmt.Errorf("fault %s needs the URLs of both kinds of callbacks", f)
 	}
@@ -251,8 +254,7 @@ func (c *Caller) exchange(s *session, t countersign.Type, m message, f countersi
 	before := request{}
 	if f.NeedsEarlier() {
 		before = attempt(", an earlier one", m.twin())
-		c.post(s, before)
-		earlier = countersigntest.Earlier{Body: before.body, UUID: before.uuid}
+		earlier = countersigntest.Earlier{Body: before.body, UUID: before.uuid, Header: c.post(s, before).asked}
 	}
 	body, err := c.fakes.Spoil(f, q.plaintext, q.body, earlier)
 	if err != nil {
@@ -273,8 +275,21 @@ func (c *Caller) exchange(s *session, t countersign.Type, m message, f countersi
 	case countersigntest.FaultWrongURL:
 		q.to = toNotify + toWithdraw - q.to
 	}
+	honest := q
 	q.body = body
 	q.what += "; fault: " + f.About()
+	if c.k.cfg.Sign != nil {
+		q.resign = func(r envelope.LinkRequest, h http.Header) {
+			signed, err := c.fakes.Link(f, r.URL, h.Get("Content-Type"), honest.plaintext, c.wrapped(honest).body, r.Body, earlier)
+			if err != nil {
+				return // it stays as it is, and f sends nothing wrong
+			}
+			for _, name := range []string{envelope.HeaderDigest, envelope.HeaderSignatureInput, envelope.HeaderSignature} {
+				h.Del(name)
+			}
+			maps.Copy(h, signed)
+		}
+	}
 	return c.post(s, q)
 }
 
@@ -339,7 +354,10 @@ func (c *Caller) Replay(ctx context.Context, body []byte) (Sent, error) {
 var contentTypes = map[envelope.BodyForm]string{envelope.FormString: "application/json", envelope.FormObject: "application/json"}
 
 // post sends q in the form of c.
-func (c *Caller) post(s *session, q request) *reply {
+func (c *Caller) post(s *session, q request) *reply { return s.send(c.wrapped(q)) }
+
+// wrapped is q in the form of c.
+func (c *Caller) wrapped(q request) request {
 	switch q.contentType = contentTypes[c.form]; c.form {
 	case envelope.FormField:
 		q.body = []byte(c.field + "=" + url.QueryEscape(string(q.body)))
@@ -348,7 +366,7 @@ func (c *Caller) post(s *session, q request) *reply {
 	case envelope.FormObject:
 		q.body = message{{c.field, text(string(q.body))}}.bytes()
 	}
-	return s.send(q)
+	return q
 }
 
 // catch gives how check ended, nil if it passed.
@@ -421,7 +439,7 @@ func (c *Caller) accepts(s *session, r *reply, out *Sent) {
 
 // result is how a service takes a response that it does not accept (PROTOCOL.md, E1 to E4).
 func (c *Caller) result(r *reply) client.AttemptResult {
-	if r.err == nil && r.status == http.StatusOK && r.parseErr == nil && (c.k.cfg.APIKey == "" || c.k.cfg.APIKey.Equal(r.response.APIKey)) {
+	if r.err == nil && r.status == http.StatusOK && r.parseErr == nil && r.signErr == nil && (c.k.cfg.APIKey == "" || c.k.cfg.APIKey.Equal(r.response.APIKey)) {
 		switch r.response.ErrCode.Class() {
 		case countersign.ClassRefused:
 			return client.AttemptRefused
@@ -445,6 +463,8 @@ var faultFixes = map[countersigntest.ServiceFault]string{
 	countersigntest.FaultOtherKey: sealFix, countersigntest.FaultPlain: sealFix, countersigntest.FaultSpaces: sealFix,
 	countersigntest.FaultNoAPIKey: apiKeyFix, countersigntest.FaultWrongAPIKey: apiKeyFix,
 	countersigntest.FaultWrongURL: "Take type 2 at the withdraw URL alone, and every other type at the notify URL alone.",
+	countersigntest.FaultUnsigned: demandFix, countersigntest.FaultStripped: demandFix, countersigntest.FaultOtherSigner: demandFix, countersigntest.FaultAltered: demandFix,
+	countersigntest.FaultOldSignature: demandFix, countersigntest.FaultOtherSignature: demandFix,
 }
 
 // CallerFaults lists the faults that Send makes.

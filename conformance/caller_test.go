@@ -18,8 +18,9 @@ import (
 // callMerchant gives a Caller and the merchant that it calls. c and m may be changed before.
 func callMerchant(t *testing.T, change func(*conformance.Config, *countersigntest.MerchantConfig)) (*conformance.Caller, *countersigntest.Merchant) {
 	t.Helper()
-	c := conformance.Config{Key: testKey(), APIKey: testAPIKey, CallbackAPIKey: testCallbackKey}
-	mc := countersigntest.MerchantConfig{Key: testKey().Public(), APIKey: testAPIKey, CallbackAPIKey: testCallbackKey, Orders: countersigntest.SampleOrders}
+	service, own := envelope.GenerateSigningKey(), envelope.GenerateSigningKey()
+	c := conformance.Config{Key: testKey(), APIKey: testAPIKey, CallbackAPIKey: testCallbackKey, Sign: service, AnswerKey: own.Public()}
+	mc := countersigntest.MerchantConfig{Key: testKey().Public(), APIKey: testAPIKey, CallbackAPIKey: testCallbackKey, Orders: countersigntest.SampleOrders, Sign: own, ServiceSigner: service.Public()}
 	if change != nil {
 		change(&c, &mc)
 	}
@@ -99,8 +100,10 @@ func TestCallerFaults(t *testing.T) {
 
 // TestCallerFindsTakers: a merchant that takes what it must refuse is told so.
 func TestCallerFindsTakers(t *testing.T) {
-	c, _ := callMerchant(t, func(_ *conformance.Config, m *countersigntest.MerchantConfig) { m.Unbound, m.CallbackAPIKey = true, "" })
-	for _, f := range []countersigntest.ServiceFault{countersigntest.FaultOldUUID, countersigntest.FaultSpliced, countersigntest.FaultNoAPIKey, countersigntest.FaultWrongAPIKey} {
+	c, _ := callMerchant(t, func(_ *conformance.Config, m *countersigntest.MerchantConfig) {
+		m.Unbound, m.CallbackAPIKey, m.ServiceSigner = true, "", nil
+	})
+	for _, f := range []countersigntest.ServiceFault{countersigntest.FaultUnsigned, countersigntest.FaultOtherSigner, countersigntest.FaultAltered, countersigntest.FaultOldUUID, countersigntest.FaultSpliced, countersigntest.FaultNoAPIKey, countersigntest.FaultWrongAPIKey} {
 		sent := send(t, c, countersign.TypeDeposited, f)
 		if !strings.Contains(sent.Problem, "must be refused") || sent.Fix == "" {
 			t.Errorf("%s:\n%s", f, sent)

@@ -49,6 +49,8 @@ const (
 	NeedLongOrder   Need = "an order whose amount has more than 17 digits"
 	NeedEffects     Need = "a look at credits"
 	NeedRestart     Need = "a way to kill the endpoint"
+	NeedSigning     Need = "a service that signs its requests"
+	NeedAnswerKey   Need = "the key that signs answers"
 )
 
 // Ending is how a case ended. The zero Ending is Fail.
@@ -144,7 +146,7 @@ func (s *Summary) add(r Result) {
 // Cases lists all cases by number.
 func Cases() []Case {
 	return slices.Concat(depositCases(), repeatCases(), noticeCases(), withdrawalCases(), responseCases(),
-		httpCases(), sealingCases(), formCases(), messageCases(), bindingCases(), otherCases(), restartCases(), creditCases())
+		httpCases(), sealingCases(), formCases(), messageCases(), bindingCases(), otherCases(), restartCases(), creditCases(), linkCases())
 }
 
 // verdict is how a case ended that did not pass. fail and skip panic with it, so

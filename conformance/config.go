@@ -80,6 +80,13 @@ type Config struct {
 	// APIKeyHeader has another name for that header. Empty: X-API-KEY.
 	APIKeyHeader string
 
+	// Sign is the service's own Ed25519 pair, which signs each request (PROTOCOL.md, The signed
+	// link); the endpoint must demand it. Nil: requests are not signed.
+	Sign *envelope.SigningKey
+	// AnswerKey is the public part of the merchant's, which must sign every response. Nil: signatures of
+	// responses are not looked at. It needs Sign.
+	AnswerKey *envelope.SigningKey
+
 	// Order is a withdrawal that the endpoint knows and confirms. Nil: the cases
 	// about known withdrawals are skipped.
 	Order *Order
@@ -187,6 +194,10 @@ func newChecker(c Config) (*Checker, error) {
 		return nil, fmt.Errorf("%w: no key", ErrConfig)
 	case c.Padding == envelope.OAEP && c.Key.HasPrivate():
 		return nil, fmt.Errorf("%w: OAEP seals with the merchant's public part", ErrConfig)
+	case c.Sign != nil && !c.Sign.HasPrivate():
+		return nil, fmt.Errorf("%w: the key that signs requests has no private part", ErrConfig)
+	case c.AnswerKey != nil && c.Sign == nil:
+		return nil, fmt.Errorf("%w: an endpoint signs only what answers a signed request: give the key that signs requests too", ErrConfig)
 	}
 	var err error
 	if k.raw, err = newRawKey(c.Key); err != nil {

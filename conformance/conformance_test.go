@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"countersign"
 	"countersign/conformance"
+	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/internal/lab/dbtest"
 )
@@ -49,6 +51,7 @@ func allPass(t *testing.T, c conformance.Config, maySkip ...string) {
 			t.Errorf("failed: %s", describe(r))
 		case r.Problem == "needs "+string(conformance.NeedOwnPair) && c.Key.HasPrivate():
 		case r.Problem == "needs "+string(conformance.NeedOther) && !c.Other, r.Problem == "needs "+string(conformance.NeedUsual) && c.Other:
+		case r.Problem == "needs "+string(conformance.NeedSigning) && c.Sign == nil, r.Problem == "needs "+string(conformance.NeedAnswerKey) && c.AnswerKey == nil:
 		case r.Problem == "needs "+string(conformance.NeedRestart) && c.Restart == nil, r.Problem == "needs "+string(conformance.NeedEffects) && c.Effects == nil:
 		case r.Ending == conformance.Skip && !slices.ContainsFunc(maySkip, func(p string) bool { return strings.Contains(r.Problem, p) }):
 			t.Errorf("skipped: %d %s: %s", r.Number, r.Name, r.Problem)
@@ -257,6 +260,29 @@ func TestEveryCaseCanFail(t *testing.T) {
 			}
 		}
 	})
+	for _, w := range []struct {
+		fault, cases string
+		demands      bool
+	}{
+		{"demands no signature", `link/(unsigned|stripped|other-.*|altered|replayed|withdrawal)`, false},
+		{"signs nothing", `link/(accepted|refusal|unreadable|own-answer)`, true},
+	} {
+		t.Run(strings.ReplaceAll(w.fault, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			results, _ := check(t, linkMerchant(t, w.demands, !w.demands, w.cases))
+			if len(results) == 0 {
+				t.Errorf("no case is called %s", w.cases)
+			}
+			for name, r := range results {
+				if r.Ending != conformance.Fail || r.Problem == "" || r.Fix == "" && r.Severity == conformance.Must {
+					t.Error(describe(r))
+				}
+				mu.Lock()
+				failed[name] = true
+				mu.Unlock()
+			}
+		})
+	}
 	for _, w := range wrong {
 		t.Run(strings.ReplaceAll(w.fault, " ", "-"), func(t *testing.T) {
 			t.Parallel()
@@ -303,6 +329,31 @@ func TestEveryCaseCanFail(t *testing.T) {
 			}
 		})
 	}
+}
+
+// linkMerchant starts a merchant of a service that signs, and gives the settings that check these cases with it.
+func linkMerchant(t *testing.T, demands, signs bool, cases string) conformance.Config {
+	t.Helper()
+	service, own := envelope.GenerateSigningKey(), envelope.GenerateSigningKey()
+	mc := countersigntest.MerchantConfig{Key: testKey().Public(), APIKey: testAPIKey, CallbackAPIKey: testCallbackKey,
+		Orders: func(id string) (countersign.Details, bool) {
+			d, err := testOrder.Details()
+			return d, err == nil && id == testOrder.CallBackID
+		}}
+	if demands {
+		mc.ServiceSigner = service.Public()
+	}
+	if signs {
+		mc.Sign = own
+	}
+	m, err := countersigntest.StartMerchant(mc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	only := regexp.MustCompile(`^(` + cases + `)$`)
+	return conformance.Config{NotifyURL: m.NotifyURL(), WithdrawURL: m.WithdrawURL(), Key: testKey(), APIKey: testAPIKey, CallbackAPIKey: testCallbackKey, Order: &testOrder,
+		Sign: service, AnswerKey: own.Public(), Only: func(k conformance.Case) bool { return only.MatchString(k.Name) }}
 }
 
 // TestCases holds the list to its own rules, and each case to a rule that

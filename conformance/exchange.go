@@ -54,6 +54,8 @@ type request struct {
 	method      string    // "": POST
 	contentType string    // "": application/x-www-form-urlencoded; "-": none
 	apiKey      *countersign.APIKey
+	// resign changes the signature of r, which is signed and whose headers are h. Nil: it is right.
+	resign func(r envelope.LinkRequest, h http.Header)
 }
 
 // reply is the result of an exchange. Either err or status is set.
@@ -71,6 +73,10 @@ type reply struct {
 	parsed   countersign.Answer // set by opensTo
 	blocks   []int              // how many bytes of answer each block held
 	openErr  error              // of the answer
+
+	asked     http.Header // Content-Type and signature of the request; nil: it was not signed
+	signature envelope.LinkSignature
+	signErr   error // of the response, if the key that signs answers is known
 }
 
 // UserAgent is how the requests of a Checker and a Caller name themselves.
@@ -116,6 +122,20 @@ func (s *session) sendUntil(ctx context.Context, q request) *reply {
 	default:
 		req.Header.Set("Content-Type", q.contentType)
 	}
+	if s.cfg.Sign != nil {
+		signed := envelope.LinkRequest{Method: req.Method, URL: s.urls[q.to].String(), Header: req.Header, Body: q.body}
+		if q.contentType == "-" {
+			req.Header.Set("Content-Type", "") // it is covered
+		}
+		if err := s.cfg.Sign.SignRequest(signed, q.plaintext, time.Now()); err != nil {
+			r.err = err
+			return r
+		}
+		if q.resign != nil {
+			q.resign(signed, req.Header)
+		}
+		r.asked = envelope.LinkHeaders(req.Header)
+	}
 	req.Header.Set("User-Agent", UserAgent)
 	key := s.cfg.CallbackAPIKey
 	if q.apiKey != nil {
@@ -137,6 +157,12 @@ func (s *session) sendUntil(ctx context.Context, q request) *reply {
 		return r
 	}
 	s.open(r, len(q.plaintext))
+	if s.cfg.AnswerKey != nil {
+		r.signature, r.signErr = envelope.VerifyResponse(envelope.LinkResponse{Status: r.status, Header: r.header, Body: r.body, Request: r.asked}, s.cfg.AnswerKey)
+		if r.signErr == nil && r.signature.Old(time.Now()) {
+			r.signErr = errors.New("its time is more than five minutes from this clock")
+		}
+	}
 	return r
 }
 

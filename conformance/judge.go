@@ -54,8 +54,9 @@ func statusFix(got int, want []int) string {
 	return fmt.Sprintf("Answer with status %d.", want[0])
 }
 
-// wellFormed checks the response against PROTOCOL.md, R1.
+// wellFormed checks the response against PROTOCOL.md, R1, and L10 where answers are signed.
 func (s *session) wellFormed(r *reply) {
+	s.signedBy(r)
 	if r.parseErr != nil {
 		fail(responseFix(r.parseErr), "%s: the response is not valid: %v", r.what, r.parseErr)
 	}

@@ -56,6 +56,8 @@ func world(t *testing.T, c conformance.ListenerConfig, timeout time.Duration) (*
 	out := &buffer{}
 	c.Out = out
 	c.Merchant.Key, c.Merchant.APIKey, c.Merchant.CallbackAPIKey = listenerPair().Public(), apiKey, callbackKey
+	service, own := envelope.GenerateSigningKey(), envelope.GenerateSigningKey()
+	c.Merchant.Sign, c.Merchant.ServiceSigner = own, service.Public()
 	h, err := conformance.NewListener(c)
 	if err != nil {
 		t.Fatal(err)
@@ -69,6 +71,7 @@ func world(t *testing.T, c conformance.ListenerConfig, timeout time.Duration) (*
 	caller, err := conformance.NewCaller(conformance.Config{
 		NotifyURL: server.URL + merchant.DefaultNotifyPath, WithdrawURL: server.URL + merchant.DefaultWithdrawPath, Timeout: timeout,
 		Key: listenerPair(), APIKey: apiKey, CallbackAPIKey: callbackKey, Ordered: true, User: "65515",
+		Sign: service, AnswerKey: own.Public(),
 	}, envelope.FormBare, "")
 	if err != nil {
 		t.Fatal(err)

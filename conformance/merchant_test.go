@@ -35,6 +35,7 @@ func TestMerchantLibraryPasses(t *testing.T) {
 		skips          string
 	}{
 		{"required", merchant.Profile{}, false, false, needsUnbound},
+		{"signed", merchant.Profile{}, false, false, needsUnbound},
 		{"when present, of a service that does not bind", merchant.Profile{Binding: merchant.BindingWhenPresent}, true, false, needsBound},
 		{"off, of a service that does not bind", merchant.Profile{Binding: merchant.BindingOff}, true, false, needsBound},
 		{"another provider", merchant.OtherProvider(), false, true, needsBound},
@@ -43,9 +44,14 @@ func TestMerchantLibraryPasses(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
 			credited := map[string][]string{}
+			var service, own, signer, answerKey *envelope.SigningKey
+			if tc.name == "signed" {
+				service, own = envelope.GenerateSigningKey(), envelope.GenerateSigningKey()
+				signer, answerKey = service.Public(), own.Public()
+			}
 			h, err := merchant.New(merchant.Config{
 				Key: testKey().Public(), APIKey: testAPIKey, CallbackAPIKeys: []countersign.APIKey{testCallbackKey},
-				Profile: tc.profile, BodyTimeout: stall,
+				Sign: own, ServiceSigner: signer, Profile: tc.profile, BodyTimeout: stall,
 				OnDeposit: func(_ context.Context, d merchant.Deposit) error {
 					mu.Lock()
 					defer mu.Unlock()
@@ -69,6 +75,7 @@ func TestMerchantLibraryPasses(t *testing.T) {
 			allPass(t, conformance.Config{
 				NotifyURL: srv.URL + merchant.DefaultNotifyPath, WithdrawURL: srv.URL + merchant.DefaultWithdrawPath, Key: testKey(),
 				APIKey: testAPIKey, CallbackAPIKey: testCallbackKey, Order: &testOrder, Unbound: tc.unbound, Other: tc.other,
+				Sign: service, AnswerKey: answerKey,
 				Effects: func(_ context.Context, ids []string) ([]conformance.Credit, error) {
 					mu.Lock()
 					defer mu.Unlock()
@@ -150,11 +157,12 @@ func TestBindingOnlyWhenPresent(t *testing.T) {
 func TestFaultyMerchantsFail(t *testing.T) {
 	t.Parallel()
 	var key = testKey()
+	service, own := envelope.GenerateSigningKey(), envelope.GenerateSigningKey()
 	for _, fault := range countersigntest.MerchantFaults {
 		t.Run(string(fault), func(t *testing.T) {
 			t.Parallel()
 			m, err := countersigntest.StartMerchant(countersigntest.MerchantConfig{
-				Key: key.Public(), APIKey: testAPIKey, CallbackAPIKey: testCallbackKey, Orders: countersigntest.SampleOrders,
+				Key: key.Public(), APIKey: testAPIKey, CallbackAPIKey: testCallbackKey, Orders: countersigntest.SampleOrders, Sign: own, ServiceSigner: service.Public(),
 				Fault: func(int, countersign.Callback) countersigntest.MerchantFault { return fault },
 			})
 			if err != nil {
@@ -164,6 +172,7 @@ func TestFaultyMerchantsFail(t *testing.T) {
 			w, d := countersigntest.Withdrawal(3), countersigntest.Order(3)
 			c := conformance.Config{
 				NotifyURL: m.NotifyURL(), WithdrawURL: m.WithdrawURL(), Key: key, APIKey: testAPIKey, CallbackAPIKey: testCallbackKey,
+				Sign: service, AnswerKey: own.Public(),
 				Order: &conformance.Order{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, Address: d.Address, ChainName: d.ChainName,
 					Symbol: d.Symbol, Amount: d.Amount.String()},
 				Effects: func(_ context.Context, ids []string) ([]conformance.Credit, error) {

@@ -148,6 +148,10 @@ func (k *Checker) has(n Need) bool {
 		return k.cfg.Effects != nil
 	case NeedRestart:
 		return k.cfg.Restart != nil
+	case NeedSigning:
+		return k.cfg.Sign != nil
+	case NeedAnswerKey:
+		return k.cfg.AnswerKey != nil
 	}
 	return false
 }

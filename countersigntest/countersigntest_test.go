@@ -107,9 +107,11 @@ func TestMerchantFaults(t *testing.T) {
 	for _, f := range countersigntest.MerchantFaults {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
-			s := newService(t, countersigntest.ServiceConfig{})
+			service, own := envelope.GenerateSigningKey(), envelope.GenerateSigningKey()
+			s := newService(t, countersigntest.ServiceConfig{Sign: service, MerchantSigner: own.Public()})
 			m, err := countersigntest.StartMerchant(countersigntest.MerchantConfig{
 				Key: s.MerchantKey(), APIKey: s.APIKey(), CallbackAPIKey: s.CallbackAPIKey(), Orders: countersigntest.SampleOrders,
+				Sign: own, ServiceSigner: service.Public(),
 				Fault: func(int, countersign.Callback) countersigntest.MerchantFault { return f },
 			})
 			if err != nil {
@@ -213,13 +215,27 @@ func TestServiceFaults(t *testing.T) {
 		{countersigntest.FaultNoAPIKey, nil, 0, false},
 		{countersigntest.FaultWrongAPIKey, nil, 0, false},
 		{countersigntest.FaultWrongURL, nil, 0, false},
+		{countersigntest.FaultUnsigned, nil, 0, false},
+		{countersigntest.FaultStripped, nil, 0, false},
+		{countersigntest.FaultOtherSigner, nil, 0, false},
+		{countersigntest.FaultAltered, nil, 0, false},
+		{countersigntest.FaultOldSignature, nil, 0, false},
+		{countersigntest.FaultOtherSignature, nil, 0, false},
 	} {
 		t.Run(string(c.fault), func(t *testing.T) {
 			var fault countersigntest.ServiceFault
+			service, own := envelope.GenerateSigningKey(), envelope.GenerateSigningKey()
 			s := newService(t, countersigntest.ServiceConfig{
+				Sign: service, MerchantSigner: own.Public(),
 				Fault: func(int, countersign.Callback) countersigntest.ServiceFault { return fault },
 			})
-			m := countersigntest.NewMerchant(t, s)
+			m, err := countersigntest.StartMerchant(countersigntest.MerchantConfig{
+				Key: s.MerchantKey(), APIKey: s.APIKey(), CallbackAPIKey: s.CallbackAPIKey(), Orders: countersigntest.SampleOrders, Sign: own, ServiceSigner: service.Public(),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(m.Close)
 			if r := s.Deliver(context.Background(), m.Endpoint(), countersigntest.Deposit(1)); r.Err != nil {
 				t.Fatal(r.Err)
 			}

@@ -3,6 +3,7 @@ package countersigntest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -33,6 +34,16 @@ type MerchantConfig struct {
 	APIKeyHeader string
 	// BodyField is the form field or JSON member that carries the body. Empty: data.
 	BodyField string
+	// Sign is the merchant's own pair, which signs each response with a JSON body to a request that
+	// has a signature (PROTOCOL.md, The signed link). Nil: responses are not signed.
+	Sign *envelope.SigningKey
+	// ServiceSigner is the service's public part, which must have signed every request. Nil: none
+	// need be signed.
+	ServiceSigner *envelope.SigningKey
+	// PublicURL is what the service has before the paths, where that is not what requests name as
+	// their host.
+	PublicURL string
+
 	// Unbound accepts requests whose binding does not hold.
 	Unbound bool
 
@@ -65,8 +76,10 @@ type Merchant struct {
 	n        int
 	received []countersign.Callback
 	taken    map[string]int
-	previous string        // requestUUID of the callback before
-	gate     chan struct{} // closed by Release
+	previous string          // requestUUID of the callback before
+	asked    http.Header     // of the signed request before
+	uuids    map[string]bool // of the requests that were taken
+	gate     chan struct{}   // closed by Release
 }
 
 // NewMerchant starts an honest Merchant for s, which knows the orders of
@@ -108,6 +121,9 @@ func MakeMerchant(c MerchantConfig) (*Merchant, error) {
 	if c.Key.Size() == 0 || c.Key.HasPrivate() {
 		return nil, fmt.Errorf("countersigntest: the merchant's key must be the public part of the service's pair")
 	}
+	if c.Sign != nil && !c.Sign.HasPrivate() {
+		return nil, errors.New("countersigntest: Sign has no private part")
+	}
 	if c.RequestKey == nil {
 		c.RequestKey = c.Key
 	}
@@ -116,7 +132,7 @@ func MakeMerchant(c MerchantConfig) (*Merchant, error) {
 	}
 	c.APIKeyHeader = cmp.Or(c.APIKeyHeader, merchant.DefaultHeader)
 	c.BodyField = cmp.Or(c.BodyField, merchant.DefaultBodyField)
-	m := &Merchant{c: c, closing: make(chan struct{}), gate: make(chan struct{}), taken: map[string]int{}}
+	m := &Merchant{c: c, closing: make(chan struct{}), gate: make(chan struct{}), taken: map[string]int{}, uuids: map[string]bool{}}
 	m.mux.HandleFunc("POST "+merchant.DefaultNotifyPath, m.serve)
 	m.mux.HandleFunc("POST "+merchant.DefaultWithdrawPath, m.serve)
 	return m, nil
@@ -169,7 +185,8 @@ func (m *Merchant) Release() {
 	m.gate = make(chan struct{})
 }
 
-func (m *Merchant) serve(w http.ResponseWriter, r *http.Request) {
+func (m *Merchant) serve(rw http.ResponseWriter, r *http.Request) {
+	w := &answering{ResponseWriter: rw, asked: r.Header}
 	if m.c.CallbackAPIKey != "" && !m.c.CallbackAPIKey.Equal(countersign.APIKey(r.Header.Get(m.c.APIKeyHeader))) {
 		http.Error(w, "wrong "+m.c.APIKeyHeader, http.StatusUnauthorized)
 		return
@@ -179,7 +196,12 @@ func (m *Merchant) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the body could not be read", http.StatusBadRequest)
 		return
 	}
-	cb, code := m.open(body)
+	signature, word := m.verify(r, body)
+	if word != "" {
+		m.send(w, http.StatusOK, m.notSigned(word))
+		return
+	}
+	cb, plaintext, code := m.open(body)
 	if code != countersign.CodeAccepted {
 		status := http.StatusOK
 		if code == countersign.CodeCannotOpen || code == countersign.CodeMalformed {
@@ -197,6 +219,12 @@ func (m *Merchant) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m.mu.Lock()
+	if word := holds(signature, plaintext, m.uuids[cb.UUID()]); word != "" {
+		m.mu.Unlock()
+		m.send(w, http.StatusOK, m.notSigned(word))
+		return
+	}
+	m.uuids[cb.UUID()] = true
 	fault := NoMerchantFault
 	if m.c.Fault != nil {
 		fault = m.c.Fault(m.n, cb)
@@ -209,25 +237,29 @@ func (m *Merchant) serve(w http.ResponseWriter, r *http.Request) {
 	m.received = append(m.received, cb)
 	previous := m.previous
 	m.previous = cb.UUID()
+	w.fault, w.earlier = fault, m.asked
+	if envelope.Signed(r.Header) {
+		m.asked = r.Header
+	}
 	gate := m.gate
 	m.mu.Unlock()
 	m.answer(w, r, cb, refused, fault, previous, gate)
 }
 
-func (m *Merchant) open(body []byte) (countersign.Callback, countersign.ErrCode) {
+func (m *Merchant) open(body []byte) (cb countersign.Callback, plaintext []byte, code countersign.ErrCode) {
 	inner, _, err := envelope.UnwrapField(body, m.c.BodyField)
 	if err != nil {
-		return nil, countersign.CodeCannotOpen
+		return nil, nil, countersign.CodeCannotOpen
 	}
-	plaintext, err := envelope.Open(m.c.RequestKey, m.c.Padding, inner)
+	plaintext, err = envelope.Open(m.c.RequestKey, m.c.Padding, inner)
 	if err != nil {
-		return nil, countersign.CodeCannotOpen
+		return nil, nil, countersign.CodeCannotOpen
 	}
 	if !m.c.Unbound && countersign.CheckBinding(plaintext) != countersign.BindingHolds {
-		return nil, countersign.CodeMalformed
+		return nil, nil, countersign.CodeMalformed
 	}
-	cb, err := countersign.ParseCallback(plaintext, countersign.ParseOptions{Lenient: true})
-	return cb, countersign.CodeOf(err)
+	cb, err = countersign.ParseCallback(plaintext, countersign.ParseOptions{Lenient: true})
+	return cb, plaintext, countersign.CodeOf(err)
 }
 
 // take is the effect of a deposit or notice: once for each type and trackingId.
@@ -245,6 +277,11 @@ func (m *Merchant) take(cb countersign.Callback, again bool) {
 
 func (m *Merchant) refusal(code countersign.ErrCode) countersign.Response {
 	return countersign.Response{APIKey: m.c.APIKey, ErrCode: code, Message: code.Message()}
+}
+
+// notSigned is the refusal of PROTOCOL.md, L11.
+func (m *Merchant) notSigned(word string) countersign.Response {
+	return countersign.Response{APIKey: m.c.APIKey, ErrCode: countersign.CodeMalformed, Message: word}
 }
 
 // honest is the response that accepts or confirms cb, and the plaintext of its
@@ -287,7 +324,7 @@ func (m *Merchant) sealed(plaintext []byte, key *envelope.Key) countersign.Respo
 	return countersign.Response{APIKey: m.c.APIKey, Data: string(data)}
 }
 
-func (m *Merchant) send(w http.ResponseWriter, status int, r countersign.Response) {
+func (m *Merchant) send(w *answering, status int, r countersign.Response) {
 	body, err := r.Marshal()
 	if err != nil {
 		http.Error(w, "no response", http.StatusInternalServerError)
@@ -296,8 +333,9 @@ func (m *Merchant) send(w http.ResponseWriter, status int, r countersign.Respons
 	m.sendRaw(w, status, body)
 }
 
-func (m *Merchant) sendRaw(w http.ResponseWriter, status int, body []byte) {
+func (m *Merchant) sendRaw(w *answering, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
+	m.sign(w, status, body)
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }

@@ -62,6 +62,14 @@ const (
 	FaultNullMembers   MerchantFault = "null-members"
 	FaultTextType      MerchantFault = "text-type"
 	FaultContentType   MerchantFault = "content-type"
+
+	// Somebody who has all secrets but the merchant's own key of the signed link.
+	FaultAnswerUnsigned       MerchantFault = "unsigned"
+	FaultAnswerStripped       MerchantFault = "stripped"
+	FaultAnswerOtherSigner    MerchantFault = "other-signer"
+	FaultAnswerAltered        MerchantFault = "altered"
+	FaultAnswerOldSignature   MerchantFault = "old-signature"
+	FaultAnswerOtherSignature MerchantFault = "other-signature"
 )
 
 // merchantFault describes a fault.
@@ -110,6 +118,12 @@ var merchantFaults = []merchantFault{
 	{FaultNullMembers, "unknown members", true},
 	{FaultTextType, `type "2"`, true},
 	{FaultContentType, "text/plain", true},
+	{FaultAnswerUnsigned, "not signed", false},
+	{FaultAnswerStripped, "signed, and Signature-Input is missing", false},
+	{FaultAnswerOtherSigner, "signed with another key", false},
+	{FaultAnswerAltered, "another body under its signature", false},
+	{FaultAnswerOldSignature, "signed ten minutes ago", false},
+	{FaultAnswerOtherSignature, "signed as the response to another request", false},
 }
 
 // MerchantFaults lists every MerchantFault but NoMerchantFault.
@@ -136,10 +150,20 @@ func (f MerchantFault) About() string { return f.row().about }
 // difference between peers, not a fault.
 func (f MerchantFault) Tolerated() bool { return f == NoMerchantFault || f.row().tolerated }
 
+// NeedsSigning reports whether f is a fault of the signature. A merchant without
+// MerchantConfig.Sign answers as if there were none, and so it does to a request without a signature.
+func (f MerchantFault) NeedsSigning() bool {
+	switch f {
+	case FaultAnswerUnsigned, FaultAnswerStripped, FaultAnswerOtherSigner, FaultAnswerAltered, FaultAnswerOldSignature, FaultAnswerOtherSignature:
+		return true
+	}
+	return false
+}
+
 // huge is what FaultHuge sends, in bytes.
 const huge = 64 << 20
 
-func (m *Merchant) answer(w http.ResponseWriter, r *http.Request, cb countersign.Callback, code countersign.ErrCode, f MerchantFault, previous string, gate <-chan struct{}) {
+func (m *Merchant) answer(w *answering, r *http.Request, cb countersign.Callback, code countersign.ErrCode, f MerchantFault, previous string, gate <-chan struct{}) {
 	if code != countersign.CodeAccepted {
 		m.send(w, http.StatusOK, m.refusal(code))
 		return
@@ -167,13 +191,22 @@ func (m *Merchant) answer(w http.ResponseWriter, r *http.Request, cb countersign
 		m.send(w, http.StatusOK, resp)
 		return
 	}
+	w.plaintext = plaintext
 	if m.faultyHTTP(w, r, f, resp, gate) {
 		return
 	}
-	body := m.faultyResponse(f, cb, previous, resp, plaintext)
-	if f == FaultContentType {
+	body, plaintext := m.faultyResponse(f, cb, previous, resp, plaintext)
+	w.plaintext = plaintext
+	switch f {
+	case FaultContentType:
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		m.sign(w, http.StatusOK, body)
 		_, _ = w.Write(body)
+		return
+	case FaultAnswerAltered: // sealed again, which gives other bytes
+		w.Header().Set("Content-Type", "application/json")
+		m.sign(w, http.StatusOK, body)
+		_, _ = w.Write(raw(m.sealed(plaintext, m.c.Key)))
 		return
 	}
 	m.sendRaw(w, http.StatusOK, body)
@@ -200,7 +233,7 @@ func (m *Merchant) flood(w http.ResponseWriter, r *http.Request, f MerchantFault
 
 // faultyHTTP sends resp with a fault of the transport. It gives false if f is no
 // such fault.
-func (m *Merchant) faultyHTTP(w http.ResponseWriter, r *http.Request, f MerchantFault, resp countersign.Response, gate <-chan struct{}) bool {
+func (m *Merchant) faultyHTTP(w *answering, r *http.Request, f MerchantFault, resp countersign.Response, gate <-chan struct{}) bool {
 	body, err := resp.Marshal()
 	if err != nil {
 		return false
@@ -220,7 +253,9 @@ func (m *Merchant) faultyHTTP(w http.ResponseWriter, r *http.Request, f Merchant
 		m.sendRaw(w, http.StatusOK, body[:len(body)/2])
 		panic(http.ErrAbortHandler)
 	case FaultTrickle:
+		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		m.sign(w, http.StatusOK, body)
 		m.trickle(w, r, body)
 	case FaultRedirect:
 		w.Header().Set("Location", r.URL.Path)
@@ -257,8 +292,18 @@ func (m *Merchant) trickle(w http.ResponseWriter, r *http.Request, body []byte) 
 	}
 }
 
-// faultyResponse gives the bytes of a response with a fault in its content.
-func (m *Merchant) faultyResponse(f MerchantFault, cb countersign.Callback, previous string, resp countersign.Response, plaintext []byte) []byte {
+// faultyResponse gives the bytes of a response with a fault in its content, and what is sealed in it.
+func (m *Merchant) faultyResponse(f MerchantFault, cb countersign.Callback, previous string, resp countersign.Response, plaintext []byte) (body, sealed []byte) {
+	sealed = plaintext
+	if body = m.faultyBody(f, resp, plaintext); body != nil {
+		return body, sealed
+	}
+	sealed = faultyAnswer(f, cb, previous, plaintext)
+	return raw(m.sealed(sealed, m.c.Key)), sealed
+}
+
+// faultyAnswer gives an answer with a fault in its content.
+func faultyAnswer(f MerchantFault, cb countersign.Callback, previous string, plaintext []byte) []byte {
 	switch f {
 	case FaultOtherAttempt:
 		if previous == "" || previous == cb.UUID() {
@@ -294,6 +339,16 @@ func (m *Merchant) faultyResponse(f MerchantFault, cb countersign.Callback, prev
 		plaintext = UUIDFirst(plaintext)
 	case FaultNullMembers:
 		plaintext = append([]byte(`{"state2":null,"memo":{"a":[1,2]},`), plaintext[1:]...)
+	}
+	return plaintext
+}
+
+// faultyBody gives a response with a fault beside its answer; nil: f is a fault of the answer.
+func (m *Merchant) faultyBody(f MerchantFault, resp countersign.Response, plaintext []byte) []byte {
+	switch f {
+	case FaultOtherAttempt, FaultOtherCallback, FaultOtherUser, FaultOtherType, FaultTextType, FaultDetailsDiffer, FaultNumberAmount,
+		FaultTrailingZeros, FaultNoAmount, FaultReordered, FaultNullMembers:
+		return nil
 	case FaultOtherSeal:
 		pair, err := newPair()
 		if err != nil {
@@ -323,10 +378,8 @@ func (m *Merchant) faultyResponse(f MerchantFault, cb countersign.Callback, prev
 		return raw(resp)
 	case FaultNotJSON:
 		return append([]byte("OK "), raw(resp)...)
-	default:
-		return raw(resp)
 	}
-	return raw(m.sealed(plaintext, m.c.Key))
+	return raw(resp)
 }
 
 func raw(r countersign.Response) []byte {

@@ -19,6 +19,8 @@ type Result struct {
 	Raw      []byte
 	Response countersign.Response // zero where Raw is none
 
+	asked http.Header // of the request: its Content-Type and signature
+
 	// The answer, where one was opened.
 	Deposit    *countersign.DepositAnswer
 	Withdrawal *countersign.WithdrawalAnswer
@@ -26,7 +28,8 @@ type Result struct {
 
 	// Err says why the callback is not accepted. It is nil only if all conditions
 	// of PROTOCOL.md, D1 hold that apply to the type. A *Refusal is the
-	// merchant's own errCode.
+	// merchant's own errCode. It wraps envelope.ErrUnsigned or envelope.ErrSignature where the
+	// service demands a signature and there is none, or a wrong one.
 	Err error
 }
 
@@ -59,9 +62,12 @@ func (s *Service) judge(r Result, sent countersign.Callback, body []byte) Result
 	if err == nil {
 		r.Response = resp
 	}
+	signature, unsigned := s.signed(&r)
 	switch {
 	case r.Status != http.StatusOK:
 		r.Err = fmt.Errorf("status %d", r.Status)
+	case unsigned != nil:
+		r.Err = unsigned
 	case err != nil:
 		r.Err = fmt.Errorf("response: %w", err)
 	case !s.c.APIKey.Equal(resp.APIKey):
@@ -69,15 +75,18 @@ func (s *Service) judge(r Result, sent countersign.Callback, body []byte) Result
 	case resp.ErrCode != countersign.CodeAccepted:
 		r.Err = &Refusal{resp.ErrCode}
 	default:
-		r.Err = s.judgeAnswer(&r)
+		r.Err = s.judgeAnswer(&r, signature)
 	}
 	return r
 }
 
-func (s *Service) judgeAnswer(r *Result) error {
+func (s *Service) judgeAnswer(r *Result, signature envelope.LinkSignature) error {
 	plaintext, err := envelope.Open(s.c.Key, s.c.ResponsePadding, []byte(r.Response.Data))
 	if err != nil {
 		return fmt.Errorf("data: %w", err)
+	}
+	if s.c.MerchantSigner != nil && !signature.Covers(plaintext) {
+		return fmt.Errorf("data: %w: it is over another plaintext", envelope.ErrSignature)
 	}
 	answer, err := countersign.ParseAnswer(r.Sent.CallbackType(), plaintext)
 	if err != nil {

@@ -32,6 +32,13 @@ type ServiceConfig struct {
 	// CallbackAPIKey is the value of the header X-API-KEY. Empty: a new key.
 	CallbackAPIKey countersign.APIKey
 
+	// Sign is the service's own pair, which signs each request (PROTOCOL.md, The signed link). Nil:
+	// requests are not signed.
+	Sign *envelope.SigningKey
+	// MerchantSigner is the merchant's public part, which must have signed every response with
+	// status 200. Nil: none need be signed. It needs Sign.
+	MerchantSigner *envelope.SigningKey
+
 	// Unbound makes requestUUIDs that are not bound (PROTOCOL.md, Binding).
 	Unbound bool
 	// Order rearranges the members of a canonical request before it is bound. It
@@ -84,6 +91,12 @@ func MakeService(c ServiceConfig) (*Service, error) {
 	if !c.Key.HasPrivate() {
 		return nil, errors.New("countersigntest: the service's key has no private part")
 	}
+	switch {
+	case c.Sign != nil && !c.Sign.HasPrivate():
+		return nil, errors.New("countersigntest: Sign has no private part")
+	case c.MerchantSigner != nil && c.Sign == nil:
+		return nil, errors.New("countersigntest: MerchantSigner needs Sign: a merchant signs only what answers a signed request")
+	}
 	if c.RequestKey == nil {
 		c.RequestKey = c.Key
 	}
@@ -106,8 +119,8 @@ func (s *Service) APIKey() countersign.APIKey { return s.c.APIKey }
 func (s *Service) CallbackAPIKey() countersign.APIKey { return s.c.CallbackAPIKey }
 
 // MerchantConfig is the configuration of a merchant of this service. Set its
-// functions and its Inbox, in scheme merchant also its Key, and give it to
-// merchant.New.
+// functions and its Inbox, in scheme merchant also its Key, for signed answers also Sign, and
+// give it to merchant.New.
 func (s *Service) MerchantConfig() merchant.Config {
 	c := merchant.Config{
 		Key: s.MerchantKey(), ResponseKey: s.MerchantKey(), Padding: s.c.Padding, ResponsePadding: s.c.ResponsePadding,
@@ -115,6 +128,9 @@ func (s *Service) MerchantConfig() merchant.Config {
 	}
 	if s.c.Unbound {
 		c.Profile.Binding = merchant.BindingWhenPresent
+	}
+	if s.c.Sign != nil {
+		c.ServiceSigner = s.c.Sign.Public()
 	}
 	return c
 }
@@ -141,6 +157,17 @@ func ToURLs(notifyURL, withdrawURL string, client *http.Client) Endpoint {
 	return Endpoint{notify: notifyURL, withdraw: withdrawURL, client: client}
 }
 
+// handlerHost is the host of a request to a handler in this process.
+const handlerHost = "merchant.example"
+
+// url is the absolute form of a target.
+func (e Endpoint) url(target string) string {
+	if e.handler != nil {
+		return "http://" + handlerHost + target
+	}
+	return target
+}
+
 func (e Endpoint) target(t countersign.Type) string {
 	if t.Lane() == countersign.LaneWithdraw {
 		return e.withdraw
@@ -164,19 +191,37 @@ func (s *Service) Deliver(ctx context.Context, to Endpoint, cb countersign.Callb
 
 // attempt seals and sends cb with a new requestUUID.
 func (s *Service) attempt(ctx context.Context, to Endpoint, cb countersign.Callback) Result {
-	body, sent, err := s.Body(cb)
+	return s.attempts(ctx, to, cb, 1)
+}
+
+// attempts is attempt, whose body is sent so many times, one after the other. The result is
+// the last one's.
+func (s *Service) attempts(ctx context.Context, to Endpoint, cb countersign.Callback, times int) (r Result) {
+	plaintext, sent, err := s.Plaintext(cb)
 	if err != nil {
 		return Result{Err: err}
 	}
-	return s.post(ctx, to, to.target(cb.CallbackType()), sent, body)
+	body, err := s.Seal(plaintext)
+	if err != nil {
+		return Result{Err: err}
+	}
+	for range times {
+		r = s.post(ctx, to, to.target(cb.CallbackType()), sent, plaintext, body)
+	}
+	return r
 }
 
 // post sends body, remembers it and judges the response.
-func (s *Service) post(ctx context.Context, to Endpoint, target string, sent countersign.Callback, body []byte) Result {
+func (s *Service) post(ctx context.Context, to Endpoint, target string, sent countersign.Callback, plaintext, body []byte) Result {
+	wire := s.Wrap(body)
+	h, err := s.Link(NoServiceFault, to.url(target), contentType, plaintext, wire, wire, Earlier{})
+	if err != nil {
+		return Result{Err: err}
+	}
 	s.mu.Lock()
-	s.previous = Earlier{body, sent.UUID()}
+	s.previous = Earlier{Body: body, UUID: sent.UUID(), Header: h}
 	s.mu.Unlock()
-	return s.judge(s.Post(ctx, to, target, s.Wrap(body)), sent, body)
+	return s.judge(send(ctx, to, target, s.c.CallbackAPIKey, h, wire), sent, body)
 }
 
 // Body gives the sealed body of one attempt of cb, and cb with the requestUUID
@@ -231,27 +276,34 @@ func (s *Service) Wrap(body []byte) []byte {
 }
 
 // Post sends any bytes to a target, an URL or a path, with the headers of a
-// callback. Only Status, Header, Raw and Err of the result are set.
+// callback and without a signature. Only Status, Header, Raw and Err of the result are set.
 func (s *Service) Post(ctx context.Context, to Endpoint, target string, body []byte) Result {
-	return send(ctx, to, target, s.c.CallbackAPIKey, body)
+	return send(ctx, to, target, s.c.CallbackAPIKey, http.Header{"Content-Type": {contentType}}, body)
 }
 
 // maxResponse is how much of a response is read, in bytes.
 const maxResponse = countersign.MaxMessage
 
-func send(ctx context.Context, to Endpoint, target string, key countersign.APIKey, body []byte) Result {
+// contentType is that of requests, which does not say their form.
+const contentType = "application/x-www-form-urlencoded"
+
+// send posts body with the headers of h and the API key.
+func send(ctx context.Context, to Endpoint, target string, key countersign.APIKey, h http.Header, body []byte) Result {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
 	if err != nil {
 		return Result{Err: fmt.Errorf("countersigntest: %w", err)}
 	}
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for name, values := range h {
+		r.Header[name] = values
+	}
 	if key != "" {
 		r.Header.Set("X-API-KEY", key.Reveal())
 	}
 	if to.handler != nil {
+		r.Host = handlerHost
 		w := httptest.NewRecorder()
 		to.handler.ServeHTTP(w, r)
-		return Result{Status: w.Code, Header: w.Result().Header, Raw: w.Body.Bytes()}
+		return Result{Status: w.Code, Header: w.Result().Header, Raw: w.Body.Bytes(), asked: h}
 	}
 	resp, err := to.client.Do(r)
 	if err != nil {
@@ -259,7 +311,7 @@ func send(ctx context.Context, to Endpoint, target string, key countersign.APIKe
 	}
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse+1))
-	res := Result{Status: resp.StatusCode, Header: resp.Header, Raw: raw}
+	res := Result{Status: resp.StatusCode, Header: resp.Header, Raw: raw, asked: h}
 	switch {
 	case err != nil:
 		res.Err = fmt.Errorf("reading the response: %w", err)

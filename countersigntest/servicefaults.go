@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"net/http"
 	"slices"
 
 	"countersign"
@@ -37,6 +38,14 @@ const (
 	FaultNoAPIKey    ServiceFault = "no-api-key"
 	FaultWrongAPIKey ServiceFault = "wrong-api-key"
 	FaultWrongURL    ServiceFault = "wrong-url"
+
+	// Somebody who has all secrets but the service's own key of the signed link.
+	FaultUnsigned       ServiceFault = "unsigned"
+	FaultStripped       ServiceFault = "stripped"
+	FaultOtherSigner    ServiceFault = "other-signer"
+	FaultAltered        ServiceFault = "altered"
+	FaultOldSignature   ServiceFault = "old-signature"
+	FaultOtherSignature ServiceFault = "other-signature"
 )
 
 // serviceFault describes a fault.
@@ -45,6 +54,7 @@ type serviceFault struct {
 	about   string
 	refused bool // a merchant that takes it is wrong
 	unsent  bool // there is no exchange whose response anybody sees
+	signing bool // it is one of the signature
 }
 
 var serviceFaults = []serviceFault{
@@ -64,6 +74,12 @@ var serviceFaults = []serviceFault{
 	{is: FaultNoAPIKey, about: "without the API key in the header", refused: true},
 	{is: FaultWrongAPIKey, about: "with another API key in the header", refused: true},
 	{is: FaultWrongURL, about: "sent to the URL of the other types", refused: true},
+	{is: FaultUnsigned, about: "not signed", refused: true, signing: true},
+	{is: FaultStripped, about: "signed, and Signature-Input is missing", refused: true, signing: true},
+	{is: FaultOtherSigner, about: "signed with another key", refused: true, signing: true},
+	{is: FaultAltered, about: "another body under its signature", refused: true, signing: true},
+	{is: FaultOldSignature, about: "signed ten minutes ago", refused: true, signing: true},
+	{is: FaultOtherSignature, about: "with the signature of an earlier request", refused: true, signing: true},
 }
 
 // ServiceFaults lists every ServiceFault but NoServiceFault.
@@ -87,8 +103,8 @@ func (f ServiceFault) row() serviceFault {
 func (f ServiceFault) About() string { return f.row().about }
 
 // Refused reports whether a merchant must refuse what f sends. A merchant that requires no API
-// key cannot refuse FaultNoAPIKey and FaultWrongAPIKey, and one of a service that does not bind
-// not always FaultOldUUID.
+// key cannot refuse FaultNoAPIKey and FaultWrongAPIKey, one of a service that does not bind
+// not always FaultOldUUID, and one that demands no signatures not what NeedsSigning.
 func (f ServiceFault) Refused() bool { return f.row().refused }
 
 // Sends reports whether f makes an exchange; true for NoServiceFault.
@@ -96,8 +112,12 @@ func (f ServiceFault) Sends() bool { return !f.row().unsent }
 
 // NeedsEarlier reports whether f is made of a request that was sent before.
 func (f ServiceFault) NeedsEarlier() bool {
-	return f == FaultSpliced || f == FaultReplayed || f == FaultOldUUID
+	return f == FaultSpliced || f == FaultReplayed || f == FaultOldUUID || f == FaultOtherSignature
 }
+
+// NeedsSigning reports whether f is a fault of the signature, which only a service with
+// ServiceConfig.Sign makes.
+func (f ServiceFault) NeedsSigning() bool { return f.row().signing }
 
 func (s *Service) deliver(ctx context.Context, to Endpoint, cb countersign.Callback, f ServiceFault, previous Earlier) Result {
 	switch f {
@@ -121,11 +141,7 @@ func (s *Service) deliver(ctx context.Context, to Endpoint, cb countersign.Callb
 		<-first
 		return r
 	case FaultRepeated:
-		r := s.attempt(ctx, to, cb)
-		if r.Sent == nil {
-			return r
-		}
-		return s.post(ctx, to, to.target(cb.CallbackType()), r.Sent, r.Body)
+		return s.attempts(ctx, to, cb, 2)
 	}
 	plaintext, sent, err := s.Plaintext(cb)
 	if err != nil {
@@ -151,18 +167,25 @@ func (s *Service) deliver(ctx context.Context, to Endpoint, cb countersign.Callb
 		} else {
 			target = to.notify
 		}
-	case NoServiceFault:
+	}
+	h, err := s.Link(f, to.url(target), contentType, plaintext, s.Wrap(body), s.Wrap(posted), previous)
+	if err != nil {
+		return Result{Err: err}
+	}
+	if f == NoServiceFault {
 		s.mu.Lock()
-		s.previous = Earlier{body, sent.UUID()}
+		s.previous = Earlier{Body: body, UUID: sent.UUID(), Header: h}
 		s.mu.Unlock()
 	}
-	return s.judge(send(ctx, to, target, key, s.Wrap(posted)), sent, posted)
+	return s.judge(send(ctx, to, target, key, h, s.Wrap(posted)), sent, posted)
 }
 
 // Earlier is a request that was sent before.
 type Earlier struct {
 	Body []byte // sealed
 	UUID string // its requestUUID
+	// Header has its Content-Type and signature. Nil: it was not signed.
+	Header http.Header
 }
 
 // Spoil gives the bytes that f posts in place of body, which is plaintext sealed. It fails for a
@@ -209,6 +232,12 @@ func (s *Service) Spoil(f ServiceFault, plaintext, body []byte, earlier Earlier)
 		return envelope.Seal(pair, s.c.Padding, plaintext)
 	case FaultPlain:
 		return plaintext, nil
+	case FaultAltered:
+		other, err := s.anew(plaintext)
+		if err != nil {
+			return nil, err
+		}
+		return s.Seal(other)
 	case FaultSpaces:
 		// Not every body has a +. A space anywhere is the same fault.
 		spaced := append([]byte(nil), body...)

@@ -131,11 +131,23 @@ func TestServiceFaults(t *testing.T) {
 		countersigntest.FaultNoAPIKey:    {401, -1, merchant.ReasonAPIKey},
 		countersigntest.FaultWrongAPIKey: {401, -1, merchant.ReasonAPIKey},
 		countersigntest.FaultWrongURL:    {200, 1004, merchant.ReasonWrongURL},
+
+		countersigntest.FaultUnsigned:       {200, 1002, merchant.ReasonUnsigned},
+		countersigntest.FaultStripped:       {200, 1002, merchant.ReasonUnsigned},
+		countersigntest.FaultOtherSigner:    {200, 1002, merchant.ReasonSignatureInvalid},
+		countersigntest.FaultAltered:        {200, 1002, merchant.ReasonSignatureInvalid},
+		countersigntest.FaultOldSignature:   {200, 1002, merchant.ReasonSignatureOld},
+		countersigntest.FaultOtherSignature: {200, 1002, merchant.ReasonSignatureInvalid},
 	}
 	for _, f := range countersigntest.ServiceFaults {
 		t.Run(string(f), func(t *testing.T) {
 			var fault countersigntest.ServiceFault
+			var sign *envelope.SigningKey // the other faults are those of a service that does not sign, too
+			if f.NeedsSigning() {
+				sign = envelope.GenerateSigningKey()
+			}
 			w := newWorld(t, countersigntest.ServiceConfig{
+				Sign:  sign,
 				Fault: func(int, countersign.Callback) countersigntest.ServiceFault { return fault },
 			}, nil)
 			before := countersigntest.Deposit(1)

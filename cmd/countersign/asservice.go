@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"countersign"
@@ -29,6 +30,9 @@ type serviceFlags struct {
 	CallbackAPIKey cli.Secret `name:"callback-api-key" help:"What is sent as X-API-KEY; @FILE reads it. Without it there is no header." placeholder:"VALUE"`
 	APIKeyHeader   string     `name:"api-key-header" help:"Header that carries it." default:"X-API-KEY" placeholder:"NAME"`
 
+	Sign      string `help:"The service's Ed25519 pair, which signs each request (docs/link.md); PKCS#8 in PEM, as openssl genpkey -algorithm ed25519 makes it. The endpoint must have its public part." placeholder:"FILE"`
+	AnswerKey string `name:"answer-key" help:"Public part of the merchant's signing key, by which every response must be signed; no secret, @FILE reads it. It needs --sign." placeholder:"KEY"`
+
 	Timeout   time.Duration `help:"How long one exchange may take. 0: 15s, or 40s for another provider." default:"0s"`
 	YesPublic bool          `env:"-" help:"Send to addresses outside this machine and private networks. Only to endpoints that are yours."`
 }
@@ -39,6 +43,8 @@ func (f *serviceFlags) validate() error {
 		return errors.New("--oaep needs --key, the merchant's public key")
 	case f.OAEP && f.ResponseKey == "":
 		return errors.New("--oaep needs --response-key, the private key that opens answers")
+	case f.AnswerKey != "" && f.Sign == "":
+		return errors.New("--answer-key needs --sign: a merchant signs only what answers a signed request")
 	case f.Timeout < 0:
 		return errors.New("--timeout must not be below 0")
 	}
@@ -57,6 +63,20 @@ func (f *serviceFlags) asService(std streams) (conformance.Config, error) {
 			return config, err
 		}
 	}
+	if config.Sign, err = ownSigner("sign", f.Sign); err != nil {
+		return config, err
+	}
+	if f.AnswerKey != "" {
+		text := []byte(f.AnswerKey)
+		if path, isFile := strings.CutPrefix(f.AnswerKey, "@"); isFile {
+			if text, err = os.ReadFile(path); err != nil {
+				return config, fmt.Errorf("--answer-key: %w", err)
+			}
+		}
+		if config.AnswerKey, err = otherSigner("answer-key", text); err != nil {
+			return config, err
+		}
+	}
 	config.Padding, config.ResponsePadding = paddingOf(f.OAEP), paddingOf(f.ResponseOAEP)
 	if f.Key != "" {
 		config.Key, err = readKey(f.Key, std)
@@ -72,6 +92,37 @@ func apiKeys(apiKey, callbackAPIKey cli.Secret) (countersign.APIKey, countersign
 	}
 	callbacks, err := callbackAPIKey.Reveal("callback-api-key")
 	return countersign.APIKey(own), countersign.APIKey(callbacks), err
+}
+
+// ownSigner reads the Ed25519 pair of the end that is played; nil without a file.
+func ownSigner(flag, file string) (*envelope.SigningKey, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("--%s: %w", flag, err)
+	}
+	k, err := envelope.ParseSigningKey(text)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("--%s: %s: %w", flag, file, err)
+	case !k.HasPrivate():
+		return nil, fmt.Errorf("--%s: %s is a public part: give the pair of the end that is played; openssl genpkey -algorithm ed25519 makes one", flag, file)
+	}
+	return k, nil
+}
+
+// otherSigner reads the Ed25519 key of the other end.
+func otherSigner(flag string, text []byte) (*envelope.SigningKey, error) {
+	k, err := envelope.ParseSigningKey(text)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("--%s: %w", flag, err)
+	case k.HasPrivate():
+		return nil, fmt.Errorf("--%s: it is a private key: give the public part that the other end shows", flag)
+	}
+	return k, nil
 }
 
 // publicKeyGiven is the error where the service's part is wanted and the key has no private part.

@@ -28,6 +28,9 @@ type listenCmd struct {
 	APIKey         cli.Secret      `name:"api-key" help:"The API key that answers carry; @FILE reads it." placeholder:"VALUE"`
 	CallbackAPIKey cli.Secret      `name:"callback-api-key" help:"What callbacks must carry in a header; @FILE reads it. Without it they need none." placeholder:"VALUE"`
 	APIKeyHeader   string          `name:"api-key-header" help:"Header that carries it." default:"X-API-KEY" placeholder:"NAME"`
+	Sign           string          `help:"The merchant's Ed25519 pair, which signs answers to signed requests (docs/link.md); PKCS#8 in PEM, as openssl genpkey -algorithm ed25519 makes it." placeholder:"FILE"`
+	ServiceSigner  string          `name:"service-signing-key" help:"Public part of the provider's signing key: callbacks that it did not sign are refused." placeholder:"FILE"`
+	PublicURL      string          `name:"public-url" help:"What the provider has before the paths of callbacks, where a proxy changes it; signatures cover it." placeholder:"URL"`
 	BodyField      string          `help:"Form field or JSON member that carries the body." default:"data" placeholder:"NAME"`
 	Profile        kong.ConfigFlag `help:"Settings file of a gateway, such as gateway --learn writes: listen as that gateway would." placeholder:"FILE"`
 
@@ -52,8 +55,11 @@ func (listenCmd) Help() string {
 
 // Validate is called by kong; what it refuses is a usage error.
 func (c *listenCmd) Validate() error {
-	if c.Late <= 0 {
+	switch {
+	case c.Late <= 0:
 		return errors.New("--late must be above 0")
+	case c.Sign == "" && countersigntest.MerchantFault(c.Fault).NeedsSigning():
+		return fmt.Errorf("--fault %s needs --sign", c.Fault)
 	}
 	return nil
 }
@@ -108,6 +114,19 @@ func (c *listenCmd) config(std streams) (conformance.ListenerConfig, error) {
 	m.Key = m.Key.Public()
 	if c.RequestKey != "" {
 		if m.RequestKey, err = readKey(c.RequestKey, std); err != nil {
+			return config, err
+		}
+	}
+	if m.Sign, err = ownSigner("sign", c.Sign); err != nil {
+		return config, err
+	}
+	m.PublicURL = c.PublicURL
+	if c.ServiceSigner != "" {
+		text, err := os.ReadFile(c.ServiceSigner)
+		if err != nil {
+			return config, fmt.Errorf("--service-signing-key: %w", err)
+		}
+		if m.ServiceSigner, err = otherSigner("service-signing-key", text); err != nil {
 			return config, err
 		}
 	}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -74,13 +75,16 @@ func (r *rogue) order(id string) (countersign.Details, bool) {
 	return countersign.Details(d), known
 }
 
+// rogueFaults are those of a merchant that signs nothing.
+var rogueFaults = slices.DeleteFunc(slices.Clone(countersigntest.MerchantFaults), countersigntest.MerchantFault.NeedsSigning)
+
 // fault chooses what is wrong with an answer.
 func (r *rogue) fault(_ int, cb countersign.Callback) countersigntest.MerchantFault {
 	id := cb.EventID()
 	luck := r.w.net.luck("rogue", cb.CallbackType(), id)
 	f := countersigntest.NoMerchantFault
 	if !r.honest.Load() && luck.Float64() < r.most {
-		f = countersigntest.MerchantFaults[luck.IntN(len(countersigntest.MerchantFaults))]
+		f = rogueFaults[luck.IntN(len(rogueFaults))]
 		r.w.count("faulty answers")
 	}
 	if f == countersigntest.FaultAnswersLate {

@@ -1,0 +1,175 @@
+package conformance
+
+import (
+	"net/http"
+	"time"
+
+	"countersign"
+	"countersign/envelope"
+)
+
+// linkCases are about the signed link: an endpoint that demands signed requests takes no other, and
+// signs what it answers. Each other case has signed requests too, and looks at the signatures of responses.
+func linkCases() []Case {
+	signs, answers := []Need{NeedSigning}, []Need{NeedSigning, NeedAnswerKey}
+	return []Case{
+		{1301, Must, "link/accepted", "The signed link, L9", "A signed deposit is accepted, and its response is signed by the merchant's key for this request.", answers, linkAccepted},
+		{1302, Must, "link/refusal", "The signed link, L9", "A refusal of a signed request is signed too.", answers, linkRefusal},
+		{1303, Should, "link/unreadable", "The signed link, L9", "The response to a signed request that does not open is signed.", answers, linkUnreadable},
+		{1304, Must, "link/own-answer", "The signed link, L4", "Each response has a signature of its own, for its own request.", answers, linkOwnAnswer},
+		{1305, Must, "link/unsigned", "The signed link, L11", "A request without a signature is answered with 1002 and unsigned, and has no effect.", signs,
+			notTaken("without a signature", "unsigned", func(h http.Header) {
+				for _, name := range []string{envelope.HeaderDigest, envelope.HeaderSignatureInput, envelope.HeaderSignature} {
+					h.Del(name)
+				}
+			})},
+		{1306, Must, "link/stripped", "The signed link, L7", "A request whose Signature-Input is missing is unsigned.", signs,
+			notTaken("without Signature-Input", "unsigned", func(h http.Header) { h.Del(envelope.HeaderSignatureInput) })},
+		{1307, Must, "link/other-key", "The signed link, L7", "A request that another key signed is answered with 1002 and signature_invalid.", signs, linkOtherKey},
+		{1308, Must, "link/altered", "The signed link, L5", "A request with another body under its signature is answered with 1002 and signature_invalid.", signs, linkAltered},
+		{1309, Must, "link/other-plaintext", "The signed link, L6", "A request whose signature is over another plaintext is answered with 1002 and signature_invalid.", signs, linkOtherPlaintext},
+		{1310, Must, "link/other-request", "The signed link, L7", "A request with the signature of another request is answered with 1002 and signature_invalid.", signs, linkOtherRequest},
+		{1311, Must, "link/other-url", "The signed link, L3", "A request that was signed for the other URL is answered with 1002 and signature_invalid.", signs, linkOtherURL},
+		{1312, Must, "link/replayed", "The signed link, L8", "A request that was signed ten minutes ago and was not taken before is answered with 1002 and signature_old.", signs, linkOld},
+		{1313, Must, "link/withdrawal", "The signed link, L11", "A withdrawal that is asked about without a signature is not confirmed.", []Need{NeedSigning, NeedOrder}, linkWithdrawal},
+	}
+}
+
+const (
+	demandFix = "Demand the service's signature of every request (PROTOCOL.md, L7 and L11), over the headers and the body as they came, before anything is opened. For a gateway: --service-signing-key, and --public-url behind a proxy."
+	answerFix = "Sign every response with a JSON body to a request that has a signature (PROTOCOL.md, L9), with the key whose public part the service has."
+)
+
+// signedBy fails if the service demands signed answers and r, the response to a signed request, is not one.
+func (s *session) signedBy(r *reply) {
+	if s.cfg.AnswerKey == nil || r.status != http.StatusOK || !envelope.Signed(r.asked) {
+		return
+	}
+	if r.signErr != nil {
+		fail(answerFix, "%s: the response is not signed by the merchant's key: %v", r.what, r.signErr)
+	}
+	if r.answer != nil && !r.signature.Covers(r.answer) {
+		fail("Put the SHA-256 of the answer's plaintext into Content-Digest, as opened (PROTOCOL.md, L6).", "%s: the signature is not over what data opens to", r.what)
+	}
+}
+
+// notSigned checks that r is the refusal of PROTOCOL.md, L11.
+func (s *session) notSigned(r *reply, word string) {
+	s.judged(r, countersign.CodeMalformed)
+	if r.response.Message != word {
+		fail("Name the result of L7 as the message: unsigned, signature_invalid or signature_old.", "%s: the message is %q, not %s", r.what, s.show([]byte(r.response.Message)), word)
+	}
+}
+
+// notTaken posts a deposit whose headers were changed after it was signed.
+func notTaken(what, word string, change func(http.Header)) func(*session) {
+	return func(s *session) {
+		s.advice = demandFix
+		q := s.attempt("a deposit "+what, s.deposit())
+		q.resign = func(_ envelope.LinkRequest, h http.Header) { change(h) }
+		s.notSigned(s.send(q), word)
+	}
+}
+
+func linkAccepted(s *session) { s.takes("a signed deposit", s.deposit()) }
+
+func linkRefusal(s *session) {
+	s.notConfirmed(s.ask("a signed question about an unknown order", s.unknown()))
+}
+
+func linkUnreadable(s *session) {
+	q := s.attempt("a signed body that does not open", s.deposit())
+	q.body = []byte("AAAA")
+	r := s.send(q)
+	s.notOpened(r)
+	if r.signErr != nil {
+		fail(answerFix, "%s: the response is not signed by the merchant's key: %v", r.what, r.signErr)
+	}
+}
+
+func linkOwnAnswer(s *session) {
+	first, second := s.takes("a signed deposit", s.deposit()), s.takes("another signed deposit", s.deposit())
+	if first.signature.Nonce == second.signature.Nonce {
+		fail("Take a new nonce for each signature (PROTOCOL.md, L2).", "two responses have the same nonce")
+	}
+}
+
+// again signs with the key by, at at.
+func (s *session) again(r envelope.LinkRequest, by *envelope.SigningKey, plaintext []byte, at time.Time) {
+	if err := by.SignRequest(r, plaintext, at); err != nil {
+		skip("the request cannot be signed: %v", err)
+	}
+}
+
+func linkOtherKey(s *session) {
+	s.advice = demandFix
+	q := s.attempt("a deposit that another key signed", s.deposit())
+	q.resign = func(r envelope.LinkRequest, _ http.Header) {
+		s.again(r, envelope.GenerateSigningKey(), q.plaintext, time.Now())
+	}
+	s.notSigned(s.send(q), "signature_invalid")
+}
+
+func linkAltered(s *session) {
+	s.advice = demandFix
+	m := s.deposit()
+	first := s.attempt("a deposit", m)
+	q := s.attempt("a deposit with another amount under its signature", m.set("amount", `"9999999"`))
+	q.resign = func(r envelope.LinkRequest, _ http.Header) {
+		r.Body = first.body
+		s.again(r, s.cfg.Sign, first.plaintext, time.Now())
+	}
+	s.notSigned(s.send(q), "signature_invalid")
+}
+
+func linkOtherPlaintext(s *session) {
+	s.advice = demandFix
+	q := s.attempt("a deposit whose signature is over another plaintext", s.deposit())
+	q.resign = func(r envelope.LinkRequest, _ http.Header) {
+		s.again(r, s.cfg.Sign, append([]byte(" "), q.plaintext...), time.Now())
+	}
+	s.notSigned(s.send(q), "signature_invalid")
+}
+
+func linkOtherRequest(s *session) {
+	s.advice = demandFix
+	first := s.takes("a signed deposit", s.deposit())
+	q := s.attempt("a deposit with the signature of another", s.deposit())
+	q.resign = func(_ envelope.LinkRequest, h http.Header) {
+		for name, values := range first.asked {
+			h[name] = values
+		}
+	}
+	s.notSigned(s.send(q), "signature_invalid")
+}
+
+func linkOtherURL(s *session) {
+	s.advice = demandFix
+	q := s.attempt("a deposit that was signed for the withdraw URL", s.deposit())
+	q.resign = func(r envelope.LinkRequest, _ http.Header) {
+		r.URL = s.urls[toWithdraw].String()
+		s.again(r, s.cfg.Sign, q.plaintext, time.Now())
+	}
+	s.notSigned(s.send(q), "signature_invalid")
+}
+
+func linkOld(s *session) {
+	s.advice = "Refuse a request whose created is more than five minutes from the clock, unless its requestUUID was taken before (PROTOCOL.md, L8)."
+	q := s.attempt("a deposit that was signed ten minutes ago", s.deposit())
+	q.resign = func(r envelope.LinkRequest, _ http.Header) {
+		s.again(r, s.cfg.Sign, q.plaintext, time.Now().Add(-2*envelope.LinkTolerance))
+	}
+	s.notSigned(s.send(q), "signature_old")
+}
+
+func linkWithdrawal(s *session) {
+	s.advice = demandFix
+	q := s.attempt("a question about the known order without a signature", s.known())
+	q.to = toWithdraw
+	q.resign = func(_ envelope.LinkRequest, h http.Header) {
+		for _, name := range []string{envelope.HeaderDigest, envelope.HeaderSignatureInput, envelope.HeaderSignature} {
+			h.Del(name)
+		}
+	}
+	s.notSigned(s.send(q), "unsigned")
+}

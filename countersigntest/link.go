@@ -1,0 +1,164 @@
+package countersigntest
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"countersign"
+	"countersign/envelope"
+)
+
+// long is how far a signature with a wrong time is off.
+const long = 2 * envelope.LinkTolerance
+
+// The words of PROTOCOL.md, L7.
+const (
+	wordUnsigned = "unsigned"
+	wordInvalid  = "signature_invalid"
+	wordOld      = "signature_old"
+)
+
+// Link gives the headers with which f posts a request to an absolute url: Content-Type, and those
+// of the signature if the service signs. plaintext is sealed in body; posted is what Spoil gave. Both have
+// the form of the config (Wrap).
+func (s *Service) Link(f ServiceFault, url, contentType string, plaintext, body, posted []byte, earlier Earlier) (http.Header, error) {
+	h := http.Header{"Content-Type": {contentType}}
+	by, at, signed := s.c.Sign, time.Now(), posted
+	switch {
+	case f.NeedsSigning() && by == nil:
+		return nil, errors.New("countersigntest: " + string(f) + " needs a service that signs")
+	case by == nil || f == FaultUnsigned:
+		return h, nil
+	}
+	switch f {
+	case FaultReplayed, FaultOtherSignature:
+		for name, values := range earlier.Header {
+			h[name] = values
+		}
+		return h, nil
+	case FaultOtherSigner:
+		by = envelope.GenerateSigningKey()
+	case FaultAltered:
+		signed = body
+	case FaultOldSignature:
+		at = at.Add(-long)
+	}
+	if err := by.SignRequest(envelope.LinkRequest{Method: http.MethodPost, URL: url, Header: h, Body: signed}, plaintext, at); err != nil {
+		return nil, err
+	}
+	if f == FaultStripped {
+		h.Del(envelope.HeaderSignatureInput)
+	}
+	return h, nil
+}
+
+// anew gives plaintext with another requestUUID, bound if the service binds.
+func (s *Service) anew(plaintext []byte) ([]byte, error) {
+	start, end, ok := countersign.UUIDSpan(plaintext)
+	if !ok {
+		return nil, errors.New("countersigntest: " + string(FaultAltered) + " needs a requestUUID")
+	}
+	plaintext = slices.Clone(plaintext)
+	if s.c.Unbound {
+		copy(plaintext[start:end], randomUUID())
+		return plaintext, nil
+	}
+	copy(plaintext[start:end], countersign.UnboundUUID)
+	plaintext, _, err := countersign.Bind(plaintext, randomBits())
+	return plaintext, err
+}
+
+// signed verifies the signature of r, if the service demands one (PROTOCOL.md, L10).
+func (s *Service) signed(r *Result) (envelope.LinkSignature, error) {
+	if s.c.MerchantSigner == nil || r.Status != http.StatusOK {
+		return envelope.LinkSignature{}, nil
+	}
+	sig, err := envelope.VerifyResponse(envelope.LinkResponse{Status: r.Status, Header: r.Header, Body: r.Raw, Request: r.asked}, s.c.MerchantSigner)
+	if err == nil && sig.Old(time.Now()) {
+		err = fmt.Errorf("%w: it is too old", envelope.ErrSignature)
+	}
+	if err != nil {
+		return sig, fmt.Errorf("response: %w", err)
+	}
+	return sig, nil
+}
+
+// answering is a response that is being written: what its signature needs.
+type answering struct {
+	http.ResponseWriter
+	asked     http.Header // of the request
+	earlier   http.Header // of the request before; nil: there was none
+	plaintext []byte      // what the body carries sealed
+	fault     MerchantFault
+}
+
+// Unwrap is for http.ResponseController.
+func (w *answering) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// sign sets the headers of the signature of a response, if the request has one (PROTOCOL.md, L9).
+// Content-Type is set before.
+func (m *Merchant) sign(w *answering, status int, body []byte) {
+	by, at, asked := m.c.Sign, time.Now(), w.asked
+	if by == nil || w.fault == FaultAnswerUnsigned || !envelope.Signed(asked) {
+		return
+	}
+	switch w.fault {
+	case FaultAnswerOtherSigner:
+		by = envelope.GenerateSigningKey()
+	case FaultAnswerOldSignature:
+		at = at.Add(-long)
+	case FaultAnswerOtherSignature:
+		if asked = w.earlier; asked == nil {
+			var random [64]byte
+			_, _ = rand.Read(random[:]) // never fails
+			asked = http.Header{envelope.HeaderSignature: {"countersign=:" + base64.StdEncoding.EncodeToString(random[:]) + ":"}}
+		}
+	}
+	r := envelope.LinkResponse{Status: status, Header: w.Header(), Body: body, Request: asked}
+	if by.SignResponse(r, w.plaintext, at) != nil {
+		return // it goes unsigned, which the other end sees
+	}
+	if w.fault == FaultAnswerStripped {
+		w.Header().Del(envelope.HeaderSignatureInput)
+	}
+}
+
+// verify gives the word of PROTOCOL.md, L7 for a request; empty: it is signed, or need not be.
+func (m *Merchant) verify(r *http.Request, body []byte) (sig *envelope.LinkSignature, word string) {
+	if m.c.ServiceSigner == nil {
+		return nil, ""
+	}
+	urls := []string{"https://" + r.Host + r.URL.RequestURI(), "http://" + r.Host + r.URL.RequestURI()}
+	if m.c.PublicURL != "" {
+		urls = []string{strings.TrimSuffix(m.c.PublicURL, "/") + r.URL.RequestURI()}
+	}
+	for _, url := range urls {
+		s, err := envelope.VerifyRequest(envelope.LinkRequest{Method: r.Method, URL: url, Header: r.Header, Body: body}, m.c.ServiceSigner)
+		switch {
+		case errors.Is(err, envelope.ErrUnsigned):
+			return nil, wordUnsigned
+		case err == nil:
+			return &s, ""
+		}
+	}
+	return nil, wordInvalid
+}
+
+// holds is verify for what can be seen when the request is opened. known: its requestUUID was taken before.
+func holds(s *envelope.LinkSignature, plaintext []byte, known bool) (word string) {
+	switch {
+	case s == nil:
+		return ""
+	case !s.Covers(plaintext):
+		return wordInvalid
+	case s.Old(time.Now()) && !known:
+		return wordOld
+	}
+	return ""
+}
