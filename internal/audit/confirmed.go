@@ -61,10 +61,7 @@ func (v *Verified) Confirmations(keys ...*envelope.SigningKey) (list []Confirmat
 
 // confirmation verifies the answer opened.
 func (l *Link) confirmation(opened string, keys []*envelope.SigningKey) (c Confirmation, ok bool) {
-	if l == nil || l.Response == nil {
-		return c, false
-	}
-	s, err := envelope.VerifyAnswer(envelope.LinkResponse{Status: l.Status, Header: headers(l.Response), Request: headers(l.Request)}, []byte(opened), keys...)
+	s, err := l.Verify([]byte(opened), keys...)
 	if err != nil {
 		return c, false
 	}
@@ -73,6 +70,15 @@ func (l *Link) confirmation(opened string, keys []*envelope.SigningKey) (c Confi
 		return c, false
 	}
 	return Confirmation{Key: s.Key.Fingerprint(), At: s.Created, Answer: a}, true
+}
+
+// Verify says which of keys signed the response whose data opened to this, as the answer to the
+// request. Errors wrap envelope.ErrUnsigned or envelope.ErrSignature. A nil Link is not signed.
+func (l *Link) Verify(opened []byte, keys ...*envelope.SigningKey) (envelope.LinkSignature, error) {
+	if l == nil || l.Response == nil {
+		return envelope.LinkSignature{}, envelope.ErrUnsigned
+	}
+	return envelope.VerifyAnswer(envelope.LinkResponse{Status: l.Status, Header: headers(l.Response), Request: headers(l.Request)}, opened, keys...)
 }
 
 func headers(m map[string]string) http.Header {

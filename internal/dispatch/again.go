@@ -50,7 +50,8 @@ func (k *keys) keyOf(fingerprint string) *keySet {
 // compared when the response came.
 const keptAPIKey = "compared when it came"
 
-// judgeAgain gives the details that the answer of e confirms. It is pure, as Judge is.
+// judgeAgain gives the details that the answer of e confirms. Where a signature was demanded, it
+// must still hold. It is pure, as Judge is.
 func judgeAgain(e *outbox.Evidence, open func(data string) ([]byte, []int, error)) (none countersign.Details, err error) {
 	sent, err := countersign.ParseCallback([]byte(e.Answer.Request), countersign.ParseOptions{Lenient: true})
 	if err != nil {
@@ -71,6 +72,9 @@ func judgeAgain(e *outbox.Evidence, open func(data string) ([]byte, []int, error
 	var failed error
 	v := Judge(q, Response{Status: 200, Body: body, Done: e.Answer.Done}, func(data string) ([]byte, []int, error) {
 		plaintext, blocks, err := open(data)
+		if err == nil {
+			err = signedThen(e.Answer, plaintext)
+		}
 		failed = err
 		return plaintext, blocks, err
 	})
@@ -79,6 +83,9 @@ func judgeAgain(e *outbox.Evidence, open func(data string) ([]byte, []int, error
 		return v.Details, nil
 	case errors.Is(failed, outbox.ErrNotJudged):
 		return none, failed
+	}
+	if failed != nil {
+		return none, fmt.Errorf("%w: %w", errNotConfirmed, failed)
 	}
 	return none, fmt.Errorf("%w: %s", errNotConfirmed, v.Reason)
 }

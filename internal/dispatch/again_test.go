@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"countersign"
 	"countersign/client"
+	"countersign/envelope"
 	"countersign/internal/outbox"
 )
 
@@ -69,11 +72,52 @@ func TestJudgeAgain(t *testing.T) {
 			}
 		})
 	}
+	testJudgeAgainSigned(t)
 	e := keptEvidence(t)
 	_, err := judgeAgain(&e, func(string) ([]byte, []int, error) {
 		return nil, nil, fmt.Errorf("%w: %w", outbox.ErrNotJudged, context.Canceled)
 	})
 	if !errors.Is(err, outbox.ErrNotJudged) {
 		t.Errorf("a call that ended: %v", err)
+	}
+}
+
+// testJudgeAgainSigned: where a signature was demanded, the kept answer confirms only while that
+// signature holds, whatever else is right.
+func testJudgeAgainSigned(t *testing.T) {
+	key, other := envelope.GenerateSigningKey(), envelope.GenerateSigningKey()
+	sign := func(by *envelope.SigningKey, plaintext string, at time.Time) *outbox.Link {
+		asked := http.Header{"Content-Type": {"text/plain"}}
+		if err := other.SignRequest(envelope.LinkRequest{Method: "POST", URL: "https://shop.example/w", Header: asked, Body: []byte("body")}, []byte("plain"), at); err != nil {
+			t.Fatal(err)
+		}
+		h := http.Header{"Content-Type": {"application/json"}}
+		if err := by.SignResponse(envelope.LinkResponse{Status: 200, Header: h, Body: []byte("response"), Request: asked}, []byte(plaintext), at); err != nil {
+			t.Fatal(err)
+		}
+		return &outbox.Link{Request: flat(asked), Status: 200, Response: flat(h), Key: by.Fingerprint()}
+	}
+	now := time.UnixMilli(999)
+	for name, c := range map[string]struct {
+		change   func(*outbox.KeptAnswer)
+		confirms bool
+	}{
+		"as it was":          {func(*outbox.KeptAnswer) {}, true},
+		"another key":        {func(k *outbox.KeptAnswer) { k.Signer = other.PublicBase64() }, false},
+		"by another key":     {func(k *outbox.KeptAnswer) { k.Link = sign(other, keptAnswer, now) }, false},
+		"no signature":       {func(k *outbox.KeptAnswer) { k.Link = nil }, false},
+		"no key":             {func(k *outbox.KeptAnswer) { k.Signer = "" }, false},
+		"not signed":         {func(k *outbox.KeptAnswer) { k.Link.Response = nil }, false},
+		"another status":     {func(k *outbox.KeptAnswer) { k.Link.Status = 201 }, false},
+		"of another answer":  {func(k *outbox.KeptAnswer) { k.Link = sign(key, keptAnswer+" ", now) }, false},
+		"of another request": {func(k *outbox.KeptAnswer) { k.Link.Request = sign(key, keptAnswer, now).Request }, false},
+		"old":                {func(k *outbox.KeptAnswer) { k.Link = sign(key, keptAnswer, now.Add(6*time.Minute)) }, false},
+	} {
+		e := keptEvidence(t)
+		e.Answer.Link, e.Answer.Signer = sign(key, keptAnswer, now), key.PublicBase64()
+		c.change(e.Answer)
+		if _, err := judgeAgain(&e, func(string) ([]byte, []int, error) { return []byte(e.Answer.Opened), e.Answer.Blocks, nil }); (err == nil) != c.confirms {
+			t.Errorf("signed, %s: %v", name, err)
+		}
 	}
 }

@@ -252,7 +252,7 @@ func (a *attempt) judge(r Response) {
 	a.settlement.Unread = m.unread(v, r, a.d.cfg.Now())
 	if a.claimed.Type == countersign.TypeRequestWithdraw && a.posted && (v.Decision != countersign.DecisionNone || v.ErrCode != nil && *v.ErrCode == 0) {
 		a.settlement.Exchange = m.exchange(a.asked, under, a.body, a.plain, r, answer, held, v)
-		a.settlement.Exchange.Link = a.link(r, v)
+		a.settlement.Exchange.Link, a.settlement.Exchange.Signer = a.link(r, v)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 
 var errOtherPlaintext = errors.New("it is not over what data opens to")
 
+var errOldThen = errors.New("it was signed more than five minutes from when it came")
+
 var errNoSigner = errors.New("this node has no signing key")
 
 // sign signs the request of a merchant that must sign its answers (PROTOCOL.md, L9).
@@ -51,16 +53,39 @@ func notSigned(v Verdict, reason client.Reason, err error) Verdict {
 	return v
 }
 
-// link is what the audit log keeps of the signatures of an exchange.
-func (a *attempt) link(r Response, v Verdict) *outbox.Link {
+// link is what the audit log keeps of the signatures of an exchange. signer is the public part
+// of the key that signed the answer.
+func (a *attempt) link(r Response, v Verdict) (l *outbox.Link, signer string) {
 	if a.header == nil {
-		return nil
+		return nil, ""
 	}
-	l := &outbox.Link{URL: envelope.TargetURI(a.m.urls[a.lane]), Request: flat(a.header)}
+	l = &outbox.Link{URL: envelope.TargetURI(a.m.urls[a.lane]), Request: flat(a.header)}
 	if v.SignedBy != "" {
 		l.Status, l.Response, l.Key = r.Status, flat(r.Header), v.SignedBy
 	}
-	return l
+	for _, k := range a.q.AnswerKeys {
+		if v.SignedBy != "" && k.Fingerprint() == v.SignedBy {
+			signer = k.PublicBase64()
+		}
+	}
+	return l, signer
+}
+
+// signedThen verifies the signature of a kept answer that opened to plaintext, with the key of
+// then, if one was demanded.
+func signedThen(k *outbox.KeptAnswer, plaintext []byte) error {
+	if k.Link == nil && k.Signer == "" {
+		return nil
+	}
+	key, err := envelope.ParseSigningKey([]byte(k.Signer))
+	if err != nil {
+		return err
+	}
+	s, err := k.Link.Verify(plaintext, key)
+	if err == nil && s.Old(k.Done.Time()) {
+		err = errOldThen
+	}
+	return err
 }
 
 func flat(h http.Header) map[string]string {

@@ -29,6 +29,7 @@ type Exchange struct {
 	Blocks  []int          // how many bytes of ResponseOpened each block held
 	Collect client.Collect // what the answer had to show
 	Done    db.Millis      // when the response had come whole
+	Signer  string         // public part of the merchant's key that signed it; empty: none had to
 }
 
 // Link are the signatures of an exchange as the audit log keeps them.

@@ -56,6 +56,8 @@ type KeptAnswer struct {
 	Opened      string         `json:"opened"`            // what it opened to
 	Blocks      []int          `json:"blocks"`            // how many bytes of it each block held
 	Done        db.Millis      `json:"done"`              // when it had come whole
+	Link        *Link          `json:"link,omitempty"`    // the signatures; absent: none was demanded
+	Signer      string         `json:"signer,omitempty"`  // public part of the merchant's key that signed the answer
 }
 
 // given is the permit that was given for a withdrawal.
@@ -175,7 +177,8 @@ func (b *settling) evidence(q db.Querier, to []any) ([]any, error) {
 		e.Ordered = &d
 	}
 	if x := b.Exchange; x != nil {
-		e.Answer = &KeptAnswer{Version: x.Version, ResponseKey: x.ResponseKey, Collect: x.Collect, Request: x.RequestOpened, Data: x.Data, Opened: x.ResponseOpened, Blocks: x.Blocks, Done: x.Done}
+		e.Answer = &KeptAnswer{Version: x.Version, ResponseKey: x.ResponseKey, Collect: x.Collect, Request: x.RequestOpened, Data: x.Data, Opened: x.ResponseOpened, Blocks: x.Blocks, Done: x.Done,
+			Link: x.Link, Signer: x.Signer}
 	}
 	text, err := json.Marshal(e)
 	return append(to, b.Merchant, b.id, b.order.epoch, string(text), confirmedRows.MAC(q, b.Merchant, b.id, b.order.epoch, string(text))), err
