@@ -1,16 +1,24 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"countersign"
+	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/internal/lab/dbtest"
+	"countersign/merchant"
 )
 
 // Both ends take up the signed link one after the other, from the command line: first the
@@ -119,6 +127,7 @@ func TestSignedLink(t *testing.T) {
 	if status, out, errOut := shell(t, "", "audit", "verify", proof, "--key", logKey, "--merchant-key", other); status == exitDone || !strings.Contains(errOut, "confirmed nothing") {
 		t.Errorf("audit verify with another key: status %d\n%s%s", status, out, errOut)
 	}
+	mustShell(t, nil, "", append([]string{"withdrawals", "release", "shop/order-3", "--claim", "core-1"}, api...)...) // on the kept answer, signature and all
 	verifiedByNode(t, proof, merchantKey, write("other.pub", other))
 
 	setKey(envelope.GenerateSigningKey().PublicBase64())
@@ -130,6 +139,116 @@ func TestSignedLink(t *testing.T) {
 	gateway.stop(t)
 	gateway = start("--service-signing-key", at("other"), "--service-signing-key", at("signer"))
 	confirmed("order-6")
+}
+
+// Somebody has all of a merchant's secrets: its API key, its part of the RSA key, its callback API
+// key, what it answered before, and its place on the network. Without its Ed25519 key he confirms no withdrawal and
+// declines none.
+func TestStolenSecrets(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	var answers atomic.Pointer[http.Handler]
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*answers.Load()).ServeHTTP(w, r) }))
+	t.Cleanup(server.Close)
+	service := startDaemon(t, "serve", "--data", at("service"), "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
+	api := []string{"--api", service.url, "--data", at("service")}
+	own, thief := envelope.GenerateSigningKey(), envelope.GenerateSigningKey()
+	mustShell(t, nil, "", append([]string{"merchants", "add", "shop", "--out", at("shop"), "--answer-key", own.PublicBase64(),
+		"--notify-url", server.URL + merchant.DefaultNotifyPath, "--withdraw-url", server.URL + merchant.DefaultWithdrawPath}, api...)...)
+	read := func(name string) []byte {
+		b, err := os.ReadFile(at("shop/" + name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes.TrimSpace(b)
+	}
+	key, err := envelope.ParseKey(read("service.b64"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	play := func(sign *envelope.SigningKey, code countersign.ErrCode) http.Handler {
+		m, err := countersigntest.MakeMerchant(countersigntest.MerchantConfig{Key: key, APIKey: countersign.APIKey(read("api.key")), Orders: countersigntest.SampleOrders, Sign: sign,
+			Code: func(countersign.Callback) countersign.ErrCode { return code }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(m.Close)
+		return m
+	}
+	var seen atomic.Pointer[httptest.ResponseRecorder] // the last answer of the merchant
+	// through has change alter what h answers.
+	through := func(h http.Handler, change func(w *httptest.ResponseRecorder)) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			rec := httptest.NewRecorder()
+			h.ServeHTTP(rec, r)
+			change(rec)
+			for name, values := range rec.Header() {
+				w.Header()[name] = values
+			}
+			w.WriteHeader(rec.Code)
+			_, _ = w.Write(rec.Body.Bytes())
+		})
+	}
+	n := 0
+	ask := func(h http.Handler) (decided, reason func() string) {
+		t.Helper()
+		answers.Store(&h)
+		n++
+		w := countersigntest.Withdrawal(n)
+		var added struct{ ID, Decision string }
+		mustShell(t, &added, fmt.Sprintf(`{"merchant":"shop","callBackId":%q,"tenantUserId":%q}`, w.CallBackID, w.TenantUserID), append([]string{"withdrawals", "add", "-"}, api...)...)
+		return func() string {
+				mustShell(t, &added, "", append([]string{"withdrawals", "show", added.ID}, api...)...)
+				return added.Decision
+			}, func() string {
+				var c struct{ LastReason string }
+				mustShell(t, &c, "", append([]string{"callbacks", "list", "--call-back-id", w.CallBackID}, api...)...)
+				return c.LastReason
+			}
+	}
+	honest := through(play(own, 0), func(w *httptest.ResponseRecorder) { seen.Store(w) })
+	decided, _ := ask(honest)
+	await(t, service, func() bool { return decided() == "confirmed" })
+	before := seen.Load()
+	var open []func() string
+	for _, attack := range []struct {
+		name, want string
+		h          http.Handler
+	}{
+		{"not signed", "unsigned", play(nil, 0)},
+		{"signed with another key", "signature_invalid", play(thief, 0)},
+		{"signed with another key under the merchant's name", "signature_invalid", through(play(thief, 0), func(w *httptest.ResponseRecorder) {
+			in := w.Header().Get(envelope.HeaderSignatureInput)
+			w.Header().Set(envelope.HeaderSignatureInput, strings.Replace(in, thief.Fingerprint(), own.Fingerprint(), 1))
+		})},
+		{"under an earlier signature", "signature_invalid", through(play(nil, 0), func(w *httptest.ResponseRecorder) {
+			for name, values := range before.Header() {
+				w.Header()[name] = values
+			}
+		})},
+		{"an earlier answer", "signature_invalid", through(play(nil, 0), func(w *httptest.ResponseRecorder) {
+			w.HeaderMap, w.Body = before.Header(), bytes.NewBuffer(bytes.Clone(before.Body.Bytes()))
+		})},
+		{"a refusal that is not signed", "unsigned", play(nil, 2001)},
+		{"a refusal signed with another key", "signature_invalid", play(thief, 2001)},
+	} {
+		decided, reason := ask(attack.h)
+		open = append(open, decided)
+		await(t, service, func() bool { return reason() == attack.want })
+	}
+	for i, decided := range open {
+		if d := decided(); d != "" {
+			t.Errorf("withdrawal %d is %s by an answer that the merchant's key did not sign", i+2, d)
+		}
+	}
+	var alarm struct{ Kind string }
+	mustShell(t, &alarm, "", append([]string{"alarms", "list", "--merchant", "shop", "--kind", "answer_unsigned"}, api...)...)
+	if alarm.Kind != "answer_unsigned" {
+		t.Error("there is no alarm answer_unsigned")
+	}
+	decided, _ = ask(honest)
+	await(t, service, func() bool { return decided() == "confirmed" })
 }
 
 // verifiedByNode runs the program of docs/link.md on a proof.

@@ -1,6 +1,6 @@
 // Signs and verifies messages of the signed link with npm http-message-signatures, one
 // JSON object a line: {op, message, request, key}. It answers with the headers of a
-// message that it signed, or with whether a signature holds.
+// message that it signed, with whether a signature holds, or with whether it takes a message.
 const { createHash, createPublicKey } = require('node:crypto')
 const readline = require('node:readline')
 const { createSigner, createVerifier, httpbis } = require('http-message-signatures')
@@ -32,10 +32,26 @@ async function verify({ message, request, key }) {
   }, message, request) === true
 }
 
+// take is what a receiver does (PROTOCOL.md, L2 to L8), with what the body opens to.
+async function take(asked) {
+  const { message, request, body64, plaintext64, now } = asked
+  const kind = request ? 'response' : 'request'
+  const input = message.headers['Signature-Input'] ?? ''
+  const form = new RegExp(`^countersign=\\(${profile[kind].map((f) => f.replace(/^[^;]*/, '"$&"')).join(' ')}\\);created=([0-9]+);nonce="[^"]{1,64}";` +
+    `keyid="[0-9a-f]{64}";alg="ed25519";tag="countersign-${kind}"$`)
+  const created = Number(form.exec(input)?.[1])
+  const signature = /^countersign=:([A-Za-z0-9+/]{86}==):$/.exec(message.headers.Signature ?? '')?.[1]
+  if (!(Math.abs(now - created) <= 300) || !signature || Buffer.from(signature, 'base64').toString('base64') !== signature) return false
+  const digest = (b) => sha256(Buffer.from(b, 'base64')).digest('base64')
+  const opened = plaintext64 ? `;opened=:${digest(plaintext64)}:` : ''
+  if (message.headers['Content-Digest'] !== `sha-256=:${digest(body64)}:${opened}`) return false
+  return await verify(asked).catch(() => false)
+}
+
 readline.createInterface({ input: process.stdin }).on('line', async (line) => {
   try {
     const asked = JSON.parse(line)
-    console.log(asked.seq + ' ' + JSON.stringify(await (asked.op === 'sign' ? sign : verify)(asked)))
+    console.log(asked.seq + ' ' + JSON.stringify(await ({ sign, verify, take })[asked.op](asked)))
   } catch (err) {
     console.log('error ' + err.message.replaceAll('\n', ' '))
   }
