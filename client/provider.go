@@ -30,6 +30,39 @@ type ProviderReturn struct {
 	Issuer string `json:"issuer,omitempty" maxLength:"1000" doc:"iss in that address; absent: there is none"`
 }
 
+// DeviceBegun is a sign-in from a command line that has begun.
+type DeviceBegun struct {
+	Page         string `json:"page" doc:"page of the provider, on which the person enters the code"`
+	UserCode     string `json:"userCode" doc:"the code, for the person"`
+	PageWithCode string `json:"pageWithCode,omitempty" doc:"page of the provider that has the code; absent: it has none"`
+	State        string `json:"state" doc:"for who began it alone: with it the session is asked for"`
+	Interval     int64  `json:"interval" doc:"seconds between two questions for the session, 1 to 60"`
+	Ends         Time   `json:"ends" doc:"when the code ends"`
+}
+
+// DeviceState asks for the session of a sign-in from a command line.
+type DeviceState struct {
+	State string `json:"state" minLength:"1" maxLength:"8000" doc:"state of the beginning"`
+}
+
+// DeviceSignedIn is a session, or that there is none yet.
+type DeviceSignedIn struct {
+	Waits   bool   `json:"waits,omitempty" doc:"the person has not signed in yet: ask again after the interval"`
+	Slower  bool   `json:"slower,omitempty" doc:"the provider was asked too often: add 5 seconds to the interval"`
+	Secret  Secret `json:"secret,omitempty" doc:"to be sent in place of a token; absent: there is no session yet"`
+	Expires Time   `json:"expires,omitzero" doc:"when the session ends at the latest; absent: there is none yet"`
+}
+
+// BeginDevice begins a sign-in from a command line (RFC 8628). It needs no token.
+func (c *caller) BeginDevice(ctx context.Context) (DeviceBegun, error) {
+	return ask[DeviceBegun](ctx, c, http.MethodPost, "/v1/signin/device/begin", nil)
+}
+
+// FinishDevice asks once for the session of a sign-in that BeginDevice began. It needs no token.
+func (c *caller) FinishDevice(ctx context.Context, state string) (DeviceSignedIn, error) {
+	return ask[DeviceSignedIn](ctx, c, http.MethodPost, "/v1/signin/device/finish", DeviceState{state})
+}
+
 // Provider gives the identity provider that people sign in with. It needs no token.
 func (c *caller) Provider(ctx context.Context) (Provider, error) {
 	return ask[Provider](ctx, c, http.MethodGet, "/v1/signin/provider", nil)

@@ -78,6 +78,8 @@ var access = map[string]struct {
 	"provider":           {},
 	"beginProvider":      {},
 	"finishProvider":     {},
+	"beginDevice":        {},
+	"finishDevice":       {},
 	"signOut":            {"viewer ingest core operator approver admin", 409, ""},
 	"self":               {"viewer ingest core operator approver admin", 200, ""},
 	"audit":              {"viewer operator approver admin", 403, ""},

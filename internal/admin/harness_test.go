@@ -137,7 +137,7 @@ func unanswered() (missing string) {
 var unrecorded = []string{"addDeposits", "addAddress", "passkeyChallenge", "signInChallenge", "signIn"}
 
 // elsewhere lists the operations whose success needs an identity provider: tests of the console have one.
-var elsewhere = []string{"beginProvider", "finishProvider", "signOut"}
+var elsewhere = []string{"beginProvider", "finishProvider", "beginDevice", "finishDevice", "signOut"}
 
 const recorded = ", with a record in the audit log"
 

@@ -87,6 +87,8 @@ func (o Common) Routes() []Route {
 		{get, "/v1/signin/provider", "provider", Open, Whole, 200, Handle(p.provider), "Show the identity provider that people sign in with", nil},
 		{post, "/v1/signin/provider/begin", "beginProvider", Open, Whole, 200, Handle(p.beginProvider), "Begin a sign-in with the identity provider", nil},
 		{post, "/v1/signin/provider/finish", "finishProvider", Open, Whole, 200, Handle(p.finishProvider), "Sign in with what the identity provider sent the browser back with: the answer's secret has the role of the person's groups", []int{401, 403}},
+		{post, "/v1/signin/device/begin", "beginDevice", Open, Whole, 200, Handle(p.beginDevice), "Begin a sign-in with the identity provider from a command line (RFC 8628)", []int{404}},
+		{post, "/v1/signin/device/finish", "finishDevice", Open, Whole, 200, Handle(p.finishDevice), "Give the session of a sign-in from a command line, or say that the person has not signed in yet", []int{401, 403, 404}},
 		{post, "/v1/signin/out", "signOut", Everybody, ByHandler, 204, Handle(p.signOut), "End the caller's session of the identity provider", []int{409}},
 
 		{get, "/healthz", "healthz", Open, Whole, 200, o.Healthz, "Say that the process runs", nil},

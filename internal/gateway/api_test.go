@@ -234,7 +234,7 @@ var access = map[string]string{
 	"changes": "viewer approver admin", "change": "viewer approver admin", "approveChange": "approver admin", "changeApproval": "approver admin", "rejectChange": "approver admin",
 	"addPasskey": "viewer app approver admin", "passkeys": "viewer app approver admin", "passkeyChallenge": "viewer app approver admin",
 	"removePasskey": "viewer app approver admin", "signInChallenge": "", "signIn": "", "orderApproval": "approver admin",
-	"provider": "", "beginProvider": "", "finishProvider": "", "signOut": "viewer app approver admin",
+	"provider": "", "beginProvider": "", "finishProvider": "", "beginDevice": "", "finishDevice": "", "signOut": "viewer app approver admin",
 	"self": "viewer app approver admin", "createToken": "admin", "tokens": "approver admin", "revokeToken": "admin",
 	"healthz": "", "readyz": "", "openapi": "",
 }
