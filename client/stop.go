@@ -18,6 +18,11 @@ type NewFreeze struct {
 	Reason string `json:"reason" minLength:"1" maxLength:"200" doc:"why, for the other operators, 1 to 200 characters"`
 }
 
+// Thaw is the signature of the end of a freeze.
+type Thaw struct {
+	Passkey *Assertion `json:"passkey,omitempty" doc:"the signed end of the freeze; required where passkeys are required of the role (--require-passkey)"`
+}
+
 // Block says why a withdrawal must never be released, or why it goes on after a restore.
 type Block struct {
 	Reason string `json:"reason" minLength:"1" maxLength:"200" doc:"why, kept for later readers, 1 to 200 characters"`
@@ -37,6 +42,16 @@ func (s *Service) Freeze(ctx context.Context, reason string) (Freeze, error) {
 // Thaw ends the freeze. Repeating it changes nothing.
 func (s *Service) Thaw(ctx context.Context) (Freeze, error) {
 	return ask[Freeze](ctx, &s.caller, http.MethodPost, "/v1/thaw", nil)
+}
+
+// ThawApproval gives what the end of the freeze must be signed with.
+func (s *Service) ThawApproval(ctx context.Context) (Statement, error) {
+	return ask[Statement](ctx, &s.caller, http.MethodGet, "/v1/thaw/approval", nil)
+}
+
+// ThawSigned is Thaw with the signed statement of ThawApproval.
+func (s *Service) ThawSigned(ctx context.Context, signed *Assertion) (Freeze, error) {
+	return ask[Freeze](ctx, &s.caller, http.MethodPost, "/v1/thaw", Thaw{signed})
 }
 
 // ResumeWithdrawal says that nothing became of a withdrawal from before a restore: it is

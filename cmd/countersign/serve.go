@@ -85,7 +85,7 @@ type oidcFlags struct {
 	OIDCClaim  string     `name:"oidc-claim" help:"Member of the provider's tokens that has the groups." default:"groups" placeholder:"NAME"`
 	OIDCScopes []string   `name:"oidc-scopes" help:"What the provider is asked for beside openid. Without offline_access some providers give sessions of 15 minutes." default:"profile,email,offline_access" placeholder:"SCOPE"`
 
-	RequirePasskey []string `name:"require-passkey" help:"Roles that approve changes and orders only with a passkey: approver, admin. Without it those need one who have registered one." placeholder:"ROLE"`
+	RequirePasskey []string `name:"require-passkey" help:"Roles that approve, thaw and credit held deposits only with a passkey: approver, admin. Without it only those who have registered one need it, and only to approve." placeholder:"ROLE"`
 }
 
 // mustSign gives the roles that approve nothing without a passkey.

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -41,7 +42,8 @@ func (s *Server) withdrawalApproval(c *api.Call, id string, _ api.None) (client.
 	}
 	out, err := s.Changes.Passkeys().Statement(c, audit.WithdrawalApproved, id, signedWithdrawal(w))
 	if err == nil {
-		out.MayNot, err = s.whyNotApproved(c, w)
+		why, unknown := s.whyNotApproved(c, w)
+		out.MayNot, err = cmp.Or(why, out.MayNot), unknown
 	}
 	return out, err
 }

@@ -51,6 +51,7 @@ func (s *Server) routes() []route {
 		{get, "/v1/freeze", "frozen", api.MoneyReaders, byHandler, 200, api.Handle(s.frozen), "Show whether the service is frozen", nil},
 		{post, "/v1/freeze", "freeze", api.Approvers, whole, 200, api.Urgent(api.Handle(s.freeze)), "Stop sending, deciding and releasing for all merchants; repeating it changes nothing", nil},
 		{post, "/v1/thaw", "thaw", api.Approvers, whole, 200, api.Urgent(api.Handle(s.thaw)), "End the freeze; repeating it changes nothing", nil},
+		{get, "/v1/thaw/approval", "thawApproval", api.Approvers, whole, 200, api.Handle(s.thawApproval), "Give what the end of the freeze must be signed with", nil},
 
 		{post, "/v1/deposits", "addDeposits", api.Ingesters, byHandler, 202, s.depositsHandler(), "Tell merchants of deposits: one, an array (all or nothing), or lines (in order, up to the first fault, for 10 minutes at most)", []int{408, 409}},
 		{get, "/v1/deposits", "deposits", api.MoneyReaders, byHandler, 200, api.Handle(s.toldDeposits), "List deposits with what became of telling them, by merchant and then by time", nil},

@@ -23,7 +23,7 @@ type Passkeys struct{ tokens *Tokens }
 var (
 	errUnsigned     = NewProblem(http.StatusForbidden, "the token has passkeys: this must be signed with one of them, and the token alone does not do. Do it in the console, at /console/ of this API")
 	errSignIn       = NewProblem(http.StatusUnauthorized, "this passkey is not known here, or its token is no longer valid")
-	errNoPasskey    = NewProblem(http.StatusForbidden, "a passkey is required to approve with this role: register one on the page Passkeys of the console, then approve there")
+	errNoPasskey    = NewProblem(http.StatusForbidden, "this role does this only with a passkey: register one on the page Passkeys of the console, then do it there")
 	errSignInPerson = NewProblem(http.StatusUnauthorized, "this passkey is of a person who signs in with the identity provider: it signs what that person approves, and signs in nobody")
 	errState        = NewProblem(http.StatusUnprocessableEntity, "the challenge is not of this end, or is older than 5 minutes")
 )
@@ -272,6 +272,29 @@ func (p Passkeys) Statement(c *Call, act, id string, about any) (client.Statemen
 		out.MayNot = errNoPasskey.Detail
 	}
 	return out, err
+}
+
+// MustSign reports whether passkeys are required of the role of the call's token.
+func (p Passkeys) MustSign(c *Call) bool { return p.tokens.mustSign(c.Token) }
+
+// StatementIfRequired is Statement for an act that is signed only where passkeys are required of
+// the role: whoever stops or holds something needs to let it go on also without a browser.
+// Others get one without passkeys.
+func (p Passkeys) StatementIfRequired(c *Call, act, id string, about any) (client.Statement, error) {
+	out, err := p.Statement(c, act, id, about)
+	if !p.MustSign(c) {
+		out.Credentials, out.Host = []string{}, ""
+	}
+	return out, err
+}
+
+// SignedIfRequired is Signed for such an act.
+func (p Passkeys) SignedIfRequired(c *Call, act, id string, about any, in *client.Assertion) (context.Context, error) {
+	if !p.MustSign(c) && in == nil {
+		return c.R.Context(), nil
+	}
+	ctx, _, err := p.Signed(c, act, id, about, in)
+	return ctx, err
 }
 
 // mustSign reports whether a token approves nothing without a passkey.

@@ -23,6 +23,8 @@ func beside(s passkey.Statement) map[string]any {
 	switch s.Act {
 	case "order.approved":
 		return map[string]any{"callBackId": s.ID, "state": "approved", "decidedBy": s.Token, "reason": nil}
+	case DepositCredited:
+		return map[string]any{"state": "credited", "decidedBy": s.Token, "reason": nil}
 	case WithdrawalApproved:
 		return map[string]any{"reason": nil}
 	case "change.approved":

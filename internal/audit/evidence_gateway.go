@@ -1,5 +1,7 @@
 package audit
 
+import "strconv"
+
 // The kinds of records of the merchant's log, beside those of events, which have the
 // event's kind, and WithdrawalAnswered.
 const (
@@ -8,7 +10,8 @@ const (
 	OrderApproval   = "order.approval" // of one of several who must approve it; the last has order.approved
 	OrderNoted      = "order.noted"
 	DepositNoted    = "deposit.noted"
-	CallbacksTaken  = "callbacks.taken" // of all types, as one
+	DepositCredited = "deposit.credited" // that of its event
+	CallbacksTaken  = "callbacks.taken"  // of all types, as one
 	CursorMoved     = "cursor.moved"
 	ForwardingBegun = "forwarding.begun" // or moved, by a start
 	ForwardRetried  = "forward.retried"
@@ -18,6 +21,9 @@ const (
 	BookReconciled  = "book.reconciled"
 	DepositsPurged  = "deposits.purged"
 )
+
+// AboutDeposit is the subject of the records of decisions on a deposit, by its number in the feed.
+func AboutDeposit(seq int64) string { return "deposit:" + strconv.FormatInt(seq, 10) }
 
 // Order tells what was ordered.
 type Order struct {

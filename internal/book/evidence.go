@@ -23,8 +23,11 @@ func (l *ledger) records(ctx context.Context, t *db.Tx) error {
 	for _, e := range l.events {
 		r := audit.Record{Kind: string(e.Kind), At: e.At, Data: audit.Event{CallBackID: e.CallBackID, Deposit: e.Deposit, TenantUserID: e.TenantUserID, State: e.State,
 			Details: audit.DetailsOf(&e.Details), OldAddress: e.OldAddress, TxID: e.TxID, Reason: e.Reason, DecidedBy: e.DecidedBy}}
-		if e.CallBackID != "" {
+		switch {
+		case e.CallBackID != "":
 			r.About = []string{e.CallBackID}
+		case e.Deposit != 0:
+			r.About = []string{audit.AboutDeposit(e.Deposit)}
 		}
 		if err := audit.Add(ctx, t, r); err != nil {
 			return err

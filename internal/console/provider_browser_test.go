@@ -123,7 +123,7 @@ func TestProviderInBrowser(t *testing.T) {
 
 	// Without a passkey the approver approves nothing.
 	a.open("/console/changes/" + waits)
-	a.shows("http://127.0.0.1:1/signed", "passkey is required to approve")
+	a.shows("http://127.0.0.1:1/signed", "only with a passkey")
 	if get[bool](a, `!!document.querySelector("form[action$='/approve']")`) {
 		t.Error("without a passkey there is a button that approves")
 	}

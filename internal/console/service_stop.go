@@ -23,7 +23,8 @@ var stopSection = section{
 // stopPage freezes the service and thaws it.
 type stopPage struct {
 	client.Freeze
-	Values map[string]string
+	Approval client.Statement // of its end
+	Values   map[string]string
 }
 
 func (v *visit) stop() error {
@@ -31,7 +32,13 @@ func (v *visit) stop() error {
 	if err != nil {
 		return err
 	}
-	return v.render("stop", "Stop everything", stopPage{frozen, v.values(nil)})
+	page := stopPage{Freeze: frozen, Values: v.values(nil)}
+	if frozen.Frozen && v.may("thawApproval") {
+		if page.Approval, err = v.service.ThawApproval(v.r.Context()); err != nil {
+			return err
+		}
+	}
+	return v.render("stop", "Stop everything", page)
 }
 
 // typed fails unless the person has typed the word that confirms an act.
@@ -56,7 +63,7 @@ func (v *visit) thaw() error {
 	if err := v.typed("thaw"); err != nil {
 		return err
 	}
-	if _, err := v.service.Thaw(v.r.Context()); err != nil {
+	if _, err := v.service.ThawSigned(v.r.Context(), v.signed()); err != nil {
 		return err
 	}
 	return v.done("/console/stop", "thawed")

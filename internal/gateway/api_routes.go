@@ -38,7 +38,8 @@ func (a *server) routes() []route {
 		{get, "/v1/deposits/{seq}", "deposit", api.MoneyReaders, api.Whole, 200, api.Find(a.lists.Deposit, depositOf), "Show one deposit as it is now", []int{410}},
 		{post, "/v1/deposits/credit", "creditDeposits", api.Approvers, api.Whole, 200, api.Handle(a.creditDeposits), "Credit all held deposits that match", []int{409}},
 		{post, "/v1/deposits/reject", "rejectDeposits", api.Approvers, api.Whole, 200, api.Handle(a.rejectDeposits), "Reject all held deposits that match", []int{409}},
-		{post, "/v1/deposits/{seq}/credit", "creditDeposit", api.Approvers, api.Whole, 200, decides(a.book.DecideDeposit, book.DepositCredited, depositOf), "Credit a held deposit", []int{409, 410}},
+		{get, "/v1/deposits/{seq}/approval", "creditApproval", api.Approvers, api.Whole, 200, api.One(a.creditApproval), "Give what crediting a held deposit must be signed with", []int{410}},
+		{post, "/v1/deposits/{seq}/credit", "creditDeposit", api.Approvers, api.Whole, 200, api.One(a.creditDeposit), "Credit a held deposit", []int{409, 410}},
 		{post, "/v1/deposits/{seq}/reject", "rejectDeposit", api.Approvers, api.Whole, 200, decides(a.book.DecideDeposit, book.DepositRejected, depositOf), "Reject a held deposit", []int{409, 410}},
 
 		{get, "/v1/orders/{callBackId}/notes", "orderNotes", api.Readers, api.Whole, 200, api.Handle(a.orderNotes), "List what people noted about an order, the oldest first", nil},

@@ -222,7 +222,7 @@ var access = map[string]string{
 	"approveOrder": "approver admin", "declineOrder": "approver admin",
 	"orderRuling": "viewer approver admin", "policy": "viewer approver admin", "tryPolicy": "viewer approver admin",
 	"searchDeposits": "viewer app approver admin", "firstDeposit": "viewer app approver admin",
-	"deposits": "viewer app approver admin", "deposit": "viewer app approver admin", "creditDeposit": "approver admin", "rejectDeposit": "approver admin",
+	"deposits": "viewer app approver admin", "deposit": "viewer app approver admin", "creditApproval": "approver admin", "creditDeposit": "approver admin", "rejectDeposit": "approver admin",
 	"addresses": "viewer app approver admin", "address": "viewer app approver admin", "acceptAddress": "approver admin", "rejectAddress": "approver admin",
 	"refused": "viewer approver admin", "orderNotes": "viewer approver admin", "noteOrder": "approver admin", "depositNotes": "viewer approver admin", "noteDeposit": "approver admin",
 	"creditDeposits": "approver admin", "rejectDeposits": "approver admin", "retryAllRefused": "approver admin", "dismissAllRefused": "approver admin",

@@ -27,6 +27,8 @@ func (a *server) rejectDeposits(c *api.Call, _ api.None, in client.DecideDeposit
 
 func (a *server) decideDeposits(c *api.Call, in client.DecideDeposits, to book.DepositState) (client.Decided, error) {
 	switch {
+	case to == book.DepositCredited && a.changes.Passkeys().MustSign(c):
+		return client.Decided{}, errCreditEach
 	case in.Filter == (client.DepositSearch{}):
 		return client.Decided{}, errAll
 	case in.Filter.State != "" && in.Filter.State != client.DepositHeld:
