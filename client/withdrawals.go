@@ -95,7 +95,7 @@ type Withdrawal struct {
 	BlockedReason string `json:"blockedReason,omitempty" doc:"why it was blocked, if blocked"`
 	BlockedBy     string `json:"blockedBy,omitempty" doc:"id of the token that blocked it, if blocked"`
 
-	Approvals *Approvals `json:"approvals,omitempty" doc:"who approved its release and who is missing; absent: nobody has to, or it is of a list"`
+	Approvals *Approvals `json:"approvals,omitempty" doc:"who approved its release and who is missing; absent: nobody has to, or it is of a list without awaits"`
 	Restored  bool       `json:"restored,omitempty" doc:"it is from before a restore, and nobody has said what became of it: it is neither decided nor released and does not end"`
 }
 
@@ -268,7 +268,12 @@ type WithdrawalFilter struct {
 
 	Since Time // only made at this time or later
 	Until Time // only made before this time
+
+	Awaits string // AwaitsApproval: only those whose release waits for the approval of a person
 }
+
+// AwaitsApproval is a value of WithdrawalFilter.Awaits.
+const AwaitsApproval = "approval"
 
 // CreateWithdrawal asks a merchant to confirm a withdrawal. The same callBackId
 // with the same content gives the existing withdrawal; with other content the error

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"countersign"
@@ -59,6 +60,37 @@ func TestLargeWithdrawal(t *testing.T) {
 			if list, err := awaiting(h.store)(ctx, since, 10); err != nil || len(list) != want || want > 0 && list[0] != (api.Awaited{Of: "acme", Subject: "withdrawal " + w.ID}) {
 				t.Errorf("%+v wait, %v; want %d", list, err, want)
 			}
+		}
+		listed := func(want ...string) {
+			t.Helper()
+			var got []string
+			for o := (client.PageOptions{Limit: 1}); ; {
+				page, err := admin.Withdrawals(ctx, client.WithdrawalFilter{Awaits: client.AwaitsApproval}, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, w := range page.Withdrawals {
+					if got = append(got, w.ID); w.Approvals == nil || w.Approvals.Missing != 1 {
+						t.Errorf("%+v", w.Approvals)
+					}
+				}
+				if page.Next == nil {
+					break
+				}
+				o.Cursor = *page.Next
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%v wait for an approval, want %v", got, want)
+			}
+		}
+		small := accept(20)
+		h.decide(small.ID, countersign.DecisionDeclined)
+		listed(w.ID)
+		if _, err := admin.Withdrawals(ctx, client.WithdrawalFilter{Awaits: client.AwaitsApproval, CallBackID: w.CallBackID}, client.PageOptions{}); !errors.Is(err, client.ErrInvalid) {
+			t.Errorf("awaits with a callBackId: %v", err)
+		}
+		if page, err := admin.Withdrawals(ctx, client.WithdrawalFilter{Awaits: client.AwaitsApproval, State: client.WithdrawalReleased}, client.PageOptions{}); err != nil || len(page.Withdrawals) != 0 {
+			t.Errorf("%+v, %v", page, err)
 		}
 		waiting(db.Never, 1)
 		waiting(0, 0)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/audit"
 	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/lab/passkeytest"
@@ -163,6 +164,84 @@ func TestSignedChange(t *testing.T) {
 	if n := h.signatures(); n != 2 {
 		t.Errorf("%d records have a signature, want the change and the passkey", n)
 	}
+}
+
+// TestSignedThaw: where passkeys are required of a role it thaws with one alone, and the record has
+// the signature.
+func TestSignedThaw(t *testing.T) {
+	h, ctx := sqlite(t, func(c *Config) {
+		changes, err := api.NewChanges(api.ChangesConfig{DB: c.Outbox.DB, Now: c.Now, RequirePasskey: []client.Role{client.RoleApprover}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Changes = changes
+	}), t.Context()
+	h.merchant("shop")
+	ann, admin := h.person(client.RoleApprover, "").Service, h.client(client.RoleAdmin)
+	frozen := func(want bool) {
+		t.Helper()
+		if f, err := admin.Frozen(ctx); err != nil || f.Frozen != want {
+			t.Fatalf("%+v, %v", f, err)
+		}
+	}
+	if _, err := ann.Freeze(ctx, "a test"); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := ann.ThawApproval(ctx); err != nil || s.MayNot == "" {
+		t.Errorf("without a passkey: %+v, %v", s, err)
+	}
+	if _, err := ann.Thaw(ctx); !errors.Is(err, client.ErrForbidden) {
+		t.Errorf("without a passkey: %v", err)
+	}
+	device, _ := passkeyed(t, ann, nil)
+	if _, err := ann.Thaw(ctx); !errors.Is(err, client.ErrForbidden) {
+		t.Errorf("with the token alone: %v", err)
+	}
+	frozen(true)
+	earlier, err := ann.ThawApproval(ctx)
+	if err != nil || earlier.MayNot != "" || len(earlier.Credentials) != 1 {
+		t.Fatalf("%+v, %v", earlier, err)
+	}
+	// What was signed of one freeze ends no other.
+	if _, err := admin.Thaw(ctx); err != nil {
+		t.Fatal(err)
+	}
+	h.pass(time.Second)
+	if _, err := admin.Freeze(ctx, "another"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ann.ThawSigned(ctx, signed(device, earlier)); !errors.Is(err, client.ErrForbidden) {
+		t.Errorf("signed of another freeze: %v", err)
+	}
+	frozen(true)
+	s, err := ann.ThawApproval(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ann.ThawSigned(ctx, signed(passkeytest.New(t, "https://console.example", "console.example"), s)); !errors.Is(err, client.ErrForbidden) {
+		t.Errorf("signed by a stranger: %v", err)
+	}
+	if _, err := ann.ThawSigned(ctx, signed(device, s)); err != nil {
+		t.Fatal(err)
+	}
+	frozen(false)
+	if n := h.signatures(); n != 1 {
+		t.Errorf("%d records have a signature, want the thaw", n)
+	}
+	if _, err := ann.Thaw(ctx); err != nil { // it is over: nothing changes
+		t.Error(err)
+	}
+	// Nobody signs of whose role nothing is required.
+	if _, err := admin.Freeze(ctx, "a third"); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := admin.ThawApproval(ctx); err != nil || len(s.Credentials) != 0 || s.MayNot != "" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if _, err := admin.Thaw(ctx); err != nil {
+		t.Fatal(err)
+	}
+	frozen(false)
 }
 
 // signatures verifies an export of the whole log and gives how many records have a signature.

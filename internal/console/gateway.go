@@ -8,7 +8,7 @@ import (
 func NewGateway(c Config) (*Console, error) {
 	return newConsole(c, end{
 		name: "gateway", title: "countersign gateway",
-		sections: []section{anySection, awaitingSection, ordersSection, depositsSection, addressesSection, refusedSection, policySection, forwardingSection, changesSection, alarmsSection, auditSection, tokensSection},
+		sections: []section{anySection, awaitingSection, waitingSection, ordersSection, depositsSection, addressesSection, refusedSection, policySection, forwardingSection, changesSection, alarmsSection, auditSection, tokensSection},
 		connect:  func(v *visit, c client.Config) (err error) { v.gateway, err = client.NewGateway(c); return err },
 		top:      (*visit).gatewayTop,
 	})

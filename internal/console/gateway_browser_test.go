@@ -211,6 +211,7 @@ func TestGatewayPages(t *testing.T) {
 		"GET /console/alarms":              {"/console/alarms", "/console/alarms?state=all"},
 		"GET /console/alarms/ack":          {"/console/alarms/ack?kind=possible_duplicate"},
 		"GET /console/changes":             {"/console/changes", "/console/changes?all=1"},
+		"GET /console/waiting":             {"/console/waiting"},
 		"GET /console/changes/{id}":        nil, // the service's page; see TestChanges
 		"GET /console/passkeys":            {"/console/passkeys"},
 		"GET /console/tokens":              {"/console/tokens"},

@@ -36,8 +36,15 @@ type peer struct {
 	codes    map[string]url.Values
 	refresh  string // the only one that counts
 	asked    int    // with a refresh token
+	polled   int    // with a device code
 	replayed int    // codes and refresh tokens that had been used
 	named    bool   // it says iss in its answers
+	public   bool   // its client has no secret
+	noDevice bool   // it has no sign-in by device code
+
+	device string               // what it says of the device code; allow: the person has signed in
+	code   string               // the device code
+	begun  func(map[string]any) // changes its answer with a device code; nil: nothing
 }
 
 const peerClient, peerSecret = "console", "a secret of the client, 32 long."
@@ -51,8 +58,12 @@ func newPeer(t testing.TB, groups ...string) *peer {
 	p := &peer{t: t, key: key, sub: "ann", codes: map[string]url.Values{}, claims: map[string]any{"groups": groups, "name": "Ann", "email": "ann@example.com"}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
-		p.json(w, 200, map[string]any{"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
-			"id_token_signing_alg_values_supported": []string{"RS256", "HS256", "none"}, "authorization_response_iss_parameter_supported": p.named})
+		is := map[string]any{"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
+			"id_token_signing_alg_values_supported": []string{"RS256", "HS256", "none"}, "authorization_response_iss_parameter_supported": p.named}
+		if !p.noDevice {
+			is["device_authorization_endpoint"] = p.URL + "/device_authorization"
+		}
+		p.json(w, 200, is)
 	})
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
 		e := big.NewInt(int64(key.E)).Bytes()
@@ -70,6 +81,21 @@ func newPeer(t testing.TB, groups ...string) *peer {
 		http.Redirect(w, r, q.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
 	})
 	mux.HandleFunc("POST /token", p.token)
+	mux.HandleFunc("POST /device_authorization", func(w http.ResponseWriter, r *http.Request) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if !p.knows(r) {
+			p.json(w, 401, map[string]any{"error": "invalid_client"})
+			return
+		}
+		p.code = rand.Text()
+		is := map[string]any{"device_code": p.code, "user_code": "BCDF-GHJK", "verification_uri": p.URL + "/device", "verification_uri_complete": p.URL + "/device?user_code=BCDF-GHJK",
+			"expires_in": 600, "interval": 7}
+		if p.begun != nil {
+			p.begun(is)
+		}
+		p.json(w, 200, is)
+	})
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
 		away := p.away
@@ -92,12 +118,20 @@ func (p *peer) json(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
+// knows reports whether a request is of its client.
+func (p *peer) knows(r *http.Request) bool {
+	id, secret, has := r.BasicAuth()
+	if p.public {
+		return !has && r.PostFormValue("client_id") == peerClient && !r.PostForm.Has("client_secret")
+	}
+	return id == peerClient && secret == url.QueryEscape(peerSecret)
+}
+
 // token takes each code and each refresh token once.
 func (p *peer) token(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	id, secret, _ := r.BasicAuth()
-	if id != peerClient || secret != url.QueryEscape(peerSecret) {
+	if !p.knows(r) {
 		p.json(w, 401, map[string]any{"error": "invalid_client"})
 		return
 	}
@@ -118,6 +152,14 @@ func (p *peer) token(w http.ResponseWriter, r *http.Request) {
 		refused = p.over || p.refresh == "" || r.PostFormValue("refresh_token") != p.refresh
 		if refused && !p.over {
 			p.replayed++
+		}
+	case "urn:ietf:params:oauth:grant-type:device_code":
+		p.polled++
+		if p.code == "" || r.PostFormValue("device_code") != p.code {
+			refused = true
+		} else if p.device != "allow" {
+			p.json(w, 400, map[string]any{"error": p.device, "error_description": "\x1b[2J<script>"})
+			return
 		}
 	default:
 		refused = true
@@ -170,7 +212,11 @@ func (p *peer) set(change func()) {
 
 // oidc is the configuration of an end that people sign in to with the peer.
 func (p *peer) oidc(groups ...string) daemon.OIDC {
-	return daemon.OIDC{Issuer: p.URL, Client: peerClient, Secret: peerSecret, Groups: groups}
+	c := daemon.OIDC{Issuer: p.URL, Client: peerClient, Secret: peerSecret, Groups: groups}
+	if p.public {
+		c.Secret = ""
+	}
+	return c
 }
 
 // atPeer signs in at the peer and gives the path that it sends the browser back to.

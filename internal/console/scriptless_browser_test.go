@@ -102,6 +102,7 @@ func TestServiceWithoutScripts(t *testing.T) {
 		"GET /console/alarms":                "/console/alarms?state=all",
 		"GET /console/alarms/ack":            "/console/alarms/ack?merchant=shop",
 		"GET /console/changes":               "/console/changes",
+		"GET /console/waiting":               "/console/waiting",
 		"GET /console/changes/{id}":          "", // see below
 		"GET /console/passkeys":              "/console/passkeys",
 		"GET /console/tokens":                "/console/tokens",
@@ -233,6 +234,7 @@ func TestGatewayWithoutScripts(t *testing.T) {
 		"GET /console/alarms":              "/console/alarms?state=all",
 		"GET /console/alarms/ack":          "/console/alarms/ack?kind=address_held",
 		"GET /console/changes":             "/console/changes?all=1",
+		"GET /console/waiting":             "/console/waiting",
 		"GET /console/changes/{id}":        "", // the service's page; see TestChanges
 		"GET /console/passkeys":            "/console/passkeys",
 		"GET /console/tokens":              "/console/tokens",

@@ -12,7 +12,7 @@ import (
 func NewService(c Config) (*Console, error) {
 	return newConsole(c, end{
 		name: "service", title: "countersign service",
-		sections: []section{anySection, nowSection, merchantsSection, callbacksSection, withdrawalsSection, changesSection, alarmsSection, auditSection, tokensSection, stopSection},
+		sections: []section{anySection, nowSection, waitingSection, merchantsSection, callbacksSection, withdrawalsSection, changesSection, alarmsSection, auditSection, tokensSection, stopSection},
 		connect:  func(v *visit, c client.Config) (err error) { v.service, err = client.NewService(c); return err },
 		top:      (*visit).serviceTop,
 	})

@@ -38,7 +38,7 @@ func (v *visit) withdrawals() error {
 	at := v.spanOf(v.r.URL.Query())
 	page := withdrawalsPage{States: client.WithdrawalState("").Values(), Span: at, Filter: client.WithdrawalFilter{
 		Merchant: v.query("merchant"), CallBackID: v.query("callBackId"), State: client.WithdrawalState(v.query("state")),
-		TenantUserID: v.query("tenantUserId"), Address: v.query("address"), TxID: v.query("txId"), Since: at.since, Until: at.until}}
+		TenantUserID: v.query("tenantUserId"), Address: v.query("address"), TxID: v.query("txId"), Since: at.since, Until: at.until, Awaits: v.query("awaits")}}
 	f := page.Filter
 	page.More = f.TenantUserID != "" || f.Address != "" || f.TxID != "" || at != listSpan{}
 	if at.Wrong != "" {
@@ -51,7 +51,7 @@ func (v *visit) withdrawals() error {
 		return err
 	}
 	page.Withdrawals = list.Withdrawals
-	page.Next, page.Partial = v.nextPage(list.Next, len(list.Withdrawals), at, "merchant", "state", "tenantUserId", "address", "txId")
+	page.Next, page.Partial = v.nextPage(list.Next, len(list.Withdrawals), at, "merchant", "state", "tenantUserId", "address", "txId", "awaits")
 	return v.render("withdrawals", "Withdrawals", page)
 }
 
