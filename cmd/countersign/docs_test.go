@@ -160,6 +160,8 @@ var elsewhere = map[string]string{
 	"audit drop":          "TestAuditLogs of internal/admin: a log is closed when its year ends",
 	"bench":               "TestBench, which measures less",
 	"deposits reject":     "TestScripts, and deposits credit stands for it",
+	"login":               "TestLogin, with a provider",
+	"logout":              "TestLogin, with a provider",
 	"permit verify":       "TestPermitVerify, on the vectors",
 	"refused retry":       "TestRefusedFromTheShell, after a change of the settings",
 	"withdrawals approve": "TestLargeWithdrawal of internal/admin, through the API: an approver of another origin than the core's",
