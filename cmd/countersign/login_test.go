@@ -54,7 +54,11 @@ func signInProvider(t *testing.T, who *atomic.Value) *httptest.Server {
 				return
 			}
 			now := time.Now().Unix()
-			claims, _ := json.Marshal(map[string]any{"iss": s.URL, "aud": "shell", "sub": who.Load(), "name": "Ann\x1b[2J", "groups": []string{"desk"}, "iat": now, "exp": now + 3600})
+			of, _, has := r.BasicAuth()
+			if !has {
+				of = r.PostFormValue("client_id")
+			}
+			claims, _ := json.Marshal(map[string]any{"iss": s.URL, "aud": of, "sub": who.Load(), "name": "Ann\x1b[2J", "groups": []string{"desk", "wallet-desk"}, "iat": now, "exp": now + 3600})
 			signed := text([]byte(`{"alg":"RS256","kid":"1"}`)) + "." + text(claims)
 			sum := sha256.Sum256([]byte(signed))
 			b, _ := rsa.SignPKCS1v15(nil, key, crypto.SHA256, sum[:])
@@ -184,6 +188,41 @@ func TestLogin(t *testing.T) {
 	fails("no token", "api", "self")
 	if grep := d.output.String(); strings.Contains(grep, "cso_") || strings.Contains(grep, "device\"") {
 		t.Error("the log has a secret")
+	}
+}
+
+// TestSignInPage runs the settings of docs/signin.md as they are written, but for the provider's
+// address and the place of the secret.
+func TestSignInPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/signin.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, settings, _ := strings.Cut(string(page), "```toml\n")
+	settings, _, found := strings.Cut(settings, "```")
+	if !found {
+		t.Fatal("docs/signin.md has no settings")
+	}
+	dir := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", dir)
+	t.Chdir(dir)
+	who := &atomic.Value{}
+	who.Store("ann")
+	p := signInProvider(t, who)
+	for from, to := range map[string]string{"https://id.example.com/realms/company": p.URL, "/etc/countersign/oidc.secret": filepath.Join(dir, "secret")} {
+		if strings.Count(settings, from) != 1 {
+			t.Fatalf("the settings have %q not once:\n%s", from, settings)
+		}
+		settings = strings.Replace(settings, from, to, 1)
+	}
+	for name, text := range map[string]string{"secret": "a secret", "settings.toml": settings} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := startDaemon(t, "--config", filepath.Join(dir, "settings.toml"), "serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0")
+	if status, out, errOut := shell(t, "", "login", "--api", d.url); status != exitDone || !strings.Contains(out, ", operator, until ") {
+		t.Errorf("%d %s%s", status, out, errOut)
 	}
 }
 

@@ -53,7 +53,7 @@ max = "1000"
 above = "ask"
 `
 
-func newShop(t testing.TB) *shop {
+func newShop(t testing.TB, change ...func(*daemon.GatewayConfig)) *shop {
 	t.Helper()
 	service := countersigntest.NewService(t)
 	policy, err := policy.Parse([]byte(shopPolicy))
@@ -63,10 +63,14 @@ func newShop(t testing.TB) *shop {
 	application := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
 	t.Cleanup(application.Close)
 	s := &shop{t: t, service: service}
-	g, err := daemon.NewGateway(daemon.GatewayConfig{
+	c := daemon.GatewayConfig{
 		Storage: daemon.Storage{Dir: t.TempDir()}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0", Callbacks: service.MerchantConfig(), Policy: policy,
 		Forward: gateway.Forwarding{URL: application.URL}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), ShowToken: func(token, _ string) { s.first = client.Secret(token) },
-	})
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	g, err := daemon.NewGateway(c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,7 @@ type peer struct {
 	sign     func(claims map[string]any) string // nil: as it should be
 	away     bool
 	over     bool // no refresh token counts any more
+	lost     bool // its answers to refresh tokens are lost
 	codes    map[string]url.Values
 	refresh  string // the only one that counts
 	asked    int    // with a refresh token
@@ -171,6 +172,9 @@ func (p *peer) token(w http.ResponseWriter, r *http.Request) {
 	maps.Copy(claims, p.claims)
 	maps.DeleteFunc(claims, func(_ string, v any) bool { return v == nil })
 	p.refresh = rand.Text()
+	if p.lost && r.PostFormValue("grant_type") == "refresh_token" {
+		panic(http.ErrAbortHandler)
+	}
 	sign := p.sign
 	if sign == nil {
 		sign = p.rs256
