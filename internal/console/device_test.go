@@ -205,7 +205,7 @@ func TestDeviceAtCompany(t *testing.T) {
 	users := companyUsers{"u-1": {ID: "u-1", Username: "ann", Password: "verysecure", FirstName: "Ann", LastName: "Approver"}}
 	srv := httptest.NewUnstartedServer(nil)
 	issuer := "http://" + srv.Listener.Addr().String()
-	store := company{storage.NewStorageWithClients(users, map[string]*storage.Client{"shell": storage.DeviceClient("shell", "secret")}), map[string][]string{"u-1": {"treasury"}}}
+	store := companyOf(storage.NewStorageWithClients(users, map[string]*storage.Client{"shell": storage.DeviceClient("shell", "secret")}), map[string][]string{"u-1": {"treasury"}})
 	srv.Config.Handler = exampleop.SetupServer(issuer, deviceCompany{store}, nil, false, op.WithAllowInsecure())
 	srv.Start()
 	t.Cleanup(srv.Close)

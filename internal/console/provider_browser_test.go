@@ -6,7 +6,9 @@ import (
 	"net"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/zitadel/oidc/v3/example/server/exampleop"
@@ -21,11 +23,21 @@ import (
 // company is the server of zitadel/oidc with groups of its people.
 type company struct {
 	*storage.Storage
-	groups map[string][]string // by id of a person
+	groups *sync.Map // lists by id of a person
+}
+
+func companyOf(s *storage.Storage, groups map[string][]string) company {
+	c := company{s, &sync.Map{}}
+	for id, list := range groups {
+		c.groups.Store(id, list)
+	}
+	return c
 }
 
 func (c company) SetUserinfoFromToken(ctx context.Context, info *oidc.UserInfo, tokenID, subject, origin string) error {
-	info.AppendClaims("groups", c.groups[subject])
+	if list, ok := c.groups.Load(subject); ok {
+		info.AppendClaims("groups", list)
+	}
 	return c.Storage.SetUserinfoFromToken(ctx, info, tokenID, subject, origin)
 }
 
@@ -43,21 +55,22 @@ func (u companyUsers) GetUserByUsername(name string) *storage.User {
 }
 
 // newCompany runs the provider for a console at origin.
-func newCompany(t *testing.T, origin string) (issuer string) {
+func newCompany(t *testing.T, origin string) (issuer string, c company) {
 	t.Helper()
 	users := companyUsers{}
-	for id, name := range map[string][2]string{"u-1": {"Ann", "Approver"}, "u-2": {"Olga", "Operator"}} {
+	for id, name := range map[string][2]string{"u-1": {"Ann", "Approver"}, "u-2": {"Olga", "Operator"}, "u-3": {"Bob", "Approver"}} {
 		users[id] = &storage.User{ID: id, Username: strings.ToLower(name[0]), Password: "verysecure", FirstName: name[0], LastName: name[1], Email: strings.ToLower(name[0]) + "@example.com"}
 	}
 	clients := map[string]*storage.Client{"console": storage.WebClient("console", "secret", origin+consoleReturn)}
 	srv := httptest.NewUnstartedServer(nil)
 	issuer = "http://" + srv.Listener.Addr().(*net.TCPAddr).String()
 	was := slog.Default()
-	srv.Config.Handler = exampleop.SetupServer(issuer, company{storage.NewStorageWithClients(users, clients), map[string][]string{"u-1": {"treasury"}, "u-2": {"desk"}}}, nil, false, op.WithAllowInsecure())
+	c = companyOf(storage.NewStorageWithClients(users, clients), map[string][]string{"u-1": {"treasury"}, "u-2": {"desk"}, "u-3": {"treasury"}})
+	srv.Config.Handler = exampleop.SetupServer(issuer, c, nil, false, op.WithAllowInsecure())
 	slog.SetDefault(was)
 	srv.Start()
 	t.Cleanup(srv.Close)
-	return issuer
+	return issuer, c
 }
 
 const consoleReturn = "/console/signin/provider/return"
@@ -74,8 +87,9 @@ func (b *tab) atCompany(name string) {
 	b.become(`location.pathname === "/console/changes" && document.readyState === "complete"`)
 }
 
-// TestProviderInBrowser: an operator and an approver sign in with a provider of another maker. The
-// approver registers a passkey and approves with it what the operator proposed.
+// TestProviderInBrowser: people sign in with a provider of another maker. What an operator proposes
+// happens when two approvers have approved it, each with a passkey. Who loses the group there has
+// lost the role here within 15 minutes.
 func TestProviderInBrowser(t *testing.T) {
 	browser := chromium(t)
 	t.Parallel()
@@ -88,17 +102,25 @@ func TestProviderInBrowser(t *testing.T) {
 	listen := l.Addr().String()
 	_, port, _ := net.SplitHostPort(listen)
 	base := "http://localhost:" + port // passkeys need a name
-	issuer := newCompany(t, base)
+	issuer, people := newCompany(t, base)
+	clock := &later{began: time.Now()}
 	_, first := node(t, func(c *daemon.ServiceConfig) {
 		c.Listen = listen
 		c.World.Listen = func(string, string) (net.Listener, error) { return l, nil }
+		c.World.Elapsed = clock.elapsed
 		c.OIDC = daemon.OIDC{Issuer: issuer, Client: "console", Secret: "secret", Groups: []string{"treasury=approver", "desk=operator"}}
-		c.RequirePasskey = []client.Role{client.RoleApprover}
+		c.RequirePasskey, c.ChangeApprovals = []client.Role{client.RoleApprover}, 2
 	})
 	admin := serviceAPI(t, base, first)
 	if _, err := admin.CreateMerchant(ctx, client.NewMerchant{ID: "shop", Key: &client.KeySpec{Bits: 1024},
 		MerchantSettings: client.MerchantSettings{Name: "Shop", NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}}); err != nil {
 		t.Fatal(err)
+	}
+	notify := func(want string) {
+		t.Helper()
+		if m, err := admin.Merchant(ctx, "shop"); err != nil || m.NotifyURL != want {
+			t.Errorf("%+v, %v; want %s", m, err, want)
+		}
 	}
 	a := newTab(t, browser, base)
 	a.authenticator()
@@ -106,6 +128,8 @@ func TestProviderInBrowser(t *testing.T) {
 	a.accessible("sign-in with a provider")
 	a.atCompany("ann")
 	a.shows("Ann Approver (ann)")
+	a.open("/console/waiting")
+	a.shows("Nothing waits for you.")
 
 	// Olga proposes.
 	o := newTab(t, browser, base)
@@ -122,29 +146,58 @@ func TestProviderInBrowser(t *testing.T) {
 	waits := list.Changes[0].ID
 
 	// Without a passkey the approver approves nothing.
+	a.open("/console/waiting")
+	a.shows("Waits for others", "only with a passkey")
 	a.open("/console/changes/" + waits)
 	a.shows("http://127.0.0.1:1/signed", "only with a passkey")
 	if get[bool](a, `!!document.querySelector("form[action$='/approve']")`) {
 		t.Error("without a passkey there is a button that approves")
 	}
-	if m, err := admin.Merchant(ctx, "shop"); err != nil || m.NotifyURL != "http://127.0.0.1:1/n" {
-		t.Errorf("%+v, %v", m, err)
+	approves := func(b *tab, answer string) {
+		b.t.Helper()
+		b.open("/console/passkeys")
+		b.fill("#name", "telephone")
+		b.submit("#new-passkey button", "Registered.")
+		b.open("/console/waiting")
+		b.lacks("Waits for others")
+		b.click("td[data-label=What] a")
+		b.submit("form[action$='/approve'] button", answer)
 	}
-	a.open("/console/passkeys")
-	a.fill("#name", "telephone")
-	a.submit("#new-passkey button", "Registered.")
-	a.open("/console/changes/" + waits)
-	a.submit("form[action$='/approve'] button", "Approved:")
-	if m, err := admin.Merchant(ctx, "shop"); err != nil || m.NotifyURL != "http://127.0.0.1:1/signed" {
-		t.Errorf("%+v, %v", m, err)
-	}
+	approves(a, "1 of 2")
+	notify("http://127.0.0.1:1/n")
+	a.open("/console/waiting")
+	a.shows("Nothing waits for you.", "Waits for others", "Ann Approver (ann)", "1 of 2")
+	a.accessible("what waits for others")
+	a.picture("waiting-others-wide")
+	a.size(390, false)
+	a.picture("waiting-others-narrow")
+	a.size(1280, false)
+
+	// With the second person it happens.
+	b := newTab(t, browser, base)
+	b.authenticator()
+	b.atCompany("bob")
+	approves(b, "Approved:")
+	notify("http://127.0.0.1:1/signed")
+	ann, olga, bob := tokenOf(t, admin, "u-1"), tokenOf(t, admin, "u-2"), tokenOf(t, admin, "u-3")
 	change, err := admin.Change(ctx, waits)
-	ann, olga := tokenOf(t, admin, "u-1"), tokenOf(t, admin, "u-2")
-	if err != nil || change.DecidedBy != ann.ID || change.ProposedBy != olga.ID {
-		t.Errorf("%+v, %v", change, err)
+	if err != nil || change.DecidedBy != bob.ID || change.ProposedBy != olga.ID || change.Approvals == nil || len(change.Approvals.Given) != 2 || change.Approvals.Given[0].Token != ann.ID {
+		t.Errorf("%+v, %+v, %v", change, change.Approvals, err)
 	}
+	b.open("/console/changes/" + waits)
+	b.shows("Ann Approver (ann)", "Bob Approver (bob)")
+	b.accessible("a change that two persons approved")
+
+	// Ann leaves the group. Bob stays in it.
+	people.groups.Delete("u-1")
+	clock.forward(15 * time.Minute)
+	a.open("/console/changes/" + waits)
+	a.become(`location.pathname === "/console/signin"`)
+	b.open("/console/changes/" + waits)
+	b.shows("Bob Approver (bob)")
+
 	// The passkey signs nobody in: the session would not end with the provider's.
-	a.press(".me button")
-	a.become(`location.pathname === "/console/signin" && document.readyState === "complete"`)
-	a.submit("#passkey-signin button", "signs in nobody")
+	b.press(".me button")
+	b.become(`location.pathname === "/console/signin" && document.readyState === "complete"`)
+	b.submit("#passkey-signin button", "signs in nobody")
 }

@@ -71,7 +71,7 @@ func (v *visit) waitingOfChanges(page *waitingPage) (rows []waitingRow, err erro
 		if err != nil {
 			return nil, err
 		}
-		row := waitingRow{Kind: "change", Name: string(c.Kind), Of: cmp.Or(c.Merchant, c.Token), Path: changePath(c.ID), Since: c.Proposed, Approvals: c.Approvals, MayNot: c.Stale}
+		row := waitingRow{Kind: "change:", Name: string(c.Kind), Of: cmp.Or(c.Merchant, c.Token), Path: changePath(c.ID), Since: c.Proposed, Approvals: c.Approvals, MayNot: c.Stale}
 		if row.MayNot == "" {
 			s, err := v.changer().ChangeApproval(v.r.Context(), c.ID)
 			if err != nil {
