@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Insert inserts many rows with few statements, because a statement costs more than
@@ -11,26 +12,30 @@ import (
 type Insert struct {
 	params int // of a row
 	sizes  []int
-	texts  []string // by size
+	texts  func() []string // by size
 }
 
 // NewInsert makes an Insert of an INSERT of one row whose parameters are all in
 // VALUES, in order. sizes are the other numbers of rows that one statement inserts,
-// the largest first.
+// the largest first. The statements are made with the first rows: a command that inserts
+// nothing starts without them.
 func NewInsert(text string, sizes ...int) *Insert {
 	head, tail, _ := strings.Cut(text, "VALUES ")
 	row, tail, _ := strings.Cut(tail, ")")
 	in := &Insert{params: strings.Count(row, "$"), sizes: append(slices.Clone(sizes), 1)}
-	for _, size := range in.sizes {
-		rows := make([]string, size)
-		for i := range rows {
-			rows[i] = placeholder.ReplaceAllStringFunc(row, func(p string) string {
-				k, _ := strconv.Atoi(p[1:])
-				return "$" + strconv.Itoa(i*in.params+k)
-			}) + ")"
+	in.texts = sync.OnceValue(func() (texts []string) {
+		for _, size := range in.sizes {
+			rows := make([]string, size)
+			for i := range rows {
+				rows[i] = placeholder.ReplaceAllStringFunc(row, func(p string) string {
+					k, _ := strconv.Atoi(p[1:])
+					return "$" + strconv.Itoa(i*in.params+k)
+				}) + ")"
+			}
+			texts = append(texts, head+"VALUES "+strings.Join(rows, ", ")+tail)
 		}
-		in.texts = append(in.texts, head+"VALUES "+strings.Join(rows, ", ")+tail)
-	}
+		return texts
+	})
 	return in
 }
 
@@ -40,7 +45,7 @@ func (in *Insert) Statements(args []any, row func(Rows) error) []Statement {
 	var list []Statement
 	for at, size := range in.sizes {
 		for k := size * in.params; len(args) >= k; args = args[k:] {
-			list = append(list, Statement{SQL: in.texts[at], Args: args[:k:k], Row: row})
+			list = append(list, Statement{SQL: in.texts()[at], Args: args[:k:k], Row: row})
 		}
 	}
 	return list
