@@ -13,12 +13,14 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/cli"
+	"countersign/internal/lab/dbtest"
 )
 
 // TestHandover: what a merchant needs comes in files of their own, and nothing
 // that is shown once is lost.
 func TestHandover(t *testing.T) {
 	t.Parallel()
+	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
 	dir := t.TempDir()
 	data, out := filepath.Join(dir, "data"), filepath.Join(dir, "shop")
 	d := startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
@@ -157,6 +159,7 @@ func TestAskingTheWrongOne(t *testing.T) {
 
 // TestDefaultsOfTheAPIs: the subcommands of each end ask their own end.
 func TestDefaultsOfTheAPIs(t *testing.T) {
+	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
 	for command, want := range map[string]string{
 		"merchants list": "http://127.0.0.1:8080", "callbacks list": "http://127.0.0.1:8080", "withdrawals list": "http://127.0.0.1:8080",
 		"token list": "http://127.0.0.1:8080", "orders show": "http://127.0.0.1:8091", "token list --gateway": "http://127.0.0.1:8091",
@@ -171,6 +174,7 @@ func TestDefaultsOfTheAPIs(t *testing.T) {
 // TestTokensOfBothEnds: the token commands ask the end that is meant, with the
 // roles that it has. The secret goes to a file of its own or is printed.
 func TestTokensOfBothEnds(t *testing.T) {
+	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
 	dir := t.TempDir()
 	serviceData := filepath.Join(dir, "service")
 	service := startDaemon(t, "serve", "--data", serviceData, "--listen", "127.0.0.1:0")

@@ -307,6 +307,7 @@ func TestCheckCommands(t *testing.T) {
 // TestCheckOtherSettings: what is wrong with the settings shows as what is wrong
 // with the endpoint, with a hint.
 func TestCheckOtherSettings(t *testing.T) {
+	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
 	c := startChecked(t, nil)
 	for _, tc := range []struct {
 		flags []string

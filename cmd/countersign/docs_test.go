@@ -170,6 +170,7 @@ var elsewhere = map[string]string{
 // TestEveryCommandRuns: each command that a page of docs/ names is run by a session of some
 // page, as it is written there.
 func TestEveryCommandRuns(t *testing.T) {
+	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
 	leaf := func(words []string) string {
 		node, err := commandNode(words)
 		if err != nil {
@@ -227,6 +228,7 @@ func TestEveryCommandRuns(t *testing.T) {
 // TestCommandsInText: a command with arguments in the text of a page is whole, so that
 // who types it with values of their own is not refused.
 func TestCommandsInText(t *testing.T) {
+	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
 	span := regexp.MustCompile("`(?:countersign )?([a-z][^`\n…<>|&;]*)`")
 	quoted := regexp.MustCompile(`"[^"]*"`)
 	tried := 0

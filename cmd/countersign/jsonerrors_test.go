@@ -7,12 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/reconcile"
 )
 
 // TestJSONErrors: what is wrong with JSON in a file is said as the APIs say it: the member, what
 // came and what was expected, without names of Go.
 func TestJSONErrors(t *testing.T) {
+	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)

@@ -249,6 +249,7 @@ func TestStartRefuses(t *testing.T) {
 // TestSettings: flags come before the environment, that before the file, and
 // the file before the defaults.
 func TestSettings(t *testing.T) {
+	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
 	file := filepath.Join(t.TempDir(), "settings.toml")
 	write := func(text string) {
 		t.Helper()

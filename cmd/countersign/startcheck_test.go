@@ -9,12 +9,14 @@ import (
 
 	"countersign/countersigntest"
 	"countersign/internal/daemon"
+	"countersign/internal/lab/dbtest"
 )
 
 // TestCheckStart: --check says what a start would do, does nothing, and its exit status says
 // whether the start would succeed.
 func TestCheckStart(t *testing.T) {
 	t.Parallel()
+	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
 	data := filepath.Join(t.TempDir(), "data")
 	check := func(want int, texts ...string) {
 		t.Helper()
@@ -59,6 +61,7 @@ func TestCheckStart(t *testing.T) {
 // TestFailedStartAsJSON: with --log-format json, whatever ends a start is a line of JSON:
 // who collects the log reads nothing else.
 func TestFailedStartAsJSON(t *testing.T) {
+	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
 	dir := t.TempDir()
 	file := func(name, text string, mode os.FileMode) string {
 		path := filepath.Join(dir, name)

@@ -13,12 +13,14 @@ import (
 	"countersign/internal/api"
 	"countersign/internal/cli"
 	"countersign/internal/gateway"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/settings"
 )
 
 // TestEveryOperation: api reaches each operation of both ends, by a name that completes, and
 // every operation is listed.
 func TestEveryOperation(t *testing.T) {
+	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
 	for end, operations := range map[string][]api.Operation{"": admin.Operations(), "--gateway": gateway.Operations()} {
 		flags := strings.Fields(end)
 		status, list, errOut := shell(t, "", append([]string{"api", "--list"}, flags...)...)
