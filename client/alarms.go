@@ -18,6 +18,7 @@ const (
 	AlarmRestored        AlarmKind = "restored"
 	AlarmRowForged       AlarmKind = "row_forged"
 	AlarmTokenChanged    AlarmKind = "token_changed"
+	AlarmKeyStoreAway    AlarmKind = "key_store_away"
 	AlarmWitnessRefuses  AlarmKind = "witness_refuses"
 	AlarmWitnessSilent   AlarmKind = "witness_silent"
 
@@ -97,6 +98,11 @@ var alarmKinds = words[AlarmKind]{
 		means: "A witness has cosigned no head of the audit log for a day. The subject is its URL. Everything else goes on.",
 		do:    "Ask whoever runs the witness, and look at the log line of its first failure: 404 and 403 mean that it does not know the log's name or key (audit key), no cosignature that its key is not the one of --witness.",
 		ended: "The witness cosigned a head of the log."},
+
+	{is: AlarmKeyStoreAway, at: atService, bySubject: true,
+		means: "The token with the private keys (--key-store) does not answer a node, or does not take its PIN. The subject is the node. What needs those keys waits and is tried again; calls of the API are answered.",
+		do:    "Read the log of the node, which has the token's answer. A PIN that was refused is not tried again until the file of pin-source has another one: too many wrong ones lock a token.",
+		ended: "The token answers the node."},
 
 	{is: AlarmWrongAPIKey, at: atService,
 		means: "A response carried another API key than the merchant's, or none. It decided nothing.",

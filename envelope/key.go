@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 
@@ -50,9 +51,9 @@ func (p *parts) key() *Key { return &Key{func() *parts { return p }} }
 
 type parts struct {
 	public      *rsa.PublicKey
-	private     *privatePart // nil if only the public part is known
-	size        int          // bytes of the modulus
-	n           []byte       // the modulus, size bytes, big-endian
+	private     private // nil if only the public part is known
+	size        int     // bytes of the modulus
+	n           []byte  // the modulus, size bytes, big-endian
 	e           *big.Int
 	modulus     *bigmod.Modulus // nil above bigmodBits
 	spki        []byte
@@ -107,11 +108,29 @@ func newKey(public *rsa.PublicKey, private *rsa.PrivateKey) (*Key, error) {
 	if private == nil {
 		return p.publicOnly, nil
 	}
-	both := *p
-	if both.private, err = newPrivate(p, private); err != nil {
+	part, err := newPrivate(p, private)
+	if err != nil {
 		return nil, err
 	}
-	return both.key(), nil
+	return p.with(part), nil
+}
+
+// private is a private part: in the memory of this process, or in a key store.
+type private interface {
+	// seal makes a block of type 1 of a chunk that fits.
+	seal(chunk []byte) ([]byte, error)
+	// open gives the data of a block of type 2 or OAEP, which is below the modulus. An
+	// error that wraps ErrKeyStore says nothing about the block.
+	open(padding Padding, block []byte) ([]byte, error)
+	// pkcs8 is the DER of the whole pair.
+	pkcs8() ([]byte, error)
+}
+
+// with gives the key of the public part p and a private part.
+func (p *parts) with(part private) *Key {
+	both := *p
+	both.private = part
+	return both.key()
 }
 
 func checkBits(bits int) error {
@@ -206,7 +225,8 @@ func (k *Key) PublicPEM() []byte {
 }
 
 // PrivatePEM is both parts as a PEM "PRIVATE KEY" (PKCS#8, not encrypted). It
-// fails with ErrDirection if k has no private part.
+// fails with ErrDirection if k has no private part, and with ErrKeyStore if that is in a
+// key store, which it never leaves.
 func (k *Key) PrivatePEM() ([]byte, error) {
 	if !k.ready() {
 		return nil, ErrKeyMissing
@@ -215,6 +235,9 @@ func (k *Key) PrivatePEM() ([]byte, error) {
 		return nil, fmt.Errorf("%w: there is no private part to write", ErrDirection)
 	}
 	der, err := k.p().private.pkcs8()
+	if errors.Is(err, ErrKeyStore) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: its private part does not encode", ErrKeyInvalid)
 	}

@@ -1,6 +1,9 @@
 package envelope
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Open gives the plaintext of a body in standard Base64. If the body may have
 // another form, call Unwrap first. A key with the private part opens blocks of
@@ -106,6 +109,9 @@ func (w Worker) openPrivate(key *Key, sealed []byte, decrypt func([]byte) ([]byt
 			block[size-1] = 1
 		}
 		data, err := decrypt(block)
+		if errors.Is(err, ErrKeyStore) {
+			return err // of the store, whatever the block is
+		}
 		if good && err == nil {
 			chunks[i] = data
 		}

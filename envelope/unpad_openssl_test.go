@@ -69,7 +69,7 @@ func change(rt *rapid.T, b []byte) {
 // machine would make. Such a block must not leave.
 func TestFaultySeal(t *testing.T) {
 	key, other := key1024(t), other1024(t)
-	faulty := &privatePart{key: other.p().private.key, parts: key.p()}
+	faulty := &privatePart{key: other.p().private.(*privatePart).key, parts: key.p()}
 	if block, err := faulty.seal([]byte("chunk")); err == nil || block != nil {
 		t.Fatalf("%x, %v", block, err)
 	}

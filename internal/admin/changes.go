@@ -132,20 +132,18 @@ func (s *Server) applySettings() api.ApplyChange {
 	})
 }
 
-// newKeys is the content of a change of keys, those of RSA in PEM.
+// newKeys is the content of a change of keys, those of RSA as envelope.Key.StoredPEM has them.
 type newKeys struct {
 	Request, Response      []byte
 	APIKey, CallbackAPIKey string // of a rotation
 }
 
 func (k *keyMaker) content() (n newKeys, err error) {
-	if k.request != nil && k.request.HasPrivate() {
-		n.Request, err = k.request.PrivatePEM()
-	} else if k.request != nil {
-		n.Request = k.request.PublicPEM()
+	if k.request != nil {
+		n.Request, err = k.request.StoredPEM()
 	}
 	if err == nil && k.response != nil {
-		n.Response, err = k.response.PrivatePEM()
+		n.Response, err = k.response.StoredPEM()
 	}
 	return n, err
 }
@@ -173,7 +171,7 @@ func (n newKeys) into(k *keyMaker) error {
 		if len(part.pem) == 0 {
 			continue
 		}
-		key, err := envelope.ParseKey(part.pem)
+		key, err := envelope.ParseStoredKey(part.pem) // it was sealed, and is of keyMaker
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/envelope"
 	"countersign/internal/admin"
 	"countersign/internal/api"
 	"countersign/internal/audit"
@@ -82,6 +83,9 @@ type ServiceConfig struct {
 	WrapOutbox func(dispatch.Outbox) dispatch.Outbox
 	// Traces sends traces by OTLP, as the variables OTEL_… of the environment say.
 	Traces bool
+	// KeyStore is the token that makes and has the private parts of merchants' pairs. Without a
+	// URI the database has them.
+	KeyStore envelope.KeyStoreConfig
 	// ShowToken is called with the API's first token and its file when Open makes it,
 	// after everything that can fail. Nil: it is not called.
 	ShowToken func(token, file string)
@@ -109,6 +113,7 @@ type Service struct {
 	leave   func()           // makes /readyz answer 503
 	rotate  func(context.Context) error
 	keys    *api.Keys
+	store   *keyStore // nil: none
 }
 
 // NewService checks c. It opens and starts nothing.
@@ -168,6 +173,9 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if s.permits, err = c.permits(ctx, s.db, now); err != nil {
 		return err
 	}
+	if s.store, err = openKeyStore(c.KeyStore, d, c.Node, now, c.Log); err != nil {
+		return err
+	}
 	if err := s.reclaim(ctx); err != nil {
 		return err
 	}
@@ -210,7 +218,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		return fmt.Errorf("signing key: %w", err)
 	}
 	if s.sender, err = dispatch.New(dispatch.Config{
-		Outbox: rows, Sign: signer, Node: c.Node, Now: now, Log: c.Log, Observer: metrics, Tracer: tracer,
+		Outbox: rows, Sign: signer, KeyStore: s.store.store(), RSA: c.cores(), Node: c.Node, Now: now, Log: c.Log, Observer: metrics, Tracer: tracer,
 		TargetRules:     c.targets(false),
 		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.DrainTimeout,
 		Dial: c.World.Dial, Random: c.World.Random, Poll: d.Every(time.Second), SweepEvery: d.Every(time.Second),
@@ -226,7 +234,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	metrics.keys = s.keys
 	held := bodies.NewShares(c.MaxBodies)
 	api, err := admin.New(admin.Config{
-		Outbox: s.db, Keys: s.keys, SigningKey: signer.PublicBase64(), Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: s.changes.Tokens(), Changes: s.changes, Now: now, Log: c.Log, Version: Version, Metrics: onAPI, Trace: traceCall, Node: s.heart.node.ID,
+		Outbox: s.db, KeyStore: s.store.store(), KeyStoreAway: s.store.isAway, Keys: s.keys, SigningKey: signer.PublicBase64(), Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: s.changes.Tokens(), Changes: s.changes, Now: now, Log: c.Log, Version: Version, Metrics: onAPI, Trace: traceCall, Node: s.heart.node.ID,
 		DefaultAllowPrivate: c.AllowPrivate, Bodies: held, Aside: s.sender.Aside,
 		Hour: func() client.Hour {
 			return client.Hour{Node: c.Node, Version: Version, Database: s.Dialect(), Started: started, Step: client.Duration(hourStep), Slices: metrics.hour.last(now())}
@@ -291,7 +299,7 @@ func (s *Service) Run(ctx context.Context) error {
 	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, s.c.MerchantPorts, client.Duration(s.c.ChangeDelay), s.c.ChangeApprovals, client.Duration(s.c.Retain), s.c.Witnesses}); err != nil && ctx.Err() == nil { // a stop during the start is no failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), s.Close())
 	}
-	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.watch(s.db.DB, s.audit), {"permits", s.permits.run}, {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.changes.Run}, {"rotations", s.rotate}, s.heart.part(), {"retention", s.purger.Run}}
+	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.watch(s.db.DB, s.audit), {"permits", s.permits.run}, {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.changes.Run}, {"rotations", s.rotate}, {"key store", s.store.run}, s.heart.part(), {"retention", s.purger.Run}}
 	if s.metrics != nil {
 		parts = append(parts, s.metrics.part())
 	}
@@ -301,7 +309,7 @@ func (s *Service) Run(ctx context.Context) error {
 	s.c.seeLast(ctx, s.db.DB, s.audit)
 	s.permits.close()
 	s.traces.close(ctx)
-	return errors.Join(err, s.db.Close())
+	return errors.Join(err, s.store.close(), s.db.Close())
 }
 
 // targets are where callbacks may go to.
@@ -340,7 +348,7 @@ func (s *Service) Close() error {
 		}
 	}
 	s.permits.close()
-	return errors.Join(append(errs, s.db.Close())...)
+	return errors.Join(append(errs, s.store.close(), s.db.Close())...)
 }
 
 // URL is the URL of the API on this machine. It is set by Open.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"countersign"
+	"countersign/envelope"
 	"countersign/internal/outbox"
 )
 
@@ -30,7 +31,10 @@ func (d *Dispatcher) JudgeAgain(ctx context.Context, e *outbox.Evidence) (counte
 		w.Most = countersign.MaxAnswer(len(e.Answer.Request))
 		plaintext, blocks, err := under.open(w, data)
 		if ctx.Err() != nil {
-			err = fmt.Errorf("%w: %w", outbox.ErrNotJudged, ctx.Err())
+			err = ctx.Err()
+		}
+		if ctx.Err() != nil || errors.Is(err, envelope.ErrKeyStore) {
+			err = fmt.Errorf("%w: %w", outbox.ErrNotJudged, err)
 		}
 		return plaintext, blocks, err
 	})

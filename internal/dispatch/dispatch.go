@@ -40,7 +40,7 @@ func New(c Config) (*Dispatcher, error) {
 	d := &Dispatcher{
 		cfg:       c,
 		transport: newTransport(c.TargetRules, c.Roots, c.Dial, c.NotifyWidth),
-		merchants: newMerchants(c.Outbox, c.TargetRules,
+		merchants: newMerchants(c.Outbox, c.TargetRules, c.KeyStore,
 			func() *openings { return newOpenings(c.RSA+1, c.Now) }),
 		cores: newCores(c.RSA),
 		aside: newAside(),

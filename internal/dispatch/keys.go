@@ -29,10 +29,11 @@ type keys struct {
 	until db.Millis // when other ends
 }
 
-func keysOf(s outbox.Merchant) keys {
-	k := keys{keySet: newKeySet(s.Scheme, s.Keys(), s.Since)}
+// keysOf gives the keys of s. Those whose private parts are in store are used there.
+func keysOf(s outbox.Merchant, store *envelope.KeyStore) keys {
+	k := keys{keySet: newKeySet(s.Scheme, s.Keys().In(store), s.Since)}
 	if r := s.Rotation; r != nil {
-		other := newKeySet(s.Scheme, r.Other, r.Since)
+		other := newKeySet(s.Scheme, r.Other.In(store), r.Since)
 		k.other, k.until = &other, r.Until()
 	}
 	return k

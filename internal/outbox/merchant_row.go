@@ -78,22 +78,20 @@ func (s *sealedKeys) open(ctx context.Context, d *db.DB, table, id string) (k Me
 	return k, nil
 }
 
-// writeKey and readKey turn a key into bytes and back. Nil is no bytes.
+// writeKey and readKey turn a key into bytes and back. Nil is no bytes. Of a pair in a key
+// store they have the public part and where the other is.
 func writeKey(k *envelope.Key) ([]byte, error) {
-	switch {
-	case k == nil:
+	if k == nil {
 		return nil, nil
-	case k.HasPrivate():
-		return k.PrivatePEM()
 	}
-	return k.PublicPEM(), nil
+	return k.StoredPEM()
 }
 
 func readKey(b []byte) (*envelope.Key, error) {
 	if len(b) == 0 {
 		return nil, nil
 	}
-	return envelope.ParseKey(b)
+	return envelope.ParseStoredKey(b)
 }
 
 // check checks the members that this package relies on; the API checks the rest.
