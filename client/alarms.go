@@ -15,6 +15,7 @@ const (
 	AlarmApproverExpires AlarmKind = "approver_expires"
 	AlarmApprovalWaits   AlarmKind = "approval_waits"
 	AlarmAuditBroken     AlarmKind = "audit_broken"
+	AlarmPeerLogBroken   AlarmKind = "peer_log_broken"
 	AlarmRestored        AlarmKind = "restored"
 	AlarmRowForged       AlarmKind = "row_forged"
 	AlarmTokenChanged    AlarmKind = "token_changed"
@@ -79,6 +80,10 @@ var alarmKinds = words[AlarmKind]{
 	{is: AlarmAuditBroken, at: atBoth, urgent: true,
 		means: "Rows of the audit log are not as this end left them, so it signs no checkpoint any more; or a witness has cosigned what the log does not continue. Somebody changed the database past the program, or it was damaged or set back.",
 		do:    "Keep a copy of the database, and compare it with an export and the last checkpoint that somebody else holds. Find out who can write to the database."},
+	{is: AlarmPeerLogBroken, at: atBoth, urgent: true,
+		means: "The audit log of the other end of a signed link does not continue what this end holds of it: it was set back, forked, or replaced by another one. The subject says which. Its database was restored from a backup without countersign restore, or somebody rewrote it; or a new database was begun there.",
+		do:    "Ask the other end, on another way, what it did, and keep both checkpoints (audit peers NAME, audit peers NAME --conflict). Compare what both logs have of the withdrawals since the one that is kept. If it restored a backup, it must declare that with countersign restore. Acknowledge the alarm when the cause is known: this end then takes the log as it is.",
+		ended: "The other end declared a restore, or a person acknowledged the alarm."},
 	{is: AlarmRestored, at: atBoth, urgent: true,
 		means: "The database was restored from a backup. What came after the backup is not known here and may have happened: the service releases and ends nothing; the gateway holds every deposit and decides no order.",
 		do:    "Reconcile as docs/backup.md says, with --settle in the end. What no file spoke for stays restored until a person resumes it.",

@@ -102,6 +102,32 @@ func (c *caller) DropAuditLog(ctx context.Context, in DropAuditLog) (AuditLogs, 
 	return propose[AuditLogs](ctx, c, http.MethodPost, "/v1/audit/logs/drop", in)
 }
 
+// AuditPeer is what an end holds of the audit log of the other end of a signed link.
+type AuditPeer struct {
+	Peer       string `json:"peer" doc:"at the service the merchant; at the gateway: service"`
+	Log        string `json:"log" doc:"name of its log"`
+	Key        string `json:"key" doc:"verifier key of its log, as it said when it was heard first"`
+	Checkpoint string `json:"checkpoint" doc:"its newest checkpoint, a signed note: audit verify --from takes it"`
+	Size       int64  `json:"size" doc:"number of records of that checkpoint"`
+	Signed     Time   `json:"signed" doc:"when it was signed"`
+	Heard      Time   `json:"heard" doc:"when the end was heard last"`
+	Epoch      int64  `json:"epoch,omitempty" doc:"number of the last restore that it declared; absent: none"`
+	Holds      int64  `json:"holds,omitempty" doc:"number of records of this end's log of which it holds a checkpoint; absent: none"`
+	Broken     string `json:"broken,omitempty" doc:"why what it said does not continue the checkpoint (alarm peer_log_broken); absent: it did"`
+	Conflict   string `json:"conflict,omitempty" doc:"the checkpoint, a signed note, that does not continue it"`
+	Since      Time   `json:"since,omitzero" doc:"when that came"`
+}
+
+// AuditPeers are the other ends of signed links that were heard.
+type AuditPeers struct {
+	Peers []AuditPeer `json:"peers" nullable:"false" doc:"in the order of their names"`
+}
+
+// AuditPeers gives what this end holds of the audit logs of other ends.
+func (c *caller) AuditPeers(ctx context.Context) (AuditPeers, error) {
+	return ask[AuditPeers](ctx, c, http.MethodGet, "/v1/audit/peers", nil)
+}
+
 // AuditExported says how much of the audit log was exported.
 type AuditExported struct {
 	Last int64 `json:"last" doc:"number of the last record of all exports that were acknowledged"`

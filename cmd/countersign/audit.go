@@ -88,6 +88,42 @@ func writeProof(w io.Writer, p client.AuditProof) error {
 	return err
 }
 
+type auditPeersCmd struct {
+	cli.Either
+	Peer     string `arg:"" optional:"" help:"Write the checkpoint that is held of this one's log, for audit verify --from: a merchant's id, or with --gateway: service. Without it the command lists all."`
+	Conflict bool   `help:"Write the checkpoint that does not continue it (alarm peer_log_broken) instead."`
+}
+
+func (c *auditPeersCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	list, err := api.AuditPeers(ctx)
+	switch {
+	case err != nil:
+		return err
+	case c.Peer == "" && c.Conflict:
+		return errors.New("--conflict needs the name of a peer, such as a merchant's id")
+	case c.Peer == "":
+		for _, p := range list.Peers {
+			fmt.Fprintf(std.out, "%s: %s has %d records, signed at %s, heard at %s; it holds %d of this end\n", p.Peer, p.Log, p.Size, p.Signed, p.Heard, p.Holds)
+			if p.Broken != "" {
+				fmt.Fprintf(std.out, "  since %s it does not continue that: %s\n", p.Since, p.Broken)
+			}
+		}
+		return nil
+	}
+	i := slices.IndexFunc(list.Peers, func(p client.AuditPeer) bool { return p.Peer == c.Peer })
+	if i < 0 {
+		return fmt.Errorf("%q was not heard; audit peers lists who was", c.Peer)
+	}
+	text := list.Peers[i].Checkpoint
+	if c.Conflict {
+		if text = list.Peers[i].Conflict; text == "" {
+			return fmt.Errorf("the log of %s continues what is held of it", c.Peer)
+		}
+	}
+	_, err = io.WriteString(std.out, text)
+	return err
+}
+
 // auditAbout asks for the evidence about one thing.
 type auditAbout struct {
 	cli.Either

@@ -158,6 +158,7 @@ func TestBlocksOfDocuments(t *testing.T) {
 // elsewhere are commands of the pages that no session runs, and what runs them.
 var elsewhere = map[string]string{
 	"audit drop":          "TestAuditLogs of internal/admin: a log is closed when its year ends",
+	"audit peers":         "TestWitness, where two ends sign",
 	"bench":               "TestBench, which measures less",
 	"deposits reject":     "TestScripts, and deposits credit stands for it",
 	"login":               "TestLogin, with a provider",

@@ -89,18 +89,8 @@ func TestSignedLink(t *testing.T) {
 	confirmed("order-1")
 
 	gateway.stop(t)
-	var found []struct{ What, Text string }
-	status, out, errOut := shell(t, "", "gateway", "--check", "--data", at("gateway"), "--listen", free, "--api-listen", "127.0.0.1:0",
-		"--service-key", at("shop/service.b64"), "--api-key", "@"+at("shop/api.key"))
-	if err := json.Unmarshal([]byte(out), &found); err != nil || status != exitDone {
-		t.Fatalf("gateway --check: %d %v\n%s%s", status, err, out, errOut)
-	}
-	public := ""
-	for _, f := range found {
-		if f.What == "signing key" {
-			public = strings.TrimPrefix(f.Text, "public part ")
-		}
-	}
+	public := publicOf(t, []string{"gateway", "--data", at("gateway"), "--listen", free, "--api-listen", "127.0.0.1:0",
+		"--service-key", at("shop/service.b64"), "--api-key", "@" + at("shop/api.key")})
 	gateway = start()
 	setKey(public)
 	confirmed("order-2")
@@ -109,7 +99,7 @@ func TestSignedLink(t *testing.T) {
 	confirmed("order-3")
 
 	proof := at("proof")
-	status, out, errOut = shell(t, "", append([]string{"audit", "prove", "--withdrawal", "shop/order-3"}, api...)...)
+	status, out, errOut := shell(t, "", append([]string{"audit", "prove", "--withdrawal", "shop/order-3"}, api...)...)
 	if err := os.WriteFile(proof, []byte(out), 0o600); err != nil || status != exitDone {
 		t.Fatalf("%v %s", err, errOut)
 	}
@@ -249,6 +239,87 @@ func TestStolenSecrets(t *testing.T) {
 	}
 	decided, _ = ask(honest)
 	await(t, service, func() bool { return decided() == "confirmed" })
+}
+
+// TestWitness: after one exchange each end holds a checkpoint of the other's log, which audit verify takes as
+// an earlier one of what that end gives out later.
+func TestWitness(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	free, err := dbtest.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := startDaemon(t, "serve", "--data", at("service"), "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
+	api := []string{"--api", service.url, "--data", at("service")}
+	mustShell(t, nil, "", append([]string{"merchants", "add", "shop", "--out", at("shop"),
+		"--notify-url", "http://" + free + merchant.DefaultNotifyPath, "--withdraw-url", "http://" + free + merchant.DefaultWithdrawPath}, api...)...)
+	var shown struct{ ServiceSigningKey string }
+	mustShell(t, &shown, "", append([]string{"merchants", "show", "shop"}, api...)...)
+	if err := os.WriteFile(at("signer"), []byte(shown.ServiceSigningKey), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags := []string{"gateway", "--data", at("gateway"), "--listen", free, "--api-listen", "127.0.0.1:0", "--service-key", at("shop/service.b64"),
+		"--api-key", "@" + at("shop/api.key"), "--service-signing-key", at("signer")}
+	startDaemon(t, flags...).stop(t) // which makes its key
+	mustShell(t, nil, "", append([]string{"merchants", "edit", "shop", "--answer-key", publicOf(t, flags)}, api...)...)
+	gateway := startDaemon(t, flags...)
+	gatewayAPI := []string{"--gateway", "--api", gateway.urls["api"], "--data", at("gateway")}
+	run := func(words ...string) string {
+		t.Helper()
+		status, out, errOut := shell(t, "", words...)
+		if status != exitDone {
+			t.Fatalf("%q: %d %s", words, status, errOut)
+		}
+		return out
+	}
+	for _, flags := range [][]string{api, gatewayAPI} {
+		run(append([]string{"audit", "checkpoint"}, flags...)...) // signs, so that there is what can be said
+		if out := run(append([]string{"audit", "peers"}, flags...)...); out != "" {
+			t.Errorf("before any exchange audit peers says %s", out)
+		}
+	}
+	var added struct{ ID, Decision string }
+	mustShell(t, &added, `{"merchant":"shop","callBackId":"order-1","tenantUserId":"7"}`, append([]string{"withdrawals", "add", "-"}, api...)...)
+	peers := func(flags []string) string { return run(append([]string{"audit", "peers"}, flags...)...) }
+	await(t, service, func() bool {
+		return strings.HasPrefix(peers(api), "shop: ") && strings.HasPrefix(peers(gatewayAPI), "service: ")
+	})
+	for name, flags := range map[string][2][]string{"shop": {api, gatewayAPI}, "service": {gatewayAPI, api}} {
+		held := at(name + ".held")
+		if err := os.WriteFile(held, []byte(run(append([]string{"audit", "peers", name}, flags[0]...)...)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		now, key := held+".now", strings.TrimSpace(run(append([]string{"audit", "key"}, flags[1]...)...))
+		if err := os.WriteFile(now, []byte(run(append([]string{"audit", "checkpoint", "--from", held}, flags[1]...)...)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out := run("audit", "verify", now, "--key", key, "--from", held); !strings.Contains(out, "it begins with the ") {
+			t.Errorf("%s: audit verify says %s", name, out)
+		}
+		status, _, errOut := shell(t, "", append([]string{"audit", "peers", name, "--conflict"}, flags[0]...)...)
+		if status == exitDone || !strings.Contains(errOut, "continues what is held of it") {
+			t.Errorf("%s: audit peers --conflict: %d %s", name, status, errOut)
+		}
+	}
+}
+
+// publicOf gives the public part that gateway --check shows.
+func publicOf(t *testing.T, flags []string) string {
+	t.Helper()
+	var found []struct{ What, Text string }
+	status, out, errOut := shell(t, "", append([]string{"gateway", "--check"}, flags[1:]...)...)
+	if err := json.Unmarshal([]byte(out), &found); err != nil || status != exitDone {
+		t.Fatalf("gateway --check: %d %v\n%s%s", status, err, out, errOut)
+	}
+	for _, f := range found {
+		if f.What == "signing key" {
+			return strings.TrimPrefix(f.Text, "public part ")
+		}
+	}
+	t.Fatal("gateway --check shows no signing key")
+	return ""
 }
 
 // verifiedByNode runs the program of docs/link.md on a proof.

@@ -86,6 +86,7 @@ var serviceWords = []cli.Command{
 	{Words: "audit evidence", By: &auditEvidenceCmd{}, Help: "Show all that the log has about a withdrawal or a callback, in order, for people."},
 	{Words: "audit acknowledge", By: &auditAcknowledgeCmd{}, Help: "Verify an export and say that it is kept: audit export --new begins after it."},
 	{Words: "audit logs", Op: "auditLogs", End: cli.EitherEnd, Help: "List the logs of years: which records each has, and whether all of them were exported.", Array: true, Columns: "YEAR|FIRST|LAST|CLOSED|EXPORTED|DROPPED"},
+	{Words: "audit peers", By: &auditPeersCmd{}, Help: "Show what is held of the audit logs of the other ends of signed links, or write the checkpoint of one."},
 	{Words: "audit drop", Op: "dropAuditLog", End: cli.EitherEnd, Help: "Give up the log of a year that was closed and exported, and those before it. Their records are gone here for ever; where there is an approver, it waits for one.",
 		Args: []string{"last"}, Done: "given up; the records are removed from now on"},
 	{Words: "audit verify", By: &auditVerifyCmd{}, Help: "Check an export, a proof or a checkpoint with nothing but the key, and show what it has."},

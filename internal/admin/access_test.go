@@ -88,6 +88,7 @@ var access = map[string]struct {
 	"auditEvidence":      {"viewer operator approver admin", 403, ""},
 	"auditExported":      {"operator admin", 403, `{"first":1,"last":1}`},
 	"auditLogs":          {"viewer operator approver admin", 403, ""},
+	"auditPeers":         {"viewer operator approver admin", 403, ""},
 	"dropAuditLog":       {"operator admin", 403, `{"last":1}`},
 	"search":             {"viewer operator approver admin", 200, ""},
 	"nodes":              {"viewer operator approver admin", 403, ""},

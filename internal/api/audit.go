@@ -115,6 +115,14 @@ func (a Audit) logs(c *Call, _ None, _ None) (client.AuditLogs, error) {
 	return a.Log.Logs(c.R.Context())
 }
 
+// peers lists what is held of other logs.
+func (a Audit) peers(c *Call, _ None, _ None) (client.AuditPeers, error) {
+	if a.Log == nil {
+		return client.AuditPeers{}, db.ErrNotFound
+	}
+	return a.Log.Held(c.R.Context())
+}
+
 // drop gives up the log of a year, or proposes it. The records are gone for ever, so that two
 // persons do it where changes wait, and else an admin.
 func (a Audit) drop(k *Changes) Handler {

@@ -60,6 +60,7 @@ func (o Common) Routes() []Route {
 		{get, "/v1/audit/evidence", "auditEvidence", Readers, Whole, 200, Handle(o.Audit.evidence), "Prove all records about " + o.Subject + " or a callback", nil},
 		{post, "/v1/audit/exported", "auditExported", Operators, Whole, 200, Handle(o.Audit.exported), "Acknowledge an export of the audit log, which continues those before", nil},
 		{get, "/v1/audit/logs", "auditLogs", Readers, Whole, 200, Handle(o.Audit.logs), "List the logs of years: which records each has, and whether it was exported", nil},
+		{get, "/v1/audit/peers", "auditPeers", Readers, Whole, 200, Handle(o.Audit.peers), "List what is held of the audit logs of the other ends of signed links", nil},
 		{post, "/v1/audit/logs/drop", "dropAuditLog", Operators, Whole, 200, o.Audit.drop(k), "Give up the log of a year that was closed and exported, and those before it. It waits for an approver, where there is one", []int{409}},
 		{get, "/v1/epoch", "epoch", MoneyReaders, ByHandler, 200, Handle(o.epoch), "Show which restore the database goes back to, and whether it is reconciled", nil},
 		{get, "/v1/keys", "keys", Readers, Whole, 200, Handle(o.keys), "List the keys of " + o.KeysOf + ", by fingerprint and age", nil},

@@ -528,6 +528,7 @@ func TestAlarmsEnd(t *testing.T) {
 				client.AlarmApproverExpires: func(client.AlarmKind) {}, // of package api
 				client.AlarmApprovalWaits:   func(client.AlarmKind) {}, // likewise
 				client.AlarmWitnessRefuses:  func(client.AlarmKind) {}, // of package audit
+				client.AlarmPeerLogBroken:   func(client.AlarmKind) {}, // of package audit
 				client.AlarmWitnessSilent:   func(client.AlarmKind) {}, // likewise
 			}
 			for _, k := range client.GatewayAlarmKinds() {

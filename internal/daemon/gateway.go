@@ -194,6 +194,8 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	if err := c.expect(ctx, g.db, g.audit); err != nil {
 		return err
 	}
+	peers := g.audit.Peers(false)
+	c.Callbacks.Witness = func(ctx context.Context, said string) string { return peers.Answer(ctx, peerService, said) }
 	if c.Retain > 0 {
 		if g.purger, err = book.NewPurger(db.PurgeConfig{DB: g.db, Keep: c.Retain, Now: now, Log: c.Log}); err != nil {
 			return err
@@ -267,6 +269,9 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	// Last: a start that fails shows no token and leaves none behind.
 	return c.firstToken(audit.At(ctx, thisProcess()), g.db, client.RoleAdmin, now(), c.ShowToken)
 }
+
+// peerService is what the gateway calls the other end of its signed link.
+const peerService = "service"
 
 // freeLeases ends the leases of an earlier process that died, so that its questions
 // are decided without delay. It does so only where no other process can hold

@@ -218,7 +218,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		return fmt.Errorf("signing key: %w", err)
 	}
 	if s.sender, err = dispatch.New(dispatch.Config{
-		Outbox: rows, Sign: signer, KeyStore: s.store.store(), RSA: c.cores(), Node: c.Node, Now: now, Log: c.Log, Observer: metrics, Tracer: tracer,
+		Outbox: rows, Sign: signer, Witness: s.audit.Peers(true), KeyStore: s.store.store(), RSA: c.cores(), Node: c.Node, Now: now, Log: c.Log, Observer: metrics, Tracer: tracer,
 		TargetRules:     c.targets(false),
 		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.DrainTimeout,
 		Dial: c.World.Dial, Random: c.World.Random, Poll: d.Every(time.Second), SweepEvery: d.Every(time.Second),

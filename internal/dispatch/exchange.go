@@ -152,7 +152,7 @@ func (a *attempt) seal(stop context.Context) error {
 	}
 	a.body, err = wireBody(m.body, sealed)
 	if err == nil {
-		err = a.sign()
+		err = a.sign(stop)
 	}
 	if a.steps != nil {
 		a.steps.Sealed = time.Now()
@@ -267,6 +267,7 @@ func (a *attempt) judge(r Response) {
 		a.settlement.Exchange = m.exchange(a.asked, under, a.body, a.plain, r, answer, held, v)
 		a.settlement.Exchange.Link, a.settlement.Exchange.Signer = a.link(r, v)
 	}
+	a.hear(v)
 }
 
 // exchange is what the audit log keeps of the exchange about a withdrawal. Of the

@@ -98,7 +98,7 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 		if err != nil {
 			return notSigned(v, reason, err)
 		}
-		signature, v.SignedBy = &s, s.Key.Fingerprint()
+		signature, v.SignedBy, v.Witness = &s, s.Key.Fingerprint(), s.Witness
 	}
 	resp, err := countersign.ParseResponse(r.Body)
 	if err != nil {
@@ -136,7 +136,7 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 		return v
 	}
 	if signature != nil && !signature.Covers(plaintext) {
-		v.SignedBy = ""
+		v.SignedBy, v.Witness = "", ""
 		return notSigned(v, client.ReasonSignatureInvalid, errOtherPlaintext)
 	}
 	return judgeAnswer(q, plaintext, blocks, v)

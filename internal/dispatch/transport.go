@@ -157,7 +157,7 @@ func (t *transport) post(ctx context.Context, q request) Response {
 	if q.apiKey != "" {
 		header["X-Api-Key"] = []string{q.apiKey.Reveal()}
 	}
-	for _, name := range []string{envelope.HeaderDigest, envelope.HeaderSignatureInput, envelope.HeaderSignature} {
+	for _, name := range []string{envelope.HeaderWitness, envelope.HeaderDigest, envelope.HeaderSignatureInput, envelope.HeaderSignature} {
 		if v := q.signature[name]; v != nil {
 			header[name] = v
 		}

@@ -61,3 +61,19 @@ CREATE TABLE audit_closed (
   dropped {int} NOT NULL,   -- when its records were given up: they are removed from then on; 0: they are here
   mac     {bytes} NOT NULL  -- db.Guarded
 ){strict};
+
+-- The newest checkpoint of the log of each other end of a signed link.
+CREATE TABLE audit_peers (
+  peer     {text} NOT NULL PRIMARY KEY, -- at the service a merchant's id, at the gateway: service
+  log_key  TEXT NOT NULL,  -- verifies the notes
+  note     TEXT NOT NULL,
+  at       {int} NOT NULL, -- when it said so last, by its clock
+  heard    {int} NOT NULL, -- when that came, by this end's clock
+  epoch    {int} NOT NULL, -- that it declared
+  acked    {int} NOT NULL, -- how many records of this end's log it holds
+  unproved {int} NOT NULL, -- how often since then it said more without a proof
+  broken   TEXT NOT NULL,  -- why it is not believed; empty: it is
+  conflict TEXT NOT NULL,  -- the note that does not continue this one
+  since    {int} NOT NULL, -- when that came
+  mac      {bytes} NOT NULL -- db.Guarded
+){strict};
