@@ -30,6 +30,13 @@ INSERT INTO approvals (id, about, token, name, at, shown, reason, mac) VALUES ($
 ON CONFLICT (id) DO UPDATE SET about = excluded.about, token = excluded.token, name = excluded.name, at = excluded.at,
 	shown = excluded.shown, reason = excluded.reason, mac = excluded.mac`
 
+const dropApprovalsSQL = `DELETE FROM approvals WHERE about = $1`
+
+// DropApprovals deletes the approvals of a thing that is purged. The log keeps who gave them.
+func DropApprovals(about string) Statement {
+	return Statement{SQL: dropApprovalsSQL, Args: []any{about}}
+}
+
 // Digest is the digest of what is approved, of values that JSON can write.
 func Digest(of ...any) string {
 	b, err := json.Marshal(of)

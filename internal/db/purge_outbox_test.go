@@ -2,6 +2,7 @@ package db_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/outbox"
 )
 
@@ -69,6 +71,18 @@ func addWithdrawal(t testing.TB, o *outbox.Outbox, state outbox.WithdrawalState,
 	return w
 }
 
+// approve adds an approval of a thing.
+func approve(t testing.TB, o *outbox.Outbox, about string, at db.Millis) {
+	t.Helper()
+	err := o.Write(ctx, func(ctx context.Context, x *db.Tx) error {
+		_, _, err := db.AddApproval(ctx, x, about, "digest", db.Approval{Token: "tok", Name: "Ann", At: at})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestServicePurgesOnlyWhatIsSettled: of each state of callbacks and withdrawals, what is
 // still needed stays, and what went is answered for as before.
 func TestServicePurgesOnlyWhatIsSettled(t *testing.T) {
@@ -77,9 +91,11 @@ func TestServicePurgesOnlyWhatIsSettled(t *testing.T) {
 		states := []outbox.WithdrawalState{outbox.WithdrawalExpired, outbox.WithdrawalCancelled, outbox.WithdrawalDeclined, outbox.WithdrawalConfirmed, outbox.WithdrawalBlocked,
 			outbox.WithdrawalReleased, outbox.WithdrawalExecuted, outbox.WithdrawalFailed, outbox.WithdrawalAwaiting}
 		at := start
+		approve(t, o, "change/chg_1", at)
 		withdrawals := map[outbox.WithdrawalState]outbox.Withdrawal{}
 		for _, s := range states {
 			withdrawals[s] = addWithdrawal(t, o, s, at)
+			approve(t, o, "withdrawal/"+withdrawals[s].ID, at)
 			at += 2 * day
 		}
 		settle(t, o, countersign.LaneNotify, at, accept) // outcomes
@@ -132,6 +148,14 @@ func TestServicePurgesOnlyWhatIsSettled(t *testing.T) {
 			if is := must(o.Withdrawal(ctx, w.ID))(t); is.State != s {
 				t.Errorf("%s is %s", s, is.State)
 			}
+		}
+		approved := []string{"change/chg_1"} // a change stays, and so do its approvals
+		for _, s := range []outbox.WithdrawalState{outbox.WithdrawalAwaiting, outbox.WithdrawalConfirmed, outbox.WithdrawalReleased} {
+			approved = append(approved, "withdrawal/"+withdrawals[s].ID)
+		}
+		slices.Sort(approved)
+		if is := dbtest.Query(t, url, `SELECT about FROM approvals ORDER BY about`); !slices.Equal(is, approved) {
+			t.Errorf("approvals of %q are kept, want %q", is, approved)
 		}
 		// A permit is given once, and again to its holder.
 		w := withdrawals[outbox.WithdrawalExecuted]

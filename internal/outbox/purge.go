@@ -12,8 +12,8 @@ import (
 
 // NewPurger purges callbacks that are settled, with their attempts. A callback that was
 // accepted leaves a row in purged, so that its repetition is known. The question about a
-// withdrawal goes when the withdrawal has ended; the withdrawal itself stays, and the feed of
-// decisions too. What was refused or exhausted stays until somebody resends it.
+// withdrawal goes when the withdrawal has ended, and so do the approvals of its release; the
+// withdrawal itself stays, and the feed of decisions too. What was refused or exhausted stays until somebody resends it.
 func NewPurger(c db.PurgeConfig) (*db.Purger, error) {
 	return db.NewPurger(c, db.Purging{
 		Find:    findSettled,
@@ -145,7 +145,7 @@ func purgeSettled(ctx context.Context, t *db.Tx, rows []settledRow) (total int64
 		list = append(list, db.Statement{SQL: purgeAttemptsSQL, Args: []any{r.merchant, r.id}}, purgeUnread(r.merchant+"."+r.id))
 		switch {
 		case r.typ == countersign.TypeRequestWithdraw: // its withdrawal stays
-			list = append(list, db.Statement{SQL: purgeEndedSQL, Args: []any{r.merchant, r.id}},
+			list = append(list, db.Statement{SQL: purgeEndedSQL, Args: []any{r.merchant, r.id}}, db.DropApprovals(aboutWithdrawal(r.merchant+"."+r.id)),
 				db.Statement{SQL: dropEvidenceSQL, Args: []any{r.merchant, r.id}}, db.Statement{SQL: purgeEvidenceSQL, Args: []any{r.merchant, r.id}})
 		case r.event != r.id: // else no repetition can name it
 			kept = purgedArgs(kept, purgedKey{Merchant: r.merchant, Type: r.typ, ID: r.event}, r.id, r.payload)
