@@ -91,8 +91,8 @@ func testDevice(t *testing.T, p *peer) {
 	}
 	// The session is asked about as that of a browser, and ends with a sign-out.
 	clock.forward(6 * time.Minute)
-	if _, err := ann.Self(ctx); err != nil || p.asked != 1 || p.replayed != 0 {
-		t.Errorf("6 minutes later: %v, asked %d times, %d replayed", err, p.asked, p.replayed)
+	if _, err := ann.Self(ctx); err != nil || p.asked.Load() != 1 || p.replayed.Load() != 0 {
+		t.Errorf("6 minutes later: %v, asked %d times, %d replayed", err, p.asked.Load(), p.replayed.Load())
 	}
 	if err := ann.SignOut(ctx); err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func testDevice(t *testing.T, p *peer) {
 	p.set(func() { p.sign = nil })
 
 	// What is no state of a device code gives nothing, and the provider is not asked.
-	before := p.polled
+	before := p.polled.Load()
 	browser, err := api.BeginProvider(ctx, base)
 	if err != nil {
 		t.Fatal(err)
@@ -135,8 +135,8 @@ func testDevice(t *testing.T, p *peer) {
 	}
 	clock.forward(11 * time.Minute)
 	refused(b, "after 11 minutes of 10", client.ErrInvalid)
-	if p.polled != before {
-		t.Errorf("the provider was asked %d times", p.polled-before)
+	if p.polled.Load() != before {
+		t.Errorf("the provider was asked %d times", p.polled.Load()-before)
 	}
 }
 

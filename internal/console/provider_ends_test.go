@@ -20,8 +20,8 @@ func TestProviderPublic(t *testing.T) {
 	base, _, clock := people(t, p, "desk=operator")
 	s := newSite(t, base).signInPeer()
 	clock.forward(6 * time.Minute)
-	if at := s.get("/console/callbacks"); at.status != 200 || p.asked != 1 || p.replayed != 0 {
-		t.Errorf("%d, asked %d times, %d replayed", at.status, p.asked, p.replayed)
+	if at := s.get("/console/callbacks"); at.status != 200 || p.asked.Load() != 1 || p.replayed.Load() != 0 {
+		t.Errorf("%d, asked %d times, %d replayed", at.status, p.asked.Load(), p.replayed.Load())
 	}
 }
 
@@ -69,13 +69,13 @@ func TestProviderLosesAnswer(t *testing.T) {
 	s := newSite(t, base).signInPeer()
 	p.set(func() { p.lost = true })
 	clock.forward(6 * time.Minute)
-	if at := s.get("/console/callbacks"); at.status != 200 || p.asked != 1 {
-		t.Errorf("the answer is lost: %d, asked %d times", at.status, p.asked)
+	if at := s.get("/console/callbacks"); at.status != 200 || p.asked.Load() != 1 {
+		t.Errorf("the answer is lost: %d, asked %d times", at.status, p.asked.Load())
 	}
 	p.set(func() { p.lost = false })
 	clock.forward(time.Minute)
-	if at := s.get("/console/callbacks"); at.status != 303 || p.replayed != 1 {
-		t.Errorf("with a token that was used: %d, %d replayed", at.status, p.replayed)
+	if at := s.get("/console/callbacks"); at.status != 303 || p.replayed.Load() != 1 {
+		t.Errorf("with a token that was used: %d, %d replayed", at.status, p.replayed.Load())
 	}
 	if at := s.signInPeer().get("/console/callbacks"); at.status != 200 {
 		t.Errorf("signed in again: %d", at.status)

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,13 +36,13 @@ type peer struct {
 	over     bool // no refresh token counts any more
 	lost     bool // its answers to refresh tokens are lost
 	codes    map[string]url.Values
-	refresh  string // the only one that counts
-	asked    int    // with a refresh token
-	polled   int    // with a device code
-	replayed int    // codes and refresh tokens that had been used
-	named    bool   // it says iss in its answers
-	public   bool   // its client has no secret
-	noDevice bool   // it has no sign-in by device code
+	refresh  string       // the only one that counts
+	asked    atomic.Int64 // with a refresh token
+	polled   atomic.Int64 // with a device code
+	replayed atomic.Int64 // codes and refresh tokens that had been used
+	named    bool         // it says iss in its answers
+	public   bool         // its client has no secret
+	noDevice bool         // it has no sign-in by device code
 
 	device string               // what it says of the device code; allow: the person has signed in
 	code   string               // the device code
@@ -146,16 +147,16 @@ func (p *peer) token(w http.ResponseWriter, r *http.Request) {
 		refused = !ok || q.Get("code_challenge_method") != "S256" || q.Get("code_challenge") != text64(sum[:]) || q.Get("redirect_uri") != r.PostFormValue("redirect_uri")
 		claims["nonce"] = q.Get("nonce")
 		if !ok {
-			p.replayed++
+			p.replayed.Add(1)
 		}
 	case "refresh_token":
-		p.asked++
+		p.asked.Add(1)
 		refused = p.over || p.refresh == "" || r.PostFormValue("refresh_token") != p.refresh
 		if refused && !p.over {
-			p.replayed++
+			p.replayed.Add(1)
 		}
 	case "urn:ietf:params:oauth:grant-type:device_code":
-		p.polled++
+		p.polled.Add(1)
 		if p.code == "" || r.PostFormValue("device_code") != p.code {
 			refused = true
 		} else if p.device != "allow" {

@@ -128,14 +128,14 @@ func TestProviderAgain(t *testing.T) {
 		}
 	}
 	is("at once", 200)
-	if p.asked != 0 {
-		t.Errorf("asked %d times at once", p.asked)
+	if p.asked.Load() != 0 {
+		t.Errorf("asked %d times at once", p.asked.Load())
 	}
 	clock.forward(6 * time.Minute)
 	is("6 minutes later", 200)
 	is("and again", 200)
-	if p.asked != 1 || p.replayed != 0 {
-		t.Errorf("asked %d times, %d replayed", p.asked, p.replayed)
+	if p.asked.Load() != 1 || p.replayed.Load() != 0 {
+		t.Errorf("asked %d times, %d replayed", p.asked.Load(), p.replayed.Load())
 	}
 	p.set(func() { p.claims["groups"] = []string{"audit"}; p.claims["name"] = "Ann B." })
 	clock.forward(6 * time.Minute)
@@ -150,8 +150,8 @@ func TestProviderAgain(t *testing.T) {
 	p.set(func() { p.away = false })
 	clock.forward(6 * time.Minute)
 	is("12 minutes without an answer", 200)
-	if p.replayed != 0 {
-		t.Errorf("%d replayed", p.replayed)
+	if p.replayed.Load() != 0 {
+		t.Errorf("%d replayed", p.replayed.Load())
 	}
 	p.set(func() { p.away = true })
 	clock.forward(14 * time.Minute)
@@ -230,9 +230,9 @@ func TestProviderAttacks(t *testing.T) {
 	if at := s.get(back); at.status != 200 {
 		t.Fatalf("%d %s", at.status, at.body)
 	}
-	before := p.replayed
-	if at := newSite(t, base).do("GET", back, nil, "Cookie", strings.Join(cookies, "; ")); at.status != 422 || p.replayed != before {
-		t.Errorf("a redirect again: %d, at the provider %d", at.status, p.replayed-before)
+	before := p.replayed.Load()
+	if at := newSite(t, base).do("GET", back, nil, "Cookie", strings.Join(cookies, "; ")); at.status != 422 || p.replayed.Load() != before {
+		t.Errorf("a redirect again: %d, at the provider %d", at.status, p.replayed.Load()-before)
 	}
 	// The session is a new one, whatever cookie the browser had; and nothing leads elsewhere.
 	for _, next := range []string{"https://evil.example/", "//evil.example", "/console/\\evil", "/v1/stats"} {
@@ -333,8 +333,8 @@ func TestProviderNodes(t *testing.T) {
 			t.Errorf("with others: %d", status)
 		}
 	}
-	if p.asked != 1 || p.replayed != 0 {
-		t.Errorf("asked %d times, %d with a token that was used", p.asked, p.replayed)
+	if p.asked.Load() != 1 || p.replayed.Load() != 0 {
+		t.Errorf("asked %d times, %d with a token that was used", p.asked.Load(), p.replayed.Load())
 	}
 	if out := s.post("/console/signout", nil); out.status != 303 {
 		t.Errorf("%d", out.status)
