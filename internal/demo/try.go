@@ -55,6 +55,12 @@ type tryer struct {
 	mu sync.Mutex // one exchange at a time, so that what the merchant says is about it
 }
 
+// tryFaults leaves out those of signatures: the page signs nothing, and the demo's merchant of that
+// page demands none.
+func tryFaults() []countersigntest.ServiceFault {
+	return slices.DeleteFunc(slices.Clone(conformance.CallerFaults()), countersigntest.ServiceFault.NeedsSigning)
+}
+
 // tried is what the page shows.
 type tried struct {
 	Types    []countersign.Type
@@ -75,7 +81,7 @@ type tried struct {
 }
 
 func (t *tryer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	page := tried{Types: countersign.TypeUnknown.Values(), Faults: conformance.CallerFaults(), Consoles: [2]string{t.d.service.URL() + "/console/", t.d.gateway.URL() + "/console/"}, Handover: t.d.handover,
+	page := tried{Types: countersign.TypeUnknown.Values(), Faults: tryFaults(), Consoles: [2]string{t.d.service.URL() + "/console/", t.d.gateway.URL() + "/console/"}, Handover: t.d.handover,
 		Type: countersign.TypeDeposited, CallBackID: fmt.Sprintf("try-%d", time.Now().UnixMilli()), User: "75746", Order: true}
 	if r.Method == http.MethodPost {
 		r.Body = http.MaxBytesReader(w, r.Body, 128<<10)

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"countersign"
-	"countersign/conformance"
 )
 
 // lines tells of each line that is printed.
@@ -113,7 +112,7 @@ func TestTry(t *testing.T) {
 		shows(form("type", string(rune('0'+typ))), "judged     accepted", "binding    holds", "decided    status: 200; reason: ")
 	}
 	shows(form("type", "2", "callBackId", "try-2", "order", ""), "judged     hold", "reason: hold")
-	for _, f := range conformance.CallerFaults() {
+	for _, f := range tryFaults() {
 		if strings.Contains(string(f), "api-key") { // the demo's merchant wants none
 			shows(form("fault", string(f)), "needs the callback API key")
 			continue
