@@ -17,6 +17,7 @@ import (
 	"countersign"
 	"countersign/countersigntest"
 	"countersign/envelope"
+	"countersign/internal/daemon"
 	"countersign/internal/lab/dbtest"
 	"countersign/merchant"
 )
@@ -129,6 +130,64 @@ func TestSignedLink(t *testing.T) {
 	gateway.stop(t)
 	gateway = start("--service-signing-key", at("other"), "--service-signing-key", at("signer"))
 	confirmed("order-6")
+
+	// Each end replaces its own pair. The other one takes both meanwhile, so nothing is refused.
+	gateway.stop(t)
+	ofGateway := []string{"--data", at("gateway"), "--gateway"}
+	staged := rekeyedSigning(t, ofGateway...)
+	if again := rekeyedSigning(t, ofGateway...); staged.State != "both keys" || staged.Key.PublicKey != public || again.NextKey.PublicKey != staged.NextKey.PublicKey {
+		t.Errorf("rekey --signing: %+v, then %+v", staged, again)
+	}
+	fresh := staged.NextKey.PublicKey
+	setKey(public + "," + fresh)
+	gateway = start("--service-signing-key", at("signer"))
+	confirmed("order-7")
+	gateway.stop(t)
+	if done := rekeyedSigning(t, append(ofGateway, "--finish")...); done.State != "one key" || done.Key.PublicKey != fresh {
+		t.Errorf("rekey --signing --finish: %+v", done)
+	}
+	gateway = start("--service-signing-key", at("signer"))
+	confirmed("order-8")
+	setKey(public)
+	fails("order-9", "signature_invalid") // the older pair signs no more
+	setKey(fresh)
+	confirmed("order-10")
+
+	service.stop(t)
+	ofService := []string{"--data", at("service")}
+	staged = rekeyedSigning(t, ofService...)
+	service = startDaemon(t, "serve", "--data", at("service"), "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
+	api = []string{"--api", service.url, "--data", at("service")}
+	gateway.stop(t)
+	gateway = start("--service-signing-key", at("signer"), "--service-signing-key", write("next", staged.NextKey.PublicKey))
+	confirmed("order-11")
+	if out, err := rekeyProcess(t, append(ofService, "--signing", "--finish")...).CombinedOutput(); err == nil || !strings.Contains(string(out), "in use by another process") {
+		t.Errorf("beside a daemon: %v\n%s", err, out)
+	}
+	service.stop(t)
+	rekeyedSigning(t, append(ofService, "--finish")...)
+	service = startDaemon(t, "serve", "--data", at("service"), "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
+	api = []string{"--api", service.url, "--data", at("service")}
+	if mustShell(t, &shown, "", append([]string{"merchants", "show", "shop"}, api...)...); shown.ServiceSigningKey != staged.NextKey.PublicKey {
+		t.Errorf("merchants show has %s", shown.ServiceSigningKey)
+	}
+	confirmed("order-12")
+	gateway.stop(t)
+	gateway = start("--service-signing-key", at("next"))
+	confirmed("order-13")
+}
+
+// rekeyedSigning runs rekey --signing to its end.
+func rekeyedSigning(t *testing.T, args ...string) (r daemon.RekeyedSigning) {
+	t.Helper()
+	out, err := rekeyProcess(t, append(args, "--signing")...).Output()
+	if err == nil {
+		err = json.Unmarshal(out, &r)
+	}
+	if err != nil {
+		t.Fatalf("rekey --signing %v: %v\n%s", args, err, out)
+	}
+	return r
 }
 
 // Somebody has all of a merchant's secrets: its API key, its part of the RSA key, its callback API

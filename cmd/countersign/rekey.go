@@ -15,6 +15,7 @@ type rekeyCmd struct {
 	storeFlags
 	NewMasterKey        string `name:"new-master-key" help:"The new master key, 64 hexadecimal digits. Meant for the environment." placeholder:"HEX" hidden:""`
 	NewMasterKeyCommand string `name:"new-master-key-command" help:"Program whose output is the new master key. Without it one is made in the data directory." placeholder:"COMMAND"`
+	Signing             bool   `help:"Replace the end's own pair of the signed link (docs/link.md), not the master key: make the next one and print its public part. With --finish it signs from the next start on." env:"-"`
 	Finish              bool   `help:"End the old key. Give the new one as the master key." env:"-" xor:"finish"`
 	Status              bool   `help:"Only say how far it is." env:"-" xor:"finish"`
 }
@@ -32,6 +33,9 @@ func (c *rekeyCmd) Run(std streams) error {
 		return err
 	}
 	config := daemon.RekeyConfig{Storage: storage, Gateway: c.Gateway, Finish: c.Finish, Log: log}
+	if c.Signing {
+		return c.signing(std, config)
+	}
 	if config.New, err = daemon.GivenKey("new-master-key", c.NewMasterKey, c.NewMasterKeyCommand, log); err != nil {
 		return err
 	}
@@ -43,6 +47,24 @@ func (c *rekeyCmd) Run(std streams) error {
 	do := daemon.Rekey
 	if c.Status {
 		do = daemon.RekeyStatus
+	}
+	r, err := do(ctx, config)
+	if err != nil {
+		return explainStart(fmt.Errorf("rekey: %w", err))
+	}
+	return printJSON(std.out, r, "  ")
+}
+
+// signing replaces the pair of the signed link.
+func (c *rekeyCmd) signing(std streams, config daemon.RekeyConfig) error {
+	if c.NewMasterKey != "" || c.NewMasterKeyCommand != "" {
+		return errors.New("--signing replaces the pair of the signed link: leave the new master key out")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	do := daemon.RekeySigning
+	if c.Status {
+		do = daemon.RekeySigningStatus
 	}
 	r, err := do(ctx, config)
 	if err != nil {

@@ -3,43 +3,113 @@ package api
 import (
 	"context"
 	"errors"
+	"strconv"
 
 	"countersign/envelope"
 	"countersign/internal/db"
 )
 
 const (
-	readSigningKeySQL = `SELECT data_key, private FROM signing_key WHERE id = 1`
+	readSigningKeySQL = `SELECT data_key, private FROM signing_key WHERE id = $1`
 
-	keepSigningKeySQL = `INSERT INTO signing_key (id, data_key, private) VALUES (1, $1, $2) ON CONFLICT (id) DO NOTHING`
+	keepSigningKeySQL = `INSERT INTO signing_key (id, data_key, private) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING`
+
+	replaceSigningKeySQL = `UPDATE signing_key SET data_key = $1, private = $2 WHERE id = 1`
+
+	dropNextSigningKeySQL = `DELETE FROM signing_key WHERE id = 2`
 )
 
-var (
-	signingKeyRecord  = db.Record{Table: "signing_key", Row: "1", Version: 1}
-	signingKeyPurpose = []string{"pair of the signed link"}
+// The rows of signing_key.
+const (
+	presentSigningKey = 1 // that signs
+	nextSigningKey    = 2 // that will take its place
 )
+
+func signingKeyRecord(row int) db.Record {
+	return db.Record{Table: "signing_key", Row: strconv.Itoa(row), Version: 1}
+}
+
+var signingKeyPurpose = []string{"pair of the signed link"}
 
 // OpenSigningKey gives the end's pair of the signed link (PROTOCOL.md, L1). The first start
 // makes it; all nodes of one database have the same.
 func OpenSigningKey(ctx context.Context, d *db.DB) (*envelope.SigningKey, error) {
-	key, err := readSigningKey(ctx, d, d)
+	key, err := readSigningKey(ctx, d, d, presentSigningKey)
 	if key != nil || err != nil {
 		return key, err
 	}
-	text, err := envelope.GenerateSigningKey().PrivatePEM()
-	if err != nil {
-		return nil, err
+	return makeSigningKey(ctx, d, presentSigningKey, nil)
+}
+
+// StageSigningKey gives the pair that will take the place of the present one, and makes it if
+// there is none yet. made runs in the transaction that makes it.
+func StageSigningKey(ctx context.Context, d *db.DB, made func(context.Context, *db.Tx, *envelope.SigningKey) error) (*envelope.SigningKey, error) {
+	key, err := readSigningKey(ctx, d, d, nextSigningKey)
+	if key != nil || err != nil {
+		return key, err
 	}
-	dataKey, sealed, err := d.Seal(ctx, signingKeyRecord, signingKeyPurpose, [][]byte{text})
+	return makeSigningKey(ctx, d, nextSigningKey, made)
+}
+
+// ActivateSigningKey puts the pair of StageSigningKey into the place of the present one, which
+// is gone afterwards: nodes that run sign with it until they are started again. done runs in the same
+// transaction. Without a pair to put there it does nothing.
+func ActivateSigningKey(ctx context.Context, d *db.DB, done func(ctx context.Context, t *db.Tx, key, old *envelope.SigningKey) error) error {
+	return d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		next, err := readSigningKey(ctx, d, t, nextSigningKey)
+		if next == nil || err != nil {
+			return err
+		}
+		old, err := readSigningKey(ctx, d, t, presentSigningKey)
+		if err != nil {
+			return err
+		}
+		if old == nil {
+			return errors.New("the database has no signing key yet: start it first")
+		}
+		dataKey, sealed, err := sealSigningKey(ctx, d, presentSigningKey, next)
+		if err != nil {
+			return err
+		}
+		// Two runs at once: the second finds no row to remove, and changes nothing.
+		n, err := t.Exec(ctx, dropNextSigningKeySQL)
+		if err != nil || n == 0 {
+			return err
+		}
+		if _, err := t.Exec(ctx, replaceSigningKeySQL, dataKey, sealed); err != nil {
+			return err
+		}
+		return done(ctx, t, next, old)
+	})
+}
+
+func sealSigningKey(ctx context.Context, d *db.DB, row int, key *envelope.SigningKey) (dataKey, sealed []byte, err error) {
+	text, err := key.PrivatePEM()
+	if err != nil {
+		return nil, nil, err
+	}
+	dataKey, all, err := d.Seal(ctx, signingKeyRecord(row), signingKeyPurpose, [][]byte{text})
+	if err != nil {
+		return nil, nil, err
+	}
+	return dataKey, all[0], nil
+}
+
+func makeSigningKey(ctx context.Context, d *db.DB, row int, made func(context.Context, *db.Tx, *envelope.SigningKey) error) (key *envelope.SigningKey, err error) {
+	dataKey, sealed, err := sealSigningKey(ctx, d, row, envelope.GenerateSigningKey())
 	if err != nil {
 		return nil, err
 	}
 	err = d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		if _, err := t.Exec(ctx, keepSigningKeySQL, dataKey, sealed[0]); err != nil {
+		n, err := t.Exec(ctx, keepSigningKeySQL, row, dataKey, sealed)
+		if err != nil {
 			return err
 		}
-		key, err = readSigningKey(ctx, d, t) // another node may have been first
-		return err
+		key, err = readSigningKey(ctx, d, t, row) // another process may have been first
+		if err != nil || n == 0 || made == nil {
+			return err
+		}
+		return made(ctx, t, key)
 	})
 	if err == nil && key == nil {
 		err = errors.New("the signing key was not kept")
@@ -48,27 +118,32 @@ func OpenSigningKey(ctx context.Context, d *db.DB) (*envelope.SigningKey, error)
 }
 
 // readSigningKey gives nil if there is no key.
-func readSigningKey(ctx context.Context, d *db.DB, q db.Querier) (*envelope.SigningKey, error) {
-	return lookAtSigningKey(ctx, q, func(dataKey, sealed []byte) ([][]byte, error) {
-		return d.Unseal(ctx, signingKeyRecord, signingKeyPurpose, dataKey, [][]byte{sealed})
+func readSigningKey(ctx context.Context, d *db.DB, q db.Querier, row int) (*envelope.SigningKey, error) {
+	return lookAtSigningKey(ctx, q, row, func(dataKey, sealed []byte) ([][]byte, error) {
+		return d.Unseal(ctx, signingKeyRecord(row), signingKeyPurpose, dataKey, [][]byte{sealed})
 	})
 }
 
-// LookAtSigningKey gives the public part of a database that is not open, nil if it has none
-// yet. keys are those of db.LookAtMasterKeys.
-func LookAtSigningKey(ctx context.Context, q db.Querier, given *db.MasterKey) (*envelope.SigningKey, error) {
-	key, err := lookAtSigningKey(ctx, q, func(dataKey, sealed []byte) ([][]byte, error) {
-		return db.UnsealWith(ctx, q, given, signingKeyRecord, signingKeyPurpose, dataKey, [][]byte{sealed})
-	})
-	if key == nil || err != nil {
-		return nil, err
+// LookAtSigningKeys gives the public parts of a database that is not open: of the pair that
+// signs, nil if it has none yet, and of the one that will take its place, nil if there is none.
+func LookAtSigningKeys(ctx context.Context, q db.Querier, given *db.MasterKey) (present, next *envelope.SigningKey, err error) {
+	for row, into := range map[int]**envelope.SigningKey{presentSigningKey: &present, nextSigningKey: &next} {
+		key, err := lookAtSigningKey(ctx, q, row, func(dataKey, sealed []byte) ([][]byte, error) {
+			return db.UnsealWith(ctx, q, given, signingKeyRecord(row), signingKeyPurpose, dataKey, [][]byte{sealed})
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		if key != nil {
+			*into = key.Public()
+		}
 	}
-	return key.Public(), nil
+	return present, next, nil
 }
 
-func lookAtSigningKey(ctx context.Context, q db.Querier, unseal func(dataKey, sealed []byte) ([][]byte, error)) (*envelope.SigningKey, error) {
+func lookAtSigningKey(ctx context.Context, q db.Querier, row int, unseal func(dataKey, sealed []byte) ([][]byte, error)) (*envelope.SigningKey, error) {
 	var dataKey, sealed []byte
-	found, err := db.One(ctx, q, readSigningKeySQL, nil, &dataKey, &sealed)
+	found, err := db.One(ctx, q, readSigningKeySQL, []any{row}, &dataKey, &sealed)
 	if err != nil || !found {
 		return nil, err
 	}

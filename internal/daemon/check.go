@@ -106,9 +106,12 @@ func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.
 			_, err := db.LookAtMasterKeys(ctx, l, nil, key, false)
 			say("master key", err, "fingerprint %s", key.Fingerprint())
 			if err == nil {
-				signer, err := api.LookAtSigningKey(ctx, l, key)
+				signer, next, err := api.LookAtSigningKeys(ctx, l, key)
 				if signer != nil {
 					signing = "public part " + signer.PublicBase64()
+				}
+				if next != nil {
+					signing += "; its successor " + next.PublicBase64()
 				}
 				if err != nil {
 					say("signing key", err, "")

@@ -1,0 +1,106 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"countersign/envelope"
+	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
+	"countersign/internal/outbox"
+)
+
+// TestSigningKey: each end has one pair, and one at most that will take its place.
+func TestSigningKey(t *testing.T) {
+	eachEnd(t, func(t *testing.T, d *db.DB) {
+		old, err := OpenSigningKey(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused := errors.New("refused")
+		if _, err := StageSigningKey(t.Context(), d, func(context.Context, *db.Tx, *envelope.SigningKey) error { return refused }); !errors.Is(err, refused) {
+			t.Errorf("a record that failed: %v", err)
+		}
+		records := 0
+		stage := func() *envelope.SigningKey {
+			k, err := StageSigningKey(t.Context(), d, func(context.Context, *db.Tx, *envelope.SigningKey) error { records++; return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			return k
+		}
+		next := stage()
+		if again := stage(); again.Fingerprint() != next.Fingerprint() || next.Fingerprint() == old.Fingerprint() || records != 1 {
+			t.Errorf("staged %s, then %s beside %s, with %d records", next.Fingerprint(), again.Fingerprint(), old.Fingerprint(), records)
+		}
+		is := func(what string, want *envelope.SigningKey) {
+			t.Helper()
+			if k, err := OpenSigningKey(t.Context(), d); err != nil || k.Fingerprint() != want.Fingerprint() {
+				t.Errorf("%s: %v, %v", what, k.Fingerprint(), err)
+			}
+		}
+		is("staged", old)
+		fail := func(context.Context, *db.Tx, *envelope.SigningKey, *envelope.SigningKey) error { return refused }
+		if err := ActivateSigningKey(t.Context(), d, fail); !errors.Is(err, refused) {
+			t.Errorf("a record that failed: %v", err)
+		}
+		is("broken off", old)
+		for range 2 { // the second does nothing
+			if err := ActivateSigningKey(t.Context(), d, func(_ context.Context, _ *db.Tx, key, was *envelope.SigningKey) error {
+				if records++; key.Fingerprint() != next.Fingerprint() || was.Fingerprint() != old.Fingerprint() {
+					t.Errorf("%s took the place of %s", key.Fingerprint(), was.Fingerprint())
+				}
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+		}
+		if is("activated", next); records != 2 {
+			t.Errorf("%d records", records)
+		}
+	})
+}
+
+// TestSigningKeyOnTwoNodes: two that make, and put in place, the next pair at once have the same one.
+func TestSigningKeyOnTwoNodes(t *testing.T) {
+	url := dbtest.Postgres(t)
+	var nodes [2]*db.DB
+	for i := range nodes {
+		d, err := db.Open(t.Context(), db.Config{URL: url, Keys: db.NewMasterKey([32]byte{7})}, outbox.End())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		nodes[i] = d
+	}
+	both := func(do func(d *db.DB) (*envelope.SigningKey, error)) string {
+		t.Helper()
+		var keys [2]*envelope.SigningKey
+		var errs [2]error
+		var all sync.WaitGroup
+		for i, d := range nodes {
+			all.Go(func() { keys[i], errs[i] = do(d) })
+		}
+		all.Wait()
+		if err := errors.Join(errs[:]...); err != nil || keys[0].Fingerprint() != keys[1].Fingerprint() {
+			t.Fatalf("%v, or not one key", err)
+		}
+		return keys[0].Fingerprint()
+	}
+	before := both(func(d *db.DB) (*envelope.SigningKey, error) { return OpenSigningKey(t.Context(), d) })
+	for range 10 {
+		next := both(func(d *db.DB) (*envelope.SigningKey, error) { return StageSigningKey(t.Context(), d, nil) })
+		now := both(func(d *db.DB) (*envelope.SigningKey, error) {
+			if err := ActivateSigningKey(t.Context(), d, func(context.Context, *db.Tx, *envelope.SigningKey, *envelope.SigningKey) error { return nil }); err != nil {
+				return nil, err
+			}
+			return OpenSigningKey(t.Context(), d)
+		})
+		if now != next || now == before {
+			t.Fatalf("%s became %s, not %s", before, now, next)
+		}
+		before = now
+	}
+}

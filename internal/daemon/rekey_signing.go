@@ -1,0 +1,101 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"countersign/envelope"
+	"countersign/internal/api"
+	"countersign/internal/audit"
+	"countersign/internal/db"
+)
+
+// RekeyedSigning says how far the replacement of an end's pair of the signed link is.
+type RekeyedSigning struct {
+	State   string          `json:"state"`             // "one key" or "both keys"
+	Key     *SigningKeyPart `json:"key,omitempty"`     // the pair that signs; absent: the database was not started yet
+	NextKey *SigningKeyPart `json:"nextKey,omitempty"` // the pair that will sign
+	Next    []string        `json:"next,omitempty"`    // what is to be done now
+}
+
+// SigningKeyPart is the public part of a pair.
+type SigningKeyPart struct {
+	Fingerprint string `json:"fingerprint"`
+	PublicKey   string `json:"publicKey"` // Base64 of its SubjectPublicKeyInfo
+}
+
+func signingKeyPart(k *envelope.SigningKey) *SigningKeyPart {
+	if k == nil {
+		return nil
+	}
+	return &SigningKeyPart{k.Fingerprint(), k.PublicBase64()}
+}
+
+// RekeySigning makes the pair that will take the place of the end's own, and with c.Finish puts
+// it there. Between the two the other end is given both public parts, so nothing that either pair signs
+// is refused. Processes may use a PostgreSQL database meanwhile, and sign with the older pair until they
+// are started again; a SQLite one must not be open. It may be broken off anywhere and begun again.
+func RekeySigning(ctx context.Context, c RekeyConfig) (RekeyedSigning, error) {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	before, err := c.signingKeys(ctx, false)
+	if err == nil && before.Key == nil {
+		err = errors.New("the database has no signing key yet: start it first")
+	}
+	if err != nil {
+		return before, err
+	}
+	err = c.write(ctx, func(ctx context.Context, d *db.DB, now db.Millis) error {
+		record := func(kind string, t *db.Tx, data rekeyedRecord) error {
+			return audit.Add(ctx, t, audit.Record{Kind: kind, At: now, Data: data})
+		}
+		if c.Finish {
+			return api.ActivateSigningKey(ctx, d, func(_ context.Context, t *db.Tx, key, old *envelope.SigningKey) error {
+				return record("signingkey.replaced", t, rekeyedRecord{key.Fingerprint(), old.Fingerprint()})
+			})
+		}
+		_, err := api.StageSigningKey(ctx, d, func(_ context.Context, t *db.Tx, key *envelope.SigningKey) error {
+			return record("signingkey.made", t, rekeyedRecord{Key: key.Fingerprint()})
+		})
+		return err
+	})
+	if err != nil {
+		return before, err
+	}
+	return RekeySigningStatus(ctx, c)
+}
+
+// RekeySigningStatus says how far the replacement is, also beside a process that has the database open.
+func RekeySigningStatus(ctx context.Context, c RekeyConfig) (RekeyedSigning, error) {
+	return c.signingKeys(ctx, true)
+}
+
+// signingKeys reads the public parts. beside: a process may have a SQLite database open.
+func (c RekeyConfig) signingKeys(ctx context.Context, beside bool) (r RekeyedSigning, err error) {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	key, err := c.key()
+	if err != nil {
+		return r, err
+	}
+	if _, err := c.look(ctx, key, beside); err != nil {
+		return r, err
+	}
+	err = db.Look(ctx, c.url(), c.end(), c.Log, func(l db.Seen) error {
+		present, next, err := api.LookAtSigningKeys(ctx, l, key)
+		r.State, r.Key, r.NextKey = "one key", signingKeyPart(present), signingKeyPart(next)
+		return err
+	})
+	if err == nil && r.NextKey != nil {
+		other := "have each merchant's gateway take both: --service-signing-key twice"
+		if c.Gateway {
+			other = "have the service take both: merchants edit ID --answer-key " + r.Key.PublicKey + "," + r.NextKey.PublicKey
+		}
+		r.State = "both keys"
+		r.Next = []string{other, "then run countersign rekey --signing --finish, start the daemons again, and have the other end take the new key alone"}
+	}
+	return r, err
+}
