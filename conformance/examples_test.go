@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"countersign"
 	"countersign/client"
@@ -150,6 +151,9 @@ func TestExamples(t *testing.T) {
 					restartExample(t, s, state, look, func() started { return startExample(t, command, args, env...) })
 				}
 				s.stop()
+				if (ex.name == "go" || ex.name == "node") && !other {
+					t.Run("signed", func(t *testing.T) { checkSigned(t, command, args, env) })
+				}
 				for _, secret := range []string{testAPIKey, testCallbackKey, testKey().PublicBase64()[:60]} {
 					if strings.Contains(s.output.String(), secret) {
 						t.Error("its log holds a secret")
@@ -159,6 +163,68 @@ func TestExamples(t *testing.T) {
 		})
 	}
 }
+
+// checkSigned starts an example that signs and demands signatures, and tries it with forged ones.
+func checkSigned(t *testing.T, command string, args, env []string) {
+	service, own := envelope.GenerateSigningKey(), envelope.GenerateSigningKey()
+	private, err := own.PrivatePEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, text := range map[string][]byte{"own.pem": private, "service.pub": []byte(service.PublicBase64() + "\n")} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := startExample(t, command, args, append(env, "STATE_FILE="+filepath.Join(dir, "state"), "SIGN_KEY_FILE="+filepath.Join(dir, "own.pem"), "SERVICE_SIGNING_KEY_FILE="+filepath.Join(dir, "service.pub"))...)
+	c := exampleConfig(s.url)
+	c.Key, c.Sign, c.AnswerKey = testKey(), service, own.Public()
+	c.Only = func(k conformance.Case) bool { return linkCases.MatchString(k.Name) }
+	allPass(t, c)
+
+	// What a service says of its log is covered by the signature (PROTOCOL.md, L15).
+	sender, err := countersigntest.MakeService(countersigntest.ServiceConfig{Key: testKey()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, said := range [][2]string{{"a=1", "a=1"}, {"a=1", "a=2"}, {"a=1", ""}, {"", "a=1"}} {
+		plain, _, err := sender.Plaintext(countersigntest.Deposit(100 + i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := sender.Seal(plain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/callbacks/notify", bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "X-Api-Key": {testCallbackKey}}
+		set := func(value string) {
+			if r.Header.Del(envelope.HeaderWitness); value != "" {
+				r.Header.Set(envelope.HeaderWitness, value)
+			}
+		}
+		set(said[0])
+		if err := service.SignRequest(envelope.LinkRequest{Method: r.Method, URL: r.URL.String(), Header: r.Header, Body: body}, plain, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		set(said[1])
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if got, err2 := countersign.ParseResponse(text); err != nil || err2 != nil || (got.ErrCode == countersign.CodeAccepted) != (said[0] == said[1]) {
+			t.Errorf("%q was signed and %q came: %s", said[0], said[1], text)
+		}
+	}
+}
+
+var linkCases = regexp.MustCompile(`^(link|withdrawal|repeat)/|^deposit/plain$`)
 
 // TestExamplesOnAFullDisk: what the disk did not take, or took in part, is not
 // acknowledged. A limit on the size of files stands for a disk that becomes full:

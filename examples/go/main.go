@@ -130,12 +130,37 @@ func confirm(_ context.Context, _ *sql.Tx, w countersign.WithdrawalRequest) (mer
 	return merchant.Refuse(countersign.CodeUnknownOrder, ""), nil
 }
 
+// signingKey reads a key of the signed link, nil if the setting is empty.
+func signingKey(setting string) (*envelope.SigningKey, error) {
+	file := os.Getenv(setting)
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", setting, err)
+	}
+	key, err := envelope.ParseSigningKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", setting, err)
+	}
+	return key, nil
+}
+
 func run() error {
 	text, err := os.ReadFile(os.Getenv("KEY_FILE"))
 	if err != nil {
 		return err
 	}
 	key, err := envelope.ParseKey(text)
+	if err != nil {
+		return err
+	}
+	sign, err := signingKey("SIGN_KEY_FILE")
+	if err != nil {
+		return err
+	}
+	serviceSigner, err := signingKey("SERVICE_SIGNING_KEY_FILE")
 	if err != nil {
 		return err
 	}
@@ -171,6 +196,9 @@ func run() error {
 		Key:             key,
 		APIKey:          countersign.APIKey(os.Getenv("API_KEY")),
 		CallbackAPIKeys: []countersign.APIKey{callbackKey},
+		Sign:            sign,          // answers to signed requests
+		ServiceSigner:   serviceSigner, // nothing is taken that it did not sign
+		PublicURL:       os.Getenv("PUBLIC_URL"),
 		Profile:         provider,
 		BodyTimeout:     bodyTimeout,
 		Inbox:           inbox,

@@ -10,7 +10,7 @@
 // only for trying out.
 
 import { createServer } from 'node:http';
-import { createHash, createPublicKey, publicDecrypt, publicEncrypt, timingSafeEqual, constants } from 'node:crypto';
+import { createHash, createPrivateKey, createPublicKey, publicDecrypt, publicEncrypt, randomBytes, sign, timingSafeEqual, verify, constants } from 'node:crypto';
 import { existsSync, fchmodSync, fsyncSync, openSync, readFileSync, truncateSync, writeSync } from 'node:fs';
 
 const env = process.env;
@@ -21,6 +21,8 @@ const other = env.PROVIDER === 'other';             // a service that may not bi
 const hold = Number(env.HOLD_MS ?? (other ? 25_000 : 0)); // how long a question about an unknown order stays open (P1)
 const grace = Number(env.GRACE_MS ?? 30_000);       // how long such an order is not known yet, before it is refused
 const bodyTimeout = Number(env.BODY_TIMEOUT_MS || 10_000);
+const ownSigner = env.SIGN_KEY_FILE && createPrivateKey(readFileSync(env.SIGN_KEY_FILE)); // signs answers (L9)
+const serviceSigner = env.SERVICE_SIGNING_KEY_FILE && createPublicKey(readKey(env.SERVICE_SIGNING_KEY_FILE)); // signs every request (L11)
 const notifyPath = '/callbacks/notify', withdrawPath = '/callbacks/withdraw';
 const maxBody = 65_536; // bytes, H2
 const blockSize = key.asymmetricKeyDetails.modulusLength / 8; // from the modulus, never a constant (K6)
@@ -89,7 +91,7 @@ function seal(answer) { // block type 2, each chunk at most k - 11 bytes
   for (let i = 0; i < plain.length; i += size) {
     blocks.push(publicEncrypt({ key, padding: constants.RSA_PKCS1_PADDING }, plain.subarray(i, i + size)));
   }
-  return Buffer.concat(blocks).toString('base64');
+  return { data: Buffer.concat(blocks).toString('base64'), plain };
 }
 
 function write(answer) {
@@ -449,10 +451,63 @@ function readBody(req) { // bounded in size and in time; 0 bytes too many or too
 
 const sha256 = (s) => createHash('sha256').update(s).digest();
 
-function handle(path, body) {
+// ---- The signed link (L1-L12). With SIGN_KEY_FILE answers to signed requests are signed;
+// with SERVICE_SIGNING_KEY_FILE nothing is taken that the service did not sign.
+
+const notSigned = (word) => new Refusal(1002, word);
+const fingerprint = (publicKey) => sha256(publicKey.export({ format: 'der', type: 'spki' })).toString('hex'); // K7
+const inLink = /(?:^|,)[ \t]*countersign=/;
+const signatureIn = /(?:^|,)[ \t]*countersign=(:([A-Za-z0-9+/]{86}==):)[ \t]*(?:,|$)/;
+const inputIn = /(?:^|,)[ \t]*countersign=(\("@method" "@target-uri" "content-digest" "content-type"\)((?:;[a-z]+=(?:[0-9]+|"[^"\\]*"))+))[ \t]*(?:,|$)/;
+const digestIn = /(?:^|,)[ \t]*sha-256=:([A-Za-z0-9+/]{43}=):(?:;witness=:([A-Za-z0-9+/]{43}=):)?;opened=:([A-Za-z0-9+/]{43}=):[ \t]*(?:,|$)/;
+
+// verified looks at the signature of a request, before anything is opened.
+function verified(req, body) {
+  if (!serviceSigner) return null;
+  const { signature = '', 'signature-input': input = '', 'content-digest': digest = '', 'content-type': type = '', 'countersign-witness': said } = req.headers;
+  if (!inLink.test(signature) || !inLink.test(input)) throw notSigned('unsigned');
+  const made = signatureIn.exec(signature), by = inputIn.exec(input), over = digestIn.exec(digest);
+  if (!made || !by || !over) throw notSigned('signature_invalid');
+  const raw = Buffer.from(made[2], 'base64');
+  const params = by[2].slice(1).split(/;(?=[a-z]+=)/).map((p) => p.split(/=(.*)/s, 2));
+  const p = Object.fromEntries(params);
+  const right = raw.toString('base64') === made[2] && params.length === 5 && /^[0-9]{1,15}$/.test(p.created) && /^"[ -~]{1,64}"$/.test(p.nonce) &&
+    p.keyid === `"${fingerprint(serviceSigner)}"` && p.alg === '"ed25519"' && p.tag === '"countersign-request"' && over[1] === sha256(body).toString('base64') &&
+    over[2] === (said === undefined ? undefined : sha256(said).toString('base64')); // L15: what it says of its log is covered, and not needed here
+  // Behind a proxy that ends TLS nothing says which scheme the service used (L3).
+  const bases = env.PUBLIC_URL ? [env.PUBLIC_URL.replace(/\/$/, '')] : ['https', 'http'].map((s) => `${s}://${(req.headers.host ?? '').toLowerCase().replace(s === 'http' ? /:80$/ : /:443$/, '')}`);
+  const signs = (base) => verify(null, Buffer.from(`"@method": ${req.method}\n"@target-uri": ${base}${req.url}\n"content-digest": ${digest}\n` +
+    `"content-type": ${type}\n"@signature-params": ${by[1]}`, 'latin1'), serviceSigner, raw);
+  if (!right || !bases.some(signs)) throw notSigned('signature_invalid');
+  return { opened: over[3], old: Math.abs(Date.now() / 1000 - Number(p.created)) > 300 };
+}
+
+// checkLink looks at what can be told only when the request is open (L6, L8).
+const recent = new Set(); // requestUUIDs of signed requests that were taken
+function checkLink(link, plain, uuid) {
+  if (!link) return;
+  if (link.opened !== sha256(plain).toString('base64')) throw notSigned('signature_invalid');
+  if (link.old && !recent.has(uuid)) throw notSigned('signature_old');
+  recent.add(uuid);
+  if (recent.size > 4096) recent.delete(recent.values().next().value);
+}
+
+// signatureOf gives the headers that sign a response, for this request alone (L4).
+function signatureOf(req, status, body, plain) {
+  const asked = ownSigner && signatureIn.exec(req.headers.signature ?? '');
+  if (!asked) return {};
+  const digest = `sha-256=:${sha256(body).toString('base64')}:${plain ? `;opened=:${sha256(plain).toString('base64')}:` : ''}`;
+  const params = `("@status" "content-digest" "content-type" "signature";req;key="countersign");created=${Math.floor(Date.now() / 1000)};` +
+    `nonce="${randomBytes(16).toString('base64')}";keyid="${fingerprint(createPublicKey(ownSigner))}";alg="ed25519";tag="countersign-response"`;
+  const base = `"@status": ${status}\n"content-digest": ${digest}\n"content-type": application/json\n"signature";req;key="countersign": ${asked[1]}\n"@signature-params": ${params}`;
+  return { 'Content-Digest': digest, 'Signature-Input': `countersign=${params}`, Signature: `countersign=:${sign(null, Buffer.from(base), ownSigner).toString('base64')}:` };
+}
+
+function handle(path, body, link) {
   const blocks = blocksOf(sealedBytes(body));
   const plain = Buffer.concat(blocks.map(openBlock));
   const m = parseCallback(plain);
+  checkLink(link, plain, m.requestUUID);
   if ((m.type === 2) !== (path === withdrawPath)) throw new Refusal(1004, 'the callback type does not belong to this URL');
   checkBinding(plain, m.requestUUID, blocks);
   const answer = answerTo(m);
@@ -482,10 +537,11 @@ async function held(req, answer) {
 const limits = { headersTimeout: bodyTimeout, requestTimeout: 3 * bodyTimeout, connectionsCheckingInterval: Math.min(bodyTimeout, 1000) };
 const server = createServer(limits, async (req, res) => {
   const { body, status } = await readBody(req);
-  const end = (code, response) => {
+  const end = (code, response, plain) => {
     if (status) res.setHeader('Connection', 'close');
-    res.writeHead(code, { 'Content-Type': 'application/json' });
-    res.end(response ? JSON.stringify({ apiKey, ...response }) : undefined);
+    const text = response && JSON.stringify({ apiKey, ...response });
+    res.writeHead(code, { 'Content-Type': 'application/json', ...(text ? signatureOf(req, code, text, plain) : {}) });
+    res.end(text);
     if (status === 408) res.on('finish', () => req.destroy());
   };
   if (req.url !== notifyPath && req.url !== withdrawPath) return end(404);
@@ -494,7 +550,9 @@ const server = createServer(limits, async (req, res) => {
   if (callbackKey && !timingSafeEqual(sha256(req.headers['x-api-key'] || ''), sha256(callbackKey))) return end(401);
   if (status) return end(status);
   try {
-    end(200, { data: await held(req, () => handle(req.url, body)), errCode: 0, message: '' });
+    const link = verified(req, body);
+    const { data, plain } = await held(req, () => handle(req.url, body, link));
+    end(200, { data, errCode: 0, message: '' }, plain);
   } catch (e) {
     if (e instanceof Refusal) return end(e.status, { data: '', errCode: e.code, message: e.message });
     console.error('callback failed:', e); // the log gets the cause, the peer a fixed word
