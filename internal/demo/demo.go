@@ -68,6 +68,9 @@ type Demo struct {
 	asked   []result
 	played  bool // every check passed
 
+	signed    *signedMerchant
+	signedGot string // what it was asked became
+
 	try      *daemon.Listener // the page; nil without Config.Stay
 	handover string           // directory of what it hands over
 	tap      tap
@@ -116,12 +119,13 @@ func (d *Demo) Run(ctx context.Context) (err error) {
 		return err
 	}
 	if err := d.open(ctx); err != nil {
+		err = errors.Join(err, d.signed.Close())
 		if d.try != nil {
 			err = errors.Join(err, d.try.Close())
 		}
 		return err
 	}
-	parts := []daemon.Part{{Name: "service", Run: d.service.Run}, {Name: "gateway", Run: d.gateway.Run}, {Name: "demo", Run: d.play}}
+	parts := []daemon.Part{{Name: "service", Run: d.service.Run}, {Name: "gateway", Run: d.gateway.Run}, {Name: "signed merchant", Run: d.signed.Run}, {Name: "demo", Run: d.play}}
 	if d.try != nil {
 		parts = append(parts, daemon.Part{Name: "try", Run: d.try.Run})
 	}
@@ -169,7 +173,10 @@ func (d *Demo) build(dir string, log *slog.Logger) (err error) {
 			return err
 		}
 	}
-	d.gateway, err = daemon.NewGateway(c)
+	if d.gateway, err = daemon.NewGateway(c); err != nil {
+		return err
+	}
+	d.signed, err = d.listenSigned(log)
 	return err
 }
 

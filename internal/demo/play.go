@@ -11,6 +11,7 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/envelope"
 	"countersign/internal/outbox"
 	"countersign/merchant"
 )
@@ -36,6 +37,9 @@ func (d *Demo) play(ctx context.Context) error {
 	}
 	if err := d.checkAll(ctx); err != nil {
 		return fmt.Errorf("checking: %w", err)
+	}
+	if err := d.askSigned(ctx); err != nil {
+		return fmt.Errorf("asking the signed merchant: %w", err)
 	}
 	if err := d.table(ctx); err != nil {
 		return err
@@ -68,16 +72,21 @@ func (d *Demo) progress(what string, done, all int) {
 }
 
 func (d *Demo) register(ctx context.Context) error {
-	private, err := d.key.PrivatePEM()
+	return d.registerAt(ctx, merchantID, d.gateway.CallbackURL(), d.key, d.apiKey, "")
+}
+
+// registerAt registers a merchant at url. answerKey is empty if it does not sign.
+func (d *Demo) registerAt(ctx context.Context, id, url string, key *envelope.Key, apiKey countersign.APIKey, answerKey string) error {
+	private, err := key.PrivatePEM()
 	if err != nil {
 		return err
 	}
 	schedule := &client.Schedule{Delays: []client.Duration{0, client.Duration(time.Second)}, Every: client.Duration(2 * time.Second)}
 	_, err = d.api.CreateMerchant(ctx, client.NewMerchant{
-		ID:               merchantID,
+		ID:               id,
 		Key:              &client.KeySpec{PrivateKey: client.Secret(private)},
-		MerchantSettings: client.MerchantSettings{Name: "the merchant of the demo", NotifyURL: d.gateway.CallbackURL() + merchant.DefaultNotifyPath, WithdrawURL: d.gateway.CallbackURL() + merchant.DefaultWithdrawPath, Retry: &client.Retry{Notify: schedule, Withdraw: schedule}},
-		MerchantSecrets:  client.MerchantSecrets{APIKey: client.Secret(d.apiKey.Reveal())},
+		MerchantSettings: client.MerchantSettings{Name: "a merchant of the demo", NotifyURL: url + merchant.DefaultNotifyPath, WithdrawURL: url + merchant.DefaultWithdrawPath, AnswerKey: answerKey, Retry: &client.Retry{Notify: schedule, Withdraw: schedule}},
+		MerchantSecrets:  client.MerchantSecrets{APIKey: client.Secret(apiKey.Reveal())},
 	})
 	return err
 }
@@ -129,6 +138,7 @@ func (d *Demo) table(ctx context.Context) error {
 	for _, o := range d.asked {
 		row("withdrawal "+o.name, o.got, o.note)
 	}
+	row("withdrawal of the signed merchant", d.signedGot, "the first answer came without its signature, and decided nothing")
 	for _, t := range countersign.TypeUnknown.Values() {
 		row(fmt.Sprintf("callbacks of type %d", int(t)), fmt.Sprint(all[t]), fmt.Sprintf("%d accepted, %s", accepted[t], t.Words()))
 	}
