@@ -81,12 +81,14 @@ func median(x []float64) float64 {
 	return x[len(x)/2]
 }
 
-func ingest(b *testing.B, s *outbox.Outbox, from, n int) {
+func ingest(b *testing.B, s *outbox.Outbox, from, n int) { ingestFor(b, s, "m1", from, n) }
+
+func ingestFor(b *testing.B, s *outbox.Outbox, merchant string, from, n int) {
 	for start := from; start < from+n; start += 1000 {
 		batch := make([]outbox.NewCallback, 0, 1000)
 		for i := start; i < min(start+1000, from+n); i++ {
 			c := depositPayload(b, i)
-			c.Merchant = "m1"
+			c.Merchant = merchant
 			batch = append(batch, c)
 		}
 		if _, err := s.Ingest(b.Context(), batch, db.MillisOf(time.Now())); err != nil {
@@ -95,10 +97,14 @@ func ingest(b *testing.B, s *outbox.Outbox, from, n int) {
 	}
 }
 
-// drain runs a Dispatcher until n callbacks are accepted.
-func drain(b *testing.B, s *outbox.Outbox, n int) *countingObserver {
+// drain runs a Dispatcher, whose pair of the signed link may be given, until n callbacks are accepted.
+func drain(b *testing.B, s *outbox.Outbox, n int, sign ...*envelope.SigningKey) *countingObserver {
 	o := &countingObserver{want: n, all: make(chan struct{})}
-	d, err := New(Config{Outbox: s, Node: "bench", TargetRules: TargetRules{AllowHTTP: true}, Observer: o})
+	config := Config{Outbox: s, Node: "bench", TargetRules: TargetRules{AllowHTTP: true}, Observer: o}
+	if len(sign) > 0 {
+		config.Sign = sign[0]
+	}
+	d, err := New(config)
 	if err != nil {
 		b.Fatal(err)
 	}
