@@ -41,7 +41,7 @@ func explain(c *cli.Called, err error) error {
 	case c.URL == "":
 	case errors.As(err, &p) && slices.ContainsFunc(p.Faults, func(f client.Fault) bool { return f.Location == "body.role" }):
 		return &hintedError{err, []string{fmt.Sprintf("roles of the service: %s. Roles of the gateway, with --gateway: %s; it has one merchant.", client.ServiceRoles(), client.GatewayRoles())}}
-	case errors.Is(err, client.ErrUnauthorized):
+	case errors.Is(err, client.ErrUnauthorized) && !c.Stranger:
 		return &hintedError{err, []string{"the token is not of this API, or was revoked: give --token or --data."}}
 	case errors.As(err, &p) && p.Status == http.StatusNotFound && p.Detail == "there is no such path":
 		return &hintedError{err, []string{fmt.Sprintf("--api %s may be the other end's API.", c.URL)}}

@@ -49,6 +49,10 @@ func signInProvider(t *testing.T, who *atomic.Value) *httptest.Server {
 			asked.Store(0)
 			say(200, map[string]any{"device_code": "device", "user_code": "BCDF-GHJK", "verification_uri": s.URL + "/here", "expires_in": 600, "interval": 1})
 		case "/t":
+			if who.Load() == "nobody" {
+				say(400, map[string]any{"error": "access_denied"})
+				return
+			}
 			if r.PostFormValue("grant_type") != "refresh_token" && asked.Add(1) == 1 {
 				say(400, map[string]any{"error": "authorization_pending"})
 				return
@@ -181,6 +185,13 @@ func TestLogin(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(dir, "settings", "countersign", "sessions", "*")); len(left) != 0 {
 		t.Errorf("%v is left", left)
 	}
+	// Who refuses at the provider is told so, and not to look for a token.
+	who.Store("nobody")
+	if status, _, errOut := shell(t, "", append([]string{"login"}, at...)...); status == exitDone || !strings.Contains(errOut, "refused at the identity provider") || strings.Contains(errOut, "token") {
+		t.Errorf("a refused login: %d %s", status, errOut)
+	}
+	fails("no token", "api", "self")
+	who.Store("ann")
 	// An API that does not answer keeps nobody signed in here.
 	must("login")
 	d.kill()

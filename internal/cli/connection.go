@@ -50,8 +50,9 @@ type TLS struct {
 
 // Called has the URL of the API that a subcommand calls; empty: it calls none.
 type Called struct {
-	URL     string
-	Session bool // the caller is the person of a login
+	URL      string
+	Session  bool // the caller is the person of a login
+	Stranger bool // the caller sent no token
 }
 
 // AfterApply offers clients of both APIs to the method Run of a subcommand.
@@ -140,7 +141,7 @@ func (f Connection) Address() (daemon.Address, error) {
 // Stranger gives what a client without a token is made of, for the API at an address.
 func (f Connection) Stranger(at daemon.Address) (client.Config, error) {
 	if f.called != nil {
-		f.called.URL = at.URL
+		f.called.URL, f.called.Stranger = at.URL, true
 	}
 	web, err := f.web(at)
 	return client.Config{URL: at.URL, HTTPClient: web}, err
