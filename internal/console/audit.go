@@ -33,6 +33,7 @@ type auditPage struct {
 	From    int64  // the oldest record that was looked at
 	Older   string // the address of the page before
 	Key     string // of the log's verifier
+	Peers   []client.AuditPeer
 }
 
 // auditRow is one record as a person reads it.
@@ -98,7 +99,21 @@ func (v *visit) audit() error {
 			page.Older += "&text=" + url.QueryEscape(page.Text)
 		}
 	}
+	if page.Text == "" && v.query("before") == "" && v.may("auditPeers") {
+		list, err := v.auditPeers()
+		if err != nil {
+			return err
+		}
+		page.Peers = list.Peers
+	}
 	return v.render("audit", "Audit", page)
+}
+
+func (v *visit) auditPeers() (client.AuditPeers, error) {
+	if v.service != nil {
+		return v.service.AuditPeers(v.r.Context())
+	}
+	return v.gateway.AuditPeers(v.r.Context())
 }
 
 // auditOf shows what the log has about one withdrawal or callback.
