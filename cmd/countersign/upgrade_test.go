@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"io"
 	"os"
 	"os/exec"
@@ -36,6 +37,9 @@ var left = []struct {
 	{"0.1.0", "gateway", []string{"token", "new", "app", "--role", "app"}, []string{"token", "list"}, `"app"`},
 	{"0.1.0", "gateway", []string{"orders", "note", "order", "kept 2"}, []string{"orders", "notes", "order"}, "kept 2"},
 	{"0.1.0", "gateway", []string{"deposits", "note", "before", "kept 3"}, []string{"deposits", "notes", "before"}, "kept 3"},
+	// The ends sign, and were heard.
+	{"0.1.0", "serve", nil, []string{"audit", "peers"}, "shop: "},
+	{"0.1.0", "gateway", nil, []string{"audit", "peers"}, "service: "},
 }
 
 // TestUpgrade: the databases that each release left open with this program, which brings them
@@ -119,14 +123,25 @@ func newChain(t *testing.T, kind string, before func(*chain)) *chain {
 	if before == nil {
 		c.call("serve", "merchants", "add", "shop", "--bits", "1024", "--out", shop, "--notify-url", "http://127.0.0.1:1/n", "--withdraw-url", "http://127.0.0.1:1/w")
 	}
-	c.start("gateway", "--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0", "--service-key", filepath.Join(shop, "service.b64"), "--api-key", "@"+filepath.Join(shop, "api.key"))
+	flags := []string{"--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0", "--service-key", filepath.Join(shop, "service.b64"), "--api-key", "@" + filepath.Join(shop, "api.key")}
+	c.start("gateway", flags...)
+	if before == nil {
+		flags = c.link(flags)
+		c.start("gateway", flags...)
+	}
 	to := c.daemons["gateway"].urls["callbacks"]
 	c.call("serve", "merchants", "edit", "shop", "--notify-url", to+merchant.DefaultNotifyPath, "--withdraw-url", to+merchant.DefaultWithdrawPath)
 	if before != nil {
 		return c
 	}
+	for _, end := range []string{"serve", "gateway"} {
+		c.call(end, "audit", "checkpoint") // so that there is what it can say of its log
+	}
 	c.deposit("before")
 	c.booked("before")
+	for _, end := range []string{"serve", "gateway"} {
+		c.until(end+" has heard the other end", func() bool { return c.call(end, "audit", "peers") != "" })
+	}
 	const order = `{"callBackId": "order", "tenantUserId": "7", `
 	const details = `"address": "TJ", "chainName": "TRON", "symbol": "USDT", "amount": "1.5"}`
 	c.call("gateway", "api", "addOrder", "-d", order+details)
@@ -136,9 +151,30 @@ func newChain(t *testing.T, kind string, before func(*chain)) *chain {
 		return status == exitDone
 	})
 	for _, row := range left {
-		c.call(row.end, row.made...)
+		if row.made != nil {
+			c.call(row.end, row.made...)
+		}
 	}
 	return c
+}
+
+// link stops the gateway, has both ends sign, and gives the flags of the gateway.
+func (c *chain) link(flags []string) []string {
+	c.t.Helper()
+	c.daemons["gateway"].stop(c.t)
+	var shown struct{ ServiceSigningKey string }
+	if err := json.Unmarshal([]byte(c.call("serve", "merchants", "show", "shop")), &shown); err != nil {
+		c.t.Fatal(err)
+	}
+	signer := filepath.Join(c.data("gateway"), "signer")
+	c.write(signer, []byte(shown.ServiceSigningKey))
+	flags = append(flags, "--service-signing-key", signer)
+	check := append([]string{"gateway", "--data", c.data("gateway")}, flags...)
+	if c.url["gateway"] != "" {
+		check = append(check, "--db", c.url["gateway"])
+	}
+	c.call("serve", "merchants", "edit", "shop", "--answer-key", publicOf(c.t, check))
+	return flags
 }
 
 func (c *chain) data(end string) string { return filepath.Join(c.dir, end) }

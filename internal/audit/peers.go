@@ -22,6 +22,8 @@ type Peers struct {
 	// ofPeer: alarms are about a merchant, which the peer is.
 	ofPeer bool
 
+	say, listen time.Duration // sayEvery and hearEvery
+
 	mu    sync.Mutex
 	said  map[string]time.Time // when this process spoke to a peer last
 	heard map[string]time.Time // and heard it
@@ -41,7 +43,8 @@ const (
 // Peers gives the witness of the other ends. ofPeer: peers are merchants, and alarms are about
 // them.
 func (l *Log) Peers(ofPeer bool) *Peers {
-	return &Peers{l: l, ofPeer: ofPeer, said: map[string]time.Time{}, heard: map[string]time.Time{}}
+	d := l.c.DB
+	return &Peers{l: l, ofPeer: ofPeer, say: d.Every(sayEvery), listen: d.Every(hearEvery), said: map[string]time.Time{}, heard: map[string]time.Time{}}
 }
 
 // due reports whether every has passed since the time of peer in at, and then sets it to now.
@@ -62,13 +65,13 @@ func (p *Peers) due(at map[string]time.Time, peer string, every time.Duration) b
 // Say gives the statement for a peer, the value of envelope.HeaderWitness; empty: none is due.
 // A failure is logged.
 func (p *Peers) Say(ctx context.Context, peer string) string {
-	if !p.due(p.said, peer, sayEvery) {
+	if !p.due(p.said, peer, p.say) {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, witnessWithin)
 	defer cancel()
 	held, err := p.read(ctx, p.l.lists, peer, "")
-	if err == nil && p.l.c.Now().Sub(held.heard.Time()) < sayEvery {
+	if err == nil && p.l.c.Now().Sub(held.heard.Time()).Abs() < p.say {
 		return "" // another node spoke with it
 	}
 	text := ""
@@ -88,7 +91,7 @@ func (p *Peers) Say(ctx context.Context, peer string) string {
 
 // Hear takes what a peer said, which the peer must have signed. A failure is logged.
 func (p *Peers) Hear(ctx context.Context, peer, said string) {
-	if p.due(p.heard, peer, hearEvery) {
+	if p.due(p.heard, peer, p.listen) {
 		ctx, cancel := context.WithTimeout(ctx, witnessWithin)
 		defer cancel()
 		p.hear(ctx, peer, said)
@@ -97,7 +100,7 @@ func (p *Peers) Hear(ctx context.Context, peer, said string) {
 
 // Answer is Hear, and gives the statement that answers; empty: none is due.
 func (p *Peers) Answer(ctx context.Context, peer, said string) string {
-	if !p.due(p.heard, peer, hearEvery) {
+	if !p.due(p.heard, peer, p.listen) {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*witnessWithin)
@@ -258,7 +261,7 @@ func (p *Peers) take(ctx context.Context, id string, s statement) error {
 		return err
 	}
 	of, _ := held.judge(s, p.l.c.Now())
-	if of == standsOlder || of == standsSame && held.broken == "" && held.acked == s.known && s.at.Sub(held.at) < sayEvery {
+	if of == standsOlder || of == standsSame && held.broken == "" && held.acked == s.known && s.at.Sub(held.at) < p.say {
 		return nil // nothing is to be written
 	}
 	return p.l.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {

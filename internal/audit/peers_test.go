@@ -546,3 +546,36 @@ func TestPeersOfNodes(t *testing.T) {
 		t.Errorf("%d records of it", broken)
 	}
 }
+
+// BenchmarkPeers: what an exchange costs that has no statement, and one whose two ends say and hear one.
+func BenchmarkPeers(b *testing.B) {
+	clock := &wallClock{at: at}
+	ends := map[string]*linked{}
+	for _, name := range []string{"service", "merchant"} {
+		d, err := db.Open(ctx, db.Config{URL: ready.SQLite(outbox.End())(b), Keys: testKeys}, outbox.End())
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { d.Close() })
+		l, err := audit.Open(ctx, audit.Config{DB: d, End: name, Now: clock.now, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		add(b, d, 0, 1000)
+		l.Sign(ctx)
+		ends[name] = &linked{d: d, l: l, peers: l.Peers(name == "service"), clock: clock}
+	}
+	service, merchant := ends["service"].peers, ends["merchant"].peers
+	service.Say(ctx, "shop")
+	b.Run("none is due", func(b *testing.B) {
+		for b.Loop() {
+			service.Say(ctx, "shop")
+		}
+	})
+	b.Run("both ends", func(b *testing.B) {
+		for b.Loop() {
+			clock.pass(61 * time.Second)
+			service.Hear(ctx, "shop", merchant.Answer(ctx, "service", service.Say(ctx, "shop")))
+		}
+	})
+}
