@@ -55,6 +55,12 @@ type device interface {
 	raise(id, modulus, block []byte) ([]byte, error)
 	// destroy removes a pair. One that is not there is no error.
 	destroy(id, modulus []byte) error
+	// generateSigner makes an Ed25519 pair under an identifier and gives its public part.
+	generateSigner(id []byte, label string) (public []byte, err error)
+	// sign gives the Ed25519 signature of text by the pair of this identifier.
+	sign(id, text []byte) ([]byte, error)
+	// destroySigner is destroy for an Ed25519 pair.
+	destroySigner(id []byte) error
 	// probe connects if the token is away, and says whether it answers.
 	probe() error
 	// close ends all sessions.

@@ -31,6 +31,16 @@ const (
 	youngLink = 10 * time.Second
 )
 
+// Of PKCS#11 3.0, which the package does not name.
+const (
+	ckkECEdwards           = 0x40
+	ckmECEdwardsKeyPairGen = 0x1055
+	ckmEdDSA               = 0x1057
+)
+
+// Parameters of Ed25519: the OID 1.3.101.112, or the name that older drafts have.
+var edwards25519 = [][]byte{{0x06, 0x03, 0x2b, 0x65, 0x70}, append([]byte{0x13, 12}, "edwards25519"...)}
+
 // token is a device of PKCS#11.
 type token struct {
 	uri    tokenURI
@@ -49,9 +59,11 @@ type token struct {
 	closed  bool
 }
 
-// tokenLink is one connection: a login with its sessions. Handles of objects hold in it.
+// tokenLink is one connection: a login with its sessions. Handles of objects hold in it. The
+// session that logged in stays open and does nothing else: the end of the last one would log out.
 type tokenLink struct {
 	slot     uint
+	signs    bool // it has Ed25519
 	made     time.Time
 	sessions []pkcs11.SessionHandle         // that nobody uses
 	handles  map[string]pkcs11.ObjectHandle // by handleName
@@ -230,7 +242,8 @@ func (t *token) connect() error {
 	if err != nil {
 		return err
 	}
-	if err := t.suits(slot); err != nil {
+	signs, err := t.suits(slot)
+	if err != nil {
 		return err
 	}
 	switch {
@@ -258,7 +271,7 @@ func (t *token) connect() error {
 		return storeError("logging in to the "+t.uri.String(), err)
 	}
 	t.refused = nil
-	t.link = &tokenLink{slot: slot, made: time.Now(), sessions: []pkcs11.SessionHandle{session}, handles: map[string]pkcs11.ObjectHandle{}}
+	t.link = &tokenLink{slot: slot, signs: signs, made: time.Now(), handles: map[string]pkcs11.ObjectHandle{}}
 	return nil
 }
 
@@ -291,18 +304,22 @@ func (t *token) find() (slot uint, info pkcs11.TokenInfo, err error) {
 	return 0, info, fmt.Errorf("%w: %d tokens are the %v; give serial too", errNotSuited, found, t.uri)
 }
 
-// suits checks that the token has the mechanisms that its use needs.
-func (t *token) suits(slot uint) error {
+// suits checks that the token has the mechanisms that its use needs, and says whether it has
+// those of Ed25519.
+func (t *token) suits(slot uint) (signs bool, err error) {
 	list, err := t.module.GetMechanismList(slot)
 	if err != nil {
-		return storeError("listing the mechanisms of the "+t.uri.String(), err)
+		return false, storeError("listing the mechanisms of the "+t.uri.String(), err)
+	}
+	has := func(mechanism uint) bool {
+		return slices.ContainsFunc(list, func(m *pkcs11.Mechanism) bool { return m.Mechanism == mechanism })
 	}
 	for name, needs := range map[string]uint{"CKM_RSA_PKCS_KEY_PAIR_GEN": pkcs11.CKM_RSA_PKCS_KEY_PAIR_GEN, "CKM_RSA_X_509": pkcs11.CKM_RSA_X_509} {
-		if !slices.ContainsFunc(list, func(m *pkcs11.Mechanism) bool { return m.Mechanism == needs }) {
-			return fmt.Errorf("%w does not have the mechanism %s, which is needed; a FIPS mode may forbid it", errNotSuited, name)
+		if !has(needs) {
+			return false, fmt.Errorf("%w does not have the mechanism %s, which is needed; a FIPS mode may forbid it", errNotSuited, name)
 		}
 	}
-	return nil
+	return has(ckmECEdwardsKeyPairGen) && has(ckmEdDSA), nil
 }
 
 // probe asks for the token's state in a session.
@@ -337,6 +354,22 @@ func (t *token) close() error {
 	}
 }
 
+// privateTemplate is of a private part that is made inside, never leaves and does one thing.
+func privateTemplate(id []byte, label string, does uint) []*pkcs11.Attribute {
+	list := []*pkcs11.Attribute{
+		pkcs11.NewAttribute(pkcs11.CKA_TOKEN, true),
+		pkcs11.NewAttribute(pkcs11.CKA_PRIVATE, true),
+		pkcs11.NewAttribute(pkcs11.CKA_SENSITIVE, true),
+		pkcs11.NewAttribute(pkcs11.CKA_EXTRACTABLE, false),
+		pkcs11.NewAttribute(pkcs11.CKA_ID, id),
+		pkcs11.NewAttribute(pkcs11.CKA_LABEL, label),
+	}
+	for _, use := range []uint{pkcs11.CKA_DECRYPT, pkcs11.CKA_SIGN, pkcs11.CKA_UNWRAP} {
+		list = append(list, pkcs11.NewAttribute(use, use == does))
+	}
+	return list
+}
+
 func (t *token) generate(id []byte, label string, bits int) (*big.Int, *big.Int, error) {
 	var n, e *big.Int // not read after a time-out, since the call may still write them
 	err := t.run(generateTimeout, func(_ *tokenLink, session pkcs11.SessionHandle) error {
@@ -349,17 +382,7 @@ func (t *token) generate(id []byte, label string, bits int) (*big.Int, *big.Int,
 			pkcs11.NewAttribute(pkcs11.CKA_ID, id),
 			pkcs11.NewAttribute(pkcs11.CKA_LABEL, label),
 		}
-		private := []*pkcs11.Attribute{
-			pkcs11.NewAttribute(pkcs11.CKA_TOKEN, true),
-			pkcs11.NewAttribute(pkcs11.CKA_PRIVATE, true),
-			pkcs11.NewAttribute(pkcs11.CKA_SENSITIVE, true),
-			pkcs11.NewAttribute(pkcs11.CKA_EXTRACTABLE, false),
-			pkcs11.NewAttribute(pkcs11.CKA_DECRYPT, true), // the raw operation, which seals too
-			pkcs11.NewAttribute(pkcs11.CKA_SIGN, false),
-			pkcs11.NewAttribute(pkcs11.CKA_UNWRAP, false),
-			pkcs11.NewAttribute(pkcs11.CKA_ID, id),
-			pkcs11.NewAttribute(pkcs11.CKA_LABEL, label),
-		}
+		private := privateTemplate(id, label, pkcs11.CKA_DECRYPT) // the raw operation, which seals too
 		pub, pri, err := t.module.GenerateKeyPair(session, []*pkcs11.Mechanism{pkcs11.NewMechanism(pkcs11.CKM_RSA_PKCS_KEY_PAIR_GEN, nil)}, public, private)
 		if err != nil {
 			return err
@@ -387,18 +410,7 @@ func (t *token) object(link *tokenLink, session pkcs11.SessionHandle, id, modulu
 	if known {
 		return handle, nil
 	}
-	err := t.module.FindObjectsInit(session, []*pkcs11.Attribute{
-		pkcs11.NewAttribute(pkcs11.CKA_CLASS, pkcs11.CKO_PRIVATE_KEY),
-		pkcs11.NewAttribute(pkcs11.CKA_KEY_TYPE, pkcs11.CKK_RSA),
-		pkcs11.NewAttribute(pkcs11.CKA_ID, id),
-	})
-	if err != nil {
-		return 0, err
-	}
-	found, _, err := t.module.FindObjects(session, 2)
-	if end := t.module.FindObjectsFinal(session); err == nil {
-		err = end
-	}
+	found, err := t.privateParts(session, pkcs11.CKK_RSA, id)
 	if err != nil {
 		return 0, err
 	}
@@ -415,6 +427,23 @@ func (t *token) object(link *tokenLink, session pkcs11.SessionHandle, id, modulu
 		}
 	}
 	return 0, fmt.Errorf("%w with the id %x", ErrKeyNotInStore, id)
+}
+
+// privateParts finds those of a kind under an identifier.
+func (t *token) privateParts(session pkcs11.SessionHandle, kind uint, id []byte) ([]pkcs11.ObjectHandle, error) {
+	err := t.module.FindObjectsInit(session, []*pkcs11.Attribute{
+		pkcs11.NewAttribute(pkcs11.CKA_CLASS, pkcs11.CKO_PRIVATE_KEY),
+		pkcs11.NewAttribute(pkcs11.CKA_KEY_TYPE, kind),
+		pkcs11.NewAttribute(pkcs11.CKA_ID, id),
+	})
+	if err != nil {
+		return nil, err
+	}
+	found, _, err := t.module.FindObjects(session, 2)
+	if end := t.module.FindObjectsFinal(session); err == nil {
+		err = end
+	}
+	return found, err
 }
 
 // handleName names a pair in tokenLink.handles.

@@ -168,6 +168,35 @@ func TestToken(t *testing.T) {
 		t.Error(err)
 	}
 
+	signer := must(ParseStoredSigningKey(must(must(store.GenerateSigningKey("countersign signed link"))(t).StoredPEM())(t)))(t).In(store)
+	for range 3 { // Sign verifies with the public part
+		must(signer.Sign(plain))(t)
+	}
+	err = d.run(tokenTimeout, func(l *tokenLink, session pkcs11.SessionHandle) error {
+		handle, err := d.signer(l, session, signer.parts().store.id)
+		if err != nil {
+			return err
+		}
+		if got, err := d.module.GetAttributeValue(session, handle, []*pkcs11.Attribute{pkcs11.NewAttribute(pkcs11.CKA_VALUE, nil)}); err == nil {
+			t.Errorf("the token gives the private part of Ed25519: %d bytes", len(got[0].Value))
+		}
+		got, err := d.module.GetAttributeValue(session, handle, []*pkcs11.Attribute{
+			pkcs11.NewAttribute(pkcs11.CKA_EXTRACTABLE, nil), pkcs11.NewAttribute(pkcs11.CKA_SENSITIVE, nil), pkcs11.NewAttribute(pkcs11.CKA_TOKEN, nil), pkcs11.NewAttribute(pkcs11.CKA_NEVER_EXTRACTABLE, nil)})
+		if err == nil && (got[0].Value[0] != 0 || got[1].Value[0] != 1 || got[2].Value[0] != 1 || got[3].Value[0] != 1) {
+			t.Errorf("Ed25519: extractable, sensitive, token, never extractable: %v", got)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(store.DestroySigningKey(signer), store.DestroySigningKey(signer)); err != nil {
+		t.Error(err)
+	}
+	if _, err := signer.Sign(plain); !errors.Is(err, ErrKeyNotInStore) {
+		t.Errorf("after DestroySigningKey: %v", err)
+	}
+
 	other := *key.stored()
 	other.parts = key1024(t).p()
 	if _, err := other.raise(make([]byte, 128)); !errors.Is(err, ErrKeyNotInStore) {
@@ -179,7 +208,13 @@ func TestToken(t *testing.T) {
 	if _, err := Seal(key, PKCS1v15, plain); !errors.Is(err, ErrKeyNotInStore) {
 		t.Errorf("after Destroy: %v", err)
 	}
-	if err := store.Probe(); err != nil {
+	made := d.link.made
+	for range 5 { // each ends its session; the end of the last one would log out
+		if _, err := Seal(key, PKCS1v15, plain); !errors.Is(err, ErrKeyNotInStore) {
+			t.Errorf("once more after Destroy: %v", err)
+		}
+	}
+	if err := store.Probe(); err != nil || d.link == nil || d.link.made != made {
 		t.Errorf("a missing key is the token's fault: %v", err)
 	}
 }
@@ -362,9 +397,11 @@ func BenchmarkToken(b *testing.B) {
 				key := must(store.Generate(bits, "bench"))(b)
 				chunk := sample(key.MaxChunk(PKCS1v15))
 				body := must(Seal(key.Public(), PKCS1v15, chunk))(b)
+				signer := must(store.GenerateSigningKey("bench"))(b)
 				for what, f := range map[string]func() error{
 					"seal": func() error { return second(Seal(key, PKCS1v15, chunk)) },
 					"open": func() error { return second(Open(key, PKCS1v15, body)) },
+					"sign": func() error { return second(signer.Sign(chunk)) },
 				} {
 					b.Run(fmt.Sprintf("%s/%d", what, bits), func(b *testing.B) {
 						var all sync.WaitGroup

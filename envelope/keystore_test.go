@@ -2,20 +2,24 @@ package envelope
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
 	"errors"
 	"fmt"
 	"math/big"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 // fakeDevice is a token whose keys this process has.
 type fakeDevice struct {
-	keys map[string]*rsa.PrivateKey
-	fail error // of every operation
-	out  func([]byte) []byte
+	keys    map[string]*rsa.PrivateKey
+	signers map[string]ed25519.PrivateKey
+	fail    error // of every operation
+	out     func([]byte) []byte
 }
 
 func (d *fakeDevice) generate(id []byte, _ string, bits int) (n, e *big.Int, err error) {
@@ -45,12 +49,38 @@ func (d *fakeDevice) raise(id, _, block []byte) ([]byte, error) {
 	return out, nil
 }
 
+func (d *fakeDevice) generateSigner(id []byte, _ string) ([]byte, error) {
+	if d.fail != nil {
+		return nil, d.fail
+	}
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	d.signers[string(id)] = private
+	return public, err
+}
+
+func (d *fakeDevice) sign(id, text []byte) ([]byte, error) {
+	if d.fail != nil {
+		return nil, d.fail
+	}
+	k := d.signers[string(id)]
+	if k == nil {
+		return nil, ErrKeyNotInStore
+	}
+	out := ed25519.Sign(k, text)
+	if d.out != nil {
+		out = d.out(out)
+	}
+	return out, nil
+}
+
+func (d *fakeDevice) destroySigner(id []byte) error { delete(d.signers, string(id)); return d.fail }
+
 func (d *fakeDevice) destroy(id, _ []byte) error { delete(d.keys, string(id)); return d.fail }
 func (d *fakeDevice) probe() error               { return d.fail }
 func (d *fakeDevice) close() error               { return nil }
 
 func newFakeStore() (*KeyStore, *fakeDevice) {
-	d := &fakeDevice{keys: map[string]*rsa.PrivateKey{}}
+	d := &fakeDevice{keys: map[string]*rsa.PrivateKey{}, signers: map[string]ed25519.PrivateKey{}}
 	return &KeyStore{d}, d
 }
 
@@ -209,5 +239,69 @@ func TestTokenURI(t *testing.T) {
 	}
 	if u.is("the shop", "00a2", "", "") || u.is("shop", "00a1", "", "") || !u.is("the shop  ", "00a1\x00", "x", "y") {
 		t.Error("another token is the one")
+	}
+}
+
+// TestStoredSigningKey: a signing key in a key store signs as any other, its row has no private part, and
+// neither an absent store nor a spoiled signature is taken.
+func TestStoredSigningKey(t *testing.T) {
+	store, device := newFakeStore()
+	key := must(store.NewSigningKey("countersign signed link"))(t)
+	row := must(key.StoredPEM())(t)
+	read := must(ParseStoredSigningKey(row))(t)
+	if key.InKeyStore() == "" || !read.HasPrivate() || read.InKeyStore() != key.InKeyStore() || read.Fingerprint() != key.Fingerprint() || key.Public().HasPrivate() || key.Public().InKeyStore() != "" {
+		t.Fatalf("%v came back as %v", key, read)
+	}
+	seed := device.signers[string(key.parts().store.id)].Seed()
+	if bytes.Contains(row, seed[:8]) || strings.Contains(fmt.Sprintf("%v %+v %#v", key, key, key), string(seed[:8])) {
+		t.Error("the row has the private part")
+	}
+	if pem, err := key.PrivatePEM(); pem != nil || !errors.Is(err, ErrKeyStore) {
+		t.Errorf("PrivatePEM: %q, %v", pem, err)
+	}
+	if _, err := ParseSigningKey(row); !errors.Is(err, ErrSigningKey) {
+		t.Errorf("ParseSigningKey takes a row: %v", err)
+	}
+	r := LinkRequest{Method: "POST", URL: "https://shop.example/x", Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte("body")}
+	now := time.Unix(1_800_000_000, 0)
+	if err := read.SignRequest(r, nil, now); !errors.Is(err, ErrKeyStore) {
+		t.Errorf("without the store: %v", err)
+	}
+	if err := read.In(store).SignRequest(r, nil, now); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := VerifyRequest(r, GenerateSigningKey(), key.Public()); err != nil {
+		t.Error(err)
+	}
+	device.out = func(b []byte) []byte { b[0] ^= 1; return b }
+	if _, err := key.Sign([]byte("x")); !errors.Is(err, ErrKeyStore) {
+		t.Errorf("a spoiled signature: %v", err)
+	}
+	device.out, device.fail = nil, storeError("the token", errors.New("gone"))
+	if _, err := key.Sign([]byte("x")); !errors.Is(err, ErrKeyStore) {
+		t.Errorf("away: %v", err)
+	}
+	if k, err := store.NewSigningKey(""); !errors.Is(err, ErrKeyStore) {
+		t.Errorf("a store that is away made %v, %v", k, err) // and not one in this process
+	}
+	device.fail = ErrNoEd25519
+	if k, err := store.NewSigningKey(""); err != nil || k.InKeyStore() != "" || !k.HasPrivate() {
+		t.Errorf("a token without Ed25519: %v, %v", k, err)
+	}
+	device.fail = nil
+	if err := errors.Join(store.DestroySigningKey(key), store.DestroySigningKey(GenerateSigningKey()), store.DestroySigningKey(nil)); err != nil || len(device.signers) != 0 {
+		t.Errorf("%v, %d are left", err, len(device.signers))
+	}
+	for name, text := range map[string]string{
+		"id no hex": strings.Replace(string(row), "Id: ", "Id: zz", 1), "cut": string(row[:len(row)/2]), "text after": string(row) + "# mine",
+		"of RSA": strings.ReplaceAll(string(must(must(store.Generate(1024, ""))(t).StoredPEM())(t)), labelStored, labelStoredSigner),
+	} {
+		if k, err := ParseStoredSigningKey([]byte(text)); !errors.Is(err, ErrSigningKey) {
+			t.Errorf("%s: %v, %v", name, k, err)
+		}
+	}
+	own := GenerateSigningKey()
+	if k := must(ParseStoredSigningKey(must(own.StoredPEM())(t)))(t); k.Fingerprint() != own.Fingerprint() || k.In(store).InKeyStore() != "" {
+		t.Error("a pair of this process is not read")
 	}
 }

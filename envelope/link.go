@@ -338,8 +338,12 @@ func (k *SigningKey) sign(h http.Header, covered []component, tag string, now ti
 	if err != nil {
 		return fmt.Errorf("signing: %w", err)
 	}
+	signature, err := k.Sign(text)
+	if err != nil {
+		return fmt.Errorf("signing: %w", err)
+	}
 	h.Set(HeaderSignatureInput, linkLabel+"="+params)
-	h.Set(HeaderSignature, linkLabel+"=:"+base64.StdEncoding.EncodeToString(ed25519.Sign(k.parts().private, text))+":")
+	h.Set(HeaderSignature, linkLabel+"=:"+base64.StdEncoding.EncodeToString(signature)+":")
 	return nil
 }
 

@@ -30,7 +30,8 @@ type SigningKey struct{ p func() *signingParts }
 // of a struct but cannot look into a function.
 type signingParts struct {
 	public      ed25519.PublicKey
-	private     ed25519.PrivateKey // nil: the public part alone
+	private     ed25519.PrivateKey // nil: not in this process
+	store       *storedSigner      // nil: not in a key store
 	spki        []byte
 	fingerprint string
 }
@@ -137,7 +138,7 @@ func ParseSigningKeys(text string) (keys []*SigningKey, err error) {
 }
 
 // HasPrivate reports whether k has both parts.
-func (k *SigningKey) HasPrivate() bool { return k.parts().private != nil }
+func (k *SigningKey) HasPrivate() bool { return k.parts().private != nil || k.parts().store != nil }
 
 // Public gives the public part of k.
 func (k *SigningKey) Public() *SigningKey {
@@ -157,8 +158,11 @@ func (k *SigningKey) Fingerprint() string { return k.parts().fingerprint }
 func (k *SigningKey) PublicBase64() string { return base64.StdEncoding.EncodeToString(k.parts().spki) }
 
 // PrivatePEM is the pair as a PEM "PRIVATE KEY" (PKCS#8, not encrypted). It fails with
-// ErrSigningKey if k has no private part.
+// ErrSigningKey if k has no private part, and with ErrKeyStore if that is in a key store.
 func (k *SigningKey) PrivatePEM() ([]byte, error) {
+	if k.parts().store != nil {
+		return nil, fmt.Errorf("%w: the private part is in it and never leaves it", ErrKeyStore)
+	}
 	if !k.HasPrivate() {
 		return nil, fmt.Errorf("%w with a private part", ErrSigningKey)
 	}
@@ -175,7 +179,7 @@ func (k SigningKey) String() string {
 	switch {
 	case p.public == nil:
 		return "Ed25519 key (none)"
-	case p.private == nil:
+	case !k.HasPrivate():
 		return fmt.Sprintf("Ed25519 public key, fingerprint %s…", p.fingerprint[:16])
 	}
 	return fmt.Sprintf("Ed25519 private key, fingerprint %s…", p.fingerprint[:16])

@@ -57,7 +57,7 @@ type serveCmd struct {
 
 // keyStoreFlags say where the private parts of merchants' pairs are.
 type keyStoreFlags struct {
-	KeyStore         keyStoreURI `help:"Token of PKCS#11 that makes the pairs of merchants and keeps their private parts: pkcs11:token=NAME?module-path=/PATH.so&pin-source=file:/PATH. Needs the build with the tag pkcs11 (docs/keys.md). Empty: the database has them, sealed." placeholder:"URI"`
+	KeyStore         keyStoreURI `help:"Token of PKCS#11 that makes the pairs of merchants and the keys that sign, and keeps their private parts: pkcs11:token=NAME?module-path=/PATH.so&pin-source=file:/PATH. Needs the build with the tag pkcs11 (docs/keys.md). Empty: the database has them, sealed." placeholder:"URI"`
 	KeyStoreSessions int         `help:"Most operations of the token at once." default:"16" placeholder:"N"`
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"countersign/envelope"
 	"countersign/internal/db"
 )
 
@@ -31,17 +33,20 @@ type key struct {
 	verifier string // its public part, as note.NewVerifier reads it
 }
 
-// openKey gives the key of the log in d. The first start makes it; all nodes of one
-// database have the same.
-func openKey(ctx context.Context, d *db.DB, end string) (key, error) {
+// openKey gives the key of the log in d. The first start makes it, in store if that is not nil and
+// has such keys; all nodes of one database have the same.
+func openKey(ctx context.Context, d *db.DB, end string, store *envelope.KeyStore) (key, error) {
 	text, err := readKey(ctx, d, d)
 	if err != nil {
 		return key{}, err
 	}
 	if text == "" {
-		if text, err = makeKey(ctx, d, end); err != nil {
+		if text, err = makeKey(ctx, d, end, store); err != nil {
 			return key{}, err
 		}
+	}
+	if !strings.HasPrefix(text, ownKey) {
+		return storedKey(text, store)
 	}
 	signer, err := note.NewSigner(text)
 	if err != nil {
@@ -49,6 +54,57 @@ func openKey(ctx context.Context, d *db.DB, end string) (key, error) {
 	}
 	verifier, err := verifierOf(signer.Name(), text)
 	return key{signer, verifier}, err
+}
+
+// ownKey begins a private key of package note. A key whose private part is in a key store is kept as
+// its name, a line feed, and what envelope.SigningKey.StoredPEM gives.
+const ownKey = "PRIVATE+KEY+"
+
+// storedSigner is a note.Signer whose private part is in a key store.
+type storedSigner struct {
+	name string
+	hash uint32
+	key  *envelope.SigningKey
+}
+
+func (s storedSigner) Name() string                    { return s.name }
+func (s storedSigner) KeyHash() uint32                 { return s.hash }
+func (s storedSigner) Sign(msg []byte) ([]byte, error) { return s.key.Sign(msg) }
+
+// canSign asks the store, and does not sign for nothing.
+func (s storedSigner) canSign(store *envelope.KeyStore) error {
+	if store == nil {
+		_, err := s.key.Sign(nil) // says what is missing
+		return err
+	}
+	return store.Probe()
+}
+
+func storedKey(text string, store *envelope.KeyStore) (key, error) {
+	malformed := errors.New("the signing key is malformed")
+	name, stored, _ := strings.Cut(text, "\n")
+	k, err := envelope.ParseStoredSigningKey([]byte(stored))
+	if err != nil || k.InKeyStore() == "" {
+		return key{}, malformed
+	}
+	der, err := base64.StdEncoding.DecodeString(k.PublicBase64())
+	if err != nil {
+		return key{}, malformed
+	}
+	public, err := x509.ParsePKIXPublicKey(der)
+	ed, ok := public.(ed25519.PublicKey)
+	if err != nil || !ok {
+		return key{}, malformed
+	}
+	text, err = note.NewEd25519VerifierKey(name, ed)
+	if err != nil {
+		return key{}, malformed
+	}
+	verifier, err := note.NewVerifier(text)
+	if err != nil {
+		return key{}, malformed
+	}
+	return key{storedSigner{name, verifier.KeyHash(), k.In(store)}, text}, nil
 }
 
 // readKey gives the empty text if there is no key.
@@ -66,11 +122,22 @@ func readKey(ctx context.Context, d *db.DB, q db.Querier) (string, error) {
 }
 
 // makeKey makes a key and gives the one that is kept: another node may have been first.
-func makeKey(ctx context.Context, d *db.DB, end string) (string, error) {
+func makeKey(ctx context.Context, d *db.DB, end string, store *envelope.KeyStore) (string, error) {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails
-	private, _, err := note.GenerateKey(rand.Reader, "countersign-"+end+"-"+hex.EncodeToString(random[:]))
+	name := "countersign-" + end + "-" + hex.EncodeToString(random[:])
+	made, err := store.NewSigningKey(name + " audit log and permits")
 	if err != nil {
+		return "", err
+	}
+	var private string
+	if made.InKeyStore() != "" {
+		stored, err := made.StoredPEM()
+		if err != nil {
+			return "", err
+		}
+		private = name + "\n" + string(stored)
+	} else if private, _, err = note.GenerateKey(rand.Reader, name); err != nil {
 		return "", err
 	}
 	dataKey, sealed, err := d.Seal(ctx, keyRecord, keyPurpose, [][]byte{[]byte(private)})
@@ -85,6 +152,9 @@ func makeKey(ctx context.Context, d *db.DB, end string) (string, error) {
 		kept, err = readKey(ctx, d, t)
 		return err
 	})
+	if err == nil && store != nil && kept != private {
+		_ = store.DestroySigningKey(made) // nobody has it
+	}
 	return kept, err
 }
 

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"countersign/client"
+	"countersign/envelope"
 	"countersign/internal/db"
 )
 
@@ -25,6 +26,9 @@ type Config struct {
 	End string           // begins the log's name: "service" or "merchant". Required
 	Now func() time.Time // of checkpoints. Required
 	Log *slog.Logger     // Required
+	// KeyStore makes and has the private part of the log's key, if it has Ed25519. Nil: the
+	// database has it.
+	KeyStore *envelope.KeyStore
 	// Witnesses cosign every head: of each its URL, a space and its verifier key. Nil: nobody does.
 	Witnesses []string
 }
@@ -43,12 +47,13 @@ type Log struct {
 	seen db.Head
 }
 
-// Open gives the log. The first start makes its key.
+// Open gives the log. The first start makes its key; if KeyStore is away then, the error wraps
+// envelope.ErrKeyStore.
 func Open(ctx context.Context, c Config) (*Log, error) {
 	if c.DB == nil || c.End == "" || c.Now == nil || c.Log == nil {
 		return nil, errors.New("audit: Config is not complete")
 	}
-	k, err := openKey(ctx, c.DB, c.End)
+	k, err := openKey(ctx, c.DB, c.End, c.KeyStore)
 	if err != nil {
 		return nil, fmt.Errorf("audit log: %w", err)
 	}
@@ -79,6 +84,20 @@ func (l *Log) Expect(h db.Head) {
 
 // Key is the public part of the key that signs checkpoints.
 func (l *Log) Key() string { return l.key.verifier }
+
+// CanSign fails, with envelope.ErrKeyStore, if the key of the log is in a key store that is away.
+func (l *Log) CanSign() error {
+	if s, ok := l.key.signer.(storedSigner); ok {
+		return s.canSign(l.c.KeyStore)
+	}
+	return nil
+}
+
+// InKeyStore reports whether the key of the log is in the key store.
+func (l *Log) InKeyStore() bool {
+	_, ok := l.key.signer.(storedSigner)
+	return ok
+}
 
 // SignPermit signs a permit with the key of the log. Its first line tells it from a checkpoint.
 func (l *Log) SignPermit(n client.PermitNote) (string, error) {

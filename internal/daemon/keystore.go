@@ -66,6 +66,25 @@ func (c ServiceConfig) cores() int {
 	return max(runtime.GOMAXPROCS(0), cmp.Or(c.KeyStore.Sessions, envelope.DefaultSessions))
 }
 
+// await runs open until it does not fail for a token that is away. A first start makes keys in
+// it: a process that ended instead would be started again, and each start tries the PIN.
+func (k *keyStore) await(ctx context.Context, open func(*envelope.KeyStore) error) error {
+	for told := false; ; told = true {
+		err := open(k.store())
+		if k == nil || !errors.Is(err, envelope.ErrKeyStore) {
+			return err
+		}
+		if !told {
+			k.log.Error("the first start makes keys in the key store, and waits for it", "error", err.Error())
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(probeEvery):
+		}
+	}
+}
+
 func (k *keyStore) isAway() bool { return k != nil && k.away.Load() }
 
 // run asks the token whether it is there until ctx ends. The alarm stands while it is not.

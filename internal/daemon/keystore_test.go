@@ -23,6 +23,7 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/envelope"
+	signing "countersign/internal/api"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/outbox"
@@ -103,39 +104,84 @@ func TestKeyStore(t *testing.T) {
 	log, token := new(bytes.Buffer), ""
 	var logMu sync.Mutex
 	store := envelope.KeyStoreConfig{URI: "pkcs11:token=shop%20keys?module-path=" + module + "&pin-source=file:" + pinFile}
-	service, err := NewService(ServiceConfig{
-		Storage: Storage{Dir: filepath.Join(dir, "service")}, Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true, KeyStore: store,
-		ShowToken: func(first, _ string) { token = first }, Log: slog.New(slog.NewTextHandler(lockedWriter{&logMu, log}, nil)),
-	})
-	if err != nil {
+	newService := func() *Service {
+		service, err := NewService(ServiceConfig{
+			Storage: Storage{Dir: filepath.Join(dir, "service")}, Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true, KeyStore: store,
+			ShowToken: func(first, _ string) { token = first }, Log: slog.New(slog.NewTextHandler(lockedWriter{&logMu, log}, nil)),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return service
+	}
+	setPIN := func(text string) {
+		if err := os.WriteFile(pinFile, []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	logged := func(text string) bool {
+		logMu.Lock()
+		defer logMu.Unlock()
+		return strings.Contains(log.String(), text)
+	}
+	b := &bothEnds{t: t}
+
+	// The first start makes the keys that sign in the token, and waits for it.
+	service := newService()
+	opened := make(chan error, 1)
+	go func() { opened <- service.Open(ctx) }()
+	b.await("the first start waits", func(context.Context) (bool, error) { return logged("and waits for it"), nil })
+	setPIN(pin)
+	if err := <-opened; err != nil {
 		t.Fatal(err)
 	}
+	if !service.audit.InKeyStore() {
+		t.Error("the key of permits is in the database")
+	}
+	if _, err := signing.StageSigningKey(ctx, service.db.DB, nil); err == nil || !strings.Contains(err.Error(), "key store") {
+		t.Errorf("a new signing key in the database: %v", err)
+	}
+	verifier := service.audit.Key()
+	if err := service.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	// A later one does not.
+	setPIN("wrong-s3cret")
+	service = newService()
 	if err := service.Open(ctx); err != nil {
 		t.Fatal(err)
 	}
-	running, cancel := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- service.Run(running) }()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
+	if service.audit.Key() != verifier {
+		t.Error("the second start has another key")
+	}
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	var api *client.Service
+	run := func() (stop func()) {
+		running, cancel := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- service.Run(running) }()
+		var err error
+		if api, err = client.NewService(client.Config{URL: service.URL(), Token: client.Secret(token), HTTPClient: &http.Client{Transport: transport}}); err != nil {
+			t.Fatal(err)
 		}
-		logMu.Lock()
-		defer logMu.Unlock()
+		return sync.OnceFunc(func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	stop := run()
+	defer func() {
+		stop()
 		for _, secret := range []string{pin, "s3cret"} {
-			if strings.Contains(log.String(), secret) {
+			if logged(secret) {
 				t.Errorf("the log has the PIN %s", secret)
 			}
 		}
 	}()
-	transport := &http.Transport{}
-	defer transport.CloseIdleConnections()
-	api, err := client.NewService(client.Config{URL: service.URL(), Token: client.Secret(token), HTTPClient: &http.Client{Transport: transport}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &bothEnds{t: t}
 
 	shop := &keeping{}
 	server := httptest.NewServer(shop)
@@ -163,9 +209,10 @@ func TestKeyStore(t *testing.T) {
 	if err := service.db.RaiseAlarm(ctx, db.Alarm{Kind: client.AlarmKeyStoreAway, Subject: "killed-1", At: db.MillisOf(time.Now())}); err != nil || standing(ctx) != 2 {
 		t.Errorf("%v, %d alarms", err, standing(ctx))
 	}
-	if err := os.WriteFile(pinFile, []byte(pin+"\n"), 0o600); err != nil {
-		t.Fatal(err)
+	if err := service.audit.CanSign(); !errors.Is(err, envelope.ErrKeyStore) {
+		t.Errorf("permits without the token: %v", err)
 	}
+	setPIN(pin)
 	b.await("the end of the alarms", func(ctx context.Context) (bool, error) { return standing(ctx) == 0, nil })
 	if _, body := get(t, service.URL()+"/readyz"); strings.Contains(body, "keyStoreAway") {
 		t.Errorf("/readyz: %s", body)
@@ -234,6 +281,32 @@ func TestKeyStore(t *testing.T) {
 		return w.Decision == countersign.DecisionConfirmed, err
 	})
 
+	// The permit is signed in the token. While that is away, none is given: not one that nobody gets.
+	stop()
+	setPIN("wrong-s3cret")
+	service = newService()
+	if err := service.Open(ctx); err != nil {
+		t.Fatal(err)
+	}
+	stop = run()
+	if _, err := api.ReleaseWithdrawal(ctx, w.ID, "wallet-1"); !errors.As(err, &problem) || problem.Status != http.StatusServiceUnavailable {
+		t.Errorf("a permit without the token: %v", err)
+	}
+	if _, err := api.ReleaseWithdrawals(ctx, client.WithdrawalClaim{Merchant: "shop", CallBackID: wd.CallBackID, Claim: client.Claim{Holder: "wallet-1"}}); !errors.As(err, &problem) || problem.Status != http.StatusServiceUnavailable {
+		t.Errorf("permits without the token: %v", err)
+	}
+	setPIN(pin)
+	b.await("the end of the second alarm", func(ctx context.Context) (bool, error) {
+		return standing(ctx) == 0 && service.audit.CanSign() == nil, nil
+	})
+	p, err := api.ReleaseWithdrawal(ctx, w.ID, "wallet-1")
+	if err != nil || p.Duplicate {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	if _, err := client.VerifyPermit(p.Note, verifier, client.Execution{Claim: "wallet-1", Details: p.Details}); err != nil {
+		t.Error(err)
+	}
+
 	// Both pairs of a rotation are in the token, and go with their merchant.
 	staged, err := api.StageRotation(ctx, "shop", client.NewRotation{Key: &client.KeySpec{Bits: 1024}, ResponseKey: &client.KeySpec{Bits: 1024}})
 	if err != nil || staged.PublicKey == "" || staged.ResponsePublicKey == "" || staged.PublicKey == made.PublicKey {
@@ -251,7 +324,7 @@ func TestKeyStore(t *testing.T) {
 		}
 		keys = append(keys, k)
 	}
-	if _, err := api.BlockWithdrawal(ctx, w.ID, "not wanted"); err != nil {
+	if _, err := api.ReportOutcome(ctx, w.ID, client.Outcome{Permit: p.Permit, Executed: &client.Executed{TxID: "0xdone"}}); err != nil {
 		t.Fatal(err)
 	}
 	b.await("the merchant is deleted", func(ctx context.Context) (bool, error) {

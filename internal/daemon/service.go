@@ -83,8 +83,8 @@ type ServiceConfig struct {
 	WrapOutbox func(dispatch.Outbox) dispatch.Outbox
 	// Traces sends traces by OTLP, as the variables OTEL_… of the environment say.
 	Traces bool
-	// KeyStore is the token that makes and has the private parts of merchants' pairs. Without a
-	// URI the database has them.
+	// KeyStore is the token that makes and has the private parts of merchants' pairs, and of the
+	// keys that sign if it has Ed25519. Without a URI the database has them.
 	KeyStore envelope.KeyStoreConfig
 	// ShowToken is called with the API's first token and its file when Open makes it,
 	// after everything that can fail. Nil: it is not called.
@@ -179,7 +179,10 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if err := s.reclaim(ctx); err != nil {
 		return err
 	}
-	if s.audit, err = audit.Open(ctx, audit.Config{DB: d, End: "service", Now: now, Log: c.Log, Witnesses: c.Witnesses}); err != nil {
+	if err := s.store.await(ctx, func(store *envelope.KeyStore) error {
+		s.audit, err = audit.Open(ctx, audit.Config{DB: d, End: "service", Now: now, Log: c.Log, KeyStore: store, Witnesses: c.Witnesses})
+		return err
+	}); err != nil {
 		return err
 	}
 	if err := c.expect(ctx, d, s.audit); err != nil {
@@ -213,9 +216,18 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if s.traces != nil {
 		tracer, traceCall = s.traces, s.traces.Call
 	}
-	signer, err := api.OpenSigningKey(ctx, d)
-	if err != nil {
+	var signer *envelope.SigningKey
+	if err := s.store.await(ctx, func(store *envelope.KeyStore) error {
+		signer, err = api.OpenSigningKey(ctx, d, store)
+		return err
+	}); err != nil {
 		return fmt.Errorf("signing key: %w", err)
+	}
+	if s.store == nil && (signer.InKeyStore() != "" || s.audit.InKeyStore()) {
+		c.Log.Error("the database has keys in a key store, and there is no --key-store: what needs them waits", "auditKey", s.audit.InKeyStore(), "signingKey", signer.InKeyStore() != "")
+	}
+	if s.store != nil && (signer.InKeyStore() == "" || !s.audit.InKeyStore()) {
+		c.Log.Warn("keys that sign are in the database, not in the key store: it has no Ed25519, or they were made before", "auditKey", s.audit.InKeyStore(), "signingKey", signer.InKeyStore() != "")
 	}
 	if s.sender, err = dispatch.New(dispatch.Config{
 		Outbox: rows, Sign: signer, Witness: s.audit.Peers(true), KeyStore: s.store.store(), RSA: c.cores(), Node: c.Node, Now: now, Log: c.Log, Observer: metrics, Tracer: tracer,
