@@ -32,7 +32,7 @@ func standing(t *testing.T, s *Outbox, of string, kind client.AlarmKind) (stands
 // testAlarmsEnd: every kind that client says ends by itself stands while its cause goes on, and
 // ends with client's text when that is over.
 func testAlarmsEnd(t *testing.T, s *Outbox) {
-	ids := addMerchants(t, s, 17, nil)
+	ids := addMerchants(t, s, 18, nil)
 	const at = db.Millis(1_000_000)
 	raise := func(of string, kind client.AlarmKind, subject string) {
 		t.Helper()
