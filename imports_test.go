@@ -102,7 +102,7 @@ var house = map[string]struct{ ours, others []string }{
 		others: []string{"github.com/HdrHistogram/hdrhistogram-go"},
 	},
 	"countersign/internal/lab/sim": {ours: []string{"countersign", "countersign/client", "countersign/countersigntest", "countersign/envelope", "countersign/merchant", "countersign/internal/audit", "countersign/internal/reconcile", "countersign/internal/daemon",
-		"countersign/internal/db", "countersign/internal/gateway"}},
+		"countersign/internal/db", "countersign/internal/gateway", "countersign/internal/policy"}},
 	"countersign/internal/lab/proof": {ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/merchant/sqlinbox"}, others: []string{"golang.org/x/sys"}},
 	"countersign/internal/cli":       {ours: []string{"countersign/client", "countersign/internal/api", "countersign/internal/daemon", "countersign/internal/sheet"}, others: []string{"github.com/alecthomas/kong"}},
 	"countersign/internal/settings":  {others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml"}},

@@ -34,11 +34,15 @@ func (w *world) done() bool {
 	if credited < deposits || forwarded < deposits {
 		return false
 	}
-	for callBackID, id := range asked {
-		x, err := w.operator.Withdrawal(w.ctx, id)
+	for _, callBackID := range sorted(asked) {
+		if w.ended[callBackID] { // it stays so
+			continue
+		}
+		x, err := w.operator.Withdrawal(w.ctx, asked[callBackID])
 		if err != nil || !ended(x.State) || w.left(callBackID, x) != "" {
 			return false
 		}
+		w.ended[callBackID] = true
 	}
 	return true
 }
@@ -154,7 +158,8 @@ func (w *world) checkWithdrawals() {
 	defer c.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id, list := range c.executions {
+	for _, id := range sorted(c.executions) {
+		list := c.executions[id]
 		if ofRogue(id) {
 			if c.cancelled[id] {
 				w.wrong("withdrawal %s was executed although the core cancelled it", id)
@@ -176,6 +181,7 @@ func (w *world) checkWithdrawals() {
 		if s.cancelled[id] {
 			w.wrong("withdrawal %s was executed although the merchant cancelled it", id)
 		}
+		s.checkApproved(id, ordered.Amount)
 		if c.cancelled[id] {
 			w.wrong("withdrawal %s was executed although the core cancelled it", id)
 		}

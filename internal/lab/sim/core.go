@@ -171,7 +171,7 @@ func (c *core) execute(claim string) {
 			return
 		case <-time.After(time.Minute + time.Duration(c.w.float(claim)*float64(5*time.Minute))):
 		}
-		c.acting <- struct{}{}
+		c.w.turn(c.acting, claim)
 		c.follow()
 		c.mu.Lock()
 		for _, x := range c.confirmed[read:] {
@@ -240,8 +240,14 @@ func (c *core) step(claim string, x client.Withdrawal, permits map[string]client
 		switch {
 		case errors.Is(err, client.ErrConflict), errors.Is(err, client.ErrInvalid):
 			w, err := c.api.Withdrawal(c.w.ctx, x.ID)
-			// Frozen is no end, nor is a restore that is open.
-			return err == nil && w.State != client.WithdrawalAwaiting && w.State != client.WithdrawalConfirmed && (w.State != client.WithdrawalReleased || w.Holder != claim)
+			c.mu.Lock()
+			if g, has := c.given[id]; err == nil && has && g.claim == claim && (w.State == client.WithdrawalExecuted || w.State == client.WithdrawalFailed) {
+				c.outcomes[id] = string(w.State) // the answer to its report was lost
+			}
+			c.mu.Unlock()
+			// Frozen is no end, nor is a restore that is open. A permit that a reconciled restore gave back
+			// shows its claim to nobody until the claim asks again.
+			return err == nil && w.State != client.WithdrawalAwaiting && w.State != client.WithdrawalConfirmed && (w.State != client.WithdrawalReleased || w.Holder != "" && w.Holder != claim)
 		case err != nil:
 			return false
 		}

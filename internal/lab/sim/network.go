@@ -1,10 +1,12 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -57,6 +59,7 @@ type network struct {
 	bad       map[link]rates
 	down      map[link]bool
 	open      map[*conn]bool
+	dialed    int
 	counts    map[string]int // what happened to writes
 	repeats   sync.WaitGroup
 	healed    chan struct{} // no repetition begins any more
@@ -103,6 +106,7 @@ func (n *network) drop(which func(*conn) bool) {
 		}
 	}
 	n.mu.Unlock()
+	slices.SortFunc(list, func(a, b *conn) int { return cmp.Compare(a.number, b.number) })
 	for _, c := range list {
 		_ = c.Close()
 	}
@@ -168,6 +172,8 @@ func (n *network) dial(ctx context.Context, owner string, by link, address strin
 	from := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 40000}
 	here := &conn{Conn: a, n: n, link: by, owner: owner, local: from, remote: l.addr, to: address, dialed: true}
 	there := &conn{Conn: b, n: n, link: by, owner: l.owner, local: l.addr, remote: from}
+	here.number, there.number = n.dialed, n.dialed+1
+	n.dialed += 2
 	n.open[here], n.open[there] = true, true
 	n.mu.Unlock()
 	select {
@@ -185,6 +191,7 @@ type conn struct {
 	net.Conn
 	n             *network
 	link          link
+	number        int    // of this end, in the order of dialing
 	owner         string // the party that is gone with its process
 	local, remote net.Addr
 	to            string

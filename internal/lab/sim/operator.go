@@ -15,8 +15,8 @@ type stop struct {
 }
 
 // operate stops everything, or the merchant, for a while.
-func (w *world) operate(f fault) {
-	w.operating <- struct{}{}
+func (w *world) operate(i int, f fault) {
+	w.turn(w.operating, "fault", i)
 	defer func() { <-w.operating }()
 	begin := func() error { _, err := w.operator.Freeze(w.ctx, "a fault"); return err }
 	end := func() error { _, err := w.operator.Thaw(w.ctx); return err }
@@ -38,8 +38,8 @@ func (w *world) operate(f fault) {
 
 // rotate replaces the merchant's pair and the API key of its answers, step by step, while
 // everything goes on. The gateway knows both pairs, and gets the API key when it starts again.
-func (w *world) rotate(f fault) {
-	w.operating <- struct{}{}
+func (w *world) rotate(i int, f fault) {
+	w.turn(w.operating, "fault", i)
 	defer func() { <-w.operating }()
 	w.rotations++
 	key := w.c.Keys[w.rotations%2]
@@ -54,7 +54,7 @@ func (w *world) rotate(f fault) {
 		_, err := w.operator.StageRotation(w.ctx, "shop", client.NewRotation{Key: &client.KeySpec{PrivateKey: client.Secret(secret)}, APIKey: client.Secret(apiKey)})
 		return err
 	})
-	w.gateway.busy <- struct{}{}
+	w.turn(w.gateway.busy, "rotation", i)
 	w.answers.Store(&apiKey)
 	w.gateway.stop()
 	err = w.gateway.start(w.ctx)

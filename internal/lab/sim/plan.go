@@ -15,24 +15,26 @@ import (
 type kind int
 
 const (
-	weather   kind = iota // a link delays, cuts, loses, repeats
-	partition             // a link is down
-	kill                  // a process is gone at a moment; what is not in its files is lost
-	killAt                // and between two statements
-	restart               // a process stops in order and starts again
-	full                  // a disk takes nothing
-	locked                // a disk is read-only
-	sleep                 // a machine's clock jumps forward
-	drift                 // and runs too fast or too slow
-	freeze                // an operator freezes the service
-	pause                 // and pauses the merchant
-	rotate                // and replaces its keys
-	restore               // and puts a backup in the place of the service's database
+	weather        kind = iota // a link delays, cuts, loses, repeats
+	partition                  // a link is down
+	kill                       // a process is gone at a moment; what is not in its files is lost
+	killAt                     // and between two statements
+	restart                    // a process stops in order and starts again
+	full                       // a disk takes nothing
+	locked                     // a disk is read-only
+	sleep                      // a machine's clock jumps forward
+	drift                      // and runs too fast or too slow
+	freeze                     // an operator freezes the service
+	pause                      // and pauses the merchant
+	rotate                     // and replaces its keys
+	restore                    // and puts a backup in the place of the service's database
+	restoreGateway             // of the gateway's
+	restoreBoth                // and of both at once
 	kinds
 )
 
 func (k kind) String() string {
-	return [...]string{"weather", "partition", "kill", "kill at a statement", "restart", "full disk", "read-only disk", "clock jump", "clock drift", "freeze", "pause", "rotation", "restored backup"}[k]
+	return [...]string{"weather", "partition", "kill", "kill at a statement", "restart", "full disk", "read-only disk", "clock jump", "clock drift", "freeze", "pause", "rotation", "restored service", "restored gateway", "both restored"}[k]
 }
 
 // fault is one fault of a plan.
@@ -56,7 +58,7 @@ func (f fault) String() string {
 		return fmt.Sprintf("%v of %s for %v", f.kind, f.link, f.span)
 	case killAt:
 		return fmt.Sprintf("%v of %s, one of %d, away for %v", f.kind, f.who, f.n, f.span)
-	case freeze, pause, rotate, restore:
+	case freeze, pause, rotate, restore, restoreGateway, restoreBoth:
 		return fmt.Sprintf("%v for %v", f.kind, f.span)
 	case sleep:
 		return fmt.Sprintf("%v of %s by %v", f.kind, f.who, f.jump)
@@ -140,6 +142,10 @@ func draw(c Config) plan {
 	}
 	if r.IntN(3) == 0 {
 		weights[r.IntN(int(kinds))] = 30
+	}
+	// A third has no restores: what is told again after them hides that it was lost.
+	if r.IntN(3) == 0 {
+		clear(weights[restore:])
 	}
 	sum := 0
 	for _, n := range weights {

@@ -1,8 +1,10 @@
 package sim
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing/synctest"
@@ -16,74 +18,199 @@ import (
 // restore loses the database of the service: a backup from before takes its place, the service
 // runs for a while with what that leaves open, and then the books of the core and of the application
 // settle it, as docs/backup.md says.
-func (w *world) restore(f fault) {
-	w.operating <- struct{}{} // a backup from before a rotation has other keys
+func (w *world) restore(i int, f fault) {
+	w.turn(w.operating, "fault", i) // a backup from before a rotation has other keys
 	defer func() { <-w.operating }()
 	p := w.service
-	p.busy <- struct{}{}
-	w.restores++
-	backup := filepath.Join(w.c.Dir, fmt.Sprint("backup.", w.restores))
-	_, err := daemon.Backup(w.ctx, p.dir, backup)
-	<-p.busy
-	if err != nil {
-		w.wrong("backing up: %v", err)
+	backup, ok := w.backUp(i, p)
+	if !ok {
 		return
 	}
 	time.Sleep(f.span)
-	p.busy <- struct{}{}
-	defer func() { <-p.busy }()
+	w.turn(p.busy, "restore", i)
 	w.core.hold()
 	synctest.Wait()
-	p.now.die()
-	r, err := daemon.Restore(w.ctx, daemon.RestoreConfig{Storage: daemon.Storage{Dir: p.dir}, From: backup, Replace: true})
-	if err != nil {
-		w.wrong("restoring: %v", err)
-		return
-	}
-	w.say(p.name, "is restored, epoch %d, %d undecided", r.Epoch, r.Undecided)
-	if p.start(w.ctx) != nil {
-		return
-	}
+	ok = w.putBack(p, backup) && p.start(w.ctx) == nil
 	w.core.release() // it gets no permit as long as the restore is open
-	time.Sleep(20 * time.Minute)
+	if ok {
+		time.Sleep(20 * time.Minute)
+	}
 	w.core.hold()
 	defer w.core.release()
-	p.stop()
-	if err := w.settle(p); err != nil {
-		w.wrong("reconciling: %v", err)
-		return
+	if ok {
+		p.stop()
+		ok = w.settle(p, w.serviceBooks(w.shop.books())) && p.start(w.ctx) == nil
 	}
-	if p.start(w.ctx) != nil {
-		return
+	<-p.busy // from now on it is started again where it ends
+	if ok {
+		w.core.tellAgain()
 	}
-	w.core.tellAgain()
 }
 
-// settle compares the restored service with the books of the others, and settles it.
-func (w *world) settle(p *process) error {
-	c := reconcile.Config{Settle: true, Merchant: "shop", Report: func(f reconcile.Finding) error {
-		w.say("reconcile", "%s %s%s here %q there %q, settled %v %s", f.Finding, f.TrackingID, f.CallBackID, f.State+f.Here, f.There, f.Settled, f.Reason)
-		return nil
-	}}
+// restoreGateway does the same with the gateway, whose application reads nothing meanwhile. What the
+// gateway lost is ordered and told again.
+func (w *world) restoreGateway(i int, f fault) {
+	w.turn(w.operating, "fault", i)
+	defer func() { <-w.operating }()
+	p := w.gateway
+	backup, ok := w.backUp(i, p)
+	if !ok {
+		return
+	}
+	time.Sleep(f.span)
+	w.turn(p.busy, "restore", i)
+	w.shop.hold()
+	synctest.Wait()
+	ok = w.putBack(p, backup) && p.start(w.ctx) == nil
+	w.shop.release() // no deposit counts as long as the restore is open
+	if ok {
+		time.Sleep(20 * time.Minute)
+		w.shop.hold()
+		p.stop()
+		ok = w.settle(p, reconcile.Config{Booked: w.write(w.completed(w.shop.own()))}) && p.start(w.ctx) == nil
+		w.shop.release()
+	}
+	<-p.busy
+	if ok {
+		w.shop.orderAgain()
+		w.compare()
+	}
+}
+
+// restoreBoth loses both databases. The service is settled first, by books alone.
+func (w *world) restoreBoth(i int, f fault) {
+	w.turn(w.operating, "fault", i)
+	defer func() { <-w.operating }()
+	g, s := w.gateway, w.service
+	ofGateway, ok := w.backUp(i, g)
+	if !ok {
+		return
+	}
+	time.Sleep(f.span / 4) // the backups are not of one moment
+	ofService, ok := w.backUp(i, s)
+	if !ok {
+		return
+	}
+	time.Sleep(f.span)
+	w.turn(s.busy, "restore", i)
+	w.turn(g.busy, "restore", i)
+	w.core.hold()
+	defer w.core.release()
+	w.shop.hold()
+	synctest.Wait()
+	is := w.putBack(g, ofGateway)
+	ok = w.putBack(s, ofService) && w.settle(s, w.serviceBooks(w.shop.own())) && s.start(w.ctx) == nil
+	<-s.busy
+	ok = ok && is && w.settle(g, reconcile.Config{Booked: w.write(w.completed(w.shop.own()))}) && g.start(w.ctx) == nil
+	<-g.busy
+	w.shop.release()
+	if ok {
+		w.shop.orderAgain()
+		w.core.tellAgain()
+		w.compare()
+	}
+}
+
+// backUp makes a backup of a process while it runs.
+func (w *world) backUp(i int, p *process) (path string, ok bool) {
+	w.turn(p.busy, "backup", i)
+	defer func() { <-p.busy }()
+	w.restores++
+	path = filepath.Join(w.c.Dir, fmt.Sprint("backup.", w.restores))
+	if _, err := daemon.Backup(w.ctx, p.dir, path); err != nil {
+		w.wrong("backing up the %s: %v", p.name, err)
+		return "", false
+	}
+	return path, true
+}
+
+// putBack kills a process and puts a backup in the place of its database.
+func (w *world) putBack(p *process, backup string) bool {
+	p.now.die()
+	r, err := daemon.Restore(w.ctx, daemon.RestoreConfig{Storage: daemon.Storage{Dir: p.dir}, Gateway: p == w.gateway, From: backup, Replace: true})
+	if err != nil {
+		w.wrong("restoring the %s: %v", p.name, err)
+		return false
+	}
+	w.say(p.name, "is restored, epoch %d, %d undecided", r.Epoch, r.Undecided)
+	return true
+}
+
+// settle compares a restored end with the books of the others, and settles it.
+func (w *world) settle(p *process, c reconcile.Config) bool {
+	c.Settle, c.Report = true, w.finding
+	if p == w.service {
+		c.Merchant = "shop"
+	}
+	if _, err := daemon.Reconcile(w.ctx, daemon.Storage{Dir: p.dir}, p == w.gateway, c); err != nil {
+		w.wrong("reconciling the %s: %v", p.name, err)
+		return false
+	}
+	return true
+}
+
+func (w *world) finding(f reconcile.Finding) error {
+	w.say("reconcile", "%s %s%s here %q there %q, settled %v %s", f.Finding, f.TrackingID, f.CallBackID, f.State+f.Here, f.There, f.Settled, f.Reason)
+	return nil
+}
+
+// serviceBooks are what the service is compared with.
+func (w *world) serviceBooks(booked []reconcile.Line) reconcile.Config {
 	executed, added := w.core.books()
-	for to, lines := range map[*string][]reconcile.Line{&c.Executed: executed, &c.Added: added, &c.Booked: w.shop.books()} {
-		f, err := os.CreateTemp(w.c.Dir, "books")
-		if err != nil {
-			return err
-		}
-		*to = f.Name()
-		e := json.NewEncoder(f)
-		for _, l := range lines {
-			if err := e.Encode(l); err != nil {
-				return err
-			}
-		}
-		if err := f.Close(); err != nil {
-			return err
+	return reconcile.Config{Executed: w.write(executed), Added: w.write(added), Booked: w.write(booked)}
+}
+
+// write gives a file of books.
+func (w *world) write(lines []reconcile.Line) string {
+	w.files++
+	path := filepath.Join(w.c.Dir, fmt.Sprint("books.", w.files))
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	for _, l := range lines {
+		if err := e.Encode(l); err != nil {
+			w.wrong("writing books: %v", err)
 		}
 	}
-	_, err := daemon.Reconcile(w.ctx, daemon.Storage{Dir: p.dir}, false, c)
-	return err
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		w.wrong("writing books: %v", err)
+	}
+	return path
+}
+
+// completed gives books of the application with what the service says of orders whose end the
+// application does not know.
+func (w *world) completed(lines []reconcile.Line) []reconcile.Line {
+	for i := range lines {
+		l := &lines[i]
+		if l.CallBackID == "" || l.State != "open" && l.State != string(client.OrderConfirmed) {
+			continue
+		}
+		w.persist("looking at "+l.CallBackID, func() error {
+			page, err := w.operator.Withdrawals(w.ctx, client.WithdrawalFilter{Merchant: "shop", CallBackID: l.CallBackID}, client.PageOptions{})
+			if err != nil || len(page.Withdrawals) == 0 {
+				return err
+			}
+			switch x := page.Withdrawals[0]; x.State {
+			case client.WithdrawalAwaiting:
+			case client.WithdrawalConfirmed, client.WithdrawalReleased:
+				l.State, l.Confirmed = string(client.OrderConfirmed), x.Decided
+			case client.WithdrawalExecuted:
+				l.State, l.Confirmed, l.TxID = string(client.OrderExecuted), x.Decided, x.TxID
+			default:
+				l.State = string(client.OrderEnded)
+			}
+			return nil
+		})
+	}
+	return lines
+}
+
+// compare has the service tell again what the gateway lost.
+func (w *world) compare() {
+	w.compares = true
+	w.persist("comparing both ends", func() error {
+		return reconcile.Remote(w.ctx, w.operator, reconcile.Config{There: w.shop.api, Merchant: "shop", Settle: true, Report: w.finding})
+	})
 }
 
 // hold waits until no executor acts, and lets none begin until release.
@@ -129,10 +256,11 @@ func (c *core) books() (executed, added []reconcile.Line) {
 func (c *core) tellAgain() {
 	c.mu.Lock()
 	deposits, asked, outcomes, cancelled := sorted(c.acked), sorted(c.asked), sorted(c.outcomes), sorted(c.cancelled)
+	told := maps.Clone(c.deposits)
 	c.mu.Unlock()
 	for _, id := range deposits {
 		c.w.persist("adding "+id+" again", func() error {
-			_, err := c.api.AddDeposits(c.w.ctx, c.deposits[id])
+			_, err := c.api.AddDeposits(c.w.ctx, told[id])
 			return err
 		})
 	}
@@ -183,12 +311,23 @@ func (c *core) askAgain(callBackID string) (id string, err error) {
 	return page.Withdrawals[0].ID, nil
 }
 
-// books are the deposits that the application has credited, and its orders.
+// hold stops the application until release: it reads no feed, and what it was being told of it
+// forgets.
+func (s *shop) hold() {
+	s.reading <- struct{}{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped++
+}
+
+func (s *shop) release() { <-s.reading }
+
+// books are the deposits that the application has credited, and its orders as the gateway has them.
 func (s *shop) books() (lines []reconcile.Line) {
 	s.read()
 	s.mu.Lock()
 	for _, d := range s.credits {
-		lines = append(lines, reconcile.Line{Merchant: "shop", TrackingID: d.TrackingID, Symbol: d.Symbol, Amount: d.Amount})
+		lines = append(lines, booked(d))
 	}
 	ordered := sorted(s.ordered)
 	s.mu.Unlock()
@@ -203,4 +342,61 @@ func (s *shop) books() (lines []reconcile.Line) {
 		})
 	}
 	return lines
+}
+
+func booked(d client.DepositEntry) reconcile.Line {
+	return reconcile.Line{Merchant: "shop", TrackingID: d.TrackingID, Symbol: d.Symbol, Amount: d.Amount, TxID: d.TxID, TxIndex: &d.TxIndex, ChainName: d.ChainName, ToAddress: d.ToAddress}
+}
+
+// own are the books that the application keeps by itself. Its two ledgers of deposits become one:
+// what either has was booked.
+func (s *shop) own() (lines []reconcile.Line) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	credited, forwarded := map[string]bool{}, map[string]bool{}
+	for _, d := range s.credits {
+		credited[d.TrackingID] = true
+	}
+	for _, id := range sorted(s.forwarded) {
+		d := s.forwarded[id]
+		if forwarded[d.TrackingID] = true; !credited[d.TrackingID] {
+			s.credits = append(s.credits, d)
+			s.deposits.seen[d.Seq] = true
+			delete(s.held, d.Seq) // the event that it counts may come later
+		}
+	}
+	for _, d := range s.credits {
+		if !forwarded[d.TrackingID] {
+			s.forwarded[bookedAs(d.Seq)] = d
+		}
+		lines = append(lines, booked(d))
+	}
+	for _, id := range sorted(s.ordered) {
+		o := s.orders[id]
+		l := reconcile.Line{Merchant: "shop", CallBackID: id, State: "open", TenantUserID: o.TenantUserID, Address: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount}
+		switch state, known := s.became[id]; {
+		case state == client.OrderConfirmed:
+			l.State, l.Confirmed = string(state), s.at[id]
+		case known:
+			l.State = string(state)
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// bookedAs is the id under which a deposit that own took from the feed is among the forwarded ones.
+func bookedAs(seq int64) string { return fmt.Sprint("booked ", seq) }
+
+// orderAgain orders everything again that the gateway had taken.
+func (s *shop) orderAgain() {
+	s.mu.Lock()
+	ids, orders := sorted(s.ordered), maps.Clone(s.orders)
+	s.mu.Unlock()
+	for _, id := range ids {
+		s.w.persist("ordering "+id+" again", func() error {
+			_, err := s.api.AddOrder(s.w.ctx, orders[id])
+			return err
+		})
+	}
 }

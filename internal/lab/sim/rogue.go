@@ -140,7 +140,8 @@ func (r *rogue) check() {
 			r.w.wrong("deposit %s had its effect %d times at the rogue", id, n)
 		}
 	}
-	for id, list := range c.executions {
+	for _, id := range sorted(c.executions) {
+		list := c.executions[id]
 		if !ofRogue(id) {
 			continue
 		}

@@ -69,8 +69,11 @@ type world struct {
 	operating        chan struct{} // holds a token while something is stopped or rotated
 	rotations        int
 	restores         int
+	files            int                          // of books
 	answers          atomic.Pointer[string]       // the API key of the gateway's answers
 	held             map[string]client.AuditProof // of the audit logs, by end
+	ended            map[string]bool              // withdrawals that have ended, as all know
+	compares         bool                         // the gateway was restored: what it lost is told again
 
 	mu     sync.Mutex
 	result Result
@@ -82,7 +85,7 @@ func Run(ctx context.Context, c Config) Result {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	w := &world{c: c, operating: make(chan struct{}, 1), net: newNetwork(c.Seed), begun: time.Now(), ctx: ctx}
-	w.result.Counts, w.held = map[string]int{}, map[string]client.AuditProof{}
+	w.result.Counts, w.held, w.ended = map[string]int{}, map[string]client.AuditProof{}, map[string]bool{}
 	w.service = &process{w: w, name: "service", dir: filepath.Join(c.Dir, "service"), busy: make(chan struct{}, 1), make: newService}
 	w.gateway = &process{w: w, name: "gateway", dir: filepath.Join(c.Dir, "gateway"), busy: make(chan struct{}, 1), make: newGateway}
 	if err := w.live(); err != nil {
@@ -113,7 +116,11 @@ func newService(p *process, s daemon.Storage) (runner, error) {
 }
 
 func newGateway(p *process, s daemon.Storage) (runner, error) {
-	return daemon.NewGateway(daemon.GatewayConfig{Storage: s, Listen: callbackAddr, APIListen: gatewayAddr, MaxConnections: 1000, NoConsole: true,
+	rules, err := p.w.rules()
+	if err != nil {
+		return nil, err
+	}
+	return daemon.NewGateway(daemon.GatewayConfig{Storage: s, Policy: rules, Listen: callbackAddr, APIListen: gatewayAddr, MaxConnections: 1000, NoConsole: true,
 		Callbacks: merchant.Config{Key: p.w.c.Keys[0].Public(), NextKey: p.w.c.Keys[1].Public(), APIKey: countersign.APIKey(*p.w.answers.Load())},
 		Forward:   gateway.Forwarding{URL: "http://" + shopAddr + "/"}, Log: p.w.c.Log.With("end", p.name)})
 }
@@ -202,7 +209,7 @@ func (w *world) register() error {
 		MerchantSettings: client.MerchantSettings{NotifyURL: "http://" + rogueAddr + merchant.DefaultNotifyPath, WithdrawURL: "http://" + rogueAddr + merchant.DefaultWithdrawPath,
 			AllowPrivate: &yes, ReleaseWithin: client.Duration(6 * time.Hour)},
 		MerchantSecrets: client.MerchantSecrets{APIKey: "answers-of-the-rogue"}})
-	return errors.Join(err, w.holdLog("service", w.operator), w.holdLog("gateway", w.shop.api))
+	return errors.Join(err, w.shop.employ(), w.holdLog("service", w.operator), w.holdLog("gateway", w.shop.api))
 }
 
 // http gives a party's client.
@@ -229,13 +236,19 @@ func (w *world) suffer(i int, f fault) {
 		w.net.cut(f.link, false)
 		return
 	case freeze, pause:
-		w.operate(f)
+		w.operate(i, f)
 		return
 	case rotate:
-		w.rotate(f)
+		w.rotate(i, f)
 		return
 	case restore:
-		w.restore(f)
+		w.restore(i, f)
+		return
+	case restoreGateway:
+		w.restoreGateway(i, f)
+		return
+	case restoreBoth:
+		w.restoreBoth(i, f)
 		return
 	}
 	p := map[string]*process{"service": w.service, "gateway": w.gateway}[f.who]
@@ -259,7 +272,7 @@ func (w *world) suffer(i int, f fault) {
 		p.clock.drift(-f.rate)
 		return
 	}
-	p.busy <- struct{}{}
+	w.turn(p.busy, "fault", i)
 	defer func() { <-p.busy }()
 	switch f.kind {
 	case kill:
@@ -292,6 +305,9 @@ func (w *world) heal() {
 		_, err := w.operator.ResendCallbacks(w.ctx, client.Resend{Filter: client.CallbackFilter{State: client.CallbackExhausted}})
 		return err
 	})
+	if w.compares {
+		w.compare()
+	}
 }
 
 // bound is how long after the bad time everything that is due must be done.
@@ -308,6 +324,13 @@ func (w *world) rest() {
 	w.say("world", "not all is done")
 }
 
+// turn takes a token, which may be another's for long, and then waits a moment of its own: those
+// that waited for one thing would else go on together, in an order that no seed chooses.
+func (w *world) turn(token chan struct{}, who ...any) {
+	token <- struct{}{}
+	time.Sleep(time.Millisecond + time.Duration(w.net.luck(who...).Int64N(int64(time.Second))))
+}
+
 // persist does what must succeed, however often it takes.
 func (w *world) persist(what string, do func() error) bool {
 	for n := 0; !w.over.Load(); n++ {
@@ -319,7 +342,7 @@ func (w *world) persist(what string, do func() error) bool {
 			w.say("world", "%s is refused: %v", what, err)
 			return false
 		}
-		time.Sleep(min(time.Second<<min(n, 10), 5*time.Minute))
+		time.Sleep(min(time.Second<<min(n, 10), 5*time.Minute) + time.Duration(w.net.luck(what).Int64N(int64(time.Second))))
 	}
 	w.wrong("%s does not succeed", what)
 	return false
