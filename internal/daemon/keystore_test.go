@@ -249,9 +249,21 @@ func TestKeyStore(t *testing.T) {
 	if _, err := api.AddDeposits(ctx, deposits...); err != nil {
 		t.Fatal(err)
 	}
+	accepted := 0
+	defer func() {
+		if accepted != n {
+			t.Errorf("%d deposits of %d are accepted", accepted, n)
+		}
+	}()
 	b.await("the deposits", func(ctx context.Context) (bool, error) {
-		list, _, err := service.Outbox().Callbacks(ctx, outbox.CallbackFilter{State: outbox.CallbackAccepted}, n, "")
-		return len(list) == n, err
+		accepted = 0
+		for cursor := ""; ; { // a page may have fewer than it was asked for
+			list, next, err := service.Outbox().Callbacks(ctx, outbox.CallbackFilter{State: outbox.CallbackAccepted}, n, cursor)
+			accepted, cursor = accepted+len(list), next
+			if err != nil || next == "" {
+				return accepted == n, err
+			}
+		}
 	})
 	pem := filepath.Join(dir, "public.pem")
 	if err := os.WriteFile(pem, public.PublicPEM(), 0o600); err != nil {
