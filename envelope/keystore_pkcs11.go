@@ -151,40 +151,54 @@ func ofOperation(err error) bool {
 	}, code)
 }
 
-// take gives a session of the connection, which it makes where there is none.
+// take gives a session of the connection, which it makes where there is none, or where the present one
+// opens no session any more.
 func (t *token) take() (*tokenLink, pkcs11.SessionHandle, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for last := false; ; last = true {
+		link, err := t.linked()
+		if err != nil {
+			return nil, 0, err
+		}
+		if n := len(link.sessions); n > 0 {
+			session := link.sessions[n-1]
+			link.sessions = link.sessions[:n-1]
+			t.busy++
+			return link, session, nil
+		}
+		session, err := t.module.OpenSession(link.slot, pkcs11.CKF_SERIAL_SESSION|pkcs11.CKF_RW_SESSION)
+		if err == nil {
+			t.busy++
+			return link, session, nil
+		}
+		err = storeError("opening a session of the "+t.uri.String(), err)
+		last = last || !ofConnection(err)
+		t.drop(link, err, last)
+		if last {
+			return nil, 0, err
+		}
+	}
+}
+
+// linked gives the connection. The caller holds mu.
+func (t *token) linked() (*tokenLink, error) {
 	for t.link == nil && t.busy > 0 && !t.closed {
 		t.idle.Wait() // the sessions of the connection before are still in use
 	}
 	if t.closed {
-		return nil, 0, fmt.Errorf("%w: it is closed", ErrKeyStore)
+		return nil, fmt.Errorf("%w: it is closed", ErrKeyStore)
 	}
 	if t.link == nil {
 		if time.Now().Before(t.next) {
-			return nil, 0, t.why
+			return nil, t.why
 		}
 		if err := t.connect(); err != nil {
 			t.later(err)
-			return nil, 0, err
+			return nil, err
 		}
 	}
-	link := t.link
-	if n := len(link.sessions); n > 0 {
-		session := link.sessions[n-1]
-		link.sessions = link.sessions[:n-1]
-		t.busy++
-		return link, session, nil
-	}
-	session, err := t.module.OpenSession(link.slot, pkcs11.CKF_SERIAL_SESSION|pkcs11.CKF_RW_SESSION)
-	if err != nil {
-		err = storeError("opening a session of the "+t.uri.String(), err)
-		t.drop(link, err, true)
-		return nil, 0, err
-	}
-	t.busy++
-	return link, session, nil
+	return t.link, nil
 }
 
 // give takes a session back. keep is false where the connection is of no use any more; pause
