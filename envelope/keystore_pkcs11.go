@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -510,4 +511,20 @@ func (t *token) destroy(id, modulus []byte) error {
 		return nil
 	}
 	return err
+}
+
+// maxPIN is the longest PIN taken, in bytes.
+const maxPIN = 255
+
+// pin reads the PIN: the file without the end of its line.
+func (u tokenURI) pin() (string, error) {
+	text, err := u.read(u.pinSource)
+	if err != nil {
+		return "", fmt.Errorf("%w cannot be read: %w", ErrPIN, err)
+	}
+	pin := strings.TrimRight(string(text), "\r\n")
+	if pin == "" || len(pin) > maxPIN || strings.ContainsAny(pin, "\r\n\x00") {
+		return "", fmt.Errorf("%w of %s is not one line of 1 to %d bytes", ErrPIN, u.pinSource, maxPIN)
+	}
+	return pin, nil
 }

@@ -72,22 +72,6 @@ func parseTokenURI(text string) (u tokenURI, err error) {
 	return u, nil
 }
 
-// maxPIN is the longest PIN taken, in bytes.
-const maxPIN = 255
-
-// pin reads the PIN: the file without the end of its line.
-func (u tokenURI) pin() (string, error) {
-	text, err := u.read(u.pinSource)
-	if err != nil {
-		return "", fmt.Errorf("%w cannot be read: %w", ErrPIN, err)
-	}
-	pin := strings.TrimRight(string(text), "\r\n")
-	if pin == "" || len(pin) > maxPIN || strings.ContainsAny(pin, "\r\n\x00") {
-		return "", fmt.Errorf("%w of %s is not one line of 1 to %d bytes", ErrPIN, u.pinSource, maxPIN)
-	}
-	return pin, nil
-}
-
 // is says whether a token is the one that u names.
 func (u tokenURI) is(label, serial, model, maker string) bool {
 	same := func(want, have string) bool { return want == "" || want == strings.TrimRight(have, " \x00") }

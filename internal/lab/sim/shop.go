@@ -50,8 +50,8 @@ type heldForwards struct {
 // cursor is a place in a feed. After a restore the feed is read from its beginning again, and what
 // was read before is left out.
 type cursor struct {
-	after, last int64
-	seen        map[int64]bool
+	after int64
+	seen  map[int64]bool
 }
 
 // take reports whether an entry is new. gap: it does not follow the one before.
