@@ -160,6 +160,7 @@ var elsewhere = map[string]string{
 	"audit drop":          "TestAuditLogs of internal/admin: a log is closed when its year ends",
 	"audit peers":         "TestWitness, where two ends sign",
 	"bench":               "TestBench, which measures less",
+	"demo":                "TestDemo",
 	"deposits reject":     "TestScripts, and deposits credit stands for it",
 	"login":               "TestLogin, with a provider",
 	"logout":              "TestLogin, with a provider",
