@@ -51,11 +51,14 @@ func TestKeyStoreAway(t *testing.T) {
 						t.Errorf("%s: %s %s, %d failed", id, c.State, c.LastReason, c.Failed)
 					}
 				}
-				if m := r.merchants["m1"]; m.State != outbox.MerchantActive {
-					t.Errorf("the merchant is %s", m.State)
-				}
+				r.mu.Lock()
+				is := r.merchants["m1"].State
 				whole.Version = 2
 				r.merchants["m1"] = whole // as if the token were back
+				r.mu.Unlock()
+				if is != outbox.MerchantActive {
+					t.Errorf("the merchant is %s", is)
+				}
 				time.Sleep(time.Minute)
 				if c, w := r.callback(deposit), r.withdrawal(question); c.State != outbox.CallbackAccepted || w.State != outbox.WithdrawalConfirmed {
 					t.Errorf("afterwards: %s %s, %s", c.State, c.LastReason, w.State)
