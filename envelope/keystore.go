@@ -208,16 +208,7 @@ func (p *storedPart) open(padding Padding, block []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, good := []byte(nil), false
-	if padding == OAEP {
-		data, good = oaepData(encoded)
-	} else {
-		data, good = type2Data(encoded)
-	}
-	if !good {
-		return nil, rsa.ErrDecryption
-	}
-	return data, nil
+	return unpadded(padding, encoded)
 }
 
 func (p *storedPart) pkcs8() ([]byte, error) {
@@ -232,13 +223,34 @@ const (
 	headerID    = "Id"
 )
 
+func storedPEM(label string, id, spki []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: label, Headers: map[string]string{headerID: hex.EncodeToString(id)}, Bytes: spki})
+}
+
+func isStored(label string, data []byte) bool {
+	return bytes.HasPrefix(data, []byte(pemStart+label+"-----"))
+}
+
+// parseStored inverts storedPEM. Errors wrap kind. Whether spki is a public part, the caller says.
+func parseStored(label string, data []byte, kind error) (id, spki []byte, err error) {
+	block, rest := pem.Decode(data)
+	if block == nil || len(trimSpace(rest)) > 0 || block.Type != label {
+		return nil, nil, fmt.Errorf("%w: the PEM of a key in a key store is damaged", kind)
+	}
+	id, err = hex.DecodeString(block.Headers[headerID])
+	if err != nil || len(id) == 0 || len(id) > 64 {
+		return nil, nil, fmt.Errorf("%w: the PEM of a key in a key store has no identifier", kind)
+	}
+	return id, block.Bytes, nil
+}
+
 // StoredPEM is k as ParseStoredKey reads it: what a database keeps, sealed. That is
 // PrivatePEM or PublicPEM, and for a private part in a key store the public part and the
 // identifier under which the store has the other.
 func (k *Key) StoredPEM() ([]byte, error) {
 	switch part := k.stored(); {
 	case part != nil:
-		return pem.EncodeToMemory(&pem.Block{Type: labelStored, Headers: map[string]string{headerID: hex.EncodeToString(part.id)}, Bytes: k.p().spki}), nil
+		return storedPEM(labelStored, part.id, k.p().spki), nil
 	case k.HasPrivate():
 		return k.PrivatePEM()
 	case k.ready():
@@ -250,21 +262,17 @@ func (k *Key) StoredPEM() ([]byte, error) {
 // ParseStoredKey reads what StoredPEM wrote. A private part in a key store can be used after
 // Key.In. Take only text that this program kept: it may name any key of the store.
 func ParseStoredKey(data []byte) (*Key, error) {
-	if !bytes.HasPrefix(data, []byte(pemStart+labelStored+"-----")) {
+	if !isStored(labelStored, data) {
 		return ParseKey(data)
 	}
-	block, rest := pem.Decode(data)
-	if block == nil || len(trimSpace(rest)) > 0 || block.Type != labelStored {
-		return nil, fmt.Errorf("%w: the PEM of a key in a key store is damaged", ErrKeyFormat)
+	id, spki, err := parseStored(labelStored, data, ErrKeyFormat)
+	if err != nil {
+		return nil, err
 	}
-	id, err := hex.DecodeString(block.Headers[headerID])
-	if err != nil || len(id) == 0 || len(id) > 64 {
-		return nil, fmt.Errorf("%w: the PEM of a key in a key store has no identifier", ErrKeyFormat)
-	}
-	if _, err := x509.ParsePKIXPublicKey(block.Bytes); err != nil {
+	if _, err := x509.ParsePKIXPublicKey(spki); err != nil {
 		return nil, fmt.Errorf("%w: the PEM of a key in a key store has no public part", ErrKeyFormat)
 	}
-	public, err := parseDER(block.Bytes)
+	public, err := parseDER(spki)
 	if err != nil {
 		return nil, err
 	}

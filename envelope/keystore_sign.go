@@ -1,11 +1,9 @@
 package envelope
 
 import (
-	"bytes"
 	"crypto/ed25519"
 	"crypto/x509"
 	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"fmt"
 )
@@ -112,7 +110,7 @@ const labelStoredSigner = "COUNTERSIGN STORED SIGNING KEY"
 // store the public part and the identifier of the other. It fails if k has no private part.
 func (k *SigningKey) StoredPEM() ([]byte, error) {
 	if p := k.parts(); p.store != nil {
-		return pem.EncodeToMemory(&pem.Block{Type: labelStoredSigner, Headers: map[string]string{headerID: hex.EncodeToString(p.store.id)}, Bytes: p.spki}), nil
+		return storedPEM(labelStoredSigner, p.store.id, p.spki), nil
 	}
 	return k.PrivatePEM()
 }
@@ -120,18 +118,14 @@ func (k *SigningKey) StoredPEM() ([]byte, error) {
 // ParseStoredSigningKey reads what StoredPEM wrote. A private part in a key store can be used
 // after SigningKey.In. Take only text that this program kept.
 func ParseStoredSigningKey(data []byte) (*SigningKey, error) {
-	if !bytes.HasPrefix(data, []byte(pemStart+labelStoredSigner+"-----")) {
+	if !isStored(labelStoredSigner, data) {
 		return ParseSigningKey(data)
 	}
-	block, rest := pem.Decode(data)
-	if block == nil || len(trimSpace(rest)) > 0 || block.Type != labelStoredSigner {
-		return nil, fmt.Errorf("%w: the PEM of a key in a key store is damaged", ErrSigningKey)
+	id, spki, err := parseStored(labelStoredSigner, data, ErrSigningKey)
+	if err != nil {
+		return nil, err
 	}
-	id, err := hex.DecodeString(block.Headers[headerID])
-	if err != nil || len(id) == 0 || len(id) > 64 {
-		return nil, fmt.Errorf("%w: the PEM of a key in a key store has no identifier", ErrSigningKey)
-	}
-	key, err := x509.ParsePKIXPublicKey(block.Bytes)
+	key, err := x509.ParsePKIXPublicKey(spki)
 	public, ok := key.(ed25519.PublicKey)
 	if err != nil || !ok {
 		return nil, fmt.Errorf("%w: the PEM of a key in a key store has no public part", ErrSigningKey)

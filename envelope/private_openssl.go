@@ -167,17 +167,7 @@ func (p *privatePart) open(padding Padding, block []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var data []byte
-	good := false
-	if padding == OAEP {
-		data, good = oaepData(encoded)
-	} else {
-		data, good = type2Data(encoded)
-	}
-	if !good {
-		return nil, rsa.ErrDecryption
-	}
-	return data, nil
+	return unpadded(padding, encoded)
 }
 
 // pkcs8 is the DER of the whole pair.

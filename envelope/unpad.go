@@ -2,6 +2,7 @@ package envelope
 
 import (
 	"bytes"
+	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/binary"
@@ -17,6 +18,21 @@ func type1Block(size int, chunk []byte) []byte {
 	block[size-len(chunk)-1] = 0
 	copy(block[size-len(chunk):], chunk)
 	return block
+}
+
+// unpadded gives the data of an encoded block. It may change encoded, in which the data lies.
+func unpadded(padding Padding, encoded []byte) ([]byte, error) {
+	var data []byte
+	good := false
+	if padding == OAEP {
+		data, good = oaepData(encoded)
+	} else {
+		data, good = type2Data(encoded)
+	}
+	if !good {
+		return nil, rsa.ErrDecryption
+	}
+	return data, nil
 }
 
 // type2Data gives the data of an encoded block of type 2: 00, 02, eight bytes or
