@@ -132,6 +132,23 @@ func (t *token) twice(f func(*tokenLink, pkcs11.SessionHandle) error) error {
 	}
 }
 
+// result is what f gives in a session. It is not read after a time-out, since the call may still
+// write it.
+func result[T any](t *token, limit time.Duration, f func(*tokenLink, pkcs11.SessionHandle) (T, error)) (T, error) {
+	var out, none T
+	err := t.run(limit, func(link *tokenLink, session pkcs11.SessionHandle) error {
+		got, err := f(link, session)
+		if err == nil {
+			out = got
+		}
+		return err
+	})
+	if err != nil {
+		return none, err
+	}
+	return out, nil
+}
+
 // ofConnection reports whether the connection to the token is gone.
 func ofConnection(err error) bool {
 	var code pkcs11.Error
@@ -385,9 +402,8 @@ func privateTemplate(id []byte, label string, does uint) []*pkcs11.Attribute {
 	return list
 }
 
-func (t *token) generate(id []byte, label string, bits int) (*big.Int, *big.Int, error) {
-	var n, e *big.Int // not read after a time-out, since the call may still write them
-	err := t.run(generateTimeout, func(_ *tokenLink, session pkcs11.SessionHandle) error {
+func (t *token) generate(id []byte, label string, bits int) (n, e *big.Int, err error) {
+	public, err := result(t, generateTimeout, func(_ *tokenLink, session pkcs11.SessionHandle) (numbers [2]*big.Int, err error) {
 		public := []*pkcs11.Attribute{
 			// Of this session: the program keeps the public part itself.
 			pkcs11.NewAttribute(pkcs11.CKA_TOKEN, false),
@@ -400,48 +416,56 @@ func (t *token) generate(id []byte, label string, bits int) (*big.Int, *big.Int,
 		private := privateTemplate(id, label, pkcs11.CKA_DECRYPT) // the raw operation, which seals too
 		pub, pri, err := t.module.GenerateKeyPair(session, []*pkcs11.Mechanism{pkcs11.NewMechanism(pkcs11.CKM_RSA_PKCS_KEY_PAIR_GEN, nil)}, public, private)
 		if err != nil {
-			return err
+			return numbers, err
 		}
 		got, err := t.module.GetAttributeValue(session, pub, []*pkcs11.Attribute{pkcs11.NewAttribute(pkcs11.CKA_MODULUS, nil), pkcs11.NewAttribute(pkcs11.CKA_PUBLIC_EXPONENT, nil)})
-		if err == nil {
-			n, e = new(big.Int).SetBytes(got[0].Value), new(big.Int).SetBytes(got[1].Value)
-			_ = t.module.DestroyObject(session, pub) // it ends with the session anyway
-			return nil
+		if err != nil {
+			return numbers, errors.Join(err, t.module.DestroyObject(session, pri))
 		}
-		return errors.Join(err, t.module.DestroyObject(session, pri))
+		_ = t.module.DestroyObject(session, pub) // it ends with the session anyway
+		return [2]*big.Int{new(big.Int).SetBytes(got[0].Value), new(big.Int).SetBytes(got[1].Value)}, nil
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	return n, e, nil
+	return public[0], public[1], err
 }
 
 // object finds the private part of a pair, and checks that it is that pair's: a wrong one
 // would open nothing, as if the peer were at fault.
 func (t *token) object(link *tokenLink, session pkcs11.SessionHandle, id, modulus []byte) (pkcs11.ObjectHandle, error) {
+	return t.handle(link, id, modulus, func() (pkcs11.ObjectHandle, error) {
+		found, err := t.privateParts(session, pkcs11.CKK_RSA, id)
+		if err != nil {
+			return 0, err
+		}
+		for _, handle := range found {
+			got, err := t.module.GetAttributeValue(session, handle, []*pkcs11.Attribute{pkcs11.NewAttribute(pkcs11.CKA_MODULUS, nil)})
+			if err != nil {
+				return 0, err
+			}
+			if bytes.Equal(bytes.TrimLeft(got[0].Value, "\x00"), bytes.TrimLeft(modulus, "\x00")) {
+				return handle, nil
+			}
+		}
+		return 0, fmt.Errorf("%w with the id %x", ErrKeyNotInStore, id)
+	})
+}
+
+// handle gives the handle of a private part, which the connection remembers when find has found it.
+func (t *token) handle(link *tokenLink, id, public []byte, find func() (pkcs11.ObjectHandle, error)) (pkcs11.ObjectHandle, error) {
+	name := handleName(id, public)
 	t.mu.Lock()
-	handle, known := link.handles[handleName(id, modulus)]
+	handle, known := link.handles[name]
 	t.mu.Unlock()
 	if known {
 		return handle, nil
 	}
-	found, err := t.privateParts(session, pkcs11.CKK_RSA, id)
+	handle, err := find()
 	if err != nil {
 		return 0, err
 	}
-	for _, handle := range found {
-		got, err := t.module.GetAttributeValue(session, handle, []*pkcs11.Attribute{pkcs11.NewAttribute(pkcs11.CKA_MODULUS, nil)})
-		if err != nil {
-			return 0, err
-		}
-		if bytes.Equal(bytes.TrimLeft(got[0].Value, "\x00"), bytes.TrimLeft(modulus, "\x00")) {
-			t.mu.Lock()
-			link.handles[handleName(id, modulus)] = handle
-			t.mu.Unlock()
-			return handle, nil
-		}
-	}
-	return 0, fmt.Errorf("%w with the id %x", ErrKeyNotInStore, id)
+	t.mu.Lock()
+	link.handles[name] = handle
+	t.mu.Unlock()
+	return handle, nil
 }
 
 // privateParts finds those of a kind under an identifier.
@@ -471,40 +495,42 @@ func (t *token) forget(link *tokenLink, id, modulus []byte) {
 }
 
 func (t *token) raise(id, modulus, block []byte) ([]byte, error) {
-	var out []byte // as in generate
-	err := t.run(tokenTimeout, func(link *tokenLink, session pkcs11.SessionHandle) error {
+	return result(t, tokenTimeout, func(link *tokenLink, session pkcs11.SessionHandle) ([]byte, error) {
 		handle, err := t.object(link, session, id, modulus)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := t.module.DecryptInit(session, []*pkcs11.Mechanism{pkcs11.NewMechanism(pkcs11.CKM_RSA_X_509, nil)}, handle); err != nil {
 			t.forget(link, id, modulus) // it may have been replaced
-			return err
+			return nil, err
 		}
 		raised, err := t.module.Decrypt(session, block)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if len(raised) > len(block) {
-			return fmt.Errorf("%w: it gave %d bytes for a block of %d", ErrKeyStore, len(raised), len(block))
+			return nil, fmt.Errorf("%w: it gave %d bytes for a block of %d", ErrKeyStore, len(raised), len(block))
 		}
-		out = make([]byte, len(block)) // some tokens leave zeros out
+		out := make([]byte, len(block)) // some tokens leave zeros out
 		copy(out[len(block)-len(raised):], raised)
-		return nil
+		return out, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }
 
 func (t *token) destroy(id, modulus []byte) error {
+	return t.remove(id, modulus, func(link *tokenLink, session pkcs11.SessionHandle) (pkcs11.ObjectHandle, error) {
+		return t.object(link, session, id, modulus)
+	})
+}
+
+// remove destroys the private part that find finds. One that is not there is no error.
+func (t *token) remove(id, public []byte, find func(*tokenLink, pkcs11.SessionHandle) (pkcs11.ObjectHandle, error)) error {
 	err := t.run(tokenTimeout, func(link *tokenLink, session pkcs11.SessionHandle) error {
-		handle, err := t.object(link, session, id, modulus)
+		handle, err := find(link, session)
 		if err != nil {
 			return err
 		}
-		t.forget(link, id, modulus)
+		t.forget(link, id, public)
 		return t.module.DestroyObject(session, handle)
 	})
 	if errors.Is(err, ErrKeyNotInStore) {

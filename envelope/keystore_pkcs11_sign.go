@@ -11,10 +11,9 @@ import (
 )
 
 func (t *token) generateSigner(id []byte, label string) ([]byte, error) {
-	var public []byte // as in generate
-	err := t.run(generateTimeout, func(link *tokenLink, session pkcs11.SessionHandle) error {
+	return result(t, generateTimeout, func(link *tokenLink, session pkcs11.SessionHandle) ([]byte, error) {
 		if !link.signs {
-			return ErrNoEd25519
+			return nil, ErrNoEd25519
 		}
 		var pub, pri pkcs11.ObjectHandle
 		var err error
@@ -30,21 +29,19 @@ func (t *token) generateSigner(id []byte, label string) ([]byte, error) {
 			}
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
+		var public []byte
 		got, err := t.module.GetAttributeValue(session, pub, []*pkcs11.Attribute{pkcs11.NewAttribute(pkcs11.CKA_EC_POINT, nil)})
 		if err == nil {
-			if public, err = edwardsPoint(got[0].Value); err == nil {
-				_ = t.module.DestroyObject(session, pub)
-				return nil
-			}
+			public, err = edwardsPoint(got[0].Value)
 		}
-		return errors.Join(err, t.module.DestroyObject(session, pri))
+		if err != nil {
+			return nil, errors.Join(err, t.module.DestroyObject(session, pri))
+		}
+		_ = t.module.DestroyObject(session, pub)
+		return public, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return public, nil
 }
 
 // edwardsPoint gives the public part of a CKA_EC_POINT: as an OCTET STRING or a BIT STRING, or
@@ -63,60 +60,34 @@ func edwardsPoint(value []byte) ([]byte, error) {
 // signer finds the private part of an Ed25519 pair. It has no public part to compare: Sign
 // verifies what it signs.
 func (t *token) signer(link *tokenLink, session pkcs11.SessionHandle, id []byte) (pkcs11.ObjectHandle, error) {
-	name := handleName(id, nil)
-	t.mu.Lock()
-	handle, known := link.handles[name]
-	t.mu.Unlock()
-	if known {
-		return handle, nil
-	}
-	found, err := t.privateParts(session, ckkECEdwards, id)
-	switch {
-	case err != nil:
-		return 0, err
-	case len(found) != 1:
-		return 0, fmt.Errorf("%w of Ed25519 with the id %x", ErrKeyNotInStore, id)
-	}
-	t.mu.Lock()
-	link.handles[name] = found[0]
-	t.mu.Unlock()
-	return found[0], nil
+	return t.handle(link, id, nil, func() (pkcs11.ObjectHandle, error) {
+		found, err := t.privateParts(session, ckkECEdwards, id)
+		switch {
+		case err != nil:
+			return 0, err
+		case len(found) != 1:
+			return 0, fmt.Errorf("%w of Ed25519 with the id %x", ErrKeyNotInStore, id)
+		}
+		return found[0], nil
+	})
 }
 
 func (t *token) sign(id, text []byte) ([]byte, error) {
-	var out []byte // as in generate
-	err := t.run(tokenTimeout, func(link *tokenLink, session pkcs11.SessionHandle) error {
+	return result(t, tokenTimeout, func(link *tokenLink, session pkcs11.SessionHandle) ([]byte, error) {
 		handle, err := t.signer(link, session, id)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := t.module.SignInit(session, []*pkcs11.Mechanism{pkcs11.NewMechanism(ckmEdDSA, nil)}, handle); err != nil {
 			t.forget(link, id, nil)
-			return err
+			return nil, err
 		}
-		signature, err := t.module.Sign(session, text)
-		if err == nil {
-			out = signature
-		}
-		return err
+		return t.module.Sign(session, text)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }
 
 func (t *token) destroySigner(id []byte) error {
-	err := t.run(tokenTimeout, func(link *tokenLink, session pkcs11.SessionHandle) error {
-		handle, err := t.signer(link, session, id)
-		if err != nil {
-			return err
-		}
-		t.forget(link, id, nil)
-		return t.module.DestroyObject(session, handle)
+	return t.remove(id, nil, func(link *tokenLink, session pkcs11.SessionHandle) (pkcs11.ObjectHandle, error) {
+		return t.signer(link, session, id)
 	})
-	if errors.Is(err, ErrKeyNotInStore) {
-		return nil
-	}
-	return err
 }
