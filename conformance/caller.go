@@ -284,9 +284,7 @@ func (c *Caller) exchange(s *session, t countersign.Type, m message, f countersi
 			if err != nil {
 				return // it stays as it is, and f sends nothing wrong
 			}
-			for _, name := range []string{envelope.HeaderDigest, envelope.HeaderSignatureInput, envelope.HeaderSignature} {
-				h.Del(name)
-			}
+			envelope.Unsign(h)
 			maps.Copy(h, signed)
 		}
 	}

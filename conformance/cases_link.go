@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"maps"
 	"net/http"
 	"time"
 
@@ -18,11 +19,7 @@ func linkCases() []Case {
 		{1303, Should, "link/unreadable", "The signed link, L9", "The response to a signed request that does not open is signed.", answers, linkUnreadable},
 		{1304, Must, "link/own-answer", "The signed link, L4", "Each response has a signature of its own, for its own request.", answers, linkOwnAnswer},
 		{1305, Must, "link/unsigned", "The signed link, L11", "A request without a signature is answered with 1002 and unsigned, and has no effect.", signs,
-			notTaken("without a signature", "unsigned", func(h http.Header) {
-				for _, name := range []string{envelope.HeaderDigest, envelope.HeaderSignatureInput, envelope.HeaderSignature} {
-					h.Del(name)
-				}
-			})},
+			notTaken("without a signature", "unsigned", envelope.Unsign)},
 		{1306, Must, "link/stripped", "The signed link, L7", "A request whose Signature-Input is missing is unsigned.", signs,
 			notTaken("without Signature-Input", "unsigned", func(h http.Header) { h.Del(envelope.HeaderSignatureInput) })},
 		{1307, Must, "link/other-key", "The signed link, L7", "A request that another key signed is answered with 1002 and signature_invalid.", signs, linkOtherKey},
@@ -136,9 +133,7 @@ func linkOtherRequest(s *session) {
 	first := s.takes("a signed deposit", s.deposit())
 	q := s.attempt("a deposit with the signature of another", s.deposit())
 	q.resign = func(_ envelope.LinkRequest, h http.Header) {
-		for name, values := range first.asked {
-			h[name] = values
-		}
+		maps.Copy(h, first.asked)
 	}
 	s.notSigned(s.send(q), "signature_invalid")
 }
@@ -166,10 +161,6 @@ func linkWithdrawal(s *session) {
 	s.advice = demandFix
 	q := s.attempt("a question about the known order without a signature", s.known())
 	q.to = toWithdraw
-	q.resign = func(_ envelope.LinkRequest, h http.Header) {
-		for _, name := range []string{envelope.HeaderDigest, envelope.HeaderSignatureInput, envelope.HeaderSignature} {
-			h.Del(name)
-		}
-	}
+	q.resign = func(_ envelope.LinkRequest, h http.Header) { envelope.Unsign(h) }
 	s.notSigned(s.send(q), "unsigned")
 }

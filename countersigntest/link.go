@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -38,9 +39,7 @@ func (s *Service) Link(f ServiceFault, url, contentType string, plaintext, body,
 	}
 	switch f {
 	case FaultReplayed, FaultOtherSignature:
-		for name, values := range earlier.Header {
-			h[name] = values
-		}
+		maps.Copy(h, earlier.Header)
 		return h, nil
 	case FaultOtherSigner:
 		by = envelope.GenerateSigningKey()

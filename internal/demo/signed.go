@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -45,13 +46,9 @@ func (m *signedMerchant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.ServeHTTP(answer, r)
 	header := answer.Result().Header
 	if header.Get(envelope.HeaderSignature) != "" && m.stripped.CompareAndSwap(0, 1) {
-		for _, name := range []string{envelope.HeaderDigest, envelope.HeaderSignatureInput, envelope.HeaderSignature} {
-			header.Del(name)
-		}
+		envelope.Unsign(header)
 	}
-	for name, values := range header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), header)
 	w.WriteHeader(answer.Code)
 	_, _ = w.Write(answer.Body.Bytes())
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -157,11 +158,7 @@ func (t *transport) post(ctx context.Context, q request) Response {
 	if q.apiKey != "" {
 		header["X-Api-Key"] = []string{q.apiKey.Reveal()}
 	}
-	for _, name := range []string{envelope.HeaderWitness, envelope.HeaderDigest, envelope.HeaderSignatureInput, envelope.HeaderSignature} {
-		if v := q.signature[name]; v != nil {
-			header[name] = v
-		}
-	}
+	maps.Copy(header, q.signature) // its Content-Type is the same
 	req := (&http.Request{
 		Method: http.MethodPost, URL: q.url, Host: q.url.Host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
