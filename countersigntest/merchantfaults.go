@@ -294,16 +294,14 @@ func (m *Merchant) trickle(w http.ResponseWriter, r *http.Request, body []byte) 
 
 // faultyResponse gives the bytes of a response with a fault in its content, and what is sealed in it.
 func (m *Merchant) faultyResponse(f MerchantFault, cb countersign.Callback, previous string, resp countersign.Response, plaintext []byte) (body, sealed []byte) {
-	sealed = plaintext
-	if body = m.faultyBody(f, resp, plaintext); body != nil {
-		return body, sealed
+	if answer, is := faultyAnswer(f, cb, previous, plaintext); is {
+		return raw(m.sealed(answer, m.c.Key)), answer
 	}
-	sealed = faultyAnswer(f, cb, previous, plaintext)
-	return raw(m.sealed(sealed, m.c.Key)), sealed
+	return m.faultyBody(f, resp, plaintext), plaintext
 }
 
-// faultyAnswer gives an answer with a fault in its content.
-func faultyAnswer(f MerchantFault, cb countersign.Callback, previous string, plaintext []byte) []byte {
+// faultyAnswer gives an answer with a fault in its content. It gives false if f is no such fault.
+func faultyAnswer(f MerchantFault, cb countersign.Callback, previous string, plaintext []byte) ([]byte, bool) {
 	switch f {
 	case FaultOtherAttempt:
 		if previous == "" || previous == cb.UUID() {
@@ -339,16 +337,15 @@ func faultyAnswer(f MerchantFault, cb countersign.Callback, previous string, pla
 		plaintext = UUIDFirst(plaintext)
 	case FaultNullMembers:
 		plaintext = append([]byte(`{"state2":null,"memo":{"a":[1,2]},`), plaintext[1:]...)
+	default:
+		return plaintext, false
 	}
-	return plaintext
+	return plaintext, true
 }
 
-// faultyBody gives a response with a fault beside its answer; nil: f is a fault of the answer.
+// faultyBody gives a response with a fault beside its answer.
 func (m *Merchant) faultyBody(f MerchantFault, resp countersign.Response, plaintext []byte) []byte {
 	switch f {
-	case FaultOtherAttempt, FaultOtherCallback, FaultOtherUser, FaultOtherType, FaultTextType, FaultDetailsDiffer, FaultNumberAmount,
-		FaultTrailingZeros, FaultNoAmount, FaultReordered, FaultNullMembers:
-		return nil
 	case FaultOtherSeal:
 		pair, err := newPair()
 		if err != nil {

@@ -67,13 +67,11 @@ func (f *serviceFlags) asService(std streams) (conformance.Config, error) {
 		return config, err
 	}
 	if f.AnswerKey != "" {
-		text := []byte(f.AnswerKey)
-		if path, isFile := strings.CutPrefix(f.AnswerKey, "@"); isFile {
-			if text, err = os.ReadFile(path); err != nil {
-				return config, fmt.Errorf("--answer-key: %w", err)
-			}
+		text, err := textOrFile("answer-key", f.AnswerKey)
+		if err != nil {
+			return config, err
 		}
-		if config.AnswerKey, err = otherSigner("answer-key", text); err != nil {
+		if config.AnswerKey, err = otherSigner("answer-key", []byte(text)); err != nil {
 			return config, err
 		}
 	}
@@ -111,6 +109,19 @@ func ownSigner(flag, file string) (*envelope.SigningKey, error) {
 		return nil, fmt.Errorf("--%s: %s is a public part: give the pair of the end that is played; openssl genpkey -algorithm ed25519 makes one", flag, file)
 	}
 	return k, nil
+}
+
+// textOrFile gives the value of a flag that is no secret; @FILE reads it.
+func textOrFile(flag, value string) (string, error) {
+	path, isFile := strings.CutPrefix(value, "@")
+	if !isFile {
+		return value, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("--%s: %w", flag, err)
+	}
+	return string(text), nil
 }
 
 // otherSigner reads the Ed25519 key of the other end.

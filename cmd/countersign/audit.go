@@ -186,13 +186,9 @@ type auditFile struct {
 }
 
 func (c *auditFile) verify(std streams) (v audit.Verified, err error) {
-	key := c.Key
-	if path, isFile := strings.CutPrefix(key, "@"); isFile {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return v, fmt.Errorf("--key: %w", err)
-		}
-		key = string(text)
+	key, err := textOrFile("key", c.Key)
+	if err != nil {
+		return v, err
 	}
 	in := std.in
 	if c.File != "-" {
@@ -226,12 +222,9 @@ func (c *auditVerifyCmd) confirmations(std streams, v audit.Verified) error {
 	}
 	var keys []*envelope.SigningKey
 	for _, text := range c.MerchantKey {
-		if path, isFile := strings.CutPrefix(text, "@"); isFile {
-			b, err := os.ReadFile(path)
-			if err != nil {
-				return fmt.Errorf("--merchant-key: %w", err)
-			}
-			text = string(b)
+		text, err := textOrFile("merchant-key", text)
+		if err != nil {
+			return err
 		}
 		k, err := envelope.ParseSigningKey([]byte(text))
 		if err != nil {

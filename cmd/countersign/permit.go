@@ -33,13 +33,9 @@ type permitVerifyCmd struct {
 const mostNote = 64 << 10
 
 func (c *permitVerifyCmd) Run(std streams) error {
-	key := c.Key
-	if path, isFile := strings.CutPrefix(key, "@"); isFile {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return fmt.Errorf("--key: %w", err)
-		}
-		key = string(text)
+	key, err := textOrFile("key", c.Key)
+	if err != nil {
+		return err
 	}
 	amount, err := countersign.ParseAmount(c.Amount)
 	if err != nil {
