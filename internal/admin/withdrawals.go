@@ -182,6 +182,12 @@ func (q withdrawalQuery) selects(w client.Withdrawal) bool {
 		(q.Since == 0 || w.Created >= q.Since) && (q.Until == 0 || w.Created < q.Until)
 }
 
+// filter is q for a list, of what the caller sees.
+func (q withdrawalQuery) filter(c *api.Call) outbox.WithdrawalFilter {
+	return outbox.WithdrawalFilter{Of: seen(c, q.Merchant), State: outbox.WithdrawalState(q.State),
+		TenantUserID: q.TenantUserID, Address: q.Address, TxID: q.TxID, Span: span(q.Since, q.Until)}
+}
+
 func (s *Server) withdrawals(c *api.Call, q withdrawalQuery, _ api.None) (client.WithdrawalPage, error) {
 	ctx := c.R.Context()
 	out := client.WithdrawalPage{Withdrawals: []client.Withdrawal{}}
@@ -189,8 +195,7 @@ func (s *Server) withdrawals(c *api.Call, q withdrawalQuery, _ api.None) (client
 		return s.withdrawalsAwaiting(c, q)
 	}
 	if q.CallBackID == "" {
-		list, next, err := s.Lists.WithdrawalsWhere(ctx, outbox.WithdrawalFilter{Of: seen(c, q.Merchant), State: outbox.WithdrawalState(q.State),
-			TenantUserID: q.TenantUserID, Address: q.Address, TxID: q.TxID, Span: span(q.Since, q.Until)}, q.Limit, q.Cursor)
+		list, next, err := s.Lists.WithdrawalsWhere(ctx, q.filter(c), q.Limit, q.Cursor)
 		for _, w := range list {
 			out.Withdrawals = append(out.Withdrawals, withdrawalOf(c, w))
 		}
@@ -225,8 +230,8 @@ func (s *Server) withdrawalsAwaiting(c *api.Call, q withdrawalQuery) (client.Wit
 	case q.State != "" && q.State != client.WithdrawalConfirmed:
 		return out, nil
 	}
-	f := outbox.WithdrawalFilter{Of: seen(c, q.Merchant), State: outbox.WithdrawalConfirmed, TenantUserID: q.TenantUserID, Address: q.Address, TxID: q.TxID, Span: span(q.Since, q.Until)}
-	cursor := q.Cursor
+	q.State = client.WithdrawalConfirmed
+	f, cursor := q.filter(c), q.Cursor
 	for looked := 0; looked < awaitingLooks; {
 		n := q.Limit - len(out.Withdrawals)
 		list, next, err := s.Lists.WithdrawalsWhere(c.R.Context(), f, n, cursor)

@@ -207,17 +207,25 @@ func (p *peer) scan(rows db.RowReader, r db.Rows) (genuine bool, err error) {
 // read gives what is kept of a peer; its note is empty if nothing is, or if the row is forged,
 // which raises an alarm.
 func (p *Peers) read(ctx context.Context, q db.Querier, id, lock string) (held peer, err error) {
-	held.id = id
+	list, err := peersOf(ctx, q, `WHERE peer = $1`+lock, id)
+	if len(list) == 0 {
+		return peer{id: id}, err
+	}
+	return list[0], err
+}
+
+// peersOf gives the rows that a clause selects, without the forged ones.
+func peersOf(ctx context.Context, q db.Querier, clause string, args ...any) (list []peer, err error) {
 	rows := peerRows.Reader(q)
-	err = db.Each(ctx, q, peerRows.Select()+`WHERE peer = $1`+lock, []any{id}, func(r db.Rows) error {
+	err = db.Each(ctx, q, peerRows.Select()+clause, args, func(r db.Rows) error {
 		var one peer
 		genuine, err := one.scan(rows, r)
 		if err == nil && genuine {
-			held = one
+			list = append(list, one)
 		}
 		return err
 	})
-	return held, err
+	return list, err
 }
 
 func (p peer) keep(ctx context.Context, t *db.Tx) error {
@@ -378,24 +386,10 @@ func (p *Peers) broken(ctx context.Context, t *db.Tx, held peer, s statement, wh
 	return held.keep(ctx, t)
 }
 
-// Peers lists what this end holds of the logs of other ends.
-func (t tree) peers(ctx context.Context) (list []peer, err error) {
-	rows := peerRows.Reader(t.q)
-	err = db.Each(ctx, t.q, peerRows.Select()+`ORDER BY peer`, nil, func(r db.Rows) error {
-		var one peer
-		genuine, err := one.scan(rows, r)
-		if err == nil && genuine {
-			list = append(list, one)
-		}
-		return err
-	})
-	return list, err
-}
-
 // Held lists what this end holds of the logs of other ends, by their names.
 func (l *Log) Held(ctx context.Context) (client.AuditPeers, error) {
 	out := client.AuditPeers{Peers: []client.AuditPeer{}}
-	list, err := l.peers(ctx)
+	list, err := peersOf(ctx, l.q, `ORDER BY peer`)
 	for _, p := range list {
 		if p.broken == "" {
 			p.since = 0
