@@ -110,9 +110,10 @@ func (r *run) write(statement string) error {
 	return nil
 }
 
-// start starts the process until it stays up.
+// start starts the process until it stays up. On a disk that takes nothing it waits longer each
+// time, as a supervisor may: an hour of futile starts takes longer than the rest of a virtual day.
 func (p *process) start(ctx context.Context) error {
-	for {
+	for wait := 10 * time.Second; ; wait = min(2*wait, 5*time.Minute) {
 		err := p.begin(ctx)
 		if err == nil || ctx.Err() != nil {
 			return err
@@ -121,7 +122,7 @@ func (p *process) start(ctx context.Context) error {
 			p.w.wrong("%s does not start: %v", p.name, err)
 			return err
 		}
-		time.Sleep(10 * time.Second)
+		time.Sleep(wait)
 	}
 }
 
