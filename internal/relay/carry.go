@@ -128,11 +128,12 @@ func (r *Relay) turn(ctx context.Context) (done int, err error) {
 		defer cancel()
 		_ = tx.Rollback(rollback) // of what has been committed it does nothing
 	}()
-	rows, err := r.claim(ctx, tx)
+	at := time.Now()
+	rows, err := r.claim(ctx, tx, at)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
-	t := newTurn(r, rows)
+	t := newTurn(r, rows, at)
 	awake := r.keepAwake(work, tx)
 	sendErr := t.send(ctx, time.Now().Add(turnTime))
 	awake()
@@ -182,9 +183,9 @@ func (r *Relay) begin(ctx context.Context) (pgx.Tx, error) {
 	return tx, nil
 }
 
-// claim locks the table and gives the first rows of some merchants, in the order of their ids;
-// none while another relay works.
-func (r *Relay) claim(ctx context.Context, tx pgx.Tx) ([]Row, error) {
+// claim locks the table and gives the first rows of some merchants, in the order of their ids,
+// without what is held at a moment; none while another relay works.
+func (r *Relay) claim(ctx context.Context, tx pgx.Tx, at time.Time) ([]Row, error) {
 	ctx, cancel := context.WithTimeout(ctx, sqlTimeout)
 	defer cancel()
 	works := false
@@ -195,11 +196,11 @@ func (r *Relay) claim(ctx context.Context, tx pgx.Tx) ([]Row, error) {
 	if !works {
 		return nil, nil
 	}
-	merchants, err := r.merchants(ctx, tx)
+	merchants, err := r.merchants(ctx, tx, at)
 	if err != nil || len(merchants) == 0 {
 		return nil, err
 	}
-	found, err := tx.Query(ctx, readSQL, merchants, max(r.c.Batch/len(merchants), 1), maxBody, r.held.rows(time.Now()))
+	found, err := tx.Query(ctx, readSQL, merchants, max(r.c.Batch/len(merchants), 1), maxBody, r.held.rows(at))
 	if err != nil {
 		return nil, fmt.Errorf("reading rows: %w", err)
 	}
@@ -219,9 +220,9 @@ func (r *Relay) claim(ctx context.Context, tx pgx.Tx) ([]Row, error) {
 const maxMerchants = 200
 
 // merchants gives merchants behind those of the last turn, and from the first on where there
-// are no more: with many merchants each has its turn.
-func (r *Relay) merchants(ctx context.Context, tx pgx.Tx) ([]string, error) {
-	held, _ := r.held.now(time.Now())
+// are no more: with many merchants each has its turn. Those held at a moment are left out.
+func (r *Relay) merchants(ctx context.Context, tx pgx.Tx, at time.Time) ([]string, error) {
+	held, _ := r.held.now(at)
 	for {
 		behind := int64(math.MaxInt64)
 		if r.place == nil {

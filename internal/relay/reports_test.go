@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -140,5 +142,28 @@ func TestForeignResults(t *testing.T) {
 				t.Errorf("%s of %s: %v", answer, kind, err)
 			}
 		}
+	}
+}
+
+// TestHoldEndsWhileRowsAreRead: rows were read without the release of a withdrawal, which was
+// held. That the hold ends before they are sent lets no row behind the release go ahead of it.
+func TestHoldEndsWhileRowsAreRead(t *testing.T) {
+	r := &Relay{held: held{most: time.Millisecond, until: map[string]pause{}, parked: map[int64]string{}}}
+	release := Row{ID: 1, Kind: kindRelease, Merchant: "shop", Body: []byte(`{"merchant":"shop","callBackId":"w-0","claim":"e-0"}`)}
+	cancel := Row{ID: 2, Kind: kindCancel, Merchant: "shop", Body: []byte(`{"merchant":"shop","callBackId":"w-0"}`)}
+	if p := unfit(&release); p != nil {
+		t.Fatal(p)
+	}
+	read := time.Now().Add(-time.Minute)
+	r.held.fail(release.key(), read)
+	r.held.park(release.ID, release.key())
+	if left := r.held.rows(read); !slices.Equal(left, []int64{release.ID}) {
+		t.Fatal("left out: ", left)
+	}
+	if turn := newTurn(r, []Row{cancel}, read); len(turn.waiting) != 0 || len(turn.parked) != 1 {
+		t.Errorf("%d rows wait to be sent and %d are parked", len(turn.waiting["shop"]), len(turn.parked))
+	}
+	if turn := newTurn(r, []Row{release, cancel}, time.Now()); len(turn.waiting["shop"]) != 2 {
+		t.Errorf("once the hold is over, %d rows wait to be sent", len(turn.waiting["shop"]))
 	}
 }

@@ -56,14 +56,16 @@ type downError struct {
 func (e *downError) Error() string { return e.err.Error() }
 func (e *downError) Unwrap() error { return e.err }
 
-func newTurn(r *Relay, rows []Row) *turn {
+// newTurn makes a turn of rows that were read as of a moment. What was held then is held for the
+// whole turn: where a hold ended after the reading, the rows that wait behind it would overtake it.
+func newTurn(r *Relay, rows []Row, at time.Time) *turn {
 	t := &turn{r: r, began: time.Now(), waiting: map[string][]Row{}, failed: map[string]error{}, stopped: map[string]error{}}
 	for _, row := range rows {
 		if p := unfit(&row); p != nil {
 			t.refused = append(t.refused, refusal{row, p})
 			continue
 		}
-		if row.about != nil && r.held.holds(row.key(), t.began) {
+		if row.about != nil && r.held.holds(row.key(), at) {
 			t.parked = append(t.parked, row)
 			continue
 		}
