@@ -25,6 +25,8 @@ var (
 	seeds = flag.Int("seeds", 0, "run so many seeds; 0: a few")
 	first = flag.Uint64("first", 1, "the first of the seeds")
 	span  = flag.Duration("span", 6*time.Hour, "virtual time of a run in which the world is bad")
+	each  = flag.Duration("each", 20*time.Minute, "a deposit and a withdrawal come so often")
+	bad   = flag.Duration("fault", 30*time.Minute, "a fault comes so often")
 	left  = flag.String("without", "", "numbers of faults that do not happen, with commas")
 	only  = flag.String("only", "", "numbers of the faults that happen, with commas; empty: all")
 	small = flag.Bool("shrink", false, "with -seed: look for few faults with which it still fails")
@@ -43,8 +45,8 @@ var keys = sync.OnceValues(func() (list [3]*envelope.Key, err error) {
 	return list, err
 })
 
-// TestSim lives through some bad hours, in the whole check through a bad month. One seed gives
-// one plan of faults; see the flags.
+// TestSim lives through some bad hours, in the whole check through ten bad weeks with 2,000 faults.
+// One seed gives one plan of faults; see the flags.
 func TestSim(t *testing.T) {
 	if testing.Short() {
 		t.Skip("seconds of simulation")
@@ -54,7 +56,7 @@ func TestSim(t *testing.T) {
 	}
 	list := []uint64{1, 2, 3}
 	if dbtest.IsWhole() && !dbtest.Race && *seed == 0 && *seeds == 0 {
-		*seeds, *span = 15, 24*time.Hour
+		*seeds, *span, *each, *bad = 10, 7*24*time.Hour, time.Hour, 50*time.Minute
 	}
 	switch {
 	case *seed != 0:
@@ -140,14 +142,14 @@ func parting(a, b []string) string {
 	return fmt.Sprintf("one of %d lines, one of %d", len(a), len(b))
 }
 
-// config is the run of a seed: an event each ten minutes, a fault each quarter of an hour.
+// config is the run of a seed.
 func config(t *testing.T, one uint64) Config {
 	k, err := keys()
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := Config{Seed: one, Keys: [2]*envelope.Key(k[:2]), RogueKey: k[2], Span: *span, Idle: 300,
-		Deposits: int(*span / (20 * time.Minute)), Withdrawals: int(*span / (20 * time.Minute)), Faults: int(*span / (30 * time.Minute))}
+		Deposits: int(*span / *each), Withdrawals: int(*span / *each), Faults: int(*span / *bad)}
 	without, with := numbers(*left), numbers(*only)
 	c.Skip = func(n int) bool { return slices.Contains(without, n) || len(with) > 0 && !slices.Contains(with, n) }
 	if *logTo != "" {
