@@ -85,29 +85,46 @@ func (w *world) check() {
 	w.checkDeposits()
 	w.checkWithdrawals()
 	w.rogue.check()
-	w.checkLog("service", w.operator)
-	w.checkLog("gateway", w.shop.api)
+	w.checkLog(w.service)
+	w.checkLog(w.gateway)
 }
 
-// holdLog keeps a checkpoint of a log, with its key.
+// holdMost is how many checkpoints of a log are held: the first, and the last ones.
+const holdMost = 6
+
+// holdLog keeps a checkpoint of a log, with its key. The caller has the process's token, so that no
+// restore comes between.
 func (w *world) holdLog(end string, log audit.Source) error {
 	p, err := log.AuditCheckpoint(w.ctx, 0)
-	if err == nil {
-		w.held[end] = p
+	if err != nil {
+		return err
 	}
-	return err
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.held[end] = append(w.held[end], p); len(w.held[end]) > holdMost {
+		w.held[end] = slices.Delete(w.held[end], 1, 2)
+	}
+	return nil
 }
 
-// checkLog: a log verifies whole, and continues the checkpoint that was held.
-func (w *world) checkLog(end string, log audit.Source) {
+func (w *world) logOf(p *process) audit.Source {
+	if p == w.gateway {
+		return w.shop.api
+	}
+	return w.operator
+}
+
+// checkLog: a log verifies whole, and continues each checkpoint that was held.
+func (w *world) checkLog(p *process) {
 	var b bytes.Buffer
-	held := w.held[end]
-	err := audit.Export(w.ctx, &b, log, 1, 0)
-	if err == nil {
-		_, err = audit.Verify(&b, held.Key, strings.NewReader(held.Checkpoint))
+	err := audit.Export(w.ctx, &b, w.logOf(p), 1, 0)
+	for _, held := range w.held[p.name] {
+		if err == nil {
+			_, err = audit.Verify(bytes.NewReader(b.Bytes()), held.Key, strings.NewReader(held.Checkpoint))
+		}
 	}
 	if err != nil {
-		w.wrong("the audit log of the %s: %v", end, err)
+		w.wrong("the audit log of the %s: %v", p.name, err)
 	}
 }
 

@@ -69,11 +69,11 @@ type world struct {
 	operating        chan struct{} // holds a token while something is stopped or rotated
 	rotations        int
 	restores         int
-	files            int                          // of books
-	answers          atomic.Pointer[string]       // the API key of the gateway's answers
-	held             map[string]client.AuditProof // of the audit logs, by end
-	ended            map[string]bool              // withdrawals that have ended, as all know
-	compares         bool                         // the gateway was restored: what it lost is told again
+	files            int                            // of books
+	answers          atomic.Pointer[string]         // the API key of the gateway's answers
+	held             map[string][]client.AuditProof // of the audit logs, by end
+	ended            map[string]bool                // withdrawals that have ended, as all know
+	compares         bool                           // the gateway was restored: what it lost is told again
 
 	mu     sync.Mutex
 	result Result
@@ -85,7 +85,7 @@ func Run(ctx context.Context, c Config) Result {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	w := &world{c: c, operating: make(chan struct{}, 1), net: newNetwork(c.Seed), begun: time.Now(), ctx: ctx}
-	w.result.Counts, w.held, w.ended = map[string]int{}, map[string]client.AuditProof{}, map[string]bool{}
+	w.result.Counts, w.held, w.ended = map[string]int{}, map[string][]client.AuditProof{}, map[string]bool{}
 	w.service = &process{w: w, name: "service", dir: filepath.Join(c.Dir, "service"), busy: make(chan struct{}, 1), make: newService}
 	w.gateway = &process{w: w, name: "gateway", dir: filepath.Join(c.Dir, "gateway"), busy: make(chan struct{}, 1), make: newGateway}
 	if err := w.live(); err != nil {
@@ -296,6 +296,7 @@ func (w *world) suffer(i int, f fault) {
 	time.Sleep(f.span)
 	if err := p.start(w.ctx); err == nil {
 		w.say(f.who, "runs again")
+		_ = w.holdLog(p.name, w.logOf(p)) // it may be out of reach
 	}
 }
 
