@@ -148,8 +148,9 @@ rpm:
 deb:
   compression: gzip
 EOF
+		# With the flags of the binaries, so that Go's own packages are compiled once.
 		for format in deb rpm; do
-			go run "$NFPM" package --config "$stage/nfpm.yaml" --packager "$format" --target "$out/"
+			CGO_ENABLED=0 go run -trimpath "$NFPM" package --config "$stage/nfpm.yaml" --packager "$format" --target "$out/"
 		done
 	done
 fi

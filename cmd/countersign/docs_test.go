@@ -373,10 +373,10 @@ func runSession(t *testing.T, name string, blocks []block) string {
 		write(file, text)
 		fmt.Fprintf(&script, "cd %q; printf '\\n%s%s\\n'\nsed -f \"$names\" %[4]s/%[5]s > %[4]s/now\n. %[4]s/now\n", dir, blockMark, b, filepath.Join(dir, private), file)
 	}
-	// The copies of the tree share what is built; a question without an order need not
+	// The copies of the tree share what is built, with the program itself too; a question without an order need not
 	// stay open for as long as by default; then where commands ask that take no token, and
 	// so no address, from a data directory.
-	env := []string{"GOFLAGS=-trimpath", "COUNTERSIGN_HOLD_WAIT=1s", "PATH=" + filepath.Dir(builtBinary(t)) + ":" + os.Getenv("PATH")}
+	env := []string{"CGO_ENABLED=0", "GOFLAGS=-trimpath -ldflags=-s", "COUNTERSIGN_HOLD_WAIT=1s", "PATH=" + filepath.Dir(builtBinary(t)) + ":" + os.Getenv("PATH")}
 	for documented, setting := range map[string]string{"127.0.0.1:8080": "COUNTERSIGN_SERVICE_API", "127.0.0.1:8091": "COUNTERSIGN_GATEWAY_API"} {
 		if here[documented] != "" && !f.several {
 			env = append(env, setting+"=http://"+here[documented])
@@ -566,7 +566,8 @@ func builtBinary(t *testing.T) string {
 		if built.dir, built.err = os.MkdirTemp("", "countersign-docs"); built.err != nil {
 			return
 		}
-		cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(built.dir, "countersign"), ".")
+		cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s", "-o", filepath.Join(built.dir, "countersign"), ".")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			built.err = fmt.Errorf("%w\n%s", err, out)
 		}

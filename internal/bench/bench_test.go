@@ -77,10 +77,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// binary builds the program, for the suite gateway.
+// binary builds the program as it is shipped, for the suite gateway. Other tests build it so
+// too, so that it is compiled once.
 var binary = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(scratch, "countersign")
-	if out, err := exec.Command("go", "build", "-o", path, "countersign/cmd/countersign").CombinedOutput(); err != nil {
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s", "-o", path, "countersign/cmd/countersign")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building countersign: %w\n%s", err, out)
 	}
 	return path, nil
