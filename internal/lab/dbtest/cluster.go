@@ -27,6 +27,15 @@ type cluster struct {
 	server     *exec.Cmd
 	ended      chan error
 	log        *bytes.Buffer
+	conn       *pgx.Conn // to the database postgres; nil until connect
+}
+
+// connect gives the one connection by which databases are made: each costs a process.
+func (c *cluster) connect(ctx context.Context) (_ *pgx.Conn, err error) {
+	if c.conn == nil || c.conn.IsClosed() {
+		c.conn, err = pgx.Connect(ctx, c.url("postgres"))
+	}
+	return c.conn, err
 }
 
 // binDir finds the newest installed PostgreSQL.

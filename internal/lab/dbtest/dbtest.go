@@ -4,6 +4,7 @@ package dbtest
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 var shared struct {
 	mu         sync.Mutex
 	running    bool // Run runs, which stops them
+	memory     bool // temporary files are in memory
 	tried      bool
 	cluster    *cluster
 	err        error
@@ -24,17 +26,30 @@ var shared struct {
 	maria      *mariaDB
 	mariaErr   error
 	databases  int
+	done       []string // databases of tests that have ended
 }
 
-// Run runs the tests and then stops the servers that Postgres and MariaDB started.
-// TestMain calls it:
+// Run runs the tests, with their temporary files in memory where that is possible, and then
+// stops the servers that Postgres and MariaDB started. TestMain calls it:
 //
 //	func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
-func Run(m *testing.M) int {
+func Run(m *testing.M) (code int) {
+	flag.Parse() // whether benchmarks run
+	memory, remove, err := inMemory()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "a directory in memory:", err)
+		return 1
+	}
+	defer func() {
+		if err := remove(); err != nil {
+			fmt.Fprintln(os.Stderr, "removing the directory in memory:", err)
+			code = max(code, 1)
+		}
+	}()
 	shared.mu.Lock()
-	shared.running = true
+	shared.running, shared.memory = true, memory
 	shared.mu.Unlock()
-	code := m.Run()
+	code = m.Run()
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if shared.cluster != nil {
@@ -75,15 +90,22 @@ func missing(t testing.TB, err error) {
 }
 
 // Postgres gives the URL of an empty database in a private cluster, which the
-// first call starts. If no PostgreSQL is installed, it skips the test, or fails it
-// if the environment has CI=true.
+// first call starts. The database is dropped after the test. If no PostgreSQL is
+// installed, it skips the test, or fails it if the environment has CI=true.
 func Postgres(t testing.TB) (url string) {
 	t.Helper()
-	return postgres(t, "template1")
+	return postgres(t, "template1", false)
 }
 
-// postgres gives the URL of a new copy of a database.
-func postgres(t testing.TB, template string) (url string) {
+// Template is Postgres for a database that outlives the test, so that others Copy it.
+func Template(t testing.TB) (url string) {
+	t.Helper()
+	return postgres(t, "template1", true)
+}
+
+// postgres gives the URL of a new copy of a database, which is dropped after the test
+// unless it is kept.
+func postgres(t testing.TB, template string, keep bool) (url string) {
 	t.Helper()
 	skipShort(t)
 	shared.mu.Lock()
@@ -104,15 +126,39 @@ func postgres(t testing.TB, template string) (url string) {
 	shared.databases++
 	name := fmt.Sprintf("test%d", shared.databases)
 	ctx := context.Background()
-	conn, err := pgx.Connect(ctx, shared.cluster.url("postgres"))
+	conn, err := shared.cluster.connect(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(ctx)
-	if _, err := conn.Exec(ctx, "CREATE DATABASE "+name+" TEMPLATE "+pgx.Identifier{template}.Sanitize()); err != nil {
+	// Databases of ended tests go here, where there is a connection: each is eight megabytes,
+	// which may be in memory.
+	for _, ended := range shared.done {
+		if _, err := conn.Exec(ctx, "DROP DATABASE IF EXISTS "+ended+" WITH (FORCE)"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shared.done = nil
+	text := "CREATE DATABASE " + name + " TEMPLATE " + pgx.Identifier{template}.Sanitize()
+	if shared.memory && version(conn) >= 15 {
+		text += " STRATEGY file_copy" // in memory, copying files costs less than writing them to the log
+	}
+	if _, err := conn.Exec(ctx, text); err != nil {
 		t.Fatal(err)
 	}
+	if !keep {
+		t.Cleanup(func() {
+			shared.mu.Lock()
+			defer shared.mu.Unlock()
+			shared.done = append(shared.done, name)
+		})
+	}
 	return shared.cluster.url(name)
+}
+
+// version is the first number of PostgreSQL's version.
+func version(conn *pgx.Conn) (n int) {
+	_, _ = fmt.Sscanf(conn.PgConn().ParameterStatus("server_version"), "%d", &n)
+	return n
 }
 
 // Exec runs a statement on a database. A SQLite database must not be open elsewhere.
@@ -141,5 +187,5 @@ func Copy(t testing.TB, url string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return postgres(t, c.Database)
+	return postgres(t, c.Database, false)
 }

@@ -73,7 +73,7 @@ func Postgres(end db.End) func(testing.TB) string {
 		defer templates.mu.Unlock()
 		made := templates.postgres[end.Name]
 		if made == "" {
-			made = dbtest.Postgres(t)
+			made = dbtest.Template(t)
 			migrate(t, made, end)
 			if templates.postgres == nil {
 				templates.postgres = map[string]string{}

@@ -1,0 +1,95 @@
+package dbtest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+const (
+	memoryDisk  = "/dev/shm"
+	memoryNames = "cstests" // begin the names of the directories there
+	memoryNeeds = 4 << 30   // bytes that must be free there, and in memory
+	tmpfsMagic  = 0x01021994
+	noExec      = 8 // of Statfs: no program can be run from there
+)
+
+// inMemory makes the temporary files of this test binary and of the programs that it starts
+// be in memory, where making a file costs a tenth: a database of PostgreSQL has three
+// hundred. What a process that was killed has written is there as it is on a disk;
+// losing power is no test's matter here. It changes nothing if the environment names a
+// directory, if benchmarks run, which measure the disk, or if there is little memory. is says
+// whether it did; remove ends it.
+func inMemory() (is bool, remove func() error, err error) {
+	if os.Getenv("TMPDIR") != "" || fsync() == "on" || !roomy() {
+		return false, func() error { return nil }, nil
+	}
+	// One process at a time, so that none removes what another is about to lock.
+	all, err := lock(memoryDisk, syscall.LOCK_EX)
+	if err != nil {
+		return false, nil, err
+	}
+	defer all.Close()
+	removeLeft()
+	dir, err := os.MkdirTemp(memoryDisk, memoryNames)
+	if err != nil {
+		return false, nil, err
+	}
+	own, err := lock(dir, syscall.LOCK_EX)
+	if err == nil {
+		err = os.Chmod(dir, 0o755) // PostgreSQL runs as another user
+	}
+	if err == nil {
+		err = os.Setenv("TMPDIR", dir)
+	}
+	return true, func() error {
+		return errors.Join(os.Unsetenv("TMPDIR"), os.RemoveAll(dir), own.Close())
+	}, err
+}
+
+// removeLeft removes what test binaries have left that were killed: their locks are gone.
+func removeLeft() {
+	list, _ := filepath.Glob(filepath.Join(memoryDisk, memoryNames+"*"))
+	for _, dir := range list {
+		if f, err := lock(dir, syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+			_ = os.RemoveAll(dir) // another user's stays
+			f.Close()
+		}
+	}
+}
+
+// lock locks a directory until the file is closed or the process ends.
+func lock(dir string, how int) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err = syscall.Flock(int(f.Fd()), how)
+		if err == nil {
+			return f, nil
+		}
+		if !errors.Is(err, syscall.EINTR) {
+			return nil, errors.Join(err, f.Close())
+		}
+	}
+}
+
+// roomy reports whether the disk in memory is one that programs run from, and large enough.
+func roomy() bool {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(memoryDisk, &s); err != nil || s.Type != tmpfsMagic || s.Flags&noExec != 0 || int64(s.Bavail)*int64(s.Bsize) < memoryNeeds {
+		return false
+	}
+	about, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return false
+	}
+	_, rest, _ := bytes.Cut(about, []byte("MemAvailable:"))
+	var kilobytes int64
+	_, err = fmt.Sscan(string(rest), &kilobytes)
+	return err == nil && kilobytes<<10 >= memoryNeeds
+}
