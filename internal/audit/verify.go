@@ -38,6 +38,10 @@ type Verified struct {
 // off.
 var ErrFile = errors.New("the file is broken")
 
+// readAhead bytes are read at once. A file may be a short checkpoint, so the buffer is small;
+// longer lines are joined.
+const readAhead = 32 << 10
+
 // Verify reads an export, a proof or a bare checkpoint and checks it with the verifier
 // key alone. earlier is a checkpoint, or a file that has one, that was held before; nil
 // if there is none. Errors wrap ErrFile, ErrCheckpoint, ErrForeign or ErrEarlier.
@@ -50,7 +54,7 @@ func Verify(in io.Reader, verifierKey string, earlier io.Reader) (Verified, erro
 		}
 		v.Earlier = &c
 	}
-	r := bufio.NewReaderSize(in, 1<<20)
+	r := bufio.NewReaderSize(in, readAhead)
 	first, err := r.Peek(len(exportStart))
 	switch {
 	case err == nil && string(first) == exportStart:
@@ -115,7 +119,7 @@ func HeldSize(in io.Reader) (int64, error) {
 }
 
 func heldNote(in io.Reader) (string, error) {
-	r := bufio.NewReaderSize(in, 1<<20)
+	r := bufio.NewReaderSize(in, readAhead)
 	first, err := r.Peek(1)
 	if err != nil {
 		return "", fmt.Errorf("%w: it is empty", ErrFile)
