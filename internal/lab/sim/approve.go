@@ -3,7 +3,6 @@ package sim
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"countersign"
 	"countersign/client"
@@ -56,7 +55,7 @@ func (s *shop) approve(who string, api *client.Gateway) {
 		select {
 		case <-s.stop:
 			return
-		case <-time.After(time.Minute + time.Duration(s.w.float(who)*float64(5*time.Minute))):
+		case <-s.w.look(who, 5):
 		}
 		page, err := api.Orders(s.w.ctx, client.OrderFilter{State: client.OrderHeld}, client.PageOptions{})
 		if err != nil {

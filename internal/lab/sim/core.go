@@ -169,7 +169,7 @@ func (c *core) execute(claim string) {
 		select {
 		case <-c.stop:
 			return
-		case <-time.After(time.Minute + time.Duration(c.w.float(claim)*float64(5*time.Minute))):
+		case <-c.w.look(claim, 5):
 		}
 		c.w.turn(c.acting, claim)
 		c.follow()

@@ -169,7 +169,7 @@ func (s *shop) follow() {
 		select {
 		case <-s.stop:
 			return
-		case <-time.After(time.Minute + time.Duration(s.w.float("shop")*float64(10*time.Minute))):
+		case <-s.w.look("shop", 10):
 		}
 		s.read()
 	}

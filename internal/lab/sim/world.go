@@ -34,6 +34,9 @@ type Config struct {
 	Span time.Duration
 	// Deposits and Withdrawals come within it, and as many Faults.
 	Deposits, Withdrawals, Faults int
+	// Pace is how long executors, the application and persons wait between two looks, at least.
+	// Required.
+	Pace time.Duration
 	// Idle is how many times longer than elsewhere background loops wait.
 	Idle int
 	// Skip says which faults, by number, do not happen. Nil: none.
@@ -309,6 +312,11 @@ func (w *world) heal() {
 	if w.compares {
 		w.compare()
 	}
+}
+
+// look comes when somebody looks for work again: after a pace, and up to so many more.
+func (w *world) look(who string, more float64) <-chan time.Time {
+	return time.After(w.c.Pace + time.Duration(w.float(who)*more*float64(w.c.Pace)))
 }
 
 // bound is how long after the bad time everything that is due must be done.
