@@ -168,6 +168,7 @@ func (c *cluster) stop() error {
 			return err
 		}
 		<-c.ended
+		c.server = nil // Run stops again what did not start
 	}
 	return os.RemoveAll(c.dir)
 }

@@ -153,6 +153,7 @@ func (m *mariaDB) stop() error {
 			return err
 		}
 		<-m.ended
+		m.server = nil // Run stops again what did not start
 	}
 	return os.RemoveAll(m.dir)
 }

@@ -40,7 +40,7 @@ func inMemory() (is bool, remove func() error, err error) {
 	}
 	own, err := lock(dir, syscall.LOCK_EX)
 	if err == nil {
-		err = os.Chmod(dir, 0o755) // PostgreSQL runs as another user
+		err = os.Chmod(dir, 0o777|os.ModeSticky) // as /tmp: servers of databases run as another user
 	}
 	if err == nil {
 		err = os.Setenv("TMPDIR", dir)
