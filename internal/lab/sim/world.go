@@ -325,12 +325,25 @@ const bound = 60 * time.Hour
 // rest waits until everything is done.
 func (w *world) rest() {
 	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(10 * time.Minute) {
+		w.resumeRogue()
 		if w.done() {
 			w.say("world", "all is done")
 			return
 		}
 	}
 	w.say("world", "not all is done")
+}
+
+// resumeRogue is what an operator does who has heard that the service paused a merchant whose
+// answers did not open, and that they do now. A restore may bring the pause back.
+func (w *world) resumeRogue() {
+	m, err := w.operator.Merchant(w.ctx, "rogue")
+	if err != nil || m.State != client.MerchantPaused {
+		return
+	}
+	if _, err := w.operator.ResumeMerchant(w.ctx, "rogue", client.Resume{}); err == nil {
+		w.say("operator", "resumes the rogue, which was paused: %s", m.PausedReason)
+	}
 }
 
 // turn takes a token, which may be another's for long, and then waits a moment of its own: those
