@@ -373,8 +373,8 @@ func runSession(t *testing.T, name string, blocks []block) string {
 		write(file, text)
 		fmt.Fprintf(&script, "cd %q; printf '\\n%s%s\\n'\nsed -f \"$names\" %[4]s/%[5]s > %[4]s/now\n. %[4]s/now\n", dir, blockMark, b, filepath.Join(dir, private), file)
 	}
-	// The copies of the tree share what is built, with the program itself too; a question without an order need not
-	// stay open for as long as by default; then where commands ask that take no token, and
+	// The copies of the tree share what is built, with one another and with builtBinary; a
+	// question without an order need not stay open for as long as by default; then where commands ask that take no token, and
 	// so no address, from a data directory.
 	env := []string{"CGO_ENABLED=0", "GOFLAGS=-trimpath -ldflags=-s", "COUNTERSIGN_HOLD_WAIT=1s", "PATH=" + filepath.Dir(builtBinary(t)) + ":" + os.Getenv("PATH")}
 	for documented, setting := range map[string]string{"127.0.0.1:8080": "COUNTERSIGN_SERVICE_API", "127.0.0.1:8091": "COUNTERSIGN_GATEWAY_API"} {

@@ -77,7 +77,10 @@ func startCluster() (_ *cluster, err error) {
 	if err := c.run("", "-c", "max_connections=300"); err != nil {
 		return nil, err
 	}
-	return c, c.wait()
+	if err := c.wait(); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // newCluster makes the directory.
@@ -168,7 +171,6 @@ func (c *cluster) stop() error {
 			return err
 		}
 		<-c.ended
-		c.server = nil // Run stops again what did not start
 	}
 	return os.RemoveAll(c.dir)
 }

@@ -116,7 +116,10 @@ func startMariaDB() (_ *mariaDB, err error) {
 	}
 	m.server = server
 	go func() { m.ended <- server.Wait() }()
-	return m, m.wait()
+	if err := m.wait(); err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 func (m *mariaDB) dsn(database string) string {
@@ -153,7 +156,6 @@ func (m *mariaDB) stop() error {
 			return err
 		}
 		<-m.ended
-		m.server = nil // Run stops again what did not start
 	}
 	return os.RemoveAll(m.dir)
 }

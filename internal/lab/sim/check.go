@@ -92,17 +92,15 @@ func (w *world) check() {
 // holdMost is how many checkpoints of a log are held: the first, and the last ones.
 const holdMost = 6
 
-// holdLog keeps a checkpoint of a log, with its key. The caller has the process's token, so that no
-// restore comes between.
-func (w *world) holdLog(end string, log audit.Source) error {
-	p, err := log.AuditCheckpoint(w.ctx, 0)
+// holdLog keeps a checkpoint of a process's log, with its key. The caller has the process's token,
+// so that no restore comes between.
+func (w *world) holdLog(p *process) error {
+	proof, err := w.logOf(p).AuditCheckpoint(w.ctx, 0)
 	if err != nil {
 		return err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.held[end] = append(w.held[end], p); len(w.held[end]) > holdMost {
-		w.held[end] = slices.Delete(w.held[end], 1, 2)
+	if p.held = append(p.held, proof); len(p.held) > holdMost {
+		p.held = slices.Delete(p.held, 1, 2)
 	}
 	return nil
 }
@@ -118,7 +116,7 @@ func (w *world) logOf(p *process) audit.Source {
 func (w *world) checkLog(p *process) {
 	var b bytes.Buffer
 	err := audit.Export(w.ctx, &b, w.logOf(p), 1, 0)
-	for _, held := range w.held[p.name] {
+	for _, held := range p.held {
 		if err == nil {
 			_, err = audit.Verify(bytes.NewReader(b.Bytes()), held.Key, strings.NewReader(held.Checkpoint))
 		}

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"countersign/client"
 	"countersign/internal/daemon"
 	"countersign/internal/db"
 )
@@ -32,6 +33,8 @@ type process struct {
 	clock  clock
 	full   atomic.Int64 // faults that fill its disk
 	locked atomic.Int64 // and that make it read-only
+
+	held []client.AuditProof // checkpoints of its audit log; busy guards them
 }
 
 // runner is daemon.Service or daemon.Gateway.

@@ -132,9 +132,7 @@ func (w *world) putBack(p *process, backup string) bool {
 		w.wrong("restoring the %s: %v", p.name, err)
 		return false
 	}
-	w.mu.Lock()
-	w.held[p.name] = w.held[p.name][:1] // the others may be of what is lost
-	w.mu.Unlock()
+	p.held = p.held[:1] // the others may be of what is lost
 	w.say(p.name, "is restored, epoch %d, %d undecided", r.Epoch, r.Undecided)
 	return true
 }

@@ -148,7 +148,7 @@ func config(t *testing.T, one uint64) Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Seed: one, Keys: [2]*envelope.Key(k[:2]), RogueKey: k[2], Span: *span, Idle: 300 * int(*each/(20*time.Minute)), Pace: *each / 20,
+	c := Config{Seed: one, Keys: [2]*envelope.Key(k[:2]), RogueKey: k[2], Span: *span, Idle: int(*each / (4 * time.Second)), Pace: *each / 20,
 		Deposits: int(*span / *each), Withdrawals: int(*span / *each), Faults: int(*span / *bad)}
 	without, with := numbers(*left), numbers(*only)
 	c.Skip = func(n int) bool { return slices.Contains(without, n) || len(with) > 0 && !slices.Contains(with, n) }

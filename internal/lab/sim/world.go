@@ -72,11 +72,10 @@ type world struct {
 	operating        chan struct{} // holds a token while something is stopped or rotated
 	rotations        int
 	restores         int
-	files            int                            // of books
-	answers          atomic.Pointer[string]         // the API key of the gateway's answers
-	held             map[string][]client.AuditProof // of the audit logs, by end
-	ended            map[string]bool                // withdrawals that have ended, as all know
-	compares         bool                           // the gateway was restored: what it lost is told again
+	files            int                    // of books
+	answers          atomic.Pointer[string] // the API key of the gateway's answers
+	ended            map[string]bool        // withdrawals that have ended, as all know
+	compares         bool                   // the gateway was restored: what it lost is told again
 
 	mu     sync.Mutex
 	result Result
@@ -88,7 +87,7 @@ func Run(ctx context.Context, c Config) Result {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	w := &world{c: c, operating: make(chan struct{}, 1), net: newNetwork(c.Seed), begun: time.Now(), ctx: ctx}
-	w.result.Counts, w.held, w.ended = map[string]int{}, map[string][]client.AuditProof{}, map[string]bool{}
+	w.result.Counts, w.ended = map[string]int{}, map[string]bool{}
 	w.service = &process{w: w, name: "service", dir: filepath.Join(c.Dir, "service"), busy: make(chan struct{}, 1), make: newService}
 	w.gateway = &process{w: w, name: "gateway", dir: filepath.Join(c.Dir, "gateway"), busy: make(chan struct{}, 1), make: newGateway}
 	if err := w.live(); err != nil {
@@ -212,7 +211,7 @@ func (w *world) register() error {
 		MerchantSettings: client.MerchantSettings{NotifyURL: "http://" + rogueAddr + merchant.DefaultNotifyPath, WithdrawURL: "http://" + rogueAddr + merchant.DefaultWithdrawPath,
 			AllowPrivate: &yes, ReleaseWithin: client.Duration(6 * time.Hour)},
 		MerchantSecrets: client.MerchantSecrets{APIKey: "answers-of-the-rogue"}})
-	return errors.Join(err, w.shop.employ(), w.holdLog("service", w.operator), w.holdLog("gateway", w.shop.api))
+	return errors.Join(err, w.shop.employ(), w.holdLog(w.service), w.holdLog(w.gateway))
 }
 
 // http gives a party's client.
@@ -299,7 +298,7 @@ func (w *world) suffer(i int, f fault) {
 	time.Sleep(f.span)
 	if err := p.start(w.ctx); err == nil {
 		w.say(f.who, "runs again")
-		_ = w.holdLog(p.name, w.logOf(p)) // it may be out of reach
+		_ = w.holdLog(p) // it may be out of reach
 	}
 }
 
