@@ -359,13 +359,10 @@ var stopDemo = func() error { return nil }
 
 // TestMain ends what playDemo has started.
 func TestMain(m *testing.M) {
-	code := dbtest.Run(m)
-	stopChromium()
-	if err := stopDemo(); err != nil {
-		fmt.Println("the demo:", err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(dbtest.Run(m, func() error {
+		stopChromium()
+		return stopDemo()
+	}))
 }
 
 var linkText = regexp.MustCompile(`(http://[0-9.:]+)/console/link/\w+`)

@@ -33,7 +33,9 @@ var shared struct {
 // stops the servers that Postgres and MariaDB started. TestMain calls it:
 //
 //	func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
-func Run(m *testing.M) (code int) {
+//
+// What the tests share ends by end, before its files and databases go; its error fails the run.
+func Run(m *testing.M, end ...func() error) (code int) {
 	flag.Parse() // whether benchmarks run
 	memory, remove, err := inMemory()
 	if err != nil {
@@ -50,6 +52,12 @@ func Run(m *testing.M) (code int) {
 	shared.running, shared.memory = true, memory
 	shared.mu.Unlock()
 	code = m.Run()
+	for _, end := range end {
+		if err := end(); err != nil {
+			fmt.Fprintln(os.Stderr, "ending what the tests share:", err)
+			code = max(code, 1)
+		}
+	}
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if shared.cluster != nil {
