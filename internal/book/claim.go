@@ -294,7 +294,9 @@ func (in *inboxTx) scanRow(typ countersign.Type, r db.Rows) (id string, _ *inbox
 	copy(row.content[:], content)
 	row.duplicate, row.suspect, row.settled = duplicate != 0, suspect != 0, settled != 0
 	row.reply.Details, err = keptDetails(d)
-	row.reply = believed(in.t, typ, id, row.reply, mac)
+	if row.settled { // otherwise no answer is kept, and there is none to believe
+		row.reply = believed(in.t, typ, id, row.reply, mac)
+	}
 	return id, &row, err
 }
 

@@ -135,7 +135,10 @@ func (o Order) waits(to Order, what countersign.Type) (Order, bool, client.Alarm
 // 5 would free its funds.
 func (o Order) executed(to Order, c *countersign.WithdrawalDone) (Order, bool, client.AlarmKind) {
 	switch {
-	case o.State == OrderExecuted && o.TxID != c.TxID:
+	case o.State == OrderExecuted && o.TxID == "" && c.TxID != "": // books that named none said that it is executed
+		to.TxID = c.TxID
+		return to, true, ""
+	case o.State == OrderExecuted && c.TxID != "" && o.TxID != c.TxID:
 		return o, false, client.AlarmExecutedTwice
 	case o.State == OrderExecuted:
 		return o, false, ""

@@ -152,6 +152,80 @@ func TestForgedReplies(t *testing.T) {
 	}
 }
 
+// TestAskedAgain: a question that is open, because the application holds it or has not answered,
+// has no answer yet, so there is none that somebody could have forged.
+func TestAskedAgain(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			b := New(openAt(t, d.url(t)), Config{})
+			q := question("held")
+			for range 3 {
+				q.At = q.At.Add(time.Hour)
+				r, err := b.Claim(ctx, q)
+				if err != nil || r.State != merchant.StateClaimed {
+					t.Fatalf("%+v, %v", r, err)
+				}
+				held := merchant.Settlement{Type: countersign.TypeRequestWithdraw, ID: "held", Claim: r.Claim, At: q.At, Reply: merchant.Reply{Code: 3001}}
+				if _, err := b.Settle(ctx, held); err != nil {
+					t.Fatal(err)
+				}
+			}
+			forged := question("forged")
+			if _, err := b.Claim(ctx, forged); err != nil {
+				t.Fatal(err)
+			}
+			byHand(t, b, `UPDATE inbox SET settled = 1, code = 0, address = 'EVIL', chain_name = 'c', symbol = 's', amount = '1' WHERE id = 'forged'`)
+			forged.At = forged.At.Add(time.Hour)
+			if _, err := b.Claim(ctx, forged); err != nil {
+				t.Fatal(err)
+			}
+			wantForged(t, b, "inbox forged")
+			list, err := ready.Alarms(ctx, b)
+			if err != nil || len(list) != 1 {
+				t.Errorf("alarms %+v, %v", list, err)
+			}
+			byHand(t, b, `UPDATE inbox SET settled = 0, address = '', chain_name = '', symbol = '', amount = '' WHERE id = 'forged'`)
+		})
+	}
+}
+
+// TestExecutedByBooks: the application's books said that an order is executed, without the
+// transaction. The first that the service names is that transaction, and another one is a second.
+func TestExecutedByBooks(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			b := New(openAt(t, d.url(t)), Config{})
+			if _, err := b.Restored(ctx, 0, 1); err != nil {
+				t.Fatal(err)
+			}
+			o := testOrder("o", "1.50")
+			if _, adopted, err := b.AdoptOrder(ctx, Became{NewOrder: o, State: OrderExecuted, Confirmed: 1}, 2); err != nil || !adopted {
+				t.Fatal(adopted, err)
+			}
+			for i, tx := range []string{"tx", "", "tx", "other"} {
+				done := &countersign.WithdrawalDone{Head: countersign.Head{RequestUUID: fmt.Sprint("r", i), TrackingID: fmt.Sprint("t", i), TenantUserID: o.TenantUserID},
+					CallBackID: "o", TxID: tx, ToAddress: o.Details.Address, ChainName: o.Details.ChainName, Symbol: o.Details.Symbol, Amount: o.Details.Amount}
+				e := merchant.NewEntry(done)
+				e.At = time.UnixMilli(int64(10 + i))
+				if r, err := b.Claim(ctx, e); err != nil || r.State != merchant.StateTaken {
+					t.Fatalf("%q: %+v, %v", tx, r, err)
+				}
+				if o, err := b.Order(ctx, "o"); err != nil || o.State != OrderExecuted || o.TxID != "tx" || o.Forged {
+					t.Errorf("%q: %+v, %v", tx, o, err)
+				}
+				list, err := ready.Alarms(ctx, b)
+				list = slices.DeleteFunc(list, func(a db.Alarm) bool { return a.Kind == client.AlarmRestored })
+				if twice := len(list) == 1 && list[0].Kind == client.AlarmExecutedTwice; err != nil || twice != (tx == "other") || !twice && len(list) > 0 {
+					t.Errorf("%q: alarms %+v, %v", tx, list, err)
+				}
+			}
+			if s, err := b.Stats(ctx); err != nil || s.Orders[OrderExecuted] != 1 {
+				t.Errorf("%+v, %v", s.Orders, err)
+			}
+		})
+	}
+}
+
 // TestForgedEpoch: whoever writes the database past the program does not end what a restore holds
 // back: deposits are held and nothing is decided on orders, whatever the row says.
 func TestForgedEpoch(t *testing.T) {
