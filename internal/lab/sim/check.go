@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -14,11 +15,12 @@ import (
 
 func sorted[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-// done reports whether everything that is due has been done, as far as the ledgers say.
-func (w *world) done() bool {
+// left gives something that is due and has not been done, as far as the ledgers say; empty:
+// nothing.
+func (w *world) left() string {
 	w.shop.read()
-	if w.rogue.waits() {
-		return false
+	if text := w.waits(); text != "" {
+		return text
 	}
 	w.shop.mu.Lock()
 	credited, forwarded := len(w.shop.credits), len(w.shop.forwarded)
@@ -32,19 +34,39 @@ func (w *world) done() bool {
 	}
 	w.core.mu.Unlock()
 	if credited < deposits || forwarded < deposits {
-		return false
+		return fmt.Sprintf("of %d deposits %d are credited and %d forwarded", deposits, credited, forwarded)
 	}
 	for _, callBackID := range sorted(asked) {
 		if w.ended[callBackID] { // it stays so
 			continue
 		}
 		x, err := w.operator.Withdrawal(w.ctx, asked[callBackID])
-		if err != nil || !ended(x.State) || w.left(callBackID, x) != "" {
-			return false
+		switch {
+		case err != nil:
+			return err.Error()
+		case !ended(x.State):
+			return fmt.Sprintf("withdrawal %s is %s", callBackID, x.State)
+		}
+		if text := w.differs(callBackID, x); text != "" {
+			return "withdrawal " + callBackID + ": " + text
 		}
 		w.ended[callBackID] = true
 	}
-	return true
+	return w.lasting()
+}
+
+// waits gives something that the service has still to tell a merchant.
+func (w *world) waits() string {
+	for _, s := range []client.CallbackState{client.CallbackPending, client.CallbackSending} {
+		page, err := w.operator.Callbacks(w.ctx, client.CallbackFilter{State: s}, client.PageOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		if len(page.Callbacks) > 0 {
+			return fmt.Sprintf("%s of %s is %s", page.Callbacks[0].Name, page.Callbacks[0].ID, s)
+		}
+	}
+	return ""
 }
 
 func ended(s client.WithdrawalState) bool {
@@ -55,8 +77,8 @@ func ended(s client.WithdrawalState) bool {
 	return true
 }
 
-// left says how what the merchant's end knows of an ended withdrawal differs from what it must.
-func (w *world) left(callBackID string, x client.Withdrawal) string {
+// differs says how what the merchant's end knows of an ended withdrawal differs from what it must.
+func (w *world) differs(callBackID string, x client.Withdrawal) string {
 	if ofRogue(callBackID) {
 		return "" // it keeps nothing of an end
 	}
@@ -84,9 +106,16 @@ func (w *world) left(callBackID string, x client.Withdrawal) string {
 func (w *world) check() {
 	w.checkDeposits()
 	w.checkWithdrawals()
+	if text := w.waits(); text != "" {
+		w.wrong("something waits still: %s", text)
+	}
+	if n := len(w.shop.held); n > 0 {
+		w.wrong("%d deposits are held, and nobody decides on them", n)
+	}
 	w.rogue.check()
 	w.checkLog(w.service)
 	w.checkLog(w.gateway)
+	w.checkAlarms()
 }
 
 // holdMost is how many checkpoints of a log are held: the first, and the last ones.
@@ -223,8 +252,8 @@ func (w *world) checkWithdrawals() {
 		case (x.State == client.WithdrawalExecuted) != (len(c.executions[id]) > 0):
 			w.wrong("withdrawal %s is %s and was executed %d times", id, x.State, len(c.executions[id]))
 		default:
-			if left := w.left(id, x); left != "" {
-				w.wrong("withdrawal %s: %s", id, left)
+			if text := w.differs(id, x); text != "" {
+				w.wrong("withdrawal %s: %s", id, text)
 			}
 		}
 	}

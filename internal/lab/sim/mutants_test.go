@@ -59,6 +59,20 @@ var mutants = []mutant{
 		"countersign.EffectEnded && !in.restored:\n", "countersign.EffectEnded && !in.restored && id == \"\":\n"},
 	{"a lapsed withdrawal is not told", "internal/outbox/lapse.go",
 		"	payload, err := (&countersign.WithdrawalEnded{", "	if w.State == WithdrawalLapsed {\n		return t.Batch(ctx, counted)\n	}\n	payload, err := (&countersign.WithdrawalEnded{"},
+	{"a question without an answer is a forged one", "internal/book/claim.go",
+		"	if row.settled { // otherwise", "	if row.claims > 0 { // otherwise"},
+	{"a first transaction is a second one", "internal/book/effect.go",
+		"o.TxID == \"\" && c.TxID != \"\":", "o.TxID == \"\" && c.TxID == \"\":"},
+	{"who signed an answer is not looked at", "internal/dispatch/link.go",
+		"	case err != nil:\n		return s, client.ReasonSignatureInvalid, err\n", "	case err != nil && r.Status == 0:\n		return s, client.ReasonSignatureInvalid, err\n"},
+	{"that a stop ends raises no alarm", "internal/outbox/stop.go",
+		"Subject: subject, At: now}})", "Subject: subject, At: now}}[:0])"},
+	{"a lapse raises no alarm", "internal/outbox/lapse.go",
+		"Subject: f.callback(), At: now}})", "Subject: f.callback(), At: now}}[:0])"},
+	{"an alarm does not end", "internal/outbox/alarms.go",
+		"			ends = !h.Told\n", "			ends = !h.Told && now < 0\n"},
+	{"a restore that is declared breaks the log", "internal/audit/peers.go",
+		"		held.take(s, now)\n", "		held.take(s, now)\n		if of == standsRestored {\n			of = standsBroken\n		}\n"},
 }
 
 // with gives the text of m's file with the fault.

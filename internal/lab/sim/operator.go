@@ -28,9 +28,16 @@ func (w *world) operate(i int, f fault) {
 	}
 	w.persist(f.kind.String(), begin)
 	from := time.Since(w.begun)
+	if f.kind == freeze {
+		w.wantAlarm(w.operator, client.AlarmFilter{Kind: client.AlarmFrozen}, "the service is frozen")
+	}
 	time.Sleep(f.span)
+	before := w.resumptions(merchant)
 	to := time.Since(w.begun)
 	w.persist("ending a "+f.kind.String(), end)
+	if w.resumptions(merchant) == before {
+		w.wrong("what was stopped goes on, and no alarm says so: %q", merchant)
+	}
 	w.core.mu.Lock()
 	defer w.core.mu.Unlock()
 	w.core.stops = append(w.core.stops, stop{merchant, from, to})
@@ -74,5 +81,23 @@ func (w *world) rotate(i int, f fault) {
 	})
 	if m, err := w.operator.Merchant(w.ctx, "shop"); err == nil && m.Rotation != nil {
 		w.wrong("a rotation does not end: %v", m.Rotation.State)
+	}
+}
+
+// decideRefused is what a person of the merchant does about callbacks that the gateway refused: has
+// them tried again, and dismisses what is refused once more, since the service tells it again.
+func (w *world) decideRefused() {
+	page, err := w.shop.api.Refused(w.ctx, client.RefusedFilter{State: client.RefusedOpen}, client.PageOptions{})
+	if err != nil {
+		return
+	}
+	for _, r := range page.Refused {
+		is, err := w.shop.api.RetryRefused(w.ctx, r.ID, "the cause is gone")
+		if err != nil {
+			is, err = w.shop.api.DismissRefused(w.ctx, r.ID, err.Error())
+		}
+		if err == nil {
+			w.say("person", "what the gateway refused (%s %s) is %s", r.Reason, r.CallbackID, is.State)
+		}
 	}
 }

@@ -94,6 +94,11 @@ type withdrawal struct {
 	orderCancelAfter time.Duration // after which the merchant cancels the order; zero: it does not
 }
 
+// last is how many deposits and withdrawals come when all is well again and the last fault over, at
+// times counted from then: each lane of each merchant is used once more, since a breaker closes with
+// an exchange.
+const last = 3
+
 // plan is what a seed draws.
 type plan struct {
 	deposits    []deposit
@@ -106,14 +111,20 @@ func draw(c Config) plan {
 	r := rand.New(rand.NewPCG(c.Seed, 1))
 	within := func(d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
 	var p plan
-	for i := range c.Deposits {
-		id := fmt.Sprint([]string{"D", "D", "RD"}[i%3], i)
-		p.deposits = append(p.deposits, deposit{id: id, at: within(c.Span), amount: amount(id), again: r.IntN(10) == 0, other: r.IntN(20) == 0})
+	when := func(i, most int) time.Duration {
+		if i < most {
+			return within(c.Span)
+		}
+		return within(time.Hour)
 	}
-	for i := range c.Withdrawals {
+	for i := range c.Deposits + last {
+		id := fmt.Sprint([]string{"D", "D", "RD"}[i%3], i)
+		p.deposits = append(p.deposits, deposit{id: id, at: when(i, c.Deposits), amount: amount(id), again: r.IntN(10) == 0, other: r.IntN(20) == 0})
+	}
+	for i := range c.Withdrawals + last {
 		id := fmt.Sprint([]string{"W", "W", "RW"}[i%3], i)
 		x := withdrawal{id: id, details: client.Details{Address: "T" + id, ChainName: "TRON", Symbol: "USDT", Amount: amount(id)}, within: 30*time.Minute + within(4*time.Hour)}
-		x.orderAt = within(c.Span)
+		x.orderAt = when(i, c.Withdrawals)
 		x.askAt = x.orderAt + within(time.Minute)
 		x.told = r.IntN(2) == 0
 		switch r.IntN(16) {

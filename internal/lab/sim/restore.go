@@ -34,6 +34,7 @@ func (w *world) restore(i int, f fault) {
 	w.core.release() // it gets no permit as long as the restore is open
 	if ok {
 		time.Sleep(20 * time.Minute)
+		w.wantAlarm(w.operator, client.AlarmFilter{Kind: client.AlarmRestored}, "the service is restored")
 	}
 	w.core.hold()
 	defer w.core.release()
@@ -65,6 +66,7 @@ func (w *world) restoreGateway(i int, f fault) {
 	w.shop.release() // no deposit counts as long as the restore is open
 	if ok {
 		time.Sleep(20 * time.Minute)
+		w.wantAlarm(w.shop.api, client.AlarmFilter{Kind: client.AlarmRestored}, "the gateway is restored")
 		w.shop.hold()
 		p.stop()
 		ok = w.settle(p, reconcile.Config{Booked: w.write(w.completed(w.shop.own()))}) && p.start(w.ctx) == nil
@@ -132,6 +134,7 @@ func (w *world) putBack(p *process, backup string) bool {
 		w.wrong("restoring the %s: %v", p.name, err)
 		return false
 	}
+	w.lost[p.name] = true
 	p.held = p.held[:1] // the others may be of what is lost
 	w.say(p.name, "is restored, epoch %d, %d undecided", r.Epoch, r.Undecided)
 	return true

@@ -250,7 +250,7 @@ func (s *shop) order(x withdrawal) {
 	}
 	new := client.NewOrder{CallBackID: x.id, TenantUserID: user, Address: x.details.Address, ChainName: x.details.ChainName, Symbol: x.details.Symbol, Amount: x.details.Amount}
 	if x.expires > 0 {
-		new.ExpiresAt = client.TimeOf(s.w.begun.Add(x.orderAt + x.expires))
+		new.ExpiresAt = client.TimeOf(time.Now().Add(x.expires))
 	}
 	s.mu.Lock()
 	s.orders[x.id] = new

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -24,6 +25,7 @@ var (
 	seed  = flag.Uint64("seed", 0, "run this seed alone, and print its story with -v")
 	seeds = flag.Int("seeds", 0, "run so many seeds; 0: a few")
 	first = flag.Uint64("first", 1, "the first of the seeds")
+	long  = flag.Duration("for", 0, "real time: begin with the next seed until so much has passed")
 	span  = flag.Duration("span", 6*time.Hour, "virtual time of a run in which the world is bad")
 	each  = flag.Duration("each", 20*time.Minute, "a deposit and a withdrawal come so often")
 	bad   = flag.Duration("fault", 30*time.Minute, "a fault comes so often")
@@ -51,25 +53,28 @@ func TestSim(t *testing.T) {
 	if testing.Short() {
 		t.Skip("seconds of simulation")
 	}
-	if dbtest.Race && *seed == 0 && *seeds == 0 {
+	if dbtest.Race && *seed == 0 && *seeds == 0 && *long == 0 {
 		t.Skip("-race: the daemons' goroutines meet in their own tests; -seeds N runs it")
 	}
-	list := []uint64{1, 2, 3}
-	if dbtest.IsWhole() && !dbtest.Race && *seed == 0 && *seeds == 0 {
+	if dbtest.IsWhole() && !dbtest.Race && *seed == 0 && *seeds == 0 && *long == 0 {
 		*seeds, *span, *each, *bad = 10, 7*24*time.Hour, time.Hour, 50*time.Minute
 	}
-	switch {
-	case *seed != 0:
-		list = []uint64{*seed}
-	case *seeds > 0:
-		list = nil
-		for i := range *seeds {
-			list = append(list, *first+uint64(i))
+	began := time.Now()
+	goesOn := func(lived int) bool {
+		switch {
+		case *seed != 0:
+			return lived < 1
+		case *long > 0:
+			return time.Since(began) < *long
+		case *seeds > 0:
+			return lived < *seeds
 		}
+		return lived < 3
 	}
-	sum, faults, began := map[string]int{}, 0, time.Now()
+	sum, faults, lived := map[string]int{}, 0, 0
 	var virtual time.Duration
-	for _, one := range list {
+	for ; goesOn(lived); lived++ {
+		one := cmp.Or(*seed, *first+uint64(lived))
 		r := lives(t, config(t, one))
 		for k, n := range r.Counts {
 			sum[k] += n
@@ -93,7 +98,7 @@ func TestSim(t *testing.T) {
 	for _, k := range slices.Sorted(maps.Keys(sum)) {
 		counts = append(counts, fmt.Sprintf("%s %d", k, sum[k]))
 	}
-	t.Logf("%d seeds, %d faults, %v of virtual time in %v; %s", len(list), faults, virtual.Round(time.Hour), time.Since(began).Round(time.Millisecond), strings.Join(counts, ", "))
+	t.Logf("%d seeds, %d faults, %v of virtual time in %v; %s", lived, faults, virtual.Round(time.Hour), time.Since(began).Round(time.Millisecond), strings.Join(counts, ", "))
 }
 
 // TestAgain counts how often two runs of a seed differ. Go's scheduler does not belong to the

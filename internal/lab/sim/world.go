@@ -67,6 +67,7 @@ type world struct {
 	shop             *shop
 	operator         *client.Service
 	rogue            *rogue
+	signs            *signs        // nil: the messages between both ends are not signed
 	well             atomic.Bool   // the bad time is over
 	over             atomic.Bool   // and the time of what must succeed, too
 	operating        chan struct{} // holds a token while something is stopped or rotated
@@ -76,6 +77,7 @@ type world struct {
 	answers          atomic.Pointer[string] // the API key of the gateway's answers
 	ended            map[string]bool        // withdrawals that have ended, as all know
 	compares         bool                   // the gateway was restored: what it lost is told again
+	lost             map[string]bool        // processes whose database was restored
 
 	mu     sync.Mutex
 	result Result
@@ -87,7 +89,7 @@ func Run(ctx context.Context, c Config) Result {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	w := &world{c: c, operating: make(chan struct{}, 1), net: newNetwork(c.Seed), begun: time.Now(), ctx: ctx}
-	w.result.Counts, w.ended = map[string]int{}, map[string]bool{}
+	w.result.Counts, w.ended, w.lost = map[string]int{}, map[string]bool{}, map[string]bool{}
 	w.service = &process{w: w, name: "service", dir: filepath.Join(c.Dir, "service"), busy: make(chan struct{}, 1), make: newService}
 	w.gateway = &process{w: w, name: "gateway", dir: filepath.Join(c.Dir, "gateway"), busy: make(chan struct{}, 1), make: newGateway}
 	if err := w.live(); err != nil {
@@ -122,8 +124,10 @@ func newGateway(p *process, s daemon.Storage) (runner, error) {
 	if err != nil {
 		return nil, err
 	}
+	callbacks := merchant.Config{Key: p.w.c.Keys[0].Public(), NextKey: p.w.c.Keys[1].Public(), APIKey: countersign.APIKey(*p.w.answers.Load())}
+	callbacks.Sign, callbacks.ServiceSigner = p.w.signs.of("shop")
 	return daemon.NewGateway(daemon.GatewayConfig{Storage: s, Policy: rules, Listen: callbackAddr, APIListen: gatewayAddr, MaxConnections: 1000, NoConsole: true,
-		Callbacks: merchant.Config{Key: p.w.c.Keys[0].Public(), NextKey: p.w.c.Keys[1].Public(), APIKey: countersign.APIKey(*p.w.answers.Load())},
+		Callbacks: callbacks,
 		Forward:   gateway.Forwarding{URL: "http://" + shopAddr + "/"}, Log: p.w.c.Log.With("end", p.name)})
 }
 
@@ -133,13 +137,22 @@ func (w *world) live() error {
 	answers := "answers-0"
 	w.answers.Store(&answers)
 	var err error
-	if w.rogue, err = newRogue(w); err != nil {
-		return err
+	if w.net.luck("signs").IntN(2) == 0 {
+		w.signs = newSigns()
 	}
-	if err := errors.Join(w.service.begin(w.ctx), w.gateway.begin(w.ctx)); err != nil {
+	if err := w.service.begin(w.ctx); err != nil {
 		return err
 	}
 	if err := w.register(); err != nil {
+		return err
+	}
+	if w.rogue, err = newRogue(w); err != nil {
+		return err
+	}
+	if err := w.gateway.begin(w.ctx); err != nil {
+		return err
+	}
+	if err := w.employ(); err != nil {
 		return err
 	}
 	var all sync.WaitGroup
@@ -150,13 +163,16 @@ func (w *world) live() error {
 			all.Go(func() { w.suffer(i, f) })
 		}
 	}
-	for _, d := range p.deposits {
-		all.Go(func() { w.core.deposit(d) })
+	happen := func(deposits []deposit, withdrawals []withdrawal) {
+		for _, d := range deposits {
+			all.Go(func() { w.core.deposit(d) })
+		}
+		for _, x := range withdrawals {
+			all.Go(func() { w.core.withdrawal(x) })
+			all.Go(func() { w.shop.order(x) })
+		}
 	}
-	for _, x := range p.withdrawals {
-		all.Go(func() { w.core.withdrawal(x) })
-		all.Go(func() { w.shop.order(x) })
-	}
+	happen(p.deposits[:w.c.Deposits], p.withdrawals[:w.c.Withdrawals])
 	time.Sleep(w.c.Span)
 	w.say("world", "heals")
 	w.net.heal()
@@ -166,52 +182,61 @@ func (w *world) live() error {
 	defer late.Stop()
 	all.Wait()
 	w.heal()
+	happen(p.deposits[w.c.Deposits:], p.withdrawals[w.c.Withdrawals:])
+	all.Wait()
 	w.rest()
 	w.check()
 	return nil
 }
 
-// register makes the merchant and the clients.
+// register makes the merchants and the clients of the service.
 func (w *world) register() error {
-	token := func(p *process) (client.Secret, error) {
-		b, err := os.ReadFile(p.now.daemon.TokenFile())
-		return client.Secret(strings.TrimSpace(string(b))), err
-	}
-	s, err := token(w.service)
+	token, err := firstToken(w.service)
 	if err != nil {
 		return err
 	}
-	g, err := token(w.gateway)
+	w.operator, err = client.NewService(client.Config{URL: "http://" + serviceAddr, Token: token, HTTPClient: w.http("operator", operatorToBoth)})
 	if err != nil {
 		return err
 	}
-	secret, err := w.c.Keys[0].PrivatePEM()
+	if err := w.core.connect(token); err != nil {
+		return err
+	}
+	for _, m := range []struct {
+		id, address, apiKey string
+		key                 *envelope.Key
+	}{{"shop", callbackAddr, *w.answers.Load(), w.c.Keys[0]}, {"rogue", rogueAddr, rogueAPIKey, w.c.RogueKey}} {
+		secret, err := m.key.PrivatePEM()
+		if err != nil {
+			return err
+		}
+		yes := true
+		_, err = w.operator.CreateMerchant(w.ctx, client.NewMerchant{ID: m.id, Key: &client.KeySpec{PrivateKey: client.Secret(secret)},
+			MerchantSettings: client.MerchantSettings{NotifyURL: "http://" + m.address + merchant.DefaultNotifyPath, WithdrawURL: "http://" + m.address + merchant.DefaultWithdrawPath,
+				AllowPrivate: &yes, ReleaseWithin: client.Duration(6 * time.Hour), AnswerKey: w.signs.answerKey(m.id)},
+			MerchantSecrets: client.MerchantSecrets{APIKey: client.Secret(m.apiKey)}})
+		if err != nil {
+			return err
+		}
+	}
+	return errors.Join(w.signs.learn(w.ctx, w.operator), w.holdLog(w.service))
+}
+
+// employ makes what needs the gateway.
+func (w *world) employ() error {
+	token, err := firstToken(w.gateway)
 	if err != nil {
 		return err
 	}
-	w.operator, err = client.NewService(client.Config{URL: "http://" + serviceAddr, Token: s, HTTPClient: w.http("operator", operatorToBoth)})
-	if err != nil {
+	if err := w.shop.connect(token); err != nil {
 		return err
 	}
-	if err := errors.Join(w.core.connect(s), w.shop.connect(g)); err != nil {
-		return err
-	}
-	yes := true
-	_, err = w.operator.CreateMerchant(w.ctx, client.NewMerchant{ID: "shop", Key: &client.KeySpec{PrivateKey: client.Secret(secret)},
-		MerchantSettings: client.MerchantSettings{NotifyURL: "http://" + callbackAddr + merchant.DefaultNotifyPath, WithdrawURL: "http://" + callbackAddr + merchant.DefaultWithdrawPath,
-			AllowPrivate: &yes, ReleaseWithin: client.Duration(6 * time.Hour)},
-		MerchantSecrets: client.MerchantSecrets{APIKey: client.Secret(*w.answers.Load())}})
-	if err != nil {
-		return err
-	}
-	if secret, err = w.c.RogueKey.PrivatePEM(); err != nil {
-		return err
-	}
-	_, err = w.operator.CreateMerchant(w.ctx, client.NewMerchant{ID: "rogue", Key: &client.KeySpec{PrivateKey: client.Secret(secret)},
-		MerchantSettings: client.MerchantSettings{NotifyURL: "http://" + rogueAddr + merchant.DefaultNotifyPath, WithdrawURL: "http://" + rogueAddr + merchant.DefaultWithdrawPath,
-			AllowPrivate: &yes, ReleaseWithin: client.Duration(6 * time.Hour)},
-		MerchantSecrets: client.MerchantSecrets{APIKey: "answers-of-the-rogue"}})
-	return errors.Join(err, w.shop.employ(), w.holdLog(w.service), w.holdLog(w.gateway))
+	return errors.Join(w.shop.employ(), w.holdLog(w.gateway))
+}
+
+func firstToken(p *process) (client.Secret, error) {
+	b, err := os.ReadFile(p.now.daemon.TokenFile())
+	return client.Secret(strings.TrimSpace(string(b))), err
 }
 
 // http gives a party's client.
@@ -267,11 +292,19 @@ func (w *world) suffer(i int, f fault) {
 		return
 	case sleep:
 		p.clock.jump(f.jump)
+		if w.signs == nil {
+			return
+		}
+		time.Sleep(f.span)
+		w.setClock(i, p)
 		return
 	case drift:
 		p.clock.drift(f.rate)
 		time.Sleep(f.span)
 		p.clock.drift(-f.rate)
+		if w.signs != nil {
+			w.setClock(i, p)
+		}
 		return
 	}
 	w.turn(p.busy, "fault", i)
@@ -302,8 +335,20 @@ func (w *world) suffer(i int, f fault) {
 	}
 }
 
+// setClock is what somebody does whose clock the other end says is wrong: signatures are old then. A
+// daemon reads the time when it starts.
+func (w *world) setClock(i int, p *process) {
+	w.turn(p.busy, "clock", i)
+	defer func() { <-p.busy }()
+	p.stop()
+	if err := p.start(w.ctx); err == nil {
+		w.say(p.name, "has the right time again")
+	}
+}
+
 // heal is what an operator does after the bad time: what was given up is sent again.
 func (w *world) heal() {
+	w.wantGivenUp()
 	w.persist("resending", func() error {
 		_, err := w.operator.ResendCallbacks(w.ctx, client.Resend{Filter: client.CallbackFilter{State: client.CallbackExhausted}})
 		return err
@@ -323,14 +368,16 @@ const bound = 60 * time.Hour
 
 // rest waits until everything is done.
 func (w *world) rest() {
+	left := ""
 	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(10 * time.Minute) {
 		w.resumeRogue()
-		if w.done() {
+		w.decideRefused()
+		if left = w.left(); left == "" {
 			w.say("world", "all is done")
 			return
 		}
 	}
-	w.say("world", "not all is done")
+	w.say("world", "not all is done: %s", left)
 }
 
 // resumeRogue is what an operator does who has heard that the service paused a merchant whose
@@ -340,6 +387,7 @@ func (w *world) resumeRogue() {
 	if err != nil || m.State != client.MerchantPaused {
 		return
 	}
+	w.wantAlarm(w.operator, client.AlarmFilter{Kind: client.AlarmOpenFailures, Merchant: "rogue"}, "the rogue is paused")
 	if _, err := w.operator.ResumeMerchant(w.ctx, "rogue", client.Resume{}); err == nil {
 		w.say("operator", "resumes the rogue, which was paused: %s", m.PausedReason)
 	}
@@ -354,7 +402,7 @@ func (w *world) turn(token chan struct{}, who ...any) {
 
 // persist does what must succeed, however often it takes.
 func (w *world) persist(what string, do func() error) bool {
-	for n := 0; !w.over.Load(); n++ {
+	for n := 0; n == 0 || !w.over.Load(); n++ {
 		err := do()
 		if err == nil {
 			return true
