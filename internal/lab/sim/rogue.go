@@ -2,7 +2,6 @@ package sim
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -79,8 +78,17 @@ func (r *rogue) order(id string) (countersign.Details, bool) {
 	return countersign.Details(d), known
 }
 
-// unsignedFaults are those of a merchant that signs nothing.
-var unsignedFaults = slices.DeleteFunc(slices.Clone(countersigntest.MerchantFaults), countersigntest.MerchantFault.NeedsSigning)
+// unsignedFaults are those of a merchant that signs nothing, signedFaults those that forge signatures.
+var unsignedFaults, signedFaults = func() (unsigned, signed []countersigntest.MerchantFault) {
+	for _, f := range countersigntest.MerchantFaults {
+		if f.NeedsSigning() {
+			signed = append(signed, f)
+		} else {
+			unsigned = append(unsigned, f)
+		}
+	}
+	return unsigned, signed
+}()
 
 // fault chooses what is wrong with an answer.
 func (r *rogue) fault(_ int, cb countersign.Callback) countersigntest.MerchantFault {
@@ -88,9 +96,9 @@ func (r *rogue) fault(_ int, cb countersign.Callback) countersigntest.MerchantFa
 	luck := r.w.net.luck("rogue", cb.CallbackType(), id)
 	f := countersigntest.NoMerchantFault
 	if !r.honest.Load() && luck.Float64() < r.most {
-		list := countersigntest.MerchantFaults
-		if r.w.signs == nil {
-			list = unsignedFaults
+		list := unsignedFaults
+		if r.w.signs != nil && luck.IntN(3) == 0 {
+			list = signedFaults
 		}
 		f = list[luck.IntN(len(list))]
 		r.w.count("faulty answers")

@@ -182,6 +182,7 @@ func (w *world) live() error {
 	defer late.Stop()
 	all.Wait()
 	w.heal()
+	time.Sleep(skew)
 	happen(p.deposits[w.c.Deposits:], p.withdrawals[w.c.Withdrawals:])
 	all.Wait()
 	w.rest()
@@ -362,6 +363,10 @@ func (w *world) heal() {
 func (w *world) look(who string, more float64) <-chan time.Time {
 	return time.After(w.c.Pace + time.Duration(w.float(who)*more*float64(w.c.Pace)))
 }
+
+// skew is how far a clock is ahead at most before it is set right. What was noted then has been in
+// the future, and an alarm ends with what comes after it.
+const skew = 4 * time.Hour
 
 // bound is how long after the bad time everything that is due must be done.
 const bound = 60 * time.Hour
