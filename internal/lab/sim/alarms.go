@@ -160,7 +160,7 @@ func alarmOf(end, merchant string, kind client.AlarmKind) string {
 // rows, and what is told again after it need not raise them again.
 func (w *world) checkRaised(kinds map[string]bool) {
 	want := func(merchant string, kind client.AlarmKind, why string, args ...any) {
-		if !kinds[alarmOf("service", merchant, kind)] {
+		if !kinds[alarmOf("service", merchant, kind)] && !kinds[alarmOf("service", "", kind)] { // a freeze is of all
 			w.wrong("%s, and no alarm says %s of %s", fmt.Sprintf(why, args...), kind, merchant)
 		}
 	}

@@ -74,6 +74,7 @@ func (w *world) restoreGateway(i int, f fault) {
 	}
 	<-p.busy
 	if ok {
+		w.shop.cancelUnsaid()
 		w.shop.orderAgain()
 		w.compare()
 	}
@@ -107,6 +108,7 @@ func (w *world) restoreBoth(i int, f fault) {
 	<-g.busy
 	w.shop.release()
 	if ok {
+		w.shop.cancelUnsaid()
 		w.shop.orderAgain()
 		w.core.tellAgain()
 		w.compare()
@@ -154,6 +156,9 @@ func (w *world) settle(p *process, c reconcile.Config) bool {
 }
 
 func (w *world) finding(f reconcile.Finding) error {
+	if f.Finding == reconcile.NotSaid && f.Merchant == "" {
+		w.unsaid = append(w.unsaid, f.CallBackID)
+	}
 	w.say("reconcile", "%s %s%s here %q there %q, settled %v %s", f.Finding, f.TrackingID, f.CallBackID, f.State+f.Here, f.There, f.Settled, f.Reason)
 	return nil
 }
@@ -391,6 +396,27 @@ func (s *shop) own() (lines []reconcile.Line) {
 
 // bookedAs is the id under which a deposit that own took from the feed is among the forwarded ones.
 func bookedAs(seq int64) string { return fmt.Sprint("booked ", seq) }
+
+// cancelUnsaid cancels orders that a restored gateway has and the application does not, since it was
+// told that they were refused: a repeated request made them when the gateway had lost why.
+func (s *shop) cancelUnsaid() {
+	ids := s.w.unsaid
+	s.w.unsaid = nil
+	for _, id := range ids {
+		s.mu.Lock()
+		refused := s.refused[id]
+		s.mu.Unlock()
+		if refused {
+			s.w.persist("cancelling order "+id, func() error {
+				_, err := s.api.ResumeOrder(s.w.ctx, id, "no books have it")
+				if err == nil {
+					_, err = s.api.CancelOrder(s.w.ctx, id, "it was refused, and nobody waits for it")
+				}
+				return err
+			})
+		}
+	}
+}
 
 // orderAgain orders everything again that the gateway had taken.
 func (s *shop) orderAgain() {

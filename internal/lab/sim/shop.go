@@ -29,6 +29,7 @@ type shop struct {
 	became    map[string]client.OrderState   // of orders, as the events say or as it knows itself
 	at        map[string]client.Time         // when it became so
 	cancelled map[string]bool                // whose cancelling the gateway took
+	refused   map[string]bool                // orders that the gateway did not take
 	credits   []client.DepositEntry          // from the feed
 	held      map[int64]client.DepositEntry  // of the feed, until an event says whether they count
 	forwarded map[string]client.DepositEntry // by webhook-id
@@ -70,7 +71,7 @@ func (c *cursor) take(seq int64) (fresh, gap bool) {
 
 func newShop(w *world) *shop {
 	return &shop{w: w, http: w.http("shop", shopToGateway), stop: make(chan struct{}), ordered: map[string]client.Details{}, orders: map[string]client.NewOrder{},
-		became: map[string]client.OrderState{}, at: map[string]client.Time{}, cancelled: map[string]bool{}, held: map[int64]client.DepositEntry{},
+		became: map[string]client.OrderState{}, at: map[string]client.Time{}, cancelled: map[string]bool{}, refused: map[string]bool{}, held: map[int64]client.DepositEntry{},
 		forwarded: map[string]client.DepositEntry{}, told: heldForwards{map[int64]client.DepositEntry{}, map[int64]bool{}},
 		approved: map[string]map[string]bool{}, deposits: cursor{seen: map[int64]bool{}}, events: cursor{seen: map[int64]bool{}}, reading: make(chan struct{}, 1)}
 }
@@ -259,10 +260,12 @@ func (s *shop) order(x withdrawal) {
 		_, err := s.api.AddOrder(s.w.ctx, new)
 		return err
 	})
-	if !taken {
-		return // the service asked first, and was told that it is unknown
-	}
 	s.mu.Lock()
+	if !taken { // the service asked first, and was told that it is unknown
+		s.refused[x.id] = true
+		s.mu.Unlock()
+		return
+	}
 	s.ordered[x.id] = x.details
 	s.mu.Unlock()
 	if x.orderCancelAfter > 0 {

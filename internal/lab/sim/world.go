@@ -78,6 +78,7 @@ type world struct {
 	ended            map[string]bool        // withdrawals that have ended, as all know
 	compares         bool                   // the gateway was restored: what it lost is told again
 	lost             map[string]bool        // processes whose database was restored
+	unsaid           []string               // orders of a restored gateway that no books have
 
 	mu     sync.Mutex
 	result Result
