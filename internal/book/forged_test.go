@@ -155,115 +155,70 @@ func TestForgedReplies(t *testing.T) {
 // TestAskedAgain: a question that is open, because the application holds it or has not answered,
 // has no answer yet, so there is none that somebody could have forged.
 func TestAskedAgain(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			b := New(openAt(t, d.url(t)), Config{})
-			q := question("held")
-			for range 3 {
-				q.At = q.At.Add(time.Hour)
-				r, err := b.Claim(ctx, q)
-				if err != nil || r.State != merchant.StateClaimed {
-					t.Fatalf("%+v, %v", r, err)
-				}
-				held := merchant.Settlement{Type: countersign.TypeRequestWithdraw, ID: "held", Claim: r.Claim, At: q.At, Reply: merchant.Reply{Code: 3001}}
-				if _, err := b.Settle(ctx, held); err != nil {
-					t.Fatal(err)
-				}
+	eachDialect(t, func(t *testing.T, url string) {
+		b := New(openAt(t, url), Config{})
+		q := question("held")
+		for range 3 {
+			q.At = q.At.Add(time.Hour)
+			r, err := b.Claim(ctx, q)
+			if err != nil || r.State != merchant.StateClaimed {
+				t.Fatalf("%+v, %v", r, err)
 			}
-			forged := question("forged")
-			if _, err := b.Claim(ctx, forged); err != nil {
+			held := merchant.Settlement{Type: countersign.TypeRequestWithdraw, ID: "held", Claim: r.Claim, At: q.At, Reply: merchant.Reply{Code: 3001}}
+			if _, err := b.Settle(ctx, held); err != nil {
 				t.Fatal(err)
 			}
-			byHand(t, b, `UPDATE inbox SET settled = 1, code = 0, address = 'EVIL', chain_name = 'c', symbol = 's', amount = '1' WHERE id = 'forged'`)
-			forged.At = forged.At.Add(time.Hour)
-			if _, err := b.Claim(ctx, forged); err != nil {
-				t.Fatal(err)
-			}
-			wantForged(t, b, "inbox forged")
-			list, err := ready.Alarms(ctx, b)
-			if err != nil || len(list) != 1 {
-				t.Errorf("alarms %+v, %v", list, err)
-			}
-			byHand(t, b, `UPDATE inbox SET settled = 0, address = '', chain_name = '', symbol = '', amount = '' WHERE id = 'forged'`)
-		})
-	}
-}
-
-// TestExecutedByBooks: the application's books said that an order is executed, without the
-// transaction. The first that the service names is that transaction, and another one is a second.
-func TestExecutedByBooks(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			b := New(openAt(t, d.url(t)), Config{})
-			if _, err := b.Restored(ctx, 0, 1); err != nil {
-				t.Fatal(err)
-			}
-			o := testOrder("o", "1.50")
-			if _, adopted, err := b.AdoptOrder(ctx, Became{NewOrder: o, State: OrderExecuted, Confirmed: 1}, 2); err != nil || !adopted {
-				t.Fatal(adopted, err)
-			}
-			for i, tx := range []string{"tx", "", "tx", "other"} {
-				done := &countersign.WithdrawalDone{Head: countersign.Head{RequestUUID: fmt.Sprint("r", i), TrackingID: fmt.Sprint("t", i), TenantUserID: o.TenantUserID},
-					CallBackID: "o", TxID: tx, ToAddress: o.Details.Address, ChainName: o.Details.ChainName, Symbol: o.Details.Symbol, Amount: o.Details.Amount}
-				e := merchant.NewEntry(done)
-				e.At = time.UnixMilli(int64(10 + i))
-				if r, err := b.Claim(ctx, e); err != nil || r.State != merchant.StateTaken {
-					t.Fatalf("%q: %+v, %v", tx, r, err)
-				}
-				if o, err := b.Order(ctx, "o"); err != nil || o.State != OrderExecuted || o.TxID != "tx" || o.Forged {
-					t.Errorf("%q: %+v, %v", tx, o, err)
-				}
-				list, err := ready.Alarms(ctx, b)
-				list = slices.DeleteFunc(list, func(a db.Alarm) bool { return a.Kind == client.AlarmRestored })
-				if twice := len(list) == 1 && list[0].Kind == client.AlarmExecutedTwice; err != nil || twice != (tx == "other") || !twice && len(list) > 0 {
-					t.Errorf("%q: alarms %+v, %v", tx, list, err)
-				}
-			}
-			if s, err := b.Stats(ctx); err != nil || s.Orders[OrderExecuted] != 1 {
-				t.Errorf("%+v, %v", s.Orders, err)
-			}
-		})
-	}
+		}
+		forged := question("forged")
+		if _, err := b.Claim(ctx, forged); err != nil {
+			t.Fatal(err)
+		}
+		byHand(t, b, `UPDATE inbox SET settled = 1, code = 0, address = 'EVIL', chain_name = 'c', symbol = 's', amount = '1' WHERE id = 'forged'`)
+		forged.At = forged.At.Add(time.Hour)
+		if _, err := b.Claim(ctx, forged); err != nil {
+			t.Fatal(err)
+		}
+		wantForged(t, b, "inbox forged")
+		list, err := ready.Alarms(ctx, b)
+		if err != nil || len(list) != 1 {
+			t.Errorf("alarms %+v, %v", list, err)
+		}
+		byHand(t, b, `UPDATE inbox SET settled = 0, address = '', chain_name = '', symbol = '', amount = '' WHERE id = 'forged'`)
+	})
 }
 
 // TestForgedEpoch: whoever writes the database past the program does not end what a restore holds
 // back: deposits are held and nothing is decided on orders, whatever the row says.
 func TestForgedEpoch(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			b := New(openAt(t, d.url(t)), Config{})
-			if _, err := b.Restored(ctx, 0, 1); err != nil {
+	eachRestored(t, func(t *testing.T, b *Book) {
+		o := testOrder("o", "1.50")
+		if _, _, err := b.AddOrder(ctx, o, 2); err != nil {
+			t.Fatal(err)
+		}
+		for i, attack := range []string{
+			`UPDATE epochs SET reconciled = 5`,
+			`UPDATE epochs SET reconciled = 0, began = 7`,
+			`DELETE FROM epochs`,
+		} {
+			byHand(t, b, attack)
+			id := fmt.Sprint("d", i)
+			if _, err := b.Claim(ctx, inboxDeposit(id, "tx"+id, -1)); err != nil {
 				t.Fatal(err)
 			}
-			o := testOrder("o", "1.50")
-			if _, _, err := b.AddOrder(ctx, o, 2); err != nil {
-				t.Fatal(err)
+			if s, err := b.Stats(ctx); err != nil || s.DepositsHeld != int64(i+1) {
+				t.Errorf("%s: %d deposits are held, %v", attack, s.DepositsHeld, err)
 			}
-			for i, attack := range []string{
-				`UPDATE epochs SET reconciled = 5`,
-				`UPDATE epochs SET reconciled = 0, began = 7`,
-				`DELETE FROM epochs`,
-			} {
-				byHand(t, b, attack)
-				id := fmt.Sprint("d", i)
-				if _, err := b.Claim(ctx, inboxDeposit(id, "tx"+id, -1)); err != nil {
-					t.Fatal(err)
-				}
-				if s, err := b.Stats(ctx); err != nil || s.DepositsHeld != int64(i+1) {
-					t.Errorf("%s: %d deposits are held, %v", attack, s.DepositsHeld, err)
-				}
-				if a, err := b.AskedFor(ctx, o.CallBackID, 3); err != nil || !a.Restored {
-					t.Errorf("%s: asked for %+v, %v", attack, a, err)
-				}
-				if got, err := b.ChangeOrder(ctx, OrderChange{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, From: OrderOpen, To: OrderConfirmed}, 3); !errors.Is(err, db.ErrConflict) {
-					t.Errorf("%s: decided %+v, %v", attack, got, err)
-				}
-				if n, err := b.ExpireOrders(ctx, o.Expires+1, 10); n != 0 || err != nil {
-					t.Errorf("%s: %d expired, %v", attack, n, err)
-				}
+			if a, err := b.AskedFor(ctx, o.CallBackID, 3); err != nil || !a.Restored {
+				t.Errorf("%s: asked for %+v, %v", attack, a, err)
 			}
-		})
-	}
+			if got, err := b.ChangeOrder(ctx, OrderChange{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, From: OrderOpen, To: OrderConfirmed}, 3); !errors.Is(err, db.ErrConflict) {
+				t.Errorf("%s: decided %+v, %v", attack, got, err)
+			}
+			if n, err := b.ExpireOrders(ctx, o.Expires+1, 10); n != 0 || err != nil {
+				t.Errorf("%s: %d expired, %v", attack, n, err)
+			}
+		}
+	})
 }
 
 // wantForged waits for the alarm row_forged about subject.

@@ -2,11 +2,29 @@ package book
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"countersign"
+	"countersign/client"
+	"countersign/internal/db"
+	"countersign/internal/lab/dbtest/ready"
+	"countersign/merchant"
 )
+
+// eachRestored runs test on a book of each database, whose restore is not reconciled.
+func eachRestored(t *testing.T, test func(t *testing.T, b *Book)) {
+	eachDialect(t, func(t *testing.T, url string) {
+		b := New(openAt(t, url), Config{})
+		if _, err := b.Restored(ctx, 0, 1); err != nil {
+			t.Fatal(err)
+		}
+		test(t, b)
+	})
+}
 
 // TestReconcileWhileDepositsArrive: what arrives while a restored book is reconciled counts, or
 // is decided on. Nothing stays held for an epoch that has ended.
@@ -48,6 +66,37 @@ func TestReconcileWhileDepositsArrive(t *testing.T) {
 		arriving.Wait()
 		if s, err := b.Stats(ctx); err != nil || s.DepositsHeld != 0 {
 			t.Errorf("%d of %d are held, %v", s.DepositsHeld, taken.Load(), err)
+		}
+	})
+}
+
+// TestExecutedByBooks: the application's books said that an order is executed, without the
+// transaction. The first that the service names is that transaction, and another one is a second.
+func TestExecutedByBooks(t *testing.T) {
+	eachRestored(t, func(t *testing.T, b *Book) {
+		o := testOrder("o", "1.50")
+		if _, adopted, err := b.AdoptOrder(ctx, Became{NewOrder: o, State: OrderExecuted, Confirmed: 1}, 2); err != nil || !adopted {
+			t.Fatal(adopted, err)
+		}
+		for i, tx := range []string{"tx", "", "tx", "other"} {
+			done := &countersign.WithdrawalDone{Head: countersign.Head{RequestUUID: fmt.Sprint("r", i), TrackingID: fmt.Sprint("t", i), TenantUserID: o.TenantUserID},
+				CallBackID: "o", TxID: tx, ToAddress: o.Details.Address, ChainName: o.Details.ChainName, Symbol: o.Details.Symbol, Amount: o.Details.Amount}
+			e := merchant.NewEntry(done)
+			e.At = time.UnixMilli(int64(10 + i))
+			if r, err := b.Claim(ctx, e); err != nil || r.State != merchant.StateTaken {
+				t.Fatalf("%q: %+v, %v", tx, r, err)
+			}
+			if o, err := b.Order(ctx, "o"); err != nil || o.State != OrderExecuted || o.TxID != "tx" || o.Forged {
+				t.Errorf("%q: %+v, %v", tx, o, err)
+			}
+			list, err := ready.Alarms(ctx, b)
+			list = slices.DeleteFunc(list, func(a db.Alarm) bool { return a.Kind == client.AlarmRestored })
+			if twice := len(list) == 1 && list[0].Kind == client.AlarmExecutedTwice; err != nil || twice != (tx == "other") || !twice && len(list) > 0 {
+				t.Errorf("%q: alarms %+v, %v", tx, list, err)
+			}
+		}
+		if s, err := b.Stats(ctx); err != nil || s.Orders[OrderExecuted] != 1 {
+			t.Errorf("%+v, %v", s.Orders, err)
 		}
 	})
 }

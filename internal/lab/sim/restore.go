@@ -216,7 +216,6 @@ func (w *world) completed(lines []reconcile.Line) []reconcile.Line {
 
 // compare has the service tell again what the gateway lost.
 func (w *world) compare() {
-	w.compares = true
 	w.persist("comparing both ends", func() error {
 		return reconcile.Remote(w.ctx, w.operator, reconcile.Config{There: w.shop.api, Merchant: "shop", Settle: true, Report: w.finding})
 	})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"iter"
 	"log/slog"
 	"maps"
 	"os"
@@ -53,28 +54,17 @@ func TestSim(t *testing.T) {
 	if testing.Short() {
 		t.Skip("seconds of simulation")
 	}
-	if dbtest.Race && *seed == 0 && *seeds == 0 && *long == 0 {
+	asked := *seed != 0 || *seeds > 0 || *long > 0
+	if dbtest.Race && !asked {
 		t.Skip("-race: the daemons' goroutines meet in their own tests; -seeds N runs it")
 	}
-	if dbtest.IsWhole() && !dbtest.Race && *seed == 0 && *seeds == 0 && *long == 0 {
+	if dbtest.IsWhole() && !asked {
 		*seeds, *span, *each, *bad = 10, 7*24*time.Hour, time.Hour, 50*time.Minute
 	}
-	began := time.Now()
-	goesOn := func(lived int) bool {
-		switch {
-		case *seed != 0:
-			return lived < 1
-		case *long > 0:
-			return time.Since(began) < *long
-		case *seeds > 0:
-			return lived < *seeds
-		}
-		return lived < 3
-	}
-	sum, faults, lived := map[string]int{}, 0, 0
+	sum, faults, lived, began := map[string]int{}, 0, 0, time.Now()
 	var virtual time.Duration
-	for ; goesOn(lived); lived++ {
-		one := cmp.Or(*seed, *first+uint64(lived))
+	for one := range chosen(3) {
+		lived++
 		r := lives(t, config(t, one))
 		for k, n := range r.Counts {
 			sum[k] += n
@@ -107,18 +97,9 @@ func TestAgain(t *testing.T) {
 	if *again == 0 {
 		t.Skip("-again N runs it")
 	}
-	list := []uint64{1, 2, 3, 4, 5}
-	switch {
-	case *seed != 0:
-		list = []uint64{*seed}
-	case *seeds > 0:
-		list = nil
-		for i := range *seeds {
-			list = append(list, *first+uint64(i))
-		}
-	}
-	other, wanting := 0, 0
-	for _, one := range list {
+	lived, other, wanting := 0, 0, 0
+	for one := range chosen(5) {
+		lived++
 		stories, ends := map[string]int{}, map[string]int{}
 		var before []string
 		most, mostEnd := 0, 0
@@ -134,7 +115,26 @@ func TestAgain(t *testing.T) {
 		other, wanting = other+*again-most, wanting+*again-mostEnd
 		t.Logf("seed %d: %d runs, %d stories, %d results", one, *again, len(stories), len(ends))
 	}
-	t.Logf("of %d runs %d have another story than most of their seed, and %d another result", len(list)**again, other, wanting)
+	t.Logf("of %d runs %d have another story than most of their seed, and %d another result", lived**again, other, wanting)
+}
+
+// chosen are the seeds that the flags say; a few if they say nothing.
+func chosen(few int) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		if *seed != 0 {
+			yield(*seed)
+			return
+		}
+		began := time.Now()
+		goesOn := func(n int) bool {
+			if *long > 0 {
+				return time.Since(began) < *long
+			}
+			return n < cmp.Or(*seeds, few)
+		}
+		for n := 0; goesOn(n) && yield(*first+uint64(n)); n++ {
+		}
+	}
 }
 
 // parting says where two stories begin to differ.

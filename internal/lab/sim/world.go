@@ -76,7 +76,6 @@ type world struct {
 	files            int                    // of books
 	answers          atomic.Pointer[string] // the API key of the gateway's answers
 	ended            map[string]bool        // withdrawals that have ended, as all know
-	compares         bool                   // the gateway was restored: what it lost is told again
 	lost             map[string]bool        // processes whose database was restored
 	unsaid           []string               // orders of a restored gateway that no books have
 
@@ -355,7 +354,7 @@ func (w *world) heal() {
 		_, err := w.operator.ResendCallbacks(w.ctx, client.Resend{Filter: client.CallbackFilter{State: client.CallbackExhausted}})
 		return err
 	})
-	if w.compares {
+	if w.lost["gateway"] { // what it lost is told again
 		w.compare()
 	}
 }
