@@ -31,24 +31,24 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/lab/dbtest/ready": {ours: []string{"countersign/internal/db", "countersign/internal/lab/dbtest"}, others: []string{"github.com/jackc/pgx/v5"}},
 	"countersign/internal/passkey":          {others: []string{"github.com/go-webauthn/webauthn"}},
 	"countersign/internal/lab/passkeytest":  {others: []string{"github.com/go-webauthn/webauthn"}},
-	"countersign/internal/audit": {
+	"countersign/internal/journal": {
 		ours:   []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/db", "countersign/internal/passkey"},
 		others: []string{"golang.org/x/mod"},
 	},
-	"countersign/internal/outbox": {ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/audit", "countersign/internal/db"}},
-	"countersign/internal/book":   {ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/audit", "countersign/internal/db"}},
+	"countersign/internal/outbox": {ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/journal", "countersign/internal/db"}},
+	"countersign/internal/book":   {ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/journal", "countersign/internal/db"}},
 	"countersign/internal/dispatch": {
 		ours:   []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/outbox"},
 		others: []string{"code.dny.dev/ssrf"},
 	},
 	"countersign/client": {ours: []string{"countersign"}, others: []string{"golang.org/x/mod"}},
 	"countersign/internal/api": {
-		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/audit", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/passkey",
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/journal", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/passkey",
 			"countersign/internal/strictjson", "countersign/internal/signed"},
 		others: []string{"github.com/coreos/go-oidc/v3", "github.com/danielgtaylor/huma/v2", "golang.org/x/oauth2", "golang.org/x/time"},
 	},
 	"countersign/internal/admin": {
-		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/api", "countersign/internal/audit", "countersign/internal/bodies", "countersign/internal/db",
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/api", "countersign/internal/journal", "countersign/internal/bodies", "countersign/internal/db",
 			"countersign/internal/outbox"},
 		others: []string{"github.com/danielgtaylor/huma/v2"},
 	},
@@ -65,7 +65,7 @@ var house = map[string]struct{ ours, others []string }{
 		others: []string{"cel.dev/cel-go", "github.com/BurntSushi/toml"},
 	},
 	"countersign/internal/gateway": {
-		ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/audit", "countersign/internal/bodies", "countersign/internal/book", "countersign/internal/api",
+		ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/journal", "countersign/internal/bodies", "countersign/internal/book", "countersign/internal/api",
 			"countersign/internal/db", "countersign/internal/learn", "countersign/internal/policy", "countersign/internal/signed", "countersign/internal/strictjson"},
 		others: []string{"github.com/danielgtaylor/huma/v2", "github.com/nats-io/nats.go", "github.com/twmb/franz-go"},
 	},
@@ -84,7 +84,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/sheet":           {},
 	"countersign/internal/console":         {ours: []string{"countersign", "countersign/client", "countersign/internal/bodies", "countersign/internal/sheet"}},
 	"countersign/internal/daemon": {
-		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit", "countersign/internal/bodies",
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/journal", "countersign/internal/bodies",
 			"countersign/internal/book", "countersign/internal/console", "countersign/internal/api", "countersign/internal/db", "countersign/internal/dispatch",
 			"countersign/internal/gateway", "countersign/internal/policy", "countersign/internal/outbox", "countersign/internal/reconcile",
 			"countersign/internal/signed"},
@@ -101,13 +101,13 @@ var house = map[string]struct{ ours, others []string }{
 			"countersign/internal/outbox"},
 		others: []string{"github.com/HdrHistogram/hdrhistogram-go"},
 	},
-	"countersign/internal/lab/sim": {ours: []string{"countersign", "countersign/client", "countersign/countersigntest", "countersign/envelope", "countersign/merchant", "countersign/internal/audit", "countersign/internal/reconcile", "countersign/internal/daemon",
+	"countersign/internal/lab/sim": {ours: []string{"countersign", "countersign/client", "countersign/countersigntest", "countersign/envelope", "countersign/merchant", "countersign/internal/journal", "countersign/internal/reconcile", "countersign/internal/daemon",
 		"countersign/internal/db", "countersign/internal/gateway", "countersign/internal/policy"}},
 	"countersign/internal/lab/proof": {ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/merchant/sqlinbox"}, others: []string{"golang.org/x/sys"}},
 	"countersign/internal/cli":       {ours: []string{"countersign/client", "countersign/internal/api", "countersign/internal/daemon", "countersign/internal/sheet"}, others: []string{"github.com/alecthomas/kong"}},
 	"countersign/internal/settings":  {others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml"}},
 	"countersign/cmd/countersign": {
-		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/countersigntest", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit",
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/countersigntest", "countersign/merchant", "countersign/internal/admin", "countersign/internal/journal",
 			"countersign/internal/bench", "countersign/internal/cli", "countersign/internal/settings", "countersign/internal/daemon", "countersign/internal/demo", "countersign/internal/gateway", "countersign/internal/policy",
 			"countersign/internal/learn", "countersign/internal/reconcile", "countersign/internal/relay", "countersign/internal/signed"},
 		others: []string{"github.com/alecthomas/kong"},

@@ -57,7 +57,7 @@ func tableOwners(t *testing.T) map[string][]string {
 			case commonTables[name] != "":
 				own(name, commonTables[name])
 			case strings.HasPrefix(name, "audit_"):
-				own(name, "internal/audit")
+				own(name, "internal/journal")
 			default:
 				own(name, in)
 			}

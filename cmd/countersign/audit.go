@@ -12,8 +12,8 @@ import (
 
 	"countersign/client"
 	"countersign/envelope"
-	"countersign/internal/audit"
 	"countersign/internal/cli"
+	"countersign/internal/journal"
 )
 
 type auditExportCmd struct {
@@ -36,7 +36,7 @@ func (c *auditExportCmd) Run(ctx context.Context, std streams, api *client.Servi
 	if c.From < 1 || c.To != 0 && c.To < c.From {
 		return fmt.Errorf("--from %d --to %d: want 1 <= from <= to", c.From, c.To)
 	}
-	return audit.Export(ctx, std.out, api, c.From, c.To)
+	return journal.Export(ctx, std.out, api, c.From, c.To)
 }
 
 // heldFlag names a checkpoint that was held before.
@@ -54,7 +54,7 @@ func (f heldFlag) size() (int64, error) {
 		return 0, err
 	}
 	defer held.Close()
-	size, err := audit.HeldSize(held)
+	size, err := journal.HeldSize(held)
 	if err != nil {
 		return 0, fmt.Errorf("--from: %w", err)
 	}
@@ -78,9 +78,9 @@ func (c *auditCheckpointCmd) Run(ctx context.Context, std streams, api *client.S
 	return writeProof(std.out, p)
 }
 
-// writeProof writes p as audit.Verify reads it.
+// writeProof writes p as journal.Verify reads it.
 func writeProof(w io.Writer, p client.AuditProof) error {
-	text, err := audit.Marshal(p)
+	text, err := journal.Marshal(p)
 	if err != nil {
 		return err
 	}
@@ -166,10 +166,10 @@ func (c *auditEvidenceCmd) Run(ctx context.Context, std streams, api *client.Ser
 	if err != nil {
 		return err
 	}
-	for _, w := range audit.SaidCosigners(p.Cosignatures) {
+	for _, w := range journal.SaidCosigners(p.Cosignatures) {
 		fmt.Fprintf(std.out, "cosigned by %q at %s, if audit verify --witness-key says so\n", w.Name, w.At)
 	}
-	return audit.Show(std.out, p.Records)
+	return journal.Show(std.out, p.Records)
 }
 
 type auditVerifyCmd struct {
@@ -185,7 +185,7 @@ type auditFile struct {
 	Key        string   `required:"" help:"The log's key as audit key prints it, or @FILE with it. It must come from elsewhere than the file." placeholder:"KEY"`
 }
 
-func (c *auditFile) verify(std streams) (v audit.Verified, err error) {
+func (c *auditFile) verify(std streams) (v journal.Verified, err error) {
 	key, err := textOrFile("key", c.Key)
 	if err != nil {
 		return v, err
@@ -208,15 +208,15 @@ func (c *auditFile) verify(std streams) (v audit.Verified, err error) {
 		defer f.Close()
 		earlier = f
 	}
-	v, err = audit.Verify(in, strings.TrimSpace(key), earlier)
-	if errors.Is(err, audit.ErrForeign) {
+	v, err = journal.Verify(in, strings.TrimSpace(key), earlier)
+	if errors.Is(err, journal.ErrForeign) {
 		err = &hintedError{err, []string{"give the key of the log that the file is of: audit key of that end prints it."}}
 	}
 	return v, err
 }
 
 // confirmations says what the merchant's own key signed.
-func (c *auditVerifyCmd) confirmations(std streams, v audit.Verified) error {
+func (c *auditVerifyCmd) confirmations(std streams, v journal.Verified) error {
 	if len(c.MerchantKey) == 0 {
 		return nil
 	}
@@ -286,7 +286,7 @@ func (c *auditVerifyCmd) Run(std streams) error {
 	for _, w := range cosigners {
 		fmt.Fprintf(std.out, "      cosigned by %s at %s\n", w.Name, w.At)
 	}
-	for _, w := range audit.SaidCosigners(v.Cosigned) {
+	for _, w := range journal.SaidCosigners(v.Cosigned) {
 		if !slices.Contains(cosigners, w) {
 			fmt.Fprintf(std.out, "      not verified: cosigned by %q at %s; give the key of that witness with --witness-key\n", w.Name, w.At)
 		}
@@ -294,13 +294,13 @@ func (c *auditVerifyCmd) Run(std streams) error {
 	if v.Last > 0 {
 		fmt.Fprintf(std.out, "      records %d to %d are in it, unchanged\n", v.First, v.Last)
 	}
-	if err := audit.Show(std.out, v.Records); err != nil {
+	if err := journal.Show(std.out, v.Records); err != nil {
 		return err
 	}
 	if err := c.confirmations(std, v); err != nil {
 		return err
 	}
-	missing, doubts, err := audit.Lacking(v.Records)
+	missing, doubts, err := journal.Lacking(v.Records)
 	if err != nil {
 		return err
 	}

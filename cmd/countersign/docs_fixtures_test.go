@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"countersign/internal/audit"
+	"countersign/internal/journal"
 	"countersign/internal/lab/dbtest"
 )
 
@@ -297,7 +297,7 @@ var expected = map[string]func(t *testing.T, out string){
 			"refused\n",
 		)
 		shown := out[strings.Index(out, "good: countersign-"):]
-		for _, no := range []string{"tok_", `"ann"`, `"till"`, "from 127.0.0.1", audit.Fingerprint("wallet-7"), "seen the contract", "lacking:", "service.started", "merchant.created"} {
+		for _, no := range []string{"tok_", `"ann"`, `"till"`, "from 127.0.0.1", journal.Fingerprint("wallet-7"), "seen the contract", "lacking:", "service.started", "merchant.created"} {
 			if strings.Contains(shown, no) {
 				t.Errorf("an outsider sees %s in\n%s", no, shown)
 			}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/internal/audit"
+	"countersign/internal/journal"
 	"countersign/internal/lab/dbtest"
 )
 
@@ -72,12 +72,12 @@ func (c *cluster) service() *client.Service {
 func (c *cluster) checkAudit(held []client.AuditProof) {
 	ctx := c.t.Context()
 	var b bytes.Buffer
-	if err := audit.Export(ctx, &b, c.service(), 1, 0); err != nil {
+	if err := journal.Export(ctx, &b, c.service(), 1, 0); err != nil {
 		c.t.Fatal(err)
 	}
 	for _, p := range held {
 		checkpoint := strings.NewReader(p.Checkpoint)
-		if _, err := audit.Verify(bytes.NewReader(b.Bytes()), held[0].Key, checkpoint); err != nil {
+		if _, err := journal.Verify(bytes.NewReader(b.Bytes()), held[0].Key, checkpoint); err != nil {
 			c.t.Fatal(err)
 		}
 	}
@@ -87,7 +87,7 @@ func (c *cluster) checkAudit(held []client.AuditProof) {
 		if err := json.Unmarshal([]byte(line), &entry); err != nil || entry.Seq == 0 {
 			continue // the first and the last line
 		}
-		r, err := audit.Read(entry.Record)
+		r, err := journal.Read(entry.Record)
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func (c *cluster) checkAudit(held []client.AuditProof) {
 			if strings.Contains(line, permit) {
 				c.t.Errorf("a permit is in %s", line)
 			}
-			if r.Kind == "withdrawal.released" && !(strings.Contains(line, `"claim":"`+audit.Fingerprint(claim)+`"`) && strings.Contains(line, audit.Fingerprint(permit))) {
+			if r.Kind == "withdrawal.released" && !(strings.Contains(line, `"claim":"`+journal.Fingerprint(claim)+`"`) && strings.Contains(line, journal.Fingerprint(permit))) {
 				c.t.Errorf("the release to %s is told as %s", claim, line)
 			}
 		}

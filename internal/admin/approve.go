@@ -7,8 +7,8 @@ import (
 
 	"countersign/client"
 	"countersign/internal/api"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/internal/outbox"
 )
 
@@ -31,8 +31,8 @@ func approvedFor(t api.Token) outbox.Judge {
 }
 
 // signedWithdrawal is what a person with passkeys signs.
-func signedWithdrawal(w outbox.Withdrawal) audit.Approved {
-	return audit.Approved{Withdrawal: audit.WithdrawalOf(w.Merchant, w.CallBackID), TenantUserID: w.TenantUserID, Details: audit.DetailsOf(w.Details)}
+func signedWithdrawal(w outbox.Withdrawal) journal.Approved {
+	return journal.Approved{Withdrawal: journal.WithdrawalOf(w.Merchant, w.CallBackID), TenantUserID: w.TenantUserID, Details: journal.DetailsOf(w.Details)}
 }
 
 func (s *Server) withdrawalApproval(c *api.Call, id string, _ api.None) (client.Statement, error) {
@@ -40,7 +40,7 @@ func (s *Server) withdrawalApproval(c *api.Call, id string, _ api.None) (client.
 	if err != nil {
 		return client.Statement{}, err
 	}
-	out, err := s.Changes.Passkeys().Statement(c, audit.WithdrawalApproved, id, signedWithdrawal(w))
+	out, err := s.Changes.Passkeys().Statement(c, journal.WithdrawalApproved, id, signedWithdrawal(w))
 	if err == nil {
 		why, unknown := s.whyNotApproved(c, w)
 		out.MayNot, err = cmp.Or(why, out.MayNot), unknown
@@ -75,7 +75,7 @@ func (s *Server) approveWithdrawal(c *api.Call, id string, in client.Approve) (c
 	if err != nil {
 		return client.Withdrawal{}, err
 	}
-	ctx, _, err := s.Changes.Passkeys().Signed(c, audit.WithdrawalApproved, id, signedWithdrawal(w), in.Passkey)
+	ctx, _, err := s.Changes.Passkeys().Signed(c, journal.WithdrawalApproved, id, signedWithdrawal(w), in.Passkey)
 	if err != nil {
 		return client.Withdrawal{}, err
 	}

@@ -5,13 +5,13 @@ import (
 	"errors"
 
 	"countersign/internal/api"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // audit answers the routes of the audit log.
 func (s *Server) audit() api.Audit {
-	return api.Audit{Log: s.Audit, Subject: func(ctx context.Context, withdrawal, callback string) (audit.Subject, error) {
+	return api.Audit{Log: s.Audit, Subject: func(ctx context.Context, withdrawal, callback string) (journal.Subject, error) {
 		if withdrawal == "" {
 			subject, err := s.Lists.Subject(ctx, callback)
 			if err == nil && len(subject.Items) == 0 { // its attempts may have been purged
@@ -22,7 +22,7 @@ func (s *Server) audit() api.Audit {
 			return subject, err
 		}
 		if _, err := s.Lists.Withdrawal(ctx, withdrawal); err != nil {
-			return audit.Subject{}, err
+			return journal.Subject{}, err
 		}
 		return s.Lists.Subject(ctx, withdrawal)
 	}}

@@ -11,8 +11,8 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/outbox"
 )
@@ -20,16 +20,16 @@ import (
 // kindsOf gives the kinds of the records of a proof, which it verifies.
 func kindsOf(t *testing.T, p client.AuditProof) (kinds []string) {
 	t.Helper()
-	text, err := audit.Marshal(p)
+	text, err := journal.Marshal(p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := audit.Verify(bytes.NewReader(append(text, '\n')), p.Key, nil)
+	v, err := journal.Verify(bytes.NewReader(append(text, '\n')), p.Key, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range v.Records {
-		told, err := audit.Read(r.Record)
+		told, err := journal.Read(r.Record)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func TestAuditTellsWho(t *testing.T) {
 			t.Errorf("evidence of %q, want %q", got, want)
 		}
 		for _, r := range p.Records {
-			told, err := audit.Read(r.Record)
+			told, err := journal.Read(r.Record)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +95,7 @@ func TestAuditTellsWho(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if size, err := audit.Size(first); err != nil || size != 10 {
+		if size, err := journal.Size(first); err != nil || size != 10 {
 			t.Errorf("a checkpoint of %d records, %v", size, err)
 		}
 		_, err = viewer.AuditEvidence(t.Context(), client.AuditOptions{Withdrawal: "acme.nothing"})
@@ -203,10 +203,10 @@ func TestAuditLogs(t *testing.T) {
 		approver := h.person(client.RoleApprover, "")
 		last = closed()
 		var b bytes.Buffer
-		if err := audit.Export(ctx, &b, admin, page.First, 0); err != nil {
+		if err := journal.Export(ctx, &b, admin, page.First, 0); err != nil {
 			t.Fatal(err)
 		}
-		v, err := audit.Verify(&b, h.server.Audit.Key(), nil)
+		v, err := journal.Verify(&b, h.server.Audit.Key(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,8 +25,8 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/api"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/outbox"
@@ -176,7 +176,7 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 	t.Cleanup(func() { _ = d.Close() })
 	h := &harness{t: t, dbURL: url, store: outbox.New(d), kept: api.NewTokens(d), clock: time.UnixMilli(1_750_000_000_000), tokens: map[client.Role]string{}}
 	log := slog.New(slog.NewTextHandler(&everything, nil))
-	trail, err := audit.Open(t.Context(), audit.Config{DB: d, End: "service", Now: h.now, Log: log})
+	trail, err := journal.Open(t.Context(), journal.Config{DB: d, End: "service", Now: h.now, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

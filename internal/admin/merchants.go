@@ -13,8 +13,8 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/api"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/internal/outbox"
 )
 
@@ -345,7 +345,7 @@ func merchantOf(m outbox.Merchant) client.Merchant {
 		Fingerprint: m.Fingerprint, ResponseFingerprint: m.ResponseFingerprint,
 		KeySince: api.TimeOf(m.Since.Key), ResponseKeySince: api.TimeOf(m.Since.ResponseKey),
 		APIKeySince: api.TimeOf(m.Since.APIKey), CallbackAPIKeySince: api.TimeOf(m.Since.CallbackAPIKey),
-		APIKeyFingerprint: audit.Fingerprint(m.APIKey.Reveal()), CallbackAPIKeyFingerprint: audit.Fingerprint(m.CallbackAPIKey.Reveal()), Rotation: rotationOf(m),
+		APIKeyFingerprint: journal.Fingerprint(m.APIKey.Reveal()), CallbackAPIKeyFingerprint: journal.Fingerprint(m.CallbackAPIKey.Reveal()), Rotation: rotationOf(m),
 		Version: m.Version, Created: api.TimeOf(m.Created), Updated: api.TimeOf(m.Updated),
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/api"
-	"countersign/internal/audit"
+	"countersign/internal/journal"
 	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/lab/passkeytest"
 	"countersign/internal/outbox"
@@ -249,7 +249,7 @@ func (h *harness) signatures() (n int) {
 	h.t.Helper()
 	var b bytes.Buffer
 	api, ctx := h.client(client.RoleAdmin), h.t.Context()
-	if err := audit.Export(ctx, &b, api, 1, 0); err != nil {
+	if err := journal.Export(ctx, &b, api, 1, 0); err != nil {
 		h.t.Fatal(err)
 	}
 	p, err := api.AuditCheckpoint(ctx, 0)
@@ -257,7 +257,7 @@ func (h *harness) signatures() (n int) {
 		h.t.Fatal(err)
 	}
 	n = bytes.Count(b.Bytes(), []byte(`,"passkey":{`))
-	v, err := audit.Verify(&b, p.Key, nil)
+	v, err := journal.Verify(&b, p.Key, nil)
 	if err != nil {
 		h.t.Error(err)
 	}

@@ -11,9 +11,9 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/api"
-	"countersign/internal/audit"
 	"countersign/internal/bodies"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/internal/outbox"
 )
 
@@ -25,7 +25,7 @@ type Config struct {
 	// Nil: Outbox.
 	Lists *outbox.Outbox
 	// Audit is the service's audit log. Nil: its routes find nothing.
-	Audit *audit.Log
+	Audit *journal.Log
 	// Trace is told of what calls did. Nil: nothing is.
 	Trace func(api.Traced)
 	// Tokens keeps the service's tokens. Required.

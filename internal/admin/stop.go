@@ -5,8 +5,8 @@ import (
 
 	"countersign/client"
 	"countersign/internal/api"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/internal/outbox"
 )
 
@@ -35,7 +35,7 @@ func (s *Server) thawApproval(c *api.Call, _ api.None, _ api.None) (client.State
 	if err != nil {
 		return client.Statement{}, err
 	}
-	out, err := s.Changes.Passkeys().StatementIfRequired(c, audit.ServiceThawed, audit.AboutFreezes, signedFreeze(f))
+	out, err := s.Changes.Passkeys().StatementIfRequired(c, journal.ServiceThawed, journal.AboutFreezes, signedFreeze(f))
 	if f.At == 0 {
 		out.MayNot = "the service is not frozen"
 	}
@@ -50,7 +50,7 @@ func (s *Server) thaw(c *api.Call, _ api.None, in client.Thaw) (client.Freeze, e
 		if err != nil || f.At == 0 { // repeating it changes nothing
 			return client.Freeze{}, err
 		}
-		if ctx, err = s.Changes.Passkeys().SignedIfRequired(c, audit.ServiceThawed, audit.AboutFreezes, signedFreeze(f), in.Passkey); err != nil {
+		if ctx, err = s.Changes.Passkeys().SignedIfRequired(c, journal.ServiceThawed, journal.AboutFreezes, signedFreeze(f), in.Passkey); err != nil {
 			return client.Freeze{}, err
 		}
 	}

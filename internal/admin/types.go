@@ -9,7 +9,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/api"
-	"countersign/internal/audit"
+	"countersign/internal/journal"
 )
 
 // aliases describe the types of package client in the document.
@@ -111,7 +111,7 @@ func (a acceptedWithdrawals) MarshalJSON() ([]byte, error) {
 	if !a.array {
 		out = a.Withdrawals[0]
 	}
-	return audit.Marshal(out)
+	return journal.Marshal(out)
 }
 
 // Health says that the process runs or is ready.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // ChangesWait reports whether changes wait for an approver: there was a token of role
@@ -105,7 +105,7 @@ func EndApprovers(ctx context.Context, d *db.DB, now db.Millis) (ids []string, e
 		if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: client.AlarmTokenChanged, Subject: "no-approvers " + ids[0], At: now}}); err != nil {
 			return err
 		}
-		return audit.Add(ctx, t, audit.Record{Kind: recordApproversEnded, At: now, About: ids})
+		return journal.Add(ctx, t, journal.Record{Kind: recordApproversEnded, At: now, About: ids})
 	})
 	return ids, err
 }

@@ -9,17 +9,17 @@ import (
 	"strconv"
 
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // Audit answers the routes of the audit log, which both ends have.
 type Audit struct {
 	// Log may be nil: then nothing is found.
-	Log *audit.Log
+	Log *journal.Log
 	// Subject gives what the log has about a withdrawal or a callback, whose ids are not
 	// both empty. Required.
-	Subject func(ctx context.Context, withdrawal, callback string) (audit.Subject, error)
+	Subject func(ctx context.Context, withdrawal, callback string) (journal.Subject, error)
 }
 
 // auditFeed selects a part of the log.
@@ -47,7 +47,7 @@ func (a Audit) page(c *Call, q auditFeed, _ None) (client.AuditPage, error) {
 		return client.AuditPage{}, db.ErrNotFound
 	}
 	page, err := a.Log.Page(c.R.Context(), q.After, q.Limit)
-	if errors.Is(err, audit.ErrDropped) {
+	if errors.Is(err, journal.ErrDropped) {
 		err = &db.ConflictError{Reason: fmt.Sprintf("after is before the first record that the log has, which is %d: those before were exported and dropped; go on after %d", page.First, page.First-1)}
 	}
 	return page, err
@@ -95,13 +95,13 @@ func (a Audit) exported(c *Call, _ None, in client.AuditExport) (client.AuditExp
 	}
 	last, err := a.Log.Exported(c.R.Context(), in, c.Now)
 	switch {
-	case errors.Is(err, audit.ErrDropped):
+	case errors.Is(err, journal.ErrDropped):
 		err = Invalid(At("body.first", "is of a log that was dropped"))
-	case errors.Is(err, audit.ErrGap):
+	case errors.Is(err, journal.ErrGap):
 		err = Invalid(At("body.first", err.Error()))
-	case errors.Is(err, audit.ErrOtherCheckpoint):
+	case errors.Is(err, journal.ErrOtherCheckpoint):
 		err = Invalid(At("body.checkpoint", err.Error()))
-	case errors.Is(err, audit.ErrOther):
+	case errors.Is(err, journal.ErrOther):
 		err = Invalid(At("body.digest", "says that the records are not those of the log"))
 	}
 	return client.AuditExported{Last: last}, err
@@ -161,7 +161,7 @@ func undroppable(err error) error {
 	switch {
 	case errors.Is(err, db.ErrNotFound):
 		return Invalid(At("body.last", "is not the last record of a log that was closed: GET /v1/audit/logs lists them"))
-	case errors.Is(err, audit.ErrNotExported):
+	case errors.Is(err, journal.ErrNotExported):
 		return &db.ConflictError{Reason: err.Error() + ": export them (audit export --new) and acknowledge the file (audit acknowledge)"}
 	}
 	return err
@@ -174,7 +174,7 @@ func (a Audit) ApplyDrop(ctx context.Context, c *Change, content []byte, now db.
 		return fmt.Errorf("change %s drops no log: %w", c.ID, err)
 	}
 	err = a.Log.Drop(ctx, last, now, also)
-	if errors.Is(err, db.ErrNotFound) || errors.Is(err, audit.ErrNotExported) {
+	if errors.Is(err, db.ErrNotFound) || errors.Is(err, journal.ErrNotExported) {
 		err = fmt.Errorf("%w: %w", ErrStale, err) // a restore came between
 	}
 	return err
@@ -183,22 +183,22 @@ func (a Audit) ApplyDrop(ctx context.Context, c *Change, content []byte, now db.
 // beyond names the parameter that is at fault.
 func beyond(err error) error {
 	switch {
-	case errors.Is(err, audit.ErrDropped):
+	case errors.Is(err, journal.ErrDropped):
 		return Invalid(At("query.from", "is a checkpoint of a log that was dropped: prove with the export of that log that its head continues it, and give the checkpoint that the export ends with"))
-	case errors.Is(err, audit.ErrFrom):
+	case errors.Is(err, journal.ErrFrom):
 		return Invalid(At("query.from", "is more than the records of the log: the checkpoint is of another log, or this one was set back"))
-	case errors.Is(err, audit.ErrLarge):
-		return Invalid(At("query", audit.ErrLarge.Error()))
+	case errors.Is(err, journal.ErrLarge):
+		return Invalid(At("query", journal.ErrLarge.Error()))
 	}
 	return err
 }
 
 // acting gives the context of a call whose token is known, so that the log tells who
 // did what the call does.
-func (c *Call) acting() context.Context { return audit.By(c.R.Context(), c.actor()) }
+func (c *Call) acting() context.Context { return journal.By(c.R.Context(), c.actor()) }
 
 // actor is who makes the call.
-func (c *Call) actor() audit.Actor {
+func (c *Call) actor() journal.Actor {
 	address, _, err := net.SplitHostPort(c.R.RemoteAddr)
 	if err != nil {
 		address = c.R.RemoteAddr
@@ -209,8 +209,8 @@ func (c *Call) actor() audit.Actor {
 }
 
 // actorOf is the holder of a token.
-func actorOf(t Token) audit.Actor {
-	return audit.Actor{Token: t.ID, Subject: t.shownSubject(), Name: t.Name, Role: string(t.Role)}
+func actorOf(t Token) journal.Actor {
+	return journal.Actor{Token: t.ID, Subject: t.shownSubject(), Name: t.Name, Role: string(t.Role)}
 }
 
 // The kinds of records about tokens.

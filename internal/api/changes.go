@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // ApplyChange makes a change. content is what was proposed. It calls also as a part of its
@@ -486,5 +486,5 @@ func (k *Changes) as(ctx context.Context, id string) context.Context {
 	if err != nil {
 		return ctx
 	}
-	return audit.By(ctx, actorOf(t))
+	return journal.By(ctx, actorOf(t))
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // The kinds of records about changes. What an applied change did has a record of its
@@ -40,7 +40,7 @@ func recordChange(ctx context.Context, t *db.Tx, kind string, c *Change, now db.
 			about = append(about, id)
 		}
 	}
-	return audit.Add(ctx, t, audit.Record{Kind: kind, At: now, About: about, Data: changeRecord{
+	return journal.Add(ctx, t, journal.Record{Kind: kind, At: now, About: about, Data: changeRecord{
 		c.Kind, c.Merchant, c.Token, c.Before, c.After, c.ProposedBy, c.Reason, client.Time(c.Due)}})
 }
 
@@ -80,5 +80,5 @@ func changeFingerprint(members map[string]string) string {
 	for _, m := range slices.Sorted(maps.Keys(members)) {
 		b.WriteString(m + "\x00" + members[m] + "\x00")
 	}
-	return audit.Fingerprint(b.String())
+	return journal.Fingerprint(b.String())
 }

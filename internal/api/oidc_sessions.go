@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 const (
@@ -78,7 +78,7 @@ type personRecord struct {
 
 func recordPerson(ctx context.Context, t *db.Tx, kind string, of Token, group, why string, now db.Millis) error {
 	issuer, _, _ := strings.Cut(of.Subject, " ")
-	return audit.Add(ctx, t, audit.Record{Kind: kind, At: now, About: []string{of.ID},
+	return journal.Add(ctx, t, journal.Record{Kind: kind, At: now, About: []string{of.ID},
 		Data: personRecord{of.shownSubject(), issuer, of.Name, of.Role, of.BoundTo(), db.Clean(group), why}})
 }
 
@@ -110,7 +110,7 @@ func (k *Tokens) startSession(ctx context.Context, c *Call, a answered) (out cli
 			return err
 		}
 		c.Token = of
-		ctx = audit.By(ctx, c.actor())
+		ctx = journal.By(ctx, c.actor())
 		if _, err := t.Exec(ctx, oldSessionsSQL, int64(c.Now)); err != nil {
 			return err
 		}

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/internal/passkey"
 )
 
@@ -58,7 +58,7 @@ INSERT INTO passkeys (id, token, name, public, origin, counter, created, mac) VA
 // has reports whether the row of the token names this passkey. One that it does not name was
 // removed, and somebody has put its row back.
 func (t *Token) has(passkey string) bool {
-	return slices.Contains(strings.Fields(t.passkeys), audit.Fingerprint(passkey))
+	return slices.Contains(strings.Fields(t.passkeys), journal.Fingerprint(passkey))
 }
 
 // passkeysOf gives the passkeys that the row of a token names. One of them whose row is missing
@@ -85,7 +85,7 @@ func passkeysOf(ctx context.Context, q db.Querier, token string) (list []storedP
 	}
 	kept := list[:0]
 	for _, p := range list {
-		f := audit.Fingerprint(p.ID)
+		f := journal.Fingerprint(p.ID)
 		if !named[f] && !p.forged {
 			passkeyRows.Doubt(q, p.ID)
 			continue
@@ -106,9 +106,9 @@ func name(ctx context.Context, t *db.Tx, token, more, but string) error {
 	if err != nil {
 		return err
 	}
-	names := slices.DeleteFunc(strings.Fields(of.passkeys), func(f string) bool { return but != "" && f == audit.Fingerprint(but) })
+	names := slices.DeleteFunc(strings.Fields(of.passkeys), func(f string) bool { return but != "" && f == journal.Fingerprint(but) })
 	if more != "" {
-		names = append(names, audit.Fingerprint(more))
+		names = append(names, journal.Fingerprint(more))
 	}
 	return tokenRows.Change(ctx, t, token, func() error {
 		_, err := t.Exec(ctx, namePasskeysSQL, token, strings.Join(names, " "))
@@ -154,7 +154,7 @@ type signedInRecord struct {
 }
 
 func recordPasskey(ctx context.Context, t *db.Tx, kind string, p storedPasskey, challenge string, now db.Millis) error {
-	return audit.Add(ctx, t, audit.Record{Kind: kind, At: now, About: []string{p.ID, p.Token},
+	return journal.Add(ctx, t, journal.Record{Kind: kind, At: now, About: []string{p.ID, p.Token},
 		Data: passkeyRecord{p.Token, p.ID, p.Name, p.Origin, passkey.Encode(p.Public), challenge}})
 }
 
@@ -243,7 +243,7 @@ func (k *Tokens) signInPasskey(ctx context.Context, p storedPasskey, counter uin
 		if err := use(ctx, t, signInPasskeySQL, p.ID, int64(now), int64(counter), int64(made)); err != nil {
 			return err
 		}
-		return audit.Add(ctx, t, audit.Record{Kind: recordSignedIn, At: now, About: []string{p.ID, p.Token}, Data: signedInRecord{p.Name, p.Origin}})
+		return journal.Add(ctx, t, journal.Record{Kind: recordSignedIn, At: now, About: []string{p.ID, p.Token}, Data: signedInRecord{p.Name, p.Origin}})
 	})
 }
 

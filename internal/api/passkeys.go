@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/internal/passkey"
 )
 
@@ -301,7 +301,7 @@ func (p Passkeys) SignedIfRequired(c *Call, act, id string, about any, in *clien
 func (k *Tokens) mustSign(t Token) bool { return slices.Contains(k.required, t.Role) }
 
 func statement(c *Call, act, id string, about any, at db.Millis) (string, error) {
-	raw, err := audit.Marshal(about)
+	raw, err := journal.Marshal(about)
 	if err != nil {
 		return "", err
 	}
@@ -352,7 +352,7 @@ func (p Passkeys) Signed(c *Call, act, id string, about any, in *client.Assertio
 			return ctx, false, unfit("body.passkey.credential", err)
 		}
 		evidence, err := passkey.EvidenceOf(in.Text, row.Key, in.Credential)
-		return audit.Signed(ctx, act, evidence), err == nil, err
+		return journal.Signed(ctx, act, evidence), err == nil, err
 	}
 	return ctx, false, NewProblem(http.StatusForbidden, "it is signed with a passkey that is not of this token")
 }

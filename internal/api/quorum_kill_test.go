@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/outbox"
@@ -156,7 +156,7 @@ func checkOnce(t *testing.T, d *db.DB, id, token string, delayed bool, ann, bob 
 		return b, err
 	})
 	for _, b := range bodies {
-		told, unread := audit.Read(b)
+		told, unread := journal.Read(b)
 		err = errors.Join(err, unread)
 		kinds[told.Kind]++
 	}

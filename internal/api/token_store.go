@@ -7,8 +7,8 @@ import (
 	"fmt"
 
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // Token is an API token. Only a hash of its secret is kept.
@@ -116,7 +116,7 @@ func CreateToken(ctx context.Context, t *db.Tx, token Token, hash [32]byte) erro
 	if err != nil {
 		return err
 	}
-	return audit.Add(ctx, t, audit.Record{Kind: recordTokenCreated, At: token.Created, About: []string{token.ID}, Data: tokenRecord{token.Name, token.Role, token.BoundTo(), token.Maker, token.Expires, token.Hourly}})
+	return journal.Add(ctx, t, journal.Record{Kind: recordTokenCreated, At: token.Created, About: []string{token.ID}, Data: tokenRecord{token.Name, token.Role, token.BoundTo(), token.Maker, token.Expires, token.Hourly}})
 }
 
 // ByHash gives the token with this hash, also a revoked one; db.ErrNotFound if there is
@@ -232,7 +232,7 @@ func RevokeToken(ctx context.Context, t *db.Tx, id string, now db.Millis, guarde
 	if err != nil || !valid {
 		return err
 	}
-	return audit.Add(ctx, t, audit.Record{Kind: recordTokenRevoked, At: now, About: []string{id}})
+	return journal.Add(ctx, t, journal.Record{Kind: recordTokenRevoked, At: now, About: []string{id}})
 }
 
 // Any reports whether any token was ever made.

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/merchant"
 )
 
@@ -17,7 +17,7 @@ var migrations embed.FS
 
 // End opens the merchant's database, with db.Open.
 func End() db.End {
-	return db.End{Name: "merchant", Migrations: []fs.FS{db.Common, audit.Migrations, migrations}, Keep: audit.Keep, Acked: audit.Acked,
+	return db.End{Name: "merchant", Migrations: []fs.FS{db.Common, journal.Migrations, migrations}, Keep: journal.Keep, Acked: journal.Acked,
 		Sealed: []db.SealedTable{{Name: "audit_key", Key: "id", DataKey: "data_key"}, {Name: "signing_key", Key: "id", DataKey: "data_key"}, {Name: "changes", Key: "id", DataKey: "data_key"}, {Name: "sessions", Key: "id", DataKey: "data_key"}, sealedRefused}}
 }
 

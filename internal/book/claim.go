@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"countersign"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/merchant"
 )
 
@@ -86,7 +86,7 @@ type inboxTx struct {
 	taken     []*int64 // of each known row that became settled: 1, or 0 if it was already
 	leased    []*int64 // by call: nil, or how many rows its lease changed
 	ledger    ledger
-	items     []audit.Taken // of the fresh rows
+	items     []journal.Taken // of the fresh rows
 
 	epochs   db.LookAtEpochs
 	restored bool            // the book was restored and is not reconciled
@@ -177,7 +177,7 @@ func (in *inboxTx) claim(i int, e *merchant.Entry, suspect bool) *inboxRow {
 	if t := transferOf(e); t != "" {
 		transfer = t
 	}
-	in.items = append(in.items, audit.Taken{Seq: row.seq, Type: int64(key.typ), ID: key.id, TenantUserID: e.Callback.User(), CallBackID: e.Callback.OrderID(),
+	in.items = append(in.items, journal.Taken{Seq: row.seq, Type: int64(key.typ), ID: key.id, TenantUserID: e.Callback.User(), CallBackID: e.Callback.OrderID(),
 		Content: hex.EncodeToString(e.Content[:]), At: int64(db.MillisOf(e.At)), PossibleDuplicate: row.duplicate, Suspect: row.suspect})
 	in.fresh = append(in.fresh, row.seq, int64(key.typ), key.id, e.Callback.User(), e.Callback.OrderID(), e.Content[:], transfer,
 		e.TxIndex, bit(row.duplicate), bit(row.suspect), row.claims, int64(row.leaseUntil), bit(row.settled), int64(db.MillisOf(e.At)), ended)

@@ -5,31 +5,31 @@ import (
 	"encoding/hex"
 	"net/http"
 
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/merchant"
 )
 
 func recordOrder(ctx context.Context, t *db.Tx, o Order) error {
-	r := audit.Order{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, Details: audit.DetailsOf(&o.Details), Labels: o.Labels}
+	r := journal.Order{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, Details: journal.DetailsOf(&o.Details), Labels: o.Labels}
 	if o.Expires < db.Never {
 		r.Expires = int64(o.Expires)
 	}
-	return audit.AddAbout(ctx, t, audit.OrderAdded, o.CallBackID, o.Created, r)
+	return journal.AddAbout(ctx, t, journal.OrderAdded, o.CallBackID, o.Created, r)
 }
 
 // records adds a record for each event.
 func (l *ledger) records(ctx context.Context, t *db.Tx) error {
 	for _, e := range l.events {
-		r := audit.Record{Kind: string(e.Kind), At: e.At, Data: audit.Event{CallBackID: e.CallBackID, Deposit: e.Deposit, TenantUserID: e.TenantUserID, State: e.State,
-			Details: audit.DetailsOf(&e.Details), OldAddress: e.OldAddress, TxID: e.TxID, Reason: e.Reason, DecidedBy: e.DecidedBy}}
+		r := journal.Record{Kind: string(e.Kind), At: e.At, Data: journal.Event{CallBackID: e.CallBackID, Deposit: e.Deposit, TenantUserID: e.TenantUserID, State: e.State,
+			Details: journal.DetailsOf(&e.Details), OldAddress: e.OldAddress, TxID: e.TxID, Reason: e.Reason, DecidedBy: e.DecidedBy}}
 		switch {
 		case e.CallBackID != "":
 			r.About = []string{e.CallBackID}
 		case e.Deposit != 0:
-			r.About = []string{audit.AboutDeposit(e.Deposit)}
+			r.About = []string{journal.AboutDeposit(e.Deposit)}
 		}
-		if err := audit.Add(ctx, t, r); err != nil {
+		if err := journal.Add(ctx, t, r); err != nil {
 			return err
 		}
 	}
@@ -38,20 +38,20 @@ func (l *ledger) records(ctx context.Context, t *db.Tx) error {
 
 // recordFresh adds one record for the entries that a transaction has recorded.
 func (in *inboxTx) recordFresh(ctx context.Context) error {
-	list := make([]audit.Item, 0, len(in.items))
+	list := make([]journal.Item, 0, len(in.items))
 	var at db.Millis
 	for _, item := range in.items {
 		at = max(at, db.Millis(item.At))
-		list = append(list, audit.Item{At: db.Millis(item.At), Item: item})
+		list = append(list, journal.Item{At: db.Millis(item.At), Item: item})
 	}
-	return audit.AddItems(ctx, in.t, audit.Record{Kind: audit.CallbacksTaken, At: at}, list)
+	return journal.AddItems(ctx, in.t, journal.Record{Kind: journal.CallbacksTaken, At: at}, list)
 }
 
 const inboxItemSQL = `SELECT seq, type, id, tenant_user_id, call_back_id, content, created, duplicate, suspect FROM inbox WHERE seq = $1`
 
 // SubjectOfEntry is what the audit log has about an entry of the inbox.
-func (b *Book) SubjectOfEntry(ctx context.Context, seq int64) (audit.Subject, error) {
-	var i audit.Taken
+func (b *Book) SubjectOfEntry(ctx context.Context, seq int64) (journal.Subject, error) {
+	var i journal.Taken
 	var content []byte
 	var duplicate, suspect int64
 	found, err := db.One(ctx, b, inboxItemSQL, []any{seq}, &i.Seq, &i.Type, &i.ID, &i.TenantUserID, &i.CallBackID, &content, &i.At, &duplicate, &suspect)
@@ -59,15 +59,15 @@ func (b *Book) SubjectOfEntry(ctx context.Context, seq int64) (audit.Subject, er
 		err = db.ErrNotFound
 	}
 	i.Content, i.PossibleDuplicate, i.Suspect = hex.EncodeToString(content), duplicate != 0, suspect != 0
-	return audit.Subject{Items: []audit.Item{{At: db.Millis(i.At), Item: i}}}, err
+	return journal.Subject{Items: []journal.Item{{At: db.Millis(i.At), Item: i}}}, err
 }
 
 // SubjectOfOrder is what the audit log has about an order.
-func (b *Book) SubjectOfOrder(_ context.Context, callBackID string) (audit.Subject, error) {
-	return audit.Subject{IDs: []string{callBackID}, Context: []string{audit.AboutStarts}}, nil
+func (b *Book) SubjectOfOrder(_ context.Context, callBackID string) (journal.Subject, error) {
+	return journal.Subject{IDs: []string{callBackID}, Context: []string{journal.AboutStarts}}, nil
 }
 
-func linkOf(l *merchant.Link) *audit.Link {
+func linkOf(l *merchant.Link) *journal.Link {
 	if l == nil {
 		return nil
 	}
@@ -78,7 +78,7 @@ func linkOf(l *merchant.Link) *audit.Link {
 		}
 		return m
 	}
-	out := &audit.Link{URL: l.URL, Request: flat(l.Request)}
+	out := &journal.Link{URL: l.URL, Request: flat(l.Request)}
 	if l.Response != nil {
 		out.Status, out.Response = l.Status, flat(l.Response)
 	}
@@ -89,7 +89,7 @@ func linkOf(l *merchant.Link) *audit.Link {
 func (b *Book) RecordAnswer(ctx context.Context, e merchant.Exchange, now db.Millis) error {
 	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		q := e.Question
-		return audit.AddAbout(ctx, t, audit.WithdrawalAnswered, q.CallBackID, now, audit.Answer{
+		return journal.AddAbout(ctx, t, journal.WithdrawalAnswered, q.CallBackID, now, journal.Answer{
 			CallBackID: q.CallBackID, TenantUserID: q.TenantUserID, RequestUUID: q.RequestUUID, Request: string(e.Request), RequestOpened: string(e.RequestOpened),
 			ErrCode: int64(e.Code), Message: e.Message, Response: e.Data, ResponseOpened: string(e.DataOpened), Link: linkOf(e.Link)})
 	})

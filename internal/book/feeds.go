@@ -9,8 +9,8 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // asSent is the JSON object for TakenDeposit.AsSent.
@@ -233,7 +233,7 @@ func (b *Book) MoveCursor(ctx context.Context, name string, deposits, events int
 		if _, err = db.One(ctx, t, readCursorSQL, []any{name}, &c.Name, &c.Deposits, &c.Events, &c.Updated); err != nil {
 			return err
 		}
-		return audit.Add(ctx, t, audit.Record{Kind: audit.CursorMoved, At: now, Data: audit.Cursor{Reader: name, Deposits: c.Deposits, Events: c.Events}})
+		return journal.Add(ctx, t, journal.Record{Kind: journal.CursorMoved, At: now, Data: journal.Cursor{Reader: name, Deposits: c.Deposits, Events: c.Events}})
 	})
 	return c, err
 }

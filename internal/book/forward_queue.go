@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 const (
@@ -94,7 +94,7 @@ func (b *Book) BeginForwarding(ctx context.Context, from ForwardFrom, now db.Mil
 			if _, err := t.Exec(ctx, beginForwardingSQL, i, p.Seq, int64(p.Begun), p.asked); err != nil {
 				return err
 			}
-			if err := audit.Add(ctx, t, audit.Record{Kind: audit.ForwardingBegun, At: now, Data: audit.Forward{Feed: p.Feed.String(), Seq: p.Seq + 1}}); err != nil {
+			if err := journal.Add(ctx, t, journal.Record{Kind: journal.ForwardingBegun, At: now, Data: journal.Forward{Feed: p.Feed.String(), Seq: p.Seq + 1}}); err != nil {
 				return err
 			}
 		}
@@ -186,7 +186,7 @@ func (b *Book) RetryForwards(ctx context.Context, now db.Millis) (n int64, err e
 		if n, err = t.Exec(ctx, retryForwardsSQL, int64(now)); err != nil {
 			return err
 		}
-		return audit.Add(ctx, t, audit.Record{Kind: audit.ForwardRetried, At: now, Data: audit.Forward{Retried: n}})
+		return journal.Add(ctx, t, journal.Record{Kind: journal.ForwardRetried, At: now, Data: journal.Forward{Retried: n}})
 	})
 	return n, err
 }
@@ -200,7 +200,7 @@ func (b *Book) RetryForward(ctx context.Context, feed Feed, seq int64, now db.Mi
 			return err
 		}
 		t.Wake(TopicForwards)
-		if err := audit.Add(ctx, t, audit.Record{Kind: audit.ForwardRetried, At: now, Data: audit.Forward{Feed: feed.String(), Seq: seq}}); err != nil || f.Skipped == 0 {
+		if err := journal.Add(ctx, t, journal.Record{Kind: journal.ForwardRetried, At: now, Data: journal.Forward{Feed: feed.String(), Seq: seq}}); err != nil || f.Skipped == 0 {
 			return err
 		}
 		return t.Batch(ctx, t.Counted(t.Counted(nil, countSkipped, -n), countForwards, n))
@@ -219,7 +219,7 @@ func (b *Book) SkipForward(ctx context.Context, feed Feed, seq int64, by, reason
 		if err != nil || n == 0 {
 			return err
 		}
-		err = audit.Add(ctx, t, audit.Record{Kind: audit.ForwardSkipped, At: now, Data: audit.Forward{Feed: feed.String(), Seq: seq, Reason: reason}})
+		err = journal.Add(ctx, t, journal.Record{Kind: journal.ForwardSkipped, At: now, Data: journal.Forward{Feed: feed.String(), Seq: seq, Reason: reason}})
 		if err != nil {
 			return err
 		}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"strconv"
 
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 func aboutOrder(callBackID string) string { return "order/" + callBackID }
@@ -33,7 +33,7 @@ func (b *Book) NoteOrder(ctx context.Context, callBackID string, n db.Note) (db.
 		if n, err = db.AddNote(ctx, t, aboutOrder(o.CallBackID), n); err != nil {
 			return err
 		}
-		return audit.AddAbout(ctx, t, audit.OrderNoted, o.CallBackID, n.At, audit.Note{CallBackID: o.CallBackID, Number: n.Seq, Text: n.Text})
+		return journal.AddAbout(ctx, t, journal.OrderNoted, o.CallBackID, n.At, journal.Note{CallBackID: o.CallBackID, Number: n.Seq, Text: n.Text})
 	})
 	return n, err
 }
@@ -56,7 +56,7 @@ func (b *Book) NoteDeposit(ctx context.Context, seq int64, n db.Note) (db.Note, 
 		if n, err = db.AddNote(ctx, t, aboutDeposit(d.Seq), n); err != nil {
 			return err
 		}
-		return audit.Add(ctx, t, audit.Record{Kind: audit.DepositNoted, At: n.At, Data: audit.Note{Deposit: d.Seq, Number: n.Seq, Text: n.Text}})
+		return journal.Add(ctx, t, journal.Record{Kind: journal.DepositNoted, At: n.At, Data: journal.Note{Deposit: d.Seq, Number: n.Seq, Text: n.Text}})
 	})
 	return n, err
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // ErrOwnOrder means that who ordered a withdrawal would approve it too.
@@ -185,7 +185,7 @@ func (b *Book) ApproveOrderAmong(ctx context.Context, callBackID string, a db.Ap
 		// The order stays as it is, and so does its event: the log has who approved it.
 		t.Wake(TopicOrders)
 		e := orderEvent("", *o, a.At)
-		return false, audit.AddAbout(ctx, t, audit.OrderApproval, callBackID, a.At, audit.Event{CallBackID: callBackID, TenantUserID: e.TenantUserID, Details: audit.DetailsOf(&e.Details), Reason: a.Reason, DecidedBy: a.Token})
+		return false, journal.AddAbout(ctx, t, journal.OrderApproval, callBackID, a.At, journal.Event{CallBackID: callBackID, TenantUserID: e.TenantUserID, Details: journal.DetailsOf(&e.Details), Reason: a.Reason, DecidedBy: a.Token})
 	})
 }
 

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // NewPurger purges deposits that were taken, that every named reader has acknowledged and
@@ -20,7 +20,7 @@ func NewPurger(c db.PurgeConfig) (*db.Purger, error) {
 			next, before, walked, purged := s.Args()
 			return db.Statement{SQL: movePurgeSQL, Args: []any{next, before, s.Place.Seq, s.Upto, walked, purged}}
 		},
-		Ended: audit.Purges(audit.DepositsPurged),
+		Ended: journal.Purges(journal.DepositsPurged),
 	})
 }
 

@@ -9,8 +9,8 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/merchant"
 )
 
@@ -195,8 +195,8 @@ func (b *Book) DecideRefused(ctx context.Context, seq int64, to client.RefusedSt
 		if r, err = db.Find(ctx, t, readRefusedSQL, []any{seq}, scanRefused); err != nil || n == 0 {
 			return err
 		}
-		return audit.Add(ctx, t, audit.Record{Kind: audit.RefusedDecided, At: now,
-			Data: audit.Refused{ID: strconv.FormatInt(seq, 10), State: string(to), Type: int64(r.Type), About: r.ID, Reason: string(r.Reason), Note: note}})
+		return journal.Add(ctx, t, journal.Record{Kind: journal.RefusedDecided, At: now,
+			Data: journal.Refused{ID: strconv.FormatInt(seq, 10), State: string(to), Type: int64(r.Type), About: r.ID, Reason: string(r.Reason), Note: note}})
 	})
 	return r, err
 }

@@ -7,8 +7,8 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/merchant"
 )
 
@@ -30,7 +30,7 @@ const restoredOrdersSQL = `UPDATE orders SET restored = 1 WHERE state IN ('open'
 // somebody says what became of them: AdoptOrder, a callback, or ResumeOrder. least is the
 // number of the last epoch that is known from elsewhere, or 0.
 func (b *Book) Restored(ctx context.Context, least int64, now db.Millis) (db.Epoch, error) {
-	return audit.BeginEpoch(ctx, b.DB, audit.Restore{Kind: audit.BookRestored, Alarm: client.AlarmRestored, Feeds: Feeds, Least: least, At: now,
+	return journal.BeginEpoch(ctx, b.DB, journal.Restore{Kind: journal.BookRestored, Alarm: client.AlarmRestored, Feeds: Feeds, Least: least, At: now,
 		Also: []db.Statement{{SQL: restoredOrdersSQL}}})
 }
 
@@ -250,7 +250,7 @@ func (b *Book) Reconcile(ctx context.Context, said Said, now db.Millis) (open bo
 			return false, err
 		}
 	}
-	return audit.EndEpoch(ctx, b.DB, audit.BookReconciled, now, func(ctx context.Context, t *db.Tx) error {
+	return journal.EndEpoch(ctx, b.DB, journal.BookReconciled, now, func(ctx context.Context, t *db.Tx) error {
 		if _, err := db.LockFeed(ctx, t, inboxFeed); err != nil {
 			return err
 		}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // Became is what the application says became of an order.
@@ -147,7 +147,7 @@ func (b *Book) ResumeOrder(ctx context.Context, callBackID, by, reason string, n
 			return err
 		}
 		o.Restored = false
-		return audit.AddAbout(ctx, t, audit.OrderResumed, callBackID, now, audit.Event{CallBackID: callBackID, State: string(o.State), Reason: reason, DecidedBy: by})
+		return journal.AddAbout(ctx, t, journal.OrderResumed, callBackID, now, journal.Event{CallBackID: callBackID, State: string(o.State), Reason: reason, DecidedBy: by})
 	})
 	if err != nil {
 		return Order{}, err

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/internal/outbox"
 )
 
@@ -18,8 +18,8 @@ import (
 func TestAuditPeers(t *testing.T) {
 	s, token := runService(t, nil)
 	ctx, now := t.Context(), time.Now()
-	end := func(d *db.DB, name string) *audit.Log {
-		l, err := audit.Open(ctx, audit.Config{DB: d, End: name, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)})
+	end := func(d *db.DB, name string) *journal.Log {
+		l, err := journal.Open(ctx, journal.Config{DB: d, End: name, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func TestAuditPeers(t *testing.T) {
 	merchant := end(d, "merchant")
 	grow := func() {
 		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			return audit.Add(ctx, tx, audit.Record{At: db.MillisOf(now), Kind: "test", Data: struct{}{}})
+			return journal.Add(ctx, tx, journal.Record{At: db.MillisOf(now), Kind: "test", Data: struct{}{}})
 		}); err != nil {
 			t.Fatal(err)
 		}

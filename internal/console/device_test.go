@@ -18,8 +18,8 @@ import (
 	"github.com/zitadel/oidc/v3/pkg/op"
 
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/daemon"
+	"countersign/internal/journal"
 )
 
 // TestDevice: a person signs in from a command line. Who began asks until then, has one session
@@ -84,7 +84,7 @@ func testDevice(t *testing.T, p *peer) {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(log.Entries, func(e client.AuditEntry) bool {
-		told, err := audit.Read(e.Record)
+		told, err := journal.Read(e.Record)
 		return err == nil && told.Kind == "person.signedin" && told.By != nil && told.By.Subject == "oidc:ann"
 	}) {
 		t.Error("no record of the sign-in")

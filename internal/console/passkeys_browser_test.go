@@ -12,7 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"countersign/client"
-	"countersign/internal/audit"
+	"countersign/internal/journal"
 )
 
 // authenticator gives the tab a virtual device with passkeys, which agrees to everything.
@@ -145,13 +145,13 @@ func (s *shop) verified(ctx context.Context, id string) {
 		s.t.Fatal(err)
 	}
 	i := slices.IndexFunc(proof.Records, func(r client.AuditRecord) bool {
-		told, err := audit.Read(r.Record)
+		told, err := journal.Read(r.Record)
 		return err == nil && told.Passkey != nil
 	})
 	if i < 0 {
 		s.t.Fatal("no record has the signature")
 	}
-	told, err := audit.Read(proof.Records[i].Record)
+	told, err := journal.Read(proof.Records[i].Record)
 	if err != nil {
 		s.t.Fatal(err)
 	}

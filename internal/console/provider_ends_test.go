@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/daemon"
+	"countersign/internal/journal"
 	"countersign/internal/lab/passkeytest"
 )
 
@@ -145,7 +145,7 @@ func TestGatewayProvider(t *testing.T) {
 	}
 	signed := 0
 	for _, e := range log.Entries {
-		if told, err := audit.Read(e.Record); err == nil && told.Kind == "order.approved" && told.Passkey != nil && told.By != nil && told.By.Subject == "oidc:ann" {
+		if told, err := journal.Read(e.Record); err == nil && told.Kind == "order.approved" && told.Passkey != nil && told.By != nil && told.By.Subject == "oidc:ann" {
 			signed++
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/daemon"
+	"countersign/internal/journal"
 	"countersign/internal/lab/dbtest"
 )
 
@@ -80,7 +80,7 @@ func TestProvider(t *testing.T) {
 	}
 	signedIn := 0
 	for _, e := range log.Entries {
-		told, err := audit.Read(e.Record)
+		told, err := journal.Read(e.Record)
 		if err != nil {
 			t.Fatal(err)
 		}

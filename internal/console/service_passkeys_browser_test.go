@@ -9,7 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"countersign/client"
-	"countersign/internal/audit"
+	"countersign/internal/journal"
 )
 
 // TestServicePasskeys: an admin registers two passkeys and removes one; the last one cannot
@@ -107,7 +107,7 @@ func TestServicePasskeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range log.Entries {
-		told, err := audit.Read(e.Record)
+		told, err := journal.Read(e.Record)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"countersign/internal/api"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // EndApprovers revokes the tokens of all approvers of an end, so that changes wait for nobody
@@ -19,5 +19,5 @@ func EndApprovers(ctx context.Context, s Storage, gateway bool, log *slog.Logger
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	return api.EndApprovers(audit.At(ctx, "no-approvers"), d, db.MillisOf(time.Now()))
+	return api.EndApprovers(journal.At(ctx, "no-approvers"), d, db.MillisOf(time.Now()))
 }

@@ -16,12 +16,12 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/api"
-	"countersign/internal/audit"
 	"countersign/internal/bodies"
 	"countersign/internal/book"
 	"countersign/internal/console"
 	"countersign/internal/db"
 	"countersign/internal/gateway"
+	"countersign/internal/journal"
 	"countersign/internal/policy"
 	"countersign/internal/signed"
 	"countersign/merchant"
@@ -113,7 +113,7 @@ type Gateway struct {
 	db        *db.DB // nil before Open
 	book      *book.Book
 	clock     *db.Clock
-	audit     *audit.Log
+	audit     *journal.Log
 	alarms    *alarmPosters // nil: alarms are not posted
 	traces    *tracing      // nil: none are sent
 	heart     *heart
@@ -188,7 +188,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 			return fmt.Errorf("signing key: %w", err)
 		}
 	}
-	if g.audit, err = audit.Open(ctx, audit.Config{DB: g.db, End: "merchant", Now: now, Log: c.Log, Witnesses: c.Witnesses}); err != nil {
+	if g.audit, err = journal.Open(ctx, journal.Config{DB: g.db, End: "merchant", Now: now, Log: c.Log, Witnesses: c.Witnesses}); err != nil {
 		return err
 	}
 	if err := c.expect(ctx, g.db, g.audit); err != nil {
@@ -267,7 +267,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	}
 	g.api.beforeStop = stop
 	// Last: a start that fails shows no token and leaves none behind.
-	return c.firstToken(audit.At(ctx, thisProcess()), g.db, client.RoleAdmin, now(), c.ShowToken)
+	return c.firstToken(journal.At(ctx, thisProcess()), g.db, client.RoleAdmin, now(), c.ShowToken)
 }
 
 // peerService is what the gateway calls the other end of its signed link.
@@ -310,7 +310,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	ctx, cancel := noticed(audit.At(ctx, thisProcess()), g.c.DrainNotice, g.gateway.Leave)
+	ctx, cancel := noticed(journal.At(ctx, thisProcess()), g.c.DrainNotice, g.gateway.Leave)
 	defer cancel()
 	if err := g.audit.Started(ctx, g.settings()); err != nil && ctx.Err() == nil { // a stop during the start is no failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), g.Close())

@@ -5,14 +5,14 @@ import (
 
 	"countersign/client"
 	"countersign/envelope"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/merchant"
 )
 
 // auditKey names the key that signs an audit log, by its public part.
-func auditKey(l *audit.Log) client.Key {
-	return client.Key{Kind: client.KeyAudit, Fingerprint: audit.Fingerprint(l.Key())}
+func auditKey(l *journal.Log) client.Key {
+	return client.Key{Kind: client.KeyAudit, Fingerprint: journal.Fingerprint(l.Key())}
 }
 
 // signingKey names the end's pair of the signed link.
@@ -45,9 +45,9 @@ func gatewayKeys(c merchant.Config) (list []client.Key) {
 			add(client.KeyResponse, next.Fingerprint())
 		}
 	}
-	add(client.KeyAPI, audit.Fingerprint(c.APIKey.Reveal()))
+	add(client.KeyAPI, journal.Fingerprint(c.APIKey.Reveal()))
 	for _, k := range c.CallbackAPIKeys {
-		add(client.KeyCallbackAPI, audit.Fingerprint(k.Reveal()))
+		add(client.KeyCallbackAPI, journal.Fingerprint(k.Reveal()))
 	}
 	return list
 }

@@ -13,8 +13,8 @@ import (
 
 	"countersign/client"
 	"countersign/internal/api"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // LastSeenFile is the file of a data directory that says how far the database had come.
@@ -133,7 +133,7 @@ func (s Storage) checkSeen(ctx context.Context, d *db.DB) error {
 
 // expect tells the audit log which head it must continue: that of the last restore, and what
 // was signed since as far as the file knows.
-func (s Storage) expect(ctx context.Context, d *db.DB, l *audit.Log) error {
+func (s Storage) expect(ctx context.Context, d *db.DB, l *journal.Log) error {
 	before, err := s.lastSeen()
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func (s Storage) expect(ctx context.Context, d *db.DB, l *audit.Log) error {
 
 // watch is a part of a daemon that keeps the file up to date. It fails with ErrOlder if
 // the database goes back while it is in use: this process would act on what it knew.
-func (s Storage) watch(d *db.DB, l *audit.Log) Part {
+func (s Storage) watch(d *db.DB, l *journal.Log) Part {
 	return Part{"database", func(ctx context.Context) error {
 		last, err := s.lastSeen()
 		if err != nil {
@@ -177,7 +177,7 @@ type noted struct {
 }
 
 // look notes how far the database has come since last, and gives what is noted. It fails with ErrOlder if the database went back.
-func (s Storage) look(ctx context.Context, d *db.DB, l *audit.Log, last db.Progress, noted *noted) (db.Progress, error) {
+func (s Storage) look(ctx context.Context, d *db.DB, l *journal.Log, last db.Progress, noted *noted) (db.Progress, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	p, err := d.Progress(ctx)
@@ -233,7 +233,7 @@ func (s Storage) seeRows(d *db.DB, p db.Progress, noted *noted) {
 
 // seeLast writes the file when everything else has ended, unless the database went back. l may
 // be nil.
-func (s Storage) seeLast(ctx context.Context, d *db.DB, l *audit.Log) {
+func (s Storage) seeLast(ctx context.Context, d *db.DB, l *journal.Log) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	before, err := s.lastSeen()

@@ -6,9 +6,9 @@ import (
 	"log/slog"
 	"time"
 
-	"countersign/internal/audit"
 	"countersign/internal/book"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/internal/outbox"
 	"countersign/internal/reconcile"
 )
@@ -28,7 +28,7 @@ func Reconcile(ctx context.Context, s Storage, gateway bool, c reconcile.Config)
 		s.seeLast(ctx, d, nil)
 		err = errors.Join(err, d.Close())
 	}()
-	ctx, c.Now = audit.At(ctx, "reconcile"), db.MillisOf(time.Now())
+	ctx, c.Now = journal.At(ctx, "reconcile"), db.MillisOf(time.Now())
 	if gateway {
 		return reconcile.Gateway(ctx, book.New(d, book.Config{}), c)
 	}

@@ -11,8 +11,8 @@ import (
 	"os"
 	"time"
 
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // nextKeyFile has the new key of a data directory, before it takes the place of the old one.
@@ -260,7 +260,7 @@ func (c RekeyConfig) write(ctx context.Context, do func(context.Context, *db.DB,
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(audit.At(ctx, "rekey"), d, db.MillisOf(time.Now())), d.Close())
+	return errors.Join(do(journal.At(ctx, "rekey"), d, db.MillisOf(time.Now())), d.Close())
 }
 
 // replace makes the new key the one that seals, and seals everything under it.
@@ -290,6 +290,6 @@ type rekeyedRecord struct {
 // rekeyed adds a record to the audit log.
 func rekeyed(kind string, now db.Millis, data rekeyedRecord) func(context.Context, *db.Tx) error {
 	return func(ctx context.Context, t *db.Tx) error {
-		return audit.Add(ctx, t, audit.Record{Kind: kind, At: now, Data: data})
+		return journal.Add(ctx, t, journal.Record{Kind: kind, At: now, Data: data})
 	}
 }

@@ -7,8 +7,8 @@ import (
 
 	"countersign/envelope"
 	"countersign/internal/api"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // RekeyedSigning says how far the replacement of an end's pair of the signed link is.
@@ -49,7 +49,7 @@ func RekeySigning(ctx context.Context, c RekeyConfig) (RekeyedSigning, error) {
 	}
 	err = c.write(ctx, func(ctx context.Context, d *db.DB, now db.Millis) error {
 		record := func(kind string, t *db.Tx, data rekeyedRecord) error {
-			return audit.Add(ctx, t, audit.Record{Kind: kind, At: now, Data: data})
+			return journal.Add(ctx, t, journal.Record{Kind: kind, At: now, Data: data})
 		}
 		if c.Finish {
 			return api.ActivateSigningKey(ctx, d, func(_ context.Context, t *db.Tx, key, old *envelope.SigningKey) error {

@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"countersign/internal/audit"
 	"countersign/internal/book"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/internal/outbox"
 )
 
@@ -119,7 +119,7 @@ func (c RestoreConfig) begin(ctx context.Context, s Storage, least int64, before
 		return p, err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	ctx, now := audit.At(ctx, "restore"), db.MillisOf(time.Now())
+	ctx, now := journal.At(ctx, "restore"), db.MillisOf(time.Now())
 	var e db.Epoch
 	if c.Gateway {
 		e, err = book.New(d, book.Config{}).Restored(ctx, least, now)

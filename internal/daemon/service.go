@@ -15,11 +15,11 @@ import (
 	"countersign/envelope"
 	"countersign/internal/admin"
 	"countersign/internal/api"
-	"countersign/internal/audit"
 	"countersign/internal/bodies"
 	"countersign/internal/console"
 	"countersign/internal/db"
 	"countersign/internal/dispatch"
+	"countersign/internal/journal"
 	"countersign/internal/outbox"
 )
 
@@ -99,7 +99,7 @@ type Service struct {
 	c       ServiceConfig
 	db      *outbox.Outbox // nil before Open
 	clock   *db.Clock
-	audit   *audit.Log
+	audit   *journal.Log
 	changes *api.Changes
 	alarms  *alarmPosters // nil: alarms are not posted
 	traces  *tracing      // nil: none are sent
@@ -180,7 +180,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		return err
 	}
 	if err := s.store.await(ctx, func(store *envelope.KeyStore) error {
-		s.audit, err = audit.Open(ctx, audit.Config{DB: d, End: "service", Now: now, Log: c.Log, KeyStore: store, Witnesses: c.Witnesses})
+		s.audit, err = journal.Open(ctx, journal.Config{DB: d, End: "service", Now: now, Log: c.Log, KeyStore: store, Witnesses: c.Witnesses})
 		return err
 	}); err != nil {
 		return err
@@ -279,7 +279,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}
 	s.api.beforeStop, s.leave, s.rotate = stop, api.Leave, api.RunRotations
 	// Last: a start that fails shows no token and leaves none behind.
-	return c.firstToken(audit.At(ctx, c.Node), d, client.RoleAdmin, now(), c.ShowToken)
+	return c.firstToken(journal.At(ctx, c.Node), d, client.RoleAdmin, now(), c.ShowToken)
 }
 
 // reclaim ends the leases of an earlier process where no other process can hold
@@ -306,7 +306,7 @@ func (s *Service) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	ctx, cancel := noticed(audit.At(ctx, s.c.Node), s.c.DrainNotice, s.leave)
+	ctx, cancel := noticed(journal.At(ctx, s.c.Node), s.c.DrainNotice, s.leave)
 	defer cancel()
 	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, s.c.MerchantPorts, client.Duration(s.c.ChangeDelay), s.c.ChangeApprovals, client.Duration(s.c.Retain), s.c.Witnesses}); err != nil && ctx.Err() == nil { // a stop during the start is no failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), s.Close())
@@ -342,7 +342,7 @@ type startedService struct {
 }
 
 // signLast signs an audit log when everything else has ended.
-func signLast(ctx context.Context, l *audit.Log) {
+func signLast(ctx context.Context, l *journal.Log) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	l.Sign(ctx)

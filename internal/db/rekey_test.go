@@ -13,9 +13,9 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/envelope"
-	"countersign/internal/audit"
 	"countersign/internal/book"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/outbox"
@@ -42,7 +42,7 @@ const merchantCount = 230 // more than one transaction of db.RewrapKeys
 
 func fillService(t *testing.T, o *outbox.Outbox, pair *envelope.Key) {
 	t.Helper()
-	if _, err := audit.Open(ctx, audit.Config{DB: o.DB, End: "service", Now: time.Now, Log: slog.New(slog.DiscardHandler)}); err != nil { // makes the signing key
+	if _, err := journal.Open(ctx, journal.Config{DB: o.DB, End: "service", Now: time.Now, Log: slog.New(slog.DiscardHandler)}); err != nil { // makes the signing key
 		t.Fatal(err)
 	}
 	for i := range merchantCount {
@@ -68,7 +68,7 @@ func opens(t *testing.T, o *outbox.Outbox, when string) {
 			t.Errorf("%s: merchant %d: %v", when, i, err)
 		}
 	}
-	if _, err := audit.Open(ctx, audit.Config{DB: o.DB, End: "service", Now: time.Now, Log: slog.New(slog.DiscardHandler)}); err != nil {
+	if _, err := journal.Open(ctx, journal.Config{DB: o.DB, End: "service", Now: time.Now, Log: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Errorf("%s: %v", when, err)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/api"
-	"countersign/internal/audit"
 	"countersign/internal/book"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 func (a *server) addOrder(c *api.Call, _ api.None, in client.NewOrder) (client.AddedOrder, error) {
@@ -68,14 +68,14 @@ func (a *server) order(c *api.Call, _ api.None, _ api.None) (client.Order, error
 // says or that led to it, as records have it. None of it ever changes.
 type approval struct {
 	TenantUserID string            `json:"tenantUserId"`
-	Details      *audit.Details    `json:"details"`
+	Details      *journal.Details  `json:"details"`
 	ExpiresAt    client.Time       `json:"expiresAt,omitzero"`
 	Labels       map[string]string `json:"labels,omitempty"`
 	OrderedBy    string            `json:"orderedBy,omitempty"`
 }
 
 func approvalOf(o book.Order) approval {
-	return approval{o.TenantUserID, audit.DetailsOf(&o.Details), timeOf(o.Expires), o.Labels, o.OrderedBy}
+	return approval{o.TenantUserID, journal.DetailsOf(&o.Details), timeOf(o.Expires), o.Labels, o.OrderedBy}
 }
 
 // recordApproved is the kind of the record of an approval, which its statement says.

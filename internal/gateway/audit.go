@@ -5,20 +5,20 @@ import (
 	"strconv"
 
 	"countersign/internal/api"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/merchant"
 )
 
 // audit answers the routes of the audit log.
 func (a *server) audit() api.Audit {
-	return api.Audit{Log: a.c.Audit, Subject: func(ctx context.Context, withdrawal, callback string) (audit.Subject, error) {
+	return api.Audit{Log: a.c.Audit, Subject: func(ctx context.Context, withdrawal, callback string) (journal.Subject, error) {
 		if withdrawal != "" {
 			return a.lists.SubjectOfOrder(ctx, withdrawal)
 		}
 		seq, err := strconv.ParseInt(callback, 10, 64)
 		if err != nil {
-			return audit.Subject{}, db.ErrNotFound
+			return journal.Subject{}, db.ErrNotFound
 		}
 		return a.lists.SubjectOfEntry(ctx, seq)
 	}}

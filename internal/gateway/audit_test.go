@@ -11,7 +11,7 @@ import (
 
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/audit"
+	"countersign/internal/journal"
 	"countersign/internal/lab/passkeytest"
 )
 
@@ -83,7 +83,7 @@ func TestSignedApproval(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(r.entries(p), func(one audit.Entry) bool { return one.Kind == recordApproved && one.Passkey != nil }) {
+	if !slices.ContainsFunc(r.entries(p), func(one journal.Entry) bool { return one.Kind == recordApproved && one.Passkey != nil }) {
 		t.Error("the record of the approval has no signature")
 	}
 }
@@ -150,37 +150,37 @@ func TestSignedCredit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(page.Entries, func(e client.AuditEntry) bool {
-		told, err := audit.Read(e.Record)
-		return err == nil && told.Kind == audit.DepositCredited && told.Passkey != nil
+		told, err := journal.Read(e.Record)
+		return err == nil && told.Kind == journal.DepositCredited && told.Passkey != nil
 	}) {
 		t.Error("no record of the credit has a signature")
 	}
 	var b bytes.Buffer
-	if err := audit.Export(ctx, &b, r.client, 1, 0); err != nil {
+	if err := journal.Export(ctx, &b, r.client, 1, 0); err != nil {
 		t.Fatal(err)
 	}
 	p, err := r.client.AuditCheckpoint(ctx, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := audit.Verify(&b, p.Key, nil); err != nil {
+	if _, err := journal.Verify(&b, p.Key, nil); err != nil {
 		t.Error(err)
 	}
 }
 
 // entries verifies a proof and reads its records.
-func (r *rig) entries(p client.AuditProof) (list []audit.Entry) {
+func (r *rig) entries(p client.AuditProof) (list []journal.Entry) {
 	r.t.Helper()
-	text, err := audit.Marshal(p)
+	text, err := journal.Marshal(p)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	v, err := audit.Verify(bytes.NewReader(append(text, '\n')), p.Key, nil)
+	v, err := journal.Verify(bytes.NewReader(append(text, '\n')), p.Key, nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	for _, one := range v.Records {
-		read, err := audit.Read(one.Record)
+		read, err := journal.Read(one.Record)
 		if err != nil {
 			r.t.Fatal(err)
 		}

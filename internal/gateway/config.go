@@ -12,10 +12,10 @@ import (
 
 	"countersign/client"
 	"countersign/internal/api"
-	"countersign/internal/audit"
 	"countersign/internal/bodies"
 	"countersign/internal/book"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/internal/policy"
 	"countersign/internal/signed"
 	"countersign/merchant"
@@ -63,7 +63,7 @@ type Config struct {
 	// Keys are the gateway's keys. Nil: none are shown.
 	Keys *api.Keys
 	// Audit is the merchant's audit log. Nil: its routes find nothing.
-	Audit *audit.Log
+	Audit *journal.Log
 	// Node is the id of this process among the nodes of the database. Empty: it is none of
 	// them.
 	Node string

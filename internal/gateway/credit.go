@@ -6,21 +6,21 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/api"
-	"countersign/internal/audit"
 	"countersign/internal/book"
+	"countersign/internal/journal"
 )
 
 // credit is what a person signs of a held deposit, as records have it. None of it ever changes.
 type credit struct {
-	Deposit      int64          `json:"deposit"`
-	TenantUserID string         `json:"tenantUserId,omitempty"`
-	Details      *audit.Details `json:"details"`
-	TxID         string         `json:"txId,omitempty"`
+	Deposit      int64            `json:"deposit"`
+	TenantUserID string           `json:"tenantUserId,omitempty"`
+	Details      *journal.Details `json:"details"`
+	TxID         string           `json:"txId,omitempty"`
 }
 
 func signedCredit(d book.TakenDeposit) credit {
 	c := &d.Deposit
-	return credit{d.Seq, c.TenantUserID, audit.DetailsOf(&countersign.Details{Address: c.ToAddress, ChainName: c.ChainName, Symbol: c.Symbol, Amount: c.Amount}), c.TxID}
+	return credit{d.Seq, c.TenantUserID, journal.DetailsOf(&countersign.Details{Address: c.ToAddress, ChainName: c.ChainName, Symbol: c.Symbol, Amount: c.Amount}), c.TxID}
 }
 
 func (a *server) creditApproval(c *api.Call, seq int64, _ api.None) (client.Statement, error) {
@@ -28,7 +28,7 @@ func (a *server) creditApproval(c *api.Call, seq int64, _ api.None) (client.Stat
 	if err != nil {
 		return client.Statement{}, err
 	}
-	out, err := a.changes.Passkeys().StatementIfRequired(c, audit.DepositCredited, audit.AboutDeposit(seq), signedCredit(d))
+	out, err := a.changes.Passkeys().StatementIfRequired(c, journal.DepositCredited, journal.AboutDeposit(seq), signedCredit(d))
 	if d.State != book.DepositHeld {
 		out.MayNot = "the deposit is " + string(d.State)
 	}
@@ -41,7 +41,7 @@ func (a *server) creditDeposit(c *api.Call, seq int64, in client.Credit) (client
 	if err != nil {
 		return client.DepositEntry{}, err
 	}
-	ctx, err := a.changes.Passkeys().SignedIfRequired(c, audit.DepositCredited, audit.AboutDeposit(seq), signedCredit(d), in.Passkey)
+	ctx, err := a.changes.Passkeys().SignedIfRequired(c, journal.DepositCredited, journal.AboutDeposit(seq), signedCredit(d), in.Passkey)
 	if err != nil {
 		return client.DepositEntry{}, err
 	}

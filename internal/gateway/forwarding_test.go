@@ -17,9 +17,9 @@ import (
 
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/audit"
 	"countersign/internal/book"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/internal/signed"
 	"countersign/merchant"
 )
@@ -351,7 +351,7 @@ func wantRecords(t *testing.T, r *rig, want ...string) {
 	}
 	var got []string
 	for _, e := range page.Entries {
-		told, err := audit.Read(e.Record)
+		told, err := journal.Read(e.Record)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,9 +18,9 @@ import (
 	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/internal/api"
-	"countersign/internal/audit"
 	"countersign/internal/book"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/dbtest/ready"
 )
@@ -128,7 +128,7 @@ func newRigOn(t testing.TB, d *db.DB, service *countersigntest.Service, change f
 	c := Config{DB: r.db, Callbacks: service.MerchantConfig(), Now: r.clock.now,
 		Log: slog.New(slog.NewTextHandler(&lockedWriter{w: r.log}, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	var err error
-	if c.Audit, err = audit.Open(t.Context(), audit.Config{DB: r.db, End: "merchant", Now: r.clock.now, Log: c.Log}); err != nil {
+	if c.Audit, err = journal.Open(t.Context(), journal.Config{DB: r.db, End: "merchant", Now: r.clock.now, Log: c.Log}); err != nil {
 		t.Fatal(err)
 	}
 	if change != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // approveAbove gives the amounts above which a person must approve a withdrawal. Most merchants
@@ -111,8 +111,8 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval
 		if err != nil || !added {
 			return err
 		}
-		return audit.AddAbout(ctx, t, audit.WithdrawalApproved, id, a.At, audit.Approved{Withdrawal: audit.WithdrawalOf(merchant, w.CallBackID),
-			TenantUserID: w.TenantUserID, Details: audit.DetailsOf(w.Details), Reason: a.Reason})
+		return journal.AddAbout(ctx, t, journal.WithdrawalApproved, id, a.At, journal.Approved{Withdrawal: journal.WithdrawalOf(merchant, w.CallBackID),
+			TenantUserID: w.TenantUserID, Details: journal.DetailsOf(w.Details), Reason: a.Reason})
 	})
 	return w, err
 }

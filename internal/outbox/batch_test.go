@@ -12,8 +12,8 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/internal/lab/dbtest/ready"
 )
 
@@ -103,7 +103,7 @@ func testReleaseMany(t *testing.T, s *Outbox) {
 			}
 		}
 	}
-	if n := recorded(t, s, audit.WithdrawalReleased); n != 20 {
+	if n := recorded(t, s, journal.WithdrawalReleased); n != 20 {
 		t.Errorf("%d releases are recorded, want 20", n)
 	}
 	if got := must(s.Stats(ctx))(t).Withdrawals; got[WithdrawalReleased] != 20 || got[WithdrawalConfirmed] != 10 {
@@ -211,7 +211,7 @@ func testOutcomesMany(t *testing.T, s *Outbox) {
 			t.Errorf("the merchant is told %d times of %s, want %d: %v", n, w.CallBackID, want, told)
 		}
 	}
-	if n := recorded(t, s, audit.WithdrawalEnded); n != 9 {
+	if n := recorded(t, s, journal.WithdrawalEnded); n != 9 {
 		t.Errorf("%d ends are recorded, want 9", n)
 	}
 	// What was queued is sent.
@@ -322,7 +322,7 @@ func testBatchesBeside(t *testing.T, s *Outbox) {
 		})
 	}
 	work.Wait()
-	if n, e := recorded(t, s, audit.WithdrawalReleased), recorded(t, s, audit.WithdrawalEnded); n != len(holders) || e != len(ends) || n != e || n < 30 {
+	if n, e := recorded(t, s, journal.WithdrawalReleased), recorded(t, s, journal.WithdrawalEnded); n != len(holders) || e != len(ends) || n != e || n < 30 {
 		t.Errorf("%d releases and %d ends are recorded, of %d and %d", n, e, len(holders), len(ends))
 	}
 }

@@ -7,8 +7,8 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // Exchange is what the audit log keeps of an attempt of type 2 whose response was an
@@ -33,7 +33,7 @@ type Exchange struct {
 }
 
 // Link are the signatures of an exchange as the audit log keeps them.
-type Link = audit.Link
+type Link = journal.Link
 
 // recordRelease tells of a call that asked for a permit. One for a withdrawal without a
 // permit changed nothing.
@@ -42,22 +42,22 @@ func recordRelease(ctx context.Context, t *db.Tx, p *Permit, holder Holder, now 
 	if p.Permit == "" {
 		return nil
 	}
-	r := audit.Released{Withdrawal: audit.WithdrawalOf(w.Merchant, w.CallBackID), Holder: audit.HolderOf(holder.Claim, holder.Origin), Permit: audit.Fingerprint(p.Permit), Details: audit.DetailsOf(w.Details)}
-	kind := audit.WithdrawalReleased
+	r := journal.Released{Withdrawal: journal.WithdrawalOf(w.Merchant, w.CallBackID), Holder: journal.HolderOf(holder.Claim, holder.Origin), Permit: journal.Fingerprint(p.Permit), Details: journal.DetailsOf(w.Details)}
+	kind := journal.WithdrawalReleased
 	switch {
 	case !w.heldBy(holder):
-		held := audit.HolderOf(w.Claim, w.Origin)
-		kind, r.Held = audit.WithdrawalClaimRefused, held
+		held := journal.HolderOf(w.Claim, w.Origin)
+		kind, r.Held = journal.WithdrawalClaimRefused, held
 	case p.Duplicate:
-		kind = audit.WithdrawalRepeated
+		kind = journal.WithdrawalRepeated
 	}
-	return audit.AddAbout(ctx, t, kind, w.ID, now, r)
+	return journal.AddAbout(ctx, t, kind, w.ID, now, r)
 }
 
 // item is an attempt as it is recorded. It is made again from the rows to prove it.
-func (a *Attempt) item(merchant, callback string, typ countersign.Type, eventID, addedBy string, payload []byte, late bool, settled db.Millis) audit.Attempt {
+func (a *Attempt) item(merchant, callback string, typ countersign.Type, eventID, addedBy string, payload []byte, late bool, settled db.Millis) journal.Attempt {
 	sum := sha256.Sum256(payload)
-	return audit.Attempt{Merchant: merchant, Callback: callback, Type: int(typ), EventID: eventID, AddedBy: addedBy, Payload: hex.EncodeToString(sum[:]),
+	return journal.Attempt{Merchant: merchant, Callback: callback, Type: int(typ), EventID: eventID, AddedBy: addedBy, Payload: hex.EncodeToString(sum[:]),
 		Attempt: a.Number, RequestUUID: db.Clean(a.RequestUUID), Started: int64(a.Started), Settled: int64(settled), Node: db.Clean(a.Node),
 		Status: a.HTTPStatus, ErrCode: a.ErrCode, Result: string(a.Result), Reason: string(a.Reason),
 		RequestHash: hex.EncodeToString(unhex(a.RequestHash)), ResponseHash: hex.EncodeToString(unhex(a.ResponseHash)), Late: late, Repeated: a.Repeated}
@@ -66,37 +66,37 @@ func (a *Attempt) item(merchant, callback string, typ countersign.Type, eventID,
 // recordBatch adds the records of a batch of settlements: one for each exchange that
 // is told of apart and each decision, and one for all other attempts.
 func (o *Outbox) recordBatch(ctx context.Context, t *db.Tx, batch []*settling, now db.Millis) error {
-	var list []audit.Item
+	var list []journal.Item
 	for _, b := range batch {
 		if b.fresh {
 			item := b.Attempt.item(b.Merchant, b.CallbackID, b.Type, b.EventID, b.AddedBy, b.Payload, !b.found, now)
 			if b.Exchange == nil {
-				list = append(list, audit.Item{At: now, Item: item})
-			} else if err := audit.AddAbout(ctx, t, audit.WithdrawalAnswered, b.CallbackID, now, b.answered(item)); err != nil {
+				list = append(list, journal.Item{At: now, Item: item})
+			} else if err := journal.AddAbout(ctx, t, journal.WithdrawalAnswered, b.CallbackID, now, b.answered(item)); err != nil {
 				return err
 			}
 		}
 		if b.awaiting == 1 {
-			d := audit.Decided{Merchant: b.Merchant, Decision: string(b.decided), Reason: string(b.Attempt.Reason), Attempt: b.Attempt.Number}
+			d := journal.Decided{Merchant: b.Merchant, Decision: string(b.decided), Reason: string(b.Attempt.Reason), Attempt: b.Attempt.Number}
 			switch b.decided {
 			case countersign.DecisionConfirmed:
-				d.Details = audit.DetailsOf(&b.Details)
+				d.Details = journal.DetailsOf(&b.Details)
 			case countersign.DecisionExpired:
 				d.Reason = string(client.ReasonDeadline)
 			}
-			if err := audit.AddAbout(ctx, t, audit.WithdrawalDecided, b.CallbackID, now, d); err != nil {
+			if err := journal.AddAbout(ctx, t, journal.WithdrawalDecided, b.CallbackID, now, d); err != nil {
 				return err
 			}
 		}
 	}
-	return audit.AddItems(ctx, t, audit.Record{Kind: audit.AttemptsSettled, At: now}, list)
+	return journal.AddItems(ctx, t, journal.Record{Kind: journal.AttemptsSettled, At: now}, list)
 }
 
-func (b *settling) answered(item audit.Attempt) audit.Exchange {
+func (b *settling) answered(item journal.Attempt) journal.Exchange {
 	e := b.Exchange
-	return audit.Exchange{Attempt: item, Version: e.Version, URL: e.URL, RequestKey: e.RequestKey, ResponseKey: e.ResponseKey,
+	return journal.Exchange{Attempt: item, Version: e.Version, URL: e.URL, RequestKey: e.RequestKey, ResponseKey: e.ResponseKey,
 		Request: e.Request, RequestOpened: e.RequestOpened, Message: e.Message, Response: e.Data, ResponseOpened: e.ResponseOpened,
-		Link: e.Link, Details: audit.DetailsOf(&b.Details), AfterDecision: b.out.Late, Differs: b.out.Differs, Alarm: string(b.Alarm)}
+		Link: e.Link, Details: journal.DetailsOf(&b.Details), AfterDecision: b.out.Late, Differs: b.out.Differs, Alarm: string(b.Alarm)}
 }
 
 const itemsOfSQL = `
@@ -107,12 +107,12 @@ WHERE a.merchant = $1 AND a.callback = $2 ORDER BY a.number`
 
 // Subject is what the audit log has about a callback or a withdrawal, both of which
 // have the same id.
-func (o *Outbox) Subject(ctx context.Context, id string) (audit.Subject, error) {
+func (o *Outbox) Subject(ctx context.Context, id string) (journal.Subject, error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {
-		return audit.Subject{}, err
+		return journal.Subject{}, err
 	}
-	s := audit.Subject{IDs: []string{id}, Context: []string{merchant, audit.AboutFreezes, audit.AboutStarts}}
+	s := journal.Subject{IDs: []string{id}, Context: []string{merchant, journal.AboutFreezes, journal.AboutStarts}}
 	var before []Attempt
 	err = db.Each(ctx, o, itemsOfSQL, []any{merchant, rest}, func(r db.Rows) error {
 		var a Attempt
@@ -126,7 +126,7 @@ func (o *Outbox) Subject(ctx context.Context, id string) (audit.Subject, error) 
 		a.RequestHash, a.ResponseHash = hex.EncodeToString(request), hex.EncodeToString(response)
 		a.Late, a.Repeated = late == 1, repeats(before)
 		before = append(before, a)
-		s.Items = append(s.Items, audit.Item{At: settled, Item: a.item(merchant, id, typ, eventID, addedBy, payload, late == 1, settled)})
+		s.Items = append(s.Items, journal.Item{At: settled, Item: a.item(merchant, id, typ, eventID, addedBy, payload, late == 1, settled)})
 		return err
 	})
 	return s, err
@@ -134,11 +134,11 @@ func (o *Outbox) Subject(ctx context.Context, id string) (audit.Subject, error) 
 
 // recordResends tells of the callbacks of list that were made due.
 func recordResends(ctx context.Context, t *db.Tx, kind string, list []swept, resent []int64, now db.Millis) error {
-	r := audit.Record{Kind: kind, At: now}
+	r := journal.Record{Kind: kind, At: now}
 	for i, f := range list {
 		if resent[i] == 1 {
 			r.About = append(r.About, joinID(f.merchant, f.id))
 		}
 	}
-	return audit.Add(ctx, t, r)
+	return journal.Add(ctx, t, r)
 }

@@ -11,8 +11,8 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // Ingest keeps callbacks, all or none, and returns after a durable commit. A known
@@ -263,7 +263,7 @@ func (o *Outbox) insertCallbacks(ctx context.Context, t *db.Tx, batch []newRow, 
 	inserted, known = make([]bool, len(batch)), make([]*purgedRow, len(batch))
 	places, deleted := make(map[string]int, len(batch)), map[string]bool{}
 	args := make([]any, 0, 13*len(batch))
-	by := audit.Caller(ctx)
+	by := journal.Caller(ctx)
 	for i := range batch {
 		n := &batch[i]
 		places[n.id] = i

@@ -6,8 +6,8 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 const (
@@ -48,11 +48,11 @@ func (o *Outbox) endConfirmed(ctx context.Context, t *db.Tx, merchant, id string
 	if _, err := t.Exec(ctx, dropEvidenceSQL, merchant, id); err != nil {
 		return w, false, err
 	}
-	kind, data := audit.WithdrawalLapsed, any(audit.Lapsed{Withdrawal: audit.WithdrawalOf(merchant, w.CallBackID)})
+	kind, data := journal.WithdrawalLapsed, any(journal.Lapsed{Withdrawal: journal.WithdrawalOf(merchant, w.CallBackID)})
 	if to == WithdrawalBlocked {
-		kind, data = audit.WithdrawalBlocked, audit.Stopped{Reason: w.BlockedReason}
+		kind, data = journal.WithdrawalBlocked, journal.Stopped{Reason: w.BlockedReason}
 	}
-	if err := audit.AddAbout(ctx, t, kind, w.ID, now, data); err != nil {
+	if err := journal.AddAbout(ctx, t, kind, w.ID, now, data); err != nil {
 		return w, false, err
 	}
 	return w, true, o.announceEnd(ctx, t, &w, now, countMoved(t, nil, WithdrawalConfirmed, to, 1)...)

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // ErrMerchantDeleted means that a merchant was deleted: it is not changed, and nothing is added for
@@ -159,8 +159,8 @@ func (o *Outbox) DeleteMerchant(ctx context.Context, id string, version int64, n
 		if err := erase(ctx, t, o.Dialect(), &was, now); err != nil {
 			return err
 		}
-		c := audit.Changed{Version: is.Version, Before: merchantMembers(&was), After: map[string]any{"state": string(MerchantDeleted)}}
-		if err := audit.AddAbout(ctx, t, audit.MerchantDeleted, id, now, c); err != nil {
+		c := journal.Changed{Version: is.Version, Before: merchantMembers(&was), After: map[string]any{"state": string(MerchantDeleted)}}
+		if err := journal.AddAbout(ctx, t, journal.MerchantDeleted, id, now, c); err != nil {
 			return err
 		}
 		return also(ctx, t)

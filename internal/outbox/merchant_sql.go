@@ -5,8 +5,8 @@ import (
 	"maps"
 
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // secretPurposes are the secrets of a merchant in the order of their columns.
@@ -156,7 +156,7 @@ func (o *Outbox) listMerchants(ctx context.Context, text string, args ...any) ([
 // their fingerprints, and only what there is.
 func (m *Merchant) Texts() map[string]string {
 	all := map[string]string{"scheme": string(m.Scheme), "requestKey": m.Fingerprint, "responseKey": m.ResponseFingerprint,
-		"apiKey": audit.Fingerprint(m.APIKey.Reveal()), "callbackApiKey": audit.Fingerprint(m.CallbackAPIKey.Reveal())}
+		"apiKey": journal.Fingerprint(m.APIKey.Reveal()), "callbackApiKey": journal.Fingerprint(m.CallbackAPIKey.Reveal())}
 	for _, s := range client.Settings() {
 		if text := s.Text(m); text != "" {
 			all[s.Name] = text
@@ -177,11 +177,11 @@ func merchantMembers(m *Merchant) map[string]any {
 
 // recordMerchant adds a record about a change of a merchant, from was; nil: it is new.
 func recordMerchant(ctx context.Context, t *db.Tx, was, is *Merchant, now db.Millis) error {
-	c := audit.Changed{Version: is.Version, After: merchantMembers(is)}
+	c := journal.Changed{Version: is.Version, After: merchantMembers(is)}
 	if was != nil {
 		c.Before = merchantMembers(was)
 	}
-	return audit.AddMerchant(ctx, t, is.ID, c, now)
+	return journal.AddMerchant(ctx, t, is.ID, c, now)
 }
 
 const oldestKeysSQL = `

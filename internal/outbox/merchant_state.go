@@ -7,8 +7,8 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 const setMerchantStateSQL = `
@@ -59,11 +59,11 @@ func (o *Outbox) setState(ctx context.Context, t *db.Tx, id string, state Mercha
 	if err != nil || !changed {
 		return false, err
 	}
-	kind := audit.MerchantPaused
+	kind := journal.MerchantPaused
 	if state == MerchantActive {
-		kind = audit.MerchantResumed
+		kind = journal.MerchantResumed
 	}
-	if err := audit.AddAbout(ctx, t, kind, id, now, audit.Changed{Version: version, After: map[string]any{"state": string(state), "pausedReason": reason}}); err != nil {
+	if err := journal.AddAbout(ctx, t, kind, id, now, journal.Changed{Version: version, After: map[string]any{"state": string(state), "pausedReason": reason}}); err != nil {
 		return false, err
 	}
 	if _, err := t.Exec(ctx, setLanesActiveSQL, id, active(state)); err != nil {
@@ -116,5 +116,5 @@ func (o *Outbox) pause(ctx context.Context, t *db.Tx, id string, now db.Millis) 
 		return false, err
 	}
 	after := map[string]any{"state": string(MerchantPaused), "pausedReason": pausedForOpenFailures}
-	return true, audit.AddAbout(ctx, t, audit.MerchantPaused, id, now, audit.Changed{Version: version, After: after})
+	return true, journal.AddAbout(ctx, t, journal.MerchantPaused, id, now, journal.Changed{Version: version, After: after})
 }

@@ -3,8 +3,8 @@ package outbox
 import (
 	"context"
 
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 func aboutWithdrawal(id string) string { return "withdrawal/" + id }
@@ -31,7 +31,7 @@ func (o *Outbox) NoteWithdrawal(ctx context.Context, id string, n db.Note) (db.N
 		if n, err = db.AddNote(ctx, t, aboutWithdrawal(w.ID), n); err != nil {
 			return err
 		}
-		return audit.AddAbout(ctx, t, audit.WithdrawalNoted, w.ID, n.At, audit.Note{Merchant: w.Merchant, CallBackID: w.CallBackID, Number: n.Seq, Text: n.Text})
+		return journal.AddAbout(ctx, t, journal.WithdrawalNoted, w.ID, n.At, journal.Note{Merchant: w.Merchant, CallBackID: w.CallBackID, Number: n.Seq, Text: n.Text})
 	})
 	return n, err
 }

@@ -6,8 +6,8 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 const recordOutcomeSQL = `
@@ -148,9 +148,9 @@ func (o *Outbox) recordOutcomes(ctx context.Context, t *db.Tx, batch []*reported
 		switch {
 		case tells:
 			ended[e.state]++
-			r := audit.Ended{Withdrawal: audit.WithdrawalOf(e.merchant, e.w.CallBackID), State: string(e.state), Permit: audit.Fingerprint(e.Permit),
+			r := journal.Ended{Withdrawal: journal.WithdrawalOf(e.merchant, e.w.CallBackID), State: string(e.state), Permit: journal.Fingerprint(e.Permit),
 				TxID: e.TxID, Reason: e.FailReason}
-			if err := audit.AddAbout(ctx, t, audit.WithdrawalEnded, e.ID, now, r); err != nil {
+			if err := journal.AddAbout(ctx, t, journal.WithdrawalEnded, e.ID, now, r); err != nil {
 				return err
 			}
 		case e.contradicts():
@@ -198,9 +198,9 @@ SELECT 1 FROM merchants m WHERE m.id = $1 AND m.state <> 'deleted'
 // were told as moved.
 func contradict(ctx context.Context, t *db.Tx, e *reported, now db.Millis) (tells bool, err error) {
 	w := &e.w
-	differs := audit.Contradicted{Withdrawal: audit.WithdrawalOf(w.Merchant, w.CallBackID), Permit: audit.Fingerprint(e.Permit),
-		Stands: audit.Outcome{State: string(w.State), TxID: w.TxID, Reason: w.FailReason}, Reported: audit.Outcome{State: string(e.state), TxID: e.TxID, Reason: e.FailReason}}
-	if err := audit.AddAbout(ctx, t, audit.WithdrawalContradicted, w.ID, now, differs); err != nil || e.TxID == "" {
+	differs := journal.Contradicted{Withdrawal: journal.WithdrawalOf(w.Merchant, w.CallBackID), Permit: journal.Fingerprint(e.Permit),
+		Stands: journal.Outcome{State: string(w.State), TxID: w.TxID, Reason: w.FailReason}, Reported: journal.Outcome{State: string(e.state), TxID: e.TxID, Reason: e.FailReason}}
+	if err := journal.AddAbout(ctx, t, journal.WithdrawalContradicted, w.ID, now, differs); err != nil || e.TxID == "" {
 		return false, err
 	}
 	var is int
@@ -231,8 +231,8 @@ func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, no
 			return err
 		}
 		row.CallBackID, row.TenantUserID, row.Address = w.CallBackID, w.TenantUserID, targetOf(w.Details)
-		waits := audit.Waits{Withdrawal: audit.WithdrawalOf(merchant, w.CallBackID), Type: int(n.Type), Callback: joinID(merchant, row.id)}
-		if err := audit.AddAbout(ctx, t, audit.WithdrawalWaits, id, now, waits); err != nil {
+		waits := journal.Waits{Withdrawal: journal.WithdrawalOf(merchant, w.CallBackID), Type: int(n.Type), Callback: joinID(merchant, row.id)}
+		if err := journal.AddAbout(ctx, t, journal.WithdrawalWaits, id, now, waits); err != nil {
 			return err
 		}
 		return o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now)

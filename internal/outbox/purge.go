@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"countersign"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // NewPurger purges callbacks that are settled, with their attempts. A callback that was
@@ -22,7 +22,7 @@ func NewPurger(c db.PurgeConfig) (*db.Purger, error) {
 			next, before, walked, purged := s.Args()
 			return db.Statement{SQL: movePurgeSQL, Args: []any{next, before, s.Place.Merchant, s.Place.ID, walked, purged}}
 		},
-		Ended: audit.Purges(audit.CallbacksPurged),
+		Ended: journal.Purges(journal.CallbacksPurged),
 	})
 }
 

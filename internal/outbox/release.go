@@ -7,8 +7,8 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 const (
@@ -100,7 +100,7 @@ func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text
 	if err := f.write(ctx, t); err != nil {
 		return false, err
 	}
-	return true, audit.AddAbout(ctx, t, audit.WithdrawalDecided, joinID(merchant, id), now, audit.Decided{Merchant: merchant, Decision: string(to), Reason: string(reason)})
+	return true, journal.AddAbout(ctx, t, journal.WithdrawalDecided, joinID(merchant, id), now, journal.Decided{Merchant: merchant, Decision: string(to), Reason: string(reason)})
 }
 
 const releaseSQL = `

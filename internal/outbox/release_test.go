@@ -14,8 +14,8 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/internal/lab/dbtest/ready"
 )
 
@@ -389,7 +389,7 @@ func testContradicted(t *testing.T, s *Outbox) {
 		err = db.Each(ctx, s, `SELECT r.body FROM audit_records r JOIN audit_subjects s ON s.seq = r.seq WHERE s.subject = $1 ORDER BY r.seq`, []any{w.ID}, func(r db.Rows) error {
 			var body []byte
 			err := r.Scan(&body)
-			if strings.Contains(string(body), audit.WithdrawalContradicted) {
+			if strings.Contains(string(body), journal.WithdrawalContradicted) {
 				kept = append(kept, string(body))
 			}
 			return err

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"countersign"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // A deadline that has passed no longer applies: a person wants the callback sent.
@@ -122,7 +122,7 @@ func (o *Outbox) Repeat(ctx context.Context, ids []string, now db.Millis) (int64
 		if err := t.Batch(ctx, marks); err != nil {
 			return err
 		}
-		if err := recordResends(ctx, t, audit.CallbacksSentAgain, list, repeated, now); err != nil {
+		if err := recordResends(ctx, t, journal.CallbacksSentAgain, list, repeated, now); err != nil {
 			return err
 		}
 		return o.changeLanes(ctx, t, changes, now)
@@ -180,7 +180,7 @@ func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was Callbac
 	if total == 0 {
 		return 0, nil
 	}
-	if err := recordResends(ctx, t, audit.CallbacksResent, list, resent, now); err != nil {
+	if err := recordResends(ctx, t, journal.CallbacksResent, list, resent, now); err != nil {
 		return 0, err
 	}
 	return total, o.changeLanes(ctx, t, changes, now)

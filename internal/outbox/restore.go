@@ -8,8 +8,8 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // Feeds are the feeds that readers follow by their numbers.
@@ -27,7 +27,7 @@ const (
 // somebody says what became of them: Adopt, AdoptEnd, AdoptNothing or ResumeWithdrawal. least is the number
 // of the last epoch that is known from elsewhere, or 0.
 func (o *Outbox) Restored(ctx context.Context, least int64, now db.Millis) (db.Epoch, error) {
-	return audit.BeginEpoch(ctx, o.DB, audit.Restore{Kind: audit.ServiceRestored, Alarm: client.AlarmRestored, Feeds: Feeds, Least: least, At: now,
+	return journal.BeginEpoch(ctx, o.DB, journal.Restore{Kind: journal.ServiceRestored, Alarm: client.AlarmRestored, Feeds: Feeds, Least: least, At: now,
 		Also: []db.Statement{{SQL: possiblyToldSQL}, {SQL: restoredWithdrawalsSQL}}})
 }
 
@@ -127,8 +127,8 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 		if err := adoptGiven(ctx, t, &a.Withdrawal, rest, holder, given, d, now); err != nil {
 			return err
 		}
-		adopted := audit.Adopted{Withdrawal: audit.WithdrawalOf(x.Merchant, x.CallBackID), Was: string(a.Was), Claim: audit.Fingerprint(holder), Permit: audit.Fingerprint(given)}
-		if err := audit.AddAbout(ctx, t, audit.WithdrawalAdopted, known.ID, now, adopted); err != nil {
+		adopted := journal.Adopted{Withdrawal: journal.WithdrawalOf(x.Merchant, x.CallBackID), Was: string(a.Was), Claim: journal.Fingerprint(holder), Permit: journal.Fingerprint(given)}
+		if err := journal.AddAbout(ctx, t, journal.WithdrawalAdopted, known.ID, now, adopted); err != nil {
 			return err
 		}
 		a.Withdrawal, err = findWithdrawal(ctx, t, readWithdrawalSQL, x.Merchant, rest)
@@ -154,7 +154,7 @@ func (o *Outbox) recreate(ctx context.Context, x Executed, now db.Millis) (Withd
 // Reconcile ends the open epoch: what was not adopted may be released again, and nothing
 // is ToldPossibly any more. It reports whether one was open.
 func (o *Outbox) Reconcile(ctx context.Context, now db.Millis) (open bool, err error) {
-	return audit.EndEpoch(ctx, o.DB, audit.ServiceReconciled, now, func(ctx context.Context, t *db.Tx) error {
+	return journal.EndEpoch(ctx, o.DB, journal.ServiceReconciled, now, func(ctx context.Context, t *db.Tx) error {
 		_, err := t.Exec(ctx, surelyToldSQL)
 		return err
 	})

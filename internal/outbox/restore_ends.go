@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // adoptDecisionSQL makes a withdrawal that awaits a decision have the one that it had.
@@ -112,7 +112,7 @@ func (o *Outbox) resumeRestored(ctx context.Context, id, reason, by string, reco
 			return err
 		}
 		w.Restored = false
-		return audit.AddAbout(ctx, t, audit.WithdrawalResumed, id, now, audit.Stopped{Reason: reason})
+		return journal.AddAbout(ctx, t, journal.WithdrawalResumed, id, now, journal.Stopped{Reason: reason})
 	})
 	if err != nil {
 		return Withdrawal{}, err

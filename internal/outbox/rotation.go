@@ -7,8 +7,8 @@ import (
 
 	"countersign"
 	"countersign/envelope"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // MerchantKeys are the keys of a merchant that belong together.
@@ -204,7 +204,7 @@ func (r *Rotation) differ(m *Merchant) (list []OtherKey) {
 		add(KeyKindCallbackAPI, "", r.Since.CallbackAPIKey, r.Since.CallbackAPIKey != m.Since.CallbackAPIKey)
 		return list
 	}
-	text := func(k countersign.APIKey) string { return audit.Fingerprint(k.Reveal()) }
+	text := func(k countersign.APIKey) string { return journal.Fingerprint(k.Reveal()) }
 	is := m.Keys()
 	add(KeyKindRequest, r.Fingerprint, r.Since.Key, r.Fingerprint != is.Key.Fingerprint())
 	add(KeyKindResponse, r.ResponseFingerprint, r.Since.ResponseKey, r.ResponseFingerprint != is.response().Fingerprint())

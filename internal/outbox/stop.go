@@ -8,8 +8,8 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // Freeze stops sending, deciding and releasing for all merchants. The zero Freeze is
@@ -166,7 +166,7 @@ func (o *Outbox) Freeze(ctx context.Context, reason, by string, now db.Millis) (
 		if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: client.AlarmFrozen, Subject: reason, At: now}}); err != nil {
 			return err
 		}
-		return audit.AddAbout(ctx, t, audit.ServiceFrozen, audit.AboutFreezes, now, audit.Stopped{Reason: reason})
+		return journal.AddAbout(ctx, t, journal.ServiceFrozen, journal.AboutFreezes, now, journal.Stopped{Reason: reason})
 	})
 	return f, err
 }
@@ -190,7 +190,7 @@ func (o *Outbox) Thaw(ctx context.Context, now db.Millis) error {
 		if err := resumed(ctx, t, "", "the freeze of "+f.At.Time().UTC().Format(time.RFC3339), client.AlarmFrozen, now); err != nil {
 			return err
 		}
-		return audit.AddAbout(ctx, t, audit.ServiceThawed, audit.AboutFreezes, now, nil)
+		return journal.AddAbout(ctx, t, journal.ServiceThawed, journal.AboutFreezes, now, nil)
 	})
 }
 
@@ -198,7 +198,7 @@ func (o *Outbox) Thaw(ctx context.Context, now db.Millis) error {
 // It ends the alarm about the stop.
 func resumed(ctx context.Context, t *db.Tx, merchant, what string, stop client.AlarmKind, now db.Millis) error {
 	subject := what
-	if by := audit.Caller(ctx); by != "" {
+	if by := journal.Caller(ctx); by != "" {
 		subject += ", by " + by
 	}
 	if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Of: merchant, Kind: client.AlarmResumed, Subject: subject, At: now}}); err != nil {

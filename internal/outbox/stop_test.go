@@ -11,8 +11,8 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/internal/lab/dbtest/ready"
 )
 
@@ -169,7 +169,7 @@ func testFreeze(t *testing.T, s *Outbox) {
 	wake, stop := s.Watch(TopicOf(countersign.LaneNotify))
 	defer stop()
 	for range 2 {
-		if err := s.Thaw(audit.By(ctx, audit.Actor{Token: "tok_2"}), 2000); err != nil {
+		if err := s.Thaw(journal.By(ctx, journal.Actor{Token: "tok_2"}), 2000); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // toldOf lists the events of the callbacks that f selects, sorted.
@@ -90,7 +90,7 @@ func testRepeat(t *testing.T, s *Outbox) {
 	}
 	sub := must(s.Subject(ctx, one.ID))(t)
 	for i, item := range sub.Items {
-		if got := item.Item.(audit.Attempt).Repeated; got != (i > 0) {
+		if got := item.Item.(journal.Attempt).Repeated; got != (i > 0) {
 			t.Errorf("the log's item %d says repeated: %v", i, got)
 		}
 	}

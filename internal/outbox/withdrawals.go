@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"countersign"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 const withdrawalColumns = `w.merchant, w.id, w.call_back_id, w.tenant_user_id, w.tracking_id, w.business, w.state, w.decision,
@@ -158,8 +158,8 @@ func (o *Outbox) createWithdrawals(ctx context.Context, t *db.Tx, list []NewWith
 		if made[i].Duplicate {
 			continue
 		}
-		err := audit.AddAbout(ctx, t, audit.WithdrawalCreated, made[i].ID, now, audit.Created{Withdrawal: audit.WithdrawalOf(n.Merchant, n.CallBackID),
-			TenantUserID: n.TenantUserID, TrackingID: n.TrackingID, Business: n.Business, Ordered: audit.DetailsOf(n.Details), Deadline: int64(n.Deadline)})
+		err := journal.AddAbout(ctx, t, journal.WithdrawalCreated, made[i].ID, now, journal.Created{Withdrawal: journal.WithdrawalOf(n.Merchant, n.CallBackID),
+			TenantUserID: n.TenantUserID, TrackingID: n.TrackingID, Business: n.Business, Ordered: journal.DetailsOf(n.Details), Deadline: int64(n.Deadline)})
 		if err != nil {
 			return err
 		}

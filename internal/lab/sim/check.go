@@ -10,7 +10,7 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/audit"
+	"countersign/internal/journal"
 )
 
 func sorted[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
@@ -134,7 +134,7 @@ func (w *world) holdLog(p *process) error {
 	return nil
 }
 
-func (w *world) logOf(p *process) audit.Source {
+func (w *world) logOf(p *process) journal.Source {
 	if p == w.gateway {
 		return w.shop.api
 	}
@@ -144,10 +144,10 @@ func (w *world) logOf(p *process) audit.Source {
 // checkLog: a log verifies whole, and continues each checkpoint that was held.
 func (w *world) checkLog(p *process) {
 	var b bytes.Buffer
-	err := audit.Export(w.ctx, &b, w.logOf(p), 1, 0)
+	err := journal.Export(w.ctx, &b, w.logOf(p), 1, 0)
 	for _, held := range p.held {
 		if err == nil {
-			_, err = audit.Verify(bytes.NewReader(b.Bytes()), held.Key, strings.NewReader(held.Checkpoint))
+			_, err = journal.Verify(bytes.NewReader(b.Bytes()), held.Key, strings.NewReader(held.Checkpoint))
 		}
 	}
 	if err != nil {

@@ -1,0 +1,258 @@
+package journal_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign/client"
+	"countersign/internal/db"
+	"countersign/internal/journal"
+	"countersign/internal/lab/dbtest"
+	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/outbox"
+)
+
+var ctx = context.Background()
+
+var testKeys = db.NewMasterKey([32]byte{7})
+
+// dialects gives a fresh database of each kind.
+var dialects = []struct {
+	name string
+	url  func(testing.TB) string
+}{{"sqlite", ready.SQLite(outbox.End())}, {"postgres", ready.Postgres(outbox.End())}}
+
+func eachDialect(t *testing.T, f func(t *testing.T, url string)) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) { f(t, d.url(t)) })
+	}
+}
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+var at = time.UnixMilli(1_750_000_000_000)
+
+// open opens the log of a service.
+func open(t testing.TB, url string) (*db.DB, *journal.Log) {
+	t.Helper()
+	d := must(db.Open(ctx, db.Config{URL: url, Keys: testKeys}, outbox.End()))(t)
+	t.Cleanup(func() { d.Close() })
+	l := must(journal.Open(ctx, journal.Config{DB: d, End: "service", Now: func() time.Time { return at }, Log: slog.New(slog.DiscardHandler)}))(t)
+	return d, l
+}
+
+type item struct {
+	Callback string `json:"callback"`
+	N        int    `json:"n"`
+}
+
+// add adds n records about shop.0, shop.1, …; every third tells of five items.
+func add(t testing.TB, d *db.DB, from, n int) {
+	t.Helper()
+	for i := from; i < from+n; i++ {
+		err := d.Write(journal.By(ctx, journal.Actor{Token: "tok_a", Name: "A <b> & ü", Role: "operator", Address: "192.0.2.1"}), func(ctx context.Context, t *db.Tx) error {
+			r := journal.Record{Kind: "test.done", At: db.Millis(1000 + i), About: []string{fmt.Sprint("shop.", i), "shop"}, Data: map[string]string{"text": "<&>\u2028" + strings.Repeat("x", i)}}
+			if i%3 != 2 {
+				return journal.Add(ctx, t, r)
+			}
+			var list []journal.Item
+			for k := range 5 {
+				list = append(list, journal.Item{At: r.At, Item: item{fmt.Sprint("shop.", i), k}})
+			}
+			return journal.AddItems(ctx, t, r, list)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// grow adds n records and gives the checkpoints before each.
+func grow(t testing.TB, d *db.DB, l *journal.Log, n int) (checkpoints [][]byte) {
+	t.Helper()
+	for i := range n {
+		checkpoints = append(checkpoints, []byte(must(l.Checkpoint(ctx, 0))(t).Checkpoint))
+		add(t, d, i, 1)
+	}
+	return checkpoints
+}
+
+// export writes records from to to, as the command does.
+func export(t testing.TB, l *journal.Log, from, to int64) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	page := must(l.Page(ctx, from-1, int(to-from+1)))(t)
+	e := must(journal.NewExporter(&b, from-1, page, must(l.Checkpoint(ctx, 0))(t)))(t)
+	for _, r := range page.Entries {
+		if err := e.Entry(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.End(must(l.Checkpoint(ctx, page.Next))(t)); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// file is a proof as the command writes it.
+func file(t testing.TB, p client.AuditProof) []byte {
+	t.Helper()
+	return append(must(journal.Marshal(p))(t), '\n')
+}
+
+func verify(file []byte, key string, earlier []byte) (journal.Verified, error) {
+	if earlier == nil {
+		return journal.Verify(bytes.NewReader(file), key, nil)
+	}
+	return journal.Verify(bytes.NewReader(file), key, bytes.NewReader(earlier))
+}
+
+// TestVerify: exports of every part of a log, proofs from every earlier checkpoint,
+// and evidence are verified with the key alone.
+func TestVerify(t *testing.T) {
+	eachDialect(t, func(t *testing.T, url string) {
+		d, l := open(t, url)
+		const n = 13
+		earlier := grow(t, d, l, n)
+		for from := int64(1); from <= n; from++ {
+			for to := from; to <= n; to++ {
+				v := must(verify(export(t, l, from, to), l.Key(), nil))(t)
+				if v.First != from || v.Last != to || v.Checkpoint.Size != n {
+					t.Errorf("export of %d to %d: %+v", from, to, v)
+				}
+			}
+		}
+		whole := export(t, l, 1, n)
+		for size, held := range earlier {
+			if _, err := verify(whole, l.Key(), held); err != nil {
+				t.Errorf("an export from the checkpoint of %d: %v", size, err)
+			}
+			p := file(t, must(l.Checkpoint(ctx, int64(size)))(t))
+			if _, err := verify(p, l.Key(), held); err != nil {
+				t.Errorf("a checkpoint from that of %d: %v", size, err)
+			}
+			if size > 0 {
+				if _, err := verify(p, l.Key(), earlier[size-1]); size > 1 && !errors.Is(err, journal.ErrEarlier) {
+					t.Errorf("a checkpoint from that of %d, with another: %v", size, err)
+				}
+				if _, err := verify(p, l.Key(), nil); !errors.Is(err, journal.ErrEarlier) {
+					t.Errorf("a checkpoint from that of %d, without it: %v", size, err)
+				}
+			}
+		}
+		if _, err := verify(export(t, l, 6, n), l.Key(), earlier[3]); !errors.Is(err, journal.ErrEarlier) {
+			t.Errorf("an export that begins after the checkpoint: %v", err)
+		}
+
+		p := must(l.Evidence(ctx, journal.Subject{IDs: []string{"shop.4"}, Items: []journal.Item{{At: 1008, Item: item{"shop.8", 3}}, {At: 1008, Item: item{"shop.8", 9}}}}, 2))(t)
+		v := must(verify(file(t, p), l.Key(), earlier[2]))(t)
+		if len(v.Records) != 2 || v.Records[0].Seq != 5 || v.Records[1].Seq != 9 || len(v.Records[1].Items) != 1 || v.Records[1].Items[0].Index != 3 {
+			t.Errorf("evidence: %+v", v.Records)
+		}
+		entry := must(journal.Read(v.Records[0].Record))(t)
+		if entry.Kind != "test.done" || entry.By.Token != "tok_a" || entry.By.Name != "A <b> & ü" || entry.At != 1004 || !strings.Contains(string(entry.Data), "xxxx") {
+			t.Errorf("the record is %+v", entry)
+		}
+		if p := must(l.Evidence(ctx, journal.Subject{IDs: []string{"shop.4"}, Context: []string{"shop"}}, 0))(t); len(p.Records) != 5 {
+			t.Errorf("%d records with their context, want those up to the fifth", len(p.Records))
+		}
+		if _, err := l.Evidence(ctx, journal.Subject{IDs: []string{"shop.99"}}, 0); !errors.Is(err, db.ErrNotFound) {
+			t.Errorf("evidence of nothing: %v", err)
+		}
+		if _, err := l.Checkpoint(ctx, n+1); !errors.Is(err, journal.ErrFrom) {
+			t.Errorf("a proof from what is not there: %v", err)
+		}
+	})
+}
+
+// TestEveryByte: no byte of a file can be another.
+func TestEveryByte(t *testing.T) {
+	d, l := open(t, dbtest.SQLite(t))
+	add(t, d, 0, 3)
+	held := []byte(must(l.Checkpoint(ctx, 0))(t).Checkpoint)
+	add(t, d, 3, 4)
+	for name, of := range map[string]struct{ file, held []byte }{
+		"export":          {export(t, l, 1, 7), nil},
+		"part":            {export(t, l, 3, 6), held},
+		"checkpoint":      {held, nil},
+		"consistency":     {file(t, must(l.Checkpoint(ctx, 3))(t)), held},
+		"evidence":        {file(t, must(l.Evidence(ctx, journal.Subject{IDs: []string{"shop.1"}, Items: []journal.Item{{At: 1005, Item: item{"shop.5", 2}}}}, 3))(t)), held},
+		"held checkpoint": {export(t, l, 1, 7), held},
+	} {
+		must(verify(of.file, l.Key(), of.held))(t)
+		check := func(i int, b []byte, what string) {
+			file, earlier := b, of.held
+			if name == "held checkpoint" {
+				file, earlier = of.file, b
+			}
+			if _, err := verify(file, l.Key(), earlier); err == nil {
+				t.Errorf("%s: byte %d %s and nothing was noticed:\n%s", name, i, what, b)
+			}
+		}
+		whole := of.file
+		if name == "held checkpoint" {
+			whole = of.held
+		}
+		step := 1
+		if !dbtest.IsWhole() || dbtest.Race {
+			step = 7
+		}
+		for i := 0; i < len(whole); i += step {
+			for _, by := range []byte{1, 0x20} {
+				b := bytes.Clone(whole)
+				b[i] ^= by
+				check(i, b, fmt.Sprintf("was changed by %x", by))
+			}
+			if name == "evidence" {
+				check(i, append(bytes.Clone(whole[:i]), whole[i+1:]...), "was removed")
+				check(i, append(append(bytes.Clone(whole[:i]), ' '), whole[i:]...), "got a space before it")
+				check(i, whole[:i], "was the end")
+			}
+		}
+		check(len(whole), append(bytes.Clone(whole), '\n'), "was added")
+	}
+}
+
+// TestForeign: what another log has signed is not taken, and each bad input has an
+// error of its own.
+func TestForeign(t *testing.T) {
+	d, l := open(t, dbtest.SQLite(t))
+	other, ol := open(t, dbtest.SQLite(t))
+	add(t, d, 0, 3)
+	add(t, other, 1, 4)
+	good, foreign := export(t, l, 1, 3), []byte(must(ol.Checkpoint(ctx, 0))(t).Checkpoint)
+	for name, of := range map[string]struct {
+		file, held []byte
+		key        string
+		want       error
+		says       string
+	}{
+		"another key":        {good, nil, ol.Key(), journal.ErrForeign, "it is signed by countersign-service-"},
+		"foreign checkpoint": {good, foreign, l.Key(), journal.ErrForeign, "the earlier checkpoint"},
+		"no key":             {good, nil, "key", nil, "no verifier key"},
+		"empty":              {nil, nil, l.Key(), journal.ErrFile, "it is empty"},
+		"cut off":            {good[:len(good)/2], nil, l.Key(), journal.ErrFile, "cut off"},
+		"no end":             {good[:bytes.LastIndexByte(good[:len(good)-1], '\n')+1], nil, l.Key(), journal.ErrFile, "without a checkpoint"},
+		"text":               {[]byte("hello\n"), nil, l.Key(), journal.ErrCheckpoint, "no signed note"},
+		"other JSON":         {[]byte("{}\n"), nil, l.Key(), journal.ErrFile, "as it was exported"},
+	} {
+		_, err := verify(of.file, of.key, of.held)
+		if err == nil || of.want != nil && !errors.Is(err, of.want) || !strings.Contains(err.Error(), of.says) {
+			t.Errorf("%s: %v, want %v with %q", name, err, of.want, of.says)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"countersign/client"
+	"countersign/internal/db"
+)
+
+// Restore is what an end's epoch begins with.
+type Restore struct {
+	Kind  string           // of the record. Required
+	Alarm client.AlarmKind // that is raised. Required
+	Feeds []string         // that readers follow by their numbers. Required
+	Least int64            // the number of the last epoch that is known from elsewhere, or 0
+	At    db.Millis
+	// Also runs in the same transaction.
+	Also []db.Statement
+}
+
+// restored says where an epoch begins. Ends are the last numbers of the feeds.
+type restored struct {
+	Epoch int64            `json:"epoch"`
+	Ends  map[string]int64 `json:"ends,omitempty"`
+}
+
+// BeginEpoch begins an epoch of d after a restore, with its alarm and its record.
+func BeginEpoch(ctx context.Context, d *db.DB, r Restore) (db.Epoch, error) {
+	head, err := signedHead(ctx, d)
+	if err != nil {
+		return db.Epoch{}, err
+	}
+	return d.BeginEpoch(ctx, r.Feeds, r.Least, head, r.At, func(ctx context.Context, t *db.Tx, e db.Epoch) error {
+		if err := t.Batch(ctx, r.Also); err != nil {
+			return err
+		}
+		if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: r.Alarm, Subject: fmt.Sprint("epoch ", e.Number), At: r.At}}); err != nil {
+			return err
+		}
+		return Add(ctx, t, Record{Kind: r.Kind, At: r.At, Data: restored{e.Number, e.Ends}})
+	})
+}
+
+// signedHead gives the head of the newest checkpoint. A process that signs the log verifies it.
+func signedHead(ctx context.Context, d *db.DB) (db.Head, error) {
+	var signed string
+	found, err := db.One(ctx, d, lastCheckpointSQL, nil, &signed)
+	if err != nil || !found {
+		return db.Head{Root: []byte{}}, err
+	}
+	text, _, _ := strings.Cut(signed, "\n\n")
+	c, err := parseCheckpoint(text + "\n")
+	return db.Head{Size: c.Size, Root: c.Root[:]}, err
+}
+
+// EndEpoch ends what the open epoch of d holds back, with a record of that kind. first runs
+// before that in the same transaction, if an epoch is open. It reports whether one was.
+func EndEpoch(ctx context.Context, d *db.DB, kind string, now db.Millis, first func(context.Context, *db.Tx) error) (open bool, err error) {
+	err = d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		e, err := db.LastEpoch(ctx, t)
+		if open = e.Open(); err != nil || !open {
+			return err
+		}
+		// Before first, which may append to feeds that are locked after the alarms.
+		if err := db.EndAlarms(ctx, t, []db.Alarm{{Kind: client.AlarmRestored, At: now}}); err != nil {
+			return err
+		}
+		if err := first(ctx, t); err != nil {
+			return err
+		}
+		if open, err = db.Reconcile(ctx, t, now); err != nil || !open {
+			return err
+		}
+		return Add(ctx, t, Record{Kind: kind, At: now, Data: restored{Epoch: e.Number}})
+	})
+	return open, err
+}

@@ -1,0 +1,44 @@
+package journal
+
+import (
+	"context"
+
+	"countersign/internal/db"
+)
+
+// AddAbout adds a record about one merchant, callback, withdrawal or order as part of t.
+func AddAbout(ctx context.Context, t *db.Tx, kind, id string, now db.Millis, data any) error {
+	return Add(ctx, t, Record{Kind: kind, At: now, About: []string{id}, Data: data})
+}
+
+// Note tells what a person noted about a withdrawal, an order or a deposit.
+type Note struct {
+	Merchant   string `json:"merchant,omitempty"`
+	CallBackID string `json:"callBackId,omitempty"`
+	Deposit    int64  `json:"deposit,omitempty"` // seq in the feed
+	Number     int64  `json:"number"`
+	Text       string `json:"text"`
+}
+
+// Link are the signatures of an exchange (PROTOCOL.md, The signed link): the headers of both
+// messages, and what else they cover. The plaintext of the answer is beside it.
+type Link struct {
+	URL      string            `json:"url,omitempty"`      // of the request, as it is signed; absent: it was not verified
+	Request  map[string]string `json:"request"`            // headers
+	Status   int               `json:"status,omitempty"`   // of the response
+	Response map[string]string `json:"response,omitempty"` // headers; absent: it is not signed
+	Key      string            `json:"key,omitempty"`      // fingerprint of the merchant's key, with which the service verified the response
+}
+
+// Purged tells of rows that were purged because they were settled long ago.
+type Purged struct {
+	Rows   int64 `json:"purged"`
+	Before int64 `json:"before"` // when they were settled, in milliseconds since 1970
+}
+
+// Purges gives what records that a walk has purged rows of a kind; see db.Purging.
+func Purges(kind string) func(ctx context.Context, t *db.Tx, rows int64, before, now db.Millis) error {
+	return func(ctx context.Context, t *db.Tx, rows int64, before, now db.Millis) error {
+		return Add(ctx, t, Record{Kind: kind, At: now, Data: Purged{Rows: rows, Before: int64(before)}})
+	}
+}

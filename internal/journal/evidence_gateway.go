@@ -1,0 +1,122 @@
+package journal
+
+import "strconv"
+
+// The kinds of records of the merchant's log, beside those of events, which have the
+// event's kind, and WithdrawalAnswered.
+const (
+	OrderAdded      = "order.added"
+	OrderResumed    = "order.resumed"  // it goes on after a restore
+	OrderApproval   = "order.approval" // of one of several who must approve it; the last has order.approved
+	OrderNoted      = "order.noted"
+	DepositNoted    = "deposit.noted"
+	DepositCredited = "deposit.credited" // that of its event
+	CallbacksTaken  = "callbacks.taken"  // of all types, as one
+	CursorMoved     = "cursor.moved"
+	ForwardingBegun = "forwarding.begun" // or moved, by a start
+	ForwardRetried  = "forward.retried"
+	ForwardSkipped  = "forward.skipped"
+	RefusedDecided  = "refused.decided"
+	BookRestored    = "book.restored"
+	BookReconciled  = "book.reconciled"
+	DepositsPurged  = "deposits.purged"
+)
+
+// AboutDeposit is the subject of the records of decisions on a deposit, by its number in the feed.
+func AboutDeposit(seq int64) string { return "deposit:" + strconv.FormatInt(seq, 10) }
+
+// Order tells what was ordered.
+type Order struct {
+	CallBackID   string            `json:"callBackId"`
+	TenantUserID string            `json:"tenantUserId"`
+	Details      *Details          `json:"details"`
+	Labels       map[string]string `json:"labels,omitempty"`
+	Expires      int64             `json:"expires,omitempty"` // milliseconds since 1970; absent: never
+}
+
+// Shown shows all of it.
+func (o Order) Shown(bool) (public, private any) { return o, nil }
+
+// Event is an event as records have it. The events of orders tell of every change of
+// their state, with who made it.
+type Event struct {
+	CallBackID   string   `json:"callBackId,omitempty"`
+	Deposit      int64    `json:"deposit,omitempty"` // seq in the feed
+	TenantUserID string   `json:"tenantUserId,omitempty"`
+	State        string   `json:"state,omitempty"`
+	Details      *Details `json:"details,omitempty"`
+	OldAddress   string   `json:"oldAddress,omitempty"`
+	TxID         string   `json:"txId,omitempty"`
+	Reason       string   `json:"reason,omitempty"`
+	DecidedBy    string   `json:"decidedBy,omitempty"`
+}
+
+// Shown shows all of it but who decided, and the reason of that. Later events of an order keep that
+// reason, also those that nobody made.
+func (e Event) Shown(acted bool) (public, private any) {
+	hide := struct {
+		Reason    string `json:"reason,omitempty"`
+		DecidedBy string `json:"decidedBy,omitempty"`
+	}{DecidedBy: e.DecidedBy}
+	if acted || e.DecidedBy != "" {
+		hide.Reason, e.Reason = e.Reason, ""
+	}
+	e.DecidedBy = ""
+	return e, hide
+}
+
+// Taken is an entry of the inbox as an item has it.
+type Taken struct {
+	Seq               int64  `json:"seq"`
+	Type              int64  `json:"type"`
+	ID                string `json:"id"`
+	TenantUserID      string `json:"tenantUserId"`
+	CallBackID        string `json:"callBackId,omitempty"`
+	Content           string `json:"content"` // SHA-256 of all members but those of an attempt
+	At                int64  `json:"at"`
+	PossibleDuplicate bool   `json:"possibleDuplicate,omitempty"`
+	Suspect           bool   `json:"suspect,omitempty"`
+}
+
+// Cursor tells how far a reader has acknowledged the feeds.
+type Cursor struct {
+	Reader   string `json:"reader"`
+	Deposits int64  `json:"deposits"`
+	Events   int64  `json:"events"`
+}
+
+// Forward tells of an entry that a person had forwarded again or gave up, or of how many
+// that were forwarded again.
+type Forward struct {
+	Feed    string `json:"feed,omitempty"`
+	Seq     int64  `json:"seq,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Retried int64  `json:"retried,omitempty"`
+}
+
+// Refused tells what a person did with a callback that had been refused.
+type Refused struct {
+	ID     string `json:"id"`
+	State  string `json:"state"` // taken, dismissed
+	Type   int64  `json:"type,omitempty"`
+	About  string `json:"about,omitempty"` // trackingId, for type 2 callBackId
+	Reason string `json:"reason"`
+	Note   string `json:"note,omitempty"`
+}
+
+// Answer tells what the merchant was asked about a withdrawal, and what it answered.
+type Answer struct {
+	CallBackID     string `json:"callBackId"`
+	TenantUserID   string `json:"tenantUserId"`
+	RequestUUID    string `json:"requestUUID"`
+	Request        string `json:"request"`       // the body, as it came
+	RequestOpened  string `json:"requestOpened"` // the bytes that it opened to
+	ErrCode        int64  `json:"errCode"`
+	Message        string `json:"message,omitempty"`
+	Response       string `json:"response,omitempty"`       // member data of the response: the sealed answer, as it is sent
+	ResponseOpened string `json:"responseOpened,omitempty"` // the bytes that were sealed in it
+	Link           *Link  `json:"link,omitempty"`
+}
+
+// Shown shows all of it.
+func (a Answer) Shown(bool) (public, private any) { return a, nil }

@@ -1,0 +1,109 @@
+package journal
+
+import (
+	"crypto/sha256"
+	"errors"
+	"math/bits"
+
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// edge is the right edge of a tree: the hashes of its complete subtrees, the largest
+// first. It is all that appending needs of a tree.
+type edge struct {
+	size   int64
+	hashes []tlog.Hash
+}
+
+// append adds a record by its hash. It gives the hashes that the record completes: its
+// own, then those of the subtrees that end with it, the smallest first.
+func (e *edge) append(h tlog.Hash) []tlog.Hash {
+	done := []tlog.Hash{h}
+	for n := e.size; n&1 == 1; n >>= 1 {
+		last := len(e.hashes) - 1
+		h = tlog.NodeHash(e.hashes[last], h)
+		e.hashes = e.hashes[:last]
+		done = append(done, h)
+	}
+	e.hashes = append(e.hashes, h)
+	e.size++
+	return done
+}
+
+// root is the hash of the whole tree.
+func (e *edge) root() tlog.Hash {
+	n := len(e.hashes)
+	if n == 0 {
+		return sha256.Sum256(nil)
+	}
+	h := e.hashes[n-1]
+	for i := n - 2; i >= 0; i-- {
+		h = tlog.NodeHash(e.hashes[i], h)
+	}
+	return h
+}
+
+var errEdge = errors.New("the head of the tree does not have the hashes of its size")
+
+// edgeOf is the edge with these hashes.
+func edgeOf(size int64, hashes []tlog.Hash) (edge, error) {
+	if size < 0 || len(hashes) != bits.OnesCount64(uint64(size)) {
+		return edge{}, errEdge
+	}
+	return edge{size, hashes}, nil
+}
+
+// node is a subtree: the place-th of those with 1<<level records.
+type node struct {
+	level int
+	place int64
+}
+
+// seq is the number of the record that completes n.
+func (n node) seq() int64 { return (n.place + 1) << n.level }
+
+// subtrees are the complete subtrees at the edge of a tree, the largest first.
+func subtrees(size int64) (list []node) {
+	for level := 62; level >= 0; level-- {
+		if size>>level&1 == 1 {
+			list = append(list, node{level, size>>level - 1})
+		}
+	}
+	return list
+}
+
+// join writes hashes one after the other.
+func join(hashes []tlog.Hash) []byte {
+	b := make([]byte, 0, len(hashes)*tlog.HashSize)
+	for _, h := range hashes {
+		b = append(b, h[:]...)
+	}
+	return b
+}
+
+// split inverts join. ok is false if b does not hold whole hashes.
+func split(b []byte) (hashes []tlog.Hash, ok bool) {
+	for ; len(b) >= tlog.HashSize; b = b[tlog.HashSize:] {
+		hashes = append(hashes, tlog.Hash(b[:tlog.HashSize]))
+	}
+	return hashes, len(b) == 0
+}
+
+// lists and hashesOf turn hashes into the form of the API and back.
+func lists(hashes []tlog.Hash) [][]byte {
+	list := make([][]byte, len(hashes))
+	for i, h := range hashes {
+		list[i] = h[:]
+	}
+	return list
+}
+
+func hashesOf(list [][]byte) (hashes []tlog.Hash, ok bool) {
+	for _, b := range list {
+		if len(b) != tlog.HashSize {
+			return nil, false
+		}
+		hashes = append(hashes, tlog.Hash(b))
+	}
+	return hashes, true
+}
