@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -175,7 +176,13 @@ func checkSigned(t *testing.T, command string, args, env []string) {
 			t.Fatal(err)
 		}
 	}
-	s := startExample(t, command, args, append(env, "STATE_FILE="+filepath.Join(dir, "state"), "SIGN_KEY_FILE="+filepath.Join(dir, "own.pem"), "SERVICE_SIGNING_KEY_FILE="+filepath.Join(dir, "service.pub"))...)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := l.Addr().String()
+	_ = l.Close() // the signatures cover the URL, so the port is chosen before it starts
+	s := startExample(t, command, args, append(env, "LISTEN="+at, "PUBLIC_URL=http://"+at, "STATE_FILE="+filepath.Join(dir, "state"), "SIGN_KEY_FILE="+filepath.Join(dir, "own.pem"), "SERVICE_SIGNING_KEY_FILE="+filepath.Join(dir, "service.pub"))...)
 	c := exampleConfig(s.url)
 	c.Key, c.Sign, c.AnswerKey = testKey(), service, own.Public()
 	c.Only = func(k conformance.Case) bool { return linkCases.MatchString(k.Name) }

@@ -3,6 +3,7 @@ package conformance_test
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -49,9 +50,13 @@ func TestMerchantLibraryPasses(t *testing.T) {
 				service, own = envelope.GenerateSigningKey(), envelope.GenerateSigningKey()
 				signer, answerKey = service.Public(), own.Public()
 			}
-			h, err := merchant.New(merchant.Config{
+			var h *merchant.Handler
+			srv := startServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(w, r) }))
+			t.Cleanup(srv.Close)
+			var err error
+			h, err = merchant.New(merchant.Config{
 				Key: testKey().Public(), APIKey: testAPIKey, CallbackAPIKeys: []countersign.APIKey{testCallbackKey},
-				Sign: own, ServiceSigner: signer, Profile: tc.profile, BodyTimeout: stall,
+				Sign: own, ServiceSigner: signer, PublicURL: srv.URL, Profile: tc.profile, BodyTimeout: stall,
 				OnDeposit: func(_ context.Context, d merchant.Deposit) error {
 					mu.Lock()
 					defer mu.Unlock()
@@ -70,8 +75,6 @@ func TestMerchantLibraryPasses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			srv := startServer(h)
-			t.Cleanup(srv.Close)
 			allPass(t, conformance.Config{
 				NotifyURL: srv.URL + merchant.DefaultNotifyPath, WithdrawURL: srv.URL + merchant.DefaultWithdrawPath, Key: testKey(),
 				APIKey: testAPIKey, CallbackAPIKey: testCallbackKey, Order: &testOrder, Unbound: tc.unbound, Other: tc.other,

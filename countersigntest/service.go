@@ -120,7 +120,7 @@ func (s *Service) CallbackAPIKey() countersign.APIKey { return s.c.CallbackAPIKe
 
 // MerchantConfig is the configuration of a merchant of this service. Set its
 // functions and its Inbox, in scheme merchant also its Key, for signed answers also Sign, and
-// give it to merchant.New.
+// give it to merchant.New. Where the service signs, PublicURL is that of ToHandler.
 func (s *Service) MerchantConfig() merchant.Config {
 	c := merchant.Config{
 		Key: s.MerchantKey(), ResponseKey: s.MerchantKey(), Padding: s.c.Padding, ResponsePadding: s.c.ResponsePadding,
@@ -130,7 +130,7 @@ func (s *Service) MerchantConfig() merchant.Config {
 		c.Profile.Binding = merchant.BindingWhenPresent
 	}
 	if s.c.Sign != nil {
-		c.ServiceSigner = s.c.Sign.Public()
+		c.ServiceSigner, c.PublicURL = s.c.Sign.Public(), "http://"+handlerHost
 	}
 	return c
 }

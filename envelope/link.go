@@ -368,8 +368,8 @@ func verify(h http.Header, body *[]byte, covered []component, tag string, of fun
 	}
 	item, _ := signature.(httpsfv.Item)
 	sig, ok := item.Value.([]byte)
-	if !ok || len(sig) != ed25519.SignatureSize {
-		return wrong("Signature is not the %d bytes of Ed25519", ed25519.SignatureSize)
+	if !ok || len(sig) != ed25519.SignatureSize || len(item.Params.Names()) > 0 {
+		return wrong("Signature is not the %d bytes of Ed25519 without a parameter", ed25519.SignatureSize)
 	}
 	// The reader of Base64 ignores bits that do not count: one signature would have several texts.
 	if text, err := httpsfv.Marshal(item); err != nil || !strings.Contains(fieldValue(h.Values(HeaderSignature)), linkLabel+"="+text) {

@@ -110,8 +110,7 @@ type Config struct {
 	// NextServiceSigner counts as well, while the service replaces its key.
 	NextServiceSigner *envelope.SigningKey
 	// PublicURL is what the service has before the path of this handler, such as
-	// https://pay.shop.example, for signatures of requests. Empty: the Host of the request,
-	// which a proxy must leave as it is, with https or http.
+	// https://pay.shop.example: the signatures of requests cover it. Required with ServiceSigner.
 	PublicURL string
 
 	// Witness makes each end the other's witness: it gets what a request says of the service's

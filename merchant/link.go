@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 
 	"countersign"
@@ -32,6 +33,10 @@ func (c *Config) completeLink() error {
 		}
 	}
 	if c.PublicURL == "" {
+		if c.ServiceSigner != nil {
+			return configError("PublicURL is missing: a signature covers the URL that the service called, and the Host of a request " +
+				"is chosen by whoever sends it")
+		}
 		return nil
 	}
 	u, err := url.Parse(c.PublicURL)
@@ -77,42 +82,21 @@ func (h *Handler) verifyLink(r *http.Request, body []byte) (*linked, *reply) {
 	if len(keys) == 0 {
 		return link, nil
 	}
-	request := envelope.LinkRequest{Method: r.Method, Header: r.Header, Body: body}
-	var first error
-	for _, target := range h.targets(r) {
-		request.URL = target
-		s, err := envelope.VerifyRequest(request, keys...)
-		switch {
-		case errors.Is(err, envelope.ErrUnsigned):
-			return link, refuse(http.StatusOK, countersign.CodeMalformed, wordUnsigned, ReasonUnsigned, err)
-		case err == nil:
-			link.verified, link.url, link.old = &s, target, s.Old(h.c.Now())
-			return link, nil
-		case first == nil:
-			first = err
-		}
+	// PublicURL has no query and no fragment, so what follows the host is the path of the proxy.
+	target := strings.TrimSuffix(h.c.PublicURL, "/") + r.URL.RequestURI()
+	s, err := envelope.VerifyRequest(envelope.LinkRequest{Method: r.Method, URL: target, Header: r.Header, Body: body}, keys...)
+	switch {
+	case errors.Is(err, envelope.ErrUnsigned):
+		return link, refuse(http.StatusOK, countersign.CodeMalformed, wordUnsigned, ReasonUnsigned, err)
+	case err != nil:
+		return link, badSignature(err)
 	}
-	return link, badSignature(first)
+	link.verified, link.url, link.old = &s, target, s.Old(h.c.Now())
+	return link, nil
 }
 
 func badSignature(cause error) *reply {
 	return refuse(http.StatusOK, countersign.CodeMalformed, wordSignatureInvalid, ReasonSignatureInvalid, cause)
-}
-
-// targets are the URLs that the service may have signed. Behind a proxy that ends TLS
-// nothing says which scheme the service used; it does not matter which.
-func (h *Handler) targets(r *http.Request) []string {
-	switch {
-	case h.c.PublicURL != "":
-		base, err := url.Parse(h.c.PublicURL)
-		if err != nil { // New has checked it
-			return nil
-		}
-		return []string{base.Scheme + "://" + base.Host + base.EscapedPath() + r.URL.RequestURI()}
-	case r.TLS != nil:
-		return []string{"https://" + r.Host + r.URL.RequestURI()}
-	}
-	return []string{"https://" + r.Host + r.URL.RequestURI(), "http://" + r.Host + r.URL.RequestURI()}
 }
 
 var (

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -35,7 +36,7 @@ func newLinkEnd(t *testing.T, change func(*merchant.Config)) *linkEnd {
 	c := e.s.MerchantConfig()
 	c.Inbox = merchant.NewMemoryInbox()
 	c.Now = func() time.Time { return e.now }
-	c.Sign, c.ServiceSigner = e.merchant, e.service.Public()
+	c.Sign, c.ServiceSigner, c.PublicURL = e.merchant, e.service.Public(), linkHost
 	c.OnDeposit = func(context.Context, merchant.Deposit) error { e.credited++; return nil }
 	c.OnPossibleDuplicate = merchant.KeepForReview
 	c.OnWithdrawal = func(context.Context, countersign.WithdrawalRequest) (merchant.Answer, error) {
@@ -125,7 +126,21 @@ func TestLink(t *testing.T) {
 		{"another path", "signature_invalid", func(r *http.Request) {
 			r.URL.RawQuery = "a=b"
 		}},
-		{"another host", "signature_invalid", func(r *http.Request) { r.Host = "other.example" }},
+		{"a parameter more", "signature_invalid", func(r *http.Request) { r.Header.Set("Signature", r.Header.Get("Signature")+";x=1") }},
+		{"for another host", "signature_invalid", func(r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Host, r.Body = "other.example", io.NopCloser(bytes.NewReader(body))
+			plain, _, err := envelope.OpenBlocks(e.s.MerchantKey(), envelope.PKCS1v15, body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := e.service.SignRequest(envelope.LinkRequest{Method: r.Method, URL: "https://" + r.Host + r.URL.Path, Header: r.Header, Body: body}, plain, e.now); err != nil {
+				t.Fatal(err)
+			}
+		}},
 		{"another body", "signature_invalid", func(r *http.Request) { r.Body = http.NoBody; r.ContentLength = 0 }},
 		{"by somebody else", "signature_invalid", func(r *http.Request) {
 			body := []byte("AAAA")
@@ -296,6 +311,7 @@ func TestLinkConfig(t *testing.T) {
 		"ServiceSigner is a pair":        func(c *merchant.Config) { c.ServiceSigner = key },
 		"ServiceSigner is the zero key":  func(c *merchant.Config) { c.ServiceSigner = new(envelope.SigningKey) },
 		"NextServiceSigner alone":        func(c *merchant.Config) { c.NextServiceSigner = key.Public() },
+		"ServiceSigner without a URL":    func(c *merchant.Config) { c.ServiceSigner = key.Public() },
 		"PublicURL has no host":          func(c *merchant.Config) { c.PublicURL = "/callbacks" },
 		"PublicURL has a query":          func(c *merchant.Config) { c.PublicURL = "https://shop.example?a=b" },
 		"PublicURL has another protocol": func(c *merchant.Config) { c.PublicURL = "ftp://shop.example" },

@@ -41,7 +41,7 @@ type gatewayCmd struct {
 	ServiceKey        []string     `help:"Key that opens requests: the public part that the service handed over, or the merchant's own pair where the merchant made it. Twice while the service changes from one to the other (docs/keys.md)." placeholder:"FILE" sep:"none"`
 	ResponseKey       []string     `help:"Public key of the service that seals answers; the service key if empty. The second one answers what the second service key opened." placeholder:"FILE" sep:"none"`
 	ServiceSigningKey []string     `help:"Signing key of the service: no callback is taken that it did not sign. The text that the service's merchants show prints, in a file. Twice while the service replaces it (docs/link.md)." placeholder:"FILE" sep:"none"`
-	PublicURL         string       `name:"public-url" help:"What the service has before the paths of callbacks, such as https://pay.example.com, for its signatures. Empty: the Host of the request, with https or http." placeholder:"URL"`
+	PublicURL         string       `name:"public-url" help:"What the service has before the paths of callbacks, such as https://pay.example.com, which its signatures cover. Required with --service-signing-key." placeholder:"URL"`
 	OAEP              bool         `name:"oaep" help:"Requests are padded with OAEP (the merchant made the pair)."`
 	APIKey            cli.Secret   `name:"api-key" help:"The merchant's apiKey, which every response carries, or @FILE." placeholder:"KEY"`
 	CallbackAPIKey    []cli.Secret `name:"callback-api-key" help:"X-API-KEY that the service sends, or @FILE. Twice while it changes. Required where the merchant made the pair; otherwise none: not checked." placeholder:"KEY" sep:"none"`
@@ -238,7 +238,9 @@ func (c *gatewayCmd) readSigners(m *merchant.Config) error {
 			return fmt.Errorf("--service-signing-key: %w", err)
 		}
 	}
-	m.PublicURL = c.PublicURL
+	if m.PublicURL = c.PublicURL; c.PublicURL == "" && m.ServiceSigner != nil {
+		return errors.New("--service-signing-key needs --public-url: what the service has before the paths of callbacks, such as https://pay.example.com")
+	}
 	return nil
 }
 

@@ -51,7 +51,7 @@ func TestSignedLink(t *testing.T) {
 	}
 	start := func(more ...string) *process {
 		return startDaemon(t, append([]string{"gateway", "--data", at("gateway"), "--listen", free, "--api-listen", "127.0.0.1:0",
-			"--service-key", at("shop/service.b64"), "--api-key", "@" + at("shop/api.key")}, more...)...)
+			"--public-url", "http://" + free, "--service-key", at("shop/service.b64"), "--api-key", "@" + at("shop/api.key")}, more...)...)
 	}
 	gateway := start()
 	ask := func(callBackID string) (decided, reason func() string) {
@@ -323,7 +323,7 @@ func TestWitness(t *testing.T) {
 		t.Fatal(err)
 	}
 	flags := []string{"gateway", "--data", at("gateway"), "--listen", free, "--api-listen", "127.0.0.1:0", "--service-key", at("shop/service.b64"),
-		"--api-key", "@" + at("shop/api.key"), "--service-signing-key", at("signer")}
+		"--api-key", "@" + at("shop/api.key"), "--service-signing-key", at("signer"), "--public-url", "http://" + free}
 	startDaemon(t, flags...).stop(t) // which makes its key
 	mustShell(t, nil, "", append([]string{"merchants", "edit", "shop", "--answer-key", publicOf(t, flags)}, api...)...)
 	gateway := startDaemon(t, flags...)

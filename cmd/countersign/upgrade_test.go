@@ -126,6 +126,7 @@ func newChain(t *testing.T, kind string, before func(*chain)) *chain {
 	flags := []string{"--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0", "--service-key", filepath.Join(shop, "service.b64"), "--api-key", "@" + filepath.Join(shop, "api.key")}
 	c.start("gateway", flags...)
 	if before == nil {
+		flags[1] = strings.TrimPrefix(c.daemons["gateway"].urls["callbacks"], "http://") // which signatures cover
 		flags = c.link(flags)
 		c.start("gateway", flags...)
 	}
@@ -168,7 +169,7 @@ func (c *chain) link(flags []string) []string {
 	}
 	signer := filepath.Join(c.data("gateway"), "signer")
 	c.write(signer, []byte(shown.ServiceSigningKey))
-	flags = append(flags, "--service-signing-key", signer)
+	flags = append(flags, "--service-signing-key", signer, "--public-url", c.daemons["gateway"].urls["callbacks"])
 	check := append([]string{"gateway", "--data", c.data("gateway")}, flags...)
 	if c.url["gateway"] != "" {
 		check = append(check, "--db", c.url["gateway"])

@@ -23,6 +23,7 @@ const grace = Number(env.GRACE_MS ?? 30_000);       // how long such an order is
 const bodyTimeout = Number(env.BODY_TIMEOUT_MS || 10_000);
 const ownSigner = env.SIGN_KEY_FILE && createPrivateKey(readFileSync(env.SIGN_KEY_FILE)); // signs answers (L9)
 const serviceSigner = env.SERVICE_SIGNING_KEY_FILE && createPublicKey(readKey(env.SERVICE_SIGNING_KEY_FILE)); // signs every request (L11)
+const publicURL = serviceSigner && need('PUBLIC_URL').replace(/\/$/, ''); // a signature covers it (L3); whoever sends a request chooses its Host
 const notifyPath = '/callbacks/notify', withdrawPath = '/callbacks/withdraw';
 const maxBody = 65_536; // bytes, H2
 const blockSize = key.asymmetricKeyDetails.modulusLength / 8; // from the modulus, never a constant (K6)
@@ -474,11 +475,9 @@ function verified(req, body) {
   const right = raw.toString('base64') === made[2] && params.length === 5 && /^[0-9]{1,15}$/.test(p.created) && /^"[ -~]{1,64}"$/.test(p.nonce) &&
     p.keyid === `"${fingerprint(serviceSigner)}"` && p.alg === '"ed25519"' && p.tag === '"countersign-request"' && over[1] === sha256(body).toString('base64') &&
     over[2] === (said === undefined ? undefined : sha256(said).toString('base64')); // L15: what it says of its log is covered, and not needed here
-  // Behind a proxy that ends TLS nothing says which scheme the service used (L3).
-  const bases = env.PUBLIC_URL ? [env.PUBLIC_URL.replace(/\/$/, '')] : ['https', 'http'].map((s) => `${s}://${(req.headers.host ?? '').toLowerCase().replace(s === 'http' ? /:80$/ : /:443$/, '')}`);
-  const signs = (base) => verify(null, Buffer.from(`"@method": ${req.method}\n"@target-uri": ${base}${req.url}\n"content-digest": ${digest}\n` +
+  const holds = () => verify(null, Buffer.from(`"@method": ${req.method}\n"@target-uri": ${publicURL}${req.url}\n"content-digest": ${digest}\n` +
     `"content-type": ${type}\n"@signature-params": ${by[1]}`, 'latin1'), serviceSigner, raw);
-  if (!right || !bases.some(signs)) throw notSigned('signature_invalid');
+  if (!right || !holds()) throw notSigned('signature_invalid');
   return { opened: over[3], old: Math.abs(Date.now() / 1000 - Number(p.created)) > 300 };
 }
 

@@ -90,7 +90,7 @@ func testSetBack(t *testing.T, serviceDB, gatewayDB string, backup func(t *testi
 		t.Fatal(err)
 	}
 	g, err := NewGateway(GatewayConfig{Storage: Storage{Dir: filepath.Join(dir, "merchant"), DB: gatewayDB, World: often}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
-		Callbacks: merchant.Config{Key: key, APIKey: apiKey, Sign: own, ServiceSigner: signer}})
+		Callbacks: merchant.Config{Key: key, APIKey: apiKey, Sign: own, ServiceSigner: signer, PublicURL: "http://127.0.0.1:1"}})
 	if err == nil {
 		err = g.Open(ctx)
 	}

@@ -78,7 +78,7 @@ func (d *Demo) askSigned(ctx context.Context) error {
 		return err
 	}
 	const user = "75746"
-	h, err := merchant.New(merchant.Config{Key: key.Public(), APIKey: apiKey, Sign: own, ServiceSigner: service, Inbox: merchant.NewMemoryInbox(), Log: slog.New(slog.DiscardHandler),
+	h, err := merchant.New(merchant.Config{Key: key.Public(), APIKey: apiKey, Sign: own, ServiceSigner: service, PublicURL: d.signed.URL(), Inbox: merchant.NewMemoryInbox(), Log: slog.New(slog.DiscardHandler),
 		OnWithdrawal: func(context.Context, countersign.WithdrawalRequest) (merchant.Answer, error) {
 			return merchant.Confirm(user, *order), nil
 		}})

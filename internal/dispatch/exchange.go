@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"countersign"
@@ -280,10 +279,7 @@ func (m *merchant) exchange(asked, under *keySet, body, plain []byte, r Response
 		return e
 	}
 	if resp, err := countersign.ParseResponse(r.Body); err == nil {
-		e.Data, e.Message = resp.Data, strings.ReplaceAll(resp.Message, m.apiKey.Reveal(), "[apiKey]")
-		if m.other != nil {
-			e.Message = strings.ReplaceAll(e.Message, m.other.apiKey.Reveal(), "[apiKey]")
-		}
+		e.Data, e.Message = resp.Data, m.shown(client.Fact{Message: resp.Message}).Message
 	}
 	if !v.OpenFailure {
 		e.ResponseOpened = string(answer)

@@ -126,6 +126,7 @@ func newGateway(p *process, s daemon.Storage) (runner, error) {
 	}
 	callbacks := merchant.Config{Key: p.w.c.Keys[0].Public(), NextKey: p.w.c.Keys[1].Public(), APIKey: countersign.APIKey(*p.w.answers.Load())}
 	callbacks.Sign, callbacks.ServiceSigner = p.w.signs.of("shop")
+	callbacks.PublicURL = "http://" + callbackAddr
 	return daemon.NewGateway(daemon.GatewayConfig{Storage: s, Policy: rules, Listen: callbackAddr, APIListen: gatewayAddr, MaxConnections: 1000, NoConsole: true,
 		Callbacks: callbacks,
 		Forward:   gateway.Forwarding{URL: "http://" + shopAddr + "/"}, Log: p.w.c.Log.With("end", p.name)})
