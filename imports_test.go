@@ -32,7 +32,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/passkey":          {others: []string{"github.com/go-webauthn/webauthn"}},
 	"countersign/internal/lab/passkeytest":  {others: []string{"github.com/go-webauthn/webauthn"}},
 	"countersign/internal/journal": {
-		ours:   []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/db", "countersign/internal/passkey"},
+		ours:   []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/db", "countersign/internal/passkey", "countersign/internal/sheet"},
 		others: []string{"golang.org/x/mod"},
 	},
 	"countersign/internal/outbox": {ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/journal", "countersign/internal/db"}},
@@ -69,7 +69,8 @@ var house = map[string]struct{ ours, others []string }{
 			"countersign/internal/db", "countersign/internal/learn", "countersign/internal/policy", "countersign/internal/signed", "countersign/internal/strictjson"},
 		others: []string{"github.com/danielgtaylor/huma/v2", "github.com/nats-io/nats.go", "github.com/twmb/franz-go"},
 	},
-	"countersign/internal/reconcile": {ours: []string{"countersign", "countersign/client", "countersign/internal/book", "countersign/internal/db", "countersign/internal/outbox"}},
+	"countersign/internal/reconcile": {ours: []string{"countersign", "countersign/client", "countersign/internal/book", "countersign/internal/db", "countersign/internal/outbox",
+		"countersign/internal/strictjson"}},
 	"countersign/internal/relay": {
 		ours:   []string{"countersign/client", "countersign/internal/db", "countersign/internal/db/pglink", "countersign/internal/strictjson"},
 		others: []string{"github.com/jackc/pgx/v5", "github.com/prometheus/client_golang"},
@@ -109,7 +110,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/cmd/countersign": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/countersigntest", "countersign/merchant", "countersign/internal/admin", "countersign/internal/journal",
 			"countersign/internal/bench", "countersign/internal/cli", "countersign/internal/settings", "countersign/internal/daemon", "countersign/internal/demo", "countersign/internal/gateway", "countersign/internal/policy",
-			"countersign/internal/learn", "countersign/internal/reconcile", "countersign/internal/relay", "countersign/internal/signed"},
+			"countersign/internal/learn", "countersign/internal/reconcile", "countersign/internal/relay", "countersign/internal/sheet", "countersign/internal/signed"},
 		others: []string{"github.com/alecthomas/kong"},
 	},
 }

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"countersign"
 	"countersign/client"
@@ -94,6 +95,7 @@ type reportedNow struct {
 	found    bool
 	w        Withdrawal
 	permit   string // that was given
+	waits    bool   // it says that nothing moved, while a restore is not reconciled
 }
 
 func (o *Outbox) newReported(n *OutcomeOf, now db.Millis) (*reported, error) {
@@ -116,6 +118,8 @@ func (e *reported) refusal() error {
 		return nil
 	case e.permit == "":
 		return &db.ConflictError{Reason: "the withdrawal is " + string(w.State)}
+	case e.waits && e.w.State == WithdrawalReleased && e.permit == e.Permit:
+		return &db.ConflictError{Reason: "a restore is not reconciled: the withdrawal may have been reported as executed before it. Report again when it is"}
 	case e.permit != e.Permit:
 		return &db.ConflictError{Member: "permit", Reason: "is not the one that was given"}
 	case w.State != e.state || w.TxID != e.TxID || w.FailReason != e.FailReason:
@@ -126,10 +130,22 @@ func (e *reported) refusal() error {
 
 // recordOutcomes is RecordOutcomes in its transaction.
 func (o *Outbox) recordOutcomes(ctx context.Context, t *db.Tx, batch []*reported, now db.Millis) error {
+	open := false
+	if slices.ContainsFunc(batch, func(e *reported) bool { return e.state == WithdrawalFailed }) {
+		var err error
+		if open, err = db.EpochIsOpen(ctx, t); err != nil {
+			return err
+		}
+	}
 	statements := make([]db.Statement, 0, 2*len(batch))
 	for _, e := range batch {
+		// What was executed may be released again in a backup. Nobody is told that it failed
+		// before the books of the core are compared.
+		if e.waits = open && e.state == WithdrawalFailed; !e.waits {
+			statements = append(statements, db.Statement{SQL: recordOutcomeSQL, N: &e.recorded,
+				Args: []any{e.merchant, e.rest, e.Permit, string(e.state), e.TxID, e.FailReason, int64(now)}})
+		}
 		statements = append(statements,
-			db.Statement{SQL: recordOutcomeSQL, N: &e.recorded, Args: []any{e.merchant, e.rest, e.Permit, string(e.state), e.TxID, e.FailReason, int64(now)}},
 			db.Statement{SQL: readPermitSQL, Args: []any{e.merchant, e.rest}, Row: func(r db.Rows) (err error) {
 				e.found = true
 				e.w, err = scanWithdrawal(r, &e.permit)
@@ -177,7 +193,7 @@ func (o *Outbox) recordOutcomes(ctx context.Context, t *db.Tx, batch []*reported
 
 // contradicts reports whether e has the right permit and another end or transaction.
 func (e *reported) contradicts() bool {
-	return e.recorded == 0 && e.permit != "" && e.permit == e.Permit && (e.w.State != e.state || e.w.TxID != e.TxID)
+	return e.recorded == 0 && e.w.State != WithdrawalReleased && e.permit != "" && e.permit == e.Permit && (e.w.State != e.state || e.w.TxID != e.TxID)
 }
 
 // callback is the callback that tells of e, as the n-th of a list.

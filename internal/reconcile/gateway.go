@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"countersign/client"
@@ -20,6 +19,9 @@ const settleMost = 500
 func Gateway(ctx context.Context, b *book.Book, c Config) (ended bool, err error) {
 	if c.Booked == "" {
 		return false, errors.New("give --booked: what the application has booked and ordered, with an empty file if it booked nothing")
+	}
+	if err := c.checkOrders(ctx, b); err != nil {
+		return false, err
 	}
 	x, err := c.index(c.Booked, trackingID, false, nil)
 	if err != nil {
@@ -62,8 +64,40 @@ func Gateway(ctx context.Context, b *book.Book, c Config) (ended bool, err error
 	return b.Reconcile(ctx, said, c.Now)
 }
 
-// said gives what the application says of deposits, by their names and by their transfers. It
-// reads all lines before anything is settled, so a state that nobody knows settles nothing.
+// checkOrders reads every line before anything is settled. A line that would open an order
+// again must say open, and one that changes an order must not be about another: where it has
+// details, they are those of the order.
+func (c Config) checkOrders(ctx context.Context, b *book.Book) error {
+	if err := c.checkFiles(); err != nil {
+		return err
+	}
+	e, err := db.LastEpoch(ctx, b)
+	if err != nil {
+		return err
+	}
+	return Lines(c.Booked, func(l Line) error {
+		state := book.OrderState(l.State)
+		if _, other := orderID(l); other || state == "" {
+			return nil
+		}
+		if state.Undecided() && state != book.OrderOpen {
+			return fmt.Errorf("state %q does not say what became of it: write open if nothing did", l.State)
+		}
+		o, err := b.Order(ctx, l.CallBackID)
+		if errors.Is(err, db.ErrNotFound) || err == nil && !o.Restored && !e.Open() {
+			return nil // it changes nothing, or makes the order anew
+		}
+		if err != nil {
+			return err
+		}
+		if member := l.differs(o.TenantUserID, &o.Details); member != "" {
+			return fmt.Errorf("%s is not that of %s here: the line is about another order", member, l.CallBackID)
+		}
+		return nil
+	})
+}
+
+// said gives what the application says of deposits, by their names and by their transfers.
 func (c Config) said(x *Index) (book.Said, error) {
 	const any, unknown = "*", "?"
 	transfers := &Index{}
@@ -74,10 +108,6 @@ func (c Config) said(x *Index) (book.Said, error) {
 		return strconv.FormatInt(n, 10)
 	}
 	err := Lines(c.Booked, func(l Line) error {
-		state := book.OrderState(l.State)
-		if _, other := orderID(l); !other && state != "" && !slices.Contains(state.Values(), state) {
-			return fmt.Errorf("state %q is not known: %s", state, state.Values())
-		}
 		if b := l.booked(); b.Transfer != "" {
 			transfers.Add(b.Transfer, any, "", 0)
 			transfers.Add(b.Transfer, index(b.TxIndex), "", 0)
@@ -134,6 +164,13 @@ func (c Config) orders(ctx context.Context, b *book.Book) (settled bool, err err
 	if err != nil {
 		return false, err
 	}
+	more, err := c.index(c.Booked, func(l Line) (string, bool) {
+		id, other := orderID(l)
+		return id, other || book.OrderState(l.State).Undecided()
+	}, false, nil)
+	if err != nil {
+		return false, err
+	}
 	e, err := db.LastEpoch(ctx, b)
 	if err != nil {
 		return false, err
@@ -142,7 +179,7 @@ func (c Config) orders(ctx context.Context, b *book.Book) (settled bool, err err
 	for _, undecided := range []bool{false, true} {
 		err := Lines(c.Booked, func(l Line) error {
 			state := book.OrderState(l.State)
-			if _, other := orderID(l); other || state == "" {
+			if _, other := orderID(l); other || state == "" || state.Undecided() && more.Has("", l.CallBackID) {
 				return nil
 			}
 			if (state.Undecided() || state == book.OrderConfirmed) != undecided {
@@ -184,7 +221,7 @@ func (c Config) order(ctx context.Context, b *book.Book, l Line, state book.Orde
 	final := known && !o.State.Undecided() && o.State != book.OrderConfirmed && !unconfirmed
 	ends := !state.Undecided() && state != book.OrderConfirmed
 	switch {
-	case final && ends && state != o.State:
+	case final && ends && (state != o.State || l.otherTx(o.TxID)):
 		f.Finding = EndDiffers
 		return c.Report(f)
 	case final, !open && !o.Restored, known && state == o.State && !o.Restored && !unconfirmed:
@@ -194,6 +231,8 @@ func (c Config) order(ctx context.Context, b *book.Book, l Line, state book.Orde
 		return c.Report(f)
 	case ends || !known || o.State != state && !state.Undecided():
 		f.Finding = EndedThere
+	case o.Restored && state == book.OrderOpen:
+		f.Finding = Reopened
 	}
 	if c.Settle {
 		d := book.NewOrder{CallBackID: l.CallBackID, TenantUserID: l.TenantUserID}

@@ -11,15 +11,18 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"slices"
+	"strings"
 
 	"countersign"
 	"countersign/client"
 	"countersign/internal/book"
+	"countersign/internal/strictjson"
 )
 
-// Line is what a line of a file says, one JSON object. Other members are left out, so
-// entries of feeds are lines too.
+// Line is what a line of a file says, one JSON object. Members with other names are left out, so
+// that books may have more.
 type Line struct {
 	Merchant     string             `json:"merchant,omitempty"`
 	TrackingID   string             `json:"trackingId,omitempty"`
@@ -40,35 +43,87 @@ type Line struct {
 	ToAddress string      `json:"toAddress,omitempty"` // of a deposit; Address will do
 	Confirmed client.Time `json:"confirmed,omitzero"`
 
+	// Of a row of the service's API. They are refused where they are given.
+	Details json.RawMessage `json:"details,omitempty"`
+	Ordered json.RawMessage `json:"ordered,omitempty"`
+
 	// Is is in files that this package writes itself, and has no meaning in others.
 	Is flags `json:"~is,omitempty"`
 }
 
-// writtenAmount is an amount in a line. A JSON number is refused, since programs round numbers.
-type writtenAmount struct{ countersign.Amount }
-
-func (a *writtenAmount) UnmarshalJSON(b []byte) error {
-	if len(b) == 0 || b[0] != '"' {
-		return errors.New(`amount is not a text; write it as a text, such as "1.50", since programs round numbers`)
+// lineMembers are the members of a Line as they are written.
+var lineMembers = func() (names []string) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Line]()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		names = append(names, name)
 	}
-	return a.Amount.UnmarshalJSON(b)
+	return names
+}()
+
+// readLine reads one line strictly: encoding/json alone would take the last of two members with
+// one name, and a name in another case. Whoever wrote such a line may have meant the other.
+func readLine(text []byte) (l Line, err error) {
+	o, err := strictjson.ParseObject(text, maxLine)
+	if err != nil {
+		return l, err
+	}
+	for _, m := range o.Members {
+		i := slices.IndexFunc(lineMembers, func(name string) bool { return strings.EqualFold(name, m.Name) })
+		switch {
+		case i < 0:
+		case lineMembers[i] != m.Name:
+			return l, fmt.Errorf("%s is in another case; write %s", strictjson.Printable(m.Name), lineMembers[i])
+		case m.Name == "amount" && !strings.HasPrefix(o.Raw(m), `"`):
+			return l, errors.New(`amount is not a text; write it as a text, such as "1.50", since programs round numbers`)
+		}
+	}
+	if err := json.Unmarshal(text, &l); err != nil {
+		return l, err
+	}
+	// Left out, they would agree with anything.
+	if given(l.Details) || given(l.Ordered) {
+		return l, errors.New("details and ordered are of the service's own rows; write what the other side has in its books: address, chainName, symbol and amount beside callBackId")
+	}
+	return l, nil
 }
 
-// UnmarshalJSON reads a line, whose amount must be a text.
-func (l *Line) UnmarshalJSON(b []byte) error {
-	var written struct {
-		Amount *writtenAmount `json:"amount"`
-	}
-	if err := json.Unmarshal(b, &written); err != nil {
-		return err
-	}
-	type members Line // has no UnmarshalJSON; embedded, its name would stand in errors
-	return json.Unmarshal(b, (*members)(l))
-}
+func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 // Sum is what both sides must agree on beside the identifier: the symbol and the
 // amount, in one spelling.
 func Sum(symbol string, amount countersign.Amount) string { return book.SumOf(symbol, amount) }
+
+// checkEnd refuses a line whose members contradict each other: what ended without a transaction
+// has none, and what nothing became of has no permit either.
+func (l Line) checkEnd(without bool) error {
+	for name, text := range map[string]string{"txId": l.TxID, "claim": l.Claim, "permit": l.Permit} {
+		if text != "" && (without || name == "txId") {
+			return fmt.Errorf("state %q is contradicted by %s; write what became of it, or nothing of %s if there was none", l.State, name, name)
+		}
+	}
+	return nil
+}
+
+// differs names the first member in which the line contradicts what is known here, of those that
+// it has. It is empty if they agree.
+func (l Line) differs(tenantUserID string, known *countersign.Details) string {
+	if l.TenantUserID != "" && l.TenantUserID != tenantUserID {
+		return "tenantUserId"
+	}
+	if known == nil || known.Address == "" { // details are not known here
+		return ""
+	}
+	d := countersign.Details{Address: cmp.Or(l.Address, known.Address), ChainName: cmp.Or(l.ChainName, known.ChainName), Symbol: cmp.Or(l.Symbol, known.Symbol), Amount: l.Amount}
+	if !d.Amount.IsSet() {
+		d.Amount = known.Amount
+	}
+	return d.Differs(*known)
+}
+
+// otherTx reports whether the line names another transaction than the one that is known here.
+func (l Line) otherTx(known string) bool {
+	return l.TxID != "" && known != "" && book.TransferOf(l.TxID, "", "", "") != book.TransferOf(known, "", "", "")
+}
 
 // booked is a deposit that the application has booked.
 func (l Line) booked() book.Booked {
@@ -96,8 +151,8 @@ func Lines(path string, fn func(Line) error) error {
 		if len(in.Bytes()) == 0 {
 			continue
 		}
-		var l Line
-		if err := json.Unmarshal(in.Bytes(), &l); err != nil {
+		l, err := readLine(in.Bytes())
+		if err != nil {
 			return fmt.Errorf("%s, line %d: %w", path, n, err)
 		}
 		if err := fn(l); err != nil {

@@ -7,11 +7,18 @@ import (
 	"testing"
 )
 
-// An amount in a line is a text: a program that writes numbers may have rounded it.
-func TestAmountsOfLinesAreTexts(t *testing.T) {
+// A line says each member once, in its own spelling, and an amount as a text: a program that writes
+// numbers may have rounded it.
+func TestLinesAreStrict(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"trackingId":"a","amount":0.30000000000000004}`: "amount is not a text",
-		`{"trackingId":"a","Amount":1}`:                   "amount is not a text",
+		`{"trackingId":"a","Amount":"1"}`:                 "write amount",
+		`{"trackingId":"a","amount":"1","amount":"1"}`:    "is there twice",
+		`{"trackingId":"a","x":{"y":1,"y":1}}`:            "is there twice",
+		`{"trackingId":"a","CallBackId":"a"}`:             "write callBackId",
+		`{"trackingId":"a","details":{"amount":"1"}}`:     "beside callBackId",
+		`{"trackingId":"a"} {"trackingId":"a"}`:           "line 1",
+		`{"trackingId":"a","x":{"y":1},"details":null}`:   "",
 		`{"trackingId":"a","amount":true}`:                "amount is not a text",
 		`{"trackingId":"a","amount":"1e3"}`:               "amount",
 		`{"trackingId":"a","amount":"7.40"}`:              "",

@@ -2,9 +2,12 @@ package reconcile
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/book"
 	"countersign/internal/db"
 )
 
@@ -29,6 +32,7 @@ const (
 	AddedUnknown         Kind = "added_unknown"          // the core added it, or the application ordered it, and this end does not know it
 	EndDiffers           Kind = "end_differs"            // it ended otherwise here than the other side says
 	EndedThere           Kind = "ended_there"            // it ended before the restore, and had not in the backup
+	Reopened             Kind = "reopened"               // from before a restore, and the other side says that nothing became of it
 	NotSaid              Kind = "not_said"               // from before a restore, and no file says what became of it
 )
 
@@ -78,6 +82,43 @@ func (c Config) merchant(l Line) string {
 	return c.Merchant
 }
 
+var errNoMerchant = errors.New("merchant is missing: give it in the line, or --merchant")
+
+// checkFiles reads every line of the merchant's and of the added file, so that one that cannot be
+// taken is found before anything is settled.
+func (c Config) checkFiles() error {
+	for _, path := range []string{c.Booked, c.Added} {
+		if path == "" {
+			continue
+		}
+		err := Lines(path, func(l Line) error {
+			if _, other := orderID(l); other || path == c.Added {
+				return nil
+			}
+			return l.checkOrder()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkOrder refuses a line of an order whose state is not known or contradicts its members.
+func (l Line) checkOrder() error {
+	switch state := book.OrderState(l.State); {
+	case state == "":
+		return nil
+	case !slices.Contains(state.Values(), state):
+		return fmt.Errorf("state %q is not known: %s", l.State, state.Values())
+	case state == book.OrderConfirmed || state == book.OrderExecuted:
+		return nil
+	case state.Undecided() && l.Confirmed != 0:
+		return fmt.Errorf("state %q is contradicted by confirmed; write confirmed, or what became of it since", l.State)
+	}
+	return l.checkEnd(true)
+}
+
 // index reads a file. id gives the identifier of a line, or that it is about something
 // else; more gives what else is kept
 // of it, nil: symbol and amount.
@@ -95,7 +136,7 @@ func (c Config) index(path string, id func(Line) (name string, other bool), merc
 		case name == "":
 			return errors.New("the identifier is missing")
 		case merchants && c.merchant(l) == "":
-			return errors.New("merchant is missing: give it in the line, or --merchant")
+			return errNoMerchant
 		}
 		sum, is := Sum(l.Symbol, l.Amount), flags(0)
 		if more != nil {

@@ -1,10 +1,12 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 
 	"countersign/internal/db"
 	"countersign/internal/outbox"
@@ -16,6 +18,19 @@ func Service(ctx context.Context, o *outbox.Outbox, c Config) (closed bool, err 
 	if c.Settle && c.Executed == "" {
 		return false, errors.New("settling needs what the wallet executed: give --executed, with an empty file if it executed nothing")
 	}
+	if err := c.checkFiles(); err != nil {
+		return false, err
+	}
+	e, err := db.LastEpoch(ctx, o)
+	if err != nil {
+		return false, err
+	}
+	var is said
+	if c.Executed != "" {
+		if is, err = c.readExecuted(ctx, o, e.Open()); err != nil {
+			return false, err
+		}
+	}
 	var ends *Index
 	err = c.steady(ctx, nil, func() (err error) {
 		ends, err = c.compare(ctx, local{o})
@@ -25,7 +40,7 @@ func Service(ctx context.Context, o *outbox.Outbox, c Config) (closed bool, err 
 		return false, err
 	}
 	if c.Executed != "" {
-		if err := c.executed(ctx, o, ends); err != nil {
+		if err := c.executed(ctx, o, is, ends, e.Open()); err != nil {
 			return false, err
 		}
 	}
@@ -42,46 +57,96 @@ func Service(ctx context.Context, o *outbox.Outbox, c Config) (closed bool, err 
 type became int
 
 const (
-	permitted became = iota // it had a permit
+	permitted became = iota // it had a permit; whether it was executed is not said
+	done                    // it was executed
+	failed                  // it had a permit, and nothing moved
 	over                    // it ended without one
 	nothing                 // nothing became of it
 )
 
-// became gives what a line of the core says. The states are those of the API.
-func (l Line) became() (became, error) {
+// became returns what a line of the core says. Only the word open says that nothing became of a
+// withdrawal: the states awaiting and confirmed of the API are also those of a withdrawal whose
+// permit came later.
+func (l Line) became() (b became, err error) {
 	switch outbox.WithdrawalState(l.State) {
-	case "", outbox.WithdrawalReleased, outbox.WithdrawalExecuted, outbox.WithdrawalFailed:
+	case "":
 		return permitted, nil
+	case outbox.WithdrawalReleased:
+		return permitted, l.checkEnd(false)
+	case outbox.WithdrawalExecuted:
+		return done, nil
+	case outbox.WithdrawalFailed:
+		return failed, l.checkEnd(false)
 	case outbox.WithdrawalCancelled, outbox.WithdrawalDeclined, outbox.WithdrawalExpired, outbox.WithdrawalBlocked, outbox.WithdrawalLapsed:
-		return over, nil
-	case "open", outbox.WithdrawalAwaiting, outbox.WithdrawalConfirmed:
-		return nothing, nil
+		return over, l.checkEnd(true)
+	case "open":
+		return nothing, l.checkEnd(true)
+	case outbox.WithdrawalAwaiting, outbox.WithdrawalConfirmed:
+		return 0, fmt.Errorf("state %q does not say what became of it: write open if nothing did and it had no permit, else cancelled, executed or failed", l.State)
 	}
 	return 0, fmt.Errorf("state %q is not known: open if nothing became of it, cancelled, executed or failed", l.State)
 }
 
-// executed compares withdrawals with what the core says became of them, and settles them.
-// ends are those that ended at their merchants.
-func (c Config) executed(ctx context.Context, o *outbox.Outbox, ends *Index) error {
-	all, err := c.index(c.Executed, callBackID, true, nil)
-	if err != nil {
-		return err
-	}
-	is := map[became]*Index{permitted: {}, nothing: {}}
-	err = Lines(c.Executed, func(l Line) error {
+// said are the withdrawals of the core's file by what its lines say. One with a permit is in
+// permitted as well, whatever came of it.
+type said map[became]*Index
+
+// has reports whether a line about the withdrawal of l says b.
+func (s said) has(b became, c Config, l Line) bool { return s[b].Has(c.merchant(l), l.CallBackID) }
+
+// readExecuted reads the core's file, and fails at the first line that must not be settled: one
+// that contradicts itself, another line, or the details that are known here of what it would reopen or end.
+func (c Config) readExecuted(ctx context.Context, o *outbox.Outbox, open bool) (said, error) {
+	s := said{permitted: {}, done: {}, failed: {}, over: {}, nothing: {}}
+	err := Lines(c.Executed, func(l Line) error {
 		b, err := l.became()
-		if x := is[b]; err == nil && x != nil {
-			x.Add(c.merchant(l), l.CallBackID, Sum(l.Symbol, l.Amount), 0)
+		switch {
+		case err != nil:
+			return err
+		case l.CallBackID == "":
+			return errors.New("the identifier is missing: give callBackId")
+		case c.merchant(l) == "":
+			return errNoMerchant
 		}
-		return err
+		sum := Sum(l.Symbol, l.Amount)
+		s[b].Add(c.merchant(l), l.CallBackID, sum, 0)
+		if b == done || b == failed {
+			s[permitted].Add(c.merchant(l), l.CallBackID, sum, 0)
+		}
+		return nil
 	})
-	if err != nil {
-		return err
-	}
-	for _, x := range is {
+	for _, x := range s {
 		x.Sort()
 	}
-	err = o.EachWithdrawal(ctx, func(w outbox.Withdrawal) error {
+	if err != nil {
+		return nil, err
+	}
+	return s, Lines(c.Executed, func(l Line) error {
+		b, _ := l.became()
+		switch {
+		case b == failed && s.has(done, c, l), b == over && s.has(permitted, c, l):
+			return fmt.Errorf("another line says that %s was executed or had a permit: leave out the one that is not so", l.CallBackID)
+		case b != over && b != nothing || s.has(permitted, c, l):
+			return nil
+		}
+		w, err := o.WithdrawalByCallBackID(ctx, c.merchant(l), l.CallBackID)
+		if errors.Is(err, db.ErrNotFound) || err == nil && !w.Restored && !open {
+			return nil // it changes nothing
+		}
+		if err != nil {
+			return err
+		}
+		if member := l.differs(w.TenantUserID, cmp.Or(w.Details, w.Ordered)); member != "" {
+			return fmt.Errorf("%s is not that of %s here: the line is about another withdrawal", member, l.CallBackID)
+		}
+		return nil
+	})
+}
+
+// executed compares withdrawals with what the core says became of them, and settles them.
+// ends are those that ended at their merchants.
+func (c Config) executed(ctx context.Context, o *outbox.Outbox, is said, ends *Index, open bool) error {
+	err := o.EachWithdrawal(ctx, func(w outbox.Withdrawal) error {
 		f := Finding{Merchant: w.Merchant, CallBackID: w.CallBackID, State: string(w.State)}
 		if w.Details != nil {
 			f.Here = Sum(w.Details.Symbol, w.Details.Amount)
@@ -100,19 +165,12 @@ func (c Config) executed(ctx context.Context, o *outbox.Outbox, ends *Index) err
 	if err != nil {
 		return err
 	}
-	e, err := db.LastEpoch(ctx, o)
-	if err != nil {
-		return err
-	}
 	err = Lines(c.Executed, func(l Line) error {
-		b, err := l.became()
-		switch {
-		case err != nil:
-			return err
-		case b == permitted:
-			return c.settle(ctx, o, l)
-		case b == over && !is[permitted].Has(c.merchant(l), l.CallBackID):
-			return c.end(ctx, o, l, e.Open())
+		switch b, _ := l.became(); {
+		case b == over:
+			return c.end(ctx, o, l, open)
+		case b != nothing:
+			return c.settle(ctx, o, l, b)
 		}
 		return nil
 	})
@@ -129,10 +187,17 @@ func (c Config) executed(ctx context.Context, o *outbox.Outbox, ends *Index) err
 					return err
 				}
 			}
-		case c.Settle && is[nothing].Has(w.Merchant, w.CallBackID):
-			return o.AdoptNothing(ctx, w.ID, c.Now)
-		case !c.Settle && all.Has(w.Merchant, w.CallBackID):
-			return nil
+		case is[permitted].Has(w.Merchant, w.CallBackID), is[over].Has(w.Merchant, w.CallBackID):
+			if !c.Settle {
+				return nil // its line was told of
+			}
+		case is[nothing].Has(w.Merchant, w.CallBackID):
+			f.Finding, f.Settled = Reopened, c.Settle
+			if c.Settle {
+				if err := o.AdoptNothing(ctx, w.ID, c.Now); err != nil {
+					return err
+				}
+			}
 		}
 		return c.Report(f)
 	})
@@ -164,8 +229,9 @@ func (c Config) end(ctx context.Context, o *outbox.Outbox, l Line, open bool) er
 	return c.Report(f)
 }
 
-// settle tells of a line whose withdrawal has no permit here, and makes it have one.
-func (c Config) settle(ctx context.Context, o *outbox.Outbox, l Line) error {
+// settle tells of a line whose withdrawal has no permit here, and makes it have one; and of one
+// that ended otherwise than the line says.
+func (c Config) settle(ctx context.Context, o *outbox.Outbox, l Line, b became) error {
 	f := Finding{Merchant: c.merchant(l), CallBackID: l.CallBackID, There: Sum(l.Symbol, l.Amount)}
 	w, err := o.WithdrawalByCallBackID(ctx, f.Merchant, l.CallBackID)
 	switch {
@@ -178,6 +244,10 @@ func (c Config) settle(ctx context.Context, o *outbox.Outbox, l Line) error {
 	default:
 		if l.Claim != "" && l.Claim != w.Claim {
 			f.Finding, f.State = PermitDiffers, string(w.State)
+			return c.Report(f)
+		}
+		if w.State == outbox.WithdrawalExecuted && (b == failed || l.otherTx(w.TxID)) || w.State == outbox.WithdrawalFailed && (b == done || l.TxID != "") {
+			f.Finding, f.State, f.There = EndDiffers, string(w.State), strings.TrimSpace(l.State+" "+l.TxID)
 			return c.Report(f)
 		}
 		if !c.Settle || l.Permit == "" {

@@ -125,6 +125,9 @@ func Remote(ctx context.Context, api *client.Service, c Config) error {
 	if c.Executed != "" {
 		return errors.New("--executed is compared with the database: leave out --service")
 	}
+	if err := c.checkFiles(); err != nil {
+		return err
+	}
 	return c.steady(ctx, api, func() error {
 		_, err := c.compare(ctx, remote{api})
 		return errors.Join(err, c.added(ctx, remote{api}))

@@ -245,6 +245,8 @@ func (t *turn) judgeReport(ctx context.Context, row Row, err error) verdict {
 		}
 	case kindRelease: // the merchant is paused, or the service frozen
 		stopped = stopped || w.State == client.WithdrawalConfirmed || w.State == client.WithdrawalReleased
+	case kindOutcome: // a failure, while a restore is not reconciled
+		stopped = stopped || w.State == client.WithdrawalReleased
 	case kindCancel:
 		stopped = stopped || w.State == client.WithdrawalAwaiting
 	}

@@ -1,0 +1,180 @@
+package reconcile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"countersign"
+	"countersign/client"
+	"countersign/envelope"
+	"countersign/internal/book"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
+)
+
+// A line of the core opens a withdrawal again only if it says open and nothing else about it. Any
+// other line is refused before anything is settled.
+func TestOnlyOpenReopens(t *testing.T) {
+	const order = `"merchant":"shop","callBackId":"order"`
+	key := must(envelope.GenerateKey(1024))(t)
+	for name, s := range map[string]struct{ lines, want string }{
+		"the feed of decisions":   {`{` + order + `,"state":"confirmed","claim":"execution","permit":"cpt_1","txId":"tx"}`, "write open if nothing did"},
+		"confirmed":               {`{` + order + `,"state":"confirmed"}`, "write open if nothing did"},
+		"awaiting":                {`{` + order + `,"state":"awaiting"}`, "write open if nothing did"},
+		"open with a permit":      {`{` + order + `,"state":"open","permit":"cpt_1"}`, "contradicted by permit"},
+		"open with a claim":       {`{` + order + `,"state":"open","claim":"execution"}`, "contradicted by claim"},
+		"open with a transaction": {`{` + order + `,"state":"open","txId":"tx"}`, "contradicted by txId"},
+		"cancelled with one":      {`{` + order + `,"state":"cancelled","txId":"tx"}`, "contradicted by txId"},
+		"failed with one":         {`{` + order + `,"state":"failed","txId":"tx"}`, "contradicted by txId"},
+		"a member twice":          {`{` + order + `,"state":"executed","state":"open"}`, "is there twice"},
+		"a member in two cases":   {`{` + order + `,"state":"open","Permit":"cpt_1"}`, "write permit"},
+		"Open":                    {`{` + order + `,"state":"Open"}`, "is not known"},
+		"another address":         {`{` + order + `,"state":"open","address":"TOther"}`, "address is not that of order"},
+		"another amount":          {`{` + order + `,"state":"open","symbol":"USDT","amount":"2.51"}`, "amount is not that of order"},
+		"another user":            {`{` + order + `,"state":"open","tenantUserId":"other"}`, "tenantUserId is not that of order"},
+		"another ended":           {`{` + order + `,"state":"cancelled","address":"TOther"}`, "address is not that of order"},
+		"nested details":          {`{` + order + `,"state":"open","details":{"amount":"9"}}`, "details"},
+		"executed and failed":     {`{` + order + `,"state":"failed"}` + "\n" + `{` + order + `,"state":"executed"}`, "another line"},
+		"executed and cancelled":  {`{` + order + `,"state":"executed"}` + "\n" + `{` + order + `,"state":"cancelled"}`, "another line"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEachDatabase(t, outbox.End(), func(t *testing.T, p *place) {
+				o := outbox.New(p.db(false))
+				addShop(t, o, key)
+				withdrawalSteps[0](t, o)
+				withdrawalSteps[1](t, o)
+				payload := []byte(`{"type":2,"callBackId":"good"}`)
+				must2(o.CreateWithdrawal(ctx, outbox.NewWithdrawal{Merchant: "shop", CallBackID: "good", TenantUserID: "user", TrackingID: "good",
+					Details: &details, Deadline: start + 1_000_000, Payload: payload}, start))(t)
+				o = outbox.New(p.restore(p.backup()))
+				must(o.Restored(ctx, 0, start+650))(t)
+				// A good line before it, which is settled only if all are.
+				path := filepath.Join(t.TempDir(), "executed")
+				if err := os.WriteFile(path, []byte(`{"merchant":"shop","callBackId":"good","state":"open"}`+"\n"+s.lines+"\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				for _, settle := range []bool{false, true} {
+					found, report := gather()
+					ended, err := Service(ctx, o, Config{Executed: path, Settle: settle, Report: report, Now: start + 660})
+					if ended || err == nil || !strings.Contains(err.Error(), s.want) || !strings.Contains(err.Error(), ", line ") || len(*found) != 0 {
+						t.Errorf("settle %v: ended %v, found %+v, %v", settle, ended, *found, err)
+					}
+				}
+				for _, id := range []string{"order", "good"} {
+					if w := must(o.WithdrawalByCallBackID(ctx, "shop", id))(t); !w.Restored {
+						t.Errorf("%s was opened again", id)
+					}
+				}
+			})
+		})
+	}
+}
+
+// The same at the gateway: what would open an order again says open, and is about that order.
+func TestOnlyOpenReopensOrders(t *testing.T) {
+	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
+		b := book.New(p.db(false), book.Config{})
+		must2(b.AddOrder(ctx, newOrder("order"), start))(t)
+		must2(b.AddOrder(ctx, newOrder("good"), start))(t)
+		b = book.New(p.restore(p.backup()), book.Config{})
+		must(b.Restored(ctx, 0, start+100))(t)
+		good := Line{CallBackID: "good", State: "open"}
+		for want, l := range map[string]Line{
+			"write open":                    {CallBackID: "order", State: "approved"},
+			"contradicted by txId":          {CallBackID: "order", State: "open", TxID: "tx"},
+			"contradicted by confirmed":     {CallBackID: "order", State: "open", Confirmed: client.Time(start)},
+			`"ended" is contradicted by tx`: {CallBackID: "order", State: "ended", TxID: "tx"},
+			"amount is not that of order":   {CallBackID: "order", State: "open", Amount: amount("9")},
+		} {
+			found, report := gather()
+			ended, err := Gateway(ctx, b, Config{Booked: lines(t, good, l), Settle: true, Report: report, Now: start + 200})
+			if ended || err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "line 2") || len(*found) != 0 || !must(b.Order(ctx, "good"))(t).Restored {
+				t.Errorf("%s: ended %v, found %+v, %v", want, ended, *found, err)
+			}
+		}
+		for _, settle := range []bool{false, true} {
+			found, report := gather()
+			must(Gateway(ctx, b, Config{Booked: lines(t, good, Line{CallBackID: "order", State: "open"}, Line{CallBackID: "order", State: "confirmed"}), Settle: settle, Report: report, Now: start + 200}))(t)
+			if len(*found) != 2 || (*found)[1].Finding != EndedThere || (*found)[0].Finding != Reopened || (*found)[0].CallBackID != "good" || (*found)[0].Settled != settle {
+				t.Errorf("found %+v", *found)
+			}
+		}
+	})
+}
+
+// An end that differs from that of the core is a finding, and so is another transaction.
+func TestEndsAreCompared(t *testing.T) {
+	key := must(envelope.GenerateKey(1024))(t)
+	for name, failed := range map[string]bool{"executed": false, "failed": true} {
+		onEachDatabase(t, outbox.End(), func(t *testing.T, p *place) {
+			o := outbox.New(p.db(false))
+			addShop(t, o, key)
+			for _, step := range withdrawalSteps[:3] {
+				step(t, o)
+			}
+			end := withdrawalSteps[3]
+			if failed {
+				end = func(t *testing.T, o *outbox.Outbox) { must(fail(t, o, start+800))(t) }
+			}
+			end(t, o)
+			for _, c := range []struct {
+				state, tx string
+				differs   bool
+			}{
+				{"executed", "", failed}, {"executed", "TX", failed}, {"executed", "tx", failed}, {"", "tx", failed}, {"executed", "other", true},
+				{"failed", "", !failed}, {"released", "", false}, {"", "", false},
+			} {
+				found, report := gather()
+				must(Service(ctx, o, Config{Executed: lines(t, Line{Merchant: "shop", CallBackID: "order", State: c.state, TxID: c.tx}), Report: report, Now: start + 900}))(t)
+				if (len(*found) == 1 && (*found)[0].Finding == EndDiffers) != c.differs || len(*found) > 1 {
+					t.Errorf("%s here, %q of %q there: found %+v", name, c.state, c.tx, *found)
+				}
+			}
+		})
+	}
+}
+
+// fail reports that nothing moved.
+func fail(t *testing.T, o *outbox.Outbox, at db.Millis) (outbox.Withdrawal, error) {
+	t.Helper()
+	permit, w := permitOf(t, o)
+	got, _, err := o.RecordOutcome(ctx, w.ID, outbox.Outcome{Permit: permit, FailReason: "no funds", Callback: outbox.NewCallback{Merchant: "shop",
+		Type: countersign.TypeInvalidAddress, Payload: []byte(`{"type":5}`), Due: start, Deadline: db.Never}}, at)
+	return got, err
+}
+
+// What was released in a backup may have been executed since: while the restore is not reconciled
+// nobody is told that it failed. That it was executed is taken at once.
+func TestFailuresWait(t *testing.T) {
+	key := must(envelope.GenerateKey(1024))(t)
+	onEachDatabase(t, outbox.End(), func(t *testing.T, p *place) {
+		o := outbox.New(p.db(false))
+		addShop(t, o, key)
+		for _, step := range withdrawalSteps[:3] {
+			step(t, o)
+		}
+		permit, w := permitOf(t, o)
+		backup := p.backup()
+		o = outbox.New(p.restore(backup))
+		must(o.Restored(ctx, 0, start+750))(t)
+		failure := outbox.Outcome{Permit: permit, FailReason: "no funds", Callback: outbox.NewCallback{Merchant: "shop",
+			Type: countersign.TypeInvalidAddress, Payload: []byte(`{"type":5}`), Due: start, Deadline: db.Never}}
+		if _, _, err := o.RecordOutcome(ctx, w.ID, failure, start+760); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "not reconciled") {
+			t.Errorf("a failure before it is reconciled: %v", err)
+		}
+		if got := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t); got.State != outbox.WithdrawalReleased {
+			t.Errorf("it is %s", got.State)
+		}
+		if alarms := must(o.StandingAlarms(ctx, client.AlarmOutcomeDiffers))(t); len(alarms) != 0 {
+			t.Errorf("alarms %+v", alarms)
+		}
+		_, report := gather()
+		must(Service(ctx, o, Config{Executed: lines(t, Line{Merchant: "shop", CallBackID: "order", State: "failed"}), Settle: true, Report: report, Now: start + 770}))(t)
+		if got, _, err := o.RecordOutcome(ctx, w.ID, failure, start+780); err != nil || got.State != outbox.WithdrawalFailed {
+			t.Errorf("and then: %s, %v", got.State, err)
+		}
+	})
+}
