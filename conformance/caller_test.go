@@ -145,6 +145,22 @@ func TestCallerJudges(t *testing.T) {
 	}
 }
 
+// TestOnlyTheRequestUUIDIsBound: a zero address, which a mint comes from, stays as it is, and so do
+// zeros in any other member.
+func TestOnlyTheRequestUUIDIsBound(t *testing.T) {
+	const zero = "0x0000000000000000000000000000000000000000"
+	c, m := callMerchant(t, func(*conformance.Config, *countersigntest.MerchantConfig) {})
+	sent := send(t, c, 1, countersigntest.NoServiceFault, countersign.Member{Name: "fromAddress", Value: `"` + zero + `"`},
+		countersign.Member{Name: "txId", Value: `"` + countersign.UnboundUUID + `"`}, countersign.Member{Name: "memo", Value: `{"requestUUID":"` + countersign.UnboundUUID + `"}`})
+	if !sent.Accepted() {
+		t.Fatalf("%s", sent)
+	}
+	d := m.Received()[0].(*countersign.Deposit)
+	if d.FromAddress != zero || d.TxID != countersign.UnboundUUID || d.RequestUUID == countersign.UnboundUUID {
+		t.Errorf("%+v", d)
+	}
+}
+
 // TestCallerMessage: members are set, left out, and sent as they are written.
 func TestCallerMessage(t *testing.T) {
 	c, m := callMerchant(t, func(c *conformance.Config, m *countersigntest.MerchantConfig) { c.Other, m.Unbound = true, true })

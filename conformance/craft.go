@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"math/big"
+	"regexp"
 	"slices"
 
 	"countersign"
@@ -90,15 +91,20 @@ func (m message) bytes() []byte {
 	return append(b, '}')
 }
 
-// bind replaces the first UnboundUUID with a requestUUID that is bound to the
+// unbound finds the member requestUUID while it is not bound. The zeros alone would also be found
+// in other members: the address that a mint comes from has forty.
+var unbound = regexp.MustCompile(`"requestUUID"\s*:\s*"(` + countersign.UnboundUUID + `)"`)
+
+// bind replaces the unbound requestUUID with one that is bound to the
 // rest (PROTOCOL.md, Binding) or with a random one of version 4. It also works
 // on bytes that are not JSON: a case about duplicate members proves nothing if
 // the endpoint refuses the message for its binding.
 func bind(plain []byte, random [16]byte, bound bool) ([]byte, string) {
-	i := bytes.Index(plain, []byte(countersign.UnboundUUID))
-	if i < 0 {
+	all := unbound.FindAllSubmatchIndex(plain, -1)
+	if len(all) == 0 {
 		return plain, ""
 	}
+	i := all[len(all)-1][2] // a message ends with it; one before is inside another member
 	id := random
 	version := byte(0x40)
 	if bound {
