@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -19,6 +20,7 @@ import (
 	"countersign/internal/admin"
 	"countersign/internal/cli"
 	"countersign/internal/gateway"
+	"countersign/internal/sheet"
 )
 
 // The ends and the defaults of cli.Connection for each.
@@ -110,8 +112,13 @@ func (std streams) call(k *kong.Context, c *cli.Call) error {
 // printJSON writes v and a line end, leaving <, > and & as they are. It is on
 // one line where indent is empty.
 func printJSON(w io.Writer, v any, indent string) error {
-	e := json.NewEncoder(w)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", indent)
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(sheet.PrintableJSON(b.Bytes()))
+	return err
 }

@@ -139,7 +139,7 @@ func (c *auditAbout) ask(ctx context.Context, api *client.Service, outsider bool
 	}
 	o := client.AuditOptions{Withdrawal: c.Withdrawal, Callback: c.Callback, From: from, Outsider: outsider}
 	if !c.Gateway && o.Withdrawal != "" {
-		if o.Withdrawal, err = findWithdrawal(ctx, api, c.Withdrawal); err != nil {
+		if o.Withdrawal, err = showWithdrawal(ctx, api, c.Withdrawal); err != nil {
 			return p, err
 		}
 	}

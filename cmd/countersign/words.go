@@ -62,8 +62,8 @@ var serviceWords = []cli.Command{
 	{Words: "search", Op: "search", End: cli.EitherEnd, Args: []string{"q"}, Columns: "KIND|ID|MERCHANT|MATCHED|STATE|AT",
 		Help: "Find what has a text as an identifier, user, address, transaction, number or amount, at the service; with --gateway, at the gateway."},
 
-	{Words: "withdrawals note", Op: "noteWithdrawal", Help: "Note something about a withdrawal, for colleagues.", ID: withdrawalText, Find: findWithdrawal, Args: []string{"text"}},
-	{Words: "withdrawals notes", Op: "withdrawalNotes", Help: "List what people noted about a withdrawal.", ID: withdrawalText, Find: findWithdrawal, Columns: noteColumns},
+	{Words: "withdrawals note", Op: "noteWithdrawal", Help: "Note something about a withdrawal, for colleagues.", ID: withdrawalText, Find: actWithdrawal, Args: []string{"text"}},
+	{Words: "withdrawals notes", Op: "withdrawalNotes", Help: "List what people noted about a withdrawal.", ID: withdrawalText, Find: showWithdrawal, Columns: noteColumns},
 
 	{Words: "freeze", Op: "freeze", Help: "Stop sending, deciding and releasing for all merchants of the service; with --status, say whether it is frozen.",
 		Args: []string{"reason"}, Switches: []cli.Switch{{Name: "status", Op: "frozen", Help: "Only say whether the service is frozen, since when, by whom and why."}}},

@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"unicode"
 
 	"countersign/client"
 	"countersign/internal/api"
@@ -121,7 +120,7 @@ func (k *Call) printList(ctx context.Context, client *client.Service, std Stream
 	var csv *sheet.Writer
 	if f := k.at.FieldByName("CSV"); f.IsValid() && f.Bool() {
 		table, csv = false, sheet.NewWriter(std.Out, sheet.Columns(k.list.entry))
-		flush = csv.Flush
+		csv.Terminal, flush = std.Terminal, csv.Flush
 	}
 	if table {
 		titles := make([]string, len(columns))
@@ -251,20 +250,9 @@ func (e Entry) Text(path string) string {
 	}
 }
 
-// Cell gives the text of a cell, with a dash for nothing: on one line, and without what a
+// Cell returns the text of a cell, with a dash for nothing: on one line, and without what a
 // terminal would act on.
-func Cell(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return '?'
-		}
-		return r
-	}, text)
-	if text == "" {
-		return "-"
-	}
-	return text
-}
+func Cell(text string) string { return cmp.Or(sheet.Printable(text), "-") }
 
 // printMembers prints an answer, a line each member; those of objects in it with their names.
 func printMembers(w io.Writer, raw json.RawMessage) error {
@@ -284,7 +272,7 @@ func members(w io.Writer, name string, raw json.RawMessage) error {
 	}
 	delim, nested := first.(json.Delim)
 	if !nested {
-		_, err := fmt.Fprintf(w, "%s\t%s\n", name, Cell(text(first)))
+		_, err := fmt.Fprintf(w, "%s\t%s\n", Cell(name), Cell(text(first)))
 		return err
 	}
 	for i := 1; d.More(); i++ {
@@ -324,6 +312,6 @@ func printJSON(w io.Writer, raw json.RawMessage, indent string) error {
 	if err := write(); err != nil {
 		return fmt.Errorf("reading the answer: %w", err)
 	}
-	_, err := fmt.Fprintf(w, "%s\n", bytes.TrimSpace(b.Bytes()))
+	_, err := fmt.Fprintf(w, "%s\n", sheet.PrintableJSON(bytes.TrimSpace(b.Bytes())))
 	return err
 }

@@ -1,5 +1,5 @@
-// Package sheet writes the entries of a list as CSV that a spreadsheet can open without running
-// any of it.
+// Package sheet writes what others wrote for people: the entries of a list as CSV that a
+// spreadsheet can open without running any of it, and texts that cannot steer a terminal.
 package sheet
 
 import (
@@ -57,13 +57,16 @@ func isValue(t reflect.Type) bool {
 
 // Writer writes rows.
 type Writer struct {
+	// Terminal has the cells shown on one: see Printable. False: they keep every character.
+	Terminal bool
+
 	w       *csv.Writer
 	columns []string
 }
 
 // NewWriter writes the columns as the first row, which Flush sends.
 func NewWriter(w io.Writer, columns []string) *Writer {
-	s := &Writer{csv.NewWriter(w), columns}
+	s := &Writer{w: csv.NewWriter(w), columns: columns}
 	_ = s.w.Write(columns) // Flush gives the error
 	return s
 }
@@ -78,7 +81,9 @@ func (s *Writer) Write(entry json.RawMessage) error {
 	}
 	row := make([]string, len(s.columns))
 	for i, c := range s.columns {
-		row[i] = cell(members, c)
+		if row[i] = cell(members, c); s.Terminal {
+			row[i] = Printable(row[i])
+		}
 	}
 	return s.w.Write(row)
 }
@@ -118,16 +123,32 @@ func cell(members map[string]any, path string) string {
 
 func asJSON(v any) string {
 	b, _ := json.Marshal(v) // it was read from JSON
-	return string(b)
+	return harmless(string(b))
 }
 
 // harmless makes a text that a spreadsheet would take for a formula a text there too, by an
-// apostrophe before it. Some programs leave out white space at the beginning, and take the wide
-// forms of the characters for them.
+// apostrophe before it. Programs also cut a cell at a semicolon, a tab, a bar or the end of a line,
+// as their country's settings say, so every piece begins a cell. Some leave out quotes and white
+// space at the beginning, and take the wide forms of the characters for them.
 func harmless(text string) string {
-	first := strings.TrimLeftFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) })
-	if strings.HasPrefix(text, "\t") || strings.HasPrefix(text, "\r") || strings.HasPrefix(text, "\n") || first != "" && strings.ContainsRune("=+-@＝＋－＠", []rune(first)[0]) {
-		return "'" + text
+	var b strings.Builder
+	for from := 0; from <= len(text); {
+		end := len(text)
+		if i := strings.IndexAny(text[from:], ";\t|\r\n"); i >= 0 {
+			end = from + i + 1
+		}
+		piece := text[from:end]
+		first := strings.TrimLeftFunc(piece, func(r rune) bool {
+			return r == '"' || unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
+		})
+		if first != "" && strings.ContainsRune("=+-@＝＋－＠", []rune(first)[0]) || from == 0 && piece != "" && strings.Contains("\t\r\n", piece[:1]) {
+			b.WriteByte('\'')
+		}
+		b.WriteString(piece)
+		if end == len(text) {
+			break
+		}
+		from = end
 	}
-	return text
+	return b.String()
 }

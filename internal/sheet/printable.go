@@ -1,0 +1,51 @@
+package sheet
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Printable escapes what a terminal would act on or not show: control characters of both sets
+// (ESC and DEL among them), marks that turn the direction of the text, characters of no width,
+// spaces that look like another one, and bytes that are not UTF-8. Everything that others wrote
+// and a person reads goes through it. The escapes are those of JSON strings, and Printable leaves
+// them as they are when it sees them again.
+func Printable(text string) string {
+	if strings.IndexFunc(text, hidden) < 0 {
+		return text
+	}
+	return escaped(text, hidden)
+}
+
+// PrintableJSON does the same to a text of JSON, whose values stay equal: below DEL only a
+// line's end and a tab can be in it, and they are of its layout.
+func PrintableJSON(text []byte) []byte {
+	return []byte(escaped(string(text), func(r rune) bool { return r > '~' && r != utf8.RuneError && hidden(r) }))
+}
+
+func escaped(text string, hidden func(rune) bool) string {
+	var b strings.Builder
+	for i, r := range text {
+		switch {
+		case !hidden(r):
+			b.WriteRune(r)
+		case r == utf8.RuneError:
+			fmt.Fprintf(&b, `\x%02x`, text[i])
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// hidden reports whether a character is not shown as what it is. unicode.IsPrint takes some that
+// have no width for letters and marks.
+func hidden(r rune) bool {
+	return !unicode.IsPrint(r) || r == utf8.RuneError || r == '\u2800' || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
