@@ -51,6 +51,7 @@ const (
 	AlarmExecutedTwice       AlarmKind = "executed_twice"
 	AlarmExecutedAfterEnd    AlarmKind = "executed_after_end"
 	AlarmEndedAfterExecution AlarmKind = "ended_after_execution"
+	AlarmEndedAgain          AlarmKind = "ended_again"
 	AlarmPossibleDuplicate   AlarmKind = "possible_duplicate"
 	AlarmAddressHeld         AlarmKind = "address_held"
 	AlarmNotBound            AlarmKind = "not_bound"
@@ -201,6 +202,9 @@ var alarmKinds = words[AlarmKind]{
 	{is: AlarmEndedAfterExecution, at: atGateway, urgent: true, bySubject: true,
 		means: "The service ended an order (type 5) after it had executed it (type 3). What was booked by type 3 stands.",
 		do:    "Look at the chain, and ask the service."},
+	{is: AlarmEndedAgain, at: atGateway, urgent: true, bySubject: true,
+		means: "The service asked again about a withdrawal that was confirmed and has ended. It was told so (errCode 2005).",
+		do:    "Ask the service why it asks after the end, and compare its list of withdrawals with yours."},
 	{is: AlarmPossibleDuplicate, at: atGateway,
 		means: "A deposit may be one that was told before under another trackingId. It is held.",
 		do:    "Compare both with the chain, then credit or reject it (deposits credit, deposits reject).",

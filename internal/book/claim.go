@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/journal"
 	"countersign/merchant"
@@ -89,9 +90,8 @@ type inboxTx struct {
 	items     []journal.Taken // of the fresh rows
 
 	epochs   db.LookAtEpochs
-	restored bool            // the book was restored and is not reconciled
-	booked   bookedBefore    // what the merchant had booked before a restore
-	doubted  map[string]bool // orders of which nobody has said what became of them after a restore
+	restored bool         // the book was restored and is not reconciled
+	booked   bookedBefore // what the merchant had booked before a restore
 }
 
 func (in *inboxTx) run(ctx context.Context) error {
@@ -106,7 +106,7 @@ func (in *inboxTx) run(ctx context.Context) error {
 	in.results, in.leased = make([]merchant.Claimed, len(in.calls)), make([]*int64, len(in.calls))
 	in.rows, in.transfers, in.ledger = map[inboxKey]*inboxRow{}, map[string][]sameIndex{}, ledger{}
 	in.blocks = map[merchant.BlockDigest]merchant.SeenBlock{}
-	in.epochs, in.booked, in.doubted = db.LookAtEpochs{}, bookedBefore{}, map[string]bool{}
+	in.epochs, in.booked = db.LookAtEpochs{}, bookedBefore{}
 	if err := in.read(ctx); err != nil {
 		return err
 	}
@@ -125,6 +125,11 @@ func (in *inboxTx) run(ctx context.Context) error {
 		}
 		if in.results[i].State == merchant.StateTaken {
 			if err := in.effect(ctx, e, row); err != nil {
+				return err
+			}
+		}
+		if r := &in.results[i]; r.State == merchant.StateSettled && confirms(e.Callback.CallbackType(), r.Reply) {
+			if err := in.judgeAgain(ctx, e, row, r); err != nil {
 				return err
 			}
 		}
@@ -157,9 +162,6 @@ func (in *inboxTx) claim(i int, e *merchant.Entry, suspect bool) *inboxRow {
 	row := in.rows[key]
 	if row != nil {
 		in.results[i] = row.claim(e, in.compare)
-		if r := &in.results[i]; in.doubted[key.id] && r.State == merchant.StateSettled && r.Reply.Code == countersign.CodeAccepted {
-			r.Reply = merchant.Reply{Code: countersign.CodeNotKnownYet} // what was confirmed may have ended since
-		}
 		in.update(i, key, e, row)
 		return row
 	}
@@ -182,6 +184,22 @@ func (in *inboxTx) claim(i int, e *merchant.Entry, suspect bool) *inboxRow {
 	in.fresh = append(in.fresh, row.seq, int64(key.typ), key.id, e.Callback.User(), e.Callback.OrderID(), e.Content[:], transfer,
 		e.TxIndex, bit(row.duplicate), bit(row.suspect), row.claims, int64(row.leaseUntil), bit(row.settled), int64(db.MillisOf(e.At)), ended)
 	return row
+}
+
+// judgeAgain replaces the kept confirmation in r if its order is not confirmed any more. The
+// refusal is kept in its place, so each further question costs nothing but its answer.
+func (in *inboxTx) judgeAgain(ctx context.Context, e *merchant.Entry, row *inboxRow, r *merchant.Claimed) error {
+	o, err := findOrder(ctx, in.t, lockOrderSQL, e.ID)
+	if err != nil && !isNotFound(err) {
+		return err
+	}
+	var final bool
+	if r.Reply, final = standing(o, r.Reply); final && r.Reply.Code != countersign.CodeAccepted {
+		row.reply = r.Reply
+		in.ledger.alarm(client.AlarmEndedAgain, e.ID, db.MillisOf(e.At))
+		in.updates = append(in.updates, db.Statement{SQL: endReplySQL, Args: []any{e.ID, int64(r.Reply.Code), r.Reply.Message}})
+	}
+	return nil
 }
 
 // sameIndex are entries of one transfer with the same tx_index: the first and the last of them.

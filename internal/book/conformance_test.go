@@ -1,9 +1,12 @@
 package book
 
 import (
+	"context"
 	"testing"
 
+	"countersign"
 	"countersign/countersigntest"
+	"countersign/internal/db"
 	"countersign/merchant"
 )
 
@@ -19,8 +22,26 @@ func TestInbox(t *testing.T) {
 				if d.name == "postgres" {
 					s2 = openAt(t, url)
 				}
-				return New(s, Config{}), New(s2, Config{})
+				return ordered{New(s, Config{})}, ordered{New(s2, Config{})}
 			})
 		})
 	}
+}
+
+// ordered is a book in which every withdrawal that is asked about was ordered and confirmed:
+// without that its book confirms nothing.
+type ordered struct{ *Book }
+
+func (b ordered) Claim(ctx context.Context, e merchant.Entry) (merchant.Claimed, error) {
+	if e.Callback.CallbackType() == countersign.TypeRequestWithdraw {
+		o := Order{NewOrder: NewOrder{CallBackID: e.ID, TenantUserID: e.Callback.User(), Expires: db.Never}, State: OrderConfirmed}
+		err := b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+			_, err := insertOrder(ctx, t, o)
+			return err
+		})
+		if err != nil {
+			return merchant.Claimed{}, err
+		}
+	}
+	return b.Book.Claim(ctx, e)
 }

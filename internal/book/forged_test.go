@@ -119,7 +119,7 @@ func TestForgedReplies(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			b := New(openAt(t, d.url(t)), Config{})
 			q := question("c")
-			ask := func() (merchant.Claimed, error) { q.At = q.At.Add(time.Hour); return b.Claim(ctx, q) }
+			ask := func() (merchant.Claimed, error) { q.At = q.At.Add(time.Hour); return ordered{b}.Claim(ctx, q) }
 			r, err := ask()
 			if err != nil || r.State != merchant.StateClaimed {
 				t.Fatalf("%+v, %v", r, err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/merchant"
 )
@@ -169,6 +170,10 @@ UPDATE inbox SET settled = 1, lease_until = 0, code = $3, message = $4, address 
 	reply_user = $10, reply_mac = $11
 WHERE type = $1 AND id = $2 AND settled = 0`
 
+	endReplySQL = `
+UPDATE inbox SET code = $2, message = $3, address = '', chain_name = '', symbol = '', amount = '', reply_user = '', reply_mac = NULL
+WHERE type = 2 AND id = $1 AND settled = 1`
+
 	endLeaseSQL = `UPDATE inbox SET lease_until = 0 WHERE type = $1 AND id = $2 AND claims = $3 AND settled = 0`
 )
 
@@ -193,6 +198,12 @@ func (b *Book) settle(ctx context.Context, s merchant.Settlement) (stands mercha
 		return merchant.Reply{}, db.ErrNotFound
 	}
 	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		var o Order
+		if s.Type == countersign.TypeRequestWithdraw { // before the inbox, as claims lock them
+			if o, err = findOrder(ctx, t, lockOrderSQL, s.ID); err != nil && !isNotFound(err) {
+				return err
+			}
+		}
 		stands = s.Reply
 		var claims, settled int64
 		var kept merchant.Reply
@@ -200,22 +211,41 @@ func (b *Book) settle(ctx context.Context, s merchant.Settlement) (stands mercha
 		var mac []byte
 		found, err := db.One(ctx, t, lockInboxSQL, []any{int64(s.Type), s.ID}, &claims, &settled, &kept.Code, &kept.Message,
 			&details[0], &details[1], &details[2], &details[3], &kept.TenantUserID, &mac)
+		if err == nil && !found {
+			err = db.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		final := s.Final
+		if settled != 0 {
+			kept.Details, err = keptDetails(details)
+			stands = believed(t, s.Type, s.ID, kept, mac)
+		}
+		ended := false
+		if err == nil && confirms(s.Type, stands) {
+			var holds bool
+			stands, holds = standing(o, stands)
+			final = final && holds
+			if ended = holds && !confirms(s.Type, stands); ended {
+				l := ledger{}
+				l.alarm(client.AlarmEndedAgain, s.ID, db.MillisOf(s.At))
+				err = l.write(ctx, t)
+			}
+		}
 		switch {
 		case err != nil:
 			return err
-		case !found:
-			return db.ErrNotFound
+		case settled != 0 && ended:
+			_, err = t.Exec(ctx, endReplySQL, s.ID, int64(stands.Code), stands.Message)
 		case settled != 0:
-			kept.Details, err = keptDetails(details)
-			stands = believed(t, s.Type, s.ID, kept, mac)
-			return err
-		case s.Final:
-			d := s.Reply.Details
-			var kept int64
-			kept, err = t.Exec(ctx, keepReplySQL, int64(s.Type), s.ID, int64(s.Reply.Code), s.Reply.Message,
-				d.Address, d.ChainName, d.Symbol, d.Amount.String(), int64(db.MillisOf(s.At)), s.Reply.TenantUserID, replyMAC(t, s.Type, s.ID, s.Reply))
+		case final:
+			d := stands.Details
+			var n int64
+			n, err = t.Exec(ctx, keepReplySQL, int64(s.Type), s.ID, int64(stands.Code), stands.Message,
+				d.Address, d.ChainName, d.Symbol, d.Amount.String(), int64(db.MillisOf(s.At)), stands.TenantUserID, replyMAC(t, s.Type, s.ID, stands))
 			if err == nil {
-				err = t.Count(ctx, countOpen, -kept)
+				err = t.Count(ctx, countOpen, -n)
 			}
 		default:
 			_, err = t.Exec(ctx, endLeaseSQL, int64(s.Type), s.ID, s.Claim)
@@ -236,6 +266,20 @@ func replyValues(id string, r merchant.Reply) []any {
 
 func confirms(typ countersign.Type, r merchant.Reply) bool {
 	return typ == countersign.TypeRequestWithdraw && r.Code == countersign.CodeAccepted
+}
+
+// standing judges again what confirms the withdrawal of o, which is locked: r stands while the
+// order is confirmed. One that nobody has looked at since a restore is asked about again; any
+// other has ended, for good (PROTOCOL.md, I1). An order that there is not is the zero Order.
+func standing(o Order, r merchant.Reply) (stands merchant.Reply, final bool) {
+	code := countersign.CodeOrderCancelled
+	switch {
+	case o.Forged, o.Restored:
+		code = countersign.CodeNotKnownYet
+	case o.State == OrderConfirmed:
+		return r, true
+	}
+	return merchant.Reply{Code: code, Message: code.Message()}, code == countersign.CodeOrderCancelled
 }
 
 // replyMAC gives what is kept in reply_mac.

@@ -39,8 +39,6 @@ const (
 
 	readBookedTransfersSQL = `
 SELECT i.transfer, i.tracking_id, i.tx_index FROM {list}$1{as w} CROSS JOIN {inner}booked_before i WHERE i.transfer <> '' AND i.transfer = w.value{alone}`
-
-	readDoubtedSQL = `SELECT i.call_back_id FROM {list}$1{as w} CROSS JOIN {inner}orders i WHERE i.restored <> 0 AND i.call_back_id = w.value{alone}`
 )
 
 // Booked is a deposit that the application has booked.
@@ -106,14 +104,6 @@ func (in *inboxTx) readRestored(ids map[countersign.Type][]string, transfers []s
 			var b Booked
 			err := r.Scan(&b.Transfer, &b.TrackingID, &b.TxIndex)
 			in.booked.transfers[b.Transfer] = append(in.booked.transfers[b.Transfer], b)
-			return err
-		}})
-	}
-	if asked := ids[countersign.TypeRequestWithdraw]; len(asked) > 0 {
-		list = append(list, db.Statement{SQL: readDoubtedSQL, Args: []any{d.List(asked)}, Row: func(r db.Rows) error {
-			var id string
-			err := r.Scan(&id)
-			in.doubted[id] = true
 			return err
 		}})
 	}

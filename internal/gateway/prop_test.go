@@ -132,7 +132,7 @@ func (m *sequence) ask(rt *rapid.T) {
 		if told, ok := m.confirmed[n]; ok && told.Differs(result.Withdrawal.Details) != "" {
 			rt.Fatalf("%s was confirmed with two sets of details", w.CallBackID)
 		}
-		if _, ok := m.confirmed[n]; !ok && !book.OrderState(before.State).Undecided() && before.Confirmed == 0 {
+		if s := book.OrderState(before.State); !s.Undecided() && s != book.OrderConfirmed {
 			rt.Fatalf("%s was confirmed when it was %s", w.CallBackID, before.State)
 		}
 		m.confirmed[n] = result.Withdrawal.Details
@@ -149,7 +149,9 @@ func (m *sequence) ask(rt *rapid.T) {
 			rt.Fatalf("%s by another user: errCode %d", w.CallBackID, refusal.Code)
 		}
 	case told:
-		rt.Fatalf("%s was confirmed before, and now errCode %d", w.CallBackID, refusal.Code)
+		if ended := before.State == client.OrderEnded || before.State == client.OrderExecuted; !ended || refusal.Code != countersign.CodeOrderCancelled {
+			rt.Fatalf("%s was confirmed before, is %s, and now errCode %d", w.CallBackID, before.State, refusal.Code)
+		}
 	case refusal.Code.Class() == countersign.ClassRefused:
 		m.refused[n] = true
 	case refusal.Code.Class() != countersign.ClassHold || m.refused[n]:

@@ -57,6 +57,8 @@ func (g *Gateway) decide(ctx context.Context, w countersign.WithdrawalRequest) (
 	switch {
 	case f.unknown:
 		err = g.book.RefuseUnknown(ctx, w.CallBackID, w.TenantUserID, at)
+	case f.again:
+		err = g.book.RaiseAlarm(ctx, db.Alarm{Kind: client.AlarmEndedAgain, Subject: w.CallBackID, At: at})
 	case f.change != nil:
 		f.change.Clock = func() db.Millis { return db.MillisOf(g.c.Now()) }
 		_, err = g.book.ChangeOrder(ctx, *f.change, at)
@@ -97,6 +99,7 @@ type finding struct {
 	answer  merchant.Answer
 	rule    bool              // the policy has to decide first
 	unknown bool              // keep that the order was unknown
+	again   bool              // raise the alarm that the service asks about what was confirmed and has ended
 	change  *book.OrderChange // nil: the order stays as it is
 }
 
@@ -123,12 +126,12 @@ func judge(a book.Asked, w countersign.WithdrawalRequest, now db.Millis, grace t
 				Reason: "the service asked for it with another tenantUserId", Alarm: client.AlarmUserDiffers}
 		}
 		return f
-	case o.Confirmed > 0 && (o.State == book.OrderConfirmed || o.State == book.OrderExecuted):
+	case o.State == book.OrderConfirmed:
 		return finding{answer: merchant.Confirm(o.TenantUserID, o.Details)}
 	case o.State == book.OrderDeclined:
 		return finding{answer: merchant.Refuse(declinedCode(o), "")}
-	case !o.State.Undecided(): // cancelled, expired, ended, or executed without confirmation
-		return finding{answer: merchant.Refuse(countersign.CodeOrderCancelled, "")}
+	case !o.State.Undecided(): // cancelled, expired, ended or executed
+		return finding{answer: merchant.Refuse(countersign.CodeOrderCancelled, ""), again: o.Confirmed > 0}
 	case o.Expires <= now:
 		return finding{answer: merchant.Refuse(countersign.CodeOrderCancelled, ""),
 			change: &book.OrderChange{CallBackID: o.CallBackID, From: o.State, To: book.OrderExpired}}

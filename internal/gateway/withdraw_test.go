@@ -168,7 +168,7 @@ func testOrders(t *testing.T, r *rig, rules *wordPolicy) {
 	if o := r.state(1, book.OrderExecuted); o.TxID == "" || o.Ended == 0 {
 		t.Fatalf("executed order: %+v", o)
 	}
-	r.confirmed(1) // asked once more, the same is said
+	ask(1, countersign.CodeOrderCancelled) // it is over
 
 	// Unknown: hold for the grace period, then refused for good.
 	ask(2, countersign.CodeNotKnownYet)
@@ -181,7 +181,7 @@ func testOrders(t *testing.T, r *rig, rules *wordPolicy) {
 	if _, err := r.app.AddOrder(ctx, newOrder(2)); !errors.Is(err, client.ErrConflict) {
 		t.Fatalf("an order that came too late: %v", err)
 	}
-	r.wantAlarms(client.AlarmOrderUnknown)
+	r.wantAlarms(client.AlarmEndedAgain, client.AlarmOrderUnknown)
 
 	// Late, but within the grace period.
 	ask(3, countersign.CodeNotKnownYet)
@@ -252,7 +252,7 @@ func testOrders(t *testing.T, r *rig, rules *wordPolicy) {
 	r.state(10, book.OrderOpen)
 	rules.err = nil
 	r.confirmed(10)
-	r.wantAlarms(client.AlarmOrderUnknown, client.AlarmUserDiffers)
+	r.wantAlarms(client.AlarmEndedAgain, client.AlarmOrderUnknown, client.AlarmUserDiffers)
 }
 
 // TestOrderEdges lets the order change between the look at it and the decision.
