@@ -1,22 +1,61 @@
 package countersign
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
-// SameAddress reports whether a and b name one address: AddressKey is the same.
+// SameAddress reports whether a and b are spellings of one address: AddressKey is the same.
 func SameAddress(a, b string) bool { return AddressKey(a) == AddressKey(b) }
 
-// AddressKey gives every spelling of one address the same text, for maps,
-// digests and comparisons. EVM addresses (0x and 40 hexadecimal digits) become
-// lower case, because the case of their letters is a checksum; all others,
-// TRON's among them, count byte for byte and stay as they are.
+// AddressKey returns one text for all spellings of the bytes of an address (PROTOCOL.md,
+// Addresses). It is for what decides: the content of callbacks, an order against its
+// answer, lists that allow. Two spellings get the same key only if both say the same
+// bytes, whose checksum is right where the form has one. A text in no known form is its
+// own key, so a query such as ?memo=1 behind an address makes it another one; FoldAddress
+// is for what suspects.
 func AddressKey(address string) string {
-	if isEVMAddress(address) {
-		return strings.ToLower(address)
-	}
-	return address
+	key, _ := addressKey(address)
+	return key
 }
 
-func isEVMAddress(s string) bool {
-	digits, ok := strings.CutPrefix(s, "0x")
-	return ok && len(digits) == 40 && strings.Trim(digits, "0123456789abcdefABCDEF") == ""
+// KnownAddress reports whether address is in a form that AddressKey reads. Any other text
+// equals nothing but itself.
+func KnownAddress(address string) bool {
+	_, known := addressKey(address)
+	return known
+}
+
+// FoldAddress returns one text for all spellings of an address that may be meant to be the
+// same. It is for what suspects: possible duplicates, lists that deny. Beyond AddressKey it
+// leaves out characters that nobody sees, schemes, queries and the case of letters, so two
+// addresses with one fold may still be two.
+func FoldAddress(address string) string { return foldText(address, addressKey) }
+
+// scheme is what stands before an address or a transaction in a URI or a CAIP-10 account.
+var scheme = regexp.MustCompile(`^(?i:[a-z][a-z0-9+-]{0,15}:(//(transfer/)?|pay-|[0-9]{1,20}:)?)`)
+
+// cutScheme returns s without one scheme, and whether it had one.
+func cutScheme(s string) (rest string, found bool) {
+	if strings.IndexByte(s, ':') < 0 {
+		return s, false
+	}
+	rest = s[len(scheme.FindString(s)):]
+	return rest, rest != s
+}
+
+// addressForms read the spellings of one family each. All are tried, in this order.
+var addressForms = [...]func(string) (key string, ok bool){
+	hexAddress, bech32Address, cashAddress, base58Address, tonAddress, stellarAddress,
+}
+
+func addressKey(address string) (key string, known bool) {
+	for s, found := address, true; found; s, found = cutScheme(s) {
+		for _, form := range addressForms {
+			if key, ok := form(s); ok {
+				return key, true
+			}
+		}
+	}
+	return address, false
 }

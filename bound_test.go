@@ -72,7 +72,14 @@ func TestMarshalBlocks(t *testing.T) {
 // wherever that is bound, and DetailsBound agrees with what it promises.
 func TestPropertyMarshalBlocks(t *testing.T) {
 	text := func(t *rapid.T, name string, most int) string {
-		return strings.Repeat(rapid.SampledFrom([]string{"a", `"`, `\`, "é", "\n"}).Draw(t, name), 1+rapid.IntRange(0, most).Draw(t, name+"'s length"))
+		letters := []string{"a", `"`, `\`, "é", "\n"}
+		switch name {
+		case "address":
+			letters = letters[:4]
+		case "chainName", "symbol":
+			letters = letters[:3]
+		}
+		return strings.Repeat(rapid.SampledFrom(letters).Draw(t, name), 1+rapid.IntRange(0, most).Draw(t, name+"'s length"))
 	}
 	packed, failed := 0, 0
 	rapid.Check(t, func(t *rapid.T) {

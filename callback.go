@@ -94,7 +94,7 @@ func (h *Head) first(c *codec, t Type, trackingID, tenantUserID presence) {
 func (h *Head) last(c *codec) {
 	c.whole("business", &h.Business, -maxWhole, maxWhole, 0, false, lenient|noEffect)
 	c.extra(&h.Extra, "requestUUID")
-	c.text("requestUUID", &h.RequestUUID, required)
+	c.text("requestUUID", &h.RequestUUID, identifier)
 }
 
 // ParseOptions relax what a parser refuses. The zero value is strict.

@@ -46,7 +46,27 @@ const (
 	optional                        // may be absent or null in any parse
 	nullable                        // like optional, and null is written for an empty text
 	noEffect                        // a lenient parse takes any value, and keeps it in AsSent if it is none of the interface
+	ascii                           // a text of VisibleASCII
+	legible                         // a text that is Legible
+	identifier                      // a text of at most MaxID bytes
 )
+
+// MaxID is the most bytes of an identifier: trackingId, tenantUserId, callBackId and
+// requestUUID (PROTOCOL.md, M13). Indexes of databases take longer keys badly or not at all.
+const MaxID = 1024
+
+// problem says what rule of p the text v breaks.
+func (p presence) problem(v string) string {
+	switch {
+	case p&identifier != 0 && len(v) > MaxID:
+		return fmt.Sprintf("is longer than %d bytes", MaxID)
+	case p&ascii != 0 && !VisibleASCII(v):
+		return "has a character that is not visible ASCII"
+	case p&legible != 0 && !Legible(v):
+		return "has a space or a character that nobody sees"
+	}
+	return ""
+}
 
 // codec carries one message in one direction. A message describes its members
 // once, in their canonical order. The same description reads and writes them, so
@@ -139,7 +159,12 @@ func (c *codec) text(name string, v *string, p presence) {
 			c.fail(name, "is not a string")
 			return
 		}
-		*v = strictjson.Text(raw)
+		text := strictjson.Text(raw)
+		if problem := p.problem(text); problem != "" {
+			c.fail(name, problem)
+			return
+		}
+		*v = text
 		if *v == "" && p&(mayBeEmpty|optional|nullable) == 0 && (p&lenient == 0 || !c.lenient) {
 			c.fail(name, "is empty")
 		}
@@ -167,6 +192,10 @@ func (c *codec) text(name string, v *string, p presence) {
 		c.fail(name, "holds U+0000")
 		return
 	}
+	if problem := p.problem(*v); problem != "" {
+		c.fail(name, problem)
+		return
+	}
 	c.key(name)
 	c.out = appendString(c.out, *v)
 }
@@ -174,8 +203,9 @@ func (c *codec) text(name string, v *string, p presence) {
 // id carries an identifier. A lenient parse takes a whole number for the text of
 // its digits.
 func (c *codec) id(name string, v *string, p presence) {
+	p |= identifier
 	if c.reading() {
-		if m, ok := c.obj.Find(name); ok && c.lenient && isDigits(c.obj.Raw(m)) {
+		if m, ok := c.obj.Find(name); ok && c.lenient && isDigits(c.obj.Raw(m)) && len(c.obj.Raw(m)) <= MaxID {
 			c.describe(name)
 			*v = c.obj.Raw(m)
 			c.keep(name, *v)

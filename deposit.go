@@ -143,5 +143,5 @@ func (a *DepositAnswer) members(c *codec) {
 	c.raw("state", &a.State)
 	c.raw("tenantType", &a.TenantType)
 	c.extra(&a.Extra, "requestUUID")
-	c.text("requestUUID", &a.RequestUUID, required)
+	c.text("requestUUID", &a.RequestUUID, identifier)
 }

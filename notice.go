@@ -274,5 +274,5 @@ func (a *NoticeAnswer) members(c *codec) {
 	c.text("fromAddress", &a.FromAddress, optional)
 	c.text("toAddress", &a.ToAddress, optional)
 	c.extra(&a.Extra, "requestUUID")
-	c.text("requestUUID", &a.RequestUUID, required)
+	c.text("requestUUID", &a.RequestUUID, identifier)
 }

@@ -65,8 +65,8 @@ type Details struct {
 	Amount    Amount // above 0
 }
 
-// Validate gives a *MemberError for the first member that is missing or
-// invalid.
+// Validate returns a *MemberError for the first member that is missing or invalid: the
+// address is to be Legible, chain and symbol VisibleASCII, the amount above 0.
 func (d Details) Validate() error {
 	c := codec{}
 	d.members(&c)
@@ -77,9 +77,9 @@ func (d Details) Validate() error {
 }
 
 func (d *Details) members(c *codec) {
-	c.text("address", &d.Address, required)
-	c.text("chainName", &d.ChainName, required)
-	c.text("symbol", &d.Symbol, required)
+	c.text("address", &d.Address, legible)
+	c.text("chainName", &d.ChainName, ascii)
+	c.text("symbol", &d.Symbol, ascii)
 	c.amount("amount", &d.Amount, required)
 	if d.Amount.IsSet() && !d.Amount.IsPositive() {
 		c.fail("amount", "is not above 0")
@@ -141,7 +141,7 @@ func (a *WithdrawalAnswer) members(c *codec) {
 	c.id("callBackId", &a.CallBackID, required)
 	a.Details.members(c)
 	c.extra(&a.Extra, "requestUUID")
-	c.text("requestUUID", &a.RequestUUID, required)
+	c.text("requestUUID", &a.RequestUUID, identifier)
 }
 
 // Decision is the decision about a withdrawal (PROTOCOL.md, Decision). The zero

@@ -21,10 +21,10 @@ const AnySymbol = "*"
 
 // Exceeded reports whether an amount of a currency is above its limit.
 func (l AmountLimits) Exceeded(symbol string, amount countersign.Amount) bool {
-	folded, at := countersign.FoldSpelling(symbol), -1
+	folded, at := countersign.FoldSymbol(symbol), -1
 	for i, of := range l {
 		switch {
-		case countersign.FoldSpelling(of.Symbol) == folded:
+		case countersign.FoldSymbol(of.Symbol) == folded:
 			return amount.Sum().Cmp(of.Above.Sum()) > 0
 		case of.Symbol == AnySymbol:
 			at = i

@@ -281,15 +281,9 @@ func TestParseMember(t *testing.T) {
 
 // TestCallerHostile: nothing that an endpoint says controls the terminal, or shows a secret that it sends back.
 func TestCallerHostile(t *testing.T) {
-	c, _ := callMerchant(t, func(c *conformance.Config, m *countersigntest.MerchantConfig) {
-		c.Ordered = true
-		m.Orders = func(string) (countersign.Details, bool) {
-			d := countersigntest.Order(1)
-			d.Address = "\x1b[31m" + testAPIKey
-			return d, true
-		}
-	})
-	sent := send(t, c, countersign.TypeRequestWithdraw, countersigntest.NoServiceFault)
+	c, _ := callMerchant(t, nil)
+	sent := send(t, c, countersign.TypeDeposited, countersigntest.NoServiceFault,
+		countersign.Member{Name: "fromAddress", Value: `"\u001b[31m` + testAPIKey + `"`}) // which the endpoint says back
 	if !sent.Accepted() || strings.Contains(sent.String(), "\x1b") {
 		t.Errorf("%q", sent.String())
 	}

@@ -16,7 +16,7 @@ func TestEntry(t *testing.T) {
 		{`{"type":1,"trackingId":"t1","tenantUserId":"u","txId":"x","chainName":"ETH","symbol":"USDT","amount":"7.40","fromAddress":"F",` +
 			`"toAddress":` + evm + `,"riskLevelFrom":1,"riskLevelTo":2,"txIndex":3,"newAddress":"N","business":0,"requestUUID":"q"}`,
 			"t1", "23130e1b034b73d1dfd229ce9499ff33269a94a4b4fea5011d4d85b373b97d54",
-			"3d93c22537c450f1db123dd477539e214f31a6387469547ce91a8be763632413"},
+			"92aa3aae0777e10110925841948296cd15b009ded876446473dc8f69eea386c6"},
 		{`{"type":2,"trackingId":"t2","tenantUserId":"u","callBackId":"c","business":0,"requestUUID":"q"}`,
 			"c", "c3d921ef7162aa3b7ff94adbd7aab52e434bab69d186bfab9b861386c0c96ab4", ""},
 		{`{"type":3,"trackingId":"t3","tenantUserId":"u","callBackId":"c","txId":"x","chainName":"TRON","symbol":"USDT","amount":"2.50",` +

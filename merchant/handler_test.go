@@ -513,8 +513,7 @@ func TestAddressChangeEachTime(t *testing.T) {
 }
 
 // TestLongMembers: a deposit whose members would not all fit back into a
-// response is taken and answered in short; one that cannot be answered at all is
-// not taken.
+// response is taken and answered in short; a confirmation that cannot be sent is none.
 func TestLongMembers(t *testing.T) {
 	w := newWorld(t, countersigntest.ServiceConfig{}, nil)
 	d := countersigntest.Deposit(1)
@@ -527,25 +526,14 @@ func TestLongMembers(t *testing.T) {
 	if r.Deposit == nil || r.Deposit.FromAddress != "" {
 		t.Error("the long member was said back, so this test tests nothing")
 	}
-	n := countersigntest.Withdrawal(3)
-	n.TenantUserID = strings.Repeat("u", 44_500)
-	w.refused(t, w.deliver(n), 200, countersign.CodeInternal, merchant.ReasonUnanswerable)
-	a := &countersign.AddressChange{Head: countersign.Head{TenantUserID: "u"}, NewAddress: "n", ChainName: "c", Symbol: "s"}
-	plaintext, err := func() ([]byte, error) { a.RequestUUID = strings.Repeat("q", 44_700); return a.Marshal() }()
-	if err != nil {
-		t.Fatal(err)
-	}
-	off := newWorld(t, countersigntest.ServiceConfig{}, func(c *merchant.Config) { c.Profile.Binding = merchant.BindingOff })
-	body, err := off.service.Seal(plaintext)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r = off.service.Post(context.Background(), off.to, merchant.DefaultNotifyPath, body)
-	r.Response, _ = countersign.ParseResponse(r.Raw)
-	off.refused(t, r, 200, countersign.CodeMalformed, merchant.ReasonUnanswerable)
-	if off.total() != 0 || off.inbox.(*merchant.MemoryInbox).Len() != 0 {
-		t.Error("what cannot be answered was taken")
-	}
+	long := newWorld(t, countersigntest.ServiceConfig{}, func(c *merchant.Config) {
+		c.OnWithdrawal = func(_ context.Context, r countersign.WithdrawalRequest) (merchant.Answer, error) {
+			order := countersigntest.Order(3)
+			order.Address = strings.Repeat("a", 44_500)
+			return merchant.Confirm(r.TenantUserID, order), nil
+		}
+	})
+	long.refused(t, long.deliver(countersigntest.Withdrawal(3)), 200, countersign.CodeInternal, merchant.ReasonUnanswerable)
 }
 
 func TestMounting(t *testing.T) {

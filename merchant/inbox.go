@@ -121,6 +121,9 @@ type Entry struct {
 	// symbol and toAddress in any spelling (PROTOCOL.md, I2). It is zero for
 	// types other than 1.
 	Transfer Digest
+	// Payment is the digest of countersign.Deposit.Payment, which knows the amount.
+	// Zero for types other than 1.
+	Payment Digest
 	// TxIndex tells transfers of one transaction apart. -1: not known.
 	TxIndex int64
 	// Blocks is what the rules for services that do not bind (PROTOCOL.md, B5 and
@@ -219,9 +222,10 @@ func NewEntry(cb countersign.Callback) Entry {
 	content.text(cb.Content()...)
 	e.Content = content.sum()
 	if d, ok := cb.(*countersign.Deposit); ok {
-		transfer := digestOf("countersign inbox transfer 2")
+		transfer, payment := digestOf("countersign inbox transfer 3"), digestOf("countersign inbox payment 1")
 		transfer.text(d.Transfer()...)
-		e.Transfer, e.TxIndex = transfer.sum(), d.TxIndex
+		payment.text(d.Payment()...)
+		e.Transfer, e.Payment, e.TxIndex = transfer.sum(), payment.sum(), d.TxIndex
 	}
 	return e
 }

@@ -112,7 +112,7 @@ func (s *Server) checkMerchant(m *outbox.Merchant, faults *api.Faults) {
 			faults.Add(at+".symbol", "has white space or a comma in it")
 		}
 		if slices.ContainsFunc(m.ApproveAbove[:i], func(other client.AmountLimit) bool {
-			return countersign.FoldSpelling(other.Symbol) == countersign.FoldSpelling(of.Symbol)
+			return countersign.FoldSymbol(other.Symbol) == countersign.FoldSymbol(of.Symbol)
 		}) {
 			faults.Add(at+".symbol", "is there twice, maybe in other letters")
 		}

@@ -54,7 +54,7 @@ func scanOrder(q db.Querier) func(db.Rows) (Order, error) {
 // mac gives the MAC of o.
 func (o *Order) mac(t *db.Tx) []byte {
 	d := o.Details
-	return orderRows.MAC(t, o.CallBackID, o.TenantUserID, d.Address, d.ChainName, d.Symbol, countersign.FoldSpelling(d.Symbol), d.Amount.String(), o.labels(),
+	return orderRows.MAC(t, o.CallBackID, o.TenantUserID, d.Address, d.ChainName, d.Symbol, countersign.FoldSymbol(d.Symbol), d.Amount.String(), o.labels(),
 		int64(o.Expires), o.OrderedBy, string(o.State), o.DecidedBy, int64(o.Created), int64(o.Confirmed))
 }
 
@@ -92,7 +92,7 @@ ON CONFLICT (call_back_id) DO NOTHING`
 
 func insertOrder(ctx context.Context, t *db.Tx, o Order) (bool, error) {
 	n, err := t.Exec(ctx, insertOrderSQL, o.CallBackID, o.TenantUserID, o.Details.Address, o.Details.ChainName, o.Details.Symbol,
-		countersign.FoldSpelling(o.Details.Symbol), o.Details.Amount.String(), o.labels(), int64(o.Expires), o.OrderedBy, string(o.State), o.Reason, int64(o.Created), int64(o.Updated), int64(o.Ended), o.mac(t))
+		countersign.FoldSymbol(o.Details.Symbol), o.Details.Amount.String(), o.labels(), int64(o.Expires), o.OrderedBy, string(o.State), o.Reason, int64(o.Created), int64(o.Updated), int64(o.Ended), o.mac(t))
 	if err != nil || n == 0 {
 		return false, err
 	}

@@ -26,7 +26,7 @@ func fillConfirmed(tb testing.TB, m *Book, n int, end db.Millis) {
 				o := Order{NewOrder: testOrder(fmt.Sprint("filled", i), "12.345678"), Confirmed: end - 86_400_000 + db.Millis(i)*86_400_000/db.Millis(n)}
 				l.spent(o)
 				fresh = append(fresh, o.CallBackID, o.TenantUserID, o.Details.Address, o.Details.ChainName, o.Details.Symbol,
-					countersign.FoldSpelling(o.Details.Symbol), o.Details.Amount.String(), "", int64(db.Never), string(OrderConfirmed), int64(1), int64(1), int64(o.Confirmed))
+					countersign.FoldSymbol(o.Details.Symbol), o.Details.Amount.String(), "", int64(db.Never), string(OrderConfirmed), int64(1), int64(1), int64(o.Confirmed))
 			}
 			if err := t.Batch(ctx, many.Statements(fresh, nil)); err != nil {
 				return err

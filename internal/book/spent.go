@@ -46,7 +46,7 @@ func (l *ledger) changeSpent(o Order, by countersign.Sum) {
 	}
 	for _, span := range spentSpans {
 		for _, user := range [...]string{"", o.TenantUserID} {
-			key := spentKey{countersign.FoldSpelling(o.Details.Symbol), user, span, o.Confirmed - o.Confirmed%span}
+			key := spentKey{countersign.FoldSymbol(o.Details.Symbol), user, span, o.Confirmed - o.Confirmed%span}
 			l.sums[key] = l.sums[key].Plus(by)
 		}
 	}
@@ -113,7 +113,7 @@ func (b *Book) Spent(ctx context.Context, s Spent) (Spent, error) {
 func readSpent(ctx context.Context, q db.Querier, s Spent) (Spent, error) {
 	minute := roundUp(s.Since, spanMinute)
 	hour := roundUp(minute, spanHour)
-	args := []any{countersign.FoldSpelling(s.Symbol), int64(s.Since), int64(minute), s.TenantUserID, int64(hour), int64(roundUp(hour, spanDay))}
+	args := []any{countersign.FoldSymbol(s.Symbol), int64(s.Since), int64(minute), s.TenantUserID, int64(hour), int64(roundUp(hour, spanDay))}
 	err := db.Each(ctx, q, spentSQL, args, func(r db.Rows) error {
 		part, err := scanSum(r)
 		s.Sum = s.Sum.Plus(part)

@@ -12,7 +12,6 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/policy"
 )
 
 // evil is text that tries to be markup, code, a template and another direction of
@@ -148,11 +147,11 @@ func TestHostile(t *testing.T) {
 	})
 }
 
-// unspaced keeps s hostile without white space, which no address, chain or symbol of an order
-// has: a browser reads a slash between attributes likewise.
+// unspaced keeps s hostile in visible ASCII, as the address, chain and symbol of an order are: a
+// browser reads a slash between attributes like a space.
 func unspaced(s string) string {
 	return strings.Map(func(r rune) rune {
-		if strings.ContainsRune(policy.Spaces, r) {
+		if r <= ' ' || r >= 0x7f {
 			return '/'
 		}
 		return r

@@ -12,7 +12,6 @@ import (
 	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/policy"
 )
 
 func timeOf(m db.Millis) client.Time { return api.TimeOf(m) }
@@ -86,9 +85,12 @@ const (
 // checkOrder names faults of n that a schema cannot find.
 func (a *server) checkOrder(n client.NewOrder) error {
 	var faults api.Faults
-	for member, text := range map[string]string{"body.address": n.Address, "body.chainName": n.ChainName, "body.symbol": n.Symbol} {
-		if strings.ContainsAny(text, policy.Spaces) {
-			faults.Add(member, "has white space in it")
+	if !countersign.Legible(n.Address) {
+		faults.Add("body.address", "has a space or a character that nobody sees")
+	}
+	for member, text := range map[string]string{"body.chainName": n.ChainName, "body.symbol": n.Symbol} {
+		if !countersign.VisibleASCII(text) {
+			faults.Add(member, "has a character that is not visible ASCII")
 		}
 	}
 	if most := a.c.Policy.Decimals(n.Symbol); n.Amount.Decimals() > most {

@@ -181,8 +181,6 @@ func (r *Request) problem(decimals int) string {
 	switch err := d.Validate(); {
 	case err != nil:
 		return "the order is not complete: " + err.Error()
-	case strings.ContainsAny(d.Address+d.ChainName+d.Symbol, Spaces):
-		return "the order has white space in its address, chain or symbol"
 	case d.Amount.Decimals() > decimals:
 		return fmt.Sprintf("the amount has more than %d decimals", decimals)
 	case r.Withdrawal.CallBackID == "":
@@ -207,10 +205,6 @@ func (r *Request) problem(decimals int) string {
 // DefaultDecimals is how many digits after the point an order's amount may have where a policy
 // file says nothing else: those of ETH. Dust below it would be one more way to fill sums.
 const DefaultDecimals = 18
-
-// Spaces are in no address, chain or symbol of an order: with them a list or a limit would
-// be missed.
-const Spaces = " \t\r\n\v\f\u0085\u00a0\u200b\u2028\u2029\u3000\ufeff"
 
 // maxLabelBytes bounds the input of expressions.
 const maxLabelBytes = 16 << 10

@@ -425,7 +425,7 @@ func TestEffectWords(t *testing.T) {
 }
 
 // TestSpellings: no spelling of an address gets off a list, none of a symbol gets past a
-// limit, and white space is refused.
+// limit, and what nobody sees is refused.
 func TestSpellings(t *testing.T) {
 	const blocked = "0x7054b0f980a7eb5b3a6b3446f3c947d80162775c"
 	p := mustPolicy(t, "default = \"allow\"\n[lists]\nbad = [\""+blocked+"\", \""+tronAddress+"\"]\n"+
@@ -450,11 +450,11 @@ func TestSpellings(t *testing.T) {
 		}
 	}
 	for _, address := range []string{" " + blocked, blocked + "\n", "0x 7054b0f980a7eb5b3a6b3446f3c947d80162775c", blocked + "\u00a0"} {
-		if got := to(address, "ETH"); !strings.Contains(got, "white space") {
+		if got := to(address, "ETH"); !strings.Contains(got, `"address" has a space`) {
 			t.Errorf("%q: %s", address, got)
 		}
 	}
-	if got := to("0x"+strings.Repeat("1", 40), "USDT "); !strings.Contains(got, "white space") {
+	if got := to("0x"+strings.Repeat("1", 40), "USDT "); !strings.Contains(got, `"symbol" has a character that is not visible`) {
 		t.Errorf("a symbol with a space: %s", got)
 	}
 }

@@ -94,7 +94,7 @@ func (p *Rules) Summary() string {
 
 // Decimals implements Policy.
 func (p *Rules) Decimals(symbol string) int {
-	if n, ok := p.decimals[countersign.FoldSpelling(symbol)]; ok {
+	if n, ok := p.decimals[countersign.FoldSymbol(symbol)]; ok {
 		return n
 	}
 	return DefaultDecimals
@@ -204,7 +204,7 @@ func (r *Request) sum(ctx context.Context, l Limit) (countersign.Sum, error) {
 
 func (l *limit) applies(ctx context.Context, b *bindings) (bool, error) {
 	switch {
-	case countersign.FoldSpelling(l.symbol) != countersign.FoldSpelling(b.request.Order.Details.Symbol):
+	case countersign.FoldSymbol(l.symbol) != countersign.FoldSymbol(b.request.Order.Details.Symbol):
 		return false, nil
 	case l.when == nil:
 		return true, nil

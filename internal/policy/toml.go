@@ -254,7 +254,7 @@ func (s section) decimals() map[string]int {
 		if !ok || n < 0 || n > countersign.MaxAmountDigits-1 {
 			t.fail(symbol, "is no whole number from 0 to %d", countersign.MaxAmountDigits-1)
 		}
-		folded := countersign.FoldSpelling(symbol)
+		folded := countersign.FoldSymbol(symbol)
 		if _, ok := out[folded]; ok {
 			t.fail(symbol, "is there twice, in other letters")
 		}

@@ -1,0 +1,187 @@
+package countersign
+
+import (
+	"strings"
+	"unicode"
+)
+
+// The folds give all spellings of one thing the same text (PROTOCOL.md, I3). They are for what
+// suspects or restricts: possible duplicates, limits, lists, the chain of an address change.
+// What decides about an order and its answer, or a callback and its repetition, compares the
+// members as they are written, and addresses by AddressKey.
+
+// Transfer is where something moved, in the spelling in which deposits are compared (PROTOCOL.md,
+// I2): chain, transaction, symbol and address, folded. Two deposits with the same Transfer and
+// different trackingIds may be one, or two transfers of one transaction; Payment tells more.
+func (d *Deposit) Transfer() []string {
+	return []string{FoldChain(d.ChainName), FoldTxID(d.TxID), FoldSymbol(d.Symbol), FoldAddress(d.ToAddress)}
+}
+
+// Payment is Transfer and the amount. Two deposits with the same Payment are possible duplicates,
+// whatever their txIndex. A transaction of 64 hexadecimal digits is the same on no two chains, so
+// beside it neither chain nor symbol counts: a chain that was renamed moves nothing again.
+func (d *Deposit) Payment() []string {
+	p := append(d.Transfer(), d.Amount.Canonical())
+	if tx := p[1]; len(tx) == 64 && isHex(tx) {
+		p[0], p[2] = "", ""
+	}
+	return p
+}
+
+// FoldSymbol returns one text for all spellings of a symbol: without characters that nobody sees,
+// full width as ASCII, ASCII letters in lower case.
+func FoldSymbol(symbol string) string { return lowerASCII(visibleOnly(symbol)) }
+
+// FoldChain is FoldSymbol for the name of a chain, also without punctuation, and with one name
+// for a chain that has several in use, such as BSC and BNB.
+func FoldChain(chainName string) string {
+	folded := FoldSymbol(chainName)
+	bare := strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsNumber(r) {
+			return r
+		}
+		return -1
+	}, folded)
+	if known, ok := chainNames[bare]; ok {
+		return known
+	}
+	if bare == "" {
+		return folded
+	}
+	return bare
+}
+
+// FoldTxID returns one text for all spellings of a transaction: as FoldSymbol, without a scheme, a
+// query, and 0x or xdc before hexadecimal digits.
+func FoldTxID(txID string) string {
+	return foldText(txID, func(s string) (string, bool) { return s, false })
+}
+
+// foldText folds a text that key may know. It cuts what may stand around one until nothing is left
+// to cut, so that its result folds to itself.
+func foldText(s string, key func(string) (string, bool)) string {
+	s = visibleOnly(s)
+	for {
+		if k, known := key(s); known {
+			return lowerASCII(k)
+		}
+		before := s
+		if at := strings.IndexAny(s, "?#@"); at > 0 {
+			if _, known := key(s[:at]); known || s[at] != '@' { // of alice@example.com both halves count
+				s = s[:at]
+			}
+		}
+		if rest, found := cutScheme(s); found && rest != "" {
+			s = rest
+		}
+		if s = cutHexMark(s); s == before {
+			return lowerASCII(s)
+		}
+	}
+}
+
+// VisibleASCII reports whether s has nothing but visible characters of ASCII: no space, no control
+// character, no letter of another alphabet that looks like one of ASCII. The symbols and chains of
+// orders, answers and rules are such texts.
+func VisibleASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// Legible reports whether s has nothing but visible characters of ASCII and letters and digits of
+// any alphabet. The addresses and transactions of orders, answers and rules are such texts.
+func Legible(s string) bool {
+	for _, r := range s {
+		if r <= ' ' || r == 0x7f || r >= 0x80 && !unicode.IsDigit(r) && (!unicode.IsLetter(r) || blank(r)) {
+			return false
+		}
+	}
+	return true
+}
+
+// visibleOnly leaves out white space, control and format characters, marks, and letters that are
+// drawn as nothing, and writes full width as ASCII.
+func visibleOnly(s string) string {
+	if VisibleASCII(s) {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 0xff01 && r <= 0xff5e:
+			return r - 0xff01 + '!'
+		case r == ' ' || !unicode.IsPrint(r) || unicode.IsMark(r) || blank(r):
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// blank reports whether r is a letter or symbol that is drawn as nothing.
+func blank(r rune) bool {
+	switch r {
+	case 0x115f, 0x1160, 0x2800, 0x3164, 0xffa0:
+		return true
+	}
+	return false
+}
+
+func lowerASCII(s string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, s)
+}
+
+// chainNames has the names of chains that are in use for one chain, each under its fold without
+// punctuation. The first name of a row stands for all of them.
+var chainNames = func() map[string]string {
+	names := map[string]string{}
+	for row := range strings.SplitSeq(`
+eth ethereum erc20 etherc20 ethereumerc20 ethmainnet ethereummainnet eip1551
+trx tron trc20 trxtrc20 trontrc20 tronmainnet
+bsc bnb bep20 bscbep20 bnbbep20 bnbchain bnbsmartchain bnbsmartchainbep20 binance binancesmartchain bscmainnet eip15556
+matic polygon pol polygonpos maticpolygon polygonmatic polygonmainnet eip155137
+avax avalanche avaxc cchain avaxcchain avalanchec avalanchecchain eip15543114
+arb arbitrum arbitrumone arbone arb1 arbi arbeth eip15542161
+op optimism opt opmainnet optimismmainnet opeth oeth eip15510
+base basemainnet baseeth eip1558453
+zksync zksyncera era zk zkera eip155324
+ftm fantom fantomopera
+cro cronos
+etc ethereumclassic eip15561
+xdc xinfin xdcnetwork eip15550
+klay klaytn kaia
+sol solana spl solanaspl solspl
+btc bitcoin xbt bitcoinmainnet
+bch bitcoincash
+ltc litecoin
+doge dogecoin
+dash dashcoin
+zec zcash
+xmr monero
+xrp ripple xrpl xrpledger
+xlm stellar
+ton toncoin theopennetwork jetton
+ada cardano
+dot polkadot
+atom cosmos cosmoshub
+near nearprotocol
+apt aptos
+algo algorand
+xtz tezos
+fil filecoin
+hbar hedera
+`, "\n") {
+		fields := strings.Fields(row)
+		for _, name := range fields {
+			names[name] = fields[0]
+		}
+	}
+	return names
+}()
