@@ -67,7 +67,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/gateway": {
 		ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/journal", "countersign/internal/bodies", "countersign/internal/book", "countersign/internal/api",
 			"countersign/internal/db", "countersign/internal/learn", "countersign/internal/policy", "countersign/internal/signed", "countersign/internal/strictjson"},
-		others: []string{"github.com/danielgtaylor/huma/v2", "github.com/nats-io/nats.go", "github.com/twmb/franz-go"},
+		others: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"countersign/internal/reconcile": {ours: []string{"countersign", "countersign/client", "countersign/internal/book", "countersign/internal/db", "countersign/internal/outbox",
 		"countersign/internal/strictjson"}},
@@ -89,7 +89,7 @@ var house = map[string]struct{ ours, others []string }{
 			"countersign/internal/book", "countersign/internal/console", "countersign/internal/api", "countersign/internal/db", "countersign/internal/dispatch",
 			"countersign/internal/gateway", "countersign/internal/policy", "countersign/internal/outbox", "countersign/internal/reconcile",
 			"countersign/internal/signed"},
-		others: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel", "github.com/nicholas-fedor/shoutrrr"},
+		others: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 	},
 	"countersign/internal/demo": {
 		ours: []string{"countersign", "countersign/client", "countersign/conformance", "countersign/countersigntest", "countersign/envelope", "countersign/merchant",

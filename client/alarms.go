@@ -397,12 +397,14 @@ const (
 	MessageAlarmRaised AlarmMessage = "alarm.raised"
 	MessageAlarmGrown  AlarmMessage = "alarm.grown"
 	MessageAlarmEnded  AlarmMessage = "alarm.ended"
+	MessageAlarmTest   AlarmMessage = "alarm.test"
 )
 
 var alarmMessages = words[AlarmMessage]{
 	{is: MessageAlarmRaised, means: "A row of alarms has opened."},
 	{is: MessageAlarmGrown, means: "The number of a row has grown tenfold: to 10, 100, 1,000."},
 	{is: MessageAlarmEnded, means: "A row has ended by itself."},
+	{is: MessageAlarmTest, means: "A person tries whether messages arrive. There is no alarm."},
 }
 
 // Values lists every type.
@@ -411,9 +413,24 @@ func (AlarmMessage) Values() []AlarmMessage { return alarmMessages.values() }
 // Means says what m means, for people; empty for an unknown word.
 func (m AlarmMessage) Means() string { return alarmMessages.of(m).means }
 
-// PostedAlarm is the body of the message that is posted to --alarm-url.
+// PostedAlarm is the body of the message that is posted to --alarm-url. It has no member type,
+// because Mattermost refuses a post with a type that it does not know.
 type PostedAlarm struct {
-	Type      AlarmMessage `json:"type" doc:"what is told of the alarm: that it was raised, that its number grew tenfold, or that it ended"`
+	Event     AlarmMessage `json:"event" doc:"what is told of the alarm: that it was raised, that its number grew tenfold, or that it ended; or a test"`
 	Timestamp Time         `json:"timestamp" doc:"when that was"`
-	Data      Alarm        `json:"data" doc:"the alarm as it was then, without who has acknowledged it"`
+	Text      string       `json:"text" doc:"the same for people, in plain text: what Slack, Mattermost and Google Chat show"`
+	Content   string       `json:"content" doc:"text again: what Discord shows"`
+	Data      Alarm        `json:"data,omitzero" doc:"the alarm as it was then, without who has acknowledged it; absent in a test"`
+}
+
+// AlarmTest is how a test of --alarm-url ended.
+type AlarmTest struct {
+	Taken  bool   `json:"taken" doc:"whether the URL answered with a status 2xx"`
+	Status int    `json:"status" doc:"status of the answer; 0: there was none"`
+	Error  string `json:"error,omitempty" doc:"why there was no answer"`
+}
+
+// TestAlarm posts one message that is a test to --alarm-url.
+func (c *caller) TestAlarm(ctx context.Context) (AlarmTest, error) {
+	return ask[AlarmTest](ctx, c, http.MethodPost, "/v1/alarms/test", nil)
 }

@@ -64,7 +64,7 @@ func TestExposedFiles(t *testing.T) {
 			"response key":     {gateway("--api-key", "k", "--service-key", key, "--response-key", open), says(open), ""},
 			"api key":          {gateway("--api-key", "@"+open, "--service-key", key), says(open), ""},
 			"callback api key": {gateway("--api-key", "k", "--callback-api-key", "@"+open, "--service-key", key), says(open), ""},
-			"forward secret":   {gateway("--api-key", "k", "--service-key", key, "--forward-url", "http://x", "--forward-secret", "@"+open), says(open), ""},
+			"forward secret":   {gateway("--api-key", "k", "--service-key", key, "--forward-url", "https://x", "--forward-secret", "@"+open), says(open), ""},
 			"forward url":      {gateway("--api-key", "k", "--service-key", key, "--forward-url", "@"+open), says(open), ""},
 			"token":            {append([]string{"merchants", "list", "--token", "@" + open}, api...), says(open), ""},
 			"private key":      {append([]string{"merchants", "keys", "m", "--token", "@" + secret, "--private-key", openPair}, api...), says(openPair), ""},

@@ -53,7 +53,7 @@ type gatewayCmd struct {
 
 	Policy        string        `help:"TOML file of rules; without it exact orders are confirmed and nothing else." type:"path" placeholder:"FILE"`
 	ConfirmWithin time.Duration `help:"How long the service waits for a confirmation (confirmWithin of the merchant there). It is shown to the people who approve. 0s: 1h with a service of this project, and not known with another provider." default:"0s" placeholder:"TIME"`
-	ForwardURL    string        `name:"forward-url" help:"Where each deposit and event goes, signed: an https URL to which it is posted until the answer is 2xx, or nats://HOST/SUBJECT, tls://HOST/SUBJECT, kafka://HOST/TOPIC or kafka+ssl://HOST/TOPIC (docs/forwarding.md). @FILE has a URL with a password." placeholder:"URL"`
+	ForwardURL    string        `name:"forward-url" help:"https URL to which each deposit and event is posted, signed, until the answer is 2xx (docs/forwarding.md); http only to this machine. @FILE has it where its path is a secret." placeholder:"URL"`
 	ForwardFrom   string        `help:"First entry to post: 0, a number, or now for the next new one; DEPOSIT,EVENT gives one for each feed. A value is applied once. Default: the first entry that was never taken up for forwarding, even from before --forward-url was set." placeholder:"SEQ"`
 	ForwardSecret cli.Secret    `help:"Secret that signs those, whsec_ and Base64, or @FILE. Made in the data directory if empty; required with --db, since all gateways of a database need the same." placeholder:"SECRET"`
 	VerifyURL     string        `name:"verify-url" help:"Where the merchant's own check answers, before a deposit counts, whether it is on the chain: yes, no or not yet (docs/verify.md)." placeholder:"URL"`
@@ -64,7 +64,7 @@ type gatewayCmd struct {
 // Help is the long help of the subcommand.
 func (gatewayCmd) Help() string {
 	return "The merchant end: takes each deposit once, confirms withdrawals that were ordered through its API and nothing else, and tells " +
-		"the merchant's application by feeds, signed HTTP, NATS or Kafka."
+		"the merchant's application by feeds or signed HTTP."
 }
 
 func (c *gatewayCmd) Run(std streams, config *kong.ConfigFlag) error {

@@ -226,22 +226,13 @@ func explainStart(err error) error {
 
 // alarmFlags say where a daemon posts its alarms.
 type alarmFlags struct {
-	AlarmURL    string       `name:"alarm-url" help:"Post every alarm there, as it is raised, grows and ends, signed as Standard Webhooks says, until it is answered with 2xx." placeholder:"URL"`
-	AlarmTo     []cli.Secret `name:"alarm-to" sep:"none" help:"Tell a chat, a mail server or a pager of every alarm: the URL of Slack, Teams, Telegram, SMTP, PagerDuty and others, as docs/alarms.md has them, or @FILE, since it has secrets. May be repeated." placeholder:"URL"`
-	AlarmSecret cli.Secret   `name:"alarm-secret" help:"What signs alarms: whsec_ and Base64, or @FILE; the file alarm.secret of the data directory if empty." placeholder:"SECRET"`
+	AlarmURL    string     `name:"alarm-url" help:"Post every alarm there, as it is raised, grows and ends, until it is answered with 2xx: a webhook of yours, Slack, Mattermost, Discord or Teams (docs/alarms.md). @FILE has it where its path is a secret." placeholder:"URL"`
+	AlarmSecret cli.Secret `name:"alarm-secret" help:"What signs alarms: whsec_ and Base64, or @FILE; the file alarm.secret of the data directory if empty." placeholder:"SECRET"`
 }
 
 func (f alarmFlags) posting() (p daemon.AlarmPosting, err error) {
-	p.URL = f.AlarmURL
-	for _, given := range f.AlarmTo {
-		text, err := given.Reveal("alarm-to")
-		if err != nil {
-			return p, err
-		}
-		if err := daemon.CheckAlarmTo(client.Secret(text)); err != nil {
-			return p, fmt.Errorf("--alarm-to: %w", err)
-		}
-		p.To = append(p.To, client.Secret(text))
+	if p.URL, err = cli.Secret(f.AlarmURL).Reveal("alarm-url"); err != nil {
+		return p, err
 	}
 	p.Secret, err = signingSecret("alarm-secret", f.AlarmSecret)
 	return p, err

@@ -76,6 +76,7 @@ var serviceWords = []cli.Command{
 			{Name: "done", Flag: "state", Value: "acked", Help: "Only those that somebody has acknowledged."}}},
 	{Words: "alarms ack", Op: "ackAlarm", End: cli.EitherEnd, Help: "Acknowledge an alarm, so that list --open leaves it out.", ID: "Its number in the list."},
 
+	{Words: "alarms test", Op: "testAlarm", End: cli.EitherEnd, Help: "Post a message that is a test to --alarm-url, and show how that ended."},
 	{Words: "alarms ack-all", Op: "ackAlarms", End: cli.EitherEnd, Help: "Acknowledge all open alarms of a kind or about a merchant; with --dry-run only count them.", Flags: map[string]string{"filter-": ""}},
 
 	{Words: "audit", Help: "The audit log of the service; with --gateway, of the gateway: export it, prove from it, verify files of it."},

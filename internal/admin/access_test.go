@@ -69,6 +69,7 @@ var access = map[string]struct {
 	"alarms":             {"viewer operator approver admin", 200, ""},
 	"ackAlarm":           {"operator admin", 404, `{}`},
 	"ackAlarms":          {"operator admin", 200, `{"filter": {"kind": "lapsed"}, "dryRun": true}`},
+	"testAlarm":          {"operator admin", 403, ""},
 	"hour":               {"viewer operator approver admin", 403, ""},
 	"addPasskey":         {"viewer ingest core operator approver admin", 422, `{"name":"x","state":"x","credential":{}}`},
 	"passkeys":           {"viewer ingest core operator approver admin", 200, ""},

@@ -52,6 +52,8 @@ type Config struct {
 	// Aside runs what keeps a core for long, such as making a key, behind the sending of
 	// callbacks. Its error is shown with status 503. Nil: it runs at once.
 	Aside func(ctx context.Context, f func()) error
+	// TestAlarm is as in api.Common.
+	TestAlarm func(ctx context.Context) (client.AlarmTest, error)
 	// Hour gives what this process did in the last hour. Nil: nothing is counted.
 	Hour func() client.Hour
 	// Node is the id of this process among the nodes of the database. Empty: it is none of

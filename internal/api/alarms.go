@@ -63,6 +63,14 @@ func (o Common) ackAlarms(c *Call, _ None, in client.AckAlarms) (client.AckedAla
 	return out, err
 }
 
+// testAlarm posts a test and shows how that ended.
+func (o Common) testAlarm(c *Call, _ None, _ None) (client.AlarmTest, error) {
+	if o.TestAlarm == nil {
+		return client.AlarmTest{}, &db.ConflictError{Reason: "alarms are posted nowhere: start with --alarm-url"}
+	}
+	return o.TestAlarm(c.R.Context())
+}
+
 // SignedHeaders describes the headers of a signed message whose id says what it is
 // about.
 func SignedHeaders(id string) []Header {

@@ -20,6 +20,8 @@ type Common struct {
 
 	// Ack acknowledges alarms. Required.
 	Ack Roles
+	// TestAlarm posts a message to --alarm-url. Nil: there is none.
+	TestAlarm func(ctx context.Context) (client.AlarmTest, error)
 
 	// Rows is the end's database, Lists the same with connections for lists. Required.
 	Rows, Lists Rows
@@ -55,6 +57,7 @@ func (o Common) Routes() []Route {
 		{get, "/v1/alarms", "alarms", Readers, ByHandler, 200, Handle(o.alarms), "List alarms, the newest first", nil},
 		{post, "/v1/alarms/{seq}/ack", "ackAlarm", o.Ack, ByHandler, 200, One(o.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
 		{post, "/v1/alarms/ack", "ackAlarms", o.Ack, ByHandler, 200, Handle(o.ackAlarms), "Acknowledge all open alarms that match", nil},
+		{post, "/v1/alarms/test", "testAlarm", o.Ack, Whole, 200, Handle(o.testAlarm), "Post a message that is a test to --alarm-url, and show how that ended", []int{409}},
 		{get, "/v1/audit", "audit", Readers, Whole, 200, Handle(o.Audit.page), "Read the audit log, in order and without gaps", []int{409}},
 		{get, "/v1/audit/checkpoint", "auditCheckpoint", Readers, Whole, 200, Handle(o.Audit.checkpoint), "Sign the audit log as it is now", nil},
 		{get, "/v1/audit/evidence", "auditEvidence", Readers, Whole, 200, Handle(o.Audit.evidence), "Prove all records about " + o.Subject + " or a callback", nil},

@@ -35,9 +35,6 @@ SELECT 1 WHERE EXISTS (SELECT 1 FROM forwards WHERE due <= $1)
 	OR EXISTS (SELECT 1 FROM deposits WHERE seq > (SELECT seq FROM forwarding WHERE feed = 0 AND begun > 0))
 	OR EXISTS (SELECT 1 FROM events WHERE seq > (SELECT seq FROM forwarding WHERE feed = 1 AND begun > 0))`
 
-	// orderedForwardsSQL reads what stands first in a feed, due or not.
-	orderedForwardsSQL = `SELECT feed, seq, due FROM forwards WHERE feed = $1 AND skipped = 0 ORDER BY seq LIMIT CAST($2 AS BIGINT)`
-
 	claimForwardSQL = `
 UPDATE forwards SET due = $3, attempts = attempts + 1, sending = 1 WHERE feed = $1 AND seq = $2 RETURNING attempts`
 
@@ -53,8 +50,6 @@ ON CONFLICT (feed, seq) DO NOTHING RETURNING feed, seq`
 UPDATE forwards SET due = $3, reason = $4, sending = 0 WHERE feed = $1 AND seq = $2 AND attempts = $5 AND skipped = 0`
 
 	nextForwardSQL = `SELECT due FROM forwards ORDER BY due LIMIT 1`
-
-	nextOrderedSQL = `SELECT due FROM forwards WHERE feed = $1 AND skipped = 0 ORDER BY seq LIMIT 1`
 
 	readEventSQL = `SELECT ` + eventColumns + ` FROM events WHERE seq = $1`
 )
@@ -72,20 +67,6 @@ type forwardable struct {
 // longest. No other claim gets them until lease ends; entries that are not settled by
 // then are due again.
 func (b *Book) ClaimForwards(ctx context.Context, now db.Millis, lease time.Duration, limit int) ([]Forward, error) {
-	return b.claimForwards(ctx, now, lease, limit, findForwards)
-}
-
-// ClaimForwardsInOrder takes at most limit entries of each feed, in the order of their numbers: none
-// before which another entry of its feed is claimed, is not due, or is not handed over. So nobody
-// sends an entry while an earlier one is under way. Otherwise it is as ClaimForwards.
-func (b *Book) ClaimForwardsInOrder(ctx context.Context, now db.Millis, lease time.Duration, limit int) ([]Forward, error) {
-	return b.claimForwards(ctx, now, lease, limit, findForwardsInOrder)
-}
-
-// finder gives the entries to claim, and locks the handing over.
-type finder func(ctx context.Context, t *db.Tx, now db.Millis, limit int) ([]forwardable, error)
-
-func (b *Book) claimForwards(ctx context.Context, now db.Millis, lease time.Duration, limit int, find finder) ([]Forward, error) {
 	for {
 		// Most looks find nothing. They need no transaction and no lock.
 		var is int
@@ -95,7 +76,7 @@ func (b *Book) claimForwards(ctx context.Context, now db.Millis, lease time.Dura
 		var list []Forward
 		handed := 0
 		err := b.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
-			list, handed, err = claimForwards(ctx, t, now, now+db.Millis(lease.Milliseconds()), limit, find)
+			list, handed, err = claimForwards(ctx, t, now, now+db.Millis(lease.Milliseconds()), limit)
 			return err
 		})
 		if err != nil || len(list) > 0 || handed == 0 {
@@ -106,8 +87,8 @@ func (b *Book) claimForwards(ctx context.Context, now db.Millis, lease time.Dura
 
 // claimForwards gives what it claimed, and how many entries were handed over: one
 // that already had a row was, and was not claimed.
-func claimForwards(ctx context.Context, t *db.Tx, now, due db.Millis, limit int, find finder) (list []Forward, handed int, err error) {
-	found, err := find(ctx, t, now, limit)
+func claimForwards(ctx context.Context, t *db.Tx, now, due db.Millis, limit int) (list []Forward, handed int, err error) {
+	found, err := findForwards(ctx, t, now, limit)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -185,47 +166,6 @@ func findForwards(ctx context.Context, t *db.Tx, now db.Millis, limit int) (list
 	return list[:min(limit, len(list))], err
 }
 
-// findForwardsInOrder gives what stands first in each feed.
-func findForwardsInOrder(ctx context.Context, t *db.Tx, now db.Millis, limit int) ([]forwardable, error) {
-	var rows, fresh [2][]forwardable
-	read := func(feed Feed) db.Statement {
-		return db.Statement{SQL: orderedForwardsSQL, Args: []any{int64(feed), limit}, Row: func(r db.Rows) error {
-			var f forwardable
-			err := r.Scan(&f.Feed, &f.Seq, &f.at)
-			rows[feed] = append(rows[feed], f)
-			return err
-		}}
-	}
-	add := func(f Forward, at db.Millis) {
-		fresh[f.Feed] = append(fresh[f.Feed], forwardable{Forward: f, at: at, fresh: true})
-	}
-	err := t.Batch(ctx, []db.Statement{
-		{SQL: handOverSQL, Row: func(db.Rows) error { return nil }},
-		read(FeedDeposits), read(FeedEvents),
-		{SQL: freshDepositsSQL, Args: []any{limit}, Row: func(r db.Rows) error {
-			d, err := scanDeposit(r)
-			add(Forward{Feed: FeedDeposits, Seq: d.Seq, Deposit: d}, d.Taken)
-			return err
-		}},
-		{SQL: freshEventsSQL, Args: []any{limit}, Row: func(r db.Rows) error {
-			e, err := scanEvent(r)
-			add(Forward{Feed: FeedEvents, Seq: e.Seq, Event: e}, e.At)
-			return err
-		}},
-	})
-	var list []forwardable
-	for feed := range rows {
-		due := rows[feed]
-		if i := slices.IndexFunc(due, func(f forwardable) bool { return f.at > now }); i >= 0 {
-			list = append(list, due[:i]...)
-			continue
-		}
-		list = append(list, due...)
-		list = append(list, fresh[feed][:min(limit-len(due), len(fresh[feed]))]...)
-	}
-	return list, err
-}
-
 // read is the statement that reads the entry itself.
 func (f *forwardable) read() db.Statement {
 	if f.Feed == FeedEvents {
@@ -282,22 +222,4 @@ func (b *Book) NextForward(ctx context.Context) (db.Millis, error) {
 		return db.Never, fmt.Errorf("finding the next entry to forward: %w", err)
 	}
 	return due, nil
-}
-
-// NextForwardInOrder is when the first entry of a feed is due that was forwarded in vain before;
-// Never if neither feed has one. What is behind it waits for it.
-func (b *Book) NextForwardInOrder(ctx context.Context) (db.Millis, error) {
-	next := db.Never
-	read := func(feed Feed) db.Statement {
-		return db.Statement{SQL: nextOrderedSQL, Args: []any{int64(feed)}, Row: func(r db.Rows) error {
-			var due db.Millis
-			err := r.Scan(&due)
-			next = min(next, due)
-			return err
-		}}
-	}
-	if err := b.Batch(ctx, []db.Statement{read(FeedDeposits), read(FeedEvents)}); err != nil {
-		return db.Never, fmt.Errorf("finding the next entry to forward: %w", err)
-	}
-	return next, nil
 }

@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +24,7 @@ type alarmApp struct {
 	*httptest.Server
 	secret signed.Secret
 	t      *testing.T
+	takes  atomic.Bool // also the first attempt
 	mu     sync.Mutex
 	bodies map[string][]string // by webhook-id
 }
@@ -46,7 +49,7 @@ func (a *alarmApp) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer a.mu.Unlock()
 	id := r.Header.Get(signed.HeaderID)
 	a.bodies[id] = append(a.bodies[id], string(body))
-	if len(a.bodies[id]) == 1 {
+	if len(a.bodies[id]) == 1 && !a.takes.Load() {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 }
@@ -127,7 +130,7 @@ func TestAlarmURL(t *testing.T) {
 		}
 		return m
 	}
-	if m := read("service_alarm_1"); m.Type != client.MessageAlarmRaised || m.Data.Kind != client.AlarmFrozen || m.Data.Subject != "a token was lost" || m.Data.Seq != 1 ||
+	if m := read("service_alarm_1"); m.Event != client.MessageAlarmRaised || m.Data.Kind != client.AlarmFrozen || m.Data.Subject != "a token was lost" || m.Data.Seq != 1 ||
 		m.Timestamp != m.Data.First || m.Data.Acked != 0 {
 		t.Errorf("told %+v", m)
 	}
@@ -140,19 +143,35 @@ func TestAlarmURL(t *testing.T) {
 	if _, err := api.Thaw(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if m := read("service_alarm_1_ended"); m.Type != client.MessageAlarmEnded || m.Data.Kind != client.AlarmFrozen || m.Timestamp != m.Data.Ended || m.Data.EndedText != client.AlarmFrozen.Ended() || m.Data.Acked != 0 {
+	if m := read("service_alarm_1_ended"); m.Event != client.MessageAlarmEnded || m.Data.Kind != client.AlarmFrozen || m.Timestamp != m.Data.Ended || m.Data.EndedText != client.AlarmFrozen.Ended() || m.Data.Acked != 0 {
 		t.Errorf("told %+v", m)
 	}
 	read("service_alarm_3") // that it was resumed
+	for i, taken := range []bool{false, true, true} {
+		// The application refuses the first attempt of each message, and a test is not tried again.
+		if i == 1 {
+			app.takes.Store(true)
+		}
+		if test, err := api.TestAlarm(t.Context()); err != nil || test.Taken != taken || test.Status/100 != map[bool]int{false: 5, true: 2}[taken] {
+			t.Errorf("a test: %+v, %v", test, err)
+		}
+	}
 	time.Sleep(2 * alarmPoll)
 	stop()
 	app.mu.Lock()
+	tests := 0
 	for id, got := range app.bodies {
+		if strings.HasPrefix(id, "service_alarm_test_") {
+			if tests++; len(got) != 1 || !strings.Contains(got[0], `"event":"alarm.test"`) || strings.Contains(got[0], `"data"`) {
+				t.Errorf("a test was posted as %q", got)
+			}
+			continue
+		}
 		if len(got) != 2 {
 			t.Errorf("%s was told %d times", id, len(got))
 		}
 	}
-	if len(app.bodies) != 4 {
+	if tests != 3 || len(app.bodies) != 4+3 {
 		t.Errorf("told %d messages", len(app.bodies))
 	}
 	app.mu.Unlock()
@@ -191,6 +210,9 @@ func TestGatewayAlarmURL(t *testing.T) {
 	var m client.PostedAlarm
 	if err := json.Unmarshal([]byte(app.told("gateway_alarm_1", 2)), &m); err != nil || m.Data.Kind != "order_unknown" || m.Data.Subject != "w-1" {
 		t.Errorf("told %+v, %v", m, err)
+	}
+	if m.Content != m.Text || !strings.HasPrefix(m.Text, "URGENT countersign gateway: order unknown\nAlarm 1 was raised once at ") {
+		t.Errorf("text %q, content %q", m.Text, m.Content)
 	}
 	cancel()
 	if err := <-ended; err != nil {

@@ -377,7 +377,7 @@ func TestNewRefuses(t *testing.T) {
 	shared := somewhere
 	shared.DB = "postgres://nowhere.invalid/x"
 	if err := second(NewGateway(GatewayConfig{Storage: shared, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
-		Forward: gateway.Forwarding{URL: "http://app"}})); !errors.Is(err, ErrForwardSecret) {
+		Forward: gateway.Forwarding{URL: "https://app"}})); !errors.Is(err, ErrForwardSecret) {
 		t.Errorf("a shared database and no forward secret: %v", err)
 	}
 	if _, err := os.Stat(somewhere.Dir); !errors.Is(err, os.ErrNotExist) {

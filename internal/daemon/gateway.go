@@ -114,8 +114,8 @@ type Gateway struct {
 	book      *book.Book
 	clock     *db.Clock
 	audit     *journal.Log
-	alarms    *alarmPosters // nil: alarms are not posted
-	traces    *tracing      // nil: none are sent
+	alarms    *alarmPoster // nil: alarms are not posted
+	traces    *tracing     // nil: none are sent
 	heart     *heart
 	purger    *db.Purger // nil: everything stays
 	gateway   *gateway.Gateway
@@ -221,21 +221,22 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	if metrics.keys, err = api.NewKeys(ctx, g.db, db.MillisOf(now()), append(gatewayKeys(c.Callbacks), auditKey(g.audit), signingKey(c.Callbacks.Sign))...); err != nil {
 		return err
 	}
+	if g.alarms, err = c.alarmPoster(ctx, c.Alarms, g.db, "gateway", now, c.Log); err != nil {
+		return err
+	}
 	held := bodies.NewShares(c.MaxBodies)
 	if g.gateway, err = gateway.New(gateway.Config{
 		DB: g.db, Audit: g.audit, Keys: metrics.keys, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, TakeAddresses: c.TakeAddresses, ConfirmWithin: c.ConfirmWithin, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals, OIDC: c.OIDC, RequirePasskey: c.RequirePasskey, Forward: c.Forward, Verify: c.Verify,
-		Bodies:  held,
-		Node:    g.heart.node.ID,
-		Dial:    c.World.Dial,
-		Random:  c.World.Random,
-		Metrics: onAPI, Trace: traceCall, Observer: metrics, Now: now, Log: c.Log, Version: Version,
+		Bodies:    held,
+		TestAlarm: g.alarms.tester(),
+		Node:      g.heart.node.ID,
+		Dial:      c.World.Dial,
+		Random:    c.World.Random,
+		Metrics:   onAPI, Trace: traceCall, Observer: metrics, Now: now, Log: c.Log, Version: Version,
 	}); err != nil {
 		return err
 	}
 	if err := g.gateway.BeginForwarding(ctx); err != nil {
-		return err
-	}
-	if g.alarms, err = c.alarmPosters(ctx, c.Alarms, g.db, "gateway", now, c.Log); err != nil {
 		return err
 	}
 	handler := g.gateway.Callbacks()

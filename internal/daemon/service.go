@@ -101,8 +101,8 @@ type Service struct {
 	clock   *db.Clock
 	audit   *journal.Log
 	changes *api.Changes
-	alarms  *alarmPosters // nil: alarms are not posted
-	traces  *tracing      // nil: none are sent
+	alarms  *alarmPoster // nil: alarms are not posted
+	traces  *tracing     // nil: none are sent
 	heart   *heart
 	purger  *db.Purger // nil: everything stays
 	permits *permits
@@ -244,10 +244,13 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		return err
 	}
 	metrics.keys = s.keys
+	if s.alarms, err = c.alarmPoster(ctx, c.Alarms, d, "service", now, c.Log); err != nil {
+		return err
+	}
 	held := bodies.NewShares(c.MaxBodies)
 	api, err := admin.New(admin.Config{
 		Outbox: s.db, KeyStore: s.store.store(), KeyStoreAway: s.store.isAway, Keys: s.keys, SigningKey: signer.PublicBase64(), Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: s.changes.Tokens(), Changes: s.changes, Now: now, Log: c.Log, Version: Version, Metrics: onAPI, Trace: traceCall, Node: s.heart.node.ID,
-		DefaultAllowPrivate: c.AllowPrivate, Bodies: held, Aside: s.sender.Aside,
+		DefaultAllowPrivate: c.AllowPrivate, Bodies: held, Aside: s.sender.Aside, TestAlarm: s.alarms.tester(),
 		Hour: func() client.Hour {
 			return client.Hour{Node: c.Node, Version: Version, Database: s.Dialect(), Started: started, Step: client.Duration(hourStep), Slices: metrics.hour.last(now())}
 		},
@@ -269,9 +272,6 @@ func (s *Service) Open(ctx context.Context) (err error) {
 			return err
 		}
 		stop = func() { api.Stop(); s.console.Stop() }
-	}
-	if s.alarms, err = c.alarmPosters(ctx, c.Alarms, d, "service", now, c.Log); err != nil {
-		return err
 	}
 	if s.api, err = Listen(ListenConfig{Name: "api", Addr: c.Listen, World: c.World, Handler: withConsole(api.Handler(), s.console), TLS: c.TLS, Most: connectionsOf(c.MaxConnections, 4), Drain: c.ExchangeTimeout, Log: c.Log,
 		Exposes: exposedAPI, Note: c.noteAddress(c.Log)}); err != nil {

@@ -2,9 +2,6 @@ package db
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"time"
@@ -74,14 +71,6 @@ func (a Alarm) post(step int64, at Millis, place int64) Statement {
 	a.Acked, a.AckedBy, a.AckedName, a.AckedNote = 0, "", "", ""
 	content, _ := json.Marshal(a) // texts and numbers
 	return Statement{SQL: addAlarmPostsSQL, Args: []any{a.Seq, step, place, int64(at), string(content), int64(at - goneAfter)}}
-}
-
-// DestinationOf names a destination. The name does not show the address, which may be a secret.
-func (d *DB) DestinationOf(address string) string {
-	key := d.guard.keys.rowKey()
-	h := hmac.New(sha256.New, key[:])
-	h.Write([]byte("destination of alarms\x00" + address))
-	return "to-" + hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 // PostAlarmsTo keeps messages about alarms for a destination from now on, and forgets the

@@ -71,6 +71,8 @@ type Config struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Random gives numbers from 0 to below 1, which spread retries. Nil: rand.Float64.
 	Random func() float64
+	// TestAlarm is as in api.Common.
+	TestAlarm func(ctx context.Context) (client.AlarmTest, error)
 	// Metrics answers /metrics of the private API, without a token. Nil: there
 	// is no such route.
 	Metrics http.Handler

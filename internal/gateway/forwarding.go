@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/url"
 	"sync"
 	"time"
 
@@ -20,8 +22,7 @@ import (
 // within orders them. By NATS and Kafka every entry is sent until the stream or
 // the topic has acknowledged it, and none before those that come before it in its feed.
 type Forwarding struct {
-	// URL is http or https, or nats, tls, kafka or kafka+ssl, and then a secret: it may have a
-	// password. Private networks are allowed. Empty: nothing is forwarded.
+	// URL is https, or http to a loopback address. Private networks are allowed. Empty: nothing is forwarded.
 	URL string
 	// Secret signs. Required with URL; see signed.ParseSecret.
 	Secret signed.Secret
@@ -47,9 +48,7 @@ type sender struct {
 	book   *book.Book
 	wake   func() (<-chan struct{}, func())
 	c      Forwarding
-	to     *signed.Poster // nil: into
-	into   carrier        // that keeps the order; nil: to
-	vain   [2]int         // how often the first entry of each feed was sent in vain, with into
+	to     *signed.Poster
 	now    func() time.Time
 	log    *slog.Logger
 	count  func(signed.Result, time.Duration)
@@ -75,16 +74,8 @@ func newSender(b *book.Book, c Config) (*sender, error) {
 	if c.Observer != nil {
 		s.count = c.Observer.Forwarded
 	}
-	d, err := parseDestination(f.URL)
-	if err != nil {
-		return nil, fmt.Errorf("gateway: the forward URL: %w", err)
-	}
-	if d != nil {
-		s.into = d.carrier(c.Dial, "countersign/"+c.Version)
-		if err := f.Secret.Check(); err != nil {
-			return nil, fmt.Errorf("gateway: the forward secret: %w", err)
-		}
-		return s, nil
+	if err := checkForwardURL(f.URL); err != nil {
+		return nil, err
 	}
 	to, err := signed.NewPoster(signed.Config{URL: f.URL, Dial: c.Dial, Secret: f.Secret, Timeout: f.Timeout, Connections: f.Concurrency,
 		Agent: "countersign/" + c.Version, Now: c.Now})
@@ -95,14 +86,24 @@ func newSender(b *book.Book, c Config) (*sender, error) {
 	return s, nil
 }
 
+// checkForwardURL refuses a URL over which others could read who was paid what. Its errors do not
+// have the URL: the path may be a secret.
+func checkForwardURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https":
+		return errors.New("the forward URL must be https://HOST/PATH. For NATS, Kafka and the like a program of yours reads the feeds (docs/forwarding.md)")
+	case u.Scheme == "http" && u.Hostname() != "localhost" && !net.ParseIP(u.Hostname()).IsLoopback():
+		return errors.New("the forward URL is http to another machine, which would send users, addresses and amounts in the clear: " +
+			"give https://, or http:// to 127.0.0.1 where a proxy of yours encrypts")
+	}
+	return nil
+}
+
 // run forwards until ctx ends, then waits for the attempts under way.
 func (s *sender) run(ctx context.Context) {
 	wake, stop := s.wake()
 	defer stop()
-	if s.into != nil {
-		s.runInOrder(ctx, wake)
-		return
-	}
 	defer s.to.Close()
 	free := make(chan struct{}, s.c.Concurrency) // holds a token for each attempt that runs
 	var running sync.WaitGroup
@@ -142,11 +143,7 @@ func (s *sender) claim(ctx context.Context, n int) ([]book.Forward, error) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, forwardGrace)
 	defer cancel()
-	claim := s.book.ClaimForwards
-	if s.into != nil {
-		claim = s.book.ClaimForwardsInOrder
-	}
-	list, err := claim(bounded, db.MillisOf(s.now()), s.lease(), n)
+	list, err := s.book.ClaimForwards(bounded, db.MillisOf(s.now()), s.lease(), n)
 	if err != nil && ctx.Err() == nil {
 		s.log.Error("forwarding cannot read what is due", "error", err)
 	}
@@ -164,11 +161,7 @@ func (s *sender) wait(ctx context.Context, wake, ended <-chan struct{}, full, fa
 		pause = claimPause
 	} else if !full {
 		bounded, cancel := context.WithTimeout(ctx, forwardGrace)
-		next := s.book.NextForward
-		if s.into != nil {
-			next = s.book.NextForwardInOrder
-		}
-		due, err := next(bounded)
+		due, err := s.book.NextForward(bounded)
 		cancel()
 		if err == nil && due < db.Never {
 			pause = min(pause, max(due.Time().Sub(s.now()), time.Millisecond))

@@ -388,16 +388,25 @@ func TestForwardConfig(t *testing.T) {
 	s := openDB(t, dialects[0].url(t))
 	service := newService(t, countersigntest.ServiceConfig{})
 	for name, f := range map[string]Forwarding{
-		"no secret":  {URL: "https://app.example/in"},
-		"short":      {URL: "https://app.example/in", Secret: signed.Secret("short")},
-		"scheme":     {URL: "ftp://app.example/in", Secret: testSecret},
-		"user":       {URL: "https://u:p@app.example/in", Secret: testSecret},
-		"no host":    {URL: "https:///in", Secret: testSecret},
-		"timeout":    {URL: "https://app.example/in", Secret: testSecret, Timeout: -1},
-		"concurrent": {URL: "https://app.example/in", Secret: testSecret, Concurrency: -1},
+		"no secret":   {URL: "https://app.example/in"},
+		"short":       {URL: "https://app.example/in", Secret: signed.Secret("short")},
+		"plain":       {URL: "http://app.example/in", Secret: testSecret},
+		"plain, 10/8": {URL: "http://10.0.0.1/in", Secret: testSecret},
+		"plain, name": {URL: "http://localhost.example/in", Secret: testSecret},
+		"stream":      {URL: "nats://127.0.0.1/feeds", Secret: testSecret},
+		"scheme":      {URL: "ftp://app.example/in", Secret: testSecret},
+		"user":        {URL: "https://u:p@app.example/in", Secret: testSecret},
+		"no host":     {URL: "https:///in", Secret: testSecret},
+		"timeout":     {URL: "https://app.example/in", Secret: testSecret, Timeout: -1},
+		"concurrent":  {URL: "https://app.example/in", Secret: testSecret, Concurrency: -1},
 	} {
 		if _, err := New(Config{DB: s, Callbacks: service.MerchantConfig(), Forward: f}); err == nil {
 			t.Errorf("%s: no error", name)
+		}
+	}
+	for _, text := range []string{"https://app.example/in", "http://localhost:1/in", "http://127.8.0.1/in", "http://[::1]:80/in"} {
+		if _, err := New(Config{DB: s, Callbacks: service.MerchantConfig(), Forward: Forwarding{URL: text, Secret: testSecret}}); err != nil {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 	if _, err := New(Config{}); err == nil {

@@ -1,0 +1,70 @@
+package daemon
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"countersign/client"
+	"countersign/internal/db"
+)
+
+// alarmText returns what a message says, for people, in at most 2,000 characters, which is all that
+// Discord takes. What others wrote is not in it as it came: in a chat it could call people by name,
+// lead to an address, or look like another text.
+func alarmText(end string, p db.AlarmPost) string {
+	a := p.Alarm
+	kind := strings.ReplaceAll(string(a.Kind), "_", " ")
+	about := ""
+	if a.Of != "" {
+		about = ", " + plain(a.Of)
+	}
+	title := "countersign " + end + ": " + kind + about
+	if a.Kind.Urgent() && p.Type() != client.MessageAlarmEnded {
+		title = "URGENT " + title
+	}
+	times := fmt.Sprintf("%d times", a.Number)
+	if a.Number == 1 {
+		times = "once"
+	}
+	var lines []string
+	switch p.Type() {
+	case client.MessageAlarmGrown:
+		title += ", " + times
+		lines = append(lines, fmt.Sprintf("Alarm %d was raised %s since %s, last at %s.", a.Seq, times, at(a.At), at(a.Last)))
+	case client.MessageAlarmEnded:
+		title += ", ended"
+		lines = append(lines, fmt.Sprintf("Alarm %d ended at %s: %s", a.Seq, at(a.Ended), a.EndedText), fmt.Sprintf("It was raised %s since %s.", times, at(a.At)))
+	default:
+		lines = append(lines, fmt.Sprintf("Alarm %d was raised %s at %s.", a.Seq, times, at(a.At)))
+	}
+	if len(a.Examples) > 0 {
+		var list []string
+		for _, e := range a.Examples {
+			list = append(list, plain(e))
+		}
+		lines = append(lines, "About: "+strings.Join(list, ", "))
+	}
+	if p.Type() != client.MessageAlarmEnded {
+		lines = append(lines, a.Kind.Text())
+	}
+	return title + "\n" + strings.Join(lines, "\n")
+}
+
+func at(m db.Millis) string { return m.Time().UTC().Format("2006-01-02 15:04:05 UTC") }
+
+// plain gives text that others wrote as one that chats and mails show as it is.
+func plain(text string) string {
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsLetter(r), unicode.IsDigit(r), strings.ContainsRune(" ._-:/,=+#()", r):
+			return r
+		}
+		return '?'
+	}, text)
+	text = strings.ReplaceAll(text, "://", ": //") // no link
+	if r := []rune(text); len(r) > 100 {
+		return string(r[:100]) + "…"
+	}
+	return text
+}
