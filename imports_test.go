@@ -62,7 +62,7 @@ var house = map[string]struct{ ours, others []string }{
 	},
 	"countersign/internal/policy": {
 		ours:   []string{"countersign", "countersign/client"},
-		others: []string{"cel.dev/cel-go", "github.com/BurntSushi/toml"},
+		others: []string{"github.com/BurntSushi/toml"},
 	},
 	"countersign/internal/gateway": {
 		ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/journal", "countersign/internal/bodies", "countersign/internal/book", "countersign/internal/api",

@@ -22,10 +22,20 @@ func (Effect) Values() []Effect { return []Effect{EffectDeny, EffectAsk, EffectA
 
 // PolicyInForce is the policy that the gateway decides by.
 type PolicyInForce struct {
-	Source       string `json:"source,omitempty" doc:"the policy file; absent: there is none, and exact orders are confirmed"`
-	Summary      string `json:"summary" doc:"what it holds, in one line for people"`
-	SelfApproval bool   `json:"selfApproval" doc:"whether the token that ordered a withdrawal may approve it"`
-	MayAsk       bool   `json:"mayAsk" doc:"whether an order can await a person"`
+	Source       string      `json:"source,omitempty" doc:"the policy file; absent: there is none, and exact orders are confirmed"`
+	Summary      string      `json:"summary" doc:"what it holds, in one line for people"`
+	Table        []PolicyRow `json:"table" nullable:"false" doc:"what it holds, in words: rules in their order, the default, and limits"`
+	SelfApproval bool        `json:"selfApproval" doc:"whether the token that ordered a withdrawal may approve it"`
+	MayAsk       bool        `json:"mayAsk" doc:"whether an order can await a person"`
+}
+
+// PolicyRow is a rule, the default or a limit of a policy, in words.
+type PolicyRow struct {
+	Kind   string `json:"kind" enum:"rule,default,limit" doc:"rule, default or limit"`
+	Name   string `json:"name,omitempty" doc:"its name in the policy file"`
+	When   string `json:"when" doc:"the orders that it is about"`
+	Then   string `json:"then" doc:"what it does with them"`
+	Reason string `json:"reason,omitempty" doc:"the reason that it gives"`
 }
 
 // TryOrder is an order that need not exist.

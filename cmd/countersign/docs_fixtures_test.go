@@ -163,7 +163,7 @@ default = "allow"
 
 [[rule]]
 name = "large"
-when = 'amount > amount("1000")'
+amount-above = "1000"
 effect = "ask"
 END
 cat > order.json <<'END'

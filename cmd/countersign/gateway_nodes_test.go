@@ -281,14 +281,16 @@ func (c *gwNodes) untilTold(n *gwNode) {
 	})
 }
 
-// gwPolicy asks a person for orders of user 60200 and above, and lets 100 USDT
-// in a day pass of user 60100.
+// gwPolicy asks a person for orders of the users in its list, and lets 100.5 of LIMITED pass in a day.
 const gwPolicy = `
 default = "allow"
 
+[lists]
+watched = ["%s"]
+
 [[rule]]
 name   = "ask"
-when   = 'tenantUserId >= "60200"'
+user-in = "watched"
 effect = "ask"
 
 [[limit]]
@@ -306,7 +308,11 @@ func TestGatewayNodes(t *testing.T) {
 	t.Parallel()
 	app, secret := newGwApp(t)
 	policy := filepath.Join(t.TempDir(), "policy.toml")
-	if err := os.WriteFile(policy, []byte(gwPolicy), 0o600); err != nil {
+	var watched []string
+	for user := 60200; user < 61000; user++ {
+		watched = append(watched, fmt.Sprint(user))
+	}
+	if err := os.WriteFile(policy, fmt.Appendf(nil, gwPolicy, strings.Join(watched, `", "`)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	url := dbtest.Postgres(t)

@@ -42,7 +42,8 @@ const shopPolicy = `default = "allow"
 
 [[rule]]
 name = "sanctioned"
-when = '"country" in labels && labels.country == "XX"'
+labels = ["country"]
+label.country = ["XX"]
 effect = "deny"
 reason = "no payments to this country"
 

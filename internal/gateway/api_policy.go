@@ -14,7 +14,11 @@ import (
 
 func (a *server) policy(*api.Call, api.None, api.None) (client.PolicyInForce, error) {
 	p := a.c.Policy
-	return client.PolicyInForce{Source: p.Source(), Summary: p.Summary(), SelfApproval: p.SelfApproval(), MayAsk: p.MayAsk()}, nil
+	table := p.Table()
+	if table == nil {
+		table = []client.PolicyRow{}
+	}
+	return client.PolicyInForce{Source: p.Source(), Summary: p.Summary(), Table: table, SelfApproval: p.SelfApproval(), MayAsk: p.MayAsk()}, nil
 }
 
 func (a *server) tryPolicy(c *api.Call, _ api.None, in client.TryOrder) (client.Ruling, error) {

@@ -18,7 +18,7 @@ const heldPolicy = `
 default = "deny"
 [[rule]]
 name = "known chain"
-when = 'chainName == "TRON" || chainName == "ETH"'
+chain = ["TRON", "ETH"]
 effect = "allow"
 [[limit]]
 name = "a day"

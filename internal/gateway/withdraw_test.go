@@ -24,10 +24,12 @@ type wordPolicy struct {
 	look      func(ctx context.Context, r policy.Request) // may be nil
 }
 
-func (p *wordPolicy) SelfApproval() bool  { return p.self }
-func (p *wordPolicy) MayAsk() bool        { return true }
-func (p *wordPolicy) Source() string      { return "" }
-func (p *wordPolicy) Summary() string     { return "test" }
+func (p *wordPolicy) SelfApproval() bool        { return p.self }
+func (p *wordPolicy) MayAsk() bool              { return true }
+func (p *wordPolicy) Source() string            { return "" }
+func (p *wordPolicy) Summary() string           { return "test" }
+func (p *wordPolicy) Table() []client.PolicyRow { return nil }
+
 func (p *wordPolicy) Decimals(string) int { return policy.DefaultDecimals }
 
 func (p *wordPolicy) Decide(ctx context.Context, r policy.Request) (policy.Ruling, error) {

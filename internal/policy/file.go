@@ -3,14 +3,8 @@ package policy
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"regexp"
 	"slices"
-	"strings"
 	_ "time/tzdata" // time zones must not depend on what the machine has installed
-
-	"cel.dev/cel-go/cel"
-	"cel.dev/cel-go/common/types/ref"
 )
 
 // ErrFile is what every error of Parse wraps.
@@ -18,81 +12,27 @@ var ErrFile = errors.New("policy file")
 
 // Error says where a policy file is wrong and how.
 type Error struct {
-	Where string // such as `rule 3 "large"`, with the key; empty: the file itself
-	// Line and Column count from 1. With Where they count in the expression,
-	// without in the file. 0: not known.
-	Line, Column int
-	Problem      string
+	Where   string // such as `rule 3 "large"`, with the key; empty: the file itself
+	Line    int    // from 1; 0: not known
+	Problem string // what is wrong, and what to write
 }
 
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString(ErrFile.Error())
-	if e.Where != "" {
-		b.WriteString(": " + e.Where)
-	}
+	text := ErrFile.Error()
 	if e.Line > 0 {
-		fmt.Fprintf(&b, ": line %d, column %d", e.Line, e.Column)
+		text += fmt.Sprintf(": line %d", e.Line)
 	}
-	return b.String() + ": " + e.Problem
+	if e.Where != "" {
+		text += ": " + e.Where
+	}
+	return text + ": " + e.Problem
 }
 
 // Unwrap makes errors.Is(err, ErrFile) true.
 func (e *Error) Unwrap() error { return ErrFile }
 
-// Parse reads a policy file, compiles all of it and refuses what it does
-// not understand. Errors are a *Error.
-//
-// A file is TOML:
-//
-//	default = "deny"                  # deny, ask or allow; where no rule matches
-//	time-zone = "Europe/Berlin"       # of the hours; UTC where absent
-//	self-approval = false             # true: the token that ordered may approve its order
-//
-//	[lists]                           # names for lists of addresses or texts
-//	treasury = ["TJRabPrwbZy45sbavfcjinPJC18kjpRTv8"]
-//
-//	[hours]                           # names for hours of the week
-//	office = ["mon-fri 08:00-18:00", "sat 10:00-12:30"]
-//
-//	[decimals]                        # digits after the point of an order's amount; 18 where absent
-//	USDT = 6
-//
-//	[[rule]]                          # from top to bottom: the first that matches decides
-//	name = "known symbols only"
-//	when = '!(symbol in ["USDT", "USDC"])'
-//	effect = "deny"
-//	reason = "symbol is not traded"   # for people; may be absent
-//	approvals = 2                     # of effect ask: by how many persons; absent: as at the top, or 1
-//
-//	[[limit]]                         # ceilings; they make a ruling stricter, never milder
-//	name = "USDT a day and user"
-//	symbol = "USDT"                   # in any case of its letters: usdt too
-//	max = "10000"                     # exact; what is above it is not allowed
-//	window = "24h"                    # the last 24 hours, to the moment; absent: each order alone
-//	per = "tenant"                    # each tenantUserId for itself; or "all", the default
-//	above = "ask"                     # ask or deny, the default
-//	when = 'chainName != "TRON"'      # absent: always
-//
-// An order meets the first rule whose condition is true, or else the default;
-// then every limit of its symbol. The strictest of all that is the ruling: deny
-// before ask before allow. A window rolls: midnight lifts nothing. Its sum has
-// the confirmed orders of all chains; an order that waits for a person counts from its
-// confirmation.
-//
-// Conditions are CEL over these variables:
-//
-//	amount        exact; amount("1000.5") writes one; + < <= > >= == !=
-//	address       where to; address("0x…") writes one; == != and in [LIST]. 0x, 0X, xdc or nothing
-//	              before 40 hexadecimal digits of any case is one address; others count exactly
-//	symbol, chainName, tenantUserId, callBackId    texts, compared exactly
-//	labels        texts by name; has(labels.x) asks whether there is one
-//	risk          label riskLevel as a number from 0 to 100
-//	now, createdAt, expiresAt     times; expiresAt is the end of the year 9999 for never
-//
-// and the names of the file: address in treasury, tenantUserId in staff, now in
-// office. There are no floating-point numbers. A condition that cannot be
-// evaluated (a label that is not there, a cost above the bound) denies.
+// Parse reads a policy file and refuses what it does not understand. Errors are a *Error.
+// docs/policy.md describes the file.
 func Parse(file []byte) (p *Rules, err error) {
 	// What reads the file panics with the first *Error.
 	defer func() {
@@ -108,118 +48,86 @@ func Parse(file []byte) (p *Rules, err error) {
 }
 
 func parse(file []byte) *Rules {
-	top := section{"", readTOML(file)}
+	top := section{m: readTOML(file), file: file}
 	top.known("default", "time-zone", "self-approval", "approvals", "lists", "hours", "decimals", "rule", "limit")
-	p := &Rules{source: string(file), named: map[string]ref.Val{}}
+	p := &Rules{source: string(file)}
 	p.fallback = top.effect("default", Deny, Ask, Allow)
 	p.self = top.flag("self-approval")
 	p.approvals = top.approvals("approvals", p.fallback, 1)
-	p.readNamed(top)
 	p.decimals = top.decimals()
-	env := fileEnv(p.named)
-	p.readRules(env, top)
-	p.readLimits(env, top)
+	f := readNamed(top)
+	p.readRules(f, top)
+	p.readLimits(f, top)
+	p.doubts = f.doubts
 	if !top.has("default") && len(p.rules) == 0 {
 		panic(&Error{Problem: "has neither a rule nor a default: it would deny everything"})
 	}
 	return p
 }
 
-// fileEnv is baseEnv with the names of one file.
-func fileEnv(named map[string]ref.Val) *cel.Env {
-	env, err := baseEnv()
-	if err == nil {
-		var opts []cel.EnvOption
-		for _, name := range slices.Sorted(maps.Keys(named)) {
-			typ := listType
-			if _, ok := named[name].(hoursValue); ok {
-				typ = hoursType
-			}
-			opts = append(opts, cel.Variable(name, typ))
-		}
-		env, err = env.Extend(opts...)
-	}
-	if err != nil {
-		panic(&Error{Problem: brief(err.Error())})
-	}
-	return env
-}
-
-// readNamed reads [lists] and [hours], which share their names.
-func (p *Rules) readNamed(top section) {
+// readNamed reads [lists] and [hours].
+func readNamed(top section) *reader {
+	f := &reader{lists: map[string][]string{}, hours: map[string]hours{}}
 	lists := top.table("lists")
 	for _, name := range lists.keys() {
-		p.checkName(lists, name)
-		entries := lists.texts(name)
-		if slices.Contains(entries, "") {
+		f.lists[name] = lists.texts(name)
+		if slices.Contains(f.lists[name], "") {
 			lists.fail(name, "has an empty entry")
 		}
-		p.named[name] = newList(entries)
 	}
 	zone := top.zone("time-zone")
-	hours := top.table("hours")
-	for _, name := range hours.keys() {
-		p.checkName(hours, name)
-		value := hoursValue{zone: zone}
-		for _, e := range hours.texts(name) {
+	named := top.table("hours")
+	for _, name := range named.keys() {
+		value := hours{zone: zone}
+		for _, e := range named.texts(name) {
 			s, err := parseSpan(e)
 			if err != nil {
-				hours.fail(name, "%q %v", cut(e, 40), err)
+				named.fail(name, "%q %v", cut(e, 40), err)
 			}
 			value.spans = append(value.spans, s)
 		}
-		p.named[name] = value
+		f.hours[name] = value
 	}
+	return f
 }
 
-var namePattern = regexp.MustCompile(`^[a-z][A-Za-z0-9_]{0,63}$`)
+// oldForm answers a condition of a language.
+const oldForm = `is not read: each condition is a key of its own, and all of them must hold, such as symbol = ["USDT"], chain-not = ["TRON"], ` +
+	`amount-above = "1000", address-in = "LIST", hours-not = "HOURS", risk-max = 40, age-min = "30m", label.tier = ["gold"]; "or" is a second rule (docs/policy.md)`
 
-// celWords are the words that CEL keeps for itself, and its types.
-var celWords = []string{
-	"as", "bool", "break", "bytes", "const", "continue", "double", "dyn", "else", "false", "for", "function", "if", "import",
-	"in", "int", "let", "list", "loop", "map", "namespace", "null", "null_type", "package", "return", "string", "true", "type",
-	"uint", "var", "void", "while",
-}
-
-// checkName refuses a name that expressions could not use, or that would stand
-// for two things.
-func (p *Rules) checkName(s section, name string) {
-	_, variable := variables[name]
-	_, taken := p.named[name]
-	switch {
-	case !namePattern.MatchString(name):
-		s.fail(name, "is no name: a small letter, then letters, digits and _, 64 at most")
-	case variable || slices.Contains(celWords, name):
-		s.fail(name, "has a meaning of its own in conditions")
-	case taken:
-		s.fail(name, "is the name of a list too")
-	}
-}
-
-func (p *Rules) readRules(env *cel.Env, top section) {
+func (p *Rules) readRules(f *reader, top section) {
 	sections := top.tables("rule", maxRules)
 	for _, s := range sections {
-		s.known("name", "when", "effect", "approvals", "reason")
+		if s.has("when") {
+			s.fail("when", oldForm)
+		}
+		s.known(append([]string{"name", "effect", "approvals", "reason", "symbol", "symbol-not"}, conditionKeys...)...)
 		s.needs("name")
 		r := rule{name: s.text("name"), reason: s.text("reason")}
-		s.needs("when", "effect")
-		r.when, r.effect = *s.condition(env), s.effect("effect", Deny, Ask, Allow)
-		r.approvals = s.approvals("approvals", r.effect, top.number("approvals", 1))
+		s.needs("effect")
+		r.effect = s.effect("effect", Deny, Ask, Allow)
+		r.when = f.conditions(s, r.effect)
+		if len(r.when) == 0 {
+			s.fail("name", "the rule has no condition: write default = %q at the top if it is for every order", r.effect)
+		}
+		r.approvals = s.approvals("approvals", r.effect, top.number("approvals", 1, maxApprovals, 1))
 		p.rules = append(p.rules, r)
 	}
 	uniqueNames(sections)
 }
 
-func (p *Rules) readLimits(env *cel.Env, top section) {
+func (p *Rules) readLimits(f *reader, top section) {
 	sections := top.tables("limit", maxLimits)
 	for _, s := range sections {
-		s.known("name", "symbol", "max", "window", "per", "above", "approvals", "when", "reason")
-		s.needs("name", "symbol", "max")
-		l := limit{
-			name: s.text("name"), reason: s.text("reason"), symbol: s.text("symbol"), max: s.amount("max"), window: s.window("window"),
-			above: s.effect("above", Deny, Ask), when: s.condition(env),
+		if s.has("when") {
+			s.fail("when", oldForm)
 		}
-		l.approvals = s.approvals("approvals", l.above, top.number("approvals", 1))
+		s.known(append([]string{"name", "symbol", "max", "window", "per", "above", "approvals", "reason"}, conditionKeys...)...)
+		s.needs("name", "symbol", "max")
+		l := limit{name: s.text("name"), reason: s.text("reason"), symbol: s.text("symbol"), max: s.amount("max"), window: s.span("window"),
+			above: s.effect("above", Deny, Ask), when: f.conditions(s, Deny)}
+		s.visible("symbol", l.symbol)
+		l.approvals = s.approvals("approvals", l.above, top.number("approvals", 1, maxApprovals, 1))
 		switch per := s.text("per"); {
 		case per != "" && l.window == 0:
 			s.fail("per", "has no meaning without window: an order alone is of one user")
@@ -229,7 +137,7 @@ func (p *Rules) readLimits(env *cel.Env, top section) {
 			l.perTenant = per == "tenant"
 		}
 		if l.reason == "" {
-			l.reason = l.describe(s.text("window"))
+			l.reason = l.describe()
 		}
 		p.limits = append(p.limits, l)
 	}

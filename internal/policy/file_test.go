@@ -18,8 +18,8 @@ var refused = []struct{ file, want string }{
 	{"", "neither a rule nor a default"},
 	{"# nothing\n", "neither a rule nor a default"},
 	{names, "neither a rule nor a default"},
-	{`default = "permit"`, `policy file: default: "permit" is none of deny, ask, allow`},
-	{`Default = "deny"`, `policy file: Default: is no key here; there are approvals, decimals, default, hours, limit, lists, rule, self-approval, time-zone`},
+	{`default = "permit"`, `policy file: line 1: default: "permit" is none of deny, ask, allow`},
+	{`Default = "deny"`, `policy file: line 1: Default: is no key here; there are approvals, decimals, default, hours, limit, lists, rule, self-approval, time-zone`},
 	{`default = true`, `default: is not a text in quotes`},
 	{`default = ""`, `default: is empty`},
 	{`default = `, `policy file: line 1`},
@@ -27,16 +27,16 @@ var refused = []struct{ file, want string }{
 	{"default = \"deny\"\n[[rules]]\nname = \"a\"", `rules: is no key here`},
 	{"[rule]\nname = \"a\"", `rule: is not a list of tables`},
 	{"rule = 5", `rule: is not a list of tables`},
-	{"[[rule]]\nwhen = \"true\"\neffect = \"deny\"", `rule 1: name: is missing`},
+	{"[[rule]]\namount-above = \"0\"\neffect = \"deny\"", `rule 1: name: is missing`},
 	{"[[rule]]\nname = 5", `rule 1: name: is not a text`},
-	{"[[rule]]\nname = \"a\"\neffect = \"deny\"", `rule 1 "a": when: is missing`},
-	{"[[rule]]\nname = \"a\"\nwhen = true\neffect = \"deny\"", `rule 1 "a": when: is not a condition in quotes`},
-	{"[[rule]]\nname = \"a\"\nwhen = \" \"\neffect = \"deny\"", `when: is not a condition`},
-	{"[[rule]]\nname = \"a\"\nwhen = \"true\"", `rule 1 "a": effect: is missing`},
-	{"[[rule]]\nname = \"a\"\nwhen = \"true\"\neffect = \"Deny\"", `rule 1 "a": effect: "Deny" is none of deny, ask, allow`},
-	{"[[rule]]\nname = \"a\"\nwhen = \"true\"\neffect = \"deny\"\nwen = \"x\"", `rule 1 "a": wen: is no key here; there are approvals, effect, name, reason, when`},
-	{"[[rule]]\nname = \"a\"\nwhen = \"true\"\neffect = \"deny\"\nreason = \"a\\nb\"", `rule 1 "a": reason: is not one line`},
-	{"[[rule]]\nname = \"a\"\nwhen = \"true\"\neffect = \"deny\"\n[[rule]]\nname = \"a\"\nwhen = \"true\"\neffect = \"deny\"", `rule 2 "a": name: is in use`},
+	{"[[rule]]\nname = \"a\"\neffect = \"deny\"", `policy file: line 2: rule 1 "a": name: the rule has no condition`},
+	{"[[rule]]\nname = \"a\"\namount-above = true\neffect = \"deny\"", `rule 1 "a": amount-above: is not a text in quotes`},
+	{"[[rule]]\nname = \"a\"\namount-above = \" \"\neffect = \"deny\"", `amount-above: amount is not a decimal number`},
+	{"[[rule]]\nname = \"a\"\namount-above = \"0\"", `rule 1 "a": effect: is missing`},
+	{"[[rule]]\nname = \"a\"\namount-above = \"0\"\neffect = \"Deny\"", `rule 1 "a": effect: "Deny" is none of deny, ask, allow`},
+	{"[[rule]]\nname = \"a\"\namount-above = \"0\"\neffect = \"deny\"\nwen = \"x\"", `policy file: line 5: rule 1 "a": wen: is no key here; there are address-in, address-not-in`},
+	{"[[rule]]\nname = \"a\"\namount-above = \"0\"\neffect = \"deny\"\nreason = \"a\\nb\"", `rule 1 "a": reason: is not one line`},
+	{"[[rule]]\nname = \"a\"\namount-above = \"0\"\neffect = \"deny\"\n[[rule]]\nname = \"a\"\namount-above = \"0\"\neffect = \"deny\"", `rule 2 "a": name: is in use`},
 	{"[[limit]]\nname = \"l\"", `limit 1 "l": symbol: is missing`},
 	{"[[limit]]\nname = \"l\"\nsymbol = \"USDT\"", `limit 1 "l": max: is missing`},
 	{"[[limit]]\nname = \"l\"\nsymbol = \"USDT\"\nmax = 1000.5", `limit 1 "l": max: is a number without quotes`},
@@ -48,32 +48,31 @@ var refused = []struct{ file, want string }{
 	{"[[limit]]\nname = \"l\"\nsymbol = \"USDT\"\nmax = \"1\"\nper = \"tenant\"", `per: has no meaning without window`},
 	{"[[limit]]\nname = \"l\"\nsymbol = \"USDT\"\nmax = \"1\"\nwindow = \"1h\"\nper = \"user\"", `per: "user" is neither tenant nor all`},
 	{"[[limit]]\nname = \"l\"\nsymbol = \"USDT\"\nmax = \"1\"\nabove = \"allow\"", `above: "allow" is none of deny, ask`},
-	{"[[limit]]\nname = \"l\"\nsymbol = \"USDT\"\nmax = \"1\"\nwhen = \"amount\"", `limit 1 "l": when: is a condition of type Amount, not bool`},
+	{"[[limit]]\nname = \"l\"\nsymbol = \"USDT\"\nmax = \"1\"\nwhen = \"amount\"", `policy file: line 5: limit 1 "l": when: is not read: each condition is a key`},
+	{"[[limit]]\nname = \"l\"\nsymbol = \"USDT\"\nmax = \"1\"\nsymbol-not = [\"X\"]", `limit 1 "l": symbol-not: is no key here`},
+	{"[[limit]]\nname = \"l\"\nsymbol = \"USD T\"\nmax = \"1\"", `symbol: "USD T" is empty, or has a character that is not visible ASCII`},
+	{allowAll + "[decimals]\n\"US T\" = 6", `decimals: US T: "US T" is empty, or has a character`},
 	{"[[limit]]\nname = \"l\"\nsymbol = \"USDT\"\nmax = \"1\"", `neither a rule nor a default`},
 	{allowAll + `time-zone = "Berlin"`, `time-zone: "Berlin" is no time zone`},
 	{allowAll + `time-zone = "Local"`, `time-zone: is of the machine`},
 	{allowAll + `time-zone = "../../etc/passwd"`, `is no time zone`},
 	{allowAll + `self-approval = "true"`, `self-approval: is neither true nor false`},
 	{allowAll + `self-approval = 1`, `self-approval: is neither true nor false`},
-	{allowAll + `approvals = 0`, `policy file: approvals: is no whole number from 1 to 10, without quotes`},
+	{allowAll + `approvals = 0`, `policy file: line 2: approvals: is no whole number from 1 to 10, without quotes`},
 	{allowAll + `approvals = 11`, `approvals: is no whole number from 1 to 10`},
 	{allowAll + `approvals = "2"`, `approvals: is no whole number from 1 to 10`},
 	{allowAll + "approvals = -9223372036854775808", `approvals: is no whole number from 1 to 10`},
-	{"[[rule]]\nname = \"a\"\nwhen = \"true\"\neffect = \"deny\"\napprovals = 2", `rule 1 "a": approvals: has no meaning without ask`},
+	{"[[rule]]\nname = \"a\"\namount-above = \"0\"\neffect = \"deny\"\napprovals = 2", `rule 1 "a": approvals: has no meaning without ask`},
 	{"[[limit]]\nname = \"l\"\nsymbol = \"USDT\"\nmax = \"1\"\napprovals = 2", `limit 1 "l": approvals: has no meaning without ask`},
 	{allowAll + `lists = 5`, `lists: is not a table`},
-	{allowAll + "[lists]\namount = []", `lists: amount: has a meaning of its own`},
-	{allowAll + "[lists]\nin = []", `lists: in: has a meaning of its own`},
-	{allowAll + "[lists]\n\"a-b\" = []", `lists: a-b: is no name`},
 	{allowAll + "[lists]\na = \"x\"", `lists: a: is not a list of texts`},
 	{allowAll + "[lists]\na = [\"x\", 5]", `lists: a: has an entry, number 2, that is not a text`},
 	{allowAll + "[lists]\na = [\"\"]", `lists: a: has an empty entry`},
-	{allowAll + "[lists]\na = []\n[hours]\na = []", `hours: a: is the name of a list too`},
 	{allowAll + "[hours]\na = [\"mon-fri\"]", `hours: a: "mon-fri" is not written like`},
 	{allowAll + strings.Repeat("#", maxPolicyFile), `is larger than`},
 	{allowAll + "a = " + strings.Repeat("[", maxArrays+1), `brackets`},
 	{allowAll + "a = " + strings.Repeat("{a=", maxTables+1), `braces`},
-	{allowAll + "[" + strings.Repeat("a.", maxPointsOnLine+1) + "a]", `line 2, column 1: has more than`},
+	{allowAll + "[" + strings.Repeat("a.", maxPointsOnLine+1) + "a]", `line 2: has more than`},
 	{allowAll + "\xff\xfe", `policy file: line 2`},
 	{allowAll + "\x00", `policy file: line 2`},
 }
@@ -87,13 +86,13 @@ func TestParseRefuses(t *testing.T) {
 			t.Errorf("%.100q is read", c.file)
 		case !errors.Is(err, ErrFile) || !errors.As(err, &pe):
 			t.Errorf("%.100q: %v is no Error", c.file, err)
-		case !strings.Contains(err.Error(), c.want) || len(err.Error()) > 400:
+		case !strings.Contains(err.Error(), c.want) || len(err.Error()) > 700:
 			t.Errorf("%.100q: %v, want %q", c.file, err, c.want)
 		}
 	}
 	many := new(strings.Builder)
 	for i := range maxRules + 1 {
-		fmt.Fprintf(many, "[[rule]]\nname = \"%d\"\nwhen = \"true\"\neffect = \"deny\"\n", i)
+		fmt.Fprintf(many, "[[rule]]\nname = \"%d\"\namount-above = \"0\"\neffect = \"deny\"\n", i)
 	}
 	if _, err := Parse([]byte(many.String())); err == nil || !strings.Contains(err.Error(), "more than 500") {
 		t.Errorf("%d rules: %v", maxRules+1, err)
@@ -132,7 +131,7 @@ func TestHours(t *testing.T) {
 		{"sun 02:00-03:00", "Sun 2026-10-25 02:59:59", true}, // the hour that comes twice
 		{"mon 01:00-02:00;wed 09:00-10:00", "Wed 2026-07-15 09:30:00", true},
 	} {
-		h := hoursValue{zone: zone}
+		h := hours{zone: zone}
 		for s := range strings.SplitSeq(c.spans, ";") {
 			one, err := parseSpan(s)
 			if err != nil {
@@ -193,24 +192,8 @@ func FuzzParse(f *testing.F) {
 			f.Add([]byte(c.file))
 		}
 	}
-	f.Add([]byte(withRule(`address in known && now in day || amount > amount("5")`)))
+	f.Add([]byte(withRule("address-in = \"known\"\nhours = \"day\"\namount-above = \"5\"\nlabel.x = [\"y\"]")))
 	f.Fuzz(func(t *testing.T, file []byte) { checkPolicy(t, file) })
-}
-
-// FuzzCondition: the same, within a rule.
-func FuzzCondition(f *testing.F) {
-	for _, s := range []string{
-		`true`, `amount + amount("1") > amount("5.50")`, `address in known`, `!(now in day)`, `labels.exists(k, labels[k] == "gold")`,
-		`risk < 50 && has(labels.tier)`, `now - createdAt < duration("1h")`, `[1, 2].all(i, i > 0)`, `amount > 1.5`, `symbol.matches("^a+$")`,
-		`{"a": amount}["a"] == amount`, `type(amount) == type(address)`, `[amount, amount("1")].exists_one(a, a < amount("2"))`,
-	} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, condition string) {
-		if !strings.Contains(condition, "'''") {
-			checkPolicy(t, []byte(withRule(condition)))
-		}
-	})
 }
 
 func checkPolicy(t *testing.T, file []byte) {

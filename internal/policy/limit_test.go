@@ -166,7 +166,7 @@ func TestFirstRuleDecides(t *testing.T) {
 		file, name, decided := fmt.Sprintf("default = %q\n", want), "", false
 		for i := range rapid.IntRange(0, 6).Draw(t, "rules") {
 			e, matches := rapid.SampledFrom(effects).Draw(t, "effect"), rapid.Bool().Draw(t, "matches")
-			file += fmt.Sprintf("[[rule]]\nname = \"%d\"\neffect = %q\nwhen = '(symbol == \"USDT\") == %v'\n", i, e, matches)
+			file += fmt.Sprintf("[[rule]]\nname = \"%d\"\neffect = %q\nsymbol%s = [\"USDT\"]\n", i, e, map[bool]string{false: "-not"}[matches])
 			if matches && !decided {
 				want, name, decided = e, fmt.Sprint(i), true
 			}
@@ -295,7 +295,7 @@ func TestLimitHolds(t *testing.T) {
 func TestApprovals(t *testing.T) {
 	const top = "default = \"ask\"\napprovals = 2\n"
 	rule := func(name, above string, approvals int) string {
-		text := fmt.Sprintf("[[rule]]\nname = %q\nwhen = 'amount > amount(%q)'\neffect = \"ask\"\n", name, above)
+		text := fmt.Sprintf("[[rule]]\nname = %q\namount-above = %q\neffect = \"ask\"\n", name, above)
 		if approvals > 0 {
 			text += fmt.Sprintf("approvals = %d\n", approvals)
 		}

@@ -1,5 +1,5 @@
-// Package policy decides on orders by a file of rules and limits, in TOML with conditions
-// in CEL. It is pure: what it needs to know comes with each question.
+// Package policy decides on orders by a file of rules and limits. It is pure: what it needs to know
+// comes with each question.
 package policy
 
 import (
@@ -145,6 +145,8 @@ type Policy interface {
 	Source() string
 	// Summary says in one line what the policy holds.
 	Summary() string
+	// Table returns the policy in words, a row for each rule and limit and the default.
+	Table() []client.PolicyRow
 	// Decimals is how many digits after the point the amount of an order may have.
 	Decimals(symbol string) int
 }
@@ -170,6 +172,8 @@ func (exactOrders) SelfApproval() bool { return false }
 
 func (exactOrders) Source() string { return "" }
 
+func (exactOrders) Table() []client.PolicyRow { return nil }
+
 func (exactOrders) Summary() string {
 	return "no policy file: exact orders are confirmed and nothing else"
 }
@@ -192,22 +196,12 @@ func (r *Request) problem(decimals int) string {
 	case !r.Order.Expires.IsZero() && !r.Now.Before(r.Order.Expires):
 		return "the order has expired"
 	}
-	size := 0
-	for k, v := range r.Order.Labels {
-		size += len(k) + len(v)
-	}
-	if size > maxLabelBytes {
-		return fmt.Sprintf("the order has more than %d bytes of labels", maxLabelBytes)
-	}
 	return ""
 }
 
 // DefaultDecimals is how many digits after the point an order's amount may have where a policy
 // file says nothing else: those of ETH. Dust below it would be one more way to fill sums.
 const DefaultDecimals = 18
-
-// maxLabelBytes bounds the input of expressions.
-const maxLabelBytes = 16 << 10
 
 // Limit is a ceiling on the sum of what is confirmed in a window of time.
 //

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,9 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"cel.dev/cel-go/common/types/ref"
-
 	"countersign"
+	"countersign/client"
 )
 
 // decideWithin bounds one Decide, the reading of sums included.
@@ -28,14 +28,14 @@ type Rules struct {
 	self      bool // SelfApproval
 	rules     []rule
 	limits    []limit
-	named     map[string]ref.Val // lists and hours
-	decimals  map[string]int     // by folded symbol
+	decimals  map[string]int // by folded symbol
+	doubts    []string       // of Warnings
 }
 
 // rule is one [[rule]] of the file.
 type rule struct {
 	name      string
-	when      expression
+	when      []condition // all must hold
 	effect    Effect
 	approvals int // where effect is Ask
 	reason    string
@@ -50,7 +50,7 @@ type limit struct {
 	max       countersign.Amount
 	above     Effect
 	approvals int         // where above is Ask
-	when      *expression // nil: always
+	when      []condition // all must hold; none: always
 	reason    string
 }
 
@@ -69,12 +69,11 @@ func (p *Rules) Decide(ctx context.Context, r Request) (Ruling, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, decideWithin, errDecideTime)
 	defer cancel()
-	b := &bindings{request: &r, named: p.named}
-	ruling, err := p.byRules(ctx, b)
-	if err != nil || ruling.Effect == Deny {
-		return ruling, err
+	ruling := p.byRules(&r)
+	if ruling.Effect == Deny {
+		return ruling, nil
 	}
-	return p.byLimits(ctx, b, ruling)
+	return p.byLimits(ctx, &r, ruling)
 }
 
 // Source implements Policy.
@@ -103,7 +102,7 @@ func (p *Rules) Decimals(symbol string) int {
 // Warnings says what the file lets pass that its author may not have meant, a line each.
 func (p *Rules) Warnings() []string {
 	if p.fallback != Allow || len(p.limits) == 0 {
-		return nil
+		return p.doubts
 	}
 	var symbols []string
 	for _, l := range p.limits {
@@ -111,26 +110,41 @@ func (p *Rules) Warnings() []string {
 			symbols = append(symbols, l.symbol)
 		}
 	}
-	return []string{fmt.Sprintf("default is allow: an order of another symbol than %s meets no limit, unless a rule denies it; "+
-		`write default = "deny" and a rule that allows what you trade`, strings.Join(symbols, ", "))}
+	return append([]string{fmt.Sprintf("default is allow: an order of another symbol than %s meets no limit, unless a rule denies it; "+
+		`write default = "deny" and a rule that allows what you trade`, strings.Join(symbols, ", "))}, p.doubts...)
 }
 
 // byRules gives the effect of the first rule that matches, or the default.
-func (p *Rules) byRules(ctx context.Context, b *bindings) (Ruling, error) {
+func (p *Rules) byRules(r *Request) Ruling {
 	for i := range p.rules {
 		rule := &p.rules[i]
-		ok, err := rule.when.holds(ctx, b)
+		matches, why, err := hold(rule.when, r)
 		switch {
 		case err != nil:
-			b.request.trace("rule", rule.name, "cannot be evaluated: deny")
-			return unable(ctx, rule.name, err)
-		case ok:
-			b.request.trace("rule", rule.name, "matches: "+asks(rule.effect, rule.approvals))
-			return Ruling{Effect: rule.effect, Approvals: rule.approvals, Rule: rule.name, Reason: rule.reason}, nil
+			r.trace("rule", rule.name, "cannot be evaluated, because "+err.Error()+": deny")
+			return unable(rule.name, err)
+		case matches:
+			r.trace("rule", rule.name, "matches, "+why+": "+asks(rule.effect, rule.approvals))
+			return Ruling{Effect: rule.effect, Approvals: rule.approvals, Rule: rule.name, Reason: cmp.Or(rule.reason, why)}
 		}
-		b.request.trace("rule", rule.name, "does not match")
+		r.trace("rule", rule.name, "does not match: "+why)
 	}
-	return Ruling{Effect: p.fallback, Approvals: p.approvals, Reason: "no rule matches: " + asks(p.fallback, p.approvals) + " by default"}, nil
+	return Ruling{Effect: p.fallback, Approvals: p.approvals, Reason: "no rule matches: " + asks(p.fallback, p.approvals) + " by default"}
+}
+
+// Table implements Policy.
+func (p *Rules) Table() (rows []client.PolicyRow) {
+	for _, r := range p.rules {
+		rows = append(rows, client.PolicyRow{Kind: "rule", Name: r.name, When: words(r.when), Then: asks(r.effect, r.approvals), Reason: r.reason})
+	}
+	rows = append(rows, client.PolicyRow{Kind: "default", When: "no rule matches", Then: asks(p.fallback, p.approvals)})
+	for i := range p.limits {
+		l := &p.limits[i]
+		always := condition{name: "symbol", wanted: l.symbol}
+		rows = append(rows, client.PolicyRow{Kind: "limit", Name: l.name, When: words(append([]condition{always}, l.when...)),
+			Then: l.describe() + ": " + asks(l.above, l.approvals), Reason: l.reason})
+	}
+	return rows
 }
 
 // asks is the word of an effect, with the number of persons where it is more than one.
@@ -147,31 +161,31 @@ func stricter(e Effect, approvals int, other Effect, others int) bool {
 }
 
 // byLimits makes ruling as strict as the strictest limit that the order exceeds.
-func (p *Rules) byLimits(ctx context.Context, b *bindings, ruling Ruling) (Ruling, error) {
+func (p *Rules) byLimits(ctx context.Context, r *Request, ruling Ruling) (Ruling, error) {
 	sums := make(map[Limit]countersign.Sum, 1)
 	var held []Limit
 	for i := range p.limits {
 		l := &p.limits[i]
 		if !stricter(l.above, l.approvals, ruling.Effect, ruling.Approvals) {
-			b.request.trace("limit", l.name, "changes nothing: "+asks(ruling.Effect, ruling.Approvals)+" already")
+			r.trace("limit", l.name, "changes nothing: "+asks(ruling.Effect, ruling.Approvals)+" already")
 			continue
 		}
-		applies, err := l.applies(ctx, b)
+		applies, why, err := l.applies(r)
 		if err != nil {
-			b.request.trace("limit", l.name, "cannot be evaluated: deny")
-			return unable(ctx, l.name, err)
+			r.trace("limit", l.name, "cannot be evaluated, because "+err.Error()+": deny")
+			return unable(l.name, err), nil
 		}
 		if !applies {
-			b.request.trace("limit", l.name, "does not apply")
+			r.trace("limit", l.name, "does not apply: "+why)
 			continue
 		}
-		ceiling := l.ceiling(b.request)
+		ceiling := l.ceiling(r)
 		var spent countersign.Sum
 		if l.window > 0 {
 			key := Limit{Symbol: ceiling.Symbol, TenantUserID: ceiling.TenantUserID, Since: ceiling.Since}
 			sum, known := sums[key]
 			if !known {
-				if sum, err = b.request.sum(ctx, key); err != nil {
+				if sum, err = r.sum(ctx, key); err != nil {
 					return Ruling{Effect: Deny, Rule: l.name, Reason: "the sums are not known"}, fmt.Errorf("policy: limit %q: %w", l.name, err)
 				}
 				sums[key] = sum
@@ -179,14 +193,14 @@ func (p *Rules) byLimits(ctx context.Context, b *bindings, ruling Ruling) (Rulin
 			spent = sum
 		}
 		switch {
-		case !ceiling.Holds(spent, b.request.Order.Details.Amount):
+		case !ceiling.Holds(spent, r.Order.Details.Amount):
 			ruling = Ruling{Effect: l.above, Approvals: l.approvals, Rule: l.name, Reason: l.reason}
-			b.request.traceLimit(l, spent, "is exceeded: "+asks(l.above, l.approvals))
+			r.traceLimit(l, spent, "is exceeded: "+asks(l.above, l.approvals))
 			continue
 		case l.window > 0:
 			held = append(held, ceiling)
 		}
-		b.request.traceLimit(l, spent, "holds")
+		r.traceLimit(l, spent, "holds")
 	}
 	// A limit that would not make it stricter need not hold.
 	ruling.Limits = slices.DeleteFunc(held, func(l Limit) bool { return !stricter(l.Above, l.Approvals, ruling.Effect, ruling.Approvals) })
@@ -202,14 +216,11 @@ func (r *Request) sum(ctx context.Context, l Limit) (countersign.Sum, error) {
 	return r.Spent(ctx, l.Symbol, l.TenantUserID, l.Since)
 }
 
-func (l *limit) applies(ctx context.Context, b *bindings) (bool, error) {
-	switch {
-	case countersign.FoldSymbol(l.symbol) != countersign.FoldSymbol(b.request.Order.Details.Symbol):
-		return false, nil
-	case l.when == nil:
-		return true, nil
+func (l *limit) applies(r *Request) (applies bool, why string, err error) {
+	if symbol := r.Order.Details.Symbol; countersign.FoldSymbol(l.symbol) != countersign.FoldSymbol(symbol) {
+		return false, "symbol is " + cut(symbol, 40) + ", not " + l.symbol, nil
 	}
-	return l.when.holds(ctx, b)
+	return hold(l.when, r)
 }
 
 func (l *limit) ceiling(r *Request) Limit {
@@ -222,19 +233,15 @@ func (l *limit) ceiling(r *Request) Limit {
 
 // unable is the Ruling for a condition that could not be evaluated: it denies,
 // whatever the rule's effect.
-func unable(ctx context.Context, name string, err error) (Ruling, error) {
-	ruling := Ruling{Effect: Deny, Rule: name, Reason: "cannot be evaluated: " + err.Error()}
-	if ctx.Err() != nil {
-		return ruling, fmt.Errorf("policy: rule %q: %w", name, err)
-	}
-	return ruling, nil
+func unable(name string, err error) Ruling {
+	return Ruling{Effect: Deny, Rule: name, Reason: "cannot be evaluated: " + err.Error()}
 }
 
-// describe is the reason where the file gives none; window is as written.
-func (l *limit) describe(window string) string {
+// describe says in words what l does not let pass.
+func (l *limit) describe() string {
 	s := "above " + l.max.String() + " " + l.symbol
 	if l.window > 0 {
-		s += " in " + window
+		s += " in " + short(l.window)
 	}
 	if l.perTenant {
 		s += " for one user"

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"cel.dev/cel-go/cel"
 	"github.com/BurntSushi/toml"
 
 	"countersign"
@@ -44,16 +43,15 @@ func readTOML(file []byte) map[string]any {
 	n := 0
 	for line := range bytes.Lines(file) {
 		if n++; bytes.Count(line, []byte(".")) > maxPointsOnLine {
-			panic(&Error{Line: n, Column: 1, Problem: fmt.Sprintf("has more than %d points on one line", maxPointsOnLine)})
+			panic(&Error{Line: n, Problem: fmt.Sprintf("has more than %d points on one line", maxPointsOnLine)})
 		}
 	}
 	root := map[string]any{}
 	if err := toml.Unmarshal(file, &root); err != nil {
-		out := &Error{Problem: brief(err.Error())}
+		out := &Error{Problem: "is not TOML"}
 		var parse toml.ParseError
 		if errors.As(err, &parse) {
-			out.Line, out.Column = parse.Position.Line, max(parse.Position.Col, 1)
-			out.Problem = cmp.Or(brief(parse.Message), "is not TOML")
+			out.Line, out.Problem = parse.Position.Line, cmp.Or(cut(parse.Message, 200), out.Problem)
 		}
 		panic(out)
 	}
@@ -65,6 +63,9 @@ func readTOML(file []byte) map[string]any {
 type section struct {
 	where string
 	m     map[string]any
+	file  []byte
+	head  string // of the table, as [[rule]]; empty: the top of the file
+	n     int    // which one of that head, from 1
 }
 
 func (s section) has(key string) bool { _, ok := s.m[key]; return ok }
@@ -76,7 +77,30 @@ func (s section) fail(key, format string, args ...any) {
 	if where != "" {
 		where += ": "
 	}
-	panic(&Error{Where: where + cut(key, 40), Problem: fmt.Sprintf(format, args...)})
+	panic(&Error{Where: where + cut(key, 40), Line: s.line(key), Problem: fmt.Sprintf(format, args...)})
+}
+
+// line finds the line of a key, or of the table where the key is not in it; 0: of neither.
+func (s section) line(key string) (found int) {
+	within, left, n := s.head == "", s.n, 0
+	for line := range strings.Lines(string(s.file)) {
+		n++
+		line = strings.TrimSpace(line)
+		name, _, _ := strings.Cut(line, "=")
+		switch {
+		case strings.HasPrefix(line, "["):
+			within = s.head != "" && strings.HasPrefix(line, s.head)
+			if within {
+				if left--; left == 0 {
+					found = n
+				}
+				within = left == 0
+			}
+		case within && strings.Trim(name, " \t\"'") == key:
+			return n
+		}
+	}
+	return found
 }
 
 // known refuses every key that is none of keys: a misspelt "above" must not
@@ -124,14 +148,14 @@ func (s section) flag(key string) bool {
 	return value[bool](s, key, "is neither true nor false, without quotes")
 }
 
-// number gives a whole number from 1 to maxApprovals; absent where the key is.
-func (s section) number(key string, absent int) int {
+// number gives a whole number of the range; absent where the key is.
+func (s section) number(key string, least, most, absent int) int {
 	if !s.has(key) {
 		return absent
 	}
 	n, ok := s.m[key].(int64)
-	if !ok || n < 1 || n > maxApprovals {
-		s.fail(key, "is no whole number from 1 to %d, without quotes", maxApprovals)
+	if !ok || n < int64(least) || n > int64(most) {
+		s.fail(key, "is no whole number from %d to %d, without quotes", least, most)
 	}
 	return int(n)
 }
@@ -139,7 +163,7 @@ func (s section) number(key string, absent int) int {
 // approvals gives how many persons an effect asks; 0 for any other than Ask. At the top of the
 // file it is also for the rules and limits that say no number.
 func (s section) approvals(key string, e Effect, absent int) int {
-	n := s.number(key, absent)
+	n := s.number(key, 1, maxApprovals, absent)
 	if e == Ask {
 		return n
 	}
@@ -162,7 +186,7 @@ func (s section) texts(key string) []string {
 }
 
 func (s section) table(key string) section {
-	return section{key, value[map[string]any](s, key, "is not a table: write [%s] once", key)}
+	return section{key, value[map[string]any](s, key, "is not a table: write [%s] once", key), s.file, "[" + key + "]", 1}
 }
 
 // tables gives the tables of a list [[key]], called by number and name.
@@ -173,7 +197,7 @@ func (s section) tables(key string, most int) []section {
 	}
 	out := make([]section, len(list))
 	for i, m := range list {
-		out[i] = section{fmt.Sprintf("%s %d", key, i+1), m}
+		out[i] = section{fmt.Sprintf("%s %d", key, i+1), m, s.file, "[[" + key + "]]", i + 1}
 		if name, ok := m["name"].(string); ok {
 			out[i].where += fmt.Sprintf(" %q", cut(name, 40))
 		}
@@ -220,8 +244,17 @@ func (s section) amount(key string) countersign.Amount {
 	return a
 }
 
-// window reads a length of time from one second.
-func (s section) window(key string) time.Duration {
+// visible refuses a symbol or a chain that no order can have: others may look the same.
+func (s section) visible(key string, texts ...string) {
+	for _, text := range texts {
+		if text == "" || !countersign.VisibleASCII(text) {
+			s.fail(key, "%q is empty, or has a character that is not visible ASCII", cut(text, 40))
+		}
+	}
+}
+
+// span reads a length of time from one second.
+func (s section) span(key string) time.Duration {
 	text := s.text(key)
 	if text == "" {
 		return 0
@@ -250,34 +283,15 @@ func (s section) zone(key string) *time.Location {
 func (s section) decimals() map[string]int {
 	t, out := s.table("decimals"), map[string]int{}
 	for _, symbol := range t.keys() {
-		n, ok := t.m[symbol].(int64)
-		if !ok || n < 0 || n > countersign.MaxAmountDigits-1 {
-			t.fail(symbol, "is no whole number from 0 to %d", countersign.MaxAmountDigits-1)
-		}
+		t.visible(symbol, symbol)
+		n := t.number(symbol, 0, countersign.MaxAmountDigits-1, 0)
 		folded := countersign.FoldSymbol(symbol)
 		if _, ok := out[folded]; ok {
 			t.fail(symbol, "is there twice, in other letters")
 		}
-		out[folded] = int(n)
+		out[folded] = n
 	}
 	return out
-}
-
-// condition compiles the key when; nil where it is absent.
-func (s section) condition(env *cel.Env) *expression {
-	if !s.has("when") {
-		return nil
-	}
-	text, _ := s.m["when"].(string)
-	if strings.TrimSpace(text) == "" {
-		s.fail("when", "is not a condition in quotes")
-	}
-	x, err := compile(env, text)
-	if err != nil {
-		err.Where = s.where + ": when"
-		panic(err)
-	}
-	return &x
 }
 
 // cut keeps the start of a text from the file for an error.

@@ -18,7 +18,7 @@ self-approval = true
 
 [[rule]]
 name = "person"
-when = 'has(labels.ask)'
+labels = ["ask"]
 effect = "ask"
 
 [[limit]]

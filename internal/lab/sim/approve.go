@@ -28,7 +28,7 @@ default = "allow"
 self-approval = true
 [[rule]]
 name = "large"
-when = 'amount > amount("%d")'
+amount-above = "%d"
 effect = "ask"
 approvals = %d
 `, w.large(), len(persons)))
