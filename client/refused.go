@@ -48,6 +48,7 @@ type RefusedCallback struct {
 	First      Time             `json:"first" doc:"when it came first"`
 	Last       Time             `json:"last" doc:"when it came last"`
 	Number     int64            `json:"number" minimum:"1" doc:"how often it came"`
+	Due        Time             `json:"due,omitzero" doc:"when the merchant's own check is asked about it again; absent: it is not"`
 	Bytes      int64            `json:"bytes" doc:"size of its body"`
 	Inbox      int64            `json:"inbox,omitempty" doc:"number in the inbox of the callback with this type and identifier that was taken; absent: none was"`
 	Decided    Time             `json:"decided,omitzero" doc:"when a person decided on it; absent: nobody has"`

@@ -100,7 +100,7 @@ var refusalReasons = words[RefusalReason]{
 	{is: "other_user", means: "The order is another user's."},
 	{is: "unanswerable", means: "No answer to it fits into a response."},
 	{is: "disproved", means: "The merchant's own check says that there is no such deposit."},
-	{is: "unverified", means: "The merchant's own check did not say yes in time."},
+	{is: "unverified", means: "The merchant's own check has not said yes."},
 }
 
 // Values lists every reason.

@@ -340,7 +340,7 @@ func checkBlocks(c *inboxCheck) {
 	if got := c.claim(c.other, spliced, merchant.StateTaken); got.Suspect {
 		c.tb.Errorf("%s: a request with a requestUUID of its own is suspect", c.rule)
 	}
-	// What is refused for its content is not remembered either.
+	// What is refused for its content, or before it comes to the inbox, is remembered.
 	changed := Deposit(1)
 	changed.Amount = Deposit(2).Amount
 	other := c.entry(changed, 0)
@@ -348,7 +348,28 @@ func checkBlocks(c *inboxCheck) {
 	c.claim(c.inbox, other, merchant.StateOtherContent)
 	next := c.entry(Deposit(3), 0)
 	next.Blocks = blocks("7", "E")
+	c.claim(c.inbox, next, merchant.StateSpliced)
+	refused, ok := c.other.(merchant.Rememberer)
+	if !ok {
+		return
+	}
+	for _, list := range []string{"mN", "aN"} { // N is of the first
+		if err := refused.Remember(context.Background(), merchant.Entry{At: c.at, Blocks: blocks(list, list)}); err != nil {
+			c.tb.Errorf("%s: %v", c.rule, err)
+		}
+	}
+	next.Blocks = blocks("8", "nN")
+	c.claim(c.inbox, next, merchant.StateSpliced)
+	next.Blocks = blocks("mN", "mN") // this very request
 	c.claim(c.inbox, next, merchant.StateTaken)
+
+	joined := c.entry(Deposit(4), 0)
+	joined.Blocks = blocks("9", "am") // of two requests, and nothing of its own
+	c.claim(c.inbox, joined, merchant.StateSpliced)
+	joined.Blocks.ByPerson = true
+	if got := c.claim(c.inbox, joined, merchant.StateTaken); !got.Suspect {
+		c.tb.Errorf("%s: what a person has taken and shares all blocks with others is not suspect", c.rule)
+	}
 }
 
 func checkOwners(c *inboxCheck) {

@@ -1,6 +1,7 @@
 package merchant
 
 import (
+	"context"
 	"crypto/sha256"
 	"strings"
 
@@ -19,6 +20,9 @@ func (d BlockDigest) IsZero() bool { return d == BlockDigest{} }
 type Blocks struct {
 	Body BlockDigest // of all sealed blocks
 	List []Block     // in their order
+	// ByPerson says that a person has a refused request taken. A deposit that would be refused
+	// is then suspect: nothing but a second decision credits it.
+	ByPerson bool
 }
 
 // All gives the blocks of b, none for a nil b.
@@ -38,6 +42,15 @@ type Block struct {
 	// Owner names what the block belongs to: no honest request with another owner
 	// has this block. Zero: not known.
 	Owner BlockDigest
+}
+
+// Rememberer is an Inbox that remembers the blocks of requests that opened and were refused
+// before they came to it: for a wrong setting, say. Otherwise a request that is joined from such
+// would be taken once the setting is right. The Inboxes of this project are Rememberers.
+type Rememberer interface {
+	// Remember remembers the blocks of e, as rule 1 of Claim does, if Judge finds nothing
+	// against them. e has At and Blocks alone.
+	Remember(ctx context.Context, e Entry) error
 }
 
 // SeenBlock is what an Inbox remembers of a block: the request that it first came
@@ -61,22 +74,30 @@ func (e *Entry) Judge(seen map[BlockDigest]SeenBlock, recorded, settled bool) Fi
 	if e.Blocks == nil {
 		return FindingNone
 	}
-	t := e.Callback.CallbackType()
-	own, foreign, fresh := false, false, false
+	t := countersign.TypeUnknown
+	if e.Callback != nil {
+		t = e.Callback.CallbackType()
+	}
+	own, foreign, fresh, mine := false, false, false, false
 	for _, block := range e.Blocks.List {
 		first, known := seen[block.Digest]
 		switch {
 		case !known:
 			fresh = true
-		case first.Body == e.Blocks.Body:
-			return FindingNone // this very request came before
+		case first.Body == e.Blocks.Body: // this very request came before, and may have been refused
+			fresh, mine = true, true
 		case block.Own:
 			own = true
 		case first.Owner != block.Owner:
 			foreign = true
 		}
 	}
+	suspect := t == countersign.TypeDeposited && !recorded
 	switch {
+	case mine && recorded:
+		return FindingNone
+	case (own || !fresh) && suspect && e.Blocks.ByPerson:
+		return FindingSuspect
 	case own:
 		return FindingSpliced
 	case settled && t != countersign.TypeRequestWithdraw:
@@ -85,7 +106,7 @@ func (e *Entry) Judge(seen map[BlockDigest]SeenBlock, recorded, settled bool) Fi
 		return FindingNone
 	case !fresh:
 		return FindingSpliced
-	case foreign && !recorded && t == countersign.TypeDeposited:
+	case foreign && suspect:
 		return FindingSuspect
 	case foreign:
 		return FindingSpliced
@@ -103,8 +124,9 @@ const (
 	ownerDigits = 12
 )
 
-// blocksOf gives the blocks of a request. lengths has the bytes of plaintext in each sealed
-// block. padded means that equal chunks give different blocks.
+// blocksOf gives the blocks of a request that opened, also if it is no callback: cb is then nil.
+// lengths has the bytes of plaintext in each sealed block. padded means that equal chunks give
+// different blocks.
 func blocksOf(cb countersign.Callback, plaintext, sealed []byte, lengths []int, padded bool) *Blocks {
 	size := len(sealed) / len(lengths)
 	names := []string{"requestUUID", "trackingId", "callBackId", "txId"}
@@ -122,7 +144,7 @@ func blocksOf(cb countersign.Callback, plaintext, sealed []byte, lengths []int, 
 		block.Digest = blockDigest(sealed[i*size : (i+1)*size])
 		block.Own = values[0].owns(start, end)
 		var owner []string
-		if padded { // only the attempts of one callback can share such a block
+		if padded && cb != nil { // only the attempts of one callback can share such a block
 			owner = append(owner, cb.CallbackType().String(), NewEntry(cb).ID)
 		}
 		for k, v := range values {

@@ -177,7 +177,7 @@ type Config struct {
 	OnAnswer func(context.Context, Exchange) error
 	// OnRefused is told of every request that is refused although it opened, or although it
 	// came with one of CallbackAPIKeys, before the provider is answered: some never send it
-	// again. It may block for Timeout. Handler.Retry takes such a request later. Nil: nobody is told.
+	// again. It is told of every deposit that Verify holds, too. It may block for Timeout. Handler.Retry takes such a request later. Nil: nobody is told.
 	OnRefused func(context.Context, Refused)
 	// OnHeld blocks until OnWithdrawal may have another answer to w than Hold, or
 	// until ctx ends. It is called while Profile.Hold keeps an exchange open;

@@ -38,10 +38,12 @@ type Handler struct {
 	flights map[entryKey]*flight    // the merchant's functions that are running
 	unkept  map[entryKey]Settlement // settlements that the Inbox failed to record
 
-	holds     *holds
-	proofs    *proofs
-	strangers strangers
-	recent    recent
+	holds  *holds
+	proofs *proofs
+	floods floods
+	recent recent // requestUUIDs of signed requests that were taken
+
+	remembered recent // requests that were refused, by Blocks.Body
 }
 
 // New checks c and makes a Handler. It starts nothing. Errors wrap ErrConfig.

@@ -30,8 +30,7 @@ type Inbox interface {
 	//
 	//  1. If Entry.Judge finds FindingSpliced, by what is remembered of each block,
 	//     the state is Spliced. Otherwise each block that is not known is remembered
-	//     for at least 30 days, with its Owner and with Blocks.Body, unless rule 3
-	//     refuses the request.
+	//     for at least 30 days, with its Owner and with Blocks.Body.
 	//  2. If e.ID is not known, e is recorded under the next number. If Judge
 	//     found FindingSuspect, e is suspect for ever. If another entry
 	//     with the same Transfer is known at that moment and MayBeSame holds for

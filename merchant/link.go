@@ -163,7 +163,7 @@ func (h *Handler) kept(l *linked, r reply) (*Link, error) {
 	return out, err
 }
 
-// recent remembers the requestUUIDs of the last signed requests that were taken.
+// recent remembers the last requests of a kind.
 type recent struct {
 	mu    sync.Mutex
 	known map[string]bool

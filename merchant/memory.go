@@ -85,7 +85,7 @@ func (m *MemoryInbox) Claim(ctx context.Context, e Entry) (Claimed, error) {
 			m.transfers[e.Transfer] = append(m.transfers[e.Transfer], row)
 		}
 	}
-	if e.Blocks != nil && row.content == e.Content {
+	if e.Blocks != nil {
 		m.remember(e.Blocks)
 	}
 	c := Claimed{Seq: row.seq, Recorded: row.recorded, Suspect: row.suspect}
@@ -108,6 +108,16 @@ func (m *MemoryInbox) Claim(ctx context.Context, e Entry) (Claimed, error) {
 	}
 	c.PossibleDuplicate = row.duplicate
 	return c, nil
+}
+
+// Remember implements Rememberer.
+func (m *MemoryInbox) Remember(ctx context.Context, e Entry) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e.Judge(m.blocks, false, false) == FindingNone {
+		m.remember(e.Blocks)
+	}
+	return ctx.Err()
 }
 
 func (m *MemoryInbox) remember(b *Blocks) {

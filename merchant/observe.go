@@ -161,16 +161,16 @@ func (h *Handler) record(req *http.Request, began time.Time, r reply) {
 	if r.typ != countersign.TypeUnknown {
 		attrs = append(attrs, slog.Int("type", int(r.typ)))
 	}
-	if r.reason.Refusal() {
-		if r.reason == ReasonPath || r.reason == ReasonMethod {
-			logged, more := h.strangers.log(began)
-			if !logged {
-				return
-			}
-			if more > 0 {
-				attrs = append(attrs, slog.Int("notLogged", more))
-			}
+	if r.reason.Refusal() || r.reason == ReasonHold {
+		logged, more := h.floods.log(r.flood(), began)
+		if !logged {
+			return
 		}
+		if more > 0 {
+			attrs = append(attrs, slog.Int("notLogged", more))
+		}
+	}
+	if r.reason.Refusal() {
 		attrs = append(attrs, slog.String("method", clip(req.Method)), slog.String("path", clip(req.URL.Path)), slog.String("remote", req.RemoteAddr))
 		if id := r.identity(); id.TrackingID != "" {
 			attrs = append(attrs, slog.String("trackingId", clip(id.TrackingID)))
@@ -230,34 +230,59 @@ func (r reply) setting() string {
 	return ""
 }
 
-// strangers bounds the log lines about requests that are not for this handler: a
-// scan of paths must not hide the callbacks.
-type strangers struct {
-	mu      sync.Mutex
-	began   time.Time // of the present span
-	logged  int       // in it
-	skipped int       // since the last line
+// flood is what the lines of the log are counted by. A provider asks about each held callback
+// again, so these are counted by themselves.
+func (r reply) flood() string {
+	if r.reason == ReasonHold && r.callback != nil {
+		return string(r.reason) + " " + r.callback.EventID()
+	}
+	return string(r.reason)
 }
 
-// In each span of this length, this many such requests are logged.
+// floods bounds the log lines about refused and repeated requests: what anybody may send again
+// and again must neither fill a disk nor hide the callbacks. The metrics count them all.
+type floods struct {
+	mu    sync.Mutex
+	began time.Time // of the present span
+	lines map[string]*flood
+}
+
+type flood struct{ logged, skipped int }
+
+// In each span of this length, this many lines of a kind are written. What has no line in it is
+// counted in the first line of the kind after it.
 const (
-	strangersSpan = time.Minute
-	strangersMost = 10
+	floodSpan  = time.Minute
+	floodMost  = 10
+	floodKinds = 1000
 )
 
-// log reports whether a request at now is logged, and how many before it were not.
-func (s *strangers) log(now time.Time) (logged bool, skipped int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now.Sub(s.began) >= strangersSpan {
-		s.began, s.logged = now, 0
+// log reports whether a line of a kind is written at now, and how many before it were not.
+func (f *floods) log(kind string, now time.Time) (logged bool, skipped int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if now.Sub(f.began) >= floodSpan || f.lines == nil {
+		rest := map[string]*flood{}
+		for k, l := range f.lines {
+			if l.skipped > 0 && len(rest) < floodKinds/2 {
+				rest[k] = &flood{skipped: l.skipped}
+			}
+		}
+		f.began, f.lines = now, rest
 	}
-	if s.logged == strangersMost {
-		s.skipped++
+	l := f.lines[kind]
+	switch {
+	case l == nil && len(f.lines) >= floodKinds:
+		return false, 0
+	case l == nil:
+		l = &flood{}
+		f.lines[kind] = l
+	case l.logged == floodMost:
+		l.skipped++
 		return false, 0
 	}
-	s.logged++
-	skipped, s.skipped = s.skipped, 0
+	l.logged++
+	skipped, l.skipped = l.skipped, 0
 	return true, skipped
 }
 

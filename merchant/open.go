@@ -77,11 +77,12 @@ const (
 
 // open reads the callback in a request body and checks the rules that need no
 // memory (PROTOCOL.md, Body forms, Sealing, Messages, Binding). If the callback
-// must not be acted on, refused is not nil.
+// must not be acted on, refused is not nil. blocks are those to judge and to remember, nil where
+// the binding shows that they belong together.
 //
 // If the private part opens, a body that opens to no message gets the same
 // response as a body that does not open (PROTOCOL.md, S7); otherwise a peer could
-// test paddings.
+// test paddings. Its blocks are not remembered, since that takes time.
 func (o opener) open(at countersign.Lane, body []byte) (cb countersign.Callback, blocks *Blocks, plaintext []byte, refused *reply) {
 	inner, _, err := envelope.UnwrapField(body, o.field)
 	if err != nil {
@@ -92,38 +93,32 @@ func (o opener) open(at countersign.Lane, body []byte) (cb countersign.Callback,
 		return nil, nil, nil, cannotOpen(err)
 	}
 	cb, err = countersign.ParseCallback(plaintext, countersign.ParseOptions{Lenient: o.lenient})
-	if err != nil {
-		switch {
-		case errors.Is(err, countersign.ErrUnknownType):
-			refused = refuse(http.StatusOK, countersign.CodeUnknownType, "", ReasonUnknownType, err)
-		case o.key.HasPrivate():
-			refused = cannotOpen(err)
-		default:
-			refused = refuse(http.StatusBadRequest, countersign.CodeMalformed, "", ReasonMalformed, err)
+	bound := countersign.CheckBinding(plaintext)
+	if (o.binding == BindingOff || bound != countersign.BindingHolds) && (err == nil || !o.key.HasPrivate()) {
+		sealed, err := base64.StdEncoding.DecodeString(string(bytes.TrimSpace(inner)))
+		if err != nil {
+			return nil, nil, nil, cannotOpen(err) // cannot happen: it was opened before
 		}
+		blocks = blocksOf(cb, plaintext, sealed, lengths, o.key.HasPrivate())
+	}
+	switch {
+	case errors.Is(err, countersign.ErrUnknownType):
+		refused = refuse(http.StatusOK, countersign.CodeUnknownType, "", ReasonUnknownType, err)
+	case err != nil && o.key.HasPrivate():
+		refused = cannotOpen(err)
+	case err != nil:
+		refused = refuse(http.StatusBadRequest, countersign.CodeMalformed, "", ReasonMalformed, err)
+	case cb.CallbackType().Lane() != at:
+		refused = refuse(http.StatusOK, countersign.CodeWrongURL, "", ReasonWrongURL, nil)
+	case o.binding != BindingOff && bound == countersign.BindingBroken:
+		refused = refuse(http.StatusOK, countersign.CodeMalformed, wordNotBound, ReasonBindingBroken, nil)
+	case o.binding == BindingRequired && bound != countersign.BindingHolds:
+		refused = refuse(http.StatusOK, countersign.CodeMalformed, wordNotBound, ReasonNotBound, errors.New("the requestUUID is not bound"))
+	}
+	if err != nil {
 		refused.request, refused.lenient = plaintext, o.lenient
-		return nil, nil, plaintext, refused
 	}
-	if cb.CallbackType().Lane() != at {
-		return cb, nil, plaintext, refuse(http.StatusOK, countersign.CodeWrongURL, "", ReasonWrongURL, nil)
-	}
-	if o.binding != BindingOff {
-		switch b := countersign.CheckBinding(plaintext); {
-		case b == countersign.BindingBroken:
-			return cb, nil, plaintext, refuse(http.StatusOK, countersign.CodeMalformed, wordNotBound, ReasonBindingBroken, nil)
-		case o.binding == BindingWhenPresent:
-		case b == countersign.BindingHolds:
-			return cb, nil, plaintext, nil
-		default:
-			return cb, nil, plaintext, refuse(http.StatusOK, countersign.CodeMalformed, wordNotBound, ReasonNotBound,
-				errors.New("the requestUUID is not bound"))
-		}
-	}
-	sealed, err := base64.StdEncoding.DecodeString(string(bytes.TrimSpace(inner)))
-	if err != nil {
-		return cb, nil, nil, cannotOpen(err) // cannot happen: it was opened before
-	}
-	return cb, blocksOf(cb, plaintext, sealed, lengths, o.key.HasPrivate()), plaintext, nil
+	return cb, blocks, plaintext, refused
 }
 
 func cannotOpen(cause error) *reply {

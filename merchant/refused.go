@@ -12,8 +12,8 @@ import (
 )
 
 // Refused is a request that was refused although it opened, or although it came with an API
-// key of Config.CallbackAPIKeys, for a record that can be shown and retried later. Whoever
-// sent it chose what is in it.
+// key of Config.CallbackAPIKeys, or a deposit that Verify holds (ReasonHold), for a record that
+// can be shown and retried later. Whoever sent it chose what is in it.
 type Refused struct {
 	Identity countersign.Identity
 	Callback countersign.Callback // nil if none was read
@@ -54,7 +54,8 @@ type Retried struct {
 // and whatever path it came to. signed is Refused.Signed: a handler that demands signatures
 // takes no other. A callback that was taken meanwhile is ReasonRepeated, so
 // nothing takes effect twice. A question about a withdrawal is ReasonWrongURL: nobody would
-// get its answer. OnRefused is not called.
+// get its answer. A deposit that is refused for its blocks is suspect, so a person decides once
+// more. OnRefused is not called.
 func (h *Handler) Retry(ctx context.Context, body []byte, signed bool) Retried {
 	if h.c.ServiceSigner != nil && !signed {
 		return Retried{Reason: ReasonUnsigned, Code: countersign.CodeMalformed, Cause: errors.New("the service did not sign it, so nobody knows who sent it")}
@@ -69,13 +70,30 @@ func (h *Handler) Retry(ctx context.Context, body []byte, signed bool) Retried {
 
 // keepRefused tells OnRefused of a refused request, before the provider is answered.
 func (h *Handler) keepRefused(ctx context.Context, body, opened []byte, link *linked, r *reply) {
-	if h.c.OnRefused == nil || !r.reason.Refusal() || opened == nil && !h.keyed {
+	_, deposit := r.callback.(*countersign.Deposit)
+	held := r.reason == ReasonHold && deposit
+	if h.c.OnRefused == nil || !r.reason.Refusal() && !held || opened == nil && !h.keyed {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.c.Timeout)
 	defer cancel()
 	h.c.OnRefused(ctx, Refused{Identity: r.identity(), Callback: r.callback, Reason: r.reason, Facts: r.facts(opened), Setting: r.setting(),
 		Code: h.c.Profile.code(r.Code), Message: r.Message, Body: body, Opened: opened, Signed: link.verified != nil})
+}
+
+// remember has the Inbox remember the blocks of a request that opened and is refused.
+func (h *Handler) remember(ctx context.Context, blocks *Blocks) {
+	inbox, ok := h.c.Inbox.(Rememberer)
+	if !ok || blocks == nil || h.remembered.has(string(blocks.Body[:])) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.c.Timeout)
+	defer cancel()
+	if err := inbox.Remember(ctx, Entry{Blocks: blocks, At: h.c.Now()}); err != nil {
+		h.c.Log.Error("the blocks of a refused callback were not remembered", "error", err)
+		return
+	}
+	h.remembered.add(string(blocks.Body[:]))
 }
 
 // facts says what was wrong with a refused request that opened to the plaintext opened.
@@ -132,7 +150,11 @@ func (h *Handler) take(ctx context.Context, at countersign.Lane, body []byte, li
 	if refused == nil {
 		refused = h.linkHolds(link, cb, opened)
 	}
+	if blocks != nil {
+		blocks.ByPerson = link == nil
+	}
 	if refused != nil {
+		h.remember(ctx, blocks)
 		refused.callback = cb
 		if cb != nil {
 			refused.typ = cb.CallbackType()

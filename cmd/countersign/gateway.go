@@ -145,6 +145,10 @@ func (c *gatewayCmd) Run(std streams, config *kong.ConfigFlag) error {
 			"take the answer for a refusal; if it asks again, set --hold ask or --hold-code",
 			"time", c.HoldWait.String())
 	}
+	if verify.URL != "" && !callbacks.Profile.CanHold() {
+		log.Warn("a deposit that --verify-url does not confirm at once is answered with 'ask again', which this provider may take for a refusal: the check is asked again here, " +
+			"and the deposit booked when it says yes; if the provider asks again, set --hold ask or --hold-code")
+	}
 	log.Info("serving", "callbacks", g.CallbackURL(), "api", g.URL(), "notify", c.NotifyPath, "withdraw", c.WithdrawPath,
 		"provider", c.Provider, "binding", callbacks.Profile.Binding.String(), "database", g.Dialect(), "version", daemon.Version, "data", c.Data)
 	err = g.Run(ctx)

@@ -443,7 +443,7 @@ func TestAlarmsEnd(t *testing.T) {
 			refuse := func(name, reason string) {
 				t.Helper()
 				r := Refused{Content: []byte(name), Body: []byte(name), Opened: true, Type: countersign.TypeDeposited, ID: name, Reason: client.RefusalReason(reason), Facts: []client.Fact{}}
-				if err := b.KeepRefused(ctx, r, []db.Alarm{{Kind: client.AlarmDepositRefused, Subject: reason, At: at}}, at); err != nil {
+				if err := b.KeepRefused(ctx, []Refused{r}, []db.Alarm{{Kind: client.AlarmDepositRefused, Subject: reason, At: at}}, at); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -113,6 +113,12 @@ func (in *inboxTx) run(ctx context.Context) error {
 	in.restored = in.epochs.Last().Open()
 	for i, c := range in.calls {
 		e := &c.entry
+		if e.Callback == nil {
+			if e.Judge(in.blocks, false, false) == merchant.FindingNone {
+				in.remember(e)
+			}
+			continue
+		}
 		row := in.rows[inboxKey{e.Callback.CallbackType(), e.ID}]
 		finding := e.Judge(in.blocks, row != nil, row != nil && row.settled)
 		if finding == merchant.FindingSpliced {
@@ -120,9 +126,7 @@ func (in *inboxTx) run(ctx context.Context) error {
 			continue
 		}
 		row = in.claim(i, e, finding == merchant.FindingSuspect)
-		if in.results[i].State != merchant.StateOtherContent {
-			in.remember(e)
-		}
+		in.remember(e)
 		if in.results[i].State == merchant.StateTaken {
 			if err := in.effect(ctx, e, row); err != nil {
 				return err
@@ -136,7 +140,10 @@ func (in *inboxTx) run(ctx context.Context) error {
 	}
 	statements := append(insertInbox.Statements(in.fresh, nil), in.updates...)
 	statements = append(statements, insertBlocks.Statements(in.seen, nil)...)
-	if err := in.t.Batch(ctx, append(statements, db.EndFeed(inboxFeed, in.last))); err != nil {
+	if in.last != last { // repetitions write nothing
+		statements = append(statements, db.EndFeed(inboxFeed, in.last))
+	}
+	if err := in.t.Batch(ctx, statements); err != nil {
 		return err
 	}
 	for _, n := range in.taken {
@@ -266,8 +273,10 @@ func (in *inboxTx) read(ctx context.Context) error {
 	ids := map[countersign.Type][]string{}
 	var transfers, blocks []string
 	for _, c := range in.calls {
-		typ := c.entry.Callback.CallbackType()
-		ids[typ] = append(ids[typ], c.entry.ID)
+		if c.entry.Callback != nil {
+			typ := c.entry.Callback.CallbackType()
+			ids[typ] = append(ids[typ], c.entry.ID)
+		}
 		if t := transferOf(&c.entry); t != "" {
 			transfers = append(transfers, t)
 		}

@@ -2,7 +2,9 @@ package book
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net/http"
 
 	"countersign/internal/db"
@@ -85,10 +87,26 @@ func linkOf(l *merchant.Link) *journal.Link {
 	return out
 }
 
-// RecordAnswer keeps an answer about a withdrawal in the audit log.
+const (
+	answeredSQL = `SELECT 1 FROM blocks WHERE block = $1`
+
+	addAnsweredSQL = `INSERT INTO blocks (block, body, seen) VALUES ($1, $2, $3) ON CONFLICT (block) DO NOTHING`
+)
+
+// RecordAnswer keeps an answer about a withdrawal in the log: one of each errCode to each request,
+// however often that comes. Whoever recorded a request could fill the disk otherwise.
 func (b *Book) RecordAnswer(ctx context.Context, e merchant.Exchange, now db.Millis) error {
+	q := e.Question
+	sum := sha256.Sum256([]byte(fmt.Sprintf("answered %d %q %q", e.Code, q.CallBackID, q.RequestUUID)))
+	digest := hex.EncodeToString(sum[:16])
+	var is int64
+	if known, err := db.One(ctx, b, answeredSQL, []any{digest}, &is); err != nil || known {
+		return err
+	}
 	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		q := e.Question
+		if n, err := t.Exec(ctx, addAnsweredSQL, digest, sum[:16], int64(now)); err != nil || n == 0 {
+			return err
+		}
 		return journal.AddAbout(ctx, t, journal.WithdrawalAnswered, q.CallBackID, now, journal.Answer{
 			CallBackID: q.CallBackID, TenantUserID: q.TenantUserID, RequestUUID: q.RequestUUID, Request: string(e.Request), RequestOpened: string(e.RequestOpened),
 			ErrCode: int64(e.Code), Message: e.Message, Response: e.Data, ResponseOpened: string(e.DataOpened), Link: linkOf(e.Link)})

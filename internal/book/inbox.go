@@ -25,7 +25,7 @@ const inboxTimeout = 30 * time.Second
 // inboxCall is one claim that waits for its transaction.
 type inboxCall struct {
 	ctx    context.Context // of its caller
-	entry  merchant.Entry
+	entry  merchant.Entry  // without a Callback: its blocks are remembered, and nothing else
 	result merchant.Claimed
 	err    error
 	done   chan struct{}
@@ -42,6 +42,9 @@ func (c *inboxCall) gone() bool { return c.ctx.Err() != nil }
 // separate transactions they would wait for each other's commit, because entries are
 // numbered one after the other.
 func (b *Book) Claim(ctx context.Context, e merchant.Entry) (merchant.Claimed, error) {
+	if e.Callback == nil {
+		return merchant.Claimed{}, fmt.Errorf("inbox: callback is %w: it is missing", db.ErrInvalid)
+	}
 	r, err := b.claim(ctx, e)
 	if err != nil {
 		return merchant.Claimed{}, fmt.Errorf("inbox: %w", err)
@@ -49,12 +52,15 @@ func (b *Book) Claim(ctx context.Context, e merchant.Entry) (merchant.Claimed, e
 	return r, nil
 }
 
+// Remember implements merchant.Rememberer, in the transactions of claims.
+func (b *Book) Remember(ctx context.Context, e merchant.Entry) error {
+	_, err := b.claim(ctx, merchant.Entry{Blocks: e.Blocks, At: e.At})
+	return err
+}
+
 func (b *Book) claim(ctx context.Context, e merchant.Entry) (merchant.Claimed, error) {
 	if err := ctx.Err(); err != nil {
 		return merchant.Claimed{}, err
-	}
-	if e.Callback == nil {
-		return merchant.Claimed{}, fmt.Errorf("callback is %w: it is missing", db.ErrInvalid)
 	}
 	if err := db.CheckText("id", e.ID); err != nil {
 		return merchant.Claimed{}, err

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
 
 	"countersign"
@@ -15,11 +17,13 @@ import (
 )
 
 // The bounds of the refused callbacks that are kept, all together. Beyond them go first those
-// that somebody has decided on, then those that did not open, and among these the oldest of the
-// reason that has the most, so that many of one reason do not replace those of another.
+// that somebody has decided on, then those that did not open, and among these the newest of the
+// reason that has the most: many of one reason do not replace those of another, nor what a forger
+// joins those that came before. Deposits that await the merchant's check do not count: each has an
+// entry in the inbox.
 const (
-	maxRefusedRows  = 1000
-	maxRefusedBytes = 16 << 20
+	MaxRefusedRows  = 1000
+	MaxRefusedBytes = 16 << 20
 )
 
 // Refused is a callback that was refused and is kept.
@@ -42,8 +46,9 @@ type Refused struct {
 	Decided     db.Millis // 0 if nothing was decided
 	DecidedBy   string
 	Note        string
-	Bytes       int64 // of Body
-	Taken       int64 // number in the inbox of the callback with the same type and ID that was taken; 0: none was
+	Due         db.Millis // when the merchant's check is asked again; 0: it is not
+	Bytes       int64     // of Body
+	Taken       int64     // number in the inbox of the callback with the same type and ID that was taken; 0: none was
 }
 
 var sealedRefused = db.SealedTable{Name: "refused", Key: "seq", DataKey: "data_key"}
@@ -61,51 +66,147 @@ const (
 	// The body that came first stays: whoever reads requests could join another one with the
 	// same content.
 	keepRefusedSQL = `
-INSERT INTO refused (digest, opened, type, id, reason, facts, setting, code, message, first, last, number, state, size, data_key, body)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, 1, 'open', $11, $12, $13)
+INSERT INTO refused (digest, opened, type, id, reason, facts, setting, code, message, first, last, number, state, due, size, data_key, body)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, 1, 'open', $11, $12, $13, $14)
 ON CONFLICT (digest) DO UPDATE SET last = excluded.last, number = refused.number + 1, facts = excluded.facts, setting = excluded.setting`
+
+	repeatRefusedSQL = `UPDATE refused SET last = $2, number = number + $3 WHERE digest = $1`
+
+	// The index refused_room has all that these two read.
+	roomRefusedSQL = `SELECT COUNT(*), COALESCE(SUM(size), 0) FROM refused WHERE due = 0`
 
 	boundRefusedSQL = `
 DELETE FROM refused WHERE seq IN (SELECT seq FROM (
 	SELECT seq, ROW_NUMBER() OVER w AS n, SUM(size) OVER w AS total FROM (
 		SELECT seq, size, opened, CASE WHEN state = 'open' THEN 0 ELSE 1 END AS decided,
-			ROW_NUMBER() OVER (PARTITION BY reason, opened ORDER BY seq DESC) AS place FROM refused) AS r
+			ROW_NUMBER() OVER (PARTITION BY reason, opened, state = 'open' ORDER BY seq) AS place FROM refused WHERE due = 0) AS r
 	WINDOW w AS (ORDER BY decided, opened DESC, place, seq)) AS ranked WHERE n > $1 OR total > $2)`
 
-	refusedColumns = `seq, opened, type, id, reason, facts, setting, code, message, first, last, number, state, decided, decided_by, note, size,
+	dueRefusedSQL = `SELECT seq, first, due FROM refused WHERE due > 0 AND due <= $1 AND state = 'open' ORDER BY due LIMIT $2`
+
+	askRefusedSQL = `UPDATE refused SET due = $3 WHERE seq = $1 AND due = $2 AND state = 'open'`
+
+	endHeldSQL = `UPDATE refused SET due = 0, reason = $2, code = $3, message = $4 WHERE seq = $1 AND due > 0 AND state = 'open'`
+
+	refusedColumns = `seq, opened, type, id, reason, facts, setting, code, message, first, last, number, state, decided, decided_by, note, due, size,
 	COALESCE((SELECT i.seq FROM inbox i WHERE i.id = refused.id AND i.type = refused.type AND i.settled = 1), 0)`
 
 	readRefusedSQL = `SELECT ` + refusedColumns + ` FROM refused WHERE seq = $1`
 
 	refusedBodySQL = `SELECT digest, data_key, body FROM refused WHERE seq = $1`
 
-	decideRefusedSQL = `UPDATE refused SET state = $2, decided = $3, decided_by = $4, note = $5 WHERE seq = $1 AND state <> 'taken' AND state <> $2`
+	decideRefusedSQL = `UPDATE refused SET state = $2, due = 0, decided = $3, decided_by = $4, note = $5 WHERE seq = $1 AND state <> 'taken' AND state <> $2`
 )
 
-// KeepRefused keeps a refused callback, or notes that it came again, and raises alarms, in one
-// transaction.
-func (b *Book) KeepRefused(ctx context.Context, r Refused, alarms []db.Alarm, now db.Millis) error {
-	facts, err := json.Marshal(r.Facts)
-	if err != nil {
-		return err
-	}
-	content := sha256.Sum256(append([]byte(r.Reason+"\x00"), r.Content...))
-	digest := hex.EncodeToString(content[:])
-	purpose := refusedPurpose
+// Digest tells r from others: it is the same for all attempts of one callback that are refused for
+// one reason. A callback that was signed is another one than the same without a signature, since
+// only the first can be retried where signatures are demanded.
+func (r *Refused) Digest() string {
+	label := string(r.Reason) + "\x00"
 	if r.Signed {
-		purpose = refusedSignedPurpose
+		label += "signed\x00"
 	}
-	key, sealed, err := b.Seal(ctx, placeRefused(digest), []string{purpose}, [][]byte{r.Body})
-	if err != nil {
-		return err
-	}
-	return b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
-		_, err := t.Exec(ctx, keepRefusedSQL, digest, bit(r.Opened), int64(r.Type), db.Clean(r.ID), string(r.Reason), db.Clean(string(facts)), r.Setting,
-			r.ErrCode, db.Clean(r.Message), int64(now), len(r.Body), key, sealed[0])
+	sum := sha256.Sum256(append([]byte(label), r.Content...))
+	return hex.EncodeToString(sum[:])
+}
+
+// KeepRefused keeps refused callbacks, or notes that they came again, and raises alarms, in one
+// transaction.
+func (b *Book) KeepRefused(ctx context.Context, list []Refused, alarms []db.Alarm, now db.Millis) error {
+	var statements []db.Statement
+	for i := range list {
+		r := &list[i]
+		facts, err := json.Marshal(r.Facts)
 		if err != nil {
 			return err
 		}
-		if _, err := t.Exec(ctx, boundRefusedSQL, maxRefusedRows, maxRefusedBytes); err != nil {
+		digest, purpose := r.Digest(), refusedPurpose
+		if r.Signed {
+			purpose = refusedSignedPurpose
+		}
+		key, sealed, err := b.Seal(ctx, placeRefused(digest), []string{purpose}, [][]byte{r.Body})
+		if err != nil {
+			return err
+		}
+		statements = append(statements, db.Statement{SQL: keepRefusedSQL, Args: []any{digest, bit(r.Opened), int64(r.Type), db.Clean(r.ID), string(r.Reason),
+			db.Clean(string(facts)), r.Setting, r.ErrCode, db.Clean(r.Message), int64(now), int64(r.Due), len(r.Body), key, sealed[0]}})
+	}
+	return b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
+		if err := t.Batch(ctx, statements); err != nil {
+			return err
+		}
+		var rows, bytes int64
+		if _, err := db.One(ctx, t, roomRefusedSQL, nil, &rows, &bytes); err != nil {
+			return err
+		}
+		if rows > MaxRefusedRows || bytes > MaxRefusedBytes {
+			if _, err := t.Exec(ctx, boundRefusedSQL, MaxRefusedRows, MaxRefusedBytes); err != nil {
+				return err
+			}
+		}
+		l := ledger{alarms: alarms}
+		return l.write(ctx, t)
+	})
+}
+
+// RepeatRefused notes how often refused callbacks came again, by their digests, and gives those
+// that are not kept any more.
+func (b *Book) RepeatRefused(ctx context.Context, again map[string]int64, now db.Millis) (gone []string, err error) {
+	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		gone = nil
+		for _, digest := range slices.Sorted(maps.Keys(again)) { // in one order: two nodes must not wait for each other
+			n, err := t.Exec(ctx, repeatRefusedSQL, digest, int64(now), again[digest])
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				gone = append(gone, digest)
+			}
+		}
+		return nil
+	})
+	return gone, err
+}
+
+// AskAgain gives deposits about which the merchant's check is to be asked now, and notes when the
+// next time is: first a minute after the last, then two, four and so on up to an hour
+// (PROTOCOL.md, E4). No other node gets them too.
+func (b *Book) AskAgain(ctx context.Context, now db.Millis, most int) (seqs []int64, err error) {
+	type due struct{ seq, first, at int64 }
+	list, err := db.List(ctx, b, dueRefusedSQL, []any{int64(now), most}, func(r db.Rows) (d due, err error) {
+		return d, r.Scan(&d.seq, &d.first, &d.at)
+	})
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		seqs = nil
+		for _, d := range list {
+			next := int64(now) + min(max(int64(now)-d.first, AskFirst), askMost)
+			n, err := t.Exec(ctx, askRefusedSQL, d.seq, d.at, next)
+			if err != nil {
+				return err
+			}
+			if n > 0 {
+				seqs = append(seqs, d.seq)
+			}
+		}
+		return nil
+	})
+	return seqs, err
+}
+
+// AskFirst is how long after a deposit came the merchant's check is asked again, in milliseconds.
+const (
+	AskFirst = 60_000
+	askMost  = 3_600_000
+)
+
+// EndHeld makes a deposit that the check held a refused one, and raises alarms.
+func (b *Book) EndHeld(ctx context.Context, seq int64, reason client.RefusalReason, code int64, message string, alarms []db.Alarm) error {
+	return b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
+		n, err := t.Exec(ctx, endHeldSQL, seq, string(reason), code, db.Clean(message))
+		if err != nil || n == 0 {
 			return err
 		}
 		l := ledger{alarms: alarms}
@@ -148,7 +249,7 @@ func scanRefused(rows db.Rows) (r Refused, err error) {
 	var opened int64
 	var facts string
 	err = rows.Scan(&r.Seq, &opened, &r.Type, &r.ID, &r.Reason, &facts, &r.Setting, &r.ErrCode, &r.Message, &r.First, &r.Last, &r.Number, &r.State, &r.Decided,
-		&r.DecidedBy, &r.Note, &r.Bytes, &r.Taken)
+		&r.DecidedBy, &r.Note, &r.Due, &r.Bytes, &r.Taken)
 	if err == nil {
 		err = json.Unmarshal([]byte(facts), &r.Facts)
 	}

@@ -18,13 +18,13 @@ func TestRefusedBounds(t *testing.T) {
 			keep := func(name string, opened bool, reason client.RefusalReason, size int) {
 				t.Helper()
 				r := Refused{Content: []byte(name), Body: make([]byte, size), Opened: opened, ID: name, Reason: reason, Facts: []client.Fact{}}
-				if err := b.KeepRefused(ctx, r, nil, 1); err != nil {
+				if err := b.KeepRefused(ctx, []Refused{r}, nil, 1); err != nil {
 					t.Fatal(err)
 				}
 			}
 			count := func() (opened, closed, bytes int64) {
 				t.Helper()
-				list, _, err := b.RefusedList(ctx, RefusedFilter{}, 2*maxRefusedRows, 0)
+				list, _, err := b.RefusedList(ctx, RefusedFilter{}, 2*MaxRefusedRows, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -45,14 +45,14 @@ func TestRefusedBounds(t *testing.T) {
 			for n := range 300 { // 19 MB that a stranger with the API key posts
 				keep(fmt.Sprint("garbage ", n), false, "not_opened", 65_000)
 			}
-			if opened, closed, bytes := count(); opened != 1 || closed < 200 || bytes > maxRefusedBytes {
+			if opened, closed, bytes := count(); opened != 1 || closed < 200 || bytes > MaxRefusedBytes {
 				t.Errorf("%d and %d of %d bytes", opened, closed, bytes)
 			}
-			for n := range maxRefusedRows + 10 { // joined from what he read
+			for n := range MaxRefusedRows + 10 { // joined from what he read
 				keep(fmt.Sprint("spliced ", n), true, "spliced", 10)
 			}
 			opened, closed, _ := count()
-			if opened != maxRefusedRows || closed != 0 {
+			if opened != MaxRefusedRows || closed != 0 {
 				t.Errorf("%d and %d", opened, closed)
 			}
 			if r, err := b.Refused(ctx, 1, true); err != nil || r.ID != "deposit" || len(r.Body) != 700 {
@@ -66,7 +66,7 @@ func TestRefusedBounds(t *testing.T) {
 func TestRefusedSealed(t *testing.T) {
 	b := New(openAt(t, dialects[0].url(t)), Config{})
 	for _, name := range []string{"one", "two"} {
-		if err := b.KeepRefused(ctx, Refused{Content: []byte(name), Body: []byte(name), Reason: "malformed"}, nil, 1); err != nil {
+		if err := b.KeepRefused(ctx, []Refused{{Content: []byte(name), Body: []byte(name), Reason: "malformed"}}, nil, 1); err != nil {
 			t.Fatal(err)
 		}
 	}

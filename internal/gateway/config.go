@@ -116,6 +116,7 @@ type Gateway struct {
 	handler  *merchant.Handler
 	api      *server
 	refusals *refusals
+	keeper   *keeper
 	sender   *sender // nil where nothing is forwarded
 }
 
@@ -166,6 +167,7 @@ func New(c Config) (*Gateway, error) {
 		h.Verify, h.VerifyTimeout = v.verify, v.to.Timeout()
 	}
 	g.refusals = &refusals{book: g.book, c: &g.c, observer: c.Observer, counts: map[string]int64{}, warned: warnings{}}
+	g.keeper = &keeper{book: g.book, c: &g.c, again: g.refusals.repeated, known: map[string]int64{}, rooms: map[client.RefusalReason]room{}}
 	h.Observer = g.refusals
 	var err error
 	if g.handler, err = merchant.New(h); err != nil {
@@ -215,7 +217,7 @@ const (
 // forwards what happened. It returns when ctx has ended and everything under way is
 // done. Several processes of one database may run it.
 func (g *Gateway) Run(ctx context.Context) error {
-	done := make(chan struct{}, 6)
+	done := make(chan struct{}, 7)
 	start := func(f func()) { go func() { f(); done <- struct{}{} }() }
 	start(func() {
 		g.regularly(ctx, expireEvery, "ending orders", func(ctx context.Context, now db.Millis) (bool, error) {
@@ -231,7 +233,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	})
 	start(func() {
 		g.regularly(ctx, refusalsEvery, "counting refusals", func(ctx context.Context, _ db.Millis) (bool, error) {
-			return false, errors.Join(g.refusals.keep(ctx), g.book.FoldCounts(ctx))
+			return false, errors.Join(g.refusals.keep(ctx), g.keeper.count(ctx), g.book.FoldCounts(ctx))
 		})
 	})
 	start(func() {
@@ -240,12 +242,18 @@ func (g *Gateway) Run(ctx context.Context) error {
 		})
 	})
 	start(func() {
+		g.regularly(ctx, askEvery, "asking the check again", func(ctx context.Context, now db.Millis) (bool, error) {
+			n, err := g.askAgain(ctx, now)
+			return n == askAtOnce, err
+		})
+	})
+	start(func() {
 		if g.sender != nil {
 			g.sender.run(ctx)
 		}
 	})
 	start(func() { _ = g.api.changes.Run(ctx) }) // it ends without an error
-	for range 6 {
+	for range 7 {
 		<-done
 	}
 	// Questions whose request has been answered with a time-out still decide.
@@ -254,7 +262,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if err := g.handler.Wait(wait); err != nil {
 		return fmt.Errorf("gateway: %w", err)
 	}
-	if err := g.refusals.keep(wait); err != nil {
+	if err := errors.Join(g.refusals.keep(wait), g.keeper.count(wait)); err != nil {
 		g.c.Log.Error("counting refusals failed", "error", err)
 	}
 	return nil

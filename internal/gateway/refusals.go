@@ -22,7 +22,7 @@ type refusals struct {
 
 	mu     sync.Mutex
 	counts map[string]int64
-	alarms []db.Alarm // one of each kind
+	alarms []db.Alarm // one of each row
 	warned warnings
 
 	// Since the last callback that was not refused: when the first was refused, 0 if
@@ -94,9 +94,16 @@ func (r *refusals) alarm(kind client.AlarmKind, subject string) {
 	r.add(db.Alarm{Kind: kind, Subject: subject, Examples: []string{subject}, At: db.MillisOf(r.c.Now()), Number: 1})
 }
 
-// add notes the alarms of a, together with those of its kind that wait. r is locked.
+// repeated counts the alarm of a callback that was refused again.
+func (r *refusals) repeated(kind client.AlarmKind, subject string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.add(db.Alarm{Kind: kind, Subject: subject, At: db.MillisOf(r.c.Now()), Number: 1})
+}
+
+// add notes the alarms of a, together with those of its row that wait. r is locked.
 func (r *refusals) add(a db.Alarm) {
-	i := slices.IndexFunc(r.alarms, func(b db.Alarm) bool { return b.Kind == a.Kind })
+	i := slices.IndexFunc(r.alarms, func(b db.Alarm) bool { return b.Kind == a.Kind && (b.Subject == a.Subject || a.Examples != nil) })
 	if i < 0 {
 		r.alarms = append(r.alarms, a)
 		return

@@ -19,15 +19,21 @@ import (
 )
 
 // onRefused keeps a refused callback before the provider is answered: some never send it again.
+// A deposit that the check holds is kept for a provider that is not known to ask again.
 func (g *Gateway) onRefused(ctx context.Context, r merchant.Refused) {
-	now := db.MillisOf(g.c.Now())
 	kept := book.Refused{Content: contentOf(r), Body: r.Body, Opened: r.Opened != nil, Signed: r.Signed, Type: r.Identity.Type, ID: r.Identity.EventID(),
-		Reason: client.RefusalReason(r.Reason), Facts: factsOf(ctx, g.book, r.Reason, r.Callback, r.Facts), Setting: r.Setting, ErrCode: int64(r.Code), Message: r.Message}
-	var alarms []db.Alarm
-	if r.Identity.Type == countersign.TypeDeposited { // the database knows those of the last hour
-		alarms = []db.Alarm{{Kind: client.AlarmDepositRefused, Subject: string(r.Reason), At: now}}
+		Reason: client.RefusalReason(r.Reason), Setting: r.Setting, ErrCode: int64(r.Code), Message: r.Message}
+	var alarm client.AlarmKind
+	switch {
+	case r.Reason == merchant.ReasonHold && g.c.Callbacks.Profile.CanHold():
+		return
+	case r.Reason == merchant.ReasonHold:
+		kept.Reason, kept.Due = client.RefusalReason(merchant.ReasonUnverified), db.MillisOf(g.c.Now())+book.AskFirst
+	case r.Identity.Type == countersign.TypeDeposited:
+		alarm = client.AlarmDepositRefused
 	}
-	if err := g.book.KeepRefused(ctx, kept, alarms, now); err != nil {
+	err := g.keeper.keep(ctx, kept, alarm, func() []client.Fact { return factsOf(ctx, g.book, r.Reason, r.Callback, r.Facts) })
+	if err != nil {
 		g.c.Log.Error("a refused callback was not kept", "reason", string(r.Reason), "id", kept.ID, "error", err)
 	}
 }
@@ -75,7 +81,7 @@ func clean(text string) string {
 
 func (a *server) refusedOf(r book.Refused) client.RefusedCallback {
 	return client.RefusedCallback{ID: r.Seq, State: r.State, Reason: r.Reason, Means: r.Reason.Means(), Facts: r.Facts, Setting: r.Setting, Opened: r.Opened,
-		Type: r.Type, CallbackID: r.ID, ErrCode: r.ErrCode, Message: r.Message, First: timeOf(r.First), Last: timeOf(r.Last), Number: r.Number, Bytes: r.Bytes,
+		Type: r.Type, CallbackID: r.ID, ErrCode: r.ErrCode, Message: r.Message, First: timeOf(r.First), Last: timeOf(r.Last), Number: r.Number, Due: timeOf(r.Due), Bytes: r.Bytes,
 		Inbox: r.Taken, Decided: timeOf(r.Decided), DecidedBy: r.DecidedBy, Note: r.Note}
 }
 

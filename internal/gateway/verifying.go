@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"countersign"
 	"countersign/client"
 	"countersign/internal/api"
+	"countersign/internal/db"
 	"countersign/internal/signed"
 	"countersign/internal/strictjson"
 	"countersign/merchant"
@@ -87,6 +89,46 @@ func (v *verifier) verify(ctx context.Context, d countersign.Deposit) (merchant.
 	v.log.LogAttrs(ctx, slog.LevelInfo, "a deposit was verified", slog.String("trackingId", d.TrackingID), slog.String("verdict", verdict.String()),
 		slog.String("reason", reason))
 	return verdict, nil
+}
+
+const (
+	askEvery  = time.Second
+	askAtOnce = 8
+)
+
+// askAgain asks the check about deposits that it held and that the provider may not send again,
+// and books those that it says yes to. It gives their number.
+func (g *Gateway) askAgain(ctx context.Context, now db.Millis) (n int, err error) {
+	due, err := g.book.AskAgain(ctx, now, askAtOnce)
+	var all sync.WaitGroup
+	errs := make([]error, len(due))
+	for i, seq := range due {
+		all.Go(func() { errs[i] = g.askAbout(ctx, seq) })
+	}
+	all.Wait()
+	return len(due), errors.Join(append(errs, err)...)
+}
+
+func (g *Gateway) askAbout(ctx context.Context, seq int64) error {
+	r, err := g.book.Refused(ctx, seq, true)
+	if err != nil {
+		return err
+	}
+	again := g.handler.Retry(ctx, r.Body, r.Signed)
+	at := db.MillisOf(g.c.Now())
+	switch {
+	case again.Code == countersign.CodeAccepted && again.Reason.Answered():
+		g.c.Log.Info("a deposit that the check had held was taken", "refused", seq, "id", r.ID, "seq", again.Seq)
+		_, err = g.book.DecideRefused(ctx, seq, client.RefusedTaken, byVerify, "", at)
+	case again.Reason.Refusal() && again.Reason != merchant.ReasonOverload:
+		alarms := []db.Alarm{{Kind: client.AlarmDepositRefused, Subject: string(again.Reason), At: at}}
+		if kind, alarming := refusalAlarms[again.Reason]; alarming {
+			alarms = append(alarms, db.Alarm{Kind: kind, Subject: r.ID, Examples: []string{r.ID}, At: at, Number: 1})
+		}
+		g.c.Log.Error("a deposit that the check had held was refused", "refused", seq, "id", r.ID, "reason", string(again.Reason))
+		err = g.book.EndHeld(ctx, seq, client.RefusalReason(again.Reason), int64(again.Code), again.Code.Message(), alarms)
+	}
+	return err
 }
 
 // parseVerdict reads a client.DepositVerdict strictly: a member that is not known, or

@@ -18,6 +18,7 @@ import (
 const (
 	byPolicy = "policy"
 	byCheck  = "countersign" // the comparison of the question with the order
+	byVerify = "verify"      // the merchant's own check of a deposit
 )
 
 // decideTries bounds how often a decision is begun again because the order

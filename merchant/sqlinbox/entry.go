@@ -88,8 +88,10 @@ func (t *transaction) lock(ctx context.Context, digests ...[]byte) error {
 }
 
 // locks gives the digests that a transaction about e locks.
-func locks(key []byte, e *merchant.Entry) [][]byte {
-	digests := [][]byte{key}
+func locks(key []byte, e *merchant.Entry) (digests [][]byte) {
+	if key != nil {
+		digests = append(digests, key)
+	}
 	if !e.Transfer.IsZero() {
 		digests = append(digests, e.Transfer[:])
 	}
@@ -148,7 +150,7 @@ func (t *transaction) record(ctx context.Context, e *merchant.Entry) (k known, e
 	case finding == merchant.FindingSpliced:
 		return known{refused: merchant.StateSpliced}, nil
 	case r != nil && !bytes.Equal(r.content, e.Content[:]):
-		return known{row: r, refused: merchant.StateOtherContent}, nil
+		return known{row: r, refused: merchant.StateOtherContent}, t.remember(ctx, e, seen)
 	case r == nil:
 		if r, err = t.insertEntry(ctx, key, e, finding == merchant.FindingSuspect); err != nil {
 			return known{}, err

@@ -35,11 +35,11 @@ CREATE INDEX inbox_order ON inbox (call_back_id, seq) WHERE call_back_id <> '';
 CREATE INDEX inbox_open ON inbox (seq) WHERE settled = 0;
 CREATE INDEX inbox_type ON inbox (type, seq) WHERE type <> 1;
 
--- Blocks of requests that were taken from services that do not bind, for 30 days
--- (PROTOCOL.md, B5 and B7).
+-- What was seen in the last 30 days: blocks of requests of services that do not bind (PROTOCOL.md,
+-- B5 and B7), and answers about withdrawals that the log has.
 CREATE TABLE blocks (
-  block {text} NOT NULL PRIMARY KEY, -- half of the digest of the sealed block, in hexadecimal
-  body  {bytes} NOT NULL, -- half of the digest of the request that it first came in
+  block {text} NOT NULL PRIMARY KEY, -- half of the digest of the sealed block or the answer, in hexadecimal
+  body  {bytes} NOT NULL, -- half of the digest of the request that the block first came in
   owner {bytes}, -- what the block belongs to; NULL where nothing is known of that
   seen  {int} NOT NULL
 ){clustered};
@@ -52,7 +52,8 @@ CREATE TABLE refusals (
 ){clustered};
 
 -- Callbacks that were refused although they opened, or came with the right API key, each
--- once for each reason. The oldest go when there are too many.
+-- once for each reason, and deposits that the merchant's check holds. The newest of the reason that
+-- has the most go when there are too many.
 CREATE TABLE refused (
 {sqlite}  seq        INTEGER NOT NULL PRIMARY KEY,
 {postgres}  seq        BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -72,10 +73,12 @@ CREATE TABLE refused (
   decided    {int} NOT NULL DEFAULT 0,
   decided_by TEXT NOT NULL DEFAULT '',
   note       TEXT NOT NULL DEFAULT '',
+  due        {int} NOT NULL DEFAULT 0, -- when the merchant's check is asked again; 0: it is not
   size       {int} NOT NULL, -- of the body
   data_key   {bytes} NOT NULL,
   body       {bytes} NOT NULL -- sealed
 ){strict};
+CREATE INDEX refused_room ON refused (due, reason, opened, state, seq, size);
 
 -- The deposits, numbered without gaps.
 CREATE TABLE deposits (

@@ -1,0 +1,289 @@
+package gateway
+
+import (
+	"encoding/base64"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign"
+	"countersign/client"
+	"countersign/countersigntest"
+	"countersign/internal/book"
+	"countersign/internal/db"
+	"countersign/merchant"
+)
+
+// joined is a body of blocks in any number and order of those of bodies.
+func joined(t testing.TB, r *rand.Rand, bodies ...[]byte) []byte {
+	t.Helper()
+	var blocks [][]byte
+	for _, body := range bodies {
+		b, err := base64.StdEncoding.DecodeString(string(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks = slices.AppendSeq(blocks, slices.Chunk(b, testPair().Size()))
+	}
+	var out []byte
+	for range 3 + r.IntN(6) {
+		out = append(out, blocks[r.IntN(len(blocks))]...)
+	}
+	return base64.StdEncoding.AppendEncode(nil, out)
+}
+
+func (r *rig) splice(head, tail []byte) []byte {
+	r.t.Helper()
+	body, err := countersigntest.Splice(head, tail, 2, testPair().Size())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return body
+}
+
+func (r *rig) body(cb countersign.Callback) []byte {
+	r.t.Helper()
+	body, _, err := r.service.Body(cb)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return body
+}
+
+// posted gives the errCode of the response to body.
+func (r *rig) posted(path string, body []byte) countersign.ErrCode {
+	r.t.Helper()
+	resp, err := countersign.ParseResponse(r.service.Post(r.t.Context(), r.to, path, body).Raw)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return resp.ErrCode
+}
+
+// records is how many records of a kind the log has.
+func (r *rig) records(kind string) int {
+	r.t.Helper()
+	list, err := r.client.Audit(r.t.Context(), client.FeedOptions{Limit: 1000})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return strings.Count(string(asJSON(r.t.(*testing.T), list)), kind)
+}
+
+// TestRepeatedQuestion: one recorded question costs one record of each answer, however often it
+// comes, from any process.
+func TestRepeatedQuestion(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), nil)
+			r.order(1)
+			question := r.body(countersigntest.Withdrawal(1))
+			for range 50 {
+				if code := r.posted(merchant.DefaultWithdrawPath, question); code != countersign.CodeAccepted {
+					t.Fatalf("errCode %d", code)
+				}
+			}
+			again := newRigOn(t, r.db, r.service, nil)
+			for range 5 {
+				again.posted(merchant.DefaultWithdrawPath, question)
+			}
+			if n := r.records("withdrawal.answered"); n != 1 {
+				t.Errorf("the log has %d records of it", n)
+			}
+			r.confirmed(1) // another question
+			if n := r.records("withdrawal.answered"); n != 2 {
+				t.Errorf("the log has %d records of two questions", n)
+			}
+		})
+	}
+}
+
+// TestManyJoins: who posts what he joined from recorded callbacks fills neither the table nor the log,
+// takes the place of nothing that came before, and deposits go on.
+func TestManyJoins(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{Unbound: true}), nil)
+			first := r.body(countersigntest.Deposit(1))
+			r.posted(merchant.DefaultNotifyPath, first)
+			other := *countersigntest.Deposit(1)
+			other.TenantUserID = "another"
+			r.deliver(&other)
+			random := rand.New(rand.NewPCG(1, 1))
+			for range 3 * book.MaxRefusedRows {
+				r.posted(merchant.DefaultNotifyPath, joined(t, random, first))
+			}
+			if err := r.keeper.count(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if code := r.deliver(countersigntest.Deposit(2)); code != countersign.CodeAccepted {
+				t.Errorf("errCode %d", code)
+			}
+			n, kept := 0, 0
+			for x, err := range r.client.AllRefused(t.Context(), client.RefusedFilter{}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n++; x.Reason == "other_content" {
+					kept++
+				}
+			}
+			if n > book.MaxRefusedRows || kept != 1 {
+				t.Errorf("%d are kept, and %d of what was refused before", n, kept)
+			}
+			if lines := strings.Count(r.log.String(), "\n"); lines > 200 {
+				t.Errorf("%d lines are in the log", lines)
+			}
+		})
+	}
+}
+
+// TestJoinsOfRefused: a request that is joined from refused ones is not taken once the setting is
+// right, and what it is joined from is; forty that were refused stay however many joins follow,
+// and "retry all" books them and nothing else.
+func TestJoinsOfRefused(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			service := newService(t, countersigntest.ServiceConfig{Unbound: true})
+			strict := newRig(t, d.url(t), service, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired })
+			const honest = 40
+			var bodies [][]byte
+			for n := range honest {
+				bodies = append(bodies, strict.body(countersigntest.Deposit(n+1)))
+				strict.posted(merchant.DefaultNotifyPath, bodies[n])
+			}
+			joins := [][]byte{}
+			for n := range 1080 {
+				joins = append(joins, strict.splice(bodies[n%honest], bodies[(n+1+n/honest)%honest]))
+				strict.posted(merchant.DefaultNotifyPath, joins[n])
+			}
+			right := map[string]string{}
+			for n := range honest {
+				deposit := countersigntest.Deposit(n + 1)
+				right[deposit.TrackingID] = deposit.Amount.String()
+			}
+			lax := newRigOn(t, strict.db, service, nil)
+			if code := lax.posted(merchant.DefaultNotifyPath, joins[0]); code == countersign.CodeAccepted {
+				t.Error("a join of two refused deposits was taken")
+			}
+			if code := lax.posted(merchant.DefaultNotifyPath, bodies[0]); code != countersign.CodeAccepted {
+				t.Errorf("what it was joined from: errCode %d", code)
+			}
+			for after, more := int64(0), true; more; {
+				got, err := lax.client.RetryAllRefused(t.Context(), client.RetryRefused{Filter: client.RefusedFilter{Reason: "not_bound"}, After: after})
+				if err != nil {
+					t.Fatal(err)
+				}
+				after, more = got.Next, got.Next != 0
+			}
+			taken := 0
+			for _, x := range lax.allDeposits() {
+				if x.State != client.DepositTaken {
+					continue
+				}
+				taken++
+				if right[x.TrackingID] != x.Amount.String() {
+					t.Errorf("%s is booked with %s, want %s", x.TrackingID, x.Amount, right[x.TrackingID])
+				}
+			}
+			if taken != honest {
+				t.Errorf("%d of %d are booked", taken, honest)
+			}
+		})
+	}
+}
+
+// TestForgerPoisonsNothing: a join that came, and was refused, before what it was joined from costs
+// the honest deposit nothing but a person's look.
+func TestForgerPoisonsNothing(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			service := newService(t, countersigntest.ServiceConfig{Unbound: true})
+			strict := newRig(t, d.url(t), service, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired })
+			a, b := strict.body(countersigntest.Deposit(1)), strict.body(countersigntest.Deposit(2))
+			strict.posted(merchant.DefaultNotifyPath, strict.splice(a, b))
+			strict.posted(merchant.DefaultNotifyPath, strict.splice(b, a))
+			r := newRigOn(t, strict.db, service, nil)
+			r.posted(merchant.DefaultNotifyPath, a) // of the same blocks as both joins
+			for x, err := range r.client.AllRefused(t.Context(), client.RefusedFilter{Reason: "spliced"}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, err := r.client.RetryRefused(t.Context(), x.ID, "looked at"); err != nil || got.State != client.RefusedTaken {
+					t.Errorf("%+v, %v", got, err)
+				}
+			}
+			held := r.allDeposits()
+			if len(held) != 1 || held[0].State != client.DepositHeld || held[0].Amount.String() != countersigntest.Deposit(1).Amount.String() {
+				t.Fatalf("%+v", held)
+			}
+			if code := r.deliver(countersigntest.Deposit(2)); code != countersign.CodeAccepted {
+				t.Errorf("another attempt of the other one: errCode %d", code)
+			}
+		})
+	}
+}
+
+// TestHeldIsAskedAgain: a provider that takes "ask again" for a refusal does not come again. What
+// the check held is kept, asked about again, and booked on yes; at the end there is an alarm.
+func TestHeldIsAskedAgain(t *testing.T) {
+	for _, d := range dialects {
+		for _, answer := range []string{"yes", "no", "not_yet"} {
+			t.Run(d.name+" "+answer, func(t *testing.T) {
+				now := newClock()
+				c := newChecker(t, func() time.Time { return now.now() })
+				service := newService(t, countersigntest.ServiceConfig{Unbound: true})
+				r := newRig(t, d.url(t), service, func(g *Config) {
+					g.Callbacks.Profile = merchant.OtherProvider()
+					g.Verify = Verifying{URL: c.URL, Secret: testSecret, For: time.Hour}
+				})
+				says := func(verdict string) { c.answer.Store(`{"verdict":"` + verdict + `"}`) }
+				later := func(by time.Duration, asked int) {
+					t.Helper()
+					r.clock.advance(by)
+					now.advance(by)
+					if n, err := r.askAgain(t.Context(), db.MillisOf(r.clock.now())); err != nil || n != asked {
+						t.Errorf("%d were asked about, want %d, %v", n, asked, err)
+					}
+				}
+				says("not_yet")
+				for range 3 { // some come again all the same
+					if code := r.deliver(countersigntest.Deposit(1)); code != countersign.CodeNotKnownYet {
+						t.Fatalf("errCode %d", code)
+					}
+				}
+				x := r.allRefused(1)[0]
+				if x.Reason != "unverified" || x.State != client.RefusedOpen || x.Number != 3 || x.CallbackID != countersigntest.Deposit(1).TrackingID || x.Due == 0 {
+					t.Errorf("%+v", x)
+				}
+				r.wantAlarms()
+				later(30*time.Second, 0)
+				later(30*time.Second, 1) // after a minute
+				later(30*time.Second, 0)
+				later(30*time.Second, 1) // two
+				later(time.Minute, 0)
+				later(time.Minute, 1) // four
+				says(answer)
+				later(time.Hour, 1)
+				x = r.allRefused(1)[0]
+				later(2*time.Hour, 0)
+				switch answer {
+				case "yes":
+					r.wantAlarms()
+					if list := r.allDeposits(); len(list) != 1 || list[0].State != client.DepositTaken || x.State != client.RefusedTaken || x.Inbox != 1 {
+						t.Errorf("%+v, %+v", list, x)
+					}
+				case "no":
+					r.wantAlarms(client.AlarmDepositRefused, client.AlarmDisproved)
+				default:
+					r.wantAlarms(client.AlarmDepositRefused, client.AlarmUnverified)
+				}
+				if answer != "yes" && (x.State != client.RefusedOpen || len(r.allDeposits()) != 0) {
+					t.Errorf("%+v", x)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+
+	"golang.org/x/time/rate"
+
+	"countersign/client"
+	"countersign/internal/book"
+	"countersign/internal/db"
+)
+
+// What may be kept of refusals of one reason: as much at once as there is room, and then so many
+// a second. Whoever can have requests refused, such as joins of those that he read, must neither
+// fill the disk nor delay the deposits that share the database's one writer.
+const (
+	keepRows   = 20
+	keepBytes  = 256 << 10
+	keepWarned = 60_000 // milliseconds between two lines about what was not kept
+)
+
+// keeper keeps refused callbacks. What comes while a transaction commits shares the next one. A
+// repetition of what this process keeps is counted, and the count is written each second.
+type keeper struct {
+	book  *book.Book
+	c     *Config
+	again func(client.AlarmKind, string) // counts an alarm of a repetition
+
+	writing sync.Mutex // held for one transaction
+
+	mu      sync.Mutex
+	next    *keeping         // gathers what the next transaction keeps
+	known   map[string]int64 // by digest: how often it came since that was written
+	rooms   map[client.RefusalReason]room
+	dropped int64 // not kept, since the last line about it
+	warned  db.Millis
+}
+
+type room struct{ rows, bytes *rate.Limiter }
+
+// keeping is one transaction.
+type keeping struct {
+	list   []book.Refused
+	alarms []db.Alarm
+	done   chan struct{}
+	err    error // read it after done is closed
+}
+
+// keep keeps r, which must not change before it returns, and raises an alarm if kind is not
+// empty. It returns after the commit. facts is called for what is new.
+func (k *keeper) keep(ctx context.Context, r book.Refused, kind client.AlarmKind, facts func() []client.Fact) error {
+	now, digest := k.c.Now(), r.Digest()
+	k.mu.Lock()
+	_, known := k.known[digest]
+	switch {
+	case known:
+		k.known[digest]++
+	case !k.takes(r):
+		k.dropped++
+		known = true
+	}
+	k.mu.Unlock()
+	if known {
+		if kind != "" {
+			k.again(kind, string(r.Reason))
+		}
+		return nil
+	}
+	r.Facts = facts()
+	k.mu.Lock()
+	n := k.next
+	first := n == nil
+	if first {
+		n = &keeping{done: make(chan struct{})}
+		k.next = n
+	}
+	n.list = append(n.list, r)
+	if kind != "" {
+		n.alarms = append(n.alarms, db.Alarm{Kind: kind, Subject: string(r.Reason), At: db.MillisOf(now)})
+	}
+	k.mu.Unlock()
+	if first {
+		k.writing.Lock()
+		k.mu.Lock()
+		k.next = nil
+		k.mu.Unlock()
+		n.err = k.book.KeepRefused(ctx, n.list, n.alarms, db.MillisOf(now))
+		k.writing.Unlock()
+		if n.err == nil {
+			k.remember(n.list)
+		}
+		close(n.done)
+	}
+	select {
+	case <-n.done:
+		return n.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// takes reports whether there is room for r. A deposit that the check holds has an entry in the
+// inbox, so nobody can make many of one. k is locked.
+func (k *keeper) takes(r book.Refused) bool {
+	if r.Due > 0 {
+		return true
+	}
+	of, ok := k.rooms[r.Reason]
+	if !ok {
+		of = room{rate.NewLimiter(keepRows, book.MaxRefusedRows), rate.NewLimiter(keepBytes, book.MaxRefusedBytes)}
+		k.rooms[r.Reason] = of
+	}
+	now := k.c.Now()
+	return of.rows.AllowN(now, 1) && of.bytes.AllowN(now, len(r.Body))
+}
+
+// maxKnown bounds keeper.known.
+const maxKnown = 4 * book.MaxRefusedRows
+
+func (k *keeper) remember(list []book.Refused) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range list {
+		if len(k.known) >= maxKnown {
+			for digest, n := range k.known {
+				if n == 0 {
+					delete(k.known, digest) // the database knows it
+				}
+			}
+		}
+		if len(k.known) < maxKnown {
+			k.known[list[i].Digest()] += 0
+		}
+	}
+}
+
+// count writes how often what is kept came again.
+func (k *keeper) count(ctx context.Context) error {
+	now := db.MillisOf(k.c.Now())
+	again := map[string]int64{}
+	k.mu.Lock()
+	for digest, n := range k.known {
+		if n > 0 {
+			again[digest], k.known[digest] = n, 0
+		}
+	}
+	if k.dropped > 0 && now-k.warned >= keepWarned {
+		k.c.Log.Warn("refused callbacks were not kept: too many came at once that are refused for one reason", "number", k.dropped)
+		k.dropped, k.warned = 0, now
+	}
+	k.mu.Unlock()
+	if len(again) == 0 {
+		return nil
+	}
+	gone, err := k.book.RepeatRefused(ctx, again, now)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err != nil {
+		for digest, n := range again {
+			k.known[digest] += n
+		}
+		return err
+	}
+	for _, digest := range gone { // others took its place: it may be kept anew
+		delete(k.known, digest)
+	}
+	return nil
+}
