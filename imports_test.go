@@ -30,7 +30,6 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/lab/dbtest":       {others: []string{"github.com/go-sql-driver/mysql", "github.com/google/go-cmp", "github.com/jackc/pgx/v5", "modernc.org/sqlite"}},
 	"countersign/internal/lab/dbtest/ready": {ours: []string{"countersign/internal/db", "countersign/internal/lab/dbtest"}, others: []string{"github.com/jackc/pgx/v5"}},
 	"countersign/internal/passkey":          {others: []string{"github.com/go-webauthn/webauthn"}},
-	"countersign/internal/lab/passkeytest":  {others: []string{"github.com/go-webauthn/webauthn"}},
 	"countersign/internal/journal": {
 		ours:   []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/db", "countersign/internal/passkey", "countersign/internal/sheet"},
 		others: []string{"golang.org/x/mod"},
@@ -43,7 +42,7 @@ var house = map[string]struct{ ours, others []string }{
 	},
 	"countersign/client": {ours: []string{"countersign"}, others: []string{"golang.org/x/mod"}},
 	"countersign/internal/api": {
-		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/journal", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/passkey",
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/journal", "countersign/internal/bodies", "countersign/internal/db",
 			"countersign/internal/strictjson", "countersign/internal/signed"},
 		others: []string{"github.com/coreos/go-oidc/v3", "github.com/danielgtaylor/huma/v2", "golang.org/x/oauth2", "golang.org/x/time"},
 	},

@@ -20,7 +20,7 @@ import (
 var commonTables = map[string]string{
 	"alarm_posts": "internal/db", "alarms": "internal/db", "approvals": "internal/db", "counts": "internal/db", "ended_sessions": "internal/db", "epochs": "internal/db",
 	"feeds": "internal/db", "master_keys": "internal/db", "meta": "internal/db", "nodes": "internal/db", "notes": "internal/db", "schema_version": "internal/db",
-	"changes": "internal/api", "known_keys": "internal/api", "passkeys": "internal/api", "signing_key": "internal/api", "sessions": "internal/api", "tokens": "internal/api",
+	"changes": "internal/api", "known_keys": "internal/api", "signing_key": "internal/api", "sessions": "internal/api", "tokens": "internal/api",
 }
 
 var (

@@ -90,10 +90,10 @@ var alarmKinds = words[AlarmKind]{
 		do:    "Reconcile as docs/backup.md says, with --settle in the end. What no file spoke for stays restored until a person resumes it.",
 		ended: "The restore was reconciled."},
 	{is: AlarmRowForged, at: atBoth, urgent: true, bySubject: true,
-		means: "A row that says who may do what is not as this program left it: somebody changed it, removed it or put back an earlier one, past the program. The row is not believed, as if it were not there; a merchant is as if paused, the service as if frozen, a token with a removed passkey still needs one, and nothing is decided on an order. The subject has the table and the row.",
+		means: "A row that says who may do what is not as this program left it: somebody changed it, removed it or put back an earlier one, past the program. The row is not believed, as if it were not there; a merchant is as if paused, the service as if frozen, and nothing is decided on an order. The subject has the table and the row.",
 		do:    "Find out who can write to the database. Make what the row was for anew, edit the merchant with every member that could move money, or thaw, and compare the rest with the audit log."},
 	{is: AlarmTokenChanged, at: atBoth, urgent: true, bySubject: true,
-		means: "A token that decides on changes was made, an approver's was revoked, or a token got a passkey. The subject names the change and the token, or the token and the passkey; no-approvers: somebody at the machine ended all approvers; person: somebody signed in with the identity provider as an approver or an admin for the first time, or has that role again.",
+		means: "A token that decides on changes was made, or an approver's was revoked. The subject names the change and the token; no-approvers: somebody at the machine ended all approvers; person: somebody signed in with the identity provider as an approver or an admin for the first time, or has that role again.",
 		do:    "Find out whose it is (token list). If nobody meant it, revoke it."},
 
 	{is: AlarmWitnessRefuses, at: atBoth, bySubject: true,

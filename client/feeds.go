@@ -235,22 +235,6 @@ func (g *Gateway) CreditDeposit(ctx context.Context, seq int64, reason string) (
 	return ask[DepositEntry](ctx, &g.caller, http.MethodPost, depositPath(seq, "/credit"), Decide{reason})
 }
 
-// Credit gives the reason for crediting a held deposit, and its signature.
-type Credit struct {
-	Reason  string     `json:"reason,omitempty" maxLength:"500" doc:"the reason, kept for later readers, at most 500 characters"`
-	Passkey *Assertion `json:"passkey,omitempty" doc:"the signed credit; required where passkeys are required of the role (--require-passkey)"`
-}
-
-// CreditApproval gives what crediting a held deposit must be signed with.
-func (g *Gateway) CreditApproval(ctx context.Context, seq int64) (Statement, error) {
-	return ask[Statement](ctx, &g.caller, http.MethodGet, depositPath(seq, "/approval"), nil)
-}
-
-// CreditDepositSigned is CreditDeposit with the signed statement of CreditApproval.
-func (g *Gateway) CreditDepositSigned(ctx context.Context, seq int64, reason string, signed *Assertion) (DepositEntry, error) {
-	return ask[DepositEntry](ctx, &g.caller, http.MethodPost, depositPath(seq, "/credit"), Credit{reason, signed})
-}
-
 // RejectDeposit lets a held deposit not count. The reason may be
 // empty.
 func (g *Gateway) RejectDeposit(ctx context.Context, seq int64, reason string) (DepositEntry, error) {

@@ -153,6 +153,11 @@ func (g *Gateway) ApproveOrder(ctx context.Context, callBackID, reason string) (
 	return ask[Order](ctx, &g.caller, http.MethodPost, pathOf("orders", callBackID, "/approve"), Decide{reason})
 }
 
+// OrderApproval says whether the caller may approve an order.
+func (g *Gateway) OrderApproval(ctx context.Context, callBackID string) (MayApprove, error) {
+	return ask[MayApprove](ctx, &g.caller, http.MethodGet, pathOf("orders", callBackID, "/approval"), nil)
+}
+
 // DeclineOrder declines an order: the service gets a refusal when it asks. The
 // reason may be empty.
 func (g *Gateway) DeclineOrder(ctx context.Context, callBackID, reason string) (Order, error) {

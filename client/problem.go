@@ -46,13 +46,17 @@ type Problem struct {
 	Title  string  `json:"title" doc:"the status in words"`
 	Status int     `json:"status" minimum:"400" maximum:"599" doc:"the HTTP status, 400 to 599"`
 	Detail string  `json:"detail,omitempty" doc:"what is wrong, as a sentence for people"`
-	Code   string  `json:"code,omitempty" doc:"a fixed word for programs, where the status does not say it: awaiting_approval, of a release that a person must approve first"`
+	Code   string  `json:"code,omitempty" doc:"a fixed word for programs, where the status does not say it: awaiting_approval, of a release that a person must approve first; sign_in_again, of a person whose last sign-in is older than five minutes"`
 	Faults []Fault `json:"errors,omitempty" nullable:"false" doc:"the members at fault, at most 20"`
 
 	// RetryAfter is how long to wait before the next call, in whole seconds,
 	// where the answer says so; else 0.
 	RetryAfter time.Duration `json:"-"`
 }
+
+// CodeSignInAgain is the Code of an act that moves money or decides on it, by a person who has to sign
+// in at the identity provider again before.
+const CodeSignInAgain = "sign_in_again"
 
 // CodeAwaitingApproval is the Code of the conflict of a release that a person must approve first.
 const CodeAwaitingApproval = "awaiting_approval"

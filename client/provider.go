@@ -14,6 +14,7 @@ type Provider struct {
 // ProviderOrigin names the console that a person signs in to.
 type ProviderOrigin struct {
 	Origin string `json:"origin" minLength:"1" maxLength:"300" doc:"scheme, host and port of the console, by https, 1 to 300 characters"`
+	Again  bool   `json:"again,omitempty" doc:"true: the person must sign in at the provider anew, unless that was within the last five minutes"`
 }
 
 // ProviderBegun is a sign-in that has begun.
@@ -30,39 +31,6 @@ type ProviderReturn struct {
 	Issuer string `json:"issuer,omitempty" maxLength:"1000" doc:"iss in that address; absent: there is none"`
 }
 
-// DeviceBegun is a sign-in from a command line that has begun.
-type DeviceBegun struct {
-	Page         string `json:"page" doc:"page of the provider, on which the person enters the code"`
-	UserCode     string `json:"userCode" doc:"the code, for the person"`
-	PageWithCode string `json:"pageWithCode,omitempty" doc:"page of the provider that has the code; absent: it has none"`
-	State        string `json:"state" doc:"for who began it alone: with it the session is asked for"`
-	Interval     int64  `json:"interval" doc:"seconds between two questions for the session, 1 to 60"`
-	Ends         Time   `json:"ends" doc:"when the code ends"`
-}
-
-// DeviceState asks for the session of a sign-in from a command line.
-type DeviceState struct {
-	State string `json:"state" minLength:"1" maxLength:"8000" doc:"state of the beginning"`
-}
-
-// DeviceSignedIn is a session, or that there is none yet.
-type DeviceSignedIn struct {
-	Waits   bool   `json:"waits,omitempty" doc:"the person has not signed in yet: ask again after the interval"`
-	Slower  bool   `json:"slower,omitempty" doc:"the provider was asked too often: add 5 seconds to the interval"`
-	Secret  Secret `json:"secret,omitempty" doc:"to be sent in place of a token; absent: there is no session yet"`
-	Expires Time   `json:"expires,omitzero" doc:"when the session ends at the latest; absent: there is none yet"`
-}
-
-// BeginDevice begins a sign-in from a command line (RFC 8628). It needs no token.
-func (c *caller) BeginDevice(ctx context.Context) (DeviceBegun, error) {
-	return ask[DeviceBegun](ctx, c, http.MethodPost, "/v1/signin/device/begin", nil)
-}
-
-// FinishDevice asks once for the session of a sign-in that BeginDevice began. It needs no token.
-func (c *caller) FinishDevice(ctx context.Context, state string) (DeviceSignedIn, error) {
-	return ask[DeviceSignedIn](ctx, c, http.MethodPost, "/v1/signin/device/finish", DeviceState{state})
-}
-
 // Provider gives the identity provider that people sign in with. It needs no token.
 func (c *caller) Provider(ctx context.Context) (Provider, error) {
 	return ask[Provider](ctx, c, http.MethodGet, "/v1/signin/provider", nil)
@@ -70,13 +38,19 @@ func (c *caller) Provider(ctx context.Context) (Provider, error) {
 
 // BeginProvider begins a sign-in with the identity provider, by a console of this origin. It
 // needs no token.
-func (c *caller) BeginProvider(ctx context.Context, origin string) (ProviderBegun, error) {
-	return ask[ProviderBegun](ctx, c, http.MethodPost, "/v1/signin/provider/begin", ProviderOrigin{origin})
+func (c *caller) BeginProvider(ctx context.Context, in ProviderOrigin) (ProviderBegun, error) {
+	return ask[ProviderBegun](ctx, c, http.MethodPost, "/v1/signin/provider/begin", in)
 }
 
 // FinishProvider gives a session with the role of the person's groups. It needs no token.
 func (c *caller) FinishProvider(ctx context.Context, p ProviderReturn) (SignedIn, error) {
 	return ask[SignedIn](ctx, c, http.MethodPost, "/v1/signin/provider/finish", p)
+}
+
+// SignedIn is a session.
+type SignedIn struct {
+	Secret  Secret `json:"secret" doc:"to be sent in place of a token"`
+	Expires Time   `json:"expires" doc:"when it ends at the latest"`
 }
 
 // SignOut ends the caller's session of the identity provider. For a token it is ErrConflict.

@@ -18,11 +18,6 @@ type NewFreeze struct {
 	Reason string `json:"reason" minLength:"1" maxLength:"200" doc:"why, for the other operators, 1 to 200 characters"`
 }
 
-// Thaw is the signature of the end of a freeze.
-type Thaw struct {
-	Passkey *Assertion `json:"passkey,omitempty" doc:"the signed end of the freeze; required where passkeys are required of the role (--require-passkey)"`
-}
-
 // Block says why a withdrawal must never be released, or why it goes on after a restore.
 type Block struct {
 	Reason string `json:"reason" minLength:"1" maxLength:"200" doc:"why, kept for later readers, 1 to 200 characters"`
@@ -44,16 +39,6 @@ func (s *Service) Thaw(ctx context.Context) (Freeze, error) {
 	return ask[Freeze](ctx, &s.caller, http.MethodPost, "/v1/thaw", nil)
 }
 
-// ThawApproval gives what the end of the freeze must be signed with.
-func (s *Service) ThawApproval(ctx context.Context) (Statement, error) {
-	return ask[Statement](ctx, &s.caller, http.MethodGet, "/v1/thaw/approval", nil)
-}
-
-// ThawSigned is Thaw with the signed statement of ThawApproval.
-func (s *Service) ThawSigned(ctx context.Context, signed *Assertion) (Freeze, error) {
-	return ask[Freeze](ctx, &s.caller, http.MethodPost, "/v1/thaw", Thaw{signed})
-}
-
 // ResumeWithdrawal says that nothing became of a withdrawal from before a restore: it is
 // decided and released as any other. Look at the core's books first.
 func (s *Service) ResumeWithdrawal(ctx context.Context, id, reason string) (Withdrawal, error) {
@@ -63,13 +48,13 @@ func (s *Service) ResumeWithdrawal(ctx context.Context, id, reason string) (With
 // ApproveWithdrawal approves the release of a confirmed withdrawal whose amount is above the
 // merchant's approveAbove. The token that takes the permit must have another origin. The reason may
 // be empty. To decline it, block it.
-func (s *Service) ApproveWithdrawal(ctx context.Context, id, reason string, signed *Assertion) (Withdrawal, error) {
-	return ask[Withdrawal](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/approve"), Approve{reason, signed})
+func (s *Service) ApproveWithdrawal(ctx context.Context, id, reason string) (Withdrawal, error) {
+	return ask[Withdrawal](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/approve"), Decide{reason})
 }
 
-// WithdrawalApproval gives what the approval of a withdrawal must be signed with.
-func (s *Service) WithdrawalApproval(ctx context.Context, id string) (Statement, error) {
-	return ask[Statement](ctx, &s.caller, http.MethodGet, pathOf("withdrawals", id, "/approval"), nil)
+// WithdrawalApproval says whether the caller may approve a withdrawal.
+func (s *Service) WithdrawalApproval(ctx context.Context, id string) (MayApprove, error) {
+	return ask[MayApprove](ctx, &s.caller, http.MethodGet, pathOf("withdrawals", id, "/approval"), nil)
 }
 
 // BlockWithdrawal blocks a confirmed withdrawal: it is never released. One that was

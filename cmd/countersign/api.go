@@ -34,16 +34,12 @@ func explain(c *cli.Called, err error) error {
 	var p *client.Problem
 	var none *cli.NoTokenError
 	switch {
-	case errors.As(err, new(*cli.EndedSessionError)):
-		return &hintedError{err, []string{"countersign login, to sign in again; countersign logout, to use the token of the data directory."}}
-	case c.Session && errors.Is(err, client.ErrUnauthorized):
-		return &hintedError{err, []string{"the session has ended, here or at the identity provider: countersign login, or countersign logout."}}
 	case errors.As(err, &none):
-		return &hintedError{err, []string{fmt.Sprintf("give --token or COUNTERSIGN_TOKEN, sign in with countersign login, or give --data with the data directory; %s does not exist.", none.Path)}}
+		return &hintedError{err, []string{fmt.Sprintf("give --token or COUNTERSIGN_TOKEN, or give --data with the data directory; %s does not exist.", none.Path)}}
 	case c.URL == "":
 	case errors.As(err, &p) && slices.ContainsFunc(p.Faults, func(f client.Fault) bool { return f.Location == "body.role" }):
 		return &hintedError{err, []string{fmt.Sprintf("roles of the service: %s. Roles of the gateway, with --gateway: %s; it has one merchant.", client.ServiceRoles(), client.GatewayRoles())}}
-	case errors.Is(err, client.ErrUnauthorized) && !c.Stranger:
+	case errors.Is(err, client.ErrUnauthorized):
 		return &hintedError{err, []string{"the token is not of this API, or was revoked: give --token or --data."}}
 	case errors.As(err, &p) && p.Status == http.StatusNotFound && p.Detail == "there is no such path":
 		return &hintedError{err, []string{fmt.Sprintf("--api %s may be the other end's API.", c.URL)}}

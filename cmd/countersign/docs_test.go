@@ -162,8 +162,6 @@ var elsewhere = map[string]string{
 	"bench":               "TestBench, which measures less",
 	"demo":                "TestDemo",
 	"deposits reject":     "TestScripts, and deposits credit stands for it",
-	"login":               "TestLogin, with a provider",
-	"logout":              "TestLogin, with a provider",
 	"permit verify":       "TestPermitVerify, on the vectors",
 	"refused retry":       "TestRefusedFromTheShell, after a change of the settings",
 	"withdrawals approve": "TestLargeWithdrawal of internal/admin, through the API: an approver of another origin than the core's",

@@ -40,9 +40,6 @@ type commandLine struct {
 	//lint:ignore SA5008 kong reads every one of several set tags
 	GatewayAPI kong.Plugins `embed:"" set:"end=gateway" set:"END=GATEWAY" set:"api=http://127.0.0.1:8091" set:"data=./countersign-gateway-data"`
 
-	Login  loginCmd  `cmd:"" help:"Sign in with the company's identity provider: commands then act as this person at the service; with --gateway, at the gateway."`
-	Logout logoutCmd `cmd:"" help:"End the session of login at the service; with --gateway, at the gateway."`
-
 	Backup  backupCmd  `cmd:"" help:"Copy the service's database into a file, also while it runs; with --gateway, the gateway's."`
 	Restore restoreCmd `cmd:"" help:"Put a backup in the place of the service's database; with --gateway, of the gateway's."`
 

@@ -105,22 +105,8 @@ type oidcFlags struct {
 	OIDCClient string     `name:"oidc-client" help:"Id of the client that the provider made for this console." placeholder:"ID"`
 	OIDCSecret cli.Secret `name:"oidc-secret" help:"The client's secret, or @FILE; empty for a public client, which has PKCE alone." placeholder:"SECRET"`
 	OIDCGroups []string   `name:"oidc-groups" sep:"none" help:"Role of a group: GROUP=ROLE, or GROUP=ROLE:MERCHANT,MERCHANT for these merchants alone. May be repeated; the first that the person is in decides." placeholder:"ROW"`
-	OIDCClaim  string     `name:"oidc-claim" help:"Member of the provider's tokens that has the groups." default:"groups" placeholder:"NAME"`
+	OIDCClaim  string     `name:"oidc-claim" help:"Member of the provider's tokens that has the groups; dots lead into objects, as in realm_access.roles." default:"groups" placeholder:"NAME"`
 	OIDCScopes []string   `name:"oidc-scopes" help:"What the provider is asked for beside openid. Without offline_access some providers give sessions of 15 minutes." default:"profile,email,offline_access" placeholder:"SCOPE"`
-
-	RequirePasskey []string `name:"require-passkey" help:"Roles that approve, thaw and credit held deposits only with a passkey: approver, admin. Without it only those who have registered one need it, and only to approve." placeholder:"ROLE"`
-}
-
-// mustSign gives the roles that approve nothing without a passkey.
-func (f oidcFlags) mustSign() (roles []client.Role, err error) {
-	for _, text := range f.RequirePasskey {
-		role := client.Role(text)
-		if role != client.RoleApprover && role != client.RoleAdmin {
-			return nil, fmt.Errorf("--require-passkey: %q approves nothing; the roles are approver and admin", text)
-		}
-		roles = append(roles, role)
-	}
-	return roles, nil
 }
 
 func (f oidcFlags) oidc() (daemon.OIDC, error) {
@@ -160,13 +146,9 @@ func (c *serveCmd) Run(std streams, config *kong.ConfigFlag) error {
 	if err != nil {
 		return err
 	}
-	passkeys, err := c.mustSign()
-	if err != nil {
-		return err
-	}
 	s, err := daemon.NewService(daemon.ServiceConfig{
 		Storage: storage, Listen: c.Listen, Node: c.Node, AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP, MerchantPorts: c.MerchantPorts,
-		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals, Retain: keep, Witnesses: c.Witness, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, OIDC: oidc, RequirePasskey: passkeys, Traces: daemon.TracesOn(), TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
+		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals, Retain: keep, Witnesses: c.Witness, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, OIDC: oidc, Traces: daemon.TracesOn(), TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
 		KeyStore: envelope.KeyStoreConfig{URI: string(c.KeyStore), Sessions: c.KeyStoreSessions},
 	})
 	if err != nil {

@@ -53,7 +53,6 @@ var access = map[string]struct {
 	"reportOutcomes":     {"core admin", 200, `{"merchant":"mine","callBackId":"w-1","permit":"none","failed":{"reason":"x"}}`},
 	"resumeWithdrawal":   {"approver admin", 404, `{"reason":"a test"}`},
 	"approveWithdrawal":  {"approver admin", 404, `{"reason":"a test"}`},
-	"thawApproval":       {"approver admin", 403, ""},
 	"withdrawalApproval": {"approver admin", 404, ""},
 	"blockWithdrawal":    {"operator approver admin", 404, `{"reason":"a test"}`},
 	"reportOutcome":      {"core admin", 404, `{"permit":"none","failed":{"reason":"x"}}`},
@@ -71,17 +70,9 @@ var access = map[string]struct {
 	"ackAlarms":          {"operator admin", 200, `{"filter": {"kind": "lapsed"}, "dryRun": true}`},
 	"testAlarm":          {"operator admin", 403, ""},
 	"hour":               {"viewer operator approver admin", 403, ""},
-	"addPasskey":         {"viewer ingest core operator approver admin", 422, `{"name":"x","state":"x","credential":{}}`},
-	"passkeys":           {"viewer ingest core operator approver admin", 200, ""},
-	"passkeyChallenge":   {"viewer ingest core operator approver admin", 200, `{"origin":"https://console.example"}`},
-	"removePasskey":      {"viewer ingest core operator approver admin", 422, `{"passkey":{"text":"","credential":{}}}`},
-	"signInChallenge":    {},
-	"signIn":             {},
 	"provider":           {},
 	"beginProvider":      {},
 	"finishProvider":     {},
-	"beginDevice":        {other: 404}, // no identity provider is set up
-	"finishDevice":       {},
 	"signOut":            {"viewer ingest core operator approver admin", 409, ""},
 	"self":               {"viewer ingest core operator approver admin", 200, ""},
 	"audit":              {"viewer operator approver admin", 403, ""},
@@ -138,7 +129,7 @@ func TestAccess(t *testing.T) {
 	}
 	path := func(rt *api.Endpoint) string {
 		collection, _, _ := strings.Cut(strings.TrimPrefix(rt.Path, "/v1/"), "/")
-		id := map[string]string{"merchants": "mine", "withdrawals": w.ID, "callbacks": list[0].ID, "tokens": victim.ID, "changes": waits.Change.ID, "passkeys": "none"}[collection]
+		id := map[string]string{"merchants": "mine", "withdrawals": w.ID, "callbacks": list[0].ID, "tokens": victim.ID, "changes": waits.Change.ID}[collection]
 		return strings.NewReplacer("{id}", id, "{seq}", "1").Replace(rt.Path) + map[string]string{"search": "?q=mine"}[rt.ID]
 	}
 	known := map[string]bool{}

@@ -1,14 +1,12 @@
 package admin
 
 import (
-	"cmp"
 	"context"
 	"errors"
 
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/journal"
 	"countersign/internal/outbox"
 )
 
@@ -30,20 +28,10 @@ func approvedFor(t api.Token) outbox.Judge {
 	}
 }
 
-// signedWithdrawal is what a person with passkeys signs.
-func signedWithdrawal(w outbox.Withdrawal) journal.Approved {
-	return journal.Approved{Withdrawal: journal.WithdrawalOf(w.Merchant, w.CallBackID), TenantUserID: w.TenantUserID, Details: journal.DetailsOf(w.Details)}
-}
-
-func (s *Server) withdrawalApproval(c *api.Call, id string, _ api.None) (client.Statement, error) {
+func (s *Server) withdrawalApproval(c *api.Call, id string, _ api.None) (out client.MayApprove, err error) {
 	w, err := s.Lists.Withdrawal(c.R.Context(), id)
-	if err != nil {
-		return client.Statement{}, err
-	}
-	out, err := s.Changes.Passkeys().Statement(c, journal.WithdrawalApproved, id, signedWithdrawal(w))
 	if err == nil {
-		why, unknown := s.whyNotApproved(c, w)
-		out.MayNot, err = cmp.Or(why, out.MayNot), unknown
+		out.MayNot, err = s.whyNotApproved(c, w)
 	}
 	return out, err
 }
@@ -69,17 +57,8 @@ func (s *Server) whyNotApproved(c *api.Call, w outbox.Withdrawal) (string, error
 	return "", nil
 }
 
-// approveWithdrawal wants the signature of a person whose token has passkeys.
-func (s *Server) approveWithdrawal(c *api.Call, id string, in client.Approve) (client.Withdrawal, error) {
-	w, err := s.Outbox.Withdrawal(c.R.Context(), id)
-	if err != nil {
-		return client.Withdrawal{}, err
-	}
-	ctx, _, err := s.Changes.Passkeys().Signed(c, journal.WithdrawalApproved, id, signedWithdrawal(w), in.Passkey)
-	if err != nil {
-		return client.Withdrawal{}, err
-	}
-	w, err = s.Outbox.ApproveWithdrawal(ctx, id, db.Approval{Token: c.Token.ID, Name: c.Token.Name, At: c.Now, Reason: in.Reason}, nil)
+func (s *Server) approveWithdrawal(c *api.Call, id string, in client.Decide) (client.Withdrawal, error) {
+	w, err := s.Outbox.ApproveWithdrawal(c.R.Context(), id, db.Approval{Token: c.Token.ID, Name: c.Token.Name, At: c.Now, Reason: in.Reason}, nil)
 	if err != nil {
 		return client.Withdrawal{}, err
 	}

@@ -47,7 +47,7 @@ func TestLargeWithdrawal(t *testing.T) {
 		}
 
 		w := accept(1)
-		if _, err := ann.ApproveWithdrawal(ctx, w.ID, "", nil); !errors.Is(err, client.ErrConflict) {
+		if _, err := ann.ApproveWithdrawal(ctx, w.ID, ""); !errors.Is(err, client.ErrConflict) {
 			t.Errorf("approved before it was confirmed: %v", err)
 		}
 		h.decide(w.ID, countersign.DecisionConfirmed)
@@ -96,12 +96,12 @@ func TestLargeWithdrawal(t *testing.T) {
 		waiting(0, 0)
 		// The core's own yes is none, also with another token of it.
 		for _, own := range []*client.Service{core, kin} {
-			if _, err := own.ApproveWithdrawal(ctx, w.ID, "", nil); err != nil {
+			if _, err := own.ApproveWithdrawal(ctx, w.ID, ""); err != nil {
 				t.Fatal(err)
 			}
 			waits(w.ID)
 		}
-		if is, err := ann.ApproveWithdrawal(ctx, w.ID, "called", nil); err != nil || is.Approvals == nil || is.Approvals.Missing != 0 || len(is.Approvals.Given) != 3 {
+		if is, err := ann.ApproveWithdrawal(ctx, w.ID, "called"); err != nil || is.Approvals == nil || is.Approvals.Missing != 0 || len(is.Approvals.Given) != 3 {
 			t.Errorf("%+v, %v", is.Approvals, err)
 		}
 		waiting(db.Never, 0)
@@ -113,14 +113,14 @@ func TestLargeWithdrawal(t *testing.T) {
 		if again, err := core.ReleaseWithdrawal(ctx, w.ID, "one"); err != nil || !again.Duplicate {
 			t.Errorf("%+v, %v", again, err)
 		}
-		if _, err := ann.ApproveWithdrawal(ctx, w.ID, "", nil); !errors.Is(err, client.ErrConflict) {
+		if _, err := ann.ApproveWithdrawal(ctx, w.ID, ""); !errors.Is(err, client.ErrConflict) {
 			t.Errorf("a late approval: %v", err)
 		}
 
 		// A row that somebody wrote past the service, also a copy of another's, approves nothing.
 		w = accept(2)
 		h.decide(w.ID, countersign.DecisionConfirmed)
-		if _, err := core.ApproveWithdrawal(ctx, w.ID, "", nil); err != nil {
+		if _, err := core.ApproveWithdrawal(ctx, w.ID, ""); err != nil {
 			t.Fatal(err)
 		}
 		err = h.store.Write(ctx, func(ctx context.Context, x *db.Tx) error {
@@ -139,7 +139,7 @@ func TestLargeWithdrawal(t *testing.T) {
 		if _, err := core.ReleaseWithdrawal(ctx, w.ID, "one"); !errors.Is(err, client.ErrConflict) {
 			t.Errorf("released what was blocked: %v", err)
 		}
-		if _, err := admin.ApproveWithdrawal(ctx, w.ID, "", nil); !errors.Is(err, client.ErrConflict) {
+		if _, err := admin.ApproveWithdrawal(ctx, w.ID, ""); !errors.Is(err, client.ErrConflict) {
 			t.Errorf("approved what was blocked: %v", err)
 		}
 

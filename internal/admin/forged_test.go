@@ -8,7 +8,6 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
-	"countersign/internal/lab/passkeytest"
 )
 
 // A merchant whose row was changed past the service is shown as paused. An edit that gives all
@@ -52,78 +51,6 @@ func TestForgedMerchant(t *testing.T) {
 	if m = must(alice.ResumeMerchant(ctx, "acme", client.Resume{}))(t); m.State != client.MerchantActive {
 		t.Errorf("resumed it is %+v", m)
 	}
-}
-
-// A passkey's row that was written by hand signs nobody in and approves nothing, and the token
-// that it names is not without passkeys.
-func TestForgedPasskey(t *testing.T) {
-	h, ctx := sqlite(t), t.Context()
-	h.merchant("shop")
-	approver := h.person(client.RoleApprover, "")
-	thief, _ := passkeyed(t, h.person(client.RoleViewer, "").Service, nil)
-	err := h.store.Write(ctx, func(ctx context.Context, x *db.Tx) error {
-		_, err := x.Exec(ctx, `UPDATE passkeys SET token = $1`, approver.id)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	begun := must(approver.SignInChallenge(ctx, "https://console.example"))(t)
-	_, err = approver.SignIn(ctx, client.PasskeySignIn{State: begun.State, Credential: thief.Sign(begun.Challenge)})
-	refused(t, err, client.ErrUnauthorized, "")
-	waits := must(h.client(client.RoleOperator).UpdateMerchant(ctx, "shop", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: "https://shop.example/new"}}))(t)
-	s := must(approver.ChangeApproval(ctx, waits.Change.ID))(t)
-	_, err = approver.ApproveChangeSigned(ctx, waits.Change.ID, signed(thief, s))
-	refused(t, err, client.ErrForbidden, "")
-	_, err = approver.ApproveChange(ctx, waits.Change.ID)
-	refused(t, err, client.ErrForbidden, "")
-}
-
-// A passkey's row that is removed lets its token do nothing without one, and the row of a passkey
-// that its owner has removed signs nobody in when it is put back.
-func TestRemovedPasskey(t *testing.T) {
-	h, ctx := sqlite(t), t.Context()
-	h.merchant("shop")
-	approver := h.person(client.RoleApprover, "")
-	device, first := passkeyed(t, approver.Service, nil)
-	write := func(text string, args ...any) {
-		t.Helper()
-		err := h.store.Write(ctx, func(ctx context.Context, x *db.Tx) error {
-			_, err := x.Exec(ctx, text, args...)
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	waits := must(h.client(client.RoleOperator).UpdateMerchant(ctx, "shop", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: "https://shop.example/new"}}))(t)
-	write(`CREATE TABLE kept AS SELECT * FROM passkeys`)
-	write(`DELETE FROM passkeys`)
-	_, err := approver.ApproveChange(ctx, waits.Change.ID)
-	refused(t, err, client.ErrForbidden, "passkeys")
-	begun := must(approver.PasskeyChallenge(ctx, "https://console.example"))(t)
-	_, err = approver.AddPasskey(ctx, client.NewPasskey{Name: "mine", State: begun.State, Credential: passkeytest.New(t, "https://console.example", begun.Host).Create(begun.Challenge)})
-	refused(t, err, client.ErrForbidden, "passkeys")
-	write(`INSERT INTO passkeys SELECT * FROM kept`)
-
-	// The owner replaces it.
-	second, _ := passkeyed(t, approver.Service, device)
-	list := must(approver.Passkeys(ctx))(t)
-	for _, p := range list {
-		if p.ID == first.ID {
-			if err := approver.RemovePasskey(ctx, p.ID, signed(second, p.Removal)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	write(`INSERT INTO passkeys SELECT * FROM kept`)
-	in := must(approver.SignInChallenge(ctx, "https://console.example"))(t)
-	_, err = approver.SignIn(ctx, client.PasskeySignIn{State: in.State, Credential: device.Sign(in.Challenge)})
-	refused(t, err, client.ErrUnauthorized, "")
-	s := must(approver.ChangeApproval(ctx, waits.Change.ID))(t)
-	_, err = approver.ApproveChangeSigned(ctx, waits.Change.ID, signed(device, s))
-	refused(t, err, client.ErrForbidden, "")
-	must(approver.ApproveChangeSigned(ctx, waits.Change.ID, signed(second, s)))(t)
 }
 
 // A merchant whose keys were damaged in its row is put right by an edit that has them in full.

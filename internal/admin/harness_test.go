@@ -134,10 +134,10 @@ func unanswered() (missing string) {
 
 // unrecorded lists the operations that change something and add no record of their own
 // to the audit log: the items of attempts say who added what is sent.
-var unrecorded = []string{"addDeposits", "addAddress", "passkeyChallenge", "signInChallenge", "signIn"}
+var unrecorded = []string{"addDeposits", "addAddress"}
 
 // elsewhere lists the operations whose success needs an identity provider: tests of the console have one.
-var elsewhere = []string{"beginProvider", "finishProvider", "beginDevice", "finishDevice", "signOut"}
+var elsewhere = []string{"beginProvider", "finishProvider", "signOut"}
 
 const recorded = ", with a record in the audit log"
 

@@ -50,8 +50,7 @@ func (s *Server) routes() []route {
 
 		{get, "/v1/freeze", "frozen", api.MoneyReaders, byHandler, 200, api.Handle(s.frozen), "Show whether the service is frozen", nil},
 		{post, "/v1/freeze", "freeze", api.Approvers, whole, 200, api.Urgent(api.Handle(s.freeze)), "Stop sending, deciding and releasing for all merchants; repeating it changes nothing", nil},
-		{post, "/v1/thaw", "thaw", api.Approvers, whole, 200, api.Urgent(api.Handle(s.thaw)), "End the freeze; repeating it changes nothing", nil},
-		{get, "/v1/thaw/approval", "thawApproval", api.Approvers, whole, 200, api.Handle(s.thawApproval), "Give what the end of the freeze must be signed with", nil},
+		{post, "/v1/thaw", "thaw", api.Approvers, whole, 200, api.Urgent(api.Fresh(api.Handle(s.thaw))), "End the freeze; repeating it changes nothing", nil},
 
 		{post, "/v1/deposits", "addDeposits", api.Ingesters, byHandler, 202, s.depositsHandler(), "Tell merchants of deposits: one, an array (all or nothing), or lines (in order, up to the first fault, for 10 minutes at most)", []int{408, 409}},
 		{get, "/v1/deposits", "deposits", api.MoneyReaders, byHandler, 200, api.Handle(s.toldDeposits), "List deposits with what became of telling them, by merchant and then by time", nil},
@@ -65,9 +64,9 @@ func (s *Server) routes() []route {
 		{post, "/v1/withdrawals/{id}/cancel", "cancelWithdrawal", api.Cores, byPath, 200, api.One(s.cancelWithdrawal), "Cancel a withdrawal that awaits the merchant's answer", []int{409}},
 		{post, "/v1/withdrawals/{id}/release", "releaseWithdrawal", api.Cores, byPath, 200, api.One(s.releaseWithdrawal), "Take the one permit to execute a confirmed withdrawal", []int{409}},
 		{get, "/v1/withdrawals/{id}/approval", "withdrawalApproval", api.Approvers, byPath, 200, api.One(s.withdrawalApproval), "Give what the approval of a withdrawal must be signed with", []int{410}},
-		{post, "/v1/withdrawals/{id}/approve", "approveWithdrawal", api.Approvers, byPath, 200, api.One(s.approveWithdrawal), "Approve the release of a confirmed withdrawal whose amount is above the merchant's approveAbove", []int{409, 410}},
+		{post, "/v1/withdrawals/{id}/approve", "approveWithdrawal", api.Approvers, byPath, 200, api.Fresh(api.One(s.approveWithdrawal)), "Approve the release of a confirmed withdrawal whose amount is above the merchant's approveAbove", []int{409, 410}},
 		{post, "/v1/withdrawals/{id}/block", "blockWithdrawal", api.Deciders, byPath, 200, api.One(s.blockWithdrawal), "Block a confirmed withdrawal for ever: it is never released", []int{409, 410}},
-		{post, "/v1/withdrawals/{id}/resume", "resumeWithdrawal", api.Approvers, byPath, 200, api.One(s.resumeWithdrawal), "Say that nothing became of a withdrawal from before a restore: it is decided and released as any other", []int{409, 410}},
+		{post, "/v1/withdrawals/{id}/resume", "resumeWithdrawal", api.Approvers, byPath, 200, api.Fresh(api.One(s.resumeWithdrawal)), "Say that nothing became of a withdrawal from before a restore: it is decided and released as any other", []int{409, 410}},
 		{post, "/v1/withdrawals/{id}/outcome", "reportOutcome", api.Cores, byPath, 200, api.One(s.reportOutcome), "Report how a released withdrawal ended; the merchant is told", []int{409, 410}},
 		{post, "/v1/withdrawals/{id}/waiting", "reportWaiting", api.Cores, byPath, 202, api.One(s.reportWaiting), "Report that a released withdrawal waits; each call tells the merchant once more", []int{409, 410}},
 		{get, "/v1/withdrawals/{id}/notes", "withdrawalNotes", api.Readers, byPath, 200, api.Find(s.Lists.WithdrawalNotes, api.ShownNotes), "List what people noted about a withdrawal, the oldest first", nil},

@@ -30,7 +30,7 @@ type Config struct {
 	Trace func(api.Traced)
 	// Tokens keeps the service's tokens. Required.
 	Tokens api.TokenStore
-	// Changes keeps the changes that wait for an approver, and the passkeys of Tokens. New
+	// Changes keeps the changes that wait for an approver. New
 	// says how changes of merchants are applied. Required.
 	Changes *api.Changes
 	// Keys are the service's keys beside those of merchants. Nil: none are shown.

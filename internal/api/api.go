@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"golang.org/x/time/rate"
 
 	"countersign/client"
 	"countersign/internal/bodies"
@@ -89,7 +90,9 @@ type API struct {
 	leaving   atomic.Bool
 	reads     *reads
 	guesses   *guesses
-	strangers *guesses // counts calls with a body and without a token
+	strangers *guesses // counts ends of sign-ins that did not begin here
+	ends      *guesses // counts those that did
+	ending    chan struct{}
 	stopOnce  sync.Once
 	stopping  chan struct{}
 }
@@ -106,7 +109,7 @@ func New(c Config, routes []Route) (*API, error) {
 	tags := commonTags(c.Self)
 	maps.Copy(tags, c.Tags)
 	c.Tags = tags
-	a := &API{c: c, mux: http.NewServeMux(), reads: newReads(), guesses: newGuesses(), strangers: newGuesses(), stopping: make(chan struct{})}
+	a := &API{c: c, mux: http.NewServeMux(), reads: newReads(), guesses: newGuesses(guessRate, allGuessRate), strangers: newGuesses(guessRate, allGuessRate), ends: newGuesses(endRate, rate.Inf), ending: make(chan struct{}, endsMost), stopping: make(chan struct{})}
 	a.tokens.init()
 	a.registry = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	aliases := common()

@@ -9,8 +9,6 @@ import (
 
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest/ready"
-	"countersign/internal/passkey"
 )
 
 // Two persons do not become one when the last approver's token expires or is revoked: changes
@@ -132,20 +130,4 @@ func testChangesGoOnWaiting(t *testing.T, d *db.DB) {
 	if _, err := EndApprovers(ctx, d, 6*week); !errors.Is(err, db.ErrForged) {
 		t.Errorf("beside a row that is not genuine: %v", err)
 	}
-}
-
-// A passkey that is added is told: who stole a token may lock its owner out with one.
-func TestAddedPasskeyIsTold(t *testing.T) {
-	eachEnd(t, func(t *testing.T, d *db.DB) {
-		s, token := NewTokens(d), NewStoreToken("viewer", client.RoleViewer, 1)
-		if err := s.Create(t.Context(), token, [32]byte{1}); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.addPasskey(t.Context(), storedPasskey{Key: passkey.Key{ID: "key", Public: []byte{1}, Origin: "http://localhost"}, Token: token.ID, Created: 10}, "challenge", true); err != nil {
-			t.Fatal(err)
-		}
-		if list, err := ready.Alarms(t.Context(), d); err != nil || len(list) != 1 || list[0].Kind != client.AlarmTokenChanged || list[0].Subject != token.ID+" passkey key" {
-			t.Errorf("%+v, %v", list, err)
-		}
-	})
 }

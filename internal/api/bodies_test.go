@@ -139,11 +139,10 @@ func TestStrangersTakeNothing(t *testing.T) {
 	if got := post1("/bare", secret, 0); got != 204 {
 		t.Errorf("an empty body where callers hold all: %d", got)
 	}
-	for range guessesAtOnce {
-		post1("/open", "", 100)
-	}
-	if got := post1("/open", "", 100); got != 429 || read != 0 {
-		t.Errorf("one too many: %d, and %d bytes of its body were read", got, read)
+	for range 2 * guessesAtOnce { // beginnings of sign-ins do not count: they would keep out everybody behind one proxy
+		if got := post1("/open", "", 100); got != 204 {
+			t.Fatalf("one of many: %d", got)
+		}
 	}
 }
 

@@ -45,9 +45,6 @@ type ChangesConfig struct {
 	// Required with OIDC.
 	Roles []client.Role
 	Bound bool
-	// RequirePasskey are the roles that approve nothing without a passkey. Nil: who has one
-	// needs it, and others do without.
-	RequirePasskey []client.Role
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 	// Log gets what Run could not do. Nil: discards.
@@ -76,7 +73,6 @@ func NewChanges(c ChangesConfig) (*Changes, error) {
 	}
 	c.DB.WatchRows(changeRows)
 	k := &Changes{c: c, tokens: NewTokens(c.DB), kinds: map[client.ChangeKind]ApplyChange{}}
-	k.tokens.required = c.RequirePasskey
 	var err error
 	if k.tokens.people, err = newIdentities(c.OIDC, c.Roles, c.Bound, c.Now, c.Log); err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"errors"
 
 	"countersign/client"
@@ -52,48 +51,24 @@ func (k *Changes) show() Handler {
 
 // approveOne is the handler that approves a change.
 func (k *Changes) approveOne() Handler {
-	return onOneChange(k, func(c *Call, id string, in client.SignedAct) (Change, error) {
-		change, err := k.find(c.R.Context(), id, c.Token)
-		if err != nil {
-			return change, err
-		}
-		ctx, _, err := k.Passkeys().Signed(c, recordApproved, id, signedPart(&change), in.Passkey)
-		if err != nil {
+	return onOneChange(k, func(c *Call, id string, _ None) (Change, error) {
+		if change, err := k.find(c.R.Context(), id, c.Token); err != nil {
 			return change, err
 		}
 		defer c.ForgetTokens() // the change may revoke one
-		return k.Approve(ctx, id, c.Token, c.Now)
+		return k.Approve(c.R.Context(), id, c.Token, c.Now)
 	})
 }
 
-// statement is the handler that gives what an approval must be signed with.
-func (k *Changes) statement() Handler {
-	return One(func(c *Call, id string, _ None) (client.Statement, error) {
+// approval is the handler that says why the caller may not approve a change.
+func (k *Changes) approval() Handler {
+	return One(func(c *Call, id string, _ None) (out client.MayApprove, err error) {
 		change, err := k.find(c.R.Context(), id, c.Token)
-		if err != nil {
-			return client.Statement{}, err
-		}
-		out, err := k.Passkeys().Statement(c, recordApproved, id, signedPart(&change))
 		if err == nil {
-			why, unknown := k.whyNotApproved(c.R.Context(), change, c.Token.ID, c.Now)
-			out.MayNot, err = cmp.Or(why, out.MayNot), unknown
+			out.MayNot, err = k.whyNotApproved(c.R.Context(), change, c.Token.ID, c.Now)
 		}
 		return out, err
 	})
-}
-
-// Passkeys are those of the end's tokens; of nil there are none.
-func (k *Changes) Passkeys() Passkeys {
-	if k == nil {
-		return Passkeys{}
-	}
-	return Passkeys{k.tokens}
-}
-
-// signedPart is what a person with passkeys signs: all of a change that people are shown
-// and that does not change when it is decided.
-func signedPart(c *Change) changeRecord {
-	return changeRecord{Kind: c.Kind, Merchant: c.Merchant, Token: c.Token, Before: c.Before, After: c.After, ProposedBy: c.ProposedBy}
 }
 
 // rejectOne is the handler that rejects a change.

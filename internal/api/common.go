@@ -52,7 +52,7 @@ type Rows interface {
 // Routes gives the rows of the table. A token is bound to merchants at the service alone.
 func (o Common) Routes() []Route {
 	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
-	k, p := o.Changes, o.Changes.Passkeys()
+	k, p := o.Changes, o.Changes.signIns()
 	return []Route{
 		{get, "/v1/alarms", "alarms", Readers, ByHandler, 200, Handle(o.alarms), "List alarms, the newest first", nil},
 		{post, "/v1/alarms/{seq}/ack", "ackAlarm", o.Ack, ByHandler, 200, One(o.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
@@ -72,27 +72,18 @@ func (o Common) Routes() []Route {
 
 		{get, "/v1/changes", "changes", Readers, ByHandler, 200, k.list(), "List changes that could move money or who decides on it, the newest first", nil},
 		{get, "/v1/changes/{id}", "change", Readers, ByHandler, 200, k.show(), "Show one change", nil},
-		{get, "/v1/changes/{id}/approval", "changeApproval", Approvers, ByHandler, 200, k.statement(), "Give what the approval of a change must be signed with", nil},
-		{post, "/v1/changes/{id}/approve", "approveChange", Approvers, ByHandler, 200, k.approveOne(), "Approve a change that another token proposed", []int{409}},
+		{get, "/v1/changes/{id}/approval", "changeApproval", Approvers, ByHandler, 200, k.approval(), "Say whether the caller may approve a change", nil},
+		{post, "/v1/changes/{id}/approve", "approveChange", Approvers, ByHandler, 200, Fresh(k.approveOne()), "Approve a change that another token proposed", []int{409}},
 		{post, "/v1/changes/{id}/reject", "rejectChange", Deciders, ByHandler, 200, k.rejectOne(), "Reject a change that is not applied yet", []int{409}},
 
-		{post, "/v1/tokens", "createToken", Operators, ByHandler, 201, k.createToken(o.KnownMerchant), "Make a token; its secret is shown once. It waits for an approver, where there is one", nil},
+		{post, "/v1/tokens", "createToken", Operators, ByHandler, 201, Fresh(k.createToken(o.KnownMerchant)), "Make a token; its secret is shown once. It waits for an approver, where there is one", nil},
 		{get, "/v1/tokens", "tokens", Deciders, ByHandler, 200, Handle(listTokens), "List tokens", nil},
 		{get, "/v1/tokens/self", "self", Everybody, ByHandler, 200, Handle(k.self), "Show the caller's token and what it may do", nil},
 		{remove, "/v1/tokens/{id}", "revokeToken", Operators, ByHandler, 204, Urgent(k.revokeToken()), "Revoke a token at once; that of an approver waits for another approver", []int{409}},
 
-		{post, "/v1/passkeys", "addPasskey", Everybody, ByHandler, 201, Handle(p.add), "Register a passkey with the caller's token", []int{409}},
-		{get, "/v1/passkeys", "passkeys", Everybody, ByHandler, 200, Handle(p.list), "List the passkeys of the caller's token", nil},
-		{post, "/v1/passkeys/challenge", "passkeyChallenge", Everybody, ByHandler, 200, Handle(p.challenge), "Begin the registration of a passkey", nil},
-		{post, "/v1/passkeys/{id}/remove", "removePasskey", Everybody, ByHandler, 204, Handle(p.remove), "Remove a passkey of the caller's token", []int{409}},
-		{post, "/v1/passkeys/signin/challenge", "signInChallenge", Open, Whole, 200, Handle(p.signInChallenge), "Begin a sign-in with a passkey", nil},
-		{post, "/v1/passkeys/signin", "signIn", Open, Whole, 200, Handle(p.signIn), "Sign in with a passkey: the answer's secret has the rights of its token", []int{401}},
-
 		{get, "/v1/signin/provider", "provider", Open, Whole, 200, Handle(p.provider), "Show the identity provider that people sign in with", nil},
 		{post, "/v1/signin/provider/begin", "beginProvider", Open, Whole, 200, Handle(p.beginProvider), "Begin a sign-in with the identity provider", nil},
 		{post, "/v1/signin/provider/finish", "finishProvider", Open, Whole, 200, Handle(p.finishProvider), "Sign in with what the identity provider sent the browser back with: the answer's secret has the role of the person's groups", []int{401, 403}},
-		{post, "/v1/signin/device/begin", "beginDevice", Open, Whole, 200, Handle(p.beginDevice), "Begin a sign-in with the identity provider from a command line (RFC 8628)", []int{404}},
-		{post, "/v1/signin/device/finish", "finishDevice", Open, Whole, 200, Handle(p.finishDevice), "Give the session of a sign-in from a command line, or say that the person has not signed in yet", []int{401, 403, 404}},
 		{post, "/v1/signin/out", "signOut", Everybody, ByHandler, 204, Handle(p.signOut), "End the caller's session of the identity provider", []int{409}},
 
 		{get, "/healthz", "healthz", Open, Whole, 200, o.Healthz, "Say that the process runs", nil},
@@ -112,7 +103,6 @@ func commonTags(end string) map[string]string {
 		"keys":      "The keys of " + end + ", by their fingerprints",
 		"nodes":     "The processes of " + end,
 		"epoch":     "Since which restore from a backup the database is what it is",
-		"passkeys":  "Passkeys of people, each of one token, and signing in with them",
 		"signin":    "Signing in with the company's identity provider",
 		"tokens":    "The tokens of this API",
 		"operation": "Probes, metrics and this document",

@@ -29,42 +29,72 @@ var errGuesses = func() error {
 	return p
 }()
 
-// errStrangers is the problem of an address that made too many calls without a token that
-// have a body.
+// errStrangers is the problem of an address whose sign-ins failed too often.
 var errStrangers = func() error {
-	p := NewProblem(http.StatusTooManyRequests, "too many sign-ins from this address")
+	p := NewProblem(http.StatusTooManyRequests, "too many sign-ins of this address failed; those that began here go on")
 	p.RetryAfter = time.Second / guessRate
 	return p
 }()
 
-// admitStranger counts a call without a token that has a body, before the body is read.
-func (a *API) admitStranger(r *http.Request) error {
-	now, from := a.c.Now(), guesser(r)
-	if a.strangers.throttled(from, now) {
+// strangerFails counts the end of a sign-in that did not begin here, and returns its problem.
+// Beginnings do not count: nothing is kept of them, and what counts by address would keep out
+// everybody behind one proxy.
+func (c *Call) strangerFails(why error) error {
+	now, from := c.a.c.Now(), guesser(c.R)
+	if c.a.strangers.throttled(from, now) {
 		return errStrangers
 	}
-	a.strangers.note(from, now)
-	return nil
+	c.a.strangers.note(from, now)
+	return why
+}
+
+const (
+	endRate  = 10 // ends of sign-ins that began here, of one address, a second
+	endsMost = 32 // at once, of all addresses
+)
+
+// admitEnd admits the end of a sign-in that began here, for which the provider is asked. Who has
+// the sealed state of one is not held up by those who have none. done must be called.
+func (c *Call) admitEnd() (done func(), err error) {
+	if now, from := c.a.c.Now(), guesser(c.R); !c.a.ends.take(from, now) {
+		return nil, errStrangers
+	}
+	select {
+	case c.a.ending <- struct{}{}:
+		return func() { <-c.a.ending }, nil
+	case <-c.R.Context().Done():
+		return nil, c.R.Context().Err()
+	}
 }
 
 // guesses counts requests without a valid token by address, and all of them. Where
 // there are too many, the database is not asked about a token that cannot be valid.
 type guesses struct {
-	mu  sync.Mutex
-	of  map[netip.Addr]*rate.Limiter
-	all *rate.Limiter
+	mu   sync.Mutex
+	of   map[netip.Addr]*rate.Limiter
+	each rate.Limit // of one address
+	all  *rate.Limiter
 
 	validMu sync.Mutex                 // held while they are read
 	valid   map[[sha256.Size]byte]bool // hashes of all valid tokens
 	asked   time.Time                  // when they were read
 }
 
-func newGuesses() *guesses {
-	return &guesses{of: map[netip.Addr]*rate.Limiter{}, all: rate.NewLimiter(allGuessRate, allGuessesBurst)}
+func newGuesses(each, all rate.Limit) *guesses {
+	return &guesses{of: map[netip.Addr]*rate.Limiter{}, each: each, all: rate.NewLimiter(all, allGuessesBurst)}
 }
 
-// guesser is the address of a caller. Of IPv6 it is the network, whose addresses one
-// machine can have all.
+// take counts a request of an address, unless it is throttled.
+func (g *guesses) take(a netip.Addr, now time.Time) bool {
+	if g.throttled(a, now) {
+		return false
+	}
+	g.note(a, now)
+	return true
+}
+
+// guesser is the address of a caller. Of IPv6 it is the network of a site (/48), whose
+// addresses one machine can have all.
 func guesser(r *http.Request) netip.Addr {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -72,7 +102,7 @@ func guesser(r *http.Request) netip.Addr {
 	}
 	a := at.Addr().Unmap().WithZone("")
 	if a.Is6() {
-		p, _ := a.Prefix(64)
+		p, _ := a.Prefix(48)
 		a = p.Addr()
 	}
 	return a
@@ -103,7 +133,7 @@ func (g *guesses) note(a netip.Addr, now time.Time) {
 		if len(g.of) >= maxGuessers {
 			return
 		}
-		l = rate.NewLimiter(guessRate, guessesAtOnce)
+		l = rate.NewLimiter(g.each, guessesAtOnce)
 		g.of[a] = l
 	}
 	l.AllowN(now, 1)

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"countersign/client"
+	"countersign/internal/db"
 )
 
 // OIDCConfig says with which identity provider people sign in.
@@ -34,7 +36,8 @@ type OIDCConfig struct {
 	// Groups gives groups roles: GROUP=ROLE, or GROUP=ROLE:MERCHANT,MERCHANT. The first row
 	// with a group of the person decides on the role. Required with Issuer.
 	Groups []string
-	// Claim is the member of the provider's tokens that has the groups. Empty: groups.
+	// Claim is the member of the provider's tokens that has the groups; dots lead into objects,
+	// such as realm_access.roles. Empty: groups.
 	Claim string
 	// Scopes are asked for beside openid. Nil: profile, email and offline_access.
 	Scopes []string
@@ -56,6 +59,9 @@ func (c OIDCConfig) Check(roles []client.Role, bound bool) error {
 	}
 	if c.Client == "" {
 		return errors.New("--oidc-client is missing: it is the id of the client that the identity provider made for this console")
+	}
+	if slices.Contains(strings.Split(c.Claim, "."), "") && c.Claim != "" {
+		return fmt.Errorf("--oidc-claim %q is no path: write a member's name, or names with dots between, such as realm_access.roles", c.Claim)
 	}
 	_, err := readGroups(c.Groups, roles, bound)
 	return err
@@ -177,7 +183,6 @@ func (o *identities) discover(ctx context.Context) (*oidc.Provider, error) {
 		Token         string   `json:"token_endpoint"`
 		Keys          string   `json:"jwks_uri"`
 		UserInfo      string   `json:"userinfo_endpoint"`
-		Device        string   `json:"device_authorization_endpoint"`
 		NamesItself   bool     `json:"authorization_response_iss_parameter_supported"`
 		Secrets       []string `json:"token_endpoint_auth_methods_supported"`
 	}
@@ -189,10 +194,8 @@ func (o *identities) discover(ctx context.Context) (*oidc.Provider, error) {
 			return nil, fmt.Errorf("a URL in its document %w", err)
 		}
 	}
-	for _, may := range []string{is.UserInfo, is.Device} {
-		if may != "" && secureURL(may) != nil {
-			return nil, fmt.Errorf("a URL in its document %w", secureURL(may))
-		}
+	if is.UserInfo != "" && secureURL(is.UserInfo) != nil {
+		return nil, fmt.Errorf("a URL in its document %w", secureURL(is.UserInfo))
 	}
 	// Said here, since the library would try one way and then the other, and a code is taken once.
 	o.strict, o.style = is.NamesItself, oauth2.AuthStyleInHeader
@@ -213,6 +216,9 @@ func (o *identities) oauth(p *oidc.Provider, redirect string) *oauth2.Config {
 type answered struct {
 	person  person
 	refresh string // the token to ask with next time; empty: it gave none
+	// signedIn is when the person signed in at the provider, which may be long before; 0: it did
+	// not say.
+	signedIn db.Millis
 }
 
 // exchange asks who a code is of. It must be of a sign-in that began with this nonce and verifier.
@@ -227,7 +233,7 @@ func (o *identities) exchange(ctx context.Context, code, redirect, verifier, non
 		return a, awayUnlessRefused(err)
 	}
 	a.refresh = token.RefreshToken
-	a.person, err = o.person(ctx, p, token, nonce, "")
+	a.person, a.signedIn, err = o.person(ctx, p, token, nonce, "")
 	return a, err
 }
 
@@ -244,14 +250,14 @@ func (o *identities) again(ctx context.Context, refresh, subject string) (a answ
 		return a, awayUnlessRefused(err)
 	}
 	a.refresh = token.RefreshToken
-	a.person, err = o.person(ctx, p, token, "", subject)
+	a.person, _, err = o.person(ctx, p, token, "", subject)
 	return a, err
 }
 
 // awayUnlessRefused tells the provider's refusal, which is final, from its failure.
 func awayUnlessRefused(err error) error {
 	var refused *oauth2.RetrieveError
-	if errors.As(err, &refused) && (refused.ErrorCode == "invalid_grant" || refused.ErrorCode == "access_denied" || refused.ErrorCode == "expired_token") {
+	if errors.As(err, &refused) && (refused.ErrorCode == "invalid_grant" || refused.ErrorCode == "access_denied") {
 		return fmt.Errorf("%w: %s", errRefused, refused.ErrorCode)
 	}
 	if errors.As(err, &refused) {
@@ -268,54 +274,75 @@ func awayUnlessRefused(err error) error {
 // is not one that counts here.
 var errRefused = errors.New("the identity provider's answer does not sign in")
 
-// person reads a token's claims. nonce is that of the sign-in; subject, who it must be. One of
-// both is empty.
-func (o *identities) person(ctx context.Context, p *oidc.Provider, token *oauth2.Token, nonce, subject string) (person, error) {
+// maxSkew is how far the provider's clock may be ahead of this one.
+const maxSkew = 2 * time.Minute
+
+// person reads a token's claims, and when the person signed in; 0: they do not say. nonce is that
+// of the sign-in; subject, who it must be. One of both is empty.
+func (o *identities) person(ctx context.Context, p *oidc.Provider, token *oauth2.Token, nonce, subject string) (is person, signedIn db.Millis, err error) {
+	claims, sub, err := o.claims(ctx, p, token, nonce, subject)
+	if err != nil {
+		return person{}, 0, err
+	}
+	var at float64
+	if json.Unmarshal(claims["auth_time"], &at) == nil && at > 0 && at < 1e11 {
+		signedIn = db.Millis(at * 1000)
+	}
+	is, err = o.personOf(sub, claims)
+	return is, signedIn, err
+}
+
+// claims reads what the provider says of a person, and the provider's id of the person.
+func (o *identities) claims(ctx context.Context, p *oidc.Provider, token *oauth2.Token, nonce, subject string) (_ map[string]json.RawMessage, sub string, err error) {
 	claims := map[string]json.RawMessage{}
 	raw, _ := token.Extra("id_token").(string)
 	if raw == "" && subject == "" {
-		return person{}, fmt.Errorf("%w: it has no ID token", errRefused)
+		return nil, "", fmt.Errorf("%w: it has no ID token", errRefused)
 	}
-	sub := subject
+	sub = subject
 	if raw != "" {
 		id, err := p.VerifierContext(ctx, &oidc.Config{ClientID: o.c.Client, Now: o.now}).Verify(ctx, raw)
 		var net *url.Error
 		switch {
 		case errors.As(err, &net):
-			return person{}, fmt.Errorf("%w: %w", errAway, err)
+			return nil, "", fmt.Errorf("%w: %w", errAway, err)
 		case err != nil:
-			return person{}, fmt.Errorf("%w: %w", errRefused, err)
+			return nil, "", fmt.Errorf("%w: %w", errRefused, err)
 		case nonce != "" && id.Nonce != nonce:
-			return person{}, fmt.Errorf("%w: its nonce is not of this sign-in", errRefused)
+			return nil, "", fmt.Errorf("%w: its nonce is not of this sign-in", errRefused)
 		case subject != "" && id.Subject != subject:
-			return person{}, fmt.Errorf("%w: it is of another person", errRefused)
+			return nil, "", fmt.Errorf("%w: it is of another person", errRefused)
+		case id.IssuedAt.After(o.now().Add(maxSkew)):
+			return nil, "", fmt.Errorf("%w: its iat is %s ahead of the clock here", errRefused, id.IssuedAt.Sub(o.now()).Round(time.Second))
 		case id.AccessTokenHash != "" && id.VerifyAccessToken(token.AccessToken) != nil:
-			return person{}, fmt.Errorf("%w: its access token is not of its ID token", errRefused)
+			return nil, "", fmt.Errorf("%w: its access token is not of its ID token", errRefused)
 		}
 		if err := id.Claims(&claims); err != nil {
-			return person{}, fmt.Errorf("%w: %w", errRefused, err)
+			return nil, "", fmt.Errorf("%w: %w", errRefused, err)
 		}
 		var party string
 		_ = json.Unmarshal(claims["azp"], &party)
 		if party != "" && party != o.c.Client || party == "" && len(id.Audience) > 1 {
-			return person{}, fmt.Errorf("%w: it is for another client", errRefused)
+			return nil, "", fmt.Errorf("%w: it is for another client", errRefused)
 		}
 		sub = id.Subject
 	}
-	if _, has := claims[o.c.Claim]; !has && (p.UserInfoEndpoint() != "" || raw == "") {
+	if _, has := claimAt(claims, o.c.Claim); !has && (p.UserInfoEndpoint() != "" || raw == "") {
 		info, err := p.UserInfo(ctx, oauth2.StaticTokenSource(token))
 		switch {
 		case err != nil:
-			return person{}, fmt.Errorf("%w: %w", errAway, err)
+			return nil, "", fmt.Errorf("%w: %w", errAway, err)
 		case info.Subject != sub:
-			return person{}, fmt.Errorf("%w: it is of another person", errRefused)
+			return nil, "", fmt.Errorf("%w: it is of another person", errRefused)
 		}
 		more := map[string]json.RawMessage{}
 		if err := info.Claims(&more); err != nil {
-			return person{}, fmt.Errorf("%w: %w", errRefused, err)
+			return nil, "", fmt.Errorf("%w: %w", errRefused, err)
 		}
+		top, _, _ := strings.Cut(o.c.Claim, ".")
+		delete(claims, top) // it lacks the groups, and would stand for the one that has them
 		maps.Copy(more, claims)
 		claims = more
 	}
-	return o.personOf(sub, claims)
+	return claims, sub, nil
 }

@@ -1,13 +1,16 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/oauth2"
 
@@ -25,6 +28,7 @@ type providerState struct {
 	Verifier string    `json:"v"`
 	Redirect string    `json:"r"`
 	At       db.Millis `json:"a"`
+	Again    bool      `json:"f,omitempty"` // the person must have signed in within freshFor
 }
 
 const (
@@ -36,14 +40,19 @@ const (
 )
 
 var (
-	errNoProvider = NewProblem(http.StatusNotFound, "no identity provider is set up here: sign in with a token")
-	errSignInOld  = NewProblem(http.StatusUnprocessableEntity, "this sign-in did not begin in this browser, was ended before, or began more than 10 minutes ago: sign in again")
-	errNotSigned  = NewProblem(http.StatusUnauthorized, "the identity provider's answer does not sign in here: sign in again; the log of this end says what was wrong")
-	errRoleless   = NewProblem(http.StatusForbidden, "the identity provider knows you, and none of the groups that it names has a role here: whoever runs this sets it with --oidc-groups")
+	errNoProvider    = NewProblem(http.StatusNotFound, "no identity provider is set up here: sign in with a token")
+	errSignInOld     = NewProblem(http.StatusUnprocessableEntity, "this sign-in did not begin in this browser, was ended before, or began more than 10 minutes ago: sign in again")
+	errNotFresh      = NewProblem(http.StatusUnauthorized, "the identity provider did not have you sign in again, or does not say when you did: approvals, thaws and credits need a client for which it obeys max_age and gives auth_time in the ID token")
+	errNotSigned     = NewProblem(http.StatusUnauthorized, "the identity provider's answer does not sign in here: sign in again; the log of this end says what was wrong")
+	errGroupsLeftOut = NewProblem(http.StatusForbidden, "the identity provider left your groups out of its token, since there are too many (overage): whoever runs it assigns the groups to this application and sends these alone, or uses app roles with --oidc-claim roles")
+	errRoleless      = NewProblem(http.StatusForbidden, "the identity provider knows you, and none of the groups that it names has a role here: whoever runs this sets it with --oidc-groups")
 )
 
+// errNoTime: the provider was to have the person sign in again, and its answer does not show that.
+var errNoTime = errors.New("the identity provider's answer does not show a new sign-in")
+
 // provider shows which provider people sign in with.
-func (p Passkeys) provider(c *Call, _ None, _ None) (out client.Provider, err error) {
+func (p signIns) provider(c *Call, _ None, _ None) (out client.Provider, err error) {
 	people := p.tokens.people
 	if people == nil {
 		return out, nil
@@ -56,7 +65,7 @@ func (p Passkeys) provider(c *Call, _ None, _ None) (out client.Provider, err er
 }
 
 // beginProvider begins a sign-in by a page of an origin.
-func (p Passkeys) beginProvider(c *Call, _ None, in client.ProviderOrigin) (out client.ProviderBegun, err error) {
+func (p signIns) beginProvider(c *Call, _ None, in client.ProviderOrigin) (out client.ProviderBegun, err error) {
 	people := p.tokens.people
 	if people == nil {
 		return out, errNoProvider
@@ -69,8 +78,12 @@ func (p Passkeys) beginProvider(c *Call, _ None, in client.ProviderOrigin) (out 
 	if err != nil {
 		return out, away(err)
 	}
-	s := providerState{RandomText(32), RandomText(32), oauth2.GenerateVerifier(), in.Origin + returnPath, c.Now}
-	out.URL = people.oauth(known, s.Redirect).AuthCodeURL(s.State, oidc.Nonce(s.Nonce), oauth2.S256ChallengeOption(s.Verifier))
+	s := providerState{RandomText(32), RandomText(32), oauth2.GenerateVerifier(), in.Origin + returnPath, c.Now, in.Again}
+	options := []oauth2.AuthCodeOption{oidc.Nonce(s.Nonce), oauth2.S256ChallengeOption(s.Verifier)}
+	if s.Again {
+		options = append(options, oauth2.SetAuthURLParam("max_age", strconv.Itoa(int(freshFor/1000))))
+	}
+	out.URL = people.oauth(known, s.Redirect).AuthCodeURL(s.State, options...)
 	out.State, err = p.seal(c.R.Context(), providerStatePurpose, s)
 	return out, err
 }
@@ -84,7 +97,7 @@ func away(err error) error {
 }
 
 // finishProvider ends a sign-in with what the provider sent the browser back with.
-func (p Passkeys) finishProvider(c *Call, _ None, in client.ProviderReturn) (out client.SignedIn, err error) {
+func (p signIns) finishProvider(c *Call, _ None, in client.ProviderReturn) (out client.SignedIn, err error) {
 	people, ctx := p.tokens.people, c.R.Context()
 	if people == nil {
 		return out, errNoProvider
@@ -92,15 +105,16 @@ func (p Passkeys) finishProvider(c *Call, _ None, in client.ProviderReturn) (out
 	var s providerState
 	if p.open(ctx, providerStatePurpose, in.State, &s) != nil || c.Now > s.At+providerLife || c.Now < s.At-providerLife ||
 		subtle.ConstantTimeCompare([]byte(s.State), []byte(in.Given)) != 1 {
-		return out, errSignInOld
+		return out, c.strangerFails(errSignInOld)
 	}
-	// Once, on every node, whatever becomes of it.
-	first, err := p.tokens.d.EndOnce(ctx, "provider "+s.State[:22], c.Now, s.At+providerLife)
-	switch {
-	case err != nil:
+	done, err := c.admitEnd()
+	if err != nil {
 		return out, err
-	case !first:
-		return out, errSignInOld
+	}
+	defer done()
+	once := "provider " + s.State[:22]
+	if ended, err := p.tokens.d.SessionEnded(ctx, once); err != nil || ended {
+		return out, cmp.Or(err, error(errSignInOld))
 	}
 	if _, err := people.known(ctx); err != nil {
 		return out, away(err)
@@ -110,19 +124,40 @@ func (p Passkeys) finishProvider(c *Call, _ None, in client.ProviderReturn) (out
 		return out, p.refused(c, person{}, fmt.Errorf("%w: it is of the issuer %q", errRefused, cleanName(in.Issuer)))
 	}
 	a, err := people.exchange(ctx, in.Code, s.Redirect, s.Verifier, s.Nonce)
+	switch age := c.Now - a.signedIn; {
+	case err != nil:
+	case a.signedIn > c.Now+db.Millis(maxSkew/time.Millisecond):
+		err = fmt.Errorf("%w: its auth_time is ahead of the clock here", errRefused)
+	case s.Again && a.signedIn == 0:
+		err = fmt.Errorf("%w: it was asked with max_age, and its ID token has no auth_time", errNoTime)
+	case s.Again && age >= freshFor:
+		err = fmt.Errorf("%w: it was asked with max_age=%d, and its auth_time is %d seconds ago", errNoTime, freshFor/1000, age/1000)
+	}
 	if err != nil {
 		return out, p.refused(c, a.person, err)
+	}
+	// Once, on every node. Before, nothing is kept: a stranger can begin sign-ins without end.
+	first, err := p.tokens.d.EndOnce(ctx, once, c.Now, s.At+providerLife)
+	if err == nil && !first {
+		err = errSignInOld
+	}
+	if err != nil {
+		return out, err
 	}
 	return p.tokens.startSession(ctx, c, a)
 }
 
 // refused logs why a sign-in failed and gives what the person is shown.
-func (p Passkeys) refused(c *Call, who person, err error) error {
+func (p signIns) refused(c *Call, who person, err error) error {
 	_, sub, _ := strings.Cut(who.Subject, " ")
 	p.tokens.people.log.Warn("a sign-in with the identity provider was refused", "subject", sub, "error", err.Error())
 	switch {
+	case errors.Is(err, errLeftOut):
+		return errors.Join(p.tokens.roleless(c.R.Context(), who, c.Now), errGroupsLeftOut)
 	case errors.Is(err, errNoRole):
 		return errors.Join(p.tokens.roleless(c.R.Context(), who, c.Now), errRoleless)
+	case errors.Is(err, errNoTime):
+		return errNotFresh
 	case errors.Is(err, errRefused):
 		return errNotSigned
 	}
@@ -150,6 +185,6 @@ func (k *Tokens) roleless(ctx context.Context, who person, now db.Millis) error 
 }
 
 // signOut ends the caller's session.
-func (p Passkeys) signOut(c *Call, _ None, _ None) (None, error) {
+func (p signIns) signOut(c *Call, _ None, _ None) (None, error) {
 	return None{}, p.tokens.signOut(c)
 }

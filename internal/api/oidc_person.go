@@ -108,11 +108,26 @@ func roleOf(table []groupRow, groups []string) (role client.Role, merchants, gro
 	return role, strings.Join(slices.Sorted(maps.Keys(bound)), " "), group
 }
 
-// groupsOf reads a claim: a list, one group, or an object whose members are named after groups.
+// claimAt finds a claim by its name, or by names with dots between that lead into objects. A name
+// that itself has dots comes first.
+func claimAt(claims map[string]json.RawMessage, path string) (json.RawMessage, bool) {
+	if raw, has := claims[path]; has {
+		return raw, true
+	}
+	name, rest, deeper := strings.Cut(path, ".")
+	var inner map[string]json.RawMessage
+	if !deeper || json.Unmarshal(claims[name], &inner) != nil {
+		return nil, false
+	}
+	return claimAt(inner, rest)
+}
+
+// groupsOf reads a claim: a list, one group, or an object of objects that are named after groups.
+// What an object says of a group by another value, such as false, is not known.
 func groupsOf(raw json.RawMessage) (groups []string) {
 	var list []any
 	var one string
-	var named map[string]json.RawMessage
+	var named map[string]any
 	switch {
 	case json.Unmarshal(raw, &list) == nil:
 		for _, v := range list {
@@ -123,13 +138,32 @@ func groupsOf(raw json.RawMessage) (groups []string) {
 	case json.Unmarshal(raw, &one) == nil:
 		groups = []string{one}
 	case json.Unmarshal(raw, &named) == nil:
-		groups = slices.Collect(maps.Keys(named))
+		for name, v := range named {
+			if _, is := v.(map[string]any); is {
+				groups = append(groups, name)
+			}
+		}
 	}
 	return groups
 }
 
+// leftOut reports whether the provider says that the person has groups and that they are too many
+// for its token, as Microsoft Entra does above 200.
+func leftOut(claims map[string]json.RawMessage) bool {
+	var elsewhere map[string]json.RawMessage
+	var has bool
+	_ = json.Unmarshal(claims["_claim_names"], &elsewhere)
+	_ = json.Unmarshal(claims["hasgroups"], &has)
+	_, groups := elsewhere["groups"]
+	return groups || has
+}
+
 // errNoRole: the provider knows the person, and no group of theirs has a role here.
 var errNoRole = errors.New("none of the groups that the identity provider names has a role here")
+
+// errLeftOut: the same, and the provider named none.
+var errLeftOut = fmt.Errorf("%w: it left the groups out of its token, since there are too many (_claim_names or hasgroups). "+
+	"At the provider, assign the groups to the application and send these alone, or use app roles with --oidc-claim roles", errNoRole)
 
 // subjectText is what an id of a person may be: printable ASCII, as OpenID Connect says.
 var subjectText = regexp.MustCompile(`^[!-~]{1,255}$`)
@@ -160,8 +194,13 @@ func (o *identities) personOf(sub string, claims map[string]json.RawMessage) (pe
 	if p.Name == "" {
 		p.Name = cleanName(sub)
 	}
-	p.Role, p.Merchants, p.Group = roleOf(o.groups, groupsOf(claims[o.c.Claim]))
-	if p.Role == "" {
+	raw, has := claimAt(claims, o.c.Claim)
+	p.Role, p.Merchants, p.Group = roleOf(o.groups, groupsOf(raw))
+	switch {
+	case p.Role != "":
+	case !has && leftOut(claims):
+		return p, errLeftOut
+	default:
 		return p, errNoRole
 	}
 	return p, nil

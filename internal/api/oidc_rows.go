@@ -18,16 +18,14 @@ func (t Token) makesWait() bool {
 }
 
 const (
-	savePersonSQL = `UPDATE tokens SET revision = revision + 1, name = $2, role = $3, merchants = $4, expires = 0, revoked = $5, over = $6, passkeys = $7 WHERE id = $1`
+	savePersonSQL = `UPDATE tokens SET revision = revision + 1, name = $2, role = $3, merchants = $4, expires = 0, revoked = $5, over = $6 WHERE id = $1`
 
 	endPersonSQL = `UPDATE tokens SET revision = revision + 1, expires = $2 WHERE id = $1 AND (expires = 0 OR expires > $2)`
-
-	forgetPasskeysSQL = `DELETE FROM passkeys WHERE token = $1`
 )
 
 // savePerson keeps who a person is in the row of tokens that stands for them, for ever the same
 // one: two sessions of one person are one origin. begins: the person signs in. Somebody who was
-// revoked begins anew, without passkeys and with no earlier session; nobody else lifts a revocation.
+// revoked begins anew, with no earlier session; nobody else lifts a revocation.
 func savePerson(ctx context.Context, t *db.Tx, p person, begins bool, now db.Millis) (Token, error) {
 	was, err := FindToken(ctx, t, p.id())
 	if errors.Is(err, db.ErrNotFound) && begins {
@@ -52,18 +50,16 @@ func savePerson(ctx context.Context, t *db.Tx, p person, begins bool, now db.Mil
 		is.Over = formerApprover
 	}
 	if begins && was.Revoked != 0 {
-		is.Revoked, is.passkeys = 0, ""
-		for _, text := range []string{endSessionsSQL, forgetPasskeysSQL} {
-			if _, err := t.Exec(ctx, text, was.ID); err != nil {
-				return was, err
-			}
+		is.Revoked = 0
+		if _, err := t.Exec(ctx, endSessionsSQL, was.ID); err != nil {
+			return was, err
 		}
 	}
 	if is == was {
 		return is, nil
 	}
 	err = tokenRows.Change(ctx, t, is.ID, func() error {
-		_, err := t.Exec(ctx, savePersonSQL, is.ID, is.Name, string(is.Role), is.Merchants, int64(is.Revoked), is.Over, is.passkeys)
+		_, err := t.Exec(ctx, savePersonSQL, is.ID, is.Name, string(is.Role), is.Merchants, int64(is.Revoked), is.Over)
 		return err
 	})
 	if err == nil {

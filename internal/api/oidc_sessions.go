@@ -32,18 +32,19 @@ type providerSession struct {
 	ID                 string // hash of its secret
 	Token              string // of the person's row
 	Began, Ends, Asked db.Millis
-	refresh, dataKey   []byte // sealed
+	SignedIn           db.Millis // when the person did at the provider; 0: it did not say
+	refresh, dataKey   []byte    // sealed
 	claimed            db.Millis
 }
 
-var sessionRows = db.Guarded{Name: "sessions", Key: "id", Columns: `id, token, began, ends, asked, refresh`, Beside: `data_key, claimed`}
+var sessionRows = db.Guarded{Name: "sessions", Key: "id", Columns: `id, token, began, ends, asked, signed_in, refresh`, Beside: `data_key, claimed`}
 
 func sessionPlace(id string) db.Record { return db.Record{Table: "sessions", Row: id} }
 
 var refreshPurpose = []string{"refresh"}
 
 const (
-	addSessionSQL = `INSERT INTO sessions (id, token, began, ends, asked, refresh, data_key, mac) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
+	addSessionSQL = `INSERT INTO sessions (id, token, began, ends, asked, signed_in, refresh, data_key, mac) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
 
 	renewSessionSQL = `UPDATE sessions SET asked = $2, refresh = $3, data_key = $4, claimed = $5 WHERE id = $1`
 
@@ -100,7 +101,7 @@ func sessionID(random string) string {
 // startSession keeps what the provider said and gives the secret of a new session.
 func (k *Tokens) startSession(ctx context.Context, c *Call, a answered) (out client.SignedIn, err error) {
 	random := RandomText(32)
-	s := providerSession{ID: sessionID(random), Token: a.person.id(), Began: c.Now, Ends: c.Now + signInLife, Asked: c.Now}
+	s := providerSession{ID: sessionID(random), Token: a.person.id(), Began: c.Now, Ends: c.Now + signInLife, Asked: c.Now, SignedIn: a.signedIn}
 	if err := k.sealRefresh(ctx, &s, a.refresh); err != nil {
 		return out, err
 	}
@@ -115,7 +116,7 @@ func (k *Tokens) startSession(ctx context.Context, c *Call, a answered) (out cli
 			return err
 		}
 		err = sessionRows.Change(ctx, t, s.ID, func() error {
-			_, err := t.Exec(ctx, addSessionSQL, s.ID, s.Token, int64(s.Began), int64(s.Ends), int64(s.Asked), s.refresh, s.dataKey, []byte{})
+			_, err := t.Exec(ctx, addSessionSQL, s.ID, s.Token, int64(s.Began), int64(s.Ends), int64(s.Asked), int64(s.SignedIn), s.refresh, s.dataKey, []byte{})
 			return err
 		})
 		if err != nil {
@@ -126,7 +127,7 @@ func (k *Tokens) startSession(ctx context.Context, c *Call, a answered) (out cli
 	if err != nil {
 		return out, err
 	}
-	secret, err := (Passkeys{k}).seal(ctx, providerPurpose, sessionSecret{random})
+	secret, err := (signIns{k}).seal(ctx, providerPurpose, sessionSecret{random})
 	return client.SignedIn{Secret: client.Secret(providerPrefix + secret), Expires: TimeOf(s.Ends)}, err
 }
 
@@ -142,7 +143,7 @@ func (k *Tokens) sealRefresh(ctx context.Context, s *providerSession, refresh st
 func (k *Tokens) session(ctx context.Context, id string) (s providerSession, err error) {
 	rows, found := sessionRows.Reader(k.d), false
 	err = db.Each(ctx, k.d, sessionRows.Select()+`WHERE id = $1`, []any{id}, func(r db.Rows) (err error) {
-		found, err = rows.Scan(r, &s.ID, &s.Token, &s.Began, &s.Ends, &s.Asked, &s.refresh, &s.dataKey, &s.claimed)
+		found, err = rows.Scan(r, &s.ID, &s.Token, &s.Began, &s.Ends, &s.Asked, &s.SignedIn, &s.refresh, &s.dataKey, &s.claimed)
 		return err
 	})
 	if err == nil && !found {
@@ -154,11 +155,11 @@ func (k *Tokens) session(ctx context.Context, id string) (s providerSession, err
 // errAsking: another call, or another node, asks the provider for this session.
 var errAsking = busy("the identity provider is being asked about this session; repeat the request")
 
-// byProvider gives the token of a person's session. Where the provider has not been asked for a
+// BySession gives the token of a person's session. Where the provider has not been asked for a
 // while it is asked first. db.ErrNotFound: the session has ended.
-func (k *Tokens) byProvider(ctx context.Context, secret string) (Token, error) {
+func (k *Tokens) BySession(ctx context.Context, secret string) (Token, error) {
 	var in sessionSecret
-	if k.people == nil || (Passkeys{k}).open(ctx, providerPurpose, strings.TrimPrefix(secret, providerPrefix), &in) != nil {
+	if k.people == nil || (signIns{k}).open(ctx, providerPurpose, strings.TrimPrefix(secret, providerPrefix), &in) != nil {
 		return Token{}, db.ErrNotFound
 	}
 	id := sessionID(in.ID)
@@ -204,6 +205,7 @@ func (k *Tokens) byProvider(ctx context.Context, secret string) (Token, error) {
 	if t.Expires == 0 || s.Ends < t.Expires {
 		t.Expires = s.Ends
 	}
+	t.signedIn = s.SignedIn
 	return t, err
 }
 
@@ -262,8 +264,10 @@ func (k *Tokens) ask(ctx context.Context, s providerSession, now db.Millis) (ask
 }
 
 func endedWhy(err error) string {
-	if errors.Is(err, errNoRole) {
-		return errNoRole.Error()
+	for _, known := range []error{errLeftOut, errNoRole} {
+		if errors.Is(err, known) {
+			return known.Error()
+		}
 	}
 	return "the identity provider ended it"
 }
@@ -313,7 +317,7 @@ func (k *Tokens) signOut(c *Call) error {
 	if !strings.HasPrefix(secret, providerPrefix) {
 		return NewProblem(http.StatusConflict, "the caller has no session of the identity provider: a token is ended by revoking it")
 	}
-	if err := (Passkeys{k}).open(c.R.Context(), providerPurpose, strings.TrimPrefix(secret, providerPrefix), &in); err != nil {
+	if err := (signIns{k}).open(c.R.Context(), providerPurpose, strings.TrimPrefix(secret, providerPrefix), &in); err != nil {
 		return err
 	}
 	defer c.ForgetTokens()

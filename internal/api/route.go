@@ -47,6 +47,8 @@ type Handler struct {
 	Beside func(c *Call, place string, members map[string]json.RawMessage) Faults
 	// urgent keeps room for the body where other calls hold all there is; see Urgent.
 	urgent bool
+	// fresh asks for a recent sign-in of a person; see Fresh.
+	fresh bool
 	// AlsoStatus is another status of success, 0 where there is none.
 	AlsoStatus int
 	// alsoOut is the type of its answer; nil: that of the first.

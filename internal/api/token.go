@@ -25,7 +25,7 @@ type TokenStore interface {
 	Create(ctx context.Context, t Token, hash [sha256.Size]byte) error
 	// ByHash gives a token also after it was revoked.
 	ByHash(ctx context.Context, hash [sha256.Size]byte) (Token, error)
-	// BySession gives the token of somebody who signed in with a passkey or the identity provider.
+	// BySession gives the token of somebody who signed in with the identity provider.
 	BySession(ctx context.Context, secret string) (Token, error)
 	// ByID likewise.
 	ByID(ctx context.Context, id string) (Token, error)
@@ -129,13 +129,15 @@ func (t *Token) ended(now db.Millis) *client.Problem {
 // needs, or above the rate limit.
 func (a *API) admit(c *Call) error {
 	if c.rt.open() {
-		if c.R.Method == http.MethodGet {
-			return nil
-		}
-		return a.admitStranger(c.R)
+		return nil
 	}
 	if err := c.checkToken(false); err != nil {
 		return err
+	}
+	if c.rt.fresh {
+		if err := c.CheckFresh(); err != nil {
+			return err
+		}
 	}
 	c.R = c.R.WithContext(c.acting())
 	token := c.Token
@@ -230,7 +232,7 @@ func (a *API) authenticate(r *http.Request, fresh bool) (Token, error) {
 		return Token{}, why
 	}
 	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	session := strings.HasPrefix(secret, sessionPrefix) || strings.HasPrefix(secret, providerPrefix)
+	session := strings.HasPrefix(secret, providerPrefix)
 	if !strings.EqualFold(scheme, "Bearer") || !session && !strings.HasPrefix(secret, tokenPrefix) || len(r.Header.Values("Authorization")) > 1 {
 		return wrong(errToken)
 	}

@@ -31,16 +31,14 @@ type Token struct {
 
 	Fingerprint string // the beginning of the hash, of a stored token
 
-	passkeys string // fingerprints of its passkeys, with a space between
-	revision int64  // grows with each change of the row
+	signedIn db.Millis // when the person of a session signed in at the provider; 0: it does not say
+	revision int64     // grows with each change of the row
 }
 
 // Tokens is the table of tokens in an end's database. It is a TokenStore.
 type Tokens struct {
 	d      *db.DB
 	people *identities // nil: people have tokens
-
-	required []client.Role // approve nothing without a passkey
 }
 
 // NewTokens gives the tokens in d.
@@ -49,7 +47,7 @@ func NewTokens(d *db.DB) *Tokens {
 	return &Tokens{d: d}
 }
 
-var tokenRows = db.Guarded{Name: "tokens", Key: "id", Number: "revision", Columns: `id, revision, name, role, merchants, maker, root, created, expires, revoked, hourly, over, passkeys, subject, hash`}
+var tokenRows = db.Guarded{Name: "tokens", Key: "id", Number: "revision", Columns: `id, revision, name, role, merchants, maker, root, created, expires, revoked, hourly, over, subject, hash`}
 
 // allTokens gives all tokens, and how many of their rows are not genuine or were removed. suffix
 // follows the table in the query.
@@ -69,7 +67,7 @@ func readTokens(ctx context.Context, q db.Querier, found map[string]bool, where 
 	err = db.Each(ctx, q, tokenRows.Select()+where, args, func(r db.Rows) error {
 		var t Token
 		var hash []byte
-		genuine, err := look.Scan(r, &t.ID, &t.revision, &t.Name, &t.Role, &t.Merchants, &t.Maker, &t.Root, &t.Created, &t.Expires, &t.Revoked, &t.Hourly, &t.Over, &t.passkeys, &t.Subject, &hash)
+		genuine, err := look.Scan(r, &t.ID, &t.revision, &t.Name, &t.Role, &t.Merchants, &t.Maker, &t.Root, &t.Created, &t.Expires, &t.Revoked, &t.Hourly, &t.Over, &t.Subject, &hash)
 		if found != nil {
 			found[t.ID] = true
 		}

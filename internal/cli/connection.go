@@ -24,12 +24,11 @@ import (
 type Connection struct {
 	TLS
 	API   string `name:"api" help:"Where the ${end}'s API is. Default: where the daemon of the data directory noted it, or ${api}." default:"${api}" placeholder:"URL" env:"COUNTERSIGN_${END}_API,COUNTERSIGN_API"`
-	Token Secret `help:"API token, or @FILE to read it from there. Default: the session of countersign login, or admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_${END}_TOKEN,COUNTERSIGN_TOKEN"`
-	Data  string `help:"Data directory whose admin.token to use, also after a login. Default: ${data}." default:"${data}" type:"path" placeholder:"DIR"`
+	Token Secret `help:"API token, or @FILE to read it from there. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_${END}_TOKEN,COUNTERSIGN_TOKEN"`
+	Data  string `help:"Data directory whose admin.token to use. Default: ${data}." default:"${data}" type:"path" placeholder:"DIR"`
 
 	// Said says that somebody named the API, so that API is not its default.
 	Said   bool    `kong:"-"`
-	named  bool    // somebody named the data directory
 	called *Called // is told the API; may be nil
 }
 
@@ -49,15 +48,11 @@ type TLS struct {
 }
 
 // Called has the URL of the API that a subcommand calls; empty: it calls none.
-type Called struct {
-	URL      string
-	Session  bool // the caller is the person of a login
-	Stranger bool // the caller sent no token
-}
+type Called struct{ URL string }
 
 // AfterApply offers clients of both APIs to the method Run of a subcommand.
 func (f *Connection) AfterApply(k *kong.Context, called *Called) error {
-	f.Said, f.named, f.called = said(k, "api"), said(k, "data"), called
+	f.Said, f.called = said(k, "api"), called
 	return errors.Join(
 		k.BindToProvider(func() (*client.Service, error) { return NewClient(*f, client.NewService) }),
 		k.BindToProvider(func() (*client.Gateway, error) { return NewClient(*f, client.NewGateway) }))
@@ -88,47 +83,37 @@ type NoTokenError struct{ Path string }
 
 func (*NoTokenError) Error() string { return "no token" }
 
-// Config gives what a client is made of. Without a token it is the session of a login at the
-// API, unless a data directory was named; without a session, the token of the data directory.
-// Its error is a *NoTokenError where there is none of them.
+// Config returns what a client is made of. Without a token it is the token of the data
+// directory; the error is a *NoTokenError where there is none.
 func (f Connection) Config() (client.Config, error) {
 	token, err := f.Token.Reveal("token")
 	if err != nil {
 		return client.Config{}, err
 	}
-	at, session := daemon.Address{URL: f.API}, false
+	at := daemon.Address{URL: f.API}
 	if token == "" {
-		noted, unread := f.Address()
-		if unread == nil && !f.named {
-			s, err := KeptSession(noted.URL, time.Now())
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return client.Config{}, err
-			}
-			if session = err == nil; session {
-				at, token = s.at(), s.Secret
-			}
+		b, err := daemon.ReadSecretOf(f.Data, daemon.TokenFile, maxSecret)
+		if errors.Is(err, fs.ErrNotExist) {
+			return client.Config{}, &NoTokenError{filepath.Join(f.Data, daemon.TokenFile)}
 		}
-		if token == "" {
-			b, err := daemon.ReadSecretOf(f.Data, daemon.TokenFile, maxSecret)
-			if errors.Is(err, fs.ErrNotExist) {
-				return client.Config{}, &NoTokenError{filepath.Join(f.Data, daemon.TokenFile)}
-			}
-			if err := errors.Join(err, unread); err != nil {
-				return client.Config{}, err
-			}
-			at, token = noted, strings.TrimSpace(string(b))
+		if err != nil {
+			return client.Config{}, err
 		}
+		if at, err = f.address(); err != nil {
+			return client.Config{}, err
+		}
+		token = strings.TrimSpace(string(b))
 	}
 	if f.called != nil {
-		f.called.URL, f.called.Session = at.URL, session
+		f.called.URL = at.URL
 	}
 	web, err := f.web(at)
 	return client.Config{URL: at.URL, Token: client.Secret(token), HTTPClient: web}, err
 }
 
-// Address is where the API is: the one that was named, that of the daemon of the data directory,
+// address is where the API is: the one that was named, that of the daemon of the data directory,
 // or the default.
-func (f Connection) Address() (daemon.Address, error) {
+func (f Connection) address() (daemon.Address, error) {
 	if !f.Said {
 		noted, err := daemon.ReadAddress(f.Data)
 		if err == nil || !errors.Is(err, fs.ErrNotExist) {
@@ -136,15 +121,6 @@ func (f Connection) Address() (daemon.Address, error) {
 		}
 	}
 	return daemon.Address{URL: f.API}, nil
-}
-
-// Stranger gives what a client without a token is made of, for the API at an address.
-func (f Connection) Stranger(at daemon.Address) (client.Config, error) {
-	if f.called != nil {
-		f.called.URL, f.called.Stranger = at.URL, true
-	}
-	web, err := f.web(at)
-	return client.Config{URL: at.URL, HTTPClient: web}, err
 }
 
 // Web gives the HTTP client for an API.

@@ -283,8 +283,6 @@ func TestServiceActs(t *testing.T) {
 				t.Errorf("%+v, %v", f, err)
 			}
 		},
-		"POST /console/passkeys":             func() {}, // see TestPasskeys
-		"POST /console/passkeys/{id}/remove": func() {},
 		"POST /console/tokens": func() {
 			b.open("/console/tokens")
 			b.press("main > details.act > summary")

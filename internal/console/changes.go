@@ -30,8 +30,8 @@ var changesSection = section{
 type changer interface {
 	Changes(context.Context, client.ChangeFilter, client.PageOptions) (client.ChangePage, error)
 	Change(context.Context, string) (client.ChangeEntry, error)
-	ChangeApproval(context.Context, string) (client.Statement, error)
-	ApproveChangeSigned(context.Context, string, *client.Assertion) (client.ChangeEntry, error)
+	ChangeApproval(context.Context, string) (client.MayApprove, error)
+	ApproveChange(context.Context, string) (client.ChangeEntry, error)
 	RejectChange(ctx context.Context, id, reason string) (client.ChangeEntry, error)
 }
 
@@ -58,7 +58,7 @@ type changeRow struct {
 	Open    bool   // it is not decided, or not applied yet
 	Rejects bool   // the session's token may reject it: its own, or as who may approve
 
-	Approval client.Statement // that a person with passkeys signs
+	Approval client.MayApprove
 }
 
 type changedMember struct{ Name, Before, After string }
@@ -135,7 +135,7 @@ func (v *visit) waitingChanges() (int, error) {
 func changePath(id string) string { return "/console/changes/" + url.PathEscape(id) }
 
 func (v *visit) changeApprove() error {
-	c, err := v.changer().ApproveChangeSigned(v.r.Context(), v.r.PathValue("id"), v.signed())
+	c, err := v.changer().ApproveChange(v.r.Context(), v.r.PathValue("id"))
 	if err != nil {
 		return err
 	}

@@ -98,9 +98,6 @@ var anySection = section{
 	pages: []page{
 		{"GET /console/search", (*visit).search},
 		{"POST /console/views", (*visit).viewSave},
-		{"GET /console/passkeys", (*visit).passkeys},
-		{"POST /console/passkeys", (*visit).passkeyAdd},
-		{"POST /console/passkeys/{id}/remove", (*visit).passkeyRemove},
 		{"GET /console/shown", (*visit).shownOnce},
 	},
 	deeds: map[string]string{
@@ -110,8 +107,7 @@ var anySection = section{
 		"some":             "Some are done, and more match: go on.",
 		"view-saved":       "Saved: this browser offers it on this list, as long as you sign in with this token.",
 		"view-removed":     "Removed: the view is not offered any more.",
-		"passkey-added":    "Registered. What you approve must be signed from now on.",
-		"passkey-removed":  "Removed.",
+		"again":            "You signed in again: what you wanted to do is not done yet. Do it now.",
 	},
 }
 
@@ -137,7 +133,6 @@ func newConsole(c Config, e end) (*Console, error) {
 	s.mux.HandleFunc("GET /console/static/{file}", serveStatic)
 	s.mux.HandleFunc("GET /console/signin", s.showSignIn)
 	s.mux.HandleFunc("POST /console/signin", s.signIn)
-	s.mux.HandleFunc("POST /console/signin/passkey", s.signInPasskey)
 	s.mux.HandleFunc("GET /console/signin/provider", s.toProvider)
 	s.mux.HandleFunc("GET "+ReturnPath, s.fromProvider)
 	s.mux.HandleFunc("POST /console/signout", s.signOut)
@@ -158,8 +153,8 @@ func newConsole(c Config, e end) (*Console, error) {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// The longest bodies of forms, in bytes: two keys fit in that of a session; a token, or
-// what a passkey has signed, in that of a stranger.
+// The longest bodies of forms, in bytes: two keys fit in that of a session; a token
+// in that of a stranger.
 const (
 	maxForm      = 96 << 10
 	strangerForm = 8 << 10

@@ -218,7 +218,6 @@ func TestGatewayPages(t *testing.T) {
 		"GET /console/changes":             {"/console/changes", "/console/changes?all=1"},
 		"GET /console/waiting":             {"/console/waiting"},
 		"GET /console/changes/{id}":        nil, // the service's page; see TestChanges
-		"GET /console/passkeys":            {"/console/passkeys"},
 		"GET /console/tokens":              {"/console/tokens"},
 		"GET /console/shown":               {"/console/shown"},
 		"GET /console/audit":               {"/console/audit", "/console/audit?subject=" + o.CallBackID},

@@ -81,7 +81,6 @@ func (v *visit) deposits() error {
 type depositPage struct {
 	Stopped bool // nothing is decided until a restore is reconciled
 	client.DepositEntry
-	Approval  client.Statement // of crediting it
 	First     *client.DepositEntry
 	Members   []pairOfMembers
 	Callbacks []inboxRow
@@ -171,11 +170,6 @@ func (v *visit) deposit() error {
 		if page.Stopped, err = v.unreconciled(); err != nil {
 			return err
 		}
-		if v.may("creditApproval") {
-			if page.Approval, err = v.gateway.CreditApproval(ctx, d.Seq); err != nil {
-				return err
-			}
-		}
 	}
 	if v.may("callbacks") {
 		found, err := v.gateway.Callbacks(ctx, client.InboxFilter{Type: countersign.TypeDeposited, ID: d.TrackingID}, client.PageOptions{Limit: pageSize})
@@ -189,7 +183,7 @@ func (v *visit) deposit() error {
 
 func (v *visit) depositCredit() error {
 	return decideOn(v, "deposits", func(ctx context.Context, seq int64, reason string) (client.DepositEntry, error) {
-		return v.gateway.CreditDepositSigned(ctx, seq, reason, v.signed())
+		return v.gateway.CreditDeposit(ctx, seq, reason)
 	}, "credited")
 }
 

@@ -101,8 +101,8 @@ type orderPage struct {
 	Callbacks []inboxRow          // about it, the oldest first
 	Noted     []client.Note
 	Undecided bool
-	Stopped   bool             // nothing is decided until a restore is reconciled
-	Approval  client.Statement // that a person with passkeys signs
+	Stopped   bool // nothing is decided until a restore is reconciled
+	Approval  client.MayApprove
 	Values    map[string]string
 }
 
@@ -199,7 +199,7 @@ func (v *visit) unreconciled() (bool, error) {
 
 func (v *visit) orderApprove() error {
 	id := v.r.PathValue("id")
-	o, err := v.gateway.ApproveOrderSigned(v.r.Context(), id, v.form("reason"), v.signed())
+	o, err := v.gateway.ApproveOrder(v.r.Context(), id, v.form("reason"))
 	switch {
 	case err != nil:
 		return err

@@ -2,13 +2,10 @@ package console_test
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
-	"testing"
 	"time"
 
-	"countersign/client"
 	"countersign/internal/console"
 )
 
@@ -34,11 +31,3 @@ func queryOf(text string) string { return url.QueryEscape(text) }
 
 // pathOf is text as a part of a path.
 func pathOf(text string) string { return url.PathEscape(text) }
-
-func assertionOf(t *testing.T, text string) (a client.Assertion) {
-	t.Helper()
-	if err := json.Unmarshal([]byte(text), &a); err != nil {
-		t.Fatal(err)
-	}
-	return a
-}

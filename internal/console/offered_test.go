@@ -267,7 +267,7 @@ func TestOfferedByService(t *testing.T) {
 				}
 			}
 			// A merchant with work is not deleted, as its form says, and revoking me ends the session.
-			skip := regexp.MustCompile(`/signout$|/console/passkeys|/merchants/(shop|away)/delete$|/tokens/` + me.ID + `/revoke|/merchants/fresh/change$`) // its form has what it was made with
+			skip := regexp.MustCompile(`/signout$|/merchants/(shop|away)/delete$|/tokens/` + me.ID + `/revoke|/merchants/fresh/change$`) // its form has what it was made with
 			pressed := newSite(t, s.base).signIn(me.Secret).pressAll(string(c.role), map[string]string{"id": "fresh", "name": "a name",
 				"notifyUrl": "http://127.0.0.1:1/n", "withdrawUrl": "http://127.0.0.1:1/w", "concurrency": "7"}, skip, late)
 			t.Log(slices.Sorted(maps.Keys(pressed)))
@@ -345,7 +345,7 @@ func testOfferedByGateway(t *testing.T, role client.Role, restored bool) {
 			t.Error(p.body)
 		}
 	}
-	pressed := site.pressAll(string(role), map[string]string{"name": "a name"}, regexp.MustCompile(`/signout$|/console/passkeys|/forwarding/|/tokens/`+me.ID+`/revoke`), regexp.MustCompile(`/tokens/.*/revoke$`))
+	pressed := site.pressAll(string(role), map[string]string{"name": "a name"}, regexp.MustCompile(`/signout$|/forwarding/|/tokens/`+me.ID+`/revoke`), regexp.MustCompile(`/tokens/.*/revoke$`))
 	t.Log(slices.Sorted(maps.Keys(pressed)))
 	offers := map[client.Role][]string{
 		client.RoleApprover: {"/orders/theirs-1/approve", "/orders/theirs-1/decline", "/deposits/.*/credit", "/addresses/.*/accept", "/refused/.*/retry", "/changes/.*/approve", "/alarms/.*/ack"},

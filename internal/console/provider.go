@@ -13,7 +13,7 @@ import (
 // providerAPI is the part of both APIs that is about the company's identity provider.
 type providerAPI interface {
 	Provider(ctx context.Context) (client.Provider, error)
-	BeginProvider(ctx context.Context, origin string) (client.ProviderBegun, error)
+	BeginProvider(ctx context.Context, in client.ProviderOrigin) (client.ProviderBegun, error)
 	FinishProvider(ctx context.Context, p client.ProviderReturn) (client.SignedIn, error)
 	SignOut(ctx context.Context) error
 }
@@ -60,11 +60,11 @@ func (v *visit) provider() (client.Provider, string) {
 // forms no other host.
 func (c *Console) toProvider(w http.ResponseWriter, r *http.Request) {
 	v := &visit{c: c, w: w, r: r}
-	next := inside(r.URL.Query().Get("next"))
+	next, again := inside(r.URL.Query().Get("next")), r.URL.Query().Get("again") != ""
 	err := v.connect("")
 	var at client.ProviderBegun
 	if err == nil {
-		at, err = v.people().BeginProvider(r.Context(), origin(r))
+		at, err = v.people().BeginProvider(r.Context(), client.ProviderOrigin{Origin: origin(r), Again: again})
 	}
 	if err == nil {
 		err = c.keep(w, r, providerCookie, providerPath, begun{at.State, next}, providerLife)
@@ -74,6 +74,28 @@ func (c *Console) toProvider(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.Redirect(w, r, at.URL, http.StatusSeeOther)
+}
+
+// again leads a person whose sign-in is too old for an act to the provider, and back to the page
+// of the act. It is a page that leads on, not a redirect: a browser follows none of a form to another host.
+func (v *visit) again() error {
+	next := root
+	if u, err := url.Parse(v.r.Referer()); err == nil && u.Host == v.r.Host {
+		q := u.Query()
+		q.Set("did", "again")
+		next = inside(u.EscapedPath() + "?" + q.Encode())
+	}
+	to := providerPath + "?again=1&next=" + url.QueryEscape(next)
+	v.w.Header().Set("Refresh", "0;url="+to)
+	return v.renderAs(http.StatusUnauthorized, "again", "Sign in again", to)
+}
+
+// origin is the origin of this page, as the browser sends it.
+func origin(r *http.Request) string {
+	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
 }
 
 var errorWord = regexp.MustCompile(`^[a-z_]{1,40}$`)

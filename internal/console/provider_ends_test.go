@@ -1,8 +1,14 @@
 package console_test
 
 import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +16,6 @@ import (
 	"countersign/client"
 	"countersign/internal/daemon"
 	"countersign/internal/journal"
-	"countersign/internal/lab/passkeytest"
 )
 
 // TestProviderPublic: a client without a secret signs people in and is asked again.
@@ -82,75 +87,79 @@ func TestProviderLosesAnswer(t *testing.T) {
 	}
 }
 
-// TestGatewayProvider: a person signs in to the gateway's console, and approves an order only with
-// a passkey where it is required. The page For you says so before.
+// TestGatewayProvider: a person signs in to the gateway's console. To approve an order and to credit a
+// deposit the provider is asked again where the last sign-in is older than five minutes, or of an age
+// that it does not say.
 func TestGatewayProvider(t *testing.T) {
-	p, ctx := newPeer(t, "treasury"), t.Context()
-	s := newShop(t, func(c *daemon.GatewayConfig) {
-		c.OIDC, c.RequirePasskey = p.oidc("treasury=approver"), []client.Role{client.RoleApprover}
-	})
+	p, ctx, clock := newPeer(t, "treasury"), t.Context(), &later{began: time.Now()}
+	s := newShop(t, func(c *daemon.GatewayConfig) { c.OIDC, c.World.Elapsed = p.oidc("treasury=approver"), clock.elapsed })
 	browser := newSite(t, s.base).signInPeer()
 	o := s.held("order-1")
-	page := func(path string, has, not string) {
+	at, reason := "/console/orders/"+o.CallBackID, url.Values{"reason": {"r"}}
+	approve := func() page {
 		t.Helper()
-		if at := browser.get(path); at.status != 200 || !strings.Contains(at.body, has) || not != "" && strings.Contains(at.body, not) {
-			t.Errorf("%s: %d, want %q and not %q: %s", path, at.status, has, not, at.body)
+		return browser.do(http.MethodPost, at+"/approve", reason, "Referer", s.base+at)
+	}
+	state := func(want client.OrderState) {
+		t.Helper()
+		if o, err := s.admin.Order(ctx, o.CallBackID); err != nil || o.State != want {
+			t.Errorf("the order is %s, want %s, %v", o.State, want, err)
 		}
 	}
-	approve := "/console/orders/" + o.CallBackID + "/approve"
-	page("/console/waiting", "this role does this only with a passkey", "")
-	page("/console/waiting", "Nothing waits for you.", "")
-	page("/console/orders/"+o.CallBackID, "this role does this only with a passkey", approve)
-	browser.post(approve, url.Values{"reason": {"r"}})
-	p.set(func() { p.device = "allow" })
-	b, err := s.admin.BeginDevice(ctx)
-	if err != nil {
-		t.Fatal(err)
+	// again follows the page that leads to the provider.
+	again := func(p page) string {
+		t.Helper()
+		to, leads := strings.CutPrefix(p.header.Get("Refresh"), "0;url=")
+		if p.status != http.StatusUnauthorized || !leads || !strings.Contains(p.body, "Sign in again") {
+			t.Fatalf("it was not asked again: %d %s", p.status, p.body)
+		}
+		return browser.throughPeer(to)
 	}
-	in, err := s.admin.FinishDevice(ctx, b.State)
-	if err != nil {
-		t.Fatal(err)
+	back := again(approve())
+	state(client.OrderHeld)
+	p.set(func() {
+		if p.begun.Get("max_age") != "300" {
+			t.Errorf("it began with %v", p.begun)
+		}
+	})
+	if at := browser.get(back); at.status != http.StatusUnauthorized || !strings.Contains(at.body, "auth_time") {
+		t.Errorf("the provider does not say when: %d %s", at.status, at.body)
 	}
-	ann := s.as(in.Secret)
-	if _, err := ann.ApproveOrderSigned(ctx, o.CallBackID, "", nil); err == nil || !strings.Contains(err.Error(), "passkey") {
-		t.Errorf("without a passkey: %v", err)
-	}
-	if at, err := s.admin.Order(ctx, o.CallBackID); err != nil || at.State != client.OrderHeld {
-		t.Fatalf("%+v, %v", at, err)
-	}
-	begun, err := ann.PasskeyChallenge(ctx, s.base)
-	if err != nil {
-		t.Fatal(err)
-	}
-	device := passkeytest.New(t, s.base, begun.Host)
-	if _, err := ann.AddPasskey(ctx, client.NewPasskey{Name: "phone", State: begun.State, Credential: device.Create(begun.Challenge)}); err != nil {
-		t.Fatal(err)
-	}
-	page("/console/waiting", "order <bdi>order-1", "Waits for others")
-	page("/console/orders/"+o.CallBackID, "data-signed", "")
-	statement, err := ann.OrderApproval(ctx, o.CallBackID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ann.ApproveOrderSigned(ctx, o.CallBackID, "seen", &client.Assertion{Text: statement.Text, Credential: device.Sign(statement.Challenge)}); err != nil {
-		t.Fatal(err)
-	}
-	if at, err := s.admin.Order(ctx, o.CallBackID); err != nil || at.State != client.OrderApproved || at.DecidedBy != statementToken(t, ann) {
-		t.Errorf("%+v, %v", at, err)
-	}
-	page("/console/waiting", "Nothing waits for you.", "order-1")
-	log, err := s.admin.Audit(ctx, client.FeedOptions{Limit: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	signed := 0
-	for _, e := range log.Entries {
-		if told, err := journal.Read(e.Record); err == nil && told.Kind == "order.approved" && told.Passkey != nil && told.By != nil && told.By.Subject == "oidc:ann" {
-			signed++
+	for what, age := range map[string]time.Duration{"too long ago": 301 * time.Second, "hours ahead": -3 * time.Hour} {
+		p.set(func() { p.claims["auth_time"] = time.Now().Add(-age).Unix() })
+		if at := browser.get(again(approve())); at.status != http.StatusUnauthorized {
+			t.Errorf("%s: %d %s", what, at.status, at.body)
 		}
 	}
-	if signed != 1 {
-		t.Errorf("%d records of the approval", signed)
+	state(client.OrderHeld)
+	p.set(func() { p.claims["auth_time"] = time.Now().Add(-time.Minute).Unix() })
+	if to := browser.get(again(approve())).header.Get("Refresh"); to != "0;url="+at+"?did=again" {
+		t.Errorf("it goes on at %q", to)
+	}
+	if at := browser.get(at + "?did=again"); !strings.Contains(at.body, "not done yet") {
+		t.Errorf("%d %s", at.status, at.body)
+	}
+	state(client.OrderHeld)
+	if at := approve(); at.status != http.StatusSeeOther {
+		t.Errorf("%d %s", at.status, at.body)
+	}
+	state(client.OrderApproved)
+	if log, err := s.admin.Audit(ctx, client.FeedOptions{Limit: 1000}); err != nil || !slices.ContainsFunc(log.Entries, func(e client.AuditEntry) bool {
+		told, err := journal.Read(e.Record)
+		return err == nil && told.Kind == "order.approved" && told.By != nil && told.By.Subject == "oidc:ann"
+	}) {
+		t.Errorf("no record of the approval: %v", err)
+	}
+	// Other pages and acts go on with an older sign-in.
+	clock.forward(6 * time.Minute)
+	if at := browser.get("/console/orders"); at.status != http.StatusOK {
+		t.Errorf("%d", at.status)
+	}
+	s.held("order-2")
+	at = "/console/orders/order-2"
+	again(approve())
+	if at := browser.do(http.MethodPost, "/console/orders/order-2/decline", reason); at.status != http.StatusSeeOther {
+		t.Errorf("declined: %d %s", at.status, at.body)
 	}
 	if out := browser.post("/console/signout", nil); out.status != http.StatusSeeOther {
 		t.Errorf("%d", out.status)
@@ -160,11 +169,180 @@ func TestGatewayProvider(t *testing.T) {
 	}
 }
 
-func statementToken(t *testing.T, c *client.Gateway) string {
+// sessionOf signs the peer's person in by the API alone.
+func (p *peer) sessionOf(t *testing.T, api interface {
+	BeginProvider(context.Context, client.ProviderOrigin) (client.ProviderBegun, error)
+	FinishProvider(context.Context, client.ProviderReturn) (client.SignedIn, error)
+}, origin string) client.Secret {
 	t.Helper()
-	self, err := c.Self(t.Context())
+	b, err := api.BeginProvider(t.Context(), client.ProviderOrigin{Origin: origin})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return self.ID
+	q := p.through(t, b.URL)
+	in, err := api.FinishProvider(t.Context(), client.ProviderReturn{State: b.State, Given: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in.Secret
+}
+
+// through gives what the peer sends a browser back with.
+func (p *peer) through(t *testing.T, to string) url.Values {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, to, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	back, err := url.Parse(resp.Header.Get("Location"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return back.Query()
+}
+
+// freshActs are the acts that move money or decide on it, with bodies: a person has signed in within
+// the last five minutes.
+var freshActs = map[string]map[string]string{
+	"service": {
+		"/v1/thaw": "{}", "/v1/changes/none/approve": "{}", "/v1/tokens": `{"name":"t","role":"admin"}`, "/v1/withdrawals/shop.none/approve": "{}",
+		"/v1/withdrawals/shop.none/resume": `{"reason":"r"}`,
+	},
+	"gateway": {
+		"/v1/changes/none/approve": "{}", "/v1/tokens": `{"name":"t","role":"admin"}`, "/v1/orders/none/approve": "{}", "/v1/orders/none/resume": "{}",
+		"/v1/deposits/credit": `{"filter":{"state":"held"}}`, "/v1/deposits/1/credit": "{}", "/v1/addresses/1/accept": "{}",
+		"/v1/refused/retry": `{"filter":{"state":"open"}}`, "/v1/refused/1/retry": "{}",
+	},
+}
+
+// TestFreshActs: the API asks a person for a recent sign-in before each of these acts, and no token.
+func TestFreshActs(t *testing.T) {
+	p, clock := newPeer(t, "admins"), &later{began: time.Now()}
+	p.set(func() { p.claims["auth_time"] = time.Now().Unix() })
+	gateway := newShop(t, func(c *daemon.GatewayConfig) { c.OIDC, c.World.Elapsed = p.oidc("admins=admin"), clock.elapsed })
+	base, first := node(t, func(c *daemon.ServiceConfig) { c.OIDC, c.World.Elapsed = p.oidc("admins=admin"), clock.elapsed })
+	call := func(base, path, body string, secret client.Secret) (status int, header, text string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+secret.Reveal())
+		r.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		b, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, resp.Header.Get("WWW-Authenticate"), string(b)
+	}
+	type end struct {
+		base           string
+		token, session client.Secret
+	}
+	ends := map[string]end{
+		"service": {base, first, p.sessionOf(t, serviceAPI(t, base, first), base)},
+		"gateway": {gateway.base, gateway.first, p.sessionOf(t, gateway.admin, gateway.base)},
+	}
+	for _, stale := range []bool{false, true} {
+		if stale {
+			clock.forward(5 * time.Minute)
+		}
+		for name, e := range ends {
+			for path, body := range freshActs[name] {
+				status, header, text := call(e.base, path, body, e.session)
+				if is := strings.Contains(text, client.CodeSignInAgain); is != stale || stale && (status != http.StatusUnauthorized || !strings.Contains(header, "insufficient_user_authentication")) {
+					t.Errorf("%s %s, stale %v: %d %s %s", name, path, stale, status, header, text)
+				}
+				if status, _, text := call(e.base, path, body, e.token); status == http.StatusUnauthorized {
+					t.Errorf("%s %s with a token: %d %s", name, path, status, text)
+				}
+			}
+		}
+	}
+	e := ends["gateway"]
+	if status, _, text := call(e.base, "/v1/deposits/credit", `{"filter":{"state":"held"},"dryRun":true}`, e.session); status != http.StatusOK {
+		t.Errorf("a dry run: %d %s", status, text)
+	}
+}
+
+// TestProviderStrangers: who begins sign-ins without end, or ends what did not begin here, keeps
+// nobody out, from the same address either.
+func TestProviderStrangers(t *testing.T) {
+	p := newPeer(t, "desk")
+	base, admin, _ := people(t, p, "desk=operator")
+	ctx := t.Context()
+	throttled := 0
+	for range 1500 {
+		if _, err := admin.BeginProvider(ctx, client.ProviderOrigin{Origin: base}); err != nil {
+			t.Fatalf("a beginning: %v", err)
+		}
+		_, err := admin.FinishProvider(ctx, client.ProviderReturn{State: "guessed", Given: "x", Code: "x"})
+		var problem *client.Problem
+		if !errors.As(err, &problem) {
+			t.Fatalf("a guess: %v", err)
+		}
+		if problem.Status == http.StatusTooManyRequests {
+			throttled++
+		}
+	}
+	if throttled == 0 {
+		t.Error("guesses are not counted")
+	}
+	if s := newSite(t, base).signInPeer(); s.get("/console/callbacks").status != http.StatusOK {
+		t.Error("a person from the same address is kept out")
+	}
+}
+
+// TestProviderClaims: groups are read where the path leads, from texts and objects alone; what the
+// provider left out is named.
+func TestProviderClaims(t *testing.T) {
+	for name, c := range map[string]struct {
+		claim  string
+		claims map[string]any
+		says   string // empty: the person signs in
+	}{
+		"a path":                 {"realm_access.roles", map[string]any{"realm_access": map[string]any{"roles": []string{"desk"}}}, ""},
+		"a path that ends early": {"realm_access.roles", map[string]any{"realm_access": []string{"desk"}}, "has a role here"},
+		"a name with dots":       {"https://example.com/groups", map[string]any{"https://example.com/groups": []string{"desk"}}, ""},
+		"objects":                {"groups", map[string]any{"groups": map[string]any{"desk": map[string]any{"org": "a"}}}, ""},
+		"booleans":               {"groups", map[string]any{"groups": map[string]any{"desk": false}}, "has a role here"},
+		"true":                   {"groups", map[string]any{"groups": map[string]any{"desk": true}}, "has a role here"},
+		"null":                   {"groups", map[string]any{"groups": map[string]any{"desk": any(nil)}}, "has a role here"},
+		"an overage":             {"groups", map[string]any{"groups": nil, "_claim_names": map[string]any{"groups": "src1"}, "_claim_sources": map[string]any{"src1": map[string]any{}}}, "overage"},
+		"hasgroups":              {"groups", map[string]any{"groups": nil, "hasgroups": true}, "overage"},
+		"iat of tomorrow":        {"groups", map[string]any{"iat": time.Now().Add(3 * time.Hour).Unix(), "exp": time.Now().Add(5 * time.Hour).Unix()}, "does not sign in"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPeer(t, "desk")
+			p.set(func() { maps.Copy(p.claims, c.claims) })
+			var log lockedBuffer
+			base, _ := node(t, func(cfg *daemon.ServiceConfig) {
+				cfg.OIDC = p.oidc("desk=operator")
+				cfg.OIDC.Claim, cfg.Log = c.claim, slog.New(slog.NewTextHandler(&log, nil))
+			})
+			s := newSite(t, base)
+			at := s.get(s.atPeer("/console/"))
+			if c.says == "" != (at.status == http.StatusOK) || !strings.Contains(at.body, c.says) {
+				t.Errorf("%d %s", at.status, at.body)
+			}
+			if c.says == "overage" && !strings.Contains(log.String(), "_claim_names") {
+				t.Errorf("the log: %s", log.String())
+			}
+		})
+	}
+	c := daemon.OIDC{Issuer: "https://id.example.com", Client: "c", Groups: []string{"desk=viewer"}}
+	for _, claim := range []string{".", "a..b", "a.", ".a"} {
+		c.Claim = claim
+		if err := c.Check(client.ServiceRoles(), true); err == nil || !strings.Contains(err.Error(), "--oidc-claim") {
+			t.Errorf("%q: %v", claim, err)
+		}
+	}
 }

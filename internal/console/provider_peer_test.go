@@ -38,15 +38,11 @@ type peer struct {
 	codes    map[string]url.Values
 	refresh  string       // the only one that counts
 	asked    atomic.Int64 // with a refresh token
-	polled   atomic.Int64 // with a device code
 	replayed atomic.Int64 // codes and refresh tokens that had been used
 	named    bool         // it says iss in its answers
 	public   bool         // its client has no secret
-	noDevice bool         // it has no sign-in by device code
 
-	device string               // what it says of the device code; allow: the person has signed in
-	code   string               // the device code
-	begun  func(map[string]any) // changes its answer with a device code; nil: nothing
+	begun url.Values // of the last sign-in that began
 }
 
 const peerClient, peerSecret = "console", "a secret of the client, 32 long."
@@ -62,9 +58,6 @@ func newPeer(t testing.TB, groups ...string) *peer {
 	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		is := map[string]any{"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
 			"id_token_signing_alg_values_supported": []string{"RS256", "HS256", "none"}, "authorization_response_iss_parameter_supported": p.named}
-		if !p.noDevice {
-			is["device_authorization_endpoint"] = p.URL + "/device_authorization"
-		}
 		p.json(w, 200, is)
 	})
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
@@ -74,7 +67,7 @@ func newPeer(t testing.TB, groups ...string) *peer {
 	mux.HandleFunc("GET /authorize", func(w http.ResponseWriter, r *http.Request) {
 		q, code := r.URL.Query(), rand.Text()
 		p.mu.Lock()
-		p.codes[code] = q
+		p.codes[code], p.begun = q, q
 		p.mu.Unlock()
 		back := url.Values{"code": {code}, "state": {q.Get("state")}}
 		if p.named {
@@ -83,21 +76,6 @@ func newPeer(t testing.TB, groups ...string) *peer {
 		http.Redirect(w, r, q.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
 	})
 	mux.HandleFunc("POST /token", p.token)
-	mux.HandleFunc("POST /device_authorization", func(w http.ResponseWriter, r *http.Request) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if !p.knows(r) {
-			p.json(w, 401, map[string]any{"error": "invalid_client"})
-			return
-		}
-		p.code = rand.Text()
-		is := map[string]any{"device_code": p.code, "user_code": "BCDF-GHJK", "verification_uri": p.URL + "/device", "verification_uri_complete": p.URL + "/device?user_code=BCDF-GHJK",
-			"expires_in": 600, "interval": 7}
-		if p.begun != nil {
-			p.begun(is)
-		}
-		p.json(w, 200, is)
-	})
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
 		away := p.away
@@ -154,14 +132,6 @@ func (p *peer) token(w http.ResponseWriter, r *http.Request) {
 		refused = p.over || p.refresh == "" || r.PostFormValue("refresh_token") != p.refresh
 		if refused && !p.over {
 			p.replayed.Add(1)
-		}
-	case "urn:ietf:params:oauth:grant-type:device_code":
-		p.polled.Add(1)
-		if p.code == "" || r.PostFormValue("device_code") != p.code {
-			refused = true
-		} else if p.device != "allow" {
-			p.json(w, 400, map[string]any{"error": p.device, "error_description": "\x1b[2J<script>"})
-			return
 		}
 	default:
 		refused = true
@@ -227,7 +197,13 @@ func (p *peer) oidc(groups ...string) daemon.OIDC {
 // atPeer signs in at the peer and gives the path that it sends the browser back to.
 func (s *site) atPeer(next string) string {
 	s.t.Helper()
-	to := s.get("/console/signin/provider?next=" + url.QueryEscape(next))
+	return s.throughPeer("/console/signin/provider?next=" + url.QueryEscape(next))
+}
+
+// throughPeer follows a link to the peer and gives the path that it sends the browser back to.
+func (s *site) throughPeer(path string) string {
+	s.t.Helper()
+	to := s.get(path)
 	if to.status != http.StatusSeeOther {
 		s.t.Fatalf("to the provider: %d %s", to.status, to.body)
 	}

@@ -36,8 +36,6 @@ var operations = map[string]string{
 	"POST /console/withdrawals/{id}/notes":   "noteWithdrawal",
 	"POST /console/freeze":                   "freeze",
 	"POST /console/thaw":                     "thaw",
-	"POST /console/passkeys":                 "addPasskey",
-	"POST /console/passkeys/{id}/remove":     "removePasskey",
 	"POST /console/tokens":                   "createToken",
 	"POST /console/tokens/{id}/revoke":       "revokeToken",
 	"POST /console/alarms/{seq}/ack":         "ackAlarm",

@@ -57,7 +57,7 @@ func (b *tab) act(form, says string) {
 }
 
 // TestServiceWithoutScripts: all of the service's console but live pages, charts and
-// passkeys works in a browser without JavaScript.
+// the provider works in a browser without JavaScript.
 func TestServiceWithoutScripts(t *testing.T) {
 	dbtest.Whole(t, "a browser walks through every form")
 	dbtest.NotRaced(t, "other tests ask for the same pages, and the browser is a process of its own")
@@ -104,7 +104,6 @@ func TestServiceWithoutScripts(t *testing.T) {
 		"GET /console/changes":               "/console/changes",
 		"GET /console/waiting":               "/console/waiting",
 		"GET /console/changes/{id}":          "", // see below
-		"GET /console/passkeys":              "/console/passkeys",
 		"GET /console/tokens":                "/console/tokens",
 		"GET /console/shown":                 "/console/shown",
 		"GET /console/audit":                 "/console/audit?text=shop",
@@ -236,7 +235,6 @@ func TestGatewayWithoutScripts(t *testing.T) {
 		"GET /console/changes":             "/console/changes?all=1",
 		"GET /console/waiting":             "/console/waiting",
 		"GET /console/changes/{id}":        "", // the service's page; see TestChanges
-		"GET /console/passkeys":            "/console/passkeys",
 		"GET /console/tokens":              "/console/tokens",
 		"GET /console/shown":               "/console/shown",
 		"GET /console/audit":               "/console/audit?subject=" + o.CallBackID,

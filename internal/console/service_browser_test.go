@@ -113,7 +113,6 @@ func (w *world) paths() map[string][]string {
 		"GET /console/changes":               {"/console/changes", "/console/changes?all=1"},
 		"GET /console/waiting":               {"/console/waiting"},
 		"GET /console/changes/{id}":          nil, // see TestChanges
-		"GET /console/passkeys":              {"/console/passkeys"},
 		"GET /console/tokens":                {"/console/tokens"},
 		"GET /console/shown":                 {"/console/shown"},
 		"GET /console/audit":                 {"/console/audit", "/console/audit?text=demo", "/console/audit?subject=" + w.decided.ID, "/console/audit?text=nothing-has-this"},

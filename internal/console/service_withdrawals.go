@@ -65,7 +65,7 @@ type withdrawalPage struct {
 	Notices  []client.Callback
 	Stopped  bool // nothing of before a restore is resumed until it is reconciled
 	Noted    []client.Note
-	Approve  *client.Statement // what an approval of its release is signed with; nil: none is missing, or the token may not
+	Approve  *client.MayApprove // nil: nobody is missing, or the session's token may not ask
 	Values   map[string]string
 }
 
@@ -179,7 +179,7 @@ func (v *visit) withdrawalResume() error {
 
 func (v *visit) withdrawalApprove() error {
 	id := v.r.PathValue("id")
-	if _, err := v.service.ApproveWithdrawal(v.r.Context(), id, v.form("reason"), v.signed()); err != nil {
+	if _, err := v.service.ApproveWithdrawal(v.r.Context(), id, v.form("reason")); err != nil {
 		return err
 	}
 	return v.done("/console/withdrawals/"+id, "approved-release")

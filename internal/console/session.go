@@ -100,8 +100,7 @@ func (c *Console) start(w http.ResponseWriter, r *http.Request, token client.Sec
 // signInForm is what the page for signing in shows.
 type signInForm struct {
 	Next, Problem string
-	Passkey       *client.PasskeyChallenge // nil: there are none under this address
-	Provider      client.Provider          // zero: there is none
+	Provider      client.Provider // zero: there is none
 	ProviderHost  string
 }
 
@@ -111,7 +110,6 @@ func (c *Console) showSignIn(w http.ResponseWriter, r *http.Request) {
 
 func (c *Console) renderSignIn(w http.ResponseWriter, r *http.Request, status int, form signInForm) {
 	v := &visit{c: c, w: w, r: r}
-	form.Passkey = v.passkeyChallenge()
 	form.Provider, form.ProviderHost = v.provider()
 	if err := v.renderAs(status, "signin", "Sign in", form); err != nil {
 		c.Log.Error("console", "page", "signin", "error", err)

@@ -126,6 +126,10 @@ func (v *visit) elsewhere() error {
 
 // fail shows what went wrong.
 func (v *visit) fail(err error) {
+	var p *client.Problem
+	if errors.As(err, &p) && p.Code == client.CodeSignInAgain && v.again() == nil {
+		return
+	}
 	if errors.Is(err, errSignedOut) || errors.Is(err, client.ErrUnauthorized) {
 		v.c.drop(v.w, v.r, sessionCookie, root)
 		to := "/console/signin"

@@ -225,7 +225,7 @@ func (i *inspection) operation(where, path string, op object, tags, ids map[stri
 // token names the scheme.
 func (i *inspection) security(where, path string, op object) {
 	list, there := op["security"].([]any)
-	switch open := !strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, "/v1/passkeys/signin") || strings.HasPrefix(path, "/v1/signin/provider") || strings.HasPrefix(path, "/v1/signin/device"); {
+	switch open := !strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, "/v1/signin/provider"); {
 	case !there:
 		i.fault(where, "has no security")
 	case open != (len(list) == 0):

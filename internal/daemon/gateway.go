@@ -83,8 +83,6 @@ type GatewayConfig struct {
 	NoConsole bool
 	// OIDC is the identity provider that people sign in with. Zero: they have tokens.
 	OIDC OIDC
-	// RequirePasskey are the roles that approve nothing without a passkey. Nil: none.
-	RequirePasskey []client.Role
 	// TLS protects both listeners; client certificates are for the API alone.
 	TLS TLS
 	// MetricsListen is the address of /metrics, which the API then does not have. Empty:
@@ -226,7 +224,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	}
 	held := bodies.NewShares(c.MaxBodies)
 	if g.gateway, err = gateway.New(gateway.Config{
-		DB: g.db, Audit: g.audit, Keys: metrics.keys, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, TakeAddresses: c.TakeAddresses, ConfirmWithin: c.ConfirmWithin, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals, OIDC: c.OIDC, RequirePasskey: c.RequirePasskey, Forward: c.Forward, Verify: c.Verify,
+		DB: g.db, Audit: g.audit, Keys: metrics.keys, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, TakeAddresses: c.TakeAddresses, ConfirmWithin: c.ConfirmWithin, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals, OIDC: c.OIDC, Forward: c.Forward, Verify: c.Verify,
 		Bodies:    held,
 		TestAlarm: g.alarms.tester(),
 		Node:      g.heart.node.ID,

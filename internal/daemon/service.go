@@ -71,8 +71,6 @@ type ServiceConfig struct {
 	NoConsole bool
 	// OIDC is the identity provider that people sign in with. Zero: they have tokens.
 	OIDC OIDC
-	// RequirePasskey are the roles that approve nothing without a passkey. Nil: none.
-	RequirePasskey []client.Role
 	// TLS protects the API.
 	TLS TLS
 	// MetricsListen is the address of /metrics, which the API then does not have. Empty:
@@ -188,7 +186,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if err := c.expect(ctx, d, s.audit); err != nil {
 		return err
 	}
-	if s.changes, err = api.NewChanges(api.ChangesConfig{DB: d, Delay: c.ChangeDelay, Approvals: c.ChangeApprovals, OIDC: c.OIDC, RequirePasskey: c.RequirePasskey, Roles: client.ServiceRoles(), Bound: true, Now: now, Log: c.Log}); err != nil {
+	if s.changes, err = api.NewChanges(api.ChangesConfig{DB: d, Delay: c.ChangeDelay, Approvals: c.ChangeApprovals, OIDC: c.OIDC, Roles: client.ServiceRoles(), Bound: true, Now: now, Log: c.Log}); err != nil {
 		return err
 	}
 	if c.Retain > 0 {

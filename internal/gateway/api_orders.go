@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/journal"
 )
 
 func (a *server) addOrder(c *api.Call, _ api.None, in client.NewOrder) (client.AddedOrder, error) {
@@ -64,32 +62,10 @@ func (a *server) order(c *api.Call, _ api.None, _ api.None) (client.Order, error
 	return a.shownOrder(c.R.Context(), o, c.Now)
 }
 
-// approval is what a person with passkeys signs: all of an order that its confirmation
-// says or that led to it, as records have it. None of it ever changes.
-type approval struct {
-	TenantUserID string            `json:"tenantUserId"`
-	Details      *journal.Details  `json:"details"`
-	ExpiresAt    client.Time       `json:"expiresAt,omitzero"`
-	Labels       map[string]string `json:"labels,omitempty"`
-	OrderedBy    string            `json:"orderedBy,omitempty"`
-}
-
-func approvalOf(o book.Order) approval {
-	return approval{o.TenantUserID, journal.DetailsOf(&o.Details), timeOf(o.Expires), o.Labels, o.OrderedBy}
-}
-
-// recordApproved is the kind of the record of an approval, which its statement says.
-const recordApproved = "order.approved"
-
-func (a *server) orderApproval(c *api.Call, _ api.None, _ api.None) (client.Statement, error) {
+func (a *server) orderApproval(c *api.Call, _ api.None, _ api.None) (out client.MayApprove, err error) {
 	o, err := a.lists.Order(c.R.Context(), c.R.PathValue("callBackId"))
-	if err != nil {
-		return client.Statement{}, err
-	}
-	out, err := a.changes.Passkeys().Statement(c, recordApproved, o.CallBackID, approvalOf(o))
 	if err == nil {
-		why, unknown := a.whyNotApproved(c, o)
-		out.MayNot, err = cmp.Or(why, out.MayNot), unknown
+		out.MayNot, err = a.whyNotApproved(c, o)
 	}
 	return out, err
 }
@@ -123,9 +99,7 @@ func (a *server) whyNotApproved(c *api.Call, o book.Order) (string, error) {
 	return "", err
 }
 
-// approveOrder wants the signature of a person whose token has passkeys: whoever has the
-// token alone must not get past it.
-func (a *server) approveOrder(c *api.Call, _ api.None, in client.Approve) (client.Order, error) {
+func (a *server) approveOrder(c *api.Call, _ api.None, in client.Decide) (client.Order, error) {
 	o, err := a.book.Order(c.R.Context(), c.R.PathValue("callBackId"))
 	if err != nil {
 		return client.Order{}, err
@@ -133,11 +107,7 @@ func (a *server) approveOrder(c *api.Call, _ api.None, in client.Approve) (clien
 	if err := a.refuseKin(c); err != nil {
 		return client.Order{}, err
 	}
-	ctx, _, err := a.changes.Passkeys().Signed(c, recordApproved, o.CallBackID, approvalOf(o), in.Passkey)
-	if err != nil {
-		return client.Order{}, err
-	}
-	if o, err = a.approve(ctx, c, o, in.Reason); err != nil {
+	if o, err = a.approve(c.R.Context(), c, o, in.Reason); err != nil {
 		return client.Order{}, err
 	}
 	return a.shownOrder(c.R.Context(), o, c.Now)

@@ -27,10 +27,10 @@ func (a *server) routes() []route {
 		{get, "/v1/orders/{callBackId}", "order", api.MoneyReaders, api.Whole, 200, api.Handle(a.order), "Show one order", nil},
 		{get, "/v1/orders/{callBackId}/ruling", "orderRuling", api.Readers, api.Whole, 200, api.Handle(a.orderRuling), "Say what the policy decides on an order now, and how long the service waits", nil},
 		{get, "/v1/orders/{callBackId}/approval", "orderApproval", api.Approvers, api.Whole, 200, api.Handle(a.orderApproval), "Give what the approval of an order must be signed with", nil},
-		{post, "/v1/orders/{callBackId}/approve", "approveOrder", api.Approvers, api.Whole, 200, api.Handle(a.approveOrder), "Approve an order, before or after the policy asks for it", []int{409}},
+		{post, "/v1/orders/{callBackId}/approve", "approveOrder", api.Approvers, api.Whole, 200, api.Fresh(api.Handle(a.approveOrder)), "Approve an order, before or after the policy asks for it", []int{409}},
 		{post, "/v1/orders/{callBackId}/decline", "declineOrder", api.Approvers, api.Whole, 200, api.Handle(a.declineOrder), "Decline an order; the service is told so when it asks", []int{409}},
 		{post, "/v1/orders/{callBackId}/cancel", "cancelOrder", api.Apps, api.Whole, 200, api.Handle(a.cancelOrder), "Cancel an order that is not confirmed yet", []int{409}},
-		{post, "/v1/orders/{callBackId}/resume", "resumeOrder", api.Approvers, api.Whole, 200, api.Handle(a.resumeOrder), "Say that nothing became of an order from before a restore: it is decided as any other", []int{409}},
+		{post, "/v1/orders/{callBackId}/resume", "resumeOrder", api.Approvers, api.Whole, 200, api.Fresh(api.Handle(a.resumeOrder)), "Say that nothing became of an order from before a restore: it is decided as any other", []int{409}},
 
 		{get, "/v1/deposits", "deposits", api.MoneyReaders, api.Whole, 200, api.Handle(a.deposits), "Read the feed of deposits as they were taken, in order and without gaps; after a restore numbers go on much higher", []int{409, 410}},
 		{get, "/v1/deposits/search", "searchDeposits", api.MoneyReaders, api.Whole, 200, api.Handle(a.searchDeposits), "List deposits as they are now, the newest first", nil},
@@ -38,8 +38,7 @@ func (a *server) routes() []route {
 		{get, "/v1/deposits/{seq}", "deposit", api.MoneyReaders, api.Whole, 200, api.Find(a.lists.Deposit, depositOf), "Show one deposit as it is now", []int{410}},
 		{post, "/v1/deposits/credit", "creditDeposits", api.Approvers, api.Whole, 200, api.Handle(a.creditDeposits), "Credit all held deposits that match", []int{409}},
 		{post, "/v1/deposits/reject", "rejectDeposits", api.Approvers, api.Whole, 200, api.Handle(a.rejectDeposits), "Reject all held deposits that match", []int{409}},
-		{get, "/v1/deposits/{seq}/approval", "creditApproval", api.Approvers, api.Whole, 200, api.One(a.creditApproval), "Give what crediting a held deposit must be signed with", []int{410}},
-		{post, "/v1/deposits/{seq}/credit", "creditDeposit", api.Approvers, api.Whole, 200, api.One(a.creditDeposit), "Credit a held deposit", []int{409, 410}},
+		{post, "/v1/deposits/{seq}/credit", "creditDeposit", api.Approvers, api.Whole, 200, api.Fresh(decides(a.book.DecideDeposit, book.DepositCredited, depositOf)), "Credit a held deposit", []int{409, 410}},
 		{post, "/v1/deposits/{seq}/reject", "rejectDeposit", api.Approvers, api.Whole, 200, decides(a.book.DecideDeposit, book.DepositRejected, depositOf), "Reject a held deposit", []int{409, 410}},
 
 		{get, "/v1/orders/{callBackId}/notes", "orderNotes", api.Readers, api.Whole, 200, api.Handle(a.orderNotes), "List what people noted about an order, the oldest first", nil},
@@ -49,7 +48,7 @@ func (a *server) routes() []route {
 
 		{get, "/v1/addresses", "addresses", api.MoneyReaders, api.Whole, 200, api.Handle(a.addresses), "List what the service told of users' deposit addresses, the newest first", nil},
 		{get, "/v1/addresses/{seq}", "address", api.MoneyReaders, api.Whole, 200, api.Find(a.lists.Address, addressOf), "Show one address", nil},
-		{post, "/v1/addresses/{seq}/accept", "acceptAddress", api.Approvers, api.Whole, 200, decides(a.book.DecideAddress, book.AddressAccepted, addressOf), "Let a held address count", []int{409}},
+		{post, "/v1/addresses/{seq}/accept", "acceptAddress", api.Approvers, api.Whole, 200, api.Fresh(decides(a.book.DecideAddress, book.AddressAccepted, addressOf)), "Let a held address count", []int{409}},
 		{post, "/v1/addresses/{seq}/reject", "rejectAddress", api.Approvers, api.Whole, 200, decides(a.book.DecideAddress, book.AddressRejected, addressOf), "Reject a held address", []int{409}},
 
 		{get, "/v1/events", "events", api.MoneyReaders, api.Whole, 200, api.Handle(a.events), "Read the feed of what happened to orders, addresses and held deposits, in order and without gaps; after a restore numbers go on much higher", []int{409}},
@@ -70,7 +69,7 @@ func (a *server) routes() []route {
 		{get, "/v1/refused/{id}", "refusedCallback", api.Readers, api.Whole, 200, api.Handle(a.refusedCallback), "Show one refused callback; to who may retry it, with its body and an explanation", nil},
 		{post, "/v1/refused/retry", "retryAllRefused", api.Approvers, api.Whole, 200, api.Handle(a.retryAllRefused), "Take all refused callbacks that match under the present settings, the first that came first", nil},
 		{post, "/v1/refused/dismiss", "dismissAllRefused", api.Approvers, api.Whole, 200, api.Handle(a.dismissAllRefused), "Say of all refused callbacks that match that nothing is to be done", nil},
-		{post, "/v1/refused/{id}/retry", "retryRefused", api.Approvers, api.Whole, 200, api.Handle(a.retryRefused), "Take a refused callback under the present settings, as if it came now", []int{409}},
+		{post, "/v1/refused/{id}/retry", "retryRefused", api.Approvers, api.Whole, 200, api.Fresh(api.Handle(a.retryRefused)), "Take a refused callback under the present settings, as if it came now", []int{409}},
 		{post, "/v1/refused/{id}/dismiss", "dismissRefused", api.Approvers, api.Whole, 200, api.Handle(a.dismissRefused), "Say that nothing is to be done about a refused callback", []int{409}},
 
 		{get, "/v1/stats", "stats", api.Readers, api.Whole, 200, api.Handle(a.stats), "Count what the gateway holds", nil},

@@ -26,9 +26,12 @@ func (a *server) rejectDeposits(c *api.Call, _ api.None, in client.DecideDeposit
 }
 
 func (a *server) decideDeposits(c *api.Call, in client.DecideDeposits, to book.DepositState) (client.Decided, error) {
+	if to == book.DepositCredited && !in.DryRun { // as api.Fresh asks of one
+		if err := c.CheckFresh(); err != nil {
+			return client.Decided{}, err
+		}
+	}
 	switch {
-	case to == book.DepositCredited && a.changes.Passkeys().MustSign(c):
-		return client.Decided{}, errCreditEach
 	case in.Filter == (client.DepositSearch{}):
 		return client.Decided{}, errAll
 	case in.Filter.State != "" && in.Filter.State != client.DepositHeld:
@@ -104,6 +107,11 @@ func (a *server) dismissAllRefused(c *api.Call, _ api.None, in client.DismissRef
 }
 
 func (a *server) retryAllRefused(c *api.Call, _ api.None, in client.RetryRefused) (client.RetriedRefused, error) {
+	if !in.DryRun { // as api.Fresh asks of one
+		if err := c.CheckFresh(); err != nil {
+			return client.RetriedRefused{}, err
+		}
+	}
 	list, err := a.openRefused(c, in.Filter, in.After, in.UpTo)
 	out := client.RetriedRefused{UpTo: lastSeq(list), Again: []client.RefusedReason{}, DryRun: in.DryRun}
 	again := map[client.RefusalReason]int64{}

@@ -52,8 +52,6 @@ type Config struct {
 	ChangeApprovals int
 	// OIDC is the identity provider that people sign in with. Zero: they have tokens.
 	OIDC api.OIDCConfig
-	// RequirePasskey are the roles that approve nothing without a passkey.
-	RequirePasskey []client.Role
 	// Forward tells the merchant's application of every deposit and event.
 	// Zero: nothing is forwarded. With it, BeginForwarding must be called before Run.
 	Forward Forwarding

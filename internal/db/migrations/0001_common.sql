@@ -113,7 +113,6 @@ CREATE TABLE tokens (
   expires   {int} NOT NULL DEFAULT 0,
   hourly    {int} NOT NULL DEFAULT 0, -- how many deposits it may add an hour; 0: no bound
   over      {int} NOT NULL DEFAULT 0, -- 1: an approver's that makes no changes wait any more; 2: of a person who was an approver
-  passkeys  TEXT NOT NULL DEFAULT '', -- fingerprints of its passkeys, with a space between
   subject   TEXT NOT NULL DEFAULT '', -- of a person: the identity provider, a space, and its id of the person
   revision  {int} NOT NULL DEFAULT 1, -- grows with each change
   mac       {bytes} NOT NULL
@@ -127,21 +126,6 @@ CREATE TABLE signing_key (
   private  {bytes} NOT NULL
 ){strict};
 
--- The passkeys of people, each of one token.
-CREATE TABLE passkeys (
-  id        TEXT NOT NULL PRIMARY KEY, -- of the credential
-  token     TEXT NOT NULL,
-  name      TEXT NOT NULL,
-  public    {bytes} NOT NULL, -- COSE key
-  origin    TEXT NOT NULL, -- of the page that it is for
-  counter   {int} NOT NULL,
-  signed_in {int} NOT NULL DEFAULT 0, -- when the challenge of the last sign-in was made
-  created   {int} NOT NULL,
-  used      {int} NOT NULL DEFAULT 0,
-  mac       {bytes} NOT NULL -- db.Guarded
-){clustered};
-CREATE INDEX passkeys_token ON passkeys (token, created);
-
 -- People who signed in with the identity provider, until the session ends.
 CREATE TABLE sessions (
   id       {text} NOT NULL PRIMARY KEY, -- SHA-256 of its secret
@@ -149,6 +133,7 @@ CREATE TABLE sessions (
   began    {int} NOT NULL,
   ends     {int} NOT NULL, -- at the latest
   asked    {int} NOT NULL, -- when the provider last said that it goes on
+  signed_in {int} NOT NULL, -- when the person did at the provider; 0: it does not say
   claimed  {int} NOT NULL DEFAULT 0, -- until when a node asks the provider, or none does
   refresh  {bytes} NOT NULL, -- sealed: what the provider is asked with
   data_key {bytes} NOT NULL,
