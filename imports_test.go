@@ -88,7 +88,7 @@ var house = map[string]struct{ ours, others []string }{
 			"countersign/internal/book", "countersign/internal/console", "countersign/internal/api", "countersign/internal/db", "countersign/internal/dispatch",
 			"countersign/internal/gateway", "countersign/internal/policy", "countersign/internal/outbox", "countersign/internal/reconcile",
 			"countersign/internal/signed"},
-		others: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
+		others: []string{"github.com/prometheus/client_golang"},
 	},
 	"countersign/internal/demo": {
 		ours: []string{"countersign", "countersign/client", "countersign/conformance", "countersign/countersigntest", "countersign/envelope", "countersign/merchant",

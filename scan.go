@@ -1,6 +1,8 @@
 package countersign
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -62,6 +64,21 @@ func (i Identity) EventID() string {
 		return i.CallBackID
 	}
 	return i.TrackingID
+}
+
+// TraceID returns what ties all lines and spans together that are about one withdrawal, or about one
+// deposit or change of address: 32 hexadecimal digits that both ends make from what they know. A
+// callBackId goes before a trackingId. Empty: both are.
+func TraceID(callBackID, trackingID string) string {
+	key := "callback/" + trackingID
+	switch {
+	case callBackID != "":
+		key = "withdrawal/" + callBackID
+	case trackingID == "":
+		return ""
+	}
+	sum := sha256.Sum256([]byte("countersign trace\x00" + key))
+	return hex.EncodeToString(sum[:16])
 }
 
 // Identify reads what names a request, for logs and explanations. It also works for

@@ -61,7 +61,7 @@ sum() {
 }
 
 if wants binaries || wants openssl; then
-	flags=(-trimpath -buildvcs=true -ldflags "-s -X countersign/internal/daemon.moduleSum=h1:$(sum)")
+	flags=(-trimpath -buildvcs=true -ldflags "-s -w -X countersign/internal/daemon.moduleSum=h1:$(sum)")
 fi
 build() { # NAME GOARCH CGO TAGS
 	CGO_ENABLED=$3 GOOS=linux GOARCH=$2 GOAMD64=v1 go build "${flags[@]}" -tags "$4" -o "$out/countersign-$name-$1" ./cmd/countersign

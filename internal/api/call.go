@@ -18,6 +18,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"countersign"
 	"countersign/client"
 	"countersign/internal/bodies"
 	"countersign/internal/db"
@@ -40,6 +41,8 @@ type Call struct {
 	deadline bool             // WriteWithin was called
 	body     bodies.Body
 	endRead  func() // ends the turn of a call that reads; see beginRead
+	traces   int    // how often Trace was called, and the trace of the last
+	trace    string
 }
 
 // Traced is what a call did to one callback, withdrawal or order.
@@ -53,6 +56,7 @@ type Traced struct {
 // Trace tells Config.Trace what the call did, from a time on; the zero time is the
 // beginning of the call.
 func (c *Call) Trace(from time.Time, t Traced) {
+	c.traces, c.trace = c.traces+1, countersign.TraceID(t.CallBackID, t.TrackingID)
 	if c.a.c.Trace == nil {
 		return
 	}
@@ -368,6 +372,9 @@ func (c *Call) audit(err error, took time.Duration) {
 	attrs = append(attrs, slog.Int("status", status), slog.Int64("ms", took.Milliseconds()))
 	if c.Items > 0 {
 		attrs = append(attrs, slog.Int("taken", c.Items))
+	}
+	if c.traces == 1 { // an array is about several
+		attrs = append(attrs, slog.String("trace", c.trace))
 	}
 	var known *client.Problem
 	if level == slog.LevelError && err != nil && !errors.As(err, &known) {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -58,12 +59,27 @@ type bothEnds struct {
 	gateway *Gateway
 	api     *client.Service
 	stop    func() error // ends both and says how they ended
+	log     *logged      // of both, all levels
+}
+
+// logged keeps what several goroutines log.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
 }
 
 func startBoth(t *testing.T, dir, serviceDB, gatewayDB string) *bothEnds {
 	t.Helper()
-	token := ""
+	token, lines := "", &logged{}
+	log := slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	service, err := NewService(ServiceConfig{
+		Log:     log,
 		Storage: Storage{Dir: filepath.Join(dir, "service"), DB: serviceDB}, Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true, Traces: TracesOn(),
 		ShowToken: func(first, _ string) { token = first },
 	})
@@ -78,6 +94,7 @@ func startBoth(t *testing.T, dir, serviceDB, gatewayDB string) *bothEnds {
 		}
 	}
 	g, err := NewGateway(GatewayConfig{
+		Log:     log,
 		Storage: Storage{Dir: filepath.Join(dir, "merchant"), DB: gatewayDB}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
 		Callbacks: merchant.Config{Key: key, APIKey: apiKey}, Forward: forward, Traces: TracesOn(),
 	})
@@ -90,7 +107,7 @@ func startBoth(t *testing.T, dir, serviceDB, gatewayDB string) *bothEnds {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- RunParts(ctx, Part{"service", service.Run}, Part{"gateway", g.Run}) }()
-	b := &bothEnds{t: t, service: service, gateway: g, stop: func() error { cancel(); return <-ended }}
+	b := &bothEnds{t: t, log: lines, service: service, gateway: g, stop: func() error { cancel(); return <-ended }}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	if b.api, err = client.NewService(client.Config{URL: service.URL(), Token: client.Secret(token), HTTPClient: &http.Client{Transport: transport}}); err != nil {

@@ -208,7 +208,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 		onAPI = nil
 	}
 	g.heart = newHeart(g.db, thisProcess(), now)
-	if g.traces, err = newTracing(ctx, c.Traces, "countersign-gateway", c.Log); err != nil {
+	if g.traces, err = newTracing(c.Traces, "countersign-gateway", c.Log); err != nil {
 		return err
 	}
 	var traceCall func(api.Traced)

@@ -206,7 +206,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if c.WrapOutbox != nil {
 		rows = c.WrapOutbox(rows)
 	}
-	if s.traces, err = newTracing(ctx, c.Traces, "countersign-serve", c.Log); err != nil {
+	if s.traces, err = newTracing(c.Traces, "countersign-serve", c.Log); err != nil {
 		return err
 	}
 	var tracer dispatch.Tracer

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-
 	"countersign"
 	"countersign/client"
 	"countersign/internal/api"
@@ -21,11 +19,11 @@ import (
 type tracing struct{ *tracer }
 
 // newTracing gives nil where no traces are asked for.
-func newTracing(ctx context.Context, on bool, service string, log *slog.Logger) (*tracing, error) {
+func newTracing(on bool, service string, log *slog.Logger) (*tracing, error) {
 	if !on {
 		return nil, nil
 	}
-	t, err := openTracer(ctx, tracerConfig{Service: service, Version: Version, Log: log})
+	t, err := openTracer(service, log)
 	if err != nil {
 		return nil, err
 	}
@@ -42,11 +40,11 @@ func (t *tracing) close(ctx context.Context) {
 	t.Close(ctx)
 }
 
-func names(merchant, callBackID, trackingID string) []attribute.KeyValue {
-	var list []attribute.KeyValue
+func names(merchant, callBackID, trackingID string) []traceAttribute {
+	var list []traceAttribute
 	for _, a := range [][2]string{{"countersign.merchant", merchant}, {"countersign.callBackId", callBackID}, {"countersign.trackingId", trackingID}} {
 		if a[1] != "" {
-			list = append(list, attribute.String(a[0], a[1]))
+			list = append(list, traceText(a[0], a[1]))
 		}
 	}
 	return list
@@ -54,7 +52,7 @@ func names(merchant, callBackID, trackingID string) []attribute.KeyValue {
 
 // Call is the Trace of an API.
 func (t *tracing) Call(c api.Traced) {
-	key := traceKey(c.CallBackID, c.TrackingID)
+	key := countersign.TraceID(c.CallBackID, c.TrackingID)
 	if !t.Has(key) {
 		return
 	}
@@ -66,19 +64,19 @@ func (t *tracing) Call(c api.Traced) {
 func (t *tracing) Claimed(list []outbox.Claimed, began, ended time.Time) {
 	for i := range list {
 		c := &list[i]
-		key := traceKey(c.CallBackID, c.TrackingID)
+		key := countersign.TraceID(c.CallBackID, c.TrackingID)
 		if !t.Has(key) {
 			continue
 		}
 		t.Add(key, traceSpan{Name: "claim", Began: began, Ended: ended,
-			Attributes: append(names(c.Merchant, c.CallBackID, c.TrackingID), attribute.String("countersign.callback", c.ID), attribute.Int("countersign.attempt", c.Attempts))})
+			Attributes: append(names(c.Merchant, c.CallBackID, c.TrackingID), traceText("countersign.callback", c.ID), traceInt("countersign.attempt", c.Attempts))})
 	}
 }
 
 // Attempted implements dispatch.Tracer.
 func (t *tracing) Attempted(a dispatch.Attempted) {
 	c := &a.Callback
-	key, id := traceKey(c.CallBackID, c.TrackingID), a.Attempt.RequestUUID
+	key, id := countersign.TraceID(c.CallBackID, c.TrackingID), a.Attempt.RequestUUID
 	if !t.Has(key) {
 		return
 	}
@@ -90,14 +88,14 @@ func (t *tracing) Attempted(a dispatch.Attempted) {
 		failed = string(a.Verdict.Reason)
 	}
 	about := append(names(c.Merchant, c.CallBackID, c.TrackingID),
-		attribute.String("countersign.callback", c.ID), attribute.Int("countersign.type", int(c.Type)), attribute.Int("countersign.attempt", a.Attempt.Number),
-		attribute.String("countersign.requestUUID", a.Attempt.RequestUUID), attribute.String("countersign.node", a.Attempt.Node),
-		attribute.String("countersign.result", string(a.Verdict.Result)), attribute.String("countersign.reason", string(a.Verdict.Reason)))
+		traceText("countersign.callback", c.ID), traceInt("countersign.type", int(c.Type)), traceInt("countersign.attempt", a.Attempt.Number),
+		traceText("countersign.requestUUID", a.Attempt.RequestUUID), traceText("countersign.node", a.Attempt.Node),
+		traceText("countersign.result", string(a.Verdict.Result)), traceText("countersign.reason", string(a.Verdict.Reason)))
 	if a.Attempt.HTTPStatus != 0 {
-		about = append(about, attribute.Int("http.response.status_code", a.Attempt.HTTPStatus))
+		about = append(about, traceInt("http.response.status_code", a.Attempt.HTTPStatus))
 	}
 	if a.Settled.Decision != countersign.DecisionNone {
-		about = append(about, attribute.String("countersign.decision", string(a.Settled.Decision)))
+		about = append(about, traceText("countersign.decision", string(a.Settled.Decision)))
 	}
 	t.Add(key, traceSpan{Name: "attempt", ID: id, Began: a.Began, Ended: a.Kept, Failed: failed, Attributes: about})
 	t.steps(key, id, a.Began, step{"seal", a.Sealed}, step{"post", a.Posted}, step{"judge", a.Judged}, step{"", a.Settling}, step{"settle", a.Kept})
@@ -125,7 +123,7 @@ func (t *tracing) steps(key, below string, began time.Time, steps ...step) {
 // answered.
 func (t *tracing) Steps(cb countersign.Callback, s merchant.Steps) {
 	head, order := cb.Common(), cb.OrderID()
-	key, id := traceKey(order, head.TrackingID), "merchant/"+cb.UUID()
+	key, id := countersign.TraceID(order, head.TrackingID), "merchant/"+cb.UUID()
 	if !t.Has(key) {
 		return
 	}
@@ -134,7 +132,7 @@ func (t *tracing) Steps(cb countersign.Callback, s merchant.Steps) {
 		failed = string(s.Reason)
 	}
 	t.Add(key, traceSpan{Name: "receive", ID: id, Below: cb.UUID(), Began: s.Began, Ended: s.Answered, Failed: failed,
-		Attributes: append(names("", order, head.TrackingID), attribute.Int("countersign.type", int(cb.CallbackType())),
-			attribute.String("countersign.requestUUID", cb.UUID()), attribute.String("countersign.reason", string(s.Reason)))})
+		Attributes: append(names("", order, head.TrackingID), traceInt("countersign.type", int(cb.CallbackType())),
+			traceText("countersign.requestUUID", cb.UUID()), traceText("countersign.reason", string(s.Reason)))})
 	t.steps(key, id, s.Began, step{"body", s.Received}, step{"open", s.Opened}, step{"record", s.Recorded}, step{"answer", s.Answered})
 }

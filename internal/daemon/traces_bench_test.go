@@ -31,8 +31,7 @@ func BenchmarkTraces(b *testing.B) {
 			b.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
 			b.Setenv("OTEL_TRACES_SAMPLER", "traceidratio")
 			b.Setenv("OTEL_TRACES_SAMPLER_ARG", share)
-			b.Setenv("OTEL_BSP_MAX_QUEUE_SIZE", strconv.Itoa(20*b.N)) // none is dropped
-			t, err := newTracing(b.Context(), true, "bench", slog.New(slog.DiscardHandler))
+			t, err := newTracing(true, "bench", slog.New(slog.DiscardHandler))
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -2,20 +2,20 @@ package daemon
 
 import (
 	"context"
-	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
-
+	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/book"
@@ -27,29 +27,38 @@ type traceReceiver struct {
 	*httptest.Server
 	mu    sync.Mutex
 	raw   strings.Builder
-	spans []*tracepb.Span
+	spans []otlpSpan
 }
 
 func startTraceReceiver(t *testing.T) *traceReceiver {
 	r := &traceReceiver{}
-	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	r.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 		body, _ := io.ReadAll(req.Body)
-		var m collector.ExportTraceServiceRequest
-		if err := proto.Unmarshal(body, &m); err != nil || req.URL.Path != "/v1/traces" {
-			t.Errorf("%s: %v", req.URL.Path, err)
+		var m struct {
+			ResourceSpans []struct {
+				Resource   struct{ Attributes []traceAttribute }
+				ScopeSpans []struct{ Spans []otlpSpan }
+			}
+		}
+		if err := json.Unmarshal(body, &m); err != nil || req.URL.Path != "/v1/traces" || req.Header.Get("Content-Type") != "application/json" || req.Header.Get("X-Key") != "a,b" {
+			t.Errorf("%s: %v, %v", req.URL.Path, err, req.Header)
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.raw.WriteString(m.String())
+		r.raw.Write(body)
 		for _, of := range m.ResourceSpans {
+			if text := fmt.Sprint(of.Resource.Attributes); !strings.Contains(text, "countersign-") || !strings.Contains(text, "deployment.environment") {
+				t.Errorf("the resource has %s", text)
+			}
 			for _, scope := range of.ScopeSpans {
 				r.spans = append(r.spans, scope.Spans...)
 			}
 		}
-		w.Header().Set("Content-Type", "application/x-protobuf")
 	}))
 	t.Cleanup(r.Close)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", r.URL)
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=a%2Cb")
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test")
 	return r
 }
 
@@ -98,25 +107,25 @@ func TestTraces(t *testing.T) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	byTrace := map[string][]*tracepb.Span{}
+	byTrace := map[string][]otlpSpan{}
 	for _, s := range r.spans {
-		byTrace[string(s.TraceId)] = append(byTrace[string(s.TraceId)], s)
+		byTrace[s.Trace] = append(byTrace[s.Trace], s)
 	}
 	if len(byTrace) != 2 {
 		t.Fatalf("%d traces of %d spans", len(byTrace), len(r.spans))
 	}
 	steps := []string{"answer", "attempt", "body", "claim", "judge", "open", "post", "receive", "record", "seal", "settle"}
 	for _, spans := range byTrace {
-		byID := map[string]*tracepb.Span{}
+		byID := map[string]otlpSpan{}
 		var names []string
 		first := ""
 		for _, s := range spans {
 			names = append(names, s.Name)
-			if byID[string(s.SpanId)] != nil {
-				t.Errorf("two spans are %s", hex.EncodeToString(s.SpanId))
+			if _, twice := byID[s.Span]; twice {
+				t.Errorf("two spans are %s", s.Span)
 			}
-			byID[string(s.SpanId)] = s
-			if len(s.ParentSpanId) == 0 {
+			byID[s.Span] = s
+			if s.Parent == "" {
 				first += s.Name
 			}
 		}
@@ -134,20 +143,30 @@ func TestTraces(t *testing.T) {
 		below := map[string]string{"claim": want[0], "attempt": want[0], "seal": "attempt", "post": "attempt", "judge": "attempt", "settle": "attempt",
 			"receive": "attempt", "body": "receive", "open": "receive", "record": "receive", "answer": "receive"}
 		for _, s := range spans {
-			over := byID[string(s.ParentSpanId)]
-			if over == nil {
+			over, known := byID[s.Parent]
+			if !known {
 				continue
 			}
-			if want, known := below[s.Name]; known && over.Name != want {
+			if want, is := below[s.Name]; is && over.Name != want {
 				t.Errorf("%s is below %s", s.Name, over.Name)
 			}
-			if s.EndTimeUnixNano < s.StartTimeUnixNano || below[s.Name] != want[0] && known(below, s.Name) &&
-				(s.StartTimeUnixNano < over.StartTimeUnixNano || s.EndTimeUnixNano > over.EndTimeUnixNano) {
+			if s.Ended < s.Began || below[s.Name] != want[0] && inBelow(below, s.Name) &&
+				(s.Began < over.Began || s.Ended > over.Ended) {
 				t.Errorf("%s is not within %s", s.Name, over.Name)
 			}
 		}
 	}
 	d, o := countersigntest.Deposit(1), countersigntest.Order(1)
+	for _, id := range []string{countersign.TraceID("", d.TrackingID), countersign.TraceID(countersigntest.Withdrawal(1).CallBackID, countersigntest.Withdrawal(1).TrackingID)} {
+		if byTrace[id] == nil {
+			t.Errorf("no span is of the trace %s", id)
+		}
+		for _, message := range []string{"request", "attempt", "callback"} { // of the service, its sender and the gateway
+			if !regexp.MustCompile(`(?m)^.* msg=` + message + ` .*trace=` + id + `( |$)`).MatchString(b.log.text.String()) {
+				t.Errorf("no line %s has the trace %s", message, id)
+			}
+		}
+	}
 	for _, secret := range []string{apiKey.Reveal(), d.ToAddress, d.FromAddress, d.TxID, o.Address, string(d.Amount.String()), "cpt_", "PRIVATE"} {
 		if strings.Contains(r.raw.String(), secret) {
 			t.Errorf("the traces have %q", secret)
@@ -155,17 +174,34 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-func known(m map[string]string, name string) bool { _, ok := m[name]; return ok }
+func inBelow(m map[string]string, name string) bool { _, ok := m[name]; return ok }
 
-func attributesOf(spans []*tracepb.Span, name string) (text string) {
+func attributesOf(spans []otlpSpan, name string) (text string) {
 	for _, s := range spans {
 		if s.Name == name {
 			for _, a := range s.Attributes {
-				text += a.Key + "=" + a.Value.String() + " "
+				text += fmt.Sprint(a.Key, "=", a.Value, " ")
 			}
 		}
 	}
 	return text
+}
+
+// TestTraceVariables: a variable that cannot be read ends the start with its name.
+func TestTraceVariables(t *testing.T) {
+	for variable, wrong := range map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "127.0.0.1:4318", "OTEL_EXPORTER_OTLP_HEADERS": "x-key", "OTEL_RESOURCE_ATTRIBUTES": "a=%zz",
+		"OTEL_TRACES_SAMPLER": "some", "OTEL_TRACES_SAMPLER_ARG": "2"} {
+		t.Run(variable, func(t *testing.T) {
+			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+			if variable == "OTEL_TRACES_SAMPLER_ARG" {
+				t.Setenv("OTEL_TRACES_SAMPLER", "traceidratio")
+			}
+			t.Setenv(variable, wrong)
+			if _, err := openTracer("x", slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), variable) {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // TestTracesWithoutCollector: a collector that is away stops nothing, and no more than a

@@ -181,7 +181,7 @@ func (d *Dispatcher) report(e *ended, s outbox.Settled, err error) {
 	attrs = append(attrs,
 		slog.String("merchant", c.Merchant), slog.String("callback", c.ID), slog.Int("type", int(c.Type)),
 		slog.Int("attempt", a.Number), slog.String("result", string(v.Result)), slog.String("reason", string(v.Reason)),
-		slog.Int("status", a.HTTPStatus))
+		slog.Int("status", a.HTTPStatus), slog.String("trace", countersign.TraceID(c.CallBackID, c.TrackingID)))
 	if v.ErrCode != nil {
 		attrs = append(attrs, slog.Int64("errCode", *v.ErrCode))
 	}
