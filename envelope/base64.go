@@ -39,7 +39,8 @@ func decodeBody(body []byte) ([]byte, error) {
 }
 
 // base64Problem says why text, without white space around it, is not standard
-// Base64. It names offsets and classes of characters, never the text.
+// Base64. It names offsets and classes of characters, never the text, and no offset where all
+// bodies of a sender have the fault.
 func base64Problem(text []byte) string {
 	padding := -1
 	chars := 0
@@ -56,7 +57,7 @@ func base64Problem(text []byte) string {
 		case c == ' ':
 			return fmt.Sprintf("there is a space at offset %d, where a form parser has replaced a +", i)
 		case c == '-' || c == '_':
-			return fmt.Sprintf("offset %d has a character of the URL alphabet", i)
+			return "it is in the URL alphabet of Base64, with - and _ where + and / belong"
 		case c == '%':
 			return fmt.Sprintf("offset %d has %%, so the body is still percent-encoded", i)
 		case !isBase64Char(c):
@@ -68,7 +69,7 @@ func base64Problem(text []byte) string {
 		chars++
 	}
 	if chars%4 != 0 {
-		return fmt.Sprintf("it has %d characters, which is not a multiple of four: padding is missing or the end is cut off", chars)
+		return "its length is not a multiple of four: padding is missing or the end is cut off"
 	}
 	return "its last characters are not in canonical form"
 }

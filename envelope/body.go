@@ -62,6 +62,9 @@ func UnwrapField(body []byte, field string) (inner []byte, form BodyForm, err er
 	if len(text) == 0 {
 		return nil, FormBare, fmt.Errorf("body: %w", ErrEmpty)
 	}
+	if problem := outerProblem(text); problem != "" {
+		return nil, FormBare, fmt.Errorf("body: %w: %s", ErrBodyForm, problem)
+	}
 	switch {
 	case text[0] == '"':
 		form = FormString
@@ -87,6 +90,21 @@ func UnwrapField(body []byte, field string) (inner []byte, form BodyForm, err er
 	return inner, form, nil
 }
 
+const byteOrderMark = "\uFEFF"
+
+// outerProblem names what a library or a proxy may have put around a body; empty: none of these.
+func outerProblem(text []byte) string {
+	switch {
+	case bytes.HasPrefix(text, []byte(byteOrderMark)):
+		return "it begins with a byte order mark (EF BB BF): the sender must leave that out"
+	case bytes.HasPrefix(text, []byte{0x1f, 0x8b}), bytes.HasPrefix(text, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		return "it is compressed: the sender must send it as it is"
+	case bytes.HasPrefix(text, []byte("--")) && bytes.Contains(text, []byte("Content-Disposition:")):
+		return "it is multipart/form-data: the sender must post the bare Base64"
+	}
+	return ""
+}
+
 // isForm reports whether text is an URL-encoded form. Base64 has no &, and has
 // = only at its end. "data=" alone is no Base64 either: five characters never
 // end in a single =.
@@ -107,7 +125,7 @@ func unwrapField(text []byte, field string) ([]byte, error) {
 	case 1:
 		return []byte(found[0]), nil
 	case 0:
-		return nil, fmt.Errorf("%w: it is a form without a field %s", ErrBodyForm, field)
+		return nil, fmt.Errorf("%w: it is a form without a field %s", ErrBodyField, field)
 	default:
 		return nil, fmt.Errorf("%w: it is a form with %d fields %s", ErrBodyForm, len(found), field)
 	}
@@ -162,7 +180,7 @@ func unwrapObject(text []byte, field string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: more follows its JSON object", ErrBodyForm)
 	}
 	if !seen[field] {
-		return nil, fmt.Errorf("%w: it is a JSON object without a member %s", ErrBodyForm, field)
+		return nil, fmt.Errorf("%w: it is a JSON object without a member %s", ErrBodyField, field)
 	}
 	return inner, nil
 }

@@ -25,6 +25,9 @@ func TestUnwrap(t *testing.T) {
 		{"bare with a space", strings.ReplaceAll(b, "+", " "), "", FormBare, ErrBase64},
 		{"bare of the URL alphabet", "AB-_", "", FormBare, ErrBase64},
 		{"bare, percent-encoded", q, "", FormBare, ErrBase64},
+		{"object with a byte order mark", "\uFEFF{\"data\":\"" + b + "\"}", "", FormBare, ErrBodyForm},
+		{"compressed", "\x1f\x8b\x08\x00" + b, "", FormBare, ErrBodyForm},
+		{"multipart", "--x\r\nContent-Disposition: form-data; name=\"data\"\r\n\r\n" + b + "\r\n--x--\r\n", "", FormBare, ErrBodyForm},
 		{"bare with NUL", "AB\x00C", "", FormBare, ErrBase64},
 		{"bare that starts like the field", "dataAB12", "dataAB12", FormBare, nil},
 
@@ -75,7 +78,7 @@ func TestUnwrap(t *testing.T) {
 		{"empty", "", "", FormBare, ErrEmpty},
 		{"white space", " \r\n", "", FormBare, ErrEmpty},
 		{"too large", strings.Repeat("A", MaxBody+1), "", FormBare, ErrTooLarge},
-		{"byte order mark", "\ufeffABCD", "", FormBare, ErrBase64},
+		{"byte order mark", "\ufeffABCD", "", FormBare, ErrBodyForm},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.name == "field of padding" {

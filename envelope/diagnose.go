@@ -68,6 +68,9 @@ func diagnoseText(body, inner []byte, unwrapErr error) []string {
 	if text[0] == '{' || text[0] == '[' || text[0] == '"' {
 		return diagnoseJSON(text, unwrapErr)
 	}
+	if problem := outerProblem(text); problem != "" {
+		return []string{"The body is not valid: " + problem + "."}
+	}
 	if inner == nil {
 		inner = text
 	}
@@ -122,7 +125,7 @@ func hintFor(err error) string {
 	case strings.Contains(clause, "there is a space"):
 		try = "read the raw body instead of the parsed form, or have the sender write + as %2B."
 	case strings.Contains(clause, "URL alphabet"):
-		try = "have the sender use the standard alphabet, with + and /."
+		try = "have the sender use the standard alphabet, and padding."
 	case strings.Contains(clause, "percent-encoded"):
 		try = "undo the percent-encoding once before opening."
 	case strings.Contains(clause, "one by one"):

@@ -17,6 +17,9 @@ var (
 	// ErrBodyForm: the body has none of the forms that Unwrap takes.
 	ErrBodyForm = errors.New("no known body form")
 
+	// ErrBodyField: the body is an ErrBodyForm that has the Base64 under another name, if at all.
+	ErrBodyField = fmt.Errorf("%w with this field", ErrBodyForm)
+
 	// ErrBase64: the body is not standard Base64 with padding.
 	ErrBase64 = errors.New("not standard Base64")
 

@@ -49,6 +49,8 @@ func ParseKey(data []byte) (*Key, error) {
 		return nil, fmt.Errorf("%w: it is empty; %s", ErrKeyFormat, hintKeyForms)
 	case len(text) > maxKeyData:
 		return nil, fmt.Errorf("%w: it is longer than %d bytes", ErrKeyFormat, maxKeyData)
+	case bytes.HasPrefix(text, []byte(byteOrderMark)):
+		return nil, fmt.Errorf("%w: it begins with a byte order mark (EF BB BF); save the file without it", ErrKeyFormat)
 	case bytes.HasPrefix(text, []byte(pemStart)):
 		return parsePEM(text)
 	case bytes.HasPrefix(text, []byte("ssh-")):

@@ -74,6 +74,8 @@ func ParseSigningKey(data []byte) (*SigningKey, error) {
 		return nil, fmt.Errorf("%w: it is empty", ErrSigningKey)
 	case len(text) > maxKeyDER:
 		return nil, fmt.Errorf("%w: it is longer than %d bytes", ErrSigningKey, maxKeyDER)
+	case bytes.HasPrefix(text, []byte(byteOrderMark)):
+		return nil, fmt.Errorf("%w: it begins with a byte order mark (EF BB BF); save the file without it", ErrSigningKey)
 	case bytes.HasPrefix(text, []byte(pemStart)):
 		block, rest := pem.Decode(text)
 		if block == nil || len(trimSpace(rest)) > 0 {

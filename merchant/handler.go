@@ -171,6 +171,11 @@ func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Req
 		h.keepRefused(r.Context(), body, nil, link, refused)
 		return *refused, link
 	}
+	if compressed := bodies.Encoding(r.Header); compressed != "" {
+		rep := cannotOpen(fmt.Errorf("%w: the header Content-Encoding says %s: %s", envelope.ErrBodyForm, compressed, bodies.NotCompressed))
+		h.keepRefused(r.Context(), body, nil, link, rep)
+		return *rep, link
+	}
 	leave, err := h.opening.enter(r.Context(), len(body))
 	if err != nil {
 		return *overloaded(err), link

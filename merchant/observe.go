@@ -225,8 +225,10 @@ func (r reply) setting() string {
 			return "--provider other, or --lenient (Profile.Lenient)"
 		case r.request != nil:
 			return ""
-		case errors.Is(r.cause, envelope.ErrBodyForm):
+		case errors.Is(r.cause, envelope.ErrBodyField):
 			return "--body-field (Profile.BodyField)"
+		case formAtFault(r.cause):
+			return ""
 		}
 		return "--service-key, --oaep (Key, Padding)"
 	}

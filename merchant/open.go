@@ -122,5 +122,15 @@ func (o opener) open(at countersign.Lane, body []byte) (cb countersign.Callback,
 }
 
 func cannotOpen(cause error) *reply {
-	return refuse(http.StatusBadRequest, countersign.CodeCannotOpen, "", ReasonNotOpened, cause)
+	message := ""
+	if formAtFault(cause) {
+		message = cause.Error()
+	}
+	return refuse(http.StatusBadRequest, countersign.CodeCannotOpen, message, ReasonNotOpened, cause)
+}
+
+// formAtFault reports whether a body did not come as far as a key: its sender must change its form.
+// Telling him how tells nothing about the key.
+func formAtFault(err error) bool {
+	return errors.Is(err, envelope.ErrBodyForm) || errors.Is(err, envelope.ErrBase64) || errors.Is(err, envelope.ErrEmpty)
 }

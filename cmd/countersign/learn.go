@@ -45,17 +45,19 @@ func (c *gatewayCmd) learn(std streams) error {
 	settings, note := c.own()
 	learned := h.Learned(settings, note)
 	fmt.Fprintf(std.out, "\n%s", learned.Summary)
-	if learned.Opened == 0 {
-		return errors.New("no callback was opened, so no settings file was written")
-	}
-	if err := os.WriteFile(c.LearnFile, []byte(learned.File), 0o600); err != nil {
-		return fmt.Errorf("--learn-file: %w", err)
+	if learned.Opened > 0 {
+		if err := os.WriteFile(c.LearnFile, []byte(learned.File), 0o600); err != nil {
+			return fmt.Errorf("--learn-file: %w", err)
+		}
 	}
 	if err := keepNote(noteFile, learned.Note); err != nil {
 		return fmt.Errorf("--learn-file: the note to the provider: %w", err)
 	}
 	if learned.Note != "" {
 		fmt.Fprintf(std.out, "\nsend this to the provider, no setting mends it; written to %s:\n\n%s", noteFile, learned.Note)
+	}
+	if learned.Opened == 0 {
+		return errors.New("no callback was opened, so no settings file was written")
 	}
 	fmt.Fprintf(std.out, "\n%s\nwritten to %s; start with: countersign gateway --config %s\n", learned.File, c.LearnFile, c.LearnFile)
 	return nil

@@ -153,6 +153,9 @@ func (c *Call) readBody(v any) error {
 	if c.rt.schema == nil || isNone(c.rt.in) && c.R.Method == http.MethodGet {
 		return nil
 	}
+	if compressed := bodies.Encoding(c.R.Header); compressed != "" {
+		return NewProblem(http.StatusUnsupportedMediaType, "", At("header.Content-Encoding", "is "+compressed+": "+bodies.NotCompressed))
+	}
 	limit, budget := c.rt.room()
 	if c.R.ContentLength > limit {
 		return &http.MaxBytesError{Limit: limit}

@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"errors"
 	"io"
+	"net/http"
+	"strings"
 	"sync/atomic"
 )
 
@@ -19,6 +21,27 @@ var (
 	// ErrBudget means that too many bytes of bodies are held already.
 	ErrBudget = errors.New("too many bodies are under way")
 )
+
+// NotCompressed is said of a body for which Encoding is not empty.
+const NotCompressed = "compressed bodies are not taken"
+
+// Encoding is how the header Content-Encoding says that a body is compressed, fit to be shown;
+// empty: it is not.
+func Encoding(h http.Header) string {
+	var known []string
+	for _, line := range h.Values("Content-Encoding") {
+		for name := range strings.SplitSeq(line, ",") {
+			switch name = strings.ToLower(strings.TrimSpace(name)); name {
+			case "", "identity":
+			case "gzip", "x-gzip", "br", "deflate", "zstd", "compress":
+				known = append(known, name)
+			default:
+				known = append(known, "an encoding that is not known")
+			}
+		}
+	}
+	return strings.Join(known, " and ")
+}
 
 // Budget bounds the bytes of bodies that are held at once. Nil bounds nothing.
 type Budget struct {

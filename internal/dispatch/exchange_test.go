@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/client"
+	"countersign/countersigntest"
 	"countersign/envelope"
 )
 
@@ -26,5 +28,19 @@ func TestLongMessageIsCut(t *testing.T) {
 	e := m.exchange(set, set, nil, nil, Response{Status: 200, Body: body}, nil, nil, Verdict{ErrCode: &code})
 	if len(e.Message) > mostMessage || !strings.HasPrefix(e.Message, "it is [apiKey] and more") {
 		t.Errorf("%d bytes are kept: %.40q", len(e.Message), e.Message)
+	}
+}
+
+// TestOuterFormOfAnswers: an answer that is compressed, or begins with a byte order mark, is named.
+func TestOuterFormOfAnswers(t *testing.T) {
+	for want, r := range map[string]Response{
+		"Content-Encoding says gzip": {Status: 200, Body: []byte("\x1f\x8b\x08"), Encoding: "gzip"},
+		"compressed with gzip":       {Status: 200, Body: []byte("\x1f\x8b\x08")},
+		"byte order mark (EF BB BF)": {Status: 200, Body: []byte("\uFEFF{}")},
+	} {
+		v := Judge(Question{APIKey: "key", Sent: countersigntest.Deposit(1)}, r, nil)
+		if v.Reason != client.ReasonResponseMalformed || !strings.Contains(v.Facts.Cause, want) {
+			t.Errorf("%+v, want %q", v, want)
+		}
 	}
 }

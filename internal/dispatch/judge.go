@@ -8,6 +8,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/envelope"
+	"countersign/internal/bodies"
 	"countersign/internal/db"
 )
 
@@ -45,6 +46,8 @@ type Response struct {
 	Cause string
 	// Status is the HTTP status; 0 if none was read.
 	Status int
+	// Encoding is how the body is compressed, as its header says; empty: it is not.
+	Encoding string
 	// Body is the whole body. Nil if Failure is set or Status is not 200.
 	Body []byte
 	// Header has what signs the response, with Body.
@@ -103,6 +106,10 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 	resp, err := countersign.ParseResponse(r.Body)
 	if err != nil {
 		v.Reason, v.Facts = client.ReasonResponseMalformed, unreadFacts(err, r.Body)
+		if r.Encoding != "" {
+			v.Facts = client.Fact{Cause: "the header Content-Encoding says " + r.Encoding + ": " + bodies.NotCompressed}
+			return v
+		}
 		var member *countersign.MemberError
 		if errors.As(err, &member) && member.Member == "data" {
 			// The most common mistake: data is the answer's object, or nothing, and

@@ -202,7 +202,7 @@ func (t *transport) post(ctx context.Context, q request) Response {
 		r.Status, r.Page = resp.StatusCode, body.Bytes[:min(len(body.Bytes), outbox.UnreadMost)]
 		return r
 	}
-	r := Response{Status: resp.StatusCode, Body: body.Bytes}
+	r := Response{Status: resp.StatusCode, Body: body.Bytes, Encoding: bodies.Encoding(resp.Header)}
 	if q.signature != nil {
 		r.Header = envelope.LinkHeaders(resp.Header)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"countersign"
 	"countersign/envelope"
+	"countersign/internal/bodies"
 	"countersign/internal/strictjson"
 )
 
@@ -32,6 +33,8 @@ type Finding struct {
 
 	Seal string   // how the body is sealed, or why it does not open
 	Try  []string // what to do about it
+
+	outer bool // it does not come as far as a key
 
 	Opened    bool
 	Type      countersign.Type
@@ -58,7 +61,7 @@ func (r Reader) Read(body []byte) Finding {
 			inner, form, err = envelope.UnwrapField(body, field)
 		}
 	}
-	f.Form = form
+	f.Form, f.outer = form, outer(err)
 	if err != nil {
 		f.Seal, f.Try = "no sealed body: "+err.Error(), envelope.Diagnose(r.Key, r.Padding, body, err)
 		return f
@@ -68,6 +71,16 @@ func (r Reader) Read(body []byte) Finding {
 		f.message(plain)
 	}
 	return f
+}
+
+// outer reports whether a body did not come as far as a key: no setting helps.
+func outer(err error) bool {
+	return errors.Is(err, envelope.ErrBodyForm) || errors.Is(err, envelope.ErrBase64) || errors.Is(err, envelope.ErrEmpty)
+}
+
+// compressed is the Finding of a body that its header says to be compressed.
+func compressed(how string) Finding {
+	return Finding{Seal: "the header Content-Encoding says " + how + ": " + bodies.NotCompressed, outer: true}
 }
 
 // otherField finds the one form field or JSON member that can be a sealed body.
@@ -112,7 +125,7 @@ func (r Reader) open(f *Finding, inner []byte) []byte {
 		}
 	}
 	if e.Err != nil {
-		f.Seal, f.Try = e.Err.Error(), e.Hints
+		f.Seal, f.Try, f.outer = e.Err.Error(), e.Hints, outer(e.Err)
 		return nil
 	}
 	f.Opened = true

@@ -9,6 +9,7 @@ import (
 
 	"countersign"
 	"countersign/envelope"
+	"countersign/internal/bodies"
 )
 
 // Handler answers every POST with errCode 5000, so that the provider sends it again
@@ -69,6 +70,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // learn says what the callback shows, and what fits all that came so far.
 func (h *Handler) learn(r *http.Request, where string, body []byte, own []string, carrier string) {
 	f := h.Reader.Read(body)
+	if how := bodies.Encoding(r.Header); how != "" {
+		f = compressed(how)
+	}
 	before, since := h.provider.Add(f, r.URL.Path, carrier, time.Now())
 	var s lines
 	fmt.Fprintf(&s, "\ncallback %d: %s\n", h.provider.Calls, where)

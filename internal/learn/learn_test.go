@@ -297,3 +297,34 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestURLSafeOnly: six bodies in the URL alphabet have one cause, which the note tells the provider.
+func TestURLSafeOnly(t *testing.T) {
+	var out bytes.Buffer
+	h := &Handler{Reader: Reader{Key: pair().Public(), Field: "data"}, Out: &out}
+	for n := range 6 {
+		d := *countersigntest.Deposit(n)
+		d.RequestUUID = countersign.UnboundUUID
+		plain, err := d.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := strings.NewReplacer("+", "-", "/", "_", "=", "").Replace(string(seal(t, pair(), envelope.PKCS1v15, string(plain))))
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)))
+	}
+	zipped := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("\x1f\x8b\x08"))
+	zipped.Header.Set("Content-Encoding", "gzip")
+	h.ServeHTTP(httptest.NewRecorder(), zipped)
+	got := h.Learned(nil, "")
+	if strings.Count(got.Summary, "\n") != 3 || !strings.Contains(got.Summary, "  6  does not open") {
+		t.Errorf("%s", got.Summary)
+	}
+	for _, want := range []string{"Seen in 6 of 7", "URL alphabet", "with + and / and padding", "Seen in 1 of 7", "says gzip"} {
+		if !strings.Contains(got.Note, want) {
+			t.Errorf("%q is not in the note:\n%s", want, got.Note)
+		}
+	}
+	if strings.Contains(out.String(), "OAEP") || strings.Contains(out.String(), "--service-key") {
+		t.Errorf("%s", &out)
+	}
+}

@@ -51,6 +51,8 @@ func interfaceSays(t tally) string {
 		return "callbacks of type 2 go to a URL of their own, all other types to another one."
 	case faultMixed:
 		return "all callbacks are sent in one way: one URL for type 2 and one for the others, one form of the body, one header for the API key."
+	case faultForm:
+		return "the body of a request is the sealed blocks in standard Base64, with + and / and padding, and nothing else: not compressed, not multipart, no byte order mark."
 	case faultMessage:
 	default:
 		return ""

@@ -15,6 +15,7 @@ import (
 type seen struct {
 	opened       bool
 	why          string // it did not open
+	outer        bool   // for its form
 	typ          countersign.Type
 	bare, oaep   bool
 	field        string // see Finding.Field
@@ -29,7 +30,7 @@ const maxFaults = 8
 func seenOf(f Finding, path, header string) seen {
 	s := seen{opened: f.Opened, typ: f.Type, bare: f.Form == envelope.FormBare, oaep: f.OAEP, field: f.Field, path: path, header: header, binding: f.Binding}
 	if !f.Opened {
-		return seen{why: f.Seal}
+		return seen{why: f.Seal, outer: f.outer}
 	}
 	var faults []string
 	for _, fault := range f.Refused[:min(len(f.Refused), maxFaults)] {
@@ -55,6 +56,7 @@ const (
 	faultMixed                    // callbacks differ in what one setting says for all
 	faultBinding                  // it may be forged
 	faultSeal                     // it does not open
+	faultForm                     // it does not come as far as a key
 )
 
 // faults says why the gateway would refuse s with the settings of p; nil if it would take it.
@@ -62,7 +64,11 @@ func (p *Provider) faults(s seen) (list []fault) {
 	add := func(kind faultKind, format string, args ...any) {
 		list = append(list, fault{s.typ, fmt.Sprintf(format, args...), kind})
 	}
-	if !s.opened {
+	switch {
+	case s.outer:
+		add(faultForm, "does not open: %s", s.why)
+		return list
+	case !s.opened:
 		add(faultSeal, "does not open: %s", s.why)
 		return list
 	}

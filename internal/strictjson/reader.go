@@ -42,6 +42,12 @@ func NewReader(src []byte, limit int) (Reader, error) {
 		return Reader{}, &Error{Problem: fmt.Sprintf("longer than %d bytes", limit), Offset: -1, Syntax: true}
 	}
 	r := Reader{src: string(src)}
+	switch {
+	case strings.HasPrefix(r.src, "\uFEFF"):
+		return Reader{}, r.syntax("a byte order mark (EF BB BF), which must be left out")
+	case strings.HasPrefix(r.src, "\x1f\x8b"):
+		return Reader{}, r.syntax("compressed with gzip; send it as it is")
+	}
 	if !utf8.ValidString(r.src) {
 		for i, c := range r.src { // a valid U+FFFD has three bytes
 			if c == utf8.RuneError && !strings.HasPrefix(r.src[i:], "\uFFFD") {

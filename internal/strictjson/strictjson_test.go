@@ -211,7 +211,7 @@ var taken = []string{
 var refused = []struct{ in, want, where string }{
 	{``, "no value at byte 0", ""},
 	{` `, "no value at byte 1", ""},
-	{"\ufeff{}", "no value at byte 0", ""},
+	{"\ufeff{}", "a byte order mark (EF BB BF), which must be left out at byte 0", ""},
 	{`{"a":1}x`, "more after the value at byte 7", ""},
 	{"{}\x00", "more after the value at byte 2", ""},
 	{`{"a" 1}`, "no colon at byte 5", ""},
