@@ -28,7 +28,7 @@ import (
 // nothing that is forwarded.
 type shop struct {
 	t       testing.TB
-	base    string // of the API, under the name localhost: passkeys need a name
+	base    string // of the API, under the name localhost
 	service *countersigntest.Service
 	to      countersigntest.Endpoint
 	wrong   countersigntest.Endpoint // all callbacks come to the URL of withdrawals

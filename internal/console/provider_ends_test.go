@@ -222,10 +222,13 @@ var freshActs = map[string]map[string]string{
 
 // TestFreshActs: the API asks a person for a recent sign-in before each of these acts, and no token.
 func TestFreshActs(t *testing.T) {
-	p, clock := newPeer(t, "admins"), &later{began: time.Now()}
-	p.set(func() { p.claims["auth_time"] = time.Now().Unix() })
+	clock := &later{began: time.Now()}
+	p, q := newPeer(t, "admins"), newPeer(t, "admins") // each knows one refresh token
+	for _, p := range []*peer{p, q} {
+		p.set(func() { p.claims["auth_time"] = time.Now().Unix() })
+	}
 	gateway := newShop(t, func(c *daemon.GatewayConfig) { c.OIDC, c.World.Elapsed = p.oidc("admins=admin"), clock.elapsed })
-	base, first := node(t, func(c *daemon.ServiceConfig) { c.OIDC, c.World.Elapsed = p.oidc("admins=admin"), clock.elapsed })
+	base, first := node(t, func(c *daemon.ServiceConfig) { c.OIDC, c.World.Elapsed = q.oidc("admins=admin"), clock.elapsed })
 	call := func(base, path, body string, secret client.Secret) (status int, header, text string) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+path, strings.NewReader(body))
@@ -247,7 +250,7 @@ func TestFreshActs(t *testing.T) {
 		token, session client.Secret
 	}
 	ends := map[string]end{
-		"service": {base, first, p.sessionOf(t, serviceAPI(t, base, first), base)},
+		"service": {base, first, q.sessionOf(t, serviceAPI(t, base, first), base)},
 		"gateway": {gateway.base, gateway.first, p.sessionOf(t, gateway.admin, gateway.base)},
 	}
 	for _, stale := range []bool{false, true} {

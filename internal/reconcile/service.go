@@ -193,6 +193,9 @@ func (c Config) executed(ctx context.Context, o *outbox.Outbox, is said, ends *I
 			}
 		case is[nothing].Has(w.Merchant, w.CallBackID):
 			f.Finding, f.Settled = Reopened, c.Settle
+			if d := cmp.Or(w.Details, w.Ordered); d != nil {
+				f.Here = Sum(d.Symbol, d.Amount)
+			}
 			if c.Settle {
 				if err := o.AdoptNothing(ctx, w.ID, c.Now); err != nil {
 					return err
