@@ -140,7 +140,7 @@ var eventKinds = words[EventKind]{
 	{is: EventOrderExpired, means: "An order was not confirmed in time."},
 	{is: EventOrderUnknown, means: "The service asked for a withdrawal that was not ordered."},
 	{is: EventOrderWaiting, means: "The service is short of funds or fees for an order and tries again."},
-	{is: EventOrderExecuted, means: "The service executed an order."},
+	{is: EventOrderExecuted, means: "The service executed a withdrawal: the details and txId are what it said, also if the order says otherwise, had ended, or never was. Each transaction has one entry."},
 	{is: EventOrderEnded, means: "The service ended an order without executing it."},
 	{is: EventAddressChanged, means: "A user has a new deposit address. It may be said more than once."},
 	{is: EventAddressHeld, means: "The service says that the deposit address of a user was replaced. It must not be shown before a person accepts it, which is an address.changed."},

@@ -32,7 +32,7 @@ func (in *inboxTx) effect(ctx context.Context, e *merchant.Entry, row *inboxRow)
 	case *countersign.AddressChange:
 		return in.takeAddress(ctx, c, at)
 	case *countersign.WithdrawalDone:
-		return in.moveOrder(ctx, e, func(o, to Order) (Order, bool, client.AlarmKind) { return o.executed(to, c) })
+		return in.takeExecution(ctx, e, c)
 	case *countersign.WithdrawalEnded:
 		return in.moveOrder(ctx, e, Order.withdrawn)
 	case *countersign.WithdrawalNotice:
@@ -64,11 +64,8 @@ func (in *inboxTx) moveOrder(ctx context.Context, e *merchant.Entry, by move) er
 	id, at := e.Callback.OrderID(), db.MillisOf(e.At)
 	o, err := findOrder(ctx, in.t, lockOrderSQL, id)
 	switch {
-	case isNotFound(err) && e.Callback.CallbackType().Effect() == countersign.EffectExecuted:
-		in.ledger.alarm(client.AlarmOrderUnknown, id, at)
-		return nil
 	case isNotFound(err) && e.Callback.CallbackType().Effect() == countersign.EffectEnded && !in.restored:
-		return endUnordered(ctx, in.t, id, e.Callback.User(), at)
+		return overBeforeOrder(ctx, in.t, id, e.Callback.User(), "the service ended it before it was ordered", at)
 	case isNotFound(err):
 		return nil // there is no order, so no funds are frozen
 	case err != nil:
@@ -87,25 +84,30 @@ func (in *inboxTx) moveOrder(ctx context.Context, e *merchant.Entry, by move) er
 	if !moves {
 		return nil
 	}
-	if to.State == OrderEnded && to.Confirmed > 0 {
-		in.ledger.unspent(to)
-	}
-	_, err = in.t.Exec(ctx, moveOrderSQL, id, string(to.State), to.Reason, int64(to.Waiting), to.TxID, int64(to.Updated), int64(to.Ended), to.mac(in.t))
-	in.ledger.moved = append(in.ledger.moved, [2]OrderState{o.State, to.State})
 	kind := eventOf(to.State)
 	if to.Waiting != 0 {
 		kind = client.EventOrderWaiting
 	}
 	in.ledger.event(orderEvent(kind, to, at))
+	return in.storeMove(ctx, o, to)
+}
+
+// storeMove stores what a callback made of the order from.
+func (in *inboxTx) storeMove(ctx context.Context, from, to Order) error {
+	if to.State == OrderEnded && to.Confirmed > 0 {
+		in.ledger.unspent(to)
+	}
+	_, err := in.t.Exec(ctx, moveOrderSQL, to.CallBackID, string(to.State), to.Reason, int64(to.Waiting), to.TxID, int64(to.Updated), int64(to.Ended), to.mac(in.t))
+	in.ledger.moved = append(in.ledger.moved, [2]OrderState{from.State, to.State})
 	return err
 }
 
-// endUnordered keeps that the service ended what nobody had ordered, as RefuseUnknown does: an
-// order that was added afterwards would wait for a question that never comes. There is no
-// event: nothing changes for the application.
-func endUnordered(ctx context.Context, t *db.Tx, callBackID, tenantUserID string, at db.Millis) error {
+// overBeforeOrder keeps that the service ended or executed what nobody had ordered, as
+// RefuseUnknown does: an order that was added afterwards would wait for a question that never
+// comes, or be executed again.
+func overBeforeOrder(ctx context.Context, t *db.Tx, callBackID, tenantUserID, reason string, at db.Millis) error {
 	_, err := insertOrder(ctx, t, Order{NewOrder: NewOrder{CallBackID: callBackID, TenantUserID: tenantUserID, Expires: db.Never},
-		State: OrderUnknown, Reason: "the service ended it before it was ordered", Created: at, Updated: at, Ended: at})
+		State: OrderUnknown, Reason: reason, Created: at, Updated: at, Ended: at})
 	return err
 }
 
@@ -128,49 +130,4 @@ func (o Order) waits(to Order, what countersign.Type) (Order, bool, client.Alarm
 	}
 	to.Waiting = what
 	return to, true, ""
-}
-
-// executed applies EffectExecuted. Money has moved, so an order that is not final becomes
-// executed even if other details were executed than ordered. Otherwise a later type
-// 5 would free its funds.
-func (o Order) executed(to Order, c *countersign.WithdrawalDone) (Order, bool, client.AlarmKind) {
-	switch {
-	case o.State == OrderExecuted && o.TxID == "" && c.TxID != "": // books that named none said that it is executed
-		to.TxID = c.TxID
-		return to, true, ""
-	case o.State == OrderExecuted && c.TxID != "" && o.TxID != c.TxID:
-		return o, false, client.AlarmExecutedTwice
-	case o.State == OrderExecuted:
-		return o, false, ""
-	case o.State == OrderEnded:
-		return o, false, client.AlarmExecutedAfterEnd
-	case !o.State.Undecided() && o.State != OrderConfirmed:
-		return o, false, client.AlarmExecutedUnconfirmed
-	}
-	to.State, to.TxID, to.Waiting, to.Ended = OrderExecuted, c.TxID, 0, to.Updated
-	if o.State != OrderConfirmed {
-		to.Reason = "executed without confirmation"
-		return to, true, client.AlarmExecutedUnconfirmed
-	}
-	if member := executedDiffers(o.Details, c); member != "" {
-		to.Reason = "executed with another " + member
-		return to, true, client.AlarmExecutedDiffers
-	}
-	return to, true, ""
-}
-
-// executedDiffers names the first member in which c differs from the order. Members
-// that a lenient parse allowed to be absent agree.
-func executedDiffers(d countersign.Details, c *countersign.WithdrawalDone) string {
-	switch {
-	case c.ToAddress != "" && !countersign.SameAddress(c.ToAddress, d.Address):
-		return "toAddress"
-	case c.ChainName != "" && c.ChainName != d.ChainName:
-		return "chainName"
-	case c.Symbol != "" && c.Symbol != d.Symbol:
-		return "symbol"
-	case c.Amount.IsSet() && !c.Amount.Equal(d.Amount):
-		return "amount"
-	}
-	return ""
 }

@@ -90,13 +90,13 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 		t.Wake(TopicDeposits)
 		t.Wake(TopicForwards)
 	}
-	if len(l.events) > 0 {
+	if len(l.events) > 0 || len(l.sums) > 0 {
 		fresh = nil
 		seq, err := db.LockFeed(ctx, t, FeedEvents.String())
 		if err != nil {
 			return err
 		}
-		if err := l.writeSpent(ctx, t); err != nil { // sums change with events alone
+		if err := l.writeSpent(ctx, t); err != nil {
 			return err
 		}
 		for i := range l.events {

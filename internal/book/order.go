@@ -125,7 +125,7 @@ func (b *Book) AddOrder(ctx context.Context, n NewOrder, now db.Millis) (o Order
 	}
 	if duplicate {
 		if o.State == OrderUnknown {
-			return Order{}, false, &db.ConflictError{Member: "callBackId", Reason: "was refused to the service as unknown, or ended by it, before it was ordered: order it anew under another callBackId"}
+			return Order{}, false, &db.ConflictError{Member: "callBackId", Reason: "was refused to the service as unknown, or ended or executed by it, before it was ordered: order it anew under another callBackId"}
 		}
 		if member := o.contentDiffers(n); member != "" {
 			return Order{}, false, &db.ConflictError{Member: "callBackId", Reason: "is in use by an order with another " + member}

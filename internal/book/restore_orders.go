@@ -92,6 +92,9 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was Ord
 			l.moved[0][1] = o.State
 			l.unspent(from)
 		}
+		if err := l.recountAll(ctx, t, o); err != nil {
+			return err
+		}
 		if _, err := t.Exec(ctx, adoptOrderSQL, o.CallBackID, string(o.State), o.Reason, o.DecidedBy, o.TxID, int64(o.Updated), int64(o.Confirmed), int64(o.Ended), o.mac(t)); err != nil {
 			return err
 		}
@@ -114,6 +117,9 @@ func confirmBefore(ctx context.Context, t *db.Tx, o Order, at, now db.Millis) er
 	l := ledger{}
 	if o.Details.Validate() == nil {
 		l.spent(o)
+	}
+	if err := l.recountAll(ctx, t, o); err != nil {
+		return err
 	}
 	if _, err := t.Exec(ctx, confirmBeforeSQL, o.CallBackID, int64(o.Confirmed), o.mac(t)); err != nil {
 		return err

@@ -33,20 +33,26 @@ type spentKey struct {
 }
 
 // spent notes that o was confirmed and counts from this transaction on.
-func (l *ledger) spent(o Order) { l.changeSpent(o, o.Details.Amount.Sum()) }
+func (l *ledger) spent(o Order) { l.changeSpent(o.spentKey(), o.Details.Amount.Sum()) }
 
 // unspent notes that o no longer counts.
 func (l *ledger) unspent(o Order) {
-	l.changeSpent(o, o.Details.Amount.Sum().Negative())
+	l.changeSpent(o.spentKey(), o.Details.Amount.Sum().Negative())
 }
 
-func (l *ledger) changeSpent(o Order, by countersign.Sum) {
+// spentKey says where a confirmed order counts. It has no span yet.
+func (o Order) spentKey() spentKey {
+	return spentKey{symbol: countersign.FoldSymbol(o.Details.Symbol), user: o.TenantUserID, start: o.Confirmed}
+}
+
+// changeSpent adds by to what counts at the time k.start.
+func (l *ledger) changeSpent(k spentKey, by countersign.Sum) {
 	if l.sums == nil {
 		l.sums = map[spentKey]countersign.Sum{}
 	}
 	for _, span := range spentSpans {
-		for _, user := range [...]string{"", o.TenantUserID} {
-			key := spentKey{countersign.FoldSymbol(o.Details.Symbol), user, span, o.Confirmed - o.Confirmed%span}
+		for _, user := range [...]string{"", k.user} {
+			key := spentKey{k.symbol, user, span, k.start - k.start%span}
 			l.sums[key] = l.sums[key].Plus(by)
 		}
 	}
@@ -90,17 +96,14 @@ func (l *ledger) writeSpent(ctx context.Context, t *db.Tx) error {
 }
 
 // The parts of a window, read by one statement, so that an order cannot count twice
-// or be missed. An order that may have been confirmed before a restore counts as if it was,
-// and one that was executed without a confirmation here, which a restore may have lost, from
-// when that was told.
+// or be missed. An order that may have been confirmed before a restore counts as if it was.
 const spentSQL = `
 SELECT amount FROM orders WHERE folded_symbol = $1 AND confirmed > 0 AND confirmed >= $2 AND confirmed < $3 AND state <> 'ended'
 	AND ($4 = '' OR tenant_user_id = $4)
 UNION ALL SELECT sum FROM spent WHERE symbol = $1 AND tenant_user_id = $4 AND span = 60000 AND start >= $3 AND start < $5
 UNION ALL SELECT sum FROM spent WHERE symbol = $1 AND tenant_user_id = $4 AND span = 3600000 AND start >= $5 AND start < $6
 UNION ALL SELECT sum FROM spent WHERE symbol = $1 AND tenant_user_id = $4 AND span = 86400000 AND start >= $6
-UNION ALL SELECT amount FROM orders WHERE state = 'executed' AND confirmed = 0 AND folded_symbol = $1 AND ended >= $2
-	AND ($4 = '' OR tenant_user_id = $4)
+UNION ALL SELECT counted FROM executions WHERE folded_symbol = $1 AND told >= $2 AND told < $3 AND ($4 = '' OR tenant_user_id = $4)
 UNION ALL SELECT amount FROM orders WHERE restored <> 0 AND state IN ('open', 'held', 'approved') AND folded_symbol = $1
 	AND ($4 = '' OR tenant_user_id = $4)`
 

@@ -26,6 +26,18 @@ func endOrder(t testing.TB, m *Book, o NewOrder, at db.Millis) {
 	}
 }
 
+// execute lets the service say that it executed o.
+func execute(t testing.TB, m *Book, o NewOrder, txID, amount string, at db.Millis) {
+	t.Helper()
+	c := &countersign.WithdrawalDone{Head: countersign.Head{TrackingID: fmt.Sprint(o.CallBackID, txID, at), TenantUserID: o.TenantUserID}, CallBackID: o.CallBackID, TxID: txID,
+		ChainName: o.Details.ChainName, Symbol: o.Details.Symbol, ToAddress: o.Details.Address, Amount: testOrder("", amount).Details.Amount}
+	if r, err := m.Claim(ctx, merchant.Entry{Callback: c, ID: c.TrackingID, At: at.Time()}); err != nil || r.State != merchant.StateTaken {
+		t.Fatalf("%+v, %v", r, err)
+	}
+}
+
+func rat(amount string) *big.Rat { r, _ := new(big.Rat).SetString(amount); return r }
+
 // TestEndBeforeOrder: an order that comes after its end would wait for a question that never
 // comes, so it is refused.
 func TestEndBeforeOrder(t *testing.T) {
@@ -35,15 +47,27 @@ func TestEndBeforeOrder(t *testing.T) {
 			o := testOrder("W1", "1")
 			endOrder(t, m, o, 1_000)
 			endOrder(t, m, o, 2_000)
-			var conflict *db.ConflictError
-			if _, _, err := m.AddOrder(ctx, o, 3_000); !errors.As(err, &conflict) {
-				t.Errorf("the order was taken: %v", err)
+			if err := notOrdered(m, o); err != nil {
+				t.Error(err)
 			}
-			if is, err := m.Order(ctx, "W1"); err != nil || is.State != OrderUnknown {
-				t.Errorf("%+v, %v", is, err)
+			o.CallBackID = "W2"
+			execute(t, m, o, "tx", "1", 2_000)
+			if err := notOrdered(m, o); err != nil {
+				t.Error(err)
 			}
 		})
 	}
+}
+
+func notOrdered(m *Book, o NewOrder) error {
+	var conflict *db.ConflictError
+	if _, _, err := m.AddOrder(ctx, o, 3_000); !errors.As(err, &conflict) {
+		return fmt.Errorf("the order was taken: %v", err)
+	}
+	if is, err := m.Order(ctx, o.CallBackID); err != nil || is.State != OrderUnknown {
+		return fmt.Errorf("%+v, %w", is, err)
+	}
+	return nil
 }
 
 // TestSpentAgrees: for any history of confirmations and ends, the sum of any
@@ -67,6 +91,8 @@ func TestSpentAgrees(t *testing.T) {
 					order NewOrder
 					at    db.Millis
 					ended bool
+					told  db.Millis // when it was executed
+					paid  *big.Rat  // beyond what was ordered; nil: nothing
 				}
 				var book []confirmed
 				for i := range rapid.IntRange(1, 8).Draw(rt, "orders") {
@@ -83,6 +109,23 @@ func TestSpentAgrees(t *testing.T) {
 						endOrder(t, m, o, c.at+5)
 						endOrder(t, m, o, c.at+6) // said again it changes nothing
 					}
+					if rapid.IntRange(0, 2).Draw(rt, "executed") == 0 {
+						c.told, c.paid = moment.Draw(rt, "told"), new(big.Rat)
+						ordered, paid := rat(o.Details.Amount.String()), new(big.Rat)
+						times := rapid.IntRange(1, 2).Draw(rt, "times")
+						for i := range times {
+							amount := rapid.SampledFrom([]string{"1", "0.5", "700", o.Details.Amount.String()}).Draw(rt, "paid")
+							execute(t, m, o, fmt.Sprint("tx", i), amount, c.told)
+							execute(t, m, o, fmt.Sprint("0xTX", i), amount, c.told+1) // the same transaction in another spelling
+							paid.Add(paid, rat(amount))
+						}
+						if paid.Cmp(ordered) < 0 {
+							paid = ordered
+						}
+						if c.paid.Set(paid); !c.ended {
+							c.paid.Sub(paid, ordered)
+						}
+					}
 					book = append(book, c)
 				}
 				for range 4 {
@@ -92,6 +135,9 @@ func TestSpentAgrees(t *testing.T) {
 						if !c.ended && c.at >= s.Since && (s.TenantUserID == "" || s.TenantUserID == c.order.TenantUserID) {
 							amount, _ := new(big.Rat).SetString(c.order.Details.Amount.String())
 							want.Add(want, amount)
+						}
+						if c.paid != nil && c.told >= s.Since && (s.TenantUserID == "" || s.TenantUserID == c.order.TenantUserID) {
+							want.Add(want, c.paid)
 						}
 					}
 					got, err := m.Spent(ctx, s)

@@ -157,11 +157,25 @@ CREATE INDEX orders_tx ON orders (substr(tx_id, 1, 64), seq) WHERE tx_id <> '';
 CREATE INDEX orders_expires ON orders (expires) WHERE state IN ('open', 'held', 'approved') AND expires < 4611686018427387904;
 CREATE INDEX orders_restored ON orders (seq) WHERE restored <> 0;
 CREATE INDEX orders_spent ON orders (folded_symbol, confirmed) WHERE confirmed > 0;
-CREATE INDEX orders_spent_unconfirmed ON orders (folded_symbol, ended) WHERE state = 'executed' AND confirmed = 0;
 
--- Sums of the amounts of orders that were confirmed and did not end without
--- execution, by the span of time in which they were confirmed. An empty
--- tenant_user_id is all users together.
+-- Every transaction that the service said executed a withdrawal, with what it told. counted is
+-- what the limits count of it beyond what they count of its order.
+CREATE TABLE executions (
+  call_back_id   {text} NOT NULL,
+  payment        {text} NOT NULL, -- digest of txId and symbol, folded, and the user
+  tx_id          {text} NOT NULL,
+  tenant_user_id {text} NOT NULL,
+  folded_symbol  {text} NOT NULL,
+  amount         {text} NOT NULL, -- empty: the service did not say it, and nothing was ordered
+  counted        {text} NOT NULL,
+  told           {int} NOT NULL,
+  PRIMARY KEY (call_back_id, payment)
+){clustered};
+CREATE INDEX executions_spent ON executions (folded_symbol, told);
+
+-- Sums of what limits count, by the span of time: of orders that were confirmed and did not
+-- end without execution, when they were confirmed, and of executions beyond them, when they
+-- were told. An empty tenant_user_id is all users together.
 CREATE TABLE spent (
   symbol         {text} NOT NULL,
   tenant_user_id {text} NOT NULL,

@@ -1,0 +1,216 @@
+package book
+
+import (
+	"context"
+
+	"countersign"
+	"countersign/client"
+	"countersign/internal/db"
+	"countersign/merchant"
+)
+
+// execution is a transaction that the service says has executed a withdrawal.
+type execution struct {
+	callBackID, payment string
+	txID, user, symbol  string // symbol folded
+	amount              countersign.Amount
+	counted             countersign.Sum
+	told                db.Millis
+	fresh               bool // to be written
+}
+
+const (
+	readExecutionsSQL = `
+SELECT payment, tx_id, tenant_user_id, folded_symbol, amount, counted, told FROM executions WHERE call_back_id = $1 ORDER BY told, payment`
+
+	writeExecutionSQL = `
+INSERT INTO executions (call_back_id, payment, tx_id, tenant_user_id, folded_symbol, amount, counted, told) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+ON CONFLICT (call_back_id, payment) DO UPDATE SET amount = excluded.amount, counted = excluded.counted`
+)
+
+func readExecutions(ctx context.Context, t *db.Tx, callBackID string) ([]execution, error) {
+	return db.List(ctx, t, readExecutionsSQL, []any{callBackID}, func(r db.Rows) (execution, error) {
+		x := execution{callBackID: callBackID}
+		var amount, counted string
+		err := r.Scan(&x.payment, &x.txID, &x.user, &x.symbol, &amount, &counted, &x.told)
+		if err == nil && amount != "" {
+			x.amount, err = countersign.ParseAmount(amount)
+		}
+		if err == nil {
+			x.counted, err = countersign.ParseSum(counted)
+		}
+		return x, err
+	})
+}
+
+// takeExecution records that the service executed a withdrawal (type 3). Money has left, so the
+// limits count it and the application is told of it, whatever the order says.
+func (in *inboxTx) takeExecution(ctx context.Context, e *merchant.Entry, c *countersign.WithdrawalDone) error {
+	at := db.MillisOf(e.At)
+	o, err := findOrder(ctx, in.t, lockOrderSQL, c.CallBackID)
+	known := err == nil
+	if err != nil && !isNotFound(err) {
+		return err
+	}
+	list, err := readExecutions(ctx, in.t, c.CallBackID)
+	if err != nil {
+		return err
+	}
+	if c.TxID == "" && len(list) > 0 {
+		return nil // it names no other transaction
+	}
+	told := toldDetails(o, c)
+	x := execution{callBackID: c.CallBackID, txID: c.TxID, user: c.TenantUserID, symbol: countersign.FoldSymbol(told.Symbol), amount: told.Amount, told: at, fresh: true}
+	x.payment = db.Digest(countersign.FoldTxID(c.TxID), x.symbol, x.user)
+	first := true // of this transaction
+	for i := range list {
+		if list[i].payment == x.payment {
+			if x.amount.Sum().Cmp(list[i].amount.Sum()) <= 0 {
+				return nil // the service says it again, under another trackingId
+			}
+			list[i].amount, list[i].fresh, first = x.amount, true, false
+		}
+	}
+	if first {
+		list = append(list, x)
+	}
+	moved, alarm := Order{State: OrderUnknown, Reason: "never ordered"}, client.AlarmOrderUnknown
+	switch {
+	case !known && in.restored: // a backup may have lost it
+	case !known:
+		err = overBeforeOrder(ctx, in.t, c.CallBackID, c.TenantUserID, "the service executed it before it was ordered", at)
+	case c.TenantUserID != o.TenantUserID:
+		moved, alarm = o, client.AlarmUserDiffers
+	default:
+		if moved, alarm = o.executed(c, at); moved.State != o.State || moved.TxID != o.TxID {
+			err = in.storeMove(ctx, o, moved)
+		}
+		if !first {
+			alarm = client.AlarmExecutedDiffers
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if alarm != "" {
+		in.ledger.alarm(alarm, c.CallBackID, at)
+	}
+	in.ledger.event(Event{Kind: client.EventOrderExecuted, At: at, CallBackID: c.CallBackID, TenantUserID: c.TenantUserID, State: string(OrderExecuted),
+		Details: told, TxID: c.TxID, Reason: moved.Reason, DecidedBy: moved.DecidedBy})
+	return in.ledger.recount(ctx, in.t, moved, list)
+}
+
+// toldDetails are the details that the service told of an execution. What a lenient parse let it
+// leave out is as ordered.
+func toldDetails(o Order, c *countersign.WithdrawalDone) countersign.Details {
+	d := countersign.Details{Address: c.ToAddress, ChainName: c.ChainName, Symbol: c.Symbol, Amount: c.Amount}
+	if d.Address == "" {
+		d.Address = o.Details.Address
+	}
+	if d.ChainName == "" {
+		d.ChainName = o.Details.ChainName
+	}
+	if d.Symbol == "" {
+		d.Symbol = o.Details.Symbol
+	}
+	if !d.Amount.IsSet() {
+		d.Amount = o.Details.Amount
+	}
+	return d
+}
+
+// recount makes the limits count what left by the executions of o beyond what they count of o
+// itself: of one symbol and user, the greater of what was told and what was ordered. What was
+// told of another user, or with nothing ordered, counts whole.
+func (l *ledger) recount(ctx context.Context, t *db.Tx, o Order, list []execution) error {
+	ordered := o.spentKey()
+	none := countersign.Sum{}
+	counts := none // of the order so far
+	if o.Confirmed > 0 && o.State != OrderEnded {
+		counts = o.Details.Amount.Sum()
+	}
+	paid := map[string]countersign.Sum{} // of the order's user, by symbol
+	var writes []db.Statement
+	for _, x := range list {
+		counted := x.amount.Sum()
+		if o.CallBackID != "" && x.user == ordered.user {
+			before := paid[x.symbol]
+			paid[x.symbol] = before.Plus(counted)
+			if x.symbol == ordered.symbol {
+				now := greater(paid[x.symbol], o.Details.Amount.Sum())
+				counted = now.Plus(counts.Negative())
+				counts = now
+			}
+		}
+		if by := counted.Plus(x.counted.Negative()); by.Cmp(none) != 0 {
+			l.changeSpent(spentKey{symbol: x.symbol, user: x.user, start: x.told}, by)
+		} else if !x.fresh {
+			continue
+		}
+		writes = append(writes, db.Statement{SQL: writeExecutionSQL,
+			Args: []any{x.callBackID, x.payment, x.txID, x.user, x.symbol, x.amount.String(), counted.String(), int64(x.told)}})
+	}
+	return t.Batch(ctx, writes)
+}
+
+// recountAll is recount of all executions of o, whose confirmation changed.
+func (l *ledger) recountAll(ctx context.Context, t *db.Tx, o Order) error {
+	list, err := readExecutions(ctx, t, o.CallBackID)
+	if err != nil {
+		return err
+	}
+	return l.recount(ctx, t, o, list)
+}
+
+func greater(a, b countersign.Sum) countersign.Sum {
+	if a.Cmp(b) > 0 {
+		return a
+	}
+	return b
+}
+
+// executed returns what an execution makes of o, and the alarm to raise. Money has moved, so an
+// order that is not final becomes executed even if other details were executed than ordered.
+// Otherwise a later type 5 would free its funds.
+func (o Order) executed(c *countersign.WithdrawalDone, at db.Millis) (Order, client.AlarmKind) {
+	to := o
+	to.TxID, to.Updated = c.TxID, at
+	switch {
+	case o.State == OrderExecuted && o.TxID == "": // books that named none said that it is executed
+		return to, ""
+	case o.State == OrderExecuted && countersign.FoldTxID(o.TxID) == countersign.FoldTxID(c.TxID):
+		return o, ""
+	case o.State == OrderExecuted:
+		return o, client.AlarmExecutedTwice
+	case o.State == OrderEnded:
+		return o, client.AlarmExecutedAfterEnd
+	case !o.State.Undecided() && o.State != OrderConfirmed:
+		return o, client.AlarmExecutedUnconfirmed
+	}
+	to.State, to.Waiting, to.Ended = OrderExecuted, 0, at
+	if o.State != OrderConfirmed {
+		to.Reason = "executed without confirmation"
+		return to, client.AlarmExecutedUnconfirmed
+	}
+	if member := executedDiffers(o.Details, c); member != "" {
+		to.Reason = "executed with another " + member
+		return to, client.AlarmExecutedDiffers
+	}
+	return to, ""
+}
+
+// executedDiffers names the first member in which c differs from the order. Members
+// that a lenient parse allowed to be absent agree.
+func executedDiffers(d countersign.Details, c *countersign.WithdrawalDone) string {
+	switch {
+	case c.ToAddress != "" && !countersign.SameAddress(c.ToAddress, d.Address):
+		return "toAddress"
+	case c.ChainName != "" && c.ChainName != d.ChainName:
+		return "chainName"
+	case c.Symbol != "" && c.Symbol != d.Symbol:
+		return "symbol"
+	case c.Amount.IsSet() && !c.Amount.Equal(d.Amount):
+		return "amount"
+	}
+	return ""
+}

@@ -1,0 +1,96 @@
+package gateway
+
+import (
+	"testing"
+
+	"countersign"
+	"countersign/client"
+	"countersign/countersigntest"
+	"countersign/internal/book"
+	"countersign/internal/policy"
+)
+
+// TestPaidCounts: what the service says that it executed counts for the limits and is told to the
+// application, with the details that it says, whatever became of the order, and a person hears of it.
+func TestPaidCounts(t *testing.T) {
+	const done, ended = countersign.TypeWithdraw, countersign.TypeInvalidAddress
+	ask := func(r *rig) { r.deliver(countersigntest.Withdrawal(1)) }
+	for _, c := range []struct {
+		name   string
+		before func(r *rig)
+		change func(w *countersign.WithdrawalDone)
+		times  int
+		paid   string // of all users
+		alarm  client.AlarmKind
+	}{
+		{"after the end", func(r *rig) { r.order(1); ask(r); r.deliver(countersigntest.Notice(ended, 1)) }, nil, 1, "100", client.AlarmExecutedAfterEnd},
+		{"after it was cancelled", func(r *rig) { r.order(1); r.cancel(1) }, nil, 1, "100", client.AlarmExecutedUnconfirmed},
+		{"never ordered", func(*rig) {}, nil, 1, "100", client.AlarmOrderUnknown},
+		{"twice", func(r *rig) { r.order(1); ask(r) }, nil, 2, "200", client.AlarmExecutedTwice},
+		{"more than ordered", func(r *rig) { r.order(1); ask(r) }, nil, 1, "100", client.AlarmExecutedDiffers},
+		{"another symbol", func(r *rig) { r.order(1); ask(r) }, func(w *countersign.WithdrawalDone) { w.Symbol = "USDC" }, 1, "100", client.AlarmExecutedDiffers},
+		{"another user", func(r *rig) { r.order(1); ask(r) }, func(w *countersign.WithdrawalDone) { w.TenantUserID = "other" }, 1, "102.5", client.AlarmUserDiffers},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, d := range dialects {
+				r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), nil)
+				c.before(r)
+				symbol := ""
+				for i := range c.times {
+					w := countersigntest.Notice(done, 1).(*countersign.WithdrawalDone)
+					w.Amount, _ = countersign.ParseAmount("100")
+					w.TxID += string(rune('a' + i))
+					if c.change != nil {
+						c.change(w)
+					}
+					symbol = w.Symbol
+					for _, again := range []string{"", "again"} { // under another trackingId it is no other payment
+						w.TrackingID = "tracked" + w.TxID + again
+						if got := r.deliver(w); got != countersign.CodeAccepted {
+							t.Fatalf("%s: errCode %d", d.name, got)
+						}
+					}
+					page, err := r.app.Events(t.Context(), client.FeedOptions{Limit: 100})
+					if err != nil {
+						t.Fatal(err)
+					}
+					e := page.Events[len(page.Events)-1]
+					if e.Kind != client.EventOrderExecuted || e.TxID != w.TxID || e.TenantUserID != w.TenantUserID || e.Symbol != w.Symbol || e.Amount == nil || *e.Amount != w.Amount {
+						t.Errorf("%s: the application is told %+v", d.name, e)
+					}
+				}
+				got, err := r.book.Spent(t.Context(), book.Spent{Symbol: symbol})
+				if want, _ := countersign.ParseSum(c.paid); err != nil || got.Sum.Cmp(want) != 0 {
+					t.Errorf("%s: %s count, want %s, %v", d.name, got.Sum, c.paid, err)
+				}
+				kinds := r.alarms()
+				if len(kinds) == 0 || kinds[len(kinds)-1] != c.alarm {
+					t.Errorf("%s: alarms are %v", d.name, kinds)
+				}
+			}
+		})
+	}
+}
+
+func (r *rig) cancel(n int) {
+	r.t.Helper()
+	if _, err := r.app.CancelOrder(r.t.Context(), countersigntest.Withdrawal(n).CallBackID, ""); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// TestPaidUsesTheLimitUp: a limit of one order is used up by a payment that nobody ordered.
+func TestPaidUsesTheLimitUp(t *testing.T) {
+	rules, err := policy.Parse([]byte("default = \"allow\"\n[[limit]]\nname = \"day\"\nsymbol = \"USDT\"\nmax = \"100\"\nwindow = \"24h\"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = rules })
+	w := countersigntest.Notice(countersign.TypeWithdraw, 1).(*countersign.WithdrawalDone)
+	w.Amount, _ = countersign.ParseAmount("99")
+	r.deliver(w)
+	r.order(2)
+	if got := r.deliver(countersigntest.Withdrawal(2)); got != countersign.CodeRefusedPolicy {
+		t.Errorf("errCode %d", got)
+	}
+}
