@@ -28,8 +28,7 @@ type Config struct {
 
 // Media types of requests and answers.
 const (
-	typeJSON   = "application/json"
-	typeNDJSON = "application/x-ndjson"
+	typeJSON = "application/json"
 )
 
 // maxAnswer bounds what is read of one answer, in bytes.

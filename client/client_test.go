@@ -10,12 +10,10 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"countersign"
 	"countersign/client"
 )
 
@@ -151,36 +149,7 @@ func TestAnswersOfOthers(t *testing.T) {
 	if _, err := c.Stats(t.Context()); err == nil || !strings.Contains(err.Error(), "reading the answer") {
 		t.Errorf("%v", err)
 	}
-	answer = func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		_, _ = io.WriteString(w, `{"line":1,"id":"a.b","trackingId":"dep-1","state":"pending"}`+"\n"+`{"line":2,`)
-	}
-	amount, err := countersign.ParseAmount("1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	two := []client.NewDeposit{{Amount: amount}, {Amount: amount}}
-	n := 0
-	var last error
-	for _, err := range c.StreamDeposits(t.Context(), slices.Values(two)) {
-		if last = err; err == nil {
-			n++
-		}
-	}
-	if n != 1 || last == nil {
-		t.Errorf("%d lines, then %v; want 1, then an error", n, last)
-	}
-	for _, err := range c.StreamDeposits(t.Context(), slices.Values([]client.NewDeposit{{}})) {
-		if err == nil || errors.Is(err, client.ErrUnavailable) || !strings.Contains(err.Error(), "writing the request") {
-			t.Errorf("a deposit without an amount: %v", err)
-		}
-	}
 	srv.Close()
-	for _, err := range c.StreamDeposits(t.Context(), slices.Values(two[:1])) {
-		if err == nil {
-			t.Error("no error without a server")
-		}
-	}
 	for _, err := range c.AllMerchants(t.Context()) {
 		if err == nil {
 			t.Error("no error without a server")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"slices"
 	"time"
 
 	"countersign/client"
@@ -169,35 +168,6 @@ func ExampleGateway_MoveCursor() {
 
 // Any number of deposits goes in one call. The service answers each as soon as
 // it is safe; the first that is wrong ends the call and names its line.
-func ExampleService_StreamDeposits() {
-	ends := startBothEnds() // in this process, for the example
-	defer ends.Close()
-	service, err := client.NewService(client.Config{URL: ends.ServiceURL, Token: ends.ServiceToken})
-	if err != nil {
-		log.Fatal(err)
-	}
-	deposits := exampleDeposits(5)
-	deposits[3].RiskLevelFrom = 101
-
-	taken := 0
-	for _, err := range service.StreamDeposits(context.Background(), slices.Values(deposits)) {
-		var wrong *client.LineError
-		switch {
-		case errors.As(err, &wrong):
-			fmt.Println("line", wrong.Line, "of the deposits:", wrong.Problem.Faults[0].Location, wrong.Problem.Faults[0].Message)
-		case err != nil:
-			log.Fatal(err)
-		default:
-			taken++
-		}
-	}
-	fmt.Println(taken, "were taken")
-
-	// Output:
-	// line 4 of the deposits: body.riskLevelFrom is not between 0 and 100
-	// 3 were taken
-}
-
 // Callers branch on what an error is; the Problem says what is wrong with
 // which member.
 func ExampleProblem() {

@@ -110,18 +110,6 @@ type AcceptedWithdrawals struct {
 	Withdrawals []AcceptedWithdrawal `json:"withdrawals" nullable:"false" doc:"one for each withdrawal, in the order of the request"`
 }
 
-// AcceptedWithdrawalLine is one line of the answer to withdrawals sent as lines. It accepts one
-// line of the request; the last line may instead name the line at fault.
-type AcceptedWithdrawalLine struct {
-	Line       int64           `json:"line" minimum:"1" doc:"number of the line in the request, from 1"`
-	ID         string          `json:"id,omitempty" doc:"the service's id of the withdrawal"`
-	CallBackID string          `json:"callBackId,omitempty" doc:"of the withdrawal"`
-	State      WithdrawalState `json:"state,omitempty" doc:"its state"`
-	Deadline   Time            `json:"deadline,omitzero" doc:"an answer at this time or later does not confirm it"`
-	Duplicate  bool            `json:"duplicate,omitempty" doc:"it exists already, with the same content"`
-	Error      *Problem        `json:"error,omitempty" doc:"what is wrong: this line and all after it were not accepted"`
-}
-
 // WithdrawalPage is a page of withdrawals, the newest first.
 type WithdrawalPage struct {
 	Withdrawals []Withdrawal `json:"withdrawals" nullable:"false" doc:"the newest first"`
@@ -283,7 +271,7 @@ func (s *Service) CreateWithdrawal(ctx context.Context, w NewWithdrawal) (Accept
 }
 
 // CreateWithdrawals asks merchants to confirm 1 to 1,000 withdrawals, all or nothing; each is as
-// with CreateWithdrawal. StreamWithdrawals takes more.
+// with CreateWithdrawal.
 func (s *Service) CreateWithdrawals(ctx context.Context, list ...NewWithdrawal) ([]AcceptedWithdrawal, error) {
 	if list == nil {
 		list = []NewWithdrawal{}
@@ -301,12 +289,6 @@ func (s *Service) CreateWithdrawalsAsWritten(ctx context.Context, list ...json.R
 	}
 	out, err := ask[AcceptedWithdrawals](ctx, &s.caller, http.MethodPost, "/v1/withdrawals", list)
 	return out.Withdrawals, err
-}
-
-// StreamWithdrawals sends any number of withdrawals as lines, as StreamDeposits does with
-// deposits. Error of a line that it gives is nil.
-func (s *Service) StreamWithdrawals(ctx context.Context, withdrawals iter.Seq[NewWithdrawal]) iter.Seq2[AcceptedWithdrawalLine, error] {
-	return stream(ctx, s, "/v1/withdrawals", withdrawals, func(l AcceptedWithdrawalLine) (int64, *Problem) { return l.Line, l.Error })
 }
 
 // Withdrawals gives a page of withdrawals, the newest first.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -232,56 +231,6 @@ func TestDrainNotice(t *testing.T) {
 	if status := l.nodes[0].daemon().stop(t); status != exitFailed {
 		t.Errorf("the second signal ends it with %d", status)
 	}
-}
-
-// TestStopDuringLines: SIGTERM ends an upload that goes on, and the process ends well.
-func TestStopDuringLines(t *testing.T) {
-	t.Parallel()
-	l := newMachine(t, t.TempDir())
-	body, w := io.Pipe()
-	defer w.Close()
-	req, err := http.NewRequestWithContext(t.Context(), "POST", l.nodes[0].daemon().url+"/v1/deposits", body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+l.token)
-	req.Header.Set("Content-Type", "application/x-ndjson")
-	const lines = 100
-	go func() {
-		for i := range lines {
-			fmt.Fprintf(w, `{"merchant":"m","trackingId":"L%d","tenantUserId":"7","txId":"x%d","chainName":"TRON","symbol":"USDT","amount":"1",`+
-				`"fromAddress":"TA","toAddress":"TB","riskLevelFrom":1,"riskLevelTo":2,"txIndex":-1}`+"\n", i, i)
-		}
-	}()
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	answers := json.NewDecoder(resp.Body)
-	for i := range lines + 1 {
-		var a struct {
-			Line  int
-			Error *struct{ Status int }
-		}
-		if err := answers.Decode(&a); err != nil || a.Line != i+1 || (a.Error != nil) != (i == lines) {
-			t.Fatalf("answer %d: %+v, %v", i+1, a, err)
-		}
-		switch i {
-		case lines - 1:
-			if err := l.nodes[0].daemon().cmd.Process.Signal(unix.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
-		case lines:
-			if a.Error.Status != http.StatusServiceUnavailable {
-				t.Errorf("it says %d", a.Error.Status)
-			}
-		}
-	}
-	if err := <-l.nodes[0].daemon().exited; err != nil || strings.Contains(l.nodes[0].daemon().output.String(), "cut off") {
-		t.Errorf("it ended with %v:\n%s", err, l.nodes[0].daemon().output)
-	}
-	l.nodes[0].daemon().exited <- nil
 }
 
 // TestNoSecondProcess: two processes never serve from the same data.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"reflect"
 	"slices"
 	"time"
 
@@ -16,42 +15,7 @@ import (
 )
 
 func (s *Server) depositsHandler() api.Handler {
-	return s.linesOf(with(api.Handle(s.addDeposits), s.besideOf), lineKind{read: s.readDeposit, keep: s.keepDeposits},
-		reflect.TypeFor[client.NewDeposit](), reflect.TypeFor[client.AcceptedLine]())
-}
-
-// readDeposit reads a line with a deposit.
-func (s *Server) readDeposit(c *api.Call, text []byte, l *line) error {
-	var d client.NewDeposit
-	if err := c.DecodeLine(text, &d); err != nil {
-		return err
-	}
-	l.merchant = d.Merchant
-	var err error
-	var faults api.Faults
-	if l.callback, err = callbackOf(&d, db.MillisOf(s.Now())); err != nil {
-		faults = append(faults, memberFault("body", err))
-	}
-	return s.checkOne(c, faults, d.Merchant)
-}
-
-// keepDeposits commits lines with deposits.
-func (s *Server) keepDeposits(c *api.Call, list []line) ([]keptLine, error) {
-	batch := make([]outbox.NewCallback, len(list))
-	for i := range list {
-		batch[i] = list[i].callback
-	}
-	kept, err := s.ingest(c.R.Context(), batch, quotaOf(c), db.MillisOf(s.Now()))
-	if err != nil {
-		return nil, err
-	}
-	taken := make([]keptLine, len(kept))
-	for i, k := range kept {
-		taken[i] = keptLine{traced: api.Traced{Merchant: list[i].merchant, TrackingID: k.TrackingID, First: !k.Duplicate}, answer: func(n int64) any {
-			return client.AcceptedLine{Line: n, ID: k.ID, TrackingID: k.TrackingID, State: k.State, Duplicate: k.Duplicate}
-		}}
-	}
-	return taken, nil
+	return with(api.Handle(s.addDeposits), s.besideOf)
 }
 
 // addDeposits accepts one deposit or an array, all or nothing.

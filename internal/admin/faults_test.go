@@ -37,14 +37,12 @@ func TestStoreFails(t *testing.T) {
 	h, log := onFaultyStore(t, func(int, func() ([]outbox.Ingested, error)) ([]outbox.Ingested, error) {
 		return nil, fmt.Errorf("committing: %w", errDisk)
 	})
-	for _, contentType := range []string{api.TypeJSON, api.TypeNDJSON} {
-		a := h.raw(client.RoleCore, post, "/v1/deposits", contentType, encodeLine(t, newDeposit("acme", 1)))
-		if a.status != 500 || strings.Contains(a.body, "disk") {
-			t.Errorf("%s: %d %s, want a 500 that does not say why", contentType, a.status, a.body)
-		}
+	a := h.raw(client.RoleCore, post, "/v1/deposits", api.TypeJSON, newDeposit("acme", 1))
+	if a.status != 500 || strings.Contains(a.body, "disk") {
+		t.Errorf("%d %s, want a 500 that does not say why", a.status, a.body)
 	}
-	if n := strings.Count(log.String(), `error="committing: disk says no"`); n != 2 {
-		t.Errorf("the log says the cause %d times, want 2:\n%s", n, log)
+	if n := strings.Count(log.String(), `error="committing: disk says no"`); n != 1 {
+		t.Errorf("the log says the cause %d times, want 1:\n%s", n, log)
 	}
 }
 
@@ -67,62 +65,11 @@ func TestStoreFailsButDoes(t *testing.T) {
 	}
 }
 
-// The database fails in the middle of lines: what was answered is in, and the
-// last line says that the rest is not.
-func TestStoreFailsAmidLines(t *testing.T) {
-	h, log := onFaultyStore(t, func(calls int, do func() ([]outbox.Ingested, error)) ([]outbox.Ingested, error) {
-		if calls == 1 {
-			return do()
-		}
-		return nil, errDisk
-	})
-	// The second chunk is sent when the first was answered.
-	first := make(chan struct{})
-	send := func(yield func(client.NewDeposit) bool) {
-		if yield(newDeposit("acme", 1)) {
-			<-first
-			yield(newDeposit("acme", 2))
-		}
-	}
-	var last error
-	n := 0
-	for _, err := range h.client(client.RoleCore).StreamDeposits(t.Context(), send) {
-		if last = err; err == nil {
-			n++
-			close(first)
-		}
-	}
-	var line *client.LineError
-	if n != 1 || !errors.As(last, &line) || line.Line != 2 || line.Problem.Status != 500 || strings.Contains(last.Error(), "disk") {
-		t.Errorf("%d taken, then %v; want 1, then a 500 of line 2", n, last)
-	}
-	if !strings.Contains(log.String(), "disk says no") || h.stored() != 1 {
-		t.Errorf("%d stored; the log: %s", h.stored(), log)
-	}
-}
-
 func TestPanicIsA500(t *testing.T) {
 	h, log := onFaultyStore(t, func(int, func() ([]outbox.Ingested, error)) ([]outbox.Ingested, error) { panic("a bug") })
 	a := h.raw(client.RoleCore, post, "/v1/deposits", api.TypeJSON, newDeposit("acme", 1))
 	if a.status != 500 || strings.Contains(a.body, "bug") || !strings.Contains(log.String(), "msg=panic") {
 		t.Errorf("%d %s\n%s", a.status, a.body, log)
-	}
-}
-
-// A client that sends without end gets its refusal all the same, because the
-// server reads on, within bounds, while it answers.
-func TestRefusalReachesAClientThatSends(t *testing.T) {
-	h := sqlite(t)
-	h.merchant("acme")
-	endless := func(yield func(client.NewDeposit) bool) {
-		for i := 0; yield(newDeposit("none", i)); i++ {
-		}
-	}
-	for _, err := range h.client(client.RoleCore).StreamDeposits(t.Context(), endless) {
-		var p *client.Problem
-		if !errors.As(err, &p) || p.Status != 422 || p.Faults[0].Location != "body.merchant" {
-			t.Errorf("%v, want the merchant to be refused", err)
-		}
 	}
 }
 

@@ -52,11 +52,11 @@ func (s *Server) routes() []route {
 		{post, "/v1/freeze", "freeze", api.Approvers, whole, 200, api.Urgent(api.Handle(s.freeze)), "Stop sending, deciding and releasing for all merchants; repeating it changes nothing", nil},
 		{post, "/v1/thaw", "thaw", api.Approvers, whole, 200, api.Urgent(api.Fresh(api.Handle(s.thaw))), "End the freeze; repeating it changes nothing", nil},
 
-		{post, "/v1/deposits", "addDeposits", api.Ingesters, byHandler, 202, s.depositsHandler(), "Tell merchants of deposits: one, an array (all or nothing), or lines (in order, up to the first fault, for 10 minutes at most)", []int{408, 409}},
+		{post, "/v1/deposits", "addDeposits", api.Ingesters, byHandler, 202, s.depositsHandler(), "Tell merchants of deposits: one, or an array, all or nothing", []int{409}},
 		{get, "/v1/deposits", "deposits", api.MoneyReaders, byHandler, 200, api.Handle(s.toldDeposits), "List deposits with what became of telling them, by merchant and then by time", nil},
 		{post, "/v1/addresses", "addAddress", api.Cores, byHandler, 202, with(api.Handle(s.addAddress), s.besideOf), "Tell a merchant that the deposit address of a user was replaced", []int{409}},
 
-		{post, "/v1/withdrawals", "createWithdrawal", api.Cores, byHandler, 202, s.withdrawalsHandler(), "Ask merchants to confirm withdrawals: one, an array (all or nothing), or lines (in order, up to the first fault, for 10 minutes at most)", []int{408, 409}},
+		{post, "/v1/withdrawals", "createWithdrawal", api.Cores, byHandler, 202, s.withdrawalsHandler(), "Ask merchants to confirm withdrawals: one, or an array, all or nothing", []int{409}},
 		{get, "/v1/withdrawals", "withdrawals", api.MoneyReaders, byHandler, 200, api.Handle(s.withdrawals), "List withdrawals, the newest first", nil},
 		{get, "/v1/withdrawals/{id}", "withdrawal", api.MoneyReaders, byPath, 200, api.One(s.withdrawal), "Show one withdrawal", nil},
 		{post, "/v1/withdrawals/release", "releaseWithdrawals", api.Cores, byHandler, 200, api.Handle(s.releaseWithdrawals), "Take the permits of withdrawals: one claim or an array, in one transaction. Each has its own result, whatever becomes of the others", nil},

@@ -235,8 +235,7 @@ func TestBadTokensAreNotMade(t *testing.T) {
 	}
 }
 
-// Whoever waits for a feed or sends lines is turned away when the token expires, also
-// while nothing comes.
+// Whoever waits for a feed is turned away when the token expires, also while nothing comes.
 func TestLongCallsOfAnExpiredToken(t *testing.T) {
 	h := sqlite(t)
 	h.merchant("acme")
@@ -248,15 +247,8 @@ func TestLongCallsOfAnExpiredToken(t *testing.T) {
 		_, err := h.client(client.RoleCore).Decisions(t.Context(), client.FeedOptions{Wait: time.Minute})
 		ended <- err
 	}()
-	s := h.stream(t)
-	if l := s.next(); l.Error != nil {
-		t.Fatalf("%+v", l)
-	}
 	time.Sleep(100 * time.Millisecond) // most likely the reader waits
 	h.pass(time.Minute)
-	if l := s.answer(); l.Error == nil || l.Error.Status != 401 || !strings.Contains(l.Error.Detail, "the token has expired") {
-		t.Errorf("idle lines: %+v", l)
-	}
 	if err := <-ended; !errors.Is(err, client.ErrUnauthorized) {
 		t.Errorf("the reader: %v", err)
 	}

@@ -66,24 +66,20 @@ type Config struct {
 	// Log gets one line for every call that changes something, is refused or
 	// fails. Nil: discards.
 	Log *slog.Logger
-	// MaxBody is the longest body in bytes; what is sent as lines has no such
-	// limit. 0: 4 MiB, which holds 1,000 deposits of 4 KiB.
+	// MaxBody is the longest body in bytes. 0: 4 MiB, which holds 1,000 deposits of 4 KiB.
 	MaxBody int64
 	// Bodies is as in api.Config.
 	Bodies *bodies.Shares
 	// RatePerSecond is how many requests a second one token may make, and how
-	// many at once; what is sent as a line counts as one. 0: 2,000.
+	// many at once. 0: 2,000.
 	RatePerSecond float64
-	// StreamLife is how long one request of lines may go on. 0: 10 min.
-	StreamLife time.Duration
 	// Version is told in the OpenAPI document. Empty: "dev".
 	Version string
 
 	ingest func(ctx context.Context, list []outbox.NewCallback, quota outbox.Quota, now db.Millis) ([]outbox.Ingested, error) // tests let it fail
 }
 
-// maxBatch is the most deposits or withdrawals in one JSON request, and the most lines in one
-// commit.
+// maxBatch is the most deposits or withdrawals in one request.
 const maxBatch = 1000
 
 // Server answers the API. Make it with New.
@@ -99,7 +95,7 @@ func New(c Config) (*Server, error) {
 		return nil, errors.New("admin: Config.Outbox, Config.Tokens or Config.Changes is missing")
 	case c.CheckURL == nil:
 		return nil, errors.New("admin: Config.CheckURL is missing")
-	case c.MaxBody < 0 || c.RatePerSecond < 0 || c.StreamLife < 0:
+	case c.MaxBody < 0 || c.RatePerSecond < 0:
 		return nil, errors.New("admin: a limit is below 0")
 	}
 	if c.Lists == nil {
@@ -122,9 +118,6 @@ func New(c Config) (*Server, error) {
 	}
 	if c.Hour == nil {
 		c.Hour = func() client.Hour { return client.Hour{Slices: []client.HourSlice{}} }
-	}
-	if c.StreamLife == 0 {
-		c.StreamLife = defaultLife
 	}
 	if c.Version == "" {
 		c.Version = "dev"

@@ -80,6 +80,7 @@ func (d *oneOrMany[T]) place(i int) string { return api.PlaceOf(i, d.array) }
 // Schema describes both forms.
 func (oneOrMany[T]) Schema(r huma.Registry) *huma.Schema {
 	one := r.Schema(reflect.TypeFor[T](), true, "")
+	api.BoundDurations(r, one, reflect.TypeFor[T]())
 	least, most := 1, maxBatch
 	return &huma.Schema{OneOf: []*huma.Schema{one, {Type: huma.TypeArray, Items: one, MinItems: &least, MaxItems: &most}}}
 }

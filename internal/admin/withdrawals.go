@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
 	"slices"
 	"time"
 
@@ -17,8 +16,7 @@ import (
 )
 
 func (s *Server) withdrawalsHandler() api.Handler {
-	return s.linesOf(with(api.Handle(s.createWithdrawal), s.besideOf), lineKind{read: s.readWithdrawal, keep: s.keepWithdrawals},
-		reflect.TypeFor[client.NewWithdrawal](), reflect.TypeFor[client.AcceptedWithdrawalLine]())
+	return with(api.Handle(s.createWithdrawal), s.besideOf)
 }
 
 // createWithdrawal accepts one withdrawal or an array, all or nothing.
@@ -103,37 +101,6 @@ func withdrawalFrom(in *client.NewWithdrawal, place string) (outbox.NewWithdrawa
 		TrackingID: trackingID, Business: in.Business, Details: protocolDetails(in.Details),
 		Deadline: db.Millis(time.Duration(in.ConfirmWithin).Milliseconds()), Payload: payload,
 	}, faults
-}
-
-// readWithdrawal reads a line with a withdrawal.
-func (s *Server) readWithdrawal(c *api.Call, text []byte, l *line) error {
-	var in client.NewWithdrawal
-	if err := c.DecodeLine(text, &in); err != nil {
-		return err
-	}
-	l.merchant = in.Merchant
-	var faults api.Faults
-	l.withdrawal, faults = withdrawalFrom(&in, "body")
-	return s.checkOne(c, faults, in.Merchant)
-}
-
-// keepWithdrawals commits lines with withdrawals.
-func (s *Server) keepWithdrawals(c *api.Call, list []line) ([]keptLine, error) {
-	batch := make([]outbox.NewWithdrawal, len(list))
-	for i := range list {
-		batch[i] = list[i].withdrawal
-	}
-	made, err := s.createAll(c, batch, db.MillisOf(s.Now()))
-	if err != nil {
-		return nil, err
-	}
-	taken := make([]keptLine, len(made))
-	for i, m := range made {
-		taken[i] = keptLine{traced: tracedOf(m.Withdrawal, !m.Duplicate), answer: func(n int64) any {
-			return client.AcceptedWithdrawalLine{Line: n, ID: m.ID, CallBackID: m.CallBackID, State: m.State, Deadline: api.TimeOf(m.Deadline), Duplicate: m.Duplicate}
-		}}
-	}
-	return taken, nil
 }
 
 // trace tells of what the call did to w.

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -68,38 +67,6 @@ func TestManyWithdrawals(t *testing.T) {
 			t.Errorf("before the one at fault: %+v, %v", p, err)
 		}
 	})
-}
-
-// Withdrawals go as lines too: those before the first at fault are taken.
-func TestWithdrawalLines(t *testing.T) {
-	h := sqlite(t, func(c *Config) { c.MaxBody, c.RatePerSecond = 16<<10, 1e9 })
-	h.merchant("acme")
-	h.merchant("other")
-	c := h.client(client.RoleCore)
-	list := withdrawals(900)
-	const bad = 700
-	spoiled := slices.Clone(list)
-	spoiled[bad].TenantUserID = ""
-	for range 2 { // again takes nothing twice
-		n := 0
-		var last error
-		for l, err := range c.StreamWithdrawals(t.Context(), slices.Values(spoiled)) {
-			if last = err; err != nil {
-				break
-			}
-			if l.CallBackID != list[n].CallBackID || l.Line != int64(n+1) || l.State != client.WithdrawalAwaiting || l.ID == "" || l.Deadline == 0 {
-				t.Fatalf("line %d: %+v", n+1, l)
-			}
-			n++
-		}
-		var line *client.LineError
-		if n != bad || !errors.As(last, &line) || line.Line != bad+1 || line.Problem.Faults[0].Location != "body.tenantUserId" {
-			t.Errorf("%d are taken, then %v", n, last)
-		}
-	}
-	if n := h.counts(); n.withdrawals != bad || n.callbacks != bad {
-		t.Errorf("there are %+v", n)
-	}
 }
 
 // Of a callBackId that several merchants have, the token's are found without naming a merchant.

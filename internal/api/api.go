@@ -176,9 +176,6 @@ func (a *API) Stop() {
 	a.stopOnce.Do(func() { close(a.stopping) })
 }
 
-// Stopping is closed by Stop.
-func (a *API) Stopping() <-chan struct{} { return a.stopping }
-
 // noRoute answers a request that no route takes: 405 if the path has a route for
 // another method, else 404.
 func (a *API) noRoute(w http.ResponseWriter, r *http.Request) {

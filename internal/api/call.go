@@ -121,18 +121,6 @@ func (c *Call) mediaType() string {
 // errBodies is the problem of a body that does not fit in the budget of all bodies.
 var errBodies = busy("too many bodies are under way; repeat the request later")
 
-// Hold takes n bytes of what the caller has sent from the budget of all bodies, or gives
-// the problem to answer with.
-func (c *Call) Hold(n int) error {
-	if !c.a.c.Bodies.Callers.Take(n) {
-		return errBodies
-	}
-	return nil
-}
-
-// Release returns n bytes of Hold.
-func (c *Call) Release(n int) { c.a.c.Bodies.Callers.Give(n) }
-
 // shortBody is the longest body, in bytes, of a call without a token or that is urgent.
 const shortBody = 16 << 10
 
@@ -186,11 +174,6 @@ func (c *Call) readBody(v any) error {
 		return NewProblem(http.StatusUnsupportedMediaType, "", At("header.Content-Type", "is not "+strings.Join(c.rt.accepts, " or ")))
 	}
 	return c.withBeside(body, c.a.Decode(c.rt.schema, body, v))
-}
-
-// DecodeLine checks one line of the body and fills the value that v points to.
-func (c *Call) DecodeLine(line []byte, v any) error {
-	return c.withBeside(line, c.a.Decode(c.rt.lineSchema, line, v))
 }
 
 // withBeside adds the faults of Handler.Beside to those that the schema found in body.
@@ -323,9 +306,6 @@ func (rt *Endpoint) ProblemOf(err error) *client.Problem {
 
 // answer runs the handler and writes what it gives.
 func (c *Call) answer() error {
-	if c.rt.Lines != nil && c.mediaType() == TypeNDJSON {
-		return c.rt.Lines(c)
-	}
 	if err := c.beginRead(); err != nil {
 		return err
 	}

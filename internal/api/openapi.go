@@ -140,7 +140,6 @@ var meanings = map[int]string{
 	http.StatusUnauthorized:          "the token is missing or not valid",
 	http.StatusForbidden:             "the token may not do this; detail says why",
 	http.StatusNotFound:              "there is no such thing",
-	http.StatusRequestTimeout:        "a request of lines has gone on for too long before its first line was taken",
 	http.StatusConflict:              "the request conflicts with the present state; detail says why",
 	http.StatusGone:                  "it was purged, because it is older than what is kept; detail says what is known of it",
 	http.StatusRequestEntityTooLarge: "the body is too long",
@@ -184,12 +183,6 @@ func (rt *Endpoint) Operation() *huma.Operation {
 	success := &huma.Response{Description: http.StatusText(rt.Status)}
 	if !isNone(rt.out) {
 		success.Content = map[string]*huma.MediaType{TypeJSON: {Schema: reg.Schema(rt.out, true, "")}}
-	}
-	if rt.Lines != nil {
-		op.RequestBody.Content[TypeNDJSON] = &huma.MediaType{Schema: rt.lineSchema}
-		op.RequestBody.Description = "In " + TypeNDJSON + " the schema is that of one line."
-		success.Content[TypeNDJSON] = &huma.MediaType{Schema: reg.Schema(rt.LineOut, true, "")}
-		success.Description += ". In " + TypeNDJSON + " the schema is that of one line."
 	}
 	op.Responses[strconv.Itoa(rt.Status)] = success
 	if rt.AlsoStatus != 0 {

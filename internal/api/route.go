@@ -16,7 +16,6 @@ import (
 const (
 	TypeJSON    = "application/json"
 	TypeMerge   = "application/merge-patch+json"
-	TypeNDJSON  = "application/x-ndjson"
 	typeProblem = "application/problem+json"
 )
 
@@ -37,10 +36,6 @@ type Handler struct {
 	query, in, out reflect.Type
 	run            func(c *Call) (any, error)
 
-	// Lines takes the body as NDJSON and answers it; LineIn and LineOut are the
-	// types of one line of both. Nil: no lines are taken.
-	Lines           func(c *Call) error
-	LineIn, LineOut reflect.Type
 	// Beside names faults that no schema can find, where the schema found others, so that the
 	// caller learns of all at once. It is called for the object at place, or for each of an
 	// array, with its members as they were written. Nil: there are none.
@@ -147,7 +142,6 @@ type Endpoint struct {
 	a          *API
 	params     []param
 	schema     *huma.Schema // of the body; nil where it is not read
-	lineSchema *huma.Schema // of one line of the body; nil where it takes none
 	accepts    []string     // media types of the body
 	mayBeEmpty bool         // an absent body counts as the empty object
 }
@@ -174,17 +168,10 @@ func (a *API) Endpoint(r Route) *Endpoint {
 	if full.Ref != "" {
 		full = a.registry.SchemaFromRef(full.Ref)
 	}
-	boundDurations(full, r.in)
+	BoundDurations(a.registry, full, r.in)
 	rt.mayBeEmpty = r.Method != http.MethodPatch && full.Type == huma.TypeObject && len(full.Required) == 0
 	if r.Method == http.MethodPatch {
 		rt.accepts = append(rt.accepts, TypeMerge)
-	}
-	if r.Lines != nil {
-		rt.accepts = append(rt.accepts, TypeNDJSON)
-		rt.lineSchema = a.registry.Schema(r.LineIn, true, "")
-		if rt.lineSchema.Ref != "" { // the body's own schema refers to it too
-			boundDurations(a.registry.SchemaFromRef(rt.lineSchema.Ref), r.LineIn)
-		}
 	}
 	return rt
 }

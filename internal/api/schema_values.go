@@ -83,8 +83,11 @@ const (
 	mostDuration  = "x-maximum"
 )
 
-// boundDurations notes the tag within, such as "10s to 168h", of the fields of t in its schema.
-func boundDurations(s *huma.Schema, t reflect.Type) {
+// BoundDurations notes the tag within, such as "10s to 168h", of the fields of t in its schema.
+func BoundDurations(r huma.Registry, s *huma.Schema, t reflect.Type) {
+	if s.Ref != "" {
+		s = r.SchemaFromRef(s.Ref)
+	}
 	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if least, most, ok := strings.Cut(f.Tag.Get("within"), " to "); ok {

@@ -179,49 +179,6 @@ func (c *Call) checkToken(fresh bool) error {
 // revoked meanwhile.
 func (c *Call) CheckToken() error { return c.checkToken(true) }
 
-// TokenEnds waits until the caller's token is no longer valid, and reports whether it is
-// so before ctx ends. It looks every tokenTTL.
-func (c *Call) TokenEnds(ctx context.Context) bool {
-	look := time.NewTicker(tokenTTL)
-	defer look.Stop()
-	for {
-		select {
-		case <-look.C:
-		case <-ctx.Done():
-			return false
-		}
-		_, err := c.a.authenticate(c.R, true)
-		var p *client.Problem
-		if errors.As(err, &p) && p.Status == http.StatusUnauthorized {
-			return true
-		}
-	}
-}
-
-// Spend counts up to n more requests against the rate of the caller's token and gives the
-// number. It waits until at least one fits, or until ctx ends. It leaves half of the burst to
-// the token's other requests, which are refused instead of waiting.
-func (c *Call) Spend(ctx context.Context, n int) (int, error) {
-	if c.a.c.RatePerSecond == 0 || c.rt.open() {
-		return n, nil
-	}
-	limit := c.a.limiter(c.Token.ID)
-	for {
-		now := c.a.c.Now()
-		free := limit.TokensAt(now) - float64(limit.Burst()/2)
-		if part := min(n, int(free)); part > 0 && limit.AllowN(now, part) {
-			return part, nil
-		}
-		wait := time.NewTimer(time.Duration(max(1-free, 1) / c.a.c.RatePerSecond * float64(time.Second)))
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-			wait.Stop()
-			return 0, ctx.Err()
-		}
-	}
-}
-
 func (a *API) authenticate(r *http.Request, fresh bool) (Token, error) {
 	now, from := a.c.Now(), guesser(r)
 	wrong := func(why *client.Problem) (Token, error) {
