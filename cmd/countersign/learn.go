@@ -45,15 +45,18 @@ func (c *gatewayCmd) learn(std streams) error {
 	settings, note := c.own()
 	learned := h.Learned(settings, note)
 	fmt.Fprintf(std.out, "\n%s", learned.Summary)
+	if err := errors.Join(setAside(std, c.LearnFile, learned.Opened > 0), setAside(std, noteFile, true)); err != nil {
+		return fmt.Errorf("--learn-file: %w", err)
+	}
 	if learned.Opened > 0 {
 		if err := os.WriteFile(c.LearnFile, []byte(learned.File), 0o600); err != nil {
 			return fmt.Errorf("--learn-file: %w", err)
 		}
 	}
-	if err := keepNote(noteFile, learned.Note); err != nil {
-		return fmt.Errorf("--learn-file: the note to the provider: %w", err)
-	}
 	if learned.Note != "" {
+		if err := os.WriteFile(noteFile, []byte(learned.Note), 0o600); err != nil {
+			return fmt.Errorf("--learn-file: the note to the provider: %w", err)
+		}
 		fmt.Fprintf(std.out, "\nsend this to the provider, no setting mends it; written to %s:\n\n%s", noteFile, learned.Note)
 	}
 	if learned.Opened == 0 {
@@ -75,15 +78,22 @@ func notLearned(path, mark string) error {
 	return nil
 }
 
-// keepNote writes the note to the provider, or removes an older one where there is none.
-func keepNote(path, note string) error {
-	if note != "" {
-		return os.WriteFile(path, []byte(note), 0o600)
+// setAside keeps a file of an earlier run, which a person may have edited, under another name.
+func setAside(std streams, path string, replaced bool) error {
+	if _, err := os.Lstat(path); !replaced || errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
+	for n := 1; ; n++ {
+		as := fmt.Sprintf("%s.%d", path, n)
+		if _, err := os.Lstat(as); !errors.Is(err, fs.ErrNotExist) {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintf(std.out, "\n%s of an earlier run is now %s\n", path, as)
+		return os.Rename(path, as)
 	}
-	return nil
 }
 
 // own gives the settings that this gateway has and that the learned file needs too.
@@ -121,7 +131,11 @@ func (c *gatewayCmd) own() ([]learn.Setting, string) {
 	}
 	k.Add("forward-from", c.ForwardFrom, "")
 	k.Add("verify-url", c.VerifyURL, "")
-	k.Add("alarm-url", c.AlarmURL, "")
+	if strings.HasPrefix(c.AlarmURL, "@") {
+		k.File("alarm-url", c.AlarmURL)
+	} else {
+		k.Add("alarm-url", c.AlarmURL, "")
+	}
 	if c.OAEP {
 		k.Settings = append(k.Settings, learn.Setting{Name: "oaep", Value: true})
 	}

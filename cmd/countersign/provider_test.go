@@ -336,6 +336,23 @@ func TestLearn(t *testing.T) {
 		t.Errorf("exit status %d", code)
 	}
 
+	// What a person wrote into the file of an earlier run is kept.
+	edited, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, append(edited, "# edited\n"...), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d = startDaemon(t, "gateway", "--learn", "--learn-file", file, "--listen", "127.0.0.1:0", "--service-key", filepath.Join(dir, "provider.pub"), "--api-key", "k")
+	s.post(d.urls["callbacks"]+"/api/v1/uu/notify", deposit)
+	if code := d.stop(t); code != exitDone {
+		t.Errorf("exit status %d\n%s", code, d.output)
+	}
+	if kept, err := os.ReadFile(file + ".1"); err != nil || !strings.HasSuffix(string(kept), "# edited\n") || !strings.Contains(d.output.String(), "is now "+file+".1") {
+		t.Errorf("%v, %s\n%s", err, kept, d.output)
+	}
+
 	// A file of somebody else's is not overwritten, and nothing learned is no file.
 	other := filepath.Join(dir, "other.toml")
 	if err := os.WriteFile(other, []byte("[gateway]\n"), 0o600); err != nil {

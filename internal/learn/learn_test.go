@@ -2,6 +2,8 @@ package learn
 
 import (
 	"bytes"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -326,5 +328,42 @@ func TestURLSafeOnly(t *testing.T) {
 	}
 	if strings.Contains(out.String(), "OAEP") || strings.Contains(out.String(), "--service-key") {
 		t.Errorf("%s", &out)
+	}
+}
+
+// TestStrayCallback: one callback that is not as the others does not become the setting, in
+// whatever order they come, and the provider is asked to mend that one alone.
+func TestStrayCallback(t *testing.T) {
+	r := Reader{Key: pair().Public(), Field: "data"}
+	for last := range 7 {
+		var p Provider
+		for n := range 7 {
+			body := seal(t, pair(), envelope.PKCS1v15, strings.Replace(plaintext(t, true), `"deposit-1"`, fmt.Sprintf(`"d-%d"`, n), 1))
+			path, header, field := "/usual", "X-Usual", "usual"
+			if n == last {
+				path, header, field = "/stray", "X-Stray", "stray"
+			}
+			p.Add(r.Read([]byte(field+"="+queryEscape(string(body)))), path, header, time.Time{})
+		}
+		if flags := Flags(p.Settings()); !strings.Contains(flags, "/usual") || !strings.Contains(flags, "X-Usual") || !strings.Contains(flags, "body-field usual") || strings.Contains(strings.ToLower(flags), "stray") {
+			t.Errorf("stray number %d: %s", last, flags)
+		}
+		if got := p.Summary(); !strings.HasPrefix(got, "1 of 7 callbacks would be refused") {
+			t.Errorf("stray number %d: %s", last, got)
+		}
+	}
+}
+
+// TestUncheckedHeader: where no API key is given, the summary names the headers that may carry it.
+func TestUncheckedHeader(t *testing.T) {
+	h := &Handler{Reader: Reader{Key: pair().Public(), Field: "data"}, Out: io.Discard}
+	for range 2 {
+		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(seal(t, pair(), envelope.PKCS1v15, plaintext(t, true))))
+		r.Header.Set("X-Api-Key", "secret")
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	got := h.Learned(nil, "")
+	if !strings.Contains(got.Summary, "2 had the header X-Api-Key, which the gateway will not check") || !strings.Contains(got.File, "X-Api-Key") || strings.Contains(got.Summary+got.File, "secret") {
+		t.Errorf("%s\n%s", got.Summary, got.File)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/envelope"
 	"countersign/merchant"
 )
 
@@ -27,12 +28,31 @@ type Provider struct {
 
 	holds, absent, broken int // bindings
 	lenient               bool
-	oaep                  bool
-	field, header         string
-	paths                 [2]string // by lane
-	again                 [2]bool   // by lane: a callback came again after errCode 5000
+	oaep, field, header   votes
+	paths                 [2]votes       // by lane
+	unchecked             map[string]int // headers of the provider's own where no API key was given to look for
+	again                 [2]bool        // by lane: a callback came again after errCode 5000
 	attempts              map[string]attempts
 	nameless              map[seen]int // callbacks that attempts does not have
+}
+
+// votes counts what callbacks showed where one setting says it for all. What most of them showed
+// wins, so that a stray one does not become the setting; of equals, the one that came last.
+type votes struct {
+	n  map[string]int
+	is string
+}
+
+func (v *votes) add(s string) {
+	if v.n == nil {
+		v.n = map[string]int{}
+	}
+	if _, there := v.n[s]; !there && len(v.n) >= maxNameless {
+		return
+	}
+	if v.n[s]++; v.n[s] >= v.n[v.is] {
+		v.is = s
+	}
 }
 
 // attempts are those of one callback.
@@ -72,16 +92,16 @@ func (p *Provider) Add(f Finding, path, header string, at time.Time) (before int
 		p.absent++
 	}
 	p.lenient = p.lenient || f.Lenient && !f.Strict
-	p.oaep = p.oaep || f.OAEP
-	if f.Field != "" {
-		p.field = f.Field
+	p.oaep.add(strconv.FormatBool(f.OAEP))
+	if f.Form != envelope.FormBare {
+		p.field.add(f.Field)
 	}
 	if header != "" {
-		p.header = header
+		p.header.add(header)
 	}
 	lane := f.Type.Lane()
 	if f.Type.Known() {
-		p.paths[lane] = path
+		p.paths[lane].add(path)
 	}
 	id := strconv.Itoa(int(f.Type)) + " " + f.ID
 	a := p.attempts[id]
@@ -95,6 +115,18 @@ func (p *Provider) Add(f Finding, path, header string, at time.Time) (before int
 	}
 	p.attempts[id] = attempts{a.n + 1, at, s}
 	return before, since
+}
+
+// leaveUnchecked counts headers that may carry an API key, as long as they are few.
+func (p *Provider) leaveUnchecked(headers []string) {
+	if p.unchecked == nil {
+		p.unchecked = map[string]int{}
+	}
+	for _, name := range headers {
+		if _, there := p.unchecked[name]; there || len(p.unchecked) < maxFaults {
+			p.unchecked[name]++
+		}
+	}
 }
 
 // addNameless counts a callback that no identifier tells from others.
@@ -112,7 +144,7 @@ func (p *Provider) addNameless(s seen) {
 func (p *Provider) Settings() []Setting {
 	var list []Setting
 	add := func(profile bool, name string, value any) { list = append(list, Setting{profile, name, value}) }
-	if p.oaep {
+	if p.oaep.is == "true" {
 		add(false, "oaep", true)
 	}
 	for lane, setting := range [2]struct{ name, usual string }{
@@ -133,11 +165,11 @@ func (p *Provider) Settings() []Setting {
 	if p.lenient && !profile.Lenient {
 		add(true, "lenient", true)
 	}
-	if p.header != "" && !strings.EqualFold(p.header, merchant.DefaultHeader) {
-		add(true, "api-key-header", p.header)
+	if p.header.is != "" && !strings.EqualFold(p.header.is, merchant.DefaultHeader) {
+		add(true, "api-key-header", p.header.is)
 	}
-	if p.field != "" {
-		add(true, "body-field", p.field)
+	if p.field.is != "" {
+		add(true, "body-field", p.field.is)
 	}
 	if profile.Hold == merchant.HoldWait && p.again[countersign.LaneWithdraw] {
 		add(true, "hold-code", int(countersign.CodeInternal)) // seen: it asks again after this one
@@ -148,7 +180,7 @@ func (p *Provider) Settings() []Setting {
 // onePath reports whether the provider posts all types to one path, which no
 // setting of the gateway takes.
 func (p *Provider) onePath() bool {
-	return p.paths[countersign.LaneNotify] != "" && p.paths[countersign.LaneNotify] == p.paths[countersign.LaneWithdraw]
+	return p.paths[countersign.LaneNotify].is != "" && p.paths[countersign.LaneNotify].is == p.paths[countersign.LaneWithdraw].is
 }
 
 // Flags writes the settings as flags; "the defaults" if there is none.

@@ -3,7 +3,9 @@ package learn
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"countersign"
@@ -88,14 +90,14 @@ func (p *Provider) faults(s seen) (list []fault) {
 	default:
 		add(faultMixed, "it comes to %s, others of its kind to %s", printable(s.path), printable(at))
 	}
-	if !s.bare && s.field != p.field {
-		add(faultMixed, "its body is in %s, that of others in %s", cmp.Or(s.field, merchant.DefaultBodyField), cmp.Or(p.field, merchant.DefaultBodyField))
+	if !s.bare && s.field != p.field.is {
+		add(faultMixed, "its body is in %s, that of others in %s", cmp.Or(s.field, merchant.DefaultBodyField), cmp.Or(p.field.is, merchant.DefaultBodyField))
 	}
-	if s.oaep != p.oaep {
+	if strconv.FormatBool(s.oaep) != p.oaep.is {
 		add(faultMixed, "it is padded otherwise than others")
 	}
-	if s.header != p.header {
-		add(faultMixed, "its API key is in the header %s, that of others in %s", s.header, p.header)
+	if s.header != p.header.is {
+		add(faultMixed, "its API key is in the header %s, that of others in %s", s.header, p.header.is)
 	}
 	return list
 }
@@ -104,12 +106,12 @@ func (p *Provider) faults(s seen) (list []fault) {
 func (p *Provider) pathOf(lane countersign.Lane) string {
 	usual := [2]string{merchant.DefaultNotifyPath, merchant.DefaultWithdrawPath}[lane]
 	if p.onePath() && lane == countersign.LaneWithdraw { // what comes to it is for the other lane
-		if p.paths[lane] == usual {
+		if p.paths[lane].is == usual {
 			return merchant.DefaultNotifyPath
 		}
 		return usual
 	}
-	return cmp.Or(p.paths[lane], usual)
+	return cmp.Or(p.paths[lane].is, usual)
 }
 
 // tally is one fault with the callbacks that have it.
@@ -175,6 +177,9 @@ func (p *Provider) Summary() string {
 	}
 	for _, t := range why {
 		fmt.Fprintf(&s, "  %d  %s%s%s\n", t.n, about(t.typ), t.text, t.names())
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.unchecked)) {
+		fmt.Fprintf(&s, "  %d had the header %s, which the gateway will not check: if it carries the API key, give what it must be with --callback-api-key\n", p.unchecked[name], name)
 	}
 	return s.String()
 }
