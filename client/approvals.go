@@ -6,6 +6,7 @@ type Approvals struct {
 	Missing int        `json:"missing" doc:"how many of them are missing; 0: it is approved"`
 	Given   []Approval `json:"given" nullable:"false" doc:"who approved it, the first first"`
 	Could   []string   `json:"could,omitempty" nullable:"false" doc:"names of tokens that may give what is missing, at most 20"`
+	Nobody  string     `json:"nobody,omitempty" doc:"says that those who exist cannot give what is missing, and what to do; absent: they can"`
 }
 
 // Approval is what one person approved.

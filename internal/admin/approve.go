@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -14,17 +15,29 @@ import (
 // token that takes its permit, which must have another origin, they are two.
 const neededApprovals = 1
 
-// approvedFor judges the approvals of a withdrawal whose permit a token asks for. Its own do not count.
-func approvedFor(t api.Token) outbox.Judge {
-	return func(ctx context.Context, q db.Querier, list []db.Approval) (bool, error) {
-		quorum, err := api.QuorumOf(ctx, q, neededApprovals, list, api.LastAt(list), func(by api.Token) (string, error) {
-			kin, err := api.Kin(ctx, q, by, t)
-			if err != nil || !kin {
-				return "", err
-			}
-			return "it has the origin of the token that asks for the permit", nil
-		})
-		return quorum.Enough(), err
+// releaseAsked is what people must agree to before a large withdrawal is released: whoever added it
+// asked for it, and by are those who ask for its permit.
+func releaseAsked(w outbox.Withdrawal, a outbox.Approval, at db.Millis, by ...string) api.Asked {
+	return api.Asked{Needed: neededApprovals, By: append(by, a.By), Near: api.OneMadeOther, At: at,
+		Sees: func(t api.Token) bool { return t.Sees(w.Merchant) }, Otherwise: ", or block it (withdrawals block)"}
+}
+
+// approvedFor judges the approvals of a withdrawal whose permit a token asks for, by the tokens as
+// they are now.
+func approvedFor(t api.Token, now db.Millis) outbox.Judge {
+	return func(ctx context.Context, q db.Querier, w outbox.Withdrawal, a outbox.Approval) (string, error) {
+		people, err := api.ReadPeople(ctx, q)
+		if err != nil {
+			return "", err
+		}
+		agreed := people.Agree(releaseAsked(w, a, now), a.Given)
+		if !agreed.Enough() {
+			return cmp.Or(agreed.Nobody(), agreed.Short()), nil
+		}
+		if agreed = people.Agree(releaseAsked(w, a, now, t.ID), a.Given); !agreed.Enough() {
+			return "who approved it may hold the token that asks for the permit; the token that added it gets one", nil
+		}
+		return "", nil
 	}
 }
 
@@ -49,16 +62,24 @@ func (s *Server) whyNotApproved(c *api.Call, w outbox.Withdrawal) (string, error
 	case !a.Needed:
 		return "it needs no approval", nil
 	}
-	for _, given := range a.Given {
-		if given.Token == c.Token.ID {
-			return "the token has approved it", nil
-		}
+	people, err := api.ReadPeople(c.R.Context(), s.Lists)
+	if err != nil {
+		return "", err
 	}
-	return "", nil
+	agreed := people.Agree(releaseAsked(w, a, c.Now), a.Given)
+	return agreed.WhyNot(c.Token.ID), nil
 }
 
 func (s *Server) approveWithdrawal(c *api.Call, id string, in client.Decide) (client.Withdrawal, error) {
-	w, err := s.Outbox.ApproveWithdrawal(c.R.Context(), id, db.Approval{Token: c.Token.ID, Name: c.Token.Name, At: c.Now, Reason: in.Reason}, nil)
+	v := db.Approval{Token: c.Token.ID, Name: c.Token.Name, At: c.Now, Reason: in.Reason}
+	w, err := s.Outbox.ApproveWithdrawal(c.R.Context(), id, v, func(ctx context.Context, q db.Querier, w outbox.Withdrawal, a outbox.Approval) (bool, error) {
+		people, err := api.ReadPeople(ctx, q)
+		if err != nil {
+			return false, err
+		}
+		keep, _, err := people.Vote(releaseAsked(w, a, c.Now), a.Given, v)
+		return keep, err
+	})
 	if err != nil {
 		return client.Withdrawal{}, err
 	}
@@ -75,31 +96,33 @@ func (s *Server) shownWithdrawal(c *api.Call, w outbox.Withdrawal) (client.Withd
 	if err != nil || !a.Needed && len(a.Given) == 0 {
 		return out, err
 	}
-	at := c.Now
-	if len(a.Given) > 0 {
-		at = api.LastAt(a.Given)
-	}
-	quorum, err := api.QuorumOf(ctx, s.Lists, neededApprovals, a.Given, at, nil)
+	people, err := api.ReadPeople(ctx, s.Lists)
 	if err != nil {
 		return out, err
 	}
-	if out.Approvals = quorum.Shown(); !a.Needed {
-		out.Approvals.Missing = 0
+	if a.Needed {
+		agreed := people.Agree(releaseAsked(w, a, c.Now), a.Given)
+		out.Approvals = agreed.Shown()
 		return out, nil
 	}
-	out.Approvals.Could, err = quorum.Could(ctx, s.Lists, c.Now, func(t api.Token) bool { return t.Sees(w.Merchant) }, nil)
-	return out, err
+	agreed := people.Agree(releaseAsked(w, a, cmp.Or(w.Released, w.Ended, c.Now)), a.Given)
+	out.Approvals = agreed.Decided()
+	return out, nil
 }
 
-// awaiting gives the withdrawals that are confirmed since a time or longer and wait for a person.
-func awaiting(o *outbox.Outbox) func(ctx context.Context, since db.Millis, most int) ([]api.Awaited, error) {
-	return func(ctx context.Context, since db.Millis, most int) (out []api.Awaited, err error) {
-		err = o.EachAwaitingPerson(ctx, since, func(w outbox.Withdrawal, given []db.Approval) (bool, error) {
-			quorum, err := api.QuorumOf(ctx, o, neededApprovals, given, api.LastAt(given), nil)
-			if err == nil && !quorum.Enough() {
+// awaiting returns the withdrawals that are confirmed and wait for a person; see api.Changes.Await.
+func awaiting(o *outbox.Outbox) func(ctx context.Context, since, now db.Millis, most int) ([]api.Awaited, error) {
+	return func(ctx context.Context, since, now db.Millis, most int) (out []api.Awaited, err error) {
+		people, err := api.ReadPeople(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		err = o.EachAwaitingPerson(ctx, func(w outbox.Withdrawal, a outbox.Approval) (bool, error) {
+			agreed := people.Agree(releaseAsked(w, a, now), a.Given)
+			if !agreed.Enough() && (w.Decided <= since || agreed.TellNow()) {
 				out = append(out, api.Awaited{Of: w.Merchant, Subject: "withdrawal " + w.ID})
 			}
-			return len(out) < most, err
+			return len(out) < most, nil
 		})
 		return out, err
 	}

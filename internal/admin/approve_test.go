@@ -3,8 +3,12 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"countersign"
 	"countersign/client"
@@ -22,20 +26,16 @@ func TestLargeWithdrawal(t *testing.T) {
 		if _, err := admin.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{ApproveAbove: limitsOf(t, "usdt 12, BTC 1")}}); err != nil {
 			t.Fatal(err)
 		}
-		with := func(k api.Token) *client.Service {
-			c, err := client.NewService(client.Config{URL: h.url, Token: client.Secret(h.keep(k))})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return c
-		}
 		coreToken, annToken := api.NewStoreToken("core", client.RoleAdmin, 1), api.NewStoreToken("ann", client.RoleApprover, 1)
 		kinToken := api.NewStoreToken("kin", client.RoleAdmin, 1)
 		kinToken.Root = coreToken.Root
-		core, ann, kin := with(coreToken), with(annToken), with(kinToken)
+		core, ann, kin := h.with(coreToken), h.with(annToken), h.with(kinToken)
 		accept := func(n int) client.Withdrawal {
-			w := newWithdrawal("acme", n)
-			return acceptWithdrawal(h, w).Withdrawal
+			w, err := core.CreateWithdrawal(ctx, newWithdrawal("acme", n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return w.Withdrawal
 		}
 		waits := func(id string) {
 			t.Helper()
@@ -57,7 +57,7 @@ func TestLargeWithdrawal(t *testing.T) {
 		}
 		waiting := func(since db.Millis, want int) {
 			t.Helper()
-			if list, err := awaiting(h.store)(ctx, since, 10); err != nil || len(list) != want || want > 0 && list[0] != (api.Awaited{Of: "acme", Subject: "withdrawal " + w.ID}) {
+			if list, err := awaiting(h.store)(ctx, since, 1000, 10); err != nil || len(list) != want || want > 0 && list[0] != (api.Awaited{Of: "acme", Subject: "withdrawal " + w.ID}) {
 				t.Errorf("%+v wait, %v; want %d", list, err, want)
 			}
 		}
@@ -94,14 +94,17 @@ func TestLargeWithdrawal(t *testing.T) {
 		}
 		waiting(db.Never, 1)
 		waiting(0, 0)
-		// The core's own yes is none, also with another token of it.
+		// The core's own yes is none, also with another token of it: it is refused, and not offered.
 		for _, own := range []*client.Service{core, kin} {
-			if _, err := own.ApproveWithdrawal(ctx, w.ID, ""); err != nil {
-				t.Fatal(err)
+			if _, err := own.ApproveWithdrawal(ctx, w.ID, ""); !errors.Is(err, client.ErrForbidden) {
+				t.Fatalf("whoever asked for it approves it: %v", err)
+			}
+			if s, err := own.WithdrawalApproval(ctx, w.ID); err != nil || !strings.Contains(s.MayNot, "asked for this") {
+				t.Errorf("%+v, %v", s, err)
 			}
 			waits(w.ID)
 		}
-		if is, err := ann.ApproveWithdrawal(ctx, w.ID, "called"); err != nil || is.Approvals == nil || is.Approvals.Missing != 0 || len(is.Approvals.Given) != 3 {
+		if is, err := ann.ApproveWithdrawal(ctx, w.ID, "called"); err != nil || is.Approvals == nil || is.Approvals.Missing != 0 || len(is.Approvals.Given) != 1 {
 			t.Errorf("%+v, %v", is.Approvals, err)
 		}
 		waiting(db.Never, 0)
@@ -120,12 +123,9 @@ func TestLargeWithdrawal(t *testing.T) {
 		// A row that somebody wrote past the service, also a copy of another's, approves nothing.
 		w = accept(2)
 		h.decide(w.ID, countersign.DecisionConfirmed)
-		if _, err := core.ApproveWithdrawal(ctx, w.ID, ""); err != nil {
-			t.Fatal(err)
-		}
 		err = h.store.Write(ctx, func(ctx context.Context, x *db.Tx) error {
-			_, err := x.Exec(ctx, `INSERT INTO approvals (id, about, token, name, at, shown, reason, mac) SELECT $1, about, $2, name, at, shown, reason, mac FROM approvals WHERE about = $3`,
-				"withdrawal/"+w.ID+" "+annToken.ID, annToken.ID, "withdrawal/"+w.ID)
+			_, err := x.Exec(ctx, `INSERT INTO approvals (id, about, token, name, at, shown, reason, mac) SELECT $1, $2, token, name, at, shown, reason, mac FROM approvals`,
+				"withdrawal/"+w.ID+" "+annToken.ID, "withdrawal/"+w.ID)
 			return err
 		})
 		if err != nil {
@@ -161,4 +161,161 @@ func limitsOf(t *testing.T, text string) client.AmountLimits {
 		}
 	}
 	return p.ApproveAbove
+}
+
+// TestStuckWithdrawal: whoever made the core's token is not offered and is refused, with the way
+// out; while nobody else is there the withdrawal says so, and an alarm tells of it at once. The one
+// who may approves, and the same count releases it.
+func TestStuckWithdrawal(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, h *harness) {
+		ctx := t.Context()
+		h.merchant("acme")
+		boss := api.NewStoreToken("boss", client.RoleAdmin, 1)
+		made := api.NewStoreToken("core", client.RoleCore, 2)
+		made.Maker = boss.ID
+		admin, core := h.with(boss), h.with(made)
+		if err := h.kept.Revoke(ctx, h.id(client.RoleAdmin), 3, nil); err != nil { // only boss could approve
+			t.Fatal(err)
+		}
+		if _, err := admin.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{ApproveAbove: limitsOf(t, "USDT 12")}}); err != nil {
+			t.Fatal(err)
+		}
+		w, err := core.CreateWithdrawal(ctx, newWithdrawal("acme", 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.decide(w.ID, countersign.DecisionConfirmed)
+		looks := func(missing int, nobody, told bool, could ...string) {
+			t.Helper()
+			is, err := admin.Withdrawal(ctx, w.ID)
+			if err != nil || is.Approvals == nil || is.Approvals.Missing != missing || (is.Approvals.Nobody != "") != nobody || !slices.Equal(is.Approvals.Could, could) {
+				t.Fatalf("%+v, %v; want %d missing, nobody can: %v, %q could", is.Approvals, err, missing, nobody, could)
+			}
+			list, err := awaiting(h.store)(ctx, 0, db.MillisOf(h.now()), 10)
+			if err != nil || len(list) > 0 != told {
+				t.Errorf("%+v wait and are told of at once, %v; want it: %v", list, err, told)
+			}
+		}
+		looks(1, true, true)
+		if _, err := admin.ApproveWithdrawal(ctx, w.ID, ""); !errors.Is(err, client.ErrForbidden) || !strings.Contains(err.Error(), "another approver must") {
+			t.Errorf("the maker of the core's token approves: %v", err)
+		}
+		if _, err := core.ReleaseWithdrawal(ctx, w.ID, "one"); !errors.Is(err, client.ErrConflict) || !strings.Contains(err.Error(), "token create") {
+			t.Errorf("%v: the core is not told what to do", err)
+		}
+
+		// A second approver, whom the same person made, is another origin.
+		ann := api.NewStoreToken("ann", client.RoleApprover, 4)
+		ann.Maker = boss.ID
+		second := h.with(ann)
+		looks(1, false, false, "ann")
+		if _, err := second.ApproveWithdrawal(ctx, w.ID, "called"); err != nil {
+			t.Fatal(err)
+		}
+		looks(0, false, false)
+		// Her token is stolen and revoked: what was said with it is not worth a permit any more.
+		if err := h.kept.Revoke(ctx, ann.ID, db.MillisOf(h.now()), nil); err != nil {
+			t.Fatal(err)
+		}
+		looks(1, true, true)
+		if _, err := core.ReleaseWithdrawal(ctx, w.ID, "one"); !errors.Is(err, client.ErrConflict) {
+			t.Fatalf("the approval of a revoked token releases: %v", err)
+		}
+		third := h.with(api.NewStoreToken("bob", client.RoleApprover, 5))
+		looks(1, false, true, "bob") // an approval has lost its token
+		if _, err := third.ApproveWithdrawal(ctx, w.ID, ""); err != nil {
+			t.Fatal(err)
+		}
+		looks(0, false, false)
+		p, err := core.ReleaseWithdrawal(ctx, w.ID, "one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets.add("permit", p.Permit.Reveal())
+	})
+}
+
+// TestReleaseAgreesWithTheCount: over random tokens, makers, origins, roles and limits, those who
+// are offered can give what is missing, or the withdrawal says that nobody can; and the core that
+// added it gets its permit exactly when nobody is missing.
+func TestReleaseAgreesWithTheCount(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, h *harness) {
+		ctx := t.Context()
+		h.merchant("acme")
+		admin := h.client(client.RoleAdmin)
+		if _, err := admin.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{ApproveAbove: limitsOf(t, "USDT 12")}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.kept.Revoke(ctx, h.id(client.RoleAdmin), 3, nil); err != nil {
+			t.Fatal(err)
+		}
+		viewer, n := h.client(client.RoleViewer), 100
+		rapid.Check(t, func(t *rapid.T) {
+			n++
+			roles := []client.Role{client.RoleApprover, client.RoleAdmin, client.RoleCore}
+			tokens := make([]api.Token, rapid.IntRange(1, 5).Draw(t, "tokens"))
+			with := map[string]*client.Service{}
+			for i := range tokens {
+				k := api.NewStoreToken(fmt.Sprintf("run %d token %d", n, i), rapid.SampledFrom(roles).Draw(t, "role"), db.Millis(10*n+i))
+				if i == 0 {
+					k.Role = client.RoleCore
+				}
+				if maker := rapid.IntRange(-1, i-1).Draw(t, "maker"); maker >= 0 {
+					if k.Maker = tokens[maker].ID; rapid.Bool().Draw(t, "of its origin") {
+						k.Root = tokens[maker].Root
+					}
+				}
+				tokens[i], with[k.Name] = k, h.with(k)
+			}
+			core := with[rapid.SampledFrom(slices.DeleteFunc(slices.Clone(tokens), func(k api.Token) bool { return k.Role == client.RoleApprover })).Draw(t, "core").Name]
+			w, err := core.CreateWithdrawal(ctx, newWithdrawal("acme", n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.decide(w.ID, countersign.DecisionConfirmed)
+			for range 2 * len(tokens) {
+				is, err := viewer.Withdrawal(ctx, w.ID)
+				if err != nil || is.Approvals == nil {
+					t.Fatalf("%+v, %v", is, err)
+				}
+				missing := is.Approvals.Missing
+				p, err := core.ReleaseWithdrawal(ctx, w.ID, "one")
+				if (err == nil) != (missing == 0) || err != nil && !errors.Is(err, client.ErrConflict) {
+					t.Fatalf("%d are missing, and the release: %v", missing, err)
+				}
+				if err == nil {
+					secrets.add("permit", p.Permit.Reveal())
+					break
+				}
+				if len(is.Approvals.Could) == 0 {
+					if is.Approvals.Nobody == "" {
+						t.Fatal("nobody is offered, and it is not said")
+					}
+					break
+				}
+				for _, k := range tokens {
+					offered := slices.Contains(is.Approvals.Could, k.Name)
+					s, err := with[k.Name].WithdrawalApproval(ctx, w.ID)
+					if k.Role != client.RoleCore && (err != nil || (s.MayNot == "") != offered) {
+						t.Fatalf("%s is offered: %v, and is told %q, %v", k.Name, offered, s.MayNot, err)
+					}
+				}
+				who := rapid.SampledFrom(is.Approvals.Could).Draw(t, "who")
+				if _, err := with[who].ApproveWithdrawal(ctx, w.ID, ""); err != nil {
+					t.Fatalf("%s is offered, and: %v", who, err)
+				}
+				if rapid.IntRange(0, 3).Draw(t, "it ends") == 0 {
+					at := slices.IndexFunc(tokens, func(k api.Token) bool { return k.Name == who })
+					if err := h.kept.Revoke(ctx, tokens[at].ID, db.MillisOf(h.now()), nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			for _, k := range tokens { // those of the next run are alone
+				if err := h.kept.Revoke(ctx, k.ID, db.MillisOf(h.now()), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	})
 }

@@ -361,6 +361,26 @@ func (h *harness) fitsDocument(rt *api.Endpoint, t *tee) string {
 	return ""
 }
 
+// with keeps a token, and returns a client that has it.
+func (h *harness) with(k api.Token) *client.Service {
+	h.t.Helper()
+	c, err := client.NewService(client.Config{URL: h.url, Token: client.Secret(h.keep(k))})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return c
+}
+
+// id returns the id of the token of a role.
+func (h *harness) id(role client.Role) string {
+	h.t.Helper()
+	t, err := h.kept.ByHash(h.t.Context(), api.HashToken(h.tokens[role]))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return t.ID
+}
+
 // client gives a client with the token of a role.
 func (h *harness) client(role client.Role) *client.Service {
 	c, err := client.NewService(client.Config{URL: h.url, Token: client.Secret(h.tokens[role])})

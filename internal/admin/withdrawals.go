@@ -287,7 +287,7 @@ func (s *Server) releaseWithdrawal(c *api.Call, id string, in client.Claim) (cli
 	}
 	// The outbox keeps the permit of the first release and gives it to the same
 	// holder again; the new one is then not used.
-	done, err := s.Outbox.ReleaseMany(c.R.Context(), []outbox.ReleaseRequest{releaseOf(c, id, in)}, approvedFor(c.Token), c.Now)
+	done, err := s.Outbox.ReleaseMany(c.R.Context(), []outbox.ReleaseRequest{releaseOf(c, id, in)}, approvedFor(c.Token, c.Now), c.Now)
 	if err != nil {
 		return client.Permit{}, err
 	}

@@ -69,7 +69,7 @@ func (s *Server) releaseWithdrawals(c *api.Call, _ api.None, in oneOrMany[client
 	for i, w := range list {
 		asked[i] = releaseOf(c, w.ID, in.list[i].Claim)
 	}
-	done, err := s.Outbox.ReleaseMany(c.R.Context(), asked, approvedFor(c.Token), c.Now)
+	done, err := s.Outbox.ReleaseMany(c.R.Context(), asked, approvedFor(c.Token, c.Now), c.Now)
 	if err != nil {
 		return client.Releases{}, err
 	}

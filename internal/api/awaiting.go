@@ -22,27 +22,34 @@ type Awaited struct {
 	Subject string // what it is, and its id
 }
 
-// Await says how what waits for an approver since a time or longer is found, beside changes: at
-// most so many. It is said before Run.
-func (k *Changes) Await(find func(ctx context.Context, since db.Millis, most int) ([]Awaited, error)) {
+// Await says how what waits for an approver is found, beside changes: at most so many of those that
+// wait since a time or longer, of which an approval has lost its token, or which those who exist
+// cannot approve (Agreed.TellNow). It is said before Run.
+func (k *Changes) Await(find func(ctx context.Context, since, now db.Millis, most int) ([]Awaited, error)) {
 	k.await = find
 }
 
-const whereWaiting = ` WHERE state = 'waiting' AND proposed <= $1 ORDER BY id LIMIT 200`
+const whereWaiting = ` WHERE state = 'waiting' ORDER BY id LIMIT 200`
 
-// warnOfWaiting raises approval_waits for what waits too long, once each, and ends it when that
-// does not wait any more.
+// warnOfWaiting raises approval_waits for what waits too long, and for what nobody can approve or
+// has lost an approval at once, once each, and ends it when that does not wait any more.
 func (k *Changes) warnOfWaiting(ctx context.Context, now db.Millis) error {
-	changes, err := readChanges(ctx, k.c.DB, whereWaiting, int64(now-waitsLong))
+	changes, err := readChanges(ctx, k.c.DB, whereWaiting)
 	if err != nil {
 		return err
 	}
 	var list []Awaited
 	for _, c := range changes {
-		list = append(list, Awaited{c.Merchant, "change " + c.ID})
+		agreed, err := k.agreed(ctx, k.c.DB, &c, now)
+		if err != nil {
+			return err
+		}
+		if c.Proposed <= now-waitsLong || agreed.TellNow() {
+			list = append(list, Awaited{c.Merchant, "change " + c.ID})
+		}
 	}
 	if k.await != nil {
-		more, err := k.await(ctx, now-waitsLong, mostWaiting)
+		more, err := k.await(ctx, now-waitsLong, now, mostWaiting)
 		if err != nil {
 			return err
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"time"
 
 	"countersign/client"
@@ -57,7 +56,7 @@ type Changes struct {
 	tokens  *Tokens
 	kinds   map[client.ChangeKind]ApplyChange
 	version func(ctx context.Context, merchant string) (int64, error)
-	await   func(ctx context.Context, since db.Millis, most int) ([]Awaited, error) // nil: only changes wait
+	await   func(ctx context.Context, since, now db.Millis, most int) ([]Awaited, error) // nil: only changes wait
 }
 
 // NewChanges checks c. It starts nothing.
@@ -150,13 +149,6 @@ func (k *Changes) Propose(ctx context.Context, c *Change, content []byte) error 
 	})
 }
 
-var (
-	errOwnChange  = NewProblem(http.StatusForbidden, "whoever proposed a change cannot approve it: another approver can")
-	errSameOrigin = NewProblem(http.StatusForbidden, "the token has the same origin as the one that proposed the change, so one person may hold both: another approver can approve it")
-	errNoApprover = NewProblem(http.StatusForbidden, "whoever approved it is no approver any more")
-	errTokenEnded = NewProblem(http.StatusForbidden, "the token is no longer valid")
-)
-
 const (
 	errEnded = staleError("the token that proposed it was revoked or has expired; propose it again")
 	errOld   = staleError("it was proposed more than 14 days ago; propose it again")
@@ -165,31 +157,6 @@ const (
 // changeLife is how long a change may wait: nobody should approve what was forgotten.
 const changeLife db.Millis = 14 * 24 * 3_600_000
 
-// mayApprove refuses whoever has proposed the change, and may hold a token of the one who
-// did: a token that was made where an approver existed comes from the one who proposed it,
-// who was shown its secret.
-func (k *Changes) mayApprove(ctx context.Context, q db.Querier, c *Change, by string, now db.Millis) error {
-	if c.ProposedBy == by {
-		return errOwnChange
-	}
-	proposer, err := proposerOf(ctx, q, c, now)
-	if err != nil {
-		return err
-	}
-	approver, err := FindToken(ctx, q, by)
-	switch {
-	case err != nil:
-		return err
-	case !approver.Valid(now):
-		return errTokenEnded
-	case !slices.Contains(Approvers, approver.Role): // a person's role may change after the approval
-		return errNoApprover
-	case proposer.Root == approver.Root:
-		return errSameOrigin
-	}
-	return nil
-}
-
 // proposerOf gives the token that proposed a change. The error is ErrStale if the token has
 // ended, or if the change waited for too long.
 func proposerOf(ctx context.Context, q db.Querier, c *Change, now db.Millis) (Token, error) {
@@ -197,7 +164,7 @@ func proposerOf(ctx context.Context, q db.Querier, c *Change, now db.Millis) (To
 		return Token{}, errOld
 	}
 	proposer, err := FindToken(ctx, q, c.ProposedBy)
-	if err == nil && !proposer.Valid(now) {
+	if err == nil && (!proposer.Valid(now) || c.Proposed <= proposer.Voided) {
 		err = errEnded
 	}
 	return proposer, err
@@ -221,14 +188,15 @@ func (k *Changes) stale(ctx context.Context, c *Change, now db.Millis) error {
 
 // check is what is looked at before a change is applied or approved. All but the merchant's
 // version, which Apply compares, is looked at again in the transaction.
-func (k *Changes) check(ctx context.Context, c *Change, by string, now db.Millis) error {
-	if err := k.mayApprove(ctx, k.c.DB, c, by, now); err != nil {
-		return err
+func (k *Changes) check(ctx context.Context, c *Change, by string, now db.Millis) (Agreed, error) {
+	if err := k.stale(ctx, c, now); err != nil {
+		return Agreed{}, err
 	}
-	if err := k.stale(ctx, c, now); err != nil || c.State != client.ChangeWaiting {
-		return err
+	agreed, err := k.agreed(ctx, k.c.DB, c, now)
+	if err == nil {
+		err = agreed.Refuse(by)
 	}
-	return k.refuseKin(ctx, k.c.DB, c, by, now)
+	return agreed, err
 }
 
 // whyNotApproved says why a token may not approve a change now; empty: it may.
@@ -236,7 +204,7 @@ func (k *Changes) whyNotApproved(ctx context.Context, c Change, by string, now d
 	if c.State != client.ChangeWaiting {
 		return "the change is " + string(c.State), nil
 	}
-	err := k.check(ctx, &c, by, now)
+	agreed, err := k.check(ctx, &c, by, now)
 	var refused *client.Problem
 	switch {
 	case errors.As(err, &refused):
@@ -246,7 +214,7 @@ func (k *Changes) whyNotApproved(ctx context.Context, c Change, by string, now d
 	case err != nil:
 		return "", err
 	}
-	return k.given(ctx, &c, by, now)
+	return agreed.WhyNot(by), nil
 }
 
 // Approve approves a change in the name of a token, and applies it where there is no
@@ -264,7 +232,7 @@ func (k *Changes) Approve(ctx context.Context, id string, by Token, now db.Milli
 	for range secondTries {
 		is := c
 		if k.c.Approvals > 1 {
-			if err = k.check(ctx, &is, by.ID, now); err == nil {
+			if _, err = k.check(ctx, &is, by.ID, now); err == nil {
 				err = k.second(ctx, &is, by, now)
 			}
 			if !errors.Is(err, errEnough) {
@@ -276,7 +244,7 @@ func (k *Changes) Approve(ctx context.Context, id string, by Token, now db.Milli
 		}
 		if is.Due <= now {
 			err = k.apply(ctx, &is, client.ChangeWaiting, now)
-		} else if err = k.check(ctx, &is, by.ID, now); err == nil {
+		} else if _, err = k.check(ctx, &is, by.ID, now); err == nil {
 			err = k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 				if err := k.approved(ctx, t, &is, client.ChangeWaiting, now); err != nil {
 					return err
@@ -300,7 +268,7 @@ var errMoved = errors.New("the change was decided meanwhile")
 
 // apply makes a change that is in state from, as its DecidedBy.
 func (k *Changes) apply(ctx context.Context, c *Change, from client.ChangeState, now db.Millis) error {
-	if err := k.check(ctx, c, c.DecidedBy, now); err != nil {
+	if _, err := k.check(ctx, c, c.DecidedBy, now); err != nil {
 		return err
 	}
 	plain, err := k.c.DB.Unseal(ctx, changePlace(c.ID), changePurpose, c.dataKey, [][]byte{c.sealed})

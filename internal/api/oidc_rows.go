@@ -18,14 +18,15 @@ func (t Token) makesWait() bool {
 }
 
 const (
-	savePersonSQL = `UPDATE tokens SET revision = revision + 1, name = $2, role = $3, merchants = $4, expires = 0, revoked = $5, over = $6 WHERE id = $1`
+	savePersonSQL = `UPDATE tokens SET revision = revision + 1, name = $2, role = $3, merchants = $4, expires = 0, revoked = $5, over = $6, voided = $7 WHERE id = $1`
 
 	endPersonSQL = `UPDATE tokens SET revision = revision + 1, expires = $2 WHERE id = $1 AND (expires = 0 OR expires > $2)`
 )
 
 // savePerson keeps who a person is in the row of tokens that stands for them, for ever the same
 // one: two sessions of one person are one origin. begins: the person signs in. Somebody who was
-// revoked begins anew, with no earlier session; nobody else lifts a revocation.
+// revoked begins anew, with no earlier session, and what was done before stays void; nobody else
+// lifts a revocation.
 func savePerson(ctx context.Context, t *db.Tx, p person, begins bool, now db.Millis) (Token, error) {
 	was, err := FindToken(ctx, t, p.id())
 	if errors.Is(err, db.ErrNotFound) && begins {
@@ -50,7 +51,7 @@ func savePerson(ctx context.Context, t *db.Tx, p person, begins bool, now db.Mil
 		is.Over = formerApprover
 	}
 	if begins && was.Revoked != 0 {
-		is.Revoked = 0
+		is.Revoked, is.Voided = 0, max(was.Voided, was.Revoked)
 		if _, err := t.Exec(ctx, endSessionsSQL, was.ID); err != nil {
 			return was, err
 		}
@@ -59,7 +60,7 @@ func savePerson(ctx context.Context, t *db.Tx, p person, begins bool, now db.Mil
 		return is, nil
 	}
 	err = tokenRows.Change(ctx, t, is.ID, func() error {
-		_, err := t.Exec(ctx, savePersonSQL, is.ID, is.Name, string(is.Role), is.Merchants, int64(is.Revoked), is.Over)
+		_, err := t.Exec(ctx, savePersonSQL, is.ID, is.Name, string(is.Role), is.Merchants, int64(is.Revoked), is.Over, int64(is.Voided))
 		return err
 	})
 	if err == nil {

@@ -25,9 +25,12 @@ type Token struct {
 	Created db.Millis
 	Expires db.Millis // 0: never
 	Revoked db.Millis // 0: it was not
-	Hourly  int64     // how many deposits it may add an hour; 0: no bound
-	Over    int64     // 1: an approver's that makes no changes wait any more, see EndApprovers; or formerApprover
-	Subject string    // of a person whom the identity provider knows: the issuer, a space, and its id there; empty: a token
+	// Voided is when a person was revoked who signed in again since: what their sessions did until
+	// then counts for nothing, for ever. 0: never.
+	Voided  db.Millis
+	Hourly  int64  // how many deposits it may add an hour; 0: no bound
+	Over    int64  // 1: an approver's that makes no changes wait any more, see EndApprovers; or formerApprover
+	Subject string // of a person whom the identity provider knows: the issuer, a space, and its id there; empty: a token
 
 	Fingerprint string // the beginning of the hash, of a stored token
 
@@ -47,7 +50,7 @@ func NewTokens(d *db.DB) *Tokens {
 	return &Tokens{d: d}
 }
 
-var tokenRows = db.Guarded{Name: "tokens", Key: "id", Number: "revision", Columns: `id, revision, name, role, merchants, maker, root, created, expires, revoked, hourly, over, subject, hash`}
+var tokenRows = db.Guarded{Name: "tokens", Key: "id", Number: "revision", Columns: `id, revision, name, role, merchants, maker, root, created, expires, revoked, voided, hourly, over, subject, hash`}
 
 // allTokens gives all tokens, and how many of their rows are not genuine or were removed. suffix
 // follows the table in the query.
@@ -67,7 +70,7 @@ func readTokens(ctx context.Context, q db.Querier, found map[string]bool, where 
 	err = db.Each(ctx, q, tokenRows.Select()+where, args, func(r db.Rows) error {
 		var t Token
 		var hash []byte
-		genuine, err := look.Scan(r, &t.ID, &t.revision, &t.Name, &t.Role, &t.Merchants, &t.Maker, &t.Root, &t.Created, &t.Expires, &t.Revoked, &t.Hourly, &t.Over, &t.Subject, &hash)
+		genuine, err := look.Scan(r, &t.ID, &t.revision, &t.Name, &t.Role, &t.Merchants, &t.Maker, &t.Root, &t.Created, &t.Expires, &t.Revoked, &t.Voided, &t.Hourly, &t.Over, &t.Subject, &hash)
 		if found != nil {
 			found[t.ID] = true
 		}
@@ -135,24 +138,6 @@ func (k *Tokens) ByID(ctx context.Context, id string) (Token, error) {
 // FindToken is ByID as part of a transaction.
 func FindToken(ctx context.Context, q db.Querier, id string) (Token, error) {
 	return findToken(ctx, q, ` WHERE id = $1`, id)
-}
-
-// ComesFrom reports whether whoever holds other may hold t too: t has its origin, or was
-// made by it, or by a token that was made by it, and so on.
-func ComesFrom(ctx context.Context, q db.Querier, t, other Token) (bool, error) {
-	if t.Root == other.Root {
-		return true, nil
-	}
-	for t.Maker != "" {
-		if t.Maker == other.ID {
-			return true, nil
-		}
-		var err error
-		if t, err = FindToken(ctx, q, t.Maker); err != nil {
-			return false, err
-		}
-	}
-	return false, nil
 }
 
 func findToken(ctx context.Context, q db.Querier, where string, key any) (Token, error) {

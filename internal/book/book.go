@@ -25,8 +25,6 @@ func End() db.End {
 type Config struct {
 	// Lease bounds the lease of a claim. Zero: no bound.
 	Lease time.Duration
-	// SelfApproval lets the token that ordered a withdrawal approve it.
-	SelfApproval bool
 	// TakeAddresses lets a changed deposit address count at once, without a person.
 	TakeAddresses bool
 }
@@ -40,7 +38,6 @@ type Config struct {
 type Book struct {
 	*db.DB
 	lease         time.Duration
-	selfApproval  bool
 	takeAddresses bool
 
 	turn chan struct{} // holds a value while a transaction of writeFeeds runs
@@ -54,7 +51,7 @@ var _ merchant.Inbox = (*Book)(nil)
 
 // New gives the book in d, which was opened for End.
 func New(d *db.DB, c Config) *Book {
-	return &Book{DB: d, lease: c.Lease, selfApproval: c.SelfApproval, takeAddresses: c.TakeAddresses, turn: make(chan struct{}, 1)}
+	return &Book{DB: d, lease: c.Lease, takeAddresses: c.TakeAddresses, turn: make(chan struct{}, 1)}
 }
 
 // The topics of the merchant's database: both feeds, forwards, orders.

@@ -10,9 +10,6 @@ import (
 	"countersign/internal/journal"
 )
 
-// ErrOwnOrder means that who ordered a withdrawal would approve it too.
-var ErrOwnOrder = errors.New("who ordered a withdrawal cannot approve it")
-
 // ErrChanged means that an order changed after the caller read it. The caller reads
 // it again.
 var ErrChanged = errors.New("the order has changed meanwhile")
@@ -160,27 +157,36 @@ func (b *Book) RefuseUnknown(ctx context.Context, callBackID, tenantUserID strin
 }
 
 // ApproveOrder records a person's approval of an undecided order, which suffices. Repeating it
-// changes nothing. Any other state is a *ConflictError. It fails with ErrOwnOrder if
-// by ordered it, unless Config.SelfApproval.
+// changes nothing. Any other state is a *ConflictError.
 func (b *Book) ApproveOrder(ctx context.Context, callBackID, by, reason string, now db.Millis) (Order, error) {
 	return b.ApproveOrderAmong(ctx, callBackID, db.Approval{Token: by, At: now, Reason: reason}, nil)
 }
 
-// ApproveOrderAmong is ApproveOrder by one of several persons: the order is approved when enough
-// says so of all approvals, a among them. It fails with what enough fails with. Nil: a suffices.
-func (b *Book) ApproveOrderAmong(ctx context.Context, callBackID string, a db.Approval, enough func(context.Context, db.Querier, []db.Approval) (bool, error)) (Order, error) {
+// ApproveOrderAmong is ApproveOrder by one of several persons. vote says, of the approvals before a,
+// whether a must be kept and whether they suffice with it, or why it does not count. Nil: it suffices.
+func (b *Book) ApproveOrderAmong(ctx context.Context, callBackID string, a db.Approval, vote func(ctx context.Context, q db.Querier, given []db.Approval) (keep, enough bool, err error)) (Order, error) {
 	c := OrderChange{CallBackID: callBackID, To: OrderApproved, By: a.Token, Reason: a.Reason}
 	return b.personalAfter(ctx, c, a.At, func(ctx context.Context, t *db.Tx, o *Order) (bool, error) {
 		if o.Restored {
 			return false, errOrderRestored
 		}
-		list, added, err := db.AddApproval(ctx, t, aboutOrder(callBackID), o.digest(), a)
-		if err != nil || enough == nil {
-			return err == nil, err
+		keep, enough := true, true
+		if vote != nil {
+			given, err := b.OrderApprovals(ctx, t, *o)
+			if err == nil {
+				keep, enough, err = vote(ctx, t, given)
+			}
+			if err != nil {
+				return false, err
+			}
 		}
-		is, err := enough(ctx, t, list)
-		if err != nil || is || !added {
-			return is, err
+		if keep {
+			if err := db.PutApproval(ctx, t, aboutOrder(callBackID), o.digest(), a); err != nil {
+				return false, err
+			}
+		}
+		if enough && o.State != OrderApproved || !keep {
+			return enough, nil
 		}
 		// The order stays as it is, and so does its event: the log has who approved it.
 		t.Wake(TopicOrders)
@@ -250,17 +256,15 @@ func (b *Book) personalAfter(ctx context.Context, c OrderChange, now db.Millis, 
 		switch {
 		case o.Forged:
 			return db.ErrForged
-		case o.State == c.To:
+		case o.State == c.To && first == nil:
 			return nil
 		case !o.State.Undecided():
 			return &db.ConflictError{Reason: "the order is " + string(o.State)}
 		case o.Expires <= now:
 			return &db.ConflictError{Reason: "the order has expired"}
-		case c.To == OrderApproved && c.By != "" && c.By == o.OrderedBy && !b.selfApproval:
-			return ErrOwnOrder
 		}
 		if first != nil {
-			if is, err := first(ctx, t, &o); err != nil || !is {
+			if is, err := first(ctx, t, &o); err != nil || !is || o.State == c.To {
 				return err
 			}
 		}

@@ -24,7 +24,6 @@ var approvalRows = Guarded{Name: "approvals", Key: "id", Columns: `id, about, to
 
 var approvalsSQL = approvalRows.Select() + `WHERE about = $1 ORDER BY at, id`
 
-// A row that is not genuine is replaced: it is not the approval of anybody.
 const addApprovalSQL = `
 INSERT INTO approvals (id, about, token, name, at, shown, reason, mac) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 ON CONFLICT (id) DO UPDATE SET about = excluded.about, token = excluded.token, name = excluded.name, at = excluded.at,
@@ -65,20 +64,14 @@ func Approvals(ctx context.Context, q Querier, about, digest string) ([]Approval
 	return list, err
 }
 
-// AddApproval keeps an approval of a thing whose row t has locked, and gives all of it. One that
-// its token gave before stays as it is; added is false then.
-func AddApproval(ctx context.Context, t *Tx, about, digest string, a Approval) (list []Approval, added bool, err error) {
+// PutApproval keeps an approval of a thing whose row t has locked, in place of one that the token
+// gave before.
+func PutApproval(ctx context.Context, t *Tx, about, digest string, a Approval) error {
 	if err := CheckTexts("reason", a.Reason, "token", a.Token, "name", a.Name); err != nil {
-		return nil, false, err
-	}
-	if list, err = Approvals(ctx, t, about, digest); err != nil {
-		return nil, false, err
-	}
-	if slices.ContainsFunc(list, func(given Approval) bool { return given.Token == a.Token }) {
-		return list, false, nil
+		return err
 	}
 	id := about + " " + a.Token
-	_, err = t.Exec(ctx, addApprovalSQL, id, about, a.Token, a.Name, int64(a.At), digest, a.Reason,
+	_, err := t.Exec(ctx, addApprovalSQL, id, about, a.Token, a.Name, int64(a.At), digest, a.Reason,
 		approvalRows.MAC(t, id, about, a.Token, a.Name, int64(a.At), digest, a.Reason))
-	return append(list, a), err == nil, err
+	return err
 }

@@ -75,7 +75,7 @@ func addWithdrawal(t testing.TB, o *outbox.Outbox, state outbox.WithdrawalState,
 func approve(t testing.TB, o *outbox.Outbox, about string, at db.Millis) {
 	t.Helper()
 	err := o.Write(ctx, func(ctx context.Context, x *db.Tx) error {
-		_, _, err := db.AddApproval(ctx, x, about, "digest", db.Approval{Token: "tok", Name: "Ann", At: at})
+		err := db.PutApproval(ctx, x, about, "digest", db.Approval{Token: "tok", Name: "Ann", At: at})
 		return err
 	})
 	if err != nil {

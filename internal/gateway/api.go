@@ -37,7 +37,7 @@ func newAPI(b *book.Book, r *refusals, c Config, retry func(context.Context, []b
 	if a.changes, err = api.NewChanges(api.ChangesConfig{DB: b.DB, Delay: c.ChangeDelay, Approvals: c.ChangeApprovals, OIDC: c.OIDC, Roles: client.GatewayRoles(), Now: c.Now, Log: c.Log}); err != nil {
 		return nil, err
 	}
-	a.changes.Await(awaiting(b))
+	a.changes.Await(a.awaiting)
 	a.changes.Handle(client.ChangeLog, a.audit().ApplyDrop)
 	a.base, err = api.New(api.Config{
 		Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
@@ -70,10 +70,6 @@ func (a *server) stop() { a.base.Stop() }
 
 // problemOf names the member that the database could not keep.
 func problemOf(err error) *client.Problem {
-	if errors.Is(err, book.ErrOwnOrder) {
-		return api.NewProblem(http.StatusForbidden, "the token that ordered a withdrawal cannot approve it, nor can one that was made with it: another approver's token can, "+
-			"or set self-approval = true in the policy file")
-	}
 	if !errors.Is(err, db.ErrInvalid) || errors.Is(err, db.ErrConflict) || errors.Is(err, db.ErrNotFound) {
 		return nil
 	}

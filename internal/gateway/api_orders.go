@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
@@ -72,31 +71,18 @@ func (a *server) orderApproval(c *api.Call, _ api.None, _ api.None) (out client.
 
 // whyNotApproved says why the token of the call may not approve an order now; empty: it may.
 func (a *server) whyNotApproved(c *api.Call, o book.Order) (string, error) {
-	switch err := a.refuseKin(c); {
-	case errors.Is(err, book.ErrOwnOrder):
-		return problemOf(err).Detail, nil
-	case err != nil:
-		return "", err
-	}
-	if why := o.WhyNotApproved(c.Now); why != "" || o.State == book.OrderApproved {
+	if why := o.WhyNotApproved(c.Now); why != "" {
 		return why, nil
 	}
 	ruling, err := a.decide(c.R.Context(), o, c.Now, nil)
 	if err != nil {
 		return "the policy cannot be asked at the moment", nil
 	}
-	quorum, err := orderQuorum(c.R.Context(), a.book, a.lists, a.c.Policy, o, ruling, c.Now)
-	if err != nil {
-		return "", err
+	agreed, err := orderAgreed(c.R.Context(), a.lists, a.c.Policy, o, ruling, c.Now)
+	if err != nil || o.State == book.OrderApproved && agreed.Enough() {
+		return "", err // repeating an approval changes nothing
 	}
-	if waits := quorum.Waits(c.Token.ID); waits != "" {
-		return waits, nil
-	}
-	var refused *client.Problem
-	if err = quorum.Refuse(c.R.Context(), a.lists, c.Token); errors.As(err, &refused) {
-		return refused.Detail, nil
-	}
-	return "", err
+	return agreed.WhyNot(c.Token.ID), nil
 }
 
 func (a *server) approveOrder(c *api.Call, _ api.None, in client.Decide) (client.Order, error) {
@@ -104,38 +90,10 @@ func (a *server) approveOrder(c *api.Call, _ api.None, in client.Decide) (client
 	if err != nil {
 		return client.Order{}, err
 	}
-	if err := a.refuseKin(c); err != nil {
-		return client.Order{}, err
-	}
 	if o, err = a.approve(c.R.Context(), c, o, in.Reason); err != nil {
 		return client.Order{}, err
 	}
 	return a.shownOrder(c.R.Context(), o, c.Now)
-}
-
-// refuseKin fails with book.ErrOwnOrder if the token of the call comes from the one that
-// ordered, unless the policy allows that the same token does both.
-func (a *server) refuseKin(c *api.Call) error {
-	if a.c.Policy.SelfApproval() {
-		return nil
-	}
-	ctx := c.R.Context()
-	o, err := a.book.Order(ctx, c.R.PathValue("callBackId"))
-	if err != nil || o.OrderedBy == "" || o.State == book.OrderApproved { // repeating an approval changes nothing
-		return err
-	}
-	orderer, err := api.FindToken(ctx, a.book, o.OrderedBy)
-	if errors.Is(err, db.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	comes, err := api.ComesFrom(ctx, a.book, c.Token, orderer)
-	if err == nil && comes {
-		err = book.ErrOwnOrder
-	}
-	return err
 }
 
 func (a *server) declineOrder(c *api.Call, _ api.None, in client.Decide) (client.Order, error) {

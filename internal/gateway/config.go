@@ -150,7 +150,7 @@ func New(c Config) (*Gateway, error) {
 	if c.lease == 0 {
 		c.lease = questionLease
 	}
-	g := &Gateway{c: c, book: book.New(c.DB, book.Config{Lease: c.lease, SelfApproval: c.Policy.SelfApproval(), TakeAddresses: c.TakeAddresses})}
+	g := &Gateway{c: c, book: book.New(c.DB, book.Config{Lease: c.lease, TakeAddresses: c.TakeAddresses})}
 	h := c.Callbacks
 	h.Inbox = g.book
 	h.OnDeposit, h.OnPossibleDuplicate, h.OnNotice = nil, nil, nil // recording them is their effect

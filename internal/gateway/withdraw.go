@@ -160,12 +160,13 @@ func (g *Gateway) rule(ctx context.Context, o book.Order, w countersign.Withdraw
 	if err != nil {
 		return finding{}, fmt.Errorf("policy: %w", err)
 	}
-	if ruling.Effect == policy.Ask && ruling.Approvals > 1 && o.State == book.OrderApproved {
-		quorum, err := orderQuorum(ctx, g.book, g.book, g.c.Policy, o, ruling, 0)
+	if ruling.Effect == policy.Ask && o.State == book.OrderApproved {
+		// An approval is worth something as long as its token is.
+		agreed, err := orderAgreed(ctx, g.book, g.c.Policy, o, ruling, db.MillisOf(now))
 		if err != nil {
 			return finding{}, err
 		}
-		if !quorum.Enough() {
+		if !agreed.Enough() {
 			return asks(o, ruling), nil
 		}
 	}

@@ -37,27 +37,41 @@ func (w *Withdrawal) large(limits client.AmountLimits) bool {
 	return w.Details != nil && limits.Exceeded(w.Details.Symbol, w.Details.Amount)
 }
 
-// Judge says whether approvals suffice.
-type Judge func(context.Context, db.Querier, []db.Approval) (bool, error)
-
-// awaitsPerson reports whether a person must approve w, which is confirmed and locked, before it
-// gets a permit.
-func awaitsPerson(ctx context.Context, t *db.Tx, w *Withdrawal, limits client.AmountLimits, approved Judge) (bool, error) {
-	if !w.large(limits) {
-		return false, nil
-	}
-	list, err := db.Approvals(ctx, t, aboutWithdrawal(w.ID), w.digest())
-	if err != nil || len(list) == 0 || approved == nil {
-		return true, err
-	}
-	enough, err := approved(ctx, t, list)
-	return !enough, err
-}
-
-// Approval of a withdrawal: whether a person must approve it, and who has.
+// Approval of a withdrawal: whether a person must approve it, who asked for it, and who has.
 type Approval struct {
 	Needed bool
+	By     string // the token whose call added the withdrawal; empty: no call did
 	Given  []db.Approval
+}
+
+// Judge says why approvals do not suffice for a release; empty: they do.
+type Judge func(context.Context, db.Querier, Withdrawal, Approval) (why string, err error)
+
+const addedBySQL = `SELECT added_by FROM callbacks WHERE merchant = $1 AND id = $2`
+
+// approvalOf reads who asked for a withdrawal and who approved it.
+func approvalOf(ctx context.Context, q db.Querier, w *Withdrawal) (a Approval, err error) {
+	merchant, rest, err := splitID(w.ID)
+	if err != nil {
+		return a, err
+	}
+	if _, err = db.One(ctx, q, addedBySQL, []any{merchant, rest}, &a.By); err == nil {
+		a.Given, err = db.Approvals(ctx, q, aboutWithdrawal(w.ID), w.digest())
+	}
+	return a, err
+}
+
+// awaitsPerson says why a person must approve w, which is confirmed and locked, before it gets a
+// permit; empty: nobody must.
+func awaitsPerson(ctx context.Context, t *db.Tx, w *Withdrawal, limits client.AmountLimits, approved Judge) (string, error) {
+	if !w.large(limits) {
+		return "", nil
+	}
+	a, err := approvalOf(ctx, t, w)
+	if err != nil || approved == nil {
+		return "nobody has approved it", err
+	}
+	return approved(ctx, t, *w, a)
 }
 
 // WithdrawalApproval says whether a person must approve a withdrawal before it is released, and
@@ -67,19 +81,18 @@ func (o *Outbox) WithdrawalApproval(ctx context.Context, w Withdrawal) (a Approv
 		return a, nil
 	}
 	m, err := o.Merchant(ctx, w.Merchant)
-	if err != nil {
+	if err != nil || len(m.ApproveAbove) == 0 {
 		return a, err
 	}
-	if a.Needed = w.State == WithdrawalConfirmed && w.large(m.ApproveAbove); a.Needed || len(m.ApproveAbove) > 0 {
-		a.Given, err = db.Approvals(ctx, o, aboutWithdrawal(w.ID), w.digest())
-	}
+	a, err = approvalOf(ctx, o, &w)
+	a.Needed = w.State == WithdrawalConfirmed && w.large(m.ApproveAbove)
 	return a, err
 }
 
 // ApproveWithdrawal records that a person approves the release of a confirmed withdrawal whose
-// amount is above its limit. Repeating it changes nothing. refuse says whether the approval would
-// not count. Any other state, and one that needs no approval, is a *ConflictError.
-func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval, refuse func(context.Context, db.Querier, []db.Approval) error) (w Withdrawal, err error) {
+// amount is above its limit. vote says whether the approval must be kept, or why it does not count;
+// nil: it must. Any other state, and one that needs no approval, is a *ConflictError.
+func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval, vote func(context.Context, db.Querier, Withdrawal, Approval) (keep bool, err error)) (w Withdrawal, err error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {
 		return w, err
@@ -104,11 +117,15 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval
 		case !w.large(limits):
 			return &db.ConflictError{Reason: "the withdrawal needs no approval: its amount is not above the merchant's approveAbove"}
 		}
-		list, added, err := db.AddApproval(ctx, t, aboutWithdrawal(w.ID), w.digest(), a)
-		if err == nil && refuse != nil {
-			err = refuse(ctx, t, list)
+		is, err := approvalOf(ctx, t, &w)
+		keep := vote == nil
+		if err == nil && vote != nil {
+			keep, err = vote(ctx, t, w, is)
 		}
-		if err != nil || !added {
+		if err != nil || !keep {
+			return err
+		}
+		if err := db.PutApproval(ctx, t, aboutWithdrawal(w.ID), w.digest(), a); err != nil {
 			return err
 		}
 		return journal.AddAbout(ctx, t, journal.WithdrawalApproved, id, a.At, journal.Approved{Withdrawal: journal.WithdrawalOf(merchant, w.CallBackID),
@@ -117,9 +134,9 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval
 	return w, err
 }
 
-// EachAwaitingPerson calls fn for the withdrawals above their merchant's limit that are confirmed
-// since a time or longer, with their approvals, until fn gives false.
-func (o *Outbox) EachAwaitingPerson(ctx context.Context, since db.Millis, fn func(Withdrawal, []db.Approval) (bool, error)) error {
+// EachAwaitingPerson calls fn for the confirmed withdrawals above their merchant's limit, with their
+// approvals, until fn reports false.
+func (o *Outbox) EachAwaitingPerson(ctx context.Context, fn func(Withdrawal, Approval) (bool, error)) error {
 	for after := ""; ; {
 		merchants, err := o.Merchants(ctx, false, after, 100)
 		if err != nil || len(merchants) == 0 {
@@ -130,28 +147,28 @@ func (o *Outbox) EachAwaitingPerson(ctx context.Context, since db.Millis, fn fun
 			if len(m.ApproveAbove) == 0 {
 				continue
 			}
-			if more, err := o.eachLarge(ctx, m, since, fn); err != nil || !more {
+			if more, err := o.eachLarge(ctx, m, fn); err != nil || !more {
 				return err
 			}
 		}
 	}
 }
 
-func (o *Outbox) eachLarge(ctx context.Context, m Merchant, since db.Millis, fn func(Withdrawal, []db.Approval) (bool, error)) (more bool, err error) {
+func (o *Outbox) eachLarge(ctx context.Context, m Merchant, fn func(Withdrawal, Approval) (bool, error)) (more bool, err error) {
 	for cursor := ""; ; {
 		list, next, err := o.Withdrawals(ctx, m.ID, WithdrawalConfirmed, 200, cursor)
 		if err != nil {
 			return false, err
 		}
 		for _, w := range list {
-			if w.Decided > since || w.Restored || !w.large(m.ApproveAbove) {
+			if w.Restored || !w.large(m.ApproveAbove) {
 				continue
 			}
-			given, err := db.Approvals(ctx, o, aboutWithdrawal(w.ID), w.digest())
+			a, err := approvalOf(ctx, o, &w)
 			if err != nil {
 				return false, err
 			}
-			if more, err := fn(w, given); err != nil || !more {
+			if more, err := fn(w, a); err != nil || !more {
 				return false, err
 			}
 		}

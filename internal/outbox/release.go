@@ -216,8 +216,8 @@ type releasingNow struct {
 	stop    client.Reason
 	limits  client.AmountLimits
 	differs bool
-	awaits  bool // a person must approve it first
-	gives   bool // the guarded statement runs for it
+	awaits  string // why a person must approve it first
+	gives   bool   // the guarded statement runs for it
 	gave    int64
 	err     error // why it cannot be known whether a permit may be given
 	epoch   int64
@@ -246,8 +246,8 @@ func (r *releasing) result() (Permit, error) {
 		return Permit{}, r.err
 	case !r.found:
 		return Permit{}, db.ErrNotFound
-	case r.awaits:
-		return Permit{}, &db.ConflictError{Code: client.CodeAwaitingApproval, Reason: "the amount is above the merchant's approveAbove: nothing is released until a person approves the withdrawal (withdrawals approve) with a token of another origin"}
+	case r.awaits != "":
+		return Permit{}, &db.ConflictError{Code: client.CodeAwaitingApproval, Reason: "the amount is above the merchant's approveAbove, and a person must approve the withdrawal (withdrawals approve): " + r.awaits}
 	case r.differs:
 		return Permit{}, &db.ConflictError{Reason: differText}
 	case r.p.Permit != "" && !w.heldBy(r.Holder):
@@ -351,7 +351,7 @@ func (o *Outbox) weigh(ctx context.Context, t *db.Tx, r *releasing, approved Jud
 	p.Duplicate = true
 	if p.Permit == "" && w.State == WithdrawalConfirmed && w.ReleaseBy > r.now && r.stop == "" {
 		r.awaits, err = awaitsPerson(ctx, t, w, r.limits, approved)
-		r.gives = err == nil && !r.awaits
+		r.gives = err == nil && r.awaits == ""
 	}
 	return err
 }
@@ -361,7 +361,7 @@ func (o *Outbox) weigh(ctx context.Context, t *db.Tx, r *releasing, approved Jud
 func (o *Outbox) conclude(ctx context.Context, t *db.Tx, r *releasing) (keeps []db.Statement, alarm client.AlarmKind, err error) {
 	p, w := &r.p, &r.p.Withdrawal
 	switch {
-	case !r.found, r.err != nil, r.awaits:
+	case !r.found, r.err != nil, r.awaits != "":
 		return nil, "", nil
 	case r.differs:
 		return nil, client.AlarmEvidenceDiffers, nil

@@ -84,7 +84,7 @@ CREATE TABLE notes (
   PRIMARY KEY (about, seq)
 ){clustered};
 
--- Who approved what. A row is of one token and never changes. mac: db.Guarded.
+-- Who approved what. A row is of one token; another takes its place only where it is void. mac: db.Guarded.
 CREATE TABLE approvals (
   id     {text} NOT NULL PRIMARY KEY, -- about, a space, and the token
   about  {text} NOT NULL, -- the kind of thing, a slash, and its id
@@ -107,6 +107,7 @@ CREATE TABLE tokens (
   hash      {bytes} NOT NULL UNIQUE,
   created   {int} NOT NULL,
   revoked   {int} NOT NULL DEFAULT 0,
+  voided    {int} NOT NULL DEFAULT 0, -- of a person who was revoked and came again: what they did until then is void
   merchants TEXT NOT NULL DEFAULT '',
   maker     TEXT NOT NULL DEFAULT '',
   root      TEXT NOT NULL DEFAULT '',

@@ -61,7 +61,7 @@ func TestOrderOfTwoPersons(t *testing.T) {
 				t.Errorf("%+v", o.Approvals)
 			}
 			for since, want := range map[db.Millis]int{db.Never: 1, 0: 0} {
-				if list, err := awaiting(r.book)(ctx, since, 10); err != nil || len(list) != want || want > 0 && list[0].Subject != "order "+id(1) {
+				if list, err := r.api.awaiting(ctx, since, db.MillisOf(r.clock.now()), 10); err != nil || len(list) != want || want > 0 && list[0].Subject != "order "+id(1) {
 					t.Errorf("%+v wait since %d, %v", list, since, err)
 				}
 			}
@@ -192,5 +192,48 @@ func TestOrderOfTwoPersonsOnTwoNodes(t *testing.T) {
 		if code := b.deliver(countersigntest.Withdrawal(n + 1)); code != countersign.CodeAccepted {
 			t.Errorf("order %d: errCode %d", n+1, code)
 		}
+	}
+}
+
+// TestApprovalOfARevokedToken: what a token approved that was revoked since confirms nothing; the
+// page says who can approve instead, and that one's approval is taken while the order is approved.
+func TestApprovalOfARevokedToken(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			ctx := t.Context()
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = &wordPolicy{effect: policy.Ask} })
+			ann, annToken := r.named(r.client.url, "ann", client.RoleApprover)
+			bob, _ := r.named(r.client.url, "bob", client.RoleApprover)
+			for n, asksFirst := range []bool{false, true} {
+				r.order(n)
+				id := countersigntest.Withdrawal(n).CallBackID
+				if n == 1 {
+					ann, annToken = r.named(r.client.url, "ann again", client.RoleApprover)
+				}
+				if o, err := ann.ApproveOrder(ctx, id, ""); err != nil || o.State != client.OrderApproved {
+					t.Fatalf("%+v, %v", o, err)
+				}
+				if err := api.NewTokens(r.db).Revoke(ctx, annToken.ID, db.MillisOf(r.clock.now()), nil); err != nil {
+					t.Fatal(err)
+				}
+				want := book.OrderApproved
+				if asksFirst {
+					want = book.OrderHeld
+					if code := r.deliver(countersigntest.Withdrawal(n)); code != countersign.CodeAwaitingApproval {
+						t.Fatalf("errCode %d: the approval of a revoked token confirms", code)
+					}
+				}
+				if o := r.state(n, want); o.Approvals == nil || o.Approvals.Missing != 1 || o.Approvals.Given[0].Void == "" || !slices.Contains(o.Approvals.Could, "bob") {
+					t.Fatalf("%+v", o.Approvals)
+				}
+				if list, err := r.api.awaiting(ctx, 0, db.MillisOf(r.clock.now()), 10); err != nil || len(list) != 1 || list[0].Subject != "order "+id {
+					t.Errorf("%+v, %v: nobody is told that the approval lost its token", list, err)
+				}
+				if o, err := bob.ApproveOrder(ctx, id, ""); err != nil || o.State != client.OrderApproved || o.Approvals.Missing != 0 {
+					t.Fatalf("%+v, %v", o, err)
+				}
+				r.confirmed(n)
+			}
+		})
 	}
 }

@@ -269,7 +269,7 @@ func testWaitingIsTold(t *testing.T, d *db.DB) {
 	r := newQuorumRig(t, d, ChangesConfig{})
 	ann := r.token("ann", client.RoleApprover, nil)
 	waits := true
-	r.k.Await(func(_ context.Context, since db.Millis, _ int) ([]Awaited, error) {
+	r.k.Await(func(_ context.Context, since, _ db.Millis, _ int) ([]Awaited, error) {
 		if !waits || since < 1000 {
 			return nil, nil
 		}
@@ -306,4 +306,63 @@ func testWaitingIsTold(t *testing.T, d *db.DB) {
 	look(1001+waitsLong, "order o-1")
 	waits = false
 	look(1002 + waitsLong)
+}
+
+// TestRevokedPersonComesAgain: what a thief did with a person's session is void for ever, also once
+// that person has signed in again; what she does from then on counts.
+func TestRevokedPersonComesAgain(t *testing.T) { eachEnd(t, testRevokedPersonComesAgain) }
+
+func testRevokedPersonComesAgain(t *testing.T, d *db.DB) {
+	ctx := t.Context()
+	r := newQuorumRig(t, d, ChangesConfig{Approvals: 2})
+	bob := r.token("bob", client.RoleApprover, nil)
+	signsIn := func(p person, at db.Millis) (is Token) {
+		t.Helper()
+		err := d.Write(ctx, func(ctx context.Context, x *db.Tx) (err error) {
+			is, err = savePerson(ctx, x, p, true, at)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return is
+	}
+	revoke := func(id string, at db.Millis) {
+		t.Helper()
+		if err := r.k.tokens.Revoke(ctx, id, at, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eve := person{Subject: "https://idp eve", Name: "eve", Role: client.RoleApprover}
+	ann := signsIn(eve, 50)
+	op := person{Subject: "https://idp olga", Name: "olga", Role: client.RoleOperator}
+	olga := signsIn(op, 51)
+
+	id, _ := r.propose(100)
+	if _, err := r.k.Approve(ctx, id, ann, 110); err != nil {
+		t.Fatal(err)
+	}
+	r.op = olga
+	proposed, _ := r.propose(111)
+	revoke(ann.ID, 120)
+	revoke(olga.ID, 120)
+	ann, olga = signsIn(eve, 130), signsIn(op, 130)
+	r.is(id, 140, client.ChangeWaiting, 2, "bob", "eve")
+	if c, err := r.k.Approve(ctx, id, bob, 150); err != nil || c.State != client.ChangeWaiting {
+		t.Fatalf("%+v, %v: what the thief approved counts again", c, err)
+	}
+	if c, err := r.k.Approve(ctx, proposed, bob, 150); !errors.Is(err, db.ErrConflict) || c.State != client.ChangeStale {
+		t.Errorf("%+v, %v: what the thief proposed counts again", c, err)
+	}
+	if c, err := r.k.Approve(ctx, id, ann, 160); err != nil || c.State != client.ChangeApplied {
+		t.Errorf("%+v, %v: her own approval does not count", c, err)
+	}
+	// Another revocation and return keep the first one's mark, and a session that goes on as well.
+	revoke(ann.ID, 200)
+	if is := signsIn(eve, 210); is.Voided != 200 || is.Revoked != 0 {
+		t.Errorf("%+v", is)
+	}
+	if is := signsIn(eve, 220); is.Voided != 200 {
+		t.Errorf("%+v", is)
+	}
 }

@@ -1,0 +1,353 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"countersign/client"
+	"countersign/internal/db"
+)
+
+// mostCould bounds the names of those who may approve.
+const mostCould = 20
+
+// Near says which tokens beside those of the same origin count as the one that asked.
+type Near int
+
+const (
+	SameOrigin   Near = iota // none
+	MadeByAsker              // those that it made, and those that they made
+	OneMadeOther             // also the one that made it, and so on
+)
+
+// Asked is what people must agree to.
+type Asked struct {
+	// Needed is how many origins must agree. Below 1: one.
+	Needed int
+	// By are the tokens that asked for it: their origin does not count. Ids that are empty or not
+	// known bar nobody.
+	By   []string
+	Near Near
+	// Sees reports whether the thing is there for a token. Nil: it is for all.
+	Sees func(Token) bool
+	// At is the time for which tokens are judged: now, or when it was decided.
+	At db.Millis
+	// Otherwise is what a person does where nobody can agree, beside making a token.
+	Otherwise string
+}
+
+// People are the tokens of an end and the people who signed in, as they are at one moment.
+type People struct {
+	list []Token // the oldest first
+	byID map[string]Token
+}
+
+// NewPeople returns the people of a list of tokens, which is in the order of their making.
+func NewPeople(list []Token) *People {
+	p := &People{list, make(map[string]Token, len(list))}
+	for _, t := range list {
+		p.byID[t.ID] = t
+	}
+	return p
+}
+
+// ReadPeople reads all tokens.
+func ReadPeople(ctx context.Context, q db.Querier) (*People, error) {
+	list, _, err := allTokens(ctx, q, ` ORDER BY created, id`)
+	return NewPeople(list), err
+}
+
+// Agreed is who agrees to a thing, who may, and what is missing. It is the one answer to all of
+// these questions: a page offers what it offers, a call refuses what it refuses, and what it
+// counts decides.
+type Agreed struct {
+	Needed int
+	Given  []GivenApproval
+	asked  Asked
+	people *People
+	able   []Token // whose approvals are not void by themselves
+	counts []Token // those of them that are of different origins
+	could  []Token
+	reach  int // how many would count if everybody who could agreed
+}
+
+// GivenApproval is an approval, and why it does not count; empty: it does.
+type GivenApproval struct {
+	db.Approval
+	Void string
+}
+
+// Agree judges approvals, the first first. It is pure.
+//
+// An origin counts once, and not at all if it asked. Where a token and one that it made both
+// agree, the made one counts, so that an approval more never makes others worth less.
+func (p *People) Agree(q Asked, votes []db.Approval) Agreed {
+	q.Needed = max(q.Needed, 1)
+	a := Agreed{Needed: q.Needed, asked: q, people: p}
+	for _, v := range votes {
+		void := p.void(q, v)
+		if void == "" {
+			a.able = append(a.able, p.byID[v.Token])
+		}
+		a.Given = append(a.Given, GivenApproval{v, void})
+	}
+	a.counts = p.apart(a.able)
+	for i := range a.Given {
+		if g := &a.Given[i]; g.Void == "" && !holds(a.counts, g.Token) {
+			g.Void = a.kinOf(p.byID[g.Token])
+		}
+	}
+	able := slices.Clone(a.able)
+	for _, t := range p.list {
+		if p.barred(q, t) == "" && !holds(able, t.ID) {
+			able = append(able, t)
+		}
+	}
+	a.reach = len(p.apart(able))
+	for _, t := range able[len(a.able):] {
+		if a.why(t, able) == "" {
+			a.could = append(a.could, t)
+		}
+	}
+	return a
+}
+
+// barred says why a token may not agree, whatever others do; empty: it may.
+func (p *People) barred(q Asked, t Token) string {
+	switch {
+	case t.Revoked != 0 && t.Revoked <= q.At:
+		return "the token was revoked"
+	case t.Expires != 0 && t.Expires <= q.At:
+		return "the token has expired"
+	case !slices.Contains(Approvers, t.Role): // a person's role may change after the approval
+		return "whoever has the token is no approver"
+	case q.Sees != nil && !q.Sees(t):
+		return "the token is bound to other merchants"
+	case !p.traced(t):
+		return "the token that made it is not known"
+	}
+	for _, id := range q.By {
+		asker, known := p.byID[id]
+		switch {
+		case !known:
+		case t.ID == asker.ID:
+			return "it asked for this itself: another approver must agree"
+		case t.Root == asker.Root:
+			return fmt.Sprintf("it has the origin of %s, which asked for this, so one person may hold both: another approver must agree", asker.ID)
+		case q.Near >= MadeByAsker && p.comesFrom(t, asker):
+			return fmt.Sprintf("it was made with %s, which asked for this, so one person may hold both: another approver must agree", asker.ID)
+		case q.Near >= OneMadeOther && p.comesFrom(asker, t):
+			return fmt.Sprintf("it made %s, which asked for this, so one person may hold both: another approver must agree", asker.ID)
+		}
+	}
+	return ""
+}
+
+// void says why an approval does not count, whatever others there are; empty: it may.
+func (p *People) void(q Asked, v db.Approval) string {
+	t, known := p.byID[v.Token]
+	switch {
+	case !known:
+		return "the token is not known"
+	case v.At <= t.Voided:
+		return "it was given before the person was revoked"
+	}
+	return p.barred(q, t)
+}
+
+// maker returns the token that made t.
+func (p *People) maker(t Token) (Token, bool) {
+	if t.Maker == "" || t.Maker == t.ID {
+		return Token{}, false
+	}
+	m, known := p.byID[t.Maker]
+	return m, known
+}
+
+// makers calls fn with each token that t comes from, the nearest first, until fn reports false.
+// It returns how many there are.
+func (p *People) makers(t Token, fn func(Token) bool) (n int) {
+	for m, ok := p.maker(t); ok && n < len(p.list); m, ok = p.maker(m) {
+		n++
+		if !fn(m) {
+			break
+		}
+	}
+	return n
+}
+
+// traced reports whether all tokens that t comes from are known.
+func (p *People) traced(t Token) bool {
+	first := t
+	p.makers(t, func(m Token) bool { first = m; return true })
+	return first.Maker == "" || first.Maker == first.ID
+}
+
+// comesFrom reports whether whoever holds other may hold t too: t has its origin, or was made by
+// it, or by a token that it made, and so on.
+func (p *People) comesFrom(t, other Token) bool {
+	is := t.Root == other.Root
+	if !is {
+		p.makers(t, func(m Token) bool { is = m.ID == other.ID; return !is })
+	}
+	return is
+}
+
+// kin reports whether one person may hold both tokens.
+func (p *People) kin(a, b Token) bool { return p.comesFrom(a, b) || p.comesFrom(b, a) }
+
+// apart returns as many of list as there are without two that one person may hold. Those that
+// were made after the most others come first: each of them stands in the way of one at most that
+// is not taken yet, so no other choice has more.
+func (p *People) apart(list []Token) (taken []Token) {
+	depth := make(map[string]int, len(list))
+	for _, t := range list {
+		depth[t.ID] = p.makers(t, func(Token) bool { return true })
+	}
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b Token) int { return cmp.Compare(depth[b.ID], depth[a.ID]) })
+	for _, t := range list {
+		if !slices.ContainsFunc(taken, func(other Token) bool { return p.kin(t, other) }) {
+			taken = append(taken, t)
+		}
+	}
+	return taken
+}
+
+func holds(list []Token, id string) bool {
+	return slices.ContainsFunc(list, func(t Token) bool { return t.ID == id })
+}
+
+// why says why the agreement of t would add nothing to what was given; empty: it would. able are
+// all who gave it or may.
+func (a *Agreed) why(t Token, able []Token) string {
+	for _, other := range a.able {
+		switch {
+		case !a.people.kin(t, other):
+		case t.Root == other.Root, a.people.comesFrom(other, t):
+			return a.kinOf(t)
+		}
+	}
+	why := a.kinOf(t)
+	if why == "" {
+		return ""
+	}
+	// It was made by a token that agreed, in whose place it counts. That helps if others which that
+	// one made are still to come.
+	without := slices.DeleteFunc(slices.Clone(able), func(other Token) bool { return other.ID == t.ID })
+	if len(a.people.apart(without)) < a.reach {
+		return ""
+	}
+	return why
+}
+
+// kinOf says whose approval stands in the place of t's; empty: nobody's.
+func (a *Agreed) kinOf(t Token) string {
+	for _, other := range a.counts {
+		if a.people.kin(t, other) {
+			return fmt.Sprintf("the token and %s, which approved it, have one origin, so one person may hold both: another person must approve it", other.ID)
+		}
+	}
+	return ""
+}
+
+// Missing is how many approvals are missing.
+func (a *Agreed) Missing() int { return max(a.Needed-len(a.counts), 0) }
+
+// Enough reports whether the approvals suffice.
+func (a *Agreed) Enough() bool { return a.Missing() == 0 }
+
+// Gave reports whether a token has approved it, and may.
+func (a *Agreed) Gave(id string) bool { return holds(a.able, id) }
+
+// WhyNot says why a token may not approve it now; empty: it may.
+func (a *Agreed) WhyNot(id string) string {
+	t, known := a.people.byID[id]
+	switch {
+	case !known:
+		return "the token is not known"
+	case a.Gave(id) && a.Enough():
+		return "it is approved"
+	case a.Gave(id):
+		return "the token has approved it: " + a.Short()
+	}
+	if why := a.people.barred(a.asked, t); why != "" || holds(a.could, id) {
+		return why
+	}
+	return a.kinOf(t)
+}
+
+// Refuse fails, with a *client.Problem of status 403, where the approval of a token would not
+// count. One that approved already is not refused.
+func (a *Agreed) Refuse(id string) error {
+	if why := a.WhyNot(id); why != "" && !a.Gave(id) {
+		return NewProblem(http.StatusForbidden, why)
+	}
+	return nil
+}
+
+// Short says what is missing, for errors.
+func (a *Agreed) Short() string {
+	return fmt.Sprintf("%d of %d approvals count", len(a.counts), a.Needed)
+}
+
+// Nobody says that those who exist cannot give what is missing, and what to do; empty: they can.
+func (a *Agreed) Nobody() string {
+	if a.reach >= a.Needed {
+		return ""
+	}
+	but := ""
+	if by := slices.DeleteFunc(slices.Clone(a.asked.By), func(id string) bool { return id == "" }); len(by) > 0 {
+		but = " and not with " + strings.Join(by, " or ")
+	}
+	return fmt.Sprintf("only %d of the %d persons exist who must approve it: make a token of role approver, with one that has not approved it%s (countersign token create)%s",
+		a.reach, a.Needed, but, a.asked.Otherwise)
+}
+
+// TellNow reports whether approvals are missing, and somebody must hear of it at once: an approval
+// does not count any more, or nobody can give what is missing.
+func (a *Agreed) TellNow() bool {
+	return !a.Enough() && (len(a.able) < len(a.Given) || a.reach < a.Needed)
+}
+
+// Shown is what the API shows of it.
+func (a *Agreed) Shown() *client.Approvals {
+	out := &client.Approvals{Needed: a.Needed, Missing: a.Missing(), Given: []client.Approval{}}
+	for _, g := range a.Given {
+		out.Given = append(out.Given, client.Approval{Token: g.Token, Name: g.Name, At: TimeOf(g.At), Reason: g.Reason, Void: g.Void})
+	}
+	if a.Enough() {
+		return out
+	}
+	out.Nobody = a.Nobody()
+	for _, t := range a.could[:min(len(a.could), mostCould)] {
+		out.Could = append(out.Could, t.Name)
+	}
+	return out
+}
+
+// Decided is Shown of what was decided: nobody is missing any more.
+func (a *Agreed) Decided() *client.Approvals {
+	out := a.Shown()
+	out.Needed, out.Missing, out.Nobody, out.Could = len(out.Given), 0, "", nil
+	return out
+}
+
+// Vote judges the approval v of a thing beside those that were given: whether it must be kept,
+// and who agrees with it. The error is a *client.Problem of status 403 where it does not count.
+func (p *People) Vote(q Asked, given []db.Approval, v db.Approval) (keep bool, with Agreed, err error) {
+	before := p.Agree(q, given)
+	if before.Gave(v.Token) {
+		return false, before, nil
+	}
+	if err := before.Refuse(v.Token); err != nil {
+		return false, before, err
+	}
+	// An approval of the same token that became void gives way.
+	rest := slices.DeleteFunc(slices.Clone(given), func(g db.Approval) bool { return g.Token == v.Token })
+	return true, p.Agree(q, append(rest, v)), nil
+}

@@ -1,0 +1,117 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+
+	"countersign/client"
+	"countersign/internal/api"
+	"countersign/internal/book"
+	"countersign/internal/db"
+	"countersign/internal/policy"
+)
+
+// askedOf is what people must agree to before an order is confirmed that the policy rules so about.
+// Unless the policy lets the same token do both, who ordered it does not count.
+func askedOf(p policy.Policy, o book.Order, r policy.Ruling, at db.Millis) api.Asked {
+	asked := api.Asked{Needed: r.Approvals, Near: api.MadeByAsker, At: at, Otherwise: ", or decline the order, or set self-approval = true in the policy file"}
+	if !p.SelfApproval() {
+		asked.By = []string{o.OrderedBy}
+	}
+	return asked
+}
+
+// orderAgreed is who agrees to an order that the policy rules so about, for tokens as they are at
+// a time.
+func orderAgreed(ctx context.Context, b *book.Book, p policy.Policy, o book.Order, r policy.Ruling, at db.Millis) (api.Agreed, error) {
+	given, err := b.OrderApprovals(ctx, b, o)
+	if err != nil {
+		return api.Agreed{}, err
+	}
+	people, err := api.ReadPeople(ctx, b)
+	return people.Agree(askedOf(p, o, r, at), given), err
+}
+
+// approve adds the approval of the call's token: with it the order is approved if there are as
+// many as the policy wants now.
+func (a *server) approve(ctx context.Context, c *api.Call, o book.Order, reason string) (book.Order, error) {
+	ruling, err := a.decide(ctx, o, c.Now, nil)
+	if err != nil {
+		return o, err
+	}
+	v := db.Approval{Token: c.Token.ID, Name: c.Token.Name, At: c.Now, Reason: reason}
+	return a.book.ApproveOrderAmong(ctx, o.CallBackID, v, func(ctx context.Context, q db.Querier, given []db.Approval) (keep, enough bool, err error) {
+		people, err := api.ReadPeople(ctx, q)
+		if err != nil {
+			return false, false, err
+		}
+		asked := askedOf(a.c.Policy, o, ruling, c.Now)
+		if agreed := people.Agree(asked, given); o.State == book.OrderApproved && agreed.Enough() {
+			return false, true, nil // once more changes nothing, whoever says it
+		}
+		keep, agreed, err := people.Vote(asked, given, v)
+		return keep, agreed.Enough(), err
+	})
+}
+
+// shownOrder is an order with who has approved it and who is missing.
+func (a *server) shownOrder(ctx context.Context, o book.Order, now db.Millis) (client.Order, error) {
+	out := orderOf(o)
+	if o.Forged {
+		return out, nil
+	}
+	ruling, at := policy.Ruling{}, cmp.Or(o.Confirmed, o.Ended, now)
+	if o.State.Undecided() {
+		at = now
+		var err error
+		if ruling, err = a.decide(ctx, o, now, nil); err != nil {
+			return out, nil // an order is shown also while the policy cannot be asked
+		}
+	}
+	agreed, err := orderAgreed(ctx, a.lists, a.c.Policy, o, ruling, at)
+	asked := o.State == book.OrderHeld || ruling.Effect == policy.Ask
+	switch {
+	case err != nil, len(agreed.Given) == 0 && !asked:
+	case o.State.Undecided():
+		out.Approvals = agreed.Shown()
+	default:
+		out.Approvals = agreed.Decided()
+	}
+	return out, err
+}
+
+// mostAsked bounds how often one look for what waits asks the policy.
+const mostAsked = 500
+
+// awaiting returns the orders that wait for a person, those included that were approved by a token
+// which has ended since; see api.Changes.Await.
+func (a *server) awaiting(ctx context.Context, since, now db.Millis, most int) (out []api.Awaited, err error) {
+	asked := 0
+	for _, state := range []book.OrderState{book.OrderHeld, book.OrderApproved} {
+		for before, more := int64(0), true; more && len(out) < most; more = before != 0 {
+			var list []book.Order
+			if list, before, err = a.lists.Orders(ctx, book.OrderFilter{State: state}, most, before); err != nil {
+				return nil, err
+			}
+			for _, o := range list {
+				waits := state == book.OrderHeld && o.Updated <= since
+				if !waits && asked < mostAsked {
+					asked++
+					ruling, err := a.decide(ctx, o, now, nil)
+					if err != nil {
+						continue // the policy cannot be asked at the moment
+					}
+					agreed, err := orderAgreed(ctx, a.lists, a.c.Policy, o, ruling, now)
+					if err != nil {
+						return nil, err
+					}
+					waits = ruling.Effect == policy.Ask && agreed.TellNow()
+				}
+				if waits && len(out) < most {
+					out = append(out, api.Awaited{Subject: "order " + o.CallBackID})
+				}
+			}
+		}
+	}
+	return out, nil
+}
