@@ -24,10 +24,11 @@ type DismissRefused struct {
 
 // Decided says how much was, or would be, decided.
 type Decided struct {
-	Count  int64 `json:"count" doc:"how many were decided, or would be"`
-	UpTo   int64 `json:"upTo,omitempty" doc:"the highest number among them; absent: there are none"`
-	More   bool  `json:"more,omitempty" doc:"more match than one call decides: repeat it for the rest"`
-	DryRun bool  `json:"dryRun" doc:"they were only counted"`
+	Count   int64 `json:"count" doc:"how many were decided, or would be"`
+	LeftOut int64 `json:"leftOut,omitempty" doc:"how many match and were left out, as possible duplicates are when deposits are credited: decide on each by itself"`
+	UpTo    int64 `json:"upTo,omitempty" doc:"the highest number among them; absent: there are none"`
+	More    bool  `json:"more,omitempty" doc:"more match than one call decides: repeat it for the rest"`
+	DryRun  bool  `json:"dryRun" doc:"they were only counted"`
 }
 
 // RetryRefused takes all refused callbacks that a filter selects under the present settings, the

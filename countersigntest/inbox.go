@@ -232,7 +232,7 @@ func checkTransfer(c *inboxCheck) {
 	claim := func(change func(*countersign.Deposit), want bool) {
 		c.tb.Helper()
 		d := Deposit(1)
-		d.TrackingID, d.TxIndex = fmt.Sprintf("transfer-%d", n), 3
+		d.TrackingID, d.TxIndex, d.Amount = fmt.Sprintf("transfer-%d", n), 3, amountOf(n)
 		n++
 		change(d)
 		for range 2 { // the second time from the record
@@ -259,12 +259,22 @@ func checkTransfer(c *inboxCheck) {
 	claim(func(d *countersign.Deposit) { d.ChainName = "BSC" }, false)
 }
 
+// amountOf is another amount for each n: two deposits of one amount are possible duplicates
+// whatever their txIndex (PROTOCOL.md, I2).
+func amountOf(n int) countersign.Amount {
+	a, err := countersign.ParseAmount(fmt.Sprintf("%d.5", n+1))
+	if err != nil {
+		panic(err)
+	}
+	return a
+}
+
 // checkChangedIndex: an entry that is still open comes again with another txIndex, which makes
 // it the transfer of another entry. Whichever of the two gets the index last is the duplicate.
 func checkChangedIndex(c *inboxCheck) {
 	deposit := func(n int, index int64, lease time.Duration) merchant.Entry {
 		d := Deposit(1)
-		d.TrackingID, d.TxIndex = fmt.Sprintf("index-%d", n), index
+		d.TrackingID, d.TxIndex, d.Amount = fmt.Sprintf("index-%d", n), index, amountOf(n)
 		return c.entry(d, lease)
 	}
 	open := func(in merchant.Inbox, n int, index int64, want bool) {

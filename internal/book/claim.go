@@ -80,7 +80,7 @@ type inboxTx struct {
 	last      int64 // the last number that was given
 	rows      map[inboxKey]*inboxRow
 	blocks    map[merchant.BlockDigest]merchant.SeenBlock
-	transfers map[string][]sameIndex // every entry with that transfer
+	transfers map[string][]sameIndex // every entry with that transfer, or that payment
 	fresh     []any                  // parameters of the rows to insert
 	seen      []any                  // likewise, of blocks
 	updates   []db.Statement
@@ -182,14 +182,10 @@ func (in *inboxTx) claim(i int, e *merchant.Entry, suspect bool) *inboxRow {
 	} else {
 		in.ledger.count(countOpen, 1)
 	}
-	var transfer any
-	if t := transferOf(e); t != "" {
-		transfer = t
-	}
 	in.items = append(in.items, journal.Taken{Seq: row.seq, Type: int64(key.typ), ID: key.id, TenantUserID: e.Callback.User(), CallBackID: e.Callback.OrderID(),
 		Content: hex.EncodeToString(e.Content[:]), At: int64(db.MillisOf(e.At)), PossibleDuplicate: row.duplicate, Suspect: row.suspect})
-	in.fresh = append(in.fresh, row.seq, int64(key.typ), key.id, e.Callback.User(), e.Callback.OrderID(), e.Content[:], transfer,
-		e.TxIndex, bit(row.duplicate), bit(row.suspect), row.claims, int64(row.leaseUntil), bit(row.settled), int64(db.MillisOf(e.At)), ended)
+	in.fresh = append(in.fresh, row.seq, int64(key.typ), key.id, e.Callback.User(), e.Callback.OrderID(), e.Content[:], orNull(keyOf(e.Transfer)),
+		orNull(keyOf(e.Payment)), e.TxIndex, bit(row.duplicate), bit(row.suspect), row.claims, int64(row.leaseUntil), bit(row.settled), int64(db.MillisOf(e.At)), ended)
 	return row
 }
 
@@ -209,38 +205,49 @@ func (in *inboxTx) judgeAgain(ctx context.Context, e *merchant.Entry, row *inbox
 	return nil
 }
 
-// sameIndex are entries of one transfer with the same tx_index: the first and the last of them.
+// sameIndex are entries of one transfer with the same tx_index, or of one payment, which has the
+// index -1: the first and the last of them.
 type sameIndex struct{ index, first, last int64 }
 
 // noIndex is the txIndex of a row that has none yet. No callback has it.
 const noIndex = math.MinInt64
 
 // compare gives row the index of e. If that is another one it says whether row is a possible
-// duplicate: another entry has the same transfer, unless both have an index and the two
-// differ (PROTOCOL.md, I2).
+// duplicate: another entry has the same payment, whatever the index, or the same transfer, unless
+// both have an index and the two differ (PROTOCOL.md, I2).
 func (in *inboxTx) compare(e *merchant.Entry, row *inboxRow) {
 	if row.txIndex == e.TxIndex {
 		return
 	}
 	row.txIndex = e.TxIndex
-	t := transferOf(e)
-	if t == "" {
-		return
+	row.duplicate = row.duplicate || in.booked.maybe(e)
+	for key, index := range map[string]int64{keyOf(e.Transfer): e.TxIndex, keyOf(e.Payment): -1} {
+		if key == "" {
+			continue
+		}
+		for _, other := range in.transfers[key] {
+			alone := other.first == row.seq && other.last == row.seq
+			row.duplicate = row.duplicate || !alone && merchant.MayBeSame(other.index, index)
+		}
+		in.transfers[key] = append(in.transfers[key], sameIndex{index, row.seq, row.seq})
 	}
-	for _, other := range in.transfers[t] {
-		alone := other.first == row.seq && other.last == row.seq
-		row.duplicate = row.duplicate || !alone && merchant.MayBeSame(other.index, e.TxIndex)
-	}
-	in.transfers[t] = append(in.transfers[t], sameIndex{e.TxIndex, row.seq, row.seq})
 }
 
-// transferOf is the stored form of Transfer, empty for none. Half of the digest is
-// enough to tell transfers apart, and keeps the index small.
-func transferOf(e *merchant.Entry) string {
-	if e.Transfer.IsZero() {
+// keyOf is the stored form of a Transfer or a Payment, empty for none. Half of the digest is
+// enough to tell them apart, and keeps the index small.
+func keyOf(d merchant.Digest) string {
+	if d.IsZero() {
 		return ""
 	}
-	return hex.EncodeToString(e.Transfer[:16])
+	return hex.EncodeToString(d[:16])
+}
+
+// orNull is text for a column that is NULL where there is none.
+func orNull(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
 }
 
 func bit(b bool) int64 {
@@ -252,8 +259,9 @@ func bit(b bool) int64 {
 
 const (
 	insertInboxSQL = `
-INSERT INTO inbox (seq, type, id, tenant_user_id, call_back_id, content, transfer, tx_index, duplicate, suspect, claims, lease_until, settled, created, ended)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
+INSERT INTO inbox (seq, type, id, tenant_user_id, call_back_id, content, transfer, payment, tx_index, duplicate, suspect, claims, lease_until, settled,
+	created, ended)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`
 
 	readInboxSQL = `
 SELECT i.id, i.seq, i.content, i.tx_index, i.duplicate, i.suspect, i.settled, i.claims, i.lease_until, i.code, i.message, i.address, i.chain_name, i.symbol, i.amount,
@@ -264,6 +272,11 @@ FROM {list}$1{as w} CROSS JOIN {inner}inbox i WHERE i.type = $2 AND i.id = w.val
 SELECT i.transfer, i.tx_index, MIN(i.seq), MAX(i.seq)
 FROM {list}$1{as w} CROSS JOIN {inner}inbox i WHERE i.transfer IS NOT NULL AND i.transfer = w.value{alone}
 GROUP BY i.transfer, i.tx_index`
+
+	readPaymentsSQL = `
+SELECT i.payment, -1, MIN(i.seq), MAX(i.seq)
+FROM {list}$1{as w} CROSS JOIN {inner}inbox i WHERE i.payment IS NOT NULL AND i.payment = w.value{alone}
+GROUP BY i.payment`
 )
 
 var insertInbox = db.NewInsert(insertInboxSQL, insertSizes...)
@@ -271,14 +284,14 @@ var insertInbox = db.NewInsert(insertInboxSQL, insertSizes...)
 // read gets the known entries, blocks and transfers.
 func (in *inboxTx) read(ctx context.Context) error {
 	ids := map[countersign.Type][]string{}
-	var transfers, blocks []string
+	var transfers, payments, blocks []string
 	for _, c := range in.calls {
 		if c.entry.Callback != nil {
 			typ := c.entry.Callback.CallbackType()
 			ids[typ] = append(ids[typ], c.entry.ID)
 		}
-		if t := transferOf(&c.entry); t != "" {
-			transfers = append(transfers, t)
+		if t := keyOf(c.entry.Transfer); t != "" {
+			transfers, payments = append(transfers, t), append(payments, keyOf(c.entry.Payment))
 		}
 		for _, block := range c.entry.Blocks.All() {
 			blocks = append(blocks, hex.EncodeToString(block.Digest[:]))
@@ -294,18 +307,20 @@ func (in *inboxTx) read(ctx context.Context) error {
 		}})
 	}
 	if len(transfers) > 0 {
-		statements = append(statements, db.Statement{SQL: readTransfersSQL, Args: []any{d.List(transfers)}, Row: func(r db.Rows) error {
-			var transfer string
+		scan := func(r db.Rows) error {
+			var key string
 			var of sameIndex
-			err := r.Scan(&transfer, &of.index, &of.first, &of.last)
-			in.transfers[transfer] = append(in.transfers[transfer], of)
+			err := r.Scan(&key, &of.index, &of.first, &of.last)
+			in.transfers[key] = append(in.transfers[key], of)
 			return err
-		}})
+		}
+		statements = append(statements, db.Statement{SQL: readTransfersSQL, Args: []any{d.List(transfers)}, Row: scan},
+			db.Statement{SQL: readPaymentsSQL, Args: []any{d.List(payments)}, Row: scan})
 	}
 	if len(blocks) > 0 {
 		statements = append(statements, db.Statement{SQL: readBlocksSQL, Args: []any{d.List(blocks)}, Row: in.scanBlock})
 	}
-	return in.t.Batch(ctx, append(statements, in.readRestored(ids, transfers)...))
+	return in.t.Batch(ctx, append(statements, in.readRestored(ids, transfers, payments)...))
 }
 
 func (in *inboxTx) scanRow(typ countersign.Type, r db.Rows) (id string, _ *inboxRow, err error) {

@@ -15,16 +15,42 @@ const (
 	decideMost  = 5000
 )
 
+// HeldDecided says what DecideHeld did, or would do.
+type HeldDecided struct {
+	Count   int64
+	LeftOut int64 // possible duplicates, which are credited one by one
+	Last    int64 // the highest number among all
+	More    bool  // it stopped at 5,000
+}
+
+const duplicatesSQL = `
+SELECT i.id FROM {list}$1{as w} CROSS JOIN {inner}inbox i WHERE i.type = 1 AND i.duplicate <> 0 AND i.id = w.value{alone}`
+
+// withoutDuplicates takes out of list what may be the same transfer as another deposit, or as one
+// that was booked before a restore: crediting all that match would pay each copy.
+func (b *Book) withoutDuplicates(ctx context.Context, list []TakenDeposit) ([]TakenDeposit, error) {
+	ids, doubted := make([]string, len(list)), map[string]bool{}
+	for i, d := range list {
+		ids[i] = d.Deposit.TrackingID
+	}
+	err := db.Each(ctx, b, duplicatesSQL, []any{b.Dialect().List(ids)}, func(r db.Rows) error {
+		var id string
+		err := r.Scan(&id)
+		doubted[id] = true
+		return err
+	})
+	return slices.DeleteFunc(list, func(d TakenDeposit) bool { return doubted[d.Deposit.TrackingID] }), err
+}
+
 // DecideHeld does what DecideDeposit does for all held deposits that f selects, with a number up
-// to upTo (0: any), and gives how many and the highest number; with dryRun it only counts. It
-// leaves out what was decided meanwhile. more is true if it stopped at 5,000. If it fails, it
-// gives the number that were decided.
-func (b *Book) DecideHeld(ctx context.Context, f DepositFilter, to DepositState, by, reason string, upTo int64, dryRun bool, now db.Millis) (n, last int64, more bool, err error) {
+// to upTo (0: any), but credits no possible duplicate; with dryRun it only counts. It leaves out
+// what was decided meanwhile. If it fails, it returns how many were decided.
+func (b *Book) DecideHeld(ctx context.Context, f DepositFilter, to DepositState, by, reason string, upTo int64, dryRun bool, now db.Millis) (done HeldDecided, err error) {
 	if to != DepositCredited && to != DepositRejected {
-		return 0, 0, false, fmt.Errorf("state is %w: %q", db.ErrInvalid, to)
+		return done, fmt.Errorf("state is %w: %q", db.ErrInvalid, to)
 	}
 	if db.CheckText("", by) != nil || db.CheckText("", reason) != nil {
-		return 0, 0, false, &db.ItemError{Member: "reason", Err: db.CheckText("reason", "\x00")}
+		return done, &db.ItemError{Member: "reason", Err: db.CheckText("reason", "\x00")}
 	}
 	f.State = DepositHeld
 	before := int64(0)
@@ -34,10 +60,16 @@ func (b *Book) DecideHeld(ctx context.Context, f DepositFilter, to DepositState,
 	for {
 		list, next, err := b.SearchDeposits(ctx, f, decideBatch, before)
 		if err != nil {
-			return n, last, false, err
+			return done, err
 		}
 		if len(list) > 0 {
-			last = max(last, list[0].Seq)
+			done.Last = max(done.Last, list[0].Seq)
+		}
+		if n := len(list); to == DepositCredited && n > 0 {
+			if list, err = b.withoutDuplicates(ctx, list); err != nil {
+				return done, err
+			}
+			done.LeftOut += int64(n - len(list))
 		}
 		decided := int64(len(list))
 		if !dryRun && len(list) > 0 {
@@ -53,15 +85,15 @@ func (b *Book) DecideHeld(ctx context.Context, f DepositFilter, to DepositState,
 				return err
 			})
 			if err != nil {
-				return n, last, false, err
+				return done, err
 			}
 		}
-		n += decided
+		done.Count += decided
 		if next == 0 {
-			return n, last, false, nil
+			return done, nil
 		}
-		if !dryRun && n >= decideMost {
-			return n, last, true, nil
+		if done.More = !dryRun && done.Count >= decideMost; done.More {
+			return done, nil
 		}
 		before = next
 	}

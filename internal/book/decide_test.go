@@ -38,20 +38,20 @@ func TestDecideHeld(t *testing.T) {
 			b := New(openAt(t, d.url(t)), Config{})
 			holdDeposits(t, b, 301)
 			of := DepositFilter{TenantUserID: "u0"}
-			n, last, more, err := b.DecideHeld(ctx, of, DepositCredited, "tok", "r", 0, true, 5)
-			if n != 151 || last != 301 || more || err != nil {
-				t.Fatal(n, last, more, err)
+			done, err := b.DecideHeld(ctx, of, DepositCredited, "tok", "r", 0, true, 5)
+			if done != (HeldDecided{Count: 151, Last: 301}) || err != nil {
+				t.Fatal(done, err)
 			}
 			if s, err := b.Stats(ctx); err != nil || s.DepositsHeld != 301 || s.Events != 0 {
 				t.Fatal("a dry run has decided", s, err)
 			}
 			holdDeposits(t, b, 10) // came since: 302 to 311
-			n, last, more, err = b.DecideHeld(ctx, of, DepositCredited, "tok", "r", last, false, 5)
-			if n != 151 || last != 301 || more || err != nil {
-				t.Fatal(n, last, more, err)
+			done, err = b.DecideHeld(ctx, of, DepositCredited, "tok", "r", done.Last, false, 5)
+			if done != (HeldDecided{Count: 151, Last: 301}) || err != nil {
+				t.Fatal(done, err)
 			}
-			if n, _, _, err = b.DecideHeld(ctx, of, DepositCredited, "tok", "r", 301, false, 5); n != 0 || err != nil {
-				t.Fatal("decided again", n, err)
+			if done, err = b.DecideHeld(ctx, of, DepositCredited, "tok", "r", 301, false, 5); done.Count != 0 || err != nil {
+				t.Fatal("decided again", done, err)
 			}
 			got, err := b.Deposit(ctx, 301)
 			if err != nil || got.State != DepositCredited || got.DecidedBy != "tok" || got.Reason != "r" || got.Decided != 5 {
@@ -69,8 +69,8 @@ func TestDecideHeld(t *testing.T) {
 			var work sync.WaitGroup
 			for i, to := range []DepositState{DepositCredited, DepositRejected} {
 				work.Go(func() {
-					var err error
-					if counts[i], _, _, err = b.DecideHeld(ctx, DepositFilter{}, to, "tok", "", 0, false, 6); err != nil {
+					done, err := b.DecideHeld(ctx, DepositFilter{}, to, "tok", "", 0, false, 6)
+					if counts[i] = done.Count; err != nil {
 						t.Error(err)
 					}
 				})
@@ -79,10 +79,10 @@ func TestDecideHeld(t *testing.T) {
 			if s, err := b.Stats(ctx); counts[0]+counts[1] != 160 || err != nil || s.DepositsHeld != 0 || s.Events != 311 {
 				t.Errorf("%v were decided, %+v, %v", counts, s, err)
 			}
-			if _, _, _, err := b.DecideHeld(ctx, of, DepositTaken, "tok", "", 0, false, 6); !errors.Is(err, db.ErrInvalid) {
+			if _, err := b.DecideHeld(ctx, of, DepositTaken, "tok", "", 0, false, 6); !errors.Is(err, db.ErrInvalid) {
 				t.Error(err)
 			}
-			if _, _, _, err := b.DecideHeld(ctx, of, DepositCredited, "tok", "a\x00", 0, false, 6); !errors.Is(err, db.ErrInvalid) {
+			if _, err := b.DecideHeld(ctx, of, DepositCredited, "tok", "a\x00", 0, false, 6); !errors.Is(err, db.ErrInvalid) {
 				t.Error(err)
 			}
 		})
@@ -93,13 +93,13 @@ func TestDecideHeld(t *testing.T) {
 func TestDecideHeldIsBounded(t *testing.T) {
 	b := New(openAt(t, dialects[0].url(t)), Config{})
 	holdDeposits(t, b, decideMost+1)
-	if n, _, more, err := b.DecideHeld(ctx, DepositFilter{}, DepositRejected, "tok", "", 0, true, 5); n != decideMost+1 || more || err != nil {
-		t.Fatal(n, more, err)
+	if done, err := b.DecideHeld(ctx, DepositFilter{}, DepositRejected, "tok", "", 0, true, 5); done.Count != decideMost+1 || done.More || err != nil {
+		t.Fatal(done, err)
 	}
-	if n, _, more, err := b.DecideHeld(ctx, DepositFilter{}, DepositRejected, "tok", "", 0, false, 5); n != decideMost || !more || err != nil {
-		t.Fatal(n, more, err)
+	if done, err := b.DecideHeld(ctx, DepositFilter{}, DepositRejected, "tok", "", 0, false, 5); done.Count != decideMost || !done.More || err != nil {
+		t.Fatal(done, err)
 	}
-	if n, _, more, err := b.DecideHeld(ctx, DepositFilter{}, DepositRejected, "tok", "", 0, false, 5); n != 1 || more || err != nil {
-		t.Fatal(n, more, err)
+	if done, err := b.DecideHeld(ctx, DepositFilter{}, DepositRejected, "tok", "", 0, false, 5); done.Count != 1 || done.More || err != nil {
+		t.Fatal(done, err)
 	}
 }

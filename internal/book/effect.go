@@ -22,7 +22,7 @@ func (in *inboxTx) effect(ctx context.Context, e *merchant.Entry, row *inboxRow)
 			in.ledger.alarm(client.AlarmSpliced, c.TrackingID, at)
 		case in.booked.same(c):
 			d.State, d.Decided, d.DecidedBy, d.Reason = DepositRejected, at, ByReconcile, reasonBooked
-		case row.duplicate, in.booked.maybe(e):
+		case row.duplicate:
 			d.State = DepositHeld
 			in.ledger.alarm(client.AlarmPossibleDuplicate, c.TrackingID, at)
 		case in.restored:

@@ -56,7 +56,7 @@ func TestReconcileWhileDepositsArrive(t *testing.T) {
 		for taken.Load() < 40 && !t.Failed() { // all of them are held
 			time.Sleep(time.Millisecond)
 		}
-		if open, err := b.Reconcile(ctx, Said{func(string) bool { return false }, func(string, int64) bool { return false }}, 2); err != nil || !open {
+		if open, err := b.Reconcile(ctx, Said{func(string) bool { return false }, func(string, string, int64) bool { return false }}, 2); err != nil || !open {
 			t.Errorf("%v, %v", open, err)
 		}
 		for at := taken.Load(); taken.Load() < at+20 && !t.Failed(); {

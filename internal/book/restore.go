@@ -39,13 +39,17 @@ const (
 
 	readBookedTransfersSQL = `
 SELECT i.transfer, i.tracking_id, i.tx_index FROM {list}$1{as w} CROSS JOIN {inner}booked_before i WHERE i.transfer <> '' AND i.transfer = w.value{alone}`
+
+	readBookedPaymentsSQL = `
+SELECT i.payment, i.tracking_id, -1 FROM {list}$1{as w} CROSS JOIN {inner}booked_before i WHERE i.payment <> '' AND i.payment = w.value{alone}`
 )
 
 // Booked is a deposit that the application has booked.
 type Booked struct {
 	TrackingID string
 	Sum        string // symbol and amount; empty: it does not say them
-	Transfer   string // see TransferOf; empty: it does not say it
+	Transfer   string // see KeysOf; empty: it does not say it
+	Payment    string // likewise
 	TxIndex    int64  // below 0: it does not say it
 }
 
@@ -57,19 +61,22 @@ func SumOf(symbol string, amount countersign.Amount) string {
 	return symbol + " " + amount.Canonical()
 }
 
-// TransferOf identifies the transfer of a deposit in Booked, except for its index.
-func TransferOf(txID, chainName, symbol, address string) string {
-	if txID == "" {
-		return ""
+// KeysOf identifies the transfer of a deposit in Booked, except for its index, and what it paid.
+func KeysOf(d countersign.Deposit) (transfer, payment string) {
+	if d.TxID == "" {
+		return "", ""
 	}
-	e := merchant.NewEntry(&countersign.Deposit{TxID: txID, ChainName: chainName, Symbol: symbol, ToAddress: address})
-	return transferOf(&e)
+	e := merchant.NewEntry(&d)
+	if transfer = keyOf(e.Transfer); d.Amount.IsSet() {
+		payment = keyOf(e.Payment)
+	}
+	return transfer, payment
 }
 
 // bookedBefore is what claims need to know of deposits that were booked before a restore.
 type bookedBefore struct {
 	sums      map[string]string   // by trackingId
-	transfers map[string][]Booked // by transfer
+	transfers map[string][]Booked // by transfer and by payment
 }
 
 // same reports whether d was booked. It then does not count.
@@ -81,13 +88,14 @@ func (b bookedBefore) same(d *countersign.Deposit) bool {
 // maybe reports whether the deposit of e may be one that was booked.
 func (b bookedBefore) maybe(e *merchant.Entry) bool {
 	_, is := b.sums[e.ID]
-	return is || slices.ContainsFunc(b.transfers[transferOf(e)], func(o Booked) bool {
+	others := slices.Concat(b.transfers[keyOf(e.Transfer)], b.transfers[keyOf(e.Payment)])
+	return is || slices.ContainsFunc(others, func(o Booked) bool {
 		return o.TrackingID != e.ID && merchant.MayBeSame(o.TxIndex, e.TxIndex)
 	})
 }
 
 // readRestored reads what claims need to know of a restore.
-func (in *inboxTx) readRestored(ids map[countersign.Type][]string, transfers []string) []db.Statement {
+func (in *inboxTx) readRestored(ids map[countersign.Type][]string, transfers, payments []string) []db.Statement {
 	d := in.b.Dialect()
 	in.booked = bookedBefore{map[string]string{}, map[string][]Booked{}}
 	list := []db.Statement{
@@ -100,12 +108,14 @@ func (in *inboxTx) readRestored(ids map[countersign.Type][]string, transfers []s
 		}},
 	}
 	if len(transfers) > 0 {
-		list = append(list, db.Statement{SQL: readBookedTransfersSQL, Args: []any{d.List(transfers)}, Row: func(r db.Rows) error {
+		scan := func(r db.Rows) error {
 			var b Booked
 			err := r.Scan(&b.Transfer, &b.TrackingID, &b.TxIndex)
 			in.booked.transfers[b.Transfer] = append(in.booked.transfers[b.Transfer], b)
 			return err
-		}})
+		}
+		list = append(list, db.Statement{SQL: readBookedTransfersSQL, Args: []any{d.List(transfers)}, Row: scan},
+			db.Statement{SQL: readBookedPaymentsSQL, Args: []any{d.List(payments)}, Row: scan})
 	}
 	return list
 }
@@ -124,7 +134,7 @@ func checkReconciled(ctx context.Context, t *db.Tx) error {
 var errOrderRestored = &db.ConflictError{Reason: "the order is from before a restore, and nobody has said what became of it: reconcile, or resume it"}
 
 const bookBeforeSQL = `
-INSERT INTO booked_before (tracking_id, sum, transfer, tx_index) SELECT $1, $2, $3, CAST($4 AS BIGINT)
+INSERT INTO booked_before (tracking_id, sum, transfer, payment, tx_index) SELECT $1, $2, $3, $4, CAST($5 AS BIGINT)
 WHERE NOT EXISTS (SELECT 1 FROM inbox WHERE type = 1 AND id = $1)
 ON CONFLICT (tracking_id) DO NOTHING`
 
@@ -139,7 +149,7 @@ func (b *Book) BookedBefore(ctx context.Context, list []Booked) error {
 		if err := db.CheckText("symbol", x.Sum); err != nil {
 			return err
 		}
-		statements = append(statements, db.Statement{SQL: bookBeforeSQL, Args: []any{x.TrackingID, x.Sum, x.Transfer, x.TxIndex}})
+		statements = append(statements, db.Statement{SQL: bookBeforeSQL, Args: []any{x.TrackingID, x.Sum, x.Transfer, x.Payment, x.TxIndex}})
 	}
 	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error { return t.Batch(ctx, statements) })
 }
@@ -152,7 +162,7 @@ func (b *Book) IsBookedBefore(ctx context.Context, trackingID string) (bool, err
 
 const heldAfterSQL = `
 SELECT d.seq, d.tracking_id, i.duplicate + d.suspect + (SELECT COUNT(*) FROM booked_before b WHERE b.tracking_id = d.tracking_id),
-	COALESCE(i.transfer, ''), i.tx_index
+	COALESCE(i.transfer, ''), COALESCE(i.payment, ''), i.tx_index
 FROM deposits d JOIN inbox i ON i.type = 1 AND i.id = d.tracking_id
 WHERE d.state <> 'taken' AND d.state = 'held' AND d.seq > $1 AND d.seq <= $2 ORDER BY d.seq LIMIT $3`
 
@@ -160,7 +170,7 @@ WHERE d.state <> 'taken' AND d.state = 'held' AND d.seq > $1 AND d.seq <= $2 ORD
 // trackingId, and a transfer, perhaps under another.
 type Said struct {
 	Booked   func(trackingID string) bool
-	Transfer func(transfer string, txIndex int64) bool
+	Transfer func(transfer, payment string, txIndex int64) bool
 }
 
 // SettleHeld decides on the deposits that are held: those that the application had booked
@@ -195,13 +205,14 @@ func settleHeld(ctx context.Context, q db.Querier, said Said, now db.Millis, dec
 		id       string
 		doubts   int64 // other reasons why it is held
 		transfer string
+		payment  string
 		index    int64
 	}
 	for after := int64(0); ; {
 		var list []held
 		err := db.Each(ctx, q, heldAfterSQL, []any{after, last[FeedDeposits.String()], decideBatch}, func(r db.Rows) error {
 			var h held
-			err := r.Scan(&h.seq, &h.id, &h.doubts, &h.transfer, &h.index)
+			err := r.Scan(&h.seq, &h.id, &h.doubts, &h.transfer, &h.payment, &h.index)
 			list = append(list, h)
 			return err
 		})
@@ -215,7 +226,7 @@ func settleHeld(ctx context.Context, q db.Querier, said Said, now db.Millis, dec
 			switch {
 			case said.Booked(h.id):
 				d.State, d.Reason = DepositRejected, reasonBooked
-			case h.seq > base && h.doubts == 0 && !said.Transfer(h.transfer, h.index):
+			case h.seq > base && h.doubts == 0 && !said.Transfer(h.transfer, h.payment, h.index):
 				d.State = DepositCredited
 			default:
 				continue

@@ -85,9 +85,12 @@ func indexed(text string) string {
 }
 
 const firstOfTransferSQL = `
-SELECT f.id FROM inbox i JOIN inbox f ON f.transfer = i.transfer AND f.seq < i.seq
-	AND (f.tx_index < 0 OR i.tx_index < 0 OR f.tx_index = i.tx_index)
-WHERE i.type = 1 AND i.id = $1 ORDER BY f.seq LIMIT 1`
+SELECT id FROM (
+	SELECT f.id, f.seq FROM inbox i JOIN inbox f ON f.transfer = i.transfer AND f.seq < i.seq
+		AND (f.tx_index < 0 OR i.tx_index < 0 OR f.tx_index = i.tx_index)
+	WHERE i.type = 1 AND i.id = $1
+	UNION ALL SELECT f.id, f.seq FROM inbox i JOIN inbox f ON f.payment = i.payment AND f.seq < i.seq WHERE i.type = 1 AND i.id = $1
+) AS same ORDER BY seq LIMIT 1`
 
 // FirstDeposit gives the first deposit that names the same transfer as a possible
 // duplicate, or ErrNotFound.

@@ -19,6 +19,7 @@ type bulkPage struct {
 	Hidden     []bulkMember // of the form
 	Post, Back string       // where the form and the list are
 	Count      int64
+	LeftOut    int64 // possible duplicates that match too
 	What       string // what is counted, as the beginning of a sentence
 	Says       string // what the act does to them
 	None       string // why there may be none
@@ -108,7 +109,7 @@ func (v *visit) depositsAll() error {
 	if err != nil {
 		return err
 	}
-	page.Post, page.Back, page.Count, page.What, page.Reason = v.r.URL.Path, "/console/deposits", dry.Count, "Held deposits", true
+	page.Post, page.Back, page.Count, page.LeftOut, page.What, page.Reason = v.r.URL.Path, "/console/deposits", dry.Count, dry.LeftOut, "Held deposits", true
 	page.None = "No held deposit matches any more."
 	return v.bulk(page, kept, map[string]string{"upTo": strconv.FormatInt(dry.UpTo, 10)})
 }

@@ -93,11 +93,13 @@ func TestGatewayActs(t *testing.T) {
 	}
 	b.open("/console/deposits?state=held")
 	b.click(`a[href^="/console/deposits/credit"]`)
-	b.shows("Held deposits that match: 3. They count from now on")
+	b.shows("Possible duplicates that match and are left out: 3", "No held deposit matches any more.")
+	b.open("/console/deposits/reject?state=held")
+	b.shows("Held deposits that match: 3. They do not count")
 	b.fill("#reason", "all of them looked at")
 	b.fill("#confirm", "yes")
 	b.click("form.fields button.danger")
-	b.shows("Type the word credit to confirm")
+	b.shows("Type the word reject to confirm")
 	if got := get[string](b, `document.querySelector("#reason").value`); got != "all of them looked at" {
 		t.Errorf("the form holds %q", got)
 	}
@@ -108,12 +110,12 @@ func TestGatewayActs(t *testing.T) {
 	b.fill("#confirm", "reject")
 	b.click("form.fields button.danger")
 	b.shows("Rejected: none that matched counts.")
-	b.open("/console/deposits/credit?state=held")
-	b.fill("#confirm", "credit")
+	b.open("/console/deposits/reject?state=held")
+	b.fill("#confirm", "reject")
 	last := s.twice(51) // came since the count
 	b.click("form.fields button.danger")
-	b.shows("Credited: all that matched count")
-	for seq, want := range map[int64]client.DepositState{held[0]: client.DepositRejected, held[1]: client.DepositCredited, held[2]: client.DepositCredited, late: client.DepositCredited, last: client.DepositHeld} {
+	b.shows("Rejected: none that matched counts.")
+	for seq, want := range map[int64]client.DepositState{held[0]: client.DepositRejected, held[1]: client.DepositRejected, held[2]: client.DepositRejected, late: client.DepositRejected, last: client.DepositHeld} {
 		if d, err := s.admin.Deposit(ctx, seq); err != nil || d.State != want {
 			t.Errorf("deposit %d: %+v, %v", seq, d, err)
 		}

@@ -41,11 +41,11 @@ func (a *server) decideDeposits(c *api.Call, in client.DecideDeposits, to book.D
 	if in.DryRun {
 		b = a.lists
 	}
-	n, last, more, err := b.DecideHeld(c.R.Context(), keptSearch(in.Filter), to, c.Token.ID, in.Reason, in.UpTo, in.DryRun, c.Now)
-	if err != nil && n > 0 {
-		a.c.Log.Warn("deciding on deposits that match broke off", "decided", n, "state", string(to), "error", err)
+	done, err := b.DecideHeld(c.R.Context(), keptSearch(in.Filter), to, c.Token.ID, in.Reason, in.UpTo, in.DryRun, c.Now)
+	if err != nil && done.Count > 0 {
+		a.c.Log.Warn("deciding on deposits that match broke off", "decided", done.Count, "state", string(to), "error", err)
 	}
-	return client.Decided{Count: n, UpTo: last, More: more, DryRun: in.DryRun}, err
+	return client.Decided{Count: done.Count, LeftOut: done.LeftOut, UpTo: done.Last, More: done.More, DryRun: in.DryRun}, err
 }
 
 // errAll is the fault of a selection that has no member.

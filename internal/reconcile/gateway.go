@@ -108,7 +108,11 @@ func (c Config) said(x *Index) (book.Said, error) {
 		return strconv.FormatInt(n, 10)
 	}
 	err := Lines(c.Booked, func(l Line) error {
-		if b := l.booked(); b.Transfer != "" {
+		b := l.booked()
+		if b.Payment != "" {
+			transfers.Add(b.Payment, any, "", 0)
+		}
+		if b.Transfer != "" {
 			transfers.Add(b.Transfer, any, "", 0)
 			transfers.Add(b.Transfer, index(b.TxIndex), "", 0)
 		}
@@ -117,7 +121,10 @@ func (c Config) said(x *Index) (book.Said, error) {
 	transfers.Sort()
 	return book.Said{
 		Booked: func(id string) bool { return x.Has("", id) },
-		Transfer: func(t string, n int64) bool {
+		Transfer: func(t, payment string, n int64) bool {
+			if payment != "" && transfers.Has(payment, any) {
+				return true
+			}
 			if n < 0 {
 				return transfers.Has(t, any)
 			}

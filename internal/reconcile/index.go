@@ -122,13 +122,13 @@ func (l Line) differs(tenantUserID string, known *countersign.Details) string {
 
 // otherTx reports whether the line names another transaction than the one that is known here.
 func (l Line) otherTx(known string) bool {
-	return l.TxID != "" && known != "" && book.TransferOf(l.TxID, "", "", "") != book.TransferOf(known, "", "", "")
+	return l.TxID != "" && known != "" && countersign.FoldTxID(l.TxID) != countersign.FoldTxID(known)
 }
 
 // booked is a deposit that the application has booked.
 func (l Line) booked() book.Booked {
-	b := book.Booked{TrackingID: l.TrackingID, Sum: Sum(l.Symbol, l.Amount), TxIndex: -1,
-		Transfer: book.TransferOf(l.TxID, l.ChainName, l.Symbol, cmp.Or(l.ToAddress, l.Address))}
+	b := book.Booked{TrackingID: l.TrackingID, Sum: Sum(l.Symbol, l.Amount), TxIndex: -1}
+	b.Transfer, b.Payment = book.KeysOf(countersign.Deposit{TxID: l.TxID, ChainName: l.ChainName, Symbol: l.Symbol, Amount: l.Amount, ToAddress: cmp.Or(l.ToAddress, l.Address)})
 	if l.TxIndex != nil {
 		b.TxIndex = *l.TxIndex
 	}

@@ -10,6 +10,7 @@ CREATE TABLE inbox (
   call_back_id   {text} NOT NULL,
   content        {bytes} NOT NULL, -- digest of what the effect rests on
   transfer       {text}, -- digest of what moved to where, in part; NULL where nothing did
+  payment        {text}, -- likewise, with the amount
   tx_index       {int} NOT NULL,
   duplicate      {int} NOT NULL,
   claims         {int} NOT NULL,
@@ -30,6 +31,7 @@ CREATE TABLE inbox (
   UNIQUE (id, type)
 ){strict};
 CREATE INDEX inbox_transfer ON inbox (transfer, tx_index) WHERE transfer IS NOT NULL;
+CREATE INDEX inbox_payment ON inbox (payment, seq) WHERE payment IS NOT NULL;
 -- Every list is read by an index in the list's order, newest first.
 CREATE INDEX inbox_order ON inbox (call_back_id, seq) WHERE call_back_id <> '';
 CREATE INDEX inbox_open ON inbox (seq) WHERE settled = 0;
@@ -120,9 +122,11 @@ CREATE TABLE booked_before (
   tracking_id TEXT NOT NULL PRIMARY KEY,
   sum         TEXT NOT NULL, -- symbol and amount; empty: the merchant did not say them
   transfer    TEXT NOT NULL, -- as in inbox; empty: the merchant did not say it
+  payment     TEXT NOT NULL, -- likewise
   tx_index    {int} NOT NULL
 ){strict};
 CREATE INDEX booked_transfer ON booked_before (transfer) WHERE transfer <> '';
+CREATE INDEX booked_payment ON booked_before (payment) WHERE payment <> '';
 
 -- What the merchant ordered. Tenant, details, end and labels never change.
 CREATE TABLE orders (
