@@ -29,6 +29,7 @@ func (in *inboxTx) effect(ctx context.Context, e *merchant.Entry, row *inboxRow)
 			d.State = DepositHeld // client.AlarmRestored was raised
 		}
 		in.ledger.deposits = append(in.ledger.deposits, d)
+		in.ledger.deposited(c)
 	case *countersign.AddressChange:
 		return in.takeAddress(ctx, c, at)
 	case *countersign.WithdrawalDone:

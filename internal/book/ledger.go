@@ -11,12 +11,13 @@ import (
 // ledger gathers what a transaction appends to the feeds. It writes at the end of
 // the transaction, which keeps the feeds locked from then on.
 type ledger struct {
-	alarms   []db.Alarm
-	deposits []TakenDeposit
-	events   []Event
-	sums     map[spentKey]countersign.Sum // by how much each changes
-	moved    [][2]OrderState              // of orders: from and to
-	counts   map[string]int64             // changes of other kept numbers
+	alarms    []db.Alarm
+	deposits  []TakenDeposit
+	events    []Event
+	sums      map[spentKey]countersign.Sum // by how much each changes
+	moved     [][2]OrderState              // of orders: from and to
+	addresses map[[3]string]bool           // to which deposits went: user, chain, address
+	counts    map[string]int64             // changes of other kept numbers
 }
 
 func (l *ledger) alarm(kind client.AlarmKind, subject string, at db.Millis) {
@@ -57,6 +58,9 @@ var (
 // write appends everything, to the feeds in the order of their names.
 func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 	if err := l.writeCounts(ctx, t); err != nil {
+		return err
+	}
+	if err := l.writeDeposited(ctx, t); err != nil {
 		return err
 	}
 	if err := l.records(ctx, t); err != nil {

@@ -19,7 +19,7 @@ type bulkPage struct {
 	Hidden     []bulkMember // of the form
 	Post, Back string       // where the form and the list are
 	Count      int64
-	LeftOut    int64 // possible duplicates that match too
+	LeftOut    int64  // possible duplicates that match too
 	What       string // what is counted, as the beginning of a sentence
 	Says       string // what the act does to them
 	None       string // why there may be none

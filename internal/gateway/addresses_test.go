@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
+	"countersign/internal/db"
 	"countersign/merchant"
 )
 
@@ -56,15 +58,15 @@ func TestChangedAddressIsHeld(t *testing.T) {
 					t.Fatalf("errCode %d", code)
 				}
 			}
+			deposit := countersigntest.Deposit(1) // its chain is known from here on
+			deliver(deposit)
 			deliver(told("c1", "u1", "TRON", "", "TFirst"))
 			deliver(told("c2", "u1", "TRON", "", "TFirst")) // says nothing new
 			deliver(told("c3", "u1", "ETH", "", "0xfirst")) // of another chain
 			deliver(told("c4", "u1", "TRON", "", "TThief")) // does not say that it replaces one
 			deliver(told("c5", "u1", "TRON", "TFirst", "TThief"))
 			deliver(told("c6", "u1", "TRON", "TFirst", "TSecond"))
-			deliver(told("c7", "u2", "TRON", "TOld", "TNew")) // the first that is heard of the user
-			deposit := countersigntest.Deposit(1)
-			deliver(deposit)
+			deliver(told("c7", "u2", "TRON", "TOld", "TNew"))                               // the first that is heard of the user
 			deliver(told("c8", deposit.TenantUserID, deposit.ChainName, "", "0xelsewhere")) // the user has deposited
 			deliver(told("c9", "u3", "", "", "TAny"))
 			deliver(told("c10", "u3", "TRON", "", "TOther")) // the chain of the first is not known
@@ -153,5 +155,81 @@ func TestAddressWithoutTrackingID(t *testing.T) {
 		} else if len(list) != 1 || list[0].State != client.AddressHeld {
 			t.Errorf("held: %+v", list)
 		}
+	}
+}
+
+// TestReplacedAddressIsHeld: no name of the chain, no deposit to the new address and no purge makes
+// a replaced address count at once.
+func TestReplacedAddressIsHeld(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), nil)
+			n := 0
+			tell := func(user, chain, to string, want client.AddressState) {
+				t.Helper()
+				n++
+				if code := r.deliver(told(fmt.Sprint("a", n), user, chain, to, to)); code != countersign.CodeAccepted {
+					t.Fatalf("errCode %d", code)
+				}
+				list := r.addresses(user)
+				if got := list[len(list)-1]; got.State != want || got.Address != to {
+					t.Errorf("%s on %q: %+v, want %s", to, chain, got, want)
+				}
+			}
+			for i, chain := range []string{"eth", "ETH ", "E\u200bTH", "ERC20", "Unheard"} {
+				user := fmt.Sprint("u", i)
+				tell(user, "ETH", "0xfirst", client.AddressTaken)
+				tell(user, chain, "0xthief", client.AddressHeld)
+			}
+			first := countersigntest.Deposit(1)
+			nothing := countersigntest.Deposit(2)
+			nothing.TenantUserID, nothing.ToAddress = first.TenantUserID, "0xthief"
+			nothing.Amount, _ = countersign.ParseAmount("0")
+			for _, cb := range []*countersign.Deposit{first, nothing} {
+				if code := r.deliver(cb); code != countersign.CodeAccepted {
+					t.Fatalf("errCode %d", code)
+				}
+			}
+			tell(first.TenantUserID, first.ChainName, "0xthief", client.AddressHeld)
+			third := countersigntest.Deposit(3)
+			third.TenantUserID = "purged"
+			r.deliver(third)
+			if err := r.db.Write(t.Context(), func(ctx context.Context, x *db.Tx) error {
+				_, err := x.Exec(ctx, `DELETE FROM deposits`)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			tell("purged", third.ChainName, "0xthief", client.AddressHeld)
+		})
+	}
+}
+
+// TestAcceptedLast: of two held addresses the one that is accepted last counts, as the application
+// is told, also if it came first.
+func TestAcceptedLast(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), nil)
+			for i, to := range []string{"TFirst", "TOlder", "TNewer"} {
+				r.deliver(told(fmt.Sprint("a", i), "u", "TRON", to, to))
+			}
+			list := r.addresses("u")
+			for _, i := range []int{2, 1} { // the newer, then the older
+				if _, err := r.client.AcceptAddress(t.Context(), list[i].Seq, ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			events := r.addressEvents()
+			if last := events[len(events)-1]; last != "address.changed u TOlder" {
+				t.Fatalf("the application shows %s", last)
+			}
+			r.deliver(told("b", "u", "TRON", "TOlder", "TOlder"))
+			r.deliver(told("c", "u", "TRON", "TNewer", "TNewer"))
+			list = r.addresses("u")
+			if list[3].State != client.AddressTaken || list[4].State != client.AddressHeld {
+				t.Errorf("the gateway believes another one: %+v", list[3:])
+			}
+		})
 	}
 }

@@ -189,6 +189,16 @@ CREATE TABLE spent (
   PRIMARY KEY (symbol, tenant_user_id, span, start)
 ){clustered};
 
+-- To which addresses each user's deposits went. No purge touches it: an address that replaces one
+-- of them waits for a person, however old it is.
+CREATE TABLE deposited_at (
+  tenant_user_id {text} NOT NULL,
+  chain          {text} NOT NULL, -- digest of the name, folded
+  address        {text} NOT NULL, -- digest of AddressKey
+  PRIMARY KEY (tenant_user_id, chain, address)
+){clustered};
+CREATE INDEX deposited_chain ON deposited_at (chain);
+
 -- What the service told of users' deposit addresses.
 CREATE TABLE addresses (
 {sqlite}  seq            INTEGER NOT NULL PRIMARY KEY,
@@ -202,8 +212,11 @@ CREATE TABLE addresses (
   taken          {int} NOT NULL,
   decided        {int} NOT NULL DEFAULT 0,
   decided_by     {text} NOT NULL DEFAULT '',
-  reason         {text} NOT NULL DEFAULT ''
+  reason         {text} NOT NULL DEFAULT '',
+  chain          {text} NOT NULL, -- as in deposited_at; empty: it names none
+  counts         {int} NOT NULL DEFAULT 0 -- grows with each address that begins to count: the highest is the one that does
 ){strict};
+CREATE INDEX addresses_chain ON addresses (chain) WHERE counts > 0;
 CREATE INDEX addresses_user ON addresses (tenant_user_id, seq);
 CREATE INDEX addresses_state ON addresses (state, seq);
 CREATE INDEX addresses_new ON addresses (substr(address, 1, 64), seq);
