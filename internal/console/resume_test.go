@@ -64,7 +64,7 @@ func TestResumedFromBefore(t *testing.T) {
 		}
 		s, path := newSite(t, shop.base).signIn(shop.token(client.RoleApprover).Secret), "/console/orders/"+o.CallBackID
 		offers(t, s, path, false)
-		said := book.Said{Booked: func(string) bool { return false }, Transfer: func(string, int64) bool { return false }}
+		said := book.Said{Booked: func(string) bool { return false }, Transfer: func(string, string, int64) bool { return false }}
 		if _, err := shop.book.Reconcile(ctx, said, db.MillisOf(time.Now())); err != nil {
 			t.Fatal(err)
 		}
