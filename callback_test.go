@@ -102,7 +102,7 @@ func TestParseDepositRefuses(t *testing.T) {
 		{"empty", ``, "malformed message: not a JSON object"},
 		{"two objects", canonicalDeposit + `{}`, "malformed message: more after the value"},
 		{"trailing NUL", canonicalDeposit + "\x00", "malformed message: more after the value"},
-		{"BOM", "\ufeff" + canonicalDeposit, "malformed message: not a JSON object"},
+		{"BOM", "\ufeff" + canonicalDeposit, "malformed message: a byte order mark (EF BB BF), which must be left out"},
 		{"invalid UTF-8", edit(`"65515"`, "\"6\xff\""), "malformed message: not valid UTF-8"},
 		{"unpaired surrogate", edit(`"65515"`, `"\ud800"`), `member "tenantUserId" holds half of a surrogate pair`},
 		{"surrogates swapped", edit(`"65515"`, `"\udc00\ud800"`), `member "tenantUserId" holds half of a surrogate pair`},

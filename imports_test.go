@@ -66,7 +66,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/gateway": {
 		ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/journal", "countersign/internal/bodies", "countersign/internal/book", "countersign/internal/api",
 			"countersign/internal/db", "countersign/internal/learn", "countersign/internal/policy", "countersign/internal/signed", "countersign/internal/strictjson"},
-		others: []string{"github.com/danielgtaylor/huma/v2"},
+		others: []string{"github.com/danielgtaylor/huma/v2", "golang.org/x/time"},
 	},
 	"countersign/internal/reconcile": {ours: []string{"countersign", "countersign/client", "countersign/internal/book", "countersign/internal/db", "countersign/internal/outbox",
 		"countersign/internal/strictjson"}},
