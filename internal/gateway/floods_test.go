@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"bytes"
 	"encoding/base64"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -316,5 +318,37 @@ func TestOuterFormOfCalls(t *testing.T) {
 		if err != nil || resp.StatusCode/100 != 4 || !strings.Contains(string(answer), want) {
 			t.Errorf("%d %s, want %q, %v", resp.StatusCode, answer, want, err)
 		}
+	}
+}
+
+// TestLongIdentifiers: an identifier that no index holds is refused for good, kept and alarmed, with
+// either database.
+func TestLongIdentifiers(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{Unbound: true}), nil)
+			plain, _, err := r.service.Plaintext(countersigntest.Deposit(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			random := make([]byte, 3000) // a text that compresses would fit into an index
+			for i := range random {
+				random[i] = "0123456789abcdef"[rand.IntN(16)]
+			}
+			body, err := r.service.Seal(bytes.Replace(plain, []byte(countersigntest.Deposit(1).TrackingID), random, 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if code := r.posted(merchant.DefaultNotifyPath, body); code != countersign.CodeMalformed {
+					t.Errorf("errCode %d", code)
+				}
+			}
+			x := r.allRefused(1)[0]
+			if x.Reason != "malformed" || x.Number != 2 || len(x.Facts) != 1 || x.Facts[0].Member != "trackingId" || !strings.Contains(x.Facts[0].Cause, "1024") && !strings.Contains(x.Facts[0].Cause, "1,024") {
+				t.Errorf("%.200s", fmt.Sprintf("%+v", x))
+			}
+			r.wantAlarms(client.AlarmDepositRefused)
+		})
 	}
 }
