@@ -71,4 +71,11 @@ func TestRefusedFromTheShell(t *testing.T) {
 	if status, _, errOut := run("refused", "dismiss", "1"); status == exitDone || !strings.Contains(errOut, "it was taken") {
 		t.Errorf("%d %s", status, errOut)
 	}
+	// This provider may not come again for what the check holds.
+	g.d.kill()
+	g.args = append(g.args, "--verify-url", "http://127.0.0.1:1/")
+	g.start()
+	if out := g.d.output.String(); !strings.Contains(out, "the check is asked again here") {
+		t.Errorf("%s", out)
+	}
 }

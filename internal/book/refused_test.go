@@ -55,6 +55,10 @@ func TestRefusedBounds(t *testing.T) {
 			if opened != MaxRefusedRows || closed != 0 {
 				t.Errorf("%d and %d", opened, closed)
 			}
+			list, _, err := b.RefusedList(ctx, RefusedFilter{}, 1, 0)
+			if err != nil || list[0].ID != fmt.Sprint("spliced ", MaxRefusedRows-2) { // the newest of the reason went
+				t.Errorf("the newest is %+v, %v", list, err)
+			}
 			if r, err := b.Refused(ctx, 1, true); err != nil || r.ID != "deposit" || len(r.Body) != 700 {
 				t.Errorf("%+v, %v", r, err)
 			}
