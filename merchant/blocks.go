@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"countersign"
+	"countersign/envelope"
 )
 
 // BlockDigest is the first half of a SHA-256, which is enough to tell blocks and
@@ -165,6 +166,14 @@ func blocksOf(cb countersign.Callback, plaintext, sealed []byte, lengths []int, 
 		start = end
 	}
 	return b
+}
+
+// ReadBlocks gives the blocks of a body that opens with key and is not bound, for a Rememberer; nil of
+// any other. field is Profile.BodyField.
+func ReadBlocks(key *envelope.Key, padding envelope.Padding, field string, body []byte) *Blocks {
+	o := opener{key: key, padding: padding, binding: BindingWhenPresent, lenient: true, field: field}
+	_, blocks, _, _ := o.open(countersign.LaneNotify, body)
+	return blocks
 }
 
 func blockDigest(sealed []byte) (d BlockDigest) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 
 	"countersign/internal/daemon"
 	"countersign/internal/learn"
+	"countersign/merchant"
 )
 
 // learnDrain bounds how long requests under way may take when learning ends.
@@ -19,7 +21,7 @@ const learnDrain = 5 * time.Second
 
 // learn answers what comes to the public listener with errCode 5000, books nothing,
 // says what the provider does, and in the end writes the settings that fit it.
-func (c *gatewayCmd) learn(std streams) error {
+func (c *gatewayCmd) learn(std streams) (err error) {
 	callbacks, err := c.callbacks(std)
 	if err != nil {
 		return err
@@ -34,6 +36,18 @@ func (c *gatewayCmd) learn(std streams) error {
 	log := c.logger(std.err)
 	ctx, stop := untilSignal(log)
 	defer stop()
+	storage, err := c.storage(c.Data, log)
+	if err != nil {
+		return err
+	}
+	book, done, err := storage.OpenBook(ctx, log)
+	if err != nil {
+		return explainStart(err)
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	h.Remember = func(ctx context.Context, b *merchant.Blocks) error {
+		return book.Remember(ctx, merchant.Entry{Blocks: b, At: time.Now()})
+	}
 	l, err := daemon.Listen(daemon.ListenConfig{Name: "callbacks", Addr: c.Listen, Handler: h, AnyHost: true, TLS: c.tls().WithoutClients(), Exposes: "what the provider posts", Most: 1000, Drain: learnDrain, Log: log})
 	if err != nil {
 		return err

@@ -279,7 +279,8 @@ func TestLearn(t *testing.T) {
 	file := filepath.Join(dir, "provider.toml")
 	s.header, s.apiKey = "Provider-Key", "cb-other"
 	s.field = "payload"
-	d := startDaemon(t, "gateway", "--learn", "--learn-file", file, "--listen", "127.0.0.1:0", "--service-key", filepath.Join(dir, "provider.pub"),
+	data := filepath.Join(dir, "data")
+	d := startDaemon(t, "gateway", "--learn", "--data", data, "--learn-file", file, "--listen", "127.0.0.1:0", "--service-key", filepath.Join(dir, "provider.pub"),
 		"--api-key", "@"+filepath.Join(dir, "api.key"), "--callback-api-key", "@"+filepath.Join(dir, "callback.key"))
 	note := filepath.Join(dir, "provider-note.txt")
 	deposit := `{"type":1,"txId":"0xab","chainName":"ETH","symbol":"WETH","amount":1E-7,"toAddress":"0x70","tenantUserId":65515,"trackingId":"d-1","coin":60}`
@@ -323,11 +324,10 @@ func TestLearn(t *testing.T) {
 	if b, err := os.ReadFile(note); err != nil || !strings.Contains(out, string(b)) || !strings.HasPrefix(string(b), learn.NoteMark) {
 		t.Errorf("%s, %v", b, err)
 	}
-	if b, err := os.ReadFile(file); err != nil || !strings.Contains(string(b), fmt.Sprintf("\ndata = %q\n", mustAbs(t, "countersign-gateway-data"))) {
+	if b, err := os.ReadFile(file); err != nil || !strings.Contains(string(b), fmt.Sprintf("\ndata = %q\n", data)) {
 		t.Errorf("%s, %v", b, err)
 	}
 
-	data := filepath.Join(dir, "data")
 	d = startDaemon(t, "gateway", "--config", file, "--data", data, "--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0")
 	if a := s.post(d.urls["callbacks"]+"/api/v1/uu/notify", deposit); a.ErrCode != 0 {
 		t.Errorf("%+v\n%s", a, d.output)
@@ -358,7 +358,7 @@ func TestLearn(t *testing.T) {
 	if err := os.WriteFile(other, []byte("[gateway]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"gateway", "--learn", "--listen", "127.0.0.1:0", "--service-key", filepath.Join(dir, "provider.pub"), "--api-key", "k"}
+	args := []string{"gateway", "--learn", "--data", data, "--listen", "127.0.0.1:0", "--service-key", filepath.Join(dir, "provider.pub"), "--api-key", "k"}
 	if status, _, errOut := shell(t, "", append(args, "--learn-file", other)...); status != exitFailed || !strings.Contains(errOut, "name another file") {
 		t.Errorf("%d %s", status, errOut)
 	}
@@ -376,14 +376,6 @@ func TestLearn(t *testing.T) {
 	if _, err := os.Stat(none); err == nil {
 		t.Error("a file was written of nothing")
 	}
-}
-
-func mustAbs(t *testing.T, path string) string {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return abs
 }
 
 // TestNewDataDirectory: a daemon does not begin with an empty database where one was used with

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"countersign/internal/book"
 	"countersign/internal/db"
 )
 
@@ -98,6 +99,15 @@ func (s Storage) openAny(ctx context.Context, log *slog.Logger, end db.End, rest
 }
 
 // url is of the database.
+// OpenBook opens the merchant's book without serving from it. Call done at the end.
+func (s Storage) OpenBook(ctx context.Context, log *slog.Logger) (b *book.Book, done func() error, err error) {
+	d, err := s.open(ctx, log, book.End())
+	if err != nil {
+		return nil, nil, err
+	}
+	return book.New(d, book.Config{}), d.Close, nil
+}
+
 func (s Storage) url() string { return cmp.Or(s.DB, s.file(DatabaseFile)) }
 
 func (s Storage) file(name string) string { return filepath.Join(s.Dir, name) }

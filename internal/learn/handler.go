@@ -1,6 +1,8 @@
 package learn
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +12,7 @@ import (
 	"countersign"
 	"countersign/envelope"
 	"countersign/internal/bodies"
+	"countersign/merchant"
 )
 
 // Handler answers every POST with errCode 5000, so that the provider sends it again
@@ -19,6 +22,9 @@ type Handler struct {
 	Reader Reader
 	APIKey countersign.APIKey // of the responses; may be empty
 	Out    io.Writer          // gets what each callback shows
+	// Remember gets the blocks of what opened: nobody shall join them when the settings are
+	// right (PROTOCOL.md, B7). Nil: nobody remembers.
+	Remember func(context.Context, *merchant.Blocks) error
 
 	mu       sync.Mutex // held for a whole callback: opening costs, and the texts must not mix
 	provider Provider
@@ -57,7 +63,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the callback API key is missing", http.StatusUnauthorized)
 		return
 	}
-	h.learn(r, where, body, own, carrier)
+	f := h.learn(r, where, body, own, carrier)
+	if blocks := h.Reader.blocks(f, body); blocks != nil && h.Remember != nil {
+		if err := h.Remember(r.Context(), blocks); err != nil {
+			fmt.Fprintf(h.Out, "\nits blocks were not remembered: %v\n", err)
+			http.Error(w, "not remembered", http.StatusServiceUnavailable)
+			return
+		}
+	}
 	response, err := countersign.Response{APIKey: h.APIKey, ErrCode: countersign.CodeInternal, Message: message}.Marshal()
 	if err != nil {
 		http.Error(w, "no response", http.StatusInternalServerError)
@@ -68,7 +81,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // learn says what the callback shows, and what fits all that came so far.
-func (h *Handler) learn(r *http.Request, where string, body []byte, own []string, carrier string) {
+func (h *Handler) learn(r *http.Request, where string, body []byte, own []string, carrier string) Finding {
 	f := h.Reader.Read(body)
 	if how := bodies.Encoding(r.Header); how != "" {
 		f = compressed(how)
@@ -96,6 +109,19 @@ func (h *Handler) learn(r *http.Request, where string, body []byte, own []string
 		s.add("fits", "%s", Flags(h.provider.Settings()))
 	}
 	fmt.Fprint(h.Out, s.String())
+	return f
+}
+
+// blocks gives the blocks of a body with the finding f; nil if it did not open, or is bound.
+func (r Reader) blocks(f Finding, body []byte) *merchant.Blocks {
+	if !f.Opened {
+		return nil
+	}
+	padding := r.Padding
+	if f.OAEP {
+		padding = envelope.OAEP
+	}
+	return merchant.ReadBlocks(r.Key, padding, cmp.Or(f.Field, r.Field), body)
 }
 
 // Learned is what all callbacks showed together.

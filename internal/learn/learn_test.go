@@ -2,6 +2,7 @@ package learn
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -365,5 +366,42 @@ func TestUncheckedHeader(t *testing.T) {
 	got := h.Learned(nil, "")
 	if !strings.Contains(got.Summary, "2 had the header X-Api-Key, which the gateway will not check") || !strings.Contains(got.File, "X-Api-Key") || strings.Contains(got.Summary+got.File, "secret") {
 		t.Errorf("%s\n%s", got.Summary, got.File)
+	}
+}
+
+// TestRemembers: what came while it learned cannot be joined when the settings are right.
+func TestRemembers(t *testing.T) {
+	s, err := countersigntest.MakeService(countersigntest.ServiceConfig{Key: pair(), Unbound: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := s.MerchantConfig()
+	inbox := merchant.NewMemoryInbox()
+	c.Inbox = inbox
+	h := &Handler{Reader: Reader{Key: pair().Public(), Field: "data"}, Out: io.Discard, Remember: func(ctx context.Context, b *merchant.Blocks) error {
+		return inbox.Remember(ctx, merchant.Entry{Blocks: b})
+	}}
+	var bodies [][]byte
+	for n := range 2 {
+		body, _, err := s.Body(countersigntest.Deposit(n + 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		bodies = append(bodies, body)
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body)))
+	}
+	join, err := countersigntest.Splice(bodies[0], bodies[1], 2, pair().Size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, err := merchant.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, body := range [][]byte{join, bodies[0], bodies[1]} {
+		resp, err := countersign.ParseResponse(s.Post(t.Context(), countersigntest.ToHandler(end), merchant.DefaultNotifyPath, body).Raw)
+		if err != nil || (resp.ErrCode == countersign.CodeAccepted) != (i > 0) {
+			t.Errorf("body %d: errCode %d, %v", i, resp.ErrCode, err)
+		}
 	}
 }
