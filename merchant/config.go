@@ -168,8 +168,10 @@ type Config struct {
 	// KeepForReview leaves such deposits in the Inbox and in the log.
 	OnPossibleDuplicate func(context.Context, Deposit) error
 	// OnWithdrawal answers a withdrawal with Confirm, Refuse or Hold. An error
-	// confirms nothing; a *CodeError says which errCode is returned. Nil:
-	// every order is unknown.
+	// confirms nothing; a *CodeError says which errCode is returned. It is called again
+	// for each repetition of a question that was confirmed, and refuses with
+	// countersign.CodeOrderCancelled (2005) what has ended since (PROTOCOL.md, I1). Its details
+	// do not count then. Nil: every order is unknown.
 	OnWithdrawal func(context.Context, countersign.WithdrawalRequest) (Answer, error)
 	// OnAnswer is told of every answer that confirms or refuses a withdrawal, repeated
 	// ones too, before it is sent. If it fails, the service is told errCode 5000 and asks

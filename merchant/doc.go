@@ -26,9 +26,9 @@
 //
 // A withdrawal is confirmed only if OnWithdrawal confirms it for the user that
 // the request names, and always with the same details: they are recorded before
-// they are sent, and every later request for the same callBackId gets them again
-// without a call of OnWithdrawal. A final refusal is recorded in the same way. A
-// hold is not; the next request calls OnWithdrawal again.
+// they are sent, and every later request for the same callBackId gets them again,
+// unless OnWithdrawal, which is called for each, refuses what has ended since. A final
+// refusal is recorded for ever. A hold is not; the next request calls OnWithdrawal again.
 //
 // The answer to a callback is sent only after it was recorded. A panic, a
 // time-out, an error and an Inbox that fails become errCode 5000 with empty data,

@@ -56,7 +56,8 @@ type Inbox interface {
 	//
 	//  1. If the entry is not known, the error is ErrNotClaimed.
 	//  2. If the entry is settled, nothing changes, and the recorded Reply is
-	//     returned.
+	//     returned. But of type 2 a final refusal may take the place of a
+	//     confirmation, never the reverse.
 	//  3. If s.Final, s.Reply is recorded for ever and returned, even if the
 	//     lease was lost meanwhile: the function has done its work.
 	//  4. Otherwise s.Reply is returned for this attempt alone, and the lease
@@ -188,6 +189,11 @@ type Settlement struct {
 	Reply Reply
 	Final bool // record it for ever
 	At    time.Time
+}
+
+// Revokes reports whether s refuses for ever a withdrawal that kept confirmed.
+func (s Settlement) Revokes(kept Reply) bool {
+	return s.Type == countersign.TypeRequestWithdraw && s.Final && s.Reply.Code != countersign.CodeAccepted && kept.Code == countersign.CodeAccepted
 }
 
 // Reply is what the service is told for every attempt of one callback. It is

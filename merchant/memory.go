@@ -161,7 +161,7 @@ func (m *MemoryInbox) Settle(ctx context.Context, s Settlement) (Reply, error) {
 	switch {
 	case row == nil:
 		return Reply{}, ErrNotClaimed
-	case row.settled:
+	case row.settled && !s.Revokes(row.reply):
 		return row.reply, nil
 	case s.Final:
 		row.settled, row.reply, row.leaseUntil = true, s.Reply, time.Time{}

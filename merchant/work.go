@@ -77,18 +77,19 @@ func (h *Handler) workOnce(ctx context.Context, rep reply, key entryKey, e Entry
 		return rep.end(failed(ReasonInbox, err)), true
 	}
 	rep.seq = c.Seq
-	switch c.State {
-	case StateTaken:
+	confirmed := c.State == StateSettled && rep.typ == countersign.TypeRequestWithdraw && c.Reply.Code == countersign.CodeAccepted
+	switch {
+	case c.State == StateTaken:
 		v := accepted()
 		v.doubt(c)
 		return h.sealed(rep.end(v)), true
-	case StateClaimed:
+	case c.State == StateClaimed, confirmed:
 		v, ran := h.run(ctx, key, c, do)
 		if !ran {
 			return rep, false
 		}
 		return h.sealed(rep.end(v)), true
-	case StateBusy:
+	case c.State == StateBusy:
 		if h.settleUnkept(ctx, key) {
 			return h.workOnce(ctx, rep, key, e, do)
 		}
@@ -252,13 +253,16 @@ func (h *Handler) run(ctx context.Context, key entryKey, c Claimed, do function)
 	f := newFlight()
 	earlier, ok := h.takeOff(key, f)
 	if !ok {
-		h.settle(ctx, key, c, failed(ReasonBusy, nil))
+		if c.State == StateClaimed {
+			h.settle(ctx, key, c, failed(ReasonBusy, nil))
+		}
 		return verdict{}, false
 	}
-	if earlier.Final {
-		do = func(context.Context, Claimed) verdict {
-			return verdict{Reply: earlier.Reply, final: true, reason: ReasonRepeated}
-		}
+	switch {
+	case earlier.Final:
+		do = repeated(key.typ, earlier.Reply, do)
+	case c.State == StateSettled:
+		do = repeated(key.typ, c.Reply, do)
 	}
 	go h.fly(ctx, f, key, c, do)
 	select {
@@ -277,6 +281,20 @@ func (h *Handler) run(ctx context.Context, key entryKey, c Claimed, do function)
 		return f.verdict, true
 	case <-timer.C:
 		return failed(ReasonInbox, errors.New("inbox: recording the result takes too long")), true
+	}
+}
+
+// repeated is do for a callback that was answered with kept: nothing is done again. Of a
+// withdrawal that was confirmed, do says whether that still holds, and kept what is confirmed
+// (PROTOCOL.md, I1).
+func repeated(typ countersign.Type, kept Reply, do function) function {
+	return func(ctx context.Context, c Claimed) verdict {
+		if typ == countersign.TypeRequestWithdraw && kept.Code == countersign.CodeAccepted {
+			if v := do(ctx, c); v.Code != countersign.CodeAccepted {
+				return v
+			}
+		}
+		return verdict{Reply: kept, final: true, reason: ReasonRepeated}
 	}
 }
 
@@ -302,6 +320,10 @@ func (h *Handler) fly(ctx context.Context, f *flight, key entryKey, c Claimed, d
 
 // settle records v or ends the lease, and gives the verdict to answer with.
 func (h *Handler) settle(ctx context.Context, key entryKey, c Claimed, v verdict) verdict {
+	if c.State == StateSettled && (v.Code == countersign.CodeAccepted || !v.final) {
+		h.forget(key)
+		return v // the recorded confirmation stays as it is
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.c.Timeout)
 	defer cancel()
 	s := Settlement{Type: key.typ, ID: key.id, Claim: c.Claim, Reply: v.Reply, Final: v.final, At: h.c.Now()}
@@ -325,6 +347,10 @@ func (h *Handler) settle(ctx context.Context, key entryKey, c Claimed, v verdict
 	case standing.Same(v.Reply):
 		v.Reply = standing
 		return v
+	case key.typ == countersign.TypeRequestWithdraw && v.Code != countersign.CodeAccepted && standing.Code == countersign.CodeAccepted:
+		return v // whoever confirmed it before
+	case key.typ == countersign.TypeRequestWithdraw && standing.Code != countersign.CodeAccepted:
+		return verdict{Reply: standing, reason: ReasonRepeated}
 	case v.final:
 		// Two processes called the merchant's function at the same time and got
 		// two answers. The first stands; this attempt gets neither.

@@ -116,7 +116,10 @@ func TestWithdrawalFunction(t *testing.T) {
 			check(w.deliver(countersigntest.Withdrawal(1)), c.reason)
 			again, wantCalls := c.reason, 2
 			if c.kept {
-				again, wantCalls = merchant.ReasonRepeated, 1
+				again = merchant.ReasonRepeated
+			}
+			if c.kept && c.code != 0 {
+				wantCalls = 1
 			}
 			check(w.deliver(countersigntest.Withdrawal(1)), again)
 			if calls != wantCalls {
@@ -126,6 +129,53 @@ func TestWithdrawalFunction(t *testing.T) {
 	}
 	w := newWorld(t, countersigntest.ServiceConfig{}, func(c *merchant.Config) { c.OnWithdrawal = nil })
 	w.refused(t, w.deliver(countersigntest.Withdrawal(1)), 200, countersign.CodeUnknownOrder, merchant.ReasonRefused)
+}
+
+// TestAskedAgain: what was confirmed is judged again at each repetition of the question. It may be
+// refused then, for ever, and is never confirmed with other details.
+func TestAskedAgain(t *testing.T) {
+	user := countersigntest.Withdrawal(1).TenantUserID
+	for name, lost := range map[string]int{"recorded": 0, "not recorded": 1} {
+		t.Run(name, func(t *testing.T) {
+			answer := merchant.Confirm(user, countersigntest.Order(1))
+			inbox := &losing{Inbox: merchant.NewMemoryInbox(), lost: lost}
+			w := newWorld(t, countersigntest.ServiceConfig{}, func(c *merchant.Config) {
+				c.Inbox = inbox
+				c.OnWithdrawal = func(context.Context, countersign.WithdrawalRequest) (merchant.Answer, error) { return answer, nil }
+			})
+			if lost > 0 {
+				w.refused(t, w.deliver(countersigntest.Withdrawal(1)), 200, 5000, merchant.ReasonInbox)
+			} else {
+				w.accepted(t, w.deliver(countersigntest.Withdrawal(1)), merchant.ReasonConfirmed)
+			}
+			answer = merchant.Confirm(user, countersigntest.Order(2))
+			r := w.deliver(countersigntest.Withdrawal(1))
+			w.accepted(t, r, merchant.ReasonRepeated)
+			if r.Withdrawal.Details != countersigntest.Order(1) {
+				t.Errorf("confirmed again with %+v", r.Withdrawal.Details)
+			}
+			answer = merchant.Hold(countersign.CodeAwaitingApproval, "")
+			w.refused(t, w.deliver(countersigntest.Withdrawal(1)), 200, countersign.CodeAwaitingApproval, merchant.ReasonHold)
+			answer = merchant.Refuse(countersign.CodeOrderCancelled, "")
+			w.refused(t, w.deliver(countersigntest.Withdrawal(1)), 200, countersign.CodeOrderCancelled, merchant.ReasonRefused)
+			answer = merchant.Confirm(user, countersigntest.Order(1))
+			w.refused(t, w.deliver(countersigntest.Withdrawal(1)), 200, countersign.CodeOrderCancelled, merchant.ReasonRepeated)
+		})
+	}
+}
+
+// losing is an Inbox whose first settlements fail.
+type losing struct {
+	merchant.Inbox
+	lost int
+}
+
+func (l *losing) Settle(ctx context.Context, s merchant.Settlement) (merchant.Reply, error) {
+	if l.lost > 0 {
+		l.lost--
+		return merchant.Reply{}, errors.New("no disk")
+	}
+	return l.Inbox.Settle(ctx, s)
 }
 
 func TestNoticeFunction(t *testing.T) {
@@ -236,7 +286,7 @@ func TestTwoProcesses(t *testing.T) {
 			if n == 0 {
 				<-release
 			}
-			return merchant.Confirm(w.TenantUserID, details[n]), nil
+			return merchant.Confirm(w.TenantUserID, details[n%2]), nil
 		}
 		a, b := newHandler(t, config), newHandler(t, config)
 
@@ -404,6 +454,9 @@ func TestContradiction(t *testing.T) {
 		e := merchant.NewEntry(&r)
 		e.At, e.Lease = time.Now().Add(time.Hour), time.Minute
 		c, err := w.inbox.Claim(ctx, e)
+		if c.State == merchant.StateSettled {
+			return merchant.Confirm(r.TenantUserID, countersigntest.Order(2)), err
+		}
 		if err != nil || c.State != merchant.StateClaimed {
 			return merchant.Answer{}, fmt.Errorf("the other process: %v, %w", c.State, err)
 		}

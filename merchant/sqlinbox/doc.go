@@ -31,7 +31,9 @@
 // others. While it runs, the transaction holds its locks.
 //
 // What OnWithdrawal wrote is committed if its answer is recorded, which is so for
-// Confirm and Refuse. With Hold and an error it is rolled back.
+// Confirm and Refuse. With Hold and an error it is rolled back. A repetition of a question that
+// was confirmed calls it again: if it confirms again, what it wrote then is rolled back, and the
+// answer is the recorded one; if it refuses, that is recorded in place of the confirmation.
 //
 // # The databases
 //

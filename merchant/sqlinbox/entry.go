@@ -92,6 +92,9 @@ func locks(key []byte, e *merchant.Entry) (digests [][]byte) {
 	if key != nil {
 		digests = append(digests, key)
 	}
+	if question := ends(e); question != nil {
+		digests = append(digests, question)
+	}
 	if !e.Transfer.IsZero() {
 		digests = append(digests, e.Transfer[:])
 	}
@@ -156,7 +159,52 @@ func (t *transaction) record(ctx context.Context, e *merchant.Entry) (k known, e
 			return known{}, err
 		}
 	}
+	if e.Callback.CallbackType() == countersign.TypeRequestWithdraw {
+		if err := t.judge(ctx, key, r, e.At); err != nil {
+			return known{}, err
+		}
+	}
 	return known{row: r, settled: r.settled}, t.remember(ctx, e, seen)
+}
+
+const (
+	endedSQL = `SELECT 1 FROM countersign_inbox WHERE ends = ? AND settled = 1 LIMIT 1`
+
+	replaceReplySQL = `UPDATE countersign_inbox SET settled = 1, lease_until = 0, mark = 0, reply = ?, ended = ? WHERE seq = ?`
+)
+
+// judge refuses for ever the question r with the key if its withdrawal has been executed or has
+// ended, even if it was confirmed before (PROTOCOL.md, I1).
+func (t *transaction) judge(ctx context.Context, key []byte, r *row, at time.Time) error {
+	if r.settled && r.reply.Code != countersign.CodeAccepted {
+		return nil
+	}
+	var found int
+	ended, err := t.one(ctx, endedSQL, []any{key}, &found)
+	if err != nil || !ended {
+		return err
+	}
+	code := countersign.CodeOrderCancelled
+	return t.refuse(ctx, r, merchant.Reply{Code: code, Message: code.Message()}, at)
+}
+
+// refuse records the refusal of a question, in place of a confirmation too.
+func (t *transaction) refuse(ctx context.Context, r *row, reply merchant.Reply, at time.Time) error {
+	r.settled, r.reply = true, reply
+	return t.ends(ctx, replaceReplySQL, t.d.blob(formatReply(reply)), at.UnixMilli(), r.seq)
+}
+
+// ends is the entry of the question that e ends, nil if e is no type 3 or 5.
+func ends(e *merchant.Entry) []byte {
+	if e.Callback == nil { // only its blocks are remembered
+		return nil
+	}
+	id := e.Callback.OrderID()
+	switch effect := e.Callback.CallbackType().Effect(); {
+	case id != "" && (effect == countersign.EffectExecuted || effect == countersign.EffectEnded):
+		return entryKey(countersign.TypeRequestWithdraw, id)
+	}
+	return nil
 }
 
 const (
@@ -165,15 +213,18 @@ const (
 	setIndexSQL = `UPDATE countersign_inbox SET tx_index = ?, duplicate = ? WHERE seq = ?`
 
 	insertEntrySQL = `
-INSERT INTO countersign_inbox (entry, type, id, callback, content, transfer, tx_index, duplicate, suspect, reply, recorded)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+INSERT INTO countersign_inbox (entry, type, id, callback, content, transfer, ends, tx_index, duplicate, suspect, reply, recorded)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
 func (t *transaction) insertEntry(ctx context.Context, key []byte, e *merchant.Entry, suspect bool) (*row, error) {
 	r := &row{content: e.Content[:], suspect: suspect, recorded: e.At.UnixMilli()}
-	var transfer any
+	var transfer, question any
 	if !e.Transfer.IsZero() {
 		transfer = e.Transfer[:]
+	}
+	if key := ends(e); key != nil {
+		question = key
 	}
 	if err := t.compare(ctx, r, e); err != nil {
 		return nil, err
@@ -183,7 +234,7 @@ func (t *transaction) insertEntry(ctx context.Context, key []byte, e *merchant.E
 		callback = nil // no rule needs it
 	}
 	r.seq, err = t.insert(ctx, insertEntrySQL, key, int64(e.Callback.CallbackType()), t.d.blob(e.ID), t.d.blob(string(callback)), e.Content[:],
-		transfer, e.TxIndex, bit(r.duplicate), bit(r.suspect), t.d.blob(""), r.recorded)
+		transfer, question, e.TxIndex, bit(r.duplicate), bit(r.suspect), t.d.blob(""), r.recorded)
 	return r, err
 }
 

@@ -29,7 +29,8 @@ type Config struct {
 	// It must not credit before a person has decided. Required where there is an
 	// OnDeposit; KeepForReview leaves such deposits in the table.
 	OnPossibleDuplicate func(ctx context.Context, tx *sql.Tx, d merchant.Deposit) error
-	// OnWithdrawal answers a withdrawal, as that of merchant.Config.
+	// OnWithdrawal answers a withdrawal, as that of merchant.Config. It is not called about one
+	// that a type 3 or 5 has ended: that is refused with 2005.
 	OnWithdrawal func(ctx context.Context, tx *sql.Tx, w countersign.WithdrawalRequest) (merchant.Answer, error)
 	// OnNotice does the merchant's part of a notice, as that of merchant.Config.
 	OnNotice func(ctx context.Context, tx *sql.Tx, cb countersign.Callback) error
@@ -123,7 +124,10 @@ func (in *Inbox) Act(ctx context.Context, e merchant.Entry, conclude merchant.Co
 		}
 		if k.refused != merchant.StateNone || k.settled {
 			c = k.state()
-			return nil
+			if c.State == merchant.StateSettled && e.Callback.CallbackType() == countersign.TypeRequestWithdraw && c.Reply.Code == countersign.CodeAccepted {
+				c, err = in.askAgain(ctx, t, &e, k.row, conclude)
+			}
+			return err
 		}
 		if err := t.setIndex(ctx, k.row, &e); err != nil {
 			return err
@@ -151,6 +155,37 @@ func (in *Inbox) Act(ctx context.Context, e merchant.Entry, conclude merchant.Co
 		return in.note(ctx, &e, c.Reply, false)
 	case err != nil:
 		return merchant.Claimed{}, wrapped(err)
+	}
+	return c, nil
+}
+
+// askAgain calls OnWithdrawal about the question r, which was confirmed. What it writes is kept
+// only with a refusal, which takes the place of the confirmation.
+func (in *Inbox) askAgain(ctx context.Context, t *transaction, e *merchant.Entry, r *row, conclude merchant.Conclude) (merchant.Claimed, error) {
+	c := r.claimed(merchant.StateSettled)
+	c.Reply = r.reply
+	if _, err := t.exec(ctx, `SAVEPOINT countersign_asked`); err != nil {
+		return c, err
+	}
+	a, failure := in.call(ctx, t.tx, e, c)
+	if t.d.transient(failure) {
+		return c, failure
+	}
+	reply, final := conclude(a, failure)
+	refused := final && reply.Code != countersign.CodeAccepted
+	end := `ROLLBACK TO SAVEPOINT countersign_asked`
+	if refused && failure == nil {
+		end = `RELEASE SAVEPOINT countersign_asked`
+	}
+	if _, err := t.exec(ctx, end); err != nil {
+		return c, err
+	}
+	switch {
+	case refused:
+		c.State, c.Reply = merchant.StateTaken, reply
+		return c, t.refuse(ctx, r, reply, e.At)
+	case reply.Code != countersign.CodeAccepted:
+		c.State, c.Reply = merchant.StateOpen, reply
 	}
 	return c, nil
 }
@@ -283,9 +318,16 @@ func (in *Inbox) Settle(ctx context.Context, s merchant.Settlement) (stands merc
 	}
 	err = in.withEntry(ctx, s.Type, s.ID, func(t *transaction, r *row) error {
 		stands = s.Reply
+		if r != nil && s.Type == countersign.TypeRequestWithdraw {
+			if err := t.judge(ctx, entryKey(s.Type, s.ID), r, s.At); err != nil {
+				return err
+			}
+		}
 		switch {
 		case r == nil:
 			return merchant.ErrNotClaimed
+		case r.settled && s.Revokes(r.reply):
+			return t.refuse(ctx, r, s.Reply, s.At)
 		case r.settled:
 			stands = r.reply
 		case s.Final:
