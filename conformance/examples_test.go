@@ -153,6 +153,9 @@ func TestExamples(t *testing.T) {
 				if (ex.name == "go" || ex.name == "node") && !other {
 					t.Run("signed", func(t *testing.T) { checkSigned(t, command, args, env) })
 				}
+				if !other {
+					endExample(t, strings.TrimPrefix(env[1], "ORDERS_FILE="), func() started { return startExample(t, command, args, env...) })
+				}
 				for _, secret := range []string{testAPIKey, testCallbackKey, testKey().PublicBase64()[:60]} {
 					if strings.Contains(s.output.String(), secret) {
 						t.Error("its log holds a secret")
@@ -327,6 +330,70 @@ func restartExample(t *testing.T, s started, state string, look effects, restart
 	if n != 1 || err != nil {
 		t.Errorf("a deposit told before and after a restart was taken %d times, %v", n, err)
 	}
+}
+
+// endExample: an order that was confirmed is refused with 2005 once a type 3 or 5 came or it was cancelled, also
+// after a restart and where nobody asked before (PROTOCOL.md, I1).
+func endExample(t *testing.T, file string, start func() started) {
+	t.Helper()
+	orders := []conformance.Order{testOrder, testOrder, testOrder, testOrder}
+	for i := range orders {
+		orders[i].CallBackID = "end-" + string(rune('0'+i))
+	}
+	// keep writes the orders, the first of them cancelled.
+	keep := func(cancelled int) {
+		t.Helper()
+		var list []string
+		for i, o := range orders {
+			text, err := json.Marshal(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i < cancelled {
+				text = append(text[:len(text)-1], `,"cancelled":true}`...)
+			}
+			list = append(list, string(text))
+		}
+		if err := os.WriteFile(file, []byte("["+strings.Join(list, ",")+"]"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep(0)
+	s := start()
+	tell := func(typ countersign.Type, order int) conformance.Sent {
+		t.Helper()
+		caller, err := conformance.NewCaller(exampleConfig(s.url), envelope.FormBare, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := orders[order].CallBackID
+		set := []countersign.Member{{Name: "callBackId", Value: countersign.Raw(`"` + id + `"`)}}
+		if typ == countersign.TypeRequestWithdraw {
+			set = append(set, countersign.Member{Name: "trackingId", Value: countersign.Raw(`"withdrawal-` + id + `"`)})
+		}
+		return send(t, caller, typ, countersigntest.NoServiceFault, set...)
+	}
+	for order := range 3 {
+		if sent := tell(countersign.TypeRequestWithdraw, order); !sent.Accepted() {
+			t.Errorf("an order:\n%s", sent)
+		}
+	}
+	keep(1)
+	for order, typ := range map[int]countersign.Type{1: countersign.TypeWithdraw, 2: countersign.TypeInvalidAddress, 3: countersign.TypeInvalidAddress} {
+		if sent := tell(typ, order); !sent.Accepted() {
+			t.Errorf("type %d:\n%s", typ, sent)
+		}
+	}
+	for range 2 {
+		for order := range orders {
+			if sent := tell(countersign.TypeRequestWithdraw, order); sent.Result != client.AttemptRefused || !strings.Contains(sent.String(), "2005") {
+				t.Errorf("order %d, which has ended:\n%s", order, sent)
+			}
+		}
+		s.stop()
+		s = start()
+	}
+	s.stop()
 }
 
 // TestExamplesHold: where Node and Python are the merchant, a question that comes before its order is held until the

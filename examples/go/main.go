@@ -41,6 +41,7 @@ type order struct {
 	ChainName    string             `json:"chainName"`
 	Symbol       string             `json:"symbol"`
 	Amount       countersign.Amount `json:"amount"`
+	Cancelled    bool               `json:"cancelled"`
 }
 
 // tables are the merchant's own. Amounts are texts, because SQLite has no exact decimal
@@ -111,7 +112,8 @@ func keep(ctx context.Context, tx *sql.Tx, d merchant.Deposit) error {
 }
 
 // confirm answers from the merchant's own order book. It uses only the two
-// identifiers of the request; the library refuses another user's order.
+// identifiers of the request; the library refuses another user's order, and one that a type 3
+// or 5 has ended. It is asked again about what it confirmed, and refuses what was cancelled since.
 func confirm(_ context.Context, _ *sql.Tx, w countersign.WithdrawalRequest) (merchant.Answer, error) {
 	b, err := os.ReadFile(os.Getenv("ORDERS_FILE"))
 	if err != nil {
@@ -123,6 +125,9 @@ func confirm(_ context.Context, _ *sql.Tx, w countersign.WithdrawalRequest) (mer
 	}
 	for _, o := range orders {
 		if o.CallBackID == w.CallBackID {
+			if o.Cancelled {
+				return merchant.Refuse(countersign.CodeOrderCancelled, ""), nil
+			}
 			details := countersign.Details{Address: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount}
 			return merchant.Confirm(o.TenantUserID, details), nil
 		}

@@ -452,6 +452,7 @@ public class Merchant {
     final Map<String, List<Long>> transfers = new HashMap<>();
     final Map<String, Map<?, ?>> confirmed = new HashMap<>();
     final Map<String, String> seen = new HashMap<>();
+    final Set<Object> ended = new HashSet<>();
     FileChannel state;
 
     void openState(String file) throws Exception {
@@ -491,6 +492,7 @@ public class Merchant {
         if (!r.containsKey("taken")) return;
         Map<?, ?> m = (Map<?, ?>) r.get("callback");
         taken.put((String) r.get("taken"), contentOf(m));
+        if (number(m.get("type")) == 3 || number(m.get("type")) == 5) ended.add(m.get("callBackId"));
         if (number(m.get("type")) == 1) transfers.computeIfAbsent(transferOf(m), t -> new ArrayList<>()).add(number(m.get("txIndex")));
     }
 
@@ -572,14 +574,18 @@ public class Merchant {
     }
 
     // A withdrawal is confirmed from your own order book. The request gives only the
-    // two identifiers. A confirmation is repeated for every later request (D4). Other
-    // services name no user, and then callBackId alone finds the order.
+    // two identifiers. A confirmation is repeated for every later request (D4), until the
+    // withdrawal has ended or you mark its order as cancelled (I1). Other services name no user, and then callBackId alone finds the order.
     synchronized Map<?, ?> detailsOf(Map<String, Object> m) throws Exception {
         String id = (String) m.get("callBackId");
         for (Object o : (List<?>) new Json(Files.readString(orders)).document()) {
             Map<?, ?> order = (Map<?, ?>) o;
             if (!order.get("callBackId").equals(id)) continue;
             if (m.containsKey("tenantUserId") && !m.get("tenantUserId").equals(order.get("tenantUserId"))) throw new Refusal(2002, "the order is of another user", 200);
+            if (Boolean.TRUE.equals(order.get("cancelled")) || ended.contains(id)) {
+                System.err.println("ALARM: asked about an order that has ended: " + Json.write(id));
+                throw new Refusal(2005, "the order has ended", 200);
+            }
             Map<String, Object> record = new LinkedHashMap<>();
             record.put("confirmed", id);
             record.put("trackingId", m.get("trackingId"));

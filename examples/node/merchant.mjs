@@ -303,7 +303,7 @@ function holds(text, uuid) {
 
 // ---- Accepted callbacks (I1-I3)
 
-const state = { taken: new Map(), transfers: new Map(), confirmed: new Map(), blocks: new Map() };
+const state = { taken: new Map(), transfers: new Map(), confirmed: new Map(), ended: new Set(), blocks: new Map() };
 const stateFile = env.STATE_FILE ? openState(env.STATE_FILE) : null;
 
 function openState(file) {
@@ -342,6 +342,7 @@ function apply(r) {
   if (r.confirmed) state.confirmed.set(r.confirmed, r);
   if (r.taken) {
     state.taken.set(r.taken, contentOf(r.callback));
+    if (r.callback.type === 3 || r.callback.type === 5) state.ended.add(r.callback.callBackId);
     if (r.callback.type === 1) {
       const transfer = transferOf(r.callback);
       state.transfers.set(transfer, [...(state.transfers.get(transfer) || []), r.callback.txIndex]);
@@ -405,13 +406,17 @@ function answerTo(m) {
 }
 
 // A withdrawal is confirmed from your own order book. The request gives only the
-// two identifiers. A confirmation is repeated for every later request (D4). Other
-// services name no user, and then callBackId alone finds the order.
+// two identifiers. A confirmation is repeated for every later request (D4), until the
+// withdrawal has ended or you mark its order as cancelled (I1). Other services name no user, and then callBackId alone finds the order.
 function detailsOf(m) {
   const order = JSON.parse(readFileSync(need('ORDERS_FILE'), 'utf8')).find((o) => o.callBackId === m.callBackId);
   if (!order) throw unknownOrder(m.callBackId);
   asked.delete(m.callBackId);
   if (order.tenantUserId !== (m.tenantUserId ?? order.tenantUserId)) throw new Refusal(2002, 'the order is of another user');
+  if (order.cancelled || state.ended.has(m.callBackId)) {
+    console.error('ALARM: asked about an order that has ended:', m.callBackId);
+    throw new Refusal(2005, 'the order has ended');
+  }
   const confirmed = state.confirmed.get(m.callBackId);
   // I1: one order pays one withdrawal. Files of earlier versions lack the trackingId.
   const trackingId = m.trackingId ?? null;

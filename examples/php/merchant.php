@@ -429,7 +429,7 @@ function holds(string $text, string $uuid): bool
 
 final class State
 {
-    public array $taken = [], $transfers = [], $confirmed = [], $blocks = [];
+    public array $taken = [], $transfers = [], $confirmed = [], $ended = [], $blocks = [];
     private $file = null;
 
     public function __construct(string $name)
@@ -472,6 +472,9 @@ final class State
         }
         if (isset($r['taken'])) {
             $this->taken[$r['taken']] = contentOf($r['callback']);
+            if (in_array($r['callback']['type'], [3, 5], true)) {
+                $this->ended[$r['callback']['callBackId'] ?? ''] = true;
+            }
             if ($r['callback']['type'] === 1) {
                 $this->transfers[transferOf($r['callback'])][] = $r['callback']['txIndex'];
             }
@@ -562,8 +565,8 @@ function answerTo(State $state, array $m): array
 
 /**
  * A withdrawal is confirmed from your own order book. The request gives only the two identifiers.
- * A confirmation is repeated for every later request (D4). Other services name no user, and then callBackId
- * alone finds the order.
+ * A confirmation is repeated for every later request (D4), until the withdrawal has ended or you mark its order
+ * as cancelled (I1). Other services name no user, and then callBackId alone finds the order.
  */
 function detailsOf(State $state, array $m): array
 {
@@ -572,6 +575,10 @@ function detailsOf(State $state, array $m): array
     $order = reset($found) ?: throw new Refusal(2001, 'the order is unknown');
     if ($order['tenantUserId'] !== ($m['tenantUserId'] ?? $order['tenantUserId'])) {
         throw new Refusal(2002, 'the order is of another user');
+    }
+    if (($order['cancelled'] ?? false) || isset($state->ended[$m['callBackId']])) {
+        error_log('ALARM: asked about an order that has ended: ' . json($m['callBackId']));
+        throw new Refusal(2005, 'the order has ended');
     }
     if (!isset($state->confirmed[$m['callBackId']])) {
         $details = pick($order, 'tenantUserId', 'address', 'chainName', 'symbol', 'amount');

@@ -359,7 +359,7 @@ def holds(text, uuid):
 # ---- Accepted callbacks (I1-I3)
 
 LOCK = threading.RLock()  # one callback at a time from here on
-taken, transfers, confirmed, seen = {}, {}, {}, {}
+taken, transfers, confirmed, seen, ended = {}, {}, {}, {}, set()
 
 
 def apply(r):
@@ -369,6 +369,8 @@ def apply(r):
         confirmed[r["confirmed"]] = r
     if "taken" in r:
         taken[r["taken"]] = content_of(r["callback"])
+        if r["callback"]["type"] in (3, 5):
+            ended.add(r["callback"].get("callBackId"))
         if r["callback"]["type"] == 1:
             transfers.setdefault(transfer_of(r["callback"]), []).append(r["callback"]["txIndex"])
 
@@ -470,12 +472,15 @@ def answer_to(m):
 
 def details_of(m):
     """A withdrawal is confirmed from your own order book. The request gives only the two identifiers.
-    A confirmation is repeated for every later request (D4). Other services name no user, and then callBackId
-    alone finds the order."""
+    A confirmation is repeated for every later request (D4), until the withdrawal has ended or you mark its order
+    as cancelled (I1). Other services name no user, and then callBackId alone finds the order."""
     order = order_of(m["callBackId"])
     if order["tenantUserId"] != m.get("tenantUserId", order["tenantUserId"]):
         raise Refusal(2002, "the order is of another user")
     with LOCK:
+        if order.get("cancelled") or m["callBackId"] in ended:
+            print("ALARM: asked about an order that has ended:", json.dumps(m["callBackId"]), file=sys.stderr, flush=True)
+            raise Refusal(2005, "the order has ended")
         if m["callBackId"] not in confirmed:
             details = pick(order, "tenantUserId", "address", "chainName", "symbol", "amount")
             remember({"confirmed": m["callBackId"], "trackingId": m.get("trackingId"), "details": details})
