@@ -257,6 +257,12 @@ func checkTransfer(c *inboxCheck) {
 	claim(func(d *countersign.Deposit) { d.ToAddress = Deposit(2).ToAddress }, false)
 	claim(func(d *countersign.Deposit) { d.TxID = Deposit(2).TxID }, false)
 	claim(func(d *countersign.Deposit) { d.ChainName = "BSC" }, false)
+	same := func(d *countersign.Deposit) {
+		d.TxID, d.TxIndex, d.Amount = strings.Repeat("7a", 32), int64(n), amountOf(0)
+	}
+	claim(same, false)
+	claim(same, true) // one amount, whatever the index
+	claim(func(d *countersign.Deposit) { same(d); d.ChainName, d.Symbol = "BSC", "USDC" }, true)
 }
 
 // amountOf is another amount for each n: two deposits of one amount are possible duplicates

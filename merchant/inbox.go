@@ -32,9 +32,9 @@ type Inbox interface {
 	//     the state is Spliced. Otherwise each block that is not known is remembered
 	//     for at least 30 days, with its Owner and with Blocks.Body.
 	//  2. If e.ID is not known, e is recorded under the next number. If Judge
-	//     found FindingSuspect, e is suspect for ever. If another entry
-	//     with the same Transfer is known at that moment and MayBeSame holds for
-	//     the two TxIndex, e is a possible duplicate for ever. Rules 5 and 7 look
+	//     found FindingSuspect, e is suspect for ever. If another entry is known
+	//     at that moment with the same Payment, or with the same Transfer and
+	//     MayBeSame holds for the two TxIndex, e is a possible duplicate for ever. Rules 5 and 7 look
 	//     again, at all other entries, and record e.TxIndex, if that is not the
 	//     recorded one: so of two entries the one that got its index later looked.
 	//  3. If e.ID is known with another Content, the state is OtherContent, and

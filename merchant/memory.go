@@ -25,7 +25,7 @@ type MemoryInbox struct {
 	mu        sync.Mutex
 	seq       int64
 	entries   map[entryKey]*memoryEntry
-	transfers map[Digest][]*memoryEntry // every entry with that Transfer
+	transfers map[Digest][]*memoryEntry // every entry with that Transfer or Payment
 	blocks    map[BlockDigest]SeenBlock
 	ring      []BlockDigest // blocks in the order they came, the oldest at next
 	next      int
@@ -83,6 +83,7 @@ func (m *MemoryInbox) Claim(ctx context.Context, e Entry) (Claimed, error) {
 		m.setIndex(row, e)
 		if !e.Transfer.IsZero() {
 			m.transfers[e.Transfer] = append(m.transfers[e.Transfer], row)
+			m.transfers[e.Payment] = append(m.transfers[e.Payment], row)
 		}
 	}
 	if e.Blocks != nil {
@@ -147,6 +148,9 @@ func (m *MemoryInbox) setIndex(row *memoryEntry, e Entry) {
 		if other != row && MayBeSame(other.txIndex, e.TxIndex) {
 			row.duplicate = true
 		}
+	}
+	for _, other := range m.transfers[e.Payment] {
+		row.duplicate = row.duplicate || other != row
 	}
 }
 

@@ -128,7 +128,7 @@ func TestVerifyAnotherIndex(t *testing.T) {
 	one.TxIndex = 1
 	v.deliver(one, 0, merchant.ReasonAccepted, 1, 1)
 	two := *one
-	two.TrackingID, two.TxIndex = "two", 2
+	two.TrackingID, two.TxIndex, two.Amount = "two", 2, countersigntest.Deposit(2).Amount
 	v.says(merchant.VerdictNotYet, nil)
 	v.deliver(&two, countersign.CodeNotKnownYet, merchant.ReasonHold, 2, 0)
 	v.says(merchant.VerdictYes, nil)
@@ -137,7 +137,7 @@ func TestVerifyAnotherIndex(t *testing.T) {
 
 	// A verdict that came after its exchange is kept for this question alone.
 	three := *one
-	three.TrackingID, three.TxIndex = "three", 3
+	three.TrackingID, three.TxIndex, three.Amount = "three", 3, countersigntest.Deposit(3).Amount
 	was := merchant.NewEntry(&three)
 	three.TxIndex = 4
 	is := merchant.NewEntry(&three)

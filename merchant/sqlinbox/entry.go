@@ -96,7 +96,7 @@ func locks(key []byte, e *merchant.Entry) (digests [][]byte) {
 		digests = append(digests, question)
 	}
 	if !e.Transfer.IsZero() {
-		digests = append(digests, e.Transfer[:])
+		digests = append(digests, e.Transfer[:], e.Payment[:])
 	}
 	for _, block := range e.Blocks.All() {
 		digests = append(digests, block.Digest[:])
@@ -208,20 +208,22 @@ func ends(e *merchant.Entry) []byte {
 }
 
 const (
+	readPaymentSQL = `SELECT 1 FROM countersign_inbox WHERE payment = ? AND seq <> ? LIMIT 1`
+
 	readTransfersSQL = `SELECT DISTINCT tx_index FROM countersign_inbox WHERE transfer = ? AND seq <> ?`
 
 	setIndexSQL = `UPDATE countersign_inbox SET tx_index = ?, duplicate = ? WHERE seq = ?`
 
 	insertEntrySQL = `
-INSERT INTO countersign_inbox (entry, type, id, callback, content, transfer, ends, tx_index, duplicate, suspect, reply, recorded)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+INSERT INTO countersign_inbox (entry, type, id, callback, content, transfer, payment, ends, tx_index, duplicate, suspect, reply, recorded)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
 func (t *transaction) insertEntry(ctx context.Context, key []byte, e *merchant.Entry, suspect bool) (*row, error) {
 	r := &row{content: e.Content[:], suspect: suspect, recorded: e.At.UnixMilli()}
-	var transfer, question any
+	var transfer, payment, question any
 	if !e.Transfer.IsZero() {
-		transfer = e.Transfer[:]
+		transfer, payment = e.Transfer[:], e.Payment[:]
 	}
 	if key := ends(e); key != nil {
 		question = key
@@ -234,16 +236,21 @@ func (t *transaction) insertEntry(ctx context.Context, key []byte, e *merchant.E
 		callback = nil // no rule needs it
 	}
 	r.seq, err = t.insert(ctx, insertEntrySQL, key, int64(e.Callback.CallbackType()), t.d.blob(e.ID), t.d.blob(string(callback)), e.Content[:],
-		transfer, question, e.TxIndex, bit(r.duplicate), bit(r.suspect), t.d.blob(""), r.recorded)
+		transfer, payment, question, e.TxIndex, bit(r.duplicate), bit(r.suspect), t.d.blob(""), r.recorded)
 	return r, err
 }
 
 // compare sets r's index to that of e, and marks r as a possible duplicate if another
-// entry may be the same transfer.
+// entry has the same payment, or may be the same transfer (PROTOCOL.md, I2).
 func (t *transaction) compare(ctx context.Context, r *row, e *merchant.Entry) error {
 	r.txIndex = e.TxIndex
 	if e.Transfer.IsZero() {
 		return nil
+	}
+	var found int
+	same, err := t.one(ctx, readPaymentSQL, []any{e.Payment[:], r.seq}, &found)
+	if r.duplicate = r.duplicate || same; r.duplicate || err != nil {
+		return err
 	}
 	return t.each(ctx, readTransfersSQL, []any{e.Transfer[:], r.seq}, func(scan func(...any) error) error {
 		var index int64

@@ -8,6 +8,7 @@ CREATE TABLE IF NOT EXISTS countersign_inbox (
 	callback MEDIUMBLOB NOT NULL,               -- the callback as JSON, for people
 	content BINARY(32) NOT NULL,
 	transfer BINARY(32),                        -- of type 1
+	payment BINARY(32),                       -- likewise, with the amount
 	ends BINARY(32),                          -- of types 3 and 5: entry of the question that they end
 	tx_index BIGINT NOT NULL,                   -- -1: not known
 	duplicate SMALLINT NOT NULL,                -- 1: a possible duplicate, credited only after a person has decided
@@ -23,6 +24,7 @@ CREATE TABLE IF NOT EXISTS countersign_inbox (
 	review_note MEDIUMBLOB,                     -- what the person said
 	reviewed BIGINT NOT NULL DEFAULT 0,         -- when
 	KEY countersign_inbox_transfer (transfer),
+	KEY countersign_inbox_payment (payment),
 	KEY countersign_inbox_ends (ends),
 	KEY countersign_inbox_review (review, seq)
 ) ENGINE=InnoDB;

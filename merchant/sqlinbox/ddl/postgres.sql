@@ -7,6 +7,7 @@ CREATE TABLE IF NOT EXISTS countersign_inbox (
 	callback TEXT NOT NULL,                 -- the callback as JSON, for people
 	content BYTEA NOT NULL,
 	transfer BYTEA,                         -- of type 1
+	payment BYTEA,                          -- likewise, with the amount
 	ends BYTEA,                             -- of types 3 and 5: entry of the question that they end
 	tx_index BIGINT NOT NULL,               -- -1: not known
 	duplicate SMALLINT NOT NULL,            -- 1: a possible duplicate, credited only after a person has decided
@@ -23,6 +24,7 @@ CREATE TABLE IF NOT EXISTS countersign_inbox (
 	reviewed BIGINT NOT NULL DEFAULT 0      -- when
 );
 CREATE INDEX IF NOT EXISTS countersign_inbox_transfer ON countersign_inbox (transfer) WHERE transfer IS NOT NULL;
+CREATE INDEX IF NOT EXISTS countersign_inbox_payment ON countersign_inbox (payment) WHERE payment IS NOT NULL;
 CREATE INDEX IF NOT EXISTS countersign_inbox_ends ON countersign_inbox (ends) WHERE ends IS NOT NULL;
 CREATE INDEX IF NOT EXISTS countersign_inbox_review ON countersign_inbox (seq) WHERE review = 1;
 
