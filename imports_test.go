@@ -40,7 +40,7 @@ var house = map[string]struct{ ours, others []string }{
 		ours:   []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/outbox"},
 		others: []string{"code.dny.dev/ssrf"},
 	},
-	"countersign/client": {ours: []string{"countersign"}, others: []string{"golang.org/x/mod"}},
+	"countersign/client": {ours: []string{"countersign", "countersign/envelope"}, others: []string{"golang.org/x/mod"}},
 	"countersign/internal/api": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/journal", "countersign/internal/bodies", "countersign/internal/db",
 			"countersign/internal/strictjson", "countersign/internal/signed"},

@@ -51,11 +51,6 @@ type MerchantSecrets struct {
 type MerchantPatch struct {
 	MerchantSettings
 	MerchantSecrets
-	// Keys of a merchant whose row was changed past the service, in full, where those of the row
-	// do not open or are not believed. Nil: they stay. Of any other merchant RotateKeys or a
-	// rotation replaces keys.
-	Key         *KeySpec `json:"key,omitempty" doc:"only for a merchant whose row was changed past the service (alarm row_forged): the key in full, where that of the row is not to be believed or does not open"`
-	ResponseKey *KeySpec `json:"responseKey,omitempty" doc:"only for such a merchant: the response key in full"`
 	// Clear are names of members, such as ratePerSecond or retry.notify.
 	Clear []string `json:"-"`
 }

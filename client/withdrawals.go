@@ -135,7 +135,9 @@ type Permit struct {
 	Details    Details    `json:"details" doc:"the confirmed details: execute exactly these"`
 	Withdrawal Withdrawal `json:"withdrawal" doc:"the withdrawal as it is now"`
 	Note       string     `json:"note,omitempty" doc:"the permit as a signed note, which a signer checks with the service's verifier key (audit key) and nothing else (countersign permit verify)"`
-	Duplicate  bool       `json:"duplicate" doc:"this holder got the permit before: before you execute, check whether that execution already moved the funds"`
+	// Answer is the merchant's part of the proof. A signer that has the merchant's key needs it.
+	Answer    *SignedAnswer `json:"answer,omitempty" doc:"the merchant's signed answer that confirmed the withdrawal; absent: the merchant does not sign its answers, or the answer was purged or lost by a restore"`
+	Duplicate bool          `json:"duplicate" doc:"this holder got the permit before: before you execute, check whether that execution already moved the funds"`
 }
 
 // LogValue keeps the permit out of a log.

@@ -13,7 +13,6 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/api"
-	"countersign/internal/db"
 	"countersign/internal/journal"
 	"countersign/internal/outbox"
 )
@@ -218,26 +217,17 @@ func (s *Server) merchant(c *api.Call, id string, _ api.None) (client.Merchant, 
 }
 
 func (s *Server) updateMerchant(c *api.Call, id string, in client.MerchantPatch) (client.UpdatedMerchant, *client.Proposed, error) {
-	m, waits, err := s.change(c, client.ChangeMerchant, id, in, func(m *outbox.Merchant) error { return s.patched(m, in, s.aside(c)) })
+	m, waits, err := s.change(c, client.ChangeMerchant, id, in, func(m *outbox.Merchant) error { return s.patched(m, in) })
 	if err == nil && waits != nil {
 		return client.UpdatedMerchant{}, &client.Proposed{Change: waits.Shown(), Warnings: warnings(&m)}, nil
 	}
 	return client.UpdatedMerchant{Merchant: merchantOf(m), Warnings: warnings(&m)}, nil, err
 }
 
-// patched changes m and names what is wrong with it then. aside runs what takes long.
-func (s *Server) patched(m *outbox.Merchant, in client.MerchantPatch, aside func(func()) error) error {
-	if err := giveKeys(m, in, aside); err != nil {
-		return err
-	}
+// patched changes m and names what is wrong with it then.
+func (s *Server) patched(m *outbox.Merchant, in client.MerchantPatch) error {
 	if m.Rotation != nil && (in.MerchantSecrets != (client.MerchantSecrets{}) || in.Clears("callbackApiKey")) {
 		return outbox.ErrRotating
-	}
-	if m.Forged {
-		if err := believes(in); err != nil {
-			return err
-		}
-		m.Forged = false // it stays paused
 	}
 	in.Apply(&m.MerchantSettings)
 	if in.APIKey != "" {
@@ -248,61 +238,9 @@ func (s *Server) patched(m *outbox.Merchant, in client.MerchantPatch, aside func
 	}
 	s.setDefaults(m)
 	var faults api.Faults
-	if m.APIKey == "" {
-		faults.Add("body.apiKey", "is missing: that of the merchant's row does not open")
-	}
 	s.checkAllowPrivate(in.Private(), &faults)
 	s.checkMerchant(m, &faults)
 	return faults.Err()
-}
-
-// giveKeys gives a merchant whose row is forged the keys of an edit, in place of both its sets.
-// Where those of the row do not open, an edit needs them.
-func giveKeys(m *outbox.Merchant, in client.MerchantPatch, aside func(func()) error) error {
-	var faults api.Faults
-	given := [2]*client.KeySpec{in.Key, in.ResponseKey}
-	for i, name := range [2]string{"key", "responseKey"} {
-		switch spec := given[i]; {
-		case spec == nil && m.Forged && (i == 0 && m.Key == nil || i == 1 && m.ResponseKey == nil && m.Scheme != outbox.SchemeService):
-			faults.Add("body."+name, "is missing: that of the merchant's row does not open; give it in full")
-		case spec == nil:
-		case !m.Forged:
-			faults.Add("body."+name, "has no place here: an edit takes keys only where the merchant's row was changed past the service; make keys with /v1/merchants/{id}/keys or a rotation")
-		case spec.Bits != 0:
-			faults.Add("body."+name+".bits", "has no place here: give the key in full")
-		}
-	}
-	if err := faults.Err(); err != nil || in.Key == nil && in.ResponseKey == nil {
-		return err
-	}
-	k := keyMaker{scheme: m.Scheme, aside: aside, faults: &faults}
-	if err := k.check(in.Key, in.ResponseKey, false); err != nil {
-		return err
-	}
-	if err := faults.Err(); err != nil {
-		return err
-	}
-	m.Rotation = nil // its keys are of the row
-	return k.apply(m)
-}
-
-// believes refuses an edit of a merchant whose row is forged, unless it names every setting that
-// could move money: whoever made it has looked at them.
-func believes(in client.MerchantPatch) error {
-	body, err := json.Marshal(in)
-	if err != nil {
-		return err
-	}
-	var given map[string]json.RawMessage
-	if err := json.Unmarshal(body, &given); err != nil {
-		return err
-	}
-	for _, s := range client.Settings() {
-		if _, is := given[s.Name]; s.Money && !s.Secret && !is {
-			return &db.ConflictError{Member: s.Name, Reason: "is missing: the merchant's row was changed past the service (alarm row_forged). An edit that gives every member that could move money takes the rest as it stands"}
-		}
-	}
-	return nil
 }
 
 // setDefaults gives the settings of m that are zero their defaults.

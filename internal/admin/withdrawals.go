@@ -319,9 +319,6 @@ func releaseOf(c *api.Call, id string, in client.Claim) outbox.ReleaseRequest {
 // permitOf is what became of one claim as the caller gets it.
 func (s *Server) permitOf(c *api.Call, r outbox.Released) (client.Permit, error) {
 	p, err := r.Given, r.Err
-	if errors.Is(err, outbox.ErrNotJudged) {
-		return client.Permit{}, api.NewProblem(http.StatusServiceUnavailable, "the answer that is kept of this withdrawal cannot be judged at the moment; repeat the request")
-	}
 	if err != nil {
 		return client.Permit{}, err
 	}
@@ -333,7 +330,7 @@ func (s *Server) permitOf(c *api.Call, r outbox.Released) (client.Permit, error)
 		return client.Permit{}, unsigned(err)
 	}
 	trace(c, p.Withdrawal, false)
-	return client.Permit{Note: note, Permit: client.Secret(p.Permit), Details: *detailsOf(p.Withdrawal.Details), Withdrawal: withdrawalOf(c, p.Withdrawal), Duplicate: p.Duplicate}, nil
+	return client.Permit{Note: note, Answer: p.Answer, Permit: client.Secret(p.Permit), Details: *detailsOf(p.Withdrawal.Details), Withdrawal: withdrawalOf(c, p.Withdrawal), Duplicate: p.Duplicate}, nil
 }
 
 // permitNote is p as a signed note (PROTOCOL.md, Permits); empty without a log, whose key signs.

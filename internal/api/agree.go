@@ -57,7 +57,7 @@ func NewPeople(list []Token) *People {
 
 // ReadPeople reads all tokens.
 func ReadPeople(ctx context.Context, q db.Querier) (*People, error) {
-	list, _, err := allTokens(ctx, q, ` ORDER BY created, id`)
+	list, err := readTokens(ctx, q, ` ORDER BY created, id`)
 	return NewPeople(list), err
 }
 

@@ -34,28 +34,23 @@ type Change struct {
 	dataKey, sealed []byte // what is needed to apply it; empty once it is final
 }
 
-var changeRows = db.Guarded{Name: "changes", Key: "id", Number: "revision", Columns: `id, revision, kind, merchant, version, token, bound, state, was, becomes, proposed_by, proposed, decided_by, decided, reason, due, content`, Beside: `data_key`}
+const readChangesSQL = `
+SELECT id, kind, merchant, version, token, bound, state, was, becomes, proposed_by, proposed, decided_by, decided, reason, due, content, data_key FROM changes`
 
-// readChanges gives the changes whose rows a query selects, without those that are not genuine.
+// readChanges gives the changes whose rows a query selects.
 func readChanges(ctx context.Context, q db.Querier, where string, args ...any) ([]Change, error) {
-	var list []Change
-	look := changeRows.Reader(q)
-	err := db.Each(ctx, q, changeRows.Select()+where, args, func(r db.Rows) error {
-		var c Change
+	return db.List(ctx, q, readChangesSQL+where, args, func(r db.Rows) (c Change, err error) {
 		var before, after string
-		var revision int64
-		genuine, err := look.Scan(r, &c.ID, &revision, &c.Kind, &c.Merchant, &c.Version, &c.Token, &c.Bound, &c.State, &before, &after, &c.ProposedBy, &c.Proposed,
+		err = r.Scan(&c.ID, &c.Kind, &c.Merchant, &c.Version, &c.Token, &c.Bound, &c.State, &before, &after, &c.ProposedBy, &c.Proposed,
 			&c.DecidedBy, &c.Decided, &c.Reason, &c.Due, &c.sealed, &c.dataKey)
-		if err != nil || !genuine {
-			return err
+		if err != nil {
+			return c, err
 		}
-		if err := errors.Join(json.Unmarshal([]byte(before), &c.Before), json.Unmarshal([]byte(after), &c.After)); err != nil {
-			return fmt.Errorf("change %s: %w", c.ID, err)
+		if err = errors.Join(json.Unmarshal([]byte(before), &c.Before), json.Unmarshal([]byte(after), &c.After)); err != nil {
+			err = fmt.Errorf("change %s: %w", c.ID, err)
 		}
-		list = append(list, c)
-		return nil
+		return c, err
 	})
-	return list, err
 }
 
 // open reports whether the change can still be applied.
@@ -73,8 +68,8 @@ func (c *Change) visible(t Token) bool {
 }
 
 const insertChangeSQL = `
-INSERT INTO changes (id, kind, merchant, version, token, bound, state, was, becomes, proposed_by, proposed, decided_by, decided, reason, due, content, data_key, mac)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`
+INSERT INTO changes (id, kind, merchant, version, token, bound, state, was, becomes, proposed_by, proposed, decided_by, decided, reason, due, content, data_key)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`
 
 func (c *Change) insert(ctx context.Context, t *db.Tx) error {
 	before, err := json.Marshal(c.Before)
@@ -85,18 +80,16 @@ func (c *Change) insert(ctx context.Context, t *db.Tx) error {
 	if err != nil {
 		return err
 	}
-	return changeRows.Change(ctx, t, c.ID, func() error {
-		_, err := t.Exec(ctx, insertChangeSQL, c.ID, string(c.Kind), c.Merchant, c.Version, c.Token, c.Bound, string(c.State), string(before), string(after),
-			c.ProposedBy, int64(c.Proposed), c.DecidedBy, int64(c.Decided), c.Reason, int64(c.Due), c.sealed, c.dataKey, []byte{})
-		return err
-	})
+	_, err = t.Exec(ctx, insertChangeSQL, c.ID, string(c.Kind), c.Merchant, c.Version, c.Token, c.Bound, string(c.State), string(before), string(after),
+		c.ProposedBy, int64(c.Proposed), c.DecidedBy, int64(c.Decided), c.Reason, int64(c.Due), c.sealed, c.dataKey)
+	return err
 }
 
 const (
 	// decideChangeSQL moves a change on from one state. What is sealed stays for as long
 	// as it is needed.
 	decideChangeSQL = `
-UPDATE changes SET revision = revision + 1, state = $3, decided_by = $4, decided = $5, reason = $6, due = $7,
+UPDATE changes SET state = $3, decided_by = $4, decided = $5, reason = $6, due = $7,
 	data_key = CASE WHEN state = 'waiting' AND $3 = 'approved' THEN data_key ELSE $8 END,
 	content = CASE WHEN state = 'waiting' AND $3 = 'approved' THEN content ELSE $8 END
 WHERE id = $1 AND state = $2`
@@ -117,13 +110,8 @@ WHERE id = $1 AND state = $2`
 // move stores what c was changed to, if it is still in state from. It reports whether
 // it was.
 func (c *Change) move(ctx context.Context, t *db.Tx, from client.ChangeState) (bool, error) {
-	moved := false
-	err := changeRows.Change(ctx, t, c.ID, func() error {
-		n, err := t.Exec(ctx, decideChangeSQL, c.ID, string(from), string(c.State), c.DecidedBy, int64(c.Decided), db.Clean(c.Reason), int64(c.Due), []byte{})
-		moved = n == 1
-		return err
-	})
-	return moved, err
+	n, err := t.Exec(ctx, decideChangeSQL, c.ID, string(from), string(c.State), c.DecidedBy, int64(c.Decided), db.Clean(c.Reason), int64(c.Due), []byte{})
+	return n == 1, err
 }
 
 // EndChanges makes the changes of a merchant stale that could still be applied, but for one.

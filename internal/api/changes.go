@@ -70,7 +70,6 @@ func NewChanges(c ChangesConfig) (*Changes, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	c.DB.WatchRows(changeRows)
 	k := &Changes{c: c, tokens: NewTokens(c.DB), kinds: map[client.ChangeKind]ApplyChange{}}
 	var err error
 	if k.tokens.people, err = newIdentities(c.OIDC, c.Roles, c.Bound, c.Now, c.Log); err != nil {

@@ -37,14 +37,14 @@ type providerSession struct {
 	claimed            db.Millis
 }
 
-var sessionRows = db.Guarded{Name: "sessions", Key: "id", Columns: `id, token, began, ends, asked, signed_in, refresh`, Beside: `data_key, claimed`}
-
 func sessionPlace(id string) db.Record { return db.Record{Table: "sessions", Row: id} }
 
 var refreshPurpose = []string{"refresh"}
 
 const (
-	addSessionSQL = `INSERT INTO sessions (id, token, began, ends, asked, signed_in, refresh, data_key, mac) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
+	addSessionSQL = `INSERT INTO sessions (id, token, began, ends, asked, signed_in, refresh, data_key) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
+
+	readSessionSQL = `SELECT id, token, began, ends, asked, signed_in, refresh, data_key, claimed FROM sessions WHERE id = $1`
 
 	renewSessionSQL = `UPDATE sessions SET asked = $2, refresh = $3, data_key = $4, claimed = $5 WHERE id = $1`
 
@@ -115,11 +115,7 @@ func (k *Tokens) startSession(ctx context.Context, c *Call, a answered) (out cli
 		if _, err := t.Exec(ctx, oldSessionsSQL, int64(c.Now)); err != nil {
 			return err
 		}
-		err = sessionRows.Change(ctx, t, s.ID, func() error {
-			_, err := t.Exec(ctx, addSessionSQL, s.ID, s.Token, int64(s.Began), int64(s.Ends), int64(s.Asked), int64(s.SignedIn), s.refresh, s.dataKey, []byte{})
-			return err
-		})
-		if err != nil {
+		if _, err := t.Exec(ctx, addSessionSQL, s.ID, s.Token, int64(s.Began), int64(s.Ends), int64(s.Asked), int64(s.SignedIn), s.refresh, s.dataKey); err != nil {
 			return err
 		}
 		return recordPerson(ctx, t, recordPersonSignedIn, of, a.person.Group, "", c.Now)
@@ -140,16 +136,11 @@ func (k *Tokens) sealRefresh(ctx context.Context, s *providerSession, refresh st
 }
 
 // session reads a session; db.ErrNotFound: there is none.
-func (k *Tokens) session(ctx context.Context, id string) (s providerSession, err error) {
-	rows, found := sessionRows.Reader(k.d), false
-	err = db.Each(ctx, k.d, sessionRows.Select()+`WHERE id = $1`, []any{id}, func(r db.Rows) (err error) {
-		found, err = rows.Scan(r, &s.ID, &s.Token, &s.Began, &s.Ends, &s.Asked, &s.SignedIn, &s.refresh, &s.dataKey, &s.claimed)
-		return err
+func (k *Tokens) session(ctx context.Context, id string) (providerSession, error) {
+	return db.Find(ctx, k.d, readSessionSQL, []any{id}, func(r db.Rows) (s providerSession, err error) {
+		err = r.Scan(&s.ID, &s.Token, &s.Began, &s.Ends, &s.Asked, &s.SignedIn, &s.refresh, &s.dataKey, &s.claimed)
+		return s, err
 	})
-	if err == nil && !found {
-		err = db.ErrNotFound
-	}
-	return s, err
 }
 
 // errAsking: another call, or another node, asks the provider for this session.
@@ -280,13 +271,11 @@ func (k *Tokens) renewSession(ctx context.Context, s providerSession, claimed db
 				return err
 			}
 		}
-		return sessionRows.Change(ctx, t, s.ID, func() error {
-			n, err := t.Exec(ctx, renewSessionSQL, s.ID, int64(s.Asked), s.refresh, s.dataKey, int64(claimed))
-			if err == nil && n == 0 { // it was ended meanwhile
-				err = db.ErrNotFound
-			}
-			return err
-		})
+		n, err := t.Exec(ctx, renewSessionSQL, s.ID, int64(s.Asked), s.refresh, s.dataKey, int64(claimed))
+		if err == nil && n == 0 { // it was ended meanwhile
+			err = db.ErrNotFound
+		}
+		return err
 	})
 }
 

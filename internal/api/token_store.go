@@ -35,7 +35,6 @@ type Token struct {
 	Fingerprint string // the beginning of the hash, of a stored token
 
 	signedIn db.Millis // when the person of a session signed in at the provider; 0: it does not say
-	revision int64     // grows with each change of the row
 }
 
 // Tokens is the table of tokens in an end's database. It is a TokenStore.
@@ -45,49 +44,24 @@ type Tokens struct {
 }
 
 // NewTokens gives the tokens in d.
-func NewTokens(d *db.DB) *Tokens {
-	d.WatchRows(tokenRows)
-	return &Tokens{d: d}
-}
+func NewTokens(d *db.DB) *Tokens { return &Tokens{d: d} }
 
-var tokenRows = db.Guarded{Name: "tokens", Key: "id", Number: "revision", Columns: `id, revision, name, role, merchants, maker, root, created, expires, revoked, voided, hourly, over, subject, hash`}
+const readTokensSQL = `
+SELECT id, name, role, merchants, maker, root, created, expires, revoked, voided, hourly, over, subject, hash FROM tokens`
 
-// allTokens gives all tokens, and how many of their rows are not genuine or were removed. suffix
-// follows the table in the query.
-func allTokens(ctx context.Context, q db.Querier, suffix string) (list []Token, forged int, err error) {
-	look, found := tokenRows.Reader(q), map[string]bool{}
-	list, forged, err = readTokens(ctx, q, found, suffix)
-	if err == nil {
-		forged += look.Missing(found)
-	}
-	return list, forged, err
-}
-
-// readTokens gives the tokens whose rows a query selects, and how many rows are not genuine. It
-// adds the ids of all to found, which may be nil.
-func readTokens(ctx context.Context, q db.Querier, found map[string]bool, where string, args ...any) (list []Token, forged int, err error) {
-	look := tokenRows.Reader(q)
-	err = db.Each(ctx, q, tokenRows.Select()+where, args, func(r db.Rows) error {
-		var t Token
+// readTokens gives the tokens whose rows a query selects.
+func readTokens(ctx context.Context, q db.Querier, where string, args ...any) ([]Token, error) {
+	return db.List(ctx, q, readTokensSQL+where, args, func(r db.Rows) (t Token, err error) {
 		var hash []byte
-		genuine, err := look.Scan(r, &t.ID, &t.revision, &t.Name, &t.Role, &t.Merchants, &t.Maker, &t.Root, &t.Created, &t.Expires, &t.Revoked, &t.Voided, &t.Hourly, &t.Over, &t.Subject, &hash)
-		if found != nil {
-			found[t.ID] = true
-		}
+		err = r.Scan(&t.ID, &t.Name, &t.Role, &t.Merchants, &t.Maker, &t.Root, &t.Created, &t.Expires, &t.Revoked, &t.Voided, &t.Hourly, &t.Over, &t.Subject, &hash)
 		t.Fingerprint = hex.EncodeToString(hash[:min(8, len(hash))])
-		if genuine {
-			list = append(list, t)
-		} else {
-			forged++
-		}
-		return err
+		return t, err
 	})
-	return list, forged, err
 }
 
 const createTokenSQL = `
-INSERT INTO tokens (id, name, role, merchants, maker, root, created, expires, hourly, hash, mac, subject)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING`
+INSERT INTO tokens (id, name, role, merchants, maker, root, created, expires, hourly, hash, subject)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING`
 
 // Create keeps a token by the hash of its secret. If the id or the hash is in use,
 // the error is a *db.ConflictError.
@@ -106,14 +80,11 @@ func CreateToken(ctx context.Context, t *db.Tx, token Token, hash [32]byte) erro
 	if err := db.CheckText("name", token.Name); err != nil {
 		return err
 	}
-	err := tokenRows.Change(ctx, t, token.ID, func() error {
-		n, err := t.Exec(ctx, createTokenSQL, token.ID, token.Name, string(token.Role), token.Merchants, token.Maker, token.Root,
-			int64(token.Created), int64(token.Expires), token.Hourly, hash[:], []byte{}, token.Subject)
-		if err == nil && n == 0 {
-			err = &db.ConflictError{Member: "id", Reason: "is in use by another token"}
-		}
-		return err
-	})
+	n, err := t.Exec(ctx, createTokenSQL, token.ID, token.Name, string(token.Role), token.Merchants, token.Maker, token.Root,
+		int64(token.Created), int64(token.Expires), token.Hourly, hash[:], token.Subject)
+	if err == nil && n == 0 {
+		err = &db.ConflictError{Member: "id", Reason: "is in use by another token"}
+	}
 	if err != nil {
 		return err
 	}
@@ -141,7 +112,7 @@ func FindToken(ctx context.Context, q db.Querier, id string) (Token, error) {
 }
 
 func findToken(ctx context.Context, q db.Querier, where string, key any) (Token, error) {
-	list, _, err := readTokens(ctx, q, nil, where, key)
+	list, err := readTokens(ctx, q, where, key)
 	if err != nil || len(list) == 0 {
 		return Token{}, cmp.Or(err, db.ErrNotFound)
 	}
@@ -150,8 +121,7 @@ func findToken(ctx context.Context, q db.Querier, where string, key any) (Token,
 
 // List gives all tokens, revoked ones included, oldest first.
 func (k *Tokens) List(ctx context.Context) ([]Token, error) {
-	list, _, err := allTokens(ctx, k.d, ` ORDER BY created, id`)
-	return list, err
+	return readTokens(ctx, k.d, ` ORDER BY created, id`)
 }
 
 const validHashesSQL = `SELECT hash FROM tokens WHERE revoked = 0`
@@ -171,7 +141,7 @@ func (k *Tokens) Hashes(ctx context.Context) ([][32]byte, error) {
 }
 
 const (
-	revokeTokenSQL = `UPDATE tokens SET revision = revision + 1, revoked = CASE WHEN revoked = 0 THEN $2 ELSE revoked END WHERE id = $1`
+	revokeTokenSQL = `UPDATE tokens SET revoked = CASE WHEN revoked = 0 THEN $2 ELSE revoked END WHERE id = $1`
 
 	hasTokensSQL = `SELECT 1 FROM tokens LIMIT 1`
 )
@@ -192,7 +162,7 @@ func RevokeToken(ctx context.Context, t *db.Tx, id string, now db.Millis, guarde
 	is, others, valid := false, false, false
 	// Revocations wait for each other, on all nodes: two that each saw the other's token
 	// valid would revoke both.
-	list, _, err := readTokens(ctx, t, nil, ` WHERE revoked = 0 ORDER BY id{lock}`)
+	list, err := readTokens(ctx, t, ` WHERE revoked = 0 ORDER BY id{lock}`)
 	if err != nil {
 		return err
 	}
@@ -205,13 +175,10 @@ func RevokeToken(ctx context.Context, t *db.Tx, id string, now db.Millis, guarde
 	if is && !others {
 		return &db.ConflictError{Reason: "this is the last admin's token that is for all merchants and never expires; make another first"}
 	}
-	err = tokenRows.Change(ctx, t, id, func() error {
-		n, err := t.Exec(ctx, revokeTokenSQL, id, int64(now))
-		if err == nil && n == 0 {
-			err = db.ErrNotFound
-		}
-		return err
-	})
+	n, err := t.Exec(ctx, revokeTokenSQL, id, int64(now))
+	if err == nil && n == 0 {
+		err = db.ErrNotFound
+	}
 	if err != nil || !valid {
 		return err
 	}

@@ -89,7 +89,7 @@ type inboxTx struct {
 	ledger    ledger
 	items     []journal.Taken // of the fresh rows
 
-	epochs   db.LookAtEpochs
+	epochs   db.EpochQuery
 	restored bool         // the book was restored and is not reconciled
 	booked   bookedBefore // what the merchant had booked before a restore
 }
@@ -106,7 +106,7 @@ func (in *inboxTx) run(ctx context.Context) error {
 	in.results, in.leased = make([]merchant.Claimed, len(in.calls)), make([]*int64, len(in.calls))
 	in.rows, in.transfers, in.ledger = map[inboxKey]*inboxRow{}, map[string][]sameIndex{}, ledger{}
 	in.blocks = map[merchant.BlockDigest]merchant.SeenBlock{}
-	in.epochs, in.booked = db.LookAtEpochs{}, bookedBefore{}
+	in.epochs, in.booked = db.EpochQuery{}, bookedBefore{}
 	if err := in.read(ctx); err != nil {
 		return err
 	}
@@ -265,7 +265,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`
 
 	readInboxSQL = `
 SELECT i.id, i.seq, i.content, i.tx_index, i.duplicate, i.suspect, i.settled, i.claims, i.lease_until, i.code, i.message, i.address, i.chain_name, i.symbol, i.amount,
-	i.reply_user, i.reply_mac, i.created
+	i.reply_user, i.created
 FROM {list}$1{as w} CROSS JOIN {inner}inbox i WHERE i.type = $2 AND i.id = w.value{alone}`
 
 	readTransfersSQL = `
@@ -301,7 +301,7 @@ func (in *inboxTx) read(ctx context.Context) error {
 	var statements []db.Statement
 	for typ, list := range ids {
 		statements = append(statements, db.Statement{SQL: readInboxSQL, Args: []any{d.List(list), int64(typ)}, Row: func(r db.Rows) error {
-			id, row, err := in.scanRow(typ, r)
+			id, row, err := scanInboxRow(r)
 			in.rows[inboxKey{typ, id}] = row
 			return err
 		}})
@@ -323,22 +323,19 @@ func (in *inboxTx) read(ctx context.Context) error {
 	return in.t.Batch(ctx, append(statements, in.readRestored(ids, transfers, payments)...))
 }
 
-func (in *inboxTx) scanRow(typ countersign.Type, r db.Rows) (id string, _ *inboxRow, err error) {
+func scanInboxRow(r db.Rows) (id string, _ *inboxRow, err error) {
 	var row inboxRow
-	var content, mac []byte
+	var content []byte
 	var duplicate, suspect, settled int64
 	var d [4]string
 	err = r.Scan(&id, &row.seq, &content, &row.txIndex, &duplicate, &suspect, &settled, &row.claims, &row.leaseUntil, &row.reply.Code, &row.reply.Message,
-		&d[0], &d[1], &d[2], &d[3], &row.reply.TenantUserID, &mac, &row.created)
+		&d[0], &d[1], &d[2], &d[3], &row.reply.TenantUserID, &row.created)
 	if err != nil {
 		return id, nil, err
 	}
 	copy(row.content[:], content)
 	row.duplicate, row.suspect, row.settled = duplicate != 0, suspect != 0, settled != 0
 	row.reply.Details, err = keptDetails(d)
-	if row.settled { // otherwise no answer is kept, and there is none to believe
-		row.reply = believed(in.t, typ, id, row.reply, mac)
-	}
 	return id, &row, err
 }
 

@@ -52,7 +52,7 @@ func noEffect(c countersign.Callback) error {
 }
 
 const moveOrderSQL = `
-UPDATE orders SET state = $2, reason = $3, waiting = $4, tx_id = $5, updated = $6, ended = $7, mac = $8,
+UPDATE orders SET state = $2, reason = $3, waiting = $4, tx_id = $5, updated = $6, ended = $7,
 	restored = CASE WHEN CAST($7 AS BIGINT) > 0 THEN 0 ELSE restored END WHERE call_back_id = $1`
 
 // move says what a callback makes of an order, whether that is a change, and which
@@ -98,7 +98,7 @@ func (in *inboxTx) storeMove(ctx context.Context, from, to Order) error {
 	if to.State == OrderEnded && to.Confirmed > 0 {
 		in.ledger.unspent(to)
 	}
-	_, err := in.t.Exec(ctx, moveOrderSQL, to.CallBackID, string(to.State), to.Reason, int64(to.Waiting), to.TxID, int64(to.Updated), int64(to.Ended), to.mac(in.t))
+	_, err := in.t.Exec(ctx, moveOrderSQL, to.CallBackID, string(to.State), to.Reason, int64(to.Waiting), to.TxID, int64(to.Updated), int64(to.Ended))
 	in.ledger.moved = append(in.ledger.moved, [2]OrderState{from.State, to.State})
 	return err
 }

@@ -169,15 +169,15 @@ func patience(batch []*inboxCall) (longest time.Duration) {
 
 const (
 	lockInboxSQL = `
-SELECT claims, settled, code, message, address, chain_name, symbol, amount, reply_user, reply_mac FROM inbox WHERE type = $1 AND id = $2{lock}`
+SELECT claims, settled, code, message, address, chain_name, symbol, amount, reply_user FROM inbox WHERE type = $1 AND id = $2{lock}`
 
 	keepReplySQL = `
 UPDATE inbox SET settled = 1, lease_until = 0, code = $3, message = $4, address = $5, chain_name = $6, symbol = $7, amount = $8, ended = $9,
-	reply_user = $10, reply_mac = $11
+	reply_user = $10
 WHERE type = $1 AND id = $2 AND settled = 0`
 
 	endReplySQL = `
-UPDATE inbox SET code = $2, message = $3, address = '', chain_name = '', symbol = '', amount = '', reply_user = '', reply_mac = NULL
+UPDATE inbox SET code = $2, message = $3, address = '', chain_name = '', symbol = '', amount = '', reply_user = ''
 WHERE type = 2 AND id = $1 AND settled = 1`
 
 	endLeaseSQL = `UPDATE inbox SET lease_until = 0 WHERE type = $1 AND id = $2 AND claims = $3 AND settled = 0`
@@ -214,9 +214,8 @@ func (b *Book) settle(ctx context.Context, s merchant.Settlement) (stands mercha
 		var claims, settled int64
 		var kept merchant.Reply
 		var details [4]string
-		var mac []byte
 		found, err := db.One(ctx, t, lockInboxSQL, []any{int64(s.Type), s.ID}, &claims, &settled, &kept.Code, &kept.Message,
-			&details[0], &details[1], &details[2], &details[3], &kept.TenantUserID, &mac)
+			&details[0], &details[1], &details[2], &details[3], &kept.TenantUserID)
 		if err == nil && !found {
 			err = db.ErrNotFound
 		}
@@ -226,7 +225,7 @@ func (b *Book) settle(ctx context.Context, s merchant.Settlement) (stands mercha
 		final := s.Final
 		if settled != 0 {
 			kept.Details, err = keptDetails(details)
-			stands = believed(t, s.Type, s.ID, kept, mac)
+			stands = kept
 		}
 		ended := false
 		if err == nil && confirms(s.Type, stands) {
@@ -249,7 +248,7 @@ func (b *Book) settle(ctx context.Context, s merchant.Settlement) (stands mercha
 			d := stands.Details
 			var n int64
 			n, err = t.Exec(ctx, keepReplySQL, int64(s.Type), s.ID, int64(stands.Code), stands.Message,
-				d.Address, d.ChainName, d.Symbol, d.Amount.String(), int64(db.MillisOf(s.At)), stands.TenantUserID, replyMAC(t, s.Type, s.ID, stands))
+				d.Address, d.ChainName, d.Symbol, d.Amount.String(), int64(db.MillisOf(s.At)), stands.TenantUserID)
 			if err == nil {
 				err = t.Count(ctx, countOpen, -n)
 			}
@@ -259,15 +258,6 @@ func (b *Book) settle(ctx context.Context, s merchant.Settlement) (stands mercha
 		return err
 	})
 	return stands, err
-}
-
-// replyRows are the answers that confirmed a withdrawal. They are given again as they were, so
-// who wrote one past the program would confirm it.
-var replyRows = db.Guarded{Name: "inbox", Columns: `type, id, code, address, chain_name, symbol, amount, reply_user`}
-
-func replyValues(id string, r merchant.Reply) []any {
-	d := r.Details
-	return []any{int64(countersign.TypeRequestWithdraw), id, int64(r.Code), d.Address, d.ChainName, d.Symbol, d.Amount.String(), r.TenantUserID}
 }
 
 func confirms(typ countersign.Type, r merchant.Reply) bool {
@@ -280,29 +270,12 @@ func confirms(typ countersign.Type, r merchant.Reply) bool {
 func standing(o Order, r merchant.Reply) (stands merchant.Reply, final bool) {
 	code := countersign.CodeOrderCancelled
 	switch {
-	case o.Forged, o.Restored:
+	case o.Restored:
 		code = countersign.CodeNotKnownYet
 	case o.State == OrderConfirmed:
 		return r, true
 	}
 	return merchant.Reply{Code: code, Message: code.Message()}, code == countersign.CodeOrderCancelled
-}
-
-// replyMAC gives what is kept in reply_mac.
-func replyMAC(t *db.Tx, typ countersign.Type, id string, r merchant.Reply) any {
-	if !confirms(typ, r) {
-		return nil
-	}
-	return replyRows.MAC(t, replyValues(id, r)...)
-}
-
-// believed gives the kept answer r. In place of a confirmation that is not genuine the service
-// is asked to come again.
-func believed(q db.Querier, typ countersign.Type, id string, r merchant.Reply, mac []byte) merchant.Reply {
-	if confirms(typ, r) && !replyRows.Genuine(q, id, mac, replyValues(id, r)...) {
-		return merchant.Reply{Code: countersign.CodeNotKnownYet}
-	}
-	return r
 }
 
 // keptDetails gives the zero Details for four empty texts.

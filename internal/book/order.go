@@ -13,49 +13,28 @@ import (
 	"countersign/internal/db"
 )
 
-// orderRows is the table of orders. Who writes it past the program gets nothing confirmed,
-// approved or cancelled.
-var orderRows = db.Guarded{Name: "orders", Key: "call_back_id",
-	Columns: `call_back_id, tenant_user_id, address, chain_name, symbol, folded_symbol, amount, labels, expires, ordered_by, state, decided_by, created, confirmed`,
-	Beside:  `seq, reason, waiting, tx_id, updated, ended, restored`}
-
-var orderColumns = orderRows.Columns + ", " + orderRows.Beside + ", mac"
-
-// forgedOrder is the reason of an order whose row is not as this program left it.
-const forgedOrder = "its row was changed past the gateway (alarm row_forged)"
+const orderColumns = `call_back_id, tenant_user_id, address, chain_name, symbol, amount, labels, expires, ordered_by, state, decided_by, created, confirmed,
+	seq, reason, waiting, tx_id, updated, ended, restored`
 
 // scanOrder reads a row of orderColumns.
-func scanOrder(q db.Querier) func(db.Rows) (Order, error) {
-	look := orderRows.Reader(q)
-	return func(r db.Rows) (Order, error) {
-		var o Order
-		var d [4]string
-		var labels, folded string
-		var restored int64
-		genuine, err := look.Scan(r, &o.CallBackID, &o.TenantUserID, &d[0], &d[1], &d[2], &folded, &d[3], &labels, &o.Expires, &o.OrderedBy, &o.State,
-			&o.DecidedBy, &o.Created, &o.Confirmed, &o.Seq, &o.Reason, &o.Waiting, &o.TxID, &o.Updated, &o.Ended, &restored)
-		if err != nil {
-			return o, err
-		}
-		o.Restored, o.Forged = restored != 0, !genuine
-		if o.Details, err = keptDetails(d); err == nil && labels != "" {
-			err = json.Unmarshal([]byte(labels), &o.Labels)
-		}
-		switch {
-		case o.Forged: // its texts may be anything
-			o.Reason = forgedOrder
-		case err != nil:
-			return o, fmt.Errorf("order %s: %w", o.CallBackID, err)
-		}
-		return o, nil
+func scanOrder(r db.Rows) (Order, error) {
+	var o Order
+	var d [4]string
+	var labels string
+	var restored int64
+	err := r.Scan(&o.CallBackID, &o.TenantUserID, &d[0], &d[1], &d[2], &d[3], &labels, &o.Expires, &o.OrderedBy, &o.State,
+		&o.DecidedBy, &o.Created, &o.Confirmed, &o.Seq, &o.Reason, &o.Waiting, &o.TxID, &o.Updated, &o.Ended, &restored)
+	if err != nil {
+		return o, err
 	}
-}
-
-// mac gives the MAC of o.
-func (o *Order) mac(t *db.Tx) []byte {
-	d := o.Details
-	return orderRows.MAC(t, o.CallBackID, o.TenantUserID, d.Address, d.ChainName, d.Symbol, countersign.FoldSymbol(d.Symbol), d.Amount.String(), o.labels(),
-		int64(o.Expires), o.OrderedBy, string(o.State), o.DecidedBy, int64(o.Created), int64(o.Confirmed))
+	o.Restored = restored != 0
+	if o.Details, err = keptDetails(d); err == nil && labels != "" {
+		err = json.Unmarshal([]byte(labels), &o.Labels)
+	}
+	if err != nil {
+		err = fmt.Errorf("order %s: %w", o.CallBackID, err)
+	}
+	return o, err
 }
 
 // labels are stored with their members in order: the same labels are the same text.
@@ -67,14 +46,14 @@ func (n NewOrder) labels() string {
 	return string(b)
 }
 
-var (
+const (
 	readOrderSQL = `SELECT ` + orderColumns + ` FROM orders WHERE call_back_id = $1`
 
 	lockOrderSQL = readOrderSQL + `{lock}`
 )
 
 func findOrder(ctx context.Context, q db.Querier, text string, callBackID string) (Order, error) {
-	return db.Find(ctx, q, text, []any{callBackID}, scanOrder(q))
+	return db.Find(ctx, q, text, []any{callBackID}, scanOrder)
 }
 
 func isNotFound(err error) bool { return errors.Is(err, db.ErrNotFound) }
@@ -86,13 +65,13 @@ func orderEvent(kind client.EventKind, o Order, at db.Millis) Event {
 }
 
 const insertOrderSQL = `
-INSERT INTO orders (call_back_id, tenant_user_id, address, chain_name, symbol, folded_symbol, amount, labels, expires, ordered_by, state, reason, created, updated, ended, mac)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+INSERT INTO orders (call_back_id, tenant_user_id, address, chain_name, symbol, folded_symbol, amount, labels, expires, ordered_by, state, reason, created, updated, ended)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 ON CONFLICT (call_back_id) DO NOTHING`
 
 func insertOrder(ctx context.Context, t *db.Tx, o Order) (bool, error) {
 	n, err := t.Exec(ctx, insertOrderSQL, o.CallBackID, o.TenantUserID, o.Details.Address, o.Details.ChainName, o.Details.Symbol,
-		countersign.FoldSymbol(o.Details.Symbol), o.Details.Amount.String(), o.labels(), int64(o.Expires), o.OrderedBy, string(o.State), o.Reason, int64(o.Created), int64(o.Updated), int64(o.Ended), o.mac(t))
+		countersign.FoldSymbol(o.Details.Symbol), o.Details.Amount.String(), o.labels(), int64(o.Expires), o.OrderedBy, string(o.State), o.Reason, int64(o.Created), int64(o.Updated), int64(o.Ended))
 	if err != nil || n == 0 {
 		return false, err
 	}
@@ -192,7 +171,7 @@ func (b *Book) Orders(ctx context.Context, f OrderFilter, limit int, before int6
 	if err != nil {
 		return nil, 0, err
 	}
-	return db.ReadNumbered(ctx, b, "orders", orderColumns, f.conditions(lower(before, below)), from, limit, func(o Order) int64 { return o.Seq }, scanOrder(b))
+	return db.ReadNumbered(ctx, b, "orders", orderColumns, f.conditions(lower(before, below)), from, limit, func(o Order) int64 { return o.Seq }, scanOrder)
 }
 
 func (f OrderFilter) conditions(before int64) *db.Conditions {

@@ -35,12 +35,12 @@ func (b *Book) AskedFor(ctx context.Context, callBackID string, now db.Millis) (
 }
 
 const changeOrderSQL = `
-UPDATE orders SET state = $2, reason = $3, decided_by = $4, updated = $5, confirmed = $6, ended = $7, mac = $9
+UPDATE orders SET state = $2, reason = $3, decided_by = $4, updated = $5, confirmed = $6, ended = $7
 WHERE call_back_id = $1 AND state = $8`
 
 // ChangeOrder changes an order's state and appends the event in one transaction. It
 // fails with ErrChanged if the order is no longer in the state c.From or exceeds one
-// of c.Ceilings, and with db.ErrForged if its row was changed past the program. It confirms only an order of c.TenantUserID that has not expired.
+// of c.Ceilings. It confirms only an order of c.TenantUserID that has not expired.
 // Details never change, so a confirmed order always has the same details.
 func (b *Book) ChangeOrder(ctx context.Context, c OrderChange, now db.Millis) (Order, error) {
 	var o Order
@@ -59,9 +59,6 @@ func (b *Book) ChangeOrder(ctx context.Context, c OrderChange, now db.Millis) (O
 
 // changeOrder changes o, which is locked.
 func (b *Book) changeOrder(ctx context.Context, t *db.Tx, o *Order, c OrderChange, now db.Millis) error {
-	if o.Forged {
-		return db.ErrForged
-	}
 	if o.State != c.From {
 		return fmt.Errorf("%w: it is %s", ErrChanged, o.State)
 	}
@@ -100,7 +97,7 @@ func (b *Book) changeOrder(ctx context.Context, t *db.Tx, o *Order, c OrderChang
 		o.Ended = now
 	}
 	n, err := t.Exec(ctx, changeOrderSQL, o.CallBackID, string(o.State), o.Reason, o.DecidedBy, int64(o.Updated), int64(o.Confirmed),
-		int64(o.Ended), string(c.From), o.mac(t))
+		int64(o.Ended), string(c.From))
 	switch {
 	case err != nil:
 		return err
@@ -254,8 +251,6 @@ func (b *Book) personalAfter(ctx context.Context, c OrderChange, now db.Millis, 
 			return err
 		}
 		switch {
-		case o.Forged:
-			return db.ErrForged
 		case o.State == c.To && first == nil:
 			return nil
 		case !o.State.Undecided():
@@ -300,10 +295,7 @@ func (b *Book) ExpireOrders(ctx context.Context, now db.Millis, limit int) (n in
 		return 0, err
 	}
 	for _, c := range changes {
-		switch _, err := b.ChangeOrder(ctx, c, now); {
-		case errors.Is(err, db.ErrForged):
-			continue // it waits for a person
-		case err != nil && !errors.Is(err, ErrChanged):
+		if _, err := b.ChangeOrder(ctx, c, now); err != nil && !errors.Is(err, ErrChanged) {
 			return n, err
 		}
 		n++

@@ -86,7 +86,7 @@ func TestExecutedByBooks(t *testing.T) {
 			if r, err := b.Claim(ctx, e); err != nil || r.State != merchant.StateTaken {
 				t.Fatalf("%q: %+v, %v", tx, r, err)
 			}
-			if o, err := b.Order(ctx, "o"); err != nil || o.State != OrderExecuted || o.TxID != "tx" || o.Forged {
+			if o, err := b.Order(ctx, "o"); err != nil || o.State != OrderExecuted || o.TxID != "tx" {
 				t.Errorf("%q: %+v, %v", tx, o, err)
 			}
 			list, err := ready.Alarms(ctx, b)

@@ -21,7 +21,7 @@ type Became struct {
 }
 
 const adoptOrderSQL = `
-UPDATE orders SET state = $2, reason = $3, decided_by = $4, tx_id = $5, updated = $6, confirmed = $7, ended = $8, mac = $9, waiting = 0, restored = 0
+UPDATE orders SET state = $2, reason = $3, decided_by = $4, tx_id = $5, updated = $6, confirmed = $7, ended = $8, waiting = 0, restored = 0
 WHERE call_back_id = $1`
 
 // AdoptOrder makes an order that was restored, or one that came again since, what the
@@ -29,9 +29,6 @@ WHERE call_back_id = $1`
 // not know it. An order that has ended here stays as it is, but that one which the service
 // told of as executed since the restore was confirmed before. What the application says of
 // an order that is known and in no doubt changes nothing.
-//
-// It fails with db.ErrForged if the row was changed past the program and the order would count
-// as confirmed with what that says.
 func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was OrderState, adopted bool, err error) {
 	if err := db.CheckTexts("callBackId", x.CallBackID, "tenantUserId", x.TenantUserID, "txId", x.TxID, "address", x.Details.Address,
 		"chainName", x.Details.ChainName, "symbol", x.Details.Symbol); err != nil {
@@ -59,7 +56,7 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was Ord
 			was = o.State
 		}
 		if err == nil && was == OrderExecuted && x.State == was && o.Confirmed == 0 && e.Open() {
-			adopted = !o.Forged
+			adopted = true
 			return confirmBefore(ctx, t, o, x.Confirmed, now)
 		}
 		if err != nil || !o.State.Undecided() && o.State != OrderConfirmed || !o.Restored && !e.Open() || was != "" && x.State == o.State && !o.Restored {
@@ -76,10 +73,6 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was Ord
 			o.Ended = now
 		}
 		counts := o.State == OrderConfirmed || o.State == OrderExecuted
-		if counts && from.Forged { // a new MAC would have its details believed
-			adopted = false
-			return db.ErrForged
-		}
 		l := ledger{moved: [][2]OrderState{{from.State, o.State}}}
 		switch {
 		case counts && from.Confirmed == 0 && o.Details.Validate() == nil:
@@ -95,7 +88,7 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was Ord
 		if err := l.recountAll(ctx, t, o); err != nil {
 			return err
 		}
-		if _, err := t.Exec(ctx, adoptOrderSQL, o.CallBackID, string(o.State), o.Reason, o.DecidedBy, o.TxID, int64(o.Updated), int64(o.Confirmed), int64(o.Ended), o.mac(t)); err != nil {
+		if _, err := t.Exec(ctx, adoptOrderSQL, o.CallBackID, string(o.State), o.Reason, o.DecidedBy, o.TxID, int64(o.Updated), int64(o.Confirmed), int64(o.Ended)); err != nil {
 			return err
 		}
 		l.event(orderEvent(eventOf(o.State), o, now))
@@ -104,13 +97,10 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was Ord
 	return was, adopted, err
 }
 
-const confirmBeforeSQL = `UPDATE orders SET confirmed = $2, mac = $3, restored = 0 WHERE call_back_id = $1`
+const confirmBeforeSQL = `UPDATE orders SET confirmed = $2, restored = 0 WHERE call_back_id = $1`
 
 // confirmBefore gives an executed order the time of its confirmation, which a restore lost.
 func confirmBefore(ctx context.Context, t *db.Tx, o Order, at, now db.Millis) error {
-	if o.Forged {
-		return db.ErrForged
-	}
 	if o.Confirmed = at; at == 0 {
 		o.Confirmed = now
 	}
@@ -121,7 +111,7 @@ func confirmBefore(ctx context.Context, t *db.Tx, o Order, at, now db.Millis) er
 	if err := l.recountAll(ctx, t, o); err != nil {
 		return err
 	}
-	if _, err := t.Exec(ctx, confirmBeforeSQL, o.CallBackID, int64(o.Confirmed), o.mac(t)); err != nil {
+	if _, err := t.Exec(ctx, confirmBeforeSQL, o.CallBackID, int64(o.Confirmed)); err != nil {
 		return err
 	}
 	return l.write(ctx, t)
@@ -143,9 +133,6 @@ func (b *Book) ResumeOrder(ctx context.Context, callBackID, by, reason string, n
 		if o, err = findOrder(ctx, t, lockOrderSQL, callBackID); err != nil || !o.Restored {
 			return err
 		}
-		if o.Forged {
-			return db.ErrForged
-		}
 		if err := checkReconciled(ctx, t); err != nil {
 			return err
 		}
@@ -162,13 +149,13 @@ func (b *Book) ResumeOrder(ctx context.Context, callBackID, by, reason string, n
 	return o, nil
 }
 
-var eachRestoredSQL = `SELECT ` + orderColumns + ` FROM orders WHERE restored <> 0 AND seq > $1 ORDER BY seq LIMIT 500`
+const eachRestoredSQL = `SELECT ` + orderColumns + ` FROM orders WHERE restored <> 0 AND seq > $1 ORDER BY seq LIMIT 500`
 
 // EachRestored calls fn for each order from before a restore of which nobody has said what
 // became of it. fn may use b.
 func (b *Book) EachRestored(ctx context.Context, fn func(Order) error) error {
 	for after := int64(0); ; {
-		list, err := db.List(ctx, b, eachRestoredSQL, []any{after}, scanOrder(b))
+		list, err := db.List(ctx, b, eachRestoredSQL, []any{after}, scanOrder)
 		if err != nil || len(list) == 0 {
 			return err
 		}

@@ -145,7 +145,6 @@ type Order struct {
 	Confirmed db.Millis // 0: never
 	Ended     db.Millis // when its state became final; 0 before
 	Restored  bool      // from before a restore, and nobody has said what became of it: nothing is decided on it
-	Forged    bool      // its row is not as this program left it: nothing is decided on it
 }
 
 // OrderFilter selects orders; zero members select all.

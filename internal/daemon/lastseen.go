@@ -27,17 +27,6 @@ const LastSeenFile = "last-seen.json"
 // that was lost cannot be read.
 const LastTokensFile = "last-tokens.json"
 
-// LastRowsFile is the file of a data directory with the numbers of the rows that decide who may
-// do what, so that one that is put back or removed while no process runs is not believed.
-const LastRowsFile = "last-rows.json"
-
-// lastRows is what LastRowsFile has.
-type lastRows struct {
-	Database string                      `json:"database"`
-	Epoch    int64                       `json:"epoch"`
-	Rows     map[string]map[string]int64 `json:"rows"` // by table and key
-}
-
 // lastToken is a token as LastTokensFile has it.
 type lastToken struct {
 	ID      string      `json:"id"`
@@ -123,12 +112,7 @@ func (s Storage) checkSeen(ctx context.Context, d *db.DB) error {
 	} else if err != nil {
 		return fmt.Errorf("%w (%s)", err, s.file(LastSeenFile))
 	}
-	var rows lastRows
-	err = s.readJSON(LastRowsFile, &rows)
-	if err == nil && rows.Database == p.Database && rows.Epoch == p.Epoch { // a restore loses changes
-		d.ExpectRows(rows.Rows)
-	}
-	return err
+	return nil
 }
 
 // expect tells the audit log which head it must continue: that of the last restore, and what
@@ -173,7 +157,6 @@ func (s Storage) watch(d *db.DB, l *journal.Log) Part {
 // noted is what stands in the other files of a data directory.
 type noted struct {
 	tokens []lastToken
-	rows   int64 // changes of RowNumbers
 }
 
 // look notes how far the database has come since last, and gives what is noted. It fails with ErrOlder if the database went back.
@@ -187,7 +170,6 @@ func (s Storage) look(ctx context.Context, d *db.DB, l *journal.Log, last db.Pro
 	if err := p.Older(last); err != nil {
 		return last, err
 	}
-	s.seeRows(d, p, noted)
 	p.Head = l.Seen()
 	if reflect.DeepEqual(p, last) {
 		return last, nil
@@ -218,19 +200,6 @@ func (s Storage) seeTokens(ctx context.Context, d *db.DB, noted *noted) {
 	noted.tokens = is
 }
 
-// seeRows writes the file of rows if their numbers are not those that were noted.
-func (s Storage) seeRows(d *db.DB, p db.Progress, noted *noted) {
-	if d.RowChanges() == noted.rows {
-		return
-	}
-	numbers, changes := d.RowNumbers()
-	if err := s.replaceJSON(LastRowsFile, lastRows{p.Database, p.Epoch, numbers}); err != nil {
-		d.Log().Warn("the numbers of rows were not noted", "file", LastRowsFile, "error", err.Error())
-		return
-	}
-	noted.rows = changes
-}
-
 // seeLast writes the file when everything else has ended, unless the database went back. l may
 // be nil.
 func (s Storage) seeLast(ctx context.Context, d *db.DB, l *journal.Log) {
@@ -251,5 +220,4 @@ func (s Storage) seeLast(ctx context.Context, d *db.DB, l *journal.Log) {
 	}
 	_ = s.see(p) // an older one is right too
 	s.seeTokens(ctx, d, &noted{})
-	s.seeRows(d, p, &noted{})
 }

@@ -103,7 +103,6 @@ type Service struct {
 	traces  *tracing     // nil: none are sent
 	heart   *heart
 	purger  *db.Purger // nil: everything stays
-	permits *permits
 	sender  *dispatch.Dispatcher
 	api     *Listener
 	metrics *Listener        // nil: the API has them
@@ -168,9 +167,6 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		return fmt.Errorf("reading the database's clock: %w", err)
 	}
 	now := s.clock.Now
-	if s.permits, err = c.permits(ctx, s.db, now); err != nil {
-		return err
-	}
 	if s.store, err = openKeyStore(c.KeyStore, d, c.Node, now, c.Log); err != nil {
 		return err
 	}
@@ -235,7 +231,6 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
-	s.db.JudgeWith(s.sender.JudgeAgain)
 	s.heart = newHeart(d, c.Node, now)
 	started := api.TimeOf(s.heart.node.Started)
 	if s.keys, err = api.NewKeys(ctx, d, db.MillisOf(now()), auditKey(s.audit), signingKey(signer)); err != nil {
@@ -309,7 +304,7 @@ func (s *Service) Run(ctx context.Context) error {
 	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, s.c.MerchantPorts, client.Duration(s.c.ChangeDelay), s.c.ChangeApprovals, client.Duration(s.c.Retain), s.c.Witnesses}); err != nil && ctx.Err() == nil { // a stop during the start is no failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), s.Close())
 	}
-	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.watch(s.db.DB, s.audit), {"permits", s.permits.run}, {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.changes.Run}, {"rotations", s.rotate}, {"key store", s.store.run}, s.heart.part(), {"retention", s.purger.Run}}
+	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.watch(s.db.DB, s.audit), {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.changes.Run}, {"rotations", s.rotate}, {"key store", s.store.run}, s.heart.part(), {"retention", s.purger.Run}}
 	if s.metrics != nil {
 		parts = append(parts, s.metrics.part())
 	}
@@ -317,7 +312,6 @@ func (s *Service) Run(ctx context.Context) error {
 	signLast(ctx, s.audit)
 	s.heart.stop(ctx)
 	s.c.seeLast(ctx, s.db.DB, s.audit)
-	s.permits.close()
 	s.traces.close(ctx)
 	return errors.Join(err, s.store.close(), s.db.Close())
 }
@@ -357,7 +351,6 @@ func (s *Service) Close() error {
 			errs = append(errs, l.Close())
 		}
 	}
-	s.permits.close()
 	return errors.Join(append(errs, s.store.close(), s.db.Close())...)
 }
 

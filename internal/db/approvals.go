@@ -1,13 +1,11 @@
 package db
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"slices"
 )
 
 // Approval is what a token said yes to.
@@ -17,17 +15,16 @@ type Approval struct {
 	Reason      string // may be empty
 }
 
-// approvalRows is the table of approvals. A row that somebody wrote past the program approves
-// nothing, and neither does one that was moved to another thing: the MAC covers what it is about,
-// and a digest of what was approved.
-var approvalRows = Guarded{Name: "approvals", Key: "id", Columns: `id, about, token, name, at, shown, reason`}
+const (
+	// A row approves what it is about as it was then, by a digest of what was approved.
+	approvalsSQL = `SELECT token, name, at, reason FROM approvals WHERE about = $1 AND shown = $2 ORDER BY at, id`
 
-var approvalsSQL = approvalRows.Select() + `WHERE about = $1 ORDER BY at, id`
-
-const addApprovalSQL = `
-INSERT INTO approvals (id, about, token, name, at, shown, reason, mac) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+	// One of another digest is replaced: the thing is not what it was.
+	addApprovalSQL = `
+INSERT INTO approvals (id, about, token, name, at, shown, reason) VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (id) DO UPDATE SET about = excluded.about, token = excluded.token, name = excluded.name, at = excluded.at,
-	shown = excluded.shown, reason = excluded.reason, mac = excluded.mac`
+	shown = excluded.shown, reason = excluded.reason`
+)
 
 const dropApprovalsSQL = `DELETE FROM approvals WHERE about = $1`
 
@@ -49,19 +46,10 @@ func Digest(of ...any) string {
 // Approvals gives the approvals of a thing as it is now, by its digest, the first first. One of a
 // thing that was something else then, such as before a restore, is none of it.
 func Approvals(ctx context.Context, q Querier, about, digest string) ([]Approval, error) {
-	var list []Approval
-	look := approvalRows.Reader(q)
-	err := Each(ctx, q, approvalsSQL, []any{about}, func(r Rows) error {
-		var id, of, shown string
-		var a Approval
-		genuine, err := look.Scan(r, &id, &of, &a.Token, &a.Name, &a.At, &shown, &a.Reason)
-		if err == nil && genuine && shown == digest {
-			list = append(list, a)
-		}
-		return err
+	return List(ctx, q, approvalsSQL, []any{about, digest}, func(r Rows) (a Approval, err error) {
+		err = r.Scan(&a.Token, &a.Name, &a.At, &a.Reason)
+		return a, err
 	})
-	slices.SortStableFunc(list, func(a, b Approval) int { return cmp.Compare(a.At, b.At) })
-	return list, err
 }
 
 // PutApproval keeps an approval of a thing whose row t has locked, in place of one that the token
@@ -71,7 +59,6 @@ func PutApproval(ctx context.Context, t *Tx, about, digest string, a Approval) e
 		return err
 	}
 	id := about + " " + a.Token
-	_, err := t.Exec(ctx, addApprovalSQL, id, about, a.Token, a.Name, int64(a.At), digest, a.Reason,
-		approvalRows.MAC(t, id, about, a.Token, a.Name, int64(a.At), digest, a.Reason))
+	_, err := t.Exec(ctx, addApprovalSQL, id, about, a.Token, a.Name, int64(a.At), digest, a.Reason)
 	return err
 }

@@ -34,91 +34,58 @@ type Epoch struct {
 	Reconciled Millis           // when it was reconciled; 0: it is not
 	Ends       map[string]int64 // the last number that each feed had before
 	Head       Head             // the newest signed head of the audit log before
-
-	doubted bool // a row of the table is not believed: what is open is not known
 }
 
 // Open reports whether the epoch is not reconciled yet: some things may have happened twice
-// or not at all. Where somebody wrote to the table past the program, it is open.
-func (e Epoch) Open() bool { return e.doubted || e.Number != 0 && e.Reconciled == 0 }
+// or not at all.
+func (e Epoch) Open() bool { return e.Number != 0 && e.Reconciled == 0 }
 
 // Base is the number after which the feeds of an epoch begin.
 func (e Epoch) Base() int64 { return e.Number * epochNumbers }
 
 const (
-	insertEpochSQL = `INSERT INTO epochs (number, began, ends, size, root, mac, reconciled_mac) VALUES ($1, $2, $3, $4, $5, $6, $7)`
-	reconcileSQL   = `UPDATE epochs SET reconciled = $2, reconciled_mac = $3 WHERE number = $1`
-	removeEpochSQL = `DELETE FROM epochs WHERE number = $1`
+	insertEpochSQL = `INSERT INTO epochs (number, began, ends, size, root) VALUES ($1, $2, $3, $4, $5)`
+	reconcileSQL   = `UPDATE epochs SET reconciled = $1 WHERE reconciled = 0`
 	lockEpochsSQL  = `SELECT number FROM epochs ORDER BY number{lock}`
+	readEpochsSQL  = `SELECT number, began, ends, size, root, reconciled FROM epochs ORDER BY number`
 )
 
-// epochRows are guarded: an epoch is the only reason for which a database may know less than
-// before, so an epoch that somebody else wrote must not count. Whether it is reconciled
-// has a MAC of its own: an epoch stays what it is where somebody wrote that it is reconciled.
-var (
-	epochRows = Guarded{Name: "epochs", Key: "number", Columns: `number, began, ends, size, root`, Beside: `reconciled, reconciled_mac`}
-
-	reconciledRows = Guarded{Name: "epochs", Key: "number", Columns: `number, reconciled`}
-)
-
-// LookAtEpochs is a look at the epochs of a database, as part of a batch or alone.
-type LookAtEpochs struct {
-	q    Querier
-	list Epochs
-	seen int64 // the last epoch that this process knew when it began
-	// forged are the numbers of rows that are not genuine.
-	forged []int64
-}
+// EpochQuery reads the epochs of a database, as part of a batch.
+type EpochQuery struct{ list Epochs }
 
 // Statement reads the epochs. It may be used once.
-func (l *LookAtEpochs) Statement(q Querier) Statement {
-	l.q, l.seen = q, guardOf(q).epoch.Load()
-	rows := epochRows.Reader(q)
-	return Statement{SQL: epochRows.Select() + ` ORDER BY number`, Row: func(r Rows) error {
+func (l *EpochQuery) Statement() Statement {
+	return Statement{SQL: readEpochsSQL, Row: func(r Rows) error {
 		var e Epoch
 		var ends string
-		var mac []byte
-		genuine, err := rows.Scan(r, &e.Number, &e.Began, &ends, &e.Head.Size, &e.Head.Root, &e.Reconciled, &mac)
-		switch {
-		case err != nil:
-			return err
-		case !genuine:
-			l.forged = append(l.forged, e.Number)
-			return nil
-		case !reconciledRows.Genuine(q, fmt.Sprint(e.Number), mac, e.Number, int64(e.Reconciled)):
-			e.Reconciled = 0
+		err := r.Scan(&e.Number, &e.Began, &ends, &e.Head.Size, &e.Head.Root, &e.Reconciled)
+		if err == nil {
+			err = json.Unmarshal([]byte(ends), &e.Ends)
 		}
 		l.list = append(l.list, e)
-		return json.Unmarshal([]byte(ends), &l.list[len(l.list)-1].Ends)
+		return err
 	}}
 }
 
-// Last gives the present epoch, when the statement has run. The zero Epoch: there was no restore.
-func (l *LookAtEpochs) Last() (e Epoch) {
+// Last gives the present epoch, when the statement has run without an error. It is open while any
+// is. The zero Epoch: there was no restore.
+func (l *EpochQuery) Last() (e Epoch) {
 	if n := len(l.list); n > 0 {
 		e = l.list[n-1]
+		if slices.ContainsFunc(l.list, Epoch.Open) {
+			e.Reconciled = 0
+		}
 	}
-	seen := &guardOf(l.q).epoch
-	for was := seen.Load(); was < e.Number && !seen.CompareAndSwap(was, e.Number); {
-		was = seen.Load()
-	}
-	if e.Number < l.seen { // its row was removed
-		epochRows.Doubt(l.q, fmt.Sprint(l.seen))
-	}
-	e.doubted = e.Number < l.seen || len(l.forged) > 0 || slices.ContainsFunc(l.list, Epoch.Open)
 	return e
-}
-
-func lookAtEpochs(ctx context.Context, q Querier) (l LookAtEpochs, err error) {
-	s := l.Statement(q)
-	err = Each(ctx, q, s.SQL, nil, s.Row)
-	return l, err
 }
 
 // LastEpoch gives the present epoch. It is open while any is. The zero Epoch: there was no restore.
 func LastEpoch(ctx context.Context, q Querier) (Epoch, error) {
-	l, err := lookAtEpochs(ctx, q)
-	return l.Last(), err
+	es, err := ReadEpochs(ctx, q)
+	if err != nil || len(es) == 0 {
+		return Epoch{}, err
+	}
+	return es[len(es)-1], nil
 }
 
 // EpochIsOpen reports whether a restore is not reconciled. Only a restore, during which no process
@@ -133,13 +100,15 @@ type Epochs []Epoch
 
 // ReadEpochs gives all epochs that a restore has begun. The last is open while any is.
 func ReadEpochs(ctx context.Context, q Querier) (Epochs, error) {
-	l, err := lookAtEpochs(ctx, q)
-	if last := l.Last(); len(l.list) > 0 {
-		l.list[len(l.list)-1] = last
-	} else if last.doubted {
-		l.list = Epochs{last}
+	var l EpochQuery
+	s := l.Statement()
+	if err := Each(ctx, q, s.SQL, nil, s.Row); err != nil {
+		return nil, err
 	}
-	return l.list, err
+	if n := len(l.list); n > 0 {
+		l.list[n-1] = l.Last()
+	}
+	return l.list, nil
 }
 
 // Epochs gives all epochs.
@@ -231,8 +200,7 @@ func (d *DB) BeginEpoch(ctx context.Context, feeds []string, least int64, head H
 		if err != nil {
 			return err
 		}
-		statements := []Statement{{SQL: insertEpochSQL, Args: []any{e.Number, int64(now), string(ends), head.Size, head.Root,
-			epochRows.MAC(t, e.Number, int64(now), string(ends), head.Size, head.Root), reconciledRows.MAC(t, e.Number, int64(0))}}}
+		statements := []Statement{{SQL: insertEpochSQL, Args: []any{e.Number, int64(now), string(ends), head.Size, head.Root}}}
 		for _, feed := range slices.Sorted(maps.Keys(e.Ends)) {
 			statements = append(statements, EndFeed(feed, e.Base()))
 		}
@@ -245,26 +213,13 @@ func (d *DB) BeginEpoch(ctx context.Context, feeds []string, least int64, head H
 	return e, err
 }
 
-// Reconcile ends what an open epoch holds back, as part of t. Rows that no restore wrote are
-// removed. It reports whether one was open.
+// Reconcile ends what an open epoch holds back, as part of t. It reports whether one was open.
 func Reconcile(ctx context.Context, t *Tx, now Millis) (bool, error) {
 	if _, err := t.Exec(ctx, lockEpochsSQL); err != nil {
 		return false, err
 	}
-	l, err := lookAtEpochs(ctx, t)
-	if err != nil || !l.Last().Open() {
-		return false, err
-	}
-	var statements []Statement
-	for _, number := range l.forged {
-		statements = append(statements, Statement{SQL: removeEpochSQL, Args: []any{number}})
-	}
-	for _, e := range l.list {
-		if e.Reconciled == 0 {
-			statements = append(statements, Statement{SQL: reconcileSQL, Args: []any{e.Number, int64(now), reconciledRows.MAC(t, e.Number, int64(now))}})
-		}
-	}
-	return len(statements) > 0, t.Batch(ctx, statements)
+	n, err := t.Exec(ctx, reconcileSQL, int64(now))
+	return n > 0, err
 }
 
 // metaDatabase is the row of meta with the random name of a database.

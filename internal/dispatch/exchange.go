@@ -219,7 +219,6 @@ func (a *attempt) judge(r Response) {
 	}
 	under, opened := sets[0], false
 	var answer []byte
-	var held []int
 	v := Judge(a.q, r, func(data string) (plaintext []byte, blocks []int, err error) {
 		if !m.openings.enter(a.lane, a.claimed.LeaseUntil.Time().Sub(a.d.cfg.Now())-LeaseMargin/2) {
 			return nil, nil, errNotOpened
@@ -230,7 +229,7 @@ func (a *attempt) judge(r Response) {
 		w := a.d.rsa(context.Background(), m.account, openTurn(a.lane), "open")
 		w.Most = countersign.MaxAnswer(len(a.plain))
 		under, plaintext, blocks, err = openAnswer(sets, w, a.claimed.Type, data)
-		opened, answer, held = err == nil, plaintext, blocks
+		opened, answer = err == nil, plaintext
 		return plaintext, blocks, err
 	})
 	switch {
@@ -263,8 +262,8 @@ func (a *attempt) judge(r Response) {
 	}
 	a.settlement.Unread = m.unread(v, r, a.d.cfg.Now())
 	if a.claimed.Type == countersign.TypeRequestWithdraw && a.posted && (v.Decision != countersign.DecisionNone || v.ErrCode != nil && *v.ErrCode == 0) {
-		a.settlement.Exchange = m.exchange(a.asked, under, a.body, a.plain, r, answer, held, v)
-		a.settlement.Exchange.Link, a.settlement.Exchange.Signer = a.link(r, v)
+		a.settlement.Exchange = m.exchange(a.asked, under, a.body, a.plain, r, answer, v)
+		a.settlement.Exchange.Link, a.settlement.Exchange.Signed = a.link(r, v), a.signed(r, v, answer)
 	}
 	a.hear(v)
 }
@@ -272,9 +271,9 @@ func (a *attempt) judge(r Response) {
 // exchange is what the audit log keeps of the exchange about a withdrawal. Of the
 // response it keeps the parts: the merchant's API key, which it also holds, is a secret.
 // Plaintext that is no answer is not kept (PROTOCOL.md, Sealing, S7).
-func (m *merchant) exchange(asked, under *keySet, body, plain []byte, r Response, answer []byte, blocks []int, v Verdict) *outbox.Exchange {
+func (m *merchant) exchange(asked, under *keySet, body, plain []byte, r Response, answer []byte, v Verdict) *outbox.Exchange {
 	e := &outbox.Exchange{Version: m.version, URL: m.urls[countersign.LaneWithdraw].Redacted(), RequestKey: asked.sealKey.Fingerprint(),
-		ResponseKey: under.openKey.Fingerprint(), Request: string(body), RequestOpened: string(plain), Blocks: blocks, Collect: m.collect, Done: r.Done}
+		ResponseKey: under.openKey.Fingerprint(), Request: string(body), RequestOpened: string(plain)}
 	if v.ErrCode == nil {
 		return e
 	}

@@ -6,14 +6,13 @@ import (
 	"net/http"
 	"strings"
 
+	"countersign"
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/outbox"
 )
 
 var errOtherPlaintext = errors.New("it is not over what data opens to")
-
-var errOldThen = errors.New("it was signed more than five minutes from when it came")
 
 var errNoSigner = errors.New("this node has no signing key")
 
@@ -67,39 +66,26 @@ func notSigned(v Verdict, reason client.Reason, err error) Verdict {
 	return v
 }
 
-// link is what the audit log keeps of the signatures of an exchange. signer is the public part
-// of the key that signed the answer.
-func (a *attempt) link(r Response, v Verdict) (l *outbox.Link, signer string) {
+// link is what the journal keeps of the signatures of an exchange.
+func (a *attempt) link(r Response, v Verdict) *outbox.Link {
 	if a.header == nil {
-		return nil, ""
+		return nil
 	}
-	l = &outbox.Link{URL: envelope.TargetURI(a.m.urls[a.lane]), Request: flat(a.header)}
+	l := &outbox.Link{URL: envelope.TargetURI(a.m.urls[a.lane]), Request: flat(a.header)}
 	if v.SignedBy != "" {
 		l.Status, l.Response, l.Key = r.Status, flat(r.Header), v.SignedBy
 	}
-	for _, k := range a.q.AnswerKeys {
-		if v.SignedBy != "" && k.Fingerprint() == v.SignedBy {
-			signer = k.PublicBase64()
-		}
-	}
-	return l, signer
+	return l
 }
 
-// signedThen verifies the signature of a kept answer that opened to plaintext, with the key of
-// then, if one was demanded.
-func signedThen(k *outbox.KeptAnswer, plaintext []byte) error {
-	if k.Link == nil && k.Signer == "" {
+// signed is the answer as a permit carries it. Nil: the merchant did not sign, or did not confirm.
+func (a *attempt) signed(r Response, v Verdict, plaintext []byte) *client.SignedAnswer {
+	if v.SignedBy == "" || v.Decision != countersign.DecisionConfirmed {
 		return nil
 	}
-	key, err := envelope.ParseSigningKey([]byte(k.Signer))
-	if err != nil {
-		return err
-	}
-	s, err := k.Link.Verify(plaintext, key)
-	if err == nil && s.Old(k.Done.Time()) {
-		err = errOldThen
-	}
-	return err
+	h := flat(r.Header)
+	return &client.SignedAnswer{Body: string(r.Body), Opened: string(plaintext), Status: r.Status, ContentType: h["Content-Type"], ContentDigest: h[envelope.HeaderDigest],
+		SignatureInput: h[envelope.HeaderSignatureInput], Signature: h[envelope.HeaderSignature], RequestSignature: flat(a.header)[envelope.HeaderSignature]}
 }
 
 func flat(h http.Header) map[string]string {

@@ -189,7 +189,6 @@ func testStopsAtEveryStep(t *testing.T, stores [2]*outbox.Outbox) {
 			t.Fatal(err)
 		}
 		d.post = r.post
-		s.JudgeWith(d.JudgeAgain)
 		running.Go(func() {
 			if err := d.Run(ctx); err != nil {
 				t.Error(err)

@@ -108,8 +108,6 @@ type finding struct {
 func judge(a book.Asked, w countersign.WithdrawalRequest, now db.Millis, grace time.Duration) finding {
 	o := a.Order
 	switch {
-	case o.Forged:
-		return finding{answer: merchant.Hold(countersign.CodeNotKnownYet, "")}
 	case (a.Restored || o.Restored) && (!a.Known || o.State.Undecided() || o.State == book.OrderConfirmed):
 		// It may have ended since the backup, and what the limits allow is not known.
 		return finding{answer: merchant.Hold(countersign.CodeNotKnownYet, "")}

@@ -11,7 +11,6 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/book"
-	"countersign/internal/db"
 	"countersign/internal/policy"
 )
 
@@ -463,41 +462,5 @@ func TestMadeTokenApprovesNoOrder(t *testing.T) {
 				t.Errorf("the approver that it proposed: %v", err)
 			}
 		})
-	}
-}
-
-// TestApprovedByHand: an order that somebody approved in the database, past the gateway, is not
-// confirmed, whatever the policy says now.
-func TestApprovedByHand(t *testing.T) {
-	service := newService(t, countersigntest.ServiceConfig{})
-	d := openDB(t, dialects[0].url(t))
-	p := &wordPolicy{effect: policy.Ask}
-	r := newRigOn(t, d, service, func(c *Config) { c.Policy = p })
-	if _, err := r.client.AddOrder(t.Context(), newOrder(0)); err != nil {
-		t.Fatal(err)
-	}
-	ask := func(want countersign.ErrCode) {
-		t.Helper()
-		if got := r.deliver(countersigntest.Withdrawal(0)); got != want {
-			t.Fatalf("errCode %d, want %d", got, want)
-		}
-	}
-	ask(countersign.CodeAwaitingApproval)
-	err := d.Write(t.Context(), func(ctx context.Context, x *db.Tx) error {
-		_, err := x.Exec(ctx, `UPDATE orders SET state = 'approved', decided_by = 'tok_1'`)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ask(countersign.CodeNotKnownYet)
-	p.effect = policy.Allow
-	ask(countersign.CodeNotKnownYet)
-	if o, err := r.client.Order(t.Context(), countersigntest.Withdrawal(0).CallBackID); err != nil || !strings.Contains(o.Reason, "row_forged") {
-		t.Errorf("it is shown as %+v, %v", o, err)
-	}
-	_, err = r.client.CancelOrder(t.Context(), countersigntest.Withdrawal(0).CallBackID, "")
-	if !errors.Is(err, client.ErrConflict) || !strings.Contains(err.Error(), "row_forged") {
-		t.Errorf("cancelled: %v", err)
 	}
 }

@@ -2,28 +2,36 @@ package outbox
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
 	"countersign/client"
+	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/journal"
 )
 
-// approveAbove gives the amounts above which a person must approve a withdrawal. Most merchants
-// have none, and their settings are not read for it.
-func (k *keptMerchant) approveAbove() (client.AmountLimits, error) {
-	if k.Forged || !strings.Contains(k.settings, "approveAbove") {
-		return nil, nil // nothing of a forged row is released
+// releaseSettings are the settings of a merchant that a release looks at.
+type releaseSettings struct {
+	approveAbove client.AmountLimits    // a person must approve a withdrawal above these amounts
+	answerKeys   []*envelope.SigningKey // nil: the merchant does not sign its answers
+}
+
+// forRelease gives the settings that a release looks at. Most merchants have none of them, and
+// their settings are not read for it.
+func (k *keptMerchant) forRelease() (s releaseSettings, err error) {
+	if !strings.Contains(k.settings, `"approveAbove"`) && !strings.Contains(k.settings, `"answerKey"`) {
+		return s, nil
 	}
-	var s struct {
-		ApproveAbove client.AmountLimits `json:"approveAbove"`
+	m, err := k.whole()
+	if err != nil {
+		return s, err
 	}
-	if err := json.Unmarshal([]byte(k.settings), &s); err != nil {
-		return nil, fmt.Errorf("settings of merchant %s: %w", k.ID, err)
+	s.approveAbove = m.ApproveAbove
+	if s.answerKeys, err = envelope.ParseSigningKeys(m.AnswerKey); err != nil {
+		err = fmt.Errorf("answerKey of merchant %s: %w", k.ID, err)
 	}
-	return s.ApproveAbove, nil
+	return s, err
 }
 
 // digest is of all that is approved of w, which does not change once it is confirmed.
@@ -102,7 +110,7 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval
 		if err != nil {
 			return err
 		}
-		_, limits, err := look.of(merchant)
+		_, m, err := look.of(merchant)
 		if err != nil {
 			return err
 		}
@@ -114,7 +122,7 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval
 			return &db.ConflictError{Reason: "the withdrawal is " + string(w.State) + ": only a confirmed one is approved"}
 		case w.Restored:
 			return &db.ConflictError{Reason: stopTexts[client.ReasonRestored]}
-		case !w.large(limits):
+		case !w.large(m.approveAbove):
 			return &db.ConflictError{Reason: "the withdrawal needs no approval: its amount is not above the merchant's approveAbove"}
 		}
 		is, err := approvalOf(ctx, t, &w)

@@ -77,10 +77,10 @@ func (o *Outbox) Claim(ctx context.Context, r ClaimRequest) ([]Claimed, error) {
 	err := write(ctx, func(ctx context.Context, t *db.Tx) error {
 		claimed, idle = nil, nil
 		lanes, err := pickLanes(ctx, t, r)
-		if err == nil {
-			lanes, err = o.believed(ctx, t, r, lanes)
-		}
 		if err != nil || len(lanes) == 0 {
+			return err
+		}
+		if err := o.readVersions(ctx, t, lanes); err != nil {
 			return err
 		}
 		var marks []db.Statement
@@ -123,41 +123,21 @@ func pickLanes(ctx context.Context, t *db.Tx, r ClaimRequest) ([]*claimLane, err
 	return append(idle, busy[:min(len(busy), most-len(idle))]...), nil
 }
 
-// forgedAgain is how long a lane rests whose merchant is not believed.
-const forgedAgain db.Millis = 60_000
+const merchantVersionsSQL = `SELECT id, version FROM merchants WHERE id {in}$1{end}`
 
-const restForgedSQL = `UPDATE lanes SET active = $3, rate_ready = $4 WHERE merchant = $1 AND lane = $2`
-
-// believed gives the lanes whose merchants are genuine and active, none where the row of the
-// freeze is not believed. The lane of a forged one is looked at again in a minute; that of a
-// paused one is stopped, whatever its row says.
-func (o *Outbox) believed(ctx context.Context, t *db.Tx, r ClaimRequest, lanes []*claimLane) ([]*claimLane, error) {
-	if len(lanes) == 0 {
-		return nil, nil
-	}
-	ids, of := make([]string, len(lanes)), map[string]*keptMerchant{}
+// readVersions reads the versions of the lanes' merchants, behind the locks of the lanes.
+func (o *Outbox) readVersions(ctx context.Context, t *db.Tx, lanes []*claimLane) error {
+	ids, of := make([]string, len(lanes)), make(map[string]*claimLane, len(lanes))
 	for i, l := range lanes {
-		ids[i] = l.Merchant
+		ids[i], of[l.Merchant] = l.Merchant, l
 	}
-	var look freezeLook
-	if err := t.Batch(ctx, []db.Statement{ofMerchants(t, o.Dialect(), ids, of), look.statement(t)}); err != nil {
-		return nil, err
-	}
-	frozen := o.freezes.judge(t, &look).At != 0
-	kept := lanes[:0]
-	for _, l := range lanes {
-		m := of[l.Merchant]
-		if m != nil && m.State == MerchantActive && !frozen {
-			l.version = m.Version
-			kept = append(kept, l)
-			continue
-		}
-		forged := m == nil || m.Forged || frozen
-		if _, err := t.Exec(ctx, restForgedSQL, l.Merchant, int64(r.Lane), flag(forged), int64(r.Now+forgedAgain)); err != nil {
-			return nil, err
-		}
-	}
-	return kept, nil
+	return db.Each(ctx, t, merchantVersionsSQL, []any{o.Dialect().List(ids)}, func(r db.Rows) error {
+		var id string
+		var version int64
+		err := r.Scan(&id, &version)
+		of[id].version = version
+		return err
+	})
 }
 
 // claimLane is a lane from which callbacks are being claimed.

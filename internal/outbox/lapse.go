@@ -45,7 +45,7 @@ func (o *Outbox) endConfirmed(ctx context.Context, t *db.Tx, merchant, id string
 	if err != nil || n == 0 {
 		return w, false, err
 	}
-	if _, err := t.Exec(ctx, dropEvidenceSQL, merchant, id); err != nil {
+	if _, err := t.Exec(ctx, dropAnswerSQL, joinID(merchant, id)); err != nil {
 		return w, false, err
 	}
 	kind, data := journal.WithdrawalLapsed, any(journal.Lapsed{Withdrawal: journal.WithdrawalOf(merchant, w.CallBackID)})

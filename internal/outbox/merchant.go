@@ -39,10 +39,6 @@ type Merchant struct {
 	Created                 db.Millis
 	Updated                 db.Millis
 
-	// Forged: the row is not as this program left it. The merchant acts as paused, whatever
-	// the row says, until a person puts it right.
-	Forged bool
-
 	Fingerprint         string // of the request key
 	ResponseFingerprint string // of the response key
 

@@ -179,20 +179,14 @@ func erase(ctx context.Context, t *db.Tx, d *db.Dialect, was *Merchant, now db.M
 			return err
 		}
 	}
-	err := merchantRows.Change(ctx, t, was.ID, func() error {
-		n, err := t.Exec(ctx, eraseSQL, was.ID, was.Version, int64(now), []byte{})
-		if err == nil && n == 0 {
-			err = ErrVersion
-		}
-		if err == nil {
-			_, err = t.Exec(ctx, deleteRotationSQL, was.ID)
-		}
-		return err
-	})
+	n, err := t.Exec(ctx, eraseSQL, was.ID, was.Version, int64(now), []byte{})
+	if err == nil && n == 0 {
+		err = ErrVersion
+	}
 	if err != nil {
 		return err
 	}
-	for _, text := range []string{endLanesSQL, forgetFailuresSQL} {
+	for _, text := range []string{deleteRotationSQL, endLanesSQL, forgetFailuresSQL} {
 		if _, err := t.Exec(ctx, text, was.ID); err != nil {
 			return err
 		}

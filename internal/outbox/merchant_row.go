@@ -149,9 +149,6 @@ func (m *Merchant) row(ctx context.Context, d *db.DB) (merchantRow, error) {
 	return row, nil
 }
 
-// forgedReason is why a merchant is paused whose row is not as this program left it.
-const forgedReason = "its row was changed past the service (alarm row_forged)"
-
 // keptMerchant is a merchant as its row has it.
 type keptMerchant struct {
 	Merchant
@@ -159,8 +156,8 @@ type keptMerchant struct {
 	own, other sealedKeys // its secrets and those of its rotation, where the query reads them
 }
 
-// scan reads a row of merchantRows, or of sealedMerchantRows.
-func (k *keptMerchant) scan(look db.RowReader, sealed bool, r db.Rows) error {
+// scan reads a row of merchantSelect, or of sealedMerchantSelect.
+func (k *keptMerchant) scan(sealed bool, r db.Rows) error {
 	var overlap db.Millis
 	m, t := &k.Merchant, Rotation{}
 	to := []any{&m.ID, &m.Version, &m.State, &m.PausedReason, &m.Scheme, &k.settings, &m.Created, &m.Updated,
@@ -170,12 +167,8 @@ func (k *keptMerchant) scan(look db.RowReader, sealed bool, r db.Rows) error {
 	if sealed {
 		to = append(append(to, k.own.to()...), k.other.to()...)
 	}
-	genuine, err := look.Scan(r, to...)
-	if err != nil {
+	if err := r.Scan(to...); err != nil {
 		return err
-	}
-	if !genuine {
-		m.Forged, m.State, m.PausedReason = true, MerchantPaused, forgedReason
 	}
 	if t.Staged != 0 {
 		t.Active, t.Overlap = t.Activated != 0, time.Duration(overlap)*time.Millisecond
@@ -184,9 +177,9 @@ func (k *keptMerchant) scan(look db.RowReader, sealed bool, r db.Rows) error {
 	return nil
 }
 
-// whole gives the merchant with its settings. Those of a forged row may be anything.
+// whole gives the merchant with its settings.
 func (k *keptMerchant) whole() (Merchant, error) {
-	if err := json.Unmarshal([]byte(k.settings), &k.MerchantSettings); err != nil && !k.Forged {
+	if err := json.Unmarshal([]byte(k.settings), &k.MerchantSettings); err != nil {
 		return Merchant{}, fmt.Errorf("settings of merchant %s: %w", k.ID, err)
 	}
 	return k.Merchant, nil
@@ -194,11 +187,10 @@ func (k *keptMerchant) whole() (Merchant, error) {
 
 // ofMerchants gives the statement that reads merchants, with neither settings nor secrets, into
 // to by their ids.
-func ofMerchants(q db.Querier, d *db.Dialect, ids []string, to map[string]*keptMerchant) db.Statement {
-	look := merchantRows.Reader(q)
+func ofMerchants(d *db.Dialect, ids []string, to map[string]*keptMerchant) db.Statement {
 	return db.Statement{SQL: merchantsByIDSQL, Args: []any{d.List(ids)}, Row: func(r db.Rows) error {
 		k := &keptMerchant{}
-		err := k.scan(look, false, r)
+		err := k.scan(false, r)
 		to[k.ID] = k
 		return err
 	}}

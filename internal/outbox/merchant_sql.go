@@ -15,38 +15,35 @@ var secretPurposes = []string{"api_key", "callback_api_key", "request_key", "res
 const merchantColumns = `id, state, paused_reason, scheme, settings, version, created, updated, fingerprint, response_fingerprint,
 	request_key_since, response_key_since, api_key_since, callback_api_key_since`
 
-// merchantRows are merchants with their rotations: one MAC covers both, so an older set of keys
-// does not come back by itself. Each secret is bound to its row and to the version that the MAC
-// covers.
-var merchantRows = db.Guarded{Name: "merchants", Key: "id", Number: "version", From: `merchants m LEFT JOIN rotations r ON r.merchant = m.id`,
-	Columns: `m.id, m.version, m.state, m.paused_reason, m.scheme, m.settings, m.created, m.updated, m.fingerprint, m.response_fingerprint,
+// merchantSelect reads merchants with their rotations; sealedMerchantSelect their secrets as well.
+const (
+	merchantSelected = `SELECT m.id, m.version, m.state, m.paused_reason, m.scheme, m.settings, m.created, m.updated, m.fingerprint, m.response_fingerprint,
 	m.request_key_since, m.response_key_since, m.api_key_since, m.callback_api_key_since,
 	COALESCE(r.staged, 0), COALESCE(r.activated, 0), COALESCE(r.overlap, 0), COALESCE(r.fingerprint, ''), COALESCE(r.response_fingerprint, ''),
 	COALESCE(r.request_key_since, 0), COALESCE(r.response_key_since, 0), COALESCE(r.api_key_since, 0), COALESCE(r.callback_api_key_since, 0),
-	m.secret_version, COALESCE(r.secret_version, 0)`}
+	m.secret_version, COALESCE(r.secret_version, 0)`
 
-var sealedMerchantRows = db.Guarded{Name: merchantRows.Name, Key: merchantRows.Key, Number: merchantRows.Number, From: merchantRows.From, Columns: merchantRows.Columns,
-	Beside: `m.data_key, m.api_key, m.callback_api_key, m.request_key, m.response_key,
-	r.data_key, r.api_key, r.callback_api_key, r.request_key, r.response_key`}
+	fromMerchants = ` FROM merchants m LEFT JOIN rotations r ON r.merchant = m.id `
+
+	merchantSelect = merchantSelected + fromMerchants
+
+	sealedMerchantSelect = merchantSelected + `, m.data_key, m.api_key, m.callback_api_key, m.request_key, m.response_key,
+	r.data_key, r.api_key, r.callback_api_key, r.request_key, r.response_key` + fromMerchants
+)
 
 // rotations is the table of second sets of keys, with its data keys.
 var rotations = db.SealedTable{Name: "rotations", Key: "merchant", DataKey: "data_key"}
 
 const insertMerchantSQL = `
 INSERT INTO merchants (` + merchantColumns + `,
-	secret_version, data_key, api_key, callback_api_key, request_key, response_key, mac)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
+	secret_version, data_key, api_key, callback_api_key, request_key, response_key)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
 ON CONFLICT (id) DO NOTHING`
 
-// insertMerchant keeps a new merchant. It reports false where its id is in use. One whose row was
-// removed past the program is not made again: it would be another's, under its name.
+// insertMerchant keeps a new merchant. It reports false where its id is in use.
 func insertMerchant(ctx context.Context, t *db.Tx, r merchantRow) (inserted bool, err error) {
-	err = merchantRows.Change(ctx, t, r.id, func() error {
-		n, err := t.Exec(ctx, insertMerchantSQL, append(r.values, []byte{})...)
-		inserted = n == 1
-		return err
-	})
-	return inserted, err
+	n, err := t.Exec(ctx, insertMerchantSQL, r.values...)
+	return n == 1, err
 }
 
 const updateMerchantSQL = `
@@ -76,26 +73,21 @@ func updateMerchant(ctx context.Context, t *db.Tx, r merchantRow, was int64) (bo
 	if err == nil && r.rotation != nil {
 		_, err = t.Exec(ctx, insertRotationSQL, r.rotation...)
 	}
-	if err == nil {
-		err = merchantRows.Renew(ctx, t, r.id)
-	}
 	return true, err
 }
 
-var (
-	readMerchantSQL  = sealedMerchantRows.Select() + `WHERE m.id = $1`
-	merchantsByIDSQL = merchantRows.Select() + `WHERE m.id {in}$1{end}`
+const (
+	readMerchantSQL  = sealedMerchantSelect + `WHERE m.id = $1`
+	merchantsByIDSQL = merchantSelect + `WHERE m.id {in}$1{end}`
 )
 
-// readMerchant gives one merchant with its secrets opened. A deleted one has none; those of a
-// forged row may not open.
+// readMerchant gives one merchant with its secrets opened. A deleted one has none.
 func readMerchant(ctx context.Context, d *db.DB, id string) (Merchant, error) {
 	if !ValidMerchantID(id) {
 		return Merchant{}, db.ErrNotFound
 	}
-	look := sealedMerchantRows.Reader(d)
 	k, err := db.Find(ctx, d, readMerchantSQL, []any{id}, func(r db.Rows) (k keptMerchant, err error) {
-		err = k.scan(look, true, r)
+		err = k.scan(true, r)
 		return k, err
 	})
 	if err != nil {
@@ -109,21 +101,18 @@ func readMerchant(ctx context.Context, d *db.DB, id string) (Merchant, error) {
 	if err == nil && m.Rotation != nil {
 		m.Rotation.Other, err = k.other.open(ctx, d, rotations.Name, id)
 	}
-	if err != nil && !m.Forged {
+	if err != nil {
 		return Merchant{}, err
 	}
 	m.APIKey, m.CallbackAPIKey, m.Key, m.ResponseKey = keys.APIKey, keys.CallbackAPIKey, keys.Key, keys.ResponseKey
-	if m.Forged { // whoever decides on it sees what its keys are, not what the row says
-		m.setKeys(keys)
-	}
 	return m, nil
 }
 
-var (
-	listMerchantsSQL = merchantRows.Select() + `WHERE m.id > $1 AND m.state <> 'deleted' ORDER BY m.id LIMIT CAST($2 AS BIGINT)`
-	listDeletedSQL   = merchantRows.Select() + `WHERE m.id > $1 AND m.state = 'deleted' ORDER BY m.id LIMIT CAST($2 AS BIGINT)`
+const (
+	listMerchantsSQL = merchantSelect + `WHERE m.id > $1 AND m.state <> 'deleted' ORDER BY m.id LIMIT CAST($2 AS BIGINT)`
+	listDeletedSQL   = merchantSelect + `WHERE m.id > $1 AND m.state = 'deleted' ORDER BY m.id LIMIT CAST($2 AS BIGINT)`
 
-	listMerchantsOfSQL = merchantRows.Select() + `WHERE m.id > $1 AND m.id {in}$2{end} AND (m.state = 'deleted') = (CAST($4 AS BIGINT) = 1) ORDER BY m.id LIMIT CAST($3 AS BIGINT)`
+	listMerchantsOfSQL = merchantSelect + `WHERE m.id > $1 AND m.id {in}$2{end} AND (m.state = 'deleted') = (CAST($4 AS BIGINT) = 1) ORDER BY m.id LIMIT CAST($3 AS BIGINT)`
 )
 
 // Merchants lists the merchants after id after, in order of id, without their secrets:
@@ -142,10 +131,9 @@ func (o *Outbox) MerchantsOf(ctx context.Context, ids []string, deleted bool, af
 }
 
 func (o *Outbox) listMerchants(ctx context.Context, text string, args ...any) ([]Merchant, error) {
-	look := merchantRows.Reader(o)
 	return db.List(ctx, o, text, args, func(r db.Rows) (Merchant, error) {
 		var k keptMerchant
-		if err := k.scan(look, false, r); err != nil {
+		if err := k.scan(false, r); err != nil {
 			return Merchant{}, err
 		}
 		return k.whole()

@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"countersign"
@@ -55,7 +54,7 @@ func (o *Outbox) SetMerchantState(ctx context.Context, id string, state Merchant
 // then its lanes.
 func (o *Outbox) setState(ctx context.Context, t *db.Tx, id string, state MerchantState, reason string, now db.Millis) (bool, error) {
 	var version int64
-	changed, err := changeState(ctx, t, id, &version, setMerchantStateSQL, id, string(state), reason, int64(now))
+	changed, err := db.One(ctx, t, setMerchantStateSQL, []any{id, string(state), reason, int64(now)}, &version)
 	if err != nil || !changed {
 		return false, err
 	}
@@ -86,16 +85,6 @@ func (o *Outbox) setState(ctx context.Context, t *db.Tx, id string, state Mercha
 	return true, nil
 }
 
-// changeState runs text, which changes a merchant that is genuine and gives its version. It
-// reports whether it changed.
-func changeState(ctx context.Context, t *db.Tx, id string, version *int64, text string, args ...any) (changed bool, err error) {
-	err = merchantRows.Change(ctx, t, id, func() error {
-		changed, err = db.One(ctx, t, text, args, version)
-		return err
-	})
-	return changed, err
-}
-
 const pauseSQL = `
 UPDATE merchants SET state = 'paused', paused_reason = $2, version = version + 1, updated = $3
 WHERE id = $1 AND state = 'active' RETURNING version`
@@ -105,10 +94,7 @@ WHERE id = $1 AND state = 'active' RETURNING version`
 // decision that is being made beside it can still be kept.
 func (o *Outbox) pause(ctx context.Context, t *db.Tx, id string, now db.Millis) (bool, error) {
 	var version int64
-	changed, err := changeState(ctx, t, id, &version, pauseSQL, id, pausedForOpenFailures, int64(now))
-	if errors.Is(err, db.ErrForged) { // it is as if paused
-		return false, nil
-	}
+	changed, err := db.One(ctx, t, pauseSQL, []any{id, pausedForOpenFailures, int64(now)}, &version)
 	if err != nil || !changed {
 		return false, err
 	}

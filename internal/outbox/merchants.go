@@ -24,9 +24,6 @@ func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) 
 		return Merchant{}, err
 	}
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		if err := makeFreeze(ctx, t); err != nil {
-			return err
-		}
 		inserted, err := insertMerchant(ctx, t, row)
 		if err != nil {
 			return err
@@ -62,9 +59,8 @@ WHERE merchant = $1`
 
 // UpdateMerchant calls change with the merchant, secrets opened, and keeps the changed
 // merchant with Version one higher. If another update was faster, it calls change
-// again. ID, Created and Version cannot be changed. A forged row stays so unless change says
-// that it is believed as it stands. When it has returned, no answer to
-// a question that was asked under an earlier version decides on any node.
+// again. ID, Created and Version cannot be changed. When it has returned, no answer to a
+// question that was asked under an earlier version decides on any node.
 func (o *Outbox) UpdateMerchant(ctx context.Context, id string, now db.Millis, change func(*Merchant) error) (Merchant, error) {
 	for {
 		m, err := o.changeMerchant(ctx, id, 0, now, change, nil)
@@ -100,13 +96,7 @@ func (o *Outbox) changeMerchant(ctx context.Context, id string, version int64, n
 	if err := change(&m); err != nil {
 		return Merchant{}, err
 	}
-	if m.Forged {
-		return Merchant{}, db.ErrForged
-	}
 	m.ID, m.Created, m.Version, m.Updated = was.ID, was.Created, was.Version+1, now
-	if was.Forged { // its version may be anything
-		m.Version = merchantRows.Next(o, id)
-	}
 	m.Aged(&was, now)
 	row, err := m.row(ctx, o.DB)
 	if err != nil {

@@ -183,9 +183,9 @@ func testSecretsInPlace(t *testing.T, s *Outbox) {
 		t.Helper()
 		undo := snapshot(t, s)
 		exec(t, s, text, args...)
-		if m, err := s.Merchant(ctx, "m0"); err == nil && (!m.Forged || m.APIKey != "" || m.Key != nil) {
+		if m, err := s.Merchant(ctx, "m0"); err == nil {
 			t.Errorf("%s: still opens, API key %d bytes", name, len(m.APIKey.Reveal()))
-		} else if err != nil && strings.Contains(err.Error(), "api-key-of") {
+		} else if strings.Contains(err.Error(), "api-key-of") {
 			t.Errorf("%s: the error holds a secret: %v", name, err)
 		}
 		undo()

@@ -16,7 +16,7 @@ var migrations embed.FS
 // End opens the service's database, with db.Open.
 func End() db.End {
 	return db.End{Name: "service", Migrations: []fs.FS{db.Common, journal.Migrations, migrations}, Keep: journal.Keep, Acked: journal.Acked,
-		Sealed: []db.SealedTable{{Name: "audit_key", Key: "id", DataKey: "data_key"}, {Name: "signing_key", Key: "id", DataKey: "data_key"}, {Name: "changes", Key: "id", DataKey: "data_key"}, {Name: "sessions", Key: "id", DataKey: "data_key"}, {Name: "merchants", Key: "id", DataKey: "data_key"}, rotations, SealedUnread}}
+		Sealed: []db.SealedTable{{Name: "audit_key", Key: "id", DataKey: "data_key"}, {Name: "signing_key", Key: "id", DataKey: "data_key"}, {Name: "changes", Key: "id", DataKey: "data_key"}, {Name: "sessions", Key: "id", DataKey: "data_key"}, {Name: "merchants", Key: "id", DataKey: "data_key"}, rotations, SealedUnread, SealedAnswers}}
 }
 
 // Outbox is the service's database and the operations on it. Its methods may be used
@@ -29,17 +29,10 @@ type Outbox struct {
 	far   sweepPlace // of sweepFar
 	late  overdue
 	sick  healthSweep
-
-	freezes doubtedFreeze
-	given   givenPermits
-	judge   JudgeFunc // of kept answers
 }
 
 // New gives the outbox in d, which was opened for End.
-func New(d *db.DB) *Outbox {
-	d.WatchRows(merchantRows, frozenRows)
-	return &Outbox{DB: d}
-}
+func New(d *db.DB) *Outbox { return &Outbox{DB: d} }
 
 // TopicOf is the topic of due work in lane l: the lane's own number.
 func TopicOf(l countersign.Lane) db.Topic { return db.Topic(l) }

@@ -146,7 +146,7 @@ func purgeSettled(ctx context.Context, t *db.Tx, rows []settledRow) (total int64
 		switch {
 		case r.typ == countersign.TypeRequestWithdraw: // its withdrawal stays
 			list = append(list, db.Statement{SQL: purgeEndedSQL, Args: []any{r.merchant, r.id}}, db.DropApprovals(aboutWithdrawal(r.merchant+"."+r.id)),
-				db.Statement{SQL: dropEvidenceSQL, Args: []any{r.merchant, r.id}}, db.Statement{SQL: purgeEvidenceSQL, Args: []any{r.merchant, r.id}})
+				db.Statement{SQL: dropAnswerSQL, Args: []any{joinID(r.merchant, r.id)}})
 		case r.event != r.id: // else no repetition can name it
 			kept = purgedArgs(kept, purgedKey{Merchant: r.merchant, Type: r.typ, ID: r.event}, r.id, r.payload)
 		}

@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"countersign"
@@ -52,7 +51,6 @@ func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis)
 	case w.State != WithdrawalCancelled:
 		return Withdrawal{}, &db.ConflictError{Reason: "the withdrawal is " + string(w.State)}
 	}
-	o.spend(ctx, &w, now)
 	return w, nil
 }
 
@@ -123,9 +121,9 @@ const readPermitSQL = `SELECT w.permit, ` + withdrawalColumns + ` FROM withdrawa
 // its ReleaseBy or later. While the merchant is paused, the service is frozen or a restored
 // database is not reconciled nobody gets a permit, the holder of one included. All of these are *ConflictErrors.
 //
-// It believes the evidence and not the row: the answer that confirmed the withdrawal is judged
-// again (JudgeWith), and where the row says more than it does, or than what is kept of a permit,
-// nobody gets one and AlarmEvidenceDiffers is raised (PROTOCOL.md, D9).
+// A merchant that signs its answers must have signed this one: if the answer that is kept does not
+// confirm what the row says under a key that the merchant has now, there is no permit and
+// AlarmEvidenceDiffers is raised (PROTOCOL.md, D9).
 //
 // What is above the merchant's ApproveAbove, and which no person has approved, gets no permit: a
 // *ConflictError with the code awaiting_approval.
@@ -156,41 +154,27 @@ type Released struct {
 // judges the approvals of a withdrawal that a person must approve before; nil: none is enough.
 //
 // Rows are locked in one order: withdrawals by merchant and id, then the feed of alarms, and the
-// head of the audit log last.
+// head of the journal last.
 func (o *Outbox) ReleaseMany(ctx context.Context, list []ReleaseRequest, approved Judge, now db.Millis) ([]Released, error) {
-	done := make([]Released, len(list))
-	batch, named := make([]*releasing, 0, len(list)), make(map[string]bool, len(list))
-	for _, i := range sortedByID(len(list), func(i int) string { return list[i].ID }) {
-		r, err := newReleasing(&list[i], now)
-		if err == nil && named[r.ID] {
-			err = errNamedAgain
-		}
-		if done[i].Err = err; err == nil {
-			named[r.ID], r.out = true, &done[i]
-			batch = append(batch, r)
-		}
-	}
-	if len(batch) == 0 {
-		return done, nil
-	}
-	// Before the transaction: RSA must not hold its locks.
-	if err := o.judgeAgain(ctx, batch); err != nil {
-		return nil, err
-	}
+	var done []Released
 	err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		for _, r := range batch {
-			r.releasingNow = releasingNow{}
+		done = make([]Released, len(list))
+		var batch []*releasing
+		named := make(map[string]bool, len(list))
+		for _, i := range sortedByID(len(list), func(i int) string { return list[i].ID }) {
+			r, err := newReleasing(list[i], &done[i])
+			if err == nil && named[r.ID] {
+				err = errNamedAgain
+			}
+			if done[i].Err = err; err == nil {
+				named[r.ID] = true
+				batch = append(batch, r)
+			}
 		}
-		return o.release(ctx, t, batch, approved)
+		return o.release(ctx, t, batch, approved, now)
 	})
 	if err != nil {
 		return nil, err
-	}
-	for _, r := range batch {
-		if r.spent.Until != 0 {
-			o.given.add(r.spent)
-		}
-		r.out.Given, r.out.Err = r.result()
 	}
 	return done, nil
 }
@@ -198,33 +182,17 @@ func (o *Outbox) ReleaseMany(ctx context.Context, list []ReleaseRequest, approve
 // errNamedAgain is the result of an item of a list that names the withdrawal of an earlier one.
 var errNamedAgain = fmt.Errorf("the withdrawal is %w: the list names it before", db.ErrInvalid)
 
-// releasing is one ReleaseRequest while it is worked on.
+// releasing is one ReleaseRequest and what is read for it.
 type releasing struct {
-	*ReleaseRequest
+	ReleaseRequest
 	merchant, rest string
-	answer         *judged
-	now            db.Millis
-	out            *Released
-	releasingNow
+	found          bool
+	answer         keptAnswer
+	gave           int64 // 1: the guarded statement gave the permit
+	*Released
 }
 
-// releasingNow is what a try of the transaction finds and does.
-type releasingNow struct {
-	p       Permit
-	kept    keptEvidence
-	found   bool
-	stop    client.Reason
-	limits  client.AmountLimits
-	differs bool
-	awaits  string // why a person must approve it first
-	gives   bool   // the guarded statement runs for it
-	gave    int64
-	err     error // why it cannot be known whether a permit may be given
-	epoch   int64
-	spent   GivenPermit // to be remembered, if a permit was given
-}
-
-func newReleasing(n *ReleaseRequest, now db.Millis) (*releasing, error) {
+func newReleasing(n ReleaseRequest, out *Released) (*releasing, error) {
 	merchant, rest, err := splitID(n.ID)
 	if err != nil {
 		return nil, err
@@ -235,83 +203,68 @@ func newReleasing(n *ReleaseRequest, now db.Millis) (*releasing, error) {
 	if err := db.CheckTexts("claim", n.Holder.Claim, "origin", n.Holder.Origin, "permit", n.Permit); err != nil {
 		return nil, err
 	}
-	return &releasing{ReleaseRequest: n, merchant: merchant, rest: rest, now: now}, nil
+	return &releasing{ReleaseRequest: n, merchant: merchant, rest: rest, Released: out}, nil
 }
 
-// result is the answer to r after the commit.
-func (r *releasing) result() (Permit, error) {
-	w := &r.p.Withdrawal
-	switch {
-	case r.err != nil:
-		return Permit{}, r.err
-	case !r.found:
-		return Permit{}, db.ErrNotFound
-	case r.awaits != "":
-		return Permit{}, &db.ConflictError{Code: client.CodeAwaitingApproval, Reason: "the amount is above the merchant's approveAbove, and a person must approve the withdrawal (withdrawals approve): " + r.awaits}
-	case r.differs:
-		return Permit{}, &db.ConflictError{Reason: differText}
-	case r.p.Permit != "" && !w.heldBy(r.Holder):
-		return Permit{}, &db.ConflictError{Member: "claim", Reason: "differs: another holder has the permit"}
-	case r.p.Permit == "" && w.State != WithdrawalConfirmed:
-		return Permit{}, &db.ConflictError{Reason: "the withdrawal is " + string(w.State)}
-	case r.stop != "":
-		return Permit{}, &db.ConflictError{Reason: stopTexts[r.stop]}
-	case r.p.Permit == "":
-		return Permit{}, &db.ConflictError{Reason: "the withdrawal is " + string(WithdrawalLapsed)} // the sweep will make it so
-	}
-	r.p.Epoch = r.epoch
-	return r.p, nil
-}
-
-// release is ReleaseMany in its transaction. Each row is locked before its evidence is read, so
-// both are of one moment.
-func (o *Outbox) release(ctx context.Context, t *db.Tx, batch []*releasing, approved Judge) error {
+// release is ReleaseMany in its transaction. Each row is locked before it is looked at, so the
+// guarded statement finds what refusal found.
+func (o *Outbox) release(ctx context.Context, t *db.Tx, batch []*releasing, approved Judge, now db.Millis) error {
 	var merchants []string
+	reads := make([]db.Statement, 0, 2*len(batch))
 	for _, r := range batch {
 		if len(merchants) == 0 || merchants[len(merchants)-1] != r.merchant {
 			merchants = append(merchants, r.merchant)
 		}
+		reads = append(reads, r.read(), r.answer.read(r.ID))
 	}
 	look, err := o.lookAt(ctx, t, merchants)
+	if err == nil {
+		err = t.Batch(ctx, reads)
+	}
 	if err != nil {
 		return err
 	}
-	reads := make([]db.Statement, 0, 2*len(batch))
+	var gives, keeps []db.Statement
+	var alarms []db.Alarm
 	for _, r := range batch {
-		r.epoch = look.epoch
-		if r.stop, r.limits, err = look.of(r.merchant); err != nil {
+		alarm, err := o.refuse(ctx, t, r, &look, approved, now)
+		if err != nil {
 			return err
 		}
-		reads = append(reads, r.read(), r.kept.read(t, r.merchant, r.rest))
-	}
-	if err := t.Batch(ctx, reads); err != nil {
-		return err
-	}
-	var gives []db.Statement
-	for _, r := range batch {
-		if err := o.weigh(ctx, t, r, approved); err != nil {
-			return err
+		if alarm != "" {
+			alarms = append(alarms, db.Alarm{Of: r.merchant, Kind: alarm, Subject: r.ID, At: now})
 		}
-		if r.gives {
-			gives = append(gives, db.Statement{SQL: releaseSQL, N: &r.gave,
-				Args: []any{r.merchant, r.rest, r.Holder.Claim, r.Holder.Origin, r.Permit, int64(r.now)}})
+		if r.Err == nil && r.Given.Permit == "" {
+			gives = append(gives, db.Statement{SQL: releaseSQL, N: &r.gave, Args: []any{r.merchant, r.rest, r.Holder.Claim, r.Holder.Origin, r.Permit, int64(now)}})
 		}
 	}
 	if err := t.Batch(ctx, gives); err != nil {
 		return err
 	}
-	var keeps []db.Statement
-	var alarms []db.Alarm
 	gave := int64(0)
 	for _, r := range batch {
-		more, alarm, err := o.conclude(ctx, t, r)
-		if err != nil {
-			return err
+		p, w := &r.Given, &r.Given.Withdrawal
+		switch {
+		case r.Err == nil && p.Permit != "":
+			p.Duplicate = true
+			if w.Origin == "" {
+				w.Origin = r.Holder.Origin
+				keeps = append(keeps, db.Statement{SQL: takeOriginSQL, Args: []any{r.merchant, r.rest, r.Holder.Origin}})
+			}
+		case r.Err == nil && r.gave == 0:
+			r.Err = &db.ConflictError{Reason: stopTexts[client.ReasonPaused]}
+		case r.Err == nil:
+			gave++
+			p.Permit, p.Duplicate = r.Permit, false
+			w.State, w.Claim, w.Origin, w.Released = WithdrawalReleased, r.Holder.Claim, r.Holder.Origin, now
 		}
-		gave += r.gave
-		keeps = append(keeps, more...)
-		if alarm != "" {
-			alarms = append(alarms, db.Alarm{Of: r.merchant, Kind: alarm, Subject: r.ID, At: r.now})
+		if r.Err == nil || p.Permit != "" && !w.heldBy(r.Holder) {
+			if err := recordRelease(ctx, t, p, r.Holder, now); err != nil {
+				return err
+			}
+		}
+		if r.Err != nil {
+			r.Given = Permit{}
 		}
 	}
 	if gave > 0 {
@@ -327,112 +280,89 @@ func (o *Outbox) release(ctx context.Context, t *db.Tx, batch []*releasing, appr
 func (r *releasing) read() db.Statement {
 	return db.Statement{SQL: readPermitSQL, Args: []any{r.merchant, r.rest}, Row: func(rows db.Rows) (err error) {
 		r.found = true
-		r.p.Withdrawal, err = scanWithdrawal(rows, &r.p.Permit)
+		r.Given.Withdrawal, err = scanWithdrawal(rows, &r.Given.Permit)
 		return err
 	}}
 }
 
-// weigh says whether r gets a permit, or its own again. Where that cannot be known now, nothing
-// is done for it.
-func (o *Outbox) weigh(ctx context.Context, t *db.Tx, r *releasing, approved Judge) (err error) {
+// refuse sets r.Err to why there is no permit for r, and gives the alarm that this raises.
+func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopLook, approved Judge, now db.Millis) (alarm client.AlarmKind, err error) {
+	p, w := &r.Given, &r.Given.Withdrawal
 	if !r.found {
-		return nil
+		r.Err = db.ErrNotFound
+		return "", nil
 	}
-	p, w := &r.p, &r.p.Withdrawal
-	if r.stop == "" && w.Restored {
-		r.stop = client.ReasonRestored
+	stop, m, err := look.of(r.merchant)
+	if err != nil {
+		return "", err
 	}
-	if r.differs = o.differs(p, &r.kept, r.epoch, r.answer, r.stop, r.now); r.differs {
-		if r.answer != nil && errors.Is(r.answer.err, ErrNotJudged) { // it says nothing of the row
-			r.err = r.answer.err
-		}
-		return nil
+	if stop == "" && w.Restored {
+		stop = client.ReasonRestored
 	}
-	p.Duplicate = true
-	if p.Permit == "" && w.State == WithdrawalConfirmed && w.ReleaseBy > r.now && r.stop == "" {
-		r.awaits, err = awaitsPerson(ctx, t, w, r.limits, approved)
-		r.gives = err == nil && r.awaits == ""
+	answer, err := r.answer.open(ctx, o.DB, r.ID)
+	if err != nil {
+		return "", err
 	}
-	return err
+	p.Epoch, p.Answer = look.epoch.Number, answer
+	switch {
+	case p.Permit != "" && !w.heldBy(r.Holder):
+		r.Err = &db.ConflictError{Member: "claim", Reason: "differs: another holder has the permit"}
+		return client.AlarmForeignClaim, nil
+	case p.Permit == "" && w.State != WithdrawalConfirmed:
+		r.Err = &db.ConflictError{Reason: "the withdrawal is " + string(w.State)}
+		return "", nil
+	case stop != "":
+		r.Err = &db.ConflictError{Reason: stopTexts[stop]}
+		return "", nil
+	case p.Permit != "":
+		return "", nil
+	case w.ReleaseBy <= now: // the sweep will make it so
+		r.Err = &db.ConflictError{Reason: "the withdrawal is " + string(WithdrawalLapsed)}
+		return "", nil
+	case w.unsigned(answer, m.answerKeys):
+		r.Err = &db.ConflictError{Reason: unsignedText}
+		return client.AlarmEvidenceDiffers, nil
+	}
+	awaits, err := awaitsPerson(ctx, t, w, m.approveAbove, approved)
+	if awaits != "" {
+		r.Err = &db.ConflictError{Code: client.CodeAwaitingApproval, Reason: "the amount is above the merchant's approveAbove, and a person must approve the withdrawal (withdrawals approve): " + awaits}
+	}
+	return "", err
 }
 
-// conclude records what became of r, after the guarded statement ran, and gives what is kept of
-// it and the alarm that it raises.
-func (o *Outbox) conclude(ctx context.Context, t *db.Tx, r *releasing) (keeps []db.Statement, alarm client.AlarmKind, err error) {
-	p, w := &r.p, &r.p.Withdrawal
-	switch {
-	case !r.found, r.err != nil, r.awaits != "":
-		return nil, "", nil
-	case r.differs:
-		return nil, client.AlarmEvidenceDiffers, nil
-	case r.gives && r.gave == 0: // a stop that began after it was looked at
-		r.stop = client.ReasonPaused
-	case r.gives:
-		g := r.kept.givenTo(r.Holder, r.Permit, r.now)
-		keep, err := keepGiven(t, r.merchant, r.rest, g)
-		if err != nil {
-			return nil, "", err
-		}
-		keeps = append(keeps, keep)
-		w.State, w.Claim, w.Origin, w.Released = WithdrawalReleased, r.Holder.Claim, r.Holder.Origin, r.now
-		p.Permit, p.Duplicate = r.Permit, false
-		r.spent = GivenPermit{permitKey(w.Merchant, w.CallBackID, r.kept.epoch), g.Until}
-	}
-	foreign := p.Permit != "" && !w.heldBy(r.Holder)
-	if r.stop == "" || foreign { // a stop gives no permit again
-		if err := recordRelease(ctx, t, p, r.Holder, r.now); err != nil {
-			return nil, "", err
-		}
-	}
-	if foreign {
-		return nil, client.AlarmForeignClaim, nil
-	}
-	if p.Permit != "" && w.Origin == "" && r.stop == "" {
-		w.Origin = r.Holder.Origin
-		r.kept.given.Origin = r.Holder.Origin
-		keep, err := keepGiven(t, r.merchant, r.rest, *r.kept.given)
-		if err != nil {
-			return nil, "", err
-		}
-		keeps = append(keeps, db.Statement{SQL: takeOriginSQL, Args: []any{r.merchant, r.rest, r.Holder.Origin}}, keep)
-	}
-	return keeps, "", nil
-}
+// unsignedText tells callers why no permit is given.
+const unsignedText = "the merchant signs its answers, and no answer is kept that its answerKey signed and that confirms these details (alarm " + string(client.AlarmEvidenceDiffers) + "): if the merchant has replaced its key, put the earlier one back beside the new one; otherwise block the withdrawal, and have a new one ordered if it is still wanted"
 
 // stopLook is a look at all that stops releases.
 type stopLook struct {
 	merchants map[string]*keptMerchant
 	frozen    Freeze
-	epoch     int64 // the present one
-	open      bool  // it is not reconciled
+	epoch     db.Epoch // the present one
 }
 
 // lookAt looks at what stops the releases of merchants, before anything else in a transaction.
 func (o *Outbox) lookAt(ctx context.Context, t *db.Tx, merchants []string) (stopLook, error) {
 	l := stopLook{merchants: map[string]*keptMerchant{}}
-	var epochs db.LookAtEpochs
-	var look freezeLook
-	err := t.Batch(ctx, append(o.lookAtStops(nil), ofMerchants(t, o.Dialect(), merchants, l.merchants), look.statement(t), epochs.Statement(t)))
-	if err != nil {
-		return l, err
-	}
-	l.frozen, l.epoch, l.open = o.freezes.judge(t, &look), epochs.Last().Number, epochs.Last().Open()
-	return l, nil
+	var epochs db.EpochQuery
+	err := t.Batch(ctx, append(o.lookAtStops(nil), ofMerchants(o.Dialect(), merchants, l.merchants), l.frozen.statement(), epochs.Statement()))
+	l.epoch = epochs.Last()
+	return l, err
 }
 
-// of gives why nothing of a merchant is released; empty: nothing stops it.
-func (l *stopLook) of(merchant string) (stop client.Reason, limits client.AmountLimits, err error) {
+// of gives why nothing of a merchant is released, empty if nothing stops it, and its settings that
+// a release looks at.
+func (l *stopLook) of(merchant string) (stop client.Reason, s releaseSettings, err error) {
 	state := MerchantPaused
 	if m := l.merchants[merchant]; m != nil {
 		state = m.State
-		if limits, err = m.approveAbove(); err != nil {
-			return "", nil, err
+		if s, err = m.forRelease(); err != nil {
+			return "", s, err
 		}
 	}
-	if stop = stopped(state, l.frozen); stop == "" && l.open {
+	if stop = stopped(state, l.frozen); stop == "" && l.epoch.Open() {
 		stop = client.ReasonRestored
 	}
-	return stop, limits, nil
+	return stop, s, nil
 }
 
 // stopTexts tell callers why no permit is given at the moment.

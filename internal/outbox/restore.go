@@ -124,9 +124,6 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 		if err := t.Batch(ctx, countMoved(t, nil, was, WithdrawalReleased, 1)); err != nil {
 			return err
 		}
-		if err := adoptGiven(ctx, t, &a.Withdrawal, rest, holder, given, d, now); err != nil {
-			return err
-		}
 		adopted := journal.Adopted{Withdrawal: journal.WithdrawalOf(x.Merchant, x.CallBackID), Was: string(a.Was), Claim: journal.Fingerprint(holder), Permit: journal.Fingerprint(given)}
 		if err := journal.AddAbout(ctx, t, journal.WithdrawalAdopted, known.ID, now, adopted); err != nil {
 			return err

@@ -108,9 +108,6 @@ func (o *Outbox) resumeRestored(ctx context.Context, id, reason, by string, reco
 		if _, err := t.Exec(ctx, resumeSQL, merchant, rest); err != nil {
 			return err
 		}
-		if err := renewProof(ctx, t, merchant, rest); err != nil {
-			return err
-		}
 		w.Restored = false
 		return journal.AddAbout(ctx, t, journal.WithdrawalResumed, id, now, journal.Stopped{Reason: reason})
 	})

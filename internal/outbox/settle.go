@@ -37,7 +37,6 @@ type settling struct {
 	awaiting int64         // 1: the withdrawal was awaiting
 	stopped  client.Reason // why the answer cannot decide; empty if it can
 	within   db.Millis     // how long it can be released if it is confirmed
-	order    order         // of a decision
 	now      db.Millis
 }
 
@@ -104,11 +103,10 @@ func newSettling(n Settlement, out *Settled, now db.Millis) (*settling, error) {
 // settle does the steps in the order of their locks.
 func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db.Millis) error {
 	feed := &feedEntries{}
-	epoch, err := o.settleCallbacks(ctx, t, batch, feed)
-	if err != nil {
+	if err := o.settleCallbacks(ctx, t, batch, feed); err != nil {
 		return err
 	}
-	if err := o.settleEvidence(ctx, t, batch, epoch, feed); err != nil {
+	if err := o.settleAnswers(ctx, t, batch); err != nil {
 		return err
 	}
 	if err := o.settleAttempts(ctx, t, batch); err != nil {
@@ -189,8 +187,8 @@ FROM outbox c WHERE c.merchant = $1 AND c.id = $2 AND c.state = 'sending' AND c.
 )
 
 // settleCallbacks ends the attempts that still have their lease and makes their
-// decisions. It gives the present epoch if there are any.
-func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries) (epoch int64, err error) {
+// decisions.
+func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries) error {
 	statements := make([]db.Statement, 0, len(batch)+2)
 	of := map[string]*keptMerchant{}
 	var ids []string
@@ -199,10 +197,9 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 			ids = append(ids, b.Merchant)
 		}
 	}
-	var look freezeLook
-	var epochs db.LookAtEpochs
+	var frozen Freeze
 	if len(ids) > 0 {
-		statements = append(o.lookAtStops(statements), ofMerchants(t, o.Dialect(), ids, of), look.statement(t), epochs.Statement(t))
+		statements = append(o.lookAtStops(statements), ofMerchants(o.Dialect(), ids, of), frozen.statement())
 	}
 	key := func(b *settling, args ...any) []any {
 		return append([]any{b.Merchant, b.id, b.Attempt.Number}, args...)
@@ -224,15 +221,11 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 	}
 	for _, b := range batch {
 		if b.Decision != countersign.DecisionNone {
-			statements = append(statements, db.Statement{SQL: settleDecisionSQL, Args: key(b), Row: func(r db.Rows) error { return b.scanDecision(r, of[b.Merchant], o.freezes.judge(t, &look)) }},
-				db.Statement{SQL: readOrderSQL, Args: []any{b.Merchant, b.id}, Row: func(r db.Rows) error { return r.Scan(b.order.dest()...) }})
+			statements = append(statements, db.Statement{SQL: settleDecisionSQL, Args: key(b), Row: func(r db.Rows) error { return b.scanDecision(r, of[b.Merchant], frozen) }})
 		}
 	}
 	if err := t.Batch(ctx, statements); err != nil {
-		return 0, err
-	}
-	if len(ids) > 0 {
-		epoch = epochs.Last().Number
+		return err
 	}
 	statements = statements[:0]
 	for _, b := range batch {
@@ -257,7 +250,7 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 		}
 	}
 	if err := t.Batch(ctx, statements); err != nil {
-		return 0, err
+		return err
 	}
 	for _, b := range batch {
 		b.out.Applied = b.found
@@ -269,7 +262,7 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 			b.out.Decision = b.decided
 		}
 	}
-	return epoch, nil
+	return nil
 }
 
 func (b *settling) scan(r db.Rows) error {
@@ -277,12 +270,12 @@ func (b *settling) scan(r db.Rows) error {
 	return r.Scan(&b.lane, &b.failed, &b.deadline)
 }
 
-// withdrawn gives why the answer does not count any more: m is forged, or the keys under which
+// withdrawn gives why the answer does not count any more: the keys under which
 // the answer was judged are not the merchant's. A time stands for a key (Aged).
 func (b *settling) withdrawn(m *keptMerchant) client.Reason {
 	switch {
 	case !b.keysCount():
-	case m == nil || m.Forged:
+	case m == nil:
 		return client.ReasonPaused
 	case !m.has(b.APIKey, func(s KeySince) db.Millis { return s.APIKey }), !m.has(b.ResponseKey, func(s KeySince) db.Millis { return s.ResponseKey }):
 		return client.ReasonOlderVersion

@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"countersign"
@@ -20,48 +19,13 @@ type Freeze struct {
 	Reason string
 }
 
-// frozenRows is the table of the freeze. Who writes the database past the program can freeze
-// the service but not thaw it: a row that is missing, not genuine or an earlier one is a freeze.
-var frozenRows = db.Guarded{Name: "frozen", Key: "id", Number: "changes", Columns: `id, changes, at, by_token, reason`}
-
 const freezeID = "service"
 
-// freezeLook is a look at the freeze.
-type freezeLook struct {
-	Freeze
-	changes  int64
-	present  bool
-	believed bool
-}
+const readFreezeSQL = `SELECT at, by_token, reason FROM frozen WHERE id = 'service'`
 
-// statement reads the row of the freeze.
-func (l *freezeLook) statement(q db.Querier) db.Statement {
-	look := frozenRows.Reader(q)
-	return db.Statement{SQL: frozenRows.Select() + `WHERE id = 'service'`, Row: func(r db.Rows) (err error) {
-		id := ""
-		l.present = true
-		l.believed, err = look.Scan(r, &id, &l.changes, &l.At, &l.By, &l.Reason)
-		return err
-	}}
-}
-
-// doubtedFreeze is what this process knows of the freeze beside its row.
-type doubtedFreeze struct {
-	since atomic.Int64 // since when the row is not believed; 0: it is
-}
-
-// forgedFreeze is the reason of a freeze that stands for a row which is not believed.
-const forgedFreeze = "the row of the freeze was changed past the service (alarm row_forged); thaw ends this"
-
-// judge gives the freeze that a look means where there is a merchant.
-func (s *doubtedFreeze) judge(q db.Querier, l *freezeLook) Freeze {
-	if l.believed {
-		s.since.Store(0)
-		return l.Freeze
-	}
-	frozenRows.Doubt(q, freezeID)
-	s.since.CompareAndSwap(0, time.Now().UnixMilli())
-	return Freeze{At: db.Millis(s.since.Load()), Reason: forgedFreeze}
+// statement reads the freeze into f. Without a row there is none.
+func (f *Freeze) statement() db.Statement {
+	return db.Statement{SQL: readFreezeSQL, Row: func(r db.Rows) error { return r.Scan(&f.At, &f.By, &f.Reason) }}
 }
 
 // A decision and a release look at the freeze and at the merchant in their own
@@ -104,41 +68,14 @@ func stopped(state MerchantState, frozen Freeze) client.Reason {
 	return ""
 }
 
-const (
-	changeFreezeSQL = `
-INSERT INTO frozen (id, changes, at, by_token, reason, mac) VALUES ($1, $2, $3, $4, $5, $6)
-ON CONFLICT (id) DO UPDATE SET changes = $2, at = $3, by_token = $4, reason = $5`
+const changeFreezeSQL = `
+INSERT INTO frozen (id, at, by_token, reason) VALUES ($1, $2, $3, $4)
+ON CONFLICT (id) DO UPDATE SET at = $2, by_token = $3, reason = $4`
 
-	makeFreezeSQL = `
-INSERT INTO frozen (id, changes, at, by_token, reason, mac) VALUES ($1, 1, 0, '', '', $2) ON CONFLICT (id) DO NOTHING`
-
-	anyMerchantSQL = `SELECT 1 FROM merchants LIMIT 1`
-)
-
-// changeFreeze makes f the freeze, whatever the row was.
-func (o *Outbox) changeFreeze(ctx context.Context, t *db.Tx, was freezeLook, f Freeze) error {
-	changes := was.changes + 1
-	if !was.believed {
-		changes = frozenRows.Next(t, freezeID)
-	}
-	_, err := t.Exec(ctx, changeFreezeSQL, freezeID, changes, int64(f.At), f.By, f.Reason, []byte{})
-	if err != nil {
-		return err
-	}
-	return frozenRows.Renew(ctx, t, freezeID)
-}
-
-// makeFreeze makes the row of the freeze, before the first merchant.
-func makeFreeze(ctx context.Context, t *db.Tx) error {
-	some, err := db.One(ctx, t, anyMerchantSQL, nil, new(int64))
-	if err != nil || some {
-		return err
-	}
-	n, err := t.Exec(ctx, makeFreezeSQL, freezeID, []byte{})
-	if err != nil || n == 0 {
-		return err
-	}
-	return frozenRows.Renew(ctx, t, freezeID)
+// changeFreeze makes f the freeze.
+func (o *Outbox) changeFreeze(ctx context.Context, t *db.Tx, f Freeze) error {
+	_, err := t.Exec(ctx, changeFreezeSQL, freezeID, int64(f.At), f.By, f.Reason)
+	return err
 }
 
 // Freeze freezes the service and raises AlarmFrozen. When it returns, no question is
@@ -155,12 +92,11 @@ func (o *Outbox) Freeze(ctx context.Context, reason, by string, now db.Millis) (
 		if err := o.changeStops(ctx, t); err != nil {
 			return err
 		}
-		var was freezeLook
-		if was, f, err = o.readFreeze(ctx, t); err != nil || f.At != 0 && was.believed {
+		if f, err = readFreeze(ctx, t); err != nil || f.At != 0 {
 			return err
 		}
 		f = Freeze{At: now, By: by, Reason: reason}
-		if err := o.changeFreeze(ctx, t, was, f); err != nil {
+		if err := o.changeFreeze(ctx, t, f); err != nil {
 			return err
 		}
 		if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: client.AlarmFrozen, Subject: reason, At: now}}); err != nil {
@@ -180,11 +116,11 @@ func (o *Outbox) Thaw(ctx context.Context, now db.Millis) error {
 		}
 		t.Wake(TopicOf(countersign.LaneNotify))
 		t.Wake(TopicOf(countersign.LaneWithdraw))
-		was, f, err := o.readFreeze(ctx, t)
+		f, err := readFreeze(ctx, t)
 		if err != nil || f.At == 0 {
 			return err
 		}
-		if err := o.changeFreeze(ctx, t, was, Freeze{}); err != nil {
+		if err := o.changeFreeze(ctx, t, Freeze{}); err != nil {
 			return err
 		}
 		if err := resumed(ctx, t, "", "the freeze of "+f.At.Time().UTC().Format(time.RFC3339), client.AlarmFrozen, now); err != nil {
@@ -208,25 +144,12 @@ func resumed(ctx context.Context, t *db.Tx, merchant, what string, stop client.A
 }
 
 // Frozen gives the freeze, the zero Freeze if there is none.
-func (o *Outbox) Frozen(ctx context.Context) (Freeze, error) {
-	_, f, err := o.readFreeze(ctx, o)
-	return f, err
-}
+func (o *Outbox) Frozen(ctx context.Context) (Freeze, error) { return readFreeze(ctx, o) }
 
-// readFreeze gives the row of the freeze, and what it means.
-func (o *Outbox) readFreeze(ctx context.Context, q db.Querier) (l freezeLook, f Freeze, err error) {
-	some := false
-	s := l.statement(q)
-	if err = db.Each(ctx, q, s.SQL, nil, s.Row); err == nil && !l.present {
-		some, err = db.One(ctx, q, anyMerchantSQL, nil, new(int64))
-	}
-	switch {
-	case err != nil:
-		return l, Freeze{}, err
-	case !l.present && !some: // a new database
-		return l, Freeze{}, nil
-	}
-	return l, o.freezes.judge(q, &l), nil
+func readFreeze(ctx context.Context, q db.Querier) (f Freeze, err error) {
+	s := f.statement()
+	err = db.Each(ctx, q, s.SQL, nil, s.Row)
+	return f, err
 }
 
 const blockSQL = `
@@ -263,7 +186,6 @@ func (o *Outbox) BlockWithdrawal(ctx context.Context, id, reason, by string, now
 	case err != nil:
 		return Withdrawal{}, err
 	case w.State == WithdrawalBlocked:
-		o.spend(ctx, &w, now)
 		return w, nil
 	case w.State == WithdrawalConfirmed:
 		return Withdrawal{}, &db.ConflictError{Reason: stopTexts[client.ReasonRestored]}

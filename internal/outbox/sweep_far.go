@@ -78,7 +78,7 @@ func (o *Outbox) sweepFar(ctx context.Context, now db.Millis, done *Swept) error
 			return err
 		}
 		if longest == 0 {
-			continue // nothing of a forged merchant is changed
+			continue // it was deleted
 		}
 		if latest := now + clockStep + db.Millis(longest.Milliseconds()); f.due > latest {
 			if err := o.pullIn(ctx, f.laneKey, latest, now, done); err != nil {
@@ -91,7 +91,7 @@ func (o *Outbox) sweepFar(ctx context.Context, now db.Millis, done *Swept) error
 
 func (o *Outbox) longestDelay(ctx context.Context, k laneKey) (time.Duration, error) {
 	list, err := o.MerchantsOf(ctx, []string{k.merchant}, false, "", 1)
-	if err != nil || len(list) == 0 || list[0].Forged {
+	if err != nil || len(list) == 0 {
 		return 0, err
 	}
 	return LongestDelay(k.lane, list[0].Schedule(k.lane == countersign.LaneWithdraw)), nil

@@ -247,6 +247,9 @@ type Permit struct {
 	// may have executed already.
 	Duplicate bool
 	Epoch     int64 // of the database; 0: it was never restored
+	// Answer is the merchant's signed answer that confirmed it. Nil: it does not sign, or the answer
+	// was purged or came before a restore.
+	Answer *client.SignedAnswer
 }
 
 // Outcome is what the wallet core reports of a released withdrawal: exactly

@@ -51,8 +51,8 @@ func readDetails(text [4]string) (*countersign.Details, error) {
 
 const insertWithdrawalSQL = `
 INSERT INTO withdrawals (merchant, id, call_back_id, tenant_user_id, tracking_id, business, state, deadline, created,
-	ordered_address, ordered_chain, ordered_symbol, ordered_amount, epoch, mac)
-VALUES ($1, $2, $3, $4, $5, $6, 'awaiting', $7, $8, $9, $10, $11, $12, $13, $14)
+	ordered_address, ordered_chain, ordered_symbol, ordered_amount)
+VALUES ($1, $2, $3, $4, $5, $6, 'awaiting', $7, $8, $9, $10, $11, $12)
 ON CONFLICT (merchant, call_back_id) DO NOTHING RETURNING merchant, id`
 
 var insertWithdrawals = db.NewInsert(insertWithdrawalSQL, 100, 10)
@@ -100,23 +100,17 @@ func (o *Outbox) CreateWithdrawals(ctx context.Context, list []NewWithdrawal, no
 }
 
 func (o *Outbox) createWithdrawals(ctx context.Context, t *db.Tx, list []NewWithdrawal, rows []newRow, made []CreatedWithdrawal, now db.Millis) error {
-	epoch, err := db.LastEpoch(ctx, t)
-	if err != nil {
-		return err
-	}
-	args := make([]any, 0, 14*len(rows))
+	args := make([]any, 0, 12*len(rows))
 	for _, row := range rows {
 		n, d := &list[row.item], countersign.Details{}
 		if n.Details != nil {
 			d = *n.Details
 		}
-		kept := order{merchant: n.Merchant, id: row.id, callBackID: n.CallBackID, tenantUserID: n.TenantUserID, trackingID: n.TrackingID, business: n.Business,
-			deadline: int64(n.Deadline), created: int64(now), ordered: [4]string{d.Address, d.ChainName, d.Symbol, d.Amount.String()}, epoch: epoch.Number}
 		args = append(args, n.Merchant, row.id, n.CallBackID, n.TenantUserID, n.TrackingID, n.Business,
-			int64(n.Deadline), int64(now), d.Address, d.ChainName, d.Symbol, d.Amount.String(), epoch.Number, kept.sum(t))
+			int64(n.Deadline), int64(now), d.Address, d.ChainName, d.Symbol, d.Amount.String())
 	}
 	inserted := make(map[string]bool, len(rows)) // by merchant and id
-	err = t.Batch(ctx, insertWithdrawals.Statements(args, func(r db.Rows) error {
+	err := t.Batch(ctx, insertWithdrawals.Statements(args, func(r db.Rows) error {
 		var merchant, id string
 		err := r.Scan(&merchant, &id)
 		inserted[joinID(merchant, id)] = true

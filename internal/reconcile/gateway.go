@@ -193,9 +193,8 @@ func (c Config) orders(ctx context.Context, b *book.Book) (settled bool, err err
 				return nil
 			}
 			err := c.order(ctx, b, l, state, e.Open())
-			if errors.Is(err, db.ErrInvalid) || errors.Is(err, db.ErrForged) {
-				// A forged order decides nothing, and stays closed when the epoch has ended.
-				settled = settled && errors.Is(err, db.ErrForged)
+			if errors.Is(err, db.ErrInvalid) {
+				settled = false
 				return c.Report(Finding{Finding: EndedThere, CallBackID: l.CallBackID, There: l.State, Reason: err.Error()})
 			}
 			return err

@@ -1,7 +1,6 @@
 package reconcile
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -208,45 +207,6 @@ func testExecutedSince(t *testing.T, p *place, said bool) {
 	if err := confirm(b, "new", start+220, book.Ceiling{Since: start, Max: amount("5")}); err != nil {
 		t.Errorf("within the limit: %v", err)
 	}
-}
-
-// An order whose row was written past the program does not become confirmed with what that
-// says, also if the application says that it was.
-func TestForgedIsNotAdopted(t *testing.T) {
-	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
-		b := book.New(p.db(false), book.Config{})
-		must2(b.AddOrder(ctx, newOrder("forged"), start))(t)
-		must2(b.AddOrder(ctx, newOrder("good"), start))(t)
-		b = book.New(p.restore(p.backup()), book.Config{})
-		must(b.Restored(ctx, 0, start+100))(t)
-		err := b.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			_, err := tx.Exec(ctx, `UPDATE orders SET address = 'EVIL' WHERE call_back_id = 'forged'`)
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		found, report := gather()
-		said := lines(t, Line{CallBackID: "forged", State: "confirmed"}, Line{CallBackID: "good", State: "confirmed"})
-		if ended := must(Gateway(ctx, b, Config{Booked: said, Settle: true, Report: report, Now: start + 200}))(t); !ended {
-			t.Error("the epoch is still open")
-		}
-		if o := must(b.Order(ctx, "forged"))(t); !o.Forged || !o.Restored || o.Confirmed != 0 {
-			t.Errorf("the forged one: %+v", o)
-		}
-		if got := stateOf(t, b, "good"); got != book.OrderConfirmed {
-			t.Errorf("the other one is %s", got)
-		}
-		left := 0
-		for _, f := range *found {
-			if f.CallBackID == "forged" && !f.Settled {
-				left++
-			}
-		}
-		if left == 0 {
-			t.Errorf("found %+v", *found)
-		}
-	})
 }
 
 // A question whose answer was yes in the backup is not answered by repeating it: what was

@@ -27,7 +27,6 @@ CREATE TABLE inbox (
   amount         {text} NOT NULL DEFAULT '',
   reply_user     TEXT NOT NULL DEFAULT '', -- of the order that was confirmed, if the service named none
   suspect        {int} NOT NULL DEFAULT 0, -- 1: the blocks of the callback belong to another one
-  reply_mac      {bytes}, -- db.Guarded, over the confirmation of a withdrawal; NULL for any other answer
   UNIQUE (id, type)
 ){strict};
 CREATE INDEX inbox_transfer ON inbox (transfer, tx_index) WHERE transfer IS NOT NULL;
@@ -151,8 +150,7 @@ CREATE TABLE orders (
   ended          {int} NOT NULL DEFAULT 0,
   folded_symbol  {text} NOT NULL DEFAULT '', -- symbol, in one spelling
   ordered_by     TEXT NOT NULL DEFAULT '', -- the token; empty: the service asked before anybody ordered
-  restored       {int} NOT NULL DEFAULT 0, -- 1: from before a restore, and nobody has said what became of it
-  mac            {bytes} -- db.Guarded
+  restored       {int} NOT NULL DEFAULT 0 -- 1: from before a restore, and nobody has said what became of it
 ){strict};
 CREATE INDEX orders_state ON orders (state, seq);
 CREATE INDEX orders_user ON orders (tenant_user_id, seq);

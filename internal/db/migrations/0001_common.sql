@@ -84,7 +84,7 @@ CREATE TABLE notes (
   PRIMARY KEY (about, seq)
 ){clustered};
 
--- Who approved what. A row is of one token; another takes its place only where it is void. mac: db.Guarded.
+-- Who approved what. A row is of one token; another takes its place only where it is void.
 CREATE TABLE approvals (
   id     {text} NOT NULL PRIMARY KEY, -- about, a space, and the token
   about  {text} NOT NULL, -- the kind of thing, a slash, and its id
@@ -92,14 +92,13 @@ CREATE TABLE approvals (
   name   TEXT NOT NULL, -- of the token then
   at     {int} NOT NULL,
   shown  TEXT NOT NULL, -- SHA-256 of what was approved: a row counts for nothing else
-  reason TEXT NOT NULL,
-  mac    {bytes} NOT NULL
+  reason TEXT NOT NULL
 ){strict};
 CREATE INDEX approvals_about ON approvals (about, at);
 
 -- Who may do what. merchants: ids that the token is bound to, with a space between;
 -- empty: all. maker: the token that made it. root: where it comes from; tokens of one
--- root do not decide on what each other propose. expires 0: never. mac: db.Guarded.
+-- root do not decide on what each other propose. expires 0: never.
 CREATE TABLE tokens (
   id        {text} NOT NULL PRIMARY KEY,
   name      TEXT NOT NULL,
@@ -114,9 +113,7 @@ CREATE TABLE tokens (
   expires   {int} NOT NULL DEFAULT 0,
   hourly    {int} NOT NULL DEFAULT 0, -- how many deposits it may add an hour; 0: no bound
   over      {int} NOT NULL DEFAULT 0, -- 1: an approver's that makes no changes wait any more; 2: of a person who was an approver
-  subject   TEXT NOT NULL DEFAULT '', -- of a person: the identity provider, a space, and its id of the person
-  revision  {int} NOT NULL DEFAULT 1, -- grows with each change
-  mac       {bytes} NOT NULL
+  subject   TEXT NOT NULL DEFAULT '' -- of a person: the identity provider, a space, and its id of the person
 ){strict};
 CREATE INDEX tokens_created ON tokens (created, id);
 
@@ -137,8 +134,7 @@ CREATE TABLE sessions (
   signed_in {int} NOT NULL, -- when the person did at the provider; 0: it does not say
   claimed  {int} NOT NULL DEFAULT 0, -- until when a node asks the provider, or none does
   refresh  {bytes} NOT NULL, -- sealed: what the provider is asked with
-  data_key {bytes} NOT NULL,
-  mac      {bytes} NOT NULL -- db.Guarded
+  data_key {bytes} NOT NULL
 ){strict};
 CREATE INDEX sessions_token ON sessions (token);
 
@@ -161,9 +157,7 @@ CREATE TABLE changes (
   reason      TEXT NOT NULL DEFAULT '',
   due         {int} NOT NULL DEFAULT 0, -- when it takes effect
   data_key    {bytes} NOT NULL,
-  content     {bytes} NOT NULL,
-  revision    {int} NOT NULL DEFAULT 1, -- grows with each change
-  mac         {bytes} NOT NULL -- db.Guarded
+  content     {bytes} NOT NULL
 ){strict};
 CREATE INDEX changes_state ON changes (state, id);
 CREATE INDEX changes_of ON changes (merchant, id);
@@ -176,9 +170,7 @@ CREATE TABLE epochs (
   ends       TEXT NOT NULL,   -- the last number that each feed had before, in JSON. It goes on behind number * 1000000, so that no number is given twice
   size       {int} NOT NULL,   -- of the audit log when it was signed last before
   root       {bytes} NOT NULL, -- its root then
-  mac        {bytes} NOT NULL, -- db.Guarded, of the columns above
-  reconciled {int} NOT NULL DEFAULT 0, -- when a person had settled what is open; 0: not yet
-  reconciled_mac {bytes} NOT NULL      -- db.Guarded, of number and reconciled
+  reconciled {int} NOT NULL DEFAULT 0 -- when a person had settled what is open; 0: not yet
 ){strict};
 
 -- Sessions of browsers that people have ended, until they would have ended by themselves.

@@ -23,8 +23,7 @@ CREATE TABLE merchants (
   request_key_since      {int} NOT NULL DEFAULT 0,
   response_key_since     {int} NOT NULL DEFAULT 0,
   api_key_since          {int} NOT NULL DEFAULT 0,
-  callback_api_key_since {int} NOT NULL DEFAULT 0,
-  mac                    {bytes} NOT NULL -- db.Guarded; it covers the row of rotations too
+  callback_api_key_since {int} NOT NULL DEFAULT 0
 ){strict};
 -- Deleted merchants are few, and are looked for with each batch of new callbacks.
 CREATE INDEX merchants_deleted ON merchants (id) WHERE state = 'deleted';
@@ -239,8 +238,6 @@ CREATE TABLE withdrawals (
   blocked_by     TEXT NOT NULL DEFAULT '',
   release_by     {int} NOT NULL DEFAULT 0, -- from when on it is not released any more; 0: it is not confirmed
   restored       {int} NOT NULL DEFAULT 0, -- 1: from before a restore, and nobody has said what became of it
-  epoch          {int} NOT NULL DEFAULT 0, -- in which it was taken, or a person said that nothing had become of it
-  mac            {bytes},                  -- db.Guarded: of what was ordered
   PRIMARY KEY (merchant, id),
   UNIQUE (merchant, call_back_id)
 ){strict};
@@ -255,21 +252,13 @@ CREATE INDEX withdrawals_tx ON withdrawals (tx_id, id, merchant) WHERE tx_id <> 
 -- The address that was confirmed, or else the one that was ordered.
 CREATE INDEX withdrawals_address ON withdrawals ((CASE WHEN confirmed_address <> '' THEN confirmed_address ELSE ordered_address END), id, merchant);
 
--- Why a permit may be given, and that it was. The rows of withdrawals carry no MAC of their
--- state, so a release believes these.
-CREATE TABLE evidence (
-  merchant      {text} NOT NULL,
-  id            {text} NOT NULL, -- of the withdrawal
-  epoch         {int} NOT NULL,  -- in which it may be released
-  confirmed     TEXT NOT NULL,   -- outbox.Evidence; empty: the permit was given, and the exchange purged
-  confirmed_mac {bytes},         -- db.Guarded
-  given         TEXT NOT NULL DEFAULT '', -- outbox.given; empty: no permit was given
-  given_at      {int} NOT NULL DEFAULT 0,
-  given_mac     {bytes},         -- db.Guarded
-  PRIMARY KEY (merchant, id)
-){strict};
--- What a node learns of the permits that others gave.
-CREATE INDEX evidence_given ON evidence (given_at) WHERE given_at > 0;
+-- The signed answer that confirmed a withdrawal, sealed: its body has the merchant's API key.
+-- Merchants that do not sign have none.
+CREATE TABLE answers (
+  id       {text} NOT NULL PRIMARY KEY, -- of the withdrawal, with its merchant
+  data_key {bytes} NOT NULL,
+  answer   {bytes} NOT NULL -- JSON: client.SignedAnswer
+){clustered};
 
 -- The feed of decisions.
 CREATE TABLE decisions (
@@ -314,16 +303,12 @@ CREATE TABLE health (
   told     {int} NOT NULL DEFAULT 0 -- 1: the alarm merchant_failing stands
 ){clustered};
 
--- Whether the whole service is frozen. Its one row is made with the first merchant and stays:
--- where there is a merchant and no row, or it is not genuine, the service counts as frozen.
--- Decisions and releases look at it and at their merchant in their own transaction.
+-- Whether the whole service is frozen; without a row it is not. Decisions and releases look at it and at their merchant in their own transaction.
 CREATE TABLE frozen (
   id       TEXT NOT NULL PRIMARY KEY CHECK (id = 'service'),
-  changes  {int} NOT NULL, -- how often it was frozen or thawed
   at       {int} NOT NULL, -- when the freeze began; 0: it is not frozen
   by_token TEXT NOT NULL,
-  reason   TEXT NOT NULL,
-  mac      {bytes} NOT NULL -- db.Guarded
+  reason   TEXT NOT NULL
 ){clustered};
 
 -- How many deposits a token with a limit has added in each hour since 1970, of which the last

@@ -25,11 +25,7 @@ type Exchange struct {
 	ResponseOpened string // what it opened to, if that was an answer
 	Link           *Link  // the signatures; nil: none was demanded
 
-	// What judging it again needs; the log does not keep it.
-	Blocks  []int          // how many bytes of ResponseOpened each block held
-	Collect client.Collect // what the answer had to show
-	Done    db.Millis      // when the response had come whole
-	Signer  string         // public part of the merchant's key that signed it; empty: none had to
+	Signed *client.SignedAnswer // of a response that a key of the merchant signed and that confirms; the log does not keep it
 }
 
 // Link are the signatures of an exchange as the audit log keeps them.
