@@ -14,8 +14,11 @@ import (
 )
 
 // ofTwo wants the approvals of two tokens.
-func ofTwo(_ context.Context, _ db.Querier, list []db.Approval) (bool, error) {
-	return len(list) >= 2, nil
+func ofTwo(_ context.Context, _ db.Querier, _ outbox.Withdrawal, a outbox.Approval) (why string, err error) {
+	if len(a.Given) < 2 {
+		why = "one more must"
+	}
+	return why, nil
 }
 
 // TestApprovalsOfWithdrawals restores a backup that was taken before each approval of a
