@@ -29,9 +29,8 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/db/pglink":        {others: []string{"github.com/jackc/pgx/v5"}},
 	"countersign/internal/lab/dbtest":       {others: []string{"github.com/go-sql-driver/mysql", "github.com/google/go-cmp", "github.com/jackc/pgx/v5", "modernc.org/sqlite"}},
 	"countersign/internal/lab/dbtest/ready": {ours: []string{"countersign/internal/db", "countersign/internal/lab/dbtest"}, others: []string{"github.com/jackc/pgx/v5"}},
-	"countersign/internal/passkey":          {others: []string{"github.com/go-webauthn/webauthn"}},
 	"countersign/internal/journal": {
-		ours:   []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/db", "countersign/internal/passkey", "countersign/internal/sheet"},
+		ours:   []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/db", "countersign/internal/sheet"},
 		others: []string{"golang.org/x/mod"},
 	},
 	"countersign/internal/outbox": {ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/journal", "countersign/internal/db"}},

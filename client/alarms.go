@@ -15,13 +15,10 @@ const (
 	AlarmApproverExpires AlarmKind = "approver_expires"
 	AlarmApprovalWaits   AlarmKind = "approval_waits"
 	AlarmAuditBroken     AlarmKind = "audit_broken"
-	AlarmPeerLogBroken   AlarmKind = "peer_log_broken"
 	AlarmRestored        AlarmKind = "restored"
 	AlarmRowForged       AlarmKind = "row_forged"
 	AlarmTokenChanged    AlarmKind = "token_changed"
 	AlarmKeyStoreAway    AlarmKind = "key_store_away"
-	AlarmWitnessRefuses  AlarmKind = "witness_refuses"
-	AlarmWitnessSilent   AlarmKind = "witness_silent"
 
 	AlarmWrongAPIKey     AlarmKind = "wrong_api_key"
 	AlarmNotUnderstood   AlarmKind = "not_understood"
@@ -79,12 +76,8 @@ var alarmKinds = words[AlarmKind]{
 		do:    "Before that, propose a new token of role approver, and have the present approver approve it.",
 		ended: "Another approver can decide for longer, or changes wait for nobody."},
 	{is: AlarmAuditBroken, at: atBoth, urgent: true,
-		means: "Rows of the audit log are not as this end left them, so it signs no checkpoint any more; or a witness has cosigned what the log does not continue. Somebody changed the database past the program, or it was damaged or set back.",
-		do:    "Keep a copy of the database, and compare it with an export and the last checkpoint that somebody else holds. Find out who can write to the database."},
-	{is: AlarmPeerLogBroken, at: atBoth, urgent: true,
-		means: "The audit log of the other end of a signed link does not continue what this end holds of it: it was set back, forked, or replaced by another one. The subject says which. Its database was restored from a backup without countersign restore, or somebody rewrote it; or a new database was begun there.",
-		do:    "Ask the other end, on another way, what it did, and keep both checkpoints (audit peers NAME, audit peers NAME --conflict). Compare what both logs have of the withdrawals since the one that is kept. If it restored a backup, it must declare that with countersign restore. Acknowledge the alarm when the cause is known: this end then takes the log as it is.",
-		ended: "The other end declared a restore, or a person acknowledged the alarm."},
+		means: "Rows of the audit log are not as this end left them, so it signs no checkpoint any more. Somebody changed the database past the program, or it was damaged or set back.",
+		do:    "Keep a copy of the database, and compare it with an export, and with the last checkpoint in the program's log (audit verify --since). Find out who can write to the database."},
 	{is: AlarmRestored, at: atBoth, urgent: true,
 		means: "The database was restored from a backup. What came after the backup is not known here and may have happened: the service releases and ends nothing; the gateway holds every deposit and decides no order.",
 		do:    "Reconcile as docs/backup.md says, with --settle in the end. What no file spoke for stays restored until a person resumes it.",
@@ -95,15 +88,6 @@ var alarmKinds = words[AlarmKind]{
 	{is: AlarmTokenChanged, at: atBoth, urgent: true, bySubject: true,
 		means: "A token that decides on changes was made, or an approver's was revoked. The subject names the change and the token; no-approvers: somebody at the machine ended all approvers; person: somebody signed in with the identity provider as an approver or an admin for the first time, or has that role again.",
 		do:    "Find out whose it is (token list). If nobody meant it, revoke it."},
-
-	{is: AlarmWitnessRefuses, at: atBoth, bySubject: true,
-		means: "A witness cosigns no head of the audit log since the database was restored: it has cosigned records that came after the backup, and keeps to them. The subject is its URL. Everything else goes on, and no new head is cosigned by it.",
-		do:    "Tell whoever runs the witness of the restore, and give them the new checkpoint (audit checkpoint) and the name of the log (audit key). They compare it with the last one that they have cosigned, keep that one for disputes, and let the witness forget the head of this log. If you did not restore the database, somebody with the master key did.",
-		ended: "The witness cosigned a head of the log."},
-	{is: AlarmWitnessSilent, at: atBoth, bySubject: true,
-		means: "A witness has cosigned no head of the audit log for a day. The subject is its URL. Everything else goes on.",
-		do:    "Ask whoever runs the witness, and look at the log line of its first failure: 404 and 403 mean that it does not know the log's name or key (audit key), no cosignature that its key is not the one of --witness.",
-		ended: "The witness cosigned a head of the log."},
 
 	{is: AlarmKeyStoreAway, at: atService, bySubject: true,
 		means: "The token with the private keys (--key-store) does not answer a node, or does not take its PIN. The subject is the node. What needs those keys waits and is tried again; calls of the API are answered.",
@@ -421,6 +405,8 @@ type PostedAlarm struct {
 	Text      string       `json:"text" doc:"the same for people, in plain text: what Slack, Mattermost and Google Chat show"`
 	Content   string       `json:"content" doc:"text again: what Discord shows"`
 	Data      Alarm        `json:"data,omitzero" doc:"the alarm as it was then, without who has acknowledged it; absent in a test"`
+	// Checkpoint is outside of the database's reach once it was posted.
+	Checkpoint string `json:"checkpoint,omitempty" doc:"the newest checkpoint of the audit log before it, a signed note: audit verify --since takes this message as a file. Absent: there was none"`
 }
 
 // AlarmTest is how a test of --alarm-url ended.

@@ -18,7 +18,6 @@ const (
 	ChangeToken    ChangeKind = "token"
 	ChangeRevoke   ChangeKind = "revoke"
 	ChangeDelete   ChangeKind = "delete"
-	ChangeLog      ChangeKind = "log"
 )
 
 var changeKinds = words[ChangeKind]{
@@ -28,7 +27,6 @@ var changeKinds = words[ChangeKind]{
 	{is: ChangeToken, means: "A new token."},
 	{is: ChangeRevoke, means: "The end of an approver's token."},
 	{is: ChangeDelete, means: "The end of a merchant."},
-	{is: ChangeLog, means: "The end of the audit log of a year, which was exported."},
 }
 
 // Values lists every kind.

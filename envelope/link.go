@@ -22,9 +22,6 @@ const (
 	HeaderDigest         = "Content-Digest"
 	HeaderSignature      = "Signature"
 	HeaderSignatureInput = "Signature-Input"
-	// HeaderWitness says what the audit log of the signer is (PROTOCOL.md, L15). A message need
-	// not have it.
-	HeaderWitness = "Countersign-Witness"
 )
 
 // LinkTolerance is how far the time of a signature may be from the receiver's clock,
@@ -54,7 +51,7 @@ type LinkRequest struct {
 	// URL is the absolute URL that the request is sent to. TargetURI gives the form that
 	// both ends sign.
 	URL string
-	// Header has Content-Type, HeaderWitness or not, and the headers of the signature. SignRequest
+	// Header has Content-Type and the headers of the signature. SignRequest
 	// adds the last.
 	Header http.Header
 	Body   []byte // as it is on the wire
@@ -74,7 +71,6 @@ type LinkSignature struct {
 	Key     *SigningKey // the one of the given keys that made it
 	Created time.Time   // by the signer's clock, in whole seconds
 	Nonce   string
-	Witness string // the value of HeaderWitness; empty: the message has none
 	opened  []byte
 }
 
@@ -95,7 +91,7 @@ func (s LinkSignature) Covers(plaintext []byte) bool {
 // plaintext is what the body carries sealed. It fails if k has no private part or r
 // cannot be signed.
 func (k *SigningKey) SignRequest(r LinkRequest, plaintext []byte, now time.Time) error {
-	r.Header.Set(HeaderDigest, contentDigest(r.Header, r.Body, plaintext))
+	r.Header.Set(HeaderDigest, contentDigest(r.Body, plaintext))
 	return k.sign(r.Header, requestComponents, tagRequest, now, r.component)
 }
 
@@ -108,7 +104,7 @@ func VerifyRequest(r LinkRequest, keys ...*SigningKey) (LinkSignature, error) {
 // SignResponse signs r at now, as SignRequest does. plaintext is nil where the body
 // carries nothing sealed.
 func (k *SigningKey) SignResponse(r LinkResponse, plaintext []byte, now time.Time) error {
-	r.Header.Set(HeaderDigest, contentDigest(r.Header, r.Body, plaintext))
+	r.Header.Set(HeaderDigest, contentDigest(r.Body, plaintext))
 	return k.sign(r.Header, responseComponents, tagResponse, now, r.component)
 }
 
@@ -145,7 +141,7 @@ func Unsign(h http.Header) {
 // LinkHeaders gives the headers of h that its signature needs.
 func LinkHeaders(h http.Header) http.Header {
 	out := http.Header{}
-	for _, name := range []string{"Content-Type", HeaderWitness, HeaderDigest, HeaderSignatureInput, HeaderSignature} {
+	for _, name := range []string{"Content-Type", HeaderDigest, HeaderSignatureInput, HeaderSignature} {
 		if v := h.Values(name); len(v) > 0 {
 			out[name] = []string{fieldValue(v)}
 		}
@@ -251,25 +247,22 @@ func labelled(h http.Header, name string) (httpsfv.Member, error) {
 	return m, nil
 }
 
-// contentDigest is the header of RFC 9530, with the SHA-256 of the plaintext and of the
-// statement in h as parameters (PROTOCOL.md, L5, L6 and L15).
-func contentDigest(h http.Header, body, plaintext []byte) string {
+// contentDigest is the header of RFC 9530, with the SHA-256 of the plaintext as a parameter
+// (PROTOCOL.md, L5 and L6).
+func contentDigest(body, plaintext []byte) string {
 	of := func(b []byte) string {
 		sum := sha256.Sum256(b)
 		return "=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
 	}
 	value := "sha-256" + of(body)
-	if said := h.Values(HeaderWitness); len(said) > 0 {
-		value += ";witness" + of([]byte(fieldValue(said)))
-	}
 	if plaintext != nil {
 		value += ";opened" + of(plaintext)
 	}
 	return value
 }
 
-// checkDigest inverts contentDigest: it checks the digest of the statement in h, and that of
-// body, unless body is nil. It gives that of the plaintext, nil if there is none.
+// checkDigest inverts contentDigest: it checks the digest of body, unless body is nil, and returns that of
+// the plaintext, nil if there is none.
 func checkDigest(h http.Header, body *[]byte) (opened []byte, err error) {
 	d, err := httpsfv.UnmarshalDictionary(h.Values(HeaderDigest))
 	if err != nil {
@@ -285,13 +278,6 @@ func checkDigest(h http.Header, body *[]byte) (opened []byte, err error) {
 		if sum := sha256.Sum256(*body); !bytes.Equal(digest, sum[:]) {
 			return nil, fmt.Errorf("%s is not that of this body", HeaderDigest)
 		}
-	}
-	// A statement that is not covered was added on the way, and one that is missing was taken away.
-	said := h.Values(HeaderWitness)
-	sum := sha256.Sum256([]byte(fieldValue(said)))
-	v, covered := item.Params.Get("witness")
-	if is, _ := v.([]byte); covered != (len(said) > 0) || covered && !bytes.Equal(is, sum[:]) {
-		return nil, fmt.Errorf("%s is not the one that was signed", HeaderWitness)
 	}
 	if v, ok := item.Params.Get("opened"); ok {
 		if opened, ok = v.([]byte); !ok || len(opened) != sha256.Size {
@@ -396,7 +382,6 @@ func verify(h http.Header, body *[]byte, covered []component, tag string, of fun
 	if !ed25519.Verify(s.Key.parts().public, text, sig) {
 		return wrong("the bytes were changed, or it belongs to another message")
 	}
-	s.Witness = fieldValue(h.Values(HeaderWitness))
 	return s, nil
 }
 

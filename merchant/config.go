@@ -113,11 +113,6 @@ type Config struct {
 	// https://pay.shop.example: the signatures of requests cover it. Required with ServiceSigner.
 	PublicURL string
 
-	// Witness makes each end the other's witness: it gets what a request says of the service's
-	// audit log, which ServiceSigner has signed (PROTOCOL.md, L15), and gives what the response says
-	// of the merchant's; empty: nothing. The response waits for it. Nil: the header decides nothing.
-	Witness func(ctx context.Context, said string) string
-
 	// APIKey goes into every response. Required.
 	APIKey countersign.APIKey
 	// CallbackAPIKeys are the accepted values of Profile.Header: one, or

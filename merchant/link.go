@@ -1,7 +1,6 @@
 package merchant
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -71,7 +70,6 @@ type linked struct {
 	verified *envelope.LinkSignature // nil: it is not demanded, or does not hold
 	url      string                  // that it covers
 	old      bool
-	witness  string      // what the response says of the audit log; empty: nothing
 	response http.Header // of the response that was signed before it was recorded
 }
 
@@ -119,23 +117,12 @@ func (h *Handler) linkHolds(l *linked, cb countersign.Callback, opened []byte) *
 	return nil
 }
 
-// hear takes what the service says of its audit log, and answers it, before the response is
-// signed.
-func (h *Handler) hear(ctx context.Context, l *linked) {
-	if h.c.Witness != nil && l != nil && l.verified != nil && l.verified.Witness != "" {
-		l.witness = h.c.Witness(ctx, l.verified.Witness)
-	}
-}
-
 // signResponse gives the headers of a response with body, of its signature too if the
 // request has one (PROTOCOL.md, L9).
 func (h *Handler) signResponse(l *linked, body []byte, r *reply) (http.Header, error) {
 	header := http.Header{"Content-Type": {"application/json"}}
 	if h.c.Sign == nil || l == nil || !envelope.Signed(l.header) {
 		return header, nil
-	}
-	if l.witness != "" {
-		header.Set(envelope.HeaderWitness, l.witness)
 	}
 	var plaintext []byte
 	if r.data != "" {

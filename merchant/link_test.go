@@ -27,8 +27,6 @@ type linkEnd struct {
 	credited int
 	refused  []merchant.Refused
 	answers  []merchant.Exchange
-	says     string   // in HeaderWitness; empty: it is left out
-	heard    []string // by Config.Witness
 }
 
 func newLinkEnd(t *testing.T, change func(*merchant.Config)) *linkEnd {
@@ -81,9 +79,6 @@ func (e *linkEnd) request(t *testing.T, cb countersign.Callback, at time.Time) (
 	r.Host = "pay.shop.example"
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("X-API-KEY", e.s.CallbackAPIKey().Reveal())
-	if e.says != "" {
-		r.Header.Set(envelope.HeaderWitness, e.says)
-	}
 	if err := e.service.SignRequest(envelope.LinkRequest{Method: r.Method, URL: linkHost + path, Header: r.Header, Body: body}, plain, at); err != nil {
 		t.Fatal(err)
 	}
@@ -184,54 +179,6 @@ func TestLinkOtherPlaintext(t *testing.T) {
 	}
 	if _, resp := e.post(r); resp.Message != "signature_invalid" || e.credited != 0 || e.refused[0].Signed {
 		t.Errorf("%q, credited %d", resp.Message, e.credited)
-	}
-}
-
-// What a signed request says of the service's log is heard once, and answered, under the signature of the
-// response; what was added, changed or taken away on the way is not.
-func TestLinkWitness(t *testing.T) {
-	var e *linkEnd
-	e = newLinkEnd(t, func(c *merchant.Config) {
-		c.Witness = func(_ context.Context, said string) string {
-			e.heard = append(e.heard, said)
-			return "to " + said
-		}
-	})
-	e.says = "said"
-	for i, cb := range []countersign.Callback{countersigntest.Deposit(1), countersigntest.Withdrawal(1)} {
-		r, _ := e.request(t, cb, e.now)
-		w, resp := e.post(r)
-		s, err := envelope.VerifyResponse(envelope.LinkResponse{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes(), Request: r.Header}, e.merchant.Public())
-		if resp.ErrCode != 0 || err != nil || s.Witness != "to said" || len(e.heard) != i+1 || e.heard[i] != "said" {
-			t.Errorf("callback %d: %d, %v, says %q, heard %q", i, resp.ErrCode, err, s.Witness, e.heard)
-		}
-	}
-	x := e.answers[0].Link
-	if _, err := envelope.VerifyRequest(envelope.LinkRequest{Method: http.MethodPost, URL: x.URL, Header: x.Request, Body: e.answers[0].Request}, e.service.Public()); err != nil {
-		t.Errorf("what is kept of the question: %v", err)
-	}
-	e.heard = nil
-	for name, change := range map[string]func(http.Header){
-		"changed":    func(h http.Header) { h.Set(envelope.HeaderWitness, "other") },
-		"taken away": func(h http.Header) { h.Del(envelope.HeaderWitness) },
-		"twice":      func(h http.Header) { h.Add(envelope.HeaderWitness, "other") },
-		"unsigned":   func(h http.Header) { h.Del(envelope.HeaderSignature) },
-	} {
-		r, _ := e.request(t, countersigntest.Deposit(2), e.now)
-		change(r.Header)
-		if w, resp := e.post(r); resp.ErrCode != countersign.CodeMalformed || w.Header().Get(envelope.HeaderWitness) != "" || len(e.heard) > 0 {
-			t.Errorf("%s: %d, answered %q, heard %q", name, resp.ErrCode, w.Header().Get(envelope.HeaderWitness), e.heard)
-		}
-	}
-	e.says = ""
-	r, _ := e.request(t, countersigntest.Deposit(3), e.now)
-	r.Header.Set(envelope.HeaderWitness, "added")
-	if _, resp := e.post(r); resp.ErrCode != countersign.CodeMalformed || len(e.heard) > 0 {
-		t.Errorf("added: %d, heard %q", resp.ErrCode, e.heard)
-	}
-	r, _ = e.request(t, countersigntest.Deposit(4), e.now)
-	if w, resp := e.post(r); resp.ErrCode != 0 || w.Header().Get(envelope.HeaderWitness) != "" || len(e.heard) > 0 {
-		t.Errorf("nothing is said: %d, heard %q", resp.ErrCode, e.heard)
 	}
 }
 

@@ -161,7 +161,6 @@ func (h *Handler) take(ctx context.Context, at countersign.Lane, body []byte, li
 		}
 		return *refused, opened
 	}
-	h.hear(ctx, link)
 	work := func() reply { return h.work(ctx, cb, key, blocks) }
 	rep = h.witnessed(ctx, body, opened, link, h.held(ctx, work(), work))
 	if steps != nil {

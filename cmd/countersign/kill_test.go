@@ -76,8 +76,7 @@ func (c *cluster) checkAudit(held []client.AuditProof) {
 		c.t.Fatal(err)
 	}
 	for _, p := range held {
-		checkpoint := strings.NewReader(p.Checkpoint)
-		if _, err := journal.Verify(bytes.NewReader(b.Bytes()), held[0].Key, checkpoint); err != nil {
+		if _, err := journal.Verify(bytes.NewReader(b.Bytes()), held[0].Key, []byte(p.Checkpoint)); err != nil {
 			c.t.Fatal(err)
 		}
 	}

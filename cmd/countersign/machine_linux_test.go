@@ -308,7 +308,7 @@ func TestLostDatabase(t *testing.T) {
 func TestKillDuringFirstStart(t *testing.T) {
 	dbtest.Whole(t, "this test starts many processes")
 	known := []string{daemon.DatabaseFile, daemon.DatabaseFile + ".lock", daemon.DatabaseFile + "-wal", daemon.DatabaseFile + "-shm",
-		daemon.DatabaseFile + "-journal", daemon.MasterKeyFile, tokenFile}
+		daemon.DatabaseFile + "-journal", daemon.MasterKeyFile, tokenFile, daemon.CheckpointFile}
 	part := regexp.MustCompile(`^((master\.key|admin\.token)\.[A-Z2-7]{26}\.new|last-[a-z.]+\.[0-9]+)$`)
 	half, starts := 0, dbtest.Times(40, 7)
 	for i := range starts {

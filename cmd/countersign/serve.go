@@ -47,7 +47,6 @@ type serveCmd struct {
 	drainFlags
 	changeFlags
 	retainFlags
-	witnessFlags
 	consoleFlags
 	oidcFlags
 	alarmFlags
@@ -148,7 +147,7 @@ func (c *serveCmd) Run(std streams, config *kong.ConfigFlag) error {
 	}
 	s, err := daemon.NewService(daemon.ServiceConfig{
 		Storage: storage, Listen: c.Listen, Node: c.Node, AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP, MerchantPorts: c.MerchantPorts,
-		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals, Retain: keep, Witnesses: c.Witness, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, OIDC: oidc, Traces: daemon.TracesOn(), TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
+		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals, Retain: keep, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, OIDC: oidc, Traces: daemon.TracesOn(), TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
 		KeyStore: envelope.KeyStoreConfig{URI: string(c.KeyStore), Sessions: c.KeyStoreSessions},
 	})
 	if err != nil {
@@ -191,7 +190,7 @@ func explainStart(err error) error {
 	case errors.Is(err, daemon.ErrOlder):
 		return &hintedError{err, []string{
 			"stop, and restore it: countersign restore --from FILE, or with --db; docs/backup.md says what is held back until it is reconciled.",
-			"if it is certain that nothing was lost, remove " + daemon.LastSeenFile + " from the data directory.",
+			"if it is certain that nothing was lost, remove " + daemon.CheckpointFile + " from the data directory.",
 		}}
 	case errors.Is(err, daemon.ErrBroken):
 		return &hintedError{err, []string{

@@ -47,12 +47,12 @@ func TestNotes(t *testing.T) {
 				t.Errorf("note %d has the number %d", i, n.Number)
 			}
 		}
-		proof, err := viewer.AuditEvidence(ctx, client.AuditOptions{Withdrawal: w.ID})
+		proof, err := viewer.AuditAbout(ctx, client.AuditAboutOptions{ID: w.ID})
 		if err != nil {
 			t.Fatal(err)
 		}
 		noted := 0
-		for _, r := range proof.Records {
+		for _, r := range proof.Entries {
 			if strings.Contains(string(r.Record), `"withdrawal.noted"`) {
 				noted++
 			}

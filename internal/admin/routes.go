@@ -90,9 +90,9 @@ func (s *Server) table() (all []api.Route) {
 		all = append(all, api.Route(r))
 	}
 	return api.AtEnd(client.ServiceRoles(), append(all, api.Common{
-		End: "the service", Subject: "a withdrawal", KeysOf: "the service that are not a merchant's", Ack: api.Operators, TestAlarm: s.TestAlarm,
+		End: "the service", KeysOf: "the service that are not a merchant's", Ack: api.Operators, TestAlarm: s.TestAlarm,
 		Rows: s.Outbox, Lists: s.Lists, Healthz: api.Say(Health{Status: "ok"}), Readyz: api.Handle(s.readyz),
-		Audit: s.audit(), Changes: s.Changes, Keys: s.Keys, Search: s.find, KnownMerchant: s.knownMerchant, Node: s.Node,
+		Audit: api.Audit{Log: s.Audit}, Changes: s.Changes, Keys: s.Keys, Search: s.find, KnownMerchant: s.knownMerchant, Node: s.Node,
 	}.Routes()...))
 }
 

@@ -132,7 +132,6 @@ func New(c Config) (*Server, error) {
 	c.Changes.Handle(client.ChangeKeys, s.applyKeys())
 	c.Changes.Handle(client.ChangeRotation, s.applyRotation())
 	c.Changes.Handle(client.ChangeDelete, s.applyDelete())
-	c.Changes.Handle(client.ChangeLog, s.audit().ApplyDrop)
 	var err error
 	s.api, err = api.New(api.Config{
 		Self: "the service", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,

@@ -52,9 +52,6 @@ func (k *Changes) announce(ctx context.Context, t *db.Tx, c *Change, now db.Mill
 			return err
 		}
 	}
-	if c.Kind == client.ChangeLog { // the log has a record of its own
-		return nil
-	}
 	a := db.Alarm{Of: c.Merchant, Kind: client.AlarmMerchantChanged, Subject: c.ID + " " + c.summary(), At: now}
 	if c.Token != "" {
 		role := client.Role(c.After["role"] + c.Before["role"])

@@ -14,9 +14,8 @@ import (
 type Common struct {
 	// End is what the end calls itself, such as "the service". Required.
 	End string
-	// Subject is what records of the audit log are about beside callbacks, such as "a
-	// withdrawal"; KeysOf says whose keys are listed. Both are required.
-	Subject, KeysOf string
+	// KeysOf says whose keys are listed. Required.
+	KeysOf string
 
 	// Ack acknowledges alarms. Required.
 	Ack Roles
@@ -58,13 +57,10 @@ func (o Common) Routes() []Route {
 		{post, "/v1/alarms/{seq}/ack", "ackAlarm", o.Ack, ByHandler, 200, One(o.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
 		{post, "/v1/alarms/ack", "ackAlarms", o.Ack, ByHandler, 200, Handle(o.ackAlarms), "Acknowledge all open alarms that match", nil},
 		{post, "/v1/alarms/test", "testAlarm", o.Ack, Whole, 200, Handle(o.testAlarm), "Post a message that is a test to --alarm-url, and show how that ended", []int{409}},
-		{get, "/v1/audit", "audit", Readers, Whole, 200, Handle(o.Audit.page), "Read the audit log, in order and without gaps", []int{409}},
+		{get, "/v1/audit", "audit", Readers, Whole, 200, Handle(o.Audit.page), "Read the audit log, in order and without gaps", nil},
+		{get, "/v1/audit/about", "auditAbout", Readers, Whole, 200, Handle(o.Audit.about), "Read the newest records about an id", nil},
 		{get, "/v1/audit/checkpoint", "auditCheckpoint", Readers, Whole, 200, Handle(o.Audit.checkpoint), "Sign the audit log as it is now", nil},
-		{get, "/v1/audit/evidence", "auditEvidence", Readers, Whole, 200, Handle(o.Audit.evidence), "Prove all records about " + o.Subject + " or a callback", nil},
-		{post, "/v1/audit/exported", "auditExported", Operators, Whole, 200, Handle(o.Audit.exported), "Acknowledge an export of the audit log, which continues those before", nil},
-		{get, "/v1/audit/logs", "auditLogs", Readers, Whole, 200, Handle(o.Audit.logs), "List the logs of years: which records each has, and whether it was exported", nil},
-		{get, "/v1/audit/peers", "auditPeers", Readers, Whole, 200, Handle(o.Audit.peers), "List what is held of the audit logs of the other ends of signed links", nil},
-		{post, "/v1/audit/logs/drop", "dropAuditLog", Operators, Whole, 200, o.Audit.drop(k), "Give up the log of a year that was closed and exported, and those before it. It waits for an approver, where there is one", []int{409}},
+		{get, "/v1/audit/records/{seq}", "auditProve", Readers, Whole, 200, One(o.Audit.prove), "Prove that a record is in the audit log", nil},
 		{get, "/v1/epoch", "epoch", MoneyReaders, ByHandler, 200, Handle(o.epoch), "Show which restore the database goes back to, and whether it is reconciled", nil},
 		{get, "/v1/keys", "keys", Readers, Whole, 200, Handle(o.keys), "List the keys of " + o.KeysOf + ", by fingerprint and age", nil},
 		{get, "/v1/search", "search", Readers, ByHandler, 200, Handle(o.search), "Find what has a text as an identifier, user, address, transaction, number or amount", nil},

@@ -523,9 +523,6 @@ func TestAlarmsEnd(t *testing.T) {
 				client.AlarmRestored:        func(client.AlarmKind) {}, // as at the service
 				client.AlarmApproverExpires: func(client.AlarmKind) {}, // of package api
 				client.AlarmApprovalWaits:   func(client.AlarmKind) {}, // likewise
-				client.AlarmWitnessRefuses:  func(client.AlarmKind) {}, // of package audit
-				client.AlarmPeerLogBroken:   func(client.AlarmKind) {}, // of package audit
-				client.AlarmWitnessSilent:   func(client.AlarmKind) {}, // likewise
 			}
 			for _, k := range client.GatewayAlarmKinds() {
 				c, known := cases[k]

@@ -40,33 +40,11 @@ func (l *ledger) records(ctx context.Context, t *db.Tx) error {
 
 // recordFresh adds one record for the entries that a transaction has recorded.
 func (in *inboxTx) recordFresh(ctx context.Context) error {
-	list := make([]journal.Item, 0, len(in.items))
 	var at db.Millis
 	for _, item := range in.items {
 		at = max(at, db.Millis(item.At))
-		list = append(list, journal.Item{At: db.Millis(item.At), Item: item})
 	}
-	return journal.AddItems(ctx, in.t, journal.Record{Kind: journal.CallbacksTaken, At: at}, list)
-}
-
-const inboxItemSQL = `SELECT seq, type, id, tenant_user_id, call_back_id, content, created, duplicate, suspect FROM inbox WHERE seq = $1`
-
-// SubjectOfEntry is what the audit log has about an entry of the inbox.
-func (b *Book) SubjectOfEntry(ctx context.Context, seq int64) (journal.Subject, error) {
-	var i journal.Taken
-	var content []byte
-	var duplicate, suspect int64
-	found, err := db.One(ctx, b, inboxItemSQL, []any{seq}, &i.Seq, &i.Type, &i.ID, &i.TenantUserID, &i.CallBackID, &content, &i.At, &duplicate, &suspect)
-	if err == nil && !found {
-		err = db.ErrNotFound
-	}
-	i.Content, i.PossibleDuplicate, i.Suspect = hex.EncodeToString(content), duplicate != 0, suspect != 0
-	return journal.Subject{Items: []journal.Item{{At: db.Millis(i.At), Item: i}}}, err
-}
-
-// SubjectOfOrder is what the audit log has about an order.
-func (b *Book) SubjectOfOrder(_ context.Context, callBackID string) (journal.Subject, error) {
-	return journal.Subject{IDs: []string{callBackID}, Context: []string{journal.AboutStarts}}, nil
+	return journal.AddMany(ctx, in.t, journal.Record{Kind: journal.CallbacksTaken, At: at}, in.items)
 }
 
 func linkOf(l *merchant.Link) *journal.Link {

@@ -2,6 +2,7 @@ package console
 
 import (
 	"encoding/json"
+	"slices"
 
 	"countersign"
 	"countersign/client"
@@ -24,19 +25,16 @@ type answer struct {
 // answers are those of a withdrawal, in order. There are none for a token that may not
 // read the audit log.
 func (v *visit) answers(w client.Withdrawal) ([]answer, error) {
-	if !v.may("auditEvidence") {
+	if !v.may("auditAbout") {
 		return nil, nil
 	}
-	proof, err := v.service.AuditEvidence(v.r.Context(), client.AuditOptions{Withdrawal: w.ID})
+	about, err := v.service.AuditAbout(v.r.Context(), client.AuditAboutOptions{ID: w.ID, Limit: 1000})
 	if err != nil {
-		if statusOf(err) < 500 { // nothing is recorded of it
-			return nil, nil
-		}
 		return nil, err
 	}
 	var list []answer
-	for _, r := range proof.Records {
-		row := auditRowOf(r.Seq, r.Record)
+	for _, e := range slices.Backward(about.Entries) {
+		row := auditRowOf(e.Seq, e.Record)
 		if row.Kind != "withdrawal.answered" {
 			continue
 		}

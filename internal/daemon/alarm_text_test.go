@@ -50,7 +50,7 @@ func TestChatsTakeAlarms(t *testing.T) {
 		for _, step := range []int64{1, 100, 0} {
 			p := hostilePost(kind, step)
 			p.Alarm.Examples = []string{hostile, hostile + "2", hostile + "3", hostile + "4", hostile + "5"}
-			_, body, err := alarmMessage("service", p)
+			_, body, err := alarmMessage("service", "", p)
 			var m map[string]any
 			if err == nil {
 				err = json.Unmarshal(body, &m)

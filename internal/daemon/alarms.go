@@ -11,6 +11,7 @@ import (
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/internal/signed"
 )
 
@@ -39,17 +40,17 @@ const alarmURLName = "url"
 // alarmPoster posts the messages about the alarms of one end, one at a time. Several processes of
 // one database share the work: each message is posted until it is taken, the same in every attempt.
 type alarmPoster struct {
-	db     *db.DB
-	to     *signed.Poster
-	end    string
-	now    func() time.Time
-	log    *slog.Logger
-	random func() float64
+	db      *db.DB
+	to      *signed.Poster
+	journal *journal.Log
+	now     func() time.Time
+	log     *slog.Logger
+	random  func() float64
 }
 
 // alarmPoster returns the part that posts alarms of d from now on, or from where it was. Nil:
 // nothing is posted.
-func (s Storage) alarmPoster(ctx context.Context, c AlarmPosting, d *db.DB, end string, now func() time.Time, log *slog.Logger) (*alarmPoster, error) {
+func (s Storage) alarmPoster(ctx context.Context, c AlarmPosting, d *db.DB, l *journal.Log, now func() time.Time, log *slog.Logger) (*alarmPoster, error) {
 	if c.URL == "" {
 		return nil, nil
 	}
@@ -59,7 +60,7 @@ func (s Storage) alarmPoster(ctx context.Context, c AlarmPosting, d *db.DB, end 
 			return nil, fmt.Errorf("alarm secret: %w", err)
 		}
 	}
-	p := &alarmPoster{db: d, end: end, now: now, log: log, random: s.World.random}
+	p := &alarmPoster{db: d, journal: l, now: now, log: log, random: s.World.random}
 	p.to, err = signed.NewPoster(signed.Config{URL: c.URL, Secret: c.Secret, Agent: "countersign/" + Version, Now: now, Dial: s.World.Dial})
 	if err != nil {
 		return nil, fmt.Errorf("the alarm URL or its secret: %w", err)
@@ -111,7 +112,11 @@ func (p *alarmPoster) one(ctx context.Context) (bool, error) {
 	}
 	// An attempt that has begun is finished even when the process stops.
 	ctx = context.WithoutCancel(ctx)
-	id, body, err := alarmMessage(p.end, post)
+	checkpoint, err := p.journal.Before(ctx, post.At)
+	if err != nil {
+		return false, err
+	}
+	id, body, err := alarmMessage(p.journal.End(), checkpoint, post)
 	if err != nil {
 		return false, err
 	}
@@ -131,9 +136,10 @@ func (p *alarmPoster) one(ctx context.Context) (bool, error) {
 }
 
 // alarmMessage returns the id and the body of a message, the same for each attempt.
-func alarmMessage(end string, p db.AlarmPost) (id string, body []byte, err error) {
+func alarmMessage(end, checkpoint string, p db.AlarmPost) (id string, body []byte, err error) {
 	text := alarmText(end, p)
-	body, err = json.Marshal(client.PostedAlarm{Event: p.Type(), Timestamp: api.TimeOf(p.At), Text: text, Content: text, Data: api.AlarmOf(p.Alarm)})
+	body, err = json.Marshal(client.PostedAlarm{Event: p.Type(), Timestamp: api.TimeOf(p.At), Text: text, Content: text,
+		Data: api.AlarmOf(p.Alarm), Checkpoint: checkpoint})
 	id = fmt.Sprintf("%s_alarm_%d", end, p.Alarm.Seq)
 	switch p.Type() {
 	case client.MessageAlarmGrown:
@@ -155,12 +161,12 @@ func (p *alarmPoster) tester() func(context.Context) (client.AlarmTest, error) {
 // test posts one message that says that it is a test, and returns how that ended.
 func (p *alarmPoster) test(ctx context.Context) (client.AlarmTest, error) {
 	now := p.now()
-	text := fmt.Sprintf("countersign %s: a test of alarms. Nothing is wrong.", p.end)
+	text := fmt.Sprintf("countersign %s: a test of alarms. Nothing is wrong.", p.journal.End())
 	body, err := json.Marshal(client.PostedAlarm{Event: client.MessageAlarmTest, Timestamp: api.TimeOf(db.MillisOf(now)), Text: text, Content: text})
 	if err != nil {
 		return client.AlarmTest{}, err
 	}
-	result, status, err := p.to.Post(ctx, fmt.Sprintf("%s_alarm_test_%d", p.end, now.UnixNano()), body)
+	result, status, err := p.to.Post(ctx, fmt.Sprintf("%s_alarm_test_%d", p.journal.End(), now.UnixNano()), body)
 	out := client.AlarmTest{Taken: result == signed.Done, Status: status}
 	if err != nil {
 		out.Error = signed.WithoutURL(err)

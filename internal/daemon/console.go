@@ -12,6 +12,7 @@ import (
 	"countersign/internal/bodies"
 	"countersign/internal/console"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // OIDC says with which identity provider people sign in.
@@ -40,10 +41,9 @@ func (s consoleSealer) SessionEnded(ctx context.Context, id string) (bool, error
 }
 
 // consoleConfig is what the consoles of both ends have in common. The database names the
-// cookies: another one under the same host name has others.
-func consoleConfig(ctx context.Context, d *db.DB, held *bodies.Shares, now func() time.Time, log *slog.Logger) (console.Config, error) {
-	p, err := d.Progress(ctx)
-	return console.Config{Sealer: consoleSealer{d}, Database: p.Database, Bodies: held, Now: now, Log: log, Version: Version}, err
+// cookies: another one under the same host name has others. Its name is that of its audit log.
+func consoleConfig(d *db.DB, l *journal.Log, held *bodies.Shares, now func() time.Time, log *slog.Logger) console.Config {
+	return console.Config{Sealer: consoleSealer{d}, Database: l.Name(), Bodies: held, Now: now, Log: log, Version: Version}
 }
 
 // withConsole serves the console below /console/ and the API elsewhere. A nil console is

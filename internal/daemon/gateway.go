@@ -65,8 +65,6 @@ type GatewayConfig struct {
 	Verify gateway.Verifying
 	// Retain is how long deposits that were taken stay in the feed. Zero: for ever.
 	Retain time.Duration
-	// Witnesses cosign the audit log: of each its URL, a space and its verifier key. Nil: nobody does.
-	Witnesses []string
 	// Alarms says where alarms are posted. Zero: nowhere.
 	Alarms AlarmPosting
 	// DrainNotice is how long everything goes on after Run's context has ended,
@@ -186,14 +184,9 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 			return fmt.Errorf("signing key: %w", err)
 		}
 	}
-	if g.audit, err = journal.Open(ctx, journal.Config{DB: g.db, End: "merchant", Now: now, Log: c.Log, Witnesses: c.Witnesses}); err != nil {
+	if g.audit, err = journal.Open(ctx, journal.Config{DB: g.db, End: "merchant", Now: now, Log: c.Log}); err != nil {
 		return err
 	}
-	if err := c.expect(ctx, g.db, g.audit); err != nil {
-		return err
-	}
-	peers := g.audit.Peers(false)
-	c.Callbacks.Witness = func(ctx context.Context, said string) string { return peers.Answer(ctx, peerService, said) }
 	if c.Retain > 0 {
 		if g.purger, err = book.NewPurger(db.PurgeConfig{DB: g.db, Keep: c.Retain, Now: now, Log: c.Log}); err != nil {
 			return err
@@ -219,7 +212,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	if metrics.keys, err = api.NewKeys(ctx, g.db, db.MillisOf(now()), append(gatewayKeys(c.Callbacks), auditKey(g.audit), signingKey(c.Callbacks.Sign))...); err != nil {
 		return err
 	}
-	if g.alarms, err = c.alarmPoster(ctx, c.Alarms, g.db, "gateway", now, c.Log); err != nil {
+	if g.alarms, err = c.alarmPoster(ctx, c.Alarms, g.db, g.audit, now, c.Log); err != nil {
 		return err
 	}
 	held := bodies.NewShares(c.MaxBodies)
@@ -250,10 +243,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	}
 	stop := g.gateway.Stop
 	if !c.NoConsole {
-		cc, err := consoleConfig(ctx, g.db, held, now, c.Log)
-		if err != nil {
-			return err
-		}
+		cc := consoleConfig(g.db, g.audit, held, now, c.Log)
 		cc.API = g.gateway.API()
 		if g.console, err = console.NewGateway(cc); err != nil {
 			return err
@@ -268,9 +258,6 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	// Last: a start that fails shows no token and leaves none behind.
 	return c.firstToken(journal.At(ctx, thisProcess()), g.db, client.RoleAdmin, now(), c.ShowToken)
 }
-
-// peerService is what the gateway calls the other end of its signed link.
-const peerService = "service"
 
 // freeLeases ends the leases of an earlier process that died, so that its questions
 // are decided without delay. It does so only where no other process can hold
@@ -314,14 +301,14 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if err := g.audit.Started(ctx, g.settings()); err != nil && ctx.Err() == nil { // a stop during the start is no failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), g.Close())
 	}
-	parts := []Part{g.callbacks.part(), g.api.part(), {"gateway", g.gateway.Run}, {"clock", g.clock.Run}, {"database", g.db.Run}, g.c.watch(g.db, g.audit), {"audit", g.audit.Run}, {"alarms", g.alarms.Run}, g.heart.part(), {"retention", g.purger.Run}}
+	parts := []Part{g.callbacks.part(), g.api.part(), {"gateway", g.gateway.Run}, {"clock", g.clock.Run}, {"database", g.db.Run}, g.c.hold(g.db, g.audit), {"audit", g.audit.Run}, {"alarms", g.alarms.Run}, g.heart.part(), {"retention", g.purger.Run}}
 	if g.metrics != nil {
 		parts = append(parts, g.metrics.part())
 	}
 	err := RunParts(ctx, parts...)
 	signLast(ctx, g.audit)
 	g.heart.stop(ctx)
-	g.c.seeLast(ctx, g.db, g.audit)
+	g.c.holdLast(ctx, g.db, g.audit)
 	g.traces.close(ctx)
 	return errors.Join(err, g.db.Close())
 }
@@ -337,12 +324,11 @@ type startedGateway struct {
 	ChangeDelay     client.Duration `json:"changeDelay,omitzero"`
 	ChangeApprovals int             `json:"changeApprovals,omitempty"`
 	Retain          client.Duration `json:"retain,omitzero"`
-	Witnesses       []string        `json:"witnesses,omitempty"`
 	Policy          string          `json:"policy,omitempty"` // SHA-256 of the policy file; absent: only exact orders are confirmed
 }
 
 func (g *Gateway) settings() startedGateway {
-	s := startedGateway{Version: Version, RequestKey: g.c.Callbacks.Key.Fingerprint(), Binding: g.c.Callbacks.Profile.Binding.String(), ChangeDelay: client.Duration(g.c.ChangeDelay), ChangeApprovals: g.c.ChangeApprovals, Retain: client.Duration(g.c.Retain), Witnesses: g.c.Witnesses}
+	s := startedGateway{Version: Version, RequestKey: g.c.Callbacks.Key.Fingerprint(), Binding: g.c.Callbacks.Profile.Binding.String(), ChangeDelay: client.Duration(g.c.ChangeDelay), ChangeApprovals: g.c.ChangeApprovals, Retain: client.Duration(g.c.Retain)}
 	for _, k := range []*envelope.SigningKey{g.c.Callbacks.ServiceSigner, g.c.Callbacks.NextServiceSigner} {
 		if k != nil {
 			s.SignedBy = append(s.SignedBy, k.Fingerprint())

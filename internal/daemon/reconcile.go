@@ -24,10 +24,7 @@ func Reconcile(ctx context.Context, s Storage, gateway bool, c reconcile.Config)
 	if err != nil {
 		return false, err
 	}
-	defer func() {
-		s.seeLast(ctx, d, nil)
-		err = errors.Join(err, d.Close())
-	}()
+	defer func() { err = errors.Join(err, d.Close()) }()
 	ctx, c.Now = journal.At(ctx, "reconcile"), db.MillisOf(time.Now())
 	if gateway {
 		return reconcile.Gateway(ctx, book.New(d, book.Config{}), c)

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/journal"
@@ -74,7 +76,7 @@ func Restore(ctx context.Context, c RestoreConfig) (r Restored, err error) {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, back()) }()
-	seen, err := c.lastSeen()
+	held, err := c.held()
 	if err != nil {
 		return r, err
 	}
@@ -95,9 +97,14 @@ func Restore(ctx context.Context, c RestoreConfig) (r Restored, err error) {
 			}
 		}()
 	}
-	before := c.tokensBefore(ctx, r.Database)
-	p, err := c.begin(ctx, s, seen.Epoch, before, &r)
-	if err != nil {
+	before := c.tokensOf(ctx, r.Database)
+	if before == nil {
+		var f checkpointFile
+		if c.readJSON(CheckpointFile, &f) == nil {
+			before = f.Tokens
+		}
+	}
+	if err := c.begin(ctx, s, held.Epoch, before, &r); err != nil {
 		return r, err
 	}
 	if c.From != "" {
@@ -105,18 +112,18 @@ func Restore(ctx context.Context, c RestoreConfig) (r Restored, err error) {
 			return r, err
 		}
 	}
-	return r, c.see(p)
+	return r, nil
 }
 
 // begin opens the database of s and begins an epoch in it.
-func (c RestoreConfig) begin(ctx context.Context, s Storage, least int64, before []lastToken, r *Restored) (p db.Progress, err error) {
+func (c RestoreConfig) begin(ctx context.Context, s Storage, least int64, before []lastToken, r *Restored) (err error) {
 	end := outbox.End()
 	if c.Gateway {
 		end = book.End()
 	}
 	d, err := s.openAny(ctx, c.Log, end, true)
 	if err != nil {
-		return p, err
+		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	ctx, now := journal.At(ctx, "restore"), db.MillisOf(time.Now())
@@ -127,7 +134,7 @@ func (c RestoreConfig) begin(ctx context.Context, s Storage, least int64, before
 		e, err = outbox.New(d).Restored(ctx, least, now)
 	}
 	if err != nil {
-		return p, err
+		return err
 	}
 	r.Epoch, r.Ends = e.Number, e.Ends
 	if c.Gateway {
@@ -136,31 +143,36 @@ func (c RestoreConfig) begin(ctx context.Context, s Storage, least int64, before
 		err = outbox.New(d).EachRestored(ctx, func(outbox.Withdrawal) error { r.Undecided++; return nil })
 	}
 	if err != nil {
-		return p, err
+		return err
 	}
 	if r.Compared = before != nil; r.Compared {
 		if err := r.compareTokens(ctx, d, before); err != nil {
-			return p, err
+			return err
 		}
 	}
-	return d.Progress(ctx)
+	return nil
 }
 
-// tokensBefore gives the tokens of the SQLite database that is about to be replaced. If there
-// is none, or it cannot be read, which is often why a backup is restored, they are those that
-// were noted in the data directory. Nil: none were.
-func (c RestoreConfig) tokensBefore(ctx context.Context, path string) []lastToken {
-	if list := c.tokensOf(ctx, path); list != nil {
-		return list
-	}
-	var list []lastToken
-	if err := c.readJSON(LastTokensFile, &list); err != nil {
-		return nil
-	}
-	return list
+// lastToken is a token as it was.
+type lastToken struct {
+	ID      string      `json:"id"`
+	Name    string      `json:"name"`
+	Role    client.Role `json:"role"`
+	Revoked db.Millis   `json:"revoked,omitempty"`
 }
 
-// tokensOf gives the tokens of a SQLite database; nil where it cannot be read.
+func (t lastToken) String() string { return fmt.Sprintf("%s (%s, %s)", t.ID, t.Name, t.Role) }
+
+func lastTokens(ctx context.Context, d *db.DB) ([]lastToken, error) {
+	list, err := api.NewTokens(d).List(ctx)
+	tokens := make([]lastToken, len(list))
+	for i, t := range list {
+		tokens[i] = lastToken{t.ID, t.Name, t.Role, t.Revoked}
+	}
+	return tokens, err
+}
+
+// tokensOf returns the tokens of the SQLite database that is about to be replaced; nil where it cannot be read.
 func (c RestoreConfig) tokensOf(ctx context.Context, path string) []lastToken {
 	if _, err := os.Stat(path); err != nil || !c.Replace {
 		return nil

@@ -29,6 +29,9 @@ func once(t *testing.T, dir string, alarm client.AlarmKind) error {
 		if err := s.Outbox().RaiseAlarm(t.Context(), db.Alarm{Kind: alarm, At: db.MillisOf(time.Now())}); err != nil {
 			t.Error(err)
 		}
+		if err := s.audit.Started(t.Context(), nil); err != nil { // Run does it, where it is not stopped before
+			t.Error(err)
+		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -158,10 +161,10 @@ func TestRenamedDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	dbtest.Exec(t, filepath.Join(dir, DatabaseFile), `UPDATE meta SET value = x'4142' WHERE name = 'database'`)
-	if err := once(t, dir, ""); !errors.Is(err, db.ErrAnother) || !strings.Contains(err.Error(), LastSeenFile) {
+	if err := once(t, dir, ""); !errors.Is(err, db.ErrAnother) || !strings.Contains(err.Error(), CheckpointFile) {
 		t.Errorf("a database with another name: %v", err)
 	}
-	if err := os.Remove(filepath.Join(dir, LastSeenFile)); err != nil {
+	if err := os.Remove(filepath.Join(dir, CheckpointFile)); err != nil {
 		t.Fatal(err)
 	}
 	if err := once(t, dir, "second"); err != nil {

@@ -55,8 +55,6 @@ type ServiceConfig struct {
 	DrainTimeout time.Duration
 	// Retain is how long what is settled stays. Zero: for ever.
 	Retain time.Duration
-	// Witnesses cosign the audit log: of each its URL, a space and its verifier key. Nil: nobody does.
-	Witnesses []string
 	// Alarms says where alarms are posted. Zero: nowhere.
 	Alarms AlarmPosting
 	// DrainNotice is how long everything goes on after Run's context has ended,
@@ -174,12 +172,9 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		return err
 	}
 	if err := s.store.await(ctx, func(store *envelope.KeyStore) error {
-		s.audit, err = journal.Open(ctx, journal.Config{DB: d, End: "service", Now: now, Log: c.Log, KeyStore: store, Witnesses: c.Witnesses})
+		s.audit, err = journal.Open(ctx, journal.Config{DB: d, End: "service", Now: now, Log: c.Log, KeyStore: store})
 		return err
 	}); err != nil {
-		return err
-	}
-	if err := c.expect(ctx, d, s.audit); err != nil {
 		return err
 	}
 	if s.changes, err = api.NewChanges(api.ChangesConfig{DB: d, Delay: c.ChangeDelay, Approvals: c.ChangeApprovals, OIDC: c.OIDC, Roles: client.ServiceRoles(), Bound: true, Now: now, Log: c.Log}); err != nil {
@@ -224,7 +219,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		c.Log.Warn("keys that sign are in the database, not in the key store: it has no Ed25519, or they were made before", "auditKey", s.audit.InKeyStore(), "signingKey", signer.InKeyStore() != "")
 	}
 	if s.sender, err = dispatch.New(dispatch.Config{
-		Outbox: rows, Sign: signer, Witness: s.audit.Peers(true), KeyStore: s.store.store(), RSA: c.cores(), Node: c.Node, Now: now, Log: c.Log, Observer: metrics, Tracer: tracer,
+		Outbox: rows, Sign: signer, KeyStore: s.store.store(), RSA: c.cores(), Node: c.Node, Now: now, Log: c.Log, Observer: metrics, Tracer: tracer,
 		TargetRules:     c.targets(false),
 		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.DrainTimeout,
 		Dial: c.World.Dial, Random: c.World.Random, Poll: d.Every(time.Second), SweepEvery: d.Every(time.Second),
@@ -237,7 +232,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		return err
 	}
 	metrics.keys = s.keys
-	if s.alarms, err = c.alarmPoster(ctx, c.Alarms, d, "service", now, c.Log); err != nil {
+	if s.alarms, err = c.alarmPoster(ctx, c.Alarms, d, s.audit, now, c.Log); err != nil {
 		return err
 	}
 	held := bodies.NewShares(c.MaxBodies)
@@ -256,10 +251,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}
 	stop := api.Stop
 	if !c.NoConsole {
-		cc, err := consoleConfig(ctx, d, held, now, c.Log)
-		if err != nil {
-			return err
-		}
+		cc := consoleConfig(d, s.audit, held, now, c.Log)
 		cc.API = api.Handler()
 		if s.console, err = console.NewService(cc); err != nil {
 			return err
@@ -301,17 +293,17 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	ctx, cancel := noticed(journal.At(ctx, s.c.Node), s.c.DrainNotice, s.leave)
 	defer cancel()
-	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, s.c.MerchantPorts, client.Duration(s.c.ChangeDelay), s.c.ChangeApprovals, client.Duration(s.c.Retain), s.c.Witnesses}); err != nil && ctx.Err() == nil { // a stop during the start is no failure
+	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, s.c.MerchantPorts, client.Duration(s.c.ChangeDelay), s.c.ChangeApprovals, client.Duration(s.c.Retain)}); err != nil && ctx.Err() == nil { // a stop during the start is no failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), s.Close())
 	}
-	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.watch(s.db.DB, s.audit), {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.changes.Run}, {"rotations", s.rotate}, {"key store", s.store.run}, s.heart.part(), {"retention", s.purger.Run}}
+	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.hold(s.db.DB, s.audit), {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.changes.Run}, {"rotations", s.rotate}, {"key store", s.store.run}, s.heart.part(), {"retention", s.purger.Run}}
 	if s.metrics != nil {
 		parts = append(parts, s.metrics.part())
 	}
 	err := RunParts(ctx, parts...)
 	signLast(ctx, s.audit)
 	s.heart.stop(ctx)
-	s.c.seeLast(ctx, s.db.DB, s.audit)
+	s.c.holdLast(ctx, s.db.DB, s.audit)
 	s.traces.close(ctx)
 	return errors.Join(err, s.store.close(), s.db.Close())
 }
@@ -330,7 +322,6 @@ type startedService struct {
 	ChangeDelay     client.Duration `json:"changeDelay,omitzero"`
 	ChangeApprovals int             `json:"changeApprovals,omitempty"`
 	Retain          client.Duration `json:"retain,omitzero"`
-	Witnesses       []string        `json:"witnesses,omitempty"`
 }
 
 // signLast signs an audit log when everything else has ended.

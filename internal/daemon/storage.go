@@ -69,7 +69,7 @@ func (s Storage) open(ctx context.Context, log *slog.Logger, end db.End) (*db.DB
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkSeen(ctx, d); err != nil {
+	if err := s.checkHeld(ctx, d); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil

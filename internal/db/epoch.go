@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -222,18 +221,6 @@ func Reconcile(ctx context.Context, t *Tx, now Millis) (bool, error) {
 	return n > 0, err
 }
 
-// metaDatabase is the row of meta with the random name of a database.
-const metaDatabase = "database"
-
-// Progress is how far a database has come. It only grows.
-type Progress struct {
-	Database string           `json:"database"` // a random name, given when it is first asked for
-	Epoch    int64            `json:"epoch"`
-	Records  int64            `json:"records"` // of the audit log
-	Feeds    map[string]int64 `json:"feeds"`   // the last number of each
-	Head     Head             `json:"head,omitzero"`
-}
-
 // Head is the newest signed head of the audit log that a process knows. It is kept outside the
 // database: whoever can write there could drop the newest checkpoints and have the log signed
 // again without what they covered.
@@ -243,62 +230,5 @@ type Head struct {
 }
 
 // ErrAnother means that the database is another one than was in use here, or that somebody
-// gave it another name.
+// gave it another log.
 var ErrAnother = errors.New("the database is not the one that was in use with this data directory")
-
-const auditSizeSQL = `SELECT size FROM audit_head WHERE id = 1`
-
-// Progress says how far the database has come.
-func (d *DB) Progress(ctx context.Context) (p Progress, err error) {
-	var name []byte
-	found, err := One(ctx, d, readMetaSQL, []any{metaDatabase}, &name)
-	if err != nil {
-		return p, err
-	}
-	if !found {
-		err := d.Write(ctx, func(ctx context.Context, t *Tx) error {
-			if _, err := t.Exec(ctx, writeMetaSQL, metaDatabase, []byte(rand.Text())); err != nil {
-				return err
-			}
-			_, err := One(ctx, t, readMetaSQL, []any{metaDatabase}, &name) // another node may have been first
-			return err
-		})
-		if err != nil {
-			return p, err
-		}
-	}
-	e, err := LastEpoch(ctx, d)
-	if err != nil {
-		return p, err
-	}
-	p.Database, p.Epoch = string(name), e.Number
-	if _, err := One(ctx, d, auditSizeSQL, nil, &p.Records); err != nil {
-		return p, err
-	}
-	p.Feeds, err = LastSeqs(ctx, d)
-	return p, err
-}
-
-// Older fails with ErrOlder if before is further than p: the database was set back to an
-// earlier state without a new epoch. It fails with ErrAnother if before is of another
-// database.
-func (p Progress) Older(before Progress) error {
-	switch {
-	case before.Database == "":
-		return nil
-	case p.Database != before.Database:
-		return ErrAnother
-	case p.Epoch > before.Epoch:
-		return nil
-	case p.Epoch < before.Epoch:
-		return fmt.Errorf("%w: it was in epoch %d here, and is in epoch %d", ErrOlder, before.Epoch, p.Epoch)
-	case p.Records < before.Records:
-		return fmt.Errorf("%w: it had %d records in its audit log here, and has %d", ErrOlder, before.Records, p.Records)
-	}
-	for feed, seq := range before.Feeds {
-		if p.Feeds[feed] < seq {
-			return fmt.Errorf("%w: its feed of %s was at %d here, and is at %d", ErrOlder, feed, seq, p.Feeds[feed])
-		}
-	}
-	return nil
-}

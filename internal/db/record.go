@@ -6,7 +6,6 @@ import "context"
 type LogRecord struct {
 	Body     []byte   // what is hashed
 	Subjects []string // ids that the record is found by
-	Leaves   []byte   // hashes of the items of a record about several; may be empty
 }
 
 // Record adds r to the audit log as part of t. The records of a transaction are kept

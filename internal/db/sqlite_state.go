@@ -142,6 +142,8 @@ type Held struct {
 
 const newestEpochSQL = `SELECT COALESCE(MAX(number), 0) FROM epochs`
 
+const auditSizeSQL = `SELECT size FROM audit_head WHERE id = 1`
+
 // markBackup makes a copy say that it is one, and reads what it holds.
 func markBackup(ctx context.Context, d *Dialect, path string) (h Held, err error) {
 	c, err := openSQLiteConn(ctx, d, sqliteDSN(path, "journal_mode(DELETE)"))

@@ -51,16 +51,6 @@ type Observer interface {
 	InFlight(lane countersign.Lane, n int)
 }
 
-// Witness says to merchants what the service's audit log is, and hears what theirs are. Many goroutines
-// call its methods, which are part of an exchange.
-type Witness interface {
-	// Say gives the value of envelope.HeaderWitness for a merchant; empty: none is due.
-	Say(ctx context.Context, merchant string) string
-	// Hear is called with that of the merchant's response, which the merchant has signed, if the
-	// request had one.
-	Hear(ctx context.Context, merchant, said string)
-}
-
 // Tracer gets the times of the steps of callbacks. Many goroutines call its methods,
 // which must be fast.
 type Tracer interface {
@@ -114,8 +104,6 @@ type Config struct {
 	// KeyStore has the private parts of those pairs that were made in it. Nil: their
 	// merchants can be told nothing.
 	KeyStore *envelope.KeyStore
-	// Witness exchanges checkpoints of the audit logs with merchants that sign. Nil: nobody does.
-	Witness Witness
 	// Random gives numbers from 0 to below 1, which spread retries. Nil: rand.Float64.
 	Random func() float64
 

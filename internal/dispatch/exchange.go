@@ -151,7 +151,7 @@ func (a *attempt) seal(stop context.Context) error {
 	}
 	a.body, err = wireBody(m.body, sealed)
 	if err == nil {
-		err = a.sign(stop)
+		err = a.sign()
 	}
 	if a.steps != nil {
 		a.steps.Sealed = time.Now()
@@ -265,7 +265,6 @@ func (a *attempt) judge(r Response) {
 		a.settlement.Exchange = m.exchange(a.asked, under, a.body, a.plain, r, answer, v)
 		a.settlement.Exchange.Link, a.settlement.Exchange.Signed = a.link(r, v), a.signed(r, v, answer)
 	}
-	a.hear(v)
 }
 
 // exchange is what the audit log keeps of the exchange about a withdrawal. Of the

@@ -101,7 +101,7 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 		if err != nil {
 			return notSigned(v, reason, err)
 		}
-		signature, v.SignedBy, v.Witness = &s, s.Key.Fingerprint(), s.Witness
+		signature, v.SignedBy = &s, s.Key.Fingerprint()
 	}
 	resp, err := countersign.ParseResponse(r.Body)
 	if err != nil {
@@ -143,7 +143,7 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 		return v
 	}
 	if signature != nil && !signature.Covers(plaintext) {
-		v.SignedBy, v.Witness = "", ""
+		v.SignedBy = ""
 		return notSigned(v, client.ReasonSignatureInvalid, errOtherPlaintext)
 	}
 	return judgeAnswer(q, plaintext, blocks, v)

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -16,9 +15,8 @@ var errOtherPlaintext = errors.New("it is not over what data opens to")
 
 var errNoSigner = errors.New("this node has no signing key")
 
-// sign signs the request of a merchant that must sign its answers (PROTOCOL.md, L9). It has what the
-// service says of its audit log, if that is due (L16).
-func (a *attempt) sign(ctx context.Context) error {
+// sign signs the request of a merchant that must sign its answers (PROTOCOL.md, L9).
+func (a *attempt) sign() error {
 	m := a.m
 	if m.answerKeys == nil || m.urls[a.lane] == nil {
 		return nil
@@ -27,20 +25,8 @@ func (a *attempt) sign(ctx context.Context) error {
 		return errNoSigner
 	}
 	a.header = http.Header{"Content-Type": {m.contentType}}
-	if w := a.d.cfg.Witness; w != nil {
-		if said := w.Say(ctx, a.claimed.Merchant); said != "" {
-			a.header.Set(envelope.HeaderWitness, said)
-		}
-	}
 	return a.d.cfg.Sign.SignRequest(envelope.LinkRequest{Method: http.MethodPost, URL: envelope.TargetURI(m.urls[a.lane]), Header: a.header, Body: a.body},
 		a.plain, a.d.cfg.Now())
-}
-
-// hear takes what the merchant says of its log. An answer says it only to a question that did.
-func (a *attempt) hear(v Verdict) {
-	if w := a.d.cfg.Witness; w != nil && v.Witness != "" && a.header.Get(envelope.HeaderWitness) != "" {
-		w.Hear(context.Background(), a.claimed.Merchant, v.Witness)
-	}
 }
 
 // verify verifies the signature of r (PROTOCOL.md, L10). Without a reason it holds.

@@ -69,18 +69,6 @@ func TestJudgeSigned(t *testing.T) {
 			t.Errorf("%s: %+v", name, v)
 		}
 	}
-	h := http.Header{"Content-Type": {"application/json"}, envelope.HeaderWitness: {"said"}}
-	says := Response{Status: 200, Header: h, Body: confirms.Body, Done: confirms.Done}
-	if err := merchant.SignResponse(envelope.LinkResponse{Status: 200, Header: h, Body: says.Body, Request: q.Asked}, []byte(right), now); err != nil {
-		t.Fatal(err)
-	}
-	if v := Judge(q, says, openPlain); v.Decision != countersign.DecisionConfirmed || v.Witness != "said" {
-		t.Errorf("with a statement: %+v", v)
-	}
-	h.Set(envelope.HeaderWitness, "another")
-	if v := Judge(q, says, openPlain); v.Decision != countersign.DecisionNone || v.Reason != client.ReasonSignatureInvalid || v.Witness != "" {
-		t.Errorf("with another statement: %+v", v)
-	}
 	q.AnswerKeys = nil
 	if v := Judge(q, confirms, openPlain); v.Decision != countersign.DecisionConfirmed {
 		t.Errorf("without answerKey: %+v", v)

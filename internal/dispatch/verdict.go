@@ -27,9 +27,6 @@ type Verdict struct {
 	// SignedBy is the fingerprint of the key that signed the response. Empty: none had to, or
 	// the signature does not hold.
 	SignedBy string
-	// Witness is what the merchant says of its audit log (PROTOCOL.md, L15), signed too. Empty:
-	// nothing.
-	Witness string
 
 	// Reached says that the merchant's server answered with status 200. The breaker
 	// counts the attempts for which it is false.

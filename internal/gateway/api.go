@@ -38,7 +38,6 @@ func newAPI(b *book.Book, r *refusals, c Config, retry func(context.Context, []b
 		return nil, err
 	}
 	a.changes.Await(a.awaiting)
-	a.changes.Handle(client.ChangeLog, a.audit().ApplyDrop)
 	a.base, err = api.New(api.Config{
 		Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
 		Tokens: a.changes.Tokens(), Metrics: c.Metrics, Now: c.Now, Log: c.Log, Trace: c.Trace, MaxBody: maxBody, Bodies: c.Bodies, ProblemOf: problemOf,

@@ -82,9 +82,9 @@ func (a *server) table() (rows []api.Route) {
 		rows = append(rows, api.Route(r))
 	}
 	return api.AtEnd(client.GatewayRoles(), append(rows, api.Common{
-		End: "the gateway", Subject: "an order", KeysOf: "the gateway", Ack: api.Approvers, TestAlarm: a.c.TestAlarm,
+		End: "the gateway", KeysOf: "the gateway", Ack: api.Approvers, TestAlarm: a.c.TestAlarm,
 		Rows: a.book, Lists: a.lists, Healthz: api.Say(Health{"ok"}), Readyz: api.Handle(a.readyz),
-		Audit: a.audit(), Changes: a.changes, Keys: a.c.Keys, Search: a.find, Node: a.c.Node,
+		Audit: api.Audit{Log: a.c.Audit}, Changes: a.changes, Keys: a.c.Keys, Search: a.find, Node: a.c.Node,
 	}.Routes()...))
 }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"golang.org/x/mod/sumdb/tlog"
+
 	"countersign/internal/db"
 )
 
@@ -22,7 +24,7 @@ const (
 
 	moveHeadSQL = `UPDATE audit_head SET size = $1, edge = $2 WHERE id = 1 AND size = $3`
 
-	insertRecordSQL = `INSERT INTO audit_records (seq, body, hashes, leaves) VALUES ($1, $2, $3, $4)`
+	insertRecordSQL = `INSERT INTO audit_records (seq, body, hashes) VALUES ($1, $2, $3)`
 
 	insertSubjectSQL = `INSERT INTO audit_subjects (subject, seq) VALUES ($1, $2)`
 )
@@ -39,15 +41,11 @@ func Keep(ctx context.Context, t *db.Tx, list []db.LogRecord) error {
 		return err
 	}
 	was := e.size
-	rows := make([]any, 0, 4*len(list))
+	rows := make([]any, 0, 3*len(list))
 	var subjects []any
 	for _, r := range list {
-		hashes := e.append(leafOf(r.Body))
-		leaves := r.Leaves
-		if leaves == nil {
-			leaves = []byte{}
-		}
-		rows = append(rows, e.size, r.Body, join(hashes), leaves)
+		hashes := e.append(tlog.RecordHash(r.Body))
+		rows = append(rows, e.size, r.Body, join(hashes))
 		slices.Sort(r.Subjects)
 		for _, s := range slices.Compact(r.Subjects) {
 			subjects = append(subjects, s, e.size)

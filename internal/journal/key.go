@@ -45,6 +45,10 @@ func openKey(ctx context.Context, d *db.DB, end string, store *envelope.KeyStore
 			return key{}, err
 		}
 	}
+	return parseKey(text, store)
+}
+
+func parseKey(text string, store *envelope.KeyStore) (key, error) {
 	if !strings.HasPrefix(text, ownKey) {
 		return storedKey(text, store)
 	}

@@ -1,16 +1,23 @@
+// Package journal is the append-only log of an end: a Merkle tree with a signed head. A record
+// is added in the same transaction as the change it records.
+//
+// The tree is that of RFC 6962, as in golang.org/x/mod/sumdb/tlog, and a checkpoint is
+// a signed note as in golang.org/x/mod/sumdb/note. Whoever holds a checkpoint sees whether the log
+// still continues it, and so whether it was set back, cut off or rewritten since.
+//
+// The files kinds*.go have the kinds and members of the records of both ends.
 package journal
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync"
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
 
 	"countersign/client"
 	"countersign/envelope"
@@ -19,6 +26,9 @@ import (
 
 // signEvery is how often a log that has grown is signed, by one of its nodes.
 const signEvery = time.Minute
+
+// sayEvery is how often the newest checkpoint is said in the program's log.
+const sayEvery = time.Hour
 
 // Config is what Open needs.
 type Config struct {
@@ -29,22 +39,17 @@ type Config struct {
 	// KeyStore makes and has the private part of the log's key, if it has Ed25519. Nil: the
 	// database has it.
 	KeyStore *envelope.KeyStore
-	// Witnesses cosign every head: of each its URL, a space and its verifier key. Nil: nobody does.
-	Witnesses []string
 }
 
 // Log is the audit log of an end.
 type Log struct {
-	tree  // read by connections of its own
 	c     Config
 	lists *db.DB // c.DB with connections of its own for reads
 	key   key
 
-	witnesses []*witness
-	opened    time.Time
-
-	mu   sync.Mutex
-	seen db.Head
+	mu     sync.Mutex
+	seen   Checkpoint // the newest that this process knows
+	signed string     // its note
 }
 
 // Open gives the log. The first start makes its key; if KeyStore is away then, the error wraps
@@ -57,30 +62,33 @@ func Open(ctx context.Context, c Config) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("audit log: %w", err)
 	}
-	witnesses, err := newWitnesses(c.Witnesses)
-	if err != nil {
-		return nil, err
-	}
-	l := &Log{c: c, lists: c.DB.Apart(), key: k, witnesses: witnesses, opened: c.Now()}
-	l.tree = tree{l.lists, k.verifier}
-	return l, nil
+	return &Log{c: c, lists: c.DB.Apart(), key: k}, nil
 }
 
-// Seen gives the newest signed head that this process knows.
-func (l *Log) Seen() db.Head {
+// Newest returns the newest checkpoint that this process knows, a signed note; empty: none yet.
+func (l *Log) Newest() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.signed
+}
+
+// see remembers a checkpoint. Nothing is signed that does not continue it.
+func (l *Log) see(c Checkpoint, signed string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.Size > l.seen.Size || l.signed == "" {
+		l.seen, l.signed = c, signed
+	}
+}
+
+func (l *Log) newest() Checkpoint {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.seen
 }
 
-// Expect says that the log had a signed head. Nothing is signed that does not continue it.
-func (l *Log) Expect(h db.Head) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if h.Size > l.seen.Size {
-		l.seen = h
-	}
-}
+// Name is the name of the log. It has random characters, so it is the name of the database as well.
+func (l *Log) Name() string { return l.key.signer.Name() }
 
 // Key is the public part of the key that signs checkpoints.
 func (l *Log) Key() string { return l.key.verifier }
@@ -116,47 +124,38 @@ func (l *Log) Started(ctx context.Context, settings any) error {
 	})
 }
 
-// Run signs the log every minute until ctx ends, and reads a part of it again. It closes the
-// log of a year that has ended, and removes what was dropped.
+// Run signs the log every minute until ctx ends, and says its checkpoint in the program's log once an hour.
 func (l *Log) Run(ctx context.Context) error {
-	var work sync.WaitGroup
-	defer work.Wait()
-	work.Go(func() { l.removeDropped(ctx) })
 	tick := time.NewTicker(l.c.DB.Every(signEvery))
 	defer tick.Stop()
-	again := walker{l: l}
+	var said time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		_, err := again.step(ctx, walkStep)
-		if err != nil {
-			again.e = edge{}
-			l.failed(ctx, err)
+		last, signed, err := l.kept(ctx, lastCheckpointSQL)
+		if err != nil || last.At.Time().Add(signEvery/2).Before(l.c.Now()) { // else another node was first
+			signed = l.Sign(ctx)
 		}
-		if err := l.CloseYear(ctx); err != nil {
-			l.failed(ctx, err)
+		if now := l.c.Now(); signed != "" && now.Sub(said) >= sayEvery {
+			l.c.Log.Info("checkpoint of the audit log", "checkpoint", signed)
+			said = now
 		}
-		signed, err := l.last(ctx)
-		if err == nil && signed.At.Time().Add(signEvery/2).After(l.c.Now()) {
-			continue // another node was first
-		}
-		l.Sign(ctx)
 	}
 }
 
-// Sign signs the log as it is now, if it has grown since it was signed last, has it
-// cosigned, and keeps the checkpoint. A failure is logged. A log that was changed is not signed and
-// raises AlarmBroken.
-func (l *Log) Sign(ctx context.Context) {
-	c, signed, err := l.sign(ctx)
+// Sign signs the log as it is now, if it has grown since it was signed last, keeps the checkpoint and
+// returns it. A failure is logged, and the checkpoint is empty. A log that was changed is not signed and
+// raises AlarmAuditBroken.
+func (l *Log) Sign(ctx context.Context) string {
+	_, signed, err := l.sign(ctx)
 	if err != nil {
 		l.failed(ctx, err)
-		return
+		return ""
 	}
-	l.cosign(ctx, c, signed, true)
+	return signed
 }
 
 // failed reports that the log cannot be signed or read, or was changed.
@@ -178,170 +177,115 @@ const (
 
 	lastCheckpointSQL = `SELECT note FROM audit_checkpoints ORDER BY size DESC LIMIT 1`
 
-	keepCheckpointSQL = `INSERT INTO audit_checkpoints (size, at, note) VALUES ($1, $2, $3) ON CONFLICT (size) DO NOTHING`
+	beforeSQL = `SELECT note FROM audit_checkpoints WHERE at <= $1 ORDER BY size DESC LIMIT 1`
 
-	checkpointSQL = `SELECT note FROM audit_checkpoints WHERE size = $1`
+	keepCheckpointSQL = `INSERT INTO audit_checkpoints (size, at, note) VALUES ($1, $2, $3) ON CONFLICT (size) DO NOTHING`
 )
 
-// last gives the last checkpoint that was kept. Its Size is -1 if there is none.
-func (l *Log) last(ctx context.Context) (Checkpoint, error) {
-	c, _, err := l.kept(ctx, lastCheckpointSQL)
-	return c, err
+// End is Config.End, but the merchant's end calls itself the gateway.
+func (l *Log) End() string {
+	if l.c.End == "merchant" {
+		return "gateway"
+	}
+	return l.c.End
 }
 
-func (t tree) kept(ctx context.Context, text string, args ...any) (Checkpoint, string, error) {
+// Before returns the last checkpoint that was kept up to a time, a signed note; empty: there is none.
+func (l *Log) Before(ctx context.Context, at db.Millis) (signed string, err error) {
+	_, err = db.One(ctx, l.lists, beforeSQL, []any{int64(at)}, &signed)
+	return signed, err
+}
+
+// kept reads a checkpoint. Its Size is -1 if there is none.
+func (l *Log) kept(ctx context.Context, text string, args ...any) (Checkpoint, string, error) {
 	var signed string
-	found, err := db.One(ctx, t.q, text, args, &signed)
+	found, err := db.One(ctx, l.lists, text, args, &signed)
 	if err != nil || !found {
 		return Checkpoint{Size: -1}, "", err
 	}
-	c, err := openCheckpoint(signed, t.key)
+	c, err := openCheckpoint(signed, l.key.verifier)
 	return c, signed, err
 }
 
-// sign gives the checkpoint of the present head. Before it signs, it checks that the
-// log of the last checkpoint is the head's beginning, and hashes all records since
-// then again. So a head is signed only over records that are as they were added, and
-// two nodes never sign two logs.
-//
-// What the database holds is not enough for that: the log must also continue the newest
-// head that this process knows, whose checkpoint somebody may have dropped.
+// sign returns the checkpoint of the present head. Before it signs, it checks that the log continues
+// the newest checkpoint that this process knows and the last one that is kept, and hashes all records
+// since that one again: only records that are as they were added are signed.
 func (l *Log) sign(ctx context.Context) (c Checkpoint, signed string, err error) {
-	seen := l.Seen()
-	defer func() {
-		if err == nil {
-			l.Expect(db.Head{Size: c.Size, Root: c.Root[:]})
-		}
-	}()
-	head, err := readHead(ctx, l.lists, readSizeSQL)
-	if err != nil {
-		return Checkpoint{}, "", err
-	}
+	seen := l.newest()
 	last, signed, err := l.kept(ctx, lastCheckpointSQL)
-	switch {
-	case err != nil:
-		return Checkpoint{}, "", err
-	case last.Size > head.size:
-		// Another node signed after the head was read, or the head was set back.
-		if head, err = readHead(ctx, l.lists, readSizeSQL); err != nil {
-			return Checkpoint{}, "", err
-		}
-		if last.Size > head.size {
-			return Checkpoint{}, "", fmt.Errorf("%w: it had %d records when it was signed and has %d", ErrBroken, last.Size, head.size)
-		}
-	}
-	text, err := l.signable(ctx, l.tree, seen, last, head)
-	if err != nil || text == "" {
-		return last, signed, err
-	}
-	err = l.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		c, signed, err = l.keepCheckpoint(ctx, t, head, text)
-		return err
-	})
-	return c, signed, err
-}
-
-// signable signs head, if the log continues the head seen and the checkpoint last up to there.
-// It gives the empty text if last is of head.
-func (l *Log) signable(ctx context.Context, of tree, seen db.Head, last Checkpoint, head edge) (string, error) {
-	if err := of.continues(ctx, seen, last); err != nil {
-		return "", err
-	}
-	if last.Size == head.size {
-		if last.Root != head.root() {
-			return "", fmt.Errorf("%w: its %d records have another root than was signed", ErrBroken, head.size)
-		}
-		return "", nil
-	}
-	if err := of.checkSince(ctx, last, head); err != nil {
-		return "", err
-	}
-	c := Checkpoint{Log: l.key.signer.Name(), Size: head.size, Root: head.root(), At: client.TimeOf(l.c.Now())}
-	text, err := note.Sign(&note.Note{Text: c.text()}, l.key.signer)
-	return string(text), err
-}
-
-// keepCheckpoint keeps a signed checkpoint of head, and gives the one that is kept: another node
-// may have signed this head too.
-func (l *Log) keepCheckpoint(ctx context.Context, t *db.Tx, head edge, text string) (c Checkpoint, signed string, err error) {
-	if c, err = openCheckpoint(text, l.key.verifier); err == nil {
-		_, err = t.Exec(ctx, keepCheckpointSQL, head.size, int64(c.At), text)
-	}
 	if err != nil {
 		return c, "", err
 	}
-	return tree{t, l.key.verifier}.kept(ctx, checkpointSQL, head.size)
+	head, err := readHead(ctx, l.lists, readSizeSQL) // after the others, than which it is not smaller
+	if err != nil {
+		return c, "", err
+	}
+	for _, before := range []Checkpoint{seen, last} {
+		if err := l.continues(ctx, before, head); err != nil {
+			return c, "", err
+		}
+	}
+	if last.Size == head.size {
+		l.see(last, signed)
+		return last, signed, nil
+	}
+	if err := l.checkSince(ctx, max(last.Size, 0), head); err != nil {
+		return c, "", err
+	}
+	if c, signed, err = l.signHead(head); err != nil {
+		return c, "", err
+	}
+	err = l.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		_, err := t.Exec(ctx, keepCheckpointSQL, c.Size, int64(c.At), signed) // another node may have signed this head too
+		return err
+	})
+	if err == nil {
+		l.see(c, signed)
+	}
+	return c, signed, err
 }
 
-// continues fails if the last checkpoint is not of a log that continues the head seen.
-func (t tree) continues(ctx context.Context, seen db.Head, last Checkpoint) error {
-	if seen.Size == 0 {
+// signHead signs a head.
+func (l *Log) signHead(head edge) (c Checkpoint, signed string, err error) {
+	c = Checkpoint{Log: l.Name(), Size: head.size, Root: head.root(), At: client.TimeOf(l.c.Now())}
+	text, err := note.Sign(&note.Note{Text: c.text()}, l.key.signer)
+	return c, string(text), err
+}
+
+// continues fails with ErrBroken if the log with this head does not begin with the records of c.
+func (l *Log) continues(ctx context.Context, c Checkpoint, head edge) error {
+	switch {
+	case c.Size <= 0:
+		return nil
+	case head.size < c.Size:
+		return fmt.Errorf("%w: it had %d records when it was signed and has %d", ErrBroken, c.Size, head.size)
+	case head.size == c.Size && head.root() == c.Root:
 		return nil
 	}
-	if last.Size < seen.Size {
-		return fmt.Errorf("%w: the checkpoint of its first %d records was removed", ErrBroken, seen.Size)
+	e, err := l.edgeAt(ctx, c.Size)
+	if err == nil && e.root() != c.Root {
+		err = fmt.Errorf("%w: its first %d records have another root than was signed", ErrBroken, c.Size)
 	}
-	root := last.Root
-	if last.Size > seen.Size { // another node signed last
-		e, err := t.edgeAt(ctx, seen.Size)
-		if errors.Is(err, ErrDropped) {
-			return nil // the log was closed behind that head by who has the master key
-		}
-		if err != nil {
-			return err
-		}
-		root = e.root()
-	}
-	if !bytes.Equal(root[:], seen.Root) {
-		return fmt.Errorf("%w: its first %d records have another root than was signed", ErrBroken, seen.Size)
-	}
-	return nil
+	return err
 }
 
-// checkSince hashes the records after the checkpoint last again and compares them with
-// the head.
-func (t tree) checkSince(ctx context.Context, last Checkpoint, head edge) error {
-	e := edge{}
-	if last.Size > 0 {
-		var err error
-		if e, err = t.edgeAt(ctx, last.Size); err != nil {
-			return err
+// checkSince hashes the records after the first size ones again and compares them with the head.
+func (l *Log) checkSince(ctx context.Context, size int64, head edge) error {
+	e, err := l.edgeAt(ctx, size)
+	for err == nil && e.size < head.size {
+		var rows []row
+		rows, err = l.rows(ctx, e.size, head.size, 1000)
+		if err == nil && len(rows) == 0 {
+			err = fmt.Errorf("%w: record %d is missing", ErrBroken, e.size+1)
 		}
-		if e.root() != last.Root {
-			return fmt.Errorf("%w: its first %d records have another root than was signed", ErrBroken, last.Size)
-		}
-	}
-	for e.size < head.size {
-		if err := t.rehash(ctx, &e, head.size, io.Discard); err != nil {
-			return err
+		for _, r := range rows {
+			if err = r.appendTo(&e); err != nil {
+				break
+			}
 		}
 	}
-	if e.root() != head.root() {
-		return fmt.Errorf("%w: the hashes of its %d records do not give its head", ErrBroken, head.size)
-	}
-	return nil
-}
-
-// rehash appends some of the records after e, up to number until, and adds them to the digest
-// of an export.
-func (t tree) rehash(ctx context.Context, e *edge, until int64, digest io.Writer) error {
-	was := e.size
-	rows, err := t.rows(ctx, e.size, until, 1000)
-	if err != nil {
-		return err
-	}
-	closed, err := t.closed(ctx)
-	for _, r := range rows {
-		if err := closed.checkBegun(r.seq, r.body, *e, t.key); err != nil {
-			return err
-		}
-		if err := r.appendTo(e); err != nil {
-			return err
-		}
-		digestRecord(digest, r.body)
-	}
-	if err == nil && e.size == was {
-		err = fmt.Errorf("%w: record %d is missing", ErrBroken, e.size+1)
+	if err == nil && e.root() != head.root() {
+		err = fmt.Errorf("%w: the hashes of its %d records do not give its head", ErrBroken, head.size)
 	}
 	return err
 }
@@ -352,12 +296,16 @@ type row struct {
 	body, hashes []byte
 }
 
+func (r row) entry() client.AuditEntry {
+	return client.AuditEntry{Seq: r.seq, Hashes: r.hashes, Record: r.body}
+}
+
 // appendTo appends r to a tree and compares what that gives with what is kept.
 func (r row) appendTo(e *edge) error {
 	if r.seq != e.size+1 {
 		return fmt.Errorf("%w: record %d is missing", ErrBroken, e.size+1)
 	}
-	if string(join(e.append(leafOf(r.body)))) != string(r.hashes) {
+	if string(join(e.append(tlog.RecordHash(r.body)))) != string(r.hashes) {
 		return fmt.Errorf("%w: record %d is not the one that was added", ErrBroken, r.seq)
 	}
 	return nil
@@ -367,11 +315,11 @@ const listRecordsSQL = `SELECT seq, body, hashes FROM audit_records WHERE seq > 
 
 // rows gives records after a number, up to number until. They hold some 4 MB at most,
 // unless one alone is larger.
-func (t tree) rows(ctx context.Context, after, until int64, limit int) (list []row, err error) {
+func (l *Log) rows(ctx context.Context, after, until int64, limit int) (list []row, err error) {
 	const most = 4 << 20
 	size := 0
 	enough := errors.New("enough")
-	err = db.Each(ctx, t.q, listRecordsSQL, []any{after, until, limit}, func(r db.Rows) error {
+	err = db.Each(ctx, l.lists, listRecordsSQL, []any{after, until, limit}, func(r db.Rows) error {
 		var one row
 		err := r.Scan(&one.seq, &one.body, &one.hashes)
 		if size += len(one.body); err == nil && len(list) > 0 && size > most {

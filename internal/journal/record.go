@@ -6,15 +6,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"slices"
-	"strconv"
-
-	"golang.org/x/mod/sumdb/tlog"
 
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/passkey"
 )
 
 // Record is something that happened. Secrets have no place in it: their fingerprints
@@ -41,24 +36,12 @@ type Actor struct {
 
 type (
 	actorKey struct{}
-	signKey  struct{}
 	nodeKey  struct{}
 )
 
 // By gives the context of a call of the API by a. Records that are added under it say
 // so.
 func By(ctx context.Context, a Actor) context.Context { return context.WithValue(ctx, actorKey{}, a) }
-
-type signed struct {
-	act string
-	passkey.Evidence
-}
-
-// Signed gives the context of an act that a person has signed with a passkey. The record
-// of the act that is added under it has the evidence.
-func Signed(ctx context.Context, act string, e passkey.Evidence) context.Context {
-	return context.WithValue(ctx, signKey{}, signed{act, e})
-}
 
 // At gives a context whose records name the process: node.
 func At(ctx context.Context, node string) context.Context {
@@ -73,88 +56,72 @@ func Caller(ctx context.Context) string {
 
 // Add adds r to the log, with the actor and the node of ctx. It is kept in the
 // transaction t, or not at all.
-func Add(ctx context.Context, t *db.Tx, r Record) error { return add(ctx, t, r, newSalt(), nil) }
-
-// items is what a record says of items that it tells of as one.
-type items struct {
-	Items int       `json:"items"`
-	Root  tlog.Hash `json:"root"` // of the tree whose leaves are the items
-}
-
-// Shown makes items provable to outsiders.
-func (i items) Shown(bool) (public, private any) { return i, nil }
-
-// Item is one of those that a record tells of as one.
-type Item struct {
-	At   db.Millis // by which its record is found: one of few times in a record
-	Item any       // written as JSON
-}
-
-// AddItems adds one record for many items, in order. The record has the root of a tree
-// of them, so that each can be proved. Nothing is added for no items.
-func AddItems(ctx context.Context, t *db.Tx, r Record, list []Item) error {
-	if len(list) == 0 {
-		return nil
+func Add(ctx context.Context, t *db.Tx, r Record) error {
+	b := body{At: client.Time(r.At), Kind: r.Kind, About: r.About}
+	if a, ok := ctx.Value(actorKey{}).(Actor); ok {
+		b.By = &a
 	}
-	var e edge
-	leaves, salt := make([]byte, 0, len(list)*tlog.HashSize), newSalt()
-	for _, v := range list {
-		b, err := closeItem(v.Item, salt)
-		if err != nil {
+	b.Node, _ = ctx.Value(nodeKey{}).(string)
+	var err error
+	if r.Data != nil {
+		if b.Data, err = Marshal(r.Data); err != nil {
 			return err
 		}
-		if at := itemsAt(v.At); !slices.Contains(r.About, at) {
-			r.About = append(r.About, at)
-		}
-		h := leafOf(b)
-		leaves = append(leaves, h[:]...)
-		e.append(h)
 	}
-	r.Data = items{len(list), e.root()}
-	return add(ctx, t, r, salt, leaves)
-}
-
-// itemsAt is the subject of the records that tell of items at a time.
-func itemsAt(at db.Millis) string { return "items:" + strconv.FormatInt(int64(at), 10) }
-
-func add(ctx context.Context, t *db.Tx, r Record, salt, leaves []byte) error {
-	kept, err := written(ctx, r, salt, leaves)
-	if err == nil {
-		t.Record(kept)
-	}
-	return err
-}
-
-// written gives r as it is kept, with the actor and the node of ctx.
-func written(ctx context.Context, r Record, salt, leaves []byte) (kept db.LogRecord, err error) {
-	b, h := body{At: client.Time(r.At), Kind: r.Kind, About: r.About}, hidden{Salt: salt}
-	if len(r.About) > 1 {
-		b.About, h.About = nil, r.About
-	}
-	if a, ok := ctx.Value(actorKey{}).(Actor); ok {
-		h.By = &a
-	}
-	if s, ok := ctx.Value(signKey{}).(signed); ok && shows(s.act, r.Kind) {
-		h.Passkey = &s.Evidence
-	}
-	h.Node, _ = ctx.Value(nodeKey{}).(string)
-	if b.Data, h.Data, err = apart(r.Data, h.By != nil); err != nil {
-		return kept, err
-	}
-	if b.Private, err = Marshal(h); err != nil {
-		return kept, err
-	}
+	var kept db.LogRecord
 	if kept.Body, err = Marshal(b); err != nil {
-		return kept, err
+		return err
 	}
-	kept.Leaves = leaves
 	for _, id := range r.About {
 		kept.Subjects = append(kept.Subjects, subjectOf(id))
 	}
-	return kept, nil
+	t.Record(kept)
+	return nil
 }
 
-// Marshal writes v as records and items are written: JSON without spaces, with <, > and
+// many is what a record says of items that it tells of as one.
+type many struct {
+	Items  int    `json:"items"`
+	Digest string `json:"digest"` // SHA-256 of the items, each as JSON with a line feed behind it
+}
+
+// AddMany adds one record for many items, in order. The log has their number and digest and not the items, so
+// that a deposit costs it next to nothing. Nothing is added for no items.
+func AddMany[T any](ctx context.Context, t *db.Tx, r Record, list []T) error {
+	if len(list) == 0 {
+		return nil
+	}
+	digest := sha256.New()
+	for _, item := range list {
+		line, err := Marshal(item)
+		if err != nil {
+			return err
+		}
+		digest.Write(append(line, '\n'))
+	}
+	r.Data = many{len(list), hex.EncodeToString(digest.Sum(nil))}
+	return Add(ctx, t, r)
+}
+
+// body is a record as it is written.
+type body struct {
+	At    client.Time     `json:"at"`
+	Kind  string          `json:"kind"`
+	About []string        `json:"about,omitempty"`
+	By    *Actor          `json:"by,omitempty"` // absent: the end did it by itself
+	Node  string          `json:"node,omitempty"`
+	Data  json.RawMessage `json:"data,omitempty"`
+}
+
+// Entry is a record as it is read.
+type Entry body
+
+// Read reads a record.
+func Read(record []byte) (e Entry, err error) {
+	return e, json.Unmarshal(record, &e)
+}
+
+// Marshal writes v as records are written: JSON without spaces, with <, > and
 // & as they are.
 func Marshal(v any) ([]byte, error) {
 	var b bytes.Buffer

@@ -7,11 +7,10 @@ import (
 	"strings"
 
 	"countersign/client"
-	"countersign/internal/passkey"
 )
 
 // Show writes records for people, in order, each under a line that says when, what and who.
-func Show(w io.Writer, list []client.AuditRecord) error {
+func Show(w io.Writer, list ...client.AuditEntry) error {
 	for _, r := range list {
 		entry, err := Read(r.Record)
 		if err != nil {
@@ -33,29 +32,6 @@ func Show(w io.Writer, list []client.AuditRecord) error {
 		}
 		if err := showMembers(w, entry.Data); err != nil {
 			return err
-		}
-		if p := entry.Passkey; p != nil {
-			s, err := passkey.ReadStatement(p.Statement)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(w, "    signed with the passkey %q of %q:\n", p.Key, p.Origin)
-			if err := showMembers(w, s.About); err != nil {
-				return err
-			}
-		}
-		if entry.Withheld {
-			fmt.Fprintln(w, "    withheld: who acted, and what else outsiders are not shown of it; its hash is in the record")
-		}
-		for _, item := range r.Items {
-			whole, err := wholeItem(item.Item)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(w, "    item %d:\n", item.Index)
-			if err := showMembers(w, whole); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -22,16 +23,8 @@ type Verified struct {
 	Earlier *Checkpoint
 	// First and Last are the numbers of the records of an export.
 	First, Last int64
-	// Digest is that of its records; see client.AuditExport.
-	Digest string
-	// Signed is the checkpoint as a note, and Cosigned are the lines of its cosignatures; see
-	// Cosigners.
-	Signed   string
-	Cosigned []string
-	// Records are those of a proof.
-	Records []client.AuditRecord
-
-	key string
+	// Record is that of a proof; nil: it has none.
+	Record *client.AuditRecord
 }
 
 // ErrFile means that a file is no export, proof or checkpoint, was changed, or was cut
@@ -43,12 +36,12 @@ var ErrFile = errors.New("the file is broken")
 const readAhead = 32 << 10
 
 // Verify reads an export, a proof or a bare checkpoint and checks it with the verifier
-// key alone. earlier is a checkpoint, or a file that has one, that was held before; nil
-// if there is none. Errors wrap ErrFile, ErrCheckpoint, ErrForeign or ErrEarlier.
-func Verify(in io.Reader, verifierKey string, earlier io.Reader) (Verified, error) {
-	v := Verified{key: verifierKey}
-	if earlier != nil {
-		c, err := heldCheckpoint(earlier, verifierKey)
+// key alone. since is an earlier checkpoint, a signed note; nil if there is none. Errors wrap
+// ErrFile, ErrCheckpoint, ErrForeign or ErrEarlier.
+func Verify(in io.Reader, verifierKey string, since []byte) (Verified, error) {
+	var v Verified
+	if since != nil {
+		c, err := openCheckpoint(string(since), verifierKey)
 		if err != nil {
 			return v, fmt.Errorf("the earlier checkpoint: %w", err)
 		}
@@ -86,9 +79,9 @@ func (v *Verified) sameAs(size int64, root tlog.Hash) error {
 	case v.Earlier == nil:
 		return nil
 	case v.Earlier.Size != size:
-		return fmt.Errorf("%w: it is of %d records, and the file proves %d: make the file with --from", ErrEarlier, v.Earlier.Size, size)
+		return fmt.Errorf("%w: it is of %d records, and the file proves %d: ask the log itself, without a file", ErrEarlier, v.Earlier.Size, size)
 	case v.Earlier.Root != root:
-		return fmt.Errorf("%w: its %d records have another root than those of the file. One of the two logs was forged", ErrEarlier, size)
+		return fmt.Errorf("%w: its %d records have another root than those of the file. The log was set back or rewritten, or the checkpoint is of another one", ErrEarlier, size)
 	}
 	return nil
 }
@@ -98,51 +91,45 @@ const (
 	mostProof      = 256 << 20
 )
 
-// heldCheckpoint verifies the checkpoint of a bare note, of a proof or of an export.
-func heldCheckpoint(in io.Reader, verifierKey string) (Checkpoint, error) {
-	signed, err := heldNote(in)
-	if err != nil {
-		return Checkpoint{}, err
-	}
-	return openCheckpoint(signed, verifierKey)
-}
-
-// HeldSize is the number of records of such a checkpoint. It is not verified.
-func HeldSize(in io.Reader) (int64, error) {
-	signed, err := heldNote(in)
-	if err != nil {
-		return 0, err
-	}
-	text, _, _ := strings.Cut(signed, "\n\n")
+// HeldSize is the number of records of a checkpoint. It is not verified.
+func HeldSize(signed []byte) (int64, error) {
+	text, _, _ := strings.Cut(string(signed), "\n\n")
 	c, err := parseCheckpoint(text + "\n")
 	return c.Size, err
 }
 
-func heldNote(in io.Reader) (string, error) {
-	r := bufio.NewReaderSize(in, readAhead)
+// ReadCheckpoint reads the checkpoint of a file: a bare signed note, or JSON whose last line has one as the
+// member checkpoint, such as a proof, an export, a line of the program's log, a message about an alarm, or the
+// file of a data directory.
+func ReadCheckpoint(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r := bufio.NewReaderSize(f, readAhead)
 	first, err := r.Peek(1)
 	if err != nil {
-		return "", fmt.Errorf("%w: it is empty", ErrFile)
+		return nil, fmt.Errorf("%w: it is empty", ErrFile)
 	}
 	if first[0] != '{' {
-		text, err := io.ReadAll(io.LimitReader(r, mostCheckpoint))
-		return string(text), err
+		return io.ReadAll(io.LimitReader(r, mostCheckpoint))
 	}
-	var long, last []byte
-	for { // the last line of an export has it
-		line, err := readLine(r, &long)
-		if errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return "", err
+	var last []byte
+	for err == nil {
+		var line []byte
+		if line, err = r.ReadBytes('\n'); len(bytes.TrimSpace(line)) > 0 {
+			last = line
 		}
-		last = append(last[:0], line...)
 	}
-	var p client.AuditProof
+	if !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	var p struct{ Checkpoint string }
 	if err := json.Unmarshal(last, &p); err != nil || p.Checkpoint == "" {
-		return "", fmt.Errorf("%w: it has no checkpoint", ErrFile)
+		return nil, fmt.Errorf("%w: it has no checkpoint", ErrFile)
 	}
-	return p.Checkpoint, nil
+	return []byte(p.Checkpoint), nil
 }
 
 // strictly reads one line of JSON that was written by Marshal, of which every byte
@@ -175,15 +162,9 @@ func (v *Verified) proof(in io.Reader, verifierKey string) error {
 	if err := v.signed(p, verifierKey); err != nil {
 		return err
 	}
-	for i, r := range p.Records {
-		if i > 0 && r.Seq <= p.Records[i-1].Seq {
-			return fmt.Errorf("%w: its records are not in order", ErrFile)
-		}
-		if err := v.record(r); err != nil {
-			return err
-		}
+	if v.Record = p.Record; v.Record != nil {
+		return v.record(*p.Record)
 	}
-	v.Records = p.Records
 	return nil
 }
 
@@ -192,7 +173,6 @@ func (v *Verified) signed(p client.AuditProof, verifierKey string) (err error) {
 	if v.Checkpoint, err = openCheckpoint(p.Checkpoint, verifierKey); err != nil {
 		return err
 	}
-	v.Signed, v.Cosigned = p.Checkpoint, p.Cosignatures
 	if p.Key != verifierKey {
 		return fmt.Errorf("%w: it names another key", ErrForeign)
 	}
@@ -203,10 +183,10 @@ func (v *Verified) signed(p client.AuditProof, verifierKey string) (err error) {
 	case !ok || p.From < 0 || p.From > c.Size || between != (len(proof) > 0):
 		return fmt.Errorf("%w: its proof from an earlier checkpoint is malformed", ErrFile)
 	case between && held == nil:
-		return fmt.Errorf("%w: the file continues one of %d records: give that with --from", ErrEarlier, p.From)
+		return fmt.Errorf("%w: the file continues one of %d records: give that with --since", ErrEarlier, p.From)
 	case between && held.Size == p.From:
 		if tlog.CheckTree(proof, c.Size, c.Root, p.From, held.Root) != nil {
-			return fmt.Errorf("%w: the log does not begin with its %d records. One of the two was forged", ErrEarlier, p.From)
+			return fmt.Errorf("%w: the log does not begin with its %d records. The log was set back or rewritten, or the checkpoint is of another one", ErrEarlier, p.From)
 		}
 		return nil
 	case between:
@@ -217,33 +197,12 @@ func (v *Verified) signed(p client.AuditProof, verifierKey string) (err error) {
 	return v.sameAs(c.Size, c.Root)
 }
 
-// record checks that a record, and its items, are in the log.
+// record checks that a record is in the log.
 func (v *Verified) record(r client.AuditRecord) error {
 	proof, ok := hashesOf(r.Proof)
-	c, leaf := v.Checkpoint, leafOf(r.Record)
-	if !ok || r.Seq < 1 || r.Seq > c.Size || tlog.CheckRecord(proof, c.Size, c.Root, r.Seq-1, leaf) != nil {
+	c := v.Checkpoint
+	if !ok || r.Seq < 1 || r.Seq > c.Size || tlog.CheckRecord(proof, c.Size, c.Root, r.Seq-1, tlog.RecordHash(r.Record)) != nil {
 		return fmt.Errorf("%w: record %d is not in the log", ErrFile, r.Seq)
-	}
-	entry, strict, err := read(r.Record)
-	if err != nil || !strict {
-		return fmt.Errorf("%w: record %d is not written as records are", ErrFile, r.Seq)
-	}
-	if err := entry.signed(strict); err != nil {
-		return fmt.Errorf("%w: record %d: %w", ErrFile, r.Seq, err)
-	}
-	if b := readBegun(r.Record); b != nil {
-		c, err := openCheckpoint(b.Checkpoint, v.key)
-		if err != nil || c.Size != r.Seq-1 || c.Size != b.Last {
-			return fmt.Errorf("%w: record %d does not name the head of the log before it", ErrFile, r.Seq)
-		}
-	}
-	for _, item := range r.Items {
-		var of items
-		proof, ok := hashesOf(item.Proof)
-		if !ok || json.Unmarshal(entry.Data, &of) != nil || item.Index < 0 || item.Index >= int64(of.Items) ||
-			tlog.CheckRecord(proof, int64(of.Items), of.Root, item.Index, leafOf(item.Item)) != nil {
-			return fmt.Errorf("%w: an item of record %d is not in it", ErrFile, r.Seq)
-		}
 	}
 	return nil
 }

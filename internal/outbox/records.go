@@ -50,7 +50,7 @@ func recordRelease(ctx context.Context, t *db.Tx, p *Permit, holder Holder, now 
 	return journal.AddAbout(ctx, t, kind, w.ID, now, r)
 }
 
-// item is an attempt as it is recorded. It is made again from the rows to prove it.
+// item is an attempt as it is recorded.
 func (a *Attempt) item(merchant, callback string, typ countersign.Type, eventID, addedBy string, payload []byte, late bool, settled db.Millis) journal.Attempt {
 	sum := sha256.Sum256(payload)
 	return journal.Attempt{Merchant: merchant, Callback: callback, Type: int(typ), EventID: eventID, AddedBy: addedBy, Payload: hex.EncodeToString(sum[:]),
@@ -62,12 +62,12 @@ func (a *Attempt) item(merchant, callback string, typ countersign.Type, eventID,
 // recordBatch adds the records of a batch of settlements: one for each exchange that
 // is told of apart and each decision, and one for all other attempts.
 func (o *Outbox) recordBatch(ctx context.Context, t *db.Tx, batch []*settling, now db.Millis) error {
-	var list []journal.Item
+	var list []journal.Attempt
 	for _, b := range batch {
 		if b.fresh {
 			item := b.Attempt.item(b.Merchant, b.CallbackID, b.Type, b.EventID, b.AddedBy, b.Payload, !b.found, now)
 			if b.Exchange == nil {
-				list = append(list, journal.Item{At: now, Item: item})
+				list = append(list, item)
 			} else if err := journal.AddAbout(ctx, t, journal.WithdrawalAnswered, b.CallbackID, now, b.answered(item)); err != nil {
 				return err
 			}
@@ -85,7 +85,7 @@ func (o *Outbox) recordBatch(ctx context.Context, t *db.Tx, batch []*settling, n
 			}
 		}
 	}
-	return journal.AddItems(ctx, t, journal.Record{Kind: journal.AttemptsSettled, At: now}, list)
+	return journal.AddMany(ctx, t, journal.Record{Kind: journal.AttemptsSettled, At: now}, list)
 }
 
 func (b *settling) answered(item journal.Attempt) journal.Exchange {
@@ -93,39 +93,6 @@ func (b *settling) answered(item journal.Attempt) journal.Exchange {
 	return journal.Exchange{Attempt: item, Version: e.Version, URL: e.URL, RequestKey: e.RequestKey, ResponseKey: e.ResponseKey,
 		Request: e.Request, RequestOpened: e.RequestOpened, Message: e.Message, Response: e.Data, ResponseOpened: e.ResponseOpened,
 		Link: e.Link, Details: journal.DetailsOf(&b.Details), AfterDecision: b.out.Late, Differs: b.out.Differs, Alarm: string(b.Alarm)}
-}
-
-const itemsOfSQL = `
-SELECT c.type, c.event_id, c.added_by, c.payload, a.number, a.request_uuid, a.started, a.http_status, a.err_code, a.outcome, a.reason, a.node,
-	a.request_hash, a.response_hash, a.late, a.settled
-FROM attempts a JOIN callbacks c ON c.merchant = '' || a.merchant AND c.id = a.callback
-WHERE a.merchant = $1 AND a.callback = $2 ORDER BY a.number`
-
-// Subject is what the audit log has about a callback or a withdrawal, both of which
-// have the same id.
-func (o *Outbox) Subject(ctx context.Context, id string) (journal.Subject, error) {
-	merchant, rest, err := splitID(id)
-	if err != nil {
-		return journal.Subject{}, err
-	}
-	s := journal.Subject{IDs: []string{id}, Context: []string{merchant, journal.AboutFreezes, journal.AboutStarts}}
-	var before []Attempt
-	err = db.Each(ctx, o, itemsOfSQL, []any{merchant, rest}, func(r db.Rows) error {
-		var a Attempt
-		var typ countersign.Type
-		var eventID, addedBy string
-		var payload, request, response []byte
-		var late int64
-		var settled db.Millis
-		err := r.Scan(&typ, &eventID, &addedBy, &payload, &a.Number, &a.RequestUUID, &a.Started, &a.HTTPStatus, &a.ErrCode, &a.Result, &a.Reason, &a.Node,
-			&request, &response, &late, &settled)
-		a.RequestHash, a.ResponseHash = hex.EncodeToString(request), hex.EncodeToString(response)
-		a.Late, a.Repeated = late == 1, repeats(before)
-		before = append(before, a)
-		s.Items = append(s.Items, journal.Item{At: settled, Item: a.item(merchant, id, typ, eventID, addedBy, payload, late == 1, settled)})
-		return err
-	})
-	return s, err
 }
 
 // recordResends tells of the callbacks of list that were made due.

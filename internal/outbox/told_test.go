@@ -9,7 +9,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/journal"
 )
 
 // toldOf lists the events of the callbacks that f selects, sorted.
@@ -87,12 +86,6 @@ func testRepeat(t *testing.T, s *Outbox) {
 	}
 	if list, _, err := s.Callbacks(ctx, CallbackFilter{}, 100, ""); err != nil || len(list) != 2 {
 		t.Errorf("%d callbacks, %v: one has two accepted attempts", len(list), err)
-	}
-	sub := must(s.Subject(ctx, one.ID))(t)
-	for i, item := range sub.Items {
-		if got := item.Item.(journal.Attempt).Repeated; got != (i > 0) {
-			t.Errorf("the log's item %d says repeated: %v", i, got)
-		}
 	}
 	if l := lanesOf(t, s)[0]; l.Final != [Finals]int64{2, 0, 0, 0} || l.InFlight != 0 {
 		t.Errorf("the lane has %+v", l)

@@ -113,8 +113,6 @@ func example(f *kong.Flag) string {
 		return `"postgres://countersign@db1,db2/service?target_session_attrs=read-write"`
 	case f.PlaceHolder == "URL":
 		return `"https://app.example/` + f.Name + `"`
-	case f.Name == "witness":
-		return `"https://witness.example witness.example/w1+HASH+KEY"`
 	case f.PlaceHolder == "ADDR":
 		return `"127.0.0.1:9090"`
 	}

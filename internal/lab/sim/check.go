@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"countersign"
 	"countersign/client"
@@ -147,7 +146,7 @@ func (w *world) checkLog(p *process) {
 	err := journal.Export(w.ctx, &b, w.logOf(p), 1, 0)
 	for _, held := range p.held {
 		if err == nil {
-			_, err = journal.Verify(bytes.NewReader(b.Bytes()), held.Key, strings.NewReader(held.Checkpoint))
+			_, err = journal.Verify(bytes.NewReader(b.Bytes()), held.Key, []byte(held.Checkpoint))
 		}
 	}
 	if err != nil {

@@ -71,8 +71,6 @@ var mutants = []mutant{
 		"Subject: f.callback(), At: now}})", "Subject: f.callback(), At: now}}[:0])"},
 	{"an alarm does not end", "internal/outbox/alarms.go",
 		"			ends = !h.Told\n", "			ends = !h.Told && now < 0\n"},
-	{"a restore that is declared breaks the log", "internal/journal/peers.go",
-		"		held.take(s, now)\n", "		held.take(s, now)\n		if of == standsRestored {\n			of = standsBroken\n		}\n"},
 }
 
 // with gives the text of m's file with the fault.

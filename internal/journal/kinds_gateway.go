@@ -34,9 +34,6 @@ type Order struct {
 	Expires      int64             `json:"expires,omitempty"` // milliseconds since 1970; absent: never
 }
 
-// Shown shows all of it.
-func (o Order) Shown(bool) (public, private any) { return o, nil }
-
 // Event is an event as records have it. The events of orders tell of every change of
 // their state, with who made it.
 type Event struct {
@@ -49,20 +46,6 @@ type Event struct {
 	TxID         string   `json:"txId,omitempty"`
 	Reason       string   `json:"reason,omitempty"`
 	DecidedBy    string   `json:"decidedBy,omitempty"`
-}
-
-// Shown shows all of it but who decided, and the reason of that. Later events of an order keep that
-// reason, also those that nobody made.
-func (e Event) Shown(acted bool) (public, private any) {
-	hide := struct {
-		Reason    string `json:"reason,omitempty"`
-		DecidedBy string `json:"decidedBy,omitempty"`
-	}{DecidedBy: e.DecidedBy}
-	if acted || e.DecidedBy != "" {
-		hide.Reason, e.Reason = e.Reason, ""
-	}
-	e.DecidedBy = ""
-	return e, hide
 }
 
 // Taken is an entry of the inbox as an item has it.
@@ -117,6 +100,3 @@ type Answer struct {
 	ResponseOpened string `json:"responseOpened,omitempty"` // the bytes that were sealed in it
 	Link           *Link  `json:"link,omitempty"`
 }
-
-// Shown shows all of it.
-func (a Answer) Shown(bool) (public, private any) { return a, nil }

@@ -65,9 +65,6 @@ type Created struct {
 	Deadline     int64    `json:"deadline"`          // milliseconds since 1970, as all times below
 }
 
-// Shown shows all of it.
-func (c Created) Shown(bool) (public, private any) { return c, nil }
-
 // Decided tells of a decision.
 type Decided struct {
 	Merchant string   `json:"merchant"`
@@ -77,9 +74,6 @@ type Decided struct {
 	Details  *Details `json:"details,omitempty"`
 }
 
-// Shown shows all of it.
-func (d Decided) Shown(bool) (public, private any) { return d, nil }
-
 // Released tells of a permit. The permit itself is a secret: its fingerprint is the
 // beginning of its SHA-256.
 type Released struct {
@@ -88,16 +82,6 @@ type Released struct {
 	Permit  string   `json:"permit"`
 	Held    *Holder  `json:"heldBy,omitempty"` // who has it, if the holder did not get it
 	Details *Details `json:"details,omitempty"`
-}
-
-// Shown shows all of it but the holders.
-func (r Released) Shown(bool) (public, private any) {
-	hide := struct {
-		Holder *Holder `json:"holder,omitempty"`
-		Held   *Holder `json:"heldBy,omitempty"`
-	}{r.Holder, r.Held}
-	r.Holder, r.Held = nil, nil
-	return r, hide
 }
 
 // Approved tells that a person approved the release of a withdrawal.
@@ -125,16 +109,6 @@ type Adopted struct {
 	Permit string `json:"permit"`
 }
 
-// Shown shows all of it but who held and holds the permit.
-func (a Adopted) Shown(bool) (public, private any) {
-	hide := struct {
-		Was   string `json:"was,omitempty"`
-		Claim string `json:"claim,omitempty"`
-	}{a.Was, a.Claim}
-	a.Was, a.Claim = "", ""
-	return a, hide
-}
-
 // Stopped tells why a person stopped something.
 type Stopped struct {
 	Reason string `json:"reason,omitempty"`
@@ -148,9 +122,6 @@ type Ended struct {
 	TxID   string `json:"txId,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }
-
-// Shown shows all of it.
-func (e Ended) Shown(bool) (public, private any) { return e, nil }
 
 // Outcome is an end of a released withdrawal.
 type Outcome struct {
@@ -167,9 +138,6 @@ type Contradicted struct {
 	Reported Outcome `json:"reported"`
 }
 
-// Shown shows all of it.
-func (c Contradicted) Shown(bool) (public, private any) { return c, nil }
-
 // Waits tells that a released withdrawal waits.
 type Waits struct {
 	Withdrawal
@@ -177,16 +145,10 @@ type Waits struct {
 	Callback string `json:"callback"` // that tells the merchant
 }
 
-// Shown shows all of it.
-func (w Waits) Shown(bool) (public, private any) { return w, nil }
-
 // Lapsed tells of a withdrawal that was confirmed and not released in time.
 type Lapsed struct{ Withdrawal }
 
-// Shown shows all of it.
-func (l Lapsed) Shown(bool) (public, private any) { return l, nil }
-
-// Attempt is an attempt as a record or an item has it.
+// Attempt is an attempt as records have it.
 type Attempt struct {
 	Merchant     string `json:"merchant"`
 	Callback     string `json:"callback"`
@@ -209,22 +171,6 @@ type Attempt struct {
 	Repeated     bool   `json:"repeated,omitempty"` // the merchant had accepted the callback before
 }
 
-// apart takes out who added the callback, and the node.
-func (a *Attempt) apart() any {
-	hide := struct {
-		AddedBy string `json:"addedBy,omitempty"`
-		Node    string `json:"node,omitempty"`
-	}{a.AddedBy, a.Node}
-	a.AddedBy, a.Node = "", ""
-	return hide
-}
-
-// Shown shows all of it but who added the callback, and the node.
-func (a Attempt) Shown(bool) (public, private any) {
-	private = a.apart()
-	return a, private
-}
-
 // Exchange tells of an attempt of type 2 with all that was sent and that came back.
 type Exchange struct {
 	Attempt
@@ -242,12 +188,6 @@ type Exchange struct {
 	AfterDecision  bool     `json:"afterDecision,omitempty"` // there was a decision already
 	Differs        bool     `json:"differs,omitempty"`       // and this answer contradicts it
 	Alarm          string   `json:"alarm,omitempty"`
-}
-
-// Shown shows all of it but who added the callback, and the node.
-func (e Exchange) Shown(bool) (public, private any) {
-	private = e.apart()
-	return e, private
 }
 
 // Changed tells of the members of a merchant that are others than before.

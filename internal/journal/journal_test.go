@@ -55,11 +55,6 @@ func open(t testing.TB, url string) (*db.DB, *journal.Log) {
 	return d, l
 }
 
-type item struct {
-	Callback string `json:"callback"`
-	N        int    `json:"n"`
-}
-
 // add adds n records about shop.0, shop.1, …; every third tells of five items.
 func add(t testing.TB, d *db.DB, from, n int) {
 	t.Helper()
@@ -69,11 +64,7 @@ func add(t testing.TB, d *db.DB, from, n int) {
 			if i%3 != 2 {
 				return journal.Add(ctx, t, r)
 			}
-			var list []journal.Item
-			for k := range 5 {
-				list = append(list, journal.Item{At: r.At, Item: item{fmt.Sprint("shop.", i), k}})
-			}
-			return journal.AddItems(ctx, t, r, list)
+			return journal.AddMany(ctx, t, r, []int{1, 2, 3, i})
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -115,14 +106,11 @@ func file(t testing.TB, p client.AuditProof) []byte {
 }
 
 func verify(file []byte, key string, earlier []byte) (journal.Verified, error) {
-	if earlier == nil {
-		return journal.Verify(bytes.NewReader(file), key, nil)
-	}
-	return journal.Verify(bytes.NewReader(file), key, bytes.NewReader(earlier))
+	return journal.Verify(bytes.NewReader(file), key, earlier)
 }
 
 // TestVerify: exports of every part of a log, proofs from every earlier checkpoint,
-// and evidence are verified with the key alone.
+// and proofs of each record are verified with the key alone.
 func TestVerify(t *testing.T) {
 	eachDialect(t, func(t *testing.T, url string) {
 		d, l := open(t, url)
@@ -158,20 +146,28 @@ func TestVerify(t *testing.T) {
 			t.Errorf("an export that begins after the checkpoint: %v", err)
 		}
 
-		p := must(l.Evidence(ctx, journal.Subject{IDs: []string{"shop.4"}, Items: []journal.Item{{At: 1008, Item: item{"shop.8", 3}}, {At: 1008, Item: item{"shop.8", 9}}}}, 2))(t)
-		v := must(verify(file(t, p), l.Key(), earlier[2]))(t)
-		if len(v.Records) != 2 || v.Records[0].Seq != 5 || v.Records[1].Seq != 9 || len(v.Records[1].Items) != 1 || v.Records[1].Items[0].Index != 3 {
-			t.Errorf("evidence: %+v", v.Records)
+		for seq := int64(1); seq <= n; seq++ {
+			v := must(verify(file(t, must(l.Prove(ctx, seq))(t)), l.Key(), nil))(t)
+			if v.Record == nil || v.Record.Seq != seq {
+				t.Errorf("the proof of record %d: %+v", seq, v.Record)
+			}
 		}
-		entry := must(journal.Read(v.Records[0].Record))(t)
+		if _, err := l.Prove(ctx, n+1); !errors.Is(err, db.ErrNotFound) {
+			t.Errorf("a proof of what is not there: %v", err)
+		}
+		entry := must(journal.Read(must(l.Prove(ctx, 5))(t).Record.Record))(t)
 		if entry.Kind != "test.done" || entry.By.Token != "tok_a" || entry.By.Name != "A <b> & ü" || entry.At != 1004 || !strings.Contains(string(entry.Data), "xxxx") {
 			t.Errorf("the record is %+v", entry)
 		}
-		if p := must(l.Evidence(ctx, journal.Subject{IDs: []string{"shop.4"}, Context: []string{"shop"}}, 0))(t); len(p.Records) != 5 {
-			t.Errorf("%d records with their context, want those up to the fifth", len(p.Records))
+		about := must(l.About(ctx, "shop", 0, 5))(t).Entries
+		if len(about) != 5 || about[0].Seq != n || about[4].Seq != n-4 {
+			t.Errorf("the newest records about it are %+v", about)
 		}
-		if _, err := l.Evidence(ctx, journal.Subject{IDs: []string{"shop.99"}}, 0); !errors.Is(err, db.ErrNotFound) {
-			t.Errorf("evidence of nothing: %v", err)
+		if list := must(l.About(ctx, "shop", n-4, 100))(t).Entries; len(list) != n-5 {
+			t.Errorf("%d records before", len(list))
+		}
+		if list := must(l.About(ctx, "shop.99", 0, 5))(t).Entries; len(list) != 0 {
+			t.Errorf("records about nothing: %+v", list)
 		}
 		if _, err := l.Checkpoint(ctx, n+1); !errors.Is(err, journal.ErrFrom) {
 			t.Errorf("a proof from what is not there: %v", err)
@@ -190,7 +186,7 @@ func TestEveryByte(t *testing.T) {
 		"part":            {export(t, l, 3, 6), held},
 		"checkpoint":      {held, nil},
 		"consistency":     {file(t, must(l.Checkpoint(ctx, 3))(t)), held},
-		"evidence":        {file(t, must(l.Evidence(ctx, journal.Subject{IDs: []string{"shop.1"}, Items: []journal.Item{{At: 1005, Item: item{"shop.5", 2}}}}, 3))(t)), held},
+		"record":          {file(t, must(l.Prove(ctx, 2))(t)), nil},
 		"held checkpoint": {export(t, l, 1, 7), held},
 	} {
 		must(verify(of.file, l.Key(), of.held))(t)
@@ -217,7 +213,7 @@ func TestEveryByte(t *testing.T) {
 				b[i] ^= by
 				check(i, b, fmt.Sprintf("was changed by %x", by))
 			}
-			if name == "evidence" {
+			if name == "record" {
 				check(i, append(bytes.Clone(whole[:i]), whole[i+1:]...), "was removed")
 				check(i, append(append(bytes.Clone(whole[:i]), ' '), whole[i:]...), "got a space before it")
 				check(i, whole[:i], "was the end")

@@ -1,0 +1,143 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"countersign/internal/db"
+	"countersign/internal/journal"
+)
+
+// CheckpointFile is the file of a data directory with the newest checkpoint of the audit log. It is
+// beside the database, so that a database that is put back to an earlier state is noticed: what it does
+// not know may be done twice.
+const CheckpointFile = "checkpoint.json"
+
+// holdEvery is how often the file is written. What a database lost within that time
+// is not noticed.
+const holdEvery = time.Second
+
+// ErrOlder: the database was put back to an earlier state, or is a backup.
+var ErrOlder = db.ErrOlder
+
+// checkpointFile is what the file has. The tokens are in it without their secrets, so that a restore can say
+// which of them are gone or valid again where the database that was lost cannot be read.
+type checkpointFile struct {
+	journal.Held
+	Tokens []lastToken `json:"tokens"`
+}
+
+// held reads the file. The zero Held: there is none.
+func (s Storage) held() (journal.Held, error) {
+	var f checkpointFile
+	err := s.readJSON(CheckpointFile, &f)
+	return f.Held, err
+}
+
+// checkHeld fails with ErrOlder if the audit log of d does not continue the checkpoint of the file.
+func (s Storage) checkHeld(ctx context.Context, d *db.DB) error {
+	h, err := s.held()
+	if err == nil {
+		err = journal.Continues(ctx, d, h)
+	}
+	switch {
+	case errors.Is(err, db.ErrAnother):
+		return fmt.Errorf("%w: if it is meant, remove %s", err, s.file(CheckpointFile))
+	case err != nil:
+		return fmt.Errorf("%w (%s)", err, s.file(CheckpointFile))
+	}
+	return nil
+}
+
+// hold is a part of a daemon that keeps the file up to date. It fails with ErrOlder if
+// the database goes back while it is in use: this process would act on what it knew.
+func (s Storage) hold(d *db.DB, l *journal.Log) Part {
+	return Part{"checkpoint", func(ctx context.Context) error {
+		h, err := s.held()
+		if err != nil {
+			return err
+		}
+		tick := time.NewTicker(d.Every(holdEvery))
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+			}
+			if h, err = s.holdOnce(ctx, d, l, h); err != nil {
+				return err
+			}
+		}
+	}}
+}
+
+// holdOnce writes the file if the log has grown since h, and returns what it has. It fails if the log
+// does not continue h.
+func (s Storage) holdOnce(ctx context.Context, d *db.DB, l *journal.Log, h journal.Held) (journal.Held, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	now, err := l.Hold(ctx, h)
+	switch {
+	case errors.Is(err, db.ErrOlder), errors.Is(err, db.ErrAnother):
+		return h, err
+	case err != nil, now == h: // others notice that the database is away
+		return h, nil
+	}
+	tokens, err := lastTokens(ctx, d)
+	if err == nil {
+		err = s.replaceJSON(CheckpointFile, checkpointFile{now, tokens})
+	}
+	if err != nil {
+		d.Log().Warn("the newest checkpoint was not kept", "file", CheckpointFile, "error", err.Error())
+		return h, nil
+	}
+	return now, nil
+}
+
+// holdLast writes the file when everything else has ended, unless the database went back.
+func (s Storage) holdLast(ctx context.Context, d *db.DB, l *journal.Log) {
+	if h, err := s.held(); err == nil {
+		_, _ = s.holdOnce(context.WithoutCancel(ctx), d, l, h) // an older one is right too
+	}
+}
+
+// readJSON reads a file of the data directory into v. A file that is missing leaves v as it is.
+func (s Storage) readJSON(name string, v any) error {
+	b, _, err := readOwnedOf(s.Dir, name, 1<<24)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, v)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", s.file(name), err)
+	}
+	return err
+}
+
+// replaceJSON writes a file of the data directory, so that a reader finds it whole.
+func (s Storage) replaceJSON(name string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(s.Dir, name+".")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err = errors.Join(err, giveToOwner(f, s.Dir), f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), s.file(name))
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
+}
