@@ -211,7 +211,7 @@ var alarmKinds = words[AlarmKind]{
 		means: "A callback was refused because the service's key did not sign it, though --service-signing-key is set. Somebody without that key sends callbacks, or the service replaced it.",
 		do:    "Ask the service on another way which key it signs with, and compare both clocks. Give the new key beside the old one, if there is one."},
 	{is: AlarmOtherContent, at: atGateway,
-		means: "A callback was refused because it repeats an identifier with other content. What was taken first stands.",
+		means: "A callback repeats an identifier with other content. If the first was accepted, it stands and this one was refused; otherwise this one has taken its place.",
 		do:    "Ask the service which of the two is right."},
 	{is: AlarmDisproved, at: atGateway, urgent: true,
 		means: "A deposit was refused because the check at --verify-url says that there is no such deposit.",

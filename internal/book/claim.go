@@ -25,12 +25,18 @@ type inboxRow struct {
 	claims     int64
 	leaseUntil db.Millis
 	created    db.Millis
+	replaced   bool // the claim gave it other content
 }
 
 // claim applies rules 3 to 7 of merchant.Inbox to a row. compare looks for entries of the
-// same transfer under the index of e. It reads nothing.
+// same transfer under the index of e. It reads nothing. Content that was never accepted, and that
+// nobody works on, gives way to other content (PROTOCOL.md, I1).
 func (r *inboxRow) claim(e *merchant.Entry, compare func(*merchant.Entry, *inboxRow)) merchant.Claimed {
 	c := merchant.Claimed{Seq: r.seq, Suspect: r.suspect, Recorded: r.created.Time()}
+	leased := db.MillisOf(e.At) < r.leaseUntil
+	if r.replaced = r.content != e.Content && !r.settled && !leased; r.replaced {
+		r.content, r.txIndex, r.duplicate = e.Content, noIndex, false // compared anew
+	}
 	switch {
 	case r.content != e.Content:
 		c.State = merchant.StateOtherContent
@@ -40,7 +46,7 @@ func (r *inboxRow) claim(e *merchant.Entry, compare func(*merchant.Entry, *inbox
 		compare(e, r)
 		r.settled = true
 		c.State = merchant.StateTaken
-	case db.MillisOf(e.At) < r.leaseUntil:
+	case leased:
 		c.State = merchant.StateBusy
 	default:
 		compare(e, r)
@@ -169,6 +175,11 @@ func (in *inboxTx) claim(i int, e *merchant.Entry, suspect bool) *inboxRow {
 	row := in.rows[key]
 	if row != nil {
 		in.results[i] = row.claim(e, in.compare)
+		if row.replaced {
+			in.ledger.alarm(client.AlarmOtherContent, key.id, db.MillisOf(e.At))
+			in.updates = append(in.updates, db.Statement{SQL: replaceInboxSQL, Args: []any{int64(key.typ), key.id, e.Callback.User(), e.Callback.OrderID(), e.Content[:],
+				orNull(keyOf(e.Transfer)), orNull(keyOf(e.Payment))}})
+		}
 		in.update(i, key, e, row)
 		return row
 	}
@@ -340,6 +351,9 @@ func scanInboxRow(r db.Rows) (id string, _ *inboxRow, err error) {
 }
 
 const (
+	replaceInboxSQL = `
+UPDATE inbox SET tenant_user_id = $3, call_back_id = $4, content = $5, transfer = $6, payment = $7 WHERE type = $1 AND id = $2 AND settled = 0`
+
 	takeInboxSQL = `UPDATE inbox SET settled = 1, ended = $3, tx_index = $4, duplicate = $5 WHERE type = $1 AND id = $2 AND settled = 0`
 
 	leaseInboxSQL = `UPDATE inbox SET claims = $3, lease_until = $4, tx_index = $5, duplicate = $6 WHERE type = $1 AND id = $2 AND settled = 0`
