@@ -31,6 +31,7 @@ type postgresDB struct {
 	before int // the number of the schema when it was opened
 	knows  int // and the number that this program knows
 	closed atomic.Bool
+	damage *damage
 }
 
 // poolSize is how many connections a node uses if the URL has no pool_max_conns:
@@ -170,10 +171,15 @@ func connectPostgres(ctx context.Context, url string, end End, log *slog.Logger,
 		pool.Close()
 		return nil, fmt.Errorf("connecting to the database: %w", ExplainConnect(url, err))
 	}
-	return &postgresDB{d: newPostgresDialect(), end: end, hub: h, pool: pool, link: l, log: log}, nil
+	return &postgresDB{d: newPostgresDialect(), end: end, hub: h, pool: pool, link: l, log: log, damage: &damage{log: log}}, nil
 }
 
-func (db *postgresDB) Ping(ctx context.Context) error { return db.explain(db.pool.Ping(ctx)) }
+func (db *postgresDB) Ping(ctx context.Context) error {
+	if err := db.damage.seen(); err != nil {
+		return err
+	}
+	return db.explain(db.pool.Ping(ctx))
+}
 
 // gone: the files are the server's.
 func (db *postgresDB) gone() error { return nil }
@@ -197,6 +203,9 @@ const retries = 20
 const longestPause = 250 * time.Millisecond
 
 func (db *postgresDB) Write(ctx context.Context, fn func(context.Context, *Tx) error) error {
+	if err := db.damage.seen(); err != nil {
+		return err
+	}
 	for n := 1; ; n++ {
 		t, err := db.try(ctx, fn)
 		if err == nil {

@@ -20,6 +20,11 @@ func (db *postgresDB) explain(err error) error {
 		return nil
 	case db.closed.Load():
 		return fmt.Errorf("%w: %w", ErrClosed, err)
+	case slices.Contains(damagedCodes, code(err)):
+		if !errors.Is(err, ErrBroken) {
+			err = fmt.Errorf("%w: %w: %w", ErrUnavailable, ErrBroken, err)
+		}
+		return db.damage.explain(err)
 	case code(err) == diskFull && !errors.Is(err, ErrFull):
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	case (unreachable(err) || stale(err)) && !errors.Is(err, ErrUnavailable):
@@ -68,6 +73,9 @@ const (
 	readOnly = "25006" // a write to a server that no longer takes writes
 	diskFull = "53100"
 )
+
+// damagedCodes are those of a page and of an index that are not whole.
+var damagedCodes = []string{"XX001", "XX002"}
 
 // code is PostgreSQL's, empty for any other error.
 func code(err error) string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -65,5 +66,20 @@ func TestConnectTimeout(t *testing.T) {
 	}
 	if err := (&postgresDB{}).explain(fmt.Errorf("acquiring: %w", context.DeadlineExceeded)); errors.Is(err, ErrUnavailable) {
 		t.Errorf("the caller's deadline: %v, want no %v", err, ErrUnavailable)
+	}
+}
+
+// TestPostgresDamaged: a page or an index that the server finds damaged makes the database one that
+// takes nothing in any more.
+func TestPostgresDamaged(t *testing.T) {
+	for _, c := range damagedCodes {
+		p := &postgresDB{damage: &damage{log: slog.New(slog.DiscardHandler)}}
+		if err := p.explain(&pgconn.PgError{Code: c}); !errors.Is(err, ErrBroken) || !errors.Is(err, ErrUnavailable) {
+			t.Errorf("%s: %v", c, err)
+		}
+		err := p.Write(t.Context(), func(context.Context, *Tx) error { t.Error("a write runs"); return nil })
+		if !errors.Is(err, ErrBroken) || !errors.Is(p.Ping(t.Context()), ErrBroken) {
+			t.Errorf("%s: a write gives %v", c, err)
+		}
 	}
 }

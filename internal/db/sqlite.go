@@ -215,7 +215,12 @@ func (db *sqliteDB) WriteUnsynced(ctx context.Context, fn func(context.Context, 
 	return db.hand(&writeRequest{ctx: ctx, fn: fn, unsynced: true})
 }
 
+// hand refuses every write once a page is known to be damaged: what is written beside it may be
+// lost, and what is decided may rest on a row that is not there.
 func (db *sqliteDB) hand(r *writeRequest) error {
+	if err := db.damage.seen(); err != nil {
+		return err
+	}
 	r.done = make(chan error, 1)
 	select {
 	case db.requests <- r:
