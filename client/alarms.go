@@ -224,10 +224,10 @@ var alarmKinds = words[AlarmKind]{
 		means: "All callbacks of ten minutes were refused. The subject is the commonest reason; the log names the setting that would change it, and /v1/stats counts all reasons.",
 		do:    "Let countersign gateway --learn say what this provider does.",
 		ended: "A callback was taken."},
-	{is: AlarmDepositRefused, at: atGateway, urgent: true, bySubject: true,
-		means: "A deposit was refused, and the service may never send it again. The subject is the reason, so one alarm stands for all that are refused for it.",
-		do:    "Read what is wrong (refused list, refused show), mend the setting or have the service mend the callback, and take it with refused retry.",
-		ended: "Each of them was taken or dismissed."},
+	{is: AlarmDepositRefused, at: atBoth, urgent: true, bySubject: true,
+		means: "A deposit was refused for good, at the service also the report of how a withdrawal ended, and may never be told again. The subject is the merchant's errCode or the gateway's reason, so one alarm stands for all that are refused for it.",
+		do:    "At the service ask the merchant what the code means; set its final codes right if it means \"later\", and resend (callbacks list --state refused, callbacks resend). At the gateway read what is wrong (refused list, refused show), mend the setting or have the service mend the callback, and take it with refused retry.",
+		ended: "Each of them was taken, resent or dismissed."},
 }
 
 // Values lists the kinds of both ends.

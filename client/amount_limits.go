@@ -19,7 +19,8 @@ type AmountLimits []AmountLimit
 // AnySymbol stands for the currencies that no limit names.
 const AnySymbol = "*"
 
-// Exceeded reports whether an amount of a currency is above its limit.
+// Exceeded reports whether an amount of a currency is above its limit. Where there are limits, a
+// currency that none names is above every limit: its name may be another spelling of one that has one.
 func (l AmountLimits) Exceeded(symbol string, amount countersign.Amount) bool {
 	folded, at := countersign.FoldSymbol(symbol), -1
 	for i, of := range l {
@@ -30,7 +31,10 @@ func (l AmountLimits) Exceeded(symbol string, amount countersign.Amount) bool {
 			at = i
 		}
 	}
-	return at >= 0 && amount.Sum().Cmp(l[at].Above.Sum()) > 0
+	if at < 0 {
+		return len(l) > 0
+	}
+	return amount.Sum().Cmp(l[at].Above.Sum()) > 0
 }
 
 // String writes limits as people do: USDT 10000, BTC 0.5.

@@ -128,8 +128,8 @@ func amountOf(t *testing.T, text string) countersign.Amount {
 	return a
 }
 
-// TestAmountLimits: the limit of a currency counts, in any letters, and else that of all others; with
-// 0 everything needs an approval.
+// TestAmountLimits: the limit of a currency counts, in any letters, and else that of all others; what no
+// limit names, and with 0 everything, needs an approval.
 func TestAmountLimits(t *testing.T) {
 	limits := AmountLimits{{AnySymbol, amountOf(t, "0")}, {"USDT", amountOf(t, "100")}}
 	for _, c := range []struct {
@@ -138,7 +138,7 @@ func TestAmountLimits(t *testing.T) {
 		want           bool
 	}{
 		{limits, "USDT", "100", false}, {limits, "usdt", "100.000000000000000001", true}, {limits, "USDT", "100.0", false},
-		{limits, "BTC", "0.00000001", true}, {limits[1:], "BTC", "1000000", false}, {nil, "USDT", "1000000", false},
+		{limits, "BTC", "0.00000001", true}, {limits[1:], "BTC", "0.00000001", true}, {nil, "USDT", "1000000", false},
 	} {
 		if got := c.limits.Exceeded(c.symbol, amountOf(t, c.amount)); got != c.want {
 			t.Errorf("%s %s above %v: %v", c.amount, c.symbol, c.limits, got)

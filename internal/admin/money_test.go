@@ -176,30 +176,23 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 	})
 }
 
-// Two withdrawals that share a trackingId both get their end told.
-func TestOutcomesUnderOneTrackingID(t *testing.T) {
-	h := sqlite(t)
-	h.merchant("acme")
-	c := h.client(client.RoleCore)
-	for i := 1; i <= 2; i++ {
-		in := newWithdrawal("acme", i)
-		in.TrackingID = "shared"
-		w := acceptWithdrawal(h, in)
-		h.decide(w.ID, countersign.DecisionConfirmed)
-		p, err := c.ReleaseWithdrawal(t.Context(), w.ID, "core")
-		if err != nil {
-			t.Fatal(err)
+// A second withdrawal with the trackingId of another is refused: the merchant would take the end of
+// one for that of the other.
+func TestOneTrackingIDOneWithdrawal(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, h *harness) {
+		h.merchant("acme")
+		first, second := newWithdrawal("acme", 1), newWithdrawal("acme", 2)
+		first.TrackingID, second.TrackingID = "shared", "shared"
+		acceptWithdrawal(h, first)
+		_, err := h.client(client.RoleCore).CreateWithdrawal(t.Context(), second)
+		var p *client.Problem
+		if !errors.As(err, &p) || p.Status != 409 || len(p.Faults) != 1 || p.Faults[0].Location != "body.trackingId" {
+			t.Errorf("%+v, %v", p, err)
 		}
-		secrets.add("permit", p.Permit.Reveal())
-		ended, err := c.ReportOutcome(t.Context(), w.ID, client.Outcome{Permit: p.Permit, Failed: &client.Failed{Reason: "no gas"}})
-		if err != nil || ended.State != "failed" || ended.FailReason != "no gas" {
-			t.Errorf("withdrawal %d: %+v, %v", i, ended, err)
+		if again, err := h.client(client.RoleCore).CreateWithdrawal(t.Context(), first); err != nil || !again.Duplicate {
+			t.Errorf("%+v, %v", again, err)
 		}
-	}
-	told, err := h.client(client.RoleViewer).Callbacks(t.Context(), client.CallbackFilter{TrackingID: "shared", Type: 5}, client.PageOptions{})
-	if err != nil || len(told.Callbacks) != 2 {
-		t.Errorf("%+v, %v", told, err)
-	}
+	})
 }
 
 func TestCancelAndFind(t *testing.T) {

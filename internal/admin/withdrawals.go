@@ -377,7 +377,7 @@ func outcomeFaults(in client.Outcome, place string) (faults api.Faults) {
 
 // outcomeOf makes the outbox's record of an outcome: its callback is
 // queued in the same transaction. Its event id is the callBackId, which is unique
-// at the merchant; a wallet core may use one trackingId for two withdrawals.
+// at the merchant.
 func outcomeOf(w outbox.Withdrawal, in client.Outcome, now db.Millis) (outbox.Outcome, error) {
 	if w.Released == 0 || w.Details == nil {
 		return outbox.Outcome{}, api.NewProblem(http.StatusConflict, fmt.Sprintf("the withdrawal is %s: only a released one has an outcome", w.State))

@@ -350,6 +350,9 @@ func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt,
 		s.State = outbox.CallbackAccepted
 	case v.Result == client.AttemptRefused:
 		s.State = outbox.CallbackRefused
+		if lane == countersign.LaneNotify { // a question that is refused is declined
+			s.Alarm = client.AlarmDepositRefused
+		}
 	case v.Decision == countersign.DecisionExpired:
 		s.State = outbox.CallbackExhausted
 	case v.Reason == client.ReasonStopped, v.Reason == client.ReasonKeyRefused:

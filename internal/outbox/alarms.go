@@ -30,10 +30,10 @@ const (
 
 	brokenSQL = `SELECT merchant, lane FROM lanes WHERE failures > 0 AND merchant {in}$1{end}`
 
-	// Of the newest that are exhausted: how many there are, and how many ended since a time.
-	exhaustedSinceSQL = `
+	// Of the newest in a state: how many there are, and how many ended since a time.
+	endedSinceSQL = `
 SELECT COUNT(*), CAST(COALESCE(SUM(CASE WHEN settled >= $2 AND lane = 0 THEN 1 ELSE 0 END), 0) AS BIGINT)
-FROM (SELECT settled, lane FROM outbox WHERE merchant || '' = $1 AND state || '' = 'exhausted' AND settled > 0 ORDER BY id DESC LIMIT 1000) AS newest`
+FROM (SELECT settled, lane FROM outbox WHERE merchant || '' = $1 AND state || '' = $3 AND settled > 0 ORDER BY id DESC LIMIT 1000) AS newest`
 )
 
 // endAlarms ends the alarms whose cause is over. It reads them first: one that is raised while
@@ -79,9 +79,13 @@ func (o *Outbox) endAlarms(ctx context.Context, now db.Millis) error {
 			ends = !h.Told
 		case client.AlarmWrongAPIKey, client.AlarmNotUnderstood, client.AlarmAnswerUnbound:
 			ends = now-a.Last >= quietFor && h.Accepted > a.Last
-		case client.AlarmExhausted, client.AlarmHeldTooLong:
+		case client.AlarmExhausted, client.AlarmHeldTooLong, client.AlarmDepositRefused:
 			var n, since int64
-			if _, err := db.One(ctx, o, exhaustedSinceSQL, []any{a.Of, int64(a.At)}, &n, &since); err != nil {
+			state := CallbackExhausted
+			if a.Kind == client.AlarmDepositRefused {
+				state = CallbackRefused
+			}
+			if _, err := db.One(ctx, o, endedSinceSQL, []any{a.Of, int64(a.At), string(state)}, &n, &since); err != nil {
 				return err
 			}
 			ends = since == 0 && n < 1000

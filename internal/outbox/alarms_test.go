@@ -32,7 +32,7 @@ func standing(t *testing.T, s *Outbox, of string, kind client.AlarmKind) (stands
 // testAlarmsEnd: every kind that client says ends by itself stands while its cause goes on, and
 // ends with client's text when that is over.
 func testAlarmsEnd(t *testing.T, s *Outbox) {
-	ids := addMerchants(t, s, 18, nil)
+	ids := addMerchants(t, s, 19, nil)
 	const at = db.Millis(1_000_000)
 	raise := func(of string, kind client.AlarmKind, subject string) {
 		t.Helper()
@@ -84,6 +84,10 @@ func testAlarmsEnd(t *testing.T, s *Outbox) {
 		must(s.Ingest(ctx, []NewCallback{deposit(of, "gone", 1)}, 1))(t)
 		n := unreached(claim(t, s, countersign.LaneNotify, at, 1)[0], at)
 		n.State, n.Due, n.Alarm = CallbackExhausted, 0, kind
+		if kind == client.AlarmDepositRefused {
+			code := int64(2500)
+			n.State, n.Attempt.ErrCode = CallbackRefused, &code
+		}
 		must(s.Settle(ctx, []Settlement{n}, at))(t)
 		return func() {
 			look(at + 1)
@@ -98,7 +102,7 @@ func testAlarmsEnd(t *testing.T, s *Outbox) {
 	merchant := func() string { next++; return ids[next-1] }
 	cases := map[client.AlarmKind]func(of string, kind client.AlarmKind) func(){
 		client.AlarmWrongAPIKey: quiet, client.AlarmNotUnderstood: quiet, client.AlarmAnswerUnbound: quiet,
-		client.AlarmExhausted: exhausted, client.AlarmHeldTooLong: exhausted,
+		client.AlarmExhausted: exhausted, client.AlarmDepositRefused: exhausted, client.AlarmHeldTooLong: exhausted,
 		client.AlarmBreakerOpen: func(of string, kind client.AlarmKind) func() {
 			raise(of, kind, "withdraw")
 			sql(`UPDATE lanes SET failures = 5 WHERE merchant = $1 AND lane = 1`, of)

@@ -247,7 +247,7 @@ func (o *Outbox) insertRows(ctx context.Context, t *db.Tx, batch []newRow, done 
 	differs = make([]bool, len(batch))
 	for i := range batch {
 		n := &batch[i]
-		same := inserted[i] || bytes.Equal(kept[i], n.Payload)
+		same := inserted[i] || bytes.Equal(kept[i], n.Payload) || bytes.Equal(plainest(kept[i]), plainest(n.Payload))
 		if p := known[i]; p != nil {
 			d := &done[n.item]
 			same, d.ID, d.State = p.Same(n.Payload), joinID(n.Merchant, p.ID), CallbackAccepted

@@ -192,7 +192,7 @@ func fillForPlans(t testing.TB, s *Outbox) {
 			`INSERT INTO attempts SELECT merchant, id, 1, 'u', 1, 1, 200, 0, 'accepted', 'accepted', 'n', '', '', 0, CASE WHEN state = 'accepted' THEN 1 ELSE 0 END, 1, 0
 				FROM g WHERE state IN ('accepted', 'refused')`,
 			`INSERT INTO withdrawals (merchant, id, call_back_id, tenant_user_id, tracking_id, business, state, deadline, created, confirmed_address, tx_id)
-				SELECT merchant, id, 'o' || n, 'u' || n / 90, 't', 0, CASE WHEN n % 97 = 0 THEN 'failed' ELSE 'executed' END, 1, 1, 'a' || n / 30, 'x' || n FROM g WHERE type = 2`,
+				SELECT merchant, id, 'o' || n, 'u' || n / 90, 't' || n, 0, CASE WHEN n % 97 = 0 THEN 'failed' ELSE 'executed' END, 1, 1, 'a' || n / 30, 'x' || n FROM g WHERE type = 2`,
 			// The kept numbers, for the check at the end.
 			`UPDATE lanes SET in_flight = (SELECT COUNT(*) FROM outbox o WHERE o.merchant = lanes.merchant AND o.lane = lanes.lane AND state = 'sending'),
 				refused = (SELECT COUNT(*) FROM outbox o WHERE o.merchant = lanes.merchant AND o.lane = lanes.lane AND state = 'refused'),

@@ -122,7 +122,7 @@ func (e *reported) refusal() error {
 		return &db.ConflictError{Reason: "a restore is not reconciled: the withdrawal may have been reported as executed before it. Report again when it is"}
 	case e.permit != e.Permit:
 		return &db.ConflictError{Member: "permit", Reason: "is not the one that was given"}
-	case w.State != e.state || w.TxID != e.TxID || w.FailReason != e.FailReason:
+	case w.State != e.state || countersign.FoldTxID(w.TxID) != countersign.FoldTxID(e.TxID) || w.FailReason != e.FailReason:
 		return &db.ConflictError{Reason: "the withdrawal is " + string(w.State) + " with another outcome"}
 	}
 	return nil
@@ -193,7 +193,7 @@ func (o *Outbox) recordOutcomes(ctx context.Context, t *db.Tx, batch []*reported
 
 // contradicts reports whether e has the right permit and another end or transaction.
 func (e *reported) contradicts() bool {
-	return e.recorded == 0 && e.w.State != WithdrawalReleased && e.permit != "" && e.permit == e.Permit && (e.w.State != e.state || e.w.TxID != e.TxID)
+	return e.recorded == 0 && e.w.State != WithdrawalReleased && e.permit != "" && e.permit == e.Permit && (e.w.State != e.state || countersign.FoldTxID(e.w.TxID) != countersign.FoldTxID(e.TxID))
 }
 
 // callback is the callback that tells of e, as the n-th of a list.

@@ -14,13 +14,40 @@ import (
 // purgedRow is what stays of a callback.
 type purgedRow struct {
 	ID     string // the part after the merchant
-	digest []byte // SHA-256 of the payload
+	digest []byte // SHA-256 of the payload, as plainest writes it
 }
 
 // Same reports whether the callback had this payload.
 func (r *purgedRow) Same(payload []byte) bool {
-	sum := sha256.Sum256(payload)
+	sum := sha256.Sum256(plainest(payload))
 	return bytes.Equal(r.digest, sum[:])
+}
+
+// plainest returns one payload for all that say the same (PROTOCOL.md, A2 and Addresses): 7.40 is
+// 7.4, and an address is one in every spelling. A payload that it cannot read stays as it is.
+func plainest(payload []byte) []byte {
+	c, err := countersign.ParseCallback(payload, countersign.ParseOptions{Lenient: true})
+	if err != nil {
+		return payload
+	}
+	fold := func(addresses ...*string) {
+		for _, a := range addresses {
+			*a = countersign.AddressKey(*a)
+		}
+	}
+	switch c := c.(type) {
+	case *countersign.Deposit:
+		fold(&c.FromAddress, &c.ToAddress, &c.NewAddress)
+		if c.Amount, err = countersign.ParseAmount(c.Amount.Canonical()); err != nil {
+			return payload
+		}
+	case *countersign.AddressChange:
+		fold(&c.ToAddress, &c.NewAddress)
+	}
+	if b, err := c.Marshal(); err == nil {
+		return b
+	}
+	return payload
 }
 
 // purgedKey is the identity of a callback: one merchant, type and subject. An empty ID is
@@ -77,7 +104,7 @@ func keepPurged(args []any) []db.Statement { return insertPurged.Statements(args
 
 // purgedArgs appends what stays of a callback.
 func purgedArgs(to []any, e purgedKey, id string, payload []byte) []any {
-	sum := sha256.Sum256(payload)
+	sum := sha256.Sum256(plainest(payload))
 	return append(to, e.Merchant, e.ID, int64(e.Type), id, sum[:])
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -129,6 +130,10 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 		}
 		if b.fresh && b.Alarm != "" {
 			feed.alarm(b.Merchant, b.Alarm, b.subject(), now)
+			if b.Alarm == client.AlarmDepositRefused {
+				last := &feed.alarms[len(feed.alarms)-1]
+				last.Examples = append(last.Examples, b.CallbackID)
+			}
 			if facts := b.Attempt.Facts.Text(); facts != "" { // so that whoever gets the alarm knows what is wrong
 				last := &feed.alarms[len(feed.alarms)-1]
 				last.Examples = append(last.Examples, facts)
@@ -161,10 +166,16 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 }
 
 // subject is the subject of b's alarm: the callback, of one that was given up with the reason
-// of its last attempt.
+// of its last attempt; of what was refused for good the merchant's code, so that one alarm stands for
+// all with it.
 func (b *settling) subject() string {
-	if b.Alarm == client.AlarmExhausted {
+	switch b.Alarm {
+	case client.AlarmExhausted:
 		return b.CallbackID + " " + string(b.Attempt.Reason)
+	case client.AlarmDepositRefused:
+		if b.Attempt.ErrCode != nil {
+			return "errCode " + strconv.FormatInt(*b.Attempt.ErrCode, 10)
+		}
 	}
 	return b.CallbackID
 }

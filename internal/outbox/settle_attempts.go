@@ -127,8 +127,10 @@ func (o *Outbox) settleLate(ctx context.Context, t *db.Tx, batch []*settling, fe
 				return err // awaiting: another attempt will decide
 			}
 			b.out.Late = true
-			b.out.Differs = w.Decision != b.Decision ||
-				b.Decision == countersign.DecisionConfirmed && (w.Details == nil || b.Details.Differs(*w.Details) != "")
+			// A deadline or a cancel decided without an answer, so an answer that was under way then
+			// contradicts none.
+			b.out.Differs = answered(w.Decision) && answered(b.Decision) && (w.Decision != b.Decision ||
+				b.Decision == countersign.DecisionConfirmed && (w.Details == nil || b.Details.Differs(*w.Details) != ""))
 			if b.out.Differs {
 				feed.alarm(b.Merchant, client.AlarmAnswerDiffers, w.ID, b.now)
 			}
@@ -136,6 +138,11 @@ func (o *Outbox) settleLate(ctx context.Context, t *db.Tx, batch []*settling, fe
 		}})
 	}
 	return t.Batch(ctx, reads)
+}
+
+// answered reports whether an answer of the merchant made a decision.
+func answered(d countersign.Decision) bool {
+	return d == countersign.DecisionConfirmed || d == countersign.DecisionDeclined
 }
 
 // settleEnds tells merchants of the withdrawals that the batch declined or let expire.

@@ -53,7 +53,7 @@ const insertWithdrawalSQL = `
 INSERT INTO withdrawals (merchant, id, call_back_id, tenant_user_id, tracking_id, business, state, deadline, created,
 	ordered_address, ordered_chain, ordered_symbol, ordered_amount)
 VALUES ($1, $2, $3, $4, $5, $6, 'awaiting', $7, $8, $9, $10, $11, $12)
-ON CONFLICT (merchant, call_back_id) DO NOTHING RETURNING merchant, id`
+ON CONFLICT DO NOTHING RETURNING merchant, id`
 
 var insertWithdrawals = db.NewInsert(insertWithdrawalSQL, 100, 10)
 
@@ -144,6 +144,9 @@ func (o *Outbox) createWithdrawals(ctx context.Context, t *db.Tx, list []NewWith
 		return err
 	}
 	for i, n := range list {
+		if made[i].ID == "" { // it was not inserted, and no other has its callBackId
+			return &db.ConflictError{Item: i, Member: "trackingId", Reason: "is in use by another withdrawal: the merchant would take the end of one for that of the other"}
+		}
 		if member := made[i].contentDiffers(n); member != "" {
 			return &db.ConflictError{Item: i, Member: "callBackId", Reason: "is in use by a withdrawal with another " + member}
 		}

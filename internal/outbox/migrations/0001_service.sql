@@ -241,6 +241,8 @@ CREATE TABLE withdrawals (
   PRIMARY KEY (merchant, id),
   UNIQUE (merchant, call_back_id)
 ){strict};
+-- A merchant identifies the reports of how a withdrawal ended by their trackingId too.
+CREATE UNIQUE INDEX withdrawals_tracking ON withdrawals (merchant, tracking_id) WHERE tracking_id <> '';
 CREATE INDEX withdrawals_restored ON withdrawals (merchant, id) WHERE restored <> 0;
 CREATE INDEX withdrawals_recent ON withdrawals (id, merchant);
 CREATE INDEX withdrawals_state ON withdrawals (state, id, merchant);

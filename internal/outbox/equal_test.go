@@ -1,0 +1,83 @@
+package outbox
+
+import (
+	"errors"
+	"testing"
+
+	"countersign"
+	"countersign/client"
+	"countersign/internal/db"
+)
+
+// TestEqualIsEqual: a deposit that says the same in another spelling is a repetition, before and
+// after the first was purged; another amount is not.
+func TestEqualIsEqual(t *testing.T) {
+	payload := func(amount, to string) []byte {
+		d := countersign.Deposit{Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: "t-1", TenantUserID: "u"},
+			TxID: "0xab", ChainName: "ETH", Symbol: "USDC", Amount: must(countersign.ParseAmount(amount))(t), FromAddress: "f", ToAddress: to, NewAddress: to, TxIndex: 1}
+		return must(d.Marshal())(t)
+	}
+	const lower, mixed = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+	first := payload("7.4", mixed)
+	kept := purgedRow{digest: purgedArgs(nil, purgedKey{}, "", first)[4].([]byte)}
+	for _, d := range dialects {
+		s := openAt(t, d.url(t))
+		addMerchants(t, s, 1, nil)
+		add := func(p []byte) (Ingested, error) {
+			done, err := s.Ingest(t.Context(), []NewCallback{{Merchant: "m0", Type: countersign.TypeDeposited, EventID: "t-1", TrackingID: "t-1", Payload: p, Due: 1}}, 1)
+			if err != nil {
+				return Ingested{}, err
+			}
+			return done[0], nil
+		}
+		if got, err := add(first); err != nil || got.Duplicate {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		for name, p := range map[string][]byte{"another scale": payload("7.400", mixed), "another case": payload("7.4", lower), "both": payload("7.40", lower)} {
+			if got, err := add(p); err != nil || !got.Duplicate {
+				t.Errorf("%s: %+v, %v", name, got, err)
+			}
+			if !kept.Same(p) {
+				t.Errorf("%s: it is another one once the first is purged", name)
+			}
+		}
+		if _, err := add(payload("7.41", mixed)); !errors.Is(err, db.ErrConflict) || kept.Same(payload("7.41", mixed)) {
+			t.Errorf("another amount: %v", err)
+		}
+	}
+}
+
+// TestOneTrackingIDOneWithdrawal: a second withdrawal with the trackingId of another is refused.
+func TestOneTrackingIDOneWithdrawal(t *testing.T) {
+	for _, d := range dialects {
+		s := openAt(t, d.url(t))
+		addMerchants(t, s, 1, nil)
+		one, two := newWithdrawal("one", 1000, nil), newWithdrawal("two", 1000, nil)
+		two.TrackingID = one.TrackingID
+		if _, _, err := s.CreateWithdrawal(t.Context(), one, 1); err != nil {
+			t.Fatal(err)
+		}
+		var conflict *db.ConflictError
+		if _, _, err := s.CreateWithdrawal(t.Context(), two, 1); !errors.As(err, &conflict) || conflict.Member != "trackingId" {
+			t.Errorf("%v", err)
+		}
+		if _, err := s.WithdrawalByCallBackID(t.Context(), "m0", "two"); !errors.Is(err, db.ErrNotFound) {
+			t.Errorf("%v: it is kept all the same", err)
+		}
+		if _, again, err := s.CreateWithdrawal(t.Context(), one, 1); err != nil || !again {
+			t.Errorf("%v, %v", again, err)
+		}
+	}
+}
+
+// TestAnswersContradictAnswers: only an answer that contradicts an earlier answer raises
+// answer_differs, not one that was under way while the core cancelled.
+func TestAnswersContradictAnswers(t *testing.T) {
+	if !answered(countersign.DecisionConfirmed) || !answered(countersign.DecisionDeclined) || answered(countersign.DecisionCancelled) || answered(countersign.DecisionExpired) || answered(countersign.DecisionNone) {
+		t.Error("a deadline and a cancel are no answers")
+	}
+	limits := client.AmountLimits{{Symbol: "USDT", Above: must(countersign.ParseAmount("10"))(t)}}
+	if one := must(countersign.ParseAmount("1"))(t); !limits.Exceeded("USDC", one) || limits.Exceeded("usdt", one) || (client.AmountLimits{}).Exceeded("USDC", one) {
+		t.Error("where limits exist, a symbol that none names needs a person")
+	}
+}
