@@ -1,8 +1,6 @@
 package api
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -115,19 +113,4 @@ func testChangesGoOnWaiting(t *testing.T, d *db.DB) {
 	}
 	approver(0)
 	propose(5*week+30, client.ChangeWaiting)
-
-	// It is not ended by a row that somebody wrote.
-	err = d.Write(ctx, func(ctx context.Context, x *db.Tx) error {
-		_, err := x.Exec(ctx, `UPDATE tokens SET over = 1`)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if waits, err := ChangesWait(ctx, d, ""); err != nil || !waits {
-		t.Errorf("ended by hand: %v", err)
-	}
-	if _, err := EndApprovers(ctx, d, 6*week); !errors.Is(err, db.ErrForged) {
-		t.Errorf("beside a row that is not genuine: %v", err)
-	}
 }
