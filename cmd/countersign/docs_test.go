@@ -157,12 +157,9 @@ func TestBlocksOfDocuments(t *testing.T) {
 
 // elsewhere are commands of the pages that no session runs, and what runs them.
 var elsewhere = map[string]string{
-	"audit drop":          "TestAuditLogs of internal/admin: a log is closed when its year ends",
-	"audit peers":         "TestWitness, where two ends sign",
 	"bench":               "TestBench, which measures less",
 	"demo":                "TestDemo",
 	"deposits reject":     "TestScripts, and deposits credit stands for it",
-	"permit verify":       "TestPermitVerify, on the vectors",
 	"refused retry":       "TestRefusedFromTheShell, after a change of the settings",
 	"withdrawals approve": "TestLargeWithdrawal of internal/admin, through the API: an approver of another origin than the core's",
 }
