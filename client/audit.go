@@ -29,7 +29,7 @@ type AuditAbout struct {
 
 // AuditAboutOptions say which records are asked for.
 type AuditAboutOptions struct {
-	ID     string // of a withdrawal, a callback, a merchant, a token …
+	ID     string `query:"id"` // of a withdrawal, a callback, a merchant, a token …
 	Before int64  // records before this number; 0: the newest
 	Limit  int    // 0: 100
 }
