@@ -16,7 +16,6 @@ const (
 	AlarmApprovalWaits   AlarmKind = "approval_waits"
 	AlarmAuditBroken     AlarmKind = "audit_broken"
 	AlarmRestored        AlarmKind = "restored"
-	AlarmRowForged       AlarmKind = "row_forged"
 	AlarmTokenChanged    AlarmKind = "token_changed"
 	AlarmKeyStoreAway    AlarmKind = "key_store_away"
 
@@ -82,9 +81,6 @@ var alarmKinds = words[AlarmKind]{
 		means: "The database was restored from a backup. What came after the backup is not known here and may have happened: the service releases and ends nothing; the gateway holds every deposit and decides no order.",
 		do:    "Reconcile as docs/backup.md says, with --settle in the end. What no file spoke for stays restored until a person resumes it.",
 		ended: "The restore was reconciled."},
-	{is: AlarmRowForged, at: atBoth, urgent: true, bySubject: true,
-		means: "A row that says who may do what is not as this program left it: somebody changed it, removed it or put back an earlier one, past the program. The row is not believed, as if it were not there; a merchant is as if paused, the service as if frozen, and nothing is decided on an order. The subject has the table and the row.",
-		do:    "Find out who can write to the database. Make what the row was for anew, edit the merchant with every member that could move money, or thaw, and compare the rest with the audit log."},
 	{is: AlarmTokenChanged, at: atBoth, urgent: true, bySubject: true,
 		means: "A token that decides on changes was made, or an approver's was revoked. The subject names the change and the token; no-approvers: somebody at the machine ended all approvers; person: somebody signed in with the identity provider as an approver or an admin for the first time, or has that role again.",
 		do:    "Find out whose it is (token list). If nobody meant it, revoke it."},

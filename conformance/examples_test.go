@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"countersign"
 	"countersign/client"
@@ -190,46 +189,6 @@ func checkSigned(t *testing.T, command string, args, env []string) {
 	c.Key, c.Sign, c.AnswerKey = testKey(), service, own.Public()
 	c.Only = func(k conformance.Case) bool { return linkCases.MatchString(k.Name) }
 	allPass(t, c)
-
-	// What a service says of its log is covered by the signature (PROTOCOL.md, L15).
-	sender, err := countersigntest.MakeService(countersigntest.ServiceConfig{Key: testKey()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, said := range [][2]string{{"a=1", "a=1"}, {"a=1", "a=2"}, {"a=1", ""}, {"", "a=1"}} {
-		plain, _, err := sender.Plaintext(countersigntest.Deposit(100 + i))
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := sender.Seal(plain)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/callbacks/notify", bytes.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header = http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "X-Api-Key": {testCallbackKey}}
-		set := func(value string) {
-			if r.Header.Del(envelope.HeaderWitness); value != "" {
-				r.Header.Set(envelope.HeaderWitness, value)
-			}
-		}
-		set(said[0])
-		if err := service.SignRequest(envelope.LinkRequest{Method: r.Method, URL: r.URL.String(), Header: r.Header, Body: body}, plain, time.Now()); err != nil {
-			t.Fatal(err)
-		}
-		set(said[1])
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if got, err2 := countersign.ParseResponse(text); err != nil || err2 != nil || (got.ErrCode == countersign.CodeAccepted) != (said[0] == said[1]) {
-			t.Errorf("%q was signed and %q came: %s", said[0], said[1], text)
-		}
-	}
 }
 
 var linkCases = regexp.MustCompile(`^(link|withdrawal|repeat)/|^deposit/plain$`)

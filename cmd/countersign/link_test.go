@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -100,27 +99,7 @@ func TestSignedLink(t *testing.T) {
 	gateway = start("--service-signing-key", write("signer", shown.ServiceSigningKey))
 	confirmed("order-3")
 
-	proof := at("proof")
-	status, out, errOut := shell(t, "", append([]string{"audit", "prove", "--withdrawal", "shop/order-3"}, api...)...)
-	if err := os.WriteFile(proof, []byte(out), 0o600); err != nil || status != exitDone {
-		t.Fatalf("%v %s", err, errOut)
-	}
-	_, logKey, _ := shell(t, "", append([]string{"audit", "key"}, api...)...)
-	merchantKey := write("merchant.pub", public+"\n")
-	status, out, errOut = shell(t, "", "audit", "verify", proof, "--key", logKey, "--merchant-key", "@"+merchantKey)
-	k, err := envelope.ParseSigningKey([]byte(public))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := `2.5 "USDT" on "TRON" to "TX": confirmed by the merchant's key ` + k.Fingerprint() + " at "; status != exitDone || !strings.Contains(out, want) {
-		t.Errorf("audit verify: status %d, not %q\n%s%s", status, want, out, errOut)
-	}
-	other := envelope.GenerateSigningKey().PublicBase64()
-	if status, out, errOut := shell(t, "", "audit", "verify", proof, "--key", logKey, "--merchant-key", other); status == exitDone || !strings.Contains(errOut, "confirmed nothing") {
-		t.Errorf("audit verify with another key: status %d\n%s%s", status, out, errOut)
-	}
 	mustShell(t, nil, "", append([]string{"withdrawals", "release", "shop/order-3", "--claim", "core-1"}, api...)...) // on the kept answer, signature and all
-	verifiedByNode(t, proof, merchantKey, write("other.pub", other))
 
 	setKey(envelope.GenerateSigningKey().PublicBase64())
 	fails("order-4", "signature_invalid")
@@ -303,70 +282,6 @@ func TestStolenSecrets(t *testing.T) {
 	await(t, service, func() bool { return decided() == "confirmed" })
 }
 
-// TestWitness: after one exchange each end holds a checkpoint of the other's log, which audit verify takes as
-// an earlier one of what that end gives out later.
-func TestWitness(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	at := func(name string) string { return filepath.Join(dir, name) }
-	free, err := dbtest.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	service := startDaemon(t, "serve", "--data", at("service"), "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
-	api := []string{"--api", service.url, "--data", at("service")}
-	mustShell(t, nil, "", append([]string{"merchants", "add", "shop", "--out", at("shop"),
-		"--notify-url", "http://" + free + merchant.DefaultNotifyPath, "--withdraw-url", "http://" + free + merchant.DefaultWithdrawPath}, api...)...)
-	var shown struct{ ServiceSigningKey string }
-	mustShell(t, &shown, "", append([]string{"merchants", "show", "shop"}, api...)...)
-	if err := os.WriteFile(at("signer"), []byte(shown.ServiceSigningKey), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	flags := []string{"gateway", "--data", at("gateway"), "--listen", free, "--api-listen", "127.0.0.1:0", "--service-key", at("shop/service.b64"),
-		"--api-key", "@" + at("shop/api.key"), "--service-signing-key", at("signer"), "--public-url", "http://" + free}
-	startDaemon(t, flags...).stop(t) // which makes its key
-	mustShell(t, nil, "", append([]string{"merchants", "edit", "shop", "--answer-key", publicOf(t, flags)}, api...)...)
-	gateway := startDaemon(t, flags...)
-	gatewayAPI := []string{"--gateway", "--api", gateway.urls["api"], "--data", at("gateway")}
-	run := func(words ...string) string {
-		t.Helper()
-		status, out, errOut := shell(t, "", words...)
-		if status != exitDone {
-			t.Fatalf("%q: %d %s", words, status, errOut)
-		}
-		return out
-	}
-	for _, flags := range [][]string{api, gatewayAPI} {
-		run(append([]string{"audit", "checkpoint"}, flags...)...) // signs, so that there is what can be said
-		if out := run(append([]string{"audit", "peers"}, flags...)...); out != "" {
-			t.Errorf("before any exchange audit peers says %s", out)
-		}
-	}
-	var added struct{ ID, Decision string }
-	mustShell(t, &added, `{"merchant":"shop","callBackId":"order-1","tenantUserId":"7"}`, append([]string{"withdrawals", "add", "-"}, api...)...)
-	peers := func(flags []string) string { return run(append([]string{"audit", "peers"}, flags...)...) }
-	await(t, service, func() bool {
-		return strings.HasPrefix(peers(api), "shop: ") && strings.HasPrefix(peers(gatewayAPI), "service: ")
-	})
-	for name, flags := range map[string][2][]string{"shop": {api, gatewayAPI}, "service": {gatewayAPI, api}} {
-		held := at(name + ".held")
-		if err := os.WriteFile(held, []byte(run(append([]string{"audit", "peers", name}, flags[0]...)...)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		now, key := held+".now", strings.TrimSpace(run(append([]string{"audit", "key"}, flags[1]...)...))
-		if err := os.WriteFile(now, []byte(run(append([]string{"audit", "checkpoint", "--from", held}, flags[1]...)...)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if out := run("audit", "verify", now, "--key", key, "--from", held); !strings.Contains(out, "it begins with the ") {
-			t.Errorf("%s: audit verify says %s", name, out)
-		}
-		status, _, errOut := shell(t, "", append([]string{"audit", "peers", name, "--conflict"}, flags[0]...)...)
-		if status == exitDone || !strings.Contains(errOut, "continues what is held of it") {
-			t.Errorf("%s: audit peers --conflict: %d %s", name, status, errOut)
-		}
-	}
-}
-
 // publicOf gives the public part that gateway --check shows.
 func publicOf(t *testing.T, flags []string) string {
 	t.Helper()
@@ -382,53 +297,4 @@ func publicOf(t *testing.T, flags []string) string {
 	}
 	t.Fatal("gateway --check shows no signing key")
 	return ""
-}
-
-// verifiedByNode runs the program of docs/link.md on a proof.
-func verifiedByNode(t *testing.T, proof, key, other string) {
-	t.Helper()
-	node, err := exec.LookPath("node")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("node is not installed, and CI must have it")
-		}
-		return
-	}
-	page, err := os.ReadFile("../../docs/link.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	program := regexp.MustCompile("(?s)```js\n(.*?)```").FindSubmatch(page)
-	if program == nil {
-		t.Fatal("docs/link.md has no program")
-	}
-	file := filepath.Join(t.TempDir(), "verify.mjs")
-	if err := os.WriteFile(file, program[1], 0o600); err != nil {
-		t.Fatal(err)
-	}
-	run := func(proof, key string) string {
-		out, err := exec.Command(node, file, proof, key).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		return string(out)
-	}
-	if out := run(proof, key); !strings.HasPrefix(out, "confirmed {") || !strings.Contains(out, `"order-3"`) {
-		t.Errorf("node says %s", out)
-	}
-	if out := run(proof, other); !strings.HasPrefix(out, "NOT SIGNED {") {
-		t.Errorf("node says with another key %s", out)
-	}
-	text, err := os.ReadFile(proof)
-	if err != nil {
-		t.Fatal(err)
-	}
-	forged := filepath.Join(t.TempDir(), "forged")
-	changed := strings.ReplaceAll(string(text), `\"amount\":\"2.5\"`, `\"amount\":\"9.5\"`)
-	if err := os.WriteFile(forged, []byte(changed), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out := run(forged, key); !strings.HasPrefix(out, "NOT SIGNED {") || !strings.Contains(out, "9.5") {
-		t.Errorf("node says of a forged proof %s", out)
-	}
 }

@@ -465,12 +465,12 @@ const fingerprint = (publicKey) => sha256(publicKey.export({ format: 'der', type
 const inLink = /(?:^|,)[ \t]*countersign=/;
 const signatureIn = /(?:^|,)[ \t]*countersign=(:([A-Za-z0-9+/]{86}==):)[ \t]*(?:,|$)/;
 const inputIn = /(?:^|,)[ \t]*countersign=(\("@method" "@target-uri" "content-digest" "content-type"\)((?:;[a-z]+=(?:[0-9]+|"[^"\\]*"))+))[ \t]*(?:,|$)/;
-const digestIn = /(?:^|,)[ \t]*sha-256=:([A-Za-z0-9+/]{43}=):(?:;witness=:([A-Za-z0-9+/]{43}=):)?;opened=:([A-Za-z0-9+/]{43}=):[ \t]*(?:,|$)/;
+const digestIn = /(?:^|,)[ \t]*sha-256=:([A-Za-z0-9+/]{43}=):;opened=:([A-Za-z0-9+/]{43}=):[ \t]*(?:,|$)/;
 
 // verified looks at the signature of a request, before anything is opened.
 function verified(req, body) {
   if (!serviceSigner) return null;
-  const { signature = '', 'signature-input': input = '', 'content-digest': digest = '', 'content-type': type = '', 'countersign-witness': said } = req.headers;
+  const { signature = '', 'signature-input': input = '', 'content-digest': digest = '', 'content-type': type = '' } = req.headers;
   if (!inLink.test(signature) || !inLink.test(input)) throw notSigned('unsigned');
   const made = signatureIn.exec(signature), by = inputIn.exec(input), over = digestIn.exec(digest);
   if (!made || !by || !over) throw notSigned('signature_invalid');
@@ -478,12 +478,11 @@ function verified(req, body) {
   const params = by[2].slice(1).split(/;(?=[a-z]+=)/).map((p) => p.split(/=(.*)/s, 2));
   const p = Object.fromEntries(params);
   const right = raw.toString('base64') === made[2] && params.length === 5 && /^[0-9]{1,15}$/.test(p.created) && /^"[ -~]{1,64}"$/.test(p.nonce) &&
-    p.keyid === `"${fingerprint(serviceSigner)}"` && p.alg === '"ed25519"' && p.tag === '"countersign-request"' && over[1] === sha256(body).toString('base64') &&
-    over[2] === (said === undefined ? undefined : sha256(said).toString('base64')); // L15: what it says of its log is covered, and not needed here
+    p.keyid === `"${fingerprint(serviceSigner)}"` && p.alg === '"ed25519"' && p.tag === '"countersign-request"' && over[1] === sha256(body).toString('base64');
   const holds = () => verify(null, Buffer.from(`"@method": ${req.method}\n"@target-uri": ${publicURL}${req.url}\n"content-digest": ${digest}\n` +
     `"content-type": ${type}\n"@signature-params": ${by[1]}`, 'latin1'), serviceSigner, raw);
   if (!right || !holds()) throw notSigned('signature_invalid');
-  return { opened: over[3], old: Math.abs(Date.now() / 1000 - Number(p.created)) > 300 };
+  return { opened: over[2], old: Math.abs(Date.now() / 1000 - Number(p.created)) > 300 };
 }
 
 // checkLink looks at what can be told only when the request is open (L6, L8).

@@ -37,7 +37,6 @@ func (d *DB) checkKeys(ctx context.Context, key *MasterKey, find func(newDatabas
 		}
 	}
 	d.keys = newKeyRing(key, func(ctx context.Context) ([]MasterKeyRow, error) { return ReadMasterKeys(ctx, d) })
-	d.guard = &guard{end: d.end.Name, keys: d.keys}
 	if err := d.keys.Reload(ctx); err != nil {
 		return err
 	}

@@ -47,7 +47,6 @@ type DB struct {
 	backend
 	end     End
 	keys    *keyRing
-	guard   *guard
 	before  int // the number of the schema when it was opened; 0: there was none
 	knows   int // and the number that this program knows
 	log     *slog.Logger

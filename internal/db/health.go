@@ -11,7 +11,6 @@ import (
 
 const (
 	lookEvery  = time.Second      // between two looks at the database's files
-	rowsEvery  = 10               // of these looks, one is also at the numbers of rows where no other process changes them
 	probeAfter = 3 * time.Second  // without any write, Run makes a small one
 	probeSlow  = 5 * time.Second  // a small write that takes longer is a fault
 	probeLimit = 10 * time.Second // of one small write
@@ -34,14 +33,14 @@ type written struct {
 // than once and must reset its variables each time; their values count only if Write
 // gives nil.
 func (d *DB) Write(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error {
-	return d.health.wrote(d.write(ctx, d.backend.Write, fn))
+	return d.health.wrote(d.backend.Write(ctx, fn))
 }
 
 // WriteUnsynced is Write for changes that a loss of power may undo: SQLite does not
 // wait for the disk. They survive the process at once, and the machine from the next
 // Write on.
 func (d *DB) WriteUnsynced(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error {
-	return d.health.wrote(d.write(ctx, d.backend.WriteUnsynced, fn))
+	return d.health.wrote(d.backend.WriteUnsynced(ctx, fn))
 }
 
 // wrote notes the error of a write and gives it back. An error of the caller's own
@@ -81,7 +80,7 @@ func (d *DB) Run(ctx context.Context) error {
 	turn := time.NewTicker(d.Every(lookEvery))
 	defer turn.Stop()
 	healthy := true
-	for n := 0; ; n++ {
+	for {
 		failed := d.health.failed // one connection may have failed alone: a probe tells
 		if !healthy {
 			failed = nil // the next turn probes
@@ -95,10 +94,6 @@ func (d *DB) Run(ctx context.Context) error {
 		if err := d.gone(); err != nil {
 			return err
 		}
-		if healthy && (d.dialect.Shared || n%rowsEvery == 0) {
-			d.learn(ctx)
-		}
-		d.guard.raise(ctx, d)
 		if healthy {
 			if err := d.look(ctx); err != nil {
 				return err
@@ -122,14 +117,6 @@ func (d *DB) Run(ctx context.Context) error {
 
 // lookLimit bounds a look at what other nodes have changed.
 const lookLimit = 2 * time.Second
-
-// learn looks at the numbers of guarded rows. That the database cannot be read is noticed
-// elsewhere.
-func (d *DB) learn(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, lookLimit)
-	defer cancel()
-	_ = d.guard.learn(ctx, d)
-}
 
 // look notices what other nodes have done to the whole database. It ignores that the
 // database cannot be read, which Ready reports.

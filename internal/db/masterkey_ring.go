@@ -2,9 +2,6 @@ package db
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"io"
 	"slices"
 	"sync"
 	"time"
@@ -21,11 +18,10 @@ type keyRing struct {
 
 	looking sync.Mutex // one look at a time
 
-	mu     sync.RWMutex
-	keys   []*MasterKey // the last one seals
-	rowMAC [32]byte     // of the first of them: the key of the MACs of rows
-	is     []MasterKeyRow
-	read   time.Time // when the last look began
+	mu   sync.RWMutex
+	keys []*MasterKey // the last one seals
+	is   []MasterKeyRow
+	read time.Time // when the last look began
 }
 
 // newKeyRing holds the keys of a database. given is the key the process was started with;
@@ -65,9 +61,6 @@ func (r *keyRing) reload(ctx context.Context, after time.Time) error {
 		return err
 	}
 	r.keys, r.is, r.read = keys, rows, at
-	h := hmac.New(sha256.New, keys[0].key[:])
-	io.WriteString(h, "countersign MAC of rows")
-	r.rowMAC = [32]byte(h.Sum(nil))
 	return nil
 }
 
@@ -79,13 +72,6 @@ func (r *keyRing) Current() *MasterKey {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.keys[len(r.keys)-1]
-}
-
-// rowKey gives the key of the MACs of rows, which comes from the first master key.
-func (r *keyRing) rowKey() [32]byte {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.rowMAC
 }
 
 // Rows are what the database said of its keys at the last look.

@@ -53,8 +53,6 @@ type Tx struct {
 	abroad   topicSet                // and those of other nodes
 	counts   map[string]int64        // changes of kept numbers, to be written before the commit
 	records  []LogRecord             // of the audit log, likewise
-	guard    *guard
-	seen     *[]seenRow // numbers of guarded rows that were read
 }
 
 // Wake wakes the watchers of topic on every node after the commit.
