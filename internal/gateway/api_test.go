@@ -229,7 +229,7 @@ var access = map[string]string{
 	"refusedCallback": "viewer approver admin", "retryRefused": "approver admin", "dismissRefused": "approver admin",
 	"events": "viewer app approver admin", "cursor": "viewer app approver admin", "moveCursor": "app admin",
 	"callbacks": "viewer approver admin", "alarms": "viewer approver admin", "ackAlarm": "approver admin", "ackAlarms": "approver admin", "testAlarm": "approver admin", "stats": "viewer approver admin", "nodes": "viewer approver admin", "search": "viewer approver admin", "keys": "viewer approver admin", "epoch": "viewer app approver admin",
-	"audit": "viewer approver admin", "auditCheckpoint": "viewer approver admin", "auditEvidence": "viewer approver admin", "auditExported": "admin", "auditLogs": "viewer approver admin", "auditPeers": "viewer approver admin", "dropAuditLog": "admin",
+	"audit": "viewer approver admin", "auditCheckpoint": "viewer approver admin", "auditAbout": "viewer approver admin", "auditProve": "viewer approver admin",
 	"forwarding": "viewer approver admin", "forwards": "viewer approver admin", "retryForwards": "admin", "retryForward": "admin", "skipForward": "admin",
 	"changes": "viewer approver admin", "change": "viewer approver admin", "approveChange": "approver admin", "changeApproval": "approver admin", "rejectChange": "approver admin",
 	"orderApproval": "approver admin",
