@@ -116,11 +116,11 @@ func TestChangeWaitsForAnApprover(t *testing.T) {
 		// An admin's own is refused too, and another's is not.
 		admin := h.person(client.RoleAdmin, "")
 		m = must(admin.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{Collect: client.CollectAny}}))(t)
-		if s := must(admin.ChangeApproval(ctx, m.Change.ID))(t); !strings.HasPrefix(s.MayNot, "whoever proposed a change cannot approve it") {
+		if s := must(admin.ChangeApproval(ctx, m.Change.ID))(t); !strings.HasPrefix(s.MayNot, "it asked for this itself") {
 			t.Errorf("of its own change it is told %q", s.MayNot)
 		}
 		_, err = admin.ApproveChange(ctx, m.Change.ID)
-		refused(t, err, client.ErrForbidden, "whoever proposed a change cannot approve it")
+		refused(t, err, client.ErrForbidden, "it asked for this itself")
 		if r := must(bob.RejectChange(ctx, m.Change.ID, "collect stays bound"))(t); r.State != client.ChangeRejected || r.Reason != "collect stays bound" {
 			t.Errorf("%+v", r)
 		}

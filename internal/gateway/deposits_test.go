@@ -71,10 +71,13 @@ func TestPossibleDuplicates(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), nil)
 			ctx := t.Context()
-			// Of one transaction: the same index twice, another index, none.
+			// Of one transaction: the same index twice, another index and amount, none.
 			for i, index := range []int64{3, 3, 4, -1} {
 				c := countersigntest.Deposit(1)
 				c.TrackingID, c.TxIndex = fmt.Sprint("d", i+1), index
+				if index == 4 {
+					c.Amount, _ = countersign.ParseAmount("77")
+				}
 				if code := r.deliver(c); code != countersign.CodeAccepted {
 					t.Fatalf("errCode %d", code)
 				}

@@ -242,8 +242,12 @@ func TestOldAnswerWaits(t *testing.T) {
 
 // transferTold is a deposit of one transfer under any trackingId.
 func transferTold(trackingID string, index int64, at db.Millis) merchant.Entry {
+	return transferOf(trackingID, index, "7.4", at)
+}
+
+func transferOf(trackingID string, index int64, sum string, at db.Millis) merchant.Entry {
 	e := merchant.NewEntry(&countersign.Deposit{Head: countersign.Head{RequestUUID: "uuid-" + trackingID, TrackingID: trackingID, TenantUserID: "user"},
-		TxID: "tx", TxIndex: index, ChainName: "TRON", Symbol: "USDT", Amount: amount("7.4"), ToAddress: "TTo"})
+		TxID: "tx", TxIndex: index, ChainName: "TRON", Symbol: "USDT", Amount: amount(sum), ToAddress: "TTo"})
 	e.At = at.Time()
 	return e
 }
@@ -282,7 +286,7 @@ func TestBookedStaysBooked(t *testing.T) {
 		must(b.Claim(ctx, transferTold("a third name", 3, start+210)))(t)
 		lost := transferTold("lost", 3, start+220)
 		must(b.Claim(ctx, lost))(t)
-		must(b.Claim(ctx, transferTold("another index", 4, start+220)))(t)
+		must(b.Claim(ctx, transferOf("another index", 4, "9", start+220)))(t)
 
 		check := func(when string) {
 			t.Helper()
