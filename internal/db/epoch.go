@@ -32,7 +32,6 @@ type Epoch struct {
 	Began      Millis
 	Reconciled Millis           // when it was reconciled; 0: it is not
 	Ends       map[string]int64 // the last number that each feed had before
-	Head       Head             // the newest signed head of the audit log before
 }
 
 // Open reports whether the epoch is not reconciled yet: some things may have happened twice
@@ -43,10 +42,10 @@ func (e Epoch) Open() bool { return e.Number != 0 && e.Reconciled == 0 }
 func (e Epoch) Base() int64 { return e.Number * epochNumbers }
 
 const (
-	insertEpochSQL = `INSERT INTO epochs (number, began, ends, size, root) VALUES ($1, $2, $3, $4, $5)`
+	insertEpochSQL = `INSERT INTO epochs (number, began, ends) VALUES ($1, $2, $3)`
 	reconcileSQL   = `UPDATE epochs SET reconciled = $1 WHERE reconciled = 0`
 	lockEpochsSQL  = `SELECT number FROM epochs ORDER BY number{lock}`
-	readEpochsSQL  = `SELECT number, began, ends, size, root, reconciled FROM epochs ORDER BY number`
+	readEpochsSQL  = `SELECT number, began, ends, reconciled FROM epochs ORDER BY number`
 )
 
 // EpochQuery reads the epochs of a database, as part of a batch.
@@ -57,7 +56,7 @@ func (l *EpochQuery) Statement() Statement {
 	return Statement{SQL: readEpochsSQL, Row: func(r Rows) error {
 		var e Epoch
 		var ends string
-		err := r.Scan(&e.Number, &e.Began, &ends, &e.Head.Size, &e.Head.Root, &e.Reconciled)
+		err := r.Scan(&e.Number, &e.Began, &ends, &e.Reconciled)
 		if err == nil {
 			err = json.Unmarshal([]byte(ends), &e.Ends)
 		}
@@ -178,15 +177,14 @@ func FirstSeq[T any](list []T, seq func(T) int64) int64 {
 }
 
 // BeginEpoch begins an epoch after a restore; its number is above least. The feeds go on with
-// numbers that were never given. The audit log may go back to head, and no further. more runs
-// in the same transaction.
-func (d *DB) BeginEpoch(ctx context.Context, feeds []string, least int64, head Head, now Millis, more func(context.Context, *Tx, Epoch) error) (e Epoch, err error) {
+// numbers that were never given. more runs in the same transaction.
+func (d *DB) BeginEpoch(ctx context.Context, feeds []string, least int64, now Millis, more func(context.Context, *Tx, Epoch) error) (e Epoch, err error) {
 	err = d.Write(ctx, func(ctx context.Context, t *Tx) error {
 		was, err := LastEpoch(ctx, t)
 		if err != nil {
 			return err
 		}
-		e = Epoch{Number: max(now.Time().Unix()-epochZero, was.Number+1, least+1, 1), Began: now, Ends: map[string]int64{}, Head: head}
+		e = Epoch{Number: max(now.Time().Unix()-epochZero, was.Number+1, least+1, 1), Began: now, Ends: map[string]int64{}}
 		for _, feed := range slices.Sorted(slices.Values(feeds)) {
 			seq, err := LockFeed(ctx, t, feed)
 			if err != nil {
@@ -199,7 +197,7 @@ func (d *DB) BeginEpoch(ctx context.Context, feeds []string, least int64, head H
 		if err != nil {
 			return err
 		}
-		statements := []Statement{{SQL: insertEpochSQL, Args: []any{e.Number, int64(now), string(ends), head.Size, head.Root}}}
+		statements := []Statement{{SQL: insertEpochSQL, Args: []any{e.Number, int64(now), string(ends)}}}
 		for _, feed := range slices.Sorted(maps.Keys(e.Ends)) {
 			statements = append(statements, EndFeed(feed, e.Base()))
 		}
@@ -219,14 +217,6 @@ func Reconcile(ctx context.Context, t *Tx, now Millis) (bool, error) {
 	}
 	n, err := t.Exec(ctx, reconcileSQL, int64(now))
 	return n > 0, err
-}
-
-// Head is the newest signed head of the audit log that a process knows. It is kept outside the
-// database: whoever can write there could drop the newest checkpoints and have the log signed
-// again without what they covered.
-type Head struct {
-	Size int64  `json:"size"` // number of records; 0: none is known
-	Root []byte `json:"root"` // of the Merkle tree
 }
 
 // ErrAnother means that the database is another one than was in use here, or that somebody

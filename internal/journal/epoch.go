@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"countersign/client"
 	"countersign/internal/db"
@@ -28,11 +27,7 @@ type restored struct {
 
 // BeginEpoch begins an epoch of d after a restore, with its alarm and its record.
 func BeginEpoch(ctx context.Context, d *db.DB, r Restore) (db.Epoch, error) {
-	head, err := signedHead(ctx, d)
-	if err != nil {
-		return db.Epoch{}, err
-	}
-	return d.BeginEpoch(ctx, r.Feeds, r.Least, head, r.At, func(ctx context.Context, t *db.Tx, e db.Epoch) error {
+	return d.BeginEpoch(ctx, r.Feeds, r.Least, r.At, func(ctx context.Context, t *db.Tx, e db.Epoch) error {
 		if err := t.Batch(ctx, r.Also); err != nil {
 			return err
 		}
@@ -41,18 +36,6 @@ func BeginEpoch(ctx context.Context, d *db.DB, r Restore) (db.Epoch, error) {
 		}
 		return Add(ctx, t, Record{Kind: r.Kind, At: r.At, Data: restored{e.Number, e.Ends}})
 	})
-}
-
-// signedHead gives the head of the newest checkpoint. A process that signs the log verifies it.
-func signedHead(ctx context.Context, d *db.DB) (db.Head, error) {
-	var signed string
-	found, err := db.One(ctx, d, lastCheckpointSQL, nil, &signed)
-	if err != nil || !found {
-		return db.Head{Root: []byte{}}, err
-	}
-	text, _, _ := strings.Cut(signed, "\n\n")
-	c, err := parseCheckpoint(text + "\n")
-	return db.Head{Size: c.Size, Root: c.Root[:]}, err
 }
 
 // EndEpoch ends what the open epoch of d holds back, with a record of that kind. first runs

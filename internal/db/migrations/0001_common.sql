@@ -168,8 +168,6 @@ CREATE TABLE epochs (
   number     {int} NOT NULL PRIMARY KEY, -- seconds since 2026-01-01 UTC
   began      {int} NOT NULL,
   ends       TEXT NOT NULL,   -- the last number that each feed had before, in JSON. It goes on behind number * 1000000, so that no number is given twice
-  size       {int} NOT NULL,   -- of the audit log when it was signed last before
-  root       {bytes} NOT NULL, -- its root then
   reconciled {int} NOT NULL DEFAULT 0 -- when a person had settled what is open; 0: not yet
 ){strict};
 
