@@ -223,7 +223,7 @@ func TestGatewayPages(t *testing.T) {
 		"GET /console/audit":               {"/console/audit", "/console/audit?subject=" + o.CallBackID},
 		"GET /console/live/awaiting":       nil, // a stream; the page Awaiting reads it
 		"GET /console/audit/checkpoint":    nil, // files
-		"GET /console/audit/evidence/{id}": nil,
+		"GET /console/audit/records/{seq}": nil,
 	}, func(string) {})
 	b.size(1280, false)
 	b.open("/console/policy?" + try)

@@ -111,7 +111,7 @@ func TestServiceWithoutScripts(t *testing.T) {
 		"GET /console/stop":                  "/console/stop",
 		"GET /console/live/now":              "", // a stream
 		"GET /console/audit/checkpoint":      "", // files
-		"GET /console/audit/evidence/{id}":   "",
+		"GET /console/audit/records/{seq}":   "",
 	})
 	b.open("/console/callbacks")
 	b.fill("#trackingId", "d-1")
@@ -240,7 +240,7 @@ func TestGatewayWithoutScripts(t *testing.T) {
 		"GET /console/audit":               "/console/audit?subject=" + o.CallBackID,
 		"GET /console/live/awaiting":       "", // a stream
 		"GET /console/audit/checkpoint":    "", // files
-		"GET /console/audit/evidence/{id}": "",
+		"GET /console/audit/records/{seq}": "",
 	})
 	b.open("/console/orders")
 	b.fill("#callBackId", other.CallBackID)

@@ -119,7 +119,7 @@ func (w *world) paths() map[string][]string {
 		"GET /console/stop":                  {"/console/stop"},
 		"GET /console/live/now":              nil, // a stream; the page Now reads it
 		"GET /console/audit/checkpoint":      nil, // files; see TestFiles
-		"GET /console/audit/evidence/{id}":   nil,
+		"GET /console/audit/records/{seq}":   nil,
 	}
 }
 
