@@ -15,12 +15,12 @@ func repeatCases() []Case {
 		{201, Must, "repeat/new-request", "Deposit identity, I1", "A deposit told again with a new requestUUID is answered with errCode 0 and that requestUUID.", nil, repeatNew},
 		{202, Must, "repeat/same-body", "Deposit identity, I1", "The same body sent again is answered with errCode 0.", nil, repeatSame},
 		{203, Must, "repeat/at-once", "Deposit identity, I1", "Eight attempts of one deposit at the same time each get their own requestUUID, and none is refused.", nil, repeatAtOnce},
-		{204, Must, "repeat/two-transfers", "Deposit identity, I2", "Two transfers of one transaction to one address, told apart by txIndex, are both accepted.", nil,
-			pair("txIndex", "4", 1)},
-		{205, Must, "repeat/two-symbols", "Deposit identity, I2", "One transaction that moves two tokens to one address is two deposits.", nil,
-			pair("symbol", `"USDC"`, 1)},
+		{204, Must, "repeat/two-transfers", "Deposit identity, I2", "Two transfers of one transaction to one address, told apart by txIndex and amount, are both credited.", nil,
+			pair(1, "txIndex", "4", "amount", `"2.6"`)},
+		{205, Must, "repeat/two-symbols", "Deposit identity, I2", "One transaction that moves two tokens, in two amounts, to one address is two deposits.", nil,
+			pair(1, "symbol", `"USDC"`, "amount", `"2.6"`)},
 		{206, Must, "repeat/possible-duplicate", "Deposit identity, I2", "A deposit under suspicion of being told twice is answered with errCode 0 and kept.", nil,
-			pair("txIndex", "-1", 0)},
+			pair(0, "txIndex", "-1")},
 		{207, Must, "repeat/two-at-once", "Deposit identity, I2", "Two transfers of one transaction at the same time are both accepted.", nil, transfersAtOnce},
 		{208, Must, "repeat/other-amount", "Deposit identity, I1", "A known trackingId with another amount is refused with errCode 2002, and nothing changes.", nil,
 			contradiction("amount", `"2.51"`)},
@@ -83,14 +83,17 @@ func (s *session) acceptedOrLater(r *reply, t countersign.Type) bool {
 	return true
 }
 
-// pair posts two deposits of one transaction to one address that differ in a
-// member besides trackingId. effects is how often the second must be credited.
-func pair(name, value string, effects int) func(*session) {
+// pair posts two deposits of one transaction to one address that differ in
+// the given members besides trackingId. effects is how often the second must be credited.
+func pair(effects int, members ...string) func(*session) {
 	return func(s *session) {
 		first := s.deposit()
 		s.takes("a deposit", first)
 		s.advice = "txId and address do not identify a deposit: trackingId does."
-		second := first.set("trackingId", text(s.id())).set(name, value)
+		second := first.set("trackingId", text(s.id()))
+		for i := 0; i < len(members); i += 2 {
+			second = second.set(members[i], members[i+1])
+		}
 		r := s.takes("another deposit of the same transaction to the same address", second)
 		s.expect(r.request, effects)
 		sameDeposit(second, r)

@@ -137,7 +137,7 @@ func TestGatewayByHand(t *testing.T) {
 		t.Errorf("other content under its id: %d %s", status, errOut)
 	}
 	if status, _, errOut := shell(t, "", append([]string{"orders", "approve", "order-2"}, flags...)...); status != exitFailed ||
-		!strings.Contains(errOut, "another approver's token can") {
+		!strings.Contains(errOut, "another approver must agree") {
 		t.Errorf("approving its own order: %d %s", status, errOut)
 	}
 	app := filepath.Join(t.TempDir(), "app.token")

@@ -351,7 +351,7 @@ func TestTokensAreChanges(t *testing.T) {
 			"made": {alice, carol}, "made by what was made": {alice, erin}, "siblings": {dave, carol}, "child": {dave, erin},
 		} {
 			_, err := c.approver.ApproveChange(ctx, url(c.proposer))
-			if !errors.Is(err, client.ErrForbidden) || !strings.Contains(err.Error(), "the same origin") {
+			if !errors.Is(err, client.ErrForbidden) || !strings.Contains(err.Error(), "it has the origin of") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -367,7 +367,7 @@ func TestTokensAreChanges(t *testing.T) {
 			t.Errorf("it has ended already: %v", err)
 		}
 		_, err := admin.ApproveChange(ctx, waits.ID)
-		refused(t, err, client.ErrForbidden, "whoever proposed")
+		refused(t, err, client.ErrForbidden, "it asked for this itself")
 		must(bob.ApproveChange(ctx, waits.ID))(t)
 		if _, err := carol.Self(ctx); !errors.Is(err, client.ErrUnauthorized) {
 			t.Errorf("it goes on: %v", err)
