@@ -130,7 +130,7 @@ func TestServiceIdentifiers(t *testing.T) {
 		{[]string{"withdrawals", "show", "none"}, "there is no such withdrawal", true},
 		{[]string{"callbacks", "show", ids["one/w-2"]}, `"id": "` + ids["one/w-2"], false},
 		{[]string{"callbacks", "show", "none"}, "there is no such callback", true},
-		{[]string{"audit", "about", ids["one/w-1"]}, "withdrawal.added", false},
+		{[]string{"audit", "about", ids["one/w-1"]}, "withdrawal.created", false},
 		{[]string{"withdrawals", "note", ids["one/w-2"], "looked"}, `"text": "looked"`, false},
 		{[]string{"withdrawals", "notes", "one/w-2"}, "looked", false},
 	} {
