@@ -89,20 +89,3 @@ func TestAuditTellsWho(t *testing.T) {
 		}
 	})
 }
-
-// exported exports the audit log and acknowledges it.
-func (h *harness) exported() {
-	h.t.Helper()
-	var b bytes.Buffer
-	api, ctx := h.client(client.RoleAdmin), h.t.Context()
-	if err := journal.Export(ctx, &b, api, 1, 0); err != nil {
-		h.t.Fatal(err)
-	}
-	p, err := api.AuditCheckpoint(ctx, 0)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	if _, err := journal.Verify(&b, p.Key, nil); err != nil {
-		h.t.Error(err)
-	}
-}

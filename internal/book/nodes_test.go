@@ -92,7 +92,7 @@ func TestInboxSettledMeanwhile(t *testing.T) {
 	settled, commit, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
 		done <- other.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-			_, err := t.Exec(ctx, keepReplySQL, int64(2), "c", int64(2001), "no", "", "", "", "", int64(70_000), "", nil)
+			_, err := t.Exec(ctx, keepReplySQL, int64(2), "c", int64(2001), "no", "", "", "", "", int64(70_000), "")
 			err = errors.Join(err, t.Count(ctx, countOpen, -1))
 			close(settled)
 			<-commit

@@ -134,11 +134,12 @@ func (v *visit) recordFile() error {
 	if err != nil {
 		return v.notFound()
 	}
-	prove := v.gateway.AuditProve
+	var proof client.AuditProof
 	if v.service != nil {
-		prove = v.service.AuditProve
+		proof, err = v.service.AuditProve(v.r.Context(), seq)
+	} else {
+		proof, err = v.gateway.AuditProve(v.r.Context(), seq)
 	}
-	proof, err := prove(v.r.Context(), seq)
 	if err != nil {
 		return err
 	}
@@ -147,11 +148,13 @@ func (v *visit) recordFile() error {
 
 // checkpointFile is the log's signed head.
 func (v *visit) checkpointFile() error {
-	checkpoint := v.gateway.AuditCheckpoint
+	var head client.AuditProof
+	var err error
 	if v.service != nil {
-		checkpoint = v.service.AuditCheckpoint
+		head, err = v.service.AuditCheckpoint(v.r.Context(), 0)
+	} else {
+		head, err = v.gateway.AuditCheckpoint(v.r.Context(), 0)
 	}
-	head, err := checkpoint(v.r.Context(), 0)
 	if err != nil {
 		return err
 	}

@@ -60,6 +60,7 @@ type Demo struct {
 	apiKey  countersign.APIKey
 	service *daemon.Service
 	api     *client.Service // of the service
+	shop    *client.Gateway // of the gateway, whose person approves
 	links   [2]string       // to the consoles of the service and of the merchant; each signs in once
 	gateway *daemon.Gateway
 	sent    map[string]countersign.Amount // trackingId → amount
@@ -196,7 +197,11 @@ func (d *Demo) open(ctx context.Context) error {
 	}
 	if err == nil {
 		token, err = os.ReadFile(d.gateway.TokenFile())
-		d.links[1] = d.gateway.ConsoleLink(client.Secret(strings.TrimSpace(string(token))))
+		secret := client.Secret(strings.TrimSpace(string(token)))
+		d.links[1] = d.gateway.ConsoleLink(secret)
+		if err == nil {
+			d.shop, err = client.NewGateway(client.Config{URL: d.gateway.URL(), Token: secret})
+		}
 	}
 	if err != nil {
 		return errors.Join(err, d.gateway.Close(), d.service.Close())

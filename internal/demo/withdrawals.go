@@ -148,11 +148,11 @@ func (d *Demo) person(ctx context.Context, callBackID, act string) error {
 	if err != nil || o.State != book.OrderHeld {
 		return err
 	}
-	decide := d.gateway.Book().ApproveOrder
+	decide := d.shop.ApproveOrder
 	if act == "decline" {
-		decide = d.gateway.Book().DeclineOrder
+		decide = d.shop.DeclineOrder
 	}
-	_, err = decide(ctx, callBackID, "a person", "seen in the demo", db.MillisOf(time.Now()))
+	_, err = decide(ctx, callBackID, "seen in the demo")
 	return err
 }
 
