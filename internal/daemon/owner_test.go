@@ -42,7 +42,7 @@ func TestFilesOfRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	files, err := os.ReadDir(to)
-	if err != nil || len(files) < 4 {
+	if err != nil || len(files) < 3 {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
 	for _, f := range files {

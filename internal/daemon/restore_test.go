@@ -12,7 +12,6 @@ import (
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest"
 )
 
 // once starts a service in dir, raises an alarm in its database, and stops it.
@@ -102,25 +101,6 @@ func TestRestore(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(file + ".restoring*"); len(left) > 0 {
 		t.Errorf("left: %v", left)
-	}
-}
-
-// TestRenamedDatabase: a database that was put back does not pass as another one by a name of
-// its own.
-func TestRenamedDatabase(t *testing.T) {
-	dir := t.TempDir()
-	if err := once(t, dir, "first"); err != nil {
-		t.Fatal(err)
-	}
-	dbtest.Exec(t, filepath.Join(dir, DatabaseFile), `UPDATE meta SET value = x'4142' WHERE name = 'database'`)
-	if err := once(t, dir, ""); !errors.Is(err, db.ErrAnother) || !strings.Contains(err.Error(), CheckpointFile) {
-		t.Errorf("a database with another name: %v", err)
-	}
-	if err := os.Remove(filepath.Join(dir, CheckpointFile)); err != nil {
-		t.Fatal(err)
-	}
-	if err := once(t, dir, "second"); err != nil {
-		t.Errorf("where it is meant: %v", err)
 	}
 }
 

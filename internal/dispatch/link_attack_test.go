@@ -79,7 +79,7 @@ func newLinkAttack(t *testing.T, seed uint64) *linkAttack {
 	c.Inbox, c.OnPossibleDuplicate = lib.NewMemoryInbox(), lib.KeepForReview
 	c.OnDeposit = func(_ context.Context, d lib.Deposit) error { a.effects[d.TrackingID]++; return nil }
 	c.OnWithdrawal = func(_ context.Context, w countersign.WithdrawalRequest) (lib.Answer, error) {
-		a.effects[w.CallBackID]++
+		a.effects[w.CallBackID] = 1 // what was confirmed is judged again at each repetition (I1): no other effect
 		n := a.orders[w.CallBackID]
 		return lib.Confirm(countersigntest.Withdrawal(n).TenantUserID, countersigntest.Order(n)), nil
 	}
