@@ -344,7 +344,7 @@ func TestLearn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d = startDaemon(t, "gateway", "--learn", "--learn-file", file, "--listen", "127.0.0.1:0", "--service-key", filepath.Join(dir, "provider.pub"), "--api-key", "k")
+	d = startDaemon(t, "gateway", "--learn", "--learn-file", file, "--data", filepath.Join(dir, "learned"), "--listen", "127.0.0.1:0", "--service-key", filepath.Join(dir, "provider.pub"), "--api-key", "k")
 	s.post(d.urls["callbacks"]+"/api/v1/uu/notify", deposit)
 	if code := d.stop(t); code != exitDone {
 		t.Errorf("exit status %d\n%s", code, d.output)
