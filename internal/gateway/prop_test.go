@@ -114,10 +114,11 @@ func (m *sequence) ask(rt *rapid.T) {
 		w.TenantUserID = "another"
 	}
 	before, known := m.current(n)
-	if m.asked[n] == "" {
-		m.asked[n] = w.TenantUserID
-	}
 	result := m.service.Deliver(m.t.Context(), m.to, w)
+	var held *countersigntest.Refusal
+	if m.asked[n] == "" && !(errors.As(result.Err, &held) && held.Code >= 3000 && held.Code < 4000) {
+		m.asked[n] = w.TenantUserID // what was only held binds its identifier to nothing (PROTOCOL.md, I1)
+	}
 	if result.Err == nil {
 		switch {
 		case m.refused[n]:
@@ -144,7 +145,7 @@ func (m *sequence) ask(rt *rapid.T) {
 	}
 	_, told := m.confirmed[n]
 	switch {
-	case m.asked[n] != w.TenantUserID:
+	case m.asked[n] != "" && m.asked[n] != w.TenantUserID:
 		if refusal.Code != countersign.CodeDetailsDiffer {
 			rt.Fatalf("%s by another user: errCode %d", w.CallBackID, refusal.Code)
 		}
