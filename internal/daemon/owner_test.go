@@ -10,7 +10,7 @@ import (
 )
 
 // TestFilesOfRoot: what root restores into the data directory of a daemon that runs as
-// somebody else is that daemon's, and so is a request to replace its master key. What root
+// somebody else is that daemon's, and so are a request to replace its master key and the checkpoint. What root
 // makes elsewhere stays root's.
 func TestFilesOfRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -39,6 +39,9 @@ func TestFilesOfRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := createFile(filepath.Join(to, nextKeyFile), []byte("key"), 0o600, giveToOwner); err != nil {
+		t.Fatal(err)
+	}
+	if err := (Storage{Dir: to}).replaceJSON(CheckpointFile, checkpointFile{}); err != nil {
 		t.Fatal(err)
 	}
 	files, err := os.ReadDir(to)

@@ -12,6 +12,7 @@ import (
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
 )
 
 // once starts a service in dir, raises an alarm in its database, and stops it.
@@ -101,6 +102,27 @@ func TestRestore(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(file + ".restoring*"); len(left) > 0 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// TestAnotherLog: a database whose log was begun anew, with a key of its own, does not pass as the one
+// that was in use.
+func TestAnotherLog(t *testing.T) {
+	dir := t.TempDir()
+	if err := once(t, dir, "first"); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"audit_key", "audit_checkpoints"} {
+		dbtest.Exec(t, filepath.Join(dir, DatabaseFile), `DELETE FROM `+table)
+	}
+	if err := once(t, dir, ""); !errors.Is(err, db.ErrAnother) || !strings.Contains(err.Error(), CheckpointFile) {
+		t.Errorf("a log with another key: %v", err)
+	}
+	if err := os.Remove(filepath.Join(dir, CheckpointFile)); err != nil {
+		t.Fatal(err)
+	}
+	if err := once(t, dir, "second"); err != nil {
+		t.Errorf("where it is meant: %v", err)
 	}
 }
 
