@@ -21,7 +21,7 @@ func repeatCases() []Case {
 			pair(1, "symbol", `"USDC"`, "amount", `"2.6"`)},
 		{206, Must, "repeat/possible-duplicate", "Deposit identity, I2", "A deposit under suspicion of being told twice is answered with errCode 0 and kept.", nil,
 			pair(0, "txIndex", "-1")},
-		{207, Must, "repeat/two-at-once", "Deposit identity, I2", "Two transfers of one transaction at the same time are both accepted.", nil, transfersAtOnce},
+		{207, Must, "repeat/two-at-once", "Deposit identity, I2", "Transfers of one transaction, in different amounts, at the same time are all credited.", nil, transfersAtOnce},
 		{208, Must, "repeat/other-amount", "Deposit identity, I1", "A known trackingId with another amount is refused with errCode 2002, and nothing changes.", nil,
 			contradiction("amount", `"2.51"`)},
 		{209, Must, "repeat/other-user", "Deposit identity, I1", "A known trackingId with another tenantUserId is refused with errCode 2002.", nil,
@@ -142,7 +142,7 @@ func transfersAtOnce(s *session) {
 	base := s.deposit()
 	requests := make([]request, instant)
 	for i := range requests {
-		m := base.set("trackingId", text(s.id())).set("txIndex", fmt.Sprint(i))
+		m := base.set("trackingId", text(s.id())).set("txIndex", fmt.Sprint(i)).set("amount", text(fmt.Sprint(i+1)))
 		requests[i] = s.attempt(fmt.Sprintf("transfer %d of one transaction, all at once", i), m)
 	}
 	for i, r := range s.atOnce(requests) {

@@ -341,7 +341,7 @@ func testOfferedByGateway(t *testing.T, role client.Role, restored bool) {
 	site := newSite(t, s.base).signIn(me.Secret)
 	if ordered && role == client.RoleAdmin && !restored {
 		p := site.get("/console/orders/own")
-		if !strings.Contains(p.body, "You cannot approve it: the token that ordered a withdrawal cannot approve it") || strings.Contains(p.body, "/orders/own/approve") {
+		if !strings.Contains(p.body, "You cannot approve it: it asked for this itself") || strings.Contains(p.body, "/orders/own/approve") {
 			t.Error(p.body)
 		}
 	}
