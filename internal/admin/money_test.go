@@ -305,6 +305,9 @@ func TestAlarms(t *testing.T) {
 		}
 		n++
 	}
+	if test, err := h.client(client.RoleOperator).TestAlarm(t.Context()); err != nil || !test.Taken || test.Status != 204 {
+		t.Errorf("a test of --alarm-url: %+v, %v", test, err)
+	}
 }
 
 // Refused and exhausted callbacks are sent again, one or many.
