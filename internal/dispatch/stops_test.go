@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -27,6 +28,7 @@ type stopRig struct {
 	old, new *testMerchant
 
 	mu     sync.Mutex
+	of     string // the merchant of the case
 	step   string
 	act    func()
 	posted map[string]place // by requestUUID
@@ -37,6 +39,12 @@ type stopRig struct {
 type place struct {
 	host string
 	key  *testMerchant
+}
+
+func (r *stopRig) merchant() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.of
 }
 
 // reached does what is to be done at the step, once.
@@ -78,7 +86,9 @@ func (o steppedOutbox) Merchant(ctx context.Context, id string) (outbox.Merchant
 func (o steppedOutbox) Settle(ctx context.Context, list []outbox.Settlement, now db.Millis) ([]outbox.Settled, error) {
 	o.r.reached("settling")
 	got, err := o.Outbox.Settle(ctx, list, now)
-	o.r.reached("settled")
+	if slices.ContainsFunc(list, func(n outbox.Settlement) bool { return n.Merchant == o.r.merchant() }) { // not the last of the case before
+		o.r.reached("settled")
+	}
 	o.r.end()
 	return got, err
 }
@@ -232,7 +242,7 @@ func (r *stopRig) run(t *testing.T, act stopAct, step string, n int) {
 	var before outbox.WithdrawalState // when the act had returned
 	known := make(chan struct{})
 	r.mu.Lock()
-	r.step, r.act = step, func() {
+	r.of, r.step, r.act = m, step, func() {
 		<-known
 		err := act.begin(r.stores[1], m)
 		before = state(id).State
