@@ -224,23 +224,29 @@ func TestServiceActs(t *testing.T) {
 			back(state)
 		},
 		"POST /console/withdrawals/{id}/block": func() {
-			got := w.confirmed(t)
+			core, other := w.token(t, client.RoleCore), w.token(t, client.RoleAdmin)
+			got := w.confirmed(t, w.api(t, core.Secret))
 			limits := client.MerchantPatch{MerchantSettings: client.MerchantSettings{ApproveAbove: client.AmountLimits{{Symbol: "usdt", Above: amount(t, "1")}}}}
 			if _, err := w.admin.UpdateMerchant(ctx, "demo", limits); err != nil {
 				t.Fatal(err)
 			}
+			// Whoever made the token that ordered it cannot agree to it; another admin can.
 			b.open("/console/withdrawals/" + got.ID)
-			b.shows("1 of 1 approval is missing", "can give it")
-			b.press("details.act > summary.main")
-			b.fill("#approve-reason", "the user was called")
-			b.accessible("a withdrawal that a person must approve")
-			b.picture("approve-withdrawal-wide")
-			b.size(390, false)
-			b.picture("approve-withdrawal-narrow")
-			b.size(1280, false)
-			b.click("details[open] button.main")
-			b.shows("Approved. The wallet gets its permit", "the user was called", "Nobody is missing")
-			b.lacks("Approve this withdrawal")
+			b.shows("1 of 1 approval is missing", "You cannot approve it")
+			second := newTab(t, browser, w.service)
+			second.signIn(other.Secret)
+			second.open("/console/withdrawals/" + got.ID)
+			second.shows("1 of 1 approval is missing", "can give it")
+			second.press("details.act > summary.main")
+			second.fill("#approve-reason", "the user was called")
+			second.accessible("a withdrawal that a person must approve")
+			second.picture("approve-withdrawal-wide")
+			second.size(390, false)
+			second.picture("approve-withdrawal-narrow")
+			second.size(1280, false)
+			second.click("details[open] button.main")
+			second.shows("Approved. The wallet gets its permit", "the user was called", "Nobody is missing")
+			second.lacks("Approve this withdrawal")
 			if _, err := w.admin.UpdateMerchant(ctx, "demo", client.MerchantPatch{Clear: []string{"approveAbove"}}); err != nil {
 				t.Fatal(err)
 			}
@@ -394,7 +400,7 @@ func TestServiceActs(t *testing.T) {
 }
 
 // confirmed is a withdrawal that the demo's merchant confirms, since it has the order.
-func (w *world) confirmed(t *testing.T) client.Withdrawal {
+func (w *world) confirmed(t *testing.T, core *client.Service) client.Withdrawal {
 	t.Helper()
 	ctx := t.Context()
 	g, err := client.NewGateway(client.Config{URL: w.gateway, Token: w.first(t, "merchant")})
@@ -406,7 +412,7 @@ func (w *world) confirmed(t *testing.T) client.Withdrawal {
 	if _, err := g.AddOrder(ctx, client.NewOrder{CallBackID: id, TenantUserID: "user-7", Address: d.Address, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount}); err != nil {
 		t.Fatal(err)
 	}
-	made, err := w.admin.CreateWithdrawal(ctx, client.NewWithdrawal{Merchant: "demo", CallBackID: id, TenantUserID: "user-7", Details: &d})
+	made, err := core.CreateWithdrawal(ctx, client.NewWithdrawal{Merchant: "demo", CallBackID: id, TenantUserID: "user-7", Details: &d})
 	if err != nil {
 		t.Fatal(err)
 	}

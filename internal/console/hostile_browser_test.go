@@ -81,7 +81,7 @@ func TestHostile(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := client.NewWithdrawal{Merchant: "shop", CallBackID: long, TenantUserID: long, TrackingID: long,
-		Details: &client.Details{Address: long, ChainName: short, Symbol: short, Amount: amount(t, strings.Repeat("9", 60)+".000000000000000001")}}
+		Details: &client.Details{Address: unspaced(long), ChainName: unspaced(short), Symbol: unspaced(short), Amount: amount(t, strings.Repeat("9", 60)+".000000000000000001")}}
 	w, err := admin.CreateWithdrawal(ctx, in)
 	if err != nil {
 		t.Fatal(err)

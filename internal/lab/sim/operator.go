@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"countersign"
 	"countersign/client"
 )
 
@@ -100,4 +101,21 @@ func (w *world) decideRefused() {
 			w.say("person", "what the gateway refused (%s %s) is %s", r.Reason, r.CallbackID, is.State)
 		}
 	}
+}
+
+// resendRefused is what a person of the service does about deposits that a merchant refused for good,
+// once its codes mean what they should: sends them again.
+func (w *world) resendRefused() {
+	w.pages("callbacks", func(o client.PageOptions) (*string, error) {
+		page, err := w.operator.Callbacks(w.ctx, client.CallbackFilter{State: client.CallbackRefused}, o)
+		for _, c := range page.Callbacks {
+			if c.Type == countersign.TypeRequestWithdraw { // its withdrawal is declined
+				continue
+			}
+			if _, err := w.operator.ResendCallback(w.ctx, c.ID); err == nil {
+				w.say("operator", "%s, which %s refused, is sent again", c.Name, c.Merchant)
+			}
+		}
+		return page.Next, err
+	})
 }

@@ -378,6 +378,7 @@ func (w *world) rest() {
 	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(10 * time.Minute) {
 		w.resumeRogue()
 		w.decideRefused()
+		w.resendRefused()
 		if left = w.left(); left == "" {
 			w.say("world", "all is done")
 			return
