@@ -68,6 +68,17 @@ func runMerchant(_ context.Context, s settings, at *steps) error {
 			if !ordered(w.CallBackID) {
 				return merchant.Refuse(countersign.CodeUnknownOrder, ""), nil
 			}
+			var executed, confirmed int
+			if err := tx.QueryRowContext(ctx, s.Store.text(`SELECT (SELECT COUNT(*) FROM executed WHERE call_back_id = ?), (SELECT COUNT(*) FROM confirmed WHERE call_back_id = ?)`),
+				w.CallBackID, w.CallBackID).Scan(&executed, &confirmed); err != nil {
+				return merchant.Answer{}, err
+			}
+			switch {
+			case executed > 0:
+				return merchant.Refuse(countersign.CodeOrderCancelled, "executed"), nil
+			case confirmed > 0: // what was confirmed stands until it ends
+				return merchant.Confirm(w.TenantUserID, orderOf(w.CallBackID)), nil
+			}
 			if rand.IntN(6) == 0 { // asked anew, it might be confirmed
 				_, err := tx.ExecContext(ctx, s.Store.text(`INSERT INTO refused (call_back_id) VALUES (?)`), w.CallBackID)
 				return merchant.Refuse(countersign.CodeRefusedPerson, ""), err
