@@ -142,7 +142,7 @@ var alarmKinds = words[AlarmKind]{
 		means: "Under the permit of a withdrawal another outcome was reported than the one that stands. Nothing was changed by it; a transaction that it names is told to the merchant.",
 		do:    "Look at the chain. If funds moved although failed stands, or twice, tell the merchant. Find out who reported the other outcome; if it was not the wallet, revoke the token."},
 	{is: AlarmEvidenceDiffers, at: atService, urgent: true, bySubject: true,
-		means: "A withdrawal of a merchant that signs its answers is confirmed, and no answer is kept that the merchant's answerKey signed and that confirms these details. Nobody gets a permit for it. Somebody changed the database past the program, it was damaged, or the merchant's key was replaced since.",
+		means: "A withdrawal of a merchant that signs its answers is confirmed or released, and no answer is kept that the merchant's answerKey signed and that confirms these details. Nobody gets a permit for it, or gets it again. Somebody changed the database past the program, it was damaged, or the merchant's key was replaced since.",
 		do:    "If the merchant has replaced its key, put the earlier one back beside the new one. Otherwise find out who can write to the database, and freeze the service until you know. Compare the withdrawal with the audit log and the chain. If nothing was executed, block it and have a new one ordered; a confirmed withdrawal that is not blocked lapses."},
 	{is: AlarmAddressChanged, at: atService, urgent: true, bySubject: true,
 		means: "A merchant is told that the deposit address of a user was replaced: what the user deposits goes to the new one. The subject is the callback.",

@@ -263,7 +263,8 @@ func (a *attempt) judge(r Response) {
 	a.settlement.Unread = m.unread(v, r, a.d.cfg.Now())
 	if a.claimed.Type == countersign.TypeRequestWithdraw && a.posted && (v.Decision != countersign.DecisionNone || v.ErrCode != nil && *v.ErrCode == 0) {
 		a.settlement.Exchange = m.exchange(a.asked, under, a.body, a.plain, r, answer, v)
-		a.settlement.Exchange.Link, a.settlement.Exchange.Signed = a.link(r, v), a.signed(r, v, answer)
+		a.settlement.Exchange.Link = a.link(r, v)
+		a.signed(a.settlement.Exchange, r, v, answer)
 	}
 }
 

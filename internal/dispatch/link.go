@@ -64,14 +64,19 @@ func (a *attempt) link(r Response, v Verdict) *outbox.Link {
 	return l
 }
 
-// signed is the answer as a permit carries it. Nil: the merchant did not sign, or did not confirm.
-func (a *attempt) signed(r Response, v Verdict, plaintext []byte) *client.SignedAnswer {
+// signed adds to e the answer as a permit carries it, if the merchant signed it and confirmed.
+func (a *attempt) signed(e *outbox.Exchange, r Response, v Verdict, plaintext []byte) {
 	if v.SignedBy == "" || v.Decision != countersign.DecisionConfirmed {
-		return nil
+		return
 	}
 	h := flat(r.Header)
-	return &client.SignedAnswer{Body: string(r.Body), Opened: string(plaintext), Status: r.Status, ContentType: h["Content-Type"], ContentDigest: h[envelope.HeaderDigest],
+	e.Signed = &client.SignedAnswer{Body: string(r.Body), Opened: string(plaintext), Status: r.Status, ContentType: h["Content-Type"], ContentDigest: h[envelope.HeaderDigest],
 		SignatureInput: h[envelope.HeaderSignatureInput], Signature: h[envelope.HeaderSignature], RequestSignature: flat(a.header)[envelope.HeaderSignature]}
+	for _, k := range a.q.AnswerKeys {
+		if k.Fingerprint() == v.SignedBy {
+			e.SignedBy = k.PublicBase64()
+		}
+	}
 }
 
 func flat(h http.Header) map[string]string {

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"countersign"
 	"countersign/client"
@@ -26,6 +27,31 @@ const (
 
 var insertAnswers = db.NewInsert(keepAnswerSQL, 50, 5)
 
+// evidence is a row of answers: why a merchant that signs its answers has confirmed a withdrawal.
+// Whoever writes the database cannot make one. The zero value is none.
+type evidence struct {
+	Answer *client.SignedAnswer `json:"answer,omitempty"`
+	// Key is the public part that Answer was verified with when it came: the merchant may have
+	// another key by the time a permit that was given is asked for again.
+	Key string `json:"key,omitempty"`
+	// Adopted stands in place of an answer that a restore lost: reconcile recorded that the core has
+	// the permit for these details.
+	Adopted *client.Details `json:"adopted,omitempty"`
+}
+
+// sealEvidence returns the arguments of keepAnswerSQL.
+func (o *Outbox) sealEvidence(ctx context.Context, id string, e evidence) ([]any, error) {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	key, sealed, err := o.Seal(ctx, placeAnswer(id), answerPurpose, [][]byte{text})
+	if err != nil {
+		return nil, err
+	}
+	return []any{id, key, sealed[0]}, nil
+}
+
 // settleAnswers keeps the signed answers with which the batch confirmed withdrawals.
 func (o *Outbox) settleAnswers(ctx context.Context, t *db.Tx, batch []*settling) error {
 	var args []any
@@ -33,20 +59,16 @@ func (o *Outbox) settleAnswers(ctx context.Context, t *db.Tx, batch []*settling)
 		if b.awaiting != 1 || b.decided != countersign.DecisionConfirmed || b.Exchange == nil || b.Exchange.Signed == nil {
 			continue
 		}
-		text, err := json.Marshal(b.Exchange.Signed)
+		row, err := o.sealEvidence(ctx, b.CallbackID, evidence{Answer: b.Exchange.Signed, Key: b.Exchange.SignedBy})
 		if err != nil {
 			return err
 		}
-		key, sealed, err := o.Seal(ctx, placeAnswer(b.CallbackID), answerPurpose, [][]byte{text})
-		if err != nil {
-			return err
-		}
-		args = append(args, b.CallbackID, key, sealed[0])
+		args = append(args, row...)
 	}
 	return t.Batch(ctx, insertAnswers.Statements(args, nil))
 }
 
-// keptAnswer is a row of answers. The zero value is none.
+// keptAnswer is a row of answers as it is stored. The zero value is none.
 type keptAnswer struct{ key, sealed []byte }
 
 // read is the statement that reads the row of the withdrawal id.
@@ -54,24 +76,36 @@ func (k *keptAnswer) read(id string) db.Statement {
 	return db.Statement{SQL: readAnswerSQL, Args: []any{id}, Row: func(r db.Rows) error { return r.Scan(&k.key, &k.sealed) }}
 }
 
-// open gives the answer; nil: none is kept, or what is kept does not open, which is as good as none.
-func (k *keptAnswer) open(ctx context.Context, d *db.DB, id string) (*client.SignedAnswer, error) {
+// open returns the evidence. What does not open is as good as none.
+func (k *keptAnswer) open(ctx context.Context, d *db.DB, id string) (e evidence, err error) {
 	if k.sealed == nil {
-		return nil, nil
+		return e, nil
 	}
 	plain, err := d.Unseal(ctx, placeAnswer(id), answerPurpose, k.key, [][]byte{k.sealed})
 	if err != nil {
-		return nil, ctx.Err()
+		return e, ctx.Err()
 	}
-	var a client.SignedAnswer
-	if json.Unmarshal(plain[0], &a) != nil {
-		return nil, nil
+	if json.Unmarshal(plain[0], &e) != nil {
+		return evidence{}, nil
 	}
-	return &a, nil
+	return e, nil
 }
 
-// unsigned reports whether a merchant with these keys has not signed a as the confirmation of w.
-// Without keys the merchant signs nothing, and the row counts.
-func (w *Withdrawal) unsigned(a *client.SignedAnswer, keys []*envelope.SigningKey) bool {
-	return keys != nil && (a == nil || w.Details == nil || a.Confirms(w.CallBackID, *w.Details, keys...) != nil)
+// bears reports whether a merchant with these keys, which are not none, has signed e as the
+// confirmation of w. again: w has its permit, so the key of the answer counts as well, and so does
+// what reconcile recorded.
+func (e evidence) bears(w *Withdrawal, again bool, keys []*envelope.SigningKey) bool {
+	if w.Details == nil {
+		return false
+	}
+	if again && e.Adopted != nil {
+		d := e.Adopted
+		return countersign.Details{Address: d.Address, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount}.Differs(*w.Details) == ""
+	}
+	if again && e.Key != "" {
+		if then, err := envelope.ParseSigningKeys(e.Key); err == nil {
+			keys = append(slices.Clip(keys), then...)
+		}
+	}
+	return e.Answer != nil && e.Answer.Confirms(w.CallBackID, *w.Details, keys...) == nil
 }

@@ -50,10 +50,16 @@ func signedAnswer(t testing.TB, pair *envelope.SigningKey, callBackID string, co
 // confirm answers the question about w with a, which may be nil.
 func confirm(t testing.TB, s *Outbox, w Withdrawal, a *client.SignedAnswer, now db.Millis) {
 	t.Helper()
+	confirmUnder(t, s, w, a, "", now)
+}
+
+// confirmUnder is confirm of an answer that was verified with the public part by.
+func confirmUnder(t testing.TB, s *Outbox, w Withdrawal, a *client.SignedAnswer, by string, now db.Millis) {
+	t.Helper()
 	for _, c := range claim(t, s, countersign.LaneWithdraw, now, 100) {
 		if c.ID == w.ID {
 			n := answer(c, countersign.DecisionConfirmed, w.Ordered)
-			n.Exchange = &Exchange{Signed: a}
+			n.Exchange = &Exchange{Signed: a, SignedBy: by}
 			if done := must(s.Settle(ctx, []Settlement{n}, now))(t)[0]; done.Decision != countersign.DecisionConfirmed {
 				t.Fatalf("settled %+v", done)
 			}
@@ -69,6 +75,14 @@ func forgeConfirmed(t *testing.T, s *Outbox, w Withdrawal, address string) {
 	_, rest, _ := strings.Cut(w.ID, ".")
 	exec(t, s, `UPDATE withdrawals SET state = 'confirmed', decision = 'confirmed', decided = 10000, release_by = 90000,
 		confirmed_address = '`+address+`', confirmed_chain = 'TRON', confirmed_symbol = 'USDT', confirmed_amount = '2.5' WHERE id = '`+rest+`'`)
+}
+
+// forgeReleased is forgeConfirmed, with the permit that the holder core is about to ask for.
+func forgeReleased(t *testing.T, s *Outbox, w Withdrawal, origin string) {
+	t.Helper()
+	_, rest, _ := strings.Cut(w.ID, ".")
+	exec(t, s, `UPDATE withdrawals SET state = 'released', decision = 'confirmed', decided = 10000, release_by = 90000, claim = 'core', origin = '`+origin+`',
+		permit = 'cpt_forged', released = 10000, confirmed_address = 'EVIL', confirmed_chain = 'TRON', confirmed_symbol = 'USDT', confirmed_amount = '2.5' WHERE id = '`+rest+`'`)
 }
 
 // evidenceDiffers reports whether the alarm says that w has no answer that its merchant signed.
@@ -162,6 +176,70 @@ func testSignedRelease(t *testing.T, s *Outbox) {
 	if p, err := s.Release(ctx, between.ID, Holder{"core", "core"}, "permit", now+1); err != nil || p.Answer == nil {
 		t.Errorf("with both keys: %+v, %v", p, err)
 	}
+}
+
+// testSignedRepeat: of a merchant that signs, a permit that the row says was given is given again
+// only as the first one is, so a row that was written as released gets none either. The merchant
+// may have replaced its key since, and the answer may have been lost by a restore.
+func testSignedRepeat(t *testing.T, s *Outbox) {
+	tampered.Store(s, true)
+	pair, other, fresh := signingKey(t), signingKey(t), signingKey(t)
+	addMerchants(t, s, 1, func(m *Merchant) { m.AnswerKey = pair.PublicBase64() })
+	now := db.Millis(10_000)
+	d := *someDetails(t, "2.5")
+	evil := d
+	evil.Address = "EVIL"
+	add := func(id string) Withdrawal { return addWithdrawal(t, s, newWithdrawal(id, now+50_000, &d), now) }
+	ask := func(w Withdrawal) (Permit, error) {
+		return s.Release(ctx, w.ID, Holder{"core", "core"}, "cpt_other", now+1)
+	}
+	refused := func(what string, w Withdrawal) {
+		t.Helper()
+		p, err := ask(w)
+		if !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "not given again") || p != (Permit{}) || !evidenceDiffers(t, s, w) {
+			t.Errorf("%s: %+v, %v", what, p, err)
+		}
+	}
+	for _, origin := range []string{"core", ""} {
+		w := add("no answer, of origin " + origin)
+		forgeReleased(t, s, w, origin)
+		refused(w.CallBackID, w)
+	}
+	executed := add("executed")
+	forgeReleased(t, s, executed, "core")
+	exec(t, s, `UPDATE withdrawals SET state = 'executed', ended = 10001 WHERE claim = 'core' AND confirmed_address = 'EVIL'`)
+	refused("a row that says executed", executed)
+	for name, a := range map[string]*client.SignedAnswer{
+		"another address":        signedAnswer(t, pair, "another address", 0, d),
+		"by another key":         signedAnswer(t, other, "by another key", 0, evil),
+		"about another":          signedAnswer(t, pair, "another", 0, evil),
+		"a refusal that repeats": signedAnswer(t, pair, "a refusal that repeats", 2001, evil),
+	} {
+		w := add(name)
+		confirmUnder(t, s, w, a, pair.PublicBase64(), now)
+		forgeReleased(t, s, w, "core")
+		refused(name, w)
+	}
+
+	replaced, lost := add("replaced"), add("lost")
+	confirmUnder(t, s, replaced, signedAnswer(t, pair, "replaced", 0, d), pair.PublicBase64(), now)
+	if _, err := ask(replaced); err != nil {
+		t.Fatal(err)
+	}
+	must(s.UpdateMerchant(ctx, "m0", now, func(m *Merchant) error { m.AnswerKey = fresh.PublicBase64(); return nil }))(t)
+	if p, err := ask(replaced); err != nil || !p.Duplicate || p.Answer == nil || evidenceDiffers(t, s, replaced) {
+		t.Errorf("after the merchant replaced its key: %+v, %v", p, err)
+	}
+	// The backup does not have the answer; reconcile says that the core has the permit.
+	must(s.Restored(ctx, 0, now))(t)
+	must(s.Adopt(ctx, Executed{Merchant: "m0", CallBackID: "lost", Claim: "core", Permit: "cpt_lost"}, "", now))(t)
+	must(s.Reconcile(ctx, now))(t)
+	if p, err := ask(lost); err != nil || p.Permit != "cpt_lost" || !p.Duplicate || evidenceDiffers(t, s, lost) {
+		t.Errorf("after a restore: %+v, %v", p, err)
+	}
+	_, rest, _ := strings.Cut(lost.ID, ".")
+	exec(t, s, `UPDATE withdrawals SET confirmed_address = 'EVIL' WHERE id = '`+rest+`'`)
+	refused("another address after a restore", lost)
 }
 
 // testUnsignedRelease: of a merchant that does not sign, the row decides. Who writes the database

@@ -25,7 +25,10 @@ type Exchange struct {
 	ResponseOpened string // what it opened to, if that was an answer
 	Link           *Link  // the signatures; nil: none was demanded
 
-	Signed *client.SignedAnswer // of a response that a key of the merchant signed and that confirms; the log does not keep it
+	// Of a response that a key of the merchant signed and that confirms, the answer and that key's
+	// public part; the log does not keep them.
+	Signed   *client.SignedAnswer
+	SignedBy string
 }
 
 // Link are the signatures of an exchange as the audit log keeps them.

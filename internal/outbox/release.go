@@ -123,7 +123,8 @@ const readPermitSQL = `SELECT w.permit, ` + withdrawalColumns + ` FROM withdrawa
 //
 // A merchant that signs its answers must have signed this one: if the answer that is kept does not
 // confirm what the row says under a key that the merchant has now, there is no permit and
-// AlarmEvidenceDiffers is raised (PROTOCOL.md, D9).
+// AlarmEvidenceDiffers is raised (PROTOCOL.md, D9). So it is for a permit that the row says was
+// given, except that the key which the answer came with counts too.
 //
 // What is above the merchant's ApproveAbove, and which no person has approved, gets no permit: a
 // *ConflictError with the code awaiting_approval.
@@ -299,11 +300,11 @@ func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopL
 	if stop == "" && w.Restored {
 		stop = client.ReasonRestored
 	}
-	answer, err := r.answer.open(ctx, o.DB, r.ID)
+	kept, err := r.answer.open(ctx, o.DB, r.ID)
 	if err != nil {
 		return "", err
 	}
-	p.Epoch, p.Answer = look.epoch.Number, answer
+	p.Epoch, p.Answer = look.epoch.Number, kept.Answer
 	switch {
 	case p.Permit != "" && !w.heldBy(r.Holder):
 		r.Err = &db.ConflictError{Member: "claim", Reason: "differs: another holder has the permit"}
@@ -314,14 +315,17 @@ func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopL
 	case stop != "":
 		r.Err = &db.ConflictError{Reason: stopTexts[stop]}
 		return "", nil
-	case p.Permit != "":
-		return "", nil
-	case w.ReleaseBy <= now: // the sweep will make it so
+	case p.Permit == "" && w.ReleaseBy <= now: // the sweep will make it so
 		r.Err = &db.ConflictError{Reason: "the withdrawal is " + string(WithdrawalLapsed)}
 		return "", nil
-	case w.unsigned(answer, m.answerKeys):
+	case m.answerKeys != nil && !kept.bears(w, p.Permit != "", m.answerKeys): // before a permit is repeated: the row may say that it was given
 		r.Err = &db.ConflictError{Reason: unsignedText}
+		if p.Permit != "" {
+			r.Err = &db.ConflictError{Reason: unsignedAgainText}
+		}
 		return client.AlarmEvidenceDiffers, nil
+	case p.Permit != "":
+		return "", nil
 	}
 	awaits, err := awaitsPerson(ctx, t, w, m.approveAbove, approved)
 	if awaits != "" {
@@ -330,8 +334,12 @@ func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopL
 	return "", err
 }
 
-// unsignedText tells callers why no permit is given.
-const unsignedText = "the merchant signs its answers, and no answer is kept that its answerKey signed and that confirms these details (alarm " + string(client.AlarmEvidenceDiffers) + "): if the merchant has replaced its key, put the earlier one back beside the new one; otherwise block the withdrawal, and have a new one ordered if it is still wanted"
+// unsignedText and unsignedAgainText tell callers why no permit is given.
+const (
+	unsignedWhy       = "the merchant signs its answers, and no answer is kept that its answerKey signed and that confirms these details (alarm " + string(client.AlarmEvidenceDiffers) + "): "
+	unsignedText      = unsignedWhy + "if the merchant has replaced its key, put the earlier one back beside the new one; otherwise block the withdrawal, and have a new one ordered if it is still wanted"
+	unsignedAgainText = unsignedWhy + "the permit is not given again; execute nothing, and find out on the chain whether this claim has moved the funds"
+)
 
 // stopLook is a look at all that stops releases.
 type stopLook struct {

@@ -121,7 +121,11 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 		if n == 0 {
 			return &db.ConflictError{Reason: "no restored database waits to be reconciled"}
 		}
-		if err := t.Batch(ctx, countMoved(t, nil, was, WithdrawalReleased, 1)); err != nil {
+		row, err := o.sealEvidence(ctx, known.ID, evidence{Adopted: &client.Details{Address: d.Address, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount}})
+		if err != nil {
+			return err
+		}
+		if err := t.Batch(ctx, countMoved(t, insertAnswers.Statements(row, nil), was, WithdrawalReleased, 1)); err != nil {
 			return err
 		}
 		adopted := journal.Adopted{Withdrawal: journal.WithdrawalOf(x.Merchant, x.CallBackID), Was: string(a.Was), Claim: journal.Fingerprint(holder), Permit: journal.Fingerprint(given)}
