@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"time"
 
 	"countersign"
 )
@@ -17,18 +16,16 @@ const asideMost = 8
 
 // aside is work beside the sending that keeps a core for long, such as making a key.
 type aside struct {
-	places  chan struct{} // of what works or waits
-	turn    chan struct{} // of what works
-	account account
+	places chan struct{} // of what works or waits
+	turn   chan struct{} // of what works
 }
 
 func newAside() *aside {
 	return &aside{places: make(chan struct{}, asideMost), turn: make(chan struct{}, 1)}
 }
 
-// Aside runs f on a core that no withdrawal waits for: as one message more of the notify lane,
-// whose sender has used all the time that f took before. One runs at a time, so that it never
-// has more than one core. Its error is ErrAsideFull where many wait, or that of ctx; then f did
+// Aside runs f as one message more of the notify lane, so it takes no core from the lane of
+// withdrawals. One runs at a time, so that it never has more than one core. Its error is ErrAsideFull where many wait, or that of ctx; then f did
 // not run.
 func (d *Dispatcher) Aside(ctx context.Context, f func()) error {
 	select {
@@ -43,11 +40,10 @@ func (d *Dispatcher) Aside(ctx context.Context, f func()) error {
 		return ctx.Err()
 	}
 	defer func() { <-d.aside.turn }()
-	if err := d.cores.acquire(ctx, &d.aside.account, sealTurn(countersign.LaneNotify)); err != nil {
+	if err := d.cores.acquire(ctx, countersign.LaneNotify); err != nil {
 		return err
 	}
-	start := time.Now()
-	defer func() { d.cores.release(&d.aside.account, time.Since(start)) }()
+	defer d.cores.release(countersign.LaneNotify)
 	f()
 	return nil
 }

@@ -3,52 +3,45 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"countersign"
 )
 
-// TestAside: a key is made behind the withdrawals that wait for a core, one at a time though
-// cores are free, and beyond those that have a place none waits.
+// TestAside: keys are made one at a time though cores are free, behind the deposits that came
+// before and beside the withdrawals, and beyond those that have a place none waits.
 func TestAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &Dispatcher{cores: newCores(1), aside: newAside()}
-		d.cores.most = 1
-		var order []string // the core is one
+		d := &Dispatcher{cores: newCores(0), aside: newAside()} // one place in each lane
 		var all sync.WaitGroup
-		work := func(name string) func() {
-			return func() {
-				time.Sleep(time.Second)
-				order = append(order, name)
-			}
-		}
-		withdrawal := func(name string) {
-			all.Go(func() {
-				f := work(name)
-				if _, err := d.cores.each(t.Context(), new(account), turnWithdrawSeal, 1, func(int) { f() }); err != nil {
-					t.Error(err)
-				}
-			})
-			synctest.Wait()
-		}
 		key := func() {
 			all.Go(func() {
-				if err := d.Aside(t.Context(), work("key")); err != nil {
+				if err := d.Aside(t.Context(), func() { time.Sleep(time.Second) }); err != nil {
 					t.Error(err)
 				}
 			})
 			synctest.Wait()
 		}
-		withdrawal("first")
-		key()
-		withdrawal("second")
-		withdrawal("third")
-		all.Wait()
-		if want := []string{"first", "second", "third", "key"}; !slices.Equal(order, want) {
-			t.Errorf("the order is %v, want %v", order, want)
+		began := time.Now()
+		ended := func(lane countersign.Lane) (at time.Duration) {
+			if _, err := d.cores.each(t.Context(), lane, 1, func(int) { time.Sleep(time.Second) }); err != nil {
+				t.Error(err)
+			}
+			return time.Since(began)
 		}
+		key()
+		all.Go(func() {
+			if at := ended(countersign.LaneNotify); at != 2*time.Second {
+				t.Errorf("a deposit that waited for the key ended after %v", at)
+			}
+		})
+		if at := ended(countersign.LaneWithdraw); at != time.Second {
+			t.Errorf("a withdrawal beside the key ended after %v", at)
+		}
+		all.Wait()
 
 		d.cores = newCores(8)
 		start := time.Now()
@@ -69,8 +62,8 @@ func TestAside(t *testing.T) {
 			t.Errorf("of who has left: %v", err)
 		}
 		all.Wait()
-		if d.cores.busy != 0 || len(d.aside.places) != 0 {
-			t.Errorf("%d cores and %d places are taken", d.cores.busy, len(d.aside.places))
+		if len(d.cores[countersign.LaneNotify]) != 0 || len(d.aside.places) != 0 {
+			t.Errorf("%d cores and %d places are taken", len(d.cores[countersign.LaneNotify]), len(d.aside.places))
 		}
 	})
 }

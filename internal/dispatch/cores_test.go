@@ -2,14 +2,13 @@ package dispatch
 
 import (
 	"context"
-	"os"
-	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"countersign"
 )
 
 // With cores to spare the blocks of a message run beside each other; without,
@@ -21,7 +20,7 @@ func TestEachSpreadsOverIdleCores(t *testing.T) {
 			start := time.Now()
 			var mu sync.Mutex
 			ran := map[int]int{}
-			_, err := c.each(t.Context(), new(account), turnNotifySeal, 6, func(i int) {
+			_, err := c.each(t.Context(), countersign.LaneNotify, 6, func(i int) {
 				time.Sleep(time.Second)
 				mu.Lock()
 				ran[i]++
@@ -39,96 +38,58 @@ func TestEachSpreadsOverIdleCores(t *testing.T) {
 					t.Errorf("block %d ran %d times", i, ran[i])
 				}
 			}
-			if c.busy != 0 {
-				t.Errorf("%d of %d cores are busy afterwards", c.busy, all)
+			if len(c[countersign.LaneNotify]) != 0 {
+				t.Errorf("%d places of %d cores are taken afterwards", len(c[countersign.LaneNotify]), all)
 			}
 		})
 	}
 }
 
-// A deposit gives its core to a withdrawal between two blocks, and has it back
-// before other deposits.
-func TestWithdrawalGoesBetweenTheBlocksOfADeposit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCores(1)
-		c.most = 1
-		var mu sync.Mutex
-		var order []string
-		block := func(name string) func(int) {
-			return func(int) {
-				time.Sleep(time.Second)
-				mu.Lock()
-				defer mu.Unlock()
-				order = append(order, name)
-			}
-		}
-		var all sync.WaitGroup
-		a := new(account)
-		run := func(turn turn, n int, name string) {
-			all.Go(func() {
-				if _, err := c.each(t.Context(), a, turn, n, block(name)); err != nil {
-					t.Error(err)
-				}
-			})
-			synctest.Wait()
-		}
-		run(turnNotifySeal, 3, "first")
-		run(turnNotifySeal, 1, "second")
-		run(turnWithdrawSeal, 2, "withdrawal")
-		all.Wait()
-		want := []string{"first", "withdrawal", "withdrawal", "first", "first", "second"}
-		if !slices.Equal(order, want) {
-			t.Errorf("%v, want %v", order, want)
-		}
-		if c.busy != 0 {
-			t.Errorf("%d cores are busy afterwards", c.busy)
-		}
-	})
-}
-
-// There is one operation more than cores, and never two: a withdrawal waits for
-// the next block that ends.
-func TestOneMoreThanCores(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCores(2)
-		var running atomic.Int64
-		var all sync.WaitGroup
-		var took time.Duration
-		a := new(account)
-		message := func(turn turn, n int) {
-			all.Go(func() {
-				asked := time.Now()
-				if _, err := c.each(t.Context(), a, turn, n, func(int) {
-					if now := running.Add(1); now > 3 {
-						t.Errorf("%d operations at once", now)
+// A backlog of deposits whose messages are as long as messages may be costs a withdrawal no
+// wait, and a backlog of withdrawals costs a deposit none. Within a lane messages are served as
+// they came, never more at once than there are places.
+func TestEachLaneHasItsOwnPlaces(t *testing.T) {
+	for _, lanes := range [][2]countersign.Lane{{countersign.LaneNotify, countersign.LaneWithdraw}, {countersign.LaneWithdraw, countersign.LaneNotify}} {
+		synctest.Test(t, func(t *testing.T) {
+			const cores, long, backlog = 2, 36, 60
+			c := newCores(cores)
+			var running atomic.Int64
+			var all sync.WaitGroup
+			var mu sync.Mutex
+			var order []int
+			for n := range backlog {
+				all.Go(func() {
+					if _, err := c.each(t.Context(), lanes[0], long, func(int) {
+						if now := running.Add(1); now > cores+1 {
+							t.Errorf("%d operations at once", now)
+						}
+						time.Sleep(time.Second)
+						running.Add(-1)
+					}); err != nil {
+						t.Error(err)
 					}
-					time.Sleep(time.Second)
-					running.Add(-1)
-				}); err != nil {
-					t.Error(err)
+					mu.Lock()
+					defer mu.Unlock()
+					order = append(order, n)
+				})
+				synctest.Wait()
+			}
+			start := time.Now()
+			took, err := c.each(t.Context(), lanes[1], 4, func(int) { time.Sleep(time.Second) })
+			if waited := time.Since(start); err != nil || took != 4*time.Second || waited != 2*time.Second {
+				t.Errorf("lane %v: 4 blocks on %d cores took %v, %v of RSA, %v", lanes[1], cores, waited, took, err)
+			}
+			all.Wait()
+			for at, n := range order {
+				if n < at-cores || n > at+cores {
+					t.Errorf("message %d was number %d to end", n, at)
 				}
-				if turn.ofWithdrawal() {
-					took = time.Since(asked)
-				}
-			})
-			synctest.Wait()
-		}
-		for range 10 {
-			message(turnNotifySeal, 4)
-		}
-		if now := running.Load(); now != 3 {
-			t.Errorf("%d operations, want 3", now)
-		}
-		time.Sleep(time.Second / 2)
-		message(turnWithdrawSeal, 1)
-		all.Wait()
-		if took != 1500*time.Millisecond {
-			t.Errorf("the withdrawal's block ended after %v, want half of the block before it and its own", took)
-		}
-		if c.busy != 0 {
-			t.Errorf("%d operations are left", c.busy)
-		}
-	})
+			}
+			if len(c[0])+len(c[1]) != 0 {
+				t.Errorf("%d and %d places are taken afterwards", len(c[0]), len(c[1]))
+			}
+		})
+	}
 }
 
 // A panic in any block is the caller's, after all blocks have ended, and costs
@@ -141,7 +102,7 @@ func TestPanicInABlock(t *testing.T) {
 			running := 0
 			got := func() (p any) {
 				defer func() { p = recover() }()
-				_, _ = c.each(t.Context(), new(account), turnNotifyOpen, 3, func(i int) {
+				_, _ = c.each(t.Context(), countersign.LaneNotify, 3, func(i int) {
 					mu.Lock()
 					running++
 					mu.Unlock()
@@ -157,8 +118,8 @@ func TestPanicInABlock(t *testing.T) {
 				})
 				return nil
 			}()
-			if got != "bad block" || running != 0 || c.busy != 0 {
-				t.Errorf("block %d: recovered %v, %d still run, %d cores busy", bad, got, running, c.busy)
+			if got != "bad block" || running != 0 || len(c[countersign.LaneNotify]) != 0 {
+				t.Errorf("block %d: recovered %v, %d still run, %d places taken", bad, got, running, len(c[countersign.LaneNotify]))
 			}
 		})
 	}
@@ -166,91 +127,21 @@ func TestPanicInABlock(t *testing.T) {
 
 func TestEachGivesUpOnlyBeforeTheFirstBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCores(1)
-		c.most = 1
-		a := new(account)
-		if err := c.acquire(t.Context(), a, turnNotifySeal); err != nil {
+		c := newCores(0) // one place
+		if err := c.acquire(t.Context(), countersign.LaneNotify); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := c.each(ctx, a, turnNotifySeal, 2, func(int) { t.Error("ran without a core") }); err == nil {
+		if _, err := c.each(ctx, countersign.LaneNotify, 2, func(int) { t.Error("ran without a core") }); err == nil {
 			t.Error("no error")
 		}
-		c.release(a, 0)
+		c.release(countersign.LaneNotify)
 		ran := 0
 		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := c.each(ctx, a, turnNotifySeal, 3, func(int) { ran++; time.Sleep(time.Second) }); err != nil || ran != 3 {
+		if _, err := c.each(ctx, countersign.LaneNotify, 3, func(int) { ran++; time.Sleep(time.Second) }); err != nil || ran != 3 {
 			t.Errorf("%d of 3 blocks ran, error %v", ran, err)
 		}
 	})
-}
-
-// Who rests comes after what the network had brought before, on one core too.
-func TestRestComesAfterTheNetwork(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	p, err := newPoller()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.close()
-	p.most = time.Minute
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	var read atomic.Int64
-	go func() {
-		defer r.Close()
-		for buf := make([]byte, 1); ; read.Add(1) {
-			if _, err := r.Read(buf); err != nil {
-				return
-			}
-		}
-	}()
-	p.rest() // now the reader waits
-	before := 0
-	for n := range int64(1000) {
-		if _, err := w.Write([]byte{1}); err != nil {
-			t.Fatal(err)
-		}
-		p.rest()
-		if read.Load() < n+1 {
-			before++
-			for read.Load() < n+1 {
-				p.rest()
-			}
-		}
-	}
-	// Now and then the scheduler is fair to those who rest. Without the pipe
-	// it would be all of them.
-	if before > 300 {
-		t.Errorf("%d of 1000 rests ended before what had come was read", before)
-	}
-}
-
-// A rest ends also where the other work does not, and after the end.
-func TestRestEnds(t *testing.T) {
-	p, err := newPoller()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all sync.WaitGroup
-	for range 50 {
-		all.Go(func() {
-			for range 100 {
-				p.rest()
-			}
-		})
-	}
-	all.Wait()
-	p.close()
-	p.rest()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.resting) > 50 {
-		t.Errorf("%d rest for ever", len(p.resting))
-	}
 }

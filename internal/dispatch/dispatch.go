@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -28,7 +27,6 @@ type Dispatcher struct {
 	aside     *aside
 	files     *openFiles
 	lanes     [2]*lane
-	offline   bool // a test without a network, which needs no poller
 	ran       atomic.Bool
 }
 
@@ -64,14 +62,6 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	hard, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
 
-	if !d.offline && d.cfg.Dial == nil {
-		p, err := newPoller()
-		if err != nil {
-			return fmt.Errorf("dispatch: %w", err)
-		}
-		defer p.close()
-		d.cores.rest = p.rest
-	}
 	var claimers, settlers sync.WaitGroup
 	for _, l := range d.lanes {
 		claimers.Go(func() { l.run(ctx, work) })

@@ -65,7 +65,7 @@ func newRig(t *testing.T, change func(*Config, *rig)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.post, d.offline = post, true
+	d.post = post
 	r.d = d
 	return r
 }

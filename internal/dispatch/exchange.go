@@ -145,7 +145,7 @@ func (a *attempt) load(ctx context.Context) (what string, err error) {
 func (a *attempt) seal(stop context.Context) error {
 	m := a.m
 	a.asked = m.forRequest(a.claimed.LastReason, db.MillisOf(a.start))
-	sealed, err := a.asked.seal(a.d.rsa(stop, m.account, sealTurn(a.lane), "seal"), a.plain)
+	sealed, err := a.asked.seal(a.d.rsa(stop, a.lane, "seal"), a.plain)
 	if err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func (a *attempt) judge(r Response) {
 		a.opening = m.openings
 		// No context ends this wait: the response is complete, and a core becomes
 		// free within milliseconds.
-		w := a.d.rsa(context.Background(), m.account, openTurn(a.lane), "open")
+		w := a.d.rsa(context.Background(), a.lane, "open")
 		w.Most = countersign.MaxAnswer(len(a.plain))
 		under, plaintext, blocks, err = openAnswer(sets, w, a.claimed.Type, data)
 		opened, answer = err == nil, plaintext
@@ -316,10 +316,10 @@ func question(c outbox.Claimed, m *merchant) (q Question, plain []byte, uuid str
 	return q, plain, uuid, nil
 }
 
-// rsa runs the RSA of one message of a when it gets a core.
-func (d *Dispatcher) rsa(ctx context.Context, a *account, t turn, operation string) envelope.Worker {
+// rsa runs the RSA of one message when its lane has a place on the cores.
+func (d *Dispatcher) rsa(ctx context.Context, lane countersign.Lane, operation string) envelope.Worker {
 	return envelope.Worker{Each: func(n int, f func(int)) error {
-		took, err := d.cores.each(ctx, a, t, n, f)
+		took, err := d.cores.each(ctx, lane, n, f)
 		if err == nil {
 			d.cfg.Observer.RSA(operation, took)
 		}

@@ -30,7 +30,6 @@ type merchant struct {
 
 	openings *openings
 	unreads  unreads
-	account  *account // of all versions
 
 	keys
 }
@@ -126,10 +125,7 @@ func (c *cachedMerchants) get(ctx context.Context, id string, version int64) (*m
 	if err != nil {
 		return nil, fmt.Errorf("loading merchant: %w", err)
 	}
-	m.openings, m.account = c.openings(), new(account)
-	if e.m != nil {
-		m.account = e.m.account
-	}
+	m.openings = c.openings()
 	e.m = m
 	return m, nil
 }

@@ -110,7 +110,7 @@ func TestFewAnswersAreOpenedBeforeThePause(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						d.post, d.offline = post, true
+						d.post = post
 						running.Go(func() {
 							if err := d.Run(ctx); err != nil {
 								t.Error(err)

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"countersign"
 	"countersign/client"
 	"countersign/internal/outbox"
 )
@@ -67,17 +68,16 @@ func TestStopBreaksOffWhatTakesTooLong(t *testing.T) {
 }
 
 // takeCores takes every place there is for RSA, until free is called.
-func takeCores(t *testing.T, c *cores) (free func()) {
-	t.Helper()
-	taken, a := 0, new(account)
-	for ; c.busy < c.most; taken++ {
-		if err := c.acquire(t.Context(), a, turnNotifySeal); err != nil {
-			t.Fatal(err)
+func takeCores(c *cores) (free func()) {
+	var taken []countersign.Lane
+	for _, lane := range []countersign.Lane{countersign.LaneNotify, countersign.LaneWithdraw} {
+		for c.spare(lane) {
+			taken = append(taken, lane)
 		}
 	}
 	return func() {
-		for range taken {
-			c.release(a, 0)
+		for _, lane := range taken {
+			c.release(lane)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func TestStopGivesBackWhatWasNotSent(t *testing.T) {
 			sent.Add(1)
 			return post(ctx, q)
 		}
-		free := takeCores(t, r.d.cores) // everything waits for its seal
+		free := takeCores(r.d.cores) // everything waits for its seal
 		for i := range 10 {
 			r.addDeposit("m1", i)
 		}
@@ -115,7 +115,7 @@ func TestStopGivesBackWhatWasNotSent(t *testing.T) {
 func TestShortLeaseIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(c *Config, _ *rig) { c.RSA = 1 })
-		free := takeCores(t, r.d.cores)
+		free := takeCores(r.d.cores)
 		id := r.addDeposit("m1", 1)
 		r.start(t)
 		time.Sleep(40 * time.Second)
@@ -153,60 +153,6 @@ func TestRunsOnce(t *testing.T) {
 		r.stop()
 		if err := r.d.Run(t.Context()); err == nil {
 			t.Error("ran twice")
-		}
-	})
-}
-
-func TestCoresServeWithdrawalsFirstAndDepositsToo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCores(1)
-		c.most = 1
-		a := new(account)
-		if err := c.acquire(t.Context(), a, turnNotifySeal); err != nil {
-			t.Fatal(err)
-		}
-		order := make(chan turn, 40)
-		for range 10 {
-			for _, turn := range []turn{turnNotifySeal, turnNotifyOpen, turnWithdrawSeal, turnWithdrawOpen} {
-				go func() {
-					_ = c.acquire(t.Context(), a, turn)
-					order <- turn
-					c.release(a, 0)
-				}()
-			}
-		}
-		synctest.Wait()
-		ctx, cancel := context.WithCancel(t.Context())
-		gone := make(chan error)
-		go func() { gone <- c.acquire(ctx, a, turnWithdrawOpen) }()
-		synctest.Wait()
-		cancel()
-		if <-gone == nil {
-			t.Error("a wait that was given up got a core")
-		}
-		c.release(a, 0)
-		synctest.Wait()
-		close(order)
-		var got []turn
-		sum := map[turn]int{}
-		for turn := range order {
-			got = append(got, turn)
-			sum[turn]++
-		}
-		if len(got) != 40 || got[0] != turnWithdrawOpen || got[len(got)-1] != turnNotifySeal {
-			t.Errorf("order %v", got)
-		}
-		early := 0
-		for _, turn := range got[:20] {
-			if turn == turnNotifyOpen || turn == turnNotifySeal {
-				early++
-			}
-		}
-		if early < 1 || early > 4 {
-			t.Errorf("%d of the first 20 were deposits: %v", early, got)
-		}
-		if c.busy != 0 {
-			t.Errorf("%d cores are busy", c.busy)
 		}
 	})
 }
