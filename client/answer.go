@@ -22,35 +22,57 @@ type SignedAnswer struct {
 	RequestSignature string `json:"requestSignature" doc:"the header Signature of the service's request, which the response answers"`
 }
 
-// ErrAnswer means that a SignedAnswer is not the merchant's confirmation.
-var ErrAnswer = errors.New("the answer is no confirmation that the merchant signed")
+// The errors of SignedAnswer and, about its answer, of VerifyPermit. Each is an ErrAnswer.
+var (
+	// ErrAnswer means that a SignedAnswer is not the merchant's confirmation of a withdrawal.
+	ErrAnswer = errors.New("the merchant's answer does not bear the permit out")
+	// ErrAnswerMissing: there is none. The merchant does not sign, or somebody took it away.
+	ErrAnswerMissing = fmt.Errorf("%w: there is none", ErrAnswer)
+	// ErrAnswerUnsigned: it has no signature.
+	ErrAnswerUnsigned = fmt.Errorf("%w: it is not signed", ErrAnswer)
+	// ErrAnswerKey: another key than the merchant's signed it.
+	ErrAnswerKey = fmt.Errorf("%w: it is signed by another key, not by this merchant's", ErrAnswer)
+	// ErrAnswerAltered: it is not what was signed.
+	ErrAnswerAltered = fmt.Errorf("%w: it was altered after it was signed", ErrAnswer)
+	// ErrAnswerMalformed: it is signed, and is no answer to a question about a withdrawal.
+	ErrAnswerMalformed = fmt.Errorf("%w: it cannot be read", ErrAnswer)
+	// ErrAnswerRefusal: the merchant refused, whatever the details beside the refusal say.
+	ErrAnswerRefusal = fmt.Errorf("%w: it is a refusal", ErrAnswer)
+	// ErrAnswerDiffers: it confirms another withdrawal, or other details.
+	ErrAnswerDiffers = fmt.Errorf("%w: it confirms something else", ErrAnswer)
+)
 
-// Verify checks that one of keys signed a as a response with errCode 0, and gives the answer that
-// its data opened to. Errors wrap ErrAnswer. The caller compares the answer with the withdrawal:
-// Confirms does.
+// Verify checks that one of keys signed a as a response with errCode 0, and returns the answer that
+// its data opened to (PROTOCOL.md, N7). A nil a is missing. The caller compares the answer with the
+// withdrawal: Confirms does.
 func (a *SignedAnswer) Verify(keys ...*envelope.SigningKey) (none countersign.WithdrawalAnswer, err error) {
-	wrong := func(err error) (countersign.WithdrawalAnswer, error) {
-		return none, fmt.Errorf("%w: %w", ErrAnswer, err)
+	if a == nil {
+		return none, ErrAnswerMissing
 	}
 	s, err := envelope.VerifyResponse(envelope.LinkResponse{Status: a.Status, Body: []byte(a.Body),
 		Header: http.Header{"Content-Type": {a.ContentType}, envelope.HeaderDigest: {a.ContentDigest},
 			envelope.HeaderSignatureInput: {a.SignatureInput}, envelope.HeaderSignature: {a.Signature}},
 		Request: http.Header{envelope.HeaderSignature: {a.RequestSignature}}}, keys...)
-	if err != nil {
-		return wrong(err)
+	switch {
+	case errors.Is(err, envelope.ErrUnsigned):
+		return none, ErrAnswerUnsigned
+	case errors.Is(err, envelope.ErrSignatureKey):
+		return none, ErrAnswerKey
+	case err != nil:
+		return none, fmt.Errorf("%w: %w", ErrAnswerAltered, err)
 	}
 	r, err := countersign.ParseResponse([]byte(a.Body))
 	switch {
 	case err != nil:
-		return wrong(err)
+		return none, fmt.Errorf("%w: %w", ErrAnswerMalformed, err)
 	case a.Status != http.StatusOK || r.ErrCode != countersign.CodeAccepted:
-		return wrong(fmt.Errorf("it has the status %d and errCode %d: a refusal confirms nothing", a.Status, r.ErrCode))
+		return none, fmt.Errorf("%w: it has the status %d and errCode %d", ErrAnswerRefusal, a.Status, r.ErrCode)
 	case !s.Covers([]byte(a.Opened)):
-		return wrong(errors.New("opened is not the plaintext that was signed"))
+		return none, fmt.Errorf("%w: opened is not the plaintext that was signed", ErrAnswerAltered)
 	}
 	answer, err := countersign.ParseLenientAnswer(countersign.TypeRequestWithdraw, []byte(a.Opened))
 	if err != nil {
-		return wrong(err)
+		return none, fmt.Errorf("%w: %w", ErrAnswerMalformed, err)
 	}
 	return answer.(countersign.WithdrawalAnswer), nil
 }
@@ -63,10 +85,10 @@ func (a *SignedAnswer) Confirms(callBackID string, d countersign.Details, keys .
 		return err
 	}
 	if answer.CallBackID != callBackID {
-		return fmt.Errorf("%w: it is about the withdrawal %q", ErrAnswer, answer.CallBackID)
+		return fmt.Errorf("%w: the withdrawal %q", ErrAnswerDiffers, answer.CallBackID)
 	}
 	if member := answer.Details.Differs(d); member != "" {
-		return fmt.Errorf("%w: it confirms another %s", ErrAnswer, member)
+		return fmt.Errorf("%w: another %s", ErrAnswerDiffers, member)
 	}
 	return nil
 }

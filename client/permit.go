@@ -11,6 +11,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"countersign"
+	"countersign/envelope"
 )
 
 // PermitNote is what a signed permit says (PROTOCOL.md, Permits).
@@ -28,16 +29,24 @@ type PermitNote struct {
 // Execution is what somebody is about to execute, for VerifyPermit.
 type Execution struct {
 	Claim      string  // required
-	Details    Details // Address and Amount are required; an empty ChainName or Symbol is not compared
-	Merchant   string  // empty: not compared
+	Details    Details // all four members are required
+	Merchant   string  // required with MerchantKeys; else empty: not compared
 	CallBackID string  // empty: not compared
+	Epoch      int64   // the highest of all permits that were seen; 0: all are, or none was seen
 	// Duplicate takes a permit that was given before too. Whoever sets it has found out that the
 	// execution under this claim did not move the funds.
 	Duplicate bool
+	// MerchantKeys are the public parts with which Merchant signs its answers, as Merchant itself
+	// has said them. With them Answer, which came beside the note, must confirm what the permit says.
+	// Nil: Answer is not looked at.
+	MerchantKeys []*envelope.SigningKey
+	Answer       *SignedAnswer
 }
 
-// The errors of VerifyPermit.
+// The errors of VerifyPermit, beside those of a SignedAnswer.
 var (
+	// ErrExecution means that the Execution lacks what a permit is compared with.
+	ErrExecution = errors.New("what is to be executed is not said whole")
 	// ErrPermitForged means that the note is not signed by this key.
 	ErrPermitForged = errors.New("the permit is not signed by this key")
 	// ErrPermitMalformed means that what is signed is no permit, or has another form than
@@ -45,6 +54,8 @@ var (
 	ErrPermitMalformed = errors.New("the note is no permit")
 	// ErrPermitDiffers means that the permit is for another execution.
 	ErrPermitDiffers = errors.New("the permit is for another execution")
+	// ErrPermitEpoch means that a restore has ended the database that gave the permit.
+	ErrPermitEpoch = errors.New("the permit is of an epoch that a restore has ended")
 	// ErrPermitDuplicate means that the permit was given before: the execution may have moved the
 	// funds already.
 	ErrPermitDuplicate = errors.New("the permit was given before: find out whether its execution has moved the funds")
@@ -151,17 +162,44 @@ func parsePermit(text string) (n PermitNote, err error) {
 	return n, nil
 }
 
+// plainNote undoes what copying a note through text files, shells and mail does to its line ends. No
+// value of a permit has a line end.
+func plainNote(signed string) string {
+	return strings.TrimRight(strings.ReplaceAll(signed, "\r\n", "\n"), "\n") + "\n"
+}
+
+// missing names what x lacks; empty: nothing.
+func (x *Execution) missing() string {
+	for _, m := range []struct{ name, value string }{{"claim", x.Claim}, {"address", x.Details.Address}, {"chainName", x.Details.ChainName},
+		{"symbol", x.Details.Symbol}, {"amount", x.Details.Amount.String()}} {
+		if m.value == "" {
+			return m.name
+		}
+	}
+	if x.MerchantKeys != nil && x.Merchant == "" {
+		return "merchant, whose keys are given"
+	}
+	return ""
+}
+
 // VerifyPermit checks that a signed permit allows x: key, the verifier key of the service's audit
-// log, has signed it, it names x, and it was not given before (PROTOCOL.md, Permits). It needs
-// neither the service nor its API. Whoever executes keeps what was executed, by Merchant and CallBackID, since a
-// note can be shown twice. The errors are those above; errors.Is tells them apart.
+// log, has signed it, it names x, no restore has ended its epoch, and it was not given before. With
+// x.MerchantKeys it also checks that the merchant itself confirmed this (PROTOCOL.md, Permits). It needs
+// neither the service nor its API, nor any database. Whoever executes keeps what was executed, by
+// Merchant and CallBackID, since a note can be shown twice, and the highest Epoch. The errors are
+// those above; errors.Is tells them apart.
 func VerifyPermit(signed, key string, x Execution) (PermitNote, error) {
-	if x.Claim == "" || x.Details.Address == "" || x.Details.Amount.String() == "" {
-		return PermitNote{}, errors.New("claim, address and amount of the execution are required")
+	if member := x.missing(); member != "" {
+		return PermitNote{}, fmt.Errorf("%w: give its %s", ErrExecution, member)
 	}
 	verifier, err := note.NewVerifier(strings.TrimSpace(key))
 	if err != nil {
 		return PermitNote{}, errors.New("the key is no verifier key: want NAME+HASH+KEY, as audit key prints it")
+	}
+	signed = plainNote(signed)
+	// The reader of notes passes over signatures of other keys and repeated ones.
+	if i := strings.LastIndex(signed, "\n\n"); i >= 0 && strings.Count(signed[i+2:], "\n") > 1 {
+		return PermitNote{}, fmt.Errorf("%w: it has more than one signature", ErrPermitMalformed)
 	}
 	opened, err := note.Open([]byte(signed), note.VerifierList(verifier))
 	if err != nil || len(opened.Sigs) != 1 {
@@ -174,15 +212,10 @@ func VerifyPermit(signed, key string, x Execution) (PermitNote, error) {
 	if err != nil {
 		return PermitNote{}, err
 	}
-	is, want := n.Details, x.Details
-	if want.ChainName == "" {
-		want.ChainName = is.ChainName
+	protocol := func(d Details) countersign.Details {
+		return countersign.Details{Address: d.Address, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount}
 	}
-	if want.Symbol == "" {
-		want.Symbol = is.Symbol
-	}
-	differs := countersign.Details{Address: is.Address, ChainName: is.ChainName, Symbol: is.Symbol, Amount: is.Amount}.Differs(
-		countersign.Details{Address: want.Address, ChainName: want.ChainName, Symbol: want.Symbol, Amount: want.Amount})
+	differs := protocol(n.Details).Differs(protocol(x.Details))
 	switch {
 	case n.Claim != x.Claim:
 		differs = "claim"
@@ -194,7 +227,15 @@ func VerifyPermit(signed, key string, x Execution) (PermitNote, error) {
 	switch {
 	case differs != "":
 		return n, fmt.Errorf("%w: it has another %s", ErrPermitDiffers, differs)
-	case n.Duplicate && !x.Duplicate:
+	case n.Epoch < x.Epoch:
+		return n, fmt.Errorf("%w: it has %d, and one of %d was seen", ErrPermitEpoch, n.Epoch, x.Epoch)
+	}
+	if x.MerchantKeys != nil {
+		if err := x.Answer.Confirms(n.CallBackID, protocol(n.Details), x.MerchantKeys...); err != nil {
+			return n, err
+		}
+	}
+	if n.Duplicate && !x.Duplicate {
 		return n, ErrPermitDuplicate
 	}
 	return n, nil

@@ -136,7 +136,7 @@ type Permit struct {
 	Withdrawal Withdrawal `json:"withdrawal" doc:"the withdrawal as it is now"`
 	Note       string     `json:"note,omitempty" doc:"the permit as a signed note, which a signer checks with the service's verifier key (audit key) and nothing else (countersign permit verify)"`
 	// Answer is the merchant's part of the proof. A signer that has the merchant's key needs it.
-	Answer    *SignedAnswer `json:"answer,omitempty" doc:"the merchant's signed answer that confirmed the withdrawal; absent: the merchant does not sign its answers, or the answer was purged or lost by a restore"`
+	Answer    *SignedAnswer `json:"answer,omitempty" doc:"the merchant's signed answer that confirmed the withdrawal, which a signer checks with the merchant's key beside the note; absent: the merchant does not sign its answers, or the answer was lost by a restore"`
 	Duplicate bool          `json:"duplicate" doc:"this holder got the permit before: before you execute, check whether that execution already moved the funds"`
 }
 

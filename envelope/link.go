@@ -34,6 +34,8 @@ var (
 	ErrUnsigned = errors.New("it is not signed")
 	// ErrSignature: the signature is not that of a known key for this very message.
 	ErrSignature = errors.New("its signature does not hold")
+	// ErrSignatureKey: the signature names another key; it is an ErrSignature too.
+	ErrSignatureKey = errors.New("keyid is not the fingerprint of a key that counts here")
 )
 
 const (
@@ -444,5 +446,5 @@ func readParams(p *httpsfv.Params, tag string, keys []*SigningKey) (s LinkSignat
 			return s, nil
 		}
 	}
-	return s, errors.New("keyid is not the fingerprint of a key that counts here")
+	return s, ErrSignatureKey
 }

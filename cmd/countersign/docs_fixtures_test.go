@@ -284,9 +284,9 @@ var expected = map[string]func(t *testing.T, out string){
 			`"state": "executed"`,
 		)
 	},
-	// The answer is there, the permit, the record and the log of now are good.
+	// The permit with its answer, the record and the log of now are good.
 	"docs/dispute.md": func(t *testing.T, out string) {
-		holds(t, out, `"signatureInput"`, "good: this execution is allowed", "withdrawal.released", "it begins with the ")
+		holds(t, out, "good: this execution is allowed, and the merchant has signed that it confirms it", "withdrawal.released", "it begins with the ")
 		if n := strings.Count(out, "good: countersign-"); n != 2 {
 			t.Errorf("%d checks of the log are good, want 2:\n%s", n, out)
 		}

@@ -12,8 +12,10 @@ import (
 	"countersign/internal/daemon"
 )
 
-func makeHandover(dir string) error {
-	err := daemon.PrepareHandover(dir)
+func makeHandover(dir string) error { return prepared(daemon.PrepareHandover(dir)) }
+
+// prepared adds to an error of daemon.PrepareFiles what helps.
+func prepared(err error) error {
 	if u := (*daemon.HandoverError)(nil); errors.As(err, &u) {
 		return otherDirectory(err)
 	}

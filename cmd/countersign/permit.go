@@ -1,45 +1,54 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/cli"
+	"countersign/internal/daemon"
 )
 
 type permitCmd struct {
-	Verify permitVerifyCmd `cmd:"" help:"Check a signed permit against what is to be executed, with the service's verifier key and nothing else; the exit status is 0 if it allows that."`
+	Verify permitVerifyCmd `cmd:"" help:"Check a permit against what is to be executed, with the service's verifier key, the merchant's key and nothing else; the exit status is 0 if it allows that."`
 }
 
 type permitVerifyCmd struct {
 	Note string `arg:"" help:"File with the note, member note of the permit; - for standard input."`
 	Key  string `required:"" help:"The service's verifier key as audit key prints it, or @FILE with it. It must come from elsewhere than the note." placeholder:"KEY"`
 
-	Claim      string `required:"" help:"The execution that asks." placeholder:"CLAIM"`
-	Address    string `required:"" help:"Where the funds are to go." placeholder:"ADDRESS"`
-	Amount     string `required:"" help:"How much." placeholder:"AMOUNT"`
-	Chain      string `help:"Of this chainName alone. Default: any." placeholder:"CHAIN"`
-	Symbol     string `help:"Of this symbol alone. Default: any." placeholder:"SYMBOL"`
-	Merchant   string `help:"Of this merchant alone. Default: any." placeholder:"ID"`
-	CallBackID string `name:"call-back-id" help:"Of this withdrawal alone. Default: any." placeholder:"ID"`
-	Duplicate  bool   `help:"Take a permit that was given before: you know that its execution did not move the funds."`
+	Claim   string `required:"" help:"The execution that asks." placeholder:"CLAIM"`
+	Address string `required:"" help:"Where the funds are to go." placeholder:"ADDRESS"`
+	Amount  string `required:"" help:"How much." placeholder:"AMOUNT"`
+	Chain   string `required:"" help:"Its chainName." placeholder:"CHAIN"`
+	Symbol  string `required:"" help:"Its symbol." placeholder:"SYMBOL"`
+	Epoch   int64  `required:"" help:"The highest epoch of all permits that were seen: a permit of a lower one is refused. 0: none was seen." placeholder:"NUMBER"`
+
+	Merchant    string   `help:"Of this merchant alone. Default: any." placeholder:"ID"`
+	CallBackID  string   `name:"call-back-id" help:"Of this withdrawal alone. Default: any." placeholder:"ID"`
+	MerchantKey []string `help:"The public part with which --merchant signs its answers, as it has shown it, or @FILE with it: then its signed answer must confirm what the permit says. Twice while it replaces its key." placeholder:"KEY"`
+	Answer      string   `help:"File with the merchant's signed answer, member answer of the permit." type:"path" placeholder:"FILE"`
+	Duplicate   bool     `help:"Take a permit that was given before: you know that its execution did not move the funds."`
 }
 
-// mostNote bounds a note.
-const mostNote = 64 << 10
+// mostPermit bounds a note and an answer.
+const mostPermit = 1 << 20
 
 func (c *permitVerifyCmd) Run(std streams) error {
 	key, err := textOrFile("key", c.Key)
 	if err != nil {
 		return err
 	}
-	amount, err := countersign.ParseAmount(c.Amount)
+	x, err := c.execution()
 	if err != nil {
-		return fmt.Errorf("--amount: %w", err)
+		return err
 	}
 	in := std.in
 	if c.Note != "-" {
@@ -50,23 +59,114 @@ func (c *permitVerifyCmd) Run(std streams) error {
 		defer f.Close()
 		in = f
 	}
-	text, err := io.ReadAll(io.LimitReader(in, mostNote))
+	text, err := io.ReadAll(io.LimitReader(in, mostPermit))
 	if err != nil {
 		return err
 	}
-	n, err := client.VerifyPermit(string(text), key, client.Execution{Claim: c.Claim, Merchant: c.Merchant, CallBackID: c.CallBackID, Duplicate: c.Duplicate,
-		Details: client.Details{Address: c.Address, ChainName: c.Chain, Symbol: c.Symbol, Amount: amount}})
+	n, err := client.VerifyPermit(string(text), key, x)
+	hint := func(text string) error { return &hintedError{err, []string{text}} }
 	switch {
 	case errors.Is(err, client.ErrPermitForged):
-		return &hintedError{err, []string{"give the key of the service's log: audit key prints it. The note must be as the release gave it, byte for byte."}}
+		return hint("give the key of the service's log: audit key prints it. The note must be as the release gave it.")
 	case errors.Is(err, client.ErrPermitDuplicate):
-		return &hintedError{err, []string{"if it has not, give --duplicate."}}
+		return hint("if it has not, give --duplicate.")
+	case errors.Is(err, client.ErrAnswerMissing):
+		return hint("give --answer with the member answer of the permit. A merchant that does not sign its answers has none: without --merchant-key you believe the service's database.")
 	case err != nil:
 		return err
 	}
-	fmt.Fprintln(std.out, "good: this execution is allowed")
+	if x.MerchantKeys != nil {
+		fmt.Fprintln(std.out, "good: this execution is allowed, and the merchant has signed that it confirms it")
+	} else {
+		fmt.Fprintln(std.out, "good: this execution is allowed; that the merchant confirmed it, the service alone says (--merchant-key)")
+	}
 	for line := range strings.Lines(n.Text()) {
 		fmt.Fprint(std.out, "      "+line)
+	}
+	return nil
+}
+
+// execution reads what the flags expect.
+func (c *permitVerifyCmd) execution() (x client.Execution, err error) {
+	for _, f := range []struct{ flag, value string }{{"claim", c.Claim}, {"address", c.Address}, {"chain", c.Chain}, {"symbol", c.Symbol}} {
+		if f.value == "" {
+			return x, fmt.Errorf("--%s is empty: say what is to be executed", f.flag)
+		}
+	}
+	x = client.Execution{Claim: c.Claim, Merchant: c.Merchant, CallBackID: c.CallBackID, Epoch: c.Epoch, Duplicate: c.Duplicate,
+		Details: client.Details{Address: c.Address, ChainName: c.Chain, Symbol: c.Symbol}}
+	if x.Details.Amount, err = countersign.ParseAmount(c.Amount); err != nil {
+		return x, fmt.Errorf("--amount: %w", err)
+	}
+	for _, given := range c.MerchantKey {
+		text, err := textOrFile("merchant-key", given)
+		if err != nil {
+			return x, err
+		}
+		k, err := otherSigner("merchant-key", []byte(text))
+		if err != nil {
+			return x, err
+		}
+		x.MerchantKeys = append(x.MerchantKeys, k)
+	}
+	switch {
+	case x.MerchantKeys == nil && c.Answer != "":
+		return x, errors.New("--answer is checked with the merchant's key: give --merchant-key and --merchant")
+	case x.MerchantKeys != nil && c.Merchant == "":
+		return x, errors.New("--merchant is missing: it says whose key --merchant-key is")
+	case c.Answer == "":
+		return x, nil
+	}
+	text, err := os.ReadFile(c.Answer)
+	if err == nil {
+		err = json.Unmarshal(text, &x.Answer)
+	}
+	if err != nil {
+		return x, fmt.Errorf("--answer: %w", err)
+	}
+	return x, nil
+}
+
+// The files of withdrawals release --out.
+const (
+	noteFile   = "note.txt"
+	answerFile = "answer.json"
+	permitFile = "permit.json"
+)
+
+func makePermitDir(dir string) error {
+	return prepared(daemon.PrepareFiles(dir, noteFile, answerFile, permitFile))
+}
+
+const givenBefore = "this claim was given the permit before; find out whether the funds have moved before you execute"
+
+// savePermit writes a permit to dir and lists the files. What cannot be written is printed.
+func savePermit(_ context.Context, _ *client.Service, std cli.Streams, dir string, _, answer json.RawMessage) error {
+	var given struct {
+		Note      string          `json:"note"`
+		Answer    json.RawMessage `json:"answer"`
+		Duplicate bool            `json:"duplicate"`
+	}
+	if err := json.Unmarshal(answer, &given); err != nil {
+		return err
+	}
+	var files []daemon.NewFile
+	for _, f := range []struct {
+		name    string
+		content []byte
+	}{{noteFile, []byte(given.Note)}, {answerFile, given.Answer}, {permitFile, answer}} {
+		if len(f.content) > 0 {
+			files = append(files, daemon.NewFile{Name: f.name, Data: f.content, Mode: 0o600})
+		}
+	}
+	if given.Duplicate {
+		fmt.Fprintln(std.Err, "countersign: warning:", givenBefore)
+	}
+	if err := daemon.CreateFiles(dir, files); err != nil {
+		return errors.Join(printJSON(std.Out, answer, "  "), &hintedError{fmt.Errorf("the permit was given, and could not be written: %w", err), []string{"the same claim gets it again."}})
+	}
+	for _, f := range files {
+		fmt.Fprintln(std.Out, filepath.Join(dir, f.Name))
 	}
 	return nil
 }

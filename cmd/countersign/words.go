@@ -49,10 +49,11 @@ var serviceWords = []cli.Command{
 	{Words: "withdrawals cancel", Op: "cancelWithdrawal", Help: "Withdraw the question while it awaits its answer.", ID: withdrawalText, Find: actWithdrawal},
 	{Words: "withdrawals release", Op: "releaseWithdrawal", ID: withdrawalText, Find: actWithdrawal, Warn: func(e cli.Entry) string {
 		if e.Text("duplicate") == "true" {
-			return "this claim was given the permit before; find out whether the funds have moved before you execute"
+			return givenBefore
 		}
 		return ""
-	}},
+	}, Out: &cli.Output{Prepare: makePermitDir, Write: savePermit,
+		Help: "Directory for note.txt, answer.json if the merchant signs, which permit verify checks, and permit.json, all of it; made if missing. Nothing in it is overwritten. Without it all is printed."}},
 	{Words: "withdrawals approve", Op: "approveWithdrawal", ID: withdrawalText, Find: actWithdrawal},
 	{Words: "withdrawals block", Op: "blockWithdrawal", ID: withdrawalText, Find: actWithdrawal},
 	{Words: "withdrawals resume", Op: "resumeWithdrawal", ID: withdrawalText, Find: actWithdrawal},

@@ -20,13 +20,19 @@ const (
 	merchantFile    = "merchant.json"
 )
 
-// PrepareHandover makes the directory. It refuses one that holds any of the files, or that cannot
-// be written to, before a merchant is made whose keys could not be kept there.
+// PrepareHandover is PrepareFiles for the files of WriteHandover.
 func PrepareHandover(dir string) error {
+	return PrepareFiles(dir, serviceKeyFile, responseKeyFile, apiKeyFile, merchantFile)
+}
+
+// PrepareFiles makes the directory. It refuses one that holds any of the files, or that cannot be
+// written to, before something is made that is shown once and could not be kept there. Its errors
+// about the directory are *HandoverErrors.
+func PrepareFiles(dir string, names ...string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	for _, name := range []string{serviceKeyFile, responseKeyFile, apiKeyFile, merchantFile} {
+	for _, name := range names {
 		path := filepath.Join(dir, name)
 		switch _, err := os.Lstat(path); {
 		case err == nil:

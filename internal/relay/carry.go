@@ -258,7 +258,7 @@ func (r *Relay) settle(ctx context.Context, tx pgx.Tx, t *turn) error {
 		b.Queue(`SET LOCAL synchronous_commit = off`)
 	}
 	for _, p := range t.permits {
-		b.Queue(permitSQL, p.row.Merchant, p.row.about.callBackID, p.withdrawal, p.claim, p.permit, p.body, p.note)
+		b.Queue(permitSQL, p.row.Merchant, p.row.about.callBackID, p.withdrawal, p.claim, p.permit, p.body, p.note, p.answer)
 	}
 	if len(t.permits) > 0 {
 		b.Queue(`NOTIFY countersign_permits`)

@@ -23,6 +23,7 @@ CREATE TABLE IF NOT EXISTS countersign_permits (
 	permit       text        NOT NULL, -- that the row with the outcome must name
 	body         json        NOT NULL, -- details: execute exactly these; withdrawal: as it was then
 	note         text        NOT NULL DEFAULT '', -- the permit, signed by the service: a signer checks it without the API
+	answer       json,                 -- what the merchant signed, for the signer as well; null: it does not sign
 	written      timestamptz NOT NULL DEFAULT clock_timestamp(),
 	PRIMARY KEY (merchant, call_back_id)
 );

@@ -21,6 +21,7 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/envelope"
 	"countersign/internal/daemon"
 	"countersign/internal/lab/dbtest"
 )
@@ -133,7 +134,8 @@ type service struct {
 	dir    string
 	url    string // of the API
 	token  string
-	admin  *client.Service // straight to the API
+	admin  *client.Service      // straight to the API
+	signs  *envelope.SigningKey // with which the merchant of addConfirming signs its answers
 	front  *httptest.Server
 	direct *httputil.ReverseProxy
 

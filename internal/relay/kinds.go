@@ -141,14 +141,15 @@ type permit struct {
 	withdrawal, claim, permit string
 	body                      string // JSON without the permit
 	note                      string // signed
+	answer                    []byte // JSON that the merchant signed; nil: it does not sign
 }
 
 // permitSQL keeps the permit of a withdrawal. It changes a row only after a restore of the
 // service in which the permit was lost.
 const permitSQL = `
-INSERT INTO countersign_permits AS p (merchant, call_back_id, withdrawal, claim, permit, body, note) VALUES ($1, $2, $3, $4, $5, $6::json, $7)
+INSERT INTO countersign_permits AS p (merchant, call_back_id, withdrawal, claim, permit, body, note, answer) VALUES ($1, $2, $3, $4, $5, $6::json, $7, $8::json)
 ON CONFLICT (merchant, call_back_id) DO UPDATE SET withdrawal = excluded.withdrawal, claim = excluded.claim, permit = excluded.permit,
-	body = excluded.body, note = excluded.note, written = clock_timestamp() WHERE p.permit <> excluded.permit`
+	body = excluded.body, note = excluded.note, answer = excluded.answer, written = clock_timestamp() WHERE p.permit <> excluded.permit`
 
 // report sends a row about one withdrawal.
 func (t *turn) report(ctx context.Context, row Row) error {
@@ -196,7 +197,11 @@ func permitOf(row Row, given *client.Permit) (permit, error) {
 		Details    client.Details    `json:"details"`
 		Withdrawal client.Withdrawal `json:"withdrawal"`
 	}{given.Details, given.Withdrawal})
-	return permit{row, given.Withdrawal.ID, asked.Holder, given.Permit.Reveal(), string(shown), given.Note}, err
+	p := permit{row: row, withdrawal: given.Withdrawal.ID, claim: asked.Holder, permit: given.Permit.Reveal(), body: string(shown), note: given.Note}
+	if err == nil && given.Answer != nil {
+		p.answer, err = json.Marshal(given.Answer)
+	}
+	return p, err
 }
 
 // keep notes permits, which are written at the end of the turn.

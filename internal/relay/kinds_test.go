@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -28,8 +29,9 @@ func (s *service) addConfirming(id string) *countersigntest.Merchant {
 	var m atomic.Pointer[countersigntest.Merchant]
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.Load().ServeHTTP(w, r) }))
 	s.t.Cleanup(server.Close)
+	s.signs = envelope.GenerateSigningKey()
 	made, err := s.admin.CreateMerchant(context.Background(), client.NewMerchant{ID: id, Key: &client.KeySpec{Bits: 1024},
-		MerchantSettings: client.MerchantSettings{NotifyURL: server.URL + merchant.DefaultNotifyPath, WithdrawURL: server.URL + merchant.DefaultWithdrawPath}})
+		MerchantSettings: client.MerchantSettings{NotifyURL: server.URL + merchant.DefaultNotifyPath, WithdrawURL: server.URL + merchant.DefaultWithdrawPath, AnswerKey: s.signs.PublicBase64()}})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -41,7 +43,7 @@ func (s *service) addConfirming(id string) *countersigntest.Merchant {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	is, err := countersigntest.MakeMerchant(countersigntest.MerchantConfig{Key: key, APIKey: countersign.APIKey(made.APIKey), Orders: func(string) (countersign.Details, bool) {
+	is, err := countersigntest.MakeMerchant(countersigntest.MerchantConfig{Key: key, APIKey: countersign.APIKey(made.APIKey), Sign: s.signs, Orders: func(string) (countersign.Details, bool) {
 		return countersign.Details{Address: "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8", ChainName: "TRON", Symbol: "USDT", Amount: amount}, true
 	}})
 	if err != nil {
@@ -49,6 +51,27 @@ func (s *service) addConfirming(id string) *countersigntest.Merchant {
 	}
 	m.Store(is)
 	return is
+}
+
+// proves checks what a signer is handed of a permit in the core's database, with the keys of the
+// service and of the merchant shop.
+func (s *service) proves(c *core, callBackID, claim string) {
+	s.t.Helper()
+	proof, err := s.admin.AuditCheckpoint(s.t.Context(), 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	x := client.Execution{Claim: claim, Merchant: "shop", CallBackID: callBackID, Details: *s.withdrawalOf(callBackID).Details, MerchantKeys: []*envelope.SigningKey{s.signs.Public()}}
+	note := c.one(`SELECT note FROM countersign_permits WHERE call_back_id = $1`, callBackID)
+	if _, err := client.VerifyPermit(note, proof.Key, x); !errors.Is(err, client.ErrAnswerMissing) {
+		s.t.Errorf("the permit of %s without an answer: %v", callBackID, err)
+	}
+	if err := json.Unmarshal([]byte(c.one(`SELECT answer::text FROM countersign_permits WHERE call_back_id = $1`, callBackID)), &x.Answer); err != nil {
+		s.t.Fatal(err)
+	}
+	if n, err := client.VerifyPermit(note, proof.Key, x); err != nil {
+		s.t.Errorf("the permit of %s: %+v, %v", callBackID, n, err)
+	}
 }
 
 // about is the body of a row about one withdrawal.
@@ -124,14 +147,7 @@ func TestWholeWithdrawal(t *testing.T) {
 		s.withdrawalOf("w-1").ID+" execution-1 120.50 released" {
 		t.Errorf("the permit's row: %s", got)
 	}
-	proof, err := s.admin.AuditCheckpoint(t.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n, err := client.VerifyPermit(c.one(`SELECT note FROM countersign_permits WHERE call_back_id = 'w-1'`), proof.Key, client.Execution{Claim: "execution-1", Merchant: "shop", CallBackID: "w-1",
-		Details: *s.withdrawalOf("w-1").Details}); err != nil {
-		t.Errorf("the note of the permit: %+v, %v", n, err)
-	}
+	s.proves(c, "w-1", "execution-1")
 	if strings.Contains(c.one(`SELECT body::text FROM countersign_permits WHERE call_back_id = 'w-1'`), permit) {
 		t.Error("the body has the permit")
 	}

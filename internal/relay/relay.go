@@ -179,7 +179,7 @@ func (r *Relay) checkTables(ctx context.Context) error {
 	_, err := r.pool.Exec(ctx, look)
 	if err == nil && r.c.Decisions {
 		ddl += " --decisions"
-		_, err = r.pool.Exec(ctx, `SELECT d.seq, r.decisions, p.permit FROM countersign_decisions d, countersign_relay r, countersign_permits p LIMIT 0`)
+		_, err = r.pool.Exec(ctx, `SELECT d.seq, r.decisions, p.answer FROM countersign_decisions d, countersign_relay r, countersign_permits p LIMIT 0`)
 	}
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && (refused.Code[:2] == "42") { // no such table, no such column, no right

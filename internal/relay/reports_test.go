@@ -62,16 +62,8 @@ func TestReportsTogether(t *testing.T) {
 			if got := c.one(`SELECT count(*) FROM countersign_permits WHERE claim = 'e' || substr(call_back_id, 2) AND body->'withdrawal'->>'callBackId' = call_back_id`); got != fmt.Sprint(n) {
 				t.Errorf("%s permits of %d", got, n)
 			}
-			proof, err := s.admin.AuditCheckpoint(t.Context(), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
 			for i := range n {
-				id := fmt.Sprint("w-", i)
-				if note, err := client.VerifyPermit(c.one(`SELECT note FROM countersign_permits WHERE call_back_id = $1`, id), proof.Key, client.Execution{Claim: fmt.Sprint("e-", i),
-					Merchant: "shop", CallBackID: id, Details: *s.withdrawalOf(id).Details}); err != nil {
-					t.Errorf("the note of %s: %+v, %v", id, note, err)
-				}
+				s.proves(c, fmt.Sprint("w-", i), fmt.Sprint("e-", i))
 			}
 			if got := c.one(`SELECT string_agg(problem->>'status', ',' ORDER BY id) FROM countersign_outbox`); got != "409,422,404" {
 				t.Errorf("refused: %s: %s", got, c.one(`SELECT string_agg(problem::text, ' ' ORDER BY id) FROM countersign_outbox`))
