@@ -133,9 +133,16 @@ func (in *inboxTx) run(ctx context.Context) error {
 		}
 		row = in.claim(i, e, finding == merchant.FindingSuspect)
 		in.remember(e)
-		if in.results[i].State == merchant.StateTaken {
+		switch in.results[i].State {
+		case merchant.StateTaken:
 			if err := in.effect(ctx, e, row); err != nil {
 				return err
+			}
+		case merchant.StateOtherContent: // refused; but if money left again, it counts
+			if c, is := e.Callback.(*countersign.WithdrawalDone); is {
+				if err := in.takeExecution(ctx, e, c); err != nil {
+					return err
+				}
 			}
 		}
 		if r := &in.results[i]; r.State == merchant.StateSettled && confirms(e.Callback.CallbackType(), r.Reply) {

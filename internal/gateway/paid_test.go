@@ -72,6 +72,40 @@ func TestPaidCounts(t *testing.T) {
 	}
 }
 
+// TestPaidTwiceUnderOneTrackingID: a second transaction under the trackingId of the first is refused,
+// since the content differs, and yet it counts, once.
+func TestPaidTwiceUnderOneTrackingID(t *testing.T) {
+	for _, d := range dialects {
+		r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), nil)
+		r.order(1)
+		r.deliver(countersigntest.Withdrawal(1))
+		w := countersigntest.Notice(countersign.TypeWithdraw, 1).(*countersign.WithdrawalDone)
+		first := w.TxID
+		for _, tx := range []string{first, "another", "another", first} {
+			want := countersign.CodeAccepted
+			if w.TxID = tx; tx != first {
+				want = countersign.CodeDetailsDiffer
+			}
+			if got := r.deliver(w); got != want {
+				t.Fatalf("%s: errCode %d of %s, want %d", d.name, got, tx, want)
+			}
+		}
+		got, err := r.book.Spent(t.Context(), book.Spent{Symbol: w.Symbol})
+		if want := w.Amount.Sum().Plus(w.Amount.Sum()); err != nil || got.Sum.Cmp(want) != 0 {
+			t.Errorf("%s: %s count, want %s, %v", d.name, got.Sum, want, err)
+		}
+		n := 0
+		for _, kind := range r.alarms() {
+			if kind == client.AlarmExecutedTwice {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("%s: %d alarms of a second transaction: %v", d.name, n, r.alarms())
+		}
+	}
+}
+
 func (r *rig) cancel(n int) {
 	r.t.Helper()
 	if _, err := r.app.CancelOrder(r.t.Context(), countersigntest.Withdrawal(n).CallBackID, ""); err != nil {

@@ -30,6 +30,7 @@ const (
 	PermitDiffers        Kind = "permit_differs"         // another permit was given here than the core has
 	ReleasedNotExecuted  Kind = "released_not_executed"  // a permit was given here that the core does not know
 	AddedUnknown         Kind = "added_unknown"          // the core added it, or the application ordered it, and this end does not know it
+	OutcomeUnknown       Kind = "outcome_unknown"        // the core says how it ended, and nobody reported it here
 	EndDiffers           Kind = "end_differs"            // it ended otherwise here than the other side says
 	EndedThere           Kind = "ended_there"            // it ended before the restore, and had not in the backup
 	Reopened             Kind = "reopened"               // from before a restore, and the other side says that nothing became of it

@@ -253,6 +253,11 @@ func (c Config) settle(ctx context.Context, o *outbox.Outbox, l Line, b became) 
 			f.Finding, f.State, f.There = EndDiffers, string(w.State), strings.TrimSpace(l.State+" "+l.TxID)
 			return c.Report(f)
 		}
+		if w.State == outbox.WithdrawalReleased && b != permitted {
+			if err := c.Report(Finding{Finding: OutcomeUnknown, Merchant: f.Merchant, CallBackID: l.CallBackID, State: string(w.State), There: l.State}); err != nil {
+				return err
+			}
+		}
 		if !c.Settle || l.Permit == "" {
 			return nil
 		}

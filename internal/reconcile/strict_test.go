@@ -115,6 +115,13 @@ func TestEndsAreCompared(t *testing.T) {
 			for _, step := range withdrawalSteps[:3] {
 				step(t, o)
 			}
+			for state, missing := range map[string]bool{"executed": true, "failed": true, "released": false, "": false} {
+				found, report := gather()
+				must(Service(ctx, o, Config{Executed: lines(t, Line{Merchant: "shop", CallBackID: "order", State: state}), Report: report, Now: start + 700}))(t)
+				if (len(*found) == 1 && (*found)[0].Finding == OutcomeUnknown && (*found)[0].There == state) != missing || len(*found) > 1 {
+					t.Errorf("released here, %q there: found %+v", state, *found)
+				}
+			}
 			end := withdrawalSteps[3]
 			if failed {
 				end = func(t *testing.T, o *outbox.Outbox) { must(fail(t, o, start+800))(t) }

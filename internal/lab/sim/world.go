@@ -188,6 +188,7 @@ func (w *world) live() error {
 	all.Wait()
 	w.rest()
 	w.check()
+	w.stranger()
 	return nil
 }
 
