@@ -1,225 +1,190 @@
-// Package bench measures a service and its merchants on this machine, and what RSA alone allows there.
+// Package bench measures a service, a merchant and a gateway on this machine, and what RSA alone allows there.
 package bench
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
+	"sync/atomic"
+	"text/tabwriter"
 	"time"
 
 	"countersign/client"
+	"countersign/countersigntest"
+	"countersign/envelope"
+	"countersign/internal/daemon"
 )
 
-// Config is what New needs. Zero sizes, from Callbacks to Backlog, stand for
-// defaults that depend on Quick, unless their comment says otherwise.
+// Config is what Run needs. Its tags make the flags of the subcommand, and their defaults.
 type Config struct {
-	// Only names the suites to run. Empty: all that can be run.
-	Only []string
-	// Quick takes small sizes, which show that everything works and measure little.
-	Quick bool
-	// Bits is the size of the merchants' RSA pairs, 1024 or 2048. Required.
-	Bits int
+	Only  []string `help:"Measure only the named suites, of: system, latency, withdrawals, gateway." enum:"system,latency,withdrawals,gateway" placeholder:"SUITE"`
+	Quick bool     `help:"Two rounds of few deposits, and times for one second: shows that everything works, measures little."`
+	Bits  int      `help:"Size of the merchant's RSA pair: 1024 or 2048." default:"2048" placeholder:"BITS"`
 
-	// Dir gets the databases, in a directory that is removed at the end. Empty: the
-	// system's directory for temporary files.
-	Dir string
-	// DB is the URL of a PostgreSQL database, empty or from an earlier bench. Empty:
-	// SQLite.
-	DB string
-	// Service is a service that runs elsewhere, to be measured in place of one in
-	// this process. It must take http and private networks. Nil: none.
-	Service *client.Service
-	// Inbox is "memory", or "sqlite" for merchants whose inbox is durable. Empty:
-	// memory.
-	Inbox string
-	// Binary is the file of the program countersign, which the suite gateway runs as a
-	// process. Required for that suite.
-	Binary string
-	// SizeFor is the deposits a second of Report.Needs. Required.
-	SizeFor float64
+	Dir string `help:"Where the databases are made and removed again, on the disk that is to be measured." type:"path" placeholder:"DIR"`
+	DB  string `name:"db" env:"-" help:"PostgreSQL in place of SQLite for the service. It must be empty or from an earlier bench." placeholder:"URL"`
 
-	Callbacks   int           // in a round. Zero: what RSA alone does in 1.5 seconds
-	Rounds      int           // of a rate
-	Concurrency int           // exchanges at once with one merchant, 1 to 1000. Required
-	Rate        float64       // callbacks a second where latency is measured, 0.1 to 1000. Required
-	For         time.Duration // how long latency is measured
-	Merchants   []int         // numbers of merchants
-	Backlog     int           // deposits that wait while withdrawals are measured
+	Rounds  int           `help:"Rounds of a rate." default:"15" placeholder:"N"`
+	Rate    float64       `help:"Deposits a second where times are measured; withdrawals are 20." default:"50" placeholder:"N"`
+	For     time.Duration `help:"How long times are measured." default:"30s" placeholder:"TIME"`
+	SizeFor float64       `help:"Deposits a second for which the last line says what they need." default:"100" placeholder:"N"`
 
-	// Progress is told what is being done, in one line; empty at the end. Nil: it
-	// is not reported.
-	Progress func(line string)
+	Progress func(line string) `kong:"-"` // gets what is being done. Nil: it is not reported
 }
 
-// Suite is one thing to be measured.
-type Suite struct {
-	Name  string
-	About string
-	// remote suites need nothing of the service but its API, so that one elsewhere
-	// can be measured.
-	remote bool
-	run    func(*Bench, context.Context) error
-}
+// suites are what is measured, in the order in which they run.
+var suites = []struct {
+	name string
+	run  func(*Bench, context.Context) error
+}{{"system", onRig((*rig).system)}, {"latency", onRig((*rig).latency)}, {"withdrawals", onRig((*rig).withdrawals)}, {"gateway", (*Bench).gateway}}
 
-// Suites gives all suites in the order in which they run.
-func Suites() []Suite {
-	return []Suite{
-		{"bounds", "what RSA, loopback HTTP and durable writes do alone", true, (*Bench).bounds},
-		{"system", "deposits from the API to settled, as many as go", true, (*Bench).system},
-		{"latency", "the time from the API to settled, at a fixed rate", true, (*Bench).latency},
-		{"merchants", "the same rate with many merchants", false, (*Bench).merchants},
-		{"faults", "healthy merchants beside slow and hanging ones, in both lanes", false, (*Bench).faults},
-		{"backlog", "withdrawals while deposits wait", false, (*Bench).backlog},
-		{"withdrawals", "each step of withdrawals at a fixed rate, from the order to the notice of its end", false, (*Bench).withdrawals},
-		{"gateway", "deposits that a gateway takes on one core", false, (*Bench).gateway},
-	}
-}
-
-// SuiteNames gives the names of all suites.
-func SuiteNames() []string {
-	var names []string
-	for _, s := range Suites() {
-		names = append(names, s.Name)
-	}
-	return names
-}
-
-// ErrNoSuite is a name in Config.Only that no suite has.
-var ErrNoSuite = errors.New("there is no suite")
-
-// setDefaults fills in the sizes that were not given.
-func (c *Config) setDefaults() {
-	size := Config{Rounds: 15, For: 30 * time.Second, Merchants: []int{1, 10, 1000, 10_000}, Backlog: 100_000}
-	if c.Quick {
-		size = Config{Callbacks: 60, Rounds: 2, For: time.Second, Merchants: []int{1, 10}, Backlog: 1500}
-	}
-	c.Callbacks = cmp.Or(c.Callbacks, size.Callbacks)
-	c.Rounds = cmp.Or(c.Rounds, size.Rounds)
-	c.For = cmp.Or(c.For, size.For)
-	c.Backlog = cmp.Or(c.Backlog, size.Backlog)
-	c.Inbox = cmp.Or(c.Inbox, "memory")
-	if len(c.Merchants) == 0 {
-		c.Merchants = size.Merchants
-	}
-	if c.Progress == nil {
-		c.Progress = func(string) {}
-	}
-}
-
-// check refuses what cannot be measured.
-func (c *Config) check() error {
-	switch {
-	case c.Bits != 1024 && c.Bits != 2048:
-		return errors.New("--bits must be 1024 or 2048")
-	case min(c.Callbacks, c.Backlog, slices.Min(c.Merchants)) < 0, c.Rounds < 1, c.For < 0, c.Concurrency < 1:
-		return errors.New("--callbacks, --rounds, --for, --merchants, --backlog and --concurrency must be above 0")
-	case slices.Min(c.Merchants) == 0:
-		return errors.New("--merchants has a 0: give numbers from 1 on")
-	case c.Rate < 0.1 || c.Rate > 1000: // the API takes 2000 requests a second
-		return errors.New("--rate must be 0.1 to 1000 callbacks a second")
-	case c.SizeFor <= 0:
-		return errors.New("--size-for must be above 0")
-	case c.Concurrency > 1000:
-		return errors.New("--concurrency must be at most 1000")
-	case c.Service != nil && c.DB != "":
-		return errors.New("--api and --db exclude each other: a service that runs has its own database")
-	case c.Inbox != "memory" && c.Inbox != "sqlite":
-		return errors.New("--inbox must be memory or sqlite")
-	}
-	for _, name := range c.Only {
-		i := slices.IndexFunc(Suites(), func(s Suite) bool { return s.Name == name })
-		if i < 0 {
-			return fmt.Errorf("%w %q", ErrNoSuite, name)
-		}
-		if c.Service != nil && !Suites()[i].remote {
-			return fmt.Errorf("the suite %s cannot be measured with --api: leave it out of --only", name)
-		}
-	}
-	return nil
-}
-
-// Bench is one run. Make it with New.
+// Bench is one run.
 type Bench struct {
 	Config
-	dir    string // for databases and logs; removed at the end
+	dir    string // for databases; removed at the end
 	log    *slog.Logger
-	load   *load
-	report *Report
-	made   int // databases and rigs so far: each has a name of its own
-	told   sync.Mutex
+	pair   *envelope.Key
+	keys   *countersigntest.Service // seals with pair, and has the API keys
+	next   atomic.Int64             // number of a deposit or withdrawal; no earlier bench had it
+	report Report
 }
 
-// New checks c and starts nothing. Its errors name the flags of the subcommand.
-func New(c Config) (*Bench, error) {
-	c.setDefaults()
-	if err := c.check(); err != nil {
-		return nil, err
+// Run measures. Its errors about c name the flags of the subcommand. It fails if a callback is
+// lost, never because a machine is slow. If it fails late, the report has what was measured before.
+func Run(ctx context.Context, c Config) (_ *Report, err error) {
+	if c.Quick {
+		c.Rounds, c.For = 2, time.Second
 	}
-	return &Bench{Config: c}, nil
-}
-
-// Run measures. It fails if a callback is lost, never because a machine is slow. If it
-// fails late, the report has what was measured before; nil: nothing was.
-func (b *Bench) Run(ctx context.Context) (_ *Report, err error) {
+	switch {
+	case c.Bits != 1024 && c.Bits != 2048:
+		return nil, errors.New("--bits must be 1024 or 2048")
+	case c.Rounds < 1 || c.For <= 0 || !(c.SizeFor > 0):
+		return nil, errors.New("--rounds, --for and --size-for must be above 0")
+	case !(c.Rate >= 0.1 && c.Rate <= 1000): // the API takes 2000 requests a second
+		return nil, errors.New("--rate must be 0.1 to 1000 a second")
+	}
+	// The ends format a line for each attempt; without a log they would seem faster than they are.
+	b := &Bench{Config: c, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	b.next.Store(time.Now().UnixMicro())
 	if b.dir, err = os.MkdirTemp(b.Dir, "countersign-bench-"); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
-	// A service logs a line for each attempt; without a log it would seem faster than it
-	// is.
-	logFile, err := os.OpenFile(filepath.Join(b.dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
+	if b.pair, err = envelope.GenerateKey(b.Bits); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, logFile.Close()) }()
-	b.log = slog.New(slog.NewTextHandler(logFile, nil))
-	if b.load, err = newLoad(b.Bits); err != nil {
+	if b.keys, err = countersigntest.MakeService(countersigntest.ServiceConfig{Key: b.pair}); err != nil {
 		return nil, err
 	}
-	b.report = newReport(b.Config)
-	err = b.runSuites(ctx)
-	b.Progress("")
-	if len(b.report.Figures) == 0 {
-		return nil, err
-	}
-	b.report.Took = time.Since(b.report.Started).Seconds()
-	return b.report, err
-}
-
-func (b *Bench) runSuites(ctx context.Context) error {
-	for _, s := range Suites() {
-		if len(b.Only) > 0 && !slices.Contains(b.Only, s.Name) || b.Service != nil && !s.remote {
+	database := map[bool]string{true: "PostgreSQL", false: "SQLite, synchronous=FULL"}[b.DB != ""]
+	b.report.About = fmt.Sprintf("countersign %s, %s, RSA %d bit by %s, %s/%s, %d cores, database: %s",
+		daemon.Version, runtime.Version(), b.Bits, envelope.Library(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), database)
+	for _, s := range suites {
+		if len(b.Only) > 0 && !slices.Contains(b.Only, s.name) {
 			continue
 		}
-		b.progress("%s: %s", s.Name, s.About)
-		if err := s.run(b, ctx); err != nil {
-			return fmt.Errorf("suite %s: %w", s.Name, err)
-		}
-		if ctx.Err() != nil {
-			return errors.New("interrupted")
+		if err := errors.Join(s.run(b, ctx), ctx.Err()); err != nil {
+			return &b.report, fmt.Errorf("suite %s: %w", s.name, err)
 		}
 		runtime.GC() // the garbage of one suite must not cost the next one time
 	}
-	return nil
+	return &b.report, nil
 }
 
-// progress tells one line at a time: both lanes are measured at once.
 func (b *Bench) progress(format string, args ...any) {
-	b.told.Lock()
-	defer b.told.Unlock()
-	b.Progress(fmt.Sprintf(format, args...))
+	if b.Progress != nil {
+		b.Progress(fmt.Sprintf(format, args...))
+	}
 }
 
-// newDir makes a directory for a database or a rig.
-func (b *Bench) newDir(name string) (string, error) {
-	b.made++
-	dir := filepath.Join(b.dir, fmt.Sprintf("%s-%d", name, b.made))
-	return dir, os.Mkdir(dir, 0o700)
+// newDeposit makes a deposit that no bench had before, of about 450 bytes.
+func (b *Bench) newDeposit(merchant string) client.NewDeposit {
+	d := countersigntest.Deposit(int(b.next.Add(1)))
+	return client.NewDeposit{Merchant: merchant, TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID, ChainName: d.ChainName, Symbol: d.Symbol,
+		Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress, RiskLevelFrom: d.RiskLevelFrom, RiskLevelTo: d.RiskLevelTo, TxIndex: d.TxIndex}
+}
+
+// inParallel calls f with each of 0 to n-1, from several goroutines, and returns their errors.
+// A goroutine stops at its first.
+func inParallel(callers, n int, f func(int) error) error {
+	var next atomic.Int64
+	errs := make([]error, callers)
+	var all sync.WaitGroup
+	for c := range callers {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && errs[c] == nil; i = int(next.Add(1)) - 1 {
+				errs[c] = f(i)
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// Report is what a run found.
+type Report struct {
+	About   string // what was measured, and on what
+	Figures []Figure
+	Needs   string // how many cores and GB a day a rate of deposits needs, if the suite system ran
+}
+
+// Figure is what was measured under one name.
+type Figure struct {
+	Suite, Name, Unit string
+	Values            []float64 // one for each round, or for each deposit or withdrawal
+	times             bool      // the p99 says more of them than the quartiles
+}
+
+func (f Figure) String() string {
+	spread := ""
+	switch {
+	case f.times:
+		spread = fmt.Sprintf("p99 %s, of %d", number(quantile(f.Values, 0.99)), len(f.Values))
+	case len(f.Values) > 1:
+		spread = fmt.Sprintf("(%s–%s)", number(quantile(f.Values, 0.25)), number(quantile(f.Values, 0.75)))
+	}
+	return fmt.Sprintf("%s\t%s %s\t%s", f.Name, number(quantile(f.Values, 0.5)), f.Unit, spread)
+}
+
+// quantile returns the value below which the part q, from 0 to 1, of the values lies. It
+// interpolates between two values.
+func quantile(x []float64, q float64) float64 {
+	x = slices.Sorted(slices.Values(x))
+	at := q * float64(len(x)-1)
+	below := int(at)
+	above := min(below+1, len(x)-1)
+	return x[below] + (at-float64(below))*(x[above]-x[below])
+}
+
+// number writes v with three significant digits, or with all digits before the point.
+func number(v float64) string {
+	if v >= 100 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// Print writes the report as a table of medians, and Needs as its last line.
+func (r *Report) Print(w io.Writer) error {
+	fmt.Fprintln(w, r.About)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for i, f := range r.Figures {
+		if i == 0 || f.Suite != r.Figures[i-1].Suite {
+			fmt.Fprintf(t, "\n%s\n", f.Suite)
+		}
+		fmt.Fprintf(t, "  %v\n", f)
+	}
+	if r.Needs != "" {
+		fmt.Fprintf(t, "\n%s\n", r.Needs)
+	}
+	return t.Flush()
 }

@@ -5,15 +5,14 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"net/http"
-	"os"
+	"net/http/httptest"
 	"path/filepath"
-	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"countersign"
 	"countersign/client"
+	"countersign/countersigntest"
 	"countersign/internal/api"
 	"countersign/internal/daemon"
 	"countersign/internal/db"
@@ -27,232 +26,168 @@ import (
 // that of a real service, which has another key.
 func masterKey() [32]byte { return sha256.Sum256([]byte("countersign bench: not a secret")) }
 
-func keys() *db.MasterKey { return db.NewMasterKey(masterKey()) }
-
-// rig is a running service with its merchants.
+// rig is a running service with one merchant, whose inbox is in memory.
 type rig struct {
-	b        *Bench
-	name     string // begins the names of merchants and callbacks
-	dir      string
-	service  *daemon.Service // nil where the service runs elsewhere
-	outbox   *watchedOutbox  // nil where the service runs elsewhere
-	api      *client.Service
-	merchant *merchantEnd
-	tracker  *tracker
-	ids      []string // of merchants
-	cancel   context.CancelFunc
-	done     chan error // gets how the rig ended
+	*Bench
+	service *daemon.Service
+	api     *client.Service
+	id      string // of the merchant
+	settled *settled
+	posted  int // deposits so far
 }
 
-// newRig starts both ends, with n merchants. The caller closes it.
-func (b *Bench) newRig(ctx context.Context, n int) (_ *rig, err error) {
-	dir, err := b.newDir("rig")
-	if err != nil {
-		return nil, err
-	}
-	r := &rig{b: b, dir: dir, name: fmt.Sprintf("b%s-%d", strconv.FormatInt(time.Now().UnixMilli(), 36), b.made),
-		tracker: newTracker(), done: make(chan error, 1)}
-	var taken func(trackingID string)
-	if b.Service != nil {
-		taken = func(id string) { r.tracker.end(id, true, time.Now()) }
-	}
-	if r.merchant, err = b.newMerchantEnd(ctx, dir, taken); err != nil {
-		return nil, errors.Join(fmt.Errorf("merchant: %w", err), os.RemoveAll(dir))
-	}
-	parts := []daemon.Part{{Name: "merchant", Run: r.merchant.run}}
-	if b.Service != nil {
-		r.api = b.Service
-	} else {
-		if err := r.openService(ctx); err != nil {
-			return nil, errors.Join(fmt.Errorf("service: %w", err), r.merchant.close(), os.RemoveAll(dir))
-		}
-		parts = append(parts, daemon.Part{Name: "service", Run: r.service.Run})
-	}
-	ctx, r.cancel = context.WithCancel(ctx)
-	go func() { r.done <- daemon.RunParts(ctx, parts...) }()
-	if err := r.addMerchants(ctx, n); err != nil {
-		return nil, errors.Join(err, r.close())
-	}
-	return r, nil
-}
-
-// openService opens the service that "serve" would run, with an outbox that is
-// watched, and makes a client of its API.
-func (r *rig) openService(ctx context.Context) (err error) {
-	r.service, err = daemon.NewService(daemon.ServiceConfig{
-		Storage: daemon.Storage{Dir: filepath.Join(r.dir, "service"), DB: r.b.DB, Keys: keys()},
-		Listen:  "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true, Log: r.b.log.With("end", "service"),
-		WrapOutbox: func(o dispatch.Outbox) dispatch.Outbox {
-			r.outbox = &watchedOutbox{Outbox: o, tracker: r.tracker}
-			return r.outbox
-		},
-	})
-	if err != nil {
-		return err
-	}
-	if err := r.service.Open(ctx); err != nil {
-		return err
-	}
-	token := ""
-	if err = pauseAll(ctx, r.service.Outbox()); err == nil {
-		token, err = newToken(ctx, r.service.Outbox().DB)
-	}
-	if err == nil {
-		r.api, err = client.NewService(client.Config{URL: r.service.URL(), Token: client.Secret(token)})
-	}
-	if err != nil {
-		return errors.Join(err, r.service.Close())
-	}
-	return nil
-}
-
-// pauseAll pauses the merchants that an earlier bench left in a PostgreSQL
-// database, so that nothing is sent to them.
-func pauseAll(ctx context.Context, o *outbox.Outbox) error {
-	for after := ""; ; {
-		list, err := o.Merchants(ctx, false, after, 1000)
-		if err != nil || len(list) == 0 {
-			return err
-		}
-		for _, m := range list {
-			after = m.ID
-			if m.State == outbox.MerchantActive {
-				if _, err := o.SetMerchantState(ctx, m.ID, outbox.MerchantPaused, "of an earlier bench", db.MillisOf(time.Now())); err != nil {
-					return err
-				}
-			}
-		}
-	}
-}
-
-// newToken makes an admin's token. The database's first token may be lost with an
-// earlier bench.
-func newToken(ctx context.Context, d *db.DB) (string, error) {
-	secret, hash := api.MintToken()
-	err := api.NewTokens(d).Create(ctx, api.NewStoreToken("bench", client.RoleAdmin, db.MillisOf(time.Now())), hash)
-	return secret.Reveal(), err
-}
-
-// registering is how many merchants are registered at once. Their keys are checked one at a
-// time, and the service refuses a call where eight wait (dispatch.ErrAsideFull).
-const registering = 4
-
-// addMerchants makes the rig's merchants through the API.
-func (r *rig) addMerchants(ctx context.Context, n int) error {
-	r.ids = make([]string, n)
-	err := inParallel(registering, n, func(i int) error {
-		r.ids[i] = fmt.Sprintf("%s-%05d", r.name, i)
-		m := client.NewMerchant{
-			ID:               r.ids[i],
-			Key:              &client.KeySpec{PrivateKey: client.Secret(r.b.load.private)},
-			MerchantSettings: client.MerchantSettings{Name: "bench", NotifyURL: r.merchant.url() + merchant.DefaultNotifyPath, WithdrawURL: r.merchant.url() + merchant.DefaultWithdrawPath, Concurrency: r.b.Concurrency},
-			MerchantSecrets:  client.MerchantSecrets{APIKey: client.Secret(r.b.load.apiKey.Reveal()), CallbackAPIKey: client.Secret(r.b.load.callbackKey.Reveal())},
-		}
-		return patiently(func() error { _, err := r.api.CreateMerchant(ctx, m); return err })
-	})
-	if err != nil {
-		return fmt.Errorf("registering merchants: %w", err)
-	}
-	return nil
-}
-
-// patiently repeats a call while the API answers that its token makes too many calls.
-func patiently(call func() error) error {
-	for {
-		err := call()
-		var p *client.Problem
-		if !errors.As(err, &p) || p.Status != http.StatusTooManyRequests {
-			return err
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-}
-
-// inParallel calls f with each of 0 to n-1, from several goroutines. A goroutine
-// stops at its first error; all errors are returned.
-func inParallel(callers, n int, f func(int) error) error {
-	var next atomic.Int64
-	errs := make([]error, callers)
-	var wg sync.WaitGroup
-	for c := range callers {
-		wg.Go(func() {
-			for errs[c] == nil {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				errs[c] = f(i)
-			}
+// onRig returns a suite that runs f on a rig of its own, which has warmed up: connections, prepared
+// statements and pages of the database exist before anything is measured.
+func onRig(f func(*rig, context.Context) error) func(*Bench, context.Context) error {
+	return func(b *Bench, ctx context.Context) (err error) {
+		r := &rig{Bench: b, id: fmt.Sprint("bench-", b.next.Add(1)), settled: &settled{news: make(chan struct{}), at: map[string]time.Time{}}}
+		r.service, err = daemon.NewService(daemon.ServiceConfig{
+			Storage: daemon.Storage{Dir: filepath.Join(b.dir, r.id), DB: b.DB, Keys: db.NewMasterKey(masterKey())},
+			Listen:  "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true, Log: b.log,
+			WrapOutbox: func(o dispatch.Outbox) dispatch.Outbox { return watchedOutbox{o, r.settled} },
 		})
+		if err == nil {
+			err = r.service.Open(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		secret, hash := api.MintToken() // the database's first token may be lost with an earlier bench
+		token := api.NewStoreToken("bench", client.RoleAdmin, db.MillisOf(time.Now()))
+		err = api.NewTokens(r.service.Outbox().DB).Create(ctx, token, hash)
+		if err == nil {
+			r.api, err = client.NewService(client.Config{URL: r.service.URL(), Token: client.Secret(secret.Reveal())})
+		}
+		if err != nil {
+			return errors.Join(err, r.service.Close())
+		}
+		measure := func(ctx context.Context) error {
+			if err := r.addMerchant(ctx); err != nil {
+				return fmt.Errorf("registering the merchant: %w", err)
+			}
+			if _, err := r.round(ctx, 200); err != nil {
+				return err
+			}
+			return f(r, ctx)
+		}
+		return daemon.RunParts(ctx, daemon.Part{Name: "service", Run: r.service.Run}, daemon.Part{Name: "measuring", Run: measure})
 	}
-	wg.Wait()
-	return errors.Join(errs...)
 }
 
-// close stops both ends and removes their databases.
-func (r *rig) close() error {
-	var errs []error
-	if r.b.Service != nil { // otherwise it would go on calling a merchant that is gone
-		for _, id := range r.ids {
-			_, err := r.api.PauseMerchant(context.Background(), id, "the bench has ended")
-			errs = append(errs, err)
+// addMerchant pauses the merchants that an earlier bench left in a PostgreSQL database, so that
+// nothing is sent to them, and starts the rig's, until ctx ends: it takes every deposit and confirms
+// every withdrawal.
+func (r *rig) addMerchant(ctx context.Context) error {
+	for m, err := range r.api.AllMerchants(ctx) {
+		if err == nil && m.State == client.MerchantActive {
+			_, err = r.api.PauseMerchant(ctx, m.ID, "of an earlier bench")
+		}
+		if err != nil {
+			return err
 		}
 	}
-	r.cancel()
-	return errors.Join(append(errs, <-r.done, os.RemoveAll(r.dir))...)
-}
-
-// deposits posts the deposits from to from+n-1 of a set in one call, for the
-// merchants in turn.
-func (r *rig) deposits(ctx context.Context, set string, from, n int) error {
-	list := make([]client.NewDeposit, n)
-	for i := range list {
-		list[i] = r.b.load.deposit(r.ids[(from+i)%len(r.ids)], r.name+set, from+i)
+	c := r.keys.MerchantConfig()
+	c.Inbox, c.Log = merchant.NewMemoryInbox(), r.log
+	c.OnWithdrawal = func(_ context.Context, w countersign.WithdrawalRequest) (merchant.Answer, error) {
+		return merchant.Confirm(w.TenantUserID, countersigntest.Order(0)), nil
 	}
-	_, err := r.api.AddDeposits(ctx, list...)
+	h, err := merchant.New(c)
+	if err != nil {
+		return err
+	}
+	private, err := r.pair.PrivatePEM()
+	if err != nil {
+		return err
+	}
+	server := httptest.NewServer(h)
+	context.AfterFunc(ctx, server.Close)
+	_, err = r.api.CreateMerchant(ctx, client.NewMerchant{
+		ID: r.id, Key: &client.KeySpec{PrivateKey: client.Secret(private)},
+		MerchantSettings: client.MerchantSettings{Name: "bench", NotifyURL: server.URL + merchant.DefaultNotifyPath, WithdrawURL: server.URL + merchant.DefaultWithdrawPath, Concurrency: 64},
+		MerchantSecrets:  client.MerchantSecrets{APIKey: client.Secret(r.keys.APIKey().Reveal()), CallbackAPIKey: client.Secret(r.keys.CallbackAPIKey().Reveal())},
+	})
 	return err
 }
 
-// allDeposits posts n deposits of a set, a thousand in each call.
-func (r *rig) allDeposits(ctx context.Context, set string, n int) error {
-	const atOnce = 1000
-	for from := 0; from < n; from += atOnce {
-		if err := r.deposits(ctx, set, from, min(atOnce, n-from)); err != nil {
-			return err
+// size returns how many bytes the service's database takes.
+func (r *rig) size(ctx context.Context) (bytes float64, err error) {
+	look := "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
+	if r.DB != "" {
+		look = "SELECT pg_database_size(current_database())::float8"
+	}
+	_, err = db.One(ctx, r.service.Outbox(), look, nil, &bytes)
+	return bytes, err
+}
+
+// patience is how long a rig waits for the next callback to settle before it calls the rest lost.
+const patience = 2 * time.Minute
+
+// settled has the callbacks that were accepted.
+type settled struct {
+	mu   sync.Mutex
+	news chan struct{}        // closed, and made anew, when there are more
+	at   map[string]time.Time // when their settlement was durable, by keyOf
+	lost int                  // callbacks that ended otherwise
+}
+
+// keyOf tells a callback from others of the merchant.
+func keyOf(typ countersign.Type, id string) string { return fmt.Sprint(int(typ), "/", id) }
+
+// wait returns when ready, which may read s, returns true. It fails if a callback was not accepted,
+// or if none settles for patience.
+func (s *settled) wait(ctx context.Context, ready func() bool) error {
+	for {
+		s.mu.Lock()
+		done, news, n, lost := ready(), s.news, len(s.at), s.lost
+		s.mu.Unlock()
+		switch {
+		case done:
+			return nil
+		case lost > 0:
+			return fmt.Errorf("%d callbacks ended without being accepted", lost)
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(patience):
+			return fmt.Errorf("%d callbacks settled, and none of the others within %v", n, patience)
 		}
 	}
-	return nil
 }
 
-// warmUp sends a few deposits, so that connections, prepared statements and pages
-// of the database exist before anything is measured.
-func (r *rig) warmUp(ctx context.Context) error {
-	n := max(20, min(200, r.b.Callbacks))
-	before := r.tracker.accepted.Load()
-	if err := r.deposits(ctx, "warm", 0, n); err != nil {
-		return err
-	}
-	return r.tracker.wait(ctx, before+int64(n))
+// of waits for one callback.
+func (s *settled) of(ctx context.Context, typ countersign.Type, id string) (at time.Time, err error) {
+	err = s.wait(ctx, func() (ok bool) { at, ok = s.at[keyOf(typ, id)]; return ok })
+	return at, err
 }
 
-// withRig runs f on a rig that has warmed up, and closes it.
-func (b *Bench) withRig(ctx context.Context, merchants int, f func(*rig) error) (err error) {
-	r, err := b.newRig(ctx, merchants)
+// watchedOutbox tells settled of each settlement once it is durable, which is a moment before
+// the dispatcher knows.
+type watchedOutbox struct {
+	dispatch.Outbox
+	settled *settled
+}
+
+// Settle settles list and notes the callbacks that have ended.
+func (o watchedOutbox) Settle(ctx context.Context, list []outbox.Settlement, now db.Millis) ([]outbox.Settled, error) {
+	results, err := o.Outbox.Settle(ctx, list, now)
 	if err != nil {
-		return err
+		return results, err
 	}
-	defer func() { err = errors.Join(err, r.close()) }()
-	if err := r.warmUp(ctx); err != nil {
-		return err
+	at, s := time.Now(), o.settled
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, one := range list {
+		switch {
+		case !results[i].Applied || one.State == outbox.CallbackPending:
+		case one.State == outbox.CallbackAccepted:
+			s.at[keyOf(one.Type, one.EventID)] = at
+		default:
+			s.lost++
+		}
 	}
-	return f(r)
-}
-
-// key is the name of an accepted deposit in the tracker: its id, or its trackingId if
-// the merchant reports its end.
-func (r *rig) key(a client.Accepted) string {
-	if r.service == nil {
-		return a.TrackingID
-	}
-	return a.ID
+	close(s.news)
+	s.news = make(chan struct{})
+	return results, nil
 }
