@@ -2,15 +2,22 @@ package main
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"countersign"
+	"countersign/client"
+	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/internal/daemon"
 	"countersign/internal/lab/dbtest"
+	"countersign/merchant"
 )
 
 // asRole gives the URL of a database for another role.
@@ -26,8 +33,61 @@ func asRole(t *testing.T, dbURL, role string) string {
 	return u.String()
 }
 
+// blocksOf returns the blocks of a page in a language.
+func blocksOf(t *testing.T, page, language string) (blocks []string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range strings.Split(string(text), "\n```"+language+"\n")[1:] {
+		b, _, _ = strings.Cut(b, "```")
+		blocks = append(blocks, b)
+	}
+	return blocks
+}
+
+// confirmOne has a service send a deposit, have a withdrawal confirmed and release it.
+func confirmOne(t *testing.T, d *process, data string) {
+	t.Helper()
+	var m atomic.Pointer[countersigntest.Merchant]
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.Load().ServeHTTP(w, r) }))
+	t.Cleanup(server.Close)
+	api, own := []string{"--api", d.url, "--data", data}, envelope.GenerateSigningKey()
+	call := func(v any, stdin string, args ...string) {
+		t.Helper()
+		mustShell(t, v, stdin, append(args, api...)...)
+	}
+	var made client.CreatedMerchant
+	call(&made, "", "merchants", "add", "shop", "--bits", "1024", "--answer-key", own.PublicBase64(), "--notify-url", server.URL+merchant.DefaultNotifyPath, "--withdraw-url", server.URL+merchant.DefaultWithdrawPath)
+	key, err := envelope.ParseKey([]byte(made.PublicKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, err := countersigntest.MakeMerchant(countersigntest.MerchantConfig{Key: key, APIKey: countersign.APIKey(made.APIKey), Orders: countersigntest.SampleOrders, Sign: own})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(answers.Close)
+	m.Store(answers)
+	w := countersigntest.Withdrawal(1)
+	call(nil, fmt.Sprintf(`{"merchant":"shop","callBackId":%q,"tenantUserId":%q}`, w.CallBackID, w.TenantUserID), "withdrawals", "add", "-")
+	call(nil, `{"merchant":"shop","trackingId":"d-1","tenantUserId":"65515","txId":"0x1","chainName":"TRON","symbol":"USDT","amount":"5","fromAddress":"A","toAddress":"B","riskLevelFrom":0,"riskLevelTo":0,"txIndex":0}`, "api", "addDeposits", "-d", "@-")
+	await(t, d, func() bool {
+		var is struct{ State string }
+		call(&is, "", "withdrawals", "show", "shop/"+w.CallBackID)
+		return is.State == "confirmed"
+	})
+	await(t, d, func() bool {
+		var is struct{ State string }
+		call(&is, "", "callbacks", "show", "d-1")
+		return is.State == "accepted"
+	})
+	call(nil, "", "withdrawals", "release", "shop/"+w.CallBackID, "--claim", "wallet-7")
+}
+
 // TestRoles: one role makes the tables, and both daemons run with another that only reads
-// and writes rows.
+// and writes rows, and of the journal only adds them. The grants are those that docs/install.md shows.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	key, err := envelope.GenerateKey(1024)
@@ -43,7 +103,7 @@ func TestRoles(t *testing.T) {
 		flags  []string // of migrate
 		daemon []string
 	}{
-		{"service", nil, []string{"serve", "--listen", "127.0.0.1:0"}},
+		{"service", nil, []string{"serve", "--listen", "127.0.0.1:0", "--allow-private", "--allow-http"}},
 		{"gateway", []string{"--gateway"}, []string{"gateway", "--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0", "--service-key", keyFile, "--api-key", "shop-key-0123456789"}},
 	} {
 		t.Run(end.name, func(t *testing.T) {
@@ -77,17 +137,37 @@ func TestRoles(t *testing.T) {
 			if status != exitDone {
 				t.Fatalf("%s", errOut)
 			}
+			if shown := blocksOf(t, "../../docs/install.md", "sql"); len(shown) != 2 || shown[1] != strings.ReplaceAll(grants, `"`+strings.ReplaceAll(rows, `"`, `""`)+`"`, `"countersign"`) {
+				t.Errorf("docs/install.md shows\n%s\nand it prints\n%s", shown, grants)
+			}
 			dbtest.Exec(t, ownerURL, grants)
 			d := startDaemon(t, start...)
+			api := append([]string{"--api", d.url, "--data", data}, end.flags...)
 			if end.name == "service" {
-				mustShell(t, nil, "", "merchants", "add", "shop", "--bits", "1024", "--notify-url", "https://shop.example/n", "--withdraw-url", "https://shop.example/w",
-					"--api", d.url, "--data", data)
+				confirmOne(t, d, data)
 				mustShell(t, nil, "", "freeze", "a try", "--api", d.url, "--data", data) // locks a table
+			}
+			mustShell(t, nil, "", append([]string{"token", "new", "another", "--role", "viewer"}, api...)...) // is recorded
+			if status, out, errOut := shell(t, "", append([]string{"audit", "checkpoint"}, api...)...); status != exitDone || !strings.Contains(out, "— countersign-") {
+				t.Errorf("a checkpoint: status %d %s%s", status, out, errOut)
+			}
+			status, key, errOut := shell(t, "", append([]string{"audit", "key"}, api...)...)
+			if status == exitDone {
+				status, _, errOut = shell(t, "", append([]string{"audit", "verify", "--key", key}, api...)...)
+			}
+			if status != exitDone {
+				t.Errorf("the log: status %d %s", status, errOut)
 			}
 			if status := d.stop(t); status != 0 {
 				t.Errorf("status %d: %s", status, d.failures())
 			}
-			for _, text := range []string{`INSERT INTO schema_version VALUES (99)`, `CREATE TABLE mine (a BIGINT)`, `DROP TABLE tokens`} {
+			forbidden := []string{`INSERT INTO schema_version VALUES (99)`, `CREATE TABLE mine (a BIGINT)`, `DROP TABLE tokens`,
+				`UPDATE audit_records SET body = ''`, `UPDATE audit_subjects SET seq = 1`, `UPDATE audit_checkpoints SET note = ''`, `UPDATE audit_key SET private = ''`,
+				`INSERT INTO audit_head SELECT 2, size, edge FROM audit_head`, `DELETE FROM audit_head`, `TRUNCATE audit_head`}
+			for _, table := range []string{"audit_records", "audit_subjects", "audit_checkpoints", "audit_key"} {
+				forbidden = append(forbidden, "DELETE FROM "+table, "TRUNCATE "+table, "ALTER TABLE "+table+" DISABLE TRIGGER ALL")
+			}
+			for _, text := range forbidden {
 				if err := dbtest.TryExec(t, rowsURL, text); err == nil || !strings.Contains(err.Error(), "42501") {
 					t.Errorf("the role with rows alone may %s: %v", text, err)
 				}

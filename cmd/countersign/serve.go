@@ -200,7 +200,7 @@ func explainStart(err error) error {
 	case errors.Is(err, daemon.ErrNoMasterKey):
 		return &hintedError{err, []string{"put master.key back, or give the key as COUNTERSIGN_MASTER_KEY or with --master-key-command; no other key opens this database."}}
 	case errors.Is(err, daemon.ErrOutdated):
-		return &hintedError{err, []string{"countersign migrate --db URL, as the role that owns the tables; docs/upgrade.md says how two roles divide the work."}}
+		return &hintedError{err, []string{"countersign migrate --db URL, as the role that owns the tables; docs/install.md says how two roles divide the work."}}
 	}
 	return err
 }

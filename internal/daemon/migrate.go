@@ -10,6 +10,7 @@ import (
 
 	"countersign/internal/book"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/internal/outbox"
 )
 
@@ -46,8 +47,8 @@ func Migrate(ctx context.Context, s Storage, gateway bool, log *slog.Logger) (Mi
 	return m, err
 }
 
-// Grants gives the statements that let a role of PostgreSQL run a daemon: it reads and
-// writes rows and changes no table.
+// Grants returns the statements that let a role of PostgreSQL run a daemon: it reads and
+// writes rows and changes no table, and it only adds to the journal.
 func Grants(ctx context.Context, s Storage, gateway bool, role string, log *slog.Logger) (text string, err error) {
 	if s.DB == "" {
 		return "", errors.New("--grants is for PostgreSQL: give --db")
@@ -68,6 +69,9 @@ func Grants(ctx context.Context, s Storage, gateway bool, role string, log *slog
 		text = "GRANT USAGE ON SCHEMA " + in + " TO " + to + ";\n" +
 			"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA " + in + " TO " + to + ";\n" +
 			"REVOKE INSERT, UPDATE, DELETE ON " + in + ".schema_version FROM " + to + ";\n" +
+			"-- the journal: rows are added, and only its head moves\n" +
+			"REVOKE UPDATE, DELETE ON " + in + "." + strings.Join(journal.AppendOnly, ", "+in+".") + " FROM " + to + ";\n" +
+			"REVOKE INSERT, DELETE ON " + in + "." + journal.Head + " FROM " + to + ";\n" +
 			"-- for the tables of later migrations, as the role that migrates:\n" +
 			"ALTER DEFAULT PRIVILEGES IN SCHEMA " + in + " GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO " + to + ";\n"
 		return nil

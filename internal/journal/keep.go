@@ -19,6 +19,13 @@ var Migrations embed.FS
 
 // A transaction that adds records takes the head last, right before its commit, and
 // holds it until then: numbers have no gaps, and no two nodes append to the same tree.
+// The tables of a journal. Rows of AppendOnly are added and never changed, but by rekey, which seals
+// the key anew; of Head the one row moves. On PostgreSQL the daemon's role has these rights alone.
+var (
+	AppendOnly = []string{"audit_records", "audit_subjects", "audit_checkpoints", "audit_key"}
+	Head       = "audit_head"
+)
+
 const (
 	lockHeadSQL = `SELECT size, edge FROM audit_head WHERE id = 1{lock}`
 
