@@ -1,6 +1,6 @@
-// Package pglink decides which of several PostgreSQL servers to trust. It leaves a
-// server that died or was replaced, never goes back to it, and detects commits that
-// the standby may not have.
+// Package pglink connects to the one of several PostgreSQL servers that takes writes. It never
+// goes back to a server that was replaced, leaves one that is silent once another has taken
+// over, and detects commits that the standby may not have.
 package pglink
 
 import (
@@ -25,29 +25,23 @@ const Stalled = 1500 * time.Millisecond
 const (
 	connectSeveral = 2 * time.Second  // to one of several hosts: the next may take writes
 	connectOne     = 10 * time.Second // to the only one
-	stallCheck     = 250 * time.Millisecond
-	stallCheckMost = 2 * time.Second // while no other server has taken over
-	// darkFor is how long a host that did not respond is tried last.
-	darkFor = 30 * time.Second
 	// userTimeout is how long bytes may stay without TCP's acknowledgement.
 	userTimeout = 10 * time.Second
 )
 
-// Links knows all connections to the servers of one database. If a server
-// disappears without closing its connections, their statements wait for ever. Only
-// the other hosts can tell whether it lost its role or is slow. If another host
-// takes writes, Links closes the connections to the silent server, and their
-// statements fail.
+// Links knows all connections to the servers of one database. A statement waits for ever on a
+// server that disappears without closing its connections, or that has lost its standby. A
+// connection to a server on a later timeline shows that the others lead to one that was
+// replaced: they are closed, and their statements fail.
 type Links struct {
 	config *pgx.ConnConfig
 	dialer net.Dialer
 	log    *slog.Logger
 
-	mu    sync.Mutex
-	open  map[*link]bool
-	addrs map[string][]string  // of a host name, as last resolved
-	dark  map[string]time.Time // of an address, until when
-	last  timeline             // the latest that was seen
+	mu   sync.Mutex
+	open map[*link]bool
+	used string   // host:port of the last that took writes; asked first
+	last timeline // the latest that was seen
 }
 
 // timeline is PostgreSQL's count of promotions: the server that was promoted
@@ -74,9 +68,9 @@ func (t timeline) after(o timeline) bool { return t.system == o.system && t.numb
 type link struct {
 	net.Conn
 	l     *Links
-	addr  string
+	host  string       // and port, as the URL has them
+	at    timeline     // of its server; zero until it is known. Guarded by l.mu
 	asked atomic.Int64 // when it was last written to, 0 if something was read since; nanoseconds after base
-	heard atomic.Bool
 }
 
 // base is the zero of the monotonic times that are kept as numbers.
@@ -86,14 +80,12 @@ var base = time.Now()
 // connection of the pool must go through BeforeConnect.
 func New(c *pgx.ConnConfig, log *slog.Logger) *Links {
 	l := &Links{
-		config: c, log: log, open: map[*link]bool{}, addrs: map[string][]string{}, dark: map[string]time.Time{},
+		config: c, log: log, open: map[*link]bool{},
 		dialer: net.Dialer{
 			KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3},
 			Control:         limitSilence,
 		},
 	}
-	// Of several hosts only one that takes writes is used, whatever the URL asks for.
-	c.ValidateConnect = l.validate
 	return l
 }
 
@@ -119,62 +111,70 @@ func several(c *pgx.ConnConfig) bool {
 // BeforeConnect is the pool's function of that name: it makes the connection dial
 // through l.
 func (l *Links) BeforeConnect(_ context.Context, c *pgx.ConnConfig) error {
-	l.prepare(c, anywhere)
+	l.prepare(c, true)
 	return nil
 }
 
-func anywhere(string) bool { return true }
-
 // Connect makes a connection outside the pool.
-func (l *Links) Connect(ctx context.Context) (*pgx.Conn, error) {
-	return l.connectTo(ctx, anywhere)
-}
+func (l *Links) Connect(ctx context.Context) (*pgx.Conn, error) { return l.connect(ctx, true) }
 
-// connectTo connects to an address for which may is true.
-func (l *Links) connectTo(ctx context.Context, may func(addr string) bool) (*pgx.Conn, error) {
+func (l *Links) connect(ctx context.Context, usedFirst bool) (*pgx.Conn, error) {
 	c := l.config.Copy()
-	l.prepare(c, may)
+	l.prepare(c, usedFirst)
 	return pgx.ConnectConfig(ctx, c)
 }
 
-// prepare makes c, the copy for one connection, dial through l: it tries dark hosts
-// last, and never an address for which may is false.
+// prepare makes c, the copy for one connection, dial through l. The host that was last used
+// is asked first, or last of all.
 //
 // Once connected, c dials no more. Otherwise pgx would send a cancel request for each
 // statement whose context ends. That would end a COMMIT's wait for the standby: its
 // transaction would become visible although no standby has it, other calls would
 // answer from it, and a failover would undo it.
-func (l *Links) prepare(c *pgx.ConnConfig, may func(addr string) bool) {
+func (l *Links) prepare(c *pgx.ConnConfig, usedFirst bool) {
 	hosts := append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
 	l.mu.Lock()
-	late := map[*pgconn.FallbackConfig]int{}
-	for _, h := range hosts {
-		if l.isDark(h) {
-			late[h] = 1
-		}
-	}
+	used := l.used
 	l.mu.Unlock()
-	slices.SortStableFunc(hosts, func(a, b *pgconn.FallbackConfig) int { return late[a] - late[b] })
+	rank := func(h *pgconn.FallbackConfig) int {
+		if _, at := pgconn.NetworkAddress(h.Host, h.Port); (at == used) == usedFirst {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(hosts, func(a, b *pgconn.FallbackConfig) int { return rank(a) - rank(b) })
 	c.Host, c.Port, c.TLSConfig, c.Fallbacks = hosts[0].Host, hosts[0].Port, hosts[0].TLSConfig, hosts[1:]
 
-	lookup := c.LookupFunc
+	names, lookup := map[string]string{}, c.LookupFunc
 	c.LookupFunc = func(ctx context.Context, host string) ([]string, error) {
 		found, err := lookup(ctx, host)
-		if err == nil {
-			l.mu.Lock()
-			l.addrs[host] = found
-			l.mu.Unlock()
+		for _, ip := range found {
+			names[ip] = host
 		}
 		return found, err
 	}
+	var dialled *link // of the host that is being tried
 	var connected atomic.Bool
 	c.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if connected.Load() || !may(addr) {
+		if connected.Load() {
 			return nil, net.ErrClosed
 		}
-		return l.dial(ctx, network, addr)
+		conn, err := l.dialer.DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		dialled = &link{Conn: conn, l: l, host: addr}
+		if ip, port, err := net.SplitHostPort(addr); err == nil && names[ip] != "" {
+			dialled.host = net.JoinHostPort(names[ip], port)
+		}
+		l.mu.Lock()
+		l.open[dialled] = true
+		l.mu.Unlock()
+		return dialled, nil
 	}
-	c.AfterConnect = func(context.Context, *pgconn.PgConn) error {
+	// Of several hosts only one that takes writes is used, whatever the URL asks for.
+	c.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error { return l.validate(ctx, conn, dialled) }
+	c.AfterConnect = func(_ context.Context, conn *pgconn.PgConn) error {
 		connected.Store(true)
 		return nil
 	}
@@ -190,38 +190,58 @@ const timelineSQL = `SELECT system_identifier, pg_walfile_name(pg_current_wal_in
 // validate checks every new connection, host by host. It refuses a server that
 // takes no writes, and a primary that was replaced and came back: its writes would
 // be lost.
-func (l *Links) validate(ctx context.Context, conn *pgconn.PgConn) error {
+func (l *Links) validate(ctx context.Context, conn *pgconn.PgConn, k *link) error {
 	if err := pgconn.ValidateConnectTargetSessionAttrsReadWrite(ctx, conn); err != nil {
 		return err
 	}
+	var is timeline // unknown: another engine, or the user may not ask
 	results, err := conn.Exec(ctx, timelineSQL).ReadAll()
-	if err != nil || len(results) != 1 || len(results[0].Rows) != 1 {
-		return ctx.Err() // another engine, or the user may not ask
+	if err == nil && len(results) == 1 && len(results[0].Rows) == 1 {
+		row := results[0].Rows[0]
+		is = newTimeline(string(row[0]), string(row[1]))
+	} else if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	row := results[0].Rows[0]
-	is := newTimeline(string(row[0]), string(row[1]))
-	conn.CustomData()[timelineKey] = is
-	return l.accept(is)
+	return l.accept(k, is)
 }
 
-// accept refuses the server of a timeline before the latest of its cluster.
-func (l *Links) accept(is timeline) error {
+var errReplaced = errors.New("the server was replaced: its timeline is an earlier one")
+
+// accept refuses the server of a timeline before the latest of its cluster. One of a later
+// timeline ends the connections to the servers before it.
+func (l *Links) accept(k *link, is timeline) error {
+	var left []*link
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer func() {
+		l.mu.Unlock()
+		for _, old := range left {
+			_ = old.Close()
+		}
+		if len(left) > 0 {
+			l.log.Warn("another server takes writes now; left the one before it", "connections", len(left))
+		}
+	}()
 	if l.last.after(is) {
 		return errReplaced
+	}
+	l.used = k.host
+	if is == (timeline{}) {
+		return nil
+	}
+	k.at = is
+	if is.after(l.last) {
+		for old := range l.open {
+			if is.after(old.at) {
+				left = append(left, old)
+			}
+		}
 	}
 	l.last = is
 	return nil
 }
 
-var errReplaced = errors.New("the server was replaced: its timeline is an earlier one")
-
-// What a connection keeps: its last warning, and its server's timeline.
-const (
-	warned      = "warned"
-	timelineKey = "timeline"
-)
+// warned is the key of a connection's last warning.
+const warned = "warned"
 
 // Warning is the last warning that the server gave on a connection since
 // ForgetWarning, empty for none. A COMMIT with a warning did not wait for the
@@ -234,44 +254,6 @@ func Warning(conn *pgconn.PgConn) string {
 // ForgetWarning makes Warning empty.
 func ForgetWarning(conn *pgconn.PgConn) { delete(conn.CustomData(), warned) }
 
-func timelineOf(conn *pgconn.PgConn) timeline {
-	t, _ := conn.CustomData()[timelineKey].(timeline)
-	return t
-}
-
-// isDark is called with the lock held.
-func (l *Links) isDark(h *pgconn.FallbackConfig) bool {
-	is := func(addr string) bool { return time.Now().Before(l.dark[addr]) }
-	if _, addr := pgconn.NetworkAddress(h.Host, h.Port); is(addr) { // a socket, or an IP address
-		return true
-	}
-	return slices.ContainsFunc(l.addrs[h.Host], func(ip string) bool {
-		_, addr := pgconn.NetworkAddress(ip, h.Port)
-		return is(addr)
-	})
-}
-
-func (l *Links) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	conn, err := l.dialer.DialContext(ctx, network, addr)
-	if err != nil {
-		if ctx.Err() != nil {
-			l.setDark(addr)
-		}
-		return nil, err
-	}
-	k := &link{Conn: conn, l: l, addr: addr}
-	l.mu.Lock()
-	l.open[k] = true
-	l.mu.Unlock()
-	return k, nil
-}
-
-func (l *Links) setDark(addr string) {
-	l.mu.Lock()
-	l.dark[addr] = time.Now().Add(darkFor)
-	l.mu.Unlock()
-}
-
 func (k *link) Write(p []byte) (int, error) {
 	k.asked.CompareAndSwap(0, max(1, int64(time.Since(base))))
 	return k.Conn.Write(p)
@@ -280,7 +262,6 @@ func (k *link) Write(p []byte) (int, error) {
 func (k *link) Read(p []byte) (int, error) {
 	n, err := k.Conn.Read(p)
 	if n > 0 {
-		k.heard.Store(true)
 		k.asked.Store(0)
 	}
 	return n, err
@@ -288,11 +269,47 @@ func (k *link) Read(p []byte) (int, error) {
 
 func (k *link) Close() error {
 	k.l.mu.Lock()
-	mine := k.l.open[k]
 	delete(k.l.open, k)
-	if mine && !k.heard.Load() {
-		k.l.dark[k.addr] = time.Now().Add(darkFor)
-	}
 	k.l.mu.Unlock()
 	return k.Conn.Close()
+}
+
+const (
+	stallCheck     = 250 * time.Millisecond
+	stallCheckMost = 2 * time.Second // while no other server has taken over
+)
+
+// Watch asks the other hosts while a server is silent, until ctx ends: accept leaves it if one
+// of them has taken over. While none has, it asks less and less often: a server may be silent
+// for hours because its standby is away, and each question makes a new connection.
+func (l *Links) Watch(ctx context.Context) {
+	pause := stallCheck
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		if !l.silent() {
+			pause = stallCheck
+			continue
+		}
+		if other, err := l.connect(ctx, false); err == nil {
+			_ = other.Close(ctx)
+		}
+		pause = min(2*pause, stallCheckMost)
+	}
+}
+
+// silent reports whether a server has not answered for Stalled.
+func (l *Links) silent() bool {
+	before := int64(time.Since(base) - Stalled)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for k := range l.open {
+		if asked := k.asked.Load(); asked != 0 && asked < before {
+			return true
+		}
+	}
+	return false
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"slices"
 	"testing"
@@ -13,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// TestTimelines: a server is trusted unless its cluster has had a later timeline, and it has
-// taken over from another only in the same cluster.
+// TestTimelines: a server is trusted unless its cluster has had a later timeline. One that has
+// taken over from another, which is only in the same cluster, ends the connections to that.
 func TestTimelines(t *testing.T) {
 	of := func(system, digits string) timeline { return newTimeline(system, digits+"0000000100000002") }
 	for _, c := range []struct {
@@ -33,9 +34,20 @@ func TestTimelines(t *testing.T) {
 		{"a name that is too short counts as the lowest", of("a", "00000002"), newTimeline("a", "0000"), true, false},
 		{"a name without digits likewise", of("a", "00000002"), newTimeline("a", "no digits at all"), true, false},
 	} {
-		l := &Links{last: c.was}
-		if err := l.accept(c.is); errors.Is(err, errReplaced) != c.refused {
+		l := New(config(t, "postgres://u@db1,db2/x"), slog.New(slog.DiscardHandler))
+		l.last = c.was
+		links := map[string]*link{"old": {at: c.was}, "new": {}, "unknown": {}} // the last is dialled, and not known yet
+		for _, k := range links {
+			var there net.Conn
+			k.Conn, there = net.Pipe()
+			defer there.Close()
+			k.l, l.open[k] = l, true
+		}
+		if err := l.accept(links["new"], c.is); errors.Is(err, errReplaced) != c.refused {
 			t.Errorf("%s: %v, want refused: %v", c.name, err, c.refused)
+		}
+		if left := !l.open[links["old"]]; left != c.takeover || !l.open[links["new"]] || !l.open[links["unknown"]] {
+			t.Errorf("%s: the server before it was left: %v, want %v; open: %d", c.name, left, c.takeover, len(l.open))
 		}
 		want := c.is
 		if c.refused {
@@ -81,100 +93,84 @@ func TestSeveral(t *testing.T) {
 	}
 }
 
-// TestDarkServersComeLast: a server that did not respond is tried after the others, whether
-// the URL has its address or a name of it, until it has been dark for long enough.
-func TestDarkServersComeLast(t *testing.T) {
-	const url = "postgres://u@10.0.0.1,db2,10.0.0.3/x?sslmode=disable"
-	for _, c := range []struct {
-		name string
-		dark map[string]time.Duration
-		want []string
-	}{
-		{"none is dark", nil, []string{"10.0.0.1", "db2", "10.0.0.3"}},
-		{"by its address", map[string]time.Duration{"10.0.0.1:5432": time.Hour}, []string{"db2", "10.0.0.3", "10.0.0.1"}},
-		{"by its name", map[string]time.Duration{"10.0.0.2:5432": time.Hour}, []string{"10.0.0.1", "10.0.0.3", "db2"}},
-		{"another port", map[string]time.Duration{"10.0.0.1:5433": time.Hour}, []string{"10.0.0.1", "db2", "10.0.0.3"}},
-		{"no longer", map[string]time.Duration{"10.0.0.1:5432": -time.Second}, []string{"10.0.0.1", "db2", "10.0.0.3"}},
-		{"all", map[string]time.Duration{"10.0.0.1:5432": time.Hour, "10.0.0.2:5432": time.Hour, "10.0.0.3:5432": time.Hour}, []string{"10.0.0.1", "db2", "10.0.0.3"}},
+// TestUsedServer: the server that was used comes first, and last where another is looked for,
+// whether the URL has its address or a name.
+func TestUsedServer(t *testing.T) {
+	for used, want := range map[string][2][]string{
+		"":              {{"10.0.0.1", "db2", "10.0.0.3"}, {"10.0.0.1", "db2", "10.0.0.3"}},
+		"10.0.0.1:5432": {{"10.0.0.1", "db2", "10.0.0.3"}, {"db2", "10.0.0.3", "10.0.0.1"}},
+		"db2:5432":      {{"db2", "10.0.0.1", "10.0.0.3"}, {"10.0.0.1", "10.0.0.3", "db2"}},
+		"10.0.0.3:5433": {{"10.0.0.1", "db2", "10.0.0.3"}, {"10.0.0.1", "db2", "10.0.0.3"}}, // another port
 	} {
-		l := New(config(t, url), nil)
-		l.addrs["db2"] = []string{"10.0.0.2"}
-		for addr, left := range c.dark {
-			l.dark[addr] = time.Now().Add(left)
-		}
-		conn := l.config.Copy()
-		if err := l.BeforeConnect(t.Context(), conn); err != nil {
-			t.Fatal(err)
-		}
-		got := []string{conn.Host}
-		for _, f := range conn.Fallbacks {
-			got = append(got, f.Host)
-		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		l := New(config(t, "postgres://u@10.0.0.1,db2,10.0.0.3/x?sslmode=disable"), nil)
+		l.used = used
+		for n, first := range []bool{true, false} {
+			conn := l.config.Copy()
+			l.prepare(conn, first)
+			got := []string{conn.Host}
+			for _, f := range conn.Fallbacks {
+				got = append(got, f.Host)
+			}
+			if !slices.Equal(got, want[n]) {
+				t.Errorf("%q was used, first: %v: %v, want %v", used, first, got, want[n])
+			}
 		}
 	}
 }
 
-// TestDials: a connection dials only addresses that it may, and nothing once it is
-// connected, so that pgx sends no cancel request.
+// TestDials: a connection dials nothing once it is connected, so that pgx sends no cancel
+// request. What is dialled is known by the name that the URL has.
 func TestDials(t *testing.T) {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	addr := server.Addr().String()
+	_, port, _ := net.SplitHostPort(server.Addr().String())
 	l := New(config(t, "postgres://u@db/x"), nil)
-	for _, c := range []struct {
-		name           string
-		may, connected bool
-		want           error
-	}{
-		{"allowed", true, false, nil},
-		{"not allowed", false, false, net.ErrClosed},
-		{"connected", true, true, net.ErrClosed},
-	} {
-		conn := l.config.Copy()
-		l.prepare(conn, func(to string) bool { return c.may && to == addr })
-		if c.connected {
-			if err := conn.AfterConnect(t.Context(), &pgconn.PgConn{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		got, err := conn.DialFunc(t.Context(), "tcp", addr)
-		if !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, err, c.want)
-		}
-		if got != nil {
-			got.Close()
-		}
+	conn := l.config.Copy()
+	conn.LookupFunc = func(context.Context, string) ([]string, error) { return []string{"127.0.0.1"}, nil }
+	l.prepare(conn, true)
+	if _, err := conn.LookupFunc(t.Context(), "db"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := conn.DialFunc(t.Context(), "tcp", server.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if host := got.(*link).host; host != "db:"+port || len(l.open) != 1 {
+		t.Errorf("host %s, %d connections are known", host, len(l.open))
+	}
+	got.Close()
+	if err := conn.AfterConnect(t.Context(), &pgconn.PgConn{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.DialFunc(t.Context(), "tcp", server.Addr().String()); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("connected, it dials again: %v", err)
 	}
 	if len(l.open) != 0 {
 		t.Errorf("%d connections are known after their end", len(l.open))
 	}
 }
 
-// TestSilent: a server is silent that was asked long ago and has answered nothing since. A
-// connection that ends before its server said anything makes the server dark.
+// TestSilent: a server is silent that was asked long ago and has answered nothing since.
 func TestSilent(t *testing.T) {
 	defer func(was time.Time) { base = was }(base)
 	base = base.Add(-time.Hour)
 	long, short := int64(time.Since(base)-10*Stalled), int64(time.Since(base)+time.Hour)
 	for _, c := range []struct {
-		name         string
-		asked        int64
-		answers      bool
-		silent, dark bool
+		name            string
+		asked           int64
+		answers, silent bool
 	}{
-		{"nothing was asked", 0, false, false, true},
-		{"asked a moment ago", short, false, false, true},
-		{"asked long ago", long, false, true, true},
-		{"answered", long, true, false, false},
+		{"nothing was asked", 0, false, false},
+		{"asked a moment ago", short, false, false},
+		{"asked long ago", long, false, true},
+		{"answered", long, true, false},
 	} {
 		l := New(config(t, "postgres://u@db/x"), nil)
 		here, there := net.Pipe()
-		k := &link{Conn: here, l: l, addr: "10.0.0.1:5432"}
+		k := &link{Conn: here, l: l}
 		l.open[k] = true
 		k.asked.Store(c.asked)
 		if c.answers {
@@ -183,21 +179,10 @@ func TestSilent(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := l.silent()[k.addr]; got != c.silent {
+		if got := l.silent(); got != c.silent {
 			t.Errorf("%s: silent %v", c.name, got)
 		}
 		_ = k.Close()
-		if got := l.isDark(&pgconn.FallbackConfig{Host: "10.0.0.1", Port: 5432}); got != c.dark {
-			t.Errorf("%s: dark %v", c.name, got)
-		}
 		there.Close()
-	}
-}
-
-// TestNobodyTakesOver: while no other server can be reached, a silent one keeps its place.
-func TestNobodyTakesOver(t *testing.T) {
-	l := New(config(t, "postgres://u@127.0.0.1:1,127.0.0.1:2/x?sslmode=disable"), nil)
-	if l.replaced(context.Background(), map[string]bool{"127.0.0.1:1": true}) {
-		t.Error("a server was replaced, and there is no other")
 	}
 }
