@@ -77,11 +77,15 @@ func (l *EpochQuery) Last() (e Epoch) {
 	return e
 }
 
-// LastEpoch gives the present epoch. It is open while any is. The zero Epoch: there was no restore.
+// LastEpoch returns the present epoch. It is open while any is, and where the epochs cannot be
+// read. The zero Epoch: there was no restore.
 func LastEpoch(ctx context.Context, q Querier) (Epoch, error) {
 	es, err := ReadEpochs(ctx, q)
-	if err != nil || len(es) == 0 {
-		return Epoch{}, err
+	switch {
+	case err != nil:
+		return Epoch{Number: -1}, err
+	case len(es) == 0:
+		return Epoch{}, nil
 	}
 	return es[len(es)-1], nil
 }
