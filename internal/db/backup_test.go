@@ -2,6 +2,7 @@ package db
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -11,38 +12,50 @@ import (
 	"countersign/internal/lab/dbtest"
 )
 
-// A copy of the file alone says that its log is missing, whenever it was made; one
-// whose log another program has copied in after a crash is whole.
+// A copy of the file alone is refused, whenever it was made, for a restore too: its log is
+// missing. One whose log another program has copied in after a crash is whole, and a backup of a
+// crashed one does not copy it in.
 func TestCopiedWithoutLog(t *testing.T) {
 	path := dbtest.SQLite(t)
 	d := openAt(t, path)
-	fill(t, d, 0)
-	alone := dbtest.SQLite(t)
-	copyFile(t, path, alone)
-	if err := openUsed(t, alone); !errors.Is(err, ErrBroken) {
-		t.Errorf("without its log: %v", err)
+	both := func() string {
+		copied := dbtest.SQLite(t)
+		for _, part := range []string{"", "-wal"} {
+			copyFile(t, path+part, copied+part)
+		}
+		return copied
 	}
-	// The log is copied while it is in use: the file still lacks what comes then.
-	c := d.backend.(*sqliteDB).copier
-	if err := d.Write(ctx, copying); err != nil {
+	for n, when := range []string{"before the log was copied", "while it is being copied"} {
+		fill(t, d, n*fillRows)
+		if n == 1 {
+			if err := d.Write(ctx, markIncomplete(true)); err != nil {
+				t.Fatal(err)
+			}
+			dbtest.Query(t, path, `PRAGMA wal_checkpoint(PASSIVE)`)
+		}
+		alone := dbtest.SQLite(t)
+		copyFile(t, path, alone)
+		for _, restoring := range []bool{false, true} {
+			if _, err := Open(ctx, Config{URL: alone, Keys: testKeys, Used: true, Restoring: restoring}, testEnd); !errors.Is(err, ErrBroken) {
+				t.Errorf("without its log, %s, restoring %v: %v", when, restoring, err)
+			}
+		}
+		crashed := both()
+		if _, err := Backup(ctx, crashed, filepath.Join(t.TempDir(), "copy")); err != nil {
+			t.Error(err)
+		}
+		if err := openUsed(t, crashed); err != nil {
+			t.Errorf("with its log, %s: %v", when, err)
+		}
+		if rows := dbtest.Query(t, crashed, `SELECT COUNT(*) FROM things`); rows[0] != fmt.Sprint((n+1)*fillRows) {
+			t.Errorf("%s rows", rows)
+		}
+	}
+	if err := d.Write(ctx, markIncomplete(false)); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	c.finish <- done
-	<-done
-	fill(t, d, fillRows)
-	alone = dbtest.SQLite(t)
-	copyFile(t, path, alone)
-	if err := openUsed(t, alone); !errors.Is(err, ErrBroken) {
-		t.Errorf("without its log, after some of it was copied: %v", err)
-	}
-	merged := dbtest.SQLite(t)
-	for _, part := range []string{"", "-wal"} {
-		copyFile(t, path+part, merged+part)
-	}
-	if n := dbtest.Query(t, merged, `SELECT COUNT(*) FROM things`); n[0] != "400" {
-		t.Errorf("%s rows", n)
-	}
+	merged := both()
+	dbtest.Query(t, merged, `SELECT COUNT(*) FROM things`)
 	if _, err := os.Stat(merged + "-wal"); err == nil {
 		t.Fatal("the other program left the log")
 	}

@@ -59,9 +59,6 @@ func Look(ctx context.Context, url string, end End, log *slog.Logger, fn func(Se
 			return err
 		}
 		defer f.Close()
-		if err := checkWhole(f, false); err != nil {
-			return err
-		}
 		s.InUse = inUse(f)
 		d = newSQLiteDialect()
 		// Read only: a connection that can write copies the log when it closes, and the next

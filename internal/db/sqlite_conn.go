@@ -77,8 +77,7 @@ func (r *sqliteReaders) close() error {
 	return errors.Join(append(errs, r.pool.Close())...)
 }
 
-// sqliteConn is one connection with its prepared statements: the writer's or the
-// checkpointer's. Only one goroutine uses it.
+// sqliteConn is one connection with its prepared statements. Only one goroutine uses it.
 type sqliteConn struct {
 	d        *Dialect
 	pool     *sql.DB // of this connection alone

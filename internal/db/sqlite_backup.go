@@ -8,21 +8,6 @@ import (
 	"os"
 )
 
-// While a SQLite database is in use, its newest rows may be in its log alone. A copy of the
-// file without the log opens, and lacks those rows. So the file says which it is: the row
-// metaState is stateCopied whenever the log is copied into the file, and stateLogged in the
-// log right after. A file that says stateCopied and has no log beside it lacks rows. A clean
-// end removes the row.
-//
-// A program that opens the database after a crash may copy the log and remove it. It
-// copies stateLogged too, so such a file is whole. (Not if the crash came while the log
-// was being copied; then the file is refused although it is whole.)
-const (
-	metaState   = "log"
-	stateCopied = "copied"
-	stateLogged = "logged"
-)
-
 // metaBackup is the row that Backup writes to a copy. Restoring removes it.
 const metaBackup = "backup"
 
@@ -30,60 +15,6 @@ const (
 	setMetaSQL  = `INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value`
 	dropMetaSQL = `DELETE FROM meta WHERE name = $1`
 )
-
-// checkState refuses a copy that has no log and a backup that was not restored.
-func (c *sqliteConn) checkState(ctx context.Context, path string, logged, restoring bool) error {
-	if found, err := (sqliteMigration{c, ctx}).has("meta"); err != nil || !found {
-		return err
-	}
-	var backup, state []byte
-	found, err := One(ctx, c, readMetaSQL, []any{metaBackup}, &backup)
-	switch {
-	case err != nil:
-		return err
-	case found && !restoring:
-		return fmt.Errorf("%w: %s is a backup", ErrOlder, path)
-	}
-	if _, err := One(ctx, c, readMetaSQL, []any{metaState}, &state); err != nil {
-		return err
-	}
-	if string(state) == stateCopied && !logged {
-		return fmt.Errorf("%w: %s was copied while it was in use, without its log %s-wal, which has the newest rows", ErrBroken, path, path)
-	}
-	return nil
-}
-
-// setState writes metaState in a transaction of its own; the empty state removes it.
-// Only the writer may call it.
-func (c *sqliteConn) setState(ctx context.Context, state string) error {
-	if err := c.control(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return err
-	}
-	text, args := dropMetaSQL, []any{metaState}
-	if state != "" {
-		text, args = setMetaSQL, []any{metaState, []byte(state)}
-	}
-	_, err := c.Exec(ctx, text, args...)
-	if err == nil {
-		err = c.control(ctx, "COMMIT")
-	}
-	if err != nil {
-		return errors.Join(err, c.control(ctx, "ROLLBACK"))
-	}
-	return nil
-}
-
-// beginState marks a database that was just opened: the file itself, and then its log.
-func (c *sqliteConn) beginState(ctx context.Context) error {
-	if err := c.setState(ctx, stateCopied); err != nil {
-		return err
-	}
-	var busy, size, copied int
-	if _, err := One(ctx, c, "PRAGMA wal_checkpoint(TRUNCATE)", nil, &busy, &size, &copied); err != nil {
-		return err
-	}
-	return c.setState(ctx, stateLogged)
-}
 
 // Backup writes a copy of the SQLite database at path to a new file, also while a
 // process uses it. One read of the whole database makes the copy, so the copy is of one
@@ -114,7 +45,8 @@ func Backup(ctx context.Context, path, to string) (h Held, err error) {
 		return h, err
 	}
 	d := newSQLiteDialect()
-	from, err := openSQLiteConn(ctx, d, sqliteDSN(path, "cache_size(-4000)"))
+	// Read only: at its end a connection that can write would put the log of a crash into the file.
+	from, err := openSQLiteConn(ctx, d, sqliteDSN(path, "cache_size(-4000)")+"&mode=ro")
 	if err != nil {
 		return h, explainSQLite(err)
 	}
@@ -154,7 +86,7 @@ func markBackup(ctx context.Context, d *Dialect, path string) (h Held, err error
 	if _, err := c.Exec(ctx, setMetaSQL, metaBackup, []byte("1")); err != nil {
 		return h, err
 	}
-	if _, err := c.Exec(ctx, dropMetaSQL, metaState); err != nil {
+	if _, err := c.Exec(ctx, dropMetaSQL, metaIncomplete); err != nil {
 		return h, err
 	}
 	var end []byte

@@ -1,0 +1,136 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// checkTime bounds the check after an unclean end. It reads some hundred megabytes a
+// second.
+const checkTime = 10 * time.Second
+
+// quickCheck reads the whole database, for checkTime at most, and names what is
+// damaged.
+func (c *sqliteConn) quickCheck(ctx context.Context, file *os.File, log *slog.Logger) error {
+	bounded, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	begun := time.Now()
+	err := checkPages(bounded, c)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case bounded.Err() != nil:
+		log.Warn("the database was not checked to its end after an unclean end", "checked", checkTime)
+		return nil
+	case err != nil:
+		return fmt.Errorf("%s: %w", file.Name(), err)
+	}
+	log.Info("the database was checked after an unclean end", "ms", time.Since(begun).Milliseconds())
+	return nil
+}
+
+// checkPages reads the whole of a SQLite database, and fails with ErrBroken, naming what is
+// damaged.
+func checkPages(ctx context.Context, q Querier) error {
+	var faults []string
+	err := Each(ctx, q, `PRAGMA quick_check(5)`, nil, func(r Rows) error {
+		var line string
+		err := r.Scan(&line)
+		if line != "ok" {
+			faults = append(faults, strings.ReplaceAll(line, "\n", "; "))
+		}
+		return err
+	})
+	if len(faults) > 0 {
+		return fmt.Errorf("%w: %s", ErrBroken, strings.Join(faults, "; "))
+	}
+	return explainSQLite(err)
+}
+
+// broken turns SQLite's error about a damaged file into ErrBroken, and names the first page
+// that cannot be read.
+func broken(err error, file *os.File) error {
+	var e *sqlite.Error
+	switch {
+	case !errors.As(err, &e):
+	case e.Code() == sqlite3.SQLITE_IOERR_READ:
+		if page, rerr := unreadable(file); rerr != nil {
+			return fmt.Errorf("%w: page %d of %s, at byte %d, cannot be read: %w", ErrBroken, page, file.Name(), (page-1)*pageSize, rerr)
+		}
+	case e.Code()&0xff == sqlite3.SQLITE_CORRUPT, e.Code()&0xff == sqlite3.SQLITE_NOTADB:
+		return fmt.Errorf("%w: %s: %w", ErrBroken, file.Name(), err)
+	}
+	return err
+}
+
+// unreadable returns the number, from 1, of the first page that cannot be read, and why.
+func unreadable(f io.ReaderAt) (page int64, err error) {
+	b := make([]byte, pageSize)
+	for page = 1; ; page++ {
+		if _, err := f.ReadAt(b, (page-1)*pageSize); errors.Is(err, io.EOF) {
+			return 0, nil
+		} else if err != nil {
+			return page, err
+		}
+	}
+}
+
+// While a SQLite database is in use, its newest rows may be in its log alone: a copy of the file
+// without the log opens, and lacks those rows. So the file has the row metaIncomplete, which the
+// log takes away again: it is written before the log is copied into the file, and deleted when the
+// log has begun anew. Another program that opens the database after a crash copies the whole log,
+// and the file has no such row. (Unless the crash came while the log was being copied; then the
+// file is refused although it is whole.)
+const metaIncomplete = "without its log"
+
+func markIncomplete(is bool) func(context.Context, *Tx) error {
+	text, args := dropMetaSQL, []any{metaIncomplete}
+	if is {
+		text, args = setMetaSQL, append(args, []byte{})
+	}
+	return func(ctx context.Context, t *Tx) error {
+		_, err := t.Exec(ctx, text, args...)
+		return err
+	}
+}
+
+// checkComplete refuses a copy that has no log and a backup that was not restored.
+func (c *sqliteConn) checkComplete(ctx context.Context, path string, logged, restoring bool) error {
+	if found, err := (sqliteMigration{c, ctx}).has("meta"); err != nil || !found {
+		return err
+	}
+	var mark []byte
+	if found, err := One(ctx, c, readMetaSQL, []any{metaBackup}, &mark); err != nil {
+		return err
+	} else if found && !restoring {
+		return fmt.Errorf("%w: %s is a backup", ErrOlder, path)
+	}
+	if found, err := One(ctx, c, readMetaSQL, []any{metaIncomplete}, &mark); err != nil {
+		return err
+	} else if found && !logged {
+		return fmt.Errorf("%w: %s was copied while it was in use, without its log %s-wal, which has the newest rows: copy both", ErrBroken, path, path)
+	}
+	return nil
+}
+
+// markAtOpen marks a database that was just opened: the file itself, and then its log.
+func (c *sqliteConn) markAtOpen(ctx context.Context) error {
+	t := &Tx{Querier: c}
+	if err := markIncomplete(true)(ctx, t); err != nil {
+		return err
+	}
+	var busy, size, copied int
+	if _, err := One(ctx, c, "PRAGMA wal_checkpoint(TRUNCATE)", nil, &busy, &size, &copied); err != nil {
+		return err
+	}
+	return markIncomplete(false)(ctx, t)
+}
