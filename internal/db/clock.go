@@ -89,3 +89,15 @@ func (c *Clock) follow(ctx context.Context) {
 		c.log.Warn("followed the database's clock", "ms", step.Milliseconds())
 	}
 }
+
+// Millis is a time in milliseconds since 1970 UTC.
+type Millis int64
+
+// MillisOf rounds t down to a millisecond.
+func MillisOf(t time.Time) Millis { return Millis(t.UnixMilli()) }
+
+// Time is the time of m in UTC.
+func (m Millis) Time() time.Time { return time.UnixMilli(int64(m)).UTC() }
+
+// Never is later than every due time.
+const Never Millis = 1 << 62

@@ -1,6 +1,8 @@
 package db
 
-import "context"
+import (
+	"context"
+)
 
 // Rows are the rows of a query: the methods that database/sql and pgx share.
 type Rows interface {
@@ -127,4 +129,51 @@ func List[T any](ctx context.Context, q Querier, sql string, args []any, scan fu
 		return err
 	})
 	return list, err
+}
+
+// LogRecord is what a transaction adds to the audit log of its end.
+type LogRecord struct {
+	Body     []byte   // what is hashed
+	Subjects []string // ids that the record is found by
+}
+
+// Record adds r to the audit log as part of t. The records of a transaction are kept
+// right before its commit, by End.Keep.
+func (t *Tx) Record(r LogRecord) { t.records = append(t.records, r) }
+
+// finish writes what is left to the end of a transaction.
+func (t *Tx) finish(ctx context.Context, end End) error {
+	if err := t.writeCounts(ctx); err != nil || len(t.records) == 0 || end.Keep == nil {
+		return err
+	}
+	return end.Keep(ctx, t, t.records)
+}
+
+// apartConns is how many connections the reads of DB.Apart have together.
+const apartConns = 4
+
+// Apart gives d with separate connections for reads outside transactions; all callers of
+// Apart share those few. Whole lists are read on them, so that they never take a
+// connection from the work. Transactions still use those of d.
+func (d *DB) Apart() *DB {
+	a := *d
+	a.backend = apart{d.backend, d.backend.views()}
+	return &a
+}
+
+type apart struct {
+	backend
+	reads Querier
+}
+
+func (a apart) Query(ctx context.Context, sql string, args ...any) (Rows, error) {
+	return a.reads.Query(ctx, sql, args...)
+}
+
+func (a apart) Exec(ctx context.Context, sql string, args ...any) (int64, error) {
+	return a.reads.Exec(ctx, sql, args...)
+}
+
+func (a apart) Batch(ctx context.Context, statements []Statement) error {
+	return a.reads.Batch(ctx, statements)
 }
