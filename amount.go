@@ -69,9 +69,8 @@ func amountProblem(s string) string {
 	return ""
 }
 
-// maxExponent bounds the exponents that plainAmount reads. Only zeros have larger
-// ones.
-const maxExponent = 999
+// exponentDigits bounds the exponents that plainAmount reads (PROTOCOL.md, A4).
+const exponentDigits = 3
 
 // plainAmount gives the digits that s stands for if s has an exponent, as JSON
 // numbers and BigDecimal.toString of Java may ("1E-7"). It moves the point and
@@ -88,7 +87,7 @@ func plainAmount(s string) (text, problem string) {
 	}
 	shift, ok := exponent(s[at+1:])
 	if !ok {
-		return "", fmt.Sprintf("has an exponent that is not between -%d and %d", maxExponent, maxExponent)
+		return "", fmt.Sprintf("has an exponent that is not of one to %d digits", exponentDigits)
 	}
 	whole, frac, _ := strings.Cut(mantissa, ".")
 	digits, point := whole+frac, len(whole)+shift
@@ -116,11 +115,11 @@ func exponent(s string) (int, bool) {
 	if s != "" && (s[0] == '-' || s[0] == '+') {
 		digits = s[1:]
 	}
-	if digits == "" || strings.Trim(digits, "0123456789") != "" {
+	if digits == "" || len(digits) > exponentDigits || strings.Trim(digits, "0123456789") != "" {
 		return 0, false
 	}
 	n, err := strconv.Atoi(s)
-	return n, err == nil && -maxExponent <= n && n <= maxExponent
+	return n, err == nil
 }
 
 // String gives the amount as it was written; empty for the zero Amount.

@@ -182,6 +182,13 @@ func TestAmountsAreConvertedExactly(t *testing.T) {
 			t.Errorf("%s is %s, want %s", in, cb.(*countersign.Deposit).Amount, want)
 		}
 	}
+	for _, in := range []string{"1E0007", "1E-0007", "1e+0000", "0E0001", "1E1000", "1E", "1E+", "1E--1"} { // PROTOCOL.md, A4
+		for _, value := range []string{in, `"` + in + `"`} {
+			if _, err := countersign.ParseCallback([]byte(edit(`"7.4"`, value)), lenientParse); err == nil {
+				t.Errorf("%s is taken", value)
+			}
+		}
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		in := amountText().Draw(t, "mantissa") + rapid.StringMatching(`[eE][+-]?[0-9]{1,2}`).Draw(t, "exponent")
 		quoted := in

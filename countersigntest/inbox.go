@@ -26,6 +26,7 @@ func CheckInbox(tb TB, open func() (inbox, other merchant.Inbox)) {
 		{"a new entry is claimed, settled once and found again", checkOnce},
 		{"without a lease recording settles", checkTaken},
 		{"other content changes nothing", checkContent},
+		{"other content replaces what was never accepted", checkReplaced},
 		{"a lease keeps others out until it ends", checkLease},
 		{"a renewed lease keeps others out for longer", checkRenewal},
 		{"a reply that is not final frees the entry", checkNotFinal},
@@ -149,6 +150,44 @@ func checkContent(c *inboxCheck) {
 	c.settle(c.inbox, e, got.Claim, merchant.Reply{}, true, merchant.Reply{})
 	c.claim(c.other, other, merchant.StateOtherContent)
 	c.claim(c.other, e, merchant.StateSettled)
+}
+
+// checkReplaced: what was neither accepted nor is being worked on binds nothing, and is no
+// transfer of which another could be a copy.
+func checkReplaced(c *inboxCheck) {
+	wrong, right, copied := Deposit(1), Deposit(1), Deposit(1)
+	right.Amount, right.TxID = Deposit(2).Amount, Deposit(2).TxID
+	copied.TrackingID = "copied"
+	e := c.entry(wrong, inboxLease)
+	got := c.claim(c.inbox, e, merchant.StateClaimed)
+	c.claim(c.other, c.entry(right, 0), merchant.StateOtherContent)
+	c.settle(c.inbox, e, got.Claim, notFinal(), false, notFinal())
+	again := c.claim(c.other, c.entry(right, inboxLease), merchant.StateClaimed)
+	if again.Seq != got.Seq || again.PossibleDuplicate || !again.Replaced || got.Replaced {
+		c.tb.Errorf("%s: found %+v, then %+v", c.rule, got, again)
+	}
+	c.settle(c.other, e, again.Claim, notFinal(), false, notFinal())
+	if got := c.claim(c.inbox, c.entry(right, 0), merchant.StateTaken); got.Replaced {
+		c.tb.Errorf("%s: the same content replaces itself", c.rule)
+	}
+	c.claim(c.other, c.entry(wrong, 0), merchant.StateOtherContent)
+	if got := c.claim(c.other, c.entry(copied, 0), merchant.StateTaken); got.PossibleDuplicate {
+		c.tb.Errorf("%s: what took the place of the same transfer is still compared with it", c.rule)
+	}
+	copied = Deposit(2)
+	copied.TrackingID, copied.ToAddress = "copied again", wrong.ToAddress
+	if got := c.claim(c.other, c.entry(copied, 0), merchant.StateTaken); !got.PossibleDuplicate {
+		c.tb.Errorf("%s: what took the place is not compared with others", c.rule)
+	}
+	// A copy of a transfer that was accepted is compared when it takes the place, too.
+	late, other := Deposit(3), Deposit(4)
+	other.TrackingID = late.TrackingID
+	c.claim(c.inbox, c.entry(Deposit(4), 0), merchant.StateTaken)
+	got = c.claim(c.inbox, c.entry(late, inboxLease), merchant.StateClaimed)
+	c.settle(c.inbox, c.entry(late, 0), got.Claim, notFinal(), false, notFinal())
+	if got := c.claim(c.other, c.entry(other, 0), merchant.StateTaken); !got.PossibleDuplicate {
+		c.tb.Errorf("%s: a copy that took the place of another deposit is not a possible duplicate", c.rule)
+	}
 }
 
 func checkLease(c *inboxCheck) {

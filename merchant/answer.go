@@ -136,6 +136,9 @@ var (
 	errSuspect   = errors.New("its blocks belong to another request, so it may be joined from several; kept and not credited before a decision")
 )
 
+// errEndedAgain is what the log says of a question that comes after the end.
+var errEndedAgain = errors.New("this withdrawal was confirmed and has ended; the service asks about it again: find out whether it was executed")
+
 // doubt notes in v that a person must decide, and says whether that is so.
 func (v *verdict) doubt(c Claimed) bool {
 	switch {
@@ -145,6 +148,13 @@ func (v *verdict) doubt(c Claimed) bool {
 		v.reason, v.cause = ReasonPossibleDuplicate, errDuplicate
 	}
 	return c.Suspect || c.PossibleDuplicate
+}
+
+// revoked notes in v, if so, that it takes the place of a confirmation.
+func (v *verdict) revoked(so bool) {
+	if so {
+		v.reason, v.cause = ReasonEndedAgain, errors.Join(errEndedAgain, v.cause)
+	}
 }
 
 // accepted is the verdict of a deposit or notice.

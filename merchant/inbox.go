@@ -37,8 +37,9 @@ type Inbox interface {
 	//     MayBeSame holds for the two TxIndex, e is a possible duplicate for ever. Rules 5 and 7 look
 	//     again, at all other entries, and record e.TxIndex, if that is not the
 	//     recorded one: so of two entries the one that got its index later looked.
-	//  3. If e.ID is known with another Content, the state is OtherContent, and
-	//     nothing changes.
+	//  3. If e.ID is known with another Content, the state is OtherContent, and nothing
+	//     changes. But while the entry is neither settled nor leased, e takes the place of what
+	//     was recorded and never accepted, and rule 2 compares it anew.
 	//  4. If the entry is settled, the state is Settled, with the recorded
 	//     Reply.
 	//  5. If e.Lease is 0, the entry is settled now with the zero Reply,
@@ -174,6 +175,11 @@ type Claimed struct {
 	// Suspect says that the entry shared blocks with another request when it was
 	// recorded, as an honest one cannot (PROTOCOL.md, B7).
 	Suspect bool
+	// Replaced says that this call recorded other content in place of what was never accepted.
+	Replaced bool
+	// Revoked says that this call recorded a refusal in place of the confirmation of a
+	// withdrawal, which has ended.
+	Revoked bool
 	// Recorded is the Entry.At with which the entry was recorded first. Zero: the Inbox
 	// does not say.
 	Recorded time.Time

@@ -2,6 +2,7 @@ package merchant
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,6 +43,8 @@ type memoryEntry struct {
 	seq        int64
 	recorded   time.Time
 	content    Digest
+	transfer   Digest
+	payment    Digest
 	txIndex    int64
 	seen       bool // txIndex is set
 	duplicate  bool
@@ -73,23 +76,24 @@ func (m *MemoryInbox) Claim(ctx context.Context, e Entry) (Claimed, error) {
 	if finding == FindingSpliced {
 		return Claimed{State: StateSpliced}, nil
 	}
-	if row == nil {
+	replaced := false
+	switch {
+	case row == nil:
 		if len(m.entries) >= m.maxEntries {
 			return Claimed{}, ErrInboxFull
 		}
 		m.seq++
-		row = &memoryEntry{seq: m.seq, recorded: e.At, content: e.Content, suspect: finding == FindingSuspect}
+		row = &memoryEntry{seq: m.seq, recorded: e.At, suspect: finding == FindingSuspect}
 		m.entries[key] = row
-		m.setIndex(row, e)
-		if !e.Transfer.IsZero() {
-			m.transfers[e.Transfer] = append(m.transfers[e.Transfer], row)
-			m.transfers[e.Payment] = append(m.transfers[e.Payment], row)
-		}
+		m.setContent(row, e)
+	case row.content != e.Content && !row.settled && !e.At.Before(row.leaseUntil):
+		replaced = true
+		m.setContent(row, e)
 	}
 	if e.Blocks != nil {
 		m.remember(e.Blocks)
 	}
-	c := Claimed{Seq: row.seq, Recorded: row.recorded, Suspect: row.suspect}
+	c := Claimed{Seq: row.seq, Recorded: row.recorded, Suspect: row.suspect, Replaced: replaced}
 	switch {
 	case row.content != e.Content:
 		c.State = StateOtherContent
@@ -134,6 +138,19 @@ func (m *MemoryInbox) remember(b *Blocks) {
 			m.next = (m.next + 1) % len(m.ring)
 		}
 		m.blocks[block.Digest] = SeenBlock{b.Body, block.Owner}
+	}
+}
+
+// setContent gives row the content of e and compares it with all other entries.
+func (m *MemoryInbox) setContent(row *memoryEntry, e Entry) {
+	for _, digest := range []Digest{row.transfer, row.payment} {
+		m.transfers[digest] = slices.DeleteFunc(m.transfers[digest], func(other *memoryEntry) bool { return other == row })
+	}
+	row.content, row.transfer, row.payment, row.seen, row.duplicate = e.Content, e.Transfer, e.Payment, false, false
+	m.setIndex(row, e)
+	if !e.Transfer.IsZero() {
+		m.transfers[e.Transfer] = append(m.transfers[e.Transfer], row)
+		m.transfers[e.Payment] = append(m.transfers[e.Payment], row)
 	}
 }
 

@@ -56,13 +56,14 @@ const (
 	ReasonConfirmed         Reason = "confirmed"          // withdrawal
 	ReasonRefused           Reason = "refused"
 	ReasonHold              Reason = "hold"
-	ReasonRepeated          Reason = "repeated" // answered as before, without effect
-	ReasonBusy              Reason = "busy"     // another delivery was being processed all the time
-	ReasonTimeout           Reason = "timeout"  // the merchant's function took too long
-	ReasonPanic             Reason = "panic"    // it panicked
-	ReasonFailed            Reason = "failed"   // it returned an error
-	ReasonInbox             Reason = "inbox"    // the Inbox failed
-	ReasonSeal              Reason = "seal"     // the answer could not be sealed
+	ReasonRepeated          Reason = "repeated"    // answered as before, without effect
+	ReasonEndedAgain        Reason = "ended_again" // a withdrawal that was confirmed and has ended is refused from now on
+	ReasonBusy              Reason = "busy"        // another delivery was being processed all the time
+	ReasonTimeout           Reason = "timeout"     // the merchant's function took too long
+	ReasonPanic             Reason = "panic"       // it panicked
+	ReasonFailed            Reason = "failed"      // it returned an error
+	ReasonInbox             Reason = "inbox"       // the Inbox failed
+	ReasonSeal              Reason = "seal"        // the answer could not be sealed
 )
 
 // Reasons lists every Reason, for tables and metrics: first those for which Refusal holds.
@@ -71,7 +72,7 @@ var Reasons = []Reason{
 	ReasonMalformed, ReasonUnsigned, ReasonSignatureInvalid, ReasonSignatureOld,
 	ReasonUnknownType, ReasonWrongURL, ReasonNotBound, ReasonBindingBroken, ReasonSpliced, ReasonOtherContent,
 	ReasonDetailsChange, ReasonOtherUser, ReasonUnanswerable, ReasonDisproved, ReasonUnverified,
-	ReasonAccepted, ReasonPossibleDuplicate, ReasonSuspect, ReasonConfirmed, ReasonRefused, ReasonHold, ReasonRepeated, ReasonBusy,
+	ReasonAccepted, ReasonPossibleDuplicate, ReasonSuspect, ReasonConfirmed, ReasonRefused, ReasonHold, ReasonRepeated, ReasonEndedAgain, ReasonBusy,
 	ReasonTimeout, ReasonPanic, ReasonFailed, ReasonInbox, ReasonSeal,
 }
 
@@ -85,7 +86,7 @@ func (r Reason) Refusal() bool {
 // answered as it should, also with a refusal or a hold.
 func (r Reason) Answered() bool {
 	switch r {
-	case ReasonAccepted, ReasonPossibleDuplicate, ReasonSuspect, ReasonConfirmed, ReasonRefused, ReasonHold, ReasonRepeated:
+	case ReasonAccepted, ReasonPossibleDuplicate, ReasonSuspect, ReasonConfirmed, ReasonRefused, ReasonHold, ReasonRepeated, ReasonEndedAgain:
 		return true
 	}
 	return false
@@ -101,7 +102,7 @@ func (r Reason) level() slog.Level {
 	case ReasonConfirmed, ReasonHold, ReasonRefused:
 		return slog.LevelInfo
 	case ReasonSpliced, ReasonBindingBroken, ReasonSignatureInvalid, ReasonOtherContent, ReasonDetailsChange, ReasonOtherUser, ReasonPanic, ReasonInbox,
-		ReasonBodyConsumed, ReasonSeal, ReasonSuspect, ReasonDisproved, ReasonUnverified:
+		ReasonBodyConsumed, ReasonSeal, ReasonSuspect, ReasonEndedAgain, ReasonDisproved, ReasonUnverified:
 		return slog.LevelError
 	}
 	return slog.LevelWarn

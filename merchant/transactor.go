@@ -130,6 +130,7 @@ func (h *Handler) callAct(ctx context.Context, inbox Transactor, e Entry) acted 
 	case c.State == StateTaken:
 		v.Reply = c.Reply
 		v.doubt(c)
+		v.revoked(c.Revoked)
 	}
 	return acted{claimed: c, verdict: v}
 }

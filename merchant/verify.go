@@ -252,6 +252,7 @@ func (h *Handler) workProven(ctx context.Context, inbox Transactor, rep reply, k
 		return rep.end(failed(ReasonInbox, err)), true
 	}
 	rep.seq = c.Seq
+	h.warnReplaced(ctx, key, c)
 	switch c.State {
 	case StateClaimed:
 	case StateBusy:

@@ -77,6 +77,7 @@ func (h *Handler) workOnce(ctx context.Context, rep reply, key entryKey, e Entry
 		return rep.end(failed(ReasonInbox, err)), true
 	}
 	rep.seq = c.Seq
+	h.warnReplaced(ctx, key, c)
 	confirmed := c.State == StateSettled && rep.typ == countersign.TypeRequestWithdraw && c.Reply.Code == countersign.CodeAccepted
 	switch {
 	case c.State == StateTaken:
@@ -105,6 +106,7 @@ func (h *Handler) workWithin(ctx context.Context, inbox Transactor, rep reply, k
 		return rep, false
 	}
 	rep.seq = a.claimed.Seq
+	h.warnReplaced(ctx, key, a.claimed)
 	switch a.claimed.State {
 	case StateBusy:
 		return rep, false
@@ -126,7 +128,9 @@ func (h *Handler) standing(rep reply, key entryKey, c Claimed) reply {
 	switch c.State {
 	case StateSettled:
 		h.forget(key)
-		return h.sealed(rep.end(verdict{Reply: c.Reply, reason: ReasonRepeated}))
+		v := verdict{Reply: c.Reply, reason: ReasonRepeated}
+		v.revoked(c.Revoked)
+		return h.sealed(rep.end(v))
 	case StateOtherContent:
 		message := wordOther
 		if rep.typ == countersign.TypeRequestWithdraw {
@@ -247,6 +251,14 @@ func (h *Handler) warnLate(ctx context.Context, key entryKey, v verdict) {
 		slog.Int("type", int(key.typ)), slog.String("id", clip(key.id)), slog.String("reason", string(v.reason)))
 }
 
+// warnReplaced tells that a provider corrected what was never accepted, or that somebody tried.
+func (h *Handler) warnReplaced(ctx context.Context, key entryKey, c Claimed) {
+	if c.Replaced {
+		h.c.Log.LogAttrs(ctx, slog.LevelWarn, "this identifier came with other content, in place of what was never accepted",
+			slog.Int("type", int(key.typ)), slog.String("id", clip(key.id)), slog.Int64("seq", c.Seq))
+	}
+}
+
 // run calls do once and settles its verdict. ran is false if the function is still
 // running for an earlier delivery, whose lease has ended.
 func (h *Handler) run(ctx context.Context, key entryKey, c Claimed, do function) (v verdict, ran bool) {
@@ -291,6 +303,7 @@ func repeated(typ countersign.Type, kept Reply, do function) function {
 	return func(ctx context.Context, c Claimed) verdict {
 		if typ == countersign.TypeRequestWithdraw && kept.Code == countersign.CodeAccepted {
 			if v := do(ctx, c); v.Code != countersign.CodeAccepted {
+				v.revoked(v.final)
 				return v
 			}
 		}

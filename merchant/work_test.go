@@ -157,7 +157,7 @@ func TestAskedAgain(t *testing.T) {
 			answer = merchant.Hold(countersign.CodeAwaitingApproval, "")
 			w.refused(t, w.deliver(countersigntest.Withdrawal(1)), 200, countersign.CodeAwaitingApproval, merchant.ReasonHold)
 			answer = merchant.Refuse(countersign.CodeOrderCancelled, "")
-			w.refused(t, w.deliver(countersigntest.Withdrawal(1)), 200, countersign.CodeOrderCancelled, merchant.ReasonRefused)
+			w.refused(t, w.deliver(countersigntest.Withdrawal(1)), 200, countersign.CodeOrderCancelled, merchant.ReasonEndedAgain)
 			answer = merchant.Confirm(user, countersigntest.Order(1))
 			w.refused(t, w.deliver(countersigntest.Withdrawal(1)), 200, countersign.CodeOrderCancelled, merchant.ReasonRepeated)
 		})

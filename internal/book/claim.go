@@ -25,7 +25,6 @@ type inboxRow struct {
 	claims     int64
 	leaseUntil db.Millis
 	created    db.Millis
-	replaced   bool // the claim gave it other content
 }
 
 // claim applies rules 3 to 7 of merchant.Inbox to a row. compare looks for entries of the
@@ -34,7 +33,7 @@ type inboxRow struct {
 func (r *inboxRow) claim(e *merchant.Entry, compare func(*merchant.Entry, *inboxRow)) merchant.Claimed {
 	c := merchant.Claimed{Seq: r.seq, Suspect: r.suspect, Recorded: r.created.Time()}
 	leased := db.MillisOf(e.At) < r.leaseUntil
-	if r.replaced = r.content != e.Content && !r.settled && !leased; r.replaced {
+	if c.Replaced = r.content != e.Content && !r.settled && !leased; c.Replaced {
 		r.content, r.txIndex, r.duplicate = e.Content, noIndex, false // compared anew
 	}
 	switch {
@@ -182,7 +181,7 @@ func (in *inboxTx) claim(i int, e *merchant.Entry, suspect bool) *inboxRow {
 	row := in.rows[key]
 	if row != nil {
 		in.results[i] = row.claim(e, in.compare)
-		if row.replaced {
+		if in.results[i].Replaced {
 			in.ledger.alarm(client.AlarmOtherContent, key.id, db.MillisOf(e.At))
 			in.updates = append(in.updates, db.Statement{SQL: replaceInboxSQL, Args: []any{int64(key.typ), key.id, e.Callback.User(), e.Callback.OrderID(), e.Content[:],
 				orNull(keyOf(e.Transfer)), orNull(keyOf(e.Payment))}})
@@ -216,7 +215,7 @@ func (in *inboxTx) judgeAgain(ctx context.Context, e *merchant.Entry, row *inbox
 	}
 	var final bool
 	if r.Reply, final = standing(o, r.Reply); final && r.Reply.Code != countersign.CodeAccepted {
-		row.reply = r.Reply
+		row.reply, r.Revoked = r.Reply, true
 		in.ledger.alarm(client.AlarmEndedAgain, e.ID, db.MillisOf(e.At))
 		in.updates = append(in.updates, db.Statement{SQL: endReplySQL, Args: []any{e.ID, int64(r.Reply.Code), r.Reply.Message}})
 	}

@@ -31,11 +31,14 @@ type row struct {
 	reply      merchant.Reply
 	recorded   int64 // milliseconds since 1970
 	mark       int64 // of begin, in this transaction alone
+	replaced   bool  // this transaction gave it other content
+	revoked    bool  // this transaction refused what was confirmed
 }
 
 // claimed is what every Claimed says of r.
 func (r *row) claimed(s merchant.State) merchant.Claimed {
-	return merchant.Claimed{State: s, Seq: r.seq, PossibleDuplicate: r.duplicate, Suspect: r.suspect, Recorded: time.UnixMilli(r.recorded)}
+	return merchant.Claimed{State: s, Seq: r.seq, PossibleDuplicate: r.duplicate, Suspect: r.suspect, Recorded: time.UnixMilli(r.recorded),
+		Replaced: r.replaced, Revoked: r.revoked}
 }
 
 // entryKey identifies an entry. It is a digest, so that an identifier of any length and any
@@ -46,6 +49,20 @@ func entryKey(t countersign.Type, id string) []byte {
 	_ = binary.Write(h, binary.BigEndian, int64(t))
 	h.Write([]byte(id))
 	return h.Sum(nil)
+}
+
+// withdrawalLock is what OnWithdrawal runs under: nothing if e is no question.
+func (c *Config) withdrawalLock(e *merchant.Entry) [][]byte {
+	w, ok := e.Callback.(*countersign.WithdrawalRequest)
+	if !ok {
+		return nil
+	}
+	name := ""
+	if c.WithdrawalLock != nil {
+		name = c.WithdrawalLock(*w)
+	}
+	digest := sha256.Sum256([]byte("countersign sqlinbox withdrawals 1\n" + name))
+	return [][]byte{digest[:]}
 }
 
 // stripe is the row of countersign_locks for a digest.
@@ -134,10 +151,10 @@ type known struct {
 }
 
 // record applies the rules 1 to 4 of merchant.Inbox's Claim to e. A new entry is
-// inserted, open and without a lease.
-func (t *transaction) record(ctx context.Context, e *merchant.Entry) (k known, err error) {
+// inserted, open and without a lease. The transaction holds the locks besides.
+func (t *transaction) record(ctx context.Context, e *merchant.Entry, besides ...[]byte) (k known, err error) {
 	key := entryKey(e.Callback.CallbackType(), e.ID)
-	if err := t.lock(ctx, locks(key, e)...); err != nil {
+	if err := t.lock(ctx, append(locks(key, e), besides...)...); err != nil {
 		return known{}, err
 	}
 	r, err := t.read(ctx, key)
@@ -153,7 +170,12 @@ func (t *transaction) record(ctx context.Context, e *merchant.Entry) (k known, e
 	case finding == merchant.FindingSpliced:
 		return known{refused: merchant.StateSpliced}, nil
 	case r != nil && !bytes.Equal(r.content, e.Content[:]):
-		return known{row: r, refused: merchant.StateOtherContent}, t.remember(ctx, e, seen)
+		if r.settled || e.At.UnixMilli() < r.leaseUntil {
+			return known{row: r, refused: merchant.StateOtherContent}, t.remember(ctx, e, seen)
+		}
+		if err := t.replace(ctx, r, e); err != nil {
+			return known{}, err
+		}
 	case r == nil:
 		if r, err = t.insertEntry(ctx, key, e, finding == merchant.FindingSuspect); err != nil {
 			return known{}, err
@@ -190,7 +212,7 @@ func (t *transaction) judge(ctx context.Context, key []byte, r *row, at time.Tim
 
 // refuse records the refusal of a question, in place of a confirmation too.
 func (t *transaction) refuse(ctx context.Context, r *row, reply merchant.Reply, at time.Time) error {
-	r.settled, r.reply = true, reply
+	r.settled, r.reply, r.revoked = true, reply, r.settled
 	return t.ends(ctx, replaceReplySQL, t.d.blob(formatReply(reply)), at.UnixMilli(), r.seq)
 }
 
@@ -212,7 +234,8 @@ const (
 
 	readTransfersSQL = `SELECT DISTINCT tx_index FROM countersign_inbox WHERE transfer = ? AND seq <> ?`
 
-	setIndexSQL = `UPDATE countersign_inbox SET tx_index = ?, duplicate = ? WHERE seq = ?`
+	replaceSQL = `
+UPDATE countersign_inbox SET callback = ?, content = ?, transfer = ?, payment = ?, ends = ?, tx_index = ?, duplicate = ? WHERE seq = ?`
 
 	insertEntrySQL = `
 INSERT INTO countersign_inbox (entry, type, id, callback, content, transfer, payment, ends, tx_index, duplicate, suspect, reply, recorded)
@@ -220,7 +243,18 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
 func (t *transaction) insertEntry(ctx context.Context, key []byte, e *merchant.Entry, suspect bool) (*row, error) {
-	r := &row{content: e.Content[:], suspect: suspect, recorded: e.At.UnixMilli()}
+	r := &row{suspect: suspect, recorded: e.At.UnixMilli()}
+	if err := t.compare(ctx, r, e); err != nil {
+		return nil, err
+	}
+	args := append([]any{key, int64(e.Callback.CallbackType()), t.d.blob(e.ID)}, t.columns(r, e)...)
+	var err error
+	r.seq, err = t.insert(ctx, insertEntrySQL, append(args, bit(r.suspect), t.d.blob(""), r.recorded)...)
+	return r, err
+}
+
+// columns are the parameters for what r keeps of e.
+func (t *transaction) columns(r *row, e *merchant.Entry) []any {
 	var transfer, payment, question any
 	if !e.Transfer.IsZero() {
 		transfer, payment = e.Transfer[:], e.Payment[:]
@@ -228,16 +262,27 @@ func (t *transaction) insertEntry(ctx context.Context, key []byte, e *merchant.E
 	if key := ends(e); key != nil {
 		question = key
 	}
-	if err := t.compare(ctx, r, e); err != nil {
-		return nil, err
-	}
 	callback, err := e.Callback.Marshal()
 	if err != nil {
 		callback = nil // no rule needs it
 	}
-	r.seq, err = t.insert(ctx, insertEntrySQL, key, int64(e.Callback.CallbackType()), t.d.blob(e.ID), t.d.blob(string(callback)), e.Content[:],
-		transfer, payment, question, e.TxIndex, bit(r.duplicate), bit(r.suspect), t.d.blob(""), r.recorded)
-	return r, err
+	return []any{t.d.blob(string(callback)), e.Content[:], transfer, payment, question, e.TxIndex, bit(r.duplicate)}
+}
+
+// replace puts the content of e in place of r's, which was never accepted, and compares it anew.
+func (t *transaction) replace(ctx context.Context, r *row, e *merchant.Entry) error {
+	r.replaced, r.duplicate = true, false
+	return t.rewrite(ctx, r, e)
+}
+
+// rewrite compares r under the index of e, and keeps of e what a person is shown.
+func (t *transaction) rewrite(ctx context.Context, r *row, e *merchant.Entry) error {
+	if err := t.compare(ctx, r, e); err != nil {
+		return err
+	}
+	r.content = e.Content[:]
+	_, err := t.exec(ctx, replaceSQL, append(t.columns(r, e), r.seq)...)
+	return err
 }
 
 // compare sets r's index to that of e, and marks r as a possible duplicate if another
@@ -260,17 +305,12 @@ func (t *transaction) compare(ctx context.Context, r *row, e *merchant.Entry) er
 	})
 }
 
-// setIndex calls compare if e has another index than r. It is called before r is claimed
-// or takes effect.
+// setIndex rewrites r if e has another index. It is called before r is claimed or takes effect.
 func (t *transaction) setIndex(ctx context.Context, r *row, e *merchant.Entry) error {
 	if r.txIndex == e.TxIndex {
 		return nil
 	}
-	if err := t.compare(ctx, r, e); err != nil {
-		return err
-	}
-	_, err := t.exec(ctx, setIndexSQL, r.txIndex, bit(r.duplicate), r.seq)
-	return err
+	return t.rewrite(ctx, r, e)
 }
 
 func bit(b bool) int64 {

@@ -32,6 +32,10 @@ type Config struct {
 	// OnWithdrawal answers a withdrawal, as that of merchant.Config. It is not called about one
 	// that a type 3 or 5 has ended: that is refused with 2005.
 	OnWithdrawal func(ctx context.Context, tx *sql.Tx, w countersign.WithdrawalRequest) (merchant.Answer, error)
+	// WithdrawalLock names what OnWithdrawal reads for a limit: calls about withdrawals with one
+	// name wait for each other, in all processes, so none reads a sum that another is about to
+	// change. nil: all wait for each other. With limits of each user alone it may be the user.
+	WithdrawalLock func(w countersign.WithdrawalRequest) string
 	// OnNotice does the merchant's part of a notice, as that of merchant.Config.
 	OnNotice func(ctx context.Context, tx *sql.Tx, cb countersign.Callback) error
 }
@@ -118,7 +122,7 @@ func (in *Inbox) Act(ctx context.Context, e merchant.Entry, conclude merchant.Co
 	var failure error // of the function
 	err := in.transact(ctx, func(t *transaction) error {
 		failure = nil
-		k, err := t.record(ctx, &e)
+		k, err := t.record(ctx, &e, in.c.withdrawalLock(&e)...)
 		if err != nil {
 			return err
 		}
@@ -182,7 +186,7 @@ func (in *Inbox) askAgain(ctx context.Context, t *transaction, e *merchant.Entry
 	}
 	switch {
 	case refused:
-		c.State, c.Reply = merchant.StateTaken, reply
+		c.State, c.Reply, c.Revoked = merchant.StateTaken, reply, true
 		return c, t.refuse(ctx, r, reply, e.At)
 	case reply.Code != countersign.CodeAccepted:
 		c.State, c.Reply = merchant.StateOpen, reply

@@ -270,10 +270,6 @@ func TestWithdrawals(t *testing.T) {
 		answer = func(int) (merchant.Answer, error) { return merchant.Hold(countersign.CodeAwaitingApproval, ""), nil }
 		deliver(t, service, to, countersigntest.Withdrawal(1), countersign.CodeAwaitingApproval)
 		written(1, 0)
-		// It is known from then on: another user's is a contradiction.
-		other := countersigntest.Withdrawal(1)
-		other.TenantUserID = "another"
-		deliver(t, service, to, other, countersign.CodeDetailsDiffer)
 		answer = func(int) (merchant.Answer, error) { return merchant.Confirm(user(1), countersigntest.Order(1)), nil }
 		for range 3 {
 			r := deliver(t, service, to, countersigntest.Withdrawal(1), 0)
@@ -281,6 +277,10 @@ func TestWithdrawals(t *testing.T) {
 				t.Errorf("the answer is %+v", r.Withdrawal)
 			}
 		}
+		// From then on another user's is a contradiction.
+		other := countersigntest.Withdrawal(1)
+		other.TenantUserID = "another"
+		deliver(t, service, to, other, countersign.CodeDetailsDiffer)
 		written(1, 1)
 		if calls != 4 {
 			t.Errorf("the function was called %d times, want 4", calls)
@@ -315,6 +315,7 @@ func TestAskedAgain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s store) {
 		db := s.open(t)
 		refuse := false
+		var reasons reasons
 		service, to := serve(t, s.inbox(t, db, func(c *sqlinbox.Config) {
 			c.OnWithdrawal = func(ctx context.Context, tx *sql.Tx, w countersign.WithdrawalRequest) (merchant.Answer, error) {
 				_, err := tx.ExecContext(ctx, s.text(`INSERT INTO credits (tracking_id) VALUES (?)`), w.CallBackID)
@@ -323,11 +324,15 @@ func TestAskedAgain(t *testing.T) {
 				}
 				return merchant.Confirm(w.TenantUserID, countersigntest.Order(1)), err
 			}
-		}), nil)
+		}), func(c *merchant.Config) { c.Observer = &reasons })
+		ended := 0
 		written := func(want int) {
 			t.Helper()
 			if n := count(t, db, `SELECT COUNT(*) FROM credits`); n != want {
 				t.Errorf("the function's rows are %d, want %d", n, want)
+			}
+			if n := reasons.count(merchant.ReasonEndedAgain); n != ended {
+				t.Errorf("%d questions after an end were told of, want %d", n, ended)
 			}
 		}
 		question := countersigntest.Withdrawal(1)
@@ -336,6 +341,7 @@ func TestAskedAgain(t *testing.T) {
 		written(1)
 		refuse = true
 		deliver(t, service, to, question, countersign.CodeOrderCancelled)
+		ended++
 		written(2)
 		refuse = false
 		deliver(t, service, to, question, countersign.CodeOrderCancelled)
@@ -345,6 +351,7 @@ func TestAskedAgain(t *testing.T) {
 				question := countersigntest.Withdrawal(10)
 				question.CallBackID = fmt.Sprint("ended-", n, asked)
 				if asked {
+					ended++
 					deliver(t, service, to, question, 0)
 				}
 				switch end := countersigntest.Notice(typ, 1).(type) {
@@ -361,6 +368,29 @@ func TestAskedAgain(t *testing.T) {
 		}
 		written(4)
 	})
+}
+
+// reasons counts how requests ended.
+type reasons struct {
+	mu  sync.Mutex
+	all []merchant.Reason
+}
+
+func (r *reasons) Observe(o merchant.Observation) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, o.Reason)
+}
+
+func (r *reasons) count(reason merchant.Reason) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, one := range r.all {
+		if one == reason {
+			n++
+		}
+	}
+	return n
 }
 
 // TestOneAnswer: two processes that are asked at once with different answers in
@@ -754,5 +784,110 @@ func TestVerify(t *testing.T) {
 			deliver(t, service, to, countersigntest.Deposit(1), want)
 		}
 		booked(t, db, 1)
+	})
+}
+
+// TestLimitInParallel: many questions at once, through two processes' connections, pass no limit
+// together that their function reads and keeps.
+func TestLimitInParallel(t *testing.T) {
+	const questions, limit = 16, 3
+	locks := map[string]func(countersign.WithdrawalRequest) string{
+		"default": nil,
+		"by user": func(w countersign.WithdrawalRequest) string { return w.TenantUserID },
+	}
+	for name, lock := range locks {
+		t.Run(name, func(t *testing.T) {
+			eachStore(t, func(t *testing.T, s store) {
+				var nodes []countersigntest.Endpoint
+				service := countersigntest.NewService(t)
+				for range 2 {
+					c := service.MerchantConfig()
+					c.Log = slog.New(slog.DiscardHandler)
+					c.Inbox = s.inbox(t, s.open(t), func(c *sqlinbox.Config) {
+						c.WithdrawalLock = lock
+						c.OnWithdrawal = func(ctx context.Context, tx *sql.Tx, w countersign.WithdrawalRequest) (merchant.Answer, error) {
+							var sum int
+							err := tx.QueryRowContext(ctx, s.text(`SELECT COUNT(*) FROM credits WHERE user_id = ?`), w.TenantUserID).Scan(&sum)
+							if err != nil || sum >= limit {
+								return merchant.Refuse(countersign.CodeRefusedPolicy, ""), err
+							}
+							_, err = tx.ExecContext(ctx, s.text(`INSERT INTO credits (tracking_id, user_id) VALUES (?, ?)`), w.CallBackID, w.TenantUserID)
+							return merchant.Confirm(w.TenantUserID, countersigntest.Order(1)), err
+						}
+					})
+					h, err := merchant.New(c)
+					if err != nil {
+						t.Fatal(err)
+					}
+					nodes = append(nodes, countersigntest.ToHandler(h))
+				}
+				var confirmed atomic.Int32
+				var all sync.WaitGroup
+				for n := range questions {
+					w := countersigntest.Withdrawal(n)
+					w.TenantUserID = "one"
+					all.Go(func() {
+						if r := service.Deliver(ctx, nodes[n%len(nodes)], w); r.Err == nil {
+							confirmed.Add(1)
+						}
+					})
+				}
+				all.Wait()
+				if n := confirmed.Load(); n != limit {
+					t.Errorf("%d were confirmed, the limit is %d", n, limit)
+				}
+			})
+		})
+	}
+}
+
+// TestReplaced: a question that came before its order, about another user, and a deposit whose
+// check said no bind nothing: corrected, they are taken, and what a person is shown is corrected too.
+func TestReplaced(t *testing.T) {
+	eachStore(t, func(t *testing.T, s store) {
+		db := s.open(t)
+		known := false
+		verdict, err := merchant.VerdictNotYet, error(nil)
+		in := s.inbox(t, db, func(c *sqlinbox.Config) {
+			c.OnWithdrawal = func(_ context.Context, _ *sql.Tx, w countersign.WithdrawalRequest) (merchant.Answer, error) {
+				if !known {
+					return merchant.Hold(countersign.CodeNotKnownYet, ""), nil
+				}
+				return merchant.Confirm("60001", countersigntest.Order(1)), nil
+			}
+		})
+		service, to := serve(t, in, func(c *merchant.Config) {
+			c.Verify = func(context.Context, countersign.Deposit) (merchant.Verdict, error) { return verdict, err }
+		})
+		question := countersigntest.Withdrawal(1)
+		question.TenantUserID = "another"
+		deliver(t, service, to, question, countersign.CodeNotKnownYet)
+		known = true
+		deliver(t, service, to, countersigntest.Withdrawal(1), 0)
+		deliver(t, service, to, question, countersign.CodeDetailsDiffer)
+
+		verdict = merchant.VerdictNo
+		wrong, right := countersigntest.Deposit(1), countersigntest.Deposit(1)
+		wrong.Amount = countersigntest.Deposit(2).Amount
+		deliver(t, service, to, wrong, countersign.CodeRefusedPolicy)
+		verdict = merchant.VerdictYes
+		deliver(t, service, to, right, 0)
+		deliver(t, service, to, wrong, countersign.CodeDetailsDiffer)
+		var kept string
+		if err := db.QueryRow(`SELECT amount FROM credits`).Scan(&kept); err != nil || kept != right.Amount.String() {
+			t.Errorf("credited are %s (%v), want %s", kept, err, right.Amount)
+		}
+
+		// The same content with another index, which makes it a copy.
+		verdict = merchant.VerdictNo
+		first, second := countersigntest.Deposit(1), countersigntest.Deposit(1)
+		second.TrackingID, second.TxIndex, second.Amount = "second", 5, countersigntest.Deposit(3).Amount
+		deliver(t, service, to, second, countersign.CodeRefusedPolicy)
+		second.TxIndex = first.TxIndex
+		deliver(t, service, to, second, 0)
+		list, err := in.Held(ctx, 0, 10)
+		if err != nil || len(list) != 1 || list[0].TxIndex != first.TxIndex {
+			t.Errorf("held are %+v (%v), want one with txIndex %d", list, err, first.TxIndex)
+		}
 	})
 }
