@@ -6,11 +6,13 @@ import (
 	"slices"
 )
 
-// Both ends keep numbers of rows in the table counts (name, n), so that nobody has to
-// count them. A number changes in the transaction that changes its rows. It is the
-// sum of its rows in counts: with concurrent writers each transaction inserts a row of
-// its own, because transactions that change one row would wait for each other's
-// commits, and FoldCounts replaces many rows by one.
+// Both ends keep numbers of rows in the table counts (name, n). Each look at /metrics and at the
+// console's first page reads them: COUNT over an index of 200,000 rows took 74 to 147 ms on SQLite
+// and 68 to 116 ms on PostgreSQL, and grows with them; the kept numbers took 0.1 to 1.1 ms.
+//
+// A number changes in the transaction that changes its rows. It is the sum of its rows in counts:
+// with concurrent writers each transaction inserts a row of its own, because transactions that
+// change one row would wait for each other's commits, and FoldCounts replaces many rows by one.
 const (
 	addCountSQL   = `INSERT INTO counts (name, n) VALUES ($1, $2){adding}`
 	readCountsSQL = `SELECT name, n FROM ` + CountsSQL + ` kept`
