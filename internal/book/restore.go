@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"countersign"
-	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/journal"
 	"countersign/merchant"
@@ -30,8 +29,7 @@ const restoredOrdersSQL = `UPDATE orders SET restored = 1 WHERE state IN ('open'
 // somebody says what became of them: AdoptOrder, a callback, or ResumeOrder. least is the
 // number of the last epoch that is known from elsewhere, or 0.
 func (b *Book) Restored(ctx context.Context, least int64, now db.Millis) (db.Epoch, error) {
-	return journal.BeginEpoch(ctx, b.DB, journal.Restore{Kind: journal.BookRestored, Alarm: client.AlarmRestored, Feeds: Feeds, Least: least, At: now,
-		Also: []db.Statement{{SQL: restoredOrdersSQL}}})
+	return journal.BeginEpoch(ctx, b.DB, journal.Restore{Kind: journal.BookRestored, Feeds: Feeds, Least: least, At: now, MarkSQL: restoredOrdersSQL})
 }
 
 const (

@@ -43,7 +43,7 @@ type Restored struct {
 	Aside    string           `json:"aside,omitempty"` // where the database is that was there before
 	// Undecided is how many orders or withdrawals had not ended in the backup: until somebody
 	// says what became of each, nothing is decided on it.
-	Undecided int `json:"undecided"`
+	Undecided int64 `json:"undecided"`
 	// Compared reports whether the tokens are known of the database that was there. Gone
 	// are tokens that were made after the backup, Valid those that were revoked after it and
 	// count again.
@@ -115,40 +115,33 @@ func Restore(ctx context.Context, c RestoreConfig) (r Restored, err error) {
 	return r, nil
 }
 
+// end returns which end is restored, and what begins an epoch in its database.
+func (c RestoreConfig) end() (db.End, func(context.Context, *db.DB, int64, db.Millis) (db.Epoch, error)) {
+	if c.Gateway {
+		return book.End(), func(ctx context.Context, d *db.DB, least int64, now db.Millis) (db.Epoch, error) {
+			return book.New(d, book.Config{}).Restored(ctx, least, now)
+		}
+	}
+	return outbox.End(), func(ctx context.Context, d *db.DB, least int64, now db.Millis) (db.Epoch, error) {
+		return outbox.New(d).Restored(ctx, least, now)
+	}
+}
+
 // begin opens the database of s and begins an epoch in it.
 func (c RestoreConfig) begin(ctx context.Context, s Storage, least int64, before []lastToken, r *Restored) (err error) {
-	end := outbox.End()
-	if c.Gateway {
-		end = book.End()
-	}
+	end, restored := c.end()
 	d, err := s.openAny(ctx, c.Log, end, true)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	ctx, now := journal.At(ctx, "restore"), db.MillisOf(time.Now())
-	var e db.Epoch
-	if c.Gateway {
-		e, err = book.New(d, book.Config{}).Restored(ctx, least, now)
-	} else {
-		e, err = outbox.New(d).Restored(ctx, least, now)
-	}
+	e, err := restored(journal.At(ctx, "restore"), d, least, db.MillisOf(time.Now()))
 	if err != nil {
 		return err
 	}
-	r.Epoch, r.Ends = e.Number, e.Ends
-	if c.Gateway {
-		err = book.New(d, book.Config{}).EachRestored(ctx, func(book.Order) error { r.Undecided++; return nil })
-	} else {
-		err = outbox.New(d).EachRestored(ctx, func(outbox.Withdrawal) error { r.Undecided++; return nil })
-	}
-	if err != nil {
-		return err
-	}
+	r.Epoch, r.Ends, r.Undecided = e.Number, e.Ends, e.Undecided
 	if r.Compared = before != nil; r.Compared {
-		if err := r.compareTokens(ctx, d, before); err != nil {
-			return err
-		}
+		return r.compareTokens(ctx, d, before)
 	}
 	return nil
 }
@@ -179,10 +172,7 @@ func (c RestoreConfig) tokensOf(ctx context.Context, path string) []lastToken {
 	}
 	s := c.Storage
 	s.DB = path
-	end := outbox.End()
-	if c.Gateway {
-		end = book.End()
-	}
+	end, _ := c.end()
 	d, err := s.openAny(ctx, c.Log, end, true)
 	if err != nil {
 		return nil

@@ -32,6 +32,7 @@ type Epoch struct {
 	Began      Millis
 	Reconciled Millis           // when it was reconciled; 0: it is not
 	Ends       map[string]int64 // the last number that each feed had before
+	Undecided  int64            // of one that was just begun: how many things had not ended in the backup
 }
 
 // Open reports whether the epoch is not reconciled yet: some things may have happened twice

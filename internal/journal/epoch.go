@@ -10,13 +10,12 @@ import (
 
 // Restore is what an end's epoch begins with.
 type Restore struct {
-	Kind  string           // of the record. Required
-	Alarm client.AlarmKind // that is raised. Required
-	Feeds []string         // that readers follow by their numbers. Required
-	Least int64            // the number of the last epoch that is known from elsewhere, or 0
-	At    db.Millis
-	// Also runs in the same transaction.
-	Also []db.Statement
+	Kind    string   // of the record. Required
+	Feeds   []string // that readers follow by their numbers. Required
+	Least   int64    // the number of the last epoch that is known from elsewhere, or 0
+	At      db.Millis
+	MarkSQL string         // marks what had not ended in the backup. Required
+	Also    []db.Statement // run in the same transaction
 }
 
 // restored says where an epoch begins. Ends are the last numbers of the feeds.
@@ -27,15 +26,18 @@ type restored struct {
 
 // BeginEpoch begins an epoch of d after a restore, with its alarm and its record.
 func BeginEpoch(ctx context.Context, d *db.DB, r Restore) (db.Epoch, error) {
-	return d.BeginEpoch(ctx, r.Feeds, r.Least, r.At, func(ctx context.Context, t *db.Tx, e db.Epoch) error {
-		if err := t.Batch(ctx, r.Also); err != nil {
+	var marked int64
+	e, err := d.BeginEpoch(ctx, r.Feeds, r.Least, r.At, func(ctx context.Context, t *db.Tx, e db.Epoch) error {
+		if err := t.Batch(ctx, append([]db.Statement{{SQL: r.MarkSQL, N: &marked}}, r.Also...)); err != nil {
 			return err
 		}
-		if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: r.Alarm, Subject: fmt.Sprint("epoch ", e.Number), At: r.At}}); err != nil {
+		if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: client.AlarmRestored, Subject: fmt.Sprint("epoch ", e.Number), At: r.At}}); err != nil {
 			return err
 		}
 		return Add(ctx, t, Record{Kind: r.Kind, At: r.At, Data: restored{e.Number, e.Ends}})
 	})
+	e.Undecided = marked
+	return e, err
 }
 
 // EndEpoch ends what the open epoch of d holds back, with a record of that kind. first runs

@@ -185,7 +185,7 @@ func TestHeld(t *testing.T) {
 			}
 			add(t, d, 30, 9) // it goes on with others
 		}
-		if _, err := journal.BeginEpoch(ctx, d, journal.Restore{Kind: "test.restored", Alarm: client.AlarmRestored, At: 1}); err != nil {
+		if _, err := journal.BeginEpoch(ctx, d, journal.Restore{Kind: "test.restored", At: 1, MarkSQL: `UPDATE epochs SET reconciled = reconciled`}); err != nil {
 			t.Fatal(err)
 		}
 		if err := journal.Continues(ctx, d, newer); err != nil {

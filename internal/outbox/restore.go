@@ -27,8 +27,8 @@ const (
 // somebody says what became of them: Adopt, AdoptEnd, AdoptNothing or ResumeWithdrawal. least is the number
 // of the last epoch that is known from elsewhere, or 0.
 func (o *Outbox) Restored(ctx context.Context, least int64, now db.Millis) (db.Epoch, error) {
-	return journal.BeginEpoch(ctx, o.DB, journal.Restore{Kind: journal.ServiceRestored, Alarm: client.AlarmRestored, Feeds: Feeds, Least: least, At: now,
-		Also: []db.Statement{{SQL: possiblyToldSQL}, {SQL: restoredWithdrawalsSQL}}})
+	return journal.BeginEpoch(ctx, o.DB, journal.Restore{Kind: journal.ServiceRestored, Feeds: Feeds, Least: least, At: now, MarkSQL: restoredWithdrawalsSQL,
+		Also: []db.Statement{{SQL: possiblyToldSQL}}})
 }
 
 // Executed is a withdrawal for which the wallet core got a permit, as the core recorded
