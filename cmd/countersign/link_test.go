@@ -98,7 +98,31 @@ func TestSignedLink(t *testing.T) {
 	gateway = start("--service-signing-key", write("signer", shown.ServiceSigningKey))
 	confirmed("order-3")
 
-	mustShell(t, nil, "", append([]string{"withdrawals", "release", "shop/order-3", "--claim", "core-1"}, api...)...) // on the kept answer, signature and all
+	// On the kept answer, signature and all. The signer needs the two public parts and nothing else.
+	verified := func(dir, key string, more ...string) (status int, text string) {
+		t.Helper()
+		_, log, _ := shell(t, "", append([]string{"audit", "key"}, api...)...)
+		status, out, errOut := shell(t, "", append([]string{"permit", "verify", filepath.Join(dir, noteFile), "--answer", filepath.Join(dir, answerFile), "--key", log, "--merchant", "shop", "--merchant-key", key,
+			"--claim", "core-1", "--address", "TX", "--chain", "TRON", "--symbol", "USDT", "--amount", "2.50", "--epoch", "0"}, more...)...)
+		return status, out + errOut
+	}
+	release := func(order, to string) (status int, text string) {
+		t.Helper()
+		status, out, errOut := shell(t, "", append([]string{"withdrawals", "release", "shop/" + order, "--claim", "core-1", "--out", at(to)}, api...)...)
+		return status, out + errOut
+	}
+	if status, text := release("order-3", "permit"); status != exitDone || !strings.Contains(text, answerFile) {
+		t.Fatalf("status %d %s", status, text)
+	}
+	if status, text := release("order-3", "permit"); status != exitFailed || !strings.Contains(text, "not overwritten") {
+		t.Errorf("into the same directory: status %d %s", status, text)
+	}
+	if status, text := verified(at("permit"), public); status != exitDone {
+		t.Errorf("the permit: status %d %s", status, text)
+	}
+	if status, text := verified(at("permit"), envelope.GenerateSigningKey().PublicBase64()); status != exitFailed || !strings.Contains(text, "another key") {
+		t.Errorf("the permit with another merchant's key: status %d %s", status, text)
+	}
 
 	setKey(envelope.GenerateSigningKey().PublicBase64())
 	fails("order-4", "signature_invalid")
@@ -131,6 +155,16 @@ func TestSignedLink(t *testing.T) {
 	fails("order-9", "signature_invalid") // the older pair signs no more
 	setKey(fresh)
 	confirmed("order-10")
+	// A permit that was given under the older pair is given again; a new one is not.
+	if status, text := release("order-3", "again"); status != exitDone || !strings.Contains(text, givenBefore) {
+		t.Errorf("status %d %s", status, text)
+	}
+	if status, text := verified(at("again"), public, "--duplicate"); status != exitDone {
+		t.Errorf("the permit that was given again: status %d %s", status, text)
+	}
+	if status, text := release("order-2", "late"); status != exitFailed || !strings.Contains(text, "answerKey") {
+		t.Errorf("status %d %s", status, text)
+	}
 
 	service.stop(t)
 	ofService := []string{"--data", at("service")}
