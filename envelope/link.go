@@ -100,7 +100,7 @@ func (k *SigningKey) SignRequest(r LinkRequest, plaintext []byte, now time.Time)
 // VerifyRequest says which of keys signed r. Errors wrap ErrUnsigned or ErrSignature.
 // The caller checks LinkSignature.Old, and Covers when the body is opened.
 func VerifyRequest(r LinkRequest, keys ...*SigningKey) (LinkSignature, error) {
-	return verify(r.Header, &r.Body, requestComponents, tagRequest, r.component, keys)
+	return verify(r.Header, r.Body, requestComponents, tagRequest, r.component, keys)
 }
 
 // SignResponse signs r at now, as SignRequest does. plaintext is nil where the body
@@ -113,18 +113,7 @@ func (k *SigningKey) SignResponse(r LinkResponse, plaintext []byte, now time.Tim
 // VerifyResponse says which of keys signed r as the response to its request. Errors wrap
 // ErrUnsigned or ErrSignature.
 func VerifyResponse(r LinkResponse, keys ...*SigningKey) (LinkSignature, error) {
-	return verify(r.Header, &r.Body, responseComponents, tagResponse, r.component, keys)
-}
-
-// VerifyAnswer is VerifyResponse where the body was not kept, since it has the merchant's
-// API key: r.Body does not count, and the signature must be over plaintext (PROTOCOL.md, L6
-// and L14).
-func VerifyAnswer(r LinkResponse, plaintext []byte, keys ...*SigningKey) (LinkSignature, error) {
-	s, err := verify(r.Header, nil, responseComponents, tagResponse, r.component, keys)
-	if err == nil && !s.Covers(plaintext) {
-		return LinkSignature{}, fmt.Errorf("%w: it is not over this plaintext", ErrSignature)
-	}
-	return s, err
+	return verify(r.Header, r.Body, responseComponents, tagResponse, r.component, keys)
 }
 
 // Signed reports whether h has a signature of the link, right or wrong.
@@ -263,9 +252,9 @@ func contentDigest(body, plaintext []byte) string {
 	return value
 }
 
-// checkDigest inverts contentDigest: it checks the digest of body, unless body is nil, and returns that of
-// the plaintext, nil if there is none.
-func checkDigest(h http.Header, body *[]byte) (opened []byte, err error) {
+// checkDigest inverts contentDigest: it checks the digest of body and returns that of the plaintext,
+// nil if there is none.
+func checkDigest(h http.Header, body []byte) (opened []byte, err error) {
 	d, err := httpsfv.UnmarshalDictionary(h.Values(HeaderDigest))
 	if err != nil {
 		return nil, fmt.Errorf("%s is not a dictionary of structured fields", HeaderDigest)
@@ -276,10 +265,8 @@ func checkDigest(h http.Header, body *[]byte) (opened []byte, err error) {
 	if !ok {
 		return nil, fmt.Errorf("%s has no sha-256", HeaderDigest)
 	}
-	if body != nil {
-		if sum := sha256.Sum256(*body); !bytes.Equal(digest, sum[:]) {
-			return nil, fmt.Errorf("%s is not that of this body", HeaderDigest)
-		}
+	if sum := sha256.Sum256(body); !bytes.Equal(digest, sum[:]) {
+		return nil, fmt.Errorf("%s is not that of this body", HeaderDigest)
 	}
 	if v, ok := item.Params.Get("opened"); ok {
 		if opened, ok = v.([]byte); !ok || len(opened) != sha256.Size {
@@ -342,7 +329,7 @@ func (k *SigningKey) sign(h http.Header, covered []component, tag string, now ti
 	return nil
 }
 
-func verify(h http.Header, body *[]byte, covered []component, tag string, of func(string) (string, error), keys []*SigningKey) (s LinkSignature, err error) {
+func verify(h http.Header, body []byte, covered []component, tag string, of func(string) (string, error), keys []*SigningKey) (s LinkSignature, err error) {
 	wrong := func(format string, args ...any) (LinkSignature, error) {
 		return LinkSignature{}, fmt.Errorf("%w: %w", ErrSignature, fmt.Errorf(format, args...))
 	}

@@ -2,9 +2,7 @@ package journal
 
 import (
 	"context"
-	"net/http"
 
-	"countersign/envelope"
 	"countersign/internal/db"
 )
 
@@ -30,23 +28,6 @@ type Link struct {
 	Status   int               `json:"status,omitempty"`   // of the response
 	Response map[string]string `json:"response,omitempty"` // headers; absent: it is not signed
 	Key      string            `json:"key,omitempty"`      // fingerprint of the merchant's key, with which the service verified the response
-}
-
-// Verify says which of keys signed the response whose data opened to this, as the answer to the
-// request. Errors wrap envelope.ErrUnsigned or envelope.ErrSignature. A nil Link is not signed.
-func (l *Link) Verify(opened []byte, keys ...*envelope.SigningKey) (envelope.LinkSignature, error) {
-	if l == nil || l.Response == nil {
-		return envelope.LinkSignature{}, envelope.ErrUnsigned
-	}
-	return envelope.VerifyAnswer(envelope.LinkResponse{Status: l.Status, Header: headers(l.Response), Request: headers(l.Request)}, opened, keys...)
-}
-
-func headers(m map[string]string) http.Header {
-	h := http.Header{}
-	for name, value := range m {
-		h.Set(name, value)
-	}
-	return h
 }
 
 // Purged tells of rows that were purged because they were settled long ago.
