@@ -221,7 +221,7 @@ var alarmKinds = words[AlarmKind]{
 		do:    "Let countersign gateway --learn say what this provider does.",
 		ended: "A callback was taken."},
 	{is: AlarmDepositRefused, at: atBoth, urgent: true, bySubject: true,
-		means: "A deposit was refused for good, at the service also the report of how a withdrawal ended, and may never be told again. The subject is the merchant's errCode or the gateway's reason, so one alarm stands for all that are refused for it.",
+		means: "A deposit was refused for good, at the service also the report of how a withdrawal ended, at the gateway also any other malformed callback, and may never be told again. The subject is the merchant's errCode or the gateway's reason, so one alarm stands for all that are refused for it.",
 		do:    "At the service ask the merchant what the code means; set its final codes right if it means \"later\", and resend (callbacks list --state refused, callbacks resend). At the gateway read what is wrong (refused list, refused show), mend the setting or have the service mend the callback, and take it with refused retry.",
 		ended: "Each of them was taken, resent or dismissed."},
 }

@@ -38,6 +38,7 @@ func CheckInbox(tb TB, open func() (inbox, other merchant.Inbox)) {
 		{"a block of a requestUUID comes in one request", checkBlocks},
 		{"a block that belongs to another callback is suspect", checkOwners},
 		{"a type of its own for every identifier", checkTypes},
+		{"reports are about their withdrawal", checkReports},
 		{"of many at once one gets the claim", checkMany},
 		{"settling what was not claimed fails", checkUnknown},
 	} {
@@ -80,7 +81,7 @@ func (c *inboxCheck) claim(in merchant.Inbox, e merchant.Entry, want merchant.St
 func (c *inboxCheck) settle(in merchant.Inbox, e merchant.Entry, claim int64, o merchant.Reply, final bool, want merchant.Reply) {
 	c.tb.Helper()
 	got, err := in.Settle(context.Background(), merchant.Settlement{
-		Type: e.Callback.CallbackType(), ID: e.ID, Claim: claim, Reply: o, Final: final, At: c.at,
+		Type: e.Callback.CallbackType(), ID: e.ID, Order: e.Order, Claim: claim, Reply: o, Final: final, At: c.at,
 	})
 	if err != nil {
 		c.tb.Fatalf("%s: settling: %v", c.rule, err)
@@ -219,7 +220,7 @@ func checkRenewal(c *inboxCheck) {
 	renew := func(claim int64, want error) {
 		c.tb.Helper()
 		err := renewer.Renew(context.Background(), merchant.Renewal{
-			Type: e.Callback.CallbackType(), ID: e.ID, Claim: claim, At: c.at, Lease: inboxLease,
+			Type: e.Callback.CallbackType(), ID: e.ID, Order: e.Order, Claim: claim, At: c.at, Lease: inboxLease,
 		})
 		if !errors.Is(err, want) {
 			c.tb.Errorf("%s: renewing gave %v, want %v", c.rule, err, want)
@@ -455,6 +456,27 @@ func checkOwners(c *inboxCheck) {
 	c.claim(c.inbox, open, merchant.StateClaimed)
 	open.Blocks = owned("4", "aI", 2)
 	c.claim(c.inbox, open, merchant.StateSpliced)
+}
+
+// checkReports: reports about two withdrawals with one trackingId are two, also where they are
+// leased, and of each the same withdrawal again is a repetition.
+func checkReports(c *inboxCheck) {
+	report := func(n int, lease time.Duration) merchant.Entry {
+		end := Notice(countersign.TypeInvalidAddress, 1).(*countersign.WithdrawalEnded)
+		end.CallBackID = fmt.Sprintf("order-%d", n)
+		return c.entry(end, lease)
+	}
+	c.claim(c.inbox, report(1, 0), merchant.StateTaken)
+	c.claim(c.other, report(2, 0), merchant.StateTaken)
+	c.claim(c.inbox, report(1, 0), merchant.StateSettled)
+	claims := map[int]merchant.Claimed{}
+	for n := range 2 {
+		claims[n] = c.claim(c.other, report(3+n, inboxLease), merchant.StateClaimed)
+	}
+	for n, got := range claims {
+		c.settle(c.inbox, report(3+n, 0), got.Claim, merchant.Reply{}, true, merchant.Reply{})
+		c.claim(c.inbox, report(3+n, 0), merchant.StateSettled)
+	}
 }
 
 func checkTypes(c *inboxCheck) {

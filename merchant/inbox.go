@@ -49,8 +49,7 @@ type Inbox interface {
 	//     Inbox's own clock, its number of claims grows by one, and the state
 	//     is Claimed.
 	//
-	// The pair of type and e.ID identifies an entry. Only blocks are ever
-	// forgotten.
+	// Type, e.ID and e.Order together identify an entry. Only blocks are ever forgotten.
 	Claim(ctx context.Context, e Entry) (Claimed, error)
 
 	// Settle ends a claim and returns the Reply to answer with. In this order:
@@ -86,6 +85,7 @@ type Renewer interface {
 type Renewal struct {
 	Type  countersign.Type
 	ID    string
+	Order string
 	Claim int64 // of the Claimed that is renewed
 	At    time.Time
 	Lease time.Duration
@@ -115,6 +115,9 @@ type Entry struct {
 	// ID identifies the callback among those of its type: trackingId, for
 	// type 2 callBackId, for a type 4 without trackingId its requestUUID.
 	ID string
+	// Order is the callBackId of a report about a withdrawal (types 3, 5, 6 and 7), which
+	// identifies it besides: two withdrawals may have one trackingId. Empty for other types.
+	Order string
 	// Content is the digest of countersign.Callback.Content, so it is the same
 	// for all attempts of one callback.
 	Content Digest
@@ -191,6 +194,7 @@ type Claimed struct {
 type Settlement struct {
 	Type  countersign.Type
 	ID    string
+	Order string
 	Claim int64 // of the Claimed that is settled
 	Reply Reply
 	Final bool // record it for ever
@@ -228,6 +232,9 @@ func NewEntry(cb countersign.Callback) Entry {
 	e := Entry{Callback: cb, ID: cb.EventID(), TxIndex: -1}
 	if e.ID == "" {
 		e.ID = cb.UUID()
+	}
+	if cb.CallbackType() != countersign.TypeRequestWithdraw {
+		e.Order = cb.OrderID()
 	}
 	content := digestOf("countersign inbox content 1")
 	content.text(cb.Content()...)

@@ -35,7 +35,7 @@ func (h *Handler) renewLease(key entryKey, c Claimed) (end func()) {
 			case <-ctx.Done():
 				return
 			}
-			err := h.renew(ctx, inbox, Renewal{Type: key.typ, ID: key.id, Claim: c.Claim, At: h.c.Now(), Lease: h.lease})
+			err := h.renew(ctx, inbox, Renewal{Type: key.typ, ID: key.id, Order: key.order, Claim: c.Claim, At: h.c.Now(), Lease: h.lease})
 			if ctx.Err() != nil {
 				return
 			}

@@ -35,8 +35,8 @@ type MemoryInbox struct {
 }
 
 type entryKey struct {
-	typ countersign.Type
-	id  string
+	typ       countersign.Type
+	id, order string
 }
 
 type memoryEntry struct {
@@ -70,7 +70,7 @@ func (m *MemoryInbox) Claim(ctx context.Context, e Entry) (Claimed, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	key := entryKey{e.Callback.CallbackType(), e.ID}
+	key := entryKey{e.Callback.CallbackType(), e.ID, e.Order}
 	row := m.entries[key]
 	finding := e.Judge(m.blocks, row != nil, row != nil && row.settled)
 	if finding == FindingSpliced {
@@ -178,7 +178,7 @@ func (m *MemoryInbox) Settle(ctx context.Context, s Settlement) (Reply, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	row := m.entries[entryKey{s.Type, s.ID}]
+	row := m.entries[entryKey{s.Type, s.ID, s.Order}]
 	switch {
 	case row == nil:
 		return Reply{}, ErrNotClaimed
@@ -199,7 +199,7 @@ func (m *MemoryInbox) Renew(ctx context.Context, r Renewal) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	row := m.entries[entryKey{r.Type, r.ID}]
+	row := m.entries[entryKey{r.Type, r.ID, r.Order}]
 	if row == nil || row.settled || row.claims != r.Claim {
 		return ErrNotClaimed
 	}

@@ -49,7 +49,7 @@ func (h *Handler) work(requestCtx context.Context, cb countersign.Callback, key 
 	// recorded and the next attempt gets it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(requestCtx), h.c.Timeout)
 	defer cancel()
-	entry := entryKey{cb.CallbackType(), e.ID}
+	entry := entryKey{cb.CallbackType(), e.ID, e.Order}
 	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
 		e.At = h.c.Now()
 		var done bool
@@ -339,7 +339,7 @@ func (h *Handler) settle(ctx context.Context, key entryKey, c Claimed, v verdict
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.c.Timeout)
 	defer cancel()
-	s := Settlement{Type: key.typ, ID: key.id, Claim: c.Claim, Reply: v.Reply, Final: v.final, At: h.c.Now()}
+	s := Settlement{Type: key.typ, ID: key.id, Order: key.order, Claim: c.Claim, Reply: v.Reply, Final: v.final, At: h.c.Now()}
 	standing, err := h.settleInbox(ctx, s)
 	if err != nil {
 		// The function has done its work and must not do it again because the

@@ -15,7 +15,7 @@ const (
 
 	usersHeldSQL = `SELECT DISTINCT tenant_user_id FROM addresses WHERE state = 'held' AND tenant_user_id {in}$1{end}`
 
-	reasonsOpenSQL = `SELECT DISTINCT reason FROM refused WHERE state = 'open' AND type = 1`
+	reasonsOpenSQL = `SELECT DISTINCT reason FROM refused WHERE state = 'open' AND (type = 1 OR type <> 0 AND reason = 'malformed')`
 )
 
 // EndAlarms ends the alarms whose cause is over. It reads them first: one that is raised while

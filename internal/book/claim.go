@@ -67,8 +67,12 @@ func leaseEnd(e *merchant.Entry) db.Millis {
 }
 
 type inboxKey struct {
-	typ countersign.Type
-	id  string
+	typ       countersign.Type
+	id, order string // order is the callBackId of a report
+}
+
+func keyOfEntry(e *merchant.Entry) inboxKey {
+	return inboxKey{e.Callback.CallbackType(), e.ID, e.Order}
 }
 
 // inboxTx is one transaction of claims. It takes the inbox's number first and keeps
@@ -124,7 +128,7 @@ func (in *inboxTx) run(ctx context.Context) error {
 			}
 			continue
 		}
-		row := in.rows[inboxKey{e.Callback.CallbackType(), e.ID}]
+		row := in.rows[keyOfEntry(e)]
 		finding := e.Judge(in.blocks, row != nil, row != nil && row.settled)
 		if finding == merchant.FindingSpliced {
 			in.results[i] = merchant.Claimed{State: merchant.StateSpliced}
@@ -177,16 +181,16 @@ func (in *inboxTx) run(ctx context.Context) error {
 
 // claim decides one claim and notes what it changes.
 func (in *inboxTx) claim(i int, e *merchant.Entry, suspect bool) *inboxRow {
-	key := inboxKey{e.Callback.CallbackType(), e.ID}
+	key := keyOfEntry(e)
 	row := in.rows[key]
 	if row != nil {
 		in.results[i] = row.claim(e, in.compare)
 		if in.results[i].Replaced {
 			in.ledger.alarm(client.AlarmOtherContent, key.id, db.MillisOf(e.At))
-			in.updates = append(in.updates, db.Statement{SQL: replaceInboxSQL, Args: []any{int64(key.typ), key.id, e.Callback.User(), e.Callback.OrderID(), e.Content[:],
+			in.updates = append(in.updates, db.Statement{SQL: replaceInboxSQL, Args: []any{row.seq, e.Callback.User(), e.Content[:],
 				orNull(keyOf(e.Transfer)), orNull(keyOf(e.Payment))}})
 		}
-		in.update(i, key, e, row)
+		in.update(i, e, row)
 		return row
 	}
 	in.last++
@@ -281,7 +285,7 @@ INSERT INTO inbox (seq, type, id, tenant_user_id, call_back_id, content, transfe
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`
 
 	readInboxSQL = `
-SELECT i.id, i.seq, i.content, i.tx_index, i.duplicate, i.suspect, i.settled, i.claims, i.lease_until, i.code, i.message, i.address, i.chain_name, i.symbol, i.amount,
+SELECT i.id, i.call_back_id, i.seq, i.content, i.tx_index, i.duplicate, i.suspect, i.settled, i.claims, i.lease_until, i.code, i.message, i.address, i.chain_name, i.symbol, i.amount,
 	i.reply_user, i.created
 FROM {list}$1{as w} CROSS JOIN {inner}inbox i WHERE i.type = $2 AND i.id = w.value{alone}`
 
@@ -318,8 +322,8 @@ func (in *inboxTx) read(ctx context.Context) error {
 	var statements []db.Statement
 	for typ, list := range ids {
 		statements = append(statements, db.Statement{SQL: readInboxSQL, Args: []any{d.List(list), int64(typ)}, Row: func(r db.Rows) error {
-			id, row, err := scanInboxRow(r)
-			in.rows[inboxKey{typ, id}] = row
+			key, row, err := scanInboxRow(r, typ)
+			in.rows[key] = row
 			return err
 		}})
 	}
@@ -340,40 +344,44 @@ func (in *inboxTx) read(ctx context.Context) error {
 	return in.t.Batch(ctx, append(statements, in.readRestored(ids, transfers, payments)...))
 }
 
-func scanInboxRow(r db.Rows) (id string, _ *inboxRow, err error) {
+func scanInboxRow(r db.Rows, typ countersign.Type) (key inboxKey, _ *inboxRow, err error) {
+	key.typ = typ
 	var row inboxRow
 	var content []byte
 	var duplicate, suspect, settled int64
 	var d [4]string
-	err = r.Scan(&id, &row.seq, &content, &row.txIndex, &duplicate, &suspect, &settled, &row.claims, &row.leaseUntil, &row.reply.Code, &row.reply.Message,
+	err = r.Scan(&key.id, &key.order, &row.seq, &content, &row.txIndex, &duplicate, &suspect, &settled, &row.claims, &row.leaseUntil, &row.reply.Code, &row.reply.Message,
 		&d[0], &d[1], &d[2], &d[3], &row.reply.TenantUserID, &row.created)
 	if err != nil {
-		return id, nil, err
+		return key, nil, err
+	}
+	if typ == countersign.TypeRequestWithdraw {
+		key.order = "" // its id is that
 	}
 	copy(row.content[:], content)
 	row.duplicate, row.suspect, row.settled = duplicate != 0, suspect != 0, settled != 0
 	row.reply.Details, err = keptDetails(d)
-	return id, &row, err
+	return key, &row, err
 }
 
 const (
 	replaceInboxSQL = `
-UPDATE inbox SET tenant_user_id = $3, call_back_id = $4, content = $5, transfer = $6, payment = $7 WHERE type = $1 AND id = $2 AND settled = 0`
+UPDATE inbox SET tenant_user_id = $2, content = $3, transfer = $4, payment = $5 WHERE seq = $1 AND settled = 0`
 
-	takeInboxSQL = `UPDATE inbox SET settled = 1, ended = $3, tx_index = $4, duplicate = $5 WHERE type = $1 AND id = $2 AND settled = 0`
+	takeInboxSQL = `UPDATE inbox SET settled = 1, ended = $2, tx_index = $3, duplicate = $4 WHERE seq = $1 AND settled = 0`
 
-	leaseInboxSQL = `UPDATE inbox SET claims = $3, lease_until = $4, tx_index = $5, duplicate = $6 WHERE type = $1 AND id = $2 AND settled = 0`
+	leaseInboxSQL = `UPDATE inbox SET claims = $2, lease_until = $3, tx_index = $4, duplicate = $5 WHERE seq = $1 AND settled = 0`
 )
 
 // update notes what call i changed in a known entry.
-func (in *inboxTx) update(i int, key inboxKey, e *merchant.Entry, row *inboxRow) {
+func (in *inboxTx) update(i int, e *merchant.Entry, row *inboxRow) {
 	switch in.results[i].State {
 	case merchant.StateTaken:
 		n := new(int64)
 		in.taken = append(in.taken, n)
-		in.updates = append(in.updates, db.Statement{SQL: takeInboxSQL, Args: []any{int64(key.typ), key.id, int64(db.MillisOf(e.At)), row.txIndex, bit(row.duplicate)}, N: n})
+		in.updates = append(in.updates, db.Statement{SQL: takeInboxSQL, Args: []any{row.seq, int64(db.MillisOf(e.At)), row.txIndex, bit(row.duplicate)}, N: n})
 	case merchant.StateClaimed:
 		in.leased[i] = new(int64)
-		in.updates = append(in.updates, db.Statement{SQL: leaseInboxSQL, Args: []any{int64(key.typ), key.id, row.claims, int64(row.leaseUntil), row.txIndex, bit(row.duplicate)}, N: in.leased[i]})
+		in.updates = append(in.updates, db.Statement{SQL: leaseInboxSQL, Args: []any{row.seq, row.claims, int64(row.leaseUntil), row.txIndex, bit(row.duplicate)}, N: in.leased[i]})
 	}
 }

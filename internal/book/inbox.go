@@ -169,18 +169,19 @@ func patience(batch []*inboxCall) (longest time.Duration) {
 
 const (
 	lockInboxSQL = `
-SELECT claims, settled, code, message, address, chain_name, symbol, amount, reply_user FROM inbox WHERE type = $1 AND id = $2{lock}`
+SELECT seq, claims, settled, code, message, address, chain_name, symbol, amount, reply_user FROM inbox
+WHERE type = $1 AND id = $2 AND (type = 2 OR call_back_id = $3){lock}`
 
 	keepReplySQL = `
-UPDATE inbox SET settled = 1, lease_until = 0, code = $3, message = $4, address = $5, chain_name = $6, symbol = $7, amount = $8, ended = $9,
-	reply_user = $10
-WHERE type = $1 AND id = $2 AND settled = 0`
+UPDATE inbox SET settled = 1, lease_until = 0, code = $2, message = $3, address = $4, chain_name = $5, symbol = $6, amount = $7, ended = $8,
+	reply_user = $9
+WHERE seq = $1 AND settled = 0`
 
 	endReplySQL = `
 UPDATE inbox SET code = $2, message = $3, address = '', chain_name = '', symbol = '', amount = '', reply_user = ''
 WHERE type = 2 AND id = $1 AND settled = 1`
 
-	endLeaseSQL = `UPDATE inbox SET lease_until = 0 WHERE type = $1 AND id = $2 AND claims = $3 AND settled = 0`
+	endLeaseSQL = `UPDATE inbox SET lease_until = 0 WHERE seq = $1 AND claims = $2 AND settled = 0`
 )
 
 // Settle implements merchant.Inbox.
@@ -211,10 +212,10 @@ func (b *Book) settle(ctx context.Context, s merchant.Settlement) (stands mercha
 			}
 		}
 		stands = s.Reply
-		var claims, settled int64
+		var seq, claims, settled int64
 		var kept merchant.Reply
 		var details [4]string
-		found, err := db.One(ctx, t, lockInboxSQL, []any{int64(s.Type), s.ID}, &claims, &settled, &kept.Code, &kept.Message,
+		found, err := db.One(ctx, t, lockInboxSQL, []any{int64(s.Type), s.ID, s.Order}, &seq, &claims, &settled, &kept.Code, &kept.Message,
 			&details[0], &details[1], &details[2], &details[3], &kept.TenantUserID)
 		if err == nil && !found {
 			err = db.ErrNotFound
@@ -247,13 +248,13 @@ func (b *Book) settle(ctx context.Context, s merchant.Settlement) (stands mercha
 		case final:
 			d := stands.Details
 			var n int64
-			n, err = t.Exec(ctx, keepReplySQL, int64(s.Type), s.ID, int64(stands.Code), stands.Message,
+			n, err = t.Exec(ctx, keepReplySQL, seq, int64(stands.Code), stands.Message,
 				d.Address, d.ChainName, d.Symbol, d.Amount.String(), int64(db.MillisOf(s.At)), stands.TenantUserID)
 			if err == nil {
 				err = t.Count(ctx, countOpen, -n)
 			}
 		default:
-			_, err = t.Exec(ctx, endLeaseSQL, int64(s.Type), s.ID, s.Claim)
+			_, err = t.Exec(ctx, endLeaseSQL, seq, s.Claim)
 		}
 		return err
 	})
@@ -318,7 +319,7 @@ func (f Filter) conditions(before int64) *db.Conditions {
 	q := &db.Conditions{}
 	rare := f.Type > countersign.TypeDeposited
 	switch {
-	case f.ID != "": // at most one of each type; sorted
+	case f.ID != "": // few; sorted
 		q.Add("id = ?", f.ID)
 	case f.CallBackID != "":
 		q.Add("call_back_id <> '' AND call_back_id = ?", f.CallBackID)

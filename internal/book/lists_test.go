@@ -56,7 +56,7 @@ func TestListPlans(t *testing.T) {
 							f.CallBackID, indexes = "o1", []string{"inbox_order"}
 						}
 						if k&1 != 0 {
-							f.ID, indexes = "i1", []string{"sqlite_autoindex_inbox_1", "inbox_id_type_key"}
+							f.ID, indexes = "i1", []string{"sqlite_autoindex_inbox_1", "inbox_id_type_call_back_id_key"}
 						}
 						list(fmt.Sprintf("%+v before %d", f, before), "inbox", inboxColumns, f.conditions(before), f.ID != "", indexes...)
 					}

@@ -86,13 +86,14 @@ func TestInboxSettledMeanwhile(t *testing.T) {
 	url := dialects[1].url(t)
 	s, other := openAt(t, url), openAt(t, url)
 	end := New(s, Config{})
-	if r, err := end.Claim(ctx, question("c")); err != nil || r.State != merchant.StateClaimed {
-		t.Fatalf("%+v, %v", r, err)
+	leased, err := end.Claim(ctx, question("c"))
+	if err != nil || leased.State != merchant.StateClaimed {
+		t.Fatalf("%+v, %v", leased, err)
 	}
 	settled, commit, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
 		done <- other.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-			_, err := t.Exec(ctx, keepReplySQL, int64(2), "c", int64(2001), "no", "", "", "", "", int64(70_000), "")
+			_, err := t.Exec(ctx, keepReplySQL, leased.Seq, int64(2001), "no", "", "", "", "", int64(70_000), "")
 			err = errors.Join(err, t.Count(ctx, countOpen, -1))
 			close(settled)
 			<-commit

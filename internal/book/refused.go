@@ -35,6 +35,7 @@ type Refused struct {
 	Signed      bool             // the service's signature was demanded and right; filled in with Body
 	Type        countersign.Type // 0 if it could not be read
 	ID          string           // trackingId, for type 2 callBackId; empty if it could not be read
+	CallBackID  string           // likewise; needed to keep it alone
 	Reason      client.RefusalReason
 	Facts       []client.Fact
 	Setting     string
@@ -66,8 +67,8 @@ const (
 	// The body that came first stays: whoever reads requests could join another one with the
 	// same content.
 	keepRefusedSQL = `
-INSERT INTO refused (digest, opened, type, id, reason, facts, setting, code, message, first, last, number, state, due, size, data_key, body)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, 1, 'open', $11, $12, $13, $14)
+INSERT INTO refused (digest, opened, type, id, call_back_id, reason, facts, setting, code, message, first, last, number, state, due, size, data_key, body)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11, 1, 'open', $12, $13, $14, $15)
 ON CONFLICT (digest) DO UPDATE SET last = excluded.last, number = refused.number + 1, facts = excluded.facts, setting = excluded.setting`
 
 	repeatRefusedSQL = `UPDATE refused SET last = $2, number = number + $3 WHERE digest = $1`
@@ -89,7 +90,7 @@ DELETE FROM refused WHERE seq IN (SELECT seq FROM (
 	endHeldSQL = `UPDATE refused SET due = 0, reason = $2, code = $3, message = $4 WHERE seq = $1 AND due > 0 AND state = 'open'`
 
 	refusedColumns = `seq, opened, type, id, reason, facts, setting, code, message, first, last, number, state, decided, decided_by, note, due, size,
-	COALESCE((SELECT i.seq FROM inbox i WHERE i.id = refused.id AND i.type = refused.type AND i.settled = 1), 0)`
+	COALESCE((SELECT i.seq FROM inbox i WHERE i.id = refused.id AND i.type = refused.type AND i.call_back_id = refused.call_back_id AND i.settled = 1), 0)`
 
 	readRefusedSQL = `SELECT ` + refusedColumns + ` FROM refused WHERE seq = $1`
 
@@ -128,7 +129,7 @@ func (b *Book) KeepRefused(ctx context.Context, list []Refused, alarms []db.Alar
 		if err != nil {
 			return err
 		}
-		statements = append(statements, db.Statement{SQL: keepRefusedSQL, Args: []any{digest, bit(r.Opened), int64(r.Type), db.Clean(r.ID), string(r.Reason),
+		statements = append(statements, db.Statement{SQL: keepRefusedSQL, Args: []any{digest, bit(r.Opened), int64(r.Type), db.Clean(r.ID), db.Clean(r.CallBackID), string(r.Reason),
 			db.Clean(string(facts)), r.Setting, r.ErrCode, db.Clean(r.Message), int64(now), int64(r.Due), len(r.Body), key, sealed[0]}})
 	}
 	return b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
@@ -309,7 +310,7 @@ WHERE substr(tracking_id, 1, 64) = substr($1, 1, 64) AND tracking_id = $1 ORDER 
 
 	firstOrderSQL = `SELECT tenant_user_id, tx_id, chain_name, symbol, amount, address FROM orders WHERE call_back_id = $1`
 
-	firstEntrySQL = `SELECT tenant_user_id, call_back_id FROM inbox WHERE type = $1 AND id = $2`
+	firstEntrySQL = `SELECT tenant_user_id FROM inbox WHERE type = $1 AND id = $2 AND call_back_id = $3`
 )
 
 // Contradicted says in which members cb differs from the callback with its type and identifier
@@ -320,12 +321,11 @@ func (b *Book) Contradicted(ctx context.Context, cb countersign.Callback) (facts
 			facts = append(facts, merchant.Fact{Member: member, Problem: "differs from what was taken first", Expected: first, Got: now})
 		}
 	}
-	var user, order string
-	if _, err := db.One(ctx, b, firstEntrySQL, []any{int64(cb.CallbackType()), cb.EventID()}, &user, &order); err != nil {
+	var user string
+	if _, err := db.One(ctx, b, firstEntrySQL, []any{int64(cb.CallbackType()), cb.EventID(), cb.OrderID()}, &user); err != nil {
 		return nil, err
 	}
 	compare("tenantUserId", user, cb.User(), user == cb.User())
-	compare("callBackId", order, cb.OrderID(), order == cb.OrderID())
 	var text, id string
 	var now countersign.Deposit
 	switch c := cb.(type) {

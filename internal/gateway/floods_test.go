@@ -321,34 +321,57 @@ func TestOuterFormOfCalls(t *testing.T) {
 	}
 }
 
-// TestLongIdentifiers: an identifier that no index holds is refused for good, kept and alarmed, with
-// either database.
+// TestLongIdentifiers: an identifier that no index holds is refused for good, kept and alarmed,
+// whatever the type of the callback, with either database.
 func TestLongIdentifiers(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{Unbound: true}), nil)
-			plain, _, err := r.service.Plaintext(countersigntest.Deposit(1))
-			if err != nil {
-				t.Fatal(err)
-			}
 			random := make([]byte, 3000) // a text that compresses would fit into an index
 			for i := range random {
 				random[i] = "0123456789abcdef"[rand.IntN(16)]
 			}
-			body, err := r.service.Seal(bytes.Replace(plain, []byte(countersigntest.Deposit(1).TrackingID), random, 1))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for range 2 {
-				if code := r.posted(merchant.DefaultNotifyPath, body); code != countersign.CodeMalformed {
-					t.Errorf("errCode %d", code)
+			kept := 0
+			for _, typ := range countersign.TypeUnknown.Values() {
+				cb, path := countersigntest.Notice(typ, 1), merchant.DefaultNotifyPath
+				switch typ {
+				case countersign.TypeDeposited:
+					cb = countersigntest.Deposit(1)
+				case countersign.TypeRequestWithdraw:
+					cb, path = countersigntest.Withdrawal(1), merchant.DefaultWithdrawPath
+				}
+				member, id := "trackingId", cb.EventID()
+				switch {
+				case cb.OrderID() != "":
+					member, id = "callBackId", cb.OrderID()
+				case id == "":
+					member, id = "tenantUserId", cb.User()
+				}
+				plain, _, err := r.service.Plaintext(cb)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, err := r.service.Seal(bytes.Replace(plain, fmt.Appendf(nil, "%q:%q", member, id), fmt.Appendf(nil, "%q:%q", member, random), 1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for range 2 {
+					if code := r.posted(path, body); code != countersign.CodeMalformed {
+						t.Errorf("type %d: errCode %d", typ, code)
+					}
+				}
+				kept++
+				x := r.allRefused(kept)[0]
+				if x.Reason != "malformed" || x.Type != typ || x.Number != 2 || len(x.Facts) != 1 || x.Facts[0].Member != member ||
+					!strings.Contains(x.Facts[0].Cause, "1024") && !strings.Contains(x.Facts[0].Cause, "1,024") {
+					t.Errorf("%.200s", fmt.Sprintf("%+v", x))
+				}
+				r.wantAlarms(client.AlarmDepositRefused)
+				list, err := r.book.StandingAlarms(t.Context(), client.AlarmDepositRefused)
+				if err != nil || len(list) != 1 || list[0].Number < int64(kept) {
+					t.Errorf("type %d is not counted: %+v, %v", typ, list, err)
 				}
 			}
-			x := r.allRefused(1)[0]
-			if x.Reason != "malformed" || x.Number != 2 || len(x.Facts) != 1 || x.Facts[0].Member != "trackingId" || !strings.Contains(x.Facts[0].Cause, "1024") && !strings.Contains(x.Facts[0].Cause, "1,024") {
-				t.Errorf("%.200s", fmt.Sprintf("%+v", x))
-			}
-			r.wantAlarms(client.AlarmDepositRefused)
 		})
 	}
 }

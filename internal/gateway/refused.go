@@ -21,15 +21,18 @@ import (
 // onRefused keeps a refused callback before the provider is answered: some never send it again.
 // A deposit that the check holds is kept for a provider that is not known to ask again.
 func (g *Gateway) onRefused(ctx context.Context, r merchant.Refused) {
-	kept := book.Refused{Content: contentOf(r), Body: r.Body, Opened: r.Opened != nil, Signed: r.Signed, Type: r.Identity.Type, ID: r.Identity.EventID(),
+	kept := book.Refused{Content: contentOf(r), Body: r.Body, Opened: r.Opened != nil, Signed: r.Signed, Type: r.Identity.Type, ID: r.Identity.EventID(), CallBackID: r.Identity.CallBackID,
 		Reason: client.RefusalReason(r.Reason), Setting: r.Setting, ErrCode: int64(r.Code), Message: r.Message}
+	if kept.Type == countersign.TypeDeposited {
+		kept.CallBackID = "" // an unknown member may have that name
+	}
 	var alarm client.AlarmKind
 	switch {
 	case r.Reason == merchant.ReasonHold && g.c.Callbacks.Profile.CanHold():
 		return
 	case r.Reason == merchant.ReasonHold:
 		kept.Reason, kept.Due = client.RefusalReason(merchant.ReasonUnverified), db.MillisOf(g.c.Now())+book.AskFirst
-	case r.Identity.Type == countersign.TypeDeposited:
+	case r.Identity.Type == countersign.TypeDeposited, r.Identity.Type.Known() && r.Reason == merchant.ReasonMalformed:
 		alarm = client.AlarmDepositRefused
 	}
 	err := g.keeper.keep(ctx, kept, alarm, func() []client.Fact { return factsOf(ctx, g.book, r.Reason, r.Callback, r.Facts) })

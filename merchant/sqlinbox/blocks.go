@@ -93,7 +93,7 @@ func (in *Inbox) Remember(ctx context.Context, e merchant.Entry) error {
 func (t *transaction) rememberOnly(ctx context.Context, e *merchant.Entry) error {
 	var key []byte
 	if e.Callback != nil {
-		key = entryKey(e.Callback.CallbackType(), e.ID)
+		key = entryKey(e.Callback.CallbackType(), e.ID, e.Order)
 	}
 	if err := t.lock(ctx, locks(key, e)...); err != nil {
 		return err

@@ -41,13 +41,13 @@ func (r *row) claimed(s merchant.State) merchant.Claimed {
 		Replaced: r.replaced, Revoked: r.revoked}
 }
 
-// entryKey identifies an entry. It is a digest, so that an identifier of any length and any
-// characters is compared byte for byte.
-func entryKey(t countersign.Type, id string) []byte {
+// entryKey identifies an entry. It is a digest, so that identifiers of any length and any
+// characters are compared byte for byte.
+func entryKey(t countersign.Type, id, order string) []byte {
 	h := sha256.New()
-	h.Write([]byte("countersign sqlinbox entry 1\n"))
-	_ = binary.Write(h, binary.BigEndian, int64(t))
-	h.Write([]byte(id))
+	h.Write([]byte("countersign sqlinbox entry 2\n"))
+	_ = binary.Write(h, binary.BigEndian, []int64{int64(t), int64(len(id))})
+	h.Write([]byte(id + order))
 	return h.Sum(nil)
 }
 
@@ -153,7 +153,7 @@ type known struct {
 // record applies the rules 1 to 4 of merchant.Inbox's Claim to e. A new entry is
 // inserted, open and without a lease. The transaction holds the locks besides.
 func (t *transaction) record(ctx context.Context, e *merchant.Entry, besides ...[]byte) (k known, err error) {
-	key := entryKey(e.Callback.CallbackType(), e.ID)
+	key := entryKey(e.Callback.CallbackType(), e.ID, e.Order)
 	if err := t.lock(ctx, append(locks(key, e), besides...)...); err != nil {
 		return known{}, err
 	}
@@ -224,7 +224,7 @@ func ends(e *merchant.Entry) []byte {
 	id := e.Callback.OrderID()
 	switch effect := e.Callback.CallbackType().Effect(); {
 	case id != "" && (effect == countersign.EffectExecuted || effect == countersign.EffectEnded):
-		return entryKey(countersign.TypeRequestWithdraw, id)
+		return entryKey(countersign.TypeRequestWithdraw, id, "")
 	}
 	return nil
 }

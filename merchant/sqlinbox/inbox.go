@@ -320,10 +320,10 @@ func (in *Inbox) Settle(ctx context.Context, s merchant.Settlement) (stands merc
 	if s.Final && in.Acts(s.Type) {
 		return merchant.Reply{}, wrapped(errNeedsAct)
 	}
-	err = in.withEntry(ctx, s.Type, s.ID, func(t *transaction, r *row) error {
+	err = in.withEntry(ctx, entryKey(s.Type, s.ID, s.Order), func(t *transaction, r *row) error {
 		stands = s.Reply
 		if r != nil && s.Type == countersign.TypeRequestWithdraw {
-			if err := t.judge(ctx, entryKey(s.Type, s.ID), r, s.At); err != nil {
+			if err := t.judge(ctx, entryKey(s.Type, s.ID, s.Order), r, s.At); err != nil {
 				return err
 			}
 		}
@@ -350,7 +350,7 @@ func (in *Inbox) Settle(ctx context.Context, s merchant.Settlement) (stands merc
 
 // Renew implements merchant.Renewer.
 func (in *Inbox) Renew(ctx context.Context, n merchant.Renewal) error {
-	return wrapped(in.withEntry(ctx, n.Type, n.ID, func(t *transaction, r *row) error {
+	return wrapped(in.withEntry(ctx, entryKey(n.Type, n.ID, n.Order), func(t *transaction, r *row) error {
 		if r == nil || r.settled || r.claims != n.Claim {
 			return merchant.ErrNotClaimed
 		}
@@ -360,8 +360,7 @@ func (in *Inbox) Renew(ctx context.Context, n merchant.Renewal) error {
 }
 
 // withEntry runs fn in a transaction that has locked an entry.
-func (in *Inbox) withEntry(ctx context.Context, typ countersign.Type, id string, fn func(t *transaction, r *row) error) error {
-	key := entryKey(typ, id)
+func (in *Inbox) withEntry(ctx context.Context, key []byte, fn func(t *transaction, r *row) error) error {
 	return in.transact(ctx, func(t *transaction) error {
 		if err := t.lock(ctx, key); err != nil {
 			return err

@@ -86,7 +86,7 @@ UPDATE countersign_inbox SET review = ?, review_note = ?, reviewed = ?, mark = 0
 )
 
 func (in *Inbox) decide(ctx context.Context, trackingID, note string, to int64) error {
-	key := entryKey(countersign.TypeDeposited, trackingID)
+	key := entryKey(countersign.TypeDeposited, trackingID, "")
 	var failure error // of the merchant's function
 	err := in.transact(ctx, func(t *transaction) error {
 		failure = nil

@@ -1,6 +1,6 @@
 -- The merchant's tables.
 
--- Every callback that was ever taken in, by its type and identifier. Nothing
+-- Every callback that was ever taken in, by its type and identifiers. Nothing
 -- here is deleted: forgetting one would let its deposit be credited twice.
 CREATE TABLE inbox (
   seq            {int} NOT NULL PRIMARY KEY,
@@ -27,7 +27,7 @@ CREATE TABLE inbox (
   amount         {text} NOT NULL DEFAULT '',
   reply_user     TEXT NOT NULL DEFAULT '', -- of the order that was confirmed, if the service named none
   suspect        {int} NOT NULL DEFAULT 0, -- 1: the blocks of the callback belong to another one
-  UNIQUE (id, type)
+  UNIQUE (id, type, call_back_id)
 ){strict};
 CREATE INDEX inbox_transfer ON inbox (transfer, tx_index) WHERE transfer IS NOT NULL;
 CREATE INDEX inbox_payment ON inbox (payment, seq) WHERE payment IS NOT NULL;
@@ -62,6 +62,7 @@ CREATE TABLE refused (
   opened     {int} NOT NULL, -- 1: it opened
   type       {int} NOT NULL, -- 0: not known
   id         TEXT NOT NULL, -- trackingId, for type 2 callBackId; may be empty
+  call_back_id TEXT NOT NULL, -- likewise
   reason     {text} NOT NULL,
   facts      TEXT NOT NULL, -- a JSON array
   setting    TEXT NOT NULL, -- what would let it through; may be empty

@@ -2,7 +2,7 @@
 -- no collation, padding or character set changes or compares them.
 CREATE TABLE IF NOT EXISTS countersign_inbox (
 	seq BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
-	entry BINARY(32) NOT NULL UNIQUE,           -- SHA-256 of type and id
+	entry BINARY(32) NOT NULL UNIQUE,           -- SHA-256 of type, id and, of types 3, 5, 6 and 7, callBackId
 	type SMALLINT NOT NULL,                     -- of the callback
 	id MEDIUMBLOB NOT NULL,                     -- trackingId, of type 2 callBackId
 	callback MEDIUMBLOB NOT NULL,               -- the callback as JSON, for people

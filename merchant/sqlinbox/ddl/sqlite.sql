@@ -1,7 +1,7 @@
 -- Every callback that was taken, in the order of seq, with gaps.
 CREATE TABLE IF NOT EXISTS countersign_inbox (
 	seq INTEGER PRIMARY KEY AUTOINCREMENT,
-	entry BLOB NOT NULL UNIQUE,              -- SHA-256 of type and id
+	entry BLOB NOT NULL UNIQUE,              -- SHA-256 of type, id and, of types 3, 5, 6 and 7, callBackId
 	type INTEGER NOT NULL,                   -- of the callback
 	id TEXT NOT NULL,                        -- trackingId, of type 2 callBackId
 	callback TEXT NOT NULL,                  -- the callback as JSON, for people
