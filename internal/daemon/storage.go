@@ -98,7 +98,6 @@ func (s Storage) openAny(ctx context.Context, log *slog.Logger, end db.End, rest
 	return db.Open(ctx, c, end)
 }
 
-// url is of the database.
 // OpenBook opens the merchant's book without serving from it. Call done at the end.
 func (s Storage) OpenBook(ctx context.Context, log *slog.Logger) (b *book.Book, done func() error, err error) {
 	d, err := s.open(ctx, log, book.End())
@@ -108,6 +107,7 @@ func (s Storage) OpenBook(ctx context.Context, log *slog.Logger) (b *book.Book, 
 	return book.New(d, book.Config{}), d.Close, nil
 }
 
+// url is of the database.
 func (s Storage) url() string { return cmp.Or(s.DB, s.file(DatabaseFile)) }
 
 func (s Storage) file(name string) string { return filepath.Join(s.Dir, name) }

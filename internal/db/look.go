@@ -60,17 +60,21 @@ func Look(ctx context.Context, url string, end End, log *slog.Logger, fn func(Se
 		}
 		defer f.Close()
 		s.InUse = inUse(f)
+		_, missing := os.Stat(url + "-wal")
 		d = newSQLiteDialect()
 		// Read only: a connection that can write copies the log when it closes, and the next
 		// start would take the last end for a clean one.
 		c, err := openSQLiteConn(ctx, d, sqliteDSN(url)+"&mode=ro")
 		if err != nil {
-			return explainSQLite(err)
+			return explainSQLite(broken(err, f))
 		}
 		defer func() { err = errors.Join(err, c.close()) }()
 		s.Querier = c
 		if s.Made, err = (sqliteMigration{c, ctx}).has("schema_version"); err != nil {
-			return explainSQLite(err)
+			return explainSQLite(broken(err, f))
+		}
+		if err := c.checkComplete(ctx, url, missing == nil, true); err != nil {
+			return err
 		}
 	}
 	list, err := steps(end.Migrations, d)

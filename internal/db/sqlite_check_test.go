@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -84,6 +85,7 @@ func TestNotWhole(t *testing.T) {
 		}, "file is not a database"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			damaged := map[string]bool{"cut off": true, "cut off early": true, "another file": true, "without its log": true} // what a look sees
 			path := filled(t)
 			tt.spoil(t, path)
 			before, _ := os.ReadFile(path)
@@ -91,6 +93,15 @@ func TestNotWhole(t *testing.T) {
 				if err := openUsed(t, path); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), path) {
 					t.Fatalf("got %v, want %q", err, tt.want)
 				}
+			}
+			look := Look(ctx, path, testEnd, slog.New(slog.DiscardHandler), func(s Seen) error {
+				if s.Made {
+					t.Error("a look finds tables")
+				}
+				return nil
+			})
+			if is := errors.Is(look, ErrBroken); is != damaged[name] || is && !strings.Contains(look.Error(), path) {
+				t.Errorf("a look says %v", look)
 			}
 			after, err := os.ReadFile(path)
 			if string(before) != string(after) || (name == "missing") != errors.Is(err, fs.ErrNotExist) {
