@@ -45,9 +45,10 @@ var house = map[string]struct{ ours, others []string }{
 			"countersign/internal/strictjson", "countersign/internal/signed"},
 		others: []string{"github.com/coreos/go-oidc/v3", "github.com/danielgtaylor/huma/v2", "golang.org/x/oauth2", "golang.org/x/time"},
 	},
+	"countersign/internal/tasks": {ours: []string{"countersign/client", "countersign/internal/api", "countersign/internal/db"}},
 	"countersign/internal/admin": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/api", "countersign/internal/journal", "countersign/internal/bodies", "countersign/internal/db",
-			"countersign/internal/outbox"},
+			"countersign/internal/outbox", "countersign/internal/tasks"},
 		others: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"countersign/merchant":          {ours: []string{"countersign", "countersign/envelope", "countersign/internal/bodies"}},
@@ -64,7 +65,7 @@ var house = map[string]struct{ ours, others []string }{
 	},
 	"countersign/internal/gateway": {
 		ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/journal", "countersign/internal/bodies", "countersign/internal/book", "countersign/internal/api",
-			"countersign/internal/db", "countersign/internal/learn", "countersign/internal/policy", "countersign/internal/signed", "countersign/internal/strictjson"},
+			"countersign/internal/db", "countersign/internal/learn", "countersign/internal/policy", "countersign/internal/signed", "countersign/internal/strictjson", "countersign/internal/tasks"},
 		others: []string{"github.com/danielgtaylor/huma/v2", "golang.org/x/time"},
 	},
 	"countersign/internal/reconcile": {ours: []string{"countersign", "countersign/client", "countersign/internal/book", "countersign/internal/db", "countersign/internal/outbox",

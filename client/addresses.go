@@ -105,16 +105,6 @@ func (g *Gateway) Address(ctx context.Context, seq int64) (AddressEntry, error) 
 	return ask[AddressEntry](ctx, &g.caller, http.MethodGet, addressPath(seq, ""), nil)
 }
 
-// AcceptAddress lets a held address count. The reason may be empty.
-func (g *Gateway) AcceptAddress(ctx context.Context, seq int64, reason string) (AddressEntry, error) {
-	return ask[AddressEntry](ctx, &g.caller, http.MethodPost, addressPath(seq, "/accept"), Decide{reason})
-}
-
-// RejectAddress lets a held address not count. The reason may be empty.
-func (g *Gateway) RejectAddress(ctx context.Context, seq int64, reason string) (AddressEntry, error) {
-	return ask[AddressEntry](ctx, &g.caller, http.MethodPost, addressPath(seq, "/reject"), Decide{reason})
-}
-
 func addressPath(seq int64, act string) string {
 	return pathOf("addresses", strconv.FormatInt(seq, 10), act)
 }

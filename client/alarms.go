@@ -68,7 +68,7 @@ const (
 var alarmKinds = words[AlarmKind]{
 	{is: AlarmApprovalWaits, at: atBoth, bySubject: true,
 		means: "Something waits for an approver for more than an hour. The subject says what: a change, an order or a withdrawal, with its id.",
-		do:    "Look at it in the console, which says who has approved it and who could, and approve it, or reject, decline or block it.",
+		do:    "Look at its task (tasks list), which says who has approved it and who could, or that nobody can and what to do, and approve or decline it.",
 		ended: "It was decided, or it does not wait any more."},
 	{is: AlarmApproverExpires, at: atBoth, bySubject: true,
 		means: "The last token of an approver expires within a week. Changes go on waiting after that, and only an admin of another origin could approve them. The subject is the token and its end.",
@@ -187,11 +187,11 @@ var alarmKinds = words[AlarmKind]{
 		do:    "Ask the service why it asks after the end, and compare its list of withdrawals with yours."},
 	{is: AlarmPossibleDuplicate, at: atGateway,
 		means: "A deposit may be one that was told before under another trackingId. It is held.",
-		do:    "Compare both with the chain, then credit or reject it (deposits credit, deposits reject).",
+		do:    "Compare both with the chain, then approve or decline its task (tasks list --gateway --kind deposit).",
 		ended: "No deposit is held any more."},
 	{is: AlarmAddressHeld, at: atGateway, urgent: true, bySubject: true,
 		means: "The service says that the deposit address of a user was replaced. The new one is held: the application goes on with the old one. The subject is the user.",
-		do:    "Ask the service, on another way, who replaced it; then accept or reject it (addresses accept, addresses reject).",
+		do:    "Ask the service, on another way, who replaced it; then approve or decline its task (tasks list --gateway --kind address).",
 		ended: "It was accepted or rejected."},
 	{is: AlarmNotBound, at: atGateway,
 		means: "A callback was refused because it is not bound, and the gateway wants binding.",
@@ -222,7 +222,7 @@ var alarmKinds = words[AlarmKind]{
 		ended: "A callback was taken."},
 	{is: AlarmDepositRefused, at: atBoth, urgent: true, bySubject: true,
 		means: "A deposit was refused for good, at the service also the report of how a withdrawal ended, at the gateway also any other malformed callback, and may never be told again. The subject is the merchant's errCode or the gateway's reason, so one alarm stands for all that are refused for it.",
-		do:    "At the service ask the merchant what the code means; set its final codes right if it means \"later\", and resend (callbacks list --state refused, callbacks resend). At the gateway read what is wrong (refused list, refused show), mend the setting or have the service mend the callback, and take it with refused retry.",
+		do:    "At the service ask the merchant what the code means; set its final codes right if it means \"later\", and resend (callbacks list --state refused, callbacks resend). At the gateway read what is wrong (refused list, refused show), mend the setting or have the service mend the callback, and approve its task (tasks list --gateway --kind refused).",
 		ended: "Each of them was taken, resent or dismissed."},
 }
 

@@ -126,28 +126,6 @@ func (c *caller) Change(ctx context.Context, id string) (ChangeEntry, error) {
 	return ask[ChangeEntry](ctx, c, http.MethodGet, pathOf("changes", id, ""), nil)
 }
 
-// ApproveChange approves a change that another token proposed. It is applied at once, or
-// at the time that the answer tells, when as many persons as the end wants have approved it. One's own change, and one of a token of the same
-// origin, is ErrForbidden; a stale one is ErrConflict.
-func (c *caller) ApproveChange(ctx context.Context, id string) (ChangeEntry, error) {
-	return ask[ChangeEntry](ctx, c, http.MethodPost, pathOf("changes", id, "/approve"), nil)
-}
-
-// MayApprove says whether the caller may approve something.
-type MayApprove struct {
-	MayNot string `json:"mayNot,omitempty" doc:"why the caller may not approve this now; absent: it may"`
-}
-
-// ChangeApproval says whether the caller may approve a change.
-func (c *caller) ChangeApproval(ctx context.Context, id string) (MayApprove, error) {
-	return ask[MayApprove](ctx, c, http.MethodGet, pathOf("changes", id, "/approval"), nil)
-}
-
-// RejectChange ends a change that is not applied yet. The reason may be empty.
-func (c *caller) RejectChange(ctx context.Context, id, reason string) (ChangeEntry, error) {
-	return ask[ChangeEntry](ctx, c, http.MethodPost, pathOf("changes", id, "/reject"), Decide{reason})
-}
-
 // propose makes a call whose answer is a T, or the change that waits for an approver.
 func propose[T any](ctx context.Context, c *caller, method, path string, in any) (out T, p Proposed, err error) {
 	err = c.callEither(ctx, method, path, in, &out, &p)

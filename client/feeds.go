@@ -230,17 +230,6 @@ func (g *Gateway) SearchAllDeposits(ctx context.Context, f DepositSearch) iter.S
 	})
 }
 
-// CreditDeposit lets a held deposit count. The reason may be empty.
-func (g *Gateway) CreditDeposit(ctx context.Context, seq int64, reason string) (DepositEntry, error) {
-	return ask[DepositEntry](ctx, &g.caller, http.MethodPost, depositPath(seq, "/credit"), Decide{reason})
-}
-
-// RejectDeposit lets a held deposit not count. The reason may be
-// empty.
-func (g *Gateway) RejectDeposit(ctx context.Context, seq int64, reason string) (DepositEntry, error) {
-	return ask[DepositEntry](ctx, &g.caller, http.MethodPost, depositPath(seq, "/reject"), Decide{reason})
-}
-
 func depositPath(seq int64, act string) string {
 	return pathOf("deposits", strconv.FormatInt(seq, 10), act)
 }

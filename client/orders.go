@@ -106,12 +106,6 @@ type Decide struct {
 	Reason string `json:"reason,omitempty" maxLength:"500" doc:"the reason, kept for later readers, at most 500 characters"`
 }
 
-// ResumeOrder says that nothing became of an order from before a restore: it is decided as
-// any other. Look at the core's and the application's books first.
-func (g *Gateway) ResumeOrder(ctx context.Context, callBackID, reason string) (Order, error) {
-	return ask[Order](ctx, &g.caller, http.MethodPost, pathOf("orders", callBackID, "/resume"), Decide{Reason: reason})
-}
-
 // OrderFilter selects orders. Empty members select all.
 type OrderFilter struct {
 	State        OrderState
@@ -144,24 +138,6 @@ func (g *Gateway) AllOrders(ctx context.Context, f OrderFilter) iter.Seq2[Order,
 // Order gives one order.
 func (g *Gateway) Order(ctx context.Context, callBackID string) (Order, error) {
 	return ask[Order](ctx, &g.caller, http.MethodGet, pathOf("orders", callBackID, ""), nil)
-}
-
-// ApproveOrder approves an order, before or after the policy asks for a person's
-// approval. The token that ordered it gets ErrForbidden, unless the policy file says
-// self-approval = true. The reason may be empty.
-func (g *Gateway) ApproveOrder(ctx context.Context, callBackID, reason string) (Order, error) {
-	return ask[Order](ctx, &g.caller, http.MethodPost, pathOf("orders", callBackID, "/approve"), Decide{reason})
-}
-
-// OrderApproval says whether the caller may approve an order.
-func (g *Gateway) OrderApproval(ctx context.Context, callBackID string) (MayApprove, error) {
-	return ask[MayApprove](ctx, &g.caller, http.MethodGet, pathOf("orders", callBackID, "/approval"), nil)
-}
-
-// DeclineOrder declines an order: the service gets a refusal when it asks. The
-// reason may be empty.
-func (g *Gateway) DeclineOrder(ctx context.Context, callBackID, reason string) (Order, error) {
-	return ask[Order](ctx, &g.caller, http.MethodPost, pathOf("orders", callBackID, "/decline"), Decide{reason})
 }
 
 // CancelOrder cancels an order that is not confirmed yet. The reason may be empty.

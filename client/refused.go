@@ -90,18 +90,6 @@ func (g *Gateway) RefusedCallback(ctx context.Context, id int64) (RefusedCallbac
 	return ask[RefusedCallback](ctx, &g.caller, http.MethodGet, refusedPath(id, ""), nil)
 }
 
-// RetryRefused takes a refused callback under the present settings, as if it came now. If it is
-// refused again, that is a *Problem with status 409. The reason may be empty.
-func (g *Gateway) RetryRefused(ctx context.Context, id int64, reason string) (RefusedCallback, error) {
-	return ask[RefusedCallback](ctx, &g.caller, http.MethodPost, refusedPath(id, "/retry"), Decide{reason})
-}
-
-// DismissRefused says that nothing is to be done about a refused callback. The reason may be
-// empty.
-func (g *Gateway) DismissRefused(ctx context.Context, id int64, reason string) (RefusedCallback, error) {
-	return ask[RefusedCallback](ctx, &g.caller, http.MethodPost, refusedPath(id, "/dismiss"), Decide{reason})
-}
-
 func refusedPath(id int64, act string) string {
 	return pathOf("refused", strconv.FormatInt(id, 10), act)
 }

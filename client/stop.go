@@ -39,24 +39,6 @@ func (s *Service) Thaw(ctx context.Context) (Freeze, error) {
 	return ask[Freeze](ctx, &s.caller, http.MethodPost, "/v1/thaw", nil)
 }
 
-// ResumeWithdrawal says that nothing became of a withdrawal from before a restore: it is
-// decided and released as any other. Look at the core's books first.
-func (s *Service) ResumeWithdrawal(ctx context.Context, id, reason string) (Withdrawal, error) {
-	return ask[Withdrawal](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/resume"), Block{reason})
-}
-
-// ApproveWithdrawal approves the release of a confirmed withdrawal whose amount is above the
-// merchant's approveAbove. The token that takes the permit must have another origin. The reason may
-// be empty. To decline it, block it.
-func (s *Service) ApproveWithdrawal(ctx context.Context, id, reason string) (Withdrawal, error) {
-	return ask[Withdrawal](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/approve"), Decide{reason})
-}
-
-// WithdrawalApproval says whether the caller may approve a withdrawal.
-func (s *Service) WithdrawalApproval(ctx context.Context, id string) (MayApprove, error) {
-	return ask[MayApprove](ctx, &s.caller, http.MethodGet, pathOf("withdrawals", id, "/approval"), nil)
-}
-
 // BlockWithdrawal blocks a confirmed withdrawal: it is never released. One that was
 // released already gives ErrConflict. Repeating it changes nothing.
 func (s *Service) BlockWithdrawal(ctx context.Context, id, reason string) (Withdrawal, error) {

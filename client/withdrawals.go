@@ -259,11 +259,7 @@ type WithdrawalFilter struct {
 	Since Time // only made at this time or later
 	Until Time // only made before this time
 
-	Awaits string // AwaitsApproval: only those whose release waits for the approval of a person
 }
-
-// AwaitsApproval is a value of WithdrawalFilter.Awaits.
-const AwaitsApproval = "approval"
 
 // CreateWithdrawal asks a merchant to confirm a withdrawal. The same callBackId
 // with the same content gives the existing withdrawal; with other content the error

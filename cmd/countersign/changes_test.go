@@ -51,17 +51,18 @@ func TestChangesFromTheShell(t *testing.T) {
 		t.Errorf("%d %s%s", status, table, errOut)
 	}
 	var c client.ChangeEntry
-	mustShell(t, &c, "", as("bob", "changes", "approve", first.ID)...)
+	mustShell(t, nil, "", as("bob", "tasks", "approve", "change."+first.ID)...)
+	mustShell(t, &c, "", as("eyes", "changes", "show", first.ID)...)
 	if c.State != client.ChangeApplied || c.DecidedBy != bob.ID {
 		t.Errorf("%+v", c)
 	}
-	for _, what := range []string{"approve", "reject"} { // the first finds out that it is stale
-		if status, _, errOut := shell(t, "", as("bob", "changes", what, second.ID)...); status != exitFailed || !strings.Contains(errOut, "409 Conflict: the change is stale") {
+	for _, what := range []string{"approve", "decline"} { // the first finds out that it is stale
+		if status, _, errOut := shell(t, "", as("bob", "tasks", what, "change."+second.ID)...); status != exitFailed || !strings.Contains(errOut, "409 Conflict: the change is stale") {
 			t.Errorf("%s: %d %s", what, status, errOut)
 		}
 	}
 	third := propose("http://127.0.0.1:4/w")
-	mustShell(t, &c, "", as("bob", "changes", "reject", third.ID, "--reason", "not today")...)
+	mustShell(t, nil, "", as("bob", "tasks", "decline", "change."+third.ID, "--reason", "not today")...)
 	mustShell(t, &c, "", as("eyes", "changes", "show", third.ID)...)
 	if c.State != client.ChangeRejected || c.Reason != "not today" {
 		t.Errorf("%+v", c)
@@ -76,7 +77,7 @@ func TestChangesFromTheShell(t *testing.T) {
 	if status, _, errOut := shell(t, "", as("core", "withdrawals", "list")...); status != exitFailed || !strings.Contains(errOut, "401") {
 		t.Errorf("before it is approved: %d %s", status, errOut)
 	}
-	mustShell(t, &c, "", as("bob", "changes", "approve", waits.ID)...)
+	mustShell(t, nil, "", as("bob", "tasks", "approve", "change."+waits.ID)...)
 	mustShell(t, nil, "", as("core", "withdrawals", "list")...)
 	// The end of the only approver waits for another.
 	errOut = tellingShell(t, &c, "", as("alice", "token", "revoke", bob.ID)...)

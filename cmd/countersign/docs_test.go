@@ -157,11 +157,8 @@ func TestBlocksOfDocuments(t *testing.T) {
 
 // elsewhere are commands of the pages that no session runs, and what runs them.
 var elsewhere = map[string]string{
-	"bench":               "TestBench, which measures less",
-	"demo":                "TestDemo",
-	"deposits reject":     "TestScripts, and deposits credit stands for it",
-	"refused retry":       "TestRefusedFromTheShell, after a change of the settings",
-	"withdrawals approve": "TestLargeWithdrawal of internal/admin, through the API: an approver of another origin than the core's",
+	"bench": "TestBench, which measures less",
+	"demo":  "TestDemo",
 }
 
 // TestEveryCommandRuns: each command that a page of docs/ names is run by a session of some

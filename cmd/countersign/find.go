@@ -100,6 +100,22 @@ var (
 	actWithdrawal  = withMerchant(finds(client.FoundWithdrawal, serviceID, []client.MatchedBy{client.MatchedID, client.MatchedCallBackID, client.MatchedTrackingID}))
 )
 
+// taskThings find what a task is about, by its kind. An order is approved by its callBackId alone.
+var taskThings = map[client.TaskKind]find{client.TaskDeposit: actDeposit, client.TaskAddress: actAddress, client.TaskRefused: actRefused,
+	client.TaskRelease: actWithdrawal, client.TaskRestored: actWithdrawal}
+
+// findTask takes in place of the id of what a task is about an identifier that finds it, such as
+// deposit.TRACKINGID.
+func findTask(ctx context.Context, api *client.Service, text string) (string, error) {
+	kind, about, _ := strings.Cut(text, ".")
+	thing := taskThings[client.TaskKind(kind)]
+	if thing == nil || about == "" {
+		return text, nil
+	}
+	about, err := thing(ctx, api, about)
+	return client.TaskID(client.TaskKind(kind), about), err
+}
+
 // withMerchant also takes MERCHANT/CALLBACKID for a withdrawal. No id holds a slash, and no merchant.
 func withMerchant(other find) find {
 	return func(ctx context.Context, api *client.Service, text string) (string, error) {

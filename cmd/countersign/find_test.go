@@ -48,15 +48,15 @@ func TestIdentifiers(t *testing.T) {
 		{[]string{"deposits", "show", "deposit_3"}, []string{`"trackingId": "2"`}, nil},
 		{[]string{"deposits", "show", txID}, nil, []string{txID + " names 2 of them: give the id of one", "try: 1 (taken by its txId, ", "try: 2 (held by its txId, "}},
 		{[]string{"deposits", "show", "none"}, nil, []string{"there is no such deposit"}},
-		{[]string{"deposits", "credit", txID}, nil, []string{"there is no such deposit"}},
-		{[]string{"deposits", "credit", "4"}, []string{`"trackingId": "dep-r-3"`, `"state": "credited"`}, nil},
-		{[]string{"deposits", "reject", "dep-r-1"}, []string{`"seq": 2,`, `"state": "rejected"`}, nil},
+		{[]string{"tasks", "approve", "deposit." + txID, "--gateway"}, nil, []string{"there is no such task"}},
+		{[]string{"tasks", "approve", "deposit.4", "--gateway"}, []string{`"value": "dep-r-3"`, `"state": "done"`}, nil},
+		{[]string{"tasks", "decline", "deposit.dep-r-1", "--gateway"}, []string{`"id": "deposit.2",`, `"state": "declined"`}, nil},
 		{[]string{"addresses", "show", "u"}, []string{`"seq": 1,`}, nil},
-		{[]string{"addresses", "accept", "u"}, []string{`"state": "accepted"`}, nil},
+		{[]string{"tasks", "approve", "address.u", "--gateway"}, []string{`"state": "done"`}, nil},
 		{[]string{"addresses", "show", "none"}, nil, []string{"there is no such address\n"}},
 		{[]string{"refused", "show", "none"}, nil, []string{"there is no such refused callback"}},
 		{[]string{"forward", "skip", "none", "--reason", "r"}, nil, []string{"there is no such entry that is forwarded"}},
-		{[]string{"orders", "approve", "question-1"}, nil, []string{"there is no such order"}},
+		{[]string{"tasks", "approve", "order.question-1", "--gateway"}, nil, []string{"there is no such task"}},
 	} {
 		status, out, errOut := run(c.words...)
 		if (status == exitDone) != (c.fails == nil) {
@@ -131,8 +131,8 @@ func TestServiceIdentifiers(t *testing.T) {
 		{[]string{"callbacks", "show", ids["one/w-2"]}, `"id": "` + ids["one/w-2"], false},
 		{[]string{"callbacks", "show", "none"}, "there is no such callback", true},
 		{[]string{"audit", "about", ids["one/w-1"]}, "withdrawal.created", false},
-		{[]string{"withdrawals", "note", ids["one/w-2"], "looked"}, `"text": "looked"`, false},
-		{[]string{"withdrawals", "notes", "one/w-2"}, "looked", false},
+		{[]string{"tasks", "note", "release." + ids["one/w-2"], "looked"}, `"note": "looked"`, false},
+		{[]string{"tasks", "show", "release.one/w-2"}, "looked", false},
 	} {
 		status, out, errOut := run(c.words...)
 		if (status == exitDone) == c.fails || !strings.Contains(out+errOut, c.want) {

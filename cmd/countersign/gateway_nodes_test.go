@@ -218,6 +218,10 @@ func orderPath(n int, action string) string {
 	return "/v1/orders/" + countersigntest.Withdrawal(n).CallBackID + action
 }
 
+func orderTask(n int, action string) string {
+	return "/v1/tasks/order." + countersigntest.Withdrawal(n).CallBackID + action
+}
+
 // gwApp is the merchant's application, told by the nodes.
 type gwApp struct {
 	*httptest.Server
@@ -472,14 +476,14 @@ func (c *gwNodes) testDecisions(t *testing.T) {
 		want(a, cancelled, countersign.CodeOrderCancelled)
 
 		c.must(a, "POST", "/v1/orders", gwOrder(declined), nil)
-		c.must(b, "POST", orderPath(declined, "/decline"), map[string]any{"reason": "no"}, nil)
+		c.must(b, "POST", orderTask(declined, "/decline"), map[string]any{"reason": "no"}, nil)
 		want(a, declined, countersign.CodeRefusedPerson)
 		want(d, declined, countersign.CodeRefusedPerson)
 
 		c.must(a, "POST", "/v1/orders", gwOrder(held), nil)
 		want(b, held, countersign.CodeAwaitingApproval)
 		want(d, held, countersign.CodeAwaitingApproval)
-		c.must(a, "POST", orderPath(held, "/approve"), map[string]any{}, nil)
+		c.must(a, "POST", orderTask(held, "/approve"), map[string]any{}, nil)
 		want(b, held, 0)
 		want(d, held, 0)
 		if got := c.status(d, "POST", orderPath(held, "/cancel"), map[string]any{}); got != http.StatusConflict {
@@ -656,26 +660,26 @@ func (c *gwNodes) testAPI(t *testing.T) {
 	if !o.Duplicate {
 		t.Errorf("ordered again at another node: %+v", o)
 	}
-	c.must(d, "POST", orderPath(190, "/approve"), map[string]any{}, nil)
+	c.must(d, "POST", orderTask(190, "/approve"), map[string]any{}, nil)
 	c.must(a, "GET", orderPath(190, ""), nil, &o)
 	if o.State != "approved" || o.DecidedBy == "" {
 		t.Errorf("approved at another node: %+v", o)
 	}
-	c.must(b, "POST", orderPath(190, "/decline"), map[string]any{}, nil)
-	status(a, http.StatusConflict, "POST", orderPath(190, "/approve"), map[string]any{})
+	c.must(b, "POST", orderTask(190, "/decline"), map[string]any{}, nil)
+	status(a, http.StatusConflict, "POST", orderTask(190, "/approve"), map[string]any{})
 
 	// Held deposits: one is credited, the other rejected, each elsewhere.
 	var held struct{ Deposits []gwDeposit }
 	c.must(b, "GET", "/v1/deposits?state=held&limit=2", nil, &held)
-	for i, action := range []string{"credit", "reject"} {
+	for i, state := range []string{"credited", "rejected"} {
 		path := fmt.Sprint("/v1/deposits/", held.Deposits[i].Seq)
-		opposite := []string{"/reject", "/credit"}[i]
-		c.must(b, "POST", path+"/"+action, map[string]any{"reason": "seen"}, nil)
-		c.must(d, "POST", path+"/"+action, map[string]any{}, nil)
-		status(a, http.StatusConflict, "POST", path+opposite, map[string]any{})
+		task, acts := fmt.Sprint("/v1/tasks/deposit.", held.Deposits[i].Seq), []string{"/approve", "/decline"}
+		c.must(b, "POST", task+acts[i], map[string]any{"reason": "seen"}, nil)
+		c.must(d, "POST", task+acts[i], map[string]any{}, nil)
+		status(a, http.StatusConflict, "POST", task+acts[1-i], map[string]any{})
 		var now gwDeposit
 		c.must(a, "GET", path, nil, &now)
-		if now.State != action+"ed" {
+		if now.State != state {
 			t.Errorf("%+v", now)
 		}
 	}

@@ -136,18 +136,19 @@ func TestGatewayByHand(t *testing.T) {
 		strings.Count(errOut, "is in use by an order with another amount") != 1 {
 		t.Errorf("other content under its id: %d %s", status, errOut)
 	}
-	if status, _, errOut := shell(t, "", append([]string{"orders", "approve", "order-2"}, flags...)...); status != exitFailed ||
+	if status, _, errOut := shell(t, "", append([]string{"tasks", "approve", "order.order-2", "--gateway"}, flags...)...); status != exitFailed ||
 		!strings.Contains(errOut, "another approver must agree") {
 		t.Errorf("approving its own order: %d %s", status, errOut)
 	}
 	app := filepath.Join(t.TempDir(), "app.token")
 	mustShell(t, nil, "", append([]string{"token", "new", "till", "--gateway", "--role", "app", "--out", app}, flags...)...)
 	mustShell(t, &o, order, "orders", "add", "-", "--api", g.d.url, "--token", "@"+app)
-	if status, _, errOut := shell(t, "", "orders", "approve", "order-1", "--api", g.d.url, "--token", "@"+app); status != exitFailed ||
+	if status, _, errOut := shell(t, "", "tasks", "approve", "order.order-1", "--gateway", "--api", g.d.url, "--token", "@"+app); status != exitFailed ||
 		!strings.Contains(errOut, "403") {
 		t.Errorf("the application approves: %d %s", status, errOut)
 	}
-	mustShell(t, &o, order, append([]string{"orders", "approve", "order-1", "--reason", "seen"}, flags...)...)
+	mustShell(t, nil, order, append([]string{"tasks", "approve", "order.order-1", "--reason", "seen", "--gateway"}, flags...)...)
+	mustShell(t, &o, "", append([]string{"orders", "show", "order-1"}, flags...)...)
 	if o.State != "approved" || o.Reason != "seen" {
 		t.Errorf("approved: %+v", o)
 	}
@@ -159,8 +160,8 @@ func TestGatewayByHand(t *testing.T) {
 	if o.State != "confirmed" || o.Amount != "2.50" {
 		t.Errorf("confirmed: %+v", o)
 	}
-	for _, again := range []string{"cancel", "decline"} {
-		if status, _, errOut := shell(t, "", append([]string{"orders", again, "order-1"}, flags...)...); status != exitFailed || !strings.Contains(errOut, "409") {
+	for _, again := range [][]string{{"orders", "cancel", "order-1"}, {"tasks", "decline", "order.order-1", "--gateway"}} {
+		if status, _, errOut := shell(t, "", append(again, flags...)...); status != exitFailed || !strings.Contains(errOut, "409") {
 			t.Errorf("%s: %d %s", again, status, errOut)
 		}
 	}

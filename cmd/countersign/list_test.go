@@ -45,7 +45,7 @@ func TestGatewayLists(t *testing.T) {
 		mustShell(t, nil, `{"callBackId":"`+id+`","tenantUserId":"60001","address":"TX","chainName":"TRON","symbol":"USDT","amount":"2.50"}`,
 			slices.Concat([]string{"orders", "add", "-"}, flags)...)
 	}
-	run("orders", "decline", "order-2", "--reason", "too late")
+	run("tasks", "decline", "order.order-2", "--gateway", "--reason", "too late")
 	if got := rows("orders", "list"); len(got) != 3 || got[0][0] != "order-3" {
 		t.Errorf("all orders: %v", got)
 	}
@@ -91,8 +91,8 @@ func TestGatewayLists(t *testing.T) {
 	if got := rows("alarms", "list", "--gateway", "--open"); len(got) != 0 {
 		t.Errorf("open alarms: %v", got)
 	}
-	run("deposits", "credit", "2", "--reason", "seen twice on the chain")
-	run("deposits", "reject", "3")
+	run("tasks", "approve", "deposit.2", "--gateway", "--reason", "seen twice on the chain")
+	run("tasks", "decline", "deposit.3", "--gateway")
 	for state, seq := range map[string]string{"credited": "2", "rejected": "3"} {
 		if got := rows("deposits", "list", "--state", state); len(got) != 1 || got[0][0] != seq {
 			t.Errorf("%s: %v", state, got)
@@ -102,7 +102,7 @@ func TestGatewayLists(t *testing.T) {
 	if err := json.Unmarshal([]byte(run("deposits", "show", "2")), &d); err != nil || d.State != client.DepositCredited || d.Reason != "seen twice on the chain" {
 		t.Errorf("deposit 2: %+v, %v", d, err)
 	}
-	if status, _, errOut := shell(t, "", slices.Concat([]string{"deposits", "reject", "2"}, flags)...); status != exitFailed || !strings.Contains(errOut, "409") {
+	if status, _, errOut := shell(t, "", slices.Concat([]string{"tasks", "decline", "deposit.2", "--gateway"}, flags)...); status != exitFailed || !strings.Contains(errOut, "409") {
 		t.Errorf("rejecting what was credited: %d %s", status, errOut)
 	}
 	var kinds []string

@@ -50,14 +50,14 @@ func TestRefusedFromTheShell(t *testing.T) {
 	if _, out, errOut := run("refused", "show", "1"); !strings.Contains(out, "--provider other") {
 		t.Errorf("%s%s", out, errOut)
 	}
-	if status, out, errOut := run("refused", "retry", "1"); status == exitDone || !strings.Contains(errOut, "refused again: not_bound") {
+	if status, out, errOut := run("tasks", "approve", "refused.1", "--gateway"); status == exitDone || !strings.Contains(errOut, "refused again: not_bound") {
 		t.Errorf("%d %s%s", status, out, errOut)
 	}
 	g.d.kill()
 	g.args = append(g.args, "--provider", "other")
 	g.start()
 	for range 2 {
-		if status, out, errOut := run("refused", "retry", "1"); status != exitDone || !strings.Contains(out, "taken") {
+		if status, out, errOut := run("tasks", "approve", "refused.1", "--gateway"); status != exitDone || !strings.Contains(out, `"state": "done"`) {
 			t.Errorf("%d %s%s", status, out, errOut)
 		}
 	}
@@ -68,7 +68,7 @@ func TestRefusedFromTheShell(t *testing.T) {
 	if err := g.call(t.Context(), "GET", "/v1/deposits", nil, &list); err != nil || len(list.Deposits) != 1 || list.Deposits[0].TrackingID != deposit.TrackingID {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if status, _, errOut := run("refused", "dismiss", "1"); status == exitDone || !strings.Contains(errOut, "it was taken") {
+	if status, _, errOut := run("tasks", "decline", "refused.1", "--gateway"); status == exitDone || !strings.Contains(errOut, "it was taken") {
 		t.Errorf("%d %s", status, errOut)
 	}
 	// This provider may not come again for what the check holds.

@@ -72,7 +72,7 @@ func TestRestoredGateway(t *testing.T) {
 	if mustShell(t, &o, "", slices.Concat([]string{"orders", "show", "order-3"}, flags())...); !o.Restored {
 		t.Errorf("%+v", o)
 	}
-	mustShell(t, nil, "", slices.Concat([]string{"orders", "resume", "order-3", "--reason", "nothing became of it"}, flags())...)
+	mustShell(t, nil, "", slices.Concat([]string{"tasks", "approve", "restored.order-3", "--gateway", "--reason", "nothing became of it"}, flags())...)
 	g.d.stop(t)
 	reconcile(exitDone, "", said)
 }

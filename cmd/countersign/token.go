@@ -34,7 +34,7 @@ func keepToken(ctx context.Context, api *client.Service, std cli.Streams, path s
 	if err := daemon.CreateFile(path, []byte(made.Secret.Reveal()+"\n"), 0o600); err != nil {
 		var ended error
 		if made.Change != nil {
-			_, ended = api.RejectChange(ctx, made.Change.ID, "its secret was lost")
+			_, ended = api.DeclineTask(ctx, client.TaskID(client.TaskChange, made.Change.ID), "its secret was lost")
 		} else {
 			_, ended = api.RevokeToken(ctx, made.ID)
 		}

@@ -54,17 +54,12 @@ var serviceWords = []cli.Command{
 		return ""
 	}, Out: &cli.Output{Prepare: makePermitDir, Write: savePermit,
 		Help: "Directory for note.txt, answer.json if the merchant signs, which permit verify checks, and permit.json, all of it; made if missing. Nothing in it is overwritten. Without it all is printed."}},
-	{Words: "withdrawals approve", Op: "approveWithdrawal", ID: withdrawalText, Find: actWithdrawal},
 	{Words: "withdrawals block", Op: "blockWithdrawal", ID: withdrawalText, Find: actWithdrawal},
-	{Words: "withdrawals resume", Op: "resumeWithdrawal", ID: withdrawalText, Find: actWithdrawal},
 	{Words: "withdrawals waiting", Op: "reportWaiting", Help: "Say that a released withdrawal waits; each call tells the merchant once more.", ID: withdrawalText, Find: actWithdrawal},
 	{Words: "withdrawals outcome", Op: "reportOutcome", Help: "Say how a released withdrawal ended.", ID: withdrawalText, Find: actWithdrawal, Body: cli.File},
 
 	{Words: "search", Op: "search", End: cli.EitherEnd, Args: []string{"q"}, Columns: "KIND|ID|MERCHANT|MATCHED|STATE|AT",
 		Help: "Find what has a text as an identifier, user, address, transaction, number or amount, at the service; with --gateway, at the gateway."},
-
-	{Words: "withdrawals note", Op: "noteWithdrawal", Help: "Note something about a withdrawal, for colleagues.", ID: withdrawalText, Find: actWithdrawal, Args: []string{"text"}},
-	{Words: "withdrawals notes", Op: "withdrawalNotes", Help: "List what people noted about a withdrawal.", ID: withdrawalText, Find: showWithdrawal, Columns: noteColumns},
 
 	{Words: "freeze", Op: "freeze", Help: "Stop sending, deciding and releasing for all merchants of the service; with --status, say whether it is frozen.",
 		Args: []string{"reason"}, Switches: []cli.Switch{{Name: "status", Op: "frozen", Help: "Only say whether the service is frozen, since when, by whom and why."}}},
@@ -88,12 +83,18 @@ var serviceWords = []cli.Command{
 	{Words: "audit prove", By: &auditProveCmd{}, Help: "Write one record, by its number, with the proof that it is in the log."},
 	{Words: "audit verify", By: &auditVerifyCmd{}, Help: "Check an export, a proof or a checkpoint with nothing but the key, or ask the end itself; --since says whether the log continues an earlier checkpoint."},
 
+	{Words: "tasks", Help: "What waits for persons, at the service; with --gateway, at the gateway."},
+	{Words: "tasks list", Op: "tasks", End: cli.EitherEnd, Help: "List what waits for persons, the newest first; --awaits=me: only what you may approve.",
+		Columns: "ID|OPENED|STATE|MERCHANT|WHAT=title|WHY|MISSING|NOBODY CAN=nobody"},
+	{Words: "tasks show", Op: "task", End: cli.EitherEnd, Find: findTask, ID: taskText, Help: "Show one task: what would happen, who has said what, and who can say the rest."},
+	{Words: "tasks approve", Op: "approveTask", All: "approveTasks", End: cli.EitherEnd, Find: findTask, ID: taskText + " Without it --ids names many.", Help: "Approve a task, or many by --ids, first with --dry-run."},
+	{Words: "tasks decline", Op: "declineTask", All: "declineTasks", End: cli.EitherEnd, Find: findTask, ID: taskText + " Without it --ids names many.", Help: "Decline a task, or many by --ids, first with --dry-run."},
+	{Words: "tasks note", Op: "noteTask", End: cli.EitherEnd, Find: findTask, ID: taskText, Args: []string{"text"}, Help: "Note something about what a task is about, for colleagues."},
+
 	{Words: "changes", Help: "Changes that wait for an approver, at the service; with --gateway, at the gateway."},
 	{Words: "changes list", Op: "changes", End: cli.EitherEnd, Columns: "ID|STATE|ABOUT|CHANGES|PROPOSED BY|PROPOSED|DECIDED BY|TAKES EFFECT",
 		Cells: map[string]func(cli.Entry) string{"CHANGES": changeText, "ABOUT": func(e cli.Entry) string { return e.Text("kind") + " " + e.Text("merchant") + e.Text("token") }}},
 	{Words: "changes show", Op: "change", End: cli.EitherEnd},
-	{Words: "changes approve", Op: "approveChange", End: cli.EitherEnd},
-	{Words: "changes reject", Op: "rejectChange", End: cli.EitherEnd},
 
 	{Words: "nodes", Op: "nodes", End: cli.EitherEnd, Help: "The processes of the service, silent ones too; with --gateway, of the gateway.", Columns: "NAME|STATE|STARTED|SEEN|VERSION",
 		Cells: map[string]func(cli.Entry) string{"STATE": func(e cli.Entry) string {
@@ -132,38 +133,20 @@ var gatewayWords = []cli.Command{
 	{Words: "orders add", Op: "addOrder", End: cli.GatewayEnd, Help: "Order a withdrawal, given as a JSON object.", Body: cli.File},
 	{Words: "orders list", Op: "orders", End: cli.GatewayEnd, Columns: "CALLBACK ID=callBackId|CREATED|STATE|USER=tenantUserId|AMOUNT|SYMBOL|CHAIN=chainName|ADDRESS|REASON"},
 	{Words: "orders show", Op: "order", End: cli.GatewayEnd, ID: orderText, Find: showOrder},
-	{Words: "orders approve", Op: "approveOrder", End: cli.GatewayEnd, Help: "Approve an order that awaits a person, or will."},
-	{Words: "orders decline", Op: "declineOrder", End: cli.GatewayEnd},
 	{Words: "orders cancel", Op: "cancelOrder", End: cli.GatewayEnd, Help: "Take an order back that is not confirmed yet."},
-	{Words: "orders resume", Op: "resumeOrder", End: cli.GatewayEnd},
-
-	{Words: "orders note", Op: "noteOrder", End: cli.GatewayEnd, Help: "Note something about an order, for colleagues.", Args: []string{"text"}},
-	{Words: "orders notes", Op: "orderNotes", End: cli.GatewayEnd, Help: "List what people noted about an order.", ID: orderText, Find: showOrder, Columns: noteColumns},
 
 	{Words: "deposits", Help: "The merchant's deposits, through the gateway's API."},
 	{Words: "deposits list", Op: "deposits", End: cli.GatewayEnd, Help: "List deposits, the oldest first.", Columns: depositColumns},
 	{Words: "deposits search", Op: "searchDeposits", End: cli.GatewayEnd, Help: "Find deposits as they are now, the newest first.", Columns: depositColumns},
 	{Words: "deposits show", Op: "deposit", End: cli.GatewayEnd, ID: depositText, Find: showDeposit},
-	{Words: "deposits credit", Op: "creditDeposit", All: "creditDeposits", End: cli.GatewayEnd, Help: "Let held deposits count: one by its number, or all that match; first with --dry-run, then with the --up-to that it gives.",
-		ID: depositText + " Without it the flags select.", Find: actDeposit, Flags: map[string]string{"filter-": ""}},
-	{Words: "deposits reject", Op: "rejectDeposit", All: "rejectDeposits", End: cli.GatewayEnd, Help: "Let held deposits not count: one by its number, or all that match, as with credit.",
-		ID: depositText + " Without it the flags select.", Find: actDeposit, Flags: map[string]string{"filter-": ""}},
-	{Words: "deposits note", Op: "noteDeposit", End: cli.GatewayEnd, Help: "Note something about a deposit, for colleagues.", ID: depositText, Find: actDeposit, Args: []string{"text"}},
-	{Words: "deposits notes", Op: "depositNotes", End: cli.GatewayEnd, Help: "List what people noted about a deposit.", ID: depositText, Find: showDeposit, Columns: noteColumns},
 	{Words: "addresses", Help: "Changes of the users' deposit addresses, through the API of either end."},
 	{Words: "addresses add", Op: "addAddress", Help: "Tell a merchant that the deposit address of a user was replaced, given as a JSON object.", Body: cli.File, Tags: atService},
 	{Words: "addresses list", Op: "addresses", End: cli.GatewayEnd, Columns: "SEQ|TAKEN|STATE|USER=tenantUserId|CHAIN=chainName|ADDRESS|OLD=oldAddress|BY=decidedBy|REASON"},
 	{Words: "addresses show", Op: "address", End: cli.GatewayEnd, ID: addressText, Find: showAddress},
-	{Words: "addresses accept", Op: "acceptAddress", End: cli.GatewayEnd, Help: "Let a held address count.", ID: addressText, Find: actAddress},
-	{Words: "addresses reject", Op: "rejectAddress", End: cli.GatewayEnd, Help: "Let a held address not count.", ID: addressText, Find: actAddress},
 	{Words: "refused", Help: "Callbacks that the gateway refused although they opened or came with the right API key."},
 	{Words: "refused list", Op: "refused", End: cli.GatewayEnd, Help: "List refused callbacks, the newest first.",
 		Columns: "ID|LAST|STATE|REASON|TIMES=number|TYPE|CALLBACK ID|WHAT", Cells: map[string]func(cli.Entry) string{"WHAT": factsText}},
 	{Words: "refused show", Op: "refusedCallback", End: cli.GatewayEnd, Help: "Show a refused callback with what was wrong and, to who may retry it, its body and an explanation.", ID: refusedText, Find: showRefused},
-	{Words: "refused retry", Op: "retryRefused", All: "retryAllRefused", End: cli.GatewayEnd, Help: "Take refused callbacks under the present settings, as if they came now: one by its id, or all that match; first with --dry-run.",
-		ID: refusedText + " Without it the flags select.", Find: actRefused},
-	{Words: "refused dismiss", Op: "dismissRefused", All: "dismissAllRefused", End: cli.GatewayEnd, Help: "Say that nothing is to be done about refused callbacks: one by its id, or all that match; first with --dry-run.",
-		ID: refusedText + " Without it the flags select.", Find: actRefused},
 	{Words: "events", Op: "events", End: cli.GatewayEnd, Help: "What happened to orders, addresses and held deposits, through the gateway's API.",
 		Columns: "SEQ|AT|KIND|ABOUT=deposit,callBackId|USER=tenantUserId|BY=decidedBy|REASON"},
 
@@ -185,7 +168,7 @@ const (
 	refusedText    = "Its id in the list of refused callbacks, or its trackingId or callBackId."
 	depositText    = "Its number in the feed of deposits, or its trackingId."
 	entryText      = "The entry, such as deposit_17, or the trackingId of a deposit"
-	noteColumns    = "NUMBER|AT|BY=name,by|TEXT"
+	taskText       = "Its id, such as deposit.17."
 	depositColumns = "SEQ|TAKEN|STATE|USER=tenantUserId|AMOUNT|SYMBOL|CHAIN=chainName|TRANSACTION=txId|TRACKING ID"
 )
 

@@ -51,14 +51,9 @@ var access = map[string]struct {
 	"releaseWithdrawal":  {"core admin", 404, `{"claim":"one"}`},
 	"releaseWithdrawals": {"core admin", 200, `[{"merchant":"mine","callBackId":"w-1","claim":"one"}]`},
 	"reportOutcomes":     {"core admin", 200, `{"merchant":"mine","callBackId":"w-1","permit":"none","failed":{"reason":"x"}}`},
-	"resumeWithdrawal":   {"approver admin", 404, `{"reason":"a test"}`},
-	"approveWithdrawal":  {"approver admin", 404, `{"reason":"a test"}`},
-	"withdrawalApproval": {"approver admin", 404, ""},
 	"blockWithdrawal":    {"operator approver admin", 404, `{"reason":"a test"}`},
 	"reportOutcome":      {"core admin", 404, `{"permit":"none","failed":{"reason":"x"}}`},
 	"reportWaiting":      {"core admin", 404, `{"for":"funds"}`},
-	"withdrawalNotes":    {"viewer operator approver admin", 404, ""},
-	"noteWithdrawal":     {"operator approver admin", 404, `{"text":"a test"}`},
 	"decisions":          {"viewer core operator approver admin", 200, ""},
 	"callbacks":          {"viewer operator approver admin", 200, ""},
 	"callback":           {"viewer operator approver admin", 404, ""},
@@ -84,11 +79,15 @@ var access = map[string]struct {
 	"deposits":           {"viewer core operator approver admin", 200, ""},
 	"epoch":              {"viewer core operator approver admin", 200, ""},
 	"stats":              {"viewer operator approver admin", 403, ""},
+	"tasks":              {"viewer operator approver admin", 200, ""},
+	"task":               {"viewer operator approver admin", 404, ""},
+	"approveTask":        {"approver admin", 404, `{}`},
+	"declineTask":        {"operator approver admin", 404, `{}`},
+	"noteTask":           {"operator approver admin", 404, `{"text":"a test"}`},
+	"approveTasks":       {"approver admin", 200, `{"ids":["none"]}`},
+	"declineTasks":       {"operator approver admin", 200, `{"ids":["none"]}`},
 	"changes":            {"viewer operator approver admin", 200, ""},
 	"change":             {"viewer operator approver admin", 404, ""},
-	"changeApproval":     {"approver admin", 404, ""},
-	"approveChange":      {"approver admin", 404, `{}`},
-	"rejectChange":       {"operator approver admin", 404, `{}`}, // an operator: what the same token proposed
 	"createToken":        {"operator admin", 403, `{"name":"x","role":"viewer","merchants":["mine"]}`},
 	"tokens":             {"operator approver admin", 200, ""},
 	"revokeToken":        {"operator admin", 404, ""},
@@ -126,7 +125,7 @@ func TestAccess(t *testing.T) {
 	}
 	path := func(rt *api.Endpoint) string {
 		collection, _, _ := strings.Cut(strings.TrimPrefix(rt.Path, "/v1/"), "/")
-		id := map[string]string{"merchants": "mine", "withdrawals": w.ID, "callbacks": list[0].ID, "tokens": victim.ID, "changes": waits.Change.ID}[collection]
+		id := map[string]string{"merchants": "mine", "withdrawals": w.ID, "callbacks": list[0].ID, "tokens": victim.ID, "changes": waits.Change.ID, "tasks": "change." + waits.Change.ID}[collection]
 		return strings.NewReplacer("{id}", id, "{seq}", "1").Replace(rt.Path) + map[string]string{"search": "?q=mine"}[rt.ID]
 	}
 	known := map[string]bool{}
@@ -175,7 +174,7 @@ func TestAccess(t *testing.T) {
 					want = []int{401}
 				case !may || rule.other == 403 && (what == "elsewhere" || what == "bound" && rt.ID != "createToken"):
 					want = []int{403}
-				case rt.ID == "rejectChange" && role == client.RoleOperator && what != "elsewhere":
+				case rt.ID == "declineTask" && role == client.RoleOperator && what != "elsewhere":
 					want = []int{403} // another proposed it
 				case what == "elsewhere":
 					want = []int{rule.other}

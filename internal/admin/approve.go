@@ -41,38 +41,9 @@ func approvedFor(t api.Token, now db.Millis) outbox.Judge {
 	}
 }
 
-func (s *Server) withdrawalApproval(c *api.Call, id string, _ api.None) (out client.MayApprove, err error) {
-	w, err := s.Lists.Withdrawal(c.R.Context(), id)
-	if err == nil {
-		out.MayNot, err = s.whyNotApproved(c, w)
-	}
-	return out, err
-}
-
-// whyNotApproved says why the token of the call may not approve a withdrawal now; empty: it may.
-func (s *Server) whyNotApproved(c *api.Call, w outbox.Withdrawal) (string, error) {
-	a, err := s.Lists.WithdrawalApproval(c.R.Context(), w)
-	switch {
-	case err != nil:
-		return "", err
-	case w.State != outbox.WithdrawalConfirmed:
-		return "the withdrawal is " + string(w.State), nil
-	case w.Restored:
-		return "it is from before a restore: resume it first", nil
-	case !a.Needed:
-		return "it needs no approval", nil
-	}
-	people, err := api.ReadPeople(c.R.Context(), s.Lists)
-	if err != nil {
-		return "", err
-	}
-	agreed := people.Agree(releaseAsked(w, a, c.Now), a.Given)
-	return agreed.WhyNot(c.Token.ID), nil
-}
-
-func (s *Server) approveWithdrawal(c *api.Call, id string, in client.Decide) (client.Withdrawal, error) {
-	v := db.Approval{Token: c.Token.ID, Name: c.Token.Name, At: c.Now, Reason: in.Reason}
-	w, err := s.Outbox.ApproveWithdrawal(c.R.Context(), id, v, func(ctx context.Context, q db.Querier, w outbox.Withdrawal, a outbox.Approval) (bool, error) {
+func (s *Server) approveWithdrawal(c *api.Call, id, reason string) error {
+	v := db.Approval{Token: c.Token.ID, Name: c.Token.Name, At: c.Now, Reason: reason}
+	_, err := s.Outbox.ApproveWithdrawal(c.R.Context(), id, v, func(ctx context.Context, q db.Querier, w outbox.Withdrawal, a outbox.Approval) (bool, error) {
 		people, err := api.ReadPeople(ctx, q)
 		if err != nil {
 			return false, err
@@ -80,10 +51,7 @@ func (s *Server) approveWithdrawal(c *api.Call, id string, in client.Decide) (cl
 		keep, _, err := people.Vote(releaseAsked(w, a, c.Now), a.Given, v)
 		return keep, err
 	})
-	if err != nil {
-		return client.Withdrawal{}, err
-	}
-	return s.shownWithdrawal(c, w)
+	return err
 }
 
 // shownWithdrawal is a withdrawal with who approved its release and who is missing.

@@ -46,7 +46,7 @@ func TestLargeWithdrawal(t *testing.T) {
 		}
 
 		w := accept(1)
-		if _, err := ann.ApproveWithdrawal(ctx, w.ID, ""); !errors.Is(err, client.ErrConflict) {
+		if _, err := approveWithdrawal(ann, ctx, w.ID, ""); !errors.Is(err, client.ErrConflict) {
 			t.Errorf("approved before it was confirmed: %v", err)
 		}
 		h.decide(w.ID, countersign.DecisionConfirmed)
@@ -64,13 +64,13 @@ func TestLargeWithdrawal(t *testing.T) {
 			t.Helper()
 			var got []string
 			for o := (client.PageOptions{Limit: 1}); ; {
-				page, err := admin.Withdrawals(ctx, client.WithdrawalFilter{Awaits: client.AwaitsApproval}, o)
+				page, err := admin.Tasks(ctx, client.TaskFilter{Kind: client.TaskRelease}, o)
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, w := range page.Withdrawals {
-					if got = append(got, w.ID); w.Approvals == nil || w.Approvals.Missing != 1 {
-						t.Errorf("%+v", w.Approvals)
+				for _, x := range page.Tasks {
+					if got = append(got, x.About); x.Missing != 1 || x.Merchant != "acme" || x.State != client.TaskOpen {
+						t.Errorf("%+v", x)
 					}
 				}
 				if page.Next == nil {
@@ -85,25 +85,25 @@ func TestLargeWithdrawal(t *testing.T) {
 		small := accept(20)
 		h.decide(small.ID, countersign.DecisionDeclined)
 		listed(w.ID)
-		if _, err := admin.Withdrawals(ctx, client.WithdrawalFilter{Awaits: client.AwaitsApproval, CallBackID: w.CallBackID}, client.PageOptions{}); !errors.Is(err, client.ErrInvalid) {
-			t.Errorf("awaits with a callBackId: %v", err)
+		if page, err := admin.Tasks(ctx, client.TaskFilter{Kind: client.TaskRelease, State: client.TaskDone}, client.PageOptions{}); err != nil || len(page.Tasks) != 0 {
+			t.Errorf("%+v, %v", page, err)
 		}
-		if page, err := admin.Withdrawals(ctx, client.WithdrawalFilter{Awaits: client.AwaitsApproval, State: client.WithdrawalReleased}, client.PageOptions{}); err != nil || len(page.Withdrawals) != 0 {
+		if page, err := ann.Tasks(ctx, client.TaskFilter{Awaits: "me", Merchant: "acme"}, client.PageOptions{}); err != nil || len(page.Tasks) != 1 {
 			t.Errorf("%+v, %v", page, err)
 		}
 		waiting(db.Never, 1)
 		waiting(0, 0)
 		// The core's own yes is none, also with another token of it: it is refused, and not offered.
 		for _, own := range []*client.Service{core, kin} {
-			if _, err := own.ApproveWithdrawal(ctx, w.ID, ""); !errors.Is(err, client.ErrForbidden) {
+			if _, err := approveWithdrawal(own, ctx, w.ID, ""); !errors.Is(err, client.ErrForbidden) {
 				t.Fatalf("whoever asked for it approves it: %v", err)
 			}
-			if s, err := own.WithdrawalApproval(ctx, w.ID); err != nil || !strings.Contains(s.MayNot, "asked for this") {
+			if s, err := withdrawalApproval(own, ctx, w.ID); err != nil || !strings.Contains(s.MayNot, "asked for this") {
 				t.Errorf("%+v, %v", s, err)
 			}
 			waits(w.ID)
 		}
-		if is, err := ann.ApproveWithdrawal(ctx, w.ID, "called"); err != nil || is.Approvals == nil || is.Approvals.Missing != 0 || len(is.Approvals.Given) != 1 {
+		if is, err := approveWithdrawal(ann, ctx, w.ID, "called"); err != nil || is.Approvals == nil || is.Approvals.Missing != 0 || len(is.Approvals.Given) != 1 {
 			t.Errorf("%+v, %v", is.Approvals, err)
 		}
 		waiting(db.Never, 0)
@@ -115,7 +115,7 @@ func TestLargeWithdrawal(t *testing.T) {
 		if again, err := core.ReleaseWithdrawal(ctx, w.ID, "one"); err != nil || !again.Duplicate {
 			t.Errorf("%+v, %v", again, err)
 		}
-		if _, err := ann.ApproveWithdrawal(ctx, w.ID, ""); !errors.Is(err, client.ErrConflict) {
+		if _, err := approveWithdrawal(ann, ctx, w.ID, ""); !errors.Is(err, client.ErrConflict) {
 			t.Errorf("a late approval: %v", err)
 		}
 
@@ -129,7 +129,7 @@ func TestLargeWithdrawal(t *testing.T) {
 		if _, err := core.ReleaseWithdrawal(ctx, w.ID, "one"); !errors.Is(err, client.ErrConflict) {
 			t.Errorf("released what was blocked: %v", err)
 		}
-		if _, err := admin.ApproveWithdrawal(ctx, w.ID, ""); !errors.Is(err, client.ErrConflict) {
+		if _, err := approveWithdrawal(admin, ctx, w.ID, ""); !errors.Is(err, client.ErrConflict) {
 			t.Errorf("approved what was blocked: %v", err)
 		}
 
@@ -187,7 +187,7 @@ func TestStuckWithdrawal(t *testing.T) {
 			}
 		}
 		looks(1, true, true)
-		if _, err := admin.ApproveWithdrawal(ctx, w.ID, ""); !errors.Is(err, client.ErrForbidden) || !strings.Contains(err.Error(), "another approver must") {
+		if _, err := approveWithdrawal(admin, ctx, w.ID, ""); !errors.Is(err, client.ErrForbidden) || !strings.Contains(err.Error(), "another approver must") {
 			t.Errorf("the maker of the core's token approves: %v", err)
 		}
 		if _, err := core.ReleaseWithdrawal(ctx, w.ID, "one"); !errors.Is(err, client.ErrConflict) || !strings.Contains(err.Error(), "token create") {
@@ -199,7 +199,7 @@ func TestStuckWithdrawal(t *testing.T) {
 		ann.Maker = boss.ID
 		second := h.with(ann)
 		looks(1, false, false, "ann")
-		if _, err := second.ApproveWithdrawal(ctx, w.ID, "called"); err != nil {
+		if _, err := approveWithdrawal(second, ctx, w.ID, "called"); err != nil {
 			t.Fatal(err)
 		}
 		looks(0, false, false)
@@ -213,7 +213,7 @@ func TestStuckWithdrawal(t *testing.T) {
 		}
 		third := h.with(api.NewStoreToken("bob", client.RoleApprover, 5))
 		looks(1, false, true, "bob") // an approval has lost its token
-		if _, err := third.ApproveWithdrawal(ctx, w.ID, ""); err != nil {
+		if _, err := approveWithdrawal(third, ctx, w.ID, ""); err != nil {
 			t.Fatal(err)
 		}
 		looks(0, false, false)
@@ -269,6 +269,14 @@ func TestReleaseAgreesWithTheCount(t *testing.T) {
 					t.Fatalf("%+v, %v", is, err)
 				}
 				missing := is.Approvals.Missing
+				task, err := viewer.Task(ctx, releaseTask(w.ID))
+				if err != nil || (task.State == client.TaskOpen) != (missing > 0) || task.Missing != missing || task.Nobody != is.Approvals.Nobody || !slices.Equal(task.Could, is.Approvals.Could) {
+					t.Fatalf("the task is %+v, %v; the withdrawal says %+v", task, err, is.Approvals)
+				}
+				open, err := viewer.Tasks(ctx, client.TaskFilter{Kind: client.TaskRelease}, client.PageOptions{})
+				if err != nil || slices.ContainsFunc(open.Tasks, func(x client.Task) bool { return x.About == w.ID }) != (missing > 0) {
+					t.Fatalf("%d are missing, and what is open is %+v, %v", missing, open, err)
+				}
 				p, err := core.ReleaseWithdrawal(ctx, w.ID, "one")
 				if (err == nil) != (missing == 0) || err != nil && !errors.Is(err, client.ErrConflict) {
 					t.Fatalf("%d are missing, and the release: %v", missing, err)
@@ -285,13 +293,13 @@ func TestReleaseAgreesWithTheCount(t *testing.T) {
 				}
 				for _, k := range tokens {
 					offered := slices.Contains(is.Approvals.Could, k.Name)
-					s, err := with[k.Name].WithdrawalApproval(ctx, w.ID)
+					s, err := withdrawalApproval(with[k.Name], ctx, w.ID)
 					if k.Role != client.RoleCore && (err != nil || (s.MayNot == "") != offered) {
 						t.Fatalf("%s is offered: %v, and is told %q, %v", k.Name, offered, s.MayNot, err)
 					}
 				}
 				who := rapid.SampledFrom(is.Approvals.Could).Draw(t, "who")
-				if _, err := with[who].ApproveWithdrawal(ctx, w.ID, ""); err != nil {
+				if _, err := approveWithdrawal(with[who], ctx, w.ID, ""); err != nil {
 					t.Fatalf("%s is offered, and: %v", who, err)
 				}
 				if rapid.IntRange(0, 3).Draw(t, "it ends") == 0 {

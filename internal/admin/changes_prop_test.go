@@ -100,7 +100,7 @@ func TestNobodyAloneMovesMoney(t *testing.T) {
 				secrets.add("token", p.Secret.Reveal())
 				held, ids = append(held, p.Secret.Reveal()), append(ids, p.Change.Token)
 				if agrees && p.Change.Kind == client.ChangeToken {
-					h.as(honest.secret, post, "/v1/changes/"+p.Change.ID+"/approve", "", nil)
+					h.as(honest.secret, post, "/v1/tasks/change."+p.Change.ID+"/approve", "", nil)
 				}
 			},
 			"revoke": func(r *rapid.T) {
@@ -108,12 +108,12 @@ func TestNobodyAloneMovesMoney(t *testing.T) {
 			},
 			"approve": func(r *rapid.T) {
 				if len(changes) > 0 {
-					h.as(by(), post, "/v1/changes/"+rapid.SampledFrom(changes).Draw(r, "which")+"/approve", "", nil)
+					h.as(by(), post, "/v1/tasks/change."+rapid.SampledFrom(changes).Draw(r, "which")+"/approve", "", nil)
 				}
 			},
 			"reject": func(r *rapid.T) {
 				if len(changes) > 0 {
-					h.as(by(), post, "/v1/changes/"+rapid.SampledFrom(changes).Draw(r, "which")+"/reject", "", nil)
+					h.as(by(), post, "/v1/tasks/change."+rapid.SampledFrom(changes).Draw(r, "which")+"/decline", "", nil)
 				}
 			},
 			"wait": func(r *rapid.T) {
@@ -154,7 +154,7 @@ func TestNobodyAloneMovesMoney(t *testing.T) {
 		if a := h.as(alice.secret, patch, "/v1/merchants/"+merchant, api.TypeMerge, `{"withdrawUrl":"https://right.example/w"}`); a.status == 202 {
 			var p client.Proposed
 			decodeInto(r, a.body, &p)
-			if a := h.as(honest.secret, post, "/v1/changes/"+p.Change.ID+"/approve", "", nil); a.status != 200 || guardedNow() == before {
+			if a := h.as(honest.secret, post, "/v1/tasks/change."+p.Change.ID+"/approve", "", nil); a.status != 200 || guardedNow() == before {
 				r.Fatalf("two persons cannot change it: %d %s", a.status, a.body)
 			}
 		} else if a.status != 401 { // alice was revoked

@@ -78,26 +78,26 @@ func TestChangeWaitsForAnApprover(t *testing.T) {
 			t.Errorf("before %v, after %v", c.Before, c.After)
 		}
 
-		if s := must(bob.ChangeApproval(ctx, c.ID))(t); s.MayNot != "" {
+		if s := must(changeApproval(bob, ctx, c.ID))(t); s.MayNot != "" {
 			t.Errorf("an approver is told %q", s.MayNot)
 		}
-		_, err := h.client(client.RoleOperator).ApproveChange(ctx, c.ID)
+		_, err := approveChange(h.client(client.RoleOperator), ctx, c.ID)
 		refused(t, err, client.ErrForbidden, "this needs approver or admin")
-		_, err = bob.ApproveChange(ctx, "chg_none")
-		refused(t, err, client.ErrNotFound, "there is no such change")
-		applied := must(bob.ApproveChange(ctx, c.ID))(t)
+		_, err = approveChange(bob, ctx, "chg_none")
+		refused(t, err, client.ErrNotFound, "there is no such task")
+		applied := must(approveChange(bob, ctx, c.ID))(t)
 		if applied.State != client.ChangeApplied || applied.DecidedBy != bob.id || applied.TakesEffect.Time() != h.now().UTC() {
 			t.Errorf("%+v", applied)
 		}
 		if kept := must(h.store.Merchant(ctx, "acme"))(t); kept.Version != 2 || kept.Name != "Acme" || kept.WithdrawURL != "https://other.example/w" || kept.CallbackAPIKey.Reveal() != fresh {
 			t.Errorf("it has not changed: %+v", kept)
 		}
-		if s := must(bob.ChangeApproval(ctx, c.ID))(t); s.MayNot != "the change is applied" {
+		if s := must(changeApproval(bob, ctx, c.ID))(t); s.MayNot != "the change is applied" {
 			t.Errorf("of an applied change it is told %q", s.MayNot)
 		}
-		_, err = bob.ApproveChange(ctx, c.ID)
+		_, err = approveChange(bob, ctx, c.ID)
 		refused(t, err, client.ErrConflict, "the change is applied")
-		_, err = bob.RejectChange(ctx, c.ID, "too late")
+		_, err = rejectChange(bob, ctx, c.ID, "too late")
 		refused(t, err, client.ErrConflict, "the change is applied")
 		told := must(eyes.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{}))(t).Alarms
 		if len(told) != 1 || told[0].Kind != "merchant_changed" || told[0].Merchant != "acme" || !strings.HasPrefix(told[0].Subject, c.ID+" callbackApiKey,name,withdrawUrl before ") || told[0].Text == "" {
@@ -116,12 +116,12 @@ func TestChangeWaitsForAnApprover(t *testing.T) {
 		// An admin's own is refused too, and another's is not.
 		admin := h.person(client.RoleAdmin, "")
 		m = must(admin.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{Collect: client.CollectAny}}))(t)
-		if s := must(admin.ChangeApproval(ctx, m.Change.ID))(t); !strings.HasPrefix(s.MayNot, "it asked for this itself") {
+		if s := must(changeApproval(admin, ctx, m.Change.ID))(t); !strings.HasPrefix(s.MayNot, "it asked for this itself") {
 			t.Errorf("of its own change it is told %q", s.MayNot)
 		}
-		_, err = admin.ApproveChange(ctx, m.Change.ID)
+		_, err = approveChange(admin, ctx, m.Change.ID)
 		refused(t, err, client.ErrForbidden, "it asked for this itself")
-		if r := must(bob.RejectChange(ctx, m.Change.ID, "collect stays bound"))(t); r.State != client.ChangeRejected || r.Reason != "collect stays bound" {
+		if r := must(rejectChange(bob, ctx, m.Change.ID, "collect stays bound"))(t); r.State != client.ChangeRejected || r.Reason != "collect stays bound" {
 			t.Errorf("%+v", r)
 		}
 		if list := must(eyes.Changes(ctx, client.ChangeFilter{State: client.ChangeApplied, Merchant: "acme"}, client.PageOptions{}))(t).Changes; len(list) != 1 || list[0].ID != c.ID {
@@ -173,7 +173,7 @@ func TestKeysWait(t *testing.T) {
 		if kept := must(h.store.Merchant(ctx, "acme"))(t); kept.Fingerprint != made.Fingerprint {
 			t.Error("they are used already")
 		}
-		must(bob.ApproveChange(ctx, keys.Change.ID))(t)
+		must(approveChange(bob, ctx, keys.Change.ID))(t)
 		kept := must(h.store.Merchant(ctx, "acme"))(t)
 		if kept.Key.PublicBase64() != keys.PublicKey || kept.ResponseKey.PublicBase64() != keys.ResponsePublicKey || !kept.Key.HasPrivate() || kept.Fingerprint != keys.Fingerprint {
 			t.Error("other keys are used")
@@ -194,22 +194,22 @@ func TestStaleChanges(t *testing.T) {
 			return must(p.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: url}}))(t).Change.ID
 		}
 		first, second := propose(alice, "https://one.example/w"), propose(alice, "https://two.example/w")
-		must(bob.ApproveChange(ctx, first))(t)
+		must(approveChange(bob, ctx, first))(t)
 		why := "change " + first + " was applied after this was proposed"
 		for _, p := range []person{alice, bob} {
 			if c := must(p.Change(ctx, second))(t); c.State != client.ChangeWaiting || !strings.HasPrefix(c.Stale, why) {
 				t.Errorf("%+v", c)
 			}
 		}
-		if s := must(bob.ChangeApproval(ctx, second))(t); !strings.HasPrefix(s.MayNot, why) {
+		if s := must(changeApproval(bob, ctx, second))(t); !strings.HasPrefix(s.MayNot, why) {
 			t.Errorf("of a stale change an approver is told %q", s.MayNot)
 		}
-		_, err := bob.ApproveChange(ctx, second)
+		_, err := approveChange(bob, ctx, second)
 		refused(t, err, client.ErrConflict, "the change is stale: "+why)
 		if c := must(bob.Change(ctx, second))(t); c.State != client.ChangeStale || c.Stale != "" || !strings.HasPrefix(c.Reason, why) {
 			t.Errorf("%+v", c)
 		}
-		_, err = bob.ApproveChange(ctx, second)
+		_, err = approveChange(bob, ctx, second)
 		refused(t, err, client.ErrConflict, "the change is stale")
 		if m := must(bob.Merchant(ctx, "acme"))(t); m.WithdrawURL != "https://one.example/w" {
 			t.Errorf("%+v", m)
@@ -222,16 +222,16 @@ func TestStaleChanges(t *testing.T) {
 		if c := must(bob.Change(ctx, named))(t); !strings.HasPrefix(c.Stale, "it was changed after this was proposed") {
 			t.Errorf("%+v", c)
 		}
-		must(bob.RejectChange(ctx, named, ""))(t)
+		must(rejectChange(bob, ctx, named, ""))(t)
 		third := propose(mallory, "https://three.example/w")
 		if waits := must(admin.RevokeToken(ctx, mallory.id))(t); waits != nil {
 			t.Errorf("the end of an operator's token waits: %+v", waits)
 		}
-		_, err = bob.ApproveChange(ctx, third)
+		_, err = approveChange(bob, ctx, third)
 		refused(t, err, client.ErrConflict, "the token that proposed it was revoked")
 		fourth := propose(alice, "https://four.example/w")
-		must(alice.RejectChange(ctx, fourth, ""))(t)
-		must(bob.ApproveChange(ctx, propose(alice, "https://five.example/w")))(t)
+		must(rejectChange(alice, ctx, fourth, ""))(t)
+		must(approveChange(bob, ctx, propose(alice, "https://five.example/w")))(t)
 		for c, err := range bob.AllChanges(ctx, client.ChangeFilter{}) {
 			if err != nil {
 				t.Fatal(err)
@@ -258,7 +258,7 @@ func TestDelayedChanges(t *testing.T) {
 			approve := func(merchant, url string) client.ChangeEntry {
 				t.Helper()
 				m := must(alice.UpdateMerchant(ctx, merchant, client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: url}}))(t)
-				c := must(bob.ApproveChange(ctx, m.Change.ID))(t)
+				c := must(approveChange(bob, ctx, m.Change.ID))(t)
 				if c.State != client.ChangeApproved || c.TakesEffect.Time() != h.now().UTC().Add(time.Hour) {
 					t.Errorf("%+v", c)
 				}
@@ -277,7 +277,7 @@ func TestDelayedChanges(t *testing.T) {
 			if u := urlOf("acme"); u != "https://acme.example/withdraw" {
 				t.Errorf("before its time: %s", u)
 			}
-			must(bob.RejectChange(ctx, rejected.ID, "no"))(t)
+			must(rejectChange(bob, ctx, rejected.ID, "no"))(t)
 			must(alice.PauseMerchant(ctx, "other", "so that its version is another"))(t)
 			h.pass(time.Minute)
 			due()
@@ -335,14 +335,14 @@ func TestTokensAreChanges(t *testing.T) {
 			return p, made.Change.ID
 		}
 		carol, change := make(alice, client.RoleApprover)
-		must(bob.ApproveChange(ctx, change))(t)
+		must(approveChange(bob, ctx, change))(t)
 		if self := must(carol.Self(ctx))(t); self.Role != client.RoleApprover || self.MadeBy != alice.id {
 			t.Errorf("%+v", self)
 		}
 		dave, change := make(alice, client.RoleOperator)
-		must(bob.ApproveChange(ctx, change))(t)
+		must(approveChange(bob, ctx, change))(t)
 		erin, change := make(dave, client.RoleApprover)
-		must(bob.ApproveChange(ctx, change))(t)
+		must(approveChange(bob, ctx, change))(t)
 		url := func(by person) string {
 			t.Helper()
 			return must(by.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: "https://x.example/" + api.RandomText(6)}}))(t).Change.ID
@@ -350,13 +350,13 @@ func TestTokensAreChanges(t *testing.T) {
 		for name, c := range map[string]struct{ proposer, approver person }{
 			"made": {alice, carol}, "made by what was made": {alice, erin}, "siblings": {dave, carol}, "child": {dave, erin},
 		} {
-			_, err := c.approver.ApproveChange(ctx, url(c.proposer))
+			_, err := approveChange(c.approver, ctx, url(c.proposer))
 			if !errors.Is(err, client.ErrForbidden) || !strings.Contains(err.Error(), "it has the origin of") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		must(carol.ApproveChange(ctx, url(admin)))(t)
-		must(bob.ApproveChange(ctx, url(dave)))(t)
+		must(approveChange(carol, ctx, url(admin)))(t)
+		must(approveChange(bob, ctx, url(dave)))(t)
 
 		// Approvers' tokens end by an approval; others at once.
 		waits := must(admin.RevokeToken(ctx, carol.id))(t)
@@ -366,9 +366,9 @@ func TestTokensAreChanges(t *testing.T) {
 		if _, err := carol.Self(ctx); err != nil {
 			t.Errorf("it has ended already: %v", err)
 		}
-		_, err := admin.ApproveChange(ctx, waits.ID)
+		_, err := approveChange(admin, ctx, waits.ID)
 		refused(t, err, client.ErrForbidden, "it asked for this itself")
-		must(bob.ApproveChange(ctx, waits.ID))(t)
+		must(approveChange(bob, ctx, waits.ID))(t)
 		if _, err := carol.Self(ctx); !errors.Is(err, client.ErrUnauthorized) {
 			t.Errorf("it goes on: %v", err)
 		}
@@ -381,15 +381,15 @@ func TestTokensAreChanges(t *testing.T) {
 		// A bound approver decides on its merchants and on no other.
 		h.merchant("other")
 		frank, change := make(admin, client.RoleApprover, "other")
-		must(bob.ApproveChange(ctx, change))(t)
-		_, err = frank.ApproveChange(ctx, url(alice))
+		must(approveChange(bob, ctx, change))(t)
+		_, err = approveChange(frank, ctx, url(alice))
 		refused(t, err, client.ErrNotFound, "")
 		if list := must(frank.Changes(ctx, client.ChangeFilter{}, client.PageOptions{}))(t).Changes; len(list) != 0 {
 			t.Errorf("it sees %+v", list)
 		}
 		// The last that is for all stays while one is bound.
-		must(erin.ApproveChange(ctx, must(admin.RevokeToken(ctx, bob.id))(t).ID))(t)
-		_, err = erin.ApproveChange(ctx, must(admin.RevokeToken(ctx, erin.id))(t).ID)
+		must(approveChange(erin, ctx, must(admin.RevokeToken(ctx, bob.id))(t).ID))(t)
+		_, err = approveChange(erin, ctx, must(admin.RevokeToken(ctx, erin.id))(t).ID)
 		refused(t, err, client.ErrConflict, "revoke those that are bound first")
 	})
 }

@@ -32,7 +32,7 @@ func TestDeleteMerchant(t *testing.T) {
 		must(core.CancelWithdrawal(ctx, w.ID))(t)
 
 		staged := must(alice.StageRotation(ctx, "acme", client.NewRotation{Key: &client.KeySpec{Bits: 1024}}))(t)
-		must(bob.ApproveChange(ctx, staged.Change.ID))(t)
+		must(approveChange(bob, ctx, staged.Change.ID))(t)
 		waits := must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: "https://other.example/w"}}))(t)
 		m := must(alice.DeleteMerchant(ctx, "acme"))(t)
 		if m.Change == nil || m.Change.Kind != client.ChangeDelete || m.Change.State != client.ChangeWaiting || m.Change.After["state"] != "deleted" ||
@@ -44,10 +44,10 @@ func TestDeleteMerchant(t *testing.T) {
 		}
 		// What came since is in the way of the approval, and the change goes on waiting.
 		late := must(core.CreateWithdrawal(ctx, newWithdrawal("acme", 2)))(t)
-		_, err = bob.ApproveChange(ctx, m.Change.ID)
+		_, err = approveChange(bob, ctx, m.Change.ID)
 		refused(t, err, client.ErrConflict, "the merchant has work left")
 		must(core.CancelWithdrawal(ctx, late.ID))(t)
-		if c := must(bob.ApproveChange(ctx, m.Change.ID))(t); c.State != client.ChangeApplied {
+		if c := must(approveChange(bob, ctx, m.Change.ID))(t); c.State != client.ChangeApplied {
 			t.Fatalf("%+v", c)
 		}
 

@@ -192,8 +192,9 @@ func TestEveryWrongMember(t *testing.T) {
 		},
 		"pauseMerchant":      map[string]any{"reason": "maintenance"},
 		"freeze":             map[string]any{"reason": "a token was lost"},
-		"resumeWithdrawal":   map[string]any{"reason": "the core has no permit"},
-		"noteWithdrawal":     map[string]any{"text": "seen"},
+		"noteTask":           map[string]any{"text": "seen"},
+		"approveTasks":       map[string]any{"ids": []any{"change.chg_1"}, "reason": "seen", "dryRun": true},
+		"declineTasks":       map[string]any{"ids": []any{"change.chg_1"}, "reason": "seen", "dryRun": true},
 		"blockWithdrawal":    map[string]any{"reason": "a fraud"},
 		"rotateKeys":         map[string]any{"key": merchant["key"], "responseKey": merchant["responseKey"]},
 		"stageRotation":      map[string]any{"key": merchant["key"], "responseKey": merchant["responseKey"], "apiKey": "key-staged-9", "callbackApiKey": "key-staged-10", "makeApiKey": false, "makeCallbackApiKey": false},
@@ -255,6 +256,8 @@ func idFor(rt *api.Endpoint, merchant, withdrawal, callback string) string {
 		return withdrawal
 	case strings.HasPrefix(rt.Path, "/v1/callbacks"):
 		return callback
+	case strings.HasPrefix(rt.Path, "/v1/tasks"):
+		return "release." + withdrawal
 	}
 	return "tok_none"
 }

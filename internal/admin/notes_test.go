@@ -21,31 +21,30 @@ func TestNotes(t *testing.T) {
 			t.Fatal(err)
 		}
 		operator, viewer := h.client(client.RoleOperator), h.client(client.RoleViewer)
-		if n, err := viewer.WithdrawalNotes(ctx, w.ID); err != nil || n.Notes == nil || len(n.Notes) != 0 {
+		if n, err := viewer.Task(ctx, releaseTask(w.ID)); err != nil || n.Votes == nil || len(n.Votes) != 0 {
 			t.Errorf("%+v, %v", n, err)
 		}
 		hostile := "=1+1 <script>\u202e\u0007" + strings.Repeat("ü", 1980)
-		first, err := operator.NoteWithdrawal(ctx, w.ID, hostile)
-		if err != nil || first.Number != 1 || first.Text != hostile || first.By == "" || first.Name == "" || first.At == 0 {
-			t.Fatalf("%+v, %v", first, err)
+		shown, err := operator.NoteTask(ctx, releaseTask(w.ID), hostile)
+		if err != nil || len(shown.Votes) != 1 {
+			t.Fatalf("%+v, %v", shown, err)
+		}
+		first := shown.Votes[0]
+		if first.Verdict != "" || first.Note != hostile || first.Actor == "" || first.Name == "" || first.Origin == "" || first.At == 0 {
+			t.Fatalf("%+v", first)
 		}
 		var work sync.WaitGroup
 		for i := range 8 {
 			work.Go(func() {
-				if _, err := h.client(client.RoleAdmin).NoteWithdrawal(ctx, w.ID, fmt.Sprint("at once ", i)); err != nil {
+				if _, err := h.client(client.RoleAdmin).NoteTask(ctx, releaseTask(w.ID), fmt.Sprint("at once ", i)); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		work.Wait()
-		got, err := viewer.WithdrawalNotes(ctx, w.ID)
-		if err != nil || len(got.Notes) != 9 || got.Notes[0] != first {
-			t.Fatalf("%d notes, %v", len(got.Notes), err)
-		}
-		for i, n := range got.Notes {
-			if n.Number != int64(i+1) {
-				t.Errorf("note %d has the number %d", i, n.Number)
-			}
+		got, err := viewer.Task(ctx, releaseTask(w.ID))
+		if err != nil || len(got.Votes) != 9 || got.Votes[0] != first {
+			t.Fatalf("%d notes, %v", len(got.Votes), err)
 		}
 		proof, err := viewer.AuditAbout(ctx, client.AuditAboutOptions{ID: w.ID})
 		if err != nil {
@@ -61,23 +60,23 @@ func TestNotes(t *testing.T) {
 			t.Errorf("the audit log has %d notes", noted)
 		}
 		for text, problem := range map[string]string{"": "text", " \n\t": "white space", strings.Repeat("x", 2001): "text", "a\x00": "text"} {
-			if _, err := operator.NoteWithdrawal(ctx, w.ID, text); !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), problem) {
+			if _, err := operator.NoteTask(ctx, releaseTask(w.ID), text); !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), problem) {
 				t.Errorf("%.10q: %v", text, err)
 			}
 		}
 		for _, c := range []*client.Service{viewer, h.client(client.RoleCore)} {
-			if _, err := c.NoteWithdrawal(ctx, w.ID, "x"); !errors.Is(err, client.ErrForbidden) {
+			if _, err := c.NoteTask(ctx, releaseTask(w.ID), "x"); !errors.Is(err, client.ErrForbidden) {
 				t.Error(err)
 			}
 		}
 		other := h.bound(client.RoleOperator, "b")
-		if _, err := other.NoteWithdrawal(ctx, w.ID, "x"); !errors.Is(err, client.ErrNotFound) {
+		if _, err := other.NoteTask(ctx, releaseTask(w.ID), "x"); !errors.Is(err, client.ErrNotFound) {
 			t.Error(err)
 		}
-		if _, err := other.WithdrawalNotes(ctx, w.ID); !errors.Is(err, client.ErrNotFound) {
+		if _, err := other.Task(ctx, releaseTask(w.ID)); !errors.Is(err, client.ErrNotFound) {
 			t.Error(err)
 		}
-		if _, err := operator.NoteWithdrawal(ctx, "a."+strings.Repeat("0", 26), "x"); !errors.Is(err, client.ErrNotFound) {
+		if _, err := operator.NoteTask(ctx, releaseTask("a."+strings.Repeat("0", 26)), "x"); !errors.Is(err, client.ErrNotFound) {
 			t.Error(err)
 		}
 	})
@@ -94,11 +93,11 @@ func TestNotesAreBounded(t *testing.T) {
 	operator := h.client(client.RoleOperator)
 	for range 1000 {
 		h.pass(1e9)
-		if _, err := operator.NoteWithdrawal(t.Context(), w.ID, "x"); err != nil {
+		if _, err := operator.NoteTask(t.Context(), releaseTask(w.ID), "x"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := operator.NoteWithdrawal(t.Context(), w.ID, "x"); !errors.Is(err, client.ErrConflict) {
+	if _, err := operator.NoteTask(t.Context(), releaseTask(w.ID), "x"); !errors.Is(err, client.ErrConflict) {
 		t.Error(err)
 	}
 }

@@ -29,9 +29,9 @@ func TestRotationWaitsForAnApprover(t *testing.T) {
 		if m := must(alice.Merchant(ctx, "acme"))(t); m.Rotation != nil {
 			t.Errorf("it is staged already: %+v", m.Rotation)
 		}
-		_, err := alice.ApproveChange(ctx, staged.Change.ID)
+		_, err := approveChange(alice, ctx, staged.Change.ID)
 		refused(t, err, client.ErrForbidden, "")
-		must(bob.ApproveChange(ctx, staged.Change.ID))(t)
+		must(approveChange(bob, ctx, staged.Change.ID))(t)
 		m := must(alice.Merchant(ctx, "acme"))(t)
 		if m.Rotation == nil || m.Rotation.State != client.RotationStaged || m.Fingerprint != made.Fingerprint || len(m.Rotation.Others) < 3 || m.Rotation.Others[0].Fingerprint != staged.Change.After["nextRequestKey"] {
 			t.Fatalf("%+v", m.Rotation)
@@ -54,7 +54,7 @@ func TestRotationWaitsForAnApprover(t *testing.T) {
 			t.Fatalf("%+v", waits.Change)
 		}
 		h.pass(time.Minute) // the overlap begins when it is approved
-		must(bob.ApproveChange(ctx, waits.Change.ID))(t)
+		must(approveChange(bob, ctx, waits.Change.ID))(t)
 		m = must(alice.Merchant(ctx, "acme"))(t)
 		if m.Rotation == nil || m.Rotation.State != client.RotationActive || m.Fingerprint != staged.Change.After["nextRequestKey"] || int64(m.Rotation.Until) != h.now().Add(time.Hour).UnixMilli() || m.APIKeyFingerprint != staged.Change.After["nextApiKey"] {
 			t.Errorf("%+v", m.Rotation)
@@ -63,7 +63,7 @@ func TestRotationWaitsForAnApprover(t *testing.T) {
 		if waits.Change == nil || waits.Change.Before["oldRequestKey"] != made.Fingerprint || waits.Change.After["rotation"] != "" {
 			t.Fatalf("%+v", waits.Change)
 		}
-		must(bob.ApproveChange(ctx, waits.Change.ID))(t)
+		must(approveChange(bob, ctx, waits.Change.ID))(t)
 		if m = must(alice.Merchant(ctx, "acme"))(t); m.Rotation != nil || m.Fingerprint != staged.Change.After["nextRequestKey"] {
 			t.Errorf("%+v", m.Rotation)
 		}

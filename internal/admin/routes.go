@@ -63,14 +63,9 @@ func (s *Server) routes() []route {
 		{post, "/v1/withdrawals/outcome", "reportOutcomes", api.Cores, byHandler, 200, api.Handle(s.reportOutcomes), "Report how released withdrawals ended: one or an array, in one transaction. Each has its own result, whatever becomes of the others; the merchants are told", nil},
 		{post, "/v1/withdrawals/{id}/cancel", "cancelWithdrawal", api.Cores, byPath, 200, api.One(s.cancelWithdrawal), "Cancel a withdrawal that awaits the merchant's answer", []int{409}},
 		{post, "/v1/withdrawals/{id}/release", "releaseWithdrawal", api.Cores, byPath, 200, api.One(s.releaseWithdrawal), "Take the one permit to execute a confirmed withdrawal", []int{409}},
-		{get, "/v1/withdrawals/{id}/approval", "withdrawalApproval", api.Approvers, byPath, 200, api.One(s.withdrawalApproval), "Give what the approval of a withdrawal must be signed with", []int{410}},
-		{post, "/v1/withdrawals/{id}/approve", "approveWithdrawal", api.Approvers, byPath, 200, api.Fresh(api.One(s.approveWithdrawal)), "Approve the release of a confirmed withdrawal whose amount is above the merchant's approveAbove", []int{409, 410}},
 		{post, "/v1/withdrawals/{id}/block", "blockWithdrawal", api.Deciders, byPath, 200, api.One(s.blockWithdrawal), "Block a confirmed withdrawal for ever: it is never released", []int{409, 410}},
-		{post, "/v1/withdrawals/{id}/resume", "resumeWithdrawal", api.Approvers, byPath, 200, api.Fresh(api.One(s.resumeWithdrawal)), "Say that nothing became of a withdrawal from before a restore: it is decided and released as any other", []int{409, 410}},
 		{post, "/v1/withdrawals/{id}/outcome", "reportOutcome", api.Cores, byPath, 200, api.One(s.reportOutcome), "Report how a released withdrawal ended; the merchant is told", []int{409, 410}},
 		{post, "/v1/withdrawals/{id}/waiting", "reportWaiting", api.Cores, byPath, 202, api.One(s.reportWaiting), "Report that a released withdrawal waits; each call tells the merchant once more", []int{409, 410}},
-		{get, "/v1/withdrawals/{id}/notes", "withdrawalNotes", api.Readers, byPath, 200, api.Find(s.Lists.WithdrawalNotes, api.ShownNotes), "List what people noted about a withdrawal, the oldest first", nil},
-		{post, "/v1/withdrawals/{id}/notes", "noteWithdrawal", api.Deciders, byPath, 201, api.One(s.noteWithdrawal), "Note something about a withdrawal; each call adds a note, and none is ever changed", []int{409}},
 		{get, "/v1/decisions", "decisions", api.MoneyReaders, byHandler, 200, api.Handle(s.decisions), "Read the feed of decisions, in order and without gaps; after a restore numbers go on much higher", []int{409}},
 
 		{get, "/v1/callbacks", "callbacks", api.Readers, byHandler, 200, api.Handle(s.callbacks), "List callbacks, the newest first", nil},
@@ -89,6 +84,7 @@ func (s *Server) table() (all []api.Route) {
 	for _, r := range s.routes() {
 		all = append(all, api.Route(r))
 	}
+	all = append(all, s.tasks().Routes()...)
 	return api.AtEnd(client.ServiceRoles(), append(all, api.Common{
 		End: "the service", KeysOf: "the service that are not a merchant's", Ack: api.Operators, TestAlarm: s.TestAlarm,
 		Rows: s.Outbox, Lists: s.Lists, Healthz: api.Say(Health{Status: "ok"}), Readyz: api.Handle(s.readyz),
@@ -102,7 +98,7 @@ func Operations() []api.Operation { return api.Operations(new(Server).table()) }
 // concernsPath notes the merchant whose id begins the id in the path.
 func concernsPath(c *api.Call) {
 	id, err := c.PathID()
-	if path := c.Endpoint().Path; err != nil || strings.HasPrefix(path, "/v1/tokens/") || strings.HasPrefix(path, "/v1/changes/") {
+	if path := c.Endpoint().Path; err != nil || strings.HasPrefix(path, "/v1/tokens/") || strings.HasPrefix(path, "/v1/changes/") || strings.HasPrefix(path, "/v1/tasks/") {
 		return
 	}
 	merchant, _, _ := strings.Cut(id, ".")

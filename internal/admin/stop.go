@@ -31,10 +31,6 @@ func (s *Server) blockWithdrawal(c *api.Call, id string, in client.Block) (clien
 	return changeWithdrawal(c, id, in, s.Outbox.BlockWithdrawal)
 }
 
-func (s *Server) resumeWithdrawal(c *api.Call, id string, in client.Block) (client.Withdrawal, error) {
-	return changeWithdrawal(c, id, in, s.Outbox.ResumeWithdrawal)
-}
-
 // changeWithdrawal changes a withdrawal in the name of the call's token.
 func changeWithdrawal(c *api.Call, id string, in client.Block, change func(ctx context.Context, id, reason, by string, now db.Millis) (outbox.Withdrawal, error)) (client.Withdrawal, error) {
 	w, err := change(c.R.Context(), id, in.Reason, c.Token.ID, c.Now)

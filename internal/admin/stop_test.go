@@ -79,16 +79,16 @@ func TestResumeWithdrawal(t *testing.T) {
 	if got, err := c.Withdrawal(ctx, w.ID); err != nil || !got.Restored {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := c.ResumeWithdrawal(ctx, w.ID, "nothing became of it"); !errors.Is(err, client.ErrConflict) {
+	if _, err := resumeWithdrawal(c, ctx, w.ID, "nothing became of it"); !errors.Is(err, client.ErrConflict) {
 		t.Errorf("while it is not reconciled: %v", err)
 	}
 	if _, err := h.store.Reconcile(ctx, now); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if got, err := c.ResumeWithdrawal(ctx, w.ID, "nothing became of it"); err != nil || got.Restored || got.State != client.WithdrawalAwaiting {
+		if got, err := resumeWithdrawal(c, ctx, w.ID, "nothing became of it"); err != nil || got.Restored || got.State != client.WithdrawalAwaiting {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
-	h.postJSON("/v1/withdrawals/"+w.ID+"/resume", `{"reason":""}`).names(t, 422, "body.reason")
+	h.postJSON("/v1/tasks/restored."+w.ID+"/approve", `{"reason":""}`).names(t, 422, "body.reason")
 }

@@ -132,7 +132,6 @@ type withdrawalQuery struct {
 	Since client.Time `query:"since" doc:"only made at this time or later, in RFC 3339"`
 	Until client.Time `query:"until" doc:"only made before this time, in RFC 3339"`
 
-	Awaits string `query:"awaits" enum:"approval" doc:"approval: only those that are confirmed and whose release waits for the approval of a person, with who approved and who is missing; not together with callBackId"`
 	api.Page
 }
 
@@ -158,9 +157,6 @@ func (q withdrawalQuery) filter(c *api.Call) outbox.WithdrawalFilter {
 func (s *Server) withdrawals(c *api.Call, q withdrawalQuery, _ api.None) (client.WithdrawalPage, error) {
 	ctx := c.R.Context()
 	out := client.WithdrawalPage{Withdrawals: []client.Withdrawal{}}
-	if q.Awaits != "" {
-		return s.withdrawalsAwaiting(c, q)
-	}
 	if q.CallBackID == "" {
 		list, next, err := s.Lists.WithdrawalsWhere(ctx, q.filter(c), q.Limit, q.Cursor)
 		for _, w := range list {
@@ -180,47 +176,6 @@ func (s *Server) withdrawals(c *api.Call, q withdrawalQuery, _ api.None) (client
 		return out, err
 	case q.selects(withdrawalOf(c, w)):
 		out.Withdrawals = append(out.Withdrawals, withdrawalOf(c, w))
-	}
-	return out, nil
-}
-
-// awaitingLooks is how many withdrawals one call looks at for those that wait for an approval.
-const awaitingLooks = 500
-
-// withdrawalsAwaiting lists those that are confirmed and lack an approval. A page may have fewer
-// than there are, down to none, and lead on.
-func (s *Server) withdrawalsAwaiting(c *api.Call, q withdrawalQuery) (client.WithdrawalPage, error) {
-	out := client.WithdrawalPage{Withdrawals: []client.Withdrawal{}}
-	switch {
-	case q.CallBackID != "":
-		return out, api.Invalid(api.At("query.awaits", "selects from a list, and callBackId names one: leave one of them out"))
-	case q.State != "" && q.State != client.WithdrawalConfirmed:
-		return out, nil
-	}
-	q.State = client.WithdrawalConfirmed
-	f, cursor := q.filter(c), q.Cursor
-	for looked := 0; looked < awaitingLooks; {
-		n := q.Limit - len(out.Withdrawals)
-		list, next, err := s.Lists.WithdrawalsWhere(c.R.Context(), f, n, cursor)
-		if err != nil {
-			return out, cursorFault(err, q.Page)
-		}
-		for _, w := range list {
-			if w.Restored {
-				continue
-			}
-			shown, err := s.shownWithdrawal(c, w)
-			if err != nil {
-				return out, err
-			}
-			if shown.Approvals != nil && shown.Approvals.Missing > 0 {
-				out.Withdrawals = append(out.Withdrawals, shown)
-			}
-		}
-		cursor, looked = next, looked+n
-		if out.Next = nextOf(next); next == "" || len(out.Withdrawals) == q.Limit {
-			break
-		}
 	}
 	return out, nil
 }

@@ -61,6 +61,10 @@ func ReadPeople(ctx context.Context, q db.Querier) (*People, error) {
 	return NewPeople(list), err
 }
 
+// Name and Origin are those of a token; empty where it is not known.
+func (p *People) Name(id string) string   { return p.byID[id].Name }
+func (p *People) Origin(id string) string { return p.byID[id].Root }
+
 // Agreed is who agrees to a thing, who may, and what is missing. It is the one answer to all of
 // these questions: a page offers what it offers, a call refuses what it refuses, and what it
 // counts decides.

@@ -99,19 +99,19 @@ func testQuorumOfChanges(t *testing.T, d *db.DB) {
 
 	id, token := r.propose(100)
 	r.is(id, 100, client.ChangeWaiting, 2, "ann", "bob", "ann again", "by bob")
-	c, err := r.k.Approve(ctx, id, ann, 110)
+	c, err := r.k.Approve(ctx, id, ann, "", 110)
 	if err != nil || c.State != client.ChangeWaiting || c.DecidedBy != "" {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	r.is(id, 110, client.ChangeWaiting, 1, "bob", "by bob")
 	for range 2 { // again changes nothing
-		if c, err := r.k.Approve(ctx, id, ann, 120); err != nil || c.State != client.ChangeWaiting {
+		if c, err := r.k.Approve(ctx, id, ann, "", 120); err != nil || c.State != client.ChangeWaiting {
 			t.Errorf("%+v, %v", c, err)
 		}
 	}
-	_, err = r.k.Approve(ctx, id, second, 120)
+	_, err = r.k.Approve(ctx, id, second, "", 120)
 	r.refused("a second token of the same origin approves", err, client.ErrForbidden)
-	_, err = r.k.Approve(ctx, id, r.op, 120)
+	_, err = r.k.Approve(ctx, id, r.op, "", 120)
 	r.refused("the proposer approves", err, client.ErrForbidden)
 	if why, err := r.k.whyNotApproved(ctx, c, ann.ID, 120); err != nil || why == "" {
 		t.Errorf("%q, %v: ann is not told that she has approved it", why, err)
@@ -119,42 +119,42 @@ func testQuorumOfChanges(t *testing.T, d *db.DB) {
 	if _, err := FindToken(ctx, d, token); !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("one approval made the token: %v", err)
 	}
-	if c, err = r.k.Approve(ctx, id, bob, 130); err != nil || c.State != client.ChangeApplied || c.DecidedBy != bob.ID {
+	if c, err = r.k.Approve(ctx, id, bob, "", 130); err != nil || c.State != client.ChangeApplied || c.DecidedBy != bob.ID {
 		t.Errorf("%+v, %v", c, err)
 	}
 	r.is(id, 200, client.ChangeApplied, 0)
 	if _, err := FindToken(ctx, d, token); err != nil {
 		t.Error(err)
 	}
-	_, err = r.k.Approve(ctx, id, made, 140)
+	_, err = r.k.Approve(ctx, id, made, "", 140)
 	r.refused("a late approval", err, db.ErrConflict)
 
 	// One who says no ends it, also one who had said yes.
 	id, _ = r.propose(200)
-	if _, err := r.k.Approve(ctx, id, ann, 210); err != nil {
+	if _, err := r.k.Approve(ctx, id, ann, "", 210); err != nil {
 		t.Fatal(err)
 	}
 	if c, err := r.k.Reject(ctx, id, ann, "I was wrong", 220); err != nil || c.State != client.ChangeRejected {
 		t.Errorf("%+v, %v", c, err)
 	}
-	_, err = r.k.Approve(ctx, id, bob, 230)
+	_, err = r.k.Approve(ctx, id, bob, "", 230)
 	r.refused("what was rejected is approved", err, db.ErrConflict)
 
 	// The approval of a token that was revoked meanwhile is none.
 	id, token = r.propose(300)
 	carl := r.token("carl", client.RoleApprover, nil)
-	if _, err := r.k.Approve(ctx, id, carl, 310); err != nil {
+	if _, err := r.k.Approve(ctx, id, carl, "", 310); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.k.tokens.Revoke(ctx, carl.ID, 320, nil); err != nil {
 		t.Fatal(err)
 	}
 	r.is(id, 330, client.ChangeWaiting, 2, "ann", "bob", "ann again", "by bob")
-	if c, err := r.k.Approve(ctx, id, ann, 330); err != nil || c.State != client.ChangeWaiting {
+	if c, err := r.k.Approve(ctx, id, ann, "", 330); err != nil || c.State != client.ChangeWaiting {
 		t.Errorf("%+v, %v: an approval of a revoked token counts", c, err)
 	}
 
-	if c, err := r.k.Approve(ctx, id, bob, 360); err != nil || c.State != client.ChangeApplied {
+	if c, err := r.k.Approve(ctx, id, bob, "", 360); err != nil || c.State != client.ChangeApplied {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if _, err := FindToken(ctx, d, token); err != nil {
@@ -177,10 +177,10 @@ func testQuorumAndDelay(t *testing.T, d *db.DB) {
 		if id == ends {
 			first = carl
 		}
-		if c, err := r.k.Approve(ctx, id, first, 200); err != nil || c.State != client.ChangeWaiting {
+		if c, err := r.k.Approve(ctx, id, first, "", 200); err != nil || c.State != client.ChangeWaiting {
 			t.Fatalf("%+v, %v", c, err)
 		}
-		if c, err := r.k.Approve(ctx, id, bob, 300); err != nil || c.State != client.ChangeApproved || c.Due != 1300 {
+		if c, err := r.k.Approve(ctx, id, bob, "", 300); err != nil || c.State != client.ChangeApproved || c.Due != 1300 {
 			t.Fatalf("%+v, %v", c, err)
 		}
 	}
@@ -222,7 +222,7 @@ func TestQuorumOnTwoNodes(t *testing.T) {
 		var errs [3]error
 		var all sync.WaitGroup
 		for i, who := range people {
-			all.Go(func() { _, errs[i] = rigs[i%2].k.Approve(t.Context(), id, who, 200) })
+			all.Go(func() { _, errs[i] = rigs[i%2].k.Approve(t.Context(), id, who, "", 200) })
 		}
 		all.Wait()
 		refused := 0
@@ -282,7 +282,7 @@ func testWaitingIsTold(t *testing.T, d *db.DB) {
 	for range 3 {
 		look(1000+waitsLong, "change "+id, "order o-1")
 	}
-	if _, err := r.k.Approve(ctx, id, ann, 1000+waitsLong); err != nil {
+	if _, err := r.k.Approve(ctx, id, ann, "", 1000+waitsLong); err != nil {
 		t.Fatal(err)
 	}
 	look(1001+waitsLong, "order o-1")
@@ -321,7 +321,7 @@ func testRevokedPersonComesAgain(t *testing.T, d *db.DB) {
 	olga := signsIn(op, 51)
 
 	id, _ := r.propose(100)
-	if _, err := r.k.Approve(ctx, id, ann, 110); err != nil {
+	if _, err := r.k.Approve(ctx, id, ann, "", 110); err != nil {
 		t.Fatal(err)
 	}
 	r.op = olga
@@ -330,13 +330,13 @@ func testRevokedPersonComesAgain(t *testing.T, d *db.DB) {
 	revoke(olga.ID, 120)
 	ann, olga = signsIn(eve, 130), signsIn(op, 130)
 	r.is(id, 140, client.ChangeWaiting, 2, "bob", "eve")
-	if c, err := r.k.Approve(ctx, id, bob, 150); err != nil || c.State != client.ChangeWaiting {
+	if c, err := r.k.Approve(ctx, id, bob, "", 150); err != nil || c.State != client.ChangeWaiting {
 		t.Fatalf("%+v, %v: what the thief approved counts again", c, err)
 	}
-	if c, err := r.k.Approve(ctx, proposed, bob, 150); !errors.Is(err, db.ErrConflict) || c.State != client.ChangeStale {
+	if c, err := r.k.Approve(ctx, proposed, bob, "", 150); !errors.Is(err, db.ErrConflict) || c.State != client.ChangeStale {
 		t.Errorf("%+v, %v: what the thief proposed counts again", c, err)
 	}
-	if c, err := r.k.Approve(ctx, id, ann, 160); err != nil || c.State != client.ChangeApplied {
+	if c, err := r.k.Approve(ctx, id, ann, "", 160); err != nil || c.State != client.ChangeApplied {
 		t.Errorf("%+v, %v: her own approval does not count", c, err)
 	}
 	// Another revocation and return keep the first one's mark, and a session that goes on as well.

@@ -57,7 +57,7 @@ func approveAll(given string) error {
 	for _, id := range ids {
 		for i, by := range of[2:] {
 			token, unknown := FindToken(ctx, d, by)
-			if _, err = k.Approve(ctx, id, token, db.Millis(1000+i)); unknown != nil || err != nil && !errors.Is(err, db.ErrConflict) {
+			if _, err = k.Approve(ctx, id, token, "", db.Millis(1000+i)); unknown != nil || err != nil && !errors.Is(err, db.ErrConflict) {
 				return errors.Join(err, unknown)
 			}
 			if err := step("approved"); err != nil {
@@ -125,7 +125,7 @@ func TestKilledWhileApproving(t *testing.T) {
 				}
 				for id, token := range made {
 					for i, by := range []Token{ann, ann, bob, bob} {
-						if _, err := r.k.Approve(t.Context(), id, by, db.Millis(4000+i)); err != nil && !errors.Is(err, db.ErrConflict) {
+						if _, err := r.k.Approve(t.Context(), id, by, "", db.Millis(4000+i)); err != nil && !errors.Is(err, db.ErrConflict) {
 							t.Fatal(err)
 						}
 					}

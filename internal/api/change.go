@@ -31,6 +31,7 @@ type Change struct {
 	Reason     string
 	Due        db.Millis // when it takes effect; 0: it is not approved
 
+	note            string // the reason of the approval that is given
 	dataKey, sealed []byte // what is needed to apply it; empty once it is final
 }
 

@@ -216,10 +216,10 @@ func (k *Changes) whyNotApproved(ctx context.Context, c Change, by string, now d
 	return agreed.WhyNot(by), nil
 }
 
-// Approve approves a change in the name of a token, and applies it where there is no
+// Approve approves a change in the name of a token, with a reason, and applies it where there is no
 // delay. Errors: a *client.Problem of status 403 for one's own, a *db.ConflictError if
 // it is final or stale.
-func (k *Changes) Approve(ctx context.Context, id string, by Token, now db.Millis) (Change, error) {
+func (k *Changes) Approve(ctx context.Context, id string, by Token, reason string, now db.Millis) (Change, error) {
 	c, err := k.find(ctx, id, by)
 	if err != nil {
 		return c, err
@@ -227,7 +227,7 @@ func (k *Changes) Approve(ctx context.Context, id string, by Token, now db.Milli
 	if c.State != client.ChangeWaiting {
 		return c, &db.ConflictError{Reason: "the change is " + string(c.State)}
 	}
-	c.DecidedBy, c.Decided, c.Due = by.ID, now, now+db.Millis(k.c.Delay.Milliseconds())
+	c.DecidedBy, c.note, c.Decided, c.Due = by.ID, reason, now, now+db.Millis(k.c.Delay.Milliseconds())
 	for range secondTries {
 		is := c
 		if k.c.Approvals > 1 {

@@ -83,7 +83,7 @@ func (k *Changes) add(ctx context.Context, t *db.Tx, c *Change, from client.Chan
 	if from != client.ChangeWaiting {
 		return false, people.Agree(asked, given), nil
 	}
-	v := db.Approval{Token: c.DecidedBy, Name: people.byID[c.DecidedBy].Name, At: now}
+	v := db.Approval{Token: c.DecidedBy, Name: people.byID[c.DecidedBy].Name, At: now, Reason: c.note}
 	if added, agreed, err = people.Vote(asked, given, v); err == nil && added {
 		err = db.PutApproval(ctx, t, aboutChange(c.ID), c.digest(), v)
 	}
@@ -105,7 +105,7 @@ func (k *Changes) second(ctx context.Context, c *Change, by Token, now db.Millis
 		if is.State != client.ChangeWaiting {
 			return &db.ConflictError{Reason: "the change is " + string(is.State)}
 		}
-		is.DecidedBy = by.ID
+		is.DecidedBy, is.note = by.ID, c.note
 		if _, err := proposerOf(ctx, t, &is, now); err != nil {
 			return err
 		}

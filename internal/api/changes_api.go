@@ -1,9 +1,11 @@
 package api
 
 import (
+	"context"
 	"errors"
 
 	"countersign/client"
+	"countersign/internal/db"
 )
 
 // changeQuery selects a page of changes.
@@ -17,73 +19,53 @@ type changeQuery struct {
 func (k *Changes) list() Handler {
 	return Handle(func(c *Call, q changeQuery, _ None) (client.ChangePage, error) {
 		out := client.ChangePage{Changes: []client.ChangeEntry{}}
-		all, err := listChanges(c.R.Context(), k.c.DB, q.ChangeFilter, c.Token.BoundTo(), q.Cursor, q.Limit+1)
-		if err != nil {
-			return out, err
-		}
+		all, err := k.List(c.R.Context(), q.ChangeFilter, c.Token, q.Cursor, q.Limit+1)
 		if len(all) > q.Limit {
 			all = all[:q.Limit]
 			out.Next = &all[q.Limit-1].ID
 		}
-		for i := range all {
-			out.Changes = append(out.Changes, all[i].Shown())
-		}
-		return out, nil
+		out.Changes = append(out.Changes, all...)
+		return out, err
 	})
+}
+
+// List returns the changes before a cursor, the newest first, that a token may see.
+func (k *Changes) List(ctx context.Context, f client.ChangeFilter, by Token, cursor string, limit int) (out []client.ChangeEntry, err error) {
+	list, err := listChanges(ctx, k.c.DB, f, by.BoundTo(), cursor, limit)
+	for i := range list {
+		out = append(out, list[i].Shown())
+	}
+	return out, err
 }
 
 // show is the handler that shows one change.
 func (k *Changes) show() Handler {
-	return One(func(c *Call, id string, _ None) (out client.ChangeEntry, err error) {
-		change, err := k.find(c.R.Context(), id, c.Token)
-		if err != nil {
-			return out, err
-		}
-		if out, err = k.shown(c.R.Context(), &change, c.Now); err != nil || !change.open() {
-			return out, err
-		}
-		if err = k.stale(c.R.Context(), &change, c.Now); errors.Is(err, ErrStale) {
-			out.Stale, err = err.Error(), nil
-		}
+	return One(func(c *Call, id string, _ None) (client.ChangeEntry, error) {
+		return k.Show(c.R.Context(), id, c.Token, c.Now)
+	})
+}
+
+// Show returns one change, with who approved it and whether it is stale, if there is one for the
+// token.
+func (k *Changes) Show(ctx context.Context, id string, by Token, now db.Millis) (out client.ChangeEntry, err error) {
+	change, err := k.find(ctx, id, by)
+	if err != nil {
 		return out, err
-	})
-}
-
-// approveOne is the handler that approves a change.
-func (k *Changes) approveOne() Handler {
-	return onOneChange(k, func(c *Call, id string, _ None) (Change, error) {
-		if change, err := k.find(c.R.Context(), id, c.Token); err != nil {
-			return change, err
-		}
-		defer c.ForgetTokens() // the change may revoke one
-		return k.Approve(c.R.Context(), id, c.Token, c.Now)
-	})
-}
-
-// approval is the handler that says why the caller may not approve a change.
-func (k *Changes) approval() Handler {
-	return One(func(c *Call, id string, _ None) (out client.MayApprove, err error) {
-		change, err := k.find(c.R.Context(), id, c.Token)
-		if err == nil {
-			out.MayNot, err = k.whyNotApproved(c.R.Context(), change, c.Token.ID, c.Now)
-		}
+	}
+	if out, err = k.shown(ctx, &change, now); err != nil || !change.open() {
 		return out, err
-	})
+	}
+	if err = k.stale(ctx, &change, now); errors.Is(err, ErrStale) {
+		out.Stale, err = err.Error(), nil
+	}
+	return out, err
 }
 
-// rejectOne is the handler that rejects a change.
-func (k *Changes) rejectOne() Handler {
-	return onOneChange(k, func(c *Call, id string, in client.Decide) (Change, error) {
-		return k.Reject(c.R.Context(), id, c.Token, in.Reason, c.Now)
-	})
-}
-
-func onOneChange[In any](k *Changes, act func(c *Call, id string, in In) (Change, error)) Handler {
-	return One(func(c *Call, id string, in In) (client.ChangeEntry, error) {
-		change, err := act(c, id, in)
-		if err != nil {
-			return change.Shown(), err
-		}
-		return k.shown(c.R.Context(), &change, c.Now)
-	})
+// MayNot says why a token may not approve a change now; empty: it may.
+func (k *Changes) MayNot(ctx context.Context, id string, by Token, now db.Millis) (string, error) {
+	change, err := k.find(ctx, id, by)
+	if err != nil {
+		return "", err
+	}
+	return k.whyNotApproved(ctx, change, by.ID, now)
 }

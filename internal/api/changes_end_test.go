@@ -50,13 +50,13 @@ func TestChangesEnd(t *testing.T) {
 				}
 			}
 			expired := propose(short, 500)
-			if _, err := k.Approve(ctx, expired, approver, 1000); !errors.Is(err, db.ErrConflict) {
+			if _, err := k.Approve(ctx, expired, approver, "", 1000); !errors.Is(err, db.ErrConflict) {
 				t.Errorf("approved what an expired token had proposed: %v", err)
 			}
 			state(expired, client.ChangeStale)
 
 			late, forgotten := propose(proposer, 2000), propose(proposer, 3000)
-			if _, err := k.Approve(ctx, late, approver, 2000+changeLife); !errors.Is(err, db.ErrConflict) {
+			if _, err := k.Approve(ctx, late, approver, "", 2000+changeLife); !errors.Is(err, db.ErrConflict) {
 				t.Errorf("approved after 14 days: %v", err)
 			}
 			state(late, client.ChangeStale)

@@ -50,8 +50,8 @@ func TestDecisionsOnTwoNodes(t *testing.T) {
 			t.Fatalf("%+v, %v", c, err)
 		}
 		acts := [2]func(context.Context) (Change, error){
-			func(ctx context.Context) (Change, error) { return nodes[0].Approve(ctx, c.ID, approver[0], 200) },
-			func(ctx context.Context) (Change, error) { return nodes[1].Approve(ctx, c.ID, approver[1], 200) },
+			func(ctx context.Context) (Change, error) { return nodes[0].Approve(ctx, c.ID, approver[0], "", 200) },
+			func(ctx context.Context) (Change, error) { return nodes[1].Approve(ctx, c.ID, approver[1], "", 200) },
 		}
 		if round%2 == 1 {
 			acts[1] = func(ctx context.Context) (Change, error) {

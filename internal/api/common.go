@@ -68,9 +68,6 @@ func (o Common) Routes() []Route {
 
 		{get, "/v1/changes", "changes", Readers, ByHandler, 200, k.list(), "List changes that could move money or who decides on it, the newest first", nil},
 		{get, "/v1/changes/{id}", "change", Readers, ByHandler, 200, k.show(), "Show one change", nil},
-		{get, "/v1/changes/{id}/approval", "changeApproval", Approvers, ByHandler, 200, k.approval(), "Say whether the caller may approve a change", nil},
-		{post, "/v1/changes/{id}/approve", "approveChange", Approvers, ByHandler, 200, Fresh(k.approveOne()), "Approve a change that another token proposed", []int{409}},
-		{post, "/v1/changes/{id}/reject", "rejectChange", Deciders, ByHandler, 200, k.rejectOne(), "Reject a change that is not applied yet", []int{409}},
 
 		{post, "/v1/tokens", "createToken", Operators, ByHandler, 201, Fresh(k.createToken(o.KnownMerchant)), "Make a token; its secret is shown once. It waits for an approver, where there is one", nil},
 		{get, "/v1/tokens", "tokens", Deciders, ByHandler, 200, Handle(listTokens), "List tokens", nil},
@@ -101,6 +98,7 @@ func commonTags(end string) map[string]string {
 		"epoch":     "Since which restore from a backup the database is what it is",
 		"signin":    "Signing in with the company's identity provider",
 		"tokens":    "The tokens of this API",
+		"tasks":     "What waits for persons, and their answers",
 		"operation": "Probes, metrics and this document",
 	}
 }

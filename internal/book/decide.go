@@ -2,101 +2,20 @@ package book
 
 import (
 	"context"
-	"fmt"
-	"slices"
 
 	"countersign/internal/db"
 )
 
-// The bounds of DecideHeld: how many deposits one transaction decides, so that others do not wait
-// long, and how many one call does.
-const (
-	decideBatch = 100
-	decideMost  = 5000
-)
+// decideBatch is how many deposits one transaction decides, so that others do not wait long.
+const decideBatch = 100
 
-// HeldDecided says what DecideHeld did, or would do.
-type HeldDecided struct {
-	Count   int64
-	LeftOut int64 // possible duplicates, which are credited one by one
-	Last    int64 // the highest number among all
-	More    bool  // it stopped at 5,000
-}
+const doubtedSQL = `SELECT 1 FROM inbox WHERE type = 1 AND id = $1 AND duplicate <> 0`
 
-const duplicatesSQL = `
-SELECT i.id FROM {list}$1{as w} CROSS JOIN {inner}inbox i WHERE i.type = 1 AND i.duplicate <> 0 AND i.id = w.value{alone}`
-
-// withoutDuplicates takes out of list what may be the same transfer as another deposit, or as one
-// that was booked before a restore: crediting all that match would pay each copy.
-func (b *Book) withoutDuplicates(ctx context.Context, list []TakenDeposit) ([]TakenDeposit, error) {
-	ids, doubted := make([]string, len(list)), map[string]bool{}
-	for i, d := range list {
-		ids[i] = d.Deposit.TrackingID
-	}
-	err := db.Each(ctx, b, duplicatesSQL, []any{b.Dialect().List(ids)}, func(r db.Rows) error {
-		var id string
-		err := r.Scan(&id)
-		doubted[id] = true
-		return err
-	})
-	return slices.DeleteFunc(list, func(d TakenDeposit) bool { return doubted[d.Deposit.TrackingID] }), err
-}
-
-// DecideHeld does what DecideDeposit does for all held deposits that f selects, with a number up
-// to upTo (0: any), but credits no possible duplicate; with dryRun it only counts. It leaves out
-// what was decided meanwhile. If it fails, it returns how many were decided.
-func (b *Book) DecideHeld(ctx context.Context, f DepositFilter, to DepositState, by, reason string, upTo int64, dryRun bool, now db.Millis) (done HeldDecided, err error) {
-	if to != DepositCredited && to != DepositRejected {
-		return done, fmt.Errorf("state is %w: %q", db.ErrInvalid, to)
-	}
-	if db.CheckText("", by) != nil || db.CheckText("", reason) != nil {
-		return done, &db.ItemError{Member: "reason", Err: db.CheckText("reason", "\x00")}
-	}
-	f.State = DepositHeld
-	before := int64(0)
-	if upTo > 0 {
-		before = upTo + 1
-	}
-	for {
-		list, next, err := b.SearchDeposits(ctx, f, decideBatch, before)
-		if err != nil {
-			return done, err
-		}
-		if len(list) > 0 {
-			done.Last = max(done.Last, list[0].Seq)
-		}
-		if n := len(list); to == DepositCredited && n > 0 {
-			if list, err = b.withoutDuplicates(ctx, list); err != nil {
-				return done, err
-			}
-			done.LeftOut += int64(n - len(list))
-		}
-		decided := int64(len(list))
-		if !dryRun && len(list) > 0 {
-			slices.Reverse(list) // in the order in which they came
-			for i := range list {
-				d := &list[i]
-				d.State, d.Decided, d.DecidedBy, d.Reason = to, now, by, reason
-			}
-			err := b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) (err error) {
-				if err = checkReconciled(ctx, t); err == nil {
-					decided, err = decideDeposits(ctx, t, list)
-				}
-				return err
-			})
-			if err != nil {
-				return done, err
-			}
-		}
-		done.Count += decided
-		if next == 0 {
-			return done, nil
-		}
-		if done.More = !dryRun && done.Count >= decideMost; done.More {
-			return done, nil
-		}
-		before = next
-	}
+// Doubted reports whether a deposit may be the same transfer as another deposit, or as one that was
+// booked before a restore: who credits all that are held must not credit each copy.
+func (b *Book) Doubted(ctx context.Context, trackingID string) (bool, error) {
+	var one int64
+	return db.One(ctx, b, doubtedSQL, []any{trackingID}, &one)
 }
 
 // decideDeposits decides as list says, in the order of its numbers, and gives how many it decided. It

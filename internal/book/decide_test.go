@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"countersign"
-	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -30,76 +29,39 @@ func holdDeposits(t *testing.T, b *Book, n int) {
 	}
 }
 
-// TestDecideHeld: a dry run counts what the act then decides, up to the number that it gave; what
-// is decided meanwhile is left out, and each deposit is decided once, by whoever is first.
-func TestDecideHeld(t *testing.T) {
+// TestDecidedOnce: of two persons who decide on the same held deposits at once, one is first with
+// each, and each has one event.
+func TestDecidedOnce(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			b := New(openAt(t, d.url(t)), Config{})
-			holdDeposits(t, b, 301)
-			of := DepositFilter{TenantUserID: "u0"}
-			done, err := b.DecideHeld(ctx, of, DepositCredited, "tok", "r", 0, true, 5)
-			if done != (HeldDecided{Count: 151, Last: 301}) || err != nil {
-				t.Fatal(done, err)
-			}
-			if s, err := b.Stats(ctx); err != nil || s.DepositsHeld != 301 || s.Events != 0 {
-				t.Fatal("a dry run has decided", s, err)
-			}
-			holdDeposits(t, b, 10) // came since: 302 to 311
-			done, err = b.DecideHeld(ctx, of, DepositCredited, "tok", "r", done.Last, false, 5)
-			if done != (HeldDecided{Count: 151, Last: 301}) || err != nil {
-				t.Fatal(done, err)
-			}
-			if done, err = b.DecideHeld(ctx, of, DepositCredited, "tok", "r", 301, false, 5); done.Count != 0 || err != nil {
-				t.Fatal("decided again", done, err)
-			}
-			got, err := b.Deposit(ctx, 301)
-			if err != nil || got.State != DepositCredited || got.DecidedBy != "tok" || got.Reason != "r" || got.Decided != 5 {
-				t.Errorf("%+v, %v", got, err)
-			}
-			if got, err = b.Deposit(ctx, 302); err != nil || got.State != DepositHeld {
-				t.Errorf("%+v, %v", got, err)
-			}
-			events, err := b.Events(ctx, 0, 1000)
-			if err != nil || len(events) != 151 || events[0].Kind != client.EventKind("deposit.credited") {
-				t.Errorf("%d events, %v", len(events), err)
-			}
-			// Two persons at once.
+			const n = 40
+			holdDeposits(t, b, n)
 			var counts [2]int64
 			var work sync.WaitGroup
 			for i, to := range []DepositState{DepositCredited, DepositRejected} {
 				work.Go(func() {
-					done, err := b.DecideHeld(ctx, DepositFilter{}, to, "tok", "", 0, false, 6)
-					if counts[i] = done.Count; err != nil {
-						t.Error(err)
+					for seq := int64(1); seq <= n; seq++ {
+						got, err := b.DecideDeposit(ctx, seq, to, "tok", "r", 6)
+						switch {
+						case err == nil && got.State == to && got.DecidedBy == "tok" && got.Reason == "r" && got.Decided == 6:
+							counts[i]++
+						case !errors.Is(err, db.ErrConflict):
+							t.Errorf("%+v, %v", got, err)
+						}
 					}
 				})
 			}
 			work.Wait()
-			if s, err := b.Stats(ctx); counts[0]+counts[1] != 160 || err != nil || s.DepositsHeld != 0 || s.Events != 311 {
+			if s, err := b.Stats(ctx); counts[0]+counts[1] != n || err != nil || s.DepositsHeld != 0 || s.Events != n {
 				t.Errorf("%v were decided, %+v, %v", counts, s, err)
 			}
-			if _, err := b.DecideHeld(ctx, of, DepositTaken, "tok", "", 0, false, 6); !errors.Is(err, db.ErrInvalid) {
+			if _, err := b.DecideDeposit(ctx, 1, DepositTaken, "tok", "", 6); !errors.Is(err, db.ErrInvalid) {
 				t.Error(err)
 			}
-			if _, err := b.DecideHeld(ctx, of, DepositCredited, "tok", "a\x00", 0, false, 6); !errors.Is(err, db.ErrInvalid) {
+			if _, err := b.DecideDeposit(ctx, 1, DepositCredited, "tok", "a\x00", 6); !errors.Is(err, db.ErrInvalid) {
 				t.Error(err)
 			}
 		})
-	}
-}
-
-// TestDecideHeldIsBounded: one call decides 5,000, and says that there are more.
-func TestDecideHeldIsBounded(t *testing.T) {
-	b := New(openAt(t, dialects[0].url(t)), Config{})
-	holdDeposits(t, b, decideMost+1)
-	if done, err := b.DecideHeld(ctx, DepositFilter{}, DepositRejected, "tok", "", 0, true, 5); done.Count != decideMost+1 || done.More || err != nil {
-		t.Fatal(done, err)
-	}
-	if done, err := b.DecideHeld(ctx, DepositFilter{}, DepositRejected, "tok", "", 0, false, 5); done.Count != decideMost || !done.More || err != nil {
-		t.Fatal(done, err)
-	}
-	if done, err := b.DecideHeld(ctx, DepositFilter{}, DepositRejected, "tok", "", 0, false, 5); done.Count != 1 || done.More || err != nil {
-		t.Fatal(done, err)
 	}
 }

@@ -104,7 +104,7 @@ func Waiting(w io.Writer, answer json.RawMessage) json.RawMessage {
 
 // TellWaiting tells on w that a change waits for an approver.
 func TellWaiting(w io.Writer, e client.ChangeEntry) {
-	fmt.Fprintf(w, "countersign: nothing has changed yet: %s waits for an approver other than %s; changes approve %s\n", e.ID, e.ProposedBy, e.ID)
+	fmt.Fprintf(w, "countersign: nothing has changed yet: %s waits for an approver other than %s; tasks approve %s\n", e.ID, e.ProposedBy, client.TaskID(client.TaskChange, e.ID))
 }
 
 func encoded(q url.Values) string {

@@ -78,7 +78,7 @@ func TestServiceActs(t *testing.T) {
 		},
 		"POST /console/merchants/{id}/pause": func() {
 			b.open(page)
-			b.press("details.act > summary")
+			b.press(`details:has(form[action$="/block"]) > summary`)
 			b.fill("#reason", "a test")
 			b.click("details[open] button.danger")
 			b.shows("Paused: callbacks are accepted and not sent.", "a test")
@@ -236,7 +236,7 @@ func TestServiceActs(t *testing.T) {
 			second := newTab(t, browser, w.service)
 			second.signIn(other.Secret)
 			second.open("/console/withdrawals/" + got.ID)
-			second.shows("1 of 1 approval is missing", "can give it")
+			second.shows("1 of 1 approval is missing", "could give it")
 			second.press("details.act > summary.main")
 			second.fill("#approve-reason", "the user was called")
 			second.accessible("a withdrawal that a person must approve")
@@ -245,19 +245,19 @@ func TestServiceActs(t *testing.T) {
 			second.picture("approve-withdrawal-narrow")
 			second.size(1280, false)
 			second.click("details[open] button.main")
-			second.shows("Approved. The wallet gets its permit", "the user was called", "Nobody is missing")
-			second.lacks("Approve this withdrawal")
+			second.shows("Approved.", "the user was called")
+			second.lacks("is missing")
 			if _, err := w.admin.UpdateMerchant(ctx, "demo", client.MerchantPatch{Clear: []string{"approveAbove"}}); err != nil {
 				t.Fatal(err)
 			}
 			b.open("/console/withdrawals/" + got.ID)
-			b.press("details.act > summary")
+			b.press(`details:has(form[action$="/block"]) > summary`)
 			b.fill("#reason", "a test")
 			b.fill("#confirm", "something else")
 			b.click("details[open] button.danger")
 			b.shows("Type the word block")
 			b.open("/console/withdrawals/" + got.ID)
-			b.press("details.act > summary")
+			b.press(`details:has(form[action$="/block"]) > summary`)
 			b.fill("#reason", "a test")
 			b.fill("#confirm", "block")
 			b.click("details[open] button.danger")
@@ -328,12 +328,12 @@ func TestServiceActs(t *testing.T) {
 			b.open("/console/callbacks")
 			b.lacks("those that are away")
 		},
-		"POST /console/withdrawals/{id}/notes": func() {
+		"POST /console/tasks/{id}/note": func() {
 			b.open("/console/withdrawals/" + w.decided.ID)
 			b.fill("#note", "asked the merchant\nby telephone")
 			b.click(".note-form button")
 			b.shows("Noted.", "asked the merchant", "by telephone")
-			if n, err := w.admin.WithdrawalNotes(ctx, w.decided.ID); err != nil || len(n.Notes) != 1 || n.Notes[0].Text != "asked the merchant\nby telephone" {
+			if n, err := w.admin.Task(ctx, client.TaskID(client.TaskRelease, w.decided.ID)); err != nil || len(n.Votes) != 1 || n.Votes[0].Note != "asked the merchant\nby telephone" {
 				t.Errorf("%+v, %v", n, err)
 			}
 			// A long text that is refused stays in its field.
@@ -347,10 +347,9 @@ func TestServiceActs(t *testing.T) {
 			}
 			b.do(chromedp.NavigateBack())
 		},
-		"POST /console/withdrawals/{id}/approve": func() {}, // see block
-		"POST /console/withdrawals/{id}/resume":  func() {}, // see TestResumedFromBefore
-		"POST /console/changes/{id}/approve":     func() {}, // see TestChanges
-		"POST /console/changes/{id}/reject":      func() {},
+		"POST /console/tasks/{id}/approve": func() {}, // see block and TestChanges
+		"POST /console/tasks/{id}/decline": func() {}, // see TestChanges
+		"POST /console/tasks/many":         func() {}, // see TestGatewayActs
 		"POST /console/alarms/ack": func() {
 			b.open("/console/alarms?kind=details_differ&merchant=demo")
 			open, err := w.admin.Alarms(ctx, client.AlarmFilter{Kind: client.AlarmDetailsDiffer, Merchant: "demo", State: client.AlarmOpen}, client.PageOptions{})

@@ -136,7 +136,7 @@ func serviceSubject(a client.Alarm, text string) string {
 	case a.Kind == client.AlarmFrozen, a.Kind == client.AlarmResumed && a.Merchant == "":
 		return "/console/stop"
 	case strings.HasPrefix(id, "chg_"): // the change and what it changed
-		return changePath(id)
+		return taskPath(client.TaskID(client.TaskChange, id))
 	case a.Merchant != "" && strings.HasPrefix(id, a.Merchant+".") && (more == "" || a.Kind == client.AlarmExhausted):
 		return "/console/find/" + url.PathEscape(id)
 	}
@@ -149,7 +149,7 @@ func gatewaySubject(a client.Alarm, text string) string {
 	case a.Kind == client.AlarmPossibleDuplicate:
 		return "/console/deposits?trackingId=" + url.QueryEscape(text)
 	case a.Kind == client.AlarmDepositRefused:
-		return "/console/refused?reason=" + url.QueryEscape(text)
+		return "/console/?kind=" + string(client.TaskRefused)
 	case a.Kind == client.AlarmOrderUnknown, strings.HasPrefix(kind, "executed_"), a.Kind == client.AlarmEndedAfterExecution, a.Kind == client.AlarmUserDiffers:
 		return "/console/orders?callBackId=" + url.QueryEscape(text)
 	}

@@ -44,7 +44,7 @@ func BenchmarkPages(b *testing.B) {
 		}
 	}
 	timePages(b, newSite(b, base).signIn(token), map[string]string{
-		"now": "/console/", "merchant": "/console/merchants/shop", "callbacks": "/console/callbacks", "pending": "/console/callbacks?state=pending&merchant=shop",
+		"now": "/console/now", "tasks": "/console/", "merchant": "/console/merchants/shop", "callbacks": "/console/callbacks", "pending": "/console/callbacks?state=pending&merchant=shop",
 		"refused": "/console/callbacks?state=refused", "tracking": "/console/callbacks?trackingId=d-77777", "audit": "/console/audit", "audit-search": "/console/audit?text=nothing",
 	})
 }
@@ -123,7 +123,7 @@ func BenchmarkGatewayPages(b *testing.B) {
 		s.held(fmt.Sprintf("held-%d", i))
 	}
 	timePages(b, newSite(b, s.base).signIn(s.first), map[string]string{
-		"awaiting": "/console/", "orders": "/console/orders", "held": "/console/orders?state=held", "address": "/console/orders?address=TTarget-77", "user": "/console/orders?tenantUserId=user-7",
+		"tasks": "/console/", "orders": "/console/orders", "held": "/console/orders?state=held", "address": "/console/orders?address=TTarget-77", "user": "/console/orders?tenantUserId=user-7",
 		"order": "/console/orders/order-77777", "deposits": "/console/deposits", "transaction": "/console/deposits?txId=" + countersigntest.Deposit(77777).TxID, "deposit": "/console/deposits/50000",
 		"forwarding": "/console/forwarding", "audit": "/console/audit", "audit-search": "/console/audit?text=nothing",
 	})

@@ -41,12 +41,13 @@ func TestChanges(t *testing.T) {
 	tokens["Bob"] = made.Secret
 	ann := newTab(t, browser, base)
 	ann.signIn(tokens["Ann"])
-	ann.open("/console/changes")
-	ann.shows("token", "waiting")
+	ann.open("/console/")
+	ann.shows("token of", "change")
 	ann.click("tbody a")
 	ann.shows("approver", "Bob")
+	ann.press(`details:has(form[action$="/approve"]) > summary`)
 	ann.click("form[action$='/approve'] button")
-	ann.shows("Approved:")
+	ann.shows("Approved.")
 	bob := newTab(t, browser, base)
 	bob.signIn(tokens["Bob"])
 
@@ -72,9 +73,9 @@ func TestChanges(t *testing.T) {
 		return m.NotifyURL
 	}
 	id := propose("http://127.0.0.1:1/proposed?<b>")
-	page := "/console/changes/" + id
+	page := "/console/tasks/change." + id
 	olga.open(page)
-	olga.shows("http://127.0.0.1:1/n", "http://127.0.0.1:1/proposed", "(you)")
+	olga.shows("http://127.0.0.1:1/n", "http://127.0.0.1:1/proposed", "it asked for this itself")
 	if get[bool](olga, `!!document.querySelector("form[action$='/approve']")`) {
 		t.Error("the proposer has a button that approves")
 	}
@@ -83,6 +84,7 @@ func TestChanges(t *testing.T) {
 	}
 	for _, b := range []*tab{ann, bob} {
 		b.open(page)
+		b.press(`details:has(form[action$="/approve"]) > summary`)
 		b.accessible(page)
 	}
 	ann.picture("change-wide")
@@ -96,7 +98,7 @@ func TestChanges(t *testing.T) {
 	both.Wait()
 	approved := 0
 	for _, b := range []*tab{ann, bob} {
-		if text := b.page(); strings.Contains(text, "Approved:") {
+		if text := b.page(); strings.Contains(text, "Approved.") {
 			approved++
 		} else if !strings.Contains(text, "This was not done") {
 			t.Errorf("the other approver is told nothing\n%s", text)
@@ -107,21 +109,23 @@ func TestChanges(t *testing.T) {
 	}
 
 	id = propose("http://127.0.0.1:1/other")
-	bob.open("/console/changes")
+	bob.open("/console/")
 	bob.click("tbody a")
-	bob.press("details.act > summary")
-	bob.fill("#reason", "not <i>ours</i>")
+	bob.press(`details:has(form[action$="/decline"]) > summary`)
+	bob.fill("#decline-reason", "not <i>ours</i>")
 	bob.click("details[open] button.danger")
-	bob.shows("Rejected:", "not <i>ours</i>")
+	bob.shows("Declined.", "not <i>ours</i>")
 	if strings.Contains(notify(), "other") {
 		t.Error("a rejected change was applied")
 	}
 	viewer := newTab(t, browser, base)
 	viewer.signIn(tokens["viewer"])
-	viewer.open("/console/changes?all=1")
-	viewer.shows("applied", "rejected")
+	viewer.open("/console/?state=done")
+	viewer.shows("merchant of shop", "done")
+	viewer.open("/console/?state=declined")
+	viewer.shows("merchant of shop", "declined")
 	viewer.picture("changes-wide")
-	viewer.open("/console/changes/" + id)
+	viewer.open("/console/tasks/change." + id)
 	if n := get[int](viewer, `document.querySelectorAll("main form").length`); n != 0 {
 		t.Errorf("a viewer has %d forms", n)
 	}

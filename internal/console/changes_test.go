@@ -32,19 +32,20 @@ func TestStaleChange(t *testing.T) {
 	s := newSite(t, base).signIn(made.Secret)
 	has := func(text string, want bool) {
 		t.Helper()
-		if p := s.get("/console/changes/" + two.ID); p.status != 200 || strings.Contains(p.body, text) != want {
+		if p := s.get("/console/tasks/change." + two.ID); p.status != 200 || strings.Contains(p.body, text) != want {
 			t.Errorf("the page has %q: %v, want %v\n%s", text, !want, want, p.body)
 		}
 	}
 	has("Approve exactly this", true)
-	has("Stale.", false)
-	if p := s.post("/console/changes/"+one.ID+"/approve", nil); !strings.Contains(p.to(), "did=change-approved") {
+	has(`state warn">stale`, false)
+	if p := s.post("/console/tasks/change."+one.ID+"/approve", nil); !strings.Contains(p.to(), "did=approved") {
 		t.Fatalf("%d %s", p.status, p.to())
 	}
 	has("Approve exactly this", false)
-	has("It cannot be applied any more: change "+one.ID+" was applied after this was proposed", true)
-	has("Reject this change", true)
-	if p := s.post("/console/changes/"+two.ID+"/reject", nil); !strings.Contains(p.to(), "did=change-rejected") {
+	has(`state warn">stale`, true)
+	has("change "+one.ID+" was applied after this was proposed", true)
+	has("/console/tasks/change."+two.ID+"/decline", true)
+	if p := s.post("/console/tasks/change."+two.ID+"/decline", nil); !strings.Contains(p.to(), "did=declined") {
 		t.Errorf("%d %s", p.status, p.to())
 	}
 	if c, err := admin.Change(ctx, two.ID); err != nil || c.State != client.ChangeRejected {

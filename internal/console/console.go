@@ -101,13 +101,12 @@ var anySection = section{
 		{"GET /console/shown", (*visit).shownOnce},
 	},
 	deeds: map[string]string{
-		"waits":            "Proposed: nothing has changed yet, it waits for an approver.",
-		"noted":            "Noted.",
-		"resumed-restored": "Resumed: it is decided as any other.",
-		"some":             "Some are done, and more match: go on.",
-		"view-saved":       "Saved: this browser offers it on this list, as long as you sign in with this token.",
-		"view-removed":     "Removed: the view is not offered any more.",
-		"again":            "You signed in again: what you wanted to do is not done yet. Do it now.",
+		"waits":        "Proposed: nothing has changed yet, it waits for an approver.",
+		"noted":        "Noted.",
+		"some":         "Some are done, and more match: go on.",
+		"view-saved":   "Saved: this browser offers it on this list, as long as you sign in with this token.",
+		"view-removed": "Removed: the view is not offered any more.",
+		"again":        "You signed in again: what you wanted to do is not done yet. Do it now.",
 	},
 }
 

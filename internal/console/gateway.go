@@ -8,7 +8,7 @@ import (
 func NewGateway(c Config) (*Console, error) {
 	return newConsole(c, end{
 		name: "gateway", title: "countersign gateway",
-		sections: []section{anySection, awaitingSection, waitingSection, ordersSection, depositsSection, addressesSection, refusedSection, policySection, forwardingSection, changesSection, alarmsSection, auditSection, tokensSection},
+		sections: []section{anySection, tasksSection, ordersSection, depositsSection, addressesSection, refusedSection, policySection, forwardingSection, alarmsSection, auditSection, tokensSection},
 		connect:  func(v *visit, c client.Config) (err error) { v.gateway, err = client.NewGateway(c); return err },
 		top:      (*visit).gatewayTop,
 	})
@@ -16,33 +16,14 @@ func NewGateway(c Config) (*Console, error) {
 
 // gatewayTop is what every page of the gateway's console shows.
 type gatewayTop struct {
-	Alarms   string // how many are open; empty: none
-	Changes  int    // that wait for an approver
-	Awaiting int64  // orders, deposits and addresses that a person must decide on
+	Alarms, Tasks string // how many are open; empty: none
 }
 
 func (v *visit) gatewayTop() (any, error) {
 	var top gatewayTop
-	if v.may("changes") {
-		var err error
-		if top.Changes, err = v.waitingChanges(); err != nil {
-			return nil, err
-		}
-	}
-	if v.may("alarms") {
-		var err error
-		if top.Alarms, err = v.openAlarms(); err != nil {
-			return nil, err
-		}
-	}
-	if v.may("stats") {
-		stats, err := v.gateway.Stats(v.r.Context())
-		if err != nil {
-			return nil, err
-		}
-		top.Awaiting = stats.Orders[client.OrderHeld] + stats.DepositsHeld + stats.AddressesHeld
-	}
-	return top, nil
+	var err error
+	top.Alarms, top.Tasks, err = v.openCounts()
+	return top, err
 }
 
 // names gives the names of tokens by their ids, as far as the session's token may list

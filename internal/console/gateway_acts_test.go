@@ -45,25 +45,26 @@ func TestGatewayActs(t *testing.T) {
 			t.Errorf("%s: %s", form, got)
 		}
 	}
-	for form, want := range map[string]client.DepositState{"credit": client.DepositCredited, "reject": client.DepositRejected} {
+	says := map[string]string{"approve": "Approved.", "decline": "Declined."}
+	for form, want := range map[string]client.DepositState{"approve": client.DepositCredited, "decline": client.DepositRejected} {
 		seq := s.twice(len(form) + int(want[0]))
-		act(fmt.Sprintf("/console/deposits/%d", seq), form, map[string]string{"credit": "Credited", "reject": "Rejected"}[form])
+		act(fmt.Sprintf("/console/deposits/%d", seq), form, says[form])
 		if d, err := s.admin.Deposit(ctx, seq); err != nil || d.State != want {
 			t.Errorf("%s: %+v, %v", form, d, err)
 		}
 	}
-	for form, want := range map[string]client.AddressState{"accept": client.AddressAccepted, "reject": client.AddressRejected} {
+	for form, want := range map[string]client.AddressState{"approve": client.AddressAccepted, "decline": client.AddressRejected} {
 		seq := s.moved(form)
-		act(fmt.Sprintf("/console/addresses/%d", seq), form, map[string]string{"accept": "Accepted", "reject": "Rejected"}[form])
+		act(fmt.Sprintf("/console/addresses/%d", seq), form, says[form])
 		if a, err := s.admin.Address(ctx, seq); err != nil || a.State != want {
 			t.Errorf("%s: %+v, %v", form, a, err)
 		}
 	}
-	for form, want := range map[string]client.RefusedState{"retry": client.RefusedTaken, "dismiss": client.RefusedDismissed} {
-		id := s.misdirected(len(form))
-		b.open("/console/refused")
-		b.shows("wrong url", fmt.Sprintf("deposit-%d", 900+len(form)))
-		act(fmt.Sprintf("/console/refused/%d", id), form, map[string]string{"retry": "Taken: it counts", "dismiss": "Dismissed"}[form])
+	for form, want := range map[string]client.RefusedState{"approve": client.RefusedTaken, "decline": client.RefusedDismissed} {
+		id := s.misdirected(int(want[0]))
+		b.open("/console/?kind=refused")
+		b.shows("wrong_url")
+		act(fmt.Sprintf("/console/refused/%d", id), form, says[form])
 		b.shows("belongs to the other URL", "Explained", "callback type 1")
 		if x, err := s.admin.RefusedCallback(ctx, id); err != nil || x.State != want {
 			t.Errorf("%s: %+v, %v", form, x, err)
@@ -83,62 +84,56 @@ func TestGatewayActs(t *testing.T) {
 		b.click(".note-form button")
 		b.shows("Noted.", "noted about "+what, "the approver")
 	}
-	if _, err := s.admin.RejectDeposit(ctx, noted, ""); err != nil {
+	if _, err := s.admin.DeclineTask(ctx, client.DepositTask(noted), ""); err != nil {
 		t.Fatal(err)
 	}
-	// All that match, with what was typed kept where a form is refused.
+	// Many at once, with what was typed kept where a form is refused. Copies are not credited together.
 	var held []int64
 	for n := range 3 {
 		held = append(held, s.twice(40+n))
 	}
 	b.open("/console/deposits?state=held")
-	b.click(`a[href^="/console/deposits/credit"]`)
-	b.shows("Possible duplicates that match and are left out: 3", "No held deposit matches any more.")
-	b.open("/console/deposits/reject?state=held")
-	b.shows("Held deposits that match: 3. They do not count")
+	b.click(`a[href*="verdict=approve"]`)
+	b.shows("Possible duplicates are left out: 3", "It can be done to none of them.")
+	b.open("/console/deposits?state=held")
+	b.click(`a[href*="verdict=decline"]`)
 	b.fill("#reason", "all of them looked at")
 	b.fill("#confirm", "yes")
 	b.click("form.fields button.danger")
-	b.shows("Type the word reject to confirm")
+	b.shows("Type the word decline to confirm")
 	if got := get[string](b, `document.querySelector("#reason").value`); got != "all of them looked at" {
 		t.Errorf("the form holds %q", got)
 	}
 	late := s.twice(50)
 	b.open("/console/deposits?state=held&txId=" + countersigntest.Deposit(40).TxID)
-	b.click(`a[href^="/console/deposits/reject"]`)
-	b.shows("Held deposits that match: 1. They do not count", countersigntest.Deposit(40).TxID)
-	b.fill("#confirm", "reject")
+	b.click(`a[href*="verdict=decline"]`)
+	b.shows("deposit." + fmt.Sprint(held[0]))
+	b.fill("#confirm", "decline")
 	b.click("form.fields button.danger")
-	b.shows("Rejected: none that matched counts.")
-	b.open("/console/deposits/reject?state=held")
-	b.fill("#confirm", "reject")
-	last := s.twice(51) // came since the count
+	b.shows("Declined.")
+	b.open("/console/?kind=deposit")
+	get[bool](b, `document.querySelectorAll("input[name=id]").forEach(x => x.checked = true) || true`)
+	b.click(`button[value=decline]`)
+	b.fill("#confirm", "decline")
+	last := s.twice(51) // came since it was chosen
 	b.click("form.fields button.danger")
-	b.shows("Rejected: none that matched counts.")
+	b.shows("Declined.")
 	for seq, want := range map[int64]client.DepositState{held[0]: client.DepositRejected, held[1]: client.DepositRejected, held[2]: client.DepositRejected, late: client.DepositRejected, last: client.DepositHeld} {
 		if d, err := s.admin.Deposit(ctx, seq); err != nil || d.State != want {
 			t.Errorf("deposit %d: %+v, %v", seq, d, err)
 		}
 	}
 	first, second := s.misdirected(60), s.misdirected(61)
-	b.open("/console/refused?callbackId=" + fmt.Sprintf("deposit-%d", 960))
-	b.open("/console/refused?state=open")
-	b.click(`a[href^="/console/refused/retry"]`)
-	b.shows("Open ones that match: 2. They are taken")
+	b.open("/console/?kind=refused")
+	get[bool](b, `document.querySelectorAll("input[name=id]").forEach(x => x.checked = true) || true`)
+	b.click(`button[value=approve]`)
+	b.fill("#confirm", "approve")
 	b.click("form.fields button.danger")
-	b.shows("Tried again:", "None. A callback that is refused")
+	b.shows("Approved.")
 	for _, id := range []int64{first, second} {
 		if x, err := s.admin.RefusedCallback(ctx, id); err != nil || x.State != client.RefusedTaken {
 			t.Errorf("%+v, %v", x, err)
 		}
-	}
-	third := s.misdirected(62)
-	b.open("/console/refused/dismiss?reason=wrong_url")
-	b.fill("#confirm", "dismiss")
-	b.click("form.fields button.danger")
-	b.shows("Dismissed: nothing is done about those")
-	if x, err := s.admin.RefusedCallback(ctx, third); err != nil || x.State != client.RefusedDismissed {
-		t.Errorf("%+v, %v", x, err)
 	}
 	// Two browsers that look at one order: the second is told what the first did.
 	o := s.held("two-browsers")

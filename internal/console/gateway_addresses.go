@@ -1,6 +1,10 @@
 package console
 
-import "countersign/client"
+import (
+	"strconv"
+
+	"countersign/client"
+)
 
 // addressesSection has the deposit addresses of the gateway's users.
 var addressesSection = section{
@@ -8,12 +12,6 @@ var addressesSection = section{
 	pages: []page{
 		{"GET /console/addresses", (*visit).addresses},
 		{"GET /console/addresses/{seq}", (*visit).address},
-		{"POST /console/addresses/{seq}/accept", (*visit).addressAccept},
-		{"POST /console/addresses/{seq}/reject", (*visit).addressReject},
-	},
-	deeds: map[string]string{
-		"address-accepted": "Accepted: the application is told to show it.",
-		"address-rejected": "Rejected: the application goes on with the old address.",
 	},
 }
 
@@ -42,8 +40,8 @@ func (v *visit) addresses() error {
 // addressPage is one address.
 type addressPage struct {
 	client.AddressEntry
-	Names  map[string]string // of tokens
-	Values map[string]string
+	Names map[string]string // of tokens
+	Task  *taskView
 }
 
 func (v *visit) address() error {
@@ -51,17 +49,12 @@ func (v *visit) address() error {
 	if err != nil {
 		return err
 	}
-	page := addressPage{AddressEntry: a, Values: v.values(nil)}
+	page := addressPage{AddressEntry: a}
 	if page.Names, err = v.names(); err != nil {
 		return err
 	}
+	if page.Task, err = v.taskOf(client.TaskAddress, strconv.FormatInt(a.Seq, 10)); err != nil {
+		return err
+	}
 	return v.render("address", "Address of "+a.TenantUserID, page)
-}
-
-func (v *visit) addressAccept() error {
-	return decideOn(v, "addresses", v.gateway.AcceptAddress, "address-accepted")
-}
-
-func (v *visit) addressReject() error {
-	return decideOn(v, "addresses", v.gateway.RejectAddress, "address-rejected")
 }

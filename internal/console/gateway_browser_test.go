@@ -197,31 +197,25 @@ func TestGatewayPages(t *testing.T) {
 	b.shows("large amounts need a person", o.CallBackID, "2500")
 	try := url.Values{"amount": {"1000.5"}, "symbol": {"USDT"}, "chainName": {"TRON"}, "address": {o.Address}, "tenantUserId": {"65515"}}.Encode()
 	b.openAll("gateway", gatewayPatterns(t), map[string][]string{
-		"GET /console/{$}":                 {"/console/"},
+		"GET /console/{$}":                 {"/console/", "/console/?kind=deposit", "/console/?state=declined"},
+		"GET /console/tasks/{id}":          {"/console/tasks/order." + o.CallBackID, "/console/tasks/deposit." + fmt.Sprint(again.Deposits[0].Seq)},
+		"GET /console/tasks/many":          {"/console/tasks/many?verdict=decline&id=order." + o.CallBackID + "&id=deposit." + fmt.Sprint(again.Deposits[0].Seq)},
+		"GET /console/live/tasks":          nil, // a stream; the page Tasks reads it
 		"GET /console/orders":              {"/console/orders?since=yesterday", "/console/orders", "/console/orders?state=held", "/console/orders?callBackId=none"},
 		"GET /console/orders/{id}":         {"/console/orders/" + o.CallBackID, "/console/orders/" + url.PathEscape(confirmed.Orders[0].CallBackID)},
 		"GET /console/deposits":            {"/console/deposits", "/console/deposits?txId=" + url.QueryEscape(d.TxID), "/console/deposits?trackingId=none"},
 		"GET /console/deposits/{seq}":      {fmt.Sprintf("/console/deposits/%d", d.Seq), fmt.Sprintf("/console/deposits/%d", again.Deposits[0].Seq)},
 		"GET /console/addresses":           {"/console/addresses", "/console/addresses?state=held"},
 		"GET /console/addresses/{seq}":     {"/console/addresses/1"},
-		"GET /console/refused":             {"/console/refused", "/console/refused?state=open&reason=not_bound"},
 		"GET /console/refused/{seq}":       {"/console/refused/1"}, // there is none; see TestGatewayActs
-		"GET /console/deposits/credit":     {"/console/deposits/credit?state=held"},
-		"GET /console/deposits/reject":     {"/console/deposits/reject?txId=none"},
-		"GET /console/refused/retry":       {"/console/refused/retry?reason=not_bound"},
-		"GET /console/refused/dismiss":     {"/console/refused/dismiss"},
 		"GET /console/search":              {"/console/search", "/console/search?q=none", "/console/search?q=" + o.TenantUserID},
 		"GET /console/policy":              {"/console/policy", "/console/policy?" + try, "/console/policy?amount=1e5"},
 		"GET /console/forwarding":          {"/console/forwarding", "/console/forwarding?state=skipped"},
 		"GET /console/alarms":              {"/console/alarms", "/console/alarms?state=all"},
 		"GET /console/alarms/ack":          {"/console/alarms/ack?kind=possible_duplicate"},
-		"GET /console/changes":             {"/console/changes", "/console/changes?all=1"},
-		"GET /console/waiting":             {"/console/waiting"},
-		"GET /console/changes/{id}":        nil, // the service's page; see TestChanges
 		"GET /console/tokens":              {"/console/tokens"},
 		"GET /console/shown":               {"/console/shown"},
 		"GET /console/audit":               {"/console/audit", "/console/audit?subject=" + o.CallBackID},
-		"GET /console/live/awaiting":       nil, // a stream; the page Awaiting reads it
 		"GET /console/audit/checkpoint":    nil, // files
 		"GET /console/audit/records/{seq}": nil,
 	}, func(string) {})
@@ -251,10 +245,13 @@ func TestGatewayLive(t *testing.T) {
 	s := newShop(t)
 	b := newTab(t, browser, s.base)
 	b.signIn(s.token(client.RoleApprover).Secret)
-	b.shows("None. An order that the policy holds")
+	b.shows("Nothing is here.")
 	s.held("appears-1")
 	b.await(`document.body.innerText.includes("appears-1")`)
-	b.click("#order-appears-1")
+	b.click(`[id="task-order.appears-1"]`)
+	b.shows("1000.000000000000000001", "large amounts need a person")
+	b.click(`a[href="/console/orders/appears-1"]`)
 	b.shows("1000.000000000000000001", "large amounts need a person", "this is the first order to this address")
+	b.do(chromedp.NavigateBack())
 	b.do(chromedp.NavigateBack())
 }

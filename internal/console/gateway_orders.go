@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"errors"
 	"net/url"
 
@@ -14,16 +13,9 @@ var ordersSection = section{
 	pages: []page{
 		{"GET /console/orders", (*visit).orders},
 		{"GET /console/orders/{id}", (*visit).order},
-		{"POST /console/orders/{id}/approve", (*visit).orderApprove},
-		{"POST /console/orders/{id}/decline", (*visit).orderDecline},
 		{"POST /console/orders/{id}/cancel", (*visit).orderCancel},
-		{"POST /console/orders/{id}/resume", (*visit).orderResume},
-		{"POST /console/orders/{id}/notes", (*visit).orderNote},
 	},
 	deeds: map[string]string{
-		"approved":        "Approved. The service is told when it asks again.",
-		"approved-second": "Your approval is kept. The page says who is missing.",
-		"declined":        "Declined. The service is told so when it asks again.",
 		"cancelled-order": "Cancelled. The service is told so when it asks.",
 	},
 }
@@ -99,10 +91,9 @@ type orderPage struct {
 	Address   history             // of orders to the same address
 	User      history             // of the user's other orders
 	Callbacks []inboxRow          // about it, the oldest first
-	Noted     []client.Note
 	Undecided bool
 	Stopped   bool // nothing is decided until a restore is reconciled
-	Approval  client.MayApprove
+	Task      *taskView
 	Values    map[string]string
 }
 
@@ -141,13 +132,6 @@ func (v *visit) order() error {
 		return err
 	}
 	page := orderPage{Order: o, Values: v.values(nil)}
-	if v.may("orderNotes") {
-		notes, err := v.gateway.OrderNotes(ctx, id)
-		if err != nil {
-			return err
-		}
-		page.Noted = notes.Notes
-	}
 	switch o.State {
 	case client.OrderOpen, client.OrderHeld, client.OrderApproved:
 		page.Undecided = true
@@ -167,10 +151,8 @@ func (v *visit) order() error {
 			return err
 		}
 	}
-	if page.Undecided && v.may("orderApproval") {
-		if page.Approval, err = v.gateway.OrderApproval(ctx, id); err != nil {
-			return err
-		}
+	if page.Task, err = v.taskOf(restoredOr(o.Restored, client.TaskOrder), id); err != nil {
+		return err
 	}
 	if page.Address, err = v.history(client.OrderFilter{Address: o.Address}, o); err != nil {
 		return err
@@ -197,37 +179,10 @@ func (v *visit) unreconciled() (bool, error) {
 	return e.Open, err
 }
 
-func (v *visit) orderApprove() error {
-	id := v.r.PathValue("id")
-	o, err := v.gateway.ApproveOrder(v.r.Context(), id, v.form("reason"))
-	switch {
-	case err != nil:
-		return err
-	case o.State != client.OrderApproved: // others are missing
-		return v.done(orderPath(id), "approved-second")
-	}
-	return v.done(orderPath(id), "approved")
-}
-
-func (v *visit) orderDecline() error {
-	return v.decideOrder(v.gateway.DeclineOrder, "declined")
-}
-
 func (v *visit) orderCancel() error {
-	return v.decideOrder(v.gateway.CancelOrder, "cancelled-order")
-}
-
-func (v *visit) orderResume() error {
-	return v.decideOrder(v.gateway.ResumeOrder, "resumed-restored")
-}
-
-func orderPath(id string) string { return "/console/orders/" + url.PathEscape(id) }
-
-// decideOrder does what the form of an order asks for.
-func (v *visit) decideOrder(act func(ctx context.Context, callBackID, reason string) (client.Order, error), did string) error {
 	id := v.r.PathValue("id")
-	if _, err := act(v.r.Context(), id, v.form("reason")); err != nil {
+	if _, err := v.gateway.CancelOrder(v.r.Context(), id, v.form("reason")); err != nil {
 		return err
 	}
-	return v.done(orderPath(id), did)
+	return v.done("/console/orders/"+url.PathEscape(id), "cancelled-order")
 }

@@ -117,7 +117,7 @@ func TestHostile(t *testing.T) {
 	if _, err := admin.Freeze(ctx, long); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := serviceAPI(t, base, person.Secret).NoteWithdrawal(ctx, w.ID, evilOf(2000)); err != nil {
+	if _, err := serviceAPI(t, base, person.Secret).NoteTask(ctx, client.TaskID(client.TaskRelease, w.ID), evilOf(2000)); err != nil {
 		t.Fatal(err)
 	}
 	b := newTab(t, browser, base)
@@ -193,7 +193,7 @@ func TestGatewayHostile(t *testing.T) {
 	s.tell(notice)
 	s.tell(&countersign.AddressChange{Head: countersign.Head{TrackingID: id + "-moved", TenantUserID: evilOf(200)}, ChainName: long, Symbol: long,
 		ToAddress: "old" + long, NewAddress: long})
-	if _, err := s.admin.RejectAddress(ctx, 1, evilOf(500)); err != nil {
+	if _, err := s.admin.DeclineTask(ctx, "address.1", evilOf(500)); err != nil {
 		t.Fatal(err)
 	}
 	person, err := s.admin.CreateToken(ctx, client.NewToken{Name: evilOf(200), Role: client.RoleAdmin})
@@ -201,13 +201,13 @@ func TestGatewayHostile(t *testing.T) {
 		t.Fatal(err)
 	}
 	as := s.as(person.Secret)
-	if _, err := as.RejectDeposit(ctx, second.Seq, evilOf(500)); err != nil {
+	if _, err := as.DeclineTask(ctx, client.DepositTask(second.Seq), evilOf(500)); err != nil {
 		t.Fatal(err)
 	}
 	contrary := *d
 	contrary.TenantUserID, contrary.Symbol = evilOf(300), long
 	s.service.Deliver(ctx, s.to, &contrary)
-	if _, err := as.DismissRefused(ctx, 1, evilOf(500)); err != nil {
+	if _, err := as.DeclineTask(ctx, "refused.1", evilOf(500)); err != nil {
 		t.Fatal(err)
 	}
 	alarms, err := as.Alarms(ctx, client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{})
@@ -217,10 +217,10 @@ func TestGatewayHostile(t *testing.T) {
 	if _, err := as.AckAlarm(ctx, alarms.Alarms[0].Seq, client.Ack{Note: evilOf(1000)}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := as.NoteOrder(ctx, o.CallBackID, evilOf(2000)); err != nil {
+	if _, err := as.NoteTask(ctx, client.TaskID(client.TaskOrder, o.CallBackID), evilOf(2000)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := as.NoteDeposit(ctx, 2, evilOf(2000)); err != nil {
+	if _, err := as.NoteTask(ctx, "deposit.2", evilOf(2000)); err != nil {
 		t.Fatal(err)
 	}
 	b := newTab(t, browser, s.base)
@@ -237,7 +237,8 @@ func TestGatewayHostile(t *testing.T) {
 		"/console/orders/" + pathOf(o.CallBackID):              6,
 		"/console/policy?" + try:                               1,
 		"/console/forwarding":                                  1,
-		"/console/refused":                                     1,
+		"/console/?state=declined":                             5,
+		"/console/tasks/deposit.2":                             14,
 		"/console/refused/1":                                   6,
 		"/console/search?q=" + queryOf(id):                     1,
 		"/console/alarms?state=all":                            2,

@@ -211,7 +211,7 @@ func (s *serviceScene) token(approver *client.Service, name string, role client.
 	s.t.Helper()
 	made, err := s.admin.CreateToken(s.t.Context(), client.NewToken{Name: name, Role: role, Merchants: merchants})
 	if err == nil && approver != nil {
-		_, err = approver.ApproveChange(s.t.Context(), made.Change.ID)
+		_, err = approver.ApproveTask(s.t.Context(), client.TaskID(client.TaskChange, made.Change.ID), "")
 	}
 	if err != nil {
 		s.t.Fatal(err)
@@ -234,12 +234,12 @@ func TestOfferedByService(t *testing.T) {
 		offers    []string
 	}{
 		{client.RoleOperator, nil, false, true, []string{"/console/merchants/new", "/console/merchants/idle/delete", "/console/withdrawals/shop.*/block", "/console/alarms/.*/ack"}},
-		{client.RoleOperator, nil, true, true, []string{"/console/tokens$", "/console/changes/.*/reject"}},
-		{client.RoleOperator, bound, true, false, []string{"/console/tokens$", "/console/changes/.*/reject"}},
-		{client.RoleApprover, nil, true, true, []string{"/console/freeze", "/console/thaw", "/console/changes/.*/approve"}},
-		{client.RoleApprover, bound, true, false, []string{"/console/changes/.*/approve"}},
+		{client.RoleOperator, nil, true, true, []string{"/console/tokens$", "/console/tasks/change.*/decline"}},
+		{client.RoleOperator, bound, true, false, []string{"/console/tokens$", "/console/tasks/change.*/decline"}},
+		{client.RoleApprover, nil, true, true, []string{"/console/freeze", "/console/thaw", "/console/tasks/change.*/approve"}},
+		{client.RoleApprover, bound, true, false, []string{"/console/tasks/change.*/approve"}},
 		{client.RoleAdmin, nil, false, true, []string{"/console/tokens$", "/console/tokens/.*/revoke", "/console/withdrawals/away.*/cancel", "/console/freeze", "/console/thaw"}},
-		{client.RoleAdmin, nil, true, false, []string{"/console/changes/.*/approve"}},
+		{client.RoleAdmin, nil, true, false, []string{"/console/tasks/change.*/approve"}},
 		{client.RoleAdmin, bound, true, false, []string{"/console/withdrawals/away.*/cancel"}},
 		{client.RoleViewer, nil, true, false, nil},
 		{client.RoleViewer, bound, true, false, nil},
@@ -341,21 +341,21 @@ func testOfferedByGateway(t *testing.T, role client.Role, restored bool) {
 	site := newSite(t, s.base).signIn(me.Secret)
 	if ordered && role == client.RoleAdmin && !restored {
 		p := site.get("/console/orders/own")
-		if !strings.Contains(p.body, "You cannot approve it: it asked for this itself") || strings.Contains(p.body, "/orders/own/approve") {
+		if !strings.Contains(p.body, "You cannot approve it: it asked for this itself") || strings.Contains(p.body, "order.own/approve") {
 			t.Error(p.body)
 		}
 	}
 	pressed := site.pressAll(string(role), map[string]string{"name": "a name"}, regexp.MustCompile(`/signout$|/forwarding/|/tokens/`+me.ID+`/revoke`), regexp.MustCompile(`/tokens/.*/revoke$`))
 	t.Log(slices.Sorted(maps.Keys(pressed)))
 	offers := map[client.Role][]string{
-		client.RoleApprover: {"/orders/theirs-1/approve", "/orders/theirs-1/decline", "/deposits/.*/credit", "/addresses/.*/accept", "/refused/.*/retry", "/changes/.*/approve", "/alarms/.*/ack"},
-		client.RoleAdmin:    {"/orders/theirs-1/approve", "/orders/own/decline", "/tokens/.*/revoke", "/changes/.*/reject"},
+		client.RoleApprover: {"/order.theirs-1/approve", "/order.theirs-1/decline", "/deposit.*/approve", "/address.*/approve", "/refused.*/approve", "/change.*/approve", "/alarms/.*/ack"},
+		client.RoleAdmin:    {"/order.theirs-1/approve", "/order.own/decline", "/tokens/.*/revoke", "/change.*/decline"},
 		client.RoleApp:      {"/orders/own/cancel"},
 	}
 	if restored {
-		offers = map[client.Role][]string{client.RoleApprover: {"/orders/after/approve", "/addresses/.*/accept"}, client.RoleAdmin: {"/orders/after/approve"}}
+		offers = map[client.Role][]string{client.RoleApprover: {"/address.*/approve"}}
 		for action := range pressed {
-			if regexp.MustCompile("/(decline|cancel|credit)$|/deposits/(.*/)?reject$|/orders/theirs.*/(approve|decline|cancel|resume)$").MatchString(action) {
+			if regexp.MustCompile("/(order|deposit).*/decline$|/cancel$|/deposit.*/approve$|/(order|restored).theirs.*/(approve|decline|cancel)$").MatchString(action) {
 				t.Errorf("%s is offered before the restore is reconciled", action)
 			}
 		}

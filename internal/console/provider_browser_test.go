@@ -78,11 +78,11 @@ const consoleReturn = "/console/signin/provider/return"
 // atCompany signs in at the provider's own page.
 func (b *tab) atCompany(name string) {
 	b.t.Helper()
-	b.open("/console/signin?next=/console/changes")
+	b.open("/console/signin?next=/console/merchants")
 	b.do(chromedp.Click(chromedp.CSS("a[href^='/console/signin/provider']")))
 	b.become(`!!document.querySelector("input[name=username]")`)
 	b.enter(name)
-	b.become(`location.pathname === "/console/changes" && document.readyState === "complete"`)
+	b.become(`location.pathname === "/console/merchants" && document.readyState === "complete"`)
 }
 
 // enter fills in the provider's own page.
@@ -149,8 +149,8 @@ func TestProviderInBrowser(t *testing.T) {
 	a.accessible("sign-in with a provider")
 	a.atCompany("ann")
 	a.shows("Ann Approver (ann)")
-	a.open("/console/waiting")
-	a.shows("Nothing waits for you.")
+	a.open("/console/?awaits=me")
+	a.shows("Nothing is here.")
 
 	// Olga proposes.
 	o := newTab(t, browser, base)
@@ -168,9 +168,9 @@ func TestProviderInBrowser(t *testing.T) {
 
 	approve := func(b *tab) {
 		b.t.Helper()
-		b.open("/console/waiting")
-		b.lacks("Waits for others")
+		b.open("/console/?awaits=me")
 		b.click("td[data-label=What] a")
+		b.press(`details:has(form[action$="/approve"]) > summary`)
 		b.press("form[action$='/approve'] button")
 	}
 	// Ann signed in some time ago: the provider asks her before it counts.
@@ -183,14 +183,17 @@ func TestProviderInBrowser(t *testing.T) {
 	notify("http://127.0.0.1:1/n")
 	clock.forward(-6 * time.Minute) // its sign-in is of now
 	a.enter("ann")
-	a.become(`location.pathname === "/console/changes/` + waits + `" && document.readyState === "complete"`)
+	a.become(`location.pathname === "/console/tasks/change.` + waits + `" && document.readyState === "complete"`)
 	a.shows("not done yet")
 	a.accessible("a page after a sign-in again")
+	a.press(`details:has(form[action$="/approve"]) > summary`)
 	a.press("form[action$='/approve'] button")
 	a.become(`document.body.innerText.includes("1 of 2")`)
 	notify("http://127.0.0.1:1/n")
-	a.open("/console/waiting")
-	a.shows("Nothing waits for you.", "Waits for others", "Ann Approver (ann)", "1 of 2")
+	a.open("/console/?awaits=me")
+	a.shows("Nothing is here.")
+	a.open("/console/")
+	a.shows("Ann Approver (ann)", "1 of 2")
 	a.accessible("what waits for others")
 	a.picture("waiting-others-wide")
 	a.size(390, false)
@@ -201,22 +204,22 @@ func TestProviderInBrowser(t *testing.T) {
 	b := newTab(t, browser, base)
 	b.atCompany("bob")
 	approve(b)
-	b.become(`document.body.innerText.includes("Approved:")`)
+	b.become(`document.body.innerText.includes("Approved.")`)
 	notify("http://127.0.0.1:1/signed")
 	ann, olga, bob := tokenOf(t, admin, "u-1"), tokenOf(t, admin, "u-2"), tokenOf(t, admin, "u-3")
 	change, err := admin.Change(ctx, waits)
 	if err != nil || change.DecidedBy != bob.ID || change.ProposedBy != olga.ID || change.Approvals == nil || len(change.Approvals.Given) != 2 || change.Approvals.Given[0].Token != ann.ID {
 		t.Errorf("%+v, %+v, %v", change, change.Approvals, err)
 	}
-	b.open("/console/changes/" + waits)
+	b.open("/console/tasks/change." + waits)
 	b.shows("Ann Approver (ann)", "Bob Approver (bob)")
 	b.accessible("a change that two persons approved")
 
 	// Ann leaves the group. Bob stays in it.
 	people.groups.Delete("u-1")
 	clock.forward(15 * time.Minute)
-	a.open("/console/changes/" + waits)
+	a.open("/console/tasks/change." + waits)
 	a.become(`location.pathname === "/console/signin"`)
-	b.open("/console/changes/" + waits)
+	b.open("/console/tasks/change." + waits)
 	b.shows("Bob Approver (bob)")
 }

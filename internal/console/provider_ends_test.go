@@ -98,7 +98,7 @@ func TestGatewayProvider(t *testing.T) {
 	at, reason := "/console/orders/"+o.CallBackID, url.Values{"reason": {"r"}}
 	approve := func() page {
 		t.Helper()
-		return browser.do(http.MethodPost, at+"/approve", reason, "Referer", s.base+at)
+		return browser.do(http.MethodPost, "/console/tasks/order."+o.CallBackID+"/approve", reason, "Referer", s.base+at)
 	}
 	state := func(want client.OrderState) {
 		t.Helper()
@@ -210,13 +210,12 @@ func (p *peer) through(t *testing.T, to string) url.Values {
 // the last five minutes.
 var freshActs = map[string]map[string]string{
 	"service": {
-		"/v1/thaw": "{}", "/v1/changes/none/approve": "{}", "/v1/tokens": `{"name":"t","role":"admin"}`, "/v1/withdrawals/shop.none/approve": "{}",
-		"/v1/withdrawals/shop.none/resume": `{"reason":"r"}`,
+		"/v1/thaw": "{}", "/v1/tasks/change.none/approve": "{}", "/v1/tasks/approve": `{"ids":["change.none"]}`, "/v1/tokens": `{"name":"t","role":"admin"}`, "/v1/tasks/release.shop.none/approve": "{}",
+		"/v1/tasks/restored.shop.none/approve": `{"reason":"r"}`,
 	},
 	"gateway": {
-		"/v1/changes/none/approve": "{}", "/v1/tokens": `{"name":"t","role":"admin"}`, "/v1/orders/none/approve": "{}", "/v1/orders/none/resume": "{}",
-		"/v1/deposits/credit": `{"filter":{"state":"held"}}`, "/v1/deposits/1/credit": "{}", "/v1/addresses/1/accept": "{}",
-		"/v1/refused/retry": `{"filter":{"state":"open"}}`, "/v1/refused/1/retry": "{}",
+		"/v1/tasks/change.none/approve": "{}", "/v1/tasks/approve": `{"ids":["change.none"]}`, "/v1/tokens": `{"name":"t","role":"admin"}`, "/v1/tasks/order.none/approve": "{}", "/v1/tasks/restored.none/approve": "{}",
+		"/v1/tasks/deposit.1/approve": "{}", "/v1/tasks/address.1/approve": "{}", "/v1/tasks/refused.1/approve": "{}",
 	},
 }
 
@@ -270,7 +269,7 @@ func TestFreshActs(t *testing.T) {
 		}
 	}
 	e := ends["gateway"]
-	if status, _, text := call(e.base, "/v1/deposits/credit", `{"filter":{"state":"held"},"dryRun":true}`, e.session); status != http.StatusOK {
+	if status, _, text := call(e.base, "/v1/tasks/approve", `{"ids":["deposit.1"],"dryRun":true}`, e.session); status != http.StatusOK {
 		t.Errorf("a dry run: %d %s", status, text)
 	}
 }

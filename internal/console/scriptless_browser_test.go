@@ -89,6 +89,10 @@ func TestServiceWithoutScripts(t *testing.T) {
 	}
 	b.scriptless(c.Patterns(), map[string]string{
 		"GET /console/{$}":                   "/console/",
+		"GET /console/tasks/{id}":            "/console/tasks/release." + w.ID,
+		"GET /console/tasks/many":            "/console/tasks/many?verdict=approve&id=release." + w.ID,
+		"GET /console/live/tasks":            "",
+		"GET /console/now":                   "/console/now",
 		"GET /console/merchants":             "/console/merchants",
 		"GET /console/merchants/new":         "/console/merchants/new",
 		"GET /console/merchants/{id}":        "/console/merchants/shop",
@@ -101,9 +105,6 @@ func TestServiceWithoutScripts(t *testing.T) {
 		"GET /console/find/{id}":             "/console/find/" + w.ID,
 		"GET /console/alarms":                "/console/alarms?state=all",
 		"GET /console/alarms/ack":            "/console/alarms/ack?merchant=shop",
-		"GET /console/changes":               "/console/changes",
-		"GET /console/waiting":               "/console/waiting",
-		"GET /console/changes/{id}":          "", // see below
 		"GET /console/tokens":                "/console/tokens",
 		"GET /console/shown":                 "/console/shown",
 		"GET /console/audit":                 "/console/audit?text=shop",
@@ -194,8 +195,8 @@ func TestServiceWithoutScripts(t *testing.T) {
 	b.lacks("Has left")
 	b.open("/console/merchants?deleted=1")
 	b.shows("Has left", "deleted")
-	b.open("/console/changes?all=1")
-	b.shows("delete")
+	b.open("/console/?state=done")
+	b.shows("delete of left")
 }
 
 // TestGatewayWithoutScripts is the same of the gateway.
@@ -212,33 +213,27 @@ func TestGatewayWithoutScripts(t *testing.T) {
 	b := newTab(t, browser, s.base)
 	b.withoutScripts()
 	b.signIn(s.first)
-	b.shows(o.CallBackID, "1000.000000000000000001")
+	b.shows("1000.000000000000000001")
 	b.scriptless(gatewayPatterns(t), map[string]string{
 		"GET /console/{$}":                 "/console/",
+		"GET /console/tasks/{id}":          "/console/tasks/order." + o.CallBackID,
+		"GET /console/tasks/many":          "/console/tasks/many?verdict=decline&id=order." + o.CallBackID,
+		"GET /console/live/tasks":          "", // a stream
 		"GET /console/orders":              "/console/orders?state=held",
 		"GET /console/orders/{id}":         "/console/orders/" + o.CallBackID,
 		"GET /console/deposits":            "/console/deposits",
 		"GET /console/deposits/{seq}":      fmt.Sprintf("/console/deposits/%d", seq),
 		"GET /console/addresses":           "/console/addresses",
 		"GET /console/addresses/{seq}":     "/console/addresses/1",
-		"GET /console/refused":             "/console/refused",
 		"GET /console/refused/{seq}":       fmt.Sprintf("/console/refused/%d", refused),
 		"GET /console/search":              "/console/search?q=none",
-		"GET /console/deposits/credit":     "/console/deposits/credit?state=held",
-		"GET /console/deposits/reject":     "/console/deposits/reject?state=held",
-		"GET /console/refused/retry":       "/console/refused/retry",
-		"GET /console/refused/dismiss":     "/console/refused/dismiss",
 		"GET /console/policy":              "/console/policy",
 		"GET /console/forwarding":          "/console/forwarding",
 		"GET /console/alarms":              "/console/alarms?state=all",
 		"GET /console/alarms/ack":          "/console/alarms/ack?kind=address_held",
-		"GET /console/changes":             "/console/changes?all=1",
-		"GET /console/waiting":             "/console/waiting",
-		"GET /console/changes/{id}":        "", // the service's page; see TestChanges
 		"GET /console/tokens":              "/console/tokens",
 		"GET /console/shown":               "/console/shown",
 		"GET /console/audit":               "/console/audit?subject=" + o.CallBackID,
-		"GET /console/live/awaiting":       "", // a stream
 		"GET /console/audit/checkpoint":    "", // files
 		"GET /console/audit/records/{seq}": "",
 	})
@@ -263,9 +258,9 @@ func TestGatewayWithoutScripts(t *testing.T) {
 		}
 	}
 	b.open(fmt.Sprintf("/console/deposits/%d", seq))
-	b.act("/credit", "Credited:")
+	b.act("/approve", "Approved.")
 	b.open("/console/addresses/1")
-	b.act("/reject", "Rejected:")
+	b.act("/decline", "Declined.")
 	b.open("/console/forwarding")
 	b.act("/forwarding/retry", "Due now.")
 	b.open("/console/alarms")

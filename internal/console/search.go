@@ -52,7 +52,7 @@ func (v *visit) search() error {
 var foundPages = map[client.FoundKind]string{
 	client.FoundMerchant: "/console/merchants/", client.FoundCallback: "/console/callbacks/", client.FoundWithdrawal: "/console/withdrawals/",
 	client.FoundDeposit: "/console/deposits/", client.FoundOrder: "/console/orders/", client.FoundAddress: "/console/addresses/",
-	client.FoundRefused: "/console/refused/", client.FoundChange: "/console/changes/", client.FoundToken: "/console/tokens",
+	client.FoundRefused: "/console/refused/", client.FoundChange: "/console/tasks/change.", client.FoundToken: "/console/tokens",
 }
 
 func (v *visit) pathOf(f client.Found) string {

@@ -12,7 +12,7 @@ import (
 func NewService(c Config) (*Console, error) {
 	return newConsole(c, end{
 		name: "service", title: "countersign service",
-		sections: []section{anySection, nowSection, waitingSection, merchantsSection, callbacksSection, withdrawalsSection, changesSection, alarmsSection, auditSection, tokensSection, stopSection},
+		sections: []section{anySection, tasksSection, nowSection, merchantsSection, callbacksSection, withdrawalsSection, alarmsSection, auditSection, tokensSection, stopSection},
 		connect:  func(v *visit, c client.Config) (err error) { v.service, err = client.NewService(c); return err },
 		top:      (*visit).serviceTop,
 	})
@@ -20,32 +20,17 @@ func NewService(c Config) (*Console, error) {
 
 // serviceTop is what every page of the service's console shows.
 type serviceTop struct {
-	Alarms  string // how many are open; empty: none
-	Changes int    // that wait for an approver
-	Freeze  client.Freeze
+	Alarms, Tasks string // how many are open; empty: none
+	Freeze        client.Freeze
 }
 
 func (v *visit) serviceTop() (any, error) {
 	var top serviceTop
-	if v.may("alarms") {
-		var err error
-		if top.Alarms, err = v.openAlarms(); err != nil {
-			return nil, err
-		}
+	var err error
+	if top.Alarms, top.Tasks, err = v.openCounts(); err == nil && v.may("frozen") {
+		top.Freeze, err = v.service.Frozen(v.r.Context())
 	}
-	if v.may("changes") {
-		var err error
-		if top.Changes, err = v.waitingChanges(); err != nil {
-			return nil, err
-		}
-	}
-	if v.may("frozen") {
-		var err error
-		if top.Freeze, err = v.service.Frozen(v.r.Context()); err != nil {
-			return nil, err
-		}
-	}
-	return top, nil
+	return top, err
 }
 
 // find leads to the callback or the withdrawal with an id.

@@ -96,7 +96,11 @@ func deposit(t testing.TB, merchant, id string) client.NewDeposit {
 // paths gives for each page of the service an address that shows it.
 func (w *world) paths() map[string][]string {
 	return map[string][]string{
-		"GET /console/{$}":                   {"/console/"},
+		"GET /console/{$}":                   {"/console/", "/console/?kind=change&state=done", "/console/?awaits=me"},
+		"GET /console/tasks/{id}":            {"/console/tasks/release." + w.decided.ID},
+		"GET /console/tasks/many":            {"/console/tasks/many?verdict=approve&id=release." + w.decided.ID},
+		"GET /console/live/tasks":            nil,
+		"GET /console/now":                   {"/console/now"},
 		"GET /console/merchants":             {"/console/merchants?deleted=1", "/console/merchants"},
 		"GET /console/merchants/new":         {"/console/merchants/new"},
 		"GET /console/merchants/{id}":        {"/console/merchants/demo", "/console/merchants/" + w.away},
@@ -104,15 +108,12 @@ func (w *world) paths() map[string][]string {
 		"GET /console/callbacks":             {"/console/callbacks?address=T&since=7d&until=2099-01-01", "/console/callbacks", "/console/callbacks?merchant=" + w.away + "&state=pending", "/console/callbacks?trackingId=none"},
 		"GET /console/callbacks/{id}":        {"/console/callbacks/" + w.settled.ID, "/console/callbacks/" + w.pending.ID},
 		"GET /console/resend":                {"/console/resend?merchant=" + w.away, "/console/resend?trackingId=none"},
-		"GET /console/withdrawals":           {"/console/withdrawals", "/console/withdrawals?state=cancelled", "/console/withdrawals?awaits=approval"},
+		"GET /console/withdrawals":           {"/console/withdrawals", "/console/withdrawals?state=cancelled"},
 		"GET /console/withdrawals/{id}":      {"/console/withdrawals/" + w.decided.ID, "/console/withdrawals/" + w.withdrawal.ID},
 		"GET /console/search":                {"/console/search?q=none", "/console/search?q=user-7", "/console/search"},
 		"GET /console/find/{id}":             {"/console/find/" + w.withdrawal.ID},
 		"GET /console/alarms":                {"/console/alarms", "/console/alarms?state=all", "/console/alarms?merchant=demo"},
 		"GET /console/alarms/ack":            {"/console/alarms/ack?merchant=demo", "/console/alarms/ack?kind=lapsed"},
-		"GET /console/changes":               {"/console/changes", "/console/changes?all=1"},
-		"GET /console/waiting":               {"/console/waiting"},
-		"GET /console/changes/{id}":          nil, // see TestChanges
 		"GET /console/tokens":                {"/console/tokens"},
 		"GET /console/shown":                 {"/console/shown"},
 		"GET /console/audit":                 {"/console/audit", "/console/audit?text=demo", "/console/audit?subject=" + w.decided.ID, "/console/audit?text=nothing-has-this"},
@@ -143,7 +144,7 @@ func TestServicePages(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.openAll("service", c.Patterns(), w.paths(), func(path string) {
-		if path == "/console/" {
+		if path == "/console/now" {
 			b.await(`!!document.querySelector("[data-chart] canvas")`)
 		}
 	})
@@ -188,6 +189,7 @@ func TestLive(t *testing.T) {
 	token := w.token(t, client.RoleViewer)
 	b := newTab(t, browser, w.service)
 	b.signIn(token.Secret)
+	b.open("/console/now")
 	count := func() string { return get[string](b, `document.querySelector("#count-notify-pending").textContent`) }
 	before := count()
 	get[bool](b, `(document.querySelector("#count-notify-pending").focus(), true)`)

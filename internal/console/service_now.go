@@ -7,23 +7,23 @@ import (
 	"countersign/client"
 )
 
-// nowSection is the first page of the service.
+// nowSection says how the service does.
 var nowSection = section{
-	nav: navItem{root, "Now", "stats"},
+	nav: navItem{"/console/now", "Now", "stats"},
 	pages: []page{
-		{"GET /console/{$}", (*visit).now},
+		{"GET /console/now", (*visit).now},
 		{"GET /console/live/now", (*visit).nowLive},
 	},
 }
 
-// nowPage is what the first page of the service's console shows.
+// nowPage is how the service does.
 type nowPage struct {
 	Lanes       []laneRow
 	Withdrawals []stateCount
 	Alarms      []client.Alarm // the newest of those that are open
 	MoreAlarms  bool
-	Changes     []changeRow // the newest of those that wait for an approver
-	MoreChanges bool
+	Tasks       []client.Task // the newest of those that wait for a person
+	MoreTasks   bool
 	Breakers    []client.Breaker
 	Failing     []client.FailingMerchant
 	Hour        client.Hour
@@ -44,9 +44,6 @@ type stateCount struct {
 }
 
 func (v *visit) now() error {
-	if !v.may("stats") {
-		return v.elsewhere()
-	}
 	page, err := v.nowPage()
 	if err != nil {
 		return err
@@ -95,16 +92,11 @@ func (v *visit) nowPage() (page nowPage, err error) {
 		return page, err
 	}
 	page.Alarms, page.MoreAlarms = open.Alarms, open.Next != nil
-	if v.may("changes") {
-		waiting, err := v.service.Changes(ctx, client.ChangeFilter{State: client.ChangeWaiting}, client.PageOptions{Limit: 5})
-		if err != nil {
-			return page, err
-		}
-		page.MoreChanges = waiting.Next != nil
-		for _, c := range waiting.Changes {
-			page.Changes = append(page.Changes, v.changeRow(c, nil))
-		}
+	tasks, err := v.service.Tasks(ctx, client.TaskFilter{}, client.PageOptions{Limit: 5})
+	if err != nil {
+		return page, err
 	}
+	page.Tasks, page.MoreTasks = tasks.Tasks, tasks.Next != nil
 	if page.Hour, err = v.service.Hour(ctx); err != nil {
 		return page, err
 	}

@@ -57,7 +57,7 @@ func (v *visit) changed(deed string, change func(context.Context, string) (clien
 	case err != nil:
 		return err
 	case m.Change != nil:
-		return v.done(changePath(m.Change.ID), "waits")
+		return v.done(taskPath(client.TaskID(client.TaskChange, m.Change.ID)), "waits")
 	}
 	return v.done(merchantPath(id), deed)
 }

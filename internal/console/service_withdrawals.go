@@ -11,15 +11,11 @@ var withdrawalsSection = section{
 		{"GET /console/withdrawals", (*visit).withdrawals},
 		{"GET /console/withdrawals/{id}", (*visit).withdrawal},
 		{"POST /console/withdrawals/{id}/cancel", (*visit).withdrawalCancel},
-		{"POST /console/withdrawals/{id}/approve", (*visit).withdrawalApprove},
 		{"POST /console/withdrawals/{id}/block", (*visit).withdrawalBlock},
-		{"POST /console/withdrawals/{id}/resume", (*visit).withdrawalResume},
-		{"POST /console/withdrawals/{id}/notes", (*visit).withdrawalNote},
 	},
 	deeds: map[string]string{
-		"blocked":          "Blocked: it is never released.",
-		"approved-release": "Approved. The wallet gets its permit when it asks again.",
-		"cancelled":        "Cancelled. The merchant cannot confirm it any more.",
+		"blocked":   "Blocked: it is never released.",
+		"cancelled": "Cancelled. The merchant cannot confirm it any more.",
 	},
 }
 
@@ -38,7 +34,7 @@ func (v *visit) withdrawals() error {
 	at := v.spanOf(v.r.URL.Query())
 	page := withdrawalsPage{States: client.WithdrawalState("").Values(), Span: at, Filter: client.WithdrawalFilter{
 		Merchant: v.query("merchant"), CallBackID: v.query("callBackId"), State: client.WithdrawalState(v.query("state")),
-		TenantUserID: v.query("tenantUserId"), Address: v.query("address"), TxID: v.query("txId"), Since: at.since, Until: at.until, Awaits: v.query("awaits")}}
+		TenantUserID: v.query("tenantUserId"), Address: v.query("address"), TxID: v.query("txId"), Since: at.since, Until: at.until}}
 	f := page.Filter
 	page.More = f.TenantUserID != "" || f.Address != "" || f.TxID != "" || at != listSpan{}
 	if at.Wrong != "" {
@@ -51,7 +47,7 @@ func (v *visit) withdrawals() error {
 		return err
 	}
 	page.Withdrawals = list.Withdrawals
-	page.Next, page.Partial = v.nextPage(list.Next, len(list.Withdrawals), at, "merchant", "state", "tenantUserId", "address", "txId", "awaits")
+	page.Next, page.Partial = v.nextPage(list.Next, len(list.Withdrawals), at, "merchant", "state", "tenantUserId", "address", "txId")
 	return v.render("withdrawals", "Withdrawals", page)
 }
 
@@ -64,8 +60,7 @@ type withdrawalPage struct {
 	Attempts []client.Attempt // of the question
 	Notices  []client.Callback
 	Stopped  bool // nothing of before a restore is resumed until it is reconciled
-	Noted    []client.Note
-	Approve  *client.MayApprove // nil: nobody is missing, or the session's token may not ask
+	Task     *taskView
 	Values   map[string]string
 }
 
@@ -109,19 +104,8 @@ func (v *visit) withdrawalPage() (page withdrawalPage, err error) {
 			return page, err
 		}
 	}
-	if a := w.Approvals; a != nil && a.Missing > 0 && v.may("withdrawalApproval") {
-		s, err := v.service.WithdrawalApproval(ctx, w.ID)
-		if err != nil {
-			return page, err
-		}
-		page.Approve = &s
-	}
-	if v.may("withdrawalNotes") {
-		notes, err := v.service.WithdrawalNotes(ctx, w.ID)
-		if err != nil {
-			return page, err
-		}
-		page.Noted = notes.Notes
+	if page.Task, err = v.taskOf(restoredOr(w.Restored, client.TaskRelease), w.ID); err != nil {
+		return page, err
 	}
 	if page.Answers, err = v.answers(w); err != nil {
 		return page, err
@@ -167,22 +151,6 @@ func (v *visit) withdrawalCancel() error {
 		return err
 	}
 	return v.done("/console/withdrawals/"+id, "cancelled")
-}
-
-func (v *visit) withdrawalResume() error {
-	id := v.r.PathValue("id")
-	if _, err := v.service.ResumeWithdrawal(v.r.Context(), id, v.form("reason")); err != nil {
-		return err
-	}
-	return v.done("/console/withdrawals/"+id, "resumed-restored")
-}
-
-func (v *visit) withdrawalApprove() error {
-	id := v.r.PathValue("id")
-	if _, err := v.service.ApproveWithdrawal(v.r.Context(), id, v.form("reason")); err != nil {
-		return err
-	}
-	return v.done("/console/withdrawals/"+id, "approved-release")
 }
 
 func (v *visit) withdrawalBlock() error {

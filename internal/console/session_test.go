@@ -272,7 +272,7 @@ func TestNodes(t *testing.T) {
 	}
 	s := newSite(t, first).signIn(made.Secret)
 	s.base = second // a balancer leads the browser to the other node: cookies know no ports
-	if p := s.get("/console/"); p.status != 200 || !strings.Contains(p.body, "node-1") || !strings.Contains(p.body, `node-2</bdi> <span class="hint">this one,`) {
+	if p := s.get("/console/now"); p.status != 200 || !strings.Contains(p.body, "node-1") || !strings.Contains(p.body, `node-2</bdi> <span class="hint">this one,`) {
 		t.Fatalf("on the other node: %d %s", p.status, p.body)
 	}
 	if _, err := serviceAPI(t, first, token).RevokeToken(t.Context(), made.ID); err != nil {

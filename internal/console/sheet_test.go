@@ -58,7 +58,7 @@ func TestCSV(t *testing.T) {
 	s := newSite(t, base).signIn(first)
 	for path, want := range map[string]int{"/console/callbacks": 1100, "/console/callbacks?merchant=other": 50, "/console/callbacks?merchant=other&since=1h": 50,
 		"/console/callbacks?trackingId=" + url.QueryEscape("@d-7"): 1, "/console/callbacks?since=1h": 1100, "/console/callbacks?until=1h": 0, "/console/withdrawals": 0,
-		"/console/merchants": 2, "/console/merchants?deleted=1": 0, "/console/changes?all=1": 0, "/console/tokens": 1} {
+		"/console/merchants": 2, "/console/merchants?deleted=1": 0, "/console/?kind=change": 0, "/console/tokens": 1} {
 		page := s.get(path)
 		_, link, found := strings.Cut(page.body, `<a class="csv" href="`)
 		if !found {
@@ -159,7 +159,7 @@ func TestGatewayCSV(t *testing.T) {
 	s.moved("csv")
 	b := newSite(t, s.base).signIn(s.first)
 	for path, want := range map[string]int{"/console/orders?format=csv": 1, "/console/orders?callBackId=" + held.CallBackID + "&format=csv": 1, "/console/orders?callBackId=none&format=csv": 0,
-		"/console/orders?state=declined&format=csv": 0, "/console/deposits?format=csv": -1, "/console/deposits?state=held&format=csv": 1, "/console/refused?format=csv": 1,
+		"/console/orders?state=declined&format=csv": 0, "/console/deposits?format=csv": -1, "/console/deposits?state=held&format=csv": 1, "/console/?kind=refused&format=csv": 1,
 		"/console/addresses?format=csv": -1, "/console/alarms?state=all&format=csv": -1, "/console/forwarding?format=csv": -1} {
 		rows := b.sheet(path)
 		if want >= 0 && len(rows) != want+1 || want < 0 && len(rows) < 2 {

@@ -29,7 +29,7 @@ const (
 )
 
 // viewPaths are the lists that have views.
-var viewPaths = []string{"/console/callbacks", "/console/withdrawals", "/console/orders", "/console/deposits", "/console/refused", "/console/addresses", "/console/alarms"}
+var viewPaths = []string{"/console/callbacks", "/console/withdrawals", "/console/orders", "/console/deposits", root, "/console/addresses", "/console/alarms"}
 
 // viewsCookie names the cookie of the session's token.
 func (v *visit) viewsCookie() string {

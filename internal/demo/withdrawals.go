@@ -148,11 +148,11 @@ func (d *Demo) person(ctx context.Context, callBackID, act string) error {
 	if err != nil || o.State != book.OrderHeld {
 		return err
 	}
-	decide := d.shop.ApproveOrder
+	decide := d.shop.ApproveTask
 	if act == "decline" {
-		decide = d.shop.DeclineOrder
+		decide = d.shop.DeclineTask
 	}
-	_, err = decide(ctx, callBackID, "seen in the demo")
+	_, err = decide(ctx, client.TaskID(client.TaskOrder, callBackID), "seen in the demo")
 	return err
 }
 

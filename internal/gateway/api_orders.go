@@ -61,65 +61,14 @@ func (a *server) order(c *api.Call, _ api.None, _ api.None) (client.Order, error
 	return a.shownOrder(c.R.Context(), o, c.Now)
 }
 
-func (a *server) orderApproval(c *api.Call, _ api.None, _ api.None) (out client.MayApprove, err error) {
-	o, err := a.lists.Order(c.R.Context(), c.R.PathValue("callBackId"))
-	if err == nil {
-		out.MayNot, err = a.whyNotApproved(c, o)
-	}
-	return out, err
-}
-
-// whyNotApproved says why the token of the call may not approve an order now; empty: it may.
-func (a *server) whyNotApproved(c *api.Call, o book.Order) (string, error) {
-	if why := o.WhyNotApproved(c.Now); why != "" {
-		return why, nil
-	}
-	ruling, err := a.decide(c.R.Context(), o, c.Now, nil)
-	if err != nil {
-		return "the policy cannot be asked at the moment", nil
-	}
-	agreed, err := orderAgreed(c.R.Context(), a.lists, a.c.Policy, o, ruling, c.Now)
-	if err != nil || o.State == book.OrderApproved && agreed.Enough() {
-		return "", err // repeating an approval changes nothing
-	}
-	return agreed.WhyNot(c.Token.ID), nil
-}
-
-func (a *server) approveOrder(c *api.Call, _ api.None, in client.Decide) (client.Order, error) {
-	o, err := a.book.Order(c.R.Context(), c.R.PathValue("callBackId"))
-	if err != nil {
-		return client.Order{}, err
-	}
-	if o, err = a.approve(c.R.Context(), c, o, in.Reason); err != nil {
-		return client.Order{}, err
-	}
-	return a.shownOrder(c.R.Context(), o, c.Now)
-}
-
-func (a *server) declineOrder(c *api.Call, _ api.None, in client.Decide) (client.Order, error) {
-	return decideOrder(c, in, a.book.DeclineOrder)
-}
-
 func (a *server) cancelOrder(c *api.Call, _ api.None, in client.Decide) (client.Order, error) {
 	return decideOrder(c, in, a.book.CancelOrder)
-}
-
-func (a *server) resumeOrder(c *api.Call, _ api.None, in client.Decide) (client.Order, error) {
-	return decideOrder(c, in, a.book.ResumeOrder)
 }
 
 // decideOrder changes an order in the name of the call's token.
 func decideOrder(c *api.Call, in client.Decide, change func(ctx context.Context, callBackID, by, reason string, now db.Millis) (book.Order, error)) (client.Order, error) {
 	o, err := change(c.R.Context(), c.R.PathValue("callBackId"), c.Token.ID, in.Reason, c.Now)
 	return orderOf(o), err
-}
-
-// decides handles a person's decision to on the row whose number is in the path.
-func decides[Row, State, Out any](decide func(ctx context.Context, seq int64, to State, by, reason string, now db.Millis) (Row, error), to State, shown func(Row) Out) api.Handler {
-	return api.One(func(c *api.Call, seq int64, in client.Decide) (Out, error) {
-		row, err := decide(c.R.Context(), seq, to, c.Token.ID, in.Reason, c.Now)
-		return shown(row), err
-	})
 }
 
 type callbackQuery struct {

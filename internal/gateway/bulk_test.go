@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"countersign/client"
@@ -11,45 +12,51 @@ import (
 	"countersign/merchant"
 )
 
-// TestDecideDeposits: held deposits are credited and rejected by a filter, first counted and then
-// up to the number that the count gave, by who may decide on one.
-func TestDecideDeposits(t *testing.T) {
+// TestManyDeposits: held deposits are decided many at once, first counted, each with its own result;
+// copies of one transfer are credited by themselves alone. Who may not decide on one may on none.
+func TestManyDeposits(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			ctx := t.Context()
 			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-			hold := func(n int) {
-				again := countersigntest.Deposit(n)
-				r.deliver(countersigntest.Deposit(n))
+			for n := range 7 {
+				again := countersigntest.Deposit(n + 1)
+				r.deliver(countersigntest.Deposit(n + 1))
 				again.TrackingID += "-again"
 				r.deliver(again)
 			}
-			for n := range 6 {
-				hold(n + 1)
-			}
-			user := countersigntest.Deposit(1).TenantUserID
-			all := client.DecideDeposits{Filter: client.DepositSearch{State: client.DepositHeld}, Reason: "looked at", DryRun: true}
 			approver := r.withRole(r.client.url, client.RoleApprover)
-			dry, err := approver.CreditDeposits(ctx, all)
-			if err != nil || dry.Count != 0 || dry.LeftOut != 6 || dry.UpTo != 12 || !dry.DryRun {
+			all := client.DecideTasks{IDs: approver.open(t, client.TaskDeposit), Reason: "looked at", DryRun: true}
+			if len(all.IDs) != 7 {
+				t.Fatalf("%q", all.IDs)
+			}
+			dry, err := approver.ApproveTasks(ctx, all)
+			if err != nil || dry.Done != 0 || dry.LeftOut != 7 || !dry.DryRun || !strings.Contains(dry.Tasks[0].Why, "by itself") {
 				t.Fatalf("%+v, %v", dry, err)
 			}
-			hold(7)
-			all.DryRun, all.UpTo = false, 6
-			done, err := approver.RejectDeposits(ctx, all)
-			if err != nil || done.Count != 3 || done.UpTo != 6 || done.DryRun || done.More {
+			if dry, err = approver.DeclineTasks(ctx, all); err != nil || dry.Done != 7 || dry.LeftOut != 0 || len(approver.open(t, client.TaskDeposit)) != 7 {
+				t.Fatalf("%+v, %v", dry, err)
+			}
+			all.DryRun = false
+			done, err := approver.ApproveTasks(ctx, all)
+			if err != nil || done.Done != 0 || done.LeftOut != 7 {
+				t.Fatalf("copies of one transfer were credited together: %+v, %v", done, err)
+			}
+			some := client.DecideTasks{IDs: append(seqIDs(2, 4, 6, 1, 99, 2), "order.none", "none"), Reason: "looked at"}
+			done, err = approver.DeclineTasks(ctx, some)
+			if err != nil || done.Done != 3 || len(done.Tasks) != 8 || done.DryRun {
 				t.Fatalf("%+v, %v", done, err)
 			}
-			all.UpTo, all.Filter = dry.UpTo, client.DepositSearch{TenantUserID: user}
-			if done, err = approver.CreditDeposits(ctx, all); err != nil || done.Count != 0 {
-				t.Fatalf("copies of one transfer were credited together: %+v, %v", done, err)
+			for i, x := range done.Tasks {
+				if x.ID != some.IDs[i] || x.Done != (i < 3) || x.Done != (x.Why == "") {
+					t.Errorf("%+v", x)
+				}
 			}
 			for _, seq := range []int64{8, 10, 12} {
 				if _, err := approver.CreditDeposit(ctx, seq, "looked at"); err != nil {
 					t.Fatal(err)
 				}
 			}
-			all.Filter = client.DepositSearch{State: client.DepositHeld}
 			var states []string
 			for _, seq := range []int64{2, 4, 6, 8, 10, 12, 14} {
 				d, err := r.client.Deposit(ctx, seq)
@@ -62,20 +69,18 @@ func TestDecideDeposits(t *testing.T) {
 				t.Errorf("%q, want %q", states, want)
 			}
 			for _, role := range []client.Role{client.RoleViewer, client.RoleApp} {
-				_, err = r.withRole(r.client.url, role).CreditDeposits(ctx, all)
+				_, err = r.withRole(r.client.url, role).ApproveTasks(ctx, all)
 				wantProblem(t, err, http.StatusForbidden)
 			}
-			_, err = approver.CreditDeposits(ctx, client.DecideDeposits{})
-			wantProblem(t, err, http.StatusUnprocessableEntity, "filter", "at least one")
-			_, err = approver.RejectDeposits(ctx, client.DecideDeposits{Filter: client.DepositSearch{State: client.DepositTaken}})
-			wantProblem(t, err, http.StatusUnprocessableEntity, "filter.state")
-			_, err = approver.RejectDeposits(ctx, client.DecideDeposits{Filter: client.DepositSearch{TxID: "x"}, UpTo: -1})
-			wantProblem(t, err, http.StatusUnprocessableEntity, "upTo")
+			_, err = approver.ApproveTasks(ctx, client.DecideTasks{IDs: []string{}})
+			wantProblem(t, err, http.StatusUnprocessableEntity, "ids")
+			_, err = approver.DeclineTasks(ctx, client.DecideTasks{IDs: make([]string, 201)})
+			wantProblem(t, err, http.StatusUnprocessableEntity, "ids")
 		})
 	}
 }
 
-// TestRefusedTogether: refused callbacks are tried again by a filter after the setting is changed,
+// TestRefusedTogether: refused callbacks are tried again together after the setting is changed,
 // each booked once, and the rest dismissed; questions are left alone.
 func TestRefusedTogether(t *testing.T) {
 	for _, d := range dialects {
@@ -88,41 +93,42 @@ func TestRefusedTogether(t *testing.T) {
 			}
 			strict.deliver(countersigntest.Withdrawal(1))
 			strict.allRefused(6)
-			filter := client.RefusedFilter{Reason: "not_bound"}
-			dry, err := strict.client.RetryAllRefused(ctx, client.RetryRefused{Filter: filter, DryRun: true})
-			if err != nil || dry.Count != 5 || dry.UpTo != 6 || !dry.DryRun || dry.Taken != 0 {
+			all := client.DecideTasks{IDs: strict.client.open(t, client.TaskRefused), DryRun: true}
+			slices.Reverse(all.IDs) // the first that came first
+			dry, err := strict.client.ApproveTasks(ctx, all)
+			if err != nil || dry.Done != 5 || !dry.DryRun || !strings.Contains(dry.Tasks[5].Why, "asks about a withdrawal") {
 				t.Fatalf("%+v, %v", dry, err)
 			}
 			// Under the setting that refused them they are refused again, each with the reason.
-			got, err := strict.client.RetryAllRefused(ctx, client.RetryRefused{Filter: filter})
-			if err != nil || got.Count != 5 || got.Taken != 0 || got.Next != 0 || !slices.Equal(got.Again, []client.RefusedReason{{Reason: "not_bound", Count: 5}}) {
+			all.DryRun = false
+			got, err := strict.client.ApproveTasks(ctx, all)
+			if err != nil || got.Done != 0 || !strings.Contains(got.Tasks[0].Why, "refused again: not_bound") || len(strict.client.open(t, client.TaskRefused)) != 6 {
 				t.Fatalf("%+v, %v", got, err)
 			}
 			lax := newRigOn(t, strict.db, service, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingOff })
-			got, err = lax.client.RetryAllRefused(ctx, client.RetryRefused{Filter: filter, After: 1, UpTo: 3, Reason: "mended"})
-			if err != nil || got.Count != 2 || got.Taken != 2 || len(got.Again) != 0 {
+			got, err = lax.client.ApproveTasks(ctx, client.DecideTasks{IDs: all.IDs[1:3], Reason: "mended"})
+			if err != nil || got.Done != 2 {
 				t.Fatalf("%+v, %v", got, err)
 			}
 			if list := lax.allDeposits(); len(list) != 2 || list[0].TrackingID != countersigntest.Deposit(2).TrackingID {
 				t.Errorf("%+v", list)
 			}
-			if got, err = lax.client.RetryAllRefused(ctx, client.RetryRefused{Filter: filter, UpTo: dry.UpTo}); err != nil || got.Count != 3 || got.Taken != 3 {
+			if got, err = lax.client.ApproveTasks(ctx, all); err != nil || got.Done != 3 {
 				t.Fatalf("%+v, %v", got, err)
 			}
 			if list := lax.allDeposits(); len(list) != 5 {
 				t.Errorf("%+v", list)
 			}
-			if got, err = lax.client.RetryAllRefused(ctx, client.RetryRefused{Filter: filter}); err != nil || got.Count != 0 || len(lax.allDeposits()) != 5 {
+			if got, err = lax.client.ApproveTasks(ctx, all); err != nil || got.Done != 0 || len(lax.allDeposits()) != 5 {
 				t.Errorf("again: %+v, %v", got, err)
 			}
-			left, err := lax.client.DismissAllRefused(ctx, client.DismissRefused{Filter: filter, DryRun: true})
-			if err != nil || left.Count != 1 || left.UpTo != 6 {
+			all.DryRun = true
+			left, err := lax.client.DeclineTasks(ctx, all)
+			if err != nil || left.Done != 1 {
 				t.Fatalf("%+v, %v", left, err)
 			}
-			if left, err = lax.client.DismissAllRefused(ctx, client.DismissRefused{Filter: filter, UpTo: 5}); err != nil || left.Count != 0 {
-				t.Fatalf("%+v, %v", left, err)
-			}
-			if left, err = lax.client.DismissAllRefused(ctx, client.DismissRefused{Filter: filter, UpTo: 6, Reason: "not ours"}); err != nil || left.Count != 1 {
+			all.DryRun, all.Reason = false, "not ours"
+			if left, err = lax.client.DeclineTasks(ctx, all); err != nil || left.Done != 1 {
 				t.Fatalf("%+v, %v", left, err)
 			}
 			var states []string
@@ -133,14 +139,10 @@ func TestRefusedTogether(t *testing.T) {
 				t.Errorf("%q, want %q", states, want)
 			}
 			viewer := lax.withRole(lax.client.url, client.RoleViewer)
-			_, err = viewer.RetryAllRefused(ctx, client.RetryRefused{Filter: filter})
+			_, err = viewer.ApproveTasks(ctx, all)
 			wantProblem(t, err, http.StatusForbidden)
-			_, err = viewer.DismissAllRefused(ctx, client.DismissRefused{Filter: filter})
+			_, err = viewer.DeclineTasks(ctx, all)
 			wantProblem(t, err, http.StatusForbidden)
-			_, err = lax.client.RetryAllRefused(ctx, client.RetryRefused{})
-			wantProblem(t, err, http.StatusUnprocessableEntity, "filter")
-			_, err = lax.client.DismissAllRefused(ctx, client.DismissRefused{Filter: client.RefusedFilter{State: client.RefusedTaken}})
-			wantProblem(t, err, http.StatusUnprocessableEntity, "filter.state")
 		})
 	}
 }

@@ -21,31 +21,31 @@ func TestNotes(t *testing.T) {
 			}
 			approver, viewer := r.withRole(r.client.url, client.RoleApprover), r.withRole(r.client.url, client.RoleViewer)
 			for i, text := range []string{"asked the user", strings.Repeat("ü", 2000)} {
-				n, err := approver.NoteOrder(ctx, "o/1", text)
-				if err != nil || n.Number != int64(i+1) || n.Text != text {
+				n, err := approver.NoteTask(ctx, "order.o/1", text)
+				if err != nil || len(n.Votes) != i+1 || n.Votes[i].Note != text || n.Votes[i].Verdict != "" {
 					t.Fatalf("%+v, %v", n, err)
 				}
 			}
-			if n, err := approver.NoteDeposit(ctx, 1, "seen on the chain"); err != nil || n.Number != 1 {
+			if n, err := approver.NoteTask(ctx, "deposit.1", "seen on the chain"); err != nil || len(n.Votes) != 1 {
 				t.Fatalf("%+v, %v", n, err)
 			}
-			if list, err := viewer.OrderNotes(ctx, "o/1"); err != nil || len(list.Notes) != 2 || list.Notes[0].Text != "asked the user" {
+			if list, err := viewer.Task(ctx, "order.o/1"); err != nil || len(list.Votes) != 2 || list.Votes[0].Note != "asked the user" {
 				t.Errorf("%+v, %v", list, err)
 			}
-			if list, err := viewer.DepositNotes(ctx, 1); err != nil || len(list.Notes) != 1 || list.Notes[0].Text != "seen on the chain" {
+			if list, err := viewer.Task(ctx, "deposit.1"); err != nil || len(list.Votes) != 1 || list.Votes[0].Note != "seen on the chain" {
 				t.Errorf("%+v, %v", list, err)
 			}
-			_, err := viewer.NoteOrder(ctx, "o/1", "x")
+			_, err := viewer.NoteTask(ctx, "order.o/1", "x")
 			wantProblem(t, err, http.StatusForbidden)
-			_, err = r.app.NoteDeposit(ctx, 1, "x")
+			_, err = r.app.NoteTask(ctx, "deposit.1", "x")
 			wantProblem(t, err, http.StatusForbidden)
 			for _, text := range []string{"", " ", strings.Repeat("x", 2001)} {
-				_, err = approver.NoteDeposit(ctx, 1, text)
+				_, err = approver.NoteTask(ctx, "deposit.1", text)
 				wantProblem(t, err, http.StatusUnprocessableEntity, "text")
 			}
-			_, err = approver.NoteOrder(ctx, "none", "x")
+			_, err = approver.NoteTask(ctx, "order.none", "x")
 			wantProblem(t, err, http.StatusNotFound)
-			_, err = approver.DepositNotes(ctx, 9)
+			_, err = approver.Task(ctx, "deposit.9")
 			wantProblem(t, err, http.StatusNotFound)
 			page, err := r.client.Audit(ctx, client.FeedOptions{Limit: 1000})
 			if err != nil {

@@ -143,35 +143,31 @@ func (a *server) explain(body []byte) string {
 	return text
 }
 
-// retryRefused takes a refused callback as if it came now. If the process dies after it was
+// takeRefused takes a refused callback as if it came now. If the process dies after it was
 // taken, the next call finds it repeated.
-func (a *server) retryRefused(c *api.Call, _ api.None, in client.Decide) (client.RefusedCallback, error) {
-	r, err := a.readRefused(c, true)
+func (a *server) takeRefused(c *api.Call, seq int64, reason string) error {
+	r, err := a.lists.Refused(c.R.Context(), seq, true)
 	switch {
-	case err != nil:
-		return client.RefusedCallback{}, err
-	case r.State == client.RefusedTaken:
-		return a.refusedOf(r), nil
+	case err != nil || r.State == client.RefusedTaken:
+		return err
 	case r.Type == countersign.TypeRequestWithdraw:
-		return client.RefusedCallback{}, errQuestion
+		return errQuestion
 	}
-	r, again, err := a.tryAgain(c, r, in.Reason)
+	r, again, err := a.tryAgain(c, r, reason)
 	switch {
-	case err != nil:
-		return client.RefusedCallback{}, err
-	case r.State == client.RefusedTaken:
-		return a.refusedOf(r), nil
+	case err != nil || r.State == client.RefusedTaken:
+		return err
 	case again.Callback != nil && again.Callback.CallbackType() == countersign.TypeRequestWithdraw:
-		return client.RefusedCallback{}, errQuestion
+		return errQuestion
 	case again.Reason.Refusal() && again.Reason != merchant.ReasonOverload:
-		return client.RefusedCallback{}, a.conflict(c, "it is refused again", again)
+		return a.conflict(c, "it is refused again", again)
 	case again.Reason == merchant.ReasonHold, again.Reason == merchant.ReasonBusy:
-		return client.RefusedCallback{}, a.conflict(c, "it cannot be taken yet; try it again later", again)
+		return a.conflict(c, "it cannot be taken yet; try it again later", again)
 	}
 	if again.Cause != nil {
 		a.c.Log.Error("trying a refused callback again failed", "refused", r.Seq, "reason", string(again.Reason), "error", again.Cause)
 	}
-	return client.RefusedCallback{}, api.NewProblem(http.StatusServiceUnavailable, "it was not decided: "+string(again.Reason)+"; try it again later")
+	return api.NewProblem(http.StatusServiceUnavailable, "it was not decided: "+string(again.Reason)+"; try it again later")
 }
 
 // tryAgain takes r, which has its body, as if it came now. Its state then says whether it was taken.
@@ -202,14 +198,14 @@ func (a *server) conflict(c *api.Call, what string, r merchant.Retried) error {
 	return &db.ConflictError{Reason: strings.Join(parts, "; ")}
 }
 
-func (a *server) dismissRefused(c *api.Call, _ api.None, in client.Decide) (client.RefusedCallback, error) {
-	r, err := a.readRefused(c, false)
+func (a *server) dismissRefused(c *api.Call, seq int64, reason string) error {
+	r, err := a.lists.Refused(c.R.Context(), seq, false)
 	if err != nil {
-		return client.RefusedCallback{}, err
+		return err
 	}
 	if r.State == client.RefusedTaken {
-		return client.RefusedCallback{}, &db.ConflictError{Reason: "it was taken"}
+		return &db.ConflictError{Reason: "it was taken"}
 	}
-	r, err = a.book.DecideRefused(c.R.Context(), r.Seq, client.RefusedDismissed, c.Token.ID, in.Reason, c.Now)
-	return a.refusedOf(r), err
+	_, err = a.book.DecideRefused(c.R.Context(), seq, client.RefusedDismissed, c.Token.ID, reason, c.Now)
+	return err
 }

@@ -447,10 +447,10 @@ func TestMadeTokenApprovesNoOrder(t *testing.T) {
 			if err != nil || made.Change == nil {
 				t.Fatalf("%+v, %v", made, err)
 			}
-			if _, err := r.client.ApproveChange(ctx, made.Change.ID); !errors.Is(err, client.ErrForbidden) {
+			if _, err := r.client.ApproveTask(ctx, client.TaskID(client.TaskChange, made.Change.ID), ""); !errors.Is(err, client.ErrForbidden) {
 				t.Errorf("one's own: %v", err)
 			}
-			if _, err := stranger.ApproveChange(ctx, made.Change.ID); err != nil {
+			if _, err := stranger.ApproveTask(ctx, client.TaskID(client.TaskChange, made.Change.ID), ""); err != nil {
 				t.Error(err)
 			}
 			r.wantAlarms("token_changed", "token_changed", "token_changed")

@@ -37,14 +37,28 @@ func (ch *Chain) End(ctx context.Context) error {
 		})
 	}
 	// What was asked for lately, or will be soon.
-	id, where, end := fmt.Sprint("W", max(1, ch.truth.asked-2*ahead+ch.rand.IntN(2*ahead))), "cancelled", ch.gateway.CancelOrder
+	id, where := fmt.Sprint("W", max(1, ch.truth.asked-2*ahead+ch.rand.IntN(2*ahead))), "cancelled"
+	end := func(ctx context.Context, id, reason string) error {
+		_, err := ch.gateway.CancelOrder(ctx, id, reason)
+		return err
+	}
 	if ch.rand.IntN(2) == 0 {
-		where, end = "declined", ch.gateway.DeclineOrder
+		where, end = "declined", ch.decline
 	}
 	return ch.end(id, where, func() error {
-		_, err := end(ctx, id, "chaos")
-		return err
+		return end(ctx, id, "chaos")
 	})
+}
+
+// decline and approve answer the tasks about an order.
+func (ch *Chain) decline(ctx context.Context, id, reason string) error {
+	_, err := ch.gateway.DeclineTask(ctx, client.TaskID(client.TaskOrder, id), reason)
+	return err
+}
+
+func (ch *Chain) approve(ctx context.Context, id, reason string) error {
+	_, err := ch.gateway.ApproveTask(ctx, client.TaskID(client.TaskOrder, id), reason)
+	return err
 }
 
 // end repeats do until it says whether it is done.
@@ -84,17 +98,11 @@ func (ch *Chain) Decide(ctx context.Context, all bool) error {
 		switch n := ch.rand.IntN(4); {
 		case o.Restored || n == 0 && !all:
 		case n < 2:
-			err = ch.end(o.CallBackID, "declined", func() error {
-				_, err := ch.gateway.DeclineOrder(ctx, o.CallBackID, "chaos")
-				return err
-			})
+			err = ch.end(o.CallBackID, "declined", func() error { return ch.decline(ctx, o.CallBackID, "chaos") })
 		default:
 			ch.truth.approved[o.CallBackID] = true
 			ch.Decided["approved"]++
-			err = ch.repeat(func() error {
-				_, err := ch.gateway.ApproveOrder(ctx, o.CallBackID, "chaos")
-				return err
-			})
+			err = ch.repeat(func() error { return ch.approve(ctx, o.CallBackID, "chaos") })
 		}
 		if err != nil && !errors.Is(err, client.ErrConflict) {
 			return err
@@ -126,12 +134,12 @@ func (ch *Chain) decideDeposits(ctx context.Context) error {
 		if err != nil {
 			return nil
 		}
-		decide, word := ch.gateway.CreditDeposit, "deposits credited"
+		decide, word := ch.gateway.ApproveTask, "deposits credited"
 		if counts {
-			decide, word = ch.gateway.RejectDeposit, "deposits rejected"
+			decide, word = ch.gateway.DeclineTask, "deposits rejected"
 		}
 		err = ch.repeat(func() error {
-			_, err := decide(ctx, d.Seq, "chaos")
+			_, err := decide(ctx, client.DepositTask(d.Seq), "chaos")
 			return err
 		})
 		if errors.Is(err, client.ErrConflict) {
@@ -227,11 +235,19 @@ func (ch *Chain) try(ctx context.Context, end string) {
 		if !o.State.Undecided() {
 			continue
 		}
-		act := []func(context.Context, string, string) (client.Order, error){ch.gateway.CancelOrder, ch.gateway.DeclineOrder, ch.gateway.ApproveOrder, ch.gateway.ResumeOrder}[i%4]
-		_, _ = act(ctx, o.CallBackID, "try")
+		switch i % 4 {
+		case 0:
+			_, _ = ch.gateway.CancelOrder(ctx, o.CallBackID, "try")
+		case 1:
+			_ = ch.decline(ctx, o.CallBackID, "try")
+		case 2:
+			_ = ch.approve(ctx, o.CallBackID, "try")
+		default:
+			_, _ = ch.gateway.ApproveTask(ctx, client.TaskID(client.TaskRestored, o.CallBackID), "try")
+		}
 	}
 	deposits, _ := ch.gateway.SearchDeposits(ctx, client.DepositSearch{State: client.DepositHeld}, client.PageOptions{Limit: 20})
 	for i, d := range deposits.Deposits {
-		_, _ = []func(context.Context, int64, string) (client.DepositEntry, error){ch.gateway.CreditDeposit, ch.gateway.RejectDeposit}[i%2](ctx, d.Seq, "try")
+		_, _ = []func(context.Context, string, string) (client.Task, error){ch.gateway.ApproveTask, ch.gateway.DeclineTask}[i%2](ctx, client.DepositTask(d.Seq), "try")
 	}
 }

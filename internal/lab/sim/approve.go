@@ -68,7 +68,7 @@ func (s *shop) approve(who string, api *client.Gateway) {
 			}
 			s.approved[o.CallBackID][who] = true // also where the answer is lost
 			s.mu.Unlock()
-			if _, err := api.ApproveOrder(s.w.ctx, o.CallBackID, ""); errors.Is(err, client.ErrForbidden) {
+			if _, err := api.ApproveTask(s.w.ctx, client.TaskID(client.TaskOrder, o.CallBackID), ""); errors.Is(err, client.ErrForbidden) {
 				s.w.wrong("%s may not approve order %s: %v", who, o.CallBackID, err)
 			}
 		}

@@ -93,9 +93,10 @@ func (w *world) decideRefused() {
 		return
 	}
 	for _, r := range page.Refused {
-		is, err := w.shop.api.RetryRefused(w.ctx, r.ID, "the cause is gone")
+		task := client.TaskID(client.TaskRefused, fmt.Sprint(r.ID))
+		is, err := w.shop.api.ApproveTask(w.ctx, task, "the cause is gone")
 		if err != nil {
-			is, err = w.shop.api.DismissRefused(w.ctx, r.ID, err.Error())
+			is, err = w.shop.api.DeclineTask(w.ctx, task, err.Error())
 		}
 		if err == nil {
 			w.say("person", "what the gateway refused (%s %s) is %s", r.Reason, r.CallbackID, is.State)

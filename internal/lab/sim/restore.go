@@ -407,7 +407,7 @@ func (s *shop) cancelUnsaid() {
 		s.mu.Unlock()
 		if refused {
 			s.w.persist("cancelling order "+id, func() error {
-				_, err := s.api.ResumeOrder(s.w.ctx, id, "no books have it")
+				_, err := s.api.ApproveTask(s.w.ctx, client.TaskID(client.TaskRestored, id), "no books have it")
 				if err == nil {
 					_, err = s.api.CancelOrder(s.w.ctx, id, "it was refused, and nobody waits for it")
 				}

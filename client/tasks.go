@@ -1,0 +1,206 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"strconv"
+)
+
+// TaskKind says what a task is about.
+type TaskKind string
+
+// The kinds of tasks.
+const (
+	TaskChange   TaskKind = "change"
+	TaskRelease  TaskKind = "release"
+	TaskOrder    TaskKind = "order"
+	TaskDeposit  TaskKind = "deposit"
+	TaskAddress  TaskKind = "address"
+	TaskRefused  TaskKind = "refused"
+	TaskRestored TaskKind = "restored"
+)
+
+var taskKinds = words[TaskKind]{
+	{is: TaskChange, at: atBoth, means: "Something that could move money, or who decides on it, is to be changed."},
+	{is: TaskRelease, at: atService, means: "A confirmed withdrawal above the merchant's approveAbove is to be released."},
+	{is: TaskOrder, at: atGateway, means: "The policy holds an order for a person."},
+	{is: TaskDeposit, at: atGateway, means: "A deposit may be a copy of another one, or forged. It counts only if a person says so."},
+	{is: TaskAddress, at: atGateway, means: "A deposit address is to replace another one. It counts only if a person says so."},
+	{is: TaskRefused, at: atGateway, means: "A callback was refused. It can be taken under the present settings."},
+	{is: TaskRestored, at: atBoth, means: "A restored database does not know what became of it. Nothing is decided on it until a person says that nothing did."},
+}
+
+// Values lists every kind.
+func (TaskKind) Values() []TaskKind { return taskKinds.values() }
+
+// Means says what k means, for people; empty for an unknown word.
+func (k TaskKind) Means() string { return taskKinds.of(k).means }
+
+// ServiceTaskKinds and GatewayTaskKinds list the kinds of tasks of an end.
+func ServiceTaskKinds() []TaskKind { return taskKinds.valuesAt(atService) }
+
+// GatewayTaskKinds lists the kinds of the gateway's tasks.
+func GatewayTaskKinds() []TaskKind { return taskKinds.valuesAt(atGateway) }
+
+// TaskState says what became of a task.
+type TaskState string
+
+// The states of a task.
+const (
+	TaskOpen     TaskState = "open"
+	TaskDone     TaskState = "done"
+	TaskDeclined TaskState = "declined"
+	TaskExpired  TaskState = "expired"
+	TaskStale    TaskState = "stale"
+)
+
+var taskStates = words[TaskState]{
+	{is: TaskOpen, means: "It waits for a person."},
+	{is: TaskDone, means: "It was approved by as many persons as it needs."},
+	{is: TaskDeclined, means: "A person declined it."},
+	{is: TaskExpired, means: "Its time ended before anybody decided."},
+	{is: TaskStale, means: "What it was about has changed or ended otherwise; nobody can decide it any more."},
+}
+
+// Values lists every state.
+func (TaskState) Values() []TaskState { return taskStates.values() }
+
+// Means says what s means, for people; empty for an unknown word.
+func (s TaskState) Means() string { return taskStates.of(s).means }
+
+// TaskID returns the id of the task about a thing.
+func TaskID(kind TaskKind, about string) string { return string(kind) + "." + about }
+
+// DepositTask returns the id of the task about a deposit of the gateway.
+func DepositTask(seq int64) string { return TaskID(TaskDeposit, strconv.FormatInt(seq, 10)) }
+
+// Task is something that waits for persons, or did: what it is about, what would happen, how many
+// must agree, and who has said what.
+type Task struct {
+	ID       string       `json:"id" doc:"its kind, a dot, and the id of what it is about"`
+	Kind     TaskKind     `json:"kind" doc:"what kind of thing it is about"`
+	About    string       `json:"about" doc:"id of what it is about"`
+	Merchant string       `json:"merchant,omitempty" doc:"id of the merchant that it is about; absent: none, or it is the gateway's"`
+	Title    string       `json:"title" doc:"what it is about, in one line"`
+	Why      string       `json:"why,omitempty" doc:"why a person must decide, or what to look at first"`
+	Content  []TaskMember `json:"content" nullable:"false" doc:"what is decided on, member by member"`
+	Approve  string       `json:"approve" doc:"what an approval does"`
+	Decline  string       `json:"decline,omitempty" doc:"what it does to decline; absent: it cannot be declined"`
+	State    TaskState    `json:"state" doc:"open until it is decided"`
+	Opened   Time         `json:"opened" doc:"since when it is there"`
+	Due      Time         `json:"due,omitzero" doc:"when it expires, or takes effect if it is done; absent: never"`
+	Decided  Time         `json:"decided,omitzero" doc:"when it was decided; absent: it is open"`
+	Needs    int          `json:"needs" doc:"how many persons must approve it, each with a token of another origin"`
+	Missing  int          `json:"missing" doc:"how many of them are missing"`
+	Votes    []TaskVote   `json:"votes" nullable:"false" doc:"who said what, the first first; notes only where one task is shown"`
+	Could    []string     `json:"could,omitempty" nullable:"false" doc:"names of tokens that may give what is missing, at most 20"`
+	Nobody   string       `json:"nobody,omitempty" doc:"says that those who exist cannot give what is missing, and what to do; absent: they can"`
+	May      []string     `json:"may" nullable:"false" doc:"what the caller may do now: approve, decline, note"`
+	MayNot   string       `json:"mayNot,omitempty" doc:"why the caller may not approve it now; absent: it may"`
+	Alone    string       `json:"alone,omitempty" doc:"why it is approved by itself alone and left out where many are; absent: it is not"`
+}
+
+// TaskMember is a member of what is decided on.
+type TaskMember struct {
+	Name   string `json:"name" doc:"what it is"`
+	Value  string `json:"value" doc:"its value; of keys and secrets the fingerprint"`
+	Beside string `json:"beside,omitempty" doc:"to compare with: of a change what it was before, of a possible duplicate that of the first deposit"`
+}
+
+// Differs reports whether the member is not what stands beside it.
+func (m TaskMember) Differs() bool { return m.Beside != "" && m.Beside != m.Value }
+
+// TaskVote is what one person said of a task. A note has no verdict.
+type TaskVote struct {
+	Task    string `json:"task" doc:"id of the task"`
+	Actor   string `json:"actor" doc:"id of the token"`
+	Name    string `json:"name,omitempty" doc:"name of the token"`
+	Origin  string `json:"origin,omitempty" doc:"the person of the identity provider, or the token from which the token comes; of one origin one approval counts"`
+	Verdict string `json:"verdict,omitempty" enum:"approve,decline" doc:"approve or decline; absent: it is a note"`
+	Note    string `json:"note,omitempty" doc:"the reason, or what was noted"`
+	At      Time   `json:"at" doc:"when it was said"`
+	Void    string `json:"void,omitempty" doc:"why an approval does not count; absent: it does"`
+}
+
+// TaskPage is a page of tasks, the newest first.
+type TaskPage struct {
+	Tasks []Task  `json:"tasks" nullable:"false" doc:"the newest first"`
+	Next  *string `json:"next" doc:"the cursor of the next page; null: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
+}
+
+// TaskFilter selects tasks. Zero members select all open ones.
+type TaskFilter struct {
+	Kind     TaskKind  `query:"kind" doc:"only of this kind"`
+	Merchant string    `query:"merchant" minLength:"1" maxLength:"64" doc:"only about this merchant, 1 to 64 characters"`
+	State    TaskState `query:"state" doc:"only in this state; absent: open"`
+	Awaits   string    `query:"awaits" enum:"me" doc:"me: only those that the caller may approve now"`
+}
+
+// DecideTasks is what is said of many tasks at once.
+type DecideTasks struct {
+	IDs    []string `json:"ids" minItems:"1" maxItems:"200" nullable:"false" doc:"1 to 200 ids of tasks; each has its own result, whatever becomes of the others"`
+	Reason string   `json:"reason,omitempty" maxLength:"500" doc:"the reason, kept for later readers, at most 500 characters"`
+	DryRun bool     `json:"dryRun,omitempty" doc:"only say which of them it would be done to"`
+}
+
+// DecidedTasks says what became of many tasks, in the order of the request.
+type DecidedTasks struct {
+	Tasks   []DecidedTask `json:"tasks" nullable:"false" doc:"one for each id, in the order of the request"`
+	Done    int           `json:"done" doc:"to how many it was done, or would be"`
+	LeftOut int           `json:"leftOut" doc:"how many are approved one by one alone, as possible duplicates are, and were left out"`
+	DryRun  bool          `json:"dryRun" doc:"nothing was done"`
+}
+
+// DecidedTask says what became of one of them.
+type DecidedTask struct {
+	ID   string `json:"id" doc:"as in the request"`
+	Done bool   `json:"done" doc:"it was done, or would be"`
+	Why  string `json:"why,omitempty" doc:"why it was not; absent: it was"`
+}
+
+// Tasks gives a page of what waits for persons, the newest first.
+func (c *caller) Tasks(ctx context.Context, f TaskFilter, o PageOptions) (TaskPage, error) {
+	return ask[TaskPage](ctx, c, http.MethodGet, withQuery("/v1/tasks", f, o), nil)
+}
+
+// AllTasks gives every task that f selects, the newest first.
+func (c *caller) AllTasks(ctx context.Context, f TaskFilter) iter.Seq2[Task, error] {
+	return all(func(o PageOptions) ([]Task, *string, error) {
+		p, err := c.Tasks(ctx, f, o)
+		return p.Tasks, p.Next, err
+	})
+}
+
+// Task gives one task, with its notes.
+func (c *caller) Task(ctx context.Context, id string) (Task, error) {
+	return ask[Task](ctx, c, http.MethodGet, pathOf("tasks", id, ""), nil)
+}
+
+// ApproveTask says yes. What the kind of the task does then, it does with the last approval that
+// is missing. An approval that would not count is ErrForbidden, and a task that is decided
+// otherwise ErrConflict. The reason may be empty.
+func (c *caller) ApproveTask(ctx context.Context, id, reason string) (Task, error) {
+	return ask[Task](ctx, c, http.MethodPost, pathOf("tasks", id, "/approve"), Decide{reason})
+}
+
+// DeclineTask says no; one person suffices. The reason may be empty.
+func (c *caller) DeclineTask(ctx context.Context, id, reason string) (Task, error) {
+	return ask[Task](ctx, c, http.MethodPost, pathOf("tasks", id, "/decline"), Decide{reason})
+}
+
+// ApproveTasks is ApproveTask for up to 200 tasks, each by itself.
+func (c *caller) ApproveTasks(ctx context.Context, d DecideTasks) (DecidedTasks, error) {
+	return ask[DecidedTasks](ctx, c, http.MethodPost, "/v1/tasks/approve", d)
+}
+
+// DeclineTasks is DeclineTask for up to 200 tasks, each by itself.
+func (c *caller) DeclineTasks(ctx context.Context, d DecideTasks) (DecidedTasks, error) {
+	return ask[DecidedTasks](ctx, c, http.MethodPost, "/v1/tasks/decline", d)
+}
+
+// NoteTask notes something about what a task is about. Each call adds a note, and none is ever
+// changed; a thousand about one thing are the most, and then the error is ErrConflict.
+func (c *caller) NoteTask(ctx context.Context, id, text string) (Task, error) {
+	return ask[Task](ctx, c, http.MethodPost, pathOf("tasks", id, "/note"), NewNote{text})
+}

@@ -1,0 +1,227 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"countersign/client"
+	"countersign/internal/api"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
+	"countersign/internal/tasks"
+)
+
+// tasks are all that waits for persons at the service.
+func (s *Server) tasks() tasks.Tasks {
+	return tasks.Tasks{Lists: s.Lists, Stopped: s.stopped, Kinds: []tasks.Kind{s.releaseTasks(), s.restoredTasks(), tasks.OfChanges(s.Changes)}}
+}
+
+// stopped says why nothing from before a restore is resumed at the moment.
+func (s *Server) stopped(ctx context.Context) (string, error) {
+	open, err := db.EpochIsOpen(ctx, s.Lists)
+	if err != nil || !open {
+		return "", err
+	}
+	return "the service was restored from a backup and is not reconciled: first reconcile (countersign reconcile)", nil
+}
+
+// looksMost is how many withdrawals one call looks at for those that wait for a person.
+const looksMost = 500
+
+// withdrawalSource lists the withdrawals of a state that keep says are tasks.
+func (s *Server) withdrawalSource(state outbox.WithdrawalState, is client.TaskState, keep func(client.Task) bool) tasks.Source {
+	return tasks.Source{Name: string(state), State: is, List: func(look *tasks.Look, f client.TaskFilter, cursor string, limit int) (out []tasks.Listed, next string, err error) {
+		where := outbox.WithdrawalFilter{Of: seen(look.Call, f.Merchant), State: state}
+		for looked := 0; looked < looksMost && len(out) < limit; looked += limit {
+			list, more, err := s.Lists.WithdrawalsWhere(look.R.Context(), where, limit-len(out), cursor)
+			if err != nil {
+				return nil, "", cursorFault(err, api.Page{Cursor: cursor})
+			}
+			for _, w := range list {
+				t, err := s.releaseTask(look, w)
+				if err != nil {
+					return nil, "", err
+				}
+				if keep(t) {
+					out = append(out, tasks.Listed{Task: t, At: w.Created, Place: w.ID})
+				}
+			}
+			if cursor = more; more == "" {
+				break
+			}
+		}
+		return out, cursor, nil
+	}}
+}
+
+var releaseStates = map[outbox.WithdrawalState]client.TaskState{outbox.WithdrawalConfirmed: client.TaskOpen, outbox.WithdrawalReleased: client.TaskDone, outbox.WithdrawalExecuted: client.TaskDone,
+	outbox.WithdrawalFailed: client.TaskDone, outbox.WithdrawalBlocked: client.TaskDeclined, outbox.WithdrawalLapsed: client.TaskExpired}
+
+func (s *Server) releaseTasks() tasks.Kind {
+	k := tasks.Kind{
+		Kind:    client.TaskRelease,
+		Approve: "The wallet core can take the permit to execute the withdrawal.",
+		Decline: "The withdrawal is blocked for ever: it is never released.",
+		Find: func(look *tasks.Look, about string) (client.Task, error) {
+			w, err := s.seenWithdrawal(look.Call, about)
+			if err != nil {
+				return client.Task{}, err
+			}
+			return s.releaseTask(look, w)
+		},
+		DoApprove: s.approveWithdrawal,
+		DoDecline: func(c *api.Call, about, reason string) error {
+			if reason == "" {
+				return api.Invalid(api.At("body.reason", "is missing: say why the withdrawal is blocked"))
+			}
+			_, err := s.Outbox.BlockWithdrawal(c.R.Context(), about, reason, c.Token.ID, c.Now)
+			return err
+		},
+		Decliners: api.Deciders,
+		Notes:     s.withdrawalNotes, Note: s.noteWithdrawal, Noters: api.Deciders,
+	}
+	k.Sources = append(k.Sources, s.withdrawalSource(outbox.WithdrawalConfirmed, client.TaskOpen, func(t client.Task) bool { return t.State == client.TaskOpen }),
+		tasks.Source{Name: "approved", State: client.TaskDone, List: s.withdrawalSource(outbox.WithdrawalConfirmed, client.TaskDone, func(t client.Task) bool { return t.State == client.TaskDone && len(t.Votes) > 0 }).List})
+	for _, state := range []outbox.WithdrawalState{outbox.WithdrawalReleased, outbox.WithdrawalExecuted, outbox.WithdrawalFailed, outbox.WithdrawalBlocked, outbox.WithdrawalLapsed} {
+		k.Sources = append(k.Sources, s.withdrawalSource(state, releaseStates[state], func(t client.Task) bool { return len(t.Votes) > 0 }))
+	}
+	return k
+}
+
+func (s *Server) withdrawalNotes(ctx context.Context, about string) ([]db.Note, error) {
+	return s.Lists.WithdrawalNotes(ctx, about)
+}
+
+func (s *Server) noteWithdrawal(ctx context.Context, about string, n db.Note) (db.Note, error) {
+	return s.Outbox.NoteWithdrawal(ctx, about, n)
+}
+
+// seenWithdrawal returns a withdrawal, if there is one for the caller.
+func (s *Server) seenWithdrawal(c *api.Call, id string) (outbox.Withdrawal, error) {
+	merchant, _, _ := strings.Cut(id, ".")
+	if !c.Sees(merchant) {
+		return outbox.Withdrawal{}, db.ErrNotFound
+	}
+	return s.Lists.Withdrawal(c.R.Context(), id)
+}
+
+// releaseTask is open if a person must approve w before it is released.
+func (s *Server) releaseTask(look *tasks.Look, w outbox.Withdrawal) (client.Task, error) {
+	state, decides := releaseStates[w.State]
+	if !decides {
+		state = client.TaskStale
+	}
+	t := withdrawalTask(client.TaskRelease, w, state)
+	if w.State != outbox.WithdrawalConfirmed {
+		t.MayNot = "the withdrawal is " + string(w.State)
+	}
+	a, err := s.Lists.WithdrawalApproval(look.R.Context(), w)
+	if errors.Is(err, db.ErrNotFound) { // its merchant was deleted
+		return t, nil
+	}
+	if err != nil {
+		return t, err
+	}
+	if !a.Needed {
+		agreed := look.People.Agree(releaseAsked(w, a, cmp.Or(w.Released, w.Ended, look.Now)), a.Given)
+		look.Voted(&t, agreed.Decided())
+		if w.State == outbox.WithdrawalConfirmed { // it needs no approval
+			t.State, t.MayNot = client.TaskDone, "it needs no approval"
+		}
+		if w.State == outbox.WithdrawalBlocked {
+			look.Vote(&t, w.BlockedBy, w.BlockedReason, w.Ended)
+		}
+		return t, nil
+	}
+	if w.Restored {
+		t.State, t.MayNot = client.TaskStale, "it is from before a restore: resume it first (task "+client.TaskID(client.TaskRestored, w.ID)+")"
+		return t, nil
+	}
+	t.Why = "its amount is above the merchant's approveAbove"
+	asked := releaseAsked(w, a, look.Now)
+	if agreed := look.People.Agree(asked, a.Given); agreed.Enough() {
+		t.State = client.TaskDone
+	}
+	look.Ask(&t, asked, a.Given)
+	if slices.Contains(api.Deciders, look.Token.Role) {
+		t.May = append(t.May, tasks.Decline)
+	}
+	return t, nil
+}
+
+func withdrawalTask(kind client.TaskKind, w outbox.Withdrawal, state client.TaskState) client.Task {
+	t := tasks.New(kind, w.ID, state, cmp.Or(w.Decided, w.Created))
+	t.Merchant, t.Decided = w.Merchant, api.TimeOf(cmp.Or(w.Released, w.Ended))
+	d := w.Details
+	if d == nil {
+		d = w.Ordered
+	}
+	t.Title = "withdrawal " + w.CallBackID
+	if d != nil {
+		t.Title = d.Amount.String() + " " + d.Symbol + " to " + d.Address
+		for _, m := range [][2]string{{"amount", d.Amount.String()}, {"symbol", d.Symbol}, {"to", d.Address}, {"chain", d.ChainName}} {
+			tasks.Member(&t, m[0], m[1])
+		}
+	}
+	tasks.Member(&t, "user", w.TenantUserID)
+	tasks.Member(&t, "callBackId", w.CallBackID)
+	return t
+}
+
+func (s *Server) restoredTasks() tasks.Kind {
+	task := func(look *tasks.Look, w outbox.Withdrawal) client.Task {
+		state := client.TaskDone
+		if w.Restored {
+			state = client.TaskOpen
+		}
+		t := withdrawalTask(client.TaskRestored, w, state)
+		t.Why = "it is from before a restore: look at the wallet and the chain whether anything became of it after the backup"
+		if w.Restored {
+			look.Ask(&t, api.Asked{At: look.Now, Sees: func(t api.Token) bool { return t.Sees(w.Merchant) }}, nil)
+		}
+		return t
+	}
+	return tasks.Kind{
+		Kind: client.TaskRestored, Stops: []string{tasks.Approve},
+		Approve: "Nothing became of the withdrawal after the backup: it is decided and released as any other.",
+		Sources: []tasks.Source{{Name: "withdrawals", State: client.TaskOpen, List: func(look *tasks.Look, f client.TaskFilter, cursor string, limit int) (out []tasks.Listed, next string, err error) {
+			var list []outbox.Withdrawal
+			err = s.Lists.EachRestored(look.R.Context(), func(w outbox.Withdrawal) error {
+				if look.Sees(w.Merchant) && (f.Merchant == "" || f.Merchant == w.Merchant) {
+					list = append(list, w)
+				}
+				return nil
+			})
+			slices.SortFunc(list, newest)
+			if i := slices.IndexFunc(list, func(w outbox.Withdrawal) bool { return w.ID == cursor }); i >= 0 {
+				list = list[i+1:]
+			}
+			for _, w := range list[:min(limit, len(list))] {
+				out = append(out, tasks.Listed{Task: task(look, w), At: w.Created, Place: w.ID})
+			}
+			if len(list) > limit {
+				next = list[limit-1].ID
+			}
+			return out, next, err
+		}}},
+		Find: func(look *tasks.Look, about string) (client.Task, error) {
+			w, err := s.seenWithdrawal(look.Call, about)
+			return task(look, w), err
+		},
+		DoApprove: func(c *api.Call, about, reason string) error {
+			if reason == "" {
+				return api.Invalid(api.At("body.reason", "is missing: say how you know that nothing became of it"))
+			}
+			_, err := s.Outbox.ResumeWithdrawal(c.R.Context(), about, reason, c.Token.ID, c.Now)
+			return err
+		},
+		Notes: s.withdrawalNotes, Note: s.noteWithdrawal, Noters: api.Deciders,
+	}
+}
+
+func newest(a, b outbox.Withdrawal) int {
+	return cmp.Or(cmp.Compare(b.Created, a.Created), cmp.Compare(b.ID, a.ID))
+}

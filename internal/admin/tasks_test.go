@@ -1,0 +1,57 @@
+package admin
+
+import (
+	"context"
+
+	"countersign/client"
+)
+
+// What people do through tasks, with what became of the thing.
+
+func releaseTask(id string) string { return client.TaskID(client.TaskRelease, id) }
+func changeTask(id string) string  { return client.TaskID(client.TaskChange, id) }
+
+func approveWithdrawal(c answerer, ctx context.Context, id, reason string) (client.Withdrawal, error) {
+	if _, err := c.ApproveTask(ctx, releaseTask(id), reason); err != nil {
+		return client.Withdrawal{}, err
+	}
+	return c.Withdrawal(ctx, id)
+}
+
+func withdrawalApproval(c answerer, ctx context.Context, id string) (client.Task, error) {
+	return c.Task(ctx, releaseTask(id))
+}
+
+func resumeWithdrawal(c answerer, ctx context.Context, id, reason string) (client.Withdrawal, error) {
+	if _, err := c.ApproveTask(ctx, client.TaskID(client.TaskRestored, id), reason); err != nil {
+		return client.Withdrawal{}, err
+	}
+	return c.Withdrawal(ctx, id)
+}
+
+func approveChange(c answerer, ctx context.Context, id string) (client.ChangeEntry, error) {
+	if _, err := c.ApproveTask(ctx, changeTask(id), ""); err != nil {
+		return client.ChangeEntry{}, err
+	}
+	return c.Change(ctx, id)
+}
+
+func rejectChange(c answerer, ctx context.Context, id, reason string) (client.ChangeEntry, error) {
+	if _, err := c.DeclineTask(ctx, changeTask(id), reason); err != nil {
+		return client.ChangeEntry{}, err
+	}
+	return c.Change(ctx, id)
+}
+
+func changeApproval(c answerer, ctx context.Context, id string) (client.Task, error) {
+	return c.Task(ctx, changeTask(id))
+}
+
+// answerer has the calls of people who answer tasks.
+type answerer interface {
+	Task(context.Context, string) (client.Task, error)
+	ApproveTask(ctx context.Context, id, reason string) (client.Task, error)
+	DeclineTask(ctx context.Context, id, reason string) (client.Task, error)
+	Withdrawal(context.Context, string) (client.Withdrawal, error)
+	Change(context.Context, string) (client.ChangeEntry, error)
+}

@@ -1,0 +1,261 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+
+	"countersign/client"
+)
+
+// tasksSection is the first page of both ends: what waits for persons.
+var tasksSection = section{
+	nav: navItem{root, "Tasks", "tasks"},
+	pages: []page{
+		{"GET /console/{$}", (*visit).tasks},
+		{"GET /console/live/tasks", (*visit).tasksLive},
+		{"GET /console/tasks/many", (*visit).manyTasks},
+		{"POST /console/tasks/many", (*visit).manyTasksDone},
+		{"GET /console/tasks/{id}", (*visit).task},
+		{"POST /console/tasks/{id}/approve", (*visit).taskApprove},
+		{"POST /console/tasks/{id}/decline", (*visit).taskDecline},
+		{"POST /console/tasks/{id}/note", (*visit).taskNote},
+	},
+	deeds: map[string]string{
+		"approved":      "Approved.",
+		"approved-one":  "Your approval is kept. The page says who is missing.",
+		"declined":      "Declined.",
+		"approved-many": "Approved. What is still here was left out: open it to see why.",
+		"declined-many": "Declined.",
+	},
+}
+
+// tasker has the calls about tasks, which both clients have.
+type tasker interface {
+	Tasks(context.Context, client.TaskFilter, client.PageOptions) (client.TaskPage, error)
+	Task(context.Context, string) (client.Task, error)
+	ApproveTask(ctx context.Context, id, reason string) (client.Task, error)
+	DeclineTask(ctx context.Context, id, reason string) (client.Task, error)
+	ApproveTasks(context.Context, client.DecideTasks) (client.DecidedTasks, error)
+	DeclineTasks(context.Context, client.DecideTasks) (client.DecidedTasks, error)
+	NoteTask(ctx context.Context, id, text string) (client.Task, error)
+}
+
+func (v *visit) tasker() tasker {
+	if v.service != nil {
+		return v.service
+	}
+	return v.gateway
+}
+
+// tasksPage is the list of tasks.
+type tasksPage struct {
+	Filter  client.TaskFilter
+	Kinds   []client.TaskKind
+	States  []client.TaskState
+	Tasks   []client.Task
+	Next    string // the address of the next page
+	Partial bool   // the page ended before it was full
+	Live    string // the address of the part that is kept up to date; empty: it is not the first page
+	Bound   bool   // tasks are about merchants
+}
+
+func (v *visit) tasksPage() (page tasksPage, done bool, err error) {
+	page = tasksPage{Kinds: client.GatewayTaskKinds(), States: client.TaskState("").Values(), Bound: v.service != nil,
+		Filter: client.TaskFilter{Kind: client.TaskKind(v.query("kind")), State: client.TaskState(v.query("state")), Merchant: v.query("merchant"), Awaits: v.query("awaits")}}
+	if v.service != nil {
+		page.Kinds = client.ServiceTaskKinds()
+	}
+	list, done, err := readList(v, func(o client.PageOptions) (client.TaskPage, error) {
+		return v.tasker().Tasks(v.r.Context(), page.Filter, o)
+	})
+	if err != nil || done {
+		return page, done, err
+	}
+	page.Tasks = list.Tasks
+	page.Next, page.Partial = v.nextPage(list.Next, len(list.Tasks), listSpan{}, "kind", "state", "merchant", "awaits")
+	page.Next = strings.Replace(page.Next, "/console/live/tasks", root, 1)
+	if v.query("cursor") == "" {
+		page.Live = "/console/live/tasks?" + filterOf(v.r.URL.Query()).Encode()
+	}
+	return page, false, nil
+}
+
+func (v *visit) tasks() error {
+	if !v.may("tasks") {
+		return v.elsewhere()
+	}
+	page, done, err := v.tasksPage()
+	if err != nil || done {
+		return err
+	}
+	return v.render("tasks", "Tasks", page)
+}
+
+func (v *visit) tasksLive() error {
+	return v.live(func() (string, error) {
+		page, _, err := v.tasksPage()
+		if err != nil {
+			return "", err
+		}
+		return v.part("tasks", "live", page)
+	})
+}
+
+// taskView is a task as its own page and that of the thing show it.
+type taskView struct {
+	client.Task
+	Thing   string // the page of what it is about; empty: this one, or there is none
+	Whole   bool   // all members are shown, not only those that are compared
+	Values  map[string]string
+	MayNote bool
+}
+
+// Compared reports whether a member has another one beside it.
+func (t taskView) Compared() bool {
+	return slices.ContainsFunc(t.Content, func(m client.TaskMember) bool { return m.Beside != "" })
+}
+
+// MayDo reports whether the session's token may do what a verb says.
+func (t taskView) MayDo(verb string) bool { return slices.Contains(t.May, verb) }
+
+// taskOf reads the task about the thing of a page; nil: there is none, or it may not be seen.
+func (v *visit) taskOf(kind client.TaskKind, about string) (*taskView, error) {
+	if !v.may("task") {
+		return nil, nil
+	}
+	t, err := v.tasker().Task(v.r.Context(), client.TaskID(kind, about))
+	if errors.Is(err, client.ErrNotFound) {
+		return nil, nil
+	}
+	return &taskView{Task: t, Values: v.values(nil), MayNote: slices.Contains(t.May, "note")}, err
+}
+
+// taskThings are the pages of what tasks are about. A change has its task alone.
+var taskThings = map[client.TaskKind]string{client.TaskRelease: "/console/withdrawals/", client.TaskOrder: "/console/orders/", client.TaskDeposit: "/console/deposits/",
+	client.TaskAddress: "/console/addresses/", client.TaskRefused: "/console/refused/"}
+
+func (v *visit) thingOf(t client.Task) string {
+	to := taskThings[t.Kind]
+	switch {
+	case t.Kind == client.TaskRestored && v.service != nil:
+		to = "/console/withdrawals/"
+	case t.Kind == client.TaskRestored:
+		to = "/console/orders/"
+	}
+	if to == "" {
+		return ""
+	}
+	return to + url.PathEscape(t.About)
+}
+
+// restoredOr is the kind of the task about a thing: another one while a restore left it open.
+func restoredOr(restored bool, kind client.TaskKind) client.TaskKind {
+	if restored {
+		return client.TaskRestored
+	}
+	return kind
+}
+
+func taskPath(id string) string { return "/console/tasks/" + url.PathEscape(id) }
+
+func (v *visit) task() error {
+	t, err := v.tasker().Task(v.r.Context(), v.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return v.render("task", "Task", taskView{Task: t, Thing: v.thingOf(t), Whole: true, Values: v.values(nil), MayNote: slices.Contains(t.May, "note")})
+}
+
+func (v *visit) taskApprove() error {
+	t, err := v.tasker().ApproveTask(v.r.Context(), v.r.PathValue("id"), v.form("reason"))
+	switch {
+	case err != nil:
+		return err
+	case t.State == client.TaskOpen: // others are missing
+		return v.done(v.cameFrom(), "approved-one")
+	}
+	return v.done(v.cameFrom(), "approved")
+}
+
+func (v *visit) taskDecline() error {
+	if v.service != nil && strings.HasPrefix(v.r.PathValue("id"), string(client.TaskRelease)+".") {
+		if err := v.typed("block"); err != nil { // it is for ever
+			return err
+		}
+	}
+	if _, err := v.tasker().DeclineTask(v.r.Context(), v.r.PathValue("id"), v.form("reason")); err != nil {
+		return err
+	}
+	return v.done(v.cameFrom(), "declined")
+}
+
+// taskNote adds a note, with line ends as people meant them: browsers post them as two characters.
+func (v *visit) taskNote() error {
+	if _, err := v.tasker().NoteTask(v.r.Context(), v.r.PathValue("id"), strings.ReplaceAll(v.form("text"), "\r\n", "\n")); err != nil {
+		return err
+	}
+	return v.done(v.cameFrom(), "noted")
+}
+
+// manyPage says to which of the chosen tasks an answer would be given, before it is.
+type manyPage struct {
+	Verdict string
+	client.DecidedTasks
+	Values map[string]string
+}
+
+// decideMany gives the verdict of a form to the tasks that it names.
+func (v *visit) decideMany(form url.Values, dry bool) (client.DecidedTasks, error) {
+	d := client.DecideTasks{IDs: form["id"], Reason: strings.TrimSpace(form.Get("reason")), DryRun: dry}
+	if len(d.IDs) == 0 {
+		return client.DecidedTasks{}, refuse("choose at least one task")
+	}
+	switch form.Get("verdict") {
+	case "approve":
+		return v.tasker().ApproveTasks(v.r.Context(), d)
+	case "decline":
+		return v.tasker().DeclineTasks(v.r.Context(), d)
+	}
+	return client.DecidedTasks{}, refuse("the verdict is neither approve nor decline")
+}
+
+func (v *visit) manyTasks() error {
+	dry, err := v.decideMany(v.r.URL.Query(), true)
+	if err != nil {
+		return err
+	}
+	return v.render("many", "Many tasks", manyPage{Verdict: v.query("verdict"), DecidedTasks: dry, Values: v.values(nil)})
+}
+
+func (v *visit) manyTasksDone() error {
+	verdict := v.form("verdict")
+	if err := v.typed(verdict); err != nil {
+		return err
+	}
+	if _, err := v.decideMany(v.r.PostForm, false); err != nil {
+		return err
+	}
+	return v.done(root, map[string]string{"approve": "approved-many", "decline": "declined-many"}[verdict])
+}
+
+// openCounts counts the open alarms and tasks, a hundred at most of each; empty: there is none.
+func (v *visit) openCounts() (alarms, tasks string, err error) {
+	if v.may("alarms") {
+		if alarms, err = v.openAlarms(); err != nil {
+			return "", "", err
+		}
+	}
+	if v.may("tasks") {
+		list, err := v.tasker().Tasks(v.r.Context(), client.TaskFilter{}, client.PageOptions{Limit: 100})
+		if err != nil {
+			return "", "", err
+		}
+		if n := len(list.Tasks); n > 0 {
+			tasks = number(n) + map[bool]string{true: "+"}[list.Next != nil]
+		}
+	}
+	return alarms, tasks, nil
+}

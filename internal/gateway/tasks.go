@@ -1,0 +1,444 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+
+	"countersign"
+	"countersign/client"
+	"countersign/internal/api"
+	"countersign/internal/book"
+	"countersign/internal/db"
+	"countersign/internal/policy"
+	"countersign/internal/tasks"
+)
+
+// tasks are all that waits for persons at the gateway.
+func (a *server) tasks() tasks.Tasks {
+	return tasks.Tasks{Lists: a.lists, Stopped: a.stopped, Kinds: []tasks.Kind{a.depositTasks(), a.orderTasks(), a.addressTasks(), a.refusedTasks(), a.restoredTasks(), tasks.OfChanges(a.changes)}}
+}
+
+// stopped says why held things are not decided at the moment.
+func (a *server) stopped(ctx context.Context) (string, error) {
+	open, err := db.EpochIsOpen(ctx, a.lists)
+	if err != nil || !open {
+		return "", err
+	}
+	return "the gateway was restored from a backup and is not reconciled: nothing is decided until it is (countersign reconcile --gateway)", nil
+}
+
+// bySeq calls do with the number that a task is about.
+func bySeq(do func(ctx context.Context, seq int64, by, reason string, now db.Millis) error) func(*api.Call, string, string) error {
+	return func(c *api.Call, about, reason string) error {
+		seq, err := seqOf(about)
+		if err != nil {
+			return err
+		}
+		return do(c.R.Context(), seq, c.Token.ID, reason, c.Now)
+	}
+}
+
+func seqOf(about string) (int64, error) {
+	n, err := strconv.ParseInt(about, 10, 64)
+	if err != nil || n <= 0 {
+		return 0, db.ErrNotFound
+	}
+	return n, nil
+}
+
+// findRow makes the Find of rows that have numbers.
+func findRow[Row any](read func(context.Context, int64) (Row, error), task func(*tasks.Look, Row) (tasks.Listed, error)) func(*tasks.Look, string) (client.Task, error) {
+	return func(look *tasks.Look, about string) (client.Task, error) {
+		seq, err := seqOf(about)
+		if err != nil {
+			return client.Task{}, err
+		}
+		row, err := read(look.R.Context(), seq)
+		if err != nil {
+			return client.Task{}, err
+		}
+		t, err := task(look, row)
+		return t.Task, err
+	}
+}
+
+// decided begins the task of a row that one person decides, open or with the vote that ended it.
+func decided(look *tasks.Look, kind client.TaskKind, seq int64, state client.TaskState, opened, at db.Millis, by, reason string) tasks.Listed {
+	text := strconv.FormatInt(seq, 10)
+	t := tasks.New(kind, text, state, opened)
+	switch {
+	case state == client.TaskOpen:
+		look.Ask(&t, api.Asked{At: look.Now}, nil)
+	case by != "":
+		t.Needs, t.Decided = 1, api.TimeOf(at)
+		look.Vote(&t, by, reason, at)
+	}
+	return tasks.Listed{Task: t, At: opened, Place: text}
+}
+
+func (a *server) depositTasks() tasks.Kind {
+	in := func(s book.DepositState) func(context.Context, int, int64) ([]book.TakenDeposit, int64, error) {
+		return func(ctx context.Context, limit int, before int64) ([]book.TakenDeposit, int64, error) {
+			return a.lists.SearchDeposits(ctx, book.DepositFilter{State: s}, limit, before)
+		}
+	}
+	decide := func(to book.DepositState) func(context.Context, int64, string, string, db.Millis) error {
+		return func(ctx context.Context, seq int64, by, reason string, now db.Millis) error {
+			_, err := a.book.DecideDeposit(ctx, seq, to, by, reason, now)
+			return err
+		}
+	}
+	return tasks.Kind{
+		Kind: client.TaskDeposit, Stops: []string{tasks.Approve, tasks.Decline},
+		Approve: "The deposit is credited: it counts from now on, and the application is told so. This cannot be undone.",
+		Decline: "The deposit is rejected: it does not count. This cannot be undone.",
+		Sources: []tasks.Source{
+			tasks.Rows("held", client.TaskOpen, in(book.DepositHeld), a.depositTask),
+			tasks.Rows("credited", client.TaskDone, in(book.DepositCredited), a.depositTask),
+			tasks.Rows("rejected", client.TaskDeclined, in(book.DepositRejected), a.depositTask),
+		},
+		Find:      findRow(func(ctx context.Context, seq int64) (book.TakenDeposit, error) { return a.lists.Deposit(ctx, seq) }, a.depositTask),
+		DoApprove: bySeq(decide(book.DepositCredited)), DoDecline: bySeq(decide(book.DepositRejected)),
+		Notes: func(ctx context.Context, about string) ([]db.Note, error) {
+			seq, err := seqOf(about)
+			if err != nil {
+				return nil, err
+			}
+			return a.lists.DepositNotes(ctx, seq)
+		},
+		Note: func(ctx context.Context, about string, n db.Note) (db.Note, error) {
+			seq, err := seqOf(about)
+			if err != nil {
+				return n, err
+			}
+			return a.book.NoteDeposit(ctx, seq, n)
+		},
+	}
+}
+
+var depositStates = map[book.DepositState]client.TaskState{book.DepositTaken: client.TaskDone, book.DepositHeld: client.TaskOpen, book.DepositCredited: client.TaskDone, book.DepositRejected: client.TaskDeclined}
+
+// The sentences about deposits that a person must look at.
+const (
+	whySuspect   = "its sealed blocks belong to another request: it may be joined from several; ask the service, and compare it with the chain"
+	whySame      = "it and the first deposit name the same transfer: if the chain has it once, decline this one, since crediting it would pay twice"
+	whyUnknown   = "it may be a transfer that was told before, and the first deposit is not found; look at the chain"
+	aloneDeposit = "it may be the same transfer as another deposit: crediting all copies would pay each; approve it by itself"
+)
+
+func (a *server) depositTask(look *tasks.Look, d book.TakenDeposit) (tasks.Listed, error) {
+	c, ctx := d.Deposit, look.R.Context()
+	t := decided(look, client.TaskDeposit, d.Seq, depositStates[d.State], d.Taken, d.Decided, d.DecidedBy, d.Reason)
+	t.Title = c.Amount.String() + " " + c.Symbol + " for user " + c.TenantUserID
+	if d.State == book.DepositTaken { // it never waited
+		t.MayNot = "the deposit is not held: it counts already"
+		return t, nil
+	}
+	var first book.TakenDeposit
+	var err error
+	if d.PossibleDuplicate() {
+		if first, err = a.lists.FirstDeposit(ctx, d.Seq); err != nil && !notThere(err) {
+			return t, err
+		}
+	}
+	f := first.Deposit
+	beside := func(name, value, of string) {
+		m := client.TaskMember{Name: name, Value: value}
+		if first.Seq != 0 {
+			m.Beside = of
+		}
+		t.Content = append(t.Content, m)
+	}
+	of := f.Amount.String()
+	if first.Seq != 0 && f.Amount.Cmp(c.Amount) == 0 {
+		of = c.Amount.String()
+	}
+	beside("amount", c.Amount.String(), of)
+	beside("symbol", c.Symbol, f.Symbol)
+	beside("user", c.TenantUserID, f.TenantUserID)
+	beside("to", c.ToAddress, f.ToAddress)
+	beside("from", c.FromAddress, f.FromAddress)
+	beside("chain", c.ChainName, f.ChainName)
+	beside("transaction", c.TxID, f.TxID)
+	beside("transfer no.", strconv.FormatInt(c.TxIndex, 10), strconv.FormatInt(f.TxIndex, 10))
+	beside("trackingId", c.TrackingID, f.TrackingID)
+	beside("deposit no.", strconv.FormatInt(d.Seq, 10), strconv.FormatInt(first.Seq, 10))
+	switch {
+	case d.Suspect:
+		t.Why = whySuspect
+	case first.Seq == 0:
+		t.Why = whyUnknown
+	default:
+		t.Why = cmp.Or(twoTransfers(c, f), whySame)
+	}
+	doubted, err := a.lists.Doubted(ctx, c.TrackingID)
+	if doubted {
+		t.Alone = aloneDeposit
+	}
+	return t, err
+}
+
+// twoTransfers says that a deposit may be another transfer of the transaction of the first; empty:
+// nothing says so.
+func twoTransfers(c, first countersign.Deposit) string {
+	what := ""
+	switch {
+	case c.Amount.Cmp(first.Amount) != 0 && c.TenantUserID != first.TenantUserID:
+		what = "amount and user"
+	case c.Amount.Cmp(first.Amount) != 0:
+		what = "amount"
+	case c.TenantUserID != first.TenantUserID:
+		what = "user"
+	default:
+		return ""
+	}
+	return "same transaction and address, another " + what + ": perhaps two transfers; look at the chain"
+}
+
+var orderStates = map[book.OrderState]client.TaskState{book.OrderOpen: client.TaskOpen, book.OrderHeld: client.TaskOpen, book.OrderApproved: client.TaskDone, book.OrderConfirmed: client.TaskDone,
+	book.OrderExecuted: client.TaskDone, book.OrderEnded: client.TaskDone, book.OrderDeclined: client.TaskDeclined, book.OrderCancelled: client.TaskStale,
+	book.OrderExpired: client.TaskExpired, book.OrderUnknown: client.TaskStale}
+
+func (a *server) orderTasks() tasks.Kind {
+	k := tasks.Kind{
+		Kind: client.TaskOrder, Stops: []string{tasks.Decline},
+		Approve: "The order is confirmed when the service asks, unless the policy or a limit forbids it.",
+		Decline: "The order is never confirmed, and the service is told so when it asks.",
+		Find: func(look *tasks.Look, about string) (client.Task, error) {
+			o, err := a.lists.Order(look.R.Context(), about)
+			if err != nil {
+				return client.Task{}, err
+			}
+			t, err := a.orderTask(look, o)
+			return t.Task, err
+		},
+		DoApprove: func(c *api.Call, about, reason string) error {
+			o, err := a.book.Order(c.R.Context(), about)
+			if err == nil {
+				_, err = a.approve(c.R.Context(), c, o, reason)
+			}
+			return err
+		},
+		DoDecline: func(c *api.Call, about, reason string) error {
+			_, err := a.book.DeclineOrder(c.R.Context(), about, c.Token.ID, reason, c.Now)
+			return err
+		},
+		Notes: a.orderNotes, Note: a.noteOrder,
+	}
+	for _, s := range []book.OrderState{book.OrderHeld, book.OrderApproved, book.OrderConfirmed, book.OrderExecuted, book.OrderEnded, book.OrderDeclined, book.OrderCancelled, book.OrderExpired} {
+		list := func(ctx context.Context, limit int, before int64) ([]book.Order, int64, error) {
+			list, next, err := a.lists.Orders(ctx, book.OrderFilter{State: s}, limit, before)
+			return slices.DeleteFunc(list, func(o book.Order) bool { return !personal(o) }), next, err
+		}
+		k.Sources = append(k.Sources, tasks.Rows(string(s), orderStates[s], list, a.orderTask))
+		if s == book.OrderApproved { // those whose approvals do not suffice any more
+			k.Sources = append(k.Sources, tasks.Rows("lost", client.TaskOpen, list, a.orderTask))
+		}
+	}
+	return k
+}
+
+func (a *server) orderNotes(ctx context.Context, about string) ([]db.Note, error) {
+	return a.lists.OrderNotes(ctx, about)
+}
+
+func (a *server) noteOrder(ctx context.Context, about string, n db.Note) (db.Note, error) {
+	return a.book.NoteOrder(ctx, about, n)
+}
+
+// personal reports whether a person decides on an order, or did.
+func personal(o book.Order) bool {
+	return o.State == book.OrderHeld || o.State == book.OrderApproved || o.DecidedBy != "" && o.DecidedBy != byPolicy
+}
+
+func (a *server) orderTask(look *tasks.Look, o book.Order) (tasks.Listed, error) {
+	ctx := look.R.Context()
+	t := tasks.New(client.TaskOrder, o.CallBackID, orderStates[o.State], o.Created)
+	t.Title = o.Details.Amount.String() + " " + o.Details.Symbol + " to " + o.Details.Address
+	t.Due = timeOf(o.Expires)
+	if o.Expires == db.Never {
+		t.Due = 0
+	}
+	t.Why = o.Reason
+	for _, m := range [][2]string{{"amount", o.Details.Amount.String()}, {"symbol", o.Details.Symbol}, {"to", o.Details.Address}, {"chain", o.Details.ChainName}, {"user", o.TenantUserID}} {
+		tasks.Member(&t, m[0], m[1])
+	}
+	listed := func() tasks.Listed { return tasks.Listed{Task: t, At: o.Created, Place: strconv.FormatInt(o.Seq, 10)} }
+	given, err := a.lists.OrderApprovals(ctx, a.lists, o)
+	if err != nil {
+		return listed(), err
+	}
+	t.MayNot = o.WhyNotApproved(look.Now)
+	if !o.State.Undecided() {
+		t.Decided = timeOf(cmp.Or(o.Confirmed, o.Ended))
+		agreed := look.People.Agree(askedOf(a.c.Policy, o, policy.Ruling{}, cmp.Or(o.Confirmed, o.Ended, look.Now)), given)
+		look.Voted(&t, agreed.Decided())
+		if o.State == book.OrderDeclined && personal(o) {
+			look.Vote(&t, o.DecidedBy, o.Reason, o.Ended)
+		}
+		return listed(), nil
+	}
+	if slices.Contains(api.Approvers, look.Token.Role) { // also one that is approved
+		t.May = append(t.May, tasks.Decline)
+	}
+	ruling, err := a.decide(ctx, o, look.Now, nil)
+	if err != nil { // a task is shown also while the policy cannot be asked
+		t.MayNot, t.Needs, t.Missing = cmp.Or(t.MayNot, "the policy cannot be asked at the moment"), 1, 1
+		return listed(), nil
+	}
+	agreed := look.People.Agree(askedOf(a.c.Policy, o, ruling, look.Now), given)
+	if o.State == book.OrderApproved && (agreed.Enough() || ruling.Effect != policy.Ask) {
+		look.Voted(&t, agreed.Decided())
+		return listed(), nil
+	}
+	t.State = client.TaskOpen
+	look.Ask(&t, askedOf(a.c.Policy, o, ruling, look.Now), given)
+	return listed(), nil
+}
+
+func notThere(err error) bool { return errors.Is(err, db.ErrNotFound) || errors.Is(err, db.ErrPurged) }
+
+var addressStates = map[book.AddressState]client.TaskState{book.AddressTaken: client.TaskDone, book.AddressHeld: client.TaskOpen, book.AddressAccepted: client.TaskDone, book.AddressRejected: client.TaskDeclined}
+
+func (a *server) addressTasks() tasks.Kind {
+	in := func(s book.AddressState) func(context.Context, int, int64) ([]book.Address, int64, error) {
+		return func(ctx context.Context, limit int, before int64) ([]book.Address, int64, error) {
+			return a.lists.Addresses(ctx, book.AddressFilter{State: s}, limit, before)
+		}
+	}
+	decide := func(to book.AddressState) func(context.Context, int64, string, string, db.Millis) error {
+		return func(ctx context.Context, seq int64, by, reason string, now db.Millis) error {
+			_, err := a.book.DecideAddress(ctx, seq, to, by, reason, now)
+			return err
+		}
+	}
+	return tasks.Kind{
+		Kind:    client.TaskAddress,
+		Approve: "The address is accepted: it counts, and users may be shown it. This cannot be undone.",
+		Decline: "The address is rejected: it does not count. This cannot be undone.",
+		Sources: []tasks.Source{
+			tasks.Rows("held", client.TaskOpen, in(book.AddressHeld), a.addressTask),
+			tasks.Rows("accepted", client.TaskDone, in(book.AddressAccepted), a.addressTask),
+			tasks.Rows("rejected", client.TaskDeclined, in(book.AddressRejected), a.addressTask),
+		},
+		Find:      findRow(func(ctx context.Context, seq int64) (book.Address, error) { return a.lists.Address(ctx, seq) }, a.addressTask),
+		DoApprove: bySeq(decide(book.AddressAccepted)), DoDecline: bySeq(decide(book.AddressRejected)),
+	}
+}
+
+func (a *server) addressTask(look *tasks.Look, x book.Address) (tasks.Listed, error) {
+	t := decided(look, client.TaskAddress, x.Seq, addressStates[x.State], x.Taken, x.Decided, x.DecidedBy, x.Reason)
+	t.Title = x.Address + " for user " + x.TenantUserID
+	t.Why = "it replaces another address: deposits to it would be somebody else's if the service was deceived; ask the service by another way"
+	t.Content = append(t.Content, client.TaskMember{Name: "address", Value: x.Address, Beside: x.OldAddress})
+	for _, m := range [][2]string{{"user", x.TenantUserID}, {"chain", x.ChainName}, {"symbol", x.Symbol}} {
+		tasks.Member(&t.Task, m[0], m[1])
+	}
+	return t, nil
+}
+
+var refusedStates = map[client.RefusedState]client.TaskState{client.RefusedOpen: client.TaskOpen, client.RefusedTaken: client.TaskDone, client.RefusedDismissed: client.TaskDeclined}
+
+func (a *server) refusedTasks() tasks.Kind {
+	in := func(s client.RefusedState) func(context.Context, int, int64) ([]book.Refused, int64, error) {
+		return func(ctx context.Context, limit int, before int64) ([]book.Refused, int64, error) {
+			return a.lists.RefusedList(ctx, book.RefusedFilter{State: s}, limit, before)
+		}
+	}
+	act := func(do func(c *api.Call, seq int64, reason string) error) func(*api.Call, string, string) error {
+		return func(c *api.Call, about, reason string) error {
+			seq, err := seqOf(about)
+			if err != nil {
+				return err
+			}
+			return do(c, seq, reason)
+		}
+	}
+	return tasks.Kind{
+		Kind:    client.TaskRefused,
+		Approve: "The callback is taken under the present settings, as if it came now. What is refused again stays open.",
+		Decline: "Nothing is done about the callback.",
+		Sources: []tasks.Source{
+			tasks.Rows("open", client.TaskOpen, in(client.RefusedOpen), a.refusedTask),
+			tasks.Rows("taken", client.TaskDone, in(client.RefusedTaken), a.refusedTask),
+			tasks.Rows("dismissed", client.TaskDeclined, in(client.RefusedDismissed), a.refusedTask),
+		},
+		Find:      findRow(func(ctx context.Context, seq int64) (book.Refused, error) { return a.lists.Refused(ctx, seq, false) }, a.refusedTask),
+		DoApprove: act(a.takeRefused), DoDecline: act(a.dismissRefused),
+	}
+}
+
+func (a *server) refusedTask(look *tasks.Look, r book.Refused) (tasks.Listed, error) {
+	t := decided(look, client.TaskRefused, r.Seq, refusedStates[r.State], r.First, r.Decided, r.DecidedBy, r.Note)
+	t.Title = "refused: " + string(r.Reason)
+	if r.Type != 0 {
+		t.Title = r.Type.Words() + ", refused: " + string(r.Reason)
+	}
+	t.Why = r.Reason.Means()
+	if r.Type == countersign.TypeRequestWithdraw {
+		t.MayNot = errQuestion.Reason
+	}
+	tasks.Member(&t.Task, "id", r.ID)
+	tasks.Member(&t.Task, "setting", r.Setting)
+	for _, f := range r.Facts {
+		tasks.Member(&t.Task, f.Member, f.Text())
+	}
+	return t, nil
+}
+
+func (a *server) restoredTasks() tasks.Kind {
+	return tasks.Kind{
+		Kind: client.TaskRestored, Stops: []string{tasks.Approve},
+		Approve: "Nothing became of the order after the backup: it is decided as any other.",
+		Sources: []tasks.Source{tasks.Rows("orders", client.TaskOpen, a.restoredOrders, a.restoredTask)},
+		Find: func(look *tasks.Look, about string) (client.Task, error) {
+			o, err := a.lists.Order(look.R.Context(), about)
+			if err != nil {
+				return client.Task{}, err
+			}
+			t, err := a.restoredTask(look, o)
+			return t.Task, err
+		},
+		DoApprove: func(c *api.Call, about, reason string) error {
+			_, err := a.book.ResumeOrder(c.R.Context(), about, c.Token.ID, reason, c.Now)
+			return err
+		},
+		Notes: a.orderNotes, Note: a.noteOrder,
+	}
+}
+
+// restoredOrders lists the orders from before a restore of which nobody has said what became of them.
+func (a *server) restoredOrders(ctx context.Context, limit int, before int64) (list []book.Order, next int64, err error) {
+	err = a.lists.EachRestored(ctx, func(o book.Order) error {
+		if before == 0 || o.Seq < before {
+			list = append(list, o)
+		}
+		return nil
+	})
+	slices.Reverse(list)
+	if len(list) > limit {
+		list = list[:limit]
+		next = list[limit-1].Seq
+	}
+	return list, next, err
+}
+
+func (a *server) restoredTask(look *tasks.Look, o book.Order) (tasks.Listed, error) {
+	state := client.TaskDone
+	if o.Restored {
+		state = client.TaskOpen
+	}
+	t := tasks.New(client.TaskRestored, o.CallBackID, state, o.Created)
+	t.Title = o.Details.Amount.String() + " " + o.Details.Symbol + " to " + o.Details.Address
+	t.Why = "it is from before a restore: look in the application too whether anything became of it after the backup"
+	for _, m := range [][2]string{{"amount", o.Details.Amount.String()}, {"symbol", o.Details.Symbol}, {"to", o.Details.Address}, {"user", o.TenantUserID}} {
+		tasks.Member(&t, m[0], m[1])
+	}
+	if o.Restored {
+		look.Ask(&t, api.Asked{At: look.Now}, nil)
+	}
+	return tasks.Listed{Task: t, At: o.Created, Place: strconv.FormatInt(o.Seq, 10)}, nil
+}

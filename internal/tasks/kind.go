@@ -1,0 +1,115 @@
+package tasks
+
+import (
+	"context"
+
+	"countersign/client"
+	"countersign/internal/api"
+	"countersign/internal/db"
+)
+
+// Kind is one kind of task: where its tasks are read, and what answers do. The state of a task is
+// that of the row it is about, which the deciding function changes in its own transaction.
+type Kind struct {
+	Kind client.TaskKind
+	// Approve and Decline say for people what an answer does. An empty Decline: it cannot be declined.
+	Approve, Decline string
+	// Sources are the lists of its tasks.
+	Sources []Source
+	// Find returns one task, whose state may be any. The error is db.ErrNotFound where the caller
+	// may not see it.
+	Find func(look *Look, about string) (client.Task, error)
+	// DoApprove and DoDecline answer in the name of the caller, and refuse what they refuse.
+	DoApprove, DoDecline func(c *api.Call, about, reason string) error
+	// Stops are the verdicts that are not given while Tasks.Stopped says why.
+	Stops []string
+	// Decliners may decline, where they are more than approvers; what Find then returns names it in May.
+	Decliners api.Roles
+	// Notes and Note read and add notes about the thing. Nil: it has none.
+	Notes func(ctx context.Context, about string) ([]db.Note, error)
+	Note  func(ctx context.Context, about string, n db.Note) (db.Note, error)
+	// Noters may note, where they are more than approvers.
+	Noters api.Roles
+}
+
+// Source is a list of the tasks of one kind in one state, the newest first.
+type Source struct {
+	// Name is unique in its kind.
+	Name  string
+	State client.TaskState
+	// List returns tasks from a cursor on. next is the cursor after them; empty: there are no more.
+	// It may return fewer than limit, also none, and a next.
+	List func(look *Look, f client.TaskFilter, cursor string, limit int) (list []Listed, next string, err error)
+}
+
+// Listed is a task with its place in its list.
+type Listed struct {
+	client.Task
+	At    db.Millis // orders tasks of several lists
+	Place string    // the cursor after it
+}
+
+// Look is one call that reads tasks, with the people of that moment.
+type Look struct {
+	*api.Call
+	People  *api.People
+	stopped string // why nothing is decided at the moment
+}
+
+// Ask adds to an open task who must agree and who may.
+func (l *Look) Ask(t *client.Task, asked api.Asked, given []db.Approval) {
+	agreed := l.People.Agree(asked, given)
+	shown := agreed.Shown()
+	l.Voted(t, shown)
+	t.Needs, t.Missing, t.Could, t.Nobody = shown.Needed, shown.Missing, shown.Could, shown.Nobody
+	if t.MayNot == "" {
+		t.MayNot = agreed.WhyNot(l.Token.ID)
+	}
+}
+
+// Voted adds approvals to a task.
+func (l *Look) Voted(t *client.Task, a *client.Approvals) {
+	if a == nil {
+		return
+	}
+	for _, g := range a.Given {
+		t.Votes = append(t.Votes, client.TaskVote{Task: t.ID, Actor: g.Token, Name: g.Name, Origin: l.People.Origin(g.Token), Verdict: Approve, Note: g.Reason, At: g.At, Void: g.Void})
+	}
+	t.Needs, t.Missing, t.Could, t.Nobody = a.Needed, a.Missing, a.Could, a.Nobody
+}
+
+// Vote adds what one person decided alone.
+func (l *Look) Vote(t *client.Task, by, reason string, at db.Millis) {
+	verdict := Approve
+	if t.State == client.TaskDeclined {
+		verdict = Decline
+	}
+	t.Votes = append(t.Votes, client.TaskVote{Task: t.ID, Actor: by, Name: l.People.Name(by), Origin: l.People.Origin(by), Verdict: verdict, Note: reason, At: api.TimeOf(at)})
+}
+
+// The verdicts, which are also what a caller may do beside noting.
+const (
+	Approve = "approve"
+	Decline = "decline"
+	note    = "note"
+)
+
+// Rows makes the source of a list whose cursor is a number.
+func Rows[Row any](name string, state client.TaskState, list func(ctx context.Context, limit int, before int64) ([]Row, int64, error), task func(*Look, Row) (Listed, error)) Source {
+	return Source{Name: name, State: state, List: func(look *Look, _ client.TaskFilter, cursor string, limit int) (out []Listed, _ string, err error) {
+		before, err := number(cursor)
+		if err != nil {
+			return nil, "", err
+		}
+		rows, next, err := list(look.R.Context(), limit, before)
+		for i := 0; i < len(rows) && err == nil; i++ {
+			var t Listed
+			t, err = task(look, rows[i])
+			out = append(out, t)
+		}
+		if next == 0 {
+			return out, "", err
+		}
+		return out, place(next), err
+	}}
+}

@@ -1,0 +1,406 @@
+// Package tasks is the one list of what waits for persons at an end, and the one way to answer.
+package tasks
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"countersign/client"
+	"countersign/internal/api"
+	"countersign/internal/db"
+)
+
+// Tasks are those of an end. The zero value makes routes that can be read.
+type Tasks struct {
+	// Lists reads what people may do. Required.
+	Lists db.Querier
+	// Stopped says why nothing is decided at the moment; empty: it is. Nil: it always is.
+	Stopped func(context.Context) (string, error)
+	Kinds   []Kind
+}
+
+// manyFor is how long one call goes on to answer many tasks.
+const manyFor = 5 * time.Second
+
+// Routes are the rows of the table of routes.
+func (t Tasks) Routes() []api.Route {
+	const get, post = http.MethodGet, http.MethodPost
+	return []api.Route{
+		{Method: get, Path: "/v1/tasks", ID: "tasks", Roles: api.Readers, Scope: api.ByHandler, Status: 200, Handler: api.Handle(t.list), Summary: "List what waits for persons, the newest first"},
+		{Method: get, Path: "/v1/tasks/{id}", ID: "task", Roles: api.Readers, Scope: api.ByHandler, Status: 200, Handler: api.Handle(t.show), Summary: "Show one task: what it is about, what would happen, who has said what, and who can say the rest", Errors: []int{410}},
+		{Method: post, Path: "/v1/tasks/approve", ID: "approveTasks", Roles: api.Approvers, Scope: api.ByHandler, Status: 200, Handler: api.Handle(t.approveMany), Summary: "Approve many tasks, each by itself; possible duplicates are left out"},
+		{Method: post, Path: "/v1/tasks/decline", ID: "declineTasks", Roles: api.Deciders, Scope: api.ByHandler, Status: 200, Handler: api.Handle(t.declineMany), Summary: "Decline many tasks, each by itself"},
+		{Method: post, Path: "/v1/tasks/{id}/approve", ID: "approveTask", Roles: api.Approvers, Scope: api.ByHandler, Status: 200, Handler: api.Fresh(api.Handle(t.approve)), Summary: "Approve a task; with the last approval that is missing, what it is about is done", Errors: []int{409, 410}},
+		{Method: post, Path: "/v1/tasks/{id}/decline", ID: "declineTask", Roles: api.Deciders, Scope: api.ByHandler, Status: 200, Handler: api.Handle(t.decline), Summary: "Decline a task; one person suffices", Errors: []int{409, 410}},
+		{Method: post, Path: "/v1/tasks/{id}/note", ID: "noteTask", Roles: api.Deciders, Scope: api.ByHandler, Status: 200, Handler: api.Handle(t.note), Summary: "Note something about what a task is about; each call adds a note, and none is ever changed", Errors: []int{409, 410}},
+	}
+}
+
+// look begins a call.
+func (t Tasks) look(c *api.Call) (*Look, error) {
+	people, err := api.ReadPeople(c.R.Context(), t.Lists)
+	l := &Look{Call: c, People: people}
+	if err == nil && t.Stopped != nil {
+		l.stopped, err = t.Stopped(c.R.Context())
+	}
+	return l, err
+}
+
+// of finds the kind and what the task with an id is about.
+func (t Tasks) of(id string) (*Kind, string, error) {
+	kind, about, _ := strings.Cut(id, ".")
+	i := slices.IndexFunc(t.Kinds, func(k Kind) bool { return string(k.Kind) == kind })
+	if i < 0 || about == "" {
+		return nil, "", db.ErrNotFound
+	}
+	return &t.Kinds[i], about, nil
+}
+
+// find returns a task as the caller sees it, without notes.
+func (t Tasks) find(l *Look, id string) (*Kind, client.Task, error) {
+	k, about, err := t.of(id)
+	if err != nil {
+		return nil, client.Task{}, err
+	}
+	task, err := k.Find(l, about)
+	if err == nil {
+		l.Concerns(task.Merchant)
+		k.finish(l, &task)
+	}
+	return k, task, err
+}
+
+// New begins a task.
+func New(kind client.TaskKind, about string, state client.TaskState, opened db.Millis) client.Task {
+	return client.Task{ID: client.TaskID(kind, about), Kind: kind, About: about, State: state, Opened: api.TimeOf(opened),
+		Content: []client.TaskMember{}, Votes: []client.TaskVote{}, May: []string{}}
+}
+
+// Member is a member of what is decided on; one without a value is left out.
+func Member(t *client.Task, name, value string) {
+	if value != "" {
+		t.Content = append(t.Content, client.TaskMember{Name: name, Value: value})
+	}
+}
+
+// finish adds what the kind says, and what the caller may do.
+func (k *Kind) finish(l *Look, t *client.Task) {
+	t.Approve, t.Decline = k.Approve, k.Decline
+	approver := slices.Contains(api.Approvers, l.Token.Role)
+	stops := func(verdict string) bool { return l.stopped != "" && slices.Contains(k.Stops, verdict) }
+	switch {
+	case t.State != client.TaskOpen:
+		t.Missing, t.Could, t.Nobody = 0, nil, ""
+		t.MayNot = cmp.Or(t.MayNot, "it is "+string(t.State))
+	case stops(Approve):
+		t.MayNot = l.stopped
+	case t.MayNot == "":
+		t.May = append(t.May, Approve)
+	}
+	if t.State == client.TaskOpen && k.Decline != "" && approver {
+		t.May = append(t.May, Decline)
+	}
+	if k.Note != nil && (approver || k.notes(l.Token.Role)) {
+		t.May = append(t.May, note)
+	}
+	if stops(Decline) {
+		t.May = slices.DeleteFunc(t.May, func(verb string) bool { return verb == Decline })
+	}
+	slices.Sort(t.May)
+	t.May = slices.Compact(t.May)
+}
+
+func (k *Kind) declines(r client.Role) bool {
+	return slices.Contains(api.Approvers, r) || slices.Contains(k.Decliners, r)
+}
+
+func (k *Kind) notes(r client.Role) bool {
+	return slices.Contains(api.Approvers, r) || slices.Contains(k.Noters, r)
+}
+
+type query struct {
+	client.TaskFilter
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most entries to answer, 1 to 1,000"`
+	Cursor string `query:"cursor" maxLength:"2000" doc:"the member next of the previous page, at most 2,000 characters; absent: the first page"`
+}
+
+// list merges the sources that match, the newest first.
+func (t Tasks) list(c *api.Call, q query, _ api.None) (client.TaskPage, error) {
+	out := client.TaskPage{Tasks: []client.Task{}}
+	l, err := t.look(c)
+	if err != nil {
+		return out, err
+	}
+	q.State = cmp.Or(q.State, client.TaskOpen)
+	at, err := readCursor(q.Cursor)
+	if err != nil {
+		return out, err
+	}
+	type head struct {
+		kind *Kind
+		name string
+		list []Listed
+		next string
+	}
+	var heads []*head
+	for i := range t.Kinds {
+		k := &t.Kinds[i]
+		if q.Kind != "" && q.Kind != k.Kind {
+			continue
+		}
+		for _, s := range k.Sources {
+			h := &head{kind: k, name: string(k.Kind) + "." + s.Name}
+			from, going := at[h.name]
+			if s.State != q.State || q.Cursor != "" && !going {
+				continue
+			}
+			if h.list, h.next, err = s.List(l, q.TaskFilter, from, q.Limit); err != nil {
+				return out, err
+			}
+			at[h.name] = from
+			heads = append(heads, h)
+		}
+	}
+	for taken := 0; taken < q.Limit; taken++ {
+		var first *head
+		cut := false // a list goes on beyond what was read of it, so nothing older may be shown
+		for _, h := range heads {
+			switch {
+			case len(h.list) == 0:
+				cut = cut || h.next != ""
+			case first == nil || h.list[0].At > first.list[0].At:
+				first = h
+			}
+		}
+		if first == nil || cut {
+			break
+		}
+		task := first.list[0].Task
+		at[first.name], first.list = first.list[0].Place, first.list[1:]
+		first.kind.finish(l, &task)
+		if q.Awaits == "" || slices.Contains(task.May, Approve) {
+			out.Tasks = append(out.Tasks, task)
+		}
+	}
+	for _, h := range heads {
+		switch {
+		case len(h.list) > 0:
+		case h.next == "":
+			delete(at, h.name)
+		default:
+			at[h.name] = h.next
+		}
+	}
+	out.Next = writeCursor(at)
+	return out, nil
+}
+
+func (t Tasks) show(c *api.Call, _, _ api.None) (client.Task, error) {
+	l, err := t.look(c)
+	if err != nil {
+		return client.Task{}, err
+	}
+	return t.shown(l, c.R.PathValue("id"))
+}
+
+// shown returns a task with its notes, which are votes without a verdict.
+func (t Tasks) shown(l *Look, id string) (client.Task, error) {
+	k, task, err := t.find(l, id)
+	if err != nil || k.Notes == nil {
+		return task, err
+	}
+	notes, err := k.Notes(l.R.Context(), task.About)
+	for _, n := range notes {
+		task.Votes = append(task.Votes, client.TaskVote{Task: task.ID, Actor: n.By, Name: n.Name, Origin: l.People.Origin(n.By), Note: n.Text, At: api.TimeOf(n.At)})
+	}
+	slices.SortStableFunc(task.Votes, func(a, b client.TaskVote) int { return cmp.Compare(a.At, b.At) })
+	return task, err
+}
+
+// act answers one task in the name of the caller, and shows what became of it.
+func (t Tasks) act(c *api.Call, do func(k *Kind, about string) error) (client.Task, error) {
+	l, err := t.look(c)
+	if err != nil {
+		return client.Task{}, err
+	}
+	id := c.R.PathValue("id")
+	k, task, err := t.find(l, id)
+	if err == nil {
+		err = do(k, task.About)
+	}
+	if err != nil {
+		return client.Task{}, err
+	}
+	if l, err = t.look(c); err != nil { // it may have changed a token
+		return client.Task{}, err
+	}
+	return t.shown(l, id)
+}
+
+func (t Tasks) approve(c *api.Call, _ api.None, in client.Decide) (client.Task, error) {
+	return t.act(c, func(k *Kind, about string) error { return k.DoApprove(c, about, in.Reason) })
+}
+
+func (t Tasks) decline(c *api.Call, _ api.None, in client.Decide) (client.Task, error) {
+	return t.act(c, func(k *Kind, about string) error { return k.decline(c, about, in.Reason) })
+}
+
+func (k *Kind) decline(c *api.Call, about, reason string) error {
+	switch {
+	case k.Decline == "":
+		return &db.ConflictError{Reason: "a task of kind " + string(k.Kind) + " cannot be declined"}
+	case !k.declines(c.Token.Role):
+		return forbidden(c, "declines")
+	}
+	return k.DoDecline(c, about, reason)
+}
+
+func forbidden(c *api.Call, what string) error {
+	return api.NewProblem(http.StatusForbidden, "a token of role "+string(c.Token.Role)+" "+what+" no task of this kind; this needs approver or admin")
+}
+
+func (t Tasks) note(c *api.Call, _ api.None, in client.NewNote) (client.Task, error) {
+	return t.act(c, func(k *Kind, about string) error {
+		switch {
+		case k.Note == nil:
+			return &db.ConflictError{Reason: "no notes are kept about a task of kind " + string(k.Kind)}
+		case !k.notes(c.Token.Role):
+			return forbidden(c, "notes")
+		}
+		n, err := c.NewNote(in)
+		if err == nil {
+			_, err = k.Note(c.R.Context(), about, n)
+		}
+		return err
+	})
+}
+
+func (t Tasks) approveMany(c *api.Call, _ api.None, in client.DecideTasks) (client.DecidedTasks, error) {
+	if !in.DryRun { // as api.Fresh asks of one
+		if err := c.CheckFresh(); err != nil {
+			return client.DecidedTasks{}, err
+		}
+	}
+	return t.many(c, in, Approve, func(k *Kind, about string) error { return k.DoApprove(c, about, in.Reason) })
+}
+
+func (t Tasks) declineMany(c *api.Call, _ api.None, in client.DecideTasks) (client.DecidedTasks, error) {
+	return t.many(c, in, Decline, func(k *Kind, about string) error { return k.decline(c, about, in.Reason) })
+}
+
+// many answers the open tasks of in, each in its own transaction, the oldest first: of two callbacks
+// that were refused, the first is not to be taken for a copy of the second.
+func (t Tasks) many(c *api.Call, in client.DecideTasks, verdict string, do func(k *Kind, about string) error) (client.DecidedTasks, error) {
+	out := client.DecidedTasks{Tasks: make([]client.DecidedTask, len(in.IDs)), DryRun: in.DryRun}
+	l, err := t.look(c)
+	if err != nil {
+		return out, err
+	}
+	kinds, found := make([]*Kind, len(in.IDs)), make([]client.Task, len(in.IDs))
+	var order []int
+	for i, id := range in.IDs {
+		var why string
+		k, task, err := t.find(l, id)
+		switch {
+		case err != nil:
+			if why = said(c, err); why == "" {
+				return out, err
+			}
+		case task.State != client.TaskOpen:
+			why = "it is " + string(task.State)
+		case verdict == Approve && task.Alone != "":
+			why = task.Alone
+			out.LeftOut++
+		case !slices.Contains(task.May, verdict):
+			why = cmp.Or(task.MayNot, "the caller may not "+verdict+" it")
+		case slices.ContainsFunc(order, func(j int) bool { return found[j].ID == task.ID }):
+			why = "it is named twice"
+		default:
+			order = append(order, i)
+		}
+		kinds[i], found[i], out.Tasks[i] = k, task, client.DecidedTask{ID: id, Why: why}
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		a, b := found[i], found[j]
+		return cmp.Or(cmp.Compare(a.Opened, b.Opened), cmp.Compare(len(a.About), len(b.About)), strings.Compare(a.About, b.About))
+	})
+	began := time.Now()
+	for _, i := range order {
+		x := &out.Tasks[i]
+		switch {
+		case in.DryRun:
+		case out.Done > 0 && time.Since(began) > manyFor:
+			x.Why = "not reached in time: repeat the call for it"
+		default:
+			if err := do(kinds[i], found[i].About); err != nil {
+				if x.Why = said(c, err); x.Why == "" {
+					return out, err
+				}
+			}
+		}
+		if x.Done = x.Why == ""; x.Done {
+			out.Done++
+		}
+	}
+	c.Items = out.Done
+	return out, nil
+}
+
+// said is what the caller of one task would be told; empty: the end failed.
+func said(c *api.Call, err error) string {
+	if p := c.Endpoint().ProblemOf(err); p.Status < http.StatusInternalServerError || errors.Is(err, db.ErrConflict) {
+		return cmp.Or(p.Detail, p.Title)
+	}
+	return ""
+}
+
+func number(cursor string) (int64, error) {
+	if cursor == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(cursor, 10, 64)
+	if err != nil || n <= 0 {
+		return 0, errCursor
+	}
+	return n, nil
+}
+
+func place(seq int64) string { return strconv.FormatInt(seq, 10) }
+
+var errCursor = api.Invalid(api.At("query.cursor", "is not from a list of this kind"))
+
+// readCursor reads how far each source was read. A source that is not in a cursor has ended.
+func readCursor(text string) (map[string]string, error) {
+	at := map[string]string{}
+	if text == "" {
+		return at, nil
+	}
+	for part := range strings.SplitSeq(text, "~") {
+		name, cursor, ok := strings.Cut(part, ":")
+		if !ok {
+			return nil, errCursor
+		}
+		at[name] = cursor
+	}
+	return at, nil
+}
+
+// writeCursor is the mirror of readCursor; nil: all sources have ended.
+func writeCursor(at map[string]string) *string {
+	var parts []string
+	for name, cursor := range at {
+		parts = append(parts, name+":"+cursor)
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	slices.Sort(parts)
+	text := strings.Join(parts, "~")
+	return &text
+}
