@@ -8,14 +8,14 @@ build: ## the binary, pure Go
 	CGO_ENABLED=0 go build $(FLAGS) -o countersign ./cmd/countersign
 
 # The same with OpenSSL's RSA, where private operations take a quarter to a half of the
-# time, and with keys in hardware (docs/keys.md). Needs a C compiler and OpenSSL 3 with its headers (libssl-dev).
+# time. Needs a C compiler and OpenSSL 3 with its headers (libssl-dev).
 # "countersign-fast version" names the library.
-fast: ## the binary with OpenSSL's RSA and PKCS#11
-	CGO_ENABLED=1 go build $(FLAGS) -tags openssl,pkcs11 -o countersign-fast ./cmd/countersign
+fast: ## the binary with OpenSSL's RSA
+	CGO_ENABLED=1 go build $(FLAGS) -tags openssl -o countersign-fast ./cmd/countersign
 
 # OpenSSL's RSA without a shared library, for machines that have no OpenSSL 3 or another.
 # It gets security fixes of OpenSSL only by being built again.
-fast-static: ## OpenSSL's RSA in one file, without PKCS#11
+fast-static: ## OpenSSL's RSA in one file
 	CGO_ENABLED=1 go build $(FLAGS) -tags openssl,netgo,osusergo -ldflags '-linkmode external -extldflags "-static"' -o countersign-fast ./cmd/countersign
 
 # deploy/release.sh says what it needs. The same commit gives the same bytes.

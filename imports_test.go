@@ -21,7 +21,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/strictjson": {},
 	"countersign/internal/signed":     {},
 	"countersign/internal/bodies":     {},
-	"countersign/envelope":            {others: []string{"filippo.io/bigmod", "github.com/dunglas/httpsfv", "github.com/miekg/pkcs11"}},
+	"countersign/envelope":            {others: []string{"filippo.io/bigmod", "github.com/dunglas/httpsfv"}},
 	"countersign/internal/db": {
 		ours:   []string{"countersign/client", "countersign/internal/db/pglink"},
 		others: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "golang.org/x/sys"},

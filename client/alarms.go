@@ -17,7 +17,6 @@ const (
 	AlarmAuditBroken     AlarmKind = "audit_broken"
 	AlarmRestored        AlarmKind = "restored"
 	AlarmTokenChanged    AlarmKind = "token_changed"
-	AlarmKeyStoreAway    AlarmKind = "key_store_away"
 
 	AlarmWrongAPIKey     AlarmKind = "wrong_api_key"
 	AlarmNotUnderstood   AlarmKind = "not_understood"
@@ -84,11 +83,6 @@ var alarmKinds = words[AlarmKind]{
 	{is: AlarmTokenChanged, at: atBoth, urgent: true, bySubject: true,
 		means: "A token that decides on changes was made, or an approver's was revoked. The subject names the change and the token; no-approvers: somebody at the machine ended all approvers; person: somebody signed in with the identity provider as an approver or an admin for the first time, or has that role again.",
 		do:    "Find out whose it is (token list). If nobody meant it, revoke it."},
-
-	{is: AlarmKeyStoreAway, at: atService, bySubject: true,
-		means: "The token with the private keys (--key-store) does not answer a node, or does not take its PIN. The subject is the node. What needs those keys waits and is tried again; calls of the API are answered.",
-		do:    "Read the log of the node, which has the token's answer. A PIN that was refused is not tried again until the file of pin-source has another one: too many wrong ones lock a token.",
-		ended: "The token answers the node."},
 
 	{is: AlarmWrongAPIKey, at: atService,
 		means: "A response carried another API key than the merchant's, or none. It decided nothing.",

@@ -42,7 +42,6 @@ const (
 	ReasonTooLarge       Reason = "too_large"
 	ReasonStopped        Reason = "stopped"
 	ReasonOpenFiles      Reason = "open_files"
-	ReasonKeyStore       Reason = "key_store"
 	ReasonInternal       Reason = "internal"
 	ReasonLost           Reason = "lost"
 )
@@ -103,8 +102,6 @@ var reasons = words[Reason]{
 		do: "The merchant must answer with at most 65,536 bytes (PROTOCOL.md, H3 and R9). A page for people is often what is so long: check the URL."},
 	{is: ReasonStopped, means: "This node of the service stopped or stalled during the attempt. The callback is sent again at once; there is nothing to do."},
 	{is: ReasonOpenFiles, means: "This node had too many open files. It does not count against the merchant.", do: "Raise the node's limit (ulimit -n)."},
-	{is: ReasonKeyStore, means: "The key store (--key-store) did not do an operation with the private key. Nothing counts as failed, and it is tried again.",
-		do: "See the alarm key_store_away and the log, which says what the token answered."},
 	{is: ReasonInternal, means: "This node failed; its log says why."},
 	{is: ReasonLost, means: "The node stopped during the attempt and nothing is known of its end. The callback is sent again; repeats do no harm."},
 

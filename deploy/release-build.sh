@@ -69,7 +69,7 @@ build() { # NAME GOARCH CGO TAGS
 if wants binaries; then
 	for arch in ${COUNTERSIGN_ARCHES:-amd64 arm64}; do build "linux-$arch" "$arch" 0 ""; done
 fi
-if wants openssl; then build linux-amd64-openssl amd64 1 openssl,pkcs11; fi
+if wants openssl; then build linux-amd64-openssl amd64 1 openssl; fi
 
 if wants packages; then
 	root=$stage/root

@@ -30,14 +30,14 @@ func BenchmarkPrivate(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		private := key.p().private
+		private := key.p()
 		b.Run(fmt.Sprintf("seal/%d", bits), func(b *testing.B) {
 			compare(b, blocks, func() error { _, err := Seal(key, PKCS1v15, plain); return err },
-				func() error { _, err := private.seal(chunk); return err })
+				func() error { _, err := private.sealPrivate(chunk); return err })
 		})
 		b.Run(fmt.Sprintf("open/%d", bits), func(b *testing.B) {
 			compare(b, blocks, func() error { _, err := Open(key, PKCS1v15, sealed); return err },
-				func() error { _, err := private.open(PKCS1v15, block); return err })
+				func() error { _, err := private.openPrivate(PKCS1v15, block); return err })
 		})
 	}
 }

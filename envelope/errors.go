@@ -43,10 +43,6 @@ var (
 	// ErrSeal: the RSA library refused to seal, or sealed wrongly. Keys of ParseKey and GenerateKey
 	// do not cause it.
 	ErrSeal = errors.New("sealing failed")
-
-	// ErrKeyStore: the key store that has the private part did not do the operation. It says
-	// nothing about what was to be sealed or opened, which can be tried again.
-	ErrKeyStore = errors.New("key store")
 )
 
 // The errors of ParseKey and GenerateKey, wrapped with advice what to try.

@@ -126,7 +126,7 @@ func explainPublic(b *BlockExplanation, encoded []byte, p Padding) {
 // explainPrivate tries to open the block as the private part should, then in
 // other ways.
 func explainPrivate(b *BlockExplanation, op *publicOperation, key *Key, p Padding, block []byte) {
-	if data, err := key.p().private.open(p, block); err == nil {
+	if data, err := key.p().openPrivate(p, block); err == nil {
 		b.setOpened(p, key, data)
 		if len(data) == 0 {
 			b.Problem = reasonNoData
@@ -137,7 +137,7 @@ func explainPrivate(b *BlockExplanation, op *publicOperation, key *Key, p Paddin
 	if p == OAEP {
 		other = PKCS1v15
 	}
-	if data, err := key.p().private.open(other, block); err == nil && len(data) > 0 {
+	if data, err := key.p().openPrivate(other, block); err == nil && len(data) > 0 {
 		b.setOpened(other, key, data)
 		b.Problem = fmt.Sprintf("it opens with padding %v, not %v", other, p)
 		return

@@ -45,7 +45,7 @@ func sample(n int) []byte {
 // rsaOf gives the private part of key as crypto/rsa knows it.
 func rsaOf(t testing.TB, key *Key) *rsa.PrivateKey {
 	t.Helper()
-	der, err := key.p().private.pkcs8()
+	der, err := pkcs8(key.p().private)
 	if err != nil {
 		t.Fatal(err)
 	}

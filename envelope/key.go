@@ -1,6 +1,7 @@
 package envelope
 
 import (
+	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
@@ -8,7 +9,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"math/big"
 
@@ -112,25 +112,30 @@ func newKey(public *rsa.PublicKey, private *rsa.PrivateKey) (*Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.with(part), nil
-}
-
-// private is a private part: in the memory of this process, or in a key store.
-type private interface {
-	// seal makes a block of type 1 of a chunk that fits.
-	seal(chunk []byte) ([]byte, error)
-	// open gives the data of a block of type 2 or OAEP, which is below the modulus. An
-	// error that wraps ErrKeyStore says nothing about the block.
-	open(padding Padding, block []byte) ([]byte, error)
-	// pkcs8 is the DER of the whole pair.
-	pkcs8() ([]byte, error)
-}
-
-// with gives the key of the public part p and a private part.
-func (p *parts) with(part private) *Key {
 	both := *p
 	both.private = part
-	return both.key()
+	return both.key(), nil
+}
+
+// private is a private part, used by these two interfaces alone.
+type private interface {
+	crypto.Signer
+	crypto.Decrypter
+}
+
+// sealPrivate returns the block of type 1 of a chunk that fits.
+func (p *parts) sealPrivate(chunk []byte) ([]byte, error) {
+	// Signing with hash 0 signs the bytes as they are, without the name of a
+	// digest algorithm before them. That is block type 1.
+	return p.private.Sign(nil, chunk, crypto.Hash(0))
+}
+
+// openPrivate returns the data of a block of type 2 or OAEP, which is below the modulus.
+func (p *parts) openPrivate(padding Padding, block []byte) ([]byte, error) {
+	if padding == OAEP {
+		return p.private.Decrypt(nil, block, &rsa.OAEPOptions{Hash: crypto.SHA256})
+	}
+	return p.private.Decrypt(nil, block, nil)
 }
 
 func checkBits(bits int) error {
@@ -225,8 +230,7 @@ func (k *Key) PublicPEM() []byte {
 }
 
 // PrivatePEM is both parts as a PEM "PRIVATE KEY" (PKCS#8, not encrypted). It
-// fails with ErrDirection if k has no private part, and with ErrKeyStore if that is in a
-// key store, which it never leaves.
+// fails with ErrDirection if k has no private part.
 func (k *Key) PrivatePEM() ([]byte, error) {
 	if !k.ready() {
 		return nil, ErrKeyMissing
@@ -234,10 +238,7 @@ func (k *Key) PrivatePEM() ([]byte, error) {
 	if k.p().private == nil {
 		return nil, fmt.Errorf("%w: there is no private part to write", ErrDirection)
 	}
-	der, err := k.p().private.pkcs8()
-	if errors.Is(err, ErrKeyStore) {
-		return nil, err
-	}
+	der, err := pkcs8(k.p().private)
 	if err != nil {
 		return nil, fmt.Errorf("%w: its private part does not encode", ErrKeyInvalid)
 	}

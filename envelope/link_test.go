@@ -1,6 +1,7 @@
 package envelope
 
 import (
+	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -60,7 +61,7 @@ func TestSigningKeyForms(t *testing.T) {
 // No way of printing shows the private part.
 func TestSigningKeyIsHidden(t *testing.T) {
 	k := GenerateSigningKey()
-	seed := k.parts().private.Seed()
+	seed := k.parts().private.(ed25519.PrivateKey).Seed()
 	object, err := json.Marshal(map[string]any{"key": k, "value": *k})
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package envelope
 
 import (
-	"errors"
 	"fmt"
 )
 
@@ -49,7 +48,7 @@ func (w Worker) OpenBlocks(key *Key, p Padding, body []byte) (plaintext []byte, 
 		return plaintext, lengths, err
 	}
 	return w.openPrivate(key, sealed, func(block []byte) ([]byte, error) {
-		return key.p().private.open(p, block)
+		return key.p().openPrivate(p, block)
 	})
 }
 
@@ -109,9 +108,6 @@ func (w Worker) openPrivate(key *Key, sealed []byte, decrypt func([]byte) ([]byt
 			block[size-1] = 1
 		}
 		data, err := decrypt(block)
-		if errors.Is(err, ErrKeyStore) {
-			return err // of the store, whatever the block is
-		}
 		if good && err == nil {
 			chunks[i] = data
 		}

@@ -241,7 +241,7 @@ func TestOpenPrivateUniform(t *testing.T) {
 						if !inRange(b, key.p().n) {
 							t.Error("a block above the modulus reached the RSA library, which returns at once")
 						}
-						return key.p().private.open(p, b)
+						return key.p().openPrivate(p, b)
 					})
 					if runs != len(blocks) || err != ErrOpen {
 						t.Errorf("%d of %d blocks were run, %v", runs, len(blocks), err)

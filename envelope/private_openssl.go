@@ -56,10 +56,12 @@ import "C"
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/rsa"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"sync"
 	"unsafe"
@@ -93,7 +95,7 @@ type context struct {
 
 // newPrivate moves the private numbers to OpenSSL. Of Go's copies it clears those
 // that it can reach.
-func newPrivate(p *parts, key *rsa.PrivateKey) (*privatePart, error) {
+func newPrivate(p *parts, key *rsa.PrivateKey) (private, error) {
 	der := x509.MarshalPKCS1PrivateKey(key)
 	defer clear(der)
 	c := C.cs_parse((*C.uchar)(unsafe.SliceData(der)), C.long(len(der)))
@@ -136,10 +138,16 @@ func (p *privatePart) raise(c *context, block []byte) ([]byte, error) {
 	return out, nil
 }
 
-// seal makes a block of type 1 of a chunk that fits. A block that a fault of the
+// Public returns the public part.
+func (p *privatePart) Public() crypto.PublicKey { return p.parts.public }
+
+// Sign makes a block of type 1 of a chunk that fits. A block that a fault of the
 // machine has spoiled could give the private part away, so none leaves that the
 // public part does not open to what was sealed.
-func (p *privatePart) seal(chunk []byte) ([]byte, error) {
+func (p *privatePart) Sign(_ io.Reader, chunk []byte, opts crypto.SignerOpts) ([]byte, error) {
+	if opts.HashFunc() != 0 {
+		return nil, errors.New("only bytes as they are can be sealed")
+	}
 	encoded := type1Block(p.parts.size, chunk)
 	c, err := p.context()
 	if err != nil {
@@ -156,8 +164,12 @@ func (p *privatePart) seal(chunk []byte) ([]byte, error) {
 	return block, nil
 }
 
-// open gives the data of a block of type 2 or OAEP, which is below the modulus.
-func (p *privatePart) open(padding Padding, block []byte) ([]byte, error) {
+// Decrypt returns the data of a block of type 2, or with rsa.OAEPOptions of OAEP, which is below the modulus.
+func (p *privatePart) Decrypt(_ io.Reader, block []byte, opts crypto.DecrypterOpts) ([]byte, error) {
+	padding := PKCS1v15
+	if _, ok := opts.(*rsa.OAEPOptions); ok {
+		padding = OAEP
+	}
 	c, err := p.context()
 	if err != nil {
 		return nil, err
@@ -170,8 +182,9 @@ func (p *privatePart) open(padding Padding, block []byte) ([]byte, error) {
 	return unpadded(padding, encoded)
 }
 
-// pkcs8 is the DER of the whole pair.
-func (p *privatePart) pkcs8() ([]byte, error) {
+// pkcs8 returns the DER of the whole pair.
+func pkcs8(part private) ([]byte, error) {
+	p := part.(*privatePart)
 	var der *C.uchar
 	n := C.cs_pkcs8(p.key, &der)
 	runtime.KeepAlive(p)

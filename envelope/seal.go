@@ -134,7 +134,7 @@ func opensTo(op *publicOperation, block, chunk []byte) bool {
 func sealBlock(key *Key, p Padding, op *publicOperation, chunk []byte) ([]byte, error) {
 	switch {
 	case key.p().private != nil:
-		return key.p().private.seal(chunk)
+		return key.p().sealPrivate(chunk)
 	case p == OAEP:
 		return rsa.EncryptOAEP(sha256.New(), rand.Reader, key.p().public, chunk, nil)
 	case key.p().modulus != nil:

@@ -2,6 +2,7 @@ package envelope
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
@@ -30,8 +31,7 @@ type SigningKey struct{ p func() *signingParts }
 // of a struct but cannot look into a function.
 type signingParts struct {
 	public      ed25519.PublicKey
-	private     ed25519.PrivateKey // nil: not in this process
-	store       *storedSigner      // nil: not in a key store
+	private     crypto.Signer // nil: only the public part is known
 	spki        []byte
 	fingerprint string
 }
@@ -45,7 +45,7 @@ func GenerateSigningKey() *SigningKey {
 	return newSigningKey(public, private)
 }
 
-func newSigningKey(public ed25519.PublicKey, private ed25519.PrivateKey) *SigningKey {
+func newSigningKey(public ed25519.PublicKey, private crypto.Signer) *SigningKey {
 	spki, err := x509.MarshalPKIXPublicKey(public)
 	if err != nil {
 		panic(err) // an Ed25519 key always encodes
@@ -140,7 +140,7 @@ func ParseSigningKeys(text string) (keys []*SigningKey, err error) {
 }
 
 // HasPrivate reports whether k has both parts.
-func (k *SigningKey) HasPrivate() bool { return k.parts().private != nil || k.parts().store != nil }
+func (k *SigningKey) HasPrivate() bool { return k.parts().private != nil }
 
 // Public gives the public part of k.
 func (k *SigningKey) Public() *SigningKey {
@@ -159,12 +159,18 @@ func (k *SigningKey) Fingerprint() string { return k.parts().fingerprint }
 // line of Base64 without armour.
 func (k *SigningKey) PublicBase64() string { return base64.StdEncoding.EncodeToString(k.parts().spki) }
 
-// PrivatePEM is the pair as a PEM "PRIVATE KEY" (PKCS#8, not encrypted). It fails with
-// ErrSigningKey if k has no private part, and with ErrKeyStore if that is in a key store.
-func (k *SigningKey) PrivatePEM() ([]byte, error) {
-	if k.parts().store != nil {
-		return nil, fmt.Errorf("%w: the private part is in it and never leaves it", ErrKeyStore)
+// Sign returns the Ed25519 signature (RFC 8032) of text, 64 bytes. It fails with ErrSigningKey
+// if k has no private part. SignRequest and SignResponse sign messages of the link.
+func (k *SigningKey) Sign(text []byte) ([]byte, error) {
+	if !k.HasPrivate() {
+		return nil, fmt.Errorf("%w with a private part", ErrSigningKey)
 	}
+	return k.parts().private.Sign(nil, text, crypto.Hash(0))
+}
+
+// PrivatePEM is the pair as a PEM "PRIVATE KEY" (PKCS#8, not encrypted). It fails with
+// ErrSigningKey if k has no private part.
+func (k *SigningKey) PrivatePEM() ([]byte, error) {
 	if !k.HasPrivate() {
 		return nil, fmt.Errorf("%w with a private part", ErrSigningKey)
 	}

@@ -4,6 +4,7 @@ package envelope
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
@@ -52,7 +53,7 @@ func TestUnpadAsCryptoRSA(t *testing.T) {
 				//lint:ignore SA1019 the oracle of this test
 				want, wantErr = rsa.DecryptPKCS1v15(nil, private, block)
 			}
-			got, err := key.p().private.open(padding, block)
+			got, err := key.p().openPrivate(padding, block)
 			if (err == nil) != (wantErr == nil) || !bytes.Equal(got, want) {
 				rt.Fatalf("%x, %v; crypto/rsa says %x, %v", got, err, want, wantErr)
 			}
@@ -70,7 +71,7 @@ func change(rt *rapid.T, b []byte) {
 func TestFaultySeal(t *testing.T) {
 	key, other := key1024(t), other1024(t)
 	faulty := &privatePart{key: other.p().private.(*privatePart).key, parts: key.p()}
-	if block, err := faulty.seal([]byte("chunk")); err == nil || block != nil {
+	if block, err := faulty.Sign(nil, []byte("chunk"), crypto.Hash(0)); err == nil || block != nil {
 		t.Fatalf("%x, %v", block, err)
 	}
 	broken := *key.p()

@@ -10,7 +10,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"countersign/client"
-	"countersign/envelope"
 	"countersign/internal/cli"
 	"countersign/internal/daemon"
 	"countersign/internal/signed"
@@ -43,7 +42,6 @@ type serveCmd struct {
 	ExchangeTimeout time.Duration `help:"Longest exchange with a merchant." default:"15s" placeholder:"TIME"`
 	Lease           time.Duration `help:"How long a claimed callback belongs to this process; 30s longer than an exchange if 0." default:"0s" placeholder:"TIME"`
 	Drain           time.Duration `help:"How long running exchanges may still take when the process stops; as long as an exchange if 0." default:"0s" placeholder:"TIME"`
-	keyStoreFlags
 	drainFlags
 	changeFlags
 	retainFlags
@@ -52,27 +50,6 @@ type serveCmd struct {
 	alarmFlags
 	checkFlags
 	newDataFlags
-}
-
-// keyStoreFlags say where the private parts of merchants' pairs are.
-type keyStoreFlags struct {
-	KeyStore         keyStoreURI `help:"Token of PKCS#11 that makes the pairs of merchants and the keys that sign, and keeps their private parts: pkcs11:token=NAME?module-path=/PATH.so&pin-source=file:/PATH. Needs the build with the tag pkcs11 (docs/keys.md). Empty: the database has them, sealed." placeholder:"URI"`
-	KeyStoreSessions int         `help:"Most operations of the token at once." default:"16" placeholder:"N"`
-}
-
-// keyStoreURI is the URI of a token. One that has a PIN in it is refused here, before anything
-// can print it.
-type keyStoreURI string
-
-// UnmarshalText reads a URI. Its errors do not repeat it.
-func (u *keyStoreURI) UnmarshalText(text []byte) error {
-	if len(text) > 0 {
-		if err := envelope.CheckKeyStore(string(text)); err != nil {
-			return err
-		}
-	}
-	*u = keyStoreURI(text)
-	return nil
 }
 
 // checkFlags ask what a start would do.
@@ -148,7 +125,6 @@ func (c *serveCmd) Run(std streams, config *kong.ConfigFlag) error {
 	s, err := daemon.NewService(daemon.ServiceConfig{
 		Storage: storage, Listen: c.Listen, Node: c.Node, AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP, MerchantPorts: c.MerchantPorts,
 		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals, Retain: keep, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, OIDC: oidc, Traces: daemon.TracesOn(), TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
-		KeyStore: envelope.KeyStoreConfig{URI: string(c.KeyStore), Sessions: c.KeyStoreSessions},
 	})
 	if err != nil {
 		return explainStart(err)

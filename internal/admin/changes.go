@@ -126,7 +126,7 @@ func (s *Server) applySettings() api.ApplyChange {
 	})
 }
 
-// newKeys is the content of a change of keys, those of RSA as envelope.Key.StoredPEM has them.
+// newKeys is the content of a change of keys, those of RSA as outbox.KeyPEM writes them.
 type newKeys struct {
 	Request, Response      []byte
 	APIKey, CallbackAPIKey string // of a rotation
@@ -134,10 +134,10 @@ type newKeys struct {
 
 func (k *keyMaker) content() (n newKeys, err error) {
 	if k.request != nil {
-		n.Request, err = k.request.StoredPEM()
+		n.Request, err = outbox.KeyPEM(k.request)
 	}
 	if err == nil && k.response != nil {
-		n.Response, err = k.response.StoredPEM()
+		n.Response, err = outbox.KeyPEM(k.response)
 	}
 	return n, err
 }
@@ -165,7 +165,7 @@ func (n newKeys) into(k *keyMaker) error {
 		if len(part.pem) == 0 {
 			continue
 		}
-		key, err := envelope.ParseStoredKey(part.pem) // it was sealed, and is of keyMaker
+		key, err := envelope.ParseKey(part.pem) // it was sealed, and is of keyMaker
 		if err != nil {
 			return err
 		}

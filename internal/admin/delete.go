@@ -63,25 +63,15 @@ func (s *Server) deleteMerchant(c *api.Call, id string, _ api.None) (client.Merc
 }
 
 // applyDelete deletes a merchant. Its other changes end with it: what is sealed in them may
-// be keys. Its pairs in the key store are destroyed.
+// be keys.
 func (s *Server) applyDelete() api.ApplyChange {
 	return func(ctx context.Context, c *api.Change, _ []byte, now db.Millis, also func(context.Context, *db.Tx) error) error {
-		was, err := s.Outbox.Merchant(ctx, c.Merchant)
-		if err != nil {
-			return err
-		}
-		_, err = s.Outbox.DeleteMerchant(ctx, c.Merchant, c.Version, now, func(ctx context.Context, t *db.Tx) error {
+		_, err := s.Outbox.DeleteMerchant(ctx, c.Merchant, c.Version, now, func(ctx context.Context, t *db.Tx) error {
 			if err := api.EndChanges(ctx, t, c.Merchant, c.ID, "the merchant was deleted", now); err != nil {
 				return err
 			}
 			return also(ctx, t)
 		})
-		if err == nil {
-			s.destroy(c.Merchant, was.Key, was.ResponseKey)
-			if r := was.Rotation; r != nil {
-				s.destroy(c.Merchant, r.Other.Key, r.Other.ResponseKey)
-			}
-		}
 		return staleIf(err)
 	}
 }

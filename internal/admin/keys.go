@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/api"
-	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
 
@@ -22,9 +20,6 @@ const defaultBits = 2048
 type keyMaker struct {
 	scheme   outbox.Scheme
 	aside    func(func()) error // runs what takes long, or says why it cannot
-	store    *envelope.KeyStore // makes and has the pairs; nil: this process makes them
-	merchant string
-	now      db.Millis
 	faults   *api.Faults
 	warnings []string
 
@@ -32,8 +27,8 @@ type keyMaker struct {
 }
 
 // keyMaker gives the one for a call.
-func (s *Server) keyMaker(c *api.Call, merchant string, scheme outbox.Scheme, faults *api.Faults) keyMaker {
-	return keyMaker{scheme: scheme, faults: faults, aside: s.aside(c), store: s.KeyStore, merchant: merchant, now: c.Now}
+func (s *Server) keyMaker(c *api.Call, scheme outbox.Scheme, faults *api.Faults) keyMaker {
+	return keyMaker{scheme: scheme, faults: faults, aside: s.aside(c)}
 }
 
 // aside gives what runs the long work of a call, or says why it cannot.
@@ -93,9 +88,6 @@ func (k *keyMaker) private(location string, spec *client.KeySpec) (*envelope.Key
 		return nil, nil
 	case spec.PrivateKey == "":
 		return nil, nil
-	case k.store != nil:
-		k.faults.Add(location+".privateKey", "has no place here: pairs are made in the key store of this service (--key-store); give bits, or leave it out")
-		return nil, nil
 	}
 	key, refused, err := k.parse(spec.PrivateKey.Reveal())
 	switch {
@@ -150,12 +142,12 @@ func (k *keyMaker) make(key, responseKey *client.KeySpec, all bool) (err error) 
 	ours := k.scheme == outbox.SchemeService
 	nothing := key == nil && responseKey == nil
 	if k.request == nil && ours && (all || key != nil || nothing) {
-		if k.request, err = k.generate("request", key); err != nil {
+		if k.request, err = k.generate(key); err != nil {
 			return err
 		}
 	}
 	if k.response == nil && (responseKey != nil || !ours && (all || nothing)) {
-		if k.response, err = k.generate("response", responseKey); err != nil {
+		if k.response, err = k.generate(responseKey); err != nil {
 			return err
 		}
 	}
@@ -181,53 +173,15 @@ func (k *keyMaker) warn(which string, key *envelope.Key) {
 	}
 }
 
-func (k *keyMaker) generate(which string, spec *client.KeySpec) (key *envelope.Key, err error) {
+func (k *keyMaker) generate(spec *client.KeySpec) (key *envelope.Key, err error) {
 	bits := defaultBits
 	if spec != nil && spec.Bits != 0 {
 		bits = spec.Bits
-	}
-	if k.store != nil {
-		if key, err = k.store.Generate(bits, fmt.Sprintf("countersign %s %s %s", k.merchant, which, k.now.Time().UTC().Format(time.DateOnly))); errors.Is(err, envelope.ErrKeyStore) {
-			p := api.NewProblem(http.StatusServiceUnavailable, "the key store does not make a pair; the log of the service says why")
-			p.RetryAfter = time.Minute
-			return nil, errors.Join(p, err)
-		}
-		return key, err
 	}
 	if busy := k.aside(func() { key, err = envelope.GenerateKey(bits) }); busy != nil {
 		return nil, busy
 	}
 	return key, err
-}
-
-// left names pairs of the key store for which a call failed. They stay there: it may have failed and
-// have been done all the same, and nothing brings a pair back.
-func (k *keyMaker) left(s *Server) {
-	for _, key := range []*envelope.Key{k.request, k.response} {
-		if id := key.InKeyStore(); id != "" {
-			s.Log.Warn("a pair of a call that failed is in the key store", "merchant", k.merchant, "fingerprint", key.Fingerprint(), "id", id)
-		}
-	}
-}
-
-// destroy removes pairs from the key store, as far as they are in it. What fails is left there, and
-// the log says which it is.
-func (s *Server) destroy(merchant string, list ...*envelope.Key) {
-	for _, key := range list {
-		id := key.InKeyStore()
-		if id == "" {
-			continue
-		}
-		err := fmt.Errorf("%w: there is no --key-store", envelope.ErrKeyStore)
-		if s.KeyStore != nil {
-			err = s.KeyStore.Destroy(key)
-		}
-		if err != nil {
-			s.Log.Error("a pair was left in the key store", "merchant", merchant, "fingerprint", key.Fingerprint(), "id", id, "error", err.Error())
-			continue
-		}
-		s.Log.Info("a pair was destroyed in the key store", "merchant", merchant, "fingerprint", key.Fingerprint(), "id", id)
-	}
 }
 
 // publicPart is the key with which the merchant opens requests, if the service has
@@ -260,7 +214,7 @@ func (s *Server) rotateKeys(c *api.Call, id string, in client.NewKeys) (client.K
 		return client.Keys{}, nil, outbox.ErrMerchantDeleted
 	}
 	var faults api.Faults
-	k := s.keyMaker(c, id, m.Scheme, &faults)
+	k := s.keyMaker(c, m.Scheme, &faults)
 	if err := k.check(in.Key, in.ResponseKey, false); err != nil {
 		return client.Keys{}, nil, err
 	}
@@ -276,7 +230,6 @@ func (s *Server) rotateKeys(c *api.Call, id string, in client.NewKeys) (client.K
 	}
 	m, waits, err := s.change(c, client.ChangeKeys, id, content, k.apply)
 	if err != nil {
-		k.left(s)
 		return client.Keys{}, nil, err
 	}
 	if waits != nil {

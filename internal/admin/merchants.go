@@ -33,7 +33,7 @@ func (s *Server) createMerchant(c *api.Call, _ api.None, in client.NewMerchant) 
 	m.Name = or(m.Name, m.ID)
 	s.setDefaults(&m)
 	s.checkMerchant(&m, &faults)
-	k := s.keyMaker(c, m.ID, m.Scheme, &faults)
+	k := s.keyMaker(c, m.Scheme, &faults)
 	if err := k.check(in.Key, in.ResponseKey, true); err != nil {
 		return client.CreatedMerchant{}, err
 	}
@@ -53,7 +53,6 @@ func (s *Server) createMerchant(c *api.Call, _ api.None, in client.NewMerchant) 
 	}
 	made, err := s.Outbox.CreateMerchant(c.R.Context(), m, c.Now)
 	if err != nil {
-		k.left(s)
 		return client.CreatedMerchant{}, err
 	}
 	out.Merchant = merchantOf(made)

@@ -66,7 +66,7 @@ func (s *Server) stageRotation(c *api.Call, id string, in client.NewRotation) (o
 		return out, nil, outbox.ErrRotating // before keys are made for nothing
 	}
 	var faults api.Faults
-	k := s.keyMaker(c, id, m.Scheme, &faults)
+	k := s.keyMaker(c, m.Scheme, &faults)
 	if err := k.check(in.Key, in.ResponseKey, false); err != nil {
 		return out, nil, err
 	}
@@ -99,7 +99,6 @@ func (s *Server) stageRotation(c *api.Call, id string, in client.NewRotation) (o
 	out.PublicKey, out.ResponsePublicKey, out.Warnings = k.publicPart(), k.responsePublicPart(), k.warnings
 	is, waits, err := s.takeStep(c, id, step)
 	if err != nil {
-		k.left(s)
 		return client.StagedKeys{}, nil, err
 	}
 	if waits != nil {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/envelope"
 	"countersign/internal/api"
 	"countersign/internal/bodies"
 	"countersign/internal/db"
@@ -38,11 +37,6 @@ type Config struct {
 	// SigningKey is the public part of the service's signing key, which merchants get. Empty:
 	// there is none.
 	SigningKey string
-	// KeyStore makes the service's pairs and has their private parts. Nil: this process makes
-	// them, and the rows have them.
-	KeyStore *envelope.KeyStore
-	// KeyStoreAway says whether KeyStore does not answer. Nil: it is not said.
-	KeyStoreAway func() bool
 	// CheckURL says whether a merchant's URL may be called. Its error is shown
 	// to the caller. Required.
 	CheckURL func(rawURL string, allowPrivate bool) error

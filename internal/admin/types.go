@@ -119,6 +119,4 @@ func (a acceptedWithdrawals) MarshalJSON() ([]byte, error) {
 type Health struct {
 	Status string `json:"status" enum:"ok" doc:"ok: the process runs, or the service can work"`
 	Frozen bool   `json:"frozen,omitempty" doc:"true: a person has frozen the service, so nothing is sent, decided or released"`
-
-	KeyStoreAway bool `json:"keyStoreAway,omitempty" doc:"true: the token with the private keys does not answer this node, so what needs them waits"`
 }

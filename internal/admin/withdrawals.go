@@ -9,7 +9,6 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/envelope"
 	"countersign/internal/api"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
@@ -237,9 +236,6 @@ func (s *Server) cancelWithdrawal(c *api.Call, id string, _ api.None) (client.Wi
 }
 
 func (s *Server) releaseWithdrawal(c *api.Call, id string, in client.Claim) (client.Permit, error) {
-	if err := s.canPermit(); err != nil {
-		return client.Permit{}, err
-	}
 	// The outbox keeps the permit of the first release and gives it to the same
 	// holder again; the new one is then not used.
 	done, err := s.Outbox.ReleaseMany(c.R.Context(), []outbox.ReleaseRequest{releaseOf(c, id, in)}, approvedFor(c.Token, c.Now), c.Now)
@@ -247,23 +243,6 @@ func (s *Server) releaseWithdrawal(c *api.Call, id string, in client.Claim) (cli
 		return client.Permit{}, err
 	}
 	return s.permitOf(c, done[0])
-}
-
-// canPermit looks whether permits can be signed before one is given: a holder who did not get it
-// would have to find out whether the funds have moved.
-func (s *Server) canPermit() error {
-	if s.Audit == nil {
-		return nil
-	}
-	return unsigned(s.Audit.CanSign())
-}
-
-// unsigned makes a problem of an error of the key store.
-func unsigned(err error) error {
-	if !errors.Is(err, envelope.ErrKeyStore) {
-		return err
-	}
-	return errors.Join(api.NewProblem(http.StatusServiceUnavailable, "the key store with the key that signs permits does not answer; repeat the request"), err)
 }
 
 // releaseOf is a claim as the outbox has it.
@@ -282,7 +261,7 @@ func (s *Server) permitOf(c *api.Call, r outbox.Released) (client.Permit, error)
 	}
 	note, err := s.permitNote(c, p)
 	if err != nil {
-		return client.Permit{}, unsigned(err)
+		return client.Permit{}, err
 	}
 	trace(c, p.Withdrawal, false)
 	return client.Permit{Note: note, Answer: p.Answer, Permit: client.Secret(p.Permit), Details: *detailsOf(p.Withdrawal.Details), Withdrawal: withdrawalOf(c, p.Withdrawal), Duplicate: p.Duplicate}, nil

@@ -31,37 +31,22 @@ func signingKeyRecord(row int) db.Record {
 
 var signingKeyPurpose = []string{"pair of the signed link"}
 
-// OpenSigningKey gives the end's pair of the signed link (PROTOCOL.md, L1). The first start
-// makes it, in store if that is not nil and has such keys; all nodes of one database have the
-// same. Errors of a store that is away wrap envelope.ErrKeyStore.
-func OpenSigningKey(ctx context.Context, d *db.DB, store *envelope.KeyStore) (*envelope.SigningKey, error) {
+// OpenSigningKey returns the end's pair of the signed link (PROTOCOL.md, L1). The first start
+// makes it; all nodes of one database have the same.
+func OpenSigningKey(ctx context.Context, d *db.DB) (*envelope.SigningKey, error) {
 	key, err := readSigningKey(ctx, d, d, presentSigningKey)
 	if key != nil || err != nil {
-		return key.In(store), err
+		return key, err
 	}
-	made, err := store.NewSigningKey("countersign signed link")
-	if err != nil {
-		return nil, err
-	}
-	if key, err = keepSigningKey(ctx, d, presentSigningKey, made, nil); err == nil && store != nil && key.InKeyStore() != made.InKeyStore() {
-		_ = store.DestroySigningKey(made) // nobody has it
-	}
-	return key.In(store), err
+	return keepSigningKey(ctx, d, presentSigningKey, envelope.GenerateSigningKey(), nil)
 }
 
 // StageSigningKey gives the pair that will take the place of the present one, and makes it if
-// there is none yet. made runs in the transaction that makes it. It makes none in a key store.
+// there is none yet. made runs in the transaction that makes it.
 func StageSigningKey(ctx context.Context, d *db.DB, made func(context.Context, *db.Tx, *envelope.SigningKey) error) (*envelope.SigningKey, error) {
 	key, err := readSigningKey(ctx, d, d, nextSigningKey)
 	if key != nil || err != nil {
 		return key, err
-	}
-	present, err := readSigningKey(ctx, d, d, presentSigningKey)
-	if err != nil {
-		return nil, err
-	}
-	if present.InKeyStore() != "" {
-		return nil, errors.New("the present pair is in a key store (--key-store), and a new one would be in the database: it cannot be replaced")
 	}
 	return keepSigningKey(ctx, d, nextSigningKey, envelope.GenerateSigningKey(), made)
 }
@@ -99,7 +84,7 @@ func ActivateSigningKey(ctx context.Context, d *db.DB, done func(ctx context.Con
 }
 
 func sealSigningKey(ctx context.Context, d *db.DB, row int, key *envelope.SigningKey) (dataKey, sealed []byte, err error) {
-	text, err := key.StoredPEM()
+	text, err := key.PrivatePEM()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -167,7 +152,7 @@ func lookAtSigningKey(ctx context.Context, q db.Querier, row int, unseal func(da
 	if err != nil {
 		return nil, err
 	}
-	key, err := envelope.ParseStoredSigningKey(plain[0])
+	key, err := envelope.ParseSigningKey(plain[0])
 	if err != nil || !key.HasPrivate() {
 		return nil, errors.New("the signing key is malformed") // the cause may repeat it
 	}

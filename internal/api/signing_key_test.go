@@ -15,7 +15,7 @@ import (
 // TestSigningKey: each end has one pair, and one at most that will take its place.
 func TestSigningKey(t *testing.T) {
 	eachEnd(t, func(t *testing.T, d *db.DB) {
-		old, err := OpenSigningKey(t.Context(), d, nil)
+		old, err := OpenSigningKey(t.Context(), d)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func TestSigningKey(t *testing.T) {
 		}
 		is := func(what string, want *envelope.SigningKey) {
 			t.Helper()
-			if k, err := OpenSigningKey(t.Context(), d, nil); err != nil || k.Fingerprint() != want.Fingerprint() {
+			if k, err := OpenSigningKey(t.Context(), d); err != nil || k.Fingerprint() != want.Fingerprint() {
 				t.Errorf("%s: %v, %v", what, k.Fingerprint(), err)
 			}
 		}
@@ -89,14 +89,14 @@ func TestSigningKeyOnTwoNodes(t *testing.T) {
 		}
 		return keys[0].Fingerprint()
 	}
-	before := both(func(d *db.DB) (*envelope.SigningKey, error) { return OpenSigningKey(t.Context(), d, nil) })
+	before := both(func(d *db.DB) (*envelope.SigningKey, error) { return OpenSigningKey(t.Context(), d) })
 	for range 10 {
 		next := both(func(d *db.DB) (*envelope.SigningKey, error) { return StageSigningKey(t.Context(), d, nil) })
 		now := both(func(d *db.DB) (*envelope.SigningKey, error) {
 			if err := ActivateSigningKey(t.Context(), d, func(context.Context, *db.Tx, *envelope.SigningKey, *envelope.SigningKey) error { return nil }); err != nil {
 				return nil, err
 			}
-			return OpenSigningKey(t.Context(), d, nil)
+			return OpenSigningKey(t.Context(), d)
 		})
 		if now != next || now == before {
 			t.Fatalf("%s became %s, not %s", before, now, next)

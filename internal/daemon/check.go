@@ -24,15 +24,7 @@ type Finding struct {
 // Check says what a start would do, and does none of it. It makes no file, changes no
 // database, and binds each port for a moment.
 func (s *Service) Check(ctx context.Context) []Finding {
-	list := s.c.check(ctx, false, s.c.TLS, s.c.Log, [][2]string{{"api", s.c.Listen}, {"metrics", s.c.MetricsListen}})
-	if s.c.KeyStore.URI != "" {
-		f := Finding{"key store", true, "the token answers and takes the PIN"}
-		if err := checkKeyStore(s.c.KeyStore); err != nil {
-			f.OK, f.Text = false, err.Error()
-		}
-		list = append(list, f)
-	}
-	return list
+	return s.c.check(ctx, false, s.c.TLS, s.c.Log, [][2]string{{"api", s.c.Listen}, {"metrics", s.c.MetricsListen}})
 }
 
 // Check is Service.Check of the gateway. It names the key that opens requests too.

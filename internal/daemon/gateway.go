@@ -180,7 +180,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	}
 	c.Callbacks.MaxBodies = c.MaxBodies
 	if c.Callbacks.Sign == nil {
-		if c.Callbacks.Sign, err = api.OpenSigningKey(ctx, g.db, nil); err != nil {
+		if c.Callbacks.Sign, err = api.OpenSigningKey(ctx, g.db); err != nil {
 			return fmt.Errorf("signing key: %w", err)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/envelope"
 	"countersign/internal/admin"
 	"countersign/internal/api"
 	"countersign/internal/bodies"
@@ -79,9 +78,6 @@ type ServiceConfig struct {
 	WrapOutbox func(dispatch.Outbox) dispatch.Outbox
 	// Traces sends traces by OTLP, as the variables OTEL_… of the environment say.
 	Traces bool
-	// KeyStore is the token that makes and has the private parts of merchants' pairs, and of the
-	// keys that sign if it has Ed25519. Without a URI the database has them.
-	KeyStore envelope.KeyStoreConfig
 	// ShowToken is called with the API's first token and its file when Open makes it,
 	// after everything that can fail. Nil: it is not called.
 	ShowToken func(token, file string)
@@ -108,7 +104,6 @@ type Service struct {
 	leave   func()           // makes /readyz answer 503
 	rotate  func(context.Context) error
 	keys    *api.Keys
-	store   *keyStore // nil: none
 }
 
 // NewService checks c. It opens and starts nothing.
@@ -165,16 +160,10 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		return fmt.Errorf("reading the database's clock: %w", err)
 	}
 	now := s.clock.Now
-	if s.store, err = openKeyStore(c.KeyStore, d, c.Node, now, c.Log); err != nil {
-		return err
-	}
 	if err := s.reclaim(ctx); err != nil {
 		return err
 	}
-	if err := s.store.await(ctx, func(store *envelope.KeyStore) error {
-		s.audit, err = journal.Open(ctx, journal.Config{DB: d, End: "service", Now: now, Log: c.Log, KeyStore: store})
-		return err
-	}); err != nil {
+	if s.audit, err = journal.Open(ctx, journal.Config{DB: d, End: "service", Now: now, Log: c.Log}); err != nil {
 		return err
 	}
 	if s.changes, err = api.NewChanges(api.ChangesConfig{DB: d, Delay: c.ChangeDelay, Approvals: c.ChangeApprovals, OIDC: c.OIDC, Roles: client.ServiceRoles(), Bound: true, Now: now, Log: c.Log}); err != nil {
@@ -205,21 +194,12 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if s.traces != nil {
 		tracer, traceCall = s.traces, s.traces.Call
 	}
-	var signer *envelope.SigningKey
-	if err := s.store.await(ctx, func(store *envelope.KeyStore) error {
-		signer, err = api.OpenSigningKey(ctx, d, store)
-		return err
-	}); err != nil {
+	signer, err := api.OpenSigningKey(ctx, d)
+	if err != nil {
 		return fmt.Errorf("signing key: %w", err)
 	}
-	if s.store == nil && (signer.InKeyStore() != "" || s.audit.InKeyStore()) {
-		c.Log.Error("the database has keys in a key store, and there is no --key-store: what needs them waits", "auditKey", s.audit.InKeyStore(), "signingKey", signer.InKeyStore() != "")
-	}
-	if s.store != nil && (signer.InKeyStore() == "" || !s.audit.InKeyStore()) {
-		c.Log.Warn("keys that sign are in the database, not in the key store: it has no Ed25519, or they were made before", "auditKey", s.audit.InKeyStore(), "signingKey", signer.InKeyStore() != "")
-	}
 	if s.sender, err = dispatch.New(dispatch.Config{
-		Outbox: rows, Sign: signer, KeyStore: s.store.store(), RSA: c.cores(), Node: c.Node, Now: now, Log: c.Log, Observer: metrics, Tracer: tracer,
+		Outbox: rows, Sign: signer, Node: c.Node, Now: now, Log: c.Log, Observer: metrics, Tracer: tracer,
 		TargetRules:     c.targets(false),
 		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.DrainTimeout,
 		Dial: c.World.Dial, Random: c.World.Random, Poll: d.Every(time.Second), SweepEvery: d.Every(time.Second),
@@ -237,7 +217,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}
 	held := bodies.NewShares(c.MaxBodies)
 	api, err := admin.New(admin.Config{
-		Outbox: s.db, KeyStore: s.store.store(), KeyStoreAway: s.store.isAway, Keys: s.keys, SigningKey: signer.PublicBase64(), Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: s.changes.Tokens(), Changes: s.changes, Now: now, Log: c.Log, Version: Version, Metrics: onAPI, Trace: traceCall, Node: s.heart.node.ID,
+		Outbox: s.db, Keys: s.keys, SigningKey: signer.PublicBase64(), Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: s.changes.Tokens(), Changes: s.changes, Now: now, Log: c.Log, Version: Version, Metrics: onAPI, Trace: traceCall, Node: s.heart.node.ID,
 		DefaultAllowPrivate: c.AllowPrivate, Bodies: held, Aside: s.sender.Aside, TestAlarm: s.alarms.tester(),
 		Hour: func() client.Hour {
 			return client.Hour{Node: c.Node, Version: Version, Database: s.Dialect(), Started: started, Step: client.Duration(hourStep), Slices: metrics.hour.last(now())}
@@ -296,7 +276,7 @@ func (s *Service) Run(ctx context.Context) error {
 	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, s.c.MerchantPorts, client.Duration(s.c.ChangeDelay), s.c.ChangeApprovals, client.Duration(s.c.Retain)}); err != nil && ctx.Err() == nil { // a stop during the start is no failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), s.Close())
 	}
-	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.hold(s.db.DB, s.audit), {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.changes.Run}, {"rotations", s.rotate}, {"key store", s.store.run}, s.heart.part(), {"retention", s.purger.Run}}
+	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.hold(s.db.DB, s.audit), {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.changes.Run}, {"rotations", s.rotate}, s.heart.part(), {"retention", s.purger.Run}}
 	if s.metrics != nil {
 		parts = append(parts, s.metrics.part())
 	}
@@ -305,7 +285,7 @@ func (s *Service) Run(ctx context.Context) error {
 	s.heart.stop(ctx)
 	s.c.holdLast(ctx, s.db.DB, s.audit)
 	s.traces.close(ctx)
-	return errors.Join(err, s.store.close(), s.db.Close())
+	return errors.Join(err, s.db.Close())
 }
 
 // targets are where callbacks may go to.
@@ -342,7 +322,7 @@ func (s *Service) Close() error {
 			errs = append(errs, l.Close())
 		}
 	}
-	return errors.Join(append(errs, s.store.close(), s.db.Close())...)
+	return errors.Join(append(errs, s.db.Close())...)
 }
 
 // URL is the URL of the API on this machine. It is set by Open.

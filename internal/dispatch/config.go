@@ -101,9 +101,6 @@ type Config struct {
 	// Sign is the service's pair of the signed link. Nil: merchants with an answerKey cannot
 	// be told anything.
 	Sign *envelope.SigningKey
-	// KeyStore has the private parts of those pairs that were made in it. Nil: their
-	// merchants can be told nothing.
-	KeyStore *envelope.KeyStore
 	// Random gives numbers from 0 to below 1, which spread retries. Nil: rand.Float64.
 	Random func() float64
 

@@ -38,7 +38,7 @@ func New(c Config) (*Dispatcher, error) {
 	d := &Dispatcher{
 		cfg:       c,
 		transport: newTransport(c.TargetRules, c.Roots, c.Dial, c.NotifyWidth),
-		merchants: newMerchants(c.Outbox, c.TargetRules, c.KeyStore,
+		merchants: newMerchants(c.Outbox, c.TargetRules,
 			func() *openings { return newOpenings(c.RSA+1, c.Now) }),
 		cores: newCores(c.RSA),
 		aside: newAside(),

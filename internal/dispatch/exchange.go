@@ -101,12 +101,6 @@ func (a *attempt) run(stop, work context.Context) {
 	}
 }
 
-// keyStoreDue is when a callback is due again for which the key store did nothing. It counts
-// towards no schedule.
-const keyStoreDue = 10 * time.Second
-
-const keyStoreCause = "the key store did not do the operation"
-
 // finish makes the settlement of a verdict.
 func (a *attempt) finish(v Verdict) {
 	now := a.d.cfg.Now()
@@ -117,13 +111,6 @@ func (a *attempt) finish(v Verdict) {
 
 // failed ends an attempt that this node could not make.
 func (a *attempt) failed(ctx context.Context, what string, err error) {
-	if errors.Is(err, envelope.ErrKeyStore) {
-		// As if the merchant were not reached: after a few one callback at a time tries, and the
-		// others of the merchant wait. Whoever watches the store logs and raises the alarm.
-		a.d.cfg.Log.LogAttrs(ctx, slog.LevelWarn, what, slog.String("callback", a.claimed.ID), slog.String("error", err.Error()))
-		a.finish(Verdict{Result: client.AttemptRetry, Reason: client.ReasonKeyStore, Facts: client.Fact{Cause: keyStoreCause}})
-		return
-	}
 	a.d.cfg.Log.LogAttrs(ctx, slog.LevelError, what, slog.String("callback", a.claimed.ID), slog.String("error", err.Error()))
 	a.finish(Verdict{Result: client.AttemptRetry, Reason: client.ReasonInternal, Reached: true})
 }
@@ -360,8 +347,6 @@ func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt,
 		again(0)
 	case v.Reason == client.ReasonOpenFiles:
 		again(filesDue)
-	case v.Reason == client.ReasonKeyStore:
-		again(keyStoreDue)
 	case v.Result == client.AttemptHold:
 		s.Held = true
 		delay, more := schedule.holdDelay(lane, c.Held)

@@ -75,7 +75,7 @@ func TestPropertyInterleavings(t *testing.T) {
 		row.Retry = &client.Retry{Notify: ownSchedule(0, 0, 1000, 5000, 5000, 5000, 5000, 5000, 5000)}
 		row, err := s.CreateMerchant(t.Context(), row, w.now)
 		w.must(t, err)
-		w.ready, err = newMerchant(row, TargetRules{}, nil)
+		w.ready, err = newMerchant(row, TargetRules{})
 		w.must(t, err)
 		defer func() { // the next world claims nothing of this one
 			_, err := s.SetMerchantState(context.Background(), w.merchant, outbox.MerchantPaused, "over", w.now)

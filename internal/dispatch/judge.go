@@ -191,8 +191,6 @@ func openReason(data string, err error) client.Reason {
 		return client.ReasonDataNotSealed
 	case errors.Is(err, errNotOpened):
 		return client.ReasonNotOpened
-	case errors.Is(err, envelope.ErrKeyStore):
-		return client.ReasonKeyStore
 	case errors.Is(err, envelope.ErrOpen), errors.Is(err, envelope.ErrBlock):
 		return client.ReasonDataUnopened
 	case errors.Is(err, envelope.ErrTooLarge):

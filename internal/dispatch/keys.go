@@ -29,11 +29,11 @@ type keys struct {
 	until db.Millis // when other ends
 }
 
-// keysOf gives the keys of s. Those whose private parts are in store are used there.
-func keysOf(s outbox.Merchant, store *envelope.KeyStore) keys {
-	k := keys{keySet: newKeySet(s.Scheme, s.Keys().In(store), s.Since)}
+// keysOf returns the keys of s.
+func keysOf(s outbox.Merchant) keys {
+	k := keys{keySet: newKeySet(s.Scheme, s.Keys(), s.Since)}
 	if r := s.Rotation; r != nil {
-		other := newKeySet(s.Scheme, r.Other.In(store), r.Since)
+		other := newKeySet(s.Scheme, r.Other, r.Since)
 		k.other, k.until = &other, r.Until()
 	}
 	return k

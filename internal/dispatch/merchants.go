@@ -38,7 +38,7 @@ type merchant struct {
 var errPaused = errors.New("it is paused")
 
 // newMerchant prepares s.
-func newMerchant(s outbox.Merchant, p TargetRules, store *envelope.KeyStore) (*merchant, error) {
+func newMerchant(s outbox.Merchant, p TargetRules) (*merchant, error) {
 	m := &merchant{
 		version:     s.Version,
 		private:     p.AllowPrivate || s.Private(),
@@ -57,7 +57,7 @@ func newMerchant(s outbox.Merchant, p TargetRules, store *envelope.KeyStore) (*m
 	if s.Key == nil {
 		return nil, errors.New("it has no key")
 	}
-	m.keys = keysOf(s, store)
+	m.keys = keysOf(s)
 	var err error
 	if m.answerKeys, err = envelope.ParseSigningKeys(s.AnswerKey); err != nil { // never less than was set
 		return nil, fmt.Errorf("answerKey: %w", err)
@@ -78,7 +78,6 @@ func newMerchant(s outbox.Merchant, p TargetRules, store *envelope.KeyStore) (*m
 type cachedMerchants struct {
 	outbox Outbox
 	rules  TargetRules
-	store  *envelope.KeyStore
 	// openings makes those of a merchant. They belong to one version of it: a
 	// merchant that is resumed begins anew.
 	openings func() *openings
@@ -92,8 +91,8 @@ type merchantEntry struct {
 	m  *merchant
 }
 
-func newMerchants(o Outbox, p TargetRules, store *envelope.KeyStore, open func() *openings) *cachedMerchants {
-	return &cachedMerchants{outbox: o, rules: p, store: store, openings: open, entries: make(map[string]*merchantEntry)}
+func newMerchants(o Outbox, p TargetRules, open func() *openings) *cachedMerchants {
+	return &cachedMerchants{outbox: o, rules: p, openings: open, entries: make(map[string]*merchantEntry)}
 }
 
 // get gives the merchant id as it was at version or later.
@@ -121,7 +120,7 @@ func (c *cachedMerchants) get(ctx context.Context, id string, version int64) (*m
 	if err != nil {
 		return nil, fmt.Errorf("loading merchant: %w", err)
 	}
-	m, err := newMerchant(s, c.rules, c.store)
+	m, err := newMerchant(s, c.rules)
 	if err != nil {
 		return nil, fmt.Errorf("loading merchant: %w", err)
 	}

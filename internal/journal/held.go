@@ -28,7 +28,7 @@ func Continues(ctx context.Context, d *db.DB, h Held) error {
 	if text == "" {
 		return db.ErrAnother
 	}
-	k, err := parseKey(text, nil)
+	k, err := parseKey(text)
 	if err == nil {
 		_, _, _, err = (&Log{lists: d, key: k}).judge(ctx, h)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -12,7 +11,6 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
-	"countersign/envelope"
 	"countersign/internal/db"
 )
 
@@ -33,82 +31,27 @@ type key struct {
 	verifier string // its public part, as note.NewVerifier reads it
 }
 
-// openKey gives the key of the log in d. The first start makes it, in store if that is not nil and
-// has such keys; all nodes of one database have the same.
-func openKey(ctx context.Context, d *db.DB, end string, store *envelope.KeyStore) (key, error) {
+// openKey returns the key of the log in d. The first start makes it; all nodes of one database have the same.
+func openKey(ctx context.Context, d *db.DB, end string) (key, error) {
 	text, err := readKey(ctx, d, d)
 	if err != nil {
 		return key{}, err
 	}
 	if text == "" {
-		if text, err = makeKey(ctx, d, end, store); err != nil {
+		if text, err = makeKey(ctx, d, end); err != nil {
 			return key{}, err
 		}
 	}
-	return parseKey(text, store)
+	return parseKey(text)
 }
 
-func parseKey(text string, store *envelope.KeyStore) (key, error) {
-	if !strings.HasPrefix(text, ownKey) {
-		return storedKey(text, store)
-	}
+func parseKey(text string) (key, error) {
 	signer, err := note.NewSigner(text)
 	if err != nil {
 		return key{}, errors.New("the signing key is malformed") // the cause may repeat it
 	}
 	verifier, err := verifierOf(signer.Name(), text)
 	return key{signer, verifier}, err
-}
-
-// ownKey begins a private key of package note. A key whose private part is in a key store is kept as
-// its name, a line feed, and what envelope.SigningKey.StoredPEM gives.
-const ownKey = "PRIVATE+KEY+"
-
-// storedSigner is a note.Signer whose private part is in a key store.
-type storedSigner struct {
-	name string
-	hash uint32
-	key  *envelope.SigningKey
-}
-
-func (s storedSigner) Name() string                    { return s.name }
-func (s storedSigner) KeyHash() uint32                 { return s.hash }
-func (s storedSigner) Sign(msg []byte) ([]byte, error) { return s.key.Sign(msg) }
-
-// canSign asks the store, and does not sign for nothing.
-func (s storedSigner) canSign(store *envelope.KeyStore) error {
-	if store == nil {
-		_, err := s.key.Sign(nil) // says what is missing
-		return err
-	}
-	return store.Probe()
-}
-
-func storedKey(text string, store *envelope.KeyStore) (key, error) {
-	malformed := errors.New("the signing key is malformed")
-	name, stored, _ := strings.Cut(text, "\n")
-	k, err := envelope.ParseStoredSigningKey([]byte(stored))
-	if err != nil || k.InKeyStore() == "" {
-		return key{}, malformed
-	}
-	der, err := base64.StdEncoding.DecodeString(k.PublicBase64())
-	if err != nil {
-		return key{}, malformed
-	}
-	public, err := x509.ParsePKIXPublicKey(der)
-	ed, ok := public.(ed25519.PublicKey)
-	if err != nil || !ok {
-		return key{}, malformed
-	}
-	text, err = note.NewEd25519VerifierKey(name, ed)
-	if err != nil {
-		return key{}, malformed
-	}
-	verifier, err := note.NewVerifier(text)
-	if err != nil {
-		return key{}, malformed
-	}
-	return key{storedSigner{name, verifier.KeyHash(), k.In(store)}, text}, nil
 }
 
 // readKey gives the empty text if there is no key.
@@ -126,22 +69,12 @@ func readKey(ctx context.Context, d *db.DB, q db.Querier) (string, error) {
 }
 
 // makeKey makes a key and gives the one that is kept: another node may have been first.
-func makeKey(ctx context.Context, d *db.DB, end string, store *envelope.KeyStore) (string, error) {
+func makeKey(ctx context.Context, d *db.DB, end string) (string, error) {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails
 	name := "countersign-" + end + "-" + hex.EncodeToString(random[:])
-	made, err := store.NewSigningKey(name + " audit log and permits")
+	private, _, err := note.GenerateKey(rand.Reader, name)
 	if err != nil {
-		return "", err
-	}
-	var private string
-	if made.InKeyStore() != "" {
-		stored, err := made.StoredPEM()
-		if err != nil {
-			return "", err
-		}
-		private = name + "\n" + string(stored)
-	} else if private, _, err = note.GenerateKey(rand.Reader, name); err != nil {
 		return "", err
 	}
 	dataKey, sealed, err := d.Seal(ctx, keyRecord, keyPurpose, [][]byte{[]byte(private)})
@@ -156,9 +89,6 @@ func makeKey(ctx context.Context, d *db.DB, end string, store *envelope.KeyStore
 		kept, err = readKey(ctx, d, t)
 		return err
 	})
-	if err == nil && store != nil && kept != private {
-		_ = store.DestroySigningKey(made) // nobody has it
-	}
 	return kept, err
 }
 

@@ -20,7 +20,6 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"countersign/client"
-	"countersign/envelope"
 	"countersign/internal/db"
 )
 
@@ -36,9 +35,6 @@ type Config struct {
 	End string           // begins the log's name: "service" or "merchant". Required
 	Now func() time.Time // of checkpoints. Required
 	Log *slog.Logger     // Required
-	// KeyStore makes and has the private part of the log's key, if it has Ed25519. Nil: the
-	// database has it.
-	KeyStore *envelope.KeyStore
 }
 
 // Log is the audit log of an end.
@@ -52,13 +48,12 @@ type Log struct {
 	signed string     // its note
 }
 
-// Open gives the log. The first start makes its key; if KeyStore is away then, the error wraps
-// envelope.ErrKeyStore.
+// Open returns the log. The first start makes its key.
 func Open(ctx context.Context, c Config) (*Log, error) {
 	if c.DB == nil || c.End == "" || c.Now == nil || c.Log == nil {
 		return nil, errors.New("journal: Config is not complete")
 	}
-	k, err := openKey(ctx, c.DB, c.End, c.KeyStore)
+	k, err := openKey(ctx, c.DB, c.End)
 	if err != nil {
 		return nil, fmt.Errorf("audit log: %w", err)
 	}
@@ -92,20 +87,6 @@ func (l *Log) Name() string { return l.key.signer.Name() }
 
 // Key is the public part of the key that signs checkpoints.
 func (l *Log) Key() string { return l.key.verifier }
-
-// CanSign fails, with envelope.ErrKeyStore, if the key of the log is in a key store that is away.
-func (l *Log) CanSign() error {
-	if s, ok := l.key.signer.(storedSigner); ok {
-		return s.canSign(l.c.KeyStore)
-	}
-	return nil
-}
-
-// InKeyStore reports whether the key of the log is in the key store.
-func (l *Log) InKeyStore() bool {
-	_, ok := l.key.signer.(storedSigner)
-	return ok
-}
 
 // SignPermit signs a permit with the key of the log. Its first line tells it from a checkpoint.
 func (l *Log) SignPermit(n client.PermitNote) (string, error) {

@@ -158,7 +158,6 @@ func testAlarmsEnd(t *testing.T, s *Outbox) {
 		client.AlarmOverdue:         func(string, client.AlarmKind) func() { return func() {} }, // testOverdueAlarm
 		client.AlarmApproverExpires: func(string, client.AlarmKind) func() { return func() {} }, // of package api
 		client.AlarmApprovalWaits:   func(string, client.AlarmKind) func() { return func() {} }, // likewise
-		client.AlarmKeyStoreAway:    func(string, client.AlarmKind) func() { return func() {} }, // of package daemon
 	}
 	for _, k := range client.ServiceAlarmKinds() {
 		c, known := cases[k]

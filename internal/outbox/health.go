@@ -44,7 +44,7 @@ const (
 // ended because of this node or of a person here says nothing.
 func (b *settling) counts() (counts, failed bool) {
 	switch b.Attempt.Reason {
-	case client.ReasonStopped, client.ReasonOpenFiles, client.ReasonKeyStore, client.ReasonInternal, client.ReasonFrozen, client.ReasonPaused, client.ReasonOlderVersion,
+	case client.ReasonStopped, client.ReasonOpenFiles, client.ReasonInternal, client.ReasonFrozen, client.ReasonPaused, client.ReasonOlderVersion,
 		client.ReasonKeyRefused, client.ReasonNotOpened:
 		return false, false
 	case client.ReasonLate:

@@ -35,11 +35,11 @@ type merchantRow struct {
 
 // seal gives the arguments of the secret columns.
 func (k MerchantKeys) seal(ctx context.Context, d *db.DB, place db.Record) ([]any, error) {
-	request, err := writeKey(k.Key)
+	request, err := KeyPEM(k.Key)
 	if err != nil {
 		return nil, err
 	}
-	response, err := writeKey(k.ResponseKey)
+	response, err := KeyPEM(k.ResponseKey)
 	if err != nil {
 		return nil, err
 	}
@@ -78,20 +78,22 @@ func (s *sealedKeys) open(ctx context.Context, d *db.DB, table, id string) (k Me
 	return k, nil
 }
 
-// writeKey and readKey turn a key into bytes and back. Nil is no bytes. Of a pair in a key
-// store they have the public part and where the other is.
-func writeKey(k *envelope.Key) ([]byte, error) {
-	if k == nil {
+// KeyPEM returns all parts of k, which envelope.ParseKey reads again; of nil no bytes.
+func KeyPEM(k *envelope.Key) ([]byte, error) {
+	switch {
+	case k == nil:
 		return nil, nil
+	case k.HasPrivate():
+		return k.PrivatePEM()
 	}
-	return k.StoredPEM()
+	return k.PublicPEM(), nil
 }
 
 func readKey(b []byte) (*envelope.Key, error) {
 	if len(b) == 0 {
 		return nil, nil
 	}
-	return envelope.ParseStoredKey(b)
+	return envelope.ParseKey(b)
 }
 
 // check checks the members that this package relies on; the API checks the rest.

@@ -19,12 +19,6 @@ type MerchantKeys struct {
 	ResponseKey    *envelope.Key // nil: same as Key
 }
 
-// In gives the keys with the store of those private parts that are in one.
-func (k MerchantKeys) In(store *envelope.KeyStore) MerchantKeys {
-	k.Key, k.ResponseKey = k.Key.In(store), k.ResponseKey.In(store)
-	return k
-}
-
 // response is the key that opens answers.
 func (k MerchantKeys) response() *envelope.Key { return cmp.Or(k.ResponseKey, k.Key) }
 

@@ -15,7 +15,7 @@ import (
 // past the program, has a key that is not theirs, or puts a backup back without saying so, and an
 // honest end contradicts neither itself nor the other one.
 var never = []client.AlarmKind{
-	client.AlarmAuditBroken, client.AlarmKeyStoreAway, client.AlarmApproverExpires,
+	client.AlarmAuditBroken, client.AlarmApproverExpires,
 	client.AlarmOutcomeDiffers, client.AlarmEvidenceDiffers, client.AlarmAddressChanged, client.AlarmUserDiffers, client.AlarmExecutedDiffers,
 	client.AlarmExecutedTwice, client.AlarmExecutedAfterEnd, client.AlarmAddressHeld, client.AlarmNotBound, client.AlarmBindingBroken,
 	client.AlarmSpliced, client.AlarmOtherContent, client.AlarmDisproved, client.AlarmUnverified,

@@ -1,3 +1,5 @@
+//go:build openssl
+
 package envelope
 
 import (
@@ -8,7 +10,7 @@ import (
 	"encoding/binary"
 )
 
-// The paddings around the raw operation of OpenSSL and of key stores. Opening takes the same steps whatever
+// The paddings around the raw operation of OpenSSL. Opening takes the same steps whatever
 // a block holds, up to the one bit that says whether it is good.
 
 // type1Block pads a chunk, which fits, as block type 1.

@@ -1,6 +1,0 @@
-//go:build !pkcs11 || !cgo
-
-package envelope
-
-// openDevice has no modules in this build.
-func openDevice(tokenURI, int) (device, error) { return nil, ErrNoKeyStores }
