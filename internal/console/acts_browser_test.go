@@ -78,7 +78,7 @@ func TestServiceActs(t *testing.T) {
 		},
 		"POST /console/merchants/{id}/pause": func() {
 			b.open(page)
-			b.press(`details:has(form[action$="/block"]) > summary`)
+			b.press("details.act > summary")
 			b.fill("#reason", "a test")
 			b.click("details[open] button.danger")
 			b.shows("Paused: callbacks are accepted and not sent.", "a test")

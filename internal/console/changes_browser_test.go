@@ -75,7 +75,7 @@ func TestChanges(t *testing.T) {
 	id := propose("http://127.0.0.1:1/proposed?<b>")
 	page := "/console/tasks/change." + id
 	olga.open(page)
-	olga.shows("http://127.0.0.1:1/n", "http://127.0.0.1:1/proposed", "it asked for this itself")
+	olga.shows("http://127.0.0.1:1/n", "http://127.0.0.1:1/proposed", "You cannot approve it")
 	if get[bool](olga, `!!document.querySelector("form[action$='/approve']")`) {
 		t.Error("the proposer has a button that approves")
 	}

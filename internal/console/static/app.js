@@ -107,7 +107,7 @@
 			stream = new EventSource(el.dataset.live);
 			stream.addEventListener("part", e => {
 				const focused = el.contains(document.activeElement) && document.activeElement.id;
-				const typing = el.querySelector("input:focus, textarea:focus, select:focus, details[open] form");
+				const typing = el.querySelector("input:focus, textarea:focus, select:focus, input[name=id]:checked, details[open] form");
 				if (typing) return; // what a person fills in stays
 				el.innerHTML = e.data;
 				dress(el);
