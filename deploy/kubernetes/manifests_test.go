@@ -28,11 +28,11 @@ func TestManifests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var d apps.Deployment
+		var d apps.StatefulSet
 		var s core.Service
 		var b policy.PodDisruptionBudget
 		var n networking.NetworkPolicy
-		into := map[string]any{"apps/v1 Deployment": &d, "v1 Service": &s, "policy/v1 PodDisruptionBudget": &b, "networking.k8s.io/v1 NetworkPolicy": &n}
+		into := map[string]any{"apps/v1 StatefulSet": &d, "v1 Service": &s, "policy/v1 PodDisruptionBudget": &b, "networking.k8s.io/v1 NetworkPolicy": &n}
 		for _, document := range bytes.Split(text, []byte("\n---\n")) {
 			var head struct{ APIVersion, Kind string }
 			if err := yaml.Unmarshal(document, &head); err != nil {
@@ -53,7 +53,7 @@ func TestManifests(t *testing.T) {
 		}
 		name := strings.TrimSuffix(file, ".yaml")
 		labels := d.Spec.Template.Labels
-		for what, selector := range map[string]map[string]string{"Deployment": d.Spec.Selector.MatchLabels, "Service": s.Spec.Selector,
+		for what, selector := range map[string]map[string]string{"StatefulSet": d.Spec.Selector.MatchLabels, "Service": s.Spec.Selector,
 			"PodDisruptionBudget": b.Spec.Selector.MatchLabels, "NetworkPolicy": n.Spec.PodSelector.MatchLabels} {
 			if len(selector) != 2 || selector["app.kubernetes.io/component"] != name {
 				t.Errorf("%s: the %s selects %v", file, what, selector)
@@ -87,7 +87,11 @@ func TestManifests(t *testing.T) {
 		if !*pod.RunAsNonRoot || *pod.RunAsUser != 65532 || !*own.ReadOnlyRootFilesystem || *own.AllowPrivilegeEscalation || !strings.Contains(c.Image, "@sha256:") {
 			t.Errorf("%s: the container may do too much, or its image is not named by digest", file)
 		}
-		var volumes []string
+		// A node with an empty directory takes a database that was set back.
+		if claims := d.Spec.VolumeClaimTemplates; len(claims) != 1 || claims[0].Name != "data" || d.Spec.ServiceName != s.Name {
+			t.Errorf("%s: the data of a node are not in a claim of its own", file)
+		}
+		volumes := []string{"data"}
 		for _, v := range d.Spec.Template.Spec.Volumes {
 			volumes = append(volumes, v.Name)
 		}
