@@ -248,6 +248,71 @@ func TestExamplesOnAFullDisk(t *testing.T) {
 	}
 }
 
+// TestExamplesCopies: a copy of a deposit under another trackingId, with another txIndex or spelling,
+// is kept as a possible duplicate; another amount with another txIndex is another transfer. Two
+// withdrawals with one trackingId both end.
+func TestExamplesCopies(t *testing.T) {
+	t.Parallel()
+	for _, ex := range examples {
+		if !ex.durable {
+			continue // that of go is package sqlinbox
+		}
+		t.Run(ex.name, func(t *testing.T) {
+			t.Parallel()
+			inShort(t, ex.name)
+			if _, err := exec.LookPath(ex.runtime); err != nil {
+				t.Skipf("%s is not installed", ex.runtime)
+			}
+			service, err := countersigntest.MakeService(countersigntest.ServiceConfig{
+				Key: testKey(), APIKey: testAPIKey, CallbackAPIKey: testCallbackKey,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			state := filepath.Join(t.TempDir(), "state")
+			s := startExample(t, ex.runtime, ex.args, append(exampleFiles(t, testKey()), "STATE_FILE="+state)...)
+			to := countersigntest.ToURLs(s.url+"/callbacks/notify", s.url+"/callbacks/withdraw", http.DefaultClient)
+			deposit := func(id string, change func(*countersign.Deposit)) countersign.Callback {
+				d := countersigntest.Deposit(1)
+				d.TrackingID = id
+				change(d)
+				return d
+			}
+			end := func(id string) countersign.Callback {
+				return &countersign.WithdrawalEnded{Head: countersign.Head{TrackingID: "both", TenantUserID: "65515"}, CallBackID: id}
+			}
+			for _, cb := range []countersign.Callback{
+				deposit("first", func(*countersign.Deposit) {}),
+				deposit("index", func(d *countersign.Deposit) { d.TxIndex += 4; d.Amount = amount(t, d.Amount.String()+"0") }),
+				deposit("spelling", func(d *countersign.Deposit) { d.TxID, d.Symbol = "0X\u200b"+strings.ToUpper(d.TxID[2:]), "us\u00a0dt" }),
+				deposit("another", func(d *countersign.Deposit) { d.TxIndex += 5; d.Amount = amount(t, "9") }),
+				end("one"), end("two"), end("one"),
+			} {
+				if r := service.Deliver(t.Context(), to, cb); r.Err != nil {
+					t.Errorf("%s: %v", cb.EventID(), r.Err)
+				}
+			}
+			s.stop()
+			data, err := os.ReadFile(state)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := len(regexp.MustCompile(`"possibleDuplicate": ?true`).FindAll(data, -1)); n != 2 {
+				t.Errorf("%d possible duplicates, want 2:\n%s", n, data)
+			}
+		})
+	}
+}
+
+func amount(t *testing.T, text string) countersign.Amount {
+	t.Helper()
+	a, err := countersign.ParseAmount(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
 // restartExample: what was taken before the end of the process is not taken
 // again after it, even if the process died in the middle of a line.
 func restartExample(t *testing.T, s started, state string, look effects, restart func() started) {

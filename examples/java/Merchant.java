@@ -449,7 +449,7 @@ public class Merchant {
     // ---- Accepted callbacks (I1-I3). "synchronized": one callback at a time.
 
     final Map<String, String> taken = new HashMap<>();
-    final Map<String, List<Long>> transfers = new HashMap<>();
+    final Map<String, List<Map<?, ?>>> transfers = new HashMap<>();
     final Map<String, Map<?, ?>> confirmed = new HashMap<>();
     final Map<String, String> seen = new HashMap<>();
     final Set<Object> ended = new HashSet<>();
@@ -493,7 +493,7 @@ public class Merchant {
         Map<?, ?> m = (Map<?, ?>) r.get("callback");
         taken.put((String) r.get("taken"), contentOf(m));
         if (number(m.get("type")) == 3 || number(m.get("type")) == 5) ended.add(m.get("callBackId"));
-        if (number(m.get("type")) == 1) transfers.computeIfAbsent(transferOf(m), t -> new ArrayList<>()).add(number(m.get("txIndex")));
+        if (number(m.get("type")) == 1) transfers.computeIfAbsent(transferOf(m), t -> new ArrayList<>()).add(m);
     }
 
     static long number(Object v) { return v instanceof Num n ? Long.parseLong(n.text()) : (Long) v; } // as read from the file, or as parsed
@@ -508,24 +508,32 @@ public class Merchant {
         long type = number(m.get("type"));
         List<Object> content = new ArrayList<>();
         for (String name : List.of("tenantUserId", "callBackId", "txId", "chainName", "symbol")) content.add(m.get(name));
-        content.add(m.get("amount") instanceof String a && a.contains(".") ? a.replaceAll("\\.?0+$", "") : m.get("amount"));
+        content.add(plain(m));
         content.add(type == 5 ? "" : evm(m.get("toAddress")));
         content.add(type == 4 ? evm(m.get("newAddress")) : "");
         return content.stream().map(Json::write).toList().toString();
     }
 
+    static Object plain(Map<?, ?> m) { // the shortest form of the amount (A2)
+        return m.get("amount") instanceof String a && a.contains(".") ? a.replaceAll("\\.?0+$", "") : m.get("amount");
+    }
+
+    static boolean mayBeSame(Map<?, ?> m, Map<?, ?> other) { // of one transferOf (I2)
+        long i = number(m.get("txIndex")), j = number(other.get("txIndex"));
+        return plain(m).equals(plain(other)) || i == j || i < 0 || j < 0;
+    }
+
     // What moved to where, without regard to spelling (I3).
     static String transferOf(Map<?, ?> m) {
         return Stream.of("chainName", "txId", "symbol", "toAddress").map(name -> {
-            StringBuilder b = new StringBuilder();
-            for (char c : trim((String) m.get(name)).toCharArray()) b.append(c >= 'A' && c <= 'Z' ? (char) (c + 'a' - 'A') : c);
-            return Json.write(name.endsWith("Id") || name.endsWith("Address") ? b.toString().replaceFirst("^0x", "") : b.toString());
+            String folded = ((String) m.get(name)).replaceAll("[^!-~]", "").toLowerCase(Locale.ROOT);
+            return Json.write(name.endsWith("Id") || name.endsWith("Address") ? folded.replaceFirst("^0x", "") : folded);
         }).toList().toString();
     }
 
     synchronized void take(Map<String, Object> m) throws Refusal {
         Object id = m.get("trackingId");
-        String name = m.get("type") + " " + (id == null || id.equals("") ? m.get("requestUUID") : id);
+        String name = m.get("type") + " " + Json.write(id == null || id.equals("") ? m.get("requestUUID") : id) + Json.write(m.get("callBackId"));
         String before = taken.get(name);
         if (contentOf(m).equals(before)) return; // I1: told before; answered again, done once
         if (before != null) {
@@ -536,9 +544,8 @@ public class Merchant {
         record.put("taken", name);
         record.put("callback", m);
         if (m.get("type").equals(1L)) {
-            long index = (Long) m.get("txIndex");
             // I2: a possible duplicate. It is recorded, but credited only after a person has decided.
-            record.put("possibleDuplicate", transfers.getOrDefault(transferOf(m), List.of()).stream().anyMatch(i -> i == index || i < 0 || index < 0));
+            record.put("possibleDuplicate", transfers.getOrDefault(transferOf(m), List.of()).stream().anyMatch(other -> mayBeSame(m, other)));
         }
         // CREDIT: this line is the effect. With a database, insert the trackingId into
         // a unique column and credit tenantUserId in the same transaction, unless the

@@ -345,7 +345,7 @@ function apply(r) {
     if (r.callback.type === 3 || r.callback.type === 5) state.ended.add(r.callback.callBackId);
     if (r.callback.type === 1) {
       const transfer = transferOf(r.callback);
-      state.transfers.set(transfer, [...(state.transfers.get(transfer) || []), r.callback.txIndex]);
+      state.transfers.set(transfer, [...(state.transfers.get(transfer) || []), r.callback]);
     }
   }
 }
@@ -354,20 +354,24 @@ function evm(a) { return /^0x[0-9a-fA-F]{40}$/.test(a) ? a.toLowerCase() : a; } 
 
 // contentOf is what the effect of a callback rests on. Amounts count by value (A2).
 function contentOf(m) {
-  const amount = m.amount?.includes('.') ? m.amount.replace(/\.?0+$/, '') : m.amount;
   const to = m.type === 5 ? '' : evm(m.toAddress || ''), replaced = m.type === 4 ? evm(m.newAddress) : '';
-  return JSON.stringify([m.tenantUserId, m.callBackId, m.txId, m.chainName, m.symbol, amount, to, replaced]);
+  return JSON.stringify([m.tenantUserId, m.callBackId, m.txId, m.chainName, m.symbol, plain(m.amount), to, replaced]);
+}
+
+// plain is the shortest form of an amount (A2).
+function plain(amount) {
+  return amount?.includes('.') ? amount.replace(/\.?0+$/, '') : amount;
 }
 
 // transferOf is what moved to where, without regard to spelling (I3).
 function transferOf(m) {
-  const fold = (s) => s.replace(/^[ \t\r\n]+|[ \t\r\n]+$/g, '').replace(/[A-Z]/g, (c) => c.toLowerCase());
+  const fold = (s) => s.replace(/[^!-~]/g, '').toLowerCase();
   const hex = (s) => fold(s).replace(/^0x/, '');
   return JSON.stringify([fold(m.chainName), hex(m.txId), fold(m.symbol), hex(m.toAddress)]);
 }
 
 function take(m) {
-  const id = JSON.stringify([m.type, m.trackingId || m.requestUUID]), before = state.taken.get(id);
+  const id = JSON.stringify([m.type, m.trackingId || m.requestUUID, m.callBackId]), before = state.taken.get(id);
   if (before === contentOf(m)) return; // I1: told before; answered again, done once
   if (before !== undefined) {
     console.error('ALARM: known with other content:', id);
@@ -376,7 +380,8 @@ function take(m) {
   const record = { taken: id, callback: m };
   if (m.type === 1) {
     // I2: a possible duplicate. It is recorded, but credited only after a person has decided.
-    record.possibleDuplicate = (state.transfers.get(transferOf(m)) || []).some((i) => i === m.txIndex || i < 0 || m.txIndex < 0);
+    record.possibleDuplicate = (state.transfers.get(transferOf(m)) || []).some((d) =>
+      plain(d.amount) === plain(m.amount) || d.txIndex === m.txIndex || d.txIndex < 0 || m.txIndex < 0);
   }
   // CREDIT: this line is the effect. With a database, insert the trackingId into a
   // unique column and credit m.tenantUserId in the same transaction, unless the

@@ -476,7 +476,7 @@ final class State
                 $this->ended[$r['callback']['callBackId'] ?? ''] = true;
             }
             if ($r['callback']['type'] === 1) {
-                $this->transfers[transferOf($r['callback'])][] = $r['callback']['txIndex'];
+                $this->transfers[transferOf($r['callback'])][] = $r['callback'];
             }
         }
     }
@@ -490,20 +490,22 @@ function evm(string $address): string // D2
 /** What the effect of a callback rests on. Amounts count by value (A2). */
 function contentOf(array $m): string
 {
-    $amount = $m['amount'] ?? '';
-    if (str_contains($amount, '.')) {
-        $amount = rtrim(rtrim($amount, '0'), '.');
-    }
     $to = $m['type'] === 5 ? '' : evm($m['toAddress'] ?? '');
     $replaced = $m['type'] === 4 ? evm($m['newAddress']) : '';
     $same = array_map(fn($name) => $m[$name] ?? null, ['tenantUserId', 'callBackId', 'txId', 'chainName', 'symbol']);
-    return json([...$same, $amount, $to, $replaced]);
+    return json([...$same, plain($m['amount'] ?? ''), $to, $replaced]);
+}
+
+/** The shortest form of an amount (A2). */
+function plain(string $amount): string
+{
+    return str_contains($amount, '.') ? rtrim(rtrim($amount, '0'), '.') : $amount;
 }
 
 /** What moved to where, without regard to spelling (I3). */
 function transferOf(array $m): string
 {
-    $fold = fn($text) => strtolower(trim($text, WHITE));
+    $fold = fn($text) => strtolower(preg_replace('/[^!-~]/', '', $text));
     $hex = fn($text) => preg_replace('/\A0x/', '', $fold($text));
     return json([$fold($m['chainName']), $hex($m['txId']), $fold($m['symbol']), $hex($m['toAddress'])]);
 }
@@ -511,7 +513,7 @@ function transferOf(array $m): string
 function take(State $state, array $m): void
 {
     $tracking = $m['trackingId'] ?? '';
-    $key = json([$m['type'], $tracking !== '' ? $tracking : $m['requestUUID']]);
+    $key = json([$m['type'], $tracking !== '' ? $tracking : $m['requestUUID'], $m['callBackId'] ?? '']);
     if (isset($state->taken[$key])) {
         if ($state->taken[$key] === contentOf($m)) {
             return; // I1: told before; answered again, done once
@@ -522,7 +524,8 @@ function take(State $state, array $m): void
     $record = ['taken' => $key, 'callback' => $m];
     if ($m['type'] === 1) {
         // I2: a possible duplicate. It is recorded, but credited only after a person has decided.
-        $twins = array_filter($state->transfers[transferOf($m)] ?? [], fn($i) => $i === $m['txIndex'] || $i < 0 || $m['txIndex'] < 0);
+        $twins = array_filter($state->transfers[transferOf($m)] ?? [], fn($d) => plain($d['amount']) === plain($m['amount'])
+            || $d['txIndex'] === $m['txIndex'] || $d['txIndex'] < 0 || $m['txIndex'] < 0);
         $record['possibleDuplicate'] = $twins !== [];
     }
     // CREDIT: this line is the effect. With a database, insert the trackingId into

@@ -372,7 +372,7 @@ def apply(r):
         if r["callback"]["type"] in (3, 5):
             ended.add(r["callback"].get("callBackId"))
         if r["callback"]["type"] == 1:
-            transfers.setdefault(transfer_of(r["callback"]), []).append(r["callback"]["txIndex"])
+            transfers.setdefault(transfer_of(r["callback"]), []).append((r["callback"]["txIndex"], plain(r["callback"]["amount"])))
 
 
 def open_state(file):
@@ -409,19 +409,21 @@ def evm(address):  # D2
 
 def content_of(m):
     """What the effect of a callback rests on. Amounts count by value (A2)."""
-    amount = m.get("amount", "")
-    if "." in amount:
-        amount = amount.rstrip("0").rstrip(".")
     to = "" if m["type"] == 5 else evm(m.get("toAddress", ""))
     replaced = evm(m["newAddress"]) if m["type"] == 4 else ""
-    return [*(m.get(name) for name in ("tenantUserId", "callBackId", "txId", "chainName", "symbol")), amount, to, replaced]
+    return [*(m.get(name) for name in ("tenantUserId", "callBackId", "txId", "chainName", "symbol")), plain(m.get("amount", "")), to, replaced]
+
+
+def plain(amount):
+    """The shortest form of an amount (A2)."""
+    return amount.rstrip("0").rstrip(".") if "." in amount else amount
 
 
 def transfer_of(m):
     """What moved to where, without regard to spelling (I3)."""
 
     def fold(text):
-        return re.sub("[A-Z]", lambda letter: letter.group().lower(), text.strip(WHITE))
+        return re.sub("[^!-~]", "", text).lower()
 
     return fold(m["chainName"]), fold(m["txId"]).removeprefix("0x"), fold(m["symbol"]), fold(m["toAddress"]).removeprefix("0x")
 
@@ -430,7 +432,7 @@ STATE = open_state(os.environ.get("STATE_FILE"))
 
 
 def take(m):
-    key = json.dumps([m["type"], m.get("trackingId") or m["requestUUID"]])
+    key = json.dumps([m["type"], m.get("trackingId") or m["requestUUID"], m.get("callBackId")])
     with LOCK:
         if key in taken:
             if taken[key] == content_of(m):
@@ -440,8 +442,8 @@ def take(m):
         record = {"taken": key, "callback": m}
         if m["type"] == 1:
             # I2: a possible duplicate. It is recorded, but credited only after a person has decided.
-            before, index = transfers.get(transfer_of(m), []), m["txIndex"]
-            record["possibleDuplicate"] = any(i == index or i < 0 or index < 0 for i in before)
+            before, index, amount = transfers.get(transfer_of(m), []), m["txIndex"], plain(m["amount"])
+            record["possibleDuplicate"] = any(a == amount or i == index or i < 0 or index < 0 for i, a in before)
         # CREDIT: this line is the effect. With a database, insert the trackingId into
         # a unique column and credit tenantUserId in the same transaction, unless the
         # deposit is a possible duplicate. Types 3 to 7 are notices: M8, M9.
