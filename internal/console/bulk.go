@@ -51,16 +51,3 @@ func (v *visit) bulk(page bulkPage, filter url.Values, beside map[string]string)
 	page.Back += "?" + filter.Encode()
 	return v.render("bulk", page.Title, page)
 }
-
-// formNumber reads a number of the form that a bulkPage sent; 0: there is none.
-func (v *visit) formNumber(name string) (int64, error) {
-	text := v.form(name)
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return 0, refuse(name + " is no number")
-	}
-	return n, nil
-}
