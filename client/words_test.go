@@ -64,7 +64,7 @@ func TestWordsInSQL(t *testing.T) {
 	words := map[string][]string{
 		"state": slices.Concat(texts(client.CallbackState("").Values()), texts(client.WithdrawalState("").Values()), texts(client.OrderState("").Values()),
 			texts(client.DepositState("").Values()), texts(client.MerchantState("").Values()), texts(client.ChangeState("").Values())),
-		"reason":   texts(client.Reason("").Values()),
+		"reason":   slices.Concat(texts(client.Reason("").Values()), texts(client.RefusalReason("").Values())),
 		"result":   texts(client.AttemptResult("").Values()),
 		"decision": {"confirmed", "declined", "expired", "cancelled"},
 		"role":     texts(client.Role("").Values()),

@@ -146,11 +146,11 @@ func TestManyRefused(t *testing.T) {
 func TestRefusalReasons(t *testing.T) {
 	acted := []merchant.Reason{
 		merchant.ReasonAccepted, merchant.ReasonPossibleDuplicate, merchant.ReasonSuspect, merchant.ReasonConfirmed, merchant.ReasonRefused, merchant.ReasonHold,
-		merchant.ReasonRepeated, merchant.ReasonBusy, merchant.ReasonTimeout, merchant.ReasonPanic, merchant.ReasonFailed,
+		merchant.ReasonRepeated, merchant.ReasonEndedAgain, merchant.ReasonBusy, merchant.ReasonTimeout, merchant.ReasonPanic, merchant.ReasonFailed,
 		merchant.ReasonInbox, merchant.ReasonSeal,
 	}
 	for i, reason := range acted {
-		if reason.Refusal() || reason.Answered() != (i < 7) { // the first seven answer the service
+		if reason.Refusal() || reason.Answered() != (i < 8) { // the first eight answer the service
 			t.Errorf("%s: to package merchant a refusal: %v, answered: %v", reason, reason.Refusal(), reason.Answered())
 		}
 	}
