@@ -178,7 +178,7 @@ func (r *rig) withdrawals(ctx context.Context) error {
 	details := client.Details(countersigntest.Order(0))
 	return r.atRate(ctx, "withdrawals", withdrawalRate, steps, func(due time.Time) (took []time.Duration, err error) {
 		id, last := fmt.Sprint("withdrawal-", r.next.Add(1)), time.Now()
-		step := func(until time.Time) { took, last = append(took, max(0, until.Sub(last))), until }
+		step := func(until time.Time) { took, last = append(took, max(0, until.Sub(last))), time.Now() } // it may have ended before a call returned
 		w, err := r.api.CreateWithdrawal(ctx, client.NewWithdrawal{Merchant: r.id, CallBackID: id, TenantUserID: id, Details: &details})
 		if err != nil {
 			return nil, err
