@@ -64,7 +64,7 @@ var house = map[string]struct{ ours, others []string }{
 		others: []string{"github.com/BurntSushi/toml"},
 	},
 	"countersign/internal/gateway": {
-		ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/journal", "countersign/internal/bodies", "countersign/internal/book", "countersign/internal/api",
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/journal", "countersign/internal/bodies", "countersign/internal/book", "countersign/internal/api",
 			"countersign/internal/db", "countersign/internal/learn", "countersign/internal/policy", "countersign/internal/signed", "countersign/internal/strictjson", "countersign/internal/tasks"},
 		others: []string{"github.com/danielgtaylor/huma/v2", "golang.org/x/time"},
 	},
@@ -75,7 +75,7 @@ var house = map[string]struct{ ours, others []string }{
 		others: []string{"github.com/jackc/pgx/v5", "github.com/prometheus/client_golang"},
 	},
 	"countersign/internal/learn": {
-		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/internal/bodies", "countersign/internal/strictjson"},
+		ours: []string{"countersign", "countersign/client", "countersign/countersigntest", "countersign/envelope", "countersign/merchant", "countersign/internal/bodies", "countersign/internal/strictjson"},
 	},
 	"countersign/examples/go": {
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/merchant/sqlinbox"}, others: []string{"modernc.org/sqlite"},

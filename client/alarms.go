@@ -212,7 +212,7 @@ var alarmKinds = words[AlarmKind]{
 		ended: "Nothing like it came for an hour, and other callbacks were taken."},
 	{is: AlarmAllRefused, at: atGateway,
 		means: "All callbacks of ten minutes were refused. The subject is the commonest reason; the log names the setting that would change it, and /v1/stats counts all reasons.",
-		do:    "Let countersign gateway --learn say what this provider does.",
+		do:    "Run countersign gateway --learn for a while, and countersign provider show.",
 		ended: "A callback was taken."},
 	{is: AlarmDepositRefused, at: atBoth, urgent: true, bySubject: true,
 		means: "A deposit was refused for good, at the service also the report of how a withdrawal ended, at the gateway also any other malformed callback, and may never be told again. The subject is the merchant's errCode or the gateway's reason, so one alarm stands for all that are refused for it.",

@@ -72,6 +72,17 @@ type RefusedFilter struct {
 	CallbackID string        `json:"callbackId,omitempty" query:"callbackId" maxLength:"1024" doc:"only with this trackingId, of type 2 callBackId"`
 }
 
+// Learned is what the callbacks that came while the gateway learned show together.
+type Learned struct {
+	Settings string `json:"settings" doc:"settings that fit, as a TOML file for gateway --config; comments say how many callbacks would be refused, and why"`
+	Note     string `json:"note,omitempty" doc:"what to send to the provider: what no setting mends; absent: nothing"`
+}
+
+// Learned says what the callbacks that came while the gateway learned show together.
+func (g *Gateway) Learned(ctx context.Context) (Learned, error) {
+	return ask[Learned](ctx, &g.caller, http.MethodGet, "/v1/refused/learned", nil)
+}
+
 // Refused gives a page of the callbacks that were refused, the newest first.
 func (g *Gateway) Refused(ctx context.Context, f RefusedFilter, o PageOptions) (RefusedPage, error) {
 	return ask[RefusedPage](ctx, &g.caller, http.MethodGet, withQuery("/v1/refused", f, o), nil)

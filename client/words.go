@@ -70,8 +70,11 @@ func (w word[T]) text() string {
 }
 
 // RefusalReason says why the gateway refused a request to its public listener. The
-// words are those of package merchant.
+// words are those of package merchant, and RefusalLearning.
 type RefusalReason string
+
+// RefusalLearning is the reason of whatever comes while the gateway learns.
+const RefusalLearning RefusalReason = "learning"
 
 var refusalReasons = words[RefusalReason]{
 	// It was no callback.
@@ -101,6 +104,8 @@ var refusalReasons = words[RefusalReason]{
 	{is: "unanswerable", means: "No answer to it fits into a response."},
 	{is: "disproved", means: "The merchant's own check says that there is no such deposit."},
 	{is: "unverified", means: "The merchant's own check has not said yes."},
+
+	{is: RefusalLearning, means: "The gateway ran with --learn, which books nothing."},
 }
 
 // Values lists every reason.

@@ -47,8 +47,7 @@ type gatewayCmd struct {
 	NotifyPath        string       `help:"Path of callbacks of every type but 2." default:"/callbacks/notify" placeholder:"PATH"`
 	WithdrawPath      string       `help:"Path of callbacks of type 2." default:"/callbacks/withdraw" placeholder:"PATH"`
 	providerFlags
-	Learn     bool   `help:"Find out what the provider does: answer every callback with errCode 5000, book nothing, and print what each callback shows and which flags fit. A signal ends it, says how many would be refused and why, and writes the flags to a file; what no flag mends is written beside it, to send to the provider."`
-	LearnFile string `help:"The file that --learn writes, for --config." default:"provider.toml" type:"path" placeholder:"FILE"`
+	Learn bool `help:"Find out what the provider does: book nothing, answer every callback so that it comes again, and keep it as refused. countersign provider show says which settings fit."`
 
 	Policy        string        `help:"TOML file of rules; without it exact orders are confirmed and nothing else." type:"path" placeholder:"FILE"`
 	ConfirmWithin time.Duration `help:"How long the service waits for a confirmation (confirmWithin of the merchant there). It is shown to the people who approve. 0s: 1h with a service of this project, and not known with another provider." default:"0s" placeholder:"TIME"`
@@ -69,9 +68,6 @@ func (gatewayCmd) Help() string {
 func (c *gatewayCmd) Run(std streams, config *kong.ConfigFlag) error {
 	if err := c.checkChanges(); err != nil {
 		return err
-	}
-	if c.Learn {
-		return c.learn(std)
 	}
 	collectSeldom()
 	callbacks, err := c.callbacks(std)
@@ -116,7 +112,7 @@ func (c *gatewayCmd) Run(std streams, config *kong.ConfigFlag) error {
 		return err
 	}
 	g, err := daemon.NewGateway(daemon.GatewayConfig{
-		Storage: storage, Listen: c.Listen, APIListen: c.APIListen, Callbacks: callbacks, Policy: policy, Grace: grace, TakeAddresses: c.NewAddress == "take", ConfirmWithin: c.ConfirmWithin,
+		Storage: storage, Listen: c.Listen, APIListen: c.APIListen, Callbacks: callbacks, Learn: c.Learn, Policy: policy, Grace: grace, TakeAddresses: c.NewAddress == "take", ConfirmWithin: c.ConfirmWithin,
 		Forward: forward, Verify: verify, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals, Retain: keep, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, OIDC: oidc, Traces: daemon.TracesOn(), TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
 	})
 	if err != nil {

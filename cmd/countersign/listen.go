@@ -32,7 +32,7 @@ type listenCmd struct {
 	ServiceSigner  string          `name:"service-signing-key" help:"Public part of the provider's signing key: callbacks that it did not sign are refused." placeholder:"FILE"`
 	PublicURL      string          `name:"public-url" help:"What the provider has before the paths of callbacks, where a proxy changes it; signatures cover it." placeholder:"URL"`
 	BodyField      string          `help:"Form field or JSON member that carries the body." default:"data" placeholder:"NAME"`
-	Profile        kong.ConfigFlag `help:"Settings file of a gateway, such as gateway --learn writes: listen as that gateway would." placeholder:"FILE"`
+	Profile        kong.ConfigFlag `help:"Settings file of a gateway, such as provider show prints: listen as that gateway would." placeholder:"FILE"`
 
 	Confirm bool          `help:"Confirm every withdrawal, with made-up details unless --details has them."`
 	Details string        `help:"JSON file of orders that are confirmed, one or an array: callBackId, tenantUserId, address, chainName, symbol, amount." type:"existingfile" placeholder:"FILE"`

@@ -47,7 +47,7 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-var readyLine = regexp.MustCompile(`msg=(?:serving|learning) (.*)`)
+var readyLine = regexp.MustCompile(`msg=serving (.*)`)
 
 // startDaemon runs this test binary as countersign with args and waits for the
 // line that says where it listens.

@@ -31,7 +31,7 @@ type sendCmd struct {
 	serviceFlags
 	BodyForm  string          `help:"Form of the body: bare Base64, a form's field, a JSON string, or a JSON object. Empty: bare, or field with --body-field." enum:",bare,field,string,object" default:""`
 	BodyField string          `help:"Form field or JSON member that carries the body." default:"data" placeholder:"NAME"`
-	Profile   kong.ConfigFlag `help:"Settings file of a gateway, such as gateway --learn writes: send as the provider that it is for." placeholder:"FILE"`
+	Profile   kong.ConfigFlag `help:"Settings file of a gateway, such as provider show prints: send as the provider that it is for." placeholder:"FILE"`
 
 	For string `help:"What a withdrawal waits for: funds or fees." enum:"funds,fees" default:"funds"`
 	memberFlags

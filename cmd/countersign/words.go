@@ -147,6 +147,9 @@ var gatewayWords = []cli.Command{
 	{Words: "refused list", Op: "refused", End: cli.GatewayEnd, Help: "List refused callbacks, the newest first.",
 		Columns: "ID|LAST|STATE|REASON|TIMES=number|TYPE|CALLBACK ID|WHAT", Cells: map[string]func(cli.Entry) string{"WHAT": factsText}},
 	{Words: "refused show", Op: "refusedCallback", End: cli.GatewayEnd, Help: "Show a refused callback with what was wrong and, to who may retry it, its body and an explanation.", ID: refusedText, Find: showRefused},
+	{Words: "provider", Help: "What the provider does, as seen by a gateway that ran with --learn."},
+	{Words: "provider show", Op: "learned", End: cli.GatewayEnd, Help: "Print the settings that fit the provider, for gateway --config, and what would be refused with them.", Only: "settings"},
+	{Words: "provider note", Op: "learned", End: cli.GatewayEnd, Help: "Print what to send to the provider: what no setting mends.", Only: "note"},
 	{Words: "events", Op: "events", End: cli.GatewayEnd, Help: "What happened to orders, addresses and held deposits, through the gateway's API.",
 		Columns: "SEQ|AT|KIND|ABOUT=deposit,callBackId|USER=tenantUserId|BY=decidedBy|REASON"},
 

@@ -37,6 +37,8 @@ type GatewayConfig struct {
 	// Callbacks configures the public handler: keys, API keys, binding, paths,
 	// time-outs. Its Inbox, functions, Log, Now and Observer are ignored.
 	Callbacks merchant.Config
+	// Learn is gateway.Config.Learn.
+	Learn bool
 	// WrapCallbacks wraps the public handler, for merchants that misbehave on
 	// purpose. Nil: it is not wrapped.
 	WrapCallbacks func(http.Handler) http.Handler
@@ -217,7 +219,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	}
 	held := bodies.NewShares(c.MaxBodies)
 	if g.gateway, err = gateway.New(gateway.Config{
-		DB: g.db, Audit: g.audit, Keys: metrics.keys, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, TakeAddresses: c.TakeAddresses, ConfirmWithin: c.ConfirmWithin, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals, OIDC: c.OIDC, Forward: c.Forward, Verify: c.Verify,
+		DB: g.db, Audit: g.audit, Keys: metrics.keys, Callbacks: c.Callbacks, Learn: c.Learn, Policy: c.Policy, Grace: c.Grace, TakeAddresses: c.TakeAddresses, ConfirmWithin: c.ConfirmWithin, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals, OIDC: c.OIDC, Forward: c.Forward, Verify: c.Verify,
 		Bodies:    held,
 		TestAlarm: g.alarms.tester(),
 		Node:      g.heart.node.ID,

@@ -51,6 +51,7 @@ func (a *server) routes() []route {
 		{get, "/v1/callbacks", "callbacks", api.Readers, api.Whole, 200, api.Handle(a.callbacks), "List the inbox, the newest first", nil},
 		{get, "/v1/refused", "refused", api.Readers, api.Whole, 200, api.Handle(a.refused), "List callbacks that were refused although they opened or came with the right API key, the newest first", nil},
 		{get, "/v1/refused/{id}", "refusedCallback", api.Readers, api.Whole, 200, api.Handle(a.refusedCallback), "Show one refused callback; to who may retry it, with its body and an explanation", nil},
+		{get, "/v1/refused/learned", "learned", api.Readers, api.Whole, 200, api.Handle(a.learned), "Say what the open callbacks show together that came while the gateway learned, and which settings fit", nil},
 
 		{get, "/v1/stats", "stats", api.Readers, api.Whole, 200, api.Handle(a.stats), "Count what the gateway holds", nil},
 	}

@@ -33,6 +33,8 @@ type Config struct {
 	// time-outs. A Key with its private part needs CallbackAPIKeys. Its Inbox, functions, Log, Now and Observer are the gateway's
 	// and are ignored here.
 	Callbacks merchant.Config
+	// Learn books nothing: every callback is answered so that it comes again, and kept as refused.
+	Learn bool
 	// Policy decides on orders that agree with what the service asks for. Nil:
 	// ExactOrders.
 	Policy policy.Policy
@@ -184,7 +186,12 @@ func New(c Config) (*Gateway, error) {
 
 // Callbacks takes the service's callbacks. It is what the public listener
 // serves.
-func (g *Gateway) Callbacks() http.Handler { return g.handler }
+func (g *Gateway) Callbacks() http.Handler {
+	if g.c.Learn {
+		return http.HandlerFunc(g.learn)
+	}
+	return g.handler
+}
 
 // API answers the merchant's own systems. It is what the private listener
 // serves.

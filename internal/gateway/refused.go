@@ -14,7 +14,6 @@ import (
 	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/learn"
 	"countersign/merchant"
 )
 
@@ -131,11 +130,10 @@ func (a *server) refusedCallback(c *api.Call, _ api.None, _ api.None) (client.Re
 
 // explain says what a body holds, with the key that opens it.
 func (a *server) explain(body []byte) string {
-	h := a.c.Callbacks
-	reader := learn.Reader{Key: h.Key, Padding: h.Padding, Field: h.Profile.BodyField}
+	reader := a.c.reader()
 	text, opened := reader.Explain(body)
-	if !opened && h.NextKey != nil {
-		reader.Key = h.NextKey
+	if !opened && a.c.Callbacks.NextKey != nil {
+		reader.Key = a.c.Callbacks.NextKey
 		if other, opened := reader.Explain(body); opened {
 			return other
 		}

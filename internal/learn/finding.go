@@ -1,3 +1,5 @@
+// Package learn says what a provider, the service at the other end, does, and which
+// settings of the gateway fit it, from the callbacks that it sends.
 package learn
 
 import (
@@ -5,14 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"countersign"
 	"countersign/envelope"
-	"countersign/internal/bodies"
 	"countersign/internal/strictjson"
 )
 
@@ -20,27 +19,24 @@ import (
 type Reader struct {
 	Key     *envelope.Key // opens requests
 	Padding envelope.Padding
-	Field   string               // see merchant.Profile.BodyField
-	APIKeys []countersign.APIKey // that the provider should send; may be empty
+	Field   string // see merchant.Profile.BodyField
 }
 
-// Finding is what one body shows. It holds names of members and headers, and no
-// values.
+// Finding is what one body shows. Its texts hold names of members and no values.
 type Finding struct {
 	Form  envelope.BodyForm
 	Field string // that carries the body, where it is not the Reader's
 	OAEP  bool   // requests are padded so, where the Reader expected otherwise
 
-	Seal string   // how the body is sealed, or why it does not open
-	Try  []string // what to do about it
-
-	outer bool // it does not come as far as a key
+	Seal  string   // how the body is sealed, or why it does not open
+	Try   []string // what to do about it
+	outer bool     // it does not come as far as a key: no setting helps
 
 	Opened    bool
+	Plain     []byte // what it opened to
 	Type      countersign.Type
 	ID        string              // trackingId or callBackId, for attempts of one callback
 	Names     []string            // of the members, in their order
-	kinds     []string            // of their values
 	Missing   []string            // members of the interface that are not there
 	Different []string            // members that have another form, each with its kind
 	Unknown   []string            // members that the interface does not have
@@ -66,21 +62,12 @@ func (r Reader) Read(body []byte) Finding {
 		f.Seal, f.Try = "no sealed body: "+err.Error(), envelope.Diagnose(r.Key, r.Padding, body, err)
 		return f
 	}
-	plain := r.open(&f, inner)
-	if f.Opened {
-		f.message(plain)
-	}
+	r.open(&f, inner)
 	return f
 }
 
-// outer reports whether a body did not come as far as a key: no setting helps.
 func outer(err error) bool {
 	return errors.Is(err, envelope.ErrBodyForm) || errors.Is(err, envelope.ErrBase64) || errors.Is(err, envelope.ErrEmpty)
-}
-
-// compressed is the Finding of a body that its header says to be compressed.
-func compressed(how string) Finding {
-	return Finding{Seal: "the header Content-Encoding says " + how + ": " + bodies.NotCompressed, outer: true}
 }
 
 // otherField finds the one form field or JSON member that can be a sealed body.
@@ -113,7 +100,7 @@ func otherField(body []byte) (found string) {
 }
 
 // open opens the body with the Reader's key, in the padding that does it.
-func (r Reader) open(f *Finding, inner []byte) []byte {
+func (r Reader) open(f *Finding, inner []byte) {
 	e := envelope.Explain(r.Key, r.Padding, inner)
 	if e.Err != nil && r.Key.HasPrivate() {
 		other := envelope.OAEP
@@ -126,11 +113,11 @@ func (r Reader) open(f *Finding, inner []byte) []byte {
 	}
 	if e.Err != nil {
 		f.Seal, f.Try, f.outer = e.Err.Error(), e.Hints, outer(e.Err)
-		return nil
+		return
 	}
-	f.Opened = true
+	f.Opened, f.Plain = true, e.Plaintext
 	f.Seal = fmt.Sprintf("%d × %d bits; %s", len(e.Blocks), r.Key.Bits(), e.Direction)
-	return e.Plaintext
+	f.message(e.Plaintext)
 }
 
 // message says what the opened plaintext is.
@@ -144,7 +131,6 @@ func (f *Finding) message(plain []byte) {
 	for _, m := range obj.Members {
 		f.Names = append(f.Names, printable(m.Name))
 		kinds[m.Name] = kindOf(obj.Raw(m))
-		f.kinds = append(f.kinds, kinds[m.Name])
 	}
 	id := countersign.Identify(plain)
 	f.Type, f.ID = id.Type, id.EventID()
@@ -210,27 +196,4 @@ func uuidOf(plain []byte) string {
 		}
 	}
 	return "a UUID of version " + id[14:15]
-}
-
-// usualHeaders are those that say nothing of the provider.
-var usualHeaders = []string{"Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Cache-Control", "Connection", "Content-Encoding",
-	"Content-Length", "Content-Type", "Cookie", "Date", "Expect", "Forwarded", "Keep-Alive", "Origin", "Pragma", "Referer", "Te", "Traceparent",
-	"Tracestate", "Transfer-Encoding", "Upgrade", "User-Agent", "Via"}
-
-// headers names the headers of the provider's own, and the one that carries one of
-// the API keys.
-func (r Reader) headers(h http.Header) (own []string, carrier string) {
-	for name, values := range h {
-		if slices.Contains(usualHeaders, name) || strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "X-Real-") {
-			continue
-		}
-		own = append(own, printable(name))
-		for _, key := range r.APIKeys {
-			if len(values) == 1 && key.Equal(countersign.APIKey(values[0])) {
-				carrier = name
-			}
-		}
-	}
-	slices.Sort(own)
-	return own, carrier
 }

@@ -2,19 +2,17 @@ package learn
 
 import (
 	"bytes"
-	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/BurntSushi/toml"
 
 	"countersign"
+	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/merchant"
@@ -87,15 +85,14 @@ func TestFits(t *testing.T) {
 				t.Errorf("%s: %q is not in\n%s", name, want, f)
 			}
 		}
-		var p Provider
-		p.Add(f, "", "", time.Time{})
-		if got := Flags(p.Settings()); c.fits != "" && got != c.fits {
+		seen := Seen{Finding: f, Path: "/a\"b\x01\\é"}
+		if got := flags(fitOf([]Seen{{Finding: f}}).settings()); c.fits != "" && got != c.fits {
 			t.Errorf("%s fits %s, want %s\n%s", name, got, c.fits, f)
 		}
 		var settings map[string]any
-		if _, err := toml.Decode(p.file([]Setting{{Name: "service-key", Value: "a\"b\x01\\é"}}, "x", time.Unix(0, 0)), &settings); err != nil {
+		if _, err := toml.Decode(Sum([]Seen{seen}).Settings, &settings); err != nil {
 			t.Errorf("%s: the file is no TOML: %v", name, err)
-		} else if got := settings["gateway"].(map[string]any)["service-key"]; got != "a\"b\x01\\é" {
+		} else if got := settings["gateway"].(map[string]any)["notify-path"]; f.Type == countersign.TypeDeposited && got != seen.Path {
 			t.Errorf("%s: the file has %q", name, got)
 		}
 	}
@@ -115,117 +112,91 @@ func queryEscape(s string) string {
 	return strings.NewReplacer("+", "%2B", "/", "%2F", "=", "%3D").Replace(s)
 }
 
+// came is what a callback shows that came to a path.
+func came(t testing.TB, path, plain string) Seen {
+	t.Helper()
+	return Reader{Key: pair().Public(), Field: "data"}.Seen(seal(t, pair(), envelope.PKCS1v15, plain), []client.Fact{{Member: factPath, Came: path}}, 1)
+}
+
+// deposit is one of a provider that does not bind.
+func deposit(t testing.TB, id string) string {
+	return strings.Replace(plaintext(t, false), `"deposit-1"`, `"`+id+`"`, 1)
+}
+
+const notify, withdraw = merchant.DefaultNotifyPath, merchant.DefaultWithdrawPath
+
+// wants looks for texts, and for what must not be there.
+func wants(t *testing.T, text string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	for _, value := range []string{"\x1b", "60001", "S3CRET"} {
+		if strings.Contains(text, value) {
+			t.Errorf("%q is in\n%s", value, text)
+		}
+	}
+}
+
 // TestOnePath: a provider that posts all types to one path is told so.
 func TestOnePath(t *testing.T) {
-	var p Provider
+	var list []Seen
 	for _, typ := range []countersign.Type{countersign.TypeDeposited, countersign.TypeRequestWithdraw} {
-		p.Add(Finding{Opened: true, Type: typ, Binding: countersign.BindingHolds, Strict: true, Lenient: true}, "/hook", "", time.Time{})
+		list = append(list, Seen{Finding: Finding{Opened: true, Type: typ, Binding: countersign.BindingHolds, Strict: true, Lenient: true}, Path: "/hook"})
 	}
-	if got := Flags(p.Settings()); got != "--notify-path /hook" || len(p.Notes()) != 1 || !strings.Contains(p.Notes()[0], "URL of its own") {
-		t.Errorf("%s, %q", got, p.Notes())
-	}
-	if got := p.Summary(); !strings.Contains(got, "1 of 2 callbacks would be refused:\n  1  type 2: it comes to the URL of the other types, /hook\n") {
-		t.Error(got)
-	}
-	if got := p.Note(time.Unix(0, 0)); !strings.Contains(got, "go to a URL of their own") {
-		t.Error(got)
+	got := Sum(list)
+	wants(t, got.Settings, "2 callbacks, of which 1 would be refused.\n#   1  type 2: it comes to the URL of the other types, /hook\n", "notify-path = \"/hook\"\n", "# Note: the provider posts type 2")
+	wants(t, got.Note, "go to a URL of their own")
+	if strings.Contains(got.Settings, "withdraw-path") {
+		t.Error(got.Settings)
 	}
 }
 
-// TestSummary: how many callbacks the gateway would refuse with what fits, each once however
-// often it came; what no setting mends is in the note to the provider, and no value but
-// identifiers is.
-func TestSummary(t *testing.T) {
-	var out bytes.Buffer
-	h := Handler{Reader: Reader{Key: pair().Public(), Field: "data"}, Out: &out}
-	post := func(path, plain string) {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, bytes.NewReader(seal(t, pair(), envelope.PKCS1v15, plain))))
+// TestSum: how many callbacks the gateway would refuse with what fits; what no setting mends is in
+// the note to the provider, and no value but identifiers is.
+func TestSum(t *testing.T) {
+	list := []Seen{
+		came(t, notify, deposit(t, "good")),
+		came(t, notify, strings.Replace(deposit(t, "bad-1"), `"txId"`, `"txHash"`, 1)),
+		came(t, notify, strings.NewReplacer(`"txId"`, `"txHash"`, `"60001"`, `"S3CRET",2:3`).Replace(deposit(t, "not JSON"))),
+		came(t, notify, strings.Replace(deposit(t, "bad-2\x1b[31m"), `"txId"`, `"txHash"`, 1)), // no JSON: a control character
+		came(t, notify, strings.Replace(deposit(t, `bad-2\u001b[31m`), `"txId"`, `"txHash"`, 1)),
+		came(t, withdraw, `{"type":2,"callBackId":"w-1","requestUUID":"7c0f1b52-9f0e-4a53-9d4b-4a1c2b7d9e10"}`),
+		came(t, notify, `{"type":9,"requestUUID":"7c0f1b52-9f0e-4a53-9d4b-4a1c2b7d9e10"}`),
 	}
-	deposit := func(id string) string {
-		return strings.Replace(plaintext(t, false), `"deposit-1"`, `"`+id+`"`, 1)
-	}
-	const notify, withdraw = merchant.DefaultNotifyPath, merchant.DefaultWithdrawPath
-	for range 3 {
-		post(notify, deposit("good"))
-		post(notify, strings.Replace(deposit("bad-1"), `"txId"`, `"txHash"`, 1))
-		post(notify, strings.NewReplacer(`"txId"`, `"txHash"`, `"60001"`, `"S3CRET",2:3`).Replace(deposit("not JSON")))
-	}
-	post(notify, strings.Replace(deposit("bad-2\x1b[31m"), `"txId"`, `"txHash"`, 1)) // no JSON: a control character
-	post(notify, strings.Replace(deposit(`bad-2\u001b[31m`), `"txId"`, `"txHash"`, 1))
-	post(withdraw, `{"type":2,"callBackId":"w-1","requestUUID":"7c0f1b52-9f0e-4a53-9d4b-4a1c2b7d9e10"}`)
-	post(notify, `{"type":9,"requestUUID":"7c0f1b52-9f0e-4a53-9d4b-4a1c2b7d9e10"}`)
-	l := h.Learned(nil, "")
-	for _, want := range []string{
-		"7 of 9 callbacks would be refused:\n", "  2  type 1: member \"txId\" is missing (bad-1, bad-2?[31m)\n", "  1  type 9: unknown callback type: 9\n",
-	} {
-		if !strings.Contains(l.Summary, want) {
-			t.Errorf("%q is not in\n%s", want, l.Summary)
-		}
-	}
-	if !strings.Contains(l.File, "\n# 7 of 9 callbacks would be refused:\n#   3  ") {
-		t.Error(l.File)
-	}
-	if !strings.Contains(out.String(), "so far     0 of 1 would be refused\n") || !strings.HasSuffix(strings.TrimSpace(out.String()[:strings.LastIndex(out.String(), "form ")]), "so far     7 of 9 would be refused") {
-		t.Error(out.String())
-	}
-	for _, want := range []string{
-		NoteMark, "we had received 9 different callbacks from you. Our end must refuse 7 of them.", "member \"txId\" is missing.\n   Such as: (bad-1, bad-2?[31m)\n",
-		"The interface: txId is a text, and every callback of type 1 has it.\n", "Example of a whole callback of type 1", "type is a number from 1 to 7",
-	} {
-		if !strings.Contains(l.Note, want) {
-			t.Errorf("%q is not in\n%s", want, l.Note)
-		}
-	}
-	for _, text := range []string{out.String(), l.Summary, l.Note, l.File} {
-		for _, value := range []string{"\x1b", "60001", "S3CRET"} {
-			if strings.Contains(text, value) {
-				t.Errorf("%q is in\n%s", value, text)
-			}
-		}
-	}
+	got := Sum(list)
+	wants(t, got.Settings, "# What this provider does: 7 callbacks, of which 5 would be refused.\n#   2  type 1: member \"txId\" is missing (such as bad-1, bad-2?[31m)\n",
+		"#   1  type 9: unknown callback type: 9\n", "\n[gateway.profile]\nprovider = \"other\"\n")
+	wants(t, strings.ReplaceAll(got.Note, exampleOf(countersign.TypeDeposited), "EXAMPLE"), "We received 7 different callbacks from you, and our end must refuse 5 of them.",
+		"Seen in 2 of 7 callbacks: type 1: member \"txId\" is missing (such as bad-1, bad-2?[31m).\nThe interface: before it is sealed, a callback of type 1 is such as EXAMPLE.\n",
+		"type is a number from 1 to 7")
 }
 
-// TestMixed: what differs from what one setting says for all callbacks would be refused, and
-// a body that does not open, too.
+// TestMixed: what differs from what one setting says for all callbacks would be refused, and a body
+// that does not open, too. What may be forged, or may be the fault of a key here, is not in the note.
 func TestMixed(t *testing.T) {
 	r := Reader{Key: pair().Public(), Field: "data"}
-	read := func(bound bool, id string) Finding {
-		return r.Read(seal(t, pair(), envelope.PKCS1v15, strings.Replace(plaintext(t, bound), `"deposit-1"`, `"`+id+`"`, 1)))
+	bound := came(t, "/b", plaintext(t, true))
+	with := func(header string) Seen { s := came(t, "/b", deposit(t, "a")); s.APIKey = header; return s }
+	in := func(field string) Seen {
+		return r.Seen([]byte(field+"="+queryEscape(string(seal(t, pair(), envelope.PKCS1v15, plaintext(t, true))))), []client.Fact{{Member: factPath, Came: "/b"}}, 1)
 	}
-	bound := r.Read(seal(t, pair(), envelope.PKCS1v15, plaintext(t, true)))
 	for name, c := range map[string]struct {
-		add  func(*Provider)
+		list []Seen
 		want string
+		note bool
 	}{
-		"paths": {func(p *Provider) {
-			p.Add(read(false, "a"), "/a", "", time.Time{})
-			p.Add(read(false, "b"), "/b", "", time.Time{})
-		}, "1 of 2 callbacks would be refused:\n  1  type 1: it comes to /a, others of its kind to /b (a)\n"},
-		"headers": {func(p *Provider) {
-			p.Add(read(false, "a"), "/b", "A", time.Time{})
-			p.Add(read(false, "b"), "/b", "B", time.Time{})
-		}, "in the header A, that of others in B (a)\n"},
-		"fields": {func(p *Provider) {
-			for _, f := range []string{"a", "b"} {
-				p.Add(r.Read([]byte(f+"="+queryEscape(string(seal(t, pair(), envelope.PKCS1v15, plaintext(t, true)))))), "/b", "", time.Time{})
-				p.attempts["1 x"+f] = p.attempts["1 deposit-1"]
-			}
-		}, "its body is in a, that of others in b"},
-		"binding": {func(p *Provider) { p.Add(bound, "/b", "", time.Time{}); p.Add(read(false, "b"), "/b", "", time.Time{}) }, "1 of 2 callbacks would be refused:\n  1  type 1: its requestUUID is not bound to it, as that of 1 others is: it may be forged (b)\n"},
-		"no seal": {func(p *Provider) {
-			p.Add(bound, "/b", "", time.Time{})
-			p.Add(r.Read([]byte("AAAA")), "/b", "", time.Time{})
-		}, "1 of 2 callbacks would be refused:\n  1  does not open: "},
-		"none": {func(p *Provider) { p.Add(bound, "/b", "", time.Time{}) }, "0 of 1 callbacks would be refused\n"},
+		"paths":   {[]Seen{came(t, "/a", deposit(t, "a")), came(t, "/b", deposit(t, "b"))}, "type 1: it comes to /a, others of its kind to /b (such as a)\n", true},
+		"headers": {[]Seen{with("A"), with("B")}, "in the header A, that of others in B (such as a)\n", true},
+		"fields":  {[]Seen{in("a"), in("b")}, "its body is in a, that of others in b", true},
+		"binding": {[]Seen{bound, came(t, "/b", deposit(t, "b"))}, "type 1: its requestUUID is not bound to it, as that of 1 others is: it may be forged (such as b)\n", false},
+		"no seal": {[]Seen{bound, r.Seen([]byte("AAAA"), nil, 1)}, "#   1  does not open: ", false},
+		"none":    {[]Seen{bound}, "1 callbacks, of which 0 would be refused.\n", false},
 	} {
-		var p Provider
-		c.add(&p)
-		if got := p.Summary(); !strings.Contains(got, c.want) {
-			t.Errorf("%s: %s", name, got)
-		}
-		if note := p.Note(time.Time{}); (note != "") != (name == "paths" || name == "headers" || name == "fields") {
-			t.Errorf("%s: the note is %q", name, note)
+		if got := Sum(c.list); !strings.Contains(got.Settings, c.want) || (got.Note != "") != c.note {
+			t.Errorf("%s: %s\nnote: %q", name, got.Settings, got.Note)
 		}
 	}
 }
@@ -234,47 +205,80 @@ func TestMixed(t *testing.T) {
 // sends it is right.
 func TestExamples(t *testing.T) {
 	for _, typ := range countersign.TypeUnknown.Values() {
-		example := exampleOf(typ)
-		cb, err := countersign.ParseCallback([]byte(example), countersign.ParseOptions{})
+		cb, err := countersign.ParseCallback([]byte(exampleOf(typ)), countersign.ParseOptions{})
 		if err != nil || cb.CallbackType() != typ {
-			t.Errorf("%d: %s: %v", typ, example, err)
-		}
-		for _, m := range exampleMembers(typ) {
-			if m.kind == "" || m.kind == "null" && m.name != "trackingId" {
-				t.Errorf("%d: %s is %q", typ, m.name, m.kind)
-			}
+			t.Errorf("%d: %s: %v", typ, exampleOf(typ), err)
 		}
 	}
 }
 
-// TestStrangerTeachesNothing: a splice makes binding optional neither where bound callbacks
-// were seen, nor where it comes without the API key.
-func TestStrangerTeachesNothing(t *testing.T) {
-	var out bytes.Buffer
-	h := Handler{Reader: Reader{Key: pair().Public(), Field: "data", APIKeys: []countersign.APIKey{"right"}}, Out: &out}
-	bound := plaintext(t, true)
-	splice := strings.Replace(bound, `"deposit-1"`, `"deposit-2"`, 1)
-	post := func(plain, key string) int {
-		r, w := httptest.NewRequest(http.MethodPost, "/x", bytes.NewReader(seal(t, pair(), envelope.PKCS1v15, plain))), httptest.NewRecorder()
-		r.Header.Set(merchant.DefaultHeader, key)
-		h.ServeHTTP(w, r)
-		return w.Code
+// TestBoundAndNot: a callback that is not bound makes binding optional only where no bound one came.
+func TestBoundAndNot(t *testing.T) {
+	splice := strings.Replace(plaintext(t, true), `"deposit-1"`, `"deposit-2"`, 1)
+	got := Sum([]Seen{came(t, notify, splice), came(t, notify, plaintext(t, true)), came(t, notify, plaintext(t, false)), came(t, notify, splice)}).Settings
+	wants(t, got, "# Note: 1 callbacks were bound and 3 were not")
+	if strings.Contains(got, "provider =") || strings.Contains(got, "binding =") {
+		t.Error(got)
 	}
-	for _, key := range []string{"wrong", ""} {
-		if got := post(splice, key); got != http.StatusUnauthorized || h.provider.Calls > 0 || !strings.Contains(out.String(), "none of its headers") {
-			t.Errorf("key %q: %d, after %d calls: %s", key, got, h.provider.Calls, out.String())
+}
+
+// TestURLSafeOnly: six bodies in the URL alphabet have one cause, which the note tells the provider.
+func TestURLSafeOnly(t *testing.T) {
+	var list []Seen
+	for n := range 6 {
+		body := strings.NewReplacer("+", "-", "/", "_", "=", "").Replace(string(seal(t, pair(), envelope.PKCS1v15, deposit(t, fmt.Sprint("d-", n)))))
+		s := Reader{Key: pair().Public(), Field: "data"}.Seen([]byte(body), nil, 1)
+		if list = append(list, s); strings.Contains(s.String(), "OAEP") || strings.Contains(s.String(), "--service-key") {
+			t.Errorf("%v", s)
 		}
 	}
-	for _, plain := range []string{splice, bound, plaintext(t, false), splice} {
-		if got := post(plain, "right"); got != http.StatusOK {
-			t.Fatalf("with the key: %d", got)
+	zipped := httptest.NewRequest(http.MethodPost, "/", nil)
+	zipped.Header.Set("Content-Encoding", "gzip")
+	facts, _ := FactsOf(zipped, nil)
+	got := Sum(append(list, Reader{Key: pair().Public(), Field: "data"}.Seen([]byte("\x1f\x8b\x08"), facts, 1)))
+	if strings.Count(got.Settings, "does not open") != 2 {
+		t.Error(got.Settings)
+	}
+	wants(t, got.Settings, "#   6  does not open")
+	wants(t, got.Note, "Seen in 6 of 7", "URL alphabet", "with + and / and padding", "Seen in 1 of 7", "says gzip")
+}
+
+// TestStrayCallback: one callback that is not as the others does not become the setting, in
+// whatever order they come, and the provider is asked to mend that one alone.
+func TestStrayCallback(t *testing.T) {
+	r := Reader{Key: pair().Public(), Field: "data"}
+	for last := range 7 {
+		var list []Seen
+		for n := range 7 {
+			body := seal(t, pair(), envelope.PKCS1v15, strings.Replace(plaintext(t, true), `"deposit-1"`, fmt.Sprintf(`"d-%d"`, n), 1))
+			is := "usual"
+			if n == last {
+				is = "stray"
+			}
+			list = append(list, r.Seen([]byte(is+"="+queryEscape(string(body))), []client.Fact{{Member: factPath, Came: "/" + is}, {Member: factHeader, Came: "X-" + is, Cause: "x"}}, 1))
 		}
+		if got := flags(fitOf(list).settings()); got != "--notify-path /usual --provider other --binding off --api-key-header X-usual --body-field usual" {
+			t.Errorf("stray number %d: %s", last, got)
+		}
+		got := Sum(list)
+		wants(t, got.Settings, "7 callbacks, of which 1 would be refused", "it comes to /stray, others of its kind to /usual (such as d-"+fmt.Sprint(last)+")")
+		wants(t, got.Note, "Seen in 1 of 7 callbacks: type 1: it comes to /stray")
 	}
-	if got := Flags(h.provider.Settings()); strings.Contains(got, "provider") || strings.Contains(got, "binding") {
-		t.Errorf("where bound ones were seen: %s", got)
-	}
-	if notes := strings.Join(h.provider.Notes(), "\n"); !strings.Contains(notes, "1 callbacks were bound and 3 were not") {
-		t.Errorf("the notes: %s", notes)
+}
+
+// TestFactsOf: names of headers are kept and no values; where no API key is given, what may carry it is named.
+func TestFactsOf(t *testing.T) {
+	r := httptest.NewRequest(http.MethodPost, "/x", nil)
+	r.Header.Set("X-Api-Key", "S3CRET")
+	r.Header.Set("Accept", "x")
+	for _, key := range []countersign.APIKey{"S3CRET", "other"} {
+		facts, known := FactsOf(r, []countersign.APIKey{key})
+		s := Reader{Key: pair().Public(), Field: "data"}.Seen(seal(t, pair(), envelope.PKCS1v15, plaintext(t, true)), facts, 1)
+		got := Sum([]Seen{s, s}).Settings
+		wants(t, fmt.Sprint(facts, got))
+		if s.Path != "/x" || known != (key == "S3CRET") || (s.APIKey != "") != known || strings.Contains(got, "2 callbacks had the header X-Api-Key, which the gateway will not check") == known {
+			t.Errorf("key %s: %+v\n%s", key.Reveal(), facts, got)
+		}
 	}
 }
 
@@ -288,10 +292,9 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, plain []byte) {
 		texts := []string{reader.Read(plain).String()}
 		if body, err := envelope.Seal(pair(), envelope.PKCS1v15, plain); err == nil {
-			var out bytes.Buffer
-			h := Handler{Reader: reader, Out: &out}
-			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/x", bytes.NewReader(body)))
-			texts = append(texts, out.String())
+			says, _ := reader.Explain(body)
+			sum := Sum([]Seen{reader.Seen(body, nil, 1)})
+			texts = append(texts, says, sum.Settings, sum.Note)
 		}
 		for _, text := range texts {
 			if strings.ContainsAny(text, "\x1b\r\x00\u202e") {
@@ -299,109 +302,4 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
-}
-
-// TestURLSafeOnly: six bodies in the URL alphabet have one cause, which the note tells the provider.
-func TestURLSafeOnly(t *testing.T) {
-	var out bytes.Buffer
-	h := &Handler{Reader: Reader{Key: pair().Public(), Field: "data"}, Out: &out}
-	for n := range 6 {
-		d := *countersigntest.Deposit(n)
-		d.RequestUUID = countersign.UnboundUUID
-		plain, err := d.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
-		body := strings.NewReplacer("+", "-", "/", "_", "=", "").Replace(string(seal(t, pair(), envelope.PKCS1v15, string(plain))))
-		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)))
-	}
-	zipped := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("\x1f\x8b\x08"))
-	zipped.Header.Set("Content-Encoding", "gzip")
-	h.ServeHTTP(httptest.NewRecorder(), zipped)
-	got := h.Learned(nil, "")
-	if strings.Count(got.Summary, "\n") != 3 || !strings.Contains(got.Summary, "  6  does not open") {
-		t.Errorf("%s", got.Summary)
-	}
-	for _, want := range []string{"Seen in 6 of 7", "URL alphabet", "with + and / and padding", "Seen in 1 of 7", "says gzip"} {
-		if !strings.Contains(got.Note, want) {
-			t.Errorf("%q is not in the note:\n%s", want, got.Note)
-		}
-	}
-	if strings.Contains(out.String(), "OAEP") || strings.Contains(out.String(), "--service-key") {
-		t.Errorf("%s", &out)
-	}
-}
-
-// TestStrayCallback: one callback that is not as the others does not become the setting, in
-// whatever order they come, and the provider is asked to mend that one alone.
-func TestStrayCallback(t *testing.T) {
-	r := Reader{Key: pair().Public(), Field: "data"}
-	for last := range 7 {
-		var p Provider
-		for n := range 7 {
-			body := seal(t, pair(), envelope.PKCS1v15, strings.Replace(plaintext(t, true), `"deposit-1"`, fmt.Sprintf(`"d-%d"`, n), 1))
-			path, header, field := "/usual", "X-Usual", "usual"
-			if n == last {
-				path, header, field = "/stray", "X-Stray", "stray"
-			}
-			p.Add(r.Read([]byte(field+"="+queryEscape(string(body)))), path, header, time.Time{})
-		}
-		if flags := Flags(p.Settings()); !strings.Contains(flags, "/usual") || !strings.Contains(flags, "X-Usual") || !strings.Contains(flags, "body-field usual") || strings.Contains(strings.ToLower(flags), "stray") {
-			t.Errorf("stray number %d: %s", last, flags)
-		}
-		if got := p.Summary(); !strings.HasPrefix(got, "1 of 7 callbacks would be refused") {
-			t.Errorf("stray number %d: %s", last, got)
-		}
-	}
-}
-
-// TestUncheckedHeader: where no API key is given, the summary names the headers that may carry it.
-func TestUncheckedHeader(t *testing.T) {
-	h := &Handler{Reader: Reader{Key: pair().Public(), Field: "data"}, Out: io.Discard}
-	for range 2 {
-		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(seal(t, pair(), envelope.PKCS1v15, plaintext(t, true))))
-		r.Header.Set("X-Api-Key", "secret")
-		h.ServeHTTP(httptest.NewRecorder(), r)
-	}
-	got := h.Learned(nil, "")
-	if !strings.Contains(got.Summary, "2 had the header X-Api-Key, which the gateway will not check") || !strings.Contains(got.File, "X-Api-Key") || strings.Contains(got.Summary+got.File, "secret") {
-		t.Errorf("%s\n%s", got.Summary, got.File)
-	}
-}
-
-// TestRemembers: what came while it learned cannot be joined when the settings are right.
-func TestRemembers(t *testing.T) {
-	s, err := countersigntest.MakeService(countersigntest.ServiceConfig{Key: pair(), Unbound: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := s.MerchantConfig()
-	inbox := merchant.NewMemoryInbox()
-	c.Inbox = inbox
-	h := &Handler{Reader: Reader{Key: pair().Public(), Field: "data"}, Out: io.Discard, Remember: func(ctx context.Context, b *merchant.Blocks) error {
-		return inbox.Remember(ctx, merchant.Entry{Blocks: b})
-	}}
-	var bodies [][]byte
-	for n := range 2 {
-		body, _, err := s.Body(countersigntest.Deposit(n + 1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		bodies = append(bodies, body)
-		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body)))
-	}
-	join, err := countersigntest.Splice(bodies[0], bodies[1], 2, pair().Size())
-	if err != nil {
-		t.Fatal(err)
-	}
-	end, err := merchant.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, body := range [][]byte{join, bodies[0], bodies[1]} {
-		resp, err := countersign.ParseResponse(s.Post(t.Context(), countersigntest.ToHandler(end), merchant.DefaultNotifyPath, body).Raw)
-		if err != nil || (resp.ErrCode == countersign.CodeAccepted) != (i > 0) {
-			t.Errorf("body %d: errCode %d, %v", i, resp.ErrCode, err)
-		}
-	}
 }

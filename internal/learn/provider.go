@@ -1,270 +1,314 @@
 package learn
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"countersign"
+	"countersign/client"
+	"countersign/countersigntest"
 	"countersign/envelope"
+	"countersign/internal/bodies"
 	"countersign/merchant"
 )
 
-// Setting is one setting of the gateway: a flag without its dashes, in TOML a key.
-type Setting struct {
-	Profile bool // it is one of what the provider does
-	Name    string
-	Value   any // a string, a bool or an int
+// Seen is one callback that came while the gateway learned.
+type Seen struct {
+	Finding
+	Path     string
+	APIKey   string   // header that carried one of the API keys; empty: none did
+	Headers  []string // of the provider's own
+	Repeated bool     // it came again after errCode 5000
 }
 
-// Provider is what the callbacks of one provider showed together. The zero Provider
-// has shown nothing.
-type Provider struct {
-	Calls, Opened int
-	types         map[countersign.Type]int
+// Members of the facts that are kept of a request.
+const factPath, factHeader, factEncoding = "path", "header", "Content-Encoding"
 
-	holds, absent, broken int // bindings
-	lenient               bool
-	oaep, field, header   votes
-	paths                 [2]votes       // by lane
-	unchecked             map[string]int // headers of the provider's own where no API key was given to look for
-	again                 [2]bool        // by lane: a callback came again after errCode 5000
-	attempts              map[string]attempts
-	nameless              map[seen]int // callbacks that attempts does not have
+// usualHeaders say nothing of the provider.
+var usualHeaders = []string{"Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Cache-Control", "Connection", "Content-Encoding",
+	"Content-Length", "Content-Type", "Cookie", "Date", "Expect", "Forwarded", "Keep-Alive", "Origin", "Pragma", "Referer", "Te", "Traceparent",
+	"Tracestate", "Transfer-Encoding", "Upgrade", "User-Agent", "Via"}
+
+// FactsOf returns what is kept of a request beside its body, without values of headers, and
+// whether one of keys is in a header.
+func FactsOf(r *http.Request, keys []countersign.APIKey) (facts []client.Fact, known bool) {
+	facts = []client.Fact{{Member: factPath, Came: printable(r.URL.Path)}}
+	if how := bodies.Encoding(r.Header); how != "" {
+		facts = append(facts, client.Fact{Member: factEncoding, Came: how, Cause: bodies.NotCompressed})
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+		if slices.Contains(usualHeaders, name) || strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "X-Real-") || len(facts) > 20 {
+			continue
+		}
+		fact := client.Fact{Member: factHeader, Came: printable(name)}
+		if values := r.Header[name]; len(values) == 1 && slices.ContainsFunc(keys, func(k countersign.APIKey) bool { return k.Equal(countersign.APIKey(values[0])) }) {
+			fact.Cause, known = "it carries the API key", true
+		}
+		facts = append(facts, fact)
+	}
+	return facts, known
 }
 
-// votes counts what callbacks showed where one setting says it for all. What most of them showed
-// wins, so that a stray one does not become the setting; of equals, the one that came last.
-type votes struct {
-	n  map[string]int
-	is string
-}
-
-func (v *votes) add(s string) {
-	if v.n == nil {
-		v.n = map[string]int{}
-	}
-	if _, there := v.n[s]; !there && len(v.n) >= maxNameless {
-		return
-	}
-	if v.n[s]++; v.n[s] >= v.n[v.is] {
-		v.is = s
-	}
-}
-
-// attempts are those of one callback.
-type attempts struct {
-	n    int
-	last time.Time
-	seen seen // the last one
-}
-
-// The bounds of Provider.attempts and Provider.nameless.
-const (
-	maxAttempts = 10_000
-	maxNameless = 1000
-)
-
-// Add takes in what one callback showed: at path, with the header that carried the
-// API key, empty if none did. It gives how many attempts of the callback came
-// before, and how long ago the last one was.
-func (p *Provider) Add(f Finding, path, header string, at time.Time) (before int, since time.Duration) {
-	p.Calls++
-	s := seenOf(f, path, header)
-	if !f.Opened {
-		p.addNameless(s)
-		return 0, 0
-	}
-	p.Opened++
-	if p.types == nil {
-		p.types, p.attempts = map[countersign.Type]int{}, map[string]attempts{}
-	}
-	p.types[f.Type]++
-	switch f.Binding {
-	case countersign.BindingHolds:
-		p.holds++
-	case countersign.BindingBroken:
-		p.broken++
-	default:
-		p.absent++
-	}
-	p.lenient = p.lenient || f.Lenient && !f.Strict
-	p.oaep.add(strconv.FormatBool(f.OAEP))
-	if f.Form != envelope.FormBare {
-		p.field.add(f.Field)
-	}
-	if header != "" {
-		p.header.add(header)
-	}
-	lane := f.Type.Lane()
-	if f.Type.Known() {
-		p.paths[lane].add(path)
-	}
-	id := strconv.Itoa(int(f.Type)) + " " + f.ID
-	a := p.attempts[id]
-	if f.ID == "" || a.n == 0 && len(p.attempts) >= maxAttempts {
-		p.addNameless(s)
-		return 0, 0
-	}
-	if a.n > 0 {
-		p.again[lane] = true
-		before, since = a.n, at.Sub(a.last)
-	}
-	p.attempts[id] = attempts{a.n + 1, at, s}
-	return before, since
-}
-
-// leaveUnchecked counts headers that may carry an API key, as long as they are few.
-func (p *Provider) leaveUnchecked(headers []string) {
-	if p.unchecked == nil {
-		p.unchecked = map[string]int{}
-	}
-	for _, name := range headers {
-		if _, there := p.unchecked[name]; there || len(p.unchecked) < maxFaults {
-			p.unchecked[name]++
+// Seen reads one callback, of which facts were kept and which came a number of times.
+func (r Reader) Seen(body []byte, facts []client.Fact, number int64) Seen {
+	s := Seen{Finding: r.Read(body), Repeated: number > 1}
+	for _, f := range facts {
+		switch {
+		case f.Member == factPath:
+			s.Path = f.Came
+		case f.Member == factEncoding:
+			s.Finding = Finding{Seal: "the header Content-Encoding says " + f.Came + ": " + f.Cause, outer: true}
+		case f.Cause != "":
+			s.APIKey = f.Came
+		default:
+			s.Headers = append(s.Headers, f.Came)
 		}
 	}
+	return s
 }
 
-// addNameless counts a callback that no identifier tells from others.
-func (p *Provider) addNameless(s seen) {
-	if p.nameless == nil {
-		p.nameless = map[seen]int{}
-	}
-	if _, there := p.nameless[s]; !there && len(p.nameless) >= maxNameless {
-		s = seen{why: "its reason is not kept, since so many differ"}
-	}
-	p.nameless[s]++
+// fit is what fits callbacks best where one setting says it for all.
+type fit struct {
+	list                           []Seen
+	notify, withdraw, header, body string
+	onePath                        bool // the provider posts all types to one path, which no setting takes
+	oaep                           bool
+	holds, not                     int // callbacks that are bound to their requestUUID, and that are not
 }
 
-// Settings are those that fit the provider, where they differ from the defaults.
-func (p *Provider) Settings() []Setting {
-	var list []Setting
-	add := func(profile bool, name string, value any) { list = append(list, Setting{profile, name, value}) }
-	if p.oaep.is == "true" {
-		add(false, "oaep", true)
+// fitOf counts what list shows. What most of the callbacks show wins, so that a stray one does not
+// become the setting; of equals, the one that came last.
+func fitOf(list []Seen) fit {
+	most := func(show func(Seen) string) (is string) {
+		n := map[string]int{}
+		for _, s := range list {
+			if got := show(s); s.Opened && got != "" {
+				if n[got]++; n[got] >= n[is] {
+					is = got
+				}
+			}
+		}
+		return is
 	}
-	for lane, setting := range [2]struct{ name, usual string }{
-		{"notify-path", merchant.DefaultNotifyPath}, {"withdraw-path", merchant.DefaultWithdrawPath},
-	} {
-		if path := p.pathOf(countersign.Lane(lane)); path != setting.usual {
-			add(false, setting.name, path)
+	path := func(lane countersign.Lane) string {
+		return most(func(s Seen) string {
+			if s.Type.Known() && s.Type.Lane() == lane {
+				return s.Path
+			}
+			return ""
+		})
+	}
+	f := fit{list: list, notify: path(countersign.LaneNotify), withdraw: path(countersign.LaneWithdraw), body: most(fieldOf),
+		header: most(func(s Seen) string { return s.APIKey }), oaep: most(func(s Seen) string { return strconv.FormatBool(s.OAEP) }) == "true"}
+	if f.onePath = f.notify != "" && f.notify == f.withdraw; f.onePath {
+		f.withdraw = merchant.DefaultWithdrawPath
+		if f.notify == f.withdraw {
+			f.withdraw = merchant.DefaultNotifyPath
 		}
 	}
-	profile := merchant.Profile{}
-	if p.absent+p.broken > 0 && p.holds == 0 {
-		add(true, "provider", "other")
-		profile = merchant.OtherProvider()
-	}
-	if p.broken > 0 && p.holds == 0 {
-		add(true, "binding", merchant.BindingOff.String())
-	}
-	if p.lenient && !profile.Lenient {
-		add(true, "lenient", true)
-	}
-	if p.header.is != "" && !strings.EqualFold(p.header.is, merchant.DefaultHeader) {
-		add(true, "api-key-header", p.header.is)
-	}
-	if p.field.is != "" {
-		add(true, "body-field", p.field.is)
-	}
-	if profile.Hold == merchant.HoldWait && p.again[countersign.LaneWithdraw] {
-		add(true, "hold-code", int(countersign.CodeInternal)) // seen: it asks again after this one
-	}
-	return list
+	f.notify, f.withdraw = cmp.Or(f.notify, merchant.DefaultNotifyPath), cmp.Or(f.withdraw, merchant.DefaultWithdrawPath)
+	f.holds = f.count(func(s Seen) bool { return s.Binding == countersign.BindingHolds })
+	f.not = f.count(func(s Seen) bool { return s.Binding != countersign.BindingHolds })
+	return f
 }
 
-// onePath reports whether the provider posts all types to one path, which no
-// setting of the gateway takes.
-func (p *Provider) onePath() bool {
-	return p.paths[countersign.LaneNotify].is != "" && p.paths[countersign.LaneNotify].is == p.paths[countersign.LaneWithdraw].is
+// count counts callbacks that opened.
+func (f fit) count(is func(Seen) bool) (n int) {
+	for _, s := range f.list {
+		if s.Opened && is(s) {
+			n++
+		}
+	}
+	return n
 }
 
-// Flags writes the settings as flags; "the defaults" if there is none.
-func Flags(settings []Setting) string {
+// fieldOf returns the field or member that carries the body; empty where none does.
+func fieldOf(s Seen) string {
+	if s.Form == envelope.FormBare {
+		return ""
+	}
+	return cmp.Or(s.Field, merchant.DefaultBodyField)
+}
+
+// setting is one of the gateway: a flag without its dashes, in TOML a key.
+type setting struct {
+	profile bool // it is one of what the provider does
+	name    string
+	value   any // a string, a bool or an int
+}
+
+// settings are those that fit, where they differ from the defaults.
+func (f fit) settings() (out []setting) {
+	add := func(needed, profile bool, name string, value any) {
+		if needed {
+			out = append(out, setting{profile, name, value})
+		}
+	}
+	unbound := f.not > 0 && f.holds == 0
+	add(f.oaep, false, "oaep", true)
+	add(f.notify != merchant.DefaultNotifyPath, false, "notify-path", f.notify)
+	add(f.withdraw != merchant.DefaultWithdrawPath, false, "withdraw-path", f.withdraw)
+	add(unbound, true, "provider", "other")
+	add(unbound && f.count(func(s Seen) bool { return s.Binding == countersign.BindingBroken }) > 0, true, "binding", merchant.BindingOff.String())
+	add(!unbound && f.count(func(s Seen) bool { return s.Lenient && !s.Strict }) > 0, true, "lenient", true)
+	add(f.header != "" && !strings.EqualFold(f.header, merchant.DefaultHeader), true, "api-key-header", f.header)
+	add(f.body != "" && f.body != merchant.DefaultBodyField, true, "body-field", f.body)
+	again := f.count(func(s Seen) bool { return s.Repeated && s.Type == countersign.TypeRequestWithdraw }) > 0
+	add(unbound && again, true, "hold-code", int(countersign.CodeInternal)) // seen: it asks again after this one
+	return out
+}
+
+// flags writes settings as flags; "the defaults" if there is none.
+func flags(settings []setting) string {
 	var words []string
 	for _, s := range settings {
-		switch v := s.Value.(type) {
-		case bool:
-			words = append(words, "--"+s.Name)
-		default:
-			words = append(words, fmt.Sprintf("--%s %v", s.Name, v))
+		if words = append(words, "--"+s.name); s.value != true {
+			words = append(words, fmt.Sprint(s.value))
 		}
 	}
-	if words == nil {
-		return "the defaults"
-	}
-	return strings.Join(words, " ")
+	return cmp.Or(strings.Join(words, " "), "the defaults")
 }
 
-// Notes say what a person must still do or know.
-func (p *Provider) Notes() []string {
-	var notes []string
-	if p.onePath() {
-		notes = append(notes, "the provider posts type 2 to the path of the other types; give it an URL of its own there")
-	}
-	if p.types[countersign.TypeDeposited] == 0 {
-		notes = append(notes, "no deposit (type 1) has come yet")
-	}
-	if p.types[countersign.TypeRequestWithdraw] == 0 {
-		notes = append(notes, "no withdrawal (type 2) has come yet")
-	}
-	if p.absent+p.broken > 0 && p.holds == 0 {
-		notes = append(notes, "it does not bind its requests; compare each deposit with the chain before you credit it (SECURITY.md)")
-	}
-	if p.broken > 0 && p.holds == 0 {
-		notes = append(notes, "its requestUUIDs are of version 8, so nothing tells a callback that was not bound from one that was changed")
-	}
-	if p.absent+p.broken > 0 && p.holds > 0 {
-		notes = append(notes, fmt.Sprintf("%d callbacks were bound and %d were not, or to other bytes: ask the provider, these may be forged; the gateway refuses them", p.holds, p.absent+p.broken))
-	}
-	return notes
+// fault is one reason why callbacks would be refused, and what the interface says.
+type fault struct {
+	typ         countersign.Type // 0: it did not open
+	text, right string           // right is empty where the provider may not be at fault
 }
 
-// file is a settings file for gateway --config.
-func (p *Provider) file(own []Setting, note string, at time.Time) string {
-	var s strings.Builder
-	types := make([]string, 0, len(p.types))
-	for t := range p.types {
-		types = append(types, strconv.Itoa(int(t)))
-	}
-	slices.Sort(types)
-	fmt.Fprintf(&s, "%s %s: %d callbacks, %d of them opened, of types %s.\n", FileMark, at.UTC().Format(time.DateOnly), p.Calls, p.Opened,
-		strings.Join(types, ", "))
-	notes := p.Notes()
-	if note != "" {
-		notes = append(notes, note)
-	}
-	for line := range strings.Lines(p.Summary()) {
-		fmt.Fprintf(&s, "# %s", line)
-	}
-	for _, n := range notes {
-		fmt.Fprintf(&s, "# Note: %s.\n", n)
-	}
-	settings := p.Settings()
-	for _, o := range own {
-		if !slices.ContainsFunc(settings, func(s Setting) bool { return s.Name == o.Name }) {
-			settings = append(settings, o)
+const (
+	rightForm = "the body of a request is the sealed blocks in standard Base64, with + and / and padding, and nothing else: not compressed, not multipart, no byte order mark"
+	rightWay  = "all callbacks are sent in one way: one URL for type 2 and one for the others, one form of the body, one header for the API key"
+)
+
+// faults says why the gateway would refuse s with the settings that fit; nil if it would take it.
+func (f fit) faults(s Seen) (out []fault) {
+	add := func(is bool, right, format string, args ...any) {
+		if is {
+			out = append(out, fault{s.Type, fmt.Sprintf(format, args...), right})
 		}
 	}
-	for _, table := range []struct {
-		name    string
-		profile bool
-	}{{"gateway", false}, {"gateway.profile", true}} {
-		fmt.Fprintf(&s, "\n[%s]\n", table.name)
-		for _, set := range settings {
-			if set.Profile != table.profile {
-				continue
+	if !s.Opened {
+		right := ""
+		if s.outer {
+			right = rightForm
+		}
+		add(true, right, "does not open: %s", s.Seal)
+		return out
+	}
+	for _, refused := range s.Refused[:min(len(s.Refused), 8)] {
+		right := fmt.Sprintf("a message is one JSON object, each member once, and type is a number from 1 to %d", len(countersign.TypeUnknown.Values()))
+		if s.Type.Known() {
+			right = fmt.Sprintf("before it is sealed, a callback of type %d is such as %s", int(s.Type), exampleOf(s.Type))
+		}
+		add(true, right, "%v", refused)
+	}
+	add(f.holds > 0 && s.Binding != countersign.BindingHolds && s.Lenient, "", "its requestUUID is not bound to it, as that of %d others is: it may be forged", f.holds)
+	at := [2]string{f.notify, f.withdraw}[s.Type.Lane()]
+	elsewhere := s.Type.Known() && s.Path != at
+	add(elsewhere && f.onePath, "callbacks of type 2 go to a URL of their own, all other types to another one", "it comes to the URL of the other types, %s", s.Path)
+	add(elsewhere && !f.onePath, rightWay, "it comes to %s, others of its kind to %s", s.Path, at)
+	add(fieldOf(s) != "" && fieldOf(s) != f.body, rightWay, "its body is in %s, that of others in %s", printable(fieldOf(s)), printable(f.body))
+	add(s.OAEP != f.oaep, rightWay, "it is padded otherwise than others")
+	add(s.APIKey != f.header, rightWay, "its API key is in the header %s, that of others in %s", s.APIKey, f.header)
+	return out
+}
+
+// exampleOf returns a plaintext of a callback as the interface has it, with values of nobody's.
+func exampleOf(t countersign.Type) string {
+	var cb countersign.Callback = countersigntest.Deposit(1)
+	switch {
+	case t == countersign.TypeRequestWithdraw:
+		cb = countersigntest.Withdrawal(1)
+	case t != countersign.TypeDeposited:
+		cb = countersigntest.Notice(t, 1)
+	}
+	cb.Common().RequestUUID = "7c0f1b52-9f0e-4a53-9d4b-4a1c2b7d9e10"
+	b, err := cb.Marshal()
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// Sum says what callbacks, in the order in which they came, showed together: the settings that fit,
+// as a file for gateway --config, and a note to send to the provider about what no setting mends,
+// empty if there is nothing. Both hold identifiers of callbacks, and no other value and no secret.
+func Sum(list []Seen) client.Learned {
+	fit, found, refused := fitOf(list), map[fault][]string{}, 0
+	for _, s := range list {
+		why := fit.faults(s)
+		for _, f := range why {
+			found[f] = append(found[f], printable(s.ID))
+		}
+		refused += min(1, len(why))
+	}
+	var file, note strings.Builder
+	fmt.Fprintf(&file, "# What this provider does: %d callbacks, of which %d would be refused.\n", len(list), refused)
+	for _, f := range slices.SortedFunc(maps.Keys(found), func(a, b fault) int {
+		return cmp.Or(len(found[b])-len(found[a]), int(a.typ-b.typ), strings.Compare(a.text, b.text))
+	}) {
+		ids := slices.DeleteFunc(found[f], func(id string) bool { return id == "" })
+		what := f.text
+		if f.typ != countersign.TypeUnknown {
+			what = fmt.Sprintf("type %d: %s", int(f.typ), f.text)
+		}
+		if len(ids) > 0 {
+			what += " (such as " + strings.Join(ids[:min(len(ids), 3)], ", ") + ")"
+		}
+		fmt.Fprintf(&file, "#   %d  %s\n", len(found[f]), what)
+		if f.right != "" {
+			fmt.Fprintf(&note, "\nSeen in %d of %d callbacks: %s.\nThe interface: %s.\n", len(found[f]), len(list), what, f.right)
+		}
+	}
+	for _, n := range fit.notes() {
+		fmt.Fprintf(&file, "# Note: %s.\n", n)
+	}
+	for _, profile := range []bool{false, true} {
+		fmt.Fprintf(&file, "\n[gateway%s]\n", map[bool]string{true: ".profile"}[profile])
+		for _, s := range fit.settings() {
+			if s.profile == profile {
+				value, _ := json.Marshal(s.value) // a JSON string, bool or whole number is one in TOML too
+				fmt.Fprintf(&file, "%s = %s\n", s.name, value)
 			}
-			value, _ := json.Marshal(set.Value) // a JSON string, bool or whole number is one in TOML too
-			fmt.Fprintf(&s, "%s = %s\n", set.Name, value)
 		}
 	}
-	return s.String()
+	out := client.Learned{Settings: file.String()}
+	if note.Len() > 0 {
+		out.Note = fmt.Sprintf("To the provider of our callbacks\n\nWe received %d different callbacks from you, and our end must refuse %d of them. What follows cannot be changed\n"+
+			"by a setting at our end; please change it at yours, and send the callbacks again.\n%s", len(list), refused, &note)
+	}
+	return out
 }
 
-// FileMark begins every such file.
-const FileMark = "# What countersign gateway --learn saw of this provider by"
+// notes say what a person must still do or know.
+func (f fit) notes() (out []string) {
+	add := func(is bool, format string, args ...any) {
+		if is {
+			out = append(out, fmt.Sprintf(format, args...))
+		}
+	}
+	add(f.onePath, "the provider posts type 2 to the path of the other types; give it a URL of its own there")
+	for _, t := range []countersign.Type{countersign.TypeDeposited, countersign.TypeRequestWithdraw} {
+		add(f.count(func(s Seen) bool { return s.Type == t }) == 0, "no callback of type %d has come yet", int(t))
+	}
+	add(f.not > 0 && f.holds == 0, "it does not bind its requests; compare each deposit with the chain before you credit it (SECURITY.md)")
+	add(f.not > 0 && f.holds > 0, "%d callbacks were bound and %d were not, or to other bytes: ask the provider, these may be forged; the gateway refuses them", f.holds, f.not)
+	unchecked := map[string]int{}
+	for _, s := range f.list {
+		for _, name := range s.Headers {
+			if s.APIKey == "" {
+				unchecked[name]++
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(unchecked)) {
+		add(true, "%d callbacks had the header %s, which the gateway will not check: if it carries the API key, give what it must be with --callback-api-key", unchecked[name], name)
+	}
+	return out
+}

@@ -1,0 +1,91 @@
+package gateway
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"countersign"
+	"countersign/client"
+	"countersign/envelope"
+	"countersign/internal/api"
+	"countersign/internal/book"
+	"countersign/internal/db"
+	"countersign/internal/learn"
+	"countersign/merchant"
+)
+
+// reader reads what the provider sends with the settings that the gateway was started with.
+func (c *Config) reader() learn.Reader {
+	return learn.Reader{Key: c.Callbacks.Key, Padding: c.Callbacks.Padding, Field: c.Callbacks.Profile.BodyField}
+}
+
+// learnMessage is what the provider is told.
+const learnMessage = "learning: nothing was booked; send it again later"
+
+// learn answers every POST, at any path, with errCode 5000, so that the provider sends it again
+// later, and keeps it as refused. One without the API key, where one is given, gets 401 and is not
+// kept: anybody may have sent it. The blocks of what opens are remembered: nobody shall join them
+// when the settings are right (PROTOCOL.md, B7).
+func (g *Gateway) learn(w http.ResponseWriter, r *http.Request) {
+	c := &g.c.Callbacks
+	facts, known := learn.FactsOf(r, c.CallbackAPIKeys)
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(merchant.DefaultBodyTimeout))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, envelope.MaxBody))
+	status, refused := http.StatusOK, ""
+	switch {
+	case r.Method != http.MethodPost:
+		status, refused = http.StatusMethodNotAllowed, "only POST is a callback"
+	case err != nil:
+		status, refused = http.StatusBadRequest, "the body did not arrive"
+	case len(c.CallbackAPIKeys) > 0 && !known:
+		status, refused = http.StatusUnauthorized, "none of its headers carries the callback API key"
+	}
+	if refused != "" {
+		g.c.Log.Warn("not learned from", "reason", refused, "facts", facts)
+		http.Error(w, refused, status)
+		return
+	}
+	seen := g.c.reader().Seen(body, facts, 1)
+	kept := book.Refused{Content: contentOf(merchant.Refused{Body: body, Opened: seen.Plain}), Body: body, Opened: seen.Opened, Type: seen.Type, ID: seen.ID,
+		Reason: client.RefusalLearning, Facts: facts, ErrCode: int64(countersign.CodeInternal), Message: learnMessage}
+	if blocks := g.c.reader().Blocks(seen.Finding, body); blocks != nil {
+		err = g.book.Remember(r.Context(), merchant.Entry{Blocks: blocks, At: g.c.Now()})
+	}
+	if err == nil {
+		err = g.book.KeepRefused(r.Context(), []book.Refused{kept}, nil, db.MillisOf(g.c.Now()))
+	}
+	response, err2 := countersign.Response{APIKey: c.APIKey, ErrCode: countersign.CodeInternal, Message: learnMessage}.Marshal()
+	if err != nil || err2 != nil {
+		g.c.Log.Error("a callback was not kept to learn from", "error", err)
+		http.Error(w, "not kept", http.StatusServiceUnavailable)
+		return
+	}
+	g.c.Log.Info("a callback was kept to learn from", "type", int(seen.Type), "id", seen.ID, "opened", seen.Opened)
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(response)
+}
+
+// learned sums up what came while the gateway learned.
+func (a *server) learned(c *api.Call, _ api.None, _ api.None) (client.Learned, error) {
+	var list []learn.Seen
+	for before := int64(0); ; {
+		page, next, err := a.lists.RefusedList(c.R.Context(), book.RefusedFilter{State: client.RefusedOpen, Reason: client.RefusalLearning}, 100, before)
+		if err != nil {
+			return client.Learned{}, err
+		}
+		for _, r := range page {
+			facts, number := r.Facts, r.Number
+			if r, err = a.lists.Refused(c.R.Context(), r.Seq, true); err != nil {
+				return client.Learned{}, err
+			}
+			list = append(list, a.c.reader().Seen(r.Body, facts, number))
+		}
+		if before = next; next == 0 {
+			break
+		}
+	}
+	slices.Reverse(list) // the first that came first
+	return learn.Sum(list), nil
+}
