@@ -121,10 +121,19 @@ func TestChangeWaitsForAnApprover(t *testing.T) {
 		}
 		_, err = approveChange(admin, ctx, m.Change.ID)
 		refused(t, err, client.ErrForbidden, "it asked for this itself")
+		many := client.DecideTasks{IDs: []string{changeTask(m.Change.ID), changeTask("chg_none")}, Reason: "no", DryRun: true}
+		if d := must(bob.DeclineTasks(ctx, many))(t); d.Done != 1 || len(d.Tasks) != 2 || must(eyes.Change(ctx, m.Change.ID))(t).State != client.ChangeWaiting {
+			t.Errorf("a dry run of declining: %+v", d)
+		}
 		if r := must(rejectChange(bob, ctx, m.Change.ID, "collect stays bound"))(t); r.State != client.ChangeRejected || r.Reason != "collect stays bound" {
 			t.Errorf("%+v", r)
 		}
-		if list := must(eyes.Changes(ctx, client.ChangeFilter{State: client.ChangeApplied, Merchant: "acme"}, client.PageOptions{}))(t).Changes; len(list) != 1 || list[0].ID != c.ID {
+		m = must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: "https://third.example/w"}}))(t)
+		third := m.Change.ID
+		if d := must(bob.ApproveTasks(ctx, client.DecideTasks{IDs: []string{changeTask(third), changeTask(c.ID)}}))(t); d.Done != 1 || d.DryRun || must(eyes.Change(ctx, third))(t).State != client.ChangeApplied {
+			t.Errorf("two at once, one of them applied before: %+v", d)
+		}
+		if list := must(eyes.Changes(ctx, client.ChangeFilter{State: client.ChangeApplied, Merchant: "acme"}, client.PageOptions{}))(t).Changes; len(list) != 2 || !slices.ContainsFunc(list, func(x client.ChangeEntry) bool { return x.ID == c.ID }) {
 			t.Errorf("listed %+v", list)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -189,4 +190,58 @@ func TestConfirmedStaysBelowTheLimit(t *testing.T) {
 			})
 		})
 	})
+}
+
+// TestLimitInParallel: many questions at once, through two processes' connections, pass no limit
+// together that their function reads and keeps.
+func TestLimitInParallel(t *testing.T) {
+	const questions, limit = 16, 3
+	locks := map[string]func(countersign.WithdrawalRequest) string{
+		"default": nil,
+		"by user": func(w countersign.WithdrawalRequest) string { return w.TenantUserID },
+	}
+	for name, lock := range locks {
+		t.Run(name, func(t *testing.T) {
+			eachStore(t, func(t *testing.T, s store) {
+				var nodes []countersigntest.Endpoint
+				service := countersigntest.NewService(t)
+				for range 2 {
+					c := service.MerchantConfig()
+					c.Log = slog.New(slog.DiscardHandler)
+					c.Inbox = s.inbox(t, s.open(t), func(c *sqlinbox.Config) {
+						c.WithdrawalLock = lock
+						c.OnWithdrawal = func(ctx context.Context, tx *sql.Tx, w countersign.WithdrawalRequest) (merchant.Answer, error) {
+							var sum int
+							err := tx.QueryRowContext(ctx, s.text(`SELECT COUNT(*) FROM credits WHERE user_id = ?`), w.TenantUserID).Scan(&sum)
+							if err != nil || sum >= limit {
+								return merchant.Refuse(countersign.CodeRefusedPolicy, ""), err
+							}
+							_, err = tx.ExecContext(ctx, s.text(`INSERT INTO credits (tracking_id, user_id) VALUES (?, ?)`), w.CallBackID, w.TenantUserID)
+							return merchant.Confirm(w.TenantUserID, countersigntest.Order(1)), err
+						}
+					})
+					h, err := merchant.New(c)
+					if err != nil {
+						t.Fatal(err)
+					}
+					nodes = append(nodes, countersigntest.ToHandler(h))
+				}
+				var confirmed atomic.Int32
+				var all sync.WaitGroup
+				for n := range questions {
+					w := countersigntest.Withdrawal(n)
+					w.TenantUserID = "one"
+					all.Go(func() {
+						if r := service.Deliver(ctx, nodes[n%len(nodes)], w); r.Err == nil {
+							confirmed.Add(1)
+						}
+					})
+				}
+				all.Wait()
+				if n := confirmed.Load(); n != limit {
+					t.Errorf("%d were confirmed, the limit is %d", n, limit)
+				}
+			})
+		})
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"countersign"
 	"countersign/countersigntest"
 	"countersign/merchant"
 	"countersign/merchant/sqlinbox"
@@ -116,6 +117,57 @@ func TestReview(t *testing.T) {
 		}
 		if n := count(t, db, `SELECT COUNT(*) FROM countersign_inbox WHERE review IN (2, 3) AND reviewed > 0`); n != 2 {
 			t.Errorf("%d decisions are noted, want 2", n)
+		}
+	})
+}
+
+// TestReplaced: a question that came before its order, about another user, and a deposit whose
+// check said no bind nothing: corrected, they are taken, and what a person is shown is corrected too.
+func TestReplaced(t *testing.T) {
+	eachStore(t, func(t *testing.T, s store) {
+		db := s.open(t)
+		known := false
+		verdict, err := merchant.VerdictNotYet, error(nil)
+		in := s.inbox(t, db, func(c *sqlinbox.Config) {
+			c.OnWithdrawal = func(_ context.Context, _ *sql.Tx, w countersign.WithdrawalRequest) (merchant.Answer, error) {
+				if !known {
+					return merchant.Hold(countersign.CodeNotKnownYet, ""), nil
+				}
+				return merchant.Confirm("60001", countersigntest.Order(1)), nil
+			}
+		})
+		service, to := serve(t, in, func(c *merchant.Config) {
+			c.Verify = func(context.Context, countersign.Deposit) (merchant.Verdict, error) { return verdict, err }
+		})
+		question := countersigntest.Withdrawal(1)
+		question.TenantUserID = "another"
+		deliver(t, service, to, question, countersign.CodeNotKnownYet)
+		known = true
+		deliver(t, service, to, countersigntest.Withdrawal(1), 0)
+		deliver(t, service, to, question, countersign.CodeDetailsDiffer)
+
+		verdict = merchant.VerdictNo
+		wrong, right := countersigntest.Deposit(1), countersigntest.Deposit(1)
+		wrong.Amount = countersigntest.Deposit(2).Amount
+		deliver(t, service, to, wrong, countersign.CodeRefusedPolicy)
+		verdict = merchant.VerdictYes
+		deliver(t, service, to, right, 0)
+		deliver(t, service, to, wrong, countersign.CodeDetailsDiffer)
+		var kept string
+		if err := db.QueryRow(`SELECT amount FROM credits`).Scan(&kept); err != nil || kept != right.Amount.String() {
+			t.Errorf("credited are %s (%v), want %s", kept, err, right.Amount)
+		}
+
+		// The same content with another index, which makes it a copy.
+		verdict = merchant.VerdictNo
+		first, second := countersigntest.Deposit(1), countersigntest.Deposit(1)
+		second.TrackingID, second.TxIndex, second.Amount = "second", 5, countersigntest.Deposit(3).Amount
+		deliver(t, service, to, second, countersign.CodeRefusedPolicy)
+		second.TxIndex = first.TxIndex
+		deliver(t, service, to, second, 0)
+		list, err := in.Held(ctx, 0, 10)
+		if err != nil || len(list) != 1 || list[0].TxIndex != first.TxIndex {
+			t.Errorf("held are %+v (%v), want one with txIndex %d", list, err, first.TxIndex)
 		}
 	})
 }
