@@ -72,7 +72,7 @@ func amountProblem(s string) string {
 // exponentDigits bounds the exponents that plainAmount reads (PROTOCOL.md, A4).
 const exponentDigits = 3
 
-// plainAmount gives the digits that s stands for if s has an exponent, as JSON
+// plainAmount returns the digits that s stands for if s has an exponent, as JSON
 // numbers and BigDecimal.toString of Java may ("1E-7"). It moves the point and
 // computes nothing, so the value is exact. Zeros at the end of the fraction stay,
 // unless there are too many for an Amount. What has no exponent stays as it is.
@@ -122,7 +122,7 @@ func exponent(s string) (int, bool) {
 	return n, err == nil
 }
 
-// String gives the amount as it was written; empty for the zero Amount.
+// String returns the amount as it was written; empty for the zero Amount.
 func (a Amount) String() string { return a.text }
 
 // IsSet reports whether a holds a number, 0 included.
@@ -131,7 +131,7 @@ func (a Amount) IsSet() bool { return a.text != "" }
 // IsPositive reports whether a is a number above 0.
 func (a Amount) IsPositive() bool { return strings.ContainsAny(a.text, "123456789") }
 
-// Canonical gives the shortest form of the same value: no zeros at the end of
+// Canonical returns the shortest form of the same value: no zeros at the end of
 // the fraction, no point without a fraction.
 func (a Amount) Canonical() string {
 	whole, frac := a.split()
@@ -141,7 +141,7 @@ func (a Amount) Canonical() string {
 	return whole + "." + frac
 }
 
-// split gives the digits before the point and those after it without the zeros
+// split returns the digits before the point and those after it without the zeros
 // at their end.
 func (a Amount) split() (whole, frac string) {
 	whole, frac, _ = strings.Cut(a.text, ".")
@@ -176,7 +176,7 @@ func (a Amount) Cmp(b Amount) int {
 // Equal reports whether a and b are the same number, or both no number.
 func (a Amount) Equal(b Amount) bool { return a.Cmp(b) == 0 }
 
-// Add gives a+b in canonical form. The zero Amount counts as 0. It fails if the
+// Add returns a+b in canonical form. The zero Amount counts as 0. It fails if the
 // sum has more than MaxAmountDigits digits.
 func (a Amount) Add(b Amount) (Amount, error) {
 	r, err := ParseAmount(a.Sum().Plus(b.Sum()).String())
@@ -186,7 +186,7 @@ func (a Amount) Add(b Amount) (Amount, error) {
 	return r, nil
 }
 
-// MarshalText gives the amount as written and fails for the zero Amount.
+// MarshalText returns the amount as written and fails for the zero Amount.
 func (a Amount) MarshalText() ([]byte, error) {
 	if !a.IsSet() {
 		return nil, fmt.Errorf("%w is empty", errAmount)

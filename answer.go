@@ -47,7 +47,7 @@ func parseAnswerOf(t Type, data []byte, o ParseOptions) (Answer, error) {
 	return answerOrError(a, err)
 }
 
-// answerOrError gives no answer beside an error.
+// answerOrError returns no answer beside an error.
 func answerOrError(a Answer, err error) (Answer, error) {
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ func (b Binding) String() string {
 	return "absent"
 }
 
-// Bind gives a copy of plaintext with a new requestUUID, and that requestUUID. The
+// Bind returns a copy of plaintext with a new requestUUID, and that requestUUID. The
 // requestUUID is made from random and from all other bytes of plaintext
 // (PROTOCOL.md, B1). plaintext is what Marshal gives for a message whose
 // RequestUUID is UnboundUUID; random must be new for every attempt. Bind fails

@@ -83,7 +83,7 @@ func wholeIn(obj *strictjson.Object, name string, blocks []int) (block int, ok b
 	return 0, false
 }
 
-// MarshalBlocks gives the bytes of a for a sealer that cuts them into chunks of
+// MarshalBlocks returns the bytes of a for a sealer that cuts them into chunks of
 // chunk bytes, and whether DetailsBound will hold for them. Where it holds for the
 // canonical bytes it gives those. Otherwise it changes the order of the members
 // and puts spaces before some of them, so that it holds in as few blocks as

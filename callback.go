@@ -119,7 +119,7 @@ func ParseCallback(plaintext []byte, o ParseOptions) (Callback, error) {
 	return m, nil
 }
 
-// Faults gives every error of ParseCallback, where that gives the first: one
+// Faults returns every error of ParseCallback, where that gives the first: one
 // *MemberError for each member that breaks its rule, in the order of PROTOCOL.md,
 // M3. It is empty for what ParseCallback takes.
 func Faults(plaintext []byte, o ParseOptions) []error {

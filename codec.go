@@ -26,7 +26,7 @@ type Member struct {
 // written again but have no effect (PROTOCOL.md, M6).
 type Members []Member
 
-// Get gives the value of the member called name, the empty Raw if there is none.
+// Get returns the value of the member called name, the empty Raw if there is none.
 func (m Members) Get(name string) Raw {
 	for _, e := range m {
 		if e.Name == name {
@@ -426,7 +426,7 @@ func (c *codec) extra(v *Members, later ...string) {
 	}
 }
 
-// finish gives the first error and, when writing, closes the output.
+// finish returns the first error and, when writing, closes the output.
 func (c *codec) finish() error {
 	if len(c.faults) > 0 {
 		return c.faults[0]

@@ -33,7 +33,7 @@ func (d *Deposit) Content() []string {
 // newAddress holds (PROTOCOL.md, M8).
 func (d *Deposit) CountingAddress() string { return d.ToAddress }
 
-// Marshal gives the canonical bytes. It inverts ParseCallback.
+// Marshal returns the canonical bytes. It inverts ParseCallback.
 func (d *Deposit) Marshal() ([]byte, error) { return encode(d) }
 
 func (d *Deposit) members(c *codec) {
@@ -117,7 +117,7 @@ func (a DepositAnswer) Shortest() Answer {
 	return DepositAnswer{TxIndex: -1, RequestUUID: a.RequestUUID, AsSent: a.AsSent}
 }
 
-// Marshal gives the canonical bytes. It inverts ParseDepositAnswer.
+// Marshal returns the canonical bytes. It inverts ParseDepositAnswer.
 func (a DepositAnswer) Marshal() ([]byte, error) { return encode(&a) }
 
 // ParseDepositAnswer reads the opened data of a response to a Deposit. Errors

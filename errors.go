@@ -64,7 +64,7 @@ const (
 	ClassHold                       // 3000–3999: ask again; not counted as a failed attempt
 )
 
-// Class gives the class of c by the ranges of PROTOCOL.md, E1. Which codes are
+// Class returns the class of c by the ranges of PROTOCOL.md, E1. Which codes are
 // final is also a setting of each merchant at the service (E2).
 func (c ErrCode) Class() Class {
 	switch {
@@ -105,7 +105,7 @@ func (c ErrCode) Message() string {
 	return fmt.Sprintf("error %d", int64(c))
 }
 
-// CodeOf gives the errCode for an error of this package: 0 for nil, 1003 for an
+// CodeOf returns the errCode for an error of this package: 0 for nil, 1003 for an
 // unknown type, 1002 for a malformed message, 5000 for anything else.
 func CodeOf(err error) ErrCode {
 	switch {

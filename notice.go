@@ -30,7 +30,7 @@ func (w *WithdrawalDone) Content() []string {
 	return []string{w.TenantUserID, w.CallBackID, w.TxID, w.ChainName, w.Symbol, w.Amount.Canonical(), AddressKey(w.ToAddress)}
 }
 
-// Marshal gives the canonical bytes. It inverts ParseCallback.
+// Marshal returns the canonical bytes. It inverts ParseCallback.
 func (w *WithdrawalDone) Marshal() ([]byte, error) { return encode(w) }
 
 func (w *WithdrawalDone) members(c *codec) {
@@ -67,7 +67,7 @@ func (a *AddressChange) Content() []string {
 // there, newAddress replaces toAddress.
 func (a *AddressChange) CountingAddress() string { return a.NewAddress }
 
-// Marshal gives the canonical bytes. It inverts ParseCallback.
+// Marshal returns the canonical bytes. It inverts ParseCallback.
 func (a *AddressChange) Marshal() ([]byte, error) { return encode(a) }
 
 func (a *AddressChange) members(c *codec) {
@@ -96,7 +96,7 @@ func (w *WithdrawalEnded) OrderID() string { return w.CallBackID }
 // Content is which withdrawal ended.
 func (w *WithdrawalEnded) Content() []string { return []string{w.TenantUserID, w.CallBackID} }
 
-// Marshal gives the canonical bytes. It inverts ParseCallback.
+// Marshal returns the canonical bytes. It inverts ParseCallback.
 func (w *WithdrawalEnded) Marshal() ([]byte, error) { return encode(w) }
 
 func (w *WithdrawalEnded) members(c *codec) {
@@ -126,7 +126,7 @@ func (n *WithdrawalNotice) OrderID() string { return n.CallBackID }
 // Content is which withdrawal waits.
 func (n *WithdrawalNotice) Content() []string { return []string{n.TenantUserID, n.CallBackID} }
 
-// Marshal gives the canonical bytes. It inverts ParseCallback.
+// Marshal returns the canonical bytes. It inverts ParseCallback.
 func (n *WithdrawalNotice) Marshal() ([]byte, error) { return encode(n) }
 
 func (n *WithdrawalNotice) members(c *codec) {
@@ -249,7 +249,7 @@ func (a NoticeAnswer) Shortest() Answer {
 	return NoticeAnswer{Type: a.Type, RequestUUID: a.RequestUUID, AsSent: a.AsSent}
 }
 
-// Marshal gives the canonical bytes. It inverts ParseNoticeAnswer.
+// Marshal returns the canonical bytes. It inverts ParseNoticeAnswer.
 func (a NoticeAnswer) Marshal() ([]byte, error) { return encode(&a) }
 
 // ParseNoticeAnswer reads the opened data of a response to a notice. Errors are a

@@ -13,7 +13,7 @@ import (
 // encoder prints it. Reveal gives the text.
 type APIKey string
 
-// Reveal gives the text of the key, for the wire alone.
+// Reveal returns the text of the key, for the wire alone.
 func (k APIKey) Reveal() string { return string(k) }
 
 // Equal compares in a time that depends on the lengths alone. Two empty keys are
@@ -47,7 +47,7 @@ type Response struct {
 	Extra   Members
 }
 
-// Marshal gives the canonical bytes. It inverts ParseResponse.
+// Marshal returns the canonical bytes. It inverts ParseResponse.
 func (r Response) Marshal() ([]byte, error) { return encode(&r) }
 
 // ParseResponse reads a merchant's response by PROTOCOL.md, R1: apiKey is a

@@ -24,20 +24,20 @@ func ParseSum(text string) (s Sum, err error) {
 	return s, nil
 }
 
-// Sum gives a as a Sum. The zero Amount gives 0.
+// Sum returns a as a Sum. The zero Amount gives 0.
 func (a Amount) Sum() Sum {
 	s, _ := ParseSum(a.text) // an Amount is a decimal number
 	return s
 }
 
-// Negative gives -s.
+// Negative returns -s.
 func (s Sum) Negative() (n Sum) {
 	n.scale = s.scale
 	n.digits.Neg(&s.digits)
 	return n
 }
 
-// Plus gives s+t.
+// Plus returns s+t.
 func (s Sum) Plus(t Sum) (sum Sum) {
 	sum.scale = max(s.scale, t.scale)
 	sum.digits.Add(s.scaled(sum.scale), t.scaled(sum.scale))

@@ -59,7 +59,7 @@ func (Type) Values() []Type {
 	return list
 }
 
-// String gives the protocol's name of t, such as NOTIFY_DEPOSITED.
+// String returns the protocol's name of t, such as NOTIFY_DEPOSITED.
 func (t Type) String() string {
 	if t >= 0 && int(t) < len(types) {
 		return types[t].name

@@ -49,7 +49,7 @@ func documentedTypes(t *testing.T) (list []documented) {
 	return list
 }
 
-// text gives a message with all members of d but the one called without.
+// text returns a message with all members of d but the one called without.
 func (d documented) text(without string) string {
 	var members []string
 	for _, m := range d.members {

@@ -23,7 +23,7 @@ func (w *WithdrawalRequest) OrderID() string { return w.CallBackID }
 // the answer for that other.
 func (w *WithdrawalRequest) Content() []string { return []string{w.TenantUserID, w.TrackingID} }
 
-// Marshal gives the canonical bytes. It inverts ParseCallback.
+// Marshal returns the canonical bytes. It inverts ParseCallback.
 func (w *WithdrawalRequest) Marshal() ([]byte, error) { return encode(w) }
 
 func (w *WithdrawalRequest) members(c *codec) {
@@ -123,7 +123,7 @@ func (a WithdrawalAnswer) UUID() string { return a.RequestUUID }
 // Shortest is a itself: the service needs all of it.
 func (a WithdrawalAnswer) Shortest() Answer { return a }
 
-// Marshal gives the canonical bytes. It inverts ParseWithdrawalAnswer.
+// Marshal returns the canonical bytes. It inverts ParseWithdrawalAnswer.
 func (a WithdrawalAnswer) Marshal() ([]byte, error) { return encode(&a) }
 
 // ParseWithdrawalAnswer reads the opened data of a response to a

@@ -87,12 +87,12 @@ type AddressFilter struct {
 	TenantUserID string `query:"tenantUserId"`
 }
 
-// Addresses gives a page of what the service told of deposit addresses, the newest first.
+// Addresses returns a page of what the service told of deposit addresses, the newest first.
 func (g *Gateway) Addresses(ctx context.Context, f AddressFilter, o PageOptions) (AddressPage, error) {
 	return ask[AddressPage](ctx, &g.caller, http.MethodGet, withQuery("/v1/addresses", f, o), nil)
 }
 
-// AllAddresses gives every address that f selects, the newest first.
+// AllAddresses returns every address that f selects, the newest first.
 func (g *Gateway) AllAddresses(ctx context.Context, f AddressFilter) iter.Seq2[AddressEntry, error] {
 	return all(func(o PageOptions) ([]AddressEntry, *string, error) {
 		p, err := g.Addresses(ctx, f, o)
@@ -100,7 +100,7 @@ func (g *Gateway) AllAddresses(ctx context.Context, f AddressFilter) iter.Seq2[A
 	})
 }
 
-// Address gives one address by its number.
+// Address returns one address by its number.
 func (g *Gateway) Address(ctx context.Context, seq int64) (AddressEntry, error) {
 	return ask[AddressEntry](ctx, &g.caller, http.MethodGet, addressPath(seq, ""), nil)
 }

@@ -311,12 +311,12 @@ type AlarmFilter struct {
 	State    AlarmState `query:"state"`
 }
 
-// Alarms gives a page of alarms, the newest first.
+// Alarms returns a page of alarms, the newest first.
 func (c *caller) Alarms(ctx context.Context, f AlarmFilter, o PageOptions) (AlarmPage, error) {
 	return ask[AlarmPage](ctx, c, http.MethodGet, withQuery("/v1/alarms", f, o), nil)
 }
 
-// AllAlarms gives every alarm that f selects, the newest first.
+// AllAlarms returns every alarm that f selects, the newest first.
 func (c *caller) AllAlarms(ctx context.Context, f AlarmFilter) iter.Seq2[Alarm, error] {
 	return all(func(o PageOptions) ([]Alarm, *string, error) {
 		p, err := c.Alarms(ctx, f, o)

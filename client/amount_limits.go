@@ -46,7 +46,7 @@ func (l AmountLimits) String() string {
 	return strings.Join(list, ", ")
 }
 
-// limitsJSON gives the JSON of what AmountLimits.String writes. Anything else stays as it is.
+// limitsJSON returns the JSON of what AmountLimits.String writes. Anything else stays as it is.
 func limitsJSON(text string) string {
 	if strings.HasPrefix(strings.TrimSpace(text), "[") {
 		return text

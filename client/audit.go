@@ -52,12 +52,12 @@ type AuditRecord struct {
 	Proof  [][]byte        `json:"proof,omitempty" doc:"Base64: the hashes that lead from the record to the checkpoint's root (RFC 6962, 2.1.1)"`
 }
 
-// Audit gives a part of the audit log: the records after a number.
+// Audit returns a part of the audit log: the records after a number.
 func (c *caller) Audit(ctx context.Context, o FeedOptions) (AuditPage, error) {
 	return ask[AuditPage](ctx, c, http.MethodGet, withQuery("/v1/audit", o), nil)
 }
 
-// AuditAbout gives the newest records about an id.
+// AuditAbout returns the newest records about an id.
 func (c *caller) AuditAbout(ctx context.Context, o AuditAboutOptions) (AuditAbout, error) {
 	return ask[AuditAbout](ctx, c, http.MethodGet, withQuery("/v1/audit/about", o), nil)
 }
@@ -69,7 +69,7 @@ func (c *caller) AuditCheckpoint(ctx context.Context, from int64) (AuditProof, e
 	return ask[AuditProof](ctx, c, http.MethodGet, withQuery("/v1/audit/checkpoint", options{from}), nil)
 }
 
-// AuditProve gives one record with the proof that it is in the log.
+// AuditProve returns one record with the proof that it is in the log.
 func (c *caller) AuditProve(ctx context.Context, seq int64) (AuditProof, error) {
 	return ask[AuditProof](ctx, c, http.MethodGet, "/v1/audit/records/"+strconv.FormatInt(seq, 10), nil)
 }

@@ -145,12 +145,12 @@ type Resent struct {
 	DryRun bool  `json:"dryRun" doc:"they were only counted"`
 }
 
-// Callbacks gives a page of callbacks, the newest first. The list ends where Next is nil.
+// Callbacks returns a page of callbacks, the newest first. The list ends where Next is nil.
 func (s *Service) Callbacks(ctx context.Context, f CallbackFilter, o PageOptions) (CallbackPage, error) {
 	return ask[CallbackPage](ctx, &s.caller, http.MethodGet, withQuery("/v1/callbacks", f, o), nil)
 }
 
-// AllCallbacks gives every callback that f selects, the newest first.
+// AllCallbacks returns every callback that f selects, the newest first.
 func (s *Service) AllCallbacks(ctx context.Context, f CallbackFilter) iter.Seq2[Callback, error] {
 	return all(func(o PageOptions) ([]Callback, *string, error) {
 		p, err := s.Callbacks(ctx, f, o)
@@ -158,7 +158,7 @@ func (s *Service) AllCallbacks(ctx context.Context, f CallbackFilter) iter.Seq2[
 	})
 }
 
-// Callback gives one callback with its attempts.
+// Callback returns one callback with its attempts.
 func (s *Service) Callback(ctx context.Context, id string) (CallbackDetail, error) {
 	return ask[CallbackDetail](ctx, &s.caller, http.MethodGet, pathOf("callbacks", id, ""), nil)
 }

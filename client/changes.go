@@ -108,12 +108,12 @@ type ChangeFilter struct {
 	Merchant string      `query:"merchant" minLength:"1" maxLength:"64" doc:"only of this merchant, 1 to 64 characters"`
 }
 
-// Changes gives a page of changes, the newest first.
+// Changes returns a page of changes, the newest first.
 func (c *caller) Changes(ctx context.Context, f ChangeFilter, o PageOptions) (ChangePage, error) {
 	return ask[ChangePage](ctx, c, http.MethodGet, withQuery("/v1/changes", f, o), nil)
 }
 
-// AllChanges gives every change that f selects, the newest first.
+// AllChanges returns every change that f selects, the newest first.
 func (c *caller) AllChanges(ctx context.Context, f ChangeFilter) iter.Seq2[ChangeEntry, error] {
 	return all(func(o PageOptions) ([]ChangeEntry, *string, error) {
 		p, err := c.Changes(ctx, f, o)
@@ -121,7 +121,7 @@ func (c *caller) AllChanges(ctx context.Context, f ChangeFilter) iter.Seq2[Chang
 	})
 }
 
-// Change gives one change.
+// Change returns one change.
 func (c *caller) Change(ctx context.Context, id string) (ChangeEntry, error) {
 	return ask[ChangeEntry](ctx, c, http.MethodGet, pathOf("changes", id, ""), nil)
 }
@@ -132,7 +132,7 @@ func propose[T any](ctx context.Context, c *caller, method, path string, in any)
 	return out, p, err
 }
 
-// waiting gives the change of p, nil if there is none.
+// waiting returns the change of p, nil if there is none.
 func (p *Proposed) waiting() *ChangeEntry {
 	if p.Change.ID == "" {
 		return nil

@@ -114,7 +114,7 @@ func ask[T any](ctx context.Context, c *caller, method, path string, in any) (T,
 	return out, err
 }
 
-// send gives the response of a call that succeeded. The caller closes its body.
+// send returns the response of a call that succeeded. The caller closes its body.
 func (c *caller) send(ctx context.Context, method, path, mediaType string, body io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
@@ -152,7 +152,7 @@ func writeJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// pathOf gives the path of one item of a collection, or of an action on it. A slash
+// pathOf returns the path of one item of a collection, or of an action on it. A slash
 // in an id is escaped.
 func pathOf(collection, id, act string) string {
 	return "/v1/" + collection + "/" + url.PathEscape(id) + act
@@ -169,7 +169,7 @@ func (c *caller) Readyz(ctx context.Context) error {
 	return c.call(ctx, http.MethodGet, "/readyz", nil, nil)
 }
 
-// OpenAPI gives the OpenAPI document of this end's API.
+// OpenAPI returns the OpenAPI document of this end's API.
 func (c *caller) OpenAPI(ctx context.Context) (json.RawMessage, error) {
 	return ask[json.RawMessage](ctx, c, http.MethodGet, "/openapi.json", nil)
 }

@@ -82,12 +82,12 @@ type DepositFilter struct {
 	Merchant string `query:"merchant" minLength:"1" maxLength:"64" doc:"only of this merchant, 1 to 64 characters"`
 }
 
-// Deposits gives a page of deposits, by merchant and then by time.
+// Deposits returns a page of deposits, by merchant and then by time.
 func (s *Service) Deposits(ctx context.Context, f DepositFilter, o PageOptions) (ToldDeposits, error) {
 	return ask[ToldDeposits](ctx, &s.caller, http.MethodGet, withQuery("/v1/deposits", f, o), nil)
 }
 
-// AllDeposits gives every deposit that f selects, by merchant and then by time.
+// AllDeposits returns every deposit that f selects, by merchant and then by time.
 func (s *Service) AllDeposits(ctx context.Context, f DepositFilter) iter.Seq2[ToldDeposit, error] {
 	return all(func(o PageOptions) ([]ToldDeposit, *string, error) {
 		p, err := s.Deposits(ctx, f, o)

@@ -14,7 +14,7 @@ type Epoch struct {
 	Reconciled Time    `json:"reconciled,omitzero" doc:"when it was reconciled; absent: it is not, or there was no restore"`
 }
 
-// Epoch gives the epoch of the end that answers.
+// Epoch returns the epoch of the end that answers.
 func (c *caller) Epoch(ctx context.Context) (Epoch, error) {
 	return ask[Epoch](ctx, c, http.MethodGet, "/v1/epoch", nil)
 }

@@ -172,21 +172,21 @@ type Cursor struct {
 	Updated  Time   `json:"updated,omitzero" doc:"when it last moved; absent: never"`
 }
 
-// Deposits gives a part of the feed of deposits. Each deposit is as it was when it
+// Deposits returns a part of the feed of deposits. Each deposit is as it was when it
 // was taken, so every reader finds the same; what is decided about a held one is an
 // event. Deposit gives the present state of one.
 func (g *Gateway) Deposits(ctx context.Context, o FeedOptions) (Deposits, error) {
 	return ask[Deposits](ctx, &g.caller, http.MethodGet, withQuery("/v1/deposits", o), nil)
 }
 
-// DepositsIn gives a part of the feed of deposits: those that are held,
+// DepositsIn returns a part of the feed of deposits: those that are held,
 // credited or rejected, and no others.
 func (g *Gateway) DepositsIn(ctx context.Context, state DepositState, o FeedOptions) (Deposits, error) {
 	only := struct{ State DepositState }{state}
 	return ask[Deposits](ctx, &g.caller, http.MethodGet, withQuery("/v1/deposits", only, o), nil)
 }
 
-// FollowDeposits gives the deposits after a sequence number and waits for new
+// FollowDeposits returns the deposits after a sequence number and waits for new
 // ones, until ctx ends or a call fails.
 func (g *Gateway) FollowDeposits(ctx context.Context, after int64) iter.Seq2[DepositEntry, error] {
 	return follow(ctx, after, func(o FeedOptions) ([]DepositEntry, int64, error) {
@@ -195,12 +195,12 @@ func (g *Gateway) FollowDeposits(ctx context.Context, after int64) iter.Seq2[Dep
 	})
 }
 
-// Deposit gives one deposit by its number in the feed.
+// Deposit returns one deposit by its number in the feed.
 func (g *Gateway) Deposit(ctx context.Context, seq int64) (DepositEntry, error) {
 	return ask[DepositEntry](ctx, &g.caller, http.MethodGet, depositPath(seq, ""), nil)
 }
 
-// FirstDeposit gives the first deposit that names the same transfer as a possible
+// FirstDeposit returns the first deposit that names the same transfer as a possible
 // duplicate. If there is none, the error is ErrNotFound.
 func (g *Gateway) FirstDeposit(ctx context.Context, seq int64) (DepositEntry, error) {
 	return ask[DepositEntry](ctx, &g.caller, http.MethodGet, depositPath(seq, "/first"), nil)
@@ -217,12 +217,12 @@ type DepositSearch struct {
 	Until        Time         `json:"until,omitzero" query:"until" doc:"only taken before this time, in RFC 3339"`
 }
 
-// SearchDeposits gives a page of deposits as they are now, the newest first.
+// SearchDeposits returns a page of deposits as they are now, the newest first.
 func (g *Gateway) SearchDeposits(ctx context.Context, f DepositSearch, o PageOptions) (DepositsPage, error) {
 	return ask[DepositsPage](ctx, &g.caller, http.MethodGet, withQuery("/v1/deposits/search", f, o), nil)
 }
 
-// SearchAllDeposits gives every deposit that f selects, as it is now, the newest first.
+// SearchAllDeposits returns every deposit that f selects, as it is now, the newest first.
 func (g *Gateway) SearchAllDeposits(ctx context.Context, f DepositSearch) iter.Seq2[DepositEntry, error] {
 	return all(func(o PageOptions) ([]DepositEntry, *string, error) {
 		p, err := g.SearchDeposits(ctx, f, o)
@@ -234,12 +234,12 @@ func depositPath(seq int64, act string) string {
 	return pathOf("deposits", strconv.FormatInt(seq, 10), act)
 }
 
-// Events gives a part of the feed of events.
+// Events returns a part of the feed of events.
 func (g *Gateway) Events(ctx context.Context, o FeedOptions) (Events, error) {
 	return ask[Events](ctx, &g.caller, http.MethodGet, withQuery("/v1/events", o), nil)
 }
 
-// FollowEvents gives the events after a sequence number and waits for new
+// FollowEvents returns the events after a sequence number and waits for new
 // ones, until ctx ends or a call fails.
 func (g *Gateway) FollowEvents(ctx context.Context, after int64) iter.Seq2[EventEntry, error] {
 	return follow(ctx, after, func(o FeedOptions) ([]EventEntry, int64, error) {

@@ -77,12 +77,12 @@ func (g *Gateway) Forwarding(ctx context.Context) (Forwarding, error) {
 	return ask[Forwarding](ctx, &g.caller, http.MethodGet, "/v1/forwarding", nil)
 }
 
-// Forwards gives a page of the entries that were sent in vain, or that were given up.
+// Forwards returns a page of the entries that were sent in vain, or that were given up.
 func (g *Gateway) Forwards(ctx context.Context, f ForwardFilter, o PageOptions) (ForwardsPage, error) {
 	return ask[ForwardsPage](ctx, &g.caller, http.MethodGet, withQuery("/v1/forwards", f, o), nil)
 }
 
-// AllForwards gives every entry that f selects.
+// AllForwards returns every entry that f selects.
 func (g *Gateway) AllForwards(ctx context.Context, f ForwardFilter) iter.Seq2[Forward, error] {
 	return all(func(o PageOptions) ([]Forward, *string, error) {
 		p, err := g.Forwards(ctx, f, o)

@@ -51,7 +51,7 @@ type InboxFilter struct {
 	Open       bool             `query:"-"`          // only those that are not settled
 }
 
-// Callbacks gives a page of the inbox, the newest first.
+// Callbacks returns a page of the inbox, the newest first.
 func (g *Gateway) Callbacks(ctx context.Context, f InboxFilter, o PageOptions) (InboxPage, error) {
 	var open struct{ Settled string }
 	if f.Open {
@@ -60,7 +60,7 @@ func (g *Gateway) Callbacks(ctx context.Context, f InboxFilter, o PageOptions) (
 	return ask[InboxPage](ctx, &g.caller, http.MethodGet, withQuery("/v1/callbacks", f, open, o), nil)
 }
 
-// AllCallbacks gives every entry of the inbox that f selects, the newest first.
+// AllCallbacks returns every entry of the inbox that f selects, the newest first.
 func (g *Gateway) AllCallbacks(ctx context.Context, f InboxFilter) iter.Seq2[InboxEntry, error] {
 	return all(func(o PageOptions) ([]InboxEntry, *string, error) {
 		p, err := g.Callbacks(ctx, f, o)

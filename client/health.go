@@ -33,7 +33,7 @@ type FailedAttempt struct {
 	Facts    *Fact  `json:"facts,omitempty" doc:"what was wrong; absent: nothing more is known"`
 }
 
-// MerchantHealth gives the health of a merchant.
+// MerchantHealth returns the health of a merchant.
 func (s *Service) MerchantHealth(ctx context.Context, id string) (MerchantHealth, error) {
 	return ask[MerchantHealth](ctx, &s.caller, http.MethodGet, pathOf("merchants", id, "/health"), nil)
 }

@@ -206,12 +206,12 @@ func (s *Service) CreateMerchant(ctx context.Context, m NewMerchant) (CreatedMer
 	return ask[CreatedMerchant](ctx, &s.caller, http.MethodPost, "/v1/merchants", m)
 }
 
-// Merchants gives a page of merchants by id.
+// Merchants returns a page of merchants by id.
 func (s *Service) Merchants(ctx context.Context, o PageOptions) (MerchantPage, error) {
 	return ask[MerchantPage](ctx, &s.caller, http.MethodGet, withQuery("/v1/merchants", o), nil)
 }
 
-// AllMerchants gives every merchant by id.
+// AllMerchants returns every merchant by id.
 func (s *Service) AllMerchants(ctx context.Context) iter.Seq2[Merchant, error] {
 	return all(func(o PageOptions) ([]Merchant, *string, error) {
 		p, err := s.Merchants(ctx, o)
@@ -219,13 +219,13 @@ func (s *Service) AllMerchants(ctx context.Context) iter.Seq2[Merchant, error] {
 	})
 }
 
-// DeletedMerchants gives a page of the merchants that were deleted, by id.
+// DeletedMerchants returns a page of the merchants that were deleted, by id.
 func (s *Service) DeletedMerchants(ctx context.Context, o PageOptions) (MerchantPage, error) {
 	only := struct{ Deleted string }{"true"}
 	return ask[MerchantPage](ctx, &s.caller, http.MethodGet, withQuery("/v1/merchants", only, o), nil)
 }
 
-// AllDeletedMerchants gives every merchant that was deleted, by id.
+// AllDeletedMerchants returns every merchant that was deleted, by id.
 func (s *Service) AllDeletedMerchants(ctx context.Context) iter.Seq2[Merchant, error] {
 	return all(func(o PageOptions) ([]Merchant, *string, error) {
 		p, err := s.DeletedMerchants(ctx, o)
@@ -241,7 +241,7 @@ func (s *Service) DeleteMerchant(ctx context.Context, id string) (UpdatedMerchan
 	return s.changeMerchant(ctx, http.MethodDelete, id, "", nil)
 }
 
-// Merchant gives one merchant.
+// Merchant returns one merchant.
 func (s *Service) Merchant(ctx context.Context, id string) (Merchant, error) {
 	return ask[Merchant](ctx, &s.caller, http.MethodGet, pathOf("merchants", id, ""), nil)
 }

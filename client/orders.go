@@ -122,12 +122,12 @@ func (g *Gateway) AddOrder(ctx context.Context, o NewOrder) (AddedOrder, error) 
 	return ask[AddedOrder](ctx, &g.caller, http.MethodPost, "/v1/orders", o)
 }
 
-// Orders gives a page of orders, the newest first.
+// Orders returns a page of orders, the newest first.
 func (g *Gateway) Orders(ctx context.Context, f OrderFilter, o PageOptions) (OrderPage, error) {
 	return ask[OrderPage](ctx, &g.caller, http.MethodGet, withQuery("/v1/orders", f, o), nil)
 }
 
-// AllOrders gives every order that f selects, the newest first.
+// AllOrders returns every order that f selects, the newest first.
 func (g *Gateway) AllOrders(ctx context.Context, f OrderFilter) iter.Seq2[Order, error] {
 	return all(func(o PageOptions) ([]Order, *string, error) {
 		p, err := g.Orders(ctx, f, o)
@@ -135,7 +135,7 @@ func (g *Gateway) AllOrders(ctx context.Context, f OrderFilter) iter.Seq2[Order,
 	})
 }
 
-// Order gives one order.
+// Order returns one order.
 func (g *Gateway) Order(ctx context.Context, callBackID string) (Order, error) {
 	return ask[Order](ctx, &g.caller, http.MethodGet, pathOf("orders", callBackID, ""), nil)
 }

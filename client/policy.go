@@ -76,7 +76,7 @@ type OrderRuling struct {
 	GivesUp Time `json:"givesUp,omitzero" doc:"when the service gives up, by --confirm-within; absent: it has not asked, or another provider does not say when"`
 }
 
-// Policy gives the policy that the gateway decides by.
+// Policy returns the policy that the gateway decides by.
 func (g *Gateway) Policy(ctx context.Context) (PolicyInForce, error) {
 	return ask[PolicyInForce](ctx, &g.caller, http.MethodGet, "/v1/policy", nil)
 }

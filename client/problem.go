@@ -108,7 +108,7 @@ func (p *Problem) Is(target error) bool {
 	return false
 }
 
-// readProblem gives the error of a response. For a response of something else, such
+// readProblem returns the error of a response. For a response of something else, such
 // as a proxy, the error holds only its status.
 func readProblem(resp *http.Response) error {
 	p := &Problem{}

@@ -31,7 +31,7 @@ type ProviderReturn struct {
 	Issuer string `json:"issuer,omitempty" maxLength:"1000" doc:"iss in that address; absent: there is none"`
 }
 
-// Provider gives the identity provider that people sign in with. It needs no token.
+// Provider returns the identity provider that people sign in with. It needs no token.
 func (c *caller) Provider(ctx context.Context) (Provider, error) {
 	return ask[Provider](ctx, c, http.MethodGet, "/v1/signin/provider", nil)
 }
@@ -42,7 +42,7 @@ func (c *caller) BeginProvider(ctx context.Context, in ProviderOrigin) (Provider
 	return ask[ProviderBegun](ctx, c, http.MethodPost, "/v1/signin/provider/begin", in)
 }
 
-// FinishProvider gives a session with the role of the person's groups. It needs no token.
+// FinishProvider returns a session with the role of the person's groups. It needs no token.
 func (c *caller) FinishProvider(ctx context.Context, p ProviderReturn) (SignedIn, error) {
 	return ask[SignedIn](ctx, c, http.MethodPost, "/v1/signin/provider/finish", p)
 }

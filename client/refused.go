@@ -83,12 +83,12 @@ func (g *Gateway) Learned(ctx context.Context) (Learned, error) {
 	return ask[Learned](ctx, &g.caller, http.MethodGet, "/v1/refused/learned", nil)
 }
 
-// Refused gives a page of the callbacks that were refused, the newest first.
+// Refused returns a page of the callbacks that were refused, the newest first.
 func (g *Gateway) Refused(ctx context.Context, f RefusedFilter, o PageOptions) (RefusedPage, error) {
 	return ask[RefusedPage](ctx, &g.caller, http.MethodGet, withQuery("/v1/refused", f, o), nil)
 }
 
-// AllRefused gives every refused callback that f selects, the newest first.
+// AllRefused returns every refused callback that f selects, the newest first.
 func (g *Gateway) AllRefused(ctx context.Context, f RefusedFilter) iter.Seq2[RefusedCallback, error] {
 	return all(func(o PageOptions) ([]RefusedCallback, *string, error) {
 		p, err := g.Refused(ctx, f, o)
@@ -96,7 +96,7 @@ func (g *Gateway) AllRefused(ctx context.Context, f RefusedFilter) iter.Seq2[Ref
 	})
 }
 
-// RefusedCallback gives one refused callback.
+// RefusedCallback returns one refused callback.
 func (g *Gateway) RefusedCallback(ctx context.Context, id int64) (RefusedCallback, error) {
 	return ask[RefusedCallback](ctx, &g.caller, http.MethodGet, refusedPath(id, ""), nil)
 }

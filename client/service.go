@@ -66,7 +66,7 @@ type FailingMerchant struct {
 	Facts    *Fact  `json:"facts,omitempty" doc:"what was wrong; absent: nothing more is known"`
 }
 
-// Stats gives the queues, withdrawals and breakers.
+// Stats returns the queues, withdrawals and breakers.
 func (s *Service) Stats(ctx context.Context) (ServiceStats, error) {
 	return ask[ServiceStats](ctx, &s.caller, http.MethodGet, "/v1/stats", nil)
 }
@@ -90,7 +90,7 @@ type HourSlice struct {
 	P95Ms    int64 `json:"p95Ms" doc:"95 % of them took at most this many milliseconds, up to half as many again"`
 }
 
-// Hour gives what the node that answers did in the last hour.
+// Hour returns what the node that answers did in the last hour.
 func (s *Service) Hour(ctx context.Context) (Hour, error) {
 	return ask[Hour](ctx, &s.caller, http.MethodGet, "/v1/stats/hour", nil)
 }

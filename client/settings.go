@@ -152,7 +152,7 @@ func (s *MerchantSettings) SetDefaults() {
 // Private says whether the URLs may lead to private networks.
 func (s *MerchantSettings) Private() bool { return s.AllowPrivate != nil && *s.AllowPrivate }
 
-// Schedule gives the merchant's own schedule for callbacks of type 2, or for the others. Nil:
+// Schedule returns the merchant's own schedule for callbacks of type 2, or for the others. Nil:
 // the default applies.
 func (s *MerchantSettings) Schedule(withdraw bool) *Schedule {
 	switch {
@@ -247,7 +247,7 @@ func FlagName(member string) string {
 	return b.String()
 }
 
-// Text gives the setting of a merchant, such as a Merchant, as people write it. Empty: there
+// Text returns the setting of a merchant, such as a Merchant, as people write it. Empty: there
 // is none, or it is secret.
 func (s Setting) Text(of any) string {
 	v := reflect.Indirect(reflect.ValueOf(of)).FieldByName(s.field)
@@ -356,7 +356,7 @@ func codesText(ranges []CodeRange) string {
 
 var codesPattern = regexp.MustCompile(`([0-9]+)(?:\s*-\s*([0-9]+))?`)
 
-// codesJSON gives the JSON of what codesText writes. Anything else stays as it is.
+// codesJSON returns the JSON of what codesText writes. Anything else stays as it is.
 func codesJSON(text string) string {
 	if strings.TrimSpace(codesPattern.ReplaceAllString(strings.ReplaceAll(text, ",", ""), "")) != "" {
 		return text

@@ -159,12 +159,12 @@ type DecidedTask struct {
 	Why  string `json:"why,omitempty" doc:"why it was not; absent: it was"`
 }
 
-// Tasks gives a page of what waits for persons, the newest first.
+// Tasks returns a page of what waits for persons, the newest first.
 func (c *caller) Tasks(ctx context.Context, f TaskFilter, o PageOptions) (TaskPage, error) {
 	return ask[TaskPage](ctx, c, http.MethodGet, withQuery("/v1/tasks", f, o), nil)
 }
 
-// AllTasks gives every task that f selects, the newest first.
+// AllTasks returns every task that f selects, the newest first.
 func (c *caller) AllTasks(ctx context.Context, f TaskFilter) iter.Seq2[Task, error] {
 	return all(func(o PageOptions) ([]Task, *string, error) {
 		p, err := c.Tasks(ctx, f, o)
@@ -172,7 +172,7 @@ func (c *caller) AllTasks(ctx context.Context, f TaskFilter) iter.Seq2[Task, err
 	})
 }
 
-// Task gives one task, with its notes.
+// Task returns one task, with its notes.
 func (c *caller) Task(ctx context.Context, id string) (Task, error) {
 	return ask[Task](ctx, c, http.MethodGet, pathOf("tasks", id, ""), nil)
 }

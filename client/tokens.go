@@ -105,7 +105,7 @@ func (c *caller) Tokens(ctx context.Context) ([]Token, error) {
 	return out.Tokens, err
 }
 
-// Self gives the token of the caller and what it may do.
+// Self returns the token of the caller and what it may do.
 func (c *caller) Self(ctx context.Context) (Self, error) {
 	return ask[Self](ctx, c, http.MethodGet, "/v1/tokens/self", nil)
 }

@@ -15,7 +15,7 @@ type Time int64
 
 const timeLayout = "2006-01-02T15:04:05.000Z"
 
-// TimeOf gives t as a Time. Fractions of a millisecond are cut off.
+// TimeOf returns t as a Time. Fractions of a millisecond are cut off.
 func TimeOf(t time.Time) Time { return Time(t.UnixMilli()) }
 
 // Span reads a length of time as people type it: a duration such as 12h30m, or whole days
@@ -32,7 +32,7 @@ func Span(text string) (span time.Duration, ok bool) {
 	return span, err == nil && span > 0
 }
 
-// Time gives t in UTC.
+// Time returns t in UTC.
 func (t Time) Time() time.Time { return time.UnixMilli(int64(t)).UTC() }
 
 func (t Time) String() string { return t.Time().Format(timeLayout) }
@@ -80,7 +80,7 @@ type Secret string
 
 const hiddenSecret = "[secret]"
 
-// Reveal gives the text.
+// Reveal returns the text.
 func (s Secret) Reveal() string { return string(s) }
 
 // String hides the text.

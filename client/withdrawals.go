@@ -289,12 +289,12 @@ func (s *Service) CreateWithdrawalsAsWritten(ctx context.Context, list ...json.R
 	return out.Withdrawals, err
 }
 
-// Withdrawals gives a page of withdrawals, the newest first.
+// Withdrawals returns a page of withdrawals, the newest first.
 func (s *Service) Withdrawals(ctx context.Context, f WithdrawalFilter, o PageOptions) (WithdrawalPage, error) {
 	return ask[WithdrawalPage](ctx, &s.caller, http.MethodGet, withQuery("/v1/withdrawals", f, o), nil)
 }
 
-// AllWithdrawals gives every withdrawal that f selects, the newest first.
+// AllWithdrawals returns every withdrawal that f selects, the newest first.
 func (s *Service) AllWithdrawals(ctx context.Context, f WithdrawalFilter) iter.Seq2[Withdrawal, error] {
 	return all(func(o PageOptions) ([]Withdrawal, *string, error) {
 		p, err := s.Withdrawals(ctx, f, o)
@@ -302,7 +302,7 @@ func (s *Service) AllWithdrawals(ctx context.Context, f WithdrawalFilter) iter.S
 	})
 }
 
-// Withdrawal gives one withdrawal.
+// Withdrawal returns one withdrawal.
 func (s *Service) Withdrawal(ctx context.Context, id string) (Withdrawal, error) {
 	return ask[Withdrawal](ctx, &s.caller, http.MethodGet, pathOf("withdrawals", id, ""), nil)
 }
@@ -355,12 +355,12 @@ func (s *Service) ReportWaiting(ctx context.Context, id string, what WaitingFor)
 	return ask[AcceptedWaiting](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/waiting"), Waiting{what})
 }
 
-// Decisions gives a part of the feed of decisions.
+// Decisions returns a part of the feed of decisions.
 func (s *Service) Decisions(ctx context.Context, o FeedOptions) (Decisions, error) {
 	return ask[Decisions](ctx, &s.caller, http.MethodGet, withQuery("/v1/decisions", o), nil)
 }
 
-// FollowDecisions gives the decisions after a sequence number and waits for
+// FollowDecisions returns the decisions after a sequence number and waits for
 // new ones, until ctx ends or a call fails.
 func (s *Service) FollowDecisions(ctx context.Context, after int64) iter.Seq2[Decision, error] {
 	return follow(ctx, after, func(o FeedOptions) ([]Decision, int64, error) {

@@ -31,7 +31,7 @@ const (
 	atBoth = atService | atGateway
 )
 
-// of gives the row of v; the zero word if there is none.
+// of returns the row of v; the zero word if there is none.
 func (w words[T]) of(v T) word[T] {
 	for _, row := range w {
 		if row.is == v {

@@ -92,7 +92,7 @@ func TestWordsInSQL(t *testing.T) {
 	}
 }
 
-// sources gives the files of both ends without their tests.
+// sources returns the files of both ends without their tests.
 func sources(t *testing.T) (list []string) {
 	t.Helper()
 	err := filepath.WalkDir("../internal", func(path string, d fs.DirEntry, err error) error {
@@ -248,7 +248,7 @@ func same[T ~string](t *testing.T, what string, words []T, want []string) {
 	}
 }
 
-// constantsOf gives the constants of a type of package client, by name.
+// constantsOf returns the constants of a type of package client, by name.
 func constantsOf(t *testing.T, of string) map[string]string {
 	t.Helper()
 	values := map[string]string{}

@@ -110,7 +110,7 @@ func (s Sent) String() string {
 	return b.String()
 }
 
-// Message gives the members of a callback of type t. given is a JSON object, or nil for a correct
+// Message returns the members of a callback of type t. given is a JSON object, or nil for a correct
 // message as the cases send it. set are members that are set in it; one without a value is left
 // out. The requestUUID is a place for that of an attempt unless it is set.
 func (c *Caller) Message(t countersign.Type, given []byte, set []countersign.Member) ([]byte, error) {
@@ -140,7 +140,7 @@ func (c *Caller) Message(t countersign.Type, given []byte, set []countersign.Mem
 	return m.bytes(), nil
 }
 
-// NewMember gives a member whose value is text: itself where that is JSON and asJSON allows it, or
+// NewMember returns a member whose value is text: itself where that is JSON and asJSON allows it, or
 // else a string. Empty text is a member that is left out.
 func NewMember(name, value string, asJSON bool) countersign.Member {
 	if value != "" && !(asJSON && json.Valid([]byte(value))) {
@@ -158,7 +158,7 @@ func ParseMember(s string) (countersign.Member, error) {
 	return NewMember(name, value, true), nil
 }
 
-// EndpointOf gives both URLs of an endpoint. to is what both begin with, or one of them; where it
+// EndpointOf returns both URLs of an endpoint. to is what both begin with, or one of them; where it
 // does not show the other, both are to.
 func EndpointOf(to string) (notify, withdraw string) {
 	base := strings.TrimSuffix(to, "/")
@@ -367,7 +367,7 @@ func (c *Caller) wrapped(q request) request {
 	return q
 }
 
-// catch gives how check ended, nil if it passed.
+// catch returns how check ended, nil if it passed.
 func catch(check func()) (v *verdict) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -15,7 +15,7 @@ import (
 	"countersign/envelope"
 )
 
-// callMerchant gives a Caller and the merchant that it calls. c and m may be changed before.
+// callMerchant returns a Caller and the merchant that it calls. c and m may be changed before.
 func callMerchant(t *testing.T, change func(*conformance.Config, *countersigntest.MerchantConfig)) (*conformance.Caller, *countersigntest.Merchant) {
 	t.Helper()
 	service, own := envelope.GenerateSigningKey(), envelope.GenerateSigningKey()

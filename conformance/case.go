@@ -63,7 +63,7 @@ const (
 	Skip
 )
 
-// String gives "pass", "fail" or "skip".
+// String returns "pass", "fail" or "skip".
 func (o Ending) String() string {
 	switch o {
 	case Pass:

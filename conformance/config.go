@@ -294,7 +294,7 @@ func (c *watchedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// goneOf gives a channel that closes when the other end closes conn, nil if that
+// goneOf returns a channel that closes when the other end closes conn, nil if that
 // cannot be known.
 func goneOf(conn net.Conn) <-chan struct{} {
 	if t, ok := conn.(*tls.Conn); ok {

@@ -33,7 +33,7 @@ func text(s string) string {
 	return string(b)
 }
 
-// set gives a copy in which the member called name has that value. A new member
+// set returns a copy in which the member called name has that value. A new member
 // stands before requestUUID.
 func (m message) set(name, value string) message {
 	c := slices.Clone(m)
@@ -190,7 +190,7 @@ func sealWith(key *envelope.Key, p envelope.Padding, plain []byte) []byte {
 	return body
 }
 
-// sealChunks gives the blocks of the chunks, each chunk in blocks of its own.
+// sealChunks returns the blocks of the chunks, each chunk in blocks of its own.
 func (s *session) sealChunks(chunks ...[]byte) [][]byte {
 	var blocks [][]byte
 	for _, c := range chunks {

@@ -24,7 +24,7 @@ import (
 // effects is a Config.Effects.
 type effects = func(context.Context, []string) ([]conformance.Credit, error)
 
-// effectsIn gives the deposits in the state file of an example that were credited.
+// effectsIn returns the deposits in the state file of an example that were credited.
 func effectsIn(file string) effects {
 	return func(context.Context, []string) (credits []conformance.Credit, err error) {
 		data, err := os.ReadFile(file)
@@ -54,7 +54,7 @@ func effectsIn(file string) effects {
 	}
 }
 
-// creditsIn gives the credits in the database of the Go example, and checks that the
+// creditsIn returns the credits in the database of the Go example, and checks that the
 // balances are their sums.
 func creditsIn(file string) effects {
 	return func(ctx context.Context, _ []string) (credits []conformance.Credit, err error) {

@@ -251,7 +251,7 @@ func printable(b []byte) string {
 
 var responseMembers = []string{"apiKey", "errCode", "message", "data"}
 
-// showResponse gives the members of a response without its secrets.
+// showResponse returns the members of a response without its secrets.
 func (s *session) showResponse(r *reply) string {
 	if r.members == nil {
 		if len(r.body) == 0 {

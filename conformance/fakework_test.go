@@ -284,7 +284,7 @@ func (f *fake) notice(kind int, m map[string]any) verdict {
 	return verdict{status: 200, answer: answer}
 }
 
-// usual gives the members of m in the forms of the interface.
+// usual returns the members of m in the forms of the interface.
 func (f *fake) usual(m map[string]any) map[string]any {
 	usual := maps.Clone(m)
 	for name, v := range m {

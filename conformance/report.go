@@ -22,7 +22,7 @@ func (r Result) Explain() string {
 	return b.String()
 }
 
-// lines gives a function that writes a line of an explanation, if there is a text.
+// lines returns a function that writes a line of an explanation, if there is a text.
 func lines(b *strings.Builder, indent string) func(what, text string) {
 	return func(what, text string) {
 		if text != "" {

@@ -24,7 +24,7 @@ var settings = []struct {
 	{NeedRestart, Unseen{What: "kills", Give: "--restart COMMAND"}},
 }
 
-// lacking gives the first need of c that is not met, or "". It notes every setting without
+// lacking returns the first need of c that is not met, or "". It notes every setting without
 // which c is not run, if c applies at all.
 func (s *session) lacking(c Case) Need {
 	var first Need

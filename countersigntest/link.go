@@ -25,7 +25,7 @@ const (
 	wordOld      = "signature_old"
 )
 
-// Link gives the headers with which f posts a request to an absolute url: Content-Type, and those
+// Link returns the headers with which f posts a request to an absolute url: Content-Type, and those
 // of the signature if the service signs. plaintext is sealed in body; posted is what Spoil gave. Both have
 // the form of the config (Wrap).
 func (s *Service) Link(f ServiceFault, url, contentType string, plaintext, body, posted []byte, earlier Earlier) (http.Header, error) {
@@ -57,7 +57,7 @@ func (s *Service) Link(f ServiceFault, url, contentType string, plaintext, body,
 	return h, nil
 }
 
-// anew gives plaintext with another requestUUID, bound if the service binds.
+// anew returns plaintext with another requestUUID, bound if the service binds.
 func (s *Service) anew(plaintext []byte) ([]byte, error) {
 	start, end, ok := countersign.UUIDSpan(plaintext)
 	if !ok {
@@ -128,7 +128,7 @@ func (m *Merchant) sign(w *answering, status int, body []byte) {
 	}
 }
 
-// verify gives the word of PROTOCOL.md, L7 for a request; empty: it is signed, or need not be.
+// verify returns the word of PROTOCOL.md, L7 for a request; empty: it is signed, or need not be.
 func (m *Merchant) verify(r *http.Request, body []byte) (sig *envelope.LinkSignature, word string) {
 	if m.c.ServiceSigner == nil {
 		return nil, ""

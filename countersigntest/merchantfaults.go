@@ -292,7 +292,7 @@ func (m *Merchant) trickle(w http.ResponseWriter, r *http.Request, body []byte) 
 	}
 }
 
-// faultyResponse gives the bytes of a response with a fault in its content, and what is sealed in it.
+// faultyResponse returns the bytes of a response with a fault in its content, and what is sealed in it.
 func (m *Merchant) faultyResponse(f MerchantFault, cb countersign.Callback, previous string, resp countersign.Response, plaintext []byte) (body, sealed []byte) {
 	if answer, is := faultyAnswer(f, cb, previous, plaintext); is {
 		return raw(m.sealed(answer, m.c.Key)), answer
@@ -300,7 +300,7 @@ func (m *Merchant) faultyResponse(f MerchantFault, cb countersign.Callback, prev
 	return m.faultyBody(f, resp, plaintext), plaintext
 }
 
-// faultyAnswer gives an answer with a fault in its content. It gives false if f is no such fault.
+// faultyAnswer returns an answer with a fault in its content. It gives false if f is no such fault.
 func faultyAnswer(f MerchantFault, cb countersign.Callback, previous string, plaintext []byte) ([]byte, bool) {
 	switch f {
 	case FaultOtherAttempt:
@@ -343,7 +343,7 @@ func faultyAnswer(f MerchantFault, cb countersign.Callback, previous string, pla
 	return plaintext, true
 }
 
-// faultyBody gives a response with a fault beside its answer.
+// faultyBody returns a response with a fault beside its answer.
 func (m *Merchant) faultyBody(f MerchantFault, resp countersign.Response, plaintext []byte) []byte {
 	switch f {
 	case FaultOtherSeal:

@@ -88,7 +88,7 @@ func Notice(t countersign.Type, n int) countersign.Callback {
 	return nil
 }
 
-// withUUID gives a copy of cb that carries id.
+// withUUID returns a copy of cb that carries id.
 func withUUID(cb countersign.Callback, id string) countersign.Callback {
 	c := reflect.New(reflect.TypeOf(cb).Elem())
 	c.Elem().Set(reflect.ValueOf(cb).Elem())

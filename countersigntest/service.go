@@ -224,7 +224,7 @@ func (s *Service) post(ctx context.Context, to Endpoint, target string, sent cou
 	return s.judge(send(ctx, to, target, s.c.CallbackAPIKey, h, wire), sent, body)
 }
 
-// Body gives the sealed body of one attempt of cb, and cb with the requestUUID
+// Body returns the sealed body of one attempt of cb, and cb with the requestUUID
 // of that attempt.
 func (s *Service) Body(cb countersign.Callback) (body []byte, sent countersign.Callback, err error) {
 	plaintext, sent, err := s.Plaintext(cb)
@@ -235,7 +235,7 @@ func (s *Service) Body(cb countersign.Callback) (body []byte, sent countersign.C
 	return body, sent, err
 }
 
-// Plaintext gives what Body seals.
+// Plaintext returns what Body seals.
 func (s *Service) Plaintext(cb countersign.Callback) (plaintext []byte, sent countersign.Callback, err error) {
 	plaintext, err = withUUID(cb, countersign.UnboundUUID).Marshal()
 	if err != nil {

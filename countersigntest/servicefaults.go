@@ -188,7 +188,7 @@ type Earlier struct {
 	Header http.Header
 }
 
-// Spoil gives the bytes that f posts in place of body, which is plaintext sealed. It fails for a
+// Spoil returns the bytes that f posts in place of body, which is plaintext sealed. It fails for a
 // fault that needs an earlier request without one, and gives body itself for faults that are not of the
 // body.
 func (s *Service) Spoil(f ServiceFault, plaintext, body []byte, earlier Earlier) ([]byte, error) {

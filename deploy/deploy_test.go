@@ -62,7 +62,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// alerts gives the severity of each alert.
+// alerts returns the severity of each alert.
 func alerts(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}

@@ -33,7 +33,7 @@ var madeOf = map[string][]string{
 
 var levelOf = map[string]string{"Debug": "debug", "Info": "info", "Warn": "warn", "Error": "error"}
 
-// logLines gives what the source of the daemons logs, by message.
+// logLines returns what the source of the daemons logs, by message.
 func logLines(t *testing.T) map[string][]logLine {
 	t.Helper()
 	lines := map[string][]logLine{}
@@ -106,7 +106,7 @@ func isLog(x ast.Expr) bool {
 	return false
 }
 
-// textOf gives a text, also one that is joined of several.
+// textOf returns a text, also one that is joined of several.
 func textOf(x ast.Expr) (text string, whole bool) {
 	switch x := x.(type) {
 	case *ast.BasicLit:
@@ -120,7 +120,7 @@ func textOf(x ast.Expr) (text string, whole bool) {
 	return "", false
 }
 
-// fieldsOf gives the names of the attributes.
+// fieldsOf returns the names of the attributes.
 func fieldsOf(args []ast.Expr, more bool) (names []string, open bool) {
 	open = more
 	for i := 0; i < len(args); i++ {

@@ -29,7 +29,7 @@ sources |
 	return root
 }
 
-// withRPM gives a root this machine's rpm, since a minimal Debian has none and Debian's
+// withRPM returns a root this machine's rpm, since a minimal Debian has none and Debian's
 // brings a compiler's parts with it. In its database nothing provides what a package wants.
 func withRPM(t *testing.T, root string) string {
 	t.Helper()

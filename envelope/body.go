@@ -185,7 +185,7 @@ func unwrapObject(text []byte, field string) ([]byte, error) {
 	return inner, nil
 }
 
-// firstStranger gives the offset of the first byte that Base64 does not allow, -1
+// firstStranger returns the offset of the first byte that Base64 does not allow, -1
 // if there is none.
 func firstStranger(text []byte) int {
 	for i, c := range text {

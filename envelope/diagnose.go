@@ -113,7 +113,7 @@ func diagnoseJSON(text []byte, unwrapErr error) []string {
 	return []string{hintFor(unwrapErr)}
 }
 
-// hintFor gives the sentence for a fault outside the blocks.
+// hintFor returns the sentence for a fault outside the blocks.
 func hintFor(err error) string {
 	clause := err.Error()
 	if i := strings.LastIndex(clause, ": "); i >= 0 {

@@ -93,5 +93,5 @@ func (e *BlockError) Error() string {
 	return fmt.Sprintf("block %d does not open: %s", e.Block, e.Reason)
 }
 
-// Unwrap gives ErrBlock.
+// Unwrap returns ErrBlock.
 func (e *BlockError) Unwrap() error { return ErrBlock }

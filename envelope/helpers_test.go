@@ -42,7 +42,7 @@ func sample(n int) []byte {
 	return bytes.Repeat([]byte(`{"symbol":"USDT","note":"é€𝄞"} `), n/8+1)[:n]
 }
 
-// rsaOf gives the private part of key as crypto/rsa knows it.
+// rsaOf returns the private part of key as crypto/rsa knows it.
 func rsaOf(t testing.TB, key *Key) *rsa.PrivateKey {
 	t.Helper()
 	der, err := pkcs8(key.p().private)

@@ -39,7 +39,7 @@ type Key struct {
 	get func() *parts
 }
 
-// p gives what k is made of, nil for a zero or nil Key.
+// p returns what k is made of, nil for a zero or nil Key.
 func (k *Key) p() *parts {
 	if k == nil || k.get == nil {
 		return nil
@@ -185,7 +185,7 @@ func (k *Key) Size() int {
 // HasPrivate reports whether k has both parts.
 func (k *Key) HasPrivate() bool { return k.ready() && k.p().private != nil }
 
-// Public gives the public part of k, which is k itself if it has no other.
+// Public returns the public part of k, which is k itself if it has no other.
 func (k *Key) Public() *Key {
 	if !k.ready() {
 		return k

@@ -178,7 +178,7 @@ func parseDER(der []byte) (*Key, error) {
 	return nil, fmt.Errorf("%w: the data is another structure; %s", ErrKeyFormat, hintKeyForms)
 }
 
-// sequence gives the members of one DER SEQUENCE with nothing after it.
+// sequence returns the members of one DER SEQUENCE with nothing after it.
 func sequence(der []byte) ([]asn1.RawValue, error) {
 	var outer asn1.RawValue
 	rest, err := asn1.Unmarshal(der, &outer)

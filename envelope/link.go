@@ -129,7 +129,7 @@ func Unsign(h http.Header) {
 	}
 }
 
-// LinkHeaders gives the headers of h that its signature needs.
+// LinkHeaders returns the headers of h that its signature needs.
 func LinkHeaders(h http.Header) http.Header {
 	out := http.Header{}
 	for _, name := range []string{"Content-Type", HeaderDigest, HeaderSignatureInput, HeaderSignature} {
@@ -140,7 +140,7 @@ func LinkHeaders(h http.Header) http.Header {
 	return out
 }
 
-// TargetURI gives u as both ends sign it: scheme and host in lower case, no port that
+// TargetURI returns u as both ends sign it: scheme and host in lower case, no port that
 // the scheme has by default, at least the path "/", no fragment (PROTOCOL.md, L3).
 func TargetURI(u *url.URL) string {
 	scheme, host := strings.ToLower(u.Scheme), strings.ToLower(u.Host)
@@ -220,7 +220,7 @@ func fieldValue(values []string) string {
 	return strings.Join(trimmed, ", ")
 }
 
-// labelled gives the member with the label of the link of a header that is a dictionary.
+// labelled returns the member with the label of the link of a header that is a dictionary.
 // Members with other labels may be those of proxies, and do not count.
 func labelled(h http.Header, name string) (httpsfv.Member, error) {
 	values := h.Values(name)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// Open gives the plaintext of a body in standard Base64. If the body may have
+// Open returns the plaintext of a body in standard Base64. If the body may have
 // another form, call Unwrap first. A key with the private part opens blocks of
 // type 2 or OAEP; a key with the public part alone opens blocks of type 1. Blocks
 // may hold any number of bytes from one to MaxChunk. Open enforces all rules of
@@ -52,7 +52,7 @@ func (w Worker) OpenBlocks(key *Key, p Padding, body []byte) (plaintext []byte, 
 	})
 }
 
-// openable gives the blocks of body, at least one.
+// openable returns the blocks of body, at least one.
 func openable(key *Key, p Padding, body []byte) ([]byte, error) {
 	if err := usable(key, p); err != nil {
 		return nil, err

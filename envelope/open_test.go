@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestOpenPublicStrict gives the public part every way in which a block can be
+// TestOpenPublicStrict returns the public part every way in which a block can be
 // almost right.
 func TestOpenPublicStrict(t *testing.T) {
 	key := key1024(t)
@@ -170,7 +170,7 @@ func TestOpenBase64(t *testing.T) {
 	}
 }
 
-// nextChar gives a character of the alphabet that differs from c in the last bit,
+// nextChar returns a character of the alphabet that differs from c in the last bit,
 // which is unused before any padding.
 func nextChar(c byte) string {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -197,7 +197,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestOpenPrivateUniform gives the private part every kind of bad block and asks
+// TestOpenPrivateUniform returns the private part every kind of bad block and asks
 // for the very same error, and for the same number of operations.
 func TestOpenPrivateUniform(t *testing.T) {
 	key := key1024(t)

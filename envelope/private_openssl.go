@@ -127,7 +127,7 @@ func (p *privatePart) context() (*context, error) {
 	return c, nil
 }
 
-// raise gives block^d mod n for a block below the modulus.
+// raise returns block^d mod n for a block below the modulus.
 func (p *privatePart) raise(c *context, block []byte) ([]byte, error) {
 	out := make([]byte, len(block))
 	ok := C.cs_raise(c.ctx, (*C.uchar)(unsafe.SliceData(out)), (*C.uchar)(unsafe.SliceData(block)), C.size_t(len(block)))

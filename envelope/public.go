@@ -32,7 +32,7 @@ func (op *publicOperation) inRange(block []byte) bool { return inRange(block, op
 // inRange compares numbers of the same length, big-endian. Neither is secret.
 func inRange(block, n []byte) bool { return bytes.Compare(block, n) < 0 }
 
-// raise gives block^e mod n in Size bytes, which hold until the next call.
+// raise returns block^e mod n in Size bytes, which hold until the next call.
 // block must be in range.
 func (op *publicOperation) raise(block []byte) []byte {
 	if op.p.modulus == nil {

@@ -9,7 +9,7 @@ import (
 	"fmt"
 )
 
-// Seal gives the body that carries plaintext: blocks as long as the modulus,
+// Seal returns the body that carries plaintext: blocks as long as the modulus,
 // joined, in standard Base64 (PROTOCOL.md, S1 to S4). A key with the private part
 // makes blocks of type 1, the same every time; a key with the public part alone
 // makes blocks of type 2 or OAEP, different every time.
@@ -32,7 +32,7 @@ func (w Worker) Seal(key *Key, p Padding, plaintext []byte) ([]byte, error) {
 	return base64.StdEncoding.AppendEncode(nil, sealed), nil
 }
 
-// Reseal gives the same bytes as Seal for less work, if the private part seals:
+// Reseal returns the same bytes as Seal for less work, if the private part seals:
 // it reuses those blocks of prevBody, which Seal made of prevPlain with the same
 // key, whose chunk has not changed (PROTOCOL.md, S8). It reuses a block only after
 // the public part has opened it to that chunk, so a wrong or damaged prevBody
@@ -77,7 +77,7 @@ func sealable(key *Key, p Padding, plaintext []byte) error {
 	return nil
 }
 
-// sealBlocks gives the blocks of plaintext. prev is nil or the blocks of
+// sealBlocks returns the blocks of plaintext. prev is nil or the blocks of
 // prevPlain.
 func (w Worker) sealBlocks(key *Key, p Padding, plaintext, prevPlain, prev []byte) ([]byte, error) {
 	size, step := key.p().size, key.MaxChunk(p)

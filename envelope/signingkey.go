@@ -142,7 +142,7 @@ func ParseSigningKeys(text string) (keys []*SigningKey, err error) {
 // HasPrivate reports whether k has both parts.
 func (k *SigningKey) HasPrivate() bool { return k.parts().private != nil }
 
-// Public gives the public part of k.
+// Public returns the public part of k.
 func (k *SigningKey) Public() *SigningKey {
 	p := k.parts()
 	if p.public == nil {

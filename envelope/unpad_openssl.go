@@ -22,7 +22,7 @@ func type1Block(size int, chunk []byte) []byte {
 	return block
 }
 
-// unpadded gives the data of an encoded block. It may change encoded, in which the data lies.
+// unpadded returns the data of an encoded block. It may change encoded, in which the data lies.
 func unpadded(padding Padding, encoded []byte) ([]byte, error) {
 	var data []byte
 	good := false
@@ -52,7 +52,7 @@ func type2Data(encoded []byte) (data []byte, good bool) {
 	return encoded[subtle.ConstantTimeSelect(ok, end+1, len(encoded)):], ok == 1
 }
 
-// oaepData gives the data of an encoded block of OAEP with SHA-256 and an empty
+// oaepData returns the data of an encoded block of OAEP with SHA-256 and an empty
 // label (RFC 8017, 7.1.2). It changes encoded; the data lies in it.
 func oaepData(encoded []byte) (data []byte, good bool) {
 	label := sha256.Sum256(nil)

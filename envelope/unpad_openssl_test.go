@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestUnpadAsCryptoRSA gives both paddings encoded blocks of all kinds, most of them
+// TestUnpadAsCryptoRSA returns both paddings encoded blocks of all kinds, most of them
 // wrong in one byte, and asks for what crypto/rsa says of the same block.
 func TestUnpadAsCryptoRSA(t *testing.T) {
 	for _, key := range []*Key{key1024(t), oddBitsKey(t)} {

@@ -26,7 +26,7 @@ type Blocks struct {
 	ByPerson bool
 }
 
-// All gives the blocks of b, none for a nil b.
+// All returns the blocks of b, none for a nil b.
 func (b *Blocks) All() []Block {
 	if b == nil {
 		return nil
@@ -125,7 +125,7 @@ const (
 	ownerDigits = 12
 )
 
-// blocksOf gives the blocks of a request that opened, also if it is no callback: cb is then nil.
+// blocksOf returns the blocks of a request that opened, also if it is no callback: cb is then nil.
 // lengths has the bytes of plaintext in each sealed block. padded means that equal chunks give
 // different blocks.
 func blocksOf(cb countersign.Callback, plaintext, sealed []byte, lengths []int, padded bool) *Blocks {
@@ -168,7 +168,7 @@ func blocksOf(cb countersign.Callback, plaintext, sealed []byte, lengths []int, 
 	return b
 }
 
-// ReadBlocks gives the blocks of a body that opens with key and is not bound, for a Rememberer; nil of
+// ReadBlocks returns the blocks of a body that opens with key and is not bound, for a Rememberer; nil of
 // any other. field is Profile.BodyField.
 func ReadBlocks(key *envelope.Key, padding envelope.Padding, field string, body []byte) *Blocks {
 	o := opener{key: key, padding: padding, binding: BindingWhenPresent, lenient: true, field: field}

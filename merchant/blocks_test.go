@@ -104,7 +104,7 @@ func (p *provider) attempt(m message) body {
 
 const sealedSize = 256
 
-// read gives what a Handler gives its Inbox.
+// read returns what a Handler gives its Inbox.
 func read(chunks []string) (Entry, error) {
 	plaintext := []byte(strings.Join(chunks, ""))
 	cb, err := countersign.ParseCallback(plaintext, countersign.ParseOptions{})
@@ -137,7 +137,7 @@ func (m *MemoryInbox) take(t *testing.T, chunks []string) Claimed {
 	return c
 }
 
-// copy gives an inbox that knows the same and is changed alone.
+// copy returns an inbox that knows the same and is changed alone.
 func (m *MemoryInbox) copy() *MemoryInbox {
 	n := NewMemoryInbox()
 	n.seq, n.blocks, n.transfers = m.seq, maps.Clone(m.blocks), maps.Clone(m.transfers)
@@ -189,7 +189,7 @@ func newWorldOf(t *testing.T, p *provider) *world {
 	return w
 }
 
-// join gives the blocks of a request that is joined from those of several.
+// join returns the blocks of a request that is joined from those of several.
 func (w *world) join() []string {
 	base := w.bodies[w.r.IntN(len(w.bodies))]
 	join := slices.Clone(base.chunks)

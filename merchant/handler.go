@@ -208,7 +208,7 @@ func (h *Handler) open(at countersign.Lane, body []byte, leave func()) (cb count
 	return nil, nil, refused.request, nil, refused
 }
 
-// keyCheck gives the check of the values of Profile.Header. The check
+// keyCheck returns the check of the values of Profile.Header. The check
 // compares the digest of the value with that of every accepted key, so that it
 // takes the same time for every value of every length. There must be exactly one
 // header: of two, a proxy may have checked the other.

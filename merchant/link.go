@@ -117,7 +117,7 @@ func (h *Handler) linkHolds(l *linked, cb countersign.Callback, opened []byte) *
 	return nil
 }
 
-// signResponse gives the headers of a response with body, of its signature too if the
+// signResponse returns the headers of a response with body, of its signature too if the
 // request has one (PROTOCOL.md, L9).
 func (h *Handler) signResponse(l *linked, body []byte, r *reply) (http.Header, error) {
 	header := http.Header{"Content-Type": {"application/json"}}

@@ -117,7 +117,7 @@ func sample(t *testing.T, n int) string {
 	return string(b)
 }
 
-// ownPair gives the merchant a pair of its own, and sealTo seals to it.
+// ownPair returns the merchant a pair of its own, and sealTo seals to it.
 func ownPair(c *merchant.Config) { c.Key = pair() }
 
 func sealTo(plain string) ([]byte, error) {

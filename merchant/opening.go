@@ -31,7 +31,7 @@ type openings struct {
 	most    int // of waiting
 }
 
-// newOpenings gives nil where the public part opens. c is complete.
+// newOpenings returns nil where the public part opens. c is complete.
 func newOpenings(c *Config) *openings {
 	if !c.Key.HasPrivate() {
 		return nil

@@ -11,7 +11,7 @@ import (
 // responseRoom is more than a response needs beside its data and apiKey, in bytes.
 const responseRoom = 512
 
-// sealed gives r with its sealed answer if errCode is 0 (PROTOCOL.md, R1).
+// sealed returns r with its sealed answer if errCode is 0 (PROTOCOL.md, R1).
 func (h *Handler) sealed(r reply) reply {
 	if r.Code != countersign.CodeAccepted {
 		return r
@@ -52,7 +52,7 @@ func (h *Handler) plaintext(key *envelope.Key, cb countersign.Callback, r Reply)
 	return b, nil
 }
 
-// written gives the bytes of a. The details of a withdrawal lie in blocks with what they
+// written returns the bytes of a. The details of a withdrawal lie in blocks with what they
 // belong to, if they are short enough for the blocks of key (PROTOCOL.md, Decision, D7).
 func (h *Handler) written(key *envelope.Key, a countersign.Answer) ([]byte, error) {
 	if w, ok := a.(countersign.WithdrawalAnswer); ok {

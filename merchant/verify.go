@@ -92,7 +92,7 @@ func newProofs() *proofs {
 
 var errManyProofs = fmt.Errorf("%d calls of Verify are running already", maxProofs)
 
-// find gives the call of Verify for a deposit, and starts one if there is none.
+// find returns the call of Verify for a deposit, and starts one if there is none.
 func (h *Handler) find(key entryKey, e *Entry, d *countersign.Deposit) (*proof, error) {
 	p := h.proofs
 	p.mu.Lock()

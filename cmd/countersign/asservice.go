@@ -51,7 +51,7 @@ func (f *serviceFlags) validate() error {
 	return nil
 }
 
-// asService gives what the flags say, without --key no Key.
+// asService returns what the flags say, without --key no Key.
 func (f *serviceFlags) asService(std streams) (conformance.Config, error) {
 	config := conformance.Config{Other: f.Provider == "other", Ordered: f.Ordered, AllowPublic: f.YesPublic, Timeout: f.Timeout, APIKeyHeader: f.APIKeyHeader}
 	var err error
@@ -111,7 +111,7 @@ func ownSigner(flag, file string) (*envelope.SigningKey, error) {
 	return k, nil
 }
 
-// textOrFile gives the value of a flag that is no secret; @FILE reads it.
+// textOrFile returns the value of a flag that is no secret; @FILE reads it.
 func textOrFile(flag, value string) (string, error) {
 	path, isFile := strings.CutPrefix(value, "@")
 	if !isFile {

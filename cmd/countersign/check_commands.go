@@ -92,7 +92,7 @@ func printable(text string) string {
 	}, text)
 }
 
-// readFrom gives the beginning of f, at most so many bytes.
+// readFrom returns the beginning of f, at most so many bytes.
 func readFrom(f *os.File, most int64) (string, error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return "", err

@@ -128,7 +128,7 @@ func (a clusterAttempt) ended() time.Time {
 	return a.Started.Add(time.Duration(a.DurationMs) * time.Millisecond)
 }
 
-// attempts gives the attempts of every callback, by its id.
+// attempts returns the attempts of every callback, by its id.
 func (c *cluster) attempts(ctx context.Context) map[string][]clusterAttempt {
 	all := map[string][]clusterAttempt{}
 	var ids []string

@@ -61,7 +61,7 @@ func newRecorder(t *testing.T) *recorder {
 	return m
 }
 
-// setKey gives the merchant the key that the service made.
+// setKey returns the merchant the key that the service made.
 func (m *recorder) setKey(t *testing.T, public string) {
 	t.Helper()
 	key, err := envelope.ParseKey([]byte(public))
@@ -162,7 +162,7 @@ func (m *recorder) change(f func()) {
 	f()
 }
 
-// all gives the requests whose answers have left, in order of their arrival.
+// all returns the requests whose answers have left, in order of their arrival.
 func (m *recorder) all() (list []recorded) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

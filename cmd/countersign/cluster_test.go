@@ -125,7 +125,7 @@ func (n *clusterNode) daemon() *process {
 	return n.d
 }
 
-// acked gives when the node first took something after a moment.
+// acked returns when the node first took something after a moment.
 func (n *clusterNode) acked(after time.Time) (time.Time, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -138,7 +138,7 @@ func (n *clusterNode) acked(after time.Time) (time.Time, bool) {
 
 var settledLine = regexp.MustCompile(`(?m)^time=(\S+) \S+ msg=attempt .*result=accepted.*$`)
 
-// settled gives when the node first settled a callback after a moment, by its
+// settled returns when the node first settled a callback after a moment, by its
 // log.
 func (n *clusterNode) settled(after time.Time) (time.Time, bool) {
 	n.mu.Lock()

@@ -83,7 +83,7 @@ func (p *pythonChain) one(query string) string {
 	return fmt.Sprint(v)
 }
 
-// pairs gives the rows of a query of two texts, as one text each.
+// pairs returns the rows of a query of two texts, as one text each.
 func (p *pythonChain) pairs(query string) map[string]string {
 	p.t.Helper()
 	rows, err := p.core.Query(context.Background(), query)

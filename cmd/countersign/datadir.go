@@ -62,7 +62,7 @@ func (f newDataFlags) begins(config kong.ConfigFlag, end, dir, db string, log *s
 	}, nil
 }
 
-// usedWith gives the data directories in file, the newest last.
+// usedWith returns the data directories in file, the newest last.
 func usedWith(file, end string) (dirs []string, err error) {
 	b, err := os.ReadFile(file)
 	if err != nil {

@@ -201,7 +201,7 @@ start_service
 start_gateway
 `
 
-// withPostgresOfPages gives a server at a port of the loopback, as the programs of a page
+// withPostgresOfPages returns a server at a port of the loopback, as the programs of a page
 // reach one.
 func withPostgresOfPages(t *testing.T, _ string) string {
 	needs(t, "psql")

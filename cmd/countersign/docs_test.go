@@ -256,7 +256,7 @@ func TestCommandsInText(t *testing.T) {
 	}
 }
 
-// commandNode gives the command that words begin with, or the group, or the root.
+// commandNode returns the command that words begin with, or the group, or the root.
 func commandNode(words []string) (*kong.Node, error) {
 	root, err := commands()
 	if err != nil {

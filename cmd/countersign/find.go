@@ -141,7 +141,7 @@ func findWithdrawal(ctx context.Context, api *client.Service, text string) (stri
 	return p.Withdrawals[0].ID, nil
 }
 
-// findCallback gives the id of a callback. The search leaves out those of a withdrawal, so the
+// findCallback returns the id of a callback. The search leaves out those of a withdrawal, so the
 // list is asked.
 func findCallback(ctx context.Context, api *client.Service, text string) (string, error) {
 	if serviceID.MatchString(text) {
@@ -173,7 +173,7 @@ func findCallback(ctx context.Context, api *client.Service, text string) (string
 	return text, nil
 }
 
-// findEntry gives an entry that is forwarded: its own id, or that of a deposit.
+// findEntry returns an entry that is forwarded: its own id, or that of a deposit.
 func findEntry(ctx context.Context, api *client.Service, text string) (string, error) {
 	if forwardEntry.MatchString(text) || number.MatchString(text) { // a number alone is that of no feed
 		return text, nil

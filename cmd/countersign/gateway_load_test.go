@@ -77,7 +77,7 @@ func (l *gwLoad) repeat(f func()) {
 	})
 }
 
-// next gives the number of something new, or of what is still without an answer.
+// next returns the number of something new, or of what is still without an answer.
 func (l *gwLoad) next(n *int, lost *[]int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,7 +169,7 @@ func (l *gwLoad) withdraw(n *gwNode) {
 	}
 }
 
-// any gives a node.
+// any returns a node.
 func (l *gwLoad) any() *gwNode {
 	n := l.nodes[rand.IntN(len(l.nodes))]
 	if l.mute[n].Load() && rand.IntN(10) > 0 {
@@ -247,7 +247,7 @@ func (l *gwLoad) until(what string, ok func() bool) {
 	}
 }
 
-// acked gives when n first acknowledged a deposit after a moment.
+// acked returns when n first acknowledged a deposit after a moment.
 func (l *gwLoad) acked(n *gwNode, after time.Time) (time.Time, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -268,7 +268,7 @@ func (l *gwLoad) anyTakes(after time.Time) bool {
 	return slices.ContainsFunc(l.nodes, func(n *gwNode) bool { _, ok := l.acked(n, after); return ok })
 }
 
-// ready gives the status of /readyz, 0 for no answer.
+// ready returns the status of /readyz, 0 for no answer.
 func (l *gwLoad) ready(n *gwNode) int {
 	d, _ := n.process()
 	client := http.Client{Timeout: serviceTimeout}

@@ -10,7 +10,7 @@ import (
 
 var unknownMember = regexp.MustCompile(`json: unknown field ("[^"]*")`)
 
-// plainly gives the text of an error, in which errors of encoding/json say what the APIs say of a
+// plainly returns the text of an error, in which errors of encoding/json say what the APIs say of a
 // body: the member, what came and what was expected, and no names of Go.
 func plainly(err error) string {
 	text := err.Error()

@@ -122,7 +122,7 @@ func readSecretKey(path string, std streams) (*envelope.Key, error) {
 	return key, err
 }
 
-// readOwnedKey gives exposed only with a key.
+// readOwnedKey returns exposed only with a key.
 func readOwnedKey(path string, std streams) (key *envelope.Key, exposed *daemon.ExposedError, err error) {
 	var data []byte
 	if path == "-" {

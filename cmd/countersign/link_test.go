@@ -315,7 +315,7 @@ func TestStolenSecrets(t *testing.T) {
 	await(t, service, func() bool { return decided() == "confirmed" })
 }
 
-// publicOf gives the public part that gateway --check shows.
+// publicOf returns the public part that gateway --check shows.
 func publicOf(t *testing.T, flags []string) string {
 	t.Helper()
 	var found []struct{ What, Text string }

@@ -31,7 +31,7 @@ func newMachine(t *testing.T, data string, args ...string) *cluster {
 	return newClusterIn(t, data, append([]string{"--exchange-timeout", "10s", "--lease", "20s"}, args...), 16, "")
 }
 
-// readyz gives the status of /readyz and what it says.
+// readyz returns the status of /readyz and what it says.
 func readyz(t *testing.T, d *process) (status int, detail string) {
 	t.Helper()
 	resp, err := http.Get(d.url + "/readyz")
@@ -44,7 +44,7 @@ func readyz(t *testing.T, d *process) (status int, detail string) {
 	return resp.StatusCode, problem.Detail
 }
 
-// status gives the status of a call's error, 200 if there is none.
+// status returns the status of a call's error, 200 if there is none.
 func status(t *testing.T, err error) int {
 	t.Helper()
 	var refused *apiError

@@ -157,7 +157,7 @@ func run(args []string, std streams) int {
 	return exitDone
 }
 
-// newParser gives the parser of the command line args. end has the words of its end. kong
+// newParser returns the parser of the command line args. end has the words of its end. kong
 // sets status if it ends the program, as for --help, and called if a subcommand speaks to an
 // API.
 func newParser(std streams, args []string, end kong.Vars, status *int, called *cli.Called) (*kong.Kong, error) {

@@ -20,7 +20,7 @@ import (
 	"countersign/merchant"
 )
 
-// asRole gives the URL of a database for another role.
+// asRole returns the URL of a database for another role.
 func asRole(t *testing.T, dbURL, role string) string {
 	t.Helper()
 	u, err := url.Parse(dbURL)

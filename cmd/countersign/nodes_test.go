@@ -112,7 +112,7 @@ func TestNodes(t *testing.T) {
 	c.stop()
 }
 
-// burst gives n work for a merchant that takes much at once, until it has
+// burst returns n work for a merchant that takes much at once, until it has
 // claimed more than it sends in a moment.
 func (c *cluster) burst(n *clusterNode) {
 	c.t.Helper()
@@ -130,7 +130,7 @@ func (c *cluster) burst(n *clusterNode) {
 	})
 }
 
-// proxied gives n lines to a database in a socket of its own, and their URLs.
+// proxied returns n lines to a database in a socket of its own, and their URLs.
 func proxied(t *testing.T, dbURL string, n int) (lines []*tcpProxy, urls []string) {
 	u, err := url.Parse(dbURL)
 	if err != nil {
@@ -251,7 +251,7 @@ func TestSoak(t *testing.T) {
 	c.stop()
 }
 
-// metrics gives what n says of itself.
+// metrics returns what n says of itself.
 func (c *cluster) metrics(n *clusterNode) string {
 	req, err := http.NewRequestWithContext(c.t.Context(), "GET", n.daemon().url+"/metrics", nil)
 	if err != nil {
@@ -270,7 +270,7 @@ func (c *cluster) metrics(n *clusterNode) string {
 	return string(body)
 }
 
-// metric gives the sum of all series of a metric of n.
+// metric returns the sum of all series of a metric of n.
 func (c *cluster) metric(n *clusterNode, name string) int {
 	sum := 0.0
 	for line := range strings.Lines(c.metrics(n)) {

@@ -23,7 +23,7 @@ type policyCmd struct {
 // maxPolicy bounds a policy file in bytes.
 const maxPolicy = 1 << 20
 
-// readPolicy gives exposed where others can read or write the file.
+// readPolicy returns exposed where others can read or write the file.
 func readPolicy(path string) (p *policy.Rules, exposed *daemon.ExposedError, err error) {
 	b, exposed, err := daemon.ReadOwned(path, maxPolicy)
 	if err != nil {

@@ -115,7 +115,7 @@ func (d *process) kill() {
 	}
 }
 
-// failures gives what it logged as errors, for tests that say more than that it
+// failures returns what it logged as errors, for tests that say more than that it
 // failed.
 func (d *process) failures() string {
 	var found strings.Builder
@@ -214,7 +214,7 @@ func call(ctx context.Context, method, url, token string, in, out any) error {
 	return json.Unmarshal(b, out)
 }
 
-// grepNot gives the lines of text without those that hold any of words.
+// grepNot returns the lines of text without those that hold any of words.
 func grepNot(text string, words ...string) string {
 	var b strings.Builder
 lines:

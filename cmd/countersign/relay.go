@@ -136,7 +136,7 @@ func (c *relayShowCmd) Run(std streams) error {
 	})
 }
 
-// problemText gives a problem in words, or as it is kept.
+// problemText returns a problem in words, or as it is kept.
 func problemText(kept json.RawMessage) string {
 	var p client.Problem
 	if json.Unmarshal(kept, &p) != nil || p.Status == 0 {

@@ -91,7 +91,7 @@ func asksJSON(args []string) bool {
 	return os.Getenv("COUNTERSIGN_LOG_FORMAT") == "json"
 }
 
-// untilSignal gives a context that ends at the first SIGINT or SIGTERM. A
+// untilSignal returns a context that ends at the first SIGINT or SIGTERM. A
 // second one ends the process at once, for the operator who cannot wait.
 func untilSignal(log *slog.Logger) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -45,7 +45,7 @@ func TestSettingsPages(t *testing.T) {
 	}
 }
 
-// config gives what countersign config prints.
+// config returns what countersign config prints.
 func config(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer

@@ -254,7 +254,7 @@ func TestTwice(t *testing.T) {
 	}
 }
 
-// lastDigit gives another amount, which differs in its last digit alone.
+// lastDigit returns another amount, which differs in its last digit alone.
 func lastDigit(t *testing.T, a countersign.Amount) countersign.Amount {
 	t.Helper()
 	text := []byte(a.String())

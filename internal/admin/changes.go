@@ -25,7 +25,7 @@ var guarded = func() []string {
 	return list
 }()
 
-// differences gives the members in which two states of a merchant differ. decides says
+// differences returns the members in which two states of a merchant differ. decides says
 // whether one of them is guarded.
 func differences(was, is *outbox.Merchant) (before, after map[string]string, decides bool) {
 	before, after = was.Texts(), is.Texts()
@@ -108,7 +108,7 @@ func (s *Server) applied(patch func(m *outbox.Merchant, content []byte) error) a
 	}
 }
 
-// staleIf gives the error of a change of a merchant that was changed or deleted since.
+// staleIf returns the error of a change of a merchant that was changed or deleted since.
 func staleIf(err error) error {
 	if errors.Is(err, outbox.ErrVersion) || errors.Is(err, outbox.ErrMerchantDeleted) {
 		return api.ErrStale

@@ -157,7 +157,7 @@ type harness struct {
 
 type setup func(*Config)
 
-// withDelay gives a harness whose changes take effect a time after their approval.
+// withDelay returns a harness whose changes take effect a time after their approval.
 func withDelay(t testing.TB, url string, d time.Duration, opts ...setup) *harness {
 	delayed = d
 	defer func() { delayed = 0 }()
@@ -384,7 +384,7 @@ func (h *harness) id(role client.Role) string {
 	return t.ID
 }
 
-// client gives a client with the token of a role.
+// client returns a client with the token of a role.
 func (h *harness) client(role client.Role) *client.Service {
 	c, err := client.NewService(client.Config{URL: h.url, Token: client.Secret(h.tokens[role])})
 	if err != nil {

@@ -26,12 +26,12 @@ type keyMaker struct {
 	request, response *envelope.Key // given in the request; nil: to be generated or kept
 }
 
-// keyMaker gives the one for a call.
+// keyMaker returns the one for a call.
 func (s *Server) keyMaker(c *api.Call, scheme outbox.Scheme, faults *api.Faults) keyMaker {
 	return keyMaker{scheme: scheme, faults: faults, aside: s.aside(c)}
 }
 
-// aside gives what runs the long work of a call, or says why it cannot.
+// aside returns what runs the long work of a call, or says why it cannot.
 func (s *Server) aside(c *api.Call) func(func()) error {
 	return func(f func()) error {
 		if s.Aside == nil {

@@ -15,7 +15,7 @@ import (
 	"countersign/internal/api"
 )
 
-// asMembers gives v as members that a test can spoil.
+// asMembers returns v as members that a test can spoil.
 func asMembers(t testing.TB, v any) map[string]any {
 	t.Helper()
 	b, err := json.Marshal(v)

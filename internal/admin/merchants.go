@@ -150,7 +150,7 @@ func checkSchedule(r *client.Schedule, location string, faults *api.Faults) {
 	}
 }
 
-// normalURL gives the same text for different spellings of one URL.
+// normalURL returns the same text for different spellings of one URL.
 func normalURL(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {

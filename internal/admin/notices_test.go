@@ -9,7 +9,7 @@ import (
 	"countersign/internal/api"
 )
 
-// says gives what the callback called id tells the merchant.
+// says returns what the callback called id tells the merchant.
 func (h *harness) says(id string) countersign.Callback {
 	h.t.Helper()
 	kept, err := h.store.Callback(h.t.Context(), id)

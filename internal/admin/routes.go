@@ -79,7 +79,7 @@ func (s *Server) routes() []route {
 	}
 }
 
-// table gives all routes but /metrics, which is not JSON.
+// table returns all routes but /metrics, which is not JSON.
 func (s *Server) table() (all []api.Route) {
 	for _, r := range s.routes() {
 		all = append(all, api.Route(r))
@@ -92,7 +92,7 @@ func (s *Server) table() (all []api.Route) {
 	}.Routes()...))
 }
 
-// Operations gives the operations of the service's API. It starts nothing.
+// Operations returns the operations of the service's API. It starts nothing.
 func Operations() []api.Operation { return api.Operations(new(Server).table()) }
 
 // concernsPath notes the merchant whose id begins the id in the path.

@@ -13,7 +13,7 @@ import (
 	"countersign/internal/db"
 )
 
-// bound gives a client whose token is bound to merchants.
+// bound returns a client whose token is bound to merchants.
 func (h *harness) bound(role client.Role, merchants string) *client.Service {
 	h.t.Helper()
 	k := api.NewStoreToken("bound", role, 1)

@@ -13,7 +13,7 @@ import (
 	"countersign/internal/outbox"
 )
 
-// searched gives what a search finds: kind, id and what matched of each.
+// searched returns what a search finds: kind, id and what matched of each.
 func searched(t *testing.T, by *client.Service, text string) (list []string) {
 	t.Helper()
 	r, err := by.Search(t.Context(), text)

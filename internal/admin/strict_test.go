@@ -12,7 +12,7 @@ import (
 	"countersign/internal/outbox"
 )
 
-// depositsReader gives what checks and decodes requests with deposits.
+// depositsReader returns what checks and decodes requests with deposits.
 func depositsReader(t testing.TB) func(body []byte, in *oneOrMany[client.NewDeposit]) error {
 	s, err := New(Config{Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &api.Tokens{}, Changes: &api.Changes{}, CheckURL: func(string, bool) error { return nil }})
 	if err != nil {

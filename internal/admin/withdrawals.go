@@ -202,7 +202,7 @@ func (s *Server) withdrawalsCalled(c *api.Call, q withdrawalQuery) (client.Withd
 	return out, cursorFault(err, q.Page)
 }
 
-// seen gives the merchants of a list that a filter selects, for the call's token; the
+// seen returns the merchants of a list that a filter selects, for the call's token; the
 // empty text stands for all.
 func seen(c *api.Call, merchant string) []string {
 	switch {

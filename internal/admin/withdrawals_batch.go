@@ -54,7 +54,7 @@ func (s *Server) itemError(c *api.Call, err error, place string) *client.Problem
 	return &p
 }
 
-// releaseWithdrawals gives the permits of one claim or an array of them.
+// releaseWithdrawals returns the permits of one claim or an array of them.
 func (s *Server) releaseWithdrawals(c *api.Call, _ api.None, in oneOrMany[client.WithdrawalClaim]) (client.Releases, error) {
 	list, err := s.batchOf(c, len(in.list), in.place, func(i int) outbox.CallBack {
 		return outbox.CallBack{Merchant: in.list[i].Merchant, ID: in.list[i].CallBackID}

@@ -156,7 +156,7 @@ func schemaName(t reflect.Type, hint string) string {
 // Mux answers every route.
 func (a *API) Mux() *http.ServeMux { return a.mux }
 
-// Endpoints gives the prepared routes, in the order of the table.
+// Endpoints returns the prepared routes, in the order of the table.
 func (a *API) Endpoints() []*Endpoint { return a.endpoints }
 
 // Registry has the schemas of the document.

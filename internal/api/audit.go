@@ -67,7 +67,7 @@ func (a Audit) prove(c *Call, seq int64, _ None) (client.AuditProof, error) {
 	return a.Log.Prove(c.R.Context(), seq)
 }
 
-// acting gives the context of a call whose token is known, so that the log tells who
+// acting returns the context of a call whose token is known, so that the log tells who
 // did what the call does.
 func (c *Call) acting() context.Context { return journal.By(c.R.Context(), c.actor()) }
 

@@ -89,7 +89,7 @@ func (c *Call) Concerns(merchant string) {
 
 var idText = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 
-// PathID gives the id in the path. A text that cannot be an id gives
+// PathID returns the id in the path. A text that cannot be an id gives
 // db.ErrNotFound.
 func (c *Call) PathID() (string, error) {
 	id := c.R.PathValue("id")
@@ -99,7 +99,7 @@ func (c *Call) PathID() (string, error) {
 	return id, nil
 }
 
-// PathSeq gives the number in the path. A text that is no number from 1 gives
+// PathSeq returns the number in the path. A text that is no number from 1 gives
 // db.ErrNotFound.
 func (c *Call) PathSeq() (int64, error) {
 	n, err := strconv.ParseInt(c.R.PathValue("seq"), 10, 64)
@@ -109,7 +109,7 @@ func (c *Call) PathSeq() (int64, error) {
 	return n, nil
 }
 
-// mediaType gives the request's content type without its parameters.
+// mediaType returns the request's content type without its parameters.
 func (c *Call) mediaType() string {
 	t, params, err := mime.ParseMediaType(c.R.Header.Get("Content-Type"))
 	if cs := params["charset"]; err != nil || cs != "" && !strings.EqualFold(cs, "utf-8") {
@@ -124,7 +124,7 @@ var errBodies = busy("too many bodies are under way; repeat the request later")
 // shortBody is the longest body, in bytes, of a call without a token or that is urgent.
 const shortBody = 16 << 10
 
-// room gives the longest body of the route and the budget that it is taken from.
+// room returns the longest body of the route and the budget that it is taken from.
 func (rt *Endpoint) room() (limit int64, budget *bodies.Budget) {
 	limit, of := rt.a.c.MaxBody, rt.a.c.Bodies
 	switch {
@@ -212,7 +212,7 @@ func PlaceOf(i int, array bool) string {
 	return fmt.Sprintf("%s[%d]", inBody, i)
 }
 
-// TextOf gives the text of a member as it was written; empty: it is none.
+// TextOf returns the text of a member as it was written; empty: it is none.
 func TextOf(members map[string]json.RawMessage, name string) (text string) {
 	_ = json.Unmarshal(members[name], &text)
 	return text

@@ -38,7 +38,7 @@ type Change struct {
 const readChangesSQL = `
 SELECT id, kind, merchant, version, token, bound, state, was, becomes, proposed_by, proposed, decided_by, decided, reason, due, content, data_key FROM changes`
 
-// readChanges gives the changes whose rows a query selects.
+// readChanges returns the changes whose rows a query selects.
 func readChanges(ctx context.Context, q db.Querier, where string, args ...any) ([]Change, error) {
 	return db.List(ctx, q, readChangesSQL+where, args, func(r db.Rows) (c Change, err error) {
 		var before, after string
@@ -147,7 +147,7 @@ func findChange(ctx context.Context, q db.Querier, id string) (c Change, err err
 	return list[0], nil
 }
 
-// listChanges gives changes before the cursor, the newest first, of some merchants; nil: of all.
+// listChanges returns changes before the cursor, the newest first, of some merchants; nil: of all.
 func listChanges(ctx context.Context, q db.Querier, f client.ChangeFilter, of []string, cursor string, limit int) ([]Change, error) {
 	var all []Change
 	read := func(merchant string) error {

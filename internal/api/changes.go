@@ -156,7 +156,7 @@ const (
 // changeLife is how long a change may wait: nobody should approve what was forgotten.
 const changeLife db.Millis = 14 * 24 * 3_600_000
 
-// proposerOf gives the token that proposed a change. The error is ErrStale if the token has
+// proposerOf returns the token that proposed a change. The error is ErrStale if the token has
 // ended, or if the change waited for too long.
 func proposerOf(ctx context.Context, q db.Querier, c *Change, now db.Millis) (Token, error) {
 	if cmp.Or(c.Decided, now)-c.Proposed >= changeLife {
@@ -290,7 +290,7 @@ func (k *Changes) apply(ctx context.Context, c *Change, from client.ChangeState,
 	})
 }
 
-// settled gives the change after an attempt to approve or to apply it. A stale one is
+// settled returns the change after an attempt to approve or to apply it. A stale one is
 // kept as that.
 func (k *Changes) settled(ctx context.Context, c Change, err error, now db.Millis) (Change, error) {
 	switch {
@@ -347,7 +347,7 @@ func (k *Changes) Reject(ctx context.Context, id string, by Token, reason string
 	return k.settled(ctx, c, err, now)
 }
 
-// find gives a change if there is one for the token.
+// find returns a change if there is one for the token.
 func (k *Changes) find(ctx context.Context, id string, by Token) (Change, error) {
 	c, err := findChange(ctx, k.c.DB, id)
 	if err == nil && !c.visible(by) {

@@ -47,7 +47,7 @@ func (k *Changes) ballot(ctx context.Context, q db.Querier, c *Change, at db.Mil
 		Otherwise: "; where that waits for the same persons, end the rule at the machine (countersign no-approvers)"}, given, err
 }
 
-// kept gives the approvals of c.
+// kept returns the approvals of c.
 func (k *Changes) kept(ctx context.Context, q db.Querier, c *Change) ([]db.Approval, error) {
 	return db.Approvals(ctx, q, aboutChange(c.ID), c.digest())
 }

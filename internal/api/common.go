@@ -48,7 +48,7 @@ type Rows interface {
 	Nodes(ctx context.Context) ([]db.Node, error)
 }
 
-// Routes gives the rows of the table. A token is bound to merchants at the service alone.
+// Routes returns the rows of the table. A token is bound to merchants at the service alone.
 func (o Common) Routes() []Route {
 	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 	k, p := o.Changes, o.Changes.signIns()

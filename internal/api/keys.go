@@ -58,7 +58,7 @@ func (k *Keys) All() []client.Key {
 
 const oldestTokenSQL = `SELECT COALESCE(MIN(created), 0) FROM tokens WHERE revoked = 0 AND (expires = 0 OR expires > $1)`
 
-// Oldest gives the date of the oldest key of each kind. Valid tokens count as keys.
+// Oldest returns the date of the oldest key of each kind. Valid tokens count as keys.
 func (k *Keys) Oldest(ctx context.Context, now db.Millis) (map[client.KeyKind]db.Millis, error) {
 	oldest := map[client.KeyKind]db.Millis{}
 	note := func(kind client.KeyKind, since db.Millis) {

@@ -151,7 +151,7 @@ func (s shortBodies) RoundTrip(r *http.Request) (*http.Response, error) {
 // counts for a while.
 var errAway = errors.New("the identity provider cannot be used now")
 
-// known gives the provider with what its document says.
+// known returns the provider with what its document says.
 func (o *identities) known(ctx context.Context) (*oidc.Provider, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -205,7 +205,7 @@ func (o *identities) discover(ctx context.Context) (*oidc.Provider, error) {
 	return p, nil
 }
 
-// oauth gives the client of the provider, whose answers come back to redirect.
+// oauth returns the client of the provider, whose answers come back to redirect.
 func (o *identities) oauth(p *oidc.Provider, redirect string) *oauth2.Config {
 	at := p.Endpoint()
 	at.AuthStyle = o.style

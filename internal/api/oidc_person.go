@@ -87,7 +87,7 @@ func wordsOf(roles []client.Role) string {
 	return strings.Join(words, ", ")
 }
 
-// roleOf gives the role of the first row with a group of the person. The person is bound to the
+// roleOf returns the role of the first row with a group of the person. The person is bound to the
 // merchants of all such rows of that role, unless one of them binds to none.
 func roleOf(table []groupRow, groups []string) (role client.Role, merchants, group string) {
 	bound := map[string]bool{}
@@ -168,7 +168,7 @@ var errLeftOut = fmt.Errorf("%w: it left the groups out of its token, since ther
 // subjectText is what an id of a person may be: printable ASCII, as OpenID Connect says.
 var subjectText = regexp.MustCompile(`^[!-~]{1,255}$`)
 
-// personOf gives the person of these claims. The error is errNoRole if no group has a role here;
+// personOf returns the person of these claims. The error is errNoRole if no group has a role here;
 // the rest of the person is known even then.
 func (o *identities) personOf(sub string, claims map[string]json.RawMessage) (person, error) {
 	if !subjectText.MatchString(sub) {
@@ -209,7 +209,7 @@ func (o *identities) personOf(sub string, claims map[string]json.RawMessage) (pe
 // maxPersonName is the longest part of a person's name, in characters.
 const maxPersonName = 90
 
-// cleanName gives a name without what could change the text around it or be taken for nothing:
+// cleanName returns a name without what could change the text around it or be taken for nothing:
 // whoever has an account chooses it.
 func cleanName(s string) string {
 	s = strings.Map(func(r rune) rune {
@@ -225,7 +225,7 @@ func cleanName(s string) string {
 	return s
 }
 
-// cleanWord gives a word of the provider that can be shown; anything else becomes a question mark.
+// cleanWord returns a word of the provider that can be shown; anything else becomes a question mark.
 func cleanWord(s string) string {
 	if !wordText.MatchString(s) {
 		return "?"

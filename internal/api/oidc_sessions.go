@@ -146,7 +146,7 @@ func (k *Tokens) session(ctx context.Context, id string) (providerSession, error
 // errAsking: another call, or another node, asks the provider for this session.
 var errAsking = busy("the identity provider is being asked about this session; repeat the request")
 
-// BySession gives the token of a person's session. Where the provider has not been asked for a
+// BySession returns the token of a person's session. Where the provider has not been asked for a
 // while it is asked first. db.ErrNotFound: the session has ended.
 func (k *Tokens) BySession(ctx context.Context, secret string) (Token, error) {
 	var in sessionSecret

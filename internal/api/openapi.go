@@ -74,7 +74,7 @@ func (a *API) webhook(w Webhook) *huma.Operation {
 	return op
 }
 
-// published gives the document that callers read. It has no patternDescription:
+// published returns the document that callers read. It has no patternDescription:
 // only our checks use that member, and JSON Schema does not know it.
 func published(doc *huma.OpenAPI) (json.RawMessage, error) {
 	b, err := json.Marshal(doc)
@@ -112,7 +112,7 @@ func withoutMember(v any, name string) {
 // the member would inherit the document's.
 var anybody = []map[string][]string{}
 
-// tagOf gives the tag of a path: its collection, or "operation" outside /v1.
+// tagOf returns the tag of a path: its collection, or "operation" outside /v1.
 func tagOf(path string) string {
 	if rest, ok := strings.CutPrefix(path, "/v1/"); ok {
 		collection, _, _ := strings.Cut(rest, "/")

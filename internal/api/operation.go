@@ -14,7 +14,7 @@ type Operation struct {
 	Waits                     bool          // the answer may be a client.Proposed
 }
 
-// Operations gives the operations of a table of routes. It calls no handler.
+// Operations returns the operations of a table of routes. It calls no handler.
 func Operations(routes []Route) []Operation {
 	var all []Operation
 	for _, r := range routes {
@@ -24,7 +24,7 @@ func Operations(routes []Route) []Operation {
 	return all
 }
 
-// some gives nil for the types that stand for nothing.
+// some returns nil for the types that stand for nothing.
 func some(t reflect.Type) reflect.Type {
 	if isNone(t) || t == reflect.TypeFor[Unread]() {
 		return nil

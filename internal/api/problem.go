@@ -39,7 +39,7 @@ type Faults []client.Fault
 // Add notes one fault.
 func (f *Faults) Add(location, message string) { *f = append(*f, At(location, message)) }
 
-// Err gives the Problem of the faults, nil where there are none.
+// Err returns the Problem of the faults, nil where there are none.
 func (f Faults) Err() error {
 	if len(f) == 0 {
 		return nil
@@ -74,7 +74,7 @@ var statuses = []struct {
 	{context.DeadlineExceeded, http.StatusServiceUnavailable, "END is too busy"},
 }
 
-// ProblemOf gives the Problem that the caller sees. An error that is not in the
+// ProblemOf returns the Problem that the caller sees. An error that is not in the
 // table is a 500 without its cause; the log has the cause.
 func (a *API) ProblemOf(err error) *client.Problem {
 	var p *client.Problem

@@ -98,7 +98,7 @@ func (t Token) Sees(merchant string) bool {
 	return t.Merchants == "" || slices.Contains(t.BoundTo(), merchant)
 }
 
-// BoundTo gives the ids of the merchants that the token is bound to; nil: it is bound
+// BoundTo returns the ids of the merchants that the token is bound to; nil: it is bound
 // to none.
 func (t Token) BoundTo() []string {
 	if t.Merchants == "" {

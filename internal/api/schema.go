@@ -84,7 +84,7 @@ func (c *checker) resolve(s *huma.Schema) *huma.Schema {
 	return s
 }
 
-// pick gives the schema for a value of this kind: s or one of its alternatives.
+// pick returns the schema for a value of this kind: s or one of its alternatives.
 func (c *checker) pick(s *huma.Schema, kind strictjson.Kind) (*huma.Schema, bool) {
 	s = c.resolve(s)
 	if len(s.OneOf) == 0 {

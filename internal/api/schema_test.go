@@ -50,7 +50,7 @@ func schemaFor[T any]() (huma.Registry, *huma.Schema) {
 	return reg, reg.Schema(reflect.TypeFor[T](), true, "")
 }
 
-// faultsOf gives what the answer to body would name.
+// faultsOf returns what the answer to body would name.
 func faultsOf(reg huma.Registry, s *huma.Schema, body string) []client.Fault {
 	a := &API{c: Config{MaxBody: 1 << 20}, registry: reg}
 	var p *client.Problem

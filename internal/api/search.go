@@ -48,7 +48,7 @@ func (s *Search) AddAt(link string, f client.Found) {
 	s.found = append(s.found, f)
 }
 
-// UnlessMissing gives err, and nil if it says that there is no such row, or none any more.
+// UnlessMissing returns err, and nil if it says that there is no such row, or none any more.
 func UnlessMissing(err error) error {
 	if errors.Is(err, db.ErrNotFound) || errors.Is(err, db.ErrPurged) {
 		return nil
@@ -56,13 +56,13 @@ func UnlessMissing(err error) error {
 	return err
 }
 
-// Number gives the text as a number of a list, which begins at 1. ok is false if it is none.
+// Number returns the text as a number of a list, which begins at 1. ok is false if it is none.
 func (s *Search) Number() (n int64, ok bool) {
 	n, err := strconv.ParseInt(s.Text, 10, 64)
 	return n, err == nil && n > 0 && s.Text[0] != '+'
 }
 
-// Amount gives a function that says whether an amount is the one that is looked for, and how
+// Amount returns a function that says whether an amount is the one that is looked for, and how
 // many of the newest rows to look at; nil if the text is no amount.
 func (s *Search) Amount() (is func(countersign.Amount) bool, newest int) {
 	want, err := countersign.ParseAmount(s.Text)

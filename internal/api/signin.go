@@ -53,7 +53,7 @@ func (c *Call) CheckFresh() error {
 
 var sealedRecord = db.Record{Table: "sessions"}
 
-// seal gives v to somebody who must give it back unread and unchanged.
+// seal returns v to somebody who must give it back unread and unchanged.
 func (p signIns) seal(ctx context.Context, purpose string, v any) (string, error) {
 	text, err := json.Marshal(v)
 	if err != nil {

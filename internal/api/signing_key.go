@@ -41,7 +41,7 @@ func OpenSigningKey(ctx context.Context, d *db.DB) (*envelope.SigningKey, error)
 	return keepSigningKey(ctx, d, presentSigningKey, envelope.GenerateSigningKey(), nil)
 }
 
-// StageSigningKey gives the pair that will take the place of the present one, and makes it if
+// StageSigningKey returns the pair that will take the place of the present one, and makes it if
 // there is none yet. made runs in the transaction that makes it.
 func StageSigningKey(ctx context.Context, d *db.DB, made func(context.Context, *db.Tx, *envelope.SigningKey) error) (*envelope.SigningKey, error) {
 	key, err := readSigningKey(ctx, d, d, nextSigningKey)
@@ -118,14 +118,14 @@ func keepSigningKey(ctx context.Context, d *db.DB, row int, pair *envelope.Signi
 	return key, err
 }
 
-// readSigningKey gives nil if there is no key.
+// readSigningKey returns nil if there is no key.
 func readSigningKey(ctx context.Context, d *db.DB, q db.Querier, row int) (*envelope.SigningKey, error) {
 	return lookAtSigningKey(ctx, q, row, func(dataKey, sealed []byte) ([][]byte, error) {
 		return d.Unseal(ctx, signingKeyRecord(row), signingKeyPurpose, dataKey, [][]byte{sealed})
 	})
 }
 
-// LookAtSigningKeys gives the public parts of a database that is not open: of the pair that
+// LookAtSigningKeys returns the public parts of a database that is not open: of the pair that
 // signs, nil if it has none yet, and of the one that will take its place, nil if there is none.
 func LookAtSigningKeys(ctx context.Context, q db.Querier, given *db.MasterKey) (present, next *envelope.SigningKey, err error) {
 	for row, into := range map[int]**envelope.SigningKey{presentSigningKey: &present, nextSigningKey: &next} {

@@ -50,17 +50,17 @@ func IsToken(secret string) bool {
 	return strings.HasPrefix(secret, tokenPrefix) && len(secret) >= len(tokenPrefix)+32
 }
 
-// HashToken gives the hash by which a token is kept.
+// HashToken returns the hash by which a token is kept.
 func HashToken(secret string) [sha256.Size]byte { return sha256.Sum256([]byte(secret)) }
 
-// NewStoreToken gives the record of a token that no other token made, with a new id. It
+// NewStoreToken returns the record of a token that no other token made, with a new id. It
 // is stored with a hash from MintToken.
 func NewStoreToken(name string, role client.Role, now db.Millis) Token {
 	id := "tok_" + RandomText(9)
 	return Token{ID: id, Name: name, Role: role, Created: now, Root: id}
 }
 
-// RandomText gives n random bytes in Base64url. Reading them never fails.
+// RandomText returns n random bytes in Base64url. Reading them never fails.
 func RandomText(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b)

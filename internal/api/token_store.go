@@ -43,13 +43,13 @@ type Tokens struct {
 	people *identities // nil: people have tokens
 }
 
-// NewTokens gives the tokens in d.
+// NewTokens returns the tokens in d.
 func NewTokens(d *db.DB) *Tokens { return &Tokens{d: d} }
 
 const readTokensSQL = `
 SELECT id, name, role, merchants, maker, root, created, expires, revoked, voided, hourly, over, subject, hash FROM tokens`
 
-// readTokens gives the tokens whose rows a query selects.
+// readTokens returns the tokens whose rows a query selects.
 func readTokens(ctx context.Context, q db.Querier, where string, args ...any) ([]Token, error) {
 	return db.List(ctx, q, readTokensSQL+where, args, func(r db.Rows) (t Token, err error) {
 		var hash []byte
@@ -91,13 +91,13 @@ func CreateToken(ctx context.Context, t *db.Tx, token Token, hash [32]byte) erro
 	return journal.Add(ctx, t, journal.Record{Kind: recordTokenCreated, At: token.Created, About: []string{token.ID}, Data: tokenRecord{token.Name, token.Role, token.BoundTo(), token.Maker, token.Expires, token.Hourly}})
 }
 
-// ByHash gives the token with this hash, also a revoked one; db.ErrNotFound if there is
+// ByHash returns the token with this hash, also a revoked one; db.ErrNotFound if there is
 // none.
 func (k *Tokens) ByHash(ctx context.Context, hash [32]byte) (Token, error) {
 	return findToken(ctx, k.d, ` WHERE hash = $1`, hash[:])
 }
 
-// ByID gives the token with this id, also a revoked one; db.ErrNotFound if there is
+// ByID returns the token with this id, also a revoked one; db.ErrNotFound if there is
 // none.
 func (k *Tokens) ByID(ctx context.Context, id string) (Token, error) {
 	if db.CheckText("", id) != nil {
@@ -119,14 +119,14 @@ func findToken(ctx context.Context, q db.Querier, where string, key any) (Token,
 	return list[0], nil
 }
 
-// List gives all tokens, revoked ones included, oldest first.
+// List returns all tokens, revoked ones included, oldest first.
 func (k *Tokens) List(ctx context.Context) ([]Token, error) {
 	return readTokens(ctx, k.d, ` ORDER BY created, id`)
 }
 
 const validHashesSQL = `SELECT hash FROM tokens WHERE revoked = 0`
 
-// Hashes gives the hashes of all valid tokens.
+// Hashes returns the hashes of all valid tokens.
 func (k *Tokens) Hashes(ctx context.Context) ([][32]byte, error) {
 	var list [][32]byte
 	err := db.Each(ctx, k.d, validHashesSQL, nil, func(r db.Rows) error {

@@ -10,7 +10,7 @@ import (
 	"countersign/internal/db"
 )
 
-// TimeOf gives m as a time of the API. Times that stand for "none" and "never" give
+// TimeOf returns m as a time of the API. Times that stand for "none" and "never" give
 // 0, which is left out.
 func TimeOf(m db.Millis) client.Time {
 	if m <= 0 || m >= db.Never {

@@ -159,7 +159,7 @@ func (a Address) event(at db.Millis) Event {
 		Details: countersign.Details{Address: a.Address, ChainName: a.ChainName, Symbol: a.Symbol}, Reason: a.Reason, DecidedBy: a.DecidedBy}
 }
 
-// Address gives one address by its number.
+// Address returns one address by its number.
 func (b *Book) Address(ctx context.Context, seq int64) (Address, error) {
 	return db.Find(ctx, b, readAddressSQL, []any{seq}, scanAddress)
 }

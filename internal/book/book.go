@@ -49,7 +49,7 @@ type Book struct {
 
 var _ merchant.Inbox = (*Book)(nil)
 
-// New gives the book in d, which was opened for End.
+// New returns the book in d, which was opened for End.
 func New(d *db.DB, c Config) *Book {
 	return &Book{DB: d, lease: c.Lease, takeAddresses: c.TakeAddresses, turn: make(chan struct{}, 1)}
 }

@@ -62,13 +62,13 @@ WHERE state <> 'taken' AND state = $1 AND seq > $2 ORDER BY seq LIMIT $3`
 	lockDepositSQL = readDepositSQL + `{lock}`
 )
 
-// Deposits gives the deposits after seq after, in order, in their present state. There
+// Deposits returns the deposits after seq after, in order, in their present state. There
 // are no gaps but those of CheckKept.
 func (b *Book) Deposits(ctx context.Context, after int64, limit int) ([]TakenDeposit, error) {
 	return b.listDeposits(ctx, listDepositsSQL, after, limit)
 }
 
-// DepositsIn gives the deposits that were held and are in one state: held, credited or rejected.
+// DepositsIn returns the deposits that were held and are in one state: held, credited or rejected.
 func (b *Book) DepositsIn(ctx context.Context, state DepositState, after int64, limit int) ([]TakenDeposit, error) {
 	return b.listDeposits(ctx, listDepositsInSQL, string(state), after, limit)
 }
@@ -77,7 +77,7 @@ func (b *Book) listDeposits(ctx context.Context, text string, args ...any) ([]Ta
 	return db.List(ctx, b, text, args, scanDeposit)
 }
 
-// Deposit gives one deposit. One that was purged is db.ErrPurged.
+// Deposit returns one deposit. One that was purged is db.ErrPurged.
 func (b *Book) Deposit(ctx context.Context, seq int64) (TakenDeposit, error) {
 	return findDeposit(ctx, b, readDepositSQL, seq)
 }
@@ -183,7 +183,7 @@ func scanEvent(r db.Rows) (Event, error) {
 
 const listEventsSQL = `SELECT ` + eventColumns + ` FROM events WHERE seq > $1 ORDER BY seq LIMIT $2`
 
-// Events gives the events after seq after, in order and without gaps.
+// Events returns the events after seq after, in order and without gaps.
 func (b *Book) Events(ctx context.Context, after int64, limit int) ([]Event, error) {
 	return db.List(ctx, b, listEventsSQL, []any{after, limit}, scanEvent)
 }
@@ -199,7 +199,7 @@ ON CONFLICT (name) DO UPDATE SET
 	updated = excluded.updated`
 )
 
-// Cursor gives how far a reader has acknowledged the feeds: 0 in both if there is no
+// Cursor returns how far a reader has acknowledged the feeds: 0 in both if there is no
 // such reader yet.
 func (b *Book) Cursor(ctx context.Context, name string) (Cursor, error) {
 	c := Cursor{Name: name}
@@ -238,7 +238,7 @@ func (b *Book) MoveCursor(ctx context.Context, name string, deposits, events int
 	return c, err
 }
 
-// Stats gives the numbers of rows. Its cost does not grow with them.
+// Stats returns the numbers of rows. Its cost does not grow with them.
 func (b *Book) Stats(ctx context.Context) (Stats, error) {
 	s := Stats{Orders: map[OrderState]int64{}, Refused: map[string]int64{}, ForwardOldest: db.Never}
 	last, err := db.LastSeqs(ctx, b)

@@ -85,7 +85,7 @@ func (b *Book) ClaimForwards(ctx context.Context, now db.Millis, lease time.Dura
 	}
 }
 
-// claimForwards gives what it claimed, and how many entries were handed over: one
+// claimForwards returns what it claimed, and how many entries were handed over: one
 // that already had a row was, and was not claimed.
 func claimForwards(ctx context.Context, t *db.Tx, now, due db.Millis, limit int) (list []Forward, handed int, err error) {
 	found, err := findForwards(ctx, t, now, limit)
@@ -133,7 +133,7 @@ func claimForwards(ctx context.Context, t *db.Tx, now, due db.Millis, limit int)
 	return list, handed, t.Count(ctx, countForwards, inserted)
 }
 
-// findForwards gives the entries to claim, and locks the rows that they have and the
+// findForwards returns the entries to claim, and locks the rows that they have and the
 // handing over.
 func findForwards(ctx context.Context, t *db.Tx, now db.Millis, limit int) (list []forwardable, err error) {
 	latest := map[Feed]db.Millis{}

@@ -145,7 +145,7 @@ WHERE (feed, seq) > ($1, $2) AND skipped > 0 ORDER BY feed, seq LIMIT CAST($3 AS
 	readForwardSQL = `SELECT ` + forwardColumns + ` FROM forwards WHERE feed = $1 AND seq = $2{lock}`
 )
 
-// ForwardRows gives the entries after number seq of a feed, deposits before events,
+// ForwardRows returns the entries after number seq of a feed, deposits before events,
 // that the application does not have: those that were sent in vain, or those that a
 // person gave up.
 func (b *Book) ForwardRows(ctx context.Context, skipped bool, feed Feed, seq int64, limit int) ([]ForwardRow, error) {

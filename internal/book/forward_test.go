@@ -59,7 +59,7 @@ func begin(t *testing.T, b *Book, from ForwardFrom) (moved [2]bool) {
 	return moved
 }
 
-// claimed gives the names of what one claim gets.
+// claimed returns the names of what one claim gets.
 func claimed(t *testing.T, b *Book, now db.Millis, limit int) (names []string, list []Forward) {
 	t.Helper()
 	list, err := b.ClaimForwards(ctx, now, time.Minute, limit)

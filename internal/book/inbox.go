@@ -279,7 +279,7 @@ func standing(o Order, r merchant.Reply) (stands merchant.Reply, final bool) {
 	return merchant.Reply{Code: code, Message: code.Message()}, code == countersign.CodeOrderCancelled
 }
 
-// keptDetails gives the zero Details for four empty texts.
+// keptDetails returns the zero Details for four empty texts.
 func keptDetails(text [4]string) (countersign.Details, error) {
 	if text == [4]string{} {
 		return countersign.Details{}, nil

@@ -12,7 +12,7 @@ func aboutOrder(callBackID string) string { return "order/" + callBackID }
 
 func aboutDeposit(seq int64) string { return "deposit/" + strconv.FormatInt(seq, 10) }
 
-// OrderNotes gives what people noted about an order, the oldest first.
+// OrderNotes returns what people noted about an order, the oldest first.
 func (b *Book) OrderNotes(ctx context.Context, callBackID string) ([]db.Note, error) {
 	if _, err := b.Order(ctx, callBackID); err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (b *Book) NoteOrder(ctx context.Context, callBackID string, n db.Note) (db.
 	return n, err
 }
 
-// DepositNotes gives what people noted about a deposit, the oldest first. They go with it.
+// DepositNotes returns what people noted about a deposit, the oldest first. They go with it.
 func (b *Book) DepositNotes(ctx context.Context, seq int64) ([]db.Note, error) {
 	if _, err := b.Deposit(ctx, seq); err != nil {
 		return nil, err

@@ -152,7 +152,7 @@ func (o Order) contentDiffers(n NewOrder) string {
 	return ""
 }
 
-// Order gives one order.
+// Order returns one order.
 func (b *Book) Order(ctx context.Context, callBackID string) (Order, error) {
 	if db.CheckText("", callBackID) != nil {
 		return Order{}, db.ErrNotFound

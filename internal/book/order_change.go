@@ -192,7 +192,7 @@ func (b *Book) ApproveOrderAmong(ctx context.Context, callBackID string, a db.Ap
 	})
 }
 
-// OrderApprovals gives the approvals of an order, the first first.
+// OrderApprovals returns the approvals of an order, the first first.
 func (b *Book) OrderApprovals(ctx context.Context, q db.Querier, o Order) ([]db.Approval, error) {
 	return db.Approvals(ctx, q, aboutOrder(o.CallBackID), o.digest())
 }

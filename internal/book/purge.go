@@ -34,7 +34,7 @@ const (
 	findDepositsSQL = `SELECT seq, taken FROM deposits WHERE seq > $1 AND seq <= $2 AND state || '' = 'taken' ORDER BY seq LIMIT CAST($3 AS BIGINT)`
 )
 
-// readUpTo gives the last deposit that everybody has read, and who has not read the next.
+// readUpTo returns the last deposit that everybody has read, and who has not read the next.
 func readUpTo(ctx context.Context, q db.Querier, forwarded string) (last int64, who string, err error) {
 	if last, err = db.FeedEnd(ctx, q, FeedDeposits.String()); err != nil {
 		return 0, "", err

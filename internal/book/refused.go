@@ -169,7 +169,7 @@ func (b *Book) RepeatRefused(ctx context.Context, again map[string]int64, now db
 	return gone, err
 }
 
-// AskAgain gives deposits about which the merchant's check is to be asked now, and notes when the
+// AskAgain returns deposits about which the merchant's check is to be asked now, and notes when the
 // next time is: first a minute after the last, then two, four and so on up to an hour
 // (PROTOCOL.md, E4). No other node gets them too.
 func (b *Book) AskAgain(ctx context.Context, now db.Millis, most int) (seqs []int64, err error) {
@@ -258,7 +258,7 @@ func scanRefused(rows db.Rows) (r Refused, err error) {
 	return r, err
 }
 
-// Refused gives a refused callback. If withBody is false, it has no body.
+// Refused returns a refused callback. If withBody is false, it has no body.
 func (b *Book) Refused(ctx context.Context, seq int64, withBody bool) (Refused, error) {
 	r, err := db.Find(ctx, b, readRefusedSQL, []any{seq}, scanRefused)
 	if err != nil || !withBody {

@@ -184,7 +184,7 @@ func (b *Book) SettleHeld(ctx context.Context, said Said, now db.Millis) error {
 	})
 }
 
-// settleHeld gives decide what to decide, a batch at a time.
+// settleHeld returns decide what to decide, a batch at a time.
 func settleHeld(ctx context.Context, q db.Querier, said Said, now db.Millis, decide func([]TakenDeposit) error) error {
 	epochs, err := db.ReadEpochs(ctx, q)
 	if err != nil || len(epochs) == 0 {

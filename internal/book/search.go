@@ -23,7 +23,7 @@ func (b *Book) SearchDeposits(ctx context.Context, f DepositFilter, limit int, b
 	return db.ReadNumbered(ctx, b, "deposits", depositColumns, f.conditions(lower(before, below)), from, limit, func(d TakenDeposit) int64 { return d.Seq }, scanDeposit)
 }
 
-// lower gives the lower of two bounds, of which 0 is none.
+// lower returns the lower of two bounds, of which 0 is none.
 func lower(a, b int64) int64 {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -92,7 +92,7 @@ SELECT id FROM (
 	UNION ALL SELECT f.id, f.seq FROM inbox i JOIN inbox f ON f.payment = i.payment AND f.seq < i.seq WHERE i.type = 1 AND i.id = $1
 ) AS same ORDER BY seq LIMIT 1`
 
-// FirstDeposit gives the first deposit that names the same transfer as a possible
+// FirstDeposit returns the first deposit that names the same transfer as a possible
 // duplicate, or ErrNotFound.
 func (b *Book) FirstDeposit(ctx context.Context, seq int64) (TakenDeposit, error) {
 	d, err := b.Deposit(ctx, seq)

@@ -128,7 +128,7 @@ func readSpent(ctx context.Context, q db.Querier, s Spent) (Spent, error) {
 	return s, nil
 }
 
-// roundUp gives the first start of a span at or after t.
+// roundUp returns the first start of a span at or after t.
 func roundUp(t, span db.Millis) db.Millis {
 	rest := t % span
 	if rest > 0 {

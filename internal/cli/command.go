@@ -108,7 +108,7 @@ type Ends struct {
 	OfGateway bool
 }
 
-// Of gives the operations of an end.
+// Of returns the operations of an end.
 func (e Ends) Of(end End) []api.Operation {
 	if end == GatewayEnd || end == EitherEnd && e.OfGateway {
 		return e.Gateway
@@ -241,7 +241,7 @@ const firstID = 2 // after the Call and where the API is
 
 var pathMember = regexp.MustCompile(`\{(\w+)\}`)
 
-// Of gives the Call of a parsed command line, nil if its subcommand was written by hand.
+// Of returns the Call of a parsed command line, nil if its subcommand was written by hand.
 func Of(n *kong.Node) *Call {
 	if n == nil || n.Target.Kind() != reflect.Struct || n.Target.NumField() == 0 || n.Target.Type().Field(0).Type != reflect.TypeFor[*Call]() {
 		return nil

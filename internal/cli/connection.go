@@ -66,7 +66,7 @@ func said(k *kong.Context, name string) bool {
 		})
 }
 
-// NewClient gives the client of an end's API.
+// NewClient returns the client of an end's API.
 func NewClient[C any](f Connection, of func(client.Config) (C, error)) (none C, err error) {
 	config, err := f.Config()
 	if err != nil {
@@ -123,10 +123,10 @@ func (f Connection) address() (daemon.Address, error) {
 	return daemon.Address{URL: f.API}, nil
 }
 
-// Web gives the HTTP client for an API.
+// Web returns the HTTP client for an API.
 func (f TLS) Web() (*http.Client, error) { return f.web(daemon.Address{}) }
 
-// web gives the HTTP client for the API at an address. Without --ca the certificate must be
+// web returns the HTTP client for the API at an address. Without --ca the certificate must be
 // the one that was noted, if one was.
 func (f TLS) web(at daemon.Address) (*http.Client, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
@@ -162,7 +162,7 @@ type Secret string
 
 func (s Secret) String() string { return "[secret]" }
 
-// Reveal gives the secret of the flag that is named, read from its file where it names one.
+// Reveal returns the secret of the flag that is named, read from its file where it names one.
 func (s Secret) Reveal(flag string) (string, error) {
 	path, isFile := strings.CutPrefix(string(s), "@")
 	if !isFile {

@@ -170,7 +170,7 @@ func readsText(t reflect.Type) bool {
 	return t.Kind() == reflect.String || json.Unmarshal([]byte(`"1"`), reflect.New(t).Interface()) == nil
 }
 
-// read gives the value of the flag: the content of the file that text names, or text.
+// read returns the value of the flag: the content of the file that text names, or text.
 func (m member) read(flag, text string, std Streams) (string, error) {
 	switch secret := m.kind == reflect.TypeFor[client.Secret](); {
 	case m.file && secret:

@@ -26,7 +26,7 @@ type list struct {
 	page, feed bool
 }
 
-// listOf gives nil if o does not answer a list: one member that is an array of objects, and
+// listOf returns nil if o does not answer a list: one member that is an array of objects, and
 // next where there may be more.
 func listOf(o *api.Operation) *list {
 	if o.Out == nil || o.Out.Kind() != reflect.Struct {
@@ -230,7 +230,7 @@ func entryOf(raw json.RawMessage) (e Entry) {
 	return e
 }
 
-// Text gives a member as text, nothing if it is absent. Dots lead into objects.
+// Text returns a member as text, nothing if it is absent. Dots lead into objects.
 func (e Entry) Text(path string) string {
 	name, rest, deeper := strings.Cut(path, ".")
 	switch v := e[name].(type) {

@@ -182,7 +182,7 @@ func (k *Call) request(ctx context.Context, client *client.Service, std Streams)
 	return r, err
 }
 
-// given gives the flags of the command line with their values.
+// given returns the flags of the command line with their values.
 func (k *Call) given(std Streams) (map[*flag]any, error) {
 	given := map[*flag]any{}
 	for i := range k.flags {
@@ -253,7 +253,7 @@ func (k *Call) fits(r request, given map[*flag]any) error {
 	return nil
 }
 
-// body gives the request from a file or the flag -d, nil if there is none.
+// body returns the request from a file or the flag -d, nil if there is none.
 func (k *Call) body(std Streams) (json.RawMessage, error) {
 	name := ""
 	if f := k.at.FieldByName("File"); f.IsValid() {
@@ -298,7 +298,7 @@ func set(object map[string]any, path []string, v any) {
 	object[path[0]] = v
 }
 
-// merged gives body with members, which win over its own. Without members it gives body
+// merged returns body with members, which win over its own. Without members it gives body
 // unchanged.
 func merged(body json.RawMessage, members map[string]any) (json.RawMessage, error) {
 	if len(members) == 0 {

@@ -24,7 +24,7 @@ import (
 	"countersign/internal/lab/dbtest"
 )
 
-// chromium gives the browser, in which each tab has cookies of its own. The test is skipped where there is none, and fails in CI.
+// chromium returns the browser, in which each tab has cookies of its own. The test is skipped where there is none, and fails in CI.
 func chromium(t *testing.T) context.Context {
 	t.Helper()
 	if testing.Short() {
@@ -131,7 +131,7 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// get gives the value of an expression of JavaScript.
+// get returns the value of an expression of JavaScript.
 func get[T any](b *tab, expression string) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)

@@ -26,7 +26,7 @@ func (v *visit) gatewayTop() (any, error) {
 	return top, err
 }
 
-// names gives the names of tokens by their ids, as far as the session's token may list
+// names returns the names of tokens by their ids, as far as the session's token may list
 // them.
 func (v *visit) names() (map[string]string, error) {
 	names := map[string]string{v.me.ID: v.me.Name}

@@ -73,7 +73,7 @@ type inboxRow struct {
 	Code int64
 }
 
-// inboxRows gives the oldest first.
+// inboxRows returns the oldest first.
 func inboxRows(list []client.InboxEntry) (rows []inboxRow) {
 	for _, e := range slices.Backward(list) {
 		row := inboxRow{InboxEntry: e}

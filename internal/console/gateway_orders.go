@@ -55,7 +55,7 @@ func (v *visit) orders() error {
 	return v.render("orders", "Orders", page)
 }
 
-// oneOrder gives the order with a callBackId as a list.
+// oneOrder returns the order with a callBackId as a list.
 func (v *visit) oneOrder(callBackID string) (list client.OrderPage, err error) {
 	o, err := v.gateway.Order(v.r.Context(), callBackID)
 	switch {
@@ -67,7 +67,7 @@ func (v *visit) oneOrder(callBackID string) (list client.OrderPage, err error) {
 	return list, err
 }
 
-// nextPage gives the address of the next page of this search, and whether this page
+// nextPage returns the address of the next page of this search, and whether this page
 // ended before it was full.
 func (v *visit) nextPage(cursor *string, rows int, at listSpan, fields ...string) (next string, partial bool) {
 	if cursor == nil {

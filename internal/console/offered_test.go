@@ -136,7 +136,7 @@ func (s *site) pressAll(who string, typed map[string]string, skip, late *regexp.
 	return pressed
 }
 
-// saysOf gives what a page says was wrong.
+// saysOf returns what a page says was wrong.
 func saysOf(body string) string {
 	if m := regexp.MustCompile(`(?s)<div class="problems".*?</div>`).FindString(body); m != "" {
 		return m

@@ -40,7 +40,7 @@ type begun struct {
 	Next  string `json:"n"`
 }
 
-// provider gives the provider and its host; zero: there is none.
+// provider returns the provider and its host; zero: there is none.
 func (v *visit) provider() (client.Provider, string) {
 	if v.connect("") != nil {
 		return client.Provider{}, ""

@@ -187,7 +187,7 @@ func (p *peer) sessionOf(t *testing.T, api interface {
 	return in.Secret
 }
 
-// through gives what the peer sends a browser back with.
+// through returns what the peer sends a browser back with.
 func (p *peer) through(t *testing.T, to string) url.Values {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, to, nil)

@@ -36,7 +36,7 @@ func people(t testing.TB, p *peer, groups ...string) (base string, admin *client
 	return base, serviceAPI(t, base, token), clock
 }
 
-// tokenOf gives the row of the person with a subject.
+// tokenOf returns the row of the person with a subject.
 func tokenOf(t testing.TB, admin *client.Service, subject string) client.Token {
 	t.Helper()
 	list, err := admin.Tokens(t.Context())

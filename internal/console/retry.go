@@ -68,7 +68,7 @@ func pack(typed map[string]string) []byte {
 	return b.Bytes()
 }
 
-// unpack gives what pack was given.
+// unpack returns what pack was given.
 func unpack(packed []byte) (typed map[string]string) {
 	// The console sealed it, so it is no longer than a form.
 	if json.NewDecoder(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), maxForm)).Decode(&typed) != nil {
@@ -98,7 +98,7 @@ func (v *visit) above() string {
 	return root
 }
 
-// refused gives the post that was refused before this page, once.
+// refused returns the post that was refused before this page, once.
 func (v *visit) refused() refused {
 	var o refused
 	if v.before == nil {

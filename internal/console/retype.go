@@ -44,7 +44,7 @@ func (o refused) retype(page []byte) []byte {
 	return b.Bytes()
 }
 
-// field gives an input or a textarea with what was typed.
+// field returns an input or a textarea with what was typed.
 func (o refused) field(tag []byte) []byte {
 	name := fieldName.FindSubmatch(tag)
 	if name == nil || fieldKind.Match(tag) {

@@ -78,7 +78,7 @@ var foundLists = []struct {
 	{client.FoundAddress, "/console/addresses", []client.MatchedBy{client.MatchedUser}},
 }
 
-// listsOf gives the lists that have all of what was found.
+// listsOf returns the lists that have all of what was found.
 func (v *visit) listsOf(text string, found []client.Found) (links []listLink) {
 	for _, l := range foundLists {
 		for _, m := range l.members {

@@ -93,7 +93,7 @@ func deposit(t testing.TB, merchant, id string) client.NewDeposit {
 		Amount: amount(t, "7.400000000000000001"), FromAddress: "TFrom", ToAddress: "TTo", TxIndex: -1}
 }
 
-// paths gives for each page of the service an address that shows it.
+// paths returns for each page of the service an address that shows it.
 func (w *world) paths() map[string][]string {
 	return map[string][]string{
 		"GET /console/{$}":                   {"/console/", "/console/?kind=change&state=done", "/console/?awaits=me"},

@@ -97,7 +97,7 @@ func (v *visit) makeMerchant() (made client.CreatedMerchant, err error) {
 	return v.service.CreateMerchant(v.r.Context(), m)
 }
 
-// whole gives 0 for an empty field.
+// whole returns 0 for an empty field.
 func (v *visit) whole(name string) (int, error) {
 	text := v.form(name)
 	if text == "" {

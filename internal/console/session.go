@@ -149,7 +149,7 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/console/signin", http.StatusSeeOther)
 }
 
-// inside gives a path of the console; anything else becomes the first page.
+// inside returns a path of the console; anything else becomes the first page.
 func inside(next string) string {
 	if !strings.HasPrefix(next, root) || strings.ContainsAny(next, "\\\r\n") || strings.HasPrefix(next, "/console/signin") {
 		return root
@@ -163,7 +163,7 @@ type links struct {
 	of map[string]client.Secret
 }
 
-// Link gives the path of a link that signs a browser in with the token, once.
+// Link returns the path of a link that signs a browser in with the token, once.
 func (c *Console) Link(token client.Secret) string {
 	code := rand.Text()
 	c.links.mu.Lock()

@@ -14,7 +14,7 @@ import (
 	"countersign/internal/lab/dbtest"
 )
 
-// sheet gives the rows of a list as CSV.
+// sheet returns the rows of a list as CSV.
 func (s *site) sheet(path string) [][]string {
 	s.t.Helper()
 	p := s.get(path)

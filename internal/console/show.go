@@ -50,7 +50,7 @@ func text(v any) template.HTML {
 	return template.HTML("<bdi>" + visible(s) + "</bdi>")
 }
 
-// visible gives s as HTML.
+// visible returns s as HTML.
 func visible(s string) string {
 	var b strings.Builder
 	plain := 0

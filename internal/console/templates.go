@@ -118,7 +118,7 @@ func (v *visit) renderAs(status int, name, title string, data any) error {
 	return nil
 }
 
-// part gives a part of a page: a template that the page defines.
+// part returns a part of a page: a template that the page defines.
 func (v *visit) part(name, part string, data any) (string, error) {
 	v.before = &refused{} // the answer has begun: the cookie is for the next page
 	f, err := v.frame("", data)

@@ -33,7 +33,7 @@ type tokenRow struct {
 	Kept    string // why nobody may revoke it; empty: somebody may
 }
 
-// tokenRows gives the rows of tokens, those that are valid first, the newest first.
+// tokenRows returns the rows of tokens, those that are valid first, the newest first.
 func (v *visit) tokenRows(list []client.Token) (rows []tokenRow) {
 	lasting := func(t client.Token) bool {
 		return t.Role == client.RoleAdmin && len(t.Merchants) == 0 && t.Expires == 0 && t.Revoked == 0

@@ -44,7 +44,7 @@ func (v *visit) views() (list []view) {
 	return list
 }
 
-// filterOf gives the part of a query that a view has.
+// filterOf returns the part of a query that a view has.
 func filterOf(q url.Values) url.Values {
 	f := maps.Clone(q)
 	for _, own := range []string{"cursor", "did", "format"} {
@@ -69,7 +69,7 @@ type viewsBar struct {
 	Name        string // of what is saved, if nothing else is typed
 }
 
-// ViewsBar gives the views of this page's list.
+// ViewsBar returns the views of this page's list.
 func (f frame) ViewsBar() viewsBar {
 	bar := viewsBar{Path: f.Path, Query: filterOf(f.v.r.URL.Query()).Encode()}
 	for _, s := range f.v.views() {

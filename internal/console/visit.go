@@ -95,10 +95,10 @@ func (v *visit) connect(token client.Secret) error {
 // may says whether the session's token may call an operation of the API.
 func (v *visit) may(operation string) bool { return slices.Contains(v.me.May, operation) }
 
-// query gives a parameter of the address.
+// query returns a parameter of the address.
 func (v *visit) query(name string) string { return strings.TrimSpace(v.r.URL.Query().Get(name)) }
 
-// form gives a field of the form, without spaces around it.
+// form returns a field of the form, without spaces around it.
 func (v *visit) form(name string) string { return strings.TrimSpace(v.r.PostFormValue(name)) }
 
 // done ends a post: the browser goes to the page at to, which says what was done. The

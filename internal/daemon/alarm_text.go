@@ -53,7 +53,7 @@ func alarmText(end string, p db.AlarmPost) string {
 
 func at(m db.Millis) string { return m.Time().UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// plain gives text that others wrote as one that chats and mails show as it is.
+// plain returns text that others wrote as one that chats and mails show as it is.
 func plain(text string) string {
 	text = strings.Map(func(r rune) rune {
 		switch {

@@ -36,7 +36,7 @@ type connections struct {
 // takes some 20 KB.
 const connectionsMost = 10_000
 
-// connectionsOf gives said, or the part of this process's descriptors that a listener
+// connectionsOf returns said, or the part of this process's descriptors that a listener
 // may have.
 func connectionsOf(said, part int) int {
 	if said > 0 {
@@ -96,7 +96,7 @@ func (l *connections) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// silent gives the connection that was silent for longest and may be closed; nil if
+// silent returns the connection that was silent for longest and may be closed; nil if
 // there is none. l is locked.
 func (l *connections) silent() (c *connection) {
 	for o := range l.open {

@@ -37,7 +37,7 @@ func (w withDatabases) Run() int { return dbtest.Run(w.m) }
 
 const apiKey countersign.APIKey = "the-api-key-of-the-shop"
 
-// newPair gives the public part, for the merchant, and the private one, for the
+// newPair returns the public part, for the merchant, and the private one, for the
 // service.
 func newPair(t *testing.T) (*envelope.Key, string) {
 	t.Helper()

@@ -4,7 +4,7 @@ package daemon
 
 import "syscall"
 
-// diskFree gives the bytes that are left for this user on the volume of dir.
+// diskFree returns the bytes that are left for this user on the volume of dir.
 func diskFree(dir string) (float64, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// documents gives the OpenAPI documents of a service and of a gateway, indented.
+// documents returns the OpenAPI documents of a service and of a gateway, indented.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	b := startBoth(t, t.TempDir(), "", "")

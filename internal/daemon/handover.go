@@ -53,7 +53,7 @@ type HandoverError struct{ err error }
 
 func (e *HandoverError) Error() string { return e.err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *HandoverError) Unwrap() error { return e.err }
 
 // WriteHandover writes the files, all or none, and says what each is for, a line each.

@@ -28,7 +28,7 @@ func ownHosts(names []string, next http.Handler) http.Handler {
 	})
 }
 
-// hostOf gives the host of a Host header: a name or an address, with or without a port.
+// hostOf returns the host of a Host header: a name or an address, with or without a port.
 func hostOf(header string) string {
 	if host, _, err := net.SplitHostPort(header); err == nil {
 		return host

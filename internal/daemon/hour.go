@@ -52,7 +52,7 @@ func (h *hour) add(now time.Time, result client.AttemptResult, took time.Duratio
 	s.took[bucket]++
 }
 
-// last gives the slices of the last hour that have attempts, the oldest first.
+// last returns the slices of the last hour that have attempts, the oldest first.
 func (h *hour) last(now time.Time) []client.HourSlice {
 	list := []client.HourSlice{}
 	end := now.UnixMilli() / hourStep.Milliseconds()
@@ -68,7 +68,7 @@ func (h *hour) last(now time.Time) []client.HourSlice {
 	return list
 }
 
-// percentile gives the upper end of the bucket that p percent of the attempts do not
+// percentile returns the upper end of the bucket that p percent of the attempts do not
 // exceed, in milliseconds.
 func (s *hourSlice) percentile(p int64) int64 {
 	rest := (s.attempts*p + 99) / 100

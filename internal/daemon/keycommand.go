@@ -62,7 +62,7 @@ func MasterKeyFrom(ctx context.Context, command string, log *slog.Logger) (*db.M
 	return k, nil
 }
 
-// GivenKey gives the master key that was given as text, or that a command gives. name is that
+// GivenKey returns the master key that was given as text, or that a command gives. name is that
 // of the setting. Nil: neither is given.
 func GivenKey(name, text, command string, log *slog.Logger) (key *db.MasterKey, err error) {
 	switch env := "COUNTERSIGN_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")); {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// ownerOfDir gives the owner of a directory, if this process is root and the owner is not.
+// ownerOfDir returns the owner of a directory, if this process is root and the owner is not.
 func ownerOfDir(dir string) (owner *syscall.Stat_t, err error) {
 	if os.Geteuid() != 0 {
 		return nil, nil

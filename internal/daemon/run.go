@@ -45,7 +45,7 @@ func RunParts(ctx context.Context, parts ...Part) error {
 	return errors.Join(errs...)
 }
 
-// noticed gives a context that ends the time notice after ctx. It calls leave when ctx
+// noticed returns a context that ends the time notice after ctx. It calls leave when ctx
 // ends, so that who watches /readyz sends no more calls while they are still answered.
 func noticed(ctx context.Context, notice time.Duration, leave func()) (context.Context, context.CancelFunc) {
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))

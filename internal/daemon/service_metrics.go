@@ -239,7 +239,7 @@ func (s serviceScrape) collect(ctx context.Context, ch chan<- prometheus.Metric)
 	return nil
 }
 
-// collectAlarms gives the numbers of alarms by kind, those of kinds that were never
+// collectAlarms returns the numbers of alarms by kind, those of kinds that were never
 // raised too, so that the first one is seen as a rise.
 func collectAlarms(ctx context.Context, d *db.DB, kinds []client.AlarmKind, raised, open *prometheus.Desc, ch chan<- prometheus.Metric) error {
 	counts, err := d.AlarmCounts(ctx)

@@ -120,7 +120,7 @@ func (s Storage) makeDir() error {
 	return s.private()
 }
 
-// firstMasterKey gives the master key where there was none when the process started.
+// firstMasterKey returns the master key where there was none when the process started.
 // It makes one for a new database alone: no other key opens one that is sealed.
 func (s Storage) firstMasterKey(newDatabase bool) (*db.MasterKey, error) {
 	if newDatabase {

@@ -154,7 +154,7 @@ func (c *certificates) read() (*tls.Config, error) {
 	return config, nil
 }
 
-// current gives the settings for a new connection. Files that cannot be read leave them
+// current returns the settings for a new connection. Files that cannot be read leave them
 // as they are: half of a pair may be written.
 func (c *certificates) current(*tls.ClientHelloInfo) (*tls.Config, error) {
 	c.mu.Lock()

@@ -18,7 +18,7 @@ import (
 // them, and no amount, address, key or body.
 type tracing struct{ *tracer }
 
-// newTracing gives nil where no traces are asked for.
+// newTracing returns nil where no traces are asked for.
 func newTracing(on bool, service string, log *slog.Logger) (*tracing, error) {
 	if !on {
 		return nil, nil

@@ -89,7 +89,7 @@ func (d *DB) PostAlarmsTo(ctx context.Context, destination string, now Millis) e
 
 var errNotRead = errors.New("an alarm that is to be posted cannot be read")
 
-// ClaimAlarmPost gives the next message that is due for a destination; found is false if there
+// ClaimAlarmPost returns the next message that is due for a destination; found is false if there
 // is none. No other process gets it before the lease ends.
 func (d *DB) ClaimAlarmPost(ctx context.Context, destination string, now Millis, lease time.Duration) (p AlarmPost, found bool, err error) {
 	var is int

@@ -283,7 +283,7 @@ func EndAlarms(ctx context.Context, t *Tx, list []Alarm) error {
 	return t.Batch(ctx, append(more, EndFeed(FeedOfAlarms, seq)))
 }
 
-// StandingAlarms gives the rows of some kinds that have not ended, the oldest first.
+// StandingAlarms returns the rows of some kinds that have not ended, the oldest first.
 func (d *DB) StandingAlarms(ctx context.Context, kinds ...client.AlarmKind) ([]Alarm, error) {
 	list := make([]string, len(kinds))
 	for i, k := range kinds {
@@ -347,7 +347,7 @@ func (f AlarmFilter) conditions(d *Dialect, before int64) *Conditions {
 	return c
 }
 
-// AlarmCounts gives how many alarms there are by kind.
+// AlarmCounts returns how many alarms there are by kind.
 func (d *DB) AlarmCounts(ctx context.Context) (map[client.AlarmKind]AlarmCount, error) {
 	counts, err := Counts(ctx, d)
 	kinds := map[client.AlarmKind]AlarmCount{}
@@ -359,7 +359,7 @@ func (d *DB) AlarmCounts(ctx context.Context) (map[client.AlarmKind]AlarmCount, 
 	return kinds, err
 }
 
-// Alarm gives one alarm.
+// Alarm returns one alarm.
 func (d *DB) Alarm(ctx context.Context, seq int64) (Alarm, error) {
 	return alarm(ctx, d, seq)
 }

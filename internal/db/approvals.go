@@ -43,7 +43,7 @@ func Digest(of ...any) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Approvals gives the approvals of a thing as it is now, by its digest, the first first. One of a
+// Approvals returns the approvals of a thing as it is now, by its digest, the first first. One of a
 // thing that was something else then, such as before a restore, is none of it.
 func Approvals(ctx context.Context, q Querier, about, digest string) ([]Approval, error) {
 	return List(ctx, q, approvalsSQL, []any{about, digest}, func(r Rows) (a Approval, err error) {

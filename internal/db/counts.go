@@ -61,7 +61,7 @@ func (t *Tx) writeCounts(ctx context.Context) error {
 	return nil
 }
 
-// Counts gives the kept numbers.
+// Counts returns the kept numbers.
 func Counts(ctx context.Context, q Querier) (map[string]int64, error) {
 	return numbers(ctx, q, readCountsSQL)
 }

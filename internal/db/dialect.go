@@ -72,7 +72,7 @@ func newPostgresDialect() *Dialect {
 // List turns strings into the argument for "{in}$n{end}" and "{list}$n{as w}".
 func (d *Dialect) List(l []string) any { return d.list(l) }
 
-// sql gives text as this database reads it. Querier methods do that themselves.
+// sql returns text as this database reads it. Querier methods do that themselves.
 func (d *Dialect) sql(text string) string {
 	if done, ok := d.texts.Load(text); ok {
 		return done.(string)

@@ -66,7 +66,7 @@ func (l *EpochQuery) Statement() Statement {
 	}}
 }
 
-// Last gives the present epoch, when the statement has run without an error. It is open while any
+// Last returns the present epoch, when the statement has run without an error. It is open while any
 // is. The zero Epoch: there was no restore.
 func (l *EpochQuery) Last() (e Epoch) {
 	if n := len(l.list); n > 0 {
@@ -101,7 +101,7 @@ func EpochIsOpen(ctx context.Context, q Querier) (bool, error) {
 // Epochs are all epochs of a database, in order.
 type Epochs []Epoch
 
-// ReadEpochs gives all epochs that a restore has begun. The last is open while any is.
+// ReadEpochs returns all epochs that a restore has begun. The last is open while any is.
 func ReadEpochs(ctx context.Context, q Querier) (Epochs, error) {
 	var l EpochQuery
 	s := l.Statement()
@@ -114,7 +114,7 @@ func ReadEpochs(ctx context.Context, q Querier) (Epochs, error) {
 	return l.list, nil
 }
 
-// Epochs gives all epochs.
+// Epochs returns all epochs.
 func (d *DB) Epochs(ctx context.Context) (Epochs, error) { return ReadEpochs(ctx, d) }
 
 // Between is how many numbers of a feed were given after from, up to to.
@@ -128,7 +128,7 @@ func (es Epochs) Between(feed string, from, to int64) int64 {
 	return n
 }
 
-// lost gives the number to go on from if after lies in the gap before an epoch, where another
+// lost returns the number to go on from if after lies in the gap before an epoch, where another
 // epoch gave it or nobody did. Otherwise it gives 0.
 func (es Epochs) lost(feed string, after int64) int64 {
 	for _, e := range es {
@@ -173,7 +173,7 @@ func (d *DB) CheckPage(ctx context.Context, feed string, after, first int64) err
 	return checkAfter(ctx, d, feed, after)
 }
 
-// FirstSeq gives the number of the first entry of a page, 0 for none.
+// FirstSeq returns the number of the first entry of a page, 0 for none.
 func FirstSeq[T any](list []T, seq func(T) int64) int64 {
 	if len(list) == 0 {
 		return 0

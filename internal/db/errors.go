@@ -74,5 +74,5 @@ type ItemError struct {
 
 func (e *ItemError) Error() string { return e.Err.Error() }
 
-// Unwrap gives the error itself.
+// Unwrap returns the error itself.
 func (e *ItemError) Unwrap() error { return e.Err }

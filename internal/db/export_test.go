@@ -11,7 +11,7 @@ const (
 
 var Pauses = (*Purger).pauses
 
-// HeldBack gives why p cannot go on.
+// HeldBack returns why p cannot go on.
 func HeldBack(p *Purger) string { return p.held }
 
 // RewrapSome calls do with every second data key of the tables, its bytes and what seals

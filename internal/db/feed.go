@@ -18,7 +18,7 @@ const (
 	lastSeqsSQL  = `SELECT name, last_seq FROM feeds`
 )
 
-// LockFeed gives the last number of a feed and locks it until t ends.
+// LockFeed returns the last number of a feed and locks it until t ends.
 func LockFeed(ctx context.Context, t *Tx, feed string) (seq int64, err error) {
 	_, err = One(ctx, t, lockFeedSQL, []any{feed}, &seq)
 	return seq, err
@@ -30,13 +30,13 @@ func EndFeed(feed string, seq int64) Statement {
 	return Statement{SQL: writeFeedSQL, Args: []any{feed, seq}}
 }
 
-// FeedEnd gives the last number of a feed.
+// FeedEnd returns the last number of a feed.
 func FeedEnd(ctx context.Context, q Querier, feed string) (seq int64, err error) {
 	_, err = One(ctx, q, feedEndSQL, []any{feed}, &seq)
 	return seq, err
 }
 
-// LastSeqs gives the last number of each feed.
+// LastSeqs returns the last number of each feed.
 func LastSeqs(ctx context.Context, q Querier) (map[string]int64, error) {
 	return numbers(ctx, q, lastSeqsSQL)
 }

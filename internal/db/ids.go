@@ -21,7 +21,7 @@ type IDs struct {
 	hi, lo uint64 // the 80 bits: 16 and 64
 }
 
-// Next gives the 26 characters of a new id. Each id of a maker is greater than the one
+// Next returns the 26 characters of a new id. Each id of a maker is greater than the one
 // before if now does not go back.
 func (m *IDs) Next(now Millis) string {
 	m.mu.Lock()

@@ -67,7 +67,7 @@ func (l *Listing) Before(id string) {
 	l.Add(l.Alias()+".id < ?", id)
 }
 
-// since gives the condition of Since.
+// since returns the condition of Since.
 func (l *Listing) since(q *Conditions) {
 	switch a := l.Alias(); {
 	case l.Since == "":
@@ -172,7 +172,7 @@ func (q *Conditions) EndWalk() { q.walk, q.walkArgs = len(q.list), len(q.Args) }
 // Filtered reports whether there are filters.
 func (q *Conditions) Filtered() bool { return len(q.list) > q.walk }
 
-// Walk gives the conditions without the filters.
+// Walk returns the conditions without the filters.
 func (q *Conditions) Walk() Conditions {
 	return Conditions{Args: q.Args[:q.walkArgs:q.walkArgs], list: q.list[:q.walk:q.walk]}
 }
@@ -191,7 +191,7 @@ func (q *Conditions) Arg(a any) string {
 	return fmt.Sprintf("$%d", len(q.Args))
 }
 
-// Where gives the clause, empty without conditions.
+// Where returns the clause, empty without conditions.
 func (q *Conditions) Where() string {
 	if len(q.list) == 0 {
 		return ""

@@ -18,7 +18,7 @@ type MasterKey struct {
 	gcm cipher.AEAD
 }
 
-// NewMasterKey gives the master key of 32 random bytes.
+// NewMasterKey returns the master key of 32 random bytes.
 func NewMasterKey(key [32]byte) *MasterKey { return &MasterKey{key, newGCM(key[:])} }
 
 const wrapPurpose = "countersign data key"
@@ -46,7 +46,7 @@ const sealFormat = 1
 // errUnsealable means that a sealed value does not open with a key.
 var errUnsealable = errors.New("sealed value does not open")
 
-// newGCM gives AES-256-GCM with random nonces, for a key of 32 bytes.
+// newGCM returns AES-256-GCM with random nonces, for a key of 32 bytes.
 func newGCM(key []byte) cipher.AEAD {
 	block, err := aes.NewCipher(key)
 	if err != nil {
@@ -59,7 +59,7 @@ func newGCM(key []byte) cipher.AEAD {
 	return gcm
 }
 
-// sealGCM gives the format, a random nonce and the sealed text. A data key seals a
+// sealGCM returns the format, a random nonce and the sealed text. A data key seals a
 // few values, a master key one value for each change of a record. Both are far too
 // few for random nonces to repeat.
 func sealGCM(gcm cipher.AEAD, plain []byte, about string) []byte {

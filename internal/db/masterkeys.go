@@ -12,7 +12,7 @@ const (
 INSERT INTO master_keys (number, fingerprint, since, next, self) VALUES (1, $1, $2, $3, $4) ON CONFLICT DO NOTHING`
 )
 
-// ReadMasterKeys gives what a database says of its master keys, the oldest first. The last
+// ReadMasterKeys returns what a database says of its master keys, the oldest first. The last
 // one seals.
 func ReadMasterKeys(ctx context.Context, q Querier) (rows []MasterKeyRow, err error) {
 	err = Each(ctx, q, masterKeysSQL, nil, func(r Rows) error {
@@ -27,7 +27,7 @@ func ReadMasterKeys(ctx context.Context, q Querier) (rows []MasterKeyRow, err er
 // MasterKeys is ReadMasterKeys as of the last look.
 func (d *DB) MasterKeys() []MasterKeyRow { return d.keys.Rows() }
 
-// MasterKey gives the key that seals.
+// MasterKey returns the key that seals.
 func (d *DB) MasterKey() *MasterKey { return d.keys.Current() }
 
 // UnwrapKey opens a data key.

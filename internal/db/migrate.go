@@ -34,7 +34,7 @@ const (
 // schema whose programs still work with it.
 const metaOldest = "oldest schema"
 
-// readVersion gives the number of the schema, 0 if there is none, and the lowest number of
+// readVersion returns the number of the schema, 0 if there is none, and the lowest number of
 // a schema whose programs work with it.
 func readVersion(ctx context.Context, q Querier) (at, oldest int, err error) {
 	if _, err := One(ctx, q, readVersionSQL, nil, &at); err != nil || at == 0 {
@@ -163,7 +163,7 @@ func oldestOf(number int, text string) (int, error) {
 	return oldest, nil
 }
 
-// steps gives the migrations of an end in order, for d. Files of one number are one step, in
+// steps returns the migrations of an end in order, for d. Files of one number are one step, in
 // the order of parts. Numbers run from 1 without gaps; a released migration never changes.
 func steps(parts []fs.FS, d *Dialect) ([]step, error) {
 	byNumber := map[int]step{}

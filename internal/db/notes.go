@@ -40,7 +40,7 @@ func AddNote(ctx context.Context, t *Tx, about string, n Note) (Note, error) {
 	return n, err
 }
 
-// Notes gives the notes about a thing, the oldest first.
+// Notes returns the notes about a thing, the oldest first.
 func Notes(ctx context.Context, q Querier, about string) ([]Note, error) {
 	return List(ctx, q, readNotesSQL, []any{about}, func(r Rows) (n Note, err error) {
 		err = r.Scan(&n.Seq, &n.At, &n.By, &n.Name, &n.Text)

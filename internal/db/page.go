@@ -75,7 +75,7 @@ func NumbersBetween(ctx context.Context, q Querier, table, column string, since,
 	return from, below, err
 }
 
-// firstAt gives the number of the first row at or after a time. If there is none, it gives
+// firstAt returns the number of the first row at or after a time. If there is none, it gives
 // the number after the last row.
 func firstAt(ctx context.Context, q Querier, table, column string, at Millis) (int64, error) {
 	var low, high int64

@@ -58,7 +58,7 @@ var sessionSettings = []struct{ name, value string }{
 	{"tcp_keepalives_idle", "30"}, {"tcp_keepalives_interval", "10"}, {"tcp_keepalives_count", "3"}, // seconds
 }
 
-// settings gives the statements for sessionSettings.
+// settings returns the statements for sessionSettings.
 func settings(url string) (list []string) {
 	for _, s := range sessionSettings {
 		if !strings.Contains(url, s.name) {
@@ -88,7 +88,7 @@ func apply(ctx context.Context, conn *pgx.Conn, list []string) error {
 	return nil
 }
 
-// PoolConfig gives the configuration of a pool for any PostgreSQL database, which need
+// PoolConfig returns the configuration of a pool for any PostgreSQL database, which need
 // not be of an End: with the rules for TLS of this package, and with connections that
 // leave a server which died or was replaced. Watch of the Links must run where they are
 // Several.

@@ -193,7 +193,7 @@ func (b *bell) connected(ctx context.Context) (heard bool, err error) {
 	}
 }
 
-// next gives a notification, or nil if none came for a while and the connection
+// next returns a notification, or nil if none came for a while and the connection
 // works.
 func (b *bell) next(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
 	wait, cancel := context.WithTimeout(ctx, listenCheck)

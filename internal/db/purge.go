@@ -106,7 +106,7 @@ type PurgeDone struct {
 	Wait   time.Duration // until the next step
 }
 
-// NewPurger gives the Purger of an end. It starts nothing.
+// NewPurger returns the Purger of an end. It starts nothing.
 func NewPurger(c PurgeConfig, of Purging) (*Purger, error) {
 	if c.DB == nil || c.Keep <= 0 || c.Now == nil || c.Log == nil {
 		return nil, errors.New("db: PurgeConfig is not complete")
@@ -214,7 +214,7 @@ func (p *Purger) Step(ctx context.Context, now Millis) (done PurgeDone, err erro
 	return done, err
 }
 
-// pauses gives the length of a pause as a multiple of its batch.
+// pauses returns the length of a pause as a multiple of its batch.
 func (p *Purger) pauses(now Millis) time.Duration {
 	if now-p.walk <= Millis(longWalk.Milliseconds()) {
 		return calm

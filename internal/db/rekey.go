@@ -165,7 +165,7 @@ func (k sealedKey) change(wrapped []byte) Statement {
 		Args: []any{wrapped, k.row, k.wrapped}}
 }
 
-// eachSealedKey gives all data keys of a database, a page at a time.
+// eachSealedKey returns all data keys of a database, a page at a time.
 func eachSealedKey(ctx context.Context, q Querier, tables []SealedTable, fn func([]sealedKey) error) error {
 	var value []byte
 	if found, err := One(ctx, q, readMetaSQL, []any{Canary}, &value); err != nil {

@@ -16,7 +16,7 @@ import (
 	"countersign/internal/lab/dbtest"
 )
 
-// filled gives a database with many pages that was closed.
+// filled returns a database with many pages that was closed.
 func filled(t *testing.T) (path string) {
 	t.Helper()
 	path = dbtest.SQLite(t)

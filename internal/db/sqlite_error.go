@@ -46,7 +46,7 @@ func (d *damage) explain(err error) error {
 	return err
 }
 
-// seen gives what explain noted.
+// seen returns what explain noted.
 func (d *damage) seen() error {
 	if err := d.met.Load(); err != nil {
 		return *err

@@ -152,7 +152,7 @@ func (t *Tx) finish(ctx context.Context, end End) error {
 // apartConns is how many connections the reads of DB.Apart have together.
 const apartConns = 4
 
-// Apart gives d with separate connections for reads outside transactions; all callers of
+// Apart returns d with separate connections for reads outside transactions; all callers of
 // Apart share those few. Whole lists are read on them, so that they never take a
 // connection from the work. Transactions still use those of d.
 func (d *DB) Apart() *DB {

@@ -26,7 +26,7 @@ type hub struct {
 	watchers map[Topic]map[chan struct{}]bool
 }
 
-// Watch gives a channel that gets a value soon after a commit woke topic, on this node
+// Watch returns a channel that gets a value soon after a commit woke topic, on this node
 // or, with PostgreSQL, on another. Several wakes may give one value, and a broken
 // connection may lose values, so callers must also poll slowly. stop ends the watch.
 func (d *DB) Watch(topic Topic) (c <-chan struct{}, stop func()) { return d.hub.watch(topic) }

@@ -17,7 +17,7 @@ import (
 //go:embed deposits/deposits.jsonl
 var embedded []byte
 
-// readDeposits gives the embedded deposits, repeated under new names.
+// readDeposits returns the embedded deposits, repeated under new names.
 func (d *Demo) readDeposits() ([]client.NewDeposit, error) {
 	var once []client.NewDeposit
 	for line := range bytes.Lines(embedded) {

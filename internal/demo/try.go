@@ -170,7 +170,7 @@ type tap struct {
 	lines   strings.Builder
 }
 
-// said gives the lines of the log since the last call.
+// said returns the lines of the log since the last call.
 func (t *tap) said() string {
 	t.writing.Lock()
 	defer t.writing.Unlock()

@@ -115,7 +115,7 @@ func (a *attempt) failed(ctx context.Context, what string, err error) {
 	a.finish(Verdict{Result: client.AttemptRetry, Reason: client.ReasonInternal, Reached: true})
 }
 
-// load gives the attempt its merchant and its question. With an error it says what
+// load returns the attempt its merchant and its question. With an error it says what
 // cannot be done.
 func (a *attempt) load(ctx context.Context) (what string, err error) {
 	c := a.claimed
@@ -273,7 +273,7 @@ func (m *merchant) exchange(asked, under *keySet, body, plain []byte, r Response
 	return e
 }
 
-// question gives the callback a new requestUUID (PROTOCOL.md, B1). It gives the
+// question returns the callback a new requestUUID (PROTOCOL.md, B1). It gives the
 // Question for its response, and the bytes to seal.
 func question(c outbox.Claimed, m *merchant) (q Question, plain []byte, uuid string, err error) {
 	var random [6]byte

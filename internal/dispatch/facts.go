@@ -29,7 +29,7 @@ func (m *merchant) shown(f client.Fact) client.Fact {
 		Came: clean(f.Came, mostFact), Cause: clean(f.Cause, mostFact)}
 }
 
-// line gives text with most characters at most. A space stands for each that is not
+// line returns text with most characters at most. A space stands for each that is not
 // printable, such as the end of a line.
 func line(text string, most int) string {
 	n := 0
@@ -44,7 +44,7 @@ func line(text string, most int) string {
 	}, text))
 }
 
-// logged gives the facts as fields of a line of the log, which has no amounts, addresses and
+// logged returns the facts as fields of a line of the log, which has no amounts, addresses and
 // users.
 func logged(f client.Fact) (attrs []slog.Attr) {
 	public := f.Cause != "" // then what came is a kind

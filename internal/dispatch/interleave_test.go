@@ -176,7 +176,7 @@ func seldom(t *rapid.T) {
 	}
 }
 
-// pick gives one attempt that a node holds and that is, or is not, answered.
+// pick returns one attempt that a node holds and that is, or is not, answered.
 func (w *world) pick(t *rapid.T, answered bool) (node int, a *heldAttempt) {
 	type place struct {
 		node int

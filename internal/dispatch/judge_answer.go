@@ -54,7 +54,7 @@ func unopened(f client.Fact, v Verdict) Verdict {
 	return v.with(f)
 }
 
-// with gives v the facts f beside the merchant's message.
+// with returns v the facts f beside the merchant's message.
 func (v Verdict) with(f client.Fact) Verdict {
 	f.Message = v.Facts.Message
 	v.Facts = f

@@ -20,7 +20,7 @@ import (
 	"countersign/internal/outbox"
 )
 
-// cut gives the chunks of an answer as a sealer makes them.
+// cut returns the chunks of an answer as a sealer makes them.
 func cut(plaintext []byte, chunk int) [][]byte { return slices.Collect(slices.Chunk(plaintext, chunk)) }
 
 // opened is an opener for an answer that came in these chunks.
@@ -196,7 +196,7 @@ type honest struct {
 	extra                  [][2]string // name, JSON value
 }
 
-// write gives the answer as some writer of JSON would.
+// write returns the answer as some writer of JSON would.
 func (h honest) write(t *rapid.T, fixed []int) []byte {
 	members := [][2]string{
 		{"type", "2"}, {"tenantUserId", quote(t, h.user)}, {"callBackId", quote(t, h.callBackID)}, {"address", quote(t, h.details.Address)},

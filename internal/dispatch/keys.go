@@ -71,7 +71,7 @@ func (k *keySet) asksAlike(o *keySet) bool {
 	return k.sealKey.Fingerprint() == o.sealKey.Fingerprint() && k.callbackKey == o.callbackKey
 }
 
-// at gives the sets that count at now: the one that seals and the other, nil if there is
+// at returns the sets that count at now: the one that seals and the other, nil if there is
 // none.
 func (k *keys) at(now db.Millis) (sealing, other *keySet) {
 	if now >= k.until {
@@ -80,7 +80,7 @@ func (k *keys) at(now db.Millis) (sealing, other *keySet) {
 	return &k.keySet, k.other
 }
 
-// forRequest gives the set for a request at now. It is the other one after the merchant
+// forRequest returns the set for a request at now. It is the other one after the merchant
 // did not take a request under the one that seals: a merchant that cannot have two keys
 // changes at a moment of its own.
 func (k *keys) forRequest(lastReason client.Reason, now db.Millis) *keySet {
@@ -91,7 +91,7 @@ func (k *keys) forRequest(lastReason client.Reason, now db.Millis) *keySet {
 	return sealing
 }
 
-// forAnswer gives the sets that count for an answer, at now, to a request under asked:
+// forAnswer returns the sets that count for an answer, at now, to a request under asked:
 // that one first, since a merchant seals an answer for the pair that belongs to the key of
 // the request (PROTOCOL.md, K9).
 func (k *keys) forAnswer(asked *keySet, now db.Millis) []*keySet {

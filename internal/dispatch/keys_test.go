@@ -23,7 +23,7 @@ var (
 	newSince = outbox.KeySince{Key: 11, ResponseKey: 12, APIKey: 13, CallbackAPIKey: 14}
 )
 
-// rotating gives m1 of r two sets of keys. Active with an overlap that has passed: the
+// rotating returns m1 of r two sets of keys. Active with an overlap that has passed: the
 // older one has ended, and nothing has noted it yet.
 func rotating(r *rig, active bool, overlap time.Duration, fresh outbox.MerchantKeys) {
 	m := r.merchants["m1"]

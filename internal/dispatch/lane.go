@@ -194,7 +194,7 @@ func (l *lane) run(stop, work context.Context) {
 	}
 }
 
-// atMostHour gives ms as a duration of at most an hour. Never would overflow.
+// atMostHour returns ms as a duration of at most an hour. Never would overflow.
 func atMostHour(ms db.Millis) time.Duration {
 	return time.Duration(min(ms, db.Millis(time.Hour.Milliseconds()))) * time.Millisecond
 }

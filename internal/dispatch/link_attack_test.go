@@ -137,7 +137,7 @@ func (a *linkAttack) signResponse(m *attacked, by *envelope.SigningKey, asked ht
 	}
 }
 
-// post gives the merchant's response.
+// post returns the merchant's response.
 func (a *linkAttack) post(m attacked) attacked {
 	r := httptest.NewRequest(http.MethodPost, m.path, bytes.NewReader(m.body))
 	r.Host = m.host

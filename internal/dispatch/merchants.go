@@ -95,7 +95,7 @@ func newMerchants(o Outbox, p TargetRules, open func() *openings) *cachedMerchan
 	return &cachedMerchants{outbox: o, rules: p, openings: open, entries: make(map[string]*merchantEntry)}
 }
 
-// get gives the merchant id as it was at version or later.
+// get returns the merchant id as it was at version or later.
 func (c *cachedMerchants) get(ctx context.Context, id string, version int64) (*merchant, error) {
 	c.mu.Lock()
 	e := c.entries[id]

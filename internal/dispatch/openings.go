@@ -90,7 +90,7 @@ func (o *openings) fail() {
 	o.failed = append(o.failed, o.now())
 }
 
-// settled gives the place of a failure free. counted is how many failures of the
+// settled returns the place of a failure free. counted is how many failures of the
 // merchant the outbox has counted on all nodes; 0 if that is not known.
 func (o *openings) settled(lane countersign.Lane, counted int) {
 	o.mu.Lock()
@@ -115,7 +115,7 @@ func (o *openings) free(lane countersign.Lane) bool {
 	return o.open[lane] < o.most
 }
 
-// next gives turns to those who wait, withdrawals first.
+// next returns turns to those who wait, withdrawals first.
 func (o *openings) next() {
 	shut := o.shut()
 	for _, lane := range []countersign.Lane{countersign.LaneWithdraw, countersign.LaneNotify} {

@@ -51,7 +51,7 @@ var (
 	}
 )
 
-// ScheduleFor gives the merchant's own schedule for a lane, or the default.
+// ScheduleFor returns the merchant's own schedule for a lane, or the default.
 func ScheduleFor(lane countersign.Lane, own *client.Schedule) Schedule {
 	if own != nil && (len(own.Delays) > 0 || own.Every > 0) {
 		s := Schedule{Every: ownDelay(own.Every)}
@@ -71,7 +71,7 @@ func ownDelay(d client.Duration) time.Duration {
 	return min(max(0, time.Duration(d)), 365*24*time.Hour)
 }
 
-// Delay gives the wait before the next attempt after failed attempts that count
+// Delay returns the wait before the next attempt after failed attempts that count
 // against the schedule. more is false if the schedule has ended.
 func (s Schedule) Delay(failed int) (d time.Duration, more bool) {
 	switch {
@@ -83,7 +83,7 @@ func (s Schedule) Delay(failed int) (d time.Duration, more bool) {
 	return 0, false
 }
 
-// holdDelay gives the wait after a hold that came after held others. more is false if
+// holdDelay returns the wait after a hold that came after held others. more is false if
 // the holds of a notice have taken as long as its schedule s.
 func (s Schedule) holdDelay(lane countersign.Lane, held int) (d time.Duration, more bool) {
 	if lane == countersign.LaneWithdraw {
@@ -106,7 +106,7 @@ func holdAt(holds []time.Duration, held int) time.Duration {
 	return holds[max(0, min(held, len(holds)-1))]
 }
 
-// dueAfter gives the due time after delay from now, with jitter, a number from 0 to
+// dueAfter returns the due time after delay from now, with jitter, a number from 0 to
 // below 1. more is false if no attempt is possible before the deadline.
 func dueAfter(now db.Millis, delay time.Duration, jitter float64, deadline db.Millis) (due db.Millis, more bool) {
 	if jitter < 0 || jitter >= 1 {

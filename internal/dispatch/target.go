@@ -132,7 +132,7 @@ var (
 	privateV6 = []netip.Prefix{netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("fc00::/7")}
 )
 
-// guardian gives the check of addresses and ports under p.
+// guardian returns the check of addresses and ports under p.
 func guardian(p TargetRules) *ssrf.Guardian {
 	if p.AllowPrivate {
 		return ssrf.New(ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(privateV4...), ssrf.WithAllowedV6Prefixes(privateV6...))

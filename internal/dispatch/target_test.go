@@ -255,7 +255,7 @@ func TestRebindingIsDenied(t *testing.T) {
 	}
 }
 
-// dnsServer gives a resolver that answers every name with the addresses of
+// dnsServer returns a resolver that answers every name with the addresses of
 // answer.
 func dnsServer(t *testing.T, answer func() []netip.Addr) *net.Resolver {
 	t.Helper()

@@ -46,7 +46,7 @@ type transport struct {
 	public, private *http.Transport
 }
 
-// newTransport gives the transport for both kinds of merchants, those that p allows to
+// newTransport returns the transport for both kinds of merchants, those that p allows to
 // be on private networks and the others. Nil roots stand for
 // the system's, a nil dial for the network. It keeps up to idle connections open that are not used.
 func newTransport(p TargetRules, roots *x509.CertPool, dial dialFunc, idle int) *transport {
@@ -133,7 +133,7 @@ func (c *fencedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// reader gives a new reader of the body, of a type that http.Transport knows to be in
+// reader returns a new reader of the body, of a type that http.Transport knows to be in
 // memory.
 func (q *request) reader() io.ReadCloser { return io.NopCloser(bytes.NewReader(q.body)) }
 
@@ -214,7 +214,7 @@ func tooLarge(page []byte) Response {
 	return Response{Status: http.StatusOK, Failure: client.ReasonTooLarge, Page: page, Cause: fmt.Sprintf("the body is longer than %d bytes", maxResponseBody)}
 }
 
-// classify gives the reason for an error of an exchange. The error's text is never
+// classify returns the reason for an error of an exchange. The error's text is never
 // shown: it holds addresses and what the merchant's server sent.
 func classify(ctx context.Context, err error) client.Reason {
 	var (

@@ -58,7 +58,7 @@ func (m *merchant) secrets() []string {
 // apiKeyMember finds API keys of other merchants, and of this one before it was changed.
 var apiKeyMember = regexp.MustCompile(`(?i)(\\?["']?(?:x-)?api[-_]?key\\?["']?\s*[:=]\s*)("(?:[^"\\]|\\.)*"?|[^\s,&}<]+)`)
 
-// withoutKeys gives body without keys.
+// withoutKeys returns body without keys.
 func withoutKeys(body []byte, keys ...string) []byte {
 	body = apiKeyMember.ReplaceAll(body, []byte("${1}[apiKey]"))
 	for _, key := range keys {
@@ -67,7 +67,7 @@ func withoutKeys(body []byte, keys ...string) []byte {
 	return body
 }
 
-// withoutStarts gives body without the beginning of a key at its end: it may be cut off
+// withoutStarts returns body without the beginning of a key at its end: it may be cut off
 // there.
 func withoutStarts(body []byte, keys ...string) []byte {
 	for _, key := range keys {

@@ -18,7 +18,7 @@ import (
 	"countersign/internal/policy"
 )
 
-// named gives a user whose token has a name and a role.
+// named returns a user whose token has a name and a role.
 func (r *rig) named(url, name string, role client.Role) (user, api.Token) {
 	k := api.NewStoreToken(name, role, 1)
 	return r.withToken(url, k), k

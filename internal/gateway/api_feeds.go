@@ -81,7 +81,7 @@ func (a *server) events(c *api.Call, q readerFeed, _ api.None) (client.Events, e
 	return out, err
 }
 
-// watch gives what wakes a reader of a feed.
+// watch returns what wakes a reader of a feed.
 func (a *server) watch(topic db.Topic) func() (<-chan struct{}, func()) {
 	return func() (<-chan struct{}, func()) { return a.book.Watch(topic) }
 }

@@ -111,7 +111,7 @@ func parseForwardID(id string) (feed book.Feed, seq int64, known bool) {
 	return feed, seq, err == nil
 }
 
-// forwardBody gives the id and the body of the POST about f. The id is the same in
+// forwardBody returns the id and the body of the POST about f. The id is the same in
 // every attempt.
 func forwardBody(f book.Forward) (id string, body []byte, err error) {
 	var b bytes.Buffer

@@ -70,7 +70,7 @@ func (a *server) decide(ctx context.Context, o book.Order, now db.Millis, trace 
 	return a.c.Policy.Decide(ctx, r)
 }
 
-// shownSum gives a sum as an amount; none where it has more digits than one may have.
+// shownSum returns a sum as an amount; none where it has more digits than one may have.
 func shownSum(s countersign.Sum) countersign.Amount {
 	a, err := countersign.ParseAmount(s.String())
 	if err != nil || !a.IsPositive() {

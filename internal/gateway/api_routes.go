@@ -57,7 +57,7 @@ func (a *server) routes() []route {
 	}
 }
 
-// table gives all routes but /metrics, which is not JSON.
+// table returns all routes but /metrics, which is not JSON.
 func (a *server) table() (rows []api.Route) {
 	for _, r := range a.routes() {
 		rows = append(rows, api.Route(r))
@@ -70,7 +70,7 @@ func (a *server) table() (rows []api.Route) {
 	}.Routes()...))
 }
 
-// Operations gives the operations of the gateway's API. It starts nothing.
+// Operations returns the operations of the gateway's API. It starts nothing.
 func Operations() []api.Operation { return api.Operations(new(server).table()) }
 
 // readerFeed is a part of a feed that has cursors.

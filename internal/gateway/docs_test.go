@@ -135,7 +135,7 @@ func TestForwardingSnippets(t *testing.T) {
 	}
 }
 
-// snippetMessages gives messages and, for each, 1 if its signature is good and fresh.
+// snippetMessages returns messages and, for each, 1 if its signature is good and fresh.
 func snippetMessages(key []byte) (args []string, want string) {
 	// Ahead of the clock, so that what is fresh here is fresh when a slow program starts.
 	secret, now, body := "whsec_"+base64.StdEncoding.EncodeToString(key), time.Now().Add(4*time.Minute), `{"type": "deposit.taken", "data": {"symbol": "Ü"}}`

@@ -56,7 +56,7 @@ func (r *rig) body(cb countersign.Callback) []byte {
 	return body
 }
 
-// posted gives the errCode of the response to body.
+// posted returns the errCode of the response to body.
 func (r *rig) posted(path string, body []byte) countersign.ErrCode {
 	r.t.Helper()
 	resp, err := countersign.ParseResponse(r.service.Post(r.t.Context(), r.to, path, body).Raw)

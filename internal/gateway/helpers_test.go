@@ -147,13 +147,13 @@ func newRigOn(t testing.TB, d *db.DB, service *countersigntest.Service, change f
 	return r
 }
 
-// withRole gives a user whose token has a role.
+// withRole returns a user whose token has a role.
 func (r *rig) withRole(url string, role client.Role) user {
 	r.t.Helper()
 	return r.withToken(url, api.NewStoreToken("test", role, 1))
 }
 
-// withToken gives a user with a token.
+// withToken returns a user with a token.
 func (r *rig) withToken(url string, k api.Token) user {
 	r.t.Helper()
 	secret, hash := api.MintToken()
@@ -211,7 +211,7 @@ func (r *rig) state(n int, want book.OrderState) client.Order {
 	return o
 }
 
-// alarms gives the kinds of all rows of alarms, in order.
+// alarms returns the kinds of all rows of alarms, in order.
 func (r *rig) alarms() []client.AlarmKind {
 	r.t.Helper()
 	list, err := r.client.Alarms(r.t.Context(), client.AlarmFilter{}, client.PageOptions{Limit: 1000})

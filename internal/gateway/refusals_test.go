@@ -229,7 +229,7 @@ func secondNode(t *testing.T, r *rig, service *countersigntest.Service) counters
 	return countersigntest.ToHandler(g.Callbacks())
 }
 
-// refused gives the numbers of refused requests.
+// refused returns the numbers of refused requests.
 func (r *rig) refused() map[client.RefusalReason]int64 {
 	r.t.Helper()
 	s, err := r.client.Stats(r.t.Context())

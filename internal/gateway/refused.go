@@ -56,7 +56,7 @@ func contentOf(r merchant.Refused) []byte {
 // maxFacts bounds the facts of one callback.
 const maxFacts = 40
 
-// factsOf gives the facts of a refusal; for other content the members that differ from what was
+// factsOf returns the facts of a refusal; for other content the members that differ from what was
 // taken first.
 func factsOf(ctx context.Context, b *book.Book, reason merchant.Reason, cb countersign.Callback, list []merchant.Fact) []client.Fact {
 	facts := []client.Fact{}
@@ -106,7 +106,7 @@ func (a *server) refused(c *api.Call, q refusedQuery, _ api.None) (client.Refuse
 	return out, err
 }
 
-// readRefused gives the refused callback of the call's path.
+// readRefused returns the refused callback of the call's path.
 func (a *server) readRefused(c *api.Call, withBody bool) (book.Refused, error) {
 	id, err := strconv.ParseInt(c.R.PathValue("id"), 10, 64)
 	if err != nil || id <= 0 {

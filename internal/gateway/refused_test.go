@@ -30,7 +30,7 @@ func wantProblem(t *testing.T, err error, status int, texts ...string) {
 	}
 }
 
-// allRefused gives all refused callbacks, of which there must be n, the newest first.
+// allRefused returns all refused callbacks, of which there must be n, the newest first.
 func (r *rig) allRefused(n int) (list []client.RefusedCallback) {
 	r.t.Helper()
 	if err := r.keeper.count(r.t.Context()); err != nil {

@@ -118,7 +118,7 @@ func Export(ctx context.Context, w io.Writer, api Source, first, last int64) err
 	return e.End(signed)
 }
 
-// readLine gives the next line without its end. It is valid until the next call.
+// readLine returns the next line without its end. It is valid until the next call.
 func readLine(r *bufio.Reader, long *[]byte) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {

@@ -70,7 +70,7 @@ func Keep(ctx context.Context, t *db.Tx, list []db.LogRecord) error {
 	return nil
 }
 
-// readHead gives the edge of the whole tree.
+// readHead returns the edge of the whole tree.
 func readHead(ctx context.Context, q db.Querier, text string) (edge, error) {
 	var size int64
 	var kept []byte

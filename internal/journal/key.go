@@ -54,7 +54,7 @@ func parseKey(text string) (key, error) {
 	return key{signer, verifier}, err
 }
 
-// readKey gives the empty text if there is no key.
+// readKey returns the empty text if there is no key.
 func readKey(ctx context.Context, d *db.DB, q db.Querier) (string, error) {
 	var dataKey, sealed []byte
 	found, err := db.One(ctx, q, readKeySQL, nil, &dataKey, &sealed)
@@ -92,7 +92,7 @@ func makeKey(ctx context.Context, d *db.DB, end string) (string, error) {
 	return kept, err
 }
 
-// verifierOf gives the public part of a private key in the form of package note, which
+// verifierOf returns the public part of a private key in the form of package note, which
 // ends with the key's algorithm and seed.
 func verifierOf(name, private string) (string, error) {
 	parts := strings.SplitN(private, "+", 5) // PRIVATE+KEY+NAME+HASH+KEY

@@ -36,7 +36,7 @@ type Purged struct {
 	Before int64 `json:"before"` // when they were settled, in milliseconds since 1970
 }
 
-// Purges gives what records that a walk has purged rows of a kind; see db.Purging.
+// Purges returns what records that a walk has purged rows of a kind; see db.Purging.
 func Purges(kind string) func(ctx context.Context, t *db.Tx, rows int64, before, now db.Millis) error {
 	return func(ctx context.Context, t *db.Tx, rows int64, before, now db.Millis) error {
 		return Add(ctx, t, Record{Kind: kind, At: now, Data: Purged{Rows: rows, Before: int64(before)}})

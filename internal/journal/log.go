@@ -294,7 +294,7 @@ func (r row) appendTo(e *edge) error {
 
 const listRecordsSQL = `SELECT seq, body, hashes FROM audit_records WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT CAST($3 AS BIGINT)`
 
-// rows gives records after a number, up to number until. They hold some 4 MB at most,
+// rows returns records after a number, up to number until. They hold some 4 MB at most,
 // unless one alone is larger.
 func (l *Log) rows(ctx context.Context, after, until int64, limit int) (list []row, err error) {
 	const most = 4 << 20

@@ -39,11 +39,11 @@ type (
 	nodeKey  struct{}
 )
 
-// By gives the context of a call of the API by a. Records that are added under it say
+// By returns the context of a call of the API by a. Records that are added under it say
 // so.
 func By(ctx context.Context, a Actor) context.Context { return context.WithValue(ctx, actorKey{}, a) }
 
-// At gives a context whose records name the process: node.
+// At returns a context whose records name the process: node.
 func At(ctx context.Context, node string) context.Context {
 	return context.WithValue(ctx, nodeKey{}, node)
 }
@@ -186,7 +186,7 @@ type Details struct {
 	Amount    string `json:"amount"`
 }
 
-// DetailsOf gives nil if there are none.
+// DetailsOf returns nil if there are none.
 func DetailsOf(d *countersign.Details) *Details {
 	if d == nil || *d == (countersign.Details{}) {
 		return nil

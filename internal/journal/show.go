@@ -49,7 +49,7 @@ func showMembers(w io.Writer, object json.RawMessage) error {
 	})
 }
 
-// eachMember gives the members of a JSON object in their order, as they are written.
+// eachMember returns the members of a JSON object in their order, as they are written.
 func eachMember(object json.RawMessage, fn func(name string, value json.RawMessage) error) error {
 	d := json.NewDecoder(strings.NewReader(string(object)))
 	if first, err := d.Token(); err != nil || first != json.Delim('{') {

@@ -99,7 +99,7 @@ func (f Finding) Message() string {
 	return s.String()
 }
 
-// Blocks gives the blocks of a body with the finding f; nil if it did not open, or is bound.
+// Blocks returns the blocks of a body with the finding f; nil if it did not open, or is bound.
 func (r Reader) Blocks(f Finding, body []byte) *merchant.Blocks {
 	if !f.Opened {
 		return nil

@@ -22,7 +22,7 @@ func eachDialect(b *testing.B, fn func(b *testing.B, s *Outbox)) {
 	}
 }
 
-// foundBy gives a deposit the user and the address by which people search, both spread.
+// foundBy returns a deposit the user and the address by which people search, both spread.
 func foundBy(d NewCallback, n int) NewCallback {
 	h := uint64(n) * 0x9e3779b97f4a7c15
 	d.TenantUserID, d.Address = fmt.Sprintf("user-%06x", h>>40), fmt.Sprintf("0x%040x", h)

@@ -39,7 +39,7 @@ func scanCallback(r db.Rows) (c Callback, err error) {
 	return c, err
 }
 
-// Callback gives one callback. One that was purged is db.ErrPurged.
+// Callback returns one callback. One that was purged is db.ErrPurged.
 func (o *Outbox) Callback(ctx context.Context, id string) (Callback, error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {
@@ -72,7 +72,7 @@ const listAttemptsSQL = `
 SELECT number, request_uuid, started, duration, http_status, err_code, outcome, reason, node, request_hash, response_hash, late, facts
 FROM attempts WHERE merchant = $1 AND callback = $2 ORDER BY number`
 
-// Attempts gives the attempts of a callback in order of their number.
+// Attempts returns the attempts of a callback in order of their number.
 func (o *Outbox) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {
@@ -162,7 +162,7 @@ func (f CallbackFilter) listings(cursor string) ([]db.Listing, error) {
 	return ls, nil
 }
 
-// walk gives the index, without filters.
+// walk returns the index, without filters.
 func (f CallbackFilter) walk() db.Listing {
 	l := db.Listing{Table: "callbacks c", Joins: joinOutbox + joinAttempts}
 	outbox := db.Listing{Table: "outbox o", Joins: joinCallbacks + joinAttempts}

@@ -52,13 +52,13 @@ FROM decisions d JOIN withdrawals w ON w.merchant = d.merchant AND w.id = d.with
 	decisionsOfSQL   = readDecisionsSQL + `d.merchant = $1 AND d.seq > $2 ORDER BY d.seq LIMIT CAST($3 AS BIGINT)`
 )
 
-// Decisions gives the decisions after seq after, in order and without gaps, with the
+// Decisions returns the decisions after seq after, in order and without gaps, with the
 // withdrawals in their present state.
 func (o *Outbox) Decisions(ctx context.Context, after int64, limit int) ([]FeedDecision, error) {
 	return o.decisions(ctx, listDecisionsSQL, after, limit)
 }
 
-// DecisionsOf gives the decisions on withdrawals of some merchants after seq after, in
+// DecisionsOf returns the decisions on withdrawals of some merchants after seq after, in
 // order, and the number to read on after.
 func (o *Outbox) DecisionsOf(ctx context.Context, merchants []string, after int64, limit int) ([]FeedDecision, int64, error) {
 	return db.FeedOf(ctx, o, FeedOfDecisions, merchants, after, limit, func(d FeedDecision) int64 { return d.Seq },

@@ -18,7 +18,7 @@ type FailingMerchant struct {
 const failingNowSQL = `
 SELECT merchant, failing, reason, facts FROM health WHERE told = 1 ORDER BY CASE WHEN failing > 0 THEN failing ELSE 4611686018427387904 END, merchant`
 
-// FailingMerchants gives all merchants that fail, those that fail for longest first.
+// FailingMerchants returns all merchants that fail, those that fail for longest first.
 func (o *Outbox) FailingMerchants(ctx context.Context) ([]FailingMerchant, error) {
 	return db.List(ctx, o, failingNowSQL, nil, func(r db.Rows) (f FailingMerchant, err error) {
 		facts := ""

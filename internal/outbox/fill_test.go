@@ -66,7 +66,7 @@ func TestFillAccepted(t *testing.T) {
 	}
 }
 
-// dump gives the rows of a query as texts.
+// dump returns the rows of a query as texts.
 func dump(t *testing.T, s *Outbox, text string) (list []string) {
 	t.Helper()
 	columns := strings.Count(text[:strings.Index(text, "FROM")], ",") + 1

@@ -20,7 +20,7 @@ SELECT c.merchant, c.id FROM (SELECT merchant, id FROM callbacks ORDER BY id DES
 WHERE (SELECT MAX(a.number) FROM attempts a WHERE a.merchant = c.merchant AND a.callback = c.id AND a.accepted = 1 AND a.request_uuid = $1) IS NOT NULL LIMIT 50`, newestAttempts)
 )
 
-// CallbacksWith gives the ids of the callbacks that have an attempt with a requestUUID: any that
+// CallbacksWith returns the ids of the callbacks that have an attempt with a requestUUID: any that
 // was not accepted, and accepted ones of the newest 5,000 callbacks.
 func (o *Outbox) CallbacksWith(ctx context.Context, requestUUID string) (ids []string, err error) {
 	if db.CheckText("", requestUUID) != nil {

@@ -74,7 +74,7 @@ ON CONFLICT (merchant) DO UPDATE SET
 	failed = CASE WHEN excluded.failed > 0 THEN excluded.failed ELSE health.failed END`, 50, 10)
 )
 
-// settleHealth gives the statements that count the attempts of a batch. They come after the
+// settleHealth returns the statements that count the attempts of a batch. They come after the
 // lanes, in the order of the merchants.
 func settleHealth(batch []*settling, now db.Millis) []db.Statement {
 	type endedKey struct {
@@ -132,7 +132,7 @@ SELECT merchant, reason, failed, CAST(SUM(n) AS BIGINT) FROM ended WHERE merchan
 GROUP BY merchant, reason, failed ORDER BY merchant, 4 DESC, reason`
 )
 
-// Health gives the health of those merchants of list that were called.
+// Health returns the health of those merchants of list that were called.
 func (o *Outbox) Health(ctx context.Context, list []string, now db.Millis) (map[string]Health, error) {
 	all := map[string]Health{}
 	of := o.Dialect().List(list)

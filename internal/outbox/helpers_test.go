@@ -31,7 +31,7 @@ var urls sync.Map
 // tampered are outboxes whose tables a test has changed past the program.
 var tampered sync.Map
 
-// another gives a second node of the same database, where there can be one.
+// another returns a second node of the same database, where there can be one.
 func another(t testing.TB, s *Outbox) *Outbox {
 	t.Helper()
 	url, _ := urls.Load(s)

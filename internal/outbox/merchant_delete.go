@@ -28,7 +28,7 @@ const (
 	deletedOfSQL = `SELECT id FROM merchants WHERE id {in}$1{end} AND state = 'deleted'`
 )
 
-// lookDeleted gives the statements that add to deleted those of ids that were deleted.
+// lookDeleted returns the statements that add to deleted those of ids that were deleted.
 // Transactions that add work run them before their commit.
 func lookDeleted(d *db.Dialect, ids []string, deleted map[string]bool) []db.Statement {
 	look := db.Statement{SQL: deletedOfSQL, Args: []any{d.List(ids)}, Row: func(r db.Rows) error {

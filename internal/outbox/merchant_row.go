@@ -33,7 +33,7 @@ type merchantRow struct {
 	rotation []any // of the table of rotations; nil: there is none
 }
 
-// seal gives the arguments of the secret columns.
+// seal returns the arguments of the secret columns.
 func (k MerchantKeys) seal(ctx context.Context, d *db.DB, place db.Record) ([]any, error) {
 	request, err := KeyPEM(k.Key)
 	if err != nil {
@@ -179,7 +179,7 @@ func (k *keptMerchant) scan(sealed bool, r db.Rows) error {
 	return nil
 }
 
-// whole gives the merchant with its settings.
+// whole returns the merchant with its settings.
 func (k *keptMerchant) whole() (Merchant, error) {
 	if err := json.Unmarshal([]byte(k.settings), &k.MerchantSettings); err != nil {
 		return Merchant{}, fmt.Errorf("settings of merchant %s: %w", k.ID, err)
@@ -187,7 +187,7 @@ func (k *keptMerchant) whole() (Merchant, error) {
 	return k.Merchant, nil
 }
 
-// ofMerchants gives the statement that reads merchants, with neither settings nor secrets, into
+// ofMerchants returns the statement that reads merchants, with neither settings nor secrets, into
 // to by their ids.
 func ofMerchants(d *db.Dialect, ids []string, to map[string]*keptMerchant) db.Statement {
 	return db.Statement{SQL: merchantsByIDSQL, Args: []any{d.List(ids)}, Row: func(r db.Rows) error {

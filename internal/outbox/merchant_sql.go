@@ -81,7 +81,7 @@ const (
 	merchantsByIDSQL = merchantSelect + `WHERE m.id {in}$1{end}`
 )
 
-// readMerchant gives one merchant with its secrets opened. A deleted one has none.
+// readMerchant returns one merchant with its secrets opened. A deleted one has none.
 func readMerchant(ctx context.Context, d *db.DB, id string) (Merchant, error) {
 	if !ValidMerchantID(id) {
 		return Merchant{}, db.ErrNotFound
@@ -180,7 +180,7 @@ SELECT COALESCE(MIN(CASE WHEN request_key_since > 0 THEN request_key_since END),
 FROM (SELECT request_key_since, response_key_since, api_key_since, callback_api_key_since FROM merchants
 	UNION ALL SELECT request_key_since, response_key_since, api_key_since, callback_api_key_since FROM rotations) all_keys`
 
-// OldestKeys gives since when the oldest key of each kind is in use. 0: there is none.
+// OldestKeys returns since when the oldest key of each kind is in use. 0: there is none.
 func (o *Outbox) OldestKeys(ctx context.Context) (s KeySince, err error) {
 	_, err = db.One(ctx, o, oldestKeysSQL, nil, &s.Key, &s.ResponseKey, &s.APIKey, &s.CallbackAPIKey)
 	return s, err
@@ -189,7 +189,7 @@ func (o *Outbox) OldestKeys(ctx context.Context) (s KeySince, err error) {
 const endedRotationsSQL = `
 SELECT merchant FROM rotations WHERE activated > 0 AND activated + overlap <= $1 ORDER BY merchant LIMIT 100`
 
-// EndedRotations gives merchants whose older keys have come to their end.
+// EndedRotations returns merchants whose older keys have come to their end.
 func (o *Outbox) EndedRotations(ctx context.Context, now db.Millis) ([]string, error) {
 	return db.List(ctx, o, endedRotationsSQL, []any{int64(now)}, func(r db.Rows) (id string, err error) {
 		err = r.Scan(&id)

@@ -134,7 +134,7 @@ func (o *Outbox) updateLanes(ctx context.Context, t *db.Tx, m *Merchant) error {
 	return err
 }
 
-// Merchant gives one merchant with its secrets opened.
+// Merchant returns one merchant with its secrets opened.
 func (o *Outbox) Merchant(ctx context.Context, id string) (Merchant, error) {
 	return readMerchant(ctx, o.DB, id)
 }

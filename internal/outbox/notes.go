@@ -9,7 +9,7 @@ import (
 
 func aboutWithdrawal(id string) string { return "withdrawal/" + id }
 
-// WithdrawalNotes gives what people noted about a withdrawal, the oldest first.
+// WithdrawalNotes returns what people noted about a withdrawal, the oldest first.
 func (o *Outbox) WithdrawalNotes(ctx context.Context, id string) ([]db.Note, error) {
 	if _, err := o.Withdrawal(ctx, id); err != nil {
 		return nil, err

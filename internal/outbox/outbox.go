@@ -31,7 +31,7 @@ type Outbox struct {
 	sick  healthSweep
 }
 
-// New gives the outbox in d, which was opened for End.
+// New returns the outbox in d, which was opened for End.
 func New(d *db.DB) *Outbox { return &Outbox{DB: d} }
 
 // TopicOf is the topic of due work in lane l: the lane's own number.

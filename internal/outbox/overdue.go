@@ -101,7 +101,7 @@ func (o *overdue) forget(lane countersign.Lane) {
 	o.raised[lane] = 0
 }
 
-// waitsLongest gives the merchant of a lane whose work has been due for longest, and since when;
+// waitsLongest returns the merchant of a lane whose work has been due for longest, and since when;
 // none if no work has been due since until.
 func waitsLongest(ctx context.Context, q db.Querier, lane countersign.Lane, until db.Millis) (merchant string, due db.Millis, err error) {
 	_, err = db.One(ctx, q, overdueSQL, []any{int64(lane), int64(until), int64(until)}, &merchant, &due)

@@ -13,7 +13,7 @@ import (
 	"countersign/internal/lab/dbtest/ready"
 )
 
-// alarmsOf gives the alarms of a kind as merchant and subject.
+// alarmsOf returns the alarms of a kind as merchant and subject.
 func alarmsOf(t *testing.T, s *Outbox, kind client.AlarmKind) (list []string) {
 	t.Helper()
 	for _, a := range must(ready.Alarms(ctx, s))(t) {
@@ -28,7 +28,7 @@ func alarmsOf(t *testing.T, s *Outbox, kind client.AlarmKind) (list []string) {
 	return list
 }
 
-// raisedOf gives how often a kind was raised.
+// raisedOf returns how often a kind was raised.
 func raisedOf(t *testing.T, s *Outbox, kind client.AlarmKind) (n int64) {
 	t.Helper()
 	for _, a := range must(ready.Alarms(ctx, s))(t) {

@@ -62,7 +62,7 @@ const lookPurgedSQL = `
 SELECT i.event_id, i.id, i.digest FROM {list}$1{as w} CROSS JOIN {inner}purged i
 WHERE i.merchant = $2 AND i.type = $3 AND i.event_id = w.value{alone}`
 
-// lookPurged gives the statements that put what stays of each event into found. With PostgreSQL
+// lookPurged returns the statements that put what stays of each event into found. With PostgreSQL
 // they must come after the statement that inserts these callbacks: that one waits until a
 // purge of the same callback has committed, and a later statement sees what it committed.
 func lookPurged(d *db.Dialect, events []purgedKey, found []*purgedRow) (list []db.Statement) {
@@ -99,7 +99,7 @@ const keepPurgedSQL = `INSERT INTO purged (merchant, event_id, type, id, digest)
 
 var insertPurged = db.NewInsert(keepPurgedSQL, 32, 8)
 
-// keepPurged gives the statements that keep what Args made of each callback.
+// keepPurged returns the statements that keep what Args made of each callback.
 func keepPurged(args []any) []db.Statement { return insertPurged.Statements(args, nil) }
 
 // purgedArgs appends what stays of a callback.

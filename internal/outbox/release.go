@@ -114,7 +114,7 @@ const takeOriginSQL = `UPDATE withdrawals SET origin = $3 WHERE merchant = $1 AN
 // of two calls one gives it.
 const readPermitSQL = `SELECT w.permit, ` + withdrawalColumns + ` FROM withdrawals w WHERE w.merchant = $1 AND w.id = $2{lock}`
 
-// Release gives the one permit to execute a confirmed withdrawal to holder
+// Release returns the one permit to execute a confirmed withdrawal to holder
 // (PROTOCOL.md, D6). The same holder gets the same permit again as a duplicate, whatever
 // the argument permit, also after the outcome. Any other holder gets a *ConflictError
 // for ever and raises AlarmForeignClaim. A withdrawal without a permit is not released at
@@ -357,7 +357,7 @@ func (o *Outbox) lookAt(ctx context.Context, t *db.Tx, merchants []string) (stop
 	return l, err
 }
 
-// of gives why nothing of a merchant is released, empty if nothing stops it, and its settings that
+// of returns why nothing of a merchant is released, empty if nothing stops it, and its settings that
 // a release looks at.
 func (l *stopLook) of(merchant string) (stop client.Reason, s releaseSettings, err error) {
 	state := MerchantPaused

@@ -11,7 +11,7 @@ import (
 	"countersign/internal/db"
 )
 
-// BenchmarkRelease gives permits to 16 callers at once, of a merchant that does not sign its answers
+// BenchmarkRelease returns permits to 16 callers at once, of a merchant that does not sign its answers
 // and of one that does, and in calls of 100 by two callers, in turns. FIGURES.md has its figures.
 func BenchmarkRelease(b *testing.B) {
 	for _, d := range dialects {

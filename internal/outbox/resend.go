@@ -224,7 +224,7 @@ func (o *Outbox) ResendMatching(ctx context.Context, f CallbackFilter, dryRun bo
 	return total, nil
 }
 
-// matching gives the callbacks of one step.
+// matching returns the callbacks of one step.
 func (o *Outbox) matching(ctx context.Context, f CallbackFilter, cursor string, now db.Millis) (list []swept, next string, err error) {
 	ls, err := f.listings(cursor)
 	if err != nil {

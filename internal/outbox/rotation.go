@@ -59,7 +59,7 @@ func (m *Merchant) setKeys(k MerchantKeys) {
 // them would change.
 var ErrRotating = &db.ConflictError{Reason: "keys of the merchant are being replaced: finish or cancel that first"}
 
-// Stage gives m a second set of keys. What k does not have is as in the present set.
+// Stage returns m a second set of keys. What k does not have is as in the present set.
 func (m *Merchant) Stage(k MerchantKeys) error {
 	if m.Rotation != nil {
 		return ErrRotating

@@ -281,7 +281,7 @@ func (b *settling) scan(r db.Rows) error {
 	return r.Scan(&b.lane, &b.failed, &b.deadline)
 }
 
-// withdrawn gives why the answer does not count any more: the keys under which
+// withdrawn returns why the answer does not count any more: the keys under which
 // the answer was judged are not the merchant's. A time stands for a key (Aged).
 func (b *settling) withdrawn(m *keptMerchant) client.Reason {
 	switch {
@@ -383,7 +383,7 @@ func unhex(text string) []byte {
 	return b
 }
 
-// sortedByID gives the indexes of n items in order of their ids; items of one id keep
+// sortedByID returns the indexes of n items in order of their ids; items of one id keep
 // their order.
 func sortedByID(n int, id func(int) string) []int {
 	order := make([]int, n)

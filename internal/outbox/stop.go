@@ -57,7 +57,7 @@ func (o *Outbox) changeStops(ctx context.Context, t *db.Tx) error {
 	return err
 }
 
-// stopped gives the reason why nothing is decided or released, empty if there is none.
+// stopped returns the reason why nothing is decided or released, empty if there is none.
 func stopped(state MerchantState, frozen Freeze) client.Reason {
 	switch {
 	case frozen.At != 0:
@@ -143,7 +143,7 @@ func resumed(ctx context.Context, t *db.Tx, merchant, what string, stop client.A
 	return db.EndAlarms(ctx, t, []db.Alarm{{Of: merchant, Kind: stop, At: now}})
 }
 
-// Frozen gives the freeze, the zero Freeze if there is none.
+// Frozen returns the freeze, the zero Freeze if there is none.
 func (o *Outbox) Frozen(ctx context.Context) (Freeze, error) { return readFreeze(ctx, o) }
 
 func readFreeze(ctx context.Context, q db.Querier) (f Freeze, err error) {

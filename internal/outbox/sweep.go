@@ -148,7 +148,7 @@ func (o *Outbox) sweepEach(ctx context.Context, text string, now db.Millis, done
 	return ids, nil
 }
 
-// find gives merchants and ids in the order in which all transactions lock them. The
+// find returns merchants and ids in the order in which all transactions lock them. The
 // last of args is sweepMost.
 func (o *Outbox) find(ctx context.Context, done *Swept, text string, args ...any) ([]swept, error) {
 	list, err := db.List(ctx, o, text, args, scanSwept)

@@ -35,7 +35,7 @@ func placeUnread(row string, number int) db.Record {
 	return db.Record{Table: SealedUnread.Name, Row: row, Version: int64(number)}
 }
 
-// keepUnread gives the statements that keep the beginning of the response to an attempt of
+// keepUnread returns the statements that keep the beginning of the response to an attempt of
 // the callback id. It seals it: the response may hold secrets.
 func (o *Outbox) keepUnread(ctx context.Context, id string, number int, head []byte) ([]db.Statement, error) {
 	row := id + "/" + strconv.Itoa(number)
@@ -47,7 +47,7 @@ func (o *Outbox) keepUnread(ctx context.Context, id string, number int, head []b
 		{SQL: olderUnreadSQL, Args: []any{id, int64(unreadKept)}}}, nil
 }
 
-// Unread gives what is kept of the responses to a callback, by the number of the attempt.
+// Unread returns what is kept of the responses to a callback, by the number of the attempt.
 func (o *Outbox) Unread(ctx context.Context, id string) (map[int][]byte, error) {
 	heads := map[int][]byte{}
 	type row struct {
@@ -69,5 +69,5 @@ func (o *Outbox) Unread(ctx context.Context, id string) (map[int][]byte, error) 
 	return heads, err
 }
 
-// purgeUnread gives the statement that forgets what is kept of a callback.
+// purgeUnread returns the statement that forgets what is kept of a callback.
 func purgeUnread(id string) db.Statement { return db.Statement{SQL: dropUnreadSQL, Args: []any{id}} }

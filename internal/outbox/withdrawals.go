@@ -37,7 +37,7 @@ func scanWithdrawal(r db.Rows, before ...any) (Withdrawal, error) {
 	return w, nil
 }
 
-// readDetails gives nil for four empty texts.
+// readDetails returns nil for four empty texts.
 func readDetails(text [4]string) (*countersign.Details, error) {
 	if text == [4]string{} {
 		return nil, nil
@@ -224,7 +224,7 @@ func findWithdrawal(ctx context.Context, q db.Querier, text string, args ...any)
 // readWithdrawal reads withdrawalColumns.
 func readWithdrawal(r db.Rows) (Withdrawal, error) { return scanWithdrawal(r) }
 
-// Withdrawal gives one withdrawal.
+// Withdrawal returns one withdrawal.
 func (o *Outbox) Withdrawal(ctx context.Context, id string) (Withdrawal, error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {
@@ -233,7 +233,7 @@ func (o *Outbox) Withdrawal(ctx context.Context, id string) (Withdrawal, error) 
 	return findWithdrawal(ctx, o, readWithdrawalSQL, merchant, rest)
 }
 
-// WithdrawalByCallBackID gives the withdrawal that the service called
+// WithdrawalByCallBackID returns the withdrawal that the service called
 // callBackID.
 func (o *Outbox) WithdrawalByCallBackID(ctx context.Context, merchant, callBackID string) (Withdrawal, error) {
 	if db.CheckText("", merchant) != nil || db.CheckText("", callBackID) != nil {
@@ -245,7 +245,7 @@ func (o *Outbox) WithdrawalByCallBackID(ctx context.Context, merchant, callBackI
 // CallBack names a withdrawal as its merchant does.
 type CallBack struct{ Merchant, ID string }
 
-// WithdrawalsCalled gives the withdrawal of each of list, in its order; the zero one where there
+// WithdrawalsCalled returns the withdrawal of each of list, in its order; the zero one where there
 // is none.
 func (o *Outbox) WithdrawalsCalled(ctx context.Context, list []CallBack) ([]Withdrawal, error) {
 	found := make([]Withdrawal, len(list))

@@ -29,7 +29,7 @@ const (
 
 var effectNames = [...]string{Deny: "deny", Ask: "ask", Allow: "allow"}
 
-// String gives the word of e in a policy file. It inverts ParseEffect.
+// String returns the word of e in a policy file. It inverts ParseEffect.
 func (e Effect) String() string {
 	if e < Deny || e > Allow {
 		return fmt.Sprintf("Effect(%d)", int(e))

@@ -114,7 +114,7 @@ func (p *Rules) Warnings() []string {
 		`write default = "deny" and a rule that allows what you trade`, strings.Join(symbols, ", "))}, p.doubts...)
 }
 
-// byRules gives the effect of the first rule that matches, or the default.
+// byRules returns the effect of the first rule that matches, or the default.
 func (p *Rules) byRules(r *Request) Ruling {
 	for i := range p.rules {
 		rule := &p.rules[i]

@@ -29,7 +29,7 @@ const (
 	maxApprovals    = 10 // persons
 )
 
-// readTOML gives the tables of a file. Keys keep their case: "Effect" is not
+// readTOML returns the tables of a file. Keys keep their case: "Effect" is not
 // "effect".
 func readTOML(file []byte) map[string]any {
 	switch {
@@ -122,7 +122,7 @@ func (s section) needs(keys ...string) {
 	}
 }
 
-// value gives the value of key, the zero value where the key is absent. problem says what is
+// value returns the value of key, the zero value where the key is absent. problem says what is
 // wrong with a value of another type.
 func value[T any](s section, key, problem string, args ...any) T {
 	v, ok := s.m[key].(T)
@@ -132,7 +132,7 @@ func value[T any](s section, key, problem string, args ...any) T {
 	return v
 }
 
-// text gives a text of one line.
+// text returns a text of one line.
 func (s section) text(key string) string {
 	text := value[string](s, key, "is not a text in quotes")
 	switch {
@@ -148,7 +148,7 @@ func (s section) flag(key string) bool {
 	return value[bool](s, key, "is neither true nor false, without quotes")
 }
 
-// number gives a whole number of the range; absent where the key is.
+// number returns a whole number of the range; absent where the key is.
 func (s section) number(key string, least, most, absent int) int {
 	if !s.has(key) {
 		return absent
@@ -160,7 +160,7 @@ func (s section) number(key string, least, most, absent int) int {
 	return int(n)
 }
 
-// approvals gives how many persons an effect asks; 0 for any other than Ask. At the top of the
+// approvals returns how many persons an effect asks; 0 for any other than Ask. At the top of the
 // file it is also for the rules and limits that say no number.
 func (s section) approvals(key string, e Effect, absent int) int {
 	n := s.number(key, 1, maxApprovals, absent)
@@ -189,7 +189,7 @@ func (s section) table(key string) section {
 	return section{key, value[map[string]any](s, key, "is not a table: write [%s] once", key), s.file, "[" + key + "]", 1}
 }
 
-// tables gives the tables of a list [[key]], called by number and name.
+// tables returns the tables of a list [[key]], called by number and name.
 func (s section) tables(key string, most int) []section {
 	list := value[[]map[string]any](s, key, "is not a list of tables: write [[%s]] above each", key)
 	if len(list) > most {

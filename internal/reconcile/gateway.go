@@ -97,7 +97,7 @@ func (c Config) checkOrders(ctx context.Context, b *book.Book) error {
 	})
 }
 
-// said gives what the application says of deposits, by their names and by their transfers.
+// said returns what the application says of deposits, by their names and by their transfers.
 func (c Config) said(x *Index) (book.Said, error) {
 	const any, unknown = "*", "?"
 	transfers := &Index{}

@@ -167,7 +167,7 @@ func Lines(path string, fn func(Line) error) error {
 	return nil
 }
 
-// count gives how many lines a file has at most.
+// count returns how many lines a file has at most.
 func count(path string) (int, error) {
 	f, err := os.Open(path)
 	if err != nil {

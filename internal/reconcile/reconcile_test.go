@@ -72,7 +72,7 @@ func (p *place) close() {
 	}
 }
 
-// backup gives the URL of a copy as of now.
+// backup returns the URL of a copy as of now.
 func (p *place) backup() string {
 	p.t.Helper()
 	if strings.HasPrefix(p.url, "postgres") {
@@ -108,7 +108,7 @@ func lines(t *testing.T, list ...any) string {
 	return path
 }
 
-// gather gives a Report and what it was told.
+// gather returns a Report and what it was told.
 func gather() (*[]Finding, func(Finding) error) {
 	var list []Finding
 	return &list, func(f Finding) error { list = append(list, f); return nil }

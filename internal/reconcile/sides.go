@@ -177,7 +177,7 @@ type books struct {
 	gateway          *client.Gateway // where they come from; nil: the deposits are the application's file
 }
 
-// read gives the merchant's side. done removes what it made.
+// read returns the merchant's side. done removes what it made.
 func (c Config) read(ctx context.Context) (b books, done func(), err error) {
 	if c.There == nil {
 		return books{deposits: c.Booked, orders: c.Booked}, func() {}, nil

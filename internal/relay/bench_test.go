@@ -23,7 +23,7 @@ import (
 	"countersign/merchant"
 )
 
-// newBench gives a core and a service with eight merchants, both on PostgreSQL, in one
+// newBench returns a core and a service with eight merchants, both on PostgreSQL, in one
 // cluster.
 func newBench(b *testing.B) (*core, *service) {
 	c := newCore(b)

@@ -219,7 +219,7 @@ func (r *Relay) claim(ctx context.Context, tx pgx.Tx, at time.Time) ([]Row, erro
 // maxMerchants is of how many merchants one turn has rows: each then has several.
 const maxMerchants = 200
 
-// merchants gives merchants behind those of the last turn, and from the first on where there
+// merchants returns merchants behind those of the last turn, and from the first on where there
 // are no more: with many merchants each has its turn. Those held at a moment are left out.
 func (r *Relay) merchants(ctx context.Context, tx pgx.Tx, at time.Time) ([]string, error) {
 	held, _ := r.held.now(at)

@@ -63,7 +63,7 @@ func (r *Relay) decisions(ctx context.Context) {
 	}
 }
 
-// before gives the first n entries of a page, n > 0, up to one that stops the relay. They are
+// before returns the first n entries of a page, n > 0, up to one that stops the relay. They are
 // written first, and the next call fails: who passes that entry by the cursor would lose
 // them.
 func before(part client.Decisions, n int) client.Decisions {

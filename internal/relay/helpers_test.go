@@ -91,7 +91,7 @@ func (c *core) insert(kind string, body any) {
 	c.exec(`INSERT INTO countersign_outbox (kind, body) VALUES ($1, $2::json)`, kind, text)
 }
 
-// one gives the one value of a query, as text.
+// one returns the one value of a query, as text.
 func (c *core) one(text string, args ...any) string {
 	c.t.Helper()
 	var v any
@@ -213,7 +213,7 @@ func (s *service) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(got.Body.Bytes())
 }
 
-// passOn gives a call to the API.
+// passOn returns a call to the API.
 func (s *service) passOn(w http.ResponseWriter, r *http.Request, body []byte) {
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	s.direct.ServeHTTP(w, r)
@@ -233,7 +233,7 @@ func (s *service) addMerchant(id string) {
 	}
 }
 
-// client gives a client whose calls transport makes, past the place before the API.
+// client returns a client whose calls transport makes, past the place before the API.
 func (s *service) client(transport http.RoundTripper) *client.Service {
 	s.t.Helper()
 	api, err := client.NewService(client.Config{URL: s.url, Token: client.Secret(s.token), HTTPClient: &http.Client{Transport: transport}})
@@ -252,7 +252,7 @@ func clientOf(t testing.TB, url, token string) *client.Service {
 	return api
 }
 
-// told gives the trackingIds of a merchant's deposits and withdrawals in the order in which
+// told returns the trackingIds of a merchant's deposits and withdrawals in the order in which
 // the service took them. That a withdrawal ended is no row of the core's.
 func (s *service) told(merchant string) []string {
 	s.t.Helper()

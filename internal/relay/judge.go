@@ -62,7 +62,7 @@ func judge(err error) verdict {
 // deposit, not of the array.
 func alone(p *client.Problem) *client.Problem { return itemProblem(p, 0) }
 
-// problemOf gives the service's own words; nil: the error has none.
+// problemOf returns the service's own words; nil: the error has none.
 func problemOf(err error) *client.Problem {
 	var p *client.Problem
 	if errors.As(err, &p) {

@@ -272,7 +272,7 @@ func (e *missingError) problem() *client.Problem {
 	return unsentFor(http.StatusNotFound, "body.callBackId", "names no withdrawal that the service has")
 }
 
-// withdrawalID gives the service's id of the withdrawal that a row is about, and whether it was
+// withdrawalID returns the service's id of the withdrawal that a row is about, and whether it was
 // known without asking.
 func (r *Relay) withdrawalID(ctx context.Context, row Row) (id string, kept bool, err error) {
 	if id = r.ids.find(row.key()); id != "" {
@@ -286,7 +286,7 @@ func (r *Relay) withdrawalID(ctx context.Context, row Row) (id string, kept bool
 	return w.ID, false, nil
 }
 
-// withdrawal gives the withdrawal that a row is about as the service has it now.
+// withdrawal returns the withdrawal that a row is about as the service has it now.
 func (r *Relay) withdrawal(ctx context.Context, row Row) (client.Withdrawal, error) {
 	f := client.WithdrawalFilter{Merchant: row.Merchant, CallBackID: row.about.callBackID}
 	page, err := askFor(ctx, r, func(ctx context.Context, api *client.Service) (client.WithdrawalPage, error) {

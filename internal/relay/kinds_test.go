@@ -116,7 +116,7 @@ func (s *service) withdrawalOf(callBackID string) client.Withdrawal {
 	return p.Withdrawals[0]
 }
 
-// toldOf gives the types of what a merchant was told of a withdrawal after the question, sorted: callbacks
+// toldOf returns the types of what a merchant was told of a withdrawal after the question, sorted: callbacks
 // do not wait for one another.
 func toldOf(m *countersigntest.Merchant, callBackID string) (types []countersign.Type) {
 	for _, cb := range m.Received() {

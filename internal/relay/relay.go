@@ -79,7 +79,7 @@ var outboxDDL string
 //go:embed decisions.sql
 var decisionsDDL string
 
-// DDL gives the statements that make the tables in the core's database, those of
+// DDL returns the statements that make the tables in the core's database, those of
 // decisions if they are asked for. Applying them again changes nothing.
 func DDL(decisions bool) string {
 	if decisions {

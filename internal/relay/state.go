@@ -114,7 +114,7 @@ func (h *held) holds(key string, at time.Time) bool {
 	return h.until[key].until.After(at)
 }
 
-// rows gives the rows that are left out, and forgets those whose time is over.
+// rows returns the rows that are left out, and forgets those whose time is over.
 func (h *held) rows(at time.Time) []int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -136,7 +136,7 @@ func (h *held) work(key string) {
 	delete(h.until, key)
 }
 
-// now gives the merchants and withdrawals that are held at a time, and when the first of them is
+// now returns the merchants and withdrawals that are held at a time, and when the first of them is
 // due.
 func (h *held) now(at time.Time) (keys []string, first time.Time) {
 	h.mu.Lock()

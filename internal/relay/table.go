@@ -69,13 +69,13 @@ func OpenTable(from string) (*Table, error) {
 // Close ends its connections.
 func (t *Table) Close() { t.pool.Close() }
 
-// Counts gives the numbers of the table.
+// Counts returns the numbers of the table.
 func (t *Table) Counts(ctx context.Context) (Counts, error) {
 	n, err := count(ctx, t.pool)
 	return n, explain(err)
 }
 
-// Refused gives the first refused rows, at most limit.
+// Refused returns the first refused rows, at most limit.
 func (t *Table) Refused(ctx context.Context, limit int) ([]Refused, error) {
 	rows, err := t.pool.Query(ctx, refusedSQL, limit)
 	if err != nil {
@@ -111,7 +111,7 @@ func (t *Table) Retry(ctx context.Context, all bool, ids ...int64) (n int64, err
 	return n, explain(err)
 }
 
-// Cursor gives the number of the last decision that was written.
+// Cursor returns the number of the last decision that was written.
 func (t *Table) Cursor(ctx context.Context) (n int64, err error) {
 	err = t.pool.QueryRow(ctx, cursorSQL).Scan(&n)
 	return n, explain(err)

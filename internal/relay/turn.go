@@ -316,7 +316,7 @@ func (t *turn) account() {
 	}
 }
 
-// faultAt gives the index of the first item that a problem names; -1: it names none of n.
+// faultAt returns the index of the first item that a problem names; -1: it names none of n.
 func faultAt(err error, n int) int {
 	p := problemOf(err)
 	if p == nil {

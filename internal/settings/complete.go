@@ -19,7 +19,7 @@ const bashCompletion = `_countersign() {
 complete -o default -F _countersign countersign
 `
 
-// Completion gives what bash, zsh or fish reads to complete command lines. The shell asks the
+// Completion returns what bash, zsh or fish reads to complete command lines. The shell asks the
 // program itself, so nothing drifts.
 func Completion(shell string) string {
 	switch shell {

@@ -67,7 +67,7 @@ func (s File) Validate(app *kong.Application) error {
 	return nil
 }
 
-// Resolve gives the file's value of a flag, and nothing where the environment
+// Resolve returns the file's value of a flag, and nothing where the environment
 // has one: kong would let the file win.
 func (s File) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (any, error) {
 	for _, env := range flag.Envs {
@@ -108,7 +108,7 @@ func (s File) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (any,
 // are it as the gateway of the file has it.
 var played = []string{"send", "listen"}
 
-// ofGateway gives what the file says of the wire in the tables of the gateway.
+// ofGateway returns what the file says of the wire in the tables of the gateway.
 func (s File) ofGateway(flag *kong.Flag) any {
 	if !slices.Contains([]string{"api-key", "callback-api-key", "api-key-header", "body-field", "provider", "oaep", "response-oaep"}, flag.Name) {
 		return nil
@@ -126,7 +126,7 @@ func (s File) ofGateway(flag *kong.Flag) any {
 	return v
 }
 
-// daemonData gives the data directory of the daemon whose API a command calls: there the command
+// daemonData returns the data directory of the daemon whose API a command calls: there the command
 // finds the API's address and a token.
 func (s File) daemonData(node *kong.Node, flag *kong.Flag) any {
 	if flag.Name != "data" || !slices.ContainsFunc(node.Flags, func(f *kong.Flag) bool { return f.Name == "api" }) {

@@ -7,7 +7,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Man gives the manual page of app in roff, made of the help. date is the day of the build,
+// Man returns the manual page of app in roff, made of the help. date is the day of the build,
 // or empty.
 func Man(app *kong.Application, version, date string) string {
 	var b strings.Builder

@@ -8,7 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// node gives a daemon of the command line.
+// node returns a daemon of the command line.
 func node(app *kong.Application, name string) *kong.Node {
 	return app.Children[slices.IndexFunc(app.Children, func(n *kong.Node) bool { return n.Name == name })]
 }
@@ -34,7 +34,7 @@ A secret can be ` + "`@FILE`" + `, which only its owner may read. COUNTERSIGN_MA
 This page is made from the flags: ` + "`UPDATE_SETTINGS=1 go test ./cmd/countersign -run TestSettingsPages`" + `.
 `
 
-// Page gives docs/settings.md.
+// Page returns docs/settings.md.
 func Page(app *kong.Application) string {
 	var b strings.Builder
 	b.WriteString(pageHead)
@@ -67,7 +67,7 @@ const exampleHead = `# Settings of both daemons: countersign serve --config FILE
 # This file is made from the flags, as that page is.
 `
 
-// Example gives deploy/countersign.toml.
+// Example returns deploy/countersign.toml.
 func Example(app *kong.Application) string {
 	var b strings.Builder
 	b.WriteString(exampleHead)
@@ -94,7 +94,7 @@ func Example(app *kong.Application) string {
 	return b.String()
 }
 
-// example gives the default of f, or an example of its kind.
+// example returns the default of f, or an example of its kind.
 func example(f *kong.Flag) string {
 	switch {
 	case f.IsBool():

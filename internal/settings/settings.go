@@ -21,7 +21,7 @@ import (
 // Daemons are the subcommands that have settings to show.
 var Daemons = []string{"serve", "gateway"}
 
-// of gives the flags of a subcommand, without those of the whole program. Flags without a
+// of returns the flags of a subcommand, without those of the whole program. Flags without a
 // group come first.
 func of(node *kong.Node) []*kong.Flag {
 	flags := slices.DeleteFunc(slices.Clone(node.Flags), func(f *kong.Flag) bool { return f.Name == "help" })
@@ -75,7 +75,7 @@ func Show(w io.Writer, c *kong.Context) error {
 	return err
 }
 
-// inForce gives the value of f as TOML, or a remark in its place.
+// inForce returns the value of f as TOML, or a remark in its place.
 func inForce(f *kong.Flag) (text string, shown bool) {
 	v := f.Target
 	if v.Kind() == reflect.Pointer {
@@ -137,7 +137,7 @@ func secret(f *kong.Flag) bool {
 
 const hidden = "hidden"
 
-// withoutSecrets gives a URL without its password. Of a URL that something is posted to it
+// withoutSecrets returns a URL without its password. Of a URL that something is posted to it
 // gives the host alone, since whoever knows the whole URL can post there.
 func withoutSecrets(name, text string) string {
 	u, err := url.Parse(text)

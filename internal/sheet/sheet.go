@@ -19,7 +19,7 @@ var (
 	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
-// Columns gives the members of an entry of type t in their order. The members of an object in it
+// Columns returns the members of an entry of type t in their order. The members of an object in it
 // follow its name and a dot; arrays and maps are one column.
 func Columns(t reflect.Type) []string { return columns(t, "", nil) }
 
@@ -101,7 +101,7 @@ func (s *Writer) Flush() error {
 	return s.w.Error()
 }
 
-// cell gives the member at a path. Numbers keep their digits.
+// cell returns the member at a path. Numbers keep their digits.
 func cell(members map[string]any, path string) string {
 	name, rest, deeper := strings.Cut(path, ".")
 	switch v := members[name].(type) {

@@ -83,7 +83,7 @@ func (s Secret) Check() error {
 	return nil
 }
 
-// Sign gives the value of HeaderSignature for a request with body whose HeaderID
+// Sign returns the value of HeaderSignature for a request with body whose HeaderID
 // is id and whose HeaderTimestamp is the seconds of ts. It inverts Verify.
 //
 // It signs nothing, and gives the empty text that every receiver refuses, where

@@ -36,7 +36,7 @@ func (e *Error) Error() string {
 // where root is "body".
 func (e *Error) Where(root string) string { return where(root, e.path) }
 
-// Member gives the name of the innermost member at fault, "" where the fault
+// Member returns the name of the innermost member at fault, "" where the fault
 // lies in no member.
 func (e *Error) Member() string {
 	for i := len(e.path) - 1; i >= 0; i-- {

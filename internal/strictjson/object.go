@@ -39,7 +39,7 @@ func ParseObject(src []byte, limit int) (*Object, error) {
 	return o, nil
 }
 
-// Find gives the member called name.
+// Find returns the member called name.
 func (o *Object) Find(name string) (Member, bool) {
 	for _, m := range o.Members {
 		if m.Name == name {
@@ -49,7 +49,7 @@ func (o *Object) Find(name string) (Member, bool) {
 	return Member{}, false
 }
 
-// Raw gives the value of m as it is written.
+// Raw returns the value of m as it is written.
 func (o *Object) Raw(m Member) string { return o.src[m.Start:m.End] }
 
 // ValidMember reports whether raw is one value that may be a member of an

@@ -116,7 +116,7 @@ func (r *Reader) hex4() (rune, error) {
 	return n, nil
 }
 
-// Text gives the text of a string that a Reader has read as raw.
+// Text returns the text of a string that a Reader has read as raw.
 func Text(raw string) string {
 	if inner := raw[1 : len(raw)-1]; strings.IndexByte(inner, '\\') < 0 {
 		return inner

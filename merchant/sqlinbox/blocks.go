@@ -7,7 +7,7 @@ import (
 	"countersign/merchant"
 )
 
-// seenBlocks gives those blocks of b that are remembered.
+// seenBlocks returns those blocks of b that are remembered.
 func (t *transaction) seenBlocks(ctx context.Context, b *merchant.Blocks) (map[merchant.BlockDigest]merchant.SeenBlock, error) {
 	if b == nil || len(b.List) == 0 {
 		return nil, nil

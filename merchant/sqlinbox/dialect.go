@@ -38,7 +38,7 @@ func (d Dialect) known() bool { return d >= PostgreSQL && d <= SQLite }
 //go:embed ddl
 var ddl embed.FS
 
-// DDL gives the statements that make the tables of an Inbox, each ended by a
+// DDL returns the statements that make the tables of an Inbox, each ended by a
 // semicolon at the end of a line. They may run again and then change nothing.
 // It is empty for an unknown d.
 func DDL(d Dialect) string {
@@ -104,7 +104,7 @@ func (d Dialect) options() *sql.TxOptions {
 	return &sql.TxOptions{Isolation: sql.LevelReadCommitted}
 }
 
-// text gives the statement with the parameters of d in place of question marks.
+// text returns the statement with the parameters of d in place of question marks.
 func (d Dialect) text(statement string) string {
 	if d != PostgreSQL {
 		return statement
@@ -121,7 +121,7 @@ func (d Dialect) text(statement string) string {
 	}
 }
 
-// blob gives text as a parameter for a column of text. MySQL keeps it as bytes, so
+// blob returns text as a parameter for a column of text. MySQL keeps it as bytes, so
 // that no character set of a connection changes it.
 func (d Dialect) blob(text string) any {
 	if d == MySQL {

@@ -104,7 +104,7 @@ func (t *transaction) lock(ctx context.Context, digests ...[]byte) error {
 	return err
 }
 
-// locks gives the digests that a transaction about e locks.
+// locks returns the digests that a transaction about e locks.
 func locks(key []byte, e *merchant.Entry) (digests [][]byte) {
 	if key != nil {
 		digests = append(digests, key)
@@ -121,13 +121,13 @@ func locks(key []byte, e *merchant.Entry) (digests [][]byte) {
 	return digests
 }
 
-// marks gives n question marks for a list.
+// marks returns n question marks for a list.
 func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
 
 const readEntrySQL = `
 SELECT seq, content, tx_index, duplicate, suspect, claims, lease_until, settled, reply, recorded FROM countersign_inbox WHERE entry = ?`
 
-// read gives the entry of key, nil for none.
+// read returns the entry of key, nil for none.
 func (t *transaction) read(ctx context.Context, key []byte) (*row, error) {
 	var r row
 	var duplicate, suspect, settled int64
@@ -327,7 +327,7 @@ const (
 UPDATE countersign_inbox SET settled = 1, lease_until = 0, mark = 0, reply = ?, ended = ?, review = ? WHERE seq = ? AND settled = 0 AND mark = ?`
 )
 
-// newMark gives what begin marks a row with.
+// newMark returns what begin marks a row with.
 func newMark() int64 { return 1 + rand.Int64N(1<<62) }
 
 // begin marks r before the merchant's function runs, with a number that settle must find

@@ -91,7 +91,7 @@ func (s store) open(t testing.TB) *sql.DB {
 	return db
 }
 
-// text gives the statement with the parameters of s.
+// text returns the statement with the parameters of s.
 func (s store) text(statement string) string {
 	if s.dialect == sqlinbox.PostgreSQL {
 		for n := 1; strings.Contains(statement, "?"); n++ {
@@ -128,7 +128,7 @@ func run(t testing.TB, db *sql.DB, text string, args ...any) {
 	}
 }
 
-// count gives the only number that a query gives.
+// count returns the only number that a query gives.
 func count(t testing.TB, db *sql.DB, text string, args ...any) (n int) {
 	t.Helper()
 	if err := db.QueryRow(text, args...).Scan(&n); err != nil {
@@ -147,7 +147,7 @@ func booked(t testing.TB, db *sql.DB, n int) {
 	}
 }
 
-// serve gives a service, and the merchant's endpoint over in.
+// serve returns a service, and the merchant's endpoint over in.
 func serve(t testing.TB, in merchant.Inbox, change func(*merchant.Config)) (*countersigntest.Service, countersigntest.Endpoint) {
 	t.Helper()
 	service := countersigntest.NewService(t)

@@ -70,7 +70,7 @@ type transaction struct {
 	d  Dialect
 }
 
-// exec gives the number of rows that were changed.
+// exec returns the number of rows that were changed.
 func (t *transaction) exec(ctx context.Context, statement string, args ...any) (int64, error) {
 	r, err := t.tx.ExecContext(ctx, t.d.text(statement), args...)
 	if err != nil {
@@ -79,7 +79,7 @@ func (t *transaction) exec(ctx context.Context, statement string, args ...any) (
 	return r.RowsAffected()
 }
 
-// insert gives the number that the database gave to the row.
+// insert returns the number that the database gave to the row.
 func (t *transaction) insert(ctx context.Context, statement string, args ...any) (seq int64, err error) {
 	if t.d == MySQL {
 		r, err := t.tx.ExecContext(ctx, t.d.text(statement), args...)

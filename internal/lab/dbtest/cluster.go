@@ -30,7 +30,7 @@ type cluster struct {
 	conn       *pgx.Conn // to the database postgres; nil until connect
 }
 
-// connect gives the one connection by which databases are made: each costs a process.
+// connect returns the one connection by which databases are made: each costs a process.
 func (c *cluster) connect(ctx context.Context) (_ *pgx.Conn, err error) {
 	if c.conn == nil || c.conn.IsClosed() {
 		c.conn, err = pgx.Connect(ctx, c.url("postgres"))
@@ -56,7 +56,7 @@ func binDir() (string, error) {
 	return "", errNoPostgres
 }
 
-// startCluster gives a server that listens on no network.
+// startCluster returns a server that listens on no network.
 func startCluster() (_ *cluster, err error) {
 	bin, err := binDir()
 	if err != nil {

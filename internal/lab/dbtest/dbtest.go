@@ -75,7 +75,7 @@ func Run(m *testing.M, end ...func() error) (code int) {
 	return code
 }
 
-// SQLite gives the path of a database file that does not exist yet.
+// SQLite returns the path of a database file that does not exist yet.
 func SQLite(t testing.TB) string { return filepath.Join(t.TempDir(), "countersign.db") }
 
 // skipShort skips what needs a server of its own: the short tests are those that
@@ -97,7 +97,7 @@ func missing(t testing.TB, err error) {
 	t.Skip("skipped: ", err)
 }
 
-// Postgres gives the URL of an empty database in a private cluster, which the
+// Postgres returns the URL of an empty database in a private cluster, which the
 // first call starts. The database is dropped after the test. If no PostgreSQL is
 // installed, it skips the test, or fails it if the environment has CI=true.
 func Postgres(t testing.TB) (url string) {
@@ -111,7 +111,7 @@ func Template(t testing.TB) (url string) {
 	return postgres(t, "template1", true)
 }
 
-// postgres gives the URL of a new copy of a database, which is dropped after the test
+// postgres returns the URL of a new copy of a database, which is dropped after the test
 // unless it is kept.
 func postgres(t testing.TB, template string, keep bool) (url string) {
 	t.Helper()
@@ -188,7 +188,7 @@ func TryExec(t testing.TB, url, text string) error {
 	return err
 }
 
-// Copy gives a copy of a PostgreSQL database that nothing has open.
+// Copy returns a copy of a PostgreSQL database that nothing has open.
 func Copy(t testing.TB, url string) string {
 	t.Helper()
 	c, err := pgx.ParseConfig(url)

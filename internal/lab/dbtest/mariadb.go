@@ -26,7 +26,7 @@ type mariaDB struct {
 	log    *bytes.Buffer
 }
 
-// MariaDB gives the data source name of an empty database, for the driver "mysql", in a
+// MariaDB returns the data source name of an empty database, for the driver "mysql", in a
 // private server that the first call starts. If no MariaDB is installed, it skips
 // the test, or fails it if the environment has CI=true.
 func MariaDB(t testing.TB) (dsn string) {
@@ -70,7 +70,7 @@ func mariaProgram() (string, error) {
 	return "", errNoMariaDB
 }
 
-// startMariaDB gives a server that listens on no network. It has no system tables, which
+// startMariaDB returns a server that listens on no network. It has no system tables, which
 // take seconds to make, and so neither users nor passwords.
 func startMariaDB() (_ *mariaDB, err error) {
 	program, err := mariaProgram()

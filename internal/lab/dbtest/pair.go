@@ -210,7 +210,7 @@ func (s *Server) signal(sig syscall.Signal) {
 	_ = syscall.Kill(postmaster, sig)
 }
 
-// children gives the processes that pid has started.
+// children returns the processes that pid has started.
 func children(pid int) (list []int) {
 	out, err := exec.Command("ps", "-A", "-o", "pid=,ppid=").Output()
 	if err != nil {

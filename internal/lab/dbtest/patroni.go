@@ -337,7 +337,7 @@ func (n *PatroniNode) kill() {
 	_ = n.agent.cmd.Process.Kill()
 }
 
-// naming gives the processes whose command lines have text in them.
+// naming returns the processes whose command lines have text in them.
 func naming(text string) (list []int) {
 	out, err := exec.Command("ps", "-A", "-o", "pid=,args=").Output()
 	if err != nil {
@@ -376,7 +376,7 @@ func (p *Patroni) members() (list []member, err error) {
 	return nil, err
 }
 
-// Leader gives the node that leads; nil if there is none.
+// Leader returns the node that leads; nil if there is none.
 func (p *Patroni) Leader() *PatroniNode {
 	client := http.Client{Timeout: time.Second}
 	defer client.CloseIdleConnections()

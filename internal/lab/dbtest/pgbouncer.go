@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// PgBouncer gives a URL of the database that leads through a PgBouncer in session mode,
+// PgBouncer returns a URL of the database that leads through a PgBouncer in session mode,
 // whose pool holds most connections. If PgBouncer is missing, it skips the test, or fails
 // it if the environment has CI=true.
 func PgBouncer(t testing.TB, database string, most int) string {

@@ -10,7 +10,7 @@ import (
 
 var givenPorts sync.Map
 
-// FreePort gives an address of this machine whose port is free and which this test
+// FreePort returns an address of this machine whose port is free and which this test
 // binary did not get before. It is below the ports that the system assigns itself,
 // because another test could get one of those meanwhile.
 func FreePort() (addr string, err error) {

@@ -10,7 +10,7 @@ import (
 	_ "modernc.org/sqlite"             // "sqlite"
 )
 
-// Query gives the rows of a query on a database that nothing else has open, each as
+// Query returns the rows of a query on a database that nothing else has open, each as
 // text, values separated by |.
 func Query(t testing.TB, url, text string) (list []string) {
 	t.Helper()
@@ -45,7 +45,7 @@ func Query(t testing.TB, url, text string) (list []string) {
 	return list
 }
 
-// Tables gives the names of a database's tables, in order.
+// Tables returns the names of a database's tables, in order.
 func Tables(t testing.TB, url string) []string {
 	t.Helper()
 	if isPostgres(url) {
@@ -54,7 +54,7 @@ func Tables(t testing.TB, url string) []string {
 	return Query(t, url, `SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1`)
 }
 
-// Columns gives the names of a table's columns.
+// Columns returns the names of a table's columns.
 func Columns(t testing.TB, url, table string) []string {
 	t.Helper()
 	raw := open(t, url)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// SmallDisk gives a directory on a disk of its own with that many bytes, in memory. If
+// SmallDisk returns a directory on a disk of its own with that many bytes, in memory. If
 // this process may not mount one, it skips the test.
 func SmallDisk(t testing.TB, bytes int) (dir string) {
 	t.Helper()

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// unprivileged gives the attributes of a child process that does not run as root,
+// unprivileged returns the attributes of a child process that does not run as root,
 // because PostgreSQL refuses root, and that gets a signal when this process ends. It also
 // gives the user who must own the files, -1 for the present user.
 func unprivileged(atEnd syscall.Signal) (*syscall.SysProcAttr, int, error) {

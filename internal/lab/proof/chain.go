@@ -423,7 +423,7 @@ func (ch *Chain) Kill(ctx context.Context, victim string) error {
 	return ch.start(ctx, victim)
 }
 
-// upTo gives a time below most.
+// upTo returns a time below most.
 func (ch *Chain) upTo(most time.Duration) time.Duration {
 	return time.Duration(ch.rand.Int64N(int64(most)))
 }
@@ -445,7 +445,7 @@ func (ch *Chain) Close() {
 	}
 }
 
-// Times gives how long each deposit took from the core's commit to the merchant's, in
+// Times returns how long each deposit took from the core's commit to the merchant's, in
 // order of their lengths. It is for chains with Config.Times.
 func (ch *Chain) Times() []time.Duration {
 	ch.mu.Lock()
@@ -463,7 +463,7 @@ func (ch *Chain) Times() []time.Duration {
 // Store is the merchant's database.
 func (ch *Chain) Store() *sql.DB { return ch.store }
 
-// Logs gives the end of what each process wrote.
+// Logs returns the end of what each process wrote.
 func (ch *Chain) Logs() string {
 	var b strings.Builder
 	for _, name := range ch.Victims() {

@@ -28,7 +28,7 @@ type Store struct {
 
 func (s Store) open() (*sql.DB, error) { return sql.Open(s.Driver, s.DSN) }
 
-// text gives a statement with the parameters of the dialect, from one with ?.
+// text returns a statement with the parameters of the dialect, from one with ?.
 func (s Store) text(sql string) string {
 	if s.Dialect != sqlinbox.PostgreSQL {
 		return sql

@@ -236,7 +236,7 @@ func (s Store) bookMessage(ctx context.Context, db *sql.DB, id string, d client.
 	return nil
 }
 
-// deposits gives what counts of the next deposits. Those that are held may count later,
+// deposits returns what counts of the next deposits. Those that are held may count later,
 // which is an event.
 func deposits(ctx context.Context, api *client.Gateway, o client.FeedOptions) (list []client.DepositEntry, next int64, err error) {
 	o.Wait = 300 * time.Millisecond
@@ -253,7 +253,7 @@ func deposits(ctx context.Context, api *client.Gateway, o client.FeedOptions) (l
 	return list, page.Next, err
 }
 
-// credited gives the deposits that were held and count by the next events.
+// credited returns the deposits that were held and count by the next events.
 func credited(ctx context.Context, api *client.Gateway, o client.FeedOptions) (list []client.DepositEntry, next int64, err error) {
 	page, err := api.Events(ctx, o)
 	for _, e := range page.Events {
@@ -309,7 +309,7 @@ func readFeed(ctx context.Context, s Store, db *sql.DB, api *client.Gateway, col
 	return nil
 }
 
-// nextEpoch gives the place before the first entry of the epoch after a number.
+// nextEpoch returns the place before the first entry of the epoch after a number.
 func nextEpoch(ctx context.Context, api *client.Gateway, after int64) (int64, error) {
 	e, err := api.Epoch(ctx)
 	if err != nil {

@@ -57,7 +57,7 @@ func orderOf(callBackID string) countersign.Details {
 	return countersign.Details{Address: "T" + callBackID, ChainName: "TRON", Symbol: []string{"USDT", "USDC", "DAI"}[n%3], Amount: a}
 }
 
-// tenantOf gives the user of a withdrawal. Two users withdraw at a time, and then two others.
+// tenantOf returns the user of a withdrawal. Two users withdraw at a time, and then two others.
 func tenantOf(callBackID string) string {
 	n := numberOf(callBackID)
 	return fmt.Sprint("user-", n/120*2+n%2)
@@ -69,7 +69,7 @@ func ordered(callBackID string) bool { return numberOf(callBackID)%5 != 0 }
 // asksPerson reports whether the gateway holds an order for a person.
 func asksPerson(callBackID string) bool { n := numberOf(callBackID); return n%3 == 0 && n%4 < 2 }
 
-// transferOf gives the number of the transfer that a deposit is. One deposit in nine repeats
+// transferOf returns the number of the transfer that a deposit is. One deposit in nine repeats
 // the one before it under another trackingId: one of the two must be credited.
 func transferOf(n int) int {
 	if n%9 == 4 {

@@ -111,7 +111,7 @@ func (ch *Chain) Decide(ctx context.Context, all bool) error {
 	return ch.decideDeposits(ctx)
 }
 
-// twin gives the other deposit of the same transfer; empty: there is none.
+// twin returns the other deposit of the same transfer; empty: there is none.
 func twin(trackingID string) string {
 	switch n := numberOf(trackingID); {
 	case transferOf(n) != n:

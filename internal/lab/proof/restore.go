@@ -37,7 +37,7 @@ func (ch *Chain) Ends() []string {
 	return []string{"service"}
 }
 
-// database gives the URL of an end's PostgreSQL database; empty: it has SQLite.
+// database returns the URL of an end's PostgreSQL database; empty: it has SQLite.
 func (ch *Chain) database(end string) string {
 	return map[string]string{"service": ch.c.ServiceDB, "gateway": ch.c.GatewayDB}[end]
 }

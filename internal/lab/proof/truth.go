@@ -226,7 +226,7 @@ func (ch *Chain) compareTruth(ctx context.Context, r *Result) error {
 	return nil
 }
 
-// exceeded gives what was executed above a limit, by the times at which it was confirmed.
+// exceeded returns what was executed above a limit, by the times at which it was confirmed.
 func (ch *Chain) exceeded(ids []string) (wrong []string) {
 	most := func(text string) *big.Rat { r, _ := new(big.Rat).SetString(text); return r }
 	amount := func(a countersign.Amount) *big.Rat { return most(a.String()) }

@@ -105,7 +105,7 @@ func (w *world) wantGivenUp() {
 	}
 }
 
-// lasting gives an alarm that says of itself that it ends, and has not.
+// lasting returns an alarm that says of itself that it ends, and has not.
 func (w *world) lasting() string {
 	for _, name := range sorted(w.ends()) {
 		for _, a := range w.alarms(w.ends()[name], client.AlarmFilter{State: client.AlarmOpen}) {

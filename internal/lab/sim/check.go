@@ -14,7 +14,7 @@ import (
 
 func sorted[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-// left gives something that is due and has not been done, as far as the ledgers say; empty:
+// left returns something that is due and has not been done, as far as the ledgers say; empty:
 // nothing.
 func (w *world) left() string {
 	w.shop.read()
@@ -54,7 +54,7 @@ func (w *world) left() string {
 	return w.lasting()
 }
 
-// waits gives something that the service has still to tell a merchant.
+// waits returns something that the service has still to tell a merchant.
 func (w *world) waits() string {
 	for _, s := range []client.CallbackState{client.CallbackPending, client.CallbackSending} {
 		page, err := w.operator.Callbacks(w.ctx, client.CallbackFilter{State: s}, client.PageOptions{})

@@ -81,7 +81,7 @@ var mutants = []mutant{
 		"			ends = !h.Told\n", "			ends = !h.Told && now < 0\n"},
 }
 
-// with gives the text of m's file with the fault.
+// with returns the text of m's file with the fault.
 func (m mutant) with(t *testing.T) (path string, text []byte) {
 	path, err := filepath.Abs(filepath.Join("../../..", m[1]))
 	if err != nil {

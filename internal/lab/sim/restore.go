@@ -169,7 +169,7 @@ func (w *world) serviceBooks(booked []reconcile.Line) reconcile.Config {
 	return reconcile.Config{Executed: w.write(executed), Added: w.write(added), Booked: w.write(booked)}
 }
 
-// write gives a file of books.
+// write returns a file of books.
 func (w *world) write(lines []reconcile.Line) string {
 	w.files++
 	path := filepath.Join(w.c.Dir, fmt.Sprint("books.", w.files))
@@ -186,7 +186,7 @@ func (w *world) write(lines []reconcile.Line) string {
 	return path
 }
 
-// completed gives books of the application with what the service says of orders whose end the
+// completed returns books of the application with what the service says of orders whose end the
 // application does not know.
 func (w *world) completed(lines []reconcile.Line) []reconcile.Line {
 	for i := range lines {
@@ -301,7 +301,7 @@ func (c *core) tellAgain() {
 	}
 }
 
-// askAgain gives the id that a withdrawal has now. One with a permit was in the core's books, with
+// askAgain returns the id that a withdrawal has now. One with a permit was in the core's books, with
 // the details of the permit.
 func (c *core) askAgain(callBackID string) (id string, err error) {
 	if _, has := c.given[callBackID]; !has {

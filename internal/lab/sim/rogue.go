@@ -35,7 +35,7 @@ const rogueAPIKey = "answers-of-the-rogue"
 // ofRogue reports whether a deposit or a withdrawal belongs to the rogue.
 func ofRogue(id string) bool { return strings.HasPrefix(id, "R") }
 
-// merchantOf gives the merchant of a deposit or a withdrawal.
+// merchantOf returns the merchant of a deposit or a withdrawal.
 func merchantOf(id string) string {
 	if ofRogue(id) {
 		return "rogue"

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// shrink gives a part of list that still fails and of which no single one can be left out. It
+// shrink returns a part of list that still fails and of which no single one can be left out. It
 // leaves out large parts first (Zeller's delta debugging).
 func shrink(list []int, fails func([]int) bool) []int {
 	for parts := 2; len(list) > 0; {

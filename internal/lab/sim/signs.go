@@ -37,7 +37,7 @@ func (s *signs) learn(ctx context.Context, operator *client.Service) error {
 	return err
 }
 
-// of gives a merchant's key, and that of the service.
+// of returns a merchant's key, and that of the service.
 func (s *signs) of(merchant string) (own, service *envelope.SigningKey) {
 	if s == nil {
 		return nil, nil

@@ -242,7 +242,7 @@ func firstToken(p *process) (client.Secret, error) {
 	return client.Secret(strings.TrimSpace(string(b))), err
 }
 
-// http gives a party's client.
+// http returns a party's client.
 func (w *world) http(owner string, by link) *http.Client {
 	return &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 		return w.net.dial(ctx, owner, by, address)

@@ -21,12 +21,12 @@ var templates struct {
 	postgres map[string]string
 }
 
-// Kinds gives a maker of databases of each kind.
+// Kinds returns a maker of databases of each kind.
 func Kinds(end db.End) map[string]func(testing.TB) string {
 	return map[string]func(testing.TB) string{"sqlite": SQLite(end), "postgres": Postgres(end)}
 }
 
-// SQLite gives paths of files of end, each of its own. The master key is the one that
+// SQLite returns paths of files of end, each of its own. The master key is the one that
 // opens it first.
 func SQLite(end db.End) func(testing.TB) string {
 	return func(t testing.TB) string {
@@ -65,7 +65,7 @@ func sqliteOf(t testing.TB, end db.End) []byte {
 	return made
 }
 
-// Postgres gives URLs as SQLite gives paths.
+// Postgres returns URLs as SQLite gives paths.
 func Postgres(end db.End) func(testing.TB) string {
 	return func(t testing.TB) string {
 		t.Helper()
@@ -93,7 +93,7 @@ func migrate(t testing.TB, url string, end db.End) {
 	}
 }
 
-// Alarms gives the alarms of a database, the oldest first, a thousand at most.
+// Alarms returns the alarms of a database, the oldest first, a thousand at most.
 func Alarms(ctx context.Context, d interface {
 	AlarmsWhere(ctx context.Context, f db.AlarmFilter, limit int, before int64) ([]db.Alarm, int64, error)
 }) ([]db.Alarm, error) {
