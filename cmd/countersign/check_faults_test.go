@@ -41,8 +41,8 @@ var planted = []struct {
 		[]string{"restart/accepted", "restart/at-work"},
 	}, {
 		"amounts are compared as floating-point numbers",
-		`const amount = m.amount?.includes('.') ? m.amount.replace(/\.?0+$/, '') : m.amount;`,
-		`const amount = m.amount && Number(m.amount);`,
+		`return amount?.includes('.') ? amount.replace(/\.?0+$/, '') : amount;`,
+		`return amount && Number(amount);`,
 		[]string{"repeat/other-amount-20th-digit"},
 	}, {
 		"the ledger rounds to 8 decimals",
@@ -76,8 +76,8 @@ var planted = []struct {
 		[]string{"withdrawal/unknown"},
 	}, {
 		"a deposit is known by its transaction, without txIndex",
-		`[m.type, m.trackingId || m.requestUUID]`,
-		`[m.type, m.txId || m.trackingId || m.requestUUID]`,
+		`[m.type, m.trackingId || m.requestUUID, m.callBackId]`,
+		`[m.type, m.txId || m.trackingId || m.requestUUID, m.callBackId]`,
 		[]string{"repeat/two-transfers"},
 	}, {
 		"possible duplicates are credited",

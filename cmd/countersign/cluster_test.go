@@ -339,7 +339,12 @@ func (c *cluster) decisions(ctx context.Context, n *clusterNode, after int, wait
 			Withdrawal struct{ ID, Decision string }
 		}
 	}
-	if err := c.insist(ctx, n, "GET", fmt.Sprintf("/v1/decisions?limit=1000&after=%d&wait=%s", after, wait), nil, &page); err != nil {
+	err = c.insist(ctx, n, "GET", fmt.Sprintf("/v1/decisions?limit=1000&after=%d&wait=%s", after, wait), nil, &page)
+	var refused *apiError
+	if errors.As(err, &refused) && refused.status == http.StatusConflict && c.parted.Load() {
+		return nil, nil // the end of the feed that was replaced lies before what others have read
+	}
+	if err != nil {
 		return nil, err
 	}
 	for _, d := range page.Decisions {

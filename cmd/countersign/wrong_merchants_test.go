@@ -259,7 +259,7 @@ func TestWrongMerchants(t *testing.T) {
 	for _, a := range must(admin.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{Limit: 100})).Alarms {
 		alarms[a.Merchant] += strings.Join(a.Examples, "\n")
 	}
-	alarmPage, first := page("/console/alarms"), page("/console/")
+	alarmPage, now := page("/console/alarms"), page("/console/now")
 	for _, m := range wrongMerchants {
 		var health client.MerchantHealth
 		mustShell(t, &health, "", "merchants", "health", m.name, "--api", service.URL(), "--token", "@"+tokenFile)
@@ -268,10 +268,10 @@ func TestWrongMerchants(t *testing.T) {
 			"the merchant page": page("/console/merchants/" + m.name),
 			"the alarm":         alarms[m.name],
 			"the alarm page":    alarmPage,
-			"the first page":    first,
+			"the page Now":      now,
 		} {
 			// Of another amount the withdrawal is declined, and its merchant is well otherwise.
-			if !strings.Contains(text, m.facts) && !(where == "the first page" && m.name == "amount") {
+			if !strings.Contains(text, m.facts) && !(where == "the page Now" && m.name == "amount") {
 				t.Errorf("%s does not say of %s: %s\n%s", where, m.name, m.facts, text)
 			}
 			for _, secret := range []string{shopAPIKey.Reveal(), foreignKey, "hunter2"} {
