@@ -76,7 +76,7 @@ func TestFormIsKept(t *testing.T) {
 	b := newSite(t, s.base).signIn(s.first)
 	page := "/console/orders/" + o.CallBackID
 	reason := strings.Repeat(`why "not" <b>`, 45) // longer than a reason may be
-	p := b.do(http.MethodPost, page+"/decline", url.Values{"reason": {reason}}, "Referer", s.base+page)
+	p := b.do(http.MethodPost, "/console/tasks/"+client.TaskID(client.TaskOrder, o.CallBackID)+"/decline", url.Values{"reason": {reason}}, "Referer", s.base+page)
 	if p.status != http.StatusSeeOther || p.to() != page {
 		t.Fatalf("%d %s", p.status, p.to())
 	}

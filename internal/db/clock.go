@@ -28,6 +28,7 @@ type Clock struct {
 	log     *slog.Logger
 	offset  atomic.Int64 // nanoseconds since 1970 when elapsed was 0
 	shared  bool         // there are other nodes to agree with
+	every   time.Duration
 }
 
 // NewClock reads d's clock for the first time. log may be nil.
@@ -35,7 +36,7 @@ func NewClock(ctx context.Context, d *DB, log *slog.Logger) (*Clock, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	c := &Clock{read: d.serverNow, elapsed: d.world.Elapsed, log: log, shared: d.dialect.Shared}
+	c := &Clock{read: d.serverNow, elapsed: d.world.Elapsed, log: log, shared: d.dialect.Shared, every: d.Every(clockEvery)}
 	if c.elapsed == nil {
 		c.elapsed = sinceBoot()
 	}
@@ -55,7 +56,7 @@ func (c *Clock) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	for sleep(ctx, clockEvery) {
+	for sleep(ctx, c.every) {
 		c.follow(ctx)
 	}
 	return nil

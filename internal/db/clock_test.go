@@ -37,7 +37,7 @@ func (s *serverClock) read(context.Context) (Millis, error) {
 
 func (s *serverClock) clock(log *strings.Builder, shared bool) *Clock {
 	s.started = time.Now()
-	c := &Clock{read: s.read, elapsed: func() time.Duration { return time.Since(s.started) },
+	c := &Clock{read: s.read, every: clockEvery, elapsed: func() time.Duration { return time.Since(s.started) },
 		log: slog.New(slog.NewTextHandler(log, nil)), shared: shared}
 	t, _, _ := c.reading(context.Background())
 	c.offset.Store(t)
