@@ -279,6 +279,7 @@ func TestBookedStaysBooked(t *testing.T) {
 			t.Errorf("crediting before it is reconciled gives %v", err)
 		}
 		must(b.Claim(ctx, transferTold("another name", 3, start+110)))(t)
+		must(b.Claim(ctx, transferOf("a copy", 5, "7.4", start+110)))(t) // the amount of what is lost, under another index
 		line := Line{TrackingID: "lost", Symbol: "USDT", Amount: amount("7.40"), TxID: "tx", ChainName: "TRON", ToAddress: "TTo", TxIndex: &index}
 		whole := []any{Line{TrackingID: "first"}, Line{TrackingID: "credited since"}, line}
 		_, report := gather()
@@ -290,7 +291,7 @@ func TestBookedStaysBooked(t *testing.T) {
 
 		check := func(when string) {
 			t.Helper()
-			for id, want := range map[string]book.DepositState{"credited since": client.DepositRejected, "another name": client.DepositHeld, "a third name": client.DepositHeld,
+			for id, want := range map[string]book.DepositState{"credited since": client.DepositRejected, "another name": client.DepositHeld, "a copy": client.DepositHeld, "a third name": client.DepositHeld,
 				"lost": client.DepositRejected, "another index": client.DepositTaken} {
 				if got := depositState(t, b, id); got != want {
 					t.Errorf("%s: %s is %s, not %s", when, id, got, want)
