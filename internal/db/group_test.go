@@ -82,10 +82,12 @@ func TestGroupCommit(t *testing.T) {
 func runGroup(db *sqliteDB, group []*writeRequest) {
 	close(db.closing)
 	<-db.closed
+	<-db.copied
 	db.writeGroup(group)
 	// As before, so that the test's end can close it.
-	db.closing, db.closed = make(chan struct{}), make(chan struct{})
+	db.closing, db.closed, db.copied = make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go db.run()
+	go db.copyLog()
 }
 
 // TestWholeGroupLost: where the transaction itself is lost, nobody is told that
