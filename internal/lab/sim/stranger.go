@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -34,9 +35,12 @@ func (w *world) stranger() {
 		w.count("told by a stranger")
 		return sender.Deliver(w.ctx, to, cb)
 	}
-	w.tellCopies(tell)
-	w.askEnded(tell)
-	w.payAgain(tell)
+	w.core.mu.Lock()
+	told, asked := maps.Clone(w.core.deposits), sorted(w.core.asked)
+	w.core.mu.Unlock()
+	w.tellCopies(told, tell)
+	w.askEnded(asked, tell)
+	w.payAgain(asked, tell)
 }
 
 // copies are ways to tell one transfer as another one.
@@ -49,10 +53,7 @@ var copies = map[string]func(*countersign.Deposit){
 }
 
 // tellCopies tells deposits again under other identifiers: no copy may be credited or forwarded as taken.
-func (w *world) tellCopies(tell func(countersign.Callback) countersigntest.Result) {
-	w.core.mu.Lock()
-	told := w.core.deposits
-	w.core.mu.Unlock()
+func (w *world) tellCopies(told map[string]client.NewDeposit, tell func(countersign.Callback) countersigntest.Result) {
 	n := 0
 	for _, id := range sorted(told) {
 		d := told[id]
@@ -72,11 +73,8 @@ func (w *world) tellCopies(tell func(countersign.Callback) countersigntest.Resul
 }
 
 // askEnded asks about withdrawals that have ended: none is confirmed.
-func (w *world) askEnded(tell func(countersign.Callback) countersigntest.Result) {
-	w.core.mu.Lock()
-	asked := w.core.asked
-	w.core.mu.Unlock()
-	for _, id := range sorted(asked) {
+func (w *world) askEnded(asked []string, tell func(countersign.Callback) countersigntest.Result) {
+	for _, id := range asked {
 		if ofRogue(id) {
 			continue
 		}
@@ -93,12 +91,9 @@ func (w *world) askEnded(tell func(countersign.Callback) countersigntest.Result)
 
 // payAgain says of orders that have ended that they were executed, in a transaction of which nobody
 // knew: the gateway says that money left twice, or left for what had ended.
-func (w *world) payAgain(tell func(countersign.Callback) countersigntest.Result) {
+func (w *world) payAgain(asked []string, tell func(countersign.Callback) countersigntest.Result) {
 	left := map[client.OrderState]client.AlarmKind{client.OrderExecuted: client.AlarmExecutedTwice, client.OrderEnded: client.AlarmExecutedAfterEnd}
-	w.core.mu.Lock()
-	asked := w.core.asked
-	w.core.mu.Unlock()
-	for _, id := range sorted(asked) {
+	for _, id := range asked {
 		o, err := w.shop.api.Order(w.ctx, id)
 		kind := left[o.State]
 		if err != nil || kind == "" || o.State == client.OrderExecuted && o.TxID == "" { // books that named no transaction
