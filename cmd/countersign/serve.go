@@ -173,6 +173,8 @@ func explainStart(err error) error {
 			"keep a copy of the data directory as it is now, then restore the last backup: countersign restore --replace --from FILE.",
 			"if nothing was ever kept here: remove master.key too, or give the key as COUNTERSIGN_MASTER_KEY, and a new database is made.",
 		}}
+	case errors.Is(err, daemon.ErrFull):
+		return &hintedError{err, []string{"make 64 MiB of room on the disk of the data directory (df; with --db, on that of PostgreSQL), and start again: nothing that was acknowledged is lost."}}
 	case errors.Is(err, daemon.ErrNoMasterKey):
 		return &hintedError{err, []string{"put master.key back, or give the key as COUNTERSIGN_MASTER_KEY or with --master-key-command; no other key opens this database."}}
 	case errors.Is(err, daemon.ErrOutdated):

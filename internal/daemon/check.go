@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"path/filepath"
 
 	"countersign/envelope"
 	"countersign/internal/api"
@@ -42,6 +43,27 @@ func (g *Gateway) Check(ctx context.Context) []Finding {
 	return list
 }
 
+// startRoom is what the disk of a data directory needs at least: SQLite's log, the index of that, and
+// what is kept until somebody reads the first warning.
+const startRoom = 64 << 20
+
+// roomFor fails where the disk of dir, which may not be made yet, has less room than a start needs.
+func roomFor(dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	free, err := diskFree(dir)
+	for errors.Is(err, fs.ErrNotExist) && filepath.Dir(dir) != dir {
+		dir = filepath.Dir(dir)
+		free, err = diskFree(dir)
+	}
+	if err == nil && free < startRoom {
+		return fmt.Errorf("the disk of %s has %d KiB left; it needs %d MiB at least", dir, int64(free)>>10, startRoom>>20)
+	}
+	return nil // what cannot be asked shows when files are made
+}
+
 func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.Logger, listeners [][2]string) (list []Finding) {
 	say := func(what string, err error, text string, args ...any) {
 		if err != nil {
@@ -59,6 +81,7 @@ func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.
 	default:
 		say("data directory", nil, "%s is there", s.Dir)
 	}
+	say("disk", roomFor(s.Dir), "it has more than %d MiB left", startRoom>>20)
 	key, keyErr := s.Keys, error(nil)
 	if key == nil {
 		key, keyErr = s.masterKey()
@@ -92,6 +115,8 @@ func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.
 			say("master key", fmt.Errorf("%w: %s", ErrNoMasterKey, s.file(MasterKeyFile)), "")
 		case keyErr != nil:
 			say("master key", keyErr, "")
+		case l.Schema == 0:
+			say("master key", nil, "fingerprint %s", key.Fingerprint())
 		case l.Schema < l.Knows:
 			say("master key", nil, "fingerprint %s; whether it opens the database shows when that is up to date", key.Fingerprint())
 		default:

@@ -369,11 +369,30 @@ func TestStartOnFullDisk(t *testing.T) {
 	defer f.Close()
 	for err := error(nil); err == nil; _, err = f.Write(make([]byte, 512)) {
 	}
-	if err := open(); err != nil && !errors.Is(err, db.ErrFull) && !errors.Is(err, db.ErrUnavailable) {
+	if err := open(); err != nil && !errors.Is(err, db.ErrFull) {
 		t.Errorf("on a full disk: %v", err)
+	}
+	s := must(NewService(ServiceConfig{Storage: Storage{Dir: data}, Listen: "127.0.0.1:0"}))
+	if found := s.Check(t.Context())[1]; found.OK || !strings.Contains(found.Text, "has 0 KiB left") {
+		t.Errorf("on a full disk, the check finds %+v", found)
 	}
 	if after := names(); after != before {
 		t.Errorf("the files were %s and are %s", before, after)
+	}
+}
+
+// TestCheckOfNothing: a check of a directory that is not made yet, with a master key from elsewhere,
+// finds nothing wrong and makes nothing.
+func TestCheckOfNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	s := must(NewService(ServiceConfig{Storage: Storage{Dir: dir, Keys: must(ParseMasterKey(strings.Repeat("a1", 32)))}, Listen: "127.0.0.1:0"}))
+	for _, found := range s.Check(t.Context()) {
+		if !found.OK {
+			t.Errorf("%+v", found)
+		}
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
 	}
 }
 

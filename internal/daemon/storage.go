@@ -46,6 +46,9 @@ type Storage struct {
 // ErrBroken: the file of the database is missing, empty, cut off or damaged.
 var ErrBroken = db.ErrBroken
 
+// ErrFull: the disk of the database has no room.
+var ErrFull = db.ErrFull
+
 // ErrOutdated: the schema is older than this program, and the role may not change it.
 var ErrOutdated = db.ErrOutdated
 

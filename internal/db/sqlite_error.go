@@ -18,6 +18,10 @@ func explainSQLite(err error) error {
 	if errors.Is(err, ErrFull) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrBroken) {
 		return err
 	}
+	var e *sqlite.Error
+	if errors.As(err, &e) && e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE { // the file beside the log cannot grow
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	}
 	switch sqliteCode(err) {
 	case sqlite3.SQLITE_FULL:
 		return fmt.Errorf("%w: %w", ErrFull, err)
