@@ -124,7 +124,7 @@ func TestDocumentIsWhole(t *testing.T) {
 func TestOpenRoutes(t *testing.T) {
 	h := sqlite(t)
 	for path, want := range map[string]string{
-		"/healthz": `{"status":"ok"}`, "/readyz": `{"status":"ok"}`, "/metrics": "countersign_up 1",
+		"/healthz": `{"status":"ok"}`, "/readyz": `{"status":"ready"}`, "/metrics": "countersign_up 1",
 	} {
 		if a := h.raw("", get, path, "", nil); a.status != 200 || strings.TrimSpace(a.body) != want {
 			t.Errorf("%s: %d %s", path, a.status, a.body)

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"context"
+
 	"countersign/client"
 	"countersign/internal/api"
 )
@@ -43,11 +45,15 @@ func (s *Server) hour(*api.Call, api.None, api.None) (client.Hour, error) {
 	return s.Hour(), nil
 }
 
-func (s *Server) readyz(c *api.Call, _ api.None, _ api.None) (Health, error) {
-	if err := c.Ready(s.Outbox.Ready); err != nil {
-		return Health{}, err
-	}
-	// A frozen service is ready: its API is needed to thaw it.
-	f, err := s.Outbox.Frozen(c.R.Context())
-	return Health{Status: "ok", Frozen: f.At != 0}, err
+func (s *Server) readyz(c *api.Call, _ api.None, _ api.None) (api.Health, error) {
+	is := api.Health{Status: "ready"}
+	err := c.Ready(func(ctx context.Context) error {
+		if err := s.Outbox.Ready(ctx); err != nil {
+			return err
+		}
+		f, err := s.Outbox.Frozen(ctx)
+		is.Frozen = f.At != 0 // it is ready all the same: its API is needed to thaw it
+		return err
+	})
+	return is, err
 }

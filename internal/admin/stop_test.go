@@ -36,7 +36,7 @@ func TestFreezeAndBlock(t *testing.T) {
 			t.Errorf("read %+v, %v", read, err)
 		}
 	}
-	if a := h.raw("", get, "/readyz", "", nil); a.status != 200 || strings.TrimSpace(a.body) != `{"status":"ok","frozen":true}` {
+	if a := h.raw("", get, "/readyz", "", nil); a.status != 200 || strings.TrimSpace(a.body) != `{"status":"ready","frozen":true}` {
 		t.Errorf("/readyz: %d %s", a.status, a.body)
 	}
 	var p *client.Problem

@@ -114,9 +114,3 @@ func (a acceptedWithdrawals) MarshalJSON() ([]byte, error) {
 	}
 	return journal.Marshal(out)
 }
-
-// Health says that the process runs or is ready.
-type Health struct {
-	Status string `json:"status" enum:"ok" doc:"ok: the process runs, or the service can work"`
-	Frozen bool   `json:"frozen,omitempty" doc:"true: a person has frozen the service, so nothing is sent, decided or released"`
-}

@@ -88,6 +88,7 @@ type API struct {
 	document  func() (json.RawMessage, error)
 	tokens    tokens
 	leaving   atomic.Bool
+	notReady  atomic.Value // the text of the last answer of /readyz that was no 200
 	reads     *reads
 	guesses   *guesses
 	strangers *guesses // counts ends of sign-ins that did not begin here

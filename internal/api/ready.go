@@ -2,15 +2,26 @@ package api
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"time"
+
+	"countersign/internal/db"
 )
 
-// readyTimeout bounds the check of /readyz.
-const readyTimeout = 5 * time.Second
+// readyTimeout bounds the check of /readyz: who probes it waits a second or two.
+const readyTimeout = 900 * time.Millisecond
 
-// Ready answers /readyz: 503 when the end is about to stop, or if check fails. The answer says
-// what is the matter in a fixed sentence, the log with the cause.
+// Health is what the probes answer.
+type Health struct {
+	Status string `json:"status" enum:"ok,ready" doc:"ok: the process runs; ready: this end can work"`
+	Frozen bool   `json:"frozen,omitempty" doc:"true: a person has frozen the service, so nothing is sent, decided or released"`
+}
+
+// Ready answers /readyz: 503 when the end is about to stop, or if check fails or takes longer than
+// readyTimeout. The answer has the cause without names of hosts. The log has it once, and again
+// when it is another one.
 func (c *Call) Ready(check func(context.Context) error) error {
 	if c.a.leaving.Load() {
 		return ErrStopping
@@ -19,8 +30,18 @@ func (c *Call) Ready(check func(context.Context) error) error {
 	defer cancel()
 	err := check(ctx)
 	if err == nil {
+		c.a.notReady.Store("")
 		return nil
 	}
-	c.a.c.Log.Warn("not ready", "error", err.Error())
-	return NewProblem(http.StatusServiceUnavailable, c.a.ProblemOf(err).Detail)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: %w", db.ErrUnavailable, err)
+	}
+	detail := c.a.ProblemOf(err).Detail
+	if cause := db.Cause(err); cause != "" {
+		detail += ": " + cause
+	}
+	if c.a.notReady.Swap(detail) != detail {
+		c.a.c.Log.Warn("not ready", "error", err.Error())
+	}
+	return NewProblem(http.StatusServiceUnavailable, detail)
 }

@@ -1,7 +1,11 @@
 package db
 
 import (
+	"context"
 	"errors"
+	"net"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // The errors that callers branch on.
@@ -76,3 +80,19 @@ func (e *ItemError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the error itself.
 func (e *ItemError) Unwrap() error { return e.Err }
+
+// Cause says in few words why a database is not available, without the addresses that the
+// error has; empty where the error says no more than its kind.
+func Cause(err error) string {
+	var server *pgconn.PgError
+	var network *net.OpError
+	switch {
+	case errors.As(err, &server):
+		return server.Message
+	case errors.As(err, &network):
+		return network.Err.Error()
+	case errors.Is(err, context.DeadlineExceeded):
+		return "the database does not answer"
+	}
+	return ""
+}

@@ -120,11 +120,6 @@ func (a *server) stats(c *api.Call, _ api.None, _ api.None) (client.GatewayStats
 	return out, err
 }
 
-// Health is what the probes answer.
-type Health struct {
-	Status string `json:"status" enum:"ok,ready" doc:"ok: the process runs; ready: the gateway can work"`
-}
-
-func (a *server) readyz(c *api.Call, _ api.None, _ api.None) (Health, error) {
-	return Health{"ready"}, c.Ready(a.book.Ready)
+func (a *server) readyz(c *api.Call, _ api.None, _ api.None) (api.Health, error) {
+	return api.Health{Status: "ready"}, c.Ready(a.book.Ready)
 }
