@@ -285,7 +285,7 @@ var expected = map[string]func(t *testing.T, out string){
 		)
 	},
 	// The permit with its answer, the record and the log of now are good.
-	"docs/dispute.md": func(t *testing.T, out string) {
+	"docs/permits.md": func(t *testing.T, out string) {
 		holds(t, out, "good: this execution is allowed, and the merchant has signed that it confirms it", "withdrawal.released", "it begins with the ")
 		if n := strings.Count(out, "good: countersign-"); n != 2 {
 			t.Errorf("%d checks of the log are good, want 2:\n%s", n, out)
