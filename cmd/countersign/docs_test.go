@@ -277,7 +277,7 @@ var commands = sync.OnceValues(func() (*kong.Kong, error) { return newParser(str
 
 // everyday are the pages that somebody in a hurry reads; the others are run by the whole
 // check.
-var everyday = []string{"docs/session.md", "docs/quickstart-merchant.md", "docs/quickstart-provider.md", "docs/runbook.md"}
+var everyday = []string{"docs/quickstart-merchant.md", "docs/quickstart-provider.md", "docs/runbook.md"}
 
 // TestDocuments runs the sessions of all pages. What they print is compared where a page
 // shows it; expected has more.
