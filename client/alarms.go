@@ -57,6 +57,7 @@ const (
 	AlarmDisproved           AlarmKind = "disproved"
 	AlarmUnverified          AlarmKind = "unverified"
 	AlarmAllRefused          AlarmKind = "all_refused"
+	AlarmForwardFailing      AlarmKind = "forward_failing"
 	AlarmDepositRefused      AlarmKind = "deposit_refused"
 )
 
@@ -122,7 +123,7 @@ var alarmKinds = words[AlarmKind]{
 		do:    "Ask the merchant; the reasons of the last attempts say what fails.",
 		ended: "An exchange reached the merchant, or a person resumed it."},
 	{is: AlarmMerchantFailing, at: atService,
-		means: "Attempts at a merchant were made and none was accepted for ten minutes, or half of twenty or more failed within ten minutes. The subject is the commonest reason.",
+		means: "Attempts at a merchant were made and none was accepted for ten minutes, or half of twenty or more failed within ten minutes, or three failed at a merchant that never accepted anything. The subject is the commonest reason.",
 		do:    "Tell the merchant what it must mend: merchants health ID and its page in the console say why it fails, since when, and the facts of the last failure.",
 		ended: "The merchant accepts callbacks again."},
 	{is: AlarmOverdue, at: atService, bySubject: true,
@@ -211,9 +212,13 @@ var alarmKinds = words[AlarmKind]{
 		do:    "Look at the chain and at the check; mend it, and have the service send the deposit again.",
 		ended: "Nothing like it came for an hour, and other callbacks were taken."},
 	{is: AlarmAllRefused, at: atGateway,
-		means: "All callbacks of ten minutes were refused. The subject is the commonest reason; the log names the setting that would change it, and /v1/stats counts all reasons.",
+		means: "Three callbacks were refused and none was taken, or all of ten minutes. The subject is the commonest reason; the log names the setting that would change it, and /v1/stats counts all reasons.",
 		do:    "Run countersign gateway --learn for a while, and countersign provider show.",
 		ended: "A callback was taken."},
+	{is: AlarmForwardFailing, at: atGateway,
+		means: "The application does not take what the gateway forwards: three entries or attempts failed, or one waits for a minute. Deposits are kept here and not credited there. The subject is what the last attempt met.",
+		do:    "Look at the application and at --forward-url (forward list). Each entry is sent again until it is taken.",
+		ended: "The application has taken everything that had failed, or a person gave it up."},
 	{is: AlarmDepositRefused, at: atBoth, urgent: true, bySubject: true,
 		means: "A deposit was refused for good, at the service also the report of how a withdrawal ended, at the gateway also any other malformed callback, and may never be told again. The subject is the merchant's errCode or the gateway's reason, so one alarm stands for all that are refused for it.",
 		do:    "At the service ask the merchant what the code means; set its final codes right if it means \"later\", and resend (callbacks list --state refused, callbacks resend). At the gateway read what is wrong (refused list, refused show), mend the setting or have the service mend the callback, and approve its task (tasks list --gateway --kind refused).",

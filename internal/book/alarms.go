@@ -15,8 +15,40 @@ const (
 
 	usersHeldSQL = `SELECT DISTINCT tenant_user_id FROM addresses WHERE state = 'held' AND tenant_user_id {in}$1{end}`
 
+	// At most three entries are looked at: an outage may have made millions.
+	failedForwardsNowSQL = `
+SELECT COUNT(*), COALESCE(MAX(attempts), 0), COALESCE(MIN(created), 0), COALESCE(MAX(reason), '')
+FROM (SELECT attempts, created, reason FROM forwards WHERE skipped = 0 AND reason <> '' ORDER BY feed, seq LIMIT 3) AS failed`
+
 	reasonsOpenSQL = `SELECT DISTINCT reason FROM refused WHERE state = 'open' AND (type = 1 OR type <> 0 AND reason = 'malformed')`
 )
+
+// Bounds of AlarmForwardFailing.
+const (
+	forwardFailures           = 3
+	forwardWaits    db.Millis = 60_000
+)
+
+// LookAtForwards raises AlarmForwardFailing when the application does not take what is forwarded, and
+// ends it when it has all that had failed.
+func (b *Book) LookAtForwards(ctx context.Context, now db.Millis) error {
+	var entries, attempts int64
+	var oldest db.Millis
+	var reason string
+	if _, err := db.One(ctx, b, failedForwardsNowSQL, nil, &entries, &attempts, &oldest, &reason); err != nil {
+		return err
+	}
+	standing, err := b.StandingAlarms(ctx, client.AlarmForwardFailing)
+	switch {
+	case err != nil:
+		return err
+	case entries == 0:
+		return b.EndStanding(ctx, standing, now)
+	case len(standing) == 0 && (entries >= forwardFailures || attempts >= forwardFailures || now-oldest >= forwardWaits):
+		return b.RaiseAlarm(ctx, db.Alarm{Kind: client.AlarmForwardFailing, Subject: reason, At: now})
+	}
+	return nil
+}
 
 // EndAlarms ends the alarms whose cause is over. It reads them first: one that is raised while
 // it looks stays open.

@@ -519,6 +519,46 @@ func TestAlarmsEnd(t *testing.T) {
 					look(at + 11*quietFor)
 					stands(kind)
 				},
+				client.AlarmForwardFailing: func(kind client.AlarmKind) {
+					forwards := func(now db.Millis, want ...string) {
+						t.Helper()
+						if err := b.LookAtForwards(ctx, now); err != nil {
+							t.Fatal(err)
+						}
+						stands(kind, want...)
+					}
+					settle := func(reason string, attempts int) {
+						t.Helper()
+						list, err := b.ClaimForwards(ctx, 30*at, time.Minute, 10)
+						if err != nil || len(list) == 0 {
+							t.Fatal(list, err)
+						}
+						var done []Forwarded
+						for _, f := range list {
+							done = append(done, Forwarded{Feed: f.Feed, Seq: f.Seq, Attempts: f.Attempts, Done: reason == "", Reason: reason, Due: 30 * at})
+						}
+						if err := b.SettleForwards(ctx, done); err != nil || list[0].Attempts != attempts {
+							t.Fatal(list[0].Attempts, err)
+						}
+					}
+					if _, _, err := b.BeginForwarding(ctx, ForwardFrom{Deposits: ForwardStart{Set: true, Now: true}, Events: ForwardStart{Set: true, Now: true}}, at); err != nil {
+						t.Fatal(err)
+					}
+					take("told on", "told on", 30*at)
+					settle("status 500", 1)
+					forwards(30*at + 1)
+					settle("status 500", 2)
+					forwards(30*at + 2)
+					settle("status 502", 3)
+					forwards(30*at+3, "status 502")
+					forwards(30*at+4, "status 502") // once
+					settle("", 4)
+					forwards(30*at + 5)
+					take("again later", "again later", 30*at)
+					settle("connect", 1)
+					forwards(30*at + forwardWaits - 1)
+					forwards(30*at+forwardWaits, "connect")
+				},
 				client.AlarmNotBound: quiet, client.AlarmUnverified: quiet,
 				client.AlarmRestored:        func(client.AlarmKind) {}, // as at the service
 				client.AlarmApproverExpires: func(client.AlarmKind) {}, // of package api

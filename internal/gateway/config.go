@@ -242,8 +242,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 		})
 	})
 	start(func() {
-		g.regularly(ctx, alarmEvery, "ending alarms", func(ctx context.Context, now db.Millis) (bool, error) {
-			return false, g.book.EndAlarms(ctx, now)
+		g.regularly(ctx, alarmEvery, "alarms", func(ctx context.Context, now db.Millis) (bool, error) {
+			return false, errors.Join(g.book.LookAtForwards(ctx, now), g.book.EndAlarms(ctx, now))
 		})
 	})
 	start(func() {

@@ -39,10 +39,11 @@ const (
 	maxExamples   = 5           // of an alarm between two calls of keep
 	warnEvery     = db.Millis(time.Hour / time.Millisecond)
 
-	// If all callbacks of this time are refused, and at least so many, there is an
-	// alarm. One alone may be a stranger's.
-	allRefusedTime  = db.Millis(10 * time.Minute / time.Millisecond)
-	allRefusedLeast = 2
+	// If so many callbacks are refused and none is taken, there is an alarm: at once of three, of
+	// two after this time. One alone may be a stranger's.
+	allRefusedAtOnce = 3
+	allRefusedTime   = db.Millis(10 * time.Minute / time.Millisecond)
+	allRefusedLeast  = 2
 )
 
 // refusalAlarms are the reasons that raise an alarm. The service repeats what was
@@ -141,8 +142,8 @@ func (r *refusals) refusing(reason merchant.Reason) {
 	r.refused[reason]++
 }
 
-// allRefused raises the alarm if all callbacks of allRefusedTime were refused, here
-// and, as far as the inbox shows, at the other nodes.
+// allRefused raises the alarm if allRefusedAtOnce callbacks, or all of allRefusedTime, were refused
+// here and, as far as the inbox shows, none was taken by the other nodes.
 func (r *refusals) allRefused(ctx context.Context) error {
 	r.mu.Lock()
 	since, n, most := r.since, 0, merchant.Reason("")
@@ -153,7 +154,7 @@ func (r *refusals) allRefused(ctx context.Context) error {
 		}
 	}
 	r.mu.Unlock()
-	if since == 0 || db.MillisOf(r.c.Now())-since < allRefusedTime {
+	if since == 0 || n < allRefusedAtOnce && db.MillisOf(r.c.Now())-since < allRefusedTime {
 		return nil
 	}
 	taken, err := r.book.LastTaken(ctx)
@@ -171,7 +172,7 @@ func (r *refusals) allRefused(ctx context.Context) error {
 		if !r.warns(client.AlarmAllRefused) {
 			return nil
 		}
-		r.c.Log.Error("all callbacks of ten minutes were refused", "alarm", string(client.AlarmAllRefused), "refused", n, "mostly", string(most),
+		r.c.Log.Error("all callbacks are refused", "alarm", string(client.AlarmAllRefused), "refused", n, "mostly", string(most),
 			"advice", client.AlarmAllRefused.Do())
 	}
 	return nil

@@ -38,6 +38,7 @@ const (
 	healthKept             = 60 // minutes
 	failingAfter           = 10 * minute
 	failingShare           = 20 // attempts of which half failed
+	failingNew             = 3  // attempts that failed at a merchant that never accepted one
 )
 
 // counts says whether an attempt says something of its merchant, and whether it failed. What
@@ -164,12 +165,14 @@ func (o *Outbox) Health(ctx context.Context, list []string, now db.Millis) (map[
 const (
 	dropEndedSQL = `DELETE FROM ended WHERE minute <= $1`
 
-	// Merchants of whose attempts none was accepted for a time, or too few.
+	// Merchants of whose attempts none was accepted for a time, or too few, or none ever.
 	failingSQL = `
 SELECT h.merchant, h.told, h.reason, h.facts FROM health h JOIN merchants m ON m.id = h.merchant AND m.state = 'active'
 WHERE h.failing > 0 AND h.failing <= $1
 UNION SELECT h.merchant, h.told, h.reason, h.facts FROM health h JOIN merchants m ON m.id = h.merchant AND m.state = 'active'
-WHERE h.merchant IN (SELECT merchant FROM ended WHERE minute > $2 GROUP BY merchant HAVING SUM(n) >= $3 AND 2 * SUM(failed * n) >= SUM(n))`
+WHERE h.merchant IN (SELECT merchant FROM ended WHERE minute > $2 GROUP BY merchant HAVING SUM(n) >= $3 AND 2 * SUM(failed * n) >= SUM(n))
+UNION SELECT h.merchant, h.told, h.reason, h.facts FROM health h JOIN merchants m ON m.id = h.merchant AND m.state = 'active'
+WHERE h.accepted = 0 AND h.failing > 0 AND h.merchant IN (SELECT merchant FROM ended WHERE minute > $2 GROUP BY merchant HAVING SUM(failed * n) >= $4)`
 
 	commonestSQL = `
 SELECT reason FROM ended WHERE merchant = $1 AND minute > $2 AND failed = 1 GROUP BY reason ORDER BY SUM(n) DESC, reason LIMIT 1`
@@ -214,7 +217,7 @@ func (s *healthSweep) sweep(ctx context.Context, o *Outbox, now db.Millis) error
 		reason   string // of the last failure, as facts
 		facts    string
 	}
-	failing, err := db.List(ctx, o, failingSQL, []any{int64(now - failingAfter), int64((now - failingAfter) / minute), int64(failingShare)}, func(r db.Rows) (f row, err error) {
+	failing, err := db.List(ctx, o, failingSQL, []any{int64(now - failingAfter), int64((now - failingAfter) / minute), int64(failingShare), int64(failingNew)}, func(r db.Rows) (f row, err error) {
 		err = r.Scan(&f.merchant, &f.told, &f.reason, &f.facts)
 		return f, err
 	})

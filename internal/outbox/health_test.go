@@ -17,7 +17,7 @@ func TestHealth(t *testing.T) {
 	for _, dialect := range dialects {
 		t.Run(dialect.name, func(t *testing.T) {
 			s := openAt(t, dialect.url(t))
-			addMerchants(t, s, 3, nil)
+			addMerchants(t, s, 4, nil)
 			const start = 1000 * minute
 			n := 0
 			// attempts makes one attempt for each merchant of list; those of reason "" are accepted.
@@ -42,7 +42,7 @@ func TestHealth(t *testing.T) {
 			}
 			health := func(m string, now db.Millis) Health {
 				t.Helper()
-				return must(s.Health(ctx, []string{"m0", "m1", "m2"}, now))(t)[m]
+				return must(s.Health(ctx, []string{"m0", "m1", "m2", "m3"}, now))(t)[m]
 			}
 			alarms := func(now db.Millis, want ...string) {
 				t.Helper()
@@ -95,12 +95,20 @@ func TestHealth(t *testing.T) {
 			if h := health("m1", start+40*minute); h.Told {
 				t.Error("it fails for ever")
 			}
+			// Three failed, and nothing was ever accepted.
+			attempts(start+25*minute, client.ReasonConnect, "m2")
+			attempts(start+25*minute, client.ReasonConnect, "m2")
+			alarms(start+26*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number ended")
+			attempts(start+26*minute, client.ReasonConnect, "m2")
+			alarms(start+27*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number ended", "m2 connect: errCode is not a whole number")
+			attempts(start+28*minute, "", "m2")
+			alarms(start+29*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number ended", "m2 connect: errCode is not a whole number ended")
 			// What is older than an hour is gone.
-			alarms(start+90*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number ended")
+			alarms(start+90*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number ended", "m2 connect: errCode is not a whole number ended")
 			if h := health("m1", start+40*minute); len(h.Hour) != 0 || h.Accepted == 0 {
 				t.Errorf("after an hour: %+v", h)
 			}
-			if h := health("m2", start); h.Reached != 0 || h.Hour != nil {
+			if h := health("m3", start); h.Reached != 0 || h.Hour != nil {
 				t.Errorf("never called: %+v", h)
 			}
 		})
