@@ -43,7 +43,7 @@ type commandLine struct {
 	Backup  backupCmd  `cmd:"" help:"Copy the service's database into a file, also while it runs; with --gateway, the gateway's."`
 	Restore restoreCmd `cmd:"" help:"Put a backup in the place of the service's database; with --gateway, of the gateway's."`
 
-	Rekey   rekeyCmd   `cmd:"" help:"Seal the service's secrets under a new master key, also while it runs; with --gateway, the gateway's."`
+	Rekey   rekeyCmd   `cmd:"" help:"Seal the service's secrets under a new master key while no daemon runs; with --gateway, the gateway's."`
 	Migrate migrateCmd `cmd:"" help:"Bring the service's database up to date; with --gateway, the gateway's."`
 
 	NoApprovers noApproversCmd `cmd:"" help:"Let one person decide alone at the service again: end all approvers' tokens; with --gateway, at the gateway."`

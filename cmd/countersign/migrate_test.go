@@ -158,9 +158,24 @@ func TestRoles(t *testing.T) {
 			if status != exitDone {
 				t.Errorf("the log: status %d %s", status, errOut)
 			}
+			rekey := func(db string) []string {
+				return append([]string{"--data", data, "--db", db}, end.flags...)
+			}
+			if out, err := rekeyProcess(t, rekey(ownerURL)...).CombinedOutput(); err == nil || !strings.Contains(string(out), "stop every daemon") {
+				t.Errorf("rekey beside a daemon: %v\n%s", err, out)
+			}
 			if status := d.stop(t); status != 0 {
 				t.Errorf("status %d: %s", status, d.failures())
 			}
+			if out, err := rekeyProcess(t, rekey(rowsURL)...).CombinedOutput(); err == nil || !strings.Contains(string(out), "needs the role that owns the tables") {
+				t.Errorf("rekey with rows alone: %v\n%s", err, out)
+			}
+			if r := rekeyed(t, rekey(ownerURL)...); r.Values < 2 || r.OldFile == "" {
+				t.Errorf("rekey: %+v", r)
+			}
+			d = startDaemon(t, start...)
+			mustShell(t, nil, "", append([]string{"token", "list", "--api", d.url, "--data", data}, end.flags...)...)
+			d.stop(t)
 			forbidden := []string{`INSERT INTO schema_version VALUES (99)`, `CREATE TABLE mine (a BIGINT)`, `DROP TABLE tokens`,
 				`UPDATE audit_records SET body = ''`, `UPDATE audit_subjects SET seq = 1`, `UPDATE audit_checkpoints SET note = ''`, `UPDATE audit_key SET private = ''`,
 				`INSERT INTO audit_head SELECT 2, size, edge FROM audit_head`, `DELETE FROM audit_head`, `TRUNCATE audit_head`}

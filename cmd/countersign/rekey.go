@@ -16,14 +16,13 @@ type rekeyCmd struct {
 	NewMasterKey        string `name:"new-master-key" help:"The new master key, 64 hexadecimal digits. Meant for the environment." placeholder:"HEX" hidden:""`
 	NewMasterKeyCommand string `name:"new-master-key-command" help:"Program whose output is the new master key. Without it one is made in the data directory." placeholder:"COMMAND"`
 	Signing             bool   `help:"Replace the end's own pair of the signed link (docs/link.md), not the master key: make the next one and print its public part. With --finish it signs from the next start on." env:"-"`
-	Finish              bool   `help:"End the old key. Give the new one as the master key." env:"-" xor:"finish"`
-	Status              bool   `help:"Only say how far it is." env:"-" xor:"finish"`
+	Finish              bool   `help:"With --signing: put the next pair in place." env:"-" xor:"finish"`
+	Status              bool   `help:"With --signing: only say how far it is." env:"-" xor:"finish"`
 }
 
 // Help is the long help of the subcommand.
 func (rekeyCmd) Help() string {
-	return "Until --finish both keys open the database: processes may start with either, and running ones take up the new key by themselves. " +
-		"If rekey is interrupted, run the same command again. With SQLite, stop the daemon first; if the key is in the data directory, one command does everything. docs/keys.md has the steps."
+	return "Stop every daemon of the database first. Everything is sealed anew in one transaction. If rekey is interrupted, run the same command again. docs/keys.md has the steps."
 }
 
 func (c *rekeyCmd) Run(std streams) error {
@@ -33,40 +32,24 @@ func (c *rekeyCmd) Run(std streams) error {
 		return err
 	}
 	config := daemon.RekeyConfig{Storage: storage, Gateway: c.Gateway, Finish: c.Finish, Log: log}
-	if c.Signing {
-		return c.signing(std, config)
-	}
 	if config.New, err = daemon.GivenKey("new-master-key", c.NewMasterKey, c.NewMasterKeyCommand, log); err != nil {
 		return err
 	}
-	if c.Finish && config.New != nil {
-		return errors.New("--finish: give the new key as the master key, in the way in which the daemons get it")
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	do := daemon.Rekey
-	if c.Status {
-		do = daemon.RekeyStatus
-	}
-	r, err := do(ctx, config)
-	if err != nil {
-		return explainStart(fmt.Errorf("rekey: %w", err))
-	}
-	return printJSON(std.out, r, "  ")
-}
-
-// signing replaces the pair of the signed link.
-func (c *rekeyCmd) signing(std streams, config daemon.RekeyConfig) error {
-	if c.NewMasterKey != "" || c.NewMasterKeyCommand != "" {
+	var r any
+	switch {
+	case c.Signing && config.New != nil:
 		return errors.New("--signing replaces the pair of the signed link: leave the new master key out")
+	case !c.Signing && (c.Finish || c.Status):
+		return errors.New("--finish and --status are for --signing: the master key is replaced in one step")
+	case c.Signing && c.Status:
+		r, err = daemon.RekeySigningStatus(ctx, config)
+	case c.Signing:
+		r, err = daemon.RekeySigning(ctx, config)
+	default:
+		r, err = daemon.Rekey(ctx, config)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	do := daemon.RekeySigning
-	if c.Status {
-		do = daemon.RekeySigningStatus
-	}
-	r, err := do(ctx, config)
 	if err != nil {
 		return explainStart(fmt.Errorf("rekey: %w", err))
 	}

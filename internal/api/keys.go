@@ -20,10 +20,10 @@ const (
 	keySinceSQL = `SELECT since FROM known_keys WHERE kind = $1 AND fingerprint = $2`
 )
 
-// NewKeys keeps since when d knows of each of own, which have no Since: from now on those
-// that it has not known.
+// NewKeys keeps since when d knows of each of own, which have no Since, and of its master key:
+// from now on those that it has not known.
 func NewKeys(ctx context.Context, d *db.DB, now db.Millis, own ...client.Key) (*Keys, error) {
-	k := &Keys{d: d, own: slices.Clone(own)}
+	k := &Keys{d: d, own: append(slices.Clone(own), client.Key{Kind: client.KeyMaster, Fingerprint: d.MasterKey().Fingerprint()})}
 	for i := range k.own {
 		key := &k.own[i]
 		err := d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
@@ -42,18 +42,12 @@ func NewKeys(ctx context.Context, d *db.DB, now db.Millis, own ...client.Key) (*
 	return k, nil
 }
 
-// All are the keys of the process and the master keys that open the database; of nil none.
+// All are the keys of the process and the master key; of nil none.
 func (k *Keys) All() []client.Key {
 	if k == nil {
 		return []client.Key{}
 	}
-	all := slices.Clone(k.own)
-	for _, m := range k.d.MasterKeys() {
-		if m.Ended == 0 {
-			all = append(all, client.Key{Kind: client.KeyMaster, Fingerprint: m.Fingerprint, Since: TimeOf(db.Millis(m.Since))})
-		}
-	}
-	return all
+	return slices.Clone(k.own)
 }
 
 const oldestTokenSQL = `SELECT COALESCE(MIN(created), 0) FROM tokens WHERE revoked = 0 AND (expires = 0 OR expires > $1)`

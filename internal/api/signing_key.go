@@ -130,7 +130,7 @@ func readSigningKey(ctx context.Context, d *db.DB, q db.Querier, row int) (*enve
 func LookAtSigningKeys(ctx context.Context, q db.Querier, given *db.MasterKey) (present, next *envelope.SigningKey, err error) {
 	for row, into := range map[int]**envelope.SigningKey{presentSigningKey: &present, nextSigningKey: &next} {
 		key, err := lookAtSigningKey(ctx, q, row, func(dataKey, sealed []byte) ([][]byte, error) {
-			return db.UnsealWith(ctx, q, given, signingKeyRecord(row), signingKeyPurpose, dataKey, [][]byte{sealed})
+			return given.Unseal(signingKeyRecord(row), signingKeyPurpose, dataKey, [][]byte{sealed})
 		})
 		if err != nil {
 			return nil, nil, err

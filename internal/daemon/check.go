@@ -120,7 +120,10 @@ func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.
 		case l.Schema < l.Knows:
 			say("master key", nil, "fingerprint %s; whether it opens the database shows when that is up to date", key.Fingerprint())
 		default:
-			_, err := db.LookAtMasterKeys(ctx, l, nil, key, false)
+			is, err := db.KeyOf(ctx, l)
+			if err == nil && is != "" {
+				err = s.explainKey(key.Opens(ctx, l))
+			}
 			say("master key", err, "fingerprint %s", key.Fingerprint())
 			if err == nil {
 				signer, next, err := api.LookAtSigningKeys(ctx, l, key)

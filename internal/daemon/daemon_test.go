@@ -28,7 +28,12 @@ import (
 	"countersign/merchant"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(withDatabases{m}) }
+func TestMain(m *testing.M) {
+	if text := os.Getenv(rekeyRunEnv); text != "" {
+		os.Exit(rekeyChild(text))
+	}
+	goleak.VerifyTestMain(withDatabases{m})
+}
 
 // withDatabases stops the databases that tests have started.
 type withDatabases struct{ m *testing.M }

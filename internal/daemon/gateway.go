@@ -300,6 +300,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}
 	ctx, cancel := noticed(journal.At(ctx, thisProcess()), g.c.DrainNotice, g.gateway.Leave)
 	defer cancel()
+	if err := g.heart.beat(ctx); err != nil { // before it seals anything; see db.Beat
+		return errors.Join(err, g.Close())
+	}
 	if err := g.audit.Started(ctx, g.settings()); err != nil && ctx.Err() == nil { // a stop during the start is no failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), g.Close())
 	}

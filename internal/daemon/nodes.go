@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"time"
 
 	"countersign/internal/db"
@@ -23,28 +24,35 @@ func newHeart(d *db.DB, name string, now func() time.Time) *heart {
 	return &heart{d, now, db.Node{ID: rand.Text(), Name: name, Version: ThisBuild().String(), Started: db.MillisOf(now())}}
 }
 
-// part beats until its context ends. A database that is away is reported by others.
+// part beats from time to time until its context ends, or the master key was replaced. A database that is away is
+// reported by others.
 func (h *heart) part() Part {
 	return Part{"nodes", func(ctx context.Context) error {
 		tick := time.NewTicker(h.d.Every(beatEvery))
 		defer tick.Stop()
 		for {
-			h.beat(ctx)
 			select {
 			case <-ctx.Done():
 				return nil
 			case <-tick.C:
 			}
+			if err := h.beat(ctx); err != nil {
+				return err
+			}
 		}
 	}}
 }
 
-func (h *heart) beat(ctx context.Context) {
+// beat fails only if the master key was replaced.
+func (h *heart) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	n := h.node
 	n.Seen = db.MillisOf(h.now())
-	_ = h.d.Beat(ctx, n)
+	if err := h.d.Beat(ctx, n); errors.Is(err, db.ErrMasterKey) {
+		return err
+	}
+	return nil
 }
 
 // stop deletes the row when everything else has ended.

@@ -18,138 +18,132 @@ import (
 // nextKeyFile has the new key of a data directory, before it takes the place of the old one.
 const nextKeyFile = MasterKeyFile + ".next"
 
-// RekeyConfig is what Rekey needs.
+// RekeyConfig is what Rekey and RekeySigning need.
 type RekeyConfig struct {
-	// Storage says where the end keeps its state, with the master key that is replaced; of
-	// Finish, the new one.
+	// Storage says where the end keeps its state, with the present master key.
 	Storage
 	// Gateway says whose database it is: a gateway's, else the service's.
 	Gateway bool
-	// New takes the place of the master key. Nil: one is made in the data directory, if the
+	// New takes the place of the master key. Nil: Rekey makes one in the data directory, if the
 	// old one is there.
 	New *db.MasterKey
-	// Finish ends the old key. Without it Rekey does so only where the one data directory
-	// has the key and the database.
+	// Finish puts the next pair of RekeySigning in place.
 	Finish bool
 	// Log gets what opening the database says. Nil: discards.
 	Log *slog.Logger
+	// step is called before each step of Rekey with its name, for a test that ends the process
+	// there. Nil: it is not called.
+	step func(string)
 }
 
-// Rekeyed says what Rekey did, or how far it is.
+// Rekeyed says what Rekey did.
 type Rekeyed struct {
-	State    string       `json:"state"` // "one key", "both keys" or "finished"
-	Keys     []RekeyedKey `json:"keys"`
-	Unopened int64        `json:"unopened,omitempty"` // values that no key opens
-	Next     []string     `json:"next,omitempty"`     // what is to be done now
-	Old      string       `json:"old,omitempty"`      // the file with the old key
+	Key     string `json:"key"`               // the fingerprint of the new key, which alone opens the database
+	Old     string `json:"old"`               // and of the one before
+	Values  int64  `json:"values"`            // how many data keys were sealed anew; 0: an earlier run did it, and this one finished its work
+	OldFile string `json:"oldFile,omitempty"` // has the old key, which opens the backups from before
 }
 
-// RekeyedKey is one master key of a database.
-type RekeyedKey struct {
-	Fingerprint string     `json:"fingerprint"`
-	Since       time.Time  `json:"since"`
-	Replaced    *time.Time `json:"replaced,omitempty"`
-	Ended       *time.Time `json:"ended,omitempty"`
-	Values      int64      `json:"values"` // that are sealed under it
-}
-
-// Rekey seals everything under a new master key. Processes may use a PostgreSQL database
-// meanwhile; a SQLite one must not be open. Both keys open it until the old one is ended. It may
-// be broken off anywhere and begun again.
-func Rekey(ctx context.Context, c RekeyConfig) (Rekeyed, error) {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	own := c.Keys == nil // the key is a file of the data directory
-	key, err := c.key()
+// Rekey seals everything under a new master key, in one transaction. No process may use the
+// database. It may be broken off anywhere and begun again: at each moment the database opens
+// with one of the two keys, and both are at hand.
+func Rekey(ctx context.Context, c RekeyConfig) (r Rekeyed, err error) {
+	is, err := c.present(ctx)
 	if err != nil {
-		return Rekeyed{}, err
+		return r, err
 	}
-	state, err := c.look(ctx, key, false)
+	inDir := c.Keys == nil // the key is a file of the data directory
+	old, fresh, err := c.rekeyPair(is)
 	if err != nil {
-		return Rekeyed{}, err
+		return r, err
 	}
-	fresh := c.New
-	switch {
-	case c.Finish:
-	case fresh != nil:
-	case !own:
-		return Rekeyed{}, errors.New("the new master key is missing: it can be made in the data directory only if the old one is there")
-	case state.Rekeying() && key.Fingerprint() == state.Keys[len(state.Keys)-1].Fingerprint:
-		fresh = key // it was broken off after the new key took its place
-	default:
-		if fresh, err = c.nextKey(true); err != nil {
-			return Rekeyed{}, err
+	r.Key = fresh.Fingerprint()
+	if old != nil {
+		r.Old = old.Fingerprint()
+	}
+	if is != r.Key {
+		c.at("sealing")
+		err := c.write(ctx, func(ctx context.Context, d *db.DB, now db.Millis) error {
+			r.Values, err = d.Rekey(ctx, fresh, func(ctx context.Context, t *db.Tx) error {
+				c.at("committing")
+				return journal.Add(ctx, t, journal.Record{Kind: "masterkey.replaced", At: now, Data: rekeyedRecord{r.Key, r.Old}})
+			})
+			return err
+		})
+		if err != nil {
+			return r, err
 		}
 	}
-	if !c.Finish && fresh.Fingerprint() != key.Fingerprint() {
-		next := db.NextMasterKey(key, fresh)
-		if err := c.replace(ctx, next); err != nil {
-			return Rekeyed{}, err
-		}
+	if inDir && old != nil {
+		r.OldFile, err = c.putInPlace(old)
 	}
-	var old string
-	if c.Finish || own && c.DB == "" && c.New == nil {
-		if old, err = c.finish(ctx, own, key); err != nil {
-			return Rekeyed{}, err
-		}
-	}
-	r, err := RekeyStatus(ctx, c)
-	r.Old = old
+	c.at("reporting")
 	return r, err
 }
 
-// finish ends the old key, after the new one has taken its place in the data directory.
-func (c RekeyConfig) finish(ctx context.Context, own bool, key *db.MasterKey) (old string, err error) {
-	state, err := c.look(ctx, key, false)
-	if err != nil {
-		return "", err
+func (c RekeyConfig) at(step string) {
+	if c.step != nil {
+		c.step(step)
 	}
-	present := state.Keys[len(state.Keys)-1].Fingerprint
-	if n := len(state.Keys); own && n > 1 && key.Fingerprint() == present {
-		// A run that was broken off has put the old key away.
-		path := c.file(MasterKeyFile) + "." + state.Keys[n-2].Fingerprint
-		if _, err := os.Lstat(path); err == nil {
-			old = path
-		}
-	}
-	if own && key.Fingerprint() != present {
-		fresh, err := c.nextKey(false)
-		if err == nil && fresh.Fingerprint() != present {
-			err = fmt.Errorf("%s has the key %s, and the database is sealed under %s", c.file(nextKeyFile), fresh.Fingerprint(), present)
-		}
-		if err != nil {
-			return "", err
-		}
-		if old, err = c.putInPlace(key); err != nil {
-			return "", err
-		}
-		key = fresh
-	}
-	if key.Fingerprint() != present {
-		return "", fmt.Errorf("the master key that was given is %s: give the new one, %s, so that it is certain that it is at hand", key.Fingerprint(), present)
-	}
-	return old, c.endOld(ctx)
 }
 
-// putInPlace gives the new key its name, and the old one another. At no moment is there no
-// master key.
-func (c RekeyConfig) putInPlace(key *db.MasterKey) (old string, err error) {
+// rekeyPair returns the key that is replaced and the new one, of which one opens the database
+// whose key is is. The old one is nil if an earlier run has put it away.
+func (c RekeyConfig) rekeyPair(is string) (old, fresh *db.MasterKey, err error) {
+	old, err = c.key()
+	switch fresh = c.New; {
+	case errors.Is(err, ErrNoMasterKey) && fresh != nil && fresh.Fingerprint() == is:
+		return nil, fresh, nil
+	case err != nil:
+		return nil, nil, err
+	case fresh == nil && c.Keys != nil:
+		return nil, nil, errors.New("the new master key is missing: give --new-master-key-command or COUNTERSIGN_NEW_MASTER_KEY; it can be made in the data directory only if the old one is there")
+	case fresh == nil:
+		// A run that was broken off has sealed everything under the next key already.
+		if fresh, err = c.nextKey(old.Fingerprint() == is); errors.Is(err, fs.ErrNotExist) {
+			err = c.explainKey(&db.MasterKeyError{Given: old.Fingerprint(), Database: is})
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	switch a, b := old.Fingerprint(), fresh.Fingerprint(); {
+	case a == b:
+		return nil, nil, fmt.Errorf("the new master key is the old one, %s: make another", a)
+	case is != a && is != b:
+		return nil, nil, fmt.Errorf("%w: the old key is %s, the new one %s, and the database is sealed under %s", db.ErrMasterKey, a, b, is)
+	}
+	return old, fresh, nil
+}
+
+// putInPlace gives the old key another name, and the new one its name if it is in the data
+// directory. At no moment is the old key without a name.
+func (c RekeyConfig) putInPlace(old *db.MasterKey) (oldFile string, err error) {
 	path := c.file(MasterKeyFile)
-	old = path + "." + key.Fingerprint()
-	if err := os.Link(path, old); err != nil && !errors.Is(err, fs.ErrExist) {
+	oldFile = c.oldKeyFile(old.Fingerprint())
+	c.at("keeping")
+	if err := os.Link(path, oldFile); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
 	if err := syncDir(c.Dir); err != nil {
 		return "", err
 	}
-	if err := os.Rename(c.file(nextKeyFile), path); err != nil {
-		return "", err
+	c.at("replacing")
+	if c.New != nil {
+		err = os.Remove(path)
+	} else {
+		err = os.Rename(c.file(nextKeyFile), path)
 	}
-	return old, syncDir(c.Dir)
+	if err == nil {
+		err = syncDir(c.Dir)
+	}
+	return oldFile, err
 }
 
-func (c RekeyConfig) end() db.End { return endOf(c.Gateway) }
+// oldKeyFile has a master key that was replaced.
+func (s Storage) oldKeyFile(fingerprint string) string {
+	return s.file(MasterKeyFile) + "." + fingerprint
+}
 
 // key is the master key that was given, or that of the data directory.
 func (s Storage) key() (*db.MasterKey, error) {
@@ -163,14 +157,15 @@ func (s Storage) key() (*db.MasterKey, error) {
 	return key, err
 }
 
-// nextKey is the new key of the data directory. It is kept before anything is sealed under
-// it.
+// nextKey reads the new key of the data directory, and makes it if there is none. It is kept
+// before anything is sealed under it.
 func (c RekeyConfig) nextKey(make bool) (*db.MasterKey, error) {
 	path := c.file(nextKeyFile)
 	text, err := readSecret(path)
 	if errors.Is(err, fs.ErrNotExist) && make {
 		var fresh [32]byte
 		_, _ = rand.Read(fresh[:]) // never fails
+		c.at("making")
 		text, err = keepSecret(path, hex.EncodeToString(fresh[:]))
 	}
 	if err != nil {
@@ -183,113 +178,68 @@ func (c RekeyConfig) nextKey(make bool) (*db.MasterKey, error) {
 	return key, err
 }
 
-// look reads how far the replacement is. count counts the values too. Only that may be done
-// beside a process that has a SQLite database open.
-func (c RekeyConfig) look(ctx context.Context, key *db.MasterKey, count bool) (s db.MasterKeyState, err error) {
-	err = db.Look(ctx, c.url(), c.end(), c.Log, func(l db.Seen) error {
-		if l.InUse && !count {
+// explainKey adds to an error about the master key of the data directory what to do, if one of
+// its other files has the key of the database.
+func (s Storage) explainKey(err error) error {
+	var wrong *db.MasterKeyError
+	if s.Keys != nil || !errors.As(err, &wrong) {
+		return err
+	}
+	next, nextErr := (RekeyConfig{Storage: s}).nextKey(false)
+	if nextErr == nil && next.Fingerprint() == wrong.Database {
+		return fmt.Errorf("%w: rekey was interrupted after it sealed everything under the key in %s: run rekey again", err, s.file(nextKeyFile))
+	}
+	old := s.oldKeyFile(wrong.Database)
+	if _, missing := os.Lstat(old); missing == nil {
+		return fmt.Errorf("%w: %s has that key, from before a rekey: keep master.key as %s, and put that file in its place", err, old, s.oldKeyFile(wrong.Given))
+	}
+	return err
+}
+
+// look calls fn with a database that was started. beside: a process may have a SQLite database
+// open.
+func (c RekeyConfig) look(ctx context.Context, beside bool, fn func(db.Seen) error) error {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return db.Look(ctx, c.url(), endOf(c.Gateway), c.Log, func(l db.Seen) error {
+		switch {
+		case !l.Made:
+			return fmt.Errorf("there is no database yet: %s: start it first", c.url())
+		case l.InUse && !beside:
 			return fmt.Errorf("%w: %s; stop that process, run rekey, and start it again", db.ErrInUse, c.url())
-		}
-		if l.Schema < l.Knows {
+		case l.Schema < l.Knows:
 			return fmt.Errorf("%w: start it, or run countersign migrate, first", db.ErrOutdated)
 		}
-		s, err = db.LookAtMasterKeys(ctx, l, c.end().Sealed, key, count)
-		if err == nil && len(s.Keys) == 0 {
+		return fn(l)
+	})
+}
+
+// present returns the fingerprint of the key that is to be replaced, if rekey may do it.
+func (c RekeyConfig) present(ctx context.Context) (fingerprint string, err error) {
+	err = c.look(ctx, false, func(l db.Seen) error {
+		if l.MayChange != nil {
+			return fmt.Errorf("rekey seals the key of the journal anew, so it needs the role that owns the tables: %w", l.MayChange)
+		}
+		if fingerprint, err = db.KeyOf(ctx, l); err == nil && fingerprint == "" {
 			err = errors.New("the database has no master key yet: start it first")
 		}
 		return err
 	})
-	return s, err
-}
-
-// RekeyStatus says how far the replacement of a master key is.
-func RekeyStatus(ctx context.Context, c RekeyConfig) (r Rekeyed, err error) {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	key, err := c.key()
-	if err != nil {
-		return r, err
-	}
-	s, err := c.look(ctx, key, true)
-	if errors.Is(err, db.ErrMasterKey) && c.New != nil {
-		s, err = c.look(ctx, c.New, true)
-	}
-	if err != nil {
-		return r, err
-	}
-	r.Unopened = s.Lost
-	at := func(ms int64) *time.Time {
-		if ms == 0 {
-			return nil
-		}
-		t := db.Millis(ms).Time().UTC()
-		return &t
-	}
-	earlier := int64(0)
-	for i, k := range s.Keys {
-		r.Keys = append(r.Keys, RekeyedKey{k.Fingerprint, *at(k.Since), at(k.Replaced), at(k.Ended), s.Values[i]})
-		if i < len(s.Keys)-1 {
-			earlier += s.Values[i]
-		}
-	}
-	present := s.Keys[len(s.Keys)-1].Fingerprint
-	switch {
-	case s.Rekeying():
-		r.State = "both keys"
-		if earlier > 0 || !s.Rewrapped() {
-			r.Next = append(r.Next, "not everything is sealed under the new key yet: wait, or run countersign rekey again")
-		}
-		r.Next = append(r.Next, fmt.Sprintf("give every process the key %s for its next start", present),
-			"then run countersign rekey --finish with that key; until then the old one opens the database too")
-	case len(s.Keys) > 1:
-		r.State = "finished"
-		if earlier > 0 {
-			r.Next = append(r.Next, "a process has sealed values under an old key meanwhile: run countersign rekey --finish again")
-		}
-		r.Next = append(r.Next, "the old key opens this database no more: keep it as long as there are backups of before, then remove it")
-	default:
-		r.State = "one key"
-	}
-	return r, nil
+	return fingerprint, err
 }
 
 // write opens the database, does something as a node named rekey, and closes it.
 func (c RekeyConfig) write(ctx context.Context, do func(context.Context, *db.DB, db.Millis) error) error {
-	d, err := c.openAny(ctx, c.Log, c.end(), false)
+	d, err := c.openAny(ctx, c.Log, endOf(c.Gateway), false)
 	if err != nil {
 		return err
 	}
 	return errors.Join(do(journal.At(ctx, "rekey"), d, db.MillisOf(time.Now())), d.Close())
 }
 
-// replace makes the new key the one that seals, and seals everything under it.
-func (c RekeyConfig) replace(ctx context.Context, next db.Next) error {
-	return c.write(ctx, func(ctx context.Context, d *db.DB, now db.Millis) error {
-		err := db.ReplaceMasterKey(ctx, d, next, now, rekeyed("masterkey.replaced", now, rekeyedRecord{next.New, next.Old}))
-		if err == nil {
-			_, err = db.RewrapKeys(ctx, d, now)
-		}
-		return err
-	})
-}
-
-// endOld makes the old key cease to open the database.
-func (c RekeyConfig) endOld(ctx context.Context) error {
-	return c.write(ctx, func(ctx context.Context, d *db.DB, now db.Millis) error {
-		return db.EndMasterKeys(ctx, d, now, rekeyed("masterkey.ended", now, rekeyedRecord{Key: d.MasterKey().Fingerprint()}))
-	})
-}
-
-// rekeyedRecord is what the audit log has of a replacement: fingerprints.
+// rekeyedRecord is what the journal has of a replacement: fingerprints.
 type rekeyedRecord struct {
 	Key string `json:"key"`
 	Old string `json:"old,omitempty"`
-}
-
-// rekeyed adds a record to the audit log.
-func rekeyed(kind string, now db.Millis, data rekeyedRecord) func(context.Context, *db.Tx) error {
-	return func(ctx context.Context, t *db.Tx) error {
-		return journal.Add(ctx, t, journal.Record{Kind: kind, At: now, Data: data})
-	}
 }

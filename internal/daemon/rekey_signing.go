@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"log/slog"
 
 	"countersign/envelope"
 	"countersign/internal/api"
@@ -37,9 +36,6 @@ func signingKeyPart(k *envelope.SigningKey) *SigningKeyPart {
 // is refused. Processes may use a PostgreSQL database meanwhile, and sign with the older pair until they
 // are started again; a SQLite one must not be open. It may be broken off anywhere and begun again.
 func RekeySigning(ctx context.Context, c RekeyConfig) (RekeyedSigning, error) {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
 	before, err := c.signingKeys(ctx, false)
 	if err == nil && before.Key == nil {
 		err = errors.New("the database has no signing key yet: start it first")
@@ -74,17 +70,14 @@ func RekeySigningStatus(ctx context.Context, c RekeyConfig) (RekeyedSigning, err
 
 // signingKeys reads the public parts. beside: a process may have a SQLite database open.
 func (c RekeyConfig) signingKeys(ctx context.Context, beside bool) (r RekeyedSigning, err error) {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
 	key, err := c.key()
 	if err != nil {
 		return r, err
 	}
-	if _, err := c.look(ctx, key, beside); err != nil {
-		return r, err
-	}
-	err = db.Look(ctx, c.url(), c.end(), c.Log, func(l db.Seen) error {
+	err = c.look(ctx, beside, func(l db.Seen) error {
+		if err := key.Opens(ctx, l); err != nil {
+			return c.explainKey(err)
+		}
 		present, next, err := api.LookAtSigningKeys(ctx, l, key)
 		r.State, r.Key, r.NextKey = "one key", signingKeyPart(present), signingKeyPart(next)
 		return err

@@ -273,6 +273,9 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	ctx, cancel := noticed(journal.At(ctx, s.c.Node), s.c.DrainNotice, s.leave)
 	defer cancel()
+	if err := s.heart.beat(ctx); err != nil { // before it seals anything; see db.Beat
+		return errors.Join(err, s.Close())
+	}
 	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, s.c.MerchantPorts, client.Duration(s.c.ChangeDelay), s.c.ChangeApprovals, client.Duration(s.c.Retain)}); err != nil && ctx.Err() == nil { // a stop during the start is no failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), s.Close())
 	}

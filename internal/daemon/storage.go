@@ -98,7 +98,8 @@ func (s Storage) openAny(ctx context.Context, log *slog.Logger, end db.End, rest
 			return nil, fmt.Errorf("master key: %w", err)
 		}
 	}
-	return db.Open(ctx, c, end)
+	d, err := db.Open(ctx, c, end)
+	return d, s.explainKey(err)
 }
 
 // OpenBook opens the merchant's book without serving from it. Call done at the end.

@@ -46,7 +46,7 @@ type End struct {
 type DB struct {
 	backend
 	end     End
-	keys    *keyRing
+	key     *MasterKey
 	before  int // the number of the schema when it was opened; 0: there was none
 	knows   int // and the number that this program knows
 	log     *slog.Logger
@@ -75,7 +75,7 @@ func Open(ctx context.Context, c Config, end End) (*DB, error) {
 	if err := d.open(ctx, c, end); err != nil {
 		return nil, fmt.Errorf("opening the database: %w", err)
 	}
-	if err := d.checkKeys(ctx, c.Keys, c.FindKeys); err != nil {
+	if err := d.setKey(ctx, c.Keys, c.FindKeys); err != nil {
 		d.Close()
 		return nil, fmt.Errorf("opening the database: %w", err)
 	}

@@ -96,3 +96,13 @@ func Cause(err error) string {
 	}
 	return ""
 }
+
+// MasterKeyError says which master key opens a database. It wraps ErrMasterKey.
+type MasterKeyError struct{ Given, Database string } // fingerprints
+
+func (e *MasterKeyError) Error() string {
+	return ErrMasterKey.Error() + ": it has the fingerprint " + e.Given + ", the key of the database " + e.Database
+}
+
+// Unwrap makes errors.Is(err, ErrMasterKey) true.
+func (e *MasterKeyError) Unwrap() error { return ErrMasterKey }

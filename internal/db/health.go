@@ -126,7 +126,7 @@ func (d *DB) look(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
-	if err := d.ReloadKeys(ctx); errors.Is(err, ErrMasterKey) {
+	if err := d.key.Opens(ctx, d); errors.Is(err, ErrMasterKey) {
 		return err
 	}
 	if at, oldest, err := readVersion(ctx, d); err == nil {

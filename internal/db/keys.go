@@ -28,7 +28,7 @@ func (r Record) about(purpose string) string {
 func (d *DB) Seal(ctx context.Context, r Record, purposes []string, plain [][]byte) (dataKey []byte, sealed [][]byte, err error) {
 	key := make([]byte, 32)
 	rand.Read(key)
-	dataKey = d.keys.Current().Wrap(key)
+	dataKey = d.key.Wrap(key)
 	gcm := newGCM(key)
 	for i, purpose := range purposes {
 		sealed = append(sealed, sealGCM(gcm, plain[i], r.about(purpose)))
@@ -38,30 +38,12 @@ func (d *DB) Seal(ctx context.Context, r Record, purposes []string, plain [][]by
 
 // Unseal inverts Seal.
 func (d *DB) Unseal(ctx context.Context, r Record, purposes []string, dataKey []byte, sealed [][]byte) ([][]byte, error) {
-	key, err := d.keys.Unwrap(ctx, dataKey)
-	return unseal(r, purposes, key, err, sealed)
+	return d.key.Unseal(r, purposes, dataKey, sealed)
 }
 
-// UnsealWith is Unseal for a database that is not open.
-func UnsealWith(ctx context.Context, q Querier, given *MasterKey, r Record, purposes []string, dataKey []byte, sealed [][]byte) ([][]byte, error) {
-	rows, err := ReadMasterKeys(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	ring, err := MasterKeyChain(given, rows)
-	if err != nil {
-		return nil, err
-	}
-	key, err := []byte(nil), errUnsealable
-	for _, k := range ring {
-		if key, err = k.Unwrap(dataKey); err == nil {
-			break
-		}
-	}
-	return unseal(r, purposes, key, err, sealed)
-}
-
-func unseal(r Record, purposes []string, key []byte, err error, sealed [][]byte) ([][]byte, error) {
+// Unseal inverts DB.Seal, for a database that is not open.
+func (k *MasterKey) Unseal(r Record, purposes []string, dataKey []byte, sealed [][]byte) ([][]byte, error) {
+	key, err := k.Unwrap(dataKey)
 	if err != nil {
 		return nil, fmt.Errorf("unwrapping a data key: %w", err)
 	}

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/sha256"
@@ -8,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"time"
 )
 
 // MasterKey seals the data keys of records, with AES-256-GCM. It does not print.
@@ -78,72 +77,54 @@ func openGCM(gcm cipher.AEAD, sealed []byte, about string) ([]byte, error) {
 	return plain, nil
 }
 
-// MasterKeyRow is what a database says of a master key. Times are milliseconds since 1970 UTC. It
-// holds no secret that opens without a master key.
-type MasterKeyRow struct {
-	Number      int64
-	Fingerprint string
-	Since       int64  // when it began to seal
-	Replaced    int64  // when the next key began to seal; 0: this one seals
-	Rewrapped   int64  // since when no value is sealed under it; 0: some may be
-	Ended       int64  // since when it does not open this database; 0: it does
-	Next        []byte // the next key, sealed under this one; empty before that and since it ended
-	Self        []byte // this key, sealed under the next one
+const (
+	readMetaSQL  = `SELECT value FROM meta WHERE name = $1`
+	writeMetaSQL = `INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`
+
+	// metaKey is the row of meta with the fingerprint of the master key, so that a wrong key
+	// fails at the start and not at the first secret.
+	metaKey = "master_key"
+)
+
+// KeyOf returns the fingerprint of the master key that everything in a database is sealed
+// under; empty: nothing was sealed in it yet.
+func KeyOf(ctx context.Context, q Querier) (fingerprint string, err error) {
+	var b []byte
+	_, err = One(ctx, q, readMetaSQL, []any{metaKey}, &b)
+	return string(b), err
 }
 
-// Waits reports whether values may still be sealed under the key, which was replaced.
-func (r MasterKeyRow) Waits() bool { return r.Replaced != 0 && r.Rewrapped == 0 }
+// Opens fails with a *MasterKeyError unless everything in the database is sealed under k.
+func (k *MasterKey) Opens(ctx context.Context, q Querier) error {
+	is, err := KeyOf(ctx, q)
+	if err == nil && is != k.Fingerprint() {
+		err = &MasterKeyError{Given: k.Fingerprint(), Database: is}
+	}
+	return err
+}
 
-// MasterKeyChain opens the keys stored in rows with given, in order.
-func MasterKeyChain(given *MasterKey, rows []MasterKeyRow) ([]*MasterKey, error) {
-	if len(rows) == 0 {
-		return []*MasterKey{given}, nil
+// MasterKey returns the key that seals.
+func (d *DB) MasterKey() *MasterKey { return d.key }
+
+// setKey takes the master key, and notes it in a new database. If key is nil, find returns it.
+func (d *DB) setKey(ctx context.Context, key *MasterKey, find func(newDatabase bool) (*MasterKey, error)) error {
+	is, err := KeyOf(ctx, d)
+	if err != nil {
+		return err
 	}
-	at := slices.IndexFunc(rows, func(r MasterKeyRow) bool { return r.Fingerprint == given.Fingerprint() })
-	last := rows[len(rows)-1]
-	switch {
-	case at < 0:
-		return nil, fmt.Errorf("%w: it has the fingerprint %s, the key of the database %s", ErrMasterKey, given.Fingerprint(), last.Fingerprint)
-	case rows[at].Ended != 0:
-		return nil, fmt.Errorf("%w: the key %s was replaced by %s and ended on %s", ErrMasterKey, given.Fingerprint(), last.Fingerprint, time.UnixMilli(rows[at].Ended).UTC().Format(time.RFC3339))
-	}
-	keys := make([]*MasterKey, len(rows))
-	keys[at] = given
-	open := func(by *MasterKey, sealed []byte, purpose string, older, newer int) (*MasterKey, error) {
-		plain, err := openGCM(by.gcm, sealed, aboutKey(purpose, rows[older].Fingerprint, rows[newer].Fingerprint))
-		if err != nil || len(plain) != 32 {
-			return nil, fmt.Errorf("%w: what master_keys holds of key %s is damaged", ErrMasterKey, rows[older].Fingerprint)
+	if key == nil {
+		if key, err = find(is == ""); err != nil {
+			return err
 		}
-		return NewMasterKey([32]byte(plain)), nil
 	}
-	var err error
-	for i := at; i+1 < len(rows) && err == nil; i++ {
-		keys[i+1], err = open(keys[i], rows[i].Next, "next", i, i+1)
+	d.key = key
+	if is != "" {
+		return key.Opens(ctx, d)
 	}
-	for i := at; i > 0 && err == nil; i-- {
-		keys[i-1], err = open(keys[i], rows[i-1].Self, "self", i-1, i)
-	}
-	return keys, err
-}
-
-// aboutKey is what a master key that is sealed under another is bound to.
-func aboutKey(purpose, older, newer string) string {
-	return "countersign master key\x00" + purpose + "\x00" + older + "\x00" + newer
-}
-
-// Next is a master key that replaces another. It holds no key that can be read without
-// one of the two, so it may lie in a file.
-type Next struct {
-	Old  string `json:"old"` // fingerprints
-	New  string `json:"new"`
-	Next []byte `json:"next"` // the new key, sealed under the old one
-	Self []byte `json:"self"` // the old key, sealed under the new one
-}
-
-// NextMasterKey prepares the replacement of old.
-func NextMasterKey(old, fresh *MasterKey) Next {
-	n := Next{Old: old.Fingerprint(), New: fresh.Fingerprint()}
-	n.Next = sealGCM(old.gcm, fresh.key[:], aboutKey("next", n.Old, n.New))
-	n.Self = sealGCM(fresh.gcm, old.key[:], aboutKey("self", n.Old, n.New))
-	return n
+	return d.Write(ctx, func(ctx context.Context, t *Tx) error {
+		if _, err := t.Exec(ctx, writeMetaSQL, metaKey, []byte(key.Fingerprint())); err != nil {
+			return err
+		}
+		return key.Opens(ctx, t) // another node may have been first
+	})
 }

@@ -36,17 +36,23 @@ ON CONFLICT (id) DO UPDATE SET seen = excluded.seen`
 )
 
 // Beat writes the row of a running node. Rows of silent nodes are removed after a day, or
-// at once in a database that one process uses at a time.
+// at once in a database that one process uses at a time. It fails with ErrMasterKey if the
+// master key was replaced since the node opened the database: Rekey refuses while a node is
+// listed, so from its first Beat on a node seals nothing under a key that was replaced.
 func (d *DB) Beat(ctx context.Context, n Node) error {
 	before := n.Seen - nodeForgotten
 	if !d.dialect.Shared {
 		before = n.Seen
 	}
 	return d.Write(ctx, func(ctx context.Context, t *Tx) error {
-		return t.Batch(ctx, []Statement{
+		err := t.Batch(ctx, []Statement{
 			{SQL: beatSQL, Args: []any{n.ID, n.Name, n.Version, int64(n.Started), int64(n.Seen)}},
 			{SQL: forgetNodesSQL, Args: []any{int64(before)}},
 		})
+		if err != nil {
+			return err
+		}
+		return d.key.Opens(ctx, t)
 	})
 }
 
@@ -59,8 +65,10 @@ func (d *DB) LeaveNode(ctx context.Context, id string) error {
 }
 
 // Nodes lists the nodes of the database by name, silent ones too.
-func (d *DB) Nodes(ctx context.Context) (list []Node, err error) {
-	err = Each(ctx, d, nodesSQL, nil, func(r Rows) error {
+func (d *DB) Nodes(ctx context.Context) ([]Node, error) { return readNodes(ctx, d) }
+
+func readNodes(ctx context.Context, q Querier) (list []Node, err error) {
+	err = Each(ctx, q, nodesSQL, nil, func(r Rows) error {
 		var n Node
 		err := r.Scan(&n.ID, &n.Name, &n.Version, &n.Started, &n.Seen)
 		list = append(list, n)

@@ -1,7 +1,6 @@
 package db
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -70,32 +69,28 @@ func TestNodesMigrateTogether(t *testing.T) {
 	wg.Wait()
 }
 
-// TestNodesNoteFirstKeyTogether: nodes that note the first master key at the same time
-// do not fail each other. Where one key of the table alone settles the conflict, some
-// rounds do.
+// TestNodesNoteFirstKeyTogether: nodes that note the first master key at the same time do not
+// fail each other, and of two keys one is the first.
 func TestNodesNoteFirstKeyTogether(t *testing.T) {
 	url := dbtest.Postgres(t)
 	var nodes []*DB
 	for range 8 {
 		nodes = append(nodes, openAt(t, url))
 	}
+	other := NewMasterKey([32]byte{8})
 	for range 100 {
-		exec(t, nodes[0], `DELETE FROM master_keys`)
+		exec(t, nodes[0], `DELETE FROM meta WHERE name = 'master_key'`)
 		var wg sync.WaitGroup
-		for _, d := range nodes {
-			wg.Go(func() {
-				err := d.Write(ctx, func(ctx context.Context, t *Tx) error {
-					_, err := t.Exec(ctx, firstMasterKeySQL, "fingerprint", 1, []byte{}, []byte{})
-					return err
-				})
-				if err != nil {
-					t.Error(err)
-				}
-			})
+		var errs [8]error
+		for i, d := range nodes {
+			wg.Go(func() { errs[i] = d.setKey(ctx, []*MasterKey{testKeys, other}[i%2], nil) })
 		}
 		wg.Wait()
-		if rows, err := ReadMasterKeys(ctx, nodes[0]); err != nil || len(rows) != 1 {
-			t.Fatalf("%d rows, %v", len(rows), err)
+		is := must(KeyOf(ctx, nodes[0]))(t)
+		for i, d := range nodes {
+			if first := d.MasterKey().Fingerprint() == is; first != (errs[i] == nil) || !first && !errors.Is(errs[i], ErrMasterKey) {
+				t.Fatalf("node %d: %v", i, errs[i])
+			}
 		}
 	}
 }

@@ -38,7 +38,7 @@ func openService(t *testing.T, url string, k *db.MasterKey) *outbox.Outbox {
 	return outbox.New(d)
 }
 
-const merchantCount = 230 // more than one transaction of db.RewrapKeys
+const merchantCount = 230 // more than Rekey reads at a time
 
 func fillService(t *testing.T, o *outbox.Outbox, pair *envelope.Key) {
 	t.Helper()
@@ -73,10 +73,7 @@ func opens(t *testing.T, o *outbox.Outbox, when string) {
 	}
 }
 
-var errDied = errors.New("the process died here")
-
-// TestRekey: whatever is broken off, both keys open the database until the old one is ended,
-// on a node that was there before too.
+// TestRekey: everything is sealed anew, or nothing is, and one key alone opens the database.
 func TestRekey(t *testing.T) {
 	pair, err := envelope.GenerateKey(1024)
 	if err != nil {
@@ -85,164 +82,108 @@ func TestRekey(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			url := d.url(t)
-			a, b := key(1), key(2)
-			o := openService(t, url, a)
+			keys := []*db.MasterKey{key(1), key(2), key(3)}
+			o := openService(t, url, keys[0])
 			fillService(t, o, pair)
-			other := o // a node that is told nothing
-			if o.Dialect().Shared {
-				other = openService(t, url, a)
-			}
-			both := func(when string, keys ...*db.MasterKey) {
+			only := func(when string, right *db.MasterKey) {
 				t.Helper()
-				opens(t, other, when)
+				o.Close()
 				for _, k := range keys {
-					if !o.Dialect().Shared {
-						o.Close()
+					if k == right {
+						continue
 					}
-					o = openService(t, url, k)
-					opens(t, o, when)
-					if !o.Dialect().Shared {
-						other = o
+					var wrong *db.MasterKeyError
+					_, err := db.Open(ctx, db.Config{URL: url, Keys: k}, outbox.End())
+					if !errors.As(err, &wrong) || !errors.Is(err, db.ErrMasterKey) || *wrong != (db.MasterKeyError{Given: k.Fingerprint(), Database: right.Fingerprint()}) {
+						t.Errorf("%s: another key: %v", when, err)
 					}
 				}
+				o = openService(t, url, right)
+				opens(t, o, when)
 			}
-			next := db.NextMasterKey(a, b)
-			died := func(context.Context, *db.Tx) error { return errDied }
-			if err := db.ReplaceMasterKey(ctx, o.DB, next, 5, died); !errors.Is(err, errDied) {
-				t.Fatal(err)
-			}
-			both("nothing has begun", a)
-			if _, err := db.Open(ctx, db.Config{URL: url, Keys: b}, outbox.End()); d.name == "postgres" && !errors.Is(err, db.ErrMasterKey) {
-				t.Errorf("the new key opens it already: %v", err)
-			}
-			if err := db.ReplaceMasterKey(ctx, o.DB, next, 5, nil); err != nil {
-				t.Fatal(err)
-			}
-			if err := db.ReplaceMasterKey(ctx, o.DB, next, 6, nil); err != nil {
-				t.Errorf("the same again: %v", err)
-			}
-			if err := db.ReplaceMasterKey(ctx, o.DB, db.NextMasterKey(b, key(3)), 6, nil); !errors.Is(err, db.ErrRekeying) {
-				t.Errorf("another meanwhile: %v", err)
-			}
-			both("replaced", b, a, b)
-			half(t, o)
-			both("half of it", a, b)
-			s, err := db.LookAtMasterKeys(ctx, o, o.Sealed(), a, true)
-			if err != nil || s.Rewrapped() || s.Values[0] == 0 || s.Values[1] == 0 || s.Lost != 0 {
-				t.Errorf("half of it: %+v, %v", s, err)
-			}
-			if _, err := db.RewrapKeys(ctx, o.DB, 7); err != nil {
-				t.Fatal(err)
-			}
-			both("all of it", a, b)
-			s, err = db.LookAtMasterKeys(ctx, o, o.Sealed(), b, true)
-			if err != nil || !s.Rewrapped() || !s.Rekeying() || s.Values[0] != 0 || s.Values[1] != merchantCount+2 {
-				t.Errorf("all of it: %+v, %v", s, err)
-			}
-			if err := db.EndMasterKeys(ctx, o.DB, 8, died); !errors.Is(err, errDied) {
-				t.Fatal(err)
-			}
-			both("nothing has ended", a, b)
-			if err := db.EndMasterKeys(ctx, o.DB, 8, nil); err != nil {
-				t.Fatal(err)
-			}
-			both("ended", b)
-			if !o.Dialect().Shared {
-				o.Close()
-			}
-			if _, err := db.Open(ctx, db.Config{URL: url, Keys: a}, outbox.End()); !errors.Is(err, db.ErrMasterKey) || !strings.Contains(err.Error(), "was replaced by "+b.Fingerprint()) {
-				t.Errorf("the old key: %v", err)
-			}
-			if _, err := db.Open(ctx, db.Config{URL: url, Keys: key(9)}, outbox.End()); !errors.Is(err, db.ErrMasterKey) {
-				t.Errorf("a foreign key: %v", err)
-			}
-			// And once more.
-			o = openService(t, url, b)
-			c := key(3)
-			if err := db.ReplaceMasterKey(ctx, o.DB, db.NextMasterKey(b, a), 9, nil); err == nil || !strings.Contains(err.Error(), "was in use before") {
-				t.Errorf("back to the first: %v", err)
-			}
-			if err := db.ReplaceMasterKey(ctx, o.DB, db.NextMasterKey(b, c), 9, nil); err != nil {
-				t.Fatal(err)
-			}
-			if err := db.EndMasterKeys(ctx, o.DB, 10, nil); err != nil {
-				t.Fatal(err)
-			}
-			opens(t, o, "the third key")
-		})
-	}
-}
-
-// half seals some values under the present key, as a db.RewrapKeys that died.
-func half(t *testing.T, o *outbox.Outbox) {
-	t.Helper()
-	if err := o.ReloadKeys(ctx); err != nil {
-		t.Fatal(err)
-	}
-	err := o.Write(ctx, func(ctx context.Context, x *db.Tx) error {
-		return db.RewrapSome(ctx, x, o.Sealed(), func(wrapped []byte, change func([]byte) db.Statement) error {
-			plain, err := o.UnwrapKey(ctx, wrapped)
-			if err != nil {
+			rekey := func(fresh *db.MasterKey, fails error) error {
+				n, err := o.Rekey(ctx, fresh, func(context.Context, *db.Tx) error { return fails })
+				if err == nil && n != merchantCount+1 {
+					t.Errorf("%d values", n)
+				}
 				return err
 			}
-			s := change(o.MasterKey().Wrap(plain))
-			_, err = x.Exec(ctx, s.SQL, s.Args...)
-			return err
+			died := errors.New("the process died here")
+			if err := rekey(keys[1], died); !errors.Is(err, died) {
+				t.Fatal(err)
+			}
+			only("it was broken off", keys[0])
+			for _, k := range []*db.MasterKey{keys[1], keys[2], keys[0]} {
+				if err := rekey(k, nil); err != nil {
+					t.Fatal(err)
+				}
+				if err := rekey(keys[1], nil); !errors.Is(err, db.ErrMasterKey) {
+					t.Errorf("with a key that was replaced: %v", err)
+				}
+				only("under "+k.Fingerprint(), k)
+			}
+			err := o.Write(ctx, func(ctx context.Context, x *db.Tx) error {
+				_, err := x.Exec(ctx, `UPDATE merchants SET data_key = $1 WHERE id = 'm229'`, []byte("damaged"))
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := rekey(keys[1], nil); err == nil || !strings.Contains(err.Error(), "merchants m229") {
+				t.Errorf("a damaged row: %v", err)
+			}
+			if m, err := o.Merchant(ctx, "m000"); err != nil || m.APIKey.Reveal() != "key-0" {
+				t.Errorf("beside a damaged row: %v", err)
+			}
 		})
+	}
+}
+
+// TestRekeyBesideNodes: while a node is listed nothing is sealed anew, and a node that starts, or
+// was silent, meanwhile seals nothing under the old key.
+func TestRekeyBesideNodes(t *testing.T) {
+	url := dbtest.Postgres(t)
+	o, node := openService(t, url, key(1)), openService(t, url, key(1))
+	at := db.MillisOf(time.Now())
+	n := db.Node{ID: "node", Name: "one", Started: at, Seen: at}
+	if err := node.Beat(ctx, n); err != nil {
+		t.Fatal(err)
+	}
+	nothing := func(context.Context, *db.Tx) error { return nil }
+	if _, err := o.Rekey(ctx, key(2), nothing); !errors.Is(err, db.ErrRunning) || !strings.Contains(err.Error(), "node one") {
+		t.Fatalf("beside a node: %v", err)
+	}
+	n.Seen = at - db.Millis(db.NodeSilent.Milliseconds())
+	if err := node.Beat(ctx, n); err != nil {
+		t.Fatal(err)
+	}
+	late := make(chan error, 1)
+	_, err := o.Rekey(ctx, key(2), func(ctx context.Context, x *db.Tx) error {
+		go func() {
+			late <- node.Beat(context.WithoutCancel(ctx), db.Node{ID: "late", Name: "two", Started: at, Seen: at})
+		}()
+		for waits := 0; waits == 0; {
+			const waitsSQL = `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+			if _, err := db.One(ctx, o, waitsSQL, nil, &waits); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("beside a silent node: %v", err)
 	}
-}
-
-// TestDamagedNext: what does not open takes the place of no key.
-func TestDamagedNext(t *testing.T) {
-	o := openService(t, dbtest.SQLite(t), key(1))
-	for name, spoil := range map[string]func(*db.Next){
-		"next":        func(n *db.Next) { n.Next[20] ^= 1 },
-		"self":        func(n *db.Next) { n.Self[20] ^= 1 },
-		"fingerprint": func(n *db.Next) { n.New = key(5).Fingerprint() },
-		"old":         func(n *db.Next) { n.Old = key(5).Fingerprint() },
-		"empty":       func(n *db.Next) { n.Next = nil },
-	} {
-		n := db.NextMasterKey(key(1), key(2))
-		spoil(&n)
-		if err := db.ReplaceMasterKey(ctx, o.DB, n, 1, nil); err == nil {
-			t.Errorf("%s: taken", name)
-		}
+	if err := <-late; !errors.Is(err, db.ErrMasterKey) {
+		t.Errorf("a node that started meanwhile: %v", err)
 	}
-	if rows := o.MasterKeys(); len(rows) != 1 || rows[0].Replaced != 0 {
-		t.Errorf("%+v", rows)
+	if err := node.Beat(ctx, n); !errors.Is(err, db.ErrMasterKey) {
+		t.Errorf("a node that was silent: %v", err)
 	}
-}
-
-// TestMeanwhile: what a node seals while it knows of the old key alone is opened by all, also
-// when that key was ended.
-func TestMeanwhile(t *testing.T) {
-	url := dbtest.Postgres(t)
-	a, b := key(1), key(2)
-	o, late := openService(t, url, a), openService(t, url, a)
-	if err := db.ReplaceMasterKey(ctx, o.DB, db.NextMasterKey(a, b), 1, nil); err != nil {
-		t.Fatal(err)
+	if err := node.Run(ctx); !errors.Is(err, db.ErrMasterKey) {
+		t.Errorf("it runs on: %v", err)
 	}
-	if err := db.EndMasterKeys(ctx, o.DB, 2, nil); err != nil {
-		t.Fatal(err)
-	}
-	pair, err := envelope.GenerateKey(1024)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fillService(t, late, pair)
-	opens(t, o, "sealed late")
-	opens(t, openService(t, url, b), "sealed late")
-	if s, err := db.LookAtMasterKeys(ctx, o, o.Sealed(), b, true); err != nil || s.Values[0] == 0 {
-		t.Errorf("%+v, %v", s, err)
-	}
-	if err := db.EndMasterKeys(ctx, o.DB, 3, nil); err != nil {
-		t.Fatal(err)
-	}
-	if s, err := db.LookAtMasterKeys(ctx, o, o.Sealed(), b, true); err != nil || s.Values[0] != 0 {
-		t.Errorf("%+v, %v", s, err)
+	if list, err := o.Nodes(ctx); err != nil || len(list) != 1 || list[0].Name != "one" {
+		t.Errorf("%+v, %v", list, err)
 	}
 }
 

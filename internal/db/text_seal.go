@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 )
 
@@ -14,12 +15,12 @@ func (d *DB) SealText(ctx context.Context, r Record, purpose string, plain []byt
 	if err != nil {
 		return nil, err
 	}
-	return JoinKey(key, sealed[0]), nil
+	return joinKey(key, sealed[0]), nil
 }
 
 // OpenText inverts SealText.
 func (d *DB) OpenText(ctx context.Context, r Record, purpose string, sealed []byte) ([]byte, error) {
-	key, rest, ok := CutKey(sealed)
+	key, rest, ok := cutKey(sealed)
 	if !ok {
 		return nil, errSealedText
 	}
@@ -28,4 +29,20 @@ func (d *DB) OpenText(ctx context.Context, r Record, purpose string, sealed []by
 		return nil, err
 	}
 	return plain[0], nil
+}
+
+// joinKey joins a sealed data key and the value that it opens; cutKey separates them.
+func joinKey(wrapped, rest []byte) []byte {
+	return append(append(binary.BigEndian.AppendUint16(nil, uint16(len(wrapped))), wrapped...), rest...)
+}
+
+func cutKey(value []byte) (wrapped, rest []byte, ok bool) {
+	if len(value) < 2 {
+		return nil, nil, false
+	}
+	n := int(binary.BigEndian.Uint16(value))
+	if value = value[2:]; len(value) < n {
+		return nil, nil, false
+	}
+	return value[:n], value[n:], true
 }

@@ -1,7 +1,7 @@
 -- What both ends keep beside their own rows and the audit log. Times are milliseconds
 -- since 1970 UTC; 2^62 is never. Dialect says what the marks in braces stand for.
 
--- Sealed values and whatever else there is one of.
+-- What there is one of, such as the fingerprint of the master key.
 CREATE TABLE meta (
   name  TEXT NOT NULL PRIMARY KEY,
   value {bytes} NOT NULL
@@ -185,18 +185,6 @@ CREATE TABLE nodes (
   version TEXT NOT NULL,
   started {int} NOT NULL,
   seen    {int} NOT NULL -- when it last wrote the row
-){clustered};
-
--- The master keys of the database, in the order in which they came; see db/ring.go.
-CREATE TABLE master_keys (
-  number      {int} NOT NULL PRIMARY KEY,
-  fingerprint TEXT NOT NULL UNIQUE,
-  since       {int} NOT NULL,
-  replaced    {int} NOT NULL DEFAULT 0, -- when the next one began to seal; 0: it seals
-  rewrapped   {int} NOT NULL DEFAULT 0, -- when nothing was sealed under it any more
-  ended       {int} NOT NULL DEFAULT 0, -- when it ceased to open the database
-  next        {bytes} NOT NULL, -- the next one, sealed under it; empty before that and since it ended
-  self        {bytes} NOT NULL -- itself, sealed under the next one
 ){clustered};
 
 -- Since when the keys are there that no other table has, by kind and fingerprint.
