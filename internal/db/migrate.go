@@ -144,7 +144,9 @@ type step struct {
 	text   string // without marks
 	// oldest is the lowest number of a schema whose programs still work with this one,
 	// beside newer ones. A file says so in its first line, "-- oldest: 18"; without
-	// that line it is the file's own number. Of several files the highest counts.
+	// that line it is the file's own number. Of several files the highest counts. A change
+	// takes two versions: the first adds, with a default, and keeps oldest; the next removes
+	// what is unused, and its oldest is the number of the first. A column keeps its type.
 	oldest int
 }
 
