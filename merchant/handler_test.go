@@ -256,13 +256,16 @@ func TestMessages(t *testing.T) {
 		status          int
 		code            countersign.ErrCode
 		reason          merchant.Reason
+		says            string // the message of the answer
 	}{
-		{"no object", `[]`, 400, 1002, merchant.ReasonMalformed},
-		{"member twice", `{"type":1,"type":2}`, 400, 1002, merchant.ReasonMalformed},
-		{"type missing", `{"requestUUID":"` + uuid + `"}`, 400, 1002, merchant.ReasonMalformed},
-		{"type 0", `{"type":0,"requestUUID":"` + uuid + `"}`, 200, 1003, merchant.ReasonUnknownType},
-		{"type unknown", fmt.Sprintf(`{"type":%d,"requestUUID":"`+uuid+`"}`, len(countersign.TypeUnknown.Values())+1), 200, 1003, merchant.ReasonUnknownType},
-		{"deposit without members", `{"type":1,"requestUUID":"` + uuid + `"}`, 400, 1002, merchant.ReasonMalformed},
+		{"no object", `[]`, 400, 1002, merchant.ReasonMalformed, "object"},
+		{"member twice", `{"type":1,"type":2}`, 400, 1002, merchant.ReasonMalformed, `"type"`},
+		{"type missing", `{"requestUUID":"` + uuid + `"}`, 400, 1002, merchant.ReasonMalformed, `member "type" is missing`},
+		{"type 0", `{"type":0,"requestUUID":"` + uuid + `"}`, 200, 1003, merchant.ReasonUnknownType, "type"},
+		{"type unknown", fmt.Sprintf(`{"type":%d,"requestUUID":"`+uuid+`"}`, len(countersign.TypeUnknown.Values())+1), 200, 1003, merchant.ReasonUnknownType, "type"},
+		{"deposit without members", `{"type":1,"requestUUID":"` + uuid + `"}`, 400, 1002, merchant.ReasonMalformed, "is missing"},
+		{"amount with a sign", `{"type":1,"trackingId":"t","tenantUserId":"u","txId":"x","chainName":"ETH","symbol":"USDT","amount":"-2.5","fromAddress":"","toAddress":"a","newAddress":"","txIndex":0,"riskLevelFrom":0,"riskLevelTo":0,"business":0,"requestUUID":"` + uuid + `"}`,
+			400, 1002, merchant.ReasonMalformed, `member "amount"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			body, err := w.service.Seal([]byte(c.plaintext))
@@ -272,6 +275,9 @@ func TestMessages(t *testing.T) {
 			r := w.service.Post(context.Background(), w.to, merchant.DefaultNotifyPath, body)
 			r.Response, _ = countersign.ParseResponse(r.Raw)
 			w.refused(t, r, c.status, c.code, c.reason)
+			if !strings.Contains(r.Response.Message, c.says) || strings.Contains(r.Response.Message, "2.5") {
+				t.Errorf("it is told %q, want %q in it", r.Response.Message, c.says)
+			}
 		})
 	}
 	if w.total() != 0 || w.inbox.(*merchant.MemoryInbox).Len() != 0 {
@@ -432,7 +438,11 @@ func TestOtherContent(t *testing.T) {
 	w.accepted(t, w.deliver(countersigntest.Withdrawal(1)), merchant.ReasonConfirmed)
 	second := countersigntest.Withdrawal(1)
 	second.TrackingID = "another withdrawal"
-	w.refused(t, w.deliver(second), 200, countersign.CodeDetailsDiffer, merchant.ReasonOtherContent)
+	other := w.deliver(second)
+	w.refused(t, other, 200, countersign.CodeDetailsDiffer, merchant.ReasonOtherContent)
+	if !strings.Contains(other.Response.Message, "other content") {
+		t.Errorf("it is told %q", other.Response.Message)
+	}
 }
 
 func TestPossibleDuplicate(t *testing.T) {

@@ -107,7 +107,7 @@ func (o opener) open(at countersign.Lane, body []byte) (cb countersign.Callback,
 	case err != nil && o.key.HasPrivate():
 		refused = cannotOpen(err)
 	case err != nil:
-		refused = refuse(http.StatusBadRequest, countersign.CodeMalformed, "", ReasonMalformed, err)
+		refused = refuse(http.StatusBadRequest, countersign.CodeMalformed, err.Error(), ReasonMalformed, err)
 	case cb.CallbackType().Lane() != at:
 		refused = refuse(http.StatusOK, countersign.CodeWrongURL, "", ReasonWrongURL, nil)
 	case o.binding != BindingOff && bound == countersign.BindingBroken:

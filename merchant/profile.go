@@ -25,7 +25,7 @@ type Profile struct {
 
 	// Hold says what a withdrawal gets that OnWithdrawal holds. Zero: HoldAsk.
 	Hold HoldMode
-	// Wait is how long HoldWait keeps an exchange open, at most 90 s. Zero: 25 s.
+	// Wait is how long HoldWait keeps an exchange open, at most 90 s. Zero: 8 s, below the 10 s that most HTTP clients wait.
 	// The http.Server's WriteTimeout must be longer.
 	Wait time.Duration
 	// MaxWaiting is how many exchanges HoldWait keeps open at once, at most 4 of them
@@ -50,7 +50,7 @@ func OtherProvider() Profile {
 const (
 	DefaultHeader     = "X-API-KEY"
 	DefaultBodyField  = "data"
-	DefaultWait       = 25 * time.Second
+	DefaultWait       = 8 * time.Second
 	DefaultMaxWaiting = 64
 )
 

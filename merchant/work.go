@@ -132,12 +132,8 @@ func (h *Handler) standing(rep reply, key entryKey, c Claimed) reply {
 		v.revoked(c.Revoked)
 		return h.sealed(rep.end(v))
 	case StateOtherContent:
-		message := wordOther
-		if rep.typ == countersign.TypeRequestWithdraw {
-			message = countersign.CodeDetailsDiffer.Message() // it speaks of an order
-		}
 		return rep.end(verdict{
-			Reply:  Reply{Code: countersign.CodeDetailsDiffer, Message: message},
+			Reply:  Reply{Code: countersign.CodeDetailsDiffer, Message: wordOther},
 			reason: ReasonOtherContent, cause: errors.New("this identifier is known with other content; nothing was changed"),
 		})
 	case StateSpliced:

@@ -20,7 +20,7 @@ type providerFlags struct {
 	APIKeyHeader string        `name:"api-key-header" group:"profile" help:"Header that carries the callback API key." default:"X-API-KEY" placeholder:"NAME"`
 	BodyField    string        `group:"profile" help:"Form field or JSON member that carries the sealed body, where it is not the whole body." default:"data" placeholder:"NAME"`
 	Hold         string        `group:"profile" help:"What a withdrawal gets whose order is not known yet or awaits a person. ask: an answer that makes the service ask again; wait: the exchange stays open until it is decided, for --hold-wait. Empty: ask, or wait for another provider." enum:",ask,wait" default:""`
-	HoldWait     time.Duration `group:"profile" help:"How long an exchange stays open, at most 90s; less than the service waits for an answer." default:"25s" placeholder:"TIME"`
+	HoldWait     time.Duration `group:"profile" help:"How long an exchange stays open, at most 90s; less than the service waits for an answer." default:"8s" placeholder:"TIME"`
 	HoldMost     int           `group:"profile" help:"How many exchanges stay open at once; others are answered as with ask." default:"64" placeholder:"N"`
 	HoldCode     int64         `group:"profile" help:"errCode that makes the service ask again; 3001 or 3002 if 0." default:"0" placeholder:"CODE"`
 	RefuseCode   int64         `group:"profile" help:"errCode that refuses for good; 2001 to 2005 if 0." default:"0" placeholder:"CODE"`

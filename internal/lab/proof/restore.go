@@ -490,6 +490,9 @@ func (ch *Chain) orders(ctx context.Context) (lines []any, err error) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(ids)) {
 		state := ch.stateOf(id)
+		if state.Undecided() {
+			state = client.OrderOpen // nothing became of it, whatever the gateway waits for
+		}
 		line := map[string]any{"merchant": "shop", "callBackId": id, "state": state}
 		if executed[id] {
 			line["state"], line["txId"] = client.OrderExecuted, "tx-"+id
