@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"countersign"
@@ -41,7 +42,7 @@ func TestEqualIsEqual(t *testing.T) {
 				t.Errorf("%s: it is another one once the first is purged", name)
 			}
 		}
-		if _, err := add(payload("7.41", mixed)); !errors.Is(err, db.ErrConflict) || kept.Same(payload("7.41", mixed)) {
+		if _, err := add(payload("7.41", mixed)); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), `another amount: "7.4" is known, and "7.41" came`) || kept.Same(payload("7.41", mixed)) {
 			t.Errorf("another amount: %v", err)
 		}
 	}
@@ -63,6 +64,20 @@ func TestOneTrackingIDOneWithdrawal(t *testing.T) {
 		}
 		if _, err := s.WithdrawalByCallBackID(t.Context(), "m0", "two"); !errors.Is(err, db.ErrNotFound) {
 			t.Errorf("%v: it is kept all the same", err)
+		}
+		dearer := one
+		dearer.Details = &countersign.Details{Address: "a", ChainName: "ETH", Symbol: "USDC", Amount: must(countersign.ParseAmount("3"))(t)}
+		if _, _, err := s.CreateWithdrawal(t.Context(), dearer, 1); !errors.As(err, &conflict) || !strings.Contains(conflict.Reason, "details: there were none") {
+			t.Errorf("%v", err)
+		}
+		known := newWithdrawal("three", 1000, dearer.Details)
+		if _, _, err := s.CreateWithdrawal(t.Context(), known, 1); err != nil {
+			t.Fatal(err)
+		}
+		other := *known.Details
+		other.Amount, known.Details = must(countersign.ParseAmount("4"))(t), &other
+		if _, _, err := s.CreateWithdrawal(t.Context(), known, 1); !errors.As(err, &conflict) || !strings.Contains(conflict.Reason, `amount: "3" is known, and "4" came`) {
+			t.Errorf("%v", err)
 		}
 		if _, again, err := s.CreateWithdrawal(t.Context(), one, 1); err != nil || !again {
 			t.Errorf("%v, %v", again, err)

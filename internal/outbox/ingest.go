@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -176,8 +177,8 @@ func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []In
 	}
 	var conflict *db.ConflictError
 	for i := range batch {
-		if n := &batch[i]; differs[i] && (conflict == nil || n.item < conflict.Item) {
-			conflict = &db.ConflictError{Item: n.item, Member: eventMember(n.Type), Reason: "is in use by a callback with other content"}
+		if n := &batch[i]; differs[i] != "" && (conflict == nil || n.item < conflict.Item) {
+			conflict = &db.ConflictError{Item: n.item, Member: eventMember(n.Type), Reason: "is in use by a callback with " + differs[i]}
 		}
 	}
 	if conflict != nil {
@@ -187,8 +188,8 @@ func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []In
 }
 
 // insertRows keeps the rows of batch, writes the result of each to done, and says which were
-// inserted, and which are known with other content. addWorks must follow.
-func (o *Outbox) insertRows(ctx context.Context, t *db.Tx, batch []newRow, done []Ingested, now db.Millis, more ...db.Statement) (inserted, differs []bool, err error) {
+// inserted, and of those that are known with other content in what they differ. addWorks must follow.
+func (o *Outbox) insertRows(ctx context.Context, t *db.Tx, batch []newRow, done []Ingested, now db.Millis, more ...db.Statement) (inserted []bool, differs []string, err error) {
 	inserted, known, err := o.insertCallbacks(ctx, t, batch, now)
 	if err != nil {
 		return nil, nil, err
@@ -244,7 +245,7 @@ func (o *Outbox) insertRows(ctx context.Context, t *db.Tx, batch []newRow, done 
 	if err := t.Batch(ctx, lookPurged(o.Dialect(), gone, known)); err != nil {
 		return nil, nil, err
 	}
-	differs = make([]bool, len(batch))
+	differs = make([]string, len(batch))
 	for i := range batch {
 		n := &batch[i]
 		same := inserted[i] || bytes.Equal(kept[i], n.Payload) || bytes.Equal(plainest(kept[i]), plainest(n.Payload))
@@ -252,9 +253,25 @@ func (o *Outbox) insertRows(ctx context.Context, t *db.Tx, batch []newRow, done 
 			d := &done[n.item]
 			same, d.ID, d.State = p.Same(n.Payload), joinID(n.Merchant, p.ID), CallbackAccepted
 		}
-		differs[i] = !same
+		if !same {
+			differs[i] = difference(plainest(kept[i]), plainest(n.Payload))
+		}
 	}
 	return inserted, differs, nil
+}
+
+// difference says in which member two payloads differ, with both values, as far as the known one is
+// still there.
+func difference(known, came []byte) string {
+	var a, b map[string]json.RawMessage
+	if json.Unmarshal(known, &a) == nil && json.Unmarshal(came, &b) == nil {
+		for _, member := range slices.Sorted(maps.Keys(b)) {
+			if is := a[member]; is != nil && !bytes.Equal(is, b[member]) {
+				return fmt.Sprintf("another %s: %.100s is known, and %.100s came", member, is, b[member])
+			}
+		}
+	}
+	return "other content"
 }
 
 // insertCallbacks says of each row whether it was inserted, and what is known of it if it

@@ -95,7 +95,7 @@ func (o *Outbox) announce(ctx context.Context, t *db.Tx, list []newRow, now db.M
 	}
 	var again []newRow
 	for i, row := range list {
-		if differs[i] {
+		if differs[i] != "" {
 			row.EventID, row.item = row.id, len(again)
 			again = append(again, row)
 		}

@@ -147,8 +147,8 @@ func (o *Outbox) createWithdrawals(ctx context.Context, t *db.Tx, list []NewWith
 		if made[i].ID == "" { // it was not inserted, and no other has its callBackId
 			return &db.ConflictError{Item: i, Member: "trackingId", Reason: "is in use by another withdrawal: the merchant would take the end of one for that of the other"}
 		}
-		if member := made[i].contentDiffers(n); member != "" {
-			return &db.ConflictError{Item: i, Member: "callBackId", Reason: "is in use by a withdrawal with another " + member}
+		if differs := made[i].contentDiffers(n); differs != "" {
+			return &db.ConflictError{Item: i, Member: "callBackId", Reason: "is in use by a withdrawal with another " + differs}
 		}
 	}
 	for i, n := range list {
@@ -194,21 +194,38 @@ func targetOf(d *countersign.Details) string {
 	return d.Address
 }
 
-// contentDiffers names a member in which n and w differ.
+// contentDiffers says in which member n and w differ, with both values.
 func (w *Withdrawal) contentDiffers(n NewWithdrawal) string {
+	values := func(member string, known, came any) string {
+		return fmt.Sprintf("%s: %.100q is known, and %.100q came", member, fmt.Sprint(known), fmt.Sprint(came))
+	}
 	switch {
 	case w.TenantUserID != n.TenantUserID:
-		return "tenantUserId"
+		return values("tenantUserId", w.TenantUserID, n.TenantUserID)
 	case w.TrackingID != n.TrackingID:
-		return "trackingId"
+		return values("trackingId", w.TrackingID, n.TrackingID)
 	case w.Business != n.Business:
-		return "business"
-	case (w.Ordered == nil) != (n.Details == nil):
-		return "details"
-	case n.Details != nil:
-		return n.Details.Differs(*w.Ordered)
+		return values("business", w.Business, n.Business)
+	case n.Details == nil && w.Ordered == nil:
+		return ""
+	case n.Details == nil:
+		return "details: there were some, and none came"
+	case w.Ordered == nil:
+		return "details: there were none, and some came"
 	}
-	return ""
+	known, came := *w.Ordered, *n.Details
+	switch member := came.Differs(known); member {
+	case "address":
+		return values(member, known.Address, came.Address)
+	case "chainName":
+		return values(member, known.ChainName, came.ChainName)
+	case "symbol":
+		return values(member, known.Symbol, came.Symbol)
+	case "amount":
+		return values(member, known.Amount, came.Amount)
+	default:
+		return member
+	}
 }
 
 const (
