@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 
 	"countersign/envelope"
@@ -25,12 +26,21 @@ type Finding struct {
 // Check says what a start would do, and does none of it. It makes no file, changes no
 // database, and binds each port for a moment.
 func (s *Service) Check(ctx context.Context) []Finding {
-	return s.c.check(ctx, false, s.c.TLS, s.c.Log, [][2]string{{"api", s.c.Listen}, {"metrics", s.c.MetricsListen}})
+	return s.c.check(ctx, false, s.c.TLS, s.c.Log, s.c.listeners())
+}
+
+// listeners are the names and addresses of all listeners.
+func (c ServiceConfig) listeners() [][2]string {
+	return [][2]string{{"api", c.Listen}, {"metrics", c.MetricsListen}}
+}
+
+func (c GatewayConfig) listeners() [][2]string {
+	return [][2]string{{"callbacks", c.Listen}, {"api", c.APIListen}, {"metrics", c.MetricsListen}}
 }
 
 // Check is Service.Check of the gateway. It names the key that opens requests too.
 func (g *Gateway) Check(ctx context.Context) []Finding {
-	list := g.c.check(ctx, true, g.c.TLS, g.c.Log, [][2]string{{"callbacks", g.c.Listen}, {"api", g.c.APIListen}, {"metrics", g.c.MetricsListen}})
+	list := g.c.check(ctx, true, g.c.TLS, g.c.Log, g.c.listeners())
 	list = append(list, Finding{"service key", true, "fingerprint " + g.c.Callbacks.Key.Fingerprint()})
 	for _, k := range []*envelope.SigningKey{g.c.Callbacks.ServiceSigner, g.c.Callbacks.NextServiceSigner} {
 		if k != nil {
@@ -155,11 +165,33 @@ func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.
 		if l[1] == "" {
 			continue
 		}
-		ln, err := net.Listen("tcp", l[1])
-		if err == nil {
-			err = ln.Close()
-		}
-		say(l[0], err, "%s is free", l[1])
+		say(l[0], isFree(l[1]), "%s is free", l[1])
 	}
 	return list
+}
+
+// isFree binds an address for a moment.
+func isFree(address string) error {
+	ln, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	return ln.Close()
+}
+
+// firstStart fails where the first start of a data directory would, before that makes a key or a
+// database: nobody should find them beside a daemon that never ran.
+func (s Storage) firstStart(secure TLS, listeners [][2]string, log *slog.Logger) error {
+	if _, err := os.Stat(s.file(DatabaseFile)); s.DB != "" || s.World.Listen != nil || !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if _, err := secure.certificates(log); err != nil {
+		return fmt.Errorf("tls: %w", err)
+	}
+	for _, l := range listeners {
+		if err := isFree(l[1]); l[1] != "" && err != nil {
+			return fmt.Errorf("listening on %s: %w", l[1], err)
+		}
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -398,6 +399,20 @@ func TestCheckOfNothing(t *testing.T) {
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
+	}
+}
+
+// TestRefusedFirstStart: a first start that cannot listen leaves nothing behind.
+func TestRefusedFirstStart(t *testing.T) {
+	taken := must(net.Listen("tcp", "127.0.0.1:0"))
+	defer taken.Close()
+	dir := filepath.Join(t.TempDir(), "data")
+	s := must(NewService(ServiceConfig{Storage: Storage{Dir: dir}, Listen: "127.0.0.1:0", MetricsListen: taken.Addr().String()}))
+	if err := s.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "listening on "+taken.Addr().String()) {
+		t.Errorf("Open: %v", err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s was made: %v", dir, err)
 	}
 }
 

@@ -153,6 +153,9 @@ func NewGateway(c GatewayConfig) (*Gateway, error) {
 func (g *Gateway) Open(ctx context.Context) (err error) {
 	c := g.c
 	c.OIDC.Dial = c.World.Dial
+	if err := c.firstStart(c.TLS, c.listeners(), c.Log); err != nil {
+		return err
+	}
 	if g.db, err = c.open(ctx, c.Log, book.End()); err != nil {
 		return err
 	}

@@ -145,6 +145,9 @@ func thisProcess() string {
 func (s *Service) Open(ctx context.Context) (err error) {
 	c := s.c
 	c.OIDC.Dial = c.World.Dial
+	if err := c.firstStart(c.TLS, c.listeners(), c.Log); err != nil {
+		return err
+	}
 	d, err := c.open(ctx, c.Log, outbox.End())
 	if err != nil {
 		return err
