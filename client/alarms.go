@@ -137,7 +137,7 @@ var alarmKinds = words[AlarmKind]{
 		means: "Another outcome was reported of a released withdrawal than the one that stands. Nothing was changed; a transaction that the report names is told to the merchant.",
 		do:    "Look at the chain. If funds moved although failed stands, or twice, tell the merchant. Find out who reported the other outcome; if it was not the wallet, revoke the token."},
 	{is: AlarmEvidenceDiffers, at: atService, urgent: true, bySubject: true,
-		means: "A withdrawal of a merchant that signs its answers is confirmed or released, but no answer is kept that its answerKey signed and that confirms these details. No permit is given or repeated. Somebody changed the database past the program, it was damaged, or the merchant's key was replaced since.",
+		means: "A withdrawal of a merchant that signs its answers is confirmed or released, but no answer is kept that its answerKey signed and that confirms these details, nor one from before it had a key. No permit is given or repeated. Somebody changed the database past the program, it was damaged, or the merchant's key was replaced since.",
 		do:    "If the merchant replaced its key, put the earlier one back beside the new one. Otherwise freeze the service, and find out who can write to the database. Compare the withdrawal with the audit log and the chain. If nothing was executed, block it and have a new one ordered; a confirmed withdrawal that is not blocked lapses."},
 	{is: AlarmAddressChanged, at: atService, urgent: true, bySubject: true,
 		means: "The merchant is told that a user's deposit address was replaced. What the user deposits goes to the new one.",

@@ -111,6 +111,9 @@ func TestSignedLink(t *testing.T) {
 		status, out, errOut := shell(t, "", append([]string{"withdrawals", "release", "shop/" + order, "--claim", "core-1", "--out", at(to)}, api...)...)
 		return status, out + errOut
 	}
+	if status, text := release("order-1", "unsigned"); status != exitDone || strings.Contains(text, answerFile) { // it was confirmed before there was a key
+		t.Errorf("status %d %s", status, text)
+	}
 	if status, text := release("order-3", "permit"); status != exitDone || !strings.Contains(text, answerFile) {
 		t.Fatalf("status %d %s", status, text)
 	}

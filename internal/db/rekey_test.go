@@ -162,7 +162,7 @@ func TestRekeyBesideNodes(t *testing.T) {
 		go func() {
 			late <- node.Beat(context.WithoutCancel(ctx), db.Node{ID: "late", Name: "two", Started: at, Seen: at})
 		}()
-		for waits := 0; waits == 0; {
+		for waits := 0; waits == 0 && len(late) == 0; {
 			const waitsSQL = `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
 			if _, err := db.One(ctx, o, waitsSQL, nil, &waits); err != nil {
 				return err

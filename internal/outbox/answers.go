@@ -11,7 +11,7 @@ import (
 	"countersign/internal/db"
 )
 
-// SealedAnswers is the table of signed answers with its data keys. It is sealed because the body
+// SealedAnswers is the table of what confirmed withdrawals, with its data keys. It is sealed because the body
 // has the merchant's API key.
 var SealedAnswers = db.SealedTable{Name: "answers", Key: "id", DataKey: "data_key"}
 
@@ -27,13 +27,16 @@ const (
 
 var insertAnswers = db.NewInsert(keepAnswerSQL, 50, 5)
 
-// evidence is a row of answers: why a merchant that signs its answers has confirmed a withdrawal.
-// Whoever writes the database cannot make one. The zero value is none.
+// evidence is a row of answers: why a withdrawal is confirmed. Whoever writes the database cannot
+// make one. The zero value is none.
 type evidence struct {
 	Answer *client.SignedAnswer `json:"answer,omitempty"`
 	// Key is the public part that Answer was verified with when it came: the merchant may have
 	// another key by the time a permit that was given is asked for again.
 	Key string `json:"key,omitempty"`
+	// Unsigned are the details of an answer that came while the merchant had no answerKey. It stays
+	// what it was when the merchant gets one.
+	Unsigned *client.Details `json:"unsigned,omitempty"`
 	// Adopted stands in place of an answer that a restore lost: reconcile recorded that the core has
 	// the permit for these details.
 	Adopted *client.Details `json:"adopted,omitempty"`
@@ -52,20 +55,33 @@ func (o *Outbox) sealEvidence(ctx context.Context, id string, e evidence) ([]any
 	return []any{id, key, sealed[0]}, nil
 }
 
-// settleAnswers keeps the signed answers with which the batch confirmed withdrawals.
+// settleAnswers keeps why the batch confirmed withdrawals.
 func (o *Outbox) settleAnswers(ctx context.Context, t *db.Tx, batch []*settling) error {
 	var args []any
 	for _, b := range batch {
-		if b.awaiting != 1 || b.decided != countersign.DecisionConfirmed || b.Exchange == nil || b.Exchange.Signed == nil {
+		if b.awaiting != 1 || b.decided != countersign.DecisionConfirmed {
 			continue
 		}
-		row, err := o.sealEvidence(ctx, b.CallbackID, evidence{Answer: b.Exchange.Signed, Key: b.Exchange.SignedBy})
+		var e evidence
+		switch {
+		case !b.signs:
+			e.Unsigned = detailsOf(b.Details)
+		case b.Exchange != nil && b.Exchange.Signed != nil:
+			e.Answer, e.Key = b.Exchange.Signed, b.Exchange.SignedBy
+		default:
+			continue
+		}
+		row, err := o.sealEvidence(ctx, b.CallbackID, e)
 		if err != nil {
 			return err
 		}
 		args = append(args, row...)
 	}
 	return t.Batch(ctx, insertAnswers.Statements(args, nil))
+}
+
+func detailsOf(d countersign.Details) *client.Details {
+	return &client.Details{Address: d.Address, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount}
 }
 
 // keptAnswer is a row of answers as it is stored. The zero value is none.
@@ -91,15 +107,17 @@ func (k *keptAnswer) open(ctx context.Context, d *db.DB, id string) (e evidence,
 	return e, nil
 }
 
-// bears reports whether a merchant with these keys, which are not none, has signed e as the
-// confirmation of w. again: w has its permit, so the key of the answer counts as well, and so does
-// what reconcile recorded.
+// bears reports whether e shows that a merchant, which now has these keys, has confirmed w. again:
+// w has its permit, so the key of the answer counts as well, and so does what reconcile recorded.
 func (e evidence) bears(w *Withdrawal, again bool, keys []*envelope.SigningKey) bool {
 	if w.Details == nil {
 		return false
 	}
-	if again && e.Adopted != nil {
-		d := e.Adopted
+	d := e.Unsigned
+	if again && d == nil {
+		d = e.Adopted
+	}
+	if d != nil {
 		return countersign.Details{Address: d.Address, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount}.Differs(*w.Details) == ""
 	}
 	if again && e.Key != "" {

@@ -256,6 +256,44 @@ func testUnsignedRelease(t *testing.T, s *Outbox) {
 	}
 }
 
+// testKeySetLater: an answer that came while the merchant had no answerKey stays the unsigned answer
+// that it was when the merchant gets one: its withdrawal is released, for the details that were
+// confirmed, and a row that was written as confirmed is not.
+func testKeySetLater(t *testing.T, s *Outbox) {
+	tampered.Store(s, true)
+	addMerchants(t, s, 1, nil)
+	now := db.Millis(10_000)
+	d := *someDetails(t, "2.5")
+	add := func(id string) Withdrawal { return addWithdrawal(t, s, newWithdrawal(id, now+50_000, &d), now) }
+	ask := func(w Withdrawal) (Permit, error) {
+		return s.Release(ctx, w.ID, Holder{"core", "core"}, "permit", now+1)
+	}
+	var confirmed [3]Withdrawal
+	for i, id := range []string{"before", "after", "moved"} {
+		confirmed[i] = add(id)
+		confirm(t, s, confirmed[i], nil, now)
+	}
+	before, after, moved, forged := confirmed[0], confirmed[1], confirmed[2], add("forged")
+	if _, err := ask(before); err != nil {
+		t.Fatal(err)
+	}
+	must(s.UpdateMerchant(ctx, "m0", now, func(m *Merchant) error { m.AnswerKey = signingKey(t).PublicBase64(); return nil }))(t)
+	for _, w := range []Withdrawal{before, after, after} {
+		if p, err := ask(w); err != nil || p.Permit == "" || p.Answer != nil || evidenceDiffers(t, s, w) {
+			t.Errorf("%s: %+v, %v", w.CallBackID, p, err)
+		}
+	}
+	_, rest, _ := strings.Cut(moved.ID, ".")
+	exec(t, s, `UPDATE withdrawals SET confirmed_address = 'EVIL' WHERE id = '`+rest+`'`)
+	forgeConfirmed(t, s, forged, d.Address)
+	exec(t, s, `INSERT INTO answers (id, data_key, answer) SELECT '`+forged.ID+`', data_key, answer FROM answers WHERE id = '`+before.ID+`'`)
+	for _, w := range []Withdrawal{moved, forged} {
+		if p, err := ask(w); !errors.Is(err, db.ErrConflict) || !evidenceDiffers(t, s, w) {
+			t.Errorf("%s: %+v, %v", w.CallBackID, p, err)
+		}
+	}
+}
+
 // testAnswerSealed: the body has the merchant's API key, so no column has it in plain text.
 func testAnswerSealed(t *testing.T, s *Outbox) {
 	pair := signingKey(t)

@@ -48,6 +48,7 @@ var suite = []struct {
 	{"sweep/due too far away", testFar},
 	{"lists of a time", testListsOfATime},
 	{"release/of a merchant that signs", testSignedRelease},
+	{"release/of a merchant that signs since", testKeySetLater},
 	{"release/again of a merchant that signs", testSignedRepeat},
 	{"release/of a merchant that does not sign", testUnsignedRelease},
 	{"release/the kept answer is sealed", testAnswerSealed},

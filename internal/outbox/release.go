@@ -124,7 +124,8 @@ const readPermitSQL = `SELECT w.permit, ` + withdrawalColumns + ` FROM withdrawa
 // A merchant that signs its answers must have signed this one: if the answer that is kept does not
 // confirm what the row says under a key that the merchant has now, there is no permit and
 // AlarmEvidenceDiffers is raised (PROTOCOL.md, D9). So it is for a permit that the row says was
-// given, except that the key which the answer came with counts too.
+// given, except that the key which the answer came with counts too. An answer from before the
+// merchant had a key needs no signature.
 //
 // What is above the merchant's ApproveAbove, and which no person has approved, gets no permit: a
 // *ConflictError with the code awaiting_approval.

@@ -38,6 +38,7 @@ type settling struct {
 	awaiting int64         // 1: the withdrawal was awaiting
 	stopped  client.Reason // why the answer cannot decide; empty if it can
 	within   db.Millis     // how long it can be released if it is confirmed
+	signs    bool          // the merchant has an answerKey
 	now      db.Millis
 }
 
@@ -327,7 +328,7 @@ func (b *settling) scanDecision(r db.Rows, kept *keptMerchant, frozen Freeze) er
 	if restored > 0 {
 		b.stopped = client.ReasonRestored
 	}
-	b.within = db.Millis(time.Duration(m.ReleaseWithin).Milliseconds())
+	b.within, b.signs = db.Millis(time.Duration(m.ReleaseWithin).Milliseconds()), m.AnswerKey != ""
 	return err
 }
 

@@ -254,12 +254,12 @@ CREATE INDEX withdrawals_tx ON withdrawals (tx_id, id, merchant) WHERE tx_id <> 
 -- The address that was confirmed, or else the one that was ordered.
 CREATE INDEX withdrawals_address ON withdrawals ((CASE WHEN confirmed_address <> '' THEN confirmed_address ELSE ordered_address END), id, merchant);
 
--- The signed answer that confirmed a withdrawal, sealed: its body has the merchant's API key.
--- Merchants that do not sign have none.
+-- What confirmed a withdrawal, sealed: a signed answer, whose body has the merchant's API key, or
+-- the details of an unsigned one.
 CREATE TABLE answers (
   id       {text} NOT NULL PRIMARY KEY, -- of the withdrawal, with its merchant
   data_key {bytes} NOT NULL,
-  answer   {bytes} NOT NULL -- JSON: client.SignedAnswer
+  answer   {bytes} NOT NULL -- JSON: outbox.evidence
 ){clustered};
 
 -- The feed of decisions.
