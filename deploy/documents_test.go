@@ -82,7 +82,7 @@ func TestGoTestOfDocuments(t *testing.T) {
 	for _, page := range pages {
 		for _, m := range command.FindAllStringSubmatch(read(t, page), -1) {
 			commands++
-			checkCommand(t, page, m[1])
+			checkCommand(t, page, strings.ReplaceAll(m[1], `\|`, "|")) // as a cell of a table has it
 		}
 	}
 	if commands < 20 {
