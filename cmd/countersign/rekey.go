@@ -31,7 +31,7 @@ func (c *rekeyCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	config := daemon.RekeyConfig{Storage: storage, Gateway: c.Gateway, Finish: c.Finish, Log: log}
+	config := daemon.RekeyConfig{Storage: storage, Gateway: c.Gateway, Finish: c.Finish, Status: c.Status, Log: log}
 	if config.New, err = daemon.GivenKey("new-master-key", c.NewMasterKey, c.NewMasterKeyCommand, log); err != nil {
 		return err
 	}
@@ -43,8 +43,6 @@ func (c *rekeyCmd) Run(std streams) error {
 		return errors.New("--signing replaces the pair of the signed link: leave the new master key out")
 	case !c.Signing && (c.Finish || c.Status):
 		return errors.New("--finish and --status are for --signing: the master key is replaced in one step")
-	case c.Signing && c.Status:
-		r, err = daemon.RekeySigningStatus(ctx, config)
 	case c.Signing:
 		r, err = daemon.RekeySigning(ctx, config)
 	default:

@@ -92,10 +92,7 @@ func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.
 		say("data directory", nil, "%s is there", s.Dir)
 	}
 	say("disk", roomFor(s.Dir), "it has more than %d MiB left", startRoom>>20)
-	key, keyErr := s.Keys, error(nil)
-	if key == nil {
-		key, keyErr = s.masterKey()
-	}
+	key, keyErr := s.masterKey()
 	looked, signing := false, "the signing key would be made"
 	err := db.Look(ctx, s.url(), endOf(gateway), log, func(l db.Seen) error {
 		looked = true
@@ -119,10 +116,8 @@ func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.
 			say("database", nil, "its schema has number %d; this program knows %d", l.Schema, l.Knows)
 		}
 		switch {
-		case errors.Is(keyErr, fs.ErrNotExist) && l.Schema == 0:
+		case errors.Is(keyErr, ErrNoMasterKey) && l.Schema == 0:
 			say("master key", nil, "%s would be made", s.file(MasterKeyFile))
-		case errors.Is(keyErr, fs.ErrNotExist):
-			say("master key", fmt.Errorf("%w: %s", ErrNoMasterKey, s.file(MasterKeyFile)), "")
 		case keyErr != nil:
 			say("master key", keyErr, "")
 		case l.Schema == 0:

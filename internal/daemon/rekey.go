@@ -2,8 +2,6 @@ package daemon
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,9 +13,6 @@ import (
 	"countersign/internal/journal"
 )
 
-// nextKeyFile has the new key of a data directory, before it takes the place of the old one.
-const nextKeyFile = MasterKeyFile + ".next"
-
 // RekeyConfig is what Rekey and RekeySigning need.
 type RekeyConfig struct {
 	// Storage says where the end keeps its state, with the present master key.
@@ -27,8 +22,8 @@ type RekeyConfig struct {
 	// New takes the place of the master key. Nil: Rekey makes one in the data directory, if the
 	// old one is there.
 	New *db.MasterKey
-	// Finish puts the next pair of RekeySigning in place.
-	Finish bool
+	// Finish has RekeySigning put the next pair in place; Status has it only look.
+	Finish, Status bool
 	// Log gets what opening the database says. Nil: discards.
 	Log *slog.Logger
 	// step is called before each step of Rekey with its name, for a test that ends the process
@@ -88,9 +83,10 @@ func (c RekeyConfig) at(step string) {
 }
 
 // rekeyPair returns the key that is replaced and the new one, of which one opens the database
-// whose key is is. The old one is nil if an earlier run has put it away.
+// whose key is is. The old one is nil if an earlier run has put it away. A new key is kept before
+// anything is sealed under it.
 func (c RekeyConfig) rekeyPair(is string) (old, fresh *db.MasterKey, err error) {
-	old, err = c.key()
+	old, err = c.masterKey()
 	switch fresh = c.New; {
 	case errors.Is(err, ErrNoMasterKey) && fresh != nil && fresh.Fingerprint() == is:
 		return nil, fresh, nil
@@ -99,8 +95,14 @@ func (c RekeyConfig) rekeyPair(is string) (old, fresh *db.MasterKey, err error) 
 	case fresh == nil && c.Keys != nil:
 		return nil, nil, errors.New("the new master key is missing: give --new-master-key-command or COUNTERSIGN_NEW_MASTER_KEY; it can be made in the data directory only if the old one is there")
 	case fresh == nil:
-		// A run that was broken off has sealed everything under the next key already.
-		if fresh, err = c.nextKey(old.Fingerprint() == is); errors.Is(err, fs.ErrNotExist) {
+		if old.Fingerprint() == is { // else an earlier run has sealed everything under the next key
+			c.at("making")
+			err = c.makeKey(nextKeyFile)
+		}
+		if err == nil {
+			fresh, err = c.readKey(nextKeyFile)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
 			err = c.explainKey(&db.MasterKeyError{Given: old.Fingerprint(), Database: is})
 		}
 		if err != nil {
@@ -138,62 +140,6 @@ func (c RekeyConfig) putInPlace(old *db.MasterKey) (oldFile string, err error) {
 		err = syncDir(c.Dir)
 	}
 	return oldFile, err
-}
-
-// oldKeyFile has a master key that was replaced.
-func (s Storage) oldKeyFile(fingerprint string) string {
-	return s.file(MasterKeyFile) + "." + fingerprint
-}
-
-// key is the master key that was given, or that of the data directory.
-func (s Storage) key() (*db.MasterKey, error) {
-	if s.Keys != nil {
-		return s.Keys, nil
-	}
-	key, err := s.masterKey()
-	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w: %s", ErrNoMasterKey, s.file(MasterKeyFile))
-	}
-	return key, err
-}
-
-// nextKey reads the new key of the data directory, and makes it if there is none. It is kept
-// before anything is sealed under it.
-func (c RekeyConfig) nextKey(make bool) (*db.MasterKey, error) {
-	path := c.file(nextKeyFile)
-	text, err := readSecret(path)
-	if errors.Is(err, fs.ErrNotExist) && make {
-		var fresh [32]byte
-		_, _ = rand.Read(fresh[:]) // never fails
-		c.at("making")
-		text, err = keepSecret(path, hex.EncodeToString(fresh[:]))
-	}
-	if err != nil {
-		return nil, err
-	}
-	key, err := ParseMasterKey(text)
-	if err != nil {
-		err = fmt.Errorf("%s %w", path, err)
-	}
-	return key, err
-}
-
-// explainKey adds to an error about the master key of the data directory what to do, if one of
-// its other files has the key of the database.
-func (s Storage) explainKey(err error) error {
-	var wrong *db.MasterKeyError
-	if s.Keys != nil || !errors.As(err, &wrong) {
-		return err
-	}
-	next, nextErr := (RekeyConfig{Storage: s}).nextKey(false)
-	if nextErr == nil && next.Fingerprint() == wrong.Database {
-		return fmt.Errorf("%w: rekey was interrupted after it sealed everything under the key in %s: run rekey again", err, s.file(nextKeyFile))
-	}
-	old := s.oldKeyFile(wrong.Database)
-	if _, missing := os.Lstat(old); missing == nil {
-		return fmt.Errorf("%w: %s has that key, from before a rekey: keep master.key as %s, and put that file in its place", err, old, s.oldKeyFile(wrong.Given))
-	}
-	return err
 }
 
 // look calls fn with a database that was started. beside: a process may have a SQLite database

@@ -34,9 +34,13 @@ func signingKeyPart(k *envelope.SigningKey) *SigningKeyPart {
 // RekeySigning makes the pair that will take the place of the end's own, and with c.Finish puts
 // it there. Between the two the other end is given both public parts, so nothing that either pair signs
 // is refused. Processes may use a PostgreSQL database meanwhile, and sign with the older pair until they
-// are started again; a SQLite one must not be open. It may be broken off anywhere and begun again.
+// are started again; a SQLite one must not be open. It may be broken off anywhere and begun again. With
+// c.Status it only says how far it is.
 func RekeySigning(ctx context.Context, c RekeyConfig) (RekeyedSigning, error) {
-	before, err := c.signingKeys(ctx, false)
+	before, err := c.signingKeys(ctx, c.Status)
+	if c.Status {
+		return before, err
+	}
 	if err == nil && before.Key == nil {
 		err = errors.New("the database has no signing key yet: start it first")
 	}
@@ -60,17 +64,12 @@ func RekeySigning(ctx context.Context, c RekeyConfig) (RekeyedSigning, error) {
 	if err != nil {
 		return before, err
 	}
-	return RekeySigningStatus(ctx, c)
-}
-
-// RekeySigningStatus says how far the replacement is, also beside a process that has the database open.
-func RekeySigningStatus(ctx context.Context, c RekeyConfig) (RekeyedSigning, error) {
 	return c.signingKeys(ctx, true)
 }
 
 // signingKeys reads the public parts. beside: a process may have a SQLite database open.
 func (c RekeyConfig) signingKeys(ctx context.Context, beside bool) (r RekeyedSigning, err error) {
-	key, err := c.key()
+	key, err := c.masterKey()
 	if err != nil {
 		return r, err
 	}

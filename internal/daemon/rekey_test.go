@@ -102,7 +102,7 @@ func TestRekeyKilled(t *testing.T) {
 				}
 				run := rekeyRun{Dir: s.Dir, DB: s.DB, Step: step}
 				run.killed(t)
-				next, nextErr := run.config().nextKey(false)
+				next, nextErr := s.readKey(nextKeyFile)
 				err = opensOne(t, s)
 				switch step {
 				case "making":

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -52,19 +51,6 @@ var ErrFull = db.ErrFull
 // ErrOutdated: the schema is older than this program, and the role may not change it.
 var ErrOutdated = db.ErrOutdated
 
-// ErrNoMasterKey: the database was sealed with a master key that is not there.
-var ErrNoMasterKey = errors.New("the master key of the database is missing")
-
-// ParseMasterKey reads a master key of 64 hexadecimal digits.
-func ParseMasterKey(text string) (*db.MasterKey, error) {
-	var key [32]byte
-	b, err := hex.DecodeString(strings.TrimSpace(text))
-	if err != nil || len(b) != len(key) {
-		return nil, errors.New("does not hold 64 hexadecimal digits")
-	}
-	return db.NewMasterKey([32]byte(b)), nil
-}
-
 // open makes the missing files of the data directory and opens the database of an
 // end.
 func (s Storage) open(ctx context.Context, log *slog.Logger, end db.End) (*db.DB, error) {
@@ -83,20 +69,18 @@ func (s Storage) openAny(ctx context.Context, log *slog.Logger, end db.End, rest
 	if err := s.makeDir(); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	c := db.Config{URL: s.url(), Keys: s.Keys, Log: log, Restoring: restoring, World: s.World.World}
-	if c.Keys == nil {
-		// The first start makes the database and then the key. So a start that failed
-		// or died is a first start again as long as there is no key, and a key without
-		// its database says that the database was lost.
-		keys, err := s.masterKey()
-		switch {
-		case err == nil:
-			c.Keys, c.Used = keys, true
-		case errors.Is(err, fs.ErrNotExist):
-			c.FindKeys = s.firstMasterKey
-		default:
-			return nil, fmt.Errorf("master key: %w", err)
-		}
+	c := db.Config{URL: s.url(), Log: log, Restoring: restoring, World: s.World.World}
+	// The first start makes the database and then the key. So a start that failed or died is a
+	// first start again as long as there is no key, and a key without its database says that the
+	// database was lost.
+	key, err := s.masterKey()
+	switch {
+	case err == nil:
+		c.Keys, c.Used = key, s.Keys == nil
+	case errors.Is(err, ErrNoMasterKey):
+		c.FindKeys = s.firstMasterKey
+	default:
+		return nil, fmt.Errorf("master key: %w", err)
 	}
 	d, err := db.Open(ctx, c, end)
 	return d, s.explainKey(err)
@@ -122,39 +106,6 @@ func (s Storage) makeDir() error {
 		return err
 	}
 	return s.private()
-}
-
-// firstMasterKey returns the master key where there was none when the process started.
-// It makes one for a new database alone: no other key opens one that is sealed.
-func (s Storage) firstMasterKey(newDatabase bool) (*db.MasterKey, error) {
-	if newDatabase {
-		var fresh [32]byte
-		_, _ = rand.Read(fresh[:]) // never fails
-		if _, err := keepSecret(s.file(MasterKeyFile), hex.EncodeToString(fresh[:])); err != nil {
-			return nil, fmt.Errorf("master key: %w", err)
-		}
-	}
-	keys, err := s.masterKey()
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w: %s", ErrNoMasterKey, s.file(MasterKeyFile))
-	case err != nil:
-		return nil, fmt.Errorf("master key: %w", err)
-	}
-	return keys, nil
-}
-
-// masterKey reads the master key of the data directory.
-func (s Storage) masterKey() (*db.MasterKey, error) {
-	text, err := readSecret(s.file(MasterKeyFile))
-	if err != nil {
-		return nil, err
-	}
-	keys, err := ParseMasterKey(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s %w", s.file(MasterKeyFile), err)
-	}
-	return keys, nil
 }
 
 // keepSecret reads the secret in the file at path. If there is no file, it makes
