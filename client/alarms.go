@@ -75,7 +75,7 @@ var alarmKinds = words[AlarmKind]{
 		do:    "Propose a new token of role approver now, and have the present approver approve it.",
 		ended: "Another approver can decide for longer, or changes wait for nobody."},
 	{is: AlarmAuditBroken, at: atBoth, urgent: true,
-		means: "The audit log is not as this end left it, and this end signs no more checkpoints. Somebody changed the database past the program, or it was damaged or set back.",
+		means: "The audit log does not continue what a node has signed, so that node has stopped. Somebody changed the database past the program, or it was damaged or set back while it was in use.",
 		do:    "Keep a copy of the database. Compare it with an export and with the last checkpoint in the program's log (audit verify --since). Find out who can write to the database."},
 	{is: AlarmRestored, at: atBoth, urgent: true,
 		means: "The database was restored from a backup. What happened after the backup is not known here. The service releases and ends nothing; the gateway holds every deposit and decides no order.",
@@ -401,7 +401,7 @@ type PostedAlarm struct {
 	Content   string       `json:"content" doc:"text again: what Discord shows"`
 	Data      Alarm        `json:"data,omitzero" doc:"the alarm as it was then, without who has acknowledged it; absent in a test"`
 	// Checkpoint is outside of the database's reach once it was posted.
-	Checkpoint string `json:"checkpoint,omitempty" doc:"the newest checkpoint of the audit log before it, a signed note: audit verify --since takes this message as a file. Absent: there was none"`
+	Checkpoint string `json:"checkpoint,omitempty" doc:"the newest checkpoint of the audit log, a signed note: audit verify --since takes this message as a file. Absent: there was none"`
 }
 
 // AlarmTest is how a test of --alarm-url ended.

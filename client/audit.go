@@ -10,13 +10,13 @@ import (
 // AuditEntry is one record of the audit log.
 type AuditEntry struct {
 	Seq    int64           `json:"seq" minimum:"1" doc:"number in the log, without gaps"`
-	Hashes []byte          `json:"hashes" doc:"Base64: the SHA-256 hash of the record as a leaf of the tree (RFC 6962), then those of the subtrees that it completes"`
 	Record json.RawMessage `json:"record" doc:"what happened, as the log has it: at, kind, about (ids), by (the token), node, data"`
+	Proof  []byte          `json:"proof,omitempty" doc:"Base64: the hashes, 32 bytes each, that lead from the record to the checkpoint's root (RFC 6962, 2.1.1); absent: none was asked for, or the log has no other record"`
 }
 
 // AuditPage is a part of the audit log.
 type AuditPage struct {
-	Edge    [][]byte     `json:"edge" nullable:"false" doc:"Base64: hashes of the complete subtrees of the tree of all records up to after, the largest first"`
+	Edge    []byte       `json:"edge,omitempty" doc:"Base64: hashes, 32 bytes each, of the complete subtrees of the tree of all records up to after, the largest first; absent: after is 0, or beyond the end"`
 	Entries []AuditEntry `json:"entries" nullable:"false" doc:"in the order of seq"`
 	Next    int64        `json:"next" doc:"the value of after for the next request"`
 	Size    int64        `json:"size" doc:"number of records that the log has now"`
@@ -38,18 +38,11 @@ type AuditAboutOptions struct {
 // checkpoint is its beginning, and that a record is in it. countersign audit verify
 // checks it with nothing but the verifier key.
 type AuditProof struct {
-	Checkpoint  string       `json:"checkpoint" doc:"signed note: the log's name, its number of records, its root hash in Base64, the time"`
-	Key         string       `json:"key" doc:"verifier key of the log. Whoever verifies has it from elsewhere"`
-	From        int64        `json:"from,omitempty" doc:"number of records of an earlier checkpoint; absent: none"`
-	Consistency [][]byte     `json:"consistency,omitempty" doc:"Base64: proof that the first records, from in number, are those of the earlier checkpoint (RFC 6962, 2.1.2)"`
-	Record      *AuditRecord `json:"record,omitempty" doc:"a record that is in the log; absent: none was asked for"`
-}
-
-// AuditRecord is a record with the proof that it is in the log.
-type AuditRecord struct {
-	Seq    int64           `json:"seq" minimum:"1" doc:"number in the log"`
-	Record json.RawMessage `json:"record" doc:"what happened, as the log has it"`
-	Proof  [][]byte        `json:"proof,omitempty" doc:"Base64: the hashes that lead from the record to the checkpoint's root (RFC 6962, 2.1.1)"`
+	Checkpoint  string      `json:"checkpoint" doc:"signed note: the log's name, its number of records, its root hash in Base64, the time"`
+	Key         string      `json:"key" doc:"verifier key of the log. Whoever verifies has it from elsewhere"`
+	From        int64       `json:"from,omitempty" doc:"number of records of an earlier checkpoint; absent: none"`
+	Consistency []byte      `json:"consistency,omitempty" doc:"Base64: hashes, 32 bytes each: the proof that the first records, from in number, are those of the earlier checkpoint (RFC 6962, 2.1.2)"`
+	Record      *AuditEntry `json:"record,omitempty" doc:"a record that is in the log; absent: none was asked for"`
 }
 
 // Audit returns a part of the audit log: the records after a number.

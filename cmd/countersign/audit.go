@@ -18,14 +18,13 @@ import (
 type auditExportCmd struct {
 	cli.Either
 	From int64 `help:"First record." default:"1" placeholder:"SEQ"`
-	To   int64 `help:"Last record. Default: the last there is." placeholder:"SEQ"`
 }
 
 func (c *auditExportCmd) Run(ctx context.Context, std streams, api *client.Service) error {
-	if c.From < 1 || c.To != 0 && c.To < c.From {
-		return fmt.Errorf("--from %d --to %d: want 1 <= from <= to", c.From, c.To)
+	if c.From < 1 {
+		return fmt.Errorf("--from %d: want the number of a record, 1 or more", c.From)
 	}
-	return journal.Export(ctx, std.out, api, c.From, c.To)
+	return journal.Export(ctx, std.out, api, c.From)
 }
 
 type auditCheckpointCmd struct{ cli.Either }
@@ -74,17 +73,7 @@ func (c *auditProveCmd) Run(ctx context.Context, std streams, api *client.Servic
 	if err != nil {
 		return err
 	}
-	return writeProof(std.out, p)
-}
-
-// writeProof writes p as journal.Verify reads it.
-func writeProof(w io.Writer, p client.AuditProof) error {
-	text, err := journal.Marshal(p)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(append(text, '\n'))
-	return err
+	return journal.WriteProof(std.out, p)
 }
 
 type auditVerifyCmd struct {
@@ -126,7 +115,7 @@ func (c *auditVerifyCmd) Run(ctx context.Context, std streams) error {
 		fmt.Fprintf(std.out, "      records %d to %d are in it, unchanged\n", v.First, v.Last)
 	}
 	if v.Record != nil {
-		return journal.Show(std.out, client.AuditEntry{Seq: v.Record.Seq, Record: v.Record.Record})
+		return journal.Show(std.out, *v.Record)
 	}
 	return nil
 }
@@ -138,7 +127,7 @@ func (c *auditVerifyCmd) open(ctx context.Context, std streams, since []byte) (i
 		var from int64
 		if since != nil {
 			var err error
-			if from, err = journal.HeldSize(since); err != nil {
+			if from, err = journal.SizeOf(string(since)); err != nil {
 				return nil, fmt.Errorf("--since: %w", err)
 			}
 		}
@@ -151,7 +140,7 @@ func (c *auditVerifyCmd) open(ctx context.Context, std streams, since []byte) (i
 			return nil, err
 		}
 		var b bytes.Buffer
-		return io.NopCloser(&b), writeProof(&b, p)
+		return io.NopCloser(&b), journal.WriteProof(&b, p)
 	case "-":
 		return io.NopCloser(std.in), nil
 	}

@@ -97,16 +97,6 @@ func (c *restoreCmd) steps(r daemon.Restored) string {
 	add := func(text string, commands ...string) {
 		steps = append(steps, strings.Join(append([]string{fmt.Sprintf("%d. %s", len(steps)+1, text)}, commands...), "\n     countersign "))
 	}
-	for _, token := range r.Valid {
-		id, _, _ := strings.Cut(token, " ")
-		add("The token "+token+" was revoked after the backup and is valid again. As soon as the daemon runs:", "token revoke "+id+map[bool]string{true: " --gateway"}[c.Gateway])
-	}
-	if len(r.Gone) > 0 {
-		add("These tokens were made after the backup and are gone; make new ones: " + strings.Join(r.Gone, ", "))
-	}
-	if !r.Compared {
-		add("The database that was there could not be read: your notes or the exported audit log say which tokens were made or revoked since, and what people stopped.")
-	}
 	if c.Gateway {
 		add("Stop the application that reads the feeds. Write what it has booked (booked.ndjson): every deposit, and every order with its state. docs/backup.md has the lines.")
 		add(fmt.Sprintf("Look, then settle. %d orders had not ended in the backup; those that the file does not name stay closed until a person resumes each:", r.Undecided),
@@ -121,5 +111,7 @@ func (c *restoreCmd) steps(r daemon.Restored) string {
 		add("Start the service, let the relay write decisions again, and add again what was named added_unknown:",
 			"relay cursor --next-epoch --from URL --to URL --token @relay.token")
 	}
+	add("Tokens that were revoked after the backup are valid again, and those that were made after it are gone. Revoke again what your notes or the exported audit log name:",
+		"token list"+map[bool]string{true: " --gateway"}[c.Gateway])
 	return "what to do now:\n" + strings.Join(steps, "\n")
 }

@@ -60,25 +60,25 @@ func TestAuditTellsWho(t *testing.T) {
 		}
 
 		page, err := viewer.Audit(t.Context(), client.FeedOptions{After: 3, Limit: 2})
-		if err != nil || len(page.Entries) != 2 || page.Entries[0].Seq != 4 || page.Next != 5 || len(page.Edge) != 2 {
+		if err != nil || len(page.Entries) != 2 || page.Entries[0].Seq != 4 || page.Next != 5 || len(page.Edge) != 2*32 {
 			t.Errorf("page %+v, %v", page, err)
 		}
 		first, err := viewer.AuditCheckpoint(t.Context(), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if size, err := journal.Size(first); err != nil || size != 10 {
+		if size, err := journal.SizeOf(first.Checkpoint); err != nil || size != 10 {
 			t.Errorf("a checkpoint of %d records, %v", size, err)
 		}
 		p, err := viewer.AuditProve(t.Context(), 4)
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, err := journal.Marshal(p)
-		if err != nil {
+		var text bytes.Buffer
+		if err := journal.WriteProof(&text, p); err != nil {
 			t.Fatal(err)
 		}
-		if v, err := journal.Verify(bytes.NewReader(append(text, '\n')), p.Key, nil); err != nil || v.Record == nil || v.Record.Seq != 4 {
+		if v, err := journal.Verify(&text, p.Key, nil); err != nil || v.Record == nil || v.Record.Seq != 4 {
 			t.Errorf("the proof of a record: %+v, %v", v, err)
 		}
 		if _, err := viewer.AuditProve(t.Context(), 1000); !errors.Is(err, client.ErrNotFound) {

@@ -96,7 +96,8 @@ type inboxTx struct {
 	taken     []*int64 // of each known row that became settled: 1, or 0 if it was already
 	leased    []*int64 // by call: nil, or how many rows its lease changed
 	ledger    ledger
-	items     []journal.Taken // of the fresh rows
+	added     int       // fresh rows
+	addedAt   db.Millis // of the last of them
 
 	epochs   db.EpochQuery
 	restored bool         // the book was restored and is not reconciled
@@ -173,7 +174,7 @@ func (in *inboxTx) run(ctx context.Context) error {
 			in.results[i] = merchant.Claimed{State: merchant.StateBusy, Seq: in.results[i].Seq, PossibleDuplicate: in.results[i].PossibleDuplicate}
 		}
 	}
-	if err := in.recordFresh(ctx); err != nil {
+	if err := journal.AddCount(ctx, in.t, journal.CallbacksTaken, in.addedAt, in.added); err != nil {
 		return err
 	}
 	return in.ledger.write(ctx, in.t)
@@ -203,8 +204,7 @@ func (in *inboxTx) claim(i int, e *merchant.Entry, suspect bool) *inboxRow {
 	} else {
 		in.ledger.count(countOpen, 1)
 	}
-	in.items = append(in.items, journal.Taken{Seq: row.seq, Type: int64(key.typ), ID: key.id, TenantUserID: e.Callback.User(), CallBackID: e.Callback.OrderID(),
-		Content: hex.EncodeToString(e.Content[:]), At: int64(db.MillisOf(e.At)), PossibleDuplicate: row.duplicate, Suspect: row.suspect})
+	in.added, in.addedAt = in.added+1, max(in.addedAt, db.MillisOf(e.At))
 	in.fresh = append(in.fresh, row.seq, int64(key.typ), key.id, e.Callback.User(), e.Callback.OrderID(), e.Content[:], orNull(keyOf(e.Transfer)),
 		orNull(keyOf(e.Payment)), e.TxIndex, bit(row.duplicate), bit(row.suspect), row.claims, int64(row.leaseUntil), bit(row.settled), int64(db.MillisOf(e.At)), ended)
 	return row

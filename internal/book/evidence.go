@@ -13,7 +13,7 @@ import (
 )
 
 func recordOrder(ctx context.Context, t *db.Tx, o Order) error {
-	r := journal.Order{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, Details: journal.DetailsOf(&o.Details), Labels: o.Labels}
+	r := journal.Event{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, Details: journal.DetailsOf(&o.Details), Labels: o.Labels}
 	if o.Expires < db.Never {
 		r.Expires = int64(o.Expires)
 	}
@@ -36,15 +36,6 @@ func (l *ledger) records(ctx context.Context, t *db.Tx) error {
 		}
 	}
 	return nil
-}
-
-// recordFresh adds one record for the entries that a transaction has recorded.
-func (in *inboxTx) recordFresh(ctx context.Context) error {
-	var at db.Millis
-	for _, item := range in.items {
-		at = max(at, db.Millis(item.At))
-	}
-	return journal.AddMany(ctx, in.t, journal.Record{Kind: journal.CallbacksTaken, At: at}, in.items)
 }
 
 func linkOf(l *merchant.Link) *journal.Link {

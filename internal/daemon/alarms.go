@@ -38,7 +38,7 @@ const (
 const alarmURLName = "url"
 
 // alarmPoster posts the messages about the alarms of one end, one at a time. Several processes of
-// one database share the work: each message is posted until it is taken, the same in every attempt.
+// one database share the work: each message is posted until it is taken, the same in every attempt but for its checkpoint.
 type alarmPoster struct {
 	db      *db.DB
 	to      *signed.Poster
@@ -112,11 +112,7 @@ func (p *alarmPoster) one(ctx context.Context) (bool, error) {
 	}
 	// An attempt that has begun is finished even when the process stops.
 	ctx = context.WithoutCancel(ctx)
-	checkpoint, err := p.journal.Before(ctx, post.At)
-	if err != nil {
-		return false, err
-	}
-	id, body, err := alarmMessage(p.journal.End(), checkpoint, post)
+	id, body, err := alarmMessage(p.journal.End(), p.journal.Newest(ctx), post)
 	if err != nil {
 		return false, err
 	}
@@ -135,7 +131,7 @@ func (p *alarmPoster) one(ctx context.Context) (bool, error) {
 	return true, p.db.SettleAlarmPost(ctx, post, false, db.MillisOf(p.now().Add(signed.Delay(post.Attempts, p.random()))))
 }
 
-// alarmMessage returns the id and the body of a message, the same for each attempt.
+// alarmMessage returns the id and the body of a message: of each attempt the same, with the newest checkpoint.
 func alarmMessage(end, checkpoint string, p db.AlarmPost) (id string, body []byte, err error) {
 	text := alarmText(end, p)
 	body, err = json.Marshal(client.PostedAlarm{Event: p.Type(), Timestamp: api.TimeOf(p.At), Text: text, Content: text,

@@ -309,12 +309,11 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if err := g.audit.Started(ctx, g.settings()); err != nil && ctx.Err() == nil { // a stop during the start is no failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), g.Close())
 	}
-	parts := []Part{g.callbacks.part(), g.api.part(), {"gateway", g.gateway.Run}, {"clock", g.clock.Run}, {"database", g.db.Run}, g.c.hold(g.db, g.audit), {"audit", g.audit.Run}, {"alarms", g.alarms.Run}, g.heart.part(), {"retention", g.purger.Run}}
+	parts := []Part{g.callbacks.part(), g.api.part(), {"gateway", g.gateway.Run}, {"clock", g.clock.Run}, {"database", g.db.Run}, g.c.hold(g.db, g.audit), {"alarms", g.alarms.Run}, g.heart.part(), {"retention", g.purger.Run}}
 	if g.metrics != nil {
 		parts = append(parts, g.metrics.part())
 	}
 	err := RunParts(ctx, parts...)
-	signLast(ctx, g.audit)
 	g.heart.stop(ctx)
 	g.c.holdLast(ctx, g.db, g.audit)
 	g.traces.close(ctx)

@@ -25,19 +25,8 @@ const holdEvery = time.Second
 // ErrOlder: the database was put back to an earlier state, or is a backup.
 var ErrOlder = db.ErrOlder
 
-// checkpointFile is what the file has. The tokens are in it without their secrets, so that a restore can say
-// which of them are gone or valid again where the database that was lost cannot be read.
-type checkpointFile struct {
-	journal.Held
-	Tokens []lastToken `json:"tokens"`
-}
-
 // held reads the file. The zero Held: there is none.
-func (s Storage) held() (journal.Held, error) {
-	var f checkpointFile
-	err := s.readJSON(CheckpointFile, &f)
-	return f.Held, err
-}
+func (s Storage) held() (h journal.Held, err error) { return h, s.readJSON(CheckpointFile, &h) }
 
 // checkHeld fails with ErrOlder if the audit log of d does not continue the checkpoint of the file.
 func (s Storage) checkHeld(ctx context.Context, d *db.DB) error {
@@ -77,23 +66,19 @@ func (s Storage) hold(d *db.DB, l *journal.Log) Part {
 	}}
 }
 
-// holdOnce writes the file if the log has grown since h, and returns what it has. It fails if the log
-// does not continue h.
+// holdOnce writes the file if the log has grown since h, and returns what it has. It fails with ErrOlder if the
+// database went back.
 func (s Storage) holdOnce(ctx context.Context, d *db.DB, l *journal.Log, h journal.Held) (journal.Held, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	now, err := l.Hold(ctx, h)
+	now, err := l.Hold(ctx)
 	switch {
-	case errors.Is(err, db.ErrOlder), errors.Is(err, db.ErrAnother):
+	case errors.Is(err, ErrOlder):
 		return h, err
 	case err != nil, now == h: // others notice that the database is away
 		return h, nil
 	}
-	tokens, err := lastTokens(ctx, d)
-	if err == nil {
-		err = s.replaceJSON(CheckpointFile, checkpointFile{now, tokens})
-	}
-	if err != nil {
+	if err := s.replaceJSON(CheckpointFile, now); err != nil {
 		d.Log().Warn("the newest checkpoint was not kept", "file", CheckpointFile, "error", err.Error())
 		return h, nil
 	}
@@ -102,9 +87,7 @@ func (s Storage) holdOnce(ctx context.Context, d *db.DB, l *journal.Log, h journ
 
 // holdLast writes the file when everything else has ended, unless the database went back.
 func (s Storage) holdLast(ctx context.Context, d *db.DB, l *journal.Log) {
-	if h, err := s.held(); err == nil {
-		_, _ = s.holdOnce(context.WithoutCancel(ctx), d, l, h) // an older one is right too
-	}
+	_, _ = s.holdOnce(context.WithoutCancel(ctx), d, l, journal.Held{}) // an older one is right too
 }
 
 // readJSON reads a file of the data directory into v. A file that is missing leaves v as it is.

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"countersign/internal/journal"
 )
 
 // TestFilesOfRoot: what root restores into the data directory of a daemon that runs as
@@ -41,7 +43,7 @@ func TestFilesOfRoot(t *testing.T) {
 	if err := createFile(filepath.Join(to, nextKeyFile), []byte("key"), 0o600, giveToOwner); err != nil {
 		t.Fatal(err)
 	}
-	if err := (Storage{Dir: to}).replaceJSON(CheckpointFile, checkpointFile{}); err != nil {
+	if err := (Storage{Dir: to}).replaceJSON(CheckpointFile, journal.Held{}); err != nil {
 		t.Fatal(err)
 	}
 	files, err := os.ReadDir(to)

@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"countersign/client"
-	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/journal"
@@ -44,12 +42,6 @@ type Restored struct {
 	// Undecided is how many orders or withdrawals had not ended in the backup: until somebody
 	// says what became of each, nothing is decided on it.
 	Undecided int64 `json:"undecided"`
-	// Compared reports whether the tokens are known of the database that was there. Gone
-	// are tokens that were made after the backup, Valid those that were revoked after it and
-	// count again.
-	Compared bool     `json:"tokensCompared"`
-	Gone     []string `json:"tokensGone,omitempty"`
-	Valid    []string `json:"tokensValidAgain,omitempty"`
 }
 
 // Restore puts a backup in the place of a database, or takes a PostgreSQL database that
@@ -97,14 +89,7 @@ func Restore(ctx context.Context, c RestoreConfig) (r Restored, err error) {
 			}
 		}()
 	}
-	before := c.tokensOf(ctx, r.Database)
-	if before == nil {
-		var f checkpointFile
-		if c.readJSON(CheckpointFile, &f) == nil {
-			before = f.Tokens
-		}
-	}
-	if err := c.begin(ctx, s, held.Epoch, before, &r); err != nil {
+	if err := c.begin(ctx, s, held.Epoch, &r); err != nil {
 		return r, err
 	}
 	if c.From != "" {
@@ -128,7 +113,7 @@ func (c RestoreConfig) end() (db.End, func(context.Context, *db.DB, int64, db.Mi
 }
 
 // begin opens the database of s and begins an epoch in it.
-func (c RestoreConfig) begin(ctx context.Context, s Storage, least int64, before []lastToken, r *Restored) (err error) {
+func (c RestoreConfig) begin(ctx context.Context, s Storage, least int64, r *Restored) (err error) {
 	end, restored := c.end()
 	d, err := s.openAny(ctx, c.Log, end, true)
 	if err != nil {
@@ -140,69 +125,6 @@ func (c RestoreConfig) begin(ctx context.Context, s Storage, least int64, before
 		return err
 	}
 	r.Epoch, r.Ends, r.Undecided = e.Number, e.Ends, e.Undecided
-	if r.Compared = before != nil; r.Compared {
-		return r.compareTokens(ctx, d, before)
-	}
-	return nil
-}
-
-// lastToken is a token as it was.
-type lastToken struct {
-	ID      string      `json:"id"`
-	Name    string      `json:"name"`
-	Role    client.Role `json:"role"`
-	Revoked db.Millis   `json:"revoked,omitempty"`
-}
-
-func (t lastToken) String() string { return fmt.Sprintf("%s (%s, %s)", t.ID, t.Name, t.Role) }
-
-func lastTokens(ctx context.Context, d *db.DB) ([]lastToken, error) {
-	list, err := api.NewTokens(d).List(ctx)
-	tokens := make([]lastToken, len(list))
-	for i, t := range list {
-		tokens[i] = lastToken{t.ID, t.Name, t.Role, t.Revoked}
-	}
-	return tokens, err
-}
-
-// tokensOf returns the tokens of the SQLite database that is about to be replaced; nil where it cannot be read.
-func (c RestoreConfig) tokensOf(ctx context.Context, path string) []lastToken {
-	if _, err := os.Stat(path); err != nil || !c.Replace {
-		return nil
-	}
-	s := c.Storage
-	s.DB = path
-	end, _ := c.end()
-	d, err := s.openAny(ctx, c.Log, end, true)
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = d.Close() }()
-	list, err := lastTokens(ctx, d)
-	if err != nil {
-		return nil
-	}
-	return list
-}
-
-// compareTokens notes what became of tokens after the backup.
-func (r *Restored) compareTokens(ctx context.Context, d *db.DB, before []lastToken) error {
-	list, err := lastTokens(ctx, d)
-	if err != nil {
-		return err
-	}
-	now := map[string]lastToken{}
-	for _, t := range list {
-		now[t.ID] = t
-	}
-	for _, t := range before {
-		switch was, known := now[t.ID]; {
-		case !known && t.Revoked == 0:
-			r.Gone = append(r.Gone, t.String())
-		case known && t.Revoked != 0 && was.Revoked == 0:
-			r.Valid = append(r.Valid, t.String())
-		}
-	}
 	return nil
 }
 

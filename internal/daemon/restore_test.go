@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/internal/api"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 )
@@ -112,9 +111,7 @@ func TestAnotherLog(t *testing.T) {
 	if err := once(t, dir, "first"); err != nil {
 		t.Fatal(err)
 	}
-	for _, table := range []string{"audit_key", "audit_checkpoints"} {
-		dbtest.Exec(t, filepath.Join(dir, DatabaseFile), `DELETE FROM `+table)
-	}
+	dbtest.Exec(t, filepath.Join(dir, DatabaseFile), `DELETE FROM audit_key`)
 	if err := once(t, dir, ""); !errors.Is(err, db.ErrAnother) || !strings.Contains(err.Error(), CheckpointFile) {
 		t.Errorf("a log with another key: %v", err)
 	}
@@ -123,52 +120,5 @@ func TestAnotherLog(t *testing.T) {
 	}
 	if err := once(t, dir, "second"); err != nil {
 		t.Errorf("where it is meant: %v", err)
-	}
-}
-
-// Tokens that were made after the backup are named as gone, and those that were revoked
-// after it as valid again, also where the database that was lost cannot be read.
-func TestRestoreNamesTokens(t *testing.T) {
-	t.Run("read", func(t *testing.T) { testRestoreNamesTokens(t, func(string) error { return nil }) })
-	t.Run("gone", func(t *testing.T) { testRestoreNamesTokens(t, os.Remove) })
-	t.Run("damaged", func(t *testing.T) {
-		testRestoreNamesTokens(t, func(path string) error { return os.WriteFile(path, []byte("nothing"), 0o600) })
-	})
-}
-
-func testRestoreNamesTokens(t *testing.T, lose func(path string) error) {
-	dir, backup := t.TempDir(), filepath.Join(t.TempDir(), "backup")
-	change := func(do func(*api.Tokens) error) {
-		t.Helper()
-		s, err := NewService(ServiceConfig{Storage: Storage{Dir: dir}, Listen: "127.0.0.1:0"})
-		if err == nil {
-			err = s.Open(t.Context())
-		}
-		if err == nil {
-			err = do(api.NewTokens(s.Outbox().DB))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if err := s.Run(ctx); err != nil {
-			t.Fatal(err)
-		}
-	}
-	old, fresh := api.NewStoreToken("old", client.RoleViewer, 1), api.NewStoreToken("fresh", client.RoleViewer, 1)
-	change(func(k *api.Tokens) error { return k.Create(t.Context(), old, [32]byte{1}) })
-	if _, err := Backup(t.Context(), dir, backup); err != nil {
-		t.Fatal(err)
-	}
-	change(func(k *api.Tokens) error {
-		return errors.Join(k.Create(t.Context(), fresh, [32]byte{2}), k.Revoke(t.Context(), old.ID, 5, nil))
-	})
-	if err := lose(filepath.Join(dir, DatabaseFile)); err != nil {
-		t.Fatal(err)
-	}
-	r, err := Restore(t.Context(), RestoreConfig{Storage: Storage{Dir: dir}, From: backup, Replace: true})
-	if err != nil || !r.Compared || len(r.Gone) != 1 || !strings.HasPrefix(r.Gone[0], fresh.ID) || len(r.Valid) != 1 || !strings.HasPrefix(r.Valid[0], old.ID) {
-		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -37,21 +37,7 @@ func BenchmarkVerify(b *testing.B) {
 	}
 	path := filepath.Join(b.TempDir(), "export")
 	f := must(os.Create(path))(b)
-	var e *journal.Exporter
-	signed := must(l.Checkpoint(ctx, 0))(b)
-	for after := int64(0); after < n; {
-		page := must(l.Page(ctx, after, 1000))(b)
-		if e == nil {
-			e = must(journal.NewExporter(f, 0, page, signed))(b)
-		}
-		for _, r := range page.Entries {
-			if err := e.Entry(r); err != nil {
-				b.Fatal(err)
-			}
-		}
-		after = page.Next
-	}
-	if err := e.End(must(l.Checkpoint(ctx, n))(b)); err != nil {
+	if err := journal.Export(ctx, f, source{l}, 1); err != nil {
 		b.Fatal(err)
 	}
 	info := must(f.Stat())(b)

@@ -17,17 +17,19 @@ import (
 //go:embed migrations
 var Migrations embed.FS
 
-// A transaction that adds records takes the head last, right before its commit, and
-// holds it until then: numbers have no gaps, and no two nodes append to the same tree.
 // The tables of a journal. Rows of AppendOnly are added and never changed, but by rekey, which seals
 // the key anew; of Head the one row moves. On PostgreSQL the daemon's role has these rights alone.
 var (
-	AppendOnly = []string{"audit_records", "audit_subjects", "audit_checkpoints", "audit_key"}
+	AppendOnly = []string{"audit_records", "audit_subjects", "audit_key"}
 	Head       = "audit_head"
 )
 
+// A transaction that adds records takes the head last, right before its commit, and
+// holds it until then: numbers have no gaps, and no two nodes append to the same tree.
 const (
-	lockHeadSQL = `SELECT size, edge FROM audit_head WHERE id = 1{lock}`
+	readHeadSQL = `SELECT size, edge FROM audit_head WHERE id = 1`
+
+	lockHeadSQL = readHeadSQL + `{lock}`
 
 	moveHeadSQL = `UPDATE audit_head SET size = $1, edge = $2 WHERE id = 1 AND size = $3`
 
@@ -75,16 +77,12 @@ func readHead(ctx context.Context, q db.Querier, text string) (edge, error) {
 	var size int64
 	var kept []byte
 	found, err := db.One(ctx, q, text, nil, &size, &kept)
-	switch {
-	case err != nil:
+	if err != nil {
 		return edge{}, err
-	case !found:
-		return edge{}, fmt.Errorf("%w: it has no head", ErrBroken)
 	}
-	hashes, ok := split(kept)
-	e, err := edgeOf(size, hashes)
-	if !ok || err != nil {
-		return edge{}, fmt.Errorf("%w: %w", ErrBroken, errEdge)
+	e, ok := edgeOf(size, kept)
+	if !found || !ok {
+		return edge{}, fmt.Errorf("%w: its head is missing or malformed", ErrBroken)
 	}
 	return e, nil
 }

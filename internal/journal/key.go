@@ -2,9 +2,7 @@ package journal
 
 import (
 	"context"
-	"crypto/ed25519"
 	"crypto/rand"
-	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"strings"
@@ -27,79 +25,51 @@ var (
 
 // key is the key pair that signs checkpoints.
 type key struct {
-	signer   note.Signer
-	verifier string // its public part, as note.NewVerifier reads it
+	signer   note.Signer // nil: there is none
+	verifier string      // its public part, as note.NewVerifier reads it
 }
 
 // openKey returns the key of the log in d. The first start makes it; all nodes of one database have the same.
 func openKey(ctx context.Context, d *db.DB, end string) (key, error) {
-	text, err := readKey(ctx, d, d)
+	k, err := readKey(ctx, d)
+	if err != nil || k.signer != nil {
+		return k, err
+	}
+	var random [4]byte
+	_, _ = rand.Read(random[:]) // never fails
+	private, public, err := note.GenerateKey(rand.Reader, "countersign-"+end+"-"+hex.EncodeToString(random[:]))
 	if err != nil {
-		return key{}, err
+		return k, err
 	}
-	if text == "" {
-		if text, err = makeKey(ctx, d, end); err != nil {
-			return key{}, err
-		}
+	dataKey, sealed, err := d.Seal(ctx, keyRecord, keyPurpose, [][]byte{[]byte(private + "\n" + public)})
+	if err != nil {
+		return k, err
 	}
-	return parseKey(text)
+	err = d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		_, err := t.Exec(ctx, keepKeySQL, dataKey, sealed[0])
+		return err
+	})
+	if err != nil {
+		return k, err
+	}
+	return readKey(ctx, d) // another node may have been first
 }
 
-func parseKey(text string) (key, error) {
-	signer, err := note.NewSigner(text)
-	if err != nil {
-		return key{}, errors.New("the signing key is malformed") // the cause may repeat it
-	}
-	verifier, err := verifierOf(signer.Name(), text)
-	return key{signer, verifier}, err
-}
-
-// readKey returns the empty text if there is no key.
-func readKey(ctx context.Context, d *db.DB, q db.Querier) (string, error) {
+// readKey returns the key that is kept; its signer is nil if there is none.
+func readKey(ctx context.Context, d *db.DB) (k key, err error) {
 	var dataKey, sealed []byte
-	found, err := db.One(ctx, q, readKeySQL, nil, &dataKey, &sealed)
+	found, err := db.One(ctx, d, readKeySQL, nil, &dataKey, &sealed)
 	if err != nil || !found {
-		return "", err
+		return k, err
 	}
 	plain, err := d.Unseal(ctx, keyRecord, keyPurpose, dataKey, [][]byte{sealed})
 	if err != nil {
-		return "", err
+		return k, err
 	}
-	return string(plain[0]), nil
-}
-
-// makeKey makes a key and gives the one that is kept: another node may have been first.
-func makeKey(ctx context.Context, d *db.DB, end string) (string, error) {
-	var random [4]byte
-	_, _ = rand.Read(random[:]) // never fails
-	name := "countersign-" + end + "-" + hex.EncodeToString(random[:])
-	private, _, err := note.GenerateKey(rand.Reader, name)
-	if err != nil {
-		return "", err
+	private, public, _ := strings.Cut(string(plain[0]), "\n")
+	if k.signer, err = note.NewSigner(private); err != nil {
+		return k, errors.New("the signing key is malformed") // the cause may repeat it
 	}
-	dataKey, sealed, err := d.Seal(ctx, keyRecord, keyPurpose, [][]byte{[]byte(private)})
-	if err != nil {
-		return "", err
-	}
-	var kept string
-	err = d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		if _, err := t.Exec(ctx, keepKeySQL, dataKey, sealed[0]); err != nil {
-			return err
-		}
-		kept, err = readKey(ctx, d, t)
-		return err
-	})
-	return kept, err
-}
-
-// verifierOf returns the public part of a private key in the form of package note, which
-// ends with the key's algorithm and seed.
-func verifierOf(name, private string) (string, error) {
-	parts := strings.SplitN(private, "+", 5) // PRIVATE+KEY+NAME+HASH+KEY
-	seed, err := base64.StdEncoding.DecodeString(parts[len(parts)-1])
-	if err != nil || len(seed) != 1+ed25519.SeedSize {
-		return "", errors.New("the signing key is malformed")
-	}
-	public := ed25519.NewKeyFromSeed(seed[1:]).Public().(ed25519.PublicKey)
-	return note.NewEd25519VerifierKey(name, public)
+	k.verifier = public
+	return k, nil
 }

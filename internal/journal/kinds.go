@@ -11,6 +11,15 @@ func AddAbout(ctx context.Context, t *db.Tx, kind, id string, now db.Millis, dat
 	return Add(ctx, t, Record{Kind: kind, At: now, About: []string{id}, Data: data})
 }
 
+// AddCount adds one record that tells how many things happened at once; none for 0. So a deposit costs the log
+// next to nothing.
+func AddCount(ctx context.Context, t *db.Tx, kind string, now db.Millis, items int) error {
+	if items == 0 {
+		return nil
+	}
+	return Add(ctx, t, Record{Kind: kind, At: now, Data: map[string]int{"items": items}})
+}
+
 // Note tells what a person noted about a withdrawal, an order or a deposit.
 type Note struct {
 	Merchant   string `json:"merchant,omitempty"`

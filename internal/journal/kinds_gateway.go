@@ -1,6 +1,10 @@
 package journal
 
-import "strconv"
+import (
+	"strconv"
+
+	"countersign/client"
+)
 
 // The kinds of records of the merchant's log, beside those of events, which have the
 // event's kind, and WithdrawalAnswered.
@@ -25,40 +29,20 @@ const (
 // AboutDeposit is the subject of the records of decisions on a deposit, by its number in the feed.
 func AboutDeposit(seq int64) string { return "deposit:" + strconv.FormatInt(seq, 10) }
 
-// Order tells what was ordered.
-type Order struct {
-	CallBackID   string            `json:"callBackId"`
-	TenantUserID string            `json:"tenantUserId"`
-	Details      *Details          `json:"details"`
-	Labels       map[string]string `json:"labels,omitempty"`
-	Expires      int64             `json:"expires,omitempty"` // milliseconds since 1970; absent: never
-}
-
 // Event is an event as records have it. The events of orders tell of every change of
 // their state, with who made it.
 type Event struct {
-	CallBackID   string   `json:"callBackId,omitempty"`
-	Deposit      int64    `json:"deposit,omitempty"` // seq in the feed
-	TenantUserID string   `json:"tenantUserId,omitempty"`
-	State        string   `json:"state,omitempty"`
-	Details      *Details `json:"details,omitempty"`
-	OldAddress   string   `json:"oldAddress,omitempty"`
-	TxID         string   `json:"txId,omitempty"`
-	Reason       string   `json:"reason,omitempty"`
-	DecidedBy    string   `json:"decidedBy,omitempty"`
-}
-
-// Taken is an entry of the inbox as an item has it.
-type Taken struct {
-	Seq               int64  `json:"seq"`
-	Type              int64  `json:"type"`
-	ID                string `json:"id"`
-	TenantUserID      string `json:"tenantUserId"`
-	CallBackID        string `json:"callBackId,omitempty"`
-	Content           string `json:"content"` // SHA-256 of all members but those of an attempt
-	At                int64  `json:"at"`
-	PossibleDuplicate bool   `json:"possibleDuplicate,omitempty"`
-	Suspect           bool   `json:"suspect,omitempty"`
+	CallBackID   string            `json:"callBackId,omitempty"`
+	Deposit      int64             `json:"deposit,omitempty"` // seq in the feed
+	TenantUserID string            `json:"tenantUserId,omitempty"`
+	State        string            `json:"state,omitempty"`
+	Details      *client.Details   `json:"details,omitempty"`
+	Labels       map[string]string `json:"labels,omitempty"`
+	Expires      int64             `json:"expires,omitempty"` // of a new order, milliseconds since 1970; absent: never
+	OldAddress   string            `json:"oldAddress,omitempty"`
+	TxID         string            `json:"txId,omitempty"`
+	Reason       string            `json:"reason,omitempty"`
+	DecidedBy    string            `json:"decidedBy,omitempty"`
 }
 
 // Cursor tells how far a reader has acknowledged the feeds.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -46,50 +47,30 @@ const (
 // AboutFreezes is the subject of the records of freezes.
 const AboutFreezes = "freezes"
 
-// Withdrawal is what records about a withdrawal have in common.
+// Withdrawal tells what happened to a withdrawal. A record has the members that its kind is about. The permit is a
+// secret: its fingerprint is the beginning of its SHA-256.
 type Withdrawal struct {
-	Merchant   string `json:"merchant"`
-	CallBackID string `json:"callBackId,omitempty"`
-}
-
-// WithdrawalOf names a withdrawal in a record.
-func WithdrawalOf(merchant, callBackID string) Withdrawal { return Withdrawal{merchant, callBackID} }
-
-// Created tells what the service was asked to have confirmed.
-type Created struct {
-	Withdrawal
-	TenantUserID string   `json:"tenantUserId"`
-	TrackingID   string   `json:"trackingId"`
-	Business     int64    `json:"business"`
-	Ordered      *Details `json:"ordered,omitempty"` // absent: the service was told nothing
-	Deadline     int64    `json:"deadline"`          // milliseconds since 1970, as all times below
-}
-
-// Decided tells of a decision.
-type Decided struct {
-	Merchant string   `json:"merchant"`
-	Decision string   `json:"decision"`
-	Reason   string   `json:"reason"`
-	Attempt  int      `json:"attempt,omitempty"` // absent: no answer decided
-	Details  *Details `json:"details,omitempty"`
-}
-
-// Released tells of a permit. The permit itself is a secret: its fingerprint is the
-// beginning of its SHA-256.
-type Released struct {
-	Withdrawal
-	Holder  *Holder  `json:"holder,omitempty"`
-	Permit  string   `json:"permit"`
-	Held    *Holder  `json:"heldBy,omitempty"` // who has it, if the holder did not get it
-	Details *Details `json:"details,omitempty"`
-}
-
-// Approved tells that a person approved the release of a withdrawal.
-type Approved struct {
-	Withdrawal
-	TenantUserID string   `json:"tenantUserId"`
-	Details      *Details `json:"details"`
-	Reason       string   `json:"reason,omitempty"`
+	Merchant     string          `json:"merchant,omitempty"`
+	CallBackID   string          `json:"callBackId,omitempty"`
+	TenantUserID string          `json:"tenantUserId,omitempty"`
+	TrackingID   string          `json:"trackingId,omitempty"`
+	Business     int64           `json:"business,omitempty"`
+	Details      *client.Details `json:"details,omitempty"`  // as ordered, approved, decided or released; absent: the service was told none
+	Deadline     int64           `json:"deadline,omitempty"` // milliseconds since 1970, as all times below
+	Decision     string          `json:"decision,omitempty"`
+	Attempt      int             `json:"attempt,omitempty"` // whose answer decided
+	Holder       *Holder         `json:"holder,omitempty"`  // who asked for the permit
+	Held         *Holder         `json:"heldBy,omitempty"`  // who has it, if the holder did not get it
+	Permit       string          `json:"permit,omitempty"`
+	Claim        string          `json:"claim,omitempty"` // fingerprint of the holder's, of a permit from before a restore
+	Was          string          `json:"was,omitempty"`   // before that; absent: it was not known
+	State        string          `json:"state,omitempty"`
+	TxID         string          `json:"txId,omitempty"`
+	Reason       string          `json:"reason,omitempty"`
+	Type         int             `json:"type,omitempty"`     // 6 or 7: it waits
+	Callback     string          `json:"callback,omitempty"` // that tells the merchant so
+	Stands       *Outcome        `json:"stands,omitempty"`   // the outcome that stands, if another was
+	Reported     *Outcome        `json:"reported,omitempty"`
 }
 
 // Holder is who holds a permit. Readers of the log must not be able to repeat its claim.
@@ -101,28 +82,6 @@ type Holder struct {
 // HolderOf names a holder in a record.
 func HolderOf(claim, origin string) *Holder { return &Holder{Fingerprint(claim), origin} }
 
-// Adopted tells of a permit that was given before a restore.
-type Adopted struct {
-	Withdrawal
-	Was    string `json:"was,omitempty"`   // absent: it was not known
-	Claim  string `json:"claim,omitempty"` // fingerprints
-	Permit string `json:"permit"`
-}
-
-// Stopped tells why a person stopped something.
-type Stopped struct {
-	Reason string `json:"reason,omitempty"`
-}
-
-// Ended tells of an outcome.
-type Ended struct {
-	Withdrawal
-	State  string `json:"state"`
-	Permit string `json:"permit"`
-	TxID   string `json:"txId,omitempty"`
-	Reason string `json:"reason,omitempty"`
-}
-
 // Outcome is an end of a released withdrawal.
 type Outcome struct {
 	State  string `json:"state"`
@@ -130,64 +89,46 @@ type Outcome struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Contradicted tells of an outcome that was refused because another one stands.
-type Contradicted struct {
-	Withdrawal
-	Permit   string  `json:"permit"` // its fingerprint
-	Stands   Outcome `json:"stands"`
-	Reported Outcome `json:"reported"`
-}
-
-// Waits tells that a released withdrawal waits.
-type Waits struct {
-	Withdrawal
-	Type     int    `json:"type"`     // 6 or 7
-	Callback string `json:"callback"` // that tells the merchant
-}
-
-// Lapsed tells of a withdrawal that was confirmed and not released in time.
-type Lapsed struct{ Withdrawal }
-
-// Attempt is an attempt as records have it.
-type Attempt struct {
-	Merchant     string `json:"merchant"`
-	Callback     string `json:"callback"`
-	Type         int    `json:"type"`
-	EventID      string `json:"eventId"`
-	AddedBy      string `json:"addedBy,omitempty"` // token
-	Payload      string `json:"payload"`           // SHA-256 of the canonical payload
-	Attempt      int    `json:"attempt"`
-	RequestUUID  string `json:"requestUUID"`
-	Started      int64  `json:"started"`
-	Settled      int64  `json:"settled"`
-	Node         string `json:"node,omitempty"`
-	Status       int    `json:"status"`
-	ErrCode      *int64 `json:"errCode,omitempty"`
-	Result       string `json:"result"`
-	Reason       string `json:"reason"`
-	RequestHash  string `json:"requestHash,omitempty"` // SHA-256 of the body
-	ResponseHash string `json:"responseHash,omitempty"`
-	Late         bool   `json:"late,omitempty"`     // it came after its lease was lost and changed nothing
-	Repeated     bool   `json:"repeated,omitempty"` // the merchant had accepted the callback before
+// Stopped tells why a person stopped something.
+type Stopped struct {
+	Reason string `json:"reason,omitempty"`
 }
 
 // Exchange tells of an attempt of type 2 with all that was sent and that came back.
 type Exchange struct {
-	Attempt
-	Version        int64    `json:"merchantVersion"`
-	URL            string   `json:"url"`
-	RequestKey     string   `json:"requestKey"` // fingerprints
-	ResponseKey    string   `json:"responseKey"`
-	Request        string   `json:"request"`       // the body, as it was sent
-	RequestOpened  string   `json:"requestOpened"` // the bytes that were sealed in it
-	Message        string   `json:"message,omitempty"`
-	Response       string   `json:"response,omitempty"`       // member data of the response: the sealed answer, as it came
-	ResponseOpened string   `json:"responseOpened,omitempty"` // the bytes that it opened to
-	Link           *Link    `json:"link,omitempty"`
-	Details        *Details `json:"details,omitempty"`
-	AfterDecision  bool     `json:"afterDecision,omitempty"` // there was a decision already
-	Differs        bool     `json:"differs,omitempty"`       // and this answer contradicts it
-	Alarm          string   `json:"alarm,omitempty"`
+	Merchant       string          `json:"merchant"`
+	Callback       string          `json:"callback"`
+	Type           int             `json:"type"`
+	EventID        string          `json:"eventId"`
+	AddedBy        string          `json:"addedBy,omitempty"` // token
+	Payload        string          `json:"payload"`           // SHA-256 of the canonical payload
+	Attempt        int             `json:"attempt"`
+	RequestUUID    string          `json:"requestUUID"`
+	Started        int64           `json:"started"`
+	Settled        int64           `json:"settled"`
+	Node           string          `json:"node,omitempty"`
+	Status         int             `json:"status"`
+	ErrCode        *int64          `json:"errCode,omitempty"`
+	Result         string          `json:"result"`
+	Reason         string          `json:"reason"`
+	RequestHash    string          `json:"requestHash,omitempty"` // SHA-256 of the body
+	ResponseHash   string          `json:"responseHash,omitempty"`
+	Late           bool            `json:"late,omitempty"`     // it came after its lease was lost and changed nothing
+	Repeated       bool            `json:"repeated,omitempty"` // the merchant had accepted the callback before
+	Version        int64           `json:"merchantVersion"`
+	URL            string          `json:"url"`
+	RequestKey     string          `json:"requestKey"` // fingerprints
+	ResponseKey    string          `json:"responseKey"`
+	Request        string          `json:"request"`       // the body, as it was sent
+	RequestOpened  string          `json:"requestOpened"` // the bytes that were sealed in it
+	Message        string          `json:"message,omitempty"`
+	Response       string          `json:"response,omitempty"`       // member data of the response: the sealed answer, as it came
+	ResponseOpened string          `json:"responseOpened,omitempty"` // the bytes that it opened to
+	Link           *Link           `json:"link,omitempty"`
+	Details        *client.Details `json:"details,omitempty"`
+	AfterDecision  bool            `json:"afterDecision,omitempty"` // there was a decision already
+	Differs        bool            `json:"differs,omitempty"`       // and this answer contradicts it
+	Alarm          string          `json:"alarm,omitempty"`
 }
 
 // Changed tells of the members of a merchant that are others than before.

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,12 +14,12 @@ import (
 )
 
 const (
-	recordSQL = `SELECT seq, body, hashes FROM audit_records WHERE seq = $1`
-
 	hashesSQL = `SELECT hashes FROM audit_records WHERE seq = $1`
 
+	listRecordsSQL = `SELECT seq, body, hashes FROM audit_records WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT CAST($3 AS BIGINT)`
+
 	aboutSQL = `
-SELECT r.seq, r.body, r.hashes FROM audit_subjects s JOIN audit_records r ON r.seq = s.seq
+SELECT r.seq, r.body FROM audit_subjects s JOIN audit_records r ON r.seq = s.seq
 WHERE s.subject = $1 AND s.seq < $2 ORDER BY s.seq DESC LIMIT CAST($3 AS BIGINT)`
 )
 
@@ -52,10 +53,7 @@ func (l *Log) nodes(ctx context.Context, list []node) ([]tlog.Hash, error) {
 // edgeAt returns the edge of the tree of the first size records.
 func (l *Log) edgeAt(ctx context.Context, size int64) (edge, error) {
 	hashes, err := l.nodes(ctx, subtrees(size))
-	if err != nil {
-		return edge{}, err
-	}
-	return edgeOf(size, hashes)
+	return edge{size, hashes}, err
 }
 
 // reader reads the hashes that proofs are made of.
@@ -69,10 +67,14 @@ func (l *Log) reader(ctx context.Context) tlog.HashReader {
 	})
 }
 
-// Page returns the records after a number, at most limit, in order.
+// mostPage is how long the records of a page are in all, in bytes, unless one alone is longer.
+const mostPage = 4 << 20
+
+// Page returns the records after a number, at most limit, in order. It fails with ErrBroken if one is not the one
+// that was added.
 func (l *Log) Page(ctx context.Context, after int64, limit int) (client.AuditPage, error) {
-	out := client.AuditPage{Edge: [][]byte{}, Entries: []client.AuditEntry{}, Next: after}
-	head, err := readHead(ctx, l.lists, readSizeSQL)
+	out := client.AuditPage{Entries: []client.AuditEntry{}, Next: after}
+	head, err := readHead(ctx, l.lists, readHeadSQL)
 	if err != nil {
 		return out, err
 	}
@@ -83,14 +85,28 @@ func (l *Log) Page(ctx context.Context, after int64, limit int) (client.AuditPag
 	if err != nil {
 		return out, err
 	}
-	out.Edge = lists(e.hashes)
-	rows, err := l.rows(ctx, after, head.size, limit)
-	for _, r := range rows {
-		if err := r.appendTo(&e); err != nil {
-			return out, err
+	out.Edge = join(e.hashes)
+	size, enough := 0, errors.New("enough")
+	err = db.Each(ctx, l.lists, listRecordsSQL, []any{after, head.size, limit}, func(r db.Rows) error {
+		var of client.AuditEntry
+		var hashes []byte
+		if err := r.Scan(&of.Seq, (*[]byte)(&of.Record), &hashes); err != nil {
+			return err
 		}
-		out.Entries = append(out.Entries, r.entry())
-		out.Next = r.seq
+		if size += len(of.Record); size > mostPage && len(out.Entries) > 0 {
+			return enough
+		}
+		if of.Seq != out.Next+1 || !bytes.Equal(join(e.append(tlog.RecordHash(of.Record))), hashes) {
+			return fmt.Errorf("%w: record %d is missing, or is not the one that was added", ErrBroken, out.Next+1)
+		}
+		out.Entries, out.Next = append(out.Entries, of), of.Seq
+		return nil
+	})
+	switch {
+	case errors.Is(err, enough):
+		return out, nil
+	case err == nil && out.Next == after && after < head.size:
+		err = fmt.Errorf("%w: record %d is missing", ErrBroken, after+1)
 	}
 	return out, err
 }
@@ -102,9 +118,9 @@ func (l *Log) About(ctx context.Context, id string, before int64, limit int) (cl
 		before = int64(db.Never)
 	}
 	err := db.Each(ctx, l.lists, aboutSQL, []any{subjectOf(id), before, limit}, func(r db.Rows) error {
-		var of row
-		err := r.Scan(&of.seq, &of.body, &of.hashes)
-		out.Entries = append(out.Entries, of.entry())
+		var of client.AuditEntry
+		err := r.Scan(&of.Seq, (*[]byte)(&of.Record))
+		out.Entries = append(out.Entries, of)
 		return err
 	})
 	return out, err
@@ -126,10 +142,8 @@ func (l *Log) Checkpoint(ctx context.Context, from int64) (client.AuditProof, er
 		return p, fmt.Errorf("%w: it has %d, the checkpoint %d", ErrFrom, c.Size, from)
 	case from > 0:
 		proof, err := tlog.ProveTree(c.Size, from, l.reader(ctx))
-		if err != nil {
-			return p, err
-		}
-		p.Consistency = lists(proof)
+		p.Consistency = join(proof)
+		return p, err
 	}
 	return p, nil
 }
@@ -139,21 +153,18 @@ func (l *Log) Checkpoint(ctx context.Context, from int64) (client.AuditProof, er
 func (l *Log) Prove(ctx context.Context, seq int64) (client.AuditProof, error) {
 	c, signed, err := l.sign(ctx)
 	p := client.AuditProof{Checkpoint: signed, Key: l.key.verifier}
+	if err == nil && (seq < 1 || seq > c.Size) {
+		err = db.ErrNotFound
+	}
 	if err != nil {
 		return p, err
 	}
-	if seq < 1 || seq > c.Size {
-		return p, db.ErrNotFound
-	}
-	var of row
-	found, err := db.One(ctx, l.lists, recordSQL, []any{seq}, &of.seq, &of.body, &of.hashes)
-	if err == nil && !found {
-		err = fmt.Errorf("%w: record %d is missing", ErrBroken, seq)
-	}
+	page, err := l.Page(ctx, seq-1, 1)
 	if err != nil {
 		return p, err
 	}
 	proof, err := tlog.ProveRecord(c.Size, seq-1, l.reader(ctx))
-	p.Record = &client.AuditRecord{Seq: seq, Record: of.body, Proof: lists(proof)}
+	p.Record = &page.Entries[0]
+	p.Record.Proof = join(proof)
 	return p, err
 }

@@ -79,30 +79,6 @@ func Add(ctx context.Context, t *db.Tx, r Record) error {
 	return nil
 }
 
-// many is what a record says of items that it tells of as one.
-type many struct {
-	Items  int    `json:"items"`
-	Digest string `json:"digest"` // SHA-256 of the items, each as JSON with a line feed behind it
-}
-
-// AddMany adds one record for many items, in order. The log has their number and digest and not the items, so
-// that a deposit costs it next to nothing. Nothing is added for no items.
-func AddMany[T any](ctx context.Context, t *db.Tx, r Record, list []T) error {
-	if len(list) == 0 {
-		return nil
-	}
-	digest := sha256.New()
-	for _, item := range list {
-		line, err := Marshal(item)
-		if err != nil {
-			return err
-		}
-		digest.Write(append(line, '\n'))
-	}
-	r.Data = many{len(list), hex.EncodeToString(digest.Sum(nil))}
-	return Add(ctx, t, r)
-}
-
 // body is a record as it is written.
 type body struct {
 	At    client.Time     `json:"at"`
@@ -178,18 +154,10 @@ func Acked(ctx context.Context, t *db.Tx, a db.Alarm) error {
 	return Add(ctx, t, r)
 }
 
-// Details are details as records have them.
-type Details struct {
-	Address   string `json:"address"`
-	ChainName string `json:"chainName"`
-	Symbol    string `json:"symbol"`
-	Amount    string `json:"amount"`
-}
-
-// DetailsOf returns nil if there are none.
-func DetailsOf(d *countersign.Details) *Details {
+// DetailsOf returns details as records have them; nil if there are none.
+func DetailsOf(d *countersign.Details) *client.Details {
 	if d == nil || *d == (countersign.Details{}) {
 		return nil
 	}
-	return &Details{d.Address, d.ChainName, d.Symbol, d.Amount.String()}
+	return (*client.Details)(d)
 }

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"crypto/sha256"
-	"errors"
 	"math/bits"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -43,14 +42,11 @@ func (e *edge) root() tlog.Hash {
 	return h
 }
 
-var errEdge = errors.New("the head of the tree does not have the hashes of its size")
-
-// edgeOf is the edge with these hashes.
-func edgeOf(size int64, hashes []tlog.Hash) (edge, error) {
-	if size < 0 || len(hashes) != bits.OnesCount64(uint64(size)) {
-		return edge{}, errEdge
-	}
-	return edge{size, hashes}, nil
+// edgeOf returns the edge of a tree of that size with these hashes, as join writes them. ok is false if they are
+// not as many as it has.
+func edgeOf(size int64, joined []byte) (e edge, ok bool) {
+	hashes, whole := split(joined)
+	return edge{size, hashes}, whole && size >= 0 && len(hashes) == bits.OnesCount64(uint64(size))
 }
 
 // node is a subtree: the place-th of those with 1<<level records.
@@ -87,23 +83,4 @@ func split(b []byte) (hashes []tlog.Hash, ok bool) {
 		hashes = append(hashes, tlog.Hash(b[:tlog.HashSize]))
 	}
 	return hashes, len(b) == 0
-}
-
-// lists and hashesOf turn hashes into the form of the API and back.
-func lists(hashes []tlog.Hash) [][]byte {
-	list := make([][]byte, len(hashes))
-	for i, h := range hashes {
-		list[i] = h[:]
-	}
-	return list
-}
-
-func hashesOf(list [][]byte) (hashes []tlog.Hash, ok bool) {
-	for _, b := range list {
-		if len(b) != tlog.HashSize {
-			return nil, false
-		}
-		hashes = append(hashes, tlog.Hash(b))
-	}
-	return hashes, true
 }

@@ -24,16 +24,28 @@ type Verified struct {
 	// First and Last are the numbers of the records of an export.
 	First, Last int64
 	// Record is that of a proof; nil: it has none.
-	Record *client.AuditRecord
+	Record *client.AuditEntry
 }
 
-// ErrFile means that a file is no export, proof or checkpoint, was changed, or was cut
-// off.
-var ErrFile = errors.New("the file is broken")
+var (
+	// ErrFile means that a file is no export, proof or checkpoint, was changed, or was cut
+	// off.
+	ErrFile = errors.New("the file is broken")
+	// ErrEarlier means that a file does not continue the log of an earlier checkpoint, or
+	// does not show that it does.
+	ErrEarlier = errors.New("the earlier checkpoint is not proved")
+)
 
-// readAhead bytes are read at once. A file may be a short checkpoint, so the buffer is small;
-// longer lines are joined.
-const readAhead = 32 << 10
+const (
+	// readAhead bytes are read at once. A file may be a short checkpoint, so the buffer is small;
+	// it grows for longer lines.
+	readAhead      = 32 << 10
+	mostLine       = 256 << 20
+	mostCheckpoint = 16 << 10
+
+	exportStart = `{"export":`
+	proofStart  = `{"checkpoint":`
+)
 
 // Verify reads an export, a proof or a bare checkpoint and checks it with the verifier
 // key alone. since is an earlier checkpoint, a signed note; nil if there is none. Errors wrap
@@ -48,32 +60,51 @@ func Verify(in io.Reader, verifierKey string, since []byte) (Verified, error) {
 		v.Earlier = &c
 	}
 	r := bufio.NewReaderSize(in, readAhead)
-	first, err := r.Peek(len(exportStart))
-	switch {
-	case err == nil && string(first) == exportStart:
-		err = v.export(r, verifierKey)
-	case len(first) > 0 && first[0] == '{':
-		err = v.proof(r, verifierKey)
-	case len(first) > 0:
-		var text []byte
-		if text, err = io.ReadAll(io.LimitReader(r, mostCheckpoint)); err == nil {
+	if first, _ := r.Peek(1); string(first) != "{" {
+		text, err := io.ReadAll(io.LimitReader(r, mostCheckpoint))
+		if err == nil && len(text) == 0 {
+			err = fmt.Errorf("%w: it is empty", ErrFile)
+		}
+		if err == nil {
 			v.Checkpoint, err = openCheckpoint(string(text), verifierKey)
 		}
 		if err == nil {
 			err = v.sameAs(v.Checkpoint.Size, v.Checkpoint.Root)
 		}
-	default:
-		err = fmt.Errorf("%w: it is empty", ErrFile)
+		return v, err
+	}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, mostLine)
+	lines.Split(wholeLines)
+	lines.Scan()
+	var err error
+	if bytes.HasPrefix(lines.Bytes(), []byte(exportStart)) {
+		err = v.export(lines, verifierKey)
+	} else if lines.Err() == nil {
+		err = v.proof(lines.Bytes(), verifierKey)
+	}
+	switch {
+	case lines.Err() != nil:
+		err = lines.Err()
+	case err == nil && lines.Scan():
+		err = fmt.Errorf("%w: something follows its last line", ErrFile)
 	}
 	return v, err
 }
 
-// ErrEarlier means that a file does not continue the log of an earlier checkpoint, or
-// does not show that it does.
-var ErrEarlier = errors.New("the earlier checkpoint is not proved")
+// wholeLines splits a text into lines, each of which must have its end.
+func wholeLines(text []byte, atEOF bool) (int, []byte, error) {
+	end := bytes.IndexByte(text, '\n')
+	if end < 0 && atEOF && len(text) > 0 {
+		return 0, nil, fmt.Errorf("%w: it is cut off", ErrFile)
+	}
+	if end < 0 {
+		return 0, nil, nil
+	}
+	return end + 1, text[:end], nil
+}
 
-// sameAs compares the tree of the first size records with the earlier checkpoint, if
-// that is of as many.
+// sameAs compares the tree of the first size records with the earlier checkpoint, if there is one.
 func (v *Verified) sameAs(size int64, root tlog.Hash) error {
 	switch {
 	case v.Earlier == nil:
@@ -86,14 +117,108 @@ func (v *Verified) sameAs(size int64, root tlog.Hash) error {
 	return nil
 }
 
-const (
-	mostCheckpoint = 16 << 10
-	mostProof      = 256 << 20
-)
+// export checks the lines of an export, the first of which was read.
+func (v *Verified) export(lines *bufio.Scanner, verifierKey string) error {
+	var head exportHead
+	if err := strictly(lines.Bytes(), &head); err != nil {
+		return err
+	}
+	e, ok := edgeOf(head.First-1, head.Edge)
+	if !ok || head.Export != exportForm {
+		return fmt.Errorf("%w: its first line is malformed", ErrFile)
+	}
+	met := v.Earlier == nil || v.Earlier.Size == 0 // every log begins with nothing
+	for {
+		if !met && v.Earlier.Size == e.size {
+			if err := v.sameAs(e.size, e.root()); err != nil {
+				return err
+			}
+			met = true
+		}
+		if !lines.Scan() {
+			return fmt.Errorf("%w: it ends after record %d without a checkpoint", ErrFile, e.size)
+		}
+		if bytes.HasPrefix(lines.Bytes(), []byte(proofStart)) {
+			break
+		}
+		e.append(tlog.RecordHash(lines.Bytes()))
+	}
+	var p client.AuditProof
+	if err := v.signed(lines.Bytes(), &p, verifierKey); err != nil {
+		return err
+	}
+	v.First, v.Last = head.First, e.size
+	switch c := v.Checkpoint; {
+	case p.From != 0 || p.Consistency != nil || p.Record != nil, c.Size != e.size, c.Root != e.root():
+		return fmt.Errorf("%w: its records are not those of the signed log", ErrFile)
+	case !met:
+		return fmt.Errorf("%w: it is of %d records, and the file has those from %d to %d: export from record %d or before",
+			ErrEarlier, v.Earlier.Size, v.First, v.Last, v.Earlier.Size+1)
+	}
+	return nil
+}
 
-// HeldSize is the number of records of a checkpoint. It is not verified.
-func HeldSize(signed []byte) (int64, error) {
-	text, _, _ := strings.Cut(string(signed), "\n\n")
+// strictly reads one line of JSON that was written by Marshal, of which every byte
+// matters.
+func strictly(line []byte, v any) error {
+	if err := json.Unmarshal(line, v); err != nil {
+		return fmt.Errorf("%w: %w", ErrFile, err)
+	}
+	again, err := Marshal(v)
+	if err != nil || !bytes.Equal(again, line) {
+		return fmt.Errorf("%w: it is not written as it was exported", ErrFile)
+	}
+	return nil
+}
+
+// signed reads a proof and checks its checkpoint.
+func (v *Verified) signed(line []byte, p *client.AuditProof, verifierKey string) (err error) {
+	if err = strictly(line, p); err != nil {
+		return err
+	}
+	if v.Checkpoint, err = openCheckpoint(p.Checkpoint, verifierKey); err == nil && p.Key != verifierKey {
+		err = fmt.Errorf("%w: it names another key", ErrForeign)
+	}
+	return err
+}
+
+// proof checks a proof: that the log continues the earlier checkpoint, and that a record is in it.
+func (v *Verified) proof(line []byte, verifierKey string) error {
+	var p client.AuditProof
+	if err := v.signed(line, &p, verifierKey); err != nil {
+		return err
+	}
+	c, held := v.Checkpoint, v.Earlier
+	consistency, ok := split(p.Consistency)
+	between := 0 < p.From && p.From < c.Size // else there is nothing to prove
+	switch {
+	case !ok || p.From < 0 || p.From > c.Size || between != (len(consistency) > 0):
+		return fmt.Errorf("%w: its proof from an earlier checkpoint is malformed", ErrFile)
+	case between && held == nil:
+		return fmt.Errorf("%w: the file continues one of %d records: give that with --since", ErrEarlier, p.From)
+	case between && held.Size != p.From:
+		return fmt.Errorf("%w: it is of %d records, and the file continues one of %d", ErrEarlier, held.Size, p.From)
+	case between && tlog.CheckTree(consistency, c.Size, c.Root, p.From, held.Root) != nil:
+		return fmt.Errorf("%w: the log does not begin with its %d records. The log was set back or rewritten, or the checkpoint is of another one", ErrEarlier, p.From)
+	case !between && held != nil && held.Size > 0:
+		if err := v.sameAs(c.Size, c.Root); err != nil {
+			return err
+		}
+	}
+	if v.Record = p.Record; p.Record == nil {
+		return nil
+	}
+	r := *p.Record
+	inclusion, ok := split(r.Proof)
+	if !ok || r.Seq < 1 || r.Seq > c.Size || tlog.CheckRecord(inclusion, c.Size, c.Root, r.Seq-1, tlog.RecordHash(r.Record)) != nil {
+		return fmt.Errorf("%w: record %d is not in the log", ErrFile, r.Seq)
+	}
+	return nil
+}
+
+// SizeOf returns the number of records of a checkpoint, a signed note. It does not verify it.
+func SizeOf(signed string) (int64, error) {
+	text, _, _ := strings.Cut(signed, "\n\n")
 	c, err := parseCheckpoint(text + "\n")
 	return c.Size, err
 }
@@ -108,11 +233,7 @@ func ReadCheckpoint(path string) ([]byte, error) {
 	}
 	defer f.Close()
 	r := bufio.NewReaderSize(f, readAhead)
-	first, err := r.Peek(1)
-	if err != nil {
-		return nil, fmt.Errorf("%w: it is empty", ErrFile)
-	}
-	if first[0] != '{' {
+	if first, _ := r.Peek(1); string(first) != "{" {
 		return io.ReadAll(io.LimitReader(r, mostCheckpoint))
 	}
 	var last []byte
@@ -130,79 +251,4 @@ func ReadCheckpoint(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: it has no checkpoint", ErrFile)
 	}
 	return []byte(p.Checkpoint), nil
-}
-
-// strictly reads one line of JSON that was written by Marshal, of which every byte
-// matters.
-func strictly(line []byte, v any) error {
-	if err := json.Unmarshal(line, v); err != nil {
-		return fmt.Errorf("%w: %w", ErrFile, err)
-	}
-	again, err := Marshal(v)
-	if err != nil || !bytes.Equal(again, line) {
-		return fmt.Errorf("%w: it is not written as it was exported", ErrFile)
-	}
-	return nil
-}
-
-// proof checks a proof file.
-func (v *Verified) proof(in io.Reader, verifierKey string) error {
-	text, err := io.ReadAll(io.LimitReader(in, mostProof))
-	if err != nil {
-		return err
-	}
-	line, whole := bytes.CutSuffix(text, []byte("\n"))
-	if !whole {
-		return fmt.Errorf("%w: it is cut off", ErrFile)
-	}
-	var p client.AuditProof
-	if err := strictly(line, &p); err != nil {
-		return err
-	}
-	if err := v.signed(p, verifierKey); err != nil {
-		return err
-	}
-	if v.Record = p.Record; v.Record != nil {
-		return v.record(*p.Record)
-	}
-	return nil
-}
-
-// signed checks the checkpoint of a proof, and that it continues the earlier one.
-func (v *Verified) signed(p client.AuditProof, verifierKey string) (err error) {
-	if v.Checkpoint, err = openCheckpoint(p.Checkpoint, verifierKey); err != nil {
-		return err
-	}
-	if p.Key != verifierKey {
-		return fmt.Errorf("%w: it names another key", ErrForeign)
-	}
-	c, held := v.Checkpoint, v.Earlier
-	proof, ok := hashesOf(p.Consistency)
-	between := 0 < p.From && p.From < c.Size // else there is nothing to prove
-	switch {
-	case !ok || p.From < 0 || p.From > c.Size || between != (len(proof) > 0):
-		return fmt.Errorf("%w: its proof from an earlier checkpoint is malformed", ErrFile)
-	case between && held == nil:
-		return fmt.Errorf("%w: the file continues one of %d records: give that with --since", ErrEarlier, p.From)
-	case between && held.Size == p.From:
-		if tlog.CheckTree(proof, c.Size, c.Root, p.From, held.Root) != nil {
-			return fmt.Errorf("%w: the log does not begin with its %d records. The log was set back or rewritten, or the checkpoint is of another one", ErrEarlier, p.From)
-		}
-		return nil
-	case between:
-		return fmt.Errorf("%w: it is of %d records, and the file continues one of %d", ErrEarlier, held.Size, p.From)
-	case held != nil && held.Size == 0:
-		return nil // every log begins with nothing
-	}
-	return v.sameAs(c.Size, c.Root)
-}
-
-// record checks that a record is in the log.
-func (v *Verified) record(r client.AuditRecord) error {
-	proof, ok := hashesOf(r.Proof)
-	c := v.Checkpoint
-	if !ok || r.Seq < 1 || r.Seq > c.Size || tlog.CheckRecord(proof, c.Size, c.Root, r.Seq-1, tlog.RecordHash(r.Record)) != nil {
-		return fmt.Errorf("%w: record %d is not in the log", ErrFile, r.Seq)
-	}
-	return nil
 }

@@ -136,7 +136,7 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval
 		if err := db.PutApproval(ctx, t, aboutWithdrawal(w.ID), w.digest(), a); err != nil {
 			return err
 		}
-		return journal.AddAbout(ctx, t, journal.WithdrawalApproved, id, a.At, journal.Approved{Withdrawal: journal.WithdrawalOf(merchant, w.CallBackID),
+		return journal.AddAbout(ctx, t, journal.WithdrawalApproved, id, a.At, journal.Withdrawal{Merchant: merchant, CallBackID: w.CallBackID,
 			TenantUserID: w.TenantUserID, Details: journal.DetailsOf(w.Details), Reason: a.Reason})
 	})
 	return w, err

@@ -48,7 +48,7 @@ func (o *Outbox) endConfirmed(ctx context.Context, t *db.Tx, merchant, id string
 	if _, err := t.Exec(ctx, dropAnswerSQL, joinID(merchant, id)); err != nil {
 		return w, false, err
 	}
-	kind, data := journal.WithdrawalLapsed, any(journal.Lapsed{Withdrawal: journal.WithdrawalOf(merchant, w.CallBackID)})
+	kind, data := journal.WithdrawalLapsed, any(journal.Withdrawal{Merchant: merchant, CallBackID: w.CallBackID})
 	if to == WithdrawalBlocked {
 		kind, data = journal.WithdrawalBlocked, journal.Stopped{Reason: w.BlockedReason}
 	}

@@ -164,7 +164,7 @@ func (o *Outbox) recordOutcomes(ctx context.Context, t *db.Tx, batch []*reported
 		switch {
 		case tells:
 			ended[e.state]++
-			r := journal.Ended{Withdrawal: journal.WithdrawalOf(e.merchant, e.w.CallBackID), State: string(e.state), Permit: journal.Fingerprint(e.Permit),
+			r := journal.Withdrawal{Merchant: e.merchant, CallBackID: e.w.CallBackID, State: string(e.state), Permit: journal.Fingerprint(e.Permit),
 				TxID: e.TxID, Reason: e.FailReason}
 			if err := journal.AddAbout(ctx, t, journal.WithdrawalEnded, e.ID, now, r); err != nil {
 				return err
@@ -214,8 +214,8 @@ SELECT 1 FROM merchants m WHERE m.id = $1 AND m.state <> 'deleted'
 // were told as moved.
 func contradict(ctx context.Context, t *db.Tx, e *reported, now db.Millis) (tells bool, err error) {
 	w := &e.w
-	differs := journal.Contradicted{Withdrawal: journal.WithdrawalOf(w.Merchant, w.CallBackID), Permit: journal.Fingerprint(e.Permit),
-		Stands: journal.Outcome{State: string(w.State), TxID: w.TxID, Reason: w.FailReason}, Reported: journal.Outcome{State: string(e.state), TxID: e.TxID, Reason: e.FailReason}}
+	differs := journal.Withdrawal{Merchant: w.Merchant, CallBackID: w.CallBackID, Permit: journal.Fingerprint(e.Permit),
+		Stands: &journal.Outcome{State: string(w.State), TxID: w.TxID, Reason: w.FailReason}, Reported: &journal.Outcome{State: string(e.state), TxID: e.TxID, Reason: e.FailReason}}
 	if err := journal.AddAbout(ctx, t, journal.WithdrawalContradicted, w.ID, now, differs); err != nil || e.TxID == "" {
 		return false, err
 	}
@@ -247,7 +247,7 @@ func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, no
 			return err
 		}
 		row.CallBackID, row.TenantUserID, row.Address = w.CallBackID, w.TenantUserID, targetOf(w.Details)
-		waits := journal.Waits{Withdrawal: journal.WithdrawalOf(merchant, w.CallBackID), Type: int(n.Type), Callback: joinID(merchant, row.id)}
+		waits := journal.Withdrawal{Merchant: merchant, CallBackID: w.CallBackID, Type: int(n.Type), Callback: joinID(merchant, row.id)}
 		if err := journal.AddAbout(ctx, t, journal.WithdrawalWaits, id, now, waits); err != nil {
 			return err
 		}

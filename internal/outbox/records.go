@@ -41,42 +41,31 @@ func recordRelease(ctx context.Context, t *db.Tx, p *Permit, holder Holder, now 
 	if p.Permit == "" {
 		return nil
 	}
-	r := journal.Released{Withdrawal: journal.WithdrawalOf(w.Merchant, w.CallBackID), Holder: journal.HolderOf(holder.Claim, holder.Origin), Permit: journal.Fingerprint(p.Permit), Details: journal.DetailsOf(w.Details)}
+	r := journal.Withdrawal{Merchant: w.Merchant, CallBackID: w.CallBackID, Holder: journal.HolderOf(holder.Claim, holder.Origin), Permit: journal.Fingerprint(p.Permit), Details: journal.DetailsOf(w.Details)}
 	kind := journal.WithdrawalReleased
 	switch {
 	case !w.heldBy(holder):
-		held := journal.HolderOf(w.Claim, w.Origin)
-		kind, r.Held = journal.WithdrawalClaimRefused, held
+		kind, r.Held = journal.WithdrawalClaimRefused, journal.HolderOf(w.Claim, w.Origin)
 	case p.Duplicate:
 		kind = journal.WithdrawalRepeated
 	}
 	return journal.AddAbout(ctx, t, kind, w.ID, now, r)
 }
 
-// item is an attempt as it is recorded.
-func (a *Attempt) item(merchant, callback string, typ countersign.Type, eventID, addedBy string, payload []byte, late bool, settled db.Millis) journal.Attempt {
-	sum := sha256.Sum256(payload)
-	return journal.Attempt{Merchant: merchant, Callback: callback, Type: int(typ), EventID: eventID, AddedBy: addedBy, Payload: hex.EncodeToString(sum[:]),
-		Attempt: a.Number, RequestUUID: db.Clean(a.RequestUUID), Started: int64(a.Started), Settled: int64(settled), Node: db.Clean(a.Node),
-		Status: a.HTTPStatus, ErrCode: a.ErrCode, Result: string(a.Result), Reason: string(a.Reason),
-		RequestHash: hex.EncodeToString(unhex(a.RequestHash)), ResponseHash: hex.EncodeToString(unhex(a.ResponseHash)), Late: late, Repeated: a.Repeated}
-}
-
 // recordBatch adds the records of a batch of settlements: one for each exchange that
 // is told of apart and each decision, and one for all other attempts.
 func (o *Outbox) recordBatch(ctx context.Context, t *db.Tx, batch []*settling, now db.Millis) error {
-	var list []journal.Attempt
+	others := 0
 	for _, b := range batch {
 		if b.fresh {
-			item := b.Attempt.item(b.Merchant, b.CallbackID, b.Type, b.EventID, b.AddedBy, b.Payload, !b.found, now)
 			if b.Exchange == nil {
-				list = append(list, item)
-			} else if err := journal.AddAbout(ctx, t, journal.WithdrawalAnswered, b.CallbackID, now, b.answered(item)); err != nil {
+				others++
+			} else if err := journal.AddAbout(ctx, t, journal.WithdrawalAnswered, b.CallbackID, now, b.answered(now)); err != nil {
 				return err
 			}
 		}
 		if b.awaiting == 1 {
-			d := journal.Decided{Merchant: b.Merchant, Decision: string(b.decided), Reason: string(b.Attempt.Reason), Attempt: b.Attempt.Number}
+			d := journal.Withdrawal{Merchant: b.Merchant, Decision: string(b.decided), Reason: string(b.Attempt.Reason), Attempt: b.Attempt.Number}
 			switch b.decided {
 			case countersign.DecisionConfirmed:
 				d.Details = journal.DetailsOf(&b.Details)
@@ -88,12 +77,17 @@ func (o *Outbox) recordBatch(ctx context.Context, t *db.Tx, batch []*settling, n
 			}
 		}
 	}
-	return journal.AddMany(ctx, t, journal.Record{Kind: journal.AttemptsSettled, At: now}, list)
+	return journal.AddCount(ctx, t, journal.AttemptsSettled, now, others)
 }
 
-func (b *settling) answered(item journal.Attempt) journal.Exchange {
-	e := b.Exchange
-	return journal.Exchange{Attempt: item, Version: e.Version, URL: e.URL, RequestKey: e.RequestKey, ResponseKey: e.ResponseKey,
+// answered is what is recorded of an exchange that was settled now.
+func (b *settling) answered(now db.Millis) journal.Exchange {
+	a, e, sum := &b.Attempt, b.Exchange, sha256.Sum256(b.Payload)
+	return journal.Exchange{Merchant: b.Merchant, Callback: b.CallbackID, Type: int(b.Type), EventID: b.EventID, AddedBy: b.AddedBy, Payload: hex.EncodeToString(sum[:]),
+		Attempt: a.Number, RequestUUID: db.Clean(a.RequestUUID), Started: int64(a.Started), Settled: int64(now), Node: db.Clean(a.Node),
+		Status: a.HTTPStatus, ErrCode: a.ErrCode, Result: string(a.Result), Reason: string(a.Reason),
+		RequestHash: hex.EncodeToString(unhex(a.RequestHash)), ResponseHash: hex.EncodeToString(unhex(a.ResponseHash)), Late: !b.found, Repeated: a.Repeated,
+		Version: e.Version, URL: e.URL, RequestKey: e.RequestKey, ResponseKey: e.ResponseKey,
 		Request: e.Request, RequestOpened: e.RequestOpened, Message: e.Message, Response: e.Data, ResponseOpened: e.ResponseOpened,
 		Link: e.Link, Details: journal.DetailsOf(&b.Details), AfterDecision: b.out.Late, Differs: b.out.Differs, Alarm: string(b.Alarm)}
 }

@@ -98,7 +98,7 @@ func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text
 	if err := f.write(ctx, t); err != nil {
 		return false, err
 	}
-	return true, journal.AddAbout(ctx, t, journal.WithdrawalDecided, joinID(merchant, id), now, journal.Decided{Merchant: merchant, Decision: string(to), Reason: string(reason)})
+	return true, journal.AddAbout(ctx, t, journal.WithdrawalDecided, joinID(merchant, id), now, journal.Withdrawal{Merchant: merchant, Decision: string(to), Reason: string(reason)})
 }
 
 const releaseSQL = `

@@ -128,7 +128,7 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 		if err := t.Batch(ctx, countMoved(t, insertAnswers.Statements(row, nil), was, WithdrawalReleased, 1)); err != nil {
 			return err
 		}
-		adopted := journal.Adopted{Withdrawal: journal.WithdrawalOf(x.Merchant, x.CallBackID), Was: string(a.Was), Claim: journal.Fingerprint(holder), Permit: journal.Fingerprint(given)}
+		adopted := journal.Withdrawal{Merchant: x.Merchant, CallBackID: x.CallBackID, Was: string(a.Was), Claim: journal.Fingerprint(holder), Permit: journal.Fingerprint(given)}
 		if err := journal.AddAbout(ctx, t, journal.WithdrawalAdopted, known.ID, now, adopted); err != nil {
 			return err
 		}

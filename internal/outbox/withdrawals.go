@@ -155,8 +155,8 @@ func (o *Outbox) createWithdrawals(ctx context.Context, t *db.Tx, list []NewWith
 		if made[i].Duplicate {
 			continue
 		}
-		err := journal.AddAbout(ctx, t, journal.WithdrawalCreated, made[i].ID, now, journal.Created{Withdrawal: journal.WithdrawalOf(n.Merchant, n.CallBackID),
-			TenantUserID: n.TenantUserID, TrackingID: n.TrackingID, Business: n.Business, Ordered: journal.DetailsOf(n.Details), Deadline: int64(n.Deadline)})
+		err := journal.AddAbout(ctx, t, journal.WithdrawalCreated, made[i].ID, now, journal.Withdrawal{Merchant: n.Merchant, CallBackID: n.CallBackID,
+			TenantUserID: n.TenantUserID, TrackingID: n.TrackingID, Business: n.Business, Details: journal.DetailsOf(n.Details), Deadline: int64(n.Deadline)})
 		if err != nil {
 			return err
 		}

@@ -22,13 +22,7 @@ CREATE TABLE audit_head (
 ;
 INSERT INTO audit_head (id, size, edge) VALUES (1, 0, CAST('' AS {bytes}));
 
-CREATE TABLE audit_checkpoints (
-  size {int} NOT NULL PRIMARY KEY,
-  at   {int} NOT NULL,
-  note TEXT NOT NULL
-){strict};
-
--- The key that signs checkpoints, sealed.
+-- The key that signs checkpoints, sealed: both parts.
 CREATE TABLE audit_key (
   id       {int} NOT NULL PRIMARY KEY,
   data_key {bytes} NOT NULL,
