@@ -110,12 +110,8 @@ var errWaits = errors.New("it waits for an approver")
 // id.
 func (k *Changes) Propose(ctx context.Context, c *Change, content []byte) error {
 	c.ID = fmt.Sprintf("chg_%011x%s", int64(c.Proposed), RandomText(6))
-	var err error
-	var sealed [][]byte
-	if c.dataKey, sealed, err = k.c.DB.Seal(ctx, changePlace(c.ID), changePurpose, [][]byte{content}); err != nil {
-		return err
-	}
-	c.sealed = sealed[0]
+	dataKey, sealed := k.c.DB.Seal(changePlace(c.ID), changePurpose, [][]byte{content})
+	c.dataKey, c.sealed = dataKey, sealed[0]
 	waits, err := ChangesWait(ctx, k.c.DB, "")
 	if err != nil {
 		return err
@@ -270,7 +266,7 @@ func (k *Changes) apply(ctx context.Context, c *Change, from client.ChangeState,
 	if _, err := k.check(ctx, c, c.DecidedBy, now); err != nil {
 		return err
 	}
-	plain, err := k.c.DB.Unseal(ctx, changePlace(c.ID), changePurpose, c.dataKey, [][]byte{c.sealed})
+	plain, err := k.c.DB.Unseal(changePlace(c.ID), changePurpose, c.dataKey, [][]byte{c.sealed})
 	if err != nil {
 		return err
 	}

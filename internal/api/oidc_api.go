@@ -84,7 +84,7 @@ func (p signIns) beginProvider(c *Call, _ None, in client.ProviderOrigin) (out c
 		options = append(options, oauth2.SetAuthURLParam("max_age", strconv.Itoa(int(freshFor/1000))))
 	}
 	out.URL = people.oauth(known, s.Redirect).AuthCodeURL(s.State, options...)
-	out.State, err = p.seal(c.R.Context(), providerStatePurpose, s)
+	out.State, err = p.seal(providerStatePurpose, s)
 	return out, err
 }
 
@@ -103,7 +103,7 @@ func (p signIns) finishProvider(c *Call, _ None, in client.ProviderReturn) (out 
 		return out, errNoProvider
 	}
 	var s providerState
-	if p.open(ctx, providerStatePurpose, in.State, &s) != nil || c.Now > s.At+providerLife || c.Now < s.At-providerLife ||
+	if p.open(providerStatePurpose, in.State, &s) != nil || c.Now > s.At+providerLife || c.Now < s.At-providerLife ||
 		subtle.ConstantTimeCompare([]byte(s.State), []byte(in.Given)) != 1 {
 		return out, c.strangerFails(errSignInOld)
 	}

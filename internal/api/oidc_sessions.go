@@ -102,9 +102,7 @@ func sessionID(random string) string {
 func (k *Tokens) startSession(ctx context.Context, c *Call, a answered) (out client.SignedIn, err error) {
 	random := RandomText(32)
 	s := providerSession{ID: sessionID(random), Token: a.person.id(), Began: c.Now, Ends: c.Now + signInLife, Asked: c.Now, SignedIn: a.signedIn}
-	if err := k.sealRefresh(ctx, &s, a.refresh); err != nil {
-		return out, err
-	}
+	k.sealRefresh(&s, a.refresh)
 	err = k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		of, err := savePerson(ctx, t, a.person, true, c.Now)
 		if err != nil {
@@ -123,16 +121,13 @@ func (k *Tokens) startSession(ctx context.Context, c *Call, a answered) (out cli
 	if err != nil {
 		return out, err
 	}
-	secret, err := (signIns{k}).seal(ctx, providerPurpose, sessionSecret{random})
+	secret, err := (signIns{k}).seal(providerPurpose, sessionSecret{random})
 	return client.SignedIn{Secret: client.Secret(providerPrefix + secret), Expires: TimeOf(s.Ends)}, err
 }
 
-func (k *Tokens) sealRefresh(ctx context.Context, s *providerSession, refresh string) error {
-	key, sealed, err := k.d.Seal(ctx, sessionPlace(s.ID), refreshPurpose, [][]byte{[]byte(refresh)})
-	if err == nil {
-		s.dataKey, s.refresh = key, sealed[0]
-	}
-	return err
+func (k *Tokens) sealRefresh(s *providerSession, refresh string) {
+	key, sealed := k.d.Seal(sessionPlace(s.ID), refreshPurpose, [][]byte{[]byte(refresh)})
+	s.dataKey, s.refresh = key, sealed[0]
 }
 
 // session reads a session; db.ErrNotFound: there is none.
@@ -150,7 +145,7 @@ var errAsking = busy("the identity provider is being asked about this session; r
 // while it is asked first. db.ErrNotFound: the session has ended.
 func (k *Tokens) BySession(ctx context.Context, secret string) (Token, error) {
 	var in sessionSecret
-	if k.people == nil || (signIns{k}).open(ctx, providerPurpose, strings.TrimPrefix(secret, providerPrefix), &in) != nil {
+	if k.people == nil || (signIns{k}).open(providerPurpose, strings.TrimPrefix(secret, providerPrefix), &in) != nil {
 		return Token{}, db.ErrNotFound
 	}
 	id := sessionID(in.ID)
@@ -221,7 +216,7 @@ func (k *Tokens) ask(ctx context.Context, s providerSession, now db.Millis) (ask
 	if err != nil {
 		return false, err
 	}
-	plain, err := k.d.Unseal(ctx, sessionPlace(s.ID), refreshPurpose, s.dataKey, [][]byte{s.refresh})
+	plain, err := k.d.Unseal(sessionPlace(s.ID), refreshPurpose, s.dataKey, [][]byte{s.refresh})
 	if err != nil {
 		return false, err
 	}
@@ -236,10 +231,8 @@ func (k *Tokens) ask(ctx context.Context, s providerSession, now db.Millis) (ask
 	switch {
 	case err == nil:
 		s.Asked = now
-		err = k.sealRefresh(ctx, &s, a.refresh)
-		if err == nil {
-			err = k.renewSession(ctx, s, 0, &a.person, now)
-		}
+		k.sealRefresh(&s, a.refresh)
+		err = k.renewSession(ctx, s, 0, &a.person, now)
 		return err == nil, err
 	case !errors.Is(err, errAway):
 		return false, k.endSession(ctx, s, of, endedWhy(err), errors.Is(err, errNoRole), now)
@@ -247,9 +240,7 @@ func (k *Tokens) ask(ctx context.Context, s providerSession, now db.Millis) (ask
 		return false, k.endSession(ctx, s, of, "the identity provider could not be asked for 15 minutes", false, now)
 	}
 	if a.refresh != "" {
-		if err := k.sealRefresh(ctx, &s, a.refresh); err != nil {
-			return false, err
-		}
+		k.sealRefresh(&s, a.refresh)
 	}
 	return false, k.renewSession(ctx, s, now+askPause, nil, now)
 }
@@ -306,7 +297,7 @@ func (k *Tokens) signOut(c *Call) error {
 	if !strings.HasPrefix(secret, providerPrefix) {
 		return NewProblem(http.StatusConflict, "the caller has no session of the identity provider: a token is ended by revoking it")
 	}
-	if err := (signIns{k}).open(c.R.Context(), providerPurpose, strings.TrimPrefix(secret, providerPrefix), &in); err != nil {
+	if err := (signIns{k}).open(providerPurpose, strings.TrimPrefix(secret, providerPrefix), &in); err != nil {
 		return err
 	}
 	defer c.ForgetTokens()

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
@@ -54,21 +53,20 @@ func (c *Call) CheckFresh() error {
 var sealedRecord = db.Record{Table: "sessions"}
 
 // seal returns v to somebody who must give it back unread and unchanged.
-func (p signIns) seal(ctx context.Context, purpose string, v any) (string, error) {
+func (p signIns) seal(purpose string, v any) (string, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return "", err
 	}
-	sealed, err := p.tokens.d.SealText(ctx, sealedRecord, purpose, text)
-	return base64.RawURLEncoding.EncodeToString(sealed), err
+	return base64.RawURLEncoding.EncodeToString(p.tokens.d.SealText(sealedRecord, purpose, text)), nil
 }
 
-func (p signIns) open(ctx context.Context, purpose, sealed string, v any) error {
+func (p signIns) open(purpose, sealed string, v any) error {
 	raw, err := base64.RawURLEncoding.DecodeString(sealed)
 	if err != nil {
 		return err
 	}
-	text, err := p.tokens.d.OpenText(ctx, sealedRecord, purpose, raw)
+	text, err := p.tokens.d.OpenText(sealedRecord, purpose, raw)
 	if err != nil {
 		return err
 	}

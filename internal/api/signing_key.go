@@ -67,7 +67,7 @@ func ActivateSigningKey(ctx context.Context, d *db.DB, done func(ctx context.Con
 		if old == nil {
 			return errors.New("the database has no signing key yet: start it first")
 		}
-		dataKey, sealed, err := sealSigningKey(ctx, d, presentSigningKey, next)
+		dataKey, sealed, err := sealSigningKey(d, presentSigningKey, next)
 		if err != nil {
 			return err
 		}
@@ -83,21 +83,18 @@ func ActivateSigningKey(ctx context.Context, d *db.DB, done func(ctx context.Con
 	})
 }
 
-func sealSigningKey(ctx context.Context, d *db.DB, row int, key *envelope.SigningKey) (dataKey, sealed []byte, err error) {
+func sealSigningKey(d *db.DB, row int, key *envelope.SigningKey) (dataKey, sealed []byte, err error) {
 	text, err := key.PrivatePEM()
 	if err != nil {
 		return nil, nil, err
 	}
-	dataKey, all, err := d.Seal(ctx, signingKeyRecord(row), signingKeyPurpose, [][]byte{text})
-	if err != nil {
-		return nil, nil, err
-	}
+	dataKey, all := d.Seal(signingKeyRecord(row), signingKeyPurpose, [][]byte{text})
 	return dataKey, all[0], nil
 }
 
 // keepSigningKey keeps a pair that was made, and gives the one that is kept.
 func keepSigningKey(ctx context.Context, d *db.DB, row int, pair *envelope.SigningKey, made func(context.Context, *db.Tx, *envelope.SigningKey) error) (key *envelope.SigningKey, err error) {
-	dataKey, sealed, err := sealSigningKey(ctx, d, row, pair)
+	dataKey, sealed, err := sealSigningKey(d, row, pair)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +118,7 @@ func keepSigningKey(ctx context.Context, d *db.DB, row int, pair *envelope.Signi
 // readSigningKey returns nil if there is no key.
 func readSigningKey(ctx context.Context, d *db.DB, q db.Querier, row int) (*envelope.SigningKey, error) {
 	return lookAtSigningKey(ctx, q, row, func(dataKey, sealed []byte) ([][]byte, error) {
-		return d.Unseal(ctx, signingKeyRecord(row), signingKeyPurpose, dataKey, [][]byte{sealed})
+		return d.Unseal(signingKeyRecord(row), signingKeyPurpose, dataKey, [][]byte{sealed})
 	})
 }
 

@@ -125,10 +125,7 @@ func (b *Book) KeepRefused(ctx context.Context, list []Refused, alarms []db.Alar
 		if r.Signed {
 			purpose = refusedSignedPurpose
 		}
-		key, sealed, err := b.Seal(ctx, placeRefused(digest), []string{purpose}, [][]byte{r.Body})
-		if err != nil {
-			return err
-		}
+		key, sealed := b.Seal(placeRefused(digest), []string{purpose}, [][]byte{r.Body})
 		statements = append(statements, db.Statement{SQL: keepRefusedSQL, Args: []any{digest, bit(r.Opened), int64(r.Type), db.Clean(r.ID), db.Clean(r.CallBackID), string(r.Reason),
 			db.Clean(string(facts)), r.Setting, r.ErrCode, db.Clean(r.Message), int64(now), int64(r.Due), len(r.Body), key, sealed[0]}})
 	}
@@ -273,9 +270,9 @@ func (b *Book) Refused(ctx context.Context, seq int64, withBody bool) (Refused, 
 	case !found:
 		return r, db.ErrNotFound
 	}
-	plain, err := b.Unseal(ctx, placeRefused(digest), []string{refusedSignedPurpose}, key, [][]byte{sealed})
+	plain, err := b.Unseal(placeRefused(digest), []string{refusedSignedPurpose}, key, [][]byte{sealed})
 	if r.Signed = err == nil; !r.Signed {
-		plain, err = b.Unseal(ctx, placeRefused(digest), []string{refusedPurpose}, key, [][]byte{sealed})
+		plain, err = b.Unseal(placeRefused(digest), []string{refusedPurpose}, key, [][]byte{sealed})
 	}
 	if err == nil {
 		r.Body = plain[0]

@@ -24,12 +24,12 @@ type consoleSealer struct{ d *db.DB }
 
 var consoleRecord = db.Record{Table: "console"}
 
-func (s consoleSealer) Seal(ctx context.Context, plain []byte) ([]byte, error) {
-	return s.d.SealText(ctx, consoleRecord, "cookie", plain)
+func (s consoleSealer) Seal(_ context.Context, plain []byte) ([]byte, error) {
+	return s.d.SealText(consoleRecord, "cookie", plain), nil
 }
 
-func (s consoleSealer) Open(ctx context.Context, sealed []byte) ([]byte, error) {
-	return s.d.OpenText(ctx, consoleRecord, "cookie", sealed)
+func (s consoleSealer) Open(_ context.Context, sealed []byte) ([]byte, error) {
+	return s.d.OpenText(consoleRecord, "cookie", sealed)
 }
 
 func (s consoleSealer) EndSession(ctx context.Context, id string, now, until time.Time) error {

@@ -1,7 +1,6 @@
 package db
 
 import (
-	"context"
 	"crypto/rand"
 	"fmt"
 	"strconv"
@@ -25,7 +24,7 @@ func (r Record) about(purpose string) string {
 // Seal seals the secrets of one record, each for a purpose, under a new data key,
 // and gives that key sealed under the master key. Empty secrets are sealed too, so
 // that the database does not show which records have one.
-func (d *DB) Seal(ctx context.Context, r Record, purposes []string, plain [][]byte) (dataKey []byte, sealed [][]byte, err error) {
+func (d *DB) Seal(r Record, purposes []string, plain [][]byte) (dataKey []byte, sealed [][]byte) {
 	key := make([]byte, 32)
 	rand.Read(key)
 	dataKey = d.key.Wrap(key)
@@ -33,11 +32,11 @@ func (d *DB) Seal(ctx context.Context, r Record, purposes []string, plain [][]by
 	for i, purpose := range purposes {
 		sealed = append(sealed, sealGCM(gcm, plain[i], r.about(purpose)))
 	}
-	return dataKey, sealed, nil
+	return dataKey, sealed
 }
 
 // Unseal inverts Seal.
-func (d *DB) Unseal(ctx context.Context, r Record, purposes []string, dataKey []byte, sealed [][]byte) ([][]byte, error) {
+func (d *DB) Unseal(r Record, purposes []string, dataKey []byte, sealed [][]byte) ([][]byte, error) {
 	return d.key.Unseal(r, purposes, dataKey, sealed)
 }
 

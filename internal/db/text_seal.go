@@ -1,7 +1,6 @@
 package db
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 )
@@ -10,21 +9,18 @@ var errSealedText = errors.New("a sealed text is cut off")
 
 // SealText seals a text that is not kept in the database, together with its data key. Every
 // node of the database can open it.
-func (d *DB) SealText(ctx context.Context, r Record, purpose string, plain []byte) ([]byte, error) {
-	key, sealed, err := d.Seal(ctx, r, []string{purpose}, [][]byte{plain})
-	if err != nil {
-		return nil, err
-	}
-	return joinKey(key, sealed[0]), nil
+func (d *DB) SealText(r Record, purpose string, plain []byte) []byte {
+	key, sealed := d.Seal(r, []string{purpose}, [][]byte{plain})
+	return joinKey(key, sealed[0])
 }
 
 // OpenText inverts SealText.
-func (d *DB) OpenText(ctx context.Context, r Record, purpose string, sealed []byte) ([]byte, error) {
+func (d *DB) OpenText(r Record, purpose string, sealed []byte) ([]byte, error) {
 	key, rest, ok := cutKey(sealed)
 	if !ok {
 		return nil, errSealedText
 	}
-	plain, err := d.Unseal(ctx, r, []string{purpose}, key, [][]byte{rest})
+	plain, err := d.Unseal(r, []string{purpose}, key, [][]byte{rest})
 	if err != nil {
 		return nil, err
 	}

@@ -41,10 +41,7 @@ func openKey(ctx context.Context, d *db.DB, end string) (key, error) {
 	if err != nil {
 		return k, err
 	}
-	dataKey, sealed, err := d.Seal(ctx, keyRecord, keyPurpose, [][]byte{[]byte(private + "\n" + public)})
-	if err != nil {
-		return k, err
-	}
+	dataKey, sealed := d.Seal(keyRecord, keyPurpose, [][]byte{[]byte(private + "\n" + public)})
 	err = d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		_, err := t.Exec(ctx, keepKeySQL, dataKey, sealed[0])
 		return err
@@ -62,7 +59,7 @@ func readKey(ctx context.Context, d *db.DB) (k key, err error) {
 	if err != nil || !found {
 		return k, err
 	}
-	plain, err := d.Unseal(ctx, keyRecord, keyPurpose, dataKey, [][]byte{sealed})
+	plain, err := d.Unseal(keyRecord, keyPurpose, dataKey, [][]byte{sealed})
 	if err != nil {
 		return k, err
 	}

@@ -43,15 +43,12 @@ type evidence struct {
 }
 
 // sealEvidence returns the arguments of keepAnswerSQL.
-func (o *Outbox) sealEvidence(ctx context.Context, id string, e evidence) ([]any, error) {
+func (o *Outbox) sealEvidence(id string, e evidence) ([]any, error) {
 	text, err := json.Marshal(e)
 	if err != nil {
 		return nil, err
 	}
-	key, sealed, err := o.Seal(ctx, placeAnswer(id), answerPurpose, [][]byte{text})
-	if err != nil {
-		return nil, err
-	}
+	key, sealed := o.Seal(placeAnswer(id), answerPurpose, [][]byte{text})
 	return []any{id, key, sealed[0]}, nil
 }
 
@@ -71,7 +68,7 @@ func (o *Outbox) settleAnswers(ctx context.Context, t *db.Tx, batch []*settling)
 		default:
 			continue
 		}
-		row, err := o.sealEvidence(ctx, b.CallbackID, e)
+		row, err := o.sealEvidence(b.CallbackID, e)
 		if err != nil {
 			return err
 		}
@@ -93,18 +90,15 @@ func (k *keptAnswer) read(id string) db.Statement {
 }
 
 // open returns the evidence. What does not open is as good as none.
-func (k *keptAnswer) open(ctx context.Context, d *db.DB, id string) (e evidence, err error) {
+func (k *keptAnswer) open(d *db.DB, id string) (e evidence) {
 	if k.sealed == nil {
-		return e, nil
+		return e
 	}
-	plain, err := d.Unseal(ctx, placeAnswer(id), answerPurpose, k.key, [][]byte{k.sealed})
-	if err != nil {
-		return e, ctx.Err()
+	plain, err := d.Unseal(placeAnswer(id), answerPurpose, k.key, [][]byte{k.sealed})
+	if err != nil || json.Unmarshal(plain[0], &e) != nil {
+		return evidence{}
 	}
-	if json.Unmarshal(plain[0], &e) != nil {
-		return evidence{}, nil
-	}
-	return e, nil
+	return e
 }
 
 // bears reports whether e shows that a merchant, which now has these keys, has confirmed w. again:

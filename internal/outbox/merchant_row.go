@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -34,7 +33,7 @@ type merchantRow struct {
 }
 
 // seal returns the arguments of the secret columns.
-func (k MerchantKeys) seal(ctx context.Context, d *db.DB, place db.Record) ([]any, error) {
+func (k MerchantKeys) seal(d *db.DB, place db.Record) ([]any, error) {
 	request, err := KeyPEM(k.Key)
 	if err != nil {
 		return nil, err
@@ -43,11 +42,8 @@ func (k MerchantKeys) seal(ctx context.Context, d *db.DB, place db.Record) ([]an
 	if err != nil {
 		return nil, err
 	}
-	dataKey, sealed, err := d.Seal(ctx, place, secretPurposes,
+	dataKey, sealed := d.Seal(place, secretPurposes,
 		[][]byte{[]byte(k.APIKey.Reveal()), []byte(k.CallbackAPIKey.Reveal()), request, response})
-	if err != nil {
-		return nil, err
-	}
 	return []any{place.Version, dataKey, sealed[0], sealed[1], sealed[2], sealed[3]}, nil
 }
 
@@ -63,8 +59,8 @@ func (s *sealedKeys) to() []any {
 }
 
 // open inverts seal.
-func (s *sealedKeys) open(ctx context.Context, d *db.DB, table, id string) (k MerchantKeys, err error) {
-	plain, err := d.Unseal(ctx, db.Record{Table: table, Row: id, Version: s.version}, secretPurposes, s.dataKey, s.sealed[:])
+func (s *sealedKeys) open(d *db.DB, table, id string) (k MerchantKeys, err error) {
+	plain, err := d.Unseal(db.Record{Table: table, Row: id, Version: s.version}, secretPurposes, s.dataKey, s.sealed[:])
 	if err != nil {
 		return k, err
 	}
@@ -124,14 +120,14 @@ func (m *Merchant) check() error {
 }
 
 // row checks m, sets its fingerprints, and gives its row. The secrets are bound to its Version,
-// which never comes again. It may call the key wrapper, which can take long.
-func (m *Merchant) row(ctx context.Context, d *db.DB) (merchantRow, error) {
+// which never comes again.
+func (m *Merchant) row(d *db.DB) (merchantRow, error) {
 	m.SetDefaults()
 	if err := m.check(); err != nil {
 		return merchantRow{}, err
 	}
 	m.setKeys(m.Keys())
-	sealed, err := m.Keys().seal(ctx, d, db.Record{Table: "merchants", Row: m.ID, Version: m.Version})
+	sealed, err := m.Keys().seal(d, db.Record{Table: "merchants", Row: m.ID, Version: m.Version})
 	if err != nil {
 		return merchantRow{}, err
 	}
@@ -142,7 +138,7 @@ func (m *Merchant) row(ctx context.Context, d *db.DB) (merchantRow, error) {
 	row := merchantRow{id: m.ID, values: append([]any{m.ID, string(m.State), m.PausedReason, string(m.Scheme), string(settings), m.Version, int64(m.Created), int64(m.Updated),
 		m.Fingerprint, m.ResponseFingerprint, int64(m.Since.Key), int64(m.Since.ResponseKey), int64(m.Since.APIKey), int64(m.Since.CallbackAPIKey)}, sealed...)}
 	if r := m.Rotation; r != nil {
-		if sealed, err = r.Other.seal(ctx, d, db.Record{Table: rotations.Name, Row: m.ID, Version: m.Version}); err != nil {
+		if sealed, err = r.Other.seal(d, db.Record{Table: rotations.Name, Row: m.ID, Version: m.Version}); err != nil {
 			return merchantRow{}, err
 		}
 		row.rotation = append([]any{m.ID, int64(r.Staged), int64(r.Activated), r.Overlap.Milliseconds(), r.Fingerprint, r.ResponseFingerprint,

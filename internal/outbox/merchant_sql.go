@@ -97,9 +97,9 @@ func readMerchant(ctx context.Context, d *db.DB, id string) (Merchant, error) {
 	if err != nil || m.State == MerchantDeleted {
 		return m, err // its secrets are erased
 	}
-	keys, err := k.own.open(ctx, d, "merchants", id)
+	keys, err := k.own.open(d, "merchants", id)
 	if err == nil && m.Rotation != nil {
-		m.Rotation.Other, err = k.other.open(ctx, d, rotations.Name, id)
+		m.Rotation.Other, err = k.other.open(d, rotations.Name, id)
 	}
 	if err != nil {
 		return Merchant{}, err

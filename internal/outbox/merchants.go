@@ -19,7 +19,7 @@ func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) 
 	}
 	m.Version, m.Created, m.Updated = 1, now, now
 	m.Aged(nil, now)
-	row, err := m.row(ctx, o.DB)
+	row, err := m.row(o.DB)
 	if err != nil {
 		return Merchant{}, err
 	}
@@ -98,7 +98,7 @@ func (o *Outbox) changeMerchant(ctx context.Context, id string, version int64, n
 	}
 	m.ID, m.Created, m.Version, m.Updated = was.ID, was.Created, was.Version+1, now
 	m.Aged(&was, now)
-	row, err := m.row(ctx, o.DB)
+	row, err := m.row(o.DB)
 	if err != nil {
 		return Merchant{}, err
 	}

@@ -301,10 +301,7 @@ func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopL
 	if stop == "" && w.Restored {
 		stop = client.ReasonRestored
 	}
-	kept, err := r.answer.open(ctx, o.DB, r.ID)
-	if err != nil {
-		return "", err
-	}
+	kept := r.answer.open(o.DB, r.ID)
 	p.Epoch, p.Answer = look.epoch.Number, kept.Answer
 	switch {
 	case p.Permit != "" && !w.heldBy(r.Holder):

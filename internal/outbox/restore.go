@@ -121,7 +121,7 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 		if n == 0 {
 			return &db.ConflictError{Reason: "no restored database waits to be reconciled"}
 		}
-		row, err := o.sealEvidence(ctx, known.ID, evidence{Adopted: detailsOf(*d)})
+		row, err := o.sealEvidence(known.ID, evidence{Adopted: detailsOf(*d)})
 		if err != nil {
 			return err
 		}

@@ -74,11 +74,7 @@ func (o *Outbox) settleAttempts(ctx context.Context, t *db.Tx, batch []*settling
 	}
 	for _, b := range batch {
 		if b.fresh && b.Unread != nil {
-			keep, err := o.keepUnread(ctx, b.CallbackID, b.Attempt.Number, b.Unread)
-			if err != nil {
-				return err
-			}
-			late = append(late, keep...)
+			late = append(late, o.keepUnread(b.CallbackID, b.Attempt.Number, b.Unread)...)
 		}
 	}
 	return t.Batch(ctx, append(insertAttempts.Statements(args, nil), late...))

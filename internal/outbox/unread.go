@@ -37,14 +37,11 @@ func placeUnread(row string, number int) db.Record {
 
 // keepUnread returns the statements that keep the beginning of the response to an attempt of
 // the callback id. It seals it: the response may hold secrets.
-func (o *Outbox) keepUnread(ctx context.Context, id string, number int, head []byte) ([]db.Statement, error) {
+func (o *Outbox) keepUnread(id string, number int, head []byte) []db.Statement {
 	row := id + "/" + strconv.Itoa(number)
-	key, sealed, err := o.Seal(ctx, placeUnread(row, number), []string{unreadPurpose}, [][]byte{head[:min(len(head), UnreadMost)]})
-	if err != nil {
-		return nil, err
-	}
+	key, sealed := o.Seal(placeUnread(row, number), []string{unreadPurpose}, [][]byte{head[:min(len(head), UnreadMost)]})
 	return []db.Statement{{SQL: keepUnreadSQL, Args: []any{row, int64(number), key, sealed[0]}},
-		{SQL: olderUnreadSQL, Args: []any{id, int64(unreadKept)}}}, nil
+		{SQL: olderUnreadSQL, Args: []any{id, int64(unreadKept)}}}
 }
 
 // Unread returns what is kept of the responses to a callback, by the number of the attempt.
@@ -60,7 +57,7 @@ func (o *Outbox) Unread(ctx context.Context, id string) (map[int][]byte, error) 
 		return u, err
 	})
 	for _, u := range list {
-		plain, err := o.Unseal(ctx, placeUnread(u.id, u.number), []string{unreadPurpose}, u.key, [][]byte{u.sealed})
+		plain, err := o.Unseal(placeUnread(u.id, u.number), []string{unreadPurpose}, u.key, [][]byte{u.sealed})
 		if err != nil {
 			return nil, err
 		}
