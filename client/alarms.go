@@ -83,7 +83,7 @@ var alarmKinds = words[AlarmKind]{
 		ended: "The restore was reconciled."},
 	{is: AlarmTokenChanged, at: atBoth, urgent: true, bySubject: true,
 		means: "A token that decides on changes was made, or an approver's was revoked. Subject no-approvers: somebody at the machine ended all approvers. person: somebody signed in as an approver or an admin for the first time, or has that role again.",
-		do:    "Find out whose it is (token list). If nobody meant it, revoke it."},
+		do:    "Find out whose it is (api tokens). If nobody meant it, revoke it."},
 
 	{is: AlarmWrongAPIKey, at: atService,
 		means: "A response carried another API key than the merchant's, or none. It decided nothing.",
@@ -154,7 +154,7 @@ var alarmKinds = words[AlarmKind]{
 		do:    "Find out why the wallet did not take it. If it is still wanted, the merchant orders a new one."},
 	{is: AlarmMerchantChanged, at: atService, urgent: true, bySubject: true,
 		means: "Where a merchant's money goes, or who decides on it, was changed.",
-		do:    "Find out who proposed and approved it (changes show). If nobody meant it, pause the merchant."},
+		do:    "Find out who proposed and approved it (api change). If nobody meant it, pause the merchant."},
 
 	{is: AlarmUserDiffers, at: atGateway, urgent: true, bySubject: true,
 		means: "A callback names another tenantUserId than its order. Nothing was confirmed by it.",
@@ -217,11 +217,11 @@ var alarmKinds = words[AlarmKind]{
 		ended: "A callback was taken."},
 	{is: AlarmForwardFailing, at: atGateway,
 		means: "The application does not take what the gateway forwards: three entries or attempts failed, or one waits for a minute. Deposits are kept here and not credited there.",
-		do:    "Look at the application and at --forward-url (forward list). Each entry is sent again until it is taken.",
+		do:    "Look at the application and at --forward-url (api forwards). Each entry is sent again until it is taken.",
 		ended: "The application has taken everything that had failed, or a person gave it up."},
 	{is: AlarmDepositRefused, at: atBoth, urgent: true, bySubject: true,
 		means: "A deposit was refused for good and may never be told again. At the service it may also be the report of how a withdrawal ended, at the gateway any malformed callback. The subject is the errCode or reason; one alarm stands for all that have it.",
-		do:    "At the service, ask the merchant what the code means. If it means \"later\", correct its final codes and resend (callbacks list --state refused, callbacks resend). At the gateway, read what is wrong (refused show), mend the setting or have the service mend the callback, and approve its task (tasks list --gateway --kind refused).",
+		do:    "At the service, ask the merchant what the code means. If it means \"later\", correct its final codes and resend (callbacks list --state refused, callbacks resend). At the gateway, read what is wrong (api refusedCallback), mend the setting or have the service mend the callback, and approve its task (tasks list --gateway --kind refused).",
 		ended: "Each of them was taken, resent or dismissed."},
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"countersign/client"
 	"countersign/envelope"
-	"countersign/internal/cli"
 	"countersign/internal/lab/dbtest"
 )
 
@@ -122,7 +121,7 @@ func TestHandoverFails(t *testing.T) {
 	made := client.CreatedMerchant{Merchant: client.Merchant{ID: "shop"}, PublicKey: "the-public-part", APIKey: "the-api-key"}
 	var out, errOut bytes.Buffer
 	answer, _ := json.Marshal(made)
-	err := handOver(t.Context(), nil, cli.Streams{Out: &out, Err: &errOut}, filepath.Join(t.TempDir(), "gone"), json.RawMessage(`{"id":"shop"}`), answer)
+	err := handOver(streams{out: &out, err: &errOut}, filepath.Join(t.TempDir(), "gone"), "", answer)
 	if err == nil || !strings.Contains(err.Error(), "merchant shop was made") {
 		t.Errorf("%v", err)
 	}
@@ -153,20 +152,6 @@ func TestAskingTheWrongOne(t *testing.T) {
 		status, out, errOut := shell(t, "", tt.args...)
 		if status != exitFailed || out != "" || !strings.Contains(errOut, tt.want) {
 			t.Errorf("%s: status %d, want %q\n%s%s", name, status, tt.want, out, errOut)
-		}
-	}
-}
-
-// TestDefaultsOfTheAPIs: the subcommands of each end ask their own end.
-func TestDefaultsOfTheAPIs(t *testing.T) {
-	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
-	for command, want := range map[string]string{
-		"merchants list": "http://127.0.0.1:8080", "callbacks list": "http://127.0.0.1:8080", "withdrawals list": "http://127.0.0.1:8080",
-		"token list": "http://127.0.0.1:8080", "orders show": "http://127.0.0.1:8091", "token list --gateway": "http://127.0.0.1:8091",
-	} {
-		status, help, _ := shell(t, "", append(strings.Fields(command), "--help")...)
-		if status != exitDone || !strings.Contains(strings.Join(strings.Fields(help), " "), want) {
-			t.Errorf("%s: status %d, want %s in\n%s", command, status, want, help)
 		}
 	}
 }
@@ -212,22 +197,22 @@ func TestTokensOfBothEnds(t *testing.T) {
 				!strings.Contains(errOut, "is not overwritten") {
 				t.Errorf("the file again: %d %s", status, errOut)
 			}
-			mustShell(t, nil, "", slices.Concat([]string{"token", "revoke", made.ID}, flags)...)
+			mustShell(t, nil, "", slices.Concat([]string{"api", "revokeToken", made.ID}, flags)...)
 		}
 	}
 	for end, flags := range ends {
-		var list []client.Token
-		mustShell(t, &list, "", slices.Concat([]string{"token", "list"}, flags)...)
-		if want := map[string]int{"service": 6, "gateway": 4}[end]; len(list) != want { // the first, and those that were revoked
-			t.Errorf("the %s has %d tokens", end, len(list))
+		var list client.Tokens
+		mustShell(t, &list, "", slices.Concat([]string{"api", "tokens"}, flags)...)
+		if want := map[string]int{"service": 6, "gateway": 4}[end]; len(list.Tokens) != want { // the first, and those that were revoked
+			t.Errorf("the %s has %d tokens", end, len(list.Tokens))
 		}
 		// What cannot be kept is revoked.
 		if status, _, _ := shell(t, "", slices.Concat([]string{"token", "new", "n", "--role", "viewer", "--out", filepath.Join(dir, "none", "t")}, flags)...); status != exitFailed {
 			t.Error("a directory that does not exist")
 		}
-		mustShell(t, &list, "", slices.Concat([]string{"token", "list"}, flags)...)
-		if i := slices.IndexFunc(list, func(tok client.Token) bool { return tok.ID != "" && tok.Name != "first" && tok.Revoked == 0 }); i >= 0 {
-			t.Errorf("the %s: token %+v is left and nobody has its secret", end, list[i])
+		mustShell(t, &list, "", slices.Concat([]string{"api", "tokens"}, flags)...)
+		if i := slices.IndexFunc(list.Tokens, func(tok client.Token) bool { return tok.ID != "" && tok.Name != "first" && tok.Revoked == 0 }); i >= 0 {
+			t.Errorf("the %s: token %+v is left and nobody has its secret", end, list.Tokens[i])
 		}
 	}
 }
@@ -245,7 +230,7 @@ func TestShellShowsFacts(t *testing.T) {
 		}
 		return out
 	}
-	run("", "merchants", "add", "shop", "--bits", "1024", "--notify-url", "http://127.0.0.1:1/n", "--withdraw-url", "http://127.0.0.1:1/w", "--json")
+	run("", "merchants", "add", "shop", "--bits", "1024", "--notify-url", "http://127.0.0.1:1/n", "--withdraw-url", "http://127.0.0.1:1/w")
 	run(`{"merchant":"shop","callBackId":"w-1","tenantUserId":"u-1"}`, "withdrawals", "add", "-")
 	var list struct{ ID string }
 	if err := json.Unmarshal([]byte(run("", "callbacks", "list", "--json")), &list); err != nil {

@@ -14,7 +14,6 @@ import (
 	"countersign"
 	"countersign/conformance"
 	"countersign/envelope"
-	"countersign/internal/cli"
 )
 
 // serviceFlags are what check and send are as a service.
@@ -26,9 +25,9 @@ type serviceFlags struct {
 	Provider     string `help:"As which service. countersign: one of this project; other: any other, which does not bind, leaves members out and has other forms of them. Give check another --order for each." enum:"countersign,other" default:"countersign"`
 	Ordered      bool   `help:"As a service that is given the details of every withdrawal, and need not take them from answers."`
 
-	APIKey         cli.Secret `name:"api-key" help:"The merchant's API key, which every response must carry; @FILE reads it." placeholder:"VALUE"`
-	CallbackAPIKey cli.Secret `name:"callback-api-key" help:"What is sent as X-API-KEY; @FILE reads it. Without it there is no header." placeholder:"VALUE"`
-	APIKeyHeader   string     `name:"api-key-header" help:"Header that carries it." default:"X-API-KEY" placeholder:"NAME"`
+	APIKey         secret `name:"api-key" help:"The merchant's API key, which every response must carry; @FILE reads it." placeholder:"VALUE"`
+	CallbackAPIKey secret `name:"callback-api-key" help:"What is sent as X-API-KEY; @FILE reads it. Without it there is no header." placeholder:"VALUE"`
+	APIKeyHeader   string `name:"api-key-header" help:"Header that carries it." default:"X-API-KEY" placeholder:"NAME"`
 
 	Sign      string `help:"The service's Ed25519 pair, which signs each request (docs/link.md); PKCS#8 in PEM, as openssl genpkey -algorithm ed25519 makes it. The endpoint must have its public part." placeholder:"FILE"`
 	AnswerKey string `name:"answer-key" help:"Public part of the merchant's signing key, by which every response must be signed; no secret, @FILE reads it. It needs --sign." placeholder:"KEY"`
@@ -83,12 +82,12 @@ func (f *serviceFlags) asService(std streams) (conformance.Config, error) {
 }
 
 // apiKeys reveals what --api-key and --callback-api-key give.
-func apiKeys(apiKey, callbackAPIKey cli.Secret) (countersign.APIKey, countersign.APIKey, error) {
-	own, err := apiKey.Reveal("api-key")
+func apiKeys(apiKey, callbackAPIKey secret) (countersign.APIKey, countersign.APIKey, error) {
+	own, err := apiKey.reveal("api-key")
 	if err != nil {
 		return "", "", err
 	}
-	callbacks, err := callbackAPIKey.Reveal("callback-api-key")
+	callbacks, err := callbackAPIKey.reveal("callback-api-key")
 	return countersign.APIKey(own), countersign.APIKey(callbacks), err
 }
 

@@ -11,25 +11,56 @@ import (
 	"strings"
 
 	"countersign/client"
-	"countersign/internal/cli"
 	"countersign/internal/journal"
 )
 
+type auditCmd struct {
+	Key        auditKeyCmd        `cmd:"" help:"Print the key that verifies the log. Give it to whom may have to check it, before there is a dispute."`
+	Export     auditExportCmd     `cmd:"" help:"Write the log, or a part of it, as lines of JSON that audit verify checks."`
+	Checkpoint auditCheckpointCmd `cmd:"" help:"Write a signed checkpoint: who holds it notices when anything before it is changed."`
+	About      auditAboutCmd      `cmd:"" help:"Show the newest records about a withdrawal, an order, a merchant or a token, the oldest of them first."`
+	Prove      auditProveCmd      `cmd:"" help:"Write one record, by its number, with the proof that it is in the log."`
+	Verify     auditVerifyCmd     `cmd:"" help:"Check an export, a proof or a checkpoint with nothing but the key, or ask the end itself; --since says whether the log continues an earlier checkpoint."`
+}
+
+type auditKeyCmd struct{ eitherEnd }
+
+func (c *auditKeyCmd) Run(ctx context.Context, std streams) error {
+	api, _, err := c.api()
+	if err != nil {
+		return err
+	}
+	p, err := api.AuditCheckpoint(ctx, 0)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(std.out, p.Key)
+	return err
+}
+
 type auditExportCmd struct {
-	cli.Either
+	eitherEnd
 	From int64 `help:"First record." default:"1" placeholder:"SEQ"`
 }
 
-func (c *auditExportCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+func (c *auditExportCmd) Run(ctx context.Context, std streams) error {
 	if c.From < 1 {
 		return fmt.Errorf("--from %d: want the number of a record, 1 or more", c.From)
+	}
+	api, _, err := c.api()
+	if err != nil {
+		return err
 	}
 	return journal.Export(ctx, std.out, api, c.From)
 }
 
-type auditCheckpointCmd struct{ cli.Either }
+type auditCheckpointCmd struct{ eitherEnd }
 
-func (c *auditCheckpointCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+func (c *auditCheckpointCmd) Run(ctx context.Context, std streams) error {
+	api, _, err := c.api()
+	if err != nil {
+		return err
+	}
 	p, err := api.AuditCheckpoint(ctx, 0)
 	if err != nil {
 		return err
@@ -39,15 +70,19 @@ func (c *auditCheckpointCmd) Run(ctx context.Context, std streams, api *client.S
 }
 
 type auditAboutCmd struct {
-	cli.Either
+	eitherEnd
 	ID     string `arg:"" help:"Id of a withdrawal, or MERCHANT/CALLBACKID; of a callback, a merchant or a token; with --gateway, the callBackId of an order, or deposit: and its number."`
 	Before int64  `help:"Records before this number. Default: the newest." placeholder:"SEQ"`
 	Limit  int    `help:"Most records, 1 to 1,000." default:"100"`
 }
 
-func (c *auditAboutCmd) Run(ctx context.Context, std streams, api *client.Service) (err error) {
+func (c *auditAboutCmd) Run(ctx context.Context, std streams) error {
+	api, e, err := c.api()
+	if err != nil {
+		return err
+	}
 	id := c.ID
-	if !c.Gateway && strings.Contains(id, "/") {
+	if e == serviceEnd && strings.Contains(id, "/") {
 		if id, err = findWithdrawal(ctx, api, id); err != nil {
 			return err
 		}
@@ -64,11 +99,15 @@ func (c *auditAboutCmd) Run(ctx context.Context, std streams, api *client.Servic
 }
 
 type auditProveCmd struct {
-	cli.Either
+	eitherEnd
 	Seq int64 `arg:"" help:"Number of the record: audit about shows it."`
 }
 
-func (c *auditProveCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+func (c *auditProveCmd) Run(ctx context.Context, std streams) error {
+	api, _, err := c.api()
+	if err != nil {
+		return err
+	}
 	p, err := api.AuditProve(ctx, c.Seq)
 	if err != nil {
 		return err
@@ -77,7 +116,7 @@ func (c *auditProveCmd) Run(ctx context.Context, std streams, api *client.Servic
 }
 
 type auditVerifyCmd struct {
-	cli.Either
+	eitherEnd
 	File  string `arg:"" optional:"" help:"What audit export, prove or checkpoint wrote; - for standard input. Without it the end is asked for its newest checkpoint."`
 	Key   string `required:"" help:"The log's key as audit key prints it, or @FILE with it. It must come from elsewhere than the file." placeholder:"KEY"`
 	Since string `help:"File with an earlier checkpoint: what audit checkpoint wrote, a line of the program's log, a message about an alarm, an export. The log continues it, or it is an error." type:"path" placeholder:"FILE"`
@@ -131,7 +170,7 @@ func (c *auditVerifyCmd) open(ctx context.Context, std streams, since []byte) (i
 				return nil, fmt.Errorf("--since: %w", err)
 			}
 		}
-		api, err := cli.NewClient(c.Connection, client.NewService)
+		api, _, err := c.api()
 		if err != nil {
 			return nil, err
 		}

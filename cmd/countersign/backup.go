@@ -8,14 +8,22 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"countersign/internal/daemon"
 )
 
-// placeFlags say whose data directory a subcommand works on. run looks for Gateway
-// before the command line is parsed; see cli.Either.
+// placeFlags say on which end's data directory a subcommand works.
 type placeFlags struct {
-	Data    string `help:"Data directory of the ${end}. Default: ${data}." default:"${data}" type:"path" placeholder:"DIR"`
-	Gateway bool   `help:"The gateway's, not the service's." env:"-"`
+	Data string `help:"Data directory of the end. Default: that of the settings file, or ./countersign-data, for the gateway ./countersign-gateway-data." type:"path" placeholder:"DIR"`
+	endFlags
+}
+
+// AfterApply finds the end, and sets Data and Gateway.
+func (f *placeFlags) AfterApply(config *kong.ConfigFlag) error {
+	at, err := findPlace(f.end(), f.Data, string(*config))
+	f.Data, f.Gateway = at.dir, at.end == gatewayEnd
+	return err
 }
 
 type backupCmd struct {
@@ -112,6 +120,6 @@ func (c *restoreCmd) steps(r daemon.Restored) string {
 			"relay cursor --next-epoch --from URL --to URL --token @relay.token")
 	}
 	add("Tokens that were revoked after the backup are valid again, and those that were made after it are gone. Revoke again what your notes or the exported audit log name:",
-		"token list"+map[bool]string{true: " --gateway"}[c.Gateway])
+		"api tokens"+map[bool]string{true: " --gateway"}[c.Gateway])
 	return "what to do now:\n" + strings.Join(steps, "\n")
 }

@@ -46,13 +46,13 @@ func TestChangesFromTheShell(t *testing.T) {
 		return c
 	}
 	first, second := propose("http://127.0.0.1:2/w"), propose("http://127.0.0.1:3/w")
-	status, table, errOut := shell(t, "", as("eyes", "changes", "list", "--state", "waiting", "--no-json")...)
-	if status != exitDone || strings.Count(table, "\n") != 3 || !strings.Contains(table, "withdrawUrl: http://127.0.0.1:1/w → http://127.0.0.1:2/w") {
+	status, table, errOut := shell(t, "", as("eyes", "api", "changes", "state=waiting")...)
+	if status != exitDone || !strings.Contains(table, `"withdrawUrl": "http://127.0.0.1:2/w"`) {
 		t.Errorf("%d %s%s", status, table, errOut)
 	}
 	var c client.ChangeEntry
 	mustShell(t, nil, "", as("bob", "tasks", "approve", "change."+first.ID)...)
-	mustShell(t, &c, "", as("eyes", "changes", "show", first.ID)...)
+	mustShell(t, &c, "", as("eyes", "api", "change", first.ID)...)
 	if c.State != client.ChangeApplied || c.DecidedBy != bob.ID {
 		t.Errorf("%+v", c)
 	}
@@ -63,7 +63,7 @@ func TestChangesFromTheShell(t *testing.T) {
 	}
 	third := propose("http://127.0.0.1:4/w")
 	mustShell(t, nil, "", as("bob", "tasks", "decline", "change."+third.ID, "--reason", "not today")...)
-	mustShell(t, &c, "", as("eyes", "changes", "show", third.ID)...)
+	mustShell(t, &c, "", as("eyes", "api", "change", third.ID)...)
 	if c.State != client.ChangeRejected || c.Reason != "not today" {
 		t.Errorf("%+v", c)
 	}
@@ -80,7 +80,7 @@ func TestChangesFromTheShell(t *testing.T) {
 	mustShell(t, nil, "", as("bob", "tasks", "approve", "change."+waits.ID)...)
 	mustShell(t, nil, "", as("core", "withdrawals", "list")...)
 	// The end of the only approver waits for another.
-	errOut = tellingShell(t, &c, "", as("alice", "token", "revoke", bob.ID)...)
+	errOut = tellingShell(t, &c, "", as("alice", "api", "revokeToken", bob.ID)...)
 	if c.Kind != client.ChangeRevoke || c.State != client.ChangeWaiting || !strings.Contains(errOut, "nothing has changed yet") {
 		t.Errorf("%+v %s", c, errOut)
 	}
@@ -96,7 +96,7 @@ func TestChangesFromTheShell(t *testing.T) {
 		t.Errorf("ended %q", ended.Ended)
 	}
 	d = startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
-	if status, _, errOut := shell(t, "", as("bob", "changes", "list")...); status != exitFailed || !strings.Contains(errOut, "was revoked") {
+	if status, _, errOut := shell(t, "", as("bob", "api", "changes")...); status != exitFailed || !strings.Contains(errOut, "was revoked") {
 		t.Errorf("the approver: %d %s", status, errOut)
 	}
 	var m client.Merchant

@@ -134,22 +134,22 @@ deposit shop d-2
 deposit kiosk d-1
 order order-1 120.5
 order order-2 25000
-countersign addresses add --merchant shop --change-id change-1 --tenant-user-id 65515 --new-address 0x1054b0f980a7eb5b3a6b3446f3c947d80162775c \
-  --to-address 0x7054b0f980a7eb5b3a6b3446f3c947d80162775c --chain-name ETH --symbol WETH > setup.log
-await 'countersign addresses list | grep held'
+countersign api addAddress merchant=shop changeId=change-1 tenantUserId=65515 newAddress=0x1054b0f980a7eb5b3a6b3446f3c947d80162775c \
+  toAddress=0x7054b0f980a7eb5b3a6b3446f3c947d80162775c chainName=ETH symbol=WETH > setup.log
+await 'countersign api addresses | grep held'
 echo '{"type":1,"trackingId":"d-3","tenantUserId":"65515","chainName":"ETH","symbol":"WETH","amount":"2",
   "txId":"0x3c7cc4df1ff542793053335700f18d59c3f870e1e4820a42d558c76db832bd14","txIndex":1,
   "fromAddress":"0xef1c6e67703c7bd7107eed8303fbe6ec2554bf6b","toAddress":"0x7054b0f980a7eb5b3a6b3446f3c947d80162775c",
   "riskLevelFrom":44,"riskLevelTo":40,"requestUUID":"0b9f5d0e-41a7-4c3c-9a57-5b1c2a7d9e10"}' | countersign seal --key pair/private.pem > refused.b64
 curl -sS --data-binary @refused.b64 http://127.0.0.1:8090/callbacks/notify > setup.log
-await 'countersign refused list | grep d-3'
-await 'countersign deposits search --state held | grep d-2'
+await 'countersign api refused | grep d-3'
+await 'countersign api searchDeposits state=held | grep d-2'
 await 'countersign callbacks list --merchant kiosk | grep connect'
 await 'countersign withdrawals show shop/order-1 | grep confirmed'
 await 'countersign orders show order-2 | grep held'
-await 'countersign forward list | grep deposit_1'
+await 'countersign api forwards | grep deposit_1'
 kiosk=$(countersign callbacks list --merchant kiosk | sed 's/{"id":"\([^"]*\).*/\1/')
-countersign token new reader --role viewer --out viewer.token > setup.log
+countersign token new reader --service --role viewer --out viewer.token > setup.log
 echo "s#tok_5kF6DZ7p3dm4#$(sed -n 's/.*"id": "\(tok_[^"]*\)".*/\1/p' setup.log)#g" >> $names
 countersign token new reader --gateway --role viewer --out gateway-viewer.token > setup.log
 echo "s#kiosk.01m4hnq2v8c3w6r9d5k7t0xj1e#$kiosk#g" >> $names
@@ -171,7 +171,7 @@ END
 `
 
 const twoPersons = `
-countersign token new ann --role approver --out ann.token > setup.log
+countersign token new ann --service --role approver --out ann.token > setup.log
 change() { countersign merchants edit shop --withdraw-url http://127.0.0.1:8090/callbacks/$1 | sed -n 's/.*"id": "\(chg_[^"]*\)".*/\1/p'; }
 echo "s#chg_1977420dc00LAsZIlJs#$(change a)#g
 s#chg_19774213c00V0pX7m2a#$(change b)#g" >> $names

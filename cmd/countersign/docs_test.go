@@ -14,7 +14,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"countersign/internal/cli"
 	"countersign/internal/lab/dbtest"
 )
 
@@ -241,7 +240,7 @@ func TestCommandsInText(t *testing.T) {
 			if len(args) == 0 || strings.HasPrefix(args[0], "--") || strings.Contains(m[1], " /etc/") || len(node.Children) > 0 || len(node.Positional) == 0 {
 				continue
 			}
-			parser, err := newParser(streams{}, words, serviceEnd, new(int), new(cli.Called))
+			parser, err := newParser(streams{}, new(int), new(calledAPI))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -273,7 +272,7 @@ func commandNode(words []string) (*kong.Node, error) {
 	return node, nil
 }
 
-var commands = sync.OnceValues(func() (*kong.Kong, error) { return newParser(streams{}, nil, serviceEnd, new(int), new(cli.Called)) })
+var commands = sync.OnceValues(func() (*kong.Kong, error) { return newParser(streams{}, new(int), new(calledAPI)) })
 
 // everyday are the pages that somebody in a hurry reads; the others are run by the whole
 // check.

@@ -141,16 +141,21 @@ func findWithdrawal(ctx context.Context, api *client.Service, text string) (stri
 	return p.Withdrawals[0].ID, nil
 }
 
-// findCallback returns the id of a callback. The search leaves out those of a withdrawal, so the
+// findCallback returns the id of a callback. MERCHANT/ before an identifier leaves out those of other merchants. The search leaves out those of a withdrawal, so the
 // list is asked.
 func findCallback(ctx context.Context, api *client.Service, text string) (string, error) {
 	if serviceID.MatchString(text) {
 		return text, nil
 	}
+	whole, merchant := text, ""
+	if m, rest, is := strings.Cut(text, "/"); is {
+		merchant, text = m, rest
+	}
 	for _, by := range []struct {
 		member client.MatchedBy
 		filter client.CallbackFilter
 	}{{client.MatchedTrackingID, client.CallbackFilter{TrackingID: text}}, {client.MatchedCallBackID, client.CallbackFilter{CallBackID: text}}, {client.MatchedTxID, client.CallbackFilter{TxID: text}}} {
+		by.filter.Merchant = merchant
 		p, err := api.Callbacks(ctx, by.filter, client.PageOptions{Limit: client.MostFound})
 		if refused(err) {
 			continue
@@ -170,7 +175,7 @@ func findCallback(ctx context.Context, api *client.Service, text string) (string
 			return "", several(text, list)
 		}
 	}
-	return text, nil
+	return whole, nil
 }
 
 // findEntry returns an entry that is forwarded: its own id, or that of a deposit.

@@ -51,11 +51,11 @@ func TestIdentifiers(t *testing.T) {
 		{[]string{"tasks", "approve", "deposit." + txID, "--gateway"}, nil, []string{"there is no such task"}},
 		{[]string{"tasks", "approve", "deposit.4", "--gateway"}, []string{`"value": "dep-r-3"`, `"state": "done"`}, nil},
 		{[]string{"tasks", "decline", "deposit.dep-r-1", "--gateway"}, []string{`"id": "deposit.2",`, `"state": "declined"`}, nil},
-		{[]string{"addresses", "show", "u"}, []string{`"seq": 1,`}, nil},
+		{[]string{"api", "address", "u"}, []string{`"seq": 1,`}, nil},
 		{[]string{"tasks", "approve", "address.u", "--gateway"}, []string{`"state": "done"`}, nil},
-		{[]string{"addresses", "show", "none"}, nil, []string{"there is no such address\n"}},
-		{[]string{"refused", "show", "none"}, nil, []string{"there is no such refused callback"}},
-		{[]string{"forward", "skip", "none", "--reason", "r"}, nil, []string{"there is no such entry that is forwarded"}},
+		{[]string{"api", "address", "none"}, nil, []string{"there is no such address\n"}},
+		{[]string{"api", "refusedCallback", "none"}, nil, []string{"there is no such refused callback"}},
+		{[]string{"api", "skipForward", "none", "reason=r"}, nil, []string{"there is no such entry that is forwarded"}},
 		{[]string{"tasks", "approve", "order.question-1", "--gateway"}, nil, []string{"there is no such task"}},
 	} {
 		status, out, errOut := run(c.words...)
@@ -124,9 +124,10 @@ func TestServiceIdentifiers(t *testing.T) {
 		{[]string{"withdrawals", "show", "w-1"}, ids["one/w-1"], false},
 		{[]string{"callbacks", "show", "w-1"}, `"type": 2,`, false},
 		{[]string{"callbacks", "resend", "w-2"}, "w-2 names 2 of them", true},
-		{[]string{"withdrawals", "cancel", "w-2"}, "w-2 names 2 of them: give the id of one\n", true},
-		{[]string{"withdrawals", "cancel", "two/w-2"}, `"state": "cancelled"`, false},
-		{[]string{"withdrawals", "cancel", "w-1"}, `"state": "cancelled"`, false},
+		{[]string{"callbacks", "show", "two/w-2"}, `"id": "` + "two.", false},
+		{[]string{"api", "cancelWithdrawal", "w-2"}, "w-2 names 2 of them: give the id of one\n", true},
+		{[]string{"api", "cancelWithdrawal", "two/w-2"}, `"state": "cancelled"`, false},
+		{[]string{"api", "cancelWithdrawal", "w-1"}, `"state": "cancelled"`, false},
 		{[]string{"withdrawals", "show", "none"}, "there is no such withdrawal", true},
 		{[]string{"callbacks", "show", ids["one/w-2"]}, `"id": "` + ids["one/w-2"], false},
 		{[]string{"callbacks", "show", "none"}, "there is no such callback", true},
@@ -160,7 +161,7 @@ func TestSettingsOfCommands(t *testing.T) {
 		"there is no such merchant": {"merchants", "show", "none"},
 		"there is no such deposit":  {"deposits", "show", "none"},
 		"there is no such order":    {"api", "order", "none", "--gateway"},
-		"there is no such change":   {"changes", "show", "none"},
+		"there is no such change":   {"api", "change", "none", "--service"},
 	} {
 		if _, _, errOut := shell(t, "", append(words, "--config", config)...); !strings.Contains(errOut, want) {
 			t.Errorf("%v: %s", words, errOut)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/internal/daemon"
@@ -160,7 +161,7 @@ func TestGatewayByHand(t *testing.T) {
 	if o.State != "confirmed" || o.Amount != "2.50" {
 		t.Errorf("confirmed: %+v", o)
 	}
-	for _, again := range [][]string{{"orders", "cancel", "order-1"}, {"tasks", "decline", "order.order-1", "--gateway"}} {
+	for _, again := range [][]string{{"api", "cancelOrder", "order-1"}, {"tasks", "decline", "order.order-1", "--gateway"}} {
 		if status, _, errOut := shell(t, "", append(again, flags...)...); status != exitFailed || !strings.Contains(errOut, "409") {
 			t.Errorf("%s: %d %s", again, status, errOut)
 		}
@@ -223,7 +224,7 @@ func TestForwardByHand(t *testing.T) {
 		return f
 	}
 	await(t, g.d, func() bool {
-		f := shown("forward", "status")
+		f := shown("api", "forwarding")
 		return f.On && f.Waiting == 2 && len(f.Failed) == 2 && f.Failed[0].ID == "deposit_1" && f.Failed[0].LastError == "status 503"
 	})
 	// The line comes after the row.
@@ -231,34 +232,36 @@ func TestForwardByHand(t *testing.T) {
 	if out := g.d.output.String(); strings.Contains(out, "msg=forwarded") {
 		t.Errorf("the log:\n%s", out)
 	}
-	if f := shown("forward", "skip", "deposit_1", "--reason", "booked by hand"); f.ID != "deposit_1" || f.Reason != "booked by hand" {
+	if f := shown("api", "skipForward", "deposit_1", "reason=booked by hand"); f.ID != "deposit_1" || f.Reason != "booked by hand" {
 		t.Errorf("given up: %+v", f)
 	}
-	if status, _, errOut := shell(t, "", "forward", "skip", "deposit_2", "--api", g.d.url, "--data", g.data); status != exitUsage || !strings.Contains(errOut, "--reason") {
+	if status, _, errOut := shell(t, "", "api", "skipForward", "deposit_2", "--api", g.d.url, "--data", g.data); status != exitFailed || !strings.Contains(errOut, "reason") {
 		t.Errorf("without a reason: %d %s", status, errOut)
 	}
-	if status, _, errOut := shell(t, "", "forward", "retry", "deposit_3", "--api", g.d.url, "--data", g.data); status != exitFailed || !strings.Contains(errOut, "404") {
+	if status, _, errOut := shell(t, "", "api", "retryForward", "deposit_3", "--api", g.d.url, "--data", g.data); status != exitFailed || !strings.Contains(errOut, "404") {
 		t.Errorf("what there is not: %d %s", status, errOut)
 	}
 	// While it is being sent it does not wait, and there is nothing to retry.
-	await(t, g.d, func() bool { return shown("forward", "retry").Retried == 1 })
+	await(t, g.d, func() bool { return shown("api", "retryForwards").Retried == 1 })
 	app.mu.Lock()
 	app.refuse = false
 	app.mu.Unlock()
 	await(t, g.d, func() bool {
-		shown("forward", "retry")
-		f := shown("forward", "status")
+		shown("api", "retryForwards")
+		f := shown("api", "forwarding")
 		return f.Waiting == 0 && f.Skipped == 1.0
 	})
-	if f := shown("forward", "list", "--skipped"); f.ID != "deposit_1" || f.Reason != "booked by hand" {
-		t.Errorf("the list: %+v", f)
+	var list client.ForwardsPage
+	mustShell(t, &list, "", "api", "forwards", "state=skipped", "--api", g.d.url, "--data", g.data)
+	if len(list.Forwards) != 1 || list.Forwards[0].ID != "deposit_1" || list.Forwards[0].Reason != "booked by hand" {
+		t.Errorf("the list: %+v", list)
 	}
 	// The same setting again forwards nothing again.
 	if status := g.d.stop(t); status != 0 {
 		t.Fatalf("status %d\n%s", status, g.d.output)
 	}
 	g.start()
-	if f := shown("forward", "status"); f.Waiting != 0 || f.Skipped != 1.0 {
+	if f := shown("api", "forwarding"); f.Waiting != 0 || f.Skipped != 1.0 {
 		t.Errorf("started again: %+v", f)
 	}
 }

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 
 	"countersign/client"
-	"countersign/internal/cli"
 	"countersign/internal/daemon"
 )
 
@@ -27,35 +25,35 @@ const notShownAgain = "keep what was printed: the service does not show it again
 
 // handOver writes what a new merchant needs to dir and says what each file is for. What
 // cannot be written is printed: the service does not show it again.
-func handOver(_ context.Context, _ *client.Service, std cli.Streams, dir string, body, answer json.RawMessage) error {
-	var asked client.NewMerchant
+// apiKey is what the request gave; empty: the service made one.
+func handOver(std streams, dir, apiKey string, answer json.RawMessage) error {
 	var made client.CreatedMerchant
-	if err := errors.Join(json.Unmarshal(body, &asked), json.Unmarshal(answer, &made)); err != nil {
+	if err := json.Unmarshal(answer, &made); err != nil {
 		return err
 	}
 	if made.APIKey == "" {
-		made.APIKey = asked.APIKey
+		made.APIKey = client.Secret(apiKey)
 	}
 	about, err := daemon.WriteHandover(dir, made)
 	if err != nil {
-		if err := printJSON(std.Out, made, "  "); err != nil {
-			return fmt.Errorf("merchant %s was made, and its keys are lost: make others with countersign merchants keys: %w", made.ID, err)
+		if err := printJSON(std.out, made, "  "); err != nil {
+			return fmt.Errorf("merchant %s was made, and its keys are lost: make others with countersign api rotateKeys: %w", made.ID, err)
 		}
 		return &hintedError{fmt.Errorf("merchant %s was made, and its keys could not be written: %w", made.ID, err), []string{notShownAgain}}
 	}
 	warn(std, made.Warnings)
-	fmt.Fprintf(std.Out, "merchant %s was made; in %s:\n%s%-13s  %s\n", made.ID, dir, about, "fingerprint", made.Fingerprint)
+	fmt.Fprintf(std.out, "merchant %s was made; in %s:\n%s%-13s  %s\n", made.ID, dir, about, "fingerprint", made.Fingerprint)
 	return nil
 }
 
-func warn(std cli.Streams, warnings []string) {
+func warn(std streams, warnings []string) {
 	for _, w := range warnings {
-		fmt.Fprintf(std.Err, "countersign: warning: %s\n", w)
+		fmt.Fprintf(std.err, "countersign: warning: %s\n", w)
 	}
 }
 
 // handOverStaged writes the keys that were staged to dir, a file each, and lists the files.
-func handOverStaged(_ context.Context, _ *client.Service, std cli.Streams, dir string, _, answer json.RawMessage) error {
+func handOverStaged(std streams, dir string, answer json.RawMessage) error {
 	var staged client.StagedKeys
 	if err := json.Unmarshal(answer, &staged); err != nil {
 		return err
@@ -70,10 +68,10 @@ func handOverStaged(_ context.Context, _ *client.Service, std cli.Streams, dir s
 		}
 	}
 	if err := daemon.CreateFiles(dir, files); err != nil {
-		return errors.Join(printJSON(std.Out, staged, "  "), &hintedError{fmt.Errorf("the keys were staged, and could not be written: %w", err), []string{notShownAgain}})
+		return errors.Join(printJSON(std.out, staged, "  "), &hintedError{fmt.Errorf("the keys were staged, and could not be written: %w", err), []string{notShownAgain}})
 	}
 	for _, f := range files {
-		fmt.Fprintln(std.Out, filepath.Join(dir, f.Name))
+		fmt.Fprintln(std.out, filepath.Join(dir, f.Name))
 	}
 	warn(std, staged.Warnings)
 	return nil

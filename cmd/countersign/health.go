@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"countersign/internal/cli"
+	"countersign/internal/daemon"
 )
 
 // healthCmd asks a daemon whether it works, in images that have no other HTTP client.
 type healthCmd struct {
-	cli.TLS
+	tlsClient
 	API   string `name:"api" help:"Where the daemon's API is, or --metrics-listen of a relay." default:"http://127.0.0.1:8080" placeholder:"URL" env:"COUNTERSIGN_API"`
 	Ready bool   `help:"Ask whether it can work, which needs its database."`
 }
@@ -21,7 +21,7 @@ type healthCmd struct {
 const healthTime = 5 * time.Second
 
 func (c *healthCmd) Run(std streams) error {
-	web, err := c.Web()
+	web, err := c.web(daemon.Address{})
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 
 	"countersign/envelope"
-	"countersign/internal/cli"
 	"countersign/internal/daemon"
 )
 
@@ -126,7 +125,7 @@ func readSecretKey(path string, std streams) (*envelope.Key, error) {
 func readOwnedKey(path string, std streams) (key *envelope.Key, exposed *daemon.ExposedError, err error) {
 	var data []byte
 	if path == "-" {
-		data, err = cli.ReadAll(std.in, maxKeyFile, "key")
+		data, err = readAll(std.in, maxKeyFile, "key")
 	} else if data, exposed, err = daemon.ReadOwned(path, maxKeyFile); err != nil {
 		err = fmt.Errorf("reading the key: %w", err)
 	}

@@ -65,7 +65,7 @@ func TestSignedLink(t *testing.T) {
 				return w.Decision
 			}, func() string {
 				var c struct{ LastReason string }
-				mustShell(t, &c, "", append([]string{"callbacks", "list", "--call-back-id", callBackID}, api...)...)
+				mustShell(t, &c, "", append([]string{"callbacks", "list", "callBackId=" + callBackID}, api...)...)
 				return c.LastReason
 			}
 	}
@@ -268,7 +268,7 @@ func TestStolenSecrets(t *testing.T) {
 				return added.Decision
 			}, func() string {
 				var c struct{ LastReason string }
-				mustShell(t, &c, "", append([]string{"callbacks", "list", "--call-back-id", w.CallBackID}, api...)...)
+				mustShell(t, &c, "", append([]string{"callbacks", "list", "callBackId=" + w.CallBackID}, api...)...)
 				return c.LastReason
 			}
 	}

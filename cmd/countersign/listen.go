@@ -12,7 +12,6 @@ import (
 	"countersign"
 	"countersign/conformance"
 	"countersign/countersigntest"
-	"countersign/internal/cli"
 	"countersign/internal/daemon"
 )
 
@@ -25,8 +24,8 @@ type listenCmd struct {
 	OAEP           bool            `name:"oaep" help:"Requests are sealed with OAEP."`
 	ResponseOAEP   bool            `name:"response-oaep" help:"Answers are sealed with OAEP."`
 	Provider       string          `help:"Who the service is. countersign: one of this project; other: any other, which does not bind." enum:"countersign,other" default:"countersign"`
-	APIKey         cli.Secret      `name:"api-key" help:"The API key that answers carry; @FILE reads it." placeholder:"VALUE"`
-	CallbackAPIKey cli.Secret      `name:"callback-api-key" help:"What callbacks must carry in a header; @FILE reads it. Without it they need none." placeholder:"VALUE"`
+	APIKey         secret          `name:"api-key" help:"The API key that answers carry; @FILE reads it." placeholder:"VALUE"`
+	CallbackAPIKey secret          `name:"callback-api-key" help:"What callbacks must carry in a header; @FILE reads it. Without it they need none." placeholder:"VALUE"`
 	APIKeyHeader   string          `name:"api-key-header" help:"Header that carries it." default:"X-API-KEY" placeholder:"NAME"`
 	Sign           string          `help:"The merchant's Ed25519 pair, which signs answers to signed requests (docs/link.md); PKCS#8 in PEM, as openssl genpkey -algorithm ed25519 makes it." placeholder:"FILE"`
 	ServiceSigner  string          `name:"service-signing-key" help:"Public part of the provider's signing key: callbacks that it did not sign are refused." placeholder:"FILE"`
@@ -71,7 +70,7 @@ func (c *listenCmd) Run(std streams) error {
 		}
 		c.Key = filepath.Join(c.In, publicFile)
 		if c.APIKey == "" {
-			c.APIKey = cli.Secret("@" + filepath.Join(c.In, apiKeyFile))
+			c.APIKey = secret("@" + filepath.Join(c.In, apiKeyFile))
 		}
 	}
 	config, err := c.config(std)

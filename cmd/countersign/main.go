@@ -14,9 +14,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"countersign/client"
 	"countersign/conformance"
 	"countersign/countersigntest"
-	"countersign/internal/cli"
 	"countersign/internal/settings"
 )
 
@@ -32,13 +32,27 @@ type commandLine struct {
 	Config  kong.ConfigFlag `help:"TOML file of settings, a table a subcommand." placeholder:"FILE"`
 	Version versionFlag     `help:"Say which build this is." env:"-"`
 
-	Demo       demoCmd      `cmd:"" help:"Run both ends on this machine with real deposits; prints what happened and checks it."`
-	Serve      serveCmd     `cmd:"" help:"Run the service: the API, the outbox and its sender."`
-	ServiceAPI kong.Plugins `embed:""`
+	Demo  demoCmd  `cmd:"" help:"Run both ends on this machine with real deposits; prints what happened and checks it."`
+	Serve serveCmd `cmd:"" help:"Run the service: the API, the outbox and its sender."`
+
+	Merchants   merchantsCmd   `cmd:"" help:"The service's merchants."`
+	Callbacks   callbacksCmd   `cmd:"" help:"The service's callbacks."`
+	Withdrawals withdrawalsCmd `cmd:"" help:"The service's withdrawals."`
+	Freeze      freezeCmd      `cmd:"" help:"Stop sending, deciding and releasing for all merchants of the service; with --status, say whether it is frozen."`
+	Thaw        thawCmd        `cmd:"" help:"End the freeze of the service."`
 
 	Gateway gatewayCmd `cmd:"" help:"Run the merchant end: take callbacks, confirm ordered withdrawals, tell the application."`
-	//lint:ignore SA5008 kong reads every one of several set tags
-	GatewayAPI kong.Plugins `embed:"" set:"end=gateway" set:"END=GATEWAY" set:"api=http://127.0.0.1:8091" set:"data=./countersign-gateway-data"`
+
+	Orders   ordersCmd   `cmd:"" help:"The merchant's orders, at the gateway."`
+	Deposits depositsCmd `cmd:"" help:"The merchant's deposits, at the gateway."`
+	Provider providerCmd `cmd:"" help:"What the provider does, as seen by a gateway that ran with --learn."`
+
+	Tasks  tasksCmd  `cmd:"" help:"What waits for persons, at either end."`
+	Search searchCmd `cmd:"" help:"Find what has a text as an identifier, user, address, transaction, number or amount, at either end."`
+	Alarms alarmsCmd `cmd:"" help:"Alarms of either end."`
+	Token  tokenCmd  `cmd:"" help:"API tokens of either end."`
+	Audit  auditCmd  `cmd:"" help:"The audit log of either end: read it, export it, prove a record, verify."`
+	API    apiCmd    `cmd:"" name:"api" help:"Call any operation of either end's API; without one, list them."`
 
 	Backup  backupCmd  `cmd:"" help:"Copy the service's database into a file, also while it runs; with --gateway, the gateway's."`
 	Restore restoreCmd `cmd:"" help:"Put a backup in the place of the service's database; with --gateway, of the gateway's."`
@@ -104,12 +118,8 @@ func main() { os.Exit(run(os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}))
 // run parses args, runs the subcommand and gives the exit status.
 func run(args []string, std streams) int {
 	status := -1 // set where kong ends the program: --help
-	end := serviceEnd
-	if i := slices.Index(args, "--gateway"); i >= 0 && (i+1 == len(args) || !isURL(args[i+1])) { // of cli.Either
-		end = gatewayEnd
-	}
-	var called cli.Called
-	parser, err := newParser(std, args, end, &status, &called)
+	var called calledAPI
+	parser, err := newParser(std, &status, &called)
 	if err != nil {
 		fmt.Fprintln(std.err, "countersign:", err)
 		return exitFailed
@@ -122,6 +132,7 @@ func run(args []string, std streams) int {
 			words = words[1:] // its flags are the daemon's
 		}
 		settings.Complete(std.out, parser.Model.Node, words)
+		completeOperation(std.out, words)
 		return exitDone
 	case len(args) > 0 && args[0] == "help":
 		args = append(args[1:], "--help")
@@ -143,8 +154,6 @@ func run(args []string, std streams) int {
 	do := func() error { return ctx.Run() }
 	if show {
 		do = func() error { return settings.Show(std.out, ctx) }
-	} else if c := cli.Of(ctx.Selected()); c != nil {
-		do = func() error { return std.call(ctx, c) }
 	}
 	if err := do(); err != nil {
 		report(std.err, logsJSON(ctx), explain(&called, err))
@@ -157,15 +166,10 @@ func run(args []string, std streams) int {
 	return exitDone
 }
 
-// newParser returns the parser of the command line args. end has the words of its end. kong
-// sets status if it ends the program, as for --help, and called if a subcommand speaks to an
-// API.
-func newParser(std streams, args []string, end kong.Vars, status *int, called *cli.Called) (*kong.Kong, error) {
+// newParser returns the parser of command lines. kong sets status if it ends the program, as for --help, and a
+// command called if it speaks to an API.
+func newParser(std streams, status *int, called *calledAPI) (*kong.Kong, error) {
 	line := &commandLine{}
-	var err error
-	if line.ServiceAPI, line.GatewayAPI, err = apiCommands(args, end["end"] == gatewayEnd["end"]); err != nil {
-		return nil, err
-	}
 	return kong.New(line,
 		kong.Name("countersign"),
 		kong.Description("Deposits and withdrawals between a wallet service and its merchants: sealed, answered, decided once."),
@@ -174,12 +178,23 @@ func newParser(std streams, args []string, end kong.Vars, status *int, called *c
 		kong.DefaultEnvars("COUNTERSIGN"),
 		kong.Configuration(settings.Load),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		end,
+		kong.Vars{"callback": callbackText, "withdrawal": withdrawalText, "roles": rolesOfBoth()},
 		kong.PostBuild(nameFaults),
 		kong.ExplicitGroups([]kong.Group{{Key: providerGroup, Title: "What the provider does (in a settings file: gateway." + providerGroup + "):"}}),
 		kong.Bind(std, called, &line.Config),
 		kong.BindTo(context.Background(), (*context.Context)(nil)),
 	)
+}
+
+// rolesOfBoth are the roles of both ends, as values of a flag.
+func rolesOfBoth() string {
+	var all []string
+	for _, r := range append(client.ServiceRoles(), client.GatewayRoles()...) {
+		if !slices.Contains(all, string(r)) {
+			all = append(all, string(r))
+		}
+	}
+	return strings.Join(all, ",")
 }
 
 // nameFaults puts the names of faults where flags say so. kong reads every variable again for

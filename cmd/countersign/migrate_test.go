@@ -174,7 +174,7 @@ func TestRoles(t *testing.T) {
 				t.Errorf("rekey: %+v", r)
 			}
 			d = startDaemon(t, start...)
-			mustShell(t, nil, "", append([]string{"token", "list", "--api", d.url, "--data", data}, end.flags...)...)
+			mustShell(t, nil, "", append([]string{"api", "tokens", "--api", d.url, "--data", data}, end.flags...)...)
 			d.stop(t)
 			forbidden := []string{`INSERT INTO schema_version VALUES (99)`, `CREATE TABLE mine (a BIGINT)`, `DROP TABLE tokens`,
 				`UPDATE audit_records SET body = ''`, `UPDATE audit_subjects SET seq = 1`, `UPDATE audit_key SET private = ''`,

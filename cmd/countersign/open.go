@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"countersign/envelope"
-	"countersign/internal/cli"
 	"countersign/internal/learn"
 	"countersign/merchant"
 )
@@ -29,7 +28,7 @@ func (c *openCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	body, err := cli.ReadAll(std.in, envelope.MaxBody, "body")
+	body, err := readAll(std.in, envelope.MaxBody, "body")
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/cli"
 	"countersign/internal/daemon"
 )
 
@@ -140,8 +138,8 @@ func makePermitDir(dir string) error {
 
 const givenBefore = "this claim was given the permit before; find out whether the funds have moved before you execute"
 
-// savePermit writes a permit to dir and lists the files. What cannot be written is printed.
-func savePermit(_ context.Context, _ *client.Service, std cli.Streams, dir string, _, answer json.RawMessage) error {
+// savePermit writes a permit to dir and lists the files; without dir it prints the permit. What cannot be written is printed.
+func savePermit(std streams, dir string, answer json.RawMessage) error {
 	var given struct {
 		Note      string          `json:"note"`
 		Answer    json.RawMessage `json:"answer"`
@@ -160,13 +158,16 @@ func savePermit(_ context.Context, _ *client.Service, std cli.Streams, dir strin
 		}
 	}
 	if given.Duplicate {
-		fmt.Fprintln(std.Err, "countersign: warning:", givenBefore)
+		fmt.Fprintln(std.err, "countersign: warning:", givenBefore)
+	}
+	if dir == "" {
+		return printJSON(std.out, answer, "  ")
 	}
 	if err := daemon.CreateFiles(dir, files); err != nil {
-		return errors.Join(printJSON(std.Out, answer, "  "), &hintedError{fmt.Errorf("the permit was given, and could not be written: %w", err), []string{"the same claim gets it again."}})
+		return errors.Join(printJSON(std.out, answer, "  "), &hintedError{fmt.Errorf("the permit was given, and could not be written: %w", err), []string{"the same claim gets it again."}})
 	}
 	for _, f := range files {
-		fmt.Fprintln(std.Out, filepath.Join(dir, f.Name))
+		fmt.Fprintln(std.out, filepath.Join(dir, f.Name))
 	}
 	return nil
 }

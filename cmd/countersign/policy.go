@@ -10,7 +10,6 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/cli"
 	"countersign/internal/daemon"
 	"countersign/internal/policy"
 )
@@ -85,7 +84,7 @@ func readOrder(text string, std streams) (o client.Order, err error) {
 	switch {
 	case strings.HasPrefix(strings.TrimSpace(text), "{"):
 	case text == "-":
-		b, err = cli.ReadAll(std.in, maxPolicy, "order")
+		b, err = readAll(std.in, maxPolicy, "order")
 	default:
 		file = text
 		b, err = os.ReadFile(file)

@@ -17,7 +17,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"countersign/internal/cli"
 	"countersign/internal/lab/dbtest"
 )
 
@@ -170,7 +169,7 @@ func copyTree(from, to string) error {
 // commands and flags that are there.
 func TestCommandsOfDocuments(t *testing.T) {
 	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
-	parser, err := newParser(streams{}, nil, serviceEnd, new(int), new(cli.Called))
+	parser, err := newParser(streams{}, new(int), new(calledAPI))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,18 +12,17 @@ import (
 	"github.com/alecthomas/kong"
 
 	"countersign/client"
-	"countersign/internal/cli"
 	"countersign/internal/daemon"
 	"countersign/internal/reconcile"
 )
 
 type reconcileCmd struct {
-	Data string `help:"Data directory of the ${end}. Default: ${data}." default:"${data}" type:"path" placeholder:"DIR"`
+	Data string `help:"Data directory of the end. Default: that of the settings file, or ./countersign-data, with --gateway alone ./countersign-gateway-data." type:"path" placeholder:"DIR"`
 	storeFlags
 	Service      string     `help:"The service's API, in place of its database; with --gateway URL or --booked." placeholder:"URL" env:"-"`
-	ServiceToken cli.Secret `help:"A token of it, or @FILE: viewer; operator with --settle." placeholder:"TOKEN"`
+	ServiceToken secret     `help:"A token of it, or @FILE: viewer; operator with --settle." placeholder:"TOKEN"`
 	Gateway      eitherSide `help:"Alone: the gateway's database, not the service's. With a URL: the API of the merchant's gateway, which the service is compared with." placeholder:"[URL]" env:"-"`
-	GatewayToken cli.Secret `help:"A token of it, or @FILE: viewer." placeholder:"TOKEN"`
+	GatewayToken secret     `help:"A token of it, or @FILE: viewer." placeholder:"TOKEN"`
 	CA           string     `name:"ca" help:"Authority of the APIs' certificates, in PEM. Default: those of the system." type:"path" placeholder:"FILE" env:"-"`
 	Cert         string     `help:"Certificate in PEM for an API that wants one." type:"path" placeholder:"FILE" env:"-"`
 	CertKey      string     `help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE" env:"-"`
@@ -62,8 +61,8 @@ func (reconcileCmd) Help() string {
 		"A SQLite database must not be in use. The exit status is 0 if nothing differs or all was settled, 1 if a person must decide something, and 2 if it could not compare."
 }
 
-func (c *reconcileCmd) Run(std streams) error {
-	open, err := c.compare(std)
+func (c *reconcileCmd) Run(std streams, config *kong.ConfigFlag) error {
+	open, err := c.compare(std, string(*config))
 	switch {
 	case err != nil:
 		return statusError{err, exitUsage}
@@ -74,8 +73,19 @@ func (c *reconcileCmd) Run(std streams) error {
 }
 
 // compare compares, and gives how many differences are not settled.
-func (c *reconcileCmd) compare(std streams) (open int, err error) {
-	ofGateway := c.Gateway.set && c.Gateway.url == "" // its database
+func (c *reconcileCmd) compare(std streams, settingsFile string) (open int, err error) {
+	var of end
+	switch {
+	case c.Gateway.set && c.Gateway.url == "": // its database
+		of = gatewayEnd
+	case c.Data == "":
+		of = serviceEnd
+	}
+	at, err := findPlace(of, c.Data, settingsFile)
+	if err != nil {
+		return 0, err
+	}
+	ofGateway := at.end == gatewayEnd
 	switch {
 	case ofGateway && (c.Booked == "" || c.Executed != "" || c.Added != "" || c.Service != ""):
 		return 0, errors.New("the gateway's database is compared with --booked, and with nothing else")
@@ -111,7 +121,7 @@ func (c *reconcileCmd) compare(std streams) (open int, err error) {
 		}
 	} else {
 		var storage daemon.Storage
-		if storage, err = c.storage(c.Data, std.warnings()); err == nil {
+		if storage, err = c.storage(at.dir, std.warnings()); err == nil {
 			ended, err = daemon.Reconcile(ctx, storage, ofGateway, config)
 		}
 	}
@@ -128,15 +138,11 @@ func (c *reconcileCmd) compare(std streams) (open int, err error) {
 }
 
 // apiOf makes the client of one of the two APIs.
-func apiOf[C any](c *reconcileCmd, url string, token cli.Secret, flag string, newClient func(client.Config) (C, error)) (api C, err error) {
+func apiOf[C any](c *reconcileCmd, url string, token secret, flag string, newClient func(client.Config) (C, error)) (api C, err error) {
 	if token == "" {
 		return api, fmt.Errorf("give %s", flag)
 	}
-	config, err := cli.Connection{TLS: cli.TLS{CA: c.CA, Cert: c.Cert, CertKey: c.CertKey}, API: url, Token: token}.Config()
-	if err != nil {
-		return api, err
-	}
-	return newClient(config)
+	return connectTo(connection{tlsClient: tlsClient{CA: c.CA, Cert: c.Cert, CertKey: c.CertKey}, API: url, Token: token}, newClient)
 }
 
 func epochText(end string, e client.Epoch) string {

@@ -44,10 +44,10 @@ func TestRefusedFromTheShell(t *testing.T) {
 	run := func(words ...string) (status int, out, errOut string) {
 		return shell(t, "", append(words, "--api", g.d.url, "--data", g.data)...)
 	}
-	if _, out, errOut := run("refused", "list"); !strings.Contains(out, deposit.TrackingID) || !strings.Contains(out, "requestUUID is not bound") {
+	if _, out, errOut := run("api", "refused"); !strings.Contains(out, deposit.TrackingID) || !strings.Contains(out, "requestUUID is not bound") {
 		t.Errorf("%s%s", out, errOut)
 	}
-	if _, out, errOut := run("refused", "show", "1"); !strings.Contains(out, "--provider other") {
+	if _, out, errOut := run("api", "refusedCallback", "1"); !strings.Contains(out, "--provider other") {
 		t.Errorf("%s%s", out, errOut)
 	}
 	if status, out, errOut := run("tasks", "approve", "refused.1", "--gateway"); status == exitDone || !strings.Contains(errOut, "refused again: not_bound") {

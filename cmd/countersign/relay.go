@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/internal/cli"
 	"countersign/internal/daemon"
 	"countersign/internal/relay"
 )
@@ -29,9 +28,9 @@ type coreFlags struct {
 
 type relayRunCmd struct {
 	coreFlags
-	To    []string   `help:"The service's API. Repeat it for other nodes of the service: where one does not answer the next is asked." default:"http://127.0.0.1:8080" placeholder:"URL" env:"COUNTERSIGN_RELAY_TO"`
-	Token cli.Secret `help:"API token of the service with role ingest, or core for all but deposits and for --decisions, or @FILE. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_RELAY_TOKEN,COUNTERSIGN_SERVICE_TOKEN,COUNTERSIGN_TOKEN"`
-	cli.TLS
+	To    []string `help:"The service's API. Repeat it for other nodes of the service: where one does not answer the next is asked." default:"http://127.0.0.1:8080" placeholder:"URL" env:"COUNTERSIGN_RELAY_TO"`
+	Token secret   `help:"API token of the service with role ingest, or core for all but deposits and for --decisions, or @FILE. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_RELAY_TOKEN,COUNTERSIGN_SERVICE_TOKEN,COUNTERSIGN_TOKEN"`
+	tlsClient
 	Data      string        `help:"The service's data directory: its admin.token without --token. Default: ./countersign-data." default:"./countersign-data" type:"path" placeholder:"DIR"`
 	Decisions bool          `help:"Write each decision of the service into countersign_decisions of the core's database, once and in order, and into countersign_permits the permits that rows ask for."`
 	Poll      time.Duration `help:"How often to look for rows without a notification." default:"2s" placeholder:"TIME"`
@@ -56,11 +55,7 @@ func (c *relayRunCmd) Run(std streams) error {
 	defer stop()
 	var nodes []*client.Service
 	for _, to := range c.To {
-		config, err := cli.Connection{TLS: c.TLS, API: to, Token: c.Token, Data: c.Data, Said: true}.Config()
-		if err != nil {
-			return err
-		}
-		api, err := client.NewService(config)
+		api, err := connectTo(connection{tlsClient: c.tlsClient, API: to, Token: c.Token, Data: c.Data}, client.NewService)
 		if err != nil {
 			return fmt.Errorf("--to and --token: %w", err)
 		}
@@ -130,7 +125,7 @@ func (c *relayShowCmd) Run(std streams) error {
 		w := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "ID\tREFUSED\tKIND\tMERCHANT\tPROBLEM")
 		for _, row := range list {
-			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", row.ID, row.Refused.UTC().Format(time.RFC3339), cli.Cell(row.Kind), cli.Cell(row.Merchant), cli.Cell(problemText(row.Problem)))
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", row.ID, row.Refused.UTC().Format(time.RFC3339), cell(row.Kind), cell(row.Merchant), cell(problemText(row.Problem)))
 		}
 		return w.Flush()
 	})
@@ -170,11 +165,11 @@ func (c *relayRetryCmd) Run(std streams) error {
 
 type relayCursorCmd struct {
 	coreFlags
-	NextEpoch bool       `help:"Let decisions go on behind the last restore of the service. It asks the service where that is." env:"-"`
-	Set       *int64     `help:"Let decisions go on behind this number." placeholder:"N" env:"-"`
-	To        string     `help:"The service's API, with --next-epoch." default:"http://127.0.0.1:8080" placeholder:"URL" env:"COUNTERSIGN_RELAY_TO"`
-	Token     cli.Secret `help:"API token of the service with role core, or @FILE, with --next-epoch. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_RELAY_TOKEN,COUNTERSIGN_SERVICE_TOKEN,COUNTERSIGN_TOKEN"`
-	cli.TLS
+	NextEpoch bool   `help:"Let decisions go on behind the last restore of the service. It asks the service where that is." env:"-"`
+	Set       *int64 `help:"Let decisions go on behind this number." placeholder:"N" env:"-"`
+	To        string `help:"The service's API, with --next-epoch." default:"http://127.0.0.1:8080" placeholder:"URL" env:"COUNTERSIGN_RELAY_TO"`
+	Token     secret `help:"API token of the service with role core, or @FILE, with --next-epoch. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_RELAY_TOKEN,COUNTERSIGN_SERVICE_TOKEN,COUNTERSIGN_TOKEN"`
+	tlsClient
 	Data string `help:"The service's data directory: its admin.token without --token. Default: ./countersign-data." default:"./countersign-data" type:"path" placeholder:"DIR"`
 }
 
@@ -195,7 +190,7 @@ func (c *relayCursorCmd) Run(std streams) error {
 		}
 		to := c.Set
 		if c.NextEpoch {
-			api, err := cli.NewClient(cli.Connection{TLS: c.TLS, API: c.To, Token: c.Token, Data: c.Data, Said: true}, client.NewService)
+			api, err := connectTo(connection{tlsClient: c.tlsClient, API: c.To, Token: c.Token, Data: c.Data}, client.NewService)
 			if err != nil {
 				return err
 			}
@@ -222,7 +217,7 @@ func (c coreFlags) table(call func(context.Context, *relay.Table) error) error {
 		return err
 	}
 	defer t.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), cli.CallTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	return call(ctx, t)
 }

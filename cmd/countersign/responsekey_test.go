@@ -48,7 +48,7 @@ func TestResponseKeyApart(t *testing.T) {
 
 	var shown, keys struct{ PublicKey, ResponsePublicKey, Fingerprint, ResponseFingerprint string }
 	mustShell(t, &shown, "", append([]string{"merchants", "show", "shop"}, api...)...)
-	mustShell(t, &keys, "", append([]string{"merchants", "keys", "shop", "--response-key-bits", "2048"}, api...)...)
+	mustShell(t, &keys, "", append([]string{"api", "rotateKeys", "shop", "responseKey.bits=2048"}, api...)...)
 	if keys.PublicKey != "" || keys.ResponsePublicKey == "" || keys.Fingerprint != shown.Fingerprint || keys.Fingerprint == keys.ResponseFingerprint ||
 		keys.ResponseFingerprint == shown.ResponseFingerprint {
 		t.Errorf("a new pair for answers alone: %+v after %+v", keys, shown)
@@ -57,7 +57,7 @@ func TestResponseKeyApart(t *testing.T) {
 	decided = ask("order-2")
 	var c struct{ LastReason string }
 	await(t, service, func() bool {
-		mustShell(t, &c, "", append([]string{"callbacks", "list", "--call-back-id", "order-2"}, api...)...)
+		mustShell(t, &c, "", append([]string{"callbacks", "list", "callBackId=order-2"}, api...)...)
 		return c.LastReason == "data_unopened"
 	})
 	if d := decided(); d != "" {

@@ -31,12 +31,12 @@ func TestRestoredGateway(t *testing.T) {
 	backup := filepath.Join(dir, "backup")
 	mustShell(t, nil, "", "backup", "--gateway", "--data", g.data, "--to", backup)
 	token("fresh")
-	mustShell(t, nil, "", slices.Concat([]string{"token", "revoke", old, "--gateway"}, flags())...)
+	mustShell(t, nil, "", slices.Concat([]string{"api", "revokeToken", old, "--gateway"}, flags())...)
 	g.d.stop(t)
 
 	var r daemon.Restored
 	steps := tellingShell(t, &r, "", "restore", "--gateway", "--data", g.data, "--from", backup, "--replace")
-	for _, want := range []string{"revoked after the backup are valid again", "token list --gateway", "3 orders had not ended"} {
+	for _, want := range []string{"revoked after the backup are valid again", "api tokens --gateway", "3 orders had not ended"} {
 		if !strings.Contains(steps, want) {
 			t.Errorf("the steps do not say %q:\n%s", want, steps)
 		}

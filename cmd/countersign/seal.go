@@ -6,7 +6,6 @@ import (
 
 	"countersign"
 	"countersign/envelope"
-	"countersign/internal/cli"
 )
 
 // keyFlags are what seal and open share.
@@ -43,7 +42,7 @@ func (c *sealCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	plain, err := cli.ReadAll(std.in, envelope.MaxBody, "plaintext")
+	plain, err := readAll(std.in, envelope.MaxBody, "plaintext")
 	if err != nil {
 		return err
 	}

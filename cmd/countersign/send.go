@@ -17,7 +17,6 @@ import (
 	"countersign/conformance"
 	"countersign/countersigntest"
 	"countersign/envelope"
-	"countersign/internal/cli"
 	"countersign/merchant"
 )
 
@@ -182,7 +181,7 @@ func (c *sendCmd) given(std streams) ([]byte, error) {
 	case "":
 		return nil, nil
 	case "-":
-		return cli.ReadAll(std.in, countersign.MaxMessage, "message")
+		return readAll(std.in, countersign.MaxMessage, "message")
 	}
 	return os.ReadFile(c.File)
 }
@@ -202,7 +201,7 @@ func (c *sendCmd) caller(std streams) (*conformance.Caller, error) {
 		}
 		c.Key = filepath.Join(c.Out, privateFile)
 		if _, err := os.Stat(filepath.Join(c.Out, apiKeyFile)); err == nil && c.APIKey == "" {
-			c.APIKey = cli.Secret("@" + filepath.Join(c.Out, apiKeyFile))
+			c.APIKey = secret("@" + filepath.Join(c.Out, apiKeyFile))
 		}
 	}
 	config, err := c.asService(std)

@@ -10,7 +10,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"countersign/client"
-	"countersign/internal/cli"
 	"countersign/internal/daemon"
 	"countersign/internal/signed"
 )
@@ -77,16 +76,16 @@ type consoleFlags struct {
 
 // oidcFlags say which identity provider people sign in with.
 type oidcFlags struct {
-	OIDCIssuer string     `name:"oidc-issuer" help:"Identity provider with which people sign in to the console, by OpenID Connect: its issuer, by https." placeholder:"URL"`
-	OIDCClient string     `name:"oidc-client" help:"Id of the client that the provider made for this console." placeholder:"ID"`
-	OIDCSecret cli.Secret `name:"oidc-secret" help:"The client's secret, or @FILE; empty for a public client, which has PKCE alone." placeholder:"SECRET"`
-	OIDCGroups []string   `name:"oidc-groups" sep:"none" help:"Role of a group: GROUP=ROLE, or GROUP=ROLE:MERCHANT,MERCHANT for these merchants alone. May be repeated; the first that the person is in decides." placeholder:"ROW"`
-	OIDCClaim  string     `name:"oidc-claim" help:"Member of the provider's tokens that has the groups; dots lead into objects, as in realm_access.roles." default:"groups" placeholder:"NAME"`
-	OIDCScopes []string   `name:"oidc-scopes" help:"What the provider is asked for beside openid. Without offline_access some providers give sessions of 15 minutes." default:"profile,email,offline_access" placeholder:"SCOPE"`
+	OIDCIssuer string   `name:"oidc-issuer" help:"Identity provider with which people sign in to the console, by OpenID Connect: its issuer, by https." placeholder:"URL"`
+	OIDCClient string   `name:"oidc-client" help:"Id of the client that the provider made for this console." placeholder:"ID"`
+	OIDCSecret secret   `name:"oidc-secret" help:"The client's secret, or @FILE; empty for a public client, which has PKCE alone." placeholder:"SECRET"`
+	OIDCGroups []string `name:"oidc-groups" sep:"none" help:"Role of a group: GROUP=ROLE, or GROUP=ROLE:MERCHANT,MERCHANT for these merchants alone. May be repeated; the first that the person is in decides." placeholder:"ROW"`
+	OIDCClaim  string   `name:"oidc-claim" help:"Member of the provider's tokens that has the groups; dots lead into objects, as in realm_access.roles." default:"groups" placeholder:"NAME"`
+	OIDCScopes []string `name:"oidc-scopes" help:"What the provider is asked for beside openid. Without offline_access some providers give sessions of 15 minutes." default:"profile,email,offline_access" placeholder:"SCOPE"`
 }
 
 func (f oidcFlags) oidc() (daemon.OIDC, error) {
-	secret, err := f.OIDCSecret.Reveal("oidc-secret")
+	secret, err := f.OIDCSecret.reveal("oidc-secret")
 	return daemon.OIDC{Issuer: f.OIDCIssuer, Client: f.OIDCClient, Secret: client.Secret(secret), Groups: f.OIDCGroups, Claim: f.OIDCClaim, Scopes: f.OIDCScopes}, err
 }
 
@@ -185,12 +184,12 @@ func explainStart(err error) error {
 
 // alarmFlags say where a daemon posts its alarms.
 type alarmFlags struct {
-	AlarmURL    string     `name:"alarm-url" help:"Post every alarm there, as it is raised, grows and ends, until it is answered with 2xx: a webhook of yours, Slack, Mattermost, Discord or Teams (docs/alarms.md). @FILE has it where its path is a secret." placeholder:"URL"`
-	AlarmSecret cli.Secret `name:"alarm-secret" help:"What signs alarms: whsec_ and Base64, or @FILE; the file alarm.secret of the data directory if empty." placeholder:"SECRET"`
+	AlarmURL    string `name:"alarm-url" help:"Post every alarm there, as it is raised, grows and ends, until it is answered with 2xx: a webhook of yours, Slack, Mattermost, Discord or Teams (docs/alarms.md). @FILE has it where its path is a secret." placeholder:"URL"`
+	AlarmSecret secret `name:"alarm-secret" help:"What signs alarms: whsec_ and Base64, or @FILE; the file alarm.secret of the data directory if empty." placeholder:"SECRET"`
 }
 
 func (f alarmFlags) posting() (p daemon.AlarmPosting, err error) {
-	if p.URL, err = cli.Secret(f.AlarmURL).Reveal("alarm-url"); err != nil {
+	if p.URL, err = secret(f.AlarmURL).reveal("alarm-url"); err != nil {
 		return p, err
 	}
 	p.Secret, err = signingSecret("alarm-secret", f.AlarmSecret)
@@ -198,8 +197,8 @@ func (f alarmFlags) posting() (p daemon.AlarmPosting, err error) {
 }
 
 // signingSecret reads the secret of a flag, nil if the flag is not given.
-func signingSecret(flag string, given cli.Secret) (signed.Secret, error) {
-	text, err := given.Reveal(flag)
+func signingSecret(flag string, given secret) (signed.Secret, error) {
+	text, err := given.reveal(flag)
 	if err != nil || text == "" {
 		return nil, err
 	}

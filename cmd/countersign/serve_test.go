@@ -108,11 +108,11 @@ func TestServeByHand(t *testing.T) {
 		t.Errorf("the second claim: status %d, %s", status, errOut)
 	}
 	var waiting struct{ State, Notice string }
-	mustShell(t, &waiting, "", append([]string{"withdrawals", "waiting", w.ID, "--for", "fees"}, api...)...)
+	mustShell(t, &waiting, "", append([]string{"api", "reportWaiting", w.ID, "for=fees"}, api...)...)
 	if waiting.State != "released" || waiting.Notice == "" {
 		t.Errorf("waiting: %+v", waiting)
 	}
-	mustShell(t, &w, `{"permit":"`+permit.Permit+`","executed":{"txId":"0xdone"}}`, append([]string{"withdrawals", "outcome", w.ID, "-"}, api...)...)
+	mustShell(t, &w, `{"permit":"`+permit.Permit+`","executed":{"txId":"0xdone"}}`, append([]string{"api", "reportOutcome", w.ID, "-d", "@-"}, api...)...)
 	if w.State != "executed" {
 		t.Errorf("state %s", w.State)
 	}
@@ -121,7 +121,7 @@ func TestServeByHand(t *testing.T) {
 		Type  int
 	}
 	await(t, d, func() bool {
-		mustShell(t, &line, "", append([]string{"callbacks", "list", "--type", "3"}, api...)...)
+		mustShell(t, &line, "", append([]string{"callbacks", "list", "type=3"}, api...)...)
 		return line.State == "accepted"
 	})
 
@@ -131,14 +131,14 @@ func TestServeByHand(t *testing.T) {
 			TrackingID string
 			Duplicate  bool
 		}
-		mustShell(t, &changed, change, append([]string{"addresses", "add", "-"}, api...)...)
+		mustShell(t, &changed, change, append([]string{"api", "addAddress", "-d", "@-"}, api...)...)
 		if changed.TrackingID != "change-1" || changed.Duplicate != (i == 1) {
 			t.Errorf("the change of address, time %d: %+v", i+1, changed)
 		}
 	}
 	for _, told := range []string{"4", "7"} {
 		await(t, d, func() bool {
-			mustShell(t, &line, "", append([]string{"callbacks", "list", "--type", told}, api...)...)
+			mustShell(t, &line, "", append([]string{"callbacks", "list", "type=" + told}, api...)...)
 			return line.State == "accepted"
 		})
 	}
@@ -148,10 +148,10 @@ func TestServeByHand(t *testing.T) {
 	mustShell(t, &viewer, "", append([]string{"token", "new", "eyes", "--role", "viewer"}, api...)...)
 	asViewer := []string{"--api", d.url, "--token", viewer.Token}
 	mustShell(t, nil, "", append([]string{"merchants", "list"}, asViewer...)...)
-	if status, _, errOut := shell(t, "", append([]string{"merchants", "pause", "shop"}, asViewer...)...); status != exitFailed || !strings.Contains(errOut, "403") {
+	if status, _, errOut := shell(t, "", append([]string{"api", "pauseMerchant", "shop"}, asViewer...)...); status != exitFailed || !strings.Contains(errOut, "403") {
 		t.Errorf("a viewer paused a merchant: status %d, %s", status, errOut)
 	}
-	mustShell(t, nil, "", append([]string{"token", "revoke", viewer.ID}, api...)...)
+	mustShell(t, nil, "", append([]string{"api", "revokeToken", viewer.ID}, api...)...)
 	if status, _, errOut := shell(t, "", append([]string{"merchants", "list"}, asViewer...)...); status != exitFailed || !strings.Contains(errOut, "401") || !strings.Contains(errOut, "try: ") {
 		t.Errorf("a revoked token: status %d, %s", status, errOut)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"countersign/internal/cli"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/settings"
 )
@@ -20,7 +19,7 @@ import (
 // those of the flags.
 func TestSettingsPages(t *testing.T) {
 	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
-	parser, err := newParser(streams{}, nil, serviceEnd, new(int), new(cli.Called))
+	parser, err := newParser(streams{}, new(int), new(calledAPI))
 	if err != nil {
 		t.Fatal(err)
 	}

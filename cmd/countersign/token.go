@@ -8,7 +8,6 @@ import (
 	"os"
 
 	"countersign/client"
-	"countersign/internal/cli"
 	"countersign/internal/daemon"
 )
 
@@ -22,7 +21,7 @@ func isNew(path string) error {
 
 // keepToken writes the secret of a new token to a file and prints the token, or the change that
 // would make it. Where it cannot be written, nobody has it, and the token is ended.
-func keepToken(ctx context.Context, api *client.Service, std cli.Streams, path string, _, answer json.RawMessage) error {
+func keepToken(ctx context.Context, api *client.Service, std streams, path string, answer json.RawMessage) error {
 	var made struct {
 		client.Token
 		Secret client.Secret       `json:"token"`
@@ -41,7 +40,7 @@ func keepToken(ctx context.Context, api *client.Service, std cli.Streams, path s
 		return errors.Join(fmt.Errorf("--out: %w", err), ended)
 	}
 	if made.Change != nil {
-		return printJSON(std.Out, made.Change, "  ")
+		return printJSON(std.out, made.Change, "  ")
 	}
-	return printJSON(std.Out, made.Token, "  ")
+	return printJSON(std.out, made.Token, "  ")
 }

@@ -31,10 +31,10 @@ var left = []struct {
 	shown      []string // the one that shows it
 	as         string
 }{
-	{"0.1.0", "serve", []string{"token", "new", "ops", "--role", "operator"}, []string{"token", "list"}, `"ops"`},
+	{"0.1.0", "serve", []string{"token", "new", "ops", "--role", "operator"}, []string{"api", "tokens"}, `"ops"`},
 	{"0.1.0", "serve", []string{"merchants", "edit", "shop", "--name", "A shop"}, []string{"merchants", "show", "shop"}, `"A shop"`},
 	{"0.1.0", "serve", []string{"tasks", "note", "release.shop/order", "kept 1"}, []string{"tasks", "show", "release.shop/order"}, "kept 1"},
-	{"0.1.0", "gateway", []string{"token", "new", "app", "--role", "app"}, []string{"token", "list"}, `"app"`},
+	{"0.1.0", "gateway", []string{"token", "new", "app", "--role", "app"}, []string{"api", "tokens"}, `"app"`},
 	{"0.1.0", "gateway", []string{"tasks", "note", "order.order", "kept 2"}, []string{"tasks", "show", "order.order"}, "kept 2"},
 	{"0.1.0", "gateway", []string{"tasks", "note", "deposit.before", "kept 3"}, []string{"tasks", "show", "deposit.before"}, "kept 3"},
 }

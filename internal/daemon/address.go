@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 )
 
@@ -15,9 +16,17 @@ import (
 // that takes the token from a data directory sends it to no other address.
 const AddressFile = "api.json"
 
+// The ends, as data directories name them.
+const (
+	ServiceEnd = "service"
+	GatewayEnd = "gateway"
+)
+
 // Address is where an API is.
 type Address struct {
 	URL string `json:"url"`
+	// End is whose API it is: ServiceEnd or GatewayEnd.
+	End string `json:"end"`
 	// Certificate is the fingerprint of the certificate: its SHA-256 in hexadecimal digits.
 	// Empty: plain HTTP.
 	Certificate string `json:"certificate,omitempty"`
@@ -36,6 +45,17 @@ func ReadAddress(dir string) (a Address, err error) {
 	return a, nil
 }
 
+// EndOf returns the end whose data directory dir is, empty if it does not say.
+func EndOf(dir string) string {
+	if a, err := ReadAddress(dir); err == nil && a.End != "" {
+		return a.End
+	}
+	if _, err := os.Lstat(filepath.Join(dir, ForwardSecretFile)); err == nil {
+		return GatewayEnd
+	}
+	return ""
+}
+
 // Verify is for tls.Config.VerifyConnection: it takes the certificate of a and no other.
 func (a Address) Verify(c tls.ConnectionState) error {
 	if len(c.PeerCertificates) == 0 || fingerprintOf(c.PeerCertificates[0].Raw) != a.Certificate {
@@ -51,9 +71,9 @@ func fingerprintOf(leaf []byte) string {
 
 // noteAddress writes the file, for ListenConfig.Note. A file that cannot be written is no
 // reason not to start.
-func (s Storage) noteAddress(log *slog.Logger) func(url string, secure *tls.Config) {
+func (s Storage) noteAddress(end string, log *slog.Logger) func(url string, secure *tls.Config) {
 	return func(url string, secure *tls.Config) {
-		a := Address{URL: url}
+		a := Address{URL: url, End: end}
 		if secure != nil {
 			a.Certificate = fingerprintOf(secure.Certificates[0].Certificate[0])
 		}

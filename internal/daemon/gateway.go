@@ -256,7 +256,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 		stop = func() { g.gateway.Stop(); g.console.Stop() }
 	}
 	if g.api, err = Listen(ListenConfig{Name: "api", Addr: c.APIListen, World: c.World, Handler: withConsole(g.gateway.API(), g.console), TLS: c.TLS, Most: connectionsOf(c.MaxConnections, 4), Drain: drain, Log: c.Log,
-		Exposes: exposedAPI, Note: c.noteAddress(c.Log)}); err != nil {
+		Exposes: exposedAPI, Note: c.noteAddress(GatewayEnd, c.Log)}); err != nil {
 		return err
 	}
 	g.api.beforeStop = stop

@@ -242,7 +242,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		stop = func() { api.Stop(); s.console.Stop() }
 	}
 	if s.api, err = Listen(ListenConfig{Name: "api", Addr: c.Listen, World: c.World, Handler: withConsole(api.Handler(), s.console), TLS: c.TLS, Most: connectionsOf(c.MaxConnections, 4), Drain: c.ExchangeTimeout, Log: c.Log,
-		Exposes: exposedAPI, Note: c.noteAddress(c.Log)}); err != nil {
+		Exposes: exposedAPI, Note: c.noteAddress(ServiceEnd, c.Log)}); err != nil {
 		return err
 	}
 	s.api.beforeStop, s.leave, s.rotate = stop, api.Leave, api.RunRotations

@@ -79,7 +79,6 @@ func (s File) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (any,
 	if node == nil {
 		return nil, nil
 	}
-	of := node
 	for node.Parent != nil && node.Parent.Type != kong.ApplicationNode {
 		node = node.Parent
 	}
@@ -88,7 +87,7 @@ func (s File) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (any,
 		return s.ofGateway(flag), nil
 	}
 	if !ok {
-		return s.daemonData(of, flag), nil
+		return nil, nil
 	}
 	if flag.Group != nil {
 		if group, ok := table[flag.Group.Key].(map[string]any); ok {
@@ -126,23 +125,25 @@ func (s File) ofGateway(flag *kong.Flag) any {
 	return v
 }
 
-// daemonData returns the data directory of the daemon whose API a command calls: there the command
-// finds the API's address and a token.
-func (s File) daemonData(node *kong.Node, flag *kong.Flag) any {
-	if flag.Name != "data" || !slices.ContainsFunc(node.Flags, func(f *kong.Flag) bool { return f.Name == "api" }) {
-		return nil
+// DataOf returns the data directories of the daemons whose tables the file at path has, empty where a table does
+// not name one: there the commands find a daemon's API and a token.
+func DataOf(path string) (map[string]string, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
 	}
+	var s File
+	if err := toml.Unmarshal(b, &s); err != nil {
+		return nil, fmt.Errorf("settings file: %w", err)
+	}
+	of := map[string]string{}
 	for _, daemon := range Daemons {
-		table, _ := s[daemon].(map[string]any)
-		if data, ok := table["data"].(string); ok && flag.Default == defaultData[daemon] {
-			return data
+		if table, ok := s[daemon].(map[string]any); ok {
+			of[daemon], _ = table["data"].(string)
 		}
 	}
-	return nil
+	return of, nil
 }
-
-// defaultData are the data directories of the daemons, as commands have them as their defaults.
-var defaultData = map[string]string{"serve": "./countersign-data", "gateway": "./countersign-gateway-data"}
 
 // fits reports whether the file has a text, or a list of texts, for a flag that takes one.
 // Anything else kong would read as JSON, and its error would speak of JSON.

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"countersign/client"
+	"countersign/internal/daemon"
+	"countersign/internal/settings"
+)
+
+// end is one of the two ends. Empty: it is found from the data directory in use.
+type end string
+
+const (
+	serviceEnd end = daemon.ServiceEnd
+	gatewayEnd end = daemon.GatewayEnd
+)
+
+// The defaults of both ends.
+var (
+	defaultData = map[end]string{serviceEnd: "./countersign-data", gatewayEnd: "./countersign-gateway-data"}
+	defaultAPI  = map[end]string{serviceEnd: "http://127.0.0.1:8080", gatewayEnd: "http://127.0.0.1:8091"}
+	tableOf     = map[end]string{serviceEnd: "serve", gatewayEnd: "gateway"} // of a settings file
+)
+
+// endFlags choose the end, for commands that both have.
+type endFlags struct {
+	Service bool `help:"At the service. Default: the end whose data directory is in use." env:"-" xor:"end"`
+	Gateway bool `help:"At the gateway." env:"-" xor:"end"`
+}
+
+func (f endFlags) end() end {
+	switch {
+	case f.Service:
+		return serviceEnd
+	case f.Gateway:
+		return gatewayEnd
+	}
+	return ""
+}
+
+// place is an end and its data directory.
+type place struct {
+	end end
+	dir string
+}
+
+// findPlace returns where a command works: data if it is given, else what the settings file names, else the
+// defaults. of is the end that the command is for. Empty: the end whose directory this is.
+func findPlace(of end, data, config string) (place, error) {
+	if data != "" {
+		noted := end(daemon.EndOf(data))
+		if of != "" && noted != "" && noted != of {
+			return place{}, fmt.Errorf("--data: %s is the data directory of a %s, and this is for the %s", data, noted, of)
+		}
+		return place{cmp.Or(of, noted, serviceEnd), data}, nil
+	}
+	dirs := map[end]string{}
+	for e, dir := range defaultData {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			dirs[e] = dir
+		}
+	}
+	if config != "" {
+		named, err := settings.DataOf(kong.ExpandPath(config))
+		if err != nil {
+			return place{}, err
+		}
+		if len(named) > 0 {
+			clear(dirs)
+		}
+		for e, table := range tableOf {
+			if dir, ok := named[table]; ok {
+				if dirs[e] = defaultData[e]; dir != "" {
+					dirs[e] = kong.ExpandPath(dir)
+				}
+			}
+		}
+	}
+	if of == "" {
+		switch {
+		case len(dirs) == 2:
+			return place{}, &hintedError{fmt.Errorf("both ends are here, the service in %s and the gateway in %s", dirs[serviceEnd], dirs[gatewayEnd]),
+				[]string{"give --service or --gateway."}}
+		case dirs[gatewayEnd] != "":
+			of = gatewayEnd
+		default:
+			of = serviceEnd
+		}
+	}
+	return place{of, cmp.Or(dirs[of], defaultData[of])}, nil
+}
+
+// connection is the flags that say which API a command calls, and as whom.
+type connection struct {
+	tlsClient
+	API   string `name:"api" help:"Where the API is. Default: COUNTERSIGN_API, or of one end COUNTERSIGN_SERVICE_API or COUNTERSIGN_GATEWAY_API; else where the daemon of the data directory noted it." placeholder:"URL" env:"-"`
+	Token secret `help:"API token, or @FILE to read it from there. Default: COUNTERSIGN_TOKEN, likewise; else admin.token of the data directory." placeholder:"TOKEN" env:"-"`
+	Data  string `help:"Data directory of the end. Default: that of the settings file, or ./countersign-data, for the gateway ./countersign-gateway-data." type:"path" placeholder:"DIR"`
+
+	called *calledAPI
+	config string
+}
+
+// calledAPI has the URL of the API that a command calls; empty: it calls none.
+type calledAPI struct{ url string }
+
+// AfterApply keeps what the client needs to be made.
+func (f *connection) AfterApply(called *calledAPI, config *kong.ConfigFlag) error {
+	f.called, f.config = called, string(*config)
+	return nil
+}
+
+// eitherEnd is a connection of a command that both ends have.
+type eitherEnd struct {
+	connection
+	endFlags
+}
+
+func (f eitherEnd) api() (*client.Service, end, error) { return f.client(f.end()) }
+
+// callTimeout bounds one call of an API.
+const callTimeout = 2 * time.Minute
+
+// noTokenError says that there is no token, and which file would have it.
+type noTokenError struct{ path string }
+
+func (*noTokenError) Error() string { return "no token" }
+
+// client returns the client of an end, and which end that is.
+func (f connection) client(of end) (*client.Service, end, error) {
+	at, err := findPlace(of, f.Data, f.config)
+	if err != nil {
+		return nil, "", err
+	}
+	config, err := f.clientConfig(at)
+	if err != nil {
+		return nil, "", err
+	}
+	api, err := client.NewService(config)
+	return api, at.end, err
+}
+
+// ofEnvironment returns a variable of an end, or the one of both.
+func ofEnvironment(e end, name string) string {
+	return cmp.Or(os.Getenv("COUNTERSIGN_"+strings.ToUpper(string(e))+"_"+name), os.Getenv("COUNTERSIGN_"+name))
+}
+
+// clientConfig returns what a client is made of. Without a token it is the token of the data directory; the
+// error is a *noTokenError where there is none.
+func (f connection) clientConfig(at place) (client.Config, error) {
+	token, err := f.Token.reveal("token")
+	if err == nil && token == "" {
+		token, err = secret(ofEnvironment(at.end, "TOKEN")).reveal("token")
+	}
+	if err != nil {
+		return client.Config{}, err
+	}
+	if token == "" {
+		b, err := daemon.ReadSecretOf(at.dir, daemon.TokenFile, maxSecret)
+		if errors.Is(err, fs.ErrNotExist) {
+			return client.Config{}, &noTokenError{filepath.Join(at.dir, daemon.TokenFile)}
+		}
+		if err != nil {
+			return client.Config{}, err
+		}
+		token = strings.TrimSpace(string(b))
+	}
+	address, err := f.address(at)
+	if err != nil {
+		return client.Config{}, err
+	}
+	if f.called != nil {
+		f.called.url = address.URL
+	}
+	web, err := f.web(address)
+	return client.Config{URL: address.URL, Token: client.Secret(token), HTTPClient: web}, err
+}
+
+// address returns where the API is: what was named, or what the daemon of the data directory noted. Where there
+// is a data directory no token goes to a default: another daemon may listen there.
+func (f connection) address(at place) (daemon.Address, error) {
+	if url := cmp.Or(f.API, ofEnvironment(at.end, "API")); url != "" {
+		return daemon.Address{URL: url}, nil
+	}
+	noted, err := daemon.ReadAddress(at.dir)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return noted, err
+	}
+	if _, err := os.Stat(at.dir); err == nil {
+		return noted, &hintedError{fmt.Errorf("%s does not say where the API of the %s is", at.dir, at.end), []string{"give --api URL; the daemon notes it there when it starts."}}
+	}
+	return daemon.Address{URL: defaultAPI[at.end]}, nil
+}
+
+// tlsClient is the flags that say how a command speaks TLS to an API.
+type tlsClient struct {
+	CA      string `name:"ca" help:"Authority of the API's certificate, in PEM. Default: those of the system." type:"path" placeholder:"FILE"`
+	Cert    string `name:"cert" help:"Certificate in PEM for an API that wants one (--client-ca)." type:"path" placeholder:"FILE"`
+	CertKey string `name:"cert-key" help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE"`
+}
+
+// web returns the HTTP client for the API at an address. Without --ca the certificate must be
+// the one that was noted, if one was.
+func (f tlsClient) web(at daemon.Address) (*http.Client, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if at.Certificate != "" && f.CA == "" {
+		c.InsecureSkipVerify, c.VerifyConnection = true, at.Verify // in place of the authority
+	}
+	if f.CA != "" {
+		b, err := os.ReadFile(f.CA)
+		if err != nil {
+			return nil, err
+		}
+		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(b) {
+			return nil, fmt.Errorf("--ca: %s has no certificate in PEM", f.CA)
+		}
+	}
+	if f.Cert != "" || f.CertKey != "" {
+		pair, err := tls.LoadX509KeyPair(f.Cert, f.CertKey)
+		if err != nil {
+			return nil, fmt.Errorf("--cert and --cert-key: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.TLSClientConfig = c
+	return &http.Client{Transport: t, Timeout: callTimeout}, nil
+}
+
+// maxSecret is far above the longest file of a secret or a key, in bytes.
+const maxSecret = 64 << 10
+
+// secret is a flag that holds a secret, or @FILE to read it from there. It does not print.
+type secret string
+
+func (s secret) String() string { return "[secret]" }
+
+// reveal returns the secret of the flag that is named, read from its file where it names one.
+func (s secret) reveal(flag string) (string, error) {
+	path, isFile := strings.CutPrefix(string(s), "@")
+	if !isFile {
+		if _, err := os.Stat(path); err == nil && path != "" {
+			return "", fmt.Errorf("--%s: a file of this name exists: give @%s to read it", flag, path)
+		}
+		return string(s), nil
+	}
+	b, err := daemon.ReadSecret(path, maxSecret)
+	if err != nil {
+		return "", fmt.Errorf("--%s: %w", flag, err)
+	}
+	text := strings.TrimSpace(string(b))
+	if text == "" || len(text) > 4096 {
+		return "", fmt.Errorf("--%s: %s does not hold one secret", flag, path)
+	}
+	return text, nil
+}
+
+// connectTo returns the client of the API at a URL that a flag of its own names.
+func connectTo[C any](f connection, of func(client.Config) (C, error)) (none C, err error) {
+	config, err := f.clientConfig(place{serviceEnd, cmp.Or(f.Data, defaultData[serviceEnd])})
+	if err != nil {
+		return none, err
+	}
+	return of(config)
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"countersign/client"
+	"countersign/internal/lab/dbtest"
+	"countersign/internal/settings"
+)
+
+// TestEveryOperation: api lists each operation of both ends, completes its name, and calls its path with its method,
+// with every part of the path, every parameter and every member that the operation takes.
+func TestEveryOperation(t *testing.T) {
+	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
+	var method, path string
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/search" || strings.Contains(path, "search") {
+			method, path = r.Method, r.URL.Path
+		}
+		_, _ = w.Write([]byte(`{}`))
+	}))
+	defer api.Close()
+	for _, e := range []end{serviceEnd, gatewayEnd} {
+		flag := "--" + string(e)
+		status, list, errOut := shell(t, "", "api", flag)
+		if status != exitDone {
+			t.Fatal(errOut)
+		}
+		_, words, _ := shell(t, "", settings.CompleteWord, "api", flag)
+		if len(operations(e)) < 50 {
+			t.Errorf("%d operations", len(operations(e)))
+		}
+		for _, o := range operations(e) {
+			if !strings.Contains("\n"+list, "\n"+o.ID+" ") || !strings.Contains(words, o.ID+"\n") {
+				t.Errorf("%s %s is not listed", e, o.ID)
+			}
+			r, err := newRequest(nil, e, o.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			args, want := []string{"api", o.ID, flag, "--api", api.URL, "--token", "cst_0123456789012345678901234567890123456789"}, o.Path
+			for _, p := range r.parameters() {
+				args, want = append(args, p+"=17"), strings.Replace(want, "{"+p+"}", "17", 1)
+			}
+			method, path = "", ""
+			if strings.Contains(o.Path, "search") {
+				path = "search"
+			}
+			if status, _, errOut := shell(t, "", args...); status != exitDone || method != o.Method || path != want {
+				t.Errorf("%s %s: status %d, called %q %q, want %s %s\n%s", e, o.ID, status, method, path, o.Method, want, errOut)
+			}
+			_, members, _ := shell(t, "", "api", o.ID, flag, "--members")
+			for _, name := range r.names() {
+				if !strings.Contains("\n"+members, "\n"+name+" ") && !strings.Contains("\n"+members, "\n"+name+".") {
+					t.Errorf("%s %s: --members does not have %s in\n%s", e, o.ID, name, members)
+				}
+			}
+		}
+	}
+}
+
+// TestNumberOfCommands: a command is a word that does something, in place of a group. There are at most 60, and each
+// has a help.
+func TestNumberOfCommands(t *testing.T) {
+	parser, err := newParser(streams{}, new(int), new(calledAPI))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	var walk func(*kong.Node)
+	walk = func(n *kong.Node) {
+		if n.Help == "" && n.Parent != nil {
+			t.Errorf("%s has no help", n.FullPath())
+		}
+		if len(n.Children) == 0 {
+			all = append(all, n.Path())
+		}
+		for _, c := range n.Children {
+			walk(c)
+		}
+	}
+	walk(parser.Model.Node)
+	if len(all) > 60 {
+		t.Errorf("%d commands:\n%s", len(all), strings.Join(all, "\n"))
+	}
+}
+
+// TestAPIFromTheShell: operations that have no command of their own, of a running service.
+func TestAPIFromTheShell(t *testing.T) {
+	data := t.TempDir()
+	d := startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
+	flags := []string{"--api", d.url, "--data", data}
+	var m client.Merchant
+	mustShell(t, &m, "", slices.Concat([]string{"api", "createMerchant", "id=shop", "name=Shop", "notifyUrl=http://127.0.0.1:1/n", "key.bits=1024", "-d", `{"withdrawUrl":"http://127.0.0.1:1/w"}`}, flags)...)
+	mustShell(t, &m, "", slices.Concat([]string{"api", "updateMerchant", "shop", "confirmWithin=20m", "concurrency=7"}, flags)...)
+	if m.ID != "shop" || m.ConfirmWithin.String() != "20m0s" || m.Concurrency != 7 {
+		t.Errorf("%+v", m)
+	}
+	status, out, errOut := shell(t, `{"merchant":"shop","trackingId":"1","tenantUserId":"2","txId":"3","chainName":"TRON","symbol":"USDT","amount":"1.50","fromAddress":"","toAddress":"T","riskLevelFrom":0,"riskLevelTo":0,"txIndex":0}`,
+		slices.Concat([]string{"api", "addDeposits", "-d", "@-"}, flags)...)
+	if status != exitDone || !strings.Contains(out, `"trackingId": "1"`) {
+		t.Errorf("%d %s%s", status, out, errOut)
+	}
+	status, out, errOut = shell(t, "", slices.Concat([]string{"api", "deposits", "merchant=shop"}, flags)...)
+	if status != exitDone || !strings.Contains(out, "1.50") {
+		t.Errorf("%d %s%s", status, out, errOut)
+	}
+	status, out, _ = shell(t, "", slices.Concat([]string{"api", "openapi"}, flags)...)
+	if status != exitDone || !json.Valid([]byte(out)) {
+		t.Errorf("%d %s", status, out)
+	}
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no id":             {[]string{"pauseMerchant"}, "id is missing: give id=VALUE"},
+		"a misspelt member": {[]string{"updateMerchant", "shop", "concurency=7"}, "updateMerchant has no concurency\n  try: it has: id, name, "},
+		"a wrong value":     {[]string{"updateMerchant", "shop", "concurrency=many"}, `concurrency: "many" is not a whole number`},
+		"no such operation": {[]string{"pause"}, "the service has no operation pause\n  try: countersign api --service lists them."},
+		"the other end's":   {[]string{"addOrder"}, "is the data directory of a service, and this is for the gateway"},
+		"no value":          {[]string{"pauseMerchant", "shop", "again"}, `"again": give NAME=VALUE`},
+		"no JSON":           {[]string{"createMerchant", "-d", "{'id': 1}"}, "not one value of JSON"},
+		"an empty request":  {[]string{"createMerchant", "-d", "@-"}, "it must hold the request as JSON"},
+	} {
+		if status, _, errOut := shell(t, "", slices.Concat([]string{"api"}, c.args, flags)...); status != exitFailed || !strings.Contains(errOut, c.want) {
+			t.Errorf("%s: status %d, want %q in\n%s", name, status, c.want, errOut)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"countersign/internal/sheet"
+)
+
+// listFlags are those of every list.
+type listFlags struct {
+	Set      []string `arg:"" optional:"" name:"name=value" help:"Only what has this, such as symbol=USDT or since=7d. countersign api OPERATION --members lists the parameters."`
+	Merchant string   `help:"Only of this merchant." placeholder:"ID" env:"-"`
+	State    string   `help:"Only in this state." placeholder:"STATE" env:"-"`
+	Limit    int      `help:"Most lines." default:"100" env:"-"`
+	JSON     *bool    `name:"json" negatable:"" env:"-" help:"Print a line of JSON for each, or with --no-json a table. Default: a table on a terminal, JSON elsewhere."`
+}
+
+// mostEntries is the most entries of a page.
+const mostEntries = 1000
+
+// list prints the entries that an operation lists, page by page. Columns are those of the table, which a | divides:
+// a title is also the name of the member, TRACKING ID of trackingId, unless TITLE=MEMBER names it, or several with
+// commas of which the first that is there counts.
+func (f connection) list(ctx context.Context, std streams, of end, operation, columns string, given listFlags, members ...string) error {
+	api, e, err := f.client(of)
+	if err != nil {
+		return err
+	}
+	r, err := newRequest(api, e, operation)
+	if err != nil {
+		return err
+	}
+	if err := r.fill(std, requestFlags{Set: given.Set}, append(members, "merchant", given.Merchant, "state", given.State)...); err != nil {
+		return err
+	}
+	_, paged := memberOf(r.op.Query, "query", "limit")
+	if paged {
+		r.query.Set("limit", strconv.Itoa(min(mostEntries, given.Limit+1)))
+	}
+	table := isTerminal(std.out)
+	if given.JSON != nil {
+		table = !*given.JSON
+	}
+	var rows [][]string
+	if table {
+		rows = append(rows, titles(columns))
+	}
+	for n := 0; ; {
+		answer, err := r.send(ctx)
+		if err != nil {
+			return err
+		}
+		entries, next := entriesOf(answer)
+		for _, e := range entries {
+			if n++; paged && n > given.Limit {
+				fmt.Fprintf(std.err, "countersign: there are more; raise --limit\n")
+				return writeTable(std.out, rows)
+			}
+			if table {
+				rows = append(rows, cells(columns, e))
+			} else if err := printJSON(std.out, e, ""); err != nil {
+				return err
+			}
+		}
+		if !paged || next == "" || len(entries) == 0 && next[0] != '"' {
+			return writeTable(std.out, rows)
+		}
+		name := "after" // of a feed
+		if next[0] == '"' {
+			name = "cursor"
+		}
+		r.query.Set(name, strings.Trim(next, `"`))
+		r.query.Del("reader")
+	}
+}
+
+// entriesOf returns the entries of a page, and its member next if there is one.
+func entriesOf(answer json.RawMessage) (entries []json.RawMessage, next string) {
+	var members map[string]json.RawMessage
+	_ = json.Unmarshal(answer, &members) // an answer that is no object has no entries
+	for name, raw := range members {
+		if name != "next" && bytes.HasPrefix(raw, []byte("[")) {
+			_ = json.Unmarshal(raw, &entries)
+		}
+	}
+	if next = string(members["next"]); next == "null" {
+		next = ""
+	}
+	return entries, next
+}
+
+func titles(columns string) (all []string) {
+	for c := range strings.SplitSeq(columns, "|") {
+		title, _, _ := strings.Cut(c, "=")
+		all = append(all, title)
+	}
+	return all
+}
+
+func cells(columns string, raw json.RawMessage) (all []string) {
+	var e map[string]any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	_ = d.Decode(&e) // what is no object has no members
+	for c := range strings.SplitSeq(columns, "|") {
+		title, member, named := strings.Cut(c, "=")
+		if !named {
+			member = camel(title)
+		}
+		text := ""
+		for m := range strings.SplitSeq(member, ",") {
+			text = cmp.Or(text, textOf(e, m))
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+// camel writes TRACKING ID as trackingId.
+func camel(title string) string {
+	words := strings.Fields(strings.ToLower(title))
+	for i := 1; i < len(words); i++ {
+		words[i] = strings.ToUpper(words[i][:1]) + words[i][1:]
+	}
+	return strings.Join(words, "")
+}
+
+// textOf returns a member as text, nothing if it is absent. Dots lead into objects.
+func textOf(e map[string]any, path string) string {
+	name, rest, deeper := strings.Cut(path, ".")
+	switch v := e[name].(type) {
+	case nil:
+		return ""
+	case map[string]any:
+		if deeper {
+			return textOf(v, rest)
+		}
+		b, _ := json.Marshal(v)
+		return string(b)
+	case []any:
+		b, _ := json.Marshal(v)
+		return string(b)
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// cell returns the text of a cell, with a dash for nothing: on one line, and without what a
+// terminal would act on.
+func cell(text string) string { return cmp.Or(sheet.Printable(text), "-") }
+
+// writeTable writes rows with their columns one below the other.
+func writeTable(w io.Writer, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		for i := range row {
+			row[i] = cell(row[i])
+		}
+		fmt.Fprintln(t, strings.Join(row, "\t"))
+	}
+	return t.Flush()
+}
+
+// printJSON writes v and a line end, leaving <, > and & as they are. It is on
+// one line where indent is empty.
+func printJSON(w io.Writer, v any, indent string) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", indent)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(sheet.PrintableJSON(b.Bytes()))
+	return err
+}

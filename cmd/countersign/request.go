@@ -1,0 +1,489 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"countersign/client"
+	"countersign/internal/admin"
+	"countersign/internal/api"
+	"countersign/internal/daemon"
+	"countersign/internal/gateway"
+)
+
+// maxBody bounds a request that is read from a file, in bytes.
+const maxBody = 4 << 20
+
+// requestFlags are how members of a request are given that have no flag of their own.
+type requestFlags struct {
+	Set  []string `arg:"" optional:"" name:"name=value" help:"Members of the request, such as confirmWithin=4h or key.bits=2048; null takes a setting back to its default. countersign api OPERATION --members lists them."`
+	Body string   `name:"request" short:"d" placeholder:"JSON" env:"-" help:"The request as JSON, or @FILE to read it from there, @- from standard input. What is given as name=value wins."`
+}
+
+// request is a call of an operation that is being filled in.
+type request struct {
+	op    api.Operation
+	api   *client.Service
+	end   end
+	path  map[string]string
+	query url.Values
+	body  map[string]any
+	whole json.RawMessage // a body that is no object
+}
+
+// operations returns those of an end.
+func operations(e end) []api.Operation {
+	if e == gatewayEnd {
+		return gateway.Operations()
+	}
+	return admin.Operations()
+}
+
+// newRequest returns a request of the operation of an end, which the client calls.
+func newRequest(c *client.Service, e end, operation string) (*request, error) {
+	all := operations(e)
+	i := slices.IndexFunc(all, func(o api.Operation) bool { return o.ID == operation })
+	if i < 0 {
+		other := map[end]end{serviceEnd: gatewayEnd, gatewayEnd: serviceEnd}[e]
+		err := &hintedError{fmt.Errorf("the %s has no operation %s", e, operation), []string{fmt.Sprintf("countersign api --%s lists them.", e)}}
+		if slices.ContainsFunc(operations(other), func(o api.Operation) bool { return o.ID == operation }) {
+			err.hints = []string{fmt.Sprintf("the %s has it: give --%s.", other, other)}
+		}
+		return nil, err
+	}
+	return &request{op: all[i], api: c, end: e, path: map[string]string{}, query: url.Values{}, body: map[string]any{}}, nil
+}
+
+var pathMember = regexp.MustCompile(`\{(\w+)\}`)
+
+// parameters returns the names in the path.
+func (r *request) parameters() (names []string) {
+	for _, m := range pathMember.FindAllStringSubmatch(r.op.Path, -1) {
+		names = append(names, m[1])
+	}
+	return names
+}
+
+// fill sets what the person gave: the body first, then the members.
+func (r *request) fill(std streams, given requestFlags, members ...string) error {
+	if err := r.read(std, given.Body); err != nil {
+		return err
+	}
+	for i := 0; i < len(members); i += 2 {
+		if members[i+1] == "" {
+			continue
+		}
+		if err := r.set(members[i], members[i+1]); err != nil {
+			return err
+		}
+	}
+	for _, word := range given.Set {
+		name, value, named := strings.Cut(word, "=")
+		if !named { // the next part of the path
+			open := slices.IndexFunc(r.parameters(), func(p string) bool { return r.path[p] == "" })
+			if open < 0 {
+				return fmt.Errorf("%q: give NAME=VALUE", word)
+			}
+			name, value = r.parameters()[open], word
+		}
+		if err := r.set(name, value); err != nil {
+			return err
+		}
+	}
+	for _, p := range r.parameters() {
+		if r.path[p] == "" {
+			return fmt.Errorf("%s is missing: give %s=VALUE", p, p)
+		}
+	}
+	return nil
+}
+
+// read reads the body of -d.
+func (r *request) read(std streams, text string) error {
+	raw := []byte(text)
+	if name, isFile := strings.CutPrefix(text, "@"); isFile {
+		in := std.in
+		if name != "-" {
+			f, err := os.Open(name)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			in = f
+		}
+		var err error
+		if raw, err = readAll(in, maxBody, "request"); err != nil {
+			return err
+		}
+		if len(bytes.TrimSpace(raw)) == 0 {
+			return fmt.Errorf("%s is empty: it must hold the request as JSON", name)
+		}
+	}
+	if len(raw) == 0 {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber() // keeps the digits of amounts
+	if raw[0] != '[' && d.Decode(&r.body) == nil && !d.More() {
+		return nil
+	}
+	if !json.Valid(raw) {
+		return fmt.Errorf("the request is not one value of JSON: %w", json.Unmarshal(raw, new(any)))
+	}
+	r.whole = raw
+	return nil
+}
+
+// set gives a member its value: part of the path, of the query or of the body.
+func (r *request) set(name, text string) error {
+	if slices.Contains(r.parameters(), name) {
+		r.path[name] = text
+		return nil
+	}
+	if m, ok := memberOf(r.op.Query, "query", name); ok {
+		if at, is := instant(m.Type, text, -1); is {
+			text = at
+		}
+		r.query.Set(name, text)
+		return nil
+	}
+	m, ok := memberOf(r.op.In, "json", name)
+	switch {
+	case !ok:
+		return &hintedError{fmt.Errorf("%s has no %s", r.op.ID, name), []string{fmt.Sprintf("it has: %s.", strings.Join(r.names(), ", "))}}
+	case r.whole != nil:
+		return fmt.Errorf("the request of -d is no object, so %s cannot be added to it", name)
+	}
+	v, err := valueOf(m.Type, name, text)
+	if err != nil {
+		return err
+	}
+	object, path := r.body, strings.Split(name, ".")
+	for ; len(path) > 1; path = path[1:] {
+		inner, ok := object[path[0]].(map[string]any)
+		if !ok {
+			inner = map[string]any{}
+			object[path[0]] = inner
+		}
+		object = inner
+	}
+	object[path[0]] = v
+	return nil
+}
+
+// names lists what the request can have.
+func (r *request) names() []string {
+	all := r.parameters()
+	for _, f := range fieldsOf(r.op.Query) {
+		all = append(all, nameIn(f, "query"))
+	}
+	for _, f := range fieldsOf(r.op.In) {
+		all = append(all, nameIn(f, "json"))
+	}
+	return slices.DeleteFunc(all, func(name string) bool { return name == "" })
+}
+
+// fieldsOf returns the fields of a message. One that may be an array is described by its items.
+func fieldsOf(t reflect.Type) []reflect.StructField {
+	if t == nil || t.Kind() != reflect.Struct {
+		return nil
+	}
+	if t.NumField() > 0 && t.Field(0).Name == "list" {
+		return fieldsOf(t.Field(0).Type.Elem())
+	}
+	return reflect.VisibleFields(t)
+}
+
+func nameIn(f reflect.StructField, tag string) string {
+	name, _, _ := strings.Cut(f.Tag.Get(tag), ",")
+	return strings.Trim(name, "-")
+}
+
+// memberOf finds the field of a member; dots lead into objects.
+func memberOf(t reflect.Type, tag, name string) (reflect.StructField, bool) {
+	first, rest, deeper := strings.Cut(name, ".")
+	for _, f := range fieldsOf(t) {
+		if nameIn(f, tag) != first || first == "" {
+			continue
+		}
+		for f.Type.Kind() == reflect.Pointer {
+			f.Type = f.Type.Elem()
+		}
+		switch {
+		case !deeper:
+			return f, true
+		case f.Type.Kind() == reflect.Map:
+			return reflect.StructField{Type: f.Type.Elem()}, true
+		}
+		return memberOf(f.Type, tag, rest)
+	}
+	return reflect.StructField{}, false
+}
+
+// instant returns the time that text is from now, such as 7d. sign -1: before now.
+func instant(t reflect.Type, text string, sign time.Duration) (string, bool) {
+	span, ok := client.Span(text)
+	if !ok || t != reflect.TypeFor[client.Time]() {
+		return "", false
+	}
+	return client.TimeOf(time.Now().Add(sign * span)).String(), true
+}
+
+// valueOf turns what was typed into the JSON that the member takes.
+func valueOf(t reflect.Type, name, text string) (any, error) {
+	if at, is := instant(t, text, 1); is {
+		return at, nil
+	}
+	switch {
+	case text == "null":
+		return nil, nil
+	case t == reflect.TypeFor[client.Secret]():
+		return secret(text).reveal(name)
+	case t.Kind() == reflect.String:
+		return text, nil
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.String && !strings.HasPrefix(text, "["):
+		return strings.Split(text, ","), nil
+	}
+	quoted, _ := json.Marshal(text)
+	for _, raw := range []json.RawMessage{quoted, json.RawMessage(text)} {
+		if json.Unmarshal(raw, reflect.New(t).Interface()) == nil {
+			return raw, nil
+		}
+	}
+	return nil, fmt.Errorf("%s: %q is %s", name, text, "not "+kindOf(t))
+}
+
+// send makes the call and returns its answer.
+func (r *request) send(ctx context.Context) (json.RawMessage, error) {
+	path := r.op.Path
+	for i, name := range r.parameters() {
+		id := r.path[name]
+		if f := r.finder(); f != nil && i == 0 {
+			var err error
+			if id, err = f(ctx, r.api, id); err != nil {
+				return nil, err
+			}
+		}
+		path = strings.Replace(path, "{"+name+"}", url.PathEscape(id), 1)
+	}
+	if len(r.query) > 0 {
+		path += "?" + r.query.Encode()
+	}
+	body := r.whole
+	if body == nil && (len(r.body) > 0 || r.op.In != nil && r.op.Method != http.MethodGet) {
+		var err error
+		if body, err = json.Marshal(r.body); err != nil {
+			return nil, err
+		}
+	}
+	return r.api.Call(ctx, r.op.Method, path, body)
+}
+
+// finder returns what finds the thing that the path is about, nil: its id is needed.
+func (r *request) finder() find {
+	_, rest, _ := strings.Cut(strings.TrimPrefix(r.op.Path, "/"), "/")
+	collection, _, _ := strings.Cut(rest, "/")
+	by := finders[r.end][collection]
+	if r.op.Method == http.MethodGet {
+		return by.show
+	}
+	return by.act
+}
+
+// call fills in a request with members, names and values in turn, and sends it. An answer that waits for an
+// approver is told on standard error.
+func (f connection) call(ctx context.Context, std streams, of end, operation string, given requestFlags, members ...string) (*request, json.RawMessage, error) {
+	api, e, err := f.client(of)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := newRequest(api, e, operation)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := r.fill(std, given, members...); err != nil {
+		return nil, nil, err
+	}
+	answer, err := r.send(ctx)
+	if err == nil && r.op.Waits {
+		answer = waiting(std.err, answer)
+	}
+	return r, answer, err
+}
+
+// print is call, and prints the answer.
+func (f connection) print(ctx context.Context, std streams, of end, operation string, given requestFlags, members ...string) error {
+	_, answer, err := f.call(ctx, std, of, operation, given, members...)
+	if err != nil || len(answer) == 0 {
+		return err
+	}
+	return printJSON(std.out, answer, "  ")
+}
+
+// waiting tells on w that a change waits for an approver, if the answer has one. It returns what
+// to print: the change alone, if the answer has no other member.
+func waiting(w io.Writer, answer json.RawMessage) json.RawMessage {
+	var p client.Proposed
+	if json.Unmarshal(answer, &p) != nil || p.Change.ID == "" {
+		return answer
+	}
+	fmt.Fprintf(w, "countersign: nothing has changed yet: %s waits for an approver other than %s; tasks approve %s\n", p.Change.ID, p.Change.ProposedBy, client.TaskID(client.TaskChange, p.Change.ID))
+	var members map[string]json.RawMessage
+	if json.Unmarshal(answer, &members) == nil && len(members) == 1 {
+		return members["change"]
+	}
+	return answer
+}
+
+// ofFile returns what -d has for a file that is an argument.
+func (f requestFlags) ofFile() (requestFlags, error) {
+	i := slices.IndexFunc(f.Set, func(word string) bool { return !strings.Contains(word, "=") })
+	if i < 0 {
+		return f, nil
+	}
+	if f.Body != "" {
+		return f, errors.New("give the request as a file or with -d, not both")
+	}
+	f.Body = "@" + f.Set[i]
+	f.Set = slices.Delete(slices.Clone(f.Set), i, i+1)
+	return f, nil
+}
+
+// fromFile returns what a file holds, for a member that is a key. secret: others may not read it.
+func fromFile(std streams, path string, isSecret bool) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	if isSecret {
+		b, err := daemon.ReadSecret(path, maxSecret)
+		return string(b), err
+	}
+	b, exposed, err := daemon.ReadOwned(path, maxSecret)
+	if err == nil && exposed != nil {
+		fmt.Fprintf(std.err, "countersign: warning: %v\n", exposed)
+	}
+	return string(b), err
+}
+
+// readAll reads at most limit bytes and fails rather than cut.
+func readAll(r io.Reader, limit int, what string) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading the %s: %w", what, err)
+	}
+	if len(b) > limit {
+		return nil, fmt.Errorf("reading the %s: it is longer than %d bytes", what, limit)
+	}
+	return b, nil
+}
+
+// apiCmd reaches every operation.
+type apiCmd struct {
+	eitherEnd
+	Operation string `arg:"" optional:"" help:"Which operation. Without it all are listed."`
+	requestFlags
+	Members bool `help:"Only list what the operation takes." env:"-"`
+}
+
+// Help is the long help of the subcommand.
+func (apiCmd) Help() string {
+	return "Parts of the path, parameters of the query and members of the body are name=value; a word alone is the next part of the path, which also takes what a command takes " +
+		"in place of an id, such as MERCHANT/CALLBACKID. The body whole: -d. The answer is printed as JSON. " +
+		"countersign api lists the operations of an end, countersign api OPERATION --members what one takes."
+}
+
+func (c *apiCmd) Run(ctx context.Context, std streams) error {
+	of := c.end()
+	if of == "" {
+		of = onlyEndOf(c.Operation)
+	}
+	if c.Operation != "" && !c.Members {
+		return c.print(ctx, std, of, c.Operation, c.requestFlags)
+	}
+	at, err := findPlace(of, c.Data, c.config)
+	if err != nil {
+		return err
+	}
+	var rows [][]string
+	if c.Operation == "" {
+		for _, o := range operations(at.end) {
+			rows = append(rows, []string{o.ID, o.Method + " " + o.Path, o.Summary})
+		}
+		return writeTable(std.out, rows)
+	}
+	r, err := newRequest(nil, at.end, c.Operation)
+	if err != nil {
+		return err
+	}
+	for _, p := range r.parameters() {
+		rows = append(rows, []string{p, "of the path"})
+	}
+	rows = append(rows, membersOf(r.op.Query, "query", "")...)
+	return writeTable(std.out, append(rows, membersOf(r.op.In, "json", "")...))
+}
+
+// onlyEndOf returns the end that alone has an operation, empty if both have it or none.
+func onlyEndOf(operation string) (of end) {
+	for _, e := range []end{serviceEnd, gatewayEnd} {
+		if slices.ContainsFunc(operations(e), func(o api.Operation) bool { return o.ID == operation }) {
+			if of != "" {
+				return ""
+			}
+			of = e
+		}
+	}
+	return of
+}
+
+// completeOperation lists the operations where the next word is one.
+func completeOperation(w io.Writer, words []string) {
+	if len(words) == 0 || words[0] != "api" || slices.ContainsFunc(words[1:], func(word string) bool { return !strings.HasPrefix(word, "--") }) {
+		return
+	}
+	e := serviceEnd
+	if slices.Contains(words, "--gateway") {
+		e = gatewayEnd
+	}
+	for _, o := range operations(e) {
+		fmt.Fprintln(w, o.ID)
+	}
+}
+
+// membersOf lists the members of a message with what each is.
+func membersOf(t reflect.Type, tag, around string) (rows [][]string) {
+	for _, f := range fieldsOf(t) {
+		name := nameIn(f, tag)
+		if name == "" || !f.IsExported() {
+			continue
+		}
+		of := f.Type
+		if of.Kind() == reflect.Pointer {
+			of = of.Elem()
+		}
+		if inner := membersOf(of, tag, around+name+"."); len(inner) > 0 {
+			rows = append(rows, inner...)
+			continue
+		}
+		rows = append(rows, []string{around + name, f.Tag.Get("doc")})
+	}
+	return rows
+}
+
+// finders are by end and collection what finds a thing by what a person types: to show it, and to act on it.
+var finders = map[end]map[string]struct{ show, act find }{
+	serviceEnd: {"withdrawals": {showWithdrawal, actWithdrawal}, "callbacks": {findCallback, findCallback}, "tasks": {findTask, findTask}},
+	gatewayEnd: {"deposits": {showDeposit, actDeposit}, "addresses": {showAddress, actAddress}, "refused": {showRefused, actRefused},
+		"orders": {showOrder, nil}, "forwards": {findEntry, findEntry}, "tasks": {findTask, findTask}},
+}
