@@ -312,22 +312,6 @@ func TestServiceActs(t *testing.T) {
 				t.Error("the token is valid still")
 			}
 		},
-		"POST /console/views": func() {
-			b.open("/console/callbacks?merchant=" + w.away)
-			b.press(".views summary")
-			b.fill("#view-name", "those that are away")
-			b.click(".views button:not(.quiet)")
-			b.shows("Saved: this browser", "those that are away")
-			b.open("/console/callbacks")
-			b.click(".views li a")
-			if got := get[string](b, `location.pathname + location.search`); got != "/console/callbacks?merchant="+w.away {
-				t.Errorf("the view leads to %s", got)
-			}
-			b.click(".views button.quiet")
-			b.shows("Removed: the view")
-			b.open("/console/callbacks")
-			b.lacks("those that are away")
-		},
 		"POST /console/tasks/{id}/note": func() {
 			b.open("/console/withdrawals/" + w.decided.ID)
 			b.fill("#note", "asked the merchant\nby telephone")

@@ -97,16 +97,13 @@ type page struct {
 var anySection = section{
 	pages: []page{
 		{"GET /console/search", (*visit).search},
-		{"POST /console/views", (*visit).viewSave},
 		{"GET /console/shown", (*visit).shownOnce},
 	},
 	deeds: map[string]string{
-		"waits":        "Proposed: nothing has changed yet, it waits for an approver.",
-		"noted":        "Noted.",
-		"some":         "Some are done, and more match: go on.",
-		"view-saved":   "Saved: this browser offers it on this list, as long as you sign in with this token.",
-		"view-removed": "Removed: the view is not offered any more.",
-		"again":        "You signed in again: what you wanted to do is not done yet. Do it now.",
+		"waits": "Proposed: nothing has changed yet, it waits for an approver.",
+		"noted": "Noted.",
+		"some":  "Some are done, and more match: go on.",
+		"again": "You signed in again: what you wanted to do is not done yet. Do it now.",
 	},
 }
 

@@ -78,7 +78,7 @@ func (v *visit) tasksPage() (page tasksPage, done bool, err error) {
 	page.Next, page.Partial = v.nextPage(list.Next, len(list.Tasks), listSpan{}, "kind", "state", "merchant", "awaits")
 	page.Next = strings.Replace(page.Next, "/console/live/tasks", root, 1)
 	if v.query("cursor") == "" {
-		page.Live = "/console/live/tasks?" + filterOf(v.r.URL.Query()).Encode()
+		page.Live = "/console/live/tasks?" + v.r.URL.RawQuery
 	}
 	return page, false, nil
 }
