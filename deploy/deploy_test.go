@@ -302,7 +302,7 @@ func TestDockerfile(t *testing.T) {
 			t.Errorf("the binary is linked dynamically")
 		}
 	}
-	if out := run(t, "", path, "version"); !strings.HasPrefix(out, "countersign ") {
+	if out := run(t, "", path, "--version"); !strings.HasPrefix(out, "countersign ") {
 		t.Errorf("it says %q", out)
 	}
 }

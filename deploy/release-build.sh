@@ -84,7 +84,7 @@ if wants packages; then
 	cp deploy/package/countersign.sysusers deploy/package/copyright deploy/package/lintian-overrides deploy/countersign.toml "$root/"
 	"$program" completion bash >"$root/bash"
 	"$program" completion fish >"$root/fish"
-	"$program" man | gzip -9n >"$root/countersign.1.gz"
+	"$program" completion man | gzip -9n >"$root/countersign.1.gz"
 	gzip -9nc CHANGELOG.md >"$root/changelog.gz"
 	printf 'countersign (%s-1) unstable; urgency=medium\n\n  * CHANGELOG.md, beside this file, says what is in it.\n\n -- countersign <nobody@countersign.invalid>  %s\n' \
 		"$debian" "$(git log -1 --format=%cd --date=format-local:'%a, %d %b %Y %H:%M:%S +0000')" | gzip -9n >"$root/changelog.Debian.gz"

@@ -140,7 +140,7 @@ func TestAskingTheWrongOne(t *testing.T) {
 		want string
 	}{
 		"no token":          {[]string{"merchants", "list", "--api", d.url, "--data", t.TempDir()}, "no token"},
-		"another's token":   {[]string{"orders", "show", "x", "--api", d.url, "--token", "cst_0123456789012345678901234567890123456789"}, "--api " + d.url + " may be the other end's API"},
+		"another's token":   {[]string{"api", "order", "x", "--api", d.url, "--token", "cst_0123456789012345678901234567890123456789"}, "--api " + d.url + " may be the other end's API"},
 		"a wrong token":     {[]string{"merchants", "list", "--api", d.url, "--token", "cst_0123456789012345678901234567890123456789"}, "the token is not of this API"},
 		"a broken token":    {[]string{"merchants", "list", "--api", d.url, "--token", "no token"}, "has a character that no token has"},
 		"nobody there":      {[]string{"withdrawals", "list", "--api", "http://127.0.0.1:1", "--data", data}, "nothing answers at http://127.0.0.1:1"},
@@ -237,7 +237,7 @@ func TestShellShowsFacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		out := run("", "callbacks", "show", list.ID)
+		out := run("", "api", "callback", list.ID)
 		if strings.Contains(out, "connection refused") {
 			break
 		}

@@ -16,10 +16,9 @@ import (
 
 type auditCmd struct {
 	Key        auditKeyCmd        `cmd:"" help:"Print the key that verifies the log. Give it to whom may have to check it, before there is a dispute."`
-	Export     auditExportCmd     `cmd:"" help:"Write the log, or a part of it, as lines of JSON that audit verify checks."`
+	Export     auditExportCmd     `cmd:"" help:"Write the log, or a part of it, as lines of JSON that audit verify checks; with --prove, one record and its proof."`
 	Checkpoint auditCheckpointCmd `cmd:"" help:"Write a signed checkpoint: who holds it notices when anything before it is changed."`
 	About      auditAboutCmd      `cmd:"" help:"Show the newest records about a withdrawal, an order, a merchant or a token, the oldest of them first."`
-	Prove      auditProveCmd      `cmd:"" help:"Write one record, by its number, with the proof that it is in the log."`
 	Verify     auditVerifyCmd     `cmd:"" help:"Check an export, a proof or a checkpoint with nothing but the key, or ask the end itself; --since says whether the log continues an earlier checkpoint."`
 }
 
@@ -40,7 +39,8 @@ func (c *auditKeyCmd) Run(ctx context.Context, std streams) error {
 
 type auditExportCmd struct {
 	eitherEnd
-	From int64 `help:"First record." default:"1" placeholder:"SEQ"`
+	From  int64 `help:"First record." default:"1" placeholder:"SEQ"`
+	Prove int64 `help:"Only this record, by its number, with the proof that it is in the log: audit about shows the numbers." placeholder:"SEQ" env:"-"`
 }
 
 func (c *auditExportCmd) Run(ctx context.Context, std streams) error {
@@ -50,6 +50,13 @@ func (c *auditExportCmd) Run(ctx context.Context, std streams) error {
 	api, _, err := c.api()
 	if err != nil {
 		return err
+	}
+	if c.Prove != 0 {
+		p, err := api.AuditProve(ctx, c.Prove)
+		if err != nil {
+			return err
+		}
+		return journal.WriteProof(std.out, p)
 	}
 	return journal.Export(ctx, std.out, api, c.From)
 }
@@ -98,26 +105,9 @@ func (c *auditAboutCmd) Run(ctx context.Context, std streams) error {
 	return journal.Show(std.out, list.Entries...)
 }
 
-type auditProveCmd struct {
-	eitherEnd
-	Seq int64 `arg:"" help:"Number of the record: audit about shows it."`
-}
-
-func (c *auditProveCmd) Run(ctx context.Context, std streams) error {
-	api, _, err := c.api()
-	if err != nil {
-		return err
-	}
-	p, err := api.AuditProve(ctx, c.Seq)
-	if err != nil {
-		return err
-	}
-	return journal.WriteProof(std.out, p)
-}
-
 type auditVerifyCmd struct {
 	eitherEnd
-	File  string `arg:"" optional:"" help:"What audit export, prove or checkpoint wrote; - for standard input. Without it the end is asked for its newest checkpoint."`
+	File  string `arg:"" optional:"" help:"What audit export or checkpoint wrote; - for standard input. Without it the end is asked for its newest checkpoint."`
 	Key   string `required:"" help:"The log's key as audit key prints it, or @FILE with it. It must come from elsewhere than the file." placeholder:"KEY"`
 	Since string `help:"File with an earlier checkpoint: what audit checkpoint wrote, a line of the program's log, a message about an alarm, an export. The log continues it, or it is an error." type:"path" placeholder:"FILE"`
 }

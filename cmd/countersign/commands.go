@@ -170,7 +170,6 @@ func yes(given bool) string {
 
 type callbacksCmd struct {
 	List   callbacksListCmd   `cmd:"" help:"List callbacks, the newest first."`
-	Show   callbacksShowCmd   `cmd:"" help:"Show one callback with its attempts."`
 	Resend callbacksResendCmd `cmd:"" help:"Send refused or exhausted callbacks again, and pending ones now: one by its id, or all that match."`
 }
 
@@ -184,15 +183,6 @@ func (c *callbacksListCmd) Run(ctx context.Context, std streams) error {
 }
 
 const callbackText = "Its id, trackingId or callBackId; MERCHANT/ before it where several merchants have it."
-
-type callbacksShowCmd struct {
-	connection
-	ID string `arg:"" help:"${callback}"`
-}
-
-func (c *callbacksShowCmd) Run(ctx context.Context, std streams) error {
-	return c.print(ctx, std, serviceEnd, "callback", requestFlags{}, "id", c.ID)
-}
 
 type callbacksResendCmd struct {
 	connection
@@ -292,7 +282,6 @@ func (c *withdrawalsReleaseCmd) Run(ctx context.Context, std streams) error {
 type ordersCmd struct {
 	Add  ordersAddCmd  `cmd:"" help:"Order a withdrawal, given as a JSON object."`
 	List ordersListCmd `cmd:"" help:"List orders, the newest first."`
-	Show ordersShowCmd `cmd:"" help:"Show one order."`
 }
 
 type ordersAddCmd struct {
@@ -320,15 +309,6 @@ type ordersListCmd struct {
 
 func (c *ordersListCmd) Run(ctx context.Context, std streams) error {
 	return c.list(ctx, std, gatewayEnd, "orders", "CALLBACK ID=callBackId|CREATED|STATE|USER=tenantUserId|AMOUNT|SYMBOL|CHAIN=chainName|ADDRESS|REASON", c.listFlags)
-}
-
-type ordersShowCmd struct {
-	connection
-	ID string `arg:"" help:"Its callBackId, or the trackingId of a callback about it."`
-}
-
-func (c *ordersShowCmd) Run(ctx context.Context, std streams) error {
-	return c.print(ctx, std, gatewayEnd, "order", requestFlags{}, "callBackId", c.ID)
 }
 
 type depositsCmd struct {

@@ -128,7 +128,7 @@ func TestGatewayByHand(t *testing.T) {
 		strings.Count(errOut, "body.") != 6 || !strings.Contains(errOut, "body.amount is missing") {
 		t.Errorf("an order without members: %d %s", status, errOut)
 	}
-	if status, _, errOut := shell(t, "", append([]string{"orders", "show", "none"}, flags...)...); status != exitFailed || !strings.Contains(errOut, "404 Not Found: there is no such order") {
+	if status, _, errOut := shell(t, "", append([]string{"api", "order", "none"}, flags...)...); status != exitFailed || !strings.Contains(errOut, "404 Not Found: there is no such order") {
 		t.Errorf("no such order: %d %s", status, errOut)
 	}
 	own := `{"callBackId":"order-2","tenantUserId":"60001","address":"TX","chainName":"TRON","symbol":"USDT","amount":"2.50"}`
@@ -149,7 +149,7 @@ func TestGatewayByHand(t *testing.T) {
 		t.Errorf("the application approves: %d %s", status, errOut)
 	}
 	mustShell(t, nil, order, append([]string{"tasks", "approve", "order.order-1", "--reason", "seen", "--gateway"}, flags...)...)
-	mustShell(t, &o, "", append([]string{"orders", "show", "order-1"}, flags...)...)
+	mustShell(t, &o, "", append([]string{"api", "order", "order-1"}, flags...)...)
 	if o.State != "approved" || o.Reason != "seen" {
 		t.Errorf("approved: %+v", o)
 	}
@@ -157,7 +157,7 @@ func TestGatewayByHand(t *testing.T) {
 	if result.Err != nil || result.Withdrawal.Address != "TX" {
 		t.Fatalf("%+v, %v", result.Withdrawal, result.Err)
 	}
-	mustShell(t, &o, "", append([]string{"orders", "show", "order-1"}, flags...)...)
+	mustShell(t, &o, "", append([]string{"api", "order", "order-1"}, flags...)...)
 	if o.State != "confirmed" || o.Amount != "2.50" {
 		t.Errorf("confirmed: %+v", o)
 	}

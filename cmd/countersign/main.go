@@ -78,9 +78,7 @@ type commandLine struct {
 	Bench      benchCmd      `cmd:"" help:"Measure this machine, with the RSA bound in the same run."`
 	Health     healthCmd     `cmd:"" help:"Ask a daemon whether it works; the exit status is 1 if it does not."`
 	ShowConfig showConfigCmd `cmd:"" name:"config" help:"Print the settings in force of serve or gateway, and where each comes from."`
-	Completion completionCmd `cmd:"" help:"Print what completes command lines in bash, zsh or fish."`
-	Man        manCmd        `cmd:"" help:"Print the manual page."`
-	About      versionCmd    `cmd:"" name:"version" help:"Say which build this is."`
+	Completion completionCmd `cmd:"" help:"Print what completes command lines in bash, zsh or fish; or the manual page."`
 }
 
 // streams are what a subcommand reads and writes, so that it needs no globals.

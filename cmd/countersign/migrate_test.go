@@ -80,7 +80,7 @@ func confirmOne(t *testing.T, d *process, data string) {
 	})
 	await(t, d, func() bool {
 		var is struct{ State string }
-		call(&is, "", "callbacks", "show", "d-1")
+		call(&is, "", "api", "callback", "d-1")
 		return is.State == "accepted"
 	})
 	call(nil, "", "withdrawals", "release", "shop/"+w.CallBackID, "--claim", "wallet-7")

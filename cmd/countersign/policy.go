@@ -15,8 +15,7 @@ import (
 )
 
 type policyCmd struct {
-	Check policyCheckCmd `cmd:"" help:"Say whether a policy file is right, and where it is not."`
-	Test  policyTestCmd  `cmd:"" help:"Say what a policy decides on an order, and which rule or limit decides it."`
+	Check policyCheckCmd `cmd:"" help:"Say whether a policy file is right, and where it is not; with --order, what it decides on an order."`
 }
 
 // maxPolicy bounds a policy file in bytes.
@@ -35,15 +34,20 @@ func readPolicy(path string) (p *policy.Rules, exposed *daemon.ExposedError, err
 }
 
 type policyCheckCmd struct {
-	File string `arg:"" help:"The policy file." placeholder:"FILE"`
+	File  string             `arg:"" help:"The policy file." placeholder:"FILE"`
+	Order string             `help:"Say what the policy decides on this order, and which rule or limit decides it: a JSON object, as orders add takes it or api order gives it; or the file that holds it, - for standard input." placeholder:"JSON"`
+	Now   time.Time          `help:"With --order: when the service asks. Default: now." placeholder:"2030-01-02T15:04:05Z"`
+	Spent countersign.Amount `help:"With --order: what was confirmed before in every window of the limits, in the order's symbol. Default: 0." placeholder:"AMOUNT"`
 }
 
 func (c *policyCheckCmd) Run(std streams) error {
 	p, exposed, err := readPolicy(c.File)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if exposed != nil {
+	case c.Order != "":
+		return c.try(std, p)
+	case exposed != nil:
 		fmt.Fprintf(std.err, "countersign: warning: %v\n", exposed)
 	}
 	fmt.Fprintf(std.out, "%s: %s\n", c.File, p.Summary())
@@ -53,18 +57,8 @@ func (c *policyCheckCmd) Run(std streams) error {
 	return nil
 }
 
-type policyTestCmd struct {
-	File  string             `arg:"" help:"The policy file." placeholder:"FILE"`
-	Order string             `required:"" help:"The order as a JSON object, as orders add takes it or orders show gives it; or the file that holds it, - for standard input." placeholder:"JSON"`
-	Now   time.Time          `help:"When the service asks. Default: now." placeholder:"2030-01-02T15:04:05Z"`
-	Spent countersign.Amount `help:"What was confirmed before in every window of the limits, in the order's symbol. Default: 0." placeholder:"AMOUNT"`
-}
-
-func (c *policyTestCmd) Run(std streams) error {
-	p, _, err := readPolicy(c.File)
-	if err != nil {
-		return err
-	}
+// try says what the policy decides on the order.
+func (c *policyCheckCmd) try(std streams, p *policy.Rules) error {
 	o, err := readOrder(c.Order, std)
 	if err != nil {
 		return fmt.Errorf("--order: %w", err)

@@ -16,8 +16,7 @@ import (
 type relayCmd struct {
 	Run    relayRunCmd    `cmd:"" default:"withargs" help:"Carry rows until a signal ends it. What \"countersign relay\" does without another word."`
 	DDL    relayDDLCmd    `cmd:"" name:"ddl" help:"Print the SQL that makes the tables in the core's database. Applying it again changes nothing."`
-	Show   relayShowCmd   `cmd:"" help:"List the rows that the service refused, and say how many wait."`
-	Retry  relayRetryCmd  `cmd:"" help:"Let refused rows wait again."`
+	Show   relayShowCmd   `cmd:"" help:"List the rows that the service refused, and say how many wait; with --retry or --retry-all, let refused rows wait again."`
 	Cursor relayCursorCmd `cmd:"" help:"Show how far decisions were written; after a restore of the service, let them go on."`
 }
 
@@ -99,11 +98,16 @@ func (c *relayDDLCmd) Run(std streams) error {
 
 type relayShowCmd struct {
 	coreFlags
-	Limit int   `help:"Most lines." default:"100"`
-	JSON  *bool `name:"json" negatable:"" help:"Print a line of JSON for each entry, or with --no-json a table. Default: a table on a terminal, JSON elsewhere."`
+	Retry    []int64 `help:"Let these refused rows wait again." placeholder:"ID" env:"-" xor:"retry"`
+	RetryAll bool    `help:"Let all refused rows wait again." env:"-" xor:"retry"`
+	Limit    int     `help:"Most lines." default:"100"`
+	JSON     *bool   `name:"json" negatable:"" help:"Print a line of JSON for each entry, or with --no-json a table. Default: a table on a terminal, JSON elsewhere."`
 }
 
 func (c *relayShowCmd) Run(std streams) error {
+	if c.RetryAll || len(c.Retry) > 0 {
+		return c.again(std)
+	}
 	return c.table(func(ctx context.Context, t *relay.Table) error {
 		n, err := t.Counts(ctx)
 		if err != nil {
@@ -140,23 +144,15 @@ func problemText(kept json.RawMessage) string {
 	return p.Error()
 }
 
-type relayRetryCmd struct {
-	coreFlags
-	IDs []int64 `arg:"" optional:"" name:"id" help:"Ids of refused rows."`
-	All bool    `help:"All refused rows."`
-}
-
-func (c *relayRetryCmd) Run(std streams) error {
-	if c.All == (len(c.IDs) > 0) {
-		return errors.New("give ids of rows, or --all")
-	}
+// again lets refused rows wait again, all of them without ids.
+func (c *relayShowCmd) again(std streams) error {
 	return c.table(func(ctx context.Context, t *relay.Table) error {
-		n, err := t.Retry(ctx, c.All, c.IDs...)
+		n, err := t.Retry(ctx, c.RetryAll, c.Retry...)
 		if err != nil {
 			return err
 		}
-		if !c.All && int(n) < len(c.IDs) {
-			fmt.Fprintf(std.err, "countersign: %d of the rows are not there, or are not refused\n", len(c.IDs)-int(n))
+		if !c.RetryAll && int(n) < len(c.Retry) {
+			fmt.Fprintf(std.err, "countersign: %d of the rows are not there, or are not refused\n", len(c.Retry)-int(n))
 		}
 		_, err = fmt.Fprintf(std.out, "%d rows wait again\n", n)
 		return err

@@ -69,7 +69,7 @@ func TestRestoredGateway(t *testing.T) {
 		Restored bool
 		State    book.OrderState
 	}
-	if mustShell(t, &o, "", slices.Concat([]string{"orders", "show", "order-3"}, flags())...); !o.Restored {
+	if mustShell(t, &o, "", slices.Concat([]string{"api", "order", "order-3"}, flags())...); !o.Restored {
 		t.Errorf("%+v", o)
 	}
 	mustShell(t, nil, "", slices.Concat([]string{"tasks", "approve", "restored.order-3", "--gateway", "--reason", "nothing became of it"}, flags())...)
