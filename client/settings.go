@@ -29,7 +29,7 @@ type MerchantSettings struct {
 	ConfirmWithin Duration     `json:"confirmWithin,omitzero" initial:"1h" within:"10s to 168h" label:"Confirm within" doc:"how long a withdrawal awaits its confirmation, 10s to 168h"`
 	ReleaseWithin Duration     `json:"releaseWithin,omitzero" initial:"72h" within:"1m to 8760h" label:"Release within" doc:"how long a withdrawal that is confirmed from now on can be released before it lapses, 1m to 8760h"`
 	Concurrency   int          `json:"concurrency,omitempty" initial:"64" minimum:"1" maximum:"1000" label:"Exchanges at once" doc:"exchanges at once in each lane, 1 to 1,000"`
-	RatePerSecond float64      `json:"ratePerSecond,omitempty" none:"no limit" minimum:"0.01" maximum:"100000" label:"Callbacks a second" flag:"rate" doc:"callbacks a second in each lane, 0.01 to 100,000"`
+	RatePerSecond float64      `json:"ratePerSecond,omitempty" none:"no limit" minimum:"0.01" maximum:"100000" label:"Callbacks a second" doc:"callbacks a second in each lane, 0.01 to 100,000"`
 	FinalCodes    []CodeRange  `json:"finalCodes,omitempty" initial:"[{\"from\":2000,\"to\":2999}]" none:"2000-2999" minItems:"1" maxItems:"50" nullable:"false" money:"yes" label:"Final errCodes" doc:"errCodes that refuse finally, 1 to 50 ranges"`
 	Retry         *Retry       `json:"retry,omitempty" none:"the defaults" label:"Schedules" doc:"schedules of this merchant"`
 	ContentType   string       `json:"contentType,omitempty" initial:"application/x-www-form-urlencoded" minLength:"1" maxLength:"200" label:"Content type" doc:"Content-Type of the requests, of at most 200 characters"`
@@ -168,7 +168,6 @@ func (s *MerchantSettings) Schedule(withdraw bool) *Schedule {
 type Setting struct {
 	Name     string // of its member in the API
 	Label    string // for people
-	Flag     string // on the command line, without the dashes
 	Doc      string // what it is
 	Default  string // what applies where nothing is said, as text. Empty: nothing does
 	None     string // the words for that; never empty unless Required
@@ -192,7 +191,7 @@ func Settings() []Setting { return slices.Clone(settings) }
 func settingsOf(t reflect.Type) (list []Setting) {
 	for i := range t.NumField() {
 		f := t.Field(i)
-		s := Setting{Name: jsonName(f), Label: f.Tag.Get("label"), Flag: f.Tag.Get("flag"), Doc: f.Tag.Get("doc"), Default: f.Tag.Get("initial"), None: f.Tag.Get("none"),
+		s := Setting{Name: jsonName(f), Label: f.Tag.Get("label"), Doc: f.Tag.Get("doc"), Default: f.Tag.Get("initial"), None: f.Tag.Get("none"),
 			Required: f.Tag.Get("required") == "true", Money: f.Tag.Get("money") == "yes", Type: f.Type, field: f.Name}
 		s.Longest, _ = strconv.Atoi(f.Tag.Get("maxLength"))
 		if s.Type.Kind() == reflect.Pointer {
@@ -202,9 +201,6 @@ func settingsOf(t reflect.Type) (list []Setting) {
 		s.Clears = !s.Required && f.Tag.Get("clear") != "no"
 		if s.None == "" {
 			s.None = s.Default
-		}
-		if s.Flag == "" {
-			s.Flag = FlagName(s.Name)
 		}
 		s.Values = ValuesOf(s.Type)
 		list = append(list, s)
@@ -233,18 +229,6 @@ func ValuesOf(t reflect.Type) (list []string) {
 		}
 	}
 	return list
-}
-
-// FlagName is the flag, without the dashes, of a member: notify-url of notifyUrl.
-func FlagName(member string) string {
-	var b strings.Builder
-	for _, r := range member {
-		if unicode.IsUpper(r) {
-			b.WriteByte('-')
-		}
-		b.WriteRune(unicode.ToLower(r))
-	}
-	return b.String()
 }
 
 // Text returns the setting of a merchant, such as a Merchant, as people write it. Empty: there

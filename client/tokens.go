@@ -46,7 +46,7 @@ func (r Role) Means() string { return roles.of(r).means }
 // NewToken is a token to be made.
 type NewToken struct {
 	Name      string   `json:"name" minLength:"1" maxLength:"200" doc:"name of the token's owner, for people, 1 to 200 characters"`
-	Role      Role     `json:"role" doc:"the rights of the token" help:"means"`
+	Role      Role     `json:"role" doc:"the rights of the token"`
 	Merchants []string `json:"merchants,omitempty" minItems:"1" maxItems:"100" nullable:"false" doc:"ids of the merchants that the token is bound to, 1 to 100: for it there are no others. Absent: all. Only at the service: a gateway has one merchant"`
 	Expires   Time     `json:"expires,omitzero" doc:"when the token ends, at least a minute from now; absent: never"`
 	Hourly    int64    `json:"depositsPerHour,omitempty" minimum:"1" maximum:"1000000000" doc:"how many deposits the token may add in each hour of UTC, 1 to 1,000,000,000, over all nodes; repetitions do not count. Only with role ingest. Absent: no limit"`

@@ -29,7 +29,7 @@ func TestJSONErrors(t *testing.T) {
 	private := filepath.Join(dir, "pair", "private.pem")
 	policy := file("policy.toml", "default = \"allow\"\n")
 	try := func(order string) string {
-		_, _, errOut := shell(t, "", "policy", "test", policy, "--order", order)
+		_, _, errOut := shell(t, "", "policy", "check", policy, "--order", order)
 		return errOut
 	}
 	check := func(order string) string {
