@@ -153,7 +153,7 @@ func (s *Server) releaseTask(look *tasks.Look, w outbox.Withdrawal) (client.Task
 }
 
 func withdrawalTask(kind client.TaskKind, w outbox.Withdrawal, state client.TaskState) client.Task {
-	t := tasks.New(kind, w.ID, state, cmp.Or(w.Decided, w.Created))
+	t := tasks.New(kind, w.ID, state, w.Created) // by which they are listed
 	t.Merchant, t.Decided = w.Merchant, api.TimeOf(cmp.Or(w.Released, w.Ended))
 	d := w.Details
 	if d == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -141,6 +142,17 @@ func TestTasksInPages(t *testing.T) {
 			}
 			if left := approver.open(t, ""); strings.Join(left, " ") != strings.Join(whole[1:], " ") {
 				t.Errorf("%q", left)
+			}
+			// An approved order is done, although its row waits for the service.
+			order := whole[slices.IndexFunc(whole, func(id string) bool { return strings.HasPrefix(id, "order.") && id != whole[0] })]
+			if _, err := approver.ApproveTask(ctx, order, "yes"); err != nil {
+				t.Fatal(err)
+			}
+			if left := approver.open(t, ""); slices.Contains(left, order) || len(left) != len(whole)-2 {
+				t.Errorf("%s is open still: %q", order, left)
+			}
+			if p, err := approver.Tasks(ctx, client.TaskFilter{State: client.TaskDone}, client.PageOptions{}); err != nil || len(p.Tasks) != 1 || p.Tasks[0].ID != order {
+				t.Errorf("done are %+v, %v", p.Tasks, err)
 			}
 			p, err := approver.Tasks(ctx, client.TaskFilter{State: client.TaskDeclined}, client.PageOptions{})
 			if err != nil || len(p.Tasks) != 1 || p.Tasks[0].ID != whole[0] || len(p.Tasks[0].Votes) != 1 || p.Tasks[0].Votes[0].Verdict != "decline" || p.Tasks[0].Votes[0].Note != "no" || p.Tasks[0].Votes[0].Origin == "" {

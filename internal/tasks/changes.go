@@ -38,7 +38,7 @@ func OfChanges(k *api.Changes) Kind {
 		Decliners: api.Deciders,
 	}
 	for _, s := range client.ChangeState("").Values() {
-		kind.Sources = append(kind.Sources, Source{Name: string(s), State: changeStates[s], List: func(look *Look, f client.TaskFilter, cursor string, limit int) (out []Listed, next string, err error) {
+		source := Source{Name: string(s), State: changeStates[s], List: func(look *Look, f client.TaskFilter, cursor string, limit int) (out []Listed, next string, err error) {
 			list, err := k.List(look.R.Context(), client.ChangeFilter{State: s, Merchant: f.Merchant}, look.Token, cursor, limit)
 			for _, c := range list {
 				var t client.Task
@@ -57,7 +57,12 @@ func OfChanges(k *api.Changes) Kind {
 				next = list[limit-1].ID
 			}
 			return out, next, err
-		}})
+		}}
+		kind.Sources = append(kind.Sources, source)
+		if s == client.ChangeWaiting { // some of them are stale already
+			source.Name, source.State = "waiting and stale", client.TaskStale
+			kind.Sources = append(kind.Sources, source)
+		}
 	}
 	return kind
 }

@@ -184,7 +184,8 @@ func (t Tasks) list(c *api.Call, q query, _ api.None) (client.TaskPage, error) {
 		task := first.list[0].Task
 		at[first.name], first.list = first.list[0].Place, first.list[1:]
 		first.kind.finish(l, &task)
-		if q.Awaits == "" || slices.Contains(task.May, Approve) {
+		// What a source lists by its row may be in another state by what people have said.
+		if task.State == q.State && (q.Awaits == "" || slices.Contains(task.May, Approve)) {
 			out.Tasks = append(out.Tasks, task)
 		}
 	}
