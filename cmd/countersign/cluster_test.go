@@ -214,9 +214,17 @@ func (c *cluster) load() (stop func()) {
 	}
 	repeat(func() error { return c.follow(ctx, c.nodes[rand.IntN(len(c.nodes))], "1s") })
 	return func() {
+		c.until("something of each kind happens under load", c.anyOfEach)
 		cancel()
 		work.Wait()
 	}
+}
+
+// anyOfEach reports whether something was acknowledged, released and decided.
+func (c *cluster) anyOfEach() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.deposits) > 0 && len(c.withdrawals) > 0 && len(c.permits) > 0 && len(c.feed) > 0
 }
 
 func (c *cluster) addDeposits(ctx context.Context, n *clusterNode) error {

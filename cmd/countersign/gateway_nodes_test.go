@@ -90,8 +90,9 @@ func newGwNodes(t *testing.T, args []string, urls ...string) *gwNodes {
 func (n *gwNode) start(t *testing.T) {
 	t.Helper()
 	d := startDaemon(t, n.args...)
-	client := &http.Client{Timeout: serviceTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
-	t.Cleanup(client.CloseIdleConnections)
+	// A connection of its own for each request: a transport opens spare ones, and one that
+	// was never used may be closed by the node at the moment in which a request leaves on it.
+	client := &http.Client{Timeout: serviceTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.d = d
