@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"iter"
 	"log/slog"
 	"net/http"
 )
@@ -95,31 +94,6 @@ type Proposed struct {
 
 // LogValue keeps the secrets out of logs.
 func (p Proposed) LogValue() slog.Value { return slog.StringValue("change " + p.Change.ID) }
-
-// ChangePage is a page of changes, the newest first.
-type ChangePage struct {
-	Changes []ChangeEntry `json:"changes" nullable:"false" doc:"the newest first"`
-	Next    *string       `json:"next" doc:"the cursor of the next page; null: there is none"`
-}
-
-// ChangeFilter selects changes. Zero members select all.
-type ChangeFilter struct {
-	State    ChangeState `query:"state" doc:"only in this state"`
-	Merchant string      `query:"merchant" minLength:"1" maxLength:"64" doc:"only of this merchant, 1 to 64 characters"`
-}
-
-// Changes returns a page of changes, the newest first.
-func (c *caller) Changes(ctx context.Context, f ChangeFilter, o PageOptions) (ChangePage, error) {
-	return ask[ChangePage](ctx, c, http.MethodGet, withQuery("/v1/changes", f, o), nil)
-}
-
-// AllChanges returns every change that f selects, the newest first.
-func (c *caller) AllChanges(ctx context.Context, f ChangeFilter) iter.Seq2[ChangeEntry, error] {
-	return all(func(o PageOptions) ([]ChangeEntry, *string, error) {
-		p, err := c.Changes(ctx, f, o)
-		return p.Changes, p.Next, err
-	})
-}
 
 // Change returns one change.
 func (c *caller) Change(ctx context.Context, id string) (ChangeEntry, error) {

@@ -46,8 +46,8 @@ func TestChangesFromTheShell(t *testing.T) {
 		return c
 	}
 	first, second := propose("http://127.0.0.1:2/w"), propose("http://127.0.0.1:3/w")
-	status, table, errOut := shell(t, "", as("eyes", "api", "changes", "state=waiting")...)
-	if status != exitDone || !strings.Contains(table, `"withdrawUrl": "http://127.0.0.1:2/w"`) {
+	status, table, errOut := shell(t, "", as("eyes", "api", "tasks", "kind=change")...)
+	if status != exitDone || !strings.Contains(table, `"value": "http://127.0.0.1:2/w"`) {
 		t.Errorf("%d %s%s", status, table, errOut)
 	}
 	var c client.ChangeEntry
@@ -96,7 +96,7 @@ func TestChangesFromTheShell(t *testing.T) {
 		t.Errorf("ended %q", ended.Ended)
 	}
 	d = startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
-	if status, _, errOut := shell(t, "", as("bob", "api", "changes")...); status != exitFailed || !strings.Contains(errOut, "was revoked") {
+	if status, _, errOut := shell(t, "", as("bob", "api", "tasks")...); status != exitFailed || !strings.Contains(errOut, "was revoked") {
 		t.Errorf("the approver: %d %s", status, errOut)
 	}
 	var m client.Merchant

@@ -86,7 +86,6 @@ var access = map[string]struct {
 	"noteTask":           {"operator approver admin", 404, `{"text":"a test"}`},
 	"approveTasks":       {"approver admin", 200, `{"ids":["none"]}`},
 	"declineTasks":       {"operator approver admin", 200, `{"ids":["none"]}`},
-	"changes":            {"viewer operator approver admin", 200, ""},
 	"change":             {"viewer operator approver admin", 404, ""},
 	"createToken":        {"operator admin", 403, `{"name":"x","role":"viewer","merchants":["mine"]}`},
 	"tokens":             {"operator approver admin", 200, ""},

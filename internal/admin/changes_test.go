@@ -137,7 +137,7 @@ func TestChangeWaitsForAnApprover(t *testing.T) {
 		if d := must(bob.ApproveTasks(ctx, client.DecideTasks{IDs: []string{changeTask(third), changeTask(c.ID)}}))(t); d.Done != 1 || d.DryRun || must(eyes.Change(ctx, third))(t).State != client.ChangeApplied {
 			t.Errorf("two at once, one of them applied before: %+v", d)
 		}
-		if list := must(eyes.Changes(ctx, client.ChangeFilter{State: client.ChangeApplied, Merchant: "acme"}, client.PageOptions{}))(t).Changes; len(list) != 2 || !slices.ContainsFunc(list, func(x client.ChangeEntry) bool { return x.ID == c.ID }) {
+		if list := changesIn(t, eyes, client.TaskDone); len(list) != 2 || !slices.ContainsFunc(list, func(x client.Task) bool { return x.Merchant == "acme" && x.About == c.ID }) {
 			t.Errorf("listed %+v", list)
 		}
 	})
@@ -152,9 +152,12 @@ func TestChangeWithoutAnApprover(t *testing.T) {
 	if m := must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: "https://other.example/w"}}))(t); m.Change != nil || m.Version != 2 || m.WithdrawURL != "https://other.example/w" {
 		t.Errorf("%+v", m)
 	}
-	list := must(alice.Changes(ctx, client.ChangeFilter{}, client.PageOptions{}))(t).Changes
-	if len(list) != 1 || list[0].State != client.ChangeApplied || list[0].DecidedBy != "" || list[0].ProposedBy != alice.id {
-		t.Errorf("%+v", list)
+	list := changesIn(t, alice, client.TaskDone)
+	if len(list) != 1 {
+		t.Fatalf("%+v", list)
+	}
+	if c := must(alice.Change(ctx, list[0].About))(t); c.State != client.ChangeApplied || c.DecidedBy != "" || c.ProposedBy != alice.id {
+		t.Errorf("%+v", c)
 	}
 	if told := must(alice.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{}))(t).Alarms; len(told) != 1 || told[0].Kind != "merchant_changed" {
 		t.Errorf("alarms %+v", told)
@@ -245,10 +248,8 @@ func TestStaleChanges(t *testing.T) {
 		fourth := propose(alice, "https://four.example/w")
 		must(rejectChange(alice, ctx, fourth, ""))(t)
 		must(approveChange(bob, ctx, propose(alice, "https://five.example/w")))(t)
-		for c, err := range bob.AllChanges(ctx, client.ChangeFilter{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, task := range changesIn(t, bob, client.TaskState("").Values()...) {
+			c := must(bob.Change(ctx, task.About))(t)
 			var kept int
 			_, err = db.One(ctx, h.store, `SELECT length(content) + length(data_key) FROM changes WHERE id = $1`, []any{c.ID}, &kept)
 			if waits := c.State == client.ChangeWaiting; err != nil || (kept > 0) != waits {
@@ -397,7 +398,7 @@ func TestTokensAreChanges(t *testing.T) {
 		must(approveChange(bob, ctx, change))(t)
 		_, err = approveChange(frank, ctx, url(alice))
 		refused(t, err, client.ErrNotFound, "")
-		if list := must(frank.Changes(ctx, client.ChangeFilter{}, client.PageOptions{}))(t).Changes; len(list) != 0 {
+		if list := changesIn(t, frank, client.TaskState("").Values()...); len(list) != 0 {
 			t.Errorf("it sees %+v", list)
 		}
 		// The last that is for all stays while one is bound.

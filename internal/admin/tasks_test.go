@@ -2,6 +2,8 @@ package admin
 
 import (
 	"context"
+	"iter"
+	"testing"
 
 	"countersign/client"
 )
@@ -10,6 +12,22 @@ import (
 
 func releaseTask(id string) string { return client.TaskID(client.TaskRelease, id) }
 func changeTask(id string) string  { return client.TaskID(client.TaskChange, id) }
+
+// changesIn returns the changes in some states that a person sees.
+func changesIn(t *testing.T, p interface {
+	AllTasks(context.Context, client.TaskFilter) iter.Seq2[client.Task, error]
+}, states ...client.TaskState) (list []client.Task) {
+	t.Helper()
+	for _, s := range states {
+		for task, err := range p.AllTasks(t.Context(), client.TaskFilter{Kind: client.TaskChange, State: s}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, task)
+		}
+	}
+	return list
+}
 
 func approveWithdrawal(c answerer, ctx context.Context, id, reason string) (client.Withdrawal, error) {
 	if _, err := c.ApproveTask(ctx, releaseTask(id), reason); err != nil {

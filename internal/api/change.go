@@ -147,16 +147,15 @@ func findChange(ctx context.Context, q db.Querier, id string) (c Change, err err
 	return list[0], nil
 }
 
-// listChanges returns changes before the cursor, the newest first, of some merchants; nil: of all.
-func listChanges(ctx context.Context, q db.Querier, f client.ChangeFilter, of []string, cursor string, limit int) ([]Change, error) {
+// listChanges returns changes in a state before the cursor, the newest first, of one merchant or, if
+// it is empty, of all, and of those only of some; nil: of all.
+func listChanges(ctx context.Context, q db.Querier, state client.ChangeState, merchant string, of []string, cursor string, limit int) ([]Change, error) {
 	var all []Change
 	read := func(merchant string) error {
 		var where db.Conditions
+		where.Add("state = ?", string(state))
 		if merchant != "" {
 			where.Add("merchant = ?", merchant)
-		}
-		if f.State != "" {
-			where.Add("state = ?", string(f.State))
 		}
 		if cursor != "" {
 			where.Add("id < ?", cursor)
@@ -167,12 +166,12 @@ func listChanges(ctx context.Context, q db.Querier, f client.ChangeFilter, of []
 	}
 	switch {
 	case of == nil:
-		if err := read(f.Merchant); err != nil {
+		if err := read(merchant); err != nil {
 			return nil, err
 		}
 	default:
 		for _, m := range of {
-			if f.Merchant != "" && f.Merchant != m {
+			if merchant != "" && merchant != m {
 				continue
 			}
 			if err := read(m); err != nil {

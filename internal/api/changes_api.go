@@ -8,30 +8,10 @@ import (
 	"countersign/internal/db"
 )
 
-// changeQuery selects a page of changes.
-type changeQuery struct {
-	client.ChangeFilter
-	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most entries to answer, 1 to 1,000"`
-	Cursor string `query:"cursor" maxLength:"100" doc:"the member next of the previous page, at most 100 characters; absent: the first page"`
-}
-
-// list is the handler that lists changes. A bound token finds those of its merchants.
-func (k *Changes) list() Handler {
-	return Handle(func(c *Call, q changeQuery, _ None) (client.ChangePage, error) {
-		out := client.ChangePage{Changes: []client.ChangeEntry{}}
-		all, err := k.List(c.R.Context(), q.ChangeFilter, c.Token, q.Cursor, q.Limit+1)
-		if len(all) > q.Limit {
-			all = all[:q.Limit]
-			out.Next = &all[q.Limit-1].ID
-		}
-		out.Changes = append(out.Changes, all...)
-		return out, err
-	})
-}
-
-// List returns the changes before a cursor, the newest first, that a token may see.
-func (k *Changes) List(ctx context.Context, f client.ChangeFilter, by Token, cursor string, limit int) (out []client.ChangeEntry, err error) {
-	list, err := listChanges(ctx, k.c.DB, f, by.BoundTo(), cursor, limit)
+// List returns the changes in a state before a cursor, the newest first, that a token may see: of one
+// merchant, or of all where merchant is empty.
+func (k *Changes) List(ctx context.Context, state client.ChangeState, merchant string, by Token, cursor string, limit int) (out []client.ChangeEntry, err error) {
+	list, err := listChanges(ctx, k.c.DB, state, merchant, by.BoundTo(), cursor, limit)
 	for i := range list {
 		out = append(out, list[i].Shown())
 	}

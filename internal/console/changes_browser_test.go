@@ -59,11 +59,11 @@ func TestChanges(t *testing.T) {
 		olga.fill("#notifyUrl", url)
 		olga.click("button.main")
 		olga.shows("waits for an approver")
-		list, err := admin.Changes(ctx, client.ChangeFilter{State: client.ChangeWaiting}, client.PageOptions{})
-		if err != nil || len(list.Changes) != 1 {
+		list, err := admin.Tasks(ctx, client.TaskFilter{Kind: client.TaskChange}, client.PageOptions{})
+		if err != nil || len(list.Tasks) != 1 {
 			t.Fatalf("%+v, %v", list, err)
 		}
-		return list.Changes[0].ID
+		return list.Tasks[0].About
 	}
 	notify := func() string {
 		m, err := admin.Merchant(ctx, "shop")

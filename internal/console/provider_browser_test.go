@@ -160,11 +160,11 @@ func TestProviderInBrowser(t *testing.T) {
 	o.fill("#notifyUrl", "http://127.0.0.1:1/signed")
 	o.click("button.main")
 	o.shows("waits for an approver")
-	list, err := admin.Changes(ctx, client.ChangeFilter{State: client.ChangeWaiting}, client.PageOptions{})
-	if err != nil || len(list.Changes) != 1 {
+	list, err := admin.Tasks(ctx, client.TaskFilter{Kind: client.TaskChange}, client.PageOptions{})
+	if err != nil || len(list.Tasks) != 1 {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	waits := list.Changes[0].ID
+	waits := list.Tasks[0].About
 
 	approve := func(b *tab) {
 		b.t.Helper()

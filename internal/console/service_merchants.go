@@ -133,22 +133,25 @@ func (p merchantPage) Settings() (list []shownSetting) {
 
 // fromChanges fills in what the merchant's last changes tell.
 func (v *visit) fromChanges(page *merchantPage) error {
-	if !v.may("changes") {
+	if !v.may("tasks") {
 		return nil
 	}
-	list, err := v.service.Changes(v.r.Context(), client.ChangeFilter{Merchant: page.ID}, client.PageOptions{Limit: 100})
-	for _, c := range list.Changes { // the newest first
-		if c.State == client.ChangeWaiting {
-			page.Waiting++
-		}
-		if c.State != client.ChangeApplied {
-			continue
-		}
-		if c.After["requestKey"] == page.Fingerprint && page.KeySet == 0 {
-			page.KeySet = c.TakesEffect
-		}
-		if c.After["responseKey"] == page.ResponseFingerprint && page.ResponseKeySet == 0 {
-			page.ResponseKeySet = c.TakesEffect
+	about := client.TaskFilter{Kind: client.TaskChange, Merchant: page.ID}
+	open, err := v.service.Tasks(v.r.Context(), about, client.PageOptions{Limit: 100})
+	if err != nil {
+		return err
+	}
+	page.Waiting = len(open.Tasks)
+	about.State = client.TaskDone
+	done, err := v.service.Tasks(v.r.Context(), about, client.PageOptions{Limit: 100})
+	for _, t := range done.Tasks { // the newest first
+		for _, m := range t.Content {
+			switch {
+			case m.Name == "requestKey" && m.Value == page.Fingerprint && page.KeySet == 0:
+				page.KeySet = t.Due
+			case m.Name == "responseKey" && m.Value == page.ResponseFingerprint && page.ResponseKeySet == 0:
+				page.ResponseKeySet = t.Due
+			}
 		}
 	}
 	return err

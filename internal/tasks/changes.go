@@ -39,7 +39,7 @@ func OfChanges(k *api.Changes) Kind {
 	}
 	for _, s := range client.ChangeState("").Values() {
 		source := Source{Name: string(s), State: changeStates[s], List: func(look *Look, f client.TaskFilter, cursor string, limit int) (out []Listed, next string, err error) {
-			list, err := k.List(look.R.Context(), client.ChangeFilter{State: s, Merchant: f.Merchant}, look.Token, cursor, limit)
+			list, err := k.List(look.R.Context(), s, f.Merchant, look.Token, cursor, limit)
 			for _, c := range list {
 				var t client.Task
 				if err == nil && s == client.ChangeWaiting {
