@@ -200,12 +200,6 @@ func (g *Gateway) Deposit(ctx context.Context, seq int64) (DepositEntry, error) 
 	return ask[DepositEntry](ctx, &g.caller, http.MethodGet, depositPath(seq, ""), nil)
 }
 
-// FirstDeposit returns the first deposit that names the same transfer as a possible
-// duplicate. If there is none, the error is ErrNotFound.
-func (g *Gateway) FirstDeposit(ctx context.Context, seq int64) (DepositEntry, error) {
-	return ask[DepositEntry](ctx, &g.caller, http.MethodGet, depositPath(seq, "/first"), nil)
-}
-
 // DepositSearch selects deposits. Empty members select all.
 type DepositSearch struct {
 	TrackingID   string       `json:"trackingId,omitempty" query:"trackingId" maxLength:"1024" doc:"only this deposit"`

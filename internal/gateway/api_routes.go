@@ -29,7 +29,6 @@ func (a *server) routes() []route {
 
 		{get, "/v1/deposits", "deposits", api.MoneyReaders, api.Whole, 200, api.Handle(a.deposits), "Read the feed of deposits as they were taken, in order and without gaps; after a restore numbers go on much higher", []int{409, 410}},
 		{get, "/v1/deposits/search", "searchDeposits", api.MoneyReaders, api.Whole, 200, api.Handle(a.searchDeposits), "List deposits as they are now, the newest first", nil},
-		{get, "/v1/deposits/{seq}/first", "firstDeposit", api.MoneyReaders, api.Whole, 200, api.Find(a.lists.FirstDeposit, depositOf), "Show the first deposit that names the same transfer as a possible duplicate", []int{410}},
 		{get, "/v1/deposits/{seq}", "deposit", api.MoneyReaders, api.Whole, 200, api.Find(a.lists.Deposit, depositOf), "Show one deposit as it is now", []int{410}},
 
 		{get, "/v1/addresses", "addresses", api.MoneyReaders, api.Whole, 200, api.Handle(a.addresses), "List what the service told of users' deposit addresses, the newest first", nil},
