@@ -222,7 +222,7 @@ var access = map[string]string{
 	"tasks": "viewer approver admin", "task": "viewer approver admin", "approveTask": "approver admin", "declineTask": "approver admin", "noteTask": "approver admin", "approveTasks": "approver admin", "declineTasks": "approver admin",
 	"orderRuling": "viewer approver admin", "policy": "viewer approver admin", "tryPolicy": "viewer approver admin",
 	"searchDeposits": "viewer app approver admin",
-	"deposits": "viewer app approver admin", "deposit": "viewer app approver admin",
+	"deposits":       "viewer app approver admin", "deposit": "viewer app approver admin",
 	"addresses": "viewer app approver admin", "address": "viewer app approver admin",
 	"refused": "viewer approver admin", "refusedCallback": "viewer approver admin", "learned": "viewer approver admin",
 	"events": "viewer app approver admin", "cursor": "viewer app approver admin", "moveCursor": "app admin",
