@@ -58,9 +58,6 @@ func NewCaller(c Config, form envelope.BodyForm, field string) (*Caller, error) 
 // Await connects once to each URL, until the endpoint takes connections or the time is over. Its
 // error is ErrPublicAddress or ErrUnreachable, and nothing was sent.
 func (c *Caller) Await(ctx context.Context, most time.Duration) error {
-	if c.k.cfg.Client != nil {
-		return nil
-	}
 	for end := time.Now().Add(most); ; {
 		err := c.k.reach(ctx)
 		if !errors.Is(err, ErrUnreachable) || time.Now().After(end) {

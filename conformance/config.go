@@ -107,11 +107,8 @@ type Config struct {
 	Ordered bool
 
 	// AllowPublic allows requests to addresses outside this machine and private
-	// networks. It has no effect on a Client.
+	// networks.
 	AllowPublic bool
-	// Client makes the requests. Nil: one that dials no public address, follows
-	// no redirect, uses no proxy and asks for no compression.
-	Client *http.Client
 
 	// Timeout of one exchange. Zero: 15 seconds, or 40 if Other, since such a
 	// merchant may keep the exchange about a withdrawal open (PROTOCOL.md, P1).
@@ -237,9 +234,7 @@ func newChecker(c Config) (*Checker, error) {
 		k.cfg.Random = rand.Reader
 	}
 	k.dialer = newDialer(c.AllowPublic)
-	if k.client = c.Client; k.client == nil {
-		k.client = newClient(k.dialer)
-	}
+	k.client = newClient(k.dialer)
 	return k, nil
 }
 
@@ -258,7 +253,8 @@ func newDialer(allowPublic bool) *net.Dialer {
 	return dialer
 }
 
-// newClient behaves as a service does (PROTOCOL.md, HTTP).
+// newClient behaves as a service does (PROTOCOL.md, HTTP): it follows no redirect, uses no proxy and
+// asks for no compression.
 func newClient(dialer *net.Dialer) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{

@@ -45,9 +45,6 @@ func (s *session) restart() {
 
 // watch opens a connection that ends with the endpoint's process; nil if none can be had.
 func (s *session) watch() net.Conn {
-	if s.cfg.Client != nil {
-		return nil
-	}
 	conn, err := s.dial(s.ctx, s.urls[toNotify])
 	if err != nil {
 		return nil

@@ -22,10 +22,8 @@ import (
 // error when ctx ends. A case that fails is a Result, not an error.
 func (k *Checker) Run(ctx context.Context, report func(Result)) (Summary, error) {
 	var sum Summary
-	if k.cfg.Client == nil {
-		if err := k.reach(ctx); err != nil {
-			return sum, err
-		}
+	if err := k.reach(ctx); err != nil {
+		return sum, err
 	}
 	var b [5]byte
 	k.random(b[:])

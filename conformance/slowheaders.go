@@ -16,9 +16,6 @@ const slowHeaderPause = 50 * time.Millisecond
 // slowHeaders sends a request whose headers come byte by byte and never end. No
 // http.Client does that, so it writes to a connection itself.
 func slowHeaders(s *session) {
-	if s.cfg.Client != nil {
-		skip("it makes a connection itself, and the settings have a Client")
-	}
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.SlowBody)
 	defer cancel()
 	q := request{what: "headers that never end"}
