@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// TestProxyPage: HAProxy itself takes the configuration of docs/install.md.
+// TestProxyPage: HAProxy itself takes the configuration of docs/operator.md.
 func TestProxyPage(t *testing.T) {
 	haproxy, err := exec.LookPath("haproxy")
 	if err != nil {
@@ -27,7 +27,7 @@ func TestProxyPage(t *testing.T) {
 			t.Skip("no haproxy: install Debian's package")
 		}
 	}
-	page, err := os.ReadFile("../docs/install.md")
+	page, err := os.ReadFile("../docs/operator.md")
 	if err != nil {
 		t.Fatal(err)
 	}

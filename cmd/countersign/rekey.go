@@ -62,7 +62,7 @@ type migrateCmd struct {
 
 // Help is the long help of the subcommand.
 func (migrateCmd) Help() string {
-	return "A daemon does this itself at its start if its role may. With a role that only reads and writes rows, migrate goes first. docs/install.md says which versions can run side by side."
+	return "A daemon does this itself at its start if its role may. With a role that only reads and writes rows, migrate goes first. docs/operator.md says which versions can run side by side."
 }
 
 func (c *migrateCmd) Run(std streams) error {

@@ -177,14 +177,14 @@ func explainStart(err error) error {
 	case errors.Is(err, daemon.ErrNoMasterKey):
 		return &hintedError{err, []string{"put master.key back, or give the key as COUNTERSIGN_MASTER_KEY or with --master-key-command; no other key opens this database."}}
 	case errors.Is(err, daemon.ErrOutdated):
-		return &hintedError{err, []string{"countersign migrate --db URL, as the role that owns the tables; docs/install.md says how two roles divide the work."}}
+		return &hintedError{err, []string{"countersign migrate --db URL, as the role that owns the tables; docs/operator.md says how two roles divide the work."}}
 	}
 	return err
 }
 
 // alarmFlags say where a daemon posts its alarms.
 type alarmFlags struct {
-	AlarmURL    string `name:"alarm-url" help:"Post every alarm there, as it is raised, grows and ends, until it is answered with 2xx: a webhook of yours, Slack, Mattermost, Discord or Teams (docs/alarms.md). @FILE has it where its path is a secret." placeholder:"URL"`
+	AlarmURL    string `name:"alarm-url" help:"Post every alarm there, as it is raised, grows and ends, until it is answered with 2xx: a webhook of yours, Slack, Mattermost, Discord or Teams (docs/operator.md). @FILE has it where its path is a secret." placeholder:"URL"`
 	AlarmSecret secret `name:"alarm-secret" help:"What signs alarms: whsec_ and Base64, or @FILE; the file alarm.secret of the data directory if empty." placeholder:"SECRET"`
 }
 

@@ -52,7 +52,7 @@ type tracer struct {
 	closed  chan struct{}
 }
 
-// openTracer makes a tracer. docs/alarms.md has the variables that say where to and how.
+// openTracer makes a tracer. docs/operator.md has the variables that say where to and how.
 func openTracer(service string, log *slog.Logger) (*tracer, error) {
 	share, err := traceShare()
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// Patroni is a PostgreSQL cluster as docs/cluster.md sets it up: three members of etcd,
+// Patroni is a PostgreSQL cluster as docs/operator.md sets it up: three members of etcd,
 // three servers under Patroni with a synchronous standby, and HAProxy, which leads to the
 // leader.
 type Patroni struct {
@@ -173,7 +173,7 @@ func (p *Patroni) start(line func(int, string) string) error {
 	return p.await(func() bool { return p.whole() == nil })
 }
 
-// haproxySettings are those of docs/cluster.md, with quicker checks.
+// haproxySettings are those of docs/operator.md, with quicker checks.
 const haproxySettings = `
 defaults
   mode tcp
