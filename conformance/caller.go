@@ -2,13 +2,13 @@ package conformance
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -25,10 +25,7 @@ import (
 // Caller plays the service for one callback at a time, right or with a fault, and judges the
 // response as the cases do.
 type Caller struct {
-	k     *Checker
-	fakes *countersigntest.Service // makes the faults; nil without the service's part of the key
-	form  envelope.BodyForm
-	field string
+	k *Checker
 }
 
 // NewCaller checks c and connects to nothing. Order, Effects, Restart and Only have no effect. Unlike a
@@ -43,16 +40,8 @@ func NewCaller(c Config, form envelope.BodyForm, field string) (*Caller, error) 
 	var b [5]byte
 	k.random(b[:])
 	k.prefix = "cs" + hex.EncodeToString(b[:])
-	caller := &Caller{k: k, form: form, field: field}
-	if field == "" {
-		caller.field = "data"
-	}
-	if k.cfg.ResponseKey.HasPrivate() {
-		caller.fakes, err = countersigntest.MakeService(countersigntest.ServiceConfig{
-			Key: k.cfg.ResponseKey, RequestKey: c.Key, Padding: c.Padding, ResponsePadding: c.ResponsePadding, Sign: c.Sign, Unbound: k.cfg.Unbound,
-		})
-	}
-	return caller, err
+	k.form, k.field = form, cmp.Or(field, k.field)
+	return &Caller{k}, nil
 }
 
 // Await connects once to each URL, until the endpoint takes connections or the time is over. Its
@@ -119,12 +108,10 @@ func (c *Caller) Message(t countersign.Type, given []byte, set []countersign.Mem
 		if m, err = parseMessage(given); err != nil {
 			return nil, err
 		}
-	case t == countersign.TypeDeposited:
-		m = s.deposit()
 	case t == countersign.TypeRequestWithdraw:
 		m = s.withdrawal(s.id(), "order-1", c.k.cfg.User)
 	default:
-		m = s.notice(t)
+		m = s.callback(t)
 	}
 	m = append(m.drop("requestUUID"), member{"requestUUID", text(countersign.UnboundUUID)})
 	for _, e := range set {
@@ -203,7 +190,7 @@ func (c *Caller) Send(ctx context.Context, t countersign.Type, m []byte, f count
 	switch {
 	case err != nil:
 		return Sent{}, err
-	case c.fakes == nil:
+	case c.k.fakes == nil:
 		return Sent{}, fmt.Errorf("%w: the key has no private part: it opens what the service sealed, and seals nothing as the service", ErrConfig)
 	case !f.Sends():
 		return Sent{}, fmt.Errorf("fault %s: %s", f, f.About())
@@ -216,111 +203,17 @@ func (c *Caller) Send(ctx context.Context, t countersign.Type, m []byte, f count
 	}
 	var r *reply
 	out := Sent{Type: t}
-	if v := catch(func() { r = c.exchange(s, t, msg, f) }); v != nil {
+	if v := catch(func() { r = s.faulty(t, msg, f) }); v != nil {
 		return out, errors.New(v.problem)
 	}
 	return c.judge(s, r, out, f), nil
-}
-
-// exchange makes the exchanges of an attempt with a fault. The last one is to be judged.
-func (c *Caller) exchange(s *session, t countersign.Type, m message, f countersigntest.ServiceFault) *reply {
-	attempt := func(what string, m message) request {
-		q := s.attempt(t.Words()+what, m)
-		if q.uuid == "" {
-			q.uuid = m.str("requestUUID")
-		}
-		if t.Lane() == countersign.LaneWithdraw {
-			q.to = toWithdraw
-		}
-		return q
-	}
-	q := attempt("", m)
-	switch f {
-	case countersigntest.FaultReplyLost:
-		c.post(s, q).drop(s)
-		return c.post(s, attempt(", sent again because the reply was lost", m))
-	case countersigntest.FaultTwice:
-		again := attempt(", a second attempt at the same time", m)
-		return s.atOnceBy(c.post, []request{q, again})[1]
-	case countersigntest.FaultRepeated:
-		c.post(s, q)
-		q.what += ", the same body again"
-		return c.post(s, q)
-	}
-	var earlier countersigntest.Earlier
-	before := request{}
-	if f.NeedsEarlier() {
-		before = attempt(", an earlier one", m.twin())
-		earlier = countersigntest.Earlier{Body: before.body, UUID: before.uuid, Header: c.post(s, before).asked}
-	}
-	body, err := c.fakes.Spoil(f, q.plaintext, q.body, earlier)
-	if err != nil {
-		skip("%v", err)
-	}
-	switch f {
-	case countersigntest.NoServiceFault:
-		return c.post(s, q)
-	case countersigntest.FaultReplayed:
-		q = before
-	case countersigntest.FaultSpliced, countersigntest.FaultOldUUID:
-		q.uuid = before.uuid
-	case countersigntest.FaultNoAPIKey:
-		q.apiKey = new(countersign.APIKey)
-	case countersigntest.FaultWrongAPIKey:
-		wrong := countersign.APIKey("wrong-" + s.hex(8))
-		q.apiKey = &wrong
-	case countersigntest.FaultWrongURL:
-		q.to = toNotify + toWithdraw - q.to
-	}
-	honest := q
-	q.body = body
-	q.what += "; fault: " + f.About()
-	if c.k.cfg.Sign != nil {
-		q.resign = func(r envelope.LinkRequest, h http.Header) {
-			signed, err := c.fakes.Link(f, r.URL, h.Get("Content-Type"), honest.plaintext, c.wrapped(honest).body, r.Body, earlier)
-			if err != nil {
-				return // it stays as it is, and f sends nothing wrong
-			}
-			envelope.Unsign(h)
-			maps.Copy(h, signed)
-		}
-	}
-	return c.post(s, q)
-}
-
-// twin is m about something else, in as many bytes, so that blocks of the two fit together.
-func (m message) twin() message {
-	for _, name := range []string{"trackingId", "callBackId", "txId"} {
-		if v := []byte(m.str(name)); len(v) > 0 {
-			switch last := &v[len(v)-1]; { // a hash stays one
-			case *last >= '0' && *last <= '8':
-				*last++
-			case *last == '9':
-				*last = '0'
-			case *last == 'a':
-				*last = 'b'
-			default:
-				*last = 'a'
-			}
-			m = m.set(name, text(string(v)))
-		}
-	}
-	return m
-}
-
-// drop forgets the reply, as a service does whose connection ended before.
-func (r *reply) drop(s *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := &s.exchanges[r.index]
-	e.Status, e.Response, e.Answer, e.Error = 0, "", "", "the reply was lost on purpose"
 }
 
 // Replay posts a body as it was captured, and judges the response. Where the Key has no private
 // part, what a right answer holds cannot be seen.
 func (c *Caller) Replay(ctx context.Context, body []byte) (Sent, error) {
 	s := c.k.session(ctx)
-	inner, form, err := envelope.UnwrapField(body, c.field)
+	inner, form, err := envelope.UnwrapField(body, c.k.field)
 	if err != nil {
 		return Sent{}, err
 	}
@@ -343,25 +236,6 @@ func (c *Caller) Replay(ctx context.Context, body []byte) (Sent, error) {
 	}
 	q.what = t.Words() + ", as it was captured"
 	return c.judge(s, s.send(q), Sent{Type: t}, countersigntest.NoServiceFault), nil
-}
-
-// contentTypes are what senders say of the forms of a body; empty: that of a form.
-var contentTypes = map[envelope.BodyForm]string{envelope.FormString: "application/json", envelope.FormObject: "application/json"}
-
-// post sends q in the form of c.
-func (c *Caller) post(s *session, q request) *reply { return s.send(c.wrapped(q)) }
-
-// wrapped is q in the form of c.
-func (c *Caller) wrapped(q request) request {
-	switch q.contentType = contentTypes[c.form]; c.form {
-	case envelope.FormField:
-		q.body = []byte(c.field + "=" + url.QueryEscape(string(q.body)))
-	case envelope.FormString:
-		q.body = []byte(text(string(q.body)))
-	case envelope.FormObject:
-		q.body = message{{c.field, text(string(q.body))}}.bytes()
-	}
-	return q
 }
 
 // catch returns how check ended, nil if it passed.
@@ -443,23 +317,6 @@ func (c *Caller) result(r *reply) client.AttemptResult {
 		}
 	}
 	return client.AttemptRetry
-}
-
-const (
-	bindingFix = "Compare the requestUUID with the rest of the message (PROTOCOL.md, Binding), byte for byte. Against a service that does not bind, keep " +
-		"the digest of every block that holds the requestUUID and refuse it in another body."
-	sealFix   = "Refuse every body that does not open: check the padding of every block byte by byte."
-	apiKeyFix = "Compare the header with the API key that the service sends, and answer 401 without it."
-)
-
-// faultFixes say what to change at an endpoint that takes a fault.
-var faultFixes = map[countersigntest.ServiceFault]string{
-	countersigntest.FaultSpliced: bindingFix, countersigntest.FaultSwapped: bindingFix, countersigntest.FaultOldUUID: bindingFix, countersigntest.FaultCut: bindingFix,
-	countersigntest.FaultOtherKey: sealFix, countersigntest.FaultPlain: sealFix, countersigntest.FaultSpaces: sealFix,
-	countersigntest.FaultNoAPIKey: apiKeyFix, countersigntest.FaultWrongAPIKey: apiKeyFix,
-	countersigntest.FaultWrongURL: "Take type 2 at the withdraw URL alone, and every other type at the notify URL alone.",
-	countersigntest.FaultUnsigned: demandFix, countersigntest.FaultStripped: demandFix, countersigntest.FaultOtherSigner: demandFix, countersigntest.FaultAltered: demandFix,
-	countersigntest.FaultOldSignature: demandFix, countersigntest.FaultOtherSignature: demandFix,
 }
 
 // CallerFaults lists the faults that Send makes.

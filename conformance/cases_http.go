@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"countersign"
+	"countersign/countersigntest"
 	"countersign/envelope"
 )
 
@@ -43,19 +44,14 @@ func httpCases() []Case {
 		{613, Should, "http/slow-body", "HTTP, H2", "A body that stops half-way is given up, and delays no other request.", nil, slowBody},
 		{614, Should, "http/empty-body", "HTTP, H2", "An empty body is answered with status 400.", nil, emptyBody},
 		{615, Must, "http/deposit-at-withdraw-url", "Error codes, 1004", "Type 1 at the withdraw URL is answered with errCode 1004 and not processed.", nil,
-			wrongURL(toWithdraw, func(s *session) message { return s.deposit() })},
+			refuses(countersign.TypeDeposited, countersigntest.FaultWrongURL)},
 		{616, Must, "http/notice-at-withdraw-url", "Error codes, 1004", "Type 3 at the withdraw URL is answered with errCode 1004.", nil,
-			wrongURL(toWithdraw, func(s *session) message { return s.notice(countersign.TypeWithdraw) })},
+			refuses(countersign.TypeWithdraw, countersigntest.FaultWrongURL)},
 		{617, Must, "http/withdrawal-at-notify-url", "Error codes, 1004", "Type 2 at the notify URL is answered with errCode 1004 and never confirmed.", nil,
-			wrongURL(toNotify, func(s *session) message {
-				if s.cfg.Order != nil {
-					return s.known()
-				}
-				return s.unknown()
-			})},
+			refuses(countersign.TypeRequestWithdraw, countersigntest.FaultWrongURL)},
 		{618, Should, "http/slow-headers", "HTTP, H2", "A request whose headers never end is given up, and delays no other request.", nil, slowHeaders},
 		{619, Must, "http/public-part-alone", "Keys, K8", "With a pair that the merchant made, a request without X-API-KEY is answered with status 401.",
-			[]Need{NeedOwnPair}, publicPartAlone},
+			[]Need{NeedOwnPair}, refuses(countersign.TypeDeposited, countersigntest.FaultNoAPIKey)},
 	}
 }
 
@@ -78,7 +74,7 @@ func apiKey(change func(string) string) func(*session) {
 		if wrong == s.cfg.CallbackAPIKey {
 			skip("the callback API key has no letters")
 		}
-		s.advice = "Compare the whole of X-API-KEY, in constant time, before the body is read."
+		s.advice = apiKeyFix
 		d := s.attempt("a deposit with a wrong X-API-KEY, or none", s.deposit())
 		w := s.attempt("a withdrawal with a wrong X-API-KEY, or none", s.unknown())
 		w.to = toWithdraw
@@ -223,26 +219,9 @@ func (r *stalling) Read(b []byte) (int, error) {
 	}
 }
 
-// publicPartAlone sends what anybody can who has the public part.
-func publicPartAlone(s *session) {
-	s.advice = "Demand X-API-KEY: with your own pair, whoever has the public part can seal any request."
-	q := s.attempt("a deposit sealed with the public part, without X-API-KEY", s.deposit())
-	q.apiKey = new(countersign.APIKey)
-	s.turnedAway(s.send(q), http.StatusUnauthorized)
-}
-
 func emptyBody(s *session) {
 	s.advice = "An empty body is no callback: answer it like any other that does not open."
 	for _, to := range []destination{toNotify, toWithdraw} {
 		s.notOpened(s.send(request{what: "an empty body", to: to}))
-	}
-}
-
-func wrongURL(to destination, make func(*session) message) func(*session) {
-	return func(s *session) {
-		s.advice = "Answer type 2 at the withdraw URL only and all other types at the notify URL only."
-		q := s.attempt("a callback at the wrong URL", make(s))
-		q.to = to
-		s.judged(s.send(q), countersign.CodeWrongURL)
 	}
 }

@@ -1,11 +1,11 @@
 package conformance
 
 import (
-	"maps"
 	"net/http"
 	"time"
 
 	"countersign"
+	"countersign/countersigntest"
 	"countersign/envelope"
 )
 
@@ -14,21 +14,33 @@ import (
 func linkCases() []Case {
 	signs, answers := []Need{NeedSigning}, []Need{NeedSigning, NeedAnswerKey}
 	return []Case{
-		{1301, Must, "link/accepted", "The signed link, L9", "A signed deposit is accepted, and its response is signed by the merchant's key for this request.", answers, linkAccepted},
+		{1301, Must, "link/accepted", "The signed link, L9", "A signed deposit is accepted, and its response is signed by the merchant's key for this request.", answers, setting()},
 		{1302, Must, "link/refusal", "The signed link, L9", "A refusal of a signed request is signed too.", answers, linkRefusal},
 		{1303, Should, "link/unreadable", "The signed link, L9", "The response to a signed request that does not open is signed.", answers, linkUnreadable},
 		{1304, Must, "link/own-answer", "The signed link, L4", "Each response has a signature of its own, for its own request.", answers, linkOwnAnswer},
 		{1305, Must, "link/unsigned", "The signed link, L11", "A request without a signature is answered with 1002 and unsigned, and has no effect.", signs,
-			notTaken("without a signature", "unsigned", envelope.Unsign)},
+			refuses(countersign.TypeDeposited, countersigntest.FaultUnsigned)},
 		{1306, Must, "link/stripped", "The signed link, L7", "A request whose Signature-Input is missing is unsigned.", signs,
-			notTaken("without Signature-Input", "unsigned", func(h http.Header) { h.Del(envelope.HeaderSignatureInput) })},
-		{1307, Must, "link/other-key", "The signed link, L7", "A request that another key signed is answered with 1002 and signature_invalid.", signs, linkOtherKey},
-		{1308, Must, "link/altered", "The signed link, L5", "A request with another body under its signature is answered with 1002 and signature_invalid.", signs, linkAltered},
-		{1309, Must, "link/other-plaintext", "The signed link, L6", "A request whose signature is over another plaintext is answered with 1002 and signature_invalid.", signs, linkOtherPlaintext},
-		{1310, Must, "link/other-request", "The signed link, L7", "A request with the signature of another request is answered with 1002 and signature_invalid.", signs, linkOtherRequest},
-		{1311, Must, "link/other-url", "The signed link, L3", "A request that was signed for the other URL is answered with 1002 and signature_invalid.", signs, linkOtherURL},
-		{1312, Must, "link/replayed", "The signed link, L8", "A request that was signed ten minutes ago and was not taken before is answered with 1002 and signature_old.", signs, linkOld},
-		{1313, Must, "link/withdrawal", "The signed link, L11", "A withdrawal that is asked about without a signature is not confirmed.", []Need{NeedSigning, NeedOrder}, linkWithdrawal},
+			refuses(countersign.TypeDeposited, countersigntest.FaultStripped)},
+		{1307, Must, "link/other-key", "The signed link, L7", "A request that another key signed is answered with 1002 and signature_invalid.", signs,
+			refuses(countersign.TypeDeposited, countersigntest.FaultOtherSigner)},
+		{1308, Must, "link/altered", "The signed link, L5", "A request with another body under its signature is answered with 1002 and signature_invalid.", signs,
+			refuses(countersign.TypeDeposited, countersigntest.FaultAltered)},
+		{1309, Must, "link/other-plaintext", "The signed link, L6", "A request whose signature is over another plaintext is answered with 1002 and signature_invalid.", signs,
+			signedWrong("a deposit whose signature is over another plaintext", func(_ *session, _ *envelope.LinkRequest, plaintext []byte) []byte {
+				return append([]byte(" "), plaintext...)
+			})},
+		{1310, Must, "link/other-request", "The signed link, L7", "A request with the signature of another request is answered with 1002 and signature_invalid.", signs,
+			refuses(countersign.TypeDeposited, countersigntest.FaultOtherSignature)},
+		{1311, Must, "link/other-url", "The signed link, L3", "A request that was signed for the other URL is answered with 1002 and signature_invalid.", signs,
+			signedWrong("a deposit that was signed for the withdraw URL", func(s *session, r *envelope.LinkRequest, plaintext []byte) []byte {
+				r.URL = s.urls[toWithdraw].String()
+				return plaintext
+			})},
+		{1312, Must, "link/replayed", "The signed link, L8", "A request that was signed ten minutes ago and was not taken before is answered with 1002 and signature_old.", signs,
+			refuses(countersign.TypeDeposited, countersigntest.FaultOldSignature)},
+		{1313, Must, "link/withdrawal", "The signed link, L11", "A withdrawal that is asked about without a signature is not confirmed.", []Need{NeedSigning, NeedOrder},
+			refuses(countersign.TypeRequestWithdraw, countersigntest.FaultUnsigned)},
 	}
 }
 
@@ -58,18 +70,6 @@ func (s *session) notSigned(r *reply, word string) {
 	}
 }
 
-// notTaken posts a deposit whose headers were changed after it was signed.
-func notTaken(what, word string, change func(http.Header)) func(*session) {
-	return func(s *session) {
-		s.advice = demandFix
-		q := s.attempt("a deposit "+what, s.deposit())
-		q.resign = func(_ envelope.LinkRequest, h http.Header) { change(h) }
-		s.notSigned(s.send(q), word)
-	}
-}
-
-func linkAccepted(s *session) { s.takes("a signed deposit", s.deposit()) }
-
 func linkRefusal(s *session) {
 	s.notConfirmed(s.ask("a signed question about an unknown order", s.unknown()))
 }
@@ -91,76 +91,17 @@ func linkOwnAnswer(s *session) {
 	}
 }
 
-// again signs with the key by, at at.
-func (s *session) again(r envelope.LinkRequest, by *envelope.SigningKey, plaintext []byte, at time.Time) {
-	if err := by.SignRequest(r, plaintext, at); err != nil {
-		skip("the request cannot be signed: %v", err)
+// signedWrong posts a deposit signed as change has it: for what it makes of the request and the plaintext.
+func signedWrong(what string, change func(s *session, r *envelope.LinkRequest, plaintext []byte) []byte) func(*session) {
+	return func(s *session) {
+		s.advice = demandFix
+		q := s.attempt(what, s.deposit())
+		q.resign = func(r envelope.LinkRequest, _ http.Header) {
+			plaintext := change(s, &r, q.plaintext)
+			if err := s.cfg.Sign.SignRequest(r, plaintext, time.Now()); err != nil {
+				skip("the request cannot be signed: %v", err)
+			}
+		}
+		s.notSigned(s.send(q), "signature_invalid")
 	}
-}
-
-func linkOtherKey(s *session) {
-	s.advice = demandFix
-	q := s.attempt("a deposit that another key signed", s.deposit())
-	q.resign = func(r envelope.LinkRequest, _ http.Header) {
-		s.again(r, envelope.GenerateSigningKey(), q.plaintext, time.Now())
-	}
-	s.notSigned(s.send(q), "signature_invalid")
-}
-
-func linkAltered(s *session) {
-	s.advice = demandFix
-	m := s.deposit()
-	first := s.attempt("a deposit", m)
-	q := s.attempt("a deposit with another amount under its signature", m.set("amount", `"9999999"`))
-	q.resign = func(r envelope.LinkRequest, _ http.Header) {
-		r.Body = first.body
-		s.again(r, s.cfg.Sign, first.plaintext, time.Now())
-	}
-	s.notSigned(s.send(q), "signature_invalid")
-}
-
-func linkOtherPlaintext(s *session) {
-	s.advice = demandFix
-	q := s.attempt("a deposit whose signature is over another plaintext", s.deposit())
-	q.resign = func(r envelope.LinkRequest, _ http.Header) {
-		s.again(r, s.cfg.Sign, append([]byte(" "), q.plaintext...), time.Now())
-	}
-	s.notSigned(s.send(q), "signature_invalid")
-}
-
-func linkOtherRequest(s *session) {
-	s.advice = demandFix
-	first := s.takes("a signed deposit", s.deposit())
-	q := s.attempt("a deposit with the signature of another", s.deposit())
-	q.resign = func(_ envelope.LinkRequest, h http.Header) {
-		maps.Copy(h, first.asked)
-	}
-	s.notSigned(s.send(q), "signature_invalid")
-}
-
-func linkOtherURL(s *session) {
-	s.advice = demandFix
-	q := s.attempt("a deposit that was signed for the withdraw URL", s.deposit())
-	q.resign = func(r envelope.LinkRequest, _ http.Header) {
-		r.URL = s.urls[toWithdraw].String()
-		s.again(r, s.cfg.Sign, q.plaintext, time.Now())
-	}
-	s.notSigned(s.send(q), "signature_invalid")
-}
-
-func linkOld(s *session) {
-	s.advice = "Refuse a request whose created is more than five minutes from the clock, unless its requestUUID was taken before (PROTOCOL.md, L8)."
-	q := s.attempt("a deposit that was signed ten minutes ago", s.deposit())
-	q.resign = func(r envelope.LinkRequest, _ http.Header) {
-		s.again(r, s.cfg.Sign, q.plaintext, time.Now().Add(-2*envelope.LinkTolerance))
-	}
-	s.notSigned(s.send(q), "signature_old")
-}
-
-func linkWithdrawal(s *session) {
-	s.advice = demandFix
-	q := s.attempt("a question about the known order without a signature", s.known())
-	q.to = toWithdraw
-	q.resign = func(_ envelope.LinkRequest, h http.Header) { envelope.Unsign(h) }
-	s.notSigned(s.send(q), "unsigned")
 }

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"countersign/envelope"
+	"countersign"
+	"countersign/countersigntest"
 )
 
 // sealingCases are bodies with a wrong key or a fault in the sealing. None may be
@@ -14,7 +15,7 @@ import (
 func sealingCases() []Case {
 	pkcs1 := []Need{NeedPKCS1}
 	return []Case{
-		{701, Must, "sealing/other-key", "Sealing, S5", "A body sealed with another key is refused.", nil, otherKey},
+		{701, Must, "sealing/other-key", "Sealing, S5", "A body sealed with another key is refused.", nil, refuses(countersign.TypeDeposited, countersigntest.FaultOtherKey)},
 		{702, Must, "sealing/other-block-type", "Sealing, S5", "A block of the other type is refused.", pkcs1, otherBlockType},
 		{703, Must, "sealing/first-byte", "Sealing, S5", "A block whose first byte is not 00 is refused.", pkcs1, firstByte},
 		{704, Must, "sealing/padding-bytes", "Sealing, S5", "A byte other than FF in the padding of type 1 is refused.", pkcs1, paddingBytes},
@@ -37,22 +38,8 @@ func sealingCases() []Case {
 			shuffled(func(b [][]byte) [][]byte { return append(b, []byte{0}) })},
 		{714, Must, "sealing/zero-block", "Sealing, S5", "A block of zeros behind the others is refused.", nil,
 			shuffled(func(b [][]byte) [][]byte { return append(b, make([]byte, len(b[0]))) })},
-		{715, Must, "sealing/plain-json", "Body forms, F2", "A message that is not sealed is refused.", nil, plainJSON},
+		{715, Must, "sealing/plain-json", "Body forms, F2", "A message that is not sealed is refused.", nil, refuses(countersign.TypeDeposited, countersigntest.FaultPlain)},
 	}
-}
-
-func otherKey(s *session) {
-	s.advice = "Check every byte of the padding."
-	key, err := envelope.GenerateKey(s.cfg.Key.Bits() / 8 * 8)
-	if err != nil {
-		skip("no other key of %d bits could be made", s.cfg.Key.Bits())
-	}
-	if !s.cfg.Key.HasPrivate() {
-		key = key.Public()
-	}
-	q := s.attempt("a deposit sealed with another key", s.deposit())
-	q.body = sealWith(key, s.cfg.Padding, q.plaintext)
-	s.notOpened(s.send(q))
 }
 
 // blockType is the type of the blocks of requests: 1 where the private part
@@ -156,13 +143,6 @@ func shuffled(change func([][]byte) [][]byte) func(*session) {
 		q.body = join(change(s.sealChunks(q.plaintext[:half], q.plaintext[half:])))
 		s.notOpened(s.send(q))
 	}
-}
-
-func plainJSON(s *session) {
-	s.advice = "Refuse every body that does not open."
-	q := s.attempt("a deposit that is not sealed", s.deposit())
-	q.body = q.plaintext
-	s.notOpened(s.send(q))
 }
 
 // formCases are the forms that a body may and may not have.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/countersigntest"
 	"countersign/envelope"
 )
 
@@ -149,6 +150,9 @@ type Checker struct {
 	client *http.Client
 	dialer *net.Dialer
 	raw    rawKey
+	fakes  *countersigntest.Service // makes the faults; nil without the service's part of the key
+	form   envelope.BodyForm        // of what faulty sends
+	field  string
 
 	mu      sync.Mutex // guards Random, which exchanges read at the same time, and slowest
 	slowest time.Duration
@@ -175,7 +179,7 @@ func New(c Config) (*Checker, error) {
 
 // newChecker checks what a Caller needs too.
 func newChecker(c Config) (*Checker, error) {
-	k := &Checker{cfg: c}
+	k := &Checker{cfg: c, field: "data"}
 	for to, raw := range []string{toNotify: c.NotifyURL, toWithdraw: c.WithdrawURL} {
 		u, err := url.Parse(raw)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
@@ -232,6 +236,14 @@ func newChecker(c Config) (*Checker, error) {
 	}
 	if c.Random == nil {
 		k.cfg.Random = rand.Reader
+	}
+	if k.cfg.ResponseKey.HasPrivate() {
+		k.fakes, err = countersigntest.MakeService(countersigntest.ServiceConfig{
+			Key: k.cfg.ResponseKey, RequestKey: c.Key, Padding: c.Padding, ResponsePadding: c.ResponsePadding, Sign: c.Sign, Unbound: k.cfg.Unbound,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+		}
 	}
 	k.dialer = newDialer(c.AllowPublic)
 	k.client = newClient(k.dialer)

@@ -89,6 +89,19 @@ func (s *session) notice(t countersign.Type) message {
 	return append(m, member{"business", "0"}, member{"requestUUID", text(countersign.UnboundUUID)})
 }
 
+// callback is a new, correct callback of type t; about the known order, if it asks about one and there is one.
+func (s *session) callback(t countersign.Type) message {
+	switch {
+	case t == countersign.TypeDeposited:
+		return s.deposit()
+	case t != countersign.TypeRequestWithdraw:
+		return s.notice(t)
+	case s.cfg.Order != nil:
+		return s.known()
+	}
+	return s.unknown()
+}
+
 // attempt puts a requestUUID into m, bound if the service binds, and seals it.
 func (s *session) attempt(what string, m message) request {
 	return s.attemptOf(what, m, m.bytes())
