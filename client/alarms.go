@@ -228,11 +228,11 @@ var alarmKinds = words[AlarmKind]{
 // Values lists the kinds of both ends.
 func (AlarmKind) Values() []AlarmKind { return alarmKinds.values() }
 
-// ServiceAlarmKinds lists the kinds of alarms of the service.
-func ServiceAlarmKinds() []AlarmKind { return alarmKinds.valuesAt(atService) }
+// AtService lists the kinds of alarms of the service.
+func (AlarmKind) AtService() []AlarmKind { return alarmKinds.valuesAt(atService) }
 
-// GatewayAlarmKinds lists the kinds of alarms of the gateway.
-func GatewayAlarmKinds() []AlarmKind { return alarmKinds.valuesAt(atGateway) }
+// AtGateway lists the kinds of alarms of the gateway.
+func (AlarmKind) AtGateway() []AlarmKind { return alarmKinds.valuesAt(atGateway) }
 
 // Means says what happened, for people; empty for an unknown word.
 func (k AlarmKind) Means() string { return alarmKinds.of(k).means }

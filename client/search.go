@@ -38,9 +38,11 @@ var foundKinds = words[FoundKind]{
 // Values lists the kinds of both ends.
 func (FoundKind) Values() []FoundKind { return foundKinds.values() }
 
-// ServiceFinds and GatewayFinds list the kinds of one end.
-func ServiceFinds() []FoundKind { return foundKinds.valuesAt(atService) }
-func GatewayFinds() []FoundKind { return foundKinds.valuesAt(atGateway) }
+// AtService lists the kinds of the service.
+func (FoundKind) AtService() []FoundKind { return foundKinds.valuesAt(atService) }
+
+// AtGateway lists the kinds of the gateway.
+func (FoundKind) AtGateway() []FoundKind { return foundKinds.valuesAt(atGateway) }
 
 // Means says what k means, for people; empty for an unknown word.
 func (k FoundKind) Means() string { return foundKinds.of(k).means }
@@ -78,9 +80,11 @@ var matchedBys = words[MatchedBy]{
 // Values lists the members of both ends.
 func (MatchedBy) Values() []MatchedBy { return matchedBys.values() }
 
-// ServiceMatches and GatewayMatches list the members of one end.
-func ServiceMatches() []MatchedBy { return matchedBys.valuesAt(atService) }
-func GatewayMatches() []MatchedBy { return matchedBys.valuesAt(atGateway) }
+// AtService lists the members that the service looks at.
+func (MatchedBy) AtService() []MatchedBy { return matchedBys.valuesAt(atService) }
+
+// AtGateway lists the members that the gateway looks at.
+func (MatchedBy) AtGateway() []MatchedBy { return matchedBys.valuesAt(atGateway) }
 
 // Means says what m means, for people; empty for an unknown word.
 func (m MatchedBy) Means() string { return matchedBys.of(m).means }

@@ -34,11 +34,11 @@ var roles = words[Role]{
 // Values lists the roles of both ends.
 func (Role) Values() []Role { return roles.values() }
 
-// ServiceRoles lists the roles of the service's tokens.
-func ServiceRoles() []Role { return roles.valuesAt(atService) }
+// AtService lists the roles of the service's tokens.
+func (Role) AtService() []Role { return roles.valuesAt(atService) }
 
-// GatewayRoles lists the roles of the gateway's tokens.
-func GatewayRoles() []Role { return roles.valuesAt(atGateway) }
+// AtGateway lists the roles of the gateway's tokens.
+func (Role) AtGateway() []Role { return roles.valuesAt(atGateway) }
 
 // Means says what r may do, for people; empty for an unknown word.
 func (r Role) Means() string { return roles.of(r).means }

@@ -134,7 +134,7 @@ func rows[T interface {
 func TestWordsHaveMeanings(t *testing.T) {
 	meanings(t, client.RefusalReason("").Values())
 	for _, k := range client.AlarmKind("").Values() {
-		if !slices.Contains(client.ServiceAlarmKinds(), k) && !slices.Contains(client.GatewayAlarmKinds(), k) {
+		if !slices.Contains(client.AlarmKind("").AtService(), k) && !slices.Contains(client.AlarmKind("").AtGateway(), k) {
 			t.Errorf("no end raises %s", k)
 		}
 		if do := k.Do(); !sentence(do) || k.Text() != k.Means()+" "+do {
@@ -218,8 +218,8 @@ func TestRunbookAlarms(t *testing.T) {
 		return kinds
 	}
 	both := kinds("both ends")
-	same(t, "docs/runbook.md, the service", client.ServiceAlarmKinds(), append(kinds("the service"), both...))
-	same(t, "docs/runbook.md, the gateway", client.GatewayAlarmKinds(), append(kinds("the gateway"), both...))
+	same(t, "docs/runbook.md, the service", client.AlarmKind("").AtService(), append(kinds("the service"), both...))
+	same(t, "docs/runbook.md, the gateway", client.AlarmKind("").AtGateway(), append(kinds("the gateway"), both...))
 }
 
 // same fails where the words of the API and those of the code differ, or where

@@ -95,10 +95,10 @@ func TestEveryAlarmAlerts(t *testing.T) {
 			fmt.Fprintf(&b, "      - {expr: 'count by (job, kind) (ALERTS{alertname=~\"CountersignAlarm.*\", alertstate=\"firing\"})', eval_time: %dm, exp_samples: %s}\n", at.minute, samples)
 		}
 	}
-	for _, k := range client.ServiceAlarmKinds() {
+	for _, k := range client.AlarmKind("").AtService() {
 		kind("countersign-serve", "countersign_alarms_open", string(k))
 	}
-	for _, k := range client.GatewayAlarmKinds() {
+	for _, k := range client.AlarmKind("").AtGateway() {
 		kind("countersign-gateway", "countersign_gateway_alarms_open", string(k))
 	}
 	path := filepath.Join(t.TempDir(), "alarms.yml")

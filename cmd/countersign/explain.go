@@ -21,7 +21,7 @@ func explain(c *calledAPI, err error) error {
 		return &hintedError{err, []string{fmt.Sprintf("give --token or COUNTERSIGN_TOKEN, or give --data with the data directory; %s does not exist.", none.path)}}
 	case c.url == "":
 	case errors.As(err, &p) && slices.ContainsFunc(p.Faults, func(f client.Fault) bool { return f.Location == "body.role" }):
-		return &hintedError{err, []string{fmt.Sprintf("roles of the service: %s. Roles of the gateway, with --gateway: %s; it has one merchant.", client.ServiceRoles(), client.GatewayRoles())}}
+		return &hintedError{err, []string{fmt.Sprintf("roles of the service: %s. Roles of the gateway, with --gateway: %s; it has one merchant.", client.Role("").AtService(), client.Role("").AtGateway())}}
 	case errors.Is(err, client.ErrUnauthorized):
 		return &hintedError{err, []string{"the token is not of this API, or was revoked: give --token or --data."}}
 	case errors.As(err, &p) && p.Status == http.StatusNotFound && p.Detail == "there is no such path":

@@ -187,7 +187,7 @@ func newParser(std streams, status *int, called *calledAPI) (*kong.Kong, error) 
 // rolesOfBoth are the roles of both ends, as values of a flag.
 func rolesOfBoth() string {
 	var all []string
-	for _, r := range append(client.ServiceRoles(), client.GatewayRoles()...) {
+	for _, r := range append(client.Role("").AtService(), client.Role("").AtGateway()...) {
 		if !slices.Contains(all, string(r)) {
 			all = append(all, string(r))
 		}

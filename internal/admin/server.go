@@ -131,7 +131,7 @@ func New(c Config) (*Server, error) {
 		Self: "the service", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
 		Tokens: c.Tokens, Metrics: c.Metrics, Now: c.Now, Log: c.Log, Trace: c.Trace,
 		MaxBody: c.MaxBody, Bodies: c.Bodies, RatePerSecond: c.RatePerSecond, Concerns: concernsPath, ProblemOf: problemOf,
-		Aliases: aliases(), Shape: shapeSettings, Webhooks: []api.Webhook{api.AlarmPosted()},
+		Words: api.ServiceWords(), Shape: shapeSettings, Webhooks: []api.Webhook{api.AlarmPosted()},
 	}, s.table())
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)

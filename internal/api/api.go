@@ -60,9 +60,8 @@ type Config struct {
 	// Concerns notes, before the call is handled, the merchant that it is about.
 	// Nil: the audit names no merchant.
 	Concerns func(*Call)
-	// Aliases maps types of the API to the types that describe them in the
-	// document.
-	Aliases Aliases
+	// Words describe the words of the end: ServiceWords or GatewayWords. Nil: those that both ends have alone.
+	Words Aliases
 	// Shape changes schemas of the document before any request is checked. Nil: nothing does.
 	Shape func(huma.Registry)
 	// Webhooks describes, in the document alone, the requests that this end makes.
@@ -114,7 +113,7 @@ func New(c Config, routes []Route) (*API, error) {
 	a.tokens.init()
 	a.registry = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	aliases := common()
-	maps.Copy(aliases, c.Aliases)
+	maps.Copy(aliases, c.Words)
 	for t, alias := range aliases {
 		a.registry.RegisterTypeAlias(t, alias)
 	}

@@ -15,7 +15,7 @@ import (
 // Formats that the checks of texts and numbers know.
 const (
 	formatTime     = "date-time"   // checked by time.Parse; years 1971 to 9999
-	FormatDecimal  = "decimal"     // checked by countersign.ParseAmount
+	formatDecimal  = "decimal"     // checked by countersign.ParseAmount
 	FormatDuration = "go-duration" // checked by time.ParseDuration
 )
 
@@ -120,7 +120,7 @@ func (c *checker) value(s *huma.Schema) error {
 	switch {
 	case !ok && kind == strictjson.KindNull:
 		c.fault("is null")
-	case !ok && s.Format == FormatDecimal && kind == strictjson.KindNumber:
+	case !ok && s.Format == formatDecimal && kind == strictjson.KindNumber:
 		c.fault("is a number; amounts are texts, such as \"1.50\", since programs round numbers")
 	case !ok:
 		c.fault("is " + withArticle(kind) + ", not " + c.expected(s))

@@ -36,7 +36,7 @@ func (batch) Schema(r huma.Registry) *huma.Schema {
 type anyAmount struct{}
 
 func (anyAmount) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Format: FormatDecimal}
+	return &huma.Schema{Type: huma.TypeString, Format: formatDecimal}
 }
 
 const sample = `{"merchant":"acme","txId":"0xabc1","amount":"2.500000","fromAddress":"TFrom","riskLevelFrom":10,"riskLevelTo":0,"txIndex":-1}`

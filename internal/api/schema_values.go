@@ -48,7 +48,7 @@ func checkText(s *huma.Schema, text string) string {
 		return "is none of " + listed(s.Enum)
 	}
 	switch s.Format {
-	case FormatDecimal:
+	case formatDecimal:
 		return decimalProblem(text)
 	case formatTime:
 		if t, err := time.Parse(time.RFC3339, text); err != nil || t.Year() < 1971 || t.Year() > 9999 {

@@ -24,29 +24,29 @@ func TimeOf(m db.Millis) client.Time {
 // schemas.
 type Aliases map[reflect.Type]reflect.Type
 
-// Describe lets S describe T.
-func Describe[T any, S huma.SchemaProvider](a Aliases) {
+// describe lets S describe T.
+func describe[T any, S huma.SchemaProvider](a Aliases) {
 	a[reflect.TypeFor[T]()] = reflect.TypeFor[S]()
 }
 
-// Listed is a string type with a fixed list of values.
-type Listed[T any] interface {
+// withValues is a string type with a fixed list of values.
+type withValues[T any] interface {
 	~string
 	Values() []T
 }
 
-// Enumerate describes T by its values.
-func Enumerate[T Listed[T]](a Aliases) { Describe[T, enumerated[T]](a) }
+// enumerate describes T by its values.
+func enumerate[T withValues[T]](a Aliases) { describe[T, enumerated[T]](a) }
 
-type enumerated[T Listed[T]] struct{}
+type enumerated[T withValues[T]] struct{}
 
 func (enumerated[T]) Schema(huma.Registry) *huma.Schema {
 	var zero T
-	return Enumeration(zero.Values()...)
+	return enumeration(zero.Values()...)
 }
 
-// Enumeration describes a text that is one of values.
-func Enumeration[T ~string](values ...T) *huma.Schema {
+// enumeration describes a text that is one of values.
+func enumeration[T ~string](values ...T) *huma.Schema {
 	s := &huma.Schema{Type: huma.TypeString}
 	for _, v := range values {
 		s.Enum = append(s.Enum, string(v))
@@ -77,17 +77,88 @@ func (callbackType) Schema(huma.Registry) *huma.Schema {
 	return s
 }
 
-// common describes the types that both APIs have.
+// amountText describes a decimal in a text (PROTOCOL.md, Amounts). A JSON number is
+// refused, because many programs write another one than they were given.
+type amountText struct{}
+
+func (amountText) Schema(huma.Registry) *huma.Schema {
+	const digits = `^(0|[1-9][0-9]*)(\.[0-9]+)?$`
+	return &huma.Schema{Type: huma.TypeString, Format: formatDecimal, Pattern: digits,
+		Description: "an exact decimal of at most 78 digits, without sign and exponent; kept as written", Examples: []any{"2.500000"}}
+}
+
+// common describes the types of which both APIs say the same, or which only one of them has.
 func common() Aliases {
 	a := Aliases{}
-	Describe[countersign.Type, callbackType](a)
-	Describe[client.Time, timeText](a)
-	Describe[client.Duration, durationText](a)
-	Enumerate[client.WaitingFor](a)
-	Enumerate[client.KeyKind](a)
-	Enumerate[client.ChangeKind](a)
-	Enumerate[client.ChangeState](a)
-	Enumerate[client.AlarmMessage](a)
-	Enumerate[client.AlarmState](a)
+	describe[countersign.Amount, amountText](a)
+	describe[countersign.Type, callbackType](a)
+	describe[client.Time, timeText](a)
+	describe[client.Duration, durationText](a)
+	enumerate[client.AddressState](a)
+	enumerate[client.AlarmMessage](a)
+	enumerate[client.AlarmState](a)
+	enumerate[client.AttemptResult](a)
+	enumerate[client.BodyForm](a)
+	enumerate[client.CallbackState](a)
+	enumerate[client.ChangeKind](a)
+	enumerate[client.ChangeState](a)
+	enumerate[client.Collect](a)
+	enumerate[client.DepositMessage](a)
+	enumerate[client.DepositState](a)
+	enumerate[client.Effect](a)
+	enumerate[client.EventKind](a)
+	enumerate[client.FeedName](a)
+	enumerate[client.KeyKind](a)
+	enumerate[client.Lane](a)
+	enumerate[client.MerchantState](a)
+	enumerate[client.OrderState](a)
+	enumerate[client.Reason](a)
+	enumerate[client.RefusedState](a)
+	enumerate[client.RotationState](a)
+	enumerate[client.Scheme](a)
+	enumerate[client.Told](a)
+	enumerate[client.WaitingFor](a)
+	enumerate[client.WithdrawalState](a)
 	return a
+}
+
+// ServiceWords describe the words that the service says, of kinds that both ends have.
+func ServiceWords() Aliases {
+	a := Aliases{}
+	describe[client.Role, atService[client.Role]](a)
+	describe[client.AlarmKind, atService[client.AlarmKind]](a)
+	describe[client.FoundKind, atService[client.FoundKind]](a)
+	describe[client.MatchedBy, atService[client.MatchedBy]](a)
+	return a
+}
+
+// GatewayWords describe those that the gateway says.
+func GatewayWords() Aliases {
+	a := Aliases{}
+	describe[client.Role, atGateway[client.Role]](a)
+	describe[client.AlarmKind, atGateway[client.AlarmKind]](a)
+	describe[client.FoundKind, atGateway[client.FoundKind]](a)
+	describe[client.MatchedBy, atGateway[client.MatchedBy]](a)
+	return a
+}
+
+// bothEnds is a word of which each end says a part of the list.
+type bothEnds[T any] interface {
+	~string
+	AtService() []T
+	AtGateway() []T
+}
+
+type atService[T bothEnds[T]] struct{}
+
+func (atService[T]) Schema(huma.Registry) *huma.Schema {
+	var zero T
+	return enumeration(zero.AtService()...)
+}
+
+type atGateway[T bothEnds[T]] struct{}
+
+func (atGateway[T]) Schema(huma.Registry) *huma.Schema {
+	var zero T
+	return enumeration(zero.AtGateway()...)
 }

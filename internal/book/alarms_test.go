@@ -564,7 +564,7 @@ func TestAlarmsEnd(t *testing.T) {
 				client.AlarmApproverExpires: func(client.AlarmKind) {}, // of package api
 				client.AlarmApprovalWaits:   func(client.AlarmKind) {}, // likewise
 			}
-			for _, k := range client.GatewayAlarmKinds() {
+			for _, k := range client.AlarmKind("").AtGateway() {
 				c, known := cases[k]
 				if (k.Ended() != "") != known {
 					t.Errorf("%s ends by itself: %v; a case here: %v", k, k.Ended() != "", known)

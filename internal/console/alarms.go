@@ -82,9 +82,9 @@ func (v *visit) alarmFilter(value func(string) string) (f client.AlarmFilter, st
 }
 
 func (v *visit) alarms() error {
-	page := alarmsPage{States: client.AlarmState("").Values(), Kinds: client.GatewayAlarmKinds(), Service: v.service != nil}
+	page := alarmsPage{States: client.AlarmState("").Values(), Kinds: client.AlarmKind("").AtGateway(), Service: v.service != nil}
 	if page.Service {
-		page.Kinds = client.ServiceAlarmKinds()
+		page.Kinds = client.AlarmKind("").AtService()
 	}
 	page.Filter, page.State = v.alarmFilter(v.query)
 	list, done, err := readList(v, func(o client.PageOptions) (client.AlarmPage, error) {

@@ -64,9 +64,9 @@ func (v *visit) tokenRows(list []client.Token) (rows []tokenRow) {
 // roles are those that the tokens of an end can have.
 func (v *visit) roles() []client.Role {
 	if v.service != nil {
-		return client.ServiceRoles()
+		return client.Role("").AtService()
 	}
-	return client.GatewayRoles()
+	return client.Role("").AtGateway()
 }
 
 func (v *visit) listTokens() ([]client.Token, error) {

@@ -137,7 +137,7 @@ func NewGateway(c GatewayConfig) (*Gateway, error) {
 	case c.Alarms.URL != "" && len(c.Alarms.Secret) == 0 && c.DB != "":
 		return nil, ErrAlarmSecret
 	}
-	if err := c.OIDC.Check(client.GatewayRoles(), false); err != nil {
+	if err := c.OIDC.Check(client.Role("").AtGateway(), false); err != nil {
 		return nil, err
 	}
 	if c.Log == nil {

@@ -104,7 +104,7 @@ func (s gatewayScrape) Collect(ch chan<- prometheus.Metric) {
 		collectAges(ages, db.MillisOf(s.now()), s.oldestKey, ch)
 	}
 	if err == nil {
-		err = collectAlarms(ctx, s.end.DB, client.GatewayAlarmKinds(), s.alarms, s.openAlarms, ch)
+		err = collectAlarms(ctx, s.end.DB, client.AlarmKind("").AtGateway(), s.alarms, s.openAlarms, ch)
 	}
 	if err != nil {
 		s.log.Warn("metrics without the database", "error", err)

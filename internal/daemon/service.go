@@ -118,7 +118,7 @@ func NewService(c ServiceConfig) (*Service, error) {
 	case c.Alarms.URL != "" && len(c.Alarms.Secret) == 0 && c.DB != "":
 		return nil, ErrAlarmSecret
 	}
-	if err := c.OIDC.Check(client.ServiceRoles(), true); err != nil {
+	if err := c.OIDC.Check(client.Role("").AtService(), true); err != nil {
 		return nil, err
 	}
 	c.Node = cmp.Or(c.Node, thisProcess())
@@ -169,7 +169,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if s.audit, err = journal.Open(ctx, journal.Config{DB: d, End: "service", Now: now, Log: c.Log}); err != nil {
 		return err
 	}
-	if s.changes, err = api.NewChanges(api.ChangesConfig{DB: d, Delay: c.ChangeDelay, Approvals: c.ChangeApprovals, OIDC: c.OIDC, Roles: client.ServiceRoles(), Bound: true, Now: now, Log: c.Log}); err != nil {
+	if s.changes, err = api.NewChanges(api.ChangesConfig{DB: d, Delay: c.ChangeDelay, Approvals: c.ChangeApprovals, OIDC: c.OIDC, Roles: client.Role("").AtService(), Bound: true, Now: now, Log: c.Log}); err != nil {
 		return err
 	}
 	if c.Retain > 0 {

@@ -200,7 +200,7 @@ func (s serviceScrape) collect(ctx context.Context, ch chan<- prometheus.Metric)
 		return err
 	}
 	gauge(s.frozen, oneIf(frozen.At != 0))
-	if err := collectAlarms(ctx, s.outbox.DB, client.ServiceAlarmKinds(), s.alarms, s.openAlarms, ch); err != nil {
+	if err := collectAlarms(ctx, s.outbox.DB, client.AlarmKind("").AtService(), s.alarms, s.openAlarms, ch); err != nil {
 		return err
 	}
 	breakers, err := s.outbox.Breakers(ctx)

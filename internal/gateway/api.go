@@ -34,14 +34,14 @@ type server struct {
 func newAPI(b *book.Book, r *refusals, c Config, retry func(context.Context, []byte, bool) merchant.Retried) (*server, error) {
 	a := &server{c: c, book: b, lists: book.New(b.DB.Apart(), book.Config{}), refusals: r, retry: retry}
 	var err error
-	if a.changes, err = api.NewChanges(api.ChangesConfig{DB: b.DB, Delay: c.ChangeDelay, Approvals: c.ChangeApprovals, OIDC: c.OIDC, Roles: client.GatewayRoles(), Now: c.Now, Log: c.Log}); err != nil {
+	if a.changes, err = api.NewChanges(api.ChangesConfig{DB: b.DB, Delay: c.ChangeDelay, Approvals: c.ChangeApprovals, OIDC: c.OIDC, Roles: client.Role("").AtGateway(), Now: c.Now, Log: c.Log}); err != nil {
 		return nil, err
 	}
 	a.changes.Await(a.awaiting)
 	a.base, err = api.New(api.Config{
 		Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
 		Tokens: a.changes.Tokens(), Metrics: c.Metrics, Now: c.Now, Log: c.Log, Trace: c.Trace, MaxBody: maxBody, Bodies: c.Bodies, ProblemOf: problemOf,
-		Aliases: aliases(), Webhooks: webhooks,
+		Words: api.GatewayWords(), Webhooks: webhooks,
 	}, a.table())
 	if err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)

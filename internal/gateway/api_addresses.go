@@ -8,7 +8,7 @@ import (
 
 func addressOf(a book.Address) client.AddressEntry {
 	return client.AddressEntry{Seq: a.Seq, TenantUserID: a.TenantUserID, Address: a.Address, OldAddress: a.OldAddress, ChainName: a.ChainName,
-		Symbol: a.Symbol, State: a.State, Taken: timeOf(a.Taken), Decided: timeOf(a.Decided), DecidedBy: a.DecidedBy, Reason: a.Reason}
+		Symbol: a.Symbol, State: a.State, Taken: api.TimeOf(a.Taken), Decided: api.TimeOf(a.Decided), DecidedBy: a.DecidedBy, Reason: a.Reason}
 }
 
 type addressQuery struct {

@@ -110,7 +110,7 @@ func (a *server) stats(c *api.Call, _ api.None, _ api.None) (client.GatewayStats
 	s, err := a.lists.Stats(c.R.Context())
 	out := client.GatewayStats{Callbacks: s.Inbox, CallbacksOpen: s.InboxOpen, Deposits: s.Deposits, DepositsHeld: s.DepositsHeld,
 		AddressesHeld: s.AddressesHeld, Events: s.Events,
-		Orders: map[client.OrderState]int64{}, Refused: map[client.RefusalReason]int64{}, Forwards: s.Forwards, ForwardOldest: timeOf(s.ForwardOldest)}
+		Orders: map[client.OrderState]int64{}, Refused: map[client.RefusalReason]int64{}, Forwards: s.Forwards, ForwardOldest: api.TimeOf(s.ForwardOldest)}
 	for state, n := range s.Orders {
 		out.Orders[client.OrderState(state)] = n
 	}

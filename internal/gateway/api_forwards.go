@@ -21,9 +21,9 @@ func (a *server) forwarding(c *api.Call, _ api.None, _ api.None) (client.Forward
 	}
 	failed, err := a.lists.ForwardRows(c.R.Context(), false, book.FeedDeposits, 0, lastErrors)
 	out := client.Forwarding{On: a.c.Forward.URL != "", Waiting: s.Forwards, Retrying: s.Retrying, Skipped: s.Skipped,
-		Oldest: timeOf(s.ForwardOldest), Failed: forwardsOf(failed)}
+		Oldest: api.TimeOf(s.ForwardOldest), Failed: forwardsOf(failed)}
 	for _, f := range s.Forwarding {
-		out.Feeds = append(out.Feeds, client.ForwardingFeed{Feed: client.FeedName(f.Feed.String()), Begun: timeOf(f.Begun), Position: f.Seq, Last: f.Last})
+		out.Feeds = append(out.Feeds, client.ForwardingFeed{Feed: client.FeedName(f.Feed.String()), Begun: api.TimeOf(f.Begun), Position: f.Seq, Last: f.Last})
 	}
 	return out, err
 }
@@ -78,7 +78,7 @@ func (a *server) skipForward(c *api.Call, _ api.None, in client.SkipForward) (cl
 
 func forwardOf(f book.ForwardRow) client.Forward {
 	return client.Forward{ID: forwardID(f.Feed, f.Seq), Attempts: f.Attempts, LastError: f.Reason, Sending: f.Sending && f.Skipped == 0,
-		Due: timeOf(f.Due), Created: timeOf(f.Created), Skipped: timeOf(f.Skipped), SkippedBy: f.SkippedBy, Reason: f.SkipReason}
+		Due: api.TimeOf(f.Due), Created: api.TimeOf(f.Created), Skipped: api.TimeOf(f.Skipped), SkippedBy: f.SkippedBy, Reason: f.SkipReason}
 }
 
 func forwardsOf(list []book.ForwardRow) []client.Forward {
@@ -116,10 +116,10 @@ func parseForwardID(id string) (feed book.Feed, seq int64, known bool) {
 func forwardBody(f book.Forward) (id string, body []byte, err error) {
 	var b bytes.Buffer
 	if f.Feed == book.FeedEvents {
-		err = api.EncodeJSON(&b, client.ForwardedEvent{Type: f.Event.Kind, Timestamp: timeOf(f.Event.At), Data: eventOf(f.Event)})
+		err = api.EncodeJSON(&b, client.ForwardedEvent{Type: f.Event.Kind, Timestamp: api.TimeOf(f.Event.At), Data: eventOf(f.Event)})
 		return forwardID(f.Feed, f.Seq), b.Bytes(), err
 	}
 	d := f.Deposit.AsTaken() // whatever was decided meanwhile: every attempt says the same
-	err = api.EncodeJSON(&b, client.ForwardedDeposit{Type: client.DepositMessage("deposit." + d.State), Timestamp: timeOf(d.Taken), Data: depositOf(d)})
+	err = api.EncodeJSON(&b, client.ForwardedDeposit{Type: client.DepositMessage("deposit." + d.State), Timestamp: api.TimeOf(d.Taken), Data: depositOf(d)})
 	return forwardID(f.Feed, f.Seq), b.Bytes(), err
 }

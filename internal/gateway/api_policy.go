@@ -44,9 +44,9 @@ func (a *server) orderRuling(c *api.Call, _ api.None, _ api.None) (client.OrderR
 	}
 	out := client.OrderRuling{}
 	if asked.Since != 0 {
-		out.Asked = timeOf(asked.Since)
+		out.Asked = api.TimeOf(asked.Since)
 		if a.c.ConfirmWithin > 0 {
-			out.GivesUp = timeOf(asked.Since + db.Millis(a.c.ConfirmWithin.Milliseconds()))
+			out.GivesUp = api.TimeOf(asked.Since + db.Millis(a.c.ConfirmWithin.Milliseconds()))
 		}
 	}
 	out.Ruling, err = a.ruling(c.R.Context(), asked.Order, c.Now)
@@ -55,7 +55,7 @@ func (a *server) orderRuling(c *api.Call, _ api.None, _ api.None) (client.OrderR
 
 // ruling asks the policy as the service's question does, and changes nothing.
 func (a *server) ruling(ctx context.Context, o book.Order, now db.Millis) (client.Ruling, error) {
-	out := client.Ruling{Steps: []client.PolicyStep{}, At: timeOf(now)}
+	out := client.Ruling{Steps: []client.PolicyStep{}, At: api.TimeOf(now)}
 	ruling, err := a.decide(ctx, o, now, func(s policy.Step) {
 		out.Steps = append(out.Steps, client.PolicyStep{Kind: s.Kind, Name: s.Name, Came: s.Came, Max: s.Max, Spent: shownSum(s.Spent)})
 	})

@@ -62,7 +62,7 @@ func (a *server) table() (rows []api.Route) {
 		rows = append(rows, api.Route(r))
 	}
 	rows = append(rows, a.tasks().Routes()...)
-	return api.AtEnd(client.GatewayRoles(), append(rows, api.Common{
+	return api.AtEnd(client.Role("").AtGateway(), append(rows, api.Common{
 		End: "the gateway", KeysOf: "the gateway", Ack: api.Approvers, TestAlarm: a.c.TestAlarm,
 		Rows: a.book, Lists: a.lists, Healthz: api.Say(api.Health{Status: "ok"}), Readyz: api.Handle(a.readyz),
 		Audit: api.Audit{Log: a.c.Audit}, Changes: a.changes, Keys: a.c.Keys, Search: a.find, Node: a.c.Node,

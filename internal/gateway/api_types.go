@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"countersign"
 	"countersign/client"
 	"countersign/internal/api"
@@ -14,64 +12,12 @@ import (
 	"countersign/internal/db"
 )
 
-func timeOf(m db.Millis) client.Time { return api.TimeOf(m) }
-
-// aliases describe the types of package client in the document.
-func aliases() api.Aliases {
-	a := api.Aliases{}
-	api.Describe[countersign.Amount, amountSchema](a)
-	api.Describe[client.Role, roles](a)
-	api.Enumerate[client.OrderState](a)
-	api.Enumerate[client.DepositState](a)
-	api.Enumerate[client.AddressState](a)
-	api.Enumerate[client.DepositMessage](a)
-	api.Enumerate[client.FeedName](a)
-	api.Enumerate[client.RefusedState](a)
-	api.Describe[client.AlarmKind, alarms](a)
-	api.Enumerate[client.EventKind](a)
-	api.Enumerate[client.Effect](a)
-	api.Describe[client.FoundKind, finds](a)
-	api.Describe[client.MatchedBy, matches](a)
-	return a
-}
-
-// roles are those of the gateway's tokens.
-type roles struct{}
-
-func (roles) Schema(huma.Registry) *huma.Schema {
-	return api.Enumeration(client.GatewayRoles()...)
-}
-
-// finds and matches are the words of a search here.
-type (
-	finds   struct{}
-	matches struct{}
-)
-
-func (finds) Schema(huma.Registry) *huma.Schema   { return api.Enumeration(client.GatewayFinds()...) }
-func (matches) Schema(huma.Registry) *huma.Schema { return api.Enumeration(client.GatewayMatches()...) }
-
-// alarms are the kinds of the gateway's alarms.
-type alarms struct{}
-
-func (alarms) Schema(huma.Registry) *huma.Schema {
-	return api.Enumeration(client.GatewayAlarmKinds()...)
-}
-
-// amountSchema stands for countersign.Amount in the OpenAPI document.
-type amountSchema struct{}
-
-// Schema describes an amount.
-func (amountSchema) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Format: api.FormatDecimal, Description: "an exact decimal of at most 78 digits, without sign and exponent", Examples: []any{"2.50"}}
-}
-
 func orderOf(o book.Order) client.Order {
 	return client.Order{
 		CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, Address: o.Details.Address, ChainName: o.Details.ChainName,
-		Symbol: o.Details.Symbol, Amount: o.Details.Amount, ExpiresAt: timeOf(o.Expires), Labels: o.Labels,
+		Symbol: o.Details.Symbol, Amount: o.Details.Amount, ExpiresAt: api.TimeOf(o.Expires), Labels: o.Labels,
 		State: o.State, OrderedBy: o.OrderedBy, Reason: o.Reason, DecidedBy: o.DecidedBy, Waiting: client.WaitingFor(o.Waiting.Report()), TxID: o.TxID,
-		Created: timeOf(o.Created), Updated: timeOf(o.Updated), Confirmed: timeOf(o.Confirmed), Ended: timeOf(o.Ended), Restored: o.Restored,
+		Created: api.TimeOf(o.Created), Updated: api.TimeOf(o.Updated), Confirmed: api.TimeOf(o.Confirmed), Ended: api.TimeOf(o.Ended), Restored: o.Restored,
 	}
 }
 
@@ -133,7 +79,7 @@ func depositOf(d book.TakenDeposit) client.DepositEntry {
 		Seq: d.Seq, TrackingID: c.TrackingID, TenantUserID: c.TenantUserID, TxID: c.TxID, ChainName: c.ChainName, Symbol: c.Symbol,
 		Amount: c.Amount, FromAddress: c.FromAddress, ToAddress: c.ToAddress, RiskLevelFrom: knownRisk(c.RiskLevelFrom),
 		RiskLevelTo: knownRisk(c.RiskLevelTo), TxIndex: c.TxIndex, Business: c.Business, PossibleDuplicate: d.PossibleDuplicate(), Suspect: d.Suspect,
-		State: d.State, Taken: timeOf(d.Taken), Decided: timeOf(d.Decided), DecidedBy: d.DecidedBy, Reason: d.Reason,
+		State: d.State, Taken: api.TimeOf(d.Taken), Decided: api.TimeOf(d.Decided), DecidedBy: d.DecidedBy, Reason: d.Reason,
 	}
 	if d.AsSent != "" {
 		_ = json.Unmarshal([]byte(d.AsSent), &e.AsSent) // the book wrote it
@@ -150,7 +96,7 @@ func knownRisk(level int64) *int64 {
 
 func eventOf(e book.Event) client.EventEntry {
 	out := client.EventEntry{
-		Seq: e.Seq, Kind: e.Kind, At: timeOf(e.At), CallBackID: e.CallBackID, Deposit: e.Deposit, TenantUserID: e.TenantUserID,
+		Seq: e.Seq, Kind: e.Kind, At: api.TimeOf(e.At), CallBackID: e.CallBackID, Deposit: e.Deposit, TenantUserID: e.TenantUserID,
 		State: e.State, Address: e.Details.Address, OldAddress: e.OldAddress, ChainName: e.Details.ChainName, Symbol: e.Details.Symbol,
 		TxID: e.TxID, Reason: e.Reason, DecidedBy: e.DecidedBy,
 	}
@@ -161,12 +107,12 @@ func eventOf(e book.Event) client.EventEntry {
 }
 
 func cursorOf(c book.Cursor) client.Cursor {
-	return client.Cursor{Name: c.Name, Deposits: c.Deposits, Events: c.Events, Updated: timeOf(c.Updated)}
+	return client.Cursor{Name: c.Name, Deposits: c.Deposits, Events: c.Events, Updated: api.TimeOf(c.Updated)}
 }
 
 func callbackOf(r book.Record) client.InboxEntry {
 	e := client.InboxEntry{Seq: r.Seq, Type: r.Type, ID: r.ID, TenantUserID: r.TenantUserID, CallBackID: r.CallBackID,
-		PossibleDuplicate: r.PossibleDuplicate, Suspect: r.Suspect, Settled: r.Settled, Message: r.Reply.Message, Created: timeOf(r.Created), Ended: timeOf(r.Ended)}
+		PossibleDuplicate: r.PossibleDuplicate, Suspect: r.Suspect, Settled: r.Settled, Message: r.Reply.Message, Created: api.TimeOf(r.Created), Ended: api.TimeOf(r.Ended)}
 	if r.Settled {
 		code := int64(r.Reply.Code)
 		e.ErrCode = &code

@@ -83,8 +83,8 @@ func clean(text string) string {
 
 func (a *server) refusedOf(r book.Refused) client.RefusedCallback {
 	return client.RefusedCallback{ID: r.Seq, State: r.State, Reason: r.Reason, Means: r.Reason.Means(), Facts: r.Facts, Setting: r.Setting, Opened: r.Opened,
-		Type: r.Type, CallbackID: r.ID, ErrCode: r.ErrCode, Message: r.Message, First: timeOf(r.First), Last: timeOf(r.Last), Number: r.Number, Due: timeOf(r.Due), Bytes: r.Bytes,
-		Inbox: r.Taken, Decided: timeOf(r.Decided), DecidedBy: r.DecidedBy, Note: r.Note}
+		Type: r.Type, CallbackID: r.ID, ErrCode: r.ErrCode, Message: r.Message, First: api.TimeOf(r.First), Last: api.TimeOf(r.Last), Number: r.Number, Due: api.TimeOf(r.Due), Bytes: r.Bytes,
+		Inbox: r.Taken, Decided: api.TimeOf(r.Decided), DecidedBy: r.DecidedBy, Note: r.Note}
 }
 
 type refusedQuery struct {

@@ -258,7 +258,7 @@ func (a *server) orderTask(look *tasks.Look, o book.Order) (tasks.Listed, error)
 	ctx := look.R.Context()
 	t := tasks.New(client.TaskOrder, o.CallBackID, orderStates[o.State], o.Created)
 	t.Title = o.Details.Amount.String() + " " + o.Details.Symbol + " to " + o.Details.Address
-	t.Due = timeOf(o.Expires)
+	t.Due = api.TimeOf(o.Expires)
 	if o.Expires == db.Never {
 		t.Due = 0
 	}
@@ -273,7 +273,7 @@ func (a *server) orderTask(look *tasks.Look, o book.Order) (tasks.Listed, error)
 	}
 	t.MayNot = o.WhyNotApproved(look.Now)
 	if !o.State.Undecided() {
-		t.Decided = timeOf(cmp.Or(o.Confirmed, o.Ended))
+		t.Decided = api.TimeOf(cmp.Or(o.Confirmed, o.Ended))
 		agreed := look.People.Agree(askedOf(a.c.Policy, o, policy.Ruling{}, cmp.Or(o.Confirmed, o.Ended, look.Now)), given)
 		look.Voted(&t, agreed.Decided())
 		if o.State == book.OrderDeclined && personal(o) {

@@ -138,7 +138,7 @@ func TestVerifyingRefuses(t *testing.T) {
 			t.Errorf("%s: %v", fmt.Sprint(v.URL), err)
 		}
 	}
-	if !slices.Contains(client.GatewayAlarmKinds(), client.AlarmDisproved) {
+	if !slices.Contains(client.AlarmKind("").AtGateway(), client.AlarmDisproved) {
 		t.Error("the kind is not listed")
 	}
 }

@@ -17,7 +17,7 @@ const (
 
 // ending are the kinds about merchants that end when what they are about is looked at.
 var ending = func() (kinds []client.AlarmKind) {
-	for _, k := range client.ServiceAlarmKinds() {
+	for _, k := range client.AlarmKind("").AtService() {
 		if k.Ended() != "" {
 			kinds = append(kinds, k)
 		}

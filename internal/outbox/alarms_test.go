@@ -159,7 +159,7 @@ func testAlarmsEnd(t *testing.T, s *Outbox) {
 		client.AlarmApproverExpires: func(string, client.AlarmKind) func() { return func() {} }, // of package api
 		client.AlarmApprovalWaits:   func(string, client.AlarmKind) func() { return func() {} }, // likewise
 	}
-	for _, k := range client.ServiceAlarmKinds() {
+	for _, k := range client.AlarmKind("").AtService() {
 		c, known := cases[k]
 		if (k.Ended() != "") != known {
 			t.Errorf("%s ends by itself: %v; a case here: %v", k, k.Ended() != "", known)

@@ -162,7 +162,7 @@ func (w *world) checkRaised(kinds map[string]bool) {
 			}
 			for _, a := range full.Attempts {
 				// A reason that is a kind of alarm raises it.
-				if kind := client.AlarmKind(a.Reason); slices.Contains(client.ServiceAlarmKinds(), kind) {
+				if kind := client.AlarmKind(a.Reason); slices.Contains(client.AlarmKind("").AtService(), kind) {
 					want(c.Merchant, kind, "attempt %d of %s came to %s", a.Number, c.ID, a.Reason)
 				}
 			}
