@@ -78,20 +78,28 @@ func (s *Server) shownWithdrawal(c *api.Call, w outbox.Withdrawal) (client.Withd
 	return out, nil
 }
 
-// awaiting returns the withdrawals that are confirmed and wait for a person; see api.Changes.Await.
-func awaiting(o *outbox.Outbox) func(ctx context.Context, since, now db.Millis, most int) ([]api.Awaited, error) {
-	return func(ctx context.Context, since, now db.Millis, most int) (out []api.Awaited, err error) {
-		people, err := api.ReadPeople(ctx, o)
-		if err != nil {
-			return nil, err
-		}
-		err = o.EachAwaitingPerson(ctx, func(w outbox.Withdrawal, a outbox.Approval) (bool, error) {
-			agreed := people.Agree(releaseAsked(w, a, now), a.Given)
-			if !agreed.Enough() && (w.Decided <= since || agreed.TellNow()) {
-				out = append(out, api.Awaited{Of: w.Merchant, Subject: "withdrawal " + w.ID})
+// awaiting are the withdrawals that are confirmed and wait for a person.
+func awaiting(o *outbox.Outbox) api.Waiting {
+	tells := func(m api.Moment, w outbox.Withdrawal, a outbox.Approval) bool {
+		return m.Tells(m.People.Agree(releaseAsked(w, a, m.Now), a.Given), w.Decided)
+	}
+	return api.Waiting{
+		What: "withdrawal",
+		Each: func(ctx context.Context, m api.Moment, fn func(api.Awaited) error) error {
+			return o.EachAwaitingPerson(ctx, func(w outbox.Withdrawal, a outbox.Approval) error {
+				if !tells(m, w, a) {
+					return nil
+				}
+				return fn(api.Awaited{Of: w.Merchant, ID: w.ID})
+			})
+		},
+		Tells: func(ctx context.Context, m api.Moment, is api.Awaited) (bool, error) {
+			w, err := o.Withdrawal(ctx, is.ID)
+			var a outbox.Approval
+			if err == nil {
+				a, err = o.WithdrawalApproval(ctx, w)
 			}
-			return len(out) < most, nil
-		})
-		return out, err
+			return err == nil && a.Needed && !w.Restored && tells(m, w, a), err
+		},
 	}
 }

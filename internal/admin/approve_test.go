@@ -1,11 +1,13 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -54,12 +56,6 @@ func TestLargeWithdrawal(t *testing.T) {
 		if is, err := admin.Withdrawal(ctx, w.ID); err != nil || is.Approvals == nil || is.Approvals.Missing != 1 {
 			t.Errorf("%+v, %v", is.Approvals, err)
 		}
-		waiting := func(since db.Millis, want int) {
-			t.Helper()
-			if list, err := awaiting(h.store)(ctx, since, 1000, 10); err != nil || len(list) != want || want > 0 && list[0] != (api.Awaited{Of: "acme", Subject: "withdrawal " + w.ID}) {
-				t.Errorf("%+v wait, %v; want %d", list, err, want)
-			}
-		}
 		listed := func(want ...string) {
 			t.Helper()
 			var got []string
@@ -91,8 +87,9 @@ func TestLargeWithdrawal(t *testing.T) {
 		if page, err := ann.Tasks(ctx, client.TaskFilter{Awaits: "me", Merchant: "acme"}, client.PageOptions{}); err != nil || len(page.Tasks) != 1 {
 			t.Errorf("%+v, %v", page, err)
 		}
-		waiting(db.Never, 1)
-		waiting(0, 0)
+		h.wantToldOf(0)
+		h.wantToldOf(2*time.Hour, w.ID)
+		h.wantToldOf(0)
 		// The core's own yes is none, also with another token of it: it is refused, and not offered.
 		for _, own := range []*client.Service{core, kin} {
 			if _, err := approveWithdrawal(own, ctx, w.ID, ""); !errors.Is(err, client.ErrForbidden) {
@@ -106,7 +103,7 @@ func TestLargeWithdrawal(t *testing.T) {
 		if is, err := approveWithdrawal(ann, ctx, w.ID, "called"); err != nil || is.Approvals == nil || is.Approvals.Missing != 0 || len(is.Approvals.Given) != 1 {
 			t.Errorf("%+v, %v", is.Approvals, err)
 		}
-		waiting(db.Never, 0)
+		h.wantToldOf(2 * time.Hour)
 		p, err := core.ReleaseWithdrawal(ctx, w.ID, "one")
 		if err != nil {
 			t.Fatal(err)
@@ -133,6 +130,71 @@ func TestLargeWithdrawal(t *testing.T) {
 			t.Errorf("approved what was blocked: %v", err)
 		}
 
+	})
+}
+
+// wantToldOf looks for what waits after a time from now, and wants approval_waits to stand for the
+// withdrawals with ids, and for nothing else.
+func (h *harness) wantToldOf(after time.Duration, ids ...string) {
+	h.t.Helper()
+	ctx := context.Background()
+	if err := h.control.TellOfWaiting(ctx, db.MillisOf(h.now().Add(after))); err != nil {
+		h.t.Fatal(err)
+	}
+	list, err := h.store.StandingAlarms(ctx, client.AlarmApprovalWaits)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var got []string
+	for _, a := range list {
+		if got = append(got, strings.TrimPrefix(a.Subject, "withdrawal ")); a.Of != "acme" {
+			h.t.Errorf("%+v", a)
+		}
+	}
+	slices.Sort(got)
+	if want := slices.Sorted(slices.Values(ids)); !slices.Equal(got, want) {
+		h.t.Errorf("approval_waits stands for %d withdrawals, %q, want %d, %q", len(got), got, len(want), want)
+	}
+}
+
+// TestAllWithdrawalsThatWaitAreToldOf: however many wait, approval_waits stands for all of them, and
+// ends for those alone that do not wait any more.
+func TestAllWithdrawalsThatWaitAreToldOf(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, h *harness) {
+		ctx := t.Context()
+		h.merchant("acme")
+		admin := h.client(client.RoleAdmin)
+		if _, err := admin.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{ApproveAbove: limitsOf(t, "USDT 12")}}); err != nil {
+			t.Fatal(err)
+		}
+		var list []client.NewWithdrawal
+		for n := range 410 {
+			list = append(list, newWithdrawal("acme", n))
+		}
+		added, err := h.client(client.RoleCore).CreateWithdrawals(ctx, list...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for _, w := range added {
+			ids = append(ids, w.Withdrawal.ID)
+		}
+		err = h.store.Write(ctx, func(ctx context.Context, x *db.Tx) error {
+			_, err := x.Exec(ctx, `UPDATE withdrawals SET state = 'confirmed', decided = $1, confirmed_address = ordered_address, confirmed_chain = ordered_chain, confirmed_symbol = ordered_symbol, confirmed_amount = ordered_amount`, int64(db.MillisOf(h.now())))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.wantToldOf(0)
+		h.wantToldOf(2*time.Hour, ids...)
+		for _, i := range []int{0, 250, len(ids) - 3} {
+			if _, err := admin.DeclineTask(ctx, releaseTask(ids[i]), "no"); err != nil {
+				t.Fatal(err)
+			}
+			ids = slices.Delete(ids, i, i+1)
+			h.wantToldOf(2*time.Hour, ids...)
+		}
 	})
 }
 
@@ -181,9 +243,10 @@ func TestStuckWithdrawal(t *testing.T) {
 			if err != nil || is.Approvals == nil || is.Approvals.Missing != missing || (is.Approvals.Nobody != "") != nobody || !slices.Equal(is.Approvals.Could, could) {
 				t.Fatalf("%+v, %v; want %d missing, nobody can: %v, %q could", is.Approvals, err, missing, nobody, could)
 			}
-			list, err := awaiting(h.store)(ctx, 0, db.MillisOf(h.now()), 10)
-			if err != nil || len(list) > 0 != told {
-				t.Errorf("%+v wait and are told of at once, %v; want it: %v", list, err, told)
+			if told {
+				h.wantToldOf(0, w.ID)
+			} else {
+				h.wantToldOf(0)
 			}
 		}
 		looks(1, true, true)

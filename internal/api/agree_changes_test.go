@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -251,16 +252,20 @@ func testWaitingIsTold(t *testing.T, d *db.DB) {
 	r := newQuorumRig(t, d, ChangesConfig{})
 	ann := r.token("ann", client.RoleApprover, nil)
 	waits := true
-	r.k.Await(func(_ context.Context, since, _ db.Millis, _ int) ([]Awaited, error) {
-		if !waits || since < 1000 {
-			return nil, nil
+	order := Awaited{"shop", "o-1"}
+	tells := func(_ context.Context, m Moment, is Awaited) (bool, error) {
+		return waits && m.Since >= 1000 && is == order, nil
+	}
+	r.k.Await(Waiting{What: "order", Tells: tells, Each: func(ctx context.Context, m Moment, fn func(Awaited) error) error {
+		if is, _ := tells(ctx, m, order); !is {
+			return nil
 		}
-		return []Awaited{{"shop", "order o-1"}}, nil
-	})
+		return fn(order)
+	}})
 	id, _ := r.propose(1000)
 	look := func(now db.Millis, want ...string) {
 		t.Helper()
-		if err := r.k.warnOfWaiting(ctx, now); err != nil {
+		if err := r.k.TellOfWaiting(ctx, now); err != nil {
 			t.Fatal(err)
 		}
 		list, err := d.StandingAlarms(ctx, client.AlarmApprovalWaits)
@@ -288,6 +293,22 @@ func testWaitingIsTold(t *testing.T, d *db.DB) {
 	look(1001+waitsLong, "order o-1")
 	waits = false
 	look(1002 + waitsLong)
+
+	// However many wait, all are told of, and what ends is what does not wait any more.
+	var many []string
+	for range waitingPage + 5 {
+		id, _ := r.propose(5000)
+		many = append(many, "change "+id)
+	}
+	slices.Sort(many)
+	for _, i := range []int{0, waitingPage + 2} {
+		look(5000+waitsLong, many...)
+		if _, err := r.k.Reject(ctx, strings.TrimPrefix(many[i], "change "), ann, "no", 5000+waitsLong); err != nil {
+			t.Fatal(err)
+		}
+		many = slices.Delete(many, i, i+1)
+	}
+	look(5000+waitsLong, many...)
 }
 
 // TestRevokedPersonComesAgain: what a thief did with a person's session is void for ever, also once

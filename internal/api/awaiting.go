@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"errors"
+	"strings"
 
 	"countersign/client"
 	"countersign/internal/db"
@@ -13,71 +15,129 @@ const waitsLong db.Millis = 3_600_000
 // lookEvery is how often it is looked for.
 const lookEvery db.Millis = 60_000
 
-// mostWaiting bounds what is told of at once.
-const mostWaiting = 200
+// waitingPage is how many of those that wait are read, and told of, at once.
+const waitingPage = 200
 
 // Awaited is something that waits for an approver.
 type Awaited struct {
-	Of      string // the merchant that it is about; empty: none
-	Subject string // what it is, and its id
+	Of string // the merchant that it is about; empty: none
+	ID string
 }
 
-// Await says how what waits for an approver is found, beside changes: at most so many of those that
-// wait since a time or longer, of which an approval has lost its token, or which those who exist
-// cannot approve (Agreed.TellNow). It is said before Run.
-func (k *Changes) Await(find func(ctx context.Context, since, now db.Millis, most int) ([]Awaited, error)) {
-	k.await = find
+// Moment is one look at all that waits, with the people of that moment.
+type Moment struct {
+	People *People
+	Since  db.Millis // what waits since then or longer is told of
+	Now    db.Millis
 }
 
-const whereWaiting = ` WHERE state = 'waiting' ORDER BY id LIMIT 200`
+// Tells reports whether approval_waits tells of a thing that waits since a time: for too long, or at
+// once where an approval has lost its token or those who exist cannot give what is missing.
+func (m Moment) Tells(a Agreed, since db.Millis) bool {
+	return !a.Enough() && (since <= m.Since || a.TellNow())
+}
 
-// warnOfWaiting raises approval_waits for what waits too long, and for what nobody can approve or
-// has lost an approval at once, once each, and ends it when that does not wait any more.
-func (k *Changes) warnOfWaiting(ctx context.Context, now db.Millis) error {
-	changes, err := readChanges(ctx, k.c.DB, whereWaiting)
+// Waiting is one kind of things that wait for an approver.
+type Waiting struct {
+	// What begins the subjects of their alarms, before the id.
+	What string
+	// Each calls fn with all of which approval_waits tells at a moment.
+	Each func(ctx context.Context, m Moment, fn func(Awaited) error) error
+	// Tells reports whether one is among those. The error is db.ErrNotFound where there is none.
+	Tells func(ctx context.Context, m Moment, is Awaited) (bool, error)
+}
+
+// Await adds a kind of things that wait, beside changes. It is said before Run.
+func (k *Changes) Await(w Waiting) { k.waiting = append(k.waiting, w) }
+
+const whereWaiting = ` WHERE state = 'waiting' AND id > $1 ORDER BY id LIMIT 200`
+
+// waits is what waits of changes.
+func (k *Changes) waits() Waiting {
+	return Waiting{
+		What: "change",
+		Each: func(ctx context.Context, m Moment, fn func(Awaited) error) error {
+			for after := ""; ; {
+				list, err := readChanges(ctx, k.c.DB, whereWaiting, after)
+				if err != nil || len(list) == 0 {
+					return err
+				}
+				for i := range list {
+					c := &list[i]
+					after = c.ID
+					tells, err := k.tells(ctx, m, c)
+					if err == nil && tells {
+						err = fn(Awaited{c.Merchant, c.ID})
+					}
+					if err != nil {
+						return err
+					}
+				}
+			}
+		},
+		Tells: func(ctx context.Context, m Moment, is Awaited) (bool, error) {
+			c, err := findChange(ctx, k.c.DB, is.ID)
+			if err != nil || c.State != client.ChangeWaiting {
+				return false, err
+			}
+			return k.tells(ctx, m, &c)
+		},
+	}
+}
+
+func (k *Changes) tells(ctx context.Context, m Moment, c *Change) (bool, error) {
+	given, err := k.kept(ctx, k.c.DB, c)
+	return err == nil && m.Tells(m.People.Agree(k.asked(c, m.Now), given), c.Proposed), err
+}
+
+// TellOfWaiting raises approval_waits, once each, for what a Waiting tells of, and ends it when
+// that does not wait any more.
+func (k *Changes) TellOfWaiting(ctx context.Context, now db.Millis) error {
+	people, err := ReadPeople(ctx, k.c.DB)
 	if err != nil {
 		return err
 	}
-	var list []Awaited
-	for _, c := range changes {
-		agreed, err := k.agreed(ctx, k.c.DB, &c, now)
-		if err != nil {
-			return err
-		}
-		if c.Proposed <= now-waitsLong || agreed.TellNow() {
-			list = append(list, Awaited{c.Merchant, "change " + c.ID})
-		}
+	m := Moment{people, now - waitsLong, now}
+	var errs []error
+	for _, w := range append([]Waiting{k.waits()}, k.waiting...) {
+		errs = append(errs, k.raiseWaiting(ctx, m, w), k.endWaiting(ctx, m, w))
 	}
-	if k.await != nil {
-		more, err := k.await(ctx, now-waitsLong, now, mostWaiting)
-		if err != nil {
-			return err
-		}
-		list = append(list, more...)
-	}
-	standing, err := k.c.DB.StandingAlarms(ctx, client.AlarmApprovalWaits)
-	if err != nil {
+	return errors.Join(errs...)
+}
+
+func (k *Changes) raiseWaiting(ctx context.Context, m Moment, w Waiting) error {
+	var page []db.Alarm
+	raise := func() error {
+		err := k.c.DB.RaiseNew(ctx, page)
+		page = page[:0]
 		return err
 	}
-	stands := map[Awaited]bool{}
-	for _, a := range standing {
-		stands[Awaited{a.Of, a.Subject}] = true
-	}
-	waits := map[Awaited]bool{}
-	var fresh []db.Alarm
-	for _, w := range list {
-		if waits[w] = true; !stands[w] {
-			fresh = append(fresh, db.Alarm{Of: w.Of, Kind: client.AlarmApprovalWaits, Subject: w.Subject, At: now})
+	err := w.Each(ctx, m, func(is Awaited) error {
+		page = append(page, db.Alarm{Of: is.Of, Kind: client.AlarmApprovalWaits, Subject: w.What + " " + is.ID, At: m.Now})
+		if len(page) < waitingPage {
+			return nil
 		}
-	}
-	var over []db.Alarm
-	for _, a := range standing {
-		if !waits[Awaited{a.Of, a.Subject}] {
-			over = append(over, a)
+		return raise()
+	})
+	return errors.Join(err, raise())
+}
+
+func (k *Changes) endWaiting(ctx context.Context, m Moment, w Waiting) error {
+	return k.c.DB.EachStanding(ctx, client.AlarmApprovalWaits, func(page []db.Alarm) error {
+		var over []db.Alarm
+		for _, a := range page {
+			id, is := strings.CutPrefix(a.Subject, w.What+" ")
+			if !is {
+				continue
+			}
+			tells, err := w.Tells(ctx, m, Awaited{a.Of, id})
+			switch {
+			case err != nil && !errors.Is(err, db.ErrNotFound) && !errors.Is(err, db.ErrPurged):
+				return err
+			case !tells:
+				over = append(over, a)
+			}
 		}
-	}
-	if err := k.c.DB.EndStanding(ctx, over, now); err != nil || len(fresh) == 0 {
-		return err
-	}
-	return k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error { return db.RaiseAlarms(ctx, t, fresh) })
+		return k.c.DB.EndStanding(ctx, over, m.Now)
+	})
 }

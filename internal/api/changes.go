@@ -56,7 +56,7 @@ type Changes struct {
 	tokens  *Tokens
 	kinds   map[client.ChangeKind]ApplyChange
 	version func(ctx context.Context, merchant string) (int64, error)
-	await   func(ctx context.Context, since, now db.Millis, most int) ([]Awaited, error) // nil: only changes wait
+	waiting []Waiting // beside changes
 }
 
 // NewChanges checks c. It starts nothing.
@@ -365,7 +365,7 @@ func (k *Changes) Run(ctx context.Context) error {
 	return Regularly(ctx, k.c.DB.Every(dueEvery), k.c.Now, func(ctx context.Context, now db.Millis) error {
 		err := k.ApplyDue(ctx, now)
 		if now-told >= lookEvery {
-			warned := k.warnOfWaiting(ctx, now)
+			warned := k.TellOfWaiting(ctx, now)
 			if warned == nil {
 				told = now
 			}

@@ -43,8 +43,13 @@ func (k *Changes) ballot(ctx context.Context, q db.Querier, c *Change, at db.Mil
 		return nil, Asked{}, nil, err
 	}
 	given, err := k.kept(ctx, q, c)
-	return people, Asked{Needed: k.c.Approvals, By: []string{c.ProposedBy}, Sees: c.visible, At: at,
-		Otherwise: "; where that waits for the same persons, end the rule at the machine (countersign no-approvers)"}, given, err
+	return people, k.asked(c, at), given, err
+}
+
+// asked is what people must agree to before c is made.
+func (k *Changes) asked(c *Change, at db.Millis) Asked {
+	return Asked{Needed: k.c.Approvals, By: []string{c.ProposedBy}, Sees: c.visible, At: at,
+		Otherwise: "; where that waits for the same persons, end the rule at the machine (countersign no-approvers)"}
 }
 
 // kept returns the approvals of c.

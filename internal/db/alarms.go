@@ -82,6 +82,10 @@ UPDATE alarms SET ended = $4, ended_text = $5 WHERE kind = $1 AND merchant = $2 
 RETURNING ` + alarmColumns
 
 	standingSQL = `SELECT ` + alarmColumns + ` FROM alarms WHERE kind {in}$1{end} AND ended = 0 ORDER BY seq`
+
+	standingPageSQL = `
+SELECT merchant, subject, MAX(moved) FROM alarms WHERE kind = $1 AND ended = 0 AND (merchant, subject) > ($2, $3)
+GROUP BY merchant, subject ORDER BY merchant, subject LIMIT 200`
 )
 
 // row names the row that counts a.
@@ -223,6 +227,38 @@ func (d *DB) RaiseAlarm(ctx context.Context, a Alarm) error {
 	return d.Write(ctx, func(ctx context.Context, t *Tx) error { return RaiseAlarms(ctx, t, []Alarm{a}) })
 }
 
+// RaiseNew raises the alarms of list of which no row stands, once whatever other nodes raise.
+func (d *DB) RaiseNew(ctx context.Context, list []Alarm) error {
+	list, err := notStanding(ctx, d, list)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	return d.Write(ctx, func(ctx context.Context, t *Tx) error {
+		if _, err := LockFeed(ctx, t, FeedOfAlarms); err != nil {
+			return err
+		}
+		list, err := notStanding(ctx, t, list)
+		if err != nil {
+			return err
+		}
+		return RaiseAlarms(ctx, t, list)
+	})
+}
+
+func notStanding(ctx context.Context, q Querier, list []Alarm) (fresh []Alarm, err error) {
+	for _, a := range list {
+		var is int
+		stands, err := One(ctx, q, standsSQL, a.row().args(), &is)
+		if err != nil {
+			return nil, err
+		}
+		if !stands {
+			fresh = append(fresh, a)
+		}
+	}
+	return fresh, nil
+}
+
 const everRaisedSQL = `SELECT 1 FROM alarms WHERE kind = $1 AND merchant = $2 AND subject = $3 LIMIT 1`
 
 // RaiseAlarmOnce is RaiseAlarm for an alarm that is raised at most once, even if it was
@@ -292,7 +328,25 @@ func (d *DB) StandingAlarms(ctx context.Context, kinds ...client.AlarmKind) ([]A
 	return List(ctx, d, standingSQL, []any{d.dialect.List(list)}, scanAlarm)
 }
 
-// EndStanding ends rows that StandingAlarms gave, unless they were raised again meanwhile.
+// EachStanding calls fn with what stands of a kind whose alarms are by subject, page by page. Of
+// each it has what EndStanding needs.
+func (d *DB) EachStanding(ctx context.Context, kind client.AlarmKind, fn func([]Alarm) error) error {
+	for last := (Alarm{}); ; {
+		page, err := List(ctx, d, standingPageSQL, []any{string(kind), last.Of, last.Subject}, func(r Rows) (Alarm, error) {
+			a := Alarm{Kind: kind}
+			return a, r.Scan(&a.Of, &a.Subject, &a.Moved)
+		})
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		last = page[len(page)-1]
+		if err := fn(page); err != nil {
+			return err
+		}
+	}
+}
+
+// EndStanding ends rows that StandingAlarms or EachStanding gave, unless they were raised again meanwhile.
 func (d *DB) EndStanding(ctx context.Context, list []Alarm, now Millis) error {
 	if len(list) == 0 {
 		return nil

@@ -77,38 +77,55 @@ func (a *server) shownOrder(ctx context.Context, o book.Order, now db.Millis) (c
 	return out, err
 }
 
-// mostAsked bounds how often one look for what waits asks the policy.
-const mostAsked = 500
-
-// awaiting returns the orders that wait for a person, those included that were approved by a token
-// which has ended since; see api.Changes.Await.
-func (a *server) awaiting(ctx context.Context, since, now db.Millis, most int) (out []api.Awaited, err error) {
-	asked := 0
-	for _, state := range []book.OrderState{book.OrderHeld, book.OrderApproved} {
-		for before, more := int64(0), true; more && len(out) < most; more = before != 0 {
-			var list []book.Order
-			if list, before, err = a.lists.Orders(ctx, book.OrderFilter{State: state}, most, before); err != nil {
-				return nil, err
-			}
-			for _, o := range list {
-				waits := state == book.OrderHeld && o.Updated <= since
-				if !waits && asked < mostAsked {
-					asked++
-					ruling, err := a.decide(ctx, o, now, nil)
-					if err != nil {
-						continue // the policy cannot be asked at the moment
+// awaiting are the orders that wait for a person, those included that were approved by a token
+// which has ended since.
+func (a *server) awaiting() api.Waiting {
+	return api.Waiting{
+		What: "order",
+		Each: func(ctx context.Context, m api.Moment, fn func(api.Awaited) error) error {
+			for _, state := range []book.OrderState{book.OrderHeld, book.OrderApproved} {
+				for before, more := int64(0), true; more; more = before != 0 {
+					var list []book.Order
+					var err error
+					if list, before, err = a.lists.Orders(ctx, book.OrderFilter{State: state}, 200, before); err != nil {
+						return err
 					}
-					agreed, err := orderAgreed(ctx, a.lists, a.c.Policy, o, ruling, now)
-					if err != nil {
-						return nil, err
+					for _, o := range list {
+						tells, err := a.tells(ctx, m, o, false)
+						if err == nil && tells {
+							err = fn(api.Awaited{ID: o.CallBackID})
+						}
+						if err != nil {
+							return err
+						}
 					}
-					waits = ruling.Effect == policy.Ask && agreed.TellNow()
-				}
-				if waits && len(out) < most {
-					out = append(out, api.Awaited{Subject: "order " + o.CallBackID})
 				}
 			}
-		}
+			return nil
+		},
+		Tells: func(ctx context.Context, m api.Moment, is api.Awaited) (bool, error) {
+			o, err := a.lists.Order(ctx, is.ID)
+			if err != nil {
+				return false, err
+			}
+			return a.tells(ctx, m, o, true)
+		},
 	}
-	return out, nil
+}
+
+// tells reports whether approval_waits tells of an order at a moment, and unknown where the policy
+// cannot be asked.
+func (a *server) tells(ctx context.Context, m api.Moment, o book.Order, unknown bool) (bool, error) {
+	switch {
+	case o.State != book.OrderHeld && o.State != book.OrderApproved || o.WhyNotApproved(m.Now) != "":
+		return false, nil
+	case o.State == book.OrderHeld && o.Updated <= m.Since:
+		return true, nil
+	}
+	ruling, err := a.decide(ctx, o, m.Now, nil)
+	if err != nil || ruling.Effect != policy.Ask {
+		return err != nil && unknown, nil
+	}
+	given, err := a.lists.OrderApprovals(ctx, a.lists, o)
+	return err == nil && m.Tells(m.People.Agree(askedOf(a.c.Policy, o, ruling, m.Now), given), db.Never), err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,6 +23,67 @@ import (
 func (r *rig) named(url, name string, role client.Role) (user, api.Token) {
 	k := api.NewStoreToken(name, role, 1)
 	return r.withToken(url, k), k
+}
+
+// wantToldOf looks for what waits after a time from now, and wants approval_waits to stand for the
+// orders with ids, and for nothing else.
+func (r *rig) wantToldOf(after time.Duration, ids ...string) {
+	r.t.Helper()
+	if err := r.api.changes.TellOfWaiting(r.t.Context(), db.MillisOf(r.clock.now().Add(after))); err != nil {
+		r.t.Fatal(err)
+	}
+	list, err := r.db.StandingAlarms(r.t.Context(), client.AlarmApprovalWaits)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var got []string
+	for _, a := range list {
+		got = append(got, strings.TrimPrefix(a.Subject, "order "))
+	}
+	slices.Sort(got)
+	if want := slices.Sorted(slices.Values(ids)); !slices.Equal(got, want) {
+		r.t.Errorf("approval_waits stands for %d orders, %q, want %d, %q", len(got), got, len(want), want)
+	}
+}
+
+// TestAllOrdersThatWaitAreToldOf: however many wait, approval_waits stands for all of them, for those
+// that nobody can approve at once, and ends for those alone that do not wait any more.
+func TestAllOrdersThatWaitAreToldOf(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			ctx := t.Context()
+			rules := &wordPolicy{effect: policy.Ask, approvals: 2}
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = rules })
+			var ids []string
+			for n := range 510 {
+				r.order(n)
+				ids = append(ids, newOrder(n).CallBackID)
+			}
+			err := r.db.Write(ctx, func(ctx context.Context, x *db.Tx) error {
+				_, err := x.Exec(ctx, `UPDATE orders SET state = 'held'`)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, after := range []time.Duration{0, time.Hour} { // one approver exists of two; and all wait for long
+				r.wantToldOf(after, ids...)
+				for _, i := range []int{0, 250, 500} {
+					if _, err := r.client.DeclineOrder(ctx, ids[i], "no"); err != nil {
+						t.Fatal(err)
+					}
+					ids = slices.Delete(ids, i, i+1)
+					r.wantToldOf(after, ids...)
+				}
+				r.named(r.client.url, "ann", client.RoleApprover)
+			}
+			r.wantToldOf(0)
+			rules.err = errors.New("the policy is away") // nobody knows whether it ended
+			r.wantToldOf(0)
+			r.wantToldOf(time.Hour, ids...)
+			r.wantToldOf(0, ids...)
+		})
+	}
 }
 
 // An order of which the policy wants two approvals is confirmed when two persons have given them,
@@ -60,11 +122,9 @@ func TestOrderOfTwoPersons(t *testing.T) {
 			if o := r.state(1, book.OrderHeld); o.Approvals == nil || o.Approvals.Needed != 2 || o.Approvals.Missing != 2 || !slices.Contains(o.Approvals.Could, "ann") || slices.Contains(o.Approvals.Could, "operator") {
 				t.Errorf("%+v", o.Approvals)
 			}
-			for since, want := range map[db.Millis]int{db.Never: 1, 0: 0} {
-				if list, err := r.api.awaiting(ctx, since, db.MillisOf(r.clock.now()), 10); err != nil || len(list) != want || want > 0 && list[0].Subject != "order "+id(1) {
-					t.Errorf("%+v wait since %d, %v", list, since, err)
-				}
-			}
+			r.wantToldOf(0)
+			r.wantToldOf(time.Hour, id(1))
+			r.wantToldOf(0)
 			approves(ann, 1, client.OrderHeld, 1)
 			approves(ann, 1, client.OrderHeld, 1)
 			asked(1, countersign.CodeAwaitingApproval)
@@ -215,9 +275,7 @@ func TestApprovalOfARevokedToken(t *testing.T) {
 				if o := r.state(n, want); o.Approvals == nil || o.Approvals.Missing != 1 || o.Approvals.Given[0].Void == "" || !slices.Contains(o.Approvals.Could, "bob") {
 					t.Fatalf("%+v", o.Approvals)
 				}
-				if list, err := r.api.awaiting(ctx, 0, db.MillisOf(r.clock.now()), 10); err != nil || len(list) != 1 || list[0].Subject != "order "+id {
-					t.Errorf("%+v, %v: nobody is told that the approval lost its token", list, err)
-				}
+				r.wantToldOf(0, id) // the approval lost its token
 				if o, err := bob.ApproveOrder(ctx, id, ""); err != nil || o.State != client.OrderApproved || o.Approvals.Missing != 0 {
 					t.Fatalf("%+v, %v", o, err)
 				}

@@ -143,8 +143,8 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval
 }
 
 // EachAwaitingPerson calls fn for the confirmed withdrawals above their merchant's limit, with their
-// approvals, until fn reports false.
-func (o *Outbox) EachAwaitingPerson(ctx context.Context, fn func(Withdrawal, Approval) (bool, error)) error {
+// approvals. fn may use o.
+func (o *Outbox) EachAwaitingPerson(ctx context.Context, fn func(Withdrawal, Approval) error) error {
 	for after := ""; ; {
 		merchants, err := o.Merchants(ctx, false, after, 100)
 		if err != nil || len(merchants) == 0 {
@@ -155,33 +155,33 @@ func (o *Outbox) EachAwaitingPerson(ctx context.Context, fn func(Withdrawal, App
 			if len(m.ApproveAbove) == 0 {
 				continue
 			}
-			if more, err := o.eachLarge(ctx, m, fn); err != nil || !more {
+			if err := o.eachLarge(ctx, m, fn); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-func (o *Outbox) eachLarge(ctx context.Context, m Merchant, fn func(Withdrawal, Approval) (bool, error)) (more bool, err error) {
+func (o *Outbox) eachLarge(ctx context.Context, m Merchant, fn func(Withdrawal, Approval) error) error {
 	for cursor := ""; ; {
 		list, next, err := o.Withdrawals(ctx, m.ID, WithdrawalConfirmed, 200, cursor)
 		if err != nil {
-			return false, err
+			return err
 		}
 		for _, w := range list {
 			if w.Restored || !w.large(m.ApproveAbove) {
 				continue
 			}
 			a, err := approvalOf(ctx, o, &w)
-			if err != nil {
-				return false, err
+			if err == nil {
+				err = fn(w, a)
 			}
-			if more, err := fn(w, a); err != nil || !more {
-				return false, err
+			if err != nil {
+				return err
 			}
 		}
 		if cursor = next; next == "" {
-			return true, nil
+			return nil
 		}
 	}
 }
