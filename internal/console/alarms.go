@@ -21,7 +21,7 @@ var alarmsSection = section{
 		{"POST /console/alarms/ack", (*visit).alarmsAck},
 		{"POST /console/alarms/{seq}/ack", (*visit).alarmAck},
 	},
-	deeds: map[string]string{
+	notices: map[string]string{
 		"acknowledged":     "Acknowledged.",
 		"acknowledged-all": "All that matched are acknowledged.",
 	},

@@ -55,7 +55,7 @@ type Console struct {
 	mux      *http.ServeMux
 	handler  http.Handler
 	pages    map[string]*pageTemplate
-	deeds    map[string]string // of all sections
+	notices  map[string]string // of all sections
 	links    links
 	shown    shownCodes
 	stopOnce sync.Once
@@ -80,10 +80,25 @@ type navItem struct{ Path, Name, May string }
 // section is a part of a console. It stands in the file of its pages.
 type section struct {
 	nav   navItem // zero: it is not in the navigation
+	lists []lister
 	pages []page
-	// deeds are what a page says after a post, by the word in its address. The address
+	// notices are what a page says after a post, by the word in its address. The address
 	// holds no text, so that a link cannot put words into the console's mouth.
-	deeds map[string]string
+	notices map[string]string
+}
+
+// lister is a list page.
+type lister interface {
+	page() page
+	shape() table
+}
+
+// all returns the pages of the section, its lists first.
+func (s section) all() (pages []page) {
+	for _, l := range s.lists {
+		pages = append(pages, l.page())
+	}
+	return append(pages, s.pages...)
 }
 
 // page is one row of a section's table of pages.
@@ -99,7 +114,7 @@ var anySection = section{
 		{"GET /console/search", (*visit).search},
 		{"GET /console/shown", (*visit).shownOnce},
 	},
-	deeds: map[string]string{
+	notices: map[string]string{
 		"waits": "Proposed: nothing has changed yet, it waits for an approver.",
 		"noted": "Noted.",
 		"some":  "Some are done, and more match: go on.",
@@ -121,9 +136,12 @@ func newConsole(c Config, e end) (*Console, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	of := sha256.Sum256([]byte(c.Database))
-	s := &Console{Config: c, end: e, cookies: "countersign-" + e.name + "-" + hex.EncodeToString(of[:4]) + "-", mux: http.NewServeMux(), deeds: map[string]string{}, stopping: make(chan struct{})}
+	s := &Console{
+		Config: c, end: e, cookies: "countersign-" + e.name + "-" + hex.EncodeToString(of[:4]) + "-",
+		mux: http.NewServeMux(), notices: map[string]string{}, stopping: make(chan struct{}),
+	}
 	var err error
-	if s.pages, err = parseTemplates(e.name); err != nil {
+	if s.pages, err = parseTemplates(e); err != nil {
 		return nil, err
 	}
 	s.mux.HandleFunc("GET /console/static/{file}", serveStatic)
@@ -134,10 +152,10 @@ func newConsole(c Config, e end) (*Console, error) {
 	s.mux.HandleFunc("POST /console/signout", s.signOut)
 	s.mux.HandleFunc("GET /console/link/{code}", s.followLink)
 	for _, part := range e.sections {
-		for _, p := range part.pages {
+		for _, p := range part.all() {
 			s.mux.Handle(p.pattern, s.page(p))
 		}
-		maps.Copy(s.deeds, part.deeds)
+		maps.Copy(s.notices, part.notices)
 	}
 	s.mux.Handle("/console/", s.page(page{serve: (*visit).notFound}))
 	s.handler = http.NewCrossOriginProtection().Handler(s.mux)

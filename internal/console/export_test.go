@@ -4,7 +4,7 @@ package console
 // not seen.
 func (c *Console) Patterns() (list []string) {
 	for _, part := range c.end.sections {
-		for _, p := range part.pages {
+		for _, p := range part.all() {
 			list = append(list, p.pattern)
 		}
 	}

@@ -8,33 +8,30 @@ import (
 
 // addressesSection has the deposit addresses of the gateway's users.
 var addressesSection = section{
-	nav: navItem{"/console/addresses", "Addresses", "addresses"},
+	nav:   navItem{"/console/addresses", "Addresses", "addresses"},
+	lists: []lister{addressesList},
 	pages: []page{
-		{"GET /console/addresses", (*visit).addresses},
 		{"GET /console/addresses/{seq}", (*visit).address},
 	},
 }
 
-// addressesPage is the list of what the service told of deposit addresses.
-type addressesPage struct {
-	Filter    client.AddressFilter
-	States    []client.AddressState
-	Addresses []client.AddressEntry
-	Next      string // the address of the next page
-}
-
-func (v *visit) addresses() error {
-	page := addressesPage{States: client.AddressState("").Values(),
-		Filter: client.AddressFilter{State: client.AddressState(v.query("state")), TenantUserID: v.query("tenantUserId")}}
-	list, done, err := readList(v, func(o client.PageOptions) (client.AddressPage, error) {
-		return v.gateway.Addresses(v.r.Context(), page.Filter, o)
-	})
-	if err != nil || done {
-		return err
-	}
-	page.Addresses = list.Addresses
-	page.Next, _ = v.nextPage(list.Next, len(list.Addresses), listSpan{}, "state", "tenantUserId")
-	return v.render("addresses", "Addresses", page)
+var addressesList = &list[client.AddressFilter, client.AddressPage]{
+	table: table{"addresses", "Addresses",
+		"No address is here. The service tells of one when it replaces the deposit address of a user.",
+		[]column{
+			{"No.", "n", `<a href="/console/addresses/{{.Seq}}">{{.Seq}}</a>`},
+			{"Told", "", `{{when .Taken}}`},
+			{"User", "long slim", `{{text .TenantUserID}}`},
+			{"Address", "long addr", `{{text .Address}} <span class="hint">{{text .ChainName}}</span>`},
+			{"Replaces", "long addr", `{{with .OldAddress}}{{text .}}{{else}}<span class="hint">not told</span>{{end}}`},
+			{"State", "", `{{state .State}}`},
+		}},
+	hint: "What the service told of users' deposit addresses. " +
+		"One that replaces another counts only when a person accepts it.",
+	fields: []field{{name: "tenantUserId", label: "User"}, {name: "state", label: "State"}},
+	read: func(v *visit, f client.AddressFilter, o client.PageOptions) (client.AddressPage, error) {
+		return v.gateway.Addresses(v.r.Context(), f, o)
+	},
 }
 
 // addressPage is one address.

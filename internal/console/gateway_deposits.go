@@ -1,7 +1,6 @@
 package console
 
 import (
-	"html/template"
 	"net/url"
 	"slices"
 	"strconv"
@@ -12,51 +11,45 @@ import (
 
 // depositsSection has the deposits that the gateway took.
 var depositsSection = section{
-	nav: navItem{"/console/deposits", "Deposits", "deposits"},
+	nav:   navItem{"/console/deposits", "Deposits", "deposits"},
+	lists: []lister{depositsList},
 	pages: []page{
-		{"GET /console/deposits", (*visit).deposits},
 		{"GET /console/deposits/{seq}", (*visit).deposit},
 	},
 }
 
-// depositsPage is the search of deposits.
-type depositsPage struct {
-	Filter   client.DepositSearch
-	Span     listSpan
-	More     bool // the search has values in the fields that are folded
-	States   []client.DepositState
-	Deposits []client.DepositEntry
-	Next     string // the address of the next page
-	Partial  bool   // the page ended before it was full
-
-	Held template.URL // the held ones as a query, for deciding on all of this page; empty: there are none
-}
-
-func (v *visit) deposits() error {
-	at := v.spanOf(v.r.URL.Query())
-	page := depositsPage{States: client.DepositState("").Values(), Span: at, Filter: client.DepositSearch{
-		TrackingID: v.query("trackingId"), TxID: v.query("txId"), TenantUserID: v.query("tenantUserId"), State: client.DepositState(v.query("state")),
-		Address: v.query("address"), Since: at.since, Until: at.until}}
-	page.More = page.Filter.Address != "" || at != listSpan{}
-	if at.Wrong != "" {
-		return v.renderWrong(at, "deposits", "Deposits", page)
-	}
-	list, done, err := readList(v, func(o client.PageOptions) (client.DepositsPage, error) {
-		return v.gateway.SearchDeposits(v.r.Context(), page.Filter, o)
-	})
-	if err != nil || done {
-		return err
-	}
-	page.Deposits = list.Deposits
-	held := url.Values{}
-	for _, d := range page.Deposits {
-		if d.State == client.DepositHeld {
-			held.Add("id", client.DepositTask(d.Seq))
+var depositsList = &list[client.DepositSearch, client.DepositsPage]{
+	table: table{"deposits", "Deposits",
+		"No deposit is here. Each deposit that the service tells of is one, in the order in which they were taken.",
+		[]column{
+			{"No.", "n", `<a href="/console/deposits/{{.Seq}}">{{.Seq}}</a>`},
+			{"Taken", "", `{{when .Taken}}`},
+			{"trackingId", "long", `<a href="/console/deposits/{{.Seq}}">{{text .TrackingID}}</a>`},
+			{"User", "long slim", `{{text .TenantUserID}}`},
+			{"Amount", "n long amount", `{{.Amount}} {{text .Symbol}}`},
+			{"To", "long addr", `{{text .ToAddress}} <span class="hint">{{text .ChainName}}</span>`},
+			{"Transaction", "", `{{short .TxID}}`},
+			{"State", "", `{{state .State}}`},
+		}},
+	fields: []field{{name: "trackingId", label: "trackingId"}, {name: "txId", label: "Transaction"},
+		{name: "tenantUserId", label: "User"}, {name: "state", label: "State"}},
+	folded: []field{{name: "address", label: "To address"}},
+	read: func(v *visit, f client.DepositSearch, o client.PageOptions) (client.DepositsPage, error) {
+		return v.gateway.SearchDeposits(v.r.Context(), f, o)
+	},
+	acts: func(v *visit, _ client.DepositSearch, page client.DepositsPage) []act {
+		held := url.Values{}
+		for _, d := range page.Deposits {
+			if d.State == client.DepositHeld {
+				held.Add("id", client.DepositTask(d.Seq))
+			}
 		}
-	}
-	page.Held = template.URL(held.Encode())
-	page.Next, page.Partial = v.nextPage(list.Next, len(list.Deposits), at, "trackingId", "txId", "tenantUserId", "address", "state")
-	return v.render("deposits", "Deposits", page)
+		if len(held) == 0 || !v.may("approveTasks") {
+			return nil
+		}
+		return []act{{"Credit the held ones of this page…", "/console/tasks/many?verdict=approve&" + held.Encode()},
+			{"Reject the held ones of this page…", "/console/tasks/many?verdict=decline&" + held.Encode()}}
+	},
 }
 
 // depositPage is one deposit, with its task if it was held.

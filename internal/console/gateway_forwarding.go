@@ -13,7 +13,7 @@ var forwardingSection = section{
 		{"POST /console/forwarding/{id}/retry", (*visit).forwardRetry},
 		{"POST /console/forwarding/{id}/skip", (*visit).forwardSkip},
 	},
-	deeds: map[string]string{
+	notices: map[string]string{
 		"sent-again": "Due now.",
 		"skipped":    "Given up: the application is not told of it.",
 	},

@@ -9,50 +9,44 @@ import (
 
 // ordersSection has the gateway's orders.
 var ordersSection = section{
-	nav: navItem{"/console/orders", "Orders", "orders"},
+	nav:   navItem{"/console/orders", "Orders", "orders"},
+	lists: []lister{ordersList},
 	pages: []page{
-		{"GET /console/orders", (*visit).orders},
 		{"GET /console/orders/{id}", (*visit).order},
 		{"POST /console/orders/{id}/cancel", (*visit).orderCancel},
 	},
-	deeds: map[string]string{
+	notices: map[string]string{
 		"cancelled-order": "Cancelled. The service is told so when it asks.",
 	},
 }
 
-// ordersPage is the search of orders.
-type ordersPage struct {
-	CallBackID string
-	Filter     client.OrderFilter
-	Span       listSpan
-	More       bool // the search has values in the fields that are folded
-	States     []client.OrderState
-	Orders     []client.Order
-	Next       string // the address of the next page
-	Partial    bool   // the page ended before it was full
+// orderSearch is what orders are searched by.
+type orderSearch struct {
+	client.OrderFilter
+	CallBackID string `query:"callBackId"` // at most one has it
 }
 
-func (v *visit) orders() error {
-	at := v.spanOf(v.r.URL.Query())
-	page := ordersPage{CallBackID: v.query("callBackId"), States: client.OrderState("").Values(), Span: at, Filter: client.OrderFilter{
-		State: client.OrderState(v.query("state")), TenantUserID: v.query("tenantUserId"), Address: v.query("address"),
-		TxID: v.query("txId"), Since: at.since, Until: at.until}}
-	page.More = page.Filter.TxID != "" || at != listSpan{}
-	if at.Wrong != "" {
-		return v.renderWrong(at, "orders", "Orders", page)
-	}
-	list, done, err := readList(v, func(o client.PageOptions) (client.OrderPage, error) {
-		if page.CallBackID != "" {
-			return v.oneOrder(page.CallBackID)
+var ordersList = &list[orderSearch, client.OrderPage]{
+	table: table{"orders", "Orders",
+		"No order is here. The merchant's systems order each withdrawal before the service asks for it.",
+		[]column{
+			{"Ordered", "", `{{when .Created}}`},
+			{"callBackId", "long", `<a href="/console/orders/{{path .CallBackID}}">{{text .CallBackID}}</a>`},
+			{"User", "long slim", `{{text .TenantUserID}}`},
+			{"Amount", "n long amount", `{{if .Amount.IsSet}}{{.Amount}} {{text .Symbol}}{{else}}{{text ""}}{{end}}`},
+			{"To", "long addr", `{{text .Address}}{{with .ChainName}} <span class="hint">{{text .}}</span>{{end}}`},
+			{"State", "", `{{state .State}}`},
+			{"Reason", "long", `{{text .Reason}}`},
+		}},
+	fields: []field{{name: "callBackId", label: "callBackId"}, {name: "tenantUserId", label: "User"},
+		{name: "address", label: "To address"}, {name: "state", label: "State"}},
+	folded: []field{{name: "txId", label: "Transaction"}},
+	read: func(v *visit, f orderSearch, o client.PageOptions) (client.OrderPage, error) {
+		if f.CallBackID != "" {
+			return v.oneOrder(f.CallBackID)
 		}
-		return v.gateway.Orders(v.r.Context(), page.Filter, o)
-	})
-	if err != nil || done {
-		return err
-	}
-	page.Orders = list.Orders
-	page.Next, page.Partial = v.nextPage(list.Next, len(list.Orders), at, "state", "tenantUserId", "address", "txId")
-	return v.render("orders", "Orders", page)
+		return v.gateway.Orders(v.r.Context(), f.OrderFilter, o)
+	},
 }
 
 // oneOrder returns the order with a callBackId as a list.

@@ -22,7 +22,7 @@ var callbacksSection = section{
 		{"GET /console/resend", (*visit).resend},
 		{"POST /console/resend", (*visit).resendMatching},
 	},
-	deeds: map[string]string{
+	notices: map[string]string{
 		"resent":     "Due now. It is sent as soon as there is room.",
 		"resent-all": "All that matched are due now.",
 	},

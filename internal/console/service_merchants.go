@@ -26,7 +26,7 @@ var merchantsSection = section{
 		{"POST /console/merchants/{id}/rotation/cancel", (*visit).rotationCancel},
 		{"POST /console/merchants/{id}/delete", (*visit).merchantDelete},
 	},
-	deeds: map[string]string{
+	notices: map[string]string{
 		"paused":    "Paused: callbacks are accepted and not sent.",
 		"resumed":   "Resumed.",
 		"changed":   "Changed. The next attempt uses it.",

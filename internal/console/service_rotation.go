@@ -50,7 +50,7 @@ func (v *visit) rotationCancel() error {
 }
 
 // changed changes the merchant, or proposes it where an approver must approve it.
-func (v *visit) changed(deed string, change func(context.Context, string) (client.UpdatedMerchant, error)) error {
+func (v *visit) changed(notice string, change func(context.Context, string) (client.UpdatedMerchant, error)) error {
 	id := v.r.PathValue("id")
 	m, err := change(v.r.Context(), id)
 	switch {
@@ -59,5 +59,5 @@ func (v *visit) changed(deed string, change func(context.Context, string) (clien
 	case m.Change != nil:
 		return v.done(taskPath(client.TaskID(client.TaskChange, m.Change.ID)), "waits")
 	}
-	return v.done(merchantPath(id), deed)
+	return v.done(merchantPath(id), notice)
 }

@@ -14,7 +14,7 @@ var stopSection = section{
 		{"POST /console/freeze", (*visit).freeze},
 		{"POST /console/thaw", (*visit).thaw},
 	},
-	deeds: map[string]string{
+	notices: map[string]string{
 		"frozen": "Frozen: nothing is sent, decided or released, on any node.",
 		"thawed": "Thawed: everything goes on.",
 	},

@@ -13,7 +13,7 @@ var withdrawalsSection = section{
 		{"POST /console/withdrawals/{id}/cancel", (*visit).withdrawalCancel},
 		{"POST /console/withdrawals/{id}/block", (*visit).withdrawalBlock},
 	},
-	deeds: map[string]string{
+	notices: map[string]string{
 		"blocked":   "Blocked: it is never released.",
 		"cancelled": "Cancelled. The merchant cannot confirm it any more.",
 	},

@@ -46,7 +46,7 @@ func readList[P any](v *visit, read func(client.PageOptions) (P, error)) (page P
 	o := client.PageOptions{Limit: sheetPage}
 	err = writeSheet(v, func() (P, bool, error) {
 		part, err := read(o)
-		next, _ := reflect.ValueOf(part).FieldByName("Next").Interface().(*string)
+		next := nextOf(part)
 		if next != nil {
 			o.Cursor = *next
 		}
@@ -55,17 +55,29 @@ func readList[P any](v *visit, read func(client.PageOptions) (P, error)) (page P
 	return page, true, err
 }
 
-// writeSheet answers with the entries of all parts of a list as CSV.
-func writeSheet[P any](v *visit, read func() (part P, more bool, err error)) error {
-	t, entries := reflect.TypeFor[P](), -1
-	for i := range t.NumField() {
-		if f := t.Field(i); f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct && entries < 0 {
-			entries = i
+// nextOf returns the cursor of the page after a page of the API; nil: there is none.
+func nextOf(page any) *string {
+	next := reflect.ValueOf(page).FieldByName("Next")
+	if !next.IsValid() { // a list that has one page
+		return nil
+	}
+	return next.Interface().(*string)
+}
+
+// entriesOf returns the number of the field of a page of the API that has its entries; -1: none has.
+func entriesOf(page reflect.Type) int {
+	for i := range page.NumField() {
+		if f := page.Field(i).Type; f.Kind() == reflect.Slice && f.Elem().Kind() == reflect.Struct {
+			return i
 		}
 	}
-	if entries < 0 {
-		return fmt.Errorf("%v has no entries", t)
-	}
+	return -1
+}
+
+// writeSheet answers with the entries of all parts of a list as CSV.
+func writeSheet[P any](v *visit, read func() (part P, more bool, err error)) error {
+	t := reflect.TypeFor[P]()
+	entries := entriesOf(t)
 	part, more, err := read()
 	if err != nil {
 		return err // nothing has gone out: a page says what is wrong

@@ -23,7 +23,7 @@ var tasksSection = section{
 		{"POST /console/tasks/{id}/decline", (*visit).taskDecline},
 		{"POST /console/tasks/{id}/note", (*visit).taskNote},
 	},
-	deeds: map[string]string{
+	notices: map[string]string{
 		"approved":      "Approved.",
 		"approved-one":  "Your approval is kept. The page says who is missing.",
 		"declined":      "Declined.",

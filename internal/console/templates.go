@@ -20,27 +20,49 @@ var templateFiles embed.FS
 // pages share.
 type pageTemplate struct{ *template.Template }
 
-// parseTemplates reads the pages of one end: those in templates/, and those in the
-// folder of the end, which are named without it. A page defines "main", and "live" if
-// a part of it is kept up to date.
-func parseTemplates(end string) (map[string]*pageTemplate, error) {
+// parseTemplates reads the pages of one end: those in templates/, those in the folder of the end,
+// which are named without it, and its lists. A page defines "main", and "live" if a part of it is
+// kept up to date; that of a list is list.html, with "rows" of its own or of its table.
+func parseTemplates(e end) (map[string]*pageTemplate, error) {
 	shared, err := template.New("").Funcs(functions).ParseFS(templateFiles, "templates/layout/*.html")
 	if err != nil {
 		return nil, err
 	}
-	pages := map[string]*pageTemplate{}
-	for _, folder := range []string{"templates", "templates/" + end} {
+	own := map[string][]string{} // the files of a page
+	for _, folder := range []string{"templates", "templates/" + e.name} {
 		files, err := fs.Glob(templateFiles, folder+"/*.html")
 		if err != nil {
 			return nil, err
 		}
 		for _, file := range files {
-			t, err := template.Must(shared.Clone()).ParseFS(templateFiles, file)
-			if err != nil {
-				return nil, err
-			}
-			pages[strings.TrimSuffix(path.Base(file), ".html")] = &pageTemplate{t}
+			own[strings.TrimSuffix(path.Base(file), ".html")] = []string{file}
 		}
+	}
+	rows := map[string]string{} // by the name of a list
+	for _, part := range e.sections {
+		for _, l := range part.lists {
+			t := l.shape()
+			name := t.name
+			own[name] = append([]string{"templates/list.html"}, own[name]...)
+			if t.columns == nil {
+				continue
+			}
+			if _, err := shared.Parse(t.text()); err != nil {
+				return nil, fmt.Errorf("the list %s: %w", name, err)
+			}
+			rows[name] = fmt.Sprintf(`{{define "rows"}}{{template %q .Of .Data.Rows}}{{end}}`, name+"-table")
+		}
+	}
+	pages := map[string]*pageTemplate{}
+	for name, files := range own {
+		t, err := template.Must(shared.Clone()).ParseFS(templateFiles, files...)
+		if err == nil {
+			t, err = t.Parse(rows[name])
+		}
+		if err != nil {
+			return nil, err
+		}
+		pages[name] = &pageTemplate{t}
 	}
 	return pages, nil
 }
@@ -65,6 +87,15 @@ type frame struct {
 // May says whether the session's token may call an operation of the API.
 func (f frame) May(operation string) bool { return f.v.may(operation) }
 
+// rows are rows of a table, with what its cells may ask of the page.
+type rows struct {
+	frame
+	Rows any
+}
+
+// Of returns the rows for the template of a table.
+func (f frame) Of(list any) rows { return rows{f, list} }
+
 // Here says whether the page is in the part of the console that begins at path.
 func (f frame) Here(path string) bool {
 	return f.Path == path || path != root && strings.HasPrefix(f.Path, strings.TrimSuffix(path, "/")+"/")
@@ -79,7 +110,7 @@ func (v *visit) frame(title string, data any) (frame, error) {
 	if v.r.URL.Path == "/console/search" {
 		f.Sought = v.query("q")
 	}
-	f.Did, f.Problems = v.c.deeds[v.query("did")], v.refused().Problems
+	f.Did, f.Problems = v.c.notices[v.query("did")], v.refused().Problems
 	for _, part := range v.c.end.sections {
 		if n := part.nav; n.Path != "" && v.may(n.May) {
 			f.Nav = append(f.Nav, n)

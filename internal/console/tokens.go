@@ -14,7 +14,7 @@ var tokensSection = section{
 		{"POST /console/tokens", (*visit).tokenMake},
 		{"POST /console/tokens/{id}/revoke", (*visit).tokenRevoke},
 	},
-	deeds: map[string]string{
+	notices: map[string]string{
 		"revoked": "Revoked: at once on this node, within a second on the others.",
 	},
 }

@@ -1,0 +1,258 @@
+package console
+
+import (
+	"fmt"
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"countersign"
+	"countersign/client"
+)
+
+// list is a list page. F is the client's filter, whose members are the parameters of the address; P
+// is a page of the API, which has one slice of entries.
+type list[F, P any] struct {
+	table
+	hint   string // below the title
+	fields []field
+	folded []field // of the search, shown when they are asked for; a time follows them if F has one
+	read   func(*visit, F, client.PageOptions) (P, error)
+	// rows returns what the table shows of a page. Nil: its entries.
+	rows func(*visit, P) (any, error)
+	// acts returns links to what can be done with what matches. Nil: nothing can.
+	acts func(*visit, F, P) []act
+}
+
+// table is how rows are shown, on a list page and on the pages of other things. A list without
+// columns has a template of its own, which defines "rows".
+type table struct {
+	name    string // of the template, and the end of the address
+	title   string
+	empty   string // what is said where there are no rows
+	columns []column
+}
+
+// column is one column: its cells are a template of the row, in which $ is the frame of the page.
+type column struct{ head, class, cell string }
+
+// field is a field of a search. Its label is shown; its type and its values are those of the member
+// of the filter.
+type field struct {
+	name, label, hint string
+	options           func(*visit) []option // nil: those of the member's type
+}
+
+// option is a value to choose in a field.
+type option struct{ Value, Text, Means string }
+
+// act is a link to what can be done.
+type act struct{ Text, Path string }
+
+// listView is what the template of a list shows.
+type listView struct {
+	Title, Hint, Path string
+	Fields, Folded    []fieldView
+	Fold              string // what is folded
+	Open              bool   // the folded fields have values
+	Span              *listSpan
+	Acts              []act
+	Rows              any
+	Next              string // the address of the next page
+	Partial           bool   // the page ended before it was full
+}
+
+// fieldView is a field with its value.
+type fieldView struct {
+	Name, Label, Hint, Value, Max string
+	Options                       []option
+}
+
+// text returns the template that shows rows: the define of the table's name.
+func (t table) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `{{define %q}}{{if .Rows}}<div class="scroll" role="region" aria-label="%s" tabindex="0">
+<table class="list stack"><thead><tr>`, t.name+"-table", t.title)
+	for _, c := range t.columns {
+		fmt.Fprintf(&b, `<th scope="col"%s>%s</th>`, map[bool]string{true: ` class="n"`}[strings.HasPrefix(c.class, "n")], c.head)
+	}
+	b.WriteString("</tr></thead>\n<tbody>{{range .Rows}}<tr>\n")
+	for _, c := range t.columns {
+		label := c.head
+		if strings.HasPrefix(label, "<") { // it is not shown
+			label = ""
+		}
+		fmt.Fprintf(&b, "\t<td data-label=%q class=%q>%s</td>\n", label, c.class, c.cell)
+	}
+	fmt.Fprintf(&b, `</tr>{{end}}</tbody></table></div>{{else}}<p class="empty">%s</p>{{end}}{{end}}`, t.empty)
+	return b.String()
+}
+
+func (l *list[F, P]) shape() table { return l.table }
+
+func (l *list[F, P]) page() page { return page{"GET /console/" + l.name, l.serve} }
+
+func (l *list[F, P]) serve(v *visit) error {
+	view, done, err := l.view(v)
+	if err != nil || done {
+		return err
+	}
+	return v.render(l.name, view.Title, view)
+}
+
+// view reads what the address asks for. If that is a file, it is written and done is true.
+func (l *list[F, P]) view(v *visit) (view listView, done bool, err error) {
+	q := v.r.URL.Query()
+	view = listView{Title: l.title, Hint: l.hint, Path: v.r.URL.Path}
+	members := membersOf(reflect.TypeFor[F]())
+	var at listSpan
+	if _, timed := members["since"]; timed {
+		at = v.spanOf(q)
+		view.Span = &at
+	}
+	f := filterOf[F](q, at)
+	view.Fields, view.Folded = l.views(v, l.fields), l.views(v, l.folded)
+	view.Open = at != listSpan{}
+	var folded []string
+	for _, w := range view.Folded {
+		view.Open = view.Open || w.Value != ""
+		folded = append(folded, strings.ToLower(w.Label))
+	}
+	if view.Span != nil {
+		folded = append(folded, "time")
+	}
+	view.Fold = strings.TrimSuffix(sentence(strings.Join(folded, ", ")), ".")
+	if at.Wrong != "" && !v.wantsSheet() {
+		return view, false, nil
+	}
+	if err := at.wrong(); err != nil { // a file cannot say so
+		return view, false, err
+	}
+	page, done, err := readList(v, func(o client.PageOptions) (P, error) { return l.read(v, f, o) })
+	if err != nil || done {
+		return view, done, err
+	}
+	found := reflect.ValueOf(page)
+	entries := found.Field(entriesOf(found.Type()))
+	view.Rows = entries.Interface()
+	if l.rows != nil {
+		if view.Rows, err = l.rows(v, page); err != nil {
+			return view, false, err
+		}
+	}
+	if l.acts != nil {
+		view.Acts = l.acts(v, f, page)
+	}
+	if next := nextOf(page); next != nil {
+		to := queryFor(f)
+		to.Set("cursor", *next)
+		view.Next, view.Partial = view.Path+"?"+to.Encode(), entries.Len() < pageSize
+	}
+	return view, false, nil
+}
+
+// views returns the fields with what was typed.
+func (l *list[F, P]) views(v *visit, fields []field) (views []fieldView) {
+	members := membersOf(reflect.TypeFor[F]())
+	for _, f := range fields {
+		m, is := members[f.name]
+		if !is {
+			panic(l.name + ": the filter has no " + f.name)
+		}
+		w := fieldView{Name: f.name, Label: f.label, Hint: f.hint, Value: v.query(f.name), Max: m.Tag.Get("maxLength")}
+		if w.Max == "" {
+			w.Max = "200"
+		}
+		if f.options != nil {
+			w.Options = f.options(v)
+		} else {
+			w.Options = optionsOf(m.Type)
+		}
+		views = append(views, w)
+	}
+	return views
+}
+
+// optionsOf returns the values of a type of a few words, after all of them; nil: it has no such.
+func optionsOf(t reflect.Type) []option {
+	values, is := t.MethodByName("Values")
+	if !is {
+		return nil
+	}
+	options := []option{{Text: "all"}}
+	list := values.Func.Call([]reflect.Value{reflect.Zero(t)})[0]
+	for i := range list.Len() {
+		options = append(options, optionOf(list.Index(i).Interface()))
+	}
+	return options
+}
+
+// optionOf returns a value as a person chooses it.
+func optionOf(value any) option {
+	o := option{Value: fmt.Sprint(value)}
+	if t, is := value.(countersign.Type); is {
+		return option{Value: strconv.Itoa(int(t)), Text: t.Words()}
+	}
+	if m, is := value.(interface{ Means() string }); is {
+		o.Means = m.Means()
+	}
+	o.Text = strings.ReplaceAll(o.Value, "_", " ")
+	return o
+}
+
+// membersOf returns the members of a filter by the names of their parameters.
+func membersOf(filter reflect.Type) map[string]reflect.StructField {
+	members := map[string]reflect.StructField{}
+	for _, f := range reflect.VisibleFields(filter) {
+		name := f.Tag.Get("query")
+		if name == "" {
+			name = strings.ToLower(f.Name[:1]) + f.Name[1:]
+		}
+		if !f.Anonymous && name != "-" {
+			members[name] = f
+		}
+	}
+	return members
+}
+
+// filterOf reads a filter from the parameters of an address or a form. A number that is none
+// selects all.
+func filterOf[F any](q url.Values, at listSpan) (f F) {
+	v := reflect.ValueOf(&f).Elem()
+	for name, m := range membersOf(reflect.TypeFor[F]()) {
+		switch text, member := strings.TrimSpace(q.Get(name)), v.FieldByIndex(m.Index); {
+		case name == "since":
+			member.SetInt(int64(at.since))
+		case name == "until":
+			member.SetInt(int64(at.until))
+		case member.CanInt():
+			n, _ := strconv.Atoi(text)
+			member.SetInt(int64(n))
+		default:
+			member.SetString(text)
+		}
+	}
+	return f
+}
+
+// queryFor returns the parameters that filterOf reads f from. A time is absolute: how long ago is
+// another time on the next page.
+func queryFor(f any) url.Values {
+	q, v := url.Values{}, reflect.ValueOf(f)
+	for name, m := range membersOf(v.Type()) {
+		member := v.FieldByIndex(m.Index)
+		if member.IsZero() {
+			continue
+		}
+		switch value := member.Interface().(type) {
+		case client.Time:
+			q.Set(name, value.String())
+		case countersign.Type:
+			q.Set(name, strconv.Itoa(int(value)))
+		default:
+			q.Set(name, fmt.Sprint(value))
+		}
+	}
+	return q
+}
