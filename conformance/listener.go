@@ -137,7 +137,7 @@ func (h *Listener) show(r *http.Request, body []byte, err error) (n int) {
 	case err != nil:
 		says = fmt.Sprintf("refused    its body did not arrive: %v\n", err)
 	case len(body) > 0:
-		says, _ = h.reader.Explain(body)
+		says = h.reader.Read(body).String()
 		kept = h.keep(body)
 	}
 	fmt.Fprintf(h.c.Out, "\ncallback %d: %s %s from %s\n%s%s", h.n, r.Method, strconv.QuoteToGraphic(r.URL.Path), r.RemoteAddr, says, kept)

@@ -12,6 +12,7 @@ import (
 // holds the key. Never send it to a peer: it tells what ErrOpen hides.
 type Explanation struct {
 	Form        BodyForm           // the form that the Base64 came in
+	Field       string             // the field or member that carried it; "" for data, or none
 	BodyBytes   int                // the body as given
 	Base64Chars int                // characters of Base64, line ends not counted; 0 if none was found
 	SealedBytes int                // the decoded Base64; 0 if it cannot be decoded
@@ -185,7 +186,11 @@ func isText(b []byte) bool {
 // String renders e in lines for a terminal.
 func (e *Explanation) String() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "body       %d bytes, %v\n", e.BodyBytes, e.Form)
+	fmt.Fprintf(&s, "body       %d bytes, %v", e.BodyBytes, e.Form)
+	if e.Field != "" && e.Field != member {
+		fmt.Fprintf(&s, ", in %s", e.Field)
+	}
+	s.WriteByte('\n')
 	if e.Base64Chars > 0 {
 		fmt.Fprintf(&s, "Base64     %d characters\n", e.Base64Chars)
 	}

@@ -6,7 +6,6 @@ import (
 
 	"countersign/envelope"
 	"countersign/internal/learn"
-	"countersign/merchant"
 )
 
 type openCmd struct {
@@ -33,9 +32,9 @@ func (c *openCmd) Run(std streams) error {
 		return err
 	}
 	if c.Explain {
-		says, opened := learn.Reader{Key: key, Padding: padding, Field: merchant.DefaultBodyField}.Explain(body)
-		fmt.Fprint(std.out, says)
-		if !opened {
+		found := learn.Reader{Key: key, Padding: padding}.Read(body)
+		fmt.Fprint(std.out, found)
+		if found.Err != nil {
 			return errNotOpened
 		}
 		return nil

@@ -26,7 +26,6 @@ import (
 	"countersign/internal/daemon"
 	"countersign/internal/db"
 	"countersign/internal/learn"
-	"countersign/merchant"
 )
 
 //go:embed try.html
@@ -191,7 +190,7 @@ func (t *tap) end() []string {
 
 // wrap wraps the merchant's handler. A response goes out when what it says was noted.
 func (t *tap) wrap(key *envelope.Key, next http.Handler) http.Handler {
-	reader := learn.Reader{Key: key, Field: merchant.DefaultBodyField}
+	reader := learn.Reader{Key: key}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !t.on.Load() || r.Header.Get("User-Agent") != conformance.UserAgent { // the service's own callbacks go on meanwhile
 			next.ServeHTTP(w, r)
@@ -208,8 +207,7 @@ func (t *tap) wrap(key *envelope.Key, next http.Handler) http.Handler {
 		t.said()
 		rec := httptest.NewRecorder()
 		next.ServeHTTP(rec, r)
-		says, _ := reader.Explain(body)
-		t.seen = append(t.seen, says+"decided    "+t.said())
+		t.seen = append(t.seen, reader.Read(body).String()+"decided    "+t.said())
 		for name, values := range rec.Header() {
 			w.Header()[name] = values
 		}

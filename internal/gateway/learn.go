@@ -48,9 +48,9 @@ func (g *Gateway) learn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	seen := g.c.reader().Seen(body, facts, 1)
-	kept := book.Refused{Content: contentOf(merchant.Refused{Body: body, Opened: seen.Plain}), Body: body, Opened: seen.Opened, Type: seen.Type, ID: seen.ID,
+	kept := book.Refused{Content: contentOf(merchant.Refused{Body: body, Opened: seen.Plaintext}), Body: body, Opened: seen.Err == nil, Type: seen.Type, ID: seen.ID,
 		Reason: client.RefusalLearning, Facts: facts, ErrCode: int64(countersign.CodeInternal), Message: learnMessage}
-	if blocks := g.c.reader().Blocks(seen.Finding, body); blocks != nil {
+	if blocks := merchant.ReadBlocks(c.Key, seen.Padding, seen.Field, body); blocks != nil {
 		err = g.book.Remember(r.Context(), merchant.Entry{Blocks: blocks, At: g.c.Now()})
 	}
 	if err == nil {
@@ -62,7 +62,7 @@ func (g *Gateway) learn(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not kept", http.StatusServiceUnavailable)
 		return
 	}
-	g.c.Log.Info("a callback was kept to learn from", "type", int(seen.Type), "id", seen.ID, "opened", seen.Opened)
+	g.c.Log.Info("a callback was kept to learn from", "type", int(seen.Type), "id", seen.ID, "opened", seen.Err == nil)
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(response)
 }

@@ -131,14 +131,14 @@ func (a *server) refusedCallback(c *api.Call, _ api.None, _ api.None) (client.Re
 // explain says what a body holds, with the key that opens it.
 func (a *server) explain(body []byte) string {
 	reader := a.c.reader()
-	text, opened := reader.Explain(body)
-	if !opened && a.c.Callbacks.NextKey != nil {
+	found := reader.Read(body)
+	if found.Err != nil && a.c.Callbacks.NextKey != nil {
 		reader.Key = a.c.Callbacks.NextKey
-		if other, opened := reader.Explain(body); opened {
-			return other
+		if other := reader.Read(body); other.Err == nil {
+			found = other
 		}
 	}
-	return text
+	return found.String()
 }
 
 // takeRefused takes a refused callback as if it came now. If the process dies after it was

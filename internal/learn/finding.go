@@ -4,15 +4,18 @@ package learn
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"countersign"
 	"countersign/envelope"
 	"countersign/internal/strictjson"
+	"countersign/merchant"
 )
 
 // Reader reads what a provider sends.
@@ -22,52 +25,47 @@ type Reader struct {
 	Field   string // see merchant.Profile.BodyField
 }
 
-// Finding is what one body shows. Its texts hold names of members and no values.
+// Finding is what one body shows, in the form, the padding and the field in which it opens if any does.
 type Finding struct {
-	Form  envelope.BodyForm
-	Field string // that carries the body, where it is not the Reader's
-	OAEP  bool   // requests are padded so, where the Reader expected otherwise
+	envelope.Explanation
+	Padding envelope.Padding
 
-	Seal  string   // how the body is sealed, or why it does not open
-	Try   []string // what to do about it
-	outer bool     // it does not come as far as a key: no setting helps
+	Type    countersign.Type
+	ID      string // trackingId or callBackId, for attempts of one callback
+	Binding countersign.Binding
+	Strict  bool    // the strict rules take it
+	Lenient bool    // the lenient rules take it
+	Refused []error // why they do not
 
-	Opened    bool
-	Plain     []byte // what it opened to
-	Type      countersign.Type
-	ID        string              // trackingId or callBackId, for attempts of one callback
-	Names     []string            // of the members, in their order
-	Missing   []string            // members of the interface that are not there
-	Different []string            // members that have another form, each with its kind
-	Unknown   []string            // members that the interface does not have
-	Binding   countersign.Binding // of the requestUUID
-	UUID      string              // what the requestUUID is
-	Strict    bool                // the strict rules take it
-	Lenient   bool                // the lenient rules take it
-	Refused   []error             // why they do not
+	message string // what the plaintext is, for a terminal
 }
 
 // Read says what body shows.
 func (r Reader) Read(body []byte) Finding {
-	var f Finding
-	inner, form, err := envelope.UnwrapField(body, r.Field)
-	if err != nil {
-		if field := otherField(body); field != "" {
-			f.Field = field
-			inner, form, err = envelope.UnwrapField(body, field)
+	field, found := cmp.Or(r.Field, merchant.DefaultBodyField), body
+	inner, form, err := envelope.UnwrapField(body, field)
+	if other := otherField(body); err != nil && other != "" {
+		field = other
+		inner, form, err = envelope.UnwrapField(body, field)
+	}
+	if err == nil {
+		found = inner
+	}
+	f := Finding{Explanation: *envelope.Explain(r.Key, r.Padding, found), Padding: r.Padding}
+	if f.Err != nil && r.Key.HasPrivate() { // the public part opens one padding only
+		for _, padding := range []envelope.Padding{envelope.PKCS1v15, envelope.OAEP} {
+			if again := envelope.Explain(r.Key, padding, found); again.Err == nil {
+				f.Explanation, f.Padding = *again, padding
+			}
 		}
 	}
-	f.Form, f.outer = form, outer(err)
-	if err != nil {
-		f.Seal, f.Try = "no sealed body: "+err.Error(), envelope.Diagnose(r.Key, r.Padding, body, err)
-		return f
+	if f.BodyBytes, f.Form, f.Err = len(body), form, cmp.Or(err, f.Err); form == envelope.FormField || form == envelope.FormObject {
+		f.Field = field
 	}
-	r.open(&f, inner)
+	if f.Err == nil {
+		f.readMessage(r.Key.HasPrivate())
+	}
 	return f
-}
-
-func outer(err error) bool {
-	return errors.Is(err, envelope.ErrBodyForm) || errors.Is(err, envelope.ErrBase64) || errors.Is(err, envelope.ErrEmpty)
 }
 
 // otherField finds the one form field or JSON member that can be a sealed body.
@@ -84,8 +82,8 @@ func otherField(body []byte) (found string) {
 		}
 	}
 	for _, name := range names {
-		if strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
-			continue // no name that a setting takes
+		if !settable.MatchString(name) {
+			continue
 		}
 		inner, form, err := envelope.UnwrapField(body, name)
 		if err != nil || form == envelope.FormBare || len(inner) < envelope.MinBits/8 {
@@ -99,62 +97,104 @@ func otherField(body []byte) (found string) {
 	return found
 }
 
-// open opens the body with the Reader's key, in the padding that does it.
-func (r Reader) open(f *Finding, inner []byte) {
-	e := envelope.Explain(r.Key, r.Padding, inner)
-	if e.Err != nil && r.Key.HasPrivate() {
-		other := envelope.OAEP
-		if r.Padding == envelope.OAEP {
-			other = envelope.PKCS1v15
-		}
-		if again := envelope.Explain(r.Key, other, inner); again.Err == nil {
-			e, f.OAEP = again, other == envelope.OAEP
-		}
-	}
-	if e.Err != nil {
-		f.Seal, f.Try, f.outer = e.Err.Error(), e.Hints, outer(e.Err)
-		return
-	}
-	f.Opened, f.Plain = true, e.Plaintext
-	f.Seal = fmt.Sprintf("%d × %d bits; %s", len(e.Blocks), r.Key.Bits(), e.Direction)
-	f.message(e.Plaintext)
+var (
+	settable = regexp.MustCompile(`^[A-Za-z0-9_-]+$`) // names that a setting takes
+	anyUUID  = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+)
+
+// outer reports whether the body does not come as far as a key, so that no setting helps.
+func (f Finding) outer() bool {
+	return errors.Is(f.Err, envelope.ErrBodyForm) || errors.Is(f.Err, envelope.ErrBase64) || errors.Is(f.Err, envelope.ErrEmpty)
 }
 
-// message says what the opened plaintext is.
-func (f *Finding) message(plain []byte) {
-	obj, err := strictjson.ParseObject(plain, countersign.MaxMessage)
-	if err != nil {
-		f.Refused = countersign.Faults(plain, countersign.ParseOptions{Lenient: true})
-		return
-	}
-	kinds := map[string]string{}
-	for _, m := range obj.Members {
-		f.Names = append(f.Names, printable(m.Name))
-		kinds[m.Name] = kindOf(obj.Raw(m))
-	}
-	id := countersign.Identify(plain)
-	f.Type, f.ID = id.Type, id.EventID()
-	strict := countersign.Faults(plain, countersign.ParseOptions{})
+// readMessage says what the opened plaintext is. What a private part opened may be an answer,
+// and most answers pass for a lenient request.
+func (f *Finding) readMessage(private bool) {
+	plain := f.Plaintext
+	id, strict := countersign.Identify(plain), countersign.Faults(plain, countersign.ParseOptions{})
+	f.Type, f.ID, f.Binding = id.Type, id.EventID(), countersign.CheckBinding(plain)
 	f.Refused = countersign.Faults(plain, countersign.ParseOptions{Lenient: true})
 	f.Strict, f.Lenient = len(strict) == 0, len(f.Refused) == 0
+	if answer := answerOf(plain); private && !f.Strict && answer != "" {
+		f.message = "message    answer to a " + answer + "\n"
+		return
+	}
+
+	var s strings.Builder
+	add := func(word string, texts ...string) {
+		if len(texts) > 0 {
+			fmt.Fprintf(&s, "%-10s %s\n", word, strings.Join(texts, ", "))
+		}
+	}
+	if f.Lenient {
+		add("message", fmt.Sprintf("callback type %d, %v", int(f.Type), f.Type))
+	} else {
+		add("message", fmt.Sprintf("no valid request: %v", f.Refused[0]))
+	}
+	obj, err := strictjson.ParseObject(plain, countersign.MaxMessage)
+	if err == nil {
+		f.members(obj, strict, add)
+		add("binding", fmt.Sprintf("%v; the requestUUID is %s", f.Binding, uuidOf(plain)))
+	}
+	switch {
+	case f.Strict:
+		add("rules", "it has the form of the interface")
+	case f.Lenient:
+		add("rules", "it differs from the interface without loss: lenient")
+	}
+	for _, fault := range f.Refused {
+		add("refused", fmt.Sprintf("%v; no setting changes that, the provider must", fault))
+	}
+	if err == nil {
+		add("fits", flags(fitOf([]Seen{{Finding: *f}}).settings()))
+	}
+	f.message = s.String()
+}
+
+// answerOf says what plain answers; empty: it is no answer.
+func answerOf(plain []byte) string {
+	_, withdrawal := countersign.ParseWithdrawalAnswer(plain)
+	_, deposit := countersign.ParseDepositAnswer(plain)
+	_, notice := countersign.ParseNoticeAnswer(plain)
+	switch {
+	case withdrawal == nil:
+		return "withdrawal confirmation"
+	case deposit == nil:
+		return "deposit"
+	case notice == nil:
+		return "notice"
+	}
+	return ""
+}
+
+// members adds names of members, in their order, and no values.
+func (f *Finding) members(obj *strictjson.Object, strict []error, add func(word string, texts ...string)) {
+	var names, missing, different, unknown []string
+	kinds := map[string]string{}
+	for _, m := range obj.Members {
+		names = append(names, printable(m.Name))
+		kinds[m.Name] = kindOf(obj.Raw(m))
+	}
 	for _, fault := range strict {
 		var at *countersign.MemberError
 		if !errors.As(fault, &at) {
 			continue
 		}
 		if kind, there := kinds[at.Member]; there && kind != "null" {
-			f.Different = append(f.Different, fmt.Sprintf("%s is %s", printable(at.Member), kind))
+			different = append(different, fmt.Sprintf("%s is %s", printable(at.Member), kind))
 		} else {
-			f.Missing = append(f.Missing, at.Member)
+			missing = append(missing, at.Member)
 		}
 	}
-	if cb, err := countersign.ParseCallback(plain, countersign.ParseOptions{Lenient: true}); err == nil {
+	if cb, err := countersign.ParseCallback(f.Plaintext, countersign.ParseOptions{Lenient: true}); err == nil {
 		for _, m := range cb.Unknown() {
-			f.Unknown = append(f.Unknown, printable(m.Name))
+			unknown = append(unknown, printable(m.Name))
 		}
 	}
-	f.Binding = countersign.CheckBinding(plain)
-	f.UUID = uuidOf(plain)
+	add("members", names...)
+	add("missing", missing...)
+	add("different", different...)
+	add("unknown", unknown...)
 }
 
 // printable makes a text that a stranger chose safe for a terminal, and short.
@@ -162,38 +202,25 @@ func printable(text string) string { return strictjson.Printable(text) }
 
 // kindOf says what a JSON value is, as far as it matters here.
 func kindOf(raw string) string {
-	switch raw[0] {
-	case '"':
-		if strings.ContainsAny(strictjson.Text(raw), "eE") && strings.Trim(strictjson.Text(raw), "0123456789.eE+-") == "" {
-			return "a text with an exponent"
-		}
-		return "a text"
-	case '{':
-		return "an object"
-	case '[':
-		return "an array"
-	case 't', 'f':
-		return "true or false"
-	case 'n':
-		return "null"
+	kind := cmp.Or(map[byte]string{'"': "a text", '{': "an object", '[': "an array", 't': "true or false", 'f': "true or false", 'n': "null"}[raw[0]], "a number")
+	number := strings.Trim(raw, `"`)
+	if strings.ContainsAny(number, "eE") && strings.Trim(number, "0123456789.eE+-") == "" {
+		return kind + " with an exponent"
 	}
-	if strings.ContainsAny(raw, "eE") {
-		return "a number with an exponent"
-	}
-	return "a number"
+	return kind
 }
 
-// uuidOf says what the requestUUID is.
 func uuidOf(plain []byte) string {
 	start, end, ok := countersign.UUIDSpan(plain)
-	if !ok {
+	switch {
+	case !ok:
 		return "not 36 characters"
+	case !anyUUID.Match(plain[start:end]):
+		return "no UUID"
 	}
-	id := string(plain[start:end])
-	for i, c := range []byte(id) {
-		if dash := i == 8 || i == 13 || i == 18 || i == 23; dash != (c == '-') || !dash && !strings.ContainsRune("0123456789abcdefABCDEF", rune(c)) {
-			return "no UUID"
-		}
-	}
-	return "a UUID of version " + id[14:15]
+	return "a UUID of version " + string(plain[start+14])
 }
+
+// String says for a terminal what the body holds, block by block, what message it is, and which
+// settings of the gateway fit. It holds the plaintext.
+func (f Finding) String() string { return f.Explanation.String() + f.message }

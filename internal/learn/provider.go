@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"countersign"
@@ -63,7 +62,7 @@ func (r Reader) Seen(body []byte, facts []client.Fact, number int64) Seen {
 		case f.Member == factPath:
 			s.Path = f.Came
 		case f.Member == factEncoding:
-			s.Finding = Finding{Seal: "the header Content-Encoding says " + f.Came + ": " + f.Cause, outer: true}
+			s.Finding = Finding{Explanation: envelope.Explanation{Err: fmt.Errorf("%w: the header Content-Encoding says %s: %s", envelope.ErrBodyForm, f.Came, f.Cause)}}
 		case f.Cause != "":
 			s.APIKey = f.Came
 		default:
@@ -77,9 +76,9 @@ func (r Reader) Seen(body []byte, facts []client.Fact, number int64) Seen {
 type fit struct {
 	list                           []Seen
 	notify, withdraw, header, body string
+	padding                        string
 	onePath                        bool // the provider posts all types to one path, which no setting takes
-	oaep                           bool
-	holds, not                     int // callbacks that are bound to their requestUUID, and that are not
+	holds, not                     int  // callbacks that are bound to their requestUUID, and that are not
 }
 
 // fitOf counts what list shows. What most of the callbacks show wins, so that a stray one does not
@@ -88,7 +87,7 @@ func fitOf(list []Seen) fit {
 	most := func(show func(Seen) string) (is string) {
 		n := map[string]int{}
 		for _, s := range list {
-			if got := show(s); s.Opened && got != "" {
+			if got := show(s); s.Err == nil && got != "" {
 				if n[got]++; n[got] >= n[is] {
 					is = got
 				}
@@ -104,8 +103,8 @@ func fitOf(list []Seen) fit {
 			return ""
 		})
 	}
-	f := fit{list: list, notify: path(countersign.LaneNotify), withdraw: path(countersign.LaneWithdraw), body: most(fieldOf),
-		header: most(func(s Seen) string { return s.APIKey }), oaep: most(func(s Seen) string { return strconv.FormatBool(s.OAEP) }) == "true"}
+	f := fit{list: list, notify: path(countersign.LaneNotify), withdraw: path(countersign.LaneWithdraw), body: most(func(s Seen) string { return s.Field }),
+		header: most(func(s Seen) string { return s.APIKey }), padding: most(func(s Seen) string { return s.Padding.String() })}
 	if f.onePath = f.notify != "" && f.notify == f.withdraw; f.onePath {
 		f.withdraw = merchant.DefaultWithdrawPath
 		if f.notify == f.withdraw {
@@ -121,19 +120,11 @@ func fitOf(list []Seen) fit {
 // count counts callbacks that opened.
 func (f fit) count(is func(Seen) bool) (n int) {
 	for _, s := range f.list {
-		if s.Opened && is(s) {
+		if s.Err == nil && is(s) {
 			n++
 		}
 	}
 	return n
-}
-
-// fieldOf returns the field or member that carries the body; empty where none does.
-func fieldOf(s Seen) string {
-	if s.Form == envelope.FormBare {
-		return ""
-	}
-	return cmp.Or(s.Field, merchant.DefaultBodyField)
 }
 
 // setting is one of the gateway: a flag without its dashes, in TOML a key.
@@ -151,7 +142,7 @@ func (f fit) settings() (out []setting) {
 		}
 	}
 	unbound := f.not > 0 && f.holds == 0
-	add(f.oaep, false, "oaep", true)
+	add(f.padding == envelope.OAEP.String(), false, "oaep", true)
 	add(f.notify != merchant.DefaultNotifyPath, false, "notify-path", f.notify)
 	add(f.withdraw != merchant.DefaultWithdrawPath, false, "withdraw-path", f.withdraw)
 	add(unbound, true, "provider", "other")
@@ -193,12 +184,9 @@ func (f fit) faults(s Seen) (out []fault) {
 			out = append(out, fault{s.Type, fmt.Sprintf(format, args...), right})
 		}
 	}
-	if !s.Opened {
-		right := ""
-		if s.outer {
-			right = rightForm
-		}
-		add(true, right, "does not open: %s", s.Seal)
+	if s.Err != nil {
+		add(s.outer(), rightForm, "does not open: %v", s.Err)
+		add(!s.outer(), "", "does not open: %v", s.Err) // the key may be wrong here
 		return out
 	}
 	for _, refused := range s.Refused[:min(len(s.Refused), 8)] {
@@ -213,8 +201,8 @@ func (f fit) faults(s Seen) (out []fault) {
 	elsewhere := s.Type.Known() && s.Path != at
 	add(elsewhere && f.onePath, "callbacks of type 2 go to a URL of their own, all other types to another one", "it comes to the URL of the other types, %s", s.Path)
 	add(elsewhere && !f.onePath, rightWay, "it comes to %s, others of its kind to %s", s.Path, at)
-	add(fieldOf(s) != "" && fieldOf(s) != f.body, rightWay, "its body is in %s, that of others in %s", printable(fieldOf(s)), printable(f.body))
-	add(s.OAEP != f.oaep, rightWay, "it is padded otherwise than others")
+	add(s.Field != "" && s.Field != f.body, rightWay, "its body is in %s, that of others in %s", s.Field, f.body)
+	add(s.Padding.String() != f.padding, rightWay, "it is padded otherwise than others")
 	add(s.APIKey != f.header, rightWay, "its API key is in the header %s, that of others in %s", s.APIKey, f.header)
 	return out
 }
