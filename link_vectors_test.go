@@ -23,7 +23,7 @@ import (
 	"countersign/envelope"
 )
 
-// linkVector is one line of testdata/vectors/link.jsonl. PROTOCOL.md, section Vectors,
+// linkVector is one line of testdata/vectors/link.jsonl. testdata/README.md
 // describes its members.
 type linkVector struct {
 	Name           string `json:"name"`

@@ -27,7 +27,7 @@ import (
 
 var updatePermits = flag.Bool("update-permits", false, "write testdata/vectors/permits.jsonl anew")
 
-// permitVector is one line of testdata/vectors/permits.jsonl (PROTOCOL.md, Vectors).
+// permitVector is one line of testdata/vectors/permits.jsonl (testdata/README.md).
 type permitVector struct {
 	Name        string `json:"name"`
 	Key         string `json:"key"`
