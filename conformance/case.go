@@ -12,7 +12,7 @@ type Case struct {
 	Name     string   `json:"name"`            // group/what, unique
 	Rule     string   `json:"rule"`            // section and number of PROTOCOL.md, such as "Sealing, S5"
 	About    string   `json:"about"`           // what must happen, one sentence
-	Needs    []Need   `json:"needs,omitempty"` // the case is skipped without them
+	Needs    []*Need  `json:"needs,omitempty"` // the case is skipped without them
 
 	run func(*session) // ends with fail or skip, or passes
 }
@@ -29,28 +29,6 @@ const (
 	// Should: no money depends on it with this project's service. It helps against
 	// other services, against strangers who waste the endpoint's time, or who reads the log.
 	Should Severity = "should"
-)
-
-// Need is something that a case requires. A case whose needs are not met is
-// skipped.
-type Need string
-
-// The needs.
-const (
-	NeedOrder       Need = "an order that the endpoint knows"
-	NeedCallbackKey Need = "a callback API key"
-	NeedBound       Need = "a service that binds"
-	NeedUnbound     Need = "a service that does not bind"
-	NeedUsual       Need = "a service that keeps to the forms of the interface"
-	NeedOther       Need = "a service that is not of this project"
-	NeedNoDetails   Need = "a service that is not given the details of withdrawals"
-	NeedOwnPair     Need = "a pair that the merchant made"
-	NeedPKCS1       Need = "PKCS #1 v1.5 padding of requests"
-	NeedLongOrder   Need = "an order whose amount has more than 17 digits"
-	NeedEffects     Need = "a look at credits"
-	NeedRestart     Need = "a way to kill the endpoint"
-	NeedSigning     Need = "a service that signs its requests"
-	NeedAnswerKey   Need = "the key that signs answers"
 )
 
 // Ending is how a case ended. The zero Ending is Fail.

@@ -9,7 +9,7 @@ import (
 // attacker could who has seen some. How a merchant detects them depends on the
 // service (PROTOCOL.md, Binding).
 func bindingCases() []Case {
-	bound, unbound := []Need{NeedBound}, []Need{NeedUnbound}
+	bound, unbound := []*Need{NeedBound}, []*Need{NeedUnbound}
 	return []Case{
 		{901, Must, "binding/absent", "Binding, B4", "A request that is not bound is refused.", bound, bindingAbsent},
 		{902, Must, "binding/broken", "Binding, B3", "A request bound to other bytes is refused.", bound, bindingBroken},
@@ -19,10 +19,10 @@ func bindingCases() []Case {
 		{906, Must, "binding/repeated-white-space", "Binding, B4", "A block of white space, repeated, is refused although it changes no member.", bound, repeatedSpace},
 		{907, Must, "binding/left-out-member", "Binding, B4", "A deposit from which a block with an unknown member was cut is refused.", bound, leftOut},
 		{908, Must, "binding/upper-case", "Binding, B2", "The digits of a bound requestUUID are lower case.", bound, upperCase},
-		{909, Must, "binding/spliced-withdrawal", "Binding, B4", "The beginning of one withdrawal request with the callBackId of another is refused.", []Need{NeedBound, NeedOrder}, splicedWithdrawal},
+		{909, Must, "binding/spliced-withdrawal", "Binding, B4", "The beginning of one withdrawal request with the callBackId of another is refused.", []*Need{NeedBound, NeedOrder}, splicedWithdrawal},
 		{921, Must, "binding/first-block-other-rest", "Binding, B5", "A first block that was seen with another rest is refused.", unbound, firstBlockOtherRest},
 		{922, Must, "binding/first-block-same-rest", "Binding, B5", "The same first block with the same rest is a repeat.", unbound, firstBlockSameRest},
-		{923, Must, "binding/withdrawal-other-rest", "Binding, B5", "The first block of a withdrawal request with another rest is refused.", []Need{NeedUnbound, NeedOrder}, withdrawalOtherRest},
+		{923, Must, "binding/withdrawal-other-rest", "Binding, B5", "The first block of a withdrawal request with another rest is refused.", []*Need{NeedUnbound, NeedOrder}, withdrawalOtherRest},
 		{924, Must, "binding/last-blocks-other-beginning", "Binding, B5", "The blocks with the requestUUID of one deposit behind the beginning of another are refused.", unbound, lastBlocksOtherBeginning},
 	}
 }

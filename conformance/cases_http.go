@@ -18,7 +18,7 @@ import (
 
 // httpCases are about the transport around the sealed body.
 func httpCases() []Case {
-	callbackKey := []Need{NeedCallbackKey}
+	callbackKey := []*Need{NeedCallbackKey}
 	return []Case{
 		{601, Should, "http/other-method", "HTTP, H2", "A method other than POST is answered with status 405.", nil, otherMethods},
 		{602, Must, "http/no-api-key", "HTTP, H2", "A request without X-API-KEY is answered with status 401.", callbackKey, apiKey(func(string) string { return "" })},
@@ -51,7 +51,7 @@ func httpCases() []Case {
 			refuses(countersign.TypeRequestWithdraw, countersigntest.FaultWrongURL)},
 		{618, Should, "http/slow-headers", "HTTP, H2", "A request whose headers never end is given up, and delays no other request.", nil, slowHeaders},
 		{619, Must, "http/public-part-alone", "Keys, K8", "With a pair that the merchant made, a request without X-API-KEY is answered with status 401.",
-			[]Need{NeedOwnPair}, refuses(countersign.TypeDeposited, countersigntest.FaultNoAPIKey)},
+			[]*Need{NeedOwnPair}, refuses(countersign.TypeDeposited, countersigntest.FaultNoAPIKey)},
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // linkCases are about the signed link: an endpoint that demands signed requests takes no other, and
 // signs what it answers. Each other case has signed requests too, and looks at the signatures of responses.
 func linkCases() []Case {
-	signs, answers := []Need{NeedSigning}, []Need{NeedSigning, NeedAnswerKey}
+	signs, answers := []*Need{NeedSigning}, []*Need{NeedSigning, NeedAnswerKey}
 	return []Case{
 		{1301, Must, "link/accepted", "The signed link, L9", "A signed deposit is accepted, and its response is signed by the merchant's key for this request.", answers, setting()},
 		{1302, Must, "link/refusal", "The signed link, L9", "A refusal of a signed request is signed too.", answers, linkRefusal},
@@ -39,7 +39,7 @@ func linkCases() []Case {
 			})},
 		{1312, Must, "link/replayed", "The signed link, L8", "A request that was signed ten minutes ago and was not taken before is answered with 1002 and signature_old.", signs,
 			refuses(countersign.TypeDeposited, countersigntest.FaultOldSignature)},
-		{1313, Must, "link/withdrawal", "The signed link, L11", "A withdrawal that is asked about without a signature is not confirmed.", []Need{NeedSigning, NeedOrder},
+		{1313, Must, "link/withdrawal", "The signed link, L11", "A withdrawal that is asked about without a signature is not confirmed.", []*Need{NeedSigning, NeedOrder},
 			refuses(countersign.TypeRequestWithdraw, countersigntest.FaultUnsigned)},
 	}
 }

@@ -9,7 +9,7 @@ import (
 // messageCases are malformed messages, correctly sealed and bound, so that only
 // the parser can refuse them.
 func messageCases() []Case {
-	usual := []Need{NeedUsual}
+	usual := []*Need{NeedUsual}
 	return []Case{
 		{801, Must, "message/duplicate-member", "Messages, M2", "A member twice is refused.", nil,
 			malformed([]string{"999"}, func(_ *session, m message, v string) []byte { return m.add("amount", text(v)).bytes() })},

@@ -11,7 +11,7 @@ import (
 // otherCases are what providers send that are not of this project: members left
 // out, and members in other forms that say the same.
 func otherCases() []Case {
-	other, order := []Need{NeedOther}, []Need{NeedOther, NeedOrder}
+	other, order := []*Need{NeedOther}, []*Need{NeedOther, NeedOrder}
 	return []Case{
 		{1001, Must, "other/members-absent", "Messages, M3", "A deposit without members that have no effect is accepted.", other, membersAbsent},
 		{1002, Must, "other/numeric-identifiers", "Messages, M12", "Identifiers that are numbers stand for the text of their digits.", other, numericIdentifiers},

@@ -12,7 +12,7 @@ import (
 // responseCases check the response itself, one rule a case, so that a failure
 // names the rule.
 func responseCases() []Case {
-	order := []Need{NeedOrder}
+	order := []*Need{NeedOrder}
 	return []Case{
 		{501, Must, "response/status", "HTTP, H2", "A callback that was read and judged is answered with status 200.", nil, responseStatus},
 		{502, Must, "response/four-members", "Answers, R1", "A response has apiKey, data, errCode and message, none of them twice.", nil, fourMembers},

@@ -13,15 +13,15 @@ import (
 // restartCases kill the endpoint. What it answered with errCode 0 must outlive that, because
 // a service tells nothing again that was accepted; and what it began must not be done twice.
 func restartCases() []Case {
-	restart := []Need{NeedRestart}
+	restart := []*Need{NeedRestart}
 	return []Case{
 		{1101, Must, "restart/accepted", "Deposit identity, I1", "Deposits that were accepted just before a kill are known and credited after it, and credited once.", restart, restartAccepted},
 		{1102, Must, "restart/at-work", "Deposit identity, I1", "Of deposits on their way during a kill, those that were accepted stay, and all are credited once when they are told again.", restart, restartAtWork},
 		{1103, Must, "restart/possible-duplicate", "Deposit identity, I2", "A transfer that was accepted before a kill and comes under another trackingId is recorded, not credited.",
-			[]Need{NeedRestart, NeedEffects}, restartDuplicate},
+			[]*Need{NeedRestart, NeedEffects}, restartDuplicate},
 		{1104, Must, "restart/withdrawal", "Decision, D4", "An order that was confirmed before a kill is confirmed after it with the same details, and under no other trackingId.",
-			[]Need{NeedRestart, NeedOrder}, restartWithdrawal},
-		{1105, Must, "restart/seen-block", "Binding, B5", "A first block that was seen before a kill, with another rest, is refused.", []Need{NeedRestart, NeedUnbound}, restartBlock},
+			[]*Need{NeedRestart, NeedOrder}, restartWithdrawal},
+		{1105, Must, "restart/seen-block", "Binding, B5", "A first block that was seen before a kill, with another rest, is refused.", []*Need{NeedRestart, NeedUnbound}, restartBlock},
 	}
 }
 
@@ -191,7 +191,7 @@ func restartBlock(s *session) {
 
 // creditCases look at the ledger of the application, which no response shows.
 func creditCases() []Case {
-	effects := []Need{NeedEffects}
+	effects := []*Need{NeedEffects}
 	return []Case{
 		{1201, Must, "credit/exact", "Amounts, A2", "Each deposit is credited with its exact amount, whatever the number of digits.", effects, creditExact},
 		{1202, Must, "credit/repeat", "Deposit identity, I1", "A deposit told several times, also at once and as the same body, is credited once.", effects, creditRepeat},

@@ -13,7 +13,7 @@ import (
 // sealingCases are bodies with a wrong key or a fault in the sealing. None may be
 // accepted.
 func sealingCases() []Case {
-	pkcs1 := []Need{NeedPKCS1}
+	pkcs1 := []*Need{NeedPKCS1}
 	return []Case{
 		{701, Must, "sealing/other-key", "Sealing, S5", "A body sealed with another key is refused.", nil, refuses(countersign.TypeDeposited, countersigntest.FaultOtherKey)},
 		{702, Must, "sealing/other-block-type", "Sealing, S5", "A block of the other type is refused.", pkcs1, otherBlockType},

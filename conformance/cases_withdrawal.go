@@ -12,14 +12,14 @@ import (
 // withdrawalCases ask about withdrawals. The endpoint may confirm only the known
 // order, for its own user.
 func withdrawalCases() []Case {
-	order := []Need{NeedOrder}
+	order := []*Need{NeedOrder}
 	return []Case{
 		{401, Must, "withdrawal/known", "Decision, D1", "A known order is confirmed with its own details.", order, knownOrder},
 		{402, Must, "withdrawal/known-repeat", "Decision, D4", "The same question with a new requestUUID gets the same details.", order, knownAgain},
 		{403, Must, "withdrawal/known-at-once", "Decision, D4", "The same question asked eight times at once gets the same details, each time with its own requestUUID.", order, knownAtOnce},
 		{404, Must, "withdrawal/unknown", "Error codes, E3", "An unknown callBackId is not confirmed.", nil, unknownOrder},
 		{405, Must, "withdrawal/unknown-repeat", "Error codes, E3", "An unknown callBackId asked twice is not confirmed the second time either.", nil, unknownAgain},
-		{406, Must, "withdrawal/other-user", "Answers, R4", "A known callBackId with another tenantUserId is not confirmed.", []Need{NeedOrder, NeedUsual}, otherUser},
+		{406, Must, "withdrawal/other-user", "Answers, R4", "A known callBackId with another tenantUserId is not confirmed.", []*Need{NeedOrder, NeedUsual}, otherUser},
 		{407, Must, "withdrawal/other-case", "Decision, D2", "A callBackId that differs from a known one by the case of a letter is unknown.", order,
 			similar(func(id string) string {
 				return strings.Map(func(r rune) rune {
@@ -34,9 +34,9 @@ func withdrawalCases() []Case {
 		{409, Must, "withdrawal/smuggled-details", "Messages, M6", "Details in unknown members of the request have no effect on the answer.", order, smuggled},
 		{410, Must, "withdrawal/smuggled-unknown", "Messages, M6", "An unknown callBackId is not confirmed from details in the request.", nil, smuggledUnknown},
 		{411, Must, "withdrawal/details-bound", "Decision, D7", "Each detail lies whole in a block that also holds the whole callBackId or requestUUID.",
-			[]Need{NeedOrder, NeedNoDetails, NeedUsual}, detailsBound},
-		{412, Must, "withdrawal/second-tracking-id", "Deposit identity, I1", "A known callBackId under another trackingId is another withdrawal: errCode 2002.", []Need{NeedOrder, NeedUsual}, secondTrackingID},
-		{413, Must, "withdrawal/long-amount", "Amounts, A2", "An order whose amount has more than 17 digits is confirmed with that very amount.", []Need{NeedOrder, NeedLongOrder}, knownAgain},
+			[]*Need{NeedOrder, NeedNoDetails, NeedUsual}, detailsBound},
+		{412, Must, "withdrawal/second-tracking-id", "Deposit identity, I1", "A known callBackId under another trackingId is another withdrawal: errCode 2002.", []*Need{NeedOrder, NeedUsual}, secondTrackingID},
+		{413, Must, "withdrawal/long-amount", "Amounts, A2", "An order whose amount has more than 17 digits is confirmed with that very amount.", []*Need{NeedOrder, NeedLongOrder}, knownAgain},
 	}
 }
 

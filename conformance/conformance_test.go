@@ -49,10 +49,10 @@ func allPass(t *testing.T, c conformance.Config, maySkip ...string) {
 		switch {
 		case r.Ending == conformance.Fail:
 			t.Errorf("failed: %s", describe(r))
-		case r.Problem == "needs "+string(conformance.NeedOwnPair) && c.Key.HasPrivate():
-		case r.Problem == "needs "+string(conformance.NeedOther) && !c.Other, r.Problem == "needs "+string(conformance.NeedUsual) && c.Other:
-		case r.Problem == "needs "+string(conformance.NeedSigning) && c.Sign == nil, r.Problem == "needs "+string(conformance.NeedAnswerKey) && c.AnswerKey == nil:
-		case r.Problem == "needs "+string(conformance.NeedRestart) && c.Restart == nil, r.Problem == "needs "+string(conformance.NeedEffects) && c.Effects == nil:
+		case r.Problem == "needs "+conformance.NeedOwnPair.String() && c.Key.HasPrivate():
+		case r.Problem == "needs "+conformance.NeedOther.String() && !c.Other, r.Problem == "needs "+conformance.NeedUsual.String() && c.Other:
+		case r.Problem == "needs "+conformance.NeedSigning.String() && c.Sign == nil, r.Problem == "needs "+conformance.NeedAnswerKey.String() && c.AnswerKey == nil:
+		case r.Problem == "needs "+conformance.NeedRestart.String() && c.Restart == nil, r.Problem == "needs "+conformance.NeedEffects.String() && c.Effects == nil:
 		case r.Ending == conformance.Skip && !slices.ContainsFunc(maySkip, func(p string) bool { return strings.Contains(r.Problem, p) }):
 			t.Errorf("skipped: %d %s: %s", r.Number, r.Name, r.Problem)
 		}

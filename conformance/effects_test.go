@@ -42,7 +42,7 @@ func TestManyCredits(t *testing.T) {
 		all = append(all, Credit{id, "2.50"})
 		want[id] = effect{1, 1, "2.5"}
 	}
-	s := &session{ctx: t.Context(), blind: map[Need]bool{}, Checker: &Checker{cfg: Config{EffectsWait: time.Millisecond,
+	s := &session{ctx: t.Context(), blind: map[*Need]bool{}, Checker: &Checker{cfg: Config{EffectsWait: time.Millisecond,
 		Effects: func(_ context.Context, ids []string) ([]Credit, error) {
 			if len(ids) > asked {
 				t.Errorf("asked for %d at once", len(ids))

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"countersign/envelope"
 )
 
 // Run runs the chosen cases one after another and reports each when it ends. If
@@ -29,7 +27,7 @@ func (k *Checker) Run(ctx context.Context, report func(Result)) (Summary, error)
 	k.random(b[:])
 	k.prefix = "cs" + hex.EncodeToString(b[:])
 	k.settled, k.waits = map[string]effect{}, 0
-	unseen := map[Need]int{}
+	unseen := map[*Need]int{}
 	for _, c := range Cases() {
 		if k.cfg.Only != nil && !k.cfg.Only(c) {
 			continue
@@ -84,11 +82,11 @@ func (k *Checker) dial(ctx context.Context, u *url.URL) (net.Conn, error) {
 
 // session begins exchanges of their own.
 func (k *Checker) session(ctx context.Context) *session {
-	return &session{Checker: k, ctx: ctx, publicKey: k.cfg.Key.PublicBase64(), effects: map[string]effect{}, blind: map[Need]bool{}}
+	return &session{Checker: k, ctx: ctx, publicKey: k.cfg.Key.PublicBase64(), effects: map[string]effect{}, blind: map[*Need]bool{}}
 }
 
 // runCase runs c. blind is what it could not look at.
-func (k *Checker) runCase(ctx context.Context, c Case) (res Result, blind map[Need]bool) {
+func (k *Checker) runCase(ctx context.Context, c Case) (res Result, blind map[*Need]bool) {
 	s := k.session(ctx)
 	s.number = c.Number
 	res = Result{Case: c}
@@ -111,47 +109,14 @@ func (k *Checker) runCase(ctx context.Context, c Case) (res Result, blind map[Ne
 			panic(v)
 		}
 	}()
-	if need := s.lacking(c); need != "" {
+	if need := s.lacking(c); need != nil {
+		s.blind[need] = true
 		skip("needs %s", need)
 	}
 	c.run(s)
 	s.advice = ""
 	s.checkEffects()
 	return res, s.blind
-}
-
-func (k *Checker) has(n Need) bool {
-	switch n {
-	case NeedOrder:
-		return k.cfg.Order != nil
-	case NeedCallbackKey:
-		return k.cfg.CallbackAPIKey != ""
-	case NeedBound:
-		return !k.cfg.Unbound
-	case NeedUnbound:
-		return k.cfg.Unbound
-	case NeedUsual:
-		return !k.cfg.Other
-	case NeedOther:
-		return k.cfg.Other
-	case NeedNoDetails:
-		return !k.cfg.Ordered
-	case NeedOwnPair:
-		return !k.cfg.Key.HasPrivate()
-	case NeedPKCS1:
-		return k.cfg.Padding == envelope.PKCS1v15
-	case NeedLongOrder:
-		return k.cfg.Order != nil && len(strings.ReplaceAll(strings.TrimLeft(k.order.Amount.Canonical(), "0."), ".", "")) > 17
-	case NeedEffects:
-		return k.cfg.Effects != nil
-	case NeedRestart:
-		return k.cfg.Restart != nil
-	case NeedSigning:
-		return k.cfg.Sign != nil
-	case NeedAnswerKey:
-		return k.cfg.AnswerKey != nil
-	}
-	return false
 }
 
 func (k *Checker) random(b []byte) {
@@ -175,7 +140,7 @@ type session struct {
 	exchanges []Exchange
 	notes     []string
 	effects   map[string]effect // by trackingId
-	blind     map[Need]bool     // what the case could not look at
+	blind     map[*Need]bool    // what the case could not look at
 }
 
 func (s *session) note(format string, args ...any) {
