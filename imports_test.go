@@ -102,12 +102,11 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/lab/sim": {ours: []string{"countersign", "countersign/client", "countersign/countersigntest", "countersign/envelope", "countersign/merchant", "countersign/internal/journal", "countersign/internal/reconcile", "countersign/internal/daemon",
 		"countersign/internal/db", "countersign/internal/gateway", "countersign/internal/policy"}},
 	"countersign/internal/lab/proof": {ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/merchant/sqlinbox"}, others: []string{"golang.org/x/sys"}},
-	"countersign/internal/settings":  {others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml"}},
 	"countersign/cmd/countersign": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/countersigntest", "countersign/merchant", "countersign/internal/admin", "countersign/internal/journal",
-			"countersign/internal/api", "countersign/internal/bench", "countersign/internal/settings", "countersign/internal/daemon", "countersign/internal/demo", "countersign/internal/gateway", "countersign/internal/policy",
+			"countersign/internal/api", "countersign/internal/bench", "countersign/internal/daemon", "countersign/internal/demo", "countersign/internal/gateway", "countersign/internal/policy",
 			"countersign/internal/learn", "countersign/internal/reconcile", "countersign/internal/relay", "countersign/internal/sheet", "countersign/internal/signed"},
-		others: []string{"github.com/alecthomas/kong"},
+		others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml"},
 	},
 }
 

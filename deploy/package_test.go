@@ -108,7 +108,7 @@ func (m *machine) lives(p packager, start string) {
 			t.Errorf("the installation started or enabled %s: %s", unit, out)
 		}
 	}
-	m.run("id countersign; id countersign-gateway; id countersign-relay; countersign --version; test -s /usr/share/bash-completion/completions/countersign; zcat /usr/share/man/man1/countersign.1.gz | grep -q '^.TH'")
+	m.run("id countersign; id countersign-gateway; id countersign-relay; countersign --version")
 	if out := m.run("find /etc/countersign /usr/bin/countersign /usr/lib/systemd/system/countersign-* /usr/share/doc/countersign -printf '%u:%g %m %y\n' | sort -u"); out != "root:root 644 f\nroot:root 755 d\nroot:root 755 f" {
 		t.Errorf("the files belong to and are\n%s", out)
 	}

@@ -73,7 +73,6 @@ if wants openssl; then build linux-amd64-openssl amd64 1 openssl; fi
 
 if wants packages; then
 	root=$stage/root
-	program=$out/countersign-$name-linux-amd64
 	mkdir -p "$root/units" "$root/doc"
 	for end in serve:countersign gateway:countersign-gateway relay:countersign-relay; do
 		unit=countersign-${end%:*}.service
@@ -82,9 +81,6 @@ if wants packages; then
 		grep -q "^User=${end#*:}\$" "$root/units/$unit"
 	done
 	cp deploy/package/countersign.sysusers deploy/package/copyright deploy/package/lintian-overrides deploy/countersign.toml "$root/"
-	"$program" completion bash >"$root/bash"
-	"$program" completion fish >"$root/fish"
-	"$program" completion man | gzip -9n >"$root/countersign.1.gz"
 	gzip -9nc CHANGELOG.md >"$root/changelog.gz"
 	printf 'countersign (%s-1) unstable; urgency=medium\n\n  * CHANGELOG.md, beside this file, says what is in it.\n\n -- countersign <nobody@countersign.invalid>  %s\n' \
 		"$debian" "$(git log -1 --format=%cd --date=format-local:'%a, %d %b %Y %H:%M:%S +0000')" | gzip -9n >"$root/changelog.Debian.gz"
@@ -125,9 +121,6 @@ contents:
   - {src: $root/countersign.sysusers, dst: /usr/lib/sysusers.d/countersign.conf, file_info: {mode: 0644}}
   - {dst: /etc/countersign, type: dir, file_info: {mode: 0755}}
   - {src: $root/countersign.toml, dst: /etc/countersign/countersign.toml, type: config|noreplace, file_info: {mode: 0644}}
-  - {src: $root/bash, dst: /usr/share/bash-completion/completions/countersign, file_info: {mode: 0644}}
-  - {src: $root/fish, dst: /usr/share/fish/vendor_completions.d/countersign.fish, file_info: {mode: 0644}}
-  - {src: $root/countersign.1.gz, dst: /usr/share/man/man1/countersign.1.gz, file_info: {mode: 0644}}
   - {src: $root/copyright, dst: /usr/share/doc/countersign/copyright, file_info: {mode: 0644}}
   - {src: $root/changelog.gz, dst: /usr/share/doc/countersign/changelog.gz, file_info: {mode: 0644}}
   - {src: $root/changelog.Debian.gz, dst: /usr/share/doc/countersign/changelog.Debian.gz, file_info: {mode: 0644}, packager: deb}

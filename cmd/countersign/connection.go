@@ -17,7 +17,6 @@ import (
 
 	"countersign/client"
 	"countersign/internal/daemon"
-	"countersign/internal/settings"
 )
 
 // end is one of the two ends. Empty: it is found from the data directory in use.
@@ -74,7 +73,7 @@ func findPlace(of end, data, config string) (place, error) {
 		}
 	}
 	if config != "" {
-		named, err := settings.DataOf(kong.ExpandPath(config))
+		named, err := dataOfSettings(kong.ExpandPath(config))
 		if err != nil {
 			return place{}, err
 		}

@@ -3,15 +3,12 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/lab/dbtest"
-	"countersign/internal/settings"
 )
 
 // TestGatewayLists: what a person of the merchant looks at and decides on, from the
@@ -156,46 +153,6 @@ func TestMerchantsEdit(t *testing.T) {
 	status, out, errOut := shell(t, "", slices.Concat([]string{"merchants", "list", "--no-json"}, flags)...)
 	if status != exitDone || !strings.Contains(out, "shop  Shop  active  -              -    service  http://127.0.0.1:2/n  -\n") {
 		t.Errorf("%d %s%s", status, out, errOut)
-	}
-}
-
-// TestCompletion: the words that may come next, and what bash makes of them.
-func TestCompletion(t *testing.T) {
-	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
-	for words, want := range map[string]string{
-		"":                     "merchants",
-		"orders":               "list",
-		"orders list":          "--state",
-		"api --gateway":        "cancelOrder",
-		"orders --api x list":  "--state",
-		"token new --role":     "app",
-		"completion":           "--help",
-		"merchants edit shop":  "--notify-url",
-		"merchants nonsense -": "list",
-	} {
-		status, out, _ := shell(t, "", append([]string{settings.CompleteWord}, strings.Fields(words)...)...)
-		if status != exitDone || !strings.Contains("\n"+out, "\n"+want+"\n") {
-			t.Errorf("after %q: %d, no %s in\n%s", words, status, want, out)
-		}
-	}
-	for _, sh := range []string{"bash", "zsh", "fish"} {
-		status, script, _ := shell(t, "", "completion", sh)
-		if status != exitDone || !strings.Contains(script, settings.CompleteWord) {
-			t.Errorf("%s: %d %s", sh, status, script)
-		}
-	}
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip("bash is not installed")
-	}
-	_, script, _ := shell(t, "", "completion", "bash")
-	script += `
-countersign() { printf '%s\n' list show approve; }
-COMP_WORDS=(countersign orders l); COMP_CWORD=2
-_countersign; echo "${COMPREPLY[@]}"`
-	out, err := exec.Command(bash, "-c", script).CombinedOutput()
-	if err != nil || string(out) != "list\n" {
-		t.Errorf("bash completes %q, %v", out, err)
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"countersign/client"
 	"countersign/conformance"
 	"countersign/countersigntest"
-	"countersign/internal/settings"
 )
 
 // The exit statuses.
@@ -78,7 +77,6 @@ type commandLine struct {
 	Bench      benchCmd      `cmd:"" help:"Measure this machine, with the RSA bound in the same run."`
 	Health     healthCmd     `cmd:"" help:"Ask a daemon whether it works; the exit status is 1 if it does not."`
 	ShowConfig showConfigCmd `cmd:"" name:"config" help:"Print the settings in force of serve or gateway, and where each comes from."`
-	Completion completionCmd `cmd:"" help:"Print what completes command lines in bash, zsh or fish; or the manual page."`
 }
 
 // streams are what a subcommand reads and writes, so that it needs no globals.
@@ -124,14 +122,6 @@ func run(args []string, std streams) int {
 	}
 	show := showsConfig(args)
 	switch {
-	case len(args) > 0 && args[0] == settings.CompleteWord:
-		words := args[1:]
-		if showsConfig(words) {
-			words = words[1:] // its flags are the daemon's
-		}
-		settings.Complete(std.out, parser.Model.Node, words)
-		completeOperation(std.out, words)
-		return exitDone
 	case len(args) > 0 && args[0] == "help":
 		args = append(args[1:], "--help")
 	case show:
@@ -151,7 +141,7 @@ func run(args []string, std streams) int {
 	}
 	do := func() error { return ctx.Run() }
 	if show {
-		do = func() error { return settings.Show(std.out, ctx) }
+		do = func() error { return showSettings(std.out, ctx) }
 	}
 	if err := do(); err != nil {
 		report(std.err, logsJSON(ctx), explain(&called, err))
@@ -174,7 +164,7 @@ func newParser(std streams, status *int, called *calledAPI) (*kong.Kong, error) 
 		kong.Writers(std.out, std.err),
 		kong.Exit(func(code int) { *status = code }),
 		kong.DefaultEnvars("COUNTERSIGN"),
-		kong.Configuration(settings.Load),
+		kong.Configuration(loadSettings),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Vars{"callback": callbackText, "withdrawal": withdrawalText, "roles": rolesOfBoth()},
 		kong.PostBuild(nameFaults),

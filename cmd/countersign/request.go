@@ -447,20 +447,6 @@ func onlyEndOf(operation string) (of end) {
 	return of
 }
 
-// completeOperation lists the operations where the next word is one.
-func completeOperation(w io.Writer, words []string) {
-	if len(words) == 0 || words[0] != "api" || slices.ContainsFunc(words[1:], func(word string) bool { return !strings.HasPrefix(word, "--") }) {
-		return
-	}
-	e := serviceEnd
-	if slices.Contains(words, "--gateway") {
-		e = gatewayEnd
-	}
-	for _, o := range operations(e) {
-		fmt.Fprintln(w, o.ID)
-	}
-}
-
 // membersOf lists the members of a message with what each is.
 func membersOf(t reflect.Type, tag, around string) (rows [][]string) {
 	for _, f := range fieldsOf(t) {

@@ -12,7 +12,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/settings"
 )
 
 // TestSettingsPages: the page of all settings and the example of a settings file are
@@ -23,7 +22,7 @@ func TestSettingsPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{"docs/settings.md": settings.Page(parser.Model), "deploy/countersign.toml": settings.Example(parser.Model)} {
+	for path, want := range map[string]string{"docs/settings.md": settingsPage(parser.Model), "deploy/countersign.toml": settingsExample(parser.Model)} {
 		path = filepath.Join("../..", path)
 		if os.Getenv("UPDATE_SETTINGS") != "" {
 			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
@@ -34,7 +33,7 @@ func TestSettingsPages(t *testing.T) {
 			t.Errorf("%s is not made from the flags as they are (%v): UPDATE_SETTINGS=1 go test ./cmd/countersign -run TestSettingsPages", path, err)
 		}
 	}
-	for _, daemon := range settings.Daemons { // what the page says of the environment
+	for _, daemon := range daemons { // what the page says of the environment
 		node := parser.Model.Children[slices.IndexFunc(parser.Model.Children, func(n *kong.Node) bool { return n.Name == daemon })]
 		for _, f := range node.Flags {
 			if env := "COUNTERSIGN_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")); f.Name != "help" && !slices.Contains(f.Envs, env) {
@@ -69,7 +68,7 @@ func TestExampleSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	source := regexp.MustCompile(` # (file|default)\n`)
-	for _, daemon := range settings.Daemons {
+	for _, daemon := range daemons {
 		unset := config(t, daemon)
 		if got := config(t, daemon, "--config", "../../deploy/countersign.toml"); got != unset {
 			t.Errorf("%s: the example sets something:\n%s", daemon, got)

@@ -1,4 +1,4 @@
-package settings
+package main
 
 import (
 	"fmt"
@@ -8,15 +8,15 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// node returns a daemon of the command line.
-func node(app *kong.Application, name string) *kong.Node {
+// daemonOf returns a daemon of the command line.
+func daemonOf(app *kong.Application, name string) *kong.Node {
 	return app.Children[slices.IndexFunc(app.Children, func(n *kong.Node) bool { return n.Name == name })]
 }
 
-// shared reports whether both daemons have the setting f in the same form.
-func shared(app *kong.Application, f *kong.Flag) bool {
-	for _, daemon := range Daemons {
-		if !slices.ContainsFunc(of(node(app, daemon)), func(g *kong.Flag) bool { return g.Name == f.Name && g.Help == f.Help && g.Default == f.Default }) {
+// sharedSetting reports whether both daemons have the setting f in the same form.
+func sharedSetting(app *kong.Application, f *kong.Flag) bool {
+	for _, daemon := range daemons {
+		if !slices.ContainsFunc(settingsOf(daemonOf(app, daemon)), func(g *kong.Flag) bool { return g.Name == f.Name && g.Help == f.Help && g.Default == f.Default }) {
 			return false
 		}
 	}
@@ -34,8 +34,8 @@ A secret can be ` + "`@FILE`" + `, which only its owner may read. COUNTERSIGN_MA
 This page is made from the flags: ` + "`UPDATE_SETTINGS=1 go test ./cmd/countersign -run TestSettingsPages`" + `.
 `
 
-// Page returns docs/settings.md.
-func Page(app *kong.Application) string {
+// settingsPage returns docs/settings.md.
+func settingsPage(app *kong.Application) string {
 	var b strings.Builder
 	b.WriteString(pageHead)
 	table := func(title string, flags []*kong.Flag) {
@@ -53,10 +53,10 @@ func Page(app *kong.Application) string {
 			fmt.Fprintf(&b, "| `--%s` | %s | %s |\n", f.Name, value, strings.ReplaceAll(f.Help, "|", `\|`))
 		}
 	}
-	first := of(node(app, Daemons[0]))
-	table("Both daemons", slices.DeleteFunc(first, func(f *kong.Flag) bool { return !shared(app, f) }))
-	for _, daemon := range Daemons {
-		table("countersign "+daemon, slices.DeleteFunc(of(node(app, daemon)), func(f *kong.Flag) bool { return shared(app, f) }))
+	first := settingsOf(daemonOf(app, daemons[0]))
+	table("Both daemons", slices.DeleteFunc(first, func(f *kong.Flag) bool { return !sharedSetting(app, f) }))
+	for _, daemon := range daemons {
+		table("countersign "+daemon, slices.DeleteFunc(settingsOf(daemonOf(app, daemon)), func(f *kong.Flag) bool { return sharedSetting(app, f) }))
 	}
 	return b.String()
 }
@@ -67,41 +67,41 @@ const exampleHead = `# Settings of both daemons: countersign serve --config FILE
 # This file is made from the flags, as that page is.
 `
 
-// Example returns deploy/countersign.toml.
-func Example(app *kong.Application) string {
+// settingsExample returns deploy/countersign.toml.
+func settingsExample(app *kong.Application) string {
 	var b strings.Builder
 	b.WriteString(exampleHead)
 	said := map[string]bool{}
-	for _, daemon := range Daemons {
+	for _, daemon := range daemons {
 		table := "?"
-		for _, f := range of(node(app, daemon)) {
+		for _, f := range settingsOf(daemonOf(app, daemon)) {
 			if f.Hidden {
 				continue
 			}
-			if g := group(f); g != table {
+			if g := groupOf(f); g != table {
 				table = g
 				fmt.Fprintf(&b, "\n[%s]\n", strings.TrimSuffix(daemon+"."+g, "."))
 			}
 			if !said[f.Name+f.Help] {
 				said[f.Name+f.Help] = true
-				for _, line := range wrap(f.Help, 110) {
+				for _, line := range wrapped(f.Help, 110) {
 					fmt.Fprintf(&b, "# %s\n", line)
 				}
 			}
-			fmt.Fprintf(&b, "#%s = %s\n", f.Name, example(f))
+			fmt.Fprintf(&b, "#%s = %s\n", f.Name, exampleOf(f))
 		}
 	}
 	return b.String()
 }
 
-// example returns the default of f, or an example of its kind.
-func example(f *kong.Flag) string {
+// exampleOf returns the default of f, or an example of its kind.
+func exampleOf(f *kong.Flag) string {
 	switch {
 	case f.IsBool():
 		return "false"
-	case secret(f) && f.IsSlice():
+	case isSecret(f) && f.IsSlice():
 		return `["@/etc/countersign/` + f.Name + `"]`
-	case secret(f):
+	case isSecret(f):
 		return `"@/etc/countersign/` + f.Name + `"`
 	case f.Default != "" && f.Target.CanInt() && strings.Trim(f.Default, "0123456789") == "":
 		return f.Default
@@ -119,8 +119,8 @@ func example(f *kong.Flag) string {
 	return `""`
 }
 
-// wrap breaks a text into lines of at most n characters where it can.
-func wrap(text string, n int) (lines []string) {
+// wrapped breaks a text into lines of at most n characters where it can.
+func wrapped(text string, n int) (lines []string) {
 	line := ""
 	for _, word := range strings.Fields(text) {
 		if line != "" && len(line)+1+len(word) > n {

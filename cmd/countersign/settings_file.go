@@ -1,4 +1,4 @@
-package settings
+package main
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// File is a TOML file of settings, for kong. A table named after a subcommand
+// settingsFile is a TOML file of settings, for kong. A table named after a subcommand
 // holds its flags, by their names without the dashes:
 //
 //	[serve]
@@ -24,11 +24,11 @@ import (
 //
 // Flags come before the environment, the environment before the file, and the
 // file before the defaults.
-type File map[string]any
+type settingsFile map[string]any
 
-// Load is a kong loader of a File.
-func Load(r io.Reader) (kong.Resolver, error) {
-	var s File
+// loadSettings is a kong loader of a settingsFile.
+func loadSettings(r io.Reader) (kong.Resolver, error) {
+	var s settingsFile
 	if _, err := toml.NewDecoder(r).Decode(&s); err != nil {
 		return nil, fmt.Errorf("settings file: %w", err)
 	}
@@ -37,7 +37,7 @@ func Load(r io.Reader) (kong.Resolver, error) {
 
 // Validate refuses names that no subcommand has: a misspelt setting that is
 // silently ignored would run a daemon with the default.
-func (s File) Validate(app *kong.Application) error {
+func (s settingsFile) Validate(app *kong.Application) error {
 	for name, v := range s {
 		table, ok := v.(map[string]any)
 		if !ok {
@@ -69,7 +69,7 @@ func (s File) Validate(app *kong.Application) error {
 
 // Resolve returns the file's value of a flag, and nothing where the environment
 // has one: kong would let the file win.
-func (s File) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (any, error) {
+func (s settingsFile) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (any, error) {
 	for _, env := range flag.Envs {
 		if _, ok := os.LookupEnv(env); ok {
 			return nil, nil
@@ -108,7 +108,7 @@ func (s File) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (any,
 var played = []string{"send", "listen"}
 
 // ofGateway returns what the file says of the wire in the tables of the gateway.
-func (s File) ofGateway(flag *kong.Flag) any {
+func (s settingsFile) ofGateway(flag *kong.Flag) any {
 	if !slices.Contains([]string{"api-key", "callback-api-key", "api-key-header", "body-field", "provider", "oaep", "response-oaep"}, flag.Name) {
 		return nil
 	}
@@ -125,19 +125,19 @@ func (s File) ofGateway(flag *kong.Flag) any {
 	return v
 }
 
-// DataOf returns the data directories of the daemons whose tables the file at path has, empty where a table does
+// dataOfSettings returns the data directories of the daemons whose tables the file at path has, empty where a table does
 // not name one: there the commands find a daemon's API and a token.
-func DataOf(path string) (map[string]string, error) {
+func dataOfSettings(path string) (map[string]string, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	var s File
+	var s settingsFile
 	if err := toml.Unmarshal(b, &s); err != nil {
 		return nil, fmt.Errorf("settings file: %w", err)
 	}
 	of := map[string]string{}
-	for _, daemon := range Daemons {
+	for _, daemon := range daemons {
 		if table, ok := s[daemon].(map[string]any); ok {
 			of[daemon], _ = table["data"].(string)
 		}
