@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"slices"
 	"strconv"
 	"strings"
@@ -152,71 +151,6 @@ func (lineEnds) Read(b []byte) (int, error) {
 		b[i] = '\n'
 	}
 	return len(b), nil
-}
-
-// slowBody sends half of the announced bytes and then nothing. The endpoint must
-// serve others meanwhile and must end the exchange itself. The half holds the
-// whole deposit, which shows whether the endpoint ignores the length. It is long
-// because short bodies stay in buffers of this end.
-func slowBody(s *session) {
-	q := s.attempt("half of a body", s.deposit())
-	s.expect(q, 0)
-	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.SlowBody)
-	body := padded(q.body, envelope.MaxBody)
-	q.length = int64(len(body))
-	stream := &stalling{half: bytes.NewReader(body[:len(body)/2]), stalled: make(chan struct{}), ctx: ctx}
-	q.stream = stream
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(i httptrace.GotConnInfo) { stream.gone = goneOf(i.Conn) },
-	})
-	var r *reply
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		r = s.sendUntil(traced, q)
-	}()
-	defer func() { cancel(); <-ended }()
-	select {
-	case <-stream.stalled:
-		s.advice = "Serve every connection separately: one that hangs must not delay others."
-		s.takes("a deposit while another body hangs", s.deposit())
-	case <-ended:
-	}
-	<-ended
-	switch {
-	case r.err != nil && ctx.Err() != nil:
-		fail("Bound the time in which a body must arrive, for example to 10 seconds, then close the connection.",
-			"after %v the endpoint still waits for the rest of a body", s.cfg.SlowBody)
-	case r.err == nil: // it may also close the connection
-		s.advice = "Never process half a body."
-		s.notAccepted(r)
-	}
-}
-
-// stalling gives half a body, then waits for the end of the exchange.
-type stalling struct {
-	half    io.Reader
-	stalled chan struct{} // closed when half has been read
-	ctx     context.Context
-	gone    <-chan struct{} // set before the first Read; nil: not known
-	waiting bool
-}
-
-func (r *stalling) Read(b []byte) (int, error) {
-	n, err := r.half.Read(b)
-	if err != io.EOF {
-		return n, err
-	}
-	if !r.waiting {
-		r.waiting = true
-		close(r.stalled)
-	}
-	select {
-	case <-r.ctx.Done():
-		return 0, r.ctx.Err()
-	case <-r.gone:
-		return 0, io.ErrUnexpectedEOF
-	}
 }
 
 func emptyBody(s *session) {

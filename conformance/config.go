@@ -3,7 +3,6 @@ package conformance
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -270,13 +268,7 @@ func newDialer(allowPublic bool) *net.Dialer {
 func newClient(dialer *net.Dialer) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
-			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-				conn, err := dialer.DialContext(ctx, network, address)
-				if err != nil {
-					return nil, err
-				}
-				return &watchedConn{Conn: conn, gone: make(chan struct{})}, nil
-			},
+			DialContext:         dialer.DialContext,
 			DisableCompression:  true,
 			MaxIdleConnsPerHost: 16,
 			IdleConnTimeout:     30 * time.Second,
@@ -284,34 +276,6 @@ func newClient(dialer *net.Dialer) *http.Client {
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-}
-
-// watchedConn says when the other end has closed the connection. A transport
-// that is sending a body would say so only when the body ends.
-type watchedConn struct {
-	net.Conn
-	gone chan struct{} // closed after the last byte was read
-	once sync.Once
-}
-
-func (c *watchedConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-		c.once.Do(func() { close(c.gone) })
-	}
-	return n, err
-}
-
-// goneOf returns a channel that closes when the other end closes conn, nil if that
-// cannot be known.
-func goneOf(conn net.Conn) <-chan struct{} {
-	if t, ok := conn.(*tls.Conn); ok {
-		conn = t.NetConn()
-	}
-	if w, ok := conn.(*watchedConn); ok {
-		return w.gone
-	}
-	return nil
 }
 
 func checkAddress(a netip.Addr) error {

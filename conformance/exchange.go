@@ -49,8 +49,7 @@ type request struct {
 	quiet      bool   // not in the report
 
 	body        []byte
-	stream      io.Reader // in place of body
-	length      int64     // of stream; 0: unknown, so the body goes in chunks
+	stream      io.Reader // in place of body, in chunks
 	method      string    // "": POST
 	contentType string    // "": application/x-www-form-urlencoded; "-": none
 	apiKey      *countersign.APIKey
@@ -86,34 +85,44 @@ const UserAgent = "countersign-check"
 func (s *session) send(q request) *reply {
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
 	defer cancel()
+	r := &reply{request: q, index: s.begin(q)}
+	defer s.end(r)
+	req, err := s.newRequest(ctx, r)
+	if err != nil {
+		r.err = err
+		return r
+	}
+	if q.stream != nil {
+		// A stream cannot be sent again if a kept connection turns out to be
+		// closed, so it gets a new connection.
+		s.client.CloseIdleConnections()
+	}
 	began := time.Now()
-	r := s.sendUntil(ctx, q)
+	resp, err := s.client.Do(req)
+	if err != nil {
+		r.err = unwrapURL(err)
+	} else {
+		s.receive(r, resp)
+	}
 	s.Checker.mu.Lock()
 	s.slowest = max(s.slowest, time.Since(began))
 	s.Checker.mu.Unlock()
 	return r
 }
 
-func (s *session) sendUntil(ctx context.Context, q request) *reply {
-	r := &reply{request: q, index: s.begin(q)}
-	defer s.end(r)
+// newRequest makes the request of r, and sets r.asked.
+func (s *session) newRequest(ctx context.Context, r *reply) (*http.Request, error) {
+	q := r.request
 	var body io.Reader = bytes.NewReader(q.body)
 	if q.stream != nil {
 		body = q.stream
 	}
 	req, err := http.NewRequestWithContext(ctx, cmp.Or(q.method, http.MethodPost), s.urls[q.to].String(), body)
 	if err != nil {
-		r.err = err
-		return r
+		return nil, err
 	}
 	if q.stream != nil {
-		req.ContentLength = q.length
-		if q.length == 0 {
-			req.ContentLength = -1
-		}
-		// A stream cannot be sent again if a kept connection turns out to be
-		// closed, so it gets a new connection.
-		s.client.CloseIdleConnections()
+		req.ContentLength = -1
 	}
 	switch q.contentType {
 	case "":
@@ -128,8 +137,7 @@ func (s *session) sendUntil(ctx context.Context, q request) *reply {
 			req.Header.Set("Content-Type", "") // it is covered
 		}
 		if err := s.cfg.Sign.SignRequest(signed, q.plaintext, time.Now()); err != nil {
-			r.err = err
-			return r
+			return nil, err
 		}
 		if q.resign != nil {
 			q.resign(signed, req.Header)
@@ -144,26 +152,26 @@ func (s *session) sendUntil(ctx context.Context, q request) *reply {
 	if key != "" {
 		req.Header.Set(cmp.Or(s.cfg.APIKeyHeader, merchant.DefaultHeader), key.Reveal())
 	}
-	resp, err := s.client.Do(req)
-	if err != nil {
-		r.err = unwrapURL(err)
-		return r
-	}
+	return req, nil
+}
+
+// receive reads a response into r.
+func (s *session) receive(r *reply, resp *http.Response) {
 	defer resp.Body.Close()
 	r.status, r.header = resp.StatusCode, resp.Header
+	var err error
 	r.body, err = io.ReadAll(io.LimitReader(resp.Body, countersign.MaxMessage+1))
 	if err != nil {
 		r.status, r.err = 0, fmt.Errorf("the response broke off: %w", err)
-		return r
+		return
 	}
-	s.open(r, len(q.plaintext))
+	s.open(r, len(r.plaintext))
 	if s.cfg.AnswerKey != nil {
 		r.signature, r.signErr = envelope.VerifyResponse(envelope.LinkResponse{Status: r.status, Header: r.header, Body: r.body, Request: r.asked}, s.cfg.AnswerKey)
 		if r.signErr == nil && r.signature.Old(time.Now()) {
 			r.signErr = errors.New("its time is more than five minutes from this clock")
 		}
 	}
-	return r
 }
 
 // unwrapURL removes the URL, which may hold a secret, from err.
@@ -193,10 +201,7 @@ func (s *session) begin(q request) int {
 	}
 	e := Exchange{What: q.what, To: q.to.String(), Method: cmp.Or(q.method, http.MethodPost), Bytes: len(q.body), Plaintext: s.show(q.plaintext)}
 	if q.stream != nil {
-		e.Bytes = int(q.length)
-		if q.length == 0 {
-			e.Bytes = -1
-		}
+		e.Bytes = -1
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,9 +2,11 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"time"
 )
 
@@ -61,14 +63,9 @@ func (s *session) died(before net.Conn) {
 	defer before.Close()
 	for _, wait := range []time.Duration{soon, late} {
 		_ = before.SetReadDeadline(time.Now().Add(wait))
-		if _, err := io.Copy(io.Discard, before); !isTimeout(err) {
+		if _, err := io.Copy(io.Discard, before); !errors.Is(err, os.ErrDeadlineExceeded) {
 			return
 		}
 		s.note("a connection to the endpoint stayed open over the restart: something stands before it, or nothing was killed")
 	}
-}
-
-func isTimeout(err error) bool {
-	t, ok := err.(net.Error)
-	return ok && t.Timeout()
 }
