@@ -1,10 +1,13 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	_ "time/tzdata" // time zones must not depend on what the machine has installed
+
+	"countersign"
 )
 
 // ErrFile is what every error of Parse wraps.
@@ -51,9 +54,10 @@ func parse(file []byte) *Rules {
 	top := section{m: readTOML(file), file: file}
 	top.known("default", "time-zone", "self-approval", "approvals", "lists", "hours", "decimals", "rule", "limit")
 	p := &Rules{source: string(file)}
-	p.fallback = top.effect("default", Deny, Ask, Allow)
+	p.otherwise.Effect = top.effect("default", Deny, Ask, Allow)
+	p.otherwise.Approvals = top.approvals("approvals", p.otherwise.Effect, 1)
+	p.otherwise.Reason = "no rule matches: " + p.otherwise.Word() + " by default"
 	p.self = top.flag("self-approval")
-	p.approvals = top.approvals("approvals", p.fallback, 1)
 	p.decimals = top.decimals()
 	f := readNamed(top)
 	p.readRules(f, top)
@@ -96,38 +100,34 @@ const oldForm = `is not read: each condition is a key of its own, and all of the
 	`amount-above = "1000", address-in = "LIST", hours-not = "HOURS", risk-max = 40, age-min = "30m", label.tier = ["gold"]; "or" is a second rule (docs/policy.md)`
 
 func (p *Rules) readRules(f *reader, top section) {
-	sections := top.tables("rule", maxRules)
-	for _, s := range sections {
-		if s.has("when") {
-			s.fail("when", oldForm)
-		}
-		s.known(append([]string{"name", "effect", "approvals", "reason", "symbol", "symbol-not"}, conditionKeys...)...)
-		s.needs("name")
-		r := rule{name: s.text("name"), reason: s.text("reason")}
+	for _, s := range top.tables("rule", maxRules) {
+		s.known("name", "effect", "approvals", "reason", "symbol", "symbol-not")
 		s.needs("effect")
-		r.effect = s.effect("effect", Deny, Ask, Allow)
+		r := s.rule(top, s.effect("effect", Deny, Ask, Allow))
 		r.when = f.conditions(s, r.effect)
 		if len(r.when) == 0 {
 			s.fail("name", "the rule has no condition: write default = %q at the top if it is for every order", r.effect)
 		}
-		r.approvals = s.approvals("approvals", r.effect, top.number("approvals", 1, maxApprovals, 1))
 		p.rules = append(p.rules, r)
 	}
-	uniqueNames(sections)
+}
+
+// rule reads what rules and limits have beside their conditions.
+func (s section) rule(top section, effect Effect) rule {
+	return rule{name: s.text("name"), reason: s.text("reason"), effect: effect,
+		approvals: s.approvals("approvals", effect, top.number("approvals", 1, maxApprovals, 1))}
 }
 
 func (p *Rules) readLimits(f *reader, top section) {
-	sections := top.tables("limit", maxLimits)
-	for _, s := range sections {
-		if s.has("when") {
-			s.fail("when", oldForm)
-		}
-		s.known(append([]string{"name", "symbol", "max", "window", "per", "above", "approvals", "reason"}, conditionKeys...)...)
-		s.needs("name", "symbol", "max")
-		l := limit{name: s.text("name"), reason: s.text("reason"), symbol: s.text("symbol"), max: s.amount("max"), window: s.span("window"),
-			above: s.effect("above", Deny, Ask), when: f.conditions(s, Deny)}
+	for _, s := range top.tables("limit", maxLimits) {
+		s.known("name", "symbol", "max", "window", "per", "above", "approvals", "reason")
+		s.needs("symbol", "max")
+		l := limit{rule: s.rule(top, s.effect("above", Deny, Ask)), symbol: s.text("symbol"), max: s.amount("max"), window: s.span("window")}
 		s.visible("symbol", l.symbol)
-		l.approvals = s.approvals("approvals", l.above, top.number("approvals", 1, maxApprovals, 1))
+		l.when = append([]condition{{"symbol", l.symbol, func(r *Request) (string, bool, error) {
+			symbol := r.Order.Details.Symbol
+			return symbol, countersign.FoldSymbol(symbol) == countersign.FoldSymbol(l.symbol), nil
+		}}}, f.conditions(s, Deny)...)
 		switch per := s.text("per"); {
 		case per != "" && l.window == 0:
 			s.fail("per", "has no meaning without window: an order alone is of one user")
@@ -136,10 +136,7 @@ func (p *Rules) readLimits(f *reader, top section) {
 		default:
 			l.perTenant = per == "tenant"
 		}
-		if l.reason == "" {
-			l.reason = l.describe()
-		}
+		l.reason = cmp.Or(l.reason, l.describe())
 		p.limits = append(p.limits, l)
 	}
-	uniqueNames(sections)
 }

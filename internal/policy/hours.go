@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -51,12 +52,12 @@ func parseSpan(s string) (span, error) {
 	var out span
 	for part := range strings.SplitSeq(days, ",") {
 		first, last, ranged := strings.Cut(part, "-")
-		from, ok1 := parseDay(first)
-		to, ok2 := from, true
+		from := slices.Index(weekdays, first)
+		to := from
 		if ranged {
-			to, ok2 = parseDay(last)
+			to = slices.Index(weekdays, last)
 		}
-		if !ok1 || !ok2 {
+		if from < 0 || to < 0 {
 			return span{}, fmt.Errorf("%w: the days are mon tue wed thu fri sat sun", errHours)
 		}
 		for d := from; ; d = (d + 1) % 7 {
@@ -79,25 +80,14 @@ func parseSpan(s string) (span, error) {
 	return out, nil
 }
 
-func parseDay(s string) (time.Weekday, bool) {
-	for d := time.Sunday; d <= time.Saturday; d++ {
-		if s == strings.ToLower(d.String()[:3]) {
-			return d, true
-		}
-	}
-	return 0, false
-}
+// weekdays are in the order of time.Weekday.
+var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
-// parseMinute reads HH:MM.
+// parseMinute reads HH:MM. time.Parse takes H:MM as well, and no 24:00.
 func parseMinute(s string) (int, bool) {
-	if len(s) != 5 || s[2] != ':' {
-		return 0, false
+	if s == "24:00" {
+		return 24 * 60, true
 	}
-	for _, i := range [...]int{0, 1, 3, 4} {
-		if s[i] < '0' || s[i] > '9' {
-			return 0, false
-		}
-	}
-	h, m := int(s[0]-'0')*10+int(s[1]-'0'), int(s[3]-'0')*10+int(s[4]-'0')
-	return h*60 + m, m < 60 && (h < 24 || h == 24 && m == 0)
+	t, err := time.Parse("15:04", s)
+	return t.Hour()*60 + t.Minute(), err == nil && len(s) == len("15:04")
 }

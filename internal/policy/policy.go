@@ -29,22 +29,12 @@ const (
 
 var effectNames = [...]string{Deny: "deny", Ask: "ask", Allow: "allow"}
 
-// String returns the word of e in a policy file. It inverts ParseEffect.
+// String returns the word of e in a policy file.
 func (e Effect) String() string {
 	if e < Deny || e > Allow {
 		return fmt.Sprintf("Effect(%d)", int(e))
 	}
 	return effectNames[e]
-}
-
-// ParseEffect reads deny, ask or allow. Its error goes with Deny.
-func ParseEffect(s string) (Effect, error) {
-	for e, name := range effectNames {
-		if s == name {
-			return Effect(e), nil
-		}
-	}
-	return Deny, fmt.Errorf("%q is none of deny, ask and allow", s)
 }
 
 // Order is the part of an order that a policy looks at.
@@ -84,15 +74,9 @@ type Step struct {
 	Spent countersign.Sum
 }
 
-func (r *Request) trace(kind, name, came string) {
+func (r *Request) trace(s Step) {
 	if r.Trace != nil {
-		r.Trace(Step{Kind: kind, Name: name, Came: came})
-	}
-}
-
-func (r *Request) traceLimit(l *limit, spent countersign.Sum, came string) {
-	if r.Trace != nil {
-		r.Trace(Step{Kind: "limit", Name: l.name, Came: came, Max: l.max, Spent: spent})
+		r.Trace(s)
 	}
 }
 
@@ -110,7 +94,12 @@ type Ruling struct {
 }
 
 // Word is the effect, with the number of persons where it asks more than one.
-func (r Ruling) Word() string { return asks(r.Effect, r.Approvals) }
+func (r Ruling) Word() string {
+	if r.Effect == Ask && r.Approvals > 1 {
+		return fmt.Sprintf("ask %d persons", r.Approvals)
+	}
+	return r.Effect.String()
+}
 
 // Why says in one line what decided.
 func (r Ruling) Why() string {
@@ -153,29 +142,8 @@ type Policy interface {
 
 // ExactOrders is the policy without a file: it allows every order of the book
 // that the request names correctly.
-func ExactOrders() Policy { return exactOrders{} }
-
-type exactOrders struct{}
-
-func (exactOrders) MayAsk() bool { return false }
-
-func (exactOrders) Decide(_ context.Context, r Request) (Ruling, error) {
-	if p := r.problem(DefaultDecimals); p != "" {
-		return Ruling{Effect: Deny, Reason: p}, nil
-	}
-	return Ruling{Effect: Allow, Reason: "exact order"}, nil
-}
-
-func (exactOrders) Decimals(string) int { return DefaultDecimals }
-
-func (exactOrders) SelfApproval() bool { return false }
-
-func (exactOrders) Source() string { return "" }
-
-func (exactOrders) Table() []client.PolicyRow { return nil }
-
-func (exactOrders) Summary() string {
-	return "no policy file: exact orders are confirmed and nothing else"
+func ExactOrders() Policy {
+	return &Rules{otherwise: Ruling{Effect: Allow, Reason: "exact order"}}
 }
 
 // problem says why r cannot be decided, empty if it can. The caller has checked the same

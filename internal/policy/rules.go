@@ -22,10 +22,9 @@ var errDecideTime = errors.New("policy: no decision in time")
 // Rules is a policy file, ready to decide. It never changes; any number of
 // goroutines may use it. See Parse for what it does.
 type Rules struct {
-	source    string // the file
-	fallback  Effect
-	approvals int  // of default = "ask"
-	self      bool // SelfApproval
+	source    string // the file; empty: ExactOrders
+	otherwise Ruling // where no rule matches
+	self      bool   // SelfApproval
 	rules     []rule
 	limits    []limit
 	decimals  map[string]int // by folded symbol
@@ -41,25 +40,22 @@ type rule struct {
 	reason    string
 }
 
-// limit is one [[limit]] of the file.
+// limit is one [[limit]] of the file: a rule for orders with which the sum exceeds max. The first of
+// its conditions is its symbol.
 type limit struct {
-	name      string
+	rule
 	symbol    string
 	perTenant bool
 	window    time.Duration // 0: each order alone
 	max       countersign.Amount
-	above     Effect
-	approvals int         // where above is Ask
-	when      []condition // all must hold; none: always
-	reason    string
 }
 
 var _ Policy = (*Rules)(nil)
 
 // MayAsk implements Policy.
 func (p *Rules) MayAsk() bool {
-	return p.fallback == Ask || slices.ContainsFunc(p.rules, func(r rule) bool { return r.effect == Ask }) ||
-		slices.ContainsFunc(p.limits, func(l limit) bool { return l.above == Ask })
+	return p.otherwise.Effect == Ask || slices.ContainsFunc(p.rules, func(r rule) bool { return r.effect == Ask }) ||
+		slices.ContainsFunc(p.limits, func(l limit) bool { return l.effect == Ask })
 }
 
 // Decide implements Policy.
@@ -84,11 +80,14 @@ func (p *Rules) SelfApproval() bool { return p.self }
 
 // Summary implements Policy.
 func (p *Rules) Summary() string {
+	if p.source == "" {
+		return "no policy file: exact orders are confirmed and nothing else"
+	}
 	own := "may not"
 	if p.self {
 		own = "may"
 	}
-	return fmt.Sprintf("%d rules, %d limits, default %v; the token that ordered %s approve", len(p.rules), len(p.limits), p.fallback, own)
+	return fmt.Sprintf("%d rules, %d limits, default %v; the token that ordered %s approve", len(p.rules), len(p.limits), p.otherwise.Effect, own)
 }
 
 // Decimals implements Policy.
@@ -101,7 +100,7 @@ func (p *Rules) Decimals(symbol string) int {
 
 // Warnings says what the file lets pass that its author may not have meant, a line each.
 func (p *Rules) Warnings() []string {
-	if p.fallback != Allow || len(p.limits) == 0 {
+	if p.otherwise.Effect != Allow || len(p.limits) == 0 {
 		return p.doubts
 	}
 	var symbols []string
@@ -121,43 +120,40 @@ func (p *Rules) byRules(r *Request) Ruling {
 		matches, why, err := hold(rule.when, r)
 		switch {
 		case err != nil:
-			r.trace("rule", rule.name, "cannot be evaluated, because "+err.Error()+": deny")
-			return unable(rule.name, err)
+			return r.unable("rule", rule.name, err)
 		case matches:
-			r.trace("rule", rule.name, "matches, "+why+": "+asks(rule.effect, rule.approvals))
-			return Ruling{Effect: rule.effect, Approvals: rule.approvals, Rule: rule.name, Reason: cmp.Or(rule.reason, why)}
+			ruling := rule.ruling(why)
+			r.trace(Step{Kind: "rule", Name: rule.name, Came: "matches, " + why + ": " + ruling.Word()})
+			return ruling
 		}
-		r.trace("rule", rule.name, "does not match: "+why)
+		r.trace(Step{Kind: "rule", Name: rule.name, Came: "does not match: " + why})
 	}
-	return Ruling{Effect: p.fallback, Approvals: p.approvals, Reason: "no rule matches: " + asks(p.fallback, p.approvals) + " by default"}
+	return p.otherwise
 }
 
 // Table implements Policy.
 func (p *Rules) Table() (rows []client.PolicyRow) {
-	for _, r := range p.rules {
-		rows = append(rows, client.PolicyRow{Kind: "rule", Name: r.name, When: words(r.when), Then: asks(r.effect, r.approvals), Reason: r.reason})
+	if p.source == "" {
+		return nil
 	}
-	rows = append(rows, client.PolicyRow{Kind: "default", When: "no rule matches", Then: asks(p.fallback, p.approvals)})
-	for i := range p.limits {
-		l := &p.limits[i]
-		always := condition{name: "symbol", wanted: l.symbol}
-		rows = append(rows, client.PolicyRow{Kind: "limit", Name: l.name, When: words(append([]condition{always}, l.when...)),
-			Then: l.describe() + ": " + asks(l.above, l.approvals), Reason: l.reason})
+	for _, r := range p.rules {
+		rows = append(rows, client.PolicyRow{Kind: "rule", Name: r.name, When: words(r.when), Then: r.ruling("").Word(), Reason: r.reason})
+	}
+	rows = append(rows, client.PolicyRow{Kind: "default", When: "no rule matches", Then: p.otherwise.Word()})
+	for _, l := range p.limits {
+		rows = append(rows, client.PolicyRow{Kind: "limit", Name: l.name, When: words(l.when), Then: l.describe() + ": " + l.ruling("").Word(), Reason: l.reason})
 	}
 	return rows
 }
 
-// asks is the word of an effect, with the number of persons where it is more than one.
-func asks(e Effect, approvals int) string {
-	if e == Ask && approvals > 1 {
-		return fmt.Sprintf("ask %d persons", approvals)
-	}
-	return e.String()
+// ruling is what r decides where its conditions hold: why where the file has no reason of its own.
+func (r *rule) ruling(why string) Ruling {
+	return Ruling{Effect: r.effect, Approvals: r.approvals, Rule: r.name, Reason: cmp.Or(r.reason, why)}
 }
 
-// stricter reports whether an effect, with the persons that it asks, is stricter than another.
-func stricter(e Effect, approvals int, other Effect, others int) bool {
-	return e < other || e == Ask && other == Ask && approvals > others
+// stricter reports whether an effect, with the persons that it asks, is stricter than a ruling.
+func stricter(e Effect, approvals int, than Ruling) bool {
+	return e < than.Effect || e == Ask && than.Effect == Ask && approvals > than.Approvals
 }
 
 // byLimits makes ruling as strict as the strictest limit that the order exceeds.
@@ -166,21 +162,23 @@ func (p *Rules) byLimits(ctx context.Context, r *Request, ruling Ruling) (Ruling
 	var held []Limit
 	for i := range p.limits {
 		l := &p.limits[i]
-		if !stricter(l.above, l.approvals, ruling.Effect, ruling.Approvals) {
-			r.trace("limit", l.name, "changes nothing: "+asks(ruling.Effect, ruling.Approvals)+" already")
+		step := Step{Kind: "limit", Name: l.name}
+		if !stricter(l.effect, l.approvals, ruling) {
+			step.Came = "changes nothing: " + ruling.Word() + " already"
+			r.trace(step)
 			continue
 		}
-		applies, why, err := l.applies(r)
+		applies, why, err := hold(l.when, r)
 		if err != nil {
-			r.trace("limit", l.name, "cannot be evaluated, because "+err.Error()+": deny")
-			return unable(l.name, err), nil
+			return r.unable("limit", l.name, err), nil
 		}
 		if !applies {
-			r.trace("limit", l.name, "does not apply: "+why)
+			step.Came = "does not apply: " + why
+			r.trace(step)
 			continue
 		}
 		ceiling := l.ceiling(r)
-		var spent countersign.Sum
+		step.Max = l.max
 		if l.window > 0 {
 			key := Limit{Symbol: ceiling.Symbol, TenantUserID: ceiling.TenantUserID, Since: ceiling.Since}
 			sum, known := sums[key]
@@ -190,41 +188,31 @@ func (p *Rules) byLimits(ctx context.Context, r *Request, ruling Ruling) (Ruling
 				}
 				sums[key] = sum
 			}
-			spent = sum
+			step.Spent = sum
 		}
-		switch {
-		case !ceiling.Holds(spent, r.Order.Details.Amount):
-			ruling = Ruling{Effect: l.above, Approvals: l.approvals, Rule: l.name, Reason: l.reason}
-			r.traceLimit(l, spent, "is exceeded: "+asks(l.above, l.approvals))
-			continue
-		case l.window > 0:
+		step.Came = "holds"
+		if !ceiling.Holds(step.Spent, r.Order.Details.Amount) {
+			ruling = l.ruling("")
+			step.Came = "is exceeded: " + ruling.Word()
+		} else if l.window > 0 {
 			held = append(held, ceiling)
 		}
-		r.traceLimit(l, spent, "holds")
+		r.trace(step)
 	}
 	// A limit that would not make it stricter need not hold.
-	ruling.Limits = slices.DeleteFunc(held, func(l Limit) bool { return !stricter(l.Above, l.Approvals, ruling.Effect, ruling.Approvals) })
+	ruling.Limits = slices.DeleteFunc(held, func(l Limit) bool { return !stricter(l.Above, l.Approvals, ruling) })
 	return ruling, nil
 }
 
-var errNoSums = errors.New("no sums to look at")
-
 func (r *Request) sum(ctx context.Context, l Limit) (countersign.Sum, error) {
 	if r.Spent == nil {
-		return countersign.Sum{}, errNoSums
+		return countersign.Sum{}, errors.New("no sums to look at")
 	}
 	return r.Spent(ctx, l.Symbol, l.TenantUserID, l.Since)
 }
 
-func (l *limit) applies(r *Request) (applies bool, why string, err error) {
-	if symbol := r.Order.Details.Symbol; countersign.FoldSymbol(l.symbol) != countersign.FoldSymbol(symbol) {
-		return false, "symbol is " + cut(symbol, 40) + ", not " + l.symbol, nil
-	}
-	return hold(l.when, r)
-}
-
 func (l *limit) ceiling(r *Request) Limit {
-	c := Limit{Rule: l.name, Symbol: l.symbol, Max: l.max, Above: l.above, Approvals: l.approvals, Since: r.Now.Add(-l.window)}
+	c := Limit{Rule: l.name, Symbol: l.symbol, Max: l.max, Above: l.effect, Approvals: l.approvals, Since: r.Now.Add(-l.window)}
 	if l.perTenant {
 		c.TenantUserID = r.Order.TenantUserID
 	}
@@ -233,7 +221,8 @@ func (l *limit) ceiling(r *Request) Limit {
 
 // unable is the Ruling for a condition that could not be evaluated: it denies,
 // whatever the rule's effect.
-func unable(name string, err error) Ruling {
+func (r *Request) unable(kind, name string, err error) Ruling {
+	r.trace(Step{Kind: kind, Name: name, Came: "cannot be evaluated, because " + err.Error() + ": deny"})
 	return Ruling{Effect: Deny, Rule: name, Reason: "cannot be evaluated: " + err.Error()}
 }
 

@@ -103,9 +103,15 @@ func (s section) line(key string) (found int) {
 	return found
 }
 
-// known refuses every key that is none of keys: a misspelt "above" must not
-// leave a limit at its default.
+// known refuses every key that is none of keys, nor of a condition in a rule or limit: a misspelt
+// "above" must not leave a limit at its default.
 func (s section) known(keys ...string) {
+	if strings.HasPrefix(s.head, "[[") {
+		keys = append(keys, conditionKeys...)
+	}
+	if s.has("when") {
+		s.fail("when", oldForm)
+	}
 	for _, k := range s.keys() {
 		if !slices.Contains(keys, k) {
 			slices.Sort(keys)
@@ -189,30 +195,24 @@ func (s section) table(key string) section {
 	return section{key, value[map[string]any](s, key, "is not a table: write [%s] once", key), s.file, "[" + key + "]", 1}
 }
 
-// tables returns the tables of a list [[key]], called by number and name.
+// tables returns the tables of a list [[key]], called by number and name, which no two share.
 func (s section) tables(key string, most int) []section {
 	list := value[[]map[string]any](s, key, "is not a list of tables: write [[%s]] above each", key)
 	if len(list) > most {
 		s.fail(key, "are more than %d", most)
 	}
-	out := make([]section, len(list))
+	out, seen := make([]section, len(list)), map[string]bool{}
 	for i, m := range list {
-		out[i] = section{fmt.Sprintf("%s %d", key, i+1), m, s.file, "[[" + key + "]]", i + 1}
-		if name, ok := m["name"].(string); ok {
-			out[i].where += fmt.Sprintf(" %q", cut(name, 40))
+		t := section{fmt.Sprintf("%s %d", key, i+1), m, s.file, "[[" + key + "]]", i + 1}
+		t.needs("name")
+		name := t.text("name")
+		t.where += fmt.Sprintf(" %q", cut(name, 40))
+		if seen[name] {
+			t.fail("name", "is in use")
 		}
+		out[i], seen[name] = t, true
 	}
 	return out
-}
-
-func uniqueNames(sections []section) {
-	seen := map[any]bool{}
-	for _, s := range sections {
-		if seen[s.m["name"]] {
-			s.fail("name", "is in use")
-		}
-		seen[s.m["name"]] = true
-	}
 }
 
 // effect reads one of allowed, the first where the key is absent.
@@ -221,15 +221,15 @@ func (s section) effect(key string, allowed ...Effect) Effect {
 	if text == "" {
 		return allowed[0]
 	}
-	e, err := ParseEffect(text)
-	if err != nil || !slices.Contains(allowed, e) {
-		words := make([]string, len(allowed))
-		for i, e := range allowed {
-			words[i] = e.String()
+	var words []string
+	for _, e := range allowed {
+		if e.String() == text {
+			return e
 		}
-		s.fail(key, "%q is none of %s", cut(text, 40), strings.Join(words, ", "))
+		words = append(words, e.String())
 	}
-	return e
+	s.fail(key, "%q is none of %s", cut(text, 40), strings.Join(words, ", "))
+	return Deny
 }
 
 func (s section) amount(key string) countersign.Amount {
