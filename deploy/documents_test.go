@@ -26,7 +26,6 @@ func TestIndexOfDocuments(t *testing.T) {
 // TestLinks: what a document links to is there, the heading too.
 func TestLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]*))?\)`)
-	heading := regexp.MustCompile(`(?m)^#+ (.*)$`)
 	links := 0
 	for _, pattern := range []string{"../*.md", "../docs/*.md", "../examples/*.md"} {
 		pages, err := filepath.Glob(pattern)
@@ -50,11 +49,7 @@ func TestLinks(t *testing.T) {
 				if m[2] == "" {
 					continue
 				}
-				var anchors []string
-				for _, h := range heading.FindAllStringSubmatch(read(t, to), -1) {
-					anchors = append(anchors, strings.ReplaceAll(regexp.MustCompile(`[^\pL\pN_ -]`).ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-"))
-				}
-				if !slices.Contains(anchors, m[2]) {
+				if !slices.Contains(headings(read(t, to)), m[2]) {
 					t.Errorf("%s links to %s#%s: no heading gives that", page, m[1], m[2])
 				}
 			}
@@ -63,6 +58,14 @@ func TestLinks(t *testing.T) {
 	if links < 100 {
 		t.Errorf("%d links were found", links)
 	}
+}
+
+// headings returns what a link to a heading of the page has after "#", for each.
+func headings(page string) (anchors []string) {
+	for _, h := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(page, -1) {
+		anchors = append(anchors, strings.ReplaceAll(regexp.MustCompile(`[^\pL\pN_ -]`).ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-"))
+	}
+	return anchors
 }
 
 // TestGoTestOfDocuments: each go test command of a document runs a test or benchmark that is
