@@ -1,8 +1,6 @@
 package console
 
 import (
-	"context"
-	"html/template"
 	"maps"
 	"net/url"
 	"slices"
@@ -14,9 +12,9 @@ import (
 
 // alarmsSection has the alarms of an end.
 var alarmsSection = section{
-	nav: navItem{"/console/alarms", "Alarms", "alarms"},
+	nav:   navItem{"/console/alarms", "Alarms", "alarms"},
+	lists: []lister{alarmsList},
 	pages: []page{
-		{"GET /console/alarms", (*visit).alarms},
 		{"GET /console/alarms/ack", (*visit).alarmsToAck},
 		{"POST /console/alarms/ack", (*visit).alarmsAck},
 		{"POST /console/alarms/{seq}/ack", (*visit).alarmAck},
@@ -27,34 +25,44 @@ var alarmsSection = section{
 	},
 }
 
-// alarmer has the calls about alarms, which both clients have.
-type alarmer interface {
-	Alarms(context.Context, client.AlarmFilter, client.PageOptions) (client.AlarmPage, error)
-	AckAlarm(ctx context.Context, seq int64, a client.Ack) (client.Alarm, error)
-	AckAlarms(context.Context, client.AckAlarms) (client.AckedAlarms, error)
-}
-
-func (v *visit) alarmer() alarmer {
-	if v.service != nil {
-		return v.service
-	}
-	return v.gateway
-}
-
 // allAlarms is the state that the page has for all states. Without any it shows open ones.
 const allAlarms = "all"
 
-// alarmsPage lists alarms.
-type alarmsPage struct {
-	Filter  client.AlarmFilter
-	State   string // as the page has it
-	States  []client.AlarmState
-	Kinds   []client.AlarmKind
-	Service bool
-	Alarms  []alarmRow
-	Query   template.URL // of the open ones that match, to acknowledge them all; empty: the filter selects no kind and no merchant
-	Next    string       // the address of the next page
-	Partial bool         // the page ended before it was full
+var alarmsList = &list[client.AlarmFilter, client.AlarmPage]{
+	table: table{name: "alarms", title: "Alarms"},
+	fields: []field{{name: "merchant", label: "Merchant", end: "service"}, {name: "kind", label: "Kind",
+		options: func(v *visit) []option {
+			if v.service != nil {
+				return optionsOf(client.AlarmKind("").AtService(), "all")
+			}
+			return optionsOf(client.AlarmKind("").AtGateway(), "all")
+		}}, {name: "state", label: "State", options: func(*visit) []option {
+		return append(optionsOf(client.AlarmState("").Values(), ""), option{Value: allAlarms, Text: allAlarms})
+	}}},
+	read: func(v *visit, f client.AlarmFilter, o client.PageOptions) (client.AlarmPage, error) {
+		switch f.State {
+		case "":
+			f.State = client.AlarmOpen
+		case allAlarms:
+			f.State = ""
+		}
+		return v.api.Alarms(v.r.Context(), f, o)
+	},
+	rows: func(v *visit, page client.AlarmPage) (any, error) {
+		var rows []alarmRow
+		for _, a := range page.Alarms {
+			rows = append(rows, v.alarmRow(a))
+		}
+		return rows, nil
+	},
+	acts: func(v *visit, f client.AlarmFilter, page client.AlarmPage) []act {
+		all := f.State != "" && f.State != client.AlarmOpen || f.Merchant == "" && f.Kind == ""
+		if all || len(page.Alarms) < 2 || !v.may("ackAlarms") {
+			return nil
+		}
+		f.State = ""
+		return []act{{"Acknowledge all that match…", "/console/alarms/ack?" + queryFor(f).Encode()}}
+	},
 }
 
 // alarmRow is an alarm of either end.
@@ -81,28 +89,6 @@ func (v *visit) alarmFilter(value func(string) string) (f client.AlarmFilter, st
 	return f, state
 }
 
-func (v *visit) alarms() error {
-	page := alarmsPage{States: client.AlarmState("").Values(), Kinds: client.AlarmKind("").AtGateway(), Service: v.service != nil}
-	if page.Service {
-		page.Kinds = client.AlarmKind("").AtService()
-	}
-	page.Filter, page.State = v.alarmFilter(v.query)
-	list, done, err := readList(v, func(o client.PageOptions) (client.AlarmPage, error) {
-		return v.alarmer().Alarms(v.r.Context(), page.Filter, o)
-	})
-	if err != nil || done {
-		return err
-	}
-	for _, a := range list.Alarms {
-		page.Alarms = append(page.Alarms, v.alarmRow(a))
-	}
-	if f := page.Filter; f.State == client.AlarmOpen && (f.Merchant != "" || f.Kind != "") {
-		page.Query = alarmQuery(f)
-	}
-	page.Next, page.Partial = v.nextPage(list.Next, len(list.Alarms), listSpan{}, "merchant", "kind", "state")
-	return v.render("alarms", "Alarms", page)
-}
-
 func (v *visit) alarmRow(a client.Alarm) alarmRow {
 	row := alarmRow{Alarm: a, Ends: a.Kind.Ended() != ""}
 	link := gatewaySubject
@@ -118,7 +104,7 @@ func (v *visit) alarmRow(a client.Alarm) alarmRow {
 
 // openAlarms counts the open rows of alarms, as far as a badge shows them.
 func (v *visit) openAlarms() (string, error) {
-	open, err := v.alarmer().Alarms(v.r.Context(), client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{Limit: 100})
+	open, err := v.api.Alarms(v.r.Context(), client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{Limit: 100})
 	switch n := strconv.Itoa(len(open.Alarms)); {
 	case err != nil || n == "0" && open.Next == nil:
 		return "", err
@@ -156,40 +142,35 @@ func gatewaySubject(a client.Alarm, text string) string {
 	return ""
 }
 
-func alarmQuery(f client.AlarmFilter) template.URL {
-	return template.URL(url.Values{"merchant": {f.Merchant}, "kind": {string(f.Kind)}}.Encode())
-}
-
-// alarmsAckPage says how many alarms would be acknowledged, before they are.
-type alarmsAckPage struct {
-	Filter client.AlarmFilter
-	Query  template.URL
-	Count  int64
-	Kinds  []stateCount
-	UpTo   int64
+// alarmSelection reads which alarms are to be acknowledged.
+func alarmSelection(q url.Values) client.AlarmSelection {
+	return client.AlarmSelection{Merchant: q.Get("merchant"), Kind: client.AlarmKind(q.Get("kind"))}
 }
 
 func (v *visit) alarmsToAck() error {
-	f, _ := v.alarmFilter(v.query)
-	dry, err := v.alarmer().AckAlarms(v.r.Context(), client.AckAlarms{Filter: client.AlarmSelection{Merchant: f.Merchant, Kind: f.Kind}, DryRun: true})
+	f := alarmSelection(v.r.URL.Query())
+	dry, err := v.api.AckAlarms(v.r.Context(), client.AckAlarms{Filter: f, DryRun: true})
 	if err != nil {
 		return err
 	}
-	page := alarmsAckPage{Filter: f, Query: alarmQuery(f), Count: dry.Count, UpTo: dry.UpTo}
+	page := bulkPage{Title: "Acknowledge all that match", Post: "/console/alarms/ack", Back: "/console/alarms",
+		Count: dry.Count, What: "Open alarms", Button: "Acknowledge", Note: "What was found or done",
+		Says: "What was raised since this page was shown stays open, and what is raised later opens anew.",
+		None: "No open alarm matches."}
 	for _, k := range slices.Sorted(maps.Keys(dry.Kinds)) {
-		page.Kinds = append(page.Kinds, stateCount{string(k), dry.Kinds[k]})
+		page.Tally = append(page.Tally, stateCount{string(k), dry.Kinds[k]})
 	}
-	return v.render("alarmsack", "Acknowledge all that match", page)
+	filter := queryFor(client.AlarmFilter{Merchant: f.Merchant, Kind: f.Kind})
+	return v.bulk(page, filter, map[string]string{"upTo": strconv.FormatInt(dry.UpTo, 10)})
 }
 
 func (v *visit) alarmsAck() error {
-	f, _ := v.alarmFilter(v.form)
 	upTo, err := strconv.ParseInt(v.form("upTo"), 10, 64)
 	if err != nil { // without it, what nobody has seen would be acknowledged
 		return v.notFound()
 	}
-	in := client.AckAlarms{Filter: client.AlarmSelection{Merchant: f.Merchant, Kind: f.Kind}, Note: v.form("note"), UpTo: upTo}
-	if _, err := v.alarmer().AckAlarms(v.r.Context(), in); err != nil {
+	in := client.AckAlarms{Filter: alarmSelection(v.r.PostForm), Note: v.form("note"), UpTo: upTo}
+	if _, err := v.api.AckAlarms(v.r.Context(), in); err != nil {
 		return err
 	}
 	return v.done("/console/alarms", "acknowledged-all")
@@ -200,7 +181,7 @@ func (v *visit) alarmAck() error {
 	if err != nil {
 		return v.notFound()
 	}
-	if _, err = v.alarmer().AckAlarm(v.r.Context(), seq, client.Ack{Note: v.r.PostFormValue("note")}); err != nil {
+	if _, err = v.api.AckAlarm(v.r.Context(), seq, client.Ack{Note: v.r.PostFormValue("note")}); err != nil {
 		return err
 	}
 	return v.done("/console/alarms", "acknowledged")

@@ -58,7 +58,8 @@ func (v *visit) audit() error {
 	var entries []client.AuditEntry
 	older := url.Values{}
 	if page.Subject != "" {
-		list, err := v.readAbout(page.Subject, before)
+		list, err := v.api.AuditAbout(v.r.Context(),
+			client.AuditAboutOptions{ID: page.Subject, Before: before, Limit: auditLook})
 		if err != nil {
 			return err
 		}
@@ -67,7 +68,7 @@ func (v *visit) audit() error {
 			older.Set("subject", page.Subject)
 		}
 	} else {
-		head, err := v.readAudit(client.FeedOptions{After: math.MaxInt64})
+		head, err := v.api.Audit(v.r.Context(), client.FeedOptions{After: math.MaxInt64})
 		if err != nil {
 			return err
 		}
@@ -81,7 +82,7 @@ func (v *visit) audit() error {
 			before = page.Size + 1
 		}
 		after := max(0, before-1-look)
-		part, err := v.readAudit(client.FeedOptions{After: after, Limit: int(max(1, before-1-after))})
+		part, err := v.api.Audit(v.r.Context(), client.FeedOptions{After: after, Limit: int(max(1, before-1-after))})
 		if err != nil {
 			return err
 		}
@@ -99,21 +100,6 @@ func (v *visit) audit() error {
 		page.Older = "/console/audit?" + older.Encode()
 	}
 	return v.render("audit", "Audit", page)
-}
-
-func (v *visit) readAbout(id string, before int64) (client.AuditAbout, error) {
-	o := client.AuditAboutOptions{ID: id, Before: before, Limit: auditLook}
-	if v.service != nil {
-		return v.service.AuditAbout(v.r.Context(), o)
-	}
-	return v.gateway.AuditAbout(v.r.Context(), o)
-}
-
-func (v *visit) readAudit(o client.FeedOptions) (client.AuditPage, error) {
-	if v.service != nil {
-		return v.service.Audit(v.r.Context(), o)
-	}
-	return v.gateway.Audit(v.r.Context(), o)
 }
 
 func auditRowOf(seq int64, record json.RawMessage) (row auditRow) {
@@ -134,12 +120,7 @@ func (v *visit) recordFile() error {
 	if err != nil {
 		return v.notFound()
 	}
-	var proof client.AuditProof
-	if v.service != nil {
-		proof, err = v.service.AuditProve(v.r.Context(), seq)
-	} else {
-		proof, err = v.gateway.AuditProve(v.r.Context(), seq)
-	}
+	proof, err := v.api.AuditProve(v.r.Context(), seq)
 	if err != nil {
 		return err
 	}
@@ -148,13 +129,7 @@ func (v *visit) recordFile() error {
 
 // checkpointFile is the log's signed head.
 func (v *visit) checkpointFile() error {
-	var head client.AuditProof
-	var err error
-	if v.service != nil {
-		head, err = v.service.AuditCheckpoint(v.r.Context(), 0)
-	} else {
-		head, err = v.gateway.AuditCheckpoint(v.r.Context(), 0)
-	}
+	head, err := v.api.AuditCheckpoint(v.r.Context(), 0)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -15,38 +16,28 @@ type bulkPage struct {
 	Hidden     []bulkMember // of the form
 	Post, Back string       // where the form and the list are
 	Count      int64
-	What       string // what is counted, as the beginning of a sentence
-	Says       string // what the act does to them
-	None       string // why there may be none
+	Tally      []stateCount // of the count
+	What       string       // what is counted, as the beginning of a sentence
+	Says       string       // what the act does to them
+	None       string       // why there may be none
 	Button     string
-	Word       string // to type; empty: nothing is
-	Reason     bool   // the act keeps one
-	Values     map[string]string
+	Note       string // what is asked for beside; empty: nothing is
 }
 
 type bulkMember struct{ Name, Value string }
 
 // bulk fills in the filter of a page, and the fields that its form sends beside it.
 func (v *visit) bulk(page bulkPage, filter url.Values, beside map[string]string) error {
-	page.Values = v.values(nil)
-	for name, values := range filter {
-		page.Hidden = append(page.Hidden, bulkMember{name, values[0]})
-		shown := values[0]
-		if n, err := strconv.Atoi(shown); name == "type" && err == nil {
-			shown = countersign.Type(n).Words()
+	for _, name := range slices.Sorted(maps.Keys(filter)) {
+		value := filter.Get(name)
+		page.Hidden = append(page.Hidden, bulkMember{name, value})
+		if n, err := strconv.Atoi(value); name == "type" && err == nil {
+			value = countersign.Type(n).Words()
 		}
-		page.Filter = append(page.Filter, bulkMember{name, shown})
+		page.Filter = append(page.Filter, bulkMember{name, value})
 	}
 	for name, value := range beside {
 		page.Hidden = append(page.Hidden, bulkMember{name, value})
-	}
-	for _, list := range [][]bulkMember{page.Filter, page.Hidden} {
-		slices.SortFunc(list, func(a, b bulkMember) int {
-			if a.Name < b.Name {
-				return -1
-			}
-			return 1
-		})
 	}
 	page.Back += "?" + filter.Encode()
 	return v.render("bulk", page.Title, page)

@@ -9,8 +9,12 @@ func NewGateway(c Config) (*Console, error) {
 	return newConsole(c, end{
 		name: "gateway", title: "countersign gateway",
 		sections: []section{anySection, tasksSection, ordersSection, depositsSection, addressesSection, refusedSection, policySection, forwardingSection, alarmsSection, auditSection, tokensSection},
-		connect:  func(v *visit, c client.Config) (err error) { v.gateway, err = client.NewGateway(c); return err },
-		top:      (*visit).gatewayTop,
+		connect: func(v *visit, c client.Config) (err error) {
+			v.gateway, err = client.NewGateway(c)
+			v.api = v.gateway
+			return err
+		},
+		top: (*visit).gatewayTop,
 	})
 }
 
@@ -33,7 +37,7 @@ func (v *visit) names() (map[string]string, error) {
 	if !v.may("tokens") {
 		return names, nil
 	}
-	list, err := v.listTokens()
+	list, err := v.api.Tokens(v.r.Context())
 	for _, t := range list {
 		names[t.ID] = t.Name
 	}

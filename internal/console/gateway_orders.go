@@ -169,7 +169,7 @@ func (v *visit) unreconciled() (bool, error) {
 	if !v.may("epoch") {
 		return false, nil
 	}
-	e, err := v.either().Epoch(v.r.Context())
+	e, err := v.api.Epoch(v.r.Context())
 	return e.Open, err
 }
 

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"reflect"
@@ -11,10 +12,15 @@ import (
 	"countersign/client"
 )
 
+// pageSize is how many entries a page of a list has.
+const pageSize = 50
+
 // list is a list page. F is the client's filter, whose members are the parameters of the address; P
 // is a page of the API, which has one slice of entries.
 type list[F, P any] struct {
 	table
+	at     string // its address, where that is not its name
+	live   string // the address of the stream that keeps the first page up to date
 	hint   string // below the title
 	fields []field
 	folded []field // of the search, shown when they are asked for; a time follows them if F has one
@@ -23,6 +29,7 @@ type list[F, P any] struct {
 	rows func(*visit, P) (any, error)
 	// acts returns links to what can be done with what matches. Nil: nothing can.
 	acts func(*visit, F, P) []act
+	form func(*visit) any // for "before" of its template; nil: it has none
 }
 
 // table is how rows are shown, on a list page and on the pages of other things. A list without
@@ -42,6 +49,7 @@ type column struct{ head, class, cell string }
 type field struct {
 	name, label, hint string
 	options           func(*visit) []option // nil: those of the member's type
+	end               string                // that alone has it; empty: both have
 }
 
 // option is a value to choose in a field.
@@ -58,7 +66,9 @@ type listView struct {
 	Open              bool   // the folded fields have values
 	Span              *listSpan
 	Acts              []act
-	Rows              any
+	Filter, Rows      any
+	Form              any    // of "before"
+	Live              string // the address of the stream that keeps it up to date; empty: nothing does
 	Next              string // the address of the next page
 	Partial           bool   // the page ended before it was full
 }
@@ -91,9 +101,19 @@ func (t table) text() string {
 
 func (l *list[F, P]) shape() table { return l.table }
 
-func (l *list[F, P]) page() page { return page{"GET /console/" + l.name, l.serve} }
+func (l *list[F, P]) path() string { return cmp.Or(l.at, root+l.name) }
+
+func (l *list[F, P]) page() page {
+	if l.at == root {
+		return page{"GET " + root + "{$}", l.serve}
+	}
+	return page{"GET " + l.path(), l.serve}
+}
 
 func (l *list[F, P]) serve(v *visit) error {
+	if l.at == root && !v.may(l.name) {
+		return v.elsewhere()
+	}
 	view, done, err := l.view(v)
 	if err != nil || done {
 		return err
@@ -104,7 +124,7 @@ func (l *list[F, P]) serve(v *visit) error {
 // view reads what the address asks for. If that is a file, it is written and done is true.
 func (l *list[F, P]) view(v *visit) (view listView, done bool, err error) {
 	q := v.r.URL.Query()
-	view = listView{Title: l.title, Hint: l.hint, Path: v.r.URL.Path}
+	view = listView{Title: l.title, Hint: l.hint, Path: l.path()}
 	members := membersOf(reflect.TypeFor[F]())
 	var at listSpan
 	if _, timed := members["since"]; timed {
@@ -112,6 +132,10 @@ func (l *list[F, P]) view(v *visit) (view listView, done bool, err error) {
 		view.Span = &at
 	}
 	f := filterOf[F](q, at)
+	view.Filter = f
+	if l.live != "" && v.query("cursor") == "" {
+		view.Live = l.live + "?" + v.r.URL.RawQuery
+	}
 	view.Fields, view.Folded = l.views(v, l.fields), l.views(v, l.folded)
 	view.Open = at != listSpan{}
 	var folded []string
@@ -141,6 +165,9 @@ func (l *list[F, P]) view(v *visit) (view listView, done bool, err error) {
 			return view, false, err
 		}
 	}
+	if l.form != nil {
+		view.Form = l.form(v)
+	}
 	if l.acts != nil {
 		view.Acts = l.acts(v, f, page)
 	}
@@ -160,6 +187,9 @@ func (l *list[F, P]) views(v *visit, fields []field) (views []fieldView) {
 		if !is {
 			panic(l.name + ": the filter has no " + f.name)
 		}
+		if f.end != "" && f.end != v.c.end.name {
+			continue
+		}
 		w := fieldView{Name: f.name, Label: f.label, Hint: f.hint, Value: v.query(f.name), Max: m.Tag.Get("maxLength")}
 		if w.Max == "" {
 			w.Max = "200"
@@ -167,23 +197,34 @@ func (l *list[F, P]) views(v *visit, fields []field) (views []fieldView) {
 		if f.options != nil {
 			w.Options = f.options(v)
 		} else {
-			w.Options = optionsOf(m.Type)
+			w.Options = valuesOf(m.Type)
 		}
 		views = append(views, w)
 	}
 	return views
 }
 
-// optionsOf returns the values of a type of a few words, after all of them; nil: it has no such.
-func optionsOf(t reflect.Type) []option {
+// valuesOf returns the values of a type of a few words, after all of them; nil: it has none.
+func valuesOf(t reflect.Type) []option {
 	values, is := t.MethodByName("Values")
 	if !is {
 		return nil
 	}
-	options := []option{{Text: "all"}}
 	list := values.Func.Call([]reflect.Value{reflect.Zero(t)})[0]
+	options := []option{{Text: "all"}}
 	for i := range list.Len() {
 		options = append(options, optionOf(list.Index(i).Interface()))
+	}
+	return options
+}
+
+// optionsOf returns values to choose from. none is what an empty one is called; empty: there is none.
+func optionsOf[T any](values []T, none string) (options []option) {
+	if none != "" {
+		options = append(options, option{Text: none})
+	}
+	for _, value := range values {
+		options = append(options, optionOf(value))
 	}
 	return options
 }

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -9,21 +8,6 @@ import (
 
 	"countersign/client"
 )
-
-// providerAPI is the part of both APIs that is about the company's identity provider.
-type providerAPI interface {
-	Provider(ctx context.Context) (client.Provider, error)
-	BeginProvider(ctx context.Context, in client.ProviderOrigin) (client.ProviderBegun, error)
-	FinishProvider(ctx context.Context, p client.ProviderReturn) (client.SignedIn, error)
-	SignOut(ctx context.Context) error
-}
-
-func (v *visit) people() providerAPI {
-	if v.service != nil {
-		return v.service
-	}
-	return v.gateway
-}
 
 const (
 	providerCookie = "provider"
@@ -45,7 +29,7 @@ func (v *visit) provider() (client.Provider, string) {
 	if v.connect("") != nil {
 		return client.Provider{}, ""
 	}
-	p, err := v.people().Provider(v.r.Context())
+	p, err := v.api.Provider(v.r.Context())
 	if err != nil {
 		return client.Provider{}, ""
 	}
@@ -64,7 +48,7 @@ func (c *Console) toProvider(w http.ResponseWriter, r *http.Request) {
 	err := v.connect("")
 	var at client.ProviderBegun
 	if err == nil {
-		at, err = v.people().BeginProvider(r.Context(), client.ProviderOrigin{Origin: origin(r), Again: again})
+		at, err = v.api.BeginProvider(r.Context(), client.ProviderOrigin{Origin: origin(r), Again: again})
 	}
 	if err == nil {
 		err = c.keep(w, r, providerCookie, providerPath, begun{at.State, next}, providerLife)
@@ -124,7 +108,7 @@ func (c *Console) fromProvider(w http.ResponseWriter, r *http.Request) {
 	err := v.connect("")
 	var in client.SignedIn
 	if err == nil {
-		in, err = v.people().FinishProvider(r.Context(), client.ProviderReturn{State: s.State, Given: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss")})
+		in, err = v.api.FinishProvider(r.Context(), client.ProviderReturn{State: s.State, Given: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss")})
 	}
 	if err == nil {
 		err = c.start(w, r, in.Secret)
@@ -145,6 +129,6 @@ func (c *Console) fromProvider(w http.ResponseWriter, r *http.Request) {
 func (c *Console) endAtAPI(r *http.Request, secret client.Secret) {
 	v := &visit{c: c, r: r}
 	if v.connect(secret) == nil {
-		_ = v.people().SignOut(r.Context())
+		_ = v.api.SignOut(r.Context())
 	}
 }

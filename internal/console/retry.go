@@ -1,10 +1,6 @@
 package console
 
 import (
-	"bytes"
-	"compress/flate"
-	"encoding/json"
-	"io"
 	"net/http"
 	"net/url"
 	"path"
@@ -17,64 +13,38 @@ import (
 // that no page of the browser's history is a post.
 type refused struct {
 	Problems []string
-	At       string // path that was posted to
+	Act      string // the last part of the path that was posted to
 	Typed    map[string]string
-	Packed   []byte // Typed, where it is long: a note has 2,000 characters
 }
 
 const (
 	refusedCookie = "refused"
 	refusedLife   = 2 * time.Minute // for the browser to follow the redirect
-	// maxCookie is what browsers keep in one cookie, in characters, with its name and
-	// attributes.
-	maxCookie = 3500
+	// maxTyped is how much of what was typed is kept, in bytes: sealed, it must fit into the 4,096
+	// that browsers keep of a cookie. A longer text is lost.
+	maxTyped = 2400
 )
 
 // retry sends the browser back to the page that it posted from. Secrets are not kept.
 func (v *visit) retry(problems []string) error {
-	o := refused{Problems: problems, At: v.r.URL.EscapedPath(), Typed: map[string]string{}}
+	o := refused{Problems: problems, Act: path.Base(v.r.URL.Path), Typed: map[string]string{}}
 	n := 0
 	for name := range v.r.PostForm {
 		switch name {
-		case "apiKey", "callbackApiKey", "token", "confirm", "state", "credential", "signed-credential", "signed-text":
+		case "apiKey", "callbackApiKey", "token", "confirm", "state":
 		default:
 			o.Typed[name] = v.r.PostForm.Get(name)
 			n += len(name) + len(o.Typed[name])
 		}
 	}
-	if n > maxCookie/2 {
-		o.Packed, o.Typed = pack(o.Typed), nil
+	if n > maxTyped {
+		o.Typed = nil
 	}
 	if err := v.c.keep(v.w, v.r, refusedCookie, root, o, refusedLife); err != nil {
 		return err
 	}
 	http.Redirect(v.w, v.r, v.cameFrom(), http.StatusSeeOther)
 	return nil
-}
-
-// pack makes what was typed short, and gives nil where that is too long for a cookie all the same.
-func pack(typed map[string]string) []byte {
-	var b bytes.Buffer
-	w, err := flate.NewWriter(&b, flate.BestCompression)
-	if err == nil {
-		err = json.NewEncoder(w).Encode(typed)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil || b.Len() > maxCookie/2 { // Base64, twice
-		return nil
-	}
-	return b.Bytes()
-}
-
-// unpack returns what pack was given.
-func unpack(packed []byte) (typed map[string]string) {
-	// The console sealed it, so it is no longer than a form.
-	if json.NewDecoder(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), maxForm)).Decode(&typed) != nil {
-		return nil
-	}
-	return typed
 }
 
 // cameFrom is the page with the form that was posted: the browser says so. Else it is the
@@ -104,9 +74,6 @@ func (v *visit) refused() refused {
 	if v.before == nil {
 		if v.c.kept(v.r, refusedCookie, &o) {
 			v.c.drop(v.w, v.r, refusedCookie, root)
-			if o.Packed != nil {
-				o.Typed = unpack(o.Packed)
-			}
 		}
 		v.before = &o
 	}

@@ -31,7 +31,7 @@ func (v *visit) search() error {
 	if page.Text == "" {
 		return v.render("search", "Search", page)
 	}
-	result, err := v.either().Search(v.r.Context(), page.Text)
+	result, err := v.api.Search(v.r.Context(), page.Text)
 	if err != nil {
 		return err
 	}

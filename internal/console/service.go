@@ -13,8 +13,12 @@ func NewService(c Config) (*Console, error) {
 	return newConsole(c, end{
 		name: "service", title: "countersign service",
 		sections: []section{anySection, tasksSection, nowSection, merchantsSection, callbacksSection, withdrawalsSection, alarmsSection, auditSection, tokensSection, stopSection},
-		connect:  func(v *visit, c client.Config) (err error) { v.service, err = client.NewService(c); return err },
-		top:      (*visit).serviceTop,
+		connect: func(v *visit, c client.Config) (err error) {
+			v.service, err = client.NewService(c)
+			v.api = v.service
+			return err
+		},
+		top: (*visit).serviceTop,
 	})
 }
 

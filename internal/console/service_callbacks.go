@@ -2,9 +2,7 @@ package console
 
 import (
 	"errors"
-	"html/template"
 	"net/http"
-	"net/url"
 	"strconv"
 
 	"countersign"
@@ -13,9 +11,9 @@ import (
 
 // callbacksSection has the service's callbacks.
 var callbacksSection = section{
-	nav: navItem{"/console/callbacks", "Callbacks", "callbacks"},
+	nav:   navItem{"/console/callbacks", "Callbacks", "callbacks"},
+	lists: []lister{callbacksList},
 	pages: []page{
-		{"GET /console/callbacks", (*visit).callbacks},
 		{"GET /console/callbacks/{id}", (*visit).callback},
 		{"POST /console/callbacks/{id}/resend", (*visit).callbackResend},
 		{"GET /console/find/{id}", (*visit).find},
@@ -28,71 +26,34 @@ var callbacksSection = section{
 	},
 }
 
-// callbacksPage is the search of callbacks.
-type callbacksPage struct {
-	Filter    client.CallbackFilter
-	Span      listSpan
-	More      bool // the search has values in the fields that are folded
-	Types     []countersign.Type
-	States    []client.CallbackState
-	Told      []client.Told
-	Callbacks []client.Callback
-	Next      string       // the address of the next page
-	Query     template.URL // the filter as a query, for sending what matches
-	Sends     bool         // what matches could be sent
-	Partial   bool         // the page ended before it was full
-}
-
-// callbackFilter reads the fields of the search from the query of a page.
-func (v *visit) callbackFilter(q url.Values) (client.CallbackFilter, listSpan) {
-	n, _ := strconv.Atoi(q.Get("type")) // anything else selects all
-	at := v.spanOf(q)
-	return client.CallbackFilter{
-		Merchant: q.Get("merchant"), Type: countersign.Type(n), State: client.CallbackState(q.Get("state")),
-		TrackingID: q.Get("trackingId"), TxID: q.Get("txId"), CallBackID: q.Get("callBackId"), Told: client.Told(q.Get("told")),
-		TenantUserID: q.Get("tenantUserId"), Address: q.Get("address"), Since: at.since, Until: at.until,
-	}, at
-}
-
-func queryOf(f client.CallbackFilter) url.Values {
-	q := url.Values{}
-	for name, value := range map[string]string{"merchant": f.Merchant, "state": string(f.State), "trackingId": f.TrackingID, "txId": f.TxID, "callBackId": f.CallBackID, "told": string(f.Told),
-		"tenantUserId": f.TenantUserID, "address": f.Address} {
-		if value != "" {
-			q.Set(name, value)
+var callbacksList = &list[client.CallbackFilter, client.CallbackPage]{
+	table: table{"callbacks", "Callbacks",
+		"No callback is here. Each deposit, each question about a withdrawal and each notice of its end is one.",
+		[]column{
+			{"Taken", "", `{{when .Created}}`},
+			{"Merchant", "long slim", `<a href="/console/merchants/{{path .Merchant}}">{{.Merchant}}</a>`},
+			{"What", "", `{{kind .Type}}`},
+			{"Tracking id", "long", `<a href="/console/callbacks/{{path .ID}}">{{text (or .TrackingID .ID)}}</a>`},
+			{"State", "", `{{state .State}}`},
+			{"Attempts", "n", `{{.Attempt}}`},
+			{"Last", "", `{{with .LastReason}}{{words .}}{{else}}{{text ""}}{{end}}`},
+			{"Next", "", `{{with .Due}}{{from .}}{{else}}{{text ""}}{{end}}`},
+		}},
+	fields: []field{{name: "merchant", label: "Merchant"}, {name: "type", label: "What"}, {name: "state", label: "State"},
+		{name: "trackingId", label: "Tracking id"}, {name: "txId", label: "Transaction"},
+		{name: "callBackId", label: "callBackId"}},
+	folded: []field{{name: "tenantUserId", label: "User"}, {name: "address", label: "To address"},
+		{name: "told", label: "Told"}},
+	read: func(v *visit, f client.CallbackFilter, o client.PageOptions) (client.CallbackPage, error) {
+		return v.service.Callbacks(v.r.Context(), f, o)
+	},
+	acts: func(v *visit, f client.CallbackFilter, page client.CallbackPage) []act {
+		q := queryFor(f)
+		if len(q) == 0 || !sendsAgain(f) || !v.may("resendCallbacks") || len(page.Callbacks) == 0 && page.Next == nil {
+			return nil
 		}
-	}
-	if f.Type != 0 {
-		q.Set("type", strconv.Itoa(int(f.Type)))
-	}
-	listSpan{since: f.Since, until: f.Until}.in(q)
-	return q
-}
-
-func (v *visit) callbacks() error {
-	page := callbacksPage{Types: countersign.TypeUnknown.Values(), States: client.CallbackState("").Values(), Told: client.Told("").Values()}
-	page.Filter, page.Span = v.callbackFilter(v.r.URL.Query())
-	f := page.Filter
-	page.More = f.TenantUserID != "" || f.Address != "" || f.Told != "" || page.Span != listSpan{}
-	if page.Span.Wrong != "" {
-		return v.renderWrong(page.Span, "callbacks", "Callbacks", page)
-	}
-	list, done, err := readList(v, func(o client.PageOptions) (client.CallbackPage, error) {
-		return v.service.Callbacks(v.r.Context(), page.Filter, o)
-	})
-	if err != nil || done {
-		return err
-	}
-	page.Callbacks = list.Callbacks
-	q := queryOf(page.Filter)
-	page.Query = template.URL(q.Encode())
-	page.Sends = page.Query != "" && sendsAgain(page.Filter)
-	if list.Next != nil {
-		q.Set("cursor", *list.Next)
-		page.Next = "/console/callbacks?" + q.Encode()
-		page.Partial = len(list.Callbacks) < pageSize
-	}
-	return v.render("callbacks", "Callbacks", page)
+		return []act{{"Send all that match…", "/console/resend?" + q.Encode()}}
+	},
 }
 
 // sendsAgain reports whether callbacks that match f could be sent again, or now: a question is
@@ -164,26 +125,29 @@ func (v *visit) callbackResend() error {
 }
 
 func (v *visit) resend() error {
-	f, at := v.callbackFilter(v.r.URL.Query())
+	q := v.r.URL.Query()
+	at := v.spanOf(q)
 	if err := at.wrong(); err != nil {
 		return err
 	}
+	f := filterOf[client.CallbackFilter](q, at)
 	dry, err := v.service.ResendCallbacks(v.r.Context(), client.Resend{Filter: f, DryRun: true})
 	if err != nil {
 		return err
 	}
 	return v.bulk(bulkPage{Title: "Send all that match", Post: "/console/resend", Back: "/console/callbacks", Count: dry.Count, What: "Callbacks", Button: "Send",
 		Says: "Refused and exhausted ones are sent again, pending ones now. A merchant that has one already answers that it has.",
-		None: "Nothing matches that could be sent: only pending, refused and exhausted callbacks can, and questions about withdrawals only while they are pending."}, queryOf(f), nil)
+		None: "Nothing matches that could be sent: only pending, refused and exhausted callbacks can, and questions about withdrawals only while they are pending."}, queryFor(f), nil)
 }
 
 func (v *visit) resendMatching() error {
-	f, at := v.callbackFilter(v.r.PostForm)
+	at := v.spanOf(v.r.PostForm)
 	if err := at.wrong(); err != nil { // a time that was not read would select all
 		return err
 	}
+	f := filterOf[client.CallbackFilter](v.r.PostForm, at)
 	if _, err := v.service.ResendCallbacks(v.r.Context(), client.Resend{Filter: f}); err != nil {
 		return err
 	}
-	return v.done("/console/callbacks?"+queryOf(f).Encode(), "resent-all")
+	return v.done("/console/callbacks?"+queryFor(f).Encode(), "resent-all")
 }

@@ -110,8 +110,8 @@ func (v *visit) whole(name string) (int, error) {
 	return n, nil
 }
 
-// valuesOf are a merchant's settings as a form has them.
-func valuesOf(m client.Merchant) map[string]string {
+// settingsOf are a merchant's settings as a form has them.
+func settingsOf(m client.Merchant) map[string]string {
 	values := map[string]string{"version": strconv.FormatInt(m.Version, 10)}
 	for _, s := range client.Settings() {
 		values[s.Name] = s.Text(m)
@@ -124,7 +124,7 @@ func (v *visit) merchantEdit() error {
 	if err != nil {
 		return err
 	}
-	return v.render("merchant_change", "Change "+m.ID, merchantForm{ID: m.ID, Values: v.values(valuesOf(m))})
+	return v.render("merchant_change", "Change "+m.ID, merchantForm{ID: m.ID, Values: v.values(settingsOf(m))})
 }
 
 func (v *visit) merchantChange() error {
@@ -145,7 +145,7 @@ func (v *visit) merchantChange() error {
 
 // changeMerchant sends the members that differ from m.
 func (v *visit) changeMerchant(m client.Merchant) (*client.ChangeEntry, error) {
-	was := valuesOf(m)
+	was := settingsOf(m)
 	if v.form("version") != was["version"] {
 		return nil, refuse("somebody else has changed the merchant meanwhile; open the form again")
 	}

@@ -9,9 +9,9 @@ import (
 
 // merchantsSection has the merchants of the service.
 var merchantsSection = section{
-	nav: navItem{"/console/merchants", "Merchants", "merchants"},
+	nav:   navItem{"/console/merchants", "Merchants", "merchants"},
+	lists: []lister{merchantsList},
 	pages: []page{
-		{"GET /console/merchants", (*visit).merchants},
 		{"GET /console/merchants/new", (*visit).merchantNew},
 		{"POST /console/merchants/new", (*visit).merchantMake},
 		{"GET /console/merchants/{id}", (*visit).merchant},
@@ -37,11 +37,48 @@ var merchantsSection = section{
 	},
 }
 
-// merchantsPage lists merchants with what is wrong with them.
-type merchantsPage struct {
-	Merchants []merchantRow
-	Deleted   bool // the list is of those that were deleted
-	Next      string
+// merchantFilter selects those that were deleted, or the others.
+type merchantFilter struct{ Deleted string }
+
+var merchantsList = &list[merchantFilter, client.MerchantPage]{
+	table: table{"merchants", "Merchants",
+		"No merchant is here. A merchant is who gets callbacks about deposits and confirms withdrawals; " +
+			"make one, and hand over what the page then shows.",
+		[]column{
+			{"Merchant", "long", `<a href="/console/merchants/{{path .ID}}">{{.ID}}</a>`},
+			{"Name", "long", `{{text .Name}}`},
+			{"State", "long", `{{state .State}}{{with .PausedReason}} <span class="hint">{{text .}}</span>{{end}}`},
+			{"Reached", "long slim", `{{range .Broken}}<span class="state bad">{{.Lane}}: not reached</span> {{else}}{{with .Health}}
+{{- if .FailingSince}}<span class="state bad">fails since {{when .FailingSince}}
+{{- with .LastFailure}}: {{words .Reason}}{{end}}</span>
+{{- else if .LastReached}}<span class="hint">yes</span>{{else}}{{text ""}}{{end}}{{else}}{{text ""}}{{end}}{{end}}`},
+			{"Keys", "", `{{.Scheme}}`},
+			{"Changed", "", `{{when .Updated}}`},
+		}},
+	read: func(v *visit, f merchantFilter, o client.PageOptions) (client.MerchantPage, error) {
+		if f.Deleted != "" {
+			return v.service.DeletedMerchants(v.r.Context(), o)
+		}
+		return v.service.Merchants(v.r.Context(), o)
+	},
+	rows: func(v *visit, page client.MerchantPage) (any, error) {
+		stats, err := v.numbers()
+		var rows []merchantRow
+		for _, m := range page.Merchants {
+			rows = append(rows, merchantRow{m, broken(stats, m.ID)})
+		}
+		slices.SortStableFunc(rows, func(a, b merchantRow) int { return cmp.Compare(b.failing(), a.failing()) })
+		return rows, err
+	},
+	acts: func(v *visit, f merchantFilter, _ client.MerchantPage) (acts []act) {
+		if f.Deleted != "" {
+			return []act{{"Merchants in use", "/console/merchants"}}
+		}
+		if v.may("createMerchant") {
+			acts = append(acts, act{"New merchant", "/console/merchants/new"})
+		}
+		return append(acts, act{"Deleted merchants", "/console/merchants?deleted=1"})
+	},
 }
 
 type merchantRow struct {
@@ -55,38 +92,6 @@ func (m merchantRow) failing() int {
 		return 1
 	}
 	return 0
-}
-
-// pageSize is how many entries a page of a list has.
-const pageSize = 50
-
-func (v *visit) merchants() error {
-	page := merchantsPage{Deleted: v.query("deleted") != ""}
-	read := v.service.Merchants
-	if page.Deleted {
-		read = v.service.DeletedMerchants
-	}
-	list, done, err := readList(v, func(o client.PageOptions) (client.MerchantPage, error) {
-		return read(v.r.Context(), o)
-	})
-	if err != nil || done {
-		return err
-	}
-	stats, err := v.numbers()
-	if err != nil {
-		return err
-	}
-	for _, m := range list.Merchants {
-		page.Merchants = append(page.Merchants, merchantRow{m, broken(stats, m.ID)})
-	}
-	slices.SortStableFunc(page.Merchants, func(a, b merchantRow) int { return cmp.Compare(b.failing(), a.failing()) })
-	if list.Next != nil {
-		page.Next = "/console/merchants?cursor=" + *list.Next
-		if page.Deleted {
-			page.Next += "&deleted=1"
-		}
-	}
-	return v.render("merchants", "Merchants", page)
 }
 
 // numbers are those of the whole service; a token that is bound to merchants sees none.

@@ -6,9 +6,9 @@ import (
 
 // withdrawalsSection has the service's withdrawals.
 var withdrawalsSection = section{
-	nav: navItem{"/console/withdrawals", "Withdrawals", "withdrawals"},
+	nav:   navItem{"/console/withdrawals", "Withdrawals", "withdrawals"},
+	lists: []lister{withdrawalsList},
 	pages: []page{
-		{"GET /console/withdrawals", (*visit).withdrawals},
 		{"GET /console/withdrawals/{id}", (*visit).withdrawal},
 		{"POST /console/withdrawals/{id}/cancel", (*visit).withdrawalCancel},
 		{"POST /console/withdrawals/{id}/block", (*visit).withdrawalBlock},
@@ -19,36 +19,26 @@ var withdrawalsSection = section{
 	},
 }
 
-// withdrawalsPage is the search of withdrawals.
-type withdrawalsPage struct {
-	Filter      client.WithdrawalFilter
-	Span        listSpan
-	More        bool // the search has values in the fields that are folded
-	States      []client.WithdrawalState
-	Withdrawals []client.Withdrawal
-	Next        string // the address of the next page
-	Partial     bool   // the page ended before it was full
-}
-
-func (v *visit) withdrawals() error {
-	at := v.spanOf(v.r.URL.Query())
-	page := withdrawalsPage{States: client.WithdrawalState("").Values(), Span: at, Filter: client.WithdrawalFilter{
-		Merchant: v.query("merchant"), CallBackID: v.query("callBackId"), State: client.WithdrawalState(v.query("state")),
-		TenantUserID: v.query("tenantUserId"), Address: v.query("address"), TxID: v.query("txId"), Since: at.since, Until: at.until}}
-	f := page.Filter
-	page.More = f.TenantUserID != "" || f.Address != "" || f.TxID != "" || at != listSpan{}
-	if at.Wrong != "" {
-		return v.renderWrong(at, "withdrawals", "Withdrawals", page)
-	}
-	list, done, err := readList(v, func(o client.PageOptions) (client.WithdrawalPage, error) {
-		return v.service.Withdrawals(v.r.Context(), page.Filter, o)
-	})
-	if err != nil || done {
-		return err
-	}
-	page.Withdrawals = list.Withdrawals
-	page.Next, page.Partial = v.nextPage(list.Next, len(list.Withdrawals), at, "merchant", "state", "tenantUserId", "address", "txId")
-	return v.render("withdrawals", "Withdrawals", page)
+var withdrawalsList = &list[client.WithdrawalFilter, client.WithdrawalPage]{
+	table: table{"withdrawals", "Withdrawals",
+		"No withdrawal is here. The wallet core adds one for each withdrawal that a merchant must confirm.",
+		[]column{
+			{"Taken", "", `{{when .Created}}`},
+			{"Merchant", "long slim",
+				`{{if $.May "merchant"}}<a href="/console/merchants/{{path .Merchant}}">{{.Merchant}}</a>{{else}}{{.Merchant}}{{end}}`},
+			{"callBackId", "long", `<a href="/console/withdrawals/{{path .ID}}">{{text .CallBackID}}</a>`},
+			{"Amount", "n long amount", `{{with or .Details .Ordered}}{{.Amount}} {{text .Symbol}}{{else}}{{text ""}}{{end}}`},
+			{"To", "long addr", `{{with or .Details .Ordered}}{{text .Address}}{{else}}{{text ""}}{{end}}`},
+			{"State", "long slim", `{{state .State}}{{if eq .State "awaiting"}} <span class="hint">expires {{from .Deadline}}</span>
+{{- else if and .Reason (ne .Reason "accepted") (ne (print .Reason) (print .State))}} <span class="hint">{{words .Reason}}</span>{{end}}`},
+		}},
+	fields: []field{{name: "merchant", label: "Merchant"}, {name: "state", label: "State"},
+		{name: "callBackId", label: "callBackId", hint: "with the merchant"}},
+	folded: []field{{name: "tenantUserId", label: "User"}, {name: "address", label: "To address"},
+		{name: "txId", label: "Transaction"}},
+	read: func(v *visit, f client.WithdrawalFilter, o client.PageOptions) (client.WithdrawalPage, error) {
+		return v.service.Withdrawals(v.r.Context(), f, o)
+	},
 }
 
 // withdrawalPage is one withdrawal: what was ordered beside what was confirmed.

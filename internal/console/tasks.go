@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"errors"
 	"net/url"
 	"slices"
@@ -12,9 +11,9 @@ import (
 
 // tasksSection is the first page of both ends: what waits for persons.
 var tasksSection = section{
-	nav: navItem{root, "Tasks", "tasks"},
+	nav:   navItem{root, "Tasks", "tasks"},
+	lists: []lister{tasksList},
 	pages: []page{
-		{"GET /console/{$}", (*visit).tasks},
 		{"GET /console/live/tasks", (*visit).tasksLive},
 		{"GET /console/tasks/many", (*visit).manyTasks},
 		{"POST /console/tasks/many", (*visit).manyTasksDone},
@@ -32,71 +31,28 @@ var tasksSection = section{
 	},
 }
 
-// tasker has the calls about tasks, which both clients have.
-type tasker interface {
-	Tasks(context.Context, client.TaskFilter, client.PageOptions) (client.TaskPage, error)
-	Task(context.Context, string) (client.Task, error)
-	ApproveTask(ctx context.Context, id, reason string) (client.Task, error)
-	DeclineTask(ctx context.Context, id, reason string) (client.Task, error)
-	ApproveTasks(context.Context, client.DecideTasks) (client.DecidedTasks, error)
-	DeclineTasks(context.Context, client.DecideTasks) (client.DecidedTasks, error)
-	NoteTask(ctx context.Context, id, text string) (client.Task, error)
-}
-
-func (v *visit) tasker() tasker {
-	if v.service != nil {
-		return v.service
-	}
-	return v.gateway
-}
-
-// tasksPage is the list of tasks.
-type tasksPage struct {
-	Filter  client.TaskFilter
-	Kinds   []client.TaskKind
-	States  []client.TaskState
-	Tasks   []client.Task
-	Next    string // the address of the next page
-	Partial bool   // the page ended before it was full
-	Live    string // the address of the part that is kept up to date; empty: it is not the first page
-	Bound   bool   // tasks are about merchants
-}
-
-func (v *visit) tasksPage() (page tasksPage, done bool, err error) {
-	page = tasksPage{Kinds: client.GatewayTaskKinds(), States: client.TaskState("").Values(), Bound: v.service != nil,
-		Filter: client.TaskFilter{Kind: client.TaskKind(v.query("kind")), State: client.TaskState(v.query("state")), Merchant: v.query("merchant"), Awaits: v.query("awaits")}}
-	if v.service != nil {
-		page.Kinds = client.ServiceTaskKinds()
-	}
-	list, done, err := readList(v, func(o client.PageOptions) (client.TaskPage, error) {
-		return v.tasker().Tasks(v.r.Context(), page.Filter, o)
-	})
-	if err != nil || done {
-		return page, done, err
-	}
-	page.Tasks = list.Tasks
-	page.Next, page.Partial = v.nextPage(list.Next, len(list.Tasks), listSpan{}, "kind", "state", "merchant", "awaits")
-	page.Next = strings.Replace(page.Next, "/console/live/tasks", root, 1)
-	if v.query("cursor") == "" {
-		page.Live = "/console/live/tasks?" + v.r.URL.RawQuery
-	}
-	return page, false, nil
-}
-
-func (v *visit) tasks() error {
-	if !v.may("tasks") {
-		return v.elsewhere()
-	}
-	page, done, err := v.tasksPage()
-	if err != nil || done {
-		return err
-	}
-	return v.render("tasks", "Tasks", page)
+var tasksList = &list[client.TaskFilter, client.TaskPage]{
+	table: table{name: "tasks", title: "Tasks"},
+	at:    root,
+	live:  "/console/live/tasks",
+	fields: []field{{name: "kind", label: "Kind", options: func(v *visit) []option {
+		if v.service != nil {
+			return optionsOf(client.ServiceTaskKinds(), "all")
+		}
+		return optionsOf(client.GatewayTaskKinds(), "all")
+	}}, {name: "state", label: "State", options: func(*visit) []option {
+		return optionsOf(client.TaskState("").Values(), "")
+	}}, {name: "awaits", label: "Waits for", options: func(*visit) []option {
+		return optionsOf([]string{"me"}, "anybody")
+	}}, {name: "merchant", label: "Merchant", end: "service"}},
+	read: func(v *visit, f client.TaskFilter, o client.PageOptions) (client.TaskPage, error) {
+		return v.api.Tasks(v.r.Context(), f, o)
+	},
 }
 
 func (v *visit) tasksLive() error {
 	return v.live(func() (string, error) {
-		page, _, err := v.tasksPage()
+		page, _, err := tasksList.view(v)
 		if err != nil {
 			return "", err
 		}
@@ -110,7 +66,7 @@ type taskView struct {
 	Thing   string // the page of what it is about; empty: this one, or there is none
 	Whole   bool   // all members are shown, not only those that are compared
 	Values  map[string]string
-	MayNote bool
+	Refused string // the act whose form was refused
 }
 
 // Compared reports whether a member has another one beside it.
@@ -126,11 +82,11 @@ func (v *visit) taskOf(kind client.TaskKind, about string) (*taskView, error) {
 	if !v.may("task") {
 		return nil, nil
 	}
-	t, err := v.tasker().Task(v.r.Context(), client.TaskID(kind, about))
+	t, err := v.api.Task(v.r.Context(), client.TaskID(kind, about))
 	if errors.Is(err, client.ErrNotFound) {
 		return nil, nil
 	}
-	return &taskView{Task: t, Values: v.values(nil), MayNote: slices.Contains(t.May, "note")}, err
+	return &taskView{Task: t, Values: v.values(nil), Refused: v.refused().Act}, err
 }
 
 // taskThings are the pages of what tasks are about. A change has its task alone.
@@ -162,15 +118,16 @@ func restoredOr(restored bool, kind client.TaskKind) client.TaskKind {
 func taskPath(id string) string { return "/console/tasks/" + url.PathEscape(id) }
 
 func (v *visit) task() error {
-	t, err := v.tasker().Task(v.r.Context(), v.r.PathValue("id"))
+	t, err := v.api.Task(v.r.Context(), v.r.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	return v.render("task", "Task", taskView{Task: t, Thing: v.thingOf(t), Whole: true, Values: v.values(nil), MayNote: slices.Contains(t.May, "note")})
+	view := taskView{Task: t, Thing: v.thingOf(t), Whole: true, Values: v.values(nil), Refused: v.refused().Act}
+	return v.render("task", "Task", view)
 }
 
 func (v *visit) taskApprove() error {
-	t, err := v.tasker().ApproveTask(v.r.Context(), v.r.PathValue("id"), v.form("reason"))
+	t, err := v.api.ApproveTask(v.r.Context(), v.r.PathValue("id"), v.form("reason"))
 	switch {
 	case err != nil:
 		return err
@@ -186,7 +143,7 @@ func (v *visit) taskDecline() error {
 			return err
 		}
 	}
-	if _, err := v.tasker().DeclineTask(v.r.Context(), v.r.PathValue("id"), v.form("reason")); err != nil {
+	if _, err := v.api.DeclineTask(v.r.Context(), v.r.PathValue("id"), v.form("reason")); err != nil {
 		return err
 	}
 	return v.done(v.cameFrom(), "declined")
@@ -194,7 +151,7 @@ func (v *visit) taskDecline() error {
 
 // taskNote adds a note, with line ends as people meant them: browsers post them as two characters.
 func (v *visit) taskNote() error {
-	if _, err := v.tasker().NoteTask(v.r.Context(), v.r.PathValue("id"), strings.ReplaceAll(v.form("text"), "\r\n", "\n")); err != nil {
+	if _, err := v.api.NoteTask(v.r.Context(), v.r.PathValue("id"), strings.ReplaceAll(v.form("text"), "\r\n", "\n")); err != nil {
 		return err
 	}
 	return v.done(v.cameFrom(), "noted")
@@ -215,9 +172,9 @@ func (v *visit) decideMany(form url.Values, dry bool) (client.DecidedTasks, erro
 	}
 	switch form.Get("verdict") {
 	case "approve":
-		return v.tasker().ApproveTasks(v.r.Context(), d)
+		return v.api.ApproveTasks(v.r.Context(), d)
 	case "decline":
-		return v.tasker().DeclineTasks(v.r.Context(), d)
+		return v.api.DeclineTasks(v.r.Context(), d)
 	}
 	return client.DecidedTasks{}, refuse("the verdict is neither approve nor decline")
 }
@@ -249,7 +206,7 @@ func (v *visit) openCounts() (alarms, tasks string, err error) {
 		}
 	}
 	if v.may("tasks") {
-		list, err := v.tasker().Tasks(v.r.Context(), client.TaskFilter{}, client.PageOptions{Limit: 100})
+		list, err := v.api.Tasks(v.r.Context(), client.TaskFilter{}, client.PageOptions{Limit: 100})
 		if err != nil {
 			return "", "", err
 		}

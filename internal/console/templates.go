@@ -79,6 +79,7 @@ type frame struct {
 	Top      any      // what every page of the end shows above its content
 	Did      string   // what the post before this page did
 	Problems []string // why the post before this page was refused
+	Refused  string   // the last part of the path of that post: its form is open
 	Data     any
 
 	v *visit
@@ -110,7 +111,7 @@ func (v *visit) frame(title string, data any) (frame, error) {
 	if v.r.URL.Path == "/console/search" {
 		f.Sought = v.query("q")
 	}
-	f.Did, f.Problems = v.c.notices[v.query("did")], v.refused().Problems
+	f.Did, f.Problems, f.Refused = v.c.notices[v.query("did")], v.refused().Problems, v.refused().Act
 	for _, part := range v.c.end.sections {
 		if n := part.nav; n.Path != "" && v.may(n.May) {
 			f.Nav = append(f.Nav, n)
@@ -141,11 +142,7 @@ func (v *visit) renderAs(status int, name, title string, data any) error {
 	}
 	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	v.w.WriteHeader(status)
-	page := b.Bytes()
-	if v.before != nil {
-		page = v.before.retype(page)
-	}
-	_, _ = v.w.Write(page) // the browser is gone
+	_, _ = v.w.Write(b.Bytes()) // the browser is gone
 	return nil
 }
 

@@ -8,9 +8,9 @@ import (
 
 // tokensSection has the tokens of an end.
 var tokensSection = section{
-	nav: navItem{"/console/tokens", "Tokens", "tokens"},
+	nav:   navItem{"/console/tokens", "Tokens", "tokens"},
+	lists: []lister{tokensList},
 	pages: []page{
-		{"GET /console/tokens", (*visit).tokens},
 		{"POST /console/tokens", (*visit).tokenMake},
 		{"POST /console/tokens/{id}/revoke", (*visit).tokenRevoke},
 	},
@@ -19,9 +19,37 @@ var tokensSection = section{
 	},
 }
 
-// tokensPage lists the tokens of an end and makes new ones.
-type tokensPage struct {
-	Tokens []tokenRow
+var tokensList = &list[struct{}, client.Tokens]{
+	table: table{"tokens", "Tokens", "", []column{
+		{"Name", "long", `{{text .Name}}{{if eq .ID $.Me.ID}} <span class="hint">(you)</span>{{end}}`},
+		{"Role", "", `{{.Role}}{{with .Hourly}} <span class="hint">{{number .}} deposits an hour</span>{{end}}`},
+		{"State", "", `{{if .Revoked}}{{state "revoked"}} {{when .Revoked}}{{else}}{{state "valid"}}{{end}}`},
+		{"For", "long slim", `{{range $i, $m := .Merchants}}{{if $i}}, {{end}}{{$m}}{{else}}<span class="hint">all</span>{{end}}`},
+		{"Ends", "", `{{if .Expires}}{{when .Expires}}{{else}}<span class="hint">never</span>{{end}}`},
+		{"Id", "", `{{id .ID}}`},
+		{"Made", "", `{{when .Created}}`},
+		{`<span class="sr">Acts</span>`, "long", `{{with .Kept}}<span class="hint">{{.}}</span>{{end}}{{if .Revokes}}{{template "revoke" .}}{{end}}`},
+	}},
+	hint: "A token is a person or a program. Give each its own, with the least role that does: " +
+		"every act is recorded with its token.",
+	read: func(v *visit, _ struct{}, _ client.PageOptions) (page client.Tokens, err error) {
+		page.Tokens, err = v.api.Tokens(v.r.Context())
+		return page, err
+	},
+	rows: func(v *visit, page client.Tokens) (any, error) { return v.tokenRows(page.Tokens), nil },
+	form: func(v *visit) any {
+		// A token that is bound to merchants makes tokens for these alone.
+		values := v.values(map[string]string{"merchants": strings.Join(v.me.Merchants, " ")})
+		roles := client.Role("").AtGateway()
+		if v.service != nil {
+			roles = client.Role("").AtService()
+		}
+		return tokenForm{Roles: roles, Values: values}
+	},
+}
+
+// tokenForm makes tokens.
+type tokenForm struct {
 	Roles  []client.Role
 	Values map[string]string
 }
@@ -61,34 +89,6 @@ func (v *visit) tokenRows(list []client.Token) (rows []tokenRow) {
 	return rows
 }
 
-// roles are those that the tokens of an end can have.
-func (v *visit) roles() []client.Role {
-	if v.service != nil {
-		return client.Role("").AtService()
-	}
-	return client.Role("").AtGateway()
-}
-
-func (v *visit) listTokens() ([]client.Token, error) {
-	if v.service != nil {
-		return v.service.Tokens(v.r.Context())
-	}
-	return v.gateway.Tokens(v.r.Context())
-}
-
-func (v *visit) tokens() error {
-	list, err := v.listTokens()
-	if err != nil {
-		return err
-	}
-	if v.wantsSheet() {
-		return writeSheet(v, func() (client.Tokens, bool, error) { return client.Tokens{Tokens: list}, false, nil })
-	}
-	// A token that is bound to merchants makes tokens for these alone.
-	values := v.values(map[string]string{"merchants": strings.Join(v.me.Merchants, " ")})
-	return v.render("tokens", "Tokens", tokensPage{Tokens: v.tokenRows(list), Roles: v.roles(), Values: values})
-}
-
 func (v *visit) tokenMake() error {
 	in := client.NewToken{Name: v.form("name"), Role: client.Role(v.form("role")), Merchants: strings.Fields(v.form("merchants"))}
 	if days, err := v.whole("days"); err != nil {
@@ -101,13 +101,7 @@ func (v *visit) tokenMake() error {
 	} else if hourly > 0 {
 		in.Hourly = int64(hourly)
 	}
-	var made client.CreatedToken
-	var err error
-	if v.service != nil {
-		made, err = v.service.CreateToken(v.r.Context(), in)
-	} else {
-		made, err = v.gateway.CreateToken(v.r.Context(), in)
-	}
+	made, err := v.api.CreateToken(v.r.Context(), in)
 	if err != nil {
 		return err
 	}
@@ -121,13 +115,7 @@ func (v *visit) tokenMake() error {
 
 func (v *visit) tokenRevoke() error {
 	id := v.r.PathValue("id")
-	var waits *client.ChangeEntry
-	var err error
-	if v.service != nil {
-		waits, err = v.service.RevokeToken(v.r.Context(), id)
-	} else {
-		waits, err = v.gateway.RevokeToken(v.r.Context(), id)
-	}
+	waits, err := v.api.RevokeToken(v.r.Context(), id)
 	if err != nil {
 		return err
 	}

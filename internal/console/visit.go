@@ -22,6 +22,7 @@ type visit struct {
 	r *http.Request
 
 	me      client.Self     // the session's token and what it may do
+	api     both            // of either console
 	service *client.Service // of the service's console
 	gateway *client.Gateway // of the gateway's
 	before  *refused        // the post that was refused before this page; nil: not looked for
@@ -58,18 +59,38 @@ func (c *Console) page(p page) http.Handler {
 	})
 }
 
-// either is what both clients can do, beside what pages have interfaces of their own for.
-type either interface {
+// both is what both clients can do.
+type both interface {
 	Self(context.Context) (client.Self, error)
 	Search(ctx context.Context, text string) (client.SearchResult, error)
 	Epoch(context.Context) (client.Epoch, error)
-}
+	Nodes(context.Context) ([]client.Node, error)
 
-func (v *visit) either() either {
-	if v.service != nil {
-		return v.service
-	}
-	return v.gateway
+	Tasks(context.Context, client.TaskFilter, client.PageOptions) (client.TaskPage, error)
+	Task(context.Context, string) (client.Task, error)
+	ApproveTask(ctx context.Context, id, reason string) (client.Task, error)
+	DeclineTask(ctx context.Context, id, reason string) (client.Task, error)
+	ApproveTasks(context.Context, client.DecideTasks) (client.DecidedTasks, error)
+	DeclineTasks(context.Context, client.DecideTasks) (client.DecidedTasks, error)
+	NoteTask(ctx context.Context, id, text string) (client.Task, error)
+
+	Alarms(context.Context, client.AlarmFilter, client.PageOptions) (client.AlarmPage, error)
+	AckAlarm(ctx context.Context, seq int64, a client.Ack) (client.Alarm, error)
+	AckAlarms(context.Context, client.AckAlarms) (client.AckedAlarms, error)
+
+	Tokens(context.Context) ([]client.Token, error)
+	CreateToken(context.Context, client.NewToken) (client.CreatedToken, error)
+	RevokeToken(ctx context.Context, id string) (*client.ChangeEntry, error)
+
+	Audit(context.Context, client.FeedOptions) (client.AuditPage, error)
+	AuditAbout(context.Context, client.AuditAboutOptions) (client.AuditAbout, error)
+	AuditProve(ctx context.Context, seq int64) (client.AuditProof, error)
+	AuditCheckpoint(ctx context.Context, from int64) (client.AuditProof, error)
+
+	Provider(context.Context) (client.Provider, error)
+	BeginProvider(context.Context, client.ProviderOrigin) (client.ProviderBegun, error)
+	FinishProvider(context.Context, client.ProviderReturn) (client.SignedIn, error)
+	SignOut(context.Context) error
 }
 
 // enter connects the visit to the API and finds out who the token is.
@@ -78,7 +99,7 @@ func (v *visit) enter(token client.Secret) error {
 	if err != nil { // a token with characters that no token has
 		return errSignedOut
 	}
-	v.me, err = v.either().Self(v.r.Context())
+	v.me, err = v.api.Self(v.r.Context())
 	if errors.Is(err, client.ErrUnauthorized) {
 		return errSignedOut
 	}
