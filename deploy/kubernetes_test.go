@@ -19,7 +19,7 @@ func TestKubernetes(t *testing.T) {
 			t.Fatalf("%s.yaml runs %q", end, args)
 		}
 		for _, flag := range regexp.MustCompile(`--[a-z-]+`).FindAllString(args[1], -1) {
-			if !strings.Contains(known, "| `"+flag+"` |") {
+			if !strings.Contains(known, "- `"+flag+"`") {
 				t.Errorf("%s.yaml gives %s, which the documents do not know", end, flag)
 			}
 		}

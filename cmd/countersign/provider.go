@@ -14,18 +14,18 @@ const providerGroup = "profile"
 // providerFlags say what the service at the other end does (PROTOCOL.md, Profiles).
 // An empty one is as Provider has it.
 type providerFlags struct {
-	Provider     string        `group:"profile" help:"Who the service is. countersign: one of this project. other: any other, of which nothing more is known; the flags of this group say more." enum:"countersign,other" default:"countersign"`
-	Binding      string        `group:"profile" help:"Binding of requests. required: only bound requests are accepted; seen: broken bindings are refused; off: not checked. Empty: required, or seen for another provider." enum:",required,seen,off" default:""`
-	Lenient      *bool         `group:"profile" help:"Accept requests that lack members without effect, or have members in other forms that say the same, such as an amount with an exponent. Another provider has it." negatable:""`
+	Provider     string        `group:"profile" help:"Who the service is. countersign: one of this project; other: any other, of which this group says more." enum:"countersign,other" default:"countersign"`
+	Binding      string        `group:"profile" help:"Binding of requests. required: only bound ones are accepted; seen: broken ones are refused; off: not checked. Empty: required, or seen for another provider." enum:",required,seen,off" default:""`
+	Lenient      *bool         `group:"profile" help:"Accept requests that lack members without effect or write them in another form, such as an amount with an exponent. Set by another provider." negatable:""`
 	APIKeyHeader string        `name:"api-key-header" group:"profile" help:"Header that carries the callback API key." default:"X-API-KEY" placeholder:"NAME"`
 	BodyField    string        `group:"profile" help:"Form field or JSON member that carries the sealed body, where it is not the whole body." default:"data" placeholder:"NAME"`
-	Hold         string        `group:"profile" help:"What a withdrawal gets whose order is not known yet or awaits a person. ask: an answer that makes the service ask again; wait: the exchange stays open until it is decided, for --hold-wait. Empty: ask, or wait for another provider." enum:",ask,wait" default:""`
+	Hold         string        `group:"profile" help:"What a withdrawal gets whose order is not known yet or awaits a person. ask: ask again; wait: the exchange stays open for --hold-wait. Empty: ask, or wait for another provider." enum:",ask,wait" default:""`
 	HoldWait     time.Duration `group:"profile" help:"How long an exchange stays open, at most 90s; less than the service waits for an answer." default:"8s" placeholder:"TIME"`
 	HoldMost     int           `group:"profile" help:"How many exchanges stay open at once; others are answered as with ask." default:"64" placeholder:"N"`
 	HoldCode     int64         `group:"profile" help:"errCode that makes the service ask again; 3001 or 3002 if 0." default:"0" placeholder:"CODE"`
 	RefuseCode   int64         `group:"profile" help:"errCode that refuses for good; 2001 to 2005 if 0." default:"0" placeholder:"CODE"`
 	RetryCode    int64         `group:"profile" help:"errCode for what was not understood or failed here; 1001 to 1004 or 5000 if 0." default:"0" placeholder:"CODE"`
-	NewAddress   string        `group:"profile" help:"What is done with a callback that replaces the deposit address of a user. hold: a person accepts or rejects it (docs/forwarding.md); take: it counts at once." enum:"hold,take" default:"hold"`
+	NewAddress   string        `group:"profile" help:"What happens to a replaced deposit address of a user. hold: a person accepts or rejects it (docs/forwarding.md); take: it counts at once." enum:"hold,take" default:"hold"`
 	Grace        time.Duration `group:"profile" help:"For how long a withdrawal whose order is not known is held before it is refused." default:"30s" placeholder:"TIME"`
 }
 

@@ -23,13 +23,13 @@ import (
 
 // drainFlags are how a daemon ends.
 type drainFlags struct {
-	DrainNotice time.Duration `help:"How long the process goes on after SIGTERM while /readyz answers 503, so that a load balancer stops sending calls." default:"0s" placeholder:"TIME"`
+	DrainNotice time.Duration `help:"How long the process goes on after SIGTERM with /readyz at 503, so that a load balancer stops calling." default:"0s" placeholder:"TIME"`
 }
 
 // changeFlags are how a daemon takes changes.
 type changeFlags struct {
-	ChangeDelay     time.Duration `help:"How long after its approval a change takes effect, so that others can still reject it." default:"0s" placeholder:"TIME"`
-	ChangeApprovals int           `help:"How many persons must approve a change, 1 to 10, each with a token of another origin than those of the others and of the proposer." default:"1" placeholder:"NUMBER"`
+	ChangeDelay     time.Duration `help:"How long after its approval a change takes effect; until then it can be rejected." default:"0s" placeholder:"TIME"`
+	ChangeApprovals int           `help:"How many persons must approve a change, 1 to 10, all of different origins." default:"1" placeholder:"NUMBER"`
 }
 
 // checkChanges refuses what a daemon could not start with.
@@ -44,9 +44,9 @@ func (f changeFlags) checkChanges() error {
 type tlsFlags struct {
 	TLSCert  string `name:"tls-cert" help:"Certificate of the listeners in PEM, with those between it and its authority; read again when it changes. TLS 1.2 at least." type:"path" placeholder:"FILE"`
 	TLSKey   string `name:"tls-key" help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE"`
-	ClientCA string `name:"client-ca" help:"Authorities in PEM: callers of the API must show a certificate of one of them, beside the token." type:"path" placeholder:"FILE"`
+	ClientCA string `name:"client-ca" help:"Authorities in PEM: callers of the API need a certificate of one of them, beside the token." type:"path" placeholder:"FILE"`
 	hostFlags
-	InsecureListen bool   `help:"Allow listeners without TLS that other machines reach, because something in front of them does TLS."`
+	InsecureListen bool   `help:"Allow listeners without TLS that other machines reach: something in front of them does TLS."`
 	MetricsListen  string `help:"Address of /metrics alone, which the API then does not have." placeholder:"ADDR"`
 }
 
@@ -56,7 +56,7 @@ func (f tlsFlags) tls() daemon.TLS {
 
 // hostFlags say by which names listeners on the loopback are called.
 type hostFlags struct {
-	AllowedHost []string `help:"Name by which the API and /metrics on a loopback address may be called, beside localhost and its address: what a proxy on this machine passes on as Host. Other names are refused, since a web page can lead them there. May be repeated." placeholder:"NAME"`
+	AllowedHost []string `help:"Name by which a loopback listener may be called, beside localhost and its address: what a proxy here passes on as Host. May be repeated." placeholder:"NAME"`
 }
 
 // logFlags are the settings of a daemon's log.

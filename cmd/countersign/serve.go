@@ -18,7 +18,7 @@ import (
 type storeFlags struct {
 	DB               string `name:"db" help:"PostgreSQL in place of the embedded SQLite: postgres://USER@HOST/NAME, several hosts allowed." placeholder:"URL"`
 	MasterKey        string `name:"master-key" help:"64 hexadecimal digits that seal secrets at rest, in place of the file master.key. Meant for the environment; every process of one database needs the same." placeholder:"HEX" hidden:""`
-	MasterKeyCommand string `name:"master-key-command" help:"Program, with arguments, whose output is the master key: 64 hexadecimal digits. It is started without a shell and has 30s." placeholder:"COMMAND"`
+	MasterKeyCommand string `name:"master-key-command" help:"Program, with arguments, whose output is the master key, 64 hexadecimal digits. No shell; 30s." placeholder:"COMMAND"`
 }
 
 func (f storeFlags) storage(dir string, log *slog.Logger) (s daemon.Storage, err error) {
@@ -36,7 +36,7 @@ type serveCmd struct {
 	Listen          string        `help:"Address of the API. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8080" placeholder:"ADDR"`
 	AllowPrivate    bool          `help:"Let every merchant be on a private network or this machine."`
 	AllowHTTP       bool          `name:"allow-http" help:"Let merchants' URLs be http."`
-	MerchantPorts   []uint16      `help:"Ports at which merchants on public addresses may be called. Default: 443,8443." default:"443,8443" placeholder:"PORT"`
+	MerchantPorts   []uint16      `help:"Ports at which merchants on public addresses may be called." default:"443,8443" placeholder:"PORT"`
 	Node            string        `help:"Name of this process in leases and attempts; host and process id if empty." placeholder:"NAME"`
 	ExchangeTimeout time.Duration `help:"Longest exchange with a merchant." default:"15s" placeholder:"TIME"`
 	Lease           time.Duration `help:"How long a claimed callback belongs to this process; 30s longer than an exchange if 0." default:"0s" placeholder:"TIME"`
@@ -79,7 +79,7 @@ type oidcFlags struct {
 	OIDCIssuer string   `name:"oidc-issuer" help:"Identity provider with which people sign in to the console, by OpenID Connect: its issuer, by https." placeholder:"URL"`
 	OIDCClient string   `name:"oidc-client" help:"Id of the client that the provider made for this console." placeholder:"ID"`
 	OIDCSecret secret   `name:"oidc-secret" help:"The client's secret, or @FILE; empty for a public client, which has PKCE alone." placeholder:"SECRET"`
-	OIDCGroups []string `name:"oidc-groups" sep:"none" help:"Role of a group: GROUP=ROLE, or GROUP=ROLE:MERCHANT,MERCHANT for these merchants alone. May be repeated; the first that the person is in decides." placeholder:"ROW"`
+	OIDCGroups []string `name:"oidc-groups" sep:"none" help:"Role of a group: GROUP=ROLE, or GROUP=ROLE:MERCHANT,MERCHANT. May be repeated; the first group that the person is in decides." placeholder:"ROW"`
 	OIDCClaim  string   `name:"oidc-claim" help:"Member of the provider's tokens that has the groups; dots lead into objects, as in realm_access.roles." default:"groups" placeholder:"NAME"`
 	OIDCScopes []string `name:"oidc-scopes" help:"What the provider is asked for beside openid. Without offline_access some providers give sessions of 15 minutes." default:"profile,email,offline_access" placeholder:"SCOPE"`
 }
@@ -184,7 +184,7 @@ func explainStart(err error) error {
 
 // alarmFlags say where a daemon posts its alarms.
 type alarmFlags struct {
-	AlarmURL    string `name:"alarm-url" help:"Post every alarm there, as it is raised, grows and ends, until it is answered with 2xx: a webhook of yours, Slack, Mattermost, Discord or Teams (docs/operator.md). @FILE has it where its path is a secret." placeholder:"URL"`
+	AlarmURL    string `name:"alarm-url" help:"Post alarms there as they are raised, grow and end: a webhook of yours, Slack, Mattermost, Discord or Teams (docs/operator.md). @FILE if its path is a secret." placeholder:"URL"`
 	AlarmSecret secret `name:"alarm-secret" help:"What signs alarms: whsec_ and Base64, or @FILE; the file alarm.secret of the data directory if empty." placeholder:"SECRET"`
 }
 
@@ -212,7 +212,7 @@ func signingSecret(flag string, given secret) (signed.Secret, error) {
 // limitFlags bound what a daemon's callers may cost it.
 type limitFlags struct {
 	BodyMemory     int64 `name:"body-memory" help:"Most MiB of request bodies and console forms that a listener holds at once; requests beyond it get 503." default:"256" placeholder:"MIB"`
-	MaxConnections int   `name:"max-connections" help:"Most connections of a listener at once; beyond it, idle ones are closed for new ones. A share of the file descriptors if 0." default:"0" placeholder:"N"`
+	MaxConnections int   `name:"max-connections" help:"Most connections of a listener at once; beyond it idle ones are closed. 0: a share of the file descriptors." default:"0" placeholder:"N"`
 }
 
 func (f limitFlags) bodies() int64 { return max(f.BodyMemory, 1) << 20 }

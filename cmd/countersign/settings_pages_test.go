@@ -25,11 +25,11 @@ func sharedSetting(app *kong.Application, f *kong.Flag) bool {
 
 const pageHead = `# Settings
 
-Every setting of the two daemons. The same word is a flag (` + "`--listen`" + `), a variable of the environment (` + "`COUNTERSIGN_LISTEN`" + `) and, under the daemon's name, a line of the file that
-` + "`--config`" + ` names ([deploy/countersign.toml](../deploy/countersign.toml)). A flag comes before the environment, the environment before the file, the file before the default.
-` + "`countersign config serve`" + ` and ` + "`countersign config gateway`" + `, with the flags that the daemon would get, print what is in force and where each value comes from.
-A command with the same ` + "`--config`" + ` calls that daemon: it takes ` + "`data`" + ` from the daemon's table, and there the address and the token.
-A secret can be ` + "`@FILE`" + `, which only its owner may read. COUNTERSIGN_MASTER_KEY has no flag that the help shows: the command line of a process can be read by others.
+Each setting of the two daemons is a flag (` + "`--listen`" + `), a variable of the environment (` + "`COUNTERSIGN_LISTEN`" + `) and, under the daemon's name, a line of the file that ` + "`--config`" + ` names
+([deploy/countersign.toml](../deploy/countersign.toml)). The flag comes first, then the environment, the file and the default, which stands in brackets here.
+` + "`countersign config serve`" + ` and ` + "`countersign config gateway`" + `, with the daemon's flags, print what is in force and where it comes from.
+A command with the same ` + "`--config`" + ` calls that daemon: the daemon's ` + "`data`" + ` has the address and the token.
+A secret can be ` + "`@FILE`" + `, which only its owner may read. The master key can be ` + "`COUNTERSIGN_MASTER_KEY`" + `: others can read the command line of a process.
 
 This page is made from the flags: ` + "`UPDATE_SETTINGS=1 go test ./cmd/countersign -run TestSettingsPages`" + `.
 `
@@ -38,25 +38,23 @@ This page is made from the flags: ` + "`UPDATE_SETTINGS=1 go test ./cmd/counters
 func settingsPage(app *kong.Application) string {
 	var b strings.Builder
 	b.WriteString(pageHead)
-	table := func(title string, flags []*kong.Flag) {
-		fmt.Fprintf(&b, "\n## %s\n\n| setting | default | what it does |\n|---|---|---|\n", title)
+	list := func(title string, flags []*kong.Flag) {
+		fmt.Fprintf(&b, "\n## %s\n\n", title)
 		for _, f := range flags {
 			if f.Hidden {
 				continue
 			}
 			value := ""
 			if f.Default != "" {
-				value = "`" + f.Default + "`"
-			} else if f.IsBool() {
-				value = "`false`"
+				value = " (`" + f.Default + "`)"
 			}
-			fmt.Fprintf(&b, "| `--%s` | %s | %s |\n", f.Name, value, strings.ReplaceAll(f.Help, "|", `\|`))
+			fmt.Fprintf(&b, "- `--%s`%s: %s\n", f.Name, value, f.Help)
 		}
 	}
 	first := settingsOf(daemonOf(app, daemons[0]))
-	table("Both daemons", slices.DeleteFunc(first, func(f *kong.Flag) bool { return !sharedSetting(app, f) }))
+	list("Both daemons", slices.DeleteFunc(first, func(f *kong.Flag) bool { return !sharedSetting(app, f) }))
 	for _, daemon := range daemons {
-		table("countersign "+daemon, slices.DeleteFunc(settingsOf(daemonOf(app, daemon)), func(f *kong.Flag) bool { return sharedSetting(app, f) }))
+		list("countersign "+daemon, slices.DeleteFunc(settingsOf(daemonOf(app, daemon)), func(f *kong.Flag) bool { return sharedSetting(app, f) }))
 	}
 	return b.String()
 }
