@@ -58,10 +58,6 @@ func judge(err error) verdict {
 	return verdict{result: down, wait: p.RetryAfter}
 }
 
-// alone rewrites a problem of a request with one deposit: its faults name the members of the
-// deposit, not of the array.
-func alone(p *client.Problem) *client.Problem { return itemProblem(p, 0) }
-
 // problemOf returns the service's own words; nil: the error has none.
 func problemOf(err error) *client.Problem {
 	var p *client.Problem

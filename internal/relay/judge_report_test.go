@@ -10,7 +10,8 @@ import (
 )
 
 // A report that a withdrawal failed waits while the service is restored and not reconciled: the
-// service refuses it, and the withdrawal is still released. One that has ended otherwise is refused.
+// service refuses it, and the withdrawal is still released. So does one at a node that does not know of
+// the decision or the release yet. One that has ended otherwise is refused.
 func TestRefusedOutcomeWaits(t *testing.T) {
 	state := ""
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -28,7 +29,7 @@ func TestRefusedOutcomeWaits(t *testing.T) {
 	}
 	conflict := &client.Problem{Status: http.StatusConflict, Title: "Conflict", Detail: "a restore is not reconciled"}
 	row := Row{Kind: kindOutcome, Merchant: "shop", about: &about{callBackID: "order"}}
-	for is, want := range map[client.WithdrawalState]result{client.WithdrawalReleased: hold, client.WithdrawalExecuted: refused} {
+	for is, want := range map[client.WithdrawalState]result{client.WithdrawalAwaiting: hold, client.WithdrawalConfirmed: hold, client.WithdrawalReleased: hold, client.WithdrawalExecuted: refused} {
 		state = string(is)
 		if got := (&turn{r: r}).judgeReport(t.Context(), row, conflict); got.result != want {
 			t.Errorf("%s: %v, want %v", is, got.result, want)

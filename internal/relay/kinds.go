@@ -215,17 +215,17 @@ func (t *turn) keep(list ...permit) {
 var errNoPermits = errors.New("a row asks for a permit: run the relay with --decisions")
 
 // judgeReport is judge of a row about one withdrawal. A conflict is looked into: some end by
-// themselves or by a person.
+// themselves or by a person, and some are of a node that is behind.
 func (t *turn) judgeReport(ctx context.Context, row Row, err error) verdict {
-	var none *missingError
-	switch {
-	case errors.As(err, &none):
-		return verdict{result: refused, problem: none.problem()}
-	case errors.Is(err, errNoPermits):
+	if errors.Is(err, errNoPermits) {
 		return verdict{result: hold}
 	}
+	var none *missingError
+	missing := errors.As(err, &none)
 	p := problemOf(err)
 	switch {
+	case missing:
+		p = none.problem()
 	case p == nil:
 		return judge(err)
 	case p.Status == http.StatusGone && p.Detail != "":
@@ -236,27 +236,26 @@ func (t *turn) judgeReport(ctx context.Context, row Row, err error) verdict {
 		return judge(err)
 	}
 	w, err := t.r.withdrawal(ctx, row)
-	if err != nil {
-		if v := judge(err); v.result == down && !errors.As(err, &none) {
-			return v
-		}
+	switch {
+	case errors.As(err, &none) && missing:
+		return verdict{result: refused, problem: p}
+	case err != nil && !errors.As(err, &none) && judge(err).result == down:
+		return judge(err)
+	case err != nil || missing || w.Restored: // of what is restored a person has to say what became of it
 		return verdict{result: hold}
 	}
-	stopped := w.Restored // a person has to say what became of it
-	switch row.Kind {
-	case kindWaiting: // it was told, or is past: the outcome behind it was told by a relay that died then
-		if w.State == client.WithdrawalExecuted || w.State == client.WithdrawalFailed {
+	switch w.State {
+	case client.WithdrawalAwaiting: // not decided, or a node is behind: the core was told of the decision
+		return verdict{result: hold}
+	case client.WithdrawalConfirmed, client.WithdrawalReleased:
+		// The merchant is paused, the service frozen, a restore not reconciled, or a node behind.
+		if row.Kind != kindCancel {
+			return verdict{result: hold}
+		}
+	case client.WithdrawalExecuted, client.WithdrawalFailed:
+		if row.Kind == kindWaiting { // it was told, or is past: the outcome behind it was told by a relay that died then
 			return verdict{result: taken}
 		}
-	case kindRelease: // the merchant is paused, or the service frozen
-		stopped = stopped || w.State == client.WithdrawalConfirmed || w.State == client.WithdrawalReleased
-	case kindOutcome: // a failure, while a restore is not reconciled
-		stopped = stopped || w.State == client.WithdrawalReleased
-	case kindCancel:
-		stopped = stopped || w.State == client.WithdrawalAwaiting
-	}
-	if stopped {
-		return verdict{result: hold}
 	}
 	return verdict{result: refused, problem: p}
 }
@@ -289,16 +288,16 @@ func (r *Relay) withdrawalID(ctx context.Context, row Row) (id string, kept bool
 // withdrawal returns the withdrawal that a row is about as the service has it now.
 func (r *Relay) withdrawal(ctx context.Context, row Row) (client.Withdrawal, error) {
 	f := client.WithdrawalFilter{Merchant: row.Merchant, CallBackID: row.about.callBackID}
-	page, err := askFor(ctx, r, func(ctx context.Context, api *client.Service) (client.WithdrawalPage, error) {
-		return api.Withdrawals(ctx, f, client.PageOptions{Limit: 1})
+	return askFor(ctx, r, func(ctx context.Context, api *client.Service) (client.Withdrawal, error) {
+		page, err := api.Withdrawals(ctx, f, client.PageOptions{Limit: 1})
+		switch {
+		case err != nil:
+			return client.Withdrawal{}, err
+		case len(page.Withdrawals) == 0:
+			return client.Withdrawal{}, &missingError{row.Merchant, row.about.callBackID}
+		}
+		return page.Withdrawals[0], nil
 	})
-	switch {
-	case err != nil:
-		return client.Withdrawal{}, err
-	case len(page.Withdrawals) == 0:
-		return client.Withdrawal{}, &missingError{row.Merchant, row.about.callBackID}
-	}
-	return page.Withdrawals[0], nil
 }
 
 // ids are the service's ids of withdrawals, by the keys of rows.

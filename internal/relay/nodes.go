@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -22,17 +23,21 @@ type nodes struct {
 // defaultProbe: a node that stands still is left after twice this time.
 const defaultProbe = 3 * time.Second
 
-// ask makes a call of the service. Where a node cannot be reached, or cannot work, the next is
-// asked: repeating a call changes nothing.
+// ask makes a call of the service. Where a node cannot be reached, cannot work, or may be behind,
+// the others are asked: repeating a call changes nothing.
 func (r *Relay) ask(ctx context.Context, call func(context.Context, *client.Service) error) (err error) {
 	n := &r.nodes
-	for range n.list {
-		at := n.at.Load()
-		if err = n.watched(ctx, n.list[int(at)%len(n.list)], call); err == nil || ctx.Err() != nil || !isAway(err) {
-			return err
-		}
-		if n.at.CompareAndSwap(at, at+1) && len(n.list) > 1 {
-			r.c.Log.Warn("a node of the service does not answer; the next is asked", "node", int(at)%len(n.list)+1, "error", err.Error())
+	at := n.at.Load()
+	for i := range int64(len(n.list)) {
+		said := n.watched(ctx, n.list[(at+i)%int64(len(n.list))], call)
+		switch {
+		case said == nil || ctx.Err() != nil || !isAway(said) && !mayBeBehind(said):
+			if i > 0 && ctx.Err() == nil && n.at.CompareAndSwap(at, at+i) {
+				r.c.Log.Warn("a node of the service does not answer or is behind; the next is asked", "node", at%int64(len(n.list))+1, "error", err.Error())
+			}
+			return said
+		case err == nil || mayBeBehind(said): // an answer counts for more than none
+			err = said
 		}
 	}
 	return err
@@ -61,6 +66,14 @@ func isAway(err error) bool {
 		return true
 	}
 	return p.Status == http.StatusBadGateway || p.Status == http.StatusServiceUnavailable || p.Status == http.StatusGatewayTimeout
+}
+
+// mayBeBehind says whether an error may be of a node that reads from a database server that was
+// replaced, and so does not know what another node does.
+func mayBeBehind(err error) bool {
+	var none *missingError
+	p := problemOf(err)
+	return errors.As(err, &none) || p != nil && len(p.Faults) == 0 && (p.Status == http.StatusNotFound || p.Status == http.StatusConflict)
 }
 
 // watched makes a call of a node. If there is another node and this one does not answer anything

@@ -26,15 +26,6 @@ CREATE TABLE IF NOT EXISTS countersign_outbox (
 	problem  json                  -- why, as the service said it
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 
--- A table of before takes two kinds.
-DO $$ BEGIN
-	IF EXISTS (SELECT FROM pg_constraint WHERE conrelid = 'countersign_outbox'::regclass AND conname = 'countersign_outbox_kind_check'
-		AND pg_get_constraintdef(oid) NOT LIKE '%cancel%') THEN
-		ALTER TABLE countersign_outbox DROP CONSTRAINT countersign_outbox_kind_check,
-			ADD CONSTRAINT countersign_outbox_kind_check CHECK (kind IN ('deposit', 'withdrawal', 'address', 'release', 'waiting', 'outcome', 'cancel'));
-	END IF;
-END $$;
-
 CREATE INDEX IF NOT EXISTS countersign_outbox_waiting ON countersign_outbox (merchant, id) WHERE refused IS NULL;
 CREATE INDEX IF NOT EXISTS countersign_outbox_refused ON countersign_outbox (id) WHERE refused IS NOT NULL;
 

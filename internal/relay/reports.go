@@ -21,21 +21,11 @@ const (
 	requests = 4
 )
 
-// singly are the statuses after which rows are sent one by one: a service of before does not take
-// several, or one is about something that has gone.
-var singly = []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone}
-
 // sendReports sends rows about withdrawals: the first of each withdrawal, then the second, and so
 // on, so that the order for each is kept. Releases and outcomes go many in one request, the others
 // one by one.
 func (t *turn) sendReports(ctx context.Context, list []Row) {
-	byKey, order := map[string][]Row{}, []string{}
-	for _, row := range list {
-		if byKey[row.key()] == nil {
-			order = append(order, row.key())
-		}
-		byKey[row.key()] = append(byKey[row.key()], row)
-	}
+	byKey, order := groupByKey(list)
 	for len(order) > 0 && !t.over(ctx) {
 		first := map[string][]Row{} // by kind
 		var more []string
@@ -100,12 +90,10 @@ func (t *turn) reportTogether(ctx context.Context, kind string, list []Row) {
 		return err
 	})
 	v := judge(err)
-	switch p := problemOf(err); {
+	switch {
 	case err == nil:
 		t.r.metrics.called(v)
 		t.reported(ctx, list, results)
-	case p != nil && slices.Contains(singly, p.Status):
-		t.sendSingly(ctx, list)
 	case len(list) == 1 || !v.apart:
 		t.settle(list, v, err)
 	default:

@@ -17,87 +17,77 @@ import (
 )
 
 // Releases and outcomes that wait go in few requests. What is wrong with one of them refuses it
-// alone, each withdrawal has its own permit, and what is about one keeps its order. A service of
-// before, which takes them one by one, is served too.
+// alone, each withdrawal has its own permit, and what is about one keeps its order.
 func TestReportsTogether(t *testing.T) {
-	for _, old := range []bool{false, true} {
-		t.Run(map[bool]string{false: "together", true: "a service of before"}[old], func(t *testing.T) {
-			c := newCore(t)
-			s := newService(t, "")
-			shop := s.addConfirming("shop")
-			var together, alone atomic.Int64
-			s.set(func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
-				parts := strings.Split(r.URL.Path, "/")
-				last := parts[len(parts)-1]
-				switch {
-				case r.Method != http.MethodPost || last != kindRelease && last != kindOutcome:
-				case len(parts) == 5:
-					alone.Add(1)
-				case old:
-					w.Header().Set("Content-Type", "application/problem+json")
-					w.WriteHeader(http.StatusMethodNotAllowed)
-					fmt.Fprint(w, `{"title":"Method Not Allowed","status":405}`)
-					return true
-				default:
-					together.Add(1)
-				}
-				return false
-			}, nil)
-			const n = 60
-			for i := range n {
-				c.insert(kindWithdrawal, withdrawal("shop", fmt.Sprint("w-", i)))
-			}
-			r := s.relay(c)
-			for i := range n {
-				c.decided(fmt.Sprint("w-", i), "confirmed")
-			}
-			r.stop()
-			c.exec(`INSERT INTO countersign_outbox (kind, body) SELECT 'release', json_build_object('merchant', 'shop', 'callBackId', 'w-' || i, 'claim', 'e-' || i) FROM generate_series(0, $1::int - 1) i`, n)
-			c.about(kindRelease, "w-7", map[string]any{"claim": "another"})
-			c.about(kindRelease, "w-8", map[string]any{"claim": strings.Repeat("x", 201)})
-			c.about(kindRelease, "nothing", map[string]any{"claim": "e"})
-			r = s.relay(c)
-			c.carried()
-			r.stop()
-			if got := c.one(`SELECT count(*) FROM countersign_permits WHERE claim = 'e' || substr(call_back_id, 2) AND body->'withdrawal'->>'callBackId' = call_back_id`); got != fmt.Sprint(n) {
-				t.Errorf("%s permits of %d", got, n)
-			}
-			for i := range n {
-				s.proves(c, fmt.Sprint("w-", i), fmt.Sprint("e-", i))
-			}
-			if got := c.one(`SELECT string_agg(problem->>'status', ',' ORDER BY id) FROM countersign_outbox`); got != "409,422,404" {
-				t.Errorf("refused: %s: %s", got, c.one(`SELECT string_agg(problem::text, ' ' ORDER BY id) FROM countersign_outbox`))
-			}
-			if got := c.one(`SELECT string_agg(problem->'errors'->0->>'location', ',' ORDER BY id) FROM countersign_outbox`); got != "body.claim,body.claim,body.callBackId" {
-				t.Errorf("the faults are at %s", got)
-			}
-			c.exec(`DELETE FROM countersign_outbox`)
+	c := newCore(t)
+	s := newService(t, "")
+	shop := s.addConfirming("shop")
+	var together, alone atomic.Int64
+	s.set(func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
+		parts := strings.Split(r.URL.Path, "/")
+		last := parts[len(parts)-1]
+		switch {
+		case r.Method != http.MethodPost || last != kindRelease && last != kindOutcome:
+		case len(parts) == 5:
+			alone.Add(1)
+		default:
+			together.Add(1)
+		}
+		return false
+	}, nil)
+	const n = 60
+	for i := range n {
+		c.insert(kindWithdrawal, withdrawal("shop", fmt.Sprint("w-", i)))
+	}
+	r := s.relay(c)
+	for i := range n {
+		c.decided(fmt.Sprint("w-", i), "confirmed")
+	}
+	r.stop()
+	c.exec(`INSERT INTO countersign_outbox (kind, body) SELECT 'release', json_build_object('merchant', 'shop', 'callBackId', 'w-' || i, 'claim', 'e-' || i) FROM generate_series(0, $1::int - 1) i`, n)
+	c.about(kindRelease, "w-7", map[string]any{"claim": "another"})
+	c.about(kindRelease, "w-8", map[string]any{"claim": strings.Repeat("x", 201)})
+	c.about(kindRelease, "nothing", map[string]any{"claim": "e"})
+	r = s.relay(c)
+	c.carried()
+	r.stop()
+	if got := c.one(`SELECT count(*) FROM countersign_permits WHERE claim = 'e' || substr(call_back_id, 2) AND body->'withdrawal'->>'callBackId' = call_back_id`); got != fmt.Sprint(n) {
+		t.Errorf("%s permits of %d", got, n)
+	}
+	for i := range n {
+		s.proves(c, fmt.Sprint("w-", i), fmt.Sprint("e-", i))
+	}
+	if got := c.one(`SELECT string_agg(problem->>'status', ',' ORDER BY id) FROM countersign_outbox`); got != "409,422,404" {
+		t.Errorf("refused: %s: %s", got, c.one(`SELECT string_agg(problem::text, ' ' ORDER BY id) FROM countersign_outbox`))
+	}
+	if got := c.one(`SELECT string_agg(problem->'errors'->0->>'location', ',' ORDER BY id) FROM countersign_outbox`); got != "body.claim,body.claim,body.callBackId" {
+		t.Errorf("the faults are at %s", got)
+	}
+	c.exec(`DELETE FROM countersign_outbox`)
 
-			// Of each a wait, and behind it the outcome.
-			c.exec(`INSERT INTO countersign_outbox (kind, body) SELECT 'waiting', json_build_object('merchant', merchant, 'callBackId', call_back_id, 'for', 'fees') FROM countersign_permits`)
-			c.exec(`INSERT INTO countersign_outbox (kind, body) SELECT 'outcome', json_build_object('merchant', merchant, 'callBackId', call_back_id, 'permit', permit,
+	// Of each a wait, and behind it the outcome.
+	c.exec(`INSERT INTO countersign_outbox (kind, body) SELECT 'waiting', json_build_object('merchant', merchant, 'callBackId', call_back_id, 'for', 'fees') FROM countersign_permits`)
+	c.exec(`INSERT INTO countersign_outbox (kind, body) SELECT 'outcome', json_build_object('merchant', merchant, 'callBackId', call_back_id, 'permit', permit,
 				'executed', json_build_object('txId', '0x' || call_back_id)) FROM countersign_permits`)
-			c.exec(`INSERT INTO countersign_outbox (kind, body) SELECT 'outcome', json_build_object('merchant', merchant, 'callBackId', call_back_id, 'permit', 'guessed',
+	c.exec(`INSERT INTO countersign_outbox (kind, body) SELECT 'outcome', json_build_object('merchant', merchant, 'callBackId', call_back_id, 'permit', 'guessed',
 				'executed', json_build_object('txId', '0xother')) FROM countersign_permits WHERE call_back_id = 'w-9'`)
-			s.relay(c)
-			c.carried()
-			if got := c.one(`SELECT string_agg(problem->>'status', ',' ORDER BY id) FROM countersign_outbox`); got != "409" {
-				t.Errorf("refused: %s: %s", got, c.one(`SELECT string_agg(problem::text, ' ' ORDER BY id) FROM countersign_outbox`))
-			}
-			for i := range n {
-				id := fmt.Sprint("w-", i)
-				if w := s.withdrawalOf(id); w.State != client.WithdrawalExecuted || w.TxID != "0x"+id {
-					t.Errorf("%s is %+v", id, w)
-				}
-				until(t, "the merchant is told of "+id, func() bool { return len(toldOf(shop, id)) == 2 })
-				if diff := cmp.Diff([]countersign.Type{countersign.TypeWithdraw, countersign.TypeNotEnoughHotMoney}, toldOf(shop, id)); diff != "" {
-					t.Error(diff)
-				}
-			}
-			if m, a := together.Load(), alone.Load(); old && m != 0 || !old && (a != 0 || m > n) {
-				t.Errorf("%d requests of several, %d of one", m, a)
-			}
-		})
+	s.relay(c)
+	c.carried()
+	if got := c.one(`SELECT string_agg(problem->>'status', ',' ORDER BY id) FROM countersign_outbox`); got != "409" {
+		t.Errorf("refused: %s: %s", got, c.one(`SELECT string_agg(problem::text, ' ' ORDER BY id) FROM countersign_outbox`))
+	}
+	for i := range n {
+		id := fmt.Sprint("w-", i)
+		if w := s.withdrawalOf(id); w.State != client.WithdrawalExecuted || w.TxID != "0x"+id {
+			t.Errorf("%s is %+v", id, w)
+		}
+		until(t, "the merchant is told of "+id, func() bool { return len(toldOf(shop, id)) == 2 })
+		if diff := cmp.Diff([]countersign.Type{countersign.TypeWithdraw, countersign.TypeNotEnoughHotMoney}, toldOf(shop, id)); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if m, a := together.Load(), alone.Load(); a != 0 || m > n {
+		t.Errorf("%d requests of several, %d of one", m, a)
 	}
 }
 

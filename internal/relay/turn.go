@@ -187,13 +187,7 @@ func apart(list []Row, err error, send func([]Row)) {
 
 // sendSingly sends rows one by one: those with one key in their order, others at once.
 func (t *turn) sendSingly(ctx context.Context, list []Row) {
-	byKey, order := map[string][]Row{}, []string{}
-	for _, row := range list {
-		if byKey[row.key()] == nil {
-			order = append(order, row.key())
-		}
-		byKey[row.key()] = append(byKey[row.key()], row)
-	}
+	byKey, order := groupByKey(list)
 	var sent sync.WaitGroup
 	places := make(chan struct{}, callers)
 	for _, key := range order {
@@ -209,6 +203,18 @@ func (t *turn) sendSingly(ctx context.Context, list []Row) {
 		})
 	}
 	sent.Wait()
+}
+
+// groupByKey returns the rows of each key in their order, and the keys in the order of their first rows.
+func groupByKey(list []Row) (rows map[string][]Row, order []string) {
+	rows = map[string][]Row{}
+	for _, row := range list {
+		if rows[row.key()] == nil {
+			order = append(order, row.key())
+		}
+		rows[row.key()] = append(rows[row.key()], row)
+	}
+	return rows, order
 }
 
 func (t *turn) sendOne(ctx context.Context, row Row) {
@@ -262,7 +268,7 @@ func (t *turn) note(list []Row, v verdict, err error) {
 		t.taken = append(t.taken, list...)
 	case refused:
 		for _, row := range list { // of a request of several rows each is sent apart first
-			t.refused = append(t.refused, refusal{row, alone(v.problem)})
+			t.refused = append(t.refused, refusal{row, itemProblem(v.problem, 0)})
 		}
 	case hold:
 		for _, row := range list {
