@@ -18,7 +18,7 @@ const neededApprovals = 1
 // releaseAsked is what people must agree to before a large withdrawal is released: whoever added it
 // asked for it, and by are those who ask for its permit.
 func releaseAsked(w outbox.Withdrawal, a outbox.Approval, at db.Millis, by ...string) api.Asked {
-	return api.Asked{Needed: neededApprovals, By: append(by, a.By), Near: api.OneMadeOther, At: at,
+	return api.Asked{Needed: neededApprovals, By: append(by, a.By), At: at,
 		Sees: func(t api.Token) bool { return t.Sees(w.Merchant) }, Otherwise: ", or block it (withdrawals block)"}
 }
 

@@ -365,7 +365,7 @@ func TestTokensAreChanges(t *testing.T) {
 			"made": {alice, carol}, "made by what was made": {alice, erin}, "siblings": {dave, carol}, "child": {dave, erin},
 		} {
 			_, err := approveChange(c.approver, ctx, url(c.proposer))
-			if !errors.Is(err, client.ErrForbidden) || !strings.Contains(err.Error(), "it has the origin of") {
+			if !errors.Is(err, client.ErrForbidden) || !strings.Contains(err.Error(), "have one origin") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -15,23 +15,15 @@ import (
 // mostCould bounds the names of those who may approve.
 const mostCould = 20
 
-// Near says which tokens beside those of the same origin count as the one that asked.
-type Near int
-
-const (
-	SameOrigin   Near = iota // none
-	MadeByAsker              // those that it made, and those that they made
-	OneMadeOther             // also the one that made it, and so on
-)
-
 // Asked is what people must agree to.
 type Asked struct {
 	// Needed is how many origins must agree. Below 1: one.
 	Needed int
 	// By are the tokens that asked for it: their origin does not count. Ids that are empty or not
 	// known bar nobody.
-	By   []string
-	Near Near
+	By []string
+	// Made lets tokens of another Root agree that one of By made, or that made one of By.
+	Made bool
 	// Sees reports whether the thing is there for a token. Nil: it is for all.
 	Sees func(Token) bool
 	// At is the time for which tokens are judged: now, or when it was decided.
@@ -87,7 +79,8 @@ type GivenApproval struct {
 
 // Agree judges approvals, the first first. It is pure.
 //
-// An origin counts once, and not at all if it asked. Where a token and one that it made both
+// An origin counts once, and not at all if it asked: tokens of which one made the other, or which
+// have one Root, may be held by one person. Where a token and one that it made both
 // agree, the made one counts, so that an approval more never makes others worth less.
 func (p *People) Agree(q Asked, votes []db.Approval) Agreed {
 	q.Needed = max(q.Needed, 1)
@@ -99,7 +92,7 @@ func (p *People) Agree(q Asked, votes []db.Approval) Agreed {
 		}
 		a.Given = append(a.Given, GivenApproval{v, void})
 	}
-	a.counts = p.apart(a.able)
+	a.counts = p.apart(a.able, nil, "")
 	for i := range a.Given {
 		if g := &a.Given[i]; g.Void == "" && !holds(a.counts, g.Token) {
 			g.Void = a.kinOf(p.byID[g.Token])
@@ -111,9 +104,9 @@ func (p *People) Agree(q Asked, votes []db.Approval) Agreed {
 			able = append(able, t)
 		}
 	}
-	a.reach = len(p.apart(able))
+	a.reach = len(p.apart(able, nil, ""))
 	for _, t := range able[len(a.able):] {
-		if a.why(t, able) == "" {
+		if a.helps(t, able) {
 			a.could = append(a.could, t)
 		}
 	}
@@ -140,12 +133,8 @@ func (p *People) barred(q Asked, t Token) string {
 		case !known:
 		case t.ID == asker.ID:
 			return "it asked for this itself: another approver must agree"
-		case t.Root == asker.Root:
-			return fmt.Sprintf("it has the origin of %s, which asked for this, so one person may hold both: another approver must agree", asker.ID)
-		case q.Near >= MadeByAsker && p.comesFrom(t, asker):
-			return fmt.Sprintf("it was made with %s, which asked for this, so one person may hold both: another approver must agree", asker.ID)
-		case q.Near >= OneMadeOther && p.comesFrom(asker, t):
-			return fmt.Sprintf("it made %s, which asked for this, so one person may hold both: another approver must agree", asker.ID)
+		case t.Root == asker.Root, !q.Made && p.kin(t, asker):
+			return fmt.Sprintf("it and %s, which asked for this, have one origin, so one person may hold both: another approver must agree", asker.ID)
 		}
 	}
 	return ""
@@ -204,19 +193,44 @@ func (p *People) comesFrom(t, other Token) bool {
 // kin reports whether one person may hold both tokens.
 func (p *People) kin(a, b Token) bool { return p.comesFrom(a, b) || p.comesFrom(b, a) }
 
-// apart returns as many of list as there are without two that one person may hold. Those that
-// were made after the most others come first: each of them stands in the way of one at most that
-// is not taken yet, so no other choice has more.
-func (p *People) apart(list []Token) (taken []Token) {
+// apart returns as many of list as there are without two that one person may hold; of several such
+// choices one that has the most of rather, and then t if it can have it.
+//
+// Of those that are kin to a token, and were not made after more others than it, any two are kin: so
+// these choices are found one by one, those made after the most others first (A. Frank, 1976, for
+// chordal graphs with weights).
+func (p *People) apart(list, rather []Token, t string) (taken []Token) {
 	depth := make(map[string]int, len(list))
-	for _, t := range list {
-		depth[t.ID] = p.makers(t, func(Token) bool { return true })
+	for _, x := range list {
+		depth[x.ID] = p.makers(x, func(Token) bool { return true })
 	}
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b Token) int { return cmp.Compare(depth[b.ID], depth[a.ID]) })
-	for _, t := range list {
-		if !slices.ContainsFunc(taken, func(other Token) bool { return p.kin(t, other) }) {
-			taken = append(taken, t)
+	worth := make([]int, len(list))
+	for i, x := range list {
+		worth[i] = 2 * (len(list) + 1) // one more is worth more than all that is added below
+		if holds(rather, x.ID) {
+			worth[i] += 2
+		}
+		if x.ID == t {
+			worth[i]++
+		}
+	}
+	var chosen []Token
+	for i, x := range list {
+		if worth[i] <= 0 {
+			continue
+		}
+		chosen = append(chosen, x)
+		for j := i + 1; j < len(list); j++ {
+			if p.kin(x, list[j]) {
+				worth[j] -= worth[i]
+			}
+		}
+	}
+	for _, x := range slices.Backward(chosen) {
+		if !slices.ContainsFunc(taken, func(other Token) bool { return p.kin(x, other) }) {
+			taken = append(taken, x)
 		}
 	}
 	return taken
@@ -226,27 +240,14 @@ func holds(list []Token, id string) bool {
 	return slices.ContainsFunc(list, func(t Token) bool { return t.ID == id })
 }
 
-// why says why the agreement of t would add nothing to what was given; empty: it would. able are
-// all who gave it or may.
-func (a *Agreed) why(t Token, able []Token) string {
-	for _, other := range a.able {
-		switch {
-		case !a.people.kin(t, other):
-		case t.Root == other.Root, a.people.comesFrom(other, t):
-			return a.kinOf(t)
-		}
+// helps reports whether the agreement of t adds something to what was given: at once, or with what
+// others can still give. able are all who gave it or may. Each that helps brings what is given nearer
+// to the most that there can be, so whoever comes first bars nobody who is needed.
+func (a *Agreed) helps(t Token, able []Token) bool {
+	if with := append(slices.Clip(a.able), t); len(a.people.apart(with, nil, "")) > len(a.counts) {
+		return true
 	}
-	why := a.kinOf(t)
-	if why == "" {
-		return ""
-	}
-	// It was made by a token that agreed, in whose place it counts. That helps if others which that
-	// one made are still to come.
-	without := slices.DeleteFunc(slices.Clone(able), func(other Token) bool { return other.ID == t.ID })
-	if len(a.people.apart(without)) < a.reach {
-		return ""
-	}
-	return why
+	return a.reach > len(a.counts) && holds(a.people.apart(able, a.able, t.ID), t.ID)
 }
 
 // kinOf says whose approval stands in the place of t's; empty: nobody's.

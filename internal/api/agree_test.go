@@ -51,17 +51,17 @@ func TestAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := drawPeople(t)
 		p := NewPeople(list)
-		q := Asked{Needed: rapid.IntRange(0, 4).Draw(t, "needed"), Near: Near(rapid.IntRange(0, 2).Draw(t, "near")), At: 10,
+		q := Asked{Needed: rapid.IntRange(0, 4).Draw(t, "needed"), Made: rapid.Bool().Draw(t, "made"), At: 10,
 			By: []string{rapid.SampledFrom(list).Draw(t, "asker").ID}}
 		var votes []db.Approval
 		for range len(list) + 1 {
 			a := p.Agree(q, votes)
-			if got := len(p.apart(a.able)); got != most(p, a.able) || got != len(a.counts) {
+			if got := len(p.apart(a.able, nil, "")); got != most(p, a.able) || got != len(a.counts) {
 				t.Fatalf("%d of %+v count, %d could", got, a.able, most(p, a.able))
 			}
 			for i, one := range a.counts {
 				asker := p.byID[q.By[0]]
-				if asker.Root == one.Root || one.Revoked != 0 || q.Near >= MadeByAsker && p.comesFrom(one, asker) || q.Near == OneMadeOther && p.comesFrom(asker, one) {
+				if one.Revoked != 0 || one.Root == asker.Root || !q.Made && p.kin(one, asker) {
 					t.Fatalf("%+v counts, and %+v asked", one, asker)
 				}
 				for _, other := range a.counts[:i] {
@@ -97,6 +97,30 @@ func TestAgree(t *testing.T) {
 	})
 }
 
+// TestNobodyStandsInTheWay: a token that approved is the maker of two others, one of its Root and one
+// of its own. Only both together are more than it alone, so each of them is offered.
+func TestNobodyStandsInTheWay(t *testing.T) {
+	role := client.RoleApprover
+	p := NewPeople([]Token{{ID: "ann", Root: "ann", Role: role}, {ID: "same", Root: "ann", Maker: "ann", Role: role}, {ID: "own", Root: "own", Maker: "ann", Role: role},
+		{ID: "again", Root: "again", Maker: "own", Role: role}})
+	for _, first := range []string{"same", "own", "again"} {
+		q, votes := Asked{Needed: 2, At: 10}, []db.Approval{{Token: "ann", At: 1}}
+		for _, id := range []string{first, map[string]string{"same": "own"}[first]} {
+			if id == "" {
+				id = "same"
+			}
+			keep, _, err := p.Vote(q, votes, db.Approval{Token: id, At: 2})
+			if err != nil || !keep {
+				t.Fatalf("%s first, then %s: %v, %v", first, id, keep, err)
+			}
+			votes = append(votes, db.Approval{Token: id, At: 2})
+		}
+		if a := p.Agree(q, votes); !a.Enough() {
+			t.Errorf("%s first: %+v", first, a.Shown())
+		}
+	}
+}
+
 // TestAgreeOfPersons: a person's approval is void for ever once the person was revoked, also when
 // they signed in again; a new one counts.
 func TestAgreeOfPersons(t *testing.T) {
@@ -114,9 +138,8 @@ func TestAgreeOfPersons(t *testing.T) {
 	// The token that ordered was made by ann's, and nobody else is there.
 	core := Token{ID: "core", Root: "core", Maker: "ann", Role: client.RoleCore}
 	p = NewPeople([]Token{core, ann})
-	q.Near = OneMadeOther
 	a = p.Agree(q, nil)
-	if a.Nobody() == "" || a.Shown().Nobody == "" || len(a.Shown().Could) != 0 || !a.TellNow() || !strings.Contains(a.WhyNot("ann"), "it made core") {
+	if a.Nobody() == "" || a.Shown().Nobody == "" || len(a.Shown().Could) != 0 || !a.TellNow() || !strings.Contains(a.WhyNot("ann"), "core, which asked for this, have one origin") {
 		t.Errorf("%+v, %q", a.Shown(), a.WhyNot("ann"))
 	}
 }

@@ -46,9 +46,10 @@ func (k *Changes) ballot(ctx context.Context, q db.Querier, c *Change, at db.Mil
 	return people, k.asked(c, at), given, err
 }
 
-// asked is what people must agree to before c is made.
+// asked is what people must agree to before c is made. Before there is an approver one admin's token
+// makes those of all persons, so what it proposes may be approved with these.
 func (k *Changes) asked(c *Change, at db.Millis) Asked {
-	return Asked{Needed: k.c.Approvals, By: []string{c.ProposedBy}, Sees: c.visible, At: at,
+	return Asked{Needed: k.c.Approvals, By: []string{c.ProposedBy}, Made: true, Sees: c.visible, At: at,
 		Otherwise: "; where that waits for the same persons, end the rule at the machine (countersign no-approvers)"}
 }
 

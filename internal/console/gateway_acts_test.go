@@ -20,6 +20,7 @@ func TestGatewayActs(t *testing.T) {
 	t.Parallel()
 	ctx, s := t.Context(), newShop(t)
 	b := newTab(t, browser, s.base)
+	anotherAdmin := s.token(client.RoleAdmin).Secret // the first made the application's token
 	b.signIn(s.token(client.RoleApprover).Secret)
 	state := func(id string) client.OrderState {
 		t.Helper()
@@ -138,7 +139,7 @@ func TestGatewayActs(t *testing.T) {
 	// Two browsers that look at one order: the second is told what the first did.
 	o := s.held("two-browsers")
 	other := newTab(t, browser, s.base)
-	other.signIn(s.first)
+	other.signIn(anotherAdmin)
 	for _, tab := range []*tab{b, other} {
 		tab.open("/console/orders/" + o.CallBackID)
 		tab.press(`details:has(form[action$="/decline"]) > summary`)

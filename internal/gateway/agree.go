@@ -14,7 +14,7 @@ import (
 // askedOf is what people must agree to before an order is confirmed that the policy rules so about.
 // Unless the policy lets the same token do both, who ordered it does not count.
 func askedOf(p policy.Policy, o book.Order, r policy.Ruling, at db.Millis) api.Asked {
-	asked := api.Asked{Needed: r.Approvals, Near: api.MadeByAsker, At: at, Otherwise: ", or decline the order, or set self-approval = true in the policy file"}
+	asked := api.Asked{Needed: r.Approvals, At: at, Otherwise: ", or decline the order, or set self-approval = true in the policy file"}
 	if !p.SelfApproval() {
 		asked.By = []string{o.OrderedBy}
 	}
