@@ -135,21 +135,21 @@ type ForwardedEvent struct {
 // order, to an address, or to a held deposit. The kind determines which members are
 // set.
 type EventEntry struct {
-	Seq          int64               `json:"seq" minimum:"1" doc:"number in the feed of events, without gaps"`
-	Kind         EventKind           `json:"kind" doc:"what happened"`
-	At           Time                `json:"at" doc:"when it happened"`
-	CallBackID   string              `json:"callBackId,omitempty" doc:"of the order"`
-	Deposit      int64               `json:"deposit,omitempty" doc:"seq in the feed of deposits"`
-	TenantUserID string              `json:"tenantUserId" doc:"the user in the merchant's system"`
-	State        string              `json:"state,omitempty" doc:"the new state of the order, deposit or address"`
-	Address      string              `json:"address,omitempty" doc:"target of the order, address of the deposit, or the user's new deposit address"`
-	OldAddress   string              `json:"oldAddress,omitempty" doc:"deposit address that was replaced"`
-	ChainName    string              `json:"chainName,omitempty" doc:"the chain"`
-	Symbol       string              `json:"symbol,omitempty" doc:"the currency"`
-	Amount       *countersign.Amount `json:"amount,omitempty" doc:"in units of the currency: an exact decimal"`
-	TxID         string              `json:"txId,omitempty" doc:"transaction on the chain"`
-	Reason       string              `json:"reason,omitempty" doc:"why it happened"`
-	DecidedBy    string              `json:"decidedBy,omitempty" doc:"id of the token that decided; policy or countersign if no person did"`
+	Seq          int64              `json:"seq" minimum:"1" doc:"number in the feed of events, without gaps"`
+	Kind         EventKind          `json:"kind" doc:"what happened"`
+	At           Time               `json:"at" doc:"when it happened"`
+	CallBackID   string             `json:"callBackId,omitempty" doc:"of the order"`
+	Deposit      int64              `json:"deposit,omitempty" doc:"seq in the feed of deposits"`
+	TenantUserID string             `json:"tenantUserId" doc:"the user in the merchant's system"`
+	State        string             `json:"state,omitempty" doc:"the new state of the order, deposit or address"`
+	Address      string             `json:"address,omitempty" doc:"target of the order, address of the deposit, or the user's new deposit address"`
+	OldAddress   string             `json:"oldAddress,omitempty" doc:"deposit address that was replaced"`
+	ChainName    string             `json:"chainName,omitempty" doc:"the chain"`
+	Symbol       string             `json:"symbol,omitempty" doc:"the currency"`
+	Amount       countersign.Amount `json:"amount,omitzero" doc:"in units of the currency: an exact decimal"`
+	TxID         string             `json:"txId,omitempty" doc:"transaction on the chain"`
+	Reason       string             `json:"reason,omitempty" doc:"why it happened"`
+	DecidedBy    string             `json:"decidedBy,omitempty" doc:"id of the token that decided; policy or countersign if no person did"`
 }
 
 // Events is a part of the feed of events.

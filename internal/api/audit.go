@@ -99,6 +99,6 @@ type tokenRecord struct {
 	Role      client.Role `json:"role,omitempty"`
 	Merchants []string    `json:"merchants,omitempty"`
 	Maker     string      `json:"maker,omitempty"`
-	Expires   db.Millis   `json:"expires,omitempty"`
+	Expires   int64       `json:"expires,omitempty"`
 	Hourly    int64       `json:"depositsPerHour,omitempty"`
 }

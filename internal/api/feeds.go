@@ -30,6 +30,14 @@ func NextSeq(seq int64) *string {
 	return &text
 }
 
+// OrEmpty returns list. For nil, whose JSON would be null, it returns an empty list.
+func OrEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
 // Feed selects a part of a feed.
 type Feed struct {
 	After int64           `query:"after" minimum:"0" default:"0" doc:"seq of the last entry that the reader has; 0: none"`

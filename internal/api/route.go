@@ -117,12 +117,9 @@ func One[K string | int64, In, Out any](f func(c *Call, key K, in In) (Out, erro
 	})
 }
 
-// Find is One for a read whose answer is what shown makes of the row.
-func Find[K string | int64, Row, Out any](read func(ctx context.Context, key K) (Row, error), shown func(Row) Out) Handler {
-	return One(func(c *Call, key K, _ None) (Out, error) {
-		row, err := read(c.R.Context(), key)
-		return shown(row), err
-	})
+// Find is One for a read whose answer is the row.
+func Find[K string | int64, Row any](read func(ctx context.Context, key K) (Row, error)) Handler {
+	return One(func(c *Call, key K, _ None) (Row, error) { return read(c.R.Context(), key) })
 }
 
 // ChangeOne is HandleChange for what the path names with {id}.

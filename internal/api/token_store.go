@@ -88,7 +88,7 @@ func CreateToken(ctx context.Context, t *db.Tx, token Token, hash [32]byte) erro
 	if err != nil {
 		return err
 	}
-	return journal.Add(ctx, t, journal.Record{Kind: recordTokenCreated, At: token.Created, About: []string{token.ID}, Data: tokenRecord{token.Name, token.Role, token.BoundTo(), token.Maker, token.Expires, token.Hourly}})
+	return journal.Add(ctx, t, journal.Record{Kind: recordTokenCreated, At: token.Created, About: []string{token.ID}, Data: tokenRecord{token.Name, token.Role, token.BoundTo(), token.Maker, int64(token.Expires), token.Hourly}})
 }
 
 // ByHash returns the token with this hash, also a revoked one; db.ErrNotFound if there is

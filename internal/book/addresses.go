@@ -48,7 +48,7 @@ INSERT INTO addresses (tenant_user_id, chain_name, symbol, address, old_address,
 UPDATE addresses SET state = $2, decided = $3, decided_by = $4, reason = $5, counts = $6 WHERE seq = $1 AND state = 'held'`
 )
 
-func scanAddress(r db.Rows) (a Address, err error) {
+func scanAddress(r db.Rows) (a client.AddressEntry, err error) {
 	err = r.Scan(&a.Seq, &a.TenantUserID, &a.ChainName, &a.Symbol, &a.Address, &a.OldAddress, &a.State, &a.Taken, &a.Decided, &a.DecidedBy, &a.Reason)
 	return a, err
 }
@@ -56,7 +56,7 @@ func scanAddress(r db.Rows) (a Address, err error) {
 // takeAddress records an address that the service tells. One that replaces another waits
 // for a person: until then the application shows the address that it knows.
 func (in *inboxTx) takeAddress(ctx context.Context, c *countersign.AddressChange, at db.Millis) error {
-	a := Address{TenantUserID: c.TenantUserID, ChainName: c.ChainName, Symbol: c.Symbol, Address: c.CountingAddress(), OldAddress: c.ToAddress,
+	a := client.AddressEntry{TenantUserID: c.TenantUserID, ChainName: c.ChainName, Symbol: c.Symbol, Address: c.CountingAddress(), OldAddress: c.ToAddress,
 		State: AddressTaken, Taken: at}
 	if !in.b.takeAddresses {
 		replaces, err := in.replaces(ctx, a)
@@ -73,7 +73,7 @@ func (in *inboxTx) takeAddress(ctx context.Context, c *countersign.AddressChange
 			in.ledger.alarm(client.AlarmAddressHeld, a.TenantUserID, at)
 		}
 	}
-	in.ledger.event(a.event(at))
+	in.ledger.event(addressEvent(a, at))
 	counts, err := nextCounts(ctx, in.t, a)
 	if err == nil {
 		_, err = in.t.Exec(ctx, insertAddressSQL, a.TenantUserID, a.ChainName, a.Symbol, a.Address, a.OldAddress, string(a.State), int64(at), chainKey(a.ChainName), counts)
@@ -83,7 +83,7 @@ func (in *inboxTx) takeAddress(ctx context.Context, c *countersign.AddressChange
 
 // nextCounts returns what the column counts is for a: in the order in which the application is
 // told of addresses, 0 for one that does not count.
-func nextCounts(ctx context.Context, t *db.Tx, a Address) (n int64, err error) {
+func nextCounts(ctx context.Context, t *db.Tx, a client.AddressEntry) (n int64, err error) {
 	if a.State == AddressTaken || a.State == AddressAccepted {
 		_, err = db.One(ctx, t, nextCountsSQL, []any{a.TenantUserID}, &n)
 	}
@@ -122,7 +122,7 @@ func (l *ledger) writeDeposited(ctx context.Context, t *db.Tx) error {
 // written like. The name of a chain that this gateway never met may be another name of one that it
 // did. What the service says of the old address only counts against it: whoever makes a change up
 // leaves the old address out.
-func (in *inboxTx) replaces(ctx context.Context, a Address) (bool, error) {
+func (in *inboxTx) replaces(ctx context.Context, a client.AddressEntry) (bool, error) {
 	var known string
 	chain := chainKey(a.ChainName)
 	var one int64
@@ -154,25 +154,25 @@ var addressEvents = map[AddressState]client.EventKind{
 	AddressAccepted: client.EventAddressChanged, AddressRejected: client.EventAddressRejected,
 }
 
-func (a Address) event(at db.Millis) Event {
-	return Event{Kind: addressEvents[a.State], At: at, TenantUserID: a.TenantUserID, State: string(a.State), OldAddress: a.OldAddress,
-		Details: countersign.Details{Address: a.Address, ChainName: a.ChainName, Symbol: a.Symbol}, Reason: a.Reason, DecidedBy: a.DecidedBy}
+func addressEvent(a client.AddressEntry, at db.Millis) client.EventEntry {
+	return client.EventEntry{Kind: addressEvents[a.State], At: at, TenantUserID: a.TenantUserID, State: string(a.State), OldAddress: a.OldAddress,
+		Address: a.Address, ChainName: a.ChainName, Symbol: a.Symbol, Reason: a.Reason, DecidedBy: a.DecidedBy}
 }
 
 // Address returns one address by its number.
-func (b *Book) Address(ctx context.Context, seq int64) (Address, error) {
+func (b *Book) Address(ctx context.Context, seq int64) (client.AddressEntry, error) {
 	return db.Find(ctx, b, readAddressSQL, []any{seq}, scanAddress)
 }
 
 // Addresses lists addresses, newest first, beginning below seq before (0: with the newest).
 // next is 0 at the end. A page may have fewer than limit addresses and a next page.
-func (b *Book) Addresses(ctx context.Context, f AddressFilter, limit int, before int64) (list []Address, next int64, err error) {
+func (b *Book) Addresses(ctx context.Context, f AddressFilter, limit int, before int64) (list []client.AddressEntry, next int64, err error) {
 	for _, text := range []string{f.TenantUserID, f.Address, f.OldAddress} {
 		if db.CheckText("", text) != nil {
 			return nil, 0, nil
 		}
 	}
-	return db.ReadNumbered(ctx, b, "addresses", addressColumns, f.conditions(before), 0, limit, func(a Address) int64 { return a.Seq }, scanAddress)
+	return db.ReadNumbered(ctx, b, "addresses", addressColumns, f.conditions(before), 0, limit, func(a client.AddressEntry) int64 { return a.Seq }, scanAddress)
 }
 
 // conditions chooses the index by the member of f that selects the fewest rows.
@@ -211,12 +211,12 @@ func (f AddressFilter) conditions(before int64) *db.Conditions {
 
 // DecideAddress makes a held address AddressAccepted or AddressRejected and appends the
 // event. The same decision again changes nothing; another one is a *ConflictError.
-func (b *Book) DecideAddress(ctx context.Context, seq int64, to AddressState, by, reason string, now db.Millis) (a Address, err error) {
+func (b *Book) DecideAddress(ctx context.Context, seq int64, to AddressState, by, reason string, now db.Millis) (a client.AddressEntry, err error) {
 	if to != AddressAccepted && to != AddressRejected {
-		return Address{}, fmt.Errorf("state is %w: %q", db.ErrInvalid, to)
+		return client.AddressEntry{}, fmt.Errorf("state is %w: %q", db.ErrInvalid, to)
 	}
 	if db.CheckText("", by) != nil || db.CheckText("", reason) != nil {
-		return Address{}, &db.ItemError{Member: "reason", Err: db.CheckText("reason", "\x00")}
+		return client.AddressEntry{}, &db.ItemError{Member: "reason", Err: db.CheckText("reason", "\x00")}
 	}
 	err = b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
 		a, err = db.Find(ctx, t, lockAddressSQL, []any{seq}, scanAddress)
@@ -239,11 +239,11 @@ func (b *Book) DecideAddress(ctx context.Context, seq int64, to AddressState, by
 		}
 		l := ledger{}
 		l.count(countAddresses, -1)
-		l.event(a.event(now))
+		l.event(addressEvent(a, now))
 		return l.write(ctx, t)
 	})
 	if err != nil {
-		return Address{}, err
+		return client.AddressEntry{}, err
 	}
 	return a, nil
 }

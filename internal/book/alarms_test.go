@@ -366,7 +366,7 @@ func TestAlarmNodes(t *testing.T) {
 							for _, k := range kinds {
 								l.alarm(k, fmt.Sprint(i, " ", n), db.Millis(n+1))
 							}
-							l.event(Event{Kind: client.EventOrderHeld, At: 1})
+							l.event(client.EventEntry{Kind: client.EventOrderHeld, At: 1})
 							return l.write(ctx, t)
 						})
 						if err == nil && n%3 == i%3 {

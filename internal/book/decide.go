@@ -3,6 +3,7 @@ package book
 import (
 	"context"
 
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -20,8 +21,8 @@ func (b *Book) Doubted(ctx context.Context, trackingID string) (bool, error) {
 
 // decideDeposits decides as list says, in the order of its numbers, and gives how many it decided. It
 // leaves what is not held any more: another was faster. What the deposits say is read again.
-func decideDeposits(ctx context.Context, t *db.Tx, list []TakenDeposit) (int64, error) {
-	var held []TakenDeposit
+func decideDeposits(ctx context.Context, t *db.Tx, list []client.DepositEntry) (int64, error) {
+	var held []client.DepositEntry
 	var statements []db.Statement
 	for _, decision := range list {
 		statements = append(statements, db.Statement{SQL: lockDepositSQL, Args: []any{decision.Seq}, Row: func(r db.Rows) error {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -20,9 +21,9 @@ func holdDeposits(t *testing.T, b *Book, n int) {
 	}
 	l := ledger{}
 	for i := range n {
-		d := countersign.Deposit{TxID: "x", ChainName: "c", Symbol: "s", Amount: one, FromAddress: "f", ToAddress: "t"}
+		d := client.DepositEntry{TxID: "x", ChainName: "c", Symbol: "s", Amount: one, FromAddress: "f", ToAddress: "t", State: DepositHeld, Taken: 1}
 		d.TrackingID, d.TenantUserID = fmt.Sprint("held-", i), fmt.Sprint("u", i%2)
-		l.deposits = append(l.deposits, TakenDeposit{Deposit: d, State: DepositHeld, Taken: 1})
+		l.deposits = append(l.deposits, d)
 	}
 	if err := b.Write(ctx, func(ctx context.Context, t *db.Tx) error { return l.write(ctx, t) }); err != nil {
 		t.Fatal(err)

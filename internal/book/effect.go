@@ -15,7 +15,7 @@ func (in *inboxTx) effect(ctx context.Context, e *merchant.Entry, row *inboxRow)
 	at := db.MillisOf(e.At)
 	switch c := e.Callback.(type) {
 	case *countersign.Deposit:
-		d := TakenDeposit{Deposit: *c, State: DepositTaken, Taken: at}
+		d := taken(c, at)
 		switch {
 		case row.suspect:
 			d.State, d.Suspect = DepositHeld, true

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"countersign"
 	"countersign/internal/db"
 	"countersign/internal/journal"
 	"countersign/merchant"
@@ -24,7 +25,7 @@ func recordOrder(ctx context.Context, t *db.Tx, o Order) error {
 func (l *ledger) records(ctx context.Context, t *db.Tx) error {
 	for _, e := range l.events {
 		r := journal.Record{Kind: string(e.Kind), At: e.At, Data: journal.Event{CallBackID: e.CallBackID, Deposit: e.Deposit, TenantUserID: e.TenantUserID, State: e.State,
-			Details: journal.DetailsOf(&e.Details), OldAddress: e.OldAddress, TxID: e.TxID, Reason: e.Reason, DecidedBy: e.DecidedBy}}
+			Details: journal.DetailsOf(&countersign.Details{Address: e.Address, ChainName: e.ChainName, Symbol: e.Symbol, Amount: e.Amount}), OldAddress: e.OldAddress, TxID: e.TxID, Reason: e.Reason, DecidedBy: e.DecidedBy}}
 		switch {
 		case e.CallBackID != "":
 			r.About = []string{e.CallBackID}

@@ -95,8 +95,8 @@ func (in *inboxTx) takeExecution(ctx context.Context, e *merchant.Entry, c *coun
 	if alarm != "" {
 		in.ledger.alarm(alarm, c.CallBackID, at)
 	}
-	in.ledger.event(Event{Kind: client.EventOrderExecuted, At: at, CallBackID: c.CallBackID, TenantUserID: c.TenantUserID, State: string(OrderExecuted),
-		Details: told, TxID: c.TxID, Reason: moved.Reason, DecidedBy: moved.DecidedBy})
+	in.ledger.event(client.EventEntry{Kind: client.EventOrderExecuted, At: at, CallBackID: c.CallBackID, TenantUserID: c.TenantUserID, State: string(OrderExecuted),
+		Address: told.Address, ChainName: told.ChainName, Symbol: told.Symbol, Amount: told.Amount, TxID: c.TxID, Reason: moved.Reason, DecidedBy: moved.DecidedBy})
 	return in.ledger.recount(ctx, in.t, moved, list)
 }
 

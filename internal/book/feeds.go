@@ -13,37 +13,61 @@ import (
 	"countersign/internal/journal"
 )
 
-// asSent is the JSON object for TakenDeposit.AsSent.
-func asSent(d *countersign.Deposit) string {
-	members := slices.Concat(d.AsSent, d.Extra)
-	if len(members) == 0 {
-		return ""
-	}
-	object := []byte{'{'}
-	for i, m := range members {
-		if i > 0 {
-			object = append(object, ',')
+// taken is the entry of a deposit that the service tells.
+func taken(c *countersign.Deposit, at db.Millis) client.DepositEntry {
+	d := client.DepositEntry{TrackingID: c.TrackingID, TenantUserID: c.TenantUserID, TxID: c.TxID, ChainName: c.ChainName, Symbol: c.Symbol,
+		Amount: c.Amount, FromAddress: c.FromAddress, ToAddress: c.ToAddress, RiskLevelFrom: knownRisk(c.RiskLevelFrom),
+		RiskLevelTo: knownRisk(c.RiskLevelTo), TxIndex: c.TxIndex, Business: c.Business, State: DepositTaken, Taken: at}
+	for _, m := range slices.Concat(c.AsSent, c.Extra) {
+		if d.AsSent == nil {
+			d.AsSent = map[string]json.RawMessage{}
 		}
-		name, _ := json.Marshal(m.Name) // a string always has a form
-		object = append(append(append(object, name...), ':'), m.Value...)
+		d.AsSent[m.Name] = json.RawMessage(m.Value)
 	}
-	return string(append(object, '}'))
+	return d
+}
+
+// knownRisk is nil for a risk that the service did not send.
+func knownRisk(level int64) *int64 {
+	if level == countersign.RiskUnknown {
+		return nil
+	}
+	return &level
+}
+
+// storedRisk is the opposite of knownRisk.
+func storedRisk(level *int64) int64 {
+	if level == nil {
+		return countersign.RiskUnknown
+	}
+	return *level
+}
+
+// storedAsSent is the JSON object of the members of d.AsSent; empty: there is none.
+func storedAsSent(d *client.DepositEntry) (string, error) {
+	if len(d.AsSent) == 0 {
+		return "", nil
+	}
+	b, err := journal.Marshal(d.AsSent)
+	return string(b), err
 }
 
 const depositColumns = `seq, tracking_id, tenant_user_id, tx_id, chain_name, symbol, amount, from_address, to_address,
 	risk_from, risk_to, tx_index, business, state, suspect, taken, decided, decided_by, reason, as_sent`
 
-func scanDeposit(r db.Rows) (TakenDeposit, error) {
-	var d TakenDeposit
-	var amount string
-	var suspect int64
-	c := &d.Deposit
-	err := r.Scan(&d.Seq, &c.TrackingID, &c.TenantUserID, &c.TxID, &c.ChainName, &c.Symbol, &amount, &c.FromAddress, &c.ToAddress,
-		&c.RiskLevelFrom, &c.RiskLevelTo, &c.TxIndex, &c.Business, &d.State, &suspect, &d.Taken, &d.Decided, &d.DecidedBy, &d.Reason,
-		&d.AsSent)
-	d.Suspect = suspect != 0
+func scanDeposit(r db.Rows) (client.DepositEntry, error) {
+	var d client.DepositEntry
+	var amount, asSent string
+	var riskFrom, riskTo, suspect int64
+	err := r.Scan(&d.Seq, &d.TrackingID, &d.TenantUserID, &d.TxID, &d.ChainName, &d.Symbol, &amount, &d.FromAddress, &d.ToAddress,
+		&riskFrom, &riskTo, &d.TxIndex, &d.Business, &d.State, &suspect, &d.Taken, &d.Decided, &d.DecidedBy, &d.Reason, &asSent)
+	d.RiskLevelFrom, d.RiskLevelTo, d.Suspect = knownRisk(riskFrom), knownRisk(riskTo), suspect != 0
+	d.PossibleDuplicate = d.State != DepositTaken && !d.Suspect
 	if err == nil {
-		c.Amount, err = countersign.ParseAmount(amount)
+		d.Amount, err = countersign.ParseAmount(amount)
+	}
+	if err == nil && asSent != "" {
+		err = json.Unmarshal([]byte(asSent), &d.AsSent)
 	}
 	if err != nil {
 		return d, fmt.Errorf("deposit %d: %w", d.Seq, err)
@@ -64,25 +88,25 @@ WHERE state <> 'taken' AND state = $1 AND seq > $2 ORDER BY seq LIMIT $3`
 
 // Deposits returns the deposits after seq after, in order, in their present state. There
 // are no gaps but those of CheckKept.
-func (b *Book) Deposits(ctx context.Context, after int64, limit int) ([]TakenDeposit, error) {
+func (b *Book) Deposits(ctx context.Context, after int64, limit int) ([]client.DepositEntry, error) {
 	return b.listDeposits(ctx, listDepositsSQL, after, limit)
 }
 
 // DepositsIn returns the deposits that were held and are in one state: held, credited or rejected.
-func (b *Book) DepositsIn(ctx context.Context, state DepositState, after int64, limit int) ([]TakenDeposit, error) {
+func (b *Book) DepositsIn(ctx context.Context, state DepositState, after int64, limit int) ([]client.DepositEntry, error) {
 	return b.listDeposits(ctx, listDepositsInSQL, string(state), after, limit)
 }
 
-func (b *Book) listDeposits(ctx context.Context, text string, args ...any) ([]TakenDeposit, error) {
+func (b *Book) listDeposits(ctx context.Context, text string, args ...any) ([]client.DepositEntry, error) {
 	return db.List(ctx, b, text, args, scanDeposit)
 }
 
 // Deposit returns one deposit. One that was purged is db.ErrPurged.
-func (b *Book) Deposit(ctx context.Context, seq int64) (TakenDeposit, error) {
+func (b *Book) Deposit(ctx context.Context, seq int64) (client.DepositEntry, error) {
 	return findDeposit(ctx, b, readDepositSQL, seq)
 }
 
-func findDeposit(ctx context.Context, q db.Querier, text string, seq int64) (TakenDeposit, error) {
+func findDeposit(ctx context.Context, q db.Querier, text string, seq int64) (client.DepositEntry, error) {
 	d, err := db.Find(ctx, q, text, []any{seq}, scanDeposit)
 	if err == db.ErrNotFound {
 		err = notKept(ctx, q, seq)
@@ -96,12 +120,12 @@ UPDATE deposits SET state = $2, decided = $3, decided_by = $4, reason = $5 WHERE
 // DecideDeposit makes a held deposit DepositCredited or DepositRejected and appends
 // the event. The same decision again changes nothing; another one is a
 // *ConflictError.
-func (b *Book) DecideDeposit(ctx context.Context, seq int64, to DepositState, by, reason string, now db.Millis) (d TakenDeposit, err error) {
+func (b *Book) DecideDeposit(ctx context.Context, seq int64, to DepositState, by, reason string, now db.Millis) (d client.DepositEntry, err error) {
 	if to != DepositCredited && to != DepositRejected {
-		return TakenDeposit{}, fmt.Errorf("state is %w: %q", db.ErrInvalid, to)
+		return client.DepositEntry{}, fmt.Errorf("state is %w: %q", db.ErrInvalid, to)
 	}
 	if db.CheckText("", by) != nil || db.CheckText("", reason) != nil {
-		return TakenDeposit{}, &db.ItemError{Member: "reason", Err: db.CheckText("reason", "\x00")}
+		return client.DepositEntry{}, &db.ItemError{Member: "reason", Err: db.CheckText("reason", "\x00")}
 	}
 	err = b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
 		if err := checkReconciled(ctx, t); err != nil {
@@ -111,12 +135,12 @@ func (b *Book) DecideDeposit(ctx context.Context, seq int64, to DepositState, by
 		return err
 	})
 	if err != nil {
-		return TakenDeposit{}, err
+		return client.DepositEntry{}, err
 	}
 	return d, nil
 }
 
-func decideDeposit(ctx context.Context, t *db.Tx, seq int64, to DepositState, by, reason string, now db.Millis) (TakenDeposit, error) {
+func decideDeposit(ctx context.Context, t *db.Tx, seq int64, to DepositState, by, reason string, now db.Millis) (client.DepositEntry, error) {
 	d, err := findDeposit(ctx, t, lockDepositSQL, seq)
 	if err != nil {
 		return d, err
@@ -132,14 +156,14 @@ func decideDeposit(ctx context.Context, t *db.Tx, seq int64, to DepositState, by
 	}
 	d.State, d.Decided, d.DecidedBy, d.Reason = to, now, by, reason
 	l := ledger{}
-	if err := l.decide(ctx, t, []TakenDeposit{d}); err != nil {
+	if err := l.decide(ctx, t, []client.DepositEntry{d}); err != nil {
 		return d, err
 	}
 	return d, l.write(ctx, t)
 }
 
 // decide stores decisions on deposits that were held and are locked.
-func (l *ledger) decide(ctx context.Context, t *db.Tx, list []TakenDeposit) error {
+func (l *ledger) decide(ctx context.Context, t *db.Tx, list []client.DepositEntry) error {
 	statements := make([]db.Statement, len(list))
 	changed := make([]int64, len(list))
 	for i, d := range list {
@@ -157,23 +181,21 @@ func (l *ledger) decide(ctx context.Context, t *db.Tx, list []TakenDeposit) erro
 }
 
 // decidedEvent tells how d was decided.
-func decidedEvent(seq int64, d TakenDeposit) Event {
-	c := &d.Deposit
-	return Event{Kind: client.EventKind("deposit." + d.State), At: d.Decided, Deposit: seq, TenantUserID: c.TenantUserID, State: string(d.State),
-		Details: countersign.Details{Address: c.ToAddress, ChainName: c.ChainName, Symbol: c.Symbol, Amount: c.Amount},
-		TxID:    c.TxID, Reason: d.Reason, DecidedBy: d.DecidedBy}
+func decidedEvent(seq int64, d client.DepositEntry) client.EventEntry {
+	return client.EventEntry{Kind: client.EventKind("deposit." + d.State), At: d.Decided, Deposit: seq, TenantUserID: d.TenantUserID, State: string(d.State),
+		Address: d.ToAddress, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount, TxID: d.TxID, Reason: d.Reason, DecidedBy: d.DecidedBy}
 }
 
 const eventColumns = `seq, kind, at, call_back_id, deposit, tenant_user_id, state, address, old_address, chain_name, symbol, amount,
 	tx_id, reason, decided_by`
 
-func scanEvent(r db.Rows) (Event, error) {
-	var e Event
+func scanEvent(r db.Rows) (client.EventEntry, error) {
+	var e client.EventEntry
 	var amount string
-	err := r.Scan(&e.Seq, &e.Kind, &e.At, &e.CallBackID, &e.Deposit, &e.TenantUserID, &e.State, &e.Details.Address, &e.OldAddress,
-		&e.Details.ChainName, &e.Details.Symbol, &amount, &e.TxID, &e.Reason, &e.DecidedBy)
+	err := r.Scan(&e.Seq, &e.Kind, &e.At, &e.CallBackID, &e.Deposit, &e.TenantUserID, &e.State, &e.Address, &e.OldAddress,
+		&e.ChainName, &e.Symbol, &amount, &e.TxID, &e.Reason, &e.DecidedBy)
 	if err == nil && amount != "" {
-		e.Details.Amount, err = countersign.ParseAmount(amount)
+		e.Amount, err = countersign.ParseAmount(amount)
 	}
 	if err != nil {
 		return e, fmt.Errorf("event %d: %w", e.Seq, err)
@@ -184,7 +206,7 @@ func scanEvent(r db.Rows) (Event, error) {
 const listEventsSQL = `SELECT ` + eventColumns + ` FROM events WHERE seq > $1 ORDER BY seq LIMIT $2`
 
 // Events returns the events after seq after, in order and without gaps.
-func (b *Book) Events(ctx context.Context, after int64, limit int) ([]Event, error) {
+func (b *Book) Events(ctx context.Context, after int64, limit int) ([]client.EventEntry, error) {
 	return db.List(ctx, b, listEventsSQL, []any{after, limit}, scanEvent)
 }
 
@@ -201,8 +223,8 @@ ON CONFLICT (name) DO UPDATE SET
 
 // Cursor returns how far a reader has acknowledged the feeds: 0 in both if there is no
 // such reader yet.
-func (b *Book) Cursor(ctx context.Context, name string) (Cursor, error) {
-	c := Cursor{Name: name}
+func (b *Book) Cursor(ctx context.Context, name string) (client.Cursor, error) {
+	c := client.Cursor{Name: name}
 	if db.CheckText("", name) != nil {
 		return c, db.ErrNotFound
 	}
@@ -213,7 +235,7 @@ func (b *Book) Cursor(ctx context.Context, name string) (Cursor, error) {
 // MoveCursor acknowledges both feeds up to the given numbers; 0 leaves a feed as it
 // is. A cursor never goes back: a lower number changes nothing. A number beyond the
 // end of a feed is a *ConflictError.
-func (b *Book) MoveCursor(ctx context.Context, name string, deposits, events int64, now db.Millis) (c Cursor, err error) {
+func (b *Book) MoveCursor(ctx context.Context, name string, deposits, events int64, now db.Millis) (c client.Cursor, err error) {
 	if name == "" || db.CheckText("", name) != nil {
 		return c, fmt.Errorf("name is %w", db.ErrInvalid)
 	}

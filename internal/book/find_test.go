@@ -57,7 +57,7 @@ func TestFind(t *testing.T) {
 						t.Fatal(err)
 					}
 					for _, d := range list {
-						got = append(got, d.Deposit.TrackingID)
+						got = append(got, d.TrackingID)
 					}
 					if pages++; next == 0 {
 						return got, pages

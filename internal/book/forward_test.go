@@ -41,7 +41,7 @@ func addEvents(t *testing.T, b *Book, n int) {
 	err := b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		l := ledger{}
 		for range n {
-			l.event(Event{Kind: client.EventAddressChanged, At: 500, TenantUserID: "7"})
+			l.event(client.EventEntry{Kind: client.EventAddressChanged, At: 500, TenantUserID: "7"})
 		}
 		return l.write(ctx, t)
 	})

@@ -288,27 +288,24 @@ func keptDetails(text [4]string) (countersign.Details, error) {
 	return countersign.Details{Address: text[0], ChainName: text[1], Symbol: text[2], Amount: amount}, err
 }
 
-const inboxColumns = `seq, type, id, tenant_user_id, call_back_id, duplicate, suspect, settled, claims, created, ended, code, message,
-	address, chain_name, symbol, amount`
+const inboxColumns = `seq, type, id, tenant_user_id, call_back_id, duplicate, suspect, settled, created, ended, code, message`
 
 // Entries lists the inbox, newest first, beginning below seq before (0: with the
 // newest). next is 0 at the end. A page looks at db.PageRows rows at most: it may have
 // fewer than limit entries, also none, and a next page.
-func (b *Book) Entries(ctx context.Context, f Filter, limit int, before int64) (list []Record, next int64, err error) {
+func (b *Book) Entries(ctx context.Context, f Filter, limit int, before int64) (list []client.InboxEntry, next int64, err error) {
 	if db.CheckText("", f.ID) != nil || db.CheckText("", f.CallBackID) != nil {
 		return nil, 0, nil
 	}
 	q := f.conditions(before)
-	number := func(e Record) int64 { return e.Seq }
-	return db.ReadNumbered(ctx, b, "inbox", inboxColumns, q, 0, limit, number, func(r db.Rows) (e Record, err error) {
-		var duplicate, suspect, settled int64
-		var d [4]string
-		err = r.Scan(&e.Seq, &e.Type, &e.ID, &e.TenantUserID, &e.CallBackID, &duplicate, &suspect, &settled, &e.Claims, &e.Created, &e.Ended,
-			&e.Reply.Code, &e.Reply.Message, &d[0], &d[1], &d[2], &d[3])
-		if err == nil {
-			e.Reply.Details, err = keptDetails(d)
-		}
+	number := func(e client.InboxEntry) int64 { return e.Seq }
+	return db.ReadNumbered(ctx, b, "inbox", inboxColumns, q, 0, limit, number, func(r db.Rows) (e client.InboxEntry, err error) {
+		var duplicate, suspect, settled, code int64
+		err = r.Scan(&e.Seq, &e.Type, &e.ID, &e.TenantUserID, &e.CallBackID, &duplicate, &suspect, &settled, &e.Created, &e.Ended, &code, &e.Message)
 		e.PossibleDuplicate, e.Suspect, e.Settled = duplicate != 0, suspect != 0, settled != 0
+		if e.Settled {
+			e.ErrCode = &code
+		}
 		return e, err
 	})
 }

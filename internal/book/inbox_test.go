@@ -116,7 +116,7 @@ func TestInboxTransfersAtOnce(t *testing.T) {
 				t.Fatalf("%d held, %v", len(held), err)
 			}
 			all, err := ends[0].Deposits(ctx, 0, 100)
-			if err != nil || len(all) != 40 || all[0].State != DepositTaken || all[0].Deposit.RiskLevelTo != countersign.RiskUnknown {
+			if err != nil || len(all) != 40 || all[0].State != DepositTaken || all[0].RiskLevelTo != nil {
 				t.Fatalf("%+v, %v", all[:1], err)
 			}
 		})

@@ -12,8 +12,8 @@ import (
 // the transaction, which keeps the feeds locked from then on.
 type ledger struct {
 	alarms    []db.Alarm
-	deposits  []TakenDeposit
-	events    []Event
+	deposits  []client.DepositEntry
+	events    []client.EventEntry
 	sums      map[spentKey]countersign.Sum // by how much each changes
 	moved     [][2]OrderState              // of orders: from and to
 	addresses map[[3]string]bool           // to which deposits went: user, chain, address
@@ -24,7 +24,7 @@ func (l *ledger) alarm(kind client.AlarmKind, subject string, at db.Millis) {
 	l.alarms = append(l.alarms, db.Alarm{Kind: kind, Subject: subject, At: at})
 }
 
-func (l *ledger) event(e Event) { l.events = append(l.events, e) }
+func (l *ledger) event(e client.EventEntry) { l.events = append(l.events, e) }
 
 // count changes a kept number.
 func (l *ledger) count(name string, n int64) {
@@ -79,14 +79,18 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 		for i := range l.deposits {
 			seq++
 			d := &l.deposits[i]
-			c, state := &d.Deposit, d.State
+			state := d.State
 			if d.Decided != 0 { // it is held first, as every deposit that is decided on
 				state = DepositHeld
 				decided = append(decided, db.Statement{SQL: decideDepositSQL, Args: []any{seq, string(d.State), int64(d.Decided), d.DecidedBy, d.Reason}})
 				l.event(decidedEvent(seq, *d))
 			}
-			fresh = append(fresh, seq, c.TrackingID, c.TenantUserID, c.TxID, c.ChainName, c.Symbol, c.Amount.String(), c.FromAddress,
-				c.ToAddress, c.RiskLevelFrom, c.RiskLevelTo, c.TxIndex, c.Business, string(state), bit(d.Suspect), int64(d.Taken), asSent(c))
+			asSent, err := storedAsSent(d)
+			if err != nil {
+				return err
+			}
+			fresh = append(fresh, seq, d.TrackingID, d.TenantUserID, d.TxID, d.ChainName, d.Symbol, d.Amount.String(), d.FromAddress, d.ToAddress,
+				storedRisk(d.RiskLevelFrom), storedRisk(d.RiskLevelTo), d.TxIndex, d.Business, string(state), bit(d.Suspect), int64(d.Taken), asSent)
 		}
 		if err := t.Batch(ctx, append(append(insertDeposits.Statements(fresh, nil), decided...), db.EndFeed(FeedDeposits.String(), seq))); err != nil {
 			return err
@@ -106,8 +110,8 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 		for i := range l.events {
 			seq++
 			e := &l.events[i]
-			fresh = append(fresh, seq, e.Kind, int64(e.At), e.CallBackID, e.Deposit, e.TenantUserID, e.State, e.Details.Address,
-				e.OldAddress, e.Details.ChainName, e.Details.Symbol, e.Details.Amount.String(), e.TxID, e.Reason, e.DecidedBy)
+			fresh = append(fresh, seq, e.Kind, int64(e.At), e.CallBackID, e.Deposit, e.TenantUserID, e.State, e.Address,
+				e.OldAddress, e.ChainName, e.Symbol, e.Amount.String(), e.TxID, e.Reason, e.DecidedBy)
 		}
 		if err := t.Batch(ctx, append(insertEvents.Statements(fresh, nil), db.EndFeed(FeedEvents.String(), seq))); err != nil {
 			return err

@@ -59,9 +59,9 @@ func findOrder(ctx context.Context, q db.Querier, text string, callBackID string
 func isNotFound(err error) bool { return errors.Is(err, db.ErrNotFound) }
 
 // orderEvent tells of o as it is now.
-func orderEvent(kind client.EventKind, o Order, at db.Millis) Event {
-	return Event{Kind: kind, At: at, CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, State: string(o.State),
-		Details: o.Details, TxID: o.TxID, Reason: o.Reason, DecidedBy: o.DecidedBy}
+func orderEvent(kind client.EventKind, o Order, at db.Millis) client.EventEntry {
+	return client.EventEntry{Kind: kind, At: at, CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, State: string(o.State),
+		Address: o.Details.Address, ChainName: o.Details.ChainName, Symbol: o.Details.Symbol, Amount: o.Details.Amount, TxID: o.TxID, Reason: o.Reason, DecidedBy: o.DecidedBy}
 }
 
 const insertOrderSQL = `

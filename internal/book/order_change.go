@@ -187,8 +187,7 @@ func (b *Book) ApproveOrderAmong(ctx context.Context, callBackID string, a db.Ap
 		}
 		// The order stays as it is, and so does its event: the log has who approved it.
 		t.Wake(TopicOrders)
-		e := orderEvent("", *o, a.At)
-		return false, journal.AddAbout(ctx, t, journal.OrderApproval, callBackID, a.At, journal.Event{CallBackID: callBackID, TenantUserID: e.TenantUserID, Details: journal.DetailsOf(&e.Details), Reason: a.Reason, DecidedBy: a.Token})
+		return false, journal.AddAbout(ctx, t, journal.OrderApproval, callBackID, a.At, journal.Event{CallBackID: callBackID, TenantUserID: o.TenantUserID, Details: journal.DetailsOf(&o.Details), Reason: a.Reason, DecidedBy: a.Token})
 	})
 }
 

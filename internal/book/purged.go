@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -31,7 +32,7 @@ func purgedUpTo(ctx context.Context, q db.Querier) (seq int64, err error) {
 
 // CheckKept fails with ErrPurged if a page of the feed of deposits, which was read after
 // number after, leaves out some that were purged.
-func (b *Book) CheckKept(ctx context.Context, after int64, page []TakenDeposit) error {
+func (b *Book) CheckKept(ctx context.Context, after int64, page []client.DepositEntry) error {
 	whole := len(page) > 0
 	for i, d := range page {
 		whole = whole && d.Seq == after+1+int64(i)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/journal"
 	"countersign/merchant"
@@ -176,7 +177,7 @@ type Said struct {
 // that are held for another reason, or whose transfer was booked under another trackingId,
 // and what is taken after it begins. Of a book that was never restored it leaves all.
 func (b *Book) SettleHeld(ctx context.Context, said Said, now db.Millis) error {
-	return settleHeld(ctx, b, said, now, func(list []TakenDeposit) error {
+	return settleHeld(ctx, b, said, now, func(list []client.DepositEntry) error {
 		return b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
 			_, err := decideDeposits(ctx, t, list)
 			return err
@@ -185,7 +186,7 @@ func (b *Book) SettleHeld(ctx context.Context, said Said, now db.Millis) error {
 }
 
 // settleHeld returns decide what to decide, a batch at a time.
-func settleHeld(ctx context.Context, q db.Querier, said Said, now db.Millis, decide func([]TakenDeposit) error) error {
+func settleHeld(ctx context.Context, q db.Querier, said Said, now db.Millis, decide func([]client.DepositEntry) error) error {
 	epochs, err := db.ReadEpochs(ctx, q)
 	if err != nil || len(epochs) == 0 {
 		return err
@@ -217,10 +218,10 @@ func settleHeld(ctx context.Context, q db.Querier, said Said, now db.Millis, dec
 		if err != nil || len(list) == 0 {
 			return err
 		}
-		var decisions []TakenDeposit
+		var decisions []client.DepositEntry
 		for _, h := range list {
 			after = h.seq
-			d := TakenDeposit{Seq: h.seq, Decided: now, DecidedBy: ByReconcile}
+			d := client.DepositEntry{Seq: h.seq, Decided: now, DecidedBy: ByReconcile}
 			switch {
 			case said.Booked(h.id):
 				d.State, d.Reason = DepositRejected, reasonBooked
@@ -253,7 +254,7 @@ func (b *Book) Reconcile(ctx context.Context, said Said, now db.Millis) (open bo
 		if _, err := db.LockFeed(ctx, t, inboxFeed); err != nil {
 			return err
 		}
-		return settleHeld(ctx, t, said, now, func(list []TakenDeposit) error {
+		return settleHeld(ctx, t, said, now, func(list []client.DepositEntry) error {
 			_, err := decideDeposits(ctx, t, list)
 			return err
 		})

@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 
+	"countersign/client"
 	"countersign/internal/db"
 )
 
 // SearchDeposits lists deposits as they are now, newest first, beginning below seq
 // before (0: with the newest). next is 0 at the end. A page looks at db.PageRows rows
 // at most: it may have fewer than limit deposits, also none, and a next page.
-func (b *Book) SearchDeposits(ctx context.Context, f DepositFilter, limit int, before int64) (list []TakenDeposit, next int64, err error) {
+func (b *Book) SearchDeposits(ctx context.Context, f DepositFilter, limit int, before int64) (list []client.DepositEntry, next int64, err error) {
 	for _, text := range []string{f.TrackingID, f.TxID, f.TenantUserID, f.Address} {
 		if db.CheckText("", text) != nil {
 			return nil, 0, nil
@@ -20,7 +21,7 @@ func (b *Book) SearchDeposits(ctx context.Context, f DepositFilter, limit int, b
 	if err != nil {
 		return nil, 0, err
 	}
-	return db.ReadNumbered(ctx, b, "deposits", depositColumns, f.conditions(lower(before, below)), from, limit, func(d TakenDeposit) int64 { return d.Seq }, scanDeposit)
+	return db.ReadNumbered(ctx, b, "deposits", depositColumns, f.conditions(lower(before, below)), from, limit, func(d client.DepositEntry) int64 { return d.Seq }, scanDeposit)
 }
 
 // lower returns the lower of two bounds, of which 0 is none.
@@ -94,22 +95,22 @@ SELECT id FROM (
 
 // FirstDeposit returns the first deposit that names the same transfer as a possible
 // duplicate, or ErrNotFound.
-func (b *Book) FirstDeposit(ctx context.Context, seq int64) (TakenDeposit, error) {
+func (b *Book) FirstDeposit(ctx context.Context, seq int64) (client.DepositEntry, error) {
 	d, err := b.Deposit(ctx, seq)
 	if err != nil {
-		return TakenDeposit{}, err
+		return client.DepositEntry{}, err
 	}
 	var id string
-	found, err := db.One(ctx, b, firstOfTransferSQL, []any{d.Deposit.TrackingID}, &id)
+	found, err := db.One(ctx, b, firstOfTransferSQL, []any{d.TrackingID}, &id)
 	if err != nil {
-		return TakenDeposit{}, err
+		return client.DepositEntry{}, err
 	}
 	if found {
 		list, _, err := b.SearchDeposits(ctx, DepositFilter{TrackingID: id}, 1, 0)
 		if err != nil || len(list) > 0 {
-			return append(list, TakenDeposit{})[0], err
+			return append(list, client.DepositEntry{})[0], err
 		}
-		return TakenDeposit{}, fmt.Errorf("the first deposit of this transfer has the trackingId %q and was %w", id, db.ErrPurged)
+		return client.DepositEntry{}, fmt.Errorf("the first deposit of this transfer has the trackingId %q and was %w", id, db.ErrPurged)
 	}
-	return TakenDeposit{}, db.ErrNotFound
+	return client.DepositEntry{}, db.ErrNotFound
 }

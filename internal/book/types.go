@@ -6,23 +6,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/merchant"
 )
-
-// Record is one entry of the inbox, as listed.
-type Record struct {
-	Seq               int64
-	Type              countersign.Type
-	ID                string
-	TenantUserID      string
-	CallBackID        string // may be empty
-	PossibleDuplicate bool
-	Suspect           bool // its blocks belong to another callback
-	Settled           bool
-	Claims            int64
-	Created, Ended    db.Millis
-	Reply             merchant.Reply // once Settled
-}
 
 // Filter selects entries; zero members select all.
 type Filter struct {
@@ -43,26 +27,10 @@ const (
 	DepositRejected = client.DepositRejected
 )
 
-// TakenDeposit is one entry of the feed of deposits, which has no gaps in Seq.
-type TakenDeposit struct {
-	Seq       int64
-	Deposit   countersign.Deposit // without requestUUID and unknown members
-	AsSent    string              // JSON object of the members that the Deposit does not show as they were sent; empty if there is none
-	State     DepositState
-	Suspect   bool // its blocks belong to another callback; it is not called a possible duplicate then
-	Taken     db.Millis
-	Decided   db.Millis // 0 if nothing was decided
-	DecidedBy string
-	Reason    string
-}
-
-// PossibleDuplicate reports whether the deposit was a possible duplicate.
-func (d TakenDeposit) PossibleDuplicate() bool { return d.State != DepositTaken && !d.Suspect }
-
 // AsTaken is d as it was when it was taken. The feed and the forwarded message tell
 // of that alone: a decision is an event of its own, and told in both places a
 // deposit would be credited twice.
-func (d TakenDeposit) AsTaken() TakenDeposit {
+func AsTaken(d client.DepositEntry) client.DepositEntry {
 	if d.State != DepositTaken {
 		d.State = DepositHeld
 	}
@@ -80,21 +48,6 @@ const (
 	AddressAccepted = client.AddressAccepted
 	AddressRejected = client.AddressRejected
 )
-
-// Address is what the service told of a user's deposit address.
-type Address struct {
-	Seq          int64
-	TenantUserID string
-	ChainName    string // may be empty
-	Symbol       string // likewise
-	Address      string
-	OldAddress   string // that it replaces, as the service says; may be empty
-	State        AddressState
-	Taken        db.Millis
-	Decided      db.Millis // 0 if nothing was decided
-	DecidedBy    string
-	Reason       string
-}
 
 // AddressFilter selects addresses; zero members select all.
 type AddressFilter struct {
@@ -217,33 +170,8 @@ type Spent struct {
 	Sum          countersign.Sum
 }
 
-// Event is one entry of the feed of events, which has no gaps in Seq. Which members
-// are set depends on the kind.
-type Event struct {
-	Seq          int64
-	Kind         client.EventKind
-	At           db.Millis
-	CallBackID   string
-	Deposit      int64 // seq in the feed of deposits; 0: none
-	TenantUserID string
-	State        string // the new state of the order or deposit
-	Details      countersign.Details
-	OldAddress   string // of an address change; may be empty
-	TxID         string
-	Reason       string
-	DecidedBy    string
-}
-
 // eventOf is the kind of the events that say that an order is in a state.
 func eventOf(s OrderState) client.EventKind { return client.EventKind("order." + s) }
-
-// Cursor is how far a named reader has acknowledged the feeds.
-type Cursor struct {
-	Name     string
-	Deposits int64
-	Events   int64
-	Updated  db.Millis // 0: never moved
-}
 
 // Feed is one of the two feeds of the merchant's end.
 type Feed int
@@ -266,9 +194,9 @@ func (f Feed) String() string {
 type Forward struct {
 	Feed     Feed
 	Seq      int64
-	Attempts int          // started, this one included
-	Deposit  TakenDeposit // if Feed is FeedDeposits
-	Event    Event        // if Feed is FeedEvents
+	Attempts int                 // started, this one included
+	Deposit  client.DepositEntry // if Feed is FeedDeposits
+	Event    client.EventEntry   // if Feed is FeedEvents
 }
 
 // Forwarded ends the attempt of a Forward.

@@ -203,7 +203,7 @@ func testBothEnds(t *testing.T, serviceDB, gatewayDB string) {
 	})
 	b.await("the deposit", func(ctx context.Context) (bool, error) {
 		list, err := b.gateway.Book().Deposits(ctx, 0, 10)
-		return len(list) == 1 && list[0].Deposit.TrackingID == d.TrackingID, err
+		return len(list) == 1 && list[0].TrackingID == d.TrackingID, err
 	})
 	b.await("the deposit's settlement", func(ctx context.Context) (bool, error) {
 		list, _, err := b.service.Outbox().Callbacks(ctx, outbox.CallbackFilter{Type: countersign.TypeDeposited}, 10, "")

@@ -95,7 +95,7 @@ func TestEveryType(t *testing.T) {
 	var kinds []client.EventKind
 	for _, e := range events {
 		kinds = append(kinds, e.Kind)
-		if e.Kind == client.EventAddressChanged && (e.Details.Address != "TNew" || e.OldAddress != "TOld" || e.TenantUserID != "60001") {
+		if e.Kind == client.EventAddressChanged && (e.Address != "TNew" || e.OldAddress != "TOld" || e.TenantUserID != "60001") {
 			t.Errorf("the change of address is %+v", e)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"countersign/client"
 )
 
 const (
@@ -91,14 +93,11 @@ func (c *Clock) follow(ctx context.Context) {
 	}
 }
 
-// Millis is a time in milliseconds since 1970 UTC.
-type Millis int64
+// Millis is the time of a row. It is the APIs' own, so that a row is scanned into what they show.
+type Millis = client.Time
 
 // MillisOf rounds t down to a millisecond.
-func MillisOf(t time.Time) Millis { return Millis(t.UnixMilli()) }
-
-// Time is the time of m in UTC.
-func (m Millis) Time() time.Time { return time.UnixMilli(int64(m)).UTC() }
+func MillisOf(t time.Time) Millis { return client.TimeOf(t) }
 
 // Never is later than every due time.
 const Never Millis = 1 << 62

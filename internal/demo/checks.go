@@ -57,10 +57,10 @@ func newTally() *tally {
 	return &tally{count: map[string]int{}, sums: map[string]countersign.Amount{}}
 }
 
-func (t *tally) add(d *countersign.Deposit) error {
-	t.count[d.TrackingID]++
-	sum, err := t.sums[d.Symbol].Add(d.Amount)
-	t.sums[d.Symbol] = sum
+func (t *tally) add(trackingID, symbol string, amount countersign.Amount) error {
+	t.count[trackingID]++
+	sum, err := t.sums[symbol].Add(amount)
+	t.sums[symbol] = sum
 	return err
 }
 
@@ -107,7 +107,8 @@ func (d *Demo) checkService(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if err := t.add(parsed.(*countersign.Deposit)); err != nil {
+			paid := parsed.(*countersign.Deposit)
+			if err := t.add(paid.TrackingID, paid.Symbol, paid.Amount); err != nil {
 				return err
 			}
 		}
@@ -139,10 +140,10 @@ func (d *Demo) checkMerchant(ctx context.Context) error {
 				t.broken = append(t.broken, fmt.Sprintf("the feed goes from %d to %d", after, e.Seq))
 			}
 			after = e.Seq
-			if e.PossibleDuplicate() {
-				held = append(held, e.Deposit.TrackingID)
+			if e.PossibleDuplicate {
+				held = append(held, e.TrackingID)
 			}
-			if err := t.add(&e.Deposit); err != nil {
+			if err := t.add(e.TrackingID, e.Symbol, e.Amount); err != nil {
 				return err
 			}
 		}

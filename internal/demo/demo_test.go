@@ -125,7 +125,7 @@ func TestChecksCanFail(t *testing.T) {
 		tl := newTally()
 		for i, n := range list {
 			for _, n := range change(i, n) {
-				if err := tl.add(&countersign.Deposit{Head: countersign.Head{TrackingID: n.TrackingID}, Symbol: n.Symbol, Amount: n.Amount}); err != nil {
+				if err := tl.add(n.TrackingID, n.Symbol, n.Amount); err != nil {
 					t.Fatal(err)
 				}
 			}

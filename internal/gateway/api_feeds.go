@@ -36,9 +36,9 @@ func (a *server) deposits(c *api.Call, q depositQuery, _ api.None) (client.Depos
 		return client.Deposits{}, err
 	}
 	q.After = after
-	list, next, err := api.FeedReader[book.TakenDeposit]{Name: book.FeedDeposits.String(), Rows: a.lists, Watch: a.watch(book.TopicDeposits),
-		Seq: func(d book.TakenDeposit) int64 { return d.Seq },
-		Read: func(ctx context.Context, after int64, limit int) (list []book.TakenDeposit, next int64, err error) {
+	list, next, err := api.FeedReader[client.DepositEntry]{Name: book.FeedDeposits.String(), Rows: a.lists, Watch: a.watch(book.TopicDeposits),
+		Seq: func(d client.DepositEntry) int64 { return d.Seq },
+		Read: func(ctx context.Context, after int64, limit int) (list []client.DepositEntry, next int64, err error) {
 			if q.State != "" {
 				list, err = a.lists.DepositsIn(ctx, book.DepositState(q.State), after, limit)
 			} else {
@@ -46,20 +46,18 @@ func (a *server) deposits(c *api.Call, q depositQuery, _ api.None) (client.Depos
 			}
 			return list, 0, err
 		},
-		Check: func(ctx context.Context, list []book.TakenDeposit) error {
+		Check: func(ctx context.Context, list []client.DepositEntry) error {
 			if q.State != "" {
 				return nil
 			}
 			return a.lists.CheckKept(ctx, after, list)
 		}}.Answer(c, q.Feed)
-	out := client.Deposits{Deposits: []client.DepositEntry{}, Next: next}
-	for _, d := range list {
+	for i := range list {
 		if q.State == "" {
-			d = d.AsTaken() // a late reader finds what an early one found
+			list[i] = book.AsTaken(list[i]) // a late reader finds what an early one found
 		}
-		out.Deposits = append(out.Deposits, depositOf(d))
 	}
-	return out, err
+	return client.Deposits{Deposits: api.OrEmpty(list), Next: next}, err
 }
 
 func (a *server) events(c *api.Call, q readerFeed, _ api.None) (client.Events, error) {
@@ -68,17 +66,13 @@ func (a *server) events(c *api.Call, q readerFeed, _ api.None) (client.Events, e
 		return client.Events{}, err
 	}
 	q.After = after
-	list, next, err := api.FeedReader[book.Event]{Name: book.FeedEvents.String(), Rows: a.lists, Watch: a.watch(book.TopicEvents),
-		Seq: func(e book.Event) int64 { return e.Seq },
-		Read: func(ctx context.Context, after int64, limit int) ([]book.Event, int64, error) {
+	list, next, err := api.FeedReader[client.EventEntry]{Name: book.FeedEvents.String(), Rows: a.lists, Watch: a.watch(book.TopicEvents),
+		Seq: func(e client.EventEntry) int64 { return e.Seq },
+		Read: func(ctx context.Context, after int64, limit int) ([]client.EventEntry, int64, error) {
 			list, err := a.lists.Events(ctx, after, limit)
 			return list, 0, err
 		}}.Answer(c, q.Feed)
-	out := client.Events{Events: []client.EventEntry{}, Next: next}
-	for _, e := range list {
-		out.Events = append(out.Events, eventOf(e))
-	}
-	return out, err
+	return client.Events{Events: api.OrEmpty(list), Next: next}, err
 }
 
 // watch returns what wakes a reader of a feed.
@@ -87,8 +81,7 @@ func (a *server) watch(topic db.Topic) func() (<-chan struct{}, func()) {
 }
 
 func (a *server) cursor(c *api.Call, _ api.None, _ api.None) (client.Cursor, error) {
-	cursor, err := a.lists.Cursor(c.R.Context(), c.R.PathValue("name"))
-	return cursorOf(cursor), err
+	return a.lists.Cursor(c.R.Context(), c.R.PathValue("name"))
 }
 
 // maxCursorName is the longest name of a reader, in bytes.
@@ -99,8 +92,7 @@ func (a *server) moveCursor(c *api.Call, _ api.None, in client.CursorMove) (clie
 	if len(name) > maxCursorName {
 		return client.Cursor{}, api.Invalid(api.At("path.name", "is longer than 100 bytes"))
 	}
-	cursor, err := a.book.MoveCursor(c.R.Context(), name, in.Deposits, in.Events, c.Now)
-	return cursorOf(cursor), err
+	return a.book.MoveCursor(c.R.Context(), name, in.Deposits, in.Events, c.Now)
 }
 
 func (a *server) stats(c *api.Call, _ api.None, _ api.None) (client.GatewayStats, error) {

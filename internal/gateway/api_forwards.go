@@ -116,10 +116,10 @@ func parseForwardID(id string) (feed book.Feed, seq int64, known bool) {
 func forwardBody(f book.Forward) (id string, body []byte, err error) {
 	var b bytes.Buffer
 	if f.Feed == book.FeedEvents {
-		err = api.EncodeJSON(&b, client.ForwardedEvent{Type: f.Event.Kind, Timestamp: api.TimeOf(f.Event.At), Data: eventOf(f.Event)})
+		err = api.EncodeJSON(&b, client.ForwardedEvent{Type: f.Event.Kind, Timestamp: f.Event.At, Data: f.Event})
 		return forwardID(f.Feed, f.Seq), b.Bytes(), err
 	}
-	d := f.Deposit.AsTaken() // whatever was decided meanwhile: every attempt says the same
-	err = api.EncodeJSON(&b, client.ForwardedDeposit{Type: client.DepositMessage("deposit." + d.State), Timestamp: api.TimeOf(d.Taken), Data: depositOf(d)})
+	d := book.AsTaken(f.Deposit) // whatever was decided meanwhile: every attempt says the same
+	err = api.EncodeJSON(&b, client.ForwardedDeposit{Type: client.DepositMessage("deposit." + d.State), Timestamp: d.Taken, Data: d})
 	return forwardID(f.Feed, f.Seq), b.Bytes(), err
 }

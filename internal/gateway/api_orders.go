@@ -80,12 +80,7 @@ type callbackQuery struct {
 }
 
 func (a *server) callbacks(c *api.Call, q callbackQuery, _ api.None) (client.InboxPage, error) {
-	out := client.InboxPage{Callbacks: []client.InboxEntry{}}
 	f := book.Filter{Type: q.Type, ID: q.ID, CallBackID: q.CallBackID, Open: q.Settled == "false"}
 	list, next, err := a.lists.Entries(c.R.Context(), f, q.Limit, q.Cursor)
-	for _, r := range list {
-		out.Callbacks = append(out.Callbacks, callbackOf(r))
-	}
-	out.Next = api.NextSeq(next)
-	return out, err
+	return client.InboxPage{Callbacks: api.OrEmpty(list), Next: api.NextSeq(next)}, err
 }

@@ -97,11 +97,6 @@ func keptSearch(f client.DepositSearch) book.DepositFilter {
 }
 
 func (a *server) searchDeposits(c *api.Call, q depositSearch, _ api.None) (client.DepositsPage, error) {
-	out := client.DepositsPage{Deposits: []client.DepositEntry{}}
 	list, next, err := a.lists.SearchDeposits(c.R.Context(), keptSearch(q.DepositSearch), q.Limit, q.Cursor)
-	for _, d := range list {
-		out.Deposits = append(out.Deposits, depositOf(d))
-	}
-	out.Next = api.NextSeq(next)
-	return out, err
+	return client.DepositsPage{Deposits: api.OrEmpty(list), Next: api.NextSeq(next)}, err
 }

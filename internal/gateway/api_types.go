@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -71,51 +70,4 @@ func storedOrder(n client.NewOrder, by string) book.NewOrder {
 		s.Expires = db.Millis(n.ExpiresAt)
 	}
 	return s
-}
-
-func depositOf(d book.TakenDeposit) client.DepositEntry {
-	c := d.Deposit
-	e := client.DepositEntry{
-		Seq: d.Seq, TrackingID: c.TrackingID, TenantUserID: c.TenantUserID, TxID: c.TxID, ChainName: c.ChainName, Symbol: c.Symbol,
-		Amount: c.Amount, FromAddress: c.FromAddress, ToAddress: c.ToAddress, RiskLevelFrom: knownRisk(c.RiskLevelFrom),
-		RiskLevelTo: knownRisk(c.RiskLevelTo), TxIndex: c.TxIndex, Business: c.Business, PossibleDuplicate: d.PossibleDuplicate(), Suspect: d.Suspect,
-		State: d.State, Taken: api.TimeOf(d.Taken), Decided: api.TimeOf(d.Decided), DecidedBy: d.DecidedBy, Reason: d.Reason,
-	}
-	if d.AsSent != "" {
-		_ = json.Unmarshal([]byte(d.AsSent), &e.AsSent) // the book wrote it
-	}
-	return e
-}
-
-func knownRisk(level int64) *int64 {
-	if level == countersign.RiskUnknown {
-		return nil
-	}
-	return &level
-}
-
-func eventOf(e book.Event) client.EventEntry {
-	out := client.EventEntry{
-		Seq: e.Seq, Kind: e.Kind, At: api.TimeOf(e.At), CallBackID: e.CallBackID, Deposit: e.Deposit, TenantUserID: e.TenantUserID,
-		State: e.State, Address: e.Details.Address, OldAddress: e.OldAddress, ChainName: e.Details.ChainName, Symbol: e.Details.Symbol,
-		TxID: e.TxID, Reason: e.Reason, DecidedBy: e.DecidedBy,
-	}
-	if e.Details.Amount.IsSet() {
-		out.Amount = &e.Details.Amount
-	}
-	return out
-}
-
-func cursorOf(c book.Cursor) client.Cursor {
-	return client.Cursor{Name: c.Name, Deposits: c.Deposits, Events: c.Events, Updated: api.TimeOf(c.Updated)}
-}
-
-func callbackOf(r book.Record) client.InboxEntry {
-	e := client.InboxEntry{Seq: r.Seq, Type: r.Type, ID: r.ID, TenantUserID: r.TenantUserID, CallBackID: r.CallBackID,
-		PossibleDuplicate: r.PossibleDuplicate, Suspect: r.Suspect, Settled: r.Settled, Message: r.Reply.Message, Created: api.TimeOf(r.Created), Ended: api.TimeOf(r.Ended)}
-	if r.Settled {
-		code := int64(r.Reply.Code)
-		e.ErrCode = &code
-	}
-	return e
 }

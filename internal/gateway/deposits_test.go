@@ -383,7 +383,7 @@ func TestWaitingReader(t *testing.T) {
 }
 
 // taken reads a deposit from the book.
-func (r *rig) taken(seq int64) book.TakenDeposit {
+func (r *rig) taken(seq int64) client.DepositEntry {
 	r.t.Helper()
 	d, err := r.book.Deposit(r.t.Context(), seq)
 	if err != nil {

@@ -55,7 +55,7 @@ func TestPaidCounts(t *testing.T) {
 						t.Fatal(err)
 					}
 					e := page.Events[len(page.Events)-1]
-					if e.Kind != client.EventOrderExecuted || e.TxID != w.TxID || e.TenantUserID != w.TenantUserID || e.Symbol != w.Symbol || e.Amount == nil || *e.Amount != w.Amount {
+					if e.Kind != client.EventOrderExecuted || e.TxID != w.TxID || e.TenantUserID != w.TenantUserID || e.Symbol != w.Symbol || e.Amount != w.Amount {
 						t.Errorf("%s: the application is told %+v", d.name, e)
 					}
 				}

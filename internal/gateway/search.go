@@ -27,7 +27,7 @@ func (a *server) find(x *api.Search) error {
 	return nil
 }
 
-func (f finder) deposit(d book.TakenDeposit, by client.MatchedBy) {
+func (f finder) deposit(d client.DepositEntry, by client.MatchedBy) {
 	f.Add(client.FoundDeposit, "deposits", strconv.FormatInt(d.Seq, 10), "", by, string(d.State), d.Taken)
 }
 
@@ -35,7 +35,7 @@ func (f finder) order(o book.Order, by client.MatchedBy) {
 	f.Add(client.FoundOrder, "orders", o.CallBackID, "", by, string(o.State), o.Created)
 }
 
-func (f finder) address(x book.Address, by client.MatchedBy) {
+func (f finder) address(x client.AddressEntry, by client.MatchedBy) {
 	f.Add(client.FoundAddress, "addresses", strconv.FormatInt(x.Seq, 10), "", by, string(x.State), x.Taken)
 }
 
@@ -110,7 +110,7 @@ func (f finder) byWebhookID() error {
 		d, err := f.a.lists.Deposit(f.Ctx, e.Deposit)
 		return found(d, err, f.deposit, client.MatchedWebhookID)
 	default:
-		return inList(f, f.a.lists.Addresses, f.address, look[book.AddressFilter]{client.MatchedWebhookID, book.AddressFilter{TenantUserID: e.TenantUserID, Address: e.Details.Address}})
+		return inList(f, f.a.lists.Addresses, f.address, look[book.AddressFilter]{client.MatchedWebhookID, book.AddressFilter{TenantUserID: e.TenantUserID, Address: e.Address}})
 	}
 }
 
@@ -174,7 +174,7 @@ func (f finder) byAmount() error {
 	}
 	deposits, _, err := f.a.lists.SearchDeposits(f.Ctx, book.DepositFilter{}, newest, 0)
 	for _, d := range deposits {
-		if is(d.Deposit.Amount) {
+		if is(d.Amount) {
 			f.deposit(d, client.MatchedAmount)
 		}
 	}

@@ -80,8 +80,8 @@ func decided(look *tasks.Look, kind client.TaskKind, seq int64, state client.Tas
 }
 
 func (a *server) depositTasks() tasks.Kind {
-	in := func(s book.DepositState) func(context.Context, int, int64) ([]book.TakenDeposit, int64, error) {
-		return func(ctx context.Context, limit int, before int64) ([]book.TakenDeposit, int64, error) {
+	in := func(s book.DepositState) func(context.Context, int, int64) ([]client.DepositEntry, int64, error) {
+		return func(ctx context.Context, limit int, before int64) ([]client.DepositEntry, int64, error) {
 			return a.lists.SearchDeposits(ctx, book.DepositFilter{State: s}, limit, before)
 		}
 	}
@@ -100,7 +100,7 @@ func (a *server) depositTasks() tasks.Kind {
 			tasks.Rows("credited", client.TaskDone, in(book.DepositCredited), a.depositTask),
 			tasks.Rows("rejected", client.TaskDeclined, in(book.DepositRejected), a.depositTask),
 		},
-		Find:      findRow(func(ctx context.Context, seq int64) (book.TakenDeposit, error) { return a.lists.Deposit(ctx, seq) }, a.depositTask),
+		Find:      findRow(func(ctx context.Context, seq int64) (client.DepositEntry, error) { return a.lists.Deposit(ctx, seq) }, a.depositTask),
 		DoApprove: bySeq(decide(book.DepositCredited)), DoDecline: bySeq(decide(book.DepositRejected)),
 		Notes: func(ctx context.Context, about string) ([]db.Note, error) {
 			seq, err := seqOf(about)
@@ -129,22 +129,21 @@ const (
 	aloneDeposit = "it may be the same transfer as another deposit: crediting all copies would pay each; approve it by itself"
 )
 
-func (a *server) depositTask(look *tasks.Look, d book.TakenDeposit) (tasks.Listed, error) {
-	c, ctx := d.Deposit, look.R.Context()
+func (a *server) depositTask(look *tasks.Look, d client.DepositEntry) (tasks.Listed, error) {
+	ctx := look.R.Context()
 	t := decided(look, client.TaskDeposit, d.Seq, depositStates[d.State], d.Taken, d.Decided, d.DecidedBy, d.Reason)
-	t.Title = c.Amount.String() + " " + c.Symbol + " for user " + c.TenantUserID
+	t.Title = d.Amount.String() + " " + d.Symbol + " for user " + d.TenantUserID
 	if d.State == book.DepositTaken { // it never waited
 		t.MayNot = "the deposit is not held: it counts already"
 		return t, nil
 	}
-	var first book.TakenDeposit
+	var first client.DepositEntry
 	var err error
-	if d.PossibleDuplicate() {
+	if d.PossibleDuplicate {
 		if first, err = a.lists.FirstDeposit(ctx, d.Seq); err != nil && !notThere(err) {
 			return t, err
 		}
 	}
-	f := first.Deposit
 	beside := func(name, value, of string) {
 		m := client.TaskMember{Name: name, Value: value}
 		if first.Seq != 0 {
@@ -152,19 +151,19 @@ func (a *server) depositTask(look *tasks.Look, d book.TakenDeposit) (tasks.Liste
 		}
 		t.Content = append(t.Content, m)
 	}
-	of := f.Amount.String()
-	if first.Seq != 0 && f.Amount.Cmp(c.Amount) == 0 {
-		of = c.Amount.String()
+	of := first.Amount.String()
+	if first.Seq != 0 && first.Amount.Cmp(d.Amount) == 0 {
+		of = d.Amount.String()
 	}
-	beside("amount", c.Amount.String(), of)
-	beside("symbol", c.Symbol, f.Symbol)
-	beside("user", c.TenantUserID, f.TenantUserID)
-	beside("to", c.ToAddress, f.ToAddress)
-	beside("from", c.FromAddress, f.FromAddress)
-	beside("chain", c.ChainName, f.ChainName)
-	beside("transaction", c.TxID, f.TxID)
-	beside("transfer no.", strconv.FormatInt(c.TxIndex, 10), strconv.FormatInt(f.TxIndex, 10))
-	beside("trackingId", c.TrackingID, f.TrackingID)
+	beside("amount", d.Amount.String(), of)
+	beside("symbol", d.Symbol, first.Symbol)
+	beside("user", d.TenantUserID, first.TenantUserID)
+	beside("to", d.ToAddress, first.ToAddress)
+	beside("from", d.FromAddress, first.FromAddress)
+	beside("chain", d.ChainName, first.ChainName)
+	beside("transaction", d.TxID, first.TxID)
+	beside("transfer no.", strconv.FormatInt(d.TxIndex, 10), strconv.FormatInt(first.TxIndex, 10))
+	beside("trackingId", d.TrackingID, first.TrackingID)
 	beside("deposit no.", strconv.FormatInt(d.Seq, 10), strconv.FormatInt(first.Seq, 10))
 	switch {
 	case d.Suspect:
@@ -172,9 +171,9 @@ func (a *server) depositTask(look *tasks.Look, d book.TakenDeposit) (tasks.Liste
 	case first.Seq == 0:
 		t.Why = whyUnknown
 	default:
-		t.Why = cmp.Or(twoTransfers(c, f), whySame)
+		t.Why = cmp.Or(twoTransfers(d, first), whySame)
 	}
-	doubted, err := a.lists.Doubted(ctx, c.TrackingID)
+	doubted, err := a.lists.Doubted(ctx, d.TrackingID)
 	if doubted {
 		t.Alone = aloneDeposit
 	}
@@ -183,14 +182,14 @@ func (a *server) depositTask(look *tasks.Look, d book.TakenDeposit) (tasks.Liste
 
 // twoTransfers says that a deposit may be another transfer of the transaction of the first; empty:
 // nothing says so.
-func twoTransfers(c, first countersign.Deposit) string {
+func twoTransfers(d, first client.DepositEntry) string {
 	what := ""
 	switch {
-	case c.Amount.Cmp(first.Amount) != 0 && c.TenantUserID != first.TenantUserID:
+	case d.Amount.Cmp(first.Amount) != 0 && d.TenantUserID != first.TenantUserID:
 		what = "amount and user"
-	case c.Amount.Cmp(first.Amount) != 0:
+	case d.Amount.Cmp(first.Amount) != 0:
 		what = "amount"
-	case c.TenantUserID != first.TenantUserID:
+	case d.TenantUserID != first.TenantUserID:
 		what = "user"
 	default:
 		return ""
@@ -304,8 +303,8 @@ func notThere(err error) bool { return errors.Is(err, db.ErrNotFound) || errors.
 var addressStates = map[book.AddressState]client.TaskState{book.AddressTaken: client.TaskDone, book.AddressHeld: client.TaskOpen, book.AddressAccepted: client.TaskDone, book.AddressRejected: client.TaskDeclined}
 
 func (a *server) addressTasks() tasks.Kind {
-	in := func(s book.AddressState) func(context.Context, int, int64) ([]book.Address, int64, error) {
-		return func(ctx context.Context, limit int, before int64) ([]book.Address, int64, error) {
+	in := func(s book.AddressState) func(context.Context, int, int64) ([]client.AddressEntry, int64, error) {
+		return func(ctx context.Context, limit int, before int64) ([]client.AddressEntry, int64, error) {
 			return a.lists.Addresses(ctx, book.AddressFilter{State: s}, limit, before)
 		}
 	}
@@ -324,12 +323,12 @@ func (a *server) addressTasks() tasks.Kind {
 			tasks.Rows("accepted", client.TaskDone, in(book.AddressAccepted), a.addressTask),
 			tasks.Rows("rejected", client.TaskDeclined, in(book.AddressRejected), a.addressTask),
 		},
-		Find:      findRow(func(ctx context.Context, seq int64) (book.Address, error) { return a.lists.Address(ctx, seq) }, a.addressTask),
+		Find:      findRow(func(ctx context.Context, seq int64) (client.AddressEntry, error) { return a.lists.Address(ctx, seq) }, a.addressTask),
 		DoApprove: bySeq(decide(book.AddressAccepted)), DoDecline: bySeq(decide(book.AddressRejected)),
 	}
 }
 
-func (a *server) addressTask(look *tasks.Look, x book.Address) (tasks.Listed, error) {
+func (a *server) addressTask(look *tasks.Look, x client.AddressEntry) (tasks.Listed, error) {
 	t := decided(look, client.TaskAddress, x.Seq, addressStates[x.State], x.Taken, x.Decided, x.DecidedBy, x.Reason)
 	t.Title = x.Address + " for user " + x.TenantUserID
 	t.Why = "it replaces another address: deposits to it would be somebody else's if the service was deceived; ask the service by another way"

@@ -267,8 +267,8 @@ func (c Config) booked(ctx context.Context, b *book.Book, x *Index) error {
 		for _, d := range list {
 			after = d.Seq
 			counts := d.State == client.DepositTaken || d.State == client.DepositCredited
-			f := Finding{TrackingID: d.Deposit.TrackingID, State: string(d.State), Here: Sum(d.Deposit.Symbol, d.Deposit.Amount)}
-			switch _, found, agrees := x.Match("", d.Deposit.TrackingID, f.Here); {
+			f := Finding{TrackingID: d.TrackingID, State: string(d.State), Here: Sum(d.Symbol, d.Amount)}
+			switch _, found, agrees := x.Match("", d.TrackingID, f.Here); {
 			case !found && counts:
 				f.Finding = ToldNotBooked
 			case found && !agrees:

@@ -309,13 +309,13 @@ func tell(t *testing.T, b *book.Book, trackingID string) {
 func credit(t *testing.T, b *book.Book, credited map[string]int, after int64) {
 	t.Helper()
 	for _, d := range must(b.Deposits(ctx, after, 100))(t) {
-		if d.AsTaken().State == book.DepositTaken {
-			credited[d.Deposit.TrackingID]++
+		if book.AsTaken(d).State == book.DepositTaken {
+			credited[d.TrackingID]++
 		}
 	}
 	for _, e := range must(b.Events(ctx, 0, 100))(t) {
 		if e.Kind == client.EventDepositCredited {
-			credited[must(b.Deposit(ctx, e.Deposit))(t).Deposit.TrackingID]++
+			credited[must(b.Deposit(ctx, e.Deposit))(t).TrackingID]++
 		}
 	}
 }
