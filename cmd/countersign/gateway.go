@@ -19,41 +19,38 @@ import (
 )
 
 type gatewayCmd struct {
-	Data string `help:"Directory for what is made on first start: the database, master.key, admin.token and forward.secret." default:"./countersign-gateway-data" type:"path" placeholder:"DIR"`
-	storeFlags
-	logFlags
-	drainFlags
-	changeFlags
-	retainFlags
-	consoleFlags
-	oidcFlags
-	limitFlags
-	tlsFlags
-	alarmFlags
-	checkFlags
-	newDataFlags
-
-	Listen    string `help:"Public address that the service posts callbacks to. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8090" placeholder:"ADDR"`
-	APIListen string `name:"api-listen" help:"Private address of the API for the merchant's own systems." default:"127.0.0.1:8091" placeholder:"ADDR"`
-
-	ServiceKey        []string `help:"Key that opens requests: the public part that the service handed over, or the merchant's own pair. Twice while it is replaced (docs/keys.md)." placeholder:"FILE" sep:"none"`
-	ResponseKey       []string `help:"Public key of the service that seals answers; the service key if empty. A second one answers what the second service key opened." placeholder:"FILE" sep:"none"`
+	Data           string   `first:"" help:"Directory for what is made on first start: the database, master.key, admin.token and forward.secret." default:"./countersign-gateway-data" type:"path" placeholder:"DIR"`
+	Listen         string   `first:"" help:"Public address that the service posts callbacks to. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8090" placeholder:"ADDR"`
+	APIListen      string   `first:"" name:"api-listen" help:"Private address of the API for the merchant's own systems." default:"127.0.0.1:8091" placeholder:"ADDR"`
+	ServiceKey     []string `first:"" help:"Key that opens requests: the public part that the service handed over, or the merchant's own pair. Twice while it is replaced (docs/keys.md)." placeholder:"FILE" sep:"none"`
+	ResponseKey    []string `first:"" help:"Public key of the service that seals answers; the service key if empty. A second one answers what the second service key opened." placeholder:"FILE" sep:"none"`
+	OAEP           bool     `first:"" name:"oaep" help:"Requests are padded with OAEP (the merchant made the pair)."`
+	APIKey         secret   `first:"" name:"api-key" help:"The merchant's apiKey, which every response carries, or @FILE." placeholder:"KEY"`
+	CallbackAPIKey []secret `first:"" name:"callback-api-key" help:"X-API-KEY that the service sends, or @FILE. Twice while it changes. Required where the merchant made the pair; otherwise none: not checked." placeholder:"KEY" sep:"none"`
+	providerFlags
+	Learn             bool     `first:"" help:"Find out what the provider does: book nothing and keep every callback as refused. countersign provider show says which settings fit."`
+	Policy            string   `first:"" help:"TOML file of rules; without it exact orders are confirmed and nothing else." type:"path" placeholder:"FILE"`
+	ForwardURL        string   `first:"" name:"forward-url" help:"Post each deposit and event there, signed, until the answer is 2xx (docs/forwarding.md). http only on this machine; @FILE if its path is a secret." placeholder:"URL"`
+	VerifyURL         string   `name:"verify-url" help:"The merchant's own check, asked before a deposit counts: yes, no or not yet (docs/verify.md)." placeholder:"URL"`
 	ServiceSigningKey []string `help:"Signing key of the service, which must have signed every callback: the text of the service's merchants show, in a file. Twice while it is replaced (docs/link.md)." placeholder:"FILE" sep:"none"`
 	PublicURL         string   `name:"public-url" help:"What the service has before the paths of callbacks, such as https://pay.example.com. Required with --service-signing-key." placeholder:"URL"`
-	OAEP              bool     `name:"oaep" help:"Requests are padded with OAEP (the merchant made the pair)."`
-	APIKey            secret   `name:"api-key" help:"The merchant's apiKey, which every response carries, or @FILE." placeholder:"KEY"`
-	CallbackAPIKey    []secret `name:"callback-api-key" help:"X-API-KEY that the service sends, or @FILE. Twice while it changes. Required where the merchant made the pair; otherwise none: not checked." placeholder:"KEY" sep:"none"`
-	NotifyPath        string   `help:"Path of callbacks of every type but 2." default:"/callbacks/notify" placeholder:"PATH"`
-	WithdrawPath      string   `help:"Path of callbacks of type 2." default:"/callbacks/withdraw" placeholder:"PATH"`
-	providerFlags
-	Learn bool `help:"Find out what the provider does: book nothing and keep every callback as refused. countersign provider show says which settings fit."`
-
-	Policy        string        `help:"TOML file of rules; without it exact orders are confirmed and nothing else." type:"path" placeholder:"FILE"`
+	storeFlags
+	tlsFlags
+	alarmFlags
+	consoleFlags
+	oidcFlags
+	retainFlags
+	checkFlags
+	newDataFlags
+	logFlags
+	changeFlags
+	limitFlags
+	drainFlags
+	NotifyPath    string        `help:"Path of callbacks of every type but 2." default:"/callbacks/notify" placeholder:"PATH"`
+	WithdrawPath  string        `help:"Path of callbacks of type 2." default:"/callbacks/withdraw" placeholder:"PATH"`
 	ConfirmWithin time.Duration `help:"How long the service waits for a confirmation, shown to the people who approve. 0s: 1h with a service of this project, unknown with another provider." default:"0s" placeholder:"TIME"`
-	ForwardURL    string        `name:"forward-url" help:"Post each deposit and event there, signed, until the answer is 2xx (docs/forwarding.md). http only on this machine; @FILE if its path is a secret." placeholder:"URL"`
 	ForwardFrom   string        `help:"First entry to post: a number, or now for the next new one; DEPOSIT,EVENT sets each feed. A value is applied once. Default: the first entry that was never taken up, even from before --forward-url." placeholder:"SEQ"`
 	ForwardSecret secret        `help:"Secret that signs those, whsec_ and Base64, or @FILE. Made in the data directory if empty; all gateways of one --db need the same." placeholder:"SECRET"`
-	VerifyURL     string        `name:"verify-url" help:"The merchant's own check, asked before a deposit counts: yes, no or not yet (docs/verify.md)." placeholder:"URL"`
 	VerifyFor     time.Duration `help:"How long a deposit that is not verified yet is held. Then it is refused, with an alarm." default:"24h" placeholder:"TIME"`
 	VerifySecret  secret        `help:"Secret that signs those questions, as --forward-secret." placeholder:"SECRET"`
 }

@@ -30,6 +30,7 @@ const (
 type commandLine struct {
 	Config  kong.ConfigFlag `help:"TOML file of settings, a table a subcommand." placeholder:"FILE"`
 	Version versionFlag     `help:"Say which build this is." env:"-"`
+	HelpAll helpAllFlag     `help:"Show every flag." env:"-" hidden:""`
 
 	Demo  demoCmd  `cmd:"" help:"Run both ends on this machine with real deposits; prints what happened and checks it."`
 	Serve serveCmd `cmd:"" help:"Run the service: the API, the outbox and its sender."`
@@ -166,12 +167,41 @@ func newParser(std streams, status *int, called *calledAPI) (*kong.Kong, error) 
 		kong.DefaultEnvars("COUNTERSIGN"),
 		kong.Configuration(loadSettings),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Help(shortHelp),
 		kong.Vars{"callback": callbackText, "withdrawal": withdrawalText, "roles": rolesOfBoth()},
 		kong.PostBuild(nameFaults),
 		kong.ExplicitGroups([]kong.Group{{Key: providerGroup, Title: "What the provider does (in a settings file: gateway." + providerGroup + "):"}}),
 		kong.Bind(std, called, &line.Config),
 		kong.BindTo(context.Background(), (*context.Context)(nil)),
 	)
+}
+
+// shortHelp is --help. Of a command that has flags marked as the first ones it leaves out the others, and which
+// variable of the environment each is.
+func shortHelp(o kong.HelpOptions, ctx *kong.Context) error {
+	node := ctx.Selected()
+	first := func(f *kong.Flag) bool { return f.Tag.Has("first") }
+	if node == nil || !slices.ContainsFunc(node.Flags, first) {
+		return kong.DefaultHelpPrinter(o, ctx)
+	}
+	for _, f := range node.Flags {
+		f.Hidden = f.Hidden || !first(f)
+	}
+	o.ValueFormatter = func(v *kong.Value) string { return v.Help }
+	err := kong.DefaultHelpPrinter(o, ctx)
+	fmt.Fprintf(ctx.Stdout, "\ncountersign %s --help-all shows the others. Each can also be a line of the settings file\n"+
+		"(countersign config %[1]s) or a variable, such as COUNTERSIGN_DATA.\n", node.Name)
+	return err
+}
+
+// helpAllFlag is --help-all.
+type helpAllFlag bool
+
+// BeforeReset is called where the flag is given.
+func (helpAllFlag) BeforeReset(ctx *kong.Context) error {
+	err := kong.DefaultHelpPrinter(kong.HelpOptions{Compact: true, ValueFormatter: kong.DefaultHelpValueFormatter}, ctx)
+	ctx.Exit(0)
+	return err
 }
 
 // rolesOfBoth are the roles of both ends, as values of a flag.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -129,6 +130,27 @@ func TestAPIFromTheShell(t *testing.T) {
 	} {
 		if status, _, errOut := shell(t, "", slices.Concat([]string{"api"}, c.args, flags)...); status != exitFailed || !strings.Contains(errOut, c.want) {
 			t.Errorf("%s: status %d, want %q in\n%s", name, status, c.want, errOut)
+		}
+	}
+}
+
+// TestHelpOfDaemons: the help of a daemon has what a start needs on a screen or two, and --help-all
+// every flag.
+func TestHelpOfDaemons(t *testing.T) {
+	for daemon, most := range map[string]int{"serve": 60, "gateway": 80} {
+		status, short, errOut := shell(t, "", daemon, "--help")
+		if n := strings.Count(short, "\n"); status != exitDone || n > most || !strings.Contains(short, " --listen=") || !strings.Contains(short, "countersign "+daemon+" --help-all") {
+			t.Errorf("%s --help: %d, %d lines, at most %d: %s%s", daemon, status, n, most, short, errOut)
+		}
+		_, all, _ := shell(t, "", daemon, "--help-all")
+		parser, err := newParser(streams{}, new(int), new(calledAPI))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range settingsOf(daemonOf(parser.Model, daemon)) {
+			if has := regexp.MustCompile(`--(\[no-\])?` + f.Name + `[= \n]`).MatchString(all); has == f.Hidden {
+				t.Errorf("%s --help-all has --%s: %v", daemon, f.Name, has)
+			}
 		}
 	}
 }

@@ -14,7 +14,7 @@ const providerGroup = "profile"
 // providerFlags say what the service at the other end does (PROTOCOL.md, Profiles).
 // An empty one is as Provider has it.
 type providerFlags struct {
-	Provider     string        `group:"profile" help:"Who the service is. countersign: one of this project; other: any other, of which this group says more." enum:"countersign,other" default:"countersign"`
+	Provider     string        `first:"" group:"profile" help:"Who the service is. countersign: one of this project; other: any other, of which this group says more." enum:"countersign,other" default:"countersign"`
 	Binding      string        `group:"profile" help:"Binding of requests. required: only bound ones are accepted; seen: broken ones are refused; off: not checked. Empty: required, or seen for another provider." enum:",required,seen,off" default:""`
 	Lenient      *bool         `group:"profile" help:"Accept requests that lack members without effect or write them in another form, such as an amount with an exponent. Set by another provider." negatable:""`
 	APIKeyHeader string        `name:"api-key-header" group:"profile" help:"Header that carries the callback API key." default:"X-API-KEY" placeholder:"NAME"`

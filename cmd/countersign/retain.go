@@ -9,7 +9,7 @@ import (
 
 // retainFlags say how long a daemon keeps what is settled.
 type retainFlags struct {
-	Retain days `help:"How long settled callbacks are kept in full, such as 90d. What answers a repetition stays. 0: for ever." default:"0" placeholder:"DAYS"`
+	Retain days `first:"" help:"How long settled callbacks are kept in full, such as 90d. What answers a repetition stays. 0: for ever." default:"0" placeholder:"DAYS"`
 }
 
 // keep is how long settled callbacks are kept; 0: for ever.

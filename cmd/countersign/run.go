@@ -42,12 +42,12 @@ func (f changeFlags) checkChanges() error {
 
 // tlsFlags say how the listeners of a daemon are protected on the network.
 type tlsFlags struct {
-	TLSCert  string `name:"tls-cert" help:"Certificate of the listeners in PEM, with those between it and its authority; read again when it changes. TLS 1.2 at least." type:"path" placeholder:"FILE"`
-	TLSKey   string `name:"tls-key" help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE"`
+	TLSCert  string `first:"" name:"tls-cert" help:"Certificate of the listeners in PEM, with those between it and its authority; read again when it changes. TLS 1.2 at least." type:"path" placeholder:"FILE"`
+	TLSKey   string `first:"" name:"tls-key" help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE"`
 	ClientCA string `name:"client-ca" help:"Authorities in PEM: callers of the API need a certificate of one of them, beside the token." type:"path" placeholder:"FILE"`
 	hostFlags
 	InsecureListen bool   `help:"Allow listeners without TLS that other machines reach: something in front of them does TLS."`
-	MetricsListen  string `help:"Address of /metrics alone, which the API then does not have." placeholder:"ADDR"`
+	MetricsListen  string `first:"" help:"Address of /metrics alone, which the API then does not have." placeholder:"ADDR"`
 }
 
 func (f tlsFlags) tls() daemon.TLS {

@@ -16,7 +16,7 @@ import (
 
 // storeFlags say where a daemon keeps its state.
 type storeFlags struct {
-	DB               string `name:"db" help:"PostgreSQL in place of the embedded SQLite: postgres://USER@HOST/NAME, several hosts allowed." placeholder:"URL"`
+	DB               string `first:"" name:"db" help:"PostgreSQL in place of the embedded SQLite: postgres://USER@HOST/NAME, several hosts allowed." placeholder:"URL"`
 	MasterKey        string `name:"master-key" help:"64 hexadecimal digits that seal secrets at rest, in place of the file master.key. Meant for the environment; every process of one database needs the same." placeholder:"HEX" hidden:""`
 	MasterKeyCommand string `name:"master-key-command" help:"Program, with arguments, whose output is the master key, 64 hexadecimal digits. No shell; 30s." placeholder:"COMMAND"`
 }
@@ -28,32 +28,32 @@ func (f storeFlags) storage(dir string, log *slog.Logger) (s daemon.Storage, err
 }
 
 type serveCmd struct {
-	Data string `help:"Directory for what is made on first start: the database, master.key and admin.token." default:"./countersign-data" type:"path" placeholder:"DIR"`
+	Data         string `first:"" help:"Directory for what is made on first start: the database, master.key and admin.token." default:"./countersign-data" type:"path" placeholder:"DIR"`
+	Listen       string `first:"" help:"Address of the API. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8080" placeholder:"ADDR"`
+	AllowPrivate bool   `first:"" help:"Let every merchant be on a private network or this machine."`
+	AllowHTTP    bool   `first:"" name:"allow-http" help:"Let merchants' URLs be http."`
 	storeFlags
-	logFlags
-	limitFlags
 	tlsFlags
-	Listen          string        `help:"Address of the API. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8080" placeholder:"ADDR"`
-	AllowPrivate    bool          `help:"Let every merchant be on a private network or this machine."`
-	AllowHTTP       bool          `name:"allow-http" help:"Let merchants' URLs be http."`
+	alarmFlags
+	consoleFlags
+	oidcFlags
+	retainFlags
+	checkFlags
+	newDataFlags
+	logFlags
+	changeFlags
+	limitFlags
 	MerchantPorts   []uint16      `help:"Ports at which merchants on public addresses may be called." default:"443,8443" placeholder:"PORT"`
 	Node            string        `help:"Name of this process in leases and attempts; host and process id if empty." placeholder:"NAME"`
 	ExchangeTimeout time.Duration `help:"Longest exchange with a merchant." default:"15s" placeholder:"TIME"`
 	Lease           time.Duration `help:"How long a claimed callback belongs to this process; 30s longer than an exchange if 0." default:"0s" placeholder:"TIME"`
 	Drain           time.Duration `help:"How long running exchanges may still take when the process stops; as long as an exchange if 0." default:"0s" placeholder:"TIME"`
 	drainFlags
-	changeFlags
-	retainFlags
-	consoleFlags
-	oidcFlags
-	alarmFlags
-	checkFlags
-	newDataFlags
 }
 
 // checkFlags ask what a start would do.
 type checkFlags struct {
-	Check bool `help:"Say what a start would find and do, as JSON, and do nothing. The exit status is 1 if it would fail."`
+	Check bool `first:"" help:"Say what a start would find and do, as JSON, and do nothing. The exit status is 1 if it would fail."`
 }
 
 // checked prints what a start would find.
@@ -76,7 +76,7 @@ type consoleFlags struct {
 
 // oidcFlags say which identity provider people sign in with.
 type oidcFlags struct {
-	OIDCIssuer string   `name:"oidc-issuer" help:"Identity provider with which people sign in to the console, by OpenID Connect: its issuer, by https." placeholder:"URL"`
+	OIDCIssuer string   `first:"" name:"oidc-issuer" help:"Identity provider with which people sign in to the console, by OpenID Connect: its issuer, by https." placeholder:"URL"`
 	OIDCClient string   `name:"oidc-client" help:"Id of the client that the provider made for this console." placeholder:"ID"`
 	OIDCSecret secret   `name:"oidc-secret" help:"The client's secret, or @FILE; empty for a public client, which has PKCE alone." placeholder:"SECRET"`
 	OIDCGroups []string `name:"oidc-groups" sep:"none" help:"Role of a group: GROUP=ROLE, or GROUP=ROLE:MERCHANT,MERCHANT. May be repeated; the first group that the person is in decides." placeholder:"ROW"`
@@ -184,7 +184,7 @@ func explainStart(err error) error {
 
 // alarmFlags say where a daemon posts its alarms.
 type alarmFlags struct {
-	AlarmURL    string `name:"alarm-url" help:"Post alarms there as they are raised, grow and end: a webhook of yours, Slack, Mattermost, Discord or Teams (docs/operator.md). @FILE if its path is a secret." placeholder:"URL"`
+	AlarmURL    string `first:"" name:"alarm-url" help:"Post alarms there as they are raised, grow and end: a webhook of yours, Slack, Mattermost, Discord or Teams (docs/operator.md). @FILE if its path is a secret." placeholder:"URL"`
 	AlarmSecret secret `name:"alarm-secret" help:"What signs alarms: whsec_ and Base64, or @FILE; the file alarm.secret of the data directory if empty." placeholder:"SECRET"`
 }
 
