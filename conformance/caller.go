@@ -231,9 +231,7 @@ func (c *Caller) Replay(ctx context.Context, body []byte) (Sent, error) {
 			}
 		}
 	}
-	if t.Lane() == countersign.LaneWithdraw {
-		q.to = toWithdraw
-	}
+	q.to = destinationOf(t)
 	q.what = t.Words() + ", as it was captured"
 	return c.judge(s, s.send(q), Sent{Type: t}, countersigntest.NoServiceFault), nil
 }

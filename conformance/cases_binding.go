@@ -3,6 +3,8 @@ package conformance
 import (
 	"slices"
 	"strings"
+
+	"countersign"
 )
 
 // bindingCases are requests put together from parts of genuine ones, as an
@@ -20,9 +22,9 @@ func bindingCases() []Case {
 		{907, Must, "binding/left-out-member", "Binding, B4", "A deposit from which a block with an unknown member was cut is refused.", bound, leftOut},
 		{908, Must, "binding/upper-case", "Binding, B2", "The digits of a bound requestUUID are lower case.", bound, upperCase},
 		{909, Must, "binding/spliced-withdrawal", "Binding, B4", "The beginning of one withdrawal request with the callBackId of another is refused.", []*Need{NeedBound, NeedOrder}, splicedWithdrawal},
-		{921, Must, "binding/first-block-other-rest", "Binding, B5", "A first block that was seen with another rest is refused.", unbound, firstBlockOtherRest},
+		{921, Must, "binding/first-block-other-rest", "Binding, B5", "A first block that was seen with another rest is refused.", unbound, otherRest(countersign.TypeDeposited, nil)},
 		{922, Must, "binding/first-block-same-rest", "Binding, B5", "The same first block with the same rest is a repeat.", unbound, firstBlockSameRest},
-		{923, Must, "binding/withdrawal-other-rest", "Binding, B5", "The first block of a withdrawal request with another rest is refused.", []*Need{NeedUnbound, NeedOrder}, withdrawalOtherRest},
+		{923, Must, "binding/withdrawal-other-rest", "Binding, B5", "The first block of a withdrawal request with another rest is refused.", []*Need{NeedUnbound, NeedOrder}, otherRest(countersign.TypeRequestWithdraw, nil)},
 		{924, Must, "binding/last-blocks-other-beginning", "Binding, B5", "The blocks with the requestUUID of one deposit behind the beginning of another are refused.", unbound, lastBlocksOtherBeginning},
 	}
 }
@@ -106,7 +108,6 @@ func upperCase(s *session) {
 func splicedWithdrawal(s *session) {
 	knownOrder(s)
 	q := s.attempt("a withdrawal request with the callBackId of another", s.unknown())
-	q.to = toWithdraw
 	known := s.attempt("", s.known())
 	s.forged(q, cutAt(q.plaintext, `"callBackId"`)[0], cutAt(known.plaintext, `"callBackId"`)[1])
 }
@@ -118,36 +119,48 @@ func uuidFirst(m message) message {
 	return append(message{m[last]}, m[:last]...)
 }
 
-// recombined posts q, whose blocks the endpoint has seen in another request. It
-// must be refused.
-func (s *session) recombined(q request) {
+// recombines posts q, then forgery, with the blocks of q before the mark in place of its own, or those behind it where
+// tail is set. That must be refused. Between the two comes between, if any.
+func (s *session) recombines(q, forgery request, mark string, tail bool, between func(*session)) {
+	genuine, other := cutAt(q.plaintext, mark), cutAt(forgery.plaintext, mark)
+	seen := [][][]byte{s.sealChunks(genuine[0]), s.sealChunks(genuine[1])}
+	q.body = join(seen...)
+	if r := s.send(q); q.to == toWithdraw {
+		s.notConfirmed(r)
+	} else {
+		s.accepted(r, countersign.TypeDeposited)
+	}
+	if between != nil {
+		between(s)
+	}
+	if tail {
+		other[1], seen[0] = genuine[1], s.sealChunks(other[0])
+	} else {
+		other[0], seen[1] = genuine[0], s.sealChunks(other[1])
+	}
+	forgery.plaintext, forgery.body = slices.Concat(other...), join(seen...)
 	s.advice = "Against a service that does not bind, keep the digest of every block that holds the requestUUID, or half of a random one, beside the " +
-		"digest of the whole body, and refuse the same block in another body."
-	s.refused(s.send(q))
+		"digest of the whole body, on the disk, and refuse the same block in another body."
+	s.refused(s.send(forgery))
 }
 
-func firstBlockOtherRest(s *session) {
-	a, b := s.twins()
-	q := s.attempt("a deposit, requestUUID first", uuidFirst(a))
-	forgery := s.attempt("its first block, with the rest of another deposit", uuidFirst(b))
-	first, other := cutAt(q.plaintext, `"trackingId"`), cutAt(forgery.plaintext, `"trackingId"`)
-	head := s.sealChunks(first[0])
-	q.body = join(head, s.sealChunks(first[1]))
-	s.takesBody(q)
-	forgery.plaintext, forgery.body = slices.Concat(first[0], other[1]), join(head, s.sealChunks(other[1]))
-	s.recombined(forgery)
+// otherRest is a case in which the first block of a callback of type t comes again with the rest of another one.
+func otherRest(t countersign.Type, between func(*session)) func(*session) {
+	return func(s *session) {
+		a, b := s.twins()
+		if t == countersign.TypeRequestWithdraw {
+			knownOrder(s)
+			a, b = s.unknown(), s.known()
+		}
+		s.recombines(s.attempt("a callback, requestUUID first", uuidFirst(a)), s.attempt("its first block, with the rest of another callback", uuidFirst(b)),
+			`"type"`, false, between)
+	}
 }
 
 func lastBlocksOtherBeginning(s *session) {
 	a, b := s.twins()
-	q := s.attempt("a deposit, requestUUID last", b)
-	forgery := s.attempt("the beginning of a deposit that was not sent, with the amount and the requestUUID of that one", a)
-	last, other := cutAt(q.plaintext, `"amount"`), cutAt(forgery.plaintext, `"amount"`)
-	tail := s.sealChunks(last[1])
-	q.body = join(s.sealChunks(last[0]), tail)
-	s.takesBody(q)
-	forgery.plaintext, forgery.body = slices.Concat(other[0], last[1]), join(s.sealChunks(other[0]), tail)
-	s.recombined(forgery)
+	s.recombines(s.attempt("a deposit, requestUUID last", b), s.attempt("the beginning of a deposit that was not sent, with the amount and the requestUUID of that one", a),
+		`"amount"`, true, nil)
 }
 
 func firstBlockSameRest(s *session) {
@@ -156,17 +169,4 @@ func firstBlockSameRest(s *session) {
 		s.takesBody(q)
 		q.what = "the same body again"
 	}
-}
-
-func withdrawalOtherRest(s *session) {
-	knownOrder(s)
-	q := s.attempt("an unknown order, requestUUID first", uuidFirst(s.unknown()))
-	forgery := s.attempt("its first block, with the rest of another withdrawal request", uuidFirst(s.known()))
-	first, other := cutAt(q.plaintext, `"type"`), cutAt(forgery.plaintext, `"type"`)
-	head := s.sealChunks(first[0])
-	q.to, q.body = toWithdraw, join(head, s.sealChunks(first[1]))
-	s.notConfirmed(s.send(q))
-	forgery.plaintext, forgery.body = slices.Concat(first[0], other[1]), join(head, s.sealChunks(other[1]))
-	forgery.to = toWithdraw
-	s.recombined(forgery)
 }

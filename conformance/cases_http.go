@@ -76,7 +76,6 @@ func apiKey(change func(string) string) func(*session) {
 		s.advice = apiKeyFix
 		d := s.attempt("a deposit with a wrong X-API-KEY, or none", s.deposit())
 		w := s.attempt("a withdrawal with a wrong X-API-KEY, or none", s.unknown())
-		w.to = toWithdraw
 		for _, q := range []request{d, w} {
 			q.apiKey = &wrong
 			s.turnedAway(s.send(q), http.StatusUnauthorized)

@@ -71,7 +71,7 @@ func (s *session) notSigned(r *reply, word string) {
 }
 
 func linkRefusal(s *session) {
-	s.notConfirmed(s.ask("a signed question about an unknown order", s.unknown()))
+	s.notConfirmed(s.post("a signed question about an unknown order", s.unknown()))
 }
 
 func linkUnreadable(s *session) {

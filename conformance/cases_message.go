@@ -114,6 +114,6 @@ func badAmount(amounts ...string) func(*session) {
 func shortWithdrawal(s *session) {
 	s.advice = "Refuse a withdrawal request that lacks a member."
 	for _, name := range []string{"trackingId", "tenantUserId", "callBackId", "requestUUID", "type"} {
-		s.notOpened(s.ask("a withdrawal request without "+name, s.unknown().drop(name)))
+		s.notOpened(s.post("a withdrawal request without "+name, s.unknown().drop(name)))
 	}
 }

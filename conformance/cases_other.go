@@ -156,24 +156,24 @@ func otherNotices(s *session) {
 func withdrawalNulls(s *session) {
 	knownOrder(s)
 	m := s.known().add("trackingId", "null").add("tenantUserId", `""`)
-	s.confirmed(s.ask("the known order, trackingId null and tenantUserId empty", m))
+	s.confirmed(s.post("the known order, trackingId null and tenantUserId empty", m))
 }
 
 func withdrawalNumber(s *session) {
-	s.notConfirmed(s.ask("an unknown order whose callBackId is a number", s.unknown().set("callBackId", s.digits(15))))
+	s.notConfirmed(s.post("an unknown order whose callBackId is a number", s.unknown().set("callBackId", s.digits(15))))
 }
 
 func withdrawalSmuggled(s *session) {
 	knownOrder(s)
 	s.advice = "Return in its own form only what is a member of the request; the details are those of the order book."
 	m := s.known().add("amount", "999999").add("address", text("0x"+s.hex(20))).add("symbol", "7")
-	s.confirmed(s.ask("the known order, with other details in unknown members", m))
+	s.confirmed(s.post("the known order, with other details in unknown members", m))
 }
 
 func withdrawalNotGuessed(s *session) {
 	s.advice = "Refuse a withdrawal request that does not say which withdrawal."
-	s.notOpened(s.ask("a withdrawal request without callBackId", s.unknown().drop("callBackId")))
+	s.notOpened(s.post("a withdrawal request without callBackId", s.unknown().drop("callBackId")))
 	for _, value := range []string{"null", `""`, "true", "-1", "1.5", "[]"} {
-		s.notOpened(s.ask("a withdrawal request with callBackId "+value, s.unknown().set("callBackId", value)))
+		s.notOpened(s.post("a withdrawal request with callBackId "+value, s.unknown().set("callBackId", value)))
 	}
 }

@@ -14,14 +14,13 @@ func repeatCases() []Case {
 	return []Case{
 		{201, Must, "repeat/new-request", "Deposit identity, I1", "A deposit told again with a new requestUUID is answered with errCode 0 and that requestUUID.", nil, repeatNew},
 		{202, Must, "repeat/same-body", "Deposit identity, I1", "The same body sent again is answered with errCode 0.", nil, repeatSame},
-		{203, Must, "repeat/at-once", "Deposit identity, I1", "Eight attempts of one deposit at the same time each get their own requestUUID, and none is refused.", nil, repeatAtOnce},
+		{203, Must, "repeat/at-once", "Deposit identity, I1", "Eight attempts of one deposit at the same time each get their own requestUUID, and none is refused.", nil, atOnce(countersign.TypeDeposited)},
 		{204, Must, "repeat/two-transfers", "Deposit identity, I2", "Two transfers of one transaction to one address, told apart by txIndex and amount, are both credited.", nil,
 			pair(1, "txIndex", "4", "amount", `"2.6"`)},
 		{205, Must, "repeat/two-symbols", "Deposit identity, I2", "One transaction that moves two tokens, in two amounts, to one address is two deposits.", nil,
 			pair(1, "symbol", `"USDC"`, "amount", `"2.6"`)},
 		{206, Must, "repeat/possible-duplicate", "Deposit identity, I2", "A deposit under suspicion of being told twice is answered with errCode 0 and kept.", nil,
 			pair(0, "txIndex", "-1")},
-		{207, Must, "repeat/two-at-once", "Deposit identity, I2", "Transfers of one transaction, in different amounts, at the same time are all credited.", nil, transfersAtOnce},
 		{208, Must, "repeat/other-amount", "Deposit identity, I1", "A known trackingId with another amount is refused with errCode 2002, and nothing changes.", nil,
 			contradiction("amount", `"2.51"`)},
 		{209, Must, "repeat/other-user", "Deposit identity, I1", "A known trackingId with another tenantUserId is refused with errCode 2002.", nil,
@@ -48,39 +47,33 @@ func repeatSame(s *session) {
 
 const instant = 8 // attempts at the same time
 
-// repeatAtOnce allows the endpoint to answer "try again" (a hold or a failure of
-// its own) to all attempts but one. The endpoint must not refuse any, and must
-// accept the deposit afterwards.
-func repeatAtOnce(s *session) {
-	m := s.deposit()
-	requests := make([]request, instant)
-	for i := range requests {
-		requests[i] = s.attempt(fmt.Sprintf("attempt %d of %d at once", i+1, instant), m)
-	}
-	s.advice = "Let the database decide which attempt is first, and answer the others as repeats."
-	taken := 0
-	for _, r := range s.atOnce(requests) {
-		if s.acceptedOrLater(r, countersign.TypeDeposited) {
-			taken++
+// atOnce is a case of one callback in several attempts at the same time. The endpoint may answer "try again" (a
+// hold or a failure of its own) to all but one. It must not refuse any, and must accept the callback afterwards.
+func atOnce(t countersign.Type) func(*session) {
+	return func(s *session) {
+		m := s.callback(t)
+		requests := make([]request, instant)
+		for i := range requests {
+			requests[i] = s.attempt(fmt.Sprintf("attempt %d of %d at once", i+1, instant), m)
 		}
+		s.advice = "Let the database decide which attempt is first, and answer the others as repeats."
+		taken := 0
+		for _, r := range s.atOnce((*session).send, requests) {
+			statusIs(r, http.StatusOK)
+			s.wellFormed(r)
+			switch r.response.ErrCode.Class() {
+			case countersign.ClassHold, countersign.ClassFailure:
+				s.note("some attempts at the same time were told to try again (errCode %d)", r.response.ErrCode)
+			default:
+				s.settles(r, t)
+				taken++
+			}
+		}
+		if taken == 0 {
+			fail("Answer one of several attempts that come at once.", "none of %d attempts at once was accepted", instant)
+		}
+		s.settles(s.post("the same callback afterwards", m), t)
 	}
-	if taken == 0 {
-		fail("Accept one of several attempts that come at once.", "none of %d attempts at once was accepted", instant)
-	}
-	s.takes("the same deposit afterwards", m)
-}
-
-// acceptedOrLater is accepted, but gives false for "try again".
-func (s *session) acceptedOrLater(r *reply, t countersign.Type) bool {
-	statusIs(r, http.StatusOK)
-	s.wellFormed(r)
-	switch r.response.ErrCode.Class() {
-	case countersign.ClassHold, countersign.ClassFailure:
-		s.note("some attempts at the same time were told to try again (errCode %d)", r.response.ErrCode)
-		return false
-	}
-	s.accepted(r, t)
-	return true
 }
 
 // pair posts two deposits of one transaction to one address that differ in
@@ -135,19 +128,5 @@ func respelt(s *session) {
 		other := m.set("trackingId", text(s.id())).set(change[0], text(change[1]))
 		r := s.takes("the transfer under another trackingId, with the "+change[0]+" "+change[1], other)
 		s.expect(r.request, 0)
-	}
-}
-
-func transfersAtOnce(s *session) {
-	base := s.deposit()
-	requests := make([]request, instant)
-	for i := range requests {
-		m := base.set("trackingId", text(s.id())).set("txIndex", fmt.Sprint(i)).set("amount", text(fmt.Sprint(i+1)))
-		requests[i] = s.attempt(fmt.Sprintf("transfer %d of one transaction, all at once", i), m)
-	}
-	for i, r := range s.atOnce(requests) {
-		if !s.acceptedOrLater(r, countersign.TypeDeposited) {
-			s.takesBody(requests[i])
-		}
 	}
 }

@@ -1,9 +1,7 @@
 package conformance
 
 import (
-	"fmt"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -21,7 +19,8 @@ func restartCases() []Case {
 			[]*Need{NeedRestart, NeedEffects}, restartDuplicate},
 		{1104, Must, "restart/withdrawal", "Decision, D4", "An order that was confirmed before a kill is confirmed after it with the same details, and under no other trackingId.",
 			[]*Need{NeedRestart, NeedOrder}, restartWithdrawal},
-		{1105, Must, "restart/seen-block", "Binding, B5", "A first block that was seen before a kill, with another rest, is refused.", []*Need{NeedRestart, NeedUnbound}, restartBlock},
+		{1105, Must, "restart/seen-block", "Binding, B5", "A first block that was seen before a kill, with another rest, is refused.", []*Need{NeedRestart, NeedUnbound},
+			otherRest(countersign.TypeDeposited, (*session).restart)},
 	}
 }
 
@@ -170,55 +169,18 @@ func restartWithdrawal(s *session) {
 	s.restart()
 	s.advice = "Write to the disk that an order was confirmed, and for which trackingId, before you answer."
 	if !s.cfg.Other {
-		r := s.ask("the known order under another trackingId, after the restart", s.known().set("trackingId", text(s.id())))
+		r := s.post("the known order under another trackingId, after the restart", s.known().set("trackingId", text(s.id())))
 		s.judged(r, countersign.CodeDetailsDiffer)
 	}
 	knownOrder(s)
 }
 
-func restartBlock(s *session) {
-	a, b := s.twins()
-	q := s.attempt("a deposit, requestUUID first", uuidFirst(a))
-	forgery := s.attempt("its first block, with the rest of another deposit, after the restart", uuidFirst(b))
-	first, other := cutAt(q.plaintext, `"trackingId"`), cutAt(forgery.plaintext, `"trackingId"`)
-	head := s.sealChunks(first[0])
-	q.body = join(head, s.sealChunks(first[1]))
-	s.takesBody(q)
-	s.restart()
-	forgery.plaintext, forgery.body = slices.Concat(first[0], other[1]), join(head, s.sealChunks(other[1]))
-	s.recombined(forgery)
-}
-
-// creditCases look at the ledger of the application, which no response shows.
+// creditCases look at the ledger of the application, which no response shows. Each other case does so for its own deposits.
 func creditCases() []Case {
 	effects := []*Need{NeedEffects}
 	return []Case{
-		{1201, Must, "credit/exact", "Amounts, A2", "Each deposit is credited with its exact amount, whatever the number of digits.", effects, creditExact},
-		{1202, Must, "credit/repeat", "Deposit identity, I1", "A deposit told several times, also at once and as the same body, is credited once.", effects, creditRepeat},
 		{1203, Must, "credit/later", "Deposit identity, I1", "At the end of the run every deposit of it is credited as it was when its case ended.", effects, creditLater},
 	}
-}
-
-func creditExact(s *session) {
-	for _, amount := range []string{"7", "0.10", "1234567.89", "12345678901234567891", "1234567890.1234567891", "0.000000000000000001", "98765432109876543210.987654321098765432"} {
-		s.takes("a deposit of "+amount, s.deposit().set("amount", text(amount)))
-	}
-}
-
-func creditRepeat(s *session) {
-	m := s.deposit()
-	q := s.attempt("a deposit", m)
-	s.takesBody(q)
-	q.what = "the same body again"
-	s.takesBody(q)
-	requests := make([]request, instant)
-	for i := range requests {
-		requests[i] = s.attempt(fmt.Sprintf("the deposit again, attempt %d of %d at once", i+1, instant), m)
-	}
-	for _, r := range s.atOnce(requests) {
-		s.acceptedOrLater(r, countersign.TypeDeposited)
-	}
-	s.takes("the deposit once more", m)
 }
 
 // creditLater looks at all deposits of the cases that passed, and at two of its own.

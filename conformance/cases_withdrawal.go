@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"unicode"
@@ -16,7 +15,7 @@ func withdrawalCases() []Case {
 	return []Case{
 		{401, Must, "withdrawal/known", "Decision, D1", "A known order is confirmed with its own details.", order, knownOrder},
 		{402, Must, "withdrawal/known-repeat", "Decision, D4", "The same question with a new requestUUID gets the same details.", order, knownAgain},
-		{403, Must, "withdrawal/known-at-once", "Decision, D4", "The same question asked eight times at once gets the same details, each time with its own requestUUID.", order, knownAtOnce},
+		{403, Must, "withdrawal/known-at-once", "Decision, D4", "The same question asked eight times at once gets the same details, each time with its own requestUUID.", order, atOnce(countersign.TypeRequestWithdraw)},
 		{404, Must, "withdrawal/unknown", "Error codes, E3", "An unknown callBackId is not confirmed.", nil, unknownOrder},
 		{405, Must, "withdrawal/unknown-repeat", "Error codes, E3", "An unknown callBackId asked twice is not confirmed the second time either.", nil, unknownAgain},
 		{406, Must, "withdrawal/other-user", "Answers, R4", "A known callBackId with another tenantUserId is not confirmed.", []*Need{NeedOrder, NeedUsual}, otherUser},
@@ -45,7 +44,7 @@ func withdrawalCases() []Case {
 func secondTrackingID(s *session) {
 	knownOrder(s)
 	s.advice = "Keep trackingId and tenantUserId with what was confirmed: one order pays one withdrawal."
-	s.judged(s.ask("the known order under another trackingId", s.known().set("trackingId", text(s.id()))), countersign.CodeDetailsDiffer)
+	s.judged(s.post("the known order under another trackingId", s.known().set("trackingId", text(s.id()))), countersign.CodeDetailsDiffer)
 	knownOrder(s)
 }
 
@@ -63,32 +62,22 @@ func (s *session) confirmed(r *reply) {
 	}
 }
 
+// settles checks that r accepts a callback of type t, or confirms the known order.
+func (s *session) settles(r *reply, t countersign.Type) {
+	if t == countersign.TypeRequestWithdraw {
+		s.confirmed(r)
+	} else {
+		s.accepted(r, t)
+	}
+}
+
 func knownOrder(s *session) {
-	s.confirmed(s.ask("the known order", s.known()))
+	s.confirmed(s.post("the known order", s.known()))
 }
 
 func knownAgain(s *session) {
 	knownOrder(s)
-	s.confirmed(s.ask("the known order with a new requestUUID", s.known()))
-}
-
-func knownAtOnce(s *session) {
-	requests := make([]request, instant)
-	for i := range requests {
-		requests[i] = s.attempt(fmt.Sprintf("the known order, attempt %d of %d at once", i+1, instant), s.known())
-		requests[i].to = toWithdraw
-	}
-	confirmed := 0
-	for _, r := range s.atOnce(requests) {
-		if s.acceptedOrLater(r, countersign.TypeRequestWithdraw) {
-			s.confirmed(r)
-			confirmed++
-		}
-	}
-	if confirmed == 0 {
-		fail("Answer one of several attempts that come at once.", "none of %d attempts at once was answered", instant)
-	}
-	s.confirmed(s.ask("the known order afterwards", s.known()))
+	s.confirmed(s.post("the known order with a new requestUUID", s.known()))
 }
 
 // notConfirmed checks that r refuses or holds a question that could be read.
@@ -105,20 +94,20 @@ func (s *session) notConfirmed(r *reply) {
 }
 
 func unknownOrder(s *session) {
-	s.notConfirmed(s.ask("an unknown order", s.unknown()))
+	s.notConfirmed(s.post("an unknown order", s.unknown()))
 }
 
 func unknownAgain(s *session) {
 	m := s.unknown()
-	s.notConfirmed(s.ask("an unknown order", m))
-	s.notConfirmed(s.ask("the unknown order again", m))
+	s.notConfirmed(s.post("an unknown order", m))
+	s.notConfirmed(s.post("the unknown order again", m))
 }
 
 // otherUser asks the correct question first, so that an endpoint that keeps its
 // first answer for a callBackId does not keep the refusal of this case.
 func otherUser(s *session) {
 	knownOrder(s)
-	s.notConfirmed(s.ask("the known order for another user", s.known().set("tenantUserId", text(s.cfg.Order.TenantUserID+"0"))))
+	s.notConfirmed(s.post("the known order for another user", s.known().set("tenantUserId", text(s.cfg.Order.TenantUserID+"0"))))
 }
 
 func similar(change func(string) string) func(*session) {
@@ -127,7 +116,7 @@ func similar(change func(string) string) func(*session) {
 		if id == s.cfg.Order.CallBackID {
 			skip("the callBackId of the order has no letters")
 		}
-		s.notConfirmed(s.ask("an order whose callBackId is almost the known one", s.withdrawal(s.id(), id, s.cfg.Order.TenantUserID)))
+		s.notConfirmed(s.post("an order whose callBackId is almost the known one", s.withdrawal(s.id(), id, s.cfg.Order.TenantUserID)))
 	}
 }
 
@@ -139,7 +128,7 @@ func (s *session) smuggle(m message) message {
 // An endpoint may refuse a repeat with other content, but must not use it.
 func smuggled(s *session) {
 	knownOrder(s)
-	r := s.ask("the known order, with other details in unknown members", s.smuggle(s.known()))
+	r := s.post("the known order, with other details in unknown members", s.smuggle(s.known()))
 	if r.err == nil && r.status == http.StatusOK && r.parseErr == nil && r.response.ErrCode.Class() == countersign.ClassRefused {
 		s.note("a repeat with other unknown members was refused (errCode %d)", r.response.ErrCode)
 		s.wellFormed(r)
@@ -150,14 +139,14 @@ func smuggled(s *session) {
 }
 
 func smuggledUnknown(s *session) {
-	s.notConfirmed(s.ask("an unknown order that brings its details along", s.smuggle(s.unknown())))
+	s.notConfirmed(s.post("an unknown order that brings its details along", s.smuggle(s.unknown())))
 }
 
 // detailsBound asks twice, since an endpoint may change the order of members from
 // answer to answer.
 func detailsBound(s *session) {
 	for _, what := range []string{"the known order", "the known order with a new requestUUID"} {
-		r := s.ask(what, s.known())
+		r := s.post(what, s.known())
 		s.confirmed(r)
 		boundDetails(r)
 	}

@@ -29,6 +29,13 @@ const (
 	toWithdraw
 )
 
+func destinationOf(t countersign.Type) destination {
+	if t.Lane() == countersign.LaneWithdraw {
+		return toWithdraw
+	}
+	return toNotify
+}
+
 func (d destination) String() string {
 	if d == toWithdraw {
 		return "withdraw URL"

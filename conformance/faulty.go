@@ -43,9 +43,7 @@ func (s *session) faulty(t countersign.Type, m message, f countersigntest.Servic
 		if q.uuid == "" {
 			q.uuid = m.str("requestUUID")
 		}
-		if t.Lane() == countersign.LaneWithdraw {
-			q.to = toWithdraw
-		}
+		q.to = destinationOf(t) // whatever type the message says
 		return q
 	}
 	q := attempt("", m)
@@ -55,7 +53,7 @@ func (s *session) faulty(t countersign.Type, m message, f countersigntest.Servic
 		return s.sendWrapped(attempt(", sent again because the reply was lost", m))
 	case countersigntest.FaultTwice:
 		again := attempt(", a second attempt at the same time", m)
-		return s.atOnceBy((*session).sendWrapped, []request{q, again})[1]
+		return s.atOnce((*session).sendWrapped, []request{q, again})[1]
 	case countersigntest.FaultRepeated:
 		s.sendWrapped(q)
 		q.what += ", the same body again"

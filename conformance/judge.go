@@ -57,6 +57,9 @@ func statusFix(got int, want []int) string {
 // wellFormed checks the response against PROTOCOL.md, R1, and L10 where answers are signed.
 func (s *session) wellFormed(r *reply) {
 	s.signedBy(r)
+	if e := r.header.Get("Content-Encoding"); e != "" && e != "identity" {
+		fail("The request asks for no compression: send the response as it is.", "%s: the response is compressed (%s)", r.what, s.show([]byte(e)))
+	}
 	if r.parseErr != nil {
 		fail(responseFix(r.parseErr), "%s: the response is not valid: %v", r.what, r.parseErr)
 	}

@@ -118,7 +118,11 @@ func (s *session) attemptAs(what string, m message, plain []byte, bound bool) re
 	plain, uuid := bind(plain, random, bound)
 	id := strings.Trim(m.get("trackingId"), `"`)
 	amount := strings.Trim(m.get("amount"), `"`)
-	return request{what: what, plaintext: plain, uuid: uuid, trackingID: id, amount: amount, body: sealWith(s.cfg.Key, s.cfg.Padding, plain)}
+	q := request{what: what, plaintext: plain, uuid: uuid, trackingID: id, amount: amount, body: sealWith(s.cfg.Key, s.cfg.Padding, plain)}
+	if strings.Trim(m.get("type"), `"`) == "2" {
+		q.to = toWithdraw
+	}
+	return q
 }
 
 // inChunks is q with other bytes, each chunk of them in blocks of its own.
@@ -127,16 +131,9 @@ func (s *session) inChunks(q request, chunks ...[]byte) request {
 	return q
 }
 
-// post makes an attempt of m at the notify URL.
+// post makes an attempt of m.
 func (s *session) post(what string, m message) *reply {
 	return s.send(s.attempt(what, m))
-}
-
-// ask makes an attempt of m at the withdraw URL.
-func (s *session) ask(what string, m message) *reply {
-	q := s.attempt(what, m)
-	q.to = toWithdraw
-	return s.send(q)
 }
 
 // takes posts a deposit that must be accepted.
@@ -151,11 +148,7 @@ func (s *session) takesBody(q request) *reply {
 }
 
 // atOnce sends all requests at the same time.
-func (s *session) atOnce(requests []request) []*reply {
-	return s.atOnceBy((*session).send, requests)
-}
-
-func (s *session) atOnceBy(send func(*session, request) *reply, requests []request) []*reply {
+func (s *session) atOnce(send func(*session, request) *reply, requests []request) []*reply {
 	replies := make([]*reply, len(requests))
 	start := make(chan struct{})
 	var wg sync.WaitGroup

@@ -28,7 +28,7 @@ var planted = []struct {
 		"a repeat is credited again",
 		`if (before === contentOf(m)) return; //`,
 		`if (before === contentOf(m)) return remember({ taken: id, callback: m, possibleDuplicate: false }); //`,
-		[]string{"repeat/new-request", "credit/repeat"},
+		[]string{"repeat/new-request"},
 	}, {
 		"the credit is on the disk before the trackingId, which is in memory alone",
 		`slice(0, -1)) apply(JSON.parse(line));`,
@@ -48,7 +48,7 @@ var planted = []struct {
 		"the ledger rounds to 8 decimals",
 		`const record = { taken: id, callback: m };`,
 		`const record = { taken: id, callback: m.amount ? { ...m, amount: String(Math.round(m.amount * 1e8) / 1e8) } : m };`,
-		[]string{"credit/exact"},
+		[]string{"deposit/amount-18-decimals"},
 	}, {
 		"the padding of the seal is not checked",
 		`if (b[0] !== 0 || b[1] !== 1 || i < 10 || b[i] !== 0 || i + 1 >= b.length) throw cannotOpen('a block is not of type 1');`,
@@ -68,7 +68,7 @@ var planted = []struct {
 		"errCode is a text",
 		`errCode: 0, message: ''`,
 		`errCode: '0', message: ''`,
-		[]string{"response/types"},
+		[]string{"deposit/plain"},
 	}, {
 		"an order is found by its user",
 		`.find((o) => o.callBackId === m.callBackId)`,
