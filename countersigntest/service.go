@@ -189,41 +189,6 @@ func (s *Service) Deliver(ctx context.Context, to Endpoint, cb countersign.Callb
 	return s.deliver(ctx, to, cb, fault, previous)
 }
 
-// attempt seals and sends cb with a new requestUUID.
-func (s *Service) attempt(ctx context.Context, to Endpoint, cb countersign.Callback) Result {
-	return s.attempts(ctx, to, cb, 1)
-}
-
-// attempts is attempt, whose body is sent so many times, one after the other. The result is
-// the last one's.
-func (s *Service) attempts(ctx context.Context, to Endpoint, cb countersign.Callback, times int) (r Result) {
-	plaintext, sent, err := s.Plaintext(cb)
-	if err != nil {
-		return Result{Err: err}
-	}
-	body, err := s.Seal(plaintext)
-	if err != nil {
-		return Result{Err: err}
-	}
-	for range times {
-		r = s.post(ctx, to, to.target(cb.CallbackType()), sent, plaintext, body)
-	}
-	return r
-}
-
-// post sends body, remembers it and judges the response.
-func (s *Service) post(ctx context.Context, to Endpoint, target string, sent countersign.Callback, plaintext, body []byte) Result {
-	wire := s.Wrap(body)
-	h, err := s.Link(NoServiceFault, to.url(target), contentType, plaintext, wire, wire, Earlier{})
-	if err != nil {
-		return Result{Err: err}
-	}
-	s.mu.Lock()
-	s.previous = Earlier{Body: body, UUID: sent.UUID(), Header: h}
-	s.mu.Unlock()
-	return s.judge(send(ctx, to, target, s.c.CallbackAPIKey, h, wire), sent, body)
-}
-
 // Body returns the sealed body of one attempt of cb, and cb with the requestUUID
 // of that attempt.
 func (s *Service) Body(cb countersign.Callback) (body []byte, sent countersign.Callback, err error) {

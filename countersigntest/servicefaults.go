@@ -119,7 +119,7 @@ func (f ServiceFault) NeedsEarlier() bool {
 // ServiceConfig.Sign makes.
 func (f ServiceFault) NeedsSigning() bool { return f.row().signing }
 
-func (s *Service) deliver(ctx context.Context, to Endpoint, cb countersign.Callback, f ServiceFault, previous Earlier) Result {
+func (s *Service) deliver(ctx context.Context, to Endpoint, cb countersign.Callback, f ServiceFault, previous Earlier) (r Result) {
 	switch f {
 	case FaultNotDone:
 		return Result{Err: ErrNotSent}
@@ -129,19 +129,17 @@ func (s *Service) deliver(ctx context.Context, to Endpoint, cb countersign.Callb
 		s.mu.Unlock()
 		return Result{Err: ErrNotSent}
 	case FaultReplyLost:
-		r := s.attempt(ctx, to, cb)
+		r = s.deliver(ctx, to, cb, NoServiceFault, previous)
 		return Result{Sent: r.Sent, Body: r.Body, Err: ErrReplyLost}
 	case FaultTwice:
 		first := make(chan struct{})
 		go func() {
 			defer close(first)
-			s.attempt(ctx, to, cb)
+			s.deliver(ctx, to, cb, NoServiceFault, previous)
 		}()
-		r := s.attempt(ctx, to, cb)
+		r = s.deliver(ctx, to, cb, NoServiceFault, previous)
 		<-first
 		return r
-	case FaultRepeated:
-		return s.attempts(ctx, to, cb, 2)
 	}
 	plaintext, sent, err := s.Plaintext(cb)
 	if err != nil {
@@ -168,16 +166,23 @@ func (s *Service) deliver(ctx context.Context, to Endpoint, cb countersign.Callb
 			target = to.notify
 		}
 	}
-	h, err := s.Link(f, to.url(target), contentType, plaintext, s.Wrap(body), s.Wrap(posted), previous)
-	if err != nil {
-		return Result{Err: err}
+	times := 1
+	if f == FaultRepeated {
+		times = 2
 	}
-	if f == NoServiceFault {
-		s.mu.Lock()
-		s.previous = Earlier{Body: body, UUID: sent.UUID(), Header: h}
-		s.mu.Unlock()
+	for range times {
+		h, err := s.Link(f, to.url(target), contentType, plaintext, s.Wrap(body), s.Wrap(posted), previous)
+		if err != nil {
+			return Result{Err: err}
+		}
+		if f == NoServiceFault || f == FaultRepeated {
+			s.mu.Lock()
+			s.previous = Earlier{Body: body, UUID: sent.UUID(), Header: h}
+			s.mu.Unlock()
+		}
+		r = s.judge(send(ctx, to, target, key, h, s.Wrap(posted)), sent, posted)
 	}
-	return s.judge(send(ctx, to, target, key, h, s.Wrap(posted)), sent, posted)
+	return r
 }
 
 // Earlier is a request that was sent before.
@@ -256,7 +261,7 @@ func (s *Service) DeliverLate(ctx context.Context) []Result {
 	s.mu.Unlock()
 	results := make([]Result, 0, len(late))
 	for _, l := range late {
-		results = append(results, s.attempt(ctx, l.to, l.cb))
+		results = append(results, s.deliver(ctx, l.to, l.cb, NoServiceFault, Earlier{}))
 	}
 	return results
 }
