@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -37,9 +35,7 @@ func NewCaller(c Config, form envelope.BodyForm, field string) (*Caller, error) 
 	if err != nil {
 		return nil, err
 	}
-	var b [5]byte
-	k.random(b[:])
-	k.prefix = "cs" + hex.EncodeToString(b[:])
+	k.prefix = newPrefix()
 	k.form, k.field = form, cmp.Or(field, k.field)
 	return &Caller{k}, nil
 }
@@ -156,28 +152,18 @@ func EndpointOf(to string) (notify, withdraw string) {
 	return base + merchant.DefaultNotifyPath, base + merchant.DefaultWithdrawPath
 }
 
+// parseMessage reads one JSON object, whatever its members are.
 func parseMessage(b []byte) (m message, err error) {
-	bad := errors.New("the message is not one JSON object")
-	d := json.NewDecoder(bytes.NewReader(b))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, bad
+	if b = bytes.TrimSpace(b); !json.Valid(b) || b[0] != '{' {
+		return nil, errors.New("the message is not one JSON object")
 	}
+	d := json.NewDecoder(bytes.NewReader(b)) // of valid JSON: it does not fail
+	_, _ = d.Token()
 	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return nil, bad
-		}
+		name, _ := d.Token()
 		var value json.RawMessage
-		if d.Decode(&value) != nil {
-			return nil, bad
-		}
+		_ = d.Decode(&value)
 		m = append(m, member{name.(string), string(value)})
-	}
-	if _, err := d.Token(); err != nil {
-		return nil, bad
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, bad
 	}
 	return m, nil
 }

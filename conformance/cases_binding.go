@@ -65,7 +65,7 @@ func splicedAmount(s *session) {
 
 func splicedBlocks(s *session) {
 	a, b := s.twins()
-	filler := text(s.hex(s.raw.size / 2)) // for keys whose blocks hold a whole deposit
+	filler := text(randomHex(s.raw.size / 2)) // for keys whose blocks hold a whole deposit
 	q, other := s.attempt("the first blocks of one deposit and the last of another", a.add("memo", filler)), s.attempt("", b.add("memo", filler))
 	full := s.cfg.Key.MaxChunk(s.cfg.Padding)
 	cut := (len(q.plaintext) + full - 1) / full / 2 * full
@@ -73,7 +73,7 @@ func splicedBlocks(s *session) {
 }
 
 func swappedValues(s *session) {
-	m := s.deposit().set("fromAddress", text("0x"+s.hex(20))).set("toAddress", text("0x"+s.hex(20)))
+	m := s.deposit().set("fromAddress", text("0x"+randomHex(20))).set("toAddress", text("0x"+randomHex(20)))
 	q := s.attempt("a deposit whose two addresses were swapped", m)
 	c := cutAt(q.plaintext, m.str("fromAddress"), `","toAddress"`, m.str("toAddress"), `","riskLevelFrom"`)
 	s.forged(q, c[0], c[3], c[2], c[1], c[4])

@@ -36,11 +36,11 @@ func depositCases() []Case {
 		{115, Must, "deposit/business", "Messages, M4", "business may be any whole number, below 0 too.", nil, setting("business", "-9007199254740991")},
 		{116, Should, "deposit/long-texts", "Messages, M3", "Identifiers and addresses of 200 characters are taken.", nil,
 			changed(func(s *session, m message) message {
-				m = m.set("txId", text(s.hex(100))).set("fromAddress", text(s.hex(100)))
-				return m.set("trackingId", text(m.str("trackingId")+"-"+s.hex(80)))
+				m = m.set("txId", text(randomHex(100))).set("fromAddress", text(randomHex(100)))
+				return m.set("trackingId", text(m.str("trackingId")+"-"+randomHex(80)))
 			})},
 		{117, Must, "deposit/new-address", "Messages, M8", "newAddress has no effect in type 1: toAddress counts and is returned.", nil,
-			changed(func(s *session, m message) message { return m.set("newAddress", text("0x"+s.hex(20))) })},
+			changed(func(s *session, m message) message { return m.set("newAddress", text("0x"+randomHex(20))) })},
 		{118, Must, "deposit/tron", "Messages, M3", "Addresses keep the case of their letters.", nil,
 			setting("chainName", `"TRON"`, "fromAddress", `"TJRabPrwbZy45sbavfcjinPJC18kjpRTv8"`, "txId", `"`+strings.Repeat("7C", 32)+`"`)},
 		amountCase(121, "integer", "7", "An amount without a point is taken."),

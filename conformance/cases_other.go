@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"crypto/rand"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,7 +63,7 @@ func membersAbsent(s *session) {
 // digits is a number of n digits that no other message has.
 func (s *session) digits(n int) string {
 	b := make([]byte, n)
-	s.random(b)
+	_, _ = rand.Read(b) // never fails
 	for i := range b {
 		b[i] = '1' + b[i]%9
 	}
@@ -166,7 +167,7 @@ func withdrawalNumber(s *session) {
 func withdrawalSmuggled(s *session) {
 	knownOrder(s)
 	s.advice = "Return in its own form only what is a member of the request; the details are those of the order book."
-	m := s.known().add("amount", "999999").add("address", text("0x"+s.hex(20))).add("symbol", "7")
+	m := s.known().add("amount", "999999").add("address", text("0x"+randomHex(20))).add("symbol", "7")
 	s.confirmed(s.post("the known order, with other details in unknown members", m))
 }
 

@@ -16,11 +16,19 @@ func sealingCases() []Case {
 	pkcs1 := []*Need{NeedPKCS1}
 	return []Case{
 		{701, Must, "sealing/other-key", "Sealing, S5", "A body sealed with another key is refused.", nil, refuses(countersign.TypeDeposited, countersigntest.FaultOtherKey)},
-		{702, Must, "sealing/other-block-type", "Sealing, S5", "A block of the other type is refused.", pkcs1, otherBlockType},
-		{703, Must, "sealing/first-byte", "Sealing, S5", "A block whose first byte is not 00 is refused.", pkcs1, firstByte},
-		{704, Must, "sealing/padding-bytes", "Sealing, S5", "A byte other than FF in the padding of type 1 is refused.", pkcs1, paddingBytes},
-		{705, Must, "sealing/short-padding", "Sealing, S5", "Seven bytes of padding are refused.", pkcs1, shortPadding},
-		{706, Must, "sealing/no-separator", "Sealing, S5", "A block without the 00 after its padding is refused.", pkcs1, noSeparator},
+		{702, Must, "sealing/other-block-type", "Sealing, S5", "A block of the other type is refused.", pkcs1,
+			mispadded("in blocks of the other type", 0, func(b []byte, _ int) { b[1] = 3 - b[1] })},
+		{703, Must, "sealing/first-byte", "Sealing, S5", "A block whose first byte is not 00 is refused.", pkcs1, mispadded("whose blocks begin with 01", 0, func(b []byte, _ int) { b[0] = 1 })},
+		{704, Must, "sealing/padding-bytes", "Sealing, S5", "A byte other than FF in the padding of type 1 is refused.", pkcs1,
+			mispadded("with FE in the padding", 0, func(b []byte, _ int) {
+				if b[1] != 1 {
+					skip("the padding of block type 2 may have any bytes")
+				}
+				b[6] = 0xfe
+			})},
+		{705, Must, "sealing/short-padding", "Sealing, S5", "Seven bytes of padding are refused.", pkcs1, mispadded("with seven bytes of padding", 1, func([]byte, int) {})},
+		{706, Must, "sealing/no-separator", "Sealing, S5", "A block without the 00 after its padding is refused.", pkcs1,
+			mispadded("whose data follows the padding without 00", 0, func(b []byte, data int) { b[data-1] = 0xff })},
 		{707, Must, "sealing/empty-block", "Sealing, S5", "A body with a block without data is refused.", pkcs1, emptyBlock},
 		{708, Must, "sealing/beyond-modulus", "Sealing, S5", "A block that is not below the modulus is refused.", nil, beyondModulus},
 		{709, Must, "sealing/cut-block", "Sealing, S5", "A body without its last block is refused.", nil,
@@ -42,74 +50,27 @@ func sealingCases() []Case {
 	}
 }
 
-// blockType is the type of the blocks of requests: 1 where the private part
-// seals, 2 where the public part does.
-func (s *session) blockType() byte {
-	if s.cfg.Key.HasPrivate() {
-		return 1
+// mispadded is a case in which a deposit with a filler, so that at least one block is full, comes in blocks that hold so
+// many bytes of data more than is allowed, and are damaged before they are raised: data is where their data begins.
+func mispadded(what string, more int, damage func(b []byte, data int)) func(*session) {
+	return func(s *session) {
+		s.advice = "Check the padding of every block byte by byte: 00, the type, at least eight FF, 00, data."
+		q := s.attempt("a deposit "+what, s.deposit().add("memo", text(randomHex(s.raw.size/2))))
+		var blocks [][]byte
+		for data := range slices.Chunk(q.plaintext, s.cfg.Key.MaxChunk(s.cfg.Padding)+more) {
+			b := s.raw.pad(data)
+			damage(b, len(b)-len(data))
+			blocks = append(blocks, s.raw.block(b))
+		}
+		q.body = join(blocks)
+		s.notOpened(s.send(q))
 	}
-	return 2
-}
-
-// mispadded posts m in blocks of at most chunk bytes of data, each padded by pad. The endpoint
-// must refuse it.
-func (s *session) mispadded(what string, m message, chunk int, pad func(data []byte) []byte) {
-	s.advice = "Check the padding of every block byte by byte: 00, the type, at least eight FF, 00, data."
-	q := s.attempt(what, m)
-	var blocks [][]byte
-	for data := range slices.Chunk(q.plaintext, chunk) {
-		blocks = append(blocks, s.raw.block(pad(data)))
-	}
-	q.body = join(blocks)
-	s.notOpened(s.send(q))
-}
-
-func (s *session) fullChunk() int { return s.cfg.Key.MaxChunk(s.cfg.Padding) }
-
-func otherBlockType(s *session) {
-	s.mispadded("a deposit in blocks of the other type", s.deposit(), s.fullChunk(), func(data []byte) []byte {
-		return s.raw.pad(0, 3-s.blockType(), data)
-	})
-}
-
-func firstByte(s *session) {
-	s.mispadded("a deposit whose blocks begin with 01", s.deposit(), s.fullChunk(), func(data []byte) []byte {
-		return s.raw.pad(1, s.blockType(), data)
-	})
-}
-
-func paddingBytes(s *session) {
-	if s.blockType() != 1 {
-		skip("the padding of block type 2 may have any bytes")
-	}
-	s.mispadded("a deposit with FE in the padding", s.deposit(), s.fullChunk(), func(data []byte) []byte {
-		b := s.raw.pad(0, 1, data)
-		b[6] = 0xfe
-		return b
-	})
-}
-
-// shortPadding adds a member, so that at least one block is full, with one byte more than is
-// allowed.
-func shortPadding(s *session) {
-	m := s.deposit().add("memo", text(s.hex(s.raw.size/2)))
-	s.mispadded("a deposit with seven bytes of padding", m, s.raw.size-10, func(data []byte) []byte {
-		return s.raw.pad(0, s.blockType(), data)
-	})
-}
-
-func noSeparator(s *session) {
-	s.mispadded("a deposit whose data follows the padding without 00", s.deposit(), s.fullChunk(), func(data []byte) []byte {
-		b := s.raw.pad(0, s.blockType(), data)
-		b[s.raw.size-len(data)-1] = 0xff
-		return b
-	})
 }
 
 func emptyBlock(s *session) {
 	s.advice = "Refuse a block without data."
 	q := s.attempt("a deposit with an empty block in the middle", s.deposit())
-	empty := s.raw.block(s.raw.pad(0, s.blockType(), nil))
+	empty := s.raw.block(s.raw.pad(nil))
 	q.body = join(slices.Insert(s.sealChunks(q.plaintext), 1, empty))
 	s.notOpened(s.send(q))
 }

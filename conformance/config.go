@@ -2,10 +2,8 @@ package conformance
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -134,10 +132,6 @@ type Config struct {
 
 	// Only chooses the cases. Nil: all.
 	Only func(Case) bool
-
-	// Random gives the bytes for identifiers. Nil: crypto/rand. Two runs against
-	// one endpoint must not send the same identifiers.
-	Random io.Reader
 }
 
 // Checker runs the cases. One Checker does one run at a time.
@@ -152,7 +146,7 @@ type Checker struct {
 	form   envelope.BodyForm        // of what faulty sends
 	field  string
 
-	mu      sync.Mutex // guards Random, which exchanges read at the same time, and slowest
+	mu      sync.Mutex // guards slowest
 	slowest time.Duration
 	prefix  string            // of every identifier of the run
 	settled map[string]effect // by trackingId: what the cases that passed have seen
@@ -231,9 +225,6 @@ func newChecker(c Config) (*Checker, error) {
 	}
 	if c.EffectsWait <= 0 {
 		k.cfg.EffectsWait = 5 * time.Second
-	}
-	if c.Random == nil {
-		k.cfg.Random = rand.Reader
 	}
 	if k.cfg.ResponseKey.HasPrivate() {
 		k.fakes, err = countersigntest.MakeService(countersigntest.ServiceConfig{

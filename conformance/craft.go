@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/x509"
@@ -99,19 +100,20 @@ var unbound = regexp.MustCompile(`"requestUUID"\s*:\s*"(` + countersign.UnboundU
 // rest (PROTOCOL.md, Binding) or with a random one of version 4. It also works
 // on bytes that are not JSON: a case about duplicate members proves nothing if
 // the endpoint refuses the message for its binding.
-func bind(plain []byte, random [16]byte, bound bool) ([]byte, string) {
+func bind(plain []byte, bound bool) ([]byte, string) {
 	all := unbound.FindAllSubmatchIndex(plain, -1)
 	if len(all) == 0 {
 		return plain, ""
 	}
 	i := all[len(all)-1][2] // a message ends with it; one before is inside another member
-	id := random
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
 	version := byte(0x40)
 	if bound {
 		version = 0x80
 		h := sha256.New()
 		h.Write([]byte("countersign request binding 1\n"))
-		h.Write(random[:6])
+		h.Write(id[:6])
 		h.Write(plain)
 		copy(id[6:], h.Sum(nil))
 	}
@@ -130,6 +132,7 @@ func bind(plain []byte, random [16]byte, bound bool) ([]byte, string) {
 type rawKey struct {
 	n, exp *big.Int
 	size   int
+	kind   byte // of its blocks: 1 where the private part seals, 2 where the public part does
 }
 
 func newRawKey(key *envelope.Key) (rawKey, error) {
@@ -140,7 +143,7 @@ func newRawKey(key *envelope.Key) (rawKey, error) {
 			return rawKey{}, err
 		}
 		p := parsed.(*rsa.PublicKey)
-		return rawKey{p.N, big.NewInt(int64(p.E)), key.Size()}, nil
+		return rawKey{p.N, big.NewInt(int64(p.E)), key.Size(), 2}, nil
 	}
 	armoured, err := key.PrivatePEM()
 	if err != nil {
@@ -152,7 +155,7 @@ func newRawKey(key *envelope.Key) (rawKey, error) {
 		return rawKey{}, err
 	}
 	p := parsed.(*rsa.PrivateKey)
-	return rawKey{p.N, p.D, key.Size()}, nil
+	return rawKey{p.N, p.D, key.Size(), 1}, nil
 }
 
 // block raises padded, k bytes below the modulus, to the exponent.
@@ -161,10 +164,10 @@ func (r rawKey) block(padded []byte) []byte {
 	return v.Exp(v, r.exp, r.n).FillBytes(make([]byte, r.size))
 }
 
-// pad makes a block of k bytes: first, kind, FF repeated, 00, data.
-func (r rawKey) pad(first, kind byte, data []byte) []byte {
+// pad makes a block of k bytes: 00, the type, FF repeated, 00, data.
+func (r rawKey) pad(data []byte) []byte {
 	b := bytes.Repeat([]byte{0xff}, r.size)
-	b[0], b[1] = first, kind
+	b[0], b[1] = 0, r.kind
 	b[r.size-len(data)-1] = 0
 	copy(b[r.size-len(data):], data)
 	return b

@@ -79,7 +79,7 @@ func (s *session) faulty(t countersign.Type, m message, f countersigntest.Servic
 	case countersigntest.FaultNoAPIKey:
 		q.apiKey = new(countersign.APIKey)
 	case countersigntest.FaultWrongAPIKey:
-		wrong := countersign.APIKey("wrong-" + s.hex(8))
+		wrong := countersign.APIKey("wrong-" + randomHex(8))
 		q.apiKey = &wrong
 	case countersigntest.FaultWrongURL:
 		q.to = toNotify + toWithdraw - q.to

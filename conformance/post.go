@@ -13,17 +13,17 @@ import (
 func (s *session) deposit() message {
 	address := s.cfg.DepositAddress
 	if address == "" {
-		address = "0x" + s.hex(20)
+		address = "0x" + randomHex(20)
 	}
 	return message{
 		{"type", "1"},
 		{"trackingId", text(s.id())},
 		{"tenantUserId", text(s.cfg.User)},
-		{"txId", text("0x" + s.hex(32))},
+		{"txId", text("0x" + randomHex(32))},
 		{"chainName", `"ETH"`},
 		{"symbol", `"USDT"`},
 		{"amount", `"2.5"`},
-		{"fromAddress", text("0x" + s.hex(20))},
+		{"fromAddress", text("0x" + randomHex(20))},
 		{"toAddress", text(address)},
 		{"riskLevelFrom", "0"},
 		{"riskLevelTo", "5"},
@@ -74,15 +74,15 @@ func (s *session) notice(t countersign.Type) message {
 	case t.Report() != "":
 		m = append(m, member{"callBackId", text(s.id())})
 	case t == countersign.TypeWithdraw:
-		m = append(m, member{"callBackId", text(s.id())}, member{"txId", text("0x" + s.hex(32))},
+		m = append(m, member{"callBackId", text(s.id())}, member{"txId", text("0x" + randomHex(32))},
 			member{"chainName", `"ETH"`}, member{"symbol", `"USDT"`}, member{"amount", `"2.500000000000"`},
-			member{"fromAddress", text("0x" + s.hex(20))}, member{"toAddress", text("0x" + s.hex(20))})
+			member{"fromAddress", text("0x" + randomHex(20))}, member{"toAddress", text("0x" + randomHex(20))})
 	case t == countersign.TypeAddress:
 		m = m.drop("trackingId")
 		m = append(m, member{"trackingId", "null"}, member{"chainName", `"ETH"`}, member{"symbol", `"USDT"`},
-			member{"toAddress", text("0x" + s.hex(20))}, member{"newAddress", text("0x" + s.hex(20))})
+			member{"toAddress", text("0x" + randomHex(20))}, member{"newAddress", text("0x" + randomHex(20))})
 	case t == countersign.TypeInvalidAddress:
-		m = append(m, member{"callBackId", text(s.id())}, member{"toAddress", text("0x" + s.hex(20))})
+		m = append(m, member{"callBackId", text(s.id())}, member{"toAddress", text("0x" + randomHex(20))})
 	default:
 		panic("no notice is made of " + t.String())
 	}
@@ -113,9 +113,7 @@ func (s *session) attemptOf(what string, m message, plain []byte) request {
 }
 
 func (s *session) attemptAs(what string, m message, plain []byte, bound bool) request {
-	var random [16]byte
-	s.random(random[:])
-	plain, uuid := bind(plain, random, bound)
+	plain, uuid := bind(plain, bound)
 	id := strings.Trim(m.get("trackingId"), `"`)
 	amount := strings.Trim(m.get("amount"), `"`)
 	q := request{what: what, plaintext: plain, uuid: uuid, trackingID: id, amount: amount, body: sealWith(s.cfg.Key, s.cfg.Padding, plain)}

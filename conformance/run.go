@@ -2,10 +2,10 @@ package conformance
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"slices"
@@ -23,9 +23,7 @@ func (k *Checker) Run(ctx context.Context, report func(Result)) (Summary, error)
 	if err := k.reach(ctx); err != nil {
 		return sum, err
 	}
-	var b [5]byte
-	k.random(b[:])
-	k.prefix = "cs" + hex.EncodeToString(b[:])
+	k.prefix = newPrefix()
 	k.settled, k.waits = map[string]effect{}, 0
 	unseen := map[*Need]int{}
 	for _, c := range Cases() {
@@ -119,14 +117,6 @@ func (k *Checker) runCase(ctx context.Context, c Case) (res Result, blind map[*N
 	return res, s.blind
 }
 
-func (k *Checker) random(b []byte) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if _, err := io.ReadFull(k.cfg.Random, b); err != nil {
-		panic(fmt.Sprintf("conformance: reading random bytes: %v", err))
-	}
-}
-
 // session is the run of one case.
 type session struct {
 	*Checker
@@ -159,8 +149,12 @@ func (s *session) id() string {
 	return fmt.Sprintf("%s-%d-%d", s.prefix, s.number, s.count)
 }
 
-func (s *session) hex(n int) string {
+// newPrefix returns what all identifiers of a run begin with.
+func newPrefix() string { return "cs" + randomHex(5) }
+
+// randomHex returns n random bytes in hex.
+func randomHex(n int) string {
 	b := make([]byte, n)
-	s.random(b)
+	_, _ = rand.Read(b) // never fails
 	return hex.EncodeToString(b)
 }
