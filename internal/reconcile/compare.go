@@ -46,40 +46,6 @@ func (c Config) compare(ctx context.Context, s service) (ends *Index, err error)
 	return ends, err
 }
 
-// again gathers what is to be told again.
-type again struct {
-	c     Config
-	s     service
-	found []Finding
-	ids   []string
-}
-
-// add takes a finding, which is settled by telling the callback again.
-func (a *again) add(ctx context.Context, f Finding, id string) error {
-	a.found, a.ids = append(a.found, f), append(a.ids, id)
-	if len(a.ids) < settleMost {
-		return nil
-	}
-	return a.flush(ctx)
-}
-
-func (a *again) flush(ctx context.Context) error {
-	if len(a.ids) == 0 {
-		return nil
-	}
-	if _, err := a.s.repeat(ctx, a.ids, a.c.Now); err != nil {
-		return fmt.Errorf("telling again what was not booked: %w", err)
-	}
-	for _, f := range a.found {
-		f.Settled = true
-		if err := a.c.Report(f); err != nil {
-			return err
-		}
-	}
-	a.found, a.ids = a.found[:0], a.ids[:0]
-	return nil
-}
-
 // told compares deposits with what the merchants booked.
 func (c Config) told(ctx context.Context, s service, b books) error {
 	merchants := map[string]bool{c.Merchant: true} // whose books are read
@@ -92,7 +58,6 @@ func (c Config) told(ctx context.Context, s service, b books) error {
 			return err
 		}
 	}
-	missing := again{c: c, s: s}
 	err = s.deposits(ctx, c.only(b), func(d outbox.ToldDeposit) error {
 		f := Finding{Merchant: d.Merchant, TrackingID: d.TrackingID, State: string(d.State), Here: Sum(d.Symbol, d.Amount)}
 		told := d.State == outbox.CallbackAccepted || d.Told == outbox.ToldAgain
@@ -106,7 +71,10 @@ func (c Config) told(ctx context.Context, s service, b books) error {
 		case !found && told:
 			f.Finding = ToldNotBooked
 			if c.Settle && d.State == outbox.CallbackAccepted && merchants[d.Merchant] {
-				return missing.add(ctx, f, d.ID)
+				if err := s.repeat(ctx, d.ID, c.Now); err != nil {
+					return fmt.Errorf("telling again what was not booked: %w", err)
+				}
+				f.Settled = true
 			}
 		case found && !agrees:
 			f.Finding = AmountDiffers
@@ -117,9 +85,6 @@ func (c Config) told(ctx context.Context, s service, b books) error {
 		}
 		return c.Report(f)
 	})
-	if err == nil {
-		err = missing.flush(ctx)
-	}
 	if err != nil {
 		return err
 	}

@@ -31,8 +31,8 @@ type service interface {
 	// API does not name them.
 	purged(ctx context.Context, merchant string, fn func(merchant, trackingID string) error) error
 	withdrawals(ctx context.Context, merchant string, fn func(withdrawal) error) error
-	// repeat tells accepted deposits again, and gives how many.
-	repeat(ctx context.Context, ids []string, now db.Millis) (int64, error)
+	// repeat tells an accepted deposit again.
+	repeat(ctx context.Context, id string, now db.Millis) error
 }
 
 // local is a service's database.
@@ -65,8 +65,9 @@ func (s local) withdrawals(ctx context.Context, merchant string, fn func(withdra
 	})
 }
 
-func (s local) repeat(ctx context.Context, ids []string, now db.Millis) (int64, error) {
-	return s.o.Repeat(ctx, ids, now)
+func (s local) repeat(ctx context.Context, id string, now db.Millis) error {
+	_, err := s.o.Repeat(ctx, []string{id}, now)
+	return err
 }
 
 // remote is a service's API.
@@ -109,14 +110,9 @@ func (s remote) withdrawals(ctx context.Context, merchant string, fn func(withdr
 	return nil
 }
 
-func (s remote) repeat(ctx context.Context, ids []string, _ db.Millis) (n int64, err error) {
-	for _, id := range ids {
-		if _, err := s.api.RepeatCallback(ctx, id); err != nil {
-			return n, err
-		}
-		n++
-	}
-	return n, nil
+func (s remote) repeat(ctx context.Context, id string, _ db.Millis) error {
+	_, err := s.api.RepeatCallback(ctx, id)
+	return err
 }
 
 // Remote compares a service's API with a file or a gateway. It settles nothing of a
