@@ -92,6 +92,13 @@ func (t *tally) sumsAgainst(d *Demo) (holds bool, note string) {
 	return len(t.sums) == len(d.sums), fmt.Sprintf("%s %s, and %d more", symbols[0], t.sums[symbols[0]], len(symbols)-1)
 }
 
+func (d *Demo) checkTally(where, every string, t *tally) {
+	holds, note := t.against(d)
+	d.check(where+": "+every, holds, note)
+	holds, note = t.sumsAgainst(d)
+	d.check(where+": sums to the last digit", holds, note)
+}
+
 func (d *Demo) checkService(ctx context.Context) error {
 	t := newTally()
 	for cursor := ""; ; {
@@ -117,10 +124,7 @@ func (d *Demo) checkService(ctx context.Context) error {
 		}
 		cursor = next
 	}
-	holds, note := t.against(d)
-	d.check("service's database: every deposit accepted", holds, note)
-	holds, note = t.sumsAgainst(d)
-	d.check("service's database: sums to the last digit", holds, note)
+	d.checkTally("service's database", "every deposit accepted", t)
 	return nil
 }
 
@@ -148,10 +152,7 @@ func (d *Demo) checkMerchant(ctx context.Context) error {
 			}
 		}
 	}
-	holds, note := t.against(d)
-	d.check("merchant's database: every deposit, once", holds, note)
-	holds, note = t.sumsAgainst(d)
-	d.check("merchant's database: sums to the last digit", holds, note)
+	d.checkTally("merchant's database", "every deposit, once", t)
 	// One of two names for the same transfer is held, whichever came second.
 	d.check("merchant's database: what was told twice is held", len(held) == 1, join(held))
 	return nil

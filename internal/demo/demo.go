@@ -162,7 +162,7 @@ func (d *Demo) build(dir string, log *slog.Logger) (err error) {
 	}
 	c.WrapCallbacks = func(next http.Handler) http.Handler {
 		if d.c.Faults > 0 {
-			next = newFaults(next, time.Now().Add(d.c.Faults))
+			next = &faults{next: next, until: time.Now().Add(d.c.Faults)}
 		}
 		return d.tap.wrap(d.key.Public(), next)
 	}
@@ -189,22 +189,22 @@ func (d *Demo) open(ctx context.Context) error {
 	if err := d.gateway.Open(ctx); err != nil {
 		return errors.Join(err, d.service.Close())
 	}
-	token, err := os.ReadFile(d.service.TokenFile())
-	if err == nil {
-		secret := client.Secret(strings.TrimSpace(string(token)))
-		d.links[0] = d.service.ConsoleLink(secret)
-		d.api, err = client.NewService(client.Config{URL: d.service.URL(), Token: secret})
+	ours, err := readToken(d.service.TokenFile())
+	shops, err2 := readToken(d.gateway.TokenFile())
+	if err = errors.Join(err, err2); err == nil {
+		d.links = [2]string{d.service.ConsoleLink(ours), d.gateway.ConsoleLink(shops)}
+		d.api, err = client.NewService(client.Config{URL: d.service.URL(), Token: ours})
 	}
 	if err == nil {
-		token, err = os.ReadFile(d.gateway.TokenFile())
-		secret := client.Secret(strings.TrimSpace(string(token)))
-		d.links[1] = d.gateway.ConsoleLink(secret)
-		if err == nil {
-			d.shop, err = client.NewGateway(client.Config{URL: d.gateway.URL(), Token: secret})
-		}
+		d.shop, err = client.NewGateway(client.Config{URL: d.gateway.URL(), Token: shops})
 	}
 	if err != nil {
 		return errors.Join(err, d.gateway.Close(), d.service.Close())
 	}
 	return nil
+}
+
+func readToken(path string) (client.Secret, error) {
+	b, err := os.ReadFile(path)
+	return client.Secret(strings.TrimSpace(string(b))), err
 }

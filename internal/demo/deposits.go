@@ -62,12 +62,19 @@ func (d *Demo) deliver(ctx context.Context) error {
 			return err
 		}
 	}
+	return d.settled(ctx, func(done int64) { d.progress("deposits", int(done), len(list)) })
+}
+
+// settled waits until no callback is open. told, if not nil, is told how many have ended.
+func (d *Demo) settled(ctx context.Context, told func(done int64)) error {
 	for {
 		open, done, err := d.queue(ctx)
 		if err != nil {
 			return err
 		}
-		d.progress("deposits", int(done), len(list))
+		if told != nil {
+			told(done)
+		}
 		if open == 0 {
 			return nil
 		}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 	"time"
 )
@@ -21,10 +22,6 @@ type faults struct {
 	past []byte // a response of another request
 }
 
-func newFaults(next http.Handler, until time.Time) *faults {
-	return &faults{next: next, until: until}
-}
-
 func (f *faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if time.Now().After(f.until) {
 		f.next.ServeHTTP(w, r)
@@ -34,8 +31,8 @@ func (f *faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	handle := func() *captured {
-		rec := &captured{header: http.Header{}, status: http.StatusOK}
+	handle := func() *httptest.ResponseRecorder {
+		rec := httptest.NewRecorder()
 		again := r.Clone(r.Context())
 		again.Body = io.NopCloser(bytes.NewReader(body))
 		f.next.ServeHTTP(rec, again)
@@ -66,20 +63,14 @@ func (f *faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	rec := handle()
 	f.mu.Lock()
-	f.past = rec.body.Bytes()
+	f.past = rec.Body.Bytes()
 	f.mu.Unlock()
-	maps.Copy(w.Header(), rec.header)
-	w.WriteHeader(rec.status)
-	_, _ = w.Write(rec.body.Bytes())
+	passOn(w, rec)
 }
 
-// captured is a response that is not sent yet.
-type captured struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
+// passOn sends a response that was recorded.
+func passOn(w http.ResponseWriter, rec *httptest.ResponseRecorder) {
+	maps.Copy(w.Header(), rec.Header())
+	w.WriteHeader(rec.Code)
+	_, _ = w.Write(rec.Body.Bytes())
 }
-
-func (c *captured) Header() http.Header         { return c.header }
-func (c *captured) WriteHeader(status int)      { c.status = status }
-func (c *captured) Write(b []byte) (int, error) { return c.body.Write(b) }

@@ -29,7 +29,7 @@ func (d *Demo) replaceAddress(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := d.settled(ctx); err != nil {
+	if err := d.settled(ctx, nil); err != nil {
 		return err
 	}
 	held, _, err := d.gateway.Book().Addresses(ctx, book.AddressFilter{State: book.AddressHeld}, 10, 0)
@@ -38,35 +38,6 @@ func (d *Demo) replaceAddress(ctx context.Context) error {
 	}
 	_, err = d.gateway.Book().DecideAddress(ctx, held[0].Seq, book.AddressAccepted, "a person", "seen in the demo", db.MillisOf(time.Now()))
 	return err
-}
-
-// settled waits until no callback is open.
-func (d *Demo) settled(ctx context.Context) error {
-	for {
-		open, _, err := d.queue(ctx)
-		if err != nil || open == 0 {
-			return err
-		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
-			return err
-		}
-	}
-}
-
-// told counts the callbacks of each type, and those of them that the merchant
-// accepted.
-func (d *Demo) told(ctx context.Context) (all, accepted map[countersign.Type]int, err error) {
-	all, accepted = map[countersign.Type]int{}, map[countersign.Type]int{}
-	for c, err := range d.api.AllCallbacks(ctx, client.CallbackFilter{}) {
-		if err != nil {
-			return nil, nil, err
-		}
-		all[c.Type]++
-		if c.State == client.CallbackAccepted {
-			accepted[c.Type]++
-		}
-	}
-	return all, accepted, nil
 }
 
 // checkNotices compares the merchant's events and orders with the notices of the

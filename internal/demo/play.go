@@ -121,18 +121,14 @@ func (d *Demo) table(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	times, err := d.times(ctx)
-	if err != nil {
-		return err
-	}
-	all, accepted, err := d.told(ctx)
+	told, err := d.told(ctx)
 	if err != nil {
 		return err
 	}
 	d.say("")
 	w := tabwriter.NewWriter(d.c.Out, 0, 0, 2, ' ', 0)
 	row := func(what, value, note string) { fmt.Fprintf(w, "%s\t%s\t%s\n", what, value, note) }
-	row("deposits sent", fmt.Sprint(len(d.sent)), fmt.Sprintf("%d attempts", times.attempts))
+	row("deposits sent", fmt.Sprint(len(d.sent)), fmt.Sprintf("%d attempts", told.attempts))
 	row("deposits taken", fmt.Sprint(stats.Deposits-stats.DepositsHeld), "two of them one transaction to one address")
 	row("possible duplicates held", fmt.Sprint(stats.DepositsHeld), "told under a second name; kept, not credited")
 	for _, o := range d.asked {
@@ -140,10 +136,10 @@ func (d *Demo) table(ctx context.Context) error {
 	}
 	row("withdrawal of the signed merchant", d.signedGot, "the first answer came without its signature, and decided nothing")
 	for _, t := range countersign.TypeUnknown.Values() {
-		row(fmt.Sprintf("callbacks of type %d", int(t)), fmt.Sprint(all[t]), fmt.Sprintf("%d accepted, %s", accepted[t], t.Words()))
+		row(fmt.Sprintf("callbacks of type %d", int(t)), fmt.Sprint(told.all[t]), fmt.Sprintf("%d accepted, %s", told.accepted[t], t.Words()))
 	}
-	row("callbacks/s", fmt.Sprintf("%.0f", times.rate), "both ends, RSA and both databases on this machine")
-	row("from ingest to settled", fmt.Sprintf("%v p50, %v p99", times.p50, times.p99), "a burst: the last waits for all before it")
+	row("callbacks/s", fmt.Sprintf("%.0f", told.rate), "both ends, RSA and both databases on this machine")
+	row("from ingest to settled", fmt.Sprintf("%v p50, %v p99", told.p50, told.p99), "a burst: the last waits for all before it")
 	if err := w.Flush(); err != nil {
 		return err
 	}
@@ -159,19 +155,28 @@ func (d *Demo) table(ctx context.Context) error {
 	return w.Flush()
 }
 
-// times are how long the deposits took, by the service's database.
-type times struct {
-	attempts int
-	rate     float64 // settled a second
-	p50, p99 time.Duration
+// told is what became of the callbacks, by the service's database, and how long the deposits took.
+type told struct {
+	all, accepted map[countersign.Type]int
+	attempts      int     // of deposits, as all that follows
+	rate          float64 // settled a second
+	p50, p99      time.Duration
 }
 
-func (d *Demo) times(ctx context.Context) (t times, err error) {
+func (d *Demo) told(ctx context.Context) (t told, err error) {
+	t.all, t.accepted = map[countersign.Type]int{}, map[countersign.Type]int{}
 	var waits []time.Duration
 	var first, last time.Time
-	for c, err := range d.api.AllCallbacks(ctx, client.CallbackFilter{Type: countersign.TypeDeposited}) {
+	for c, err := range d.api.AllCallbacks(ctx, client.CallbackFilter{}) {
 		if err != nil {
 			return t, err
+		}
+		t.all[c.Type]++
+		if c.State == client.CallbackAccepted {
+			t.accepted[c.Type]++
+		}
+		if c.Type != countersign.TypeDeposited {
+			continue
 		}
 		t.attempts += c.Attempt
 		created, settled := c.Created.Time(), c.Settled.Time()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -44,13 +43,10 @@ func (m *signedMerchant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	answer := httptest.NewRecorder()
 	h.ServeHTTP(answer, r)
-	header := answer.Result().Header
-	if header.Get(envelope.HeaderSignature) != "" && m.stripped.CompareAndSwap(0, 1) {
+	if header := answer.Header(); header.Get(envelope.HeaderSignature) != "" && m.stripped.CompareAndSwap(0, 1) {
 		envelope.Unsign(header)
 	}
-	maps.Copy(w.Header(), header)
-	w.WriteHeader(answer.Code)
-	_, _ = w.Write(answer.Body.Bytes())
+	passOn(w, answer)
 }
 
 // askSigned has the signed merchant confirm a withdrawal. The answer without its signature must decide
@@ -103,14 +99,9 @@ func (d *Demo) askSigned(ctx context.Context) error {
 		decision = w.Decision
 	}
 	d.signedGot = string(decision)
-	unsigned := 0
-	for a, err := range d.api.AllAlarms(ctx, client.AlarmFilter{Kind: client.AlarmAnswerUnsigned}) {
-		if err != nil {
-			return err
-		}
-		if a.Merchant == signedID {
-			unsigned++
-		}
+	unsigned, err := d.alarms(ctx, client.AlarmFilter{Kind: client.AlarmAnswerUnsigned, Merchant: signedID})
+	if err != nil {
+		return err
 	}
 	d.check("an answer that lost its signature decides nothing, the signed one confirms", decision == countersign.DecisionConfirmed && unsigned == 1 && d.signed.stripped.Load() == 1,
 		fmt.Sprintf("%d alarms answer_unsigned; the other merchant is asked without signatures", unsigned))

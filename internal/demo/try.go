@@ -208,11 +208,7 @@ func (t *tap) wrap(key *envelope.Key, next http.Handler) http.Handler {
 		rec := httptest.NewRecorder()
 		next.ServeHTTP(rec, r)
 		t.seen = append(t.seen, reader.Read(body).String()+"decided    "+t.said())
-		for name, values := range rec.Header() {
-			w.Header()[name] = values
-		}
-		w.WriteHeader(rec.Code)
-		_, _ = w.Write(rec.Body.Bytes())
+		passOn(w, rec)
 	})
 }
 

@@ -187,7 +187,7 @@ func (d *Demo) execute(ctx context.Context) error {
 		}
 	}
 	d.check("one permit for each confirmed withdrawal, none for the others", one, fmt.Sprintf("%d released to the first of two executions", released))
-	foreign, err := d.foreignClaims(ctx)
+	foreign, err := d.alarms(ctx, client.AlarmFilter{Kind: client.AlarmForeignClaim})
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (d *Demo) wait(ctx context.Context) error {
 			}
 		}
 	}
-	return d.settled(ctx)
+	return d.settled(ctx, nil)
 }
 
 // end reports the outcome of every released withdrawal.
@@ -228,12 +228,12 @@ func (d *Demo) end(ctx context.Context) error {
 			return err
 		}
 	}
-	return d.settled(ctx)
+	return d.settled(ctx, nil)
 }
 
-// foreignClaims counts the alarms of executions that asked for another's permit.
-func (d *Demo) foreignClaims(ctx context.Context) (n int, err error) {
-	for _, err := range d.api.AllAlarms(ctx, client.AlarmFilter{Kind: client.AlarmForeignClaim}) {
+// alarms counts alarms of the service.
+func (d *Demo) alarms(ctx context.Context, f client.AlarmFilter) (n int, err error) {
+	for _, err := range d.api.AllAlarms(ctx, f) {
 		if err != nil {
 			return n, err
 		}
