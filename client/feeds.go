@@ -87,7 +87,7 @@ func (DepositMessage) Values() []DepositMessage {
 }
 
 // ForwardedDeposit is the body of the message that tells the merchant's application
-// of a deposit. docs/forwarding.md describes its headers and what to do with it.
+// of a deposit. docs/merchant.md describes its headers and what to do with it.
 type ForwardedDeposit struct {
 	Type      DepositMessage `json:"type" doc:"deposit.taken counts; deposit.held must not be credited before the event deposit.credited"`
 	Timestamp Time           `json:"timestamp" doc:"when the deposit was taken"`

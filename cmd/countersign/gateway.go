@@ -30,7 +30,7 @@ type gatewayCmd struct {
 	providerFlags
 	Learn             bool     `first:"" help:"Find out what the provider does: book nothing and keep every callback as refused. countersign provider show says which settings fit."`
 	Policy            string   `first:"" help:"TOML file of rules; without it exact orders are confirmed and nothing else." type:"path" placeholder:"FILE"`
-	ForwardURL        string   `first:"" name:"forward-url" help:"Post each deposit and event there, signed, until the answer is 2xx (docs/forwarding.md). http only on this machine; @FILE if its path is a secret." placeholder:"URL"`
+	ForwardURL        string   `first:"" name:"forward-url" help:"Post each deposit and event there, signed, until the answer is 2xx (docs/merchant.md). http only on this machine; @FILE if its path is a secret." placeholder:"URL"`
 	VerifyURL         string   `name:"verify-url" help:"The merchant's own check, asked before a deposit counts: yes, no or not yet (docs/verify.md)." placeholder:"URL"`
 	ServiceSigningKey []string `help:"Signing key of the service, which must have signed every callback: the text of the service's merchants show, in a file. Twice while it is replaced (docs/link.md)." placeholder:"FILE" sep:"none"`
 	PublicURL         string   `name:"public-url" help:"What the service has before the paths of callbacks, such as https://pay.example.com. Required with --service-signing-key." placeholder:"URL"`

@@ -324,7 +324,7 @@ func (c *chain) answer(secret string) http.HandlerFunc {
 	}
 }
 
-// signed checks a signature of Standard Webhooks (docs/forwarding.md).
+// signed checks a signature of Standard Webhooks (docs/merchant.md).
 func signed(secret, id, timestamp, signatures string, body []byte) bool {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(strings.TrimSpace(secret), "whsec_"))
 	at, err2 := strconv.ParseInt(timestamp, 10, 64)

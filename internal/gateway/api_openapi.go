@@ -42,6 +42,6 @@ var webhooks = []api.Webhook{
 }
 
 const forwardNotation = "The gateway posts it to --forward-url, signed as Standard Webhooks 1.0 says, until an answer has a status 2xx. " +
-	"The same message may come more than once, and messages come in any order; docs/forwarding.md says how to read them."
+	"The same message may come more than once, and messages come in any order; docs/merchant.md says how to read them."
 
 var forwardHeaders = api.SignedHeaders("deposit_ or event_ and the seq of the entry")

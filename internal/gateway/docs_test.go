@@ -17,14 +17,14 @@ import (
 )
 
 func forwardingPage(t *testing.T) string {
-	page, err := os.ReadFile("../../docs/forwarding.md")
+	page, err := os.ReadFile("../../docs/merchant.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(page)
 }
 
-// TestForwardingPage: docs/forwarding.md names every type of message.
+// TestForwardingPage: docs/merchant.md names every type of message.
 func TestForwardingPage(t *testing.T) {
 	page := forwardingPage(t)
 	var types []string
@@ -41,11 +41,11 @@ func TestForwardingPage(t *testing.T) {
 	}
 }
 
-// snippets run the functions of docs/forwarding.md: each program gets messages as
-// arguments, five each, and prints 1 or 0 for each.
+// snippets run the function of docs/merchant.md, in Go, and those of the files beside it: each
+// program gets messages as arguments, five each, and prints 1 or 0 for each.
 var snippets = []struct {
-	language, file, head, tail string
-	run                        []string
+	from, file, head, tail string
+	run                    []string
 }{
 	{"go", "main.go", `package main
 
@@ -70,34 +70,34 @@ func main() {
 }
 
 `, "", []string{"go", "run"}},
-	{"js", "verify.mjs", "", `
+	{"verify.mjs", "verify.mjs", "", `
 for (let a = process.argv.slice(2); a.length > 0; a = a.slice(5)) {
   process.stdout.write(verify(a[0], a[1], a[2], a[3], Buffer.from(a[4])) ? '1' : '0');
 }
 `, []string{"node"}},
-	{"python", "verify.py", "", `
+	{"verify.py", "verify.py", "", `
 import sys
 a = sys.argv[1:]
 while a:
     print(int(verify(*a[:4], a[4].encode())), end="")
     a = a[5:]
 `, []string{"python3"}},
-	{"php", "verify.php", "<?php\n", `
+	{"verify.php", "verify.php", "", `
 for ($a = array_slice($argv, 1); $a; $a = array_slice($a, 5)) {
     echo verify(...array_slice($a, 0, 5)) ? '1' : '0';
 }
 `, []string{"php"}},
-	{"java", "Main.java", "class Main {\n", `
+	{"Verify.java", "Main.java", `class Main {
     public static void main(String[] a) throws Exception {
         for (int i = 0; i < a.length; i += 5) {
-            System.out.print(verify(a[i], a[i + 1], a[i + 2], a[i + 3], a[i + 4].getBytes("UTF-8")) ? "1" : "0");
+            System.out.print(Verify.verify(a[i], a[i + 1], a[i + 2], a[i + 3], a[i + 4].getBytes("UTF-8")) ? "1" : "0");
         }
     }
 }
-`, []string{"java"}},
+`, "", []string{"java"}},
 }
 
-// TestForwardingSnippets runs the functions of the page on messages that the gateway
+// TestForwardingSnippets runs the functions of snippets on messages that the gateway
 // signed, and on others.
 func TestForwardingSnippets(t *testing.T) {
 	dbtest.NotRaced(t, "the snippets are processes of their own")
@@ -107,11 +107,15 @@ func TestForwardingSnippets(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range snippets {
-		t.Run(s.language, func(t *testing.T) {
-			_, rest, found := strings.Cut(page, "```"+s.language+"\n")
-			code, _, ended := strings.Cut(rest, "```")
-			if !found || !ended {
-				t.Fatal("the page has no such snippet")
+		t.Run(s.from, func(t *testing.T) {
+			_, rest, _ := strings.Cut(page, "```go\nfunc verify")
+			code, _, found := strings.Cut("func verify"+rest, "```")
+			if s.from != "go" {
+				text, err := os.ReadFile("../../docs/merchant/" + s.from)
+				code, found = string(text), err == nil
+			}
+			if !found {
+				t.Fatal("there is no such snippet")
 			}
 			if _, err := exec.LookPath(s.run[0]); err != nil {
 				if os.Getenv("CI") == "true" {

@@ -17,13 +17,9 @@ import (
 	"countersign/internal/db"
 )
 
-// TestFeedPage: the programs of docs/feed.md book each deposit once through a kill, a held one when a
+// TestFeedPage: the programs of docs/merchant that read feeds book each deposit once through a kill, a held one when a
 // person has credited it, and stop where only a person can say what to do.
 func TestFeedPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/feed.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for language, c := range map[string]struct {
 		program []string
 		books   func(dir string) []byte // lines of JSON or the printed rows, which name a seq each
@@ -58,23 +54,20 @@ for row in sqlite3.connect("books.db").execute("SELECT seq, amount FROM credits 
 				}
 				t.Skip("skipped: ", err)
 			}
-			_, after, _ := strings.Cut(string(page), "```"+language+"\n")
-			text, _, found := strings.Cut(after, "```")
-			if !found {
-				t.Fatalf("docs/feed.md has no %s", language)
+			program, err := filepath.Abs("../../docs/merchant/" + c.program[1])
+			if err != nil {
+				t.Fatal(err)
 			}
 			r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
 			app := r.withRole(r.client.url, client.RoleApp)
 			dir := t.TempDir()
-			for name, text := range map[string]string{c.program[1]: text, "app.token": app.token.Reveal() + "\n"} {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+			if err := os.WriteFile(filepath.Join(dir, "app.token"), []byte(app.token.Reveal()+"\n"), 0o600); err != nil {
+				t.Fatal(err)
 			}
 			var said bytes.Buffer
 			start := func() (kill func(), ended chan error) {
 				ctx, kill := context.WithCancel(t.Context())
-				p := exec.CommandContext(ctx, c.program[0], c.program[1])
+				p := exec.CommandContext(ctx, c.program[0], program)
 				p.Dir, p.Env, p.Stdout, p.Stderr = dir, append(os.Environ(), "GATEWAY_URL="+r.client.url), &said, &said
 				if err := p.Start(); err != nil {
 					t.Fatal(err)
