@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -135,21 +134,12 @@ const endlessBytes = 4 << 20
 func endless(s *session) {
 	s.advice = "Stop reading after 65,536 bytes, whether or not the length was announced."
 	q := s.attempt("a deposit, and "+strconv.Itoa(endlessBytes>>20)+" MiB of line ends behind it", s.deposit())
-	q.stream = io.MultiReader(bytes.NewReader(q.body), io.LimitReader(lineEnds{}, endlessBytes))
+	q.stream = bytes.NewReader(padded(q.body, len(q.body)+endlessBytes))
 	s.expect(q, 0)
 	r := s.send(q)
 	if r.err == nil || errors.Is(r.err, context.DeadlineExceeded) {
 		s.turnedAway(r, http.StatusRequestEntityTooLarge)
 	}
-}
-
-type lineEnds struct{}
-
-func (lineEnds) Read(b []byte) (int, error) {
-	for i := range b {
-		b[i] = '\n'
-	}
-	return len(b), nil
 }
 
 func emptyBody(s *session) {

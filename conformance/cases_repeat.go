@@ -22,13 +22,14 @@ func repeatCases() []Case {
 		{206, Must, "repeat/possible-duplicate", "Deposit identity, I2", "A deposit under suspicion of being told twice is answered with errCode 0 and kept.", nil,
 			pair(0, "txIndex", "-1")},
 		{208, Must, "repeat/other-amount", "Deposit identity, I1", "A known trackingId with another amount is refused with errCode 2002, and nothing changes.", nil,
-			contradiction("amount", `"2.51"`)},
+			contradiction("amount", `"2.5"`, `"2.51"`)},
 		{209, Must, "repeat/other-user", "Deposit identity, I1", "A known trackingId with another tenantUserId is refused with errCode 2002.", nil,
-			contradiction("tenantUserId", `"somebody-else"`)},
+			contradiction("tenantUserId", "", `"somebody-else"`)},
 		{210, Must, "repeat/other-address", "Deposit identity, I1", "A known trackingId with another toAddress is refused with errCode 2002.", nil,
-			contradiction("toAddress", `"0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a"`)},
+			contradiction("toAddress", "", `"0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a"`)},
 		{211, Must, "repeat/other-spelling", "Deposit identity, I3", "A deposit under suspicion in another spelling is answered with errCode 0 and recorded, not credited.", nil, respelt},
-		{212, Must, "repeat/other-amount-20th-digit", "Amounts, A2", "A known trackingId with an amount that differs in the 20th digit is refused with errCode 2002.", nil, lastDigit},
+		{212, Must, "repeat/other-amount-20th-digit", "Amounts, A2", "A known trackingId with an amount that differs in the 20th digit is refused with errCode 2002.", nil,
+			contradiction("amount", `"1234567890.1234567890"`, `"1234567890.1234567891"`)},
 	}
 }
 
@@ -93,26 +94,22 @@ func pair(effects int, members ...string) func(*session) {
 	}
 }
 
-const keepContent = "Keep what an accepted trackingId stood for. A repeat that says something else is refused with errCode 2002, and a person looks at it."
+const keepContent = "Keep what an accepted trackingId stood for. A repeat that says something else is refused with errCode 2002, and a person looks at it. " +
+	"Amounts are compared as exact decimals: as floating-point numbers two are equal that differ in the 18th digit or later."
 
-// contradiction posts a deposit, then the same trackingId with another value of a
-// member, then the deposit once more.
-func contradiction(name, value string) func(*session) {
+// contradiction is a case of a deposit in which a member has the value before ("": the usual one), then of the same
+// trackingId with the value after, then of the deposit once more.
+func contradiction(name, before, after string) func(*session) {
 	return func(s *session) {
 		m := s.deposit()
+		if before != "" {
+			m = m.set(name, before)
+		}
 		s.takes("a deposit", m)
 		s.advice = keepContent
-		s.judged(s.post("the same trackingId with another "+name, m.set(name, value)), countersign.CodeDetailsDiffer)
+		s.judged(s.post("the same trackingId with another "+name, m.set(name, after)), countersign.CodeDetailsDiffer)
 		s.takes("the deposit once more", m)
 	}
-}
-
-func lastDigit(s *session) {
-	m := s.deposit().set("amount", `"1234567890.1234567890"`)
-	s.takes("a deposit", m)
-	s.advice = "Compare amounts as exact decimals: two floating-point numbers are equal that differ in the 18th digit or later. " + keepContent
-	s.judged(s.post("the same trackingId with an amount that differs in the 20th digit", m.set("amount", `"1234567890.1234567891"`)), countersign.CodeDetailsDiffer)
-	s.takes("the deposit once more", m)
 }
 
 // respelt posts one transfer under several trackingIds, in several spellings.

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -69,11 +70,11 @@ const (
 	longest = 100 // deposits of a stream
 )
 
-// stream tells one deposit after another until the endpoint is gone.
+// stream is what became of deposits that were told one after another until the endpoint was gone.
 type stream struct {
-	accepted []request
-	messages []message // of accepted
-	open     []message // without an answer: told again later
+	accepted int
+	last     message // of accepted
+	open     message // without an answer: told again later
 }
 
 // restartAtWork kills the endpoint while deposits come, so that a kill can meet it between
@@ -81,24 +82,17 @@ type stream struct {
 func restartAtWork(s *session) {
 	for n := range kills {
 		all := s.killAtWork()
-		took := 0
-		for _, st := range all {
-			took += len(st.accepted)
-			for _, q := range st.accepted {
-				s.expect(q, 1)
-			}
-		}
-		if took == 0 {
+		if !slices.ContainsFunc(all, func(st stream) bool { return st.accepted > 0 }) {
 			fail("Accept deposits that come at the same time.", "none of the deposits before kill %d was accepted", n+1)
 		}
 		s.advice = keepFirst
 		s.credited()
 		for _, st := range all {
-			for _, m := range st.open {
-				s.takes("a deposit that was on its way during the kill, told again", m)
+			if st.open != nil {
+				s.takes("a deposit that was on its way during the kill, told again", st.open)
 			}
-			if last := len(st.messages) - 1; last >= 0 {
-				s.knows(st.messages[last])
+			if st.last != nil {
+				s.knows(st.last)
 			}
 		}
 		s.credited()
@@ -106,44 +100,40 @@ func restartAtWork(s *session) {
 	}
 }
 
-func (s *session) killAtWork() []*stream {
-	all := make([]*stream, streams)
-	begun := make(chan struct{}, streams)
+func (s *session) killAtWork() []stream {
+	all := make([]stream, streams)
 	stop := make(chan struct{})
-	var wg sync.WaitGroup
+	var begun, work sync.WaitGroup
+	begun.Add(streams)
 	for i := range all {
-		all[i] = &stream{}
-		wg.Go(func() { s.tell(all[i], begun, stop) })
+		work.Go(func() { s.tell(&all[i], sync.OnceFunc(begun.Done), stop) })
 	}
-	defer wg.Wait() // also where the restart fails
+	defer work.Wait() // also where the restart fails
 	stopped := sync.OnceFunc(func() { close(stop) })
 	defer stopped()
-	for range streams {
-		<-begun
-	}
+	begun.Wait()
 	s.restart()
 	stopped()
-	wg.Wait()
+	work.Wait()
 	return all
 }
 
-// tell fills st. It writes to begun once, when the first deposit has an answer or none came.
-func (s *session) tell(st *stream, begun chan<- struct{}, stop <-chan struct{}) {
-	once := sync.OnceFunc(func() { begun <- struct{}{} })
-	defer once()
+// tell fills st. It calls begun when the first deposit has an answer or none came.
+func (s *session) tell(st *stream, begun func(), stop <-chan struct{}) {
+	defer begun()
 	for n := range longest {
 		m := s.deposit()
 		q := s.attempt("a deposit during the kill", m)
 		q.quiet = true
 		r := s.send(q)
-		once()
-		switch {
-		case r.err == nil && r.status == http.StatusOK && r.parseErr == nil && r.response.ErrCode == countersign.CodeAccepted:
-			st.accepted, st.messages = append(st.accepted, q), append(st.messages, m)
-		default:
-			st.open = append(st.open, m)
+		begun()
+		if r.err != nil || r.status != http.StatusOK || r.parseErr != nil || r.response.ErrCode != countersign.CodeAccepted {
+			st.open = m
 			return
 		}
+		s.expect(q, 1)
+		st.accepted++
+		st.last = m
 		// The pauses grow, so that a kill that takes long to come meets deposits, too.
 		select {
 		case <-stop:

@@ -136,26 +136,24 @@ type rawKey struct {
 }
 
 func newRawKey(key *envelope.Key) (rawKey, error) {
-	if !key.HasPrivate() {
-		block, _ := pem.Decode(key.PublicPEM())
-		parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
-		if err != nil {
+	armoured, parse := key.PublicPEM(), x509.ParsePKIXPublicKey
+	if key.HasPrivate() {
+		var err error
+		if armoured, err = key.PrivatePEM(); err != nil {
 			return rawKey{}, err
 		}
-		p := parsed.(*rsa.PublicKey)
-		return rawKey{p.N, big.NewInt(int64(p.E)), key.Size(), 2}, nil
-	}
-	armoured, err := key.PrivatePEM()
-	if err != nil {
-		return rawKey{}, err
+		parse = x509.ParsePKCS8PrivateKey
 	}
 	block, _ := pem.Decode(armoured)
-	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	parsed, err := parse(block.Bytes)
 	if err != nil {
 		return rawKey{}, err
 	}
-	p := parsed.(*rsa.PrivateKey)
-	return rawKey{p.N, p.D, key.Size(), 1}, nil
+	if p, private := parsed.(*rsa.PrivateKey); private {
+		return rawKey{p.N, p.D, key.Size(), 1}, nil
+	}
+	p := parsed.(*rsa.PublicKey)
+	return rawKey{p.N, big.NewInt(int64(p.E)), key.Size(), 2}, nil
 }
 
 // block raises padded, k bytes below the modulus, to the exponent.

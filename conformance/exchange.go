@@ -271,8 +271,9 @@ func (s *session) showResponse(r *reply) string {
 		}
 		return s.show(r.body)
 	}
+	unknown := slices.DeleteFunc(slices.Sorted(maps.Keys(r.members)), func(name string) bool { return slices.Contains(responseMembers, name) })
 	var parts []string
-	for _, name := range responseMembers {
+	for _, name := range slices.Concat(responseMembers, unknown) {
 		raw, ok := r.members[name]
 		if !ok {
 			continue
@@ -289,12 +290,7 @@ func (s *session) showResponse(r *reply) string {
 		case name == "data" && isText && len(str) > 40:
 			parts = append(parts, fmt.Sprintf("data: %d characters", len(str)))
 		default:
-			parts = append(parts, name+": "+s.show(raw))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(r.members)) {
-		if !slices.Contains(responseMembers, name) {
-			parts = append(parts, s.show([]byte(name))+": "+s.show(r.members[name]))
+			parts = append(parts, s.show([]byte(name))+": "+s.show(raw))
 		}
 	}
 	return "{" + strings.Join(parts, ", ") + "}"

@@ -30,14 +30,11 @@ func (k *Checker) Run(ctx context.Context, report func(Result)) (Summary, error)
 		if k.cfg.Only != nil && !k.cfg.Only(c) {
 			continue
 		}
-		r, blind := k.runCase(ctx, c)
+		r := k.runCase(ctx, c, unseen)
 		if err := ctx.Err(); err != nil {
 			return sum, err // the case was cut short, so its result means nothing
 		}
 		sum.add(r)
-		for need := range blind {
-			unseen[need]++
-		}
 		sum.NotLookedAt = notLookedAt(unseen)
 		if k.cfg.Waits > 0 && k.slowest > k.cfg.Waits {
 			sum.Warning = fmt.Sprintf("an exchange took %v, and the service waits %v (its --exchange-timeout): it would take that for no answer",
@@ -83,15 +80,17 @@ func (k *Checker) session(ctx context.Context) *session {
 	return &session{Checker: k, ctx: ctx, publicKey: k.cfg.Key.PublicBase64(), effects: map[string]effect{}, blind: map[*Need]bool{}}
 }
 
-// runCase runs c. blind is what it could not look at.
-func (k *Checker) runCase(ctx context.Context, c Case) (res Result, blind map[*Need]bool) {
+// runCase runs c, and counts it in unseen for what it could not look at.
+func (k *Checker) runCase(ctx context.Context, c Case, unseen map[*Need]int) (res Result) {
 	s := k.session(ctx)
 	s.number = c.Number
 	res = Result{Case: c}
 	defer func() {
 		res.run = nil
 		res.Exchanges = s.exchanges
-		blind = s.blind
+		for need := range s.blind {
+			unseen[need]++
+		}
 		res.Note = strings.Join(s.notes, "; ")
 		switch v := recover().(type) {
 		case nil:
@@ -114,7 +113,7 @@ func (k *Checker) runCase(ctx context.Context, c Case) (res Result, blind map[*N
 	c.run(s)
 	s.advice = ""
 	s.checkEffects()
-	return res, s.blind
+	return res
 }
 
 // session is the run of one case.
