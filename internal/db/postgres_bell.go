@@ -3,7 +3,6 @@ package db
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -136,7 +134,7 @@ const (
 	listenAgain   = 100 * time.Millisecond
 	listenSlowest = time.Second
 	// listenCheck is how often the listening connection is tested, and how long it may
-	// take to answer. A broken connection does not report itself.
+	// take to answer.
 	listenCheck = 2 * time.Second
 )
 
@@ -144,7 +142,15 @@ const (
 func (b *bell) listen(ctx context.Context) {
 	said := false
 	for pause := listenAgain; ; pause = min(2*pause, listenSlowest) {
-		heard, err := b.connected(ctx)
+		heard, err := b.links.Listen(ctx, bellChannel, listenCheck, func() {
+			b.hub.wakeAll() // notifications may have been missed meanwhile
+			b.start()
+		}, func(n *pgconn.Notification) {
+			topic, sender, _ := strings.Cut(n.Payload, " ")
+			if t, err := strconv.Atoi(topic); err == nil && sender != b.self {
+				b.hub.wake(Topic(t))
+			}
+		})
 		b.start()
 		if ctx.Err() != nil {
 			return
@@ -164,48 +170,6 @@ func (b *bell) listen(ctx context.Context) {
 			return
 		}
 	}
-}
-
-func (b *bell) connected(ctx context.Context) (heard bool, err error) {
-	conn, err := b.links.Connect(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	if _, err := conn.Exec(ctx, `LISTEN `+bellChannel); err != nil {
-		return false, err
-	}
-	// Notifications may have been missed meanwhile.
-	b.hub.wakeAll()
-	b.start()
-	for {
-		n, err := b.next(ctx, conn)
-		switch {
-		case err != nil:
-			return true, err
-		case n == nil:
-			continue
-		}
-		topic, sender, _ := strings.Cut(n.Payload, " ")
-		if t, err := strconv.Atoi(topic); err == nil && sender != b.self {
-			b.hub.wake(Topic(t))
-		}
-	}
-}
-
-// next returns a notification, or nil if none came for a while and the connection
-// works.
-func (b *bell) next(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
-	wait, cancel := context.WithTimeout(ctx, listenCheck)
-	n, err := conn.WaitForNotification(wait)
-	cancel()
-	if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
-		return n, err
-	}
-	wait, cancel = context.WithTimeout(ctx, listenCheck)
-	defer cancel()
-	_, err = conn.Exec(wait, `LISTEN `+bellChannel) // repeating it is harmless
-	return nil, err
 }
 
 // sleep reports false where ctx ended first.

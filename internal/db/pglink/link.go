@@ -115,9 +115,6 @@ func (l *Links) BeforeConnect(_ context.Context, c *pgx.ConnConfig) error {
 	return nil
 }
 
-// Connect makes a connection outside the pool.
-func (l *Links) Connect(ctx context.Context) (*pgx.Conn, error) { return l.connect(ctx, true) }
-
 func (l *Links) connect(ctx context.Context, usedFirst bool) (*pgx.Conn, error) {
 	c := l.config.Copy()
 	l.prepare(c, usedFirst)
