@@ -30,7 +30,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/lab/dbtest":       {others: []string{"github.com/go-sql-driver/mysql", "github.com/google/go-cmp", "github.com/jackc/pgx/v5", "modernc.org/sqlite"}},
 	"countersign/internal/lab/dbtest/ready": {ours: []string{"countersign/internal/db", "countersign/internal/lab/dbtest"}, others: []string{"github.com/jackc/pgx/v5"}},
 	"countersign/internal/journal": {
-		ours:   []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/db", "countersign/internal/sheet"},
+		ours:   []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/db"},
 		others: []string{"golang.org/x/mod"},
 	},
 	"countersign/internal/outbox": {ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/journal", "countersign/internal/db"}},
@@ -81,8 +81,7 @@ var house = map[string]struct{ ours, others []string }{
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/merchant/sqlinbox"}, others: []string{"modernc.org/sqlite"},
 	},
 	"countersign/examples/verify-ethereum": {ours: []string{"countersign", "countersign/merchant"}},
-	"countersign/internal/sheet":           {},
-	"countersign/internal/console":         {ours: []string{"countersign", "countersign/client", "countersign/internal/bodies", "countersign/internal/sheet"}},
+	"countersign/internal/console":         {ours: []string{"countersign", "countersign/client", "countersign/internal/bodies"}},
 	"countersign/internal/daemon": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/journal", "countersign/internal/bodies",
 			"countersign/internal/book", "countersign/internal/console", "countersign/internal/api", "countersign/internal/db", "countersign/internal/dispatch",
@@ -105,7 +104,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/cmd/countersign": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/countersigntest", "countersign/merchant", "countersign/internal/admin", "countersign/internal/journal",
 			"countersign/internal/api", "countersign/internal/bench", "countersign/internal/daemon", "countersign/internal/demo", "countersign/internal/gateway", "countersign/internal/policy",
-			"countersign/internal/learn", "countersign/internal/reconcile", "countersign/internal/relay", "countersign/internal/sheet", "countersign/internal/signed"},
+			"countersign/internal/learn", "countersign/internal/reconcile", "countersign/internal/relay", "countersign/internal/signed"},
 		others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml"},
 	},
 }

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
-
-	"countersign/internal/sheet"
 )
 
 // listFlags are those of every list.
@@ -155,7 +153,7 @@ func textOf(e map[string]any, path string) string {
 
 // cell returns the text of a cell, with a dash for nothing: on one line, and without what a
 // terminal would act on.
-func cell(text string) string { return cmp.Or(sheet.Printable(text), "-") }
+func cell(text string) string { return cmp.Or(onTerminal(text), "-") }
 
 // writeTable writes rows with their columns one below the other.
 func writeTable(w io.Writer, rows [][]string) error {
@@ -179,6 +177,6 @@ func printJSON(w io.Writer, v any, indent string) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	_, err := w.Write(sheet.PrintableJSON(b.Bytes()))
+	_, err := w.Write(jsonOnTerminal(b.Bytes()))
 	return err
 }

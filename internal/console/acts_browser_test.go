@@ -195,13 +195,13 @@ func TestServiceActs(t *testing.T) {
 			time.Sleep(300 * time.Millisecond)
 			b.click("a[href^='/console/resend']")
 			for range 20 { // while it is being sent it does not match
-				if strings.Contains(b.page(), "Callbacks that match: 1.") {
+				if strings.Contains(b.page(), "1 callback matches.") {
 					break
 				}
 				time.Sleep(200 * time.Millisecond)
 				b.do(chromedp.Reload())
 			}
-			b.shows("Callbacks that match: 1.")
+			b.shows("1 callback matches.")
 			b.click("button.danger")
 			b.shows("All that matched are due now.")
 		},

@@ -154,7 +154,7 @@ func (v *visit) alarmsToAck() error {
 		return err
 	}
 	page := bulkPage{Title: "Acknowledge all that match", Post: "/console/alarms/ack", Back: "/console/alarms",
-		Count: dry.Count, What: "Open alarms", Button: "Acknowledge", Note: "What was found or done",
+		Count: dry.Count, What: "open alarm", Button: "Acknowledge", Note: "What was found or done",
 		Says: "What was raised since this page was shown stays open, and what is raised later opens anew.",
 		None: "No open alarm matches."}
 	for _, k := range slices.Sorted(maps.Keys(dry.Kinds)) {

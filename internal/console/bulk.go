@@ -17,7 +17,7 @@ type bulkPage struct {
 	Post, Back string       // where the form and the list are
 	Count      int64
 	Tally      []stateCount // of the count
-	What       string       // what is counted, as the beginning of a sentence
+	What       string       // one of what is counted
 	Says       string       // what the act does to them
 	None       string       // why there may be none
 	Button     string

@@ -34,24 +34,11 @@ var addressesList = &list[client.AddressFilter, client.AddressPage]{
 	},
 }
 
-// addressPage is one address.
-type addressPage struct {
-	client.AddressEntry
-	Names map[string]string // of tokens
-	Task  *taskView
-}
-
 func (v *visit) address() error {
 	a, err := v.gateway.Address(v.r.Context(), v.seq())
 	if err != nil {
 		return err
 	}
-	page := addressPage{AddressEntry: a}
-	if page.Names, err = v.names(); err != nil {
-		return err
-	}
-	if page.Task, err = v.taskOf(client.TaskAddress, strconv.FormatInt(a.Seq, 10)); err != nil {
-		return err
-	}
-	return v.render("address", "Address of "+a.TenantUserID, page)
+	task := client.TaskID(client.TaskAddress, strconv.FormatInt(a.Seq, 10))
+	return v.thing("address", "Address of "+a.TenantUserID, task, a, nil)
 }

@@ -52,14 +52,6 @@ var depositsList = &list[client.DepositSearch, client.DepositsPage]{
 	},
 }
 
-// depositPage is one deposit, with its task if it was held.
-type depositPage struct {
-	client.DepositEntry
-	Callbacks []inboxRow
-	Names     map[string]string // of tokens
-	Task      *taskView
-}
-
 // inboxRow is a callback of the inbox, with its errCode once it is settled.
 type inboxRow struct {
 	client.InboxEntry
@@ -85,24 +77,41 @@ func (v *visit) seq() int64 {
 }
 
 func (v *visit) deposit() error {
-	ctx := v.r.Context()
-	d, err := v.gateway.Deposit(ctx, v.seq())
+	d, err := v.gateway.Deposit(v.r.Context(), v.seq())
 	if err != nil {
 		return err
 	}
-	page := depositPage{DepositEntry: d}
-	if page.Names, err = v.names(); err != nil {
+	return v.thing("deposit", "Deposit "+d.TrackingID, client.DepositTask(d.Seq), d,
+		&client.InboxFilter{Type: countersign.TypeDeposited, ID: d.TrackingID})
+}
+
+// thingView is the page of one thing of the gateway that a person may have to decide on.
+type thingView struct {
+	Thing     any
+	Names     map[string]string // of tokens
+	Task      *taskView
+	Callbacks []inboxRow // about it, the oldest first
+}
+
+// thingView reads what the pages of such things have in common: the task, and the callbacks that
+// about selects.
+func (v *visit) thingView(task string, thing any, about *client.InboxFilter) (view thingView, err error) {
+	view.Thing = thing
+	if view.Names, err = v.names(); err != nil {
+		return view, err
+	}
+	if view.Task, err = v.taskOf(task); err != nil || about == nil || !v.may("callbacks") {
+		return view, err
+	}
+	found, err := v.gateway.Callbacks(v.r.Context(), *about, client.PageOptions{Limit: pageSize})
+	view.Callbacks = inboxRows(found.Callbacks)
+	return view, err
+}
+
+func (v *visit) thing(name, title, task string, thing any, about *client.InboxFilter) error {
+	view, err := v.thingView(task, thing, about)
+	if err != nil {
 		return err
 	}
-	if page.Task, err = v.taskOf(client.TaskDeposit, strconv.FormatInt(d.Seq, 10)); err != nil {
-		return err
-	}
-	if v.may("callbacks") {
-		found, err := v.gateway.Callbacks(ctx, client.InboxFilter{Type: countersign.TypeDeposited, ID: d.TrackingID}, client.PageOptions{Limit: pageSize})
-		if err != nil {
-			return err
-		}
-		page.Callbacks = inboxRows(found.Callbacks)
-	}
-	return v.render("deposit", "Deposit "+d.TrackingID, page)
+	return v.render(name, title, view)
 }

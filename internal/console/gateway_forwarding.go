@@ -1,6 +1,8 @@
 package console
 
 import (
+	"context"
+
 	"countersign/client"
 )
 
@@ -9,9 +11,18 @@ var forwardingSection = section{
 	nav: navItem{"/console/forwarding", "Forwarding", "forwarding"},
 	pages: []page{
 		{"GET /console/forwarding", (*visit).forwarding},
-		{"POST /console/forwarding/retry", (*visit).forwardRetryAll},
-		{"POST /console/forwarding/{id}/retry", (*visit).forwardRetry},
-		{"POST /console/forwarding/{id}/skip", (*visit).forwardSkip},
+		{"POST /console/forwarding/retry", post("/console/forwarding", "sent-again",
+			func(ctx context.Context, v *visit, _ string) (client.RetriedForwards, error) {
+				return v.gateway.RetryForwards(ctx)
+			})},
+		{"POST /console/forwarding/{id}/retry", post("/console/forwarding", "sent-again",
+			func(ctx context.Context, v *visit, id string) (client.Forward, error) {
+				return v.gateway.RetryForward(ctx, id)
+			})},
+		{"POST /console/forwarding/{id}/skip", post("/console/forwarding?state=skipped", "skipped",
+			func(ctx context.Context, v *visit, id string) (client.Forward, error) {
+				return v.gateway.SkipForward(ctx, id, v.form("reason"))
+			})},
 	},
 	notices: map[string]string{
 		"sent-again": "Due now.",
@@ -52,25 +63,4 @@ func (v *visit) forwarding() error {
 		return err
 	}
 	return v.render("forwarding", "Forwarding", page)
-}
-
-func (v *visit) forwardRetryAll() error {
-	if _, err := v.gateway.RetryForwards(v.r.Context()); err != nil {
-		return err
-	}
-	return v.done("/console/forwarding", "sent-again")
-}
-
-func (v *visit) forwardRetry() error {
-	if _, err := v.gateway.RetryForward(v.r.Context(), v.r.PathValue("id")); err != nil {
-		return err
-	}
-	return v.done("/console/forwarding", "sent-again")
-}
-
-func (v *visit) forwardSkip() error {
-	if _, err := v.gateway.SkipForward(v.r.Context(), v.r.PathValue("id"), v.form("reason")); err != nil {
-		return err
-	}
-	return v.done("/console/forwarding?state=skipped", "skipped")
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"net/url"
 
@@ -13,7 +14,10 @@ var ordersSection = section{
 	lists: []lister{ordersList},
 	pages: []page{
 		{"GET /console/orders/{id}", (*visit).order},
-		{"POST /console/orders/{id}/cancel", (*visit).orderCancel},
+		{"POST /console/orders/{id}/cancel", post("/console/orders/{id}", "cancelled-order",
+			func(ctx context.Context, v *visit, id string) (client.Order, error) {
+				return v.gateway.CancelOrder(ctx, id, v.form("reason"))
+			})},
 	},
 	notices: map[string]string{
 		"cancelled-order": "Cancelled. The service is told so when it asks.",
@@ -80,14 +84,12 @@ func (v *visit) nextPage(cursor *string, rows int, at listSpan, fields ...string
 // orderPage is one order: what a person needs to decide on it, and its story.
 type orderPage struct {
 	client.Order
+	thingView
 	Ruling    *client.OrderRuling // nil: the session's token may not see it
-	Names     map[string]string   // of tokens
 	Address   history             // of orders to the same address
 	User      history             // of the user's other orders
-	Callbacks []inboxRow          // about it, the oldest first
 	Undecided bool
 	Stopped   bool // nothing is decided until a restore is reconciled
-	Task      *taskView
 	Values    map[string]string
 }
 
@@ -130,7 +132,8 @@ func (v *visit) order() error {
 	case client.OrderOpen, client.OrderHeld, client.OrderApproved:
 		page.Undecided = true
 	}
-	if page.Names, err = v.names(); err != nil {
+	task := client.TaskID(restoredOr(o.Restored, client.TaskOrder), id)
+	if page.thingView, err = v.thingView(task, o, &client.InboxFilter{CallBackID: id}); err != nil {
 		return err
 	}
 	if v.may("orderRuling") && o.State != client.OrderUnknown {
@@ -145,21 +148,11 @@ func (v *visit) order() error {
 			return err
 		}
 	}
-	if page.Task, err = v.taskOf(restoredOr(o.Restored, client.TaskOrder), id); err != nil {
-		return err
-	}
 	if page.Address, err = v.history(client.OrderFilter{Address: o.Address}, o); err != nil {
 		return err
 	}
 	if page.User, err = v.history(client.OrderFilter{TenantUserID: o.TenantUserID}, o); err != nil {
 		return err
-	}
-	if v.may("callbacks") {
-		found, err := v.gateway.Callbacks(ctx, client.InboxFilter{CallBackID: id}, client.PageOptions{Limit: pageSize})
-		if err != nil {
-			return err
-		}
-		page.Callbacks = inboxRows(found.Callbacks)
 	}
 	return v.render("order", "Order "+id, page)
 }
@@ -171,12 +164,4 @@ func (v *visit) unreconciled() (bool, error) {
 	}
 	e, err := v.api.Epoch(v.r.Context())
 	return e.Open, err
-}
-
-func (v *visit) orderCancel() error {
-	id := v.r.PathValue("id")
-	if _, err := v.gateway.CancelOrder(v.r.Context(), id, v.form("reason")); err != nil {
-		return err
-	}
-	return v.done("/console/orders/"+url.PathEscape(id), "cancelled-order")
 }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"countersign/client"
@@ -15,8 +16,14 @@ var merchantsSection = section{
 		{"GET /console/merchants/new", (*visit).merchantNew},
 		{"POST /console/merchants/new", (*visit).merchantMake},
 		{"GET /console/merchants/{id}", (*visit).merchant},
-		{"POST /console/merchants/{id}/pause", (*visit).merchantPause},
-		{"POST /console/merchants/{id}/resume", (*visit).merchantResume},
+		{"POST /console/merchants/{id}/pause", post("/console/merchants/{id}", "paused",
+			func(ctx context.Context, v *visit, id string) (client.Merchant, error) {
+				return v.service.PauseMerchant(ctx, id, v.form("reason"))
+			})},
+		{"POST /console/merchants/{id}/resume", post("/console/merchants/{id}", "resumed",
+			func(ctx context.Context, v *visit, id string) (client.Merchant, error) {
+				return v.service.ResumeMerchant(ctx, id, client.Resume{Resend: v.form("resend") != ""})
+			})},
 		{"GET /console/merchants/{id}/change", (*visit).merchantEdit},
 		{"POST /console/merchants/{id}/change", (*visit).merchantChange},
 		{"POST /console/merchants/{id}/keys", (*visit).merchantKeys},
@@ -192,22 +199,6 @@ func (v *visit) merchant() error {
 }
 
 func merchantPath(id string) string { return "/console/merchants/" + id }
-
-func (v *visit) merchantPause() error {
-	id := v.r.PathValue("id")
-	if _, err := v.service.PauseMerchant(v.r.Context(), id, v.form("reason")); err != nil {
-		return err
-	}
-	return v.done(merchantPath(id), "paused")
-}
-
-func (v *visit) merchantResume() error {
-	id := v.r.PathValue("id")
-	if _, err := v.service.ResumeMerchant(v.r.Context(), id, client.Resume{Resend: v.form("resend") != ""}); err != nil {
-		return err
-	}
-	return v.done(merchantPath(id), "resumed")
-}
 
 func (v *visit) merchantDelete() error {
 	id := v.r.PathValue("id")

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"countersign/client"
 )
 
@@ -10,7 +11,10 @@ var withdrawalsSection = section{
 	lists: []lister{withdrawalsList},
 	pages: []page{
 		{"GET /console/withdrawals/{id}", (*visit).withdrawal},
-		{"POST /console/withdrawals/{id}/cancel", (*visit).withdrawalCancel},
+		{"POST /console/withdrawals/{id}/cancel", post("/console/withdrawals/{id}", "cancelled",
+			func(ctx context.Context, v *visit, id string) (client.Withdrawal, error) {
+				return v.service.CancelWithdrawal(ctx, id)
+			})},
 		{"POST /console/withdrawals/{id}/block", (*visit).withdrawalBlock},
 	},
 	notices: map[string]string{
@@ -94,7 +98,7 @@ func (v *visit) withdrawalPage() (page withdrawalPage, err error) {
 			return page, err
 		}
 	}
-	if page.Task, err = v.taskOf(restoredOr(w.Restored, client.TaskRelease), w.ID); err != nil {
+	if page.Task, err = v.taskOf(client.TaskID(restoredOr(w.Restored, client.TaskRelease), w.ID)); err != nil {
 		return page, err
 	}
 	if page.Answers, err = v.answers(w); err != nil {
@@ -133,14 +137,6 @@ func (v *visit) withdrawal() error {
 		return err
 	}
 	return v.render("withdrawal", "Withdrawal "+page.CallBackID, page)
-}
-
-func (v *visit) withdrawalCancel() error {
-	id := v.r.PathValue("id")
-	if _, err := v.service.CancelWithdrawal(v.r.Context(), id); err != nil {
-		return err
-	}
-	return v.done("/console/withdrawals/"+id, "cancelled")
 }
 
 func (v *visit) withdrawalBlock() error {

@@ -77,12 +77,12 @@ func (t taskView) Compared() bool {
 // MayDo reports whether the session's token may do what a verb says.
 func (t taskView) MayDo(verb string) bool { return slices.Contains(t.May, verb) }
 
-// taskOf reads the task about the thing of a page; nil: there is none, or it may not be seen.
-func (v *visit) taskOf(kind client.TaskKind, about string) (*taskView, error) {
+// taskOf reads the task of the thing of a page; nil: there is none, or it may not be seen.
+func (v *visit) taskOf(id string) (*taskView, error) {
 	if !v.may("task") {
 		return nil, nil
 	}
-	t, err := v.api.Task(v.r.Context(), client.TaskID(kind, about))
+	t, err := v.api.Task(v.r.Context(), id)
 	if errors.Is(err, client.ErrNotFound) {
 		return nil, nil
 	}

@@ -133,6 +133,18 @@ func (v *visit) done(to, did string) error {
 	return nil
 }
 
+// post returns the handler of a form that does one thing to what {id} of the path names. The browser
+// then goes to the page at to, which may have {id} too.
+func post[T any](to, notice string, do func(ctx context.Context, v *visit, id string) (T, error)) func(*visit) error {
+	return func(v *visit) error {
+		id := v.r.PathValue("id")
+		if _, err := do(v.r.Context(), v, id); err != nil {
+			return err
+		}
+		return v.done(strings.ReplaceAll(to, "{id}", url.PathEscape(id)), notice)
+	}
+}
+
 // elsewhere leads a token that may not see the first page to one that it may see.
 func (v *visit) elsewhere() error {
 	for _, part := range v.c.end.sections {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 
 	"countersign"
 	"countersign/client"
@@ -372,9 +373,9 @@ func (a *server) refusedTasks() tasks.Kind {
 
 func (a *server) refusedTask(look *tasks.Look, r book.Refused) (tasks.Listed, error) {
 	t := decided(look, client.TaskRefused, r.Seq, refusedStates[r.State], r.First, r.Decided, r.DecidedBy, r.Note)
-	t.Title = "refused: " + string(r.Reason)
+	t.Title = "refused: " + strings.ReplaceAll(string(r.Reason), "_", " ")
 	if r.Type != 0 {
-		t.Title = r.Type.Words() + ", refused: " + string(r.Reason)
+		t.Title = r.Type.Words() + ", " + t.Title
 	}
 	t.Why = r.Reason.Means()
 	if r.Type == countersign.TypeRequestWithdraw {

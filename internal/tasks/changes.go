@@ -1,9 +1,10 @@
 package tasks
 
 import (
-	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"countersign/client"
 	"countersign/internal/api"
@@ -67,10 +68,22 @@ func OfChanges(k *api.Changes) Kind {
 	return kind
 }
 
+// changeTitle returns in one line what a change would do.
+func changeTitle(c client.ChangeEntry, members []string) string {
+	switch c.Kind {
+	case client.ChangeToken:
+		return fmt.Sprintf("new token %s, role %s", c.After["name"], c.After["role"])
+	case client.ChangeRevoke:
+		return fmt.Sprintf("end of token %s, role %s", c.Before["name"], c.Before["role"])
+	case client.ChangeDelete:
+		return "end of merchant " + c.Merchant
+	}
+	return fmt.Sprintf("%s: %s", c.Merchant, strings.Join(members, ", "))
+}
+
 func changeTask(look *Look, k *api.Changes, c client.ChangeEntry) (client.Task, error) {
 	t := New(client.TaskChange, c.ID, changeStates[c.State], db.Millis(c.Proposed))
 	t.Merchant, t.Decided, t.Due = c.Merchant, c.Decided, c.TakesEffect
-	t.Title = string(c.Kind) + " of " + cmp.Or(c.Merchant, c.Token)
 	t.Why = c.Reason
 	if t.State == client.TaskOpen && c.Stale != "" {
 		t.State, t.Why = client.TaskStale, c.Stale
@@ -82,6 +95,7 @@ func changeTask(look *Look, k *api.Changes, c client.ChangeEntry) (client.Task, 
 		}
 	}
 	slices.Sort(members)
+	t.Title = changeTitle(c, members)
 	for _, name := range members {
 		t.Content = append(t.Content, client.TaskMember{Name: name, Value: c.After[name], Beside: c.Before[name]})
 	}

@@ -1,4 +1,4 @@
-package sheet
+package main
 
 import (
 	"fmt"
@@ -8,29 +8,26 @@ import (
 	"unicode/utf8"
 )
 
-// Printable escapes what a terminal would act on or not show: control characters of both sets
+// onTerminal escapes what a terminal would act on or not show: control characters of both sets
 // (ESC and DEL among them), marks that turn the direction of the text, characters of no width,
 // spaces that look like another one, and bytes that are not UTF-8. Everything that others wrote
-// and a person reads goes through it. The escapes are those of JSON strings, and Printable leaves
+// and a person reads goes through it. The escapes are those of JSON strings, and onTerminal leaves
 // them as they are when it sees them again.
-func Printable(text string) string {
-	if strings.IndexFunc(text, hidden) < 0 {
-		return text
-	}
-	return escaped(text, hidden)
+func onTerminal(text string) string {
+	return escaped(text, unseen)
 }
 
-// PrintableJSON does the same to a text of JSON, whose values stay equal: below DEL only a
+// jsonOnTerminal does the same to a text of JSON, whose values stay equal: below DEL only a
 // line's end and a tab can be in it, and they are of its layout.
-func PrintableJSON(text []byte) []byte {
-	return []byte(escaped(string(text), func(r rune) bool { return r > '~' && r != utf8.RuneError && hidden(r) }))
+func jsonOnTerminal(text []byte) []byte {
+	return []byte(escaped(string(text), func(r rune) bool { return r > '~' && r != utf8.RuneError && unseen(r) }))
 }
 
-func escaped(text string, hidden func(rune) bool) string {
+func escaped(text string, escape func(rune) bool) string {
 	var b strings.Builder
 	for i, r := range text {
 		switch {
-		case !hidden(r):
+		case !escape(r):
 			b.WriteRune(r)
 		case r == utf8.RuneError:
 			fmt.Fprintf(&b, `\x%02x`, text[i])
@@ -44,8 +41,8 @@ func escaped(text string, hidden func(rune) bool) string {
 	return b.String()
 }
 
-// hidden reports whether a character is not shown as what it is. unicode.IsPrint takes some that
+// unseen reports whether a character is not shown as what it is. unicode.IsPrint takes some that
 // have no width for letters and marks.
-func hidden(r rune) bool {
+func unseen(r rune) bool {
 	return !unicode.IsPrint(r) || r == utf8.RuneError || r == '\u2800' || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }

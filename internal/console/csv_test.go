@@ -1,0 +1,79 @@
+package console
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"countersign"
+	"countersign/client"
+)
+
+type inner struct {
+	Amount countersign.Amount `json:"amount"`
+	Note   string             `json:"note,omitempty"`
+}
+
+type Embedded struct {
+	Name string `json:"name"`
+}
+
+type entry struct {
+	ID string `json:"id"`
+	Embedded
+	At     client.Time       `json:"at,omitzero"`
+	Inner  *inner            `json:"inner,omitempty"`
+	N      int64             `json:"n"`
+	Labels map[string]string `json:"labels,omitempty"`
+	List   []string          `json:"list"`
+	On     bool              `json:"on"`
+	hidden string
+	Out    string `json:"-"`
+}
+
+// TestColumns: the columns are the members in their order, and what comes out is what went in.
+func TestColumns(t *testing.T) {
+	cols := columns(reflect.TypeFor[entry](), "", nil)
+	want := []string{"id", "name", "at", "inner.amount", "inner.note", "n", "labels", "list", "on"}
+	if !slices.Equal(cols, want) {
+		t.Fatalf("columns %q, want %q", cols, want)
+	}
+	a, err := countersign.ParseAmount("123456789012345678901.987654321098765432")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := [][]string{cols}
+	for _, e := range []entry{
+		{ID: "a,\"b\"\nc", Embedded: Embedded{"ü"}, At: 1, Inner: &inner{Amount: a, Note: "=1+1"}, N: -1, Labels: map[string]string{"k": "=v"}, List: []string{"x", "y"}, On: true, hidden: "h", Out: "o"},
+		{ID: "+1", N: 9007199254740993},
+	} {
+		row, err := cells(e, cols)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, row)
+	}
+	wantRows := [][]string{want,
+		{"a,\"b\"\nc", "ü", "1970-01-01T00:00:00.001Z", a.String(), "'=1+1", "-1", `{"k":"=v"}`, `["x","y"]`, "true"},
+		{"'+1", "", "", "", "", "9007199254740993", "", "", "false"}}
+	if !reflect.DeepEqual(rows, wantRows) {
+		t.Errorf("rows %q\nwant %q", rows, wantRows)
+	}
+	if _, err := cells([]int{1}, cols); err == nil {
+		t.Error("an array was taken for an entry")
+	}
+}
+
+// TestHarmless: no text begins as a formula does.
+func TestHarmless(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "a": "a", "1": "1", "'=1": "'=1", "a=1": "a=1", "0xabc": "0xabc",
+		"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@SUM(1)": "'@SUM(1)", "\tx": "'\tx", "\rx": "'\rx", "\nx": "'\nx",
+		" =1": "' =1", "\u200b=1": "'\u200b=1", "\ufeff=1": "'\ufeff=1", "＝1": "'＝1", "\u00a0@x": "'\u00a0@x", "=": "'=",
+		"a;=1": "a;'=1", "a|+1|-2": "a|'+1|'-2", "a\t@x": "a\t'@x", "a\n =1": "a\n' =1", "a;\"=1\"": "a;'\"=1\"", "a;b|c\td": "a;b|c\td", "a;": "a;", ";=": ";'=", "a;\u200b＝1": "a;'\u200b＝1",
+	} {
+		if got := harmless(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
