@@ -8,12 +8,11 @@ import (
 // SameAddress reports whether a and b are spellings of one address: AddressKey is the same.
 func SameAddress(a, b string) bool { return AddressKey(a) == AddressKey(b) }
 
-// AddressKey returns one text for all spellings of the bytes of an address (PROTOCOL.md,
-// Addresses). It is for what decides: the content of callbacks, an order against its
-// answer, lists that allow. Two spellings get the same key only if both say the same
-// bytes, whose checksum is right where the form has one. A text in no known form is its
-// own key, so a query such as ?memo=1 behind an address makes it another one; FoldAddress
-// is for what suspects.
+// AddressKey returns one text for all spellings of the bytes of an address (PROTOCOL.md, A5). Use it
+// where money is decided: the content of callbacks, an order against its answer, lists that allow. Two
+// spellings have the same key only if both say the same bytes and the checksum, where the form has
+// one, is right. A text in no known form is its own key, so a query such as ?memo=1 makes it another
+// address. For suspicion use FoldAddress.
 func AddressKey(address string) string {
 	key, _ := addressKey(address)
 	return key
@@ -26,10 +25,10 @@ func KnownAddress(address string) bool {
 	return known
 }
 
-// FoldAddress returns one text for all spellings of an address that may be meant to be the
-// same. It is for what suspects: possible duplicates, lists that deny. Beyond AddressKey it
-// leaves out characters that nobody sees, schemes, queries and the case of letters, so two
-// addresses with one fold may still be two.
+// FoldAddress returns one text for all spellings that may be meant to be one address (PROTOCOL.md,
+// I3). Use it where something is only suspected or forbidden: possible duplicates, lists that deny.
+// Beyond AddressKey it leaves out characters that nobody sees, schemes, queries and the case of
+// letters, so two addresses with one fold may still be two.
 func FoldAddress(address string) string { return foldText(address, addressKey) }
 
 // scheme is what stands before an address or a transaction in a URI or a CAIP-10 account.

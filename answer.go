@@ -5,14 +5,14 @@ import "fmt"
 // Answer is the plaintext of the data of a response (PROTOCOL.md, Answers): a
 // DepositAnswer, WithdrawalAnswer or NoticeAnswer. Callback.Accept makes it.
 type Answer interface {
-	// AnswerType is the number in the member "type".
+	// AnswerType returns the number in the member "type".
 	AnswerType() Type
-	// UUID is the requestUUID of the attempt that is answered.
+	// UUID returns the requestUUID of the attempt that is answered.
 	UUID() string
-	// Shortest has only the members that the service needs, for an answer that
-	// would not fit into a response.
+	// Shortest returns the answer with only the members that the service
+	// needs, for one that would not fit into a response.
 	Shortest() Answer
-	// Marshal gives the canonical bytes. It fails with a *MemberError if a
+	// Marshal returns the canonical bytes. The error is a *MemberError if a
 	// member breaks its rule.
 	Marshal() ([]byte, error)
 }

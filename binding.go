@@ -25,7 +25,7 @@ const (
 	BindingHolds                 // made from exactly these bytes
 )
 
-// String names b for logs and explanations.
+// String returns the name of b for logs and explanations.
 func (b Binding) String() string {
 	switch b {
 	case BindingBroken:
@@ -38,7 +38,7 @@ func (b Binding) String() string {
 
 // Bind returns a copy of plaintext with a new requestUUID, and that requestUUID. The
 // requestUUID is made from random and from all other bytes of plaintext
-// (PROTOCOL.md, B1). plaintext is what Marshal gives for a message whose
+// (PROTOCOL.md, B1). plaintext is what Marshal returns for a message whose
 // RequestUUID is UnboundUUID; random must be new for every attempt. Bind fails
 // with a *MemberError if plaintext is malformed or its requestUUID is not 36
 // printable ASCII characters without escapes.
@@ -54,7 +54,7 @@ func Bind(plaintext []byte, random [6]byte) (bound []byte, requestUUID string, e
 	return bound, string(id[:]), nil
 }
 
-// CheckBinding says whether plaintext is, byte for byte, what its sender bound
+// CheckBinding reports whether plaintext is, byte for byte, what its sender bound
 // (PROTOCOL.md, B3). A merchant whose service binds must refuse everything but
 // BindingHolds. BindingAbsent and BindingBroken prove equally little; they differ
 // for the people who look for the cause.

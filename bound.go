@@ -14,7 +14,7 @@ var detailNames = [...]string{"address", "chainName", "symbol", "amount"}
 // to its callBackId or its requestUUID by the blocks that they came in
 // (PROTOCOL.md, Decision, D7): each of address, chainName, symbol and amount lies
 // whole in one block, and that block also holds the whole of callBackId or of
-// requestUUID. blocks are the lengths that envelope.OpenBlocks gives.
+// requestUUID. blocks are the lengths that envelope.OpenBlocks returns.
 //
 // A member that an edge cuts does not count, even where both of its blocks name the
 // withdrawal: the halves may come from two answers between which the order changed, and
@@ -85,10 +85,10 @@ func wholeIn(obj *strictjson.Object, name string, blocks []int) (block int, ok b
 
 // MarshalBlocks returns the bytes of a for a sealer that cuts them into chunks of
 // chunk bytes, and whether DetailsBound will hold for them. Where it holds for the
-// canonical bytes it gives those. Otherwise it changes the order of the members
+// canonical bytes it returns those. Otherwise it changes the order of the members
 // and puts spaces before some of them, so that it holds in as few blocks as
 // possible (PROTOCOL.md, Answers, R7). Where members are too long for that, it
-// gives the canonical bytes and false. Errors are those of Marshal.
+// returns the canonical bytes and false. Errors are those of Marshal.
 func (a WithdrawalAnswer) MarshalBlocks(chunk int) (b []byte, bound bool, err error) {
 	canonical, err := a.Marshal()
 	if err != nil || chunk <= 0 {

@@ -6,47 +6,47 @@ import "fmt"
 // read (PROTOCOL.md, HTTP).
 const MaxMessage = 64 << 10
 
-// MaxAnswer is the largest plaintext of an answer, in bytes, to a request whose
-// plaintext has that many (PROTOCOL.md, Answers, R9). An answer repeats members of its
-// request, perhaps with three times the bytes, as escapes.
+// MaxAnswer returns the largest plaintext of an answer, in bytes, to a request whose plaintext has
+// that many (PROTOCOL.md, R9). An answer repeats members of its request, escaped perhaps in three
+// times the bytes.
 func MaxAnswer(request int) int { return max(4<<10, 3*request) }
 
 // Callback is one thing the service says to a merchant: a *Deposit,
 // *WithdrawalRequest, *WithdrawalDone, *AddressChange, *WithdrawalEnded or
 // *WithdrawalNotice.
 type Callback interface {
-	// CallbackType is the number in the member "type".
+	// CallbackType returns the number in the member "type".
 	CallbackType() Type
-	// EventID is the identifier that stays the same through every attempt:
+	// EventID returns the identifier that stays the same through every attempt:
 	// trackingId, and for a WithdrawalRequest callBackId. It is empty for an
 	// AddressChange without trackingId.
 	EventID() string
-	// OrderID is the callBackId of the withdrawal that the callback is about. It
+	// OrderID returns the callBackId of the withdrawal that the callback is about. It
 	// is empty for a Deposit and an AddressChange.
 	OrderID() string
-	// Common is the head of the callback itself, not a copy.
+	// Common returns the head of the callback itself, not a copy.
 	Common() *Head
-	// UUID is the requestUUID of the attempt that carried the callback.
+	// UUID returns the requestUUID of the attempt that carried the callback.
 	UUID() string
-	// User is the tenantUserId.
+	// User returns the tenantUserId.
 	User() string
-	// Unknown lists the members that this package has no meaning for.
+	// Unknown returns the members that this package has no meaning for.
 	Unknown() Members
-	// Content lists the members that decide the callback's effect: amounts by
+	// Content returns the members that decide the callback's effect: amounts by
 	// Amount.Canonical, addresses by AddressKey. A callback of the same type and
 	// EventID with other content is not a repetition but a contradiction
 	// (PROTOCOL.md, I1).
 	Content() []string
-	// Accept is the answer that accepts the callback. For a WithdrawalRequest it
+	// Accept returns the answer that accepts the callback. For a WithdrawalRequest it
 	// confirms the withdrawal with the details of the merchant's order; for all
 	// other callbacks order has no effect.
 	Accept(order Details) Answer
-	// Differs names the first member in which a contradicts the callback, and is
-	// empty if a answers it. A member that either leaves out agrees. It compares
-	// neither the requestUUID nor the details of a WithdrawalAnswer.
+	// Differs returns the name of the first member in which a contradicts the
+	// callback, and "" if a answers it. A member that either leaves out agrees. It
+	// compares neither the requestUUID nor the details of a WithdrawalAnswer.
 	Differs(a Answer) string
-	// Marshal gives the canonical bytes, with requestUUID last. It fails with
-	// a *MemberError if a member breaks its rule.
+	// Marshal returns the canonical bytes, with requestUUID last. The error is a
+	// *MemberError if a member breaks its rule.
 	Marshal() ([]byte, error)
 }
 
@@ -65,22 +65,22 @@ type Head struct {
 	AsSent Members
 }
 
-// Common is h.
+// Common returns h.
 func (h *Head) Common() *Head { return h }
 
-// EventID is the trackingId.
+// EventID returns the trackingId.
 func (h *Head) EventID() string { return h.TrackingID }
 
-// OrderID is empty: the callback is about no withdrawal.
+// OrderID returns "": the callback is about no withdrawal.
 func (h *Head) OrderID() string { return "" }
 
-// UUID is the requestUUID.
+// UUID returns the requestUUID.
 func (h *Head) UUID() string { return h.RequestUUID }
 
-// User is the tenantUserId.
+// User returns the tenantUserId.
 func (h *Head) User() string { return h.TenantUserID }
 
-// Unknown is Extra.
+// Unknown returns Extra.
 func (h *Head) Unknown() Members { return h.Extra }
 
 // first and last describe the members of every callback, around its own.
@@ -119,9 +119,9 @@ func ParseCallback(plaintext []byte, o ParseOptions) (Callback, error) {
 	return m, nil
 }
 
-// Faults returns every error of ParseCallback, where that gives the first: one
-// *MemberError for each member that breaks its rule, in the order of PROTOCOL.md,
-// M3. It is empty for what ParseCallback takes.
+// Faults returns every error of ParseCallback, which itself returns the first: one *MemberError for
+// each member that breaks its rule, in the order of PROTOCOL.md, M3. It is empty if ParseCallback
+// takes the request.
 func Faults(plaintext []byte, o ParseOptions) []error {
 	_, c, err := readCallback(plaintext, o)
 	if err != nil {

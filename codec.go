@@ -55,7 +55,7 @@ const (
 // requestUUID (PROTOCOL.md, M13). Indexes of databases take longer keys badly or not at all.
 const MaxID = 1024
 
-// problem says what rule of p the text v breaks.
+// problem returns the rule of p that the text v breaks, in words.
 func (p presence) problem(v string) string {
 	switch {
 	case p&identifier != 0 && len(v) > MaxID:
@@ -127,7 +127,7 @@ func (c *codec) key(name string) {
 	c.out = append(c.out, ':')
 }
 
-// read finds the raw value of a described member. It gives "" if the value is
+// read finds the raw value of a described member. It returns "" if the value is
 // absent or null and that is allowed.
 func (c *codec) read(name string, p presence) string {
 	c.describe(name)
@@ -225,7 +225,7 @@ func isDigits(raw string) bool {
 }
 
 // whole carries a whole number from lo to hi. A message that lacks the member
-// gives v the value unset. If omit is true, a v equal to unset is not written.
+// sets v to unset. If omit is true, a v equal to unset is not written.
 // A lenient parse takes a number that is written as a text.
 func (c *codec) whole(name string, v *int64, lo, hi, unset int64, omit bool, p presence) {
 	if c.reading() {

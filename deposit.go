@@ -20,16 +20,16 @@ type Deposit struct {
 	NewAddress    string // has an effect in type 4 only; may be empty
 }
 
-// CallbackType is TypeDeposited.
+// CallbackType returns TypeDeposited.
 func (d *Deposit) CallbackType() Type { return TypeDeposited }
 
-// Content is only what a credit depends on. Between two attempts a risk level may
+// Content returns only what a credit depends on. Between two attempts a risk level may
 // change and a txIndex may become known.
 func (d *Deposit) Content() []string {
 	return []string{d.TenantUserID, d.TxID, d.ChainName, d.Symbol, d.Amount.Canonical(), AddressKey(d.ToAddress)}
 }
 
-// CountingAddress is the deposit address that counts: toAddress, whatever
+// CountingAddress returns the deposit address that counts: toAddress, whatever
 // newAddress holds (PROTOCOL.md, M8).
 func (d *Deposit) CountingAddress() string { return d.ToAddress }
 
@@ -53,7 +53,7 @@ func (d *Deposit) members(c *codec) {
 
 const maxWhole = 1<<53 - 1
 
-// Answer is the answer that accepts d. It repeats the members of d.
+// Answer returns the answer that accepts d. It repeats the members of d.
 func (d *Deposit) Answer() DepositAnswer {
 	return DepositAnswer{
 		TrackingID: d.TrackingID, TxID: d.TxID, TxIndex: d.TxIndex, ChainName: d.ChainName,
@@ -63,7 +63,7 @@ func (d *Deposit) Answer() DepositAnswer {
 	}
 }
 
-// Accept is Answer.
+// Accept returns the result of Answer.
 func (d *Deposit) Accept(Details) Answer { return d.Answer() }
 
 // Differs compares all repeated members but txIndex, which the interface describes
@@ -106,13 +106,13 @@ type DepositAnswer struct {
 	Extra       Members
 }
 
-// AnswerType is TypeDeposited.
+// AnswerType returns TypeDeposited.
 func (a DepositAnswer) AnswerType() Type { return TypeDeposited }
 
-// UUID is the requestUUID.
+// UUID returns the requestUUID.
 func (a DepositAnswer) UUID() string { return a.RequestUUID }
 
-// Shortest has the type and the requestUUID.
+// Shortest returns an answer with the type and the requestUUID alone.
 func (a DepositAnswer) Shortest() Answer {
 	return DepositAnswer{TxIndex: -1, RequestUUID: a.RequestUUID, AsSent: a.AsSent}
 }

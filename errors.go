@@ -96,7 +96,7 @@ var codeMessages = map[ErrCode]string{
 	CodeInternal:         "internal error",
 }
 
-// Message is the fixed message for c in a Response: empty for 0, and not empty for
+// Message returns the fixed message for c in a Response: empty for 0, and not empty for
 // any other code.
 func (c ErrCode) Message() string {
 	if m, ok := codeMessages[c]; ok {

@@ -5,14 +5,14 @@ import (
 	"unicode"
 )
 
-// The folds give all spellings of one thing the same text (PROTOCOL.md, I3). They are for what
-// suspects or restricts: possible duplicates, limits, lists, the chain of an address change.
-// What decides about an order and its answer, or a callback and its repetition, compares the
-// members as they are written, and addresses by AddressKey.
+// The folds return one text for all spellings of one thing (PROTOCOL.md, I3). Use them where something
+// is only suspected or restricted: possible duplicates, limits, lists, the chain of an address change.
+// What decides about an order and its answer, or a callback and its repetition, compares the members
+// as they are written, and addresses by AddressKey.
 
 // Transfer is where something moved, in the spelling in which deposits are compared (PROTOCOL.md,
 // I2): chain, transaction, symbol and address, folded. Two deposits with the same Transfer and
-// different trackingIds may be one, or two transfers of one transaction; Payment tells more.
+// different trackingIds may be one, or two transfers of one transaction: see Payment.
 func (d *Deposit) Transfer() []string {
 	return []string{FoldChain(d.ChainName), FoldTxID(d.TxID), FoldSymbol(d.Symbol), FoldAddress(d.ToAddress)}
 }

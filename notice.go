@@ -19,13 +19,13 @@ type WithdrawalDone struct {
 	NewAddress  string // may be absent; has no effect
 }
 
-// CallbackType is TypeWithdraw.
+// CallbackType returns TypeWithdraw.
 func (w *WithdrawalDone) CallbackType() Type { return TypeWithdraw }
 
-// OrderID is the callBackId.
+// OrderID returns the callBackId.
 func (w *WithdrawalDone) OrderID() string { return w.CallBackID }
 
-// Content is what moved, for which withdrawal, in which transaction.
+// Content returns what moved, for which withdrawal, in which transaction.
 func (w *WithdrawalDone) Content() []string {
 	return []string{w.TenantUserID, w.CallBackID, w.TxID, w.ChainName, w.Symbol, w.Amount.Canonical(), AddressKey(w.ToAddress)}
 }
@@ -55,15 +55,15 @@ type AddressChange struct {
 	NewAddress string // the address from now on
 }
 
-// CallbackType is TypeAddress.
+// CallbackType returns TypeAddress.
 func (a *AddressChange) CallbackType() Type { return TypeAddress }
 
-// Content is whose address was replaced by which.
+// Content returns whose address was replaced by which.
 func (a *AddressChange) Content() []string {
 	return []string{a.TenantUserID, a.ChainName, a.Symbol, AddressKey(a.ToAddress), AddressKey(a.NewAddress)}
 }
 
-// CountingAddress is the deposit address that counts: in type 4, and only
+// CountingAddress returns the deposit address that counts: in type 4, and only
 // there, newAddress replaces toAddress.
 func (a *AddressChange) CountingAddress() string { return a.NewAddress }
 
@@ -87,13 +87,13 @@ type WithdrawalEnded struct {
 	ToAddress  string // its target; may be absent
 }
 
-// CallbackType is TypeInvalidAddress.
+// CallbackType returns TypeInvalidAddress.
 func (w *WithdrawalEnded) CallbackType() Type { return TypeInvalidAddress }
 
-// OrderID is the callBackId.
+// OrderID returns the callBackId.
 func (w *WithdrawalEnded) OrderID() string { return w.CallBackID }
 
-// Content is which withdrawal ended.
+// Content returns which withdrawal ended.
 func (w *WithdrawalEnded) Content() []string { return []string{w.TenantUserID, w.CallBackID} }
 
 // Marshal returns the canonical bytes. It inverts ParseCallback.
@@ -117,13 +117,13 @@ type WithdrawalNotice struct {
 
 func withdrawalNotice(t Type) message { return &WithdrawalNotice{Type: t} }
 
-// CallbackType is Type.
+// CallbackType returns Type.
 func (n *WithdrawalNotice) CallbackType() Type { return n.Type }
 
-// OrderID is the callBackId.
+// OrderID returns the callBackId.
 func (n *WithdrawalNotice) OrderID() string { return n.CallBackID }
 
-// Content is which withdrawal waits.
+// Content returns which withdrawal waits.
 func (n *WithdrawalNotice) Content() []string { return []string{n.TenantUserID, n.CallBackID} }
 
 // Marshal returns the canonical bytes. It inverts ParseCallback.
@@ -165,7 +165,7 @@ func noticeAnswer(cb Callback) NoticeAnswer {
 	}
 }
 
-// Answer is the answer that accepts w. It repeats the members of w.
+// Answer returns the answer that accepts w. It repeats the members of w.
 func (w *WithdrawalDone) Answer() NoticeAnswer {
 	a := noticeAnswer(w)
 	a.TxID, a.ChainName, a.Symbol, a.Amount = w.TxID, w.ChainName, w.Symbol, w.Amount
@@ -173,7 +173,7 @@ func (w *WithdrawalDone) Answer() NoticeAnswer {
 	return a
 }
 
-// Accept is Answer.
+// Accept returns the result of Answer.
 func (w *WithdrawalDone) Accept(Details) Answer { return w.Answer() }
 
 // Differs compares all members that an answer can repeat.
@@ -189,7 +189,7 @@ func (w *WithdrawalDone) Differs(answer Answer) string {
 	return e.differs
 }
 
-// Answer is the answer that accepts a. Its ToAddress is the address that
+// Answer returns the answer that accepts a. Its ToAddress is the address that
 // counts from now on.
 func (a *AddressChange) Answer() NoticeAnswer {
 	answer := noticeAnswer(a)
@@ -197,11 +197,11 @@ func (a *AddressChange) Answer() NoticeAnswer {
 	return answer
 }
 
-// Accept is Answer.
+// Accept returns the result of Answer.
 func (a *AddressChange) Accept(Details) Answer { return a.Answer() }
 
 // Differs compares the identifiers and the address, which may be either: some
-// merchants repeat the old address, others give the new one.
+// merchants repeat the old address, others the new one.
 func (a *AddressChange) Differs(answer Answer) string {
 	var e echo
 	got := e.notice(a, answer)
@@ -211,10 +211,10 @@ func (a *AddressChange) Differs(answer Answer) string {
 	return e.differs
 }
 
-// Answer is the answer that accepts w.
+// Answer returns the answer that accepts w.
 func (w *WithdrawalEnded) Answer() NoticeAnswer { return noticeAnswer(w) }
 
-// Accept is Answer.
+// Accept returns the result of Answer.
 func (w *WithdrawalEnded) Accept(Details) Answer { return w.Answer() }
 
 // Differs compares the identifiers and the address.
@@ -225,10 +225,10 @@ func (w *WithdrawalEnded) Differs(answer Answer) string {
 	return e.differs
 }
 
-// Answer is the answer that accepts n.
+// Answer returns the answer that accepts n.
 func (n *WithdrawalNotice) Answer() NoticeAnswer { return noticeAnswer(n) }
 
-// Accept is Answer.
+// Accept returns the result of Answer.
 func (n *WithdrawalNotice) Accept(Details) Answer { return n.Answer() }
 
 // Differs compares the identifiers.
@@ -238,13 +238,13 @@ func (n *WithdrawalNotice) Differs(answer Answer) string {
 	return e.differs
 }
 
-// AnswerType is Type.
+// AnswerType returns Type.
 func (a NoticeAnswer) AnswerType() Type { return a.Type }
 
-// UUID is the requestUUID.
+// UUID returns the requestUUID.
 func (a NoticeAnswer) UUID() string { return a.RequestUUID }
 
-// Shortest has the type and the requestUUID.
+// Shortest returns an answer with the type and the requestUUID alone.
 func (a NoticeAnswer) Shortest() Answer {
 	return NoticeAnswer{Type: a.Type, RequestUUID: a.RequestUUID, AsSent: a.AsSent}
 }

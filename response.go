@@ -10,7 +10,7 @@ import (
 )
 
 // APIKey is a merchant's API identifier. It is a secret: no fmt verb, logger or
-// encoder prints it. Reveal gives the text.
+// encoder prints it. Reveal returns the text.
 type APIKey string
 
 // Reveal returns the text of the key, for the wire alone.

@@ -14,7 +14,8 @@ type Sum struct {
 	scale  int
 }
 
-// ParseSum inverts Sum.String. It is for texts that this program wrote: it bounds nothing.
+// ParseSum is the inverse of Sum.String. It takes any number of digits, so use it only for texts that
+// this program wrote.
 func ParseSum(text string) (s Sum, err error) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	if _, ok := s.digits.SetString(whole+fraction, 10); !ok {
@@ -24,7 +25,7 @@ func ParseSum(text string) (s Sum, err error) {
 	return s, nil
 }
 
-// Sum returns a as a Sum. The zero Amount gives 0.
+// Sum returns a as a Sum, and 0 for the zero Amount.
 func (a Amount) Sum() Sum {
 	s, _ := ParseSum(a.text) // an Amount is a decimal number
 	return s

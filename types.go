@@ -20,7 +20,7 @@ const (
 
 // types describes each type once; its index is the type. Parsers, the merchant's
 // library, both APIs and both consoles take from here what depends on the type alone.
-// empty gives a message for a parser to fill, which describes its members.
+// empty returns a message for a parser to fill, which describes its members.
 var types = [...]struct {
 	name   string
 	words  string
@@ -50,7 +50,7 @@ func (t Type) row() int {
 	return int(TypeUnknown)
 }
 
-// Values lists the known types.
+// Values returns the known types.
 func (Type) Values() []Type {
 	list := make([]Type, 0, len(types)-1)
 	for t := TypeUnknown + 1; t.Known(); t++ {
@@ -67,17 +67,16 @@ func (t Type) String() string {
 	return fmt.Sprintf("callback type %d", int(t))
 }
 
-// Words says for people what callbacks of type t are about. It is empty for an
-// unknown type.
+// Words returns what callbacks of type t are about, in words for people, or "" for an unknown type.
 func (t Type) Words() string { return types[t.row()].words }
 
-// Lane is the lane of callbacks of type t, LaneNotify for an unknown type.
+// Lane returns the lane of callbacks of type t, LaneNotify for an unknown type.
 func (t Type) Lane() Lane { return types[t.row()].lane }
 
-// Effect is what an accepted callback of type t does at the merchant.
+// Effect returns what an accepted callback of type t does at the merchant.
 func (t Type) Effect() Effect { return types[t.row()].effect }
 
-// Report is the word by which a wallet reports what callbacks of type t say of a released
+// Report returns the word by which a wallet reports what callbacks of type t say of a released
 // withdrawal, such as "funds" for what it waits for. Only the types of WithdrawalNotice have
 // one.
 func (t Type) Report() string { return types[t.row()].report }
@@ -113,7 +112,7 @@ const (
 	LaneWithdraw Lane = 1 // the withdraw URL: type 2
 )
 
-// String is "notify" or "withdraw".
+// String returns "notify" or "withdraw".
 func (l Lane) String() string {
 	if l == LaneWithdraw {
 		return "withdraw"

@@ -9,16 +9,16 @@ type WithdrawalRequest struct {
 	CallBackID string // the withdrawal; unique at the merchant
 }
 
-// CallbackType is TypeRequestWithdraw.
+// CallbackType returns TypeRequestWithdraw.
 func (w *WithdrawalRequest) CallbackType() Type { return TypeRequestWithdraw }
 
-// EventID is the callBackId.
+// EventID returns the callBackId.
 func (w *WithdrawalRequest) EventID() string { return w.CallBackID }
 
-// OrderID is the callBackId.
+// OrderID returns the callBackId.
 func (w *WithdrawalRequest) OrderID() string { return w.CallBackID }
 
-// Content is the user and the trackingId, each empty if the request does not name
+// Content returns the user and the trackingId, each empty if the request does not name
 // it. A second withdrawal with the callBackId of another must not be confirmed by
 // the answer for that other.
 func (w *WithdrawalRequest) Content() []string { return []string{w.TenantUserID, w.TrackingID} }
@@ -32,7 +32,7 @@ func (w *WithdrawalRequest) members(c *codec) {
 	w.last(c)
 }
 
-// Answer is the answer that confirms w with the details of the merchant's order.
+// Answer returns the answer that confirms w with the details of the merchant's order.
 // A w without tenantUserId needs that of the order beside them.
 func (w *WithdrawalRequest) Answer(d Details) WithdrawalAnswer {
 	return WithdrawalAnswer{
@@ -40,7 +40,7 @@ func (w *WithdrawalRequest) Answer(d Details) WithdrawalAnswer {
 	}
 }
 
-// Accept is Answer.
+// Accept returns the result of Answer.
 func (w *WithdrawalRequest) Accept(order Details) Answer { return w.Answer(order) }
 
 // Differs compares the identifiers. An answer must have both.
@@ -86,9 +86,9 @@ func (d *Details) members(c *codec) {
 	}
 }
 
-// Differs names the first member in which d and order differ, and is empty if they
-// agree (PROTOCOL.md, D2): amounts by value, addresses by SameAddress, the rest
-// byte for byte. Details that are not valid agree with nothing.
+// Differs returns the name of the first member in which d and order differ, and "" if they agree
+// (PROTOCOL.md, D2): amounts by value, addresses by SameAddress, the rest byte for byte. Details that
+// are not valid agree with nothing.
 func (d Details) Differs(order Details) string {
 	switch {
 	case d.Address == "" || !SameAddress(d.Address, order.Address):
@@ -114,13 +114,13 @@ type WithdrawalAnswer struct {
 	Extra       Members
 }
 
-// AnswerType is TypeRequestWithdraw.
+// AnswerType returns TypeRequestWithdraw.
 func (a WithdrawalAnswer) AnswerType() Type { return TypeRequestWithdraw }
 
-// UUID is the requestUUID.
+// UUID returns the requestUUID.
 func (a WithdrawalAnswer) UUID() string { return a.RequestUUID }
 
-// Shortest is a itself: the service needs all of it.
+// Shortest returns a itself: the service needs all of it.
 func (a WithdrawalAnswer) Shortest() Answer { return a }
 
 // Marshal returns the canonical bytes. It inverts ParseWithdrawalAnswer.

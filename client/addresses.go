@@ -29,9 +29,8 @@ type AcceptedAddress struct {
 	Duplicate  bool          `json:"duplicate" doc:"it exists already, with the same content"`
 }
 
-// AddAddress tells a merchant that the deposit address of a user was replaced. The
-// same changeId with the same content gives the existing callback; with other
-// content the error is ErrConflict.
+// AddAddress reports to a merchant that the deposit address of a user was replaced. The same changeId
+// with the same content returns the existing callback; with other content the error is ErrConflict.
 func (s *Service) AddAddress(ctx context.Context, a NewAddress) (AcceptedAddress, error) {
 	return ask[AcceptedAddress](ctx, &s.caller, http.MethodPost, "/v1/addresses", a)
 }
@@ -54,13 +53,13 @@ var addressStates = words[AddressState]{
 	{is: AddressRejected, means: "It was held, and does not count."},
 }
 
-// Values lists every state.
+// Values returns every state.
 func (AddressState) Values() []AddressState { return addressStates.values() }
 
-// Means says what s means, for people; empty for an unknown word.
+// Means returns what s means, for people, or "" for an unknown word.
 func (s AddressState) Means() string { return addressStates.of(s).means }
 
-// AddressEntry is what the service told of a user's deposit address.
+// AddressEntry is what the service reported of a user's deposit address.
 type AddressEntry struct {
 	Seq          int64        `json:"seq" minimum:"1" doc:"its number"`
 	TenantUserID string       `json:"tenantUserId" doc:"the user in the merchant's system"`
@@ -87,7 +86,7 @@ type AddressFilter struct {
 	TenantUserID string `query:"tenantUserId"`
 }
 
-// Addresses returns a page of what the service told of deposit addresses, the newest first.
+// Addresses returns a page of what the service reported of deposit addresses, the newest first.
 func (g *Gateway) Addresses(ctx context.Context, f AddressFilter, o PageOptions) (AddressPage, error) {
 	return ask[AddressPage](ctx, &g.caller, http.MethodGet, withQuery("/v1/addresses", f, o), nil)
 }

@@ -225,22 +225,22 @@ var alarmKinds = words[AlarmKind]{
 		ended: "Each of them was taken, resent or dismissed."},
 }
 
-// Values lists the kinds of both ends.
+// Values returns the kinds of both ends.
 func (AlarmKind) Values() []AlarmKind { return alarmKinds.values() }
 
-// AtService lists the kinds of alarms of the service.
+// AtService returns the kinds of alarms of the service.
 func (AlarmKind) AtService() []AlarmKind { return alarmKinds.valuesAt(atService) }
 
-// AtGateway lists the kinds of alarms of the gateway.
+// AtGateway returns the kinds of alarms of the gateway.
 func (AlarmKind) AtGateway() []AlarmKind { return alarmKinds.valuesAt(atGateway) }
 
-// Means says what happened, for people; empty for an unknown word.
+// Means returns what happened, for people, or "" for an unknown word.
 func (k AlarmKind) Means() string { return alarmKinds.of(k).means }
 
-// Do says what helps.
+// Do returns what helps.
 func (k AlarmKind) Do() string { return alarmKinds.of(k).do }
 
-// Text says what happened and what helps.
+// Text returns what happened and what helps.
 func (k AlarmKind) Text() string { return alarmKinds.of(k).text() }
 
 // Urgent reports whether a person looks at it at once, at night too: it may be about
@@ -251,7 +251,7 @@ func (k AlarmKind) Urgent() bool { return alarmKinds.of(k).urgent }
 // all alarms of the kind about a merchant.
 func (k AlarmKind) BySubject() bool { return alarmKinds.of(k).bySubject }
 
-// Ended says why an alarm of the kind ends by itself; empty: it does not.
+// Ended returns why an alarm of the kind ends by itself; empty: it does not.
 func (k AlarmKind) Ended() string { return alarmKinds.of(k).ended }
 
 // AlarmState is what AlarmFilter selects by.
@@ -271,10 +271,10 @@ var alarmStates = words[AlarmState]{
 	{is: AlarmEnded, means: "What it is about has ended."},
 }
 
-// Values lists the states.
+// Values returns the states.
 func (AlarmState) Values() []AlarmState { return alarmStates.values() }
 
-// Means says what s means, for people; empty for an unknown word.
+// Means returns what s means, for people, or "" for an unknown word.
 func (s AlarmState) Means() string { return alarmStates.of(s).means }
 
 // Alarm is something that a person should look at. One row stands for all of its kind about a
@@ -386,10 +386,10 @@ var alarmMessages = words[AlarmMessage]{
 	{is: MessageAlarmTest, means: "A person tries whether messages arrive. There is no alarm."},
 }
 
-// Values lists every type.
+// Values returns every type.
 func (AlarmMessage) Values() []AlarmMessage { return alarmMessages.values() }
 
-// Means says what m means, for people; empty for an unknown word.
+// Means returns what m means, for people, or "" for an unknown word.
 func (m AlarmMessage) Means() string { return alarmMessages.of(m).means }
 
 // PostedAlarm is the body of the message that is posted to --alarm-url. It has no member type,

@@ -32,10 +32,10 @@ var callbackStates = words[CallbackState]{
 	{is: CallbackCancelled, means: "The service cancelled its withdrawal."},
 }
 
-// Values lists every state.
+// Values returns every state.
 func (CallbackState) Values() []CallbackState { return callbackStates.values() }
 
-// Means says what s means, for people; empty for an unknown word.
+// Means returns what s means, for people, or "" for an unknown word.
 func (s CallbackState) Means() string { return callbackStates.of(s).means }
 
 // Told says more of what the merchant knows of a callback that is not accepted.
@@ -52,10 +52,10 @@ var tolds = words[Told]{
 	{is: ToldAgain, means: "The merchant had accepted it, and it is sent once more because a person asked for it by its id."},
 }
 
-// Values lists them.
+// Values returns them.
 func (Told) Values() []Told { return tolds.values() }
 
-// Means says what s means, for people; empty for an unknown word.
+// Means returns what s means, for people, or "" for an unknown word.
 func (s Told) Means() string { return tolds.of(s).means }
 
 // Callback is one thing that the service says to a merchant.
@@ -163,9 +163,9 @@ func (s *Service) Callback(ctx context.Context, id string) (CallbackDetail, erro
 	return ask[CallbackDetail](ctx, &s.caller, http.MethodGet, pathOf("callbacks", id, ""), nil)
 }
 
-// ResendCallback sends a refused or exhausted callback again, and a pending one
-// before it is due. For an accepted one the error is ErrConflict: see RepeatCallback. For one of type 2 that is not pending the error is ErrConflict: make
-// a new withdrawal instead.
+// ResendCallback sends a refused or exhausted callback again, and a pending one before it is due. The
+// error is ErrConflict for an accepted one, see RepeatCallback, and for one of type 2 that is not
+// pending: make a new withdrawal instead.
 func (s *Service) ResendCallback(ctx context.Context, id string) (Callback, error) {
 	return ask[Callback](ctx, &s.caller, http.MethodPost, pathOf("callbacks", id, "/resend"), nil)
 }

@@ -28,10 +28,10 @@ var changeKinds = words[ChangeKind]{
 	{is: ChangeDelete, means: "The end of a merchant."},
 }
 
-// Values lists every kind.
+// Values returns every kind.
 func (ChangeKind) Values() []ChangeKind { return changeKinds.values() }
 
-// Means says what s means, for people; empty for an unknown word.
+// Means returns what s means, for people, or "" for an unknown word.
 func (s ChangeKind) Means() string { return changeKinds.of(s).means }
 
 // ChangeState is the state of a change.
@@ -55,10 +55,10 @@ var changeStates = words[ChangeState]{
 	{is: ChangeStale, means: "What it would change was changed otherwise, or its proposer's token was revoked."},
 }
 
-// Values lists every state.
+// Values returns every state.
 func (ChangeState) Values() []ChangeState { return changeStates.values() }
 
-// Means says what s means, for people; empty for an unknown word.
+// Means returns what s means, for people, or "" for an unknown word.
 func (s ChangeState) Means() string { return changeStates.of(s).means }
 
 // ChangeEntry is something that could move money or who decides on it. Where there is an

@@ -40,7 +40,7 @@ type AcceptedDeposits struct {
 	Callbacks []Accepted `json:"callbacks" nullable:"false" doc:"one for each deposit, in the order of the request"`
 }
 
-// AddDeposits tells merchants of 1 to 1,000 deposits, all or nothing.
+// AddDeposits reports 1 to 1,000 deposits to their merchants, all or nothing.
 func (s *Service) AddDeposits(ctx context.Context, list ...NewDeposit) ([]Accepted, error) {
 	if list == nil {
 		list = []NewDeposit{}

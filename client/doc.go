@@ -10,14 +10,14 @@
 //
 // # Errors
 //
-// An answer with an error status gives a *Problem, which names the fault and the
+// A call whose answer has an error status returns a *Problem, which names the fault and the
 // member. Callers branch on the sentinels with errors.Is: ErrNotFound, ErrConflict,
 // ErrInvalid, ErrUnauthorized, ErrForbidden, ErrTooMany and ErrUnavailable.
 //
 // After ErrUnavailable, or an answer that broke off, the call may have been carried
 // out. Nearly every call can be repeated: repeating a deposit, withdrawal, order,
 // release, outcome or cursor changes nothing. CreateMerchant and ResendCallback,
-// repeated, may give ErrConflict because the first call succeeded. RotateKeys and
+// repeated, may return ErrConflict because the first call succeeded. RotateKeys and
 // CreateToken, repeated, make further keys and tokens. ReportWaiting, repeated,
 // notifies the merchant once more, which does no harm.
 //

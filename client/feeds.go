@@ -28,10 +28,10 @@ var depositStates = words[DepositState]{
 	{is: DepositRejected, means: "It was held, and does not count."},
 }
 
-// Values lists every state.
+// Values returns every state.
 func (DepositState) Values() []DepositState { return depositStates.values() }
 
-// Means says what s means, for people; empty for an unknown word.
+// Means returns what s means, for people, or "" for an unknown word.
 func (s DepositState) Means() string { return depositStates.of(s).means }
 
 // DepositEntry is one entry of the gateway's feed of deposits.
@@ -81,13 +81,13 @@ const (
 	MessageDepositHeld  DepositMessage = "deposit.held"  // it must not be credited before the event deposit.credited
 )
 
-// Values lists every type.
+// Values returns every type.
 func (DepositMessage) Values() []DepositMessage {
 	return []DepositMessage{MessageDepositTaken, MessageDepositHeld}
 }
 
-// ForwardedDeposit is the body of the message that tells the merchant's application
-// of a deposit. docs/merchant.md describes its headers and what to do with it.
+// ForwardedDeposit is the body of the message about a deposit that is posted to the
+// merchant's application. docs/merchant.md describes its headers and what to do with it.
 type ForwardedDeposit struct {
 	Type      DepositMessage `json:"type" doc:"deposit.taken counts; deposit.held must not be credited before the event deposit.credited"`
 	Timestamp Time           `json:"timestamp" doc:"when the deposit was taken"`
@@ -100,7 +100,7 @@ type QuestionMessage string
 // MessageDepositVerify asks whether a deposit is true.
 const MessageDepositVerify QuestionMessage = "deposit.verify"
 
-// Values lists every type.
+// Values returns every type.
 func (QuestionMessage) Values() []QuestionMessage { return []QuestionMessage{MessageDepositVerify} }
 
 // DepositQuestion is the body of the question that a gateway asks at --verify-url before
@@ -123,8 +123,8 @@ type DepositToVerify struct {
 	TxIndex      int64              `json:"txIndex" doc:"number of the transfer in its transaction, from 0; -1: not given"`
 }
 
-// ForwardedEvent is the body of the message that tells the merchant's application
-// of an event.
+// ForwardedEvent is the body of the message about an event that is posted to the
+// merchant's application.
 type ForwardedEvent struct {
 	Type      EventKind  `json:"type" doc:"what happened"`
 	Timestamp Time       `json:"timestamp" doc:"when it happened"`
@@ -164,7 +164,7 @@ type CursorMove struct {
 	Events   int64 `json:"events,omitempty" minimum:"0" doc:"the feed of events up to this seq; absent: no change"`
 }
 
-// Cursor is how far a named reader has acknowledged the feeds.
+// Cursor holds the last numbers that a named reader has acknowledged.
 type Cursor struct {
 	Name     string `json:"name" doc:"name of the reader, at most 100 bytes"`
 	Deposits int64  `json:"deposits" doc:"seq of the last acknowledged deposit; 0: none"`
@@ -174,7 +174,7 @@ type Cursor struct {
 
 // Deposits returns a part of the feed of deposits. Each deposit is as it was when it
 // was taken, so every reader finds the same; what is decided about a held one is an
-// event. Deposit gives the present state of one.
+// event. Deposit returns the present state of one.
 func (g *Gateway) Deposits(ctx context.Context, o FeedOptions) (Deposits, error) {
 	return ask[Deposits](ctx, &g.caller, http.MethodGet, withQuery("/v1/deposits", o), nil)
 }
@@ -242,7 +242,7 @@ func (g *Gateway) FollowEvents(ctx context.Context, after int64) iter.Seq2[Event
 	})
 }
 
-// Cursor says how far a reader has acknowledged the feeds; 0 for a reader that
+// Cursor returns the last numbers that a reader has acknowledged; 0 for a reader that
 // never did.
 func (g *Gateway) Cursor(ctx context.Context, name string) (Cursor, error) {
 	return ask[Cursor](ctx, &g.caller, http.MethodGet, pathOf("cursors", name, ""), nil)

@@ -15,10 +15,10 @@ const (
 	FeedOfEvents   FeedName = "events"
 )
 
-// Values lists both.
+// Values returns both.
 func (FeedName) Values() []FeedName { return []FeedName{FeedOfDeposits, FeedOfEvents} }
 
-// Forwarding is how far the feeds were forwarded to the application.
+// Forwarding is the state of forwarding to the application.
 type Forwarding struct {
 	On       bool             `json:"on" doc:"whether the gateway that answers forwards (--forward-url)"`
 	Feeds    []ForwardingFeed `json:"feeds" nullable:"false" doc:"one entry for each feed"`
@@ -29,7 +29,7 @@ type Forwarding struct {
 	Failed   []Forward        `json:"failed" nullable:"false" doc:"entries that were sent in vain, at most 10, deposits before events, in the order of seq"`
 }
 
-// ForwardingFeed is how far one feed was forwarded.
+// ForwardingFeed is the state of forwarding one feed.
 type ForwardingFeed struct {
 	Feed     FeedName `json:"feed" doc:"the feed"`
 	Begun    Time     `json:"begun,omitzero" doc:"when a gateway first forwarded it, or when it was last moved; absent: never"`
@@ -72,7 +72,7 @@ type ForwardFilter struct {
 	State string // failed or skipped; empty: failed
 }
 
-// Forwarding says how far the feeds were forwarded.
+// Forwarding returns the state of forwarding to the application.
 func (g *Gateway) Forwarding(ctx context.Context) (Forwarding, error) {
 	return ask[Forwarding](ctx, &g.caller, http.MethodGet, "/v1/forwarding", nil)
 }
@@ -100,7 +100,7 @@ func (g *Gateway) RetryForward(ctx context.Context, id string) (Forward, error) 
 	return ask[Forward](ctx, &g.caller, http.MethodPost, pathOf("forwards", id, "/retry"), nil)
 }
 
-// SkipForward gives an entry up that was sent in vain. The reason must not be empty.
+// SkipForward ends the forwarding of an entry that was sent in vain. The reason must not be empty.
 func (g *Gateway) SkipForward(ctx context.Context, id, reason string) (Forward, error) {
 	return ask[Forward](ctx, &g.caller, http.MethodPost, pathOf("forwards", id, "/skip"), SkipForward{reason})
 }

@@ -23,10 +23,10 @@ var merchantStates = words[MerchantState]{
 	{is: MerchantDeleted, means: "It is gone for ever: its keys are erased, nothing is accepted for it, and what happened is kept."},
 }
 
-// Values lists every state.
+// Values returns every state.
 func (MerchantState) Values() []MerchantState { return merchantStates.values() }
 
-// Means says what s means, for people; empty for an unknown word.
+// Means returns what s means, for people, or "" for an unknown word.
 func (s MerchantState) Means() string { return merchantStates.of(s).means }
 
 // Scheme says which end made the RSA pair that seals requests (PROTOCOL.md, Keys).
@@ -39,7 +39,7 @@ const (
 	SchemeMerchantOAEP Scheme = "merchant-oaep" // likewise, with OAEP and SHA-256 as padding
 )
 
-// Values lists every scheme.
+// Values returns every scheme.
 func (Scheme) Values() []Scheme { return []Scheme{SchemeService, SchemeMerchant, SchemeMerchantOAEP} }
 
 // BodyForm is how the sealed text of a request is written in its body
@@ -53,7 +53,7 @@ const (
 	BodyJSON BodyForm = "json" // a JSON object whose member data is the Base64
 )
 
-// Values lists every form.
+// Values returns every form.
 func (BodyForm) Values() []BodyForm { return []BodyForm{BodyBare, BodyData, BodyJSON} }
 
 // Collect is what an answer must show that says the details of a withdrawal, where
@@ -66,7 +66,7 @@ const (
 	CollectAny   Collect = "any"   // nothing; whoever has stolen answers can put other details in
 )
 
-// Values lists both.
+// Values returns both.
 func (Collect) Values() []Collect { return []Collect{CollectBound, CollectAny} }
 
 // KeySpec says where an RSA key comes from. At most one member is set.
@@ -139,7 +139,7 @@ type OldestDue struct {
 	Due      Time   `json:"due" doc:"when it is sent, or was to be sent where the merchant is paused or not reached"`
 }
 
-// Keys are the new keys that the merchant must be given. They are shown only once.
+// Keys are the new keys, which the merchant needs. They are shown only once.
 type Keys struct {
 	PublicKey           string   `json:"publicKey,omitempty" doc:"the key with which the merchant opens requests: Base64 SubjectPublicKeyInfo of the request pair; absent if the merchant made it"`
 	ResponsePublicKey   string   `json:"responsePublicKey,omitempty" doc:"the key with which the merchant seals answers: Base64 SubjectPublicKeyInfo of the response pair; absent if that is the request pair"`
@@ -233,10 +233,9 @@ func (s *Service) AllDeletedMerchants(ctx context.Context) iter.Seq2[Merchant, e
 	})
 }
 
-// DeleteMerchant deletes a merchant for ever: its keys are erased, its id is not given
-// again, and what happened is kept. While it has work left the error is ErrConflict. Where
-// the answer has a Change, nothing has changed yet: it waits for an approver. Repeating it
-// changes nothing.
+// DeleteMerchant deletes a merchant for ever: its keys are erased, its id is not used again, and what
+// happened is kept. While it has work left the error is ErrConflict. Where the answer has a Change,
+// nothing has changed yet: it waits for an approver. Repeating it changes nothing.
 func (s *Service) DeleteMerchant(ctx context.Context, id string) (UpdatedMerchant, error) {
 	return s.changeMerchant(ctx, http.MethodDelete, id, "", nil)
 }
@@ -273,10 +272,9 @@ func (s *Service) ResumeMerchant(ctx context.Context, id string, r Resume) (Merc
 	return ask[Merchant](ctx, &s.caller, http.MethodPost, pathOf("merchants", id, "/resume"), r)
 }
 
-// RotateKeys makes or sets new keys. The next attempt uses them: give them to the merchant
-// first, who can have the old ones beside them (docs/keys.md), or pause the merchant until
-// it has them. Where the answer has a Change, they are not
-// used before an approver has approved it.
+// RotateKeys makes or sets new keys. The next attempt uses them: hand them over first (docs/keys.md),
+// or pause the merchant until it has them. Where the answer has a Change, they are not used before an
+// approver has approved it.
 func (s *Service) RotateKeys(ctx context.Context, id string, k NewKeys) (Keys, error) {
 	out, w, err := propose[Keys](ctx, &s.caller, http.MethodPost, pathOf("merchants", id, "/keys"), k)
 	if w.waiting() != nil {

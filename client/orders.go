@@ -40,10 +40,10 @@ var orderStates = words[OrderState]{
 	{is: OrderUnknown, means: "The service asked for it, and nobody had ordered it."},
 }
 
-// Values lists every state.
+// Values returns every state.
 func (OrderState) Values() []OrderState { return orderStates.values() }
 
-// Means says what s means, for people; empty for an unknown word.
+// Means returns what s means, for people, or "" for an unknown word.
 func (s OrderState) Means() string { return orderStates.of(s).means }
 
 // Undecided reports whether an order in this state can still be confirmed.
@@ -101,7 +101,7 @@ type OrderPage struct {
 	Next   *string `json:"next" doc:"the cursor of the next page; null: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
 }
 
-// Decide gives the reason for a person's decision.
+// Decide is the reason for a person's decision.
 type Decide struct {
 	Reason string `json:"reason,omitempty" maxLength:"500" doc:"the reason, kept for later readers, at most 500 characters"`
 }

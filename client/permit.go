@@ -23,7 +23,7 @@ type PermitNote struct {
 	Claim      string // the execution that the permit is for
 	Epoch      int64  // the restores of the service's database; 0: there was none
 	Time       Time   // of this note
-	Duplicate  bool   // the claim was given the permit before
+	Duplicate  bool   // the claim got the permit before
 }
 
 // Execution is what somebody is about to execute, for VerifyPermit.
@@ -33,7 +33,7 @@ type Execution struct {
 	Merchant   string  // required with MerchantKeys; else empty: not compared
 	CallBackID string  // empty: not compared
 	Epoch      int64   // the highest of all permits that were seen; 0: all are, or none was seen
-	// Duplicate takes a permit that was given before too. Whoever sets it has found out that the
+	// Duplicate also accepts a permit that the claim got before. Whoever sets it has found that the
 	// execution under this claim did not move the funds.
 	Duplicate bool
 	// MerchantKeys are the public parts with which Merchant signs its answers, as Merchant itself
@@ -54,9 +54,9 @@ var (
 	ErrPermitMalformed = errors.New("the note is no permit")
 	// ErrPermitDiffers means that the permit is for another execution.
 	ErrPermitDiffers = errors.New("the permit is for another execution")
-	// ErrPermitEpoch means that a restore has ended the database that gave the permit.
+	// ErrPermitEpoch means that a restore has ended the database that issued the permit.
 	ErrPermitEpoch = errors.New("the permit is of an epoch that a restore has ended")
-	// ErrPermitDuplicate means that the permit was given before: the execution may have moved the
+	// ErrPermitDuplicate means that the claim got the permit before: the execution may have moved the
 	// funds already.
 	ErrPermitDuplicate = errors.New("the permit was given before: find out whether its execution has moved the funds")
 )
@@ -168,7 +168,7 @@ func plainNote(signed string) string {
 	return strings.TrimRight(strings.ReplaceAll(signed, "\r\n", "\n"), "\n") + "\n"
 }
 
-// missing names what x lacks; empty: nothing.
+// missing returns what x lacks, or "" if it lacks nothing.
 func (x *Execution) missing() string {
 	for _, m := range []struct{ name, value string }{{"claim", x.Claim}, {"address", x.Details.Address}, {"chainName", x.Details.ChainName},
 		{"symbol", x.Details.Symbol}, {"amount", x.Details.Amount.String()}} {
@@ -182,12 +182,11 @@ func (x *Execution) missing() string {
 	return ""
 }
 
-// VerifyPermit checks that a signed permit allows x: key, the verifier key of the service's audit
-// log, has signed it, it names x, no restore has ended its epoch, and it was not given before. With
-// x.MerchantKeys it also checks that the merchant itself confirmed this (PROTOCOL.md, Permits). It needs
-// neither the service nor its API, nor any database. Whoever executes keeps what was executed, by
-// Merchant and CallBackID, since a note can be shown twice, and the highest Epoch. The errors are
-// those above; errors.Is tells them apart.
+// VerifyPermit returns the note of a permit that allows x (PROTOCOL.md, Permits): key, the verifier
+// key of the service's audit log, has signed it, it names x, no restore has ended its epoch, and it is
+// no duplicate. With x.MerchantKeys the merchant itself must have confirmed this. It needs neither the
+// service nor a database. Whoever executes remembers the highest Epoch and what was executed, by
+// Merchant and CallBackID, since a note can be shown twice. The errors are those above.
 func VerifyPermit(signed, key string, x Execution) (PermitNote, error) {
 	if member := x.missing(); member != "" {
 		return PermitNote{}, fmt.Errorf("%w: give its %s", ErrExecution, member)

@@ -17,7 +17,7 @@ const (
 	EffectAllow Effect = "allow" // confirmed
 )
 
-// Values lists every effect.
+// Values returns every effect.
 func (Effect) Values() []Effect { return []Effect{EffectDeny, EffectAsk, EffectAllow} }
 
 // PolicyInForce is the policy that the gateway decides by.
@@ -81,12 +81,12 @@ func (g *Gateway) Policy(ctx context.Context) (PolicyInForce, error) {
 	return ask[PolicyInForce](ctx, &g.caller, http.MethodGet, "/v1/policy", nil)
 }
 
-// TryPolicy says what the policy would decide on an order. Nothing is kept.
+// TryPolicy returns what the policy would decide on an order. Nothing is kept.
 func (g *Gateway) TryPolicy(ctx context.Context, o TryOrder) (Ruling, error) {
 	return ask[Ruling](ctx, &g.caller, http.MethodPost, "/v1/policy/try", o)
 }
 
-// OrderRuling says what the policy decides now on an order of the book, and how long the
+// OrderRuling returns what the policy decides now on an order of the book, and how long the
 // service waits for an answer.
 func (g *Gateway) OrderRuling(ctx context.Context, callBackID string) (OrderRuling, error) {
 	return ask[OrderRuling](ctx, &g.caller, http.MethodGet, pathOf("orders", callBackID, "/ruling"), nil)

@@ -54,8 +54,8 @@ type Problem struct {
 	RetryAfter time.Duration `json:"-"`
 }
 
-// CodeSignInAgain is the Code of an act that moves money or decides on it, by a person who has to sign
-// in at the identity provider again before.
+// CodeSignInAgain is the Code of the refusal of an act that moves money, where the person must first sign
+// in at the identity provider again.
 const CodeSignInAgain = "sign_in_again"
 
 // CodeAwaitingApproval is the Code of the conflict of a release that a person must approve first.

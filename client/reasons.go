@@ -20,10 +20,10 @@ var attemptResults = words[AttemptResult]{
 	{is: AttemptLost, means: "Its node stopped before the end; it is tried again."},
 }
 
-// Values lists every result.
+// Values returns every result.
 func (AttemptResult) Values() []AttemptResult { return attemptResults.values() }
 
-// Means says what r means, for people; empty for an unknown word.
+// Means returns what r means, for people, or "" for an unknown word.
 func (r AttemptResult) Means() string { return attemptResults.of(r).means }
 
 // Reason says why an attempt ended as it did, or why something ended without an
@@ -155,14 +155,14 @@ var reasons = words[Reason]{
 	{is: ReasonRestored, means: "The wallet had a permit for it before the database was restored from a backup. The answer that confirmed it is lost here."},
 }
 
-// Values lists every reason.
+// Values returns every reason.
 func (Reason) Values() []Reason { return reasons.values() }
 
-// Means says what r means, for people; empty for an unknown word.
+// Means returns what r means, for people, or "" for an unknown word.
 func (r Reason) Means() string { return reasons.of(r).means }
 
-// Do says what helps; empty where there is nothing to do.
+// Do returns what helps; empty where there is nothing to do.
 func (r Reason) Do() string { return reasons.of(r).do }
 
-// Text says what r means and what helps.
+// Text returns what r means and what helps.
 func (r Reason) Text() string { return reasons.of(r).text() }

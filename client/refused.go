@@ -25,10 +25,10 @@ var refusedStates = words[RefusedState]{
 	{is: RefusedDismissed, means: "A person has said that nothing is to be done."},
 }
 
-// Values lists the states.
+// Values returns the states.
 func (RefusedState) Values() []RefusedState { return refusedStates.values() }
 
-// Means says what s means, for people; empty for an unknown word.
+// Means returns what s means, for people, or "" for an unknown word.
 func (s RefusedState) Means() string { return refusedStates.of(s).means }
 
 // RefusedCallback is a callback that was refused although it opened, or although it came with
@@ -78,7 +78,7 @@ type Learned struct {
 	Note     string `json:"note,omitempty" doc:"what to send to the provider: what no setting mends; absent: nothing"`
 }
 
-// Learned says what the callbacks that came while the gateway learned show together.
+// Learned returns what the callbacks that came while the gateway learned show together.
 func (g *Gateway) Learned(ctx context.Context) (Learned, error) {
 	return ask[Learned](ctx, &g.caller, http.MethodGet, "/v1/refused/learned", nil)
 }

@@ -20,10 +20,10 @@ var rotationStates = words[RotationState]{
 	{is: RotationActive, means: "Requests are sealed with the newer keys; answers under the older ones still count."},
 }
 
-// Values lists both.
+// Values returns both.
 func (RotationState) Values() []RotationState { return rotationStates.values() }
 
-// Means says what s means, for people; empty for an unknown word.
+// Means returns what s means, for people, or "" for an unknown word.
 func (s RotationState) Means() string { return rotationStates.of(s).means }
 
 // KeyKind says what a key is for.
@@ -41,7 +41,7 @@ const (
 	KeyToken       KeyKind = "token"        // the token of an API
 )
 
-// Values lists every kind.
+// Values returns every kind.
 func (KeyKind) Values() []KeyKind {
 	return []KeyKind{KeyRequest, KeyResponse, KeyAPI, KeyCallbackAPI, KeyMaster, KeyAudit, KeySigning, KeyToken}
 }
@@ -58,7 +58,7 @@ type KeyList struct {
 	Keys []Key `json:"keys" nullable:"false" doc:"the keys of this end that are not a merchant's: at a gateway also those of its settings, while keys change the newer ones too"`
 }
 
-// Keys lists the keys of the end, but those of merchants and tokens.
+// Keys returns the keys of the end, but those of merchants and tokens.
 func (c *caller) Keys(ctx context.Context) ([]Key, error) {
 	out, err := ask[KeyList](ctx, c, http.MethodGet, "/v1/keys", nil)
 	return out.Keys, err
@@ -87,7 +87,7 @@ type NewRotation struct {
 // LogValue keeps the keys out of a log.
 func (NewRotation) LogValue() slog.Value { return slog.StringValue("new keys") }
 
-// StagedKeys are the newer keys, which the merchant must be given. They are shown only
+// StagedKeys are the newer keys, which the merchant needs. They are shown only
 // once.
 type StagedKeys struct {
 	PublicKey         string    `json:"publicKey,omitempty" doc:"the key with which the merchant opens requests: Base64 SubjectPublicKeyInfo of the request pair; absent if it stays, or the merchant made it"`
@@ -108,7 +108,7 @@ type Activation struct {
 	Overlap Duration `json:"overlap,omitzero" doc:"how long after the activation answers under the older keys still count, 1s to 2160h; absent: 168h"`
 }
 
-// StageRotation gives a merchant a second set of keys. The present ones still seal, and
+// StageRotation makes a second set of keys of a merchant. The present ones still seal, and
 // answers under either count. Where the answer has a Change, an approver must approve it
 // first.
 func (s *Service) StageRotation(ctx context.Context, id string, n NewRotation) (StagedKeys, error) {

@@ -35,16 +35,16 @@ var foundKinds = words[FoundKind]{
 	{is: FoundToken, at: atBoth, means: "A token of the API, by its id."},
 }
 
-// Values lists the kinds of both ends.
+// Values returns the kinds of both ends.
 func (FoundKind) Values() []FoundKind { return foundKinds.values() }
 
-// AtService lists the kinds of the service.
+// AtService returns the kinds of the service.
 func (FoundKind) AtService() []FoundKind { return foundKinds.valuesAt(atService) }
 
-// AtGateway lists the kinds of the gateway.
+// AtGateway returns the kinds of the gateway.
 func (FoundKind) AtGateway() []FoundKind { return foundKinds.valuesAt(atGateway) }
 
-// Means says what k means, for people; empty for an unknown word.
+// Means returns what k means, for people, or "" for an unknown word.
 func (k FoundKind) Means() string { return foundKinds.of(k).means }
 
 // MatchedBy is the member that has the text of a search.
@@ -77,16 +77,16 @@ var matchedBys = words[MatchedBy]{
 	{is: MatchedAmount, at: atBoth, means: "Its amount, however it is written. Only the newest 1,000 of each list are looked at."},
 }
 
-// Values lists the members of both ends.
+// Values returns the members of both ends.
 func (MatchedBy) Values() []MatchedBy { return matchedBys.values() }
 
-// AtService lists the members that the service looks at.
+// AtService returns the members that the service looks at.
 func (MatchedBy) AtService() []MatchedBy { return matchedBys.valuesAt(atService) }
 
-// AtGateway lists the members that the gateway looks at.
+// AtGateway returns the members that the gateway looks at.
 func (MatchedBy) AtGateway() []MatchedBy { return matchedBys.valuesAt(atGateway) }
 
-// Means says what m means, for people; empty for an unknown word.
+// Means returns what m means, for people, or "" for an unknown word.
 func (m MatchedBy) Means() string { return matchedBys.of(m).means }
 
 // Found is one thing that a search has found.
@@ -105,7 +105,7 @@ type SearchResult struct {
 	Found []Found `json:"found" nullable:"false" doc:"at most 50: what has the text as its id first, then the newest first. If there are 50, there may be more: the lists have filters for them"`
 }
 
-// MostFound is how much a search gives at most.
+// MostFound is how many things a search returns at most.
 const MostFound = 50
 
 // Search finds what has text as an identifier, a user, an address, a transaction, a number or an

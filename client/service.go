@@ -27,7 +27,7 @@ const (
 	LaneWithdraw Lane = "withdraw" // callbacks of type 2
 )
 
-// Values lists every lane.
+// Values returns every lane.
 func (Lane) Values() []Lane { return []Lane{LaneNotify, LaneWithdraw} }
 
 // LaneStats counts the callbacks of one lane in one state.

@@ -20,8 +20,9 @@ import (
 // member of the API with its bounds, its place in the service's database, the flags of
 // "countersign merchants", the rows of the console, and the records of the audit log.
 //
-// Beside those of JSON Schema the tags are: initial, the default, and none, the words for it; within, the bounds of a Duration; money, which lets a change wait
-// for an approver; label, the console's name for it; flag, that of the command line.
+// Beside those of JSON Schema the tags are: initial, the default, and none, the words for it; within,
+// the bounds of a Duration; money, which lets a change wait for an approver; label, the console's name
+// for it; flag, that of the command line.
 type MerchantSettings struct {
 	Name          string       `json:"name,omitempty" none:"the id" clear:"no" minLength:"1" maxLength:"200" label:"Name" doc:"name for people, 1 to 200 characters"`
 	NotifyURL     string       `json:"notifyUrl,omitempty" required:"true" minLength:"1" maxLength:"2048" money:"yes" label:"Notify URL" doc:"where callbacks of every type but 2 are posted, of at most 2,048 characters" example:"https://merchant.example/callbacks/notify"`
@@ -106,7 +107,7 @@ func (p *MerchantPatch) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// Clears says whether p clears the setting.
+// Clears reports whether p clears the setting.
 func (p *MerchantPatch) Clears(name string) bool { return slices.Contains(p.Clear, name) }
 
 // Apply changes s as p says. What is cleared becomes zero, until SetDefaults.
@@ -135,7 +136,7 @@ func (p *MerchantPatch) Apply(s *MerchantSettings) {
 	}
 }
 
-// SetDefaults gives the settings that are zero their defaults.
+// SetDefaults sets the settings that are zero to their defaults.
 func (s *MerchantSettings) SetDefaults() {
 	for _, of := range settings {
 		if of.Default == "" {
@@ -149,7 +150,7 @@ func (s *MerchantSettings) SetDefaults() {
 	}
 }
 
-// Private says whether the URLs may lead to private networks.
+// Private reports whether the URLs may lead to private networks.
 func (s *MerchantSettings) Private() bool { return s.AllowPrivate != nil && *s.AllowPrivate }
 
 // Schedule returns the merchant's own schedule for callbacks of type 2, or for the others. Nil:

@@ -23,13 +23,13 @@ type Block struct {
 	Reason string `json:"reason" minLength:"1" maxLength:"200" doc:"why, kept for later readers, 1 to 200 characters"`
 }
 
-// Frozen says whether the service is frozen.
+// Frozen reports whether the service is frozen.
 func (s *Service) Frozen(ctx context.Context) (Freeze, error) {
 	return ask[Freeze](ctx, &s.caller, http.MethodGet, "/v1/freeze", nil)
 }
 
 // Freeze freezes the service. When it returns, nothing is decided or released on any
-// node. Repeating it changes nothing and gives the freeze that there is.
+// node. Repeating it changes nothing and returns the freeze that there is.
 func (s *Service) Freeze(ctx context.Context, reason string) (Freeze, error) {
 	return ask[Freeze](ctx, &s.caller, http.MethodPost, "/v1/freeze", NewFreeze{reason})
 }
@@ -40,7 +40,7 @@ func (s *Service) Thaw(ctx context.Context) (Freeze, error) {
 }
 
 // BlockWithdrawal blocks a confirmed withdrawal: it is never released. One that was
-// released already gives ErrConflict. Repeating it changes nothing.
+// released already is ErrConflict. Repeating it changes nothing.
 func (s *Service) BlockWithdrawal(ctx context.Context, id, reason string) (Withdrawal, error) {
 	return ask[Withdrawal](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/block"), Block{reason})
 }

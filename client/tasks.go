@@ -31,16 +31,16 @@ var taskKinds = words[TaskKind]{
 	{is: TaskRestored, at: atBoth, means: "A restored database does not know what became of it. Nothing is decided on it until a person says that nothing did."},
 }
 
-// Values lists every kind.
+// Values returns every kind.
 func (TaskKind) Values() []TaskKind { return taskKinds.values() }
 
-// Means says what k means, for people; empty for an unknown word.
+// Means returns what k means, for people, or "" for an unknown word.
 func (k TaskKind) Means() string { return taskKinds.of(k).means }
 
 // ServiceTaskKinds and GatewayTaskKinds list the kinds of tasks of an end.
 func ServiceTaskKinds() []TaskKind { return taskKinds.valuesAt(atService) }
 
-// GatewayTaskKinds lists the kinds of the gateway's tasks.
+// GatewayTaskKinds returns the kinds of the gateway's tasks.
 func GatewayTaskKinds() []TaskKind { return taskKinds.valuesAt(atGateway) }
 
 // TaskState says what became of a task.
@@ -63,10 +63,10 @@ var taskStates = words[TaskState]{
 	{is: TaskStale, means: "What it was about has changed or ended otherwise; nobody can decide it any more."},
 }
 
-// Values lists every state.
+// Values returns every state.
 func (TaskState) Values() []TaskState { return taskStates.values() }
 
-// Means says what s means, for people; empty for an unknown word.
+// Means returns what s means, for people, or "" for an unknown word.
 func (s TaskState) Means() string { return taskStates.of(s).means }
 
 // TaskID returns the id of the task about a thing.
@@ -177,14 +177,14 @@ func (c *caller) Task(ctx context.Context, id string) (Task, error) {
 	return ask[Task](ctx, c, http.MethodGet, pathOf("tasks", id, ""), nil)
 }
 
-// ApproveTask says yes. What the kind of the task does then, it does with the last approval that
-// is missing. An approval that would not count is ErrForbidden, and a task that is decided
+// ApproveTask approves a task. With the last approval that is missing, what the kind of the task
+// stands for is done. An approval that would not count is ErrForbidden, and a task that is decided
 // otherwise ErrConflict. The reason may be empty.
 func (c *caller) ApproveTask(ctx context.Context, id, reason string) (Task, error) {
 	return ask[Task](ctx, c, http.MethodPost, pathOf("tasks", id, "/approve"), Decide{reason})
 }
 
-// DeclineTask says no; one person suffices. The reason may be empty.
+// DeclineTask declines a task; one person suffices. The reason may be empty.
 func (c *caller) DeclineTask(ctx context.Context, id, reason string) (Task, error) {
 	return ask[Task](ctx, c, http.MethodPost, pathOf("tasks", id, "/decline"), Decide{reason})
 }

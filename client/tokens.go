@@ -31,16 +31,16 @@ var roles = words[Role]{
 	{is: RoleAdmin, at: atBoth, means: "It may do everything. The first token has it."},
 }
 
-// Values lists the roles of both ends.
+// Values returns the roles of both ends.
 func (Role) Values() []Role { return roles.values() }
 
-// AtService lists the roles of the service's tokens.
+// AtService returns the roles of the service's tokens.
 func (Role) AtService() []Role { return roles.valuesAt(atService) }
 
-// AtGateway lists the roles of the gateway's tokens.
+// AtGateway returns the roles of the gateway's tokens.
 func (Role) AtGateway() []Role { return roles.valuesAt(atGateway) }
 
-// Means says what r may do, for people; empty for an unknown word.
+// Means returns what r may do, for people, or "" for an unknown word.
 func (r Role) Means() string { return roles.of(r).means }
 
 // NewToken is a token to be made.
@@ -99,7 +99,7 @@ func (c *caller) CreateToken(ctx context.Context, t NewToken) (CreatedToken, err
 	return out, err
 }
 
-// Tokens lists all tokens, revoked ones too.
+// Tokens returns all tokens, revoked ones too.
 func (c *caller) Tokens(ctx context.Context) ([]Token, error) {
 	out, err := ask[Tokens](ctx, c, http.MethodGet, "/v1/tokens", nil)
 	return out.Tokens, err

@@ -42,10 +42,10 @@ var withdrawalStates = words[WithdrawalState]{
 	{is: WithdrawalLapsed, means: "It was not released in time after the confirmation: it is never released."},
 }
 
-// Values lists every state.
+// Values returns every state.
 func (WithdrawalState) Values() []WithdrawalState { return withdrawalStates.values() }
 
-// Means says what s means, for people; empty for an unknown word.
+// Means returns what s means, for people, or "" for an unknown word.
 func (s WithdrawalState) Means() string { return withdrawalStates.of(s).means }
 
 // Details are the amount of a withdrawal and its target.
@@ -203,7 +203,7 @@ const (
 	WaitingForFees  WaitingFor = "fees"  // the fees of its chain
 )
 
-// Values lists everything that a withdrawal can wait for.
+// Values returns everything that a withdrawal can wait for.
 func (WaitingFor) Values() (list []WaitingFor) {
 	for _, t := range countersign.TypeUnknown.Values() {
 		if word := t.Report(); word != "" {
@@ -262,7 +262,7 @@ type WithdrawalFilter struct {
 }
 
 // CreateWithdrawal asks a merchant to confirm a withdrawal. The same callBackId
-// with the same content gives the existing withdrawal; with other content the error
+// with the same content returns the existing withdrawal; with other content the error
 // is ErrConflict.
 func (s *Service) CreateWithdrawal(ctx context.Context, w NewWithdrawal) (AcceptedWithdrawal, error) {
 	return ask[AcceptedWithdrawal](ctx, &s.caller, http.MethodPost, "/v1/withdrawals", w)
@@ -321,10 +321,10 @@ func (s *Service) ReleaseWithdrawal(ctx context.Context, id, holder string) (Per
 	return ask[Permit](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/release"), Claim{holder})
 }
 
-// ReleaseWithdrawals is ReleaseWithdrawal of 1 to 1,000 withdrawals in one transaction of the
-// service. Each has its own result, in the order of list, whatever becomes of the others. An error
-// is about the call as a whole: a wrong item, or a service that is away. Repeating the call gives
-// the same permits.
+// ReleaseWithdrawals is ReleaseWithdrawal of 1 to 1,000 withdrawals in one transaction of the service.
+// Each has its own result, in the order of list, whatever becomes of the others. An error is about the
+// call as a whole: a wrong item, or a service that is away. Repeating the call returns the same
+// permits.
 func (s *Service) ReleaseWithdrawals(ctx context.Context, list ...WithdrawalClaim) ([]Release, error) {
 	if list == nil {
 		list = []WithdrawalClaim{}

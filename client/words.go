@@ -41,7 +41,7 @@ func (w words[T]) of(v T) word[T] {
 	return word[T]{}
 }
 
-// values lists the words.
+// values returns the words.
 func (w words[T]) values() []T {
 	var list []T
 	for _, row := range w {
@@ -50,7 +50,7 @@ func (w words[T]) values() []T {
 	return list
 }
 
-// valuesAt lists the words that an end says.
+// valuesAt returns the words that an end says.
 func (w words[T]) valuesAt(e end) []T {
 	var list []T
 	for _, row := range w {
@@ -61,7 +61,7 @@ func (w words[T]) valuesAt(e end) []T {
 	return list
 }
 
-// text says what a word means and what helps.
+// text returns what a word means and what helps.
 func (w word[T]) text() string {
 	if w.do == "" {
 		return w.means
@@ -108,10 +108,10 @@ var refusalReasons = words[RefusalReason]{
 	{is: RefusalLearning, means: "The gateway ran with --learn, which books nothing."},
 }
 
-// Values lists every reason.
+// Values returns every reason.
 func (RefusalReason) Values() []RefusalReason { return refusalReasons.values() }
 
-// Means says what r means, for people; empty for an unknown word.
+// Means returns what r means, for people, or "" for an unknown word.
 func (r RefusalReason) Means() string { return refusalReasons.of(r).means }
 
 // EventKind is the kind of an entry of the gateway's feed of events.
@@ -154,8 +154,8 @@ var eventKinds = words[EventKind]{
 	{is: EventDepositRejected, means: "A held deposit does not count."},
 }
 
-// Values lists every kind.
+// Values returns every kind.
 func (EventKind) Values() []EventKind { return eventKinds.values() }
 
-// Means says what k means, for people; empty for an unknown word.
+// Means returns what k means, for people, or "" for an unknown word.
 func (k EventKind) Means() string { return eventKinds.of(k).means }

@@ -38,7 +38,7 @@ func decodeBody(body []byte) ([]byte, error) {
 	return sealed[:n], nil
 }
 
-// base64Problem says why text, without white space around it, is not standard
+// base64Problem returns why text, without white space around it, is not standard
 // Base64. It names offsets and classes of characters, never the text, and no offset where all
 // bodies of a sender have the fault.
 func base64Problem(text []byte) string {

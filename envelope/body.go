@@ -18,7 +18,7 @@ const (
 	FormObject                 // the member data of a JSON object
 )
 
-// String names f for logs and explanations.
+// String returns the name of f for logs and explanations.
 func (f BodyForm) String() string {
 	switch f {
 	case FormBare:

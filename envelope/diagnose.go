@@ -12,11 +12,10 @@ import (
 // commonSizes are the block sizes, in bytes, that peers use.
 var commonSizes = []int{128, 192, 256, 384, 512, 1024}
 
-// Diagnose says in short sentences why a body does not open and what to try, the
-// likeliest cause first. err is the error of Unwrap or Open; if it is nil,
-// Diagnose opens the body itself, and says nothing of a body that opens. key may
-// be nil. Like Explain, Diagnose is for the person who holds the key; never send
-// a peer what it says.
+// Diagnose returns short sentences that say why a body does not open and what to try, the likeliest
+// cause first. err is the error of Unwrap or Open; if it is nil, Diagnose opens the body itself, and
+// returns nothing for a body that opens. key may be nil. Like Explain, Diagnose is for the person who
+// holds the key; never send its sentences to a peer.
 func Diagnose(key *Key, p Padding, body []byte, err error) []string {
 	inner, _, unwrapErr := Unwrap(body)
 	if err == nil {
@@ -159,7 +158,7 @@ func sizesHint(n int) string {
 	return fmt.Sprintf("The %d sealed bytes fit no usual key size; check that the body is whole.", n)
 }
 
-// fittingBits lists the usual key sizes whose blocks n bytes could be, without
+// fittingBits returns the usual key sizes whose blocks n bytes could be, without
 // the size of except bytes.
 func fittingBits(n, except int) string {
 	var fits []string

@@ -39,9 +39,9 @@
 //
 // Opening with the public part says exactly what is wrong ([BlockError]),
 // because every holder of that part can compute it. Opening with the private
-// part runs every block and then gives [ErrOpen] for any fault inside the
+// part runs every block and then returns [ErrOpen] for any fault inside the
 // blocks. A peer that learned more could use the holder as a decryption oracle
-// (PROTOCOL.md, S7). [Explain] and [Diagnose] tell more. They are for a person
+// (PROTOCOL.md, S7). [Explain] and [Diagnose] say more. They are for a person
 // at a terminal who holds the key; never send to a peer what they say.
 //
 // # The signed link

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// The errors of Seal, Open, Reseal and Unwrap. Each of their errors wraps one of
-// these; opening with the private part gives ErrOpen itself.
+// The errors of Seal, Open, Reseal and Unwrap. Each of their errors wraps one of these; opening with
+// the private part returns ErrOpen itself.
 var (
 	// ErrEmpty: there is nothing to seal or to open.
 	ErrEmpty = errors.New("nothing there")
@@ -72,8 +72,8 @@ var (
 	ErrKeyAmbiguous = errors.New("more than one key")
 )
 
-// BlockError says which block did not open with the public part, and why. It
-// tells nothing that a holder of the public part could not compute.
+// BlockError says which block did not open with the public part, and why. Every holder of the public
+// part could compute it.
 type BlockError struct {
 	Block  int    // counted from 0
 	Reason string // one of a fixed list of clauses

@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// Explanation is what Explain found out about a body. It is for the person who
-// holds the key. Never send it to a peer: it tells what ErrOpen hides.
+// Explanation is what Explain found out about a body. It is for the person who holds the key. Never
+// send it to a peer: it shows what ErrOpen hides.
 type Explanation struct {
 	Form        BodyForm           // the form that the Base64 came in
 	Field       string             // the field or member that carried it; "" for data, or none
-	BodyBytes   int                // the body as given
+	BodyBytes   int                // of the body
 	Base64Chars int                // characters of Base64, line ends not counted; 0 if none was found
 	SealedBytes int                // the decoded Base64; 0 if it cannot be decoded
 	Key         string             // Key.String; "" without a key
@@ -21,7 +21,7 @@ type Explanation struct {
 	BlockBytes  int                // Key.Size; 0 without a key
 	Blocks      []BlockExplanation // one for each whole block; none without a key
 	Plaintext   []byte             // nil unless the whole body opens
-	Err         error              // why the body does not open; nil if it opens or no key was given
+	Err         error              // why the body does not open; nil if it opens or there was no key
 	Hints       []string           // those of Diagnose
 }
 
@@ -32,19 +32,18 @@ type BlockExplanation struct {
 	InRange      bool   // its value is below the modulus
 	Type         int    // 1 or 2 of PKCS#1 v1.5; 0 for OAEP; -1 for none of them
 	OtherPart    bool   // it opens with the part that does not open this direction
-	Lead         string // the first four bytes in hexadecimal, where the public part gave them
+	Lead         string // the first four bytes in hexadecimal, where the public part opened it
 	PaddingBytes int    // FF or random bytes; 0 if unknown, and with OAEP
 	DataBytes    int    // plaintext in it; 0 if it does not open
 	Problem      string // "" if the block is sound
 }
 
-// reasonUnpadded is of blocks made by raw RSA. Only an explanation gives it.
+// reasonUnpadded is of blocks made by raw RSA. Only an explanation has it.
 const reasonUnpadded = "it holds text without any padding"
 
-// Explain says how body is made, from its form to its blocks and the plaintext,
-// as far as it can be read. If key is nil, it explains only what needs no key.
-// It never fails. The explanation holds the plaintext, but of the key only what
-// Key.String tells.
+// Explain returns how body is made, from its form to its blocks and the plaintext, as much of it as
+// can be read. If key is nil, it explains only what needs no key. It never fails. The explanation
+// holds the plaintext, but of the key only what Key.String says.
 func Explain(key *Key, p Padding, body []byte) *Explanation {
 	e := &Explanation{BodyBytes: len(body)}
 	inner, form, err := Unwrap(body)

@@ -30,7 +30,7 @@ const bigmodBits = 2048
 
 // Key is the public part of an RSA pair, or both parts. GenerateKey and ParseKey
 // make keys; a zero Key has no parts, and every use of it fails. A Key does not
-// change and may be copied. Only PublicBase64, PublicPEM and PrivatePEM give its
+// change and may be copied. Only PublicBase64, PublicPEM and PrivatePEM return its
 // numbers; no fmt verb, logger or encoder prints them.
 type Key struct {
 	// A function, because fmt does not call Format on an unexported field of
@@ -146,7 +146,7 @@ func checkBits(bits int) error {
 	return nil
 }
 
-// checkPublic says whether n and e may be the public part of a key. It checks
+// checkPublic returns an error unless n and e may be the public part of a key. It checks
 // their size first, so that absurd numbers cost no computation.
 func checkPublic(n, e *big.Int) error {
 	if n.Sign() <= 0 {
@@ -166,7 +166,7 @@ func checkPublic(n, e *big.Int) error {
 
 func (k *Key) ready() bool { return k.p() != nil }
 
-// Bits is the length of the modulus in bits, 0 for a zero Key.
+// Bits returns the length of the modulus in bits, 0 for a zero Key.
 func (k *Key) Bits() int {
 	if !k.ready() {
 		return 0
@@ -174,7 +174,7 @@ func (k *Key) Bits() int {
 	return k.p().public.N.BitLen()
 }
 
-// Size is the length of the modulus, and so of every block, in bytes.
+// Size returns the length of the modulus, and so of every block, in bytes.
 func (k *Key) Size() int {
 	if !k.ready() {
 		return 0
@@ -202,7 +202,7 @@ func (k *Key) Equal(other *Key) bool {
 	return k.p().public.Equal(other.p().public) && k.HasPrivate() == other.HasPrivate()
 }
 
-// Fingerprint is the SHA-256 of the DER SubjectPublicKeyInfo in lower-case
+// Fingerprint returns the SHA-256 of the DER SubjectPublicKeyInfo in lower-case
 // hexadecimal: 64 characters that name the pair and may be shown to anybody
 // (PROTOCOL.md, Keys). A zero Key has none.
 func (k *Key) Fingerprint() string {
@@ -212,7 +212,7 @@ func (k *Key) Fingerprint() string {
 	return k.p().fingerprint
 }
 
-// PublicBase64 is the public part as it is exchanged: the SubjectPublicKeyInfo
+// PublicBase64 returns the public part as it is exchanged: the SubjectPublicKeyInfo
 // in one line of Base64 without armour (PROTOCOL.md, Keys).
 func (k *Key) PublicBase64() string {
 	if !k.ready() {
@@ -221,7 +221,7 @@ func (k *Key) PublicBase64() string {
 	return base64.StdEncoding.EncodeToString(k.p().spki)
 }
 
-// PublicPEM is the public part as a PEM "PUBLIC KEY".
+// PublicPEM returns the public part as a PEM "PUBLIC KEY".
 func (k *Key) PublicPEM() []byte {
 	if !k.ready() {
 		return nil

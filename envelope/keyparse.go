@@ -73,7 +73,7 @@ func parsePEM(text []byte) (*Key, error) {
 	for range maxKeyPEMs {
 		block, rest := pem.Decode(text)
 		// pem.Decode skips a block that it cannot read, so make sure that it
-		// gave the first one.
+		// returned the first one.
 		if block == nil || bytes.Count(text[:len(text)-len(rest)], []byte(pemStart)) != 1 {
 			return nil, fmt.Errorf("%w: the PEM is damaged; check that its lines and line ends are complete", ErrKeyFormat)
 		}
@@ -132,7 +132,7 @@ func parseBlock(block *pem.Block) (*Key, error) {
 	return key, nil
 }
 
-// parseDER tells the four structures apart by the kinds of their members. If it
+// parseDER recognizes the four structures by the kinds of their members. If it
 // tried one parser after the other, the reason of the right one would be lost.
 func parseDER(der []byte) (*Key, error) {
 	if len(der) > maxKeyDER {

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 )
 
-// String says what k is, never what its numbers are: size, parts and the first
+// String returns what k is, never what its numbers are: size, parts and the first
 // 16 digits of the fingerprint.
 func (k Key) String() string {
 	p := k.p()

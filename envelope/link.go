@@ -24,7 +24,7 @@ const (
 	HeaderSignatureInput = "Signature-Input"
 )
 
-// LinkTolerance is how far the time of a signature may be from the receiver's clock,
+// LinkTolerance is how much the time of a signature may differ from the receiver's clock,
 // either way (PROTOCOL.md, L8).
 const LinkTolerance = 5 * time.Minute
 
@@ -50,7 +50,7 @@ const (
 // LinkRequest is a request as its signature covers it (PROTOCOL.md, L3).
 type LinkRequest struct {
 	Method string
-	// URL is the absolute URL that the request is sent to. TargetURI gives the form that
+	// URL is the absolute URL that the request is sent to. TargetURI returns the form that
 	// both ends sign.
 	URL string
 	// Header has Content-Type and the headers of the signature. SignRequest
@@ -70,7 +70,7 @@ type LinkResponse struct {
 
 // LinkSignature is a signature that was verified.
 type LinkSignature struct {
-	Key     *SigningKey // the one of the given keys that made it
+	Key     *SigningKey // the key that made it
 	Created time.Time   // by the signer's clock, in whole seconds
 	Nonce   string
 	opened  []byte
@@ -97,8 +97,8 @@ func (k *SigningKey) SignRequest(r LinkRequest, plaintext []byte, now time.Time)
 	return k.sign(r.Header, requestComponents, tagRequest, now, r.component)
 }
 
-// VerifyRequest says which of keys signed r. Errors wrap ErrUnsigned or ErrSignature.
-// The caller checks LinkSignature.Old, and Covers when the body is opened.
+// VerifyRequest returns the signature of r, which one of keys has made. Errors wrap ErrUnsigned or
+// ErrSignature. The caller checks LinkSignature.Old, and Covers when the body is opened.
 func VerifyRequest(r LinkRequest, keys ...*SigningKey) (LinkSignature, error) {
 	return verify(r.Header, r.Body, requestComponents, tagRequest, r.component, keys)
 }
@@ -110,8 +110,8 @@ func (k *SigningKey) SignResponse(r LinkResponse, plaintext []byte, now time.Tim
 	return k.sign(r.Header, responseComponents, tagResponse, now, r.component)
 }
 
-// VerifyResponse says which of keys signed r as the response to its request. Errors wrap
-// ErrUnsigned or ErrSignature.
+// VerifyResponse returns the signature of r as the response to its request, which one of keys has
+// made. Errors wrap ErrUnsigned or ErrSignature.
 func VerifyResponse(r LinkResponse, keys ...*SigningKey) (LinkSignature, error) {
 	return verify(r.Header, r.Body, responseComponents, tagResponse, r.component, keys)
 }
@@ -295,7 +295,7 @@ func base(covered []component, of func(name string) (string, error), params stri
 	return b.Bytes(), nil
 }
 
-// String is the identifier of c as it stands in the signature base.
+// String returns the identifier of c as it stands in the signature base.
 func (c component) String() string {
 	s := strconv.Quote(c.name) // names are ASCII letters, - and @
 	for _, p := range c.params {

@@ -15,7 +15,7 @@ const (
 	OAEP
 )
 
-// String names p as settings do.
+// String returns the name of p as settings have it.
 func (p Padding) String() string {
 	switch p {
 	case PKCS1v15:
@@ -52,7 +52,7 @@ func (k *Key) Blocks(p Padding, n int) int {
 	return (n-1)/chunk + 1
 }
 
-// MaxPlaintext is the largest plaintext, in bytes, whose body does not exceed
+// MaxPlaintext returns the largest plaintext, in bytes, whose body does not exceed
 // MaxBody.
 func (k *Key) MaxPlaintext(p Padding) int {
 	if !k.ready() {

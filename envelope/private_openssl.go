@@ -142,7 +142,7 @@ func (p *privatePart) raise(c *context, block []byte) ([]byte, error) {
 func (p *privatePart) Public() crypto.PublicKey { return p.parts.public }
 
 // Sign makes a block of type 1 of a chunk that fits. A block that a fault of the
-// machine has spoiled could give the private part away, so none leaves that the
+// machine has spoiled could reveal the private part, so none leaves that the
 // public part does not open to what was sealed.
 func (p *privatePart) Sign(_ io.Reader, chunk []byte, opts crypto.SignerOpts) ([]byte, error) {
 	if opts.HashFunc() != 0 {

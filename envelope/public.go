@@ -48,7 +48,7 @@ func (op *publicOperation) raise(block []byte) []byte {
 	return op.plain
 }
 
-// putWords writes a number given in words, the lowest first, into dst, big-endian.
+// putWords writes a number that is in words, the lowest first, into dst, big-endian.
 func putWords(dst []byte, words []uint) {
 	clear(dst)
 	i := len(dst)
@@ -64,7 +64,7 @@ func putWords(dst []byte, words []uint) {
 	}
 }
 
-// type1Data gives the data of an encoded block of type 1, or the reason why it
+// type1Data returns the data of an encoded block of type 1, or the reason why it
 // is not one. The block is not secret, so the first fault may end the check.
 func type1Data(encoded []byte) (data []byte, reason string) {
 	if encoded[0] != 0 || encoded[1] != 1 {

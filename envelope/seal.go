@@ -130,7 +130,7 @@ func opensTo(op *publicOperation, block, chunk []byte) bool {
 }
 
 // sealBlock makes one block, which is valid until op is used again. crypto/rsa
-// takes its randomness from the system, whatever reader it is given.
+// takes its randomness from the system, whatever reader it gets.
 func sealBlock(key *Key, p Padding, op *publicOperation, chunk []byte) ([]byte, error) {
 	switch {
 	case key.p().private != nil:

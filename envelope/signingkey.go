@@ -117,8 +117,8 @@ func ParseSigningKey(data []byte) (*SigningKey, error) {
 	return k, nil
 }
 
-// ParseSigningKeys reads the public parts that count for one end: one, or two while it
-// replaces its key, with a comma between them. An empty text gives nil.
+// ParseSigningKeys reads the public parts that count for one end: one, or two while it replaces its
+// key, with a comma between them. It returns nil for an empty text.
 func ParseSigningKeys(text string) (keys []*SigningKey, err error) {
 	if text == "" {
 		return nil, nil
@@ -151,11 +151,11 @@ func (k *SigningKey) Public() *SigningKey {
 	return newSigningKey(p.public, nil)
 }
 
-// Fingerprint is the SHA-256 of the DER SubjectPublicKeyInfo in lower-case hexadecimal,
+// Fingerprint returns the SHA-256 of the DER SubjectPublicKeyInfo in lower-case hexadecimal,
 // which names the key in every signature (PROTOCOL.md, K7 and L1). Empty without a key.
 func (k *SigningKey) Fingerprint() string { return k.parts().fingerprint }
 
-// PublicBase64 is the public part as it is handed over: the SubjectPublicKeyInfo in one
+// PublicBase64 returns the public part as it is handed over: the SubjectPublicKeyInfo in one
 // line of Base64 without armour.
 func (k *SigningKey) PublicBase64() string { return base64.StdEncoding.EncodeToString(k.parts().spki) }
 
@@ -168,7 +168,7 @@ func (k *SigningKey) Sign(text []byte) ([]byte, error) {
 	return k.parts().private.Sign(nil, text, crypto.Hash(0))
 }
 
-// PrivatePEM is the pair as a PEM "PRIVATE KEY" (PKCS#8, not encrypted). It fails with
+// PrivatePEM returns the pair as a PEM "PRIVATE KEY" (PKCS#8, not encrypted). It fails with
 // ErrSigningKey if k has no private part.
 func (k *SigningKey) PrivatePEM() ([]byte, error) {
 	if !k.HasPrivate() {
@@ -181,7 +181,7 @@ func (k *SigningKey) PrivatePEM() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: labelPKCS8, Bytes: der}), nil
 }
 
-// String says what k is: its part and the first 16 digits of its fingerprint.
+// String returns what k is: its part and the first 16 digits of its fingerprint.
 func (k SigningKey) String() string {
 	p := k.parts()
 	switch {

@@ -37,7 +37,7 @@ func unpadded(padding Padding, encoded []byte) ([]byte, error) {
 	return data, nil
 }
 
-// type2Data gives the data of an encoded block of type 2: 00, 02, eight bytes or
+// type2Data returns the data of an encoded block of type 2: 00, 02, eight bytes or
 // more that are not 00, 00, the data. The data lies in encoded.
 func type2Data(encoded []byte) (data []byte, good bool) {
 	looking, end := 1, 0 // for the 00 that ends the padding

@@ -19,7 +19,7 @@ type Worker struct {
 	Most int
 }
 
-// each calls do for 0 to n-1, whatever fails, and gives the first error.
+// each calls do for 0 to n-1, whatever fails, and returns the first error.
 func (w Worker) each(n int, do func(i int) error) error {
 	if w.Each == nil {
 		var failed error

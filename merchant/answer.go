@@ -33,7 +33,7 @@ func NewDeposit(d *countersign.Deposit, c Claimed) Deposit {
 }
 
 // Answer is the merchant's answer to a withdrawal. Confirm, Refuse and Hold make
-// it; the zero Answer confirms nothing, and the service is told errCode 5000.
+// it; the zero Answer confirms nothing, and the service gets errCode 5000.
 type Answer struct {
 	kind    answerKind
 	user    string // tenantUserId of the confirmed order
@@ -54,8 +54,8 @@ const (
 // Confirm countersigns the withdrawal with the merchant's order: the user who
 // ordered it and what it moves. A request that names another user is refused for
 // ever with errCode 2002; one that names none, which only a lenient Profile takes,
-// is answered with the order's. An empty tenantUserID and details that are not valid
-// confirm nothing: the service is told errCode 5000.
+// is answered with the order's. With an empty tenantUserID or details that are not
+// valid nothing is confirmed, and the service gets errCode 5000.
 func Confirm(tenantUserID string, d countersign.Details) Answer {
 	return Answer{kind: answerConfirm, user: tenantUserID, details: d}
 }
@@ -79,8 +79,8 @@ func Hold(code countersign.ErrCode, message string) Answer {
 	return Answer{kind: answerHold, code: code, message: message}
 }
 
-// CodeError is an error with the errCode and the message of the response. Every
-// other error gives errCode 5000 with a fixed message.
+// CodeError is an error with the errCode and the message of the response. For any
+// other error the service gets errCode 5000 with a fixed message.
 type CodeError struct {
 	Code    countersign.ErrCode // not 0 and not 1000 to 1999, which become 5000
 	Message string              // goes to the service; empty: ErrCode.Message
@@ -139,7 +139,7 @@ var (
 // errEndedAgain is what the log says of a question that comes after the end.
 var errEndedAgain = errors.New("this withdrawal was confirmed and has ended; the service asks about it again: find out whether it was executed")
 
-// doubt notes in v that a person must decide, and says whether that is so.
+// doubt notes in v that a person must decide, and reports whether one must.
 func (v *verdict) doubt(c Claimed) bool {
 	switch {
 	case c.Suspect:

@@ -9,8 +9,8 @@ import (
 	"countersign/envelope"
 )
 
-// BlockDigest is the first half of a SHA-256, which is enough to tell blocks and
-// bodies apart.
+// BlockDigest is the first half of a SHA-256, which is enough to distinguish blocks
+// and bodies.
 type BlockDigest [sha256.Size / 2]byte
 
 // IsZero reports whether d is the zero BlockDigest.
@@ -68,9 +68,9 @@ const (
 	FindingSpliced                // refuse the request and remember nothing of it
 )
 
-// Judge applies the rules of seen blocks to a request for e (PROTOCOL.md, B5 and B7). seen
-// has at least those of its blocks that the Inbox remembers; recorded and settled say how far
-// the entry is. An Inbox decides nothing else about blocks.
+// Judge applies the rules of seen blocks to a request for e (PROTOCOL.md, B5 and B7). seen has at
+// least those of its blocks that the Inbox remembers; recorded and settled describe the state of the
+// entry. An Inbox decides nothing else about blocks.
 func (e *Entry) Judge(seen map[BlockDigest]SeenBlock, recorded, settled bool) Finding {
 	if e.Blocks == nil {
 		return FindingNone

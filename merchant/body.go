@@ -66,7 +66,7 @@ func (h *Handler) readAll(r *http.Request) (bodies.Body, *reply) {
 	return body, bodyProblem(r, len(body.Bytes), err)
 }
 
-// bodyProblem says what is wrong with a body of which n bytes came before err or,
+// bodyProblem returns what is wrong with a body of which n bytes came before err or,
 // if err is nil, before its end. It is nil for a complete body.
 func bodyProblem(r *http.Request, n int, err error) *reply {
 	var limit *http.MaxBytesError

@@ -49,7 +49,7 @@ const (
 	BindingOff
 )
 
-// String names b as settings do: required, seen or off.
+// String returns the name of b as settings have it: required, seen or off.
 func (b Binding) String() string { return bindingNames.of("Binding", int(b)) }
 
 var bindingNames = names{"required", "seen", "off"}
@@ -156,10 +156,10 @@ type Config struct {
 	// credit a trackingId only once; see the package comment. Nil: deposits are
 	// only recorded in the Inbox.
 	OnDeposit func(context.Context, Deposit) error
-	// OnPossibleDuplicate does the merchant's part of a deposit that may have
-	// been accepted before under another trackingId (PROTOCOL.md, I2), or that may
-	// be joined from several (B7, Deposit.Suspect); OnDeposit is not called for it. It must not credit before a person has decided.
-	// Required where there is an OnDeposit, since somebody must decide;
+	// OnPossibleDuplicate does the merchant's part of a deposit that may have been accepted
+	// before under another trackingId (PROTOCOL.md, I2), or that may be joined from several
+	// (B7, Deposit.Suspect); OnDeposit is not called for it. It must not credit before a
+	// person has decided. Required where there is an OnDeposit, since somebody must decide;
 	// KeepForReview leaves such deposits in the Inbox and in the log.
 	OnPossibleDuplicate func(context.Context, Deposit) error
 	// OnWithdrawal answers a withdrawal with Confirm, Refuse or Hold. An error
@@ -168,13 +168,14 @@ type Config struct {
 	// countersign.CodeOrderCancelled (2005) what has ended since (PROTOCOL.md, I1). Its details
 	// do not count then. Nil: every order is unknown.
 	OnWithdrawal func(context.Context, countersign.WithdrawalRequest) (Answer, error)
-	// OnAnswer is told of every answer that confirms or refuses a withdrawal, repeated
-	// ones too, before it is sent. If it fails, the service is told errCode 5000 and asks
-	// again. Nil: nobody is told.
+	// OnAnswer is called with every answer that confirms or refuses a withdrawal, repeated
+	// ones too, before it is sent. If it fails, the service gets errCode 5000 and asks
+	// again. Nil: nothing is called.
 	OnAnswer func(context.Context, Exchange) error
-	// OnRefused is told of every request that is refused although it opened, or although it
-	// came with one of CallbackAPIKeys, before the provider is answered: some never send it
-	// again. It is told of every deposit that Verify holds, too. It may block for Timeout. Handler.Retry takes such a request later. Nil: nobody is told.
+	// OnRefused is called with every request that is refused although it opened, or although
+	// it came with one of CallbackAPIKeys, and with every deposit that Verify holds. It is
+	// called before the provider is answered, since some never send a request again, and may
+	// block for Timeout. Handler.Retry takes such a request later. Nil: nothing is called.
 	OnRefused func(context.Context, Refused)
 	// OnHeld blocks until OnWithdrawal may have another answer to w than Hold, or
 	// until ctx ends. It is called while Profile.Hold keeps an exchange open;

@@ -23,8 +23,8 @@ type Exchange struct {
 	Link *Link
 }
 
-// witnessed tells OnAnswer of an answer that confirms or refuses, before it is sent. If
-// OnAnswer fails, the service gets errCode 5000 in its place.
+// witnessed calls OnAnswer with an answer that confirms or refuses, before it is sent. If OnAnswer
+// fails, the service gets errCode 5000 in its place.
 func (h *Handler) witnessed(ctx context.Context, request, opened []byte, link *linked, r reply) reply {
 	w, ok := r.callback.(*countersign.WithdrawalRequest)
 	if !ok || h.c.OnAnswer == nil || r.Code != countersign.CodeAccepted && r.Code.Class() != countersign.ClassRefused {

@@ -188,7 +188,7 @@ func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Req
 	return rep, link
 }
 
-// open opens body with the first key that opens it, and gives the key that seals the
+// open opens body with the first key that opens it, and returns the key that seals the
 // answer. It calls leave when body is opened, or panics.
 //
 // A private part whose padding happens to fit opens nonsense. That too is not opened, so

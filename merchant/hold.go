@@ -94,7 +94,7 @@ func (h *Handler) awaitChange(ctx context.Context, w countersign.WithdrawalReque
 	sleep(ctx, askAgain)
 }
 
-// sleep waits for d. It gives false if ctx ends before.
+// sleep waits for d. It returns false if ctx ends before.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -25,7 +25,7 @@ import (
 //
 // CheckInbox of package countersigntest tests an Inbox against these rules.
 type Inbox interface {
-	// Claim records e if it is new, and says whether the caller is to act on it.
+	// Claim records e if it is new, and returns whether the caller is to act on it.
 	// In this order:
 	//
 	//  1. If Entry.Judge finds FindingSpliced, by what is remembered of each block,
@@ -128,7 +128,7 @@ type Entry struct {
 	// Payment is the digest of countersign.Deposit.Payment, which knows the amount.
 	// Zero for types other than 1.
 	Payment Digest
-	// TxIndex tells transfers of one transaction apart. -1: not known.
+	// TxIndex distinguishes the transfers of one transaction. -1: not known.
 	TxIndex int64
 	// Blocks is what the rules for services that do not bind (PROTOCOL.md, B5 and
 	// B7) remember, nil if they do not apply.
@@ -159,7 +159,7 @@ const (
 	StateOpen               // of a Transactor: the function ran, and nothing that it wrote is kept
 )
 
-// String names s for logs.
+// String returns the name of s for logs.
 func (s State) String() string { return stateNames.of("State", int(s)) }
 
 var stateNames = names{"none", "taken", "claimed", "settled", "busy", "other content", "spliced", "open"}
@@ -206,7 +206,7 @@ func (s Settlement) Revokes(kept Reply) bool {
 	return s.Type == countersign.TypeRequestWithdraw && s.Final && s.Reply.Code != countersign.CodeAccepted && kept.Code == countersign.CodeAccepted
 }
 
-// Reply is what the service is told for every attempt of one callback. It is
+// Reply is what the service gets for every attempt of one callback. It is
 // not the sealed answer, because that holds the requestUUID of the attempt; the
 // rest of the answer follows from the request and Details. The zero Reply is
 // errCode 0.
@@ -219,7 +219,7 @@ type Reply struct {
 	TenantUserID string
 }
 
-// Same reports whether o and p tell the service the same thing.
+// Same reports whether o and p say the same thing to the service.
 func (o Reply) Same(p Reply) bool {
 	if o.Code != p.Code {
 		return false
@@ -249,7 +249,7 @@ func NewEntry(cb countersign.Callback) Entry {
 }
 
 // digester writes texts with their lengths, so that two different lists of texts
-// never give the same bytes.
+// never have the same bytes.
 type digester struct{ h hash.Hash }
 
 func digestOf(label string) digester {

@@ -55,7 +55,7 @@ type memoryEntry struct {
 	leaseUntil time.Time
 }
 
-// NewMemoryInbox makes an empty one. See MemoryInbox for what a restart forgets.
+// NewMemoryInbox returns an empty MemoryInbox. A restart forgets all that is in it.
 func NewMemoryInbox() *MemoryInbox {
 	return &MemoryInbox{
 		entries: map[entryKey]*memoryEntry{}, transfers: map[Digest][]*memoryEntry{}, blocks: map[BlockDigest]SeenBlock{},
@@ -141,7 +141,7 @@ func (m *MemoryInbox) remember(b *Blocks) {
 	}
 }
 
-// setContent gives row the content of e and compares it with all other entries.
+// setContent sets the content of row to that of e and compares it with all other entries.
 func (m *MemoryInbox) setContent(row *memoryEntry, e Entry) {
 	for _, digest := range []Digest{row.transfer, row.payment} {
 		m.transfers[digest] = slices.DeleteFunc(m.transfers[digest], func(other *memoryEntry) bool { return other == row })
@@ -154,8 +154,8 @@ func (m *MemoryInbox) setContent(row *memoryEntry, e Entry) {
 	}
 }
 
-// setIndex gives row the index of e, and if it is another one compares it with those of
-// all other entries of the transfer.
+// setIndex sets the index of row to that of e, and if it is another one compares it with those of all
+// other entries of the transfer.
 func (m *MemoryInbox) setIndex(row *memoryEntry, e Entry) {
 	if row.seen && row.txIndex == e.TxIndex {
 		return

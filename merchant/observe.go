@@ -51,7 +51,7 @@ const (
 // Reasons of callbacks that were acted on.
 const (
 	ReasonAccepted          Reason = "accepted"           // deposit or notice, first time
-	ReasonPossibleDuplicate Reason = "possible_duplicate" // accepted and kept apart
+	ReasonPossibleDuplicate Reason = "possible_duplicate" // accepted, and recorded as a possible duplicate
 	ReasonSuspect           Reason = "suspect"            // likewise: it may be joined from several
 	ReasonConfirmed         Reason = "confirmed"          // withdrawal
 	ReasonRefused           Reason = "refused"
@@ -201,7 +201,7 @@ func (h *Handler) record(req *http.Request, began time.Time, r reply) {
 	h.c.Log.LogAttrs(ctx, level, "callback", attrs...)
 }
 
-// identity is what names the callback of r, as far as it could be read.
+// identity returns what names the callback of r, as much of it as could be read.
 func (r reply) identity() countersign.Identity {
 	if cb := r.callback; cb != nil {
 		return countersign.Identity{Type: cb.CallbackType(), TrackingID: cb.Common().TrackingID, CallBackID: cb.OrderID()}

@@ -129,8 +129,8 @@ func cannotOpen(cause error) *reply {
 	return refuse(http.StatusBadRequest, countersign.CodeCannotOpen, message, ReasonNotOpened, cause)
 }
 
-// formAtFault reports whether a body did not come as far as a key: its sender must change its form.
-// Telling him how tells nothing about the key.
+// formAtFault reports whether a body failed before a key was used: its sender must change its form. An
+// explanation of that reveals nothing about the key.
 func formAtFault(err error) bool {
 	return errors.Is(err, envelope.ErrBodyForm) || errors.Is(err, envelope.ErrBase64) || errors.Is(err, envelope.ErrEmpty)
 }

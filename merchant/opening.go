@@ -73,7 +73,7 @@ func (o *openings) enter(ctx context.Context, size int) (leave func(), err error
 	}
 }
 
-// queue adds blocks to those that wait. It gives false and adds nothing if that would be
+// queue adds blocks to those that wait. It returns false and adds nothing if that would be
 // too many.
 func (o *openings) queue(blocks int) bool {
 	o.mu.Lock()

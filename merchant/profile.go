@@ -25,17 +25,17 @@ type Profile struct {
 
 	// Hold says what a withdrawal gets that OnWithdrawal holds. Zero: HoldAsk.
 	Hold HoldMode
-	// Wait is how long HoldWait keeps an exchange open, at most 90 s. Zero: 8 s, below the 10 s that most HTTP clients wait.
-	// The http.Server's WriteTimeout must be longer.
+	// Wait is how long HoldWait keeps an exchange open, at most 90 s. Zero: 8 s, below the
+	// 10 s that most HTTP clients wait. The http.Server's WriteTimeout must be longer.
 	Wait time.Duration
 	// MaxWaiting is how many exchanges HoldWait keeps open at once, at most 4 of them
 	// about one withdrawal; what exceeds it is answered like HoldAsk. Zero: 64.
 	MaxWaiting int
 
-	// HoldCode, RefuseCode and RetryCode are what the provider is told in place of
-	// this project's codes for "ask again", "refused for good" and "not now, or not
-	// understood" (PROTOCOL.md, Error codes). Zero: this project's codes. Codes
-	// that the merchant's functions choose themselves outside of 1000 to 3999 stay.
+	// HoldCode, RefuseCode and RetryCode are what the provider gets in place of this
+	// project's codes for "ask again", "refused for good" and "not now, or not understood"
+	// (PROTOCOL.md, Error codes). Zero: this project's codes. Codes outside of 1000 to 3999
+	// that the merchant's functions choose themselves stay.
 	HoldCode, RefuseCode, RetryCode countersign.ErrCode
 }
 
@@ -69,7 +69,7 @@ const (
 	HoldWait
 )
 
-// String names h as settings do: ask or wait.
+// String returns the name of h as settings have it: ask or wait.
 func (h HoldMode) String() string { return holdNames.of("HoldMode", int(h)) }
 
 var holdNames = names{"ask", "wait"}
@@ -80,7 +80,7 @@ func ParseHold(s string) (HoldMode, error) {
 	return HoldMode(h), err
 }
 
-// CanHold reports whether the provider is known to ask again when it is told to.
+// CanHold reports whether the provider is known to ask again after an answer that holds.
 func (p Profile) CanHold() bool { return p.Hold == HoldAsk || p.HoldCode != 0 }
 
 // complete checks p and fills in the defaults.
@@ -110,7 +110,7 @@ func isName(s string) bool {
 	return len(s) <= 64 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") == ""
 }
 
-// code is what the provider is told for c.
+// code returns the errCode that the provider gets for c.
 func (p Profile) code(c countersign.ErrCode) countersign.ErrCode {
 	switch class := c.Class(); {
 	case class == countersign.ClassHold:

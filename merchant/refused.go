@@ -20,7 +20,7 @@ type Refused struct {
 	Reason   Reason
 	Facts    []Fact
 	Setting  string // what would let it through: the gateway's flag, and the member of Config; may be empty
-	// Code and Message are what the provider is told, in its numbers.
+	// Code and Message are what the provider gets, in its numbers.
 	Code    countersign.ErrCode
 	Message string
 	// Body is the body of the request, Opened what it opened to, nil if it did not. Both are
@@ -68,7 +68,7 @@ func (h *Handler) Retry(ctx context.Context, body []byte, signed bool) Retried {
 	return Retried{Callback: rep.callback, Reason: rep.reason, Code: rep.Code, Seq: rep.seq, Facts: rep.facts(opened), Cause: rep.cause}
 }
 
-// keepRefused tells OnRefused of a refused request, before the provider is answered.
+// keepRefused calls OnRefused with a refused request, before the provider is answered.
 func (h *Handler) keepRefused(ctx context.Context, body, opened []byte, link *linked, r *reply) {
 	_, deposit := r.callback.(*countersign.Deposit)
 	held := r.reason == ReasonHold && deposit
@@ -96,7 +96,7 @@ func (h *Handler) remember(ctx context.Context, blocks *Blocks) {
 	h.remembered.add(string(blocks.Body[:]))
 }
 
-// facts says what was wrong with a refused request that opened to the plaintext opened.
+// facts returns what was wrong with a refused request that opened to the plaintext opened.
 func (r *reply) facts(opened []byte) (facts []Fact) {
 	if !r.reason.Refusal() {
 		return nil

@@ -78,7 +78,7 @@ func (h *Handler) transactor(t countersign.Type) Transactor {
 	return nil
 }
 
-// acted is what Act gave, with the verdict of its function.
+// acted is what Act returned, with the verdict of its function.
 type acted struct {
 	claimed Claimed
 	verdict verdict

@@ -22,7 +22,7 @@ const (
 	VerdictNo                    // it is not, and never will be
 )
 
-// String names v as Config.Verify's answers over HTTP do: not_yet, yes or no.
+// String returns the name of v as answers over HTTP have it: not_yet, yes or no.
 func (v Verdict) String() string { return verdictNames.of("Verdict", int(v)) }
 
 var verdictNames = names{"not_yet", "yes", "no"}
@@ -198,7 +198,7 @@ func (p *proofs) wait(ctx context.Context) error {
 	}
 }
 
-// What the service is told.
+// What the service gets as a message.
 var (
 	unverified = Reply{Code: countersign.CodeNotKnownYet, Message: "the deposit is not verified yet"}
 	disproved  = Reply{Code: countersign.CodeRefusedPolicy, Message: "the deposit cannot be verified"}
@@ -206,7 +206,7 @@ var (
 
 var errSlowProof = errors.New("the check has not answered yet; it goes on, and its result is for the next attempt")
 
-// prove asks Verify about a deposit that this delivery has claimed. It gives the zero
+// prove asks Verify about a deposit that this delivery has claimed. It returns the zero
 // verdict if the deposit may count.
 func (h *Handler) prove(ctx context.Context, key entryKey, e *Entry, c Claimed) verdict {
 	if c.PossibleDuplicate || c.Suspect {

@@ -123,7 +123,7 @@ func (h *Handler) workWithin(ctx context.Context, inbox Transactor, rep reply, k
 }
 
 // standing answers a callback that this delivery does not act on, by the state that the
-// Inbox gave.
+// Inbox returned.
 func (h *Handler) standing(rep reply, key entryKey, c Claimed) reply {
 	switch c.State {
 	case StateSettled:
@@ -222,7 +222,7 @@ func newFlight() *flight {
 	return &flight{returned: make(chan struct{}), done: make(chan struct{})}
 }
 
-// takeOff notes that f runs, unless another flight for key does. It also gives the
+// takeOff notes that f runs, unless another flight for key does. It also returns the
 // settlement for key that the Inbox failed to record.
 func (h *Handler) takeOff(key entryKey, f *flight) (unkept Settlement, ok bool) {
 	h.mu.Lock()
@@ -247,7 +247,7 @@ func (h *Handler) warnLate(ctx context.Context, key entryKey, v verdict) {
 		slog.Int("type", int(key.typ)), slog.String("id", clip(key.id)), slog.String("reason", string(v.reason)))
 }
 
-// warnReplaced tells that a provider corrected what was never accepted, or that somebody tried.
+// warnReplaced logs that a provider corrected what was never accepted, or that somebody tried.
 func (h *Handler) warnReplaced(ctx context.Context, key entryKey, c Claimed) {
 	if c.Replaced {
 		h.c.Log.LogAttrs(ctx, slog.LevelWarn, "this identifier came with other content, in place of what was never accepted",
@@ -327,7 +327,7 @@ func (h *Handler) fly(ctx context.Context, f *flight, key entryKey, c Claimed, d
 	v = do(ctx, c)
 }
 
-// settle records v or ends the lease, and gives the verdict to answer with.
+// settle records v or ends the lease, and returns the verdict to answer with.
 func (h *Handler) settle(ctx context.Context, key entryKey, c Claimed, v verdict) verdict {
 	if c.State == StateSettled && (v.Code == countersign.CodeAccepted || !v.final) {
 		h.forget(key)
@@ -373,7 +373,7 @@ func (h *Handler) settle(ctx context.Context, key entryKey, c Claimed, v verdict
 }
 
 // settleUnkept tries again to record a settlement that the Inbox failed to record.
-// Until that succeeds, the lease of the claim blocks every delivery. It gives false
+// Until that succeeds, the lease of the claim blocks every delivery. It returns false
 // if there is no such settlement or the Inbox still fails.
 func (h *Handler) settleUnkept(ctx context.Context, key entryKey) bool {
 	h.mu.Lock()
@@ -396,7 +396,7 @@ func (h *Handler) forget(key entryKey) {
 }
 
 // pause waits for another delivery of the same callback: until it is done if it
-// runs in this process, otherwise for d. It gives false if ctx ends.
+// runs in this process, otherwise for d. It returns false if ctx ends.
 func (h *Handler) pause(ctx context.Context, key entryKey, d time.Duration) bool {
 	h.mu.Lock()
 	f := h.flights[key]

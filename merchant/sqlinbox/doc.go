@@ -21,7 +21,7 @@
 // A function writes only through its tx, and must not commit it or roll it back.
 // It returns every error of tx: after one the database may have rolled the
 // transaction back. If it returns nil, what it wrote is committed together with
-// the record of the callback, and the service is told errCode 0. If it returns an
+// the record of the callback, and the service gets errCode 0. If it returns an
 // error or panics, nothing is committed, and the service asks again.
 //
 // It may be called more than once for a callback, each time after what it wrote before

@@ -22,7 +22,7 @@ type Config struct {
 	Dialect Dialect
 
 	// OnDeposit does the merchant's part of a deposit. A nil error accepts it. An
-	// error that is a *merchant.CodeError chooses the errCode; any other gives 5000.
+	// error that is a *merchant.CodeError chooses the errCode; any other means 5000.
 	OnDeposit func(ctx context.Context, tx *sql.Tx, d merchant.Deposit) error
 	// OnPossibleDuplicate does the merchant's part of a deposit that may have been
 	// credited before, or that may be joined from several (PROTOCOL.md, I2 and B7).
@@ -110,7 +110,7 @@ func (in *Inbox) call(ctx context.Context, tx *sql.Tx, e *merchant.Entry, c merc
 	return merchant.Answer{}, in.c.OnNotice(ctx, tx, e.Callback)
 }
 
-// errOpen ends a transaction whose function gave no final answer.
+// errOpen ends a transaction whose function returned no final answer.
 var errOpen = errors.New("sqlinbox: not final")
 
 // Act implements merchant.Transactor.

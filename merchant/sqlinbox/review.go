@@ -29,7 +29,7 @@ const (
 	readHeldSQL = heldColumns + ` WHERE entry = ?`
 )
 
-// Held lists the deposits that were accepted and await a person (PROTOCOL.md, I2 and B7),
+// Held returns the deposits that were accepted and await a person (PROTOCOL.md, I2 and B7),
 // those after number after, in order, limit at most: the Seq of the last is the next after.
 // One that cannot be read any more has its TrackingID alone.
 func (in *Inbox) Held(ctx context.Context, after int64, limit int) (list []merchant.Deposit, err error) {

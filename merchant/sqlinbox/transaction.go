@@ -18,7 +18,7 @@ const (
 )
 
 // repeated calls once until it succeeds, fails with an error that is not transient, ctx
-// ends, or repeatFor is over. It gives the last error of once.
+// ends, or repeatFor is over. It returns the last error of once.
 func (d Dialect) repeated(ctx context.Context, once func() error) error {
 	end := time.Now().Add(repeatFor)
 	for pause := repeatFirst; ; pause = min(2*pause, repeatMost) {
