@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 
 	"countersign"
@@ -66,12 +65,7 @@ func changed(change func(*session, message) message) func(*session) {
 
 // setting is changed, with new values for members.
 func setting(pairs ...string) func(*session) {
-	return changed(func(_ *session, m message) message {
-		for pair := range slices.Chunk(pairs, 2) {
-			m = m.set(pair[0], pair[1])
-		}
-		return m
-	})
+	return changed(func(_ *session, m message) message { return m.with(pairs) })
 }
 
 func amountCase(number int, name, amount, about string) Case {

@@ -86,16 +86,12 @@ func numericIdentifiers(s *session) {
 	}
 }
 
-// otherForm posts deposits with those values for members, in pairs of name and value.
+// otherForm posts deposits in which each pair of name and value is set, and which must be accepted as the usual deposit.
 func otherForm(changes ...[]string) func(*session) {
 	return func(s *session) {
 		for _, pairs := range changes {
 			usual := s.deposit()
-			sent := usual
-			for pair := range slices.Chunk(pairs, 2) {
-				sent = sent.set(pair[0], pair[1])
-			}
-			s.takesAs("a deposit with "+strings.Join(pairs, " "), sent, usual)
+			s.takesAs("a deposit with "+strings.Join(pairs, " "), usual.with(pairs), usual)
 		}
 	}
 }

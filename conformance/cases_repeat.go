@@ -84,10 +84,7 @@ func pair(effects int, members ...string) func(*session) {
 		first := s.deposit()
 		s.takes("a deposit", first)
 		s.advice = "txId and address do not identify a deposit: trackingId does."
-		second := first.set("trackingId", text(s.id()))
-		for i := 0; i < len(members); i += 2 {
-			second = second.set(members[i], members[i+1])
-		}
+		second := first.set("trackingId", text(s.id())).with(members)
 		r := s.takes("another deposit of the same transaction to the same address", second)
 		s.expect(r.request, effects)
 		sameDeposit(second, r)

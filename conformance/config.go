@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -179,9 +180,7 @@ func newChecker(c Config) (*Checker, error) {
 		}
 		k.urls[to] = u
 	}
-	if c.ResponseKey == nil {
-		k.cfg.ResponseKey = c.Key
-	}
+	k.cfg.ResponseKey = cmp.Or(c.ResponseKey, c.Key)
 	switch {
 	case c.Key == nil:
 		return nil, fmt.Errorf("%w: no key", ErrConfig)
@@ -203,29 +202,16 @@ func newChecker(c Config) (*Checker, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: order: %w", ErrConfig, err)
 		}
+		k.cfg.User = cmp.Or(c.User, c.Order.TenantUserID)
 	}
-	if k.cfg.User == "" {
-		k.cfg.User = "conformance-user"
-		if c.Order != nil {
-			k.cfg.User = c.Order.TenantUserID
-		}
-	}
+	k.cfg.User = cmp.Or(k.cfg.User, "conformance-user")
 	k.cfg.Unbound = c.Unbound || c.Other
-	if c.Timeout <= 0 {
-		k.cfg.Timeout = 15 * time.Second
-		if c.Other {
-			k.cfg.Timeout = 40 * time.Second
-		}
+	timeout, waits := 15*time.Second, 15*time.Second
+	if c.Other {
+		timeout, waits = 40*time.Second, 0
 	}
-	if c.Waits <= 0 && !c.Other {
-		k.cfg.Waits = 15 * time.Second
-	}
-	if c.SlowBody <= 0 {
-		k.cfg.SlowBody = 30 * time.Second
-	}
-	if c.EffectsWait <= 0 {
-		k.cfg.EffectsWait = 5 * time.Second
-	}
+	k.cfg.Timeout, k.cfg.Waits = cmp.Or(c.Timeout, timeout), cmp.Or(c.Waits, waits)
+	k.cfg.SlowBody, k.cfg.EffectsWait = cmp.Or(c.SlowBody, 30*time.Second), cmp.Or(c.EffectsWait, 5*time.Second)
 	if k.cfg.ResponseKey.HasPrivate() {
 		k.fakes, err = countersigntest.MakeService(countersigntest.ServiceConfig{
 			Key: k.cfg.ResponseKey, RequestKey: c.Key, Padding: c.Padding, ResponsePadding: c.ResponsePadding, Sign: c.Sign, Unbound: k.cfg.Unbound,
@@ -248,7 +234,10 @@ func newDialer(allowPublic bool) *net.Dialer {
 			if err != nil {
 				return err
 			}
-			return checkAddress(ap.Addr())
+			if a := ap.Addr().Unmap(); !a.IsLoopback() && !a.IsPrivate() {
+				return ErrPublicAddress
+			}
+			return nil
 		}
 	}
 	return dialer
@@ -267,12 +256,4 @@ func newClient(dialer *net.Dialer) *http.Client {
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-}
-
-func checkAddress(a netip.Addr) error {
-	a = a.Unmap()
-	if a.IsLoopback() || a.IsPrivate() {
-		return nil
-	}
-	return ErrPublicAddress
 }

@@ -47,6 +47,14 @@ func (m message) set(name, value string) message {
 	return slices.Insert(c, len(c)-1, member{name, value})
 }
 
+// with sets the members of pairs of name and value.
+func (m message) with(pairs []string) message {
+	for pair := range slices.Chunk(pairs, 2) {
+		m = m.set(pair[0], pair[1])
+	}
+	return m
+}
+
 // add puts one more member before requestUUID, even if the name is there already.
 func (m message) add(name, value string) message {
 	return slices.Insert(slices.Clone(m), len(m)-1, member{name, value})
