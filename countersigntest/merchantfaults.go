@@ -72,76 +72,57 @@ const (
 	FaultAnswerOtherSignature MerchantFault = "other-signature"
 )
 
-// merchantFault describes a fault.
-type merchantFault struct {
-	is        MerchantFault
-	about     string
-	tolerated bool // a known difference between peers
-}
-
-var merchantFaults = []merchantFault{
-	{FaultNotTaken, "errCode 5000, and it has no effect", false},
-	{FaultAnswerLost, "taken, and then the connection ends", false},
-	{FaultDoneTwice, "taken again although it was before", true},
-	{FaultAnswersLate, "taken, and answered late", false},
-	{FaultHang, "no answer ever", false},
-	{FaultTrickle, "the right response, a byte at a time", false},
-	{FaultCloseEarly, "half of the right response", false},
-	{FaultHold, "errCode 3001: ask again", false},
-	{FaultRefuse, "errCode 2004: refused for good", false},
-	{FaultRedirect, "307 to a URL with an honest answer", false},
-	{FaultStatus500, "status 500 with the right response", false},
-	{FaultStatus204, "status 204 without a body", false},
-	{FaultHTML, "200 with a page", false},
-	{FaultForever, "a response that never ends", false},
-	{FaultHuge, "64 MiB", false},
-	{FaultOtherAttempt, "another requestUUID in the answer", false},
-	{FaultOtherCallback, "another trackingId or callBackId", false},
-	{FaultOtherUser, "another tenantUserId", false},
-	{FaultOtherType, "the answer to another type", false},
-	{FaultDetailsDiffer, "another amount", false},
-	{FaultOtherSeal, "sealed with another pair", false},
-	{FaultPlainData, "the answer as an object in data", false},
-	{FaultPlainText, "the answer as text in data", false},
-	{FaultNoData, "errCode 0 and empty data", false},
-	{FaultTextErrCode, `errCode "0"`, false},
-	{FaultOtherAPIKey, "another merchant's apiKey", false},
-	{FaultNoAPIKeyThere, "the member apiKey is missing", false},
-	{FaultNoMessage, "errCode 5000 without a message", false},
-	{FaultNoAmount, "the amount is missing in the answer", false},
-	{FaultTwiceErrCode, "first 5000, then 0", false},
-	{FaultCutData, "Base64 without its end", false},
-	{FaultNotJSON, "something before the response", false},
-	{FaultNumberAmount, "a number for a text", true},
-	{FaultTrailingZeros, "the amount written differently", true},
-	{FaultReordered, "members in another order", true},
-	{FaultNullMembers, "unknown members", true},
-	{FaultTextType, `type "2"`, true},
-	{FaultContentType, "text/plain", true},
-	{FaultAnswerUnsigned, "not signed", false},
-	{FaultAnswerStripped, "signed, and Signature-Input is missing", false},
-	{FaultAnswerOtherSigner, "signed with another key", false},
-	{FaultAnswerAltered, "another body under its signature", false},
-	{FaultAnswerOldSignature, "signed ten minutes ago", false},
-	{FaultAnswerOtherSignature, "signed as the response to another request", false},
+var merchantFaults = []fault[MerchantFault]{
+	{is: FaultNotTaken, about: "errCode 5000, and it has no effect"},
+	{is: FaultAnswerLost, about: "taken, and then the connection ends"},
+	{is: FaultDoneTwice, about: "taken again although it was before", tolerated: true},
+	{is: FaultAnswersLate, about: "taken, and answered late"},
+	{is: FaultHang, about: "no answer ever"},
+	{is: FaultTrickle, about: "the right response, a byte at a time"},
+	{is: FaultCloseEarly, about: "half of the right response"},
+	{is: FaultHold, about: "errCode 3001: ask again"},
+	{is: FaultRefuse, about: "errCode 2004: refused for good"},
+	{is: FaultRedirect, about: "307 to a URL with an honest answer"},
+	{is: FaultStatus500, about: "status 500 with the right response"},
+	{is: FaultStatus204, about: "status 204 without a body"},
+	{is: FaultHTML, about: "200 with a page"},
+	{is: FaultForever, about: "a response that never ends"},
+	{is: FaultHuge, about: "64 MiB"},
+	{is: FaultOtherAttempt, about: "another requestUUID in the answer"},
+	{is: FaultOtherCallback, about: "another trackingId or callBackId"},
+	{is: FaultOtherUser, about: "another tenantUserId"},
+	{is: FaultOtherType, about: "the answer to another type"},
+	{is: FaultDetailsDiffer, about: "another amount"},
+	{is: FaultOtherSeal, about: "sealed with another pair"},
+	{is: FaultPlainData, about: "the answer as an object in data"},
+	{is: FaultPlainText, about: "the answer as text in data"},
+	{is: FaultNoData, about: "errCode 0 and empty data"},
+	{is: FaultTextErrCode, about: `errCode "0"`},
+	{is: FaultOtherAPIKey, about: "another merchant's apiKey"},
+	{is: FaultNoAPIKeyThere, about: "the member apiKey is missing"},
+	{is: FaultNoMessage, about: "errCode 5000 without a message"},
+	{is: FaultNoAmount, about: "the amount is missing in the answer"},
+	{is: FaultTwiceErrCode, about: "first 5000, then 0"},
+	{is: FaultCutData, about: "Base64 without its end"},
+	{is: FaultNotJSON, about: "something before the response"},
+	{is: FaultNumberAmount, about: "a number for a text", tolerated: true},
+	{is: FaultTrailingZeros, about: "the amount written differently", tolerated: true},
+	{is: FaultReordered, about: "members in another order", tolerated: true},
+	{is: FaultNullMembers, about: "unknown members", tolerated: true},
+	{is: FaultTextType, about: `type "2"`, tolerated: true},
+	{is: FaultContentType, about: "text/plain", tolerated: true},
+	{is: FaultAnswerUnsigned, about: "not signed", signing: true},
+	{is: FaultAnswerStripped, about: "signed, and Signature-Input is missing", signing: true},
+	{is: FaultAnswerOtherSigner, about: "signed with another key", signing: true},
+	{is: FaultAnswerAltered, about: "another body under its signature", signing: true},
+	{is: FaultAnswerOldSignature, about: "signed ten minutes ago", signing: true},
+	{is: FaultAnswerOtherSignature, about: "signed as the response to another request", signing: true},
 }
 
 // MerchantFaults lists every MerchantFault but NoMerchantFault.
-var MerchantFaults = func() (list []MerchantFault) {
-	for _, f := range merchantFaults {
-		list = append(list, f.is)
-	}
-	return list
-}()
+var MerchantFaults = listOf(merchantFaults)
 
-func (f MerchantFault) row() merchantFault {
-	for _, row := range merchantFaults {
-		if row.is == f {
-			return row
-		}
-	}
-	return merchantFault{}
-}
+func (f MerchantFault) row() fault[MerchantFault] { return rowOf(merchantFaults, f) }
 
 // About says what f does, for people; empty for an unknown fault.
 func (f MerchantFault) About() string { return f.row().about }
@@ -152,13 +133,7 @@ func (f MerchantFault) Tolerated() bool { return f == NoMerchantFault || f.row()
 
 // NeedsSigning reports whether f is a fault of the signature. A merchant without
 // MerchantConfig.Sign answers as if there were none, and so it does to a request without a signature.
-func (f MerchantFault) NeedsSigning() bool {
-	switch f {
-	case FaultAnswerUnsigned, FaultAnswerStripped, FaultAnswerOtherSigner, FaultAnswerAltered, FaultAnswerOldSignature, FaultAnswerOtherSignature:
-		return true
-	}
-	return false
-}
+func (f MerchantFault) NeedsSigning() bool { return f.row().signing }
 
 // huge is what FaultHuge sends, in bytes.
 const huge = 64 << 20

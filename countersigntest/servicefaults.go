@@ -48,16 +48,33 @@ const (
 	FaultOtherSignature ServiceFault = "other-signature"
 )
 
-// serviceFault describes a fault.
-type serviceFault struct {
-	is      ServiceFault
-	about   string
-	refused bool // a merchant that takes it is wrong
-	unsent  bool // there is no exchange whose response anybody sees
-	signing bool // it is one of the signature
+// fault describes a fault of a service or of a merchant.
+type fault[F ~string] struct {
+	is        F
+	about     string
+	signing   bool // it is one of the signature
+	refused   bool // of a service: a merchant that takes it is wrong
+	unsent    bool // of a service: there is no exchange whose response anybody sees
+	tolerated bool // of a merchant: a known difference between peers
 }
 
-var serviceFaults = []serviceFault{
+func listOf[F ~string](faults []fault[F]) (list []F) {
+	for _, f := range faults {
+		list = append(list, f.is)
+	}
+	return list
+}
+
+func rowOf[F ~string](faults []fault[F], f F) fault[F] {
+	for _, row := range faults {
+		if row.is == f {
+			return row
+		}
+	}
+	return fault[F]{}
+}
+
+var serviceFaults = []fault[ServiceFault]{
 	{is: FaultNotDone, about: "nothing is sent", unsent: true},
 	{is: FaultReplyLost, about: "it is sent and the reply is lost"},
 	{is: FaultTwice, about: "two attempts at the same time"},
@@ -83,21 +100,9 @@ var serviceFaults = []serviceFault{
 }
 
 // ServiceFaults lists every ServiceFault but NoServiceFault.
-var ServiceFaults = func() (list []ServiceFault) {
-	for _, f := range serviceFaults {
-		list = append(list, f.is)
-	}
-	return list
-}()
+var ServiceFaults = listOf(serviceFaults)
 
-func (f ServiceFault) row() serviceFault {
-	for _, row := range serviceFaults {
-		if row.is == f {
-			return row
-		}
-	}
-	return serviceFault{}
-}
+func (f ServiceFault) row() fault[ServiceFault] { return rowOf(serviceFaults, f) }
 
 // About says what f does, for people; empty for an unknown fault.
 func (f ServiceFault) About() string { return f.row().about }
