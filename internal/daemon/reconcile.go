@@ -14,11 +14,21 @@ import (
 )
 
 // Reconcile opens the database of an end and compares it with files of others, by
-// reconcile.Service or reconcile.Gateway. c.Now is set here.
+// reconcile.Service or reconcile.Gateway. c.Now is set here. A database that is not there is an error:
+// a new one would agree with everything that it is not asked for.
 func Reconcile(ctx context.Context, s Storage, gateway bool, c reconcile.Config) (ended bool, err error) {
 	end := outbox.End()
 	if gateway {
 		end = book.End()
+	}
+	err = db.Look(ctx, s.url(), end, slog.New(slog.DiscardHandler), func(l db.Seen) error {
+		if !l.Made {
+			return s.noDatabase("give --data or --db of the end that is compared")
+		}
+		return nil
+	})
+	if err != nil {
+		return false, err
 	}
 	d, err := s.open(ctx, slog.New(slog.DiscardHandler), end)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -164,5 +165,30 @@ func testReconcileEnds(t *testing.T, serviceDB, gatewayDB string) {
 	}
 	if err := b.stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestNothingToReconcile: a database that was never made is not compared, nor made, and the error does
+// not show the URL, which can have a password.
+func TestNothingToReconcile(t *testing.T) {
+	booked := filepath.Join(t.TempDir(), "booked")
+	if err := os.WriteFile(booked, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, url := range map[string]string{"sqlite": "", "postgres": dbtest.Postgres(t)} {
+		dir := filepath.Join(t.TempDir(), "data")
+		for _, gateway := range []bool{false, true} {
+			s := Storage{Dir: dir, DB: url}
+			_, err := Reconcile(t.Context(), s, gateway, reconcile.Config{Booked: booked, Report: func(reconcile.Finding) error { return nil }})
+			_, rekeyed := Rekey(t.Context(), RekeyConfig{Storage: s, Gateway: gateway})
+			for _, err := range []error{err, rekeyed} {
+				if err == nil || !strings.Contains(err.Error(), "there is no database yet") || url != "" && strings.Contains(err.Error(), url) {
+					t.Errorf("%s, gateway %v: %v", name, gateway, err)
+				}
+			}
+			if _, err := os.Stat(dir); err == nil {
+				t.Errorf("%s, gateway %v: %s was made", name, gateway, dir)
+			}
+		}
 	}
 }

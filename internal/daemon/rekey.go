@@ -151,7 +151,7 @@ func (c RekeyConfig) look(ctx context.Context, beside bool, fn func(db.Seen) err
 	return db.Look(ctx, c.url(), endOf(c.Gateway), c.Log, func(l db.Seen) error {
 		switch {
 		case !l.Made:
-			return fmt.Errorf("there is no database yet: %s: start it first", c.url())
+			return c.noDatabase("start it first")
 		case l.InUse && !beside:
 			return fmt.Errorf("%w: %s; stop that process, run rekey, and start it again", db.ErrInUse, c.url())
 		case l.Schema < l.Knows:

@@ -95,8 +95,17 @@ func (s Storage) OpenBook(ctx context.Context, log *slog.Logger) (b *book.Book, 
 	return book.New(d, book.Config{}), d.Close, nil
 }
 
-// url is of the database.
+// url is of the database. It may have a password.
 func (s Storage) url() string { return cmp.Or(s.DB, s.file(DatabaseFile)) }
+
+// noDatabase is the error of a command for a database that nobody has made.
+func (s Storage) noDatabase(do string) error {
+	where := s.file(DatabaseFile)
+	if s.DB != "" {
+		where = "--db"
+	}
+	return fmt.Errorf("there is no database yet: %s: %s", where, do)
+}
 
 func (s Storage) file(name string) string { return filepath.Join(s.Dir, name) }
 
