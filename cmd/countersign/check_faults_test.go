@@ -102,39 +102,6 @@ var planted = []struct {
 	},
 }
 
-// TestCasesOfPage: the table of docs/check.md has every group of cases, and the advice.
-func TestCasesOfPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/check.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	type group struct {
-		first, last, musts int
-		shoulds            []string
-	}
-	var names []string
-	groups := map[string]*group{}
-	for _, c := range conformance.Cases() {
-		name, rest, _ := strings.Cut(c.Name, "/")
-		g := groups[name]
-		if g == nil {
-			g = &group{first: c.Number}
-			groups[name], names = g, append(names, name)
-		}
-		g.last = c.Number
-		if c.Severity == conformance.Must {
-			g.musts++
-		} else {
-			g.shoulds = append(g.shoulds, "`"+rest+"`")
-		}
-	}
-	for _, name := range names {
-		g := groups[name]
-		row := fmt.Sprintf("| %d–%d | `%s/` | %d | %s |\n", g.first, g.last, name, g.musts, strings.Join(g.shoulds, ", "))
-		holds(t, string(page), strings.Replace(row, "|  |", "| |", 1))
-	}
-}
-
 // creditsOfExample is the command of --effects that docs/check.md has for an example.
 const creditsOfExample = `jq -r 'select(.callback.type == 1 and .possibleDuplicate == false) | "\(.callback.trackingId) \(.callback.amount)"' state.jsonl`
 

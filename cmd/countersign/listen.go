@@ -36,7 +36,7 @@ type listenCmd struct {
 	Confirm bool          `help:"Confirm every withdrawal, with made-up details unless --details has them."`
 	Details string        `help:"JSON file of orders that are confirmed, one or an array: callBackId, tenantUserId, address, chainName, symbol, amount." type:"existingfile" placeholder:"FILE"`
 	Decline int64         `help:"Answer every callback with this errCode." default:"0" placeholder:"CODE"`
-	Fault   string        `help:"One fault of each response: ${listenFaults}. docs/send.md says what each does." enum:",${listenFaults}" default:"" placeholder:"NAME"`
+	Fault   string        `help:"One fault of each response: ${listenFaults}." enum:",${listenFaults}" default:"" placeholder:"NAME"`
 	Late    time.Duration `help:"How long an answer takes with --fault late." default:"20s"`
 	Ask     bool          `help:"Ask at the terminal what to answer each callback: y, n, an errCode, or the name of a fault."`
 	Keep    string        `help:"Directory for the bodies, which open and send --from take. Made if missing; empty: they are not kept." placeholder:"DIR"`
@@ -49,7 +49,9 @@ type listenCmd struct {
 // Help is the long help of the subcommand.
 func (listenCmd) Help() string {
 	return "Plays a merchant for tests: opens each callback, shows it block by block, and answers as the flags say. " +
-		"It takes deposits and notices, and refuses withdrawals that it does not know. Nothing is booked."
+		"It takes deposits and notices, and refuses withdrawals that it does not know. Nothing is booked. " +
+		"A service accepts an answer with done-twice, or with one from number-amount to content-type. Those from unsigned on need --sign; a service accepts them unless it demands signatures." +
+		faultsHelp(countersigntest.MerchantFaults)
 }
 
 // Validate is called by kong; what it refuses is a usage error.

@@ -236,6 +236,19 @@ func faultNames[F ~string](faults []F) string {
 	return strings.Join(names, ",")
 }
 
+// faultsHelp says what each fault does, a line each, as the end of a long help.
+func faultsHelp[F interface {
+	~string
+	About() string
+}](faults []F) string {
+	var b strings.Builder
+	b.WriteString("\n\nWhat --fault does:\n")
+	for _, f := range faults {
+		fmt.Fprintf(&b, "\n    %-15s  %s", string(f), f.About())
+	}
+	return b.String()
+}
+
 // statusError ends the command with an exit status of its own.
 type statusError struct {
 	error

@@ -37,7 +37,7 @@ type sendCmd struct {
 	Set []string `sep:"none" help:"Any member: a JSON value, or a text; without a value the member is left out. May be repeated." placeholder:"NAME=VALUE"`
 
 	Repeat int      `help:"Send it so many times, each time with a new requestUUID." default:"1" placeholder:"N"`
-	Fault  string   `help:"One fault of the network, of the service or of a thief: ${sendFaults}. docs/send.md says what each does." enum:",${sendFaults}" default:"" placeholder:"NAME"`
+	Fault  string   `help:"One fault of the network, of the service or of a thief: ${sendFaults}." enum:",${sendFaults}" default:"" placeholder:"NAME"`
 	From   []string `help:"Send captured bodies as they are, from files or directories, in the order of their names. May be repeated." type:"existingpath" placeholder:"PATH"`
 	JSON   bool     `name:"json" help:"Write a line of JSON for each callback."`
 }
@@ -65,7 +65,9 @@ type memberFlags struct {
 func (sendCmd) Help() string {
 	return "Plays the provider for one callback: seals it, posts it, opens what came back, and says how a service takes it and what to mend. " +
 		"The exit status is 0 only if the callback was accepted, or the withdrawal confirmed. " +
-		"Without --key it makes a pair and an API key, and says what to give to the merchant."
+		"Without --key it makes a pair and an API key, and says what to give to the merchant. " +
+		"What must be refused and is refused is said to be right. splice, replay, old-uuid and other-signature first send another callback, from which they take something. " +
+		"Those from unsigned on need --sign." + faultsHelp(conformance.CallerFaults())
 }
 
 var sentTypes = map[string]countersign.Type{
