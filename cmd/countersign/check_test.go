@@ -260,7 +260,7 @@ func TestCheckCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const credits = "^(101|126|201|1201|1202|1203)$"
+	const credits = "^(101|126|201|202|203|1203)$"
 	for _, tc := range []struct {
 		name, effects string
 		more          []string
@@ -299,7 +299,7 @@ func TestCheckCommands(t *testing.T) {
 			}
 		}
 	}
-	if ids, err := os.ReadFile(file("ids")); err != nil || !regexp.MustCompile(`(?m)^cs[0-9a-f]{10}-1201-1 cs[0-9a-f]{10}-1201-2 `).Match(ids) {
+	if ids, err := os.ReadFile(file("ids")); err != nil || !regexp.MustCompile(`(?m)^cs[0-9a-f]{10}-1203-1 cs[0-9a-f]{10}-1203-2$`).Match(ids) {
 		t.Errorf("TRACKING_IDS: %v\n%s", err, ids)
 	}
 }
