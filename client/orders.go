@@ -89,6 +89,25 @@ type Order struct {
 	Restored  bool       `json:"restored,omitempty" doc:"it is from before a restore, and nobody has said what became of it: the service is told to ask later, and it neither ends nor is approved"`
 }
 
+// Paying returns o with the details d.
+func (o NewOrder) Paying(d countersign.Details) NewOrder {
+	o.Address, o.ChainName, o.Symbol, o.Amount = d.Address, d.ChainName, d.Symbol, d.Amount
+	return o
+}
+
+// Details returns what o pays, and where.
+func (o NewOrder) Details() countersign.Details {
+	return countersign.Details{Address: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount}
+}
+
+// Details returns what o pays, and where: the zero Details of one that was not ordered.
+func (o Order) Details() countersign.Details {
+	return countersign.Details{Address: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount}
+}
+
+// Expired reports whether o has an end and is not confirmed any more at a time.
+func (o Order) Expired(at Time) bool { return o.ExpiresAt != 0 && o.ExpiresAt <= at }
+
 // AddedOrder answers a new order.
 type AddedOrder struct {
 	Order

@@ -16,7 +16,7 @@ func TestEndedBeforeSettled(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			b := New(openAt(t, d.url(t)), Config{})
 			o := testOrder("W", "1")
-			if _, _, err := b.AddOrder(ctx, o, 1); err != nil {
+			if _, _, err := b.AddOrder(ctx, o, "", 1); err != nil {
 				t.Fatal(err)
 			}
 			q := question("W")
@@ -28,7 +28,7 @@ func TestEndedBeforeSettled(t *testing.T) {
 			if _, err := b.ChangeOrder(ctx, change, 2); err != nil {
 				t.Fatal(err)
 			}
-			s := merchant.Settlement{Type: countersign.TypeRequestWithdraw, ID: "W", Claim: r.Claim, Final: true, At: q.At, Reply: merchant.Reply{Details: o.Details}}
+			s := merchant.Settlement{Type: countersign.TypeRequestWithdraw, ID: "W", Claim: r.Claim, Final: true, At: q.At, Reply: merchant.Reply{Details: o.Details()}}
 			if kept, err := b.Settle(ctx, s); err != nil || kept != s.Reply {
 				t.Fatalf("while it is confirmed: %+v, %v", kept, err)
 			}

@@ -38,7 +38,9 @@ func (in *inboxTx) effect(ctx context.Context, e *merchant.Entry, row *inboxRow)
 		return in.moveOrder(ctx, e, Order.withdrawn)
 	case *countersign.WithdrawalNotice:
 		if c.Type.Effect() == countersign.EffectWaiting {
-			return in.moveOrder(ctx, e, func(o, to Order) (Order, bool, client.AlarmKind) { return o.waits(to, c.Type) })
+			return in.moveOrder(ctx, e, func(o, to Order) (Order, bool, client.AlarmKind) {
+				return o.waits(to, client.WaitingFor(c.Type.Report()))
+			})
 		}
 		return noEffect(c)
 	default: // a withdrawal request, which only gets an answer, or a type without an effect here
@@ -86,7 +88,7 @@ func (in *inboxTx) moveOrder(ctx context.Context, e *merchant.Entry, by move) er
 		return nil
 	}
 	kind := eventOf(to.State)
-	if to.Waiting != 0 {
+	if to.Waiting != "" {
 		kind = client.EventOrderWaiting
 	}
 	in.ledger.event(orderEvent(kind, to, at))
@@ -98,7 +100,7 @@ func (in *inboxTx) storeMove(ctx context.Context, from, to Order) error {
 	if to.State == OrderEnded && to.Confirmed > 0 {
 		in.ledger.unspent(to)
 	}
-	_, err := in.t.Exec(ctx, moveOrderSQL, to.CallBackID, string(to.State), to.Reason, int64(to.Waiting), to.TxID, int64(to.Updated), int64(to.Ended))
+	_, err := in.t.Exec(ctx, moveOrderSQL, to.CallBackID, string(to.State), to.Reason, string(to.Waiting), to.TxID, int64(to.Updated), int64(to.Ended))
 	in.ledger.moved = append(in.ledger.moved, [2]OrderState{from.State, to.State})
 	return err
 }
@@ -107,8 +109,8 @@ func (in *inboxTx) storeMove(ctx context.Context, from, to Order) error {
 // RefuseUnknown does: an order that was added afterwards would wait for a question that never
 // comes, or be executed again.
 func overBeforeOrder(ctx context.Context, t *db.Tx, callBackID, tenantUserID, reason string, at db.Millis) error {
-	_, err := insertOrder(ctx, t, Order{NewOrder: NewOrder{CallBackID: callBackID, TenantUserID: tenantUserID, Expires: db.Never},
-		State: OrderUnknown, Reason: reason, Created: at, Updated: at, Ended: at})
+	_, err := insertOrder(ctx, t, Order{Order: client.Order{CallBackID: callBackID, TenantUserID: tenantUserID,
+		State: OrderUnknown, Reason: reason, Created: at, Updated: at, Ended: at}})
 	return err
 }
 
@@ -120,12 +122,12 @@ func (o Order) withdrawn(to Order) (Order, bool, client.AlarmKind) {
 	case !o.State.Undecided() && o.State != OrderConfirmed:
 		return o, false, "" // final already: its funds are free
 	}
-	to.State, to.Waiting, to.Ended = OrderEnded, 0, to.Updated
+	to.State, to.Waiting, to.Ended = OrderEnded, "", to.Updated
 	return to, true, ""
 }
 
 // waits applies EffectWaiting: the order's funds stay frozen.
-func (o Order) waits(to Order, what countersign.Type) (Order, bool, client.AlarmKind) {
+func (o Order) waits(to Order, what client.WaitingFor) (Order, bool, client.AlarmKind) {
 	if !o.State.Undecided() && o.State != OrderConfirmed || o.Waiting == what {
 		return o, false, "" // a later callback was applied before
 	}

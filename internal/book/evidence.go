@@ -14,18 +14,17 @@ import (
 )
 
 func recordOrder(ctx context.Context, t *db.Tx, o Order) error {
-	r := journal.Event{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, Details: journal.DetailsOf(&o.Details), Labels: o.Labels}
-	if o.Expires < db.Never {
-		r.Expires = int64(o.Expires)
-	}
+	details := o.Details()
+	r := journal.Event{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, Details: journal.DetailsOf(&details), Labels: o.Labels, Expires: int64(o.ExpiresAt)}
 	return journal.AddAbout(ctx, t, journal.OrderAdded, o.CallBackID, o.Created, r)
 }
 
 // records adds a record for each event.
 func (l *ledger) records(ctx context.Context, t *db.Tx) error {
 	for _, e := range l.events {
+		details := countersign.Details{Address: e.Address, ChainName: e.ChainName, Symbol: e.Symbol, Amount: e.Amount}
 		r := journal.Record{Kind: string(e.Kind), At: e.At, Data: journal.Event{CallBackID: e.CallBackID, Deposit: e.Deposit, TenantUserID: e.TenantUserID, State: e.State,
-			Details: journal.DetailsOf(&countersign.Details{Address: e.Address, ChainName: e.ChainName, Symbol: e.Symbol, Amount: e.Amount}), OldAddress: e.OldAddress, TxID: e.TxID, Reason: e.Reason, DecidedBy: e.DecidedBy}}
+			Details: journal.DetailsOf(&details), OldAddress: e.OldAddress, TxID: e.TxID, Reason: e.Reason, DecidedBy: e.DecidedBy}}
 		switch {
 		case e.CallBackID != "":
 			r.About = []string{e.CallBackID}

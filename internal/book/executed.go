@@ -74,7 +74,7 @@ func (in *inboxTx) takeExecution(ctx context.Context, e *merchant.Entry, c *coun
 	if first {
 		list = append(list, x)
 	}
-	moved, alarm := Order{State: OrderUnknown, Reason: "never ordered"}, client.AlarmOrderUnknown
+	moved, alarm := Order{Order: client.Order{State: OrderUnknown, Reason: "never ordered"}}, client.AlarmOrderUnknown
 	switch {
 	case !known && in.restored: // a backup may have lost it
 	case !known:
@@ -105,16 +105,16 @@ func (in *inboxTx) takeExecution(ctx context.Context, e *merchant.Entry, c *coun
 func toldDetails(o Order, c *countersign.WithdrawalDone) countersign.Details {
 	d := countersign.Details{Address: c.ToAddress, ChainName: c.ChainName, Symbol: c.Symbol, Amount: c.Amount}
 	if d.Address == "" {
-		d.Address = o.Details.Address
+		d.Address = o.Address
 	}
 	if d.ChainName == "" {
-		d.ChainName = o.Details.ChainName
+		d.ChainName = o.ChainName
 	}
 	if d.Symbol == "" {
-		d.Symbol = o.Details.Symbol
+		d.Symbol = o.Symbol
 	}
 	if !d.Amount.IsSet() {
-		d.Amount = o.Details.Amount
+		d.Amount = o.Amount
 	}
 	return d
 }
@@ -127,7 +127,7 @@ func (l *ledger) recount(ctx context.Context, t *db.Tx, o Order, list []executio
 	none := countersign.Sum{}
 	counts := none // of the order so far
 	if o.Confirmed > 0 && o.State != OrderEnded {
-		counts = o.Details.Amount.Sum()
+		counts = o.Amount.Sum()
 	}
 	paid := map[string]countersign.Sum{} // of the order's user, by symbol
 	var writes []db.Statement
@@ -137,7 +137,7 @@ func (l *ledger) recount(ctx context.Context, t *db.Tx, o Order, list []executio
 			before := paid[x.symbol]
 			paid[x.symbol] = before.Plus(counted)
 			if x.symbol == ordered.symbol {
-				now := greater(paid[x.symbol], o.Details.Amount.Sum())
+				now := greater(paid[x.symbol], o.Amount.Sum())
 				counted = now.Plus(counts.Negative())
 				counts = now
 			}
@@ -187,12 +187,12 @@ func (o Order) executed(c *countersign.WithdrawalDone, at db.Millis) (Order, cli
 	case !o.State.Undecided() && o.State != OrderConfirmed:
 		return o, client.AlarmExecutedUnconfirmed
 	}
-	to.State, to.Waiting, to.Ended = OrderExecuted, 0, at
+	to.State, to.Waiting, to.Ended = OrderExecuted, "", at
 	if o.State != OrderConfirmed {
 		to.Reason = "executed without confirmation"
 		return to, client.AlarmExecutedUnconfirmed
 	}
-	if member := executedDiffers(o.Details, c); member != "" {
+	if member := executedDiffers(o.Details(), c); member != "" {
 		to.Reason = "executed with another " + member
 		return to, client.AlarmExecutedDiffers
 	}

@@ -105,7 +105,7 @@ func TestFind(t *testing.T) {
 			}
 
 			for i := range 20 {
-				if _, _, err := b.AddOrder(ctx, testOrder(fmt.Sprint("o", i), "1"), db.Millis(1000+100_000*i)); err != nil {
+				if _, _, err := b.AddOrder(ctx, testOrder(fmt.Sprint("o", i), "1"), "", db.Millis(1000+100_000*i)); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -135,8 +135,8 @@ func TestConfirmReadsTheClock(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			m := New(openAt(t, d.url(t)), Config{})
 			o := testOrder("o", "1")
-			o.Expires = 100
-			if _, _, err := m.AddOrder(ctx, o, 1); err != nil {
+			o.ExpiresAt = 100
+			if _, _, err := m.AddOrder(ctx, o, "", 1); err != nil {
 				t.Fatal(err)
 			}
 			now := db.Millis(100)
@@ -161,7 +161,7 @@ func TestOrdersWithGaps(t *testing.T) {
 			m := New(openAt(t, d.url(t)), Config{})
 			for i := range 30 {
 				for range 1 + i%3 { // the same again takes a number too
-					if _, _, err := m.AddOrder(ctx, testOrder(fmt.Sprint("o", i), "1"), 1); err != nil {
+					if _, _, err := m.AddOrder(ctx, testOrder(fmt.Sprint("o", i), "1"), "", 1); err != nil {
 						t.Fatal(err)
 					}
 				}

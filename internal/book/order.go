@@ -1,6 +1,7 @@
 package book
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,16 +20,18 @@ const orderColumns = `call_back_id, tenant_user_id, address, chain_name, symbol,
 // scanOrder reads a row of orderColumns.
 func scanOrder(r db.Rows) (Order, error) {
 	var o Order
-	var d [4]string
-	var labels string
+	var amount, labels string
 	var restored int64
-	err := r.Scan(&o.CallBackID, &o.TenantUserID, &d[0], &d[1], &d[2], &d[3], &labels, &o.Expires, &o.OrderedBy, &o.State,
+	err := r.Scan(&o.CallBackID, &o.TenantUserID, &o.Address, &o.ChainName, &o.Symbol, &amount, &labels, &o.ExpiresAt, &o.OrderedBy, &o.State,
 		&o.DecidedBy, &o.Created, &o.Confirmed, &o.Seq, &o.Reason, &o.Waiting, &o.TxID, &o.Updated, &o.Ended, &restored)
-	if err != nil {
-		return o, err
-	}
 	o.Restored = restored != 0
-	if o.Details, err = keptDetails(d); err == nil && labels != "" {
+	if o.ExpiresAt == db.Never {
+		o.ExpiresAt = 0
+	}
+	if err == nil && amount != "" {
+		o.Amount, err = countersign.ParseAmount(amount)
+	}
+	if err == nil && labels != "" {
 		err = json.Unmarshal([]byte(labels), &o.Labels)
 	}
 	if err != nil {
@@ -37,12 +40,12 @@ func scanOrder(r db.Rows) (Order, error) {
 	return o, err
 }
 
-// labels are stored with their members in order: the same labels are the same text.
-func (n NewOrder) labels() string {
-	if len(n.Labels) == 0 {
+// storedLabels have their members in order: the same labels are the same text.
+func storedLabels(labels map[string]string) string {
+	if len(labels) == 0 {
 		return ""
 	}
-	b, _ := json.Marshal(n.Labels) // texts always have a form
+	b, _ := json.Marshal(labels) // texts always have a form
 	return string(b)
 }
 
@@ -61,7 +64,7 @@ func isNotFound(err error) bool { return errors.Is(err, db.ErrNotFound) }
 // orderEvent tells of o as it is now.
 func orderEvent(kind client.EventKind, o Order, at db.Millis) client.EventEntry {
 	return client.EventEntry{Kind: kind, At: at, CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, State: string(o.State),
-		Address: o.Details.Address, ChainName: o.Details.ChainName, Symbol: o.Details.Symbol, Amount: o.Details.Amount, TxID: o.TxID, Reason: o.Reason, DecidedBy: o.DecidedBy}
+		Address: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount, TxID: o.TxID, Reason: o.Reason, DecidedBy: o.DecidedBy}
 }
 
 const insertOrderSQL = `
@@ -70,8 +73,8 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 ON CONFLICT (call_back_id) DO NOTHING`
 
 func insertOrder(ctx context.Context, t *db.Tx, o Order) (bool, error) {
-	n, err := t.Exec(ctx, insertOrderSQL, o.CallBackID, o.TenantUserID, o.Details.Address, o.Details.ChainName, o.Details.Symbol,
-		countersign.FoldSymbol(o.Details.Symbol), o.Details.Amount.String(), o.labels(), int64(o.Expires), o.OrderedBy, string(o.State), o.Reason, int64(o.Created), int64(o.Updated), int64(o.Ended))
+	n, err := t.Exec(ctx, insertOrderSQL, o.CallBackID, o.TenantUserID, o.Address, o.ChainName, o.Symbol, countersign.FoldSymbol(o.Symbol), o.Amount.String(),
+		storedLabels(o.Labels), int64(cmp.Or(o.ExpiresAt, db.Never)), o.OrderedBy, string(o.State), o.Reason, int64(o.Created), int64(o.Updated), int64(o.Ended))
 	if err != nil || n == 0 {
 		return false, err
 	}
@@ -82,12 +85,12 @@ func insertOrder(ctx context.Context, t *db.Tx, o Order) (bool, error) {
 // content gives the known order in its present state, with duplicate true; with other
 // content it is a *ConflictError. It is one too if the service asked for the order
 // before and was told that it is unknown, because that answer stands.
-func (b *Book) AddOrder(ctx context.Context, n NewOrder, now db.Millis) (o Order, duplicate bool, err error) {
-	if err := n.check(now); err != nil {
+func (b *Book) AddOrder(ctx context.Context, n client.NewOrder, by string, now db.Millis) (o Order, duplicate bool, err error) {
+	if err := checkNewOrder(n, now); err != nil {
 		return Order{}, false, err
 	}
 	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		inserted, err := insertOrder(ctx, t, Order{NewOrder: n, State: OrderOpen, Created: now, Updated: now})
+		inserted, err := insertOrder(ctx, t, Ordered(n, by, now))
 		duplicate = !inserted
 		if err == nil {
 			// Locked, so that a repetition also makes a commit that waits for the
@@ -106,7 +109,7 @@ func (b *Book) AddOrder(ctx context.Context, n NewOrder, now db.Millis) (o Order
 		if o.State == OrderUnknown {
 			return Order{}, false, &db.ConflictError{Member: "callBackId", Reason: "was refused to the service as unknown, or ended or executed by it, before it was ordered: order it anew under another callBackId"}
 		}
-		if member := o.contentDiffers(n); member != "" {
+		if member := contentDiffers(o, n); member != "" {
 			return Order{}, false, &db.ConflictError{Member: "callBackId", Reason: "is in use by an order with another " + member}
 		}
 	}
@@ -114,10 +117,16 @@ func (b *Book) AddOrder(ctx context.Context, n NewOrder, now db.Millis) (o Order
 	return o, duplicate, nil
 }
 
-func (n NewOrder) check(now db.Millis) error {
+// Ordered is n as somebody orders it.
+func Ordered(n client.NewOrder, by string, now db.Millis) Order {
+	return Order{Order: client.Order{CallBackID: n.CallBackID, TenantUserID: n.TenantUserID, Address: n.Address, ChainName: n.ChainName,
+		Symbol: n.Symbol, Amount: n.Amount, ExpiresAt: n.ExpiresAt, Labels: n.Labels, State: OrderOpen, OrderedBy: by, Created: now, Updated: now}}
+}
+
+func checkNewOrder(n client.NewOrder, now db.Millis) error {
 	for _, text := range []struct{ member, text string }{
-		{"callBackId", n.CallBackID}, {"tenantUserId", n.TenantUserID}, {"address", n.Details.Address},
-		{"chainName", n.Details.ChainName}, {"symbol", n.Details.Symbol},
+		{"callBackId", n.CallBackID}, {"tenantUserId", n.TenantUserID}, {"address", n.Address},
+		{"chainName", n.ChainName}, {"symbol", n.Symbol},
 	} {
 		if text.text == "" {
 			return &db.ItemError{Member: text.member, Err: fmt.Errorf("%s is %w: it is empty", text.member, db.ErrInvalid)}
@@ -126,7 +135,7 @@ func (n NewOrder) check(now db.Millis) error {
 			return &db.ItemError{Member: text.member, Err: err}
 		}
 	}
-	if n.Expires <= now {
+	if n.ExpiresAt != 0 && n.ExpiresAt <= now {
 		return &db.ItemError{Member: "expiresAt", Err: fmt.Errorf("expiresAt is %w: it has passed", db.ErrInvalid)}
 	}
 	for name, value := range n.Labels {
@@ -134,17 +143,17 @@ func (n NewOrder) check(now db.Millis) error {
 			return &db.ItemError{Member: "labels", Err: db.CheckText("labels", "\x00")}
 		}
 	}
-	return n.Details.Validate()
+	return n.Details().Validate()
 }
 
 // contentDiffers names a member in which n and o differ.
-func (o Order) contentDiffers(n NewOrder) string {
+func contentDiffers(o Order, n client.NewOrder) string {
 	switch {
 	case o.TenantUserID != n.TenantUserID:
 		return "tenantUserId"
-	case n.Details.Differs(o.Details) != "":
-		return n.Details.Differs(o.Details)
-	case o.Expires != n.Expires:
+	case n.Details().Differs(o.Details()) != "":
+		return n.Details().Differs(o.Details())
+	case o.ExpiresAt != n.ExpiresAt:
 		return "expiresAt"
 	case !maps.Equal(o.Labels, n.Labels):
 		return "labels"

@@ -23,10 +23,11 @@ func fillConfirmed(tb testing.TB, m *Book, n int, end db.Millis) {
 			var fresh []any
 			l := ledger{}
 			for i := from; i < min(n, from+3200); i++ {
-				o := Order{NewOrder: testOrder(fmt.Sprint("filled", i), "12.345678"), Confirmed: end - 86_400_000 + db.Millis(i)*86_400_000/db.Millis(n)}
+				o := Ordered(testOrder(fmt.Sprint("filled", i), "12.345678"), "", 1)
+				o.Confirmed = end - 86_400_000 + db.Millis(i)*86_400_000/db.Millis(n)
 				l.spent(o)
-				fresh = append(fresh, o.CallBackID, o.TenantUserID, o.Details.Address, o.Details.ChainName, o.Details.Symbol,
-					countersign.FoldSymbol(o.Details.Symbol), o.Details.Amount.String(), "", int64(db.Never), string(OrderConfirmed), int64(1), int64(1), int64(o.Confirmed))
+				fresh = append(fresh, o.CallBackID, o.TenantUserID, o.Address, o.ChainName, o.Symbol,
+					countersign.FoldSymbol(o.Symbol), o.Amount.String(), "", int64(db.Never), string(OrderConfirmed), int64(1), int64(1), int64(o.Confirmed))
 			}
 			if err := t.Batch(ctx, many.Statements(fresh, nil)); err != nil {
 				return err
@@ -53,7 +54,7 @@ func BenchmarkConfirm(b *testing.B) {
 				m := New(openAt(b, d.url(b)), Config{})
 				fillConfirmed(b, m, n, now)
 				for i := range b.N {
-					if _, _, err := m.AddOrder(ctx, testOrder(fmt.Sprint("o", i), "1"), 1); err != nil {
+					if _, _, err := m.AddOrder(ctx, testOrder(fmt.Sprint("o", i), "1"), "", 1); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -80,7 +81,7 @@ func BenchmarkConfirmTogether(b *testing.B) {
 		b.Run(d.name, func(b *testing.B) {
 			m := New(openAt(b, d.url(b)), Config{})
 			for i := range b.N {
-				if _, _, err := m.AddOrder(ctx, testOrder(fmt.Sprint("o", i), "1"), 1); err != nil {
+				if _, _, err := m.AddOrder(ctx, testOrder(fmt.Sprint("o", i), "1"), "", 1); err != nil {
 					b.Fatal(err)
 				}
 			}

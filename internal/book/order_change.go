@@ -65,7 +65,7 @@ func (b *Book) changeOrder(ctx context.Context, t *db.Tx, o *Order, c OrderChang
 	if c.To == OrderConfirmed && c.Clock != nil {
 		now = max(now, c.Clock())
 	}
-	if c.To == OrderConfirmed && (o.Expires <= now || o.TenantUserID != c.TenantUserID) {
+	if c.To == OrderConfirmed && (o.Expired(now) || o.TenantUserID != c.TenantUserID) {
 		return fmt.Errorf("%w: it has expired or is of another user", ErrChanged)
 	}
 	if o.Restored {
@@ -118,11 +118,11 @@ func checkCeilings(ctx context.Context, t *db.Tx, o *Order, ceilings []Ceiling) 
 		return err
 	}
 	for _, c := range ceilings {
-		s, err := readSpent(ctx, t, Spent{Symbol: o.Details.Symbol, TenantUserID: c.TenantUserID, Since: c.Since})
+		s, err := readSpent(ctx, t, Spent{Symbol: o.Symbol, TenantUserID: c.TenantUserID, Since: c.Since})
 		if err != nil {
 			return err
 		}
-		if !c.Max.IsSet() || s.Sum.Plus(o.Details.Amount.Sum()).Cmp(c.Max.Sum()) > 0 {
+		if !c.Max.IsSet() || s.Sum.Plus(o.Amount.Sum()).Cmp(c.Max.Sum()) > 0 {
 			return fmt.Errorf("%w: the limit was exceeded meanwhile", ErrChanged)
 		}
 	}
@@ -137,8 +137,7 @@ func (b *Book) RefuseUnknown(ctx context.Context, callBackID, tenantUserID strin
 		if err := checkReconciled(ctx, t); err != nil {
 			return err
 		}
-		o := Order{NewOrder: NewOrder{CallBackID: callBackID, TenantUserID: tenantUserID, Expires: db.Never},
-			State: OrderUnknown, Created: now, Updated: now, Ended: now}
+		o := Order{Order: client.Order{CallBackID: callBackID, TenantUserID: tenantUserID, State: OrderUnknown, Created: now, Updated: now, Ended: now}}
 		inserted, err := insertOrder(ctx, t, o)
 		if err != nil {
 			return err
@@ -187,7 +186,8 @@ func (b *Book) ApproveOrderAmong(ctx context.Context, callBackID string, a db.Ap
 		}
 		// The order stays as it is, and so does its event: the log has who approved it.
 		t.Wake(TopicOrders)
-		return false, journal.AddAbout(ctx, t, journal.OrderApproval, callBackID, a.At, journal.Event{CallBackID: callBackID, TenantUserID: o.TenantUserID, Details: journal.DetailsOf(&o.Details), Reason: a.Reason, DecidedBy: a.Token})
+		details := o.Details()
+		return false, journal.AddAbout(ctx, t, journal.OrderApproval, callBackID, a.At, journal.Event{CallBackID: callBackID, TenantUserID: o.TenantUserID, Details: journal.DetailsOf(&details), Reason: a.Reason, DecidedBy: a.Token})
 	})
 }
 
@@ -199,7 +199,7 @@ func (b *Book) OrderApprovals(ctx context.Context, q db.Querier, o Order) ([]db.
 // digest is of all of an order that is approved. Nothing of it changes, but an order that was
 // lost by a restore and came again is another one.
 func (o *Order) digest() string {
-	return db.Digest(o.CallBackID, o.TenantUserID, o.Details.Address, o.Details.ChainName, o.Details.Symbol, o.Details.Amount.String(), o.labels(), o.Expires, o.OrderedBy, o.Created)
+	return db.Digest(o.CallBackID, o.TenantUserID, o.Address, o.ChainName, o.Symbol, o.Amount.String(), storedLabels(o.Labels), o.ExpiresAt, o.OrderedBy, o.Created)
 }
 
 // WhyNotApproved says why nobody may approve the order now; empty: somebody may.
@@ -209,7 +209,7 @@ func (o Order) WhyNotApproved(now db.Millis) string {
 		return ""
 	case !o.State.Undecided():
 		return "the order is " + string(o.State)
-	case o.Expires <= now:
+	case o.Expired(now):
 		return "the order has expired"
 	case o.Restored:
 		return errOrderRestored.Reason
@@ -254,7 +254,7 @@ func (b *Book) personalAfter(ctx context.Context, c OrderChange, now db.Millis, 
 			return nil
 		case !o.State.Undecided():
 			return &db.ConflictError{Reason: "the order is " + string(o.State)}
-		case o.Expires <= now:
+		case o.Expired(now):
 			return &db.ConflictError{Reason: "the order has expired"}
 		}
 		if first != nil {

@@ -12,13 +12,13 @@ import (
 	"countersign/internal/db"
 )
 
-func testOrder(id string, amount string) NewOrder {
+func testOrder(id string, amount string) client.NewOrder {
 	a, err := countersign.ParseAmount(amount)
 	if err != nil {
 		panic(err)
 	}
-	return NewOrder{CallBackID: id, TenantUserID: "7", Expires: db.Never, Labels: map[string]string{"tier": "gold"},
-		Details: countersign.Details{Address: "T", ChainName: "TRON", Symbol: "USDT", Amount: a}}
+	return client.NewOrder{CallBackID: id, TenantUserID: "7", Labels: map[string]string{"tier": "gold"},
+		Address: "T", ChainName: "TRON", Symbol: "USDT", Amount: a}
 }
 
 // TestOrderRaces lets confirmations, refusals and cancellations of one order
@@ -34,7 +34,7 @@ func TestOrderRaces(t *testing.T) {
 			}
 			for round := range 15 {
 				id := fmt.Sprint("o", round)
-				if _, _, err := ends[0].AddOrder(ctx, testOrder(id, "1"), 1); err != nil {
+				if _, _, err := ends[0].AddOrder(ctx, testOrder(id, "1"), "", 1); err != nil {
 					t.Fatal(err)
 				}
 				var won atomic.Int64
@@ -92,7 +92,7 @@ func TestRefuseUnknownRaces(t *testing.T) {
 				var refused, added error
 				var work sync.WaitGroup
 				work.Go(func() { refused = end.RefuseUnknown(ctx, id, "7", 1) })
-				work.Go(func() { _, _, added = end.AddOrder(ctx, testOrder(id, "1"), 1) })
+				work.Go(func() { _, _, added = end.AddOrder(ctx, testOrder(id, "1"), "", 1) })
 				work.Wait()
 				if (refused == nil) == (added == nil) {
 					t.Fatalf("refused: %v, added: %v", refused, added)
@@ -107,9 +107,9 @@ func TestSpent(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			end := New(openAt(t, d.url(t)), Config{})
-			confirm := func(o NewOrder, at db.Millis) {
+			confirm := func(o client.NewOrder, at db.Millis) {
 				t.Helper()
-				if _, _, err := end.AddOrder(ctx, o, 1); err != nil {
+				if _, _, err := end.AddOrder(ctx, o, "", 1); err != nil {
 					t.Fatal(err)
 				}
 				c := OrderChange{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, From: OrderOpen, To: OrderConfirmed}
@@ -124,7 +124,7 @@ func TestSpent(t *testing.T) {
 			other.TenantUserID = "8"
 			confirm(other, 40)
 			usdc := testOrder("e", "7")
-			usdc.Details.Symbol = "USDC"
+			usdc.Symbol = "USDC"
 			confirm(usdc, 40)
 			for _, c := range []struct {
 				s    Spent
@@ -144,7 +144,7 @@ func TestSpent(t *testing.T) {
 				}
 			}
 			// What does not fit under a ceiling by now is not confirmed.
-			if _, _, err := end.AddOrder(ctx, testOrder("f", "1"), 1); err != nil {
+			if _, _, err := end.AddOrder(ctx, testOrder("f", "1"), "", 1); err != nil {
 				t.Fatal(err)
 			}
 			c := OrderChange{CallBackID: "f", TenantUserID: "7", From: OrderOpen, To: OrderConfirmed, Ceilings: []Ceiling{{TenantUserID: "8"}}}
@@ -169,11 +169,11 @@ func TestExpireOrders(t *testing.T) {
 			end := New(openAt(t, d.url(t)), Config{})
 			for i := range 5 {
 				o := testOrder(fmt.Sprint("o", i), "1")
-				o.Expires = db.Millis(100 + i)
+				o.ExpiresAt = db.Millis(100 + i)
 				if i == 4 {
-					o.Expires = db.Never
+					o.ExpiresAt = db.Never
 				}
-				if _, _, err := end.AddOrder(ctx, o, 1); err != nil {
+				if _, _, err := end.AddOrder(ctx, o, "", 1); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -80,7 +80,7 @@ func TestExecutedByBooks(t *testing.T) {
 		}
 		for i, tx := range []string{"tx", "", "tx", "other"} {
 			done := &countersign.WithdrawalDone{Head: countersign.Head{RequestUUID: fmt.Sprint("r", i), TrackingID: fmt.Sprint("t", i), TenantUserID: o.TenantUserID},
-				CallBackID: "o", TxID: tx, ToAddress: o.Details.Address, ChainName: o.Details.ChainName, Symbol: o.Details.Symbol, Amount: o.Details.Amount}
+				CallBackID: "o", TxID: tx, ToAddress: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount}
 			e := merchant.NewEntry(done)
 			e.At = time.UnixMilli(int64(10 + i))
 			if r, err := b.Claim(ctx, e); err != nil || r.State != merchant.StateTaken {

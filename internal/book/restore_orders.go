@@ -12,16 +12,16 @@ import (
 
 // Became is what the application says became of an order.
 type Became struct {
-	NewOrder // what it knows of it; where the book has the order, CallBackID will do
-	State    OrderState
-	TxID     string
+	client.NewOrder // what it knows of it; where the book has the order, CallBackID will do
+	State           OrderState
+	TxID            string
 	// Confirmed is when it was confirmed, if it was. 0: now, so that the limits count it
 	// for as long as they can.
 	Confirmed db.Millis
 }
 
 const adoptOrderSQL = `
-UPDATE orders SET state = $2, reason = $3, decided_by = $4, tx_id = $5, updated = $6, confirmed = $7, ended = $8, waiting = 0, restored = 0
+UPDATE orders SET state = $2, reason = $3, decided_by = $4, tx_id = $5, updated = $6, confirmed = $7, ended = $8, waiting = '', restored = 0
 WHERE call_back_id = $1`
 
 // AdoptOrder makes an order that was restored, or one that came again since, what the
@@ -30,8 +30,8 @@ WHERE call_back_id = $1`
 // told of as executed since the restore was confirmed before. What the application says of
 // an order that is known and in no doubt changes nothing.
 func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was OrderState, adopted bool, err error) {
-	if err := db.CheckTexts("callBackId", x.CallBackID, "tenantUserId", x.TenantUserID, "txId", x.TxID, "address", x.Details.Address,
-		"chainName", x.Details.ChainName, "symbol", x.Details.Symbol); err != nil {
+	if err := db.CheckTexts("callBackId", x.CallBackID, "tenantUserId", x.TenantUserID, "txId", x.TxID, "address", x.Address,
+		"chainName", x.ChainName, "symbol", x.Symbol); err != nil {
 		return "", false, err
 	}
 	err = b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
@@ -45,12 +45,11 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was Ord
 			if x.State.Undecided() || !e.Open() {
 				return nil
 			}
-			whole := x.TenantUserID != "" && x.Details.Validate() == nil
+			whole := x.TenantUserID != "" && x.Details().Validate() == nil
 			if !whole && x.State == OrderConfirmed {
 				return &db.ItemError{Member: "address", Err: fmt.Errorf("tenantUserId, address, chainName, symbol or amount is %w: the order is not known here", db.ErrInvalid)}
 			}
-			o = Order{NewOrder: x.NewOrder, State: OrderOpen, Created: now, Updated: now}
-			o.Expires = db.Never
+			o = Ordered(x.NewOrder, "", now)
 			_, err = insertOrder(ctx, t, o)
 		} else {
 			was = o.State
@@ -68,14 +67,14 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was Ord
 			_, err := t.Exec(ctx, resumeOrderSQL, o.CallBackID)
 			return err
 		}
-		o.State, o.Reason, o.DecidedBy, o.TxID, o.Updated, o.Waiting, o.Restored = x.State, string(client.ReasonRestored), ByReconcile, x.TxID, now, 0, false
+		o.State, o.Reason, o.DecidedBy, o.TxID, o.Updated, o.Waiting, o.Restored = x.State, string(client.ReasonRestored), ByReconcile, x.TxID, now, "", false
 		if o.State != OrderConfirmed {
 			o.Ended = now
 		}
 		counts := o.State == OrderConfirmed || o.State == OrderExecuted
 		l := ledger{moved: [][2]OrderState{{from.State, o.State}}}
 		switch {
-		case counts && from.Confirmed == 0 && o.Details.Validate() == nil:
+		case counts && from.Confirmed == 0 && o.Details().Validate() == nil:
 			if o.Confirmed = x.Confirmed; o.Confirmed == 0 {
 				o.Confirmed = now
 			}
@@ -105,7 +104,7 @@ func confirmBefore(ctx context.Context, t *db.Tx, o Order, at, now db.Millis) er
 		o.Confirmed = now
 	}
 	l := ledger{}
-	if o.Details.Validate() == nil {
+	if o.Details().Validate() == nil {
 		l.spent(o)
 	}
 	if err := l.recountAll(ctx, t, o); err != nil {

@@ -33,16 +33,16 @@ type spentKey struct {
 }
 
 // spent notes that o was confirmed and counts from this transaction on.
-func (l *ledger) spent(o Order) { l.changeSpent(o.spentKey(), o.Details.Amount.Sum()) }
+func (l *ledger) spent(o Order) { l.changeSpent(o.spentKey(), o.Amount.Sum()) }
 
 // unspent notes that o no longer counts.
 func (l *ledger) unspent(o Order) {
-	l.changeSpent(o.spentKey(), o.Details.Amount.Sum().Negative())
+	l.changeSpent(o.spentKey(), o.Amount.Sum().Negative())
 }
 
 // spentKey says where a confirmed order counts. It has no span yet.
 func (o Order) spentKey() spentKey {
-	return spentKey{symbol: countersign.FoldSymbol(o.Details.Symbol), user: o.TenantUserID, start: o.Confirmed}
+	return spentKey{symbol: countersign.FoldSymbol(o.Symbol), user: o.TenantUserID, start: o.Confirmed}
 }
 
 // changeSpent adds by to what counts at the time k.start.

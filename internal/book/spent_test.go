@@ -12,13 +12,14 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest/ready"
 	"countersign/merchant"
 )
 
 // endOrder lets the service say that an order ended without execution.
-func endOrder(t testing.TB, m *Book, o NewOrder, at db.Millis) {
+func endOrder(t testing.TB, m *Book, o client.NewOrder, at db.Millis) {
 	t.Helper()
 	c := &countersign.WithdrawalEnded{Head: countersign.Head{TrackingID: fmt.Sprint(o.CallBackID, " ended ", at), TenantUserID: o.TenantUserID}, CallBackID: o.CallBackID}
 	if r, err := m.Claim(ctx, merchant.Entry{Callback: c, ID: c.TrackingID, At: at.Time()}); err != nil || r.State != merchant.StateTaken {
@@ -27,10 +28,10 @@ func endOrder(t testing.TB, m *Book, o NewOrder, at db.Millis) {
 }
 
 // execute lets the service say that it executed o.
-func execute(t testing.TB, m *Book, o NewOrder, txID, amount string, at db.Millis) {
+func execute(t testing.TB, m *Book, o client.NewOrder, txID, amount string, at db.Millis) {
 	t.Helper()
 	c := &countersign.WithdrawalDone{Head: countersign.Head{TrackingID: fmt.Sprint(o.CallBackID, txID, at), TenantUserID: o.TenantUserID}, CallBackID: o.CallBackID, TxID: txID,
-		ChainName: o.Details.ChainName, Symbol: o.Details.Symbol, ToAddress: o.Details.Address, Amount: testOrder("", amount).Details.Amount}
+		ChainName: o.ChainName, Symbol: o.Symbol, ToAddress: o.Address, Amount: testOrder("", amount).Amount}
 	if r, err := m.Claim(ctx, merchant.Entry{Callback: c, ID: c.TrackingID, At: at.Time()}); err != nil || r.State != merchant.StateTaken {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -59,9 +60,9 @@ func TestEndBeforeOrder(t *testing.T) {
 	}
 }
 
-func notOrdered(m *Book, o NewOrder) error {
+func notOrdered(m *Book, o client.NewOrder) error {
 	var conflict *db.ConflictError
-	if _, _, err := m.AddOrder(ctx, o, 3_000); !errors.As(err, &conflict) {
+	if _, _, err := m.AddOrder(ctx, o, "", 3_000); !errors.As(err, &conflict) {
 		return fmt.Errorf("the order was taken: %v", err)
 	}
 	if is, err := m.Order(ctx, o.CallBackID); err != nil || is.State != OrderUnknown {
@@ -88,7 +89,7 @@ func TestSpentAgrees(t *testing.T) {
 					return at + db.Millis(rapid.IntRange(-1, 1).Draw(rt, "millisecond"))
 				})
 				type confirmed struct {
-					order NewOrder
+					order client.NewOrder
 					at    db.Millis
 					ended bool
 					told  db.Millis // when it was executed
@@ -97,8 +98,8 @@ func TestSpentAgrees(t *testing.T) {
 				var book []confirmed
 				for i := range rapid.IntRange(1, 8).Draw(rt, "orders") {
 					o := testOrder(fmt.Sprint(n, "-", i), rapid.SampledFrom([]string{"1", "0.1", "2.500", "12345678901234567890.5", "0.000000000000000001"}).Draw(rt, "amount"))
-					o.Details.Symbol, o.TenantUserID = symbol, rapid.SampledFrom([]string{"7", "8"}).Draw(rt, "user")
-					if _, _, err := m.AddOrder(ctx, o, 1); err != nil {
+					o.Symbol, o.TenantUserID = symbol, rapid.SampledFrom([]string{"7", "8"}).Draw(rt, "user")
+					if _, _, err := m.AddOrder(ctx, o, "", 1); err != nil {
 						rt.Fatal(err)
 					}
 					c := confirmed{order: o, at: moment.Draw(rt, "at")}
@@ -111,10 +112,10 @@ func TestSpentAgrees(t *testing.T) {
 					}
 					if rapid.IntRange(0, 2).Draw(rt, "executed") == 0 {
 						c.told, c.paid = moment.Draw(rt, "told"), new(big.Rat)
-						ordered, paid := rat(o.Details.Amount.String()), new(big.Rat)
+						ordered, paid := rat(o.Amount.String()), new(big.Rat)
 						times := rapid.IntRange(1, 2).Draw(rt, "times")
 						for i := range times {
-							amount := rapid.SampledFrom([]string{"1", "0.5", "700", o.Details.Amount.String()}).Draw(rt, "paid")
+							amount := rapid.SampledFrom([]string{"1", "0.5", "700", o.Amount.String()}).Draw(rt, "paid")
 							execute(t, m, o, fmt.Sprint("tx", i), amount, c.told)
 							execute(t, m, o, fmt.Sprint("0xTX", i), amount, c.told+1) // the same transaction in another spelling
 							paid.Add(paid, rat(amount))
@@ -133,7 +134,7 @@ func TestSpentAgrees(t *testing.T) {
 					want := new(big.Rat)
 					for _, c := range book {
 						if !c.ended && c.at >= s.Since && (s.TenantUserID == "" || s.TenantUserID == c.order.TenantUserID) {
-							amount, _ := new(big.Rat).SetString(c.order.Details.Amount.String())
+							amount, _ := new(big.Rat).SetString(c.order.Amount.String())
 							want.Add(want, amount)
 						}
 						if c.paid != nil && c.told >= s.Since && (s.TenantUserID == "" || s.TenantUserID == c.order.TenantUserID) {
@@ -163,7 +164,7 @@ func TestSpentWithoutBound(t *testing.T) {
 			huge := strings.Repeat("9", countersign.MaxAmountDigits)
 			small := "0." + strings.Repeat("0", countersign.MaxAmountDigits-2) + "1"
 			confirm := func(id, amount string, ceilings ...Ceiling) error {
-				if _, _, err := m.AddOrder(ctx, testOrder(id, amount), 1); err != nil {
+				if _, _, err := m.AddOrder(ctx, testOrder(id, amount), "", 1); err != nil {
 					t.Fatal(err)
 				}
 				_, err := m.ChangeOrder(ctx, OrderChange{CallBackID: id, TenantUserID: "7", From: OrderOpen, To: OrderConfirmed, Ceilings: ceilings}, 50)
@@ -203,7 +204,7 @@ func TestCeilingsTogether(t *testing.T) {
 			}
 			const orders = 30
 			for i := range orders {
-				if _, _, err := ends[0].AddOrder(ctx, testOrder(fmt.Sprint("o", i), "13.4"), 1); err != nil {
+				if _, _, err := ends[0].AddOrder(ctx, testOrder(fmt.Sprint("o", i), "13.4"), "", 1); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -74,30 +74,10 @@ const (
 	OrderUnknown   = client.OrderUnknown
 )
 
-// NewOrder is a withdrawal that the merchant has ordered.
-type NewOrder struct {
-	CallBackID   string
-	TenantUserID string
-	Details      countersign.Details
-	Labels       map[string]string // for the policy; may be nil
-	Expires      db.Millis         // not confirmed from this time on; Never for no expiry
-	OrderedBy    string            // the token that ordered it; no part of the content; may be empty
-}
-
-// Order is an order and its present state.
+// Order is a row of orders: what the API shows of it, and its number.
 type Order struct {
-	NewOrder
-	Seq       int64
-	State     OrderState
-	Reason    string           // of the last change of state; may be empty
-	DecidedBy string           // who approved, declined or cancelled it, or "policy"
-	Waiting   countersign.Type // 6 or 7: the service waits for funds and tries again; 0: it does not
-	TxID      string           // if executed
-	Created   db.Millis
-	Updated   db.Millis
-	Confirmed db.Millis // 0: never
-	Ended     db.Millis // when its state became final; 0 before
-	Restored  bool      // from before a restore, and nobody has said what became of it: nothing is decided on it
+	client.Order
+	Seq int64
 }
 
 // OrderFilter selects orders; zero members select all.

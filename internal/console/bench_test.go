@@ -11,10 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/merchant"
 )
@@ -104,9 +102,9 @@ func BenchmarkGatewayPages(b *testing.B) {
 					errs <- err
 					return
 				}
-				o := book.NewOrder{CallBackID: fmt.Sprintf("order-%d", n), TenantUserID: fmt.Sprintf("user-%d", n%1000), Expires: db.Never,
-					Details: countersign.Details{Address: fmt.Sprintf("TTarget-%d", n%500), ChainName: "TRON", Symbol: "USDT", Amount: d.Amount}}
-				if _, _, err := s.book.AddOrder(ctx, o, db.MillisOf(now)); err != nil {
+				o := client.NewOrder{CallBackID: fmt.Sprintf("order-%d", n), TenantUserID: fmt.Sprintf("user-%d", n%1000),
+					Address: fmt.Sprintf("TTarget-%d", n%500), ChainName: "TRON", Symbol: "USDT", Amount: d.Amount}
+				if _, _, err := s.book.AddOrder(ctx, o, "", db.MillisOf(now)); err != nil {
 					errs <- err
 					return
 				}

@@ -20,7 +20,6 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/envelope"
-	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/gateway"
 	"countersign/internal/lab/dbtest"
@@ -186,8 +185,7 @@ func testBothEnds(t *testing.T, serviceDB, gatewayDB string) {
 		t.Fatal(err)
 	}
 	w, details := countersigntest.Withdrawal(1), countersigntest.Order(1)
-	if _, _, err := b.gateway.Book().AddOrder(ctx, book.NewOrder{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, Details: details,
-		Expires: db.Never}, db.MillisOf(time.Now())); err != nil {
+	if _, _, err := b.gateway.Book().AddOrder(ctx, client.NewOrder{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID}.Paying(details), "", db.MillisOf(time.Now())); err != nil {
 		t.Fatal(err)
 	}
 	asked, err := b.api.CreateWithdrawal(ctx, client.NewWithdrawal{Merchant: "shop", CallBackID: w.CallBackID, TenantUserID: w.TenantUserID})

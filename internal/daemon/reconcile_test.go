@@ -106,7 +106,7 @@ func testReconcileEnds(t *testing.T, serviceDB, gatewayDB string) {
 		t.Fatal(err)
 	}
 	done := countersigntest.Withdrawal(1).CallBackID
-	if _, _, err := kept.AddOrder(ctx, book.NewOrder{CallBackID: "lost-there", TenantUserID: "u", Details: countersigntest.Order(1), Expires: db.Never}, db.MillisOf(time.Now())); err != nil {
+	if _, _, err := kept.AddOrder(ctx, client.NewOrder{CallBackID: "lost-there", TenantUserID: "u"}.Paying(countersigntest.Order(1)), "", db.MillisOf(time.Now())); err != nil {
 		t.Fatal(err)
 	}
 	err := kept.Write(ctx, func(ctx context.Context, x *db.Tx) error {

@@ -18,7 +18,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/book"
 	"countersign/internal/db"
 )
 
@@ -67,8 +66,7 @@ func traced(t *testing.T, b *bothEnds) {
 	t.Helper()
 	ctx := t.Context()
 	d, w := countersigntest.Deposit(1), countersigntest.Withdrawal(1)
-	if _, _, err := b.gateway.Book().AddOrder(ctx, book.NewOrder{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID,
-		Details: countersigntest.Order(1), Expires: db.Never}, db.MillisOf(time.Now())); err != nil {
+	if _, _, err := b.gateway.Book().AddOrder(ctx, client.NewOrder{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID}.Paying(countersigntest.Order(1)), "", db.MillisOf(time.Now())); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.api.AddDeposits(ctx, client.NewDeposit{Merchant: "shop", TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID,

@@ -127,8 +127,7 @@ func addOrders(t *testing.T, b *bothEnds) {
 	t.Helper()
 	for n := 1; n <= 2; n++ {
 		w := countersigntest.Withdrawal(n)
-		if _, _, err := b.gateway.Book().AddOrder(t.Context(), book.NewOrder{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID,
-			Details: countersigntest.Order(n), Expires: db.Never}, db.MillisOf(time.Now())); err != nil {
+		if _, _, err := b.gateway.Book().AddOrder(t.Context(), client.NewOrder{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID}.Paying(countersigntest.Order(n)), "", db.MillisOf(time.Now())); err != nil {
 			t.Fatal(err)
 		}
 	}

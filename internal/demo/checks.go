@@ -189,7 +189,7 @@ func (d *Demo) checkFeed(ctx context.Context) error {
 			}
 			order, withdrawal := asked.ended()
 			agree = agree && o.State == order && current.State == withdrawal &&
-				w.Details != nil && w.Details.Differs(o.Details) == ""
+				w.Details != nil && w.Details.Differs(o.Details()) == ""
 		}
 	}
 	d.check("both books agree on what was executed and what ended", agree, "")

@@ -19,10 +19,10 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/conformance"
 	"countersign/countersigntest"
 	"countersign/envelope"
-	"countersign/internal/book"
 	"countersign/internal/daemon"
 	"countersign/internal/db"
 	"countersign/internal/learn"
@@ -142,9 +142,9 @@ func (t *tryer) send(r *http.Request, page *tried) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if page.Order && !page.Elsewhere && page.Type == countersign.TypeRequestWithdraw {
-		if _, _, err := t.d.gateway.Book().AddOrder(r.Context(), book.NewOrder{
-			CallBackID: page.CallBackID, TenantUserID: page.User, Details: countersigntest.Order(1), Expires: db.Never,
-		}, db.MillisOf(time.Now())); err != nil {
+		if _, _, err := t.d.gateway.Book().AddOrder(r.Context(), client.NewOrder{
+			CallBackID: page.CallBackID, TenantUserID: page.User,
+		}.Paying(countersigntest.Order(1)), "", db.MillisOf(time.Now())); err != nil {
 			return fmt.Errorf("ordering it at the merchant: %w", err)
 		}
 	}

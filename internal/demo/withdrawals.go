@@ -87,9 +87,7 @@ func (d *Demo) withdraw(ctx context.Context) error {
 			return err
 		}
 		if ordered != nil {
-			if _, _, err := d.gateway.Book().AddOrder(ctx, book.NewOrder{
-				CallBackID: callBackID, TenantUserID: "75746", Details: *ordered, Expires: db.Never,
-			}, now); err != nil {
+			if _, _, err := d.gateway.Book().AddOrder(ctx, client.NewOrder{CallBackID: callBackID, TenantUserID: "75746"}.Paying(*ordered), "", now); err != nil {
 				return err
 			}
 		}

@@ -56,7 +56,7 @@ func (a *server) approve(ctx context.Context, c *api.Call, o book.Order, reason 
 
 // shownOrder is an order with who has approved it and who is missing.
 func (a *server) shownOrder(ctx context.Context, o book.Order, now db.Millis) (client.Order, error) {
-	out := orderOf(o)
+	out := o.Order
 	ruling, at := policy.Ruling{}, cmp.Or(o.Confirmed, o.Ended, now)
 	if o.State.Undecided() {
 		at = now

@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"countersign"
@@ -16,14 +18,57 @@ func (a *server) addOrder(c *api.Call, _ api.None, in client.NewOrder) (client.A
 	if err := a.checkOrder(in); err != nil {
 		return client.AddedOrder{}, err
 	}
-	o, duplicate, err := a.book.AddOrder(c.R.Context(), storedOrder(in, c.Token.ID), c.Now)
+	o, duplicate, err := a.book.AddOrder(c.R.Context(), in, c.Token.ID, c.Now)
 	if duplicate {
 		c.Status = http.StatusOK
 	}
 	if err == nil {
 		c.Trace(time.Time{}, api.Traced{CallBackID: o.CallBackID})
 	}
-	return client.AddedOrder{Order: orderOf(o), Duplicate: duplicate}, err
+	return client.AddedOrder{Order: o.Order, Duplicate: duplicate}, err
+}
+
+// The bounds of labels.
+const (
+	maxLabels     = 32
+	maxLabelName  = 64
+	maxLabelValue = 200
+)
+
+// checkOrder names faults of n that a schema cannot find.
+func (a *server) checkOrder(n client.NewOrder) error {
+	var faults api.Faults
+	if !countersign.Legible(n.Address) {
+		faults.Add("body.address", "has a space or a character that nobody sees")
+	}
+	for member, text := range map[string]string{"body.chainName": n.ChainName, "body.symbol": n.Symbol} {
+		if !countersign.VisibleASCII(text) {
+			faults.Add(member, "has a character that is not visible ASCII")
+		}
+	}
+	if most := a.c.Policy.Decimals(n.Symbol); n.Amount.Decimals() > most {
+		faults.Add("body.amount", fmt.Sprintf("has more than %d decimals; [decimals] of the policy file says how many %s has", most, n.Symbol))
+	}
+	if !n.Amount.IsPositive() {
+		faults.Add("body.amount", "is not above 0")
+	}
+	if len(n.Labels) > maxLabels {
+		faults.Add("body.labels", fmt.Sprintf("has more than %d members", maxLabels))
+	}
+	for name, value := range n.Labels {
+		problem := ""
+		switch {
+		case name == "" || len(name) > maxLabelName || strings.IndexByte(name, 0) >= 0:
+			problem = fmt.Sprintf("has a member without a name of 1 to %d bytes", maxLabelName)
+		case len(value) > maxLabelValue:
+			problem = fmt.Sprintf("has a member longer than %d bytes", maxLabelValue)
+		}
+		if problem != "" {
+			faults.Add("body.labels", problem)
+			break
+		}
+	}
+	return faults.Err()
 }
 
 type orderQuery struct {
@@ -47,7 +92,7 @@ func (a *server) orders(c *api.Call, q orderQuery, _ api.None) (client.OrderPage
 		TxID: q.TxID, Span: between(q.Since, q.Until)},
 		q.Limit, q.Cursor)
 	for _, o := range list {
-		out.Orders = append(out.Orders, orderOf(o))
+		out.Orders = append(out.Orders, o.Order)
 	}
 	out.Next = api.NextSeq(next)
 	return out, err
@@ -68,7 +113,7 @@ func (a *server) cancelOrder(c *api.Call, _ api.None, in client.Decide) (client.
 // decideOrder changes an order in the name of the call's token.
 func decideOrder(c *api.Call, in client.Decide, change func(ctx context.Context, callBackID, by, reason string, now db.Millis) (book.Order, error)) (client.Order, error) {
 	o, err := change(c.R.Context(), c.R.PathValue("callBackId"), c.Token.ID, in.Reason, c.Now)
-	return orderOf(o), err
+	return o.Order, err
 }
 
 type callbackQuery struct {

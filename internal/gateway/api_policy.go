@@ -31,7 +31,7 @@ func (a *server) tryPolicy(c *api.Call, _ api.None, in client.TryOrder) (client.
 	if in.At != 0 {
 		now = db.Millis(in.At)
 	}
-	return a.ruling(c.R.Context(), book.Order{NewOrder: storedOrder(n, ""), Created: now}, now)
+	return a.ruling(c.R.Context(), book.Ordered(n, "", now), now)
 }
 
 func (a *server) orderRuling(c *api.Call, _ api.None, _ api.None) (client.OrderRuling, error) {

@@ -183,7 +183,7 @@ func (f finder) byAmount() error {
 	}
 	orders, _, err := f.a.lists.Orders(f.Ctx, book.OrderFilter{}, newest, 0)
 	for _, o := range orders {
-		if is(o.Details.Amount) {
+		if is(o.Amount) {
 			f.order(o, client.MatchedAmount)
 		}
 	}

@@ -257,13 +257,10 @@ func personal(o book.Order) bool {
 func (a *server) orderTask(look *tasks.Look, o book.Order) (tasks.Listed, error) {
 	ctx := look.R.Context()
 	t := tasks.New(client.TaskOrder, o.CallBackID, orderStates[o.State], o.Created)
-	t.Title = o.Details.Amount.String() + " " + o.Details.Symbol + " to " + o.Details.Address
-	t.Due = api.TimeOf(o.Expires)
-	if o.Expires == db.Never {
-		t.Due = 0
-	}
+	t.Title = o.Amount.String() + " " + o.Symbol + " to " + o.Address
+	t.Due = o.ExpiresAt
 	t.Why = o.Reason
-	for _, m := range [][2]string{{"amount", o.Details.Amount.String()}, {"symbol", o.Details.Symbol}, {"to", o.Details.Address}, {"chain", o.Details.ChainName}, {"user", o.TenantUserID}} {
+	for _, m := range [][2]string{{"amount", o.Amount.String()}, {"symbol", o.Symbol}, {"to", o.Address}, {"chain", o.ChainName}, {"user", o.TenantUserID}} {
 		tasks.Member(&t, m[0], m[1])
 	}
 	listed := func() tasks.Listed { return tasks.Listed{Task: t, At: o.Created, Place: strconv.FormatInt(o.Seq, 10)} }
@@ -432,9 +429,9 @@ func (a *server) restoredTask(look *tasks.Look, o book.Order) (tasks.Listed, err
 		state = client.TaskOpen
 	}
 	t := tasks.New(client.TaskRestored, o.CallBackID, state, o.Created)
-	t.Title = o.Details.Amount.String() + " " + o.Details.Symbol + " to " + o.Details.Address
+	t.Title = o.Amount.String() + " " + o.Symbol + " to " + o.Address
 	t.Why = "it is from before a restore: look in the application too whether anything became of it after the backup"
-	for _, m := range [][2]string{{"amount", o.Details.Amount.String()}, {"symbol", o.Details.Symbol}, {"to", o.Details.Address}, {"user", o.TenantUserID}} {
+	for _, m := range [][2]string{{"amount", o.Amount.String()}, {"symbol", o.Symbol}, {"to", o.Address}, {"user", o.TenantUserID}} {
 		tasks.Member(&t, m[0], m[1])
 	}
 	if o.Restored {

@@ -126,12 +126,12 @@ func judge(a book.Asked, w countersign.WithdrawalRequest, now db.Millis, grace t
 		}
 		return f
 	case o.State == book.OrderConfirmed:
-		return finding{answer: merchant.Confirm(o.TenantUserID, o.Details)}
+		return finding{answer: merchant.Confirm(o.TenantUserID, o.Details())}
 	case o.State == book.OrderDeclined:
 		return finding{answer: merchant.Refuse(declinedCode(o), "")}
 	case !o.State.Undecided(): // cancelled, expired, ended or executed
 		return finding{answer: merchant.Refuse(countersign.CodeOrderCancelled, ""), again: o.Confirmed > 0}
-	case o.Expires <= now:
+	case o.Expired(now):
 		return finding{answer: merchant.Refuse(countersign.CodeOrderCancelled, ""),
 			change: &book.OrderChange{CallBackID: o.CallBackID, From: o.State, To: book.OrderExpired}}
 	}
@@ -173,10 +173,10 @@ func (g *Gateway) rule(ctx context.Context, o book.Order, w countersign.Withdraw
 
 func policyRequest(o book.Order, w countersign.WithdrawalRequest, now time.Time) policy.Request {
 	r := policy.Request{Withdrawal: w, Now: now, Order: policy.Order{
-		Details: o.Details, TenantUserID: o.TenantUserID, Created: o.Created.Time(), Labels: o.Labels,
+		Details: o.Details(), TenantUserID: o.TenantUserID, Created: o.Created.Time(), Labels: o.Labels,
 	}}
-	if o.Expires < db.Never {
-		r.Order.Expires = o.Expires.Time()
+	if o.ExpiresAt != 0 {
+		r.Order.Expires = o.ExpiresAt.Time()
 	}
 	return r
 }
@@ -193,7 +193,7 @@ func ruled(o book.Order, r policy.Ruling) finding {
 		for _, l := range r.Limits {
 			change.Ceilings = append(change.Ceilings, book.Ceiling{TenantUserID: l.TenantUserID, Since: db.MillisOf(l.Since), Max: l.Max})
 		}
-		return finding{answer: merchant.Confirm(o.TenantUserID, o.Details), change: change}
+		return finding{answer: merchant.Confirm(o.TenantUserID, o.Details()), change: change}
 	case r.Effect == policy.Ask:
 		return asks(o, r)
 	}

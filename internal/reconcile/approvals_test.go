@@ -126,7 +126,7 @@ func TestApprovalsOfOrders(t *testing.T) {
 	for _, said := range []string{"open", "confirmed"} {
 		onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
 			b := book.New(p.db(false), book.Config{})
-			must2(b.AddOrder(ctx, newOrder("order"), start))(t)
+			must2(b.AddOrder(ctx, newOrder("order"), "", start))(t)
 			if o := must(approve(b, "ann", start+10))(t); o.State.Undecided() != true || o.State == book.OrderApproved {
 				t.Fatalf("one approval gives %s", o.State)
 			}

@@ -90,7 +90,8 @@ func (c Config) checkOrders(ctx context.Context, b *book.Book) error {
 		if err != nil {
 			return err
 		}
-		if member := l.differs(o.TenantUserID, &o.Details); member != "" {
+		known := o.Details()
+		if member := l.differs(o.TenantUserID, &known); member != "" {
 			return fmt.Errorf("%s is not that of %s here: the line is about another order", member, l.CallBackID)
 		}
 		return nil
@@ -207,7 +208,7 @@ func (c Config) orders(ctx context.Context, b *book.Book) (settled bool, err err
 		if !c.Settle && x.Has("", o.CallBackID) {
 			return nil
 		}
-		return c.Report(Finding{Finding: NotSaid, CallBackID: o.CallBackID, State: string(o.State), Here: Sum(o.Details.Symbol, o.Details.Amount)})
+		return c.Report(Finding{Finding: NotSaid, CallBackID: o.CallBackID, State: string(o.State), Here: Sum(o.Symbol, o.Amount)})
 	})
 }
 
@@ -220,7 +221,7 @@ func (c Config) order(ctx context.Context, b *book.Book, l Line, state book.Orde
 		return err
 	}
 	if f.State = string(o.State); known {
-		f.Here = Sum(o.Details.Symbol, o.Details.Amount)
+		f.Here = Sum(o.Symbol, o.Amount)
 	}
 	// The service told of it since the restore, which lost its confirmation.
 	unconfirmed := open && o.State == book.OrderExecuted && state == o.State && o.Confirmed == 0
@@ -241,9 +242,9 @@ func (c Config) order(ctx context.Context, b *book.Book, l Line, state book.Orde
 		f.Finding = Reopened
 	}
 	if c.Settle {
-		d := book.NewOrder{CallBackID: l.CallBackID, TenantUserID: l.TenantUserID}
+		d := client.NewOrder{CallBackID: l.CallBackID, TenantUserID: l.TenantUserID}
 		if details := l.details(); details != nil {
-			d.Details = *details
+			d = d.Paying(*details)
 		}
 		_, adopted, err := b.AdoptOrder(ctx, book.Became{NewOrder: d, State: state, TxID: l.TxID, Confirmed: db.Millis(l.Confirmed)}, c.Now)
 		if err != nil {

@@ -372,7 +372,7 @@ func TestNoSecondCredit(t *testing.T) {
 func TestOrdersWait(t *testing.T) {
 	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
 		b := book.New(p.db(false), book.Config{})
-		must2(b.AddOrder(ctx, book.NewOrder{CallBackID: "order", TenantUserID: "user", Details: details, Expires: start + 150}, start))(t)
+		must2(b.AddOrder(ctx, client.NewOrder{CallBackID: "order", TenantUserID: "user", ExpiresAt: start + 150}.Paying(details), "", start))(t)
 		b = book.New(p.restore(p.backup()), book.Config{})
 		must(b.Restored(ctx, 0, start+100))(t)
 		if _, err := b.CancelOrder(ctx, "order", "app", "", start+110); !errors.Is(err, db.ErrConflict) {

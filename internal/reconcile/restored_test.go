@@ -15,8 +15,8 @@ import (
 	"countersign/merchant"
 )
 
-func newOrder(id string) book.NewOrder {
-	return book.NewOrder{CallBackID: id, TenantUserID: "user", Details: details, Expires: db.Never}
+func newOrder(id string) client.NewOrder {
+	return client.NewOrder{CallBackID: id, TenantUserID: "user"}.Paying(details)
 }
 
 func stateOf(t *testing.T, b *book.Book, id string) book.OrderState {
@@ -37,9 +37,9 @@ func TestOrdersFromBefore(t *testing.T) {
 	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
 		b := book.New(p.db(false), book.Config{})
 		for id := range ends {
-			must2(b.AddOrder(ctx, newOrder(id), start))(t)
+			must2(b.AddOrder(ctx, newOrder(id), "", start))(t)
 		}
-		must2(b.AddOrder(ctx, newOrder("nobody says"), start))(t)
+		must2(b.AddOrder(ctx, newOrder("nobody says"), "", start))(t)
 		b = book.New(p.restore(p.backup()), book.Config{})
 		must(b.Restored(ctx, 0, start+100))(t)
 		ids := []string{"nobody says"}
@@ -118,7 +118,7 @@ func TestOrdersFromBefore(t *testing.T) {
 func TestLaterSettle(t *testing.T) {
 	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
 		b := book.New(p.db(false), book.Config{})
-		must2(b.AddOrder(ctx, newOrder("order"), start))(t)
+		must2(b.AddOrder(ctx, newOrder("order"), "", start))(t)
 		b = book.New(p.restore(p.backup()), book.Config{})
 		must(b.Restored(ctx, 0, start+100))(t)
 		_, report := gather()
@@ -135,11 +135,11 @@ func TestLaterSettle(t *testing.T) {
 func TestLimitsAfterRestore(t *testing.T) {
 	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
 		b := book.New(p.db(false), book.Config{})
-		must2(b.AddOrder(ctx, newOrder("confirmed since"), start))(t)
-		must2(b.AddOrder(ctx, newOrder("perhaps"), start))(t)
+		must2(b.AddOrder(ctx, newOrder("confirmed since"), "", start))(t)
+		must2(b.AddOrder(ctx, newOrder("perhaps"), "", start))(t)
 		b = book.New(p.restore(p.backup()), book.Config{})
 		must(b.Restored(ctx, 0, start+100))(t)
-		must2(b.AddOrder(ctx, newOrder("new"), start+110))(t)
+		must2(b.AddOrder(ctx, newOrder("new"), "", start+110))(t)
 		within := func(max string) book.Ceiling { return book.Ceiling{Since: start, Max: amount(max)} }
 		if err := confirm(b, "new", start+120, within("1000")); !errors.Is(err, db.ErrConflict) {
 			t.Errorf("confirming before it is reconciled gives %v", err)
@@ -167,16 +167,16 @@ func TestLimitsCountWhatWasExecuted(t *testing.T) {
 
 func testExecutedSince(t *testing.T, p *place, said bool) {
 	b := book.New(p.db(false), book.Config{})
-	must2(b.AddOrder(ctx, newOrder("executed since"), start))(t)
+	must2(b.AddOrder(ctx, newOrder("executed since"), "", start))(t)
 	b = book.New(p.restore(p.backup()), book.Config{})
 	must(b.Restored(ctx, 0, start+100))(t)
 	o := must(b.Order(ctx, "executed since"))(t)
 	done := &countersign.WithdrawalDone{Head: countersign.Head{TrackingID: "done", TenantUserID: o.TenantUserID}, CallBackID: o.CallBackID, TxID: "tx",
-		ToAddress: o.Details.Address, ChainName: o.Details.ChainName, Symbol: o.Details.Symbol, Amount: o.Details.Amount}
+		ToAddress: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount}
 	if r, err := b.Claim(ctx, merchant.Entry{Callback: done, ID: "done", At: (start + 110).Time()}); err != nil || r.State != merchant.StateTaken {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	must2(b.AddOrder(ctx, newOrder("new"), start+120))(t)
+	must2(b.AddOrder(ctx, newOrder("new"), "", start+120))(t)
 	if said { // the application knows when it was confirmed
 		_, report := gather()
 		line := Line{CallBackID: "executed since", State: "executed", TxID: "tx", Confirmed: client.Time(start + 105)}
@@ -200,7 +200,7 @@ func testExecutedSince(t *testing.T, p *place, said bool) {
 		if err := confirm(b, "new", start+210, within("4.9", start)); !errors.Is(err, book.ErrChanged) { // 2 orders of 2.5
 			t.Errorf("beyond the limit of user %q: %v", user, err)
 		}
-		if s := must(b.Spent(ctx, book.Spent{Symbol: o.Details.Symbol, TenantUserID: user, Since: start + 111}))(t); s.Sum.String() != "0" {
+		if s := must(b.Spent(ctx, book.Spent{Symbol: o.Symbol, TenantUserID: user, Since: start + 111}))(t); s.Sum.String() != "0" {
 			t.Errorf("after it was executed %s is spent", s.Sum)
 		}
 	}
@@ -214,7 +214,7 @@ func testExecutedSince(t *testing.T, p *place, said bool) {
 func TestOldAnswerWaits(t *testing.T) {
 	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
 		b := book.New(p.db(false), book.Config{})
-		must2(b.AddOrder(ctx, newOrder("order"), start))(t)
+		must2(b.AddOrder(ctx, newOrder("order"), "", start))(t)
 		ask := merchant.NewEntry(&countersign.WithdrawalRequest{Head: countersign.Head{RequestUUID: "uuid", TrackingID: "order", TenantUserID: "user"}, CallBackID: "order"})
 		ask.At, ask.Lease = start.Time(), 1000e6
 		c := must(b.Claim(ctx, ask))(t)
@@ -432,7 +432,7 @@ func TestLostAndCancelled(t *testing.T) {
 func TestOrderLinesThatLack(t *testing.T) {
 	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
 		b := book.New(p.db(false), book.Config{})
-		must2(b.AddOrder(ctx, newOrder("declined"), start))(t)
+		must2(b.AddOrder(ctx, newOrder("declined"), "", start))(t)
 		b = book.New(p.restore(p.backup()), book.Config{})
 		must(b.Restored(ctx, 0, start+100))(t)
 		good, lost := Line{CallBackID: "declined", State: "declined"}, Line{CallBackID: "lost", State: "confirmed"}

@@ -77,8 +77,8 @@ func TestOnlyOpenReopens(t *testing.T) {
 func TestOnlyOpenReopensOrders(t *testing.T) {
 	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
 		b := book.New(p.db(false), book.Config{})
-		must2(b.AddOrder(ctx, newOrder("order"), start))(t)
-		must2(b.AddOrder(ctx, newOrder("good"), start))(t)
+		must2(b.AddOrder(ctx, newOrder("order"), "", start))(t)
+		must2(b.AddOrder(ctx, newOrder("good"), "", start))(t)
 		b = book.New(p.restore(p.backup()), book.Config{})
 		must(b.Restored(ctx, 0, start+100))(t)
 		good := Line{CallBackID: "good", State: "open"}

@@ -143,7 +143,7 @@ CREATE TABLE orders (
   state          {text} NOT NULL, -- see OrderState
   reason         {text} NOT NULL DEFAULT '', -- of the last change of state
   decided_by     {text} NOT NULL DEFAULT '', -- who approved, declined or cancelled
-  waiting        {int} NOT NULL DEFAULT 0, -- the type that says that the service is short of funds
+  waiting        TEXT NOT NULL DEFAULT '', -- what the service said it waits for: funds or fees
   tx_id          {text} NOT NULL DEFAULT '',
   created        {int} NOT NULL,
   updated        {int} NOT NULL,
