@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"regexp"
 	"slices"
@@ -59,7 +58,7 @@ type Table struct{ pool *pgxpool.Pool }
 
 // OpenTable makes a Table at the URL of a core's database. It connects when it is used.
 func OpenTable(from string) (*Table, error) {
-	pool, _, err := connect(from, idleTime, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	pool, _, err := connect(from, idleTime, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
