@@ -233,7 +233,7 @@ func catch(check func()) (v *verdict) {
 	return nil
 }
 
-// judge says how a service takes r.
+// judge returns how a service takes r.
 func (c *Caller) judge(s *session, r *reply, out Sent, f countersigntest.ServiceFault) Sent {
 	v := catch(func() { c.accepts(s, r, &out) })
 	out.Exchanges, out.Result = s.exchanges, client.AttemptAccepted
@@ -303,7 +303,7 @@ func (c *Caller) result(r *reply) client.AttemptResult {
 	return client.AttemptRetry
 }
 
-// CallerFaults lists the faults that Send makes.
+// CallerFaults returns the faults that Send makes.
 func CallerFaults() []countersigntest.ServiceFault {
 	return slices.DeleteFunc(slices.Clone(countersigntest.ServiceFaults), func(f countersigntest.ServiceFault) bool { return !f.Sends() })
 }

@@ -121,7 +121,7 @@ func (s *Summary) add(r Result) {
 	}
 }
 
-// Cases lists all cases by number.
+// Cases returns all cases by number.
 func Cases() []Case {
 	return slices.Concat(depositCases(), repeatCases(), noticeCases(), withdrawalCases(), responseCases(),
 		httpCases(), sealingCases(), formCases(), messageCases(), bindingCases(), otherCases(), restartCases(), creditCases(), linkCases())

@@ -59,7 +59,7 @@ func notices(t countersign.Type, without ...string) func(*session) {
 
 func noticeAgain(t countersign.Type) func(*session) {
 	return func(s *session) {
-		m := s.notice(t).set("trackingId", text(s.id())) // a change of address has one if it may have to be told again
+		m := s.notice(t).set("trackingId", text(s.id())) // a change of address has one if it may have to be sent again
 		s.notifies("a notice", m, t)
 		s.notifies("the same notice with a new requestUUID", m, t)
 	}

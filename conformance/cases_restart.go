@@ -38,7 +38,7 @@ func (s *session) knows(m message) {
 }
 
 // restartAccepted asks for what a service alone sees of half the deposits, and of the
-// others for what became of the credit when they are told again.
+// others for what became of the credit when they are sent again.
 func restartAccepted(s *session) {
 	var told []message
 	for range 6 {
@@ -70,11 +70,11 @@ const (
 	longest = 100 // deposits of a stream
 )
 
-// stream is what became of deposits that were told one after another until the endpoint was gone.
+// stream is what became of deposits that were sent one after another until the endpoint was gone.
 type stream struct {
 	accepted int
 	last     message // of accepted
-	open     message // without an answer: told again later
+	open     message // without an answer: sent again later
 }
 
 // restartAtWork kills the endpoint while deposits come, so that a kill can meet it between

@@ -179,7 +179,7 @@ func (r rawKey) pad(data []byte) []byte {
 	return b
 }
 
-// beyond gives block plus the modulus, if the sum has k bytes. An opener that
+// beyond returns block plus the modulus, if the sum has k bytes. An opener that
 // does not check the range opens it like block.
 func (r rawKey) beyond(block []byte) ([]byte, bool) {
 	v := new(big.Int).Add(new(big.Int).SetBytes(block), r.n)

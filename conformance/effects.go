@@ -14,7 +14,7 @@ import (
 // Credit is one credit that the merchant's application booked for a deposit.
 type Credit struct {
 	TrackingID string
-	Amount     string // decimal, as the application keeps it; empty: not told
+	Amount     string // decimal, as the application keeps it; empty: not known
 }
 
 // ParseCredits reads one credit a line: the trackingId, and behind it the amount. Between

@@ -34,7 +34,8 @@ type ListenerConfig struct {
 	Out  io.Writer // gets what each callback shows. Required
 }
 
-// Listener plays a merchant for people: it shows each callback as it comes, keeps its body, and answers as it is told.
+// Listener plays a merchant for people: it shows each callback as it comes, keeps its body, and
+// answers as its ListenerConfig says.
 type Listener struct {
 	c        ListenerConfig
 	reader   learn.Reader
@@ -167,7 +168,7 @@ func (w *recorder) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// String says what was answered, without its secrets.
+// String returns what was answered, without its secrets.
 func (w *recorder) String() string {
 	var response struct {
 		Code    json.RawMessage `json:"errCode"`

@@ -31,7 +31,7 @@ func lines(b *strings.Builder, indent string) func(what, text string) {
 	}
 }
 
-// explain says what was sent and what came back.
+// explain returns what was sent and what came back.
 func (e Exchange) explain(line func(what, text string)) {
 	size := fmt.Sprintf("%d bytes", e.Bytes)
 	if e.Bytes < 0 {
@@ -47,7 +47,7 @@ func (e Exchange) explain(line func(what, text string)) {
 	line("answer", e.Answer)
 }
 
-// The JUnit format, as far as its readers agree on it.
+// The part of the JUnit format on which its readers agree.
 type junitSuite struct {
 	XMLName  xml.Name    `xml:"testsuite"`
 	Name     string      `xml:"name,attr"`

@@ -21,7 +21,7 @@ const (
 // ErrInboxFault is the error of a FaultyInbox that fails.
 var ErrInboxFault = errors.New("countersigntest: the inbox fails on purpose")
 
-// FaultyInbox is an Inbox that fails when told to.
+// FaultyInbox is an Inbox that fails on request.
 type FaultyInbox struct {
 	Inbox merchant.Inbox
 	// Fault chooses the fault of the next call, "claim", "settle" or "renew". Nil:

@@ -15,7 +15,7 @@ import (
 	"countersign/envelope"
 )
 
-// long is how far a signature with a wrong time is off.
+// long is by how much the time of a signature is wrong.
 const long = 2 * envelope.LinkTolerance
 
 // The words of PROTOCOL.md, L7.

@@ -162,7 +162,7 @@ func (m *Merchant) Endpoint() Endpoint {
 	return ToURLs(m.NotifyURL(), m.WithdrawURL(), m.server.Client())
 }
 
-// Received lists the callbacks that could be read, attempt by attempt.
+// Received returns the callbacks that could be read, attempt by attempt.
 func (m *Merchant) Received() []countersign.Callback {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -124,7 +124,7 @@ var MerchantFaults = listOf(merchantFaults)
 
 func (f MerchantFault) row() fault[MerchantFault] { return rowOf(merchantFaults, f) }
 
-// About says what f does, for people; empty for an unknown fault.
+// About returns what f does, for people, or "" for an unknown fault.
 func (f MerchantFault) About() string { return f.row().about }
 
 // Tolerated reports whether a service accepts the response: f is a known

@@ -227,7 +227,7 @@ func (s *Service) Seal(plaintext []byte) ([]byte, error) {
 	return sealChunks(s.c.RequestKey, s.c.Padding, plaintext, s.c.Chunk)
 }
 
-// Wrap gives a sealed body the form of the config.
+// Wrap returns a sealed body in the form of the config.
 func (s *Service) Wrap(body []byte) []byte {
 	switch s.c.Form {
 	case envelope.FormField:

@@ -104,7 +104,7 @@ var ServiceFaults = listOf(serviceFaults)
 
 func (f ServiceFault) row() fault[ServiceFault] { return rowOf(serviceFaults, f) }
 
-// About says what f does, for people; empty for an unknown fault.
+// About returns what f does, for people, or "" for an unknown fault.
 func (f ServiceFault) About() string { return f.row().about }
 
 // Refused reports whether a merchant must refuse what f sends. A merchant that requires no API
