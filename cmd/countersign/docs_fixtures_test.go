@@ -236,7 +236,7 @@ await 'countersign health --ready --api http://127.0.0.1:8080'
 
 // expected holds the output of a session, by page and fixture, to more than what the page shows.
 var expected = map[string]func(t *testing.T, out string){
-	"docs/quickstart-provider.md checkout": func(t *testing.T, out string) {
+	"docs/provider.md checkout": func(t *testing.T, out string) {
 		readme, err := os.ReadFile("../../README.md")
 		if err != nil {
 			t.Fatal(err)

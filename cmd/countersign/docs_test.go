@@ -276,7 +276,7 @@ var commands = sync.OnceValues(func() (*kong.Kong, error) { return newParser(str
 
 // everyday are the sessions that somebody in a hurry reads; the others are run by the whole
 // check.
-var everyday = []string{"docs/merchant.md checkout", "docs/quickstart-provider.md checkout", "docs/runbook.md running"}
+var everyday = []string{"docs/merchant.md checkout", "docs/provider.md checkout", "docs/runbook.md running"}
 
 // TestDocuments runs the sessions of all pages. What they print is compared where a page
 // shows it; expected has more.

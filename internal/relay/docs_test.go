@@ -57,7 +57,7 @@ func network(t *testing.T, rawURL string) (host, database string) {
 	return l.Addr().String(), c.Database
 }
 
-// Each insert of docs/relay.md, run as it stands there, books a deposit and has it told,
+// Each insert of docs/relay.md and beside it, run as it stands there, books a deposit and has it told,
 // once; a second run fails, and books and tells nothing.
 func TestInsertsOfTheDocument(t *testing.T) {
 	page, err := os.ReadFile("../../docs/relay.md")
@@ -104,8 +104,15 @@ func TestInsertsOfTheDocument(t *testing.T) {
 		}, func(f string) []string { return []string{"node", f} }},
 	}
 	blocks := regexp.MustCompile("(?s)```(\\w+)\n(.*?)```").FindAllStringSubmatch(section, -1)
+	for _, language := range []string{"java", "python", "js"} {
+		text, err := os.ReadFile("../../docs/relay/" + languages[language].file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks = append(blocks, []string{"", language, string(text)})
+	}
 	if len(blocks) != len(languages) {
-		t.Fatalf("the page has %d inserts, not %d", len(blocks), len(languages))
+		t.Fatalf("there are %d inserts, not %d", len(blocks), len(languages))
 	}
 	var want []string
 	s.relay(c)
