@@ -10,29 +10,26 @@ import (
 	"countersign/envelope"
 )
 
-// refuses is a case in which a callback of type t with the fault f must be refused.
+// refuses is a case in which a callback of type t with the fault f must be refused, as PROTOCOL.md
+// has it.
 func refuses(t countersign.Type, f countersigntest.ServiceFault) func(*session) {
 	return func(s *session) {
 		s.advice = faultFixes[f]
-		s.refusesFault(s.faulty(t, s.callback(t), f), f)
-	}
-}
-
-// refusesFault checks that r, the reply to f, is the refusal that PROTOCOL.md has for it.
-func (s *session) refusesFault(r *reply, f countersigntest.ServiceFault) {
-	switch f {
-	case countersigntest.FaultNoAPIKey, countersigntest.FaultWrongAPIKey:
-		s.turnedAway(r, http.StatusUnauthorized)
-	case countersigntest.FaultWrongURL:
-		s.judged(r, countersign.CodeWrongURL)
-	case countersigntest.FaultUnsigned, countersigntest.FaultStripped:
-		s.notSigned(r, "unsigned")
-	case countersigntest.FaultOldSignature:
-		s.notSigned(r, "signature_old")
-	case countersigntest.FaultOtherSigner, countersigntest.FaultAltered, countersigntest.FaultOtherSignature:
-		s.notSigned(r, "signature_invalid")
-	default:
-		s.notOpened(r)
+		r := s.faulty(t, s.callback(t), f)
+		switch f {
+		case countersigntest.FaultNoAPIKey, countersigntest.FaultWrongAPIKey:
+			s.turnedAway(r, http.StatusUnauthorized)
+		case countersigntest.FaultWrongURL:
+			s.judged(r, countersign.CodeWrongURL)
+		case countersigntest.FaultUnsigned, countersigntest.FaultStripped:
+			s.notSigned(r, "unsigned")
+		case countersigntest.FaultOldSignature:
+			s.notSigned(r, "signature_old")
+		case countersigntest.FaultOtherSigner, countersigntest.FaultAltered, countersigntest.FaultOtherSignature:
+			s.notSigned(r, "signature_invalid")
+		default:
+			s.notOpened(r)
+		}
 	}
 }
 
