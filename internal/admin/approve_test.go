@@ -3,13 +3,10 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 
 	"countersign"
 	"countersign/client"
@@ -285,98 +282,5 @@ func TestStuckWithdrawal(t *testing.T) {
 			t.Fatal(err)
 		}
 		secrets.add("permit", p.Permit.Reveal())
-	})
-}
-
-// TestReleaseAgreesWithTheCount: over random tokens, makers, origins, roles and limits, those who
-// are offered can give what is missing, or the withdrawal says that nobody can; and the core that
-// added it gets its permit exactly when nobody is missing.
-func TestReleaseAgreesWithTheCount(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, h *harness) {
-		ctx := t.Context()
-		h.merchant("acme")
-		admin := h.client(client.RoleAdmin)
-		if _, err := admin.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{ApproveAbove: limitsOf(t, "USDT 12")}}); err != nil {
-			t.Fatal(err)
-		}
-		if err := h.kept.Revoke(ctx, h.id(client.RoleAdmin), 3, nil); err != nil {
-			t.Fatal(err)
-		}
-		viewer, n := h.client(client.RoleViewer), 100
-		rapid.Check(t, func(t *rapid.T) {
-			n++
-			roles := []client.Role{client.RoleApprover, client.RoleAdmin, client.RoleCore}
-			tokens := make([]api.Token, rapid.IntRange(1, 5).Draw(t, "tokens"))
-			with := map[string]*client.Service{}
-			for i := range tokens {
-				k := api.NewStoreToken(fmt.Sprintf("run %d token %d", n, i), rapid.SampledFrom(roles).Draw(t, "role"), db.Millis(10*n+i))
-				if i == 0 {
-					k.Role = client.RoleCore
-				}
-				if maker := rapid.IntRange(-1, i-1).Draw(t, "maker"); maker >= 0 {
-					if k.Maker = tokens[maker].ID; rapid.Bool().Draw(t, "of its origin") {
-						k.Root = tokens[maker].Root
-					}
-				}
-				tokens[i], with[k.Name] = k, h.with(k)
-			}
-			core := with[rapid.SampledFrom(slices.DeleteFunc(slices.Clone(tokens), func(k api.Token) bool { return k.Role == client.RoleApprover })).Draw(t, "core").Name]
-			w, err := core.CreateWithdrawal(ctx, newWithdrawal("acme", n))
-			if err != nil {
-				t.Fatal(err)
-			}
-			h.decide(w.ID, countersign.DecisionConfirmed)
-			for range 2 * len(tokens) {
-				is, err := viewer.Withdrawal(ctx, w.ID)
-				if err != nil || is.Approvals == nil {
-					t.Fatalf("%+v, %v", is, err)
-				}
-				missing := is.Approvals.Missing
-				task, err := viewer.Task(ctx, releaseTask(w.ID))
-				if err != nil || (task.State == client.TaskOpen) != (missing > 0) || task.Missing != missing || task.Nobody != is.Approvals.Nobody || !slices.Equal(task.Could, is.Approvals.Could) {
-					t.Fatalf("the task is %+v, %v; the withdrawal says %+v", task, err, is.Approvals)
-				}
-				open, err := viewer.Tasks(ctx, client.TaskFilter{Kind: client.TaskRelease}, client.PageOptions{})
-				if err != nil || slices.ContainsFunc(open.Tasks, func(x client.Task) bool { return x.About == w.ID }) != (missing > 0) {
-					t.Fatalf("%d are missing, and what is open is %+v, %v", missing, open, err)
-				}
-				p, err := core.ReleaseWithdrawal(ctx, w.ID, "one")
-				if (err == nil) != (missing == 0) || err != nil && !errors.Is(err, client.ErrConflict) {
-					t.Fatalf("%d are missing, and the release: %v", missing, err)
-				}
-				if err == nil {
-					secrets.add("permit", p.Permit.Reveal())
-					break
-				}
-				if len(is.Approvals.Could) == 0 {
-					if is.Approvals.Nobody == "" {
-						t.Fatal("nobody is offered, and it is not said")
-					}
-					break
-				}
-				for _, k := range tokens {
-					offered := slices.Contains(is.Approvals.Could, k.Name)
-					s, err := withdrawalApproval(with[k.Name], ctx, w.ID)
-					if k.Role != client.RoleCore && (err != nil || (s.MayNot == "") != offered) {
-						t.Fatalf("%s is offered: %v, and is told %q, %v", k.Name, offered, s.MayNot, err)
-					}
-				}
-				who := rapid.SampledFrom(is.Approvals.Could).Draw(t, "who")
-				if _, err := approveWithdrawal(with[who], ctx, w.ID, ""); err != nil {
-					t.Fatalf("%s is offered, and: %v", who, err)
-				}
-				if rapid.IntRange(0, 3).Draw(t, "it ends") == 0 {
-					at := slices.IndexFunc(tokens, func(k api.Token) bool { return k.Name == who })
-					if err := h.kept.Revoke(ctx, tokens[at].ID, db.MillisOf(h.now()), nil); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			for _, k := range tokens { // those of the next run are alone
-				if err := h.kept.Revoke(ctx, k.ID, db.MillisOf(h.now()), nil); err != nil {
-					t.Fatal(err)
-				}
-			}
-		})
 	})
 }

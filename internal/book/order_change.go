@@ -80,6 +80,11 @@ func (b *Book) changeOrder(ctx context.Context, t *db.Tx, o *Order, c OrderChang
 	if c.Alarm != "" {
 		l.alarm(c.Alarm, c.CallBackID, now)
 	}
+	if c.Check != nil {
+		if err := c.Check(ctx, t); err != nil {
+			return err
+		}
+	}
 	if len(c.Ceilings) > 0 {
 		if err := checkCeilings(ctx, t, o, c.Ceilings); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package book
 
 import (
+	"context"
 	"strconv"
 
 	"countersign"
@@ -126,6 +127,8 @@ type OrderChange struct {
 	// process may have stood still after it decided and the order may have expired
 	// meanwhile. Nil: the caller's time is used.
 	Clock func() db.Millis
+	// Check fails if the change may not be made after all; the order is locked. Nil: nothing is checked.
+	Check func(context.Context, db.Querier) error
 	// Ceilings are the limits that a confirmation must not exceed. They hold
 	// exactly, however many nodes confirm orders at once.
 	Ceilings []Ceiling

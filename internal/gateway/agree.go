@@ -23,13 +23,22 @@ func askedOf(p policy.Policy, o book.Order, r policy.Ruling, at db.Millis) api.A
 
 // orderAgreed is who agrees to an order that the policy rules so about, for tokens as they are at
 // a time.
-func orderAgreed(ctx context.Context, b *book.Book, p policy.Policy, o book.Order, r policy.Ruling, at db.Millis) (api.Agreed, error) {
-	given, err := b.OrderApprovals(ctx, b, o)
+func orderAgreed(ctx context.Context, q db.Querier, b *book.Book, p policy.Policy, o book.Order, r policy.Ruling, at db.Millis) (api.Agreed, error) {
+	given, err := b.OrderApprovals(ctx, q, o)
 	if err != nil {
 		return api.Agreed{}, err
 	}
-	people, err := api.ReadPeople(ctx, b)
+	people, err := api.ReadPeople(ctx, q)
 	return people.Agree(askedOf(p, o, r, at), given), err
+}
+
+// notAsked says why the approval of an order that the policy rules so about would change nothing;
+// empty: persons are asked, or the order itself says why not.
+func notAsked(o book.Order, r policy.Ruling, now db.Millis) string {
+	if r.Effect == policy.Ask || o.WhyNotApproved(now) != "" {
+		return ""
+	}
+	return "it needs no approval: the policy says " + r.Effect.String() + " about it now, when the service asks"
 }
 
 // approve adds the approval of the call's token: with it the order is approved if there are as
@@ -38,6 +47,9 @@ func (a *server) approve(ctx context.Context, c *api.Call, o book.Order, reason 
 	ruling, err := a.decide(ctx, o, c.Now, nil)
 	if err != nil {
 		return o, err
+	}
+	if why := notAsked(o, ruling, c.Now); why != "" {
+		return o, &db.ConflictError{Reason: why}
 	}
 	v := db.Approval{Token: c.Token.ID, Name: c.Token.Name, At: c.Now, Reason: reason}
 	return a.book.ApproveOrderAmong(ctx, o.CallBackID, v, func(ctx context.Context, q db.Querier, given []db.Approval) (keep, enough bool, err error) {
@@ -65,7 +77,7 @@ func (a *server) shownOrder(ctx context.Context, o book.Order, now db.Millis) (c
 			return out, nil // an order is shown also while the policy cannot be asked
 		}
 	}
-	agreed, err := orderAgreed(ctx, a.lists, a.c.Policy, o, ruling, at)
+	agreed, err := orderAgreed(ctx, a.lists, a.lists, a.c.Policy, o, ruling, at)
 	asked := o.State == book.OrderHeld || ruling.Effect == policy.Ask
 	switch {
 	case err != nil, len(agreed.Given) == 0 && !asked:
@@ -116,16 +128,23 @@ func (a *server) awaiting() api.Waiting {
 // tells reports whether approval_waits tells of an order at a moment, and unknown where the policy
 // cannot be asked.
 func (a *server) tells(ctx context.Context, m api.Moment, o book.Order, unknown bool) (bool, error) {
+	since := db.Never
 	switch {
-	case o.State != book.OrderHeld && o.State != book.OrderApproved || o.WhyNotApproved(m.Now) != "":
+	case o.State == book.OrderHeld:
+		since = o.Updated
+	case o.State != book.OrderApproved:
 		return false, nil
-	case o.State == book.OrderHeld && o.Updated <= m.Since:
-		return true, nil
+	}
+	if o.WhyNotApproved(m.Now) != "" {
+		return false, nil
 	}
 	ruling, err := a.decide(ctx, o, m.Now, nil)
-	if err != nil || ruling.Effect != policy.Ask {
-		return err != nil && unknown, nil
+	if err != nil {
+		return unknown || since <= m.Since, nil
+	}
+	if ruling.Effect != policy.Ask {
+		return false, nil
 	}
 	given, err := a.lists.OrderApprovals(ctx, a.lists, o)
-	return err == nil && m.Tells(m.People.Agree(askedOf(a.c.Policy, o, ruling, m.Now), given), db.Never), err
+	return err == nil && m.Tells(m.People.Agree(askedOf(a.c.Policy, o, ruling, m.Now), given), since), err
 }

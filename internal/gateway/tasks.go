@@ -234,7 +234,10 @@ func (a *server) orderTasks() tasks.Kind {
 			return slices.DeleteFunc(list, func(o book.Order) bool { return !personal(o) }), next, err
 		}
 		k.Sources = append(k.Sources, tasks.Rows(string(s), orderStates[s], list, a.orderTask))
-		if s == book.OrderApproved { // those whose approvals do not suffice any more
+		switch s { // by what has become of approvals and rules since
+		case book.OrderHeld:
+			k.Sources = append(k.Sources, tasks.Rows("enough", client.TaskDone, list, a.orderTask))
+		case book.OrderApproved:
 			k.Sources = append(k.Sources, tasks.Rows("lost", client.TaskOpen, list, a.orderTask))
 		}
 	}
@@ -278,6 +281,10 @@ func (a *server) orderTask(look *tasks.Look, o book.Order) (tasks.Listed, error)
 		}
 		return listed(), nil
 	}
+	if o.Restored {
+		t.State, t.MayNot = client.TaskStale, "it is from before a restore: resume it first (task "+client.TaskID(client.TaskRestored, o.CallBackID)+")"
+		return listed(), nil
+	}
 	if slices.Contains(api.Approvers, look.Token.Role) { // also one that is approved
 		t.May = append(t.May, tasks.Decline)
 	}
@@ -287,7 +294,8 @@ func (a *server) orderTask(look *tasks.Look, o book.Order) (tasks.Listed, error)
 		return listed(), nil
 	}
 	agreed := look.People.Agree(askedOf(a.c.Policy, o, ruling, look.Now), given)
-	if o.State == book.OrderApproved && (agreed.Enough() || ruling.Effect != policy.Ask) {
+	if t.MayNot = cmp.Or(t.MayNot, notAsked(o, ruling, look.Now)); agreed.Enough() || ruling.Effect != policy.Ask {
+		t.State = client.TaskDone
 		look.Voted(&t, agreed.Decided())
 		return listed(), nil
 	}

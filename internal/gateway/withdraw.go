@@ -158,17 +158,27 @@ func (g *Gateway) rule(ctx context.Context, o book.Order, w countersign.Withdraw
 	if err != nil {
 		return finding{}, fmt.Errorf("policy: %w", err)
 	}
-	if ruling.Effect == policy.Ask && o.State == book.OrderApproved {
-		// An approval is worth something as long as its token is.
-		agreed, err := orderAgreed(ctx, g.book, g.c.Policy, o, ruling, db.MillisOf(now))
-		if err != nil {
-			return finding{}, err
-		}
-		if !agreed.Enough() {
-			return asks(o, ruling), nil
-		}
+	if ruling.Effect != policy.Ask {
+		return ruled(o, ruling), nil
 	}
-	return ruled(o, ruling), nil
+	// An approval is worth something as long as its token is; and those that were too few may
+	// suffice by now.
+	agreed, err := orderAgreed(ctx, g.book, g.book, g.c.Policy, o, ruling, db.MillisOf(now))
+	if err != nil || !agreed.Enough() {
+		return asks(o, ruling), err
+	}
+	f := confirms(o, ruling)
+	if o.State != book.OrderApproved {
+		f.change.By = agreed.Given[len(agreed.Given)-1].Token
+	}
+	f.change.Check = func(ctx context.Context, q db.Querier) error {
+		agreed, err := orderAgreed(ctx, q, g.book, g.c.Policy, o, ruling, db.MillisOf(g.c.Now()))
+		if err == nil && !agreed.Enough() {
+			err = fmt.Errorf("%w: an approval has lost its token", book.ErrChanged)
+		}
+		return err
+	}
+	return f, nil
 }
 
 func policyRequest(o book.Order, w countersign.WithdrawalRequest, now time.Time) policy.Request {
@@ -181,24 +191,26 @@ func policyRequest(o book.Order, w countersign.WithdrawalRequest, now time.Time)
 	return r
 }
 
-// ruled turns a Ruling into a finding. Any Effect but Allow and Ask denies.
+// ruled turns a Ruling that asks nobody into a finding. Any Effect but Allow denies.
 func ruled(o book.Order, r policy.Ruling) finding {
-	change := changeOf(o, r)
-	switch {
-	case r.Effect == policy.Allow, r.Effect == policy.Ask && o.State == book.OrderApproved:
-		change.To = book.OrderConfirmed
-		if o.State == book.OrderApproved && o.Reason != "" {
-			change.Reason = o.Reason // the person's, not the policy's
-		}
-		for _, l := range r.Limits {
-			change.Ceilings = append(change.Ceilings, book.Ceiling{TenantUserID: l.TenantUserID, Since: db.MillisOf(l.Since), Max: l.Max})
-		}
-		return finding{answer: merchant.Confirm(o.TenantUserID, o.Details()), change: change}
-	case r.Effect == policy.Ask:
-		return asks(o, r)
+	if r.Effect == policy.Allow {
+		return confirms(o, r)
 	}
+	change := changeOf(o, r)
 	change.To, change.By = book.OrderDeclined, byPolicy
 	return finding{answer: merchant.Refuse(countersign.CodeRefusedPolicy, ""), change: change}
+}
+
+func confirms(o book.Order, r policy.Ruling) finding {
+	change := changeOf(o, r)
+	change.To = book.OrderConfirmed
+	if o.State == book.OrderApproved && o.Reason != "" {
+		change.Reason = o.Reason // the person's, not the policy's
+	}
+	for _, l := range r.Limits {
+		change.Ceilings = append(change.Ceilings, book.Ceiling{TenantUserID: l.TenantUserID, Since: db.MillisOf(l.Since), Max: l.Max})
+	}
+	return finding{answer: merchant.Confirm(o.TenantUserID, o.Details()), change: change}
 }
 
 func changeOf(o book.Order, r policy.Ruling) *book.OrderChange {

@@ -417,7 +417,7 @@ func testNoticesThatDiffer(t *testing.T, r *rig, alarms []client.AlarmKind) {
 func TestMadeTokenApprovesNoOrder(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), nil)
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = &wordPolicy{effect: policy.Ask} })
 			ctx := t.Context()
 			order := newOrder(1)
 			if _, err := r.client.AddOrder(ctx, order); err != nil {
