@@ -221,9 +221,6 @@ type Config struct {
 	Now func() time.Time
 	// Observer counts requests. Nil: none are counted.
 	Observer Observer
-	// OnSteps is called for each callback that was read, after its response was written,
-	// from many goroutines at once. It must not block. Nil: no times are taken.
-	OnSteps func(countersign.Callback, Steps)
 }
 
 // ErrConfig is wrapped by all errors of New.

@@ -128,22 +128,14 @@ func (h *Handler) Wait(ctx context.Context) error {
 
 func (h *Handler) serve(at countersign.Lane, w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
-	var steps *Steps
-	if h.c.OnSteps != nil {
-		steps = &Steps{Began: began}
-	}
-	rep, link := h.handle(at, w, r, steps)
+	rep, link := h.handle(at, w, r)
 	h.write(w, link, &rep)
-	if steps != nil && rep.callback != nil {
-		steps.Answered, steps.Reason = time.Now(), rep.reason
-		h.c.OnSteps(rep.callback, *steps)
-	}
 	h.record(r, began, rep)
 }
 
 // handle does the checks in order: first those that cost least and stop
 // strangers.
-func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Request, steps *Steps) (reply, *linked) {
+func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Request) (reply, *linked) {
 	// The deadline comes first, because net/http reads the rest of a body that
 	// the handler leaves, and a slow body would keep the connection.
 	connection := http.NewResponseController(w)
@@ -180,10 +172,7 @@ func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Req
 	if err != nil {
 		return *overloaded(err), link
 	}
-	if steps != nil {
-		steps.Received = time.Now()
-	}
-	rep, opened := h.take(r.Context(), at, body, link, leave, steps)
+	rep, opened := h.take(r.Context(), at, body, link, leave)
 	h.keepRefused(r.Context(), body, opened, link, &rep)
 	return rep, link
 }

@@ -124,17 +124,6 @@ type Observer interface {
 	Observe(Observation)
 }
 
-// Steps says when the steps of a callback ended, for traces. A step that was not reached
-// has the zero time.
-type Steps struct {
-	Began    time.Time // the request came
-	Received time.Time // its body is whole, and it may be opened
-	Opened   time.Time
-	Recorded time.Time // the Inbox has it, the merchant's function has returned, and its answer is sealed
-	Answered time.Time
-	Reason   Reason
-}
-
 // maxLoggedNames bounds how many names of unknown members are logged.
 const maxLoggedNames = 8
 

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"countersign"
 )
@@ -64,7 +63,7 @@ func (h *Handler) Retry(ctx context.Context, body []byte, signed bool) Retried {
 	if err != nil {
 		return Retried{Reason: ReasonOverload, Code: countersign.CodeInternal, Cause: err}
 	}
-	rep, opened := h.take(ctx, countersign.LaneNotify, body, nil, leave, nil)
+	rep, opened := h.take(ctx, countersign.LaneNotify, body, nil, leave)
 	return Retried{Callback: rep.callback, Reason: rep.reason, Code: rep.Code, Seq: rep.seq, Facts: rep.facts(opened), Cause: rep.cause}
 }
 
@@ -142,11 +141,8 @@ func valueOf(plaintext []byte, member string) string {
 
 // take opens a body and acts on it, also where it refuses it. opened is what it opened to,
 // nil if it did not.
-func (h *Handler) take(ctx context.Context, at countersign.Lane, body []byte, link *linked, leave func(), steps *Steps) (rep reply, opened []byte) {
+func (h *Handler) take(ctx context.Context, at countersign.Lane, body []byte, link *linked, leave func()) (rep reply, opened []byte) {
 	cb, blocks, opened, key, refused := h.open(at, body, leave)
-	if steps != nil {
-		steps.Opened = time.Now()
-	}
 	if refused == nil {
 		refused = h.linkHolds(link, cb, opened)
 	}
@@ -163,8 +159,5 @@ func (h *Handler) take(ctx context.Context, at countersign.Lane, body []byte, li
 	}
 	work := func() reply { return h.work(ctx, cb, key, blocks) }
 	rep = h.witnessed(ctx, body, opened, link, h.held(ctx, work(), work))
-	if steps != nil {
-		steps.Recorded = time.Now()
-	}
 	return rep, opened
 }

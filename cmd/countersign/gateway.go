@@ -109,7 +109,7 @@ func (c *gatewayCmd) Run(std streams, config *kong.ConfigFlag) error {
 	}
 	g, err := daemon.NewGateway(daemon.GatewayConfig{
 		Storage: storage, Listen: c.Listen, APIListen: c.APIListen, Callbacks: callbacks, Learn: c.Learn, Policy: policy, Grace: grace, TakeAddresses: c.NewAddress == "take", ConfirmWithin: c.ConfirmWithin,
-		Forward: forward, Verify: verify, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals, Retain: keep, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, OIDC: oidc, Traces: daemon.TracesOn(), TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
+		Forward: forward, Verify: verify, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals, Retain: keep, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, OIDC: oidc, TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
 	})
 	if err != nil {
 		return explainStart(err)

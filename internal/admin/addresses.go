@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"time"
-
 	"countersign"
 	"countersign/client"
 	"countersign/internal/api"
@@ -29,7 +27,7 @@ func (s *Server) addAddress(c *api.Call, _ api.None, in client.NewAddress) (clie
 		return client.AcceptedAddress{}, err
 	}
 	k := kept[0]
-	c.Trace(time.Time{}, api.Traced{Merchant: in.Merchant, TrackingID: callback.TrackingID, First: !kept[0].Duplicate})
+	c.Trace("", callback.TrackingID)
 	return client.AcceptedAddress{
 		ID: k.ID, ChangeID: in.ChangeID, TrackingID: callback.TrackingID, State: k.State, Duplicate: k.Duplicate,
 	}, nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"time"
 
 	"countersign"
 	"countersign/client"
@@ -51,7 +50,7 @@ func (s *Server) addDeposits(c *api.Call, _ api.None, in oneOrMany[client.NewDep
 	out := client.AcceptedDeposits{Callbacks: make([]client.Accepted, len(kept))}
 	for i, k := range kept {
 		out.Callbacks[i] = acceptedOf(k)
-		c.Trace(time.Time{}, api.Traced{Merchant: in.list[i].Merchant, TrackingID: k.TrackingID, First: !k.Duplicate})
+		c.Trace("", k.TrackingID)
 	}
 	return out, nil
 }

@@ -25,8 +25,6 @@ type Config struct {
 	Lists *outbox.Outbox
 	// Audit is the service's audit log. Nil: its routes find nothing.
 	Audit *journal.Log
-	// Trace is told of what calls did. Nil: nothing is.
-	Trace func(api.Traced)
 	// Tokens keeps the service's tokens. Required.
 	Tokens api.TokenStore
 	// Changes keeps the changes that wait for an approver. New
@@ -129,7 +127,7 @@ func New(c Config) (*Server, error) {
 	var err error
 	s.api, err = api.New(api.Config{
 		Self: "the service", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
-		Tokens: c.Tokens, Metrics: c.Metrics, Now: c.Now, Log: c.Log, Trace: c.Trace,
+		Tokens: c.Tokens, Metrics: c.Metrics, Now: c.Now, Log: c.Log,
 		MaxBody: c.MaxBody, Bodies: c.Bodies, RatePerSecond: c.RatePerSecond, Concerns: concernsPath, ProblemOf: problemOf,
 		Words: api.ServiceWords(), Shape: shapeSettings, Webhooks: []api.Webhook{api.AlarmPosted()},
 	}, s.table())

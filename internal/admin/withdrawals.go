@@ -48,7 +48,7 @@ func (s *Server) createWithdrawal(c *api.Call, _ api.None, in oneOrMany[client.N
 		c.Items = len(made)
 	}
 	for _, m := range made {
-		trace(c, m.Withdrawal, !m.Duplicate)
+		c.Trace(m.Withdrawal.CallBackID, m.Withdrawal.TrackingID)
 		out.Withdrawals = append(out.Withdrawals, client.AcceptedWithdrawal{Withdrawal: withdrawalOf(c, m.Withdrawal), Duplicate: m.Duplicate})
 	}
 	return out, nil
@@ -100,15 +100,6 @@ func withdrawalFrom(in *client.NewWithdrawal, place string) (outbox.NewWithdrawa
 		TrackingID: trackingID, Business: in.Business, Details: protocolDetails(in.Details),
 		Deadline: db.Millis(time.Duration(in.ConfirmWithin).Milliseconds()), Payload: payload,
 	}, faults
-}
-
-// trace tells of what the call did to w.
-func trace(c *api.Call, w outbox.Withdrawal, first bool) {
-	c.Trace(time.Time{}, tracedOf(w, first))
-}
-
-func tracedOf(w outbox.Withdrawal, first bool) api.Traced {
-	return api.Traced{Merchant: w.Merchant, CallBackID: w.CallBackID, TrackingID: w.TrackingID, First: first}
 }
 
 func (s *Server) withdrawal(c *api.Call, id string, _ api.None) (client.Withdrawal, error) {
@@ -263,7 +254,7 @@ func (s *Server) permitOf(c *api.Call, r outbox.Released) (client.Permit, error)
 	if err != nil {
 		return client.Permit{}, err
 	}
-	trace(c, p.Withdrawal, false)
+	c.Trace(p.Withdrawal.CallBackID, p.Withdrawal.TrackingID)
 	return client.Permit{Note: note, Answer: p.Answer, Permit: client.Secret(p.Permit), Details: *detailsOf(p.Withdrawal.Details), Withdrawal: withdrawalOf(c, p.Withdrawal), Duplicate: p.Duplicate}, nil
 }
 
@@ -294,7 +285,7 @@ func (s *Server) reportOutcome(c *api.Call, id string, in client.Outcome) (clien
 	if err != nil {
 		return client.AcceptedWithdrawal{}, err
 	}
-	trace(c, ended, false)
+	c.Trace(ended.CallBackID, ended.TrackingID)
 	return client.AcceptedWithdrawal{Withdrawal: withdrawalOf(c, ended), Duplicate: duplicate}, nil
 }
 
@@ -365,7 +356,7 @@ func (s *Server) reportWaiting(c *api.Call, id string, in client.Waiting) (clien
 	if err != nil {
 		return client.AcceptedWaiting{}, err
 	}
-	trace(c, w, false)
+	c.Trace(w.CallBackID, w.TrackingID)
 	return client.AcceptedWaiting{Withdrawal: withdrawalOf(c, w), Notice: notice}, nil
 }
 

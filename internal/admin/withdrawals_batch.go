@@ -126,7 +126,7 @@ func (s *Server) reportOutcomes(c *api.Call, _ api.None, in oneOrMany[client.Wit
 			continue
 		}
 		c.Items++
-		trace(c, r.Withdrawal, false)
+		c.Trace(r.Withdrawal.CallBackID, r.Withdrawal.TrackingID)
 		out.Outcomes[i].Ended = &client.AcceptedWithdrawal{Withdrawal: withdrawalOf(c, r.Withdrawal), Duplicate: r.Duplicate}
 	}
 	return out, nil

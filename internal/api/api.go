@@ -43,9 +43,6 @@ type Config struct {
 	// Log gets one line for every call that changes something, is refused or
 	// fails. Required.
 	Log *slog.Logger
-	// Trace is told of what calls did to callbacks, withdrawals and orders. Nil: nothing
-	// is.
-	Trace func(Traced)
 	// MaxBody is the longest body in bytes. Required.
 	MaxBody int64
 	// Bodies bounds the bytes of bodies that are held at once. A call beyond it gets 503.

@@ -35,7 +35,6 @@ type Call struct {
 
 	a        *API
 	rt       *Endpoint
-	began    time.Time        // set where there is a Config.Trace
 	waits    *client.Proposed // the answer in place of the handler's, with status 202
 	merchant string           // for the audit
 	deadline bool             // WriteWithin was called
@@ -45,26 +44,10 @@ type Call struct {
 	trace    string
 }
 
-// Traced is what a call did to one callback, withdrawal or order.
-type Traced struct {
-	Route                            string
-	Merchant, CallBackID, TrackingID string // an order has no merchant; of the ids one may be empty
-	First                            bool   // the call made it
-	Began, Ended                     time.Time
-}
-
-// Trace tells Config.Trace what the call did, from a time on; the zero time is the
-// beginning of the call.
-func (c *Call) Trace(from time.Time, t Traced) {
-	c.traces, c.trace = c.traces+1, countersign.TraceID(t.CallBackID, t.TrackingID)
-	if c.a.c.Trace == nil {
-		return
-	}
-	if from.IsZero() {
-		from = c.began
-	}
-	t.Route, t.Began, t.Ended = c.rt.Pattern(), from, time.Now()
-	c.a.c.Trace(t)
+// Trace says which callback, withdrawal or order the call is about, for the log. An order and a
+// withdrawal have a callBackID, all others a trackingID alone.
+func (c *Call) Trace(callBackID, trackingID string) {
+	c.traces, c.trace = c.traces+1, countersign.TraceID(callBackID, trackingID)
 }
 
 // Endpoint is the route of the call.
@@ -262,9 +245,6 @@ func (rt *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := rt.a
 	start := a.c.Now()
 	c := &Call{a: a, rt: rt, W: &Recorder{ResponseWriter: w}, R: r, Now: db.MillisOf(start), Status: rt.Status}
-	if a.c.Trace != nil {
-		c.began = time.Now()
-	}
 	var err error
 	defer func() {
 		c.stopRead()

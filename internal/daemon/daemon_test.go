@@ -85,7 +85,7 @@ func startBoth(t *testing.T, dir, serviceDB, gatewayDB string) *bothEnds {
 	log := slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	service, err := NewService(ServiceConfig{
 		Log:     log,
-		Storage: Storage{Dir: filepath.Join(dir, "service"), DB: serviceDB}, Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true, Traces: TracesOn(),
+		Storage: Storage{Dir: filepath.Join(dir, "service"), DB: serviceDB}, Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true,
 		ShowToken: func(first, _ string) { token = first },
 	})
 	if err != nil {
@@ -101,7 +101,7 @@ func startBoth(t *testing.T, dir, serviceDB, gatewayDB string) *bothEnds {
 	g, err := NewGateway(GatewayConfig{
 		Log:     log,
 		Storage: Storage{Dir: filepath.Join(dir, "merchant"), DB: gatewayDB}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
-		Callbacks: merchant.Config{Key: key, APIKey: apiKey}, Forward: forward, Traces: TracesOn(),
+		Callbacks: merchant.Config{Key: key, APIKey: apiKey}, Forward: forward,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -88,8 +88,6 @@ type GatewayConfig struct {
 	// MetricsListen is the address of /metrics, which the API then does not have. Empty:
 	// the API has it.
 	MetricsListen string
-	// Traces sends traces by OTLP, as the variables OTEL_… of the environment say.
-	Traces bool
 	// ShowToken is called with the API's first token and its file when Open makes it,
 	// after everything that can fail. Nil: it is not called.
 	ShowToken func(token, file string)
@@ -113,7 +111,6 @@ type Gateway struct {
 	clock     *db.Clock
 	audit     *journal.Log
 	alarms    *alarmPoster // nil: alarms are not posted
-	traces    *tracing     // nil: none are sent
 	heart     *heart
 	purger    *db.Purger // nil: everything stays
 	gateway   *gateway.Gateway
@@ -206,14 +203,6 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 		onAPI = nil
 	}
 	g.heart = newHeart(g.db, thisProcess(), now)
-	if g.traces, err = newTracing(c.Traces, "countersign-gateway", c.Log); err != nil {
-		return err
-	}
-	var traceCall func(api.Traced)
-	c.Callbacks.OnSteps = nil
-	if g.traces != nil {
-		traceCall, c.Callbacks.OnSteps = g.traces.Call, g.traces.Steps
-	}
 	if metrics.keys, err = api.NewKeys(ctx, g.db, db.MillisOf(now()), append(gatewayKeys(c.Callbacks), auditKey(g.audit), signingKey(c.Callbacks.Sign))...); err != nil {
 		return err
 	}
@@ -228,7 +217,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 		Node:      g.heart.node.ID,
 		Dial:      c.World.Dial,
 		Random:    c.World.Random,
-		Metrics:   onAPI, Trace: traceCall, Observer: metrics, Now: now, Log: c.Log, Version: Version,
+		Metrics:   onAPI, Observer: metrics, Now: now, Log: c.Log, Version: Version,
 	}); err != nil {
 		return err
 	}
@@ -316,7 +305,6 @@ func (g *Gateway) Run(ctx context.Context) error {
 	err := RunParts(ctx, parts...)
 	g.heart.stop(ctx)
 	g.c.holdLast(ctx, g.db, g.audit)
-	g.traces.close(ctx)
 	return errors.Join(err, g.db.Close())
 }
 

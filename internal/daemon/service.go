@@ -76,8 +76,6 @@ type ServiceConfig struct {
 	// WrapOutbox wraps the outbox that the sender uses, for measuring. Nil: it is
 	// not wrapped.
 	WrapOutbox func(dispatch.Outbox) dispatch.Outbox
-	// Traces sends traces by OTLP, as the variables OTEL_… of the environment say.
-	Traces bool
 	// ShowToken is called with the API's first token and its file when Open makes it,
 	// after everything that can fail. Nil: it is not called.
 	ShowToken func(token, file string)
@@ -94,7 +92,6 @@ type Service struct {
 	audit   *journal.Log
 	changes *api.Changes
 	alarms  *alarmPoster // nil: alarms are not posted
-	traces  *tracing     // nil: none are sent
 	heart   *heart
 	purger  *db.Purger // nil: everything stays
 	sender  *dispatch.Dispatcher
@@ -189,20 +186,12 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if c.WrapOutbox != nil {
 		rows = c.WrapOutbox(rows)
 	}
-	if s.traces, err = newTracing(c.Traces, "countersign-serve", c.Log); err != nil {
-		return err
-	}
-	var tracer dispatch.Tracer
-	var traceCall func(api.Traced)
-	if s.traces != nil {
-		tracer, traceCall = s.traces, s.traces.Call
-	}
 	signer, err := api.OpenSigningKey(ctx, d)
 	if err != nil {
 		return fmt.Errorf("signing key: %w", err)
 	}
 	if s.sender, err = dispatch.New(dispatch.Config{
-		Outbox: rows, Sign: signer, Node: c.Node, Now: now, Log: c.Log, Observer: metrics, Tracer: tracer,
+		Outbox: rows, Sign: signer, Node: c.Node, Now: now, Log: c.Log, Observer: metrics,
 		TargetRules:     c.targets(false),
 		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.DrainTimeout,
 		Dial: c.World.Dial, Random: c.World.Random, Poll: d.Every(time.Second), SweepEvery: d.Every(time.Second),
@@ -220,7 +209,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}
 	held := bodies.NewShares(c.MaxBodies)
 	api, err := admin.New(admin.Config{
-		Outbox: s.db, Keys: s.keys, SigningKey: signer.PublicBase64(), Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: s.changes.Tokens(), Changes: s.changes, Now: now, Log: c.Log, Version: Version, Metrics: onAPI, Trace: traceCall, Node: s.heart.node.ID,
+		Outbox: s.db, Keys: s.keys, SigningKey: signer.PublicBase64(), Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: s.changes.Tokens(), Changes: s.changes, Now: now, Log: c.Log, Version: Version, Metrics: onAPI, Node: s.heart.node.ID,
 		DefaultAllowPrivate: c.AllowPrivate, Bodies: held, Aside: s.sender.Aside, TestAlarm: s.alarms.tester(),
 		Hour: func() client.Hour {
 			return client.Hour{Node: c.Node, Version: Version, Database: s.Dialect(), Started: started, Step: client.Duration(hourStep), Slices: metrics.hour.last(now())}
@@ -289,7 +278,6 @@ func (s *Service) Run(ctx context.Context) error {
 	err := RunParts(ctx, parts...)
 	s.heart.stop(ctx)
 	s.c.holdLast(ctx, s.db.DB, s.audit)
-	s.traces.close(ctx)
 	return errors.Join(err, s.db.Close())
 }
 

@@ -75,8 +75,6 @@ UPDATE alarms SET number = $2, last = $3, examples = $4, moved = $5 WHERE seq = 
 
 	standsSQL = `SELECT 1 FROM alarms WHERE kind = $1 AND merchant = $2 AND subject = $3 AND ended = 0 LIMIT 1`
 
-	unackedSQL = `SELECT 1 FROM alarms WHERE kind = $1 AND merchant = $2 AND subject = $3 AND acked = 0 AND ended = 0 LIMIT 1`
-
 	endAlarmSQL = `
 UPDATE alarms SET ended = $4, ended_text = $5 WHERE kind = $1 AND merchant = $2 AND subject = $3 AND ended = 0 AND moved <= $6
 RETURNING ` + alarmColumns
@@ -269,12 +267,6 @@ func (d *DB) RaiseAlarmOnce(ctx context.Context, a Alarm) error {
 		return err
 	}
 	return d.RaiseAlarm(ctx, a)
-}
-
-// Unacknowledged reports whether an alarm stands that no person has acknowledged.
-func Unacknowledged(ctx context.Context, q Querier, a Alarm) (bool, error) {
-	var is int
-	return One(ctx, q, unackedSQL, a.row().args(), &is)
 }
 
 // EndAlarms ends the rows that stand for the alarms of list at the time At, also those that a

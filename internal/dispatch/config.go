@@ -51,27 +51,6 @@ type Observer interface {
 	InFlight(lane countersign.Lane, n int)
 }
 
-// Tracer gets the times of the steps of callbacks. Many goroutines call its methods,
-// which must be fast.
-type Tracer interface {
-	// Claimed is called after a claim that found something.
-	Claimed(claimed []outbox.Claimed, began, ended time.Time)
-	// Attempted is called after an attempt was settled, or could not be.
-	Attempted(Attempted)
-}
-
-// Attempted is one attempt, for a Tracer. A step that was not reached has no time.
-type Attempted struct {
-	Callback outbox.Claimed
-	Attempt  outbox.Attempt
-	Verdict  Verdict
-	Settled  outbox.Settled
-	Steps
-}
-
-// Steps are the times at which the steps of an attempt ended.
-type Steps struct{ Began, Sealed, Posted, Judged, Settling, Kept time.Time }
-
 type noObserver struct{}
 
 func (noObserver) Attempt(countersign.Lane, countersign.Type, client.AttemptResult, client.Reason, time.Duration) {
@@ -90,7 +69,6 @@ type Config struct {
 	Now      func() time.Time // nil: time.Now. On PostgreSQL, corrected to the database's clock
 	Log      *slog.Logger     // nil: discards
 	Observer Observer         // nil: none
-	Tracer   Tracer           // nil: none
 
 	TargetRules                // of every merchant; AllowPrivate can be set for one alone
 	Roots       *x509.CertPool // trusted for TLS; nil: the system's

@@ -28,7 +28,6 @@ type ended struct {
 	verdict    Verdict
 	plain      []byte    // the plaintext that was sent
 	opening    *openings // waits for the settlement of an answer that did not open; else nil
-	steps      *Steps    // nil without a Tracer
 }
 
 // attempt is one attempt under way. Its steps are load, seal, post and judge; each of the
@@ -53,9 +52,6 @@ func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) ended
 	start := d.cfg.Now()
 	a := &attempt{d: d, ended: ended{claimed: c}, lane: c.Type.Lane(), start: start,
 		record: outbox.Attempt{Number: c.Attempts, Started: db.MillisOf(start), Node: d.cfg.Node}}
-	if d.cfg.Tracer != nil {
-		a.steps = &Steps{Began: time.Now()}
-	}
 	defer func() {
 		if !a.posted {
 			d.lanes[a.lane].sent() // it will not be
@@ -140,9 +136,6 @@ func (a *attempt) seal(stop context.Context) error {
 	if err == nil {
 		err = a.sign()
 	}
-	if a.steps != nil {
-		a.steps.Sealed = time.Now()
-	}
 	return err
 }
 
@@ -186,9 +179,6 @@ func (a *attempt) post(work context.Context, timeout time.Duration) (r Response)
 			d.files.short()
 		}
 	}
-	if a.steps != nil {
-		a.steps.Posted = time.Now()
-	}
 	r.Done = db.MillisOf(d.cfg.Now())
 	a.record.HTTPStatus = r.Status
 	if r.Body != nil {
@@ -226,9 +216,6 @@ func (a *attempt) judge(r Response) {
 	default:
 		a.opening.leave(a.lane, opened)
 		a.opening = nil
-	}
-	if a.steps != nil {
-		a.steps.Judged = time.Now()
 	}
 	a.record.ErrCode = v.ErrCode
 	if v.Facts != (client.Fact{}) {

@@ -257,10 +257,6 @@ func (l *lane) room(stop context.Context, full bool) (most, share int) {
 func (l *lane) claim(stop, work context.Context, most, share int) (int, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(stop), claimTimeout)
 	defer cancel()
-	var began time.Time
-	if l.d.cfg.Tracer != nil {
-		began = time.Now()
-	}
 	now := l.d.cfg.Now()
 	claimed, err := l.d.cfg.Outbox.Claim(ctx, outbox.ClaimRequest{
 		Lane: l.id, Node: l.d.cfg.Node, Now: db.MillisOf(now), LeaseUntil: db.MillisOf(now.Add(l.d.cfg.Lease)), Max: most, Share: share,
@@ -271,9 +267,6 @@ func (l *lane) claim(stop, work context.Context, most, share int) (int, error) {
 	if len(claimed) > 0 {
 		l.add(len(claimed))
 		l.d.cfg.Observer.Claimed(l.id, len(claimed))
-		if l.d.cfg.Tracer != nil {
-			l.d.cfg.Tracer.Claimed(claimed, began, time.Now())
-		}
 	}
 	for _, c := range claimed {
 		select {

@@ -100,12 +100,6 @@ func (d *Dispatcher) settleBatch(hard context.Context, batch []ended) {
 	if len(settlements) == 0 {
 		return
 	}
-	if d.cfg.Tracer != nil {
-		began := time.Now()
-		for _, e := range of {
-			e.steps.Settling = began
-		}
-	}
 	settled, err := d.settleAll(hard, settlements, until)
 	var item *db.ItemError
 	if errors.As(err, &item) && len(of) > 1 {
@@ -121,10 +115,6 @@ func (d *Dispatcher) settleBatch(hard context.Context, batch []ended) {
 			s = settled[i]
 		}
 		d.report(e, s, err)
-		if e.steps != nil {
-			e.steps.Kept = time.Now()
-			d.cfg.Tracer.Attempted(Attempted{e.claimed, e.settlement.Attempt, e.verdict, s, *e.steps})
-		}
 		if e.opening != nil {
 			e.opening.settled(e.claimed.Type.Lane(), s.OpenFailures)
 		}

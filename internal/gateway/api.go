@@ -40,7 +40,7 @@ func newAPI(b *book.Book, r *refusals, c Config, retry func(context.Context, []b
 	a.changes.Await(a.awaiting())
 	a.base, err = api.New(api.Config{
 		Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
-		Tokens: a.changes.Tokens(), Metrics: c.Metrics, Now: c.Now, Log: c.Log, Trace: c.Trace, MaxBody: maxBody, Bodies: c.Bodies, ProblemOf: problemOf,
+		Tokens: a.changes.Tokens(), Metrics: c.Metrics, Now: c.Now, Log: c.Log, MaxBody: maxBody, Bodies: c.Bodies, ProblemOf: problemOf,
 		Words: api.GatewayWords(), Webhooks: webhooks,
 	}, a.table())
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"countersign"
 	"countersign/client"
@@ -23,7 +22,7 @@ func (a *server) addOrder(c *api.Call, _ api.None, in client.NewOrder) (client.A
 		c.Status = http.StatusOK
 	}
 	if err == nil {
-		c.Trace(time.Time{}, api.Traced{CallBackID: o.CallBackID})
+		c.Trace(o.CallBackID, "")
 	}
 	return client.AddedOrder{Order: o.Order, Duplicate: duplicate}, err
 }

@@ -78,8 +78,6 @@ type Config struct {
 	Metrics http.Handler
 	// Bodies bounds the bodies of the private API, as in api.Config.
 	Bodies *bodies.Shares
-	// Trace is told of what calls of the API did. Nil: nothing is.
-	Trace func(api.Traced)
 	// Observer counts. Nil: nothing is counted.
 	Observer Observer
 	// Now is the clock of leases, expiry and records. Nil: time.Now.
