@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// TestProxyPage: HAProxy itself takes the configuration of docs/operator.md.
-func TestProxyPage(t *testing.T) {
+// TestProxy: HAProxy itself takes the configuration that docs/operator.md names.
+func TestProxy(t *testing.T) {
 	haproxy, err := exec.LookPath("haproxy")
 	if err != nil {
 		if haproxy, err = exec.LookPath("/usr/sbin/haproxy"); err != nil {
@@ -27,15 +27,7 @@ func TestProxyPage(t *testing.T) {
 			t.Skip("no haproxy: install Debian's package")
 		}
 	}
-	page, err := os.ReadFile("../docs/operator.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(page), "```haproxy\n")
-	config, _, found := strings.Cut(rest, "```")
-	if !found {
-		t.Fatal("the page has no configuration of HAProxy")
-	}
+	config := read(t, "proxy/haproxy.cfg")
 	dir := t.TempDir()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -173,7 +173,7 @@ func (p *Patroni) start(line func(int, string) string) error {
 	return p.await(func() bool { return p.whole() == nil })
 }
 
-// haproxySettings are those of docs/operator.md, with quicker checks.
+// haproxySettings are those of deploy/proxy/haproxy-postgres.cfg, with quicker checks.
 const haproxySettings = `
 defaults
   mode tcp
