@@ -76,19 +76,6 @@ type alarmRow struct {
 // subject is what an alarm is about, with its page.
 type subject struct{ Text, Link string }
 
-// alarmFilter reads the filter of a page or of a form.
-func (v *visit) alarmFilter(value func(string) string) (f client.AlarmFilter, state string) {
-	f = client.AlarmFilter{Merchant: value("merchant"), Kind: client.AlarmKind(value("kind"))}
-	switch state = value("state"); state {
-	case "":
-		state, f.State = string(client.AlarmOpen), client.AlarmOpen
-	case allAlarms:
-	default:
-		f.State = client.AlarmState(state)
-	}
-	return f, state
-}
-
 func (v *visit) alarmRow(a client.Alarm) alarmRow {
 	row := alarmRow{Alarm: a, Ends: a.Kind.Ended() != ""}
 	link := gatewaySubject

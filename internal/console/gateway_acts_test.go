@@ -64,7 +64,7 @@ func TestGatewayActs(t *testing.T) {
 	for form, want := range map[string]client.RefusedState{"approve": client.RefusedTaken, "decline": client.RefusedDismissed} {
 		id := s.misdirected(int(want[0]))
 		b.open("/console/?kind=refused")
-		b.shows("wrong_url")
+		b.shows("wrong url")
 		act(fmt.Sprintf("/console/refused/%d", id), form, says[form])
 		b.shows("belongs to the other URL", "Explained", "callback type 1")
 		if x, err := s.admin.RefusedCallback(ctx, id); err != nil || x.State != want {

@@ -8,9 +8,9 @@ import (
 
 // forwardingSection has what the gateway forwards to the application.
 var forwardingSection = section{
-	nav: navItem{"/console/forwarding", "Forwarding", "forwarding"},
+	nav:   navItem{"/console/forwarding", "Forwarding", "forwarding"},
+	lists: []lister{forwardingList},
 	pages: []page{
-		{"GET /console/forwarding", (*visit).forwarding},
 		{"POST /console/forwarding/retry", post("/console/forwarding", "sent-again",
 			func(ctx context.Context, v *visit, _ string) (client.RetriedForwards, error) {
 				return v.gateway.RetryForwards(ctx)
@@ -30,37 +30,24 @@ var forwardingSection = section{
 	},
 }
 
-// forwardingPage is how far the application was told.
-type forwardingPage struct {
+// forwardingView is how far the application was told.
+type forwardingView struct {
 	client.Forwarding
-	List   []client.Forward
-	Given  bool   // the list is of those that were given up
-	Next   string // the address of the next page
-	Names  map[string]string
-	Values map[string]string
+	Given bool // the list is of those that were given up
+	Names map[string]string
 }
 
-func (v *visit) forwarding() error {
-	ctx := v.r.Context()
-	state, err := v.gateway.Forwarding(ctx)
-	if err != nil {
-		return err
-	}
-	page := forwardingPage{Forwarding: state, Given: v.query("state") == "skipped", Values: v.values(nil)}
-	f := client.ForwardFilter{State: "failed"}
-	if page.Given {
-		f.State = "skipped"
-	}
-	list, done, err := readList(v, func(o client.PageOptions) (client.ForwardsPage, error) {
-		return v.gateway.Forwards(ctx, f, o)
-	})
-	if err != nil || done {
-		return err
-	}
-	page.List = list.Forwards
-	page.Next, _ = v.nextPage(list.Next, len(list.Forwards), listSpan{}, "state")
-	if page.Names, err = v.names(); err != nil {
-		return err
-	}
-	return v.render("forwarding", "Forwarding", page)
+var forwardingList = &list[client.ForwardFilter, client.ForwardsPage]{
+	table: table{name: "forwarding", title: "Forwarding"},
+	read: func(v *visit, f client.ForwardFilter, o client.PageOptions) (client.ForwardsPage, error) {
+		return v.gateway.Forwards(v.r.Context(), f, o)
+	},
+	form: func(v *visit) (any, error) {
+		names, err := v.names()
+		if err != nil {
+			return nil, err
+		}
+		state, err := v.gateway.Forwarding(v.r.Context())
+		return forwardingView{state, v.query("state") == "skipped", names}, err
+	},
 }

@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"errors"
-	"net/url"
 
 	"countersign/client"
 )
@@ -63,22 +62,6 @@ func (v *visit) oneOrder(callBackID string) (list client.OrderPage, err error) {
 		list.Orders = []client.Order{o}
 	}
 	return list, err
-}
-
-// nextPage returns the address of the next page of this search, and whether this page
-// ended before it was full.
-func (v *visit) nextPage(cursor *string, rows int, at listSpan, fields ...string) (next string, partial bool) {
-	if cursor == nil {
-		return "", false
-	}
-	q := url.Values{"cursor": {*cursor}}
-	for _, f := range fields {
-		if value := v.query(f); value != "" {
-			q.Set(f, value)
-		}
-	}
-	at.in(q)
-	return v.r.URL.Path + "?" + q.Encode(), rows < pageSize
 }
 
 // orderPage is one order: what a person needs to decide on it, and its story.

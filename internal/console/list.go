@@ -29,7 +29,7 @@ type list[F, P any] struct {
 	rows func(*visit, P) (any, error)
 	// acts returns links to what can be done with what matches. Nil: nothing can.
 	acts func(*visit, F, P) []act
-	form func(*visit) any // for "before" of its template; nil: it has none
+	form func(*visit) (any, error) // for "before" of its template; nil: it has none
 }
 
 // table is how rows are shown, on a list page and on the pages of other things. A list without
@@ -85,7 +85,11 @@ func (t table) text() string {
 	fmt.Fprintf(&b, `{{define %q}}{{if .Rows}}<div class="scroll" role="region" aria-label="%s" tabindex="0">
 <table class="list stack"><thead><tr>`, t.name+"-table", t.title)
 	for _, c := range t.columns {
-		fmt.Fprintf(&b, `<th scope="col"%s>%s</th>`, map[bool]string{true: ` class="n"`}[strings.HasPrefix(c.class, "n")], c.head)
+		class := "" // of numbers: they are on the right
+		if strings.HasPrefix(c.class, "n") {
+			class = ` class="n"`
+		}
+		fmt.Fprintf(&b, `<th scope="col"%s>%s</th>`, class, c.head)
 	}
 	b.WriteString("</tr></thead>\n<tbody>{{range .Rows}}<tr>\n")
 	for _, c := range t.columns {
@@ -166,7 +170,9 @@ func (l *list[F, P]) view(v *visit) (view listView, done bool, err error) {
 		}
 	}
 	if l.form != nil {
-		view.Form = l.form(v)
+		if view.Form, err = l.form(v); err != nil {
+			return view, false, err
+		}
 	}
 	if l.acts != nil {
 		view.Acts = l.acts(v, f, page)
@@ -205,17 +211,16 @@ func (l *list[F, P]) views(v *visit, fields []field) (views []fieldView) {
 }
 
 // valuesOf returns the values of a type of a few words, after all of them; nil: it has none.
-func valuesOf(t reflect.Type) []option {
+func valuesOf(t reflect.Type) (options []option) {
 	values, is := t.MethodByName("Values")
 	if !is {
 		return nil
 	}
 	list := values.Func.Call([]reflect.Value{reflect.Zero(t)})[0]
-	options := []option{{Text: "all"}}
 	for i := range list.Len() {
 		options = append(options, optionOf(list.Index(i).Interface()))
 	}
-	return options
+	return append([]option{{Text: "all"}}, options...)
 }
 
 // optionsOf returns values to choose from. none is what an empty one is called; empty: there is none.

@@ -15,7 +15,8 @@ import (
 
 // once is something that is shown a single time: keys and tokens that nobody can read
 // again. The post that made it puts it, sealed, into a cookie for the page that shows it, which
-// works on every node and keeps the back button from making it again.
+// works on every node. Nothing else keeps such a form from being posted twice: were the answer to the
+// post itself the page, loading it again, or the back button, would make another key or token.
 type once struct {
 	Title    string
 	Back     string // where to go on
@@ -104,12 +105,6 @@ func (v *visit) shownOnce() error {
 	return v.render("once", o.Title, o)
 }
 
-// keyChoice reads which key a form asks for and its size.
-func (v *visit) keyChoice() (which string, bits int, err error) {
-	bits, err = v.number("bits", "size of the key")
-	return v.form("which"), bits, err
-}
-
 // number reads a field of a form, 0 if it is empty.
 func (v *visit) number(field, what string) (int, error) {
 	text := v.form(field)
@@ -118,7 +113,7 @@ func (v *visit) number(field, what string) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, refuse("the " + what + " is no number")
+		return 0, refuse("the " + what + " is no whole number")
 	}
 	return n, nil
 }

@@ -196,7 +196,7 @@ func TestServiceWithoutScripts(t *testing.T) {
 	b.open("/console/merchants?deleted=1")
 	b.shows("Has left", "deleted")
 	b.open("/console/?state=done")
-	b.shows("delete of left")
+	b.shows("delete merchant left")
 }
 
 // TestGatewayWithoutScripts is the same of the gateway.

@@ -135,9 +135,14 @@ func (v *visit) resend() error {
 	if err != nil {
 		return err
 	}
-	return v.bulk(bulkPage{Title: "Send all that match", Post: "/console/resend", Back: "/console/callbacks", Count: dry.Count, What: "callback", Button: "Send",
-		Says: "Refused and exhausted ones are sent again, pending ones now. A merchant that has one already answers that it has.",
-		None: "Nothing matches that could be sent: only pending, refused and exhausted callbacks can, and questions about withdrawals only while they are pending."}, queryFor(f), nil)
+	return v.bulk(bulkPage{
+		Title: "Send all that match", Post: "/console/resend", Back: "/console/callbacks", Button: "Send",
+		Count: dry.Count, What: "callback",
+		Says: "Refused and exhausted ones are sent again, pending ones now. " +
+			"A merchant that has one already answers that it has.",
+		None: "Nothing matches that could be sent: only pending, refused and exhausted callbacks can, " +
+			"and questions about withdrawals only while they are pending.",
+	}, queryFor(f), nil)
 }
 
 func (v *visit) resendMatching() error {

@@ -77,7 +77,7 @@ func (v *visit) merchantMake() error {
 
 func (v *visit) makeMerchant() (made client.CreatedMerchant, err error) {
 	m := client.NewMerchant{ID: v.form("id"), Scheme: client.Scheme(v.form("scheme"))}
-	_, bits, err := v.keyChoice()
+	bits, err := v.number("bits", "size of the key")
 	if err != nil {
 		return made, err
 	}
@@ -95,19 +95,6 @@ func (v *visit) makeMerchant() (made client.CreatedMerchant, err error) {
 		}
 	}
 	return v.service.CreateMerchant(v.r.Context(), m)
-}
-
-// whole returns 0 for an empty field.
-func (v *visit) whole(name string) (int, error) {
-	text := v.form(name)
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		return 0, refuse(name + " is no whole number")
-	}
-	return n, nil
 }
 
 // settingsOf are a merchant's settings as a form has them.

@@ -214,12 +214,12 @@ func (v *visit) merchantKeys() error {
 	if err != nil {
 		return err
 	}
-	which, bits, err := v.keyChoice()
+	bits, err := v.number("bits", "size of the key")
 	if err != nil {
 		return err
 	}
 	var keys client.NewKeys
-	if which == "response" {
+	if v.form("which") == "response" {
 		keys.ResponseKey = &client.KeySpec{Bits: bits}
 	} else {
 		keys.Key = &client.KeySpec{Bits: bits, PublicKey: v.form("publicKey")}

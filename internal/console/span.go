@@ -39,14 +39,6 @@ func (s listSpan) wrong() error {
 	return refuse(s.Wrong)
 }
 
-// renderWrong shows the page of a list whose time was typed wrongly. A file cannot say so.
-func (v *visit) renderWrong(s listSpan, name, title string, page any) error {
-	if v.wantsSheet() {
-		return s.wrong()
-	}
-	return v.render(name, title, page)
-}
-
 // moments are the forms of a time, in UTC where they name no zone.
 var moments = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"}
 
@@ -65,14 +57,4 @@ func moment(text string, now time.Time) (client.Time, error) {
 		return 0, fmt.Errorf("%q is no time: type one such as 2027-01-31 or 2027-01-31 18:30 in UTC, or how long ago, such as 12h or 7d", text)
 	}
 	return client.TimeOf(now.Add(-ago)), nil
-}
-
-// in adds the bounds of s to a query, as they are meant: how long ago is another time on the
-// next page.
-func (s listSpan) in(q url.Values) {
-	for name, at := range map[string]client.Time{"since": s.since, "until": s.until} {
-		if at != 0 {
-			q.Set(name, at.Time().UTC().Format(time.RFC3339Nano))
-		}
-	}
 }

@@ -37,14 +37,14 @@ var tokensList = &list[struct{}, client.Tokens]{
 		return page, err
 	},
 	rows: func(v *visit, page client.Tokens) (any, error) { return v.tokenRows(page.Tokens), nil },
-	form: func(v *visit) any {
+	form: func(v *visit) (any, error) {
 		// A token that is bound to merchants makes tokens for these alone.
 		values := v.values(map[string]string{"merchants": strings.Join(v.me.Merchants, " ")})
 		roles := client.Role("").AtGateway()
 		if v.service != nil {
 			roles = client.Role("").AtService()
 		}
-		return tokenForm{Roles: roles, Values: values}
+		return tokenForm{Roles: roles, Values: values}, nil
 	},
 }
 
@@ -91,12 +91,12 @@ func (v *visit) tokenRows(list []client.Token) (rows []tokenRow) {
 
 func (v *visit) tokenMake() error {
 	in := client.NewToken{Name: v.form("name"), Role: client.Role(v.form("role")), Merchants: strings.Fields(v.form("merchants"))}
-	if days, err := v.whole("days"); err != nil {
+	if days, err := v.number("days", "number of days"); err != nil {
 		return err
 	} else if days > 0 {
 		in.Expires = client.TimeOf(v.c.Now().AddDate(0, 0, days))
 	}
-	if hourly, err := v.whole("hourly"); err != nil {
+	if hourly, err := v.number("hourly", "number of deposits an hour"); err != nil {
 		return err
 	} else if hourly > 0 {
 		in.Hourly = int64(hourly)

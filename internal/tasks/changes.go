@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -76,9 +77,10 @@ func changeTitle(c client.ChangeEntry, members []string) string {
 	case client.ChangeRevoke:
 		return fmt.Sprintf("end of token %s, role %s", c.Before["name"], c.Before["role"])
 	case client.ChangeDelete:
-		return "end of merchant " + c.Merchant
+		return "delete merchant " + c.Merchant
 	}
-	return fmt.Sprintf("%s: %s", c.Merchant, strings.Join(members, ", "))
+	what := map[client.ChangeKind]string{client.ChangeMerchant: "settings", client.ChangeKeys: "keys"}[c.Kind]
+	return fmt.Sprintf("%s of %s: %s", cmp.Or(what, string(c.Kind)), c.Merchant, strings.Join(members, ", "))
 }
 
 func changeTask(look *Look, k *api.Changes, c client.ChangeEntry) (client.Task, error) {
