@@ -212,7 +212,7 @@ func TestGatewayWithoutScripts(t *testing.T) {
 	refused := s.misdirected(7)
 	b := newTab(t, browser, s.base)
 	b.withoutScripts()
-	b.signIn(s.first)
+	b.signIn(s.token(client.RoleAdmin).Secret) // not the first: it made the token that ordered
 	b.shows("1000.000000000000000001")
 	b.scriptless(gatewayPatterns(t), map[string]string{
 		"GET /console/{$}":                 "/console/",
