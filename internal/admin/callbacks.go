@@ -19,25 +19,13 @@ type callbackQuery struct {
 func kept(c *api.Call, f client.CallbackFilter) outbox.CallbackFilter {
 	return outbox.CallbackFilter{
 		Of: seen(c, f.Merchant), Type: f.Type, State: outbox.CallbackState(f.State),
-		TrackingID: f.TrackingID, TxID: f.TxID, CallBackID: f.CallBackID, TenantUserID: f.TenantUserID, Address: f.Address, Told: told[f.Told], Span: span(f.Since, f.Until),
+		TrackingID: f.TrackingID, TxID: f.TxID, CallBackID: f.CallBackID, TenantUserID: f.TenantUserID, Address: f.Address, Told: f.Told, Span: span(f.Since, f.Until),
 	}
 }
 
 // span is the time between two of the API, of which a zero one is no bound.
 func span(since, until client.Time) outbox.Span {
 	return outbox.Span{Since: db.Millis(since), Until: db.Millis(until)}
-}
-
-// told has the word of the API for each number that the database keeps.
-var told = map[client.Told]outbox.Told{client.ToldPossibly: outbox.ToldPossibly, client.ToldAgain: outbox.ToldAgain}
-
-func toldOf(kept outbox.Told) client.Told {
-	for word, t := range told {
-		if t == kept {
-			return word
-		}
-	}
-	return ""
 }
 
 func (s *Server) callbacks(c *api.Call, q callbackQuery, _ api.None) (client.CallbackPage, error) {
@@ -140,7 +128,7 @@ func shownCallback(cb *outbox.Callback) client.Callback {
 		TrackingID: cb.TrackingID, TxID: cb.TxID, CallBackID: cb.CallBackID,
 		State: cb.State, Attempt: cb.Attempts, Failed: cb.Failed,
 		Deadline: api.TimeOf(cb.Deadline), LastReason: cb.LastReason,
-		Created: api.TimeOf(cb.Created), Settled: api.TimeOf(cb.Settled), Told: toldOf(cb.Told),
+		Created: api.TimeOf(cb.Created), Settled: api.TimeOf(cb.Settled), Told: cb.Told,
 	}
 	switch cb.State {
 	case outbox.CallbackPending:

@@ -187,12 +187,7 @@ type toldQuery struct {
 }
 
 func (s *Server) toldDeposits(c *api.Call, q toldQuery, _ api.None) (client.ToldDeposits, error) {
-	out := client.ToldDeposits{Deposits: []client.ToldDeposit{}}
 	list, next, err := s.Lists.ToldDeposits(c.R.Context(), seen(c, q.Merchant), q.Cursor, q.Limit)
-	for _, d := range list {
-		out.Deposits = append(out.Deposits, client.ToldDeposit{ID: d.ID, Merchant: d.Merchant, TrackingID: d.TrackingID,
-			Symbol: d.Symbol, Amount: d.Amount, State: d.State, Told: toldOf(d.Told)})
-	}
-	out.Next = nextOf(next)
+	out := client.ToldDeposits{Deposits: api.OrEmpty(list), Next: nextOf(next)}
 	return out, cursorFault(err, q.Page)
 }

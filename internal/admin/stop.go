@@ -10,21 +10,15 @@ import (
 )
 
 func (s *Server) frozen(c *api.Call, _ api.None, _ api.None) (client.Freeze, error) {
-	f, err := s.Lists.Frozen(c.R.Context())
-	return freezeOf(f), err
+	return s.Lists.Frozen(c.R.Context())
 }
 
 func (s *Server) freeze(c *api.Call, _ api.None, in client.NewFreeze) (client.Freeze, error) {
-	f, err := s.Outbox.Freeze(c.R.Context(), in.Reason, c.Token.ID, c.Now)
-	return freezeOf(f), err
+	return s.Outbox.Freeze(c.R.Context(), in.Reason, c.Token.ID, c.Now)
 }
 
 func (s *Server) thaw(c *api.Call, _ api.None, _ api.None) (client.Freeze, error) {
 	return client.Freeze{}, s.Outbox.Thaw(c.R.Context(), c.Now)
-}
-
-func freezeOf(f outbox.Freeze) client.Freeze {
-	return client.Freeze{Frozen: f.At != 0, Reason: f.Reason, By: f.By, At: api.TimeOf(f.At)}
 }
 
 func (s *Server) blockWithdrawal(c *api.Call, id string, in client.Block) (client.Withdrawal, error) {

@@ -33,9 +33,10 @@ WHERE c.merchant = $1 AND c.id = $2`
 
 func scanCallback(r db.Rows) (c Callback, err error) {
 	var id string
+	var told int
 	err = r.Scan(&c.Merchant, &id, &c.Type, &c.EventID, &c.TrackingID, &c.TxID, &c.CallBackID, &c.Payload, &c.Created,
-		&c.Deadline, &c.State, &c.Attempts, &c.Failed, &c.Due, &c.LeaseUntil, &c.LastReason, &c.Settled, &c.Told)
-	c.ID = joinID(c.Merchant, id)
+		&c.Deadline, &c.State, &c.Attempts, &c.Failed, &c.Due, &c.LeaseUntil, &c.LastReason, &c.Settled, &told)
+	c.ID, c.Told = joinID(c.Merchant, id), toldWord(told)
 	return c, err
 }
 
@@ -182,9 +183,9 @@ func (f CallbackFilter) walk() db.Listing {
 	case f.TenantUserID != "":
 		l.Add("c.tenant_user_id <> '' AND c.tenant_user_id = ?", f.TenantUserID)
 		return l
-	case f.Told != ToldUnknown:
+	case f.Told != "":
 		// A literal: the index has no row for most callbacks.
-		outbox.Add(fmt.Sprintf("o.told > 0 AND o.told = %d", f.Told))
+		outbox.Add(fmt.Sprintf("o.told > 0 AND o.told = %d", slices.Index(toldWords, f.Told)))
 		return outbox
 	case f.State == CallbackSending: // no more than are in flight; sorted
 		l = outbox
@@ -244,8 +245,8 @@ func (f CallbackFilter) filter(l *db.Listing) {
 	if f.State != "" && !has("o.state") && !has("o.state || ''") {
 		l.Add("COALESCE(o.state, 'accepted') = ?", string(f.State))
 	}
-	if f.Told != ToldUnknown && !has("o.told") {
-		l.Add("COALESCE(o.told, 0) = ?", int64(f.Told))
+	if f.Told != "" && !has("o.told") {
+		l.Add("COALESCE(o.told, 0) = ?", slices.Index(toldWords, f.Told))
 	}
 	for _, look := range []struct{ column, value string }{{"c.tx_id", f.TxID}, {"c.call_back_id", f.CallBackID}, {"c.tracking_id", f.TrackingID},
 		{"c.address", f.Address}, {"c.tenant_user_id", f.TenantUserID}} {

@@ -235,9 +235,10 @@ func mark(to []db.Statement, r ClaimRequest, l *claimLane) []db.Statement {
 
 // scanTaken reads a row of takeSQL.
 func (c *Claimed) scanTaken(r db.Rows) (id string, err error) {
-	err = r.Scan(&c.Merchant, &id, &c.Attempts, &c.Failed, &c.Held, &c.Due, &c.LastReason, &c.Told,
+	var told int
+	err = r.Scan(&c.Merchant, &id, &c.Attempts, &c.Failed, &c.Held, &c.Due, &c.LastReason, &told,
 		&c.Type, &c.EventID, &c.TrackingID, &c.TxID, &c.CallBackID, &c.Payload, &c.Deadline, &c.Created, &c.AddedBy)
-	c.ID = joinID(c.Merchant, id)
+	c.ID, c.Told = joinID(c.Merchant, id), toldWord(told)
 	return id, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -28,20 +29,9 @@ FROM callbacks c`
 SELECT ` + withdrawalColumns + ` FROM withdrawals w WHERE (w.merchant, w.id) > ($1, $2) ORDER BY w.merchant, w.id LIMIT CAST($3 AS BIGINT)`
 )
 
-// ToldDeposit is a deposit and whether its merchant has accepted it.
-type ToldDeposit struct {
-	Merchant   string             `json:"-"`
-	TrackingID string             `json:"trackingId"`
-	Symbol     string             `json:"symbol"`
-	Amount     countersign.Amount `json:"amount"`
-	State      CallbackState      `json:"-"`
-	ID         string             `json:"-"` // of the callback
-	Told       Told               `json:"-"`
-}
-
 // ToldDeposits lists the deposits of the merchants of, which is one empty text for all,
 // by merchant and then by time, beginning behind cursor. next is empty at the end.
-func (o *Outbox) ToldDeposits(ctx context.Context, of []string, cursor string, limit int) (list []ToldDeposit, next string, err error) {
+func (o *Outbox) ToldDeposits(ctx context.Context, of []string, cursor string, limit int) (list []client.ToldDeposit, next string, err error) {
 	var from db.Place
 	if cursor != "" {
 		if from, err = cursorPlace(cursor); err != nil {
@@ -60,16 +50,22 @@ func (o *Outbox) ToldDeposits(ctx context.Context, of []string, cursor string, l
 			text = depositsOfSQL
 		}
 		err := db.Each(ctx, o, text, append(args, limit-len(list)), func(r db.Rows) error {
-			var d ToldDeposit
+			var d client.ToldDeposit
 			var id string
 			var payload []byte
-			if err := r.Scan(&d.Merchant, &id, &d.TrackingID, &payload, &d.State, &d.Told); err != nil {
+			var told int
+			if err := r.Scan(&d.Merchant, &id, &d.TrackingID, &payload, &d.State, &told); err != nil {
 				return err
 			}
-			d.ID = joinID(d.Merchant, id)
-			if err := json.Unmarshal(payload, &d); err != nil {
+			d.ID, d.Told = joinID(d.Merchant, id), toldWord(told)
+			var said struct {
+				Symbol string
+				Amount countersign.Amount
+			}
+			if err := json.Unmarshal(payload, &said); err != nil {
 				return fmt.Errorf("deposit %s: %w", d.ID, err)
 			}
+			d.Symbol, d.Amount = said.Symbol, said.Amount
 			list = append(list, d)
 			return nil
 		})
@@ -85,7 +81,7 @@ func (o *Outbox) ToldDeposits(ctx context.Context, of []string, cursor string, l
 
 // EachDeposit calls fn for every deposit of a merchant, of all if it is empty, by
 // merchant. fn may use o.
-func (o *Outbox) EachDeposit(ctx context.Context, merchant string, fn func(ToldDeposit) error) error {
+func (o *Outbox) EachDeposit(ctx context.Context, merchant string, fn func(client.ToldDeposit) error) error {
 	for cursor := ""; ; {
 		list, next, err := o.ToldDeposits(ctx, []string{merchant}, cursor, eachMost)
 		if err != nil {

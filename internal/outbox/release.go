@@ -342,7 +342,7 @@ const (
 // stopLook is a look at all that stops releases.
 type stopLook struct {
 	merchants map[string]*keptMerchant
-	frozen    Freeze
+	frozen    client.Freeze
 	epoch     db.Epoch // the present one
 }
 
@@ -350,7 +350,7 @@ type stopLook struct {
 func (o *Outbox) lookAt(ctx context.Context, t *db.Tx, merchants []string) (stopLook, error) {
 	l := stopLook{merchants: map[string]*keptMerchant{}}
 	var epochs db.EpochQuery
-	err := t.Batch(ctx, append(o.lookAtStops(nil), ofMerchants(o.Dialect(), merchants, l.merchants), l.frozen.statement(), epochs.Statement()))
+	err := t.Batch(ctx, append(o.lookAtStops(nil), ofMerchants(o.Dialect(), merchants, l.merchants), freezeStatement(&l.frozen), epochs.Statement()))
 	l.epoch = epochs.Last()
 	return l, err
 }

@@ -209,9 +209,9 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 			ids = append(ids, b.Merchant)
 		}
 	}
-	var frozen Freeze
+	var frozen client.Freeze
 	if len(ids) > 0 {
-		statements = append(o.lookAtStops(statements), ofMerchants(o.Dialect(), ids, of), frozen.statement())
+		statements = append(o.lookAtStops(statements), ofMerchants(o.Dialect(), ids, of), freezeStatement(&frozen))
 	}
 	key := func(b *settling, args ...any) []any {
 		return append([]any{b.Merchant, b.id, b.Attempt.Number}, args...)
@@ -314,7 +314,7 @@ func (b *settling) scanWithdrawn(r db.Rows, why client.Reason) error {
 }
 
 // scanDecision reads a row of settleDecisionSQL.
-func (b *settling) scanDecision(r db.Rows, kept *keptMerchant, frozen Freeze) error {
+func (b *settling) scanDecision(r db.Rows, kept *keptMerchant, frozen client.Freeze) error {
 	b.found = true
 	var restored int64
 	err := r.Scan(&b.lane, &b.failed, &b.deadline, &restored)

@@ -11,21 +11,17 @@ import (
 	"countersign/internal/journal"
 )
 
-// Freeze stops sending, deciding and releasing for all merchants. The zero Freeze is
-// none.
-type Freeze struct {
-	At     db.Millis // when it began; 0: the service is not frozen
-	By     string    // the token that froze it
-	Reason string
-}
-
 const freezeID = "service"
 
 const readFreezeSQL = `SELECT at, by_token, reason FROM frozen WHERE id = 'service'`
 
-// statement reads the freeze into f. Without a row there is none.
-func (f *Freeze) statement() db.Statement {
-	return db.Statement{SQL: readFreezeSQL, Row: func(r db.Rows) error { return r.Scan(&f.At, &f.By, &f.Reason) }}
+// freezeStatement reads the freeze into f. Without a row there is none, and f stays zero.
+func freezeStatement(f *client.Freeze) db.Statement {
+	return db.Statement{SQL: readFreezeSQL, Row: func(r db.Rows) error {
+		err := r.Scan(&f.At, &f.By, &f.Reason)
+		f.Frozen = f.At != 0
+		return err
+	}}
 }
 
 // A decision and a release look at the freeze and at the merchant in their own
@@ -58,7 +54,7 @@ func (o *Outbox) changeStops(ctx context.Context, t *db.Tx) error {
 }
 
 // stopped returns the reason why nothing is decided or released, empty if there is none.
-func stopped(state MerchantState, frozen Freeze) client.Reason {
+func stopped(state MerchantState, frozen client.Freeze) client.Reason {
 	switch {
 	case frozen.At != 0:
 		return client.ReasonFrozen
@@ -73,7 +69,7 @@ INSERT INTO frozen (id, at, by_token, reason) VALUES ($1, $2, $3, $4)
 ON CONFLICT (id) DO UPDATE SET at = $2, by_token = $3, reason = $4`
 
 // changeFreeze makes f the freeze.
-func (o *Outbox) changeFreeze(ctx context.Context, t *db.Tx, f Freeze) error {
+func (o *Outbox) changeFreeze(ctx context.Context, t *db.Tx, f client.Freeze) error {
 	_, err := t.Exec(ctx, changeFreezeSQL, freezeID, int64(f.At), f.By, f.Reason)
 	return err
 }
@@ -82,10 +78,10 @@ func (o *Outbox) changeFreeze(ctx context.Context, t *db.Tx, f Freeze) error {
 // asked any more and nothing is decided or released until Thaw, on any node. Deadlines
 // go on: what reaches its deadline expires. Repeating it changes nothing and gives the
 // freeze that there is.
-func (o *Outbox) Freeze(ctx context.Context, reason, by string, now db.Millis) (f Freeze, err error) {
+func (o *Outbox) Freeze(ctx context.Context, reason, by string, now db.Millis) (f client.Freeze, err error) {
 	for _, text := range []struct{ member, text string }{{"reason", reason}, {"by", by}} {
 		if err := db.CheckIdentifier(text.member, text.text); err != nil {
-			return Freeze{}, err
+			return client.Freeze{}, err
 		}
 	}
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
@@ -95,7 +91,7 @@ func (o *Outbox) Freeze(ctx context.Context, reason, by string, now db.Millis) (
 		if f, err = readFreeze(ctx, t); err != nil || f.At != 0 {
 			return err
 		}
-		f = Freeze{At: now, By: by, Reason: reason}
+		f = client.Freeze{Frozen: true, At: now, By: by, Reason: reason}
 		if err := o.changeFreeze(ctx, t, f); err != nil {
 			return err
 		}
@@ -120,7 +116,7 @@ func (o *Outbox) Thaw(ctx context.Context, now db.Millis) error {
 		if err != nil || f.At == 0 {
 			return err
 		}
-		if err := o.changeFreeze(ctx, t, Freeze{}); err != nil {
+		if err := o.changeFreeze(ctx, t, client.Freeze{}); err != nil {
 			return err
 		}
 		if err := resumed(ctx, t, "", "the freeze of "+f.At.Time().UTC().Format(time.RFC3339), client.AlarmFrozen, now); err != nil {
@@ -144,10 +140,10 @@ func resumed(ctx context.Context, t *db.Tx, merchant, what string, stop client.A
 }
 
 // Frozen returns the freeze, the zero Freeze if there is none.
-func (o *Outbox) Frozen(ctx context.Context) (Freeze, error) { return readFreeze(ctx, o) }
+func (o *Outbox) Frozen(ctx context.Context) (client.Freeze, error) { return readFreeze(ctx, o) }
 
-func readFreeze(ctx context.Context, q db.Querier) (f Freeze, err error) {
-	s := f.statement()
+func readFreeze(ctx context.Context, q db.Querier) (f client.Freeze, err error) {
+	s := freezeStatement(&f)
 	err = db.Each(ctx, q, s.SQL, nil, s.Row)
 	return f, err
 }

@@ -151,7 +151,7 @@ func testStoppedDeadline(t *testing.T, s *Outbox) {
 func testFreeze(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
 	must(s.Ingest(ctx, []NewCallback{deposit("m0", "a", 10)}, 10))(t)
-	want := Freeze{At: 2000, By: "tok_1", Reason: "a test"}
+	want := client.Freeze{Frozen: true, At: 2000, By: "tok_1", Reason: "a test"}
 	for _, reason := range []string{"a test", "another"} {
 		if f := must(s.Freeze(ctx, reason, "tok_1", 2000))(t); f != want {
 			t.Errorf("frozen %+v", f)
@@ -181,7 +181,7 @@ func testFreeze(t *testing.T, s *Outbox) {
 	if got := must(ready.Alarms(ctx, s))(t)[1:]; len(got) != 1 || got[0].Kind != client.AlarmResumed || got[0].Subject != "the freeze of 1970-01-01T00:00:02Z, by tok_2" || got[0].Of != "" {
 		t.Errorf("alarms of the end of it %+v", got)
 	}
-	if f := must(s.Frozen(ctx))(t); f != (Freeze{}) {
+	if f := must(s.Frozen(ctx))(t); f != (client.Freeze{}) {
 		t.Errorf("thawed: %+v", f)
 	}
 	if got := claim(t, s, countersign.LaneNotify, 2002, 10); len(got) != 1 {

@@ -22,14 +22,24 @@ const (
 )
 
 // Told is what is known of the merchant's knowledge of a callback that is not accepted.
-type Told int
+type Told = client.Told
 
-// What it may be. Column told of outbox has these numbers.
+// What it may be; empty: nothing more is known.
 const (
-	ToldUnknown  Told = 0
-	ToldPossibly Told = 1 // the database was restored, and the merchant may have been told after the backup
-	ToldAgain    Told = 2 // the merchant had accepted it; Repeat sends it once more
+	ToldPossibly = client.ToldPossibly // the database was restored, and the merchant may have been told after the backup
+	ToldAgain    = client.ToldAgain    // the merchant had accepted it; Repeat sends it once more
 )
+
+// toldWords are the words for the numbers in the column told of outbox.
+var toldWords = []Told{"", ToldPossibly, ToldAgain}
+
+// toldWord returns the word for a number; empty: it is none of them.
+func toldWord(n int) Told {
+	if n < 0 || n >= len(toldWords) {
+		return ""
+	}
+	return toldWords[n]
+}
 
 // NewCallback is a callback to keep. Payload is canonical, with
 // countersign.UnboundUUID as its requestUUID.
@@ -280,7 +290,7 @@ type CallbackFilter struct {
 	CallBackID string
 	// TenantUserID and Address find what was taken since schema 26.
 	TenantUserID, Address string
-	Told                  Told // ToldUnknown: any
+	Told                  Told // empty: any
 	Span
 }
 

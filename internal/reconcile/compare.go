@@ -58,7 +58,7 @@ func (c Config) told(ctx context.Context, s service, b books) error {
 			return err
 		}
 	}
-	err = s.deposits(ctx, c.only(b), func(d outbox.ToldDeposit) error {
+	err = s.deposits(ctx, c.only(b), func(d client.ToldDeposit) error {
 		f := Finding{Merchant: d.Merchant, TrackingID: d.TrackingID, State: string(d.State), Here: Sum(d.Symbol, d.Amount)}
 		told := d.State == outbox.CallbackAccepted || d.Told == outbox.ToldAgain
 		is, found, agrees := x.Match(d.Merchant, d.TrackingID, f.Here)
@@ -127,7 +127,7 @@ func (c Config) indexBooked(b books, merchants map[string]bool) (*Index, error) 
 }
 
 // lookUp asks a gateway for a deposit that came while its deposits were read.
-func lookUp(ctx context.Context, api *client.Gateway, d outbox.ToldDeposit, sum string) (is flags, found, agrees bool, err error) {
+func lookUp(ctx context.Context, api *client.Gateway, d client.ToldDeposit, sum string) (is flags, found, agrees bool, err error) {
 	err = eachDeposit(ctx, api, client.DepositSearch{TrackingID: d.TrackingID}, func(l Line) error {
 		is, found, agrees = l.Is, true, sameSum(sumOf(Sum(l.Symbol, l.Amount)), sumOf(sum))
 		return nil
@@ -199,7 +199,7 @@ func (c Config) added(ctx context.Context, s service) error {
 	if err != nil {
 		return err
 	}
-	err = s.deposits(ctx, "", func(d outbox.ToldDeposit) error {
+	err = s.deposits(ctx, "", func(d client.ToldDeposit) error {
 		f := Finding{Finding: AmountDiffers, Merchant: d.Merchant, TrackingID: d.TrackingID, State: string(d.State), Here: Sum(d.Symbol, d.Amount)}
 		if _, found, agrees := x.Match(d.Merchant, "deposit "+d.TrackingID, f.Here); found && !agrees {
 			return c.Report(f)

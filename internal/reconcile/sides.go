@@ -26,7 +26,7 @@ type withdrawal struct {
 
 // service is a service's deposits and withdrawals: its database, or its API.
 type service interface {
-	deposits(ctx context.Context, merchant string, fn func(outbox.ToldDeposit) error) error
+	deposits(ctx context.Context, merchant string, fn func(client.ToldDeposit) error) error
 	// purged gives the deposits that were accepted and are not in deposits any more. An
 	// API does not name them.
 	purged(ctx context.Context, merchant string, fn func(merchant, trackingID string) error) error
@@ -38,7 +38,7 @@ type service interface {
 // local is a service's database.
 type local struct{ o *outbox.Outbox }
 
-func (s local) deposits(ctx context.Context, merchant string, fn func(outbox.ToldDeposit) error) error {
+func (s local) deposits(ctx context.Context, merchant string, fn func(client.ToldDeposit) error) error {
 	return s.o.EachDeposit(ctx, merchant, fn)
 }
 
@@ -73,21 +73,17 @@ func (s local) repeat(ctx context.Context, id string, now db.Millis) error {
 // remote is a service's API.
 type remote struct{ api *client.Service }
 
-func (s remote) deposits(ctx context.Context, merchant string, fn func(outbox.ToldDeposit) error) error {
+func (s remote) deposits(ctx context.Context, merchant string, fn func(client.ToldDeposit) error) error {
 	for d, err := range s.api.AllDeposits(ctx, client.DepositFilter{Merchant: merchant}) {
 		if err != nil {
 			return fmt.Errorf("deposits of the service: %w", err)
 		}
-		err := fn(outbox.ToldDeposit{ID: d.ID, Merchant: d.Merchant, TrackingID: d.TrackingID, Symbol: d.Symbol, Amount: d.Amount,
-			State: outbox.CallbackState(d.State), Told: toldOf[d.Told]})
-		if err != nil {
+		if err := fn(d); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-var toldOf = map[client.Told]outbox.Told{client.ToldPossibly: outbox.ToldPossibly, client.ToldAgain: outbox.ToldAgain}
 
 func (s remote) purged(context.Context, string, func(merchant, trackingID string) error) error {
 	return nil
