@@ -31,8 +31,8 @@ func startBothEnds() *ends {
 	must(err)
 	e := &ends{dir: dir, ended: make(chan error, 1)}
 	s, err := daemon.NewService(daemon.ServiceConfig{
-		Storage: daemon.Storage{Dir: filepath.Join(dir, "service")}, Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true,
-		ShowToken: func(token, _ string) { e.ServiceToken = client.Secret(token) },
+		Common: daemon.Common{Storage: daemon.Storage{Dir: filepath.Join(dir, "service")}, ShowToken: func(token, _ string) { e.ServiceToken = client.Secret(token) }},
+		Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true,
 	})
 	must(err)
 	key, err := envelope.GenerateKey(1024) // small, because tests make it anew
@@ -41,9 +41,9 @@ func startBothEnds() *ends {
 	must(err)
 	const apiKey = "the-shop-says-this"
 	g, err := daemon.NewGateway(daemon.GatewayConfig{
-		Storage: daemon.Storage{Dir: filepath.Join(dir, "gateway")}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
+		Common: daemon.Common{Storage: daemon.Storage{Dir: filepath.Join(dir, "gateway")}, ShowToken: func(token, _ string) { e.GatewayToken = client.Secret(token) }},
+		Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
 		Callbacks: merchant.Config{Key: key.Public(), APIKey: apiKey},
-		ShowToken: func(token, _ string) { e.GatewayToken = client.Secret(token) },
 	})
 	must(err)
 	ctx, stop := context.WithCancel(context.Background())

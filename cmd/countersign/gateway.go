@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -34,18 +33,7 @@ type gatewayCmd struct {
 	VerifyURL         string   `name:"verify-url" help:"The merchant's own check, asked before a deposit counts: yes, no or not yet (docs/verify.md)." placeholder:"URL"`
 	ServiceSigningKey []string `help:"Signing key of the service, which must have signed every callback: the text of the service's merchants show, in a file. Twice while it is replaced (docs/link.md)." placeholder:"FILE" sep:"none"`
 	PublicURL         string   `name:"public-url" help:"What the service has before the paths of callbacks, such as https://pay.example.com. Required with --service-signing-key." placeholder:"URL"`
-	storeFlags
-	tlsFlags
-	alarmFlags
-	consoleFlags
-	oidcFlags
-	retainFlags
-	checkFlags
-	newDataFlags
-	logFlags
-	changeFlags
-	limitFlags
-	drainFlags
+	daemonFlags
 	NotifyPath    string        `help:"Path of callbacks of every type but 2." default:"/callbacks/notify" placeholder:"PATH"`
 	WithdrawPath  string        `help:"Path of callbacks of type 2." default:"/callbacks/withdraw" placeholder:"PATH"`
 	ConfirmWithin time.Duration `help:"How long the service waits for a confirmation, shown to the people who approve. 0s: 1h with a service of this project, unknown with another provider." default:"0s" placeholder:"TIME"`
@@ -62,10 +50,6 @@ func (gatewayCmd) Help() string {
 }
 
 func (c *gatewayCmd) Run(std streams, config *kong.ConfigFlag) error {
-	if err := c.checkChanges(); err != nil {
-		return err
-	}
-	collectSeldom()
 	callbacks, err := c.callbacks(std)
 	if err != nil {
 		return err
@@ -83,19 +67,7 @@ func (c *gatewayCmd) Run(std streams, config *kong.ConfigFlag) error {
 	if err != nil {
 		return err
 	}
-	alarms, err := c.posting()
-	if err != nil {
-		return err
-	}
-	keep, err := c.keep()
-	if err != nil {
-		return err
-	}
-	used, err := c.begins(*config, "gateway", c.Data, c.DB, log)
-	if err != nil {
-		return err
-	}
-	storage, err := c.storage(c.Data, log)
+	common, used, err := c.common(std, *config, "gateway", c.Data, log)
 	if err != nil {
 		return err
 	}
@@ -103,44 +75,30 @@ func (c *gatewayCmd) Run(std streams, config *kong.ConfigFlag) error {
 	if grace <= 0 {
 		grace = -1 // 0 would be the default in the Config
 	}
-	oidc, err := c.oidc()
+	g, err := daemon.NewGateway(daemon.GatewayConfig{Common: common, Listen: c.Listen, APIListen: c.APIListen,
+		Callbacks: callbacks, Learn: c.Learn, Policy: policy, Grace: grace, TakeAddresses: c.NewAddress == "take",
+		ConfirmWithin: c.ConfirmWithin, Forward: forward, Verify: verify})
 	if err != nil {
-		return err
+		return explainStart(err)
 	}
-	g, err := daemon.NewGateway(daemon.GatewayConfig{
-		Storage: storage, Listen: c.Listen, APIListen: c.APIListen, Callbacks: callbacks, Learn: c.Learn, Policy: policy, Grace: grace, TakeAddresses: c.NewAddress == "take", ConfirmWithin: c.ConfirmWithin,
-		Forward: forward, Verify: verify, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals, Retain: keep, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, OIDC: oidc, TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
+	return c.run(std, g, log, func() {
+		used()
+		if len(callbacks.CallbackAPIKeys) == 0 {
+			log.Warn("X-API-KEY is not checked: everybody who reaches the callback address reads the apiKey in the response, costs RSA operations " +
+				"and can post recorded callbacks again; see --callback-api-key")
+		}
+		if c.Provider != "countersign" && !callbacks.Profile.CanHold() && policy.MayAsk() {
+			log.Warn("the policy can hold a withdrawal for a person, but this provider is not known to ask again: if the person does not decide in time, it may "+
+				"take the answer for a refusal; if it asks again, set --hold ask or --hold-code",
+				"time", c.HoldWait.String())
+		}
+		if verify.URL != "" && !callbacks.Profile.CanHold() {
+			log.Warn("a deposit that --verify-url does not confirm at once is answered with 'ask again', which this provider may take for a refusal: the check is asked again here, " +
+				"and the deposit booked when it says yes; if the provider asks again, set --hold ask or --hold-code")
+		}
+		log.Info("serving", "callbacks", g.CallbackURL(), "api", g.URL(), "notify", c.NotifyPath, "withdraw", c.WithdrawPath,
+			"provider", c.Provider, "binding", callbacks.Profile.Binding.String(), "database", g.Dialect(), "version", daemon.Version, "data", c.Data)
 	})
-	if err != nil {
-		return explainStart(err)
-	}
-	if c.Check {
-		return std.checked(g.Check(context.Background()))
-	}
-	ctx, stop := untilSignal(log)
-	defer stop()
-	if err := g.Open(ctx); err != nil {
-		return explainStart(err)
-	}
-	used()
-	if len(callbacks.CallbackAPIKeys) == 0 {
-		log.Warn("X-API-KEY is not checked: everybody who reaches the callback address reads the apiKey in the response, costs RSA operations " +
-			"and can post recorded callbacks again; see --callback-api-key")
-	}
-	if c.Provider != "countersign" && !callbacks.Profile.CanHold() && policy.MayAsk() {
-		log.Warn("the policy can hold a withdrawal for a person, but this provider is not known to ask again: if the person does not decide in time, it may "+
-			"take the answer for a refusal; if it asks again, set --hold ask or --hold-code",
-			"time", c.HoldWait.String())
-	}
-	if verify.URL != "" && !callbacks.Profile.CanHold() {
-		log.Warn("a deposit that --verify-url does not confirm at once is answered with 'ask again', which this provider may take for a refusal: the check is asked again here, " +
-			"and the deposit booked when it says yes; if the provider asks again, set --hold ask or --hold-code")
-	}
-	log.Info("serving", "callbacks", g.CallbackURL(), "api", g.URL(), "notify", c.NotifyPath, "withdraw", c.WithdrawPath,
-		"provider", c.Provider, "binding", callbacks.Profile.Binding.String(), "database", g.Dialect(), "version", daemon.Version, "data", c.Data)
-	err = g.Run(ctx)
-	log.Info("stopped")
-	return err
 }
 
 // callbacks reads what the public handler needs.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -32,23 +31,12 @@ type serveCmd struct {
 	Listen       string `first:"" help:"Address of the API. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8080" placeholder:"ADDR"`
 	AllowPrivate bool   `first:"" help:"Let every merchant be on a private network or this machine."`
 	AllowHTTP    bool   `first:"" name:"allow-http" help:"Let merchants' URLs be http."`
-	storeFlags
-	tlsFlags
-	alarmFlags
-	consoleFlags
-	oidcFlags
-	retainFlags
-	checkFlags
-	newDataFlags
-	logFlags
-	changeFlags
-	limitFlags
+	daemonFlags
 	MerchantPorts   []uint16      `help:"Ports at which merchants on public addresses may be called." default:"443,8443" placeholder:"PORT"`
 	Node            string        `help:"Name of this process in leases and attempts; host and process id if empty." placeholder:"NAME"`
 	ExchangeTimeout time.Duration `help:"Longest exchange with a merchant." default:"15s" placeholder:"TIME"`
 	Lease           time.Duration `help:"How long a claimed callback belongs to this process; 30s longer than an exchange if 0." default:"0s" placeholder:"TIME"`
 	Drain           time.Duration `help:"How long running exchanges may still take when the process stops; as long as an exchange if 0." default:"0s" placeholder:"TIME"`
-	drainFlags
 }
 
 // checkFlags ask what a start would do.
@@ -96,51 +84,21 @@ func (serveCmd) Help() string {
 }
 
 func (c *serveCmd) Run(std streams, config *kong.ConfigFlag) error {
-	if err := c.checkChanges(); err != nil {
-		return err
-	}
-	collectSeldom()
 	log := c.logger(std.err)
-	used, err := c.begins(*config, "serve", c.Data, c.DB, log)
+	common, used, err := c.common(std, *config, "serve", c.Data, log)
 	if err != nil {
 		return err
 	}
-	storage, err := c.storage(c.Data, log)
+	s, err := daemon.NewService(daemon.ServiceConfig{Common: common, Listen: c.Listen, Node: c.Node,
+		AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP, MerchantPorts: c.MerchantPorts,
+		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain})
 	if err != nil {
-		return err
+		return explainStart(err)
 	}
-	alarms, err := c.posting()
-	if err != nil {
-		return err
-	}
-	keep, err := c.keep()
-	if err != nil {
-		return err
-	}
-	oidc, err := c.oidc()
-	if err != nil {
-		return err
-	}
-	s, err := daemon.NewService(daemon.ServiceConfig{
-		Storage: storage, Listen: c.Listen, Node: c.Node, AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP, MerchantPorts: c.MerchantPorts,
-		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals, Retain: keep, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, OIDC: oidc, TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
+	return c.run(std, s, log, func() {
+		used()
+		log.Info("serving", "api", s.URL(), "database", s.Dialect(), "version", daemon.Version, "data", c.Data)
 	})
-	if err != nil {
-		return explainStart(err)
-	}
-	if c.Check {
-		return std.checked(s.Check(context.Background()))
-	}
-	ctx, stop := untilSignal(log)
-	defer stop()
-	if err := s.Open(ctx); err != nil {
-		return explainStart(err)
-	}
-	used()
-	log.Info("serving", "api", s.URL(), "database", s.Dialect(), "version", daemon.Version, "data", c.Data)
-	err = s.Run(ctx)
-	log.Info("stopped")
-	return err
 }
 
 // showToken shows the first token of an API to a person at a terminal. Elsewhere

@@ -147,7 +147,8 @@ func TestRefuses(t *testing.T) {
 // A bench must not work in the database of a service.
 func TestLeavesServicesAlone(t *testing.T) {
 	url := dbtest.Postgres(t)
-	s, err := daemon.NewService(daemon.ServiceConfig{Storage: daemon.Storage{Dir: t.TempDir(), DB: url}, Listen: "127.0.0.1:0"})
+	s, err := daemon.NewService(daemon.ServiceConfig{Common: daemon.Common{Storage: daemon.Storage{Dir: t.TempDir(), DB: url}},
+		Listen: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,8 +42,8 @@ func onRig(f func(*rig, context.Context) error) func(*Bench, context.Context) er
 	return func(b *Bench, ctx context.Context) (err error) {
 		r := &rig{Bench: b, id: fmt.Sprint("bench-", b.next.Add(1)), settled: &settled{news: make(chan struct{}), at: map[string]time.Time{}}}
 		r.service, err = daemon.NewService(daemon.ServiceConfig{
-			Storage: daemon.Storage{Dir: filepath.Join(b.dir, r.id), DB: b.DB, Keys: db.NewMasterKey(masterKey())},
-			Listen:  "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true, Log: b.log,
+			Common: daemon.Common{Storage: daemon.Storage{Dir: filepath.Join(b.dir, r.id), DB: b.DB, Keys: db.NewMasterKey(masterKey())}, Log: b.log},
+			Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true,
 			WrapOutbox: func(o dispatch.Outbox) dispatch.Outbox { return watchedOutbox{o, r.settled} },
 		})
 		if err == nil {

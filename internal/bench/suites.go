@@ -208,8 +208,8 @@ func (r *rig) withdrawals(ctx context.Context) error {
 // part of that, have the same cores.
 func (b *Bench) gateway(ctx context.Context) error {
 	g, err := daemon.NewGateway(daemon.GatewayConfig{
-		Storage: daemon.Storage{Dir: filepath.Join(b.dir, "gateway"), Keys: db.NewMasterKey(masterKey())},
-		Listen:  "127.0.0.1:0", APIListen: "127.0.0.1:0", Callbacks: b.keys.MerchantConfig(), Log: b.log,
+		Common: daemon.Common{Storage: daemon.Storage{Dir: filepath.Join(b.dir, "gateway"), Keys: db.NewMasterKey(masterKey())}, Log: b.log},
+		Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0", Callbacks: b.keys.MerchantConfig(),
 	})
 	if err == nil {
 		err = g.Open(ctx)

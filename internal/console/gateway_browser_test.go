@@ -65,8 +65,9 @@ func newShop(t testing.TB, change ...func(*daemon.GatewayConfig)) *shop {
 	t.Cleanup(application.Close)
 	s := &shop{t: t, service: service}
 	c := daemon.GatewayConfig{
-		Storage: daemon.Storage{Dir: t.TempDir()}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0", Callbacks: service.MerchantConfig(), Policy: policy,
-		Forward: gateway.Forwarding{URL: application.URL}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), ShowToken: func(token, _ string) { s.first = client.Secret(token) },
+		Common: daemon.Common{Storage: daemon.Storage{Dir: t.TempDir()}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), ShowToken: func(token, _ string) { s.first = client.Secret(token) }},
+		Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0", Callbacks: service.MerchantConfig(), Policy: policy,
+		Forward: gateway.Forwarding{URL: application.URL},
 	}
 	for _, f := range change {
 		f(&c)

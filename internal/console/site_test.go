@@ -106,8 +106,8 @@ func node(t testing.TB, change func(*daemon.ServiceConfig)) (base string, token 
 func runService(t testing.TB, change func(*daemon.ServiceConfig)) (s *daemon.Service, token client.Secret) {
 	t.Helper()
 	c := daemon.ServiceConfig{
-		Storage: daemon.Storage{Dir: filepath.Join(t.TempDir(), "data")}, Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true,
-		ShowToken: func(first, _ string) { token = client.Secret(first) },
+		Common: daemon.Common{Storage: daemon.Storage{Dir: filepath.Join(t.TempDir(), "data")}, ShowToken: func(first, _ string) { token = client.Secret(first) }},
+		Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true,
 	}
 	if change != nil {
 		change(&c)

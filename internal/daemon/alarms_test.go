@@ -94,8 +94,8 @@ func TestAlarmURL(t *testing.T) {
 	app := startAlarmApp(t)
 	dir, token := t.TempDir(), ""
 	open := func() *Service {
-		s, err := NewService(ServiceConfig{Storage: Storage{Dir: filepath.Join(dir, "service")}, Listen: "127.0.0.1:0",
-			Alarms: AlarmPosting{URL: app.URL, Secret: app.secret}, ShowToken: func(first, _ string) { token = first }})
+		s, err := NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: filepath.Join(dir, "service")}, Alarms: AlarmPosting{URL: app.URL, Secret: app.secret}, ShowToken: func(first, _ string) { token = first }},
+			Listen: "127.0.0.1:0"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +187,8 @@ func TestAlarmURL(t *testing.T) {
 	}
 	app.mu.Unlock()
 
-	if _, err := NewService(ServiceConfig{Storage: Storage{Dir: dir, DB: "postgres://x"}, Listen: "127.0.0.1:0", Alarms: AlarmPosting{URL: app.URL}}); !errors.Is(err, ErrAlarmSecret) {
+	if _, err := NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir, DB: "postgres://x"}, Alarms: AlarmPosting{URL: app.URL}},
+		Listen: "127.0.0.1:0"}); !errors.Is(err, ErrAlarmSecret) {
 		t.Errorf("no secret beside a shared database: %v", err)
 	}
 }
@@ -203,7 +204,8 @@ func TestGatewayAlarmURL(t *testing.T) {
 	}
 	app.secret = secret
 	key, _ := newPair(t)
-	c := GatewayConfig{Storage: Storage{Dir: dir}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0", Alarms: AlarmPosting{URL: app.URL}}
+	c := GatewayConfig{Common: Common{Storage: Storage{Dir: dir}, Alarms: AlarmPosting{URL: app.URL}},
+		Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0"}
 	c.Callbacks.Key, c.Callbacks.APIKey = key, apiKey
 	g, err := NewGateway(c)
 	if err != nil {

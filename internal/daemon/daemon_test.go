@@ -84,9 +84,8 @@ func startBoth(t *testing.T, dir, serviceDB, gatewayDB string) *bothEnds {
 	token, lines := "", &logged{}
 	log := slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	service, err := NewService(ServiceConfig{
-		Log:     log,
-		Storage: Storage{Dir: filepath.Join(dir, "service"), DB: serviceDB}, Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true,
-		ShowToken: func(first, _ string) { token = first },
+		Common: Common{Log: log, Storage: Storage{Dir: filepath.Join(dir, "service"), DB: serviceDB}, ShowToken: func(first, _ string) { token = first }},
+		Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -99,8 +98,8 @@ func startBoth(t *testing.T, dir, serviceDB, gatewayDB string) *bothEnds {
 		}
 	}
 	g, err := NewGateway(GatewayConfig{
-		Log:     log,
-		Storage: Storage{Dir: filepath.Join(dir, "merchant"), DB: gatewayDB}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
+		Common: Common{Log: log, Storage: Storage{Dir: filepath.Join(dir, "merchant"), DB: gatewayDB}},
+		Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
 		Callbacks: merchant.Config{Key: key, APIKey: apiKey}, Forward: forward,
 	})
 	if err != nil {
@@ -317,15 +316,21 @@ func TestOpenFails(t *testing.T) {
 			Run(context.Context) error
 		}
 	}{
-		{"listening on", must(NewService(ServiceConfig{Storage: Storage{Dir: dir}, Listen: port}))},
-		{"a lease of 1s", must(NewService(ServiceConfig{Storage: Storage{Dir: dir}, Listen: "127.0.0.1:0", Lease: time.Second}))},
-		{"can be read by others (mode 0644)", must(NewService(ServiceConfig{Storage: Storage{Dir: exposed}, Listen: "127.0.0.1:0"}))},
-		{"listening on", must(NewGateway(GatewayConfig{Storage: Storage{Dir: ours}, Listen: "127.0.0.1:0", APIListen: port, Callbacks: callbacks}))},
-		{"APIKey", must(NewGateway(GatewayConfig{Storage: Storage{Dir: ours}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
+		{"listening on", must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}}, Listen: port}))},
+		{"a lease of 1s", must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}},
+			Listen: "127.0.0.1:0", Lease: time.Second}))},
+		{"can be read by others (mode 0644)", must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: exposed}},
+			Listen: "127.0.0.1:0"}))},
+		{"listening on", must(NewGateway(GatewayConfig{Common: Common{Storage: Storage{Dir: ours}},
+			Listen: "127.0.0.1:0", APIListen: port, Callbacks: callbacks}))},
+		{"APIKey", must(NewGateway(GatewayConfig{Common: Common{Storage: Storage{Dir: ours}},
+			Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
 			Callbacks: merchant.Config{Key: key}}))},
-		{"belongs to the service", must(NewGateway(GatewayConfig{Storage: Storage{Dir: dir}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
+		{"belongs to the service", must(NewGateway(GatewayConfig{Common: Common{Storage: Storage{Dir: dir}},
+			Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
 			Callbacks: callbacks}))},
-		{"forward URL", must(NewGateway(GatewayConfig{Storage: Storage{Dir: ours}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
+		{"forward URL", must(NewGateway(GatewayConfig{Common: Common{Storage: Storage{Dir: ours}},
+			Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
 			Callbacks: callbacks, Forward: gateway.Forwarding{URL: "ftp://app"}}))},
 	} {
 		// The second time shows that the first has left the directory free.
@@ -350,7 +355,7 @@ func TestStartOnFullDisk(t *testing.T) {
 	dir := dbtest.SmallDisk(t, 2<<20)
 	data := filepath.Join(dir, "data")
 	open := func() error {
-		s := must(NewService(ServiceConfig{Storage: Storage{Dir: data}, Listen: "127.0.0.1:0"}))
+		s := must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: data}}, Listen: "127.0.0.1:0"}))
 		if err := s.Open(t.Context()); err != nil {
 			return err
 		}
@@ -376,7 +381,7 @@ func TestStartOnFullDisk(t *testing.T) {
 	if err := open(); err != nil && !errors.Is(err, db.ErrFull) {
 		t.Errorf("on a full disk: %v", err)
 	}
-	s := must(NewService(ServiceConfig{Storage: Storage{Dir: data}, Listen: "127.0.0.1:0"}))
+	s := must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: data}}, Listen: "127.0.0.1:0"}))
 	if found := s.Check(t.Context())[1]; found.OK || !strings.Contains(found.Text, "has 0 KiB left") {
 		t.Errorf("on a full disk, the check finds %+v", found)
 	}
@@ -389,7 +394,8 @@ func TestStartOnFullDisk(t *testing.T) {
 // finds nothing wrong and makes nothing.
 func TestCheckOfNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	s := must(NewService(ServiceConfig{Storage: Storage{Dir: dir, Keys: must(ParseMasterKey(strings.Repeat("a1", 32)))}, Listen: "127.0.0.1:0"}))
+	s := must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir, Keys: must(ParseMasterKey(strings.Repeat("a1", 32)))}},
+		Listen: "127.0.0.1:0"}))
 	for _, found := range s.Check(t.Context()) {
 		if !found.OK {
 			t.Errorf("%+v", found)
@@ -405,7 +411,8 @@ func TestRefusedFirstStart(t *testing.T) {
 	taken := must(net.Listen("tcp", "127.0.0.1:0"))
 	defer taken.Close()
 	dir := filepath.Join(t.TempDir(), "data")
-	s := must(NewService(ServiceConfig{Storage: Storage{Dir: dir}, Listen: "127.0.0.1:0", MetricsListen: taken.Addr().String()}))
+	s := must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}, MetricsListen: taken.Addr().String()},
+		Listen: "127.0.0.1:0"}))
 	if err := s.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "listening on "+taken.Addr().String()) {
 		t.Errorf("Open: %v", err)
 	}
@@ -419,10 +426,11 @@ func TestRefusedFirstStart(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	somewhere := Storage{Dir: filepath.Join(t.TempDir(), "data")}
 	for name, err := range map[string]error{
-		"no directory":            second(NewService(ServiceConfig{Listen: "127.0.0.1:0"})),
-		"no address":              second(NewService(ServiceConfig{Storage: somewhere})),
-		"gateway, no directory":   second(NewGateway(GatewayConfig{Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0"})),
-		"gateway, no API address": second(NewGateway(GatewayConfig{Storage: somewhere, Listen: "127.0.0.1:0"})),
+		"no directory":          second(NewService(ServiceConfig{Listen: "127.0.0.1:0"})),
+		"no address":            second(NewService(ServiceConfig{Common: Common{Storage: somewhere}})),
+		"gateway, no directory": second(NewGateway(GatewayConfig{Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0"})),
+		"gateway, no API address": second(NewGateway(GatewayConfig{Common: Common{Storage: somewhere},
+			Listen: "127.0.0.1:0"})),
 	} {
 		if err == nil {
 			t.Errorf("%s: it is taken", name)
@@ -430,7 +438,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 	shared := somewhere
 	shared.DB = "postgres://nowhere.invalid/x"
-	if err := second(NewGateway(GatewayConfig{Storage: shared, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
+	if err := second(NewGateway(GatewayConfig{Common: Common{Storage: shared},
+		Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
 		Forward: gateway.Forwarding{URL: "https://app"}})); !errors.Is(err, ErrForwardSecret) {
 		t.Errorf("a shared database and no forward secret: %v", err)
 	}

@@ -29,8 +29,7 @@ import (
 
 // GatewayConfig is what NewGateway needs.
 type GatewayConfig struct {
-	// Storage says where the gateway keeps its state. Its Dir is required.
-	Storage
+	Common
 	// Listen is the public address that the service posts callbacks to, APIListen
 	// the private one of the API. Port 0 picks one. Required.
 	Listen, APIListen string
@@ -53,10 +52,6 @@ type GatewayConfig struct {
 	// ConfirmWithin is how long the service waits for a confirmation; see gateway.Config. For people who
 	// approve. Zero: an hour.
 	ConfirmWithin time.Duration
-	// ChangeDelay is how long after its approval a change takes effect. Zero: at once.
-	ChangeDelay time.Duration
-	// ChangeApprovals is how many persons must approve a change. Zero: one.
-	ChangeApprovals int
 	// Forward tells the merchant's application of every deposit and event. Zero:
 	// nothing is forwarded. An empty Secret stands for the one in Dir, made on
 	// first start; with DB it is ErrForwardSecret.
@@ -65,34 +60,6 @@ type GatewayConfig struct {
 	// nobody is asked. An empty Secret stands for the one in Dir, made on first start; with
 	// DB it is ErrVerifySecret.
 	Verify gateway.Verifying
-	// Retain is how long deposits that were taken stay in the feed. Zero: for ever.
-	Retain time.Duration
-	// Alarms says where alarms are posted. Zero: nowhere.
-	Alarms AlarmPosting
-	// DrainNotice is how long everything goes on after Run's context has ended,
-	// while /readyz already answers 503. Zero: no time.
-	DrainNotice time.Duration
-	// MaxBodies is how many bytes of bodies of requests each of the two listeners holds
-	// at once. Zero: 256 MiB.
-	MaxBodies int64
-	// MaxConnections is how many connections each of the two listeners has at once. Zero:
-	// of the file descriptors half for callbacks and a quarter for the API, 10,000 each
-	// at most.
-	MaxConnections int
-	// NoConsole leaves the web console out.
-	NoConsole bool
-	// OIDC is the identity provider that people sign in with. Zero: they have tokens.
-	OIDC OIDC
-	// TLS protects both listeners; client certificates are for the API alone.
-	TLS TLS
-	// MetricsListen is the address of /metrics, which the API then does not have. Empty:
-	// the API has it.
-	MetricsListen string
-	// ShowToken is called with the API's first token and its file when Open makes it,
-	// after everything that can fail. Nil: it is not called.
-	ShowToken func(token, file string)
-	// Log gets a line for each callback and each call. Nil: discards.
-	Log *slog.Logger
 }
 
 // ErrForwardSecret: a gateway forwards and shares its database with others, but was

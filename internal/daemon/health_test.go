@@ -25,8 +25,8 @@ func TestMerchantHealth(t *testing.T) {
 	for name, database := range map[string]func(testing.TB) string{"sqlite": func(testing.TB) string { return "" }, "postgres": dbtest.Postgres} {
 		t.Run(name, func(t *testing.T) {
 			token := ""
-			service, err := NewService(ServiceConfig{Storage: Storage{Dir: t.TempDir(), DB: database(t)}, Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true,
-				ShowToken: func(first, _ string) { token = first }})
+			service, err := NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: t.TempDir(), DB: database(t)}, ShowToken: func(first, _ string) { token = first }},
+				Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,7 +8,8 @@ import (
 // TestForeignHosts: a page whose name leads to the loopback reads neither the API nor the
 // metrics there; a name that a proxy passes on has to be allowed.
 func TestForeignHosts(t *testing.T) {
-	s, err := NewService(ServiceConfig{Storage: Storage{Dir: t.TempDir()}, Listen: "127.0.0.1:0", MetricsListen: "127.0.0.1:0", TLS: TLS{Hosts: []string{"wallet.example"}}})
+	s, err := NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: t.TempDir()}, MetricsListen: "127.0.0.1:0", TLS: TLS{Hosts: []string{"wallet.example"}}},
+		Listen: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}

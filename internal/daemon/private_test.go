@@ -22,7 +22,7 @@ func TestPrivateDirectory(t *testing.T) {
 	}
 	check := func() string {
 		t.Helper()
-		s, err := NewService(ServiceConfig{Storage: Storage{Dir: dir}, Listen: "127.0.0.1:0"})
+		s, err := NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}}, Listen: "127.0.0.1:0"})
 		if err != nil {
 			t.Fatal(err)
 		}

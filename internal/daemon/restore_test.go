@@ -17,7 +17,7 @@ import (
 // once starts a service in dir, raises an alarm in its database, and stops it.
 func once(t *testing.T, dir string, alarm client.AlarmKind) error {
 	t.Helper()
-	s, err := NewService(ServiceConfig{Storage: Storage{Dir: dir}, Listen: "127.0.0.1:0"})
+	s, err := NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}}, Listen: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,21 +22,13 @@ import (
 	"countersign/internal/outbox"
 )
 
-// MaxChangeApprovals bounds ChangeApprovals.
-const MaxChangeApprovals = api.MaxApprovals
-
 // ServiceConfig is what NewService needs.
 type ServiceConfig struct {
-	// Storage says where the service keeps its state. Its Dir is required.
-	Storage
+	Common
 	// Listen is the address of the API. Port 0 picks one. Required.
 	Listen string
 	// Node names this process in leases and attempts. Empty: host and process id.
 	Node string
-	// ChangeDelay is how long after its approval a change takes effect. Zero: at once.
-	ChangeDelay time.Duration
-	// ChangeApprovals is how many persons must approve a change. Zero: one.
-	ChangeApprovals int
 	// AllowPrivate lets every merchant be on a private network or this machine.
 	AllowPrivate bool
 	// AllowHTTP lets merchants' URLs be http.
@@ -52,35 +44,9 @@ type ServiceConfig struct {
 	// DrainTimeout is how long exchanges under way may still take after Run's
 	// context has ended. Zero: as long as an exchange.
 	DrainTimeout time.Duration
-	// Retain is how long what is settled stays. Zero: for ever.
-	Retain time.Duration
-	// Alarms says where alarms are posted. Zero: nowhere.
-	Alarms AlarmPosting
-	// DrainNotice is how long everything goes on after Run's context has ended,
-	// while /readyz already answers 503. Zero: no time.
-	DrainNotice time.Duration
-	// MaxBodies is how many bytes of bodies of requests are held at once. Zero: 256 MiB.
-	MaxBodies int64
-	// MaxConnections is how many connections the API has at once. Zero: a quarter of the
-	// file descriptors, 10,000 at most.
-	MaxConnections int
-	// NoConsole leaves the web console out.
-	NoConsole bool
-	// OIDC is the identity provider that people sign in with. Zero: they have tokens.
-	OIDC OIDC
-	// TLS protects the API.
-	TLS TLS
-	// MetricsListen is the address of /metrics, which the API then does not have. Empty:
-	// the API has it.
-	MetricsListen string
 	// WrapOutbox wraps the outbox that the sender uses, for measuring. Nil: it is
 	// not wrapped.
 	WrapOutbox func(dispatch.Outbox) dispatch.Outbox
-	// ShowToken is called with the API's first token and its file when Open makes it,
-	// after everything that can fail. Nil: it is not called.
-	ShowToken func(token, file string)
-	// Log gets a line for each attempt and each call. Nil: discards.
-	Log *slog.Logger
 }
 
 // Service is the service's end as one process. Make it with NewService and Run it

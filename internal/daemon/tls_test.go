@@ -106,8 +106,8 @@ func TestTLS(t *testing.T) {
 	a.pair("first", file("cert"), file("key"))
 	mine := a.pair("me", file("mine"), file("mine.key"))
 	foreign := others.pair("somebody", file("theirs"), file("theirs.key"))
-	s, err := NewService(ServiceConfig{Storage: Storage{Dir: file("data")}, Listen: "127.0.0.1:0", MetricsListen: "127.0.0.1:0",
-		TLS: TLS{Cert: file("cert"), Key: file("key"), ClientCA: a.write(file("ca"))}})
+	s, err := NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: file("data")}, MetricsListen: "127.0.0.1:0", TLS: TLS{Cert: file("cert"), Key: file("key"), ClientCA: a.write(file("ca"))}},
+		Listen: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}

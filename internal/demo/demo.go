@@ -140,8 +140,9 @@ func (d *Demo) Run(ctx context.Context) (err error) {
 // build makes both ends and opens nothing.
 func (d *Demo) build(dir string, log *slog.Logger) (err error) {
 	d.service, err = daemon.NewService(daemon.ServiceConfig{
-		Storage: daemon.Storage{Dir: filepath.Join(dir, "service")}, Listen: "127.0.0.1:0",
-		AllowPrivate: true, AllowHTTP: true, ExchangeTimeout: 5 * time.Second, Log: log.With("end", "service"),
+		Common:       daemon.Common{Storage: daemon.Storage{Dir: filepath.Join(dir, "service")}, Log: log.With("end", "service")},
+		Listen:       "127.0.0.1:0",
+		AllowPrivate: true, AllowHTTP: true, ExchangeTimeout: 5 * time.Second,
 	})
 	if err != nil {
 		return err
@@ -157,8 +158,9 @@ func (d *Demo) build(dir string, log *slog.Logger) (err error) {
 		return err
 	}
 	c := daemon.GatewayConfig{
-		Storage: daemon.Storage{Dir: filepath.Join(dir, "merchant")}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
-		Callbacks: merchant.Config{Key: d.key.Public(), APIKey: d.apiKey}, Policy: policy, Grace: grace, Log: slog.New(tapped{log.With("end", "merchant").Handler(), &d.tap}),
+		Common: daemon.Common{Storage: daemon.Storage{Dir: filepath.Join(dir, "merchant")}, Log: slog.New(tapped{log.With("end", "merchant").Handler(), &d.tap})},
+		Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
+		Callbacks: merchant.Config{Key: d.key.Public(), APIKey: d.apiKey}, Policy: policy, Grace: grace,
 	}
 	c.WrapCallbacks = func(next http.Handler) http.Handler {
 		if d.c.Faults > 0 {

@@ -151,8 +151,9 @@ type service struct {
 func newService(t testing.TB, dbURL string, merchants ...string) *service {
 	t.Helper()
 	s := &service{t: t, dir: t.TempDir()}
-	d, err := daemon.NewService(daemon.ServiceConfig{Storage: daemon.Storage{Dir: s.dir, DB: dbURL}, Listen: "127.0.0.1:0",
-		AllowPrivate: true, AllowHTTP: true, NoConsole: true})
+	d, err := daemon.NewService(daemon.ServiceConfig{Common: daemon.Common{Storage: daemon.Storage{Dir: s.dir, DB: dbURL}, NoConsole: true},
+		Listen:       "127.0.0.1:0",
+		AllowPrivate: true, AllowHTTP: true})
 	if err != nil {
 		t.Fatal(err)
 	}

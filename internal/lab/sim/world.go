@@ -115,8 +115,8 @@ func Run(ctx context.Context, c Config) Result {
 }
 
 func newService(p *process, s daemon.Storage) (runner, error) {
-	return daemon.NewService(daemon.ServiceConfig{Storage: s, Listen: serviceAddr, Node: "node", AllowPrivate: true, AllowHTTP: true, MaxConnections: 1000,
-		NoConsole: true, Log: p.w.c.Log.With("end", p.name)})
+	return daemon.NewService(daemon.ServiceConfig{Common: daemon.Common{Storage: s, MaxConnections: 1000, NoConsole: true, Log: p.w.c.Log.With("end", p.name)},
+		Listen: serviceAddr, Node: "node", AllowPrivate: true, AllowHTTP: true})
 }
 
 func newGateway(p *process, s daemon.Storage) (runner, error) {
@@ -127,9 +127,10 @@ func newGateway(p *process, s daemon.Storage) (runner, error) {
 	callbacks := merchant.Config{Key: p.w.c.Keys[0].Public(), NextKey: p.w.c.Keys[1].Public(), APIKey: countersign.APIKey(*p.w.answers.Load())}
 	callbacks.Sign, callbacks.ServiceSigner = p.w.signs.of("shop")
 	callbacks.PublicURL = "http://" + callbackAddr
-	return daemon.NewGateway(daemon.GatewayConfig{Storage: s, Policy: rules, Listen: callbackAddr, APIListen: gatewayAddr, MaxConnections: 1000, NoConsole: true,
+	return daemon.NewGateway(daemon.GatewayConfig{Common: daemon.Common{Storage: s, MaxConnections: 1000, NoConsole: true, Log: p.w.c.Log.With("end", p.name)},
+		Policy: rules, Listen: callbackAddr, APIListen: gatewayAddr,
 		Callbacks: callbacks,
-		Forward:   gateway.Forwarding{URL: "http://" + shopAddr + "/"}, Log: p.w.c.Log.With("end", p.name)})
+		Forward:   gateway.Forwarding{URL: "http://" + shopAddr + "/"}})
 }
 
 // live is the whole life: begin, be bad, heal, and compare.
