@@ -33,6 +33,7 @@ type gwNodes struct {
 	args    []string // of every node
 	token   string   // an operator's
 	app     string   // the merchant's application's: it orders
+	ann     string   // an admin who made neither
 	nodes   []*gwNode
 }
 
@@ -84,6 +85,8 @@ func newGwNodes(t *testing.T, args []string, urls ...string) *gwNodes {
 	var app struct{ Token string }
 	c.must(c.nodes[0], "POST", "/v1/tokens", map[string]any{"name": "app", "role": "app"}, &app)
 	c.app = app.Token
+	c.must(c.nodes[0], "POST", "/v1/tokens", map[string]any{"name": "ann", "role": "admin"}, &app)
+	c.ann = app.Token
 	return c
 }
 
@@ -113,8 +116,11 @@ func (c *gwNodes) deliver(n *gwNode, cb countersign.Callback) countersigntest.Re
 func (c *gwNodes) call(ctx context.Context, n *gwNode, method, path string, in, out any) error {
 	d, _ := n.process()
 	token := c.token
-	if method == "POST" && path == "/v1/orders" {
-		token = c.app // which cannot approve what it ordered
+	switch {
+	case method == "POST" && path == "/v1/orders":
+		token = c.app // which cannot approve what it ordered, and neither can who made it
+	case method == "POST" && strings.HasSuffix(path, "/approve"):
+		token = c.ann
 	}
 	return call(ctx, method, d.url+path, token, in, out)
 }
@@ -653,21 +659,21 @@ func (c *gwNodes) testAPI(t *testing.T) {
 		State, DecidedBy string
 		Duplicate        bool
 	}
-	c.must(a, "POST", "/v1/orders", gwOrder(190), nil)
-	c.must(b, "POST", "/v1/orders", gwOrder(190), &o)
-	other := gwOrder(190)
+	c.must(a, "POST", "/v1/orders", gwOrder(290), nil)
+	c.must(b, "POST", "/v1/orders", gwOrder(290), &o)
+	other := gwOrder(290)
 	other["amount"] = "7"
 	status(d, http.StatusConflict, "POST", "/v1/orders", other)
 	if !o.Duplicate {
 		t.Errorf("ordered again at another node: %+v", o)
 	}
-	c.must(d, "POST", orderTask(190, "/approve"), map[string]any{}, nil)
-	c.must(a, "GET", orderPath(190, ""), nil, &o)
+	c.must(d, "POST", orderTask(290, "/approve"), map[string]any{}, nil)
+	c.must(a, "GET", orderPath(290, ""), nil, &o)
 	if o.State != "approved" || o.DecidedBy == "" {
 		t.Errorf("approved at another node: %+v", o)
 	}
-	c.must(b, "POST", orderTask(190, "/decline"), map[string]any{}, nil)
-	status(a, http.StatusConflict, "POST", orderTask(190, "/approve"), map[string]any{})
+	c.must(b, "POST", orderTask(290, "/decline"), map[string]any{}, nil)
+	status(a, http.StatusConflict, "POST", orderTask(290, "/approve"), map[string]any{})
 
 	// Held deposits: one is credited, the other rejected, each elsewhere.
 	var held struct{ Deposits []gwDeposit }

@@ -111,7 +111,11 @@ func (g *gatewayDaemon) call(ctx context.Context, method, path string, in, out a
 // stop, start again.
 func TestGatewayByHand(t *testing.T) {
 	t.Parallel()
-	g := newGatewayDaemon(t, "--forward-url", "http://127.0.0.1:1/in")
+	policy := filepath.Join(t.TempDir(), "policy.toml")
+	if err := os.WriteFile(policy, []byte(`default = "ask"`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g := newGatewayDaemon(t, "--forward-url", "http://127.0.0.1:1/in", "--policy", policy)
 	for _, name := range []string{daemon.MasterKeyFile, tokenFile, daemon.DatabaseFile, daemon.ForwardSecretFile} {
 		info, err := os.Stat(filepath.Join(g.data, name))
 		if err != nil {
@@ -148,7 +152,13 @@ func TestGatewayByHand(t *testing.T) {
 		!strings.Contains(errOut, "403") {
 		t.Errorf("the application approves: %d %s", status, errOut)
 	}
-	mustShell(t, nil, order, append([]string{"tasks", "approve", "order.order-1", "--reason", "seen", "--gateway"}, flags...)...)
+	if status, _, errOut := shell(t, "", append([]string{"tasks", "approve", "order.order-1", "--gateway"}, flags...)...); status != exitFailed ||
+		!strings.Contains(errOut, "another approver must agree") {
+		t.Errorf("who made the application's token approves: %d %s", status, errOut)
+	}
+	ann := filepath.Join(t.TempDir(), "ann.token")
+	mustShell(t, nil, "", append([]string{"token", "new", "ann", "--gateway", "--role", "approver", "--out", ann}, flags...)...)
+	mustShell(t, nil, "", "tasks", "approve", "order.order-1", "--reason", "seen", "--gateway", "--api", g.d.url, "--token", "@"+ann)
 	mustShell(t, &o, "", append([]string{"api", "order", "order-1"}, flags...)...)
 	if o.State != "approved" || o.Reason != "seen" {
 		t.Errorf("approved: %+v", o)
