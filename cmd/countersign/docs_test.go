@@ -14,6 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"countersign/internal/api"
 	"countersign/internal/lab/dbtest"
 )
 
@@ -567,4 +568,62 @@ func builtBinary(t *testing.T) string {
 		t.Fatal(built.err)
 	}
 	return filepath.Join(built.dir, "countersign")
+}
+
+// TestCommandsInMessages: a command that a text of the program names, in brackets or after its name, exists: its
+// words, its flags and, after api, the operation.
+func TestCommandsInMessages(t *testing.T) {
+	parser, err := newParser(streams{}, new(int), new(calledAPI))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first []string
+	for _, n := range parser.Model.Children {
+		first = append(first, n.Name)
+	}
+	named := regexp.MustCompile(`(?:\(|, |countersign )((?:` + strings.Join(first, "|") + `)(?: [A-Za-z-]+)+)`)
+	prose := []string{"token in", "withdrawals and", "audit key", "audit log", "alarms of", "merchants with", "api lists", "api OPERATION", "api --", "deposits of", "gateway API",
+		"deposits before", "deposits FROM", "deposits that"}
+	texts := regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`")
+	tried := 0
+	files, err := exec.Command("git", "-C", "../..", "ls-files", "client/*.go", "internal/*.go", "cmd/*.go", ":!*_test.go", ":!internal/lab").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range strings.Fields(string(files)) {
+		source, err := os.ReadFile(filepath.Join("../..", path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range texts.FindAllString(string(source), -1) {
+			for _, m := range named.FindAllStringSubmatch(text, -1) {
+				words := strings.Fields(m[1])
+				if slices.Contains(prose, strings.Join(words[:2], " ")) {
+					continue
+				}
+				tried++
+				node, err := commandNode(words)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ok := len(node.Children) == 0
+				if node.Name == "api" {
+					ok = slices.ContainsFunc([]end{serviceEnd, gatewayEnd}, func(e end) bool {
+						return slices.ContainsFunc(operations(e), func(o api.Operation) bool { return o.ID == words[1] })
+					})
+				}
+				for _, word := range words {
+					if flag, is := strings.CutPrefix(word, "--"); is {
+						ok = ok && slices.ContainsFunc(node.Flags, func(f *kong.Flag) bool { return f.Name == flag })
+					}
+				}
+				if !ok {
+					t.Errorf("%s names a command that there is not: %s", path, m[1])
+				}
+			}
+		}
+	}
+	if tried < 20 {
+		t.Errorf("only %d commands were found", tried)
+	}
 }

@@ -19,7 +19,7 @@ const neededApprovals = 1
 // asked for it, and by are those who ask for its permit.
 func releaseAsked(w outbox.Withdrawal, a outbox.Approval, at db.Millis, by ...string) api.Asked {
 	return api.Asked{Needed: neededApprovals, By: append(by, a.By), At: at,
-		Sees: func(t api.Token) bool { return t.Sees(w.Merchant) }, Otherwise: ", or block it (withdrawals block)"}
+		Sees: func(t api.Token) bool { return t.Sees(w.Merchant) }, Otherwise: ", or block it (api blockWithdrawal)"}
 }
 
 // approvedFor judges the approvals of a withdrawal whose permit a token asks for, by the tokens as

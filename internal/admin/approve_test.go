@@ -250,7 +250,7 @@ func TestStuckWithdrawal(t *testing.T) {
 		if _, err := approveWithdrawal(admin, ctx, w.ID, ""); !errors.Is(err, client.ErrForbidden) || !strings.Contains(err.Error(), "another approver must") {
 			t.Errorf("the maker of the core's token approves: %v", err)
 		}
-		if _, err := core.ReleaseWithdrawal(ctx, w.ID, "one"); !errors.Is(err, client.ErrConflict) || !strings.Contains(err.Error(), "token create") {
+		if _, err := core.ReleaseWithdrawal(ctx, w.ID, "one"); !errors.Is(err, client.ErrConflict) || !strings.Contains(err.Error(), "token new") {
 			t.Errorf("%v: the core is not told what to do", err)
 		}
 

@@ -309,8 +309,11 @@ func (a *Agreed) Nobody() string {
 	if by := slices.DeleteFunc(slices.Clone(a.asked.By), func(id string) bool { return id == "" }); len(by) > 0 {
 		but = " and not with " + strings.Join(by, " or ")
 	}
-	return fmt.Sprintf("only %d of the %d persons exist who must approve it: make a token of role approver, with one that has not approved it%s (countersign token create)%s",
-		a.reach, a.Needed, but, a.asked.Otherwise)
+	who := fmt.Sprintf("only %d of the %d persons exist who must approve it", a.reach, a.Needed)
+	if a.reach == 0 {
+		who = "nobody exists who may approve it"
+	}
+	return fmt.Sprintf("%s: make a token of role approver, with one that has not approved it%s (countersign token new)%s", who, but, a.asked.Otherwise)
 }
 
 // TellNow reports whether approvals are missing, and somebody must hear of it at once: an approval
