@@ -77,7 +77,6 @@ type ChangeEntry struct {
 	Decided     Time              `json:"decided,omitzero" doc:"when it was approved or rejected, or found stale"`
 	Reason      string            `json:"reason,omitempty" doc:"why it was rejected or is stale"`
 	Stale       string            `json:"stale,omitempty" doc:"only of one that waits or is approved: why it can no longer be applied, such as a change that was applied meanwhile; absent: it can, or it is of a list"`
-	Approvals   *Approvals        `json:"approvals,omitempty" doc:"who approved it and who is missing; absent: it waits for nobody, or it is of a list"`
 	TakesEffect Time              `json:"takesEffect,omitzero" doc:"when it takes or took effect; absent: it is not approved"`
 }
 

@@ -79,7 +79,6 @@ type Order struct {
 	OrderedBy string     `json:"orderedBy,omitempty" doc:"id of the token that ordered it; absent: the service asked first"`
 	Reason    string     `json:"reason,omitempty" doc:"the reason of the last decision on it, or what was wrong when it was executed"`
 	DecidedBy string     `json:"decidedBy,omitempty" doc:"id of the token that approved, declined or cancelled it; policy or countersign if no person did"`
-	Approvals *Approvals `json:"approvals,omitempty" doc:"who approved it and who is missing; absent: it awaits nobody, or it is of a list"`
 	Waiting   WaitingFor `json:"waiting,omitempty" doc:"what the service said it waits for, before it tries again"`
 	TxID      string     `json:"txId,omitempty" doc:"transaction that moved the funds, if executed"`
 	Created   Time       `json:"created" doc:"when it was ordered or first asked for"`

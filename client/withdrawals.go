@@ -95,8 +95,7 @@ type Withdrawal struct {
 	BlockedReason string `json:"blockedReason,omitempty" doc:"why it was blocked, if blocked"`
 	BlockedBy     string `json:"blockedBy,omitempty" doc:"id of the token that blocked it, if blocked"`
 
-	Approvals *Approvals `json:"approvals,omitempty" doc:"who approved its release and who is missing; absent: nobody has to, or it is of a list without awaits"`
-	Restored  bool       `json:"restored,omitempty" doc:"it is from before a restore, and nobody has said what became of it: it is neither decided nor released and does not end"`
+	Restored bool `json:"restored,omitempty" doc:"it is from before a restore, and nobody has said what became of it: it is neither decided nor released and does not end"`
 }
 
 // AcceptedWithdrawal answers a new withdrawal or its outcome.

@@ -3,9 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
-	"errors"
 
-	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
@@ -52,30 +50,6 @@ func (s *Server) approveWithdrawal(c *api.Call, id, reason string) error {
 		return keep, err
 	})
 	return err
-}
-
-// shownWithdrawal is a withdrawal with who approved its release and who is missing.
-func (s *Server) shownWithdrawal(c *api.Call, w outbox.Withdrawal) (client.Withdrawal, error) {
-	ctx, out := c.R.Context(), withdrawalOf(c, w)
-	a, err := s.Outbox.WithdrawalApproval(ctx, w)
-	if errors.Is(err, db.ErrNotFound) { // its merchant was deleted
-		return out, nil
-	}
-	if err != nil || !a.Needed && len(a.Given) == 0 {
-		return out, err
-	}
-	people, err := api.ReadPeople(ctx, s.Lists)
-	if err != nil {
-		return out, err
-	}
-	if a.Needed {
-		agreed := people.Agree(releaseAsked(w, a, c.Now), a.Given)
-		out.Approvals = agreed.Shown()
-		return out, nil
-	}
-	agreed := people.Agree(releaseAsked(w, a, cmp.Or(w.Released, w.Ended, c.Now)), a.Given)
-	out.Approvals = agreed.Decided()
-	return out, nil
 }
 
 // awaiting are the withdrawals that are confirmed and wait for a person.

@@ -127,7 +127,7 @@ func (s *Server) releaseTask(look *tasks.Look, w outbox.Withdrawal) (client.Task
 	}
 	if !a.Needed {
 		agreed := look.People.Agree(releaseAsked(w, a, cmp.Or(w.Released, w.Ended, look.Now)), a.Given)
-		look.Voted(&t, agreed.Decided())
+		look.Voted(&t, agreed)
 		if w.State == outbox.WithdrawalConfirmed { // it needs no approval
 			t.State, t.MayNot = client.TaskDone, "it needs no approval"
 		}
@@ -141,11 +141,11 @@ func (s *Server) releaseTask(look *tasks.Look, w outbox.Withdrawal) (client.Task
 		return t, nil
 	}
 	t.Why = "its amount is above the merchant's approveAbove"
-	asked := releaseAsked(w, a, look.Now)
-	if agreed := look.People.Agree(asked, a.Given); agreed.Enough() {
+	agreed := look.People.Agree(releaseAsked(w, a, look.Now), a.Given)
+	if agreed.Enough() {
 		t.State = client.TaskDone
 	}
-	look.Ask(&t, asked, a.Given)
+	look.Ask(&t, agreed)
 	if slices.Contains(api.Deciders, look.Token.Role) {
 		t.May = append(t.May, tasks.Decline)
 	}
@@ -180,7 +180,7 @@ func (s *Server) restoredTasks() tasks.Kind {
 		t := withdrawalTask(client.TaskRestored, w, state)
 		t.Why = "it is from before a restore: look at the wallet and the chain whether anything became of it after the backup"
 		if w.Restored {
-			look.Ask(&t, api.Asked{At: look.Now, Sees: func(t api.Token) bool { return t.Sees(w.Merchant) }}, nil)
+			look.Ask(&t, look.People.Agree(api.Asked{At: look.Now, Sees: func(t api.Token) bool { return t.Sees(w.Merchant) }}, nil))
 		}
 		return t
 	}

@@ -104,10 +104,7 @@ func withdrawalFrom(in *client.NewWithdrawal, place string) (outbox.NewWithdrawa
 
 func (s *Server) withdrawal(c *api.Call, id string, _ api.None) (client.Withdrawal, error) {
 	w, err := s.Lists.Withdrawal(c.R.Context(), id)
-	if err != nil {
-		return client.Withdrawal{}, err
-	}
-	return s.shownWithdrawal(c, w)
+	return withdrawalOf(c, w), err
 }
 
 type withdrawalQuery struct {

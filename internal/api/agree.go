@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -322,27 +321,12 @@ func (a *Agreed) TellNow() bool {
 	return !a.Enough() && (len(a.able) < len(a.Given) || a.reach < a.Needed)
 }
 
-// Shown is what the API shows of it.
-func (a *Agreed) Shown() *client.Approvals {
-	out := &client.Approvals{Needed: a.Needed, Missing: a.Missing(), Given: []client.Approval{}}
-	for _, g := range a.Given {
-		out.Given = append(out.Given, client.Approval{Token: g.Token, Name: g.Name, At: TimeOf(g.At), Reason: g.Reason, Void: g.Void})
-	}
-	if a.Enough() {
-		return out
-	}
-	out.Nobody = a.Nobody()
+// Could returns the names of tokens that may give what is missing, at most 20.
+func (a *Agreed) Could() (names []string) {
 	for _, t := range a.could[:min(len(a.could), mostCould)] {
-		out.Could = append(out.Could, t.Name)
+		names = append(names, t.Name)
 	}
-	return out
-}
-
-// Decided is Shown of what was decided: nobody is missing any more.
-func (a *Agreed) Decided() *client.Approvals {
-	out := a.Shown()
-	out.Needed, out.Missing, out.Nobody, out.Could = len(out.Given), 0, "", nil
-	return out
+	return names
 }
 
 // Vote judges the approval v of a thing beside those that were given: whether it must be kept,

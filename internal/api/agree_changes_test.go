@@ -69,9 +69,13 @@ func (r *quorumRig) is(id string, now db.Millis, want client.ChangeState, missin
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	shown, err := r.k.shown(r.t.Context(), &c, now)
-	if err != nil || shown.State != want || shown.Approvals == nil || shown.Approvals.Missing != missing || !slices.Equal(shown.Approvals.Could, could) {
-		r.t.Errorf("the change is %s (%s) with %+v, %v; want %s with %d missing, who could be %q", shown.State, shown.Reason, shown.Approvals, err, want, missing, could)
+	agreed, err := r.k.Agreed(r.t.Context(), id, Token{Role: client.RoleAdmin}, now)
+	left, open := agreed.Missing(), agreed.Could()
+	if c.State != client.ChangeWaiting { // nobody is missing any more
+		left, open = 0, nil
+	}
+	if err != nil || c.State != want || left != missing || !slices.Equal(open, could) {
+		r.t.Errorf("the change is %s (%s) with %+v, %v; want %s with %d missing, who could be %q", c.State, c.Reason, agreed.Given, err, want, missing, could)
 	}
 }
 

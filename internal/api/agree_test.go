@@ -116,7 +116,7 @@ func TestNobodyStandsInTheWay(t *testing.T) {
 			votes = append(votes, db.Approval{Token: id, At: 2})
 		}
 		if a := p.Agree(q, votes); !a.Enough() {
-			t.Errorf("%s first: %+v", first, a.Shown())
+			t.Errorf("%s first: %+v", first, a.Given)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func TestAgreeOfPersons(t *testing.T) {
 	core := Token{ID: "core", Root: "core", Maker: "ann", Role: client.RoleCore}
 	p = NewPeople([]Token{core, ann})
 	a = p.Agree(q, nil)
-	if a.Nobody() == "" || a.Shown().Nobody == "" || len(a.Shown().Could) != 0 || !a.TellNow() || !strings.Contains(a.WhyNot("ann"), "core, which asked for this, have one origin") {
-		t.Errorf("%+v, %q", a.Shown(), a.WhyNot("ann"))
+	if a.Nobody() == "" || len(a.Could()) != 0 || !a.TellNow() || !strings.Contains(a.WhyNot("ann"), "core, which asked for this, have one origin") {
+		t.Errorf("%+v, %q", a.Given, a.WhyNot("ann"))
 	}
 }

@@ -135,21 +135,14 @@ func (k *Changes) second(ctx context.Context, c *Change, by Token, now db.Millis
 	return err
 }
 
-// shown is c with who has approved it and who is missing.
-func (k *Changes) shown(ctx context.Context, c *Change, now db.Millis) (client.ChangeEntry, error) {
-	out := c.Shown()
-	at := now
+// Agreed returns who agrees to a change: now where it waits, else as it was when it was decided.
+func (k *Changes) Agreed(ctx context.Context, id string, by Token, now db.Millis) (Agreed, error) {
+	c, err := k.find(ctx, id, by)
+	if err != nil {
+		return Agreed{}, err
+	}
 	if c.State != client.ChangeWaiting {
-		at = c.Decided
+		now = c.Decided
 	}
-	agreed, err := k.agreed(ctx, k.c.DB, c, at)
-	switch {
-	case err != nil:
-		return out, err
-	case c.State == client.ChangeWaiting:
-		out.Approvals = agreed.Shown()
-	case len(agreed.Given) > 0:
-		out.Approvals = agreed.Decided()
-	}
-	return out, nil
+	return k.agreed(ctx, k.c.DB, &c, now)
 }

@@ -25,15 +25,14 @@ func (k *Changes) show() Handler {
 	})
 }
 
-// Show returns one change, with who approved it and whether it is stale, if there is one for the
-// token.
+// Show returns one change, and whether it is stale, if there is one for the token.
 func (k *Changes) Show(ctx context.Context, id string, by Token, now db.Millis) (out client.ChangeEntry, err error) {
 	change, err := k.find(ctx, id, by)
 	if err != nil {
 		return out, err
 	}
-	if out, err = k.shown(ctx, &change, now); err != nil || !change.open() {
-		return out, err
+	if out = change.Shown(); !change.open() {
+		return out, nil
 	}
 	if err = k.stale(ctx, &change, now); errors.Is(err, ErrStale) {
 		out.Stale, err = err.Error(), nil

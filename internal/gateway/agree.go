@@ -1,10 +1,8 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 
-	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/db"
@@ -64,29 +62,6 @@ func (a *server) approve(ctx context.Context, c *api.Call, o book.Order, reason 
 		keep, agreed, err := people.Vote(asked, given, v)
 		return keep, agreed.Enough(), err
 	})
-}
-
-// shownOrder is an order with who has approved it and who is missing.
-func (a *server) shownOrder(ctx context.Context, o book.Order, now db.Millis) (client.Order, error) {
-	out := o.Order
-	ruling, at := policy.Ruling{}, cmp.Or(o.Confirmed, o.Ended, now)
-	if o.State.Undecided() {
-		at = now
-		var err error
-		if ruling, err = a.decide(ctx, o, now, nil); err != nil {
-			return out, nil // an order is shown also while the policy cannot be asked
-		}
-	}
-	agreed, err := orderAgreed(ctx, a.lists, a.lists, a.c.Policy, o, ruling, at)
-	asked := o.State == book.OrderHeld || ruling.Effect == policy.Ask
-	switch {
-	case err != nil, len(agreed.Given) == 0 && !asked:
-	case o.State.Undecided():
-		out.Approvals = agreed.Shown()
-	default:
-		out.Approvals = agreed.Decided()
-	}
-	return out, err
 }
 
 // awaiting are the orders that wait for a person, those included that were approved by a token

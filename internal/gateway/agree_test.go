@@ -112,15 +112,16 @@ func TestOrderOfTwoPersons(t *testing.T) {
 				t.Helper()
 				r.clock.advance(time.Millisecond) // approvals of one moment have no order
 				o, err := by.ApproveOrder(ctx, id(n), "looked at")
-				if err != nil || o.State != state || o.Approvals == nil || o.Approvals.Missing != missing {
-					t.Fatalf("%+v, %+v, %v; want %s with %d missing", o, o.Approvals, err, state, missing)
+				if task := r.orderTask(n); err != nil || o.State != state || task.Missing != missing {
+					t.Fatalf("%+v, %+v, %v; want %s with %d missing", o, task, err, state, missing)
 				}
 			}
 
 			r.order(1)
 			asked(1, countersign.CodeAwaitingApproval)
-			if o := r.state(1, book.OrderHeld); o.Approvals == nil || o.Approvals.Needed != 2 || o.Approvals.Missing != 2 || !slices.Contains(o.Approvals.Could, "ann") || slices.Contains(o.Approvals.Could, "operator") {
-				t.Errorf("%+v", o.Approvals)
+			r.state(1, book.OrderHeld)
+			if task := r.orderTask(1); task.Needs != 2 || task.Missing != 2 || !slices.Contains(task.Could, "ann") || slices.Contains(task.Could, "operator") {
+				t.Errorf("%+v", task)
 			}
 			r.wantToldOf(0)
 			r.wantToldOf(time.Hour, id(1))
@@ -139,8 +140,9 @@ func TestOrderOfTwoPersons(t *testing.T) {
 			}
 			approves(bob, 1, client.OrderApproved, 0)
 			asked(1, countersign.CodeAccepted)
-			if o := r.state(1, book.OrderConfirmed); len(o.Approvals.Given) != 2 || o.Approvals.Given[0].Name != "ann" || o.Approvals.Given[0].Reason != "looked at" {
-				t.Errorf("%+v", o.Approvals)
+			r.state(1, book.OrderConfirmed)
+			if task := r.orderTask(1); len(task.Votes) != 2 || task.Votes[0].Name != "ann" || task.Votes[0].Note != "looked at" {
+				t.Errorf("%+v", task)
 			}
 			if _, err := ann.ApproveOrder(ctx, id(1), ""); !errors.Is(err, client.ErrConflict) {
 				t.Errorf("a late approval: %v", err)
@@ -177,16 +179,18 @@ func TestOrderOfTwoPersons(t *testing.T) {
 			}
 			approves(bob, 3, client.OrderHeld, 1)
 			asked(3, countersign.CodeAwaitingApproval)
-			if o := r.state(3, book.OrderHeld); o.Approvals.Given[0].Void == "" || o.Approvals.Given[1].Void != "" {
-				t.Errorf("%+v", o.Approvals)
+			r.state(3, book.OrderHeld)
+			if task := r.orderTask(3); task.Votes[0].Void == "" || task.Votes[1].Void != "" {
+				t.Errorf("%+v", task)
 			}
 			approves(r.client, 3, client.OrderApproved, 0)
 
 			// The policy wants more by the time that the service asks: an approval is missing again.
 			rules.approvals = 3
 			asked(3, countersign.CodeAwaitingApproval)
-			if o := r.state(3, book.OrderHeld); o.Approvals.Missing != 1 {
-				t.Errorf("%+v", o.Approvals)
+			r.state(3, book.OrderHeld)
+			if task := r.orderTask(3); task.Missing != 1 {
+				t.Errorf("%+v", task)
 			}
 			carl, _ := r.named(url, "carl", client.RoleApprover)
 			approves(carl, 3, client.OrderApproved, 0)
@@ -272,11 +276,12 @@ func TestApprovalOfARevokedToken(t *testing.T) {
 						t.Fatalf("errCode %d: the approval of a revoked token confirms", code)
 					}
 				}
-				if o := r.state(n, want); o.Approvals == nil || o.Approvals.Missing != 1 || o.Approvals.Given[0].Void == "" || !slices.Contains(o.Approvals.Could, "bob") {
-					t.Fatalf("%+v", o.Approvals)
+				r.state(n, want)
+				if task := r.orderTask(n); task.Missing != 1 || task.Votes[0].Void == "" || !slices.Contains(task.Could, "bob") {
+					t.Fatalf("%+v", task)
 				}
 				r.wantToldOf(0, id) // the approval lost its token
-				if o, err := bob.ApproveOrder(ctx, id, ""); err != nil || o.State != client.OrderApproved || o.Approvals.Missing != 0 {
+				if o, err := bob.ApproveOrder(ctx, id, ""); err != nil || o.State != client.OrderApproved || r.orderTask(n).Missing != 0 {
 					t.Fatalf("%+v, %v", o, err)
 				}
 				r.confirmed(n)

@@ -99,10 +99,7 @@ func (a *server) orders(c *api.Call, q orderQuery, _ api.None) (client.OrderPage
 
 func (a *server) order(c *api.Call, _ api.None, _ api.None) (client.Order, error) {
 	o, err := a.lists.Order(c.R.Context(), c.R.PathValue("callBackId"))
-	if err != nil {
-		return client.Order{}, err
-	}
-	return a.shownOrder(c.R.Context(), o, c.Now)
+	return o.Order, err
 }
 
 func (a *server) cancelOrder(c *api.Call, _ api.None, in client.Decide) (client.Order, error) {

@@ -211,6 +211,16 @@ func (r *rig) state(n int, want book.OrderState) client.Order {
 	return o
 }
 
+// orderTask returns the task about an order, which says who has approved it and who is missing.
+func (r *rig) orderTask(n int) client.Task {
+	r.t.Helper()
+	task, err := r.client.OrderApproval(r.t.Context(), countersigntest.Withdrawal(n).CallBackID)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return task
+}
+
 // alarms returns the kinds of all rows of alarms, in order.
 func (r *rig) alarms() []client.AlarmKind {
 	r.t.Helper()

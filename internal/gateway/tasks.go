@@ -72,7 +72,7 @@ func decided(look *tasks.Look, kind client.TaskKind, seq int64, state client.Tas
 	t := tasks.New(kind, text, state, opened)
 	switch {
 	case state == client.TaskOpen:
-		look.Ask(&t, api.Asked{At: look.Now}, nil)
+		look.Ask(&t, look.People.Agree(api.Asked{At: look.Now}, nil))
 	case by != "":
 		t.Needs, t.Decided = 1, api.TimeOf(at)
 		look.Vote(&t, by, reason, at)
@@ -275,7 +275,7 @@ func (a *server) orderTask(look *tasks.Look, o book.Order) (tasks.Listed, error)
 	if !o.State.Undecided() {
 		t.Decided = api.TimeOf(cmp.Or(o.Confirmed, o.Ended))
 		agreed := look.People.Agree(askedOf(a.c.Policy, o, policy.Ruling{}, cmp.Or(o.Confirmed, o.Ended, look.Now)), given)
-		look.Voted(&t, agreed.Decided())
+		look.Voted(&t, agreed)
 		if o.State == book.OrderDeclined && personal(o) {
 			look.Vote(&t, o.DecidedBy, o.Reason, o.Ended)
 		}
@@ -296,11 +296,11 @@ func (a *server) orderTask(look *tasks.Look, o book.Order) (tasks.Listed, error)
 	agreed := look.People.Agree(askedOf(a.c.Policy, o, ruling, look.Now), given)
 	if t.MayNot = cmp.Or(t.MayNot, notAsked(o, ruling, look.Now)); agreed.Enough() || ruling.Effect != policy.Ask {
 		t.State = client.TaskDone
-		look.Voted(&t, agreed.Decided())
+		look.Voted(&t, agreed)
 		return listed(), nil
 	}
 	t.State = client.TaskOpen
-	look.Ask(&t, askedOf(a.c.Policy, o, ruling, look.Now), given)
+	look.Ask(&t, agreed)
 	return listed(), nil
 }
 
@@ -443,7 +443,7 @@ func (a *server) restoredTask(look *tasks.Look, o book.Order) (tasks.Listed, err
 		tasks.Member(&t, m[0], m[1])
 	}
 	if o.Restored {
-		look.Ask(&t, api.Asked{At: look.Now}, nil)
+		look.Ask(&t, look.People.Agree(api.Asked{At: look.Now}, nil))
 	}
 	return tasks.Listed{Task: t, At: o.Created, Place: strconv.FormatInt(o.Seq, 10)}, nil
 }

@@ -26,7 +26,7 @@ func OfChanges(k *api.Changes) Kind {
 			if err != nil {
 				return client.Task{}, err
 			}
-			return changeTask(look, k, c)
+			return changeTask(look, k, c, true)
 		},
 		DoApprove: func(c *api.Call, about, reason string) error {
 			defer c.ForgetTokens() // the change may revoke one
@@ -48,7 +48,7 @@ func OfChanges(k *api.Changes) Kind {
 					c, err = k.Show(look.R.Context(), c.ID, look.Token, look.Now)
 				}
 				if err == nil {
-					t, err = changeTask(look, k, c)
+					t, err = changeTask(look, k, c, s == client.ChangeWaiting)
 				}
 				if err != nil {
 					return nil, "", err
@@ -83,7 +83,8 @@ func changeTitle(c client.ChangeEntry, members []string) string {
 	return fmt.Sprintf("%s of %s: %s", cmp.Or(what, string(c.Kind)), c.Merchant, strings.Join(members, ", "))
 }
 
-func changeTask(look *Look, k *api.Changes, c client.ChangeEntry) (client.Task, error) {
+// changeTask returns the task of a change; with votes, with who agrees to it.
+func changeTask(look *Look, k *api.Changes, c client.ChangeEntry, votes bool) (client.Task, error) {
 	t := New(client.TaskChange, c.ID, changeStates[c.State], db.Millis(c.Proposed))
 	t.Merchant, t.Decided, t.Due = c.Merchant, c.Decided, c.TakesEffect
 	t.Why = c.Reason
@@ -103,11 +104,23 @@ func changeTask(look *Look, k *api.Changes, c client.ChangeEntry) (client.Task, 
 	}
 	Member(&t, "token", c.Token)
 	Member(&t, "proposed by", c.ProposedBy)
-	look.Voted(&t, c.Approvals)
+	given := 0
+	if votes {
+		agreed, err := k.Agreed(look.R.Context(), c.ID, look.Token, look.Now)
+		if err != nil {
+			return t, err
+		}
+		switch given = len(agreed.Given); {
+		case c.State == client.ChangeWaiting:
+			look.Ask(&t, agreed)
+		case given > 0:
+			look.Voted(&t, agreed)
+		}
+	}
 	switch {
 	case c.State == client.ChangeRejected:
 		look.Vote(&t, c.DecidedBy, c.Reason, db.Millis(c.Decided))
-	case c.Approvals == nil && c.DecidedBy != "" && t.State == client.TaskDone:
+	case given == 0 && c.DecidedBy != "" && t.State == client.TaskDone:
 		look.Vote(&t, c.DecidedBy, "", db.Millis(c.Decided))
 	}
 	open := c.State == client.ChangeWaiting || c.State == client.ChangeApproved

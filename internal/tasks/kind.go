@@ -56,26 +56,25 @@ type Look struct {
 	stopped string // why nothing is decided at the moment
 }
 
-// Ask adds to an open task who must agree and who may.
-func (l *Look) Ask(t *client.Task, asked api.Asked, given []db.Approval) {
-	agreed := l.People.Agree(asked, given)
-	shown := agreed.Shown()
-	l.Voted(t, shown)
-	t.Needs, t.Missing, t.Could, t.Nobody = shown.Needed, shown.Missing, shown.Could, shown.Nobody
+// Ask adds to an open task who agrees, who must and who may.
+func (l *Look) Ask(t *client.Task, a api.Agreed) {
+	l.Voted(t, a)
+	t.Needs, t.Missing = a.Needed, a.Missing()
+	if !a.Enough() {
+		t.Could, t.Nobody = a.Could(), a.Nobody()
+	}
 	if t.MayNot == "" {
-		t.MayNot = agreed.WhyNot(l.Token.ID)
+		t.MayNot = a.WhyNot(l.Token.ID)
 	}
 }
 
-// Voted adds approvals to a task.
-func (l *Look) Voted(t *client.Task, a *client.Approvals) {
-	if a == nil {
-		return
-	}
+// Voted adds to a task that is decided who agreed: nobody is missing any more.
+func (l *Look) Voted(t *client.Task, a api.Agreed) {
 	for _, g := range a.Given {
-		t.Votes = append(t.Votes, client.TaskVote{Task: t.ID, Actor: g.Token, Name: g.Name, Origin: l.People.Origin(g.Token), Verdict: Approve, Note: g.Reason, At: g.At, Void: g.Void})
+		t.Votes = append(t.Votes, client.TaskVote{Task: t.ID, Actor: g.Token, Name: g.Name, Origin: l.People.Origin(g.Token),
+			Verdict: Approve, Note: g.Reason, At: api.TimeOf(g.At), Void: g.Void})
 	}
-	t.Needs, t.Missing, t.Could, t.Nobody = a.Needed, a.Missing, a.Could, a.Nobody
+	t.Needs, t.Missing = len(a.Given), 0
 }
 
 // Vote adds what one person decided alone.
