@@ -14,7 +14,7 @@ import (
 // EndApprovers revokes the tokens of all approvers of an end, so that changes wait for nobody
 // any more, and gives their ids. A SQLite database must not be open.
 func EndApprovers(ctx context.Context, s Storage, gateway bool, log *slog.Logger) (ids []string, err error) {
-	d, err := s.open(ctx, log, endOf(gateway))
+	d, err := s.openMade(ctx, log, endOf(gateway))
 	if err != nil {
 		return nil, err
 	}

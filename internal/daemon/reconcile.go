@@ -21,16 +21,7 @@ func Reconcile(ctx context.Context, s Storage, gateway bool, c reconcile.Config)
 	if gateway {
 		end = book.End()
 	}
-	err = db.Look(ctx, s.url(), end, slog.New(slog.DiscardHandler), func(l db.Seen) error {
-		if !l.Made {
-			return s.noDatabase("give --data or --db of the end that is compared")
-		}
-		return nil
-	})
-	if err != nil {
-		return false, err
-	}
-	d, err := s.open(ctx, slog.New(slog.DiscardHandler), end)
+	d, err := s.openMade(ctx, slog.New(slog.DiscardHandler), end)
 	if err != nil {
 		return false, err
 	}

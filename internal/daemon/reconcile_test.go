@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -181,7 +182,8 @@ func TestNothingToReconcile(t *testing.T) {
 			s := Storage{Dir: dir, DB: url}
 			_, err := Reconcile(t.Context(), s, gateway, reconcile.Config{Booked: booked, Report: func(reconcile.Finding) error { return nil }})
 			_, rekeyed := Rekey(t.Context(), RekeyConfig{Storage: s, Gateway: gateway})
-			for _, err := range []error{err, rekeyed} {
+			_, ended := EndApprovers(t.Context(), s, gateway, slog.New(slog.DiscardHandler))
+			for _, err := range []error{err, rekeyed, ended} {
 				if err == nil || !strings.Contains(err.Error(), "there is no database yet") || url != "" && strings.Contains(err.Error(), url) {
 					t.Errorf("%s, gateway %v: %v", name, gateway, err)
 				}

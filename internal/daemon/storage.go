@@ -98,6 +98,20 @@ func (s Storage) OpenBook(ctx context.Context, log *slog.Logger) (b *book.Book, 
 // url is of the database. It may have a password.
 func (s Storage) url() string { return cmp.Or(s.DB, s.file(DatabaseFile)) }
 
+// openMade opens the database of an end for a command, which makes none.
+func (s Storage) openMade(ctx context.Context, log *slog.Logger, end db.End) (*db.DB, error) {
+	err := db.Look(ctx, s.url(), end, log, func(l db.Seen) error {
+		if !l.Made {
+			return s.noDatabase("give --data or --db of the end that is meant")
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.open(ctx, log, end)
+}
+
 // noDatabase is the error of a command for a database that nobody has made.
 func (s Storage) noDatabase(do string) error {
 	where := s.file(DatabaseFile)
