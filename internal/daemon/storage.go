@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"countersign/internal/book"
 	"countersign/internal/db"
 )
 
@@ -84,15 +83,6 @@ func (s Storage) openAny(ctx context.Context, log *slog.Logger, end db.End, rest
 	}
 	d, err := db.Open(ctx, c, end)
 	return d, s.explainKey(err)
-}
-
-// OpenBook opens the merchant's book without serving from it. Call done at the end.
-func (s Storage) OpenBook(ctx context.Context, log *slog.Logger) (b *book.Book, done func() error, err error) {
-	d, err := s.open(ctx, log, book.End())
-	if err != nil {
-		return nil, nil, err
-	}
-	return book.New(d, book.Config{}), d.Close, nil
 }
 
 // url is of the database. It may have a password.
