@@ -152,7 +152,7 @@ func TestLogsPage(t *testing.T) {
 	if len(lines) < 40 {
 		t.Fatalf("found %d messages", len(lines))
 	}
-	row := regexp.MustCompile("(?m)^- `([^`]+)` \\(([a-z, ]+)(?:: ([^)]*))?\\)")
+	row := regexp.MustCompile("(?m)^- `([^`]+)` \\(([a-z, ]+)(?:: ([^)]*))?\\)\\. .{10,}$")
 	field := regexp.MustCompile("`([A-Za-z]+)`")
 	seen := map[string]bool{}
 	for _, m := range row.FindAllStringSubmatch(read(t, "../docs/logs.md"), -1) {

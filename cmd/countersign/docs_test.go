@@ -150,7 +150,7 @@ func TestBlocksOfDocuments(t *testing.T) {
 		}
 	}
 	t.Logf("%d blocks run, %d do not: %v", sessions, notRun, reasons)
-	if sessions < 94 {
+	if sessions < 95 {
 		t.Errorf("%d session blocks were found", sessions)
 	}
 }

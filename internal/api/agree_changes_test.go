@@ -70,11 +70,8 @@ func (r *quorumRig) is(id string, now db.Millis, want client.ChangeState, missin
 		r.t.Fatal(err)
 	}
 	agreed, err := r.k.Agreed(r.t.Context(), id, Token{Role: client.RoleAdmin}, now)
-	left, open := agreed.Missing(), agreed.Could()
-	if c.State != client.ChangeWaiting { // nobody is missing any more
-		left, open = 0, nil
-	}
-	if err != nil || c.State != want || left != missing || !slices.Equal(open, could) {
+	counts := c.State != client.ChangeWaiting || agreed.Missing() == missing && slices.Equal(agreed.Could(), could)
+	if err != nil || c.State != want || !counts {
 		r.t.Errorf("the change is %s (%s) with %+v, %v; want %s with %d missing, who could be %q", c.State, c.Reason, agreed.Given, err, want, missing, could)
 	}
 }

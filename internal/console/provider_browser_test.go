@@ -211,7 +211,7 @@ func TestProviderInBrowser(t *testing.T) {
 	if err != nil || change.DecidedBy != bob.ID || change.ProposedBy != olga.ID {
 		t.Errorf("%+v, %v", change, err)
 	}
-	if task, err := admin.Task(ctx, "change."+waits); err != nil || len(task.Votes) != 2 || task.Votes[0].Actor != ann.ID {
+	if task, err := admin.Task(ctx, "change."+waits); err != nil || task.Needs != 2 || task.Missing != 0 || len(task.Could) > 0 || len(task.Votes) != 2 || task.Votes[0].Actor != ann.ID {
 		t.Errorf("%+v, %v", task, err)
 	}
 	b.open("/console/tasks/change." + waits)
