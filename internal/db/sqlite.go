@@ -39,6 +39,7 @@ type sqliteDB struct {
 	files    []keptFile
 	conn     *sqliteConn
 	unsynced atomic.Bool // how conn commits; see sync
+	grew     atomic.Bool // the log, since copyLog looked
 	before   int         // the number of the schema when it was opened
 	knows    int         // and the number that this program knows
 	*sqliteReaders
@@ -280,6 +281,9 @@ func (db *sqliteDB) copyLog() {
 		case <-db.closing:
 			return
 		}
+		if !db.grew.Swap(false) && !marked {
+			continue
+		}
 		var busy, size, copied int
 		_, err := One(context.Background(), db.copier, "PRAGMA wal_checkpoint(NOOP)", nil, &busy, &size, &copied)
 		full := size >= checkpointAt*3/4
@@ -302,6 +306,7 @@ func (db *sqliteDB) writeGroup(group []*writeRequest) {
 	if errors.Is(err, errSomeFailed) {
 		errs, err = db.try(group, true, true)
 	}
+	db.grew.Store(true)
 	for i, r := range group {
 		if errs[i] == nil && err != nil {
 			errs[i] = fmt.Errorf("writing to the database: %w", err)
