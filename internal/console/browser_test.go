@@ -30,6 +30,7 @@ func chromium(t *testing.T) context.Context {
 	if testing.Short() {
 		t.Skip("-short: not in a browser")
 	}
+	dbtest.NotRaced(t, "other tests ask for the same pages, and the browser is a process of its own")
 	path, err := exec.LookPath("chromium")
 	if err != nil {
 		if os.Getenv("CI") == "true" {
