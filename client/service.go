@@ -70,27 +70,3 @@ type FailingMerchant struct {
 func (s *Service) Stats(ctx context.Context) (ServiceStats, error) {
 	return ask[ServiceStats](ctx, &s.caller, http.MethodGet, "/v1/stats", nil)
 }
-
-// Hour is what one process of the service did in the last hour.
-type Hour struct {
-	Node     string      `json:"node" doc:"name of the process that answers; it counts its own attempts and none of other nodes"`
-	Version  string      `json:"version" doc:"its build"`
-	Database string      `json:"database" enum:"sqlite,postgres" doc:"what keeps the service's state"`
-	Started  Time        `json:"started" doc:"when it started; it has counted since then"`
-	Step     Duration    `json:"step" doc:"length of a slice of time"`
-	Slices   []HourSlice `json:"slices" nullable:"false" doc:"in the order of time; those without attempts are absent"`
-}
-
-// HourSlice counts the attempts that ended in one slice of the last hour.
-type HourSlice struct {
-	At       Time  `json:"at" doc:"when the slice begins"`
-	Attempts int64 `json:"attempts" doc:"how many attempts ended"`
-	Failed   int64 `json:"failed" doc:"of those, how many are tried again by the schedule"`
-	P50Ms    int64 `json:"p50Ms" doc:"half of them took at most this many milliseconds, up to half as many again"`
-	P95Ms    int64 `json:"p95Ms" doc:"95 % of them took at most this many milliseconds, up to half as many again"`
-}
-
-// Hour returns what the node that answers did in the last hour.
-func (s *Service) Hour(ctx context.Context) (Hour, error) {
-	return ask[Hour](ctx, &s.caller, http.MethodGet, "/v1/stats/hour", nil)
-}

@@ -57,14 +57,12 @@ var access = map[string]struct {
 	"decisions":          {"viewer core operator approver admin", 200, ""},
 	"callbacks":          {"viewer operator approver admin", 200, ""},
 	"callback":           {"viewer operator approver admin", 404, ""},
-	"callbackBlocks":     {"viewer operator approver admin", 404, ""},
 	"resendCallback":     {"operator admin", 404, `{}`},
 	"resendCallbacks":    {"operator admin", 200, `{"filter":{"trackingId":"dep-1"}}`},
 	"alarms":             {"viewer operator approver admin", 200, ""},
 	"ackAlarm":           {"operator admin", 404, `{}`},
 	"ackAlarms":          {"operator admin", 200, `{"filter": {"kind": "lapsed"}, "dryRun": true}`},
 	"testAlarm":          {"operator admin", 403, ""},
-	"hour":               {"viewer operator approver admin", 403, ""},
 	"provider":           {},
 	"beginProvider":      {},
 	"finishProvider":     {},
@@ -218,9 +216,6 @@ func TestSelf(t *testing.T) {
 				t.Errorf("%s: may %s: %v, and gets %d", role, rt.ID, may, a.status)
 			}
 		}
-	}
-	if got, err := h.client(client.RoleViewer).Hour(t.Context()); err != nil || got.Node != "test" || len(got.Slices) != 1 {
-		t.Errorf("%+v, %v", got, err)
 	}
 }
 

@@ -104,8 +104,6 @@ func TestDeleteMerchant(t *testing.T) {
 		status(err, 410, "the merchant was deleted")
 		_, err = alice.ResumeMerchant(ctx, "acme", client.Resume{})
 		status(err, 410, "the merchant was deleted")
-		_, err = eyes.CallbackBlocks(ctx, w.ID, 0)
-		status(err, 410, "its keys are erased")
 		again := newMerchant("acme")
 		_, err = alice.CreateMerchant(ctx, again)
 		status(err, 409, "was that of a merchant that was deleted, and is not given again")

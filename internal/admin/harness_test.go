@@ -201,9 +201,6 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 			}
 			return nil
 		},
-		Hour: func() client.Hour {
-			return client.Hour{Node: "test", Version: "dev", Database: "sqlite", Started: 1, Step: 1, Slices: []client.HourSlice{{At: 1, Attempts: 2, Failed: 1, P50Ms: 3, P95Ms: 4}}}
-		},
 		TestAlarm: func(context.Context) (client.AlarmTest, error) {
 			return client.AlarmTest{Taken: true, Status: 204}, nil
 		},

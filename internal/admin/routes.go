@@ -70,12 +70,10 @@ func (s *Server) routes() []route {
 
 		{get, "/v1/callbacks", "callbacks", api.Readers, byHandler, 200, api.Handle(s.callbacks), "List callbacks, the newest first", nil},
 		{get, "/v1/callbacks/{id}", "callback", api.Readers, byPath, 200, api.One(s.callback), "Show one callback with its attempts", []int{410}},
-		{get, "/v1/callbacks/{id}/blocks", "callbackBlocks", api.Readers, byPath, 200, api.Handle(s.callbackBlocks), "Show how an attempt lies in the blocks of its body", []int{410}},
 		{post, "/v1/callbacks/{id}/resend", "resendCallback", api.Operators, byPath, 200, api.One(s.resendCallback), "Send a refused or exhausted callback again, a pending one now, or with accepted also one that the merchant has accepted", []int{409, 410}},
 		{post, "/v1/callbacks/resend", "resendCallbacks", api.Operators, byHandler, 200, api.Handle(s.resendCallbacks), "Send all callbacks that match: refused and exhausted ones again, pending ones now", []int{410}},
 
 		{get, "/v1/stats", "stats", api.Readers, whole, 200, api.Handle(s.stats), "Show the queues, withdrawals and breakers", nil},
-		{get, "/v1/stats/hour", "hour", api.Readers, whole, 200, api.Handle(s.hour), "Show what this node did in the last hour", nil},
 	}
 }
 

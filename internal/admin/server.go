@@ -46,8 +46,6 @@ type Config struct {
 	Aside func(ctx context.Context, f func()) error
 	// TestAlarm is as in api.Common.
 	TestAlarm func(ctx context.Context) (client.AlarmTest, error)
-	// Hour gives what this process did in the last hour. Nil: nothing is counted.
-	Hour func() client.Hour
 	// Node is the id of this process among the nodes of the database. Empty: it is none of
 	// them.
 	Node string
@@ -107,9 +105,6 @@ func New(c Config) (*Server, error) {
 	}
 	if c.RatePerSecond == 0 {
 		c.RatePerSecond = 2000
-	}
-	if c.Hour == nil {
-		c.Hour = func() client.Hour { return client.Hour{Slices: []client.HourSlice{}} }
 	}
 	if c.Version == "" {
 		c.Version = "dev"

@@ -41,10 +41,6 @@ func (s *Server) stats(c *api.Call, _ api.None, _ api.None) (client.ServiceStats
 	return out, nil
 }
 
-func (s *Server) hour(*api.Call, api.None, api.None) (client.Hour, error) {
-	return s.Hour(), nil
-}
-
 func (s *Server) readyz(c *api.Call, _ api.None, _ api.None) (api.Health, error) {
 	is := api.Health{Status: "ready"}
 	err := c.Ready(func(ctx context.Context) error {

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"sync"
 	"time"
 
 	"countersign/client"
@@ -50,16 +49,14 @@ type Config struct {
 // Console is the console of one end. Make it with NewService or NewGateway.
 type Console struct {
 	Config
-	end      end
-	cookies  string // begins the names of cookies
-	mux      *http.ServeMux
-	handler  http.Handler
-	pages    map[string]*pageTemplate
-	notices  map[string]string // of all sections
-	links    links
-	shown    shownCodes
-	stopOnce sync.Once
-	stopping chan struct{}
+	end     end
+	cookies string // begins the names of cookies
+	mux     *http.ServeMux
+	handler http.Handler
+	pages   map[string]*pageTemplate
+	notices map[string]string // of all sections
+	links   links
+	shown   shownCodes
 }
 
 // end is what differs between the consoles of the two ends.
@@ -138,7 +135,7 @@ func newConsole(c Config, e end) (*Console, error) {
 	of := sha256.Sum256([]byte(c.Database))
 	s := &Console{
 		Config: c, end: e, cookies: "countersign-" + e.name + "-" + hex.EncodeToString(of[:4]) + "-",
-		mux: http.NewServeMux(), notices: map[string]string{}, stopping: make(chan struct{}),
+		mux: http.NewServeMux(), notices: map[string]string{},
 	}
 	var err error
 	if s.pages, err = parseTemplates(e); err != nil {
@@ -199,7 +196,3 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	c.handler.ServeHTTP(w, r)
 }
-
-// Stop ends the pages that are kept up to date. Call it before http.Server.Shutdown,
-// which would otherwise wait for them.
-func (c *Console) Stop() { c.stopOnce.Do(func() { close(c.stopping) }) }

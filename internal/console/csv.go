@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"path"
 	"reflect"
 	"strings"
@@ -32,11 +31,10 @@ func (v *visit) wantsSheet() bool { return v.query("format") == "csv" }
 // CSV is the address of this page's list as CSV, with the same filter.
 func (f frame) CSV() string {
 	q := f.v.r.URL.Query()
-	for _, own := range []string{"cursor", "did", "after", "saved"} {
-		q.Del(own)
-	}
+	q.Del("cursor")
+	q.Del("did")
 	q.Set("format", "csv")
-	return (&url.URL{Path: f.v.r.URL.Path, RawQuery: q.Encode()}).String()
+	return f.Path + "?" + q.Encode()
 }
 
 // readList reads the page of a list that the address asks for. If it asks for CSV, all pages go

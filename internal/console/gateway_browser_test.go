@@ -201,7 +201,6 @@ func TestGatewayPages(t *testing.T) {
 		"GET /console/{$}":                 {"/console/", "/console/?kind=deposit", "/console/?state=declined"},
 		"GET /console/tasks/{id}":          {"/console/tasks/order." + o.CallBackID, "/console/tasks/deposit." + fmt.Sprint(again.Deposits[0].Seq)},
 		"GET /console/tasks/many":          {"/console/tasks/many?verdict=decline&id=order." + o.CallBackID + "&id=deposit." + fmt.Sprint(again.Deposits[0].Seq)},
-		"GET /console/live/tasks":          nil, // a stream; the page Tasks reads it
 		"GET /console/orders":              {"/console/orders?since=yesterday", "/console/orders", "/console/orders?state=held", "/console/orders?callBackId=none"},
 		"GET /console/orders/{id}":         {"/console/orders/" + o.CallBackID, "/console/orders/" + url.PathEscape(confirmed.Orders[0].CallBackID)},
 		"GET /console/deposits":            {"/console/deposits", "/console/deposits?txId=" + url.QueryEscape(d.TxID), "/console/deposits?trackingId=none"},

@@ -20,7 +20,7 @@ const pageSize = 50
 type list[F, P any] struct {
 	table
 	at     string // its address, where that is not its name
-	live   string // the address of the stream that keeps the first page up to date
+	live   bool   // the first page is kept up to date
 	hint   string // below the title
 	fields []field
 	folded []field // of the search, shown when they are asked for; a time follows them if F has one
@@ -68,7 +68,7 @@ type listView struct {
 	Acts              []act
 	Filter, Rows      any
 	Form              any    // of "before"
-	Live              string // the address of the stream that keeps it up to date; empty: nothing does
+	Live              bool   // it is kept up to date
 	Next              string // the address of the next page
 	Partial           bool   // the page ended before it was full
 }
@@ -137,9 +137,7 @@ func (l *list[F, P]) view(v *visit) (view listView, done bool, err error) {
 	}
 	f := filterOf[F](q, at)
 	view.Filter = f
-	if l.live != "" && v.query("cursor") == "" {
-		view.Live = l.live + "?" + v.r.URL.RawQuery
-	}
+	view.Live = l.live && v.query("cursor") == ""
 	view.Fields, view.Folded = l.views(v, l.fields), l.views(v, l.folded)
 	view.Open = at != listSpan{}
 	var folded []string

@@ -2,8 +2,6 @@ package console
 
 import (
 	"errors"
-	"net/http"
-	"strconv"
 
 	"countersign"
 	"countersign/client"
@@ -74,7 +72,6 @@ type callbackPage struct {
 	Withdrawal *client.Withdrawal // that it is about
 	Again      bool               // it can be sent again, or now
 	Repeat     bool               // it can be sent again though the merchant has accepted it
-	Blocks     *client.Blocks     // of the attempt that is asked for, or the last; nil: the key is erased
 }
 
 func (v *visit) callback() error {
@@ -90,15 +87,6 @@ func (v *visit) callback() error {
 		page.Again = cb.Type.Effect() != countersign.EffectQuestion
 	case client.CallbackAccepted:
 		page.Repeat = cb.Type.Effect() != countersign.EffectQuestion
-	}
-	attempt, _ := strconv.Atoi(v.query("attempt")) // anything else is the last
-	switch blocks, err := v.service.CallbackBlocks(v.r.Context(), cb.ID, attempt); {
-	case err == nil:
-		page.Blocks = &blocks
-	case statusOf(err) == http.StatusGone: // the merchant was deleted, and its key erased
-		page.Again, page.Repeat = false, false
-	default:
-		return err
 	}
 	if cb.CallBackID != "" {
 		found, err := v.service.Withdrawals(v.r.Context(), client.WithdrawalFilter{Merchant: cb.Merchant, CallBackID: cb.CallBackID}, client.PageOptions{Limit: 1})

@@ -1,18 +1,12 @@
 package console
 
-import (
-	"encoding/json"
-	"time"
-
-	"countersign/client"
-)
+import "countersign/client"
 
 // nowSection says how the service does.
 var nowSection = section{
 	nav: navItem{"/console/now", "Now", "stats"},
 	pages: []page{
 		{"GET /console/now", (*visit).now},
-		{"GET /console/live/now", (*visit).nowLive},
 	},
 }
 
@@ -26,9 +20,7 @@ type nowPage struct {
 	MoreTasks   bool
 	Breakers    []client.Breaker
 	Failing     []client.FailingMerchant
-	Hour        client.Hour
 	Nodes       []client.Node
-	Series      string // of the charts, as JSON
 }
 
 type laneRow struct {
@@ -49,16 +41,6 @@ func (v *visit) now() error {
 		return err
 	}
 	return v.render("now", "Now", page)
-}
-
-func (v *visit) nowLive() error {
-	return v.live(func() (string, error) {
-		page, err := v.nowPage()
-		if err != nil {
-			return "", err
-		}
-		return v.part("now", "live", page)
-	})
 }
 
 func (v *visit) nowPage() (page nowPage, err error) {
@@ -97,49 +79,6 @@ func (v *visit) nowPage() (page nowPage, err error) {
 		return page, err
 	}
 	page.Tasks, page.MoreTasks = tasks.Tasks, tasks.Next != nil
-	if page.Hour, err = v.service.Hour(ctx); err != nil {
-		return page, err
-	}
-	if page.Nodes, err = v.service.Nodes(ctx); err != nil {
-		return page, err
-	}
-	page.Series = series(page.Hour, v.c.Now())
-	return page, nil
-}
-
-// chartLeast is the shortest time that a chart shows.
-const chartLeast = 5 * time.Minute
-
-// series makes the columns of the charts: time in seconds, attempts a second, failures a
-// second, and the percentiles in milliseconds, null where there was no attempt.
-func series(h client.Hour, now time.Time) string {
-	step := client.Time(time.Duration(h.Step).Milliseconds())
-	end := client.TimeOf(now) / step * step
-	var columns [5][]any
-	i := 0
-	// A node that is younger than an hour fills the chart with its own time.
-	young := end - client.Time(chartLeast.Milliseconds())
-	begin := max(end-client.Time(time.Hour.Milliseconds()), min(young, h.Started/step*step))
-	for at := begin; at <= end; at += step {
-		for i < len(h.Slices) && h.Slices[i].At < at {
-			i++
-		}
-		var row [5]any
-		row[0] = int64(at) / 1000
-		if i < len(h.Slices) && h.Slices[i].At == at {
-			s := h.Slices[i]
-			seconds := time.Duration(h.Step).Seconds()
-			row = [5]any{row[0], float64(s.Attempts) / seconds, float64(s.Failed) / seconds, s.P50Ms, s.P95Ms}
-		} else if at >= h.Started/step*step {
-			row[1], row[2] = 0, 0
-		}
-		for c := range row {
-			columns[c] = append(columns[c], row[c])
-		}
-	}
-	text, err := json.Marshal(columns)
-	if err != nil {
-		return "[]" // cannot fail: numbers
-	}
-	return string(text)
+	page.Nodes, err = v.service.Nodes(ctx)
+	return page, err
 }

@@ -1,9 +1,7 @@
 package console_test
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -76,7 +74,6 @@ func TestSession(t *testing.T) {
 
 	// A copy of the cookie ends with the session that was ended, and no other does.
 	copied, again := newSite(t, base), newSite(t, base).signIn(token)
-	live := ask(t, base+"/console/live/now", cookie)
 	if p := s.post("/console/signout", nil); p.status != 303 || len(s.cookies()) > 0 {
 		t.Errorf("signing out: %d, %v", p.status, s.cookies())
 	}
@@ -86,26 +83,10 @@ func TestSession(t *testing.T) {
 	if p := again.get("/console/"); p.status != 200 {
 		t.Errorf("another session of the token: %d", p.status)
 	}
-	if text, err := io.ReadAll(live); err != nil || !strings.Contains(string(text), "event: ended") {
-		t.Errorf("a live page, signed out: %.200s, %v", text, err)
+	// What keeps a page up to date is led away with it.
+	if p := copied.do("GET", "/console/now", nil, "Cookie", cookie.Name+"="+cookie.Value, "HX-Request", "true"); p.status != 401 || p.header.Get("HX-Redirect") != "/console/signin" {
+		t.Errorf("a live page, signed out: %d %v", p.status, p.header)
 	}
-}
-
-// ask begins to read an answer for a session.
-func ask(t *testing.T, url string, session *http.Cookie) io.Reader {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.AddCookie(session)
-	transport := &http.Transport{DisableKeepAlives: true}
-	resp, err := transport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = resp.Body.Close() })
-	return resp.Body
 }
 
 // TestForms: forms count in the memory for bodies, those of strangers are short and take
@@ -367,27 +348,5 @@ func TestNoConsole(t *testing.T) {
 	}
 	if _, err := serviceAPI(t, base, token).Stats(t.Context()); err != nil {
 		t.Error(err)
-	}
-}
-
-// TestStopWithLivePage: a page that is kept up to date does not hold up the end of the
-// daemon. (node fails the test if the service does not end in its time.)
-func TestStopWithLivePage(t *testing.T) {
-	var live io.Closer
-	t.Cleanup(func() { _ = live.Close() }) // after the service has ended
-	base, token := node(t, nil)
-	s := newSite(t, base).signIn(token)
-	r, err := http.NewRequestWithContext(context.Background(), "GET", base+"/console/live/now", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := s.c.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	live = resp.Body
-	begin := make([]byte, 12)
-	if _, err := resp.Body.Read(begin); err != nil || string(begin) != "event: part\n" {
-		t.Errorf("%q, %v", begin, err)
 	}
 }

@@ -14,7 +14,6 @@ var tasksSection = section{
 	nav:   navItem{root, "Tasks", "tasks"},
 	lists: []lister{tasksList},
 	pages: []page{
-		{"GET /console/live/tasks", (*visit).tasksLive},
 		{"GET /console/tasks/many", (*visit).manyTasks},
 		{"POST /console/tasks/many", (*visit).manyTasksDone},
 		{"GET /console/tasks/{id}", (*visit).task},
@@ -34,7 +33,7 @@ var tasksSection = section{
 var tasksList = &list[client.TaskFilter, client.TaskPage]{
 	table: table{name: "tasks", title: "Tasks"},
 	at:    root,
-	live:  "/console/live/tasks",
+	live:  true,
 	fields: []field{{name: "kind", label: "Kind", options: func(v *visit) []option {
 		if v.service != nil {
 			return optionsOf(client.ServiceTaskKinds(), "all")
@@ -48,16 +47,6 @@ var tasksList = &list[client.TaskFilter, client.TaskPage]{
 	read: func(v *visit, f client.TaskFilter, o client.PageOptions) (client.TaskPage, error) {
 		return v.api.Tasks(v.r.Context(), f, o)
 	},
-}
-
-func (v *visit) tasksLive() error {
-	return v.live(func() (string, error) {
-		page, _, err := tasksList.view(v)
-		if err != nil {
-			return "", err
-		}
-		return v.part("tasks", "live", page)
-	})
 }
 
 // taskView is a task as its own page and that of the thing show it.

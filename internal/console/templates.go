@@ -21,8 +21,7 @@ var templateFiles embed.FS
 type pageTemplate struct{ *template.Template }
 
 // parseTemplates reads the pages of one end: those in templates/, those in the folder of the end,
-// which are named without it, and its lists. A page defines "main", and "live" if a part of it is
-// kept up to date; that of a list is list.html, with "rows" of its own or of its table.
+// which are named without it, and its lists. A page defines "main"; that of a list is list.html, with "rows" of its own or of its table.
 func parseTemplates(e end) (map[string]*pageTemplate, error) {
 	shared, err := template.New("").Funcs(functions).ParseFS(templateFiles, "templates/layout/*.html")
 	if err != nil {
@@ -97,6 +96,13 @@ type rows struct {
 // Of returns the rows for the template of a table.
 func (f frame) Of(list any) rows { return rows{f, list} }
 
+// Self is the address of this page, without what a post said.
+func (f frame) Self() string {
+	q := f.v.r.URL.Query()
+	q.Del("did")
+	return f.Path + "?" + q.Encode()
+}
+
 // Here says whether the page is in the part of the console that begins at path.
 func (f frame) Here(path string) bool {
 	return f.Path == path || path != root && strings.HasPrefix(f.Path, strings.TrimSuffix(path, "/")+"/")
@@ -144,16 +150,4 @@ func (v *visit) renderAs(status int, name, title string, data any) error {
 	v.w.WriteHeader(status)
 	_, _ = v.w.Write(b.Bytes()) // the browser is gone
 	return nil
-}
-
-// part returns a part of a page: a template that the page defines.
-func (v *visit) part(name, part string, data any) (string, error) {
-	v.before = &refused{} // the answer has begun: the cookie is for the next page
-	f, err := v.frame("", data)
-	if err != nil {
-		return "", err
-	}
-	var b bytes.Buffer
-	err = v.c.pages[name].ExecuteTemplate(&b, part, f)
-	return b.String(), err
 }

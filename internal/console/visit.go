@@ -169,7 +169,7 @@ func (v *visit) fail(err error) {
 		if v.r.Method == http.MethodGet && v.r.Header.Get("HX-Request") == "" {
 			to += "?next=" + url.QueryEscape(v.r.URL.RequestURI())
 		}
-		if v.r.Header.Get("HX-Request") != "" || strings.Contains(v.r.Header.Get("Accept"), "text/event-stream") {
+		if v.r.Header.Get("HX-Request") != "" {
 			v.w.Header().Set("HX-Redirect", to)
 			v.w.WriteHeader(http.StatusUnauthorized)
 			return

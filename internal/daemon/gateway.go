@@ -202,20 +202,18 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 		Exposes: "the apiKey and errCode of responses, and which requests arrive"}); err != nil {
 		return err
 	}
-	stop := g.gateway.Stop
 	if !c.NoConsole {
 		cc := consoleConfig(g.db, g.audit, held, now, c.Log)
 		cc.API = g.gateway.API()
 		if g.console, err = console.NewGateway(cc); err != nil {
 			return err
 		}
-		stop = func() { g.gateway.Stop(); g.console.Stop() }
 	}
 	if g.api, err = Listen(ListenConfig{Name: "api", Addr: c.APIListen, World: c.World, Handler: withConsole(g.gateway.API(), g.console), TLS: c.TLS, Most: connectionsOf(c.MaxConnections, 4), Drain: drain, Log: c.Log,
 		Exposes: exposedAPI, Note: c.noteAddress(GatewayEnd, c.Log)}); err != nil {
 		return err
 	}
-	g.api.beforeStop = stop
+	g.api.beforeStop = g.gateway.Stop
 	// Last: a start that fails shows no token and leaves none behind.
 	return c.firstToken(journal.At(ctx, thisProcess()), g.db, client.RoleAdmin, now(), c.ShowToken)
 }

@@ -165,7 +165,6 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		return err
 	}
 	s.heart = newHeart(d, c.Node, now)
-	started := api.TimeOf(s.heart.node.Started)
 	if s.keys, err = api.NewKeys(ctx, d, db.MillisOf(now()), auditKey(s.audit), signingKey(signer)); err != nil {
 		return err
 	}
@@ -177,9 +176,6 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	api, err := admin.New(admin.Config{
 		Outbox: s.db, Keys: s.keys, SigningKey: signer.PublicBase64(), Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: s.changes.Tokens(), Changes: s.changes, Now: now, Log: c.Log, Version: Version, Metrics: onAPI, Node: s.heart.node.ID,
 		DefaultAllowPrivate: c.AllowPrivate, Bodies: held, Aside: s.sender.Aside, TestAlarm: s.alarms.tester(),
-		Hour: func() client.Hour {
-			return client.Hour{Node: c.Node, Version: Version, Database: s.Dialect(), Started: started, Step: client.Duration(hourStep), Slices: metrics.hour.last(now())}
-		},
 		CheckURL: func(rawURL string, allowPrivate bool) error {
 			return dispatch.CheckURL(rawURL, c.targets(allowPrivate))
 		},
@@ -187,20 +183,18 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	stop := api.Stop
 	if !c.NoConsole {
 		cc := consoleConfig(d, s.audit, held, now, c.Log)
 		cc.API = api.Handler()
 		if s.console, err = console.NewService(cc); err != nil {
 			return err
 		}
-		stop = func() { api.Stop(); s.console.Stop() }
 	}
 	if s.api, err = Listen(ListenConfig{Name: "api", Addr: c.Listen, World: c.World, Handler: withConsole(api.Handler(), s.console), TLS: c.TLS, Most: connectionsOf(c.MaxConnections, 4), Drain: c.ExchangeTimeout, Log: c.Log,
 		Exposes: exposedAPI, Note: c.noteAddress(ServiceEnd, c.Log)}); err != nil {
 		return err
 	}
-	s.api.beforeStop, s.leave, s.rotate = stop, api.Leave, api.RunRotations
+	s.api.beforeStop, s.leave, s.rotate = api.Stop, api.Leave, api.RunRotations
 	// Last: a start that fails shows no token and leaves none behind.
 	return c.firstToken(journal.At(ctx, c.Node), d, client.RoleAdmin, now(), c.ShowToken)
 }

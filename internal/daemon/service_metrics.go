@@ -26,7 +26,6 @@ type serviceMetrics struct {
 	log      *slog.Logger
 	now      func() time.Time
 	registry *prometheus.Registry
-	hour     hour
 	keys     *api.Keys // set before the first scrape
 
 	attempts    *prometheus.CounterVec
@@ -111,7 +110,6 @@ func (m *serviceMetrics) handler() http.Handler {
 func (m *serviceMetrics) Attempt(lane countersign.Lane, t countersign.Type, result client.AttemptResult, reason client.Reason, took time.Duration) {
 	m.attempts.WithLabelValues(lane.String(), t.String(), string(result), string(reason)).Inc()
 	m.exchange.WithLabelValues(lane.String()).Observe(took.Seconds())
-	m.hour.add(m.now(), result, took)
 }
 
 func (m *serviceMetrics) RSA(operation string, took time.Duration) {
