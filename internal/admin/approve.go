@@ -53,27 +53,11 @@ func (s *Server) approveWithdrawal(c *api.Call, id, reason string) error {
 }
 
 // awaiting are the withdrawals that are confirmed and wait for a person.
-func awaiting(o *outbox.Outbox) api.Waiting {
-	tells := func(m api.Moment, w outbox.Withdrawal, a outbox.Approval) bool {
-		return m.Tells(m.People.Agree(releaseAsked(w, a, m.Now), a.Given), w.Decided)
-	}
-	return api.Waiting{
-		What: "withdrawal",
-		Each: func(ctx context.Context, m api.Moment, fn func(api.Awaited) error) error {
-			return o.EachAwaitingPerson(ctx, func(w outbox.Withdrawal, a outbox.Approval) error {
-				if !tells(m, w, a) {
-					return nil
-				}
-				return fn(api.Awaited{Of: w.Merchant, ID: w.ID})
-			})
-		},
-		Tells: func(ctx context.Context, m api.Moment, is api.Awaited) (bool, error) {
-			w, err := o.Withdrawal(ctx, is.ID)
-			var a outbox.Approval
-			if err == nil {
-				a, err = o.WithdrawalApproval(ctx, w)
-			}
-			return err == nil && a.Needed && !w.Restored && tells(m, w, a), err
-		},
-	}
+func (s *Server) awaiting(ctx context.Context, m api.Moment, tell func(merchant, id string, raise bool)) error {
+	return s.Outbox.EachAwaitingPerson(ctx, func(w outbox.Withdrawal, a outbox.Approval) error {
+		if m.Tells(m.People.Agree(releaseAsked(w, a, m.Now), a.Given), w.Decided) {
+			tell(w.Merchant, w.ID, true)
+		}
+		return nil
+	})
 }

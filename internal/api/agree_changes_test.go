@@ -115,8 +115,8 @@ func testQuorumOfChanges(t *testing.T, d *db.DB) {
 	r.refused("a second token of the same origin approves", err, client.ErrForbidden)
 	_, err = r.k.Approve(ctx, id, r.op, "", 120)
 	r.refused("the proposer approves", err, client.ErrForbidden)
-	if why, err := r.k.whyNotApproved(ctx, c, ann.ID, 120); err != nil || why == "" {
-		t.Errorf("%q, %v: ann is not told that she has approved it", why, err)
+	if agreed, err := r.k.Agreed(ctx, id, ann, 120); err != nil || agreed.WhyNot(ann.ID) == "" {
+		t.Errorf("%+v, %v: ann is not told that she has approved it", agreed, err)
 	}
 	if _, err := FindToken(ctx, d, token); !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("one approval made the token: %v", err)
@@ -253,16 +253,12 @@ func testWaitingIsTold(t *testing.T, d *db.DB) {
 	r := newQuorumRig(t, d, ChangesConfig{})
 	ann := r.token("ann", client.RoleApprover, nil)
 	waits := true
-	order := Awaited{"shop", "o-1"}
-	tells := func(_ context.Context, m Moment, is Awaited) (bool, error) {
-		return waits && m.Since >= 1000 && is == order, nil
-	}
-	r.k.Await(Waiting{What: "order", Tells: tells, Each: func(ctx context.Context, m Moment, fn func(Awaited) error) error {
-		if is, _ := tells(ctx, m, order); !is {
-			return nil
+	r.k.Await("order", func(_ context.Context, m Moment, tell func(merchant, id string, raise bool)) error {
+		if waits && m.Since >= 1000 {
+			tell("shop", "o-1", true)
 		}
-		return fn(order)
-	}})
+		return nil
+	})
 	id, _ := r.propose(1000)
 	look := func(now db.Millis, want ...string) {
 		t.Helper()

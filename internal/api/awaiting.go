@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"countersign/client"
@@ -15,14 +16,8 @@ const waitsLong db.Millis = 3_600_000
 // lookEvery is how often it is looked for.
 const lookEvery db.Millis = 60_000
 
-// waitingPage is how many of those that wait are read, and told of, at once.
+// waitingPage is how many alarms of things that wait are raised or ended at once.
 const waitingPage = 200
-
-// Awaited is something that waits for an approver.
-type Awaited struct {
-	Of string // the merchant that it is about; empty: none
-	ID string
-}
 
 // Moment is one look at all that waits, with the people of that moment.
 type Moment struct {
@@ -37,57 +32,40 @@ func (m Moment) Tells(a Agreed, since db.Millis) bool {
 	return !a.Enough() && (since <= m.Since || a.TellNow())
 }
 
-// Waiting is one kind of things that wait for an approver.
-type Waiting struct {
-	// What begins the subjects of their alarms, before the id.
-	What string
-	// Each calls fn with all of which approval_waits tells at a moment.
-	Each func(ctx context.Context, m Moment, fn func(Awaited) error) error
-	// Tells reports whether one is among those. The error is db.ErrNotFound where there is none.
-	Tells func(ctx context.Context, m Moment, is Awaited) (bool, error)
-}
+// Waiting tells of each thing of a kind of which approval_waits tells at a moment: its id, and the
+// merchant that it is about; empty: none. raise is false where it is not known whether it waits: then
+// an alarm that stands stays.
+type Waiting func(ctx context.Context, m Moment, tell func(merchant, id string, raise bool)) error
 
-// Await adds a kind of things that wait, beside changes. It is said before Run.
-func (k *Changes) Await(w Waiting) { k.waiting = append(k.waiting, w) }
+// Await adds a kind of things that wait, beside changes. what begins the subjects of their alarms. It
+// is said before Run.
+func (k *Changes) Await(what string, w Waiting) {
+	if k.waiting == nil {
+		k.waiting = map[string]Waiting{}
+	}
+	k.waiting[what] = w
+}
 
 const whereWaiting = ` WHERE state = 'waiting' AND id > $1 ORDER BY id LIMIT 200`
 
-// waits is what waits of changes.
-func (k *Changes) waits() Waiting {
-	return Waiting{
-		What: "change",
-		Each: func(ctx context.Context, m Moment, fn func(Awaited) error) error {
-			for after := ""; ; {
-				list, err := readChanges(ctx, k.c.DB, whereWaiting, after)
-				if err != nil || len(list) == 0 {
-					return err
-				}
-				for i := range list {
-					c := &list[i]
-					after = c.ID
-					tells, err := k.tells(ctx, m, c)
-					if err == nil && tells {
-						err = fn(Awaited{c.Merchant, c.ID})
-					}
-					if err != nil {
-						return err
-					}
-				}
+// waits is the Waiting of changes.
+func (k *Changes) waits(ctx context.Context, m Moment, tell func(merchant, id string, raise bool)) error {
+	for after := ""; ; {
+		list, err := readChanges(ctx, k.c.DB, whereWaiting, after)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		for _, c := range list {
+			after = c.ID
+			given, err := k.kept(ctx, k.c.DB, &c)
+			if err != nil {
+				return err
 			}
-		},
-		Tells: func(ctx context.Context, m Moment, is Awaited) (bool, error) {
-			c, err := findChange(ctx, k.c.DB, is.ID)
-			if err != nil || c.State != client.ChangeWaiting {
-				return false, err
+			if m.Tells(m.People.Agree(k.asked(&c, m.Now), given), c.Proposed) {
+				tell(c.Merchant, c.ID, true)
 			}
-			return k.tells(ctx, m, &c)
-		},
+		}
 	}
-}
-
-func (k *Changes) tells(ctx context.Context, m Moment, c *Change) (bool, error) {
-	given, err := k.kept(ctx, k.c.DB, c)
-	return err == nil && m.Tells(m.People.Agree(k.asked(c, m.Now), given), c.Proposed), err
 }
 
 // TellOfWaiting raises approval_waits, once each, for what a Waiting tells of, and ends it when
@@ -97,47 +75,34 @@ func (k *Changes) TellOfWaiting(ctx context.Context, now db.Millis) error {
 	if err != nil {
 		return err
 	}
-	m := Moment{people, now - waitsLong, now}
-	var errs []error
-	for _, w := range append([]Waiting{k.waits()}, k.waiting...) {
-		errs = append(errs, k.raiseWaiting(ctx, m, w), k.endWaiting(ctx, m, w))
-	}
-	return errors.Join(errs...)
-}
-
-func (k *Changes) raiseWaiting(ctx context.Context, m Moment, w Waiting) error {
-	var page []db.Alarm
-	raise := func() error {
-		err := k.c.DB.RaiseNew(ctx, page)
-		page = page[:0]
+	// Before what waits now: what another node tells of meanwhile stays.
+	standing, err := k.c.DB.StandingAlarms(ctx, client.AlarmApprovalWaits)
+	if err != nil {
 		return err
 	}
-	err := w.Each(ctx, m, func(is Awaited) error {
-		page = append(page, db.Alarm{Of: is.Of, Kind: client.AlarmApprovalWaits, Subject: w.What + " " + is.ID, At: m.Now})
-		if len(page) < waitingPage {
-			return nil
-		}
-		return raise()
-	})
-	return errors.Join(err, raise())
-}
-
-func (k *Changes) endWaiting(ctx context.Context, m Moment, w Waiting) error {
-	return k.c.DB.EachStanding(ctx, client.AlarmApprovalWaits, func(page []db.Alarm) error {
-		var over []db.Alarm
-		for _, a := range page {
-			id, is := strings.CutPrefix(a.Subject, w.What+" ")
-			if !is {
-				continue
+	var errs []error
+	for what, each := range k.waiting {
+		var waits []db.Alarm
+		is := map[string]bool{}
+		err := each(ctx, Moment{people, now - waitsLong, now}, func(merchant, id string, raise bool) {
+			subject := what + " " + id
+			if is[subject] = true; raise {
+				waits = append(waits, db.Alarm{Of: merchant, Kind: client.AlarmApprovalWaits, Subject: subject, At: now})
 			}
-			tells, err := w.Tells(ctx, m, Awaited{a.Of, id})
-			switch {
-			case err != nil && !errors.Is(err, db.ErrNotFound) && !errors.Is(err, db.ErrPurged):
-				return err
-			case !tells:
-				over = append(over, a)
-			}
+		})
+		if err != nil { // nothing is known of those that it did not reach
+			errs = append(errs, err)
+			continue
 		}
-		return k.c.DB.EndStanding(ctx, over, m.Now)
-	})
+		over := slices.DeleteFunc(slices.Clone(standing), func(a db.Alarm) bool {
+			return !strings.HasPrefix(a.Subject, what+" ") || is[a.Subject]
+		})
+		for page := range slices.Chunk(waits, waitingPage) {
+			errs = append(errs, k.c.DB.RaiseNew(ctx, page))
+		}
+		for page := range slices.Chunk(over, waitingPage) {
+			errs = append(errs, k.c.DB.EndStanding(ctx, page, now))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -31,7 +31,6 @@ type Change struct {
 	Reason     string
 	Due        db.Millis // when it takes effect; 0: it is not approved
 
-	note            string // the reason of the approval that is given
 	dataKey, sealed []byte // what is needed to apply it; empty once it is final
 }
 
@@ -94,8 +93,6 @@ UPDATE changes SET state = $3, decided_by = $4, decided = $5, reason = $6, due =
 	data_key = CASE WHEN state = 'waiting' AND $3 = 'approved' THEN data_key ELSE $8 END,
 	content = CASE WHEN state = 'waiting' AND $3 = 'approved' THEN content ELSE $8 END
 WHERE id = $1 AND state = $2`
-
-	lockChangeSQL = `SELECT id FROM changes WHERE id = $1{lock}`
 
 	// whereOpen locks those that could still be applied.
 	whereOpen = ` WHERE merchant = $1 AND state IN ('waiting', 'approved') AND id <> $2 ORDER BY id{lock}`

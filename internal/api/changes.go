@@ -29,6 +29,9 @@ func (e staleError) Error() string { return string(e) }
 
 func (e staleError) Is(target error) bool { return target == ErrStale }
 
+// MaxApprovals bounds how many persons must approve a thing.
+const MaxApprovals = 10
+
 // ChangesConfig is what New needs.
 type ChangesConfig struct {
 	// DB is the end's database. Required.
@@ -56,7 +59,7 @@ type Changes struct {
 	tokens  *Tokens
 	kinds   map[client.ChangeKind]ApplyChange
 	version func(ctx context.Context, merchant string) (int64, error)
-	waiting []Waiting // beside changes
+	waiting map[string]Waiting
 }
 
 // NewChanges checks c. It starts nothing.
@@ -76,6 +79,7 @@ func NewChanges(c ChangesConfig) (*Changes, error) {
 		return nil, err
 	}
 	k.kinds[client.ChangeToken], k.kinds[client.ChangeRevoke] = k.applyToken, k.applyRevoke
+	k.waiting = map[string]Waiting{"change": k.waits}
 	return k, nil
 }
 
@@ -181,79 +185,67 @@ func (k *Changes) stale(ctx context.Context, c *Change, now db.Millis) error {
 	return staleError("change " + by[0].ID + " was applied after this was proposed; propose it again")
 }
 
-// check is what is looked at before a change is applied or approved. All but the merchant's
-// version, which Apply compares, is looked at again in the transaction.
-func (k *Changes) check(ctx context.Context, c *Change, by string, now db.Millis) (Agreed, error) {
-	if err := k.stale(ctx, c, now); err != nil {
-		return Agreed{}, err
-	}
-	agreed, err := k.agreed(ctx, k.c.DB, c, now)
-	if err == nil {
-		err = agreed.Refuse(by)
-	}
-	return agreed, err
-}
-
-// whyNotApproved says why a token may not approve a change now; empty: it may.
-func (k *Changes) whyNotApproved(ctx context.Context, c Change, by string, now db.Millis) (string, error) {
-	if c.State != client.ChangeWaiting {
-		return "the change is " + string(c.State), nil
-	}
-	agreed, err := k.check(ctx, &c, by, now)
-	var refused *client.Problem
-	switch {
-	case errors.As(err, &refused):
-		return refused.Detail, nil
-	case errors.Is(err, ErrStale):
-		return err.Error(), nil
-	case err != nil:
-		return "", err
-	}
-	return agreed.WhyNot(by), nil
-}
-
-// Approve approves a change in the name of a token, with a reason, and applies it where there is no
-// delay. Errors: a *client.Problem of status 403 for one's own, a *db.ConflictError if
-// it is final or stale.
+// Approve keeps the approval of a token, with a reason. The last that is missing approves the change,
+// which takes effect at once where there is no delay. Errors: a *client.Problem of status 403 where the
+// approval would not count, a *db.ConflictError if the change is final or stale.
 func (k *Changes) Approve(ctx context.Context, id string, by Token, reason string, now db.Millis) (Change, error) {
 	c, err := k.find(ctx, id, by)
 	if err != nil {
 		return c, err
 	}
-	if c.State != client.ChangeWaiting {
-		return c, &db.ConflictError{Reason: "the change is " + string(c.State)}
+	if c.State == client.ChangeWaiting {
+		if err := k.stale(ctx, &c, now); err != nil {
+			return k.settled(ctx, c, err, now)
+		}
 	}
-	c.DecidedBy, c.note, c.Decided, c.Due = by.ID, reason, now, now+db.Millis(k.c.Delay.Milliseconds())
-	for range secondTries {
-		is := c
-		if k.c.Approvals > 1 {
-			if _, err = k.check(ctx, &is, by.ID, now); err == nil {
-				err = k.second(ctx, &is, by, now)
+	err = k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		if _, err := t.Exec(ctx, lockChangeSQL, c.ID); err != nil { // approvals of one change wait for each other
+			return err
+		}
+		is, err := findChange(ctx, t, c.ID)
+		if err != nil {
+			return err
+		}
+		if c = is; c.State != client.ChangeWaiting {
+			return errMoved
+		}
+		if _, err := proposerOf(ctx, t, &c, now); err != nil {
+			return err
+		}
+		people, err := ReadPeople(ctx, t)
+		if err != nil {
+			return err
+		}
+		given, err := k.kept(ctx, t, &c)
+		if err != nil {
+			return err
+		}
+		v := db.Approval{Token: by.ID, Name: people.Name(by.ID), At: now, Reason: reason}
+		added, agreed, err := people.Vote(k.asked(&c, now), given, v)
+		if err == nil && added {
+			err = db.PutApproval(ctx, t, aboutChange(c.ID), c.digest(), v)
+		}
+		switch {
+		case err != nil:
+			return err
+		case agreed.Enough():
+			c.State, c.DecidedBy, c.Decided, c.Due = client.ChangeApproved, by.ID, now, now+db.Millis(k.c.Delay.Milliseconds())
+			if moved, err := c.move(ctx, t, client.ChangeWaiting); err != nil || !moved {
+				return errors.Join(err, errMoved)
 			}
-			if !errors.Is(err, errEnough) {
-				if errors.Is(err, ErrStale) {
-					return k.settled(ctx, is, err, now)
-				}
-				return is, err
+			if c.Due <= now { // it is recorded as applied
+				return nil
 			}
+		case !added: // it says it again
+			return nil
 		}
-		if is.Due <= now {
-			err = k.apply(ctx, &is, client.ChangeWaiting, now)
-		} else if _, err = k.check(ctx, &is, by.ID, now); err == nil {
-			err = k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-				if err := k.approved(ctx, t, &is, client.ChangeWaiting, now); err != nil {
-					return err
-				}
-				is.State = client.ChangeApproved
-				if moved, err := is.move(ctx, t, client.ChangeWaiting); err != nil || !moved {
-					return errors.Join(err, errMoved)
-				}
-				return recordChange(ctx, t, recordApproved, &is, now)
-			})
-		}
-		if !errors.Is(err, errMissing) { // a token was revoked meanwhile
-			return k.settled(ctx, is, err, now)
-		}
+		return recordChange(ctx, t, recordApproved, &c, now)
+	})
+	if err != nil || c.State != client.ChangeApproved || c.Due > now {
+		return k.settled(ctx, c, err, now)
+	}
+	if c, err = k.make(ctx, c, now); c.State == client.ChangeApplied { // by this call, or by Run
+		err = nil
 	}
 	return c, err
 }
@@ -261,9 +253,18 @@ func (k *Changes) Approve(ctx context.Context, id string, by Token, reason strin
 // errMoved: the change was decided otherwise meanwhile.
 var errMoved = errors.New("the change was decided meanwhile")
 
-// apply makes a change that is in state from, as its DecidedBy.
-func (k *Changes) apply(ctx context.Context, c *Change, from client.ChangeState, now db.Millis) error {
-	if _, err := k.check(ctx, c, c.DecidedBy, now); err != nil {
+// make makes a change that is approved, and keeps as stale what would be refused for ever.
+func (k *Changes) make(ctx context.Context, c Change, now db.Millis) (Change, error) {
+	err := k.apply(ctx, &c, now)
+	var refused *client.Problem
+	if errors.As(err, &refused) || errors.Is(err, db.ErrConflict) || errors.Is(err, db.ErrInvalid) {
+		err = staleError(err.Error())
+	}
+	return k.settled(ctx, c, err, now)
+}
+
+func (k *Changes) apply(ctx context.Context, c *Change, now db.Millis) error {
+	if err := k.stale(ctx, c, now); err != nil {
 		return err
 	}
 	plain, err := k.c.DB.Unseal(changePlace(c.ID), changePurpose, c.dataKey, [][]byte{c.sealed})
@@ -274,19 +275,72 @@ func (k *Changes) apply(ctx context.Context, c *Change, from client.ChangeState,
 	if apply == nil {
 		return fmt.Errorf("change %s is of the kind %s, which this end does not have", c.ID, c.Kind)
 	}
-	c.State = client.ChangeApplied
-	return apply(ctx, c, plain[0], now, func(ctx context.Context, t *db.Tx) error {
-		if err := k.approved(ctx, t, c, from, now); err != nil {
+	done := *c
+	done.State = client.ChangeApplied
+	err = apply(ctx, &done, plain[0], now, func(ctx context.Context, t *db.Tx) error {
+		if _, err := proposerOf(ctx, t, c, now); err != nil {
 			return err
 		}
-		if moved, err := c.move(ctx, t, from); err != nil || !moved {
+		if agreed, err := k.agreed(ctx, t, c, now); err != nil {
+			return err
+		} else if !agreed.Enough() {
+			return staleError("since it was approved, approvals have lost their tokens, or more are needed: " + agreed.Short() + "; propose it again")
+		}
+		if moved, err := done.move(ctx, t, client.ChangeApproved); err != nil || !moved {
 			return errors.Join(err, errMoved)
 		}
-		return k.announce(ctx, t, c, now)
+		return k.announce(ctx, t, &done, now)
 	})
+	if err == nil {
+		*c = done
+	}
+	return err
 }
 
-// settled returns the change after an attempt to approve or to apply it. A stale one is
+const lockChangeSQL = `SELECT id FROM changes WHERE id = $1{lock}`
+
+func aboutChange(id string) string { return "change/" + id }
+
+// digest is of all of a change that people are shown and that stays.
+func (c *Change) digest() string {
+	return db.Digest(c.ID, c.Kind, c.Merchant, c.Version, c.Token, c.Before, c.After, c.ProposedBy, c.Proposed)
+}
+
+// asked is what people must agree to before c is made. Before there is an approver one admin's token
+// makes those of all persons, so what it proposes may be approved with these.
+func (k *Changes) asked(c *Change, at db.Millis) Asked {
+	return Asked{Needed: k.c.Approvals, By: []string{c.ProposedBy}, Made: true, Sees: c.visible, At: at,
+		Otherwise: "; where that waits for the same persons, end the rule at the machine (countersign no-approvers)"}
+}
+
+// kept returns the approvals of c.
+func (k *Changes) kept(ctx context.Context, q db.Querier, c *Change) ([]db.Approval, error) {
+	return db.Approvals(ctx, q, aboutChange(c.ID), c.digest())
+}
+
+// agreed is who agrees to c, for tokens as they are at a time.
+func (k *Changes) agreed(ctx context.Context, q db.Querier, c *Change, at db.Millis) (Agreed, error) {
+	people, err := ReadPeople(ctx, q)
+	if err != nil {
+		return Agreed{}, err
+	}
+	given, err := k.kept(ctx, q, c)
+	return people.Agree(k.asked(c, at), given), err
+}
+
+// Agreed returns who agrees to a change: now where it waits, else as it was when it was decided.
+func (k *Changes) Agreed(ctx context.Context, id string, by Token, now db.Millis) (Agreed, error) {
+	c, err := k.find(ctx, id, by)
+	if err != nil {
+		return Agreed{}, err
+	}
+	if c.State != client.ChangeWaiting {
+		now = c.Decided
+	}
+	return k.agreed(ctx, k.c.DB, &c, now)
+}
+
+// settled returns the change after an attempt to decide on it, which ended with err. A stale one is
 // kept as that.
 func (k *Changes) settled(ctx context.Context, c Change, err error, now db.Millis) (Change, error) {
 	switch {
@@ -427,12 +481,7 @@ func (k *Changes) ApplyDue(ctx context.Context, now db.Millis) error {
 			}
 			continue
 		}
-		err = k.apply(k.as(ctx, c.DecidedBy), &c, client.ChangeApproved, now)
-		var refused *client.Problem
-		if errors.As(err, &refused) || errors.Is(err, db.ErrConflict) || errors.Is(err, db.ErrInvalid) {
-			err = staleError(err.Error()) // it would be refused for ever
-		}
-		if _, err = k.settled(ctx, c, err, now); err != nil && !errors.Is(err, db.ErrConflict) {
+		if _, err = k.make(k.as(ctx, c.DecidedBy), c, now); err != nil && !errors.Is(err, db.ErrConflict) {
 			errs = append(errs, fmt.Errorf("change %s: %w", id, err))
 		}
 	}

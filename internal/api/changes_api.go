@@ -39,12 +39,3 @@ func (k *Changes) Show(ctx context.Context, id string, by Token, now db.Millis) 
 	}
 	return out, err
 }
-
-// MayNot says why a token may not approve a change now; empty: it may.
-func (k *Changes) MayNot(ctx context.Context, id string, by Token, now db.Millis) (string, error) {
-	change, err := k.find(ctx, id, by)
-	if err != nil {
-		return "", err
-	}
-	return k.whyNotApproved(ctx, change, by.ID, now)
-}

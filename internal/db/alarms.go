@@ -80,10 +80,6 @@ UPDATE alarms SET ended = $4, ended_text = $5 WHERE kind = $1 AND merchant = $2 
 RETURNING ` + alarmColumns
 
 	standingSQL = `SELECT ` + alarmColumns + ` FROM alarms WHERE kind {in}$1{end} AND ended = 0 ORDER BY seq`
-
-	standingPageSQL = `
-SELECT merchant, subject, MAX(moved) FROM alarms WHERE kind = $1 AND ended = 0 AND (merchant, subject) > ($2, $3)
-GROUP BY merchant, subject ORDER BY merchant, subject LIMIT 200`
 )
 
 // row names the row that counts a.
@@ -320,25 +316,7 @@ func (d *DB) StandingAlarms(ctx context.Context, kinds ...client.AlarmKind) ([]A
 	return List(ctx, d, standingSQL, []any{d.dialect.List(list)}, scanAlarm)
 }
 
-// EachStanding calls fn with what stands of a kind whose alarms are by subject, page by page. Of
-// each it has what EndStanding needs.
-func (d *DB) EachStanding(ctx context.Context, kind client.AlarmKind, fn func([]Alarm) error) error {
-	for last := (Alarm{}); ; {
-		page, err := List(ctx, d, standingPageSQL, []any{string(kind), last.Of, last.Subject}, func(r Rows) (Alarm, error) {
-			a := Alarm{Kind: kind}
-			return a, r.Scan(&a.Of, &a.Subject, &a.Moved)
-		})
-		if err != nil || len(page) == 0 {
-			return err
-		}
-		last = page[len(page)-1]
-		if err := fn(page); err != nil {
-			return err
-		}
-	}
-}
-
-// EndStanding ends rows that StandingAlarms or EachStanding gave, unless they were raised again meanwhile.
+// EndStanding ends rows that StandingAlarms gave, unless they were raised again meanwhile.
 func (d *DB) EndStanding(ctx context.Context, list []Alarm, now Millis) error {
 	if len(list) == 0 {
 		return nil

@@ -66,60 +66,36 @@ func (a *server) approve(ctx context.Context, c *api.Call, o book.Order, reason 
 
 // awaiting are the orders that wait for a person, those included that were approved by a token
 // which has ended since.
-func (a *server) awaiting() api.Waiting {
-	return api.Waiting{
-		What: "order",
-		Each: func(ctx context.Context, m api.Moment, fn func(api.Awaited) error) error {
-			for _, state := range []book.OrderState{book.OrderHeld, book.OrderApproved} {
-				for before, more := int64(0), true; more; more = before != 0 {
-					var list []book.Order
-					var err error
-					if list, before, err = a.lists.Orders(ctx, book.OrderFilter{State: state}, 200, before); err != nil {
-						return err
-					}
-					for _, o := range list {
-						tells, err := a.tells(ctx, m, o, false)
-						if err == nil && tells {
-							err = fn(api.Awaited{ID: o.CallBackID})
-						}
-						if err != nil {
-							return err
-						}
-					}
+func (a *server) awaiting(ctx context.Context, m api.Moment, tell func(merchant, id string, raise bool)) error {
+	for _, state := range []book.OrderState{book.OrderHeld, book.OrderApproved} {
+		for before, more := int64(0), true; more; more = before != 0 {
+			var list []book.Order
+			var err error
+			if list, before, err = a.lists.Orders(ctx, book.OrderFilter{State: state}, 200, before); err != nil {
+				return err
+			}
+			for _, o := range list {
+				since := o.Updated
+				if state == book.OrderApproved {
+					since = db.Never
+				}
+				if o.WhyNotApproved(m.Now) != "" {
+					continue
+				}
+				ruling, err := a.decide(ctx, o, m.Now, nil)
+				if err != nil {
+					tell("", o.CallBackID, since <= m.Since)
+					continue
+				}
+				given, err := a.lists.OrderApprovals(ctx, a.lists, o)
+				if err != nil {
+					return err
+				}
+				if ruling.Effect == policy.Ask && m.Tells(m.People.Agree(askedOf(a.c.Policy, o, ruling, m.Now), given), since) {
+					tell("", o.CallBackID, true)
 				}
 			}
-			return nil
-		},
-		Tells: func(ctx context.Context, m api.Moment, is api.Awaited) (bool, error) {
-			o, err := a.lists.Order(ctx, is.ID)
-			if err != nil {
-				return false, err
-			}
-			return a.tells(ctx, m, o, true)
-		},
+		}
 	}
-}
-
-// tells reports whether approval_waits tells of an order at a moment, and unknown where the policy
-// cannot be asked.
-func (a *server) tells(ctx context.Context, m api.Moment, o book.Order, unknown bool) (bool, error) {
-	since := db.Never
-	switch {
-	case o.State == book.OrderHeld:
-		since = o.Updated
-	case o.State != book.OrderApproved:
-		return false, nil
-	}
-	if o.WhyNotApproved(m.Now) != "" {
-		return false, nil
-	}
-	ruling, err := a.decide(ctx, o, m.Now, nil)
-	if err != nil {
-		return unknown || since <= m.Since, nil
-	}
-	if ruling.Effect != policy.Ask {
-		return false, nil
-	}
-	given, err := a.lists.OrderApprovals(ctx, a.lists, o)
-	return err == nil && m.Tells(m.People.Agree(askedOf(a.c.Policy, o, ruling, m.Now), given), since), err
+	return nil
 }

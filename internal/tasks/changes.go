@@ -127,7 +127,11 @@ func changeTask(look *Look, k *api.Changes, c client.ChangeEntry, votes bool) (c
 	if open && (c.ProposedBy == look.Token.ID || slices.Contains(api.Approvers, look.Token.Role)) {
 		t.May = append(t.May, Decline)
 	}
-	why, err := k.MayNot(look.R.Context(), c.ID, look.Token, look.Now)
-	t.MayNot = why
-	return t, err
+	switch {
+	case t.State == client.TaskStale && c.State == client.ChangeWaiting:
+		t.MayNot = c.Stale
+	case c.State != client.ChangeWaiting:
+		t.MayNot = "the change is " + string(c.State)
+	}
+	return t, nil
 }
