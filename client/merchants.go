@@ -159,6 +159,7 @@ type CreatedMerchant struct {
 	PublicKey         string   `json:"publicKey,omitempty" doc:"the key with which the merchant opens requests: Base64 SubjectPublicKeyInfo of the request pair; absent if the merchant made it. Shown only once"`
 	ResponsePublicKey string   `json:"responsePublicKey,omitempty" doc:"the key with which the merchant seals answers: Base64 SubjectPublicKeyInfo of the response pair; absent if that is the request pair. Shown only once"`
 	APIKey            Secret   `json:"apiKey,omitempty" doc:"the API key that the merchant's responses must carry; absent if the request gave it. Shown only once"`
+	CallbackAPIKey    Secret   `json:"callbackApiKey,omitempty" doc:"the X-API-KEY that requests carry; absent if the request gave it. Shown only once"`
 	Warnings          []string `json:"warnings,omitempty" nullable:"false" doc:"what is dangerous about the merchant, such as the size of a key"`
 }
 

@@ -44,7 +44,7 @@ type MerchantSettings struct {
 // MerchantSecrets are the settings of a merchant that nobody reads.
 type MerchantSecrets struct {
 	APIKey         Secret `json:"apiKey,omitempty" none:"the service makes one and shows it once" clear:"no" pattern:"^[!-~]{1,256}$" patternDescription:"1 to 256 visible ASCII characters" money:"yes" label:"API key of responses" doc:"the key that the merchant's responses carry, 1 to 256 visible ASCII characters"`
-	CallbackAPIKey Secret `json:"callbackApiKey,omitempty" none:"no such header" pattern:"^[!-~]{1,256}$" patternDescription:"1 to 256 visible ASCII characters" money:"yes" label:"X-API-KEY of requests" doc:"the value of the header X-API-KEY of requests, 1 to 256 visible ASCII characters"`
+	CallbackAPIKey Secret `json:"callbackApiKey,omitempty" none:"for a new merchant the service makes one and shows it once, else there is no such header" pattern:"^[!-~]{1,256}$" patternDescription:"1 to 256 visible ASCII characters" money:"yes" label:"X-API-KEY of requests" doc:"the value of the header X-API-KEY of requests, 1 to 256 visible ASCII characters"`
 }
 
 // MerchantPatch changes the settings that are not zero. Those that Clear names go back to

@@ -215,7 +215,7 @@ func TestContainerPage(t *testing.T) {
 		"--notify-url", "http://127.0.0.1:8090/callbacks/notify", "--withdraw-url", "http://127.0.0.1:8090/callbacks/withdraw")
 
 	g := start(runs[1])
-	for _, name := range []string{"service.b64", "api.key"} {
+	for _, name := range []string{"service.b64", "api.key", "callback-api.key"} {
 		text, err := os.ReadFile(filepath.Join(service.root, "data/shop", name))
 		if err != nil {
 			t.Fatal(err)

@@ -121,7 +121,7 @@ func TestHandoverFails(t *testing.T) {
 	made := client.CreatedMerchant{Merchant: client.Merchant{ID: "shop"}, PublicKey: "the-public-part", APIKey: "the-api-key"}
 	var out, errOut bytes.Buffer
 	answer, _ := json.Marshal(made)
-	err := handOver(streams{out: &out, err: &errOut}, filepath.Join(t.TempDir(), "gone"), "", answer)
+	err := handOver(streams{out: &out, err: &errOut}, filepath.Join(t.TempDir(), "gone"), nil, answer)
 	if err == nil || !strings.Contains(err.Error(), "merchant shop was made") {
 		t.Errorf("%v", err)
 	}

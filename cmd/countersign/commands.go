@@ -62,7 +62,7 @@ type merchantsAddCmd struct {
 	merchantFlags
 	keyFiles
 	Scheme string `help:"Which end made the pair that seals requests. Default: service." placeholder:"SCHEME" env:"-"`
-	Out    string `help:"Directory for what the merchant needs: service.b64, api.key and merchant.json; made if missing. Nothing in it is overwritten. Without it all is printed." type:"path" placeholder:"DIR" env:"-"`
+	Out    string `help:"Directory for what the merchant needs: service.b64, api.key, callback-api.key and merchant.json; made if missing. Nothing in it is overwritten. Without it all is printed." type:"path" placeholder:"DIR" env:"-"`
 }
 
 func (c *merchantsAddCmd) Run(ctx context.Context, std streams) error {
@@ -82,8 +82,7 @@ func (c *merchantsAddCmd) Run(ctx context.Context, std streams) error {
 	case c.Out == "":
 		return printJSON(std.out, answer, "  ")
 	}
-	given, _ := r.body["apiKey"].(string)
-	return handOver(std, c.Out, given, answer)
+	return handOver(std, c.Out, r.body, answer)
 }
 
 type merchantsListCmd struct {

@@ -219,12 +219,9 @@ func (f tlsClient) web(at daemon.Address) (*http.Client, error) {
 		c.InsecureSkipVerify, c.VerifyConnection = true, at.Verify // in place of the authority
 	}
 	if f.CA != "" {
-		b, err := os.ReadFile(f.CA)
-		if err != nil {
+		c.RootCAs = x509.NewCertPool()
+		if err := daemon.AddAuthorities(c.RootCAs, "ca", f.CA); err != nil {
 			return nil, err
-		}
-		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(b) {
-			return nil, fmt.Errorf("--ca: %s has no certificate in PEM", f.CA)
 		}
 	}
 	if f.Cert != "" || f.CertKey != "" {

@@ -34,7 +34,8 @@ func (f *daemonFlags) common(std streams, config kong.ConfigFlag, name, dir stri
 	collectSeldom()
 	c = daemon.Common{DrainNotice: f.DrainNotice, ChangeDelay: f.ChangeDelay, ChangeApprovals: f.ChangeApprovals,
 		MaxBodies: f.bodies(), MaxConnections: f.MaxConnections, NoConsole: f.NoConsole, TLS: f.tls(),
-		MetricsListen: f.MetricsListen, ShowToken: std.showToken, Log: log}
+		MetricsListen: f.MetricsListen, Log: log,
+		ShowToken: func(_, file string) { log.Info("the first token, of role admin, was made", "file", file) }}
 	if c.Alarms, err = f.posting(); err != nil {
 		return c, nil, err
 	}

@@ -105,7 +105,7 @@ countersign merchants add kiosk --out kiosk \
 countersign merchants add corner --bits 1024 --out corner \
   --notify-url http://127.0.0.1:8098/callbacks/notify --withdraw-url http://127.0.0.1:8098/callbacks/withdraw > setup.log
 ` + policyFiles + `start_gateway() {
-  countersign gateway --listen 127.0.0.1:8090 --api-listen 127.0.0.1:8091 --service-key shop/service.b64 --api-key @shop/api.key \
+  countersign gateway --listen 127.0.0.1:8090 --api-listen 127.0.0.1:8091 --service-key shop/service.b64 --api-key @shop/api.key --callback-api-key @shop/callback-api.key \
     --policy policy.toml --forward-url http://127.0.0.1:8097/in >> gateway.log 2>&1 &
   gateway=$!
   await 'countersign health --ready --api http://127.0.0.1:8091'

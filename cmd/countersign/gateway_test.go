@@ -188,8 +188,8 @@ func TestGatewayByHand(t *testing.T) {
 			t.Error("a secret was printed")
 		}
 	}
-	if out := g.d.output.String(); strings.Contains(out, g.token) || !strings.Contains(out, "admin token  in "+filepath.Join(g.data, tokenFile)) {
-		t.Errorf("standard output is no terminal; it must name the first token's file and not show the token:\n%s", out)
+	if out := g.d.output.String(); strings.Contains(out, g.token) || !strings.Contains(out, "was made\" file="+filepath.Join(g.data, tokenFile)) {
+		t.Errorf("the log must name the first token's file and not show the token:\n%s", out)
 	}
 	g.start()
 	var stats struct {

@@ -25,14 +25,16 @@ const notShownAgain = "keep what was printed: the service does not show it again
 
 // handOver writes what a new merchant needs to dir and says what each file is for. What
 // cannot be written is printed: the service does not show it again.
-// apiKey is what the request gave; empty: the service made one.
-func handOver(std streams, dir, apiKey string, answer json.RawMessage) error {
+// request may have the keys that the service did not make.
+func handOver(std streams, dir string, request map[string]any, answer json.RawMessage) error {
 	var made client.CreatedMerchant
 	if err := json.Unmarshal(answer, &made); err != nil {
 		return err
 	}
-	if made.APIKey == "" {
-		made.APIKey = client.Secret(apiKey)
+	for name, key := range map[string]*client.Secret{"apiKey": &made.APIKey, "callbackApiKey": &made.CallbackAPIKey} {
+		if given, _ := request[name].(string); *key == "" {
+			*key = client.Secret(given)
+		}
 	}
 	about, err := daemon.WriteHandover(dir, made)
 	if err != nil {
@@ -42,7 +44,7 @@ func handOver(std streams, dir, apiKey string, answer json.RawMessage) error {
 		return &hintedError{fmt.Errorf("merchant %s was made, and its keys could not be written: %w", made.ID, err), []string{notShownAgain}}
 	}
 	warn(std, made.Warnings)
-	fmt.Fprintf(std.out, "merchant %s was made; in %s:\n%s%-13s  %s\n", made.ID, dir, about, "fingerprint", made.Fingerprint)
+	fmt.Fprintf(std.out, "merchant %s was made; in %s:\n%s%-16s  %s\n", made.ID, dir, about, "fingerprint", made.Fingerprint)
 	return nil
 }
 

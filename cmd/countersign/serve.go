@@ -33,6 +33,7 @@ type serveCmd struct {
 	AllowHTTP    bool   `first:"" name:"allow-http" help:"Let merchants' URLs be http."`
 	daemonFlags
 	MerchantPorts   []uint16      `help:"Ports at which merchants on public addresses may be called." default:"443,8443" placeholder:"PORT"`
+	MerchantCA      string        `name:"merchant-ca" help:"File of authorities in PEM that are trusted for merchants beside the system's." placeholder:"FILE"`
 	Node            string        `help:"Name of this process in leases and attempts; host and process id if empty." placeholder:"NAME"`
 	ExchangeTimeout time.Duration `help:"Longest exchange with a merchant." default:"15s" placeholder:"TIME"`
 	Lease           time.Duration `help:"How long a claimed callback belongs to this process; 30s longer than an exchange if 0." default:"0s" placeholder:"TIME"`
@@ -90,7 +91,7 @@ func (c *serveCmd) Run(std streams, config *kong.ConfigFlag) error {
 		return err
 	}
 	s, err := daemon.NewService(daemon.ServiceConfig{Common: common, Listen: c.Listen, Node: c.Node,
-		AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP, MerchantPorts: c.MerchantPorts,
+		AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP, MerchantPorts: c.MerchantPorts, MerchantCA: c.MerchantCA,
 		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain})
 	if err != nil {
 		return explainStart(err)
@@ -99,16 +100,6 @@ func (c *serveCmd) Run(std streams, config *kong.ConfigFlag) error {
 		used()
 		log.Info("serving", "api", s.URL(), "database", s.Dialect(), "version", daemon.Version, "data", c.Data)
 	})
-}
-
-// showToken shows the first token of an API to a person at a terminal. Elsewhere
-// the output may be a log that others read, so only its file is named.
-func (std streams) showToken(token, file string) {
-	if isTerminal(std.out) {
-		fmt.Fprintf(std.out, "admin token  %s\n             shown once; also in %s\n", token, file)
-		return
-	}
-	fmt.Fprintf(std.out, "admin token  in %s\n", file)
 }
 
 // explainStart adds what to try to the errors of a start.

@@ -2,9 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"countersign/countersigntest"
@@ -112,5 +115,28 @@ func TestFailedStartAsJSON(t *testing.T) {
 				t.Errorf("%v: %q is not in\n%s", c.args, want, errOut)
 			}
 		}
+	}
+}
+
+// TestLogIsJSON: so is every line of a start that works and of the end of its process, on both outputs.
+func TestLogIsJSON(t *testing.T) {
+	d := &process{cmd: exec.Command(os.Args[0], "serve", "--log-format", "json", "--listen", "127.0.0.1:0", "--data", t.TempDir()), output: &lockedBuffer{}}
+	d.cmd.Env = append(os.Environ(), runAsCountersign+"=1")
+	d.cmd.Stdout, d.cmd.Stderr = d.output, d.output
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitUntil(t, "the start", d.output.String, func() bool { return strings.Contains(d.output.String(), `"msg":"serving"`) })
+	if err := errors.Join(d.cmd.Process.Signal(syscall.SIGTERM), d.cmd.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(d.output.String()), "\n")
+	for _, line := range lines {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("%q is no JSON", line)
+		}
+	}
+	if !strings.Contains(lines[0], tokenFile) {
+		t.Errorf("the first line does not name the first token's file: %s", lines[0])
 	}
 }

@@ -499,6 +499,9 @@ func (h *harness) remember(m client.CreatedMerchant) {
 	if m.APIKey != "" {
 		secrets.add("apiKey", m.APIKey.Reveal())
 	}
+	if m.CallbackAPIKey != "" {
+		secrets.add("callback API key", m.CallbackAPIKey.Reveal())
+	}
 	if m.PublicKey != "" {
 		secrets.add("public key", m.PublicKey)
 	}

@@ -51,6 +51,10 @@ func (s *Server) createMerchant(c *api.Call, _ api.None, in client.NewMerchant) 
 		out.APIKey = client.Secret(api.RandomText(24))
 		m.APIKey = countersign.APIKey(out.APIKey)
 	}
+	if m.CallbackAPIKey == "" { // a merchant that does not check the header ignores it
+		out.CallbackAPIKey = client.Secret(api.RandomText(24))
+		m.CallbackAPIKey = countersign.APIKey(out.CallbackAPIKey)
+	}
 	made, err := s.Outbox.CreateMerchant(c.R.Context(), m, c.Now)
 	if err != nil {
 		return client.CreatedMerchant{}, err

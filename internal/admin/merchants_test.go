@@ -44,11 +44,14 @@ func TestMerchantIsMade(t *testing.T) {
 		if len(made.APIKey) < 20 || kept.APIKey.Reveal() != made.APIKey.Reveal() {
 			t.Error("the API key that is shown is not the one that is kept")
 		}
+		if len(made.CallbackAPIKey) < 20 || kept.CallbackAPIKey.Reveal() != made.CallbackAPIKey.Reveal() || made.CallbackAPIKey == made.APIKey {
+			t.Error("the callback API key that is shown is not the one that is kept")
+		}
 		shown, err := c.Merchant(ctx, "acme")
 		if err != nil || !reflect.DeepEqual(shown, made.Merchant) {
 			t.Errorf("%+v\nwant %+v, %v", shown, made.Merchant, err)
 		}
-		shown.APIKeyFingerprint = "" // a list opens no secrets
+		shown.APIKeyFingerprint, shown.CallbackAPIKeyFingerprint = "", "" // a list opens no secrets
 		if list, err := c.Merchants(ctx, client.PageOptions{}); err != nil || len(list.Merchants) != 1 || !reflect.DeepEqual(list.Merchants[0], shown) {
 			t.Errorf("%+v, %v", list, err)
 		}

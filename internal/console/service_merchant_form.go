@@ -71,7 +71,7 @@ func (v *visit) merchantMake() error {
 	}
 	return v.showOnce(once{
 		Title: "Hand over to " + made.ID, Back: merchantPath(made.ID), Warnings: made.Warnings,
-		Items: handOver(made.PublicKey, made.ResponsePublicKey, made.APIKey.Reveal(), ""),
+		Items: handOver(made.PublicKey, made.ResponsePublicKey, made.APIKey.Reveal(), made.CallbackAPIKey.Reveal()),
 	})
 }
 

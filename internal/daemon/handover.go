@@ -17,12 +17,13 @@ const (
 	serviceKeyFile  = "service.b64"
 	responseKeyFile = "response.b64"
 	apiKeyFile      = "api.key"
+	callbackKeyFile = "callback-api.key"
 	merchantFile    = "merchant.json"
 )
 
 // PrepareHandover is PrepareFiles for the files of WriteHandover.
 func PrepareHandover(dir string) error {
-	return PrepareFiles(dir, serviceKeyFile, responseKeyFile, apiKeyFile, merchantFile)
+	return PrepareFiles(dir, serviceKeyFile, responseKeyFile, apiKeyFile, callbackKeyFile, merchantFile)
 }
 
 // PrepareFiles makes the directory. It refuses one that holds any of the files, or that cannot be
@@ -69,7 +70,7 @@ func WriteHandover(dir string, made client.CreatedMerchant) (about string, err e
 	add := func(name, content, use string) {
 		if content != "" {
 			files = append(files, NewFile{Name: name, Data: []byte(content), Mode: 0o600})
-			about += fmt.Sprintf("%-13s  %s\n", name, use)
+			about += fmt.Sprintf("%-16s  %s\n", name, use)
 		}
 	}
 	line := func(text string) string {
@@ -85,6 +86,7 @@ func WriteHandover(dir string, made client.CreatedMerchant) (about string, err e
 	add(serviceKeyFile, line(made.PublicKey), "for the merchant alone: it opens requests"+sealsToo)
 	add(responseKeyFile, line(made.ResponsePublicKey), "for the merchant alone: it seals answers")
 	add(apiKeyFile, line(made.APIKey.Reveal()), "for the merchant alone: what its responses carry")
+	add(callbackKeyFile, line(made.CallbackAPIKey.Reveal()), "for the merchant alone: what requests carry as X-API-KEY; it refuses others")
 	add(merchantFile, shown.String(), "the merchant as the service has it, without secrets")
 	return about, CreateFiles(dir, files)
 }

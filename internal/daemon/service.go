@@ -4,6 +4,7 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -36,6 +37,9 @@ type ServiceConfig struct {
 	// MerchantPorts are where merchants on public addresses may be called; nil:
 	// dispatch.DefaultPorts.
 	MerchantPorts []uint16
+	// MerchantCA is a file of authorities in PEM that are trusted for merchants beside the
+	// system's. Empty: the system's alone.
+	MerchantCA string
 	// ExchangeTimeout bounds one exchange with a merchant. Zero: 15 s.
 	ExchangeTimeout time.Duration
 	// Lease is how long a claimed callback belongs to this process. Zero: 30 s
@@ -53,6 +57,7 @@ type ServiceConfig struct {
 // once.
 type Service struct {
 	c       ServiceConfig
+	roots   *x509.CertPool // trusted for merchants; nil: the system's
 	db      *outbox.Outbox // nil before Open
 	clock   *db.Clock
 	audit   *journal.Log
@@ -89,7 +94,17 @@ func NewService(c ServiceConfig) (*Service, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Service{c: c}, nil
+	s := &Service{c: c}
+	if c.MerchantCA != "" {
+		var err error
+		if s.roots, err = x509.SystemCertPool(); err != nil {
+			return nil, err
+		}
+		if err := AddAuthorities(s.roots, "merchant-ca", c.MerchantCA); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
 }
 
 // thisProcess names this process among those of one database.
@@ -159,6 +174,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if s.sender, err = dispatch.New(dispatch.Config{
 		Outbox: rows, Sign: signer, Node: c.Node, Now: now, Log: c.Log, Observer: metrics,
 		TargetRules:     c.targets(false),
+		Roots:           s.roots,
 		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.DrainTimeout,
 		Dial: c.World.Dial, Random: c.World.Random, Poll: d.Every(time.Second), SweepEvery: d.Every(time.Second),
 	}); err != nil {

@@ -143,15 +143,20 @@ func (c *certificates) read() (*tls.Config, error) {
 	if c.t.ClientCA == "" {
 		return config, nil
 	}
-	ca, err := os.ReadFile(c.t.ClientCA)
-	if err != nil {
-		return nil, fmt.Errorf("--client-ca: %w", err)
-	}
 	config.ClientCAs, config.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-	if !config.ClientCAs.AppendCertsFromPEM(ca) {
-		return nil, fmt.Errorf("--client-ca: %s has no certificate in PEM", c.t.ClientCA)
+	return config, AddAuthorities(config.ClientCAs, "client-ca", c.t.ClientCA)
+}
+
+// AddAuthorities adds the certificates of a file in PEM to pool. Its errors name the flag.
+func AddAuthorities(pool *x509.CertPool, flag, file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("--%s: %w", flag, err)
 	}
-	return config, nil
+	if !pool.AppendCertsFromPEM(text) {
+		return fmt.Errorf("--%s: %s has no certificate in PEM", flag, file)
+	}
+	return nil
 }
 
 // current returns the settings for a new connection. Files that cannot be read leave them

@@ -15,12 +15,16 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"countersign/client"
+	"countersign/countersigntest"
 )
 
 // authority makes certificates for this machine.
@@ -258,5 +262,53 @@ func TestExposed(t *testing.T) {
 		if _, err := Listen(config); err == nil {
 			t.Errorf("%+v is taken", bad)
 		}
+	}
+}
+
+// TestMerchantCA: a merchant whose certificate is of a private authority is asked where
+// --merchant-ca has that authority, and nowhere else.
+func TestMerchantCA(t *testing.T) {
+	dir := t.TempDir()
+	a := newAuthority(t)
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{a.pair("merchant", filepath.Join(dir, "merchant.pem"), filepath.Join(dir, "merchant.key"))}}
+	server.StartTLS()
+	defer server.Close()
+	for ca, want := range map[string]client.Reason{"": client.ReasonTLS, a.write(filepath.Join(dir, "ca.pem")): client.ReasonStatus} {
+		token := ""
+		s, err := NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: filepath.Join(t.TempDir(), "data")}, ShowToken: func(first, _ string) { token = first }},
+			Listen: "127.0.0.1:0", AllowPrivate: true, MerchantCA: ca})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		api := must(client.NewService(client.Config{URL: s.URL(), Token: client.Secret(token)}))
+		must(api.CreateMerchant(ctx, client.NewMerchant{ID: "shop", MerchantSettings: client.MerchantSettings{NotifyURL: server.URL + "/notify", WithdrawURL: server.URL + "/withdraw"}}))
+		d := countersigntest.Deposit(1)
+		id := must(api.AddDeposits(ctx, client.NewDeposit{Merchant: "shop", TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID, ChainName: d.ChainName,
+			Symbol: d.Symbol, Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress, TxIndex: d.TxIndex}))[0].ID
+		b := &bothEnds{t: t}
+		b.await("the attempt", func(ctx context.Context) (bool, error) {
+			cb, err := api.Callback(ctx, id)
+			if len(cb.Attempts) == 0 || cb.State == client.CallbackSending {
+				return false, err
+			}
+			if got := cb.Attempts[0].Reason; got != want {
+				t.Errorf("with authorities %q the reason is %s, not %s", ca, got, want)
+			}
+			return true, err
+		})
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}}, Listen: "127.0.0.1:0", MerchantCA: filepath.Join(dir, "merchant.key")}); err == nil || !strings.Contains(err.Error(), "--merchant-ca") {
+		t.Errorf("a file without a certificate: %v", err)
 	}
 }
