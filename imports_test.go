@@ -57,7 +57,7 @@ var house = map[string]struct{ ours, others []string }{
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant"},
 	},
 	"countersign/conformance": {
-		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/countersigntest", "countersign/internal/learn"},
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/countersigntest"},
 	},
 	"countersign/internal/policy": {
 		ours:   []string{"countersign", "countersign/client"},

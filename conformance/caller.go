@@ -27,8 +27,7 @@ type Caller struct {
 }
 
 // NewCaller checks c and connects to nothing. Order, Effects, Restart and Only have no effect. Unlike a
-// Checker, a Caller needs no APIKey, and then any will do; its two URLs may be equal; and a Key
-// without a private part replays bodies, whose answers it does not open. Bodies have that
+// Checker, a Caller needs no APIKey, and then any will do; and its two URLs may be equal. Bodies have that
 // form, and field names the form's field or the object's member; empty: data.
 func NewCaller(c Config, form envelope.BodyForm, field string) (*Caller, error) {
 	k, err := newChecker(c)
@@ -195,33 +194,6 @@ func (c *Caller) Send(ctx context.Context, t countersign.Type, m []byte, f count
 	return c.judge(s, r, out, f), nil
 }
 
-// Replay posts a body as it was captured, and judges the response. Where the Key has no private
-// part, what a right answer holds cannot be seen.
-func (c *Caller) Replay(ctx context.Context, body []byte) (Sent, error) {
-	s := c.k.session(ctx)
-	inner, form, err := envelope.UnwrapField(body, c.k.field)
-	if err != nil {
-		return Sent{}, err
-	}
-	plain, err := envelope.Open(c.k.cfg.Key.Public(), c.k.cfg.Padding, inner)
-	if err != nil {
-		return Sent{}, fmt.Errorf("the captured body is not of this key: %w", err)
-	}
-	q := request{plaintext: plain, body: body, contentType: contentTypes[form]}
-	t := countersign.TypeUnknown
-	if m, err := parseMessage(plain); err == nil {
-		q.uuid = m.str("requestUUID")
-		for _, known := range countersign.TypeUnknown.Values() {
-			if strings.Trim(m.get("type"), `"`) == fmt.Sprint(int(known)) {
-				t = known
-			}
-		}
-	}
-	q.to = destinationOf(t)
-	q.what = t.Words() + ", as it was captured"
-	return c.judge(s, s.send(q), Sent{Type: t}, countersigntest.NoServiceFault), nil
-}
-
 // catch returns how check ended, nil if it passed.
 func catch(check func()) (v *verdict) {
 	defer func() {
@@ -264,13 +236,6 @@ func (c *Caller) accepts(s *session, r *reply, out *Sent) {
 	sent, err := countersign.ParseCallback(r.plaintext, countersign.ParseOptions{Lenient: s.cfg.Other})
 	if err != nil {
 		out.Notes = append(out.Notes, "what was sent is not a correct callback, and should be refused: "+err.Error())
-	}
-	if !s.cfg.ResponseKey.HasPrivate() {
-		statusIs(r, http.StatusOK)
-		s.wellFormed(r)
-		s.codeIs0(r)
-		out.Notes = append(out.Notes, "the answer was not opened: that takes the service's private part")
-		return
 	}
 	s.accepted(r, t)
 	if q, is := sent.(*countersign.WithdrawalRequest); is && q.TenantUserID == "" { // the answer tells the user

@@ -195,39 +195,6 @@ func TestCallerMessage(t *testing.T) {
 	}
 }
 
-// TestReplay: who holds the public part alone sends captured bodies again.
-func TestReplay(t *testing.T) {
-	s, err := countersigntest.MakeService(countersigntest.ServiceConfig{Key: testKey()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, key := range []*envelope.Key{testKey(), testKey().Public()} {
-		c, m := callMerchant(t, func(c *conformance.Config, _ *countersigntest.MerchantConfig) { c.Key = key })
-		for _, cb := range []countersign.Callback{countersigntest.Deposit(1), countersigntest.Withdrawal(1)} {
-			body, _, err := s.Body(cb)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sent, err := c.Replay(context.Background(), body)
-			if err != nil || !sent.Accepted() || sent.Type != cb.CallbackType() {
-				t.Errorf("%v\n%s", err, sent)
-			}
-			if key.HasPrivate() == slices.ContainsFunc(sent.Notes, func(n string) bool { return strings.Contains(n, "not opened") }) {
-				t.Errorf("the notes are %v", sent.Notes)
-			}
-		}
-		if n := len(m.Received()); n != 2 {
-			t.Errorf("%d callbacks were received", n)
-		}
-		if _, err := c.Replay(context.Background(), []byte("AAAA")); err == nil {
-			t.Error("a body of no key was sent")
-		}
-		if _, err := c.Send(context.Background(), 1, []byte("{}"), ""); err == nil && !key.HasPrivate() {
-			t.Error("a public part sealed")
-		}
-	}
-}
-
 // TestCallerForms: bodies in every form, under other names.
 func TestCallerForms(t *testing.T) {
 	m, err := countersigntest.StartMerchant(countersigntest.MerchantConfig{Key: testKey().Public(), APIKey: testAPIKey, CallbackAPIKey: testCallbackKey, APIKeyHeader: "X-Other", BodyField: "payload"})

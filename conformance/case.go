@@ -91,9 +91,6 @@ type Summary struct {
 
 	// NotLookedAt is what a setting that was not given would have let the run see.
 	NotLookedAt []Unseen `json:"notLookedAt,omitempty"`
-
-	// Warning says that the endpoint was slower than the service waits; empty: it was not.
-	Warning string `json:"warning,omitempty"`
 }
 
 // OK reports whether no case of Must failed and at least one case passed.

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"sync"
 	"syscall"
 	"time"
 
@@ -108,12 +107,9 @@ type Config struct {
 	// networks.
 	AllowPublic bool
 
-	// Timeout of one exchange. Zero: 15 seconds, or 40 if Other, since such a
+	// Timeout of one exchange: how long the service waits for an answer. Zero: 15 seconds, or 40 if Other, since such a
 	// merchant may keep the exchange about a withdrawal open (PROTOCOL.md, P1).
 	Timeout time.Duration
-	// Waits is how long the service waits for an answer, for Summary.Warning. Zero: 15
-	// seconds; if Other it is not known, and there is no warning.
-	Waits time.Duration
 	// SlowBody is how long the endpoint may wait for the rest of a body that is
 	// never sent. Zero: 30 seconds.
 	SlowBody time.Duration
@@ -147,8 +143,6 @@ type Checker struct {
 	form   envelope.BodyForm        // of what faulty sends
 	field  string
 
-	mu      sync.Mutex // guards slowest
-	slowest time.Duration
 	prefix  string            // of every identifier of the run
 	settled map[string]effect // by trackingId: what the cases that passed have seen
 	waits   int               // how many cases waited in vain for credits
@@ -206,11 +200,11 @@ func newChecker(c Config) (*Checker, error) {
 	}
 	k.cfg.User = cmp.Or(k.cfg.User, "conformance-user")
 	k.cfg.Unbound = c.Unbound || c.Other
-	timeout, waits := 15*time.Second, 15*time.Second
+	timeout := 15 * time.Second
 	if c.Other {
-		timeout, waits = 40*time.Second, 0
+		timeout = 40 * time.Second
 	}
-	k.cfg.Timeout, k.cfg.Waits = cmp.Or(c.Timeout, timeout), cmp.Or(c.Waits, waits)
+	k.cfg.Timeout = cmp.Or(c.Timeout, timeout)
 	k.cfg.SlowBody, k.cfg.EffectsWait = cmp.Or(c.SlowBody, 30*time.Second), cmp.Or(c.EffectsWait, 5*time.Second)
 	if k.cfg.ResponseKey.HasPrivate() {
 		k.fakes, err = countersigntest.MakeService(countersigntest.ServiceConfig{

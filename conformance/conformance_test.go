@@ -80,19 +80,6 @@ func TestHonestMerchantPasses(t *testing.T) {
 }
 
 // A service that is given every order takes answers whose details are not bound.
-// TestSlowerThanTheServiceWaits: an endpoint may pass with a long --timeout and yet be too
-// slow for the service.
-func TestSlowerThanTheServiceWaits(t *testing.T) {
-	for waits, warns := range map[time.Duration]bool{1: true, time.Hour: false} {
-		c := newFake(false).start(t)
-		c.Waits, c.Timeout = waits, time.Minute
-		c.Only = func(k conformance.Case) bool { return k.Name == "deposit/plain" }
-		if _, sum := check(t, c); sum.Passed != 1 || (sum.Warning != "") != warns {
-			t.Errorf("waits %v: %+v", waits, sum)
-		}
-	}
-}
-
 func TestOrderedServiceTakesUnboundAnswers(t *testing.T) {
 	c := newFake(false, "details in any block").start(t)
 	c.Ordered = true

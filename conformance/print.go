@@ -66,9 +66,6 @@ func (p Printer) Summary(sum Summary, took time.Duration) {
 		}
 		fmt.Fprintf(p.Out, "%s %s (%s): give %s\n", p.paint(yellow, "not looked at:"), u.What, cases, u.Give)
 	}
-	if sum.Warning != "" {
-		fmt.Fprintf(p.Out, "%s %s\n", p.paint(yellow, "warning:"), sum.Warning)
-	}
 }
 
 // Case prints a case and what it needs.

@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"encoding/json"
-	"encoding/xml"
 	"fmt"
 	"io"
 	"strings"
@@ -47,29 +46,6 @@ func (e Exchange) explain(line func(what, text string)) {
 	line("answer", e.Answer)
 }
 
-// The part of the JUnit format on which its readers agree.
-type junitSuite struct {
-	XMLName  xml.Name    `xml:"testsuite"`
-	Name     string      `xml:"name,attr"`
-	Tests    int         `xml:"tests,attr"`
-	Failures int         `xml:"failures,attr"`
-	Skipped  int         `xml:"skipped,attr"`
-	Cases    []junitCase `xml:"testcase"`
-}
-
-type junitCase struct {
-	Class   string     `xml:"classname,attr"`
-	Name    string     `xml:"name,attr"`
-	Failure *junitText `xml:"failure,omitempty"`
-	Skipped *junitText `xml:"skipped,omitempty"`
-	Output  string     `xml:"system-out,omitempty"`
-}
-
-type junitText struct {
-	Message string `xml:"message,attr"`
-	Text    string `xml:",chardata"`
-}
-
 // WriteJSON writes a summary and results as one JSON object.
 func WriteJSON(w io.Writer, sum Summary, results []Result) error {
 	e := json.NewEncoder(w)
@@ -79,33 +55,4 @@ func WriteJSON(w io.Writer, sum Summary, results []Result) error {
 		Summary Summary  `json:"summary"`
 		Results []Result `json:"results"`
 	}{sum, results})
-}
-
-// WriteJUnit writes results as JUnit XML. A case of Should that failed counts as skipped
-// there, so that what reads the file agrees with Summary.OK.
-func WriteJUnit(w io.Writer, results []Result) error {
-	suite := junitSuite{Name: "countersign check"}
-	for _, r := range results {
-		group, _, _ := strings.Cut(r.Name, "/")
-		c := junitCase{Class: "countersign." + group, Name: fmt.Sprintf("%d %s", r.Number, r.Name), Output: r.Note}
-		suite.Tests++
-		switch {
-		case r.Advice():
-			suite.Skipped++
-			c.Skipped = &junitText{Message: "advice: " + r.Problem, Text: r.Explain()}
-		case r.Ending == Fail:
-			suite.Failures++
-			c.Failure = &junitText{Message: r.Problem, Text: r.Explain()}
-		case r.Ending == Skip:
-			suite.Skipped++
-			c.Skipped = &junitText{Message: r.Problem}
-		}
-		suite.Cases = append(suite.Cases, c)
-	}
-	data, err := xml.MarshalIndent(suite, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(append([]byte(xml.Header), append(data, '\n')...))
-	return err
 }

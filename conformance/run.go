@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 )
 
 // Run runs the chosen cases one after another and reports each when it ends. If
@@ -36,10 +35,6 @@ func (k *Checker) Run(ctx context.Context, report func(Result)) (Summary, error)
 		}
 		sum.add(r)
 		sum.NotLookedAt = notLookedAt(unseen)
-		if k.cfg.Waits > 0 && k.slowest > k.cfg.Waits {
-			sum.Warning = fmt.Sprintf("an exchange took %v, and the service waits %v (its --exchange-timeout): it would take that for no answer",
-				k.slowest.Round(time.Millisecond), k.cfg.Waits)
-		}
 		report(r)
 	}
 	return sum, nil

@@ -32,7 +32,7 @@ type serviceFlags struct {
 	Sign      string `help:"The service's Ed25519 pair, which signs each request (docs/link.md); PKCS#8 in PEM, as openssl genpkey -algorithm ed25519 makes it. The endpoint must have its public part." placeholder:"FILE"`
 	AnswerKey string `name:"answer-key" help:"Public part of the merchant's signing key, by which every response must be signed; no secret, @FILE reads it. It needs --sign." placeholder:"KEY"`
 
-	Timeout   time.Duration `help:"How long one exchange may take. 0: 15s, or 40s for another provider." default:"0s"`
+	Timeout   time.Duration `help:"How long one exchange may take, as long as the service waits (its --exchange-timeout). 0: 15s, or 40s for another provider." default:"0s"`
 	YesPublic bool          `env:"-" help:"Send to addresses outside this machine and private networks. Only to endpoints that are yours."`
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,8 +37,6 @@ type checkCmd struct {
 	Cases    string        `name:"run" help:"Run only the cases whose number or name matches." placeholder:"REGEXP"`
 	List     bool          `help:"List the cases and run none."`
 	JSON     bool          `name:"json" help:"Write the results as one JSON object."`
-	JUnit    string        `name:"junit" help:"Write the results as JUnit XML, too." type:"path" placeholder:"FILE"`
-	Waits    time.Duration `name:"service-waits" help:"How long the service waits for an answer (its --exchange-timeout); a slower endpoint is warned about. 0: 15s, or not known for another provider." default:"0s"`
 	SlowBody time.Duration `help:"How long the endpoint may wait for the rest of a body." default:"30s"`
 }
 
@@ -74,8 +71,8 @@ func (c *checkCmd) Validate() error {
 		return errors.New("--withdraw-url must differ from --notify-url: type 2 has a URL of its own")
 	case c.EffectsWait <= 0:
 		return errors.New("--effects-wait must be above 0")
-	case c.Waits < 0 || c.SlowBody <= 0:
-		return errors.New("--service-waits must not be below 0, and --slow-body must be above 0")
+	case c.SlowBody <= 0:
+		return errors.New("--slow-body must be above 0")
 	}
 	return c.validate()
 }
@@ -121,12 +118,6 @@ func (c *checkCmd) Run(std streams) error {
 		_ = conformance.WriteJSON(std.out, sum, results)
 	default:
 		printer.Summary(sum, time.Since(began))
-	}
-	if c.JUnit != "" {
-		var suite bytes.Buffer
-		if err := errors.Join(conformance.WriteJUnit(&suite, results), os.WriteFile(c.JUnit, suite.Bytes(), 0o644)); err != nil {
-			return fmt.Errorf("--junit: %w", err)
-		}
 	}
 	switch {
 	case err != nil:
@@ -189,7 +180,7 @@ func (c *checkCmd) config(std streams) (conformance.Config, error) {
 		return config, publicKeyGiven()
 	}
 	config.NotifyURL, config.WithdrawURL, config.User, config.DepositAddress = c.NotifyURL, c.WithdrawURL, c.User, c.DepositAddress
-	config.Order, config.Unbound, config.SlowBody, config.Waits = order, c.Unbound, c.SlowBody, c.Waits
+	config.Order, config.Unbound, config.SlowBody = order, c.Unbound, c.SlowBody
 	config.EffectsWait = c.EffectsWait
 	if c.Effects != "" {
 		config.Effects = effectsBy(c.Effects)

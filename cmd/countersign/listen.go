@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"countersign/conformance"
 	"countersign/countersigntest"
 	"countersign/internal/daemon"
+	"countersign/internal/learn"
 )
 
 type listenCmd struct {
@@ -38,8 +41,6 @@ type listenCmd struct {
 	Decline int64         `help:"Answer every callback with this errCode." default:"0" placeholder:"CODE"`
 	Fault   string        `help:"One fault of each response: ${listenFaults}." enum:",${listenFaults}" default:"" placeholder:"NAME"`
 	Late    time.Duration `help:"How long an answer takes with --fault late." default:"20s"`
-	Ask     bool          `help:"Ask at the terminal what to answer each callback: y, n, an errCode, or the name of a fault."`
-	Keep    string        `help:"Directory for the bodies, which open and send --from take. Made if missing; empty: they are not kept." placeholder:"DIR"`
 
 	TLSCert        string `name:"tls-cert" help:"Certificate in PEM." type:"path" placeholder:"FILE"`
 	TLSKey         string `name:"tls-key" help:"Its key in PEM." type:"path" placeholder:"FILE"`
@@ -79,68 +80,132 @@ func (c *listenCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	h, err := conformance.NewListener(config)
-	if err != nil {
+	var m *countersigntest.Merchant
+	config.Fault = func(int, countersign.Callback) countersigntest.MerchantFault {
+		fault := countersigntest.MerchantFault(c.Fault)
+		if fault == countersigntest.FaultAnswersLate {
+			time.AfterFunc(c.Late, m.Release)
+		}
+		return fault
+	}
+	if m, err = countersigntest.MakeMerchant(config); err != nil {
 		return err
 	}
+	defer m.Close()
+	shown := &learn.Shower{Reader: learn.Reader{Key: cmp.Or(config.RequestKey, config.Key), Padding: config.Padding, Field: config.BodyField}, Next: m, Out: std.out}
 	log := std.warnings()
 	ctx, stop := untilSignal(log)
 	defer stop()
-	l, err := daemon.Listen(daemon.ListenConfig{Name: "callbacks", Addr: c.Listen, Handler: h, AnyHost: true, Exposes: "what the provider posts", Most: 1000, Log: log,
+	l, err := daemon.Listen(daemon.ListenConfig{Name: "callbacks", Addr: c.Listen, Handler: shown, AnyHost: true, Exposes: "what the provider posts", Most: 1000, Log: log,
 		TLS: daemon.TLS{Cert: c.TLSCert, Key: c.TLSKey, Insecure: c.InsecureListen}})
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(std.out, "listening at %s until Ctrl-C\n", l.URL())
-	defer h.Close()
 	return l.Run(ctx)
 }
 
 // config is the merchant that the flags say.
-func (c *listenCmd) config(std streams) (conformance.ListenerConfig, error) {
-	config := conformance.ListenerConfig{Answer: conformance.Answer{Fault: countersigntest.MerchantFault(c.Fault), Code: countersign.ErrCode(c.Decline)}, Late: c.Late, Keep: c.Keep, Out: std.out}
-	m := &config.Merchant
-	m.APIKeyHeader, m.BodyField, m.Unbound = c.APIKeyHeader, c.BodyField, c.Provider == "other"
-	m.Padding, m.ResponsePadding = paddingOf(c.OAEP), paddingOf(c.ResponseOAEP)
-	var err error
+func (c *listenCmd) config(std streams) (m countersigntest.MerchantConfig, err error) {
+	m = countersigntest.MerchantConfig{APIKeyHeader: c.APIKeyHeader, BodyField: c.BodyField, Unbound: c.Provider == "other", PublicURL: c.PublicURL,
+		Padding: paddingOf(c.OAEP), ResponsePadding: paddingOf(c.ResponseOAEP)}
+	if c.Fault != "" {
+		m.Fault = func(int, countersign.Callback) countersigntest.MerchantFault {
+			return countersigntest.MerchantFault(c.Fault)
+		}
+	}
 	if m.APIKey, m.CallbackAPIKey, err = apiKeys(c.APIKey, c.CallbackAPIKey); err != nil {
-		return config, err
+		return m, err
 	}
 	if m.APIKey == "" {
-		return config, errors.New("--api-key is missing: a response carries it")
+		return m, errors.New("--api-key is missing: a response carries it")
 	}
 	if m.Key, err = readKey(c.Key, std); err != nil {
-		return config, err
+		return m, err
 	}
 	m.Key = m.Key.Public()
 	if c.RequestKey != "" {
 		if m.RequestKey, err = readKey(c.RequestKey, std); err != nil {
-			return config, err
+			return m, err
 		}
 	}
 	if m.Sign, err = ownSigner("sign", c.Sign); err != nil {
-		return config, err
+		return m, err
 	}
-	m.PublicURL = c.PublicURL
 	if c.ServiceSigner != "" {
 		text, err := os.ReadFile(c.ServiceSigner)
 		if err != nil {
-			return config, fmt.Errorf("--service-signing-key: %w", err)
+			return m, fmt.Errorf("--service-signing-key: %w", err)
 		}
 		if m.ServiceSigner, err = otherSigner("service-signing-key", text); err != nil {
-			return config, err
+			return m, err
 		}
 	}
-	if config.Orders, err = conformance.ReadOrders(c.Details, c.Confirm); err != nil {
-		return config, fmt.Errorf("--details: %w", err)
+	orders, err := c.orders()
+	if err != nil {
+		return m, fmt.Errorf("--details: %w", err)
 	}
-	if c.Keep != "" {
-		if err := os.MkdirAll(c.Keep, 0o700); err != nil {
-			return config, err
+	order := func(id string) (conformance.Order, bool) {
+		o, known := orders[id]
+		if !known {
+			o, known = orders[anyOrder]
+		}
+		return o, known
+	}
+	m.Orders = func(id string) (countersign.Details, bool) {
+		o, known := order(id)
+		d, err := o.Details()
+		return d, known && err == nil
+	}
+	m.Users = func(id string) string {
+		o, _ := order(id)
+		return cmp.Or(o.TenantUserID, "65515")
+	}
+	m.Code = func(cb countersign.Callback) countersign.ErrCode {
+		o, _ := order(cb.OrderID())
+		otherUser := o.TenantUserID != "" && cb.User() != "" && o.TenantUserID != cb.User()
+		if c.Decline == 0 && c.Fault == "" && otherUser && cb.CallbackType() == countersign.TypeRequestWithdraw {
+			return countersign.CodeUnknownOrder
+		}
+		return countersign.ErrCode(c.Decline)
+	}
+	return m, nil
+}
+
+// anyOrder is the callBackId under which the order is that stands for every other one.
+const anyOrder = ""
+
+// orders are those that are confirmed, by callBackId: those of --details, and with --confirm any other one, with the
+// details of the only one of the file, or made-up ones.
+func (c *listenCmd) orders() (map[string]conformance.Order, error) {
+	var list []conformance.Order
+	if c.Details != "" {
+		data, err := os.ReadFile(c.Details)
+		if err != nil {
+			return nil, err
+		}
+		if json.Unmarshal(data, &list) != nil {
+			list = make([]conformance.Order, 1)
+			if err := json.Unmarshal(data, &list[0]); err != nil {
+				return nil, fmt.Errorf("%s: %w", c.Details, err)
+			}
 		}
 	}
-	if c.Ask {
-		config.Ask = conformance.Asking(std.in, std.out, config.Answer)
+	if c.Confirm {
+		d := countersigntest.Order(1)
+		o := conformance.Order{Address: d.Address, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount.String()}
+		if len(list) == 1 {
+			o = list[0]
+			o.CallBackID, o.TenantUserID = anyOrder, ""
+		}
+		list = append(list, o)
 	}
-	return config, nil
+	orders := map[string]conformance.Order{}
+	for _, o := range list {
+		if _, err := o.Details(); err != nil {
+			return nil, fmt.Errorf("order %q: %w", o.CallBackID, err)
+		}
+		orders[o.CallBackID] = o
+	}
+	return orders, nil
 }

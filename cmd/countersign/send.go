@@ -36,10 +36,9 @@ type sendCmd struct {
 	memberFlags
 	Set []string `sep:"none" help:"Any member: a JSON value, or a text; without a value the member is left out. May be repeated." placeholder:"NAME=VALUE"`
 
-	Repeat int      `help:"Send it so many times, each time with a new requestUUID." default:"1" placeholder:"N"`
-	Fault  string   `help:"One fault of the network, of the service or of a thief: ${sendFaults}." enum:",${sendFaults}" default:"" placeholder:"NAME"`
-	From   []string `help:"Send captured bodies as they are, from files or directories, in the order of their names. May be repeated." type:"existingpath" placeholder:"PATH"`
-	JSON   bool     `name:"json" help:"Write a line of JSON for each callback."`
+	Repeat int    `help:"Send it so many times, each time with a new requestUUID." default:"1" placeholder:"N"`
+	Fault  string `help:"One fault of the network, of the service or of a thief: ${sendFaults}." enum:",${sendFaults}" default:"" placeholder:"NAME"`
+	JSON   bool   `name:"json" help:"Write a line of JSON for each callback."`
 }
 
 // memberFlags set members that are often set. They are texts but for those whose flag has the tag num.
@@ -83,8 +82,6 @@ func (c *sendCmd) Validate() error {
 		return errors.New("--to is not an absolute http or https URL")
 	case c.Repeat < 1 || c.Repeat > 1000:
 		return errors.New("--repeat is 1 to 1000")
-	case len(c.From) > 0 && (c.File != "" || c.Fault != "" || c.members() != nil):
-		return errors.New("--from sends bodies as they are: leave out the members, the file and --fault")
 	}
 	for _, s := range c.Set {
 		if _, err := conformance.ParseMember(s); err != nil {
@@ -140,35 +137,21 @@ func (c *sendCmd) Run(std streams) error {
 	if err := caller.Await(ctx, c.Wait); err != nil {
 		return explainRun(err)
 	}
-	if len(c.From) > 0 {
-		bodies, err := conformance.Bodies(c.From)
-		if err != nil {
-			return fmt.Errorf("--from: %w", err)
-		}
-		for range c.Repeat {
-			for _, body := range bodies {
-				if err := say(caller.Replay(ctx, body)); err != nil {
-					return err
-				}
-			}
-		}
-	} else {
-		t := sentTypes[c.What]
-		if c.What == "waiting" && c.For == "fees" {
-			t = countersign.TypeNotEnoughHotMoney
-		}
-		given, err := c.given(std)
-		if err != nil {
+	t := sentTypes[c.What]
+	if c.What == "waiting" && c.For == "fees" {
+		t = countersign.TypeNotEnoughHotMoney
+	}
+	given, err := c.given(std)
+	if err != nil {
+		return err
+	}
+	message, err := caller.Message(t, given, c.members())
+	if err != nil {
+		return err
+	}
+	for range c.Repeat {
+		if err := say(caller.Send(ctx, t, message, countersigntest.ServiceFault(c.Fault))); err != nil {
 			return err
-		}
-		message, err := caller.Message(t, given, c.members())
-		if err != nil {
-			return err
-		}
-		for range c.Repeat {
-			if err := say(caller.Send(ctx, t, message, countersigntest.ServiceFault(c.Fault))); err != nil {
-				return err
-			}
 		}
 	}
 	if !accepted {
@@ -210,7 +193,7 @@ func (c *sendCmd) caller(std streams) (*conformance.Caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(c.From) == 0 && !config.Key.HasPrivate() && config.ResponseKey == nil {
+	if !config.Key.HasPrivate() && config.ResponseKey == nil {
 		return nil, publicKeyGiven()
 	}
 	config.NotifyURL, config.WithdrawURL = conformance.EndpointOf(c.To)

@@ -158,7 +158,7 @@ func (d *Demo) build(dir string, log *slog.Logger) (err error) {
 		return err
 	}
 	c := daemon.GatewayConfig{
-		Common: daemon.Common{Storage: daemon.Storage{Dir: filepath.Join(dir, "merchant")}, Log: slog.New(tapped{log.With("end", "merchant").Handler(), &d.tap})},
+		Common: daemon.Common{Storage: daemon.Storage{Dir: filepath.Join(dir, "merchant")}, Log: log.With("end", "merchant")},
 		Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
 		Callbacks: merchant.Config{Key: d.key.Public(), APIKey: d.apiKey}, Policy: policy, Grace: grace,
 	}

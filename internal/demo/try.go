@@ -2,20 +2,16 @@ package demo
 
 import (
 	"bytes"
-	"context"
 	_ "embed" // the page
 	"errors"
 	"fmt"
 	"html/template"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"countersign"
@@ -76,7 +72,7 @@ type tried struct {
 	Error     string
 	Said      string // the provider's side
 	Elsewhere bool
-	Merchant  []string // what the demo's merchant saw and decided, body by body
+	Merchant  string // what the demo's merchant saw and answered
 }
 
 func (t *tryer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -151,99 +147,43 @@ func (t *tryer) send(r *http.Request, page *tried) error {
 	if err := caller.Await(r.Context(), 0); err != nil {
 		return err
 	}
-	t.d.tap.start()
+	t.d.tap.said()
 	sent, err := caller.Send(r.Context(), page.Type, message, page.Fault)
-	if page.Merchant = t.d.tap.end(); err == nil {
+	if page.Merchant = t.d.tap.said(); err == nil {
 		page.Said = sent.String()
 	}
 	return err
 }
 
-// tap sees what comes to the demo's merchant and what its log says of it, while an exchange is tried.
+// tap shows what comes to the demo's merchant while an exchange is tried.
 type tap struct {
-	on   atomic.Bool
-	mu   sync.Mutex // held while the merchant works on a callback, so that log lines are of that one
-	seen []string
-
-	writing sync.Mutex // of lines: callbacks of the service itself may come meanwhile
-	lines   strings.Builder
+	mu  sync.Mutex
+	got strings.Builder
 }
 
-// said returns the lines of the log since the last call.
-func (t *tap) said() string {
-	t.writing.Lock()
-	defer t.writing.Unlock()
-	defer t.lines.Reset()
-	return t.lines.String()
-}
-
-func (t *tap) start() { t.on.Store(true) }
-
-func (t *tap) end() []string {
-	t.on.Store(false)
+// Write is for learn.Shower.
+func (t *tap) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	seen := t.seen
-	t.seen = nil
-	return seen
+	return t.got.Write(b)
 }
 
-// wrap wraps the merchant's handler. A response goes out when what it says was noted.
+// said returns what came since the last call.
+func (t *tap) said() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	defer t.got.Reset()
+	return strings.TrimSpace(t.got.String())
+}
+
+// wrap wraps the merchant's handler: it shows what the page sends, and not the service's own callbacks, which go on meanwhile.
 func (t *tap) wrap(key *envelope.Key, next http.Handler) http.Handler {
-	reader := learn.Reader{Key: key}
+	shown := &learn.Shower{Reader: learn.Reader{Key: key}, Next: next, Out: t}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !t.on.Load() || r.Header.Get("User-Agent") != conformance.UserAgent { // the service's own callbacks go on meanwhile
+		if r.Header.Get("User-Agent") == conformance.UserAgent {
+			shown.ServeHTTP(w, r)
+		} else {
 			next.ServeHTTP(w, r)
-			return
 		}
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, envelope.MaxBody))
-		if err != nil {
-			http.Error(w, "the body did not arrive", http.StatusBadRequest)
-			return
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.said()
-		rec := httptest.NewRecorder()
-		next.ServeHTTP(rec, r)
-		t.seen = append(t.seen, reader.Read(body).String()+"decided    "+t.said())
-		passOn(w, rec)
 	})
 }
-
-// tapped is the merchant's log.
-type tapped struct {
-	slog.Handler
-	t *tap
-}
-
-// Enabled is true while an exchange is tried: what is accepted is logged at a lower level.
-func (l tapped) Enabled(ctx context.Context, level slog.Level) bool {
-	return l.t.on.Load() || l.Handler.Enabled(ctx, level)
-}
-
-// Handle notes what the merchant says of a callback.
-func (l tapped) Handle(ctx context.Context, r slog.Record) error {
-	if l.t.on.Load() && r.Message == "callback" {
-		l.t.writing.Lock()
-		defer l.t.writing.Unlock()
-		r.Attrs(func(a slog.Attr) bool {
-			fmt.Fprintf(&l.t.lines, "%s: %v; ", a.Key, a.Value)
-			return true
-		})
-		l.t.lines.WriteByte('\n')
-	}
-	if !l.Handler.Enabled(ctx, r.Level) {
-		return nil
-	}
-	return l.Handler.Handle(ctx, r)
-}
-
-// WithAttrs and WithGroup keep the tap.
-func (l tapped) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return tapped{l.Handler.WithAttrs(attrs), l.t}
-}
-
-// WithGroup keeps the tap.
-func (l tapped) WithGroup(name string) slog.Handler { return tapped{l.Handler.WithGroup(name), l.t} }

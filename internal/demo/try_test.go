@@ -109,9 +109,9 @@ func TestTry(t *testing.T) {
 		}
 	}
 	for _, typ := range countersign.TypeUnknown.Values() {
-		shows(form("type", string(rune('0'+typ))), "judged     accepted", "binding    holds", "decided    status: 200; reason: ")
+		shows(form("type", string(rune('0'+typ))), "judged     accepted", "binding    holds", "answered   callback ")
 	}
-	shows(form("type", "2", "callBackId", "try-2", "order", ""), "judged     hold", "reason: hold")
+	shows(form("type", "2", "callBackId", "try-2", "order", ""), "judged     hold", "status 200, errCode 3002")
 	for _, f := range tryFaults() {
 		if strings.Contains(string(f), "api-key") { // the demo's merchant wants none
 			shows(form("fault", string(f)), "needs the callback API key")
@@ -121,7 +121,7 @@ func TestTry(t *testing.T) {
 		if f.Refused() {
 			want = "it is right that this was refused"
 		}
-		shows(form("fault", string(f)), want, "decided    ")
+		shows(form("fault", string(f)), want, "answered   ")
 	}
 	shows(form("members", "amount=-1\nmemo=\"<script>\""), `"amount":-1`, "errCode: 1002", `"memo":"<script>"`)
 	shows(form("members", "nothing"), "NAME=VALUE is wanted")

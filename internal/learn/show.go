@@ -1,0 +1,108 @@
+package learn
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"countersign"
+	"countersign/envelope"
+)
+
+// Shower shows each callback as it comes, lets Next answer it, and shows that too.
+type Shower struct {
+	Reader
+	Next http.Handler
+	Out  io.Writer // gets the plaintexts, but no API key. One goroutine at a time writes to it
+
+	mu sync.Mutex // held while a text is written, so that texts do not mix
+	n  int
+}
+
+// bodyTimeout bounds the time to read a body.
+const bodyTimeout = 30 * time.Second
+
+// ServeHTTP implements http.Handler.
+func (s *Shower) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, envelope.MaxBody))
+	n := s.came(r, body, err)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	rec := &recorder{ResponseWriter: w}
+	defer func() { s.say("answered   callback %d: %s\n", n, rec) }() // also where Next breaks off
+	if err != nil {
+		http.Error(rec, "the body did not arrive", http.StatusBadRequest)
+		return
+	}
+	s.Next.ServeHTTP(rec, r)
+}
+
+func (s *Shower) say(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fmt.Fprintf(s.Out, format, args...)
+}
+
+// came says what came, and returns its number.
+func (s *Shower) came(r *http.Request, body []byte, err error) (n int) {
+	says := ""
+	switch {
+	case err != nil:
+		says = fmt.Sprintf("refused    its body did not arrive: %v\n", err)
+	case len(body) > 0:
+		says = s.Read(body).String()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.n++
+	fmt.Fprintf(s.Out, "\ncallback %d: %s %s from %s\n%s", s.n, r.Method, strconv.QuoteToGraphic(r.URL.Path), r.RemoteAddr, says)
+	return s.n
+}
+
+// recorder remembers the beginning of a response.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	body   []byte
+}
+
+// Unwrap is for http.ResponseController.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *recorder) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *recorder) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	w.body = append(w.body, b[:min(len(b), countersign.MaxMessage-len(w.body))]...)
+	return w.ResponseWriter.Write(b)
+}
+
+// String returns what was answered, without its secrets.
+func (w *recorder) String() string {
+	var response struct {
+		Code    json.RawMessage `json:"errCode"`
+		Message string          `json:"message"`
+		Data    string          `json:"data"`
+	}
+	switch err := json.Unmarshal(w.body, &response); {
+	case w.status == 0:
+		return "nothing"
+	case err != nil:
+		return fmt.Sprintf("status %d, and no response of the protocol (%d bytes)", w.status, len(w.body))
+	}
+	text := fmt.Sprintf("status %d, errCode %s", w.status, response.Code)
+	if response.Message != "" {
+		text += ": " + response.Message
+	}
+	return text + fmt.Sprintf(", data of %d characters", len(response.Data))
+}
