@@ -29,6 +29,9 @@ var (
 	namesTable = regexp.MustCompile(`\b(?:FROM|JOIN|INTO|UPDATE|TABLE)\s+(?:ONLY\s+)?([a-z_]+(?:\s+(?:AS\s+)?[a-z]+)?(?:,\s*[a-z_]+(?:\s+(?:AS\s+)?[a-z]+)?)*)`)
 )
 
+// allColumns: a node that runs beside a later version must not read columns that were added meanwhile.
+var allColumns = regexp.MustCompile(`^\s*SELECT \*\s+FROM [a-z]|RETURNING \*`)
+
 // exceptions are tables that another package may name too.
 var exceptions = map[[2]string]string{
 	{"internal/db", "audit_head"}: "how many records the log has says how far a database has come, also one that is not open",
@@ -86,6 +89,9 @@ func foreignTables(owners map[string][]string, in, file string, src any) (faults
 		if err != nil {
 			return true
 		}
+		if allColumns.MatchString(text) {
+			faults = append(faults, fmt.Sprintf("%s:%d: name the columns", file, set.Position(lit.Pos()).Line))
+		}
 		for _, m := range namesTable.FindAllStringSubmatchIndex(text, -1) {
 			for _, one := range strings.Split(text[m[2]:m[3]], ",") {
 				name := strings.Fields(one)[0]
@@ -137,13 +143,13 @@ func TestTablesHaveOneOwner(t *testing.T) {
 
 // TestTablesHaveOneOwnerRefuses keeps the test honest: it must be able to say no.
 func TestTablesHaveOneOwnerRefuses(t *testing.T) {
-	src := "package x\n\nconst q = `\nSELECT 1 FROM mine JOIN theirs t ON t.id = mine.id`\n\nvar r = `UPDATE theirs SET a = 1` + `LOCK TABLE theirs IN X` + `DELETE FROM mine m, theirs` + `INSERT INTO theirs (a) VALUES (1)` + `words from theirs`\n"
+	src := "package x\n\nconst q = `\nSELECT 1 FROM mine JOIN theirs t ON t.id = mine.id`\n\nvar r = `UPDATE theirs SET a = 1` + `LOCK TABLE theirs IN X` + `DELETE FROM mine m, theirs` + `INSERT INTO theirs (a) VALUES (1)` + `words from theirs`\n\nvar s = `SELECT * FROM mine` + `SELECT * FROM (SELECT a FROM mine)`\n"
 	got, err := foreignTables(map[string][]string{"mine": {"internal/x"}, "theirs": {"internal/y"}}, "internal/x", "x.go", src)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const fault = ": the table theirs belongs to internal/y"
-	want := []string{"x.go:4" + fault, "x.go:6" + fault, "x.go:6" + fault, "x.go:6" + fault, "x.go:6" + fault}
+	want := []string{"x.go:4" + fault, "x.go:6" + fault, "x.go:6" + fault, "x.go:6" + fault, "x.go:6" + fault, "x.go:8: name the columns"}
 	if !slices.Equal(got, want) {
 		t.Errorf("found %q, want %q", got, want)
 	}

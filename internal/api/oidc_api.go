@@ -137,7 +137,7 @@ func (p signIns) finishProvider(c *Call, _ None, in client.ProviderReturn) (out 
 		return out, p.refused(c, a.person, err)
 	}
 	// Once, on every node. Before, nothing is kept: a stranger can begin sign-ins without end.
-	first, err := p.tokens.d.EndOnce(ctx, once, c.Now, s.At+providerLife)
+	first, err := p.tokens.d.EndSession(ctx, once, c.Now, s.At+providerLife)
 	if err == nil && !first {
 		err = errSignInOld
 	}

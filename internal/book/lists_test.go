@@ -11,6 +11,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/dbtest/ready"
 )
 
@@ -145,12 +146,10 @@ func fillForPlans(t testing.TB, b *Book) {
 		}
 		return nil
 	})
-	if err == nil {
-		err = b.Tidy(ctx)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	dbtest.Tidy(t, b.Dialect().Shared, b.Exec)
 }
 
 // checkKept compares the kept numbers with the rows. Every test ends with it.

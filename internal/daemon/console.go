@@ -33,7 +33,8 @@ func (s consoleSealer) Open(_ context.Context, sealed []byte) ([]byte, error) {
 }
 
 func (s consoleSealer) EndSession(ctx context.Context, id string, now, until time.Time) error {
-	return s.d.EndSession(ctx, id, db.MillisOf(now), db.MillisOf(until))
+	_, err := s.d.EndSession(ctx, id, db.MillisOf(now), db.MillisOf(until))
+	return err
 }
 
 func (s consoleSealer) SessionEnded(ctx context.Context, id string) (bool, error) {

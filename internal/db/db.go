@@ -130,21 +130,6 @@ func (d *DB) serverNow(ctx context.Context) (Millis, error) {
 	return now, err
 }
 
-// Tidy is for benchmarks that fill a PostgreSQL database within seconds: it does the
-// work now that the server would otherwise do in the background for minutes. With
-// SQLite it does nothing.
-func (d *DB) Tidy(ctx context.Context) error {
-	p, ok := d.backend.(*postgresDB)
-	if !ok {
-		return nil
-	}
-	if _, err := p.pool.Exec(ctx, "VACUUM ANALYZE"); err != nil {
-		return fmt.Errorf("vacuuming: %w", p.explain(err))
-	}
-	_, _ = p.pool.Exec(ctx, "CHECKPOINT") // if the role may
-	return nil
-}
-
 // Unsynced reports whether the last commit did not wait for the disk. Only
 // WriteUnsynced on SQLite makes such commits.
 func (d *DB) Unsynced() bool {

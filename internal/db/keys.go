@@ -60,3 +60,14 @@ func (k *MasterKey) Unseal(r Record, purposes []string, dataKey []byte, sealed [
 	}
 	return plain, nil
 }
+
+// SealText seals a text that is not kept in the database, such as a cookie. Every node of the
+// database can open it.
+func (d *DB) SealText(r Record, purpose string, plain []byte) []byte {
+	return sealGCM(d.key.gcm, plain, r.about(purpose))
+}
+
+// OpenText inverts SealText.
+func (d *DB) OpenText(r Record, purpose string, sealed []byte) ([]byte, error) {
+	return openGCM(d.key.gcm, sealed, r.about(purpose))
+}

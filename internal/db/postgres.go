@@ -72,20 +72,13 @@ func settings(url string) (list []string) {
 // a statement because PgBouncer refuses it as a parameter of the connection's start.
 const durable = "SET synchronous_commit = on"
 
-// apply makes the settings that the server knows. Other engines that speak PostgreSQL's
-// protocol may not know them; durable is required.
-func apply(ctx context.Context, conn *pgx.Conn, list []string) error {
-	_, err := conn.Exec(ctx, strings.Join(list, ";"))
-	var refused *pgconn.PgError
-	if !errors.As(err, &refused) {
+// apply makes the settings of each new connection of a pool.
+func apply(list []string) func(context.Context, *pgx.Conn) error {
+	text := strings.Join(list, ";")
+	return func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, text)
 		return err
 	}
-	for _, text := range list {
-		if _, err := conn.Exec(ctx, text); err != nil && (text == durable || !errors.As(err, &refused)) {
-			return err
-		}
-	}
-	return nil
 }
 
 // PoolConfig returns the configuration of a pool for any PostgreSQL database, which need
@@ -135,8 +128,7 @@ func openPostgres(ctx context.Context, url string, end End, log *slog.Logger, h 
 	if err == nil {
 		few := db.pool.Config()
 		few.MinConns, few.MinIdleConns, few.MaxConns = 0, 0, min(few.MaxConns, apartConns)
-		read := append(settings(url), "SET default_transaction_read_only = on")
-		few.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return apply(ctx, conn, read) }
+		few.AfterConnect = apply(append(settings(url), "SET default_transaction_read_only = on"))
 		db.lists, err = pgxpool.NewWithConfig(ctx, few)
 	}
 	if err != nil {
@@ -162,7 +154,7 @@ func connectPostgres(ctx context.Context, url string, end End, log *slog.Logger,
 	if params["synchronous_commit"] == "" { // a URL can ask for more, such as remote_apply
 		list = append(list, durable)
 	}
-	c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return apply(ctx, conn, list) }
+	c.AfterConnect = apply(list)
 	pool, err := pgxpool.NewWithConfig(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the database: %w", err)
@@ -247,7 +239,7 @@ func (db *postgresDB) try(ctx context.Context, fn func(context.Context, *Tx) err
 		err = t.finish(ctx, db.end)
 	}
 	if err != nil {
-		if code(err) == readOnly || stale(err) {
+		if code(err) == readOnly {
 			conn.Conn().Close(ctx) // the pool must not keep it
 		}
 		return nil, db.explain(err)
@@ -331,82 +323,32 @@ func (db *postgresDB) Batch(ctx context.Context, list []Statement) error {
 	return db.reads().Batch(ctx, list)
 }
 
-func (r poolReads) Exec(ctx context.Context, text string, args ...any) (n int64, err error) {
-	err = r.fresh(func() error {
-		n, err = pgQuerier{r.db.d, r.pool}.Exec(ctx, text, args...)
-		return err
-	})
+func (r poolReads) Exec(ctx context.Context, text string, args ...any) (int64, error) {
+	n, err := pgQuerier{r.db.d, r.pool}.Exec(ctx, text, args...)
 	return n, r.db.explain(err)
 }
 
 func (r poolReads) Query(ctx context.Context, text string, args ...any) (Rows, error) {
-	rows := &explainedRows{db: r.db}
-	err := r.fresh(func() (err error) {
-		if rows.Rows, err = (pgQuerier{r.db.d, r.pool}).Query(ctx, text, args...); err != nil {
-			return err
-		}
-		if rows.first = rows.Rows.Next(); !rows.first && stale(rows.Rows.Err()) {
-			return rows.Rows.Close()
-		}
-		return nil
-	})
+	rows, err := pgQuerier{r.db.d, r.pool}.Query(ctx, text, args...)
 	if err != nil {
 		return nil, r.db.explain(err)
 	}
-	return rows, nil
+	return explainedRows{rows, r.db}, nil
 }
 
 func (r poolReads) Batch(ctx context.Context, list []Statement) error {
-	began := false // a row was handed over: they must not come twice
-	counted := make([]Statement, len(list))
-	for i, s := range list {
-		counted[i] = s
-		if s.Row != nil {
-			counted[i].Row = func(row Rows) error { began = true; return s.Row(row) }
-		}
-	}
-	var ended error
-	err := r.fresh(func() error {
-		if ended = (pgQuerier{r.db.d, r.pool}).Batch(ctx, counted); began {
-			return nil
-		}
-		return ended
-	})
-	if err == nil {
-		err = ended
-	}
-	return r.db.explain(err)
-}
-
-// fresh runs read again while it fails because of a stale statement: after another node has
-// migrated, each connection of the pool fails once.
-func (r poolReads) fresh(read func() error) (err error) {
-	for n := r.pool.Stat().MaxConns(); n >= 0; n-- {
-		if err = read(); !stale(err) {
-			break
-		}
-	}
-	return err
+	return r.db.explain(pgQuerier{r.db.d, r.pool}.Batch(ctx, list))
 }
 
 // explainedRows are read outside a transaction. They map an error that ends the
 // reading, because no other code does.
 type explainedRows struct {
 	Rows
-	db            *postgresDB
-	first, peeked bool // whether there is a first row; whether Next has given it
+	db *postgresDB
 }
 
-func (r *explainedRows) Next() bool {
-	if !r.peeked {
-		r.peeked = true
-		return r.first
-	}
-	return r.Rows.Next()
-}
-
-func (r *explainedRows) Err() error   { return r.db.explain(r.Rows.Err()) }
-func (r *explainedRows) Close() error { return r.db.explain(r.Rows.Close()) }
+func (r explainedRows) Err() error   { return r.db.explain(r.Rows.Err()) }
+func (r explainedRows) Close() error { return r.db.explain(r.Rows.Close()) }
 
 // pgConn is a pool or a transaction.
 type pgConn interface {

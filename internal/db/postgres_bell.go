@@ -31,25 +31,25 @@ type bell struct {
 	hub   *hub
 	log   *slog.Logger
 	self  string // sender, so that a node skips its own notifications
-	mute  atomic.Bool
 
 	rung   atomic.Uint64 // topics to notify of; see topicSet
 	wake   chan struct{} // buffered 1: rung is not empty
-	begun  chan struct{} // closed when it listens or its first attempt failed
+	start  func()        // lets newBell return: it listens, or its first attempt failed
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
 
 func newBell(pool *pgxpool.Pool, l *pglink.Links, h *hub, log *slog.Logger) *bell {
 	ctx, cancel := context.WithCancel(context.Background())
+	begun := make(chan struct{})
 	b := &bell{pool: pool, links: l, hub: h, log: log, self: rand.Text(), cancel: cancel,
-		wake: make(chan struct{}, 1), begun: make(chan struct{})}
+		wake: make(chan struct{}, 1), start: sync.OnceFunc(func() { close(begun) })}
 	if l.Several() {
 		b.done.Go(func() { l.Watch(ctx) })
 	}
 	b.done.Go(func() { b.send(ctx) })
 	b.done.Go(func() { b.listen(ctx) })
-	<-b.begun
+	<-begun
 	return b
 }
 
@@ -79,55 +79,18 @@ func (b *bell) send(ctx context.Context) {
 			return
 		case <-b.wake:
 		}
-		for rung, topic := topicSet(b.rung.Swap(0)), Topic(0); rung != 0; rung, topic = rung>>1, topic+1 {
-			if rung&1 != 0 && !b.notify(ctx, topic) {
-				return
-			}
-		}
+		topicSet(b.rung.Swap(0)).every(func(t Topic) { b.notify(ctx, t) })
 	}
 }
 
-// notify reports false when it must not be called again.
-func (b *bell) notify(ctx context.Context, topic Topic) bool {
+func (b *bell) notify(ctx context.Context, topic Topic) {
 	bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
 	_, err := b.pool.Exec(bounded, `SELECT pg_notify($1, $2)`, bellChannel, strconv.Itoa(int(topic))+" "+b.self)
 	cancel()
-	switch {
-	case err == nil || ctx.Err() != nil:
-	case unknown(err):
-		b.silence(err)
-		return false
-	default:
+	if err != nil && ctx.Err() == nil {
 		b.log.Warn("other nodes were not woken", "error", err)
 	}
-	return sleep(ctx, 2*time.Millisecond) // topics that are rung meanwhile share the next notification
-}
-
-// start lets Open return. Only listen's goroutine calls it.
-func (b *bell) start() {
-	select {
-	case <-b.begun:
-	default:
-		close(b.begun)
-	}
-}
-
-// unknown reports whether the server does not know a statement or function, like
-// some engines that speak PostgreSQL's protocol: feature not supported, syntax
-// error, undefined function or object.
-func unknown(err error) bool {
-	switch code(err) {
-	case "0A000", "42601", "42883", "42704":
-		return true
-	}
-	return false
-}
-
-// silence says once that nodes find each other's work by polling.
-func (b *bell) silence(err error) {
-	if !b.mute.Swap(true) {
-		b.log.Warn("the database has no LISTEN and NOTIFY: nodes find each other's work by polling", "error", err)
-	}
+	sleep(ctx, 2*time.Millisecond) // topics that are rung meanwhile share the next notification
 }
 
 const (
@@ -153,10 +116,6 @@ func (b *bell) listen(ctx context.Context) {
 		})
 		b.start()
 		if ctx.Err() != nil {
-			return
-		}
-		if unknown(err) {
-			b.silence(err)
 			return
 		}
 		if heard {

@@ -27,7 +27,7 @@ func (db *postgresDB) explain(err error) error {
 		return db.damage.explain(err)
 	case code(err) == diskFull && !errors.Is(err, ErrFull):
 		return fmt.Errorf("%w: %w", ErrFull, err)
-	case (unreachable(err) || stale(err)) && !errors.Is(err, ErrUnavailable):
+	case unreachable(err) && !errors.Is(err, ErrUnavailable):
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return err
@@ -56,17 +56,10 @@ func unreachable(err error) bool {
 }
 
 // retryable: a serialization failure, also at the commit; a deadlock; a server that
-// stopped taking writes under an open connection; a statement from before a migration.
+// stopped taking writes under an open connection.
 func retryable(err error) bool {
 	c := code(err)
-	return c == "40001" || c == "40P01" || c == readOnly || stale(err)
-}
-
-// stale: a statement was prepared before another node's migration and would give other
-// columns now ("cached plan must not change result type"). It runs once it is prepared again.
-func stale(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.Code == "0A000" && pg.Routine == "RevalidateCachedQuery"
+	return c == "40001" || c == "40P01" || c == readOnly
 }
 
 const (

@@ -53,9 +53,7 @@ func fill(b *testing.B, o *outbox.Outbox, n int) {
 			b.Fatal(err)
 		}
 	}
-	if err := o.Tidy(ctx); err != nil {
-		b.Fatal(err)
-	}
+	dbtest.Tidy(b, o.Dialect().Shared, o.Exec)
 }
 
 // used is how many bytes of a database hold rows: of SQLite all pages that are not free,

@@ -8,25 +8,13 @@ const (
 	sessionEndedSQL  = `SELECT 1 FROM ended_sessions WHERE id = $1`
 )
 
-// EndSession remembers that a browser's session was ended, until the time at which it ends
-// by itself. It forgets the sessions whose time has come.
-func (d *DB) EndSession(ctx context.Context, id string, now, until Millis) error {
-	return d.Write(ctx, func(ctx context.Context, t *Tx) error {
-		if _, err := t.Exec(ctx, forgetSessionSQL, int64(now)); err != nil {
-			return err
-		}
-		_, err := t.Exec(ctx, endSessionSQL, id, int64(until))
-		return err
-	})
-}
-
-// EndOnce is EndSession that reports whether nobody has ended it before, on any node.
-func (d *DB) EndOnce(ctx context.Context, id string, now, until Millis) (first bool, err error) {
+// EndSession remembers that a browser's session was ended, until the time at which it ends by itself,
+// and forgets the sessions whose time has come. It reports whether nobody had ended it before, on any node.
+func (d *DB) EndSession(ctx context.Context, id string, now, until Millis) (first bool, err error) {
 	err = d.Write(ctx, func(ctx context.Context, t *Tx) error {
-		if _, err := t.Exec(ctx, forgetSessionSQL, int64(now)); err != nil {
-			return err
-		}
-		n, err := t.Exec(ctx, endSessionSQL, id, int64(until))
+		var n int64
+		err := t.Batch(ctx, []Statement{{SQL: forgetSessionSQL, Args: []any{int64(now)}},
+			{SQL: endSessionSQL, Args: []any{id, int64(until)}, N: &n}})
 		first = n == 1
 		return err
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -56,32 +55,13 @@ func checkPages(ctx context.Context, q Querier) error {
 	return explainSQLite(err)
 }
 
-// broken turns SQLite's error about a damaged file into ErrBroken, and names the first page
-// that cannot be read.
+// broken turns SQLite's error about a damaged file into ErrBroken.
 func broken(err error, file *os.File) error {
 	var e *sqlite.Error
-	switch {
-	case !errors.As(err, &e):
-	case e.Code() == sqlite3.SQLITE_IOERR_READ:
-		if page, rerr := unreadable(file); rerr != nil {
-			return fmt.Errorf("%w: page %d of %s, at byte %d, cannot be read: %w", ErrBroken, page, file.Name(), (page-1)*pageSize, rerr)
-		}
-	case e.Code()&0xff == sqlite3.SQLITE_CORRUPT, e.Code()&0xff == sqlite3.SQLITE_NOTADB:
+	if errors.As(err, &e) && (e.Code() == sqlite3.SQLITE_IOERR_READ || e.Code()&0xff == sqlite3.SQLITE_CORRUPT || e.Code()&0xff == sqlite3.SQLITE_NOTADB) {
 		return fmt.Errorf("%w: %s: %w", ErrBroken, file.Name(), err)
 	}
 	return err
-}
-
-// unreadable returns the number, from 1, of the first page that cannot be read, and why.
-func unreadable(f io.ReaderAt) (page int64, err error) {
-	b := make([]byte, pageSize)
-	for page = 1; ; page++ {
-		if _, err := f.ReadAt(b, (page-1)*pageSize); errors.Is(err, io.EOF) {
-			return 0, nil
-		} else if err != nil {
-			return page, err
-		}
-	}
 }
 
 // While a SQLite database is in use, its newest rows may be in its log alone: a copy of the file

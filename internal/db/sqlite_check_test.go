@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -218,31 +217,6 @@ func TestDamagedWhileOpen(t *testing.T) {
 	}
 	if err := Look(ctx, path, testEnd, d.Log(), func(s Seen) error { return s.CheckPages(ctx) }); !errors.Is(err, ErrBroken) {
 		t.Errorf("a look says %v", err)
-	}
-}
-
-// badDisk fails to read one byte.
-type badDisk struct{ bad, size int64 }
-
-var errDisk = errors.New("input/output error")
-
-func (d badDisk) ReadAt(p []byte, at int64) (int, error) {
-	n := max(0, min(int64(len(p)), d.size-at))
-	switch {
-	case at <= d.bad && d.bad < at+n:
-		return 0, errDisk
-	case n < int64(len(p)):
-		return int(n), io.EOF
-	}
-	return int(n), nil
-}
-
-func TestUnreadablePage(t *testing.T) {
-	for bad, want := range map[int64]int64{0: 1, 4095: 1, 4096: 2, 40_000: 10, 40_999: 11, 41_000: 0} {
-		page, err := unreadable(badDisk{bad: bad, size: 41_000})
-		if page != want || (want != 0) != errors.Is(err, errDisk) {
-			t.Errorf("byte %d: page %d, %v; want page %d", bad, page, err, want)
-		}
 	}
 }
 

@@ -90,27 +90,3 @@ func dump(t *testing.T, s *Outbox, text string) (list []string) {
 	}
 	return list
 }
-
-// TestTidy: the server knows of what was filled in, and it is still there.
-func TestTidy(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			s := openAt(t, d.url(t))
-			addMerchants(t, s, 1, nil)
-			must(s.Ingest(ctx, []NewCallback{deposit("m0", "a", 1), deposit("m0", "b", 1)}, 1))(t)
-			if err := s.Tidy(ctx); err != nil {
-				t.Fatal(err)
-			}
-			if s.Dialect().Shared {
-				var counted int64
-				must(db.One(ctx, s, `SELECT CAST(reltuples AS BIGINT) FROM pg_class WHERE oid = 'outbox'::regclass`, nil, &counted))(t)
-				if counted != 2 {
-					t.Errorf("the server counted %d", counted)
-				}
-			}
-			if got := claim(t, s, countersign.LaneNotify, 5, 10); len(got) != 2 {
-				t.Errorf("claimed %d", len(got))
-			}
-		})
-	}
-}

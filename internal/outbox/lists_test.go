@@ -12,6 +12,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/dbtest/ready"
 )
 
@@ -209,12 +210,10 @@ func fillForPlans(t testing.TB, s *Outbox) {
 		}
 		return nil
 	})
-	if err == nil {
-		err = s.Tidy(ctx)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	dbtest.Tidy(t, s.Dialect().Shared, s.Exec)
 }
 
 // asSeq makes the function filters a sequence of two values.
@@ -330,9 +329,7 @@ func BenchmarkLists(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			if err := s.Tidy(ctx); err != nil {
-				b.Fatal(err)
-			}
+			dbtest.Tidy(b, s.Dialect().Shared, s.Exec)
 			claim(b, s, countersign.LaneNotify, 2000, 256)
 			took := map[string][]time.Duration{}
 			var total time.Duration

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/dbtest/ready"
 )
 
@@ -56,9 +57,7 @@ func TestHotPlans(t *testing.T) {
 	}
 	check("never looked at")
 	analyze := func() {
-		if err := s.Tidy(ctx); err != nil {
-			t.Fatal(err)
-		}
+		dbtest.Tidy(t, s.Dialect().Shared, s.Exec)
 	}
 	ids := addMerchants(t, s, 30, nil)
 	for i := range 60 {

@@ -1,6 +1,7 @@
 package dbtest
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"strings"
@@ -9,6 +10,18 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // "pgx" for package sql
 	_ "modernc.org/sqlite"             // "sqlite"
 )
+
+// Tidy does the work on a PostgreSQL database that was filled within seconds that the server would
+// otherwise do in the background for minutes. Exec is that of the open database; SQLite's has none.
+func Tidy(t testing.TB, postgres bool, exec func(ctx context.Context, text string, args ...any) (int64, error)) {
+	t.Helper()
+	if !postgres {
+		return
+	}
+	if _, err := exec(context.Background(), "VACUUM ANALYZE"); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // Query returns the rows of a query on a database that nothing else has open, each as
 // text, values separated by |.
