@@ -15,7 +15,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"countersign/client"
-	"countersign/conformance"
 	"countersign/countersigntest"
 )
 
@@ -221,7 +220,7 @@ func rolesOfBoth() string {
 // nameFaults puts the names of faults where flags say so. kong reads every variable again for
 // every flag of the program, and with these lists that was a fifth of the time of a short command.
 func nameFaults(k *kong.Kong) error {
-	names := strings.NewReplacer("${sendFaults}", faultNames(conformance.CallerFaults()), "${listenFaults}", faultNames(countersigntest.MerchantFaults))
+	names := strings.NewReplacer("${sendFaults}", faultNames(countersigntest.ServiceFaults), "${listenFaults}", faultNames(countersigntest.MerchantFaults))
 	for _, command := range k.Model.Children {
 		for _, f := range command.Flags {
 			f.Help, f.Enum = names.Replace(f.Help), names.Replace(f.Enum)
