@@ -11,7 +11,6 @@ import (
 type demoCmd struct {
 	Data   string `help:"Keep both ends' data in this directory; a temporary one that is removed if empty. It must be new." type:"path" placeholder:"DIR"`
 	Bits   int    `help:"Size of the RSA pair: 1024, 2048 or 3072." default:"2048" enum:"1024,2048,3072" placeholder:"BITS"`
-	Repeat int    `help:"Send the deposits this many times, each time as new ones." default:"1" placeholder:"N"`
 	Faults bool   `help:"For the first minute the merchant drops, delays and lies."`
 	Stay   bool   `help:"Keep both ends running afterwards and print where they are, until Ctrl-C."`
 
@@ -26,10 +25,7 @@ func (demoCmd) Help() string {
 }
 
 func (c *demoCmd) Run(std streams) error {
-	if c.Repeat < 1 || c.Repeat > 1000 {
-		return errors.New("--repeat is 1 to 1000")
-	}
-	config := demo.Config{Dir: c.Data, Bits: c.Bits, Repeat: c.Repeat, Stay: c.Stay, Out: std.out, Progress: std.progress}
+	config := demo.Config{Dir: c.Data, Bits: c.Bits, Stay: c.Stay, Out: std.out, Progress: std.progress}
 	if c.Faults {
 		config.Faults = c.FaultTime
 	}

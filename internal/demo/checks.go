@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"countersign"
 	"countersign/internal/db"
@@ -23,11 +24,8 @@ func (d *Demo) check(name string, holds bool, note string) {
 	d.checks = append(d.checks, check{name, holds, note})
 }
 
-// checkAll compares both databases with what was sent.
+// checkAll compares the merchant's database with what was sent, and both with each other.
 func (d *Demo) checkAll(ctx context.Context) error {
-	if err := d.checkService(ctx); err != nil {
-		return err
-	}
 	if err := d.checkMerchant(ctx); err != nil {
 		return err
 	}
@@ -99,24 +97,52 @@ func (d *Demo) checkTally(where, every string, t *tally) {
 	d.check(where+": sums to the last digit", holds, note)
 }
 
-func (d *Demo) checkService(ctx context.Context) error {
-	t := newTally()
+// told is what became of the callbacks, and when the deposits were told.
+type told struct {
+	all, accepted map[countersign.Type]int
+	attempts      int             // of deposits, as all that follows
+	waits         []time.Duration // from ingest to settled, sorted
+	first, last   time.Time       // ingest of the first, end of the last
+}
+
+// at is below what p percent of the deposits waited.
+func (t told) at(p int) time.Duration { return t.waits[min(len(t.waits)-1, len(t.waits)*p/100)] }
+
+// checkService compares the service's database with what was sent, and says what became of it.
+func (d *Demo) checkService(ctx context.Context) (told, error) {
+	sent, out := newTally(), told{all: map[countersign.Type]int{}, accepted: map[countersign.Type]int{}}
 	for cursor := ""; ; {
-		list, next, err := d.service.Outbox().Callbacks(ctx, outbox.CallbackFilter{Type: countersign.TypeDeposited}, 1000, cursor)
+		list, next, err := d.service.Outbox().Callbacks(ctx, outbox.CallbackFilter{}, 1000, cursor)
 		if err != nil {
-			return err
+			return out, err
 		}
 		for _, c := range list {
+			out.all[c.Type]++
+			if c.State == outbox.CallbackAccepted {
+				out.accepted[c.Type]++
+			}
+			if c.Type != countersign.TypeDeposited {
+				continue
+			}
 			if c.State != outbox.CallbackAccepted {
-				t.broken = append(t.broken, c.TrackingID+" is "+string(c.State))
+				sent.broken = append(sent.broken, c.TrackingID+" is "+string(c.State))
 			}
 			parsed, err := countersign.ParseCallback(c.Payload, countersign.ParseOptions{})
 			if err != nil {
-				return err
+				return out, err
 			}
 			paid := parsed.(*countersign.Deposit)
-			if err := t.add(paid.TrackingID, paid.Symbol, paid.Amount); err != nil {
-				return err
+			if err := sent.add(paid.TrackingID, paid.Symbol, paid.Amount); err != nil {
+				return out, err
+			}
+			created, settled := c.Created.Time(), c.Settled.Time()
+			out.attempts += c.Attempts
+			out.waits = append(out.waits, settled.Sub(created))
+			if out.first.IsZero() || created.Before(out.first) {
+				out.first = created
+			}
+			if settled.After(out.last) {
+				out.last = settled
 			}
 		}
 		if next == "" {
@@ -124,8 +150,12 @@ func (d *Demo) checkService(ctx context.Context) error {
 		}
 		cursor = next
 	}
-	d.checkTally("service's database", "every deposit accepted", t)
-	return nil
+	if len(out.waits) == 0 {
+		return out, errors.New("the service has no deposits")
+	}
+	slices.Sort(out.waits)
+	d.checkTally("service's database", "every deposit accepted", sent)
+	return out, nil
 }
 
 func (d *Demo) checkMerchant(ctx context.Context) error {

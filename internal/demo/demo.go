@@ -31,9 +31,6 @@ type Config struct {
 	Dir string
 	// Bits is the size of the RSA pair. Zero: 2048.
 	Bits int
-	// Repeat is how many times the deposits are sent, each time as new ones, 1 to
-	// 1000. Zero: 1.
-	Repeat int
 	// Faults is how long after the start the merchant drops, delays and falsifies
 	// responses. Zero: it never does.
 	Faults time.Duration
@@ -69,8 +66,7 @@ type Demo struct {
 	asked   []result
 	played  bool // every check passed
 
-	signed    *signedMerchant
-	signedGot string // what it was asked became
+	signedGot string // what the signed merchant was asked became
 
 	try      *daemon.Listener // the page; nil without Config.Stay
 	handover string           // directory of what it hands over
@@ -80,10 +76,6 @@ type Demo struct {
 // New checks c. It starts nothing.
 func New(c Config) (*Demo, error) {
 	c.Bits = cmp.Or(c.Bits, 2048)
-	c.Repeat = cmp.Or(c.Repeat, 1)
-	if c.Repeat < 1 || c.Repeat > 1000 {
-		return nil, errors.New("demo: Config.Repeat is not 1 to 1000")
-	}
 	if c.Faults < 0 {
 		return nil, errors.New("demo: Config.Faults is below 0")
 	}
@@ -120,13 +112,12 @@ func (d *Demo) Run(ctx context.Context) (err error) {
 		return err
 	}
 	if err := d.open(ctx); err != nil {
-		err = errors.Join(err, d.signed.Close())
 		if d.try != nil {
 			err = errors.Join(err, d.try.Close())
 		}
 		return err
 	}
-	parts := []daemon.Part{{Name: "service", Run: d.service.Run}, {Name: "gateway", Run: d.gateway.Run}, {Name: "signed merchant", Run: d.signed.Run}, {Name: "demo", Run: d.play}}
+	parts := []daemon.Part{{Name: "service", Run: d.service.Run}, {Name: "gateway", Run: d.gateway.Run}, {Name: "demo", Run: d.play}}
 	if d.try != nil {
 		parts = append(parts, daemon.Part{Name: "try", Run: d.try.Run})
 	}
@@ -176,10 +167,7 @@ func (d *Demo) build(dir string, log *slog.Logger) (err error) {
 			return err
 		}
 	}
-	if d.gateway, err = daemon.NewGateway(c); err != nil {
-		return err
-	}
-	d.signed, err = d.listenSigned(log)
+	d.gateway, err = daemon.NewGateway(c)
 	return err
 }
 

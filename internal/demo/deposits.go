@@ -5,7 +5,6 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -17,26 +16,16 @@ import (
 //go:embed deposits/deposits.jsonl
 var embedded []byte
 
-// readDeposits returns the embedded deposits, repeated under new names.
+// readDeposits returns the embedded deposits.
 func (d *Demo) readDeposits() ([]client.NewDeposit, error) {
-	var once []client.NewDeposit
+	var list []client.NewDeposit
 	for line := range bytes.Lines(embedded) {
 		var n client.NewDeposit
 		if err := json.Unmarshal(line, &n); err != nil {
 			return nil, err
 		}
 		n.Merchant = merchantID
-		once = append(once, n)
-	}
-	var list []client.NewDeposit
-	for round := range d.c.Repeat {
-		for _, n := range once {
-			if round > 0 {
-				n.TrackingID += fmt.Sprintf("-%d", round+1)
-				n.TxID += fmt.Sprintf("-%d", round+1)
-			}
-			list = append(list, n)
-		}
+		list = append(list, n)
 	}
 	return list, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -18,11 +17,12 @@ import (
 
 // play is what happens in a demo, from the registration to the table.
 func (d *Demo) play(ctx context.Context) error {
-	if err := d.register(ctx); err != nil {
+	at := d.gateway.CallbackURL()
+	if err := d.register(ctx, merchantID, at+merchant.DefaultNotifyPath, at+merchant.DefaultWithdrawPath, d.key, d.apiKey, ""); err != nil {
 		return fmt.Errorf("registering the merchant: %w", err)
 	}
 	d.say("service    %s  (SQLite, RSA %d bit)", d.service.URL(), d.c.Bits)
-	d.say("merchant   %s  (the gateway, SQLite)", d.gateway.CallbackURL())
+	d.say("merchant   %s  (the gateway, SQLite)", at)
 	if d.c.Faults > 0 {
 		d.say("faults     for %v the merchant drops, delays and lies; retries must make up for it", d.c.Faults)
 	}
@@ -71,12 +71,8 @@ func (d *Demo) progress(what string, done, all int) {
 	d.c.Progress(fmt.Sprintf("%s %d/%d", what, done, all))
 }
 
-func (d *Demo) register(ctx context.Context) error {
-	return d.registerAt(ctx, merchantID, d.gateway.CallbackURL(), d.key, d.apiKey, "")
-}
-
-// registerAt registers a merchant at url. answerKey is empty if it does not sign.
-func (d *Demo) registerAt(ctx context.Context, id, url string, key *envelope.Key, apiKey countersign.APIKey, answerKey string) error {
+// register registers a merchant. answerKey is empty if it does not sign.
+func (d *Demo) register(ctx context.Context, id, notify, withdraw string, key *envelope.Key, apiKey countersign.APIKey, answerKey string) error {
 	private, err := key.PrivatePEM()
 	if err != nil {
 		return err
@@ -85,7 +81,7 @@ func (d *Demo) registerAt(ctx context.Context, id, url string, key *envelope.Key
 	_, err = d.api.CreateMerchant(ctx, client.NewMerchant{
 		ID:               id,
 		Key:              &client.KeySpec{PrivateKey: client.Secret(private)},
-		MerchantSettings: client.MerchantSettings{Name: "a merchant of the demo", NotifyURL: url + merchant.DefaultNotifyPath, WithdrawURL: url + merchant.DefaultWithdrawPath, AnswerKey: answerKey, Retry: &client.Retry{Notify: schedule, Withdraw: schedule}},
+		MerchantSettings: client.MerchantSettings{Name: "a merchant of the demo", NotifyURL: notify, WithdrawURL: withdraw, AnswerKey: answerKey, Retry: &client.Retry{Notify: schedule, Withdraw: schedule}},
 		MerchantSecrets:  client.MerchantSecrets{APIKey: client.Secret(apiKey.Reveal())},
 	})
 	return err
@@ -121,7 +117,7 @@ func (d *Demo) table(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	told, err := d.told(ctx)
+	told, err := d.checkService(ctx)
 	if err != nil {
 		return err
 	}
@@ -138,8 +134,8 @@ func (d *Demo) table(ctx context.Context) error {
 	for _, t := range countersign.TypeUnknown.Values() {
 		row(fmt.Sprintf("callbacks of type %d", int(t)), fmt.Sprint(told.all[t]), fmt.Sprintf("%d accepted, %s", told.accepted[t], t.Words()))
 	}
-	row("callbacks/s", fmt.Sprintf("%.0f", told.rate), "both ends, RSA and both databases on this machine")
-	row("from ingest to settled", fmt.Sprintf("%v p50, %v p99", told.p50, told.p99), "a burst: the last waits for all before it")
+	row("callbacks/s", fmt.Sprintf("%.0f", float64(len(told.waits))/max(told.last.Sub(told.first).Seconds(), 0.001)), "both ends, RSA and both databases on this machine")
+	row("from ingest to settled", fmt.Sprintf("%v p50, %v p99", told.at(50), told.at(99)), "a burst: the last waits for all before it")
 	if err := w.Flush(); err != nil {
 		return err
 	}
@@ -153,48 +149,6 @@ func (d *Demo) table(ctx context.Context) error {
 		row(c.name, mark, c.note)
 	}
 	return w.Flush()
-}
-
-// told is what became of the callbacks, by the service's database, and how long the deposits took.
-type told struct {
-	all, accepted map[countersign.Type]int
-	attempts      int     // of deposits, as all that follows
-	rate          float64 // settled a second
-	p50, p99      time.Duration
-}
-
-func (d *Demo) told(ctx context.Context) (t told, err error) {
-	t.all, t.accepted = map[countersign.Type]int{}, map[countersign.Type]int{}
-	var waits []time.Duration
-	var first, last time.Time
-	for c, err := range d.api.AllCallbacks(ctx, client.CallbackFilter{}) {
-		if err != nil {
-			return t, err
-		}
-		t.all[c.Type]++
-		if c.State == client.CallbackAccepted {
-			t.accepted[c.Type]++
-		}
-		if c.Type != countersign.TypeDeposited {
-			continue
-		}
-		t.attempts += c.Attempt
-		created, settled := c.Created.Time(), c.Settled.Time()
-		waits = append(waits, settled.Sub(created))
-		if first.IsZero() || created.Before(first) {
-			first = created
-		}
-		if settled.After(last) {
-			last = settled
-		}
-	}
-	if len(waits) == 0 {
-		return t, errors.New("the service has no deposits")
-	}
-	slices.Sort(waits)
-	at := func(p int) time.Duration { return waits[min(len(waits)-1, len(waits)*p/100)] }
-	t.rate, t.p50, t.p99 = float64(len(waits))/max(last.Sub(first).Seconds(), 0.001), at(50), at(99)
-	return t, nil
 }
 
 // join lists texts for a note.

@@ -77,7 +77,7 @@ type tried struct {
 
 func (t *tryer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	page := tried{Types: countersign.TypeUnknown.Values(), Faults: tryFaults(), Consoles: [2]string{t.d.service.URL() + "/console/", t.d.gateway.URL() + "/console/"}, Handover: t.d.handover,
-		Type: countersign.TypeDeposited, CallBackID: fmt.Sprintf("try-%d", time.Now().UnixMilli()), User: "75746", Order: true}
+		Type: countersign.TypeDeposited, CallBackID: fmt.Sprintf("try-%d", time.Now().UnixMilli()), User: user, Order: true}
 	if r.Method == http.MethodPost {
 		r.Body = http.MaxBytesReader(w, r.Body, 128<<10)
 		if err := t.send(r, &page); err != nil {

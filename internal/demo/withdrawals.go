@@ -25,6 +25,7 @@ above = "ask"
 `
 
 const (
+	user = "75746" // whose withdrawals they are
 	// grace is how long the gateway waits for an order it does not know.
 	grace = time.Second
 	// shortestExpiry is the shortest deadline that the service takes.
@@ -65,7 +66,7 @@ func withdrawals() []withdrawal {
 	}
 }
 
-func (w withdrawal) details(i int, amount string) (*countersign.Details, error) {
+func (w withdrawal) details(i int, amount string) (*client.Details, error) {
 	if amount == "" {
 		return nil, nil
 	}
@@ -73,7 +74,7 @@ func (w withdrawal) details(i int, amount string) (*countersign.Details, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &countersign.Details{Address: fmt.Sprintf("0x%040x", 0xdec0de+i), ChainName: "ETH", Symbol: "USDT", Amount: a}, nil
+	return &client.Details{Address: fmt.Sprintf("0x%040x", 0xdec0de+i), ChainName: "ETH", Symbol: "USDT", Amount: a}, nil
 }
 
 // withdraw asks for every withdrawal, lets a person act where one is needed,
@@ -87,7 +88,7 @@ func (d *Demo) withdraw(ctx context.Context) error {
 			return err
 		}
 		if ordered != nil {
-			if _, _, err := d.gateway.Book().AddOrder(ctx, client.NewOrder{CallBackID: callBackID, TenantUserID: "75746"}.Paying(*ordered), "", now); err != nil {
+			if _, _, err := d.gateway.Book().AddOrder(ctx, client.NewOrder{CallBackID: callBackID, TenantUserID: user}.Paying(countersign.Details(*ordered)), "", now); err != nil {
 				return err
 			}
 		}
@@ -95,10 +96,7 @@ func (d *Demo) withdraw(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		in := client.NewWithdrawal{Merchant: merchantID, CallBackID: callBackID, TenantUserID: "75746", ConfirmWithin: client.Duration(w.deadline)}
-		if asked != nil {
-			in.Details = &client.Details{Address: asked.Address, ChainName: asked.ChainName, Symbol: asked.Symbol, Amount: asked.Amount}
-		}
+		in := client.NewWithdrawal{Merchant: merchantID, CallBackID: callBackID, TenantUserID: user, ConfirmWithin: client.Duration(w.deadline), Details: asked}
 		if d.c.Faults > 0 && w.deadline == 0 {
 			in.ConfirmWithin = client.Duration(10 * time.Minute)
 		}
