@@ -175,7 +175,7 @@ func book(ctx context.Context, db *sql.DB, times bool, at *steps) (stop bool, er
 		kind, id = "withdrawal", fmt.Sprint("W", n/4)
 		_, err = tx.ExecContext(ctx, `INSERT INTO core_withdrawals (call_back_id) VALUES ($1)`, id)
 	} else {
-		_, err = tx.ExecContext(ctx, `INSERT INTO core_deposits (tracking_id, amount) VALUES ($1, $2)`, id, amountOf(transferOf(n)))
+		_, err = tx.ExecContext(ctx, `INSERT INTO core_deposits (tracking_id, amount) VALUES ($1, $2)`, id, amountOf(n))
 	}
 	if err != nil {
 		return false, err
@@ -215,12 +215,8 @@ func bodyOf(kind, id string) map[string]any {
 	}
 	var n int
 	_, _ = fmt.Sscanf(id, "D%d", &n)
-	tx, index := transferOf(n), 0
-	if unnumbered(n) {
-		tx, index = n-1, -1
-	}
-	return map[string]any{"merchant": "shop", "trackingId": id, "tenantUserId": tenant, "chainName": "TRON", "symbol": "USDT", "amount": amountOf(transferOf(n)),
-		"txId": fmt.Sprintf("%064x", tx), "txIndex": index, "fromAddress": "TFrom", "toAddress": "TTo", "riskLevelFrom": 1, "riskLevelTo": 1}
+	return map[string]any{"merchant": "shop", "trackingId": id, "tenantUserId": tenant, "chainName": "TRON", "symbol": "USDT", "amount": amountOf(n),
+		"txId": fmt.Sprintf("%064x", n), "txIndex": 0, "fromAddress": "TFrom", "toAddress": "TTo", "riskLevelFrom": 1, "riskLevelTo": 1}
 }
 
 // execute takes permits for what is confirmed, executes, and reports.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -25,8 +24,8 @@ var ledgerTables = []string{
 	`CREATE TABLE confirmed (call_back_id VARCHAR(100))`,
 	`CREATE TABLE refused (call_back_id VARCHAR(100))`,
 	`CREATE TABLE executed (call_back_id VARCHAR(100))`,
-	`CREATE TABLE feed (after_seq BIGINT, after_event BIGINT)`,
-	`INSERT INTO feed (after_seq, after_event) VALUES (0, 0)`,
+	`CREATE TABLE feed (after_seq BIGINT)`,
+	`INSERT INTO feed (after_seq) VALUES (0)`,
 	`CREATE TABLE messages (webhook_id VARCHAR(100) PRIMARY KEY)`,
 }
 
@@ -145,8 +144,7 @@ func (a *answering) Write(b []byte) (int, error) {
 	return a.ResponseWriter.Write(b)
 }
 
-// runApp is the application behind a gateway. It reads the feeds of deposits and of events,
-// and books in one transaction what it credits and how far it has read; or it is told, and
+// runApp is the application behind a gateway. It reads the feed of deposits, and books in one transaction what it credits and how far it has read; or it is told, and
 // books with what it credits the webhook-id, by which alone it knows a message again.
 func runApp(ctx context.Context, s settings, at *steps) error {
 	db, err := s.Store.open()
@@ -158,22 +156,19 @@ func runApp(ctx context.Context, s settings, at *steps) error {
 		return err
 	}
 	if s.Listen != "" {
-		return takeMessages(s, db, api, at)
+		return takeMessages(s, db, at)
 	}
 	fmt.Println("ready")
 	for {
-		for column, read := range map[string]func(context.Context, *client.Gateway, client.FeedOptions) ([]client.DepositEntry, int64, error){
-			"after_seq": deposits, "after_event": credited} {
-			if err := readFeed(ctx, s.Store, db, api, column, read, at); err != nil {
-				at.say("failed", err)
-				time.Sleep(50 * time.Millisecond)
-			}
+		if err := readFeed(ctx, s.Store, db, api, at); err != nil {
+			at.say("failed", err)
+			time.Sleep(50 * time.Millisecond)
 		}
 	}
 }
 
 // takeMessages books what a gateway forwards.
-func takeMessages(s settings, db *sql.DB, api *client.Gateway, at *steps) error {
+func takeMessages(s settings, db *sql.DB, at *steps) error {
 	l, err := net.Listen("tcp", s.Listen)
 	if err != nil {
 		return err
@@ -182,25 +177,14 @@ func takeMessages(s settings, db *sql.DB, api *client.Gateway, at *steps) error 
 	return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var m struct {
 			Type string
-			Data struct {
-				client.DepositEntry
-				Deposit int64 // of an event
-			}
+			Data client.DepositEntry
 		}
 		id := r.Header.Get("webhook-id")
 		if err := json.NewDecoder(r.Body).Decode(&m); err != nil || id == "" {
 			http.Error(w, "no message", http.StatusBadRequest)
 			return
 		}
-		d, err := m.Data.DepositEntry, error(nil)
-		if m.Type == string(client.EventDepositCredited) {
-			d, err = api.Deposit(r.Context(), m.Data.Deposit)
-		}
-		if err == nil {
-			counts := m.Type == string(client.EventDepositCredited) || m.Type == string(client.MessageDepositTaken)
-			err = s.Store.bookMessage(r.Context(), db, id, d, counts, at)
-		}
-		if err != nil {
+		if err := s.Store.bookMessage(r.Context(), db, id, m.Data, m.Type == string(client.MessageDepositTaken), at); err != nil {
 			at.say("failed", err)
 			http.Error(w, "not booked", http.StatusInternalServerError)
 		}
@@ -236,51 +220,25 @@ func (s Store) bookMessage(ctx context.Context, db *sql.DB, id string, d client.
 	return nil
 }
 
-// deposits returns what counts of the next deposits. Those that are held may count later,
-// which is an event.
+// deposits returns the next deposits.
 func deposits(ctx context.Context, api *client.Gateway, o client.FeedOptions) (list []client.DepositEntry, next int64, err error) {
 	o.Wait = 300 * time.Millisecond
 	page, err := api.Deposits(ctx, o)
 	for _, d := range page.Deposits {
-		switch d.State {
-		case client.DepositTaken:
-			list = append(list, d)
-		case client.DepositHeld:
-		default:
+		if d.State != client.DepositTaken {
 			return nil, 0, fmt.Errorf("deposit %s is %s", d.TrackingID, d.State)
 		}
 	}
-	return list, page.Next, err
+	return page.Deposits, page.Next, err
 }
 
-// credited returns the deposits that were held and count by the next events.
-func credited(ctx context.Context, api *client.Gateway, o client.FeedOptions) (list []client.DepositEntry, next int64, err error) {
-	page, err := api.Events(ctx, o)
-	for _, e := range page.Events {
-		if e.Kind != client.EventDepositCredited {
-			continue
-		}
-		d, err := api.Deposit(ctx, e.Deposit)
-		if err != nil {
-			return nil, 0, err
-		}
-		list = append(list, d)
-	}
-	return list, page.Next, err
-}
-
-// readFeed credits what the next page of a feed makes count. Behind a number that a
-// restore of the gateway lost, it goes on where the next epoch begins.
-func readFeed(ctx context.Context, s Store, db *sql.DB, api *client.Gateway, column string,
-	read func(context.Context, *client.Gateway, client.FeedOptions) ([]client.DepositEntry, int64, error), at *steps) error {
+// readFeed credits what the next page of a feed makes count.
+func readFeed(ctx context.Context, s Store, db *sql.DB, api *client.Gateway, at *steps) error {
 	var after int64
-	if err := db.QueryRowContext(ctx, `SELECT `+column+` FROM feed`).Scan(&after); err != nil {
+	if err := db.QueryRowContext(ctx, `SELECT after_seq FROM feed`).Scan(&after); err != nil {
 		return err
 	}
-	list, next, err := read(ctx, api, client.FeedOptions{After: after, Limit: 5})
-	if errors.Is(err, client.ErrConflict) {
-		next, err = nextEpoch(ctx, api, after)
-	}
+	list, next, err := deposits(ctx, api, client.FeedOptions{After: after, Limit: 5})
 	if err != nil || next == after {
 		return err
 	}
@@ -294,7 +252,7 @@ func readFeed(ctx context.Context, s Store, db *sql.DB, api *client.Gateway, col
 			return err
 		}
 	}
-	if _, err := tx.ExecContext(ctx, s.text(`UPDATE feed SET `+column+` = ?`), next); err != nil {
+	if _, err := tx.ExecContext(ctx, s.text(`UPDATE feed SET after_seq = ?`), next); err != nil {
 		return err
 	}
 	if len(list) > 0 {
@@ -307,18 +265,4 @@ func readFeed(ctx context.Context, s Store, db *sql.DB, api *client.Gateway, col
 		at.at("app.committed")
 	}
 	return nil
-}
-
-// nextEpoch returns the place before the first entry of the epoch after a number.
-func nextEpoch(ctx context.Context, api *client.Gateway, after int64) (int64, error) {
-	e, err := api.Epoch(ctx)
-	if err != nil {
-		return 0, err
-	}
-	for _, number := range append(e.Earlier, e.Epoch) {
-		if first := number * 1_000_000; first > after {
-			return first, nil
-		}
-	}
-	return 0, fmt.Errorf("no epoch begins after %d", after)
 }
