@@ -2,7 +2,6 @@ package countersigntest
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,8 +48,6 @@ type ServiceConfig struct {
 	Chunk int
 	// Form is the form of the body. Zero: bare Base64.
 	Form envelope.BodyForm
-	// Field is the form field or JSON member that carries it. Empty: data.
-	Field string
 
 	// Fault chooses the fault of the n-th delivery, counted from 0. Nil: no
 	// delivery has one. One goroutine at a time calls it.
@@ -64,7 +61,13 @@ type Service struct {
 
 	mu       sync.Mutex
 	n        int
-	previous Earlier // the delivery before
+	previous Earlier        // the delivery before
+	late     []lateDelivery // held back by FaultLate
+}
+
+type lateDelivery struct {
+	to Endpoint
+	cb countersign.Callback
 }
 
 // NewService makes an honest Service and fails the test if it cannot.
@@ -94,7 +97,9 @@ func MakeService(c ServiceConfig) (*Service, error) {
 	case c.MerchantSigner != nil && c.Sign == nil:
 		return nil, errors.New("countersigntest: MerchantSigner needs Sign: a merchant signs only what answers a signed request")
 	}
-	c.RequestKey, c.Field = cmp.Or(c.RequestKey, c.Key), cmp.Or(c.Field, merchant.DefaultBodyField)
+	if c.RequestKey == nil {
+		c.RequestKey = c.Key
+	}
 	if c.APIKey == "" {
 		c.APIKey = newAPIKey()
 	}
@@ -226,11 +231,11 @@ func (s *Service) Seal(plaintext []byte) ([]byte, error) {
 func (s *Service) Wrap(body []byte) []byte {
 	switch s.c.Form {
 	case envelope.FormField:
-		return []byte(s.c.Field + "=" + url.QueryEscape(string(body)))
+		return []byte("data=" + url.QueryEscape(string(body)))
 	case envelope.FormString:
 		return fmt.Appendf(nil, "%q", body)
 	case envelope.FormObject:
-		return fmt.Appendf(nil, `{%q:%q}`, s.c.Field, body)
+		return fmt.Appendf(nil, `{"data":%q}`, body)
 	}
 	return body
 }

@@ -53,10 +53,12 @@ type clusterNode struct {
 	name string
 	db   string // URL of its database; empty: SQLite in the directory
 
-	mu   sync.Mutex
-	d    *process
-	logs []*lockedBuffer // of every process
-	acks []time.Time     // of what it took
+	mu      sync.Mutex
+	d       *process
+	logs    []*lockedBuffer // of every process
+	acks    []time.Time     // of what it took
+	read    int             // how much of the last log settled has read
+	settles []time.Time     // when it settled a callback, by what was read
 }
 
 func newCluster(t *testing.T, concurrency int, urls ...string) *cluster {
@@ -116,7 +118,7 @@ func (c *cluster) start(n *clusterNode) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.d = d
-	n.logs = append(n.logs, d.output)
+	n.logs, n.read, n.settles = append(n.logs, d.output), 0, nil
 }
 
 func (n *clusterNode) daemon() *process {
@@ -139,18 +141,23 @@ func (n *clusterNode) acked(after time.Time) (time.Time, bool) {
 var settledLine = regexp.MustCompile(`(?m)^time=(\S+) \S+ msg=attempt .*result=accepted.*$`)
 
 // settled returns when the node first settled a callback after a moment, by its
-// log.
+// log. It reads what the log has that it had not before: megabytes, asked for often.
 func (n *clusterNode) settled(after time.Time) (time.Time, bool) {
 	n.mu.Lock()
-	log := n.logs[len(n.logs)-1].String()
-	n.mu.Unlock()
-	for _, m := range settledLine.FindAllStringSubmatch(log, -1) {
+	defer n.mu.Unlock()
+	lines := n.logs[len(n.logs)-1].lines(n.read)
+	n.read += len(lines)
+	for _, m := range settledLine.FindAllStringSubmatch(lines, -1) {
 		at, err := time.Parse(time.RFC3339Nano, m[1])
-		if err == nil && at.After(after) && !strings.Contains(m[0], "settled=") {
-			return at, true
+		if err == nil && !strings.Contains(m[0], "settled=") {
+			n.settles = append(n.settles, at)
 		}
 	}
-	return time.Time{}, false
+	i := slices.IndexFunc(n.settles, after.Before)
+	if i < 0 {
+		return time.Time{}, false
+	}
+	return n.settles[i], true
 }
 
 func (c *cluster) call(ctx context.Context, n *clusterNode, method, path string, in, out any) error {
@@ -203,7 +210,7 @@ func (c *cluster) load() (stop func()) {
 					c.t.Error(err)
 					return
 				}
-				time.Sleep(time.Duration(10+rand.IntN(40)) * time.Millisecond)
+				time.Sleep(time.Duration(20+rand.IntN(80)) * time.Millisecond)
 			}
 		})
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"countersign"
 	"countersign/envelope"
 	"countersign/internal/daemon"
@@ -47,7 +49,7 @@ func (gatewayCmd) Help() string {
 		"the merchant's application by feeds or signed HTTP."
 }
 
-func (c *gatewayCmd) Run(std streams) error {
+func (c *gatewayCmd) Run(std streams, config *kong.ConfigFlag) error {
 	callbacks, err := c.callbacks(std)
 	if err != nil {
 		return err
@@ -65,7 +67,7 @@ func (c *gatewayCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	common, used, err := c.common(std, "gateway", c.Data, log)
+	common, used, err := c.common(std, *config, "gateway", c.Data, log)
 	if err != nil {
 		return err
 	}

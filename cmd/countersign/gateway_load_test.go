@@ -71,7 +71,7 @@ func (l *gwLoad) repeat(f func()) {
 			f()
 			select {
 			case <-l.ctx.Done():
-			case <-time.After(time.Duration(5+rand.IntN(20)) * time.Millisecond):
+			case <-time.After(time.Duration(10+rand.IntN(40)) * time.Millisecond):
 			}
 		}
 	})

@@ -22,7 +22,7 @@ import (
 const tokenFile = daemon.TokenFile
 
 // gatewayKills is how often each database's process is killed.
-var gatewayKills = dbtest.Times(25, 5)
+var gatewayKills = dbtest.Times(25, 8)
 
 // TestGatewayKill kills the gateway with SIGKILL under load, again and again,
 // and then holds it to what it had said: every deposit that it answered with

@@ -13,7 +13,7 @@ import (
 )
 
 // kills is how often each database's process is killed.
-var kills = dbtest.Times(50, 8)
+var kills = dbtest.Times(50, 15)
 
 // TestKill kills a service with SIGKILL under load, again and again, and then holds it to
 // what it had said, as every test of a cluster does. Its audit log continues every

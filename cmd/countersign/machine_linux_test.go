@@ -310,7 +310,7 @@ func TestKillDuringFirstStart(t *testing.T) {
 	known := []string{daemon.DatabaseFile, daemon.DatabaseFile + ".lock", daemon.DatabaseFile + "-wal", daemon.DatabaseFile + "-shm",
 		daemon.DatabaseFile + "-journal", daemon.MasterKeyFile, tokenFile, daemon.CheckpointFile}
 	part := regexp.MustCompile(`^((master\.key|admin\.token)\.[A-Z2-7]{26}\.new|last-[a-z.]+\.[0-9]+)$`)
-	half, starts := 0, dbtest.Times(40, 7)
+	half, starts := 0, dbtest.Times(40, 10)
 	for i := range starts {
 		data := filepath.Join(t.TempDir(), "data")
 		c := exec.Command(os.Args[0], "serve", "--data", data, "--listen", "127.0.0.1:0")

@@ -171,8 +171,7 @@ func TestEveryNode(t *testing.T) {
 		}
 		e.bySenders("m", e.m, "/other")
 		var keys aThing
-		e.do(a, "POST", "/v1/merchants/m/rotation", map[string]any{"key": map[string]any{"bits": 1024}}, &keys)
-		e.do(b, "POST", "/v1/merchants/m/rotation/activate", map[string]any{}, nil)
+		e.do(a, "POST", "/v1/merchants/m/keys", map[string]any{"key": map[string]any{"bits": 1024}}, &keys)
 		e.m.setKey(e.t, keys.PublicKey)
 		e.bySenders("m", e.m, "/other")
 	})

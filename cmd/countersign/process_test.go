@@ -47,6 +47,14 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
+// lines returns the whole lines behind a place.
+func (b *lockedBuffer) lines(from int) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	rest := b.buf.Bytes()[from:]
+	return string(rest[:bytes.LastIndexByte(rest, '\n')+1])
+}
+
 var readyLine = regexp.MustCompile(`msg=serving (.*)`)
 
 // startDaemon runs this test binary as countersign with args and waits for the

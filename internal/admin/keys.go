@@ -201,3 +201,42 @@ func (k *keyMaker) responsePublicPart() string {
 	}
 	return k.response.PublicBase64()
 }
+
+func (s *Server) rotateKeys(c *api.Call, id string, in client.NewKeys) (client.Keys, *client.Proposed, error) {
+	m, err := s.Outbox.Merchant(c.R.Context(), id)
+	if err != nil {
+		return client.Keys{}, nil, err
+	}
+	if m.Rotation != nil {
+		return client.Keys{}, nil, outbox.ErrRotating // before keys are made for nothing
+	}
+	if m.State == outbox.MerchantDeleted { // before a key is made
+		return client.Keys{}, nil, outbox.ErrMerchantDeleted
+	}
+	var faults api.Faults
+	k := s.keyMaker(c, m.Scheme, &faults)
+	if err := k.check(in.Key, in.ResponseKey, false); err != nil {
+		return client.Keys{}, nil, err
+	}
+	if err := faults.Err(); err != nil {
+		return client.Keys{}, nil, err
+	}
+	if err := k.make(in.Key, in.ResponseKey, false); err != nil {
+		return client.Keys{}, nil, err
+	}
+	content, err := k.content()
+	if err != nil {
+		return client.Keys{}, nil, err
+	}
+	m, waits, err := s.change(c, client.ChangeKeys, id, content, k.apply)
+	if err != nil {
+		return client.Keys{}, nil, err
+	}
+	if waits != nil {
+		return client.Keys{}, &client.Proposed{Change: waits.Shown(), PublicKey: k.publicPart(), ResponsePublicKey: k.responsePublicPart(), Warnings: k.warnings}, nil
+	}
+	return client.Keys{
+		PublicKey: k.publicPart(), ResponsePublicKey: k.responsePublicPart(),
+		Fingerprint: m.Fingerprint, ResponseFingerprint: m.ResponseFingerprint, Warnings: k.warnings,
+	}, nil, nil
+}

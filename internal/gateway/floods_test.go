@@ -178,9 +178,17 @@ func TestJoinsOfRefused(t *testing.T) {
 			refused := lax.client.open(t, client.TaskRefused)
 			slices.Reverse(refused) // the first that came first
 			for ids := range slices.Chunk(refused, 200) {
-				got, err := lax.client.ApproveTasks(t.Context(), client.DecideTasks{IDs: ids})
-				if err != nil || slices.ContainsFunc(got.Tasks, func(x client.DecidedTask) bool { return strings.Contains(x.Why, "in time") }) {
-					t.Fatal(got, err)
+				for len(ids) > 0 {
+					got, err := lax.client.ApproveTasks(t.Context(), client.DecideTasks{IDs: ids})
+					if err != nil {
+						t.Fatal(err)
+					}
+					ids = nil
+					for _, x := range got.Tasks {
+						if strings.Contains(x.Why, "in time") { // it says so: repeat the call
+							ids = append(ids, x.ID)
+						}
+					}
 				}
 			}
 			taken := 0

@@ -12,8 +12,9 @@ type MerchantState = client.MerchantState
 
 // Its states.
 const (
-	MerchantActive = client.MerchantActive
-	MerchantPaused = client.MerchantPaused
+	MerchantActive  = client.MerchantActive
+	MerchantPaused  = client.MerchantPaused
+	MerchantDeleted = client.MerchantDeleted
 )
 
 // Scheme says whose RSA pair seals requests (PROTOCOL.md, Keys).

@@ -97,6 +97,7 @@ type Relay struct {
 	state   state
 	wake    chan struct{} // buffered 1
 	held    held
+	ids     ids
 	nodes   nodes
 	place   *string // the last merchant of a full turn; nil: begin with the first
 }

@@ -11,12 +11,3 @@ func NotRaced(t testing.TB, why string) {
 		t.Skip("-race: " + why)
 	}
 }
-
-// Times is how often a test does something: fewer times under the race detector, which makes
-// it several times slower and sees as much in few.
-func Times(plain, raced int) int {
-	if Race {
-		return raced
-	}
-	return plain
-}

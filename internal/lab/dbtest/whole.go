@@ -6,8 +6,18 @@ import (
 )
 
 // IsWhole reports whether this run includes every test: with COUNTERSIGN_WHOLE=1, as the whole
-// check sets it. Without it, what kills, soaks or takes long is skipped or done less often.
-func IsWhole() bool { return os.Getenv("COUNTERSIGN_WHOLE") == "1" }
+// check sets it, or COUNTERSIGN_WHOLE=soak, as it does with --soak. Without it, what kills or takes
+// long is skipped or done less often.
+func IsWhole() bool { whole := os.Getenv("COUNTERSIGN_WHOLE"); return whole == "1" || whole == "soak" }
+
+// Times is how often a test does at random what one time in many may show a fault: so often for
+// who soaks, and few times else and under the race detector, which makes it several times slower.
+func Times(soak, few int) int {
+	if os.Getenv("COUNTERSIGN_WHOLE") == "soak" && !Race {
+		return soak
+	}
+	return few
+}
 
 // Whole skips a test that only the whole check runs.
 func Whole(t testing.TB, why string) {
