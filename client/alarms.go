@@ -182,11 +182,11 @@ var alarmKinds = words[AlarmKind]{
 		do:    "Ask the service why it asks after the end, and compare its list of withdrawals with yours."},
 	{is: AlarmPossibleDuplicate, at: atGateway,
 		means: "A deposit may be one that came before under another trackingId. It is held.",
-		do:    "Compare both with the chain, then approve or decline its task (tasks list --gateway --kind deposit).",
+		do:    "Compare both with the chain, then approve or decline its task (tasks list --gateway kind=deposit).",
 		ended: "No deposit is held any more."},
 	{is: AlarmAddressHeld, at: atGateway, urgent: true, bySubject: true,
 		means: "The service says that a user's deposit address was replaced. The new one is held, and the application goes on with the old one.",
-		do:    "Ask the service, by another channel, who replaced it; then approve or decline its task (tasks list --gateway --kind address).",
+		do:    "Ask the service, by another channel, who replaced it; then approve or decline its task (tasks list --gateway kind=address).",
 		ended: "It was accepted or rejected."},
 	{is: AlarmNotBound, at: atGateway,
 		means: "A callback was refused because it is not bound, and the gateway wants binding.",
@@ -221,7 +221,7 @@ var alarmKinds = words[AlarmKind]{
 		ended: "The application has taken everything that had failed, or a person gave it up."},
 	{is: AlarmDepositRefused, at: atBoth, urgent: true, bySubject: true,
 		means: "A deposit was refused for good and may never be sent again. At the service it may also be the report of how a withdrawal ended, at the gateway any malformed callback. The subject is the errCode or reason of all that the alarm counts.",
-		do:    "At the service, ask the merchant what the code means. If it means \"later\", correct its final codes and resend (callbacks list --state refused, callbacks resend). At the gateway, read what is wrong (api refusedCallback), mend the setting or have the service mend the callback, and approve its task (tasks list --gateway --kind refused).",
+		do:    "At the service, ask the merchant what the code means. If it means \"later\", correct its final codes and resend (callbacks list --state refused, callbacks resend). At the gateway, read what is wrong (api refusedCallback), mend the setting or have the service mend the callback, and approve its task (tasks list --gateway kind=refused).",
 		ended: "Each of them was taken, resent or dismissed."},
 }
 

@@ -12,20 +12,16 @@ type ChangeKind string
 // The kinds of changes.
 const (
 	ChangeMerchant ChangeKind = "merchant"
-	ChangeKeys     ChangeKind = "keys"
 	ChangeRotation ChangeKind = "rotation"
 	ChangeToken    ChangeKind = "token"
 	ChangeRevoke   ChangeKind = "revoke"
-	ChangeDelete   ChangeKind = "delete"
 )
 
 var changeKinds = words[ChangeKind]{
 	{is: ChangeMerchant, means: "Settings of a merchant."},
-	{is: ChangeKeys, means: "Keys of a merchant."},
 	{is: ChangeRotation, means: "A step of the replacement of a merchant's keys."},
 	{is: ChangeToken, means: "A new token."},
 	{is: ChangeRevoke, means: "The end of an approver's token."},
-	{is: ChangeDelete, means: "The end of a merchant."},
 }
 
 // Values returns every kind.

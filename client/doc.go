@@ -17,9 +17,9 @@
 // After ErrUnavailable, or an answer that broke off, the call may have been carried
 // out. Nearly every call can be repeated: repeating a deposit, withdrawal, order,
 // release, outcome or cursor changes nothing. CreateMerchant and ResendCallback,
-// repeated, may return ErrConflict because the first call succeeded. RotateKeys and
-// CreateToken, repeated, make further keys and tokens. ReportWaiting, repeated,
-// notifies the merchant once more, which does no harm.
+// repeated, may return ErrConflict because the first call succeeded. CreateToken,
+// repeated, makes another token. ReportWaiting, repeated, notifies the merchant once
+// more, which does no harm.
 //
 // # Types
 //

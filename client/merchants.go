@@ -12,15 +12,13 @@ type MerchantState string
 
 // The states of a merchant.
 const (
-	MerchantActive  MerchantState = "active"
-	MerchantPaused  MerchantState = "paused"
-	MerchantDeleted MerchantState = "deleted"
+	MerchantActive MerchantState = "active"
+	MerchantPaused MerchantState = "paused"
 )
 
 var merchantStates = words[MerchantState]{
 	{is: MerchantActive, means: "It takes part."},
 	{is: MerchantPaused, means: "An operator or an alarm paused it: callbacks are accepted and not sent, and nothing is decided or released."},
-	{is: MerchantDeleted, means: "It is gone for ever: its keys are erased, nothing is accepted for it, and what happened is kept."},
 }
 
 // Values returns every state.
@@ -112,7 +110,7 @@ func (m NewMerchant) LogValue() slog.Value { return slog.StringValue("merchant "
 type Merchant struct {
 	ID string `json:"id" doc:"identifies the merchant permanently"`
 	MerchantSettings
-	State                     MerchantState   `json:"state" doc:"paused: callbacks are accepted and not sent, and no withdrawal is decided or released. deleted: for ever; its keys and API keys are erased, nothing is accepted for it, and its history is kept"`
+	State                     MerchantState   `json:"state" doc:"paused: callbacks are accepted and not sent, and no withdrawal is decided or released"`
 	PausedReason              string          `json:"pausedReason,omitempty" doc:"why it is paused"`
 	Scheme                    Scheme          `json:"scheme" doc:"which end made the pair that seals requests"`
 	Fingerprint               string          `json:"fingerprint" doc:"SHA-256 of the request key's SubjectPublicKeyInfo, in hexadecimal digits"`
@@ -139,20 +137,6 @@ type OldestDue struct {
 	Due      Time   `json:"due" doc:"when it is sent, or was to be sent where the merchant is paused or not reached"`
 }
 
-// Keys are the new keys, which the merchant needs. They are shown only once.
-type Keys struct {
-	PublicKey           string   `json:"publicKey,omitempty" doc:"the key with which the merchant opens requests: Base64 SubjectPublicKeyInfo of the request pair; absent if the merchant made it"`
-	ResponsePublicKey   string   `json:"responsePublicKey,omitempty" doc:"the key with which the merchant seals answers: Base64 SubjectPublicKeyInfo of the response pair; absent if that is the request pair"`
-	Fingerprint         string   `json:"fingerprint" doc:"SHA-256 of the request key's SubjectPublicKeyInfo, in hexadecimal digits"`
-	ResponseFingerprint string   `json:"responseFingerprint" doc:"SHA-256 of the response key's SubjectPublicKeyInfo, in hexadecimal digits"`
-	Warnings            []string `json:"warnings,omitempty" nullable:"false" doc:"dangers of the keys, such as their size"`
-
-	Change *ChangeEntry `json:"-"` // not nil: it waits for an approver, and the keys are not used yet
-}
-
-// LogValue keeps the keys out of a log.
-func (k Keys) LogValue() slog.Value { return slog.StringValue("keys " + k.Fingerprint) }
-
 // CreatedMerchant is a new merchant with its secrets, which are shown only once.
 type CreatedMerchant struct {
 	Merchant
@@ -166,24 +150,13 @@ type CreatedMerchant struct {
 // LogValue keeps the secrets out of logs.
 func (m CreatedMerchant) LogValue() slog.Value { return slog.StringValue("merchant " + m.ID) }
 
-// UpdatedMerchant is a merchant after a change, a step of a rotation or its deletion.
+// UpdatedMerchant is a merchant after a change or a step of a rotation.
 type UpdatedMerchant struct {
 	Merchant
 	Warnings []string `json:"warnings,omitempty" nullable:"false" doc:"what is dangerous about the merchant's settings"`
 
 	Change *ChangeEntry `json:"-"` // not nil: it waits for an approver; of the merchant only the id is set
 }
-
-// NewKeys selects the keys of a merchant to replace. The empty request makes a new
-// request pair of 2048 bits in scheme service, and a new response pair of 2048 bits
-// in the other schemes.
-type NewKeys struct {
-	Key         *KeySpec `json:"key,omitempty" doc:"request key: bits or privateKey in scheme service, publicKey in the others"`
-	ResponseKey *KeySpec `json:"responseKey,omitempty" doc:"pair that seals answers: bits or privateKey"`
-}
-
-// LogValue keeps the keys out of a log.
-func (NewKeys) LogValue() slog.Value { return slog.StringValue("new keys") }
 
 // MerchantPage is a page of merchants, by id.
 type MerchantPage struct {
@@ -220,27 +193,6 @@ func (s *Service) AllMerchants(ctx context.Context) iter.Seq2[Merchant, error] {
 	})
 }
 
-// DeletedMerchants returns a page of the merchants that were deleted, by id.
-func (s *Service) DeletedMerchants(ctx context.Context, o PageOptions) (MerchantPage, error) {
-	only := struct{ Deleted string }{"true"}
-	return ask[MerchantPage](ctx, &s.caller, http.MethodGet, withQuery("/v1/merchants", only, o), nil)
-}
-
-// AllDeletedMerchants returns every merchant that was deleted, by id.
-func (s *Service) AllDeletedMerchants(ctx context.Context) iter.Seq2[Merchant, error] {
-	return all(func(o PageOptions) ([]Merchant, *string, error) {
-		p, err := s.DeletedMerchants(ctx, o)
-		return p.Merchants, p.Next, err
-	})
-}
-
-// DeleteMerchant deletes a merchant for ever: its keys are erased, its id is not used again, and what
-// happened is kept. While it has work left the error is ErrConflict. Where the answer has a Change,
-// nothing has changed yet: it waits for an approver. Repeating it changes nothing.
-func (s *Service) DeleteMerchant(ctx context.Context, id string) (UpdatedMerchant, error) {
-	return s.changeMerchant(ctx, http.MethodDelete, id, "", nil)
-}
-
 // Merchant returns one merchant.
 func (s *Service) Merchant(ctx context.Context, id string) (Merchant, error) {
 	return ask[Merchant](ctx, &s.caller, http.MethodGet, pathOf("merchants", id, ""), nil)
@@ -271,16 +223,4 @@ func (s *Service) PauseMerchant(ctx context.Context, id, reason string) (Merchan
 // ResumeMerchant ends the pause of a merchant.
 func (s *Service) ResumeMerchant(ctx context.Context, id string, r Resume) (Merchant, error) {
 	return ask[Merchant](ctx, &s.caller, http.MethodPost, pathOf("merchants", id, "/resume"), r)
-}
-
-// RotateKeys makes or sets new keys. The next attempt uses them: hand them over first (docs/keys.md),
-// or pause the merchant until it has them. Where the answer has a Change, they are not used before an
-// approver has approved it.
-func (s *Service) RotateKeys(ctx context.Context, id string, k NewKeys) (Keys, error) {
-	out, w, err := propose[Keys](ctx, &s.caller, http.MethodPost, pathOf("merchants", id, "/keys"), k)
-	if w.waiting() != nil {
-		out = Keys{PublicKey: w.PublicKey, ResponsePublicKey: w.ResponsePublicKey, Warnings: w.Warnings,
-			Fingerprint: w.Change.After["requestKey"], ResponseFingerprint: w.Change.After["responseKey"], Change: w.waiting()}
-	}
-	return out, err
 }

@@ -73,8 +73,9 @@ type Rotation struct {
 	Others    []Key         `json:"others" nullable:"false" doc:"the keys that do not seal, where they differ from those that do: staged, the newer ones; active, the older ones"`
 }
 
-// NewRotation says which keys of a merchant are replaced. The empty request does what the
-// empty NewKeys does.
+// NewRotation says which keys of a merchant are replaced. The empty request makes a
+// new request pair of 2048 bits in scheme service, and a new response pair of 2048 bits in the other
+// schemes.
 type NewRotation struct {
 	Key                *KeySpec `json:"key,omitempty" doc:"request key: bits or privateKey in scheme service, publicKey in the others"`
 	ResponseKey        *KeySpec `json:"responseKey,omitempty" doc:"pair that seals answers: bits or privateKey"`

@@ -2,21 +2,18 @@ package conformance
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/envelope"
 	"countersign/merchant"
 )
 
@@ -27,15 +24,13 @@ type Caller struct {
 }
 
 // NewCaller checks c and connects to nothing. Order, Effects, Restart and Only have no effect. Unlike a
-// Checker, a Caller needs no APIKey, and then any will do; and its two URLs may be equal. Bodies have that
-// form, and field names the form's field or the object's member; empty: data.
-func NewCaller(c Config, form envelope.BodyForm, field string) (*Caller, error) {
+// Checker, a Caller needs no APIKey, and then any will do; and its two URLs may be equal.
+func NewCaller(c Config) (*Caller, error) {
 	k, err := newChecker(c)
 	if err != nil {
 		return nil, err
 	}
 	k.prefix = newPrefix()
-	k.form, k.field = form, cmp.Or(field, k.field)
 	return &Caller{k}, nil
 }
 
@@ -175,10 +170,6 @@ func (c *Caller) Send(ctx context.Context, t countersign.Type, m []byte, f count
 	switch {
 	case err != nil:
 		return Sent{}, err
-	case c.k.fakes == nil:
-		return Sent{}, fmt.Errorf("%w: the key has no private part: it opens what the service sealed, and seals nothing as the service", ErrConfig)
-	case !f.Sends():
-		return Sent{}, fmt.Errorf("fault %s: %s", f, f.About())
 	case c.k.cfg.CallbackAPIKey == "" && (f == countersigntest.FaultNoAPIKey || f == countersigntest.FaultWrongAPIKey):
 		return Sent{}, fmt.Errorf("fault %s needs the callback API key that the endpoint requires", f)
 	case c.k.cfg.Sign == nil && f.NeedsSigning():
@@ -219,7 +210,7 @@ func (c *Caller) judge(s *session, r *reply, out Sent, f countersigntest.Service
 	switch {
 	case r.err == nil && r.status == http.StatusOK && r.parseErr == nil && r.response.ErrCode == countersign.CodeAccepted:
 		out.Result = client.AttemptAccepted
-		out.Problem, out.Fix = "it was accepted, and must be refused: "+f.About(), faultFixes[f]
+		out.Problem, out.Fix = "it was accepted, and must be refused: "+f.About(), f.Fix()
 	case r.err == nil && r.status < http.StatusInternalServerError:
 		out.Problem, out.Fix = "", ""
 		out.Notes = append(out.Notes, "it is right that this was refused")
@@ -266,9 +257,4 @@ func (c *Caller) result(r *reply) client.AttemptResult {
 		}
 	}
 	return client.AttemptRetry
-}
-
-// CallerFaults returns the faults that Send makes.
-func CallerFaults() []countersigntest.ServiceFault {
-	return slices.DeleteFunc(slices.Clone(countersigntest.ServiceFaults), func(f countersigntest.ServiceFault) bool { return !f.Sends() })
 }

@@ -73,7 +73,7 @@ func splicedBlocks(s *session) {
 }
 
 func swappedValues(s *session) {
-	m := s.deposit().set("fromAddress", text("0x"+randomHex(20))).set("toAddress", text("0x"+randomHex(20)))
+	m := s.deposit().set("fromAddress", text(randomAddress())).set("toAddress", text(randomAddress()))
 	q := s.attempt("a deposit whose two addresses were swapped", m)
 	c := cutAt(q.plaintext, m.str("fromAddress"), `","toAddress"`, m.str("toAddress"), `","riskLevelFrom"`)
 	s.forged(q, c[0], c[3], c[2], c[1], c[4])

@@ -39,7 +39,7 @@ func depositCases() []Case {
 				return m.set("trackingId", text(m.str("trackingId")+"-"+randomHex(80)))
 			})},
 		{117, Must, "deposit/new-address", "Messages, M8", "newAddress has no effect in type 1: toAddress counts and is returned.", nil,
-			changed(func(s *session, m message) message { return m.set("newAddress", text("0x"+randomHex(20))) })},
+			changed(func(s *session, m message) message { return m.set("newAddress", text(randomAddress())) })},
 		{118, Must, "deposit/tron", "Messages, M3", "Addresses keep the case of their letters.", nil,
 			setting("chainName", `"TRON"`, "fromAddress", `"TJRabPrwbZy45sbavfcjinPJC18kjpRTv8"`, "txId", `"`+strings.Repeat("7C", 32)+`"`)},
 		amountCase(121, "integer", "7", "An amount without a point is taken."),

@@ -72,7 +72,7 @@ func apiKey(change func(string) string) func(*session) {
 		if wrong == s.cfg.CallbackAPIKey {
 			skip("the callback API key has no letters")
 		}
-		s.advice = apiKeyFix
+		s.advice = countersigntest.FaultNoAPIKey.Fix()
 		d := s.attempt("a deposit with a wrong X-API-KEY, or none", s.deposit())
 		w := s.attempt("a withdrawal with a wrong X-API-KEY, or none", s.unknown())
 		for _, q := range []request{d, w} {

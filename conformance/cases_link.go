@@ -44,10 +44,7 @@ func linkCases() []Case {
 	}
 }
 
-const (
-	demandFix = "Demand the service's signature of every request (PROTOCOL.md, L7 and L11), over the headers and the body as they came, before anything is opened. For a gateway: --service-signing-key, and --public-url behind a proxy."
-	answerFix = "Sign every response with a JSON body to a request that has a signature (PROTOCOL.md, L9), with the key whose public part the service has."
-)
+const answerFix = "Sign every response with a JSON body to a request that has a signature (PROTOCOL.md, L9), with the key whose public part the service has."
 
 // signedBy fails if the service demands signed answers and r, the response to a signed request, is not one.
 func (s *session) signedBy(r *reply) {
@@ -94,7 +91,7 @@ func linkOwnAnswer(s *session) {
 // signedWrong posts a deposit signed as change has it: for what it makes of the request and the plaintext.
 func signedWrong(what string, change func(s *session, r *envelope.LinkRequest, plaintext []byte) []byte) func(*session) {
 	return func(s *session) {
-		s.advice = demandFix
+		s.advice = countersigntest.FaultUnsigned.Fix()
 		q := s.attempt(what, s.deposit())
 		q.resign = func(r envelope.LinkRequest, _ http.Header) {
 			plaintext := change(s, &r, q.plaintext)

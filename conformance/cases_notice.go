@@ -49,7 +49,7 @@ func (s *session) notifies(what string, m message, t countersign.Type) {
 
 func notices(t countersign.Type, without ...string) func(*session) {
 	return func(s *session) {
-		m := s.notice(t)
+		m := s.callback(t)
 		for _, name := range without {
 			m = m.drop(name)
 		}
@@ -59,14 +59,14 @@ func notices(t countersign.Type, without ...string) func(*session) {
 
 func noticeAgain(t countersign.Type) func(*session) {
 	return func(s *session) {
-		m := s.notice(t).set("trackingId", text(s.id())) // a change of address has one if it may have to be sent again
+		m := s.callback(t).set("trackingId", text(s.id())) // a change of address has one if it may have to be sent again
 		s.notifies("a notice", m, t)
 		s.notifies("the same notice with a new requestUUID", m, t)
 	}
 }
 
 func waitingAgain(s *session) {
-	m := s.notice(countersign.TypeNotEnoughMoney)
+	m := s.callback(countersign.TypeNotEnoughMoney)
 	for _, t := range []countersign.Type{countersign.TypeNotEnoughMoney, countersign.TypeNotEnoughHotMoney, countersign.TypeNotEnoughMoney} {
 		number := strconv.Itoa(int(t))
 		s.notifies("a notice of type "+number, m.set("type", number), t)
@@ -74,7 +74,7 @@ func waitingAgain(s *session) {
 }
 
 func otherNotice(s *session) {
-	m := s.notice(countersign.TypeWithdraw)
+	m := s.callback(countersign.TypeWithdraw)
 	s.notifies("a notice of type 3", m, countersign.TypeWithdraw)
 	s.advice = keepContent
 	s.judged(s.post("the same trackingId with another amount", m.set("amount", `"0.000007"`)),

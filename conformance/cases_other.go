@@ -138,7 +138,7 @@ func otherNotices(s *session) {
 		if !t.Effect().IsNotice() {
 			continue
 		}
-		m := s.notice(t).set("tenantUserId", s.aNumber()).set("trackingId", s.digits(12)).drop("business")
+		m := s.callback(t).set("tenantUserId", s.aNumber()).set("trackingId", s.digits(12)).drop("business")
 		switch t.Effect() {
 		case countersign.EffectExecuted:
 			s.notifies("a notice of type 3 whose amount has an exponent", m.set("amount", "2.5E-6"), t)
@@ -163,7 +163,7 @@ func withdrawalNumber(s *session) {
 func withdrawalSmuggled(s *session) {
 	knownOrder(s)
 	s.advice = "Return in its own form only what is a member of the request; the details are those of the order book."
-	m := s.known().add("amount", "999999").add("address", text("0x"+randomHex(20))).add("symbol", "7")
+	m := s.known().add("amount", "999999").add("address", text(randomAddress())).add("symbol", "7")
 	s.confirmed(s.post("the known order, with other details in unknown members", m))
 }
 

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"sync"
@@ -70,77 +71,60 @@ const (
 	longest = 100 // deposits of a stream
 )
 
-// stream is what became of deposits that were sent one after another until the endpoint was gone.
-type stream struct {
-	accepted int
-	last     message // of accepted
-	open     message // without an answer: sent again later
-}
-
 // restartAtWork kills the endpoint while deposits come, so that a kill can meet it between
 // two steps of its work.
 func restartAtWork(s *session) {
 	for n := range kills {
-		all := s.killAtWork()
-		if !slices.ContainsFunc(all, func(st stream) bool { return st.accepted > 0 }) {
+		last, open := s.killAtWork()
+		if len(last) == 0 {
 			fail("Accept deposits that come at the same time.", "none of the deposits before kill %d was accepted", n+1)
 		}
 		s.advice = keepFirst
 		s.credited()
-		for _, st := range all {
-			if st.open != nil {
-				s.takes("a deposit that was on its way during the kill, told again", st.open)
-			}
-			if st.last != nil {
-				s.knows(st.last)
-			}
+		for _, m := range open {
+			s.takes("a deposit that was on its way during the kill, told again", m)
+		}
+		for _, m := range last {
+			s.knows(m)
 		}
 		s.credited()
 		s.exchanges = nil // a hundred of them show nothing
 	}
 }
 
-func (s *session) killAtWork() []stream {
-	all := make([]stream, streams)
-	stop := make(chan struct{})
+// killAtWork kills the endpoint while it gets streams of deposits, each one after another. It returns the last that was
+// accepted of each stream, and those without an answer.
+func (s *session) killAtWork() (last, open []message) {
 	var begun, work sync.WaitGroup
+	ctx, stop := context.WithCancel(s.ctx)
+	defer func() { stop(); work.Wait() }() // also where the restart fails
+	accepted, unanswered := make([]message, streams), make([]message, streams)
 	begun.Add(streams)
-	for i := range all {
-		work.Go(func() { s.tell(&all[i], sync.OnceFunc(begun.Done), stop) })
+	for i := range streams {
+		work.Go(func() {
+			first := sync.OnceFunc(begun.Done)
+			defer first()
+			// The pauses grow, so that a kill that takes long to come meets deposits, too.
+			for n := 0; n < longest && (n == 0 || sleep(ctx, time.Duration(n-1)*2*time.Millisecond)); n++ {
+				m := s.deposit()
+				q := s.attempt("a deposit during the kill", m)
+				q.quiet = true
+				if r := s.send(q); r.err != nil || r.status != http.StatusOK || r.parseErr != nil || r.response.ErrCode != countersign.CodeAccepted {
+					unanswered[i] = m
+					return
+				}
+				s.expect(q, 1)
+				accepted[i] = m
+				first()
+			}
+		})
 	}
-	defer work.Wait() // also where the restart fails
-	stopped := sync.OnceFunc(func() { close(stop) })
-	defer stopped()
 	begun.Wait()
 	s.restart()
-	stopped()
+	stop()
 	work.Wait()
-	return all
-}
-
-// tell fills st. It calls begun when the first deposit has an answer or none came.
-func (s *session) tell(st *stream, begun func(), stop <-chan struct{}) {
-	defer begun()
-	for n := range longest {
-		m := s.deposit()
-		q := s.attempt("a deposit during the kill", m)
-		q.quiet = true
-		r := s.send(q)
-		begun()
-		if r.err != nil || r.status != http.StatusOK || r.parseErr != nil || r.response.ErrCode != countersign.CodeAccepted {
-			st.open = m
-			return
-		}
-		s.expect(q, 1)
-		st.accepted++
-		st.last = m
-		// The pauses grow, so that a kill that takes long to come meets deposits, too.
-		select {
-		case <-stop:
-			return
-		case <-time.After(time.Duration(n) * 2 * time.Millisecond):
-		}
-	}
+	missing := func(m message) bool { return m == nil }
+	return slices.DeleteFunc(accepted, missing), slices.DeleteFunc(unanswered, missing)
 }
 
 func restartDuplicate(s *session) {

@@ -121,7 +121,7 @@ func similar(change func(string) string) func(*session) {
 }
 
 func (s *session) smuggle(m message) message {
-	return m.add("address", text("0x"+randomHex(20))).add("chainName", `"ETH"`).add("symbol", `"USDT"`).add("amount", `"999999"`)
+	return m.add("address", text(randomAddress())).add("chainName", `"ETH"`).add("symbol", `"USDT"`).add("amount", `"999999"`)
 }
 
 // smuggled asks the correct question first, for the reason that otherUser gives.

@@ -103,6 +103,11 @@ type Config struct {
 	// need not show that theirs belong to it (PROTOCOL.md, Decision, D7).
 	Ordered bool
 
+	// Form and Field are those of what a Caller sends: the form of the body, and the form field or
+	// JSON member that carries it. Zero: bare Base64, data.
+	Form  envelope.BodyForm
+	Field string
+
 	// AllowPublic allows requests to addresses outside this machine and private
 	// networks.
 	AllowPublic bool
@@ -139,9 +144,7 @@ type Checker struct {
 	client *http.Client
 	dialer *net.Dialer
 	raw    rawKey
-	fakes  *countersigntest.Service // makes the faults; nil without the service's part of the key
-	form   envelope.BodyForm        // of what faulty sends
-	field  string
+	fakes  *countersigntest.Service // makes the faults
 
 	prefix  string            // of every identifier of the run
 	settled map[string]effect // by trackingId: what the cases that passed have seen
@@ -156,8 +159,6 @@ func New(c Config) (*Checker, error) {
 		return nil, err
 	case c.NotifyURL == c.WithdrawURL:
 		return nil, fmt.Errorf("%w: the withdraw URL must differ from the notify URL", ErrConfig)
-	case !k.cfg.ResponseKey.HasPrivate():
-		return nil, fmt.Errorf("%w: answers open with a private part only", ErrConfig)
 	case c.APIKey == "":
 		return nil, fmt.Errorf("%w: no API key", ErrConfig)
 	}
@@ -166,7 +167,7 @@ func New(c Config) (*Checker, error) {
 
 // newChecker checks what a Caller needs too.
 func newChecker(c Config) (*Checker, error) {
-	k := &Checker{cfg: c, field: "data"}
+	k := &Checker{cfg: c}
 	for to, raw := range []string{toNotify: c.NotifyURL, toWithdraw: c.WithdrawURL} {
 		u, err := url.Parse(raw)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
@@ -178,6 +179,8 @@ func newChecker(c Config) (*Checker, error) {
 	switch {
 	case c.Key == nil:
 		return nil, fmt.Errorf("%w: no key", ErrConfig)
+	case !k.cfg.ResponseKey.HasPrivate():
+		return nil, fmt.Errorf("%w: answers open with a private part only", ErrConfig)
 	case c.Padding == envelope.OAEP && c.Key.HasPrivate():
 		return nil, fmt.Errorf("%w: OAEP seals with the merchant's public part", ErrConfig)
 	case c.Sign != nil && !c.Sign.HasPrivate():
@@ -206,13 +209,12 @@ func newChecker(c Config) (*Checker, error) {
 	}
 	k.cfg.Timeout = cmp.Or(c.Timeout, timeout)
 	k.cfg.SlowBody, k.cfg.EffectsWait = cmp.Or(c.SlowBody, 30*time.Second), cmp.Or(c.EffectsWait, 5*time.Second)
-	if k.cfg.ResponseKey.HasPrivate() {
-		k.fakes, err = countersigntest.MakeService(countersigntest.ServiceConfig{
-			Key: k.cfg.ResponseKey, RequestKey: c.Key, Padding: c.Padding, ResponsePadding: c.ResponsePadding, Sign: c.Sign, Unbound: k.cfg.Unbound,
-		})
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
-		}
+	k.fakes, err = countersigntest.MakeService(countersigntest.ServiceConfig{
+		Key: k.cfg.ResponseKey, RequestKey: c.Key, Padding: c.Padding, ResponsePadding: c.ResponsePadding, Sign: c.Sign, Unbound: k.cfg.Unbound,
+		Form: c.Form, Field: c.Field,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	k.dialer = newDialer(c.AllowPublic)
 	k.client = newClient(k.dialer)

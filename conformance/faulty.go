@@ -3,7 +3,6 @@ package conformance
 import (
 	"maps"
 	"net/http"
-	"net/url"
 
 	"countersign"
 	"countersign/countersigntest"
@@ -14,26 +13,22 @@ import (
 // has it.
 func refuses(t countersign.Type, f countersigntest.ServiceFault) func(*session) {
 	return func(s *session) {
-		s.advice = faultFixes[f]
+		s.advice = f.Fix()
 		r := s.faulty(t, s.callback(t), f)
-		switch f {
-		case countersigntest.FaultNoAPIKey, countersigntest.FaultWrongAPIKey:
-			s.turnedAway(r, http.StatusUnauthorized)
-		case countersigntest.FaultWrongURL:
-			s.judged(r, countersign.CodeWrongURL)
-		case countersigntest.FaultUnsigned, countersigntest.FaultStripped:
-			s.notSigned(r, "unsigned")
-		case countersigntest.FaultOldSignature:
-			s.notSigned(r, "signature_old")
-		case countersigntest.FaultOtherSigner, countersigntest.FaultAltered, countersigntest.FaultOtherSignature:
-			s.notSigned(r, "signature_invalid")
-		default:
+		switch refusal := f.Refusal(); refusal {
+		case "400":
 			s.notOpened(r)
+		case "401":
+			s.turnedAway(r, http.StatusUnauthorized)
+		case "1004":
+			s.judged(r, countersign.CodeWrongURL)
+		default:
+			s.notSigned(r, refusal)
 		}
 	}
 }
 
-// faulty makes the exchanges of an attempt with the fault f, in the form of the Checker. The last one is to be judged.
+// faulty makes the exchanges of an attempt with the fault f, in the form of the config. The last one is to be judged.
 func (s *session) faulty(t countersign.Type, m message, f countersigntest.ServiceFault) *reply {
 	attempt := func(what string, m message) request {
 		q := s.attempt(t.Words()+what, m)
@@ -101,16 +96,11 @@ func (s *session) faulty(t countersign.Type, m message, f countersigntest.Servic
 func (m message) twin() message {
 	for _, name := range []string{"trackingId", "callBackId", "txId"} {
 		if v := []byte(m.str(name)); len(v) > 0 {
-			switch last := &v[len(v)-1]; { // a hash stays one
-			case *last >= '0' && *last <= '8':
-				*last++
-			case *last == '9':
-				*last = '0'
-			case *last == 'a':
-				*last = 'b'
-			default:
-				*last = 'a'
+			digit := byte('1') // a hash stays one
+			if v[len(v)-1] == digit {
+				digit = '2'
 			}
+			v[len(v)-1] = digit
 			m = m.set(name, text(string(v)))
 		}
 	}
@@ -125,38 +115,13 @@ func (r *reply) drop(s *session) {
 	e.Status, e.Response, e.Answer, e.Error = 0, "", "", "the reply was lost on purpose"
 }
 
-// contentTypes are what senders say of the forms of a body; empty: that of a form.
-var contentTypes = map[envelope.BodyForm]string{envelope.FormString: "application/json", envelope.FormObject: "application/json"}
-
 func (s *session) sendWrapped(q request) *reply { return s.send(s.wrapped(q)) }
 
-// wrapped is q in the form of the Checker.
+// wrapped is q in the form of the config.
 func (k *Checker) wrapped(q request) request {
-	switch q.contentType = contentTypes[k.form]; k.form {
-	case envelope.FormField:
-		q.body = []byte(k.field + "=" + url.QueryEscape(string(q.body)))
-	case envelope.FormString:
-		q.body = []byte(text(string(q.body)))
-	case envelope.FormObject:
-		q.body = message{{k.field, text(string(q.body))}}.bytes()
+	if k.cfg.Form == envelope.FormString || k.cfg.Form == envelope.FormObject {
+		q.contentType = "application/json"
 	}
+	q.body = k.fakes.Wrap(q.body)
 	return q
-}
-
-const (
-	bindingFix = "Compare the requestUUID with the rest of the message (PROTOCOL.md, Binding), byte for byte. Against a service that does not bind, keep " +
-		"the digest of every block that holds the requestUUID and refuse it in another body."
-	sealFix   = "Refuse every body that does not open: check the padding of every block byte by byte."
-	apiKeyFix = "Compare the whole X-API-KEY with the key that the service sends, in constant time, before the body is read, and answer 401 without it."
-)
-
-// faultFixes say what to change at an endpoint that takes a fault.
-var faultFixes = map[countersigntest.ServiceFault]string{
-	countersigntest.FaultSpliced: bindingFix, countersigntest.FaultSwapped: bindingFix, countersigntest.FaultOldUUID: bindingFix, countersigntest.FaultCut: bindingFix,
-	countersigntest.FaultOtherKey: sealFix, countersigntest.FaultPlain: sealFix, countersigntest.FaultSpaces: sealFix,
-	countersigntest.FaultNoAPIKey: apiKeyFix, countersigntest.FaultWrongAPIKey: apiKeyFix,
-	countersigntest.FaultWrongURL: "Take type 2 at the withdraw URL alone, and every other type at the notify URL alone.",
-	countersigntest.FaultUnsigned: demandFix, countersigntest.FaultStripped: demandFix, countersigntest.FaultOtherSigner: demandFix, countersigntest.FaultAltered: demandFix,
-	countersigntest.FaultOtherSignature: demandFix,
-	countersigntest.FaultOldSignature:   "Refuse a request whose created is more than five minutes from the clock, unless its requestUUID was taken before (PROTOCOL.md, L8).",
 }

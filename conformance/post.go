@@ -2,37 +2,46 @@ package conformance
 
 import (
 	"bytes"
-	"strconv"
 	"strings"
 	"sync"
 
 	"countersign"
+	"countersign/countersigntest"
 )
 
 // deposit is a new, correct deposit.
 func (s *session) deposit() message {
-	address := s.cfg.DepositAddress
-	if address == "" {
-		address = "0x" + randomHex(20)
+	m := s.fresh(countersigntest.Deposit(3)).set("amount", `"2.5"`)
+	if s.cfg.DepositAddress != "" {
+		m = m.set("toAddress", text(s.cfg.DepositAddress))
 	}
-	return message{
-		{"type", "1"},
-		{"trackingId", text(s.id())},
-		{"tenantUserId", text(s.cfg.User)},
-		{"txId", text("0x" + randomHex(32))},
-		{"chainName", `"ETH"`},
-		{"symbol", `"USDT"`},
-		{"amount", `"2.5"`},
-		{"fromAddress", text("0x" + randomHex(20))},
-		{"toAddress", text(address)},
-		{"riskLevelFrom", "0"},
-		{"riskLevelTo", "5"},
-		{"txIndex", "3"},
-		{"newAddress", `""`},
-		{"business", "0"},
-		{"requestUUID", text(countersign.UnboundUUID)},
-	}
+	return m
 }
+
+// fresh is cb with identifiers, hashes and addresses that no other callback has.
+func (s *session) fresh(cb countersign.Callback) message {
+	cb.Common().RequestUUID = countersign.UnboundUUID
+	plain, err := cb.Marshal()
+	if err != nil {
+		panic(err) // a sample marshals
+	}
+	m, err := parseMessage(plain)
+	if err != nil {
+		panic(err)
+	}
+	for name, value := range map[string]func() string{
+		"trackingId": s.id, "callBackId": s.id, "txId": func() string { return "0x" + randomHex(32) },
+		"fromAddress": randomAddress, "toAddress": randomAddress, "newAddress": randomAddress,
+		"tenantUserId": func() string { return s.cfg.User },
+	} {
+		if m.str(name) != "" {
+			m = m.set(name, text(value()))
+		}
+	}
+	return m
+}
+
+func randomAddress() string { return "0x" + randomHex(20) }
 
 // withdrawal asks about the withdrawal called callBackID. Another service names
 // nothing else.
@@ -63,43 +72,24 @@ func (s *session) known() message {
 	return s.withdrawal(id, o.CallBackID, o.TenantUserID)
 }
 
-// notice is a new, correct notice of type t.
-func (s *session) notice(t countersign.Type) message {
-	m := message{
-		{"type", strconv.Itoa(int(t))},
-		{"trackingId", text(s.id())},
-		{"tenantUserId", text(s.cfg.User)},
-	}
-	switch {
-	case t.Report() != "":
-		m = append(m, member{"callBackId", text(s.id())})
-	case t == countersign.TypeWithdraw:
-		m = append(m, member{"callBackId", text(s.id())}, member{"txId", text("0x" + randomHex(32))},
-			member{"chainName", `"ETH"`}, member{"symbol", `"USDT"`}, member{"amount", `"2.500000000000"`},
-			member{"fromAddress", text("0x" + randomHex(20))}, member{"toAddress", text("0x" + randomHex(20))})
-	case t == countersign.TypeAddress:
-		m = m.drop("trackingId")
-		m = append(m, member{"trackingId", "null"}, member{"chainName", `"ETH"`}, member{"symbol", `"USDT"`},
-			member{"toAddress", text("0x" + randomHex(20))}, member{"newAddress", text("0x" + randomHex(20))})
-	case t == countersign.TypeInvalidAddress:
-		m = append(m, member{"callBackId", text(s.id())}, member{"toAddress", text("0x" + randomHex(20))})
-	default:
-		panic("no notice is made of " + t.String())
-	}
-	return append(m, member{"business", "0"}, member{"requestUUID", text(countersign.UnboundUUID)})
-}
-
 // callback is a new, correct callback of type t; about the known order, if it asks about one and there is one.
 func (s *session) callback(t countersign.Type) message {
 	switch {
 	case t == countersign.TypeDeposited:
 		return s.deposit()
-	case t != countersign.TypeRequestWithdraw:
-		return s.notice(t)
-	case s.cfg.Order != nil:
+	case t == countersign.TypeRequestWithdraw && s.cfg.Order != nil:
 		return s.known()
+	case t == countersign.TypeRequestWithdraw:
+		return s.unknown()
 	}
-	return s.unknown()
+	m := s.fresh(countersigntest.Notice(t, 1))
+	switch t { // members that may be left out
+	case countersign.TypeWithdraw:
+		m = m.set("fromAddress", text(randomAddress()))
+	case countersign.TypeInvalidAddress:
+		m = m.set("toAddress", text(randomAddress()))
+	}
+	return m
 }
 
 // attempt puts a requestUUID into m, bound if the service binds, and seals it.

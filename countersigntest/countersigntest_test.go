@@ -199,8 +199,6 @@ func TestServiceFaults(t *testing.T) {
 		accepted bool
 	}{
 		{countersigntest.NoServiceFault, nil, 1, true},
-		{countersigntest.FaultNotDone, countersigntest.ErrNotSent, 0, false},
-		{countersigntest.FaultLate, countersigntest.ErrNotSent, 0, false},
 		{countersigntest.FaultReplyLost, countersigntest.ErrReplyLost, 1, false},
 		{countersigntest.FaultTwice, nil, 2, true},
 		{countersigntest.FaultRepeated, nil, 2, true},
@@ -247,14 +245,6 @@ func TestServiceFaults(t *testing.T) {
 			}
 			if n := len(m.Received()) - before; n != c.received {
 				t.Errorf("%d attempts were read, want %d", n, c.received)
-			}
-			fault = countersigntest.NoServiceFault
-			late := s.DeliverLate(context.Background())
-			if want := c.fault == countersigntest.FaultLate; want != (len(late) == 1 && late[0].Err == nil) {
-				t.Errorf("%d were late", len(late))
-			}
-			if len(s.DeliverLate(context.Background())) != 0 {
-				t.Error("what was late is delivered twice")
 			}
 		})
 	}

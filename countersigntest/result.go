@@ -33,11 +33,8 @@ type Result struct {
 	Err error
 }
 
-// Errors of a Result.
-var (
-	ErrNotSent   = errors.New("countersigntest: not sent")
-	ErrReplyLost = errors.New("countersigntest: sent, and the reply was lost")
-)
+// ErrReplyLost is the error of a Result of FaultReplyLost.
+var ErrReplyLost = errors.New("countersigntest: sent, and the reply was lost")
 
 // Refusal is a response whose errCode is not 0.
 type Refusal struct{ Code countersign.ErrCode }

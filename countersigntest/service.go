@@ -2,6 +2,7 @@ package countersigntest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,8 @@ type ServiceConfig struct {
 	Chunk int
 	// Form is the form of the body. Zero: bare Base64.
 	Form envelope.BodyForm
+	// Field is the form field or JSON member that carries it. Empty: data.
+	Field string
 
 	// Fault chooses the fault of the n-th delivery, counted from 0. Nil: no
 	// delivery has one. One goroutine at a time calls it.
@@ -61,13 +64,7 @@ type Service struct {
 
 	mu       sync.Mutex
 	n        int
-	previous Earlier        // the delivery before
-	late     []lateDelivery // held back by FaultLate
-}
-
-type lateDelivery struct {
-	to Endpoint
-	cb countersign.Callback
+	previous Earlier // the delivery before
 }
 
 // NewService makes an honest Service and fails the test if it cannot.
@@ -97,9 +94,7 @@ func MakeService(c ServiceConfig) (*Service, error) {
 	case c.MerchantSigner != nil && c.Sign == nil:
 		return nil, errors.New("countersigntest: MerchantSigner needs Sign: a merchant signs only what answers a signed request")
 	}
-	if c.RequestKey == nil {
-		c.RequestKey = c.Key
-	}
+	c.RequestKey, c.Field = cmp.Or(c.RequestKey, c.Key), cmp.Or(c.Field, merchant.DefaultBodyField)
 	if c.APIKey == "" {
 		c.APIKey = newAPIKey()
 	}
@@ -231,11 +226,11 @@ func (s *Service) Seal(plaintext []byte) ([]byte, error) {
 func (s *Service) Wrap(body []byte) []byte {
 	switch s.c.Form {
 	case envelope.FormField:
-		return []byte("data=" + url.QueryEscape(string(body)))
+		return []byte(s.c.Field + "=" + url.QueryEscape(string(body)))
 	case envelope.FormString:
 		return fmt.Appendf(nil, "%q", body)
 	case envelope.FormObject:
-		return fmt.Appendf(nil, `{"data":%q}`, body)
+		return fmt.Appendf(nil, `{%q:%q}`, s.c.Field, body)
 	}
 	return body
 }

@@ -18,10 +18,8 @@ type ServiceFault string
 const (
 	NoServiceFault ServiceFault = ""
 	// Faults of the network, or of a service that dies.
-	FaultNotDone   ServiceFault = "not-done" // ErrNotSent
 	FaultReplyLost ServiceFault = "reply-lost"
 	FaultTwice     ServiceFault = "twice" // the result is the second's
-	FaultLate      ServiceFault = "late"  // until Service.DeliverLate: ErrNotSent
 	FaultRepeated  ServiceFault = "repeat"
 
 	// An attacker with stolen sealed requests.
@@ -52,10 +50,10 @@ const (
 type fault[F ~string] struct {
 	is        F
 	about     string
-	signing   bool // it is one of the signature
-	refused   bool // of a service: a merchant that takes it is wrong
-	unsent    bool // of a service: there is no exchange whose response anybody sees
-	tolerated bool // of a merchant: a known difference between peers
+	signing   bool   // it is one of the signature
+	refusal   string // of a service: see ServiceFault.Refusal
+	fix       string // of a service: what to change at a merchant that takes it
+	tolerated bool   // of a merchant: a known difference between peers
 }
 
 func listOf[F ~string](faults []fault[F]) (list []F) {
@@ -74,29 +72,38 @@ func rowOf[F ~string](faults []fault[F], f F) fault[F] {
 	return fault[F]{}
 }
 
+// What to change at a merchant that takes a fault.
+const (
+	fixBinding = "Compare the requestUUID with the rest of the message (PROTOCOL.md, Binding), byte for byte. Against a service that does not bind, keep " +
+		"the digest of every block that holds the requestUUID and refuse it in another body."
+	fixSeal   = "Refuse every body that does not open: check the padding of every block byte by byte."
+	fixAPIKey = "Compare the whole X-API-KEY with the key that the service sends, in constant time, before the body is read, and answer 401 without it."
+	fixURL    = "Take type 2 at the withdraw URL alone, and every other type at the notify URL alone."
+	fixOld    = "Refuse a request whose created is more than five minutes from the clock, unless its requestUUID was taken before (PROTOCOL.md, L8)."
+	fixDemand = "Demand the service's signature of every request (PROTOCOL.md, L7 and L11), over the headers and the body as they came, before anything is opened. For a gateway: --service-signing-key, and --public-url behind a proxy."
+)
+
 var serviceFaults = []fault[ServiceFault]{
-	{is: FaultNotDone, about: "nothing is sent", unsent: true},
 	{is: FaultReplyLost, about: "it is sent and the reply is lost"},
 	{is: FaultTwice, about: "two attempts at the same time"},
-	{is: FaultLate, about: "it is held back and sent later", unsent: true},
 	{is: FaultRepeated, about: "the same body again after its response"},
-	{is: FaultSpliced, about: "its first block, and the rest of an earlier body", refused: true},
+	{is: FaultSpliced, about: "its first block, and the rest of an earlier body", refusal: "400", fix: fixBinding},
 	{is: FaultReplayed, about: "an earlier body in its place"},
-	{is: FaultSwapped, about: "its last two blocks swapped", refused: true},
-	{is: FaultOldUUID, about: "the requestUUID of an earlier attempt", refused: true},
-	{is: FaultCut, about: "the last block is missing", refused: true},
-	{is: FaultOtherKey, about: "sealed with another pair", refused: true},
-	{is: FaultPlain, about: "not sealed", refused: true},
-	{is: FaultSpaces, about: "a + of the Base64 has become a space, as form parsers do", refused: true},
-	{is: FaultNoAPIKey, about: "without the API key in the header", refused: true},
-	{is: FaultWrongAPIKey, about: "with another API key in the header", refused: true},
-	{is: FaultWrongURL, about: "sent to the URL of the other types", refused: true},
-	{is: FaultUnsigned, about: "not signed", refused: true, signing: true},
-	{is: FaultStripped, about: "signed, and Signature-Input is missing", refused: true, signing: true},
-	{is: FaultOtherSigner, about: "signed with another key", refused: true, signing: true},
-	{is: FaultAltered, about: "another body under its signature", refused: true, signing: true},
-	{is: FaultOldSignature, about: "signed ten minutes ago", refused: true, signing: true},
-	{is: FaultOtherSignature, about: "with the signature of an earlier request", refused: true, signing: true},
+	{is: FaultSwapped, about: "its last two blocks swapped", refusal: "400", fix: fixBinding},
+	{is: FaultOldUUID, about: "the requestUUID of an earlier attempt", refusal: "400", fix: fixBinding},
+	{is: FaultCut, about: "the last block is missing", refusal: "400", fix: fixBinding},
+	{is: FaultOtherKey, about: "sealed with another pair", refusal: "400", fix: fixSeal},
+	{is: FaultPlain, about: "not sealed", refusal: "400", fix: fixSeal},
+	{is: FaultSpaces, about: "a + of the Base64 has become a space, as form parsers do", refusal: "400", fix: fixSeal},
+	{is: FaultNoAPIKey, about: "without the API key in the header", refusal: "401", fix: fixAPIKey},
+	{is: FaultWrongAPIKey, about: "with another API key in the header", refusal: "401", fix: fixAPIKey},
+	{is: FaultWrongURL, about: "sent to the URL of the other types", refusal: "1004", fix: fixURL},
+	{is: FaultUnsigned, about: "not signed", refusal: wordUnsigned, signing: true, fix: fixDemand},
+	{is: FaultStripped, about: "signed, and Signature-Input is missing", refusal: wordUnsigned, signing: true, fix: fixDemand},
+	{is: FaultOtherSigner, about: "signed with another key", refusal: wordInvalid, signing: true, fix: fixDemand},
+	{is: FaultAltered, about: "another body under its signature", refusal: wordInvalid, signing: true, fix: fixDemand},
+	{is: FaultOldSignature, about: "signed ten minutes ago", refusal: wordOld, signing: true, fix: fixOld},
+	{is: FaultOtherSignature, about: "with the signature of an earlier request", refusal: wordInvalid, signing: true, fix: fixDemand},
 }
 
 // ServiceFaults lists every ServiceFault but NoServiceFault.
@@ -110,10 +117,14 @@ func (f ServiceFault) About() string { return f.row().about }
 // Refused reports whether a merchant must refuse what f sends. A merchant that requires no API
 // key cannot refuse FaultNoAPIKey and FaultWrongAPIKey, one of a service that does not bind
 // not always FaultOldUUID, and one that demands no signatures not what NeedsSigning.
-func (f ServiceFault) Refused() bool { return f.row().refused }
+func (f ServiceFault) Refused() bool { return f.Refusal() != "" }
 
-// Sends reports whether f makes an exchange; true for NoServiceFault.
-func (f ServiceFault) Sends() bool { return !f.row().unsent }
+// Refusal is how a merchant must refuse what f sends: the HTTP status 400 or 401, the errCode 1004, or a
+// word of PROTOCOL.md, L7, with errCode 1002. Empty: it need not.
+func (f ServiceFault) Refusal() string { return f.row().refusal }
+
+// Fix says what to change at a merchant that takes what f sends.
+func (f ServiceFault) Fix() string { return f.row().fix }
 
 // NeedsEarlier reports whether f is made of a request that was sent before.
 func (f ServiceFault) NeedsEarlier() bool {
@@ -126,13 +137,6 @@ func (f ServiceFault) NeedsSigning() bool { return f.row().signing }
 
 func (s *Service) deliver(ctx context.Context, to Endpoint, cb countersign.Callback, f ServiceFault, previous Earlier) (r Result) {
 	switch f {
-	case FaultNotDone:
-		return Result{Err: ErrNotSent}
-	case FaultLate:
-		s.mu.Lock()
-		s.late = append(s.late, lateDelivery{to, cb})
-		s.mu.Unlock()
-		return Result{Err: ErrNotSent}
 	case FaultReplyLost:
 		r = s.deliver(ctx, to, cb, NoServiceFault, previous)
 		return Result{Sent: r.Sent, Body: r.Body, Err: ErrReplyLost}
@@ -255,18 +259,4 @@ func (s *Service) Spoil(f ServiceFault, plaintext, body []byte, earlier Earlier)
 		return spaced, nil
 	}
 	return body, nil
-}
-
-// DeliverLate makes the deliveries that FaultLate held back, in their order, and
-// gives their results.
-func (s *Service) DeliverLate(ctx context.Context) []Result {
-	s.mu.Lock()
-	late := s.late
-	s.late = nil
-	s.mu.Unlock()
-	results := make([]Result, 0, len(late))
-	for _, l := range late {
-		results = append(results, s.deliver(ctx, l.to, l.cb, NoServiceFault, Earlier{}))
-	}
-	return results
 }

@@ -176,7 +176,6 @@ func TestServiceFaults(t *testing.T) {
 			}
 			// Whatever happened, the honest attempt after it comes to the end.
 			fault = countersigntest.NoServiceFault
-			w.service.DeliverLate(context.Background())
 			if r := w.deliver(d); r.Err != nil {
 				t.Errorf("the next attempt: %v", r.Err)
 			}

@@ -15,30 +15,15 @@ import (
 )
 
 type auditCmd struct {
-	Key        auditKeyCmd        `cmd:"" help:"Print the key that verifies the log. Give it to whom may have to check it, before there is a dispute."`
+	Key        plainCmd[atEither] `cmd:"" help:"Print the key that verifies the log. Give it to whom may have to check it, before there is a dispute." op:"auditCheckpoint" member:"key"`
 	Export     auditExportCmd     `cmd:"" help:"Write the log, or a part of it, as lines of JSON that audit verify checks; with --prove, one record and its proof."`
-	Checkpoint auditCheckpointCmd `cmd:"" help:"Write a signed checkpoint: who holds it notices when anything before it is changed."`
+	Checkpoint plainCmd[atEither] `cmd:"" help:"Write a signed checkpoint: who holds it notices when anything before it is changed." op:"auditCheckpoint" member:"checkpoint"`
 	About      auditAboutCmd      `cmd:"" help:"Show the newest records about a withdrawal, an order, a merchant or a token, the oldest of them first."`
 	Verify     auditVerifyCmd     `cmd:"" help:"Check an export, a proof or a checkpoint with nothing but the key, or ask the end itself; --since says whether the log continues an earlier checkpoint."`
 }
 
-type auditKeyCmd struct{ eitherEnd }
-
-func (c *auditKeyCmd) Run(ctx context.Context, std streams) error {
-	api, _, err := c.api()
-	if err != nil {
-		return err
-	}
-	p, err := api.AuditCheckpoint(ctx, 0)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(std.out, p.Key)
-	return err
-}
-
 type auditExportCmd struct {
-	eitherEnd
+	atEither
 	From  int64 `help:"First record." default:"1" placeholder:"SEQ"`
 	Prove int64 `help:"Only this record, by its number, with the proof that it is in the log: audit about shows the numbers." placeholder:"SEQ" env:"-"`
 }
@@ -47,7 +32,7 @@ func (c *auditExportCmd) Run(ctx context.Context, std streams) error {
 	if c.From < 1 {
 		return fmt.Errorf("--from %d: want the number of a record, 1 or more", c.From)
 	}
-	api, _, err := c.api()
+	api, _, err := c.api(std)
 	if err != nil {
 		return err
 	}
@@ -61,30 +46,15 @@ func (c *auditExportCmd) Run(ctx context.Context, std streams) error {
 	return journal.Export(ctx, std.out, api, c.From)
 }
 
-type auditCheckpointCmd struct{ eitherEnd }
-
-func (c *auditCheckpointCmd) Run(ctx context.Context, std streams) error {
-	api, _, err := c.api()
-	if err != nil {
-		return err
-	}
-	p, err := api.AuditCheckpoint(ctx, 0)
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(std.out, p.Checkpoint)
-	return err
-}
-
 type auditAboutCmd struct {
-	eitherEnd
+	atEither
 	ID     string `arg:"" help:"Id of a withdrawal, or MERCHANT/CALLBACKID; of a callback, a merchant or a token; with --gateway, the callBackId of an order, or deposit: and its number."`
 	Before int64  `help:"Records before this number. Default: the newest." placeholder:"SEQ"`
 	Limit  int    `help:"Most records, 1 to 1,000." default:"100"`
 }
 
 func (c *auditAboutCmd) Run(ctx context.Context, std streams) error {
-	api, e, err := c.api()
+	api, e, err := c.api(std)
 	if err != nil {
 		return err
 	}
@@ -106,7 +76,7 @@ func (c *auditAboutCmd) Run(ctx context.Context, std streams) error {
 }
 
 type auditVerifyCmd struct {
-	eitherEnd
+	atEither
 	File  string `arg:"" optional:"" help:"What audit export or checkpoint wrote; - for standard input. Without it the end is asked for its newest checkpoint."`
 	Key   string `required:"" help:"The log's key as audit key prints it, or @FILE with it. It must come from elsewhere than the file." placeholder:"KEY"`
 	Since string `help:"File with an earlier checkpoint: what audit checkpoint wrote, a line of the program's log, a message about an alarm, an export. The log continues it, or it is an error." type:"path" placeholder:"FILE"`
@@ -160,7 +130,7 @@ func (c *auditVerifyCmd) open(ctx context.Context, std streams, since []byte) (i
 				return nil, fmt.Errorf("--since: %w", err)
 			}
 		}
-		api, _, err := c.api()
+		api, _, err := c.api(std)
 		if err != nil {
 			return nil, err
 		}

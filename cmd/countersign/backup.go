@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"countersign/internal/daemon"
 )
 
@@ -20,8 +18,8 @@ type placeFlags struct {
 }
 
 // AfterApply finds the end, and sets Data and Gateway.
-func (f *placeFlags) AfterApply(config *kong.ConfigFlag) error {
-	at, err := findPlace(f.end(), f.Data, string(*config))
+func (f *placeFlags) AfterApply(std streams) error {
+	at, err := findPlace(std, f.end(), f.Data)
 	f.Data, f.Gateway = at.dir, at.end == gatewayEnd
 	return err
 }

@@ -39,7 +39,7 @@ func TestChangesFromTheShell(t *testing.T) {
 	propose := func(url string) client.ChangeEntry {
 		t.Helper()
 		var c client.ChangeEntry
-		errOut := tellingShell(t, &c, "", as("alice", "merchants", "edit", "shop", "--withdraw-url", url)...)
+		errOut := tellingShell(t, &c, "", as("alice", "merchants", "edit", "shop", "withdrawUrl="+url)...)
 		if c.State != client.ChangeWaiting || c.ProposedBy != alice.ID || !strings.Contains(errOut, "nothing has changed yet: "+c.ID+" waits for an approver other than "+alice.ID) {
 			t.Fatalf("%+v, %s", c, errOut)
 		}
@@ -100,7 +100,7 @@ func TestChangesFromTheShell(t *testing.T) {
 		t.Errorf("the approver: %d %s", status, errOut)
 	}
 	var m client.Merchant
-	mustShell(t, &m, "", as("alice", "merchants", "edit", "shop", "--withdraw-url", "http://127.0.0.1:5/w")...)
+	mustShell(t, &m, "", as("alice", "merchants", "edit", "shop", "withdrawUrl=http://127.0.0.1:5/w")...)
 	if m.WithdrawURL != "http://127.0.0.1:5/w" {
 		t.Errorf("%+v", m)
 	}

@@ -7,17 +7,93 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/alecthomas/kong"
+
 	"countersign/client"
 )
 
 // The commands that people type for operations of the APIs. All others are reached by "countersign api".
 
+// target is an embedded part of a command that says which end it is for.
+type target interface{ target() (connection, end) }
+
+type atService struct{ connection }
+type atGateway struct{ connection }
+type atEither struct {
+	connection
+	endFlags
+}
+
+func (t atService) target() (connection, end) { return t.connection, serviceEnd }
+func (t atGateway) target() (connection, end) { return t.connection, gatewayEnd }
+func (t atEither) target() (connection, end)  { return t.connection, t.end() }
+
+func (t atEither) api(std streams) (*client.Service, end, error) { return t.client(std, t.end()) }
+
+// A command that is an operation and no more is one of these types. Its tag op names the operation.
+type (
+	// listCmd lists; the tag columns has the columns of the table.
+	listCmd[T target] struct {
+		At T `embed:""`
+		listFlags
+	}
+	// showCmd prints what has an id.
+	showCmd[T target] struct {
+		At T      `embed:""`
+		ID string `arg:"" help:"${id}"`
+	}
+	// callCmd takes what the operation takes.
+	callCmd[T target] struct {
+		At T `embed:""`
+		requestFlags
+	}
+	// plainCmd takes nothing. With the tag member it prints this text of the answer alone.
+	plainCmd[T target] struct {
+		At T `embed:""`
+	}
+)
+
+func (c *listCmd[T]) Run(ctx context.Context, k *kong.Context, std streams) error {
+	f, of := c.At.target()
+	return f.list(ctx, std, of, tagOf(k, "op"), tagOf(k, "columns"), c.listFlags)
+}
+
+func (c *showCmd[T]) Run(ctx context.Context, k *kong.Context, std streams) error {
+	f, of := c.At.target()
+	return f.print(ctx, std, of, tagOf(k, "op"), requestFlags{}, "", c.ID)
+}
+
+func (c *callCmd[T]) Run(ctx context.Context, k *kong.Context, std streams) error {
+	f, of := c.At.target()
+	return f.print(ctx, std, of, tagOf(k, "op"), c.requestFlags)
+}
+
+func (c *plainCmd[T]) Run(ctx context.Context, k *kong.Context, std streams) error {
+	f, of := c.At.target()
+	_, answer, err := f.call(ctx, std, of, tagOf(k, "op"), requestFlags{})
+	if err != nil {
+		return err
+	}
+	member := tagOf(k, "member")
+	if member == "" {
+		return printJSON(std.out, answer, "  ")
+	}
+	var members map[string]any
+	if err := json.Unmarshal(answer, &members); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(std.out, strings.TrimSuffix(textOf(members, member), "\n"))
+	return err
+}
+
+func tagOf(k *kong.Context, name string) string { return k.Selected().Tag.Get(name) }
+
 type merchantsCmd struct {
 	Add    merchantsAddCmd    `cmd:"" help:"Make a merchant and its keys; what the merchant needs is printed once."`
-	List   merchantsListCmd   `cmd:"" help:"List merchants."`
-	Show   merchantsShowCmd   `cmd:"" help:"Show one merchant."`
-	Health merchantsHealthCmd `cmd:"" help:"Say why a merchant fails, since when, and what it must mend."`
-	Edit   merchantsEditCmd   `cmd:"" help:"Change settings of a merchant; what is not given stays."`
+	List   listCmd[atService] `cmd:"" help:"List merchants." op:"merchants" columns:"ID|NAME|STATE|FAILING SINCE=health.failingSince|WHY=health.lastFailure.reason|SCHEME|NOTIFY URL|PAUSED BECAUSE=pausedReason"`
+	Show   showCmd[atService] `cmd:"" help:"Show one merchant." op:"merchant" set:"id=Id of the merchant."`
+	Health showCmd[atService] `cmd:"" help:"Say why a merchant fails, since when, and what it must mend." op:"merchantHealth" set:"id=Id of the merchant."`
+	Edit   callCmd[atService] `cmd:"" help:"Change settings of a merchant, such as concurrency=7; what is not given stays." op:"updateMerchant"`
 	Rotate merchantsRotateCmd `cmd:"" help:"Replace keys without a pause, step by step: both sets count for a time."`
 }
 
@@ -85,44 +161,6 @@ func (c *merchantsAddCmd) Run(ctx context.Context, std streams) error {
 	return handOver(std, c.Out, r.body, answer)
 }
 
-type merchantsListCmd struct {
-	connection
-	listFlags
-}
-
-func (c *merchantsListCmd) Run(ctx context.Context, std streams) error {
-	return c.list(ctx, std, serviceEnd, "merchants", "ID|NAME|STATE|FAILING SINCE=health.failingSince|WHY=health.lastFailure.reason|SCHEME|NOTIFY URL|PAUSED BECAUSE=pausedReason", c.listFlags)
-}
-
-type merchantsShowCmd struct {
-	connection
-	ID string `arg:"" help:"Id of the merchant."`
-}
-
-func (c *merchantsShowCmd) Run(ctx context.Context, std streams) error {
-	return c.print(ctx, std, serviceEnd, "merchant", requestFlags{}, "id", c.ID)
-}
-
-type merchantsHealthCmd struct {
-	connection
-	ID string `arg:"" help:"Id of the merchant."`
-}
-
-func (c *merchantsHealthCmd) Run(ctx context.Context, std streams) error {
-	return c.print(ctx, std, serviceEnd, "merchantHealth", requestFlags{}, "id", c.ID)
-}
-
-type merchantsEditCmd struct {
-	connection
-	ID string `arg:"" help:"Id of the merchant."`
-	requestFlags
-	merchantFlags
-}
-
-func (c *merchantsEditCmd) Run(ctx context.Context, std streams) error {
-	return c.print(ctx, std, serviceEnd, "updateMerchant", c.requestFlags, append(c.members(), "id", c.ID)...)
-}
-
 type merchantsRotateCmd struct {
 	connection
 	Step string `arg:"" enum:"stage,activate,finish,cancel" help:"stage: give the merchant a second set; the present one still seals. activate: seal with it. finish: end the older set. cancel: end the newer one."`
@@ -168,17 +206,8 @@ func yes(given bool) string {
 }
 
 type callbacksCmd struct {
-	List   callbacksListCmd   `cmd:"" help:"List callbacks, the newest first."`
+	List   listCmd[atService] `cmd:"" help:"List callbacks, the newest first." op:"callbacks" columns:"ID|CREATED|MERCHANT|TYPE|STATE|ATTEMPTS=attempt|TRACKING ID|LAST REASON"`
 	Resend callbacksResendCmd `cmd:"" help:"Send refused or exhausted callbacks again, and pending ones now: one by its id, or all that match."`
-}
-
-type callbacksListCmd struct {
-	connection
-	listFlags
-}
-
-func (c *callbacksListCmd) Run(ctx context.Context, std streams) error {
-	return c.list(ctx, std, serviceEnd, "callbacks", "ID|CREATED|MERCHANT|TYPE|STATE|ATTEMPTS=attempt|TRACKING ID|LAST REASON", c.listFlags)
 }
 
 const callbackText = "Its id, trackingId or callBackId; MERCHANT/ before it where several merchants have it."
@@ -212,50 +241,13 @@ func (c *callbacksResendCmd) Run(ctx context.Context, std streams) error {
 	return c.print(ctx, std, serviceEnd, "resendCallbacks", given, "filter.merchant", c.Merchant, "filter.state", c.State, "dryRun", yes(c.DryRun))
 }
 
-type withdrawalsCmd struct {
-	Add     withdrawalsAddCmd     `cmd:"" help:"Ask merchants to confirm withdrawals, given as a JSON object or an array of them."`
-	List    withdrawalsListCmd    `cmd:"" help:"List withdrawals, the newest first."`
-	Show    withdrawalsShowCmd    `cmd:"" help:"Show one withdrawal."`
-	Release withdrawalsReleaseCmd `cmd:"" help:"Take the one permit to execute a confirmed withdrawal."`
-}
-
-type withdrawalsAddCmd struct {
-	connection
-	requestFlags
-}
-
-// Help is the long help of the subcommand.
-func (withdrawalsAddCmd) Help() string {
-	return "A word without = is a file with the request; - is standard input."
-}
-
-func (c *withdrawalsAddCmd) Run(ctx context.Context, std streams) error {
-	given, err := c.ofFile()
-	if err != nil {
-		return err
-	}
-	return c.print(ctx, std, serviceEnd, "createWithdrawal", given)
-}
-
-type withdrawalsListCmd struct {
-	connection
-	listFlags
-}
-
-func (c *withdrawalsListCmd) Run(ctx context.Context, std streams) error {
-	return c.list(ctx, std, serviceEnd, "withdrawals",
-		"ID|CREATED|STATE|MERCHANT|CALLBACK ID=callBackId|USER=tenantUserId|AMOUNT=details.amount,ordered.amount|SYMBOL=details.symbol,ordered.symbol|REASON", c.listFlags)
-}
-
 const withdrawalText = "Its id, MERCHANT/CALLBACKID, or its callBackId where one merchant has it."
 
-type withdrawalsShowCmd struct {
-	connection
-	ID string `arg:"" help:"${withdrawal}"`
-}
-
-func (c *withdrawalsShowCmd) Run(ctx context.Context, std streams) error {
-	return c.print(ctx, std, serviceEnd, "withdrawal", requestFlags{}, "id", c.ID)
+type withdrawalsCmd struct {
+	Add     callCmd[atService]    `cmd:"" help:"Ask merchants to confirm withdrawals, given as a JSON object or an array of them: a file, or - for standard input." op:"createWithdrawal"`
+	List    listCmd[atService]    `cmd:"" help:"List withdrawals, the newest first." op:"withdrawals" columns:"ID|CREATED|STATE|MERCHANT|CALLBACK ID=callBackId|USER=tenantUserId|AMOUNT=details.amount,ordered.amount|SYMBOL=details.symbol,ordered.symbol|REASON"`
+	Show    showCmd[atService]    `cmd:"" help:"Show one withdrawal." op:"withdrawal" set:"id=${withdrawal}"`
+	Release withdrawalsReleaseCmd `cmd:"" help:"Take the one permit to execute a confirmed withdrawal."`
 }
 
 type withdrawalsReleaseCmd struct {
@@ -279,113 +271,35 @@ func (c *withdrawalsReleaseCmd) Run(ctx context.Context, std streams) error {
 }
 
 type ordersCmd struct {
-	Add  ordersAddCmd  `cmd:"" help:"Order a withdrawal, given as a JSON object."`
-	List ordersListCmd `cmd:"" help:"List orders, the newest first."`
-}
-
-type ordersAddCmd struct {
-	connection
-	requestFlags
-}
-
-// Help is the long help of the subcommand.
-func (ordersAddCmd) Help() string {
-	return "A word without = is a file with the request; - is standard input."
-}
-
-func (c *ordersAddCmd) Run(ctx context.Context, std streams) error {
-	given, err := c.ofFile()
-	if err != nil {
-		return err
-	}
-	return c.print(ctx, std, gatewayEnd, "addOrder", given)
-}
-
-type ordersListCmd struct {
-	connection
-	listFlags
-}
-
-func (c *ordersListCmd) Run(ctx context.Context, std streams) error {
-	return c.list(ctx, std, gatewayEnd, "orders", "CALLBACK ID=callBackId|CREATED|STATE|USER=tenantUserId|AMOUNT|SYMBOL|CHAIN=chainName|ADDRESS|REASON", c.listFlags)
+	Add  callCmd[atGateway] `cmd:"" help:"Order a withdrawal, given as a JSON object: a file, or - for standard input." op:"addOrder"`
+	List listCmd[atGateway] `cmd:"" help:"List orders, the newest first." op:"orders" columns:"CALLBACK ID=callBackId|CREATED|STATE|USER=tenantUserId|AMOUNT|SYMBOL|CHAIN=chainName|ADDRESS|REASON"`
 }
 
 type depositsCmd struct {
-	List depositsListCmd `cmd:"" help:"List deposits, the oldest first."`
-	Show depositsShowCmd `cmd:"" help:"Show one deposit."`
-}
-
-type depositsListCmd struct {
-	connection
-	listFlags
-}
-
-func (c *depositsListCmd) Run(ctx context.Context, std streams) error {
-	return c.list(ctx, std, gatewayEnd, "deposits", "SEQ|TAKEN|STATE|USER=tenantUserId|AMOUNT|SYMBOL|CHAIN=chainName|TRANSACTION=txId|TRACKING ID", c.listFlags)
-}
-
-type depositsShowCmd struct {
-	connection
-	ID string `arg:"" help:"Its number in the feed of deposits, or its trackingId."`
-}
-
-func (c *depositsShowCmd) Run(ctx context.Context, std streams) error {
-	return c.print(ctx, std, gatewayEnd, "deposit", requestFlags{}, "seq", c.ID)
+	List listCmd[atGateway] `cmd:"" help:"List deposits, the oldest first." op:"deposits" columns:"SEQ|TAKEN|STATE|USER=tenantUserId|AMOUNT|SYMBOL|CHAIN=chainName|TRANSACTION=txId|TRACKING ID"`
+	Show showCmd[atGateway] `cmd:"" help:"Show one deposit." op:"deposit" set:"id=Its number in the feed of deposits, or its trackingId."`
 }
 
 type tasksCmd struct {
-	List    tasksListCmd    `cmd:"" help:"List what waits for persons, the newest first; --awaits=me: only what you may approve."`
-	Show    tasksShowCmd    `cmd:"" help:"Show one task: what would happen, who has said what, and who can say the rest."`
-	Approve tasksApproveCmd `cmd:"" help:"Approve a task, or several, first with --dry-run."`
-	Decline tasksDeclineCmd `cmd:"" help:"Decline a task, or several, first with --dry-run."`
-	Note    tasksNoteCmd    `cmd:"" help:"Note something about what a task is about, for colleagues."`
-}
-
-type tasksListCmd struct {
-	eitherEnd
-	listFlags
-	Kind   string `help:"Only of this kind." placeholder:"KIND" env:"-"`
-	Awaits string `help:"me: only what you may approve." placeholder:"me" env:"-"`
-}
-
-func (c *tasksListCmd) Run(ctx context.Context, std streams) error {
-	return c.list(ctx, std, c.end(), "tasks", "ID|OPENED|STATE|MERCHANT|WHAT=title|WHY|MISSING|NOBODY CAN=nobody", c.listFlags, "kind", c.Kind, "awaits", c.Awaits)
-}
-
-type tasksShowCmd struct {
-	eitherEnd
-	ID string `arg:"" help:"Its id, such as deposit.17, or release.MERCHANT/CALLBACKID."`
-}
-
-func (c *tasksShowCmd) Run(ctx context.Context, std streams) error {
-	return c.print(ctx, std, c.end(), "task", requestFlags{}, "id", c.ID)
+	List    listCmd[atEither] `cmd:"" help:"List what waits for persons, the newest first; awaits=me: only what you may approve." op:"tasks" columns:"ID|OPENED|STATE|MERCHANT|WHAT=title|WHY|MISSING|NOBODY CAN=nobody"`
+	Show    showCmd[atEither] `cmd:"" help:"Show one task: what would happen, who has said what, and who can say the rest." op:"task" set:"id=Its id, such as deposit.17, or release.MERCHANT/CALLBACKID."`
+	Approve tasksDecideCmd    `cmd:"" help:"Approve a task, or several, first with --dry-run." op:"approveTask"`
+	Decline tasksDecideCmd    `cmd:"" help:"Decline a task, or several, first with --dry-run." op:"declineTask"`
+	Note    tasksNoteCmd      `cmd:"" help:"Note something about what a task is about, for colleagues."`
 }
 
 type tasksDecideCmd struct {
-	eitherEnd
+	atEither
 	ID     []string `arg:"" help:"Ids, such as deposit.17, or release.MERCHANT/CALLBACKID."`
 	Reason string   `help:"The reason, kept for later readers." placeholder:"TEXT" env:"-"`
 	DryRun bool     `help:"Only say which of them it would be done to." env:"-"`
 }
 
-type tasksApproveCmd struct{ tasksDecideCmd }
-
-func (c *tasksApproveCmd) Run(ctx context.Context, std streams) error {
-	return c.decide(ctx, std, "approve")
-}
-
-type tasksDeclineCmd struct{ tasksDecideCmd }
-
-func (c *tasksDeclineCmd) Run(ctx context.Context, std streams) error {
-	return c.decide(ctx, std, "decline")
-}
-
-// decide approves or declines, as verb says.
-func (c *tasksDecideCmd) decide(ctx context.Context, std streams, verb string) error {
+func (c *tasksDecideCmd) Run(ctx context.Context, k *kong.Context, std streams) error {
 	if len(c.ID) == 1 && !c.DryRun {
-		return c.print(ctx, std, c.end(), verb+"Task", requestFlags{}, "id", c.ID[0], "reason", c.Reason)
+		return c.print(ctx, std, c.end(), tagOf(k, "op"), requestFlags{}, "id", c.ID[0], "reason", c.Reason)
 	}
-	api, e, err := c.api()
+	api, e, err := c.api(std)
 	if err != nil {
 		return err
 	}
@@ -398,11 +312,11 @@ func (c *tasksDecideCmd) decide(ctx context.Context, std streams, verb string) e
 	if err != nil {
 		return err
 	}
-	return c.print(ctx, std, e, verb+"Tasks", requestFlags{}, "ids", string(ids), "reason", c.Reason, "dryRun", yes(c.DryRun))
+	return c.print(ctx, std, e, tagOf(k, "op")+"s", requestFlags{}, "ids", string(ids), "reason", c.Reason, "dryRun", yes(c.DryRun))
 }
 
 type tasksNoteCmd struct {
-	eitherEnd
+	atEither
 	ID   string `arg:"" help:"Its id, such as deposit.17, or release.MERCHANT/CALLBACKID."`
 	Text string `arg:"" help:"What is noted."`
 }
@@ -412,7 +326,7 @@ func (c *tasksNoteCmd) Run(ctx context.Context, std streams) error {
 }
 
 type searchCmd struct {
-	eitherEnd
+	atEither
 	Text string `arg:"" help:"The whole text."`
 	listFlags
 }
@@ -437,57 +351,14 @@ func (c *freezeCmd) Run(ctx context.Context, std streams) error {
 	return c.print(ctx, std, serviceEnd, "freeze", requestFlags{}, "reason", c.Reason)
 }
 
-type thawCmd struct{ connection }
-
-func (c *thawCmd) Run(ctx context.Context, std streams) error {
-	return c.print(ctx, std, serviceEnd, "thaw", requestFlags{})
-}
-
 type alarmsCmd struct {
-	List alarmsListCmd `cmd:"" help:"List alarms, the newest first."`
-	Test alarmsTestCmd `cmd:"" help:"Post a message that is a test to --alarm-url, and show how that ended."`
-}
-
-type alarmsListCmd struct {
-	eitherEnd
-	listFlags
-	Open bool   `help:"Only those that nobody has acknowledged and that have not ended." env:"-"`
-	Kind string `help:"Only of this kind." placeholder:"KIND" env:"-"`
-}
-
-func (c *alarmsListCmd) Run(ctx context.Context, std streams) error {
-	if c.Open {
-		c.State = string(client.AlarmOpen)
-	}
-	return c.list(ctx, std, c.end(), "alarms", "SEQ|LAST|MERCHANT|KIND|TIMES=number|ABOUT=subject|ACKNOWLEDGED=acked|BY=ackedName|ENDED|WHAT HELPS=text", c.listFlags, "kind", c.Kind)
-}
-
-type alarmsTestCmd struct{ eitherEnd }
-
-func (c *alarmsTestCmd) Run(ctx context.Context, std streams) error {
-	return c.print(ctx, std, c.end(), "testAlarm", requestFlags{})
+	List listCmd[atEither]  `cmd:"" help:"List alarms, the newest first; --state open: only those that nobody has acknowledged and that have not ended." op:"alarms" columns:"SEQ|LAST|MERCHANT|KIND|TIMES=number|ABOUT=subject|ACKNOWLEDGED=acked|BY=ackedName|ENDED|WHAT HELPS=text"`
+	Test plainCmd[atEither] `cmd:"" help:"Post a message that is a test to --alarm-url, and show how that ended." op:"testAlarm"`
 }
 
 type providerCmd struct {
-	connection
-	What string `arg:"" enum:"show,note" help:"show: the settings that fit the provider, for gateway --config, and what would be refused with them. note: what to send to the provider, which no setting mends."`
-}
-
-func (c *providerCmd) Run(ctx context.Context, std streams) error {
-	_, answer, err := c.call(ctx, std, gatewayEnd, "learned", requestFlags{})
-	if err != nil {
-		return err
-	}
-	var learned client.Learned
-	if err := json.Unmarshal(answer, &learned); err != nil {
-		return err
-	}
-	text := learned.Settings
-	if c.What == "note" {
-		text = learned.Note
-	}
-	_, err = fmt.Fprintln(std.out, text)
-	return err
+	Show plainCmd[atGateway] `cmd:"" help:"Print the settings that fit the provider, for gateway --config, and what would be refused with them." op:"learned" member:"settings"`
+	Note plainCmd[atGateway] `cmd:"" help:"Print what to send to the provider, which no setting mends." op:"learned" member:"note"`
 }
 
 type tokenCmd struct {
@@ -495,7 +366,7 @@ type tokenCmd struct {
 }
 
 type tokenNewCmd struct {
-	eitherEnd
+	atEither
 	Name string `arg:"" help:"Name of the token's owner, for people."`
 	requestFlags
 	Role     string   `required:"" enum:"${roles}" help:"What it may do; docs/control.md says which end has which role." placeholder:"ROLE" env:"-"`

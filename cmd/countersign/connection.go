@@ -58,7 +58,7 @@ type place struct {
 
 // findPlace returns where a command works: data if it is given, else what the settings file names, else the
 // defaults. of is the end that the command is for. Empty: the end whose directory this is.
-func findPlace(of end, data, config string) (place, error) {
+func findPlace(std streams, of end, data string) (place, error) {
 	if data != "" {
 		noted := end(daemon.EndOf(data))
 		if of != "" && noted != "" && noted != of {
@@ -72,7 +72,7 @@ func findPlace(of end, data, config string) (place, error) {
 			dirs[e] = dir
 		}
 	}
-	if config != "" {
+	if config := string(*std.settings); config != "" {
 		named, err := dataOfSettings(kong.ExpandPath(config))
 		if err != nil {
 			return place{}, err
@@ -108,27 +108,7 @@ type connection struct {
 	API   string `name:"api" help:"Where the API is. Default: COUNTERSIGN_API, or of one end COUNTERSIGN_SERVICE_API or COUNTERSIGN_GATEWAY_API; else where the daemon of the data directory noted it." placeholder:"URL" env:"-"`
 	Token secret `help:"API token, or @FILE to read it from there. Default: COUNTERSIGN_TOKEN, likewise; else admin.token of the data directory." placeholder:"TOKEN" env:"-"`
 	Data  string `help:"Data directory of the end. Default: that of the settings file, or ./countersign-data, for the gateway ./countersign-gateway-data." type:"path" placeholder:"DIR"`
-
-	called *calledAPI
-	config string
 }
-
-// calledAPI has the URL of the API that a command calls; empty: it calls none.
-type calledAPI struct{ url string }
-
-// AfterApply keeps what the client needs to be made.
-func (f *connection) AfterApply(called *calledAPI, config *kong.ConfigFlag) error {
-	f.called, f.config = called, string(*config)
-	return nil
-}
-
-// eitherEnd is a connection of a command that both ends have.
-type eitherEnd struct {
-	connection
-	endFlags
-}
-
-func (f eitherEnd) api() (*client.Service, end, error) { return f.client(f.end()) }
 
 // callTimeout bounds one call of an API.
 const callTimeout = 2 * time.Minute
@@ -139,12 +119,12 @@ type noTokenError struct{ path string }
 func (*noTokenError) Error() string { return "no token" }
 
 // client returns the client of an end, and which end that is.
-func (f connection) client(of end) (*client.Service, end, error) {
-	at, err := findPlace(of, f.Data, f.config)
+func (f connection) client(std streams, of end) (*client.Service, end, error) {
+	at, err := findPlace(std, of, f.Data)
 	if err != nil {
 		return nil, "", err
 	}
-	config, err := f.clientConfig(at)
+	config, err := f.clientConfig(std, at)
 	if err != nil {
 		return nil, "", err
 	}
@@ -159,7 +139,7 @@ func ofEnvironment(e end, name string) string {
 
 // clientConfig returns what a client is made of. Without a token it is the token of the data directory; the
 // error is a *noTokenError where there is none.
-func (f connection) clientConfig(at place) (client.Config, error) {
+func (f connection) clientConfig(std streams, at place) (client.Config, error) {
 	token, err := f.Token.reveal("token")
 	if err == nil && token == "" {
 		token, err = secret(ofEnvironment(at.end, "TOKEN")).reveal("token")
@@ -181,9 +161,7 @@ func (f connection) clientConfig(at place) (client.Config, error) {
 	if err != nil {
 		return client.Config{}, err
 	}
-	if f.called != nil {
-		f.called.url = address.URL
-	}
+	*std.called = address.URL
 	web, err := f.web(address)
 	return client.Config{URL: address.URL, Token: client.Secret(token), HTTPClient: web}, err
 }
@@ -265,8 +243,8 @@ func (s secret) reveal(flag string) (string, error) {
 }
 
 // connectTo returns the client of the API at a URL that a flag of its own names.
-func connectTo[C any](f connection, of func(client.Config) (C, error)) (none C, err error) {
-	config, err := f.clientConfig(place{serviceEnd, cmp.Or(f.Data, defaultData[serviceEnd])})
+func connectTo[C any](std streams, f connection, of func(client.Config) (C, error)) (none C, err error) {
+	config, err := f.clientConfig(std, place{serviceEnd, cmp.Or(f.Data, defaultData[serviceEnd])})
 	if err != nil {
 		return none, err
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/alecthomas/kong"
-
 	"countersign/internal/daemon"
 )
 
@@ -27,7 +25,7 @@ type daemonFlags struct {
 
 // common returns what they say to the daemon that is named in a settings file. used is to be called
 // when it has opened its database.
-func (f *daemonFlags) common(std streams, config kong.ConfigFlag, name, dir string, log *slog.Logger) (c daemon.Common, used func(), err error) {
+func (f *daemonFlags) common(std streams, name, dir string, log *slog.Logger) (c daemon.Common, used func(), err error) {
 	if err := f.checkChanges(); err != nil {
 		return c, nil, err
 	}
@@ -45,7 +43,7 @@ func (f *daemonFlags) common(std streams, config kong.ConfigFlag, name, dir stri
 	if c.OIDC, err = f.oidc(); err != nil {
 		return c, nil, err
 	}
-	if used, err = f.begins(config, name, dir, f.DB, log); err != nil {
+	if used, err = f.begins(std, name, dir, f.DB, log); err != nil {
 		return c, nil, err
 	}
 	c.Storage, err = f.storage(dir, log)

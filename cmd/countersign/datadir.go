@@ -27,15 +27,15 @@ type newDataFlags struct {
 
 // begins refuses a data directory without a database where daemons of this name kept one with
 // the same settings file. used is to be called when the daemon has opened its database.
-func (f newDataFlags) begins(config kong.ConfigFlag, end, dir, db string, log *slog.Logger) (used func(), err error) {
-	if config == "" || db != "" {
+func (f newDataFlags) begins(std streams, end, dir, db string, log *slog.Logger) (used func(), err error) {
+	if *std.settings == "" || db != "" {
 		return func() {}, nil
 	}
 	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
-	file := kong.ExpandPath(string(config)) + usedSuffix
+	file := kong.ExpandPath(string(*std.settings)) + usedSuffix
 	known, err := usedWith(file, end)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (f newDataFlags) begins(config kong.ConfigFlag, end, dir, db string, log *s
 	if errors.Is(err, fs.ErrNotExist) && len(known) > 0 && !f.New {
 		last := known[len(known)-1]
 		return nil, &hintedError{
-			fmt.Errorf("--data: %s has no database, and %s was used with the one in %s: a new database takes deposits for new that are known", dir, config, last),
+			fmt.Errorf("--data: %s has no database, and %s was used with the one in %s: a new database takes deposits for new that are known", dir, *std.settings, last),
 			[]string{
 				fmt.Sprintf("give --data %s, or write data = %q into the settings file; if it is on a disk, look whether that is mounted.", last, last),
 				"to begin anew: --new.",

@@ -241,7 +241,7 @@ func TestCommandsInText(t *testing.T) {
 			if len(args) == 0 || strings.HasPrefix(args[0], "--") || strings.Contains(m[1], " /etc/") || len(node.Children) > 0 || len(node.Positional) == 0 {
 				continue
 			}
-			parser, err := newParser(streams{}, new(int), new(calledAPI))
+			parser, err := newParser(streams{}, new(int))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -273,7 +273,7 @@ func commandNode(words []string) (*kong.Node, error) {
 	return node, nil
 }
 
-var commands = sync.OnceValues(func() (*kong.Kong, error) { return newParser(streams{}, new(int), new(calledAPI)) })
+var commands = sync.OnceValues(func() (*kong.Kong, error) { return newParser(streams{}, new(int)) })
 
 // everyday are the sessions that somebody in a hurry reads; the others are run by the whole
 // check.
@@ -573,7 +573,7 @@ func builtBinary(t *testing.T) string {
 // TestCommandsInMessages: a command that a text of the program names, in brackets or after its name, exists: its
 // words, its flags and, after api, the operation.
 func TestCommandsInMessages(t *testing.T) {
-	parser, err := newParser(streams{}, new(int), new(calledAPI))
+	parser, err := newParser(streams{}, new(int))
 	if err != nil {
 		t.Fatal(err)
 	}

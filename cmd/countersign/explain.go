@@ -13,29 +13,29 @@ import (
 )
 
 // explain adds what to try to the errors that new users meet.
-func explain(c *calledAPI, err error) error {
+func explain(called string, err error) error {
 	var p *client.Problem
 	var none *noTokenError
 	switch {
 	case errors.As(err, &none):
 		return &hintedError{err, []string{fmt.Sprintf("give --token or COUNTERSIGN_TOKEN, or give --data with the data directory; %s does not exist.", none.path)}}
-	case c.url == "":
+	case called == "":
 	case errors.As(err, &p) && slices.ContainsFunc(p.Faults, func(f client.Fault) bool { return f.Location == "body.role" }):
 		return &hintedError{err, []string{fmt.Sprintf("roles of the service: %s. Roles of the gateway, with --gateway: %s; it has one merchant.", client.Role("").AtService(), client.Role("").AtGateway())}}
 	case errors.Is(err, client.ErrUnauthorized):
 		return &hintedError{err, []string{"the token is not of this API, or was revoked: give --token or --data."}}
 	case errors.As(err, &p) && p.Status == http.StatusNotFound && p.Detail == "there is no such path":
-		return &hintedError{err, []string{fmt.Sprintf("--api %s may be the other end's API.", c.url)}}
+		return &hintedError{err, []string{fmt.Sprintf("--api %s may be the other end's API.", called)}}
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return &hintedError{err, []string{fmt.Sprintf("the API at %s has no TLS: give --api http://…", c.url)}}
-	case errors.As(err, &p) && p.Status == http.StatusBadRequest && p.Detail == "" && strings.HasPrefix(c.url, "http:"):
-		return &hintedError{err, []string{fmt.Sprintf("the API at %s may have TLS: give --api https://…", c.url)}}
+		return &hintedError{err, []string{fmt.Sprintf("the API at %s has no TLS: give --api http://…", called)}}
+	case errors.As(err, &p) && p.Status == http.StatusBadRequest && p.Detail == "" && strings.HasPrefix(called, "http:"):
+		return &hintedError{err, []string{fmt.Sprintf("the API at %s may have TLS: give --api https://…", called)}}
 	case errors.As(err, new(x509.UnknownAuthorityError)):
 		return &hintedError{err, []string{"this machine does not know the authority of the API's certificate: give --ca FILE with it, or --data with the data directory of the daemon."}}
 	case errors.As(err, new(*tls.CertificateVerificationError)):
-		return &hintedError{err, []string{fmt.Sprintf("the certificate of %s is not right for this address; --api names another.", c.url)}}
+		return &hintedError{err, []string{fmt.Sprintf("the certificate of %s is not right for this address; --api names another.", called)}}
 	case errors.Is(err, client.ErrUnavailable) && !errors.As(err, &p):
-		return &hintedError{err, []string{fmt.Sprintf("nothing answers at %s: is it running, and is --api right?", c.url)}}
+		return &hintedError{err, []string{fmt.Sprintf("nothing answers at %s: is it running, and is --api right?", called)}}
 	}
 	return err
 }

@@ -7,8 +7,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"countersign"
 	"countersign/envelope"
 	"countersign/internal/daemon"
@@ -49,7 +47,7 @@ func (gatewayCmd) Help() string {
 		"the merchant's application by feeds or signed HTTP."
 }
 
-func (c *gatewayCmd) Run(std streams, config *kong.ConfigFlag) error {
+func (c *gatewayCmd) Run(std streams) error {
 	callbacks, err := c.callbacks(std)
 	if err != nil {
 		return err
@@ -67,7 +65,7 @@ func (c *gatewayCmd) Run(std streams, config *kong.ConfigFlag) error {
 	if err != nil {
 		return err
 	}
-	common, used, err := c.common(std, *config, "gateway", c.Data, log)
+	common, used, err := c.common(std, "gateway", c.Data, log)
 	if err != nil {
 		return err
 	}

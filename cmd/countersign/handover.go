@@ -39,7 +39,7 @@ func handOver(std streams, dir string, request map[string]any, answer json.RawMe
 	about, err := daemon.WriteHandover(dir, made)
 	if err != nil {
 		if err := printJSON(std.out, made, "  "); err != nil {
-			return fmt.Errorf("merchant %s was made, and its keys are lost: make others with countersign api rotateKeys: %w", made.ID, err)
+			return fmt.Errorf("merchant %s was made, and its keys are lost: make others with countersign merchants rotate stage: %w", made.ID, err)
 		}
 		return &hintedError{fmt.Errorf("merchant %s was made, and its keys could not be written: %w", made.ID, err), []string{notShownAgain}}
 	}

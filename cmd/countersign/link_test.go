@@ -84,7 +84,7 @@ func TestSignedLink(t *testing.T) {
 	}
 	setKey := func(key string) {
 		t.Helper()
-		mustShell(t, nil, "", append([]string{"merchants", "edit", "shop", "--answer-key", key}, api...)...)
+		mustShell(t, nil, "", append([]string{"merchants", "edit", "shop", "answerKey=" + key}, api...)...)
 	}
 	confirmed("order-1")
 
@@ -310,7 +310,7 @@ func TestStolenSecrets(t *testing.T) {
 		}
 	}
 	var alarm struct{ Kind string }
-	mustShell(t, &alarm, "", append([]string{"alarms", "list", "--merchant", "shop", "--kind", "answer_unsigned"}, api...)...)
+	mustShell(t, &alarm, "", append([]string{"alarms", "list", "--merchant", "shop", "kind=answer_unsigned"}, api...)...)
 	if alarm.Kind != "answer_unsigned" {
 		t.Error("there is no alarm answer_unsigned")
 	}

@@ -85,7 +85,7 @@ func TestGatewayLists(t *testing.T) {
 	}
 	run("api", "ackAlarms", "--gateway", "filter.kind=possible_duplicate", fmt.Sprint("upTo=", would.UpTo), "note=seen")
 	run("api", "ackAlarm", "seq=1", "--gateway") // repeating it changes nothing
-	if got := rows("alarms", "list", "--gateway", "--open"); len(got) != 0 {
+	if got := rows("alarms", "list", "--gateway", "--state", "open"); len(got) != 0 {
 		t.Errorf("open alarms: %v", got)
 	}
 	run("tasks", "approve", "deposit.2", "--gateway", "--reason", "seen twice on the chain")
@@ -133,7 +133,7 @@ func TestMerchantsEdit(t *testing.T) {
 	mustShell(t, nil, "", slices.Concat([]string{"merchants", "add", "shop", "--notify-url", "http://127.0.0.1:1/n", "--withdraw-url", "http://127.0.0.1:1/w",
 		"--name", "Shop", "ratePerSecond=5", "concurrency=3"}, flags)...)
 	mustShell(t, &before, "", slices.Concat([]string{"merchants", "show", "shop"}, flags)...)
-	mustShell(t, &m, "", slices.Concat([]string{"merchants", "edit", "shop", "--notify-url", "http://127.0.0.1:2/n", "concurrency=7",
+	mustShell(t, &m, "", slices.Concat([]string{"merchants", "edit", "shop", "notifyUrl=http://127.0.0.1:2/n", "concurrency=7",
 		"confirmWithin=20m", "releaseWithin=24h", "ratePerSecond=null"}, flags)...)
 	want := before
 	want.NotifyURL, want.Concurrency, want.ConfirmWithin, want.RatePerSecond = "http://127.0.0.1:2/n", 7, m.ConfirmWithin, 0
@@ -145,7 +145,7 @@ func TestMerchantsEdit(t *testing.T) {
 	if string(got) != string(wanted) || m.ConfirmWithin.String() != "20m0s" || m.ReleaseWithin.String() != "24h0m0s" || before.ReleaseWithin.String() != "72h0m0s" || m.Name != "Shop" {
 		t.Errorf("got  %s\nwant %s", got, wanted)
 	}
-	for _, bad := range [][]string{{"--withdraw-url", m.NotifyURL}, {"concurrency=-1"}, {"concurrency=many"}, {"concurency=7"}, {"collect=all"}} {
+	for _, bad := range [][]string{{"withdrawUrl=" + m.NotifyURL}, {"concurrency=-1"}, {"concurrency=many"}, {"concurency=7"}, {"collect=all"}} {
 		if status, _, _ := shell(t, "", slices.Concat([]string{"merchants", "edit", "shop"}, bad, flags)...); status == exitDone {
 			t.Errorf("%v is taken", bad)
 		}

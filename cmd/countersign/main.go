@@ -15,7 +15,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"countersign/client"
-	"countersign/conformance"
 	"countersign/countersigntest"
 )
 
@@ -35,11 +34,11 @@ type commandLine struct {
 	Demo  demoCmd  `cmd:"" help:"Run both ends on this machine with real deposits; prints what happened and checks it."`
 	Serve serveCmd `cmd:"" help:"Run the service: the API, the outbox and its sender."`
 
-	Merchants   merchantsCmd   `cmd:"" help:"The service's merchants."`
-	Callbacks   callbacksCmd   `cmd:"" help:"The service's callbacks."`
-	Withdrawals withdrawalsCmd `cmd:"" help:"The service's withdrawals."`
-	Freeze      freezeCmd      `cmd:"" help:"Stop sending, deciding and releasing for all merchants of the service; with --status, say whether it is frozen."`
-	Thaw        thawCmd        `cmd:"" help:"End the freeze of the service."`
+	Merchants   merchantsCmd        `cmd:"" help:"The service's merchants."`
+	Callbacks   callbacksCmd        `cmd:"" help:"The service's callbacks."`
+	Withdrawals withdrawalsCmd      `cmd:"" help:"The service's withdrawals."`
+	Freeze      freezeCmd           `cmd:"" help:"Stop sending, deciding and releasing for all merchants of the service; with --status, say whether it is frozen."`
+	Thaw        plainCmd[atService] `cmd:"" help:"End the freeze of the service." op:"thaw"`
 
 	Gateway gatewayCmd `cmd:"" help:"Run the merchant end: take callbacks, confirm ordered withdrawals, tell the application."`
 
@@ -85,6 +84,9 @@ type streams struct {
 	in  io.Reader
 	out io.Writer
 	err io.Writer
+
+	settings *kong.ConfigFlag // the settings file, if any
+	called   *string          // the URL of the API that the command calls, if any
 }
 
 // progress shows one line on a terminal, in place of the one before, and nothing
@@ -110,13 +112,13 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-func main() { os.Exit(run(os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})) }
+func main() { os.Exit(run(os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr})) }
 
 // run parses args, runs the subcommand and gives the exit status.
 func run(args []string, std streams) int {
 	status := -1 // set where kong ends the program: --help
-	var called calledAPI
-	parser, err := newParser(std, &status, &called)
+	std.called = new(string)
+	parser, err := newParser(std, &status)
 	if err != nil {
 		fmt.Fprintln(std.err, "countersign:", err)
 		return exitFailed
@@ -145,7 +147,7 @@ func run(args []string, std streams) int {
 		do = func() error { return showSettings(std.out, ctx) }
 	}
 	if err := do(); err != nil {
-		report(std.err, logsJSON(ctx), explain(&called, err))
+		report(std.err, logsJSON(ctx), explain(*std.called, err))
 		var status statusError
 		if errors.As(err, &status) {
 			return status.status
@@ -155,10 +157,10 @@ func run(args []string, std streams) int {
 	return exitDone
 }
 
-// newParser returns the parser of command lines. kong sets status if it ends the program, as for --help, and a
-// command called if it speaks to an API.
-func newParser(std streams, status *int, called *calledAPI) (*kong.Kong, error) {
+// newParser returns the parser of command lines. kong sets status if it ends the program, as for --help.
+func newParser(std streams, status *int) (*kong.Kong, error) {
 	line := &commandLine{}
+	std.settings = &line.Config
 	return kong.New(line,
 		kong.Name("countersign"),
 		kong.Description("Deposits and withdrawals between a wallet service and its merchants: sealed, answered, decided once."),
@@ -168,10 +170,10 @@ func newParser(std streams, status *int, called *calledAPI) (*kong.Kong, error) 
 		kong.Configuration(loadSettings),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Help(shortHelp),
-		kong.Vars{"callback": callbackText, "withdrawal": withdrawalText, "roles": rolesOfBoth()},
+		kong.Vars{"withdrawal": withdrawalText, "callback": callbackText, "roles": rolesOfBoth()},
 		kong.PostBuild(nameFaults),
 		kong.ExplicitGroups([]kong.Group{{Key: providerGroup, Title: "What the provider does (in a settings file: gateway." + providerGroup + "):"}}),
-		kong.Bind(std, called, &line.Config),
+		kong.Bind(std),
 		kong.BindTo(context.Background(), (*context.Context)(nil)),
 	)
 }
@@ -218,7 +220,7 @@ func rolesOfBoth() string {
 // nameFaults puts the names of faults where flags say so. kong reads every variable again for
 // every flag of the program, and with these lists that was a fifth of the time of a short command.
 func nameFaults(k *kong.Kong) error {
-	names := strings.NewReplacer("${sendFaults}", faultNames(conformance.CallerFaults()), "${listenFaults}", faultNames(countersigntest.MerchantFaults))
+	names := strings.NewReplacer("${sendFaults}", faultNames(countersigntest.ServiceFaults), "${listenFaults}", faultNames(countersigntest.MerchantFaults))
 	for _, command := range k.Model.Children {
 		for _, f := range command.Flags {
 			f.Help, f.Enum = names.Replace(f.Help), names.Replace(f.Enum)

@@ -171,7 +171,8 @@ func TestEveryNode(t *testing.T) {
 		}
 		e.bySenders("m", e.m, "/other")
 		var keys aThing
-		e.do(a, "POST", "/v1/merchants/m/keys", map[string]any{"key": map[string]any{"bits": 1024}}, &keys)
+		e.do(a, "POST", "/v1/merchants/m/rotation", map[string]any{"key": map[string]any{"bits": 1024}}, &keys)
+		e.do(b, "POST", "/v1/merchants/m/rotation/activate", map[string]any{}, nil)
 		e.m.setKey(e.t, keys.PublicKey)
 		e.bySenders("m", e.m, "/other")
 	})

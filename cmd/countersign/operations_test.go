@@ -68,7 +68,7 @@ func TestEveryOperation(t *testing.T) {
 // TestNumberOfCommands: a command is a word that does something, in place of a group. There are at most 60, and each
 // has a help.
 func TestNumberOfCommands(t *testing.T) {
-	parser, err := newParser(streams{}, new(int), new(calledAPI))
+	parser, err := newParser(streams{}, new(int))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestHelpOfDaemons(t *testing.T) {
 			t.Errorf("%s --help: %d, %d lines, at most %d: %s%s", daemon, status, n, most, short, errOut)
 		}
 		_, all, _ := shell(t, "", daemon, "--help-all")
-		parser, err := newParser(streams{}, new(int), new(calledAPI))
+		parser, err := newParser(streams{}, new(int))
 		if err != nil {
 			t.Fatal(err)
 		}

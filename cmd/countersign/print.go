@@ -28,7 +28,7 @@ const mostEntries = 1000
 // a title is also the name of the member, TRACKING ID of trackingId, unless TITLE=MEMBER names it, or several with
 // commas of which the first that is there counts.
 func (f connection) list(ctx context.Context, std streams, of end, operation, columns string, given listFlags, members ...string) error {
-	api, e, err := f.client(of)
+	api, e, err := f.client(std, of)
 	if err != nil {
 		return err
 	}

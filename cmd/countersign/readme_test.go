@@ -169,7 +169,7 @@ func copyTree(from, to string) error {
 // commands and flags that are there.
 func TestCommandsOfDocuments(t *testing.T) {
 	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
-	parser, err := newParser(streams{}, new(int), new(calledAPI))
+	parser, err := newParser(streams{}, new(int))
 	if err != nil {
 		t.Fatal(err)
 	}

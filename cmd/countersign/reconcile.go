@@ -61,8 +61,8 @@ func (reconcileCmd) Help() string {
 		"A SQLite database must not be in use. The exit status is 0 if nothing differs or all was settled, 1 if a person must decide something, and 2 if it could not compare."
 }
 
-func (c *reconcileCmd) Run(std streams, config *kong.ConfigFlag) error {
-	open, err := c.compare(std, string(*config))
+func (c *reconcileCmd) Run(std streams) error {
+	open, err := c.compare(std)
 	switch {
 	case err != nil:
 		return statusError{err, exitUsage}
@@ -73,7 +73,7 @@ func (c *reconcileCmd) Run(std streams, config *kong.ConfigFlag) error {
 }
 
 // compare compares, and gives how many differences are not settled.
-func (c *reconcileCmd) compare(std streams, settingsFile string) (open int, err error) {
+func (c *reconcileCmd) compare(std streams) (open int, err error) {
 	var of end
 	switch {
 	case c.Gateway.set && c.Gateway.url == "": // its database
@@ -81,7 +81,7 @@ func (c *reconcileCmd) compare(std streams, settingsFile string) (open int, err 
 	case c.Data == "":
 		of = serviceEnd
 	}
-	at, err := findPlace(of, c.Data, settingsFile)
+	at, err := findPlace(std, of, c.Data)
 	if err != nil {
 		return 0, err
 	}
@@ -108,7 +108,7 @@ func (c *reconcileCmd) compare(std streams, settingsFile string) (open int, err 
 		},
 	}
 	if c.Gateway.url != "" {
-		if config.There, err = apiOf(c, c.Gateway.url, c.GatewayToken, "--gateway-token", client.NewGateway); err != nil {
+		if config.There, err = apiOf(std, c, c.Gateway.url, c.GatewayToken, "--gateway-token", client.NewGateway); err != nil {
 			return 0, err
 		}
 	}
@@ -116,7 +116,7 @@ func (c *reconcileCmd) compare(std streams, settingsFile string) (open int, err 
 	if c.Service != "" {
 		settles = false
 		var api *client.Service
-		if api, err = apiOf(c, c.Service, c.ServiceToken, "--service-token", client.NewService); err == nil {
+		if api, err = apiOf(std, c, c.Service, c.ServiceToken, "--service-token", client.NewService); err == nil {
 			err = reconcile.Remote(ctx, api, config)
 		}
 	} else {
@@ -138,11 +138,11 @@ func (c *reconcileCmd) compare(std streams, settingsFile string) (open int, err 
 }
 
 // apiOf makes the client of one of the two APIs.
-func apiOf[C any](c *reconcileCmd, url string, token secret, flag string, newClient func(client.Config) (C, error)) (api C, err error) {
+func apiOf[C any](std streams, c *reconcileCmd, url string, token secret, flag string, newClient func(client.Config) (C, error)) (api C, err error) {
 	if token == "" {
 		return api, fmt.Errorf("give %s", flag)
 	}
-	return connectTo(connection{tlsClient: tlsClient{CA: c.CA, Cert: c.Cert, CertKey: c.CertKey}, API: url, Token: token}, newClient)
+	return connectTo(std, connection{tlsClient: tlsClient{CA: c.CA, Cert: c.Cert, CertKey: c.CertKey}, API: url, Token: token}, newClient)
 }
 
 func epochText(end string, e client.Epoch) string {

@@ -54,7 +54,7 @@ func (c *relayRunCmd) Run(std streams) error {
 	defer stop()
 	var nodes []*client.Service
 	for _, to := range c.To {
-		api, err := connectTo(connection{tlsClient: c.tlsClient, API: to, Token: c.Token, Data: c.Data}, client.NewService)
+		api, err := connectTo(std, connection{tlsClient: c.tlsClient, API: to, Token: c.Token, Data: c.Data}, client.NewService)
 		if err != nil {
 			return fmt.Errorf("--to and --token: %w", err)
 		}
@@ -186,7 +186,7 @@ func (c *relayCursorCmd) Run(std streams) error {
 		}
 		to := c.Set
 		if c.NextEpoch {
-			api, err := connectTo(connection{tlsClient: c.tlsClient, API: c.To, Token: c.Token, Data: c.Data}, client.NewService)
+			api, err := connectTo(std, connection{tlsClient: c.tlsClient, API: c.To, Token: c.Token, Data: c.Data}, client.NewService)
 			if err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,8 +77,17 @@ func (r *request) parameters() (names []string) {
 	return names
 }
 
-// fill sets what the person gave: the body first, then the members.
+// fill sets what the person gave: the body first, then the members. One without a name is the next part of the path.
 func (r *request) fill(std streams, given requestFlags, members ...string) error {
+	if len(r.parameters()) == 0 && r.op.In != nil { // a word alone is the file of the request
+		i := slices.IndexFunc(given.Set, func(word string) bool { return !strings.Contains(word, "=") })
+		switch {
+		case i >= 0 && given.Body != "":
+			return errors.New("give the request as a file or with -d, not both")
+		case i >= 0:
+			given.Body, given.Set = "@"+given.Set[i], slices.Delete(slices.Clone(given.Set), i, i+1)
+		}
+	}
 	if err := r.read(std, given.Body); err != nil {
 		return err
 	}
@@ -85,29 +95,35 @@ func (r *request) fill(std streams, given requestFlags, members ...string) error
 		if members[i+1] == "" {
 			continue
 		}
-		if err := r.set(members[i], members[i+1]); err != nil {
+		if err := r.set(cmp.Or(members[i], r.missing()), members[i+1]); err != nil {
 			return err
 		}
 	}
 	for _, word := range given.Set {
 		name, value, named := strings.Cut(word, "=")
-		if !named { // the next part of the path
-			open := slices.IndexFunc(r.parameters(), func(p string) bool { return r.path[p] == "" })
-			if open < 0 {
+		if !named {
+			if name, value = r.missing(), word; name == "" {
 				return fmt.Errorf("%q: give NAME=VALUE", word)
 			}
-			name, value = r.parameters()[open], word
 		}
 		if err := r.set(name, value); err != nil {
 			return err
 		}
 	}
-	for _, p := range r.parameters() {
-		if r.path[p] == "" {
-			return fmt.Errorf("%s is missing: give %s=VALUE", p, p)
-		}
+	if p := r.missing(); p != "" {
+		return fmt.Errorf("%s is missing: give %s=VALUE", p, p)
 	}
 	return nil
+}
+
+// missing returns the next part of the path that was not given, empty if all were.
+func (r *request) missing() string {
+	for _, p := range r.parameters() {
+		if r.path[p] == "" {
+			return p
+		}
+	}
+	return ""
 }
 
 // read reads the body of -d.
@@ -305,7 +321,7 @@ func (r *request) finder() find {
 // call fills in a request with members, names and values in turn, and sends it. An answer that waits for an
 // approver is told on standard error.
 func (f connection) call(ctx context.Context, std streams, of end, operation string, given requestFlags, members ...string) (*request, json.RawMessage, error) {
-	api, e, err := f.client(of)
+	api, e, err := f.client(std, of)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -347,20 +363,6 @@ func waiting(w io.Writer, answer json.RawMessage) json.RawMessage {
 	return answer
 }
 
-// ofFile returns what -d has for a file that is an argument.
-func (f requestFlags) ofFile() (requestFlags, error) {
-	i := slices.IndexFunc(f.Set, func(word string) bool { return !strings.Contains(word, "=") })
-	if i < 0 {
-		return f, nil
-	}
-	if f.Body != "" {
-		return f, errors.New("give the request as a file or with -d, not both")
-	}
-	f.Body = "@" + f.Set[i]
-	f.Set = slices.Delete(slices.Clone(f.Set), i, i+1)
-	return f, nil
-}
-
 // fromFile returns what a file holds, for a member that is a key. secret: others may not read it.
 func fromFile(std streams, path string, isSecret bool) (string, error) {
 	if path == "" {
@@ -391,7 +393,7 @@ func readAll(r io.Reader, limit int, what string) ([]byte, error) {
 
 // apiCmd reaches every operation.
 type apiCmd struct {
-	eitherEnd
+	atEither
 	Operation string `arg:"" optional:"" help:"Which operation. Without it all are listed."`
 	requestFlags
 	Members bool `help:"Only list what the operation takes." env:"-"`
@@ -400,7 +402,7 @@ type apiCmd struct {
 // Help is the long help of the subcommand.
 func (apiCmd) Help() string {
 	return "Parts of the path, parameters of the query and members of the body are name=value; a word alone is the next part of the path, which also takes what a command takes " +
-		"in place of an id, such as MERCHANT/CALLBACKID. The body whole: -d. The answer is printed as JSON. " +
+		"in place of an id, such as MERCHANT/CALLBACKID; where the path has none, the file of the body. The body whole: -d. The answer is printed as JSON. " +
 		"countersign api lists the operations of an end, countersign api OPERATION --members what one takes."
 }
 
@@ -412,7 +414,7 @@ func (c *apiCmd) Run(ctx context.Context, std streams) error {
 	if c.Operation != "" && !c.Members {
 		return c.print(ctx, std, of, c.Operation, c.requestFlags)
 	}
-	at, err := findPlace(of, c.Data, c.config)
+	at, err := findPlace(std, of, c.Data)
 	if err != nil {
 		return err
 	}

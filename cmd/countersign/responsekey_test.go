@@ -48,7 +48,13 @@ func TestResponseKeyApart(t *testing.T) {
 
 	var shown, keys struct{ PublicKey, ResponsePublicKey, Fingerprint, ResponseFingerprint string }
 	mustShell(t, &shown, "", append([]string{"merchants", "show", "shop"}, api...)...)
-	mustShell(t, &keys, "", append([]string{"api", "rotateKeys", "shop", "responseKey.bits=2048"}, api...)...)
+	mustShell(t, &keys, "", append([]string{"api", "stageRotation", "shop", "responseKey.bits=2048"}, api...)...)
+	for _, step := range []string{"activate", "finish"} {
+		mustShell(t, nil, "", append([]string{"merchants", "rotate", step, "shop"}, api...)...)
+	}
+	staged := keys
+	mustShell(t, &keys, "", append([]string{"merchants", "show", "shop"}, api...)...)
+	keys.PublicKey, keys.ResponsePublicKey = staged.PublicKey, staged.ResponsePublicKey
 	if keys.PublicKey != "" || keys.ResponsePublicKey == "" || keys.Fingerprint != shown.Fingerprint || keys.Fingerprint == keys.ResponseFingerprint ||
 		keys.ResponseFingerprint == shown.ResponseFingerprint {
 		t.Errorf("a new pair for answers alone: %+v after %+v", keys, shown)

@@ -66,7 +66,7 @@ func (sendCmd) Help() string {
 		"The exit status is 0 only if the callback was accepted, or the withdrawal confirmed. " +
 		"Without --key it makes a pair and an API key, and says what to give to the merchant. " +
 		"What must be refused and is refused is said to be right. splice, replay, old-uuid and other-signature first send another callback, from which they take something. " +
-		"Those from unsigned on need --sign." + faultsHelp(conformance.CallerFaults())
+		"Those from unsigned on need --sign." + faultsHelp(countersigntest.ServiceFaults)
 }
 
 var sentTypes = map[string]countersign.Type{
@@ -202,5 +202,6 @@ func (c *sendCmd) caller(std streams) (*conformance.Caller, error) {
 	if c.BodyForm == "" && c.BodyField != merchant.DefaultBodyField {
 		form = envelope.FormField
 	}
-	return conformance.NewCaller(config, form, c.BodyField)
+	config.Form, config.Field = form, c.BodyField
+	return conformance.NewCaller(config)
 }

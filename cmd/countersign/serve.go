@@ -6,8 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"countersign/client"
 	"countersign/internal/daemon"
 	"countersign/internal/signed"
@@ -84,9 +82,9 @@ func (serveCmd) Help() string {
 		"permit to execute a withdrawal. Starting needs nothing but the binary."
 }
 
-func (c *serveCmd) Run(std streams, config *kong.ConfigFlag) error {
+func (c *serveCmd) Run(std streams) error {
 	log := c.logger(std.err)
-	common, used, err := c.common(std, *config, "serve", c.Data, log)
+	common, used, err := c.common(std, "serve", c.Data, log)
 	if err != nil {
 		return err
 	}

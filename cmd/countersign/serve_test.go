@@ -20,7 +20,7 @@ import (
 func shell(t *testing.T, stdin string, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	status = run(args, streams{strings.NewReader(stdin), &out, &errOut})
+	status = run(args, streams{in: strings.NewReader(stdin), out: &out, err: &errOut})
 	return status, out.String(), errOut.String()
 }
 

@@ -18,7 +18,7 @@ import (
 // those of the flags.
 func TestSettingsPages(t *testing.T) {
 	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
-	parser, err := newParser(streams{}, new(int), new(calledAPI))
+	parser, err := newParser(streams{}, new(int))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestSettingsPages(t *testing.T) {
 func config(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
-	if status := run(append([]string{"config"}, args...), streams{strings.NewReader(""), &out, &errs}); status != exitDone {
+	if status := run(append([]string{"config"}, args...), streams{in: strings.NewReader(""), out: &out, err: &errs}); status != exitDone {
 		t.Fatalf("config %q: %d, %s", args, status, errs.String())
 	}
 	return out.String()

@@ -32,7 +32,7 @@ var left = []struct {
 	as         string
 }{
 	{"0.1.0", "serve", []string{"token", "new", "ops", "--role", "operator"}, []string{"api", "tokens"}, `"ops"`},
-	{"0.1.0", "serve", []string{"merchants", "edit", "shop", "--name", "A shop"}, []string{"merchants", "show", "shop"}, `"A shop"`},
+	{"0.1.0", "serve", []string{"merchants", "edit", "shop", "name=A shop"}, []string{"merchants", "show", "shop"}, `"A shop"`},
 	{"0.1.0", "serve", []string{"tasks", "note", "release.shop/order", "kept 1"}, []string{"tasks", "show", "release.shop/order"}, "kept 1"},
 	{"0.1.0", "gateway", []string{"token", "new", "app", "--role", "app"}, []string{"api", "tokens"}, `"app"`},
 	{"0.1.0", "gateway", []string{"tasks", "note", "order.order", "kept 2"}, []string{"tasks", "show", "order.order"}, "kept 2"},
@@ -128,7 +128,7 @@ func newChain(t *testing.T, kind string, before func(*chain)) *chain {
 		c.start("gateway", flags...)
 	}
 	to := c.daemons["gateway"].urls["callbacks"]
-	c.call("serve", "merchants", "edit", "shop", "--notify-url", to+merchant.DefaultNotifyPath, "--withdraw-url", to+merchant.DefaultWithdrawPath)
+	c.call("serve", "merchants", "edit", "shop", "notifyUrl="+to+merchant.DefaultNotifyPath, "withdrawUrl="+to+merchant.DefaultWithdrawPath)
 	if before != nil {
 		return c
 	}
@@ -168,7 +168,7 @@ func (c *chain) link(flags []string) []string {
 	if c.url["gateway"] != "" {
 		check = append(check, "--db", c.url["gateway"])
 	}
-	c.call("serve", "merchants", "edit", "shop", "--answer-key", publicOf(c.t, check))
+	c.call("serve", "merchants", "edit", "shop", "answerKey="+publicOf(c.t, check))
 	return flags
 }
 

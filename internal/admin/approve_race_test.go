@@ -76,6 +76,10 @@ func TestApprovalsAtTheSameMoment(t *testing.T) {
 					})
 				}, false, client.TaskOpen},
 				{"the limit is raised", func(string, api.Token) error { return limit("USDT 1000") }, true, client.TaskDone},
+				{"frozen", func(string, api.Token) error {
+					_, err := atB.Freeze(ctx, "a test")
+					return err
+				}, false, client.TaskDone},
 				{"released", func(id string, _ api.Token) error {
 					release(id)
 					return nil
@@ -117,6 +121,9 @@ func TestApprovalsAtTheSameMoment(t *testing.T) {
 					}
 					if want := map[bool]int{true: 1}[c.gives]; len(permits) != want {
 						t.Errorf("%s: %d permits, want %d", c.name, len(permits), want)
+					}
+					if _, err := atB.Thaw(ctx); err != nil {
+						t.Fatal(err)
 					}
 				}
 			}

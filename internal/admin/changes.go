@@ -58,9 +58,6 @@ func (s *Server) change(c *api.Call, kind client.ChangeKind, id string, content 
 		if err != nil {
 			return was, nil, err
 		}
-		if was.State == outbox.MerchantDeleted {
-			return was, nil, outbox.ErrMerchantDeleted
-		}
 		is := was
 		if err := apply(&is); err != nil {
 			return is, nil, err
@@ -104,16 +101,11 @@ func (s *Server) applied(patch func(m *outbox.Merchant, content []byte) error) a
 			}
 			return nil
 		}, also)
-		return staleIf(err)
+		if errors.Is(err, outbox.ErrVersion) {
+			return api.ErrStale
+		}
+		return err
 	}
-}
-
-// staleIf returns the error of a change of a merchant that was changed or deleted since.
-func staleIf(err error) error {
-	if errors.Is(err, outbox.ErrVersion) || errors.Is(err, outbox.ErrMerchantDeleted) {
-		return api.ErrStale
-	}
-	return err
 }
 
 func (s *Server) applySettings() api.ApplyChange {
@@ -140,20 +132,6 @@ func (k *keyMaker) content() (n newKeys, err error) {
 		n.Response, err = outbox.KeyPEM(k.response)
 	}
 	return n, err
-}
-
-func (s *Server) applyKeys() api.ApplyChange {
-	return s.applied(func(m *outbox.Merchant, content []byte) error {
-		var n newKeys
-		if err := json.Unmarshal(content, &n); err != nil {
-			return err
-		}
-		var k keyMaker
-		if err := n.into(&k); err != nil {
-			return err
-		}
-		return k.apply(m)
-	})
 }
 
 // into reads the keys of RSA.

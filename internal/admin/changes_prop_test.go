@@ -76,8 +76,10 @@ func TestNobodyAloneMovesMoney(t *testing.T) {
 				note(h.as(by(), patch, "/v1/merchants/"+merchant, api.TypeMerge, body))
 			},
 			"keys": func(r *rapid.T) {
-				body := client.NewKeys{Key: &client.KeySpec{PrivateKey: client.Secret(privatePEM(spare))}}
-				note(h.as(by(), post, "/v1/merchants/"+merchant+"/keys", api.TypeJSON, body))
+				body := client.NewRotation{Key: &client.KeySpec{PrivateKey: client.Secret(privatePEM(spare))}}
+				note(h.as(by(), post, "/v1/merchants/"+merchant+"/rotation", api.TypeJSON, body))
+				note(h.as(by(), post, "/v1/merchants/"+merchant+"/rotation/activate", "", nil))
+				note(h.as(by(), post, "/v1/merchants/"+merchant+"/rotation/"+rapid.SampledFrom([]string{"finish", "cancel"}).Draw(r, "end"), "", nil))
 			},
 			"pause and resume": func(r *rapid.T) {
 				h.as(by(), post, "/v1/merchants/"+merchant+"/pause", "", nil)

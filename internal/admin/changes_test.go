@@ -180,18 +180,24 @@ func TestKeysWait(t *testing.T) {
 		ctx := t.Context()
 		made := h.merchant("acme")
 		alice, bob := h.person(client.RoleOperator, ""), h.person(client.RoleApprover, "")
-		keys := must(alice.RotateKeys(ctx, "acme", client.NewKeys{Key: &client.KeySpec{Bits: 1024}, ResponseKey: &client.KeySpec{Bits: 1024}}))(t)
+		keys := must(alice.StageRotation(ctx, "acme", client.NewRotation{Key: &client.KeySpec{Bits: 1024}, ResponseKey: &client.KeySpec{Bits: 1024}}))(t)
 		secrets.add("public key", keys.PublicKey)
 		secrets.add("response public key", keys.ResponsePublicKey)
-		if keys.Change == nil || keys.PublicKey == "" || keys.Fingerprint == made.Fingerprint || keys.Change.Before["requestKey"] != made.Fingerprint || len(keys.Warnings) != 2 {
+		if keys.Change == nil || keys.PublicKey == "" || keys.Change.After["nextRequestKey"] == made.Fingerprint || len(keys.Warnings) != 2 {
 			t.Fatalf("%+v", keys.Change)
+		}
+		next := keys.Change.After["nextRequestKey"]
+		must(approveChange(bob, ctx, keys.Change.ID))(t)
+		active := must(alice.ActivateRotation(ctx, "acme", 0))(t)
+		if active.Change.Before["requestKey"] != made.Fingerprint || active.Change.After["requestKey"] != next {
+			t.Errorf("%+v", active.Change)
 		}
 		if kept := must(h.store.Merchant(ctx, "acme"))(t); kept.Fingerprint != made.Fingerprint {
 			t.Error("they are used already")
 		}
-		must(approveChange(bob, ctx, keys.Change.ID))(t)
+		must(approveChange(bob, ctx, active.Change.ID))(t)
 		kept := must(h.store.Merchant(ctx, "acme"))(t)
-		if kept.Key.PublicBase64() != keys.PublicKey || kept.ResponseKey.PublicBase64() != keys.ResponsePublicKey || !kept.Key.HasPrivate() || kept.Fingerprint != keys.Fingerprint {
+		if kept.Key.PublicBase64() != keys.PublicKey || kept.ResponseKey.PublicBase64() != keys.ResponsePublicKey || !kept.Key.HasPrivate() || kept.Fingerprint != next {
 			t.Error("other keys are used")
 		}
 	})

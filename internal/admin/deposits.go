@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	"countersign"
 	"countersign/client"
@@ -55,6 +56,17 @@ func (s *Server) addDeposits(c *api.Call, _ api.None, in oneOrMany[client.NewDep
 	return out, nil
 }
 
+// problemOf is what a call beyond a token's limit is answered.
+func problemOf(err error) *client.Problem {
+	over := (*outbox.QuotaError)(nil)
+	if !errors.As(err, &over) {
+		return nil
+	}
+	p := api.NewProblem(http.StatusTooManyRequests, over.Error()+"; send fewer, or go on then", api.At("body", "has more new deposits than are left"))
+	p.RetryAfter = time.Duration(over.Until-over.Now) * time.Millisecond
+	return p
+}
+
 func quotaOf(c *api.Call) outbox.Quota {
 	return outbox.Quota{Token: c.Token.ID, Hourly: c.Token.Hourly}
 }
@@ -67,12 +79,8 @@ func (s *Server) merchantFault(c *api.Call, id string) string {
 	if !c.Sees(id) {
 		return notKnown
 	}
-	m, err := s.Outbox.Merchant(c.R.Context(), id)
-	switch {
-	case errors.Is(err, db.ErrNotFound):
+	if _, err := s.Outbox.Merchant(c.R.Context(), id); errors.Is(err, db.ErrNotFound) {
 		return notKnown
-	case err == nil && m.State == outbox.MerchantDeleted:
-		return deleted
 	}
 	return ""
 }
@@ -169,8 +177,6 @@ func itemProblem(err error, place func(int) string) (int, *client.Problem) {
 	}
 	at := place(item.Item)
 	switch {
-	case errors.Is(err, outbox.ErrMerchantDeleted):
-		return item.Item, api.Invalid(api.At(at+".merchant", deleted))
 	case errors.Is(err, db.ErrNotFound):
 		return item.Item, api.Invalid(api.At(at+".merchant", notKnown))
 	case errors.Is(err, db.ErrInvalid) && item.Member != "":

@@ -17,12 +17,8 @@ func TestKeysAreMadeAside(t *testing.T) {
 	made := client.NewMerchant{ID: "other", Key: &client.KeySpec{Bits: 4096}, MerchantSettings: client.MerchantSettings{NotifyURL: "https://a.example/n", WithdrawURL: "https://a.example/w"}}
 	calls := map[string]func() error{
 		"a merchant": func() error { _, err := c.CreateMerchant(ctx, made); return err },
-		"keys": func() error {
-			_, err := c.RotateKeys(ctx, "shop", client.NewKeys{Key: &client.KeySpec{Bits: 4096}})
-			return err
-		},
 		"a given key": func() error {
-			_, err := c.RotateKeys(ctx, "shop", client.NewKeys{Key: &client.KeySpec{PrivateKey: "x"}})
+			_, err := c.StageRotation(ctx, "shop", client.NewRotation{Key: &client.KeySpec{PrivateKey: "x"}})
 			return err
 		},
 		"a second set": func() error {
@@ -30,7 +26,7 @@ func TestKeysAreMadeAside(t *testing.T) {
 			return err
 		},
 		"for answers": func() error {
-			_, err := c.RotateKeys(ctx, "shop", client.NewKeys{ResponseKey: &client.KeySpec{Bits: 4096}})
+			_, err := c.StageRotation(ctx, "shop", client.NewRotation{ResponseKey: &client.KeySpec{Bits: 4096}})
 			return err
 		},
 		"what is there": func() error {

@@ -196,7 +196,6 @@ func TestEveryWrongMember(t *testing.T) {
 		"approveTasks":       map[string]any{"ids": []any{"change.chg_1"}, "reason": "seen", "dryRun": true},
 		"declineTasks":       map[string]any{"ids": []any{"change.chg_1"}, "reason": "seen", "dryRun": true},
 		"blockWithdrawal":    map[string]any{"reason": "a fraud"},
-		"rotateKeys":         map[string]any{"key": merchant["key"], "responseKey": merchant["responseKey"]},
 		"stageRotation":      map[string]any{"key": merchant["key"], "responseKey": merchant["responseKey"], "apiKey": "key-staged-9", "callbackApiKey": "key-staged-10", "makeApiKey": false, "makeCallbackApiKey": false},
 		"activateRotation":   map[string]any{"overlap": "24h"},
 		"addDeposits":        deposit,
@@ -356,8 +355,8 @@ func TestWrongByMeaning(t *testing.T) {
 		"patched no longer free":  {patch, "/v1/merchants/acme", map[string]any{"notifyUrl": "https://127.0.0.1/x"}, 422, "body.notifyUrl"},
 		"patched within":          {patch, "/v1/merchants/acme", map[string]any{"confirmWithin": "0s"}, 422, "body.confirmWithin"},
 		"patch of no merchant":    {patch, "/v1/merchants/none", map[string]any{"name": "x"}, 404, ""},
-		"keys of no merchant":     {post, "/v1/merchants/none/keys", map[string]any{}, 404, ""},
-		"keys of the wrong kind":  {post, "/v1/merchants/acme/keys", map[string]any{"key": map[string]any{"publicKey": pub}}, 422, "body.key.publicKey"},
+		"keys of no merchant":     {post, "/v1/merchants/none/rotation", map[string]any{}, 404, ""},
+		"keys of the wrong kind":  {post, "/v1/merchants/acme/rotation", map[string]any{"key": map[string]any{"publicKey": pub}}, 422, "body.key.publicKey"},
 		"deposit, no merchant":    {post, "/v1/deposits", newDeposit("none", 1), 422, "body.merchant"},
 		"item, no merchant":       {post, "/v1/deposits", []client.NewDeposit{newDeposit("acme", 1), newDeposit("none", 2)}, 422, "body[1].merchant"},
 		"withdrawal, no merchant": {post, "/v1/withdrawals", newWithdrawal("none", 1), 422, "body.merchant"},
@@ -465,7 +464,7 @@ func TestWrongQueriesAndPaths(t *testing.T) {
 		}
 	}
 	for path, allow := range map[string]string{
-		"/v1/merchants": "GET, POST", "/v1/merchants/acme": "DELETE, GET, PATCH", "/v1/deposits": "GET, POST",
+		"/v1/merchants": "GET, POST", "/v1/merchants/acme": "GET, PATCH", "/v1/deposits": "GET, POST",
 		"/v1/tokens/x": "DELETE", "/healthz": "GET", "/v1/callbacks/resend": "GET, POST",
 	} {
 		if a := h.raw(client.RoleAdmin, "PUT", path, "", nil); a.status != 405 || a.header.Get("Allow") != allow {

@@ -168,18 +168,13 @@ func normalURL(raw string) string {
 	return scheme + "://" + host + ":" + port + "/" + strings.Trim(u.JoinPath().EscapedPath(), "/") + "?" + u.RawQuery
 }
 
-type merchantQuery struct {
-	Deleted string `query:"deleted" enum:"true" doc:"true: only merchants that were deleted; absent: only the others"`
-	api.Page
-}
-
-func (s *Server) merchants(c *api.Call, q merchantQuery, _ api.None) (client.MerchantPage, error) {
+func (s *Server) merchants(c *api.Call, q api.Page, _ api.None) (client.MerchantPage, error) {
 	var list []outbox.Merchant
 	var err error
 	if of := c.Token.BoundTo(); of != nil {
-		list, err = s.Lists.MerchantsOf(c.R.Context(), of, q.Deleted != "", q.Cursor, q.Limit+1)
+		list, err = s.Lists.MerchantsOf(c.R.Context(), of, q.Cursor, q.Limit+1)
 	} else {
-		list, err = s.Lists.Merchants(c.R.Context(), q.Deleted != "", q.Cursor, q.Limit+1)
+		list, err = s.Lists.Merchants(c.R.Context(), q.Cursor, q.Limit+1)
 	}
 	if err != nil {
 		return client.MerchantPage{}, err

@@ -94,27 +94,28 @@ func TestKeysRotate(t *testing.T) {
 	h := sqlite(t)
 	c, ctx := h.client(client.RoleAdmin), t.Context()
 	made := h.merchant("acme")
-	fresh, err := c.RotateKeys(ctx, "acme", client.NewKeys{})
-	if err != nil {
-		t.Fatal(err)
+	// replace takes all steps at once.
+	replace := func(id string, n client.NewRotation) (made client.StagedKeys, is client.Merchant) {
+		t.Helper()
+		made = must(c.StageRotation(ctx, id, n))(t)
+		must(c.ActivateRotation(ctx, id, 0))(t)
+		return made, must(c.FinishRotation(ctx, id))(t).Merchant
 	}
+	fresh, is := replace("acme", client.NewRotation{})
 	secrets.add("public key", fresh.PublicKey)
 	kept, _ := h.store.Merchant(ctx, "acme")
-	if fresh.Fingerprint == made.Fingerprint || kept.Key.PublicBase64() != fresh.PublicKey || !kept.Key.HasPrivate() || kept.Fingerprint != fresh.Fingerprint ||
-		kept.Version != 2 || fresh.ResponseFingerprint != fresh.Fingerprint || kept.APIKey.Reveal() != testAPIKey {
-		t.Errorf("fingerprint %s, version %d", fresh.Fingerprint, kept.Version)
+	if is.Fingerprint == made.Fingerprint || kept.Key.PublicBase64() != fresh.PublicKey || !kept.Key.HasPrivate() || kept.Fingerprint != is.Fingerprint ||
+		kept.Version != 4 || is.ResponseFingerprint != is.Fingerprint || kept.APIKey.Reveal() != testAPIKey {
+		t.Errorf("fingerprint %s, version %d", is.Fingerprint, kept.Version)
 	}
-	split, err := c.RotateKeys(ctx, "acme", client.NewKeys{ResponseKey: &client.KeySpec{Bits: 2048}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	split, after := replace("acme", client.NewRotation{ResponseKey: &client.KeySpec{Bits: 2048}})
 	secrets.add("response public key", split.ResponsePublicKey)
-	if split.Fingerprint != fresh.Fingerprint || split.PublicKey != "" || split.ResponsePublicKey == "" || split.ResponseFingerprint == split.Fingerprint {
-		t.Errorf("a response key of its own: %s, %s", split.Fingerprint, split.ResponseFingerprint)
+	if after.Fingerprint != is.Fingerprint || split.PublicKey != "" || split.ResponsePublicKey == "" || after.ResponseFingerprint == after.Fingerprint {
+		t.Errorf("a response key of its own: %s, %s", after.Fingerprint, after.ResponseFingerprint)
 	}
-	set, err := c.RotateKeys(ctx, "acme", client.NewKeys{Key: &client.KeySpec{PrivateKey: client.Secret(privatePEM(testKey()))}})
-	if err != nil || set.Fingerprint != testKey().Fingerprint() || set.ResponseFingerprint != split.ResponseFingerprint {
-		t.Errorf("a key that is given: %s, %v", set.Fingerprint, err)
+	_, set := replace("acme", client.NewRotation{Key: &client.KeySpec{PrivateKey: client.Secret(privatePEM(testKey()))}})
+	if set.Fingerprint != testKey().Fingerprint() || set.ResponseFingerprint != after.ResponseFingerprint {
+		t.Errorf("a key that is given: %s", set.Fingerprint)
 	}
 
 	in := newMerchant("theirs")
@@ -123,14 +124,14 @@ func TestKeysRotate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answers, err := c.RotateKeys(ctx, "theirs", client.NewKeys{})
-	if err != nil || answers.Fingerprint != other.Fingerprint || answers.ResponseFingerprint == other.ResponseFingerprint || answers.PublicKey != "" {
-		t.Errorf("the empty request in scheme merchant: %v", err)
+	answers, answering := replace("theirs", client.NewRotation{})
+	if answering.Fingerprint != other.Fingerprint || answering.ResponseFingerprint == other.ResponseFingerprint || answers.PublicKey != "" {
+		t.Errorf("the empty request in scheme merchant: %+v", answering)
 	}
 	secrets.add("response public key", answers.ResponsePublicKey)
-	given, err := c.RotateKeys(ctx, "theirs", client.NewKeys{Key: &client.KeySpec{PublicKey: fresh.PublicKey}})
-	if err != nil || given.Fingerprint != fresh.Fingerprint || given.ResponseFingerprint != answers.ResponseFingerprint || given.ResponsePublicKey != "" {
-		t.Errorf("another key of theirs: %v", err)
+	given, theirs := replace("theirs", client.NewRotation{Key: &client.KeySpec{PublicKey: fresh.PublicKey}})
+	if theirs.Fingerprint != is.Fingerprint || theirs.ResponseFingerprint != answering.ResponseFingerprint || given.ResponsePublicKey != "" {
+		t.Errorf("another key of theirs: %+v", theirs)
 	}
 }
 
@@ -323,7 +324,7 @@ func TestSecretsDoNotPrint(t *testing.T) {
 	const secret = "very-secret-text"
 	values := []any{
 		client.Secret(secret), client.NewMerchant{ID: "m", Key: &client.KeySpec{PrivateKey: secret}, MerchantSecrets: client.MerchantSecrets{APIKey: secret}}, client.CreatedMerchant{APIKey: secret, PublicKey: secret},
-		client.Keys{PublicKey: secret}, client.NewKeys{Key: &client.KeySpec{PrivateKey: secret}}, client.MerchantPatch{MerchantSecrets: client.MerchantSecrets{APIKey: client.Secret(secret)}},
+		client.NewRotation{Key: &client.KeySpec{PrivateKey: secret}}, client.MerchantPatch{MerchantSecrets: client.MerchantSecrets{APIKey: client.Secret(secret)}},
 		client.CreatedToken{Secret: secret}, client.Permit{Permit: secret}, client.Outcome{Permit: secret},
 	}
 	for _, v := range values {

@@ -37,8 +37,6 @@ func TestRotationWaitsForAnApprover(t *testing.T) {
 			t.Fatalf("%+v", m.Rotation)
 		}
 		// What would change one set or the other is refused meanwhile.
-		_, err = alice.RotateKeys(ctx, "acme", client.NewKeys{})
-		refused(t, err, client.ErrConflict, "being replaced")
 		_, err = alice.StageRotation(ctx, "acme", client.NewRotation{MakeAPIKey: true})
 		refused(t, err, client.ErrConflict, "being replaced")
 		_, err = alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSecrets: client.MerchantSecrets{APIKey: client.Secret("another-key")}})

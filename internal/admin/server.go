@@ -116,9 +116,7 @@ func New(c Config) (*Server, error) {
 		return m.Version, err
 	})
 	c.Changes.Handle(client.ChangeMerchant, s.applySettings())
-	c.Changes.Handle(client.ChangeKeys, s.applyKeys())
 	c.Changes.Handle(client.ChangeRotation, s.applyRotation())
-	c.Changes.Handle(client.ChangeDelete, s.applyDelete())
 	var err error
 	s.api, err = api.New(api.Config{
 		Self: "the service", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,

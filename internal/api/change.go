@@ -94,9 +94,6 @@ UPDATE changes SET state = $3, decided_by = $4, decided = $5, reason = $6, due =
 	content = CASE WHEN state = 'waiting' AND $3 = 'approved' THEN content ELSE $8 END
 WHERE id = $1 AND state = $2`
 
-	// whereOpen locks those that could still be applied.
-	whereOpen = ` WHERE merchant = $1 AND state IN ('waiting', 'approved') AND id <> $2 ORDER BY id{lock}`
-
 	// whereApplied finds the change that made the next version of a merchant.
 	whereApplied = ` WHERE merchant = $1 AND version = $2 AND state = 'applied' LIMIT 1`
 
@@ -110,27 +107,6 @@ WHERE id = $1 AND state = $2`
 func (c *Change) move(ctx context.Context, t *db.Tx, from client.ChangeState) (bool, error) {
 	n, err := t.Exec(ctx, decideChangeSQL, c.ID, string(from), string(c.State), c.DecidedBy, int64(c.Decided), db.Clean(c.Reason), int64(c.Due), []byte{})
 	return n == 1, err
-}
-
-// EndChanges makes the changes of a merchant stale that could still be applied, but for one.
-// What is sealed in them is erased.
-func EndChanges(ctx context.Context, t *db.Tx, merchant, but, reason string, now db.Millis) error {
-	open, err := readChanges(ctx, t, whereOpen, merchant, but)
-	if err != nil {
-		return err
-	}
-	for i := range open {
-		c := &open[i]
-		from := c.State
-		c.State, c.Reason, c.Decided, c.Due = client.ChangeStale, reason, now, 0
-		if _, err := c.move(ctx, t, from); err != nil {
-			return err
-		}
-		if err := recordChange(ctx, t, recordStale, c, now); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func findChange(ctx context.Context, q db.Querier, id string) (c Change, err error) {

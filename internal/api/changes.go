@@ -198,72 +198,79 @@ func (k *Changes) Approve(ctx context.Context, id string, by Token, reason strin
 			return k.settled(ctx, c, err, now)
 		}
 	}
+	v := db.Approval{Token: by.ID, Name: by.Name, At: now, Reason: reason}
 	err = k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		if _, err := t.Exec(ctx, lockChangeSQL, c.ID); err != nil { // approvals of one change wait for each other
-			return err
-		}
-		is, err := findChange(ctx, t, c.ID)
-		if err != nil {
-			return err
-		}
-		if c = is; c.State != client.ChangeWaiting {
-			return errMoved
-		}
-		if _, err := proposerOf(ctx, t, &c, now); err != nil {
-			return err
-		}
-		people, err := ReadPeople(ctx, t)
-		if err != nil {
-			return err
-		}
-		given, err := k.kept(ctx, t, &c)
-		if err != nil {
-			return err
-		}
-		v := db.Approval{Token: by.ID, Name: people.Name(by.ID), At: now, Reason: reason}
-		added, agreed, err := people.Vote(k.asked(&c, now), given, v)
-		if err == nil && added {
-			err = db.PutApproval(ctx, t, aboutChange(c.ID), c.digest(), v)
-		}
+		added, agreed, err := k.vote(ctx, t, &c, v)
 		switch {
 		case err != nil:
 			return err
-		case agreed.Enough():
-			c.State, c.DecidedBy, c.Decided, c.Due = client.ChangeApproved, by.ID, now, now+db.Millis(k.c.Delay.Milliseconds())
-			if moved, err := c.move(ctx, t, client.ChangeWaiting); err != nil || !moved {
-				return errors.Join(err, errMoved)
-			}
-			if c.Due <= now { // it is recorded as applied
+		case !agreed.Enough():
+			if !added { // it says it again
 				return nil
 			}
-		case !added: // it says it again
-			return nil
+			return recordChange(ctx, t, recordApproved, &c, now)
+		case k.c.Delay == 0:
+			return errEnough
+		}
+		c.State, c.DecidedBy, c.Decided, c.Due = client.ChangeApproved, by.ID, now, now+db.Millis(k.c.Delay.Milliseconds())
+		if moved, err := c.move(ctx, t, client.ChangeWaiting); err != nil || !moved {
+			return errors.Join(err, errMoved)
 		}
 		return recordChange(ctx, t, recordApproved, &c, now)
 	})
-	if err != nil || c.State != client.ChangeApproved || c.Due > now {
-		return k.settled(ctx, c, err, now)
-	}
-	if c, err = k.make(ctx, c, now); c.State == client.ChangeApplied { // by this call, or by Run
-		err = nil
-	}
-	return c, err
-}
-
-// errMoved: the change was decided otherwise meanwhile.
-var errMoved = errors.New("the change was decided meanwhile")
-
-// make makes a change that is approved, and keeps as stale what would be refused for ever.
-func (k *Changes) make(ctx context.Context, c Change, now db.Millis) (Change, error) {
-	err := k.apply(ctx, &c, now)
-	var refused *client.Problem
-	if errors.As(err, &refused) || errors.Is(err, db.ErrConflict) || errors.Is(err, db.ErrInvalid) {
-		err = staleError(err.Error())
+	if errors.Is(err, errEnough) {
+		c.DecidedBy, c.Decided, c.Due = by.ID, now, now
+		err = k.apply(ctx, &c, now, func(ctx context.Context, t *db.Tx) error {
+			is := c
+			_, agreed, err := k.vote(ctx, t, &is, v)
+			if err == nil && !agreed.Enough() {
+				err = &db.ConflictError{Reason: "another approval has lost its token meanwhile; approve it again"}
+			}
+			return err
+		})
 	}
 	return k.settled(ctx, c, err, now)
 }
 
-func (k *Changes) apply(ctx context.Context, c *Change, now db.Millis) error {
+var (
+	// errMoved: the change was decided otherwise meanwhile.
+	errMoved = errors.New("the change was decided meanwhile")
+
+	// errEnough: the approval is kept in the transaction that makes the change, or not at all.
+	errEnough = errors.New("the approvals suffice")
+)
+
+// vote locks c, reads it anew, and keeps the approval v, if it still waits. It judges all approvals.
+func (k *Changes) vote(ctx context.Context, t *db.Tx, c *Change, v db.Approval) (added bool, agreed Agreed, err error) {
+	if _, err := t.Exec(ctx, lockChangeSQL, c.ID); err != nil { // approvals of one change wait for each other
+		return false, agreed, err
+	}
+	if *c, err = findChange(ctx, t, c.ID); err != nil {
+		return false, agreed, err
+	}
+	if c.State != client.ChangeWaiting {
+		return false, agreed, errMoved
+	}
+	if _, err := proposerOf(ctx, t, c, v.At); err != nil {
+		return false, agreed, err
+	}
+	people, err := ReadPeople(ctx, t)
+	if err != nil {
+		return false, agreed, err
+	}
+	given, err := k.kept(ctx, t, c)
+	if err != nil {
+		return false, agreed, err
+	}
+	if added, agreed, err = people.Vote(k.asked(c, v.At), given, v); err == nil && added {
+		err = db.PutApproval(ctx, t, aboutChange(c.ID), c.digest(), v)
+	}
+	return added, agreed, err
+}
+
+// apply makes c, of which check says in the same transaction whether it is approved.
+func (k *Changes) apply(ctx context.Context, c *Change, now db.Millis, check func(context.Context, *db.Tx) error) error {
+	from := c.State
 	if err := k.stale(ctx, c, now); err != nil {
 		return err
 	}
@@ -275,26 +282,16 @@ func (k *Changes) apply(ctx context.Context, c *Change, now db.Millis) error {
 	if apply == nil {
 		return fmt.Errorf("change %s is of the kind %s, which this end does not have", c.ID, c.Kind)
 	}
-	done := *c
-	done.State = client.ChangeApplied
-	err = apply(ctx, &done, plain[0], now, func(ctx context.Context, t *db.Tx) error {
-		if _, err := proposerOf(ctx, t, c, now); err != nil {
+	c.State = client.ChangeApplied
+	return apply(ctx, c, plain[0], now, func(ctx context.Context, t *db.Tx) error {
+		if err := check(ctx, t); err != nil {
 			return err
 		}
-		if agreed, err := k.agreed(ctx, t, c, now); err != nil {
-			return err
-		} else if !agreed.Enough() {
-			return staleError("since it was approved, approvals have lost their tokens, or more are needed: " + agreed.Short() + "; propose it again")
-		}
-		if moved, err := done.move(ctx, t, client.ChangeApproved); err != nil || !moved {
+		if moved, err := c.move(ctx, t, from); err != nil || !moved {
 			return errors.Join(err, errMoved)
 		}
-		return k.announce(ctx, t, &done, now)
+		return k.announce(ctx, t, c, now)
 	})
-	if err == nil {
-		*c = done
-	}
-	return err
 }
 
 const lockChangeSQL = `SELECT id FROM changes WHERE id = $1{lock}`
@@ -481,7 +478,21 @@ func (k *Changes) ApplyDue(ctx context.Context, now db.Millis) error {
 			}
 			continue
 		}
-		if _, err = k.make(k.as(ctx, c.DecidedBy), c, now); err != nil && !errors.Is(err, db.ErrConflict) {
+		err = k.apply(k.as(ctx, c.DecidedBy), &c, now, func(ctx context.Context, t *db.Tx) error {
+			if _, err := proposerOf(ctx, t, &c, now); err != nil {
+				return err
+			}
+			agreed, err := k.agreed(ctx, t, &c, now)
+			if err == nil && !agreed.Enough() {
+				err = staleError("since it was approved, approvals have lost their tokens, or more are needed: " + agreed.Short() + "; propose it again")
+			}
+			return err
+		})
+		var refused *client.Problem
+		if errors.As(err, &refused) || errors.Is(err, db.ErrConflict) || errors.Is(err, db.ErrInvalid) {
+			err = staleError(err.Error()) // it would be refused for ever
+		}
+		if _, err = k.settled(ctx, c, err, now); err != nil && !errors.Is(err, db.ErrConflict) {
 			errs = append(errs, fmt.Errorf("change %s: %w", id, err))
 		}
 	}

@@ -111,19 +111,6 @@ func TestServiceActs(t *testing.T) {
 			}
 			back(version)
 		},
-		"POST /console/merchants/{id}/keys": func() {
-			before := merchant()
-			b.open(page)
-			b.press(`details:has(#which) > summary`)
-			b.click(`details:has(#which) button`)
-			b.shows("Shown this once", "Request key")
-			if m := merchant(); m.Fingerprint == before.Fingerprint {
-				t.Error("the key is the old one")
-			}
-			b.open(page)
-			b.shows("set 20") // when
-			back(version)
-		},
 		"POST /console/merchants/{id}/rotation": func() {
 			b.open(page)
 			act := `details:has(form[action$="/rotation"])`
@@ -164,19 +151,6 @@ func TestServiceActs(t *testing.T) {
 				t.Errorf("%+v", m.Rotation)
 			}
 			back(version)
-		},
-		"POST /console/merchants/{id}/delete": func() {
-			id := w.away + "-made" // by an act above
-			b.open("/console/merchants/" + id)
-			act := `details:has(form[action$="/delete"])`
-			b.press(act + " > summary")
-			b.fill("#confirm", id)
-			b.click(act + " button")
-			b.shows("Deleted: its keys are erased.")
-			if m, err := w.admin.Merchant(ctx, id); err != nil || m.State != client.MerchantDeleted {
-				t.Errorf("it is %s: %v", m.State, err)
-			}
-			b.do(chromedp.NavigateBack())
 		},
 		"POST /console/callbacks/{id}/resend": func() {
 			page := "/console/callbacks/" + w.pending.ID

@@ -19,8 +19,6 @@ var operations = map[string]string{
 	"POST /console/merchants/{id}/pause":  "pauseMerchant",
 	"POST /console/merchants/{id}/resume": "resumeMerchant",
 	"POST /console/merchants/{id}/change": "updateMerchant",
-	"POST /console/merchants/{id}/keys":   "rotateKeys",
-	"POST /console/merchants/{id}/delete": "deleteMerchant",
 
 	"POST /console/merchants/{id}/rotation":          "stageRotation",
 	"POST /console/merchants/{id}/rotation/activate": "activateRotation",

@@ -119,7 +119,6 @@ func TestServiceWithoutScripts(t *testing.T) {
 	b.open("/console/merchants/shop")
 	b.act("/pause", "Paused:")
 	b.act("/resume", "Resumed.")
-	b.act("/keys", "Shown this once")
 	b.open("/console/withdrawals/" + w.ID)
 	b.act("/cancel", "Cancelled.")
 	b.open("/console/callbacks")
@@ -141,21 +140,6 @@ func TestServiceWithoutScripts(t *testing.T) {
 	b.shows("This was not done:", "releaseWithin is not between 1m and 8760h")
 	if m, err := admin.Merchant(ctx, "shop"); err != nil || m.ReleaseWithin.String() != "2h0m0s" {
 		t.Errorf("%+v, %v", m, err)
-	}
-	remove := func(id, typed, says string) {
-		t.Helper()
-		b.open("/console/merchants/" + id)
-		b.press(`details:has(form[action$="/delete"]) > summary`)
-		b.fill(`form[action$="/delete"] input`, typed)
-		b.click(`form[action$="/delete"] button`)
-		b.shows(says)
-	}
-	if _, err := admin.CreateMerchant(ctx, client.NewMerchant{
-		ID:               "left",
-		Key:              &client.KeySpec{Bits: 1024},
-		MerchantSettings: client.MerchantSettings{Name: "Has left", NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"},
-	}); err != nil {
-		t.Fatal(err)
 	}
 	rotation := func(step, button string) {
 		t.Helper()
@@ -186,15 +170,6 @@ func TestServiceWithoutScripts(t *testing.T) {
 	if m, err := admin.Merchant(ctx, "shop"); err != nil || m.Rotation != nil {
 		t.Errorf("%+v, %v", m.Rotation, err)
 	}
-	remove("shop", "shop", "The merchant has work left: callbacks that wait in the lane notify")
-	remove("left", "shop", "Type the word left to confirm")
-	remove("left", "left", "Deleted: its keys are erased.")
-	b.open("/console/merchants")
-	b.lacks("Has left")
-	b.open("/console/merchants?deleted=1")
-	b.shows("Has left", "deleted")
-	b.open("/console/?state=done")
-	b.shows("delete merchant left")
 }
 
 // TestGatewayWithoutScripts is the same of the gateway.

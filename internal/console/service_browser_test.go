@@ -100,7 +100,7 @@ func (w *world) paths() map[string][]string {
 		"GET /console/tasks/{id}":            {"/console/tasks/release." + w.decided.ID},
 		"GET /console/tasks/many":            {"/console/tasks/many?verdict=approve&id=release." + w.decided.ID},
 		"GET /console/now":                   {"/console/now"},
-		"GET /console/merchants":             {"/console/merchants?deleted=1", "/console/merchants"},
+		"GET /console/merchants":             {"/console/merchants"},
 		"GET /console/merchants/new":         {"/console/merchants/new"},
 		"GET /console/merchants/{id}":        {"/console/merchants/demo", "/console/merchants/" + w.away},
 		"GET /console/merchants/{id}/change": {"/console/merchants/demo/change"},

@@ -26,12 +26,10 @@ var merchantsSection = section{
 			})},
 		{"GET /console/merchants/{id}/change", (*visit).merchantEdit},
 		{"POST /console/merchants/{id}/change", (*visit).merchantChange},
-		{"POST /console/merchants/{id}/keys", (*visit).merchantKeys},
 		{"POST /console/merchants/{id}/rotation", (*visit).rotationStage},
 		{"POST /console/merchants/{id}/rotation/activate", (*visit).rotationActivate},
 		{"POST /console/merchants/{id}/rotation/finish", (*visit).rotationFinish},
 		{"POST /console/merchants/{id}/rotation/cancel", (*visit).rotationCancel},
-		{"POST /console/merchants/{id}/delete", (*visit).merchantDelete},
 	},
 	notices: map[string]string{
 		"paused":    "Paused: callbacks are accepted and not sent.",
@@ -40,14 +38,10 @@ var merchantsSection = section{
 		"activated": "Activated: requests are sealed with the newer keys, and answers under the older ones still count.",
 		"finished":  "Finished: the older keys have ended.",
 		"went-back": "The newer keys have ended. The older ones seal, alone.",
-		"deleted":   "Deleted: its keys are erased. What happened stays here.",
 	},
 }
 
-// merchantFilter selects those that were deleted, or the others.
-type merchantFilter struct{ Deleted string }
-
-var merchantsList = &list[merchantFilter, client.MerchantPage]{
+var merchantsList = &list[struct{}, client.MerchantPage]{
 	table: table{"merchants", "Merchants",
 		"No merchant is here. A merchant is who gets callbacks about deposits and confirms withdrawals; " +
 			"make one, and hand over what the page then shows.",
@@ -62,10 +56,7 @@ var merchantsList = &list[merchantFilter, client.MerchantPage]{
 			{"Keys", "", `{{.Scheme}}`},
 			{"Changed", "", `{{when .Updated}}`},
 		}},
-	read: func(v *visit, f merchantFilter, o client.PageOptions) (client.MerchantPage, error) {
-		if f.Deleted != "" {
-			return v.service.DeletedMerchants(v.r.Context(), o)
-		}
+	read: func(v *visit, _ struct{}, o client.PageOptions) (client.MerchantPage, error) {
 		return v.service.Merchants(v.r.Context(), o)
 	},
 	rows: func(v *visit, page client.MerchantPage) (any, error) {
@@ -77,14 +68,11 @@ var merchantsList = &list[merchantFilter, client.MerchantPage]{
 		slices.SortStableFunc(rows, func(a, b merchantRow) int { return cmp.Compare(b.failing(), a.failing()) })
 		return rows, err
 	},
-	acts: func(v *visit, f merchantFilter, _ client.MerchantPage) (acts []act) {
-		if f.Deleted != "" {
-			return []act{{"Merchants in use", "/console/merchants"}}
-		}
+	acts: func(v *visit, _ struct{}, _ client.MerchantPage) (acts []act) {
 		if v.may("createMerchant") {
 			acts = append(acts, act{"New merchant", "/console/merchants/new"})
 		}
-		return append(acts, act{"Deleted merchants", "/console/merchants?deleted=1"})
+		return acts
 	},
 }
 
@@ -199,40 +187,3 @@ func (v *visit) merchant() error {
 }
 
 func merchantPath(id string) string { return "/console/merchants/" + id }
-
-func (v *visit) merchantDelete() error {
-	id := v.r.PathValue("id")
-	if err := v.typed(id); err != nil {
-		return err
-	}
-	return v.changed("deleted", v.service.DeleteMerchant)
-}
-
-func (v *visit) merchantKeys() error {
-	id := v.r.PathValue("id")
-	m, err := v.service.Merchant(v.r.Context(), id)
-	if err != nil {
-		return err
-	}
-	bits, err := v.number("bits", "size of the key")
-	if err != nil {
-		return err
-	}
-	var keys client.NewKeys
-	if v.form("which") == "response" {
-		keys.ResponseKey = &client.KeySpec{Bits: bits}
-	} else {
-		keys.Key = &client.KeySpec{Bits: bits, PublicKey: v.form("publicKey")}
-		if m.Scheme != client.SchemeService {
-			keys.Key.Bits = 0
-		}
-	}
-	made, err := v.service.RotateKeys(v.r.Context(), id, keys)
-	if err != nil {
-		return err
-	}
-	return v.showOnce(once{
-		Title: "New keys of " + id, Back: merchantPath(id), Warnings: notUsedYet(made.Warnings, made.Change),
-		Items: handOver(made.PublicKey, made.ResponsePublicKey, "", ""),
-	})
-}

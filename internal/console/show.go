@@ -142,7 +142,7 @@ func span(d time.Duration) string {
 var looks = map[string]string{
 	"accepted": "good", "confirmed": "good", "executed": "good", "active": "good", "approved": "good", "applied": "good", "taken": "good", "running": "good", "credited": "good", "valid": "good",
 	"pending": "wait", "sending": "wait", "awaiting": "wait", "released": "wait", "open": "wait", "held": "wait", "proposed": "wait", "waiting": "wait", "hold": "wait",
-	"refused": "bad", "exhausted": "bad", "declined": "bad", "failed": "bad", "blocked": "bad", "frozen": "bad", "paused": "bad", "rejected": "bad", "unknown": "bad", "silent": "bad", "deleted": "bad",
+	"refused": "bad", "exhausted": "bad", "declined": "bad", "failed": "bad", "blocked": "bad", "frozen": "bad", "paused": "bad", "rejected": "bad", "unknown": "bad", "silent": "bad",
 	"retry": "warn", "lost": "warn", "expired": "warn", "stale": "warn", "lapsed": "warn",
 }
 

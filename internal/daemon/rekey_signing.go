@@ -84,7 +84,7 @@ func (c RekeyConfig) signingKeys(ctx context.Context, beside bool) (r RekeyedSig
 	if err == nil && r.NextKey != nil {
 		other := "have each merchant's gateway take both: --service-signing-key twice"
 		if c.Gateway {
-			other = "have the service take both: merchants edit ID --answer-key " + r.Key.PublicKey + "," + r.NextKey.PublicKey
+			other = "have the service take both: merchants edit ID answerKey=" + r.Key.PublicKey + "," + r.NextKey.PublicKey
 		}
 		r.State = "both keys"
 		r.Next = []string{other, "then run countersign rekey --signing --finish, start the daemons again, and have the other end take the new key alone"}

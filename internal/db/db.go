@@ -45,10 +45,9 @@ type End struct {
 // once. Reads outside a transaction go through its Querier methods.
 type DB struct {
 	backend
-	end     End
-	key     *MasterKey
-	before  int // the number of the schema when it was opened; 0: there was none
-	knows   int // and the number that this program knows
+	end End
+	key *MasterKey
+	schema
 	log     *slog.Logger
 	dialect *Dialect
 	hub     *hub
@@ -100,14 +99,14 @@ func (d *DB) open(ctx context.Context, c Config, end End) error {
 		if err != nil {
 			return err
 		}
-		d.backend, d.dialect, d.before, d.knows = p, p.d, p.before, p.knows
+		d.backend, d.dialect, d.schema = p, p.d, p.schema
 		return nil
 	}
 	s, err := openSQLite(ctx, c, end, d.log, d.hub)
 	if err != nil {
 		return err
 	}
-	d.backend, d.dialect, d.before, d.knows = s, s.d, s.before, s.knows
+	d.backend, d.dialect, d.schema = s, s.d, s.schema
 	return nil
 }
 

@@ -33,6 +33,7 @@ type Dialect struct {
 	// index of t. Without it, PostgreSQL would choose another plan while t is small
 	// and keep it when t has grown.
 	marks *strings.Replacer
+	table string // finds a table by its name
 	// list turns strings into the argument for "{in}$n{end}".
 	list func([]string) any
 	// numbered: placeholders by number cost nothing.
@@ -51,7 +52,8 @@ func newSQLiteDialect() *Dialect {
 			"{list}", "json_each(", "{as w}", ") AS w", "{inner}", "", "{alone}", "",
 			"{int}", "INTEGER", "{real}", "REAL", "{bytes}", "BLOB", "{text}", "TEXT",
 			"{strict}", " STRICT", "{clustered}", " STRICT, WITHOUT ROWID", "{sqlite}", "", "{postgres}", "--"),
-		list: func(l []string) any { b, _ := json.Marshal(l); return string(b) },
+		table: `SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = $1`,
+		list:  func(l []string) any { b, _ := json.Marshal(l); return string(b) },
 	}
 }
 
@@ -64,6 +66,7 @@ func newPostgresDialect() *Dialect {
 			"{list}", "unnest(CAST(", "{as w}", " AS TEXT[])) AS w (value)", "{inner}", "LATERAL (SELECT * FROM ", "{alone}", " OFFSET 0) i",
 			"{int}", "BIGINT", "{real}", "DOUBLE PRECISION", "{bytes}", "BYTEA", "{text}", `TEXT COLLATE "C"`,
 			"{strict}", "", "{clustered}", "", "{sqlite}", "--", "{postgres}", ""),
+		table:    `SELECT 1 WHERE to_regclass($1) IS NOT NULL`,
 		list:     func(l []string) any { return l },
 		numbered: true,
 	}

@@ -44,10 +44,8 @@ func Look(ctx context.Context, url string, end End, log *slog.Logger, fn func(Se
 		}
 		defer p.pool.Close()
 		s.Querier, d = p, p.d
-		if s.MayChange, err = mayChange(ctx, p), nil; err != nil {
-			return err
-		}
-		if _, err := One(ctx, p, `SELECT to_regclass('schema_version') IS NOT NULL`, nil, &s.Made); err != nil {
+		s.MayChange = mayChange(ctx, p, d)
+		if s.Made, err = hasTable(ctx, p, d, "schema_version"); err != nil {
 			return err
 		}
 	} else {
@@ -70,7 +68,7 @@ func Look(ctx context.Context, url string, end End, log *slog.Logger, fn func(Se
 		}
 		defer func() { err = errors.Join(err, c.close()) }()
 		s.Querier = c
-		if s.Made, err = (sqliteMigration{c, ctx}).has("schema_version"); err != nil {
+		if s.Made, err = hasTable(ctx, c, d, "schema_version"); err != nil {
 			return explainSQLite(broken(err, f))
 		}
 		if err := c.checkComplete(ctx, url, missing == nil, true); err != nil {

@@ -9,19 +9,22 @@ import (
 	"strings"
 )
 
-// migrator is a connection for migrate. run runs one transaction and excludes other
-// migrators meanwhile.
+// migrator runs one transaction of migrate, and excludes other migrators meanwhile. Its Exec
+// takes several statements at once where they have no arguments.
 type migrator interface {
-	run(ctx context.Context, fn func(migratorTx) error) error
+	run(ctx context.Context, fn func(Querier) error) error
 }
 
-type migratorTx interface {
-	Querier
-	script(text string) error
-	// has reports whether a table exists.
-	has(table string) (bool, error)
-	// mayChange fails if the tables cannot be changed.
-	mayChange() error
+// schema are numbers of the schema.
+type schema struct {
+	before int // when the database was opened; 0: there was none
+	knows  int // the last that this program knows
+}
+
+// hasTable reports whether a table exists.
+func hasTable(ctx context.Context, q Querier, d *Dialect, table string) (bool, error) {
+	var is int
+	return One(ctx, q, d.table, []any{table}, &is)
 }
 
 const (
@@ -61,14 +64,17 @@ func checkVersion(at, oldest, knows int) error {
 	return nil
 }
 
-// migrate brings the schema of end's database up to the last of list, each step in
-// its own transaction, and gives the number that it had before. It refuses a schema that is
-// too new for this program, or not end's.
-func migrate(ctx context.Context, m migrator, end End, list []step) (before int, err error) {
-	before = -1
+// migrate brings the schema of end's database up to its last step, each step in
+// its own transaction. It refuses a schema that is too new for this program, or not end's.
+func migrate(ctx context.Context, m migrator, d *Dialect, end End) (is schema, err error) {
+	list, err := steps(end.Migrations, d)
+	if err != nil {
+		return is, err
+	}
+	is = schema{before: -1, knows: len(list)}
 	for done := false; !done; {
-		err := m.run(ctx, func(t migratorTx) error {
-			made, err := t.has("schema_version")
+		err := m.run(ctx, func(t Querier) error {
+			made, err := hasTable(ctx, t, d, "schema_version")
 			if err != nil {
 				return err
 			}
@@ -78,8 +84,8 @@ func migrate(ctx context.Context, m migrator, end End, list []step) (before int,
 					return err
 				}
 			}
-			if before < 0 {
-				before = at
+			if is.before < 0 {
+				is.before = at
 			}
 			if err := checkEnd(ctx, t, end, at); err != nil {
 				return err
@@ -88,16 +94,16 @@ func migrate(ctx context.Context, m migrator, end End, list []step) (before int,
 				done = true
 				return checkVersion(at, oldest, len(list))
 			}
-			if err := t.mayChange(); err != nil {
+			if err := mayChange(ctx, t, d); err != nil {
 				return fmt.Errorf("%w: its schema has number %d, this program needs %d, and %w: run countersign migrate with a role that may", ErrOutdated, at, len(list), err)
 			}
 			if !made {
-				if err := t.script(versionTable); err != nil {
+				if _, err := t.Exec(ctx, versionTable); err != nil {
 					return err
 				}
 			}
 			next := list[at]
-			if err := t.script(next.text); err != nil {
+			if _, err := t.Exec(ctx, next.text); err != nil {
 				return fmt.Errorf("migration %s: %w", next.name, err)
 			}
 			for name, value := range map[string]string{endName: end.Name, metaOldest: fmt.Sprint(next.number, next.oldest)} {
@@ -109,10 +115,10 @@ func migrate(ctx context.Context, m migrator, end End, list []step) (before int,
 			return err
 		})
 		if err != nil {
-			return before, err
+			return is, err
 		}
 	}
-	return before, nil
+	return is, nil
 }
 
 // endName is the row of meta that says which end a database belongs to.

@@ -10,11 +10,11 @@ import (
 
 // run uses the writer's connection alone: the file lock keeps other processes out,
 // and the writer has not started yet.
-func (c *sqliteConn) run(ctx context.Context, fn func(migratorTx) error) error {
+func (c *sqliteConn) run(ctx context.Context, fn func(Querier) error) error {
 	if err := c.control(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
-	err := fn(sqliteMigration{c, ctx})
+	err := fn(c)
 	if err == nil {
 		err = c.control(ctx, "COMMIT")
 	}
@@ -24,29 +24,10 @@ func (c *sqliteConn) run(ctx context.Context, fn func(migratorTx) error) error {
 	return nil
 }
 
-type sqliteMigration struct {
-	*sqliteConn
-	ctx context.Context
-}
-
-// script runs several statements, once.
-func (m sqliteMigration) script(text string) error {
-	return m.unprepared(m.ctx, text)
-}
-
-const sqliteTableSQL = `SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = $1`
-
-func (m sqliteMigration) has(table string) (bool, error) {
-	var is int
-	return One(m.ctx, m, sqliteTableSQL, []any{table}, &is)
-}
-
-func (m sqliteMigration) mayChange() error { return nil }
-
 // migrationLock is the advisory lock of nodes that migrate at the same time.
 const migrationLock = 0x636f756e74657273 // "counters"
 
-func (db *postgresDB) run(ctx context.Context, fn func(migratorTx) error) error {
+func (db *postgresDB) run(ctx context.Context, fn func(Querier) error) error {
 	// Set here whatever the URL asks for, because run must see what was committed
 	// before it got the lock.
 	options := pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
@@ -54,25 +35,8 @@ func (db *postgresDB) run(ctx context.Context, fn func(migratorTx) error) error 
 		if _, err := t.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {
 			return err
 		}
-		return fn(pgMigration{pgQuerier{db.d, t}, ctx, t})
+		return fn(pgQuerier{db.d, t})
 	})
-}
-
-type pgMigration struct {
-	pgQuerier
-	ctx context.Context
-	tx  pgx.Tx
-}
-
-// script uses the simple protocol, which takes several statements at once.
-func (m pgMigration) script(text string) error {
-	_, err := m.tx.Conn().PgConn().Exec(m.ctx, text).ReadAll()
-	return err
-}
-
-func (m pgMigration) has(table string) (exists bool, err error) {
-	_, err = One(m.ctx, m, `SELECT to_regclass($1) IS NOT NULL`, []any{table}, &exists)
-	return exists, err
 }
 
 // mayChangeSQL gives the role, the schema, whether the role may create there, and whether
@@ -81,9 +45,11 @@ const mayChangeSQL = `
 SELECT current_user, COALESCE(current_schema(), ''), COALESCE(has_schema_privilege(current_schema(), 'CREATE'), FALSE),
 	NOT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'schema_version' AND NOT pg_has_role(tableowner, 'USAGE'))`
 
-func (m pgMigration) mayChange() error { return mayChange(m.ctx, m) }
-
-func mayChange(ctx context.Context, q Querier) error {
+// mayChange fails if the tables cannot be changed.
+func mayChange(ctx context.Context, q Querier, d *Dialect) error {
+	if !d.Shared {
+		return nil
+	}
 	var role, schema string
 	var create, owns bool
 	_, err := One(ctx, q, mayChangeSQL, nil, &role, &schema, &create, &owns)

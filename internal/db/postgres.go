@@ -20,16 +20,15 @@ import (
 // postgresDB is a connection pool, and a bell that tells nodes of each other's
 // commits.
 type postgresDB struct {
-	d      *Dialect
-	end    End
-	pool   *pgxpool.Pool
-	lists  *pgxpool.Pool // of DB.Apart
-	log    *slog.Logger
-	hub    *hub
-	bell   *bell
-	link   *pglink.Links
-	before int // the number of the schema when it was opened
-	knows  int // and the number that this program knows
+	d     *Dialect
+	end   End
+	pool  *pgxpool.Pool
+	lists *pgxpool.Pool // of DB.Apart
+	log   *slog.Logger
+	hub   *hub
+	bell  *bell
+	link  *pglink.Links
+	schema
 	closed atomic.Bool
 	damage *damage
 }
@@ -120,12 +119,7 @@ func openPostgres(ctx context.Context, url string, end End, log *slog.Logger, h 
 	if err != nil {
 		return nil, err
 	}
-	list, err := steps(end.Migrations, db.d)
-	if err == nil {
-		db.knows = len(list)
-		db.before, err = migrate(ctx, db, end, list)
-	}
-	if err == nil {
+	if db.schema, err = migrate(ctx, db, db.d, end); err == nil {
 		few := db.pool.Config()
 		few.MinConns, few.MinIdleConns, few.MaxConns = 0, 0, min(few.MaxConns, apartConns)
 		few.AfterConnect = apply(append(settings(url), "SET default_transaction_read_only = on"))

@@ -40,8 +40,7 @@ type sqliteDB struct {
 	conn     *sqliteConn
 	unsynced atomic.Bool // how conn commits; see sync
 	grew     atomic.Bool // the log, since copyLog looked
-	before   int         // the number of the schema when it was opened
-	knows    int         // and the number that this program knows
+	schema
 	*sqliteReaders
 	lists *sqliteReaders // of DB.Apart
 
@@ -126,18 +125,13 @@ func (db *sqliteDB) open(ctx context.Context, path string, used, restoring bool,
 	}
 	if used {
 		// A file whose log is lost before its first copy has a header and nothing else.
-		if found, err := (sqliteMigration{db.conn, ctx}).has("schema_version"); err != nil {
+		if found, err := hasTable(ctx, db.conn, db.d, "schema_version"); err != nil {
 			return err
 		} else if !found {
 			return fmt.Errorf("%w: %s has no tables", ErrBroken, path)
 		}
 	}
-	list, err := steps(end.Migrations, db.d)
-	if err != nil {
-		return err
-	}
-	db.knows = len(list)
-	if db.before, err = migrate(ctx, db.conn, end, list); err != nil {
+	if db.schema, err = migrate(ctx, db.conn, db.d, end); err != nil {
 		return err
 	}
 	if err := db.conn.markAtOpen(ctx); err != nil {

@@ -85,7 +85,7 @@ func markIncomplete(is bool) func(context.Context, *Tx) error {
 
 // checkComplete refuses a copy that has no log and a backup that was not restored.
 func (c *sqliteConn) checkComplete(ctx context.Context, path string, logged, restoring bool) error {
-	if found, err := (sqliteMigration{c, ctx}).has("meta"); err != nil || !found {
+	if found, err := hasTable(ctx, c, c.d, "meta"); err != nil || !found {
 		return err
 	}
 	var mark []byte

@@ -53,7 +53,7 @@ type tryer struct {
 // tryFaults leaves out those of signatures: the page signs nothing, and the demo's merchant of that
 // page demands none.
 func tryFaults() []countersigntest.ServiceFault {
-	return slices.DeleteFunc(slices.Clone(conformance.CallerFaults()), countersigntest.ServiceFault.NeedsSigning)
+	return slices.DeleteFunc(slices.Clone(countersigntest.ServiceFaults), countersigntest.ServiceFault.NeedsSigning)
 }
 
 // tried is what the page shows.
@@ -114,7 +114,7 @@ func (t *tryer) send(r *http.Request, page *tried) error {
 		to = page.To
 	}
 	notify, withdraw := conformance.EndpointOf(to)
-	caller, err := conformance.NewCaller(conformance.Config{NotifyURL: notify, WithdrawURL: withdraw, Key: t.d.key, APIKey: t.d.apiKey, User: page.User}, envelope.FormBare, "")
+	caller, err := conformance.NewCaller(conformance.Config{NotifyURL: notify, WithdrawURL: withdraw, Key: t.d.key, APIKey: t.d.apiKey, User: page.User})
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,11 +18,21 @@ import (
 	"countersign/internal/policy"
 )
 
+// changedPolicy is a policy whose ruling changes while others ask it.
+type changedPolicy struct {
+	wordPolicy
+	now atomic.Pointer[policy.Ruling]
+}
+
+func (p *changedPolicy) Decide(context.Context, policy.Request) (policy.Ruling, error) {
+	return *p.now.Load(), nil
+}
+
 // TestVotesAtTheSameMoment: an approval meets something else at the same moment, on one node with
 // SQLite and on two with PostgreSQL. Whichever is first, the order ends in a state that one of both
 // orders gives, its task says the same, and the service is told what that state says, for good.
 func TestVotesAtTheSameMoment(t *testing.T) {
-	rules := &wordPolicy{effect: policy.Ask}
+	rules := &changedPolicy{wordPolicy: wordPolicy{}}
 	for _, d := range []struct {
 		name  string
 		nodes func(t *testing.T) (a, b *rig)
@@ -72,6 +83,14 @@ func TestVotesAtTheSameMoment(t *testing.T) {
 						return err
 					})
 				}, map[client.OrderState]countersign.ErrCode{client.OrderHeld: countersign.CodeAwaitingApproval, client.OrderApproved: countersign.CodeAwaitingApproval}},
+				{"the policy wants two", func(string, api.Token, user) error {
+					rules.now.Store(&policy.Ruling{Effect: policy.Ask, Approvals: 2})
+					return nil
+				}, map[client.OrderState]countersign.ErrCode{client.OrderHeld: countersign.CodeAwaitingApproval, client.OrderApproved: countersign.CodeAwaitingApproval}},
+				{"the policy denies", func(string, api.Token, user) error {
+					rules.now.Store(&policy.Ruling{Effect: policy.Deny})
+					return nil
+				}, map[client.OrderState]countersign.ErrCode{client.OrderHeld: countersign.CodeRefusedPolicy, client.OrderApproved: countersign.CodeRefusedPolicy}},
 				{"the service asks", func(string, api.Token, user) error {
 					b.deliver(countersigntest.Withdrawal(n))
 					return nil
@@ -79,6 +98,7 @@ func TestVotesAtTheSameMoment(t *testing.T) {
 			} {
 				for range 5 {
 					n++
+					rules.now.Store(&policy.Ruling{Effect: policy.Ask})
 					a.clock.advance(time.Second)
 					b.clock.at.Store(a.clock.at.Load())
 					a.order(n)

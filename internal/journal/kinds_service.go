@@ -14,7 +14,6 @@ const (
 	MerchantChanged = "merchant.changed"
 	MerchantPaused  = "merchant.paused"
 	MerchantResumed = "merchant.resumed"
-	MerchantDeleted = "merchant.deleted" // its keys were erased
 
 	WithdrawalCreated      = "withdrawal.created"
 	WithdrawalAnswered     = "withdrawal.answered" // an exchange whose response was an answer or decided; at the merchant's end, its answer

@@ -8,12 +8,8 @@ import (
 	"countersign/internal/db"
 )
 
-const (
-	// quietFor is how long nothing like an alarm came before it ends, of the kinds that end so.
-	quietFor db.Millis = 3_600_000
-
-	textDeleted = "The merchant was deleted."
-)
+// quietFor is how long nothing like an alarm came before it ends, of the kinds that end so.
+const quietFor db.Millis = 3_600_000
 
 // ending are the kinds about merchants that end when what they are about is looked at.
 var ending = func() (kinds []client.AlarmKind) {
@@ -26,8 +22,6 @@ var ending = func() (kinds []client.AlarmKind) {
 }()
 
 const (
-	statesSQL = `SELECT id, state FROM merchants WHERE id {in}$1{end}`
-
 	brokenSQL = `SELECT merchant, lane FROM lanes WHERE failures > 0 AND merchant {in}$1{end}`
 
 	// Of the newest in a state: how many there are, and how many ended since a time.
@@ -47,17 +41,8 @@ func (o *Outbox) endAlarms(ctx context.Context, now db.Millis) error {
 	for _, a := range standing {
 		merchants = append(merchants, a.Of)
 	}
-	of := []any{o.Dialect().List(merchants)}
-	states, broken := map[string]MerchantState{}, map[laneKey]bool{}
-	if err := db.Each(ctx, o, statesSQL, of, func(r db.Rows) error {
-		var id, state string
-		err := r.Scan(&id, &state)
-		states[id] = MerchantState(state)
-		return err
-	}); err != nil {
-		return err
-	}
-	if err := db.Each(ctx, o, brokenSQL, of, func(r db.Rows) error {
+	broken := map[laneKey]bool{}
+	if err := db.Each(ctx, o, brokenSQL, []any{o.Dialect().List(merchants)}, func(r db.Rows) error {
 		var k laneKey
 		err := r.Scan(&k.merchant, &k.lane)
 		broken[k] = true
@@ -89,9 +74,6 @@ func (o *Outbox) endAlarms(ctx context.Context, now db.Millis) error {
 				return err
 			}
 			ends = since == 0 && n < 1000
-		}
-		if a.Of != "" && states[a.Of] == MerchantDeleted {
-			ends, a.EndedText = true, textDeleted
 		}
 		if ends {
 			over = append(over, a)

@@ -16,8 +16,6 @@ var suite = []struct {
 	{"merchants/updates do not get lost", testMerchantUpdates},
 	{"merchants/paused and resumed", testMerchantState},
 	{"merchants/secrets open only in their place", testSecretsInPlace},
-	{"merchants/deleted", testDelete},
-	{"merchants/deleted beside other nodes", testDeleteBeside},
 	{"ingest", testIngest},
 	{"ingest/all or none", testIngestAllOrNone},
 	{"ingest/quota", testQuota},

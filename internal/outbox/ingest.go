@@ -122,7 +122,7 @@ func (o *Outbox) newRow(item int, n NewCallback, now db.Millis) (newRow, error) 
 const hasMerchantSQL = `SELECT 1 FROM merchants WHERE id = $1`
 
 // knownMerchant fails if there is no such merchant. Their rows are never deleted, so it
-// asks the database once for each. insertCallbacks looks for those that were deleted.
+// asks the database once for each.
 func (o *Outbox) knownMerchant(ctx context.Context, item int, id string) error {
 	if _, ok := o.known.Load(id); ok {
 		return nil
@@ -278,7 +278,7 @@ func difference(known, came []byte) string {
 // was purged before.
 func (o *Outbox) insertCallbacks(ctx context.Context, t *db.Tx, batch []newRow, now db.Millis) (inserted []bool, known []*purgedRow, err error) {
 	inserted, known = make([]bool, len(batch)), make([]*purgedRow, len(batch))
-	places, deleted := make(map[string]int, len(batch)), map[string]bool{}
+	places := make(map[string]int, len(batch))
 	args := make([]any, 0, 13*len(batch))
 	by := journal.Caller(ctx)
 	for i := range batch {
@@ -293,25 +293,7 @@ func (o *Outbox) insertCallbacks(ctx context.Context, t *db.Tx, batch []newRow, 
 		inserted[places[id]] = true
 		return err
 	})
-	statements = append(lookDeleted(o.Dialect(), merchantsOf(batch), deleted), statements...)
-	if err = t.Batch(ctx, append(statements, lookPurged(o.Dialect(), eventsOf(batch), known)...)); err != nil {
-		return nil, nil, err
-	}
-	return inserted, known, refuseDeleted(deleted, len(batch), func(i int) (string, int) {
-		if !inserted[i] || known[i] != nil {
-			return "", -1
-		}
-		return batch[i].Merchant, batch[i].item
-	})
-}
-
-func merchantsOf(batch []newRow) []string {
-	list := make([]string, len(batch))
-	for i := range batch {
-		list[i] = batch[i].Merchant
-	}
-	slices.Sort(list)
-	return slices.Compact(list)
+	return inserted, known, t.Batch(ctx, append(statements, lookPurged(o.Dialect(), eventsOf(batch), known)...))
 }
 
 // eventsOf names what the callbacks tell of. One without an id of its own is never a

@@ -144,7 +144,6 @@ func TestListPlans(t *testing.T) {
 				strings.Contains(accepted, "Seq Scan") {
 				t.Errorf("callbacks with an accepted attempt: want the newest, and the attempts of each by their key\n%s", accepted)
 			}
-			check("deleted merchants", false, listDeletedSQL, []any{"m", int64(10)}, "merchants_deleted", "sqlite_autoindex_merchants_1", "merchants_pkey")
 			for _, c := range []struct {
 				merchant string
 				state    WithdrawalState

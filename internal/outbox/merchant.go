@@ -12,9 +12,8 @@ type MerchantState = client.MerchantState
 
 // Its states.
 const (
-	MerchantActive  = client.MerchantActive
-	MerchantPaused  = client.MerchantPaused
-	MerchantDeleted = client.MerchantDeleted
+	MerchantActive = client.MerchantActive
+	MerchantPaused = client.MerchantPaused
 )
 
 // Scheme says whose RSA pair seals requests (PROTOCOL.md, Keys).

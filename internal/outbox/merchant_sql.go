@@ -81,7 +81,7 @@ const (
 	merchantsByIDSQL = merchantSelect + `WHERE m.id {in}$1{end}`
 )
 
-// readMerchant returns one merchant with its secrets opened. A deleted one has none.
+// readMerchant returns one merchant with its secrets opened.
 func readMerchant(ctx context.Context, d *db.DB, id string) (Merchant, error) {
 	if !ValidMerchantID(id) {
 		return Merchant{}, db.ErrNotFound
@@ -94,8 +94,8 @@ func readMerchant(ctx context.Context, d *db.DB, id string) (Merchant, error) {
 		return Merchant{}, err
 	}
 	m, err := k.whole()
-	if err != nil || m.State == MerchantDeleted {
-		return m, err // its secrets are erased
+	if err != nil {
+		return Merchant{}, err
 	}
 	keys, err := k.own.open(d, "merchants", id)
 	if err == nil && m.Rotation != nil {
@@ -109,25 +109,18 @@ func readMerchant(ctx context.Context, d *db.DB, id string) (Merchant, error) {
 }
 
 const (
-	listMerchantsSQL = merchantSelect + `WHERE m.id > $1 AND m.state <> 'deleted' ORDER BY m.id LIMIT CAST($2 AS BIGINT)`
-	listDeletedSQL   = merchantSelect + `WHERE m.id > $1 AND m.state = 'deleted' ORDER BY m.id LIMIT CAST($2 AS BIGINT)`
-
-	listMerchantsOfSQL = merchantSelect + `WHERE m.id > $1 AND m.id {in}$2{end} AND (m.state = 'deleted') = (CAST($4 AS BIGINT) = 1) ORDER BY m.id LIMIT CAST($3 AS BIGINT)`
+	listMerchantsSQL   = merchantSelect + `WHERE m.id > $1 ORDER BY m.id LIMIT CAST($2 AS BIGINT)`
+	listMerchantsOfSQL = merchantSelect + `WHERE m.id > $1 AND m.id {in}$2{end} ORDER BY m.id LIMIT CAST($3 AS BIGINT)`
 )
 
-// Merchants lists the merchants after id after, in order of id, without their secrets:
-// those that were deleted, or the others.
-func (o *Outbox) Merchants(ctx context.Context, deleted bool, after string, limit int) ([]Merchant, error) {
-	text := listMerchantsSQL
-	if deleted {
-		text = listDeletedSQL
-	}
-	return o.listMerchants(ctx, text, after, limit)
+// Merchants lists the merchants after id after, in order of id, without their secrets.
+func (o *Outbox) Merchants(ctx context.Context, after string, limit int) ([]Merchant, error) {
+	return o.listMerchants(ctx, listMerchantsSQL, after, limit)
 }
 
 // MerchantsOf is Merchants of these ids alone.
-func (o *Outbox) MerchantsOf(ctx context.Context, ids []string, deleted bool, after string, limit int) ([]Merchant, error) {
-	return o.listMerchants(ctx, listMerchantsOfSQL, after, o.Dialect().List(ids), limit, flag(deleted))
+func (o *Outbox) MerchantsOf(ctx context.Context, ids []string, after string, limit int) ([]Merchant, error) {
+	return o.listMerchants(ctx, listMerchantsOfSQL, after, o.Dialect().List(ids), limit)
 }
 
 func (o *Outbox) listMerchants(ctx context.Context, text string, args ...any) ([]Merchant, error) {

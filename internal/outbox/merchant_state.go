@@ -12,7 +12,7 @@ import (
 
 const setMerchantStateSQL = `
 UPDATE merchants SET state = $2, paused_reason = $3, version = version + 1, updated = $4
-WHERE id = $1 AND state <> 'deleted' AND (state <> $2 OR paused_reason <> $3) RETURNING version`
+WHERE id = $1 AND (state <> $2 OR paused_reason <> $3) RETURNING version`
 
 const setLanesActiveSQL = `UPDATE lanes SET active = $2 WHERE merchant = $1`
 
@@ -43,11 +43,7 @@ func (o *Outbox) SetMerchantState(ctx context.Context, id string, state Merchant
 	if err != nil {
 		return Merchant{}, err
 	}
-	m, err := o.Merchant(ctx, id)
-	if err == nil && m.State == MerchantDeleted {
-		err = ErrMerchantDeleted
-	}
-	return m, err
+	return o.Merchant(ctx, id)
 }
 
 // setState reports whether anything changed. It locks the merchant's row and

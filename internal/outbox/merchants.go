@@ -8,6 +8,9 @@ import (
 	"countersign/internal/db"
 )
 
+// ErrVersion means that a merchant has another version than the caller has seen.
+var ErrVersion = errors.New("the merchant was changed meanwhile")
+
 const createLaneSQL = `
 INSERT INTO lanes (merchant, lane, active, concurrency, rate) VALUES ($1, $2, $3, $4, $5)`
 
@@ -29,11 +32,6 @@ func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) 
 			return err
 		}
 		if !inserted {
-			if err := noneDeleted(ctx, t, o.Dialect(), m.ID); err == ErrMerchantDeleted {
-				return &db.ConflictError{Member: "id", Reason: "was that of a merchant that was deleted, and is not given again"}
-			} else if err != nil {
-				return err
-			}
 			return &db.ConflictError{Member: "id", Reason: "is in use by another merchant"}
 		}
 		for _, lane := range []countersign.Lane{countersign.LaneNotify, countersign.LaneWithdraw} {
@@ -86,10 +84,7 @@ func (o *Outbox) changeMerchant(ctx context.Context, id string, version int64, n
 	if err != nil {
 		return Merchant{}, err
 	}
-	switch {
-	case was.State == MerchantDeleted:
-		return Merchant{}, ErrMerchantDeleted
-	case version != 0 && was.Version != version:
+	if version != 0 && was.Version != version {
 		return Merchant{}, ErrVersion
 	}
 	m := was

@@ -204,10 +204,8 @@ func (e *reported) callback(n int) newRow {
 	return row
 }
 
-// tellsSQL finds whether the merchant is still to be told of a transaction.
-const tellsSQL = `
-SELECT 1 FROM merchants m WHERE m.id = $1 AND m.state <> 'deleted'
-	AND NOT EXISTS (SELECT 1 FROM callbacks c WHERE c.merchant = $1 AND c.call_back_id = $2 AND c.tx_id = $3 AND c.type = 3)`
+// toldOfSQL finds the callback that tells the merchant of a transaction.
+const toldOfSQL = `SELECT 1 FROM callbacks WHERE merchant = $1 AND call_back_id = $2 AND tx_id = $3 AND type = 3`
 
 // contradict records an outcome that contradicts how its withdrawal ended, and says whether the
 // merchant is told: only if it names a transaction. That nothing moved is not said of funds that
@@ -220,7 +218,8 @@ func contradict(ctx context.Context, t *db.Tx, e *reported, now db.Millis) (tell
 		return false, err
 	}
 	var is int
-	return db.One(ctx, t, tellsSQL, []any{w.Merchant, w.CallBackID, e.TxID}, &is)
+	told, err := db.One(ctx, t, toldOfSQL, []any{w.Merchant, w.CallBackID, e.TxID}, &is)
+	return !told && err == nil, err
 }
 
 // RecordWaiting queues n, which says that a released withdrawal waits, and gives

@@ -327,7 +327,7 @@ func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopL
 	}
 	awaits, err := awaitsPerson(ctx, t, w, m.approveAbove, approved)
 	if awaits != "" {
-		r.Err = &db.ConflictError{Code: client.CodeAwaitingApproval, Reason: "the amount is above the merchant's approveAbove, and a person must approve the withdrawal (tasks list --kind release): " + awaits}
+		r.Err = &db.ConflictError{Code: client.CodeAwaitingApproval, Reason: "the amount is above the merchant's approveAbove, and a person must approve the withdrawal (tasks list kind=release): " + awaits}
 	}
 	return "", err
 }

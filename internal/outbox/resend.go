@@ -88,9 +88,6 @@ func (o *Outbox) Repeat(ctx context.Context, ids []string, now db.Millis) (int64
 			looks = append(looks, db.Statement{SQL: typeOfSQL, Args: []any{f.merchant, f.id}, Row: func(r db.Rows) error { return r.Scan(&types[i]) }})
 			repeats = append(repeats, db.Statement{SQL: repeatSQL, Args: []any{f.merchant, f.id, int64(now)}, N: &repeated[i]})
 		}
-		if err := o.noneOfDeleted(ctx, t, list); err != nil {
-			return err
-		}
 		if err := t.Batch(ctx, looks); err != nil {
 			return err
 		}
@@ -130,15 +127,6 @@ func (o *Outbox) Repeat(ctx context.Context, ids []string, now db.Millis) (int64
 	return total, err
 }
 
-// noneOfDeleted fails with ErrMerchantDeleted if a merchant of list was deleted.
-func (o *Outbox) noneOfDeleted(ctx context.Context, t *db.Tx, list []swept) error {
-	ids := make([]string, len(list))
-	for i, f := range list {
-		ids[i] = f.merchant
-	}
-	return noneDeleted(ctx, t, o.Dialect(), ids...)
-}
-
 // typeOfSQL locks the callback, so that it is not purged meanwhile.
 const typeOfSQL = `SELECT type FROM callbacks WHERE merchant = $1 AND id = $2{lock}`
 
@@ -149,9 +137,6 @@ func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was Callbac
 	resent := make([]int64, len(list))
 	lanes := make([]countersign.Lane, len(list)) // zero: the lane of everything but type 2
 	statements := make([]db.Statement, len(list))
-	if err := o.noneOfDeleted(ctx, t, list); err != nil {
-		return 0, err
-	}
 	for i, f := range list {
 		if was == CallbackPending {
 			statements[i] = db.Statement{SQL: moveUpSQL, Args: []any{f.merchant, f.id, int64(now)}, Row: func(r db.Rows) error {
@@ -235,8 +220,7 @@ func (o *Outbox) matching(ctx context.Context, f CallbackFilter, cursor string, 
 			ls[i].Add("COALESCE(o.due, 0) > ?", int64(now))
 		} else {
 			// What the merchant had accepted is sent again by its name alone.
-			ls[i].Add("COALESCE(o.lane, 0) = 0 AND COALESCE(o.told, 0) < 2 AND " +
-				"NOT EXISTS (SELECT 1 FROM merchants d WHERE d.id = o.merchant AND d.state = 'deleted')")
+			ls[i].Add("COALESCE(o.lane, 0) = 0 AND COALESCE(o.told, 0) < 2")
 		}
 	}
 	return readPage(ctx, o, `c.merchant, c.id`, ls, sweepMost, swept.callback, scanSwept)

@@ -47,7 +47,7 @@ func testRotation(t *testing.T, s *Outbox) {
 				t.Errorf("%s: other keys are beside them", what)
 			}
 		}
-		if list := must(s.Merchants(ctx, false, "", 10))(t); (list[0].Rotation == nil) != (got.Rotation == nil) || len(list[0].Others()) != len(got.Others()) || list[0].Key != nil {
+		if list := must(s.Merchants(ctx, "", 10))(t); (list[0].Rotation == nil) != (got.Rotation == nil) || len(list[0].Others()) != len(got.Others()) || list[0].Key != nil {
 			t.Errorf("%s: in the list %+v", what, list[0].Rotation)
 		}
 	}

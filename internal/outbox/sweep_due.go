@@ -77,9 +77,6 @@ func (o *Outbox) sweepFar(ctx context.Context, now db.Millis, done *Swept) error
 		if err != nil {
 			return err
 		}
-		if longest == 0 {
-			continue // it was deleted
-		}
 		if latest := now + clockStep + db.Millis(longest.Milliseconds()); f.due > latest {
 			if err := o.pullIn(ctx, f.laneKey, latest, now, done); err != nil {
 				return err
@@ -90,7 +87,7 @@ func (o *Outbox) sweepFar(ctx context.Context, now db.Millis, done *Swept) error
 }
 
 func (o *Outbox) longestDelay(ctx context.Context, k laneKey) (time.Duration, error) {
-	list, err := o.MerchantsOf(ctx, []string{k.merchant}, false, "", 1)
+	list, err := o.MerchantsOf(ctx, []string{k.merchant}, "", 1)
 	if err != nil || len(list) == 0 {
 		return 0, err
 	}

@@ -24,11 +24,7 @@ SELECT * FROM (SELECT lane, id, due FROM outbox WHERE merchant = $1 AND lane = 1
 // Waiting gives, for each lane of a merchant with pending callbacks, the one that is due
 // first.
 func (o *Outbox) Waiting(ctx context.Context, merchant string) ([]FirstDue, error) {
-	return waiting(ctx, o, merchant)
-}
-
-func waiting(ctx context.Context, q db.Querier, merchant string) ([]FirstDue, error) {
-	return db.List(ctx, q, waitingSQL, []any{merchant}, func(r db.Rows) (f FirstDue, err error) {
+	return db.List(ctx, o, waitingSQL, []any{merchant}, func(r db.Rows) (f FirstDue, err error) {
 		err = r.Scan(&f.Lane, &f.Callback, &f.Due)
 		f.Callback = joinID(merchant, f.Callback)
 		return f, err

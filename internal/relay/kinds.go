@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
 	"countersign/client"
 	"countersign/internal/strictjson"
@@ -67,15 +66,13 @@ func (row Row) key() string {
 	if row.about == nil {
 		return row.Merchant
 	}
-	return withdrawalKey(row.Merchant, row.about.callBackID)
+	return row.Merchant + "/" + row.about.callBackID
 }
 
 // isAbout reports whether the row is about w.
 func (row Row) isAbout(w client.Withdrawal) bool {
 	return w.Merchant == row.Merchant && w.CallBackID == row.about.callBackID
 }
-
-func withdrawalKey(merchant, callBackID string) string { return merchant + "/" + callBackID }
 
 // aboutOf reads the body of a row about one withdrawal. A problem says what is wrong with it.
 func aboutOf(row Row) (*about, *client.Problem) {
@@ -151,38 +148,11 @@ INSERT INTO countersign_permits AS p (merchant, call_back_id, withdrawal, claim,
 ON CONFLICT (merchant, call_back_id) DO UPDATE SET withdrawal = excluded.withdrawal, claim = excluded.claim, permit = excluded.permit,
 	body = excluded.body, note = excluded.note, answer = excluded.answer, written = clock_timestamp() WHERE p.permit <> excluded.permit`
 
-// report sends a row about one withdrawal.
+// report sends a row of kind waiting or cancel; releases and outcomes are sent together.
 func (t *turn) report(ctx context.Context, row Row) error {
-	for again := false; ; again = true {
-		id, kept, err := t.r.withdrawalID(ctx, row)
-		if err != nil {
-			return err
-		}
-		err = t.reportTo(ctx, id, row)
-		var p *client.Problem
-		if p = problemOf(err); p == nil || p.Status != http.StatusNotFound || again || !kept {
-			return err
-		}
-		t.r.ids.forget(row.key()) // the service was restored, and has the withdrawal under another id
-	}
-}
-
-func (t *turn) reportTo(ctx context.Context, id string, row Row) error {
-	body := row.about.rest
-	if row.Kind == kindRelease && !t.r.c.Decisions {
-		return errNoPermits
-	}
-	out, err := t.r.post(ctx, "/v1/withdrawals/"+url.PathEscape(id)+"/"+row.Kind, body)
-	if err != nil || row.Kind != kindRelease {
-		return err
-	}
-	var given client.Permit
-	if err := json.Unmarshal(out, &given); err != nil {
-		return fmt.Errorf("the answer to a release is no permit: %w", err)
-	}
-	p, err := permitOf(row, &given)
+	w, err := t.r.withdrawal(ctx, row)
 	if err == nil {
-		t.keep(p)
+		_, err = t.r.post(ctx, "/v1/withdrawals/"+url.PathEscape(w.ID)+"/"+row.Kind, row.about.rest)
 	}
 	return err
 }
@@ -217,9 +187,6 @@ var errNoPermits = errors.New("a row asks for a permit: run the relay with --dec
 // judgeReport is judge of a row about one withdrawal. A conflict is looked into: some end by
 // themselves or by a person, and some are of a node that is behind.
 func (t *turn) judgeReport(ctx context.Context, row Row, err error) verdict {
-	if errors.Is(err, errNoPermits) {
-		return verdict{result: hold}
-	}
 	var none *missingError
 	missing := errors.As(err, &none)
 	p := problemOf(err)
@@ -271,20 +238,6 @@ func (e *missingError) problem() *client.Problem {
 	return unsentFor(http.StatusNotFound, "body.callBackId", "names no withdrawal that the service has")
 }
 
-// withdrawalID returns the service's id of the withdrawal that a row is about, and whether it was
-// known without asking.
-func (r *Relay) withdrawalID(ctx context.Context, row Row) (id string, kept bool, err error) {
-	if id = r.ids.find(row.key()); id != "" {
-		return id, true, nil
-	}
-	w, err := r.withdrawal(ctx, row)
-	if err != nil {
-		return "", false, err
-	}
-	r.ids.keep(row.key(), w.ID)
-	return w.ID, false, nil
-}
-
 // withdrawal returns the withdrawal that a row is about as the service has it now.
 func (r *Relay) withdrawal(ctx context.Context, row Row) (client.Withdrawal, error) {
 	f := client.WithdrawalFilter{Merchant: row.Merchant, CallBackID: row.about.callBackID}
@@ -298,34 +251,4 @@ func (r *Relay) withdrawal(ctx context.Context, row Row) (client.Withdrawal, err
 		}
 		return page.Withdrawals[0], nil
 	})
-}
-
-// ids are the service's ids of withdrawals, by the keys of rows.
-type ids struct {
-	mu sync.Mutex
-	of map[string]string
-}
-
-// maxIDs is how many are kept.
-const maxIDs = 100_000
-
-func (k *ids) keep(key, id string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.of == nil || len(k.of) >= maxIDs {
-		k.of = map[string]string{}
-	}
-	k.of[key] = id
-}
-
-func (k *ids) find(key string) string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.of[key]
-}
-
-func (k *ids) forget(key string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.of, key)
 }

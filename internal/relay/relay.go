@@ -97,7 +97,6 @@ type Relay struct {
 	state   state
 	wake    chan struct{} // buffered 1
 	held    held
-	ids     ids
 	nodes   nodes
 	place   *string // the last merchant of a full turn; nil: begin with the first
 }

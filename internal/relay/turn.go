@@ -156,10 +156,7 @@ func (t *turn) sendTogether(ctx context.Context, g group, list []Row) {
 				_, err := api.AddDepositsAsWritten(ctx, bodies...)
 				return err
 			}
-			made, err := api.CreateWithdrawalsAsWritten(ctx, bodies...)
-			for _, w := range made {
-				t.r.ids.keep(withdrawalKey(w.Merchant, w.CallBackID), w.ID)
-			}
+			_, err := api.CreateWithdrawalsAsWritten(ctx, bodies...)
 			return err
 		})
 	})

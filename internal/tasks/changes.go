@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -76,11 +75,12 @@ func changeTitle(c client.ChangeEntry, members []string) string {
 		return fmt.Sprintf("new token %s, role %s", c.After["name"], c.After["role"])
 	case client.ChangeRevoke:
 		return fmt.Sprintf("end of token %s, role %s", c.Before["name"], c.Before["role"])
-	case client.ChangeDelete:
-		return "delete merchant " + c.Merchant
 	}
-	what := map[client.ChangeKind]string{client.ChangeMerchant: "settings", client.ChangeKeys: "keys"}[c.Kind]
-	return fmt.Sprintf("%s of %s: %s", cmp.Or(what, string(c.Kind)), c.Merchant, strings.Join(members, ", "))
+	what := string(c.Kind)
+	if c.Kind == client.ChangeMerchant {
+		what = "settings"
+	}
+	return fmt.Sprintf("%s of %s: %s", what, c.Merchant, strings.Join(members, ", "))
 }
 
 // changeTask returns the task of a change; with votes, with who agrees to it.

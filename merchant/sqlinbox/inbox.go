@@ -61,8 +61,7 @@ var (
 	_ merchant.Renewer    = (*Inbox)(nil)
 )
 
-// New checks c and makes an Inbox. It does not use the database. Errors wrap
-// ErrConfig.
+// New checks c, and that the database has the tables, and makes an Inbox. Errors wrap ErrConfig.
 func New(c Config) (*Inbox, error) {
 	switch {
 	case c.DB == nil:
@@ -72,6 +71,10 @@ func New(c Config) (*Inbox, error) {
 	case c.OnDeposit != nil && c.OnPossibleDuplicate == nil:
 		return nil, fmt.Errorf("%w: OnPossibleDuplicate is missing: somebody must decide on deposits that may have been credited before; "+
 			"KeepForReview leaves them in the table", ErrConfig)
+	}
+	var none int
+	if err := c.DB.QueryRow(`SELECT COUNT(*) FROM countersign_inbox WHERE 1 = 0`).Scan(&none); err != nil {
+		return nil, fmt.Errorf("%w: the table countersign_inbox of DB cannot be read; call Create before New if there is none: %w", ErrConfig, err)
 	}
 	in := &Inbox{c: c}
 	if c.Dialect == SQLite {

@@ -44,6 +44,7 @@ func TestNewRefuses(t *testing.T) {
 		"DB is missing":                  {Dialect: sqlinbox.SQLite},
 		"Dialect is missing":             {DB: db},
 		"OnPossibleDuplicate is missing": {DB: db, Dialect: sqlinbox.SQLite, OnDeposit: credit},
+		"call Create before New":         {DB: db, Dialect: sqlinbox.SQLite},
 	} {
 		if _, err := sqlinbox.New(c); !errors.Is(err, sqlinbox.ErrConfig) || !strings.Contains(err.Error(), name) {
 			t.Errorf("New gave %v, want %q", err, name)
@@ -51,6 +52,10 @@ func TestNewRefuses(t *testing.T) {
 	}
 	if err := sqlinbox.Create(ctx, db, 0); err == nil {
 		t.Error("tables of no dialect were made")
+	}
+	db.SetMaxOpenConns(1) // another connection would have another database
+	if err := sqlinbox.Create(ctx, db, sqlinbox.SQLite); err != nil {
+		t.Fatal(err)
 	}
 	// Two functions for one type: one of them would never be called.
 	in, err := sqlinbox.New(sqlinbox.Config{DB: db, Dialect: sqlinbox.SQLite, OnDeposit: credit, OnPossibleDuplicate: sqlinbox.KeepForReview})

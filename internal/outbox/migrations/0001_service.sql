@@ -25,8 +25,6 @@ CREATE TABLE merchants (
   api_key_since          {int} NOT NULL DEFAULT 0,
   callback_api_key_since {int} NOT NULL DEFAULT 0
 ){strict};
--- Deleted merchants are few, and are looked for with each batch of new callbacks.
-CREATE INDEX merchants_deleted ON merchants (id) WHERE state = 'deleted';
 
 -- The second set of keys of a merchant whose keys are being replaced: the newer one until
 -- it seals, then the older one. Times as in merchants; activated 0: the newer one does not

@@ -1,0 +1,103 @@
+package outbox
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"countersign"
+	"countersign/internal/db"
+)
+
+// testFind: callbacks and withdrawals by user, address and transaction, exactly.
+func testFind(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 2, nil)
+	const hostile = "u%_'\"\\–\u202e🦊"
+	add := func(merchant, event, user, address string) string {
+		d := deposit(merchant, event, 1)
+		d.TenantUserID, d.Address = user, address
+		return must(s.Ingest(ctx, []NewCallback{d}, 1))(t)[0].ID
+	}
+	a, b, c, d := add("m0", "a", "u1", "T1"), add("m1", "b", "u1", "T2"), add("m0", "c", hostile, "T1"), add("m0", "d", "nul\x00\xff", "T3")
+	old := must(s.Ingest(ctx, []NewCallback{deposit("m0", "old", 1)}, 1))(t)[0].ID
+	for i, x := range []struct {
+		f    CallbackFilter
+		want []string
+	}{
+		{CallbackFilter{TenantUserID: "u1"}, []string{b, a}},
+		{CallbackFilter{TenantUserID: "u1", Merchant: "m1"}, []string{b}},
+		{CallbackFilter{TenantUserID: "u1", Of: []string{"m0"}}, []string{a}},
+		{CallbackFilter{Address: "T1"}, []string{c, a}},
+		{CallbackFilter{Address: "T1", TenantUserID: "u1"}, []string{a}},
+		{CallbackFilter{Address: "T1", TenantUserID: "u1", State: CallbackAccepted}, nil},
+		{CallbackFilter{Address: "T1", TxID: "tx-c"}, []string{c}},
+		{CallbackFilter{TrackingID: "a", TenantUserID: "u1"}, []string{a}},
+		{CallbackFilter{TrackingID: "a", TenantUserID: "u2"}, nil},
+		{CallbackFilter{TenantUserID: hostile}, []string{c}},
+		{CallbackFilter{TenantUserID: "u%"}, nil},
+		{CallbackFilter{TenantUserID: "U1"}, nil},
+		{CallbackFilter{TenantUserID: strings.Repeat("u", 100_000)}, nil},
+		{CallbackFilter{TenantUserID: "nul\ufffd\ufffd"}, []string{d}},
+		{CallbackFilter{Address: "T9"}, nil},
+	} {
+		list, _, err := s.Callbacks(ctx, x.f, 10, "")
+		var got []string
+		for _, c := range list {
+			got = append(got, c.ID)
+		}
+		if err != nil || !slices.Equal(got, x.want) {
+			t.Errorf("%d: %+v finds %v, %v, want %v (old is %s)", i, x.f, got, err, x.want, old)
+		}
+	}
+	if _, _, err := s.Callbacks(ctx, CallbackFilter{Address: "a\x00"}, 10, ""); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("U+0000: %v", err)
+	}
+
+	ordered := addWithdrawal(t, s, newWithdrawal("ordered", 500_000, someDetails(t, "1")), 100)
+	confirmed, _ := confirmedWithdrawal(t, s, "confirmed", 200) // was not ordered with details
+	other := newWithdrawal("other", 500_000, nil)
+	other.Merchant, other.TenantUserID = "m1", hostile
+	third := addWithdrawal(t, s, other, 300)
+	must(s.Release(ctx, confirmed.ID, Holder{Claim: "h", Origin: "core"}, "p", 300))(t)
+	if _, _, err := s.RecordOutcome(ctx, confirmed.ID, Outcome{Permit: "p", TxID: "tx-done", Callback: NewCallback{Merchant: "m0", Type: countersign.TypeWithdraw,
+		TrackingID: "track", TxID: "tx-done", Payload: []byte("done"), Due: 1600, Deadline: db.Never}}, 400); err != nil {
+		t.Fatal(err)
+	}
+	user := ordered.TenantUserID
+	for i, x := range []struct {
+		f    WithdrawalFilter
+		want []string
+	}{
+		{WithdrawalFilter{TenantUserID: user}, []string{confirmed.ID, ordered.ID}},
+		{WithdrawalFilter{TenantUserID: user, State: WithdrawalExecuted}, []string{confirmed.ID}},
+		{WithdrawalFilter{TenantUserID: user, Of: []string{"m1"}}, nil},
+		{WithdrawalFilter{TenantUserID: hostile, Of: []string{"m0", "m1"}}, []string{third.ID}},
+		{WithdrawalFilter{Address: "TAddress"}, []string{confirmed.ID, ordered.ID}},
+		{WithdrawalFilter{Address: "TAddress", State: WithdrawalAwaiting, TenantUserID: user}, []string{ordered.ID}},
+		{WithdrawalFilter{TxID: "tx-done"}, []string{confirmed.ID}},
+		{WithdrawalFilter{TxID: "tx-done", TenantUserID: hostile}, nil},
+		{WithdrawalFilter{Address: "taddress"}, nil},
+		{WithdrawalFilter{TenantUserID: user, Span: Span{Until: 150}}, []string{ordered.ID}},
+	} {
+		if x.f.Of == nil {
+			x.f.Of = []string{""}
+		}
+		list, _, err := s.WithdrawalsWhere(ctx, x.f, 10, "")
+		var got []string
+		for _, w := range list {
+			got = append(got, w.ID)
+		}
+		if err != nil || !slices.Equal(got, x.want) {
+			t.Errorf("%d: %+v finds %v, %v, want %v", i, x.f, got, err, x.want)
+		}
+	}
+	if _, _, err := s.WithdrawalsWhere(ctx, WithdrawalFilter{Of: []string{""}, TxID: "\xff"}, 10, ""); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("not UTF-8: %v", err)
+	}
+	// The callbacks of a withdrawal are found by its user and address too.
+	list, _, err := s.Callbacks(ctx, CallbackFilter{Address: "TAddress", Type: countersign.TypeWithdraw}, 10, "")
+	if err != nil || len(list) != 1 || list[0].TxID != "tx-done" {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
