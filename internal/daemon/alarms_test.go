@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/signed"
@@ -42,7 +44,8 @@ func startAlarmApp(t *testing.T) *alarmApp {
 
 func (a *alarmApp) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	if err := signed.Verify(a.secret, r.Header, body, time.Now(), signed.DefaultTolerance); err != nil {
+	receiver, _ := standardwebhooks.NewWebhookRaw(a.secret)
+	if err := receiver.Verify(body, r.Header); err != nil {
 		a.t.Error(err)
 	}
 	a.mu.Lock()

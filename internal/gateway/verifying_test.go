@@ -15,7 +15,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/signed"
 )
 
 // checker is the merchant's check behind --verify-url.
@@ -32,7 +31,7 @@ func newChecker(t *testing.T, now func() time.Time) *checker {
 	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.asked.Add(1)
 		body, _ := io.ReadAll(r.Body)
-		if err := signed.Verify(testSecret, r.Header, body, now(), signed.DefaultTolerance); err != nil {
+		if err := verifies(r.Header, body, now()); err != nil {
 			t.Error(err)
 		}
 		var q client.DepositQuestion

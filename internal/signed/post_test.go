@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
 func TestDelay(t *testing.T) {
@@ -26,7 +28,8 @@ func TestPost(t *testing.T) {
 	slow := make(chan struct{})
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		if err := Verify(mustSecret(t, vectorSecret), r.Header, body, time.Now(), DefaultTolerance); err != nil || string(body) != vectorBody || r.Header.Get(HeaderID) != vectorID {
+		receiver, _ := standardwebhooks.NewWebhook(vectorSecret)
+		if err := receiver.Verify(body, r.Header); err != nil || string(body) != vectorBody || r.Header.Get(HeaderID) != vectorID {
 			t.Errorf("%v: %s, %v", err, body, r.Header)
 		}
 		if status == 0 {
