@@ -32,7 +32,7 @@ type AcceptedAddress struct {
 // AddAddress reports to a merchant that the deposit address of a user was replaced. The same changeId
 // with the same content returns the existing callback; with other content the error is ErrConflict.
 func (s *Service) AddAddress(ctx context.Context, a NewAddress) (AcceptedAddress, error) {
-	return ask[AcceptedAddress](ctx, &s.caller, http.MethodPost, "/v1/addresses", a)
+	return ask[AcceptedAddress](ctx, &s.Common, http.MethodPost, "/v1/addresses", a)
 }
 
 // AddressState says whether a user's deposit address counts.
@@ -88,7 +88,7 @@ type AddressFilter struct {
 
 // Addresses returns a page of what the service reported of deposit addresses, the newest first.
 func (g *Gateway) Addresses(ctx context.Context, f AddressFilter, o PageOptions) (AddressPage, error) {
-	return ask[AddressPage](ctx, &g.caller, http.MethodGet, withQuery("/v1/addresses", f, o), nil)
+	return ask[AddressPage](ctx, &g.Common, http.MethodGet, withQuery("/v1/addresses", f, o), nil)
 }
 
 // AllAddresses returns every address that f selects, the newest first.
@@ -101,7 +101,7 @@ func (g *Gateway) AllAddresses(ctx context.Context, f AddressFilter) iter.Seq2[A
 
 // Address returns one address by its number.
 func (g *Gateway) Address(ctx context.Context, seq int64) (AddressEntry, error) {
-	return ask[AddressEntry](ctx, &g.caller, http.MethodGet, addressPath(seq, ""), nil)
+	return ask[AddressEntry](ctx, &g.Common, http.MethodGet, addressPath(seq, ""), nil)
 }
 
 func addressPath(seq int64, act string) string {

@@ -317,12 +317,12 @@ type AlarmFilter struct {
 }
 
 // Alarms returns a page of alarms, the newest first.
-func (c *caller) Alarms(ctx context.Context, f AlarmFilter, o PageOptions) (AlarmPage, error) {
+func (c *Common) Alarms(ctx context.Context, f AlarmFilter, o PageOptions) (AlarmPage, error) {
 	return ask[AlarmPage](ctx, c, http.MethodGet, withQuery("/v1/alarms", f, o), nil)
 }
 
 // AllAlarms returns every alarm that f selects, the newest first.
-func (c *caller) AllAlarms(ctx context.Context, f AlarmFilter) iter.Seq2[Alarm, error] {
+func (c *Common) AllAlarms(ctx context.Context, f AlarmFilter) iter.Seq2[Alarm, error] {
 	return all(func(o PageOptions) ([]Alarm, *string, error) {
 		p, err := c.Alarms(ctx, f, o)
 		return p.Alarms, p.Next, err
@@ -336,7 +336,7 @@ type Ack struct {
 
 // AckAlarm acknowledges an alarm. Repeating it changes nothing: the first acknowledgement
 // stands.
-func (c *caller) AckAlarm(ctx context.Context, seq int64, a Ack) (Alarm, error) {
+func (c *Common) AckAlarm(ctx context.Context, seq int64, a Ack) (Alarm, error) {
 	return ask[Alarm](ctx, c, http.MethodPost, pathOf("alarms", strconv.FormatInt(seq, 10), "/ack"), a)
 }
 
@@ -364,7 +364,7 @@ type AckedAlarms struct {
 
 // AckAlarms acknowledges all open alarms that match. A dry run says how many there are; with
 // its UpTo, what was raised since stays open.
-func (c *caller) AckAlarms(ctx context.Context, a AckAlarms) (AckedAlarms, error) {
+func (c *Common) AckAlarms(ctx context.Context, a AckAlarms) (AckedAlarms, error) {
 	return ask[AckedAlarms](ctx, c, http.MethodPost, "/v1/alarms/ack", a)
 }
 
@@ -412,6 +412,6 @@ type AlarmTest struct {
 }
 
 // TestAlarm posts one message that is a test to --alarm-url.
-func (c *caller) TestAlarm(ctx context.Context) (AlarmTest, error) {
+func (c *Common) TestAlarm(ctx context.Context) (AlarmTest, error) {
 	return ask[AlarmTest](ctx, c, http.MethodPost, "/v1/alarms/test", nil)
 }

@@ -147,7 +147,7 @@ type Resent struct {
 
 // Callbacks returns a page of callbacks, the newest first. The list ends where Next is nil.
 func (s *Service) Callbacks(ctx context.Context, f CallbackFilter, o PageOptions) (CallbackPage, error) {
-	return ask[CallbackPage](ctx, &s.caller, http.MethodGet, withQuery("/v1/callbacks", f, o), nil)
+	return ask[CallbackPage](ctx, &s.Common, http.MethodGet, withQuery("/v1/callbacks", f, o), nil)
 }
 
 // AllCallbacks returns every callback that f selects, the newest first.
@@ -160,25 +160,25 @@ func (s *Service) AllCallbacks(ctx context.Context, f CallbackFilter) iter.Seq2[
 
 // Callback returns one callback with its attempts.
 func (s *Service) Callback(ctx context.Context, id string) (CallbackDetail, error) {
-	return ask[CallbackDetail](ctx, &s.caller, http.MethodGet, pathOf("callbacks", id, ""), nil)
+	return ask[CallbackDetail](ctx, &s.Common, http.MethodGet, pathOf("callbacks", id, ""), nil)
 }
 
 // ResendCallback sends a refused or exhausted callback again, and a pending one before it is due. The
 // error is ErrConflict for an accepted one, see RepeatCallback, and for one of type 2 that is not
 // pending: make a new withdrawal instead.
 func (s *Service) ResendCallback(ctx context.Context, id string) (Callback, error) {
-	return ask[Callback](ctx, &s.caller, http.MethodPost, pathOf("callbacks", id, "/resend"), nil)
+	return ask[Callback](ctx, &s.Common, http.MethodPost, pathOf("callbacks", id, "/resend"), nil)
 }
 
 // RepeatCallback does what ResendCallback does, also where the merchant has accepted the
 // callback: for a merchant that has lost it. A merchant that has it answers as to any
 // repetition, and credits nothing again.
 func (s *Service) RepeatCallback(ctx context.Context, id string) (Callback, error) {
-	return ask[Callback](ctx, &s.caller, http.MethodPost, pathOf("callbacks", id, "/resend"), ResendOne{Accepted: true})
+	return ask[Callback](ctx, &s.Common, http.MethodPost, pathOf("callbacks", id, "/resend"), ResendOne{Accepted: true})
 }
 
 // ResendCallbacks does what ResendCallback does for all callbacks that match. It leaves
 // out what the merchant has or had accepted.
 func (s *Service) ResendCallbacks(ctx context.Context, r Resend) (Resent, error) {
-	return ask[Resent](ctx, &s.caller, http.MethodPost, "/v1/callbacks/resend", r)
+	return ask[Resent](ctx, &s.Common, http.MethodPost, "/v1/callbacks/resend", r)
 }

@@ -91,12 +91,12 @@ type Proposed struct {
 func (p Proposed) LogValue() slog.Value { return slog.StringValue("change " + p.Change.ID) }
 
 // Change returns one change.
-func (c *caller) Change(ctx context.Context, id string) (ChangeEntry, error) {
+func (c *Common) Change(ctx context.Context, id string) (ChangeEntry, error) {
 	return ask[ChangeEntry](ctx, c, http.MethodGet, pathOf("changes", id, ""), nil)
 }
 
 // propose makes a call whose answer is a T, or the change that waits for an approver.
-func propose[T any](ctx context.Context, c *caller, method, path string, in any) (out T, p Proposed, err error) {
+func propose[T any](ctx context.Context, c *Common, method, path string, in any) (out T, p Proposed, err error) {
 	err = c.callEither(ctx, method, path, in, &out, &p)
 	return out, p, err
 }

@@ -34,9 +34,9 @@ const (
 // maxAnswer bounds what is read of one answer, in bytes.
 const maxAnswer = 64 << 20
 
-// caller makes the HTTP calls of Service and Gateway and has the methods that both
+// Common makes the HTTP calls of Service and Gateway and has the methods that both
 // share. Its methods may be used from several goroutines at once.
-type caller struct {
+type Common struct {
 	base string
 	// authorize puts the token on a request. It is a function because fmt
 	// prints the text of any unexported field.
@@ -44,13 +44,13 @@ type caller struct {
 	http      *http.Client
 }
 
-func newCaller(c Config) (caller, error) {
+func newCaller(c Config) (Common, error) {
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return caller{}, errors.New("client: Config.URL must be http or https with a host, and no user and no query")
+		return Common{}, errors.New("client: Config.URL must be http or https with a host, and no user and no query")
 	}
 	if strings.ContainsFunc(c.Token.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return caller{}, errors.New("client: Config.Token has a character that no token has, such as a space or a line end")
+		return Common{}, errors.New("client: Config.Token has a character that no token has, such as a space or a line end")
 	}
 	if c.HTTPClient == nil {
 		c.HTTPClient = &http.Client{}
@@ -60,17 +60,17 @@ func newCaller(c Config) (caller, error) {
 		header := "Bearer " + c.Token.Reveal()
 		authorize = func(r *http.Request) { r.Header.Set("Authorization", header) }
 	}
-	return caller{base: strings.TrimSuffix(u.String(), "/"), authorize: authorize, http: c.HTTPClient}, nil
+	return Common{base: strings.TrimSuffix(u.String(), "/"), authorize: authorize, http: c.HTTPClient}, nil
 }
 
 // call makes one call. A nil in sends no body; a nil out takes no answer.
-func (c *caller) call(ctx context.Context, method, path string, in, out any) error {
+func (c *Common) call(ctx context.Context, method, path string, in, out any) error {
 	return c.callEither(ctx, method, path, in, out, nil)
 }
 
 // callEither is call where an answer with status 202 is a waiting. A nil waiting: it is an
 // out like any other.
-func (c *caller) callEither(ctx context.Context, method, path string, in, out any, waiting *Proposed) error {
+func (c *Common) callEither(ctx context.Context, method, path string, in, out any, waiting *Proposed) error {
 	var body io.Reader
 	if in != nil {
 		var b bytes.Buffer
@@ -99,7 +99,7 @@ func (c *caller) callEither(ctx context.Context, method, path string, in, out an
 // Call makes any call that the OpenAPI document has, for those who know it only when they run:
 // path begins with /v1 and has its query; an empty in sends no body. The answer is as it came,
 // empty if there is none.
-func (c *caller) Call(ctx context.Context, method, path string, in json.RawMessage) (json.RawMessage, error) {
+func (c *Common) Call(ctx context.Context, method, path string, in json.RawMessage) (json.RawMessage, error) {
 	var body any
 	if len(in) > 0 {
 		body = in
@@ -108,14 +108,14 @@ func (c *caller) Call(ctx context.Context, method, path string, in json.RawMessa
 }
 
 // ask makes a call whose answer is one T.
-func ask[T any](ctx context.Context, c *caller, method, path string, in any) (T, error) {
+func ask[T any](ctx context.Context, c *Common, method, path string, in any) (T, error) {
 	var out T
 	err := c.call(ctx, method, path, in, &out)
 	return out, err
 }
 
 // send returns the response of a call that succeeded. The caller closes its body.
-func (c *caller) send(ctx context.Context, method, path, mediaType string, body io.Reader) (*http.Response, error) {
+func (c *Common) send(ctx context.Context, method, path, mediaType string, body io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return nil, err
@@ -159,17 +159,17 @@ func pathOf(collection, id, act string) string {
 }
 
 // Healthz fails if the process does not answer.
-func (c *caller) Healthz(ctx context.Context) error {
+func (c *Common) Healthz(ctx context.Context) error {
 	return c.call(ctx, http.MethodGet, "/healthz", nil, nil)
 }
 
 // Readyz fails if this end cannot work: its database does not answer, or it is
 // stopping.
-func (c *caller) Readyz(ctx context.Context) error {
+func (c *Common) Readyz(ctx context.Context) error {
 	return c.call(ctx, http.MethodGet, "/readyz", nil, nil)
 }
 
 // OpenAPI returns the OpenAPI document of this end's API.
-func (c *caller) OpenAPI(ctx context.Context) (json.RawMessage, error) {
+func (c *Common) OpenAPI(ctx context.Context) (json.RawMessage, error) {
 	return ask[json.RawMessage](ctx, c, http.MethodGet, "/openapi.json", nil)
 }

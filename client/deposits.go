@@ -45,7 +45,7 @@ func (s *Service) AddDeposits(ctx context.Context, list ...NewDeposit) ([]Accept
 	if list == nil {
 		list = []NewDeposit{}
 	}
-	out, err := ask[AcceptedDeposits](ctx, &s.caller, http.MethodPost, "/v1/deposits", list)
+	out, err := ask[AcceptedDeposits](ctx, &s.Common, http.MethodPost, "/v1/deposits", list)
 	return out.Callbacks, err
 }
 
@@ -56,7 +56,7 @@ func (s *Service) AddDepositsAsWritten(ctx context.Context, list ...json.RawMess
 	if list == nil {
 		list = []json.RawMessage{}
 	}
-	out, err := ask[AcceptedDeposits](ctx, &s.caller, http.MethodPost, "/v1/deposits", list)
+	out, err := ask[AcceptedDeposits](ctx, &s.Common, http.MethodPost, "/v1/deposits", list)
 	return out.Callbacks, err
 }
 
@@ -84,7 +84,7 @@ type DepositFilter struct {
 
 // Deposits returns a page of deposits, by merchant and then by time.
 func (s *Service) Deposits(ctx context.Context, f DepositFilter, o PageOptions) (ToldDeposits, error) {
-	return ask[ToldDeposits](ctx, &s.caller, http.MethodGet, withQuery("/v1/deposits", f, o), nil)
+	return ask[ToldDeposits](ctx, &s.Common, http.MethodGet, withQuery("/v1/deposits", f, o), nil)
 }
 
 // AllDeposits returns every deposit that f selects, by merchant and then by time.

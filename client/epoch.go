@@ -15,6 +15,6 @@ type Epoch struct {
 }
 
 // Epoch returns the epoch of the end that answers.
-func (c *caller) Epoch(ctx context.Context) (Epoch, error) {
+func (c *Common) Epoch(ctx context.Context) (Epoch, error) {
 	return ask[Epoch](ctx, c, http.MethodGet, "/v1/epoch", nil)
 }

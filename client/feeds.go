@@ -176,14 +176,14 @@ type Cursor struct {
 // was taken, so every reader finds the same; what is decided about a held one is an
 // event. Deposit returns the present state of one.
 func (g *Gateway) Deposits(ctx context.Context, o FeedOptions) (Deposits, error) {
-	return ask[Deposits](ctx, &g.caller, http.MethodGet, withQuery("/v1/deposits", o), nil)
+	return ask[Deposits](ctx, &g.Common, http.MethodGet, withQuery("/v1/deposits", o), nil)
 }
 
 // DepositsIn returns a part of the feed of deposits: those that are held,
 // credited or rejected, and no others.
 func (g *Gateway) DepositsIn(ctx context.Context, state DepositState, o FeedOptions) (Deposits, error) {
 	only := struct{ State DepositState }{state}
-	return ask[Deposits](ctx, &g.caller, http.MethodGet, withQuery("/v1/deposits", only, o), nil)
+	return ask[Deposits](ctx, &g.Common, http.MethodGet, withQuery("/v1/deposits", only, o), nil)
 }
 
 // FollowDeposits returns the deposits after a sequence number and waits for new
@@ -197,7 +197,7 @@ func (g *Gateway) FollowDeposits(ctx context.Context, after int64) iter.Seq2[Dep
 
 // Deposit returns one deposit by its number in the feed.
 func (g *Gateway) Deposit(ctx context.Context, seq int64) (DepositEntry, error) {
-	return ask[DepositEntry](ctx, &g.caller, http.MethodGet, depositPath(seq, ""), nil)
+	return ask[DepositEntry](ctx, &g.Common, http.MethodGet, depositPath(seq, ""), nil)
 }
 
 // DepositSearch selects deposits. Empty members select all.
@@ -213,7 +213,7 @@ type DepositSearch struct {
 
 // SearchDeposits returns a page of deposits as they are now, the newest first.
 func (g *Gateway) SearchDeposits(ctx context.Context, f DepositSearch, o PageOptions) (DepositsPage, error) {
-	return ask[DepositsPage](ctx, &g.caller, http.MethodGet, withQuery("/v1/deposits/search", f, o), nil)
+	return ask[DepositsPage](ctx, &g.Common, http.MethodGet, withQuery("/v1/deposits/search", f, o), nil)
 }
 
 // SearchAllDeposits returns every deposit that f selects, as it is now, the newest first.
@@ -230,7 +230,7 @@ func depositPath(seq int64, act string) string {
 
 // Events returns a part of the feed of events.
 func (g *Gateway) Events(ctx context.Context, o FeedOptions) (Events, error) {
-	return ask[Events](ctx, &g.caller, http.MethodGet, withQuery("/v1/events", o), nil)
+	return ask[Events](ctx, &g.Common, http.MethodGet, withQuery("/v1/events", o), nil)
 }
 
 // FollowEvents returns the events after a sequence number and waits for new
@@ -245,11 +245,11 @@ func (g *Gateway) FollowEvents(ctx context.Context, after int64) iter.Seq2[Event
 // Cursor returns the last numbers that a reader has acknowledged; 0 for a reader that
 // never did.
 func (g *Gateway) Cursor(ctx context.Context, name string) (Cursor, error) {
-	return ask[Cursor](ctx, &g.caller, http.MethodGet, pathOf("cursors", name, ""), nil)
+	return ask[Cursor](ctx, &g.Common, http.MethodGet, pathOf("cursors", name, ""), nil)
 }
 
 // MoveCursor acknowledges the feeds up to the numbers in to. Lower numbers than
 // before change nothing.
 func (g *Gateway) MoveCursor(ctx context.Context, name string, to CursorMove) (Cursor, error) {
-	return ask[Cursor](ctx, &g.caller, http.MethodPut, pathOf("cursors", name, ""), to)
+	return ask[Cursor](ctx, &g.Common, http.MethodPut, pathOf("cursors", name, ""), to)
 }

@@ -74,12 +74,12 @@ type ForwardFilter struct {
 
 // Forwarding returns the state of forwarding to the application.
 func (g *Gateway) Forwarding(ctx context.Context) (Forwarding, error) {
-	return ask[Forwarding](ctx, &g.caller, http.MethodGet, "/v1/forwarding", nil)
+	return ask[Forwarding](ctx, &g.Common, http.MethodGet, "/v1/forwarding", nil)
 }
 
 // Forwards returns a page of the entries that were sent in vain, or that were given up.
 func (g *Gateway) Forwards(ctx context.Context, f ForwardFilter, o PageOptions) (ForwardsPage, error) {
-	return ask[ForwardsPage](ctx, &g.caller, http.MethodGet, withQuery("/v1/forwards", f, o), nil)
+	return ask[ForwardsPage](ctx, &g.Common, http.MethodGet, withQuery("/v1/forwards", f, o), nil)
 }
 
 // AllForwards returns every entry that f selects.
@@ -92,15 +92,15 @@ func (g *Gateway) AllForwards(ctx context.Context, f ForwardFilter) iter.Seq2[Fo
 
 // RetryForwards sends all entries again now that were sent in vain.
 func (g *Gateway) RetryForwards(ctx context.Context) (RetriedForwards, error) {
-	return ask[RetriedForwards](ctx, &g.caller, http.MethodPost, "/v1/forwards/retry", nil)
+	return ask[RetriedForwards](ctx, &g.Common, http.MethodPost, "/v1/forwards/retry", nil)
 }
 
 // RetryForward sends one entry again now, also one that was given up.
 func (g *Gateway) RetryForward(ctx context.Context, id string) (Forward, error) {
-	return ask[Forward](ctx, &g.caller, http.MethodPost, pathOf("forwards", id, "/retry"), nil)
+	return ask[Forward](ctx, &g.Common, http.MethodPost, pathOf("forwards", id, "/retry"), nil)
 }
 
 // SkipForward ends the forwarding of an entry that was sent in vain. The reason must not be empty.
 func (g *Gateway) SkipForward(ctx context.Context, id, reason string) (Forward, error) {
-	return ask[Forward](ctx, &g.caller, http.MethodPost, pathOf("forwards", id, "/skip"), SkipForward{reason})
+	return ask[Forward](ctx, &g.Common, http.MethodPost, pathOf("forwards", id, "/skip"), SkipForward{reason})
 }

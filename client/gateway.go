@@ -10,7 +10,7 @@ import (
 
 // Gateway calls the API of a merchant's gateway. Make it with NewGateway. Its
 // methods may be used from several goroutines at once.
-type Gateway struct{ caller }
+type Gateway struct{ Common }
 
 // NewGateway checks c. It makes no call.
 func NewGateway(c Config) (*Gateway, error) {
@@ -57,7 +57,7 @@ func (g *Gateway) Callbacks(ctx context.Context, f InboxFilter, o PageOptions) (
 	if f.Open {
 		open.Settled = "false"
 	}
-	return ask[InboxPage](ctx, &g.caller, http.MethodGet, withQuery("/v1/callbacks", f, open, o), nil)
+	return ask[InboxPage](ctx, &g.Common, http.MethodGet, withQuery("/v1/callbacks", f, open, o), nil)
 }
 
 // AllCallbacks returns every entry of the inbox that f selects, the newest first.
@@ -85,5 +85,5 @@ type GatewayStats struct {
 
 // Stats counts what the gateway holds.
 func (g *Gateway) Stats(ctx context.Context) (GatewayStats, error) {
-	return ask[GatewayStats](ctx, &g.caller, http.MethodGet, "/v1/stats", nil)
+	return ask[GatewayStats](ctx, &g.Common, http.MethodGet, "/v1/stats", nil)
 }

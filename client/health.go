@@ -35,5 +35,5 @@ type FailedAttempt struct {
 
 // MerchantHealth returns the health of a merchant.
 func (s *Service) MerchantHealth(ctx context.Context, id string) (MerchantHealth, error) {
-	return ask[MerchantHealth](ctx, &s.caller, http.MethodGet, pathOf("merchants", id, "/health"), nil)
+	return ask[MerchantHealth](ctx, &s.Common, http.MethodGet, pathOf("merchants", id, "/health"), nil)
 }

@@ -81,14 +81,20 @@ func follow[T any](ctx context.Context, after int64, part func(FeedOptions) ([]T
 	}
 }
 
-// withQuery adds the fields of vs to a path as query parameters, without those that
+// Query returns the fields of filters and options as query parameters, without those that
 // are zero. A parameter's name is the field's query tag, or else the field's name
 // with a small first letter.
-func withQuery(path string, vs ...any) string {
+func Query(vs ...any) url.Values {
 	q := url.Values{}
 	for _, v := range vs {
 		addQuery(q, reflect.ValueOf(v))
 	}
+	return q
+}
+
+// withQuery adds Query to a path.
+func withQuery(path string, vs ...any) string {
+	q := Query(vs...)
 	if len(q) == 0 {
 		return path
 	}

@@ -177,12 +177,12 @@ type Resume struct {
 // CreateMerchant makes a merchant and its keys. The answer's keys are shown only
 // once.
 func (s *Service) CreateMerchant(ctx context.Context, m NewMerchant) (CreatedMerchant, error) {
-	return ask[CreatedMerchant](ctx, &s.caller, http.MethodPost, "/v1/merchants", m)
+	return ask[CreatedMerchant](ctx, &s.Common, http.MethodPost, "/v1/merchants", m)
 }
 
 // Merchants returns a page of merchants by id.
 func (s *Service) Merchants(ctx context.Context, o PageOptions) (MerchantPage, error) {
-	return ask[MerchantPage](ctx, &s.caller, http.MethodGet, withQuery("/v1/merchants", o), nil)
+	return ask[MerchantPage](ctx, &s.Common, http.MethodGet, withQuery("/v1/merchants", o), nil)
 }
 
 // AllMerchants returns every merchant by id.
@@ -195,7 +195,7 @@ func (s *Service) AllMerchants(ctx context.Context) iter.Seq2[Merchant, error] {
 
 // Merchant returns one merchant.
 func (s *Service) Merchant(ctx context.Context, id string) (Merchant, error) {
-	return ask[Merchant](ctx, &s.caller, http.MethodGet, pathOf("merchants", id, ""), nil)
+	return ask[Merchant](ctx, &s.Common, http.MethodGet, pathOf("merchants", id, ""), nil)
 }
 
 // UpdateMerchant changes the members that p sets. Where the answer has a Change, nothing
@@ -206,7 +206,7 @@ func (s *Service) UpdateMerchant(ctx context.Context, id string, p MerchantPatch
 
 // changeMerchant calls what changes a merchant, or proposes it.
 func (s *Service) changeMerchant(ctx context.Context, method, id, rest string, in any) (UpdatedMerchant, error) {
-	out, w, err := propose[UpdatedMerchant](ctx, &s.caller, method, pathOf("merchants", id, rest), in)
+	out, w, err := propose[UpdatedMerchant](ctx, &s.Common, method, pathOf("merchants", id, rest), in)
 	if w.waiting() != nil {
 		out.Change, out.ID, out.Warnings = w.waiting(), id, w.Warnings
 	}
@@ -217,10 +217,10 @@ func (s *Service) changeMerchant(ctx context.Context, method, id, rest string, i
 // them. When it returns, that holds on every node. An empty reason becomes "paused by
 // an operator".
 func (s *Service) PauseMerchant(ctx context.Context, id, reason string) (Merchant, error) {
-	return ask[Merchant](ctx, &s.caller, http.MethodPost, pathOf("merchants", id, "/pause"), Pause{reason})
+	return ask[Merchant](ctx, &s.Common, http.MethodPost, pathOf("merchants", id, "/pause"), Pause{reason})
 }
 
 // ResumeMerchant ends the pause of a merchant.
 func (s *Service) ResumeMerchant(ctx context.Context, id string, r Resume) (Merchant, error) {
-	return ask[Merchant](ctx, &s.caller, http.MethodPost, pathOf("merchants", id, "/resume"), r)
+	return ask[Merchant](ctx, &s.Common, http.MethodPost, pathOf("merchants", id, "/resume"), r)
 }

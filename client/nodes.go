@@ -20,7 +20,7 @@ type Nodes struct {
 	Nodes []Node `json:"nodes" nullable:"false" doc:"those of this database, by name"`
 }
 
-func (c *caller) Nodes(ctx context.Context) ([]Node, error) {
+func (c *Common) Nodes(ctx context.Context) ([]Node, error) {
 	out, err := ask[Nodes](ctx, c, http.MethodGet, "/v1/nodes", nil)
 	return out.Nodes, err
 }

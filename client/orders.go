@@ -137,12 +137,12 @@ type OrderFilter struct {
 // AddOrder orders a withdrawal. The same callBackId with the same content is a
 // duplicate; with other content the error is ErrConflict.
 func (g *Gateway) AddOrder(ctx context.Context, o NewOrder) (AddedOrder, error) {
-	return ask[AddedOrder](ctx, &g.caller, http.MethodPost, "/v1/orders", o)
+	return ask[AddedOrder](ctx, &g.Common, http.MethodPost, "/v1/orders", o)
 }
 
 // Orders returns a page of orders, the newest first.
 func (g *Gateway) Orders(ctx context.Context, f OrderFilter, o PageOptions) (OrderPage, error) {
-	return ask[OrderPage](ctx, &g.caller, http.MethodGet, withQuery("/v1/orders", f, o), nil)
+	return ask[OrderPage](ctx, &g.Common, http.MethodGet, withQuery("/v1/orders", f, o), nil)
 }
 
 // AllOrders returns every order that f selects, the newest first.
@@ -155,10 +155,10 @@ func (g *Gateway) AllOrders(ctx context.Context, f OrderFilter) iter.Seq2[Order,
 
 // Order returns one order.
 func (g *Gateway) Order(ctx context.Context, callBackID string) (Order, error) {
-	return ask[Order](ctx, &g.caller, http.MethodGet, pathOf("orders", callBackID, ""), nil)
+	return ask[Order](ctx, &g.Common, http.MethodGet, pathOf("orders", callBackID, ""), nil)
 }
 
 // CancelOrder cancels an order that is not confirmed yet. The reason may be empty.
 func (g *Gateway) CancelOrder(ctx context.Context, callBackID, reason string) (Order, error) {
-	return ask[Order](ctx, &g.caller, http.MethodPost, pathOf("orders", callBackID, "/cancel"), Decide{reason})
+	return ask[Order](ctx, &g.Common, http.MethodPost, pathOf("orders", callBackID, "/cancel"), Decide{reason})
 }

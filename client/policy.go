@@ -78,16 +78,16 @@ type OrderRuling struct {
 
 // Policy returns the policy that the gateway decides by.
 func (g *Gateway) Policy(ctx context.Context) (PolicyInForce, error) {
-	return ask[PolicyInForce](ctx, &g.caller, http.MethodGet, "/v1/policy", nil)
+	return ask[PolicyInForce](ctx, &g.Common, http.MethodGet, "/v1/policy", nil)
 }
 
 // TryPolicy returns what the policy would decide on an order. Nothing is kept.
 func (g *Gateway) TryPolicy(ctx context.Context, o TryOrder) (Ruling, error) {
-	return ask[Ruling](ctx, &g.caller, http.MethodPost, "/v1/policy/try", o)
+	return ask[Ruling](ctx, &g.Common, http.MethodPost, "/v1/policy/try", o)
 }
 
 // OrderRuling returns what the policy decides now on an order of the book, and how long the
 // service waits for an answer.
 func (g *Gateway) OrderRuling(ctx context.Context, callBackID string) (OrderRuling, error) {
-	return ask[OrderRuling](ctx, &g.caller, http.MethodGet, pathOf("orders", callBackID, "/ruling"), nil)
+	return ask[OrderRuling](ctx, &g.Common, http.MethodGet, pathOf("orders", callBackID, "/ruling"), nil)
 }

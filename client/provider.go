@@ -32,18 +32,18 @@ type ProviderReturn struct {
 }
 
 // Provider returns the identity provider that people sign in with. It needs no token.
-func (c *caller) Provider(ctx context.Context) (Provider, error) {
+func (c *Common) Provider(ctx context.Context) (Provider, error) {
 	return ask[Provider](ctx, c, http.MethodGet, "/v1/signin/provider", nil)
 }
 
 // BeginProvider begins a sign-in with the identity provider, by a console of this origin. It
 // needs no token.
-func (c *caller) BeginProvider(ctx context.Context, in ProviderOrigin) (ProviderBegun, error) {
+func (c *Common) BeginProvider(ctx context.Context, in ProviderOrigin) (ProviderBegun, error) {
 	return ask[ProviderBegun](ctx, c, http.MethodPost, "/v1/signin/provider/begin", in)
 }
 
 // FinishProvider returns a session with the role of the person's groups. It needs no token.
-func (c *caller) FinishProvider(ctx context.Context, p ProviderReturn) (SignedIn, error) {
+func (c *Common) FinishProvider(ctx context.Context, p ProviderReturn) (SignedIn, error) {
 	return ask[SignedIn](ctx, c, http.MethodPost, "/v1/signin/provider/finish", p)
 }
 
@@ -54,6 +54,6 @@ type SignedIn struct {
 }
 
 // SignOut ends the caller's session of the identity provider. For a token it is ErrConflict.
-func (c *caller) SignOut(ctx context.Context) error {
+func (c *Common) SignOut(ctx context.Context) error {
 	return c.call(ctx, http.MethodPost, "/v1/signin/out", nil, nil)
 }

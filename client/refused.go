@@ -80,12 +80,12 @@ type Learned struct {
 
 // Learned returns what the callbacks that came while the gateway learned show together.
 func (g *Gateway) Learned(ctx context.Context) (Learned, error) {
-	return ask[Learned](ctx, &g.caller, http.MethodGet, "/v1/refused/learned", nil)
+	return ask[Learned](ctx, &g.Common, http.MethodGet, "/v1/refused/learned", nil)
 }
 
 // Refused returns a page of the callbacks that were refused, the newest first.
 func (g *Gateway) Refused(ctx context.Context, f RefusedFilter, o PageOptions) (RefusedPage, error) {
-	return ask[RefusedPage](ctx, &g.caller, http.MethodGet, withQuery("/v1/refused", f, o), nil)
+	return ask[RefusedPage](ctx, &g.Common, http.MethodGet, withQuery("/v1/refused", f, o), nil)
 }
 
 // AllRefused returns every refused callback that f selects, the newest first.
@@ -98,7 +98,7 @@ func (g *Gateway) AllRefused(ctx context.Context, f RefusedFilter) iter.Seq2[Ref
 
 // RefusedCallback returns one refused callback.
 func (g *Gateway) RefusedCallback(ctx context.Context, id int64) (RefusedCallback, error) {
-	return ask[RefusedCallback](ctx, &g.caller, http.MethodGet, refusedPath(id, ""), nil)
+	return ask[RefusedCallback](ctx, &g.Common, http.MethodGet, refusedPath(id, ""), nil)
 }
 
 func refusedPath(id int64, act string) string {

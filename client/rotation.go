@@ -59,7 +59,7 @@ type KeyList struct {
 }
 
 // Keys returns the keys of the end, but those of merchants and tokens.
-func (c *caller) Keys(ctx context.Context) ([]Key, error) {
+func (c *Common) Keys(ctx context.Context) ([]Key, error) {
 	out, err := ask[KeyList](ctx, c, http.MethodGet, "/v1/keys", nil)
 	return out.Keys, err
 }
@@ -113,7 +113,7 @@ type Activation struct {
 // answers under either count. Where the answer has a Change, an approver must approve it
 // first.
 func (s *Service) StageRotation(ctx context.Context, id string, n NewRotation) (StagedKeys, error) {
-	out, w, err := propose[StagedKeys](ctx, &s.caller, http.MethodPost, pathOf("merchants", id, "/rotation"), n)
+	out, w, err := propose[StagedKeys](ctx, &s.Common, http.MethodPost, pathOf("merchants", id, "/rotation"), n)
 	if w.waiting() != nil {
 		out = StagedKeys{PublicKey: w.PublicKey, ResponsePublicKey: w.ResponsePublicKey, APIKey: w.APIKey, CallbackAPIKey: w.CallbackAPIKey,
 			Warnings: w.Warnings, Change: w.waiting()}

@@ -111,6 +111,6 @@ const MostFound = 50
 // Search finds what has text as an identifier, a user, an address, a transaction, a number or an
 // amount: the whole text, as it is written. Spaces around it do not count. A token that is bound
 // to merchants finds what is theirs.
-func (c *caller) Search(ctx context.Context, text string) (SearchResult, error) {
+func (c *Common) Search(ctx context.Context, text string) (SearchResult, error) {
 	return ask[SearchResult](ctx, c, http.MethodGet, withQuery("/v1/search", struct{ Q string }{text}), nil)
 }

@@ -7,7 +7,7 @@ import (
 
 // Service calls the API of a wallet service. Make it with NewService. Its
 // methods may be used from several goroutines at once.
-type Service struct{ caller }
+type Service struct{ Common }
 
 // NewService checks c. It makes no call.
 func NewService(c Config) (*Service, error) {
@@ -68,5 +68,5 @@ type FailingMerchant struct {
 
 // Stats returns the queues, withdrawals and breakers.
 func (s *Service) Stats(ctx context.Context) (ServiceStats, error) {
-	return ask[ServiceStats](ctx, &s.caller, http.MethodGet, "/v1/stats", nil)
+	return ask[ServiceStats](ctx, &s.Common, http.MethodGet, "/v1/stats", nil)
 }

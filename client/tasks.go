@@ -160,12 +160,12 @@ type DecidedTask struct {
 }
 
 // Tasks returns a page of what waits for persons, the newest first.
-func (c *caller) Tasks(ctx context.Context, f TaskFilter, o PageOptions) (TaskPage, error) {
+func (c *Common) Tasks(ctx context.Context, f TaskFilter, o PageOptions) (TaskPage, error) {
 	return ask[TaskPage](ctx, c, http.MethodGet, withQuery("/v1/tasks", f, o), nil)
 }
 
 // AllTasks returns every task that f selects, the newest first.
-func (c *caller) AllTasks(ctx context.Context, f TaskFilter) iter.Seq2[Task, error] {
+func (c *Common) AllTasks(ctx context.Context, f TaskFilter) iter.Seq2[Task, error] {
 	return all(func(o PageOptions) ([]Task, *string, error) {
 		p, err := c.Tasks(ctx, f, o)
 		return p.Tasks, p.Next, err
@@ -173,34 +173,34 @@ func (c *caller) AllTasks(ctx context.Context, f TaskFilter) iter.Seq2[Task, err
 }
 
 // Task returns one task, with its notes.
-func (c *caller) Task(ctx context.Context, id string) (Task, error) {
+func (c *Common) Task(ctx context.Context, id string) (Task, error) {
 	return ask[Task](ctx, c, http.MethodGet, pathOf("tasks", id, ""), nil)
 }
 
 // ApproveTask approves a task. With the last approval that is missing, what the kind of the task
 // stands for is done. An approval that would not count is ErrForbidden, and a task that is decided
 // otherwise ErrConflict. The reason may be empty.
-func (c *caller) ApproveTask(ctx context.Context, id, reason string) (Task, error) {
+func (c *Common) ApproveTask(ctx context.Context, id, reason string) (Task, error) {
 	return ask[Task](ctx, c, http.MethodPost, pathOf("tasks", id, "/approve"), Decide{reason})
 }
 
 // DeclineTask declines a task; one person suffices. The reason may be empty.
-func (c *caller) DeclineTask(ctx context.Context, id, reason string) (Task, error) {
+func (c *Common) DeclineTask(ctx context.Context, id, reason string) (Task, error) {
 	return ask[Task](ctx, c, http.MethodPost, pathOf("tasks", id, "/decline"), Decide{reason})
 }
 
 // ApproveTasks is ApproveTask for up to 200 tasks, each by itself.
-func (c *caller) ApproveTasks(ctx context.Context, d DecideTasks) (DecidedTasks, error) {
+func (c *Common) ApproveTasks(ctx context.Context, d DecideTasks) (DecidedTasks, error) {
 	return ask[DecidedTasks](ctx, c, http.MethodPost, "/v1/tasks/approve", d)
 }
 
 // DeclineTasks is DeclineTask for up to 200 tasks, each by itself.
-func (c *caller) DeclineTasks(ctx context.Context, d DecideTasks) (DecidedTasks, error) {
+func (c *Common) DeclineTasks(ctx context.Context, d DecideTasks) (DecidedTasks, error) {
 	return ask[DecidedTasks](ctx, c, http.MethodPost, "/v1/tasks/decline", d)
 }
 
 // NoteTask notes something about what a task is about. Each call adds a note, and none is ever
 // changed; a thousand about one thing are the most, and then the error is ErrConflict.
-func (c *caller) NoteTask(ctx context.Context, id, text string) (Task, error) {
+func (c *Common) NoteTask(ctx context.Context, id, text string) (Task, error) {
 	return ask[Task](ctx, c, http.MethodPost, pathOf("tasks", id, "/note"), NewNote{text})
 }

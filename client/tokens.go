@@ -91,7 +91,7 @@ type Tokens struct {
 
 // CreateToken makes a token. Its secret is shown only once. Where the answer has a
 // Change, the token is not valid before an approver has approved it.
-func (c *caller) CreateToken(ctx context.Context, t NewToken) (CreatedToken, error) {
+func (c *Common) CreateToken(ctx context.Context, t NewToken) (CreatedToken, error) {
 	out, w, err := propose[CreatedToken](ctx, c, http.MethodPost, "/v1/tokens", t)
 	if w.waiting() != nil {
 		out = CreatedToken{Token: Token{ID: w.Change.Token, Name: t.Name, Role: t.Role}, Secret: w.Secret, Change: w.waiting()}
@@ -100,20 +100,20 @@ func (c *caller) CreateToken(ctx context.Context, t NewToken) (CreatedToken, err
 }
 
 // Tokens returns all tokens, revoked ones too.
-func (c *caller) Tokens(ctx context.Context) ([]Token, error) {
+func (c *Common) Tokens(ctx context.Context) ([]Token, error) {
 	out, err := ask[Tokens](ctx, c, http.MethodGet, "/v1/tokens", nil)
 	return out.Tokens, err
 }
 
 // Self returns the token of the caller and what it may do.
-func (c *caller) Self(ctx context.Context) (Self, error) {
+func (c *Common) Self(ctx context.Context) (Self, error) {
 	return ask[Self](ctx, c, http.MethodGet, "/v1/tokens/self", nil)
 }
 
 // RevokeToken revokes a token: at once on the node that is asked, within a second
 // on the others. The last admin's token cannot be revoked (ErrConflict). Where there is
 // a Change, the token is an approver's and valid until another approver approves it.
-func (c *caller) RevokeToken(ctx context.Context, id string) (*ChangeEntry, error) {
+func (c *Common) RevokeToken(ctx context.Context, id string) (*ChangeEntry, error) {
 	var w Proposed
 	err := c.callEither(ctx, http.MethodDelete, pathOf("tokens", id, ""), nil, nil, &w)
 	return w.waiting(), err

@@ -264,7 +264,7 @@ type WithdrawalFilter struct {
 // with the same content returns the existing withdrawal; with other content the error
 // is ErrConflict.
 func (s *Service) CreateWithdrawal(ctx context.Context, w NewWithdrawal) (AcceptedWithdrawal, error) {
-	return ask[AcceptedWithdrawal](ctx, &s.caller, http.MethodPost, "/v1/withdrawals", w)
+	return ask[AcceptedWithdrawal](ctx, &s.Common, http.MethodPost, "/v1/withdrawals", w)
 }
 
 // CreateWithdrawals asks merchants to confirm 1 to 1,000 withdrawals, all or nothing; each is as
@@ -273,7 +273,7 @@ func (s *Service) CreateWithdrawals(ctx context.Context, list ...NewWithdrawal) 
 	if list == nil {
 		list = []NewWithdrawal{}
 	}
-	out, err := ask[AcceptedWithdrawals](ctx, &s.caller, http.MethodPost, "/v1/withdrawals", list)
+	out, err := ask[AcceptedWithdrawals](ctx, &s.Common, http.MethodPost, "/v1/withdrawals", list)
 	return out.Withdrawals, err
 }
 
@@ -284,13 +284,13 @@ func (s *Service) CreateWithdrawalsAsWritten(ctx context.Context, list ...json.R
 	if list == nil {
 		list = []json.RawMessage{}
 	}
-	out, err := ask[AcceptedWithdrawals](ctx, &s.caller, http.MethodPost, "/v1/withdrawals", list)
+	out, err := ask[AcceptedWithdrawals](ctx, &s.Common, http.MethodPost, "/v1/withdrawals", list)
 	return out.Withdrawals, err
 }
 
 // Withdrawals returns a page of withdrawals, the newest first.
 func (s *Service) Withdrawals(ctx context.Context, f WithdrawalFilter, o PageOptions) (WithdrawalPage, error) {
-	return ask[WithdrawalPage](ctx, &s.caller, http.MethodGet, withQuery("/v1/withdrawals", f, o), nil)
+	return ask[WithdrawalPage](ctx, &s.Common, http.MethodGet, withQuery("/v1/withdrawals", f, o), nil)
 }
 
 // AllWithdrawals returns every withdrawal that f selects, the newest first.
@@ -303,12 +303,12 @@ func (s *Service) AllWithdrawals(ctx context.Context, f WithdrawalFilter) iter.S
 
 // Withdrawal returns one withdrawal.
 func (s *Service) Withdrawal(ctx context.Context, id string) (Withdrawal, error) {
-	return ask[Withdrawal](ctx, &s.caller, http.MethodGet, pathOf("withdrawals", id, ""), nil)
+	return ask[Withdrawal](ctx, &s.Common, http.MethodGet, pathOf("withdrawals", id, ""), nil)
 }
 
 // CancelWithdrawal cancels a withdrawal that awaits the merchant's answer.
 func (s *Service) CancelWithdrawal(ctx context.Context, id string) (Withdrawal, error) {
-	return ask[Withdrawal](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/cancel"), nil)
+	return ask[Withdrawal](ctx, &s.Common, http.MethodPost, pathOf("withdrawals", id, "/cancel"), nil)
 }
 
 // ReleaseWithdrawal takes the one permit to execute a confirmed withdrawal. The
@@ -317,7 +317,7 @@ func (s *Service) CancelWithdrawal(ctx context.Context, id string) (Withdrawal, 
 // the service is frozen everybody gets ErrConflict; the withdrawal's state then is still
 // confirmed or released, and the call can be repeated later.
 func (s *Service) ReleaseWithdrawal(ctx context.Context, id, holder string) (Permit, error) {
-	return ask[Permit](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/release"), Claim{holder})
+	return ask[Permit](ctx, &s.Common, http.MethodPost, pathOf("withdrawals", id, "/release"), Claim{holder})
 }
 
 // ReleaseWithdrawals is ReleaseWithdrawal of 1 to 1,000 withdrawals in one transaction of the service.
@@ -328,7 +328,7 @@ func (s *Service) ReleaseWithdrawals(ctx context.Context, list ...WithdrawalClai
 	if list == nil {
 		list = []WithdrawalClaim{}
 	}
-	out, err := ask[Releases](ctx, &s.caller, http.MethodPost, "/v1/withdrawals/release", list)
+	out, err := ask[Releases](ctx, &s.Common, http.MethodPost, "/v1/withdrawals/release", list)
 	return out.Releases, err
 }
 
@@ -337,26 +337,26 @@ func (s *Service) ReportOutcomes(ctx context.Context, list ...WithdrawalOutcome)
 	if list == nil {
 		list = []WithdrawalOutcome{}
 	}
-	out, err := ask[ReportedOutcomes](ctx, &s.caller, http.MethodPost, "/v1/withdrawals/outcome", list)
+	out, err := ask[ReportedOutcomes](ctx, &s.Common, http.MethodPost, "/v1/withdrawals/outcome", list)
 	return out.Outcomes, err
 }
 
 // ReportOutcome reports the end of a released withdrawal. The service notifies the
 // merchant.
 func (s *Service) ReportOutcome(ctx context.Context, id string, o Outcome) (AcceptedWithdrawal, error) {
-	return ask[AcceptedWithdrawal](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/outcome"), o)
+	return ask[AcceptedWithdrawal](ctx, &s.Common, http.MethodPost, pathOf("withdrawals", id, "/outcome"), o)
 }
 
 // ReportWaiting reports that a released withdrawal waits. Each call notifies the
 // merchant once more, which does no harm: a call whose answer was lost can be
 // repeated.
 func (s *Service) ReportWaiting(ctx context.Context, id string, what WaitingFor) (AcceptedWaiting, error) {
-	return ask[AcceptedWaiting](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/waiting"), Waiting{what})
+	return ask[AcceptedWaiting](ctx, &s.Common, http.MethodPost, pathOf("withdrawals", id, "/waiting"), Waiting{what})
 }
 
 // Decisions returns a part of the feed of decisions.
 func (s *Service) Decisions(ctx context.Context, o FeedOptions) (Decisions, error) {
-	return ask[Decisions](ctx, &s.caller, http.MethodGet, withQuery("/v1/decisions", o), nil)
+	return ask[Decisions](ctx, &s.Common, http.MethodGet, withQuery("/v1/decisions", o), nil)
 }
 
 // FollowDecisions returns the decisions after a sequence number and waits for

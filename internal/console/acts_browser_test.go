@@ -34,7 +34,10 @@ func TestServiceActs(t *testing.T) {
 	back := func(state func() string) {
 		t.Helper()
 		before := state()
-		b.do(chromedp.NavigateBack())
+		// Where the page before is the answer to a post, the browser asks whether to post again.
+		if err := chromedp.Do(b.ctx, chromedp.NavigateBack()); err != nil && !strings.Contains(err.Error(), "ERR_CACHE_MISS") {
+			t.Fatal(err)
+		}
 		b.await(`document.readyState === "complete"`)
 		if after := state(); after != before {
 			t.Errorf("the back button did something: %s, then %s", before, after)
@@ -69,9 +72,6 @@ func TestServiceActs(t *testing.T) {
 			if saved := get[string](b, `atob(document.querySelector("a[download]").href.split(",")[1])`); strings.TrimSpace(saved) != key || key == "" {
 				t.Error("the file to save has another key than the page")
 			}
-			b.open("/console/shown")
-			b.shows("This was shown before")
-			b.lacks(key)
 			if _, err := w.admin.Merchant(ctx, w.away+"-made"); err != nil {
 				t.Error(err)
 			}
@@ -102,6 +102,7 @@ func TestServiceActs(t *testing.T) {
 			b.open(page + "/change")
 			b.click("button.main")
 			b.shows("Nothing was changed")
+			b.open(page + "/change")
 			b.fill("#notifyUrl", "http://127.0.0.1:1/other")
 			b.fill("#ratePerSecond", "0.5")
 			b.click("button.main")
@@ -237,7 +238,7 @@ func TestServiceActs(t *testing.T) {
 			b.click("details[open] button.danger")
 			b.shows("Blocked: it is never released.", "a test")
 		},
-		"POST /console/freeze": func() {
+		"POST /console/stop/freeze": func() {
 			b.open("/console/stop")
 			b.fill("#reason", "a test of the freeze")
 			b.fill("#confirm", "no")
@@ -253,7 +254,7 @@ func TestServiceActs(t *testing.T) {
 			b.accessible("the banner while frozen, dark")
 			b.size(1280, false)
 		},
-		"POST /console/thaw": func() {
+		"POST /console/stop/thaw": func() {
 			b.open("/console/stop")
 			b.fill("#confirm", "thaw")
 			b.click("button.main")

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
-	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 
@@ -13,140 +11,98 @@ import (
 )
 
 // auditSection has the audit log of an end.
-var auditSection = section{
-	nav: navItem{"/console/audit", "Audit", "audit"},
-	pages: []page{
-		{"GET /console/audit", (*visit).audit},
-		{"GET /console/audit/checkpoint", (*visit).checkpointFile},
-		{"GET /console/audit/records/{seq}", (*visit).recordFile},
-	},
-}
+var auditSection = section{nav: navItem{"/console/audit", "Audit", "audit"}, lists: []lister{auditList}}
 
-// auditPage shows the audit log, the newest records first.
+// auditFilter is what records are searched by: what they are about, or a text that they have.
+type auditFilter struct{ Subject, Text string }
+
+// auditPage is a part of the log, the newest records first.
 type auditPage struct {
-	Text    string // that the records have
-	Subject string // that they are about
 	Records []auditRow
-	Size    int64  // records of the log; 0: not asked
-	From    int64  // the oldest record that was looked at
-	Older   string // the address of the page before
+	Next    *string
 }
 
 // auditRow is one record as a person reads it.
 type auditRow struct {
-	Seq   int64
-	At    client.Time
-	Kind  string
-	By    *auditActor // nil: the end did it by itself
-	Node  string
-	About []string
-	Data  json.RawMessage
+	Seq   int64           `json:"seq"`
+	At    client.Time     `json:"at"`
+	Kind  string          `json:"kind"`
+	By    *auditActor     `json:"by,omitempty"` // nil: the end did it by itself
+	Node  string          `json:"node"`
+	About []string        `json:"about"`
+	Data  json.RawMessage `json:"data"`
 }
 
-type auditActor struct{ Token, Name, Role, Address string }
+type auditActor struct {
+	Token   string `json:"token"`
+	Name    string `json:"name"`
+	Role    string `json:"role"`
+	Address string `json:"address"`
+}
 
-// auditLook is how many records a page of the log looks at: with a search, many of them
-// do not match.
-const (
-	auditLook   = 50
-	auditSearch = 1000
-)
+// auditSearch is how many records are looked at for a page of those that have a text: many have not.
+const auditSearch = 1000
 
-func (v *visit) audit() error {
-	page := auditPage{Text: v.query("text"), Subject: v.query("subject")}
-	before, _ := strconv.ParseInt(v.query("before"), 10, 64) // 0: the newest
+var auditList = &list[auditFilter, auditPage]{
+	table: table{"audit", "Audit", "No record is here. Each act on the API, each decision and each release becomes one.",
+		[]column{
+			{"No.", "n", `{{number .Seq}}`},
+			{"When", "", `{{when .At}}`},
+			{"What", "", `{{words .Kind}}`},
+			{"Who", "", `{{with .By}}{{text .Name}} <span class="hint">{{.Role}}{{with .Address}}, from {{text .}}{{end}}</span>
+{{- else}}<span class="hint">the {{$.End}}{{with .Node}} on {{text .}}{{end}}</span>{{end}}`},
+			{"About", "long", `{{range .About}}<div>{{text .}}</div>{{end}}`},
+			{"More", "long", `{{if .Data}}<details><summary>data</summary><pre><code>{{pretty .Data}}</code></pre></details>{{else}}{{text ""}}{{end}}`},
+		}},
+	hint: "Every act and every decision is a record that nobody can change unnoticed.",
+	fields: []field{{name: "subject", label: "About", hint: "an id of anything"},
+		{name: "text", label: "Text", hint: "a token, a kind…"}},
+	read: (*visit).records,
+}
+
+func (v *visit) records(f auditFilter, o client.PageOptions) (page auditPage, err error) {
+	before, _ := strconv.ParseInt(o.Cursor, 10, 64) // 0: the newest
 	var entries []client.AuditEntry
-	older := url.Values{}
-	if page.Subject != "" {
-		list, err := v.api.AuditAbout(v.r.Context(),
-			client.AuditAboutOptions{ID: page.Subject, Before: before, Limit: auditLook})
+	var from int64 // the oldest record that was looked at; 0 or 1: there is no older one
+	if f.Subject != "" {
+		found, err := v.api.AuditAbout(v.r.Context(), client.AuditAboutOptions{ID: f.Subject, Before: before, Limit: o.Limit})
 		if err != nil {
-			return err
+			return page, err
 		}
-		if entries = list.Entries; len(entries) == auditLook {
-			page.From = entries[auditLook-1].Seq
-			older.Set("subject", page.Subject)
+		if entries = found.Entries; len(entries) == o.Limit {
+			from = entries[o.Limit-1].Seq
 		}
 	} else {
-		head, err := v.api.Audit(v.r.Context(), client.FeedOptions{After: math.MaxInt64})
-		if err != nil {
-			return err
+		if before < 1 {
+			head, err := v.api.Audit(v.r.Context(), client.FeedOptions{After: math.MaxInt64})
+			if err != nil {
+				return page, err
+			}
+			before = head.Size + 1
 		}
-		page.Size = head.Size
-		look := int64(auditLook)
-		if page.Text != "" {
+		look := o.Limit
+		if f.Text != "" {
 			look = auditSearch
-			older.Set("text", page.Text)
 		}
-		if before <= 1 || before > page.Size+1 {
-			before = page.Size + 1
-		}
-		after := max(0, before-1-look)
+		after := max(0, before-1-int64(look))
 		part, err := v.api.Audit(v.r.Context(), client.FeedOptions{After: after, Limit: int(max(1, before-1-after))})
 		if err != nil {
-			return err
+			return page, err
 		}
-		entries = part.Entries
+		entries, from = part.Entries, after+1
 		slices.Reverse(entries)
-		page.From = after + 1
 	}
 	for _, e := range entries {
-		if page.Text == "" || containsFold(e.Record, page.Text) {
-			page.Records = append(page.Records, auditRowOf(e.Seq, e.Record))
+		if f.Text == "" || bytes.Contains(bytes.ToLower(e.Record), bytes.ToLower([]byte(f.Text))) {
+			row := auditRow{Kind: "unreadable", Data: e.Record}
+			_ = json.Unmarshal(e.Record, &row) // what cannot be read is shown as it is
+			row.Seq = e.Seq
+			page.Records = append(page.Records, row)
 		}
 	}
-	if page.From > 1 {
-		older.Set("before", strconv.FormatInt(page.From, 10))
-		page.Older = "/console/audit?" + older.Encode()
+	if from > 1 {
+		next := strconv.FormatInt(from, 10)
+		page.Next = &next
 	}
-	return v.render("audit", "Audit", page)
-}
-
-func auditRowOf(seq int64, record json.RawMessage) (row auditRow) {
-	if json.Unmarshal(record, &row) != nil {
-		return auditRow{Seq: seq, Kind: "unreadable", Data: record}
-	}
-	row.Seq = seq
-	return row
-}
-
-func containsFold(record []byte, text string) bool {
-	return bytes.Contains(bytes.ToLower(record), bytes.ToLower([]byte(text)))
-}
-
-// recordFile is one whole record with its proof, to be verified with countersign audit verify.
-func (v *visit) recordFile() error {
-	seq, err := strconv.ParseInt(v.r.PathValue("seq"), 10, 64)
-	if err != nil {
-		return v.notFound()
-	}
-	proof, err := v.api.AuditProve(v.r.Context(), seq)
-	if err != nil {
-		return err
-	}
-	return v.file("record-"+strconv.FormatInt(seq, 10)+".json", proof)
-}
-
-// checkpointFile is the log's signed head.
-func (v *visit) checkpointFile() error {
-	head, err := v.api.AuditCheckpoint(v.r.Context(), 0)
-	if err != nil {
-		return err
-	}
-	return v.file("checkpoint.json", head)
-}
-
-// file answers with JSON that the browser saves. Records keep their bytes.
-func (v *visit) file(name string, content any) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(content); err != nil {
-		return err
-	}
-	v.w.Header().Set("Content-Type", "application/json")
-	v.w.Header().Set("Content-Disposition", `attachment; filename="`+url.QueryEscape(name)+`"`)
-	v.w.WriteHeader(http.StatusOK)
-	_, _ = v.w.Write(b.Bytes()) // the browser is gone
-	return nil
+	return page, nil
 }

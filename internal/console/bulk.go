@@ -1,44 +1,48 @@
 package console
 
-import (
-	"maps"
-	"net/url"
-	"slices"
-	"strconv"
+import "net/url"
 
-	"countersign"
-)
+// bulk is an act on all that a filter selects: its page says on how many, and its form does it.
+type bulk struct {
+	Title  string
+	What   string // one of what is counted
+	Says   string // what the act does to them
+	None   string // why there may be none
+	Button string
+	Note   string // what is asked for beside; empty: nothing is
 
-// bulkPage says how much an act by a filter would change, before it does.
-type bulkPage struct {
-	Title      string
-	Filter     []bulkMember // as people read it
-	Hidden     []bulkMember // of the form
-	Post, Back string       // where the form and the list are
-	Count      int64
-	Tally      []stateCount // of the count
-	What       string       // one of what is counted
-	Says       string       // what the act does to them
-	None       string       // why there may be none
-	Button     string
-	Note       string // what is asked for beside; empty: nothing is
+	list, did string // the address of the list, and the notice
+	// act counts what the members of an address or a form select, or does it.
+	act func(v *visit, q url.Values, dry bool) (selected, error)
 }
 
-type bulkMember struct{ Name, Value string }
+// selected is what a bulk would be done to, or was.
+type selected struct {
+	Filter url.Values
+	Count  int64
+	Tally  []stateCount // of the count
+	UpTo   int64        // the newest that was counted; 0: the form counts anew
+}
 
-// bulk fills in the filter of a page, and the fields that its form sends beside it.
-func (v *visit) bulk(page bulkPage, filter url.Values, beside map[string]string) error {
-	for _, name := range slices.Sorted(maps.Keys(filter)) {
-		value := filter.Get(name)
-		page.Hidden = append(page.Hidden, bulkMember{name, value})
-		if n, err := strconv.Atoi(value); name == "type" && err == nil {
-			value = countersign.Type(n).Words()
-		}
-		page.Filter = append(page.Filter, bulkMember{name, value})
+// bulkPage is what the page of a bulk shows.
+type bulkPage struct {
+	*bulk
+	selected
+	Back string // the list
+}
+
+func (b *bulk) ask(v *visit) error {
+	s, err := b.act(v, v.r.URL.Query(), true)
+	if err != nil {
+		return err
 	}
-	for name, value := range beside {
-		page.Hidden = append(page.Hidden, bulkMember{name, value})
+	return v.render("bulk", b.Title, bulkPage{b, s, b.list + "?" + s.Filter.Encode()})
+}
+
+func (b *bulk) do(v *visit) error {
+	s, err := b.act(v, v.r.PostForm, false)
+	if err != nil {
+		return err
 	}
-	page.Back += "?" + filter.Encode()
-	return v.render("bulk", page.Title, page)
+	return v.done(b.list+"?"+s.Filter.Encode(), b.did)
 }

@@ -10,9 +10,9 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"sync"
 	"time"
 
-	"countersign/client"
 	"countersign/internal/bodies"
 )
 
@@ -55,8 +55,7 @@ type Console struct {
 	handler http.Handler
 	pages   map[string]*pageTemplate
 	notices map[string]string // of all sections
-	links   links
-	shown   shownCodes
+	links   sync.Map          // the tokens of one-time sign-in links, by their codes
 }
 
 // end is what differs between the consoles of the two ends.
@@ -65,10 +64,6 @@ type end struct {
 	title string
 	// sections are in the order of the navigation.
 	sections []section
-	// connect gives the visit its client.
-	connect func(*visit, client.Config) error
-	// top says what every page shows above its own content. Nil: nothing.
-	top func(*visit) (any, error)
 }
 
 // navItem is an entry of the navigation. Only tokens that may call the operation see it.
@@ -88,6 +83,8 @@ type section struct {
 type lister interface {
 	page() page
 	shape() table
+	path() string
+	searches(member string) bool
 }
 
 // all returns the pages of the section, its lists first.
@@ -109,7 +106,6 @@ type page struct {
 var anySection = section{
 	pages: []page{
 		{"GET /console/search", (*visit).search},
-		{"GET /console/shown", (*visit).shownOnce},
 	},
 	notices: map[string]string{
 		"waits": "Proposed: nothing has changed yet, it waits for an approver.",
@@ -172,7 +168,7 @@ const (
 )
 
 // urgent are the forms that get through whatever else is sent: those that stop money.
-var urgent = []string{"POST /console/freeze", "POST /console/thaw", "POST /console/merchants/{id}/pause", "POST /console/tokens/{id}/revoke"}
+var urgent = []string{"POST /console/stop/freeze", "POST /console/stop/thaw", "POST /console/merchants/{id}/pause", "POST /console/tokens/{id}/revoke"}
 
 // read reads the form of a request, which must be freed, also after an error.
 func read(r *http.Request, most int, budget *bodies.Budget) (bodies.Body, error) {

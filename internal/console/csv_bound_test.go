@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"countersign/client"
 )
 
 type grain struct {
@@ -33,12 +35,15 @@ func TestSheetIsBounded(t *testing.T) {
 			}
 		}()
 		n := 0
-		return "", writeSheet(v, func() (grains, bool, error) {
+		return "", writeSheet(v, func(client.PageOptions) (part grains, err error) {
 			n++
 			if fails && n > 1 {
-				return grains{}, false, errors.New("away")
+				return part, errors.New("away")
 			}
-			return grains{Grains: make([]grain, rows)}, n < pages, nil
+			if part.Grains = make([]grain, rows); n < pages {
+				part.Next = new(string)
+			}
+			return part, nil
 		})
 	}
 	for _, c := range []struct {

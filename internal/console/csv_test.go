@@ -33,7 +33,7 @@ type entry struct {
 
 // TestColumns: the columns are the members in their order, and what comes out is what went in.
 func TestColumns(t *testing.T) {
-	cols := columns(reflect.TypeFor[entry](), "", nil)
+	cols := columns(reflect.TypeFor[entry](), "", 0)
 	want := []string{"id", "name", "at", "inner.amount", "inner.note", "n", "labels", "list", "on"}
 	if !slices.Equal(cols, want) {
 		t.Fatalf("columns %q, want %q", cols, want)
@@ -47,20 +47,13 @@ func TestColumns(t *testing.T) {
 		{ID: "a,\"b\"\nc", Embedded: Embedded{"ü"}, At: 1, Inner: &inner{Amount: a, Note: "=1+1"}, N: -1, Labels: map[string]string{"k": "=v"}, List: []string{"x", "y"}, On: true, hidden: "h", Out: "o"},
 		{ID: "+1", N: 9007199254740993},
 	} {
-		row, err := cells(e, cols)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows = append(rows, row)
+		rows = append(rows, cells(e, cols))
 	}
 	wantRows := [][]string{want,
 		{"a,\"b\"\nc", "ü", "1970-01-01T00:00:00.001Z", a.String(), "'=1+1", "-1", `{"k":"=v"}`, `["x","y"]`, "true"},
 		{"'+1", "", "", "", "", "9007199254740993", "", "", "false"}}
 	if !reflect.DeepEqual(rows, wantRows) {
 		t.Errorf("rows %q\nwant %q", rows, wantRows)
-	}
-	if _, err := cells([]int{1}, cols); err == nil {
-		t.Error("an array was taken for an entry")
 	}
 }
 

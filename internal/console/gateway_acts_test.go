@@ -93,11 +93,16 @@ func TestGatewayActs(t *testing.T) {
 	for n := range 3 {
 		held = append(held, s.twice(40+n))
 	}
-	b.open("/console/deposits?state=held")
-	b.click(`a[href*="verdict=approve"]`)
+	choose := func(kind client.TaskKind, verdict string) {
+		t.Helper()
+		b.open("/console/?kind=" + string(kind))
+		get[bool](b, `document.querySelectorAll("input[name=id]").forEach(x => x.checked = true) || true`)
+		b.click(`button[value=` + verdict + `]`)
+	}
+	choose(client.TaskDeposit, "approve")
 	b.shows("Possible duplicates are left out: 3", "It can be done to none of them.")
-	b.open("/console/deposits?state=held")
-	b.click(`a[href*="verdict=decline"]`)
+	choose(client.TaskDeposit, "decline")
+	b.shows("deposit." + fmt.Sprint(held[0]))
 	b.fill("#reason", "all of them looked at")
 	b.fill("#confirm", "yes")
 	b.click("form.fields button.danger")
@@ -105,29 +110,18 @@ func TestGatewayActs(t *testing.T) {
 	if got := get[string](b, `document.querySelector("#reason").value`); got != "all of them looked at" {
 		t.Errorf("the form holds %q", got)
 	}
-	late := s.twice(50)
-	b.open("/console/deposits?state=held&txId=" + countersigntest.Deposit(40).TxID)
-	b.click(`a[href*="verdict=decline"]`)
-	b.shows("deposit." + fmt.Sprint(held[0]))
-	b.fill("#confirm", "decline")
-	b.click("form.fields button.danger")
-	b.shows("Declined.")
-	b.open("/console/?kind=deposit")
-	get[bool](b, `document.querySelectorAll("input[name=id]").forEach(x => x.checked = true) || true`)
-	b.click(`button[value=decline]`)
+	choose(client.TaskDeposit, "decline")
 	b.fill("#confirm", "decline")
 	last := s.twice(51) // came since it was chosen
 	b.click("form.fields button.danger")
 	b.shows("Declined.")
-	for seq, want := range map[int64]client.DepositState{held[0]: client.DepositRejected, held[1]: client.DepositRejected, held[2]: client.DepositRejected, late: client.DepositRejected, last: client.DepositHeld} {
+	for seq, want := range map[int64]client.DepositState{held[0]: client.DepositRejected, held[1]: client.DepositRejected, held[2]: client.DepositRejected, last: client.DepositHeld} {
 		if d, err := s.admin.Deposit(ctx, seq); err != nil || d.State != want {
 			t.Errorf("deposit %d: %+v, %v", seq, d, err)
 		}
 	}
 	first, second := s.misdirected(60), s.misdirected(61)
-	b.open("/console/?kind=refused")
-	get[bool](b, `document.querySelectorAll("input[name=id]").forEach(x => x.checked = true) || true`)
-	b.click(`button[value=approve]`)
+	choose(client.TaskRefused, "approve")
 	b.fill("#confirm", "approve")
 	b.click("form.fields button.danger")
 	b.shows("Approved.")

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"net/url"
 	"slices"
 	"strconv"
 
@@ -36,19 +35,6 @@ var depositsList = &list[client.DepositSearch, client.DepositsPage]{
 	folded: []field{{name: "address", label: "To address"}},
 	read: func(v *visit, f client.DepositSearch, o client.PageOptions) (client.DepositsPage, error) {
 		return v.gateway.SearchDeposits(v.r.Context(), f, o)
-	},
-	acts: func(v *visit, _ client.DepositSearch, page client.DepositsPage) []act {
-		held := url.Values{}
-		for _, d := range page.Deposits {
-			if d.State == client.DepositHeld {
-				held.Add("id", client.DepositTask(d.Seq))
-			}
-		}
-		if len(held) == 0 || !v.may("approveTasks") {
-			return nil
-		}
-		return []act{{"Credit the held ones of this page…", "/console/tasks/many?verdict=approve&" + held.Encode()},
-			{"Reject the held ones of this page…", "/console/tasks/many?verdict=decline&" + held.Encode()}}
 	},
 }
 
@@ -88,7 +74,6 @@ func (v *visit) deposit() error {
 // thingView is the page of one thing of the gateway that a person may have to decide on.
 type thingView struct {
 	Thing     any
-	Names     map[string]string // of tokens
 	Task      *taskView
 	Callbacks []inboxRow // about it, the oldest first
 }
@@ -97,9 +82,6 @@ type thingView struct {
 // about selects.
 func (v *visit) thingView(task string, thing any, about *client.InboxFilter) (view thingView, err error) {
 	view.Thing = thing
-	if view.Names, err = v.names(); err != nil {
-		return view, err
-	}
 	if view.Task, err = v.taskOf(task); err != nil || about == nil || !v.may("callbacks") {
 		return view, err
 	}

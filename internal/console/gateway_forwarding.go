@@ -12,15 +12,15 @@ var forwardingSection = section{
 	lists: []lister{forwardingList},
 	pages: []page{
 		{"POST /console/forwarding/retry", post("/console/forwarding", "sent-again",
-			func(ctx context.Context, v *visit, _ string) (client.RetriedForwards, error) {
+			func(v *visit, ctx context.Context, _ string) (client.RetriedForwards, error) {
 				return v.gateway.RetryForwards(ctx)
 			})},
 		{"POST /console/forwarding/{id}/retry", post("/console/forwarding", "sent-again",
-			func(ctx context.Context, v *visit, id string) (client.Forward, error) {
+			func(v *visit, ctx context.Context, id string) (client.Forward, error) {
 				return v.gateway.RetryForward(ctx, id)
 			})},
 		{"POST /console/forwarding/{id}/skip", post("/console/forwarding?state=skipped", "skipped",
-			func(ctx context.Context, v *visit, id string) (client.Forward, error) {
+			func(v *visit, ctx context.Context, id string) (client.Forward, error) {
 				return v.gateway.SkipForward(ctx, id, v.form("reason"))
 			})},
 	},
@@ -34,7 +34,6 @@ var forwardingSection = section{
 type forwardingView struct {
 	client.Forwarding
 	Given bool // the list is of those that were given up
-	Names map[string]string
 }
 
 var forwardingList = &list[client.ForwardFilter, client.ForwardsPage]{
@@ -43,11 +42,7 @@ var forwardingList = &list[client.ForwardFilter, client.ForwardsPage]{
 		return v.gateway.Forwards(v.r.Context(), f, o)
 	},
 	form: func(v *visit) (any, error) {
-		names, err := v.names()
-		if err != nil {
-			return nil, err
-		}
 		state, err := v.gateway.Forwarding(v.r.Context())
-		return forwardingView{state, v.query("state") == "skipped", names}, err
+		return forwardingView{state, v.query("state") == "skipped"}, err
 	},
 }

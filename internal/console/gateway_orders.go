@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"errors"
 
 	"countersign/client"
 )
@@ -14,7 +13,7 @@ var ordersSection = section{
 	pages: []page{
 		{"GET /console/orders/{id}", (*visit).order},
 		{"POST /console/orders/{id}/cancel", post("/console/orders/{id}", "cancelled-order",
-			func(ctx context.Context, v *visit, id string) (client.Order, error) {
+			func(v *visit, ctx context.Context, id string) (client.Order, error) {
 				return v.gateway.CancelOrder(ctx, id, v.form("reason"))
 			})},
 	},
@@ -23,13 +22,7 @@ var ordersSection = section{
 	},
 }
 
-// orderSearch is what orders are searched by.
-type orderSearch struct {
-	client.OrderFilter
-	CallBackID string `query:"callBackId"` // at most one has it
-}
-
-var ordersList = &list[orderSearch, client.OrderPage]{
+var ordersList = &list[client.OrderFilter, client.OrderPage]{
 	table: table{"orders", "Orders",
 		"No order is here. The merchant's systems order each withdrawal before the service asks for it.",
 		[]column{
@@ -41,27 +34,12 @@ var ordersList = &list[orderSearch, client.OrderPage]{
 			{"State", "", `{{state .State}}`},
 			{"Reason", "long", `{{text .Reason}}`},
 		}},
-	fields: []field{{name: "callBackId", label: "callBackId"}, {name: "tenantUserId", label: "User"},
+	fields: []field{{name: "tenantUserId", label: "User"},
 		{name: "address", label: "To address"}, {name: "state", label: "State"}},
 	folded: []field{{name: "txId", label: "Transaction"}},
-	read: func(v *visit, f orderSearch, o client.PageOptions) (client.OrderPage, error) {
-		if f.CallBackID != "" {
-			return v.oneOrder(f.CallBackID)
-		}
-		return v.gateway.Orders(v.r.Context(), f.OrderFilter, o)
+	read: func(v *visit, f client.OrderFilter, o client.PageOptions) (client.OrderPage, error) {
+		return v.gateway.Orders(v.r.Context(), f, o)
 	},
-}
-
-// oneOrder returns the order with a callBackId as a list.
-func (v *visit) oneOrder(callBackID string) (list client.OrderPage, err error) {
-	o, err := v.gateway.Order(v.r.Context(), callBackID)
-	switch {
-	case errors.Is(err, client.ErrNotFound):
-		return list, nil
-	case err == nil:
-		list.Orders = []client.Order{o}
-	}
-	return list, err
 }
 
 // orderPage is one order: what a person needs to decide on it, and its story.

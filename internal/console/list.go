@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -105,6 +106,11 @@ func (t table) text() string {
 
 func (l *list[F, P]) shape() table { return l.table }
 
+// searches reports whether the list has a field for a member.
+func (l *list[F, P]) searches(member string) bool {
+	return slices.ContainsFunc(append(l.fields[:len(l.fields):len(l.fields)], l.folded...), func(f field) bool { return f.name == member })
+}
+
 func (l *list[F, P]) path() string { return cmp.Or(l.at, root+l.name) }
 
 func (l *list[F, P]) page() page {
@@ -118,25 +124,31 @@ func (l *list[F, P]) serve(v *visit) error {
 	if l.at == root && !v.may(l.name) {
 		return v.elsewhere()
 	}
-	view, done, err := l.view(v)
-	if err != nil || done {
-		return err
-	}
-	return v.render(l.name, view.Title, view)
-}
-
-// view reads what the address asks for. If that is a file, it is written and done is true.
-func (l *list[F, P]) view(v *visit) (view listView, done bool, err error) {
 	q := v.r.URL.Query()
-	view = listView{Title: l.title, Hint: l.hint, Path: l.path()}
-	members := membersOf(reflect.TypeFor[F]())
 	var at listSpan
-	if _, timed := members["since"]; timed {
+	if _, timed := membersOf(reflect.TypeFor[F]())["since"]; timed {
 		at = v.spanOf(q)
-		view.Span = &at
 	}
 	f := filterOf[F](q, at)
-	view.Filter = f
+	if !v.wantsSheet() {
+		view, err := l.view(v, f, at)
+		if err != nil {
+			return err
+		}
+		return v.render(l.name, view.Title, view)
+	}
+	if err := at.wrong(); err != nil { // a file cannot say so
+		return err
+	}
+	return writeSheet(v, func(o client.PageOptions) (P, error) { return l.read(v, f, o) })
+}
+
+// view reads the page that the address asks for.
+func (l *list[F, P]) view(v *visit, f F, at listSpan) (view listView, err error) {
+	view = listView{Title: l.title, Hint: l.hint, Path: l.path(), Filter: f}
+	if _, timed := membersOf(reflect.TypeFor[F]())["since"]; timed {
+		view.Span = &at
+	}
 	view.Live = l.live && v.query("cursor") == ""
 	view.Fields, view.Folded = l.views(v, l.fields), l.views(v, l.folded)
 	view.Open = at != listSpan{}
@@ -149,38 +161,34 @@ func (l *list[F, P]) view(v *visit) (view listView, done bool, err error) {
 		folded = append(folded, "time")
 	}
 	view.Fold = strings.TrimSuffix(sentence(strings.Join(folded, ", ")), ".")
-	if at.Wrong != "" && !v.wantsSheet() {
-		return view, false, nil
+	if at.Wrong != "" {
+		return view, nil
 	}
-	if err := at.wrong(); err != nil { // a file cannot say so
-		return view, false, err
+	page, err := l.read(v, f, client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
+	if err != nil {
+		return view, err
 	}
-	page, done, err := readList(v, func(o client.PageOptions) (P, error) { return l.read(v, f, o) })
-	if err != nil || done {
-		return view, done, err
-	}
-	found := reflect.ValueOf(page)
-	entries := found.Field(entriesOf(found.Type()))
+	entries := entriesOf(page)
 	view.Rows = entries.Interface()
 	if l.rows != nil {
 		if view.Rows, err = l.rows(v, page); err != nil {
-			return view, false, err
+			return view, err
 		}
 	}
 	if l.form != nil {
 		if view.Form, err = l.form(v); err != nil {
-			return view, false, err
+			return view, err
 		}
 	}
 	if l.acts != nil {
 		view.Acts = l.acts(v, f, page)
 	}
 	if next := nextOf(page); next != nil {
-		to := queryFor(f)
+		to := client.Query(f)
 		to.Set("cursor", *next)
 		view.Next, view.Partial = view.Path+"?"+to.Encode(), entries.Len() < pageSize
 	}
-	return view, false, nil
+	return view, nil
 }
 
 // views returns the fields with what was typed.
@@ -278,25 +286,4 @@ func filterOf[F any](q url.Values, at listSpan) (f F) {
 		}
 	}
 	return f
-}
-
-// queryFor returns the parameters that filterOf reads f from. A time is absolute: how long ago is
-// another time on the next page.
-func queryFor(f any) url.Values {
-	q, v := url.Values{}, reflect.ValueOf(f)
-	for name, m := range membersOf(v.Type()) {
-		member := v.FieldByIndex(m.Index)
-		if member.IsZero() {
-			continue
-		}
-		switch value := member.Interface().(type) {
-		case client.Time:
-			q.Set(name, value.String())
-		case countersign.Type:
-			q.Set(name, strconv.Itoa(int(value)))
-		default:
-			q.Set(name, fmt.Sprint(value))
-		}
-	}
-	return q
 }

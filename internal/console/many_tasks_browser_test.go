@@ -16,7 +16,8 @@ import (
 func TestManyTasks(t *testing.T) {
 	dbtest.Whole(t, "a browser opens pages of 200 tasks")
 	browser := chromium(t)
-	look := func(base string, token client.Secret, end string, kinds []client.TaskKind) {
+	look := func(t *testing.T, base string, token client.Secret, end string, kinds []client.TaskKind) {
+		t.Helper()
 		b := newTab(t, browser, base)
 		b.signIn(token)
 		for _, path := range []string{"/console/", "/console/?kind=restored", "/console/?kind=change"} {
@@ -64,7 +65,7 @@ func TestManyTasks(t *testing.T) {
 				}
 			}
 		}
-		look(s.base, s.first, "gateway", client.GatewayTaskKinds())
+		look(t, s.base, s.first, "gateway", client.GatewayTaskKinds())
 	})
 	t.Run("service", func(t *testing.T) {
 		service, first := runService(t, nil)
@@ -109,6 +110,6 @@ func TestManyTasks(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		look(service.URL(), first, "service", client.ServiceTaskKinds())
+		look(t, service.URL(), first, "service", client.ServiceTaskKinds())
 	})
 }

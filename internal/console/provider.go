@@ -63,15 +63,24 @@ func (c *Console) toProvider(w http.ResponseWriter, r *http.Request) {
 // again leads a person whose sign-in is too old for an act to the provider, and back to the page
 // of the act. It is a page that leads on, not a redirect: a browser follows none of a form to another host.
 func (v *visit) again() error {
-	next := root
-	if u, err := url.Parse(v.r.Referer()); err == nil && u.Host == v.r.Host {
-		q := u.Query()
-		q.Set("did", "again")
-		next = inside(u.EscapedPath() + "?" + q.Encode())
+	at, err := url.Parse(v.cameFrom())
+	if err != nil {
+		return err
 	}
-	to := providerPath + "?again=1&next=" + url.QueryEscape(next)
-	v.w.Header().Set("Refresh", "0;url="+to)
-	return v.renderAs(http.StatusUnauthorized, "again", "Sign in again", to)
+	q := at.Query()
+	q.Set("did", "again")
+	next := inside(at.EscapedPath() + "?" + q.Encode())
+	return v.leadOn(http.StatusUnauthorized, leads{"Sign in again",
+		"You signed in more than five minutes ago. Before this is done the company's provider asks who you are.",
+		providerPath + "?again=1&next=" + url.QueryEscape(next), "Sign in again"})
+}
+
+// leads is a page that leads on by itself.
+type leads struct{ title, Says, To, Text string }
+
+func (v *visit) leadOn(status int, l leads) error {
+	v.w.Header().Set("Refresh", "0;url="+l.To)
+	return v.renderAs(status, "again", l.title, l)
 }
 
 // origin is the origin of this page, as the browser sends it.
@@ -118,9 +127,8 @@ func (c *Console) fromProvider(w http.ResponseWriter, r *http.Request) {
 		c.renderSignIn(w, r, statusOf(err), form)
 		return
 	}
-	w.Header().Set("Refresh", "0;url="+form.Next)
-	if err := v.renderAs(http.StatusOK, "signedin", "Signed in", form); err != nil {
-		c.Log.Error("console", "page", "signedin", "error", err)
+	if err := v.leadOn(http.StatusOK, leads{"Signed in", "You are signed in.", form.Next, "Go on"}); err != nil {
+		c.Log.Error("console", "page", "signed in", "error", err)
 	}
 }
 

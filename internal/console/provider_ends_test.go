@@ -158,7 +158,7 @@ func TestGatewayProvider(t *testing.T) {
 	s.held("order-2")
 	at = "/console/orders/order-2"
 	again(approve())
-	if at := browser.do(http.MethodPost, "/console/orders/order-2/decline", reason); at.status != http.StatusSeeOther {
+	if at := browser.do(http.MethodPost, "/console/tasks/order.order-2/decline", reason); at.status != http.StatusSeeOther || !strings.HasSuffix(at.to(), "?did=declined") {
 		t.Errorf("declined: %d %s", at.status, at.body)
 	}
 	if out := browser.post("/console/signout", nil); out.status != http.StatusSeeOther {

@@ -1,89 +1,79 @@
 package console
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"path"
 	"strings"
-	"time"
 )
 
-// refused is a post that was refused: what was wrong with it, and what was typed. The
-// browser is sent back to the page with the form and brings it along in a cookie, so
-// that no page of the browser's history is a post.
+// refused is a post that was refused: what was wrong with it, and what was typed. The answer is the
+// page with the form, which shows both.
 type refused struct {
 	Problems []string
 	Act      string // the last part of the path that was posted to
 	Typed    map[string]string
+	status   int
 }
 
-const (
-	refusedCookie = "refused"
-	refusedLife   = 2 * time.Minute // for the browser to follow the redirect
-	// maxTyped is how much of what was typed is kept, in bytes: sealed, it must fit into the 4,096
-	// that browsers keep of a cookie. A longer text is lost.
-	maxTyped = 2400
-)
+type refusedKey struct{}
 
-// retry sends the browser back to the page that it posted from. Secrets are not kept.
-func (v *visit) retry(problems []string) error {
-	o := refused{Problems: problems, Act: path.Base(v.r.URL.Path), Typed: map[string]string{}}
-	n := 0
+// retry shows the page that was posted from. Secrets are not kept.
+func (v *visit) retry(status int, problems []string) {
+	o := refused{problems, path.Base(v.r.URL.Path), map[string]string{}, status}
 	for name := range v.r.PostForm {
 		switch name {
 		case "apiKey", "callbackApiKey", "token", "confirm", "state":
 		default:
 			o.Typed[name] = v.r.PostForm.Get(name)
-			n += len(name) + len(o.Typed[name])
 		}
 	}
-	if n > maxTyped {
-		o.Typed = nil
+	r, err := http.NewRequestWithContext(context.WithValue(v.r.Context(), refusedKey{}, o), http.MethodGet, v.cameFrom(), nil)
+	if err != nil {
+		panic(err) // a page of the console
 	}
-	if err := v.c.keep(v.w, v.r, refusedCookie, root, o, refusedLife); err != nil {
-		return err
-	}
-	http.Redirect(v.w, v.r, v.cameFrom(), http.StatusSeeOther)
-	return nil
+	r.Host, r.RemoteAddr, r.TLS, r.Header = v.r.Host, v.r.RemoteAddr, v.r.TLS, v.r.Header
+	v.c.mux.ServeHTTP(v.w, r)
 }
 
-// cameFrom is the page with the form that was posted: the browser says so. Else it is the
+// cameFrom is the page with the form that was posted: the browser says so. Else it is the nearest
 // page above.
 func (v *visit) cameFrom() string {
 	from, err := url.Parse(v.r.Referer())
-	if err == nil && from.Host == v.r.Host && strings.HasPrefix(from.Path, root) {
-		q := from.Query()
-		q.Del("did")
-		from.RawQuery = q.Encode()
-		return from.RequestURI()
+	if err != nil || from.Host != v.r.Host {
+		return v.nearest(v.r.URL.EscapedPath())
 	}
-	return v.above()
+	to := v.nearest(from.EscapedPath())
+	q := from.Query()
+	q.Del("did")
+	if to == from.EscapedPath() && len(q) > 0 {
+		to += "?" + q.Encode()
+	}
+	return to
 }
 
 // above is the page above this one.
-func (v *visit) above() string {
-	if up := path.Dir(strings.TrimSuffix(v.r.URL.Path, "/")); strings.HasPrefix(up, root) {
-		return up
+func (v *visit) above() string { return v.nearest(path.Dir(v.r.URL.EscapedPath())) }
+
+// nearest returns at, or the nearest path above it that has a page.
+func (v *visit) nearest(at string) string {
+	for ; strings.HasPrefix(at, root); at = path.Dir(at) {
+		r, err := http.NewRequest(http.MethodGet, at, nil)
+		if err != nil {
+			break
+		}
+		if _, pattern := v.c.mux.Handler(r); strings.HasPrefix(pattern, "GET ") {
+			return at
+		}
 	}
 	return root
 }
 
-// refused returns the post that was refused before this page, once.
-func (v *visit) refused() refused {
-	var o refused
-	if v.before == nil {
-		if v.c.kept(v.r, refusedCookie, &o) {
-			v.c.drop(v.w, v.r, refusedCookie, root)
-		}
-		v.before = &o
-	}
-	return *v.before
-}
-
 // values fills a form: with what was typed before a post was refused, else with is.
 func (v *visit) values(is map[string]string) map[string]string {
-	if o := v.refused(); len(o.Problems) > 0 && o.Typed != nil {
-		return o.Typed
+	if len(v.before.Problems) > 0 {
+		return v.before.Typed
 	}
 	return is
 }

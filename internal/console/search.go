@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"countersign/client"
 )
@@ -55,6 +56,15 @@ var foundPages = map[client.FoundKind]string{
 	client.FoundRefused: "/console/refused/", client.FoundChange: "/console/tasks/change.", client.FoundToken: "/console/tokens",
 }
 
+// Finds returns what to search for of an example of an alarm: its id. Empty: it is no id, or the session's token may not search.
+func (f frame) Finds(example string) string {
+	id, _, more := strings.Cut(example, " ")
+	if !f.May("search") || more && !strings.ContainsAny(id, "._") { // "amount: …" is none
+		return ""
+	}
+	return id
+}
+
 func (v *visit) pathOf(f client.Found) string {
 	if seq, err := strconv.ParseInt(f.ID, 10, 64); f.Kind == client.FoundAlarm && err == nil {
 		return "/console/alarms?state=all&cursor=" + strconv.FormatInt(seq+1, 10)
@@ -65,25 +75,16 @@ func (v *visit) pathOf(f client.Found) string {
 	return foundPages[f.Kind] + url.PathEscape(f.ID)
 }
 
-// foundLists are the lists of the console and the members of a search that each has a field for.
-var foundLists = []struct {
-	kind    client.FoundKind
-	path    string
-	members []client.MatchedBy
-}{
-	{client.FoundCallback, "/console/callbacks", []client.MatchedBy{client.MatchedTrackingID, client.MatchedTxID, client.MatchedCallBackID, client.MatchedUser, client.MatchedAddress}},
-	{client.FoundWithdrawal, "/console/withdrawals", []client.MatchedBy{client.MatchedUser, client.MatchedAddress, client.MatchedTxID}},
-	{client.FoundDeposit, "/console/deposits", []client.MatchedBy{client.MatchedTrackingID, client.MatchedTxID, client.MatchedUser, client.MatchedAddress}},
-	{client.FoundOrder, "/console/orders", []client.MatchedBy{client.MatchedUser, client.MatchedAddress, client.MatchedTxID}},
-	{client.FoundAddress, "/console/addresses", []client.MatchedBy{client.MatchedUser}},
-}
-
-// listsOf returns the lists that have all of what was found.
+// listsOf returns the lists that have all of what was found: those with a field for the member that has it.
 func (v *visit) listsOf(text string, found []client.Found) (links []listLink) {
-	for _, l := range foundLists {
-		for _, m := range l.members {
-			if slices.ContainsFunc(found, func(f client.Found) bool { return f.Kind == l.kind && f.Matched == m }) {
-				links = append(links, listLink{string(l.kind) + "s by " + string(m), l.path + "?" + url.Values{string(m): {text}}.Encode()})
+	for _, part := range v.c.end.sections {
+		for _, l := range part.lists {
+			for _, f := range found {
+				by := string(f.Matched)
+				link := listLink{string(f.Kind) + "s by " + by, l.path() + "?" + url.Values{by: {text}}.Encode()}
+				if foundPages[f.Kind] == l.path()+"/" && l.searches(by) && !slices.Contains(links, link) {
+					links = append(links, link)
+				}
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package console
 
 import (
 	"errors"
+	"net/url"
 
 	"countersign"
 	"countersign/client"
@@ -14,9 +15,8 @@ var callbacksSection = section{
 	pages: []page{
 		{"GET /console/callbacks/{id}", (*visit).callback},
 		{"POST /console/callbacks/{id}/resend", (*visit).callbackResend},
-		{"GET /console/find/{id}", (*visit).find},
-		{"GET /console/resend", (*visit).resend},
-		{"POST /console/resend", (*visit).resendMatching},
+		{"GET /console/resend", resendMatching.ask},
+		{"POST /console/resend", resendMatching.do},
 	},
 	notices: map[string]string{
 		"resent":     "Due now. It is sent as soon as there is room.",
@@ -46,7 +46,7 @@ var callbacksList = &list[client.CallbackFilter, client.CallbackPage]{
 		return v.service.Callbacks(v.r.Context(), f, o)
 	},
 	acts: func(v *visit, f client.CallbackFilter, page client.CallbackPage) []act {
-		q := queryFor(f)
+		q := client.Query(f)
 		if len(q) == 0 || !sendsAgain(f) || !v.may("resendCallbacks") || len(page.Callbacks) == 0 && page.Next == nil {
 			return nil
 		}
@@ -112,35 +112,20 @@ func (v *visit) callbackResend() error {
 	return v.done("/console/callbacks/"+id, "resent")
 }
 
-func (v *visit) resend() error {
-	q := v.r.URL.Query()
-	at := v.spanOf(q)
-	if err := at.wrong(); err != nil {
-		return err
-	}
-	f := filterOf[client.CallbackFilter](q, at)
-	dry, err := v.service.ResendCallbacks(v.r.Context(), client.Resend{Filter: f, DryRun: true})
-	if err != nil {
-		return err
-	}
-	return v.bulk(bulkPage{
-		Title: "Send all that match", Post: "/console/resend", Back: "/console/callbacks", Button: "Send",
-		Count: dry.Count, What: "callback",
-		Says: "Refused and exhausted ones are sent again, pending ones now. " +
-			"A merchant that has one already answers that it has.",
-		None: "Nothing matches that could be sent: only pending, refused and exhausted callbacks can, " +
-			"and questions about withdrawals only while they are pending.",
-	}, queryFor(f), nil)
-}
-
-func (v *visit) resendMatching() error {
-	at := v.spanOf(v.r.PostForm)
-	if err := at.wrong(); err != nil { // a time that was not read would select all
-		return err
-	}
-	f := filterOf[client.CallbackFilter](v.r.PostForm, at)
-	if _, err := v.service.ResendCallbacks(v.r.Context(), client.Resend{Filter: f}); err != nil {
-		return err
-	}
-	return v.done("/console/callbacks?"+queryFor(f).Encode(), "resent-all")
+var resendMatching = &bulk{
+	Title: "Send all that match", What: "callback", Button: "Send",
+	Says: "Refused and exhausted ones are sent again, pending ones now. " +
+		"A merchant that has one already answers that it has.",
+	None: "Nothing matches that could be sent: only pending, refused and exhausted callbacks can, " +
+		"and questions about withdrawals only while they are pending.",
+	list: "/console/callbacks", did: "resent-all",
+	act: func(v *visit, q url.Values, dry bool) (selected, error) {
+		at := v.spanOf(q)
+		if err := at.wrong(); err != nil { // a time that was not read would select all
+			return selected{}, err
+		}
+		f := filterOf[client.CallbackFilter](q, at)
+		found, err := v.service.ResendCallbacks(v.r.Context(), client.Resend{Filter: f, DryRun: dry})
+		return selected{Filter: client.Query(f), Count: found.Count}, err
+	},
 }

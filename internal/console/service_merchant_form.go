@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"reflect"
 	"strconv"
 	"strings"
@@ -69,8 +70,8 @@ func (v *visit) merchantMake() error {
 	if err != nil {
 		return err
 	}
-	return v.showOnce(once{
-		Title: "Hand over to " + made.ID, Back: merchantPath(made.ID), Warnings: made.Warnings,
+	return v.render("once", "Hand over to "+made.ID, once{
+		Back: merchantPath(made.ID), Warnings: made.Warnings,
 		Items: handOver(made.PublicKey, made.ResponsePublicKey, made.APIKey.Reveal(), made.CallbackAPIKey.Reveal()),
 	})
 }
@@ -114,27 +115,15 @@ func (v *visit) merchantEdit() error {
 	return v.render("merchant_change", "Change "+m.ID, merchantForm{ID: m.ID, Values: v.values(settingsOf(m))})
 }
 
-func (v *visit) merchantChange() error {
-	id := v.r.PathValue("id")
-	m, err := v.service.Merchant(v.r.Context(), id)
+// merchantChange sends the members that differ from those of the merchant.
+func (v *visit) merchantChange(ctx context.Context, id string) (made client.UpdatedMerchant, err error) {
+	m, err := v.service.Merchant(ctx, id)
 	if err != nil {
-		return err
+		return made, err
 	}
-	waits, err := v.changeMerchant(m)
-	if err != nil {
-		return err
-	}
-	if waits != nil {
-		return v.done(merchantPath(id), "waits")
-	}
-	return v.done(merchantPath(id), "changed")
-}
-
-// changeMerchant sends the members that differ from m.
-func (v *visit) changeMerchant(m client.Merchant) (*client.ChangeEntry, error) {
 	was := settingsOf(m)
 	if v.form("version") != was["version"] {
-		return nil, refuse("somebody else has changed the merchant meanwhile; open the form again")
+		return made, refuse("somebody else has changed the merchant meanwhile; open the form again")
 	}
 	var p client.MerchantPatch
 	changed := false
@@ -147,13 +136,12 @@ func (v *visit) changeMerchant(m client.Merchant) (*client.ChangeEntry, error) {
 			continue
 		}
 		if err := s.Set(&p, text); err != nil {
-			return nil, refuse(err.Error())
+			return made, refuse(err.Error())
 		}
 		changed = true
 	}
 	if !changed {
-		return nil, refuse("nothing was changed in the form")
+		return made, refuse("nothing was changed in the form")
 	}
-	made, err := v.service.UpdateMerchant(v.r.Context(), m.ID, p)
-	return made.Change, err
+	return v.service.UpdateMerchant(ctx, id, p)
 }

@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"context"
-	"slices"
 
 	"countersign/client"
 )
@@ -17,19 +16,28 @@ var merchantsSection = section{
 		{"POST /console/merchants/new", (*visit).merchantMake},
 		{"GET /console/merchants/{id}", (*visit).merchant},
 		{"POST /console/merchants/{id}/pause", post("/console/merchants/{id}", "paused",
-			func(ctx context.Context, v *visit, id string) (client.Merchant, error) {
+			func(v *visit, ctx context.Context, id string) (client.Merchant, error) {
 				return v.service.PauseMerchant(ctx, id, v.form("reason"))
 			})},
 		{"POST /console/merchants/{id}/resume", post("/console/merchants/{id}", "resumed",
-			func(ctx context.Context, v *visit, id string) (client.Merchant, error) {
+			func(v *visit, ctx context.Context, id string) (client.Merchant, error) {
 				return v.service.ResumeMerchant(ctx, id, client.Resume{Resend: v.form("resend") != ""})
 			})},
 		{"GET /console/merchants/{id}/change", (*visit).merchantEdit},
-		{"POST /console/merchants/{id}/change", (*visit).merchantChange},
+		{"POST /console/merchants/{id}/change", change("changed", (*visit).merchantChange)},
 		{"POST /console/merchants/{id}/rotation", (*visit).rotationStage},
-		{"POST /console/merchants/{id}/rotation/activate", (*visit).rotationActivate},
-		{"POST /console/merchants/{id}/rotation/finish", (*visit).rotationFinish},
-		{"POST /console/merchants/{id}/rotation/cancel", (*visit).rotationCancel},
+		{"POST /console/merchants/{id}/rotation/activate", change("activated",
+			func(v *visit, ctx context.Context, id string) (client.UpdatedMerchant, error) {
+				return v.service.ActivateRotation(ctx, id, 0)
+			})},
+		{"POST /console/merchants/{id}/rotation/finish", change("finished",
+			func(v *visit, ctx context.Context, id string) (client.UpdatedMerchant, error) {
+				return v.service.FinishRotation(ctx, id)
+			})},
+		{"POST /console/merchants/{id}/rotation/cancel", change("went-back",
+			func(v *visit, ctx context.Context, id string) (client.UpdatedMerchant, error) {
+				return v.service.CancelRotation(ctx, id)
+			})},
 	},
 	notices: map[string]string{
 		"paused":    "Paused: callbacks are accepted and not sent.",
@@ -49,24 +57,15 @@ var merchantsList = &list[struct{}, client.MerchantPage]{
 			{"Merchant", "long", `<a href="/console/merchants/{{path .ID}}">{{.ID}}</a>`},
 			{"Name", "long", `{{text .Name}}`},
 			{"State", "long", `{{state .State}}{{with .PausedReason}} <span class="hint">{{text .}}</span>{{end}}`},
-			{"Reached", "long slim", `{{range .Broken}}<span class="state bad">{{.Lane}}: not reached</span> {{else}}{{with .Health}}
+			{"Reached", "long slim", `{{with .Health}}
 {{- if .FailingSince}}<span class="state bad">fails since {{when .FailingSince}}
 {{- with .LastFailure}}: {{words .Reason}}{{end}}</span>
-{{- else if .LastReached}}<span class="hint">yes</span>{{else}}{{text ""}}{{end}}{{else}}{{text ""}}{{end}}{{end}}`},
+{{- else if .LastReached}}<span class="hint">yes</span>{{else}}{{text ""}}{{end}}{{else}}{{text ""}}{{end}}`},
 			{"Keys", "", `{{.Scheme}}`},
 			{"Changed", "", `{{when .Updated}}`},
 		}},
 	read: func(v *visit, _ struct{}, o client.PageOptions) (client.MerchantPage, error) {
 		return v.service.Merchants(v.r.Context(), o)
-	},
-	rows: func(v *visit, page client.MerchantPage) (any, error) {
-		stats, err := v.numbers()
-		var rows []merchantRow
-		for _, m := range page.Merchants {
-			rows = append(rows, merchantRow{m, broken(stats, m.ID)})
-		}
-		slices.SortStableFunc(rows, func(a, b merchantRow) int { return cmp.Compare(b.failing(), a.failing()) })
-		return rows, err
 	},
 	acts: func(v *visit, _ struct{}, _ client.MerchantPage) (acts []act) {
 		if v.may("createMerchant") {
@@ -76,46 +75,12 @@ var merchantsList = &list[struct{}, client.MerchantPage]{
 	},
 }
 
-type merchantRow struct {
-	client.Merchant
-	Broken []client.Breaker // lanes that could not reach it
-}
-
-// failing is 1 of a merchant that fails: it comes first.
-func (m merchantRow) failing() int {
-	if m.Health != nil && m.Health.FailingSince != 0 {
-		return 1
-	}
-	return 0
-}
-
-// numbers are those of the whole service; a token that is bound to merchants sees none.
-func (v *visit) numbers() (client.ServiceStats, error) {
-	if !v.may("stats") {
-		return client.ServiceStats{}, nil
-	}
-	return v.service.Stats(v.r.Context())
-}
-
-func broken(stats client.ServiceStats, merchant string) (list []client.Breaker) {
-	for _, b := range stats.Breakers {
-		if b.Merchant == merchant {
-			list = append(list, b)
-		}
-	}
-	return list
-}
-
 // merchantPage is one merchant.
 type merchantPage struct {
-	merchantRow
+	client.Merchant
 	Callbacks   []client.Callback
 	Withdrawals []client.Withdrawal
-
-	// When the keys were last set, as far as changes are kept; 0: not since the merchant
-	// was made.
-	KeySet, ResponseKeySet client.Time
-	Waiting                int // changes of the merchant that wait for an approver
+	Waiting     int // changes of the merchant that wait for an approver
 }
 
 // shownSetting is a setting of a merchant and its value.
@@ -131,32 +96,6 @@ func (p merchantPage) Settings() (list []shownSetting) {
 	return list
 }
 
-// fromChanges fills in what the merchant's last changes tell.
-func (v *visit) fromChanges(page *merchantPage) error {
-	if !v.may("tasks") {
-		return nil
-	}
-	about := client.TaskFilter{Kind: client.TaskChange, Merchant: page.ID}
-	open, err := v.service.Tasks(v.r.Context(), about, client.PageOptions{Limit: 100})
-	if err != nil {
-		return err
-	}
-	page.Waiting = len(open.Tasks)
-	about.State = client.TaskDone
-	done, err := v.service.Tasks(v.r.Context(), about, client.PageOptions{Limit: 100})
-	for _, t := range done.Tasks { // the newest first
-		for _, m := range t.Content {
-			switch {
-			case m.Name == "requestKey" && m.Value == page.Fingerprint && page.KeySet == 0:
-				page.KeySet = t.Due
-			case m.Name == "responseKey" && m.Value == page.ResponseFingerprint && page.ResponseKeySet == 0:
-				page.ResponseKeySet = t.Due
-			}
-		}
-	}
-	return err
-}
-
 // recent is how many entries of a list a merchant's page shows.
 const recent = 10
 
@@ -166,11 +105,7 @@ func (v *visit) merchant() error {
 	if err != nil {
 		return err
 	}
-	stats, err := v.numbers()
-	if err != nil {
-		return err
-	}
-	page := merchantPage{merchantRow: merchantRow{m, broken(stats, m.ID)}}
+	page := merchantPage{Merchant: m}
 	callbacks, err := v.service.Callbacks(ctx, client.CallbackFilter{Merchant: m.ID}, client.PageOptions{Limit: recent})
 	if err != nil {
 		return err
@@ -180,8 +115,12 @@ func (v *visit) merchant() error {
 		return err
 	}
 	page.Callbacks, page.Withdrawals = callbacks.Callbacks, withdrawals.Withdrawals
-	if err := v.fromChanges(&page); err != nil {
-		return err
+	if v.may("tasks") {
+		open, err := v.api.Tasks(ctx, client.TaskFilter{Kind: client.TaskChange, Merchant: m.ID}, client.PageOptions{Limit: 100})
+		if err != nil {
+			return err
+		}
+		page.Waiting = len(open.Tasks)
 	}
 	return v.render("merchant", m.ID, page)
 }

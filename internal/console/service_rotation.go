@@ -9,6 +9,9 @@ import (
 // rotationStage makes a merchant's newer keys and shows them once.
 func (v *visit) rotationStage() error {
 	id := v.r.PathValue("id")
+	if err := v.posted(); err != nil {
+		return err
+	}
 	var keys client.NewRotation
 	size, err := v.number("bits", "size of the request key")
 	if err != nil {
@@ -31,33 +34,27 @@ func (v *visit) rotationStage() error {
 	if err != nil {
 		return err
 	}
-	return v.showOnce(once{
-		Title: "Newer keys of " + id, Back: merchantPath(id), Warnings: notUsedYet(made.Warnings, made.Change),
+	warnings := made.Warnings
+	if made.Change != nil {
+		warnings = append(warnings, "They are not used yet: the change "+made.Change.ID+" waits for an approver.")
+	}
+	return v.render("once", "Newer keys of "+id, once{
+		Back: merchantPath(id), Warnings: warnings,
 		Items: handOver(made.PublicKey, made.ResponsePublicKey, made.APIKey.Reveal(), made.CallbackAPIKey.Reveal()),
 	})
 }
 
-func (v *visit) rotationActivate() error {
-	return v.changed("activated", func(ctx context.Context, id string) (client.UpdatedMerchant, error) {
-		return v.service.ActivateRotation(ctx, id, 0)
-	})
-}
-
-func (v *visit) rotationFinish() error { return v.changed("finished", v.service.FinishRotation) }
-
-func (v *visit) rotationCancel() error {
-	return v.changed("went-back", v.service.CancelRotation)
-}
-
-// changed changes the merchant, or proposes it where an approver must approve it.
-func (v *visit) changed(notice string, change func(context.Context, string) (client.UpdatedMerchant, error)) error {
-	id := v.r.PathValue("id")
-	m, err := change(v.r.Context(), id)
-	switch {
-	case err != nil:
-		return err
-	case m.Change != nil:
-		return v.done(taskPath(client.TaskID(client.TaskChange, m.Change.ID)), "waits")
+// change returns the handler of a form that changes a merchant, or proposes it where an approver must approve it.
+func change(notice string, do func(v *visit, ctx context.Context, id string) (client.UpdatedMerchant, error)) func(*visit) error {
+	return func(v *visit) error {
+		id := v.r.PathValue("id")
+		m, err := do(v, v.r.Context(), id)
+		switch {
+		case err != nil:
+			return err
+		case m.Change != nil:
+			return v.done(taskPath(client.TaskID(client.TaskChange, m.Change.ID)), "waits")
+		}
+		return v.done(merchantPath(id), notice)
 	}
-	return v.done(merchantPath(id), notice)
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"strings"
 
 	"countersign/client"
@@ -11,8 +12,12 @@ var stopSection = section{
 	nav: navItem{"/console/stop", "Stop", "frozen"},
 	pages: []page{
 		{"GET /console/stop", (*visit).stop},
-		{"POST /console/freeze", (*visit).freeze},
-		{"POST /console/thaw", (*visit).thaw},
+		{"POST /console/stop/freeze", post("/console/stop", "frozen", confirmed("freeze",
+			func(v *visit, ctx context.Context, _ string) (client.Freeze, error) {
+				return v.service.Freeze(ctx, v.form("reason"))
+			}))},
+		{"POST /console/stop/thaw", post("/console/stop", "thawed", confirmed("thaw",
+			func(v *visit, ctx context.Context, _ string) (client.Freeze, error) { return v.service.Thaw(ctx) }))},
 	},
 	notices: map[string]string{
 		"frozen": "Frozen: nothing is sent, decided or released, on any node.",
@@ -43,22 +48,12 @@ func (v *visit) typed(word string) error {
 	return nil
 }
 
-func (v *visit) freeze() error {
-	if err := v.typed("freeze"); err != nil {
-		return err
+// confirmed is do where the person has typed the word that confirms it.
+func confirmed[T any](word string, do func(v *visit, ctx context.Context, id string) (T, error)) func(*visit, context.Context, string) (T, error) {
+	return func(v *visit, ctx context.Context, id string) (none T, err error) {
+		if err := v.typed(word); err != nil {
+			return none, err
+		}
+		return do(v, ctx, id)
 	}
-	if _, err := v.service.Freeze(v.r.Context(), v.form("reason")); err != nil {
-		return err
-	}
-	return v.done("/console/stop", "frozen")
-}
-
-func (v *visit) thaw() error {
-	if err := v.typed("thaw"); err != nil {
-		return err
-	}
-	if _, err := v.service.Thaw(v.r.Context()); err != nil {
-		return err
-	}
-	return v.done("/console/stop", "thawed")
 }

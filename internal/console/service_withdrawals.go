@@ -12,10 +12,13 @@ var withdrawalsSection = section{
 	pages: []page{
 		{"GET /console/withdrawals/{id}", (*visit).withdrawal},
 		{"POST /console/withdrawals/{id}/cancel", post("/console/withdrawals/{id}", "cancelled",
-			func(ctx context.Context, v *visit, id string) (client.Withdrawal, error) {
+			func(v *visit, ctx context.Context, id string) (client.Withdrawal, error) {
 				return v.service.CancelWithdrawal(ctx, id)
 			})},
-		{"POST /console/withdrawals/{id}/block", (*visit).withdrawalBlock},
+		{"POST /console/withdrawals/{id}/block", post("/console/withdrawals/{id}", "blocked", confirmed("block",
+			func(v *visit, ctx context.Context, id string) (client.Withdrawal, error) {
+				return v.service.BlockWithdrawal(ctx, id, v.form("reason"))
+			}))},
 	},
 	notices: map[string]string{
 		"blocked":   "Blocked: it is never released.",
@@ -48,42 +51,11 @@ var withdrawalsList = &list[client.WithdrawalFilter, client.WithdrawalPage]{
 // withdrawalPage is one withdrawal: what was ordered beside what was confirmed.
 type withdrawalPage struct {
 	client.Withdrawal
-	Members  []comparison
-	Answers  []answer
-	Said     *answer          // the last answer that says details
 	Attempts []client.Attempt // of the question
 	Notices  []client.Callback
 	Stopped  bool // nothing of before a restore is resumed until it is reconciled
 	Task     *taskView
 	Values   map[string]string
-}
-
-// comparison is one member of an order, as ordered and as answered.
-type comparison struct {
-	Name          string
-	Ordered, Said string
-	Differs       bool
-}
-
-// compare puts two orders side by side; each may be nil.
-func compare(ordered, said *client.Details) []comparison {
-	text := func(d *client.Details) [4]string {
-		if d == nil {
-			return [4]string{}
-		}
-		return [4]string{d.Amount.String(), d.Symbol, d.ChainName, d.Address}
-	}
-	left, right := text(ordered), text(said)
-	var list []comparison
-	for i, name := range []string{"Amount", "Symbol", "Chain", "Address"} {
-		c := comparison{Name: name, Ordered: left[i], Said: right[i]}
-		c.Differs = ordered != nil && said != nil && left[i] != right[i]
-		if name == "Amount" && c.Differs {
-			c.Differs = ordered.Amount.Cmp(said.Amount) != 0
-		}
-		list = append(list, c)
-	}
-	return list
 }
 
 func (v *visit) withdrawalPage() (page withdrawalPage, err error) {
@@ -101,19 +73,6 @@ func (v *visit) withdrawalPage() (page withdrawalPage, err error) {
 	if page.Task, err = v.taskOf(client.TaskID(restoredOr(w.Restored, client.TaskRelease), w.ID)); err != nil {
 		return page, err
 	}
-	if page.Answers, err = v.answers(w); err != nil {
-		return page, err
-	}
-	said := w.Details
-	for i := range page.Answers {
-		if page.Answers[i].Details != nil {
-			page.Said = &page.Answers[i]
-		}
-	}
-	if page.Said != nil && said == nil { // not taken: it was declined, or decided nothing
-		said = page.Said.Details
-	}
-	page.Members = compare(w.Ordered, said)
 	if !v.may("callback") {
 		return page, nil
 	}
@@ -137,15 +96,4 @@ func (v *visit) withdrawal() error {
 		return err
 	}
 	return v.render("withdrawal", "Withdrawal "+page.CallBackID, page)
-}
-
-func (v *visit) withdrawalBlock() error {
-	id := v.r.PathValue("id")
-	if err := v.typed("block"); err != nil {
-		return err
-	}
-	if _, err := v.service.BlockWithdrawal(v.r.Context(), id, v.form("reason")); err != nil {
-		return err
-	}
-	return v.done("/console/withdrawals/"+id, "blocked")
 }

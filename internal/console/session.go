@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"countersign/client"
@@ -157,39 +156,20 @@ func inside(next string) string {
 	return next
 }
 
-// links are one-time sign-in links of this process.
-type links struct {
-	mu sync.Mutex
-	of map[string]client.Secret
-}
-
-// Link returns the path of a link that signs a browser in with the token, once.
+// Link returns the path of a link of this process that signs a browser in with the token, once.
 func (c *Console) Link(token client.Secret) string {
 	code := rand.Text()
-	c.links.mu.Lock()
-	defer c.links.mu.Unlock()
-	if c.links.of == nil {
-		c.links.of = map[string]client.Secret{}
-	}
-	c.links.of[code] = token
+	c.links.Store(code, token)
 	return "/console/link/" + code
 }
 
-func (l *links) take(code string) (client.Secret, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	token, ok := l.of[code]
-	delete(l.of, code)
-	return token, ok
-}
-
 func (c *Console) followLink(w http.ResponseWriter, r *http.Request) {
-	token, ok := c.links.take(r.PathValue("code"))
+	token, ok := c.links.LoadAndDelete(r.PathValue("code"))
 	if !ok {
 		c.renderSignIn(w, r, http.StatusGone, signInForm{Next: root, Problem: "This link was used before, or it is of an earlier run."})
 		return
 	}
-	if err := c.start(w, r, token); err != nil {
+	if err := c.start(w, r, token.(client.Secret)); err != nil {
 		c.renderSignIn(w, r, http.StatusUnauthorized, signInForm{Next: root, Problem: "The token of this link is not valid any more."})
 		return
 	}

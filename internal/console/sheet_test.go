@@ -158,7 +158,7 @@ func TestGatewayCSV(t *testing.T) {
 	s.misdirected(3)
 	s.moved("csv")
 	b := newSite(t, s.base).signIn(s.first)
-	for path, want := range map[string]int{"/console/orders?format=csv": 1, "/console/orders?callBackId=" + held.CallBackID + "&format=csv": 1, "/console/orders?callBackId=none&format=csv": 0,
+	for path, want := range map[string]int{"/console/orders?format=csv": 1, "/console/orders?tenantUserId=" + held.TenantUserID + "&format=csv": 1, "/console/orders?tenantUserId=none&format=csv": 0,
 		"/console/orders?state=declined&format=csv": 0, "/console/deposits?format=csv": -1, "/console/deposits?state=held&format=csv": 1, "/console/?kind=refused&format=csv": 1,
 		"/console/addresses?format=csv": -1, "/console/alarms?state=all&format=csv": -1, "/console/forwarding?format=csv": -1} {
 		rows := b.sheet(path)

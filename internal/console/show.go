@@ -34,7 +34,7 @@ var functions = template.FuncMap{
 	"path":   url.PathEscape,
 	"pretty": pretty,
 	"static": staticURL,
-	"dict":   dict,
+	"formID": formID,
 	"kind":   countersign.Type.Words,
 	"words":  func(v any) string { return strings.ReplaceAll(fmt.Sprint(v), "_", " ") },
 }
@@ -180,17 +180,4 @@ func pretty(raw json.RawMessage) template.HTML {
 		b.Write(raw)
 	}
 	return template.HTML(visible(b.String()))
-}
-
-// dict makes the argument of a template that takes several.
-func dict(pairs ...any) (map[string]any, error) {
-	m := map[string]any{}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		name, ok := pairs[i].(string)
-		if !ok {
-			return nil, fmt.Errorf("dict: %v is no name", pairs[i])
-		}
-		m[name] = pairs[i+1]
-	}
-	return m, nil
 }

@@ -88,7 +88,7 @@ func (s *site) signIn(token client.Secret) *site {
 
 // cookies are what the site has set for its own paths.
 func (s *site) cookies() []*http.Cookie {
-	u, err := url.Parse(s.base + "/console/shown")
+	u, err := url.Parse(s.base + "/console/")
 	if err != nil {
 		s.t.Fatal(err)
 	}

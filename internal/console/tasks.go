@@ -75,7 +75,7 @@ func (v *visit) taskOf(id string) (*taskView, error) {
 	if errors.Is(err, client.ErrNotFound) {
 		return nil, nil
 	}
-	return &taskView{Task: t, Values: v.values(nil), Refused: v.refused().Act}, err
+	return &taskView{Task: t, Values: v.values(nil), Refused: v.before.Act}, err
 }
 
 // taskThings are the pages of what tasks are about. A change has its task alone.
@@ -111,7 +111,7 @@ func (v *visit) task() error {
 	if err != nil {
 		return err
 	}
-	view := taskView{Task: t, Thing: v.thingOf(t), Whole: true, Values: v.values(nil), Refused: v.refused().Act}
+	view := taskView{Task: t, Thing: v.thingOf(t), Whole: true, Values: v.values(nil), Refused: v.before.Act}
 	return v.render("task", "Task", view)
 }
 
@@ -185,23 +185,4 @@ func (v *visit) manyTasksDone() error {
 		return err
 	}
 	return v.done(root, map[string]string{"approve": "approved-many", "decline": "declined-many"}[verdict])
-}
-
-// openCounts counts the open alarms and tasks, a hundred at most of each; empty: there is none.
-func (v *visit) openCounts() (alarms, tasks string, err error) {
-	if v.may("alarms") {
-		if alarms, err = v.openAlarms(); err != nil {
-			return "", "", err
-		}
-	}
-	if v.may("tasks") {
-		list, err := v.api.Tasks(v.r.Context(), client.TaskFilter{}, client.PageOptions{Limit: 100})
-		if err != nil {
-			return "", "", err
-		}
-		if n := len(list.Tasks); n > 0 {
-			tasks = number(n) + map[bool]string{true: "+"}[list.Next != nil]
-		}
-	}
-	return alarms, tasks, nil
 }

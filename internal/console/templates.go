@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"strconv"
 	"strings"
 
 	"countersign/client"
@@ -75,7 +76,9 @@ type frame struct {
 	SignedIn bool
 	Me       client.Self
 	Nav      []navItem
-	Top      any      // what every page of the end shows above its content
+	Alarms   string // how many are open; empty: none
+	Tasks    string // likewise
+	Freeze   client.Freeze
 	Did      string   // what the post before this page did
 	Problems []string // why the post before this page was refused
 	Refused  string   // the last part of the path of that post: its form is open
@@ -117,19 +120,42 @@ func (v *visit) frame(title string, data any) (frame, error) {
 	if v.r.URL.Path == "/console/search" {
 		f.Sought = v.query("q")
 	}
-	f.Did, f.Problems, f.Refused = v.c.notices[v.query("did")], v.refused().Problems, v.refused().Act
+	f.Did, f.Problems, f.Refused = v.c.notices[v.query("did")], v.before.Problems, v.before.Act
 	for _, part := range v.c.end.sections {
 		if n := part.nav; n.Path != "" && v.may(n.May) {
 			f.Nav = append(f.Nav, n)
 		}
 	}
-	if v.c.end.top != nil {
-		var err error
-		if f.Top, err = v.c.end.top(v); err != nil {
+	var err error
+	if v.may("alarms") {
+		list, err := v.api.Alarms(v.r.Context(), client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{Limit: 100})
+		if err != nil {
 			return f, err
 		}
+		f.Alarms = count(len(list.Alarms), list.Next)
 	}
-	return f, nil
+	if v.may("tasks") {
+		list, err := v.api.Tasks(v.r.Context(), client.TaskFilter{}, client.PageOptions{Limit: 100})
+		if err != nil {
+			return f, err
+		}
+		f.Tasks = count(len(list.Tasks), list.Next)
+	}
+	if v.may("frozen") {
+		f.Freeze, err = v.service.Frozen(v.r.Context())
+	}
+	return f, err
+}
+
+// count is how many entries a list has, of which n are on the page; empty: none.
+func count(n int, next *string) string {
+	switch {
+	case next != nil:
+		return strconv.Itoa(n) + "+"
+	case n == 0:
+		return ""
+	}
+	return strconv.Itoa(n)
 }
 
 // render answers with a page.
@@ -141,6 +167,9 @@ func (v *visit) renderAs(status int, name, title string, data any) error {
 	f, err := v.frame(title, data)
 	if err != nil && name != "error" { // an error page without its top is better than none
 		return err
+	}
+	if len(v.before.Problems) > 0 && status == http.StatusOK {
+		status = v.before.status
 	}
 	var b bytes.Buffer
 	if err := v.c.pages[name].ExecuteTemplate(&b, "layout", f); err != nil {

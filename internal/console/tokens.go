@@ -1,6 +1,8 @@
 package console
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"countersign/client"
@@ -28,15 +30,18 @@ var tokensList = &list[struct{}, client.Tokens]{
 		{"Ends", "", `{{if .Expires}}{{when .Expires}}{{else}}<span class="hint">never</span>{{end}}`},
 		{"Id", "", `{{id .ID}}`},
 		{"Made", "", `{{when .Created}}`},
-		{`<span class="sr">Acts</span>`, "long", `{{with .Kept}}<span class="hint">{{.}}</span>{{end}}{{if .Revokes}}{{template "revoke" .}}{{end}}`},
+		{`<span class="sr">Acts</span>`, "long", `{{if and (not .Revoked) ($.May "revokeToken") (or (ne .Role "admin") (eq $.Me.Role "admin"))}}{{template "revoke" .}}{{end}}`},
 	}},
 	hint: "A token is a person or a program. Give each its own, with the least role that does: " +
 		"every act is recorded with its token.",
 	read: func(v *visit, _ struct{}, _ client.PageOptions) (page client.Tokens, err error) {
 		page.Tokens, err = v.api.Tokens(v.r.Context())
+		slices.Reverse(page.Tokens) // the newest first, below those that are valid
+		slices.SortStableFunc(page.Tokens, func(a, b client.Token) int {
+			return cmp.Compare(min(a.Revoked, 1), min(b.Revoked, 1))
+		})
 		return page, err
 	},
-	rows: func(v *visit, page client.Tokens) (any, error) { return v.tokenRows(page.Tokens), nil },
 	form: func(v *visit) (any, error) {
 		// A token that is bound to merchants makes tokens for these alone.
 		values := v.values(map[string]string{"merchants": strings.Join(v.me.Merchants, " ")})
@@ -54,42 +59,10 @@ type tokenForm struct {
 	Values map[string]string
 }
 
-// tokenRow is a token with what the session's token may do to it.
-type tokenRow struct {
-	client.Token
-	Revokes bool
-	Kept    string // why nobody may revoke it; empty: somebody may
-}
-
-// tokenRows returns the rows of tokens, those that are valid first, the newest first.
-func (v *visit) tokenRows(list []client.Token) (rows []tokenRow) {
-	lasting := func(t client.Token) bool {
-		return t.Role == client.RoleAdmin && len(t.Merchants) == 0 && t.Expires == 0 && t.Revoked == 0
-	}
-	admins := 0
-	for _, t := range list {
-		if lasting(t) {
-			admins++
-		}
-	}
-	for _, valid := range []bool{true, false} {
-		for i := len(list) - 1; i >= 0; i-- {
-			t := list[i]
-			if (t.Revoked == 0) != valid {
-				continue
-			}
-			row := tokenRow{Token: t}
-			row.Revokes = valid && v.may("revokeToken") && (t.Role != client.RoleAdmin || v.me.Role == client.RoleAdmin)
-			if row.Revokes && lasting(t) && admins == 1 {
-				row.Revokes, row.Kept = false, "the last admin's token that never expires: make another first"
-			}
-			rows = append(rows, row)
-		}
-	}
-	return rows
-}
-
 func (v *visit) tokenMake() error {
+	if err := v.posted(); err != nil {
+		return err
+	}
 	in := client.NewToken{Name: v.form("name"), Role: client.Role(v.form("role")), Merchants: strings.Fields(v.form("merchants"))}
 	if days, err := v.number("days", "number of days"); err != nil {
 		return err
@@ -109,7 +82,7 @@ func (v *visit) tokenMake() error {
 	if made.Change != nil {
 		warnings = []string{"It is not valid yet: the change " + made.Change.ID + " waits for an approver."}
 	}
-	return v.showOnce(once{Title: "Token of " + made.Name, Back: "/console/tokens", Warnings: warnings, Items: []onceItem{
+	return v.render("once", "Token of "+made.Name, once{Back: "/console/tokens", Warnings: warnings, Items: []onceItem{
 		{"Token", "signs in to this console and to the API, with the role " + string(made.Role), made.ID + ".token", made.Secret.Reveal()}}})
 }
 

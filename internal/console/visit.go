@@ -22,16 +22,17 @@ type visit struct {
 	r *http.Request
 
 	me      client.Self     // the session's token and what it may do
-	api     both            // of either console
+	api     *client.Common  // of either console
 	service *client.Service // of the service's console
 	gateway *client.Gateway // of the gateway's
-	before  *refused        // the post that was refused before this page; nil: not looked for
+	before  refused         // the post that this page answers; zero: it was not refused, or there is none
 }
 
 // page serves one row of the table of pages.
 func (c *Console) page(p page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &visit{c: c, w: w, r: r}
+		v.before, _ = r.Context().Value(refusedKey{}).(refused)
 		token, err := c.signedIn(r.Context(), r)
 		if err == nil {
 			if _, bad := url.ParseQuery(r.URL.RawQuery); bad != nil { // v.query would leave a filter out
@@ -59,40 +60,6 @@ func (c *Console) page(p page) http.Handler {
 	})
 }
 
-// both is what both clients can do.
-type both interface {
-	Self(context.Context) (client.Self, error)
-	Search(ctx context.Context, text string) (client.SearchResult, error)
-	Epoch(context.Context) (client.Epoch, error)
-	Nodes(context.Context) ([]client.Node, error)
-
-	Tasks(context.Context, client.TaskFilter, client.PageOptions) (client.TaskPage, error)
-	Task(context.Context, string) (client.Task, error)
-	ApproveTask(ctx context.Context, id, reason string) (client.Task, error)
-	DeclineTask(ctx context.Context, id, reason string) (client.Task, error)
-	ApproveTasks(context.Context, client.DecideTasks) (client.DecidedTasks, error)
-	DeclineTasks(context.Context, client.DecideTasks) (client.DecidedTasks, error)
-	NoteTask(ctx context.Context, id, text string) (client.Task, error)
-
-	Alarms(context.Context, client.AlarmFilter, client.PageOptions) (client.AlarmPage, error)
-	AckAlarm(ctx context.Context, seq int64, a client.Ack) (client.Alarm, error)
-	AckAlarms(context.Context, client.AckAlarms) (client.AckedAlarms, error)
-
-	Tokens(context.Context) ([]client.Token, error)
-	CreateToken(context.Context, client.NewToken) (client.CreatedToken, error)
-	RevokeToken(ctx context.Context, id string) (*client.ChangeEntry, error)
-
-	Audit(context.Context, client.FeedOptions) (client.AuditPage, error)
-	AuditAbout(context.Context, client.AuditAboutOptions) (client.AuditAbout, error)
-	AuditProve(ctx context.Context, seq int64) (client.AuditProof, error)
-	AuditCheckpoint(ctx context.Context, from int64) (client.AuditProof, error)
-
-	Provider(context.Context) (client.Provider, error)
-	BeginProvider(context.Context, client.ProviderOrigin) (client.ProviderBegun, error)
-	FinishProvider(context.Context, client.ProviderReturn) (client.SignedIn, error)
-	SignOut(context.Context) error
-}
-
 // enter connects the visit to the API and finds out who the token is.
 func (v *visit) enter(token client.Secret) error {
 	err := v.connect(token)
@@ -107,10 +74,18 @@ func (v *visit) enter(token client.Secret) error {
 }
 
 // connect connects the visit to the API.
-func (v *visit) connect(token client.Secret) error {
-	return v.c.end.connect(v, client.Config{
-		URL: "http://console.invalid", Token: token, HTTPClient: &http.Client{Transport: directTransport{v.c.API, v.r.RemoteAddr}},
-	})
+func (v *visit) connect(token client.Secret) (err error) {
+	c := client.Config{URL: "http://console.invalid", Token: token, HTTPClient: &http.Client{Transport: directTransport{v.c.API, v.r.RemoteAddr}}}
+	if v.c.end.name == "service" {
+		if v.service, err = client.NewService(c); err == nil {
+			v.api = &v.service.Common
+		}
+		return err
+	}
+	if v.gateway, err = client.NewGateway(c); err == nil {
+		v.api = &v.gateway.Common
+	}
+	return err
 }
 
 // may says whether the session's token may call an operation of the API.
@@ -135,10 +110,10 @@ func (v *visit) done(to, did string) error {
 
 // post returns the handler of a form that does one thing to what {id} of the path names. The browser
 // then goes to the page at to, which may have {id} too.
-func post[T any](to, notice string, do func(ctx context.Context, v *visit, id string) (T, error)) func(*visit) error {
+func post[T any](to, notice string, do func(v *visit, ctx context.Context, id string) (T, error)) func(*visit) error {
 	return func(v *visit) error {
 		id := v.r.PathValue("id")
-		if _, err := do(v.r.Context(), v, id); err != nil {
+		if _, err := do(v, v.r.Context(), id); err != nil {
 			return err
 		}
 		return v.done(strings.ReplaceAll(to, "{id}", url.PathEscape(id)), notice)
@@ -179,9 +154,8 @@ func (v *visit) fail(err error) {
 	}
 	status := statusOf(err)
 	if v.r.Method == http.MethodPost && v.me.ID != "" && status < http.StatusInternalServerError {
-		if v.retry(sentences(err)) == nil {
-			return
-		}
+		v.retry(status, sentences(err))
+		return
 	}
 	if status >= http.StatusInternalServerError {
 		v.c.Log.Error("console", "page", v.r.Pattern, "error", err)
