@@ -141,7 +141,7 @@ echo '{"type":1,"trackingId":"d-3","tenantUserId":"65515","chainName":"ETH","sym
   "txId":"0x3c7cc4df1ff542793053335700f18d59c3f870e1e4820a42d558c76db832bd14","txIndex":1,
   "fromAddress":"0xef1c6e67703c7bd7107eed8303fbe6ec2554bf6b","toAddress":"0x7054b0f980a7eb5b3a6b3446f3c947d80162775c",
   "riskLevelFrom":44,"riskLevelTo":40,"requestUUID":"0b9f5d0e-41a7-4c3c-9a57-5b1c2a7d9e10"}' | countersign seal --key pair/private.pem > refused.b64
-curl -sS --data-binary @refused.b64 http://127.0.0.1:8090/callbacks/notify > setup.log
+curl -sS -H "X-API-KEY: $(cat shop/callback-api.key)" --data-binary @refused.b64 http://127.0.0.1:8090/callbacks/notify > setup.log
 await 'countersign api refused | grep d-3'
 await 'countersign api searchDeposits state=held | grep d-2'
 await 'countersign callbacks list --merchant kiosk | grep connect'
