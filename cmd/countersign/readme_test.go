@@ -55,7 +55,7 @@ var (
 	}
 )
 
-func _() {
+func _(ctx context.Context) {
 ` + string(block[1]) + `
 	_, _ = h, err
 }
