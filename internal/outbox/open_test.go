@@ -146,18 +146,8 @@ func TestReopenAfterKill(t *testing.T) {
 		mu.Lock()
 		must := append([]string(nil), answered...)
 		mu.Unlock()
-		// The log first: what is in the database file by then is in neither
-		// only if a checkpoint comes between, and none does this early.
 		copied := filepath.Join(t.TempDir(), "copy.db")
-		for _, suffix := range []string{"-wal", ""} {
-			data, err := os.ReadFile(url + suffix)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(copied+suffix, data, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
+		copyInUse(t, url, copied)
 		again := openAt(t, copied)
 		for _, id := range must {
 			if _, err := again.Callback(ctx, id); err != nil {
@@ -194,5 +184,24 @@ func TestClosed(t *testing.T) {
 				t.Errorf("closing again: %v", err)
 			}
 		})
+	}
+}
+
+// copyInUse copies a database that is in use, with its log. While the file stays as it is, no
+// checkpoint has moved rows from the log, which is read in between; the tail of the log may be torn.
+func copyInUse(t *testing.T, from, to string) {
+	t.Helper()
+	read := func(name string) []byte { return must(os.ReadFile(name))(t) }
+	file := read(from)
+	for {
+		log, after := read(from+"-wal"), read(from)
+		if !bytes.Equal(file, after) {
+			file = after
+			continue
+		}
+		if err := errors.Join(os.WriteFile(to, file, 0o600), os.WriteFile(to+"-wal", log, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		return
 	}
 }
