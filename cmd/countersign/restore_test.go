@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"countersign/internal/book"
+	"countersign/client"
 	"countersign/internal/daemon"
 )
 
@@ -67,7 +67,7 @@ func TestRestoredGateway(t *testing.T) {
 	g.start()
 	var o struct {
 		Restored bool
-		State    book.OrderState
+		State    client.OrderState
 	}
 	if mustShell(t, &o, "", slices.Concat([]string{"api", "order", "order-3"}, flags())...); !o.Restored {
 		t.Errorf("%+v", o)

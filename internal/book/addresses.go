@@ -57,7 +57,7 @@ func scanAddress(r db.Rows) (a client.AddressEntry, err error) {
 // for a person: until then the application shows the address that it knows.
 func (in *inboxTx) takeAddress(ctx context.Context, c *countersign.AddressChange, at db.Millis) error {
 	a := client.AddressEntry{TenantUserID: c.TenantUserID, ChainName: c.ChainName, Symbol: c.Symbol, Address: c.CountingAddress(), OldAddress: c.ToAddress,
-		State: AddressTaken, Taken: at}
+		State: client.AddressTaken, Taken: at}
 	if !in.b.takeAddresses {
 		replaces, err := in.replaces(ctx, a)
 		if err != nil {
@@ -68,7 +68,7 @@ func (in *inboxTx) takeAddress(ctx context.Context, c *countersign.AddressChange
 			if held, err := db.One(ctx, in.t, heldAddressSQL, []any{a.TenantUserID, chainKey(a.ChainName), a.Address}, &one); err != nil || held {
 				return err
 			}
-			a.State = AddressHeld
+			a.State = client.AddressHeld
 			in.ledger.count(countAddresses, 1)
 			in.ledger.alarm(client.AlarmAddressHeld, a.TenantUserID, at)
 		}
@@ -84,7 +84,7 @@ func (in *inboxTx) takeAddress(ctx context.Context, c *countersign.AddressChange
 // nextCounts returns what the column counts is for a: in the order in which the application is
 // told of addresses, 0 for one that does not count.
 func nextCounts(ctx context.Context, t *db.Tx, a client.AddressEntry) (n int64, err error) {
-	if a.State == AddressTaken || a.State == AddressAccepted {
+	if a.State == client.AddressTaken || a.State == client.AddressAccepted {
 		_, err = db.One(ctx, t, nextCountsSQL, []any{a.TenantUserID}, &n)
 	}
 	return n, err
@@ -149,9 +149,9 @@ func (in *inboxTx) replaces(ctx context.Context, a client.AddressEntry) (bool, e
 }
 
 // addressEvents are the kinds of the events that say that an address is in a state.
-var addressEvents = map[AddressState]client.EventKind{
-	AddressTaken: client.EventAddressChanged, AddressHeld: client.EventAddressHeld,
-	AddressAccepted: client.EventAddressChanged, AddressRejected: client.EventAddressRejected,
+var addressEvents = map[client.AddressState]client.EventKind{
+	client.AddressTaken: client.EventAddressChanged, client.AddressHeld: client.EventAddressHeld,
+	client.AddressAccepted: client.EventAddressChanged, client.AddressRejected: client.EventAddressRejected,
 }
 
 func addressEvent(a client.AddressEntry, at db.Millis) client.EventEntry {
@@ -211,8 +211,8 @@ func (f AddressFilter) conditions(before int64) *db.Conditions {
 
 // DecideAddress makes a held address AddressAccepted or AddressRejected and appends the
 // event. The same decision again changes nothing; another one is a *ConflictError.
-func (b *Book) DecideAddress(ctx context.Context, seq int64, to AddressState, by, reason string, now db.Millis) (a client.AddressEntry, err error) {
-	if to != AddressAccepted && to != AddressRejected {
+func (b *Book) DecideAddress(ctx context.Context, seq int64, to client.AddressState, by, reason string, now db.Millis) (a client.AddressEntry, err error) {
+	if to != client.AddressAccepted && to != client.AddressRejected {
 		return client.AddressEntry{}, fmt.Errorf("state is %w: %q", db.ErrInvalid, to)
 	}
 	if db.CheckText("", by) != nil || db.CheckText("", reason) != nil {
@@ -223,7 +223,7 @@ func (b *Book) DecideAddress(ctx context.Context, seq int64, to AddressState, by
 		switch {
 		case err != nil || a.State == to:
 			return err
-		case a.State != AddressHeld:
+		case a.State != client.AddressHeld:
 			return &db.ConflictError{Reason: "the address is " + string(a.State) + ", not held"}
 		}
 		a.State, a.Decided, a.DecidedBy, a.Reason = to, now, by, reason

@@ -24,7 +24,7 @@ func TestEndedBeforeSettled(t *testing.T) {
 			if err != nil || r.State != merchant.StateClaimed {
 				t.Fatalf("%+v, %v", r, err)
 			}
-			change := OrderChange{CallBackID: "W", TenantUserID: o.TenantUserID, From: OrderOpen, To: OrderConfirmed}
+			change := OrderChange{CallBackID: "W", TenantUserID: o.TenantUserID, From: client.OrderOpen, To: client.OrderConfirmed}
 			if _, err := b.ChangeOrder(ctx, change, 2); err != nil {
 				t.Fatal(err)
 			}

@@ -466,7 +466,7 @@ func TestAlarmsEnd(t *testing.T) {
 					look(at)
 					stands(kind, "three")
 					for i, seq := range []int64{second, third} {
-						if _, err := b.DecideDeposit(ctx, seq, []DepositState{DepositCredited, DepositRejected}[i], "tok", "", at); err != nil {
+						if _, err := b.DecideDeposit(ctx, seq, []client.DepositState{client.DepositCredited, client.DepositRejected}[i], "tok", "", at); err != nil {
 							t.Fatal(err)
 						}
 						look(at + 1)
@@ -485,12 +485,12 @@ func TestAlarmsEnd(t *testing.T) {
 					}
 					look(at)
 					stands(kind, "u1", "u2")
-					list, _, err := b.Addresses(ctx, AddressFilter{State: AddressHeld, TenantUserID: "u1"}, 10, 0)
+					list, _, err := b.Addresses(ctx, AddressFilter{State: client.AddressHeld, TenantUserID: "u1"}, 10, 0)
 					if err != nil || len(list) != 2 {
 						t.Fatalf("%+v, %v", list, err)
 					}
 					for i, a := range list {
-						if _, err := b.DecideAddress(ctx, a.Seq, AddressRejected, "tok", "", at); err != nil {
+						if _, err := b.DecideAddress(ctx, a.Seq, client.AddressRejected, "tok", "", at); err != nil {
 							t.Fatal(err)
 						}
 						look(at + 1)

@@ -35,7 +35,7 @@ type ordered struct{ *Book }
 
 func (b ordered) Claim(ctx context.Context, e merchant.Entry) (merchant.Claimed, error) {
 	if e.Callback.CallbackType() == countersign.TypeRequestWithdraw {
-		o := Order{Order: client.Order{CallBackID: e.ID, TenantUserID: e.Callback.User(), State: OrderConfirmed}}
+		o := Order{Order: client.Order{CallBackID: e.ID, TenantUserID: e.Callback.User(), State: client.OrderConfirmed}}
 		err := b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 			_, err := insertOrder(ctx, t, o)
 			return err

@@ -1,6 +1,9 @@
 package book
 
-import "countersign/internal/db"
+import (
+	"countersign/client"
+	"countersign/internal/db"
+)
 
 // The kept numbers; see db.Tx.Counted.
 const (
@@ -14,7 +17,7 @@ const (
 
 // countMoved adds to list what counts an order that went from one state to another. No
 // state stands for a new order.
-func countMoved(t *db.Tx, list []db.Statement, from, to OrderState) []db.Statement {
+func countMoved(t *db.Tx, list []db.Statement, from, to client.OrderState) []db.Statement {
 	switch from {
 	case to:
 		return list

@@ -27,7 +27,7 @@ func decideDeposits(ctx context.Context, t *db.Tx, list []client.DepositEntry) (
 	for _, decision := range list {
 		statements = append(statements, db.Statement{SQL: lockDepositSQL, Args: []any{decision.Seq}, Row: func(r db.Rows) error {
 			d, err := scanDeposit(r)
-			if err == nil && d.State == DepositHeld {
+			if err == nil && d.State == client.DepositHeld {
 				d.State, d.Decided, d.DecidedBy, d.Reason = decision.State, decision.Decided, decision.DecidedBy, decision.Reason
 				held = append(held, d)
 			}

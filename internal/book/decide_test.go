@@ -21,7 +21,7 @@ func holdDeposits(t *testing.T, b *Book, n int) {
 	}
 	l := ledger{}
 	for i := range n {
-		d := client.DepositEntry{TxID: "x", ChainName: "c", Symbol: "s", Amount: one, FromAddress: "f", ToAddress: "t", State: DepositHeld, Taken: 1}
+		d := client.DepositEntry{TxID: "x", ChainName: "c", Symbol: "s", Amount: one, FromAddress: "f", ToAddress: "t", State: client.DepositHeld, Taken: 1}
 		d.TrackingID, d.TenantUserID = fmt.Sprint("held-", i), fmt.Sprint("u", i%2)
 		l.deposits = append(l.deposits, d)
 	}
@@ -40,7 +40,7 @@ func TestDecidedOnce(t *testing.T) {
 			holdDeposits(t, b, n)
 			var counts [2]int64
 			var work sync.WaitGroup
-			for i, to := range []DepositState{DepositCredited, DepositRejected} {
+			for i, to := range []client.DepositState{client.DepositCredited, client.DepositRejected} {
 				work.Go(func() {
 					for seq := int64(1); seq <= n; seq++ {
 						got, err := b.DecideDeposit(ctx, seq, to, "tok", "r", 6)
@@ -57,10 +57,10 @@ func TestDecidedOnce(t *testing.T) {
 			if s, err := b.Stats(ctx); counts[0]+counts[1] != n || err != nil || s.DepositsHeld != 0 || s.Events != n {
 				t.Errorf("%v were decided, %+v, %v", counts, s, err)
 			}
-			if _, err := b.DecideDeposit(ctx, 1, DepositTaken, "tok", "", 6); !errors.Is(err, db.ErrInvalid) {
+			if _, err := b.DecideDeposit(ctx, 1, client.DepositTaken, "tok", "", 6); !errors.Is(err, db.ErrInvalid) {
 				t.Error(err)
 			}
-			if _, err := b.DecideDeposit(ctx, 1, DepositCredited, "tok", "a\x00", 6); !errors.Is(err, db.ErrInvalid) {
+			if _, err := b.DecideDeposit(ctx, 1, client.DepositCredited, "tok", "a\x00", 6); !errors.Is(err, db.ErrInvalid) {
 				t.Error(err)
 			}
 		})

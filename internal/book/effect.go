@@ -18,15 +18,15 @@ func (in *inboxTx) effect(ctx context.Context, e *merchant.Entry, row *inboxRow)
 		d := taken(c, at)
 		switch {
 		case row.suspect:
-			d.State, d.Suspect = DepositHeld, true
+			d.State, d.Suspect = client.DepositHeld, true
 			in.ledger.alarm(client.AlarmSpliced, c.TrackingID, at)
 		case in.booked.same(c):
-			d.State, d.Decided, d.DecidedBy, d.Reason = DepositRejected, at, ByReconcile, reasonBooked
+			d.State, d.Decided, d.DecidedBy, d.Reason = client.DepositRejected, at, ByReconcile, reasonBooked
 		case row.duplicate:
-			d.State = DepositHeld
+			d.State = client.DepositHeld
 			in.ledger.alarm(client.AlarmPossibleDuplicate, c.TrackingID, at)
 		case in.restored:
-			d.State = DepositHeld // client.AlarmRestored was raised
+			d.State = client.DepositHeld // client.AlarmRestored was raised
 		}
 		in.ledger.deposits = append(in.ledger.deposits, d)
 		in.ledger.deposited(c)
@@ -97,11 +97,11 @@ func (in *inboxTx) moveOrder(ctx context.Context, e *merchant.Entry, by move) er
 
 // storeMove stores what a callback made of the order from.
 func (in *inboxTx) storeMove(ctx context.Context, from, to Order) error {
-	if to.State == OrderEnded && to.Confirmed > 0 {
+	if to.State == client.OrderEnded && to.Confirmed > 0 {
 		in.ledger.unspent(to)
 	}
 	_, err := in.t.Exec(ctx, moveOrderSQL, to.CallBackID, string(to.State), to.Reason, string(to.Waiting), to.TxID, int64(to.Updated), int64(to.Ended))
-	in.ledger.moved = append(in.ledger.moved, [2]OrderState{from.State, to.State})
+	in.ledger.moved = append(in.ledger.moved, [2]client.OrderState{from.State, to.State})
 	return err
 }
 
@@ -110,25 +110,25 @@ func (in *inboxTx) storeMove(ctx context.Context, from, to Order) error {
 // comes, or be executed again.
 func overBeforeOrder(ctx context.Context, t *db.Tx, callBackID, tenantUserID, reason string, at db.Millis) error {
 	_, err := insertOrder(ctx, t, Order{Order: client.Order{CallBackID: callBackID, TenantUserID: tenantUserID,
-		State: OrderUnknown, Reason: reason, Created: at, Updated: at, Ended: at}})
+		State: client.OrderUnknown, Reason: reason, Created: at, Updated: at, Ended: at}})
 	return err
 }
 
 // withdrawn applies EffectEnded: the order's funds are free.
 func (o Order) withdrawn(to Order) (Order, bool, client.AlarmKind) {
 	switch {
-	case o.State == OrderExecuted:
+	case o.State == client.OrderExecuted:
 		return o, false, client.AlarmEndedAfterExecution
-	case !o.State.Undecided() && o.State != OrderConfirmed:
+	case !o.State.Undecided() && o.State != client.OrderConfirmed:
 		return o, false, "" // final already: its funds are free
 	}
-	to.State, to.Waiting, to.Ended = OrderEnded, "", to.Updated
+	to.State, to.Waiting, to.Ended = client.OrderEnded, "", to.Updated
 	return to, true, ""
 }
 
 // waits applies EffectWaiting: the order's funds stay frozen.
 func (o Order) waits(to Order, what client.WaitingFor) (Order, bool, client.AlarmKind) {
-	if !o.State.Undecided() && o.State != OrderConfirmed || o.Waiting == what {
+	if !o.State.Undecided() && o.State != client.OrderConfirmed || o.Waiting == what {
 		return o, false, "" // a later callback was applied before
 	}
 	to.Waiting = what

@@ -74,7 +74,7 @@ func (in *inboxTx) takeExecution(ctx context.Context, e *merchant.Entry, c *coun
 	if first {
 		list = append(list, x)
 	}
-	moved, alarm := Order{Order: client.Order{State: OrderUnknown, Reason: "never ordered"}}, client.AlarmOrderUnknown
+	moved, alarm := Order{Order: client.Order{State: client.OrderUnknown, Reason: "never ordered"}}, client.AlarmOrderUnknown
 	switch {
 	case !known && in.restored: // a backup may have lost it
 	case !known:
@@ -95,7 +95,7 @@ func (in *inboxTx) takeExecution(ctx context.Context, e *merchant.Entry, c *coun
 	if alarm != "" {
 		in.ledger.alarm(alarm, c.CallBackID, at)
 	}
-	in.ledger.event(client.EventEntry{Kind: client.EventOrderExecuted, At: at, CallBackID: c.CallBackID, TenantUserID: c.TenantUserID, State: string(OrderExecuted),
+	in.ledger.event(client.EventEntry{Kind: client.EventOrderExecuted, At: at, CallBackID: c.CallBackID, TenantUserID: c.TenantUserID, State: string(client.OrderExecuted),
 		Address: told.Address, ChainName: told.ChainName, Symbol: told.Symbol, Amount: told.Amount, TxID: c.TxID, Reason: moved.Reason, DecidedBy: moved.DecidedBy})
 	return in.ledger.recount(ctx, in.t, moved, list)
 }
@@ -126,7 +126,7 @@ func (l *ledger) recount(ctx context.Context, t *db.Tx, o Order, list []executio
 	ordered := o.spentKey()
 	none := countersign.Sum{}
 	counts := none // of the order so far
-	if o.Confirmed > 0 && o.State != OrderEnded {
+	if o.Confirmed > 0 && o.State != client.OrderEnded {
 		counts = o.Amount.Sum()
 	}
 	paid := map[string]countersign.Sum{} // of the order's user, by symbol
@@ -176,19 +176,19 @@ func (o Order) executed(c *countersign.WithdrawalDone, at db.Millis) (Order, cli
 	to := o
 	to.TxID, to.Updated = c.TxID, at
 	switch {
-	case o.State == OrderExecuted && o.TxID == "": // books that named none said that it is executed
+	case o.State == client.OrderExecuted && o.TxID == "": // books that named none said that it is executed
 		return to, ""
-	case o.State == OrderExecuted && countersign.FoldTxID(o.TxID) == countersign.FoldTxID(c.TxID):
+	case o.State == client.OrderExecuted && countersign.FoldTxID(o.TxID) == countersign.FoldTxID(c.TxID):
 		return o, ""
-	case o.State == OrderExecuted:
+	case o.State == client.OrderExecuted:
 		return o, client.AlarmExecutedTwice
-	case o.State == OrderEnded:
+	case o.State == client.OrderEnded:
 		return o, client.AlarmExecutedAfterEnd
-	case !o.State.Undecided() && o.State != OrderConfirmed:
+	case !o.State.Undecided() && o.State != client.OrderConfirmed:
 		return o, client.AlarmExecutedUnconfirmed
 	}
-	to.State, to.Waiting, to.Ended = OrderExecuted, "", at
-	if o.State != OrderConfirmed {
+	to.State, to.Waiting, to.Ended = client.OrderExecuted, "", at
+	if o.State != client.OrderConfirmed {
 		to.Reason = "executed without confirmation"
 		return to, client.AlarmExecutedUnconfirmed
 	}

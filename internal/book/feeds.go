@@ -17,7 +17,7 @@ import (
 func taken(c *countersign.Deposit, at db.Millis) client.DepositEntry {
 	d := client.DepositEntry{TrackingID: c.TrackingID, TenantUserID: c.TenantUserID, TxID: c.TxID, ChainName: c.ChainName, Symbol: c.Symbol,
 		Amount: c.Amount, FromAddress: c.FromAddress, ToAddress: c.ToAddress, RiskLevelFrom: knownRisk(c.RiskLevelFrom),
-		RiskLevelTo: knownRisk(c.RiskLevelTo), TxIndex: c.TxIndex, Business: c.Business, State: DepositTaken, Taken: at}
+		RiskLevelTo: knownRisk(c.RiskLevelTo), TxIndex: c.TxIndex, Business: c.Business, State: client.DepositTaken, Taken: at}
 	for _, m := range slices.Concat(c.AsSent, c.Extra) {
 		if d.AsSent == nil {
 			d.AsSent = map[string]json.RawMessage{}
@@ -62,7 +62,7 @@ func scanDeposit(r db.Rows) (client.DepositEntry, error) {
 	err := r.Scan(&d.Seq, &d.TrackingID, &d.TenantUserID, &d.TxID, &d.ChainName, &d.Symbol, &amount, &d.FromAddress, &d.ToAddress,
 		&riskFrom, &riskTo, &d.TxIndex, &d.Business, &d.State, &suspect, &d.Taken, &d.Decided, &d.DecidedBy, &d.Reason, &asSent)
 	d.RiskLevelFrom, d.RiskLevelTo, d.Suspect = knownRisk(riskFrom), knownRisk(riskTo), suspect != 0
-	d.PossibleDuplicate = d.State != DepositTaken && !d.Suspect
+	d.PossibleDuplicate = d.State != client.DepositTaken && !d.Suspect
 	if err == nil {
 		d.Amount, err = countersign.ParseAmount(amount)
 	}
@@ -93,7 +93,7 @@ func (b *Book) Deposits(ctx context.Context, after int64, limit int) ([]client.D
 }
 
 // DepositsIn returns the deposits that were held and are in one state: held, credited or rejected.
-func (b *Book) DepositsIn(ctx context.Context, state DepositState, after int64, limit int) ([]client.DepositEntry, error) {
+func (b *Book) DepositsIn(ctx context.Context, state client.DepositState, after int64, limit int) ([]client.DepositEntry, error) {
 	return b.listDeposits(ctx, listDepositsInSQL, string(state), after, limit)
 }
 
@@ -120,8 +120,8 @@ UPDATE deposits SET state = $2, decided = $3, decided_by = $4, reason = $5 WHERE
 // DecideDeposit makes a held deposit DepositCredited or DepositRejected and appends
 // the event. The same decision again changes nothing; another one is a
 // *ConflictError.
-func (b *Book) DecideDeposit(ctx context.Context, seq int64, to DepositState, by, reason string, now db.Millis) (d client.DepositEntry, err error) {
-	if to != DepositCredited && to != DepositRejected {
+func (b *Book) DecideDeposit(ctx context.Context, seq int64, to client.DepositState, by, reason string, now db.Millis) (d client.DepositEntry, err error) {
+	if to != client.DepositCredited && to != client.DepositRejected {
 		return client.DepositEntry{}, fmt.Errorf("state is %w: %q", db.ErrInvalid, to)
 	}
 	if db.CheckText("", by) != nil || db.CheckText("", reason) != nil {
@@ -140,7 +140,7 @@ func (b *Book) DecideDeposit(ctx context.Context, seq int64, to DepositState, by
 	return d, nil
 }
 
-func decideDeposit(ctx context.Context, t *db.Tx, seq int64, to DepositState, by, reason string, now db.Millis) (client.DepositEntry, error) {
+func decideDeposit(ctx context.Context, t *db.Tx, seq int64, to client.DepositState, by, reason string, now db.Millis) (client.DepositEntry, error) {
 	d, err := findDeposit(ctx, t, lockDepositSQL, seq)
 	if err != nil {
 		return d, err
@@ -148,8 +148,8 @@ func decideDeposit(ctx context.Context, t *db.Tx, seq int64, to DepositState, by
 	switch d.State {
 	case to:
 		return d, nil
-	case DepositHeld:
-	case DepositTaken:
+	case client.DepositHeld:
+	case client.DepositTaken:
 		return d, &db.ConflictError{Reason: "the deposit is not held: it counts already"}
 	default:
 		return d, &db.ConflictError{Reason: "the deposit is " + string(d.State)}
@@ -262,7 +262,7 @@ func (b *Book) MoveCursor(ctx context.Context, name string, deposits, events int
 
 // Stats returns the numbers of rows. Its cost does not grow with them.
 func (b *Book) Stats(ctx context.Context) (Stats, error) {
-	s := Stats{Orders: map[OrderState]int64{}, Refused: map[string]int64{}, ForwardOldest: db.Never}
+	s := Stats{Orders: map[client.OrderState]int64{}, Refused: map[string]int64{}, ForwardOldest: db.Never}
 	last, err := db.LastSeqs(ctx, b)
 	if err != nil {
 		return s, err
@@ -285,7 +285,7 @@ func (b *Book) Stats(ctx context.Context) (Stats, error) {
 	s.InboxOpen, s.DepositsHeld, s.AddressesHeld = counts[countOpen], counts[countHeld], counts[countAddresses]
 	for name, n := range counts {
 		if state, ok := strings.CutPrefix(name, countOrders); ok && n != 0 {
-			s.Orders[OrderState(state)] = n
+			s.Orders[client.OrderState(state)] = n
 		}
 	}
 	if err := forwardStats(ctx, b, &s, forwarding, counts); err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -120,11 +121,11 @@ func TestFind(t *testing.T) {
 				want string
 			}{
 				{OrderFilter{TxID: "x3"}, "[o3]"},
-				{OrderFilter{TxID: "x3", State: OrderHeld}, "[]"},
+				{OrderFilter{TxID: "x3", State: client.OrderHeld}, "[]"},
 				{OrderFilter{TxID: "x%"}, "[]"},
 				{OrderFilter{TxID: "x\x00"}, "[]"},
 				{OrderFilter{Span: Span{Since: 301_000, Until: 601_000}}, "[o5 o4 o3]"},
-				{OrderFilter{State: OrderOpen, Span: Span{Until: 201_000}}, "[o1 o0]"},
+				{OrderFilter{State: client.OrderOpen, Span: Span{Until: 201_000}}, "[o1 o0]"},
 			} {
 				list, _, err := b.Orders(ctx, c.f, 100, 0)
 				got := []string{}

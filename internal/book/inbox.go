@@ -273,7 +273,7 @@ func standing(o Order, r merchant.Reply) (stands merchant.Reply, final bool) {
 	switch {
 	case o.Restored:
 		code = countersign.CodeNotKnownYet
-	case o.State == OrderConfirmed:
+	case o.State == client.OrderConfirmed:
 		return r, true
 	}
 	return merchant.Reply{Code: code, Message: code.Message()}, code == countersign.CodeOrderCancelled

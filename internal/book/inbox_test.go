@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest/ready"
 	"countersign/merchant"
@@ -111,12 +112,12 @@ func TestInboxTransfersAtOnce(t *testing.T) {
 				})
 			}
 			work.Wait()
-			held, err := ends[0].DepositsIn(ctx, DepositHeld, 0, 100)
+			held, err := ends[0].DepositsIn(ctx, client.DepositHeld, 0, 100)
 			if err != nil || len(held) != 39 {
 				t.Fatalf("%d held, %v", len(held), err)
 			}
 			all, err := ends[0].Deposits(ctx, 0, 100)
-			if err != nil || len(all) != 40 || all[0].State != DepositTaken || all[0].RiskLevelTo != nil {
+			if err != nil || len(all) != 40 || all[0].State != client.DepositTaken || all[0].RiskLevelTo != nil {
 				t.Fatalf("%+v, %v", all[:1], err)
 			}
 		})

@@ -15,7 +15,7 @@ type ledger struct {
 	deposits  []client.DepositEntry
 	events    []client.EventEntry
 	sums      map[spentKey]countersign.Sum // by how much each changes
-	moved     [][2]OrderState              // of orders: from and to
+	moved     [][2]client.OrderState       // of orders: from and to
 	addresses map[[3]string]bool           // to which deposits went: user, chain, address
 	counts    map[string]int64             // changes of other kept numbers
 }
@@ -81,7 +81,7 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 			d := &l.deposits[i]
 			state := d.State
 			if d.Decided != 0 { // it is held first, as every deposit that is decided on
-				state = DepositHeld
+				state = client.DepositHeld
 				decided = append(decided, db.Statement{SQL: decideDepositSQL, Args: []any{seq, string(d.State), int64(d.Decided), d.DecidedBy, d.Reason}})
 				l.event(decidedEvent(seq, *d))
 			}
@@ -125,7 +125,7 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 // writeCounts changes the kept numbers.
 func (l *ledger) writeCounts(ctx context.Context, t *db.Tx) error {
 	for i := range l.deposits {
-		if l.deposits[i].State == DepositHeld {
+		if l.deposits[i].State == client.DepositHeld {
 			l.count(countHeld, 1)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/dbtest/ready"
@@ -67,15 +68,15 @@ func TestListPlans(t *testing.T) {
 					indexes []string
 				}{
 					{OrderFilter{}, []string{"orders_pkey", "INTEGER PRIMARY KEY", "SCAN"}},
-					{OrderFilter{State: OrderHeld}, []string{"orders_state"}},
+					{OrderFilter{State: client.OrderHeld}, []string{"orders_state"}},
 					{OrderFilter{TenantUserID: "u1"}, []string{"orders_user"}},
-					{OrderFilter{TenantUserID: "u1", State: OrderHeld}, []string{"orders_user"}},
+					{OrderFilter{TenantUserID: "u1", State: client.OrderHeld}, []string{"orders_user"}},
 					{OrderFilter{Address: "a1"}, []string{"orders_address"}},
 					{OrderFilter{TxID: "x1"}, []string{"orders_tx"}},
-					{OrderFilter{TxID: "x1", Address: "a1", TenantUserID: "u1", State: OrderHeld}, []string{"orders_tx"}},
+					{OrderFilter{TxID: "x1", Address: "a1", TenantUserID: "u1", State: client.OrderHeld}, []string{"orders_tx"}},
 					{OrderFilter{Span: Span{Since: 5, Until: 9}}, []string{"orders_pkey", "INTEGER PRIMARY KEY", "SCAN"}},
 					{OrderFilter{TenantUserID: "u1", Span: Span{Since: 5}}, []string{"orders_user"}},
-					{OrderFilter{Address: "a1", TenantUserID: "u1", State: OrderHeld}, []string{"orders_address"}},
+					{OrderFilter{Address: "a1", TenantUserID: "u1", State: client.OrderHeld}, []string{"orders_address"}},
 				} {
 					list(fmt.Sprintf("%+v before %d", c.f, before), "orders", orderColumns, c.f.conditions(before), false, c.indexes...)
 				}
@@ -87,13 +88,13 @@ func TestListPlans(t *testing.T) {
 				}{
 					{DepositFilter{}, []string{"deposits_pkey", "INTEGER PRIMARY KEY", "SCAN"}},
 					{DepositFilter{TrackingID: "i1"}, []string{"deposits_tracking"}},
-					{DepositFilter{TxID: "x1", State: DepositHeld}, []string{"deposits_tx"}},
+					{DepositFilter{TxID: "x1", State: client.DepositHeld}, []string{"deposits_tx"}},
 					{DepositFilter{TenantUserID: "u1"}, []string{"deposits_user"}},
 					{DepositFilter{TenantUserID: "u1", TrackingID: "i1"}, []string{"deposits_tracking"}},
 					{DepositFilter{Address: "a1"}, []string{"deposits_address"}},
-					{DepositFilter{Address: "a1", TenantUserID: "u1", State: DepositTaken, Span: Span{Until: 9}}, []string{"deposits_address"}},
+					{DepositFilter{Address: "a1", TenantUserID: "u1", State: client.DepositTaken, Span: Span{Until: 9}}, []string{"deposits_address"}},
 					{DepositFilter{Span: Span{Since: 5, Until: 9}}, []string{"deposits_pkey", "INTEGER PRIMARY KEY", "SCAN"}},
-					{DepositFilter{State: DepositHeld}, []string{"deposits_doubted"}},
+					{DepositFilter{State: client.DepositHeld}, []string{"deposits_doubted"}},
 				} {
 					list(fmt.Sprintf("%+v before %d", c.f, before), "deposits", depositColumns, c.f.conditions(before), false, c.indexes...)
 				}
@@ -101,8 +102,8 @@ func TestListPlans(t *testing.T) {
 			for _, c := range []struct {
 				f     AddressFilter
 				index string
-			}{{AddressFilter{Address: "a1"}, "addresses_new"}, {AddressFilter{OldAddress: "a1"}, "addresses_old"}, {AddressFilter{Address: "a1", TenantUserID: "u1", State: AddressHeld}, "addresses_new"},
-				{AddressFilter{TenantUserID: "u1", State: AddressHeld}, "addresses_user"}, {AddressFilter{State: AddressHeld}, "addresses_state"}} {
+			}{{AddressFilter{Address: "a1"}, "addresses_new"}, {AddressFilter{OldAddress: "a1"}, "addresses_old"}, {AddressFilter{Address: "a1", TenantUserID: "u1", State: client.AddressHeld}, "addresses_new"},
+				{AddressFilter{TenantUserID: "u1", State: client.AddressHeld}, "addresses_user"}, {AddressFilter{State: client.AddressHeld}, "addresses_state"}} {
 				list(fmt.Sprintf("%+v", c.f), "addresses", addressColumns, c.f.conditions(7), false, c.index)
 			}
 			check("the first deposit of a transfer", true, firstOfTransferSQL, []any{"i1"}, "inbox_transfer")

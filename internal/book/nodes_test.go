@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/merchant"
 )
@@ -140,7 +141,7 @@ func TestConfirmReadsTheClock(t *testing.T) {
 				t.Fatal(err)
 			}
 			now := db.Millis(100)
-			c := OrderChange{CallBackID: "o", TenantUserID: "7", From: OrderOpen, To: OrderConfirmed, Clock: func() db.Millis { return now }}
+			c := OrderChange{CallBackID: "o", TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed, Clock: func() db.Millis { return now }}
 			if _, err := m.ChangeOrder(ctx, c, 50); !errors.Is(err, ErrChanged) {
 				t.Fatalf("after its end: %v", err)
 			}

@@ -106,7 +106,7 @@ func (b *Book) AddOrder(ctx context.Context, n client.NewOrder, by string, now d
 		return Order{}, false, err
 	}
 	if duplicate {
-		if o.State == OrderUnknown {
+		if o.State == client.OrderUnknown {
 			return Order{}, false, &db.ConflictError{Member: "callBackId", Reason: "was refused to the service as unknown, or ended or executed by it, before it was ordered: order it anew under another callBackId"}
 		}
 		if member := contentDiffers(o, n); member != "" {
@@ -120,7 +120,7 @@ func (b *Book) AddOrder(ctx context.Context, n client.NewOrder, by string, now d
 // Ordered is n as somebody orders it.
 func Ordered(n client.NewOrder, by string, now db.Millis) Order {
 	return Order{Order: client.Order{CallBackID: n.CallBackID, TenantUserID: n.TenantUserID, Address: n.Address, ChainName: n.ChainName,
-		Symbol: n.Symbol, Amount: n.Amount, ExpiresAt: n.ExpiresAt, Labels: n.Labels, State: OrderOpen, OrderedBy: by, Created: now, Updated: now}}
+		Symbol: n.Symbol, Amount: n.Amount, ExpiresAt: n.ExpiresAt, Labels: n.Labels, State: client.OrderOpen, OrderedBy: by, Created: now, Updated: now}}
 }
 
 func checkNewOrder(n client.NewOrder, now db.Millis) error {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -27,7 +28,7 @@ func fillConfirmed(tb testing.TB, m *Book, n int, end db.Millis) {
 				o.Confirmed = end - 86_400_000 + db.Millis(i)*86_400_000/db.Millis(n)
 				l.spent(o)
 				fresh = append(fresh, o.CallBackID, o.TenantUserID, o.Address, o.ChainName, o.Symbol,
-					countersign.FoldSymbol(o.Symbol), o.Amount.String(), "", int64(db.Never), string(OrderConfirmed), int64(1), int64(1), int64(o.Confirmed))
+					countersign.FoldSymbol(o.Symbol), o.Amount.String(), "", int64(db.Never), string(client.OrderConfirmed), int64(1), int64(1), int64(o.Confirmed))
 			}
 			if err := t.Batch(ctx, many.Statements(fresh, nil)); err != nil {
 				return err
@@ -64,7 +65,7 @@ func BenchmarkConfirm(b *testing.B) {
 					if _, err := m.Spent(ctx, Spent{Symbol: "USDT", Since: since}); err != nil {
 						b.Fatal(err)
 					}
-					c := OrderChange{CallBackID: fmt.Sprint("o", i), TenantUserID: "7", From: OrderOpen, To: OrderConfirmed,
+					c := OrderChange{CallBackID: fmt.Sprint("o", i), TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed,
 						Ceilings: []Ceiling{{Since: since, Max: huge}}}
 					if _, err := m.ChangeOrder(ctx, c, now); err != nil {
 						b.Fatal(err)
@@ -91,7 +92,7 @@ func BenchmarkConfirmTogether(b *testing.B) {
 			for range 16 {
 				work.Go(func() {
 					for i := next.Add(1) - 1; i < int64(b.N); i = next.Add(1) - 1 {
-						c := OrderChange{CallBackID: fmt.Sprint("o", i), TenantUserID: "7", From: OrderOpen, To: OrderConfirmed}
+						c := OrderChange{CallBackID: fmt.Sprint("o", i), TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed}
 						if _, err := m.ChangeOrder(ctx, c, 1_800_000_000_000); err != nil {
 							b.Error(err)
 						}

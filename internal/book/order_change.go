@@ -62,10 +62,10 @@ func (b *Book) changeOrder(ctx context.Context, t *db.Tx, o *Order, c OrderChang
 	if o.State != c.From {
 		return fmt.Errorf("%w: it is %s", ErrChanged, o.State)
 	}
-	if c.To == OrderConfirmed && c.Clock != nil {
+	if c.To == client.OrderConfirmed && c.Clock != nil {
 		now = max(now, c.Clock())
 	}
-	if c.To == OrderConfirmed && (o.Expired(now) || o.TenantUserID != c.TenantUserID) {
+	if c.To == client.OrderConfirmed && (o.Expired(now) || o.TenantUserID != c.TenantUserID) {
 		return fmt.Errorf("%w: it has expired or is of another user", ErrChanged)
 	}
 	if o.Restored {
@@ -95,7 +95,7 @@ func (b *Book) changeOrder(ctx context.Context, t *db.Tx, o *Order, c OrderChang
 		o.DecidedBy = c.By
 	}
 	switch {
-	case c.To == OrderConfirmed:
+	case c.To == client.OrderConfirmed:
 		o.Confirmed = now
 		l.spent(*o)
 	case !c.To.Undecided():
@@ -109,7 +109,7 @@ func (b *Book) changeOrder(ctx context.Context, t *db.Tx, o *Order, c OrderChang
 	case n != 1:
 		return ErrChanged
 	}
-	l.moved = append(l.moved, [2]OrderState{c.From, c.To})
+	l.moved = append(l.moved, [2]client.OrderState{c.From, c.To})
 	l.event(orderEvent(eventOf(o.State), *o, now))
 	return l.write(ctx, t)
 }
@@ -142,7 +142,7 @@ func (b *Book) RefuseUnknown(ctx context.Context, callBackID, tenantUserID strin
 		if err := checkReconciled(ctx, t); err != nil {
 			return err
 		}
-		o := Order{Order: client.Order{CallBackID: callBackID, TenantUserID: tenantUserID, State: OrderUnknown, Created: now, Updated: now, Ended: now}}
+		o := Order{Order: client.Order{CallBackID: callBackID, TenantUserID: tenantUserID, State: client.OrderUnknown, Created: now, Updated: now, Ended: now}}
 		inserted, err := insertOrder(ctx, t, o)
 		if err != nil {
 			return err
@@ -166,7 +166,7 @@ func (b *Book) ApproveOrder(ctx context.Context, callBackID, by, reason string, 
 // ApproveOrderAmong is ApproveOrder by one of several persons. vote says, of the approvals before a,
 // whether a must be kept and whether they suffice with it, or why it does not count. Nil: it suffices.
 func (b *Book) ApproveOrderAmong(ctx context.Context, callBackID string, a db.Approval, vote func(ctx context.Context, q db.Querier, given []db.Approval) (keep, enough bool, err error)) (Order, error) {
-	c := OrderChange{CallBackID: callBackID, To: OrderApproved, By: a.Token, Reason: a.Reason}
+	c := OrderChange{CallBackID: callBackID, To: client.OrderApproved, By: a.Token, Reason: a.Reason}
 	return b.personalAfter(ctx, c, a.At, func(ctx context.Context, t *db.Tx, o *Order) (bool, error) {
 		if o.Restored {
 			return false, errOrderRestored
@@ -186,7 +186,7 @@ func (b *Book) ApproveOrderAmong(ctx context.Context, callBackID string, a db.Ap
 				return false, err
 			}
 		}
-		if enough && o.State != OrderApproved || !keep {
+		if enough && o.State != client.OrderApproved || !keep {
 			return enough, nil
 		}
 		// The order stays as it is, and so does its event: the log has who approved it.
@@ -210,7 +210,7 @@ func (o *Order) digest() string {
 // WhyNotApproved says why nobody may approve the order now; empty: somebody may.
 func (o Order) WhyNotApproved(now db.Millis) string {
 	switch {
-	case o.State == OrderApproved:
+	case o.State == client.OrderApproved:
 		return ""
 	case !o.State.Undecided():
 		return "the order is " + string(o.State)
@@ -225,13 +225,13 @@ func (o Order) WhyNotApproved(now db.Millis) string {
 // DeclineOrder refuses an undecided order. Repeating it changes nothing. Any other
 // state is a *ConflictError.
 func (b *Book) DeclineOrder(ctx context.Context, callBackID, by, reason string, now db.Millis) (Order, error) {
-	return b.personal(ctx, OrderChange{CallBackID: callBackID, To: OrderDeclined, By: by, Reason: reason}, now)
+	return b.personal(ctx, OrderChange{CallBackID: callBackID, To: client.OrderDeclined, By: by, Reason: reason}, now)
 }
 
 // CancelOrder cancels an undecided order. Repeating it changes nothing. Any other
 // state is a *ConflictError.
 func (b *Book) CancelOrder(ctx context.Context, callBackID, by, reason string, now db.Millis) (Order, error) {
-	return b.personal(ctx, OrderChange{CallBackID: callBackID, To: OrderCancelled, By: by, Reason: reason}, now)
+	return b.personal(ctx, OrderChange{CallBackID: callBackID, To: client.OrderCancelled, By: by, Reason: reason}, now)
 }
 
 // personal makes a change that a person or the merchant's application requests.
@@ -290,7 +290,7 @@ func (b *Book) ExpireOrders(ctx context.Context, now db.Millis, limit int) (n in
 	}
 	var changes []OrderChange
 	err = db.Each(ctx, b, overdueOrdersSQL, []any{int64(now), limit}, func(r db.Rows) error {
-		c := OrderChange{To: OrderExpired}
+		c := OrderChange{To: client.OrderExpired}
 		err := r.Scan(&c.CallBackID, &c.From)
 		changes = append(changes, c)
 		return err

@@ -45,11 +45,11 @@ func TestOrderRaces(t *testing.T) {
 						var err error
 						switch i % 4 {
 						case 0:
-							_, err = end.ChangeOrder(ctx, OrderChange{CallBackID: id, TenantUserID: "7", From: OrderOpen, To: OrderConfirmed}, 2)
+							_, err = end.ChangeOrder(ctx, OrderChange{CallBackID: id, TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed}, 2)
 						case 1:
-							_, err = end.ChangeOrder(ctx, OrderChange{CallBackID: id, From: OrderOpen, To: OrderDeclined, By: "policy"}, 2)
+							_, err = end.ChangeOrder(ctx, OrderChange{CallBackID: id, From: client.OrderOpen, To: client.OrderDeclined, By: "policy"}, 2)
 						case 2:
-							_, err = end.ChangeOrder(ctx, OrderChange{CallBackID: id, From: OrderOpen, To: OrderExpired, Alarm: client.AlarmUserDiffers}, 2)
+							_, err = end.ChangeOrder(ctx, OrderChange{CallBackID: id, From: client.OrderOpen, To: client.OrderExpired, Alarm: client.AlarmUserDiffers}, 2)
 						case 3:
 							_, err = end.CancelOrder(ctx, id, "tok", "", 2)
 							if err == nil && i != 3 {
@@ -66,10 +66,10 @@ func TestOrderRaces(t *testing.T) {
 				}
 				work.Wait()
 				o, err := ends[0].Order(ctx, id)
-				if err != nil || o.State == OrderOpen || o.Labels["tier"] != "gold" {
+				if err != nil || o.State == client.OrderOpen || o.Labels["tier"] != "gold" {
 					t.Fatalf("%+v, %v", o, err)
 				}
-				if o.State != OrderCancelled && won.Load() != 1 {
+				if o.State != client.OrderCancelled && won.Load() != 1 {
 					t.Fatalf("%d changes were made", won.Load())
 				}
 			}
@@ -112,7 +112,7 @@ func TestSpent(t *testing.T) {
 				if _, _, err := end.AddOrder(ctx, o, "", 1); err != nil {
 					t.Fatal(err)
 				}
-				c := OrderChange{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, From: OrderOpen, To: OrderConfirmed}
+				c := OrderChange{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, From: client.OrderOpen, To: client.OrderConfirmed}
 				if _, err := end.ChangeOrder(ctx, c, at); err != nil {
 					t.Fatal(err)
 				}
@@ -147,7 +147,7 @@ func TestSpent(t *testing.T) {
 			if _, _, err := end.AddOrder(ctx, testOrder("f", "1"), "", 1); err != nil {
 				t.Fatal(err)
 			}
-			c := OrderChange{CallBackID: "f", TenantUserID: "7", From: OrderOpen, To: OrderConfirmed, Ceilings: []Ceiling{{TenantUserID: "8"}}}
+			c := OrderChange{CallBackID: "f", TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed, Ceilings: []Ceiling{{TenantUserID: "8"}}}
 			for _, most := range []string{"", "5", "5.99999"} {
 				c.Ceilings[0].Max, _ = countersign.ParseAmount(most)
 				if _, err := end.ChangeOrder(ctx, c, 50); !errors.Is(err, ErrChanged) {
@@ -186,7 +186,7 @@ func TestExpireOrders(t *testing.T) {
 				}
 			}
 			// At its end an order is not confirmed any more, expired or not.
-			c := OrderChange{CallBackID: "o3", TenantUserID: "7", From: OrderOpen, To: OrderConfirmed}
+			c := OrderChange{CallBackID: "o3", TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed}
 			if _, err := end.ChangeOrder(ctx, c, 103); !errors.Is(err, ErrChanged) {
 				t.Fatalf("at its end: %v", err)
 			}

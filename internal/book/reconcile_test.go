@@ -75,7 +75,7 @@ func TestReconcileWhileDepositsArrive(t *testing.T) {
 func TestExecutedByBooks(t *testing.T) {
 	eachRestored(t, func(t *testing.T, b *Book) {
 		o := testOrder("o", "1.50")
-		if _, adopted, err := b.AdoptOrder(ctx, Became{NewOrder: o, State: OrderExecuted, Confirmed: 1}, 2); err != nil || !adopted {
+		if _, adopted, err := b.AdoptOrder(ctx, Became{NewOrder: o, State: client.OrderExecuted, Confirmed: 1}, 2); err != nil || !adopted {
 			t.Fatal(adopted, err)
 		}
 		for i, tx := range []string{"tx", "", "tx", "other"} {
@@ -86,7 +86,7 @@ func TestExecutedByBooks(t *testing.T) {
 			if r, err := b.Claim(ctx, e); err != nil || r.State != merchant.StateTaken {
 				t.Fatalf("%q: %+v, %v", tx, r, err)
 			}
-			if o, err := b.Order(ctx, "o"); err != nil || o.State != OrderExecuted || o.TxID != "tx" {
+			if o, err := b.Order(ctx, "o"); err != nil || o.State != client.OrderExecuted || o.TxID != "tx" {
 				t.Errorf("%q: %+v, %v", tx, o, err)
 			}
 			list, err := ready.Alarms(ctx, b)
@@ -95,7 +95,7 @@ func TestExecutedByBooks(t *testing.T) {
 				t.Errorf("%q: alarms %+v, %v", tx, list, err)
 			}
 		}
-		if s, err := b.Stats(ctx); err != nil || s.Orders[OrderExecuted] != 1 {
+		if s, err := b.Stats(ctx); err != nil || s.Orders[client.OrderExecuted] != 1 {
 			t.Errorf("%+v, %v", s.Orders, err)
 		}
 	})

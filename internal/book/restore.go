@@ -224,9 +224,9 @@ func settleHeld(ctx context.Context, q db.Querier, said Said, now db.Millis, dec
 			d := client.DepositEntry{Seq: h.seq, Decided: now, DecidedBy: ByReconcile}
 			switch {
 			case said.Booked(h.id):
-				d.State, d.Reason = DepositRejected, reasonBooked
+				d.State, d.Reason = client.DepositRejected, reasonBooked
 			case h.seq > base && h.doubts == 0 && !said.Transfer(h.transfer, h.payment, h.index):
-				d.State = DepositCredited
+				d.State = client.DepositCredited
 			default:
 				continue
 			}

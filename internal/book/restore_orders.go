@@ -13,7 +13,7 @@ import (
 // Became is what the application says became of an order.
 type Became struct {
 	client.NewOrder // what it knows of it; where the book has the order, CallBackID will do
-	State           OrderState
+	State           client.OrderState
 	TxID            string
 	// Confirmed is when it was confirmed, if it was. 0: now, so that the limits count it
 	// for as long as they can.
@@ -29,7 +29,7 @@ WHERE call_back_id = $1`
 // not know it. An order that has ended here stays as it is, but that one which the service
 // told of as executed since the restore was confirmed before. What the application says of
 // an order that is known and in no doubt changes nothing.
-func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was OrderState, adopted bool, err error) {
+func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was client.OrderState, adopted bool, err error) {
 	if err := db.CheckTexts("callBackId", x.CallBackID, "tenantUserId", x.TenantUserID, "txId", x.TxID, "address", x.Address,
 		"chainName", x.ChainName, "symbol", x.Symbol); err != nil {
 		return "", false, err
@@ -46,7 +46,7 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was Ord
 				return nil
 			}
 			whole := x.TenantUserID != "" && x.Details().Validate() == nil
-			if !whole && x.State == OrderConfirmed {
+			if !whole && x.State == client.OrderConfirmed {
 				return &db.ItemError{Member: "address", Err: fmt.Errorf("tenantUserId, address, chainName, symbol or amount is %w: the order is not known here", db.ErrInvalid)}
 			}
 			o = Ordered(x.NewOrder, "", now)
@@ -54,11 +54,11 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was Ord
 		} else {
 			was = o.State
 		}
-		if err == nil && was == OrderExecuted && x.State == was && o.Confirmed == 0 && e.Open() {
+		if err == nil && was == client.OrderExecuted && x.State == was && o.Confirmed == 0 && e.Open() {
 			adopted = true
 			return confirmBefore(ctx, t, o, x.Confirmed, now)
 		}
-		if err != nil || !o.State.Undecided() && o.State != OrderConfirmed || !o.Restored && !e.Open() || was != "" && x.State == o.State && !o.Restored {
+		if err != nil || !o.State.Undecided() && o.State != client.OrderConfirmed || !o.Restored && !e.Open() || was != "" && x.State == o.State && !o.Restored {
 			return err
 		}
 		from := o
@@ -68,11 +68,11 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was Ord
 			return err
 		}
 		o.State, o.Reason, o.DecidedBy, o.TxID, o.Updated, o.Waiting, o.Restored = x.State, string(client.ReasonRestored), ByReconcile, x.TxID, now, "", false
-		if o.State != OrderConfirmed {
+		if o.State != client.OrderConfirmed {
 			o.Ended = now
 		}
-		counts := o.State == OrderConfirmed || o.State == OrderExecuted
-		l := ledger{moved: [][2]OrderState{{from.State, o.State}}}
+		counts := o.State == client.OrderConfirmed || o.State == client.OrderExecuted
+		l := ledger{moved: [][2]client.OrderState{{from.State, o.State}}}
 		switch {
 		case counts && from.Confirmed == 0 && o.Details().Validate() == nil:
 			if o.Confirmed = x.Confirmed; o.Confirmed == 0 {
@@ -80,7 +80,7 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was Ord
 			}
 			l.spent(o)
 		case !counts && from.Confirmed > 0:
-			o.State = OrderEnded // it was confirmed, so the service ended it
+			o.State = client.OrderEnded // it was confirmed, so the service ended it
 			l.moved[0][1] = o.State
 			l.unspent(from)
 		}

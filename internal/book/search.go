@@ -53,7 +53,7 @@ func (f DepositFilter) conditions(before int64) *db.Conditions {
 			q.Add("substr("+c.column+", 1, 64) = ?", indexed(c.text))
 		}
 	}
-	byState := walked == "" && f.State != "" && f.State != DepositTaken
+	byState := walked == "" && f.State != "" && f.State != client.DepositTaken
 	if byState {
 		q.Add("state <> 'taken' AND state = ?", string(f.State))
 	}

@@ -65,7 +65,7 @@ func notOrdered(m *Book, o client.NewOrder) error {
 	if _, _, err := m.AddOrder(ctx, o, "", 3_000); !errors.As(err, &conflict) {
 		return fmt.Errorf("the order was taken: %v", err)
 	}
-	if is, err := m.Order(ctx, o.CallBackID); err != nil || is.State != OrderUnknown {
+	if is, err := m.Order(ctx, o.CallBackID); err != nil || is.State != client.OrderUnknown {
 		return fmt.Errorf("%+v, %w", is, err)
 	}
 	return nil
@@ -103,7 +103,7 @@ func TestSpentAgrees(t *testing.T) {
 						rt.Fatal(err)
 					}
 					c := confirmed{order: o, at: moment.Draw(rt, "at")}
-					if _, err := m.ChangeOrder(ctx, OrderChange{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, From: OrderOpen, To: OrderConfirmed}, c.at); err != nil {
+					if _, err := m.ChangeOrder(ctx, OrderChange{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, From: client.OrderOpen, To: client.OrderConfirmed}, c.at); err != nil {
 						rt.Fatal(err)
 					}
 					if c.ended = rapid.IntRange(0, 3).Draw(rt, "ends") == 0; c.ended {
@@ -167,7 +167,7 @@ func TestSpentWithoutBound(t *testing.T) {
 				if _, _, err := m.AddOrder(ctx, testOrder(id, amount), "", 1); err != nil {
 					t.Fatal(err)
 				}
-				_, err := m.ChangeOrder(ctx, OrderChange{CallBackID: id, TenantUserID: "7", From: OrderOpen, To: OrderConfirmed, Ceilings: ceilings}, 50)
+				_, err := m.ChangeOrder(ctx, OrderChange{CallBackID: id, TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed, Ceilings: ceilings}, 50)
 				return err
 			}
 			for i, amount := range []string{huge, huge, small} {
@@ -213,7 +213,7 @@ func TestCeilingsTogether(t *testing.T) {
 			var work sync.WaitGroup
 			for i := range orders {
 				work.Go(func() {
-					c := OrderChange{CallBackID: fmt.Sprint("o", i), TenantUserID: "7", From: OrderOpen, To: OrderConfirmed, Ceilings: []Ceiling{{Since: 1, Max: most}, {TenantUserID: "7", Max: most}}}
+					c := OrderChange{CallBackID: fmt.Sprint("o", i), TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed, Ceilings: []Ceiling{{Since: 1, Max: most}, {TenantUserID: "7", Max: most}}}
 					switch _, err := ends[i%2].ChangeOrder(ctx, c, 1_800_000_000_000+db.Millis(i)*spanMinute/4); {
 					case err == nil:
 						won.Add(1)

@@ -17,63 +17,24 @@ type Filter struct {
 	Open       bool // only those that are not settled
 }
 
-// DepositState is the state of an accepted deposit.
-type DepositState = client.DepositState
-
-// Its states.
-const (
-	DepositTaken    = client.DepositTaken
-	DepositHeld     = client.DepositHeld
-	DepositCredited = client.DepositCredited
-	DepositRejected = client.DepositRejected
-)
-
 // AsTaken is d as it was when it was taken. The feed and the forwarded message tell
 // of that alone: a decision is an event of its own, and told in both places a
 // deposit would be credited twice.
 func AsTaken(d client.DepositEntry) client.DepositEntry {
-	if d.State != DepositTaken {
-		d.State = DepositHeld
+	if d.State != client.DepositTaken {
+		d.State = client.DepositHeld
 	}
 	d.Decided, d.DecidedBy, d.Reason = 0, "", ""
 	return d
 }
 
-// AddressState is the state of a user's deposit address.
-type AddressState = client.AddressState
-
-// Its states.
-const (
-	AddressTaken    = client.AddressTaken
-	AddressHeld     = client.AddressHeld
-	AddressAccepted = client.AddressAccepted
-	AddressRejected = client.AddressRejected
-)
-
 // AddressFilter selects addresses; zero members select all.
 type AddressFilter struct {
-	State        AddressState
+	State        client.AddressState
 	TenantUserID string
 	Address      string // the new one
 	OldAddress   string
 }
-
-// OrderState is the state of an order.
-type OrderState = client.OrderState
-
-// Its states.
-const (
-	OrderOpen      = client.OrderOpen
-	OrderHeld      = client.OrderHeld
-	OrderApproved  = client.OrderApproved
-	OrderConfirmed = client.OrderConfirmed
-	OrderExecuted  = client.OrderExecuted
-	OrderEnded     = client.OrderEnded
-	OrderDeclined  = client.OrderDeclined
-	OrderCancelled = client.OrderCancelled
-	OrderExpired   = client.OrderExpired
-	OrderUnknown   = client.OrderUnknown
-)
 
 // Order is a row of orders: what the API shows of it, and its number.
 type Order struct {
@@ -83,7 +44,7 @@ type Order struct {
 
 // OrderFilter selects orders; zero members select all.
 type OrderFilter struct {
-	State        OrderState
+	State        client.OrderState
 	TenantUserID string
 	Address      string
 	TxID         string
@@ -95,7 +56,7 @@ type Span struct{ Since, Until db.Millis }
 
 // DepositFilter selects deposits; zero members select all.
 type DepositFilter struct {
-	State        DepositState
+	State        client.DepositState
 	TrackingID   string
 	TxID         string
 	TenantUserID string
@@ -119,7 +80,7 @@ type Asked struct {
 type OrderChange struct {
 	CallBackID   string
 	TenantUserID string // of the order; checked if it is to be confirmed
-	From, To     OrderState
+	From, To     client.OrderState
 	By           string
 	Reason       string
 	Alarm        client.AlarmKind // to raise with it; may be empty
@@ -154,7 +115,7 @@ type Spent struct {
 }
 
 // eventOf is the kind of the events that say that an order is in a state.
-func eventOf(s OrderState) client.EventKind { return client.EventKind("order." + s) }
+func eventOf(s client.OrderState) client.EventKind { return client.EventKind("order." + s) }
 
 // Feed is one of the two feeds of the merchant's end.
 type Feed int
@@ -245,7 +206,7 @@ type Stats struct {
 	DepositsHeld  int64
 	AddressesHeld int64
 	Events        int64
-	Orders        map[OrderState]int64
+	Orders        map[client.OrderState]int64
 	Forwarding    [2]Forwarding    // by feed
 	Forwards      int64            // entries still to be sent, those of Retrying included
 	Retrying      int64            // of them, those that are being sent or were sent in vain

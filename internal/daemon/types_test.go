@@ -14,7 +14,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/merchant"
 )
@@ -85,7 +84,7 @@ func TestEveryType(t *testing.T) {
 		t.Errorf("deposits %+v, %v", deposits, err)
 	}
 	// The address replaces another: a person decides.
-	if _, err := b.gateway.Book().DecideAddress(ctx, 1, book.AddressAccepted, "tok_1", "", 1); err != nil {
+	if _, err := b.gateway.Book().DecideAddress(ctx, 1, client.AddressAccepted, "tok_1", "", 1); err != nil {
 		t.Fatal(err)
 	}
 	events, err := b.gateway.Book().Events(ctx, 0, 100)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/merchant"
@@ -56,7 +57,7 @@ func TestGatewayPurgesOnlyWhatWasRead(t *testing.T) {
 				}
 			}, 1, 6}, // d6; d5 waits still
 			{func() {
-				must(b.DecideDeposit(ctx, 11, book.DepositRejected, "p", "", now))(t)
+				must(b.DecideDeposit(ctx, 11, client.DepositRejected, "p", "", now))(t)
 				for _, f := range must(b.ClaimForwards(ctx, now+1, 1000, 100))(t) {
 					must(0, b.SettleForwards(ctx, []book.Forwarded{{Feed: f.Feed, Seq: f.Seq, Attempts: f.Attempts, Done: true}}))(t)
 				}
@@ -102,7 +103,7 @@ func TestGatewayPurgesOnlyWhatWasRead(t *testing.T) {
 		if _, err := b.FirstDeposit(ctx, 11); !errors.Is(err, db.ErrPurged) {
 			t.Errorf("the first of d11: %v", err)
 		}
-		if d := must(b.Deposit(ctx, 11))(t); d.State != book.DepositRejected {
+		if d := must(b.Deposit(ctx, 11))(t); d.State != client.DepositRejected {
 			t.Errorf("d11 is %+v", d)
 		}
 		for i := range 12 {
@@ -119,7 +120,7 @@ func TestGatewayPurgesOnlyWhatWasRead(t *testing.T) {
 			}
 		}
 		take(t, b, "d13", "tx5", "1", now) // names the transfer of one that was purged
-		if d := must(b.Deposit(ctx, 13))(t); d.State != book.DepositHeld {
+		if d := must(b.Deposit(ctx, 13))(t); d.State != client.DepositHeld {
 			t.Errorf("d13 is %+v", d)
 		}
 		for _, from := range []book.ForwardStart{{Set: true, From: 3}, {Set: true}} {

@@ -32,11 +32,11 @@ func (d *Demo) replaceAddress(ctx context.Context) error {
 	if err := d.settled(ctx, nil); err != nil {
 		return err
 	}
-	held, _, err := d.gateway.Book().Addresses(ctx, book.AddressFilter{State: book.AddressHeld}, 10, 0)
+	held, _, err := d.gateway.Book().Addresses(ctx, book.AddressFilter{State: client.AddressHeld}, 10, 0)
 	if err != nil || len(held) != 1 {
 		return fmt.Errorf("held addresses: %d, %w", len(held), err)
 	}
-	_, err = d.gateway.Book().DecideAddress(ctx, held[0].Seq, book.AddressAccepted, "a person", "seen in the demo", db.MillisOf(time.Now()))
+	_, err = d.gateway.Book().DecideAddress(ctx, held[0].Seq, client.AddressAccepted, "a person", "seen in the demo", db.MillisOf(time.Now()))
 	return err
 }
 
@@ -84,11 +84,11 @@ func (d *Demo) checkNotices(ctx context.Context) error {
 }
 
 // ended is what the books of both ends must say of a released withdrawal.
-func (o result) ended() (book.OrderState, outbox.WithdrawalState) {
+func (o result) ended() (client.OrderState, outbox.WithdrawalState) {
 	if o.fails {
-		return book.OrderEnded, outbox.WithdrawalFailed
+		return client.OrderEnded, outbox.WithdrawalFailed
 	}
-	return book.OrderExecuted, outbox.WithdrawalExecuted
+	return client.OrderExecuted, outbox.WithdrawalExecuted
 }
 
 // byID finds a withdrawal by its id.

@@ -8,7 +8,6 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/book"
 	"countersign/internal/db"
 )
 
@@ -141,7 +140,7 @@ func (d *Demo) awaitDecisions(ctx context.Context) error {
 // person decides as a person would, once the gateway holds the order.
 func (d *Demo) person(ctx context.Context, callBackID, act string) error {
 	o, err := d.gateway.Book().Order(ctx, callBackID)
-	if err != nil || o.State != book.OrderHeld {
+	if err != nil || o.State != client.OrderHeld {
 		return err
 	}
 	decide := d.shop.ApproveTask

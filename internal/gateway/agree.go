@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 
+	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/db"
@@ -56,7 +57,7 @@ func (a *server) approve(ctx context.Context, c *api.Call, o book.Order, reason 
 			return false, false, err
 		}
 		asked := askedOf(a.c.Policy, o, ruling, c.Now)
-		if agreed := people.Agree(asked, given); o.State == book.OrderApproved && agreed.Enough() {
+		if agreed := people.Agree(asked, given); o.State == client.OrderApproved && agreed.Enough() {
 			return false, true, nil // once more changes nothing, whoever says it
 		}
 		keep, agreed, err := people.Vote(asked, given, v)
@@ -67,7 +68,7 @@ func (a *server) approve(ctx context.Context, c *api.Call, o book.Order, reason 
 // awaiting are the orders that wait for a person, those included that were approved by a token
 // which has ended since.
 func (a *server) awaiting(ctx context.Context, m api.Moment, tell func(merchant, id string, raise bool)) error {
-	for _, state := range []book.OrderState{book.OrderHeld, book.OrderApproved} {
+	for _, state := range []client.OrderState{client.OrderHeld, client.OrderApproved} {
 		for before, more := int64(0), true; more; more = before != 0 {
 			var list []book.Order
 			var err error
@@ -76,7 +77,7 @@ func (a *server) awaiting(ctx context.Context, m api.Moment, tell func(merchant,
 			}
 			for _, o := range list {
 				since := o.Updated
-				if state == book.OrderApproved {
+				if state == client.OrderApproved {
 					since = db.Never
 				}
 				if o.WhyNotApproved(m.Now) != "" {

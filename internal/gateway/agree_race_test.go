@@ -68,7 +68,7 @@ func TestVotesAtTheSameMoment(t *testing.T) {
 					return err
 				}, map[client.OrderState]countersign.ErrCode{client.OrderCancelled: countersign.CodeOrderCancelled}},
 				{"expired", func(id string, _ api.Token, _ user) error {
-					_, err := b.book.ChangeOrder(ctx, book.OrderChange{CallBackID: id, From: book.OrderHeld, To: book.OrderExpired}, db.MillisOf(b.clock.now()))
+					_, err := b.book.ChangeOrder(ctx, book.OrderChange{CallBackID: id, From: client.OrderHeld, To: client.OrderExpired}, db.MillisOf(b.clock.now()))
 					if errors.Is(err, book.ErrChanged) { // it was approved first
 						return nil
 					}

@@ -13,7 +13,6 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/api"
-	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/policy"
@@ -119,7 +118,7 @@ func TestOrderOfTwoPersons(t *testing.T) {
 
 			r.order(1)
 			asked(1, countersign.CodeAwaitingApproval)
-			r.state(1, book.OrderHeld)
+			r.state(1, client.OrderHeld)
 			if task := r.orderTask(1); task.Needs != 2 || task.Missing != 2 || !slices.Contains(task.Could, "ann") || slices.Contains(task.Could, "operator") {
 				t.Errorf("%+v", task)
 			}
@@ -140,7 +139,7 @@ func TestOrderOfTwoPersons(t *testing.T) {
 			}
 			approves(bob, 1, client.OrderApproved, 0)
 			asked(1, countersign.CodeAccepted)
-			r.state(1, book.OrderConfirmed)
+			r.state(1, client.OrderConfirmed)
 			if task := r.orderTask(1); len(task.Votes) != 2 || task.Votes[0].Name != "ann" || task.Votes[0].Note != "looked at" {
 				t.Errorf("%+v", task)
 			}
@@ -179,7 +178,7 @@ func TestOrderOfTwoPersons(t *testing.T) {
 			}
 			approves(bob, 3, client.OrderHeld, 1)
 			asked(3, countersign.CodeAwaitingApproval)
-			r.state(3, book.OrderHeld)
+			r.state(3, client.OrderHeld)
 			if task := r.orderTask(3); task.Votes[0].Void == "" || task.Votes[1].Void != "" {
 				t.Errorf("%+v", task)
 			}
@@ -188,7 +187,7 @@ func TestOrderOfTwoPersons(t *testing.T) {
 			// The policy wants more by the time that the service asks: an approval is missing again.
 			rules.approvals = 3
 			asked(3, countersign.CodeAwaitingApproval)
-			r.state(3, book.OrderHeld)
+			r.state(3, client.OrderHeld)
 			if task := r.orderTask(3); task.Missing != 1 {
 				t.Errorf("%+v", task)
 			}
@@ -241,7 +240,7 @@ func TestOrderOfTwoPersonsOnTwoNodes(t *testing.T) {
 		if err := errors.Join(errs[:]...); err != nil {
 			t.Errorf("order %d: %v", n+1, err)
 		}
-		a.state(n+1, book.OrderApproved)
+		a.state(n+1, client.OrderApproved)
 		if code := b.deliver(countersigntest.Withdrawal(n + 1)); code != countersign.CodeAccepted {
 			t.Errorf("order %d: errCode %d", n+1, code)
 		}
@@ -269,9 +268,9 @@ func TestApprovalOfARevokedToken(t *testing.T) {
 				if err := api.NewTokens(r.db).Revoke(ctx, annToken.ID, db.MillisOf(r.clock.now()), nil); err != nil {
 					t.Fatal(err)
 				}
-				want := book.OrderApproved
+				want := client.OrderApproved
 				if asksFirst {
-					want = book.OrderHeld
+					want = client.OrderHeld
 					if code := r.deliver(countersigntest.Withdrawal(n)); code != countersign.CodeAwaitingApproval {
 						t.Fatalf("errCode %d: the approval of a revoked token confirms", code)
 					}

@@ -40,7 +40,7 @@ func (a *server) deposits(c *api.Call, q depositQuery, _ api.None) (client.Depos
 		Seq: func(d client.DepositEntry) int64 { return d.Seq },
 		Read: func(ctx context.Context, after int64, limit int) (list []client.DepositEntry, next int64, err error) {
 			if q.State != "" {
-				list, err = a.lists.DepositsIn(ctx, book.DepositState(q.State), after, limit)
+				list, err = a.lists.DepositsIn(ctx, client.DepositState(q.State), after, limit)
 			} else {
 				list, err = a.lists.Deposits(ctx, after, limit)
 			}

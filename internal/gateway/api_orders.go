@@ -87,7 +87,7 @@ func between(since, until client.Time) book.Span {
 
 func (a *server) orders(c *api.Call, q orderQuery, _ api.None) (client.OrderPage, error) {
 	out := client.OrderPage{Orders: []client.Order{}}
-	list, next, err := a.lists.Orders(c.R.Context(), book.OrderFilter{State: book.OrderState(q.State), TenantUserID: q.TenantUserID, Address: q.Address,
+	list, next, err := a.lists.Orders(c.R.Context(), book.OrderFilter{State: client.OrderState(q.State), TenantUserID: q.TenantUserID, Address: q.Address,
 		TxID: q.TxID, Span: between(q.Since, q.Until)},
 		q.Limit, q.Cursor)
 	for _, o := range list {

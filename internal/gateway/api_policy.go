@@ -93,7 +93,7 @@ type depositSearch struct {
 }
 
 func keptSearch(f client.DepositSearch) book.DepositFilter {
-	return book.DepositFilter{State: book.DepositState(f.State), TrackingID: f.TrackingID, TxID: f.TxID, TenantUserID: f.TenantUserID, Address: f.Address, Span: between(f.Since, f.Until)}
+	return book.DepositFilter{State: client.DepositState(f.State), TrackingID: f.TrackingID, TxID: f.TxID, TenantUserID: f.TenantUserID, Address: f.Address, Span: between(f.Since, f.Until)}
 }
 
 func (a *server) searchDeposits(c *api.Call, q depositSearch, _ api.None) (client.DepositsPage, error) {

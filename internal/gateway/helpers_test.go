@@ -199,7 +199,7 @@ func (r *rig) order(n int) {
 }
 
 // state wants order n to be in a state.
-func (r *rig) state(n int, want book.OrderState) client.Order {
+func (r *rig) state(n int, want client.OrderState) client.Order {
 	r.t.Helper()
 	o, err := r.client.Order(r.t.Context(), countersigntest.Withdrawal(n).CallBackID)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/book"
 	"countersign/internal/policy"
@@ -46,7 +47,7 @@ func TestHoldWaits(t *testing.T) {
 			held := ask(2)
 			r.until("the order is held", func() bool {
 				asked, err := r.book.AskedFor(t.Context(), countersigntest.Withdrawal(2).CallBackID, 1)
-				return err == nil && asked.Order.State == book.OrderHeld
+				return err == nil && asked.Order.State == client.OrderHeld
 			})
 			if _, err := r.client.ApproveOrder(t.Context(), countersigntest.Withdrawal(2).CallBackID, "looks right"); err != nil {
 				t.Fatal(err)

@@ -11,7 +11,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/policy"
 )
@@ -133,7 +132,7 @@ func (m *sequence) ask(rt *rapid.T) {
 		if told, ok := m.confirmed[n]; ok && told.Differs(result.Withdrawal.Details) != "" {
 			rt.Fatalf("%s was confirmed with two sets of details", w.CallBackID)
 		}
-		if s := book.OrderState(before.State); !s.Undecided() && s != book.OrderConfirmed {
+		if s := client.OrderState(before.State); !s.Undecided() && s != client.OrderConfirmed {
 			rt.Fatalf("%s was confirmed when it was %s", w.CallBackID, before.State)
 		}
 		m.confirmed[n] = result.Withdrawal.Details
@@ -240,7 +239,7 @@ func (m *sequence) check(rt *rapid.T) {
 		if was := m.final[n]; was != "" && string(o.State) != was {
 			rt.Fatalf("order %d was %s and is %s", n, was, o.State)
 		}
-		if s := book.OrderState(o.State); known && !s.Undecided() && s != book.OrderConfirmed {
+		if s := client.OrderState(o.State); known && !s.Undecided() && s != client.OrderConfirmed {
 			m.final[n] = string(o.State)
 		}
 	}

@@ -81,12 +81,12 @@ func decided(look *tasks.Look, kind client.TaskKind, seq int64, state client.Tas
 }
 
 func (a *server) depositTasks() tasks.Kind {
-	in := func(s book.DepositState) func(context.Context, int, int64) ([]client.DepositEntry, int64, error) {
+	in := func(s client.DepositState) func(context.Context, int, int64) ([]client.DepositEntry, int64, error) {
 		return func(ctx context.Context, limit int, before int64) ([]client.DepositEntry, int64, error) {
 			return a.lists.SearchDeposits(ctx, book.DepositFilter{State: s}, limit, before)
 		}
 	}
-	decide := func(to book.DepositState) func(context.Context, int64, string, string, db.Millis) error {
+	decide := func(to client.DepositState) func(context.Context, int64, string, string, db.Millis) error {
 		return func(ctx context.Context, seq int64, by, reason string, now db.Millis) error {
 			_, err := a.book.DecideDeposit(ctx, seq, to, by, reason, now)
 			return err
@@ -97,12 +97,12 @@ func (a *server) depositTasks() tasks.Kind {
 		Approve: "The deposit is credited: it counts from now on, and the application is told so. This cannot be undone.",
 		Decline: "The deposit is rejected: it does not count. This cannot be undone.",
 		Sources: []tasks.Source{
-			tasks.Rows("held", client.TaskOpen, in(book.DepositHeld), a.depositTask),
-			tasks.Rows("credited", client.TaskDone, in(book.DepositCredited), a.depositTask),
-			tasks.Rows("rejected", client.TaskDeclined, in(book.DepositRejected), a.depositTask),
+			tasks.Rows("held", client.TaskOpen, in(client.DepositHeld), a.depositTask),
+			tasks.Rows("credited", client.TaskDone, in(client.DepositCredited), a.depositTask),
+			tasks.Rows("rejected", client.TaskDeclined, in(client.DepositRejected), a.depositTask),
 		},
 		Find:      findRow(func(ctx context.Context, seq int64) (client.DepositEntry, error) { return a.lists.Deposit(ctx, seq) }, a.depositTask),
-		DoApprove: bySeq(decide(book.DepositCredited)), DoDecline: bySeq(decide(book.DepositRejected)),
+		DoApprove: bySeq(decide(client.DepositCredited)), DoDecline: bySeq(decide(client.DepositRejected)),
 		Notes: func(ctx context.Context, about string) ([]db.Note, error) {
 			seq, err := seqOf(about)
 			if err != nil {
@@ -120,7 +120,7 @@ func (a *server) depositTasks() tasks.Kind {
 	}
 }
 
-var depositStates = map[book.DepositState]client.TaskState{book.DepositTaken: client.TaskDone, book.DepositHeld: client.TaskOpen, book.DepositCredited: client.TaskDone, book.DepositRejected: client.TaskDeclined}
+var depositStates = map[client.DepositState]client.TaskState{client.DepositTaken: client.TaskDone, client.DepositHeld: client.TaskOpen, client.DepositCredited: client.TaskDone, client.DepositRejected: client.TaskDeclined}
 
 // The sentences about deposits that a person must look at.
 const (
@@ -134,7 +134,7 @@ func (a *server) depositTask(look *tasks.Look, d client.DepositEntry) (tasks.Lis
 	ctx := look.R.Context()
 	t := decided(look, client.TaskDeposit, d.Seq, depositStates[d.State], d.Taken, d.Decided, d.DecidedBy, d.Reason)
 	t.Title = d.Amount.String() + " " + d.Symbol + " for user " + d.TenantUserID
-	if d.State == book.DepositTaken { // it never waited
+	if d.State == client.DepositTaken { // it never waited
 		t.MayNot = "the deposit is not held: it counts already"
 		return t, nil
 	}
@@ -198,9 +198,9 @@ func twoTransfers(d, first client.DepositEntry) string {
 	return "same transaction and address, another " + what + ": perhaps two transfers; look at the chain"
 }
 
-var orderStates = map[book.OrderState]client.TaskState{book.OrderOpen: client.TaskOpen, book.OrderHeld: client.TaskOpen, book.OrderApproved: client.TaskDone, book.OrderConfirmed: client.TaskDone,
-	book.OrderExecuted: client.TaskDone, book.OrderEnded: client.TaskDone, book.OrderDeclined: client.TaskDeclined, book.OrderCancelled: client.TaskStale,
-	book.OrderExpired: client.TaskExpired, book.OrderUnknown: client.TaskStale}
+var orderStates = map[client.OrderState]client.TaskState{client.OrderOpen: client.TaskOpen, client.OrderHeld: client.TaskOpen, client.OrderApproved: client.TaskDone, client.OrderConfirmed: client.TaskDone,
+	client.OrderExecuted: client.TaskDone, client.OrderEnded: client.TaskDone, client.OrderDeclined: client.TaskDeclined, client.OrderCancelled: client.TaskStale,
+	client.OrderExpired: client.TaskExpired, client.OrderUnknown: client.TaskStale}
 
 func (a *server) orderTasks() tasks.Kind {
 	k := tasks.Kind{
@@ -228,16 +228,16 @@ func (a *server) orderTasks() tasks.Kind {
 		},
 		Notes: a.orderNotes, Note: a.noteOrder,
 	}
-	for _, s := range []book.OrderState{book.OrderHeld, book.OrderApproved, book.OrderConfirmed, book.OrderExecuted, book.OrderEnded, book.OrderDeclined, book.OrderCancelled, book.OrderExpired} {
+	for _, s := range []client.OrderState{client.OrderHeld, client.OrderApproved, client.OrderConfirmed, client.OrderExecuted, client.OrderEnded, client.OrderDeclined, client.OrderCancelled, client.OrderExpired} {
 		list := func(ctx context.Context, limit int, before int64) ([]book.Order, int64, error) {
 			list, next, err := a.lists.Orders(ctx, book.OrderFilter{State: s}, limit, before)
 			return slices.DeleteFunc(list, func(o book.Order) bool { return !personal(o) }), next, err
 		}
 		k.Sources = append(k.Sources, tasks.Rows(string(s), orderStates[s], list, a.orderTask))
 		switch s { // by what has become of approvals and rules since
-		case book.OrderHeld:
+		case client.OrderHeld:
 			k.Sources = append(k.Sources, tasks.Rows("enough", client.TaskDone, list, a.orderTask))
-		case book.OrderApproved:
+		case client.OrderApproved:
 			k.Sources = append(k.Sources, tasks.Rows("lost", client.TaskOpen, list, a.orderTask))
 		}
 	}
@@ -254,7 +254,7 @@ func (a *server) noteOrder(ctx context.Context, about string, n db.Note) (db.Not
 
 // personal reports whether a person decides on an order, or did.
 func personal(o book.Order) bool {
-	return o.State == book.OrderHeld || o.State == book.OrderApproved || o.DecidedBy != "" && o.DecidedBy != byPolicy
+	return o.State == client.OrderHeld || o.State == client.OrderApproved || o.DecidedBy != "" && o.DecidedBy != byPolicy
 }
 
 func (a *server) orderTask(look *tasks.Look, o book.Order) (tasks.Listed, error) {
@@ -276,7 +276,7 @@ func (a *server) orderTask(look *tasks.Look, o book.Order) (tasks.Listed, error)
 		t.Decided = api.TimeOf(cmp.Or(o.Confirmed, o.Ended))
 		agreed := look.People.Agree(askedOf(a.c.Policy, o, policy.Ruling{}, cmp.Or(o.Confirmed, o.Ended, look.Now)), given)
 		look.Voted(&t, agreed)
-		if o.State == book.OrderDeclined && personal(o) {
+		if o.State == client.OrderDeclined && personal(o) {
 			look.Vote(&t, o.DecidedBy, o.Reason, o.Ended)
 		}
 		return listed(), nil
@@ -306,15 +306,15 @@ func (a *server) orderTask(look *tasks.Look, o book.Order) (tasks.Listed, error)
 
 func notThere(err error) bool { return errors.Is(err, db.ErrNotFound) || errors.Is(err, db.ErrPurged) }
 
-var addressStates = map[book.AddressState]client.TaskState{book.AddressTaken: client.TaskDone, book.AddressHeld: client.TaskOpen, book.AddressAccepted: client.TaskDone, book.AddressRejected: client.TaskDeclined}
+var addressStates = map[client.AddressState]client.TaskState{client.AddressTaken: client.TaskDone, client.AddressHeld: client.TaskOpen, client.AddressAccepted: client.TaskDone, client.AddressRejected: client.TaskDeclined}
 
 func (a *server) addressTasks() tasks.Kind {
-	in := func(s book.AddressState) func(context.Context, int, int64) ([]client.AddressEntry, int64, error) {
+	in := func(s client.AddressState) func(context.Context, int, int64) ([]client.AddressEntry, int64, error) {
 		return func(ctx context.Context, limit int, before int64) ([]client.AddressEntry, int64, error) {
 			return a.lists.Addresses(ctx, book.AddressFilter{State: s}, limit, before)
 		}
 	}
-	decide := func(to book.AddressState) func(context.Context, int64, string, string, db.Millis) error {
+	decide := func(to client.AddressState) func(context.Context, int64, string, string, db.Millis) error {
 		return func(ctx context.Context, seq int64, by, reason string, now db.Millis) error {
 			_, err := a.book.DecideAddress(ctx, seq, to, by, reason, now)
 			return err
@@ -325,12 +325,12 @@ func (a *server) addressTasks() tasks.Kind {
 		Approve: "The address is accepted: it counts, and users may be shown it. This cannot be undone.",
 		Decline: "The address is rejected: it does not count. This cannot be undone.",
 		Sources: []tasks.Source{
-			tasks.Rows("held", client.TaskOpen, in(book.AddressHeld), a.addressTask),
-			tasks.Rows("accepted", client.TaskDone, in(book.AddressAccepted), a.addressTask),
-			tasks.Rows("rejected", client.TaskDeclined, in(book.AddressRejected), a.addressTask),
+			tasks.Rows("held", client.TaskOpen, in(client.AddressHeld), a.addressTask),
+			tasks.Rows("accepted", client.TaskDone, in(client.AddressAccepted), a.addressTask),
+			tasks.Rows("rejected", client.TaskDeclined, in(client.AddressRejected), a.addressTask),
 		},
 		Find:      findRow(func(ctx context.Context, seq int64) (client.AddressEntry, error) { return a.lists.Address(ctx, seq) }, a.addressTask),
-		DoApprove: bySeq(decide(book.AddressAccepted)), DoDecline: bySeq(decide(book.AddressRejected)),
+		DoApprove: bySeq(decide(client.AddressAccepted)), DoDecline: bySeq(decide(client.AddressRejected)),
 	}
 }
 

@@ -81,7 +81,7 @@ func (g *Gateway) onHeld(ctx context.Context, w countersign.WithdrawalRequest) {
 	defer poll.Stop()
 	for {
 		asked, err := g.book.AskedFor(ctx, w.CallBackID, db.MillisOf(g.c.Now()))
-		if err == nil && asked.Known && asked.Order.State != book.OrderHeld {
+		if err == nil && asked.Known && asked.Order.State != client.OrderHeld {
 			return
 		}
 		select {
@@ -108,32 +108,32 @@ type finding struct {
 func judge(a book.Asked, w countersign.WithdrawalRequest, now db.Millis, grace time.Duration) finding {
 	o := a.Order
 	switch {
-	case (a.Restored || o.Restored) && (!a.Known || o.State.Undecided() || o.State == book.OrderConfirmed):
+	case (a.Restored || o.Restored) && (!a.Known || o.State.Undecided() || o.State == client.OrderConfirmed):
 		// It may have ended since the backup, and what the limits allow is not known.
 		return finding{answer: merchant.Hold(countersign.CodeNotKnownYet, "")}
 	case !a.Known && now-a.Since < db.Millis(grace.Milliseconds()):
 		return finding{answer: merchant.Hold(countersign.CodeNotKnownYet, "")}
 	case !a.Known:
 		return finding{answer: merchant.Refuse(countersign.CodeUnknownOrder, ""), unknown: true}
-	case o.State == book.OrderUnknown:
+	case o.State == client.OrderUnknown:
 		return finding{answer: merchant.Refuse(countersign.CodeUnknownOrder, "")}
 	case w.TenantUserID != "" && o.TenantUserID != w.TenantUserID:
 		f := finding{answer: merchant.Refuse(countersign.CodeDetailsDiffer, "")}
 		if o.State.Undecided() {
 			// The refusal stands for this callBackId, so the order is over.
-			f.change = &book.OrderChange{CallBackID: o.CallBackID, From: o.State, To: book.OrderDeclined, By: byCheck,
+			f.change = &book.OrderChange{CallBackID: o.CallBackID, From: o.State, To: client.OrderDeclined, By: byCheck,
 				Reason: "the service asked for it with another tenantUserId", Alarm: client.AlarmUserDiffers}
 		}
 		return f
-	case o.State == book.OrderConfirmed:
+	case o.State == client.OrderConfirmed:
 		return finding{answer: merchant.Confirm(o.TenantUserID, o.Details())}
-	case o.State == book.OrderDeclined:
+	case o.State == client.OrderDeclined:
 		return finding{answer: merchant.Refuse(declinedCode(o), "")}
 	case !o.State.Undecided(): // cancelled, expired, ended or executed
 		return finding{answer: merchant.Refuse(countersign.CodeOrderCancelled, ""), again: o.Confirmed > 0}
 	case o.Expired(now):
 		return finding{answer: merchant.Refuse(countersign.CodeOrderCancelled, ""),
-			change: &book.OrderChange{CallBackID: o.CallBackID, From: o.State, To: book.OrderExpired}}
+			change: &book.OrderChange{CallBackID: o.CallBackID, From: o.State, To: client.OrderExpired}}
 	}
 	return finding{rule: true}
 }
@@ -168,7 +168,7 @@ func (g *Gateway) rule(ctx context.Context, o book.Order, w countersign.Withdraw
 		return asks(o, ruling), err
 	}
 	f := confirms(o, ruling)
-	if o.State != book.OrderApproved {
+	if o.State != client.OrderApproved {
 		f.change.By = agreed.Given[len(agreed.Given)-1].Token
 	}
 	f.change.Check = func(ctx context.Context, q db.Querier) error {
@@ -197,14 +197,14 @@ func ruled(o book.Order, r policy.Ruling) finding {
 		return confirms(o, r)
 	}
 	change := changeOf(o, r)
-	change.To, change.By = book.OrderDeclined, byPolicy
+	change.To, change.By = client.OrderDeclined, byPolicy
 	return finding{answer: merchant.Refuse(countersign.CodeRefusedPolicy, ""), change: change}
 }
 
 func confirms(o book.Order, r policy.Ruling) finding {
 	change := changeOf(o, r)
-	change.To = book.OrderConfirmed
-	if o.State == book.OrderApproved && o.Reason != "" {
+	change.To = client.OrderConfirmed
+	if o.State == client.OrderApproved && o.Reason != "" {
 		change.Reason = o.Reason // the person's, not the policy's
 	}
 	for _, l := range r.Limits {
@@ -221,9 +221,9 @@ func changeOf(o book.Order, r policy.Ruling) *book.OrderChange {
 // than it wants now.
 func asks(o book.Order, r policy.Ruling) finding {
 	f := finding{answer: merchant.Hold(countersign.CodeAwaitingApproval, "")}
-	if o.State != book.OrderHeld {
+	if o.State != client.OrderHeld {
 		f.change = changeOf(o, r)
-		f.change.To = book.OrderHeld
+		f.change.To = client.OrderHeld
 	}
 	return f
 }

@@ -63,10 +63,10 @@ func TestOwnOrders(t *testing.T) {
 				if o, err := other.AddOrder(ctx, newOrder(n)); err != nil || !o.Duplicate {
 					t.Fatalf("ordered again: %+v, %v", o, err)
 				}
-				before := book.OrderOpen
+				before := client.OrderOpen
 				if n == 1 {
 					ask(n, countersign.CodeAwaitingApproval)
-					before = book.OrderHeld
+					before = client.OrderHeld
 				}
 				err := approve(r.client, n)
 				if !errors.Is(err, client.ErrForbidden) || !strings.Contains(err.Error(), "it asked for this itself") {
@@ -94,7 +94,7 @@ func TestOwnOrders(t *testing.T) {
 				if err := approve(r.client, n); err != nil { // it is approved: nothing changes
 					t.Fatal(err)
 				}
-				o := r.state(n, book.OrderApproved)
+				o := r.state(n, client.OrderApproved)
 				if o.OrderedBy == "" || o.OrderedBy != ordered.OrderedBy || o.DecidedBy == "" || o.DecidedBy == o.OrderedBy {
 					t.Fatalf("%+v", o)
 				}
@@ -153,20 +153,20 @@ func testOrders(t *testing.T, r *rig, rules *wordPolicy) {
 
 	// Confirmed, again with the same details, executed.
 	r.order(1)
-	r.state(1, book.OrderOpen)
+	r.state(1, client.OrderOpen)
 	for range 3 {
 		if got := r.confirmed(1); got.Differs(countersigntest.Order(1)) != "" {
 			t.Fatalf("confirmed %v", got)
 		}
 	}
-	if o := r.state(1, book.OrderConfirmed); o.Confirmed == 0 || o.Reason != "test: because" {
+	if o := r.state(1, client.OrderConfirmed); o.Confirmed == 0 || o.Reason != "test: because" {
 		t.Fatalf("confirmed order: %+v", o)
 	}
 	conflict(r.client.CancelOrder(ctx, id(1), ""))
 	conflict(r.client.DeclineOrder(ctx, id(1), ""))
 	conflict(r.client.ApproveOrder(ctx, id(1), ""))
 	r.deliver(countersigntest.Notice(countersign.TypeWithdraw, 1))
-	if o := r.state(1, book.OrderExecuted); o.TxID == "" || o.Ended == 0 {
+	if o := r.state(1, client.OrderExecuted); o.TxID == "" || o.Ended == 0 {
 		t.Fatalf("executed order: %+v", o)
 	}
 	ask(1, countersign.CodeOrderCancelled) // it is over
@@ -178,7 +178,7 @@ func testOrders(t *testing.T, r *rig, rules *wordPolicy) {
 	r.clock.advance(2 * time.Second)
 	ask(2, countersign.CodeUnknownOrder)
 	ask(2, countersign.CodeUnknownOrder)
-	r.state(2, book.OrderUnknown)
+	r.state(2, client.OrderUnknown)
 	if _, err := r.app.AddOrder(ctx, newOrder(2)); !errors.Is(err, client.ErrConflict) {
 		t.Fatalf("an order that came too late: %v", err)
 	}
@@ -194,15 +194,15 @@ func testOrders(t *testing.T, r *rig, rules *wordPolicy) {
 	r.order(4)
 	ask(4, countersign.CodeAwaitingApproval)
 	ask(4, countersign.CodeAwaitingApproval)
-	r.state(4, book.OrderHeld)
+	r.state(4, client.OrderHeld)
 	ok(r.client.ApproveOrder(ctx, id(4), "looks right"))
 	ok(r.client.ApproveOrder(ctx, id(4), "looks right"))
 	r.confirmed(4)
-	if o := r.state(4, book.OrderConfirmed); o.DecidedBy == "" || o.Reason != "looks right" {
+	if o := r.state(4, client.OrderConfirmed); o.DecidedBy == "" || o.Reason != "looks right" {
 		t.Fatalf("approved order: %+v", o)
 	}
 	r.deliver(countersigntest.Notice(countersign.TypeWithdraw, 4))
-	if o := r.state(4, book.OrderExecuted); o.DecidedBy == "" || o.Reason != "looks right" {
+	if o := r.state(4, client.OrderExecuted); o.DecidedBy == "" || o.Reason != "looks right" {
 		t.Fatalf("approved and executed: %+v", o)
 	}
 	// Approval meets Ask and never Deny.
@@ -210,7 +210,7 @@ func testOrders(t *testing.T, r *rig, rules *wordPolicy) {
 	ok(r.client.ApproveOrder(ctx, id(5), ""))
 	rules.effect = policy.Deny
 	ask(5, countersign.CodeRefusedPolicy)
-	r.state(5, book.OrderDeclined)
+	r.state(5, client.OrderDeclined)
 	ask(5, countersign.CodeRefusedPolicy)
 
 	// Declined, cancelled, expired, before and while a person is asked.
@@ -234,7 +234,7 @@ func testOrders(t *testing.T, r *rig, rules *wordPolicy) {
 	conflict(r.client.ApproveOrder(ctx, id(8), ""))
 	rules.effect = policy.Allow
 	ask(8, countersign.CodeOrderCancelled)
-	r.state(8, book.OrderExpired)
+	r.state(8, client.OrderExpired)
 
 	// Another tenantUserId than the order's.
 	r.order(9)
@@ -243,14 +243,14 @@ func testOrders(t *testing.T, r *rig, rules *wordPolicy) {
 	if got := r.deliver(w); got != countersign.CodeDetailsDiffer {
 		t.Fatalf("another user: %d", got)
 	}
-	r.state(9, book.OrderDeclined)
+	r.state(9, client.OrderDeclined)
 	ask(9, countersign.CodeDetailsDiffer)
 
 	// A policy that cannot be asked decides nothing.
 	r.order(10)
 	rules.err = errors.New("down")
 	ask(10, countersign.CodeInternal)
-	r.state(10, book.OrderOpen)
+	r.state(10, client.OrderOpen)
 	rules.err = nil
 	r.confirmed(10)
 	r.wantAlarms(client.AlarmEndedAgain, client.AlarmOrderUnknown, client.AlarmUserDiffers)
@@ -275,7 +275,7 @@ func TestOrderChangesMeanwhile(t *testing.T) {
 			if got := r.deliver(countersigntest.Withdrawal(1)); got != countersign.CodeOrderCancelled {
 				t.Fatalf("errCode %d", got)
 			}
-			r.state(1, book.OrderCancelled)
+			r.state(1, client.OrderCancelled)
 		})
 	}
 }
@@ -333,19 +333,19 @@ func TestNotices(t *testing.T) {
 		name    string
 		confirm bool
 		notices []countersign.Type
-		want    book.OrderState
+		want    client.OrderState
 		waiting client.WaitingFor
 		alarms  []client.AlarmKind
 	}{
-		{"executed", true, []countersign.Type{done}, book.OrderExecuted, "", nil},
-		{"executed after waiting", true, []countersign.Type{short, hot, done}, book.OrderExecuted, "", nil},
-		{"waiting", true, []countersign.Type{hot}, book.OrderConfirmed, client.WaitingForFees, nil},
-		{"ended", true, []countersign.Type{short, ended}, book.OrderEnded, "", nil},
-		{"ended before it was asked for", false, []countersign.Type{ended}, book.OrderEnded, "", nil},
-		{"short of funds after the end", true, []countersign.Type{ended, short}, book.OrderEnded, "", nil},
-		{"5 after 3", true, []countersign.Type{done, ended}, book.OrderExecuted, "", []client.AlarmKind{client.AlarmEndedAfterExecution}},
-		{"3 after 5", true, []countersign.Type{ended, done}, book.OrderEnded, "", []client.AlarmKind{client.AlarmExecutedAfterEnd}},
-		{"executed without confirmation", false, []countersign.Type{done}, book.OrderExecuted, "", []client.AlarmKind{client.AlarmExecutedUnconfirmed}},
+		{"executed", true, []countersign.Type{done}, client.OrderExecuted, "", nil},
+		{"executed after waiting", true, []countersign.Type{short, hot, done}, client.OrderExecuted, "", nil},
+		{"waiting", true, []countersign.Type{hot}, client.OrderConfirmed, client.WaitingForFees, nil},
+		{"ended", true, []countersign.Type{short, ended}, client.OrderEnded, "", nil},
+		{"ended before it was asked for", false, []countersign.Type{ended}, client.OrderEnded, "", nil},
+		{"short of funds after the end", true, []countersign.Type{ended, short}, client.OrderEnded, "", nil},
+		{"5 after 3", true, []countersign.Type{done, ended}, client.OrderExecuted, "", []client.AlarmKind{client.AlarmEndedAfterExecution}},
+		{"3 after 5", true, []countersign.Type{ended, done}, client.OrderEnded, "", []client.AlarmKind{client.AlarmExecutedAfterEnd}},
+		{"executed without confirmation", false, []countersign.Type{done}, client.OrderExecuted, "", []client.AlarmKind{client.AlarmExecutedUnconfirmed}},
 	}
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
@@ -391,7 +391,7 @@ func testNoticesThatDiffer(t *testing.T, r *rig, alarms []client.AlarmKind) {
 		w := countersigntest.Notice(countersign.TypeWithdraw, i).(*countersign.WithdrawalDone)
 		change(w)
 		r.deliver(w)
-		if o := r.state(i, book.OrderExecuted); o.Reason != "executed with another "+member {
+		if o := r.state(i, client.OrderExecuted); o.Reason != "executed with another "+member {
 			t.Errorf("%s: %q", member, o.Reason)
 		}
 		alarms = append(alarms, client.AlarmExecutedDiffers)

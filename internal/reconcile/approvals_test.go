@@ -127,12 +127,12 @@ func TestApprovalsOfOrders(t *testing.T) {
 		onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
 			b := book.New(p.db(false), book.Config{})
 			must2(b.AddOrder(ctx, newOrder("order"), "", start))(t)
-			if o := must(approve(b, "ann", start+10))(t); o.State.Undecided() != true || o.State == book.OrderApproved {
+			if o := must(approve(b, "ann", start+10))(t); o.State.Undecided() != true || o.State == client.OrderApproved {
 				t.Fatalf("one approval gives %s", o.State)
 			}
 			backup := p.backup()
 			b = book.New(p.db(false), book.Config{})
-			if o := must(approve(b, "bob", start+20))(t); o.State != book.OrderApproved {
+			if o := must(approve(b, "bob", start+20))(t); o.State != client.OrderApproved {
 				t.Fatalf("two approvals give %s", o.State)
 			}
 			b = book.New(p.restore(backup), book.Config{})
@@ -158,7 +158,7 @@ func TestApprovalsOfOrders(t *testing.T) {
 				must(b.ResumeOrder(ctx, "order", "a", "", start+210))(t)
 			}
 			for i := range 2 {
-				if o := must(approve(b, "ann", start+300+db.Millis(i)))(t); o.State == book.OrderApproved {
+				if o := must(approve(b, "ann", start+300+db.Millis(i)))(t); o.State == client.OrderApproved {
 					t.Errorf("one person approved twice: %s", o.State)
 				}
 			}
@@ -166,7 +166,7 @@ func TestApprovalsOfOrders(t *testing.T) {
 			if len(list) != 1 || list[0].Token != "ann" || list[0].At != start+10 {
 				t.Errorf("%+v", list)
 			}
-			if o := must(approve(b, "bob", start+310))(t); o.State != book.OrderApproved {
+			if o := must(approve(b, "bob", start+310))(t); o.State != client.OrderApproved {
 				t.Errorf("two approvals give %s", o.State)
 			}
 		})

@@ -49,7 +49,7 @@ func Gateway(ctx context.Context, b *book.Book, c Config) (ended bool, err error
 		if _, found, _ := x.Match("", id, ""); found {
 			return nil
 		}
-		return c.Report(Finding{Finding: ToldNotBooked, TrackingID: id, State: string(book.DepositTaken)})
+		return c.Report(Finding{Finding: ToldNotBooked, TrackingID: id, State: string(client.DepositTaken)})
 	})
 	if err != nil {
 		return false, err
@@ -76,11 +76,11 @@ func (c Config) checkOrders(ctx context.Context, b *book.Book) error {
 		return err
 	}
 	return Lines(c.Booked, func(l Line) error {
-		state := book.OrderState(l.State)
+		state := client.OrderState(l.State)
 		if _, other := orderID(l); other || state == "" {
 			return nil
 		}
-		if state.Undecided() && state != book.OrderOpen {
+		if state.Undecided() && state != client.OrderOpen {
 			return fmt.Errorf("state %q does not say what became of it: write open if nothing did", l.State)
 		}
 		o, err := b.Order(ctx, l.CallBackID)
@@ -174,7 +174,7 @@ func (c Config) orders(ctx context.Context, b *book.Book) (settled bool, err err
 	}
 	more, err := c.index(c.Booked, func(l Line) (string, bool) {
 		id, other := orderID(l)
-		return id, other || book.OrderState(l.State).Undecided()
+		return id, other || client.OrderState(l.State).Undecided()
 	}, false, nil)
 	if err != nil {
 		return false, err
@@ -186,11 +186,11 @@ func (c Config) orders(ctx context.Context, b *book.Book) (settled bool, err err
 	settled = true
 	for _, undecided := range []bool{false, true} {
 		err := Lines(c.Booked, func(l Line) error {
-			state := book.OrderState(l.State)
+			state := client.OrderState(l.State)
 			if _, other := orderID(l); other || state == "" || state.Undecided() && more.Has("", l.CallBackID) {
 				return nil
 			}
-			if (state.Undecided() || state == book.OrderConfirmed) != undecided {
+			if (state.Undecided() || state == client.OrderConfirmed) != undecided {
 				return nil
 			}
 			err := c.order(ctx, b, l, state, e.Open())
@@ -213,7 +213,7 @@ func (c Config) orders(ctx context.Context, b *book.Book) (settled bool, err err
 }
 
 // order compares an order with what the application says of it.
-func (c Config) order(ctx context.Context, b *book.Book, l Line, state book.OrderState, open bool) error {
+func (c Config) order(ctx context.Context, b *book.Book, l Line, state client.OrderState, open bool) error {
 	f := Finding{CallBackID: l.CallBackID, There: l.State}
 	o, err := b.Order(ctx, l.CallBackID)
 	known := err == nil
@@ -224,9 +224,9 @@ func (c Config) order(ctx context.Context, b *book.Book, l Line, state book.Orde
 		f.Here = Sum(o.Symbol, o.Amount)
 	}
 	// The service told of it since the restore, which lost its confirmation.
-	unconfirmed := open && o.State == book.OrderExecuted && state == o.State && o.Confirmed == 0
-	final := known && !o.State.Undecided() && o.State != book.OrderConfirmed && !unconfirmed
-	ends := !state.Undecided() && state != book.OrderConfirmed
+	unconfirmed := open && o.State == client.OrderExecuted && state == o.State && o.Confirmed == 0
+	final := known && !o.State.Undecided() && o.State != client.OrderConfirmed && !unconfirmed
+	ends := !state.Undecided() && state != client.OrderConfirmed
 	switch {
 	case final && ends && (state != o.State || l.otherTx(o.TxID)):
 		f.Finding = EndDiffers
@@ -238,7 +238,7 @@ func (c Config) order(ctx context.Context, b *book.Book, l Line, state book.Orde
 		return c.Report(f)
 	case ends || !known || o.State != state && !state.Undecided():
 		f.Finding = EndedThere
-	case o.Restored && state == book.OrderOpen:
+	case o.Restored && state == client.OrderOpen:
 		f.Finding = Reopened
 	}
 	if c.Settle {

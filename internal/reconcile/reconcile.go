@@ -7,7 +7,6 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/book"
 	"countersign/internal/db"
 )
 
@@ -107,12 +106,12 @@ func (c Config) checkFiles() error {
 
 // checkOrder refuses a line of an order whose state is not known or contradicts its members.
 func (l Line) checkOrder() error {
-	switch state := book.OrderState(l.State); {
+	switch state := client.OrderState(l.State); {
 	case state == "":
 		return nil
 	case !slices.Contains(state.Values(), state):
 		return fmt.Errorf("state %q is not known: %s", l.State, state.Values())
-	case state == book.OrderConfirmed || state == book.OrderExecuted:
+	case state == client.OrderConfirmed || state == client.OrderExecuted:
 		return nil
 	case state.Undecided() && l.Confirmed != 0:
 		return fmt.Errorf("state %q is contradicted by confirmed; write confirmed, or what became of it since", l.State)

@@ -309,7 +309,7 @@ func tell(t *testing.T, b *book.Book, trackingID string) {
 func credit(t *testing.T, b *book.Book, credited map[string]int, after int64) {
 	t.Helper()
 	for _, d := range must(b.Deposits(ctx, after, 100))(t) {
-		if book.AsTaken(d).State == book.DepositTaken {
+		if book.AsTaken(d).State == client.DepositTaken {
 			credited[d.TrackingID]++
 		}
 	}

@@ -19,14 +19,14 @@ func newOrder(id string) client.NewOrder {
 	return client.NewOrder{CallBackID: id, TenantUserID: "user"}.Paying(details)
 }
 
-func stateOf(t *testing.T, b *book.Book, id string) book.OrderState {
+func stateOf(t *testing.T, b *book.Book, id string) client.OrderState {
 	t.Helper()
 	return must(b.Order(ctx, id))(t).State
 }
 
 // confirm is what the gateway does when it says yes.
 func confirm(b *book.Book, id string, at db.Millis, ceilings ...book.Ceiling) error {
-	_, err := b.ChangeOrder(ctx, book.OrderChange{CallBackID: id, TenantUserID: "user", From: book.OrderOpen, To: book.OrderConfirmed, Ceilings: ceilings}, at)
+	_, err := b.ChangeOrder(ctx, book.OrderChange{CallBackID: id, TenantUserID: "user", From: client.OrderOpen, To: client.OrderConfirmed, Ceilings: ceilings}, at)
 	return err
 }
 
@@ -80,7 +80,7 @@ func TestOrdersFromBefore(t *testing.T) {
 				t.Errorf("%s is %s", id, got)
 			}
 		}
-		if got := stateOf(t, b, "lost"); got != book.OrderDeclined {
+		if got := stateOf(t, b, "lost"); got != client.OrderDeclined {
 			t.Errorf("what was declined and lost is %s", got)
 		}
 		if o := must(b.Order(ctx, "executed"))(t); o.TxID != "tx" || o.Confirmed == 0 {
@@ -125,7 +125,7 @@ func TestLaterSettle(t *testing.T) {
 		must(Gateway(ctx, b, Config{Booked: lines(t), Settle: true, Report: report, Now: start + 200}))(t)
 		found, report := gather()
 		must(Gateway(ctx, b, Config{Booked: lines(t, Line{CallBackID: "order", State: "cancelled"}), Settle: true, Report: report, Now: start + 300}))(t)
-		if got := stateOf(t, b, "order"); got != book.OrderCancelled || len(*found) != 1 || !(*found)[0].Settled {
+		if got := stateOf(t, b, "order"); got != client.OrderCancelled || len(*found) != 1 || !(*found)[0].Settled {
 			t.Errorf("it is %s; found %+v", got, *found)
 		}
 	})
@@ -181,7 +181,7 @@ func testExecutedSince(t *testing.T, p *place, said bool) {
 		_, report := gather()
 		line := Line{CallBackID: "executed since", State: "executed", TxID: "tx", Confirmed: client.Time(start + 105)}
 		must(Gateway(ctx, b, Config{Booked: lines(t, line), Settle: true, Report: report, Now: start + 200}))(t)
-		if o := must(b.Order(ctx, "executed since"))(t); o.Confirmed != start+105 || o.State != book.OrderExecuted {
+		if o := must(b.Order(ctx, "executed since"))(t); o.Confirmed != start+105 || o.State != client.OrderExecuted {
 			t.Errorf("it is %s, confirmed at %d", o.State, o.Confirmed)
 		}
 		found, report := gather() // a comparison is quiet from now on
@@ -252,7 +252,7 @@ func transferOf(trackingID string, index int64, sum string, at db.Millis) mercha
 	return e
 }
 
-func depositState(t *testing.T, b *book.Book, id string) book.DepositState {
+func depositState(t *testing.T, b *book.Book, id string) client.DepositState {
 	t.Helper()
 	list, _, err := b.SearchDeposits(ctx, book.DepositFilter{TrackingID: id}, 10, 0)
 	if err != nil || len(list) != 1 {
@@ -291,7 +291,7 @@ func TestBookedStaysBooked(t *testing.T) {
 
 		check := func(when string) {
 			t.Helper()
-			for id, want := range map[string]book.DepositState{"credited since": client.DepositRejected, "another name": client.DepositHeld, "a copy": client.DepositHeld, "a third name": client.DepositHeld,
+			for id, want := range map[string]client.DepositState{"credited since": client.DepositRejected, "another name": client.DepositHeld, "a copy": client.DepositHeld, "a third name": client.DepositHeld,
 				"lost": client.DepositRejected, "another index": client.DepositTaken} {
 				if got := depositState(t, b, id); got != want {
 					t.Errorf("%s: %s is %s, not %s", when, id, got, want)
@@ -441,18 +441,18 @@ func TestOrderLinesThatLack(t *testing.T) {
 			ended, err := Gateway(ctx, b, Config{Booked: lines(t, said...), Settle: true, Report: report, Now: start + 200})
 			return ended, *found, err
 		}
-		if ended, _, err := settle(good, Line{CallBackID: "x", State: "gone"}); ended || err == nil || !strings.Contains(err.Error(), `state "gone" is not known`) || stateOf(t, b, "declined") != book.OrderOpen {
+		if ended, _, err := settle(good, Line{CallBackID: "x", State: "gone"}); ended || err == nil || !strings.Contains(err.Error(), `state "gone" is not known`) || stateOf(t, b, "declined") != client.OrderOpen {
 			t.Fatalf("an unknown state: %v, %v, and the other is %s", ended, err, stateOf(t, b, "declined"))
 		}
 		ended, found, err := settle(lost, good)
 		if ended || err != nil || len(found) != 2 || found[1].CallBackID != "lost" || !strings.Contains(found[1].Reason, "tenantUserId") || found[1].Settled {
 			t.Fatalf("ended %v with %+v, %v", ended, found, err)
 		}
-		if got := stateOf(t, b, "declined"); got != book.OrderDeclined {
+		if got := stateOf(t, b, "declined"); got != client.OrderDeclined {
 			t.Errorf("the other is %s", got)
 		}
 		lost.TenantUserID, lost.Address, lost.ChainName, lost.Symbol, lost.Amount = "user", details.Address, details.ChainName, details.Symbol, details.Amount
-		if ended, found, err := settle(good, lost); !ended || err != nil || stateOf(t, b, "lost") != book.OrderConfirmed {
+		if ended, found, err := settle(good, lost); !ended || err != nil || stateOf(t, b, "lost") != client.OrderConfirmed {
 			t.Errorf("mended: %v, %+v, %v", ended, found, err)
 		}
 	})

@@ -85,7 +85,7 @@ func (c *chain) credit() {
 	}
 	for _, d := range must(b.Deposits(ctx, c.read[book.FeedDeposits], 100))(c.t) {
 		c.read[book.FeedDeposits] = d.Seq
-		if book.AsTaken(d).State == book.DepositTaken {
+		if book.AsTaken(d).State == client.DepositTaken {
 			c.credited++
 		}
 	}
