@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -37,8 +38,8 @@ func (c *sqliteConn) quickCheck(ctx context.Context, file *os.File, log *slog.Lo
 	return nil
 }
 
-// checkPages reads the whole of a SQLite database, and fails with ErrBroken, naming what is
-// damaged.
+// checkPages reads the whole of a SQLite database, and fails with ErrBroken, naming the tables, indexes
+// and pages that are damaged.
 func checkPages(ctx context.Context, q Querier) error {
 	var faults []string
 	err := Each(ctx, q, `PRAGMA quick_check(5)`, nil, func(r Rows) error {
@@ -50,10 +51,30 @@ func checkPages(ctx context.Context, q Querier) error {
 		return err
 	})
 	if len(faults) > 0 {
-		return fmt.Errorf("%w: %s", ErrBroken, strings.Join(faults, "; "))
+		return fmt.Errorf("%w: %s", ErrBroken, nameTrees(ctx, q, strings.Join(faults, "; ")))
 	}
 	return explainSQLite(err)
 }
+
+// nameTrees says whose each tree is that SQLite names by the number of its first page. Where the
+// schema cannot be read, the numbers stay.
+func nameTrees(ctx context.Context, q Querier, faults string) string {
+	names := map[string]string{}
+	_ = Each(ctx, q, `SELECT type || ' ' || name, rootpage FROM sqlite_schema WHERE rootpage > 0`, nil, func(r Rows) error {
+		var name, root string
+		err := r.Scan(&name, &root)
+		names[root] = name
+		return err
+	})
+	return treeText.ReplaceAllStringFunc(faults, func(tree string) string {
+		if name := names[strings.TrimPrefix(tree, "Tree ")]; name != "" {
+			return name
+		}
+		return tree
+	})
+}
+
+var treeText = regexp.MustCompile(`Tree \d+`)
 
 // broken turns SQLite's error about a damaged file into ErrBroken.
 func broken(err error, file *os.File) error {

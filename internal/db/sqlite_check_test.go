@@ -144,7 +144,7 @@ func TestCutOffAmidCheckpoint(t *testing.T) {
 	}
 }
 
-// After an unclean end the database is read, and a page that is damaged is named.
+// After an unclean end the database is read, and a page that is damaged is named with its table.
 func TestDamagedPage(t *testing.T) {
 	path := filled(t)
 	d := openAt(t, path)
@@ -162,11 +162,13 @@ func TestDamagedPage(t *testing.T) {
 	var page int64 // of a table that neither opening reads nor the log has
 	must(One(ctx, d, `SELECT rootpage FROM sqlite_schema WHERE name = 'notes'`, nil, &page))(t)
 	spoilPage(t, left, page)
-	if err := Look(ctx, left, testEnd, d.Log(), func(s Seen) error { return s.CheckPages(ctx) }); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), fmt.Sprintf("page %d", page)) {
-		t.Errorf("a look says %v, want page %d to be named", err, page)
+	want := fmt.Sprintf("table notes page %d", page)
+	err := Look(ctx, left, testEnd, d.Log(), func(s Seen) error { return s.CheckPages(ctx) })
+	if !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), want) {
+		t.Errorf("a look says %v, want %s", err, want)
 	}
-	if err := openUsed(t, left); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), fmt.Sprintf("page %d", page)) {
-		t.Errorf("got %v, want page %d to be named", err, page)
+	if err := openUsed(t, left); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 
