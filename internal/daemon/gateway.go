@@ -9,19 +9,16 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"time"
 
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/api"
-	"countersign/internal/bodies"
 	"countersign/internal/book"
 	"countersign/internal/console"
 	"countersign/internal/db"
 	"countersign/internal/gateway"
-	"countersign/internal/journal"
 	"countersign/internal/policy"
 	"countersign/internal/signed"
 	"countersign/merchant"
@@ -72,42 +69,29 @@ var ErrVerifySecret = errors.New("gateways of one database must sign their quest
 // Gateway is the merchant's end as one process. Make it with NewGateway and Run
 // it once.
 type Gateway struct {
+	end
 	c         GatewayConfig
-	db        *db.DB // nil before Open
 	book      *book.Book
-	clock     *db.Clock
-	audit     *journal.Log
-	alarms    *alarmPoster // nil: alarms are not posted
-	heart     *heart
-	purger    *db.Purger // nil: everything stays
 	gateway   *gateway.Gateway
 	callbacks *Listener
-	api       *Listener
-	metrics   *Listener        // nil: the API has them
-	console   *console.Console // nil: none
 }
 
 // NewGateway checks c. It opens and starts nothing.
 func NewGateway(c GatewayConfig) (*Gateway, error) {
 	switch {
-	case c.Dir == "":
-		return nil, errors.New("daemon: GatewayConfig.Dir is missing")
 	case c.Listen == "" || c.APIListen == "":
 		return nil, errors.New("daemon: GatewayConfig.Listen or APIListen is missing")
 	case c.Forward.URL != "" && len(c.Forward.Secret) == 0 && c.DB != "":
 		return nil, ErrForwardSecret
 	case c.Verify.URL != "" && len(c.Verify.Secret) == 0 && c.DB != "":
 		return nil, ErrVerifySecret
-	case c.Alarms.URL != "" && len(c.Alarms.Secret) == 0 && c.DB != "":
-		return nil, ErrAlarmSecret
 	}
-	if err := c.OIDC.Check(client.Role("").AtGateway(), false); err != nil {
+	if err := c.validate("GatewayConfig", client.Role("").AtGateway(), false); err != nil {
 		return nil, err
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	return &Gateway{c: c}, nil
+	g := &Gateway{c: c}
+	g.end = end{c: &g.c.Common, node: thisProcess()}
+	return g, nil
 }
 
 // Open opens the database, makes the files of a first start, builds every part and
@@ -116,27 +100,16 @@ func NewGateway(c GatewayConfig) (*Gateway, error) {
 // Open if the caller has not.
 func (g *Gateway) Open(ctx context.Context) (err error) {
 	c := g.c
-	c.OIDC.Dial = c.World.Dial
-	if err := c.firstStart(c.TLS, c.listeners(), c.Log); err != nil {
+	defer g.opened(&err)
+	err = g.begin(ctx, beginning{database: book.End(), name: "merchant", listeners: c.listeners(), purger: book.NewPurger,
+		leases: func(ctx context.Context, _ db.Millis) (int, error) {
+			n, err := book.New(g.db, book.Config{}).FreeLeases(ctx)
+			return int(n), err
+		}})
+	if err != nil {
 		return err
 	}
-	if g.db, err = c.open(ctx, c.Log, book.End()); err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, g.Close())
-			g.db = nil
-		}
-	}()
 	g.book = book.New(g.db, book.Config{})
-	if g.clock, err = db.NewClock(ctx, g.db, c.Log); err != nil {
-		return fmt.Errorf("reading the database's clock: %w", err)
-	}
-	now := g.clock.Now
-	if err := g.freeLeases(ctx); err != nil {
-		return err
-	}
 	if c.Forward.URL != "" && len(c.Forward.Secret) == 0 {
 		if c.Forward.Secret, err = c.signingSecret(ForwardSecretFile); err != nil {
 			return fmt.Errorf("forward secret: %w", err)
@@ -153,38 +126,18 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 			return fmt.Errorf("signing key: %w", err)
 		}
 	}
-	if g.audit, err = journal.Open(ctx, journal.Config{DB: g.db, End: "merchant", Now: now, Log: c.Log}); err != nil {
+	g.figures = newFigures(&g.end, "countersign_gateway_", client.AlarmKind("").AtGateway(), g.scrape)
+	counts := newGatewayFigures(g.figures)
+	onAPI, err := g.measure(ctx, append(gatewayKeys(c.Callbacks), signingKey(c.Callbacks.Sign))...)
+	if err != nil {
 		return err
 	}
-	if c.Retain > 0 {
-		if g.purger, err = book.NewPurger(db.PurgeConfig{DB: g.db, Keep: c.Retain, Now: now, Log: c.Log}); err != nil {
-			return err
-		}
-	}
-	metrics := newGatewayMetrics(g.book, ground{g.db, c.Dir, c.TLS}, c.Log, now)
-	onAPI := metrics.handler()
-	if g.metrics, err = c.TLS.metrics(c.MetricsListen, c.World, onAPI, c.Log); err != nil {
-		return err
-	}
-	if g.metrics != nil {
-		onAPI = nil
-	}
-	g.heart = newHeart(g.db, thisProcess(), now)
-	if metrics.keys, err = api.NewKeys(ctx, g.db, db.MillisOf(now()), append(gatewayKeys(c.Callbacks), auditKey(g.audit), signingKey(c.Callbacks.Sign))...); err != nil {
-		return err
-	}
-	if g.alarms, err = c.alarmPoster(ctx, c.Alarms, g.db, g.audit, now, c.Log); err != nil {
-		return err
-	}
-	held := bodies.NewShares(c.MaxBodies)
 	if g.gateway, err = gateway.New(gateway.Config{
-		DB: g.db, Audit: g.audit, Keys: metrics.keys, Callbacks: c.Callbacks, Learn: c.Learn, Policy: c.Policy, Grace: c.Grace, TakeAddresses: c.TakeAddresses, ConfirmWithin: c.ConfirmWithin, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals, OIDC: c.OIDC, Forward: c.Forward, Verify: c.Verify,
-		Bodies:    held,
-		TestAlarm: g.alarms.tester(),
-		Node:      g.heart.node.ID,
-		Dial:      c.World.Dial,
-		Random:    c.World.Random,
-		Metrics:   onAPI, Observer: metrics, Now: now, Log: c.Log, Version: Version,
+		DB: g.db, Audit: g.journal, Keys: g.figures.keys, Callbacks: c.Callbacks, Learn: c.Learn, Policy: c.Policy, Grace: c.Grace,
+		TakeAddresses: c.TakeAddresses, ConfirmWithin: c.ConfirmWithin, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals,
+		OIDC: c.OIDC, Forward: c.Forward, Verify: c.Verify,
+		Bodies: g.held, TestAlarm: g.alarms.tester(), Node: g.heart.node.ID, Dial: c.World.Dial, Random: c.World.Random,
+		Metrics: onAPI, Observer: counts, Now: g.clock.Now, Log: c.Log, Version: Version,
 	}); err != nil {
 		return err
 	}
@@ -198,41 +151,11 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	// The longest that a request may take: to handle a callback, and to record the
 	// answer.
 	drain := 2*cmp.Or(c.Callbacks.Timeout, merchant.DefaultTimeout) + 5*time.Second
-	if g.callbacks, err = Listen(ListenConfig{Name: "callbacks", Addr: c.Listen, World: c.World, Handler: handler, AnyHost: true, TLS: c.TLS.WithoutClients(), Most: connectionsOf(c.MaxConnections, 2), Drain: drain, Log: c.Log,
-		Exposes: "the apiKey and errCode of responses, and which requests arrive"}); err != nil {
+	if g.callbacks, err = g.listen(ListenConfig{Name: "callbacks", Addr: c.Listen, Handler: handler, AnyHost: true, TLS: c.TLS.WithoutClients(),
+		Most: connectionsOf(c.MaxConnections, 2), Drain: drain, Exposes: "the apiKey and errCode of responses, and which requests arrive"}); err != nil {
 		return err
 	}
-	if !c.NoConsole {
-		cc := consoleConfig(g.db, g.audit, held, now, c.Log)
-		cc.API = g.gateway.API()
-		if g.console, err = console.NewGateway(cc); err != nil {
-			return err
-		}
-	}
-	if g.api, err = Listen(ListenConfig{Name: "api", Addr: c.APIListen, World: c.World, Handler: withConsole(g.gateway.API(), g.console), TLS: c.TLS, Most: connectionsOf(c.MaxConnections, 4), Drain: drain, Log: c.Log,
-		Exposes: exposedAPI, Note: c.noteAddress(GatewayEnd, c.Log)}); err != nil {
-		return err
-	}
-	g.api.beforeStop = g.gateway.Stop
-	// Last: a start that fails shows no token and leaves none behind.
-	return c.firstToken(journal.At(ctx, thisProcess()), g.db, client.RoleAdmin, now(), c.ShowToken)
-}
-
-// freeLeases ends the leases of an earlier process that died, so that its questions
-// are decided without delay. It does so only where no other process can hold
-// leases.
-func (g *Gateway) freeLeases(ctx context.Context) error {
-	if g.db.Dialect().Shared {
-		return nil
-	}
-	n, err := g.book.FreeLeases(ctx)
-	if err != nil {
-		return fmt.Errorf("giving back leases: %w", err)
-	}
-	if n > 0 {
-		g.c.Log.Warn("leases of an earlier process were given back", "callbacks", n)
-	}
-	return nil
+	return g.serve(ctx, GatewayEnd, c.APIListen, drain, g.gateway.API(), g.gateway.Stop, console.NewGateway)
 }
 
 // signingSecret reads a secret of the data directory; the first start makes it.
@@ -255,22 +178,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	ctx, cancel := noticed(journal.At(ctx, thisProcess()), g.c.DrainNotice, g.gateway.Leave)
-	defer cancel()
-	if err := g.heart.beat(ctx); err != nil { // before it seals anything; see db.Beat
-		return errors.Join(err, g.Close())
-	}
-	if err := g.audit.Started(ctx, g.settings()); err != nil && ctx.Err() == nil { // a stop during the start is no failure
-		return errors.Join(fmt.Errorf("audit log: %w", err), g.Close())
-	}
-	parts := []Part{g.callbacks.part(), g.api.part(), {"gateway", g.gateway.Run}, {"clock", g.clock.Run}, {"database", g.db.Run}, g.c.hold(g.db, g.audit), {"alarms", g.alarms.Run}, g.heart.part(), {"retention", g.purger.Run}}
-	if g.metrics != nil {
-		parts = append(parts, g.metrics.part())
-	}
-	err := RunParts(ctx, parts...)
-	g.heart.stop(ctx)
-	g.c.holdLast(ctx, g.db, g.audit)
-	return errors.Join(err, g.db.Close())
+	return g.run(ctx, g.gateway.Leave, g.settings(), Part{"gateway", g.gateway.Run})
 }
 
 // startedGateway is what the audit log has of a start: with which keys and by which
@@ -288,7 +196,8 @@ type startedGateway struct {
 }
 
 func (g *Gateway) settings() startedGateway {
-	s := startedGateway{Version: Version, RequestKey: g.c.Callbacks.Key.Fingerprint(), Binding: g.c.Callbacks.Profile.Binding.String(), ChangeDelay: client.Duration(g.c.ChangeDelay), ChangeApprovals: g.c.ChangeApprovals, Retain: client.Duration(g.c.Retain)}
+	s := startedGateway{Version: Version, RequestKey: g.c.Callbacks.Key.Fingerprint(), Binding: g.c.Callbacks.Profile.Binding.String(),
+		ChangeDelay: client.Duration(g.c.ChangeDelay), ChangeApprovals: g.c.ChangeApprovals, Retain: client.Duration(g.c.Retain)}
 	for _, k := range []*envelope.SigningKey{g.c.Callbacks.ServiceSigner, g.c.Callbacks.NextServiceSigner} {
 		if k != nil {
 			s.SignedBy = append(s.SignedBy, k.Fingerprint())
@@ -304,31 +213,8 @@ func (g *Gateway) settings() startedGateway {
 	return s
 }
 
-// Close closes a gateway that was opened and will not be run.
-func (g *Gateway) Close() error {
-	if g.db == nil {
-		return nil
-	}
-	var errs []error
-	for _, l := range []*Listener{g.callbacks, g.api, g.metrics} {
-		if l != nil {
-			errs = append(errs, l.Close())
-		}
-	}
-	return errors.Join(append(errs, g.db.Close())...)
-}
-
 // CallbackURL is the URL of the public listener on this machine. It is set by Open.
 func (g *Gateway) CallbackURL() string { return g.callbacks.URL() }
 
-// URL is the URL of the API on this machine. It is set by Open.
-func (g *Gateway) URL() string { return g.api.URL() }
-
 // Book is the gateway's database, to be used from Open to the end of Run.
 func (g *Gateway) Book() *book.Book { return g.book }
-
-// Dialect is "sqlite" or "postgres", from Open on.
-func (g *Gateway) Dialect() string { return g.db.Dialect().Name }
-
-// TokenFile is the file with the API's first token.
-func (g *Gateway) TokenFile() string { return g.c.file(TokenFile) }

@@ -17,7 +17,7 @@ func TestForeignHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, s.Run)
-	for _, url := range []string{s.metrics.URL() + "/metrics", s.URL() + "/openapi.json", s.URL() + "/console/signin"} {
+	for _, url := range []string{s.listeners[0].URL() + "/metrics", s.URL() + "/openapi.json", s.URL() + "/console/signin"} {
 		for host, want := range map[string]int{
 			"": 200, "localhost": 200, "LOCALHOST:99": 200, "127.0.0.1": 200, "127.0.0.1:80": 200, "[::1]": 200, "[::1]:80": 200, "wallet.example": 200, "Wallet.Example:443": 200,
 			"evil.example": 421, "evil.example:8080": 421, "localhost.evil.example": 421, "10.0.0.1": 421, "127.0.0.1.evil.example": 421, "[fe80::1]:80": 421,

@@ -1,19 +1,11 @@
 package daemon
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-
 	"countersign/client"
 	"countersign/envelope"
-	"countersign/internal/db"
 	"countersign/internal/journal"
 	"countersign/merchant"
 )
-
-// auditKey names the key that signs an audit log, by its public part.
-func auditKey(l *journal.Log) client.Key {
-	return client.Key{Kind: client.KeyAudit, Fingerprint: journal.Fingerprint(l.Key())}
-}
 
 // signingKey names the end's pair of the signed link.
 func signingKey(k *envelope.SigningKey) client.Key {
@@ -50,17 +42,4 @@ func gatewayKeys(c merchant.Config) (list []client.Key) {
 		add(client.KeyCallbackAPI, journal.Fingerprint(k.Reveal()))
 	}
 	return list
-}
-
-func oldestKeyDesc() *prometheus.Desc {
-	return prometheus.NewDesc("countersign_oldest_key_seconds",
-		"Seconds since the oldest key of a kind came into use; a kind without a key is absent.", []string{"kind"}, nil)
-}
-
-func collectAges(ages map[client.KeyKind]db.Millis, now db.Millis, desc *prometheus.Desc, ch chan<- prometheus.Metric) {
-	for kind, since := range ages {
-		if since != 0 {
-			ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, max(0, float64(now-since)/1000), string(kind))
-		}
-	}
 }

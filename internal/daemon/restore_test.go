@@ -28,7 +28,7 @@ func once(t *testing.T, dir string, alarm client.AlarmKind) error {
 		if err := s.Outbox().RaiseAlarm(t.Context(), db.Alarm{Kind: alarm, At: db.MillisOf(time.Now())}); err != nil {
 			t.Error(err)
 		}
-		if err := s.audit.Started(t.Context(), nil); err != nil { // Run does it, where it is not stopped before
+		if err := s.journal.Started(t.Context(), nil); err != nil { // Run does it, where it is not stopped before
 			t.Error(err)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -28,20 +27,6 @@ type TLS struct {
 	Hosts []string
 	// Insecure allows plain HTTP on addresses that other machines reach.
 	Insecure bool
-}
-
-// exposedAPI is what a plain listener of an API gives away.
-const exposedAPI = "tokens of the API, and all that is asked and answered"
-
-// metrics makes the listener of /metrics alone, nil without an address.
-func (t TLS) metrics(addr string, w World, h http.Handler, log *slog.Logger) (*Listener, error) {
-	if addr == "" {
-		return nil, nil
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", h)
-	return Listen(ListenConfig{Name: "metrics", Addr: addr, World: w, Handler: mux, TLS: t.WithoutClients(), Exposes: "numbers of callbacks and errors",
-		Most: 100, Drain: 5 * time.Second, Log: log})
 }
 
 func (t TLS) check() error {

@@ -171,7 +171,7 @@ func TestTLS(t *testing.T) {
 	if n := status(a.caller(nil), "http"+strings.TrimPrefix(s.URL(), "https")+"/readyz"); n == http.StatusOK {
 		t.Error("plain HTTP got in")
 	}
-	if _, err := get(a.caller(nil), s.metrics.URL()+"/metrics"); err != nil {
+	if _, err := get(a.caller(nil), s.listeners[0].URL()+"/metrics"); err != nil {
 		t.Errorf("metrics: %v", err)
 	}
 	if n := status(a.caller(known), s.URL()+"/metrics"); n != http.StatusNotFound {
@@ -180,7 +180,7 @@ func TestTLS(t *testing.T) {
 
 	measured := func(name string) float64 {
 		t.Helper()
-		r, err := a.caller(nil).Get(s.metrics.URL() + "/metrics")
+		r, err := a.caller(nil).Get(s.listeners[0].URL() + "/metrics")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,216 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"countersign/client"
+	"countersign/internal/api"
+	"countersign/internal/bodies"
+	"countersign/internal/console"
+	"countersign/internal/db"
+	"countersign/internal/journal"
+)
+
+// end is what the processes of both ends consist of: their database, log, alarms, figures and listeners.
+type end struct {
+	c         *Common
+	node      string // names this process in leases and records
+	db        *db.DB // nil before begin
+	clock     *db.Clock
+	journal   *journal.Log
+	purger    *db.Purger   // nil: everything stays
+	alarms    *alarmPoster // nil: alarms are not posted
+	heart     *heart
+	figures   *figures
+	held      *bodies.Shares
+	listeners []*Listener
+	api       *Listener        // one of them
+	console   *console.Console // nil: none
+}
+
+// thisProcess names this process among those of one database.
+func thisProcess() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "node"
+	}
+	return fmt.Sprintf("%s-%d", host, os.Getpid())
+}
+
+// beginning is what begin needs of an end.
+type beginning struct {
+	database  db.End
+	name      string // of the end in its journal
+	listeners [][2]string
+	// leases ends the leases of an earlier process, so that its work goes on without delay. It is called where no
+	// other process can hold any; elsewhere lost leases expire.
+	leases func(context.Context, db.Millis) (int, error)
+	purger func(db.PurgeConfig) (*db.Purger, error)
+}
+
+// begin opens the database, after it has looked whether the listeners can be opened.
+func (e *end) begin(ctx context.Context, b beginning) (err error) {
+	c := e.c
+	if err := c.firstStart(c.TLS, b.listeners, c.Log); err != nil {
+		return err
+	}
+	if e.db, err = c.open(ctx, c.Log, b.database); err != nil {
+		return err
+	}
+	if e.clock, err = db.NewClock(ctx, e.db, c.Log); err != nil {
+		return fmt.Errorf("reading the database's clock: %w", err)
+	}
+	if !e.db.Dialect().Shared {
+		lost, err := b.leases(ctx, db.MillisOf(e.clock.Now()))
+		if err != nil {
+			return fmt.Errorf("giving back leases: %w", err)
+		}
+		if lost > 0 {
+			c.Log.Warn("leases of an earlier process were given back", "callbacks", lost)
+		}
+	}
+	if e.journal, err = journal.Open(ctx, journal.Config{DB: e.db, End: b.name, Now: e.clock.Now, Log: c.Log}); err != nil {
+		return err
+	}
+	if c.Retain > 0 {
+		if e.purger, err = b.purger(db.PurgeConfig{DB: e.db, Keep: c.Retain, Now: e.clock.Now, Log: c.Log}); err != nil {
+			return err
+		}
+	}
+	e.heart = newHeart(e.db, e.node, e.clock.Now)
+	e.held = bodies.NewShares(c.MaxBodies)
+	return nil
+}
+
+// measure begins to show the figures of e, and to post its alarms. own are the keys that the end has beside that of
+// its journal. onAPI is the handler of /metrics, nil if it has a listener of its own.
+func (e *end) measure(ctx context.Context, own ...client.Key) (onAPI http.Handler, err error) {
+	c := e.c
+	key := client.Key{Kind: client.KeyAudit, Fingerprint: journal.Fingerprint(e.journal.Key())}
+	if e.figures.keys, err = api.NewKeys(ctx, e.db, db.MillisOf(e.clock.Now()), append(own, key)...); err != nil {
+		return nil, err
+	}
+	onAPI = e.figures.handler()
+	if c.MetricsListen != "" {
+		mux := http.NewServeMux()
+		mux.Handle("GET /metrics", onAPI)
+		onAPI = nil
+		if _, err = e.listen(ListenConfig{Name: "metrics", Addr: c.MetricsListen, Handler: mux, TLS: c.TLS.WithoutClients(),
+			Exposes: "numbers of callbacks and errors", Most: 100, Drain: 5 * time.Second}); err != nil {
+			return nil, err
+		}
+	}
+	e.alarms, err = c.alarmPoster(ctx, c.Alarms, e.db, e.journal, e.clock.Now, c.Log)
+	return onAPI, err
+}
+
+// listen opens a listener of e.
+func (e *end) listen(c ListenConfig) (*Listener, error) {
+	c.World, c.Log = e.c.World, e.c.Log
+	l, err := Listen(c)
+	if err == nil {
+		e.listeners = append(e.listeners, l)
+	}
+	return l, err
+}
+
+// serve opens the listener of the API, with the console, and makes the first token last: a start that fails shows no
+// token and leaves none behind.
+func (e *end) serve(ctx context.Context, name, address string, drain time.Duration, h http.Handler, stop func(), newConsole func(console.Config) (*console.Console, error)) (err error) {
+	c := e.c
+	if !c.NoConsole {
+		// The database names the cookies, by the name of its journal: another one under the same host name has others.
+		if e.console, err = newConsole(console.Config{API: h, Sealer: consoleSealer{e.db}, Database: e.journal.Name(), Bodies: e.held,
+			Now: e.clock.Now, Log: c.Log, Version: Version}); err != nil {
+			return err
+		}
+		h = withConsole(h, e.console)
+	}
+	if e.api, err = e.listen(ListenConfig{Name: "api", Addr: address, Handler: h, TLS: c.TLS, Most: connectionsOf(c.MaxConnections, 4), Drain: drain,
+		Exposes: "tokens of the API, and all that is asked and answered", Note: c.noteAddress(name, c.Log)}); err != nil {
+		return err
+	}
+	e.api.beforeStop = stop
+	return c.firstToken(journal.At(ctx, e.node), e.db, client.RoleAdmin, e.clock.Now(), c.ShowToken)
+}
+
+// opened closes what a start that failed with *err has opened.
+func (e *end) opened(err *error) {
+	if *err != nil {
+		*err = errors.Join(*err, e.Close())
+		e.db = nil
+	}
+}
+
+// run runs parts and those of every end until ctx ends, and closes the database. started is what the journal has of
+// the start. leave makes /readyz answer 503.
+func (e *end) run(ctx context.Context, leave func(), started any, parts ...Part) error {
+	ctx, cancel := noticed(journal.At(ctx, e.node), e.c.DrainNotice, leave)
+	defer cancel()
+	if err := e.heart.beat(ctx); err != nil { // before it seals anything; see db.Beat
+		return errors.Join(err, e.Close())
+	}
+	if err := e.journal.Started(ctx, started); err != nil && ctx.Err() == nil { // a stop during the start is no failure
+		return errors.Join(fmt.Errorf("audit log: %w", err), e.Close())
+	}
+	parts = append(parts, Part{"clock", e.clock.Run}, Part{"database", e.db.Run}, e.c.hold(e.db, e.journal),
+		Part{"alarms", e.alarms.Run}, e.heart.part(), Part{"retention", e.purger.Run})
+	for _, l := range e.listeners {
+		parts = append(parts, Part{l.name, l.Run})
+	}
+	err := RunParts(ctx, parts...)
+	e.heart.stop(ctx)
+	e.c.holdLast(ctx, e.db, e.journal)
+	return errors.Join(err, e.db.Close())
+}
+
+// Close closes what was opened and will not be run.
+func (e *end) Close() error {
+	if e.db == nil {
+		return nil
+	}
+	var errs []error
+	for _, l := range e.listeners {
+		errs = append(errs, l.Close())
+	}
+	return errors.Join(append(errs, e.db.Close())...)
+}
+
+// URL is the URL of the API on this machine. It is set by Open.
+func (e *end) URL() string { return e.api.URL() }
+
+// Dialect is "sqlite" or "postgres", from Open on.
+func (e *end) Dialect() string { return e.db.Dialect().Name }
+
+// TokenFile is the file with the API's first token.
+func (e *end) TokenFile() string { return e.c.file(TokenFile) }
+
+// ConsoleLink is the address of the console, with a code that signs in with the token once. It is empty without a
+// console. It is set by Open.
+func (e *end) ConsoleLink(token client.Secret) string {
+	if e.console == nil {
+		return ""
+	}
+	return e.api.URL() + e.console.Link(token)
+}
+
+// validate refuses what no end could start with, and sets defaults. name is that of the configuration.
+func (c *Common) validate(name string, roles []client.Role, bound bool) error {
+	switch {
+	case c.Dir == "":
+		return fmt.Errorf("daemon: %s.Dir is missing", name)
+	case c.Alarms.URL != "" && len(c.Alarms.Secret) == 0 && c.DB != "":
+		return ErrAlarmSecret
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	c.OIDC.Dial = c.World.Dial
+	return c.OIDC.Check(roles, bound)
+}
