@@ -309,13 +309,7 @@ func (s Setting) parse(v reflect.Value, text string) error {
 		}
 		into.SetInt(int64(d))
 	default:
-		switch s.Type {
-		case reflect.TypeFor[[]CodeRange]():
-			text = codesJSON(text)
-		case reflect.TypeFor[AmountLimits]():
-			text = limitsJSON(text)
-		}
-		if err = json.Unmarshal([]byte(text), into.Addr().Interface()); err != nil {
+		if err = json.Unmarshal([]byte(SettingJSON(s.Type, text)), into.Addr().Interface()); err != nil {
 			err = fmt.Errorf("%s is not the JSON of this setting", s.Name)
 		}
 	}
@@ -324,6 +318,18 @@ func (s Setting) parse(v reflect.Value, text string) error {
 	}
 	v.Set(into)
 	return err
+}
+
+// SettingJSON returns the JSON of a setting of type t that a person wrote as a text, such as
+// 2000-2999 for codes and USDT 10000 for amounts. Any other text stays as it is.
+func SettingJSON(t reflect.Type, text string) string {
+	switch t {
+	case reflect.TypeFor[[]CodeRange]():
+		return codesJSON(text)
+	case reflect.TypeFor[AmountLimits]():
+		return limitsJSON(text)
+	}
+	return text
 }
 
 // codesText writes ranges of errCodes as people do: 2000-2999, 5001.

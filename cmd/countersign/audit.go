@@ -60,9 +60,11 @@ func (c *auditAboutCmd) Run(ctx context.Context, std streams) error {
 	}
 	id := c.ID
 	if e == serviceEnd && strings.Contains(id, "/") {
-		if id, err = findWithdrawal(ctx, api, id); err != nil {
+		w, err := api.Withdrawal(ctx, id)
+		if err != nil {
 			return err
 		}
+		id = w.ID
 	}
 	list, err := api.AuditAbout(ctx, client.AuditAboutOptions{ID: id, Before: c.Before, Limit: c.Limit})
 	if err != nil {

@@ -81,6 +81,7 @@ func several(text string, list []client.Found) error {
 
 var (
 	serviceID    = regexp.MustCompile(`^[a-z0-9_-]+\.[0-9a-hjkmnp-tv-z]{26}$`) // of callbacks and withdrawals
+	withdrawalID = regexp.MustCompile(serviceID.String() + `|/`)               // or MERCHANT/CALLBACKID, which the API takes too
 	number       = regexp.MustCompile(`^[0-9]+$`)
 	forwardEntry = regexp.MustCompile(`^(deposit|event)_[0-9]+$`)
 )
@@ -96,8 +97,8 @@ var (
 	// The trackingId of an order is the other end's: a person approves by the callBackId.
 	showOrder = finds(client.FoundOrder, nil, shown)
 
-	showWithdrawal = withMerchant(finds(client.FoundWithdrawal, serviceID, shown))
-	actWithdrawal  = withMerchant(finds(client.FoundWithdrawal, serviceID, []client.MatchedBy{client.MatchedID, client.MatchedCallBackID, client.MatchedTrackingID}))
+	showWithdrawal = finds(client.FoundWithdrawal, withdrawalID, shown)
+	actWithdrawal  = finds(client.FoundWithdrawal, withdrawalID, []client.MatchedBy{client.MatchedID, client.MatchedCallBackID, client.MatchedTrackingID})
 )
 
 // taskThings find what a task is about, by its kind. An order is approved by its callBackId alone.
@@ -114,31 +115,6 @@ func findTask(ctx context.Context, api *client.Service, text string) (string, er
 	}
 	about, err := thing(ctx, api, about)
 	return client.TaskID(client.TaskKind(kind), about), err
-}
-
-// withMerchant also takes MERCHANT/CALLBACKID for a withdrawal. No id holds a slash, and no merchant.
-func withMerchant(other find) find {
-	return func(ctx context.Context, api *client.Service, text string) (string, error) {
-		if !strings.Contains(text, "/") {
-			return other(ctx, api, text)
-		}
-		return findWithdrawal(ctx, api, text)
-	}
-}
-
-func findWithdrawal(ctx context.Context, api *client.Service, text string) (string, error) {
-	merchant, callBackID, _ := strings.Cut(text, "/")
-	if merchant == "" || callBackID == "" {
-		return "", fmt.Errorf("%s is no MERCHANT/CALLBACKID", text)
-	}
-	p, err := api.Withdrawals(ctx, client.WithdrawalFilter{Merchant: merchant, CallBackID: callBackID}, client.PageOptions{})
-	switch {
-	case err != nil:
-		return "", err
-	case len(p.Withdrawals) == 0:
-		return "", fmt.Errorf("merchant %s has no withdrawal %s", merchant, callBackID)
-	}
-	return p.Withdrawals[0].ID, nil
 }
 
 // findCallback returns the id of a callback. MERCHANT/ before an identifier leaves out those of other merchants. The search leaves out those of a withdrawal, so the

@@ -134,6 +134,12 @@ func TestServiceIdentifiers(t *testing.T) {
 		{[]string{"audit", "about", ids["one/w-1"]}, "withdrawal.created", false},
 		{[]string{"tasks", "note", "release." + ids["one/w-2"], "looked"}, `"note": "looked"`, false},
 		{[]string{"tasks", "show", "release.one/w-2"}, "looked", false},
+		{[]string{"audit", "about", "one/w-1"}, "withdrawal.created", false},
+		{[]string{"audit", "about", "one/none"}, "there is no such withdrawal", true},
+		{[]string{"tasks", "note", "release.one/none", "looked"}, "there is no such task", true},
+		{[]string{"merchants", "edit", "one", "approveAbove=USDT 100, * 0", "finalCodes=2000-2999, 5001"}, `"above": "100"`, false},
+		{[]string{"merchants", "show", "one"}, `"from": 5001,`, false},
+		{[]string{"merchants", "edit", "one", "approveAbove=USDT"}, `approveAbove: "USDT" is not an array`, true},
 	} {
 		status, out, errOut := run(c.words...)
 		if (status == exitDone) == c.fails || !strings.Contains(out+errOut, c.want) {

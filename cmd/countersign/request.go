@@ -273,7 +273,7 @@ func valueOf(t reflect.Type, name, text string) (any, error) {
 		return strings.Split(text, ","), nil
 	}
 	quoted, _ := json.Marshal(text)
-	for _, raw := range []json.RawMessage{quoted, json.RawMessage(text)} {
+	for _, raw := range []json.RawMessage{quoted, json.RawMessage(client.SettingJSON(t, text))} {
 		if json.Unmarshal(raw, reflect.New(t).Interface()) == nil {
 			return raw, nil
 		}

@@ -2,11 +2,14 @@ package admin
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 
 	"countersign/client"
 	"countersign/internal/api"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
 )
 
 const (
@@ -67,7 +70,7 @@ func (s *Server) routes() []route {
 		{get, "/v1/decisions", "decisions", api.MoneyReaders, byHandler, 200, api.Handle(s.decisions), "Read the feed of decisions, in order and without gaps; after a restore numbers go on much higher", []int{409}},
 
 		{get, "/v1/callbacks", "callbacks", api.Readers, byHandler, 200, api.Handle(s.callbacks), "List callbacks, the newest first", nil},
-		{get, "/v1/callbacks/{id}", "callback", api.Readers, byPath, 200, api.One(s.callback), "Show one callback with its attempts", []int{410}},
+		{get, "/v1/callbacks/{id}", "callback", api.Readers, byPath, 200, api.One(s.callback), "Show one callback with its attempts", []int{409, 410}},
 		{post, "/v1/callbacks/{id}/resend", "resendCallback", api.Operators, byPath, 200, api.One(s.resendCallback), "Send a refused or exhausted callback again, a pending one now, or with accepted also one that the merchant has accepted", []int{409, 410}},
 		{post, "/v1/callbacks/resend", "resendCallbacks", api.Operators, byHandler, 200, api.Handle(s.resendCallbacks), "Send all callbacks that match: refused and exhausted ones again, pending ones now", []int{410}},
 
@@ -91,12 +94,49 @@ func (s *Server) table() (all []api.Route) {
 // Operations returns the operations of the service's API. It starts nothing.
 func Operations() []api.Operation { return api.Operations(new(Server).table()) }
 
-// concernsPath notes the merchant whose id begins the id in the path.
+// concernsPath notes the merchant whose id begins the id in the path, or MERCHANT/NAME.
 func concernsPath(c *api.Call) {
-	id, err := c.PathID()
-	if path := c.Endpoint().Path; err != nil || strings.HasPrefix(path, "/v1/tokens/") || strings.HasPrefix(path, "/v1/changes/") || strings.HasPrefix(path, "/v1/tasks/") {
+	switch collection(c) {
+	case "tokens", "changes", "tasks":
 		return
 	}
-	merchant, _, _ := strings.Cut(id, ".")
-	c.Concerns(merchant)
+	id := c.R.PathValue("id")
+	if end := strings.IndexAny(id, "./"); end >= 0 {
+		id = id[:end]
+	}
+	if outbox.ValidMerchantID(id) {
+		c.Concerns(id)
+	}
+}
+
+// collection is the part of the call's path that comes after /v1/.
+func collection(c *api.Call) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(c.Endpoint().Path, "/v1/"), "/")
+	return name
+}
+
+// called finds a withdrawal by its merchant and callBackId, and a callback by its merchant and
+// trackingId or callBackId.
+func (s *Server) called(c *api.Call, merchant, name string) (string, error) {
+	of, ctx := collection(c), c.R.Context()
+	if of != "withdrawals" && of != "callbacks" || !c.Sees(merchant) || db.CheckText("", name) != nil {
+		return "", db.ErrNotFound
+	}
+	if of == "withdrawals" {
+		w, err := s.Outbox.WithdrawalByCallBackID(ctx, merchant, name)
+		return w.ID, err
+	}
+	for _, filter := range []outbox.CallbackFilter{{TrackingID: name}, {CallBackID: name}} {
+		filter.Of = []string{merchant}
+		list, _, err := s.Lists.Callbacks(ctx, filter, 2, "")
+		switch {
+		case err != nil:
+			return "", err
+		case len(list) == 1:
+			return list[0].ID, nil
+		case len(list) > 1:
+			return "", &db.ConflictError{Reason: fmt.Sprintf("%s/%s names several callbacks, such as %s and %s: give the id of one", merchant, name, list[0].ID, list[1].ID)}
+		}
+	}
+	return "", db.ErrNotFound
 }

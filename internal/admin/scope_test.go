@@ -253,3 +253,59 @@ func TestLongCallsOfAnExpiredToken(t *testing.T) {
 		t.Errorf("the reader: %v", err)
 	}
 }
+
+// TestPathsTakeMerchantAndName: a path takes MERCHANT/CALLBACKID, with an escaped slash, where it
+// takes the id; to a token of another merchant there is nothing of that name.
+func TestPathsTakeMerchantAndName(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, h *harness) {
+		ctx, admin := t.Context(), h.client(client.RoleAdmin)
+		h.merchant("a")
+		h.merchant("b")
+		made, err := admin.CreateWithdrawal(ctx, newWithdrawal("a", 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		addDeposit(h, newDeposit("a", 1))
+		deposit := newDeposit("a", 1).TrackingID
+		both := newDeposit("a", 2)
+		both.TrackingID = made.TrackingID
+		name := "a/" + made.CallBackID
+		for _, c := range []struct {
+			what string
+			id   func(by *client.Service) (string, error)
+			want string
+		}{
+			{"withdrawal", func(by *client.Service) (string, error) { w, err := by.Withdrawal(ctx, name); return w.ID, err }, made.ID},
+			{"callback", func(by *client.Service) (string, error) { cb, err := by.Callback(ctx, name); return cb.ID, err }, made.ID},
+			{"deposit", func(by *client.Service) (string, error) {
+				cb, err := by.Callback(ctx, "a/"+deposit)
+				return cb.TrackingID, err
+			}, deposit},
+			{"task", func(by *client.Service) (string, error) {
+				task, err := by.Task(ctx, "release."+name)
+				return task.About, err
+			}, made.ID},
+		} {
+			for _, by := range []*client.Service{admin, h.bound(client.RoleAdmin, "a b")} {
+				if id, err := c.id(by); err != nil || id != c.want {
+					t.Errorf("%s of %s: %q, %v; want %q", c.what, name, id, err, c.want)
+				}
+			}
+			if id, err := c.id(h.bound(client.RoleAdmin, "b")); !errors.Is(err, client.ErrNotFound) {
+				t.Errorf("%s of %s, for b: %q, %v; want that there is none", c.what, name, id, err)
+			}
+		}
+		for _, other := range []string{"a/none", "b/" + made.CallBackID, "none/" + made.CallBackID, "/" + made.CallBackID, "a/", "a.b/" + made.CallBackID, "a/\x00"} {
+			if w, err := admin.CancelWithdrawal(ctx, other); !errors.Is(err, client.ErrNotFound) {
+				t.Errorf("%q: %+v, %v; want that there is none", other, w, err)
+			}
+		}
+		addDeposit(h, both)
+		if _, err := admin.Callback(ctx, name); err == nil || !strings.Contains(err.Error(), "names several callbacks") {
+			t.Errorf("a name of two callbacks: %v", err)
+		}
+		if w, err := admin.CancelWithdrawal(ctx, name); err != nil || w.ID != made.ID || w.State != client.WithdrawalCancelled {
+			t.Errorf("cancelling %s: %+v, %v", name, w, err)
+		}
+	})
+}

@@ -121,7 +121,7 @@ func New(c Config) (*Server, error) {
 	s.api, err = api.New(api.Config{
 		Self: "the service", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
 		Tokens: c.Tokens, Metrics: c.Metrics, Now: c.Now, Log: c.Log,
-		MaxBody: c.MaxBody, Bodies: c.Bodies, RatePerSecond: c.RatePerSecond, Concerns: concernsPath, ProblemOf: problemOf,
+		MaxBody: c.MaxBody, Bodies: c.Bodies, RatePerSecond: c.RatePerSecond, Concerns: concernsPath, Called: s.called, ProblemOf: problemOf,
 		Words: api.ServiceWords(), Shape: shapeSettings, Webhooks: []api.Webhook{api.AlarmPosted()},
 	}, s.table())
 	if err != nil {

@@ -101,6 +101,9 @@ func (s *Server) noteWithdrawal(ctx context.Context, about string, n db.Note) (d
 
 // seenWithdrawal returns a withdrawal, if there is one for the caller.
 func (s *Server) seenWithdrawal(c *api.Call, id string) (outbox.Withdrawal, error) {
+	if merchant, name, is := strings.Cut(id, "/"); is && c.Sees(merchant) {
+		return s.Lists.WithdrawalByCallBackID(c.R.Context(), merchant, name)
+	}
 	merchant, _, _ := strings.Cut(id, ".")
 	if !c.Sees(merchant) {
 		return outbox.Withdrawal{}, db.ErrNotFound

@@ -57,6 +57,9 @@ type Config struct {
 	// Concerns notes, before the call is handled, the merchant that it is about.
 	// Nil: the audit names no merchant.
 	Concerns func(*Call)
+	// Called returns the id of what a path calls MERCHANT/NAME in place of an id. Nil: a path
+	// has ids alone.
+	Called func(c *Call, merchant, name string) (id string, err error)
 	// Words describe the words of the end: ServiceWords or GatewayWords. Nil: those that both ends have alone.
 	Words Aliases
 	// Shape changes schemas of the document before any request is checked. Nil: nothing does.

@@ -72,10 +72,13 @@ func (c *Call) Concerns(merchant string) {
 
 var idText = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 
-// PathID returns the id in the path. A text that cannot be an id gives
-// db.ErrNotFound.
+// PathID returns the id in the path, or that of what the path calls MERCHANT/NAME. A text
+// that cannot be an id gives db.ErrNotFound.
 func (c *Call) PathID() (string, error) {
 	id := c.R.PathValue("id")
+	if merchant, name, is := strings.Cut(id, "/"); is && c.a.c.Called != nil {
+		return c.a.c.Called(c, merchant, name)
+	}
 	if !idText.MatchString(id) {
 		return "", db.ErrNotFound
 	}
