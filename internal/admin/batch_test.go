@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/internal/outbox"
 )
 
 // stored counts pending callbacks.
@@ -17,7 +16,7 @@ func (h *harness) stored() (n int64) {
 		h.t.Fatal(err)
 	}
 	for _, l := range stats.Lanes {
-		if l.State == outbox.CallbackPending {
+		if l.State == client.CallbackPending {
 			n += l.Count
 		}
 	}

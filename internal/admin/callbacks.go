@@ -18,7 +18,7 @@ type callbackQuery struct {
 
 func kept(c *api.Call, f client.CallbackFilter) outbox.CallbackFilter {
 	return outbox.CallbackFilter{
-		Of: seen(c, f.Merchant), Type: f.Type, State: outbox.CallbackState(f.State),
+		Of: seen(c, f.Merchant), Type: f.Type, State: client.CallbackState(f.State),
 		TrackingID: f.TrackingID, TxID: f.TxID, CallBackID: f.CallBackID, TenantUserID: f.TenantUserID, Address: f.Address, Told: f.Told, Span: span(f.Since, f.Until),
 	}
 }
@@ -131,9 +131,9 @@ func shownCallback(cb *outbox.Callback) client.Callback {
 		Created: api.TimeOf(cb.Created), Settled: api.TimeOf(cb.Settled), Told: cb.Told,
 	}
 	switch cb.State {
-	case outbox.CallbackPending:
+	case client.CallbackPending:
 		out.Due = api.TimeOf(cb.Due)
-	case outbox.CallbackSending:
+	case client.CallbackSending:
 		out.LeaseUntil = api.TimeOf(cb.LeaseUntil)
 	}
 	return out

@@ -16,7 +16,6 @@ import (
 	"countersign/internal/api"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/outbox"
 )
 
 // Where an approver's token exists, nobody alone changes where a merchant's money goes or
@@ -150,7 +149,7 @@ func TestNobodyAloneMovesMoney(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		if m.State == outbox.MerchantPaused {
+		if m.State == client.MerchantPaused {
 			h.as(alice.secret, post, "/v1/merchants/"+merchant+"/resume", "", nil)
 		}
 		if a := h.as(alice.secret, patch, "/v1/merchants/"+merchant, api.TypeMerge, `{"withdrawUrl":"https://right.example/w"}`); a.status == 202 {

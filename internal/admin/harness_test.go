@@ -588,9 +588,9 @@ func (h *harness) decide(id string, d countersign.Decision) {
 		if c.Withdrawal == nil || c.Withdrawal.ID != id {
 			continue
 		}
-		code, state := int64(0), outbox.CallbackAccepted
+		code, state := int64(0), client.CallbackAccepted
 		if d == countersign.DecisionDeclined {
-			code, state = 2004, outbox.CallbackRefused
+			code, state = 2004, client.CallbackRefused
 		}
 		s := outbox.Settlement{
 			Merchant: c.Merchant, CallbackID: c.ID, State: state, Reached: true, Counts: true, Decision: d, MerchantVersion: c.MerchantVersion,

@@ -18,7 +18,7 @@ const defaultBits = 2048
 // seals requests; in the others the service holds the merchant's public part, and
 // answers need a pair of the service.
 type keyMaker struct {
-	scheme   outbox.Scheme
+	scheme   client.Scheme
 	aside    func(func()) error // runs what takes long, or says why it cannot
 	faults   *api.Faults
 	warnings []string
@@ -27,7 +27,7 @@ type keyMaker struct {
 }
 
 // keyMaker returns the one for a call.
-func (s *Server) keyMaker(c *api.Call, scheme outbox.Scheme, faults *api.Faults) keyMaker {
+func (s *Server) keyMaker(c *api.Call, scheme client.Scheme, faults *api.Faults) keyMaker {
 	return keyMaker{scheme: scheme, faults: faults, aside: s.aside(c)}
 }
 
@@ -57,7 +57,7 @@ func atOnce(f func()) error {
 // wrong request costs little RSA work. all says that no key may be missing. Its error says
 // that it could not.
 func (k *keyMaker) check(key, responseKey *client.KeySpec, all bool) (err error) {
-	if k.scheme == outbox.SchemeService {
+	if k.scheme == client.SchemeService {
 		k.request, err = k.private("body.key", key)
 	} else {
 		k.request, err = k.public("body.key", key, all)
@@ -139,7 +139,7 @@ func (k *keyMaker) public(location string, spec *client.KeySpec, required bool) 
 // merchant. Otherwise a key that the request does not name stays as it is, and its
 // field stays nil.
 func (k *keyMaker) make(key, responseKey *client.KeySpec, all bool) (err error) {
-	ours := k.scheme == outbox.SchemeService
+	ours := k.scheme == client.SchemeService
 	nothing := key == nil && responseKey == nil
 	if k.request == nil && ours && (all || key != nil || nothing) {
 		if k.request, err = k.generate(key); err != nil {
@@ -187,7 +187,7 @@ func (k *keyMaker) generate(spec *client.KeySpec) (key *envelope.Key, err error)
 // publicPart is the key with which the merchant opens requests, if the service has
 // just made or been given the pair.
 func (k *keyMaker) publicPart() string {
-	if k.request == nil || k.scheme != outbox.SchemeService {
+	if k.request == nil || k.scheme != client.SchemeService {
 		return ""
 	}
 	return k.request.PublicBase64()

@@ -25,7 +25,7 @@ const (
 func (s *Server) createMerchant(c *api.Call, _ api.None, in client.NewMerchant) (client.CreatedMerchant, error) {
 	c.Concerns(in.ID)
 	m := outbox.Merchant{
-		ID: in.ID, State: outbox.MerchantActive, Scheme: outbox.Scheme(or(in.Scheme, client.SchemeService)), MerchantSettings: in.MerchantSettings,
+		ID: in.ID, State: client.MerchantActive, Scheme: client.Scheme(or(in.Scheme, client.SchemeService)), MerchantSettings: in.MerchantSettings,
 		APIKey: countersign.APIKey(in.APIKey), CallbackAPIKey: countersign.APIKey(in.CallbackAPIKey),
 	}
 	var faults api.Faults
@@ -258,18 +258,18 @@ func or[T comparable](v, fallback T) T {
 }
 
 func (s *Server) pauseMerchant(c *api.Call, id string, in client.Pause) (client.Merchant, error) {
-	return s.setState(c, id, outbox.MerchantPaused, or(in.Reason, defaultPauseReason))
+	return s.setState(c, id, client.MerchantPaused, or(in.Reason, defaultPauseReason))
 }
 
 func (s *Server) resumeMerchant(c *api.Call, id string, in client.Resume) (client.Merchant, error) {
-	m, err := s.setState(c, id, outbox.MerchantActive, "")
+	m, err := s.setState(c, id, client.MerchantActive, "")
 	if err == nil && in.Resend {
-		_, err = s.Outbox.ResendMatching(c.R.Context(), outbox.CallbackFilter{Merchant: m.ID, State: outbox.CallbackPending}, false, c.Now)
+		_, err = s.Outbox.ResendMatching(c.R.Context(), outbox.CallbackFilter{Merchant: m.ID, State: client.CallbackPending}, false, c.Now)
 	}
 	return m, err
 }
 
-func (s *Server) setState(c *api.Call, id string, state outbox.MerchantState, reason string) (client.Merchant, error) {
+func (s *Server) setState(c *api.Call, id string, state client.MerchantState, reason string) (client.Merchant, error) {
 	m, err := s.Outbox.SetMerchantState(c.R.Context(), id, state, reason, c.Now)
 	return merchantOf(m), err
 }

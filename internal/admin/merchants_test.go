@@ -282,7 +282,7 @@ func TestUnreadResponseIsShownToOperators(t *testing.T) {
 		}
 		c := claimed[0]
 		if _, err := h.store.Settle(ctx, []outbox.Settlement{{Merchant: c.Merchant, CallbackID: c.ID, Type: c.Type, EventID: c.EventID, Payload: c.Payload,
-			State: outbox.CallbackPending, Due: now + 60_000, Unread: []byte("<html>\xff 502 </html>"),
+			State: client.CallbackPending, Due: now + 60_000, Unread: []byte("<html>\xff 502 </html>"),
 			Attempt: outbox.Attempt{Number: c.Attempts, Started: now, HTTPStatus: 502, Result: "retry", Reason: "status"}}}, now); err != nil {
 			t.Fatal(err)
 		}

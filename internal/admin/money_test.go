@@ -329,7 +329,7 @@ func TestResend(t *testing.T) {
 	var list []outbox.Settlement
 	for _, cb := range claimed {
 		list = append(list, outbox.Settlement{
-			Merchant: cb.Merchant, CallbackID: cb.ID, State: outbox.CallbackRefused, Reached: true, Counts: true,
+			Merchant: cb.Merchant, CallbackID: cb.ID, State: client.CallbackRefused, Reached: true, Counts: true,
 			Attempt: outbox.Attempt{Number: cb.Attempts, Started: now, HTTPStatus: 200, Result: "refused", Reason: "merchant_refused"},
 		})
 	}
@@ -369,7 +369,7 @@ func TestResendPending(t *testing.T) {
 			t.Fatalf("%d are due, %v", len(claimed), err)
 		}
 		if _, err := h.store.Settle(ctx, []outbox.Settlement{{
-			Merchant: "acme", CallbackID: claimed[0].ID, State: outbox.CallbackPending, Due: now + 24*3_600_000, Reached: true, Counts: true,
+			Merchant: "acme", CallbackID: claimed[0].ID, State: client.CallbackPending, Due: now + 24*3_600_000, Reached: true, Counts: true,
 			Attempt: outbox.Attempt{Number: claimed[0].Attempts, Started: now, Result: "retry", Reason: "connect"},
 		}}, now); err != nil {
 			t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/outbox"
 )
 
 // Each step of a replacement of keys waits for another person, who sees fingerprints, and
@@ -173,7 +172,7 @@ func TestRotationEnds(t *testing.T) {
 			look()
 			look()
 			m := must(h.store.Merchant(ctx, "acme"))(t)
-			if m.Rotation != nil || m.Fingerprint == old.Fingerprint || m.State != outbox.MerchantActive {
+			if m.Rotation != nil || m.Fingerprint == old.Fingerprint || m.State != client.MerchantActive {
 				t.Errorf("%+v", m.Rotation)
 			}
 			if n := alarms() - before; n != 1 {

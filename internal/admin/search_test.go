@@ -57,7 +57,7 @@ func TestSearch(t *testing.T) {
 			t.Fatal(claimed, err)
 		}
 		failed := claimed[0].ID
-		if _, err := h.store.Settle(ctx, []outbox.Settlement{{Merchant: claimed[0].Merchant, CallbackID: failed, State: outbox.CallbackPending, Due: now + 1000, MerchantVersion: claimed[0].MerchantVersion,
+		if _, err := h.store.Settle(ctx, []outbox.Settlement{{Merchant: claimed[0].Merchant, CallbackID: failed, State: client.CallbackPending, Due: now + 1000, MerchantVersion: claimed[0].MerchantVersion,
 			Attempt: outbox.Attempt{Number: 1, RequestUUID: "11111111-0000-8000-8000-00000000000f", Started: now, Result: "retry", Reason: "connect", Node: "test"}}}, now); err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,7 @@ func (s *Server) stopped(ctx context.Context) (string, error) {
 const looksMost = 500
 
 // withdrawalSource lists the withdrawals of a state that keep says are tasks.
-func (s *Server) withdrawalSource(state outbox.WithdrawalState, is client.TaskState, keep func(client.Task) bool) tasks.Source {
+func (s *Server) withdrawalSource(state client.WithdrawalState, is client.TaskState, keep func(client.Task) bool) tasks.Source {
 	return tasks.Source{Name: string(state), State: is, List: func(look *tasks.Look, f client.TaskFilter, cursor string, limit int) (out []tasks.Listed, next string, err error) {
 		where := outbox.WithdrawalFilter{Of: seen(look.Call, f.Merchant), State: state}
 		for looked := 0; looked < looksMost && len(out) < limit; looked += limit {
@@ -57,8 +57,8 @@ func (s *Server) withdrawalSource(state outbox.WithdrawalState, is client.TaskSt
 	}}
 }
 
-var releaseStates = map[outbox.WithdrawalState]client.TaskState{outbox.WithdrawalConfirmed: client.TaskOpen, outbox.WithdrawalReleased: client.TaskDone, outbox.WithdrawalExecuted: client.TaskDone,
-	outbox.WithdrawalFailed: client.TaskDone, outbox.WithdrawalBlocked: client.TaskDeclined, outbox.WithdrawalLapsed: client.TaskExpired}
+var releaseStates = map[client.WithdrawalState]client.TaskState{client.WithdrawalConfirmed: client.TaskOpen, client.WithdrawalReleased: client.TaskDone, client.WithdrawalExecuted: client.TaskDone,
+	client.WithdrawalFailed: client.TaskDone, client.WithdrawalBlocked: client.TaskDeclined, client.WithdrawalLapsed: client.TaskExpired}
 
 func (s *Server) releaseTasks() tasks.Kind {
 	k := tasks.Kind{
@@ -83,9 +83,9 @@ func (s *Server) releaseTasks() tasks.Kind {
 		Decliners: api.Deciders,
 		Notes:     s.withdrawalNotes, Note: s.noteWithdrawal, Noters: api.Deciders,
 	}
-	k.Sources = append(k.Sources, s.withdrawalSource(outbox.WithdrawalConfirmed, client.TaskOpen, func(t client.Task) bool { return t.State == client.TaskOpen }),
-		tasks.Source{Name: "approved", State: client.TaskDone, List: s.withdrawalSource(outbox.WithdrawalConfirmed, client.TaskDone, func(t client.Task) bool { return t.State == client.TaskDone && len(t.Votes) > 0 }).List})
-	for _, state := range []outbox.WithdrawalState{outbox.WithdrawalReleased, outbox.WithdrawalExecuted, outbox.WithdrawalFailed, outbox.WithdrawalBlocked, outbox.WithdrawalLapsed} {
+	k.Sources = append(k.Sources, s.withdrawalSource(client.WithdrawalConfirmed, client.TaskOpen, func(t client.Task) bool { return t.State == client.TaskOpen }),
+		tasks.Source{Name: "approved", State: client.TaskDone, List: s.withdrawalSource(client.WithdrawalConfirmed, client.TaskDone, func(t client.Task) bool { return t.State == client.TaskDone && len(t.Votes) > 0 }).List})
+	for _, state := range []client.WithdrawalState{client.WithdrawalReleased, client.WithdrawalExecuted, client.WithdrawalFailed, client.WithdrawalBlocked, client.WithdrawalLapsed} {
 		k.Sources = append(k.Sources, s.withdrawalSource(state, releaseStates[state], func(t client.Task) bool { return len(t.Votes) > 0 }))
 	}
 	return k
@@ -118,7 +118,7 @@ func (s *Server) releaseTask(look *tasks.Look, w outbox.Withdrawal) (client.Task
 		state = client.TaskStale
 	}
 	t := withdrawalTask(client.TaskRelease, w, state)
-	if w.State != outbox.WithdrawalConfirmed {
+	if w.State != client.WithdrawalConfirmed {
 		t.MayNot = "the withdrawal is " + string(w.State)
 	}
 	a, err := s.Lists.WithdrawalApproval(look.R.Context(), w)
@@ -131,10 +131,10 @@ func (s *Server) releaseTask(look *tasks.Look, w outbox.Withdrawal) (client.Task
 	if !a.Needed {
 		agreed := look.People.Agree(releaseAsked(w, a, cmp.Or(w.Released, w.Ended, look.Now)), a.Given)
 		look.Voted(&t, agreed)
-		if w.State == outbox.WithdrawalConfirmed { // it needs no approval
+		if w.State == client.WithdrawalConfirmed { // it needs no approval
 			t.State, t.MayNot = client.TaskDone, "it needs no approval"
 		}
-		if w.State == outbox.WithdrawalBlocked {
+		if w.State == client.WithdrawalBlocked {
 			look.Vote(&t, w.BlockedBy, w.BlockedReason, w.Ended)
 		}
 		return t, nil

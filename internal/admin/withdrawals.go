@@ -137,7 +137,7 @@ func (q withdrawalQuery) selects(w client.Withdrawal) bool {
 
 // filter is q for a list, of what the caller sees.
 func (q withdrawalQuery) filter(c *api.Call) outbox.WithdrawalFilter {
-	return outbox.WithdrawalFilter{Of: seen(c, q.Merchant), State: outbox.WithdrawalState(q.State),
+	return outbox.WithdrawalFilter{Of: seen(c, q.Merchant), State: client.WithdrawalState(q.State),
 		TenantUserID: q.TenantUserID, Address: q.Address, TxID: q.TxID, Span: span(q.Since, q.Until)}
 }
 

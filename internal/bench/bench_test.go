@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/internal/daemon"
@@ -195,12 +196,12 @@ func (settles) Settle(_ context.Context, list []outbox.Settlement, _ db.Millis) 
 func TestWaitSaysWhatIsLost(t *testing.T) {
 	s := &settled{news: make(chan struct{}), at: map[string]time.Time{}}
 	o := watchedOutbox{settles{}, s}
-	settle := func(id string, state outbox.CallbackState) {
+	settle := func(id string, state client.CallbackState) {
 		if _, err := o.Settle(t.Context(), []outbox.Settlement{{Type: countersign.TypeDeposited, EventID: id, State: state}}, 0); err != nil {
 			t.Error(err)
 		}
 	}
-	go func() { settle("a", outbox.CallbackPending); settle("a", outbox.CallbackAccepted) }()
+	go func() { settle("a", client.CallbackPending); settle("a", client.CallbackAccepted) }()
 	if _, err := s.of(t.Context(), countersign.TypeDeposited, "a"); err != nil {
 		t.Error(err)
 	}
@@ -209,7 +210,7 @@ func TestWaitSaysWhatIsLost(t *testing.T) {
 	if _, err := s.of(ctx, countersign.TypeWithdraw, "a"); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	settle("b", outbox.CallbackRefused)
+	settle("b", client.CallbackRefused)
 	if err := s.wait(t.Context(), func() bool { return len(s.at) == 2 }); err == nil || !strings.Contains(err.Error(), "1 callbacks ended without being accepted") {
 		t.Error(err)
 	}

@@ -180,8 +180,8 @@ func (o watchedOutbox) Settle(ctx context.Context, list []outbox.Settlement, now
 	defer s.mu.Unlock()
 	for i, one := range list {
 		switch {
-		case !results[i].Applied || one.State == outbox.CallbackPending:
-		case one.State == outbox.CallbackAccepted:
+		case !results[i].Applied || one.State == client.CallbackPending:
+		case one.State == client.CallbackAccepted:
 			s.at[keyOf(one.Type, one.EventID)] = at
 		default:
 			s.lost++

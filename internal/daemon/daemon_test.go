@@ -204,7 +204,7 @@ func testBothEnds(t *testing.T, serviceDB, gatewayDB string) {
 	})
 	b.await("the deposit's settlement", func(ctx context.Context) (bool, error) {
 		list, _, err := b.service.Outbox().Callbacks(ctx, outbox.CallbackFilter{Type: countersign.TypeDeposited}, 10, "")
-		return len(list) == 1 && list[0].State == outbox.CallbackAccepted, err
+		return len(list) == 1 && list[0].State == client.CallbackAccepted, err
 	})
 
 	for url, lines := range map[string][]string{

@@ -88,7 +88,7 @@ func (s *Service) scrape(ctx context.Context, c *scrape) error {
 	oldest := c.figure("countersign_oldest_due_seconds", "Seconds since the oldest pending callback became due; 0 if none is due.", "lane")
 	for _, l := range numbers.Lanes {
 		queue(float64(l.Count), l.Lane.String(), string(l.State))
-		if l.State == outbox.CallbackPending {
+		if l.State == client.CallbackPending {
 			oldest(c.since(l.OldestDue), l.Lane.String())
 		}
 	}

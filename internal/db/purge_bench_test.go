@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
@@ -183,7 +184,7 @@ func BenchmarkBeside(b *testing.B) {
 					}
 					var list []outbox.Settlement
 					for _, c := range claimed {
-						list = append(list, outbox.Settlement{Merchant: c.Merchant, CallbackID: c.ID, Type: c.Type, EventID: c.EventID, Payload: c.Payload, State: outbox.CallbackAccepted,
+						list = append(list, outbox.Settlement{Merchant: c.Merchant, CallbackID: c.ID, Type: c.Type, EventID: c.EventID, Payload: c.Payload, State: client.CallbackAccepted,
 							Reached: true, Attempt: outbox.Attempt{Number: c.Attempts, RequestUUID: c.ID, Started: now, HTTPStatus: 200, Result: "accepted", Reason: "accepted", Node: "n"}})
 					}
 					if _, err := o.Settle(context.WithoutCancel(ctx), list, now); err != nil {

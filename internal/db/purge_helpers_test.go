@@ -81,7 +81,7 @@ func addShop(t testing.TB, o *outbox.Outbox) {
 	t.Helper()
 	must(o.CreateMerchant(ctx, outbox.Merchant{
 		ID:               "shop",
-		Scheme:           outbox.SchemeService,
+		Scheme:           client.SchemeService,
 		APIKey:           "api-key-of-shop",
 		Key:              testPair(),
 		MerchantSettings: client.MerchantSettings{NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Concurrency: 1000},
@@ -139,7 +139,7 @@ func settle(t testing.TB, o *outbox.Outbox, lane countersign.Lane, at db.Millis,
 	claimed := must(o.Claim(ctx, outbox.ClaimRequest{Lane: lane, Node: "n", Now: at, LeaseUntil: at + 1000, Max: 500}))(t)
 	var list []outbox.Settlement
 	for _, c := range claimed {
-		s := outbox.Settlement{Merchant: c.Merchant, CallbackID: c.ID, Type: c.Type, EventID: c.EventID, Payload: c.Payload, State: outbox.CallbackAccepted, Reached: true,
+		s := outbox.Settlement{Merchant: c.Merchant, CallbackID: c.ID, Type: c.Type, EventID: c.EventID, Payload: c.Payload, State: client.CallbackAccepted, Reached: true,
 			MerchantVersion: c.MerchantVersion,
 			Attempt: outbox.Attempt{Number: c.Attempts, RequestUUID: fmt.Sprint(c.ID, c.Attempts), Started: at, HTTPStatus: 200, Result: "accepted", Reason: "accepted", Node: "n",
 				RequestHash: strings.Repeat("ab", 32), ResponseHash: strings.Repeat("cd", 32)}}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/outbox"
@@ -92,7 +93,7 @@ func TestKilledWhilePurging(t *testing.T) {
 		checkWhole(-1)
 		o = outbox.New(open(t, url, outbox.End()))
 		for i := range n {
-			if in := ingest(t, o, deposit(fmt.Sprint("d", i)), start+92*day); !in.Duplicate || in.State != outbox.CallbackAccepted {
+			if in := ingest(t, o, deposit(fmt.Sprint("d", i)), start+92*day); !in.Duplicate || in.State != client.CallbackAccepted {
 				t.Fatalf("d%d: %+v", i, in)
 			}
 		}

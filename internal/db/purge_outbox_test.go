@@ -16,13 +16,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/outbox"
 )
 
 // addWithdrawal asks for a withdrawal at a time and brings it to a state.
-func addWithdrawal(t testing.TB, o *outbox.Outbox, state outbox.WithdrawalState, at db.Millis) outbox.Withdrawal {
+func addWithdrawal(t testing.TB, o *outbox.Outbox, state client.WithdrawalState, at db.Millis) outbox.Withdrawal {
 	t.Helper()
 	details := countersign.Details{Address: "T1", ChainName: "TRON", Symbol: "USDT", Amount: must(countersign.ParseAmount("2.5"))(t)}
 	id := string(state)
@@ -32,37 +33,37 @@ func addWithdrawal(t testing.TB, o *outbox.Outbox, state outbox.WithdrawalState,
 		t.Fatal(err)
 	}
 	switch state {
-	case outbox.WithdrawalAwaiting:
+	case client.WithdrawalAwaiting:
 		return w
-	case outbox.WithdrawalCancelled:
+	case client.WithdrawalCancelled:
 		return must(o.CancelWithdrawal(ctx, w.ID, at))(t)
-	case outbox.WithdrawalExpired:
+	case client.WithdrawalExpired:
 		must(o.Sweep(ctx, at+day))(t)
 		return w
 	}
 	settle(t, o, countersign.LaneWithdraw, at, func(c outbox.Claimed, s *outbox.Settlement) {
 		if c.EventID != id { // of another withdrawal, which goes on waiting
-			s.State, s.Due, s.Held = outbox.CallbackPending, at+day-1, true
+			s.State, s.Due, s.Held = client.CallbackPending, at+day-1, true
 			return
 		}
 		s.Decision, s.Details = countersign.DecisionConfirmed, details
-		if state == outbox.WithdrawalDeclined {
-			s.State, s.Decision = outbox.CallbackRefused, countersign.DecisionDeclined
+		if state == client.WithdrawalDeclined {
+			s.State, s.Decision = client.CallbackRefused, countersign.DecisionDeclined
 		}
 	})
-	if state == outbox.WithdrawalConfirmed || state == outbox.WithdrawalDeclined {
+	if state == client.WithdrawalConfirmed || state == client.WithdrawalDeclined {
 		return w
 	}
-	if state == outbox.WithdrawalBlocked {
+	if state == client.WithdrawalBlocked {
 		must(o.BlockWithdrawal(ctx, w.ID, "stop", "tok", at))(t)
 		return w
 	}
 	must(o.Release(ctx, w.ID, outbox.Holder{Claim: "core", Origin: "core"}, "permit-"+id, at))(t)
 	outcome := outbox.Outcome{Permit: "permit-" + id, TxID: "0x" + id, Callback: outbox.NewCallback{Merchant: "shop", Type: countersign.TypeWithdraw, Payload: []byte("{}"), Due: at}}
 	switch state {
-	case outbox.WithdrawalFailed:
+	case client.WithdrawalFailed:
 		outcome.TxID, outcome.FailReason, outcome.Callback.Type = "", "no", countersign.TypeInvalidAddress
-	case outbox.WithdrawalReleased:
+	case client.WithdrawalReleased:
 		return w
 	}
 	if _, _, err := o.RecordOutcome(ctx, w.ID, outcome, at); err != nil {
@@ -88,11 +89,11 @@ func approve(t testing.TB, o *outbox.Outbox, about string, at db.Millis) {
 func TestServicePurgesOnlyWhatIsSettled(t *testing.T) {
 	onEachDatabase(t, outbox.End(), func(t *testing.T, url string) {
 		o := newService(t, url)
-		states := []outbox.WithdrawalState{outbox.WithdrawalExpired, outbox.WithdrawalCancelled, outbox.WithdrawalDeclined, outbox.WithdrawalConfirmed, outbox.WithdrawalBlocked,
-			outbox.WithdrawalReleased, outbox.WithdrawalExecuted, outbox.WithdrawalFailed, outbox.WithdrawalAwaiting}
+		states := []client.WithdrawalState{client.WithdrawalExpired, client.WithdrawalCancelled, client.WithdrawalDeclined, client.WithdrawalConfirmed, client.WithdrawalBlocked,
+			client.WithdrawalReleased, client.WithdrawalExecuted, client.WithdrawalFailed, client.WithdrawalAwaiting}
 		at := start
 		approve(t, o, "change/chg_1", at)
-		withdrawals := map[outbox.WithdrawalState]outbox.Withdrawal{}
+		withdrawals := map[client.WithdrawalState]outbox.Withdrawal{}
 		for _, s := range states {
 			withdrawals[s] = addWithdrawal(t, o, s, at)
 			approve(t, o, "withdrawal/"+withdrawals[s].ID, at)
@@ -103,9 +104,9 @@ func TestServicePurgesOnlyWhatIsSettled(t *testing.T) {
 		for _, id := range []string{"accepted", "refused", "exhausted"} {
 			ids[id] = ingest(t, o, deposit(id), at).ID
 		}
-		settle(t, o, countersign.LaneNotify, at, func(c outbox.Claimed, s *outbox.Settlement) { s.State = outbox.CallbackState(c.EventID) })
+		settle(t, o, countersign.LaneNotify, at, func(c outbox.Claimed, s *outbox.Settlement) { s.State = client.CallbackState(c.EventID) })
 		ids["waits"] = ingest(t, o, deposit("waits"), at).ID
-		settle(t, o, countersign.LaneNotify, at, func(_ outbox.Claimed, s *outbox.Settlement) { s.State, s.Due = outbox.CallbackPending, at+200*day })
+		settle(t, o, countersign.LaneNotify, at, func(_ outbox.Claimed, s *outbox.Settlement) { s.State, s.Due = client.CallbackPending, at+200*day })
 		ids["sends"] = ingest(t, o, deposit("sends"), at).ID
 		must(o.Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneNotify, Node: "n", Now: at, LeaseUntil: at + 200*day, Max: 10}))(t)
 		later := at + 89*day
@@ -141,7 +142,7 @@ func TestServicePurgesOnlyWhatIsSettled(t *testing.T) {
 			t.Errorf("a callback that never was: %v", err)
 		}
 		for s, w := range withdrawals {
-			kept := s == outbox.WithdrawalConfirmed || s == outbox.WithdrawalReleased || s == outbox.WithdrawalAwaiting
+			kept := s == client.WithdrawalConfirmed || s == client.WithdrawalReleased || s == client.WithdrawalAwaiting
 			if _, err := o.Callback(ctx, w.ID); kept != (err == nil) {
 				t.Errorf("the question of %s: %v", s, err)
 			}
@@ -150,7 +151,7 @@ func TestServicePurgesOnlyWhatIsSettled(t *testing.T) {
 			}
 		}
 		approved := []string{"change/chg_1"} // a change stays, and so do its approvals
-		for _, s := range []outbox.WithdrawalState{outbox.WithdrawalAwaiting, outbox.WithdrawalConfirmed, outbox.WithdrawalReleased} {
+		for _, s := range []client.WithdrawalState{client.WithdrawalAwaiting, client.WithdrawalConfirmed, client.WithdrawalReleased} {
 			approved = append(approved, "withdrawal/"+withdrawals[s].ID)
 		}
 		slices.Sort(approved)
@@ -158,7 +159,7 @@ func TestServicePurgesOnlyWhatIsSettled(t *testing.T) {
 			t.Errorf("approvals of %q are kept, want %q", is, approved)
 		}
 		// A permit is given once, and again to its holder.
-		w := withdrawals[outbox.WithdrawalExecuted]
+		w := withdrawals[client.WithdrawalExecuted]
 		if again := must(o.Release(ctx, w.ID, outbox.Holder{Claim: "core", Origin: "core"}, "another", now))(t); !again.Duplicate || again.Permit != "permit-executed" {
 			t.Errorf("released again: %+v", again)
 		}

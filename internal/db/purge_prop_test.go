@@ -30,7 +30,7 @@ func TestPurgeChangesNoAnswer(t *testing.T) {
 		for _, o := range ends {
 			if _, err := o.CreateMerchant(ctx, outbox.Merchant{
 				ID:               merchant,
-				Scheme:           outbox.SchemeService,
+				Scheme:           client.SchemeService,
 				APIKey:           "api-key-of-shop",
 				Key:              testPair(),
 				MerchantSettings: client.MerchantSettings{NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Concurrency: 1000},
@@ -54,7 +54,7 @@ func TestPurgeChangesNoAnswer(t *testing.T) {
 			op := rapid.SampledFrom([]string{"ingest", "ingest", "ingest", "settle", "settle", "purge", "purge", "withdraw", "release", "outcome", "resend", "stats"}).Draw(r, "op")
 			key := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(r, "key")
 			content := rapid.SampledFrom([]string{"", "", "other"}).Draw(r, "content")
-			state := rapid.SampledFrom([]outbox.CallbackState{outbox.CallbackAccepted, outbox.CallbackAccepted, outbox.CallbackPending, outbox.CallbackRefused, outbox.CallbackExhausted}).Draw(r, "state")
+			state := rapid.SampledFrom([]client.CallbackState{client.CallbackAccepted, client.CallbackAccepted, client.CallbackPending, client.CallbackRefused, client.CallbackExhausted}).Draw(r, "state")
 			typ := rapid.SampledFrom([]countersign.Type{countersign.TypeDeposited, countersign.TypeDeposited, countersign.TypeAddress}).Draw(r, "type")
 			now += db.Millis(rapid.SampledFrom([]int64{1, int64(day), 50 * int64(day), 100 * int64(day)}).Draw(r, "passes"))
 			var answers [2]string
@@ -80,7 +80,7 @@ func TestPurgeChangesNoAnswer(t *testing.T) {
 						for _, c := range claimed {
 							s := outbox.Settlement{Merchant: c.Merchant, CallbackID: c.ID, Type: c.Type, EventID: c.EventID, Payload: c.Payload, State: state, Due: now + 10, Reached: true,
 								MerchantVersion: c.MerchantVersion, Attempt: outbox.Attempt{Number: c.Attempts, RequestUUID: fmt.Sprint(c.EventID, c.Attempts), Started: now, Result: "x", Reason: "x"}}
-							if c.Type == countersign.TypeRequestWithdraw && state == outbox.CallbackAccepted {
+							if c.Type == countersign.TypeRequestWithdraw && state == client.CallbackAccepted {
 								s.Decision, s.Details = countersign.DecisionConfirmed, *c.Withdrawal.Ordered
 							}
 							list = append(list, s)

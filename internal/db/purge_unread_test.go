@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
@@ -18,7 +19,7 @@ func TestUnreadIsSealedAndPurged(t *testing.T) {
 		o := newService(t, url)
 		in := ingest(t, o, deposit("d1"), start)
 		at := start
-		attempt := func(state outbox.CallbackState, head string) outbox.Settlement {
+		attempt := func(state client.CallbackState, head string) outbox.Settlement {
 			t.Helper()
 			at += 60_000
 			var done outbox.Settlement
@@ -43,20 +44,20 @@ func TestUnreadIsSealedAndPurged(t *testing.T) {
 			}
 		}
 		is("before", nil)
-		first := attempt(outbox.CallbackPending, "the first page")
-		attempt(outbox.CallbackPending, strings.Repeat("the second page ", 200))
+		first := attempt(client.CallbackPending, "the first page")
+		attempt(client.CallbackPending, strings.Repeat("the second page ", 200))
 		second := strings.Repeat("the second page ", 128)
 		is("two attempts", map[int]string{1: "the first page", 2: second})
-		attempt(outbox.CallbackPending, "the third page")
-		attempt(outbox.CallbackPending, "")
-		attempt(outbox.CallbackPending, "the fifth page")
+		attempt(client.CallbackPending, "the third page")
+		attempt(client.CallbackPending, "")
+		attempt(client.CallbackPending, "the fifth page")
 		kept := map[int]string{2: second, 3: "the third page", 5: "the fifth page"}
 		is("five attempts", kept)
 		if _, err := o.Settle(ctx, []outbox.Settlement{first}, at); err != nil { // repeated
 			t.Fatal(err)
 		}
 		is("the first settled again", kept)
-		attempt(outbox.CallbackAccepted, "")
+		attempt(client.CallbackAccepted, "")
 		is("accepted", kept)
 		err := db.Each(ctx, o, `SELECT data_key, head FROM unread`, nil, func(r db.Rows) error {
 			var key, head []byte

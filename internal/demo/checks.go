@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
@@ -118,13 +119,13 @@ func (d *Demo) checkService(ctx context.Context) (told, error) {
 		}
 		for _, c := range list {
 			out.all[c.Type]++
-			if c.State == outbox.CallbackAccepted {
+			if c.State == client.CallbackAccepted {
 				out.accepted[c.Type]++
 			}
 			if c.Type != countersign.TypeDeposited {
 				continue
 			}
-			if c.State != outbox.CallbackAccepted {
+			if c.State != client.CallbackAccepted {
 				sent.broken = append(sent.broken, c.TrackingID+" is "+string(c.State))
 			}
 			parsed, err := countersign.ParseCallback(c.Payload, countersign.ParseOptions{})

@@ -10,7 +10,6 @@ import (
 	"countersign/client"
 	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/outbox"
 )
 
 // replaceAddress tells the merchant that the address of the first deposit was
@@ -84,11 +83,11 @@ func (d *Demo) checkNotices(ctx context.Context) error {
 }
 
 // ended is what the books of both ends must say of a released withdrawal.
-func (o result) ended() (client.OrderState, outbox.WithdrawalState) {
+func (o result) ended() (client.OrderState, client.WithdrawalState) {
 	if o.fails {
-		return client.OrderEnded, outbox.WithdrawalFailed
+		return client.OrderEnded, client.WithdrawalFailed
 	}
-	return client.OrderExecuted, outbox.WithdrawalExecuted
+	return client.OrderExecuted, client.WithdrawalExecuted
 }
 
 // byID finds a withdrawal by its id.

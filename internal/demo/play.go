@@ -11,7 +11,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/envelope"
-	"countersign/internal/outbox"
 	"countersign/merchant"
 )
 
@@ -91,8 +90,8 @@ func (d *Demo) register(ctx context.Context, id, notify, withdraw string, key *e
 func (d *Demo) queue(ctx context.Context) (open, done int64, err error) {
 	stats, err := d.api.Stats(ctx)
 	for _, l := range stats.Lanes {
-		switch outbox.CallbackState(l.State) {
-		case outbox.CallbackPending, outbox.CallbackSending:
+		switch client.CallbackState(l.State) {
+		case client.CallbackPending, client.CallbackSending:
 			open += l.Count
 		default:
 			done += l.Count

@@ -101,12 +101,12 @@ func TestDepositAndWithdrawal(t *testing.T) {
 		open := r.addWithdrawal("m2", 2, time.Hour, false)
 		synctest.Wait() // no clock moved: the wake-up was enough
 
-		if c := r.callback(deposit); c.State != outbox.CallbackAccepted || c.LastReason != "accepted" {
+		if c := r.callback(deposit); c.State != client.CallbackAccepted || c.LastReason != "accepted" {
 			t.Errorf("deposit: %+v", c)
 		}
 		for _, id := range []string{ordered, open} {
 			w := r.withdrawal(id)
-			if w.State != outbox.WithdrawalConfirmed || w.Details == nil || w.Details.Differs(testDetails()) != "" {
+			if w.State != client.WithdrawalConfirmed || w.Details == nil || w.Details.Differs(testDetails()) != "" {
 				t.Errorf("withdrawal: %+v", w)
 			}
 		}
@@ -144,7 +144,7 @@ func TestEveryTypeIsSent(t *testing.T) {
 		}
 		synctest.Wait()
 		for _, id := range ids {
-			if c := r.callback(id); c.State != outbox.CallbackAccepted {
+			if c := r.callback(id); c.State != client.CallbackAccepted {
 				t.Errorf("type %d: %s %s", c.Type, c.State, c.LastReason)
 			}
 		}
@@ -176,7 +176,7 @@ func TestDepositScheduleEndsExhausted(t *testing.T) {
 		id := r.addDeposit("m1", 1)
 		time.Sleep(100 * time.Hour)
 		c := r.callback(id)
-		if c.State != outbox.CallbackExhausted || c.Attempts != 12 || c.LastReason != client.ReasonMerchantFailure {
+		if c.State != client.CallbackExhausted || c.Attempts != 12 || c.LastReason != client.ReasonMerchantFailure {
 			t.Errorf("%+v", c)
 		}
 		waits(t, c.Created, r.attemptsOf(id), notifySchedule.Delays)
@@ -195,7 +195,7 @@ func TestOwnScheduleIsKept(t *testing.T) {
 		r.start(t)
 		id := r.addDeposit("m1", 1)
 		time.Sleep(time.Minute)
-		if c := r.callback(id); c.State != outbox.CallbackExhausted || c.Attempts != 3 {
+		if c := r.callback(id); c.State != client.CallbackExhausted || c.Attempts != 3 {
 			t.Errorf("%+v", c)
 		}
 		waits(t, r.callback(id).Created, r.attemptsOf(id), []time.Duration{0, time.Second, 3 * time.Second})
@@ -211,7 +211,7 @@ func TestWithdrawalIsAskedUntilItsDeadlineAndExpires(t *testing.T) {
 		id := r.addWithdrawal("m1", 1, 5*time.Minute, true)
 		time.Sleep(5*time.Minute + 10*time.Second)
 		w, c, attempts := r.withdrawal(id), r.callback(id), r.attemptsOf(id)
-		if w.State != outbox.WithdrawalExpired || w.Details != nil || c.State != outbox.CallbackExhausted {
+		if w.State != client.WithdrawalExpired || w.Details != nil || c.State != client.CallbackExhausted {
 			t.Errorf("%+v %+v", w, c)
 		}
 		waits(t, c.Created, attempts, append(withdrawSchedule.Delays, time.Minute, time.Minute))
@@ -238,7 +238,7 @@ func TestHoldsCostNoAttempts(t *testing.T) {
 		id := r.addWithdrawal("m1", 1, time.Hour, true)
 		time.Sleep(50 * time.Minute)
 		c, attempts := r.callback(id), r.attemptsOf(id)
-		if c.State != outbox.CallbackAccepted || c.Failed != 0 || c.Attempts != 41 || r.withdrawal(id).State != outbox.WithdrawalConfirmed {
+		if c.State != client.CallbackAccepted || c.Failed != 0 || c.Attempts != 41 || r.withdrawal(id).State != client.WithdrawalConfirmed {
 			t.Errorf("%+v", c)
 		}
 		waits(t, c.Created, attempts, []time.Duration{0, 5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, time.Minute, time.Minute})
@@ -256,7 +256,7 @@ func TestDepositHoldsEndWithTheSchedule(t *testing.T) {
 		id := r.addDeposit("m1", 1)
 		time.Sleep(30 * 24 * time.Hour)
 		c, attempts := r.callback(id), r.attemptsOf(id)
-		if c.State != outbox.CallbackExhausted || c.Failed != 0 || c.LastReason != client.ReasonMerchantHold || len(attempts) > 60 {
+		if c.State != client.CallbackExhausted || c.Failed != 0 || c.LastReason != client.ReasonMerchantHold || len(attempts) > 60 {
 			t.Errorf("%+v after %d attempts", c, len(attempts))
 		}
 		waits(t, c.Created, attempts, append([]time.Duration{0}, append(notifyHolds, time.Hour, time.Hour)...))
@@ -307,7 +307,7 @@ func TestBreakerSparesADeadMerchantAndTheOthers(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		r.mu.Lock()
 		for _, c := range r.callbacks {
-			if c.State != outbox.CallbackAccepted {
+			if c.State != client.CallbackAccepted {
 				t.Errorf("%s is %s after %d attempts", c.ID, c.State, c.Attempts)
 			}
 		}
@@ -365,11 +365,11 @@ func TestWithdrawalExchangeEndsWithItsDeadline(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		after time.Duration // when the merchant answers
-		state outbox.WithdrawalState
+		state client.WithdrawalState
 	}{
-		{"just in time", 3*time.Second - time.Millisecond, outbox.WithdrawalConfirmed},
-		{"at the deadline", 3 * time.Second, outbox.WithdrawalExpired},
-		{"later", 4 * time.Second, outbox.WithdrawalExpired},
+		{"just in time", 3*time.Second - time.Millisecond, client.WithdrawalConfirmed},
+		{"at the deadline", 3 * time.Second, client.WithdrawalExpired},
+		{"later", 4 * time.Second, client.WithdrawalExpired},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -385,7 +385,7 @@ func TestWithdrawalExchangeEndsWithItsDeadline(t *testing.T) {
 				id := r.addWithdrawal("m1", 1, 3*time.Second, true)
 				time.Sleep(time.Minute)
 				w := r.withdrawal(id)
-				if w.State != test.state || (w.Details != nil) != (test.state == outbox.WithdrawalConfirmed) {
+				if w.State != test.state || (w.Details != nil) != (test.state == client.WithdrawalConfirmed) {
 					t.Errorf("%+v", w)
 				}
 				if late := test.after > 3*time.Second; test.after != 3*time.Second && cut.Load() != late {
@@ -414,7 +414,7 @@ func TestLanesDoNotWaitForEachOther(t *testing.T) {
 		time.Sleep(time.Second)
 		id := r.addWithdrawal("m1", 1, time.Hour, true)
 		synctest.Wait()
-		if w := r.withdrawal(id); w.State != outbox.WithdrawalConfirmed {
+		if w := r.withdrawal(id); w.State != client.WithdrawalConfirmed {
 			t.Errorf("%+v", w)
 		}
 		r.stop()
@@ -445,12 +445,12 @@ func TestOutboxFailures(t *testing.T) {
 						t.Errorf("failed %d times", failures)
 					}
 					for _, id := range ids {
-						if c := r.callback(id); c.State != outbox.CallbackAccepted {
+						if c := r.callback(id); c.State != client.CallbackAccepted {
 							t.Errorf("%+v", c)
 						}
 						accepted := 0
 						for _, s := range r.settled {
-							if s.CallbackID == id && s.State == outbox.CallbackAccepted {
+							if s.CallbackID == id && s.State == client.CallbackAccepted {
 								accepted++
 							}
 						}
@@ -477,7 +477,7 @@ func TestSettlementThatNeverSucceedsIsLostAndComesAgain(t *testing.T) {
 		away = false
 		r.mu.Unlock()
 		time.Sleep(2 * time.Minute)
-		if c := r.callback(id); c.State != outbox.CallbackAccepted || c.Failed != 0 || c.Attempts < 2 {
+		if c := r.callback(id); c.State != client.CallbackAccepted || c.Failed != 0 || c.Attempts < 2 {
 			t.Errorf("%+v", c)
 		}
 		r.stop()
@@ -499,7 +499,7 @@ func TestOneSenselessSettlementDoesNotStopTheOthers(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		r.stop()
 		for i, id := range ids {
-			if c := r.callback(id); (c.State == outbox.CallbackAccepted) == (i == 7) {
+			if c := r.callback(id); (c.State == client.CallbackAccepted) == (i == 7) {
 				t.Errorf("%d: %+v", i, c)
 			}
 		}
@@ -520,7 +520,7 @@ func TestPanicCostsOneAttempt(t *testing.T) {
 		id := r.addDeposit("m1", 1)
 		time.Sleep(time.Minute)
 		r.stop()
-		if c, a := r.callback(id), r.attemptsOf(id); c.State != outbox.CallbackAccepted || len(a) != 2 || a[0].Reason != client.ReasonInternal {
+		if c, a := r.callback(id), r.attemptsOf(id); c.State != client.CallbackAccepted || len(a) != 2 || a[0].Reason != client.ReasonInternal {
 			t.Errorf("%+v %+v", c, a)
 		}
 		if strings.Contains(r.log.String(), "secret of") {
@@ -545,7 +545,7 @@ func TestNewKeyIsUsedAtOnce(t *testing.T) {
 		second := r.addDeposit("m1", 2)
 		synctest.Wait()
 		for _, id := range []string{first, second} {
-			if c := r.callback(id); c.State != outbox.CallbackAccepted {
+			if c := r.callback(id); c.State != client.CallbackAccepted {
 				t.Errorf("%+v", c)
 			}
 		}
@@ -570,7 +570,7 @@ func TestOpenFailuresPauseTheMerchant(t *testing.T) {
 		r.stop()
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.merchants["m1"].State != outbox.MerchantPaused || len(r.settled) < outbox.OpenFailureLimit {
+		if r.merchants["m1"].State != client.MerchantPaused || len(r.settled) < outbox.OpenFailureLimit {
 			t.Errorf("%s after %d", r.merchants["m1"].State, len(r.settled))
 		}
 		for _, s := range r.settled {
@@ -610,7 +610,7 @@ func TestRetriesShareBlocksAndNothingElse(t *testing.T) {
 		id := r.addDeposit("m1", 1)
 		time.Sleep(time.Hour)
 		r.stop()
-		if c := r.callback(id); c.State != outbox.CallbackAccepted || len(bodies) != 4 {
+		if c := r.callback(id); c.State != client.CallbackAccepted || len(bodies) != 4 {
 			t.Fatalf("%+v after %d", c, len(bodies))
 		}
 		uuids := map[string]bool{}

@@ -315,21 +315,21 @@ func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt,
 	}
 	again := func(delay time.Duration) {
 		var more bool
-		s.State = outbox.CallbackPending
+		s.State = client.CallbackPending
 		if s.Due, more = dueAfter(now, delay, jitter, c.Deadline); !more && lane != countersign.LaneWithdraw {
-			s.State, s.Due = outbox.CallbackExhausted, 0
+			s.State, s.Due = client.CallbackExhausted, 0
 		} // otherwise a question stays until the sweep expires its withdrawal
 	}
 	switch {
 	case v.Result == client.AttemptAccepted:
-		s.State = outbox.CallbackAccepted
+		s.State = client.CallbackAccepted
 	case v.Result == client.AttemptRefused:
-		s.State = outbox.CallbackRefused
+		s.State = client.CallbackRefused
 		if lane == countersign.LaneNotify { // a question that is refused is declined
 			s.Alarm = client.AlarmDepositRefused
 		}
 	case v.Decision == countersign.DecisionExpired:
-		s.State = outbox.CallbackExhausted
+		s.State = client.CallbackExhausted
 	case v.Reason == client.ReasonStopped, v.Reason == client.ReasonKeyRefused:
 		again(0)
 	case v.Reason == client.ReasonOpenFiles:
@@ -340,9 +340,9 @@ func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt,
 		if more {
 			again(delay)
 		} else {
-			s.State = outbox.CallbackExhausted
+			s.State = client.CallbackExhausted
 		}
-		if s.State == outbox.CallbackExhausted {
+		if s.State == client.CallbackExhausted {
 			s.Alarm = client.AlarmHeldTooLong
 		}
 	default:
@@ -351,9 +351,9 @@ func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt,
 		if more {
 			again(delay)
 		} else {
-			s.State = outbox.CallbackExhausted
+			s.State = client.CallbackExhausted
 		}
-		if s.State == outbox.CallbackExhausted {
+		if s.State == client.CallbackExhausted {
 			s.Alarm = client.AlarmExhausted // earlier attempts raised the verdict's
 		}
 	}

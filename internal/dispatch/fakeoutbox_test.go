@@ -100,7 +100,7 @@ func (f *fakeOutbox) addWithdrawal(merchant string, n int, within time.Duration,
 	w := withdrawalPayload(f.t, n)
 	deadline := db.MillisOf(f.now().Add(within))
 	row := &outbox.Withdrawal{Merchant: merchant, CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, TrackingID: w.TrackingID,
-		State: outbox.WithdrawalAwaiting, Deadline: deadline}
+		State: client.WithdrawalAwaiting, Deadline: deadline}
 	if ordered {
 		row.Ordered = w.Details
 	}
@@ -113,7 +113,7 @@ func (f *fakeOutbox) add(n outbox.NewCallback, w *outbox.Withdrawal) string {
 	defer f.mu.Unlock()
 	id := fmt.Sprintf("%s.%026d", n.Merchant, len(f.callbacks))
 	f.callbacks = append(f.callbacks, &outbox.Callback{ID: id, Merchant: n.Merchant, Type: n.Type, EventID: n.EventID,
-		Payload: n.Payload, State: outbox.CallbackPending, Due: max(n.Due, f.ms()), Deadline: n.Deadline, Created: f.ms()})
+		Payload: n.Payload, State: client.CallbackPending, Due: max(n.Due, f.ms()), Deadline: n.Deadline, Created: f.ms()})
 	if w != nil {
 		w.ID, w.CallbackID = "w-"+id, id
 		f.withdrawals[id] = w
@@ -161,7 +161,7 @@ func (f *fakeOutbox) attemptsOf(id string) []outbox.Attempt {
 // capacity is how many more of a merchant's lane can be claimed with that share.
 func (f *fakeOutbox) capacity(merchant string, l countersign.Lane, share int, now db.Millis) int {
 	m, lane := f.merchants[merchant], f.lane(merchant, l)
-	if m.State != outbox.MerchantActive || lane.openUntil > now {
+	if m.State != client.MerchantActive || lane.openUntil > now {
 		return 0
 	}
 	room := m.Concurrency
@@ -172,7 +172,7 @@ func (f *fakeOutbox) capacity(merchant string, l countersign.Lane, share int, no
 		room = min(room, share)
 	}
 	for _, c := range f.callbacks {
-		if c.State == outbox.CallbackSending && c.Merchant == merchant && c.Type.Lane() == l {
+		if c.State == client.CallbackSending && c.Merchant == merchant && c.Type.Lane() == l {
 			room--
 		}
 	}
@@ -182,11 +182,11 @@ func (f *fakeOutbox) capacity(merchant string, l countersign.Lane, share int, no
 func (f *fakeOutbox) Claim(_ context.Context, r outbox.ClaimRequest) (claimed []outbox.Claimed, err error) {
 	err = f.call("claim", func() {
 		for _, c := range f.callbacks {
-			if len(claimed) == r.Max || c.State != outbox.CallbackPending || c.Type.Lane() != r.Lane ||
+			if len(claimed) == r.Max || c.State != client.CallbackPending || c.Type.Lane() != r.Lane ||
 				c.Due > r.Now || c.Deadline <= r.Now || f.capacity(c.Merchant, r.Lane, r.Share, r.Now) <= 0 {
 				continue
 			}
-			c.State, c.LeaseUntil = outbox.CallbackSending, r.LeaseUntil
+			c.State, c.LeaseUntil = client.CallbackSending, r.LeaseUntil
 			c.Attempts++
 			cl := outbox.Claimed{Callback: *c, MerchantVersion: f.merchants[c.Merchant].Version, Held: f.held[c.ID]}
 			if w := f.withdrawals[c.ID]; w != nil {
@@ -207,7 +207,7 @@ func (f *fakeOutbox) NextDue(_ context.Context, l countersign.Lane, share int) (
 	now := f.ms()
 	err = f.call("nextdue", func() {
 		for _, c := range f.callbacks {
-			if c.State != outbox.CallbackPending || c.Type.Lane() != l || c.Due >= c.Deadline {
+			if c.State != client.CallbackPending || c.Type.Lane() != l || c.Due >= c.Deadline {
 				continue
 			}
 			if open := f.lane(c.Merchant, l).openUntil; open > now {
@@ -244,14 +244,14 @@ func (f *fakeOutbox) settle(s outbox.Settlement, now db.Millis) outbox.Settled {
 			return outbox.Settled{Applied: true} // said before
 		}
 	}
-	if c.State != outbox.CallbackSending || c.Attempts != s.Attempt.Number {
+	if c.State != client.CallbackSending || c.Attempts != s.Attempt.Number {
 		f.late = append(f.late, s)
 		return outbox.Settled{}
 	}
 	f.attempts[c.ID] = append(f.attempts[c.ID], s.Attempt)
 	f.settled = append(f.settled, s)
 	c.State, c.LastReason, c.LeaseUntil = s.State, s.Attempt.Reason, 0
-	if s.State == outbox.CallbackPending {
+	if s.State == client.CallbackPending {
 		c.Due = s.Due
 	} else {
 		c.Settled = now
@@ -275,10 +275,10 @@ func (f *fakeOutbox) settle(s outbox.Settlement, now db.Millis) outbox.Settled {
 	if w := f.withdrawals[c.ID]; w != nil && s.Decision != countersign.DecisionNone {
 		decision := s.Decision
 		if decision == countersign.DecisionConfirmed && now >= w.Deadline {
-			decision, c.State = countersign.DecisionExpired, outbox.CallbackExhausted
+			decision, c.State = countersign.DecisionExpired, client.CallbackExhausted
 		}
-		if w.State == outbox.WithdrawalAwaiting {
-			w.Decision, w.State, w.Decided = decision, outbox.WithdrawalState(decision), now
+		if w.State == client.WithdrawalAwaiting {
+			w.Decision, w.State, w.Decided = decision, client.WithdrawalState(decision), now
 			out.Decision = decision
 			if decision == countersign.DecisionConfirmed {
 				d := s.Details
@@ -293,7 +293,7 @@ func (f *fakeOutbox) settle(s outbox.Settlement, now db.Millis) outbox.Settled {
 		out.OpenFailures = len(f.openFailed[c.Merchant])
 		if len(f.openFailed[c.Merchant]) >= outbox.OpenFailureLimit {
 			m := f.merchants[c.Merchant]
-			m.State = outbox.MerchantPaused
+			m.State = client.MerchantPaused
 			f.merchants[c.Merchant] = m
 			out.Paused = true
 		}
@@ -305,8 +305,8 @@ func (f *fakeOutbox) settle(s outbox.Settlement, now db.Millis) outbox.Settled {
 func (f *fakeOutbox) GiveBack(_ context.Context, list []outbox.Claimed, now db.Millis) error {
 	return f.call("giveback", func() {
 		for _, cl := range list {
-			if c := f.find(cl.ID); c.State == outbox.CallbackSending && c.Attempts == cl.Attempts {
-				c.State, c.Due = outbox.CallbackPending, now
+			if c := f.find(cl.ID); c.State == client.CallbackSending && c.Attempts == cl.Attempts {
+				c.State, c.Due = client.CallbackPending, now
 				f.returned++
 			}
 		}
@@ -316,12 +316,12 @@ func (f *fakeOutbox) GiveBack(_ context.Context, list []outbox.Claimed, now db.M
 func (f *fakeOutbox) Sweep(_ context.Context, now db.Millis) (out outbox.Swept, err error) {
 	err = f.call("sweep", func() {
 		for _, c := range f.callbacks {
-			if w := f.withdrawals[c.ID]; w != nil && w.State == outbox.WithdrawalAwaiting && w.Deadline <= now {
-				w.State, w.Decision, c.State = outbox.WithdrawalExpired, countersign.DecisionExpired, outbox.CallbackExhausted
+			if w := f.withdrawals[c.ID]; w != nil && w.State == client.WithdrawalAwaiting && w.Deadline <= now {
+				w.State, w.Decision, c.State = client.WithdrawalExpired, countersign.DecisionExpired, client.CallbackExhausted
 				out.Expired = append(out.Expired, w.ID)
 			}
-			if c.State == outbox.CallbackSending && c.LeaseUntil <= now {
-				c.State, c.Due = outbox.CallbackPending, now
+			if c.State == client.CallbackSending && c.LeaseUntil <= now {
+				c.State, c.Due = client.CallbackPending, now
 				out.Lost = append(out.Lost, c.ID)
 				f.wake(c.Type.Lane())
 			}

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/internal/outbox"
 )
 
 // A node that stands still between sealing and posting, and goes on when the
@@ -55,7 +54,7 @@ func TestNothingIsSentTooLate(t *testing.T) {
 	id := r.addDeposit("m1", 1)
 	first := r.firstAttempt(t, id)
 	for range 6000 {
-		if r.callback(id).State == outbox.CallbackAccepted {
+		if r.callback(id).State == client.CallbackAccepted {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -67,7 +66,7 @@ func TestNothingIsSentTooLate(t *testing.T) {
 	if first.Reason != client.ReasonStopped || first.HTTPStatus != 0 {
 		t.Errorf("first attempt: %+v", first)
 	}
-	if c := r.callback(id); c.State != outbox.CallbackAccepted || c.Failed != 0 || c.Attempts != 2 {
+	if c := r.callback(id); c.State != client.CallbackAccepted || c.Failed != 0 || c.Attempts != 2 {
 		t.Errorf("%+v", c)
 	}
 	if whole.Load() != 1 {

@@ -28,7 +28,7 @@ func TestHoldsAreCounted(t *testing.T) {
 				t.Fatal(err)
 			}
 			id := kept[0].ID
-			hold := func(now db.Millis) (asked int, state outbox.CallbackState) {
+			hold := func(now db.Millis) (asked int, state client.CallbackState) {
 				for end := now + 30*24*3_600_000; now < end; {
 					list, err := s.Claim(t.Context(), outbox.ClaimRequest{Lane: countersign.LaneNotify, Now: now, LeaseUntil: now + 45_000, Max: 9})
 					if err != nil {
@@ -52,7 +52,7 @@ func TestHoldsAreCounted(t *testing.T) {
 				return asked, got.State
 			}
 			asked, state := hold(start)
-			if asked != 58 || state != outbox.CallbackExhausted {
+			if asked != 58 || state != client.CallbackExhausted {
 				t.Errorf("asked %d times, then %s", asked, state)
 			}
 			alarms, err := ready.Alarms(t.Context(), s)
@@ -63,7 +63,7 @@ func TestHoldsAreCounted(t *testing.T) {
 			if _, err := s.Resend(t.Context(), id, later); err != nil {
 				t.Fatal(err)
 			}
-			if again, state := hold(later); again != asked || state != outbox.CallbackExhausted {
+			if again, state := hold(later); again != asked || state != client.CallbackExhausted {
 				t.Errorf("resent: asked %d times, then %s", again, state)
 			}
 		})

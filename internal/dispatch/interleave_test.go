@@ -78,7 +78,7 @@ func TestPropertyInterleavings(t *testing.T) {
 		w.ready, err = newMerchant(row, TargetRules{})
 		w.must(t, err)
 		defer func() { // the next world claims nothing of this one
-			_, err := s.SetMerchantState(context.Background(), w.merchant, outbox.MerchantPaused, "over", w.now)
+			_, err := s.SetMerchantState(context.Background(), w.merchant, client.MerchantPaused, "over", w.now)
 			w.must(t, err)
 		}()
 		// Something is under way from the start.
@@ -161,7 +161,7 @@ func (w *world) take(t *rapid.T, node int, lane countersign.Lane, most int) int 
 			t.Fatalf("%s is in two attempts: its lease ends %d, now %d", c.ID, until, w.now)
 		}
 		w.leases[c.ID] = c.LeaseUntil
-		if c.Attempts < 1 || c.State != outbox.CallbackSending || c.Deadline <= w.now {
+		if c.Attempts < 1 || c.State != client.CallbackSending || c.Deadline <= w.now {
 			t.Fatalf("claimed %+v", c)
 		}
 		w.nodes[node] = append(w.nodes[node], &heldAttempt{claimed: c})
@@ -334,7 +334,7 @@ func (w *world) giveBack(t *rapid.T) {
 	w.nodes[node] = slices.DeleteFunc(w.nodes[node], func(h *heldAttempt) bool { return h == a })
 	if c, err := w.s.Callback(t.Context(), a.claimed.ID); err != nil {
 		t.Fatal(err)
-	} else if c.State != outbox.CallbackSending {
+	} else if c.State != client.CallbackSending {
 		delete(w.leases, a.claimed.ID)
 	}
 }
@@ -488,7 +488,7 @@ func (w *world) finish(t *rapid.T) {
 		c, err := w.s.Callback(t.Context(), id)
 		w.must(t, err)
 		switch c.State {
-		case outbox.CallbackAccepted, outbox.CallbackRefused, outbox.CallbackExhausted, outbox.CallbackCancelled:
+		case client.CallbackAccepted, client.CallbackRefused, client.CallbackExhausted, client.CallbackCancelled:
 		default:
 			t.Fatalf("%s never ends: %s, due %d, now %d", id, c.State, c.Due, w.now)
 		}

@@ -17,7 +17,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/envelope"
-	"countersign/internal/outbox"
 )
 
 // cut returns the chunks of an answer as a sealer makes them.
@@ -113,7 +112,7 @@ func TestUnboundAnswerIsAskedAgain(t *testing.T) {
 		r.start(t)
 		time.Sleep(time.Minute)
 		r.stop()
-		if c := r.callback(id); c.State != outbox.CallbackAccepted || asked != 3 {
+		if c := r.callback(id); c.State != client.CallbackAccepted || asked != 3 {
 			t.Errorf("%+v after %d questions", c, asked)
 		}
 		r.mu.Lock()

@@ -40,16 +40,16 @@ func keysOf(s outbox.Merchant) keys {
 }
 
 // newKeySet chooses keys and padding by scheme (PROTOCOL.md, K2 and K3).
-func newKeySet(scheme outbox.Scheme, from outbox.MerchantKeys, since outbox.KeySince) keySet {
+func newKeySet(scheme client.Scheme, from outbox.MerchantKeys, since outbox.KeySince) keySet {
 	k := keySet{apiKey: from.APIKey, callbackKey: from.CallbackAPIKey, sealKey: from.Key, openKey: from.ResponseKey, since: since}
-	if scheme != outbox.SchemeService {
+	if scheme != client.SchemeService {
 		// The merchant's pair: the service uses only the public part.
 		k.sealKey = k.sealKey.Public()
 	}
 	if k.openKey == nil {
 		k.openKey = k.sealKey
 	}
-	if scheme == outbox.SchemeMerchantOAEP {
+	if scheme == client.SchemeMerchantOAEP {
 		k.sealPad = envelope.OAEP
 		if k.openKey.HasPrivate() {
 			k.openPad = envelope.OAEP // a public part opens no OAEP

@@ -122,20 +122,20 @@ func TestTwoSetsOfKeys(t *testing.T) {
 					}
 					for _, id := range []string{deposit, asked} {
 						cb := r.callback(id)
-						if a := r.attemptsOf(id); cb.State != outbox.CallbackAccepted || len(a) != attempts || cb.Failed != 0 {
+						if a := r.attemptsOf(id); cb.State != client.CallbackAccepted || len(a) != attempts || cb.Failed != 0 {
 							t.Errorf("%+v, %+v", cb, a)
 						} else if attempts == 2 && a[0].Reason != client.ReasonKeyRefused {
 							t.Errorf("%+v", a)
 						}
 					}
-					if w := r.withdrawal(asked); w.State != outbox.WithdrawalConfirmed {
+					if w := r.withdrawal(asked); w.State != client.WithdrawalConfirmed {
 						t.Errorf("%+v", w)
 					}
 					if len(r.alarms) > 0 {
 						t.Errorf("alarms: %v", r.alarms)
 					}
 					for _, s := range r.settled {
-						if s.State == outbox.CallbackAccepted && (s.APIKey != c.last[state].APIKey || s.ResponseKey != c.last[state].ResponseKey) {
+						if s.State == client.CallbackAccepted && (s.APIKey != c.last[state].APIKey || s.ResponseKey != c.last[state].ResponseKey) {
 							t.Errorf("judged under %d and %d, want %+v", s.APIKey, s.ResponseKey, c.last[state])
 						}
 						if !s.Reached {
@@ -160,7 +160,7 @@ func TestRefusedUnderBothKeys(t *testing.T) {
 		time.Sleep(70 * time.Hour)
 		r.stop()
 		c, a := r.callback(id), r.attemptsOf(id)
-		if most := len(notifySchedule.Delays); c.State != outbox.CallbackExhausted || c.Failed != most || len(a) != 2*most {
+		if most := len(notifySchedule.Delays); c.State != client.CallbackExhausted || c.Failed != most || len(a) != 2*most {
 			t.Errorf("%+v after %d attempts", c, len(a))
 		}
 		for i, x := range a {
@@ -203,7 +203,7 @@ func TestOlderKeysEnd(t *testing.T) {
 		r.start(t)
 		first := r.addDeposit("m1", 1)
 		synctest.Wait()
-		if c := r.callback(first); c.State != outbox.CallbackAccepted {
+		if c := r.callback(first); c.State != client.CallbackAccepted {
 			t.Fatalf("within the overlap: %+v", c)
 		}
 		time.Sleep(55 * time.Second)
@@ -219,7 +219,7 @@ func TestOlderKeysEnd(t *testing.T) {
 		time.Sleep(59 * time.Minute)
 		r.stop()
 		for _, id := range []string{under, late} {
-			if w := r.withdrawal(id); w.State == outbox.WithdrawalConfirmed || w.Decision == countersign.DecisionDeclined {
+			if w := r.withdrawal(id); w.State == client.WithdrawalConfirmed || w.Decision == countersign.DecisionDeclined {
 				t.Errorf("%+v", w)
 			}
 		}

@@ -51,7 +51,7 @@ func newMerchant(s outbox.Merchant, p TargetRules) (*merchant, error) {
 			countersign.LaneWithdraw: ScheduleFor(countersign.LaneWithdraw, s.Schedule(true)),
 		},
 	}
-	if s.State == outbox.MerchantPaused {
+	if s.State == client.MerchantPaused {
 		return nil, errPaused
 	}
 	if s.Key == nil {

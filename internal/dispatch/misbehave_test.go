@@ -309,10 +309,10 @@ func TestMisbehavingMerchants(t *testing.T) {
 			if a.Reason != test.reason || a.HTTPStatus != test.status || a.Result != client.AttemptRetry {
 				t.Errorf("reason %s, status %d, outcome %s", a.Reason, a.HTTPStatus, a.Result)
 			}
-			if w := r.withdrawal(id); w.State != outbox.WithdrawalAwaiting || w.Details != nil {
+			if w := r.withdrawal(id); w.State != client.WithdrawalAwaiting || w.Details != nil {
 				t.Errorf("it became %s", w.State)
 			}
-			if c := r.callback(id); c.State == outbox.CallbackAccepted {
+			if c := r.callback(id); c.State == client.CallbackAccepted {
 				t.Errorf("accepted: %+v", c)
 			}
 		})

@@ -131,7 +131,7 @@ func testTwoDispatchers(t *testing.T, stores [3]*outbox.Outbox) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.State != outbox.CallbackAccepted {
+			if c.State != client.CallbackAccepted {
 				open++
 			}
 		}
@@ -153,7 +153,7 @@ func testTwoDispatchers(t *testing.T, stores [3]*outbox.Outbox) {
 		t.Fatal(err)
 	}
 	for i, f := range feed {
-		if f.Seq != int64(i+1) || f.Withdrawal.State != outbox.WithdrawalConfirmed {
+		if f.Seq != int64(i+1) || f.Withdrawal.State != client.WithdrawalConfirmed {
 			t.Errorf("decision %d: %+v", i, f)
 		}
 	}
@@ -244,7 +244,7 @@ func testSlowMerchantsLeavePlaces(t *testing.T, s *outbox.Outbox) {
 		for _, id := range []string{deposit, withdrawal} {
 			until(func() bool {
 				c, err := s.Callback(t.Context(), id)
-				return err == nil && c.State == outbox.CallbackAccepted
+				return err == nil && c.State == client.CallbackAccepted
 			})
 		}
 	}

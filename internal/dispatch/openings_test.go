@@ -122,7 +122,7 @@ func TestFewAnswersAreOpenedBeforeThePause(t *testing.T) {
 					running.Wait()
 					r.mu.Lock()
 					defer r.mu.Unlock()
-					if r.merchants["m1"].State != outbox.MerchantPaused {
+					if r.merchants["m1"].State != client.MerchantPaused {
 						t.Errorf("after %d opened: %s", count.opened(), r.merchants["m1"].State)
 					}
 					most := outbox.OpenFailureLimit - 1 + nodes*2*(cores+1)
@@ -208,7 +208,7 @@ func TestOversizedAnswersAreNotOpened(t *testing.T) {
 				}
 				r.mu.Lock()
 				defer r.mu.Unlock()
-				if r.merchants["m1"].State != outbox.MerchantPaused || r.settled[0].Attempt.Reason != test.reason {
+				if r.merchants["m1"].State != client.MerchantPaused || r.settled[0].Attempt.Reason != test.reason {
 					t.Errorf("%s after %+v", r.merchants["m1"].State, r.settled[0])
 				}
 			})

@@ -9,7 +9,6 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/outbox"
 )
 
 // Deposits wait for each other to be settled together; a decision must not wait
@@ -31,7 +30,7 @@ func TestDecisionDoesNotWaitForDeposits(t *testing.T) {
 		time.Sleep(time.Second) // all of them are with the merchant
 		id := r.addWithdrawal("m1", 1, time.Hour, true)
 		synctest.Wait() // and no clock moves
-		if w := r.withdrawal(id); w.State != outbox.WithdrawalConfirmed || w.Decision != countersign.DecisionConfirmed {
+		if w := r.withdrawal(id); w.State != client.WithdrawalConfirmed || w.Decision != countersign.DecisionConfirmed {
 			t.Errorf("the decision waits: %+v", w)
 		}
 		r.stop()

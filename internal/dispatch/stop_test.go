@@ -9,7 +9,6 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/outbox"
 )
 
 func TestStopLetsExchangesEnd(t *testing.T) {
@@ -30,10 +29,10 @@ func TestStopLetsExchangesEnd(t *testing.T) {
 		if took := time.Since(start); took != 9*time.Second {
 			t.Errorf("stopped after %v", took)
 		}
-		if c := r.callback(id); c.State != outbox.CallbackAccepted {
+		if c := r.callback(id); c.State != client.CallbackAccepted {
 			t.Errorf("%+v", c)
 		}
-		if c := r.callback(after); c.State != outbox.CallbackPending || c.Attempts != 0 {
+		if c := r.callback(after); c.State != client.CallbackPending || c.Attempts != 0 {
 			t.Errorf("%+v", c)
 		}
 	})
@@ -57,11 +56,11 @@ func TestStopBreaksOffWhatTakesTooLong(t *testing.T) {
 		}
 		for _, id := range []string{deposit, withdrawal} {
 			c, a := r.callback(id), r.attemptsOf(id)
-			if c.State != outbox.CallbackPending || c.Failed != 0 || len(a) != 1 || a[0].Reason != client.ReasonStopped {
+			if c.State != client.CallbackPending || c.Failed != 0 || len(a) != 1 || a[0].Reason != client.ReasonStopped {
 				t.Errorf("%+v %+v", c, a)
 			}
 		}
-		if w := r.withdrawal(withdrawal); w.State != outbox.WithdrawalAwaiting {
+		if w := r.withdrawal(withdrawal); w.State != client.WithdrawalAwaiting {
 			t.Errorf("%+v", w)
 		}
 	})
@@ -104,7 +103,7 @@ func TestStopGivesBackWhatWasNotSent(t *testing.T) {
 			t.Errorf("%d sent, %d given back, %d settled", sent.Load(), r.returned, len(r.settled))
 		}
 		for _, c := range r.callbacks {
-			if c.State != outbox.CallbackPending || c.Failed != 0 {
+			if c.State != client.CallbackPending || c.Failed != 0 {
 				t.Errorf("%+v", c)
 			}
 		}
@@ -121,7 +120,7 @@ func TestShortLeaseIsGivenBack(t *testing.T) {
 		time.Sleep(40 * time.Second)
 		free()
 		time.Sleep(time.Second)
-		if c := r.callback(id); r.returned != 1 || c.State != outbox.CallbackAccepted || c.Attempts != 2 || c.Failed != 0 {
+		if c := r.callback(id); r.returned != 1 || c.State != client.CallbackAccepted || c.Attempts != 2 || c.Failed != 0 {
 			t.Errorf("%d given back, %+v", r.returned, c)
 		}
 		r.stop()

@@ -146,7 +146,7 @@ type stopAct struct {
 func stopActs(r *stopRig) []stopAct {
 	ctx := context.Background()
 	now := func() db.Millis { return db.MillisOf(time.Now()) }
-	state := func(to outbox.MerchantState) func(*outbox.Outbox, string) error {
+	state := func(to client.MerchantState) func(*outbox.Outbox, string) error {
 		return func(s *outbox.Outbox, m string) error {
 			_, err := s.SetMerchantState(ctx, m, to, "", now())
 			return err
@@ -160,7 +160,7 @@ func stopActs(r *stopRig) []stopAct {
 	}
 	stays := func(r *stopRig, m string) place { return place{m + ".example", r.old} }
 	return []stopAct{
-		{"pause", state(outbox.MerchantPaused), state(outbox.MerchantActive), stays},
+		{"pause", state(client.MerchantPaused), state(client.MerchantActive), stays},
 		{"freeze", func(s *outbox.Outbox, _ string) error { _, err := s.Freeze(ctx, "a test", "tok_1", now()); return err },
 			func(s *outbox.Outbox, _ string) error { return s.Thaw(ctx, now()) }, stays},
 		{"URL", change(func(m *outbox.Merchant) { m.WithdrawURL = "https://new.example/withdraw" }), nil,
@@ -239,7 +239,7 @@ func (r *stopRig) run(t *testing.T, act stopAct, step string, n int) {
 	}
 	done := make(chan error, 1)
 	var id string
-	var before outbox.WithdrawalState // when the act had returned
+	var before client.WithdrawalState // when the act had returned
 	known := make(chan struct{})
 	r.mu.Lock()
 	r.of, r.step, r.act = m, step, func() {
@@ -262,13 +262,13 @@ func (r *stopRig) run(t *testing.T, act stopAct, step string, n int) {
 	id = w.ID
 	close(known)
 	if step == "releasing" {
-		await("it is confirmed", func() bool { return state(id).State == outbox.WithdrawalConfirmed })
+		await("it is confirmed", func() bool { return state(id).State == client.WithdrawalConfirmed })
 		r.reached(step)
 	}
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	undecided := before == outbox.WithdrawalAwaiting
+	undecided := before == client.WithdrawalAwaiting
 	if undecided != (step != "settled" && step != "releasing") {
 		t.Errorf("it is %s at this step", before)
 	}
@@ -289,7 +289,7 @@ func (r *stopRig) run(t *testing.T, act stopAct, step string, n int) {
 			t.Fatal(err)
 		}
 	}
-	await("it is confirmed in the end", func() bool { return state(id).State == outbox.WithdrawalConfirmed })
+	await("it is confirmed in the end", func() bool { return state(id).State == client.WithdrawalConfirmed })
 	attempts, err := s.Attempts(ctx, id)
 	if err != nil {
 		t.Fatal(err)
@@ -309,7 +309,7 @@ func (r *stopRig) run(t *testing.T, act stopAct, step string, n int) {
 	if err != nil || c.Failed != 0 {
 		t.Errorf("its callback is %+v, %v", c, err)
 	}
-	if p, err := release(); err != nil || p.Duplicate || p.Withdrawal.State != outbox.WithdrawalReleased {
+	if p, err := release(); err != nil || p.Duplicate || p.Withdrawal.State != client.WithdrawalReleased {
 		t.Errorf("released in the end: %+v, %v", p, err)
 	}
 	if d := state(id); d.Decision != countersign.DecisionConfirmed {

@@ -134,8 +134,8 @@ func (m *testMerchant) post(_ context.Context, r request) Response {
 func testStoreMerchant(id string, pair *envelope.Key, url string) outbox.Merchant {
 	m := outbox.Merchant{
 		ID:               id,
-		State:            outbox.MerchantActive,
-		Scheme:           outbox.SchemeService,
+		State:            client.MerchantActive,
+		Scheme:           client.SchemeService,
 		Version:          1,
 		APIKey:           testKey,
 		CallbackAPIKey:   "callback-key",

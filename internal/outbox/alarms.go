@@ -66,9 +66,9 @@ func (o *Outbox) endAlarms(ctx context.Context, now db.Millis) error {
 			ends = now-a.Last >= quietFor && h.Accepted > a.Last
 		case client.AlarmExhausted, client.AlarmHeldTooLong, client.AlarmDepositRefused:
 			var n, since int64
-			state := CallbackExhausted
+			state := client.CallbackExhausted
 			if a.Kind == client.AlarmDepositRefused {
-				state = CallbackRefused
+				state = client.CallbackRefused
 			}
 			if _, err := db.One(ctx, o, endedSinceSQL, []any{a.Of, int64(a.At), string(state)}, &n, &since); err != nil {
 				return err

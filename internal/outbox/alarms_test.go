@@ -83,10 +83,10 @@ func testAlarmsEnd(t *testing.T, s *Outbox) {
 	exhausted := func(of string, kind client.AlarmKind) func() {
 		must(s.Ingest(ctx, []NewCallback{deposit(of, "gone", 1)}, 1))(t)
 		n := unreached(claim(t, s, countersign.LaneNotify, at, 1)[0], at)
-		n.State, n.Due, n.Alarm = CallbackExhausted, 0, kind
+		n.State, n.Due, n.Alarm = client.CallbackExhausted, 0, kind
 		if kind == client.AlarmDepositRefused {
 			code := int64(2500)
-			n.State, n.Attempt.ErrCode = CallbackRefused, &code
+			n.State, n.Attempt.ErrCode = client.CallbackRefused, &code
 		}
 		must(s.Settle(ctx, []Settlement{n}, at))(t)
 		return func() {
@@ -127,11 +127,11 @@ func testAlarmsEnd(t *testing.T, s *Outbox) {
 		},
 		client.AlarmOpenFailures: func(of string, kind client.AlarmKind) func() {
 			raise(of, kind, of+".x")
-			must(s.SetMerchantState(ctx, of, MerchantPaused, "", at))(t)
+			must(s.SetMerchantState(ctx, of, client.MerchantPaused, "", at))(t)
 			return func() {
 				look(at + 1)
 				stands(of, kind, true)
-				must(s.SetMerchantState(ctx, of, MerchantActive, "", at+2))(t)
+				must(s.SetMerchantState(ctx, of, client.MerchantActive, "", at+2))(t)
 				stands(of, kind, false)
 			}
 		},
@@ -196,7 +196,7 @@ func testManyWrong(t *testing.T, s *Outbox) {
 		var list []Settlement
 		for _, c := range claim(t, s, countersign.LaneNotify, now, 64) {
 			n := settlementOf(c)
-			n.State, n.Due, n.Alarm = CallbackRefused, 0, client.AlarmAnswerDiffers
+			n.State, n.Due, n.Alarm = client.CallbackRefused, 0, client.AlarmAnswerDiffers
 			list = append(list, n)
 		}
 		must(s.Settle(ctx, list, now))(t)

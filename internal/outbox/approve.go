@@ -93,7 +93,7 @@ func (o *Outbox) WithdrawalApproval(ctx context.Context, w Withdrawal) (a Approv
 		return a, err
 	}
 	a, err = approvalOf(ctx, o, &w)
-	a.Needed = w.State == WithdrawalConfirmed && w.large(m.ApproveAbove)
+	a.Needed = w.State == client.WithdrawalConfirmed && w.large(m.ApproveAbove)
 	return a, err
 }
 
@@ -118,7 +118,7 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval
 			return err
 		}
 		switch {
-		case w.State != WithdrawalConfirmed:
+		case w.State != client.WithdrawalConfirmed:
 			return &db.ConflictError{Reason: "the withdrawal is " + string(w.State) + ": only a confirmed one is approved"}
 		case w.Restored:
 			return &db.ConflictError{Reason: stopTexts[client.ReasonRestored]}
@@ -164,7 +164,7 @@ func (o *Outbox) EachAwaitingPerson(ctx context.Context, fn func(Withdrawal, App
 
 func (o *Outbox) eachLarge(ctx context.Context, m Merchant, fn func(Withdrawal, Approval) error) error {
 	for cursor := ""; ; {
-		list, next, err := o.Withdrawals(ctx, m.ID, WithdrawalConfirmed, 200, cursor)
+		list, next, err := o.Withdrawals(ctx, m.ID, client.WithdrawalConfirmed, 200, cursor)
 		if err != nil {
 			return err
 		}

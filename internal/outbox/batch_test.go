@@ -70,7 +70,7 @@ func testReleaseMany(t *testing.T, s *Outbox) {
 	waits := addWithdrawal(t, s, newWithdrawal("waits", 500_000, nil), 1000)
 	held := list[7]
 	must(s.Release(ctx, held.ID, Holder{"another", "core"}, "held", 1500))(t)
-	must(s.SetMerchantState(ctx, "m2", MerchantPaused, "a test", 1600))(t)
+	must(s.SetMerchantState(ctx, "m2", client.MerchantPaused, "a test", 1600))(t)
 	var asked []ReleaseRequest
 	for i, w := range list {
 		asked = append(asked, ReleaseRequest{w.ID, Holder{"c", "core"}, fmt.Sprint("p", i)})
@@ -95,7 +95,7 @@ func testReleaseMany(t *testing.T, s *Outbox) {
 			if !errors.Is(r.Err, want(i)) {
 				t.Errorf("round %d, item %d, %s: %v, want %v", round, i, asked[i].ID, r.Err, want(i))
 			}
-			if r.Err == nil && (r.Given.Permit != asked[i].Permit || r.Given.Duplicate != (round == 1) || r.Given.Withdrawal.ID != asked[i].ID || r.Given.Withdrawal.State != WithdrawalReleased) {
+			if r.Err == nil && (r.Given.Permit != asked[i].Permit || r.Given.Duplicate != (round == 1) || r.Given.Withdrawal.ID != asked[i].ID || r.Given.Withdrawal.State != client.WithdrawalReleased) {
 				t.Errorf("round %d, item %d: %+v", round, i, r.Given)
 			}
 			if r.Err != nil && r.Given != (Permit{}) {
@@ -106,7 +106,7 @@ func testReleaseMany(t *testing.T, s *Outbox) {
 	if n := recorded(t, s, journal.WithdrawalReleased); n != 20 {
 		t.Errorf("%d releases are recorded, want 20", n)
 	}
-	if got := must(s.Stats(ctx))(t).Withdrawals; got[WithdrawalReleased] != 20 || got[WithdrawalConfirmed] != 10 {
+	if got := must(s.Stats(ctx))(t).Withdrawals; got[client.WithdrawalReleased] != 20 || got[client.WithdrawalConfirmed] != 10 {
 		t.Errorf("numbers %v", got)
 	}
 	alarms := must(ready.Alarms(ctx, s))(t)
@@ -341,7 +341,7 @@ func testBatchAllOrNothing(t *testing.T, s *Outbox) {
 	}
 	mend()
 	for _, w := range list {
-		if w := must(s.Withdrawal(ctx, w.ID))(t); w.State != WithdrawalConfirmed {
+		if w := must(s.Withdrawal(ctx, w.ID))(t); w.State != client.WithdrawalConfirmed {
 			t.Errorf("it is %s", w.State)
 		}
 	}
@@ -363,7 +363,7 @@ func testBatchAllOrNothing(t *testing.T, s *Outbox) {
 		t.Errorf("queued %d, %v", len(queued), err)
 	}
 	for i, r := range must(s.RecordOutcomes(ctx, ends, 3001))(t) {
-		if r.Err != nil || r.Duplicate || r.Withdrawal.State != WithdrawalExecuted {
+		if r.Err != nil || r.Duplicate || r.Withdrawal.State != client.WithdrawalExecuted {
 			t.Errorf("%d: %+v", i, r)
 		}
 	}

@@ -125,7 +125,7 @@ func (f CallbackFilter) listings(cursor string) ([]db.Listing, error) {
 		return nil, err
 	}
 	switch f.State {
-	case "", CallbackAccepted, CallbackPending, CallbackSending, CallbackRefused, CallbackExhausted, CallbackCancelled:
+	case "", client.CallbackAccepted, client.CallbackPending, client.CallbackSending, client.CallbackRefused, client.CallbackExhausted, client.CallbackCancelled:
 	default:
 		return nil, fmt.Errorf("state is %w: %q", db.ErrInvalid, f.State)
 	}
@@ -187,12 +187,12 @@ func (f CallbackFilter) walk() db.Listing {
 		// A literal: the index has no row for most callbacks.
 		outbox.Add(fmt.Sprintf("o.told > 0 AND o.told = %d", slices.Index(toldWords, f.Told)))
 		return outbox
-	case f.State == CallbackSending: // no more than are in flight; sorted
+	case f.State == client.CallbackSending: // no more than are in flight; sorted
 		l = outbox
 		l.Sorted = true
 		l.Add("o.lease_until > 0")
 		return l
-	case f.State == CallbackPending && f.Merchant == "":
+	case f.State == client.CallbackPending && f.Merchant == "":
 		l = outbox
 		l.Add("o.settled = 0")
 		return l
@@ -202,10 +202,10 @@ func (f CallbackFilter) walk() db.Listing {
 		l.Add("c.merchant = ?", f.Merchant)
 	}
 	switch {
-	case f.State == CallbackPending:
+	case f.State == client.CallbackPending:
 		outbox.Add("o.merchant = ?", f.Merchant)
 		return outbox
-	case f.State != "" && f.State != CallbackAccepted:
+	case f.State != "" && f.State != client.CallbackAccepted:
 		if f.Merchant != "" {
 			outbox.Add("o.settled > 0 AND o.merchant || '' = ? AND o.state || '' = ?", f.Merchant, string(f.State))
 		} else {

@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
 // ended brings a new deposit to a final state other than accepted.
-func ended(t testing.TB, s *Outbox, event string, state CallbackState, now db.Millis) Claimed {
+func ended(t testing.TB, s *Outbox, event string, state client.CallbackState, now db.Millis) Claimed {
 	t.Helper()
 	one := claimOne(t, s, event, now)
 	n := settlementOf(one)
@@ -22,8 +23,8 @@ func ended(t testing.TB, s *Outbox, event string, state CallbackState, now db.Mi
 
 func testCallbackLists(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 2, nil)
-	ended(t, s, "refused", CallbackRefused, 100)
-	ended(t, s, "exhausted", CallbackExhausted, 101)
+	ended(t, s, "refused", client.CallbackRefused, 100)
+	ended(t, s, "exhausted", client.CallbackExhausted, 101)
 	settleAll(t, s, []Claimed{claimOne(t, s, "accepted", 102)}, 102)
 	claimOne(t, s, "sending", 103)
 	must(s.Ingest(ctx, []NewCallback{deposit("m0", "pending", 104)}, 104))(t)
@@ -46,20 +47,20 @@ func testCallbackLists(t *testing.T, s *Outbox) {
 		{"of a rare type", CallbackFilter{Type: countersign.TypeWithdraw}, 4, "cb1"},
 		{"of a rare type of a merchant", CallbackFilter{Type: countersign.TypeRequestWithdraw, Merchant: "m0"}, 4, "cb1"},
 		{"of a rare type of another", CallbackFilter{Type: countersign.TypeRequestWithdraw, Merchant: "m1"}, 4, ""},
-		{"pending", CallbackFilter{State: CallbackPending}, 2, "cb1 cb1 | accepted pending"},
-		{"pending of a merchant", CallbackFilter{State: CallbackPending, Merchant: "m0"}, 9, "cb1 pending"},
-		{"sending", CallbackFilter{State: CallbackSending}, 9, "sending"},
-		{"accepted", CallbackFilter{State: CallbackAccepted}, 9, "accepted"},
-		{"refused", CallbackFilter{State: CallbackRefused}, 9, "refused"},
-		{"exhausted", CallbackFilter{State: CallbackExhausted, Merchant: "m0"}, 9, "exhausted"},
-		{"cancelled", CallbackFilter{State: CallbackCancelled}, 9, ""},
+		{"pending", CallbackFilter{State: client.CallbackPending}, 2, "cb1 cb1 | accepted pending"},
+		{"pending of a merchant", CallbackFilter{State: client.CallbackPending, Merchant: "m0"}, 9, "cb1 pending"},
+		{"sending", CallbackFilter{State: client.CallbackSending}, 9, "sending"},
+		{"accepted", CallbackFilter{State: client.CallbackAccepted}, 9, "accepted"},
+		{"refused", CallbackFilter{State: client.CallbackRefused}, 9, "refused"},
+		{"exhausted", CallbackFilter{State: client.CallbackExhausted, Merchant: "m0"}, 9, "exhausted"},
+		{"cancelled", CallbackFilter{State: client.CallbackCancelled}, 9, ""},
 		{"trackingId", CallbackFilter{TrackingID: "accepted"}, 2, "cb1 accepted | accepted"},
 		{"trackingId of a merchant", CallbackFilter{TrackingID: "accepted", Merchant: "m0"}, 2, "accepted"},
-		{"trackingId and state", CallbackFilter{TrackingID: "accepted", State: CallbackPending}, 9, "cb1 accepted"},
+		{"trackingId and state", CallbackFilter{TrackingID: "accepted", State: client.CallbackPending}, 9, "cb1 accepted"},
 		{"trackingId and type", CallbackFilter{TrackingID: "accepted", Type: countersign.TypeWithdraw}, 9, "cb1"},
 		{"txId", CallbackFilter{TxID: "tx-refused"}, 9, "cb1 refused"},
 		{"txId and trackingId", CallbackFilter{TxID: "tx-refused", TrackingID: "refused"}, 9, "refused"},
-		{"txId and state", CallbackFilter{TxID: "tx-refused", State: CallbackRefused, Merchant: "m0"}, 9, "refused"},
+		{"txId and state", CallbackFilter{TxID: "tx-refused", State: client.CallbackRefused, Merchant: "m0"}, 9, "refused"},
 		{"callBackId", CallbackFilter{CallBackID: "cb1"}, 9, "cb1 cb1"},
 		{"callBackId and merchant", CallbackFilter{CallBackID: "cb1", Merchant: "m0"}, 9, "cb1"},
 		{"nothing like it", CallbackFilter{TxID: "nothing"}, 9, ""},
@@ -99,11 +100,11 @@ func testCallbackLists(t *testing.T, s *Outbox) {
 
 func testResend(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
-	for i, state := range []CallbackState{CallbackRefused, CallbackExhausted} {
+	for i, state := range []client.CallbackState{client.CallbackRefused, client.CallbackExhausted} {
 		now := db.Millis(100 + 10*i)
 		one := ended(t, s, string(state), state, now)
 		c := must(s.Resend(ctx, one.ID, now+1))(t)
-		if c.State != CallbackPending || c.Due != now+1 || c.Failed != 0 || c.Attempts != 1 || c.Settled != 0 {
+		if c.State != client.CallbackPending || c.Due != now+1 || c.Failed != 0 || c.Attempts != 1 || c.Settled != 0 {
 			t.Errorf("resent %+v", c)
 		}
 		again := claim(t, s, countersign.LaneNotify, now+1, 1)
@@ -135,7 +136,7 @@ func testResend(t *testing.T, s *Outbox) {
 func again(t testing.TB, s *Outbox, one Claimed, now, due db.Millis) {
 	t.Helper()
 	n := settlementOf(one)
-	n.State, n.Counts, n.Due = CallbackPending, true, due
+	n.State, n.Counts, n.Due = client.CallbackPending, true, due
 	must(s.Settle(ctx, []Settlement{n}, now))(t)
 }
 
@@ -157,7 +158,7 @@ func testResendPending(t *testing.T, s *Outbox) {
 		wake, stop := s.Watch(TopicOf(lane))
 		for range 2 { // the second changes nothing
 			got := must(s.Resend(ctx, c.ID, 200))(t)
-			if got.State != CallbackPending || got.Due != 200 || got.Failed != 0 || got.Attempts != 1 || got.Deadline != c.Deadline {
+			if got.State != client.CallbackPending || got.Due != 200 || got.Failed != 0 || got.Attempts != 1 || got.Deadline != c.Deadline {
 				t.Errorf("moved up: %+v", got)
 			}
 		}
@@ -172,14 +173,14 @@ func testResendPending(t *testing.T, s *Outbox) {
 		}
 		again(t, s, got[0], 220, 220+dayOf)
 	}
-	refused := ended(t, s, "r", CallbackRefused, 230)
+	refused := ended(t, s, "r", client.CallbackRefused, 230)
 	for _, c := range []struct {
 		f    CallbackFilter
 		want int64
 	}{
-		{CallbackFilter{State: CallbackPending}, 2},
+		{CallbackFilter{State: client.CallbackPending}, 2},
 		{CallbackFilter{Type: countersign.TypeRequestWithdraw}, 1},
-		{CallbackFilter{State: CallbackRefused}, 1},
+		{CallbackFilter{State: client.CallbackRefused}, 1},
 		{CallbackFilter{Merchant: "m0"}, 3},
 	} {
 		if n, err := s.ResendMatching(ctx, c.f, true, 300); err != nil || n != c.want {
@@ -204,8 +205,8 @@ func testResendPending(t *testing.T, s *Outbox) {
 func testResendMatching(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
 	for i := range 4 {
-		ended(t, s, fmt.Sprint("r", i), CallbackRefused, db.Millis(100+i))
-		ended(t, s, fmt.Sprint("e", i), CallbackExhausted, db.Millis(100+i))
+		ended(t, s, fmt.Sprint("r", i), client.CallbackRefused, db.Millis(100+i))
+		ended(t, s, fmt.Sprint("e", i), client.CallbackExhausted, db.Millis(100+i))
 	}
 	settleAll(t, s, []Claimed{claimOne(t, s, "fine", 400)}, 400)
 	_, one := asked(t, s, "cb", 50_000, 500)
@@ -215,17 +216,17 @@ func testResendMatching(t *testing.T, s *Outbox) {
 		want int64
 	}{
 		{CallbackFilter{}, 8},
-		{CallbackFilter{State: CallbackRefused}, 4},
-		{CallbackFilter{State: CallbackAccepted}, 0},
+		{CallbackFilter{State: client.CallbackRefused}, 4},
+		{CallbackFilter{State: client.CallbackAccepted}, 0},
 		{CallbackFilter{Type: countersign.TypeRequestWithdraw}, 0},
 		{CallbackFilter{TrackingID: "e2"}, 1},
-		{CallbackFilter{Merchant: "m0", TxID: "tx-r1", State: CallbackExhausted}, 0},
+		{CallbackFilter{Merchant: "m0", TxID: "tx-r1", State: client.CallbackExhausted}, 0},
 	} {
 		if n, err := s.ResendMatching(ctx, c.f, true, 700); err != nil || n != c.want {
 			t.Errorf("%+v selects %d, %v, want %d", c.f, n, err, c.want)
 		}
 	}
-	for i, f := range []CallbackFilter{{TrackingID: "e2"}, {State: CallbackRefused}, {}} {
+	for i, f := range []CallbackFilter{{TrackingID: "e2"}, {State: client.CallbackRefused}, {}} {
 		if n, err := s.ResendMatching(ctx, f, false, 700); err != nil || n != []int64{1, 4, 3}[i] {
 			t.Errorf("%+v resent %d, %v", f, n, err)
 		}

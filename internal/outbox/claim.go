@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -179,7 +180,7 @@ func (o *Outbox) claimFrom(ctx context.Context, t *db.Tx, r ClaimRequest, lanes 
 		var c Claimed
 		id, err := c.scanTaken(row)
 		l := byMerchant[c.Merchant]
-		c.MerchantVersion, c.State, c.LeaseUntil, c.Attempts = l.version, CallbackSending, r.LeaseUntil, c.Attempts+1
+		c.MerchantVersion, c.State, c.LeaseUntil, c.Attempts = l.version, client.CallbackSending, r.LeaseUntil, c.Attempts+1
 		claimed, l.ids = append(claimed, c), append(l.ids, id)
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -31,12 +32,12 @@ func testClaim(t *testing.T, s *Outbox) {
 		t.Fatalf("claimed %+v", got)
 	}
 	c := got[0]
-	if c.State != CallbackSending || c.Attempts != 1 || c.Failed != 0 || c.LeaseUntil != 1050 || c.MerchantVersion != 1 || c.Withdrawal != nil ||
+	if c.State != client.CallbackSending || c.Attempts != 1 || c.Failed != 0 || c.LeaseUntil != 1050 || c.MerchantVersion != 1 || c.Withdrawal != nil ||
 		len(c.Payload) == 0 || c.TrackingID != "t1" || c.TxID != "tx-t1" || c.Deadline != db.Never || c.Created != 5 || c.Merchant != "m0" {
 		t.Errorf("claimed %+v", c)
 	}
 	kept := must(s.Callback(ctx, c.ID))(t)
-	if kept.State != CallbackSending || kept.Attempts != 1 || kept.LeaseUntil != 1050 {
+	if kept.State != client.CallbackSending || kept.Attempts != 1 || kept.LeaseUntil != 1050 {
 		t.Errorf("kept %+v", kept)
 	}
 	if due := must(s.NextDue(ctx, countersign.LaneNotify, 0))(t); due != 50 {
@@ -127,7 +128,7 @@ func testClaimRate(t *testing.T, s *Outbox) {
 // unreached is a settlement of an exchange that reached nobody.
 func unreached(c Claimed, due db.Millis) Settlement {
 	n := settlementOf(c)
-	n.State, n.Due, n.Reached, n.Counts = CallbackPending, due, false, true
+	n.State, n.Due, n.Reached, n.Counts = client.CallbackPending, due, false, true
 	n.Attempt.Result, n.Attempt.Reason = "retry", "connect"
 	return n
 }
@@ -415,7 +416,7 @@ func testGiveBack(t *testing.T, s *Outbox) {
 		}
 	}
 	c := must(s.Callback(ctx, got[0].ID))(t)
-	if c.State != CallbackPending || c.Due != 12 || c.Failed != 0 || c.LeaseUntil != 0 {
+	if c.State != client.CallbackPending || c.Due != 12 || c.Failed != 0 || c.LeaseUntil != 0 {
 		t.Errorf("given back: %+v", c)
 	}
 	if a := must(s.Attempts(ctx, c.ID))(t); len(a) != 0 {

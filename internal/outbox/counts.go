@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -10,11 +11,11 @@ import (
 // rest waits, and they write nothing more for it.
 func countOfLane(l countersign.Lane) string { return "callbacks/" + l.String() }
 
-func countOfState(s WithdrawalState) string { return "withdrawals/" + string(s) }
+func countOfState(s client.WithdrawalState) string { return "withdrawals/" + string(s) }
 
 // countMoved adds to list what counts n withdrawals that went from one state to another.
 // No state stands for a new withdrawal.
-func countMoved(t *db.Tx, list []db.Statement, from, to WithdrawalState, n int64) []db.Statement {
+func countMoved(t *db.Tx, list []db.Statement, from, to client.WithdrawalState, n int64) []db.Statement {
 	if from != "" {
 		list = t.Counted(list, countOfState(from), -n)
 	}

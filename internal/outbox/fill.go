@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -29,9 +30,9 @@ func (o *Outbox) FillAccepted(ctx context.Context, items []NewCallback, a Attemp
 			if !inserted[i] {
 				return &db.ConflictError{Item: n.item, Member: eventMember(n.Type), Reason: "is there already"}
 			}
-			b := settling{Settlement: Settlement{Merchant: n.Merchant, Attempt: a}, id: n.id, state: CallbackAccepted, now: now}
+			b := settling{Settlement: Settlement{Merchant: n.Merchant, Attempt: a}, id: n.id, state: client.CallbackAccepted, now: now}
 			args = b.attempt(args, false)
-			changes.ended(n.Merchant, n.Type.Lane(), CallbackAccepted)
+			changes.ended(n.Merchant, n.Type.Lane(), client.CallbackAccepted)
 			fresh[n.Type.Lane()]++
 		}
 		statements := insertAttempts.Statements(args, nil)

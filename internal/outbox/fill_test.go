@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,7 +36,7 @@ func TestFillAccepted(t *testing.T) {
 			for _, c := range claim(t, worked, countersign.LaneNotify, 5, len(items)) {
 				a := attempt
 				a.Number = c.Attempts
-				settlements = append(settlements, Settlement{Merchant: c.Merchant, CallbackID: c.ID, State: CallbackAccepted, Reached: true, Attempt: a})
+				settlements = append(settlements, Settlement{Merchant: c.Merchant, CallbackID: c.ID, State: client.CallbackAccepted, Reached: true, Attempt: a})
 			}
 			if len(settlements) != len(items) {
 				t.Fatalf("claimed %d", len(settlements))

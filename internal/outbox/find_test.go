@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -30,7 +31,7 @@ func testFind(t *testing.T, s *Outbox) {
 		{CallbackFilter{TenantUserID: "u1", Of: []string{"m0"}}, []string{a}},
 		{CallbackFilter{Address: "T1"}, []string{c, a}},
 		{CallbackFilter{Address: "T1", TenantUserID: "u1"}, []string{a}},
-		{CallbackFilter{Address: "T1", TenantUserID: "u1", State: CallbackAccepted}, nil},
+		{CallbackFilter{Address: "T1", TenantUserID: "u1", State: client.CallbackAccepted}, nil},
 		{CallbackFilter{Address: "T1", TxID: "tx-c"}, []string{c}},
 		{CallbackFilter{TrackingID: "a", TenantUserID: "u1"}, []string{a}},
 		{CallbackFilter{TrackingID: "a", TenantUserID: "u2"}, nil},
@@ -70,11 +71,11 @@ func testFind(t *testing.T, s *Outbox) {
 		want []string
 	}{
 		{WithdrawalFilter{TenantUserID: user}, []string{confirmed.ID, ordered.ID}},
-		{WithdrawalFilter{TenantUserID: user, State: WithdrawalExecuted}, []string{confirmed.ID}},
+		{WithdrawalFilter{TenantUserID: user, State: client.WithdrawalExecuted}, []string{confirmed.ID}},
 		{WithdrawalFilter{TenantUserID: user, Of: []string{"m1"}}, nil},
 		{WithdrawalFilter{TenantUserID: hostile, Of: []string{"m0", "m1"}}, []string{third.ID}},
 		{WithdrawalFilter{Address: "TAddress"}, []string{confirmed.ID, ordered.ID}},
-		{WithdrawalFilter{Address: "TAddress", State: WithdrawalAwaiting, TenantUserID: user}, []string{ordered.ID}},
+		{WithdrawalFilter{Address: "TAddress", State: client.WithdrawalAwaiting, TenantUserID: user}, []string{ordered.ID}},
 		{WithdrawalFilter{TxID: "tx-done"}, []string{confirmed.ID}},
 		{WithdrawalFilter{TxID: "tx-done", TenantUserID: hostile}, nil},
 		{WithdrawalFilter{Address: "taddress"}, nil},

@@ -31,7 +31,7 @@ func TestHealth(t *testing.T) {
 				for _, c := range claim(t, s, countersign.LaneNotify, now, 100) {
 					b := settlementOf(c)
 					if reason != "" {
-						b.State, b.Due, b.Reached = CallbackPending, now+120*minute, reason != client.ReasonConnect
+						b.State, b.Due, b.Reached = client.CallbackPending, now+120*minute, reason != client.ReasonConnect
 						b.Attempt.Result, b.Attempt.Reason = client.AttemptRetry, reason
 						b.Attempt.Facts = client.Fact{Member: "errCode", Cause: "is not a whole number"}
 					}

@@ -80,7 +80,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 func newMerchant(id string) Merchant {
 	return Merchant{
 		ID:               id,
-		Scheme:           SchemeService,
+		Scheme:           client.SchemeService,
 		APIKey:           "api-key-of-" + countersign.APIKey(id),
 		Key:              testPair(),
 		MerchantSettings: client.MerchantSettings{Name: "Merchant " + id, NotifyURL: "https://m.example/notify", WithdrawURL: "https://m.example/withdraw", Concurrency: 1000},
@@ -111,7 +111,7 @@ func deposit(merchant, trackingID string, due db.Millis) NewCallback {
 
 // settlementOf accepts a claimed callback.
 func settlementOf(c Claimed) Settlement {
-	return Settlement{Merchant: c.Merchant, CallbackID: c.ID, Type: c.Type, EventID: c.EventID, AddedBy: c.AddedBy, Payload: c.Payload, Told: c.Told, State: CallbackAccepted, Reached: true, Attempt: Attempt{
+	return Settlement{Merchant: c.Merchant, CallbackID: c.ID, Type: c.Type, EventID: c.EventID, AddedBy: c.AddedBy, Payload: c.Payload, Told: c.Told, State: client.CallbackAccepted, Reached: true, Attempt: Attempt{
 		Number: c.Attempts, RequestUUID: fmt.Sprintf("uuid-%s-%d", c.ID, c.Attempts), Started: c.LeaseUntil - 100, HTTPStatus: 200,
 		Result: "accepted", Reason: "accepted", Node: "n1", RequestHash: strings.Repeat("ab", 32), ResponseHash: strings.Repeat("cd", 32),
 	}}

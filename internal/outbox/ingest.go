@@ -215,7 +215,7 @@ func (o *Outbox) insertRows(ctx context.Context, t *db.Tx, batch []newRow, done 
 	kept := make([][]byte, len(batch)) // payloads of known rows
 	for i := range batch {
 		n, d := &batch[i], &done[batch[i].item]
-		*d = Ingested{ID: joinID(n.Merchant, n.id), EventID: n.EventID, TrackingID: n.TrackingID, State: CallbackPending}
+		*d = Ingested{ID: joinID(n.Merchant, n.id), EventID: n.EventID, TrackingID: n.TrackingID, State: client.CallbackPending}
 		if inserted[i] {
 			continue
 		}
@@ -251,7 +251,7 @@ func (o *Outbox) insertRows(ctx context.Context, t *db.Tx, batch []newRow, done 
 		same := inserted[i] || bytes.Equal(kept[i], n.Payload) || bytes.Equal(plainest(kept[i]), plainest(n.Payload))
 		if p := known[i]; p != nil {
 			d := &done[n.item]
-			same, d.ID, d.State = p.Same(n.Payload), joinID(n.Merchant, p.ID), CallbackAccepted
+			same, d.ID, d.State = p.Same(n.Payload), joinID(n.Merchant, p.ID), client.CallbackAccepted
 		}
 		if !same {
 			differs[i] = difference(plainest(kept[i]), plainest(n.Payload))

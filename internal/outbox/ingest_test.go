@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -19,7 +20,7 @@ func testIngest(t *testing.T, s *Outbox) {
 	second := deposit("m1", "e1", 10) // the same event of another merchant is another event
 	nameless := NewCallback{Merchant: "m0", Type: countersign.TypeAddress, Payload: []byte("address"), Due: 20, Deadline: db.Never}
 	got := must(s.Ingest(ctx, []NewCallback{first, second, nameless}, 100))(t)
-	if len(got) != 3 || got[0].EventID != "e1" || got[0].TrackingID != "t1" || got[0].State != CallbackPending || got[0].Duplicate {
+	if len(got) != 3 || got[0].EventID != "e1" || got[0].TrackingID != "t1" || got[0].State != client.CallbackPending || got[0].Duplicate {
 		t.Fatalf("got %+v", got)
 	}
 	if got[2].EventID == "" {
@@ -27,7 +28,7 @@ func testIngest(t *testing.T, s *Outbox) {
 	}
 	c := must(s.Callback(ctx, got[0].ID))(t)
 	want := Callback{ID: got[0].ID, Merchant: "m0", Type: countersign.TypeWithdraw, EventID: "e1", TrackingID: "t1", TxID: "x1", CallBackID: "c1",
-		State: CallbackPending, Due: 500, Deadline: 9000, Created: 100}
+		State: client.CallbackPending, Due: 500, Deadline: 9000, Created: 100}
 	if !bytes.Equal(c.Payload, first.Payload) {
 		t.Errorf("payload %q", c.Payload)
 	}
@@ -44,7 +45,7 @@ func testIngest(t *testing.T, s *Outbox) {
 	}
 	settleAll(t, s, claim(t, s, countersign.LaneNotify, 600, 10), 601)
 	again = must(s.Ingest(ctx, []NewCallback{first}, 700))(t)
-	if !again[0].Duplicate || again[0].State != CallbackAccepted {
+	if !again[0].Duplicate || again[0].State != client.CallbackAccepted {
 		t.Errorf("after it was accepted, again gives %+v", again)
 	}
 	if list := must(s.Ingest(ctx, nil, 700))(t); len(list) != 0 {

@@ -21,10 +21,10 @@ func scanLane(r db.Rows) (l Pace, err error) {
 }
 
 // finalStates are the final states in the order of their columns.
-var finalStates = [Finals]CallbackState{CallbackAccepted, CallbackRefused, CallbackExhausted, CallbackCancelled}
+var finalStates = [Finals]client.CallbackState{client.CallbackAccepted, client.CallbackRefused, client.CallbackExhausted, client.CallbackCancelled}
 
 // finalIndex is the index of state in finalStates, -1 if state is not final.
-func finalIndex(state CallbackState) int {
+func finalIndex(state client.CallbackState) int {
 	for i, f := range finalStates {
 		if f == state {
 			return i
@@ -52,7 +52,7 @@ func (c laneChanges) of(merchant string, lane countersign.Lane) *PaceChange {
 }
 
 // ended counts one callback of a lane that reached the final state.
-func (c laneChanges) ended(merchant string, lane countersign.Lane, state CallbackState) {
+func (c laneChanges) ended(merchant string, lane countersign.Lane, state client.CallbackState) {
 	c.of(merchant, lane).Final[finalIndex(state)]++
 }
 

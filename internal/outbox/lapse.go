@@ -23,7 +23,7 @@ WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND release_by <= $3 AND
 // stop. Release refuses them from that time on, swept or not.
 func (o *Outbox) sweepLapsed(ctx context.Context, now db.Millis, done *Swept) (err error) {
 	done.Lapsed, err = o.sweepEach(ctx, lapsedSQL, now, done, func(ctx context.Context, t *db.Tx, f swept) (bool, error) {
-		_, lapsed, err := o.endConfirmed(ctx, t, f.merchant, f.id, WithdrawalLapsed, now, lapseSQL)
+		_, lapsed, err := o.endConfirmed(ctx, t, f.merchant, f.id, client.WithdrawalLapsed, now, lapseSQL)
 		if err != nil || !lapsed {
 			return false, err
 		}
@@ -36,7 +36,7 @@ func (o *Outbox) sweepLapsed(ctx context.Context, now db.Millis, done *Swept) (e
 // its state to, and queues the callback that tells the merchant so. more are the
 // statement's arguments from $4 on. It gives the withdrawal and whether the statement
 // changed it.
-func (o *Outbox) endConfirmed(ctx context.Context, t *db.Tx, merchant, id string, to WithdrawalState, now db.Millis, text string, more ...any) (Withdrawal, bool, error) {
+func (o *Outbox) endConfirmed(ctx context.Context, t *db.Tx, merchant, id string, to client.WithdrawalState, now db.Millis, text string, more ...any) (Withdrawal, bool, error) {
 	n, err := t.Exec(ctx, text, append([]any{merchant, id, int64(now)}, more...)...)
 	if err != nil {
 		return Withdrawal{}, false, err
@@ -49,13 +49,13 @@ func (o *Outbox) endConfirmed(ctx context.Context, t *db.Tx, merchant, id string
 		return w, false, err
 	}
 	kind, data := journal.WithdrawalLapsed, any(journal.Withdrawal{Merchant: merchant, CallBackID: w.CallBackID})
-	if to == WithdrawalBlocked {
+	if to == client.WithdrawalBlocked {
 		kind, data = journal.WithdrawalBlocked, journal.Stopped{Reason: w.BlockedReason}
 	}
 	if err := journal.AddAbout(ctx, t, kind, w.ID, now, data); err != nil {
 		return w, false, err
 	}
-	return w, true, o.announceEnd(ctx, t, &w, now, countMoved(t, nil, WithdrawalConfirmed, to, 1)...)
+	return w, true, o.announceEnd(ctx, t, &w, now, countMoved(t, nil, client.WithdrawalConfirmed, to, 1)...)
 }
 
 // announceEnd queues the callback that tells the merchant that w ended without a release.

@@ -34,7 +34,7 @@ func testLapse(t *testing.T, s *Outbox) {
 	if longer.ReleaseBy != 1101+db.Millis((72*time.Hour).Milliseconds()) {
 		t.Errorf("by default: %+v", longer)
 	}
-	if p := must(s.Release(ctx, inTime.ID, Holder{Claim: "a", Origin: "core"}, "p", 11_000))(t); p.Duplicate || p.Withdrawal.State != WithdrawalReleased {
+	if p := must(s.Release(ctx, inTime.ID, Holder{Claim: "a", Origin: "core"}, "p", 11_000))(t); p.Duplicate || p.Withdrawal.State != client.WithdrawalReleased {
 		t.Errorf("released just in time: %+v", p)
 	}
 	if swept := must(s.Sweep(ctx, 11_000))(t); len(swept.Lapsed) != 0 {
@@ -59,13 +59,13 @@ func testLapse(t *testing.T, s *Outbox) {
 	}
 	refused("after the sweep")
 	w := must(s.Withdrawal(ctx, late.ID))(t)
-	if w.State != WithdrawalLapsed || w.Decision != countersign.DecisionConfirmed || w.Ended != 11_001 || w.Details == nil || w.Details.Differs(details) != "" {
+	if w.State != client.WithdrawalLapsed || w.Decision != countersign.DecisionConfirmed || w.Ended != 11_001 || w.Details == nil || w.Details.Differs(details) != "" {
 		t.Errorf("lapsed to %+v", w)
 	}
 	if list := must(s.Decisions(ctx, 0, 100))(t); len(list) != decisions {
 		t.Errorf("%d decisions, were %d", len(list), decisions)
 	}
-	if got := must(s.Stats(ctx))(t).Withdrawals; got[WithdrawalLapsed] != 1 || got[WithdrawalConfirmed] != 1 {
+	if got := must(s.Stats(ctx))(t).Withdrawals; got[client.WithdrawalLapsed] != 1 || got[client.WithdrawalConfirmed] != 1 {
 		t.Errorf("numbers %v", got)
 	}
 	n := 0
@@ -81,7 +81,7 @@ func testLapse(t *testing.T, s *Outbox) {
 	if _, err := s.BlockWithdrawal(ctx, late.ID, "r", "tok_1", 11_002); !errors.Is(err, db.ErrConflict) {
 		t.Errorf("blocking it gives %v", err)
 	}
-	if d := must(s.Withdrawal(ctx, declined.ID))(t); d.State != WithdrawalDeclined || d.ReleaseBy != 0 {
+	if d := must(s.Withdrawal(ctx, declined.ID))(t); d.State != client.WithdrawalDeclined || d.ReleaseBy != 0 {
 		t.Errorf("the declined one is %+v", d)
 	}
 }
@@ -90,7 +90,7 @@ func testLapse(t *testing.T, s *Outbox) {
 func checkTold(t *testing.T, s *Outbox, w Withdrawal) {
 	t.Helper()
 	list, _, err := s.Callbacks(ctx, CallbackFilter{CallBackID: w.CallBackID, Type: countersign.TypeInvalidAddress}, 10, "")
-	if err != nil || len(list) != 1 || list[0].EventID != w.CallBackID || list[0].State != CallbackPending {
+	if err != nil || len(list) != 1 || list[0].EventID != w.CallBackID || list[0].State != client.CallbackPending {
 		t.Fatalf("the merchant is told %+v, %v", list, err)
 	}
 	cb, err := countersign.ParseCallback(list[0].Payload, countersign.ParseOptions{Lenient: true})
@@ -106,7 +106,7 @@ func checkTold(t *testing.T, s *Outbox, w Withdrawal) {
 func testLapseRace(t *testing.T, s *Outbox) {
 	nodes := []*Outbox{s, another(t, s)}
 	addMerchants(t, s, 1, func(m *Merchant) { m.ReleaseWithin = client.Duration(time.Second) })
-	ended := map[WithdrawalState]int{}
+	ended := map[client.WithdrawalState]int{}
 	for i := range 12 {
 		now := db.Millis(1000 + 10_000*i)
 		w, _ := confirmedWithdrawal(t, s, fmt.Sprint("cb", i), now)
@@ -122,13 +122,13 @@ func testLapseRace(t *testing.T, s *Outbox) {
 		wg.Wait()
 		got := must(s.Withdrawal(ctx, w.ID))(t)
 		ended[got.State]++
-		won := map[WithdrawalState]bool{WithdrawalReleased: released == nil, WithdrawalBlocked: blocked == nil}
+		won := map[client.WithdrawalState]bool{client.WithdrawalReleased: released == nil, client.WithdrawalBlocked: blocked == nil}
 		for state, did := range won {
 			if did != (got.State == state) {
 				t.Errorf("it is %s, released: %+v, %v, blocked: %v", got.State, permit, released, blocked)
 			}
 		}
-		if got.State != WithdrawalReleased {
+		if got.State != client.WithdrawalReleased {
 			checkTold(t, s, got)
 		}
 	}
@@ -143,7 +143,7 @@ func testEndsAreTold(t *testing.T, s *Outbox) {
 		return func(c Claimed) {
 			n := answer(c, d, someDetails(t, "1"))
 			if d == countersign.DecisionExpired {
-				n.State = CallbackExhausted
+				n.State = client.CallbackExhausted
 			}
 			must(s.Settle(ctx, []Settlement{n}, at))(t)
 		}
@@ -151,17 +151,17 @@ func testEndsAreTold(t *testing.T, s *Outbox) {
 	for i, c := range []struct {
 		name string
 		end  func(Claimed)
-		to   WithdrawalState
+		to   client.WithdrawalState
 	}{
-		{"declined", settle(countersign.DecisionDeclined, 1100), WithdrawalDeclined},
-		{"expired by its schedule", settle(countersign.DecisionExpired, 1100), WithdrawalExpired},
-		{"confirmed too late", settle(countersign.DecisionConfirmed, 5000), WithdrawalExpired},
-		{"expired by the sweep", func(Claimed) { must(s.Sweep(ctx, 5000))(t) }, WithdrawalExpired},
-		{"cancelled", func(c Claimed) { must(s.CancelWithdrawal(ctx, c.ID, 1100))(t) }, WithdrawalCancelled},
+		{"declined", settle(countersign.DecisionDeclined, 1100), client.WithdrawalDeclined},
+		{"expired by its schedule", settle(countersign.DecisionExpired, 1100), client.WithdrawalExpired},
+		{"confirmed too late", settle(countersign.DecisionConfirmed, 5000), client.WithdrawalExpired},
+		{"expired by the sweep", func(Claimed) { must(s.Sweep(ctx, 5000))(t) }, client.WithdrawalExpired},
+		{"cancelled", func(c Claimed) { must(s.CancelWithdrawal(ctx, c.ID, 1100))(t) }, client.WithdrawalCancelled},
 		{"blocked", func(c Claimed) {
 			settle(countersign.DecisionConfirmed, 1100)(c)
 			must(s.BlockWithdrawal(ctx, c.ID, "why", "who", 1200))(t)
-		}, WithdrawalBlocked},
+		}, client.WithdrawalBlocked},
 	} {
 		id := fmt.Sprint("cb", i)
 		w, one := asked(t, s, id, 5000, 1000)
@@ -170,7 +170,7 @@ func testEndsAreTold(t *testing.T, s *Outbox) {
 			t.Errorf("%s: it is %s", c.name, got.State)
 		}
 		list, _, err := s.Callbacks(ctx, CallbackFilter{CallBackID: id, Type: countersign.TypeInvalidAddress}, 10, "")
-		if err != nil || len(list) != 1 || list[0].State != CallbackPending || list[0].EventID != id {
+		if err != nil || len(list) != 1 || list[0].State != client.CallbackPending || list[0].EventID != id {
 			t.Errorf("%s: the merchant is told %+v, %v", c.name, list, err)
 			continue
 		}
@@ -187,7 +187,7 @@ func testEndsAreTold(t *testing.T, s *Outbox) {
 	expired := addWithdrawal(t, s, newWithdrawal("not asked either", 8000, nil), 6000)
 	must(s.CancelWithdrawal(ctx, cancelled.ID, 6100))(t)
 	must(s.Sweep(ctx, 8000))(t)
-	if w := must(s.Withdrawal(ctx, expired.ID))(t); w.State != WithdrawalExpired {
+	if w := must(s.Withdrawal(ctx, expired.ID))(t); w.State != client.WithdrawalExpired {
 		t.Errorf("it is %s", w.State)
 	}
 	if list, _, err := s.Callbacks(ctx, CallbackFilter{Type: countersign.TypeInvalidAddress}, 20, ""); err != nil || len(list) != 6 {

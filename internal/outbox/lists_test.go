@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/dbtest/ready"
@@ -21,7 +22,7 @@ import (
 func filters(yield func(f CallbackFilter, indexes ...string) bool) {
 	for _, merchant := range []string{"", "m0"} {
 		for _, typ := range []countersign.Type{0, countersign.TypeDeposited, countersign.TypeNotEnoughHotMoney} {
-			for _, state := range []CallbackState{"", CallbackPending, CallbackSending, CallbackAccepted, CallbackRefused, CallbackExhausted, CallbackCancelled} {
+			for _, state := range []client.CallbackState{"", client.CallbackPending, client.CallbackSending, client.CallbackAccepted, client.CallbackRefused, client.CallbackExhausted, client.CallbackCancelled} {
 				for ids := range 8 {
 					f := CallbackFilter{Merchant: merchant, Type: typ, State: state}
 					var indexes []string
@@ -42,15 +43,15 @@ func filters(yield func(f CallbackFilter, indexes ...string) bool) {
 					}
 					switch {
 					case ids != 0:
-					case state == CallbackSending:
+					case state == client.CallbackSending:
 						indexes = []string{"outbox_lease"}
-					case state == CallbackPending && merchant == "":
+					case state == client.CallbackPending && merchant == "":
 						indexes = []string{"outbox_waiting"}
-					case state == CallbackPending:
+					case state == client.CallbackPending:
 						indexes = []string{"o USING PRIMARY KEY (merchant=?", "outbox_pkey"}
-					case state != "" && state != CallbackAccepted && merchant != "":
+					case state != "" && state != client.CallbackAccepted && merchant != "":
 						indexes = []string{"outbox_ended_of"}
-					case state != "" && state != CallbackAccepted:
+					case state != "" && state != client.CallbackAccepted:
 						indexes = []string{"outbox_ended"}
 					case typ > countersign.TypeDeposited && merchant != "":
 						indexes = []string{"callbacks_type_of", "(merchant = $1)"}
@@ -111,7 +112,7 @@ func TestListPlans(t *testing.T) {
 					}
 				}
 			}
-			for i, f := range []CallbackFilter{{TenantUserID: "u"}, {TenantUserID: "u", Merchant: "m0", State: CallbackRefused}, {Address: "a"},
+			for i, f := range []CallbackFilter{{TenantUserID: "u"}, {TenantUserID: "u", Merchant: "m0", State: client.CallbackRefused}, {Address: "a"},
 				{Address: "a", TenantUserID: "u", Type: countersign.TypeDeposited, Span: Span{Since: 1, Until: 1 << 40}}} {
 				for _, cursor := range cursors {
 					for _, l := range must(f.listings(cursor))(t) {
@@ -125,7 +126,7 @@ func TestListPlans(t *testing.T) {
 					}
 				}
 			}
-			for i, f := range []WithdrawalFilter{{TenantUserID: "u"}, {Address: "a", TenantUserID: "u"}, {TxID: "t", State: WithdrawalFailed}} {
+			for i, f := range []WithdrawalFilter{{TenantUserID: "u"}, {Address: "a", TenantUserID: "u"}, {TxID: "t", State: client.WithdrawalFailed}} {
 				for _, cursor := range cursors {
 					for _, merchant := range []string{"", "m0"} {
 						l := must(f.listing(merchant, cursor))(t)
@@ -146,13 +147,13 @@ func TestListPlans(t *testing.T) {
 			}
 			for _, c := range []struct {
 				merchant string
-				state    WithdrawalState
+				state    client.WithdrawalState
 				indexes  []string
 			}{
 				{"", "", []string{"withdrawals_recent"}},
 				{"m0", "", []string{"sqlite_autoindex_withdrawals_1 (merchant=?", "withdrawals_pkey", "(merchant = $1)"}},
-				{"", WithdrawalFailed, []string{"withdrawals_state"}},
-				{"m0", WithdrawalFailed, []string{"withdrawals_state_of", "(merchant = $1)"}},
+				{"", client.WithdrawalFailed, []string{"withdrawals_state"}},
+				{"m0", client.WithdrawalFailed, []string{"withdrawals_state_of", "(merchant = $1)"}},
 			} {
 				for _, cursor := range cursors {
 					l := must(WithdrawalFilter{State: c.state}.listing(c.merchant, cursor))(t)
@@ -245,7 +246,7 @@ func testShortPages(t *testing.T, s *Outbox) {
 		}
 	}
 	one := func(event string) {
-		c := ended(t, s, event, CallbackRefused, 1)
+		c := ended(t, s, event, client.CallbackRefused, 1)
 		want["refused"] = append(want["refused"], c.ID)
 	}
 	one("r0")
@@ -256,8 +257,8 @@ func testShortPages(t *testing.T, s *Outbox) {
 	want["pending"] = append(want["pending"], want["about x0"][1])
 	add(db.PageRows+10, "y")
 	for name, f := range map[string]CallbackFilter{
-		"pending":  {State: CallbackPending},
-		"refused":  {State: CallbackRefused},
+		"pending":  {State: client.CallbackPending},
+		"refused":  {State: client.CallbackRefused},
 		"about x0": {TrackingID: "x0"},
 	} {
 		for _, merchant := range []string{"", "m0", "m1"} {
@@ -292,7 +293,7 @@ func testShortPages(t *testing.T, s *Outbox) {
 	accepted := 0
 	pages := 0
 	for cursor := ""; ; pages++ {
-		list, next, err := s.Callbacks(ctx, CallbackFilter{State: CallbackAccepted}, 10, cursor)
+		list, next, err := s.Callbacks(ctx, CallbackFilter{State: client.CallbackAccepted}, 10, cursor)
 		if err != nil {
 			t.Fatal(err)
 		}

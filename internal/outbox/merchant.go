@@ -7,32 +7,13 @@ import (
 	"countersign/internal/db"
 )
 
-// MerchantState says whether a merchant takes part.
-type MerchantState = client.MerchantState
-
-// Its states.
-const (
-	MerchantActive = client.MerchantActive
-	MerchantPaused = client.MerchantPaused
-)
-
-// Scheme says whose RSA pair seals requests (PROTOCOL.md, Keys).
-type Scheme = client.Scheme
-
-// The schemes.
-const (
-	SchemeService      = client.SchemeService
-	SchemeMerchant     = client.SchemeMerchant
-	SchemeMerchantOAEP = client.SchemeMerchantOAEP
-)
-
 // Merchant is what the service knows of one merchant. Its secrets are sealed at rest and
 // are empty in lists; Merchant (by id) opens them.
 type Merchant struct {
 	ID                      string // 1 to 64 of a–z 0–9 _ -
-	State                   MerchantState
+	State                   client.MerchantState
 	PausedReason            string // why, if State is MerchantPaused
-	Scheme                  Scheme
+	Scheme                  client.Scheme
 	client.MerchantSettings       // those that are zero are kept as their defaults
 	Version                 int64 // grows with every change; caches compare it
 	Created                 db.Millis

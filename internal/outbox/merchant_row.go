@@ -97,7 +97,7 @@ func (m *Merchant) check() error {
 	switch {
 	case !ValidMerchantID(m.ID):
 		return fmt.Errorf("merchant id is %w: want 1 to 64 of a-z 0-9 _ -", db.ErrInvalid)
-	case m.State != MerchantActive && m.State != MerchantPaused:
+	case m.State != client.MerchantActive && m.State != client.MerchantPaused:
 		return fmt.Errorf("merchant state is %w", db.ErrInvalid)
 	case m.Concurrency < 1:
 		return fmt.Errorf("concurrency is %w: want at least 1", db.ErrInvalid)

@@ -23,14 +23,14 @@ const closeBreakersSQL = `UPDATE lanes SET failures = 0, failing = 0, open_until
 // SetMerchantState pauses or resumes a merchant. When a pause has returned, nothing of
 // the merchant is decided or released on any node. Resuming also forgets its
 // opening failures, closes its breakers and raises AlarmResumed. Repeating it changes nothing.
-func (o *Outbox) SetMerchantState(ctx context.Context, id string, state MerchantState, reason string, now db.Millis) (Merchant, error) {
-	if state != MerchantActive && state != MerchantPaused {
+func (o *Outbox) SetMerchantState(ctx context.Context, id string, state client.MerchantState, reason string, now db.Millis) (Merchant, error) {
+	if state != client.MerchantActive && state != client.MerchantPaused {
 		return Merchant{}, fmt.Errorf("merchant state is %w", db.ErrInvalid)
 	}
 	if err := db.CheckText("reason", reason); err != nil {
 		return Merchant{}, err
 	}
-	if state == MerchantActive {
+	if state == client.MerchantActive {
 		reason = ""
 	}
 	err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
@@ -48,14 +48,14 @@ func (o *Outbox) SetMerchantState(ctx context.Context, id string, state Merchant
 
 // setState reports whether anything changed. It locks the merchant's row and
 // then its lanes.
-func (o *Outbox) setState(ctx context.Context, t *db.Tx, id string, state MerchantState, reason string, now db.Millis) (bool, error) {
+func (o *Outbox) setState(ctx context.Context, t *db.Tx, id string, state client.MerchantState, reason string, now db.Millis) (bool, error) {
 	var version int64
 	changed, err := db.One(ctx, t, setMerchantStateSQL, []any{id, string(state), reason, int64(now)}, &version)
 	if err != nil || !changed {
 		return false, err
 	}
 	kind := journal.MerchantPaused
-	if state == MerchantActive {
+	if state == client.MerchantActive {
 		kind = journal.MerchantResumed
 	}
 	if err := journal.AddAbout(ctx, t, kind, id, now, journal.Changed{Version: version, After: map[string]any{"state": string(state), "pausedReason": reason}}); err != nil {
@@ -64,7 +64,7 @@ func (o *Outbox) setState(ctx context.Context, t *db.Tx, id string, state Mercha
 	if _, err := t.Exec(ctx, setLanesActiveSQL, id, active(state)); err != nil {
 		return false, err
 	}
-	if state == MerchantPaused {
+	if state == client.MerchantPaused {
 		return true, nil
 	}
 	if _, err := t.Exec(ctx, forgetFailuresSQL, id); err != nil {
@@ -97,6 +97,6 @@ func (o *Outbox) pause(ctx context.Context, t *db.Tx, id string, now db.Millis) 
 	if _, err := t.Exec(ctx, setLanesActiveSQL, id, 0); err != nil {
 		return false, err
 	}
-	after := map[string]any{"state": string(MerchantPaused), "pausedReason": pausedForOpenFailures}
+	after := map[string]any{"state": string(client.MerchantPaused), "pausedReason": pausedForOpenFailures}
 	return true, journal.AddAbout(ctx, t, journal.MerchantPaused, id, now, journal.Changed{Version: version, After: after})
 }

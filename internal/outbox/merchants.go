@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -18,7 +19,7 @@ INSERT INTO lanes (merchant, lane, active, concurrency, rate) VALUES ($1, $2, $3
 // *ConflictError. A zero State is MerchantActive.
 func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) (Merchant, error) {
 	if m.State == "" {
-		m.State = MerchantActive
+		m.State = client.MerchantActive
 	}
 	m.Version, m.Created, m.Updated = 1, now, now
 	m.Aged(nil, now)
@@ -135,4 +136,4 @@ func (o *Outbox) Merchant(ctx context.Context, id string) (Merchant, error) {
 }
 
 // active is the stored form of a state in lanes.
-func active(s MerchantState) int64 { return flag(s == MerchantActive) }
+func active(s client.MerchantState) int64 { return flag(s == client.MerchantActive) }

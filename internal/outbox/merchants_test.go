@@ -33,7 +33,7 @@ func testMerchants(t *testing.T, s *Outbox) {
 	m.FinalCodes, m.Body, m.AllowPrivate = []client.CodeRange{{From: 4000, To: 4999}}, client.BodyJSON, new(true)
 	m.Retry = &client.Retry{Notify: &client.Schedule{Delays: []client.Duration{0, client.Duration(time.Second)}, Every: client.Duration(5 * time.Second)}}
 	made := must(s.CreateMerchant(ctx, m, 1000))(t)
-	if made.Version != 1 || made.Created != 1000 || made.Updated != 1000 || made.State != MerchantActive ||
+	if made.Version != 1 || made.Created != 1000 || made.Updated != 1000 || made.State != client.MerchantActive ||
 		made.Fingerprint != m.Key.Fingerprint() || made.ResponseFingerprint != m.ResponseKey.Fingerprint() {
 		t.Errorf("made %+v", made)
 	}
@@ -143,11 +143,11 @@ func testMerchantUpdates(t *testing.T, s *Outbox) {
 func testMerchantState(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
 	must(s.Ingest(ctx, []NewCallback{deposit("m0", "a", 10)}, 10))(t)
-	m := must(s.SetMerchantState(ctx, "m0", MerchantPaused, "asked for it", 20))(t)
-	if m.State != MerchantPaused || m.PausedReason != "asked for it" || m.Version != 2 || m.Updated != 20 {
+	m := must(s.SetMerchantState(ctx, "m0", client.MerchantPaused, "asked for it", 20))(t)
+	if m.State != client.MerchantPaused || m.PausedReason != "asked for it" || m.Version != 2 || m.Updated != 20 {
 		t.Errorf("paused: %+v", m)
 	}
-	if again := must(s.SetMerchantState(ctx, "m0", MerchantPaused, "asked for it", 30))(t); again.Version != 2 || again.Updated != 20 {
+	if again := must(s.SetMerchantState(ctx, "m0", client.MerchantPaused, "asked for it", 30))(t); again.Version != 2 || again.Updated != 20 {
 		t.Errorf("paused again: %+v", again)
 	}
 	if got := claim(t, s, countersign.LaneNotify, 40, 10); len(got) != 0 {
@@ -156,18 +156,18 @@ func testMerchantState(t *testing.T, s *Outbox) {
 	if due := must(s.NextDue(ctx, countersign.LaneNotify, 0))(t); due != db.Never {
 		t.Errorf("something is due at %d", due)
 	}
-	m = must(s.SetMerchantState(ctx, "m0", MerchantActive, "unused", 50))(t)
+	m = must(s.SetMerchantState(ctx, "m0", client.MerchantActive, "unused", 50))(t)
 	if got := must(ready.Alarms(ctx, s))(t); len(got) != 1 || got[0].Kind != client.AlarmResumed || got[0].Of != "m0" || got[0].Subject != "the pause (version 3)" {
 		t.Errorf("alarms %+v", got)
 	}
-	if m.State != MerchantActive || m.PausedReason != "" || m.Version != 3 {
+	if m.State != client.MerchantActive || m.PausedReason != "" || m.Version != 3 {
 		t.Errorf("resumed: %+v", m)
 	}
 	got := claim(t, s, countersign.LaneNotify, 60, 10)
 	if len(got) != 1 || got[0].MerchantVersion != 3 {
 		t.Errorf("after resuming claimed %+v", got)
 	}
-	if _, err := s.SetMerchantState(ctx, "nobody", MerchantPaused, "", 5); !errors.Is(err, db.ErrNotFound) {
+	if _, err := s.SetMerchantState(ctx, "nobody", client.MerchantPaused, "", 5); !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("pausing nobody gives %v", err)
 	}
 	if _, err := s.SetMerchantState(ctx, "m0", "asleep", "", 5); !errors.Is(err, db.ErrInvalid) {

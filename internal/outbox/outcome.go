@@ -84,7 +84,7 @@ type reported struct {
 	*OutcomeOf
 	merchant, rest string
 	row            newRow // the callback
-	state          WithdrawalState
+	state          client.WithdrawalState
 	out            *Recorded
 	reportedNow
 }
@@ -118,7 +118,7 @@ func (e *reported) refusal() error {
 		return nil
 	case e.permit == "":
 		return &db.ConflictError{Reason: "the withdrawal is " + string(w.State)}
-	case e.waits && e.w.State == WithdrawalReleased && e.permit == e.Permit:
+	case e.waits && e.w.State == client.WithdrawalReleased && e.permit == e.Permit:
 		return &db.ConflictError{Reason: "a restore is not reconciled: the withdrawal may have been reported as executed before it. Report again when it is"}
 	case e.permit != e.Permit:
 		return &db.ConflictError{Member: "permit", Reason: "is not the one that was given"}
@@ -131,7 +131,7 @@ func (e *reported) refusal() error {
 // recordOutcomes is RecordOutcomes in its transaction.
 func (o *Outbox) recordOutcomes(ctx context.Context, t *db.Tx, batch []*reported, now db.Millis) error {
 	open := false
-	if slices.ContainsFunc(batch, func(e *reported) bool { return e.state == WithdrawalFailed }) {
+	if slices.ContainsFunc(batch, func(e *reported) bool { return e.state == client.WithdrawalFailed }) {
 		var err error
 		if open, err = db.EpochIsOpen(ctx, t); err != nil {
 			return err
@@ -141,7 +141,7 @@ func (o *Outbox) recordOutcomes(ctx context.Context, t *db.Tx, batch []*reported
 	for _, e := range batch {
 		// What was executed may be released again in a backup. Nobody is told that it failed
 		// before the books of the core are compared.
-		if e.waits = open && e.state == WithdrawalFailed; !e.waits {
+		if e.waits = open && e.state == client.WithdrawalFailed; !e.waits {
 			statements = append(statements, db.Statement{SQL: recordOutcomeSQL, N: &e.recorded,
 				Args: []any{e.merchant, e.rest, e.Permit, string(e.state), e.TxID, e.FailReason, int64(now)}})
 		}
@@ -158,7 +158,7 @@ func (o *Outbox) recordOutcomes(ctx context.Context, t *db.Tx, batch []*reported
 	var tell []newRow
 	var alarms []db.Alarm
 	var counted []db.Statement
-	ended := map[WithdrawalState]int64{}
+	ended := map[client.WithdrawalState]int64{}
 	for _, e := range batch {
 		tells := e.recorded == 1
 		switch {
@@ -180,9 +180,9 @@ func (o *Outbox) recordOutcomes(ctx context.Context, t *db.Tx, batch []*reported
 			tell = append(tell, e.callback(len(tell)))
 		}
 	}
-	for _, state := range []WithdrawalState{WithdrawalExecuted, WithdrawalFailed} {
+	for _, state := range []client.WithdrawalState{client.WithdrawalExecuted, client.WithdrawalFailed} {
 		if ended[state] > 0 {
-			counted = countMoved(t, counted, WithdrawalReleased, state, ended[state])
+			counted = countMoved(t, counted, client.WithdrawalReleased, state, ended[state])
 		}
 	}
 	if err := o.announce(ctx, t, tell, now, counted...); err != nil {
@@ -193,7 +193,7 @@ func (o *Outbox) recordOutcomes(ctx context.Context, t *db.Tx, batch []*reported
 
 // contradicts reports whether e has the right permit and another end or transaction.
 func (e *reported) contradicts() bool {
-	return e.recorded == 0 && e.w.State != WithdrawalReleased && e.permit != "" && e.permit == e.Permit && (e.w.State != e.state || countersign.FoldTxID(e.w.TxID) != countersign.FoldTxID(e.TxID))
+	return e.recorded == 0 && e.w.State != client.WithdrawalReleased && e.permit != "" && e.permit == e.Permit && (e.w.State != e.state || countersign.FoldTxID(e.w.TxID) != countersign.FoldTxID(e.TxID))
 }
 
 // callback is the callback that tells of e, as the n-th of a list.
@@ -242,7 +242,7 @@ func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, no
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		// The lock keeps an outcome from being recorded before this has been
 		// queued.
-		if w, err = findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, rest); err != nil || w.State != WithdrawalReleased {
+		if w, err = findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, rest); err != nil || w.State != client.WithdrawalReleased {
 			return err
 		}
 		row.CallBackID, row.TenantUserID, row.Address = w.CallBackID, w.TenantUserID, targetOf(w.Details)
@@ -255,16 +255,16 @@ func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, no
 	switch {
 	case err != nil:
 		return Withdrawal{}, "", err
-	case w.State != WithdrawalReleased:
+	case w.State != client.WithdrawalReleased:
 		return Withdrawal{}, "", &db.ConflictError{Reason: "the withdrawal is " + string(w.State) + ": only a released one waits"}
 	}
 	return w, joinID(merchant, row.id), nil
 }
 
-func (o *Outbox) checkOutcome(merchant string, outcome Outcome, now db.Millis) (newRow, WithdrawalState, error) {
-	state, want := WithdrawalExecuted, countersign.EffectExecuted
+func (o *Outbox) checkOutcome(merchant string, outcome Outcome, now db.Millis) (newRow, client.WithdrawalState, error) {
+	state, want := client.WithdrawalExecuted, countersign.EffectExecuted
 	if outcome.FailReason != "" {
-		state, want = WithdrawalFailed, countersign.EffectEnded
+		state, want = client.WithdrawalFailed, countersign.EffectEnded
 	}
 	switch {
 	case (outcome.TxID == "") == (outcome.FailReason == ""):

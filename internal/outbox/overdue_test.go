@@ -56,7 +56,7 @@ func testExhaustedAlarm(t *testing.T, s *Outbox) {
 	var list []Settlement
 	for i, c := range claim(t, s, countersign.LaneNotify, 1000, 6) {
 		n := unreached(c, 1000)
-		n.State, n.Due, n.Alarm, n.Attempt.Reason = CallbackExhausted, 0, client.AlarmExhausted, []client.Reason{client.ReasonTimeout, client.ReasonConnect}[i%2]
+		n.State, n.Due, n.Alarm, n.Attempt.Reason = client.CallbackExhausted, 0, client.AlarmExhausted, []client.Reason{client.ReasonTimeout, client.ReasonConnect}[i%2]
 		list = append(list, n)
 	}
 	must(s.Settle(ctx, list, 1000))(t)
@@ -129,7 +129,7 @@ func testOverdueAlarm(t *testing.T, s *Outbox) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.SetMerchantState(ctx, "m2", MerchantPaused, "a test", 5); err != nil {
+	if _, err := s.SetMerchantState(ctx, "m2", client.MerchantPaused, "a test", 5); err != nil {
 		t.Fatal(err)
 	}
 	sweep := func(now db.Millis, want ...string) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/lab/dbtest"
 )
 
@@ -31,7 +32,7 @@ func TestSerializable(t *testing.T) {
 				}
 				var ends []Settlement
 				for _, c := range claimed {
-					ends = append(ends, Settlement{Merchant: c.Merchant, CallbackID: c.ID, State: CallbackAccepted, Reached: true,
+					ends = append(ends, Settlement{Merchant: c.Merchant, CallbackID: c.ID, State: client.CallbackAccepted, Reached: true,
 						Attempt: Attempt{Number: c.Attempts, RequestUUID: c.ID, Started: 10, Result: "accepted", Node: "n"}})
 				}
 				done, err := s.Settle(ctx, ends, 20)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/journal"
 )
@@ -38,7 +39,7 @@ type settledRow struct {
 	settled  db.Millis // when it ended, if it is not accepted
 	accepted int64     // 1: an attempt was accepted
 	last     db.Millis // the end of the last attempt
-	state    WithdrawalState
+	state    client.WithdrawalState
 	ended    db.Millis // the withdrawal
 }
 
@@ -50,13 +51,13 @@ func (r *settledRow) may(before db.Millis) bool {
 	if r.typ != countersign.TypeRequestWithdraw {
 		return r.waits == "" && r.accepted == 1
 	}
-	switch CallbackState(r.waits) {
-	case CallbackPending, CallbackSending:
+	switch client.CallbackState(r.waits) {
+	case client.CallbackPending, client.CallbackSending:
 		return false
 	}
 	switch r.state {
-	case WithdrawalDeclined, WithdrawalExpired, WithdrawalCancelled, WithdrawalBlocked, WithdrawalLapsed,
-		WithdrawalExecuted, WithdrawalFailed:
+	case client.WithdrawalDeclined, client.WithdrawalExpired, client.WithdrawalCancelled, client.WithdrawalBlocked, client.WithdrawalLapsed,
+		client.WithdrawalExecuted, client.WithdrawalFailed:
 		return r.ended < before
 	}
 	return false // awaiting, confirmed, released

@@ -35,7 +35,7 @@ func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis)
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		open, err := db.EpochIsOpen(ctx, t)
 		if err == nil && !open {
-			_, err = o.endWithdrawal(ctx, t, merchant, rest, cancelWithdrawalSQL, WithdrawalCancelled, CallbackCancelled, client.ReasonCancelled, now)
+			_, err = o.endWithdrawal(ctx, t, merchant, rest, cancelWithdrawalSQL, client.WithdrawalCancelled, client.CallbackCancelled, client.ReasonCancelled, now)
 		}
 		if err != nil {
 			return err
@@ -46,9 +46,9 @@ func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis)
 	switch {
 	case err != nil:
 		return Withdrawal{}, err
-	case w.State == WithdrawalAwaiting:
+	case w.State == client.WithdrawalAwaiting:
 		return Withdrawal{}, &db.ConflictError{Reason: stopTexts[client.ReasonRestored]}
-	case w.State != WithdrawalCancelled:
+	case w.State != client.WithdrawalCancelled:
 		return Withdrawal{}, &db.ConflictError{Reason: "the withdrawal is " + string(w.State)}
 	}
 	return w, nil
@@ -58,8 +58,8 @@ func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis)
 // text, which makes its state to, and ends its callback in any state; a result that
 // comes later is late. If the question was sent, the merchant is told of the end. It reports
 // whether the withdrawal was awaiting.
-func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text string, to WithdrawalState, state CallbackState, reason client.Reason, now db.Millis) (bool, error) {
-	var was CallbackState
+func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text string, to client.WithdrawalState, state client.CallbackState, reason client.Reason, now db.Millis) (bool, error) {
+	var was client.CallbackState
 	var attempts int
 	if _, err := db.One(ctx, t, lockQuestionSQL, []any{merchant, id}, &was, &attempts); err != nil {
 		return false, err
@@ -68,10 +68,10 @@ func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text
 	if err != nil || n == 0 {
 		return false, err
 	}
-	if err := t.Batch(ctx, countMoved(t, nil, WithdrawalAwaiting, to, 1)); err != nil {
+	if err := t.Batch(ctx, countMoved(t, nil, client.WithdrawalAwaiting, to, 1)); err != nil {
 		return false, err
 	}
-	if attempts > 0 && to != WithdrawalConfirmed {
+	if attempts > 0 && to != client.WithdrawalConfirmed {
 		w, err := findWithdrawal(ctx, t, readWithdrawalSQL, merchant, id)
 		if err != nil {
 			return false, err
@@ -85,7 +85,7 @@ func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text
 			return false, err
 		}
 		changes := laneChanges{}
-		if was == CallbackSending {
+		if was == client.CallbackSending {
 			changes.of(merchant, countersign.LaneWithdraw).Freed++
 		}
 		changes.ended(merchant, countersign.LaneWithdraw, state)
@@ -258,7 +258,7 @@ func (o *Outbox) release(ctx context.Context, t *db.Tx, batch []*releasing, appr
 		case r.Err == nil:
 			gave++
 			p.Permit, p.Duplicate = r.Permit, false
-			w.State, w.Claim, w.Origin, w.Released = WithdrawalReleased, r.Holder.Claim, r.Holder.Origin, now
+			w.State, w.Claim, w.Origin, w.Released = client.WithdrawalReleased, r.Holder.Claim, r.Holder.Origin, now
 		}
 		if r.Err == nil || p.Permit != "" && !w.heldBy(r.Holder) {
 			if err := recordRelease(ctx, t, p, r.Holder, now); err != nil {
@@ -270,7 +270,7 @@ func (o *Outbox) release(ctx context.Context, t *db.Tx, batch []*releasing, appr
 		}
 	}
 	if gave > 0 {
-		keeps = countMoved(t, keeps, WithdrawalConfirmed, WithdrawalReleased, gave)
+		keeps = countMoved(t, keeps, client.WithdrawalConfirmed, client.WithdrawalReleased, gave)
 	}
 	if err := t.Batch(ctx, keeps); err != nil {
 		return err
@@ -307,14 +307,14 @@ func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopL
 	case p.Permit != "" && !w.heldBy(r.Holder):
 		r.Err = &db.ConflictError{Member: "claim", Reason: "differs: another holder has the permit"}
 		return client.AlarmForeignClaim, nil
-	case p.Permit == "" && w.State != WithdrawalConfirmed:
+	case p.Permit == "" && w.State != client.WithdrawalConfirmed:
 		r.Err = &db.ConflictError{Reason: "the withdrawal is " + string(w.State)}
 		return "", nil
 	case stop != "":
 		r.Err = &db.ConflictError{Reason: stopTexts[stop]}
 		return "", nil
 	case p.Permit == "" && w.ReleaseBy <= now: // the sweep will make it so
-		r.Err = &db.ConflictError{Reason: "the withdrawal is " + string(WithdrawalLapsed)}
+		r.Err = &db.ConflictError{Reason: "the withdrawal is " + string(client.WithdrawalLapsed)}
 		return "", nil
 	case m.answerKeys != nil && !kept.bears(w, p.Permit != "", m.answerKeys): // before a permit is repeated: the row may say that it was given
 		r.Err = &db.ConflictError{Reason: unsignedText}
@@ -358,7 +358,7 @@ func (o *Outbox) lookAt(ctx context.Context, t *db.Tx, merchants []string) (stop
 // of returns why nothing of a merchant is released, empty if nothing stops it, and its settings that
 // a release looks at.
 func (l *stopLook) of(merchant string) (stop client.Reason, s releaseSettings, err error) {
-	state := MerchantPaused
+	state := client.MerchantPaused
 	if m := l.merchants[merchant]; m != nil {
 		state = m.State
 		if s, err = m.forRelease(); err != nil {

@@ -23,13 +23,13 @@ func testCancel(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
 	w := addWithdrawal(t, s, newWithdrawal("pending", 5000, nil), 100)
 	got := must(s.CancelWithdrawal(ctx, w.ID, 200))(t)
-	if got.State != WithdrawalCancelled || got.Decision != countersign.DecisionCancelled || got.Reason != client.ReasonCancelled || got.Decided != 200 {
+	if got.State != client.WithdrawalCancelled || got.Decision != countersign.DecisionCancelled || got.Reason != client.ReasonCancelled || got.Decided != 200 {
 		t.Errorf("cancelled %+v", got)
 	}
 	if again := must(s.CancelWithdrawal(ctx, w.ID, 300))(t); !reflect.DeepEqual(again, got) {
 		t.Errorf("again %+v", again)
 	}
-	if c := must(s.Callback(ctx, w.ID))(t); c.State != CallbackCancelled || c.Settled != 200 || c.LastReason != client.ReasonCancelled {
+	if c := must(s.Callback(ctx, w.ID))(t); c.State != client.CallbackCancelled || c.Settled != 200 || c.LastReason != client.ReasonCancelled {
 		t.Errorf("its callback %+v", c)
 	}
 	if got := claim(t, s, countersign.LaneWithdraw, 300, 10); len(got) != 0 {
@@ -92,8 +92,8 @@ func testCancelRace(t *testing.T, s *Outbox) {
 		wg.Wait()
 		got, c := must(s.Withdrawal(ctx, w.ID))(t), must(s.Callback(ctx, w.ID))(t)
 		switch {
-		case got.State == WithdrawalConfirmed && c.State == CallbackAccepted && settled.Applied && errors.Is(cancelled, db.ErrConflict):
-		case got.State == WithdrawalCancelled && c.State == CallbackCancelled && settled.Late && !settled.Differs && cancelled == nil:
+		case got.State == client.WithdrawalConfirmed && c.State == client.CallbackAccepted && settled.Applied && errors.Is(cancelled, db.ErrConflict):
+		case got.State == client.WithdrawalCancelled && c.State == client.CallbackCancelled && settled.Late && !settled.Differs && cancelled == nil:
 		default:
 			t.Errorf("it is %s, its callback %s, settled %+v, cancelled %v", got.State, c.State, settled, cancelled)
 		}
@@ -156,7 +156,7 @@ func testOnePermit(t *testing.T, s *Outbox) {
 					switch {
 					case err == nil:
 						op.Output = releaseResult{permit: p.Permit, duplicate: p.Duplicate}
-						if p.Withdrawal.State != WithdrawalReleased || p.Withdrawal.Claim != in.holder.Claim || p.Withdrawal.Origin != in.holder.Origin || p.Withdrawal.Details.Differs(details) != "" {
+						if p.Withdrawal.State != client.WithdrawalReleased || p.Withdrawal.Claim != in.holder.Claim || p.Withdrawal.Origin != in.holder.Origin || p.Withdrawal.Details.Differs(details) != "" {
 							t.Errorf("a permit for %+v", p.Withdrawal)
 						}
 					case errors.Is(err, db.ErrConflict):
@@ -259,11 +259,11 @@ func testOutcome(t *testing.T, s *Outbox) {
 		name    string
 		w       Withdrawal
 		outcome Outcome
-		state   WithdrawalState
+		state   client.WithdrawalState
 		other   Outcome
 	}{
-		{"executed", executed, done("p1"), WithdrawalExecuted, ended("p1")},
-		{"failed", failed, ended("p2"), WithdrawalFailed, done("p2")},
+		{"executed", executed, done("p1"), client.WithdrawalExecuted, ended("p1")},
+		{"failed", failed, ended("p2"), client.WithdrawalFailed, done("p2")},
 	} {
 		w, duplicate, err := s.RecordOutcome(ctx, c.w.ID, c.outcome, 3000)
 		if err != nil || duplicate || w.State != c.state || w.TxID != c.outcome.TxID || w.FailReason != c.outcome.FailReason || w.Ended != 3000 || w.Released != 2000 {
@@ -275,7 +275,7 @@ func testOutcome(t *testing.T, s *Outbox) {
 		}
 		record(c.name+", then otherwise", c.w.ID, c.other, db.ErrConflict)
 		queued, _, err := s.Callbacks(ctx, CallbackFilter{CallBackID: c.w.CallBackID, Type: c.outcome.Callback.Type}, 10, "")
-		if err != nil || len(queued) != 1 || queued[0].EventID != c.w.CallBackID || queued[0].State != CallbackPending || queued[0].TrackingID != "track-"+c.w.CallBackID {
+		if err != nil || len(queued) != 1 || queued[0].EventID != c.w.CallBackID || queued[0].State != client.CallbackPending || queued[0].TrackingID != "track-"+c.w.CallBackID {
 			t.Errorf("%s: queued %+v, %v", c.name, queued, err)
 		}
 	}
@@ -287,13 +287,13 @@ func testOutcome(t *testing.T, s *Outbox) {
 	must(s.Ingest(ctx, []NewCallback{squatter}, 4100))(t)
 	o := done("p3")
 	o.Callback.Due = db.Never
-	if w, duplicate, err := s.RecordOutcome(ctx, taken.ID, o, 4200); err != nil || duplicate || w.State != WithdrawalExecuted {
+	if w, duplicate, err := s.RecordOutcome(ctx, taken.ID, o, 4200); err != nil || duplicate || w.State != client.WithdrawalExecuted {
 		t.Errorf("with a taken event: %+v, %v, %v", w, duplicate, err)
 	}
 	if queued, _, err := s.Callbacks(ctx, CallbackFilter{CallBackID: "taken", Type: countersign.TypeWithdraw}, 10, ""); err != nil || len(queued) != 1 {
 		t.Errorf("with a taken event: queued %+v, %v", queued, err)
 	}
-	if p := must(s.Release(ctx, executed.ID, Holder{Claim: "c1", Origin: "core"}, "other", 5000))(t); p.Permit != "p1" || p.Withdrawal.State != WithdrawalExecuted {
+	if p := must(s.Release(ctx, executed.ID, Holder{Claim: "c1", Origin: "core"}, "other", 5000))(t); p.Permit != "p1" || p.Withdrawal.State != client.WithdrawalExecuted {
 		t.Errorf("the same claim after the outcome gets %+v", p)
 	}
 	if _, err := s.Release(ctx, executed.ID, Holder{Claim: "c2", Origin: "core"}, "other", 5000); !errors.Is(err, db.ErrConflict) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/journal"
 )
@@ -30,7 +31,7 @@ func (o *Outbox) Resend(ctx context.Context, id string, now db.Millis) (Callback
 	}
 	var c Callback
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		var was CallbackState
+		var was client.CallbackState
 		if _, err := db.One(ctx, t, lockCallbackSQL, []any{merchant, rest}, &was); err != nil {
 			return err
 		}
@@ -39,10 +40,10 @@ func (o *Outbox) Resend(ctx context.Context, id string, now db.Millis) (Callback
 			return err
 		}
 		switch {
-		case was == CallbackPending:
+		case was == client.CallbackPending:
 		case c.Type == countersign.TypeRequestWithdraw:
 			return errAskedOnce
-		case was != CallbackRefused && was != CallbackExhausted:
+		case was != client.CallbackRefused && was != client.CallbackExhausted:
 			return &db.ConflictError{Reason: "the callback is " + string(c.State)}
 		}
 		if _, err := o.resend(ctx, t, []swept{{merchant: merchant, id: rest}}, was, now); err != nil {
@@ -109,7 +110,7 @@ func (o *Outbox) Repeat(ctx context.Context, ids []string, now db.Millis) (int64
 			}
 			total++
 			marks = append(marks, db.Statement{SQL: unacceptSQL, Args: []any{f.merchant, f.id}})
-			changes.of(f.merchant, countersign.LaneNotify).Final[finalIndex(CallbackAccepted)]--
+			changes.of(f.merchant, countersign.LaneNotify).Final[finalIndex(client.CallbackAccepted)]--
 			changes.back(f.merchant, countersign.LaneNotify, now)
 		}
 		if total == 0 {
@@ -133,12 +134,12 @@ const typeOfSQL = `SELECT type FROM callbacks WHERE merchant = $1 AND id = $2{lo
 var errAskedOnce = &db.ConflictError{Reason: "a withdrawal's question is asked once; its withdrawal is decided or still awaiting"}
 
 // resend makes those callbacks of list due that are in state was.
-func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was CallbackState, now db.Millis) (int64, error) {
+func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was client.CallbackState, now db.Millis) (int64, error) {
 	resent := make([]int64, len(list))
 	lanes := make([]countersign.Lane, len(list)) // zero: the lane of everything but type 2
 	statements := make([]db.Statement, len(list))
 	for i, f := range list {
-		if was == CallbackPending {
+		if was == client.CallbackPending {
 			statements[i] = db.Statement{SQL: moveUpSQL, Args: []any{f.merchant, f.id, int64(now)}, Row: func(r db.Rows) error {
 				resent[i] = 1
 				return r.Scan(&lanes[i])
@@ -155,7 +156,7 @@ func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was Callbac
 	for i, f := range list {
 		if resent[i] == 1 {
 			total++
-			if was != CallbackPending {
+			if was != client.CallbackPending {
 				changes.of(f.merchant, lanes[i]).Final[finalIndex(was)]--
 			}
 			changes.back(f.merchant, lanes[i], now)
@@ -178,7 +179,7 @@ func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was Callbac
 // that were resent.
 func (o *Outbox) ResendMatching(ctx context.Context, f CallbackFilter, dryRun bool, now db.Millis) (int64, error) {
 	total := int64(0)
-	for _, state := range []CallbackState{CallbackRefused, CallbackExhausted, CallbackPending} {
+	for _, state := range []client.CallbackState{client.CallbackRefused, client.CallbackExhausted, client.CallbackPending} {
 		if f.State != "" && f.State != state {
 			continue
 		}
@@ -216,7 +217,7 @@ func (o *Outbox) matching(ctx context.Context, f CallbackFilter, cursor string, 
 		return nil, "", err
 	}
 	for i := range ls {
-		if f.State == CallbackPending {
+		if f.State == client.CallbackPending {
 			ls[i].Add("COALESCE(o.due, 0) > ?", int64(now))
 		} else {
 			// What the merchant had accepted is sent again by its name alone.

@@ -45,8 +45,8 @@ type Executed struct {
 // Adoption says what Adopt found.
 type Adoption struct {
 	Withdrawal Withdrawal
-	Was        WithdrawalState // before; empty: it was not known
-	Held       bool            // its permit was recorded already
+	Was        client.WithdrawalState // before; empty: it was not known
+	Held       bool                   // its permit was recorded already
 }
 
 // inDoubt is a condition on a withdrawal: something may have become of it before a restore. open
@@ -97,7 +97,7 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 		if err != nil {
 			return err
 		}
-		if _, err := o.endWithdrawal(ctx, t, x.Merchant, rest, presumeSQL+inDoubt(open), WithdrawalConfirmed, CallbackCancelled, client.ReasonRestored, now); err != nil {
+		if _, err := o.endWithdrawal(ctx, t, x.Merchant, rest, presumeSQL+inDoubt(open), client.WithdrawalConfirmed, client.CallbackCancelled, client.ReasonRestored, now); err != nil {
 			return err
 		}
 		var kept string
@@ -125,7 +125,7 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 		if err != nil {
 			return err
 		}
-		if err := t.Batch(ctx, countMoved(t, insertAnswers.Statements(row, nil), was, WithdrawalReleased, 1)); err != nil {
+		if err := t.Batch(ctx, countMoved(t, insertAnswers.Statements(row, nil), was, client.WithdrawalReleased, 1)); err != nil {
 			return err
 		}
 		adopted := journal.Withdrawal{Merchant: x.Merchant, CallBackID: x.CallBackID, Was: string(a.Was), Claim: journal.Fingerprint(holder), Permit: journal.Fingerprint(given)}

@@ -10,7 +10,7 @@ import (
 )
 
 // adoptDecisionSQL makes a withdrawal that awaits a decision have the one that it had.
-func adoptDecisionSQL(to WithdrawalState) string {
+func adoptDecisionSQL(to client.WithdrawalState) string {
 	return `
 UPDATE withdrawals SET state = '` + string(to) + `', decision = '` + string(to) + `', reason = 'restored', decided = $3, restored = 0
 WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND `
@@ -31,7 +31,7 @@ WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND `
 // else cancelled. who says so is its reason. x makes one anew that is lost here. It gives what
 // it was before, empty where it was not known, and whether it has ended: one with a permit has
 // not.
-func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, had WithdrawalState, who string, now db.Millis) (was WithdrawalState, ended bool, err error) {
+func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, had client.WithdrawalState, who string, now db.Millis) (was client.WithdrawalState, ended bool, err error) {
 	w, err := o.WithdrawalByCallBackID(ctx, x.Merchant, x.CallBackID)
 	switch {
 	case err == db.ErrNotFound:
@@ -51,8 +51,8 @@ func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, had WithdrawalState, 
 	if err != nil {
 		return was, false, err
 	}
-	to := WithdrawalCancelled
-	if had == WithdrawalDeclined || had == WithdrawalExpired {
+	to := client.WithdrawalCancelled
+	if had == client.WithdrawalDeclined || had == client.WithdrawalExpired {
 		to = had
 	}
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
@@ -60,15 +60,15 @@ func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, had WithdrawalState, 
 		if err != nil {
 			return err
 		}
-		if had == WithdrawalBlocked || had == WithdrawalLapsed {
-			if _, err := o.endWithdrawal(ctx, t, x.Merchant, rest, presumeSQL+inDoubt(open), WithdrawalConfirmed, CallbackCancelled, client.ReasonRestored, now); err != nil {
+		if had == client.WithdrawalBlocked || had == client.WithdrawalLapsed {
+			if _, err := o.endWithdrawal(ctx, t, x.Merchant, rest, presumeSQL+inDoubt(open), client.WithdrawalConfirmed, client.CallbackCancelled, client.ReasonRestored, now); err != nil {
 				return err
 			}
 		}
-		if ended, err = o.endWithdrawal(ctx, t, x.Merchant, rest, adoptDecisionSQL(to)+inDoubt(open), to, CallbackCancelled, client.ReasonRestored, now); err != nil || ended {
+		if ended, err = o.endWithdrawal(ctx, t, x.Merchant, rest, adoptDecisionSQL(to)+inDoubt(open), to, client.CallbackCancelled, client.ReasonRestored, now); err != nil || ended {
 			return err
 		}
-		_, ended, err = o.endConfirmed(ctx, t, x.Merchant, rest, WithdrawalBlocked, now, adoptBlockSQL+inDoubt(open), fmt.Sprintf("ended before the restore, as %s says", who))
+		_, ended, err = o.endConfirmed(ctx, t, x.Merchant, rest, client.WithdrawalBlocked, now, adoptBlockSQL+inDoubt(open), fmt.Sprintf("ended before the restore, as %s says", who))
 		return err
 	})
 	return was, ended, err

@@ -178,11 +178,11 @@ func testWithdrawnKeys(t *testing.T, s *Outbox) {
 			}
 			type answer struct {
 				judged
-				state CallbackState
+				state client.CallbackState
 				want  bool
 			}
 			var answers []answer
-			for _, state := range []CallbackState{CallbackAccepted, CallbackRefused} {
+			for _, state := range []client.CallbackState{client.CallbackAccepted, client.CallbackRefused} {
 				answers = append(answers, answer{old, state, c.old}, answer{newer, state, c.new},
 					answer{judged{old.api, newer.response}, state, c.old && c.new}, answer{judged{newer.api, old.response}, state, c.old && c.new},
 					answer{judged{newer.api, 0}, state, c.new}, answer{judged{old.api, 0}, state, c.old},
@@ -212,7 +212,7 @@ func testWithdrawnKeys(t *testing.T, s *Outbox) {
 				if counts := got.State == a.state; counts != a.want || !settled[i].Applied || (settled[i].Stopped == "") != a.want || !again[i].Applied {
 					t.Errorf("%d: %+v is %s, %+v", i, a, got.State, settled[i])
 				}
-				if !a.want && (got.State != CallbackPending || got.Failed != 0 || got.Due != now+30 || got.LastReason != client.ReasonOlderVersion) {
+				if !a.want && (got.State != client.CallbackPending || got.Failed != 0 || got.Due != now+30 || got.LastReason != client.ReasonOlderVersion) {
 					t.Errorf("%d: it is asked again as %+v", i, got)
 				}
 			}

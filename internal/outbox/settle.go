@@ -27,7 +27,7 @@ type settling struct {
 	Settlement
 	out      *Settled
 	id       string // the part after the merchant
-	state    CallbackState
+	state    client.CallbackState
 	found    bool // the callback was sending this attempt
 	lane     countersign.Lane
 	failed   int // attempts that count, this one included
@@ -87,18 +87,18 @@ func newSettling(n Settlement, out *Settled, now db.Millis) (*settling, error) {
 		return nil, fmt.Errorf("settlement is %w: %q is not a callback of merchant %q", db.ErrInvalid, n.CallbackID, n.Merchant)
 	}
 	switch n.State {
-	case CallbackPending, CallbackAccepted, CallbackRefused, CallbackExhausted:
+	case client.CallbackPending, client.CallbackAccepted, client.CallbackRefused, client.CallbackExhausted:
 	default:
 		return nil, fmt.Errorf("settlement is %w: state %q", db.ErrInvalid, n.State)
 	}
 	switch {
 	case n.Decision == countersign.DecisionNone:
-	case n.State == CallbackPending || n.Decision == countersign.DecisionCancelled:
+	case n.State == client.CallbackPending || n.Decision == countersign.DecisionCancelled:
 		return nil, fmt.Errorf("settlement is %w: decision %q with state %q", db.ErrInvalid, n.Decision, n.State)
 	case n.Decision == countersign.DecisionConfirmed && n.Details.Validate() != nil:
 		return nil, fmt.Errorf("settlement is %w: confirmed without valid details", db.ErrInvalid)
 	}
-	n.Attempt.Repeated = n.Told == ToldAgain
+	n.Attempt.Repeated = n.Told == client.ToldAgain
 	return &settling{Settlement: n, out: out, id: id, state: n.State, now: now}, nil
 }
 
@@ -146,7 +146,7 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 		change := changes.of(b.Merchant, b.lane)
 		change.Freed++
 		change.Reached = append(change.Reached, b.Reached)
-		if b.state == CallbackPending {
+		if b.state == client.CallbackPending {
 			changes.back(b.Merchant, b.lane, b.Due)
 		} else {
 			changes.ended(b.Merchant, b.lane, b.state)
@@ -157,7 +157,7 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 	}
 	var counted []db.Statement
 	for decision, n := range decided {
-		counted = countMoved(t, counted, WithdrawalAwaiting, WithdrawalState(decision), n)
+		counted = countMoved(t, counted, client.WithdrawalAwaiting, client.WithdrawalState(decision), n)
 	}
 	if err := o.changeLanes(ctx, t, changes, now, append(counted, settleHealth(batch, now)...)...); err != nil {
 		return err
@@ -221,12 +221,12 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 	}
 	// Each guarded statement runs once; reading for a decision only locks.
 	end := func(b *settling) {
-		if b.state == CallbackAccepted {
+		if b.state == client.CallbackAccepted {
 			add(b, settleAcceptedSQL)
 			return
 		}
 		settled := int64(b.now)
-		if b.state == CallbackPending {
+		if b.state == client.CallbackPending {
 			settled = 0
 		}
 		add(b, settleOtherSQL, string(b.state), int64(b.Due), flag(b.Counts), db.Clean(string(b.Attempt.Reason)), settled, flag(b.Held))
@@ -244,14 +244,14 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 		if b.Decision == countersign.DecisionNone {
 			if why := b.withdrawn(of[b.Merchant]); why != "" {
 				statements = append(statements, db.Statement{SQL: settleOtherSQL, Row: func(r db.Rows) error { return b.scanWithdrawn(r, why) },
-					Args: key(b, string(CallbackPending), int64(b.now), 0, string(why), 0, 0)})
+					Args: key(b, string(client.CallbackPending), int64(b.now), 0, string(why), 0, 0)})
 			} else {
 				end(b)
 			}
 		} else if b.found {
 			b.decided = b.Decision
 			if b.decided == countersign.DecisionConfirmed && b.now >= b.deadline && b.stopped != client.ReasonRestored {
-				b.decided, b.state = countersign.DecisionExpired, CallbackExhausted
+				b.decided, b.state = countersign.DecisionExpired, client.CallbackExhausted
 			}
 			if b.stopped == client.ReasonRestored || b.stopped != "" && b.decided != countersign.DecisionExpired {
 				b.askAgain()
@@ -266,7 +266,7 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 	}
 	for _, b := range batch {
 		b.out.Applied = b.found
-		if b.state == CallbackAccepted && b.Counts {
+		if b.state == client.CallbackAccepted && b.Counts {
 			b.failed++ // settleOtherSQL counts by itself
 		}
 		if b.awaiting == 1 {
@@ -303,7 +303,7 @@ func (m *Merchant) has(at db.Millis, since func(KeySince) db.Millis) bool {
 // keysCount reports whether the keys of the answer must still be the merchant's. A
 // decision looks at the merchant's version.
 func (b *settling) keysCount() bool {
-	return b.Decision == countersign.DecisionNone && (b.state == CallbackAccepted || b.state == CallbackRefused) && (b.APIKey != 0 || b.ResponseKey != 0)
+	return b.Decision == countersign.DecisionNone && (b.state == client.CallbackAccepted || b.state == client.CallbackRefused) && (b.APIKey != 0 || b.ResponseKey != 0)
 }
 
 // scanWithdrawn reads the row of a callback that is asked again.
@@ -336,7 +336,7 @@ func (b *settling) scanDecision(r db.Rows, kept *keptMerchant, frozen client.Fre
 // may say what was decided, comes with the answer that decides.
 func (b *settling) askAgain() {
 	b.Decision, b.decided, b.Alarm = countersign.DecisionNone, countersign.DecisionNone, ""
-	b.state, b.Due, b.Counts, b.Held = CallbackPending, b.now, false, false
+	b.state, b.Due, b.Counts, b.Held = client.CallbackPending, b.now, false, false
 	if b.stopped == client.ReasonRestored {
 		b.Due += restoredPause
 	}

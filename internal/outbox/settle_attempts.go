@@ -89,7 +89,7 @@ func (b *settling) attempt(to []any, late bool) []any {
 	}
 	return append(to, b.Merchant, b.id, a.Number, db.Clean(a.RequestUUID), int64(a.Started), int64(a.Duration/time.Microsecond), a.HTTPStatus,
 		code, db.Clean(string(a.Result)), db.Clean(string(a.Reason)), db.Clean(a.Node), unhex(a.RequestHash), unhex(a.ResponseHash),
-		flag(late), flag(!late && b.state == CallbackAccepted), int64(b.now), b.failed, a.factsText())
+		flag(late), flag(!late && b.state == client.CallbackAccepted), int64(b.now), b.failed, a.factsText())
 }
 
 // factsText is the stored form of a's facts.

@@ -29,16 +29,16 @@ func claimOne(t testing.TB, s *Outbox, event string, now db.Millis) Claimed {
 func testSettle(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
 	for _, c := range []struct {
-		state  CallbackState
+		state  client.CallbackState
 		counts bool
 		failed int
 		due    db.Millis
 	}{
-		{CallbackAccepted, false, 0, 0},
-		{CallbackRefused, true, 1, 0},
-		{CallbackExhausted, true, 1, 0},
-		{CallbackPending, true, 1, 5000},
-		{CallbackPending, false, 0, 6000}, // a hold
+		{client.CallbackAccepted, false, 0, 0},
+		{client.CallbackRefused, true, 1, 0},
+		{client.CallbackExhausted, true, 1, 0},
+		{client.CallbackPending, true, 1, 5000},
+		{client.CallbackPending, false, 0, 6000}, // a hold
 	} {
 		one := claimOne(t, s, fmt.Sprint(c.state, c.counts), 100)
 		n := settlementOf(one)
@@ -49,7 +49,7 @@ func testSettle(t *testing.T, s *Outbox) {
 		}
 		got := must(s.Callback(ctx, one.ID))(t)
 		settled := db.Millis(150)
-		if c.state == CallbackPending {
+		if c.state == client.CallbackPending {
 			settled = 0
 		}
 		if got.State != c.state || got.Attempts != 1 || got.Failed != c.failed || got.LeaseUntil != 0 || got.LastReason != "some_reason" ||
@@ -84,7 +84,7 @@ func testAttemptsKept(t *testing.T, s *Outbox) {
 			Node: "n2", RequestHash: strings.Repeat("ab", 32), ResponseHash: strings.Repeat("cd", 32)},
 	}
 	for i, a := range want {
-		n := Settlement{Merchant: "m0", CallbackID: one.ID, Attempt: a, State: CallbackPending, Due: 150, Reached: true}
+		n := Settlement{Merchant: "m0", CallbackID: one.ID, Attempt: a, State: client.CallbackPending, Due: 150, Reached: true}
 		if done := must(s.Settle(ctx, []Settlement{n}, 150))(t); !done[0].Applied {
 			t.Fatalf("attempt %d was not applied", a.Number)
 		}
@@ -132,14 +132,14 @@ func testSettleGuarded(t *testing.T, s *Outbox) {
 			t.Errorf("settlement %d: %+v", i, done[i])
 		}
 	}
-	if c := must(s.Callback(ctx, wrong.ID))(t); c.State != CallbackSending {
+	if c := must(s.Callback(ctx, wrong.ID))(t); c.State != client.CallbackSending {
 		t.Errorf("a wrong attempt number settled %+v", c)
 	}
 	attempts := must(s.Attempts(ctx, lost.ID))(t)
 	if len(attempts) != 2 || !attempts[0].Late || attempts[0].Result != "accepted" || attempts[1].Late {
 		t.Errorf("attempts %+v", attempts)
 	}
-	if c := must(s.Callback(ctx, lost.ID))(t); c.State != CallbackAccepted || c.Attempts != 2 || c.Settled != 1170 {
+	if c := must(s.Callback(ctx, lost.ID))(t); c.State != client.CallbackAccepted || c.Attempts != 2 || c.Settled != 1170 {
 		t.Errorf("kept %+v", c)
 	}
 	if l := lanesOf(t, s)[0]; l.InFlight != 1 || l.Final[0] != 2 {
@@ -150,7 +150,7 @@ func testSettleGuarded(t *testing.T, s *Outbox) {
 func testSettleRepeated(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
 	var list []Settlement
-	for i, state := range []CallbackState{CallbackAccepted, CallbackRefused, CallbackPending} {
+	for i, state := range []client.CallbackState{client.CallbackAccepted, client.CallbackRefused, client.CallbackPending} {
 		n := settlementOf(claimOne(t, s, string(state), 100+db.Millis(i)))
 		n.State, n.Due, n.Alarm, n.OpenFailure = state, 9000, "not_understood", true
 		list = append(list, n)
@@ -177,7 +177,7 @@ func testSettleRepeated(t *testing.T, s *Outbox) {
 	if again := must(s.Settle(ctx, list, 9001))(t); !reflect.DeepEqual(again, first) {
 		t.Errorf("later gives %+v", again)
 	}
-	if c := must(s.Callback(ctx, next[0].ID))(t); c.State != CallbackSending || c.Attempts != 2 {
+	if c := must(s.Callback(ctx, next[0].ID))(t); c.State != client.CallbackSending || c.Attempts != 2 {
 		t.Errorf("a repeated settlement made it %+v", c)
 	}
 }
@@ -187,11 +187,11 @@ func testSettleRefused(t *testing.T, s *Outbox) {
 	good := settlementOf(claimOne(t, s, "a", 100))
 	for name, change := range map[string]func(*Settlement){
 		"no state":                  func(n *Settlement) { n.State = "" },
-		"sending":                   func(n *Settlement) { n.State = CallbackSending },
-		"cancelled":                 func(n *Settlement) { n.State = CallbackCancelled },
+		"sending":                   func(n *Settlement) { n.State = client.CallbackSending },
+		"cancelled":                 func(n *Settlement) { n.State = client.CallbackCancelled },
 		"another merchant":          func(n *Settlement) { n.Merchant = "m1" },
 		"no id":                     func(n *Settlement) { n.CallbackID = "m0" },
-		"decided and pending":       func(n *Settlement) { n.State, n.Decision = CallbackPending, countersign.DecisionDeclined },
+		"decided and pending":       func(n *Settlement) { n.State, n.Decision = client.CallbackPending, countersign.DecisionDeclined },
 		"cancelled by an answer":    func(n *Settlement) { n.Decision = countersign.DecisionCancelled },
 		"confirmed without details": func(n *Settlement) { n.Decision = countersign.DecisionConfirmed },
 	} {
@@ -203,7 +203,7 @@ func testSettleRefused(t *testing.T, s *Outbox) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if c := must(s.Callback(ctx, good.CallbackID))(t); c.State != CallbackSending {
+	if c := must(s.Callback(ctx, good.CallbackID))(t); c.State != client.CallbackSending {
 		t.Errorf("a refused batch made it %s", c.State)
 	}
 }
@@ -216,7 +216,7 @@ func testOpenFailures(t *testing.T, s *Outbox) {
 	fail := func() Settled {
 		n++
 		f := settlementOf(claimOne(t, s, fmt.Sprint(n), now))
-		f.State, f.Due, f.OpenFailure, f.Counts = CallbackPending, db.Never, true, true
+		f.State, f.Due, f.OpenFailure, f.Counts = client.CallbackPending, db.Never, true, true
 		return must(s.Settle(ctx, []Settlement{f}, now))(t)[0]
 	}
 	for i := range OpenFailureLimit - 1 {
@@ -234,7 +234,7 @@ func testOpenFailures(t *testing.T, s *Outbox) {
 	// Another node has one in flight, which is settled after the pause.
 	n++
 	flying := settlementOf(claimOne(t, s, fmt.Sprint(n), now))
-	flying.State, flying.Due, flying.OpenFailure, flying.Counts = CallbackPending, db.Never, true, true
+	flying.State, flying.Due, flying.OpenFailure, flying.Counts = client.CallbackPending, db.Never, true, true
 	if got := fail(); !got.Paused || got.OpenFailures != OpenFailureLimit {
 		t.Fatalf("failure %d: %+v", n, got)
 	}
@@ -242,7 +242,7 @@ func testOpenFailures(t *testing.T, s *Outbox) {
 		t.Fatalf("a failure after the pause: %+v", got)
 	}
 	m := must(s.Merchant(ctx, "m0"))(t)
-	if m.State != MerchantPaused || m.PausedReason != "open failures" || m.Version != 2 {
+	if m.State != client.MerchantPaused || m.PausedReason != "open failures" || m.Version != 2 {
 		t.Errorf("merchant %s, %q, version %d", m.State, m.PausedReason, m.Version)
 	}
 	if got := claim(t, s, countersign.LaneNotify, now+5, 10); len(got) != 0 {
@@ -253,7 +253,7 @@ func testOpenFailures(t *testing.T, s *Outbox) {
 		t.Errorf("alarms %+v", alarms)
 	}
 	// Resumed, it has a clean record.
-	must(s.SetMerchantState(ctx, "m0", MerchantActive, "", now))(t)
+	must(s.SetMerchantState(ctx, "m0", client.MerchantActive, "", now))(t)
 	now += 10
 	settleAll(t, s, claim(t, s, countersign.LaneNotify, now, 10), now)
 	if got := fail(); got.Paused {
@@ -279,7 +279,7 @@ func TestSettleMany(t *testing.T) {
 			for i, c := range claimed { // every fourth gets a second attempt
 				if i%4 == 0 {
 					n := settlementOf(c)
-					n.State, n.Due, n.Counts = CallbackPending, 6, true
+					n.State, n.Due, n.Counts = client.CallbackPending, 6, true
 					again = append(again, n)
 				}
 			}
@@ -295,7 +295,7 @@ func TestSettleMany(t *testing.T) {
 				lost := i < len(claimed) && i%4 == 0 // its first attempt is over
 				switch i % 5 {
 				case 1:
-					n.State = CallbackRefused
+					n.State = client.CallbackRefused
 				case 3:
 					n.Attempt.Number += 7 // never made
 					lost = true

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -44,8 +45,8 @@ func testListsOfATime(t *testing.T, s *Outbox) {
 		}
 	}
 	spans := []Span{{Since: 1020}, {Until: 1030}, {Since: 1011, Until: 1047}, {Since: 1030, Until: 1030}, {Since: 5000}, {Until: 1}}
-	for _, f := range []CallbackFilter{{}, {Merchant: "m0"}, {Of: []string{"m0", "m1"}}, {Type: 2}, {Type: 1}, {State: CallbackAccepted}, {State: CallbackPending},
-		{State: CallbackPending, Merchant: "m1"}, {TxID: "tx"}, {TrackingID: "d1021"}, {TrackingID: "d1021", Type: 1}, {CallBackID: "w1022"}} {
+	for _, f := range []CallbackFilter{{}, {Merchant: "m0"}, {Of: []string{"m0", "m1"}}, {Type: 2}, {Type: 1}, {State: client.CallbackAccepted}, {State: client.CallbackPending},
+		{State: client.CallbackPending, Merchant: "m1"}, {TxID: "tx"}, {TrackingID: "d1021"}, {TrackingID: "d1021", Type: 1}, {CallBackID: "w1022"}} {
 		for _, span := range spans {
 			for _, limit := range []int{13} {
 				read := func(f CallbackFilter) func(string) (ids []string, at []db.Millis, next string, err error) {
@@ -67,7 +68,7 @@ func testListsOfATime(t *testing.T, s *Outbox) {
 			}
 		}
 	}
-	for _, state := range []WithdrawalState{"", WithdrawalAwaiting, WithdrawalConfirmed} {
+	for _, state := range []client.WithdrawalState{"", client.WithdrawalAwaiting, client.WithdrawalConfirmed} {
 		for _, of := range [][]string{{""}, {"m0"}, {"m0", "m1"}} {
 			for _, span := range spans {
 				read := func(in Span) func(string) (ids []string, at []db.Millis, next string, err error) {

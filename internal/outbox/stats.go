@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -27,7 +28,7 @@ FROM lanes WHERE lane = %[1]d`, lane)
 // Stats counts callbacks by lane and state, each lane with every state, and
 // withdrawals by state. Its cost grows with the merchants and with nothing else.
 func (o *Outbox) Stats(ctx context.Context) (Stats, error) {
-	s := Stats{Withdrawals: map[WithdrawalState]int64{}}
+	s := Stats{Withdrawals: map[client.WithdrawalState]int64{}}
 	var lanes [laneCount]struct {
 		sending   int64
 		final     [Finals]int64
@@ -59,14 +60,14 @@ func (o *Outbox) Stats(ctx context.Context) (Stats, error) {
 		for _, n := range l.final {
 			pending -= n
 		}
-		s.Lanes = append(s.Lanes, LaneStats{lane, CallbackPending, pending, l.oldestDue}, LaneStats{lane, CallbackSending, l.sending, db.Never})
+		s.Lanes = append(s.Lanes, LaneStats{lane, client.CallbackPending, pending, l.oldestDue}, LaneStats{lane, client.CallbackSending, l.sending, db.Never})
 		for k, state := range finalStates {
 			s.Lanes = append(s.Lanes, LaneStats{lane, state, l.final[k], db.Never})
 		}
 	}
 	for name, n := range counts {
 		if state, ok := strings.CutPrefix(name, countOfState("")); ok && n != 0 {
-			s.Withdrawals[WithdrawalState(state)] = n
+			s.Withdrawals[client.WithdrawalState(state)] = n
 		}
 	}
 	return s, nil

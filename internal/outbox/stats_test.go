@@ -5,14 +5,15 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
 func testStats(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 2, nil)
-	ended(t, s, "refused", CallbackRefused, 100)
+	ended(t, s, "refused", client.CallbackRefused, 100)
 	for i := range 3 {
-		ended(t, s, fmt.Sprint("exhausted", i), CallbackExhausted, 100)
+		ended(t, s, fmt.Sprint("exhausted", i), client.CallbackExhausted, 100)
 	}
 	settleAll(t, s, []Claimed{claimOne(t, s, "accepted", 102)}, 102)
 	claimOne(t, s, "sending", 103)
@@ -26,7 +27,7 @@ func testStats(t *testing.T, s *Outbox) {
 	for _, n := range must(s.Stats(ctx))(t).Lanes {
 		got[n.Lane.String()+" "+string(n.State)] = n.Count
 		want := db.Never
-		if n.Lane == countersign.LaneNotify && n.State == CallbackPending {
+		if n.Lane == countersign.LaneNotify && n.State == client.CallbackPending {
 			want = 201 // that the cancelled one has ended
 		}
 		if n.OldestDue != want {

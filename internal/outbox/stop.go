@@ -54,11 +54,11 @@ func (o *Outbox) changeStops(ctx context.Context, t *db.Tx) error {
 }
 
 // stopped returns the reason why nothing is decided or released, empty if there is none.
-func stopped(state MerchantState, frozen client.Freeze) client.Reason {
+func stopped(state client.MerchantState, frozen client.Freeze) client.Reason {
 	switch {
 	case frozen.At != 0:
 		return client.ReasonFrozen
-	case state != MerchantActive:
+	case state != client.MerchantActive:
 		return client.ReasonPaused
 	}
 	return ""
@@ -174,16 +174,16 @@ func (o *Outbox) BlockWithdrawal(ctx context.Context, id, reason, by string, now
 		case open:
 			w, err = findWithdrawal(ctx, t, readWithdrawalSQL, merchant, rest)
 		default:
-			w, _, err = o.endConfirmed(ctx, t, merchant, rest, WithdrawalBlocked, now, blockSQL, reason, by)
+			w, _, err = o.endConfirmed(ctx, t, merchant, rest, client.WithdrawalBlocked, now, blockSQL, reason, by)
 		}
 		return err
 	})
 	switch {
 	case err != nil:
 		return Withdrawal{}, err
-	case w.State == WithdrawalBlocked:
+	case w.State == client.WithdrawalBlocked:
 		return w, nil
-	case w.State == WithdrawalConfirmed:
+	case w.State == client.WithdrawalConfirmed:
 		return Withdrawal{}, &db.ConflictError{Reason: stopTexts[client.ReasonRestored]}
 	}
 	return Withdrawal{}, &db.ConflictError{Reason: "the withdrawal is " + string(w.State) + ": only a confirmed one can be blocked"}

@@ -34,12 +34,12 @@ var stops = []struct {
 }
 
 func pauseM0(s *Outbox) error {
-	_, err := s.SetMerchantState(ctx, "m0", MerchantPaused, "asked for it", 2000)
+	_, err := s.SetMerchantState(ctx, "m0", client.MerchantPaused, "asked for it", 2000)
 	return err
 }
 
 func resumeM0(s *Outbox) error {
-	_, err := s.SetMerchantState(ctx, "m0", MerchantActive, "", 2000)
+	_, err := s.SetMerchantState(ctx, "m0", client.MerchantActive, "", 2000)
 	return err
 }
 
@@ -79,11 +79,11 @@ func testStopped(t *testing.T, s *Outbox) {
 			if again := must(s.Settle(ctx, []Settlement{n}, before+2))(t)[0]; again != (Settled{Applied: true}) {
 				t.Errorf("%s: settled again %+v", name, again)
 			}
-			if got := must(s.Withdrawal(ctx, w.ID))(t); got.State != WithdrawalAwaiting || got.Decision != "" || got.Details != nil {
+			if got := must(s.Withdrawal(ctx, w.ID))(t); got.State != client.WithdrawalAwaiting || got.Decision != "" || got.Details != nil {
 				t.Errorf("%s: it is %+v", name, got)
 			}
 			c := must(s.Callback(ctx, w.ID))(t)
-			if c.State != CallbackPending || c.Failed != 0 || c.Due > before+1 || c.LastReason != stop.reason {
+			if c.State != client.CallbackPending || c.Failed != 0 || c.Due > before+1 || c.LastReason != stop.reason {
 				t.Errorf("%s: its callback is %+v", name, c)
 			}
 			if a := must(s.Attempts(ctx, w.ID))(t); len(a) != 1 || a[0].Result != "retry" || a[0].Reason != stop.reason || a[0].Late {
@@ -136,12 +136,12 @@ func testStoppedDeadline(t *testing.T, s *Outbox) {
 	}
 	must(s.Sweep(ctx, 3001))(t)
 	for _, id := range []string{waits.ID, late.ID} {
-		if w := must(s.Withdrawal(ctx, id))(t); w.State != WithdrawalExpired {
+		if w := must(s.Withdrawal(ctx, id))(t); w.State != client.WithdrawalExpired {
 			t.Errorf("%s is %s", w.CallBackID, w.State)
 		}
 	}
 	cancelled := addWithdrawal(t, s, newWithdrawal("cancelled", 9000, nil), 3002)
-	if w := must(s.CancelWithdrawal(ctx, cancelled.ID, 3003))(t); w.State != WithdrawalCancelled {
+	if w := must(s.CancelWithdrawal(ctx, cancelled.ID, 3003))(t); w.State != client.WithdrawalCancelled {
 		t.Errorf("cancelled to %s", w.State)
 	}
 }
@@ -219,7 +219,7 @@ func testReleaseStopped(t *testing.T, s *Outbox) {
 			t.Errorf("%s: a foreign claim gives %v", stop.word, err)
 		}
 		foreign++
-		if w := must(s.Withdrawal(ctx, fresh.ID))(t); w.State != WithdrawalConfirmed || w.Claim != "" {
+		if w := must(s.Withdrawal(ctx, fresh.ID))(t); w.State != client.WithdrawalConfirmed || w.Claim != "" {
 			t.Errorf("%s: it is %+v", stop.word, w)
 		}
 		if err := stop.end(other); err != nil {
@@ -255,7 +255,7 @@ func testBlock(t *testing.T, s *Outbox) {
 		t.Fatal(err)
 	}
 	w := must(s.BlockWithdrawal(ctx, confirmed.ID, "a fraud", "tok_1", 1300))(t)
-	if w.State != WithdrawalBlocked || w.Decision != countersign.DecisionConfirmed || w.BlockedReason != "a fraud" || w.BlockedBy != "tok_1" || w.Ended != 1300 || w.Details == nil {
+	if w.State != client.WithdrawalBlocked || w.Decision != countersign.DecisionConfirmed || w.BlockedReason != "a fraud" || w.BlockedBy != "tok_1" || w.Ended != 1300 || w.Details == nil {
 		t.Errorf("blocked to %+v", w)
 	}
 	if again := must(s.BlockWithdrawal(ctx, confirmed.ID, "another reason", "tok_2", 1400))(t); !reflect.DeepEqual(again, w) {
@@ -281,13 +281,13 @@ func testBlock(t *testing.T, s *Outbox) {
 		}
 	}
 	checkTold(t, s, w)
-	if got := must(s.Decisions(ctx, 0, 10))(t); len(got) != 2 || got[0].Withdrawal.State != WithdrawalBlocked {
+	if got := must(s.Decisions(ctx, 0, 10))(t); len(got) != 2 || got[0].Withdrawal.State != client.WithdrawalBlocked {
 		t.Errorf("the feed has %+v", got)
 	}
-	if got := must(s.Stats(ctx))(t).Withdrawals; got[WithdrawalBlocked] != 1 || got[WithdrawalConfirmed] != 0 {
+	if got := must(s.Stats(ctx))(t).Withdrawals; got[client.WithdrawalBlocked] != 1 || got[client.WithdrawalConfirmed] != 0 {
 		t.Errorf("numbers %v", got)
 	}
-	if list, _, err := s.Withdrawals(ctx, "m0", WithdrawalBlocked, 10, ""); err != nil || len(list) != 1 {
+	if list, _, err := s.Withdrawals(ctx, "m0", client.WithdrawalBlocked, 10, ""); err != nil || len(list) != 1 {
 		t.Errorf("listed %+v, %v", list, err)
 	}
 }

@@ -114,7 +114,7 @@ WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND deadline <= $3 AND re
 
 func (o *Outbox) sweepWithdrawals(ctx context.Context, now db.Millis, done *Swept) (err error) {
 	done.Expired, err = o.sweepEach(ctx, lateWithdrawalsSQL, now, done, func(ctx context.Context, t *db.Tx, f swept) (bool, error) {
-		return o.endWithdrawal(ctx, t, f.merchant, f.id, expireWithdrawalSQL, WithdrawalExpired, CallbackExhausted, client.ReasonDeadline, now)
+		return o.endWithdrawal(ctx, t, f.merchant, f.id, expireWithdrawalSQL, client.WithdrawalExpired, client.CallbackExhausted, client.ReasonDeadline, now)
 	})
 	return err
 }
@@ -193,7 +193,7 @@ func (o *Outbox) sweepDeadlines(ctx context.Context, now db.Millis, done *Swept)
 		changes := laneChanges{}
 		for i, f := range found {
 			if ended[i] == 1 {
-				changes.ended(f.merchant, countersign.LaneNotify, CallbackExhausted)
+				changes.ended(f.merchant, countersign.LaneNotify, client.CallbackExhausted)
 				feed.alarm(f.merchant, client.AlarmExhausted, f.callback()+" "+string(client.ReasonDeadline), now)
 			}
 		}

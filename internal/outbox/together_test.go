@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -49,9 +50,9 @@ func testTogether(t *testing.T, s *Outbox) {
 				n = unreached(c, now+db.Millis(r.IntN(50)))
 				n.Reached = k > 0
 			case k == 2:
-				n.State, n.Alarm = CallbackRefused, "not_understood"
+				n.State, n.Alarm = client.CallbackRefused, "not_understood"
 			case k == 3:
-				n.State = CallbackExhausted
+				n.State = client.CallbackExhausted
 			}
 			list = append(list, n)
 		}
@@ -142,10 +143,10 @@ func checkCounts(t *testing.T, s *Outbox, now db.Millis) {
 	}
 	total := int64(0)
 	for _, l := range lanesOf(t, s) {
-		rows := func(state CallbackState) int64 {
+		rows := func(state client.CallbackState) int64 {
 			return count(`SELECT COUNT(*) FROM outbox WHERE merchant = $1 AND lane = $2 AND state = $3`, l.Merchant, int64(l.Lane), string(state))
 		}
-		if n := rows(CallbackSending); int64(l.InFlight) != n {
+		if n := rows(client.CallbackSending); int64(l.InFlight) != n {
 			t.Errorf("%s %s counts %d in flight, %d are", l.Merchant, l.Lane, l.InFlight, n)
 		}
 		for i, state := range finalStates[1:] {

@@ -34,7 +34,7 @@ func testRepeat(t *testing.T, s *Outbox) {
 	settleAll(t, s, []Claimed{one}, 101)
 	settleAll(t, s, []Claimed{claimOne(t, s, "other", 100)}, 101)
 
-	everything := func(states ...CallbackState) {
+	everything := func(states ...client.CallbackState) {
 		t.Helper()
 		for _, state := range states {
 			if n := must(s.ResendMatching(ctx, CallbackFilter{Merchant: "m0", State: state}, false, 150))(t); n != 0 {
@@ -42,16 +42,16 @@ func testRepeat(t *testing.T, s *Outbox) {
 			}
 		}
 	}
-	everything("", CallbackAccepted)
+	everything("", client.CallbackAccepted)
 
-	send := func(now db.Millis, state CallbackState) {
+	send := func(now db.Millis, state client.CallbackState) {
 		t.Helper()
 		again := claim(t, s, countersign.LaneNotify, now, 10)
-		if len(again) != 1 || again[0].ID != one.ID || again[0].Told != ToldAgain {
+		if len(again) != 1 || again[0].ID != one.ID || again[0].Told != client.ToldAgain {
 			t.Fatalf("claimed %+v", again)
 		}
 		n := settlementOf(again[0])
-		n.State, n.Attempt.Result, n.Counts = state, map[bool]client.AttemptResult{true: client.AttemptAccepted, false: client.AttemptRefused}[state == CallbackAccepted], state != CallbackAccepted
+		n.State, n.Attempt.Result, n.Counts = state, map[bool]client.AttemptResult{true: client.AttemptAccepted, false: client.AttemptRefused}[state == client.CallbackAccepted], state != client.CallbackAccepted
 		must(s.Settle(ctx, []Settlement{n}, now+1))(t)
 		if c := must(s.Callback(ctx, one.ID))(t); c.State != state || c.Attempts != again[0].Attempts {
 			t.Errorf("settled as %+v", c)
@@ -61,21 +61,21 @@ func testRepeat(t *testing.T, s *Outbox) {
 	for range 2 { // the second finds it pending
 		must(s.Repeat(ctx, ids, 200))(t)
 	}
-	if c := must(s.Callback(ctx, one.ID))(t); c.State != CallbackPending || c.Told != ToldAgain || c.Attempts != 1 || c.Due != 200 || c.Deadline != db.Never {
+	if c := must(s.Callback(ctx, one.ID))(t); c.State != client.CallbackPending || c.Told != client.ToldAgain || c.Attempts != 1 || c.Due != 200 || c.Deadline != db.Never {
 		t.Errorf("sent again: %+v", c)
 	}
-	if got := toldOf(t, s, CallbackFilter{Told: ToldAgain}); got != "one" {
+	if got := toldOf(t, s, CallbackFilter{Told: client.ToldAgain}); got != "one" {
 		t.Errorf("listed: %q", got)
 	}
-	send(200, CallbackRefused)
-	everything("", CallbackRefused, CallbackExhausted)
+	send(200, client.CallbackRefused)
+	everything("", client.CallbackRefused, client.CallbackExhausted)
 	must(s.Resend(ctx, one.ID, 300))(t) // by its name
-	send(300, CallbackAccepted)
-	everything("", CallbackAccepted)
+	send(300, client.CallbackAccepted)
+	everything("", client.CallbackAccepted)
 	if n := must(s.Repeat(ctx, ids, 400))(t); n != 1 {
 		t.Errorf("%d sent a third time", n)
 	}
-	send(400, CallbackAccepted)
+	send(400, client.CallbackAccepted)
 
 	var repeated []bool
 	for _, a := range must(s.Attempts(ctx, one.ID))(t) {
@@ -98,7 +98,7 @@ func testRepeat(t *testing.T, s *Outbox) {
 			t.Errorf("%s gives %d, %v", id, n, err)
 		}
 	}
-	if c := must(s.Callback(ctx, one.ID))(t); c.State != CallbackAccepted {
+	if c := must(s.Callback(ctx, one.ID))(t); c.State != client.CallbackAccepted {
 		t.Errorf("a call that failed changed %+v", c)
 	}
 }
@@ -109,7 +109,7 @@ func testPossiblyTold(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 2, nil)
 	accepted := claimOne(t, s, "accepted", 100)
 	settleAll(t, s, []Claimed{accepted}, 101)
-	ended(t, s, "refused", CallbackRefused, 102)
+	ended(t, s, "refused", client.CallbackRefused, 102)
 	sending := claimOne(t, s, "sending", 103)
 	again := claimOne(t, s, "again", 104)
 	settleAll(t, s, []Claimed{again}, 105)
@@ -123,27 +123,27 @@ func testPossiblyTold(t *testing.T, s *Outbox) {
 		f    CallbackFilter
 		want string
 	}{
-		{CallbackFilter{Told: ToldPossibly}, "refused sending waits"},
-		{CallbackFilter{Told: ToldPossibly, Merchant: "m0"}, "refused sending"},
-		{CallbackFilter{Told: ToldPossibly, Of: []string{"m1", "none"}}, "waits"},
-		{CallbackFilter{Told: ToldPossibly, State: CallbackPending}, "waits"},
-		{CallbackFilter{Told: ToldPossibly, TrackingID: "waits"}, "waits"},
-		{CallbackFilter{Told: ToldPossibly, TxID: "tx-new"}, ""},
-		{CallbackFilter{Told: ToldPossibly, Type: countersign.TypeRequestWithdraw}, ""},
-		{CallbackFilter{Told: ToldAgain}, "again"},
+		{CallbackFilter{Told: client.ToldPossibly}, "refused sending waits"},
+		{CallbackFilter{Told: client.ToldPossibly, Merchant: "m0"}, "refused sending"},
+		{CallbackFilter{Told: client.ToldPossibly, Of: []string{"m1", "none"}}, "waits"},
+		{CallbackFilter{Told: client.ToldPossibly, State: client.CallbackPending}, "waits"},
+		{CallbackFilter{Told: client.ToldPossibly, TrackingID: "waits"}, "waits"},
+		{CallbackFilter{Told: client.ToldPossibly, TxID: "tx-new"}, ""},
+		{CallbackFilter{Told: client.ToldPossibly, Type: countersign.TypeRequestWithdraw}, ""},
+		{CallbackFilter{Told: client.ToldAgain}, "again"},
 	} {
 		if got := toldOf(t, s, c.f); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.f, got, c.want)
 		}
 	}
 	settleAll(t, s, []Claimed{sending}, 220)
-	if c := must(s.Callback(ctx, sending.ID))(t); c.State != CallbackAccepted || c.Told != "" {
+	if c := must(s.Callback(ctx, sending.ID))(t); c.State != client.CallbackAccepted || c.Told != "" {
 		t.Errorf("accepted since: %+v", c)
 	}
 	if open := must(s.Reconcile(ctx, 300))(t); !open {
 		t.Error("nothing was open")
 	}
-	if got := toldOf(t, s, CallbackFilter{Told: ToldPossibly}) + "/" + toldOf(t, s, CallbackFilter{Told: ToldAgain}); got != "/again" {
+	if got := toldOf(t, s, CallbackFilter{Told: client.ToldPossibly}) + "/" + toldOf(t, s, CallbackFilter{Told: client.ToldAgain}); got != "/again" {
 		t.Errorf("reconciled: %q", got)
 	}
 }

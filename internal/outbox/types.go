@@ -8,33 +8,11 @@ import (
 	"countersign/internal/db"
 )
 
-// CallbackState is the state of a callback.
-type CallbackState = client.CallbackState
-
-// Its states.
-const (
-	CallbackPending   = client.CallbackPending
-	CallbackSending   = client.CallbackSending
-	CallbackAccepted  = client.CallbackAccepted
-	CallbackRefused   = client.CallbackRefused
-	CallbackExhausted = client.CallbackExhausted
-	CallbackCancelled = client.CallbackCancelled
-)
-
-// Told is what is known of the merchant's knowledge of a callback that is not accepted.
-type Told = client.Told
-
-// What it may be; empty: nothing more is known.
-const (
-	ToldPossibly = client.ToldPossibly // the database was restored, and the merchant may have been told after the backup
-	ToldAgain    = client.ToldAgain    // the merchant had accepted it; Repeat sends it once more
-)
-
 // toldWords are the words for the numbers in the column told of outbox.
-var toldWords = []Told{"", ToldPossibly, ToldAgain}
+var toldWords = []client.Told{"", client.ToldPossibly, client.ToldAgain}
 
 // toldWord returns the word for a number; empty: it is none of them.
-func toldWord(n int) Told {
+func toldWord(n int) client.Told {
 	if n < 0 || n >= len(toldWords) {
 		return ""
 	}
@@ -68,14 +46,14 @@ type Callback struct {
 	TxID       string
 	CallBackID string
 	Payload    []byte
-	State      CallbackState
+	State      client.CallbackState
 	Attempts   int       // attempts started; the number of the current one while sending
 	Failed     int       // attempts that count against the schedule
 	Due        db.Millis // next attempt, while pending
 	LeaseUntil db.Millis // while sending
 	Deadline   db.Millis
 	LastReason client.Reason // reason of the last settled attempt
-	Told       Told
+	Told       client.Told
 	Created    db.Millis
 	Settled    db.Millis // when it became final; 0 before
 }
@@ -85,7 +63,7 @@ type Ingested struct {
 	ID         string
 	EventID    string
 	TrackingID string
-	State      CallbackState
+	State      client.CallbackState
 	Duplicate  bool // it was known, with the same content
 }
 
@@ -124,7 +102,7 @@ type Settlement struct {
 	Attempt    Attempt
 	// State is the callback's next state: pending, accepted, refused or
 	// exhausted.
-	State  CallbackState
+	State  client.CallbackState
 	Due    db.Millis // for pending
 	Counts bool      // the attempt counts against the schedule
 	Held   bool      // the merchant held the callback
@@ -133,7 +111,7 @@ type Settlement struct {
 	AddedBy string
 	EventID string
 	Payload []byte
-	Told    Told
+	Told    client.Told
 	// Exchange is what that log keeps of a question about a withdrawal, nil if it is only
 	// counted among the attempts.
 	Exchange *Exchange
@@ -178,23 +156,6 @@ type Settled struct {
 	Decision countersign.Decision
 }
 
-// WithdrawalState is the state of a withdrawal.
-type WithdrawalState = client.WithdrawalState
-
-// Its states.
-const (
-	WithdrawalAwaiting  = client.WithdrawalAwaiting
-	WithdrawalConfirmed = client.WithdrawalConfirmed
-	WithdrawalDeclined  = client.WithdrawalDeclined
-	WithdrawalExpired   = client.WithdrawalExpired
-	WithdrawalCancelled = client.WithdrawalCancelled
-	WithdrawalReleased  = client.WithdrawalReleased
-	WithdrawalExecuted  = client.WithdrawalExecuted
-	WithdrawalFailed    = client.WithdrawalFailed
-	WithdrawalBlocked   = client.WithdrawalBlocked
-	WithdrawalLapsed    = client.WithdrawalLapsed
-)
-
 // NewWithdrawal is a withdrawal to be confirmed by its merchant.
 type NewWithdrawal struct {
 	Merchant     string
@@ -218,7 +179,7 @@ type Withdrawal struct {
 	Business     int64
 	Ordered      *countersign.Details // the order as the service knows it, or nil
 	Details      *countersign.Details // what was confirmed, or nil
-	State        WithdrawalState
+	State        client.WithdrawalState
 	Decision     countersign.Decision
 	Reason       client.Reason // of the decision
 	Deadline     db.Millis
@@ -284,20 +245,20 @@ type CallbackFilter struct {
 	Merchant   string
 	Of         []string // in place of Merchant: of these alone; nil: of any
 	Type       countersign.Type
-	State      CallbackState
+	State      client.CallbackState
 	TrackingID string
 	TxID       string
 	CallBackID string
 	// TenantUserID and Address find what was taken since schema 26.
 	TenantUserID, Address string
-	Told                  Told // empty: any
+	Told                  client.Told // empty: any
 	Span
 }
 
 // WithdrawalFilter selects withdrawals; empty members select all.
 type WithdrawalFilter struct {
 	Of                          []string // the merchants; one empty text: any
-	State                       WithdrawalState
+	State                       client.WithdrawalState
 	TenantUserID, Address, TxID string // Address: that was confirmed, or else ordered
 	Span
 }
@@ -308,13 +269,13 @@ type Span struct{ Since, Until db.Millis }
 // Stats has numbers of rows.
 type Stats struct {
 	Lanes       []LaneStats
-	Withdrawals map[WithdrawalState]int64 // states of no withdrawal are left out
+	Withdrawals map[client.WithdrawalState]int64 // states of no withdrawal are left out
 }
 
 // LaneStats counts the callbacks of one lane.
 type LaneStats struct {
 	Lane      countersign.Lane
-	State     CallbackState
+	State     client.CallbackState
 	Count     int64
 	OldestDue db.Millis // of pending callbacks; Never if there is none
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/journal"
 )
@@ -136,7 +137,7 @@ func (o *Outbox) createWithdrawals(ctx context.Context, t *db.Tx, list []NewWith
 		}
 	}
 	if len(fresh) > 0 {
-		if err := o.insert(ctx, t, fresh, make([]Ingested, len(list)), now, countMoved(t, nil, "", WithdrawalAwaiting, int64(len(fresh)))...); err != nil {
+		if err := o.insert(ctx, t, fresh, make([]Ingested, len(list)), now, countMoved(t, nil, "", client.WithdrawalAwaiting, int64(len(fresh)))...); err != nil {
 			return err
 		}
 	}
@@ -281,7 +282,7 @@ func (o *Outbox) WithdrawalsCalled(ctx context.Context, list []CallBack) ([]With
 
 // Withdrawals lists withdrawals, newest first, beginning at cursor; merchant and
 // state may be empty. next is empty at the end.
-func (o *Outbox) Withdrawals(ctx context.Context, merchant string, state WithdrawalState, limit int, cursor string) (list []Withdrawal, next string, err error) {
+func (o *Outbox) Withdrawals(ctx context.Context, merchant string, state client.WithdrawalState, limit int, cursor string) (list []Withdrawal, next string, err error) {
 	return o.WithdrawalsWhere(ctx, WithdrawalFilter{Of: []string{merchant}, State: state}, limit, cursor)
 }
 
@@ -308,7 +309,7 @@ func (f WithdrawalFilter) listing(merchant, cursor string) (db.Listing, error) {
 		return l, err
 	}
 	switch f.State {
-	case "", WithdrawalAwaiting, WithdrawalConfirmed, WithdrawalDeclined, WithdrawalExpired, WithdrawalCancelled, WithdrawalReleased, WithdrawalExecuted, WithdrawalFailed, WithdrawalBlocked, WithdrawalLapsed:
+	case "", client.WithdrawalAwaiting, client.WithdrawalConfirmed, client.WithdrawalDeclined, client.WithdrawalExpired, client.WithdrawalCancelled, client.WithdrawalReleased, client.WithdrawalExecuted, client.WithdrawalFailed, client.WithdrawalBlocked, client.WithdrawalLapsed:
 	default:
 		return l, fmt.Errorf("state is %w: %q", db.ErrInvalid, f.State)
 	}

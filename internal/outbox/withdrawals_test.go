@@ -27,7 +27,7 @@ func testWithdrawals(t *testing.T, s *Outbox) {
 	n := newWithdrawal("cb1", 5000, someDetails(t, "2.500"))
 	w := addWithdrawal(t, s, n, 100)
 	want := Withdrawal{ID: w.ID, Merchant: "m0", CallBackID: "cb1", CallbackID: w.ID, TenantUserID: "user", TrackingID: "track-cb1", Business: 3,
-		Ordered: n.Details, State: WithdrawalAwaiting, Deadline: 5000, Created: 100}
+		Ordered: n.Details, State: client.WithdrawalAwaiting, Deadline: 5000, Created: 100}
 	for name, got := range map[string]Withdrawal{
 		"made": w, "by id": must(s.Withdrawal(ctx, w.ID))(t), "by callBackId": must(s.WithdrawalByCallBackID(ctx, "m0", "cb1"))(t),
 	} {
@@ -37,7 +37,7 @@ func testWithdrawals(t *testing.T, s *Outbox) {
 	}
 	c := must(s.Callback(ctx, w.CallbackID))(t)
 	if c.Type != countersign.TypeRequestWithdraw || c.EventID != "cb1" || c.CallBackID != "cb1" || c.TrackingID != "track-cb1" || c.Due != 100 ||
-		c.Deadline != 5000 || string(c.Payload) != string(n.Payload) || c.State != CallbackPending {
+		c.Deadline != 5000 || string(c.Payload) != string(n.Payload) || c.State != client.CallbackPending {
 		t.Errorf("its callback is %+v", c)
 	}
 	if got := claim(t, s, countersign.LaneNotify, 100, 10); len(got) != 0 {
@@ -119,7 +119,7 @@ func answer(c Claimed, d countersign.Decision, details *countersign.Details) Set
 	n := settlementOf(c)
 	n.Decision, n.Attempt.Reason, n.MerchantVersion = d, client.Reason(d), c.MerchantVersion
 	if d == countersign.DecisionDeclined {
-		n.State = CallbackRefused
+		n.State = client.CallbackRefused
 	}
 	if details != nil {
 		n.Details = *details
@@ -214,7 +214,7 @@ func testAtDeadline(t *testing.T, s *Outbox) {
 		w, one := asked(t, s, fmt.Sprint("cb", i), 1500, 1000)
 		n := answer(one, c.said, details)
 		if c.said == countersign.DecisionExpired {
-			n.State = CallbackExhausted
+			n.State = client.CallbackExhausted
 		}
 		done := must(s.Settle(ctx, []Settlement{n}, c.at))(t)[0]
 		tooLate := c.said != c.want
@@ -226,8 +226,8 @@ func testAtDeadline(t *testing.T, s *Outbox) {
 			t.Errorf("%s at %d: kept %+v", c.said, c.at, got)
 		}
 		callback := must(s.Callback(ctx, w.ID))(t)
-		want := map[countersign.Decision]CallbackState{countersign.DecisionConfirmed: CallbackAccepted,
-			countersign.DecisionDeclined: CallbackRefused, countersign.DecisionExpired: CallbackExhausted}[c.want]
+		want := map[countersign.Decision]client.CallbackState{countersign.DecisionConfirmed: client.CallbackAccepted,
+			countersign.DecisionDeclined: client.CallbackRefused, countersign.DecisionExpired: client.CallbackExhausted}[c.want]
 		if callback.State != want {
 			t.Errorf("%s at %d: its callback is %s, want %s", c.said, c.at, callback.State, want)
 		}
@@ -259,12 +259,12 @@ func testExpired(t *testing.T, s *Outbox) {
 	}
 	for _, id := range []string{pending.ID, sending.ID} {
 		w, c := must(s.Withdrawal(ctx, id))(t), must(s.Callback(ctx, id))(t)
-		if w.State != WithdrawalExpired || w.Decision != countersign.DecisionExpired || w.Reason != client.ReasonDeadline || w.Decided != 5000 ||
-			c.State != CallbackExhausted || c.LastReason != client.ReasonDeadline || c.Settled != 5000 || c.LeaseUntil != 0 {
+		if w.State != client.WithdrawalExpired || w.Decision != countersign.DecisionExpired || w.Reason != client.ReasonDeadline || w.Decided != 5000 ||
+			c.State != client.CallbackExhausted || c.LastReason != client.ReasonDeadline || c.Settled != 5000 || c.LeaseUntil != 0 {
 			t.Errorf("expired to %+v, %+v", w, c)
 		}
 	}
-	if w := must(s.Withdrawal(ctx, later.ID))(t); w.State != WithdrawalAwaiting {
+	if w := must(s.Withdrawal(ctx, later.ID))(t); w.State != client.WithdrawalAwaiting {
 		t.Errorf("the other is %s", w.State)
 	}
 	// A confirmation in flight comes too late.
@@ -296,7 +296,7 @@ func testLostLeaseNeverDecides(t *testing.T, s *Outbox) {
 	if done != (Settled{}) {
 		t.Errorf("settled %+v", done)
 	}
-	if got := must(s.Withdrawal(ctx, w.ID))(t); got.State != WithdrawalAwaiting || got.Details != nil {
+	if got := must(s.Withdrawal(ctx, w.ID))(t); got.State != client.WithdrawalAwaiting || got.Details != nil {
 		t.Errorf("it is %+v", got)
 	}
 	if a := must(s.Attempts(ctx, w.ID))(t); len(a) != 1 || !a[0].Late || a[0].Result == client.AttemptLost {
@@ -320,15 +320,15 @@ func testWithdrawalLists(t *testing.T, s *Outbox) {
 	must(s.CancelWithdrawal(ctx, ids[5], 200))(t)
 	for _, c := range []struct {
 		merchant string
-		state    WithdrawalState
+		state    client.WithdrawalState
 		limit    int
 		want     string
 	}{
 		{"", "", 3, "6 5 4 | 3 2 1 | 0"},
 		{"m0", "", 2, "6 4 | 2 0"},
-		{"", WithdrawalCancelled, 10, "5 4"},
-		{"m1", WithdrawalAwaiting, 1, "3 | 1"},
-		{"m1", WithdrawalExecuted, 1, ""},
+		{"", client.WithdrawalCancelled, 10, "5 4"},
+		{"m1", client.WithdrawalAwaiting, 1, "3 | 1"},
+		{"m1", client.WithdrawalExecuted, 1, ""},
 	} {
 		var pages []string
 		for cursor := ""; ; {
@@ -354,7 +354,7 @@ func testWithdrawalLists(t *testing.T, s *Outbox) {
 		t.Errorf("a cursor that is none gives %v", err)
 	}
 	counts := must(s.Stats(ctx))(t).Withdrawals
-	if counts[WithdrawalAwaiting] != 5 || counts[WithdrawalCancelled] != 2 || len(counts) != 2 {
+	if counts[client.WithdrawalAwaiting] != 5 || counts[client.WithdrawalCancelled] != 2 || len(counts) != 2 {
 		t.Errorf("counts %v", counts)
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/outbox"
 )
 
 // compare compares a service with what its merchants booked, and with the orders of a
@@ -60,7 +59,7 @@ func (c Config) told(ctx context.Context, s service, b books) error {
 	}
 	err = s.deposits(ctx, c.only(b), func(d client.ToldDeposit) error {
 		f := Finding{Merchant: d.Merchant, TrackingID: d.TrackingID, State: string(d.State), Here: Sum(d.Symbol, d.Amount)}
-		told := d.State == outbox.CallbackAccepted || d.Told == outbox.ToldAgain
+		told := d.State == client.CallbackAccepted || d.Told == client.ToldAgain
 		is, found, agrees := x.Match(d.Merchant, d.TrackingID, f.Here)
 		if told && !found && b.gateway != nil {
 			if is, found, agrees, err = lookUp(ctx, b.gateway, d, f.Here); err != nil {
@@ -70,7 +69,7 @@ func (c Config) told(ctx context.Context, s service, b books) error {
 		switch {
 		case !found && told:
 			f.Finding = ToldNotBooked
-			if c.Settle && d.State == outbox.CallbackAccepted && merchants[d.Merchant] {
+			if c.Settle && d.State == client.CallbackAccepted && merchants[d.Merchant] {
 				if err := s.repeat(ctx, d.ID, c.Now); err != nil {
 					return fmt.Errorf("telling again what was not booked: %w", err)
 				}
@@ -94,7 +93,7 @@ func (c Config) told(ctx context.Context, s service, b books) error {
 		if _, found, _ := x.Match(merchant, id, ""); found || b.gateway != nil {
 			return nil
 		}
-		return c.Report(Finding{Finding: ToldNotBooked, Merchant: merchant, TrackingID: id, State: string(outbox.CallbackAccepted)})
+		return c.Report(Finding{Finding: ToldNotBooked, Merchant: merchant, TrackingID: id, State: string(client.CallbackAccepted)})
 	})
 	if err != nil {
 		return err

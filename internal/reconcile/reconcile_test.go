@@ -127,7 +127,7 @@ func amount(text string) countersign.Amount {
 // addShop makes the merchant.
 func addShop(t *testing.T, o *outbox.Outbox, key *envelope.Key) {
 	t.Helper()
-	must(o.CreateMerchant(ctx, outbox.Merchant{ID: "shop", State: outbox.MerchantActive, Scheme: outbox.SchemeService, APIKey: "api-key-of-shop", Key: key, MerchantSettings: client.MerchantSettings{Name: "Shop", NotifyURL: "https://m.example/", WithdrawURL: "https://m.example/", Concurrency: 10}}, start))(t)
+	must(o.CreateMerchant(ctx, outbox.Merchant{ID: "shop", State: client.MerchantActive, Scheme: client.SchemeService, APIKey: "api-key-of-shop", Key: key, MerchantSettings: client.MerchantSettings{Name: "Shop", NotifyURL: "https://m.example/", WithdrawURL: "https://m.example/", Concurrency: 10}}, start))(t)
 }
 
 // withdrawalSteps are the path of a withdrawal at the service. Each can be taken again.
@@ -149,12 +149,12 @@ var withdrawalSteps = []func(*testing.T, *outbox.Outbox){
 // answer has the question asked and answered with yes, if it awaits that.
 func answer(t *testing.T, o *outbox.Outbox, at db.Millis) {
 	w := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t)
-	if w.State != outbox.WithdrawalAwaiting {
+	if w.State != client.WithdrawalAwaiting {
 		return
 	}
 	must(o.Sweep(ctx, at))(t)
 	for _, c := range must(o.Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneWithdraw, Node: "n", Now: at, LeaseUntil: at + 1500, Max: 1}))(t) {
-		must(o.Settle(ctx, []outbox.Settlement{{Merchant: "shop", CallbackID: c.ID, State: outbox.CallbackAccepted, Reached: true,
+		must(o.Settle(ctx, []outbox.Settlement{{Merchant: "shop", CallbackID: c.ID, State: client.CallbackAccepted, Reached: true,
 			Attempt:  outbox.Attempt{Number: c.Attempts, RequestUUID: fmt.Sprint("uuid", c.Attempts), Started: at, HTTPStatus: 200, Result: "accepted", Reason: "confirmed", Node: "n"},
 			Decision: countersign.DecisionConfirmed, Details: details, MerchantVersion: c.MerchantVersion}}, at+100))(t)
 	}
@@ -271,7 +271,7 @@ func testRestored(t *testing.T, p *place, backup string, backed, done int) {
 	for _, step := range withdrawalSteps[3:] {
 		step(t, o)
 	}
-	if w := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t); w.State != outbox.WithdrawalExecuted {
+	if w := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t); w.State != client.WithdrawalExecuted {
 		t.Errorf("it ends as %s", w.State)
 	}
 	// Numbers of the feed are new ones, and a reader at a lost one is told so.
@@ -441,7 +441,7 @@ func TestNothingEndsUnreconciled(t *testing.T) {
 		if done := must(o.Sweep(ctx, start+year))(t); len(done.Expired) != 1 || len(done.Lapsed) != 0 {
 			t.Errorf("and then: %+v", done)
 		}
-		if w := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t); w.State != outbox.WithdrawalReleased {
+		if w := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t); w.State != client.WithdrawalReleased {
 			t.Errorf("what was executed is %s", w.State)
 		}
 	})

@@ -318,21 +318,21 @@ func TestWithdrawalsFromBefore(t *testing.T) {
 	key := must(envelope.GenerateKey(1024))(t)
 	type says struct {
 		core, merchant string // states; empty: they do not say it
-		want           outbox.WithdrawalState
+		want           client.WithdrawalState
 		finding        Kind // that is left or settled; empty: none
 	}
 	for name, s := range map[string]says{
-		"cancelled by the core":       {core: "cancelled", want: outbox.WithdrawalCancelled, finding: EndedThere},
-		"declined, says the core":     {core: "declined", want: outbox.WithdrawalDeclined, finding: EndedThere},
-		"declined, say both":          {core: "declined", merchant: "declined", want: outbox.WithdrawalDeclined, finding: EndedThere},
-		"expired, says the core":      {core: "expired", want: outbox.WithdrawalExpired, finding: EndedThere},
-		"blocked, says the core":      {core: "blocked", want: outbox.WithdrawalBlocked, finding: EndedThere},
-		"declined at the merchant":    {core: "open", merchant: "declined", want: outbox.WithdrawalCancelled, finding: EndedThere},
-		"nothing became of it":        {core: "open", want: outbox.WithdrawalAwaiting, finding: Reopened},
-		"nobody says":                 {want: outbox.WithdrawalAwaiting, finding: NotSaid},
-		"confirmed, then blocked":     {core: "blocked", want: outbox.WithdrawalBlocked, finding: EndedThere},
-		"confirmed, then ended there": {core: "open", merchant: "ended", want: outbox.WithdrawalBlocked, finding: EndedThere},
-		"confirmed, nobody says":      {want: outbox.WithdrawalConfirmed, finding: NotSaid},
+		"cancelled by the core":       {core: "cancelled", want: client.WithdrawalCancelled, finding: EndedThere},
+		"declined, says the core":     {core: "declined", want: client.WithdrawalDeclined, finding: EndedThere},
+		"declined, say both":          {core: "declined", merchant: "declined", want: client.WithdrawalDeclined, finding: EndedThere},
+		"expired, says the core":      {core: "expired", want: client.WithdrawalExpired, finding: EndedThere},
+		"blocked, says the core":      {core: "blocked", want: client.WithdrawalBlocked, finding: EndedThere},
+		"declined at the merchant":    {core: "open", merchant: "declined", want: client.WithdrawalCancelled, finding: EndedThere},
+		"nothing became of it":        {core: "open", want: client.WithdrawalAwaiting, finding: Reopened},
+		"nobody says":                 {want: client.WithdrawalAwaiting, finding: NotSaid},
+		"confirmed, then blocked":     {core: "blocked", want: client.WithdrawalBlocked, finding: EndedThere},
+		"confirmed, then ended there": {core: "open", merchant: "ended", want: client.WithdrawalBlocked, finding: EndedThere},
+		"confirmed, nobody says":      {want: client.WithdrawalConfirmed, finding: NotSaid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEachDatabase(t, outbox.End(), func(t *testing.T, p *place) {
@@ -382,7 +382,7 @@ func TestWithdrawalsFromBefore(t *testing.T) {
 					t.Errorf("it is %s; found %+v", got.State, *found)
 				}
 				// Who reads the decisions is not told otherwise than before.
-				decision := map[outbox.WithdrawalState]countersign.Decision{outbox.WithdrawalAwaiting: "", outbox.WithdrawalBlocked: countersign.DecisionConfirmed}
+				decision := map[client.WithdrawalState]countersign.Decision{client.WithdrawalAwaiting: "", client.WithdrawalBlocked: countersign.DecisionConfirmed}
 				want, undecided := decision[s.want]
 				if !undecided {
 					want = countersign.Decision(s.want)
@@ -421,7 +421,7 @@ func TestLostAndCancelled(t *testing.T) {
 		must(Service(ctx, o, Config{Executed: file, Settle: true, Report: report, Now: start + 660}))(t)
 		withdrawalSteps[0](t, o) // the core adds it again
 		answer(t, o, start+700)
-		if got := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t); got.State != outbox.WithdrawalCancelled {
+		if got := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t); got.State != client.WithdrawalCancelled {
 			t.Errorf("it is %s", got.State)
 		}
 	})

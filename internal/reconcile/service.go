@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
@@ -68,20 +69,20 @@ const (
 // withdrawal: the states awaiting and confirmed of the API are also those of a withdrawal whose
 // permit came later.
 func (l Line) became() (b became, err error) {
-	switch outbox.WithdrawalState(l.State) {
+	switch client.WithdrawalState(l.State) {
 	case "":
 		return permitted, nil
-	case outbox.WithdrawalReleased:
+	case client.WithdrawalReleased:
 		return permitted, l.checkEnd(false)
-	case outbox.WithdrawalExecuted:
+	case client.WithdrawalExecuted:
 		return done, nil
-	case outbox.WithdrawalFailed:
+	case client.WithdrawalFailed:
 		return failed, l.checkEnd(false)
-	case outbox.WithdrawalCancelled, outbox.WithdrawalDeclined, outbox.WithdrawalExpired, outbox.WithdrawalBlocked, outbox.WithdrawalLapsed:
+	case client.WithdrawalCancelled, client.WithdrawalDeclined, client.WithdrawalExpired, client.WithdrawalBlocked, client.WithdrawalLapsed:
 		return over, l.checkEnd(true)
 	case "open":
 		return nothing, l.checkEnd(true)
-	case outbox.WithdrawalAwaiting, outbox.WithdrawalConfirmed:
+	case client.WithdrawalAwaiting, client.WithdrawalConfirmed:
 		return 0, fmt.Errorf("state %q does not say what became of it: write open if nothing did and it had no permit, else cancelled, executed or failed", l.State)
 	}
 	return 0, fmt.Errorf("state %q is not known: open if nothing became of it, cancelled, executed or failed", l.State)
@@ -155,7 +156,7 @@ func (c Config) executed(ctx context.Context, o *outbox.Outbox, is said, ends *I
 		switch {
 		case found && !agrees:
 			f.Finding = AmountDiffers
-		case !found && w.Released != 0 && w.State != outbox.WithdrawalFailed:
+		case !found && w.Released != 0 && w.State != client.WithdrawalFailed:
 			f.Finding = ReleasedNotExecuted
 		default:
 			return nil // what has no permit is told of with its line
@@ -183,7 +184,7 @@ func (c Config) executed(ctx context.Context, o *outbox.Outbox, is said, ends *I
 		case ends.Has(w.Merchant, w.CallBackID):
 			f.Finding = EndedThere
 			if c.Settle {
-				if _, f.Settled, err = o.AdoptEnd(ctx, outbox.Executed{Merchant: w.Merchant, CallBackID: w.CallBackID}, outbox.WithdrawalCancelled, "the merchant", c.Now); err != nil {
+				if _, f.Settled, err = o.AdoptEnd(ctx, outbox.Executed{Merchant: w.Merchant, CallBackID: w.CallBackID}, client.WithdrawalCancelled, "the merchant", c.Now); err != nil {
 					return err
 				}
 			}
@@ -215,7 +216,7 @@ func (c Config) end(ctx context.Context, o *outbox.Outbox, l Line, open bool) er
 	}
 	f.State = string(w.State)
 	switch {
-	case err != nil && !open, err == nil && w.State != outbox.WithdrawalAwaiting && w.State != outbox.WithdrawalConfirmed && w.Released == 0, w.Released == 0 && err == nil && !w.Restored && !open:
+	case err != nil && !open, err == nil && w.State != client.WithdrawalAwaiting && w.State != client.WithdrawalConfirmed && w.Released == 0, w.Released == 0 && err == nil && !w.Restored && !open:
 		return nil // it is in no doubt
 	case w.Released != 0:
 		f.Finding = EndDiffers
@@ -224,7 +225,7 @@ func (c Config) end(ctx context.Context, o *outbox.Outbox, l Line, open bool) er
 	f.Finding = EndedThere
 	if c.Settle {
 		x := outbox.Executed{Merchant: f.Merchant, CallBackID: l.CallBackID, TenantUserID: l.TenantUserID, Details: l.details()}
-		if _, f.Settled, err = o.AdoptEnd(ctx, x, outbox.WithdrawalState(l.State), "the core", c.Now); err != nil {
+		if _, f.Settled, err = o.AdoptEnd(ctx, x, client.WithdrawalState(l.State), "the core", c.Now); err != nil {
 			f.Reason = err.Error()
 			return errors.Join(c.Report(f), fmt.Errorf("%s of %s cannot be settled: %w", l.CallBackID, f.Merchant, err))
 		}
@@ -249,11 +250,11 @@ func (c Config) settle(ctx context.Context, o *outbox.Outbox, l Line, b became) 
 			f.Finding, f.State = PermitDiffers, string(w.State)
 			return c.Report(f)
 		}
-		if w.State == outbox.WithdrawalExecuted && (b == failed || l.otherTx(w.TxID)) || w.State == outbox.WithdrawalFailed && (b == done || l.TxID != "") {
+		if w.State == client.WithdrawalExecuted && (b == failed || l.otherTx(w.TxID)) || w.State == client.WithdrawalFailed && (b == done || l.TxID != "") {
 			f.Finding, f.State, f.There = EndDiffers, string(w.State), strings.TrimSpace(l.State+" "+l.TxID)
 			return c.Report(f)
 		}
-		if w.State == outbox.WithdrawalReleased && b != permitted {
+		if w.State == client.WithdrawalReleased && b != permitted {
 			if err := c.Report(Finding{Finding: OutcomeUnknown, Merchant: f.Merchant, CallBackID: l.CallBackID, State: string(w.State), There: l.State}); err != nil {
 				return err
 			}

@@ -57,7 +57,7 @@ func (s local) withdrawals(ctx context.Context, merchant string, fn func(withdra
 			return nil
 		}
 		v := withdrawal{Merchant: w.Merchant, CallBackID: w.CallBackID, State: string(w.State),
-			Permitted: w.Released != 0 && w.State != outbox.WithdrawalFailed}
+			Permitted: w.Released != 0 && w.State != client.WithdrawalFailed}
 		if d := w.Details; d != nil {
 			v.Sum = Sum(d.Symbol, d.Amount) + " " + d.Address
 		}

@@ -172,7 +172,7 @@ func TestFailuresWait(t *testing.T) {
 		if _, _, err := o.RecordOutcome(ctx, w.ID, failure, start+760); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "not reconciled") {
 			t.Errorf("a failure before it is reconciled: %v", err)
 		}
-		if got := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t); got.State != outbox.WithdrawalReleased {
+		if got := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t); got.State != client.WithdrawalReleased {
 			t.Errorf("it is %s", got.State)
 		}
 		if alarms := must(o.StandingAlarms(ctx, client.AlarmOutcomeDiffers))(t); len(alarms) != 0 {
@@ -180,7 +180,7 @@ func TestFailuresWait(t *testing.T) {
 		}
 		_, report := gather()
 		must(Service(ctx, o, Config{Executed: lines(t, Line{Merchant: "shop", CallBackID: "order", State: "failed"}), Settle: true, Report: report, Now: start + 770}))(t)
-		if got, _, err := o.RecordOutcome(ctx, w.ID, failure, start+780); err != nil || got.State != outbox.WithdrawalFailed {
+		if got, _, err := o.RecordOutcome(ctx, w.ID, failure, start+780); err != nil || got.State != client.WithdrawalFailed {
 			t.Errorf("and then: %s, %v", got.State, err)
 		}
 	})
