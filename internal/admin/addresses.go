@@ -16,7 +16,10 @@ func (s *Server) addAddress(c *api.Call, _ api.None, in client.NewAddress) (clie
 	if err != nil {
 		faults = append(faults, memberFault("body", err))
 	}
-	if err := s.checkOne(c, faults, in.Merchant); err != nil {
+	if !c.Sees(in.Merchant) {
+		faults.Add("body.merchant", notKnown)
+	}
+	if err := faults.Err(); err != nil {
 		return client.AcceptedAddress{}, err
 	}
 	kept, err := s.Outbox.Ingest(c.R.Context(), []outbox.NewCallback{callback}, c.Now)

@@ -1,10 +1,8 @@
 package admin
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 	"time"
 
 	"countersign"
@@ -13,10 +11,6 @@ import (
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
-
-func (s *Server) depositsHandler() api.Handler {
-	return with(api.Handle(s.addDeposits), s.besideOf)
-}
 
 // addDeposits accepts one deposit or an array, all or nothing.
 func (s *Server) addDeposits(c *api.Call, _ api.None, in oneOrMany[client.NewDeposit]) (client.AcceptedDeposits, error) {
@@ -36,9 +30,8 @@ func (s *Server) addDeposits(c *api.Call, _ api.None, in oneOrMany[client.NewDep
 			break
 		}
 	}
-	if len(faults) > 0 {
-		faults = s.withMerchants(c, faults, len(in.list), func(i int) (string, string) { return place(i), in.list[i].Merchant })
-		return client.AcceptedDeposits{}, faults.Err()
+	if err := faults.Err(); err != nil {
+		return client.AcceptedDeposits{}, err
 	}
 	kept, err := s.ingest(c.R.Context(), batch, quotaOf(c), c.Now)
 	if err != nil {
@@ -73,54 +66,6 @@ func quotaOf(c *api.Call) outbox.Quota {
 
 // notKnown is the fault of a merchant that there is not, for the call's token.
 const notKnown = "is not known"
-
-// merchantFault says why nothing can be added for a merchant; empty: it can, or cannot be known.
-func (s *Server) merchantFault(c *api.Call, id string) string {
-	if !c.Sees(id) {
-		return notKnown
-	}
-	if _, err := s.Outbox.Merchant(c.R.Context(), id); errors.Is(err, db.ErrNotFound) {
-		return notKnown
-	}
-	return ""
-}
-
-// withMerchants adds the merchants that are not known to the faults of n items, at most of the
-// first api.MaxFaults items.
-func (s *Server) withMerchants(c *api.Call, faults api.Faults, n int, item func(i int) (place, merchant string)) api.Faults {
-	known := map[string]string{}
-	for i := 0; i < min(n, api.MaxFaults) && len(faults) < api.MaxFaults; i++ {
-		place, merchant := item(i)
-		message, looked := known[merchant]
-		if !looked {
-			message = s.merchantFault(c, merchant)
-			known[merchant] = message
-		}
-		at := place + ".merchant"
-		if message != "" && !slices.ContainsFunc(faults, func(f client.Fault) bool { return f.Location == at }) {
-			faults.Add(at, message)
-		}
-	}
-	return faults
-}
-
-// checkOne fails if one item has faults, or the call's token does not see its merchant.
-func (s *Server) checkOne(c *api.Call, faults api.Faults, merchant string) error {
-	if len(faults) == 0 && c.Sees(merchant) {
-		return nil
-	}
-	return s.withMerchants(c, faults, 1, func(int) (string, string) { return "body", merchant }).Err()
-}
-
-// besideOf names the merchant of an item if it is not known, beside the faults that the schema found.
-func (s *Server) besideOf(c *api.Call, place string, members map[string]json.RawMessage) (faults api.Faults) {
-	if id := api.TextOf(members, "merchant"); id != "" {
-		if message := s.merchantFault(c, id); message != "" {
-			faults.Add(place+".merchant", message)
-		}
-	}
-	return faults
-}
 
 func acceptedOf(k outbox.Ingested) client.Accepted {
 	return client.Accepted{ID: k.ID, TrackingID: k.TrackingID, State: k.State, Duplicate: k.Duplicate}

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"encoding/json"
 	"fmt"
 	"mime"
 	"net/url"
@@ -76,17 +75,6 @@ func (s *Server) checkURLs(notify, withdraw string, private bool, faults *api.Fa
 	if notify != "" && normalURL(notify) == normalURL(withdraw) {
 		faults.Add("body.withdrawUrl", "is the notifyUrl; type 2 needs a URL of its own")
 	}
-}
-
-// besideMerchant names faults of a merchant's settings beside those that the schema found.
-func (s *Server) besideMerchant(_ *api.Call, _ string, members map[string]json.RawMessage) (faults api.Faults) {
-	private := s.DefaultAllowPrivate
-	if given := (*bool)(nil); json.Unmarshal(members["allowPrivate"], &given) == nil && given != nil {
-		private = *given
-		s.checkAllowPrivate(private, &faults)
-	}
-	s.checkURLs(api.TextOf(members, "notifyUrl"), api.TextOf(members, "withdrawUrl"), private, &faults)
-	return faults
 }
 
 // checkAllowPrivate refuses private networks unless the service was started with

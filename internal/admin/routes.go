@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -28,20 +27,14 @@ const (
 	byHandler = api.ByHandler
 )
 
-// with sets what else names faults of a request.
-func with(h api.Handler, beside func(*api.Call, string, map[string]json.RawMessage) api.Faults) api.Handler {
-	h.Beside = beside
-	return h
-}
-
 // routes are those that the service alone has.
 func (s *Server) routes() []route {
 	return []route{
-		{post, "/v1/merchants", "createMerchant", api.Operators, whole, 201, with(api.Handle(s.createMerchant), s.besideMerchant), "Make a merchant and its keys", []int{409}},
+		{post, "/v1/merchants", "createMerchant", api.Operators, whole, 201, api.Handle(s.createMerchant), "Make a merchant and its keys", []int{409}},
 		{get, "/v1/merchants", "merchants", api.Readers, byHandler, 200, api.Handle(s.merchants), "List merchants by id", nil},
 		{get, "/v1/merchants/{id}", "merchant", api.Readers, byPath, 200, api.One(s.merchant), "Show one merchant", nil},
 		{get, "/v1/merchants/{id}/health", "merchantHealth", api.Readers, byPath, 200, api.One(s.merchantHealth), "Show how attempts to tell a merchant something end: since when it fails, why, and what it must mend", nil},
-		{patch, "/v1/merchants/{id}", "updateMerchant", api.Operators, byPath, 200, with(api.ChangeOne(s.updateMerchant), s.besideMerchant), "Change members of a merchant; null clears optional ones. What could move money waits for an approver, where there is one", []int{409}},
+		{patch, "/v1/merchants/{id}", "updateMerchant", api.Operators, byPath, 200, api.ChangeOne(s.updateMerchant), "Change members of a merchant; null clears optional ones. What could move money waits for an approver, where there is one", []int{409}},
 		{post, "/v1/merchants/{id}/pause", "pauseMerchant", api.Operators, byPath, 200, api.Urgent(api.One(s.pauseMerchant)), "Stop sending to a merchant, deciding and releasing; callbacks are still accepted", []int{409}},
 		{post, "/v1/merchants/{id}/resume", "resumeMerchant", api.Operators, byPath, 200, api.One(s.resumeMerchant), "End the pause of a merchant; with resend, send all its pending callbacks at once", []int{409}},
 		{post, "/v1/merchants/{id}/rotation", "stageRotation", api.Operators, byPath, 200, api.ChangeOne(s.stageRotation), "Give a merchant a second set of keys; the present ones still seal, and answers under either count. Each step waits for an approver, where there is one", []int{409}},
@@ -53,11 +46,11 @@ func (s *Server) routes() []route {
 		{post, "/v1/freeze", "freeze", api.Approvers, whole, 200, api.Urgent(api.Handle(s.freeze)), "Stop sending, deciding and releasing for all merchants; repeating it changes nothing", nil},
 		{post, "/v1/thaw", "thaw", api.Approvers, whole, 200, api.Urgent(api.Fresh(api.Handle(s.thaw))), "End the freeze; repeating it changes nothing", nil},
 
-		{post, "/v1/deposits", "addDeposits", api.Ingesters, byHandler, 202, s.depositsHandler(), "Tell merchants of deposits: one, or an array, all or nothing", []int{409}},
+		{post, "/v1/deposits", "addDeposits", api.Ingesters, byHandler, 202, api.Handle(s.addDeposits), "Tell merchants of deposits: one, or an array, all or nothing", []int{409}},
 		{get, "/v1/deposits", "deposits", api.MoneyReaders, byHandler, 200, api.Handle(s.toldDeposits), "List deposits with what became of telling them, by merchant and then by time", nil},
-		{post, "/v1/addresses", "addAddress", api.Cores, byHandler, 202, with(api.Handle(s.addAddress), s.besideOf), "Tell a merchant that the deposit address of a user was replaced", []int{409}},
+		{post, "/v1/addresses", "addAddress", api.Cores, byHandler, 202, api.Handle(s.addAddress), "Tell a merchant that the deposit address of a user was replaced", []int{409}},
 
-		{post, "/v1/withdrawals", "createWithdrawal", api.Cores, byHandler, 202, s.withdrawalsHandler(), "Ask merchants to confirm withdrawals: one, or an array, all or nothing", []int{409}},
+		{post, "/v1/withdrawals", "createWithdrawal", api.Cores, byHandler, 202, api.Handle(s.createWithdrawal), "Ask merchants to confirm withdrawals: one, or an array, all or nothing", []int{409}},
 		{get, "/v1/withdrawals", "withdrawals", api.MoneyReaders, byHandler, 200, api.Handle(s.withdrawals), "List withdrawals, the newest first", nil},
 		{get, "/v1/withdrawals/{id}", "withdrawal", api.MoneyReaders, byPath, 200, api.One(s.withdrawal), "Show one withdrawal", nil},
 		{post, "/v1/withdrawals/release", "releaseWithdrawals", api.Cores, byHandler, 200, api.Handle(s.releaseWithdrawals), "Take the permits of withdrawals: one claim or an array, in one transaction. Each has its own result, whatever becomes of the others", nil},

@@ -14,10 +14,6 @@ import (
 	"countersign/internal/outbox"
 )
 
-func (s *Server) withdrawalsHandler() api.Handler {
-	return with(api.Handle(s.createWithdrawal), s.besideOf)
-}
-
 // createWithdrawal accepts one withdrawal or an array, all or nothing.
 func (s *Server) createWithdrawal(c *api.Call, _ api.None, in oneOrMany[client.NewWithdrawal]) (acceptedWithdrawals, error) {
 	batch := make([]outbox.NewWithdrawal, len(in.list))
@@ -32,9 +28,8 @@ func (s *Server) createWithdrawal(c *api.Call, _ api.None, in oneOrMany[client.N
 			break
 		}
 	}
-	if len(faults) > 0 {
-		faults = s.withMerchants(c, faults, len(in.list), func(i int) (string, string) { return in.place(i), in.list[i].Merchant })
-		return acceptedWithdrawals{}, faults.Err()
+	if err := faults.Err(); err != nil {
+		return acceptedWithdrawals{}, err
 	}
 	made, err := s.createAll(c, batch, c.Now)
 	if err != nil {

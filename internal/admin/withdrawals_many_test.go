@@ -110,7 +110,7 @@ func TestWithdrawalsOfACallBackID(t *testing.T) {
 	})
 }
 
-// A request names all that is wrong with it at once, also what no schema finds.
+// A request names all that its schema finds at once, and then, with these mended, what no schema finds.
 func TestAllFaultsAtOnce(t *testing.T) {
 	h := sqlite(t)
 	h.merchant("acme")
@@ -121,21 +121,24 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		}
 		return m
 	}
-	nobody := map[string]any{"merchant": "nobody", "tenantUserId": ""}
+	nobody := map[string]any{"merchant": "nobody"}
+	two := map[string]any{"merchant": "nobody", "tenantUserId": "", "chainName": ""}
+	member := map[string]any{"id": "x", "key": map[string]any{"bits": 1024}, "notifyUrl": "https://a.example/n", "withdrawUrl": "https://a.example/w"}
 	for name, c := range map[string]struct {
 		path string
 		body any
 		want []string
 	}{
-		"a deposit":            {"/v1/deposits", wrong(newDeposit("acme", 1), nobody), []string{"body.merchant", "body.tenantUserId"}},
-		"an amount's digits":   {"/v1/deposits", wrong(newDeposit("nobody", 1), map[string]any{"amount": "1." + longText(100)}), []string{"body.merchant", "body.amount"}},
-		"deposits":             {"/v1/deposits", []any{newDeposit("acme", 1), wrong(newDeposit("acme", 1), nobody)}, []string{"body[1].merchant", "body[1].tenantUserId"}},
-		"a withdrawal":         {"/v1/withdrawals", wrong(newWithdrawal("acme", 1), nobody), []string{"body.merchant", "body.tenantUserId"}},
-		"withdrawals":          {"/v1/withdrawals", []any{wrong(newWithdrawal("acme", 1), nobody)}, []string{"body[0].merchant", "body[0].tenantUserId"}},
-		"an address":           {"/v1/addresses", wrong(newAddress("acme", 1), nobody), []string{"body.merchant", "body.tenantUserId"}},
-		"equal URLs":           {"/v1/merchants", map[string]any{"id": "x y", "notifyUrl": "https://a.example/n", "withdrawUrl": "https://A.example/n"}, []string{"body.id", "body.withdrawUrl"}},
-		"another scheme":       {"/v1/merchants", map[string]any{"id": "x", "name": "", "notifyUrl": "ftp://a.example/n", "withdrawUrl": "https://a.example/w"}, []string{"body.name", "body.notifyUrl"}},
-		"a merchant's members": {"/v1/merchants", map[string]any{"notifyUrl": "ftp://a.example/n", "concurrency": 0}, []string{"body.id", "body.notifyUrl", "body.withdrawUrl", "body.concurrency"}},
+		"a deposit's schema":   {"/v1/deposits", wrong(newDeposit("acme", 1), two), []string{"body.tenantUserId", "body.chainName"}},
+		"a deposit":            {"/v1/deposits", wrong(newDeposit("acme", 1), nobody), []string{"body.merchant"}},
+		"an amount's digits":   {"/v1/deposits", wrong(newDeposit("nobody", 1), map[string]any{"amount": "1." + longText(100)}), []string{"body.amount"}},
+		"deposits":             {"/v1/deposits", []any{newDeposit("acme", 1), wrong(newDeposit("acme", 1), nobody)}, []string{"body[1].merchant"}},
+		"a withdrawal":         {"/v1/withdrawals", wrong(newWithdrawal("acme", 1), nobody), []string{"body.merchant"}},
+		"withdrawals":          {"/v1/withdrawals", []any{wrong(newWithdrawal("acme", 1), nobody)}, []string{"body[0].merchant"}},
+		"an address":           {"/v1/addresses", wrong(newAddress("acme", 1), nobody), []string{"body.merchant"}},
+		"equal URLs":           {"/v1/merchants", wrong(member, map[string]any{"withdrawUrl": "https://A.example/n"}), []string{"body.withdrawUrl"}},
+		"another scheme":       {"/v1/merchants", wrong(member, map[string]any{"notifyUrl": "ftp://a.example/n"}), []string{"body.notifyUrl"}},
+		"a merchant's members": {"/v1/merchants", map[string]any{"notifyUrl": "https://a.example/n", "concurrency": 0}, []string{"body.id", "body.withdrawUrl", "body.concurrency"}},
 	} {
 		a := h.raw(client.RoleAdmin, post, c.path, api.TypeJSON, string(encode(t, c.body)))
 		for _, location := range c.want {

@@ -151,46 +151,32 @@ func (p *People) void(q Asked, v db.Approval) string {
 	return p.barred(q, t)
 }
 
-// maker returns the token that made t.
-func (p *People) maker(t Token) (Token, bool) {
-	if t.Maker == "" || t.Maker == t.ID {
-		return Token{}, false
-	}
-	m, known := p.byID[t.Maker]
-	return m, known
-}
-
-// makers calls fn with each token that t comes from, the nearest first, until fn reports false.
-// It returns how many there are.
-func (p *People) makers(t Token, fn func(Token) bool) (n int) {
-	for m, ok := p.maker(t); ok && n < len(p.list); m, ok = p.maker(m) {
-		n++
-		if !fn(m) {
+// makers returns the tokens that t comes from, the nearest first, as far as they are known.
+func (p *People) makers(t Token) (list []Token) {
+	for len(list) < len(p.list) && t.made() {
+		m, known := p.byID[t.Maker]
+		if !known {
 			break
 		}
+		list, t = append(list, m), m
 	}
-	return n
+	return list
 }
+
+// made reports whether another token made t.
+func (t Token) made() bool { return t.Maker != "" && t.Maker != t.ID }
 
 // traced reports whether all tokens that t comes from are known.
 func (p *People) traced(t Token) bool {
-	first := t
-	p.makers(t, func(m Token) bool { first = m; return true })
-	return first.Maker == "" || first.Maker == first.ID
+	all := append([]Token{t}, p.makers(t)...)
+	return !all[len(all)-1].made()
 }
 
-// comesFrom reports whether whoever holds other may hold t too: t has its origin, or was made by
-// it, or by a token that it made, and so on.
-func (p *People) comesFrom(t, other Token) bool {
-	is := t.Root == other.Root
-	if !is {
-		p.makers(t, func(m Token) bool { is = m.ID == other.ID; return !is })
-	}
-	return is
+// kin reports whether one person may hold both tokens: they have one origin, or one was made by the
+// other, or by a token that it made, and so on.
+func (p *People) kin(a, b Token) bool {
+	return a.Root == b.Root || holds(p.makers(a), b.ID) || holds(p.makers(b), a.ID)
 }
-
-// kin reports whether one person may hold both tokens.
-func (p *People) kin(a, b Token) bool { return p.comesFrom(a, b) || p.comesFrom(b, a) }
 
 // apart returns as many of list as there are without two that one person may hold; of several such
 // choices one that has the most of rather, and then t if it can have it.
@@ -199,31 +185,25 @@ func (p *People) kin(a, b Token) bool { return p.comesFrom(a, b) || p.comesFrom(
 // these choices are found one by one, those made after the most others first (A. Frank, 1976, for
 // chordal graphs with weights).
 func (p *People) apart(list, rather []Token, t string) (taken []Token) {
-	depth := make(map[string]int, len(list))
-	for _, x := range list {
-		depth[x.ID] = p.makers(x, func(Token) bool { return true })
-	}
 	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b Token) int { return cmp.Compare(depth[b.ID], depth[a.ID]) })
+	slices.SortStableFunc(list, func(a, b Token) int { return cmp.Compare(len(p.makers(b)), len(p.makers(a))) })
 	worth := make([]int, len(list))
+	var chosen []Token
 	for i, x := range list {
-		worth[i] = 2 * (len(list) + 1) // one more is worth more than all that is added below
+		worth[i] += 2 * (len(list) + 1) // one more is worth more than all that is added below
 		if holds(rather, x.ID) {
 			worth[i] += 2
 		}
 		if x.ID == t {
 			worth[i]++
 		}
-	}
-	var chosen []Token
-	for i, x := range list {
 		if worth[i] <= 0 {
 			continue
 		}
 		chosen = append(chosen, x)
-		for j := i + 1; j < len(list); j++ {
-			if p.kin(x, list[j]) {
-				worth[j] -= worth[i]
+		for j, other := range list[i+1:] {
+			if p.kin(x, other) {
+				worth[i+1+j] -= worth[i]
 			}
 		}
 	}

@@ -90,8 +90,7 @@ type API struct {
 	notReady  atomic.Value // the text of the last answer of /readyz that was no 200
 	reads     *reads
 	guesses   *guesses
-	strangers *guesses // counts ends of sign-ins that did not begin here
-	ends      *guesses // counts those that did
+	ends      *guesses // counts ends of sign-ins that began here
 	ending    chan struct{}
 	stopOnce  sync.Once
 	stopping  chan struct{}
@@ -109,7 +108,7 @@ func New(c Config, routes []Route) (*API, error) {
 	tags := commonTags(c.Self)
 	maps.Copy(tags, c.Tags)
 	c.Tags = tags
-	a := &API{c: c, mux: http.NewServeMux(), reads: newReads(), guesses: newGuesses(guessRate, allGuessRate), strangers: newGuesses(guessRate, allGuessRate), ends: newGuesses(endRate, rate.Inf), ending: make(chan struct{}, endsMost), stopping: make(chan struct{})}
+	a := &API{c: c, mux: http.NewServeMux(), reads: newReads(), guesses: newGuesses(guessRate, allGuessRate), ends: newGuesses(endRate, rate.Inf), ending: make(chan struct{}, endsMost), stopping: make(chan struct{})}
 	a.tokens.init()
 	a.registry = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	aliases := common()

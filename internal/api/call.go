@@ -159,35 +159,7 @@ func (c *Call) readBody(v any) error {
 	if !slices.Contains(c.rt.accepts, c.mediaType()) {
 		return NewProblem(http.StatusUnsupportedMediaType, "", At("header.Content-Type", "is not "+strings.Join(c.rt.accepts, " or ")))
 	}
-	return c.withBeside(body, c.a.Decode(c.rt.schema, body, v))
-}
-
-// withBeside adds the faults of Handler.Beside to those that the schema found in body.
-func (c *Call) withBeside(body []byte, err error) error {
-	var p *client.Problem
-	if c.rt.Beside == nil || !errors.As(err, &p) || p.Status != http.StatusUnprocessableEntity {
-		return err
-	}
-	var items []map[string]json.RawMessage
-	if body = bytes.TrimSpace(body); len(body) > 0 && body[0] == '[' {
-		if json.Unmarshal(body, &items) != nil {
-			return err // an element is no object
-		}
-	} else {
-		items = make([]map[string]json.RawMessage, 1)
-		if json.Unmarshal(body, &items[0]) != nil {
-			return err
-		}
-	}
-	for i, members := range items[:min(len(items), MaxFaults)] {
-		for _, f := range c.rt.Beside(c, PlaceOf(i, body[0] == '['), members) {
-			named := slices.ContainsFunc(p.Faults, func(have client.Fault) bool { return have.Location == f.Location })
-			if !named && len(p.Faults) < MaxFaults {
-				p.Faults = append(p.Faults, f)
-			}
-		}
-	}
-	return p
+	return c.a.Decode(c.rt.schema, body, v)
 }
 
 // PlaceOf names an item of a body in faults; array says whether the body is an array of items.
@@ -196,12 +168,6 @@ func PlaceOf(i int, array bool) string {
 		return inBody
 	}
 	return fmt.Sprintf("%s[%d]", inBody, i)
-}
-
-// TextOf returns the text of a member as it was written; empty: it is none.
-func TextOf(members map[string]json.RawMessage, name string) (text string) {
-	_ = json.Unmarshal(members[name], &text)
-	return text
 }
 
 // Decode checks src against a schema and fills the value that v points to. The
@@ -324,7 +290,7 @@ func (c *Call) audit(err error, took time.Duration) {
 	switch {
 	case status >= http.StatusInternalServerError && !errors.Is(err, ErrStopping):
 		level, message = slog.LevelError, "request failed"
-	case errors.Is(err, errGuesses), errors.Is(err, errStrangers):
+	case errors.Is(err, errGuesses):
 		return // whoever guesses must not fill the log too
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusTooManyRequests:
 		level, message = slog.LevelWarn, "request refused"

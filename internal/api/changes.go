@@ -83,8 +83,14 @@ func NewChanges(c ChangesConfig) (*Changes, error) {
 	return k, nil
 }
 
-// Tokens are the tokens of the end, with the sessions of people who signed in.
-func (k *Changes) Tokens() *Tokens { return k.tokens }
+// Tokens are the tokens of the end, with the sessions of people who signed in; of nil, which a table of
+// routes that is only read has, nil.
+func (k *Changes) Tokens() *Tokens {
+	if k == nil {
+		return nil
+	}
+	return k.tokens
+}
 
 // Handle says how changes of a kind are applied. All kinds are said before Run and
 // before the API is served.

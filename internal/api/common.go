@@ -51,7 +51,7 @@ type Rows interface {
 // Routes returns the rows of the table. A token is bound to merchants at the service alone.
 func (o Common) Routes() []Route {
 	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
-	k, p := o.Changes, o.Changes.signIns()
+	k, t := o.Changes, o.Changes.Tokens()
 	return []Route{
 		{get, "/v1/alarms", "alarms", Readers, ByHandler, 200, Handle(o.alarms), "List alarms, the newest first", nil},
 		{post, "/v1/alarms/{seq}/ack", "ackAlarm", o.Ack, ByHandler, 200, One(o.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
@@ -69,14 +69,14 @@ func (o Common) Routes() []Route {
 		{get, "/v1/changes/{id}", "change", Readers, ByHandler, 200, k.show(), "Show one change", nil},
 
 		{post, "/v1/tokens", "createToken", Operators, ByHandler, 201, Fresh(k.createToken(o.KnownMerchant)), "Make a token; its secret is shown once. It waits for an approver, where there is one", nil},
-		{get, "/v1/tokens", "tokens", Deciders, ByHandler, 200, Handle(listTokens), "List tokens", nil},
+		{get, "/v1/tokens", "tokens", Deciders, ByHandler, 200, Handle(k.listTokens), "List tokens", nil},
 		{get, "/v1/tokens/self", "self", Everybody, ByHandler, 200, Handle(k.self), "Show the caller's token and what it may do", nil},
 		{remove, "/v1/tokens/{id}", "revokeToken", Operators, ByHandler, 204, Urgent(k.revokeToken()), "Revoke a token at once; that of an approver waits for another approver", []int{409}},
 
-		{get, "/v1/signin/provider", "provider", Open, Whole, 200, Handle(p.provider), "Show the identity provider that people sign in with", nil},
-		{post, "/v1/signin/provider/begin", "beginProvider", Open, Whole, 200, Handle(p.beginProvider), "Begin a sign-in with the identity provider", nil},
-		{post, "/v1/signin/provider/finish", "finishProvider", Open, Whole, 200, Handle(p.finishProvider), "Sign in with what the identity provider sent the browser back with: the answer's secret has the role of the person's groups", []int{401, 403}},
-		{post, "/v1/signin/out", "signOut", Everybody, ByHandler, 204, Handle(p.signOut), "End the caller's session of the identity provider", []int{409}},
+		{get, "/v1/signin/provider", "provider", Open, Whole, 200, Handle(t.provider), "Show the identity provider that people sign in with", nil},
+		{post, "/v1/signin/provider/begin", "beginProvider", Open, Whole, 200, Handle(t.beginProvider), "Begin a sign-in with the identity provider", nil},
+		{post, "/v1/signin/provider/finish", "finishProvider", Open, Whole, 200, Handle(t.finishProvider), "Sign in with what the identity provider sent the browser back with: the answer's secret has the role of the person's groups", []int{401, 403}},
+		{post, "/v1/signin/out", "signOut", Everybody, ByHandler, 204, Handle(t.signOut), "End the caller's session of the identity provider", []int{409}},
 
 		{get, "/healthz", "healthz", Open, Whole, 200, o.Healthz, "Say that the process runs", nil},
 		{get, "/readyz", "readyz", Open, Whole, 200, o.Readyz, "Say whether " + o.End + " can work", []int{503}},

@@ -21,32 +21,14 @@ const (
 	maxGuessers = 4096
 )
 
-// errGuesses is the problem of an address that sent too many requests without a valid
-// token.
+// errGuesses is the problem of an address that sent too many requests without a valid token, or whose
+// sign-ins failed too often. Beginnings of sign-ins do not count: nothing is kept of them, and what
+// counts by address would keep out everybody behind one proxy.
 var errGuesses = func() error {
-	p := NewProblem(http.StatusTooManyRequests, "too many requests without a valid token; valid ones are not refused")
+	p := NewProblem(http.StatusTooManyRequests, "too many requests without a valid token, or failed sign-ins; what is valid is not refused")
 	p.RetryAfter = time.Second / guessRate
 	return p
 }()
-
-// errStrangers is the problem of an address whose sign-ins failed too often.
-var errStrangers = func() error {
-	p := NewProblem(http.StatusTooManyRequests, "too many sign-ins of this address failed; those that began here go on")
-	p.RetryAfter = time.Second / guessRate
-	return p
-}()
-
-// strangerFails counts the end of a sign-in that did not begin here, and returns its problem.
-// Beginnings do not count: nothing is kept of them, and what counts by address would keep out
-// everybody behind one proxy.
-func (c *Call) strangerFails(why error) error {
-	now, from := c.a.c.Now(), guesser(c.R)
-	if c.a.strangers.throttled(from, now) {
-		return errStrangers
-	}
-	c.a.strangers.note(from, now)
-	return why
-}
 
 const (
 	endRate  = 10 // ends of sign-ins that began here, of one address, a second
@@ -57,7 +39,7 @@ const (
 // the sealed state of one is not held up by those who have none. done must be called.
 func (c *Call) admitEnd() (done func(), err error) {
 	if now, from := c.a.c.Now(), guesser(c.R); !c.a.ends.take(from, now) {
-		return nil, errStrangers
+		return nil, errGuesses
 	}
 	select {
 	case c.a.ending <- struct{}{}:

@@ -189,13 +189,10 @@ func (o *identities) discover(ctx context.Context) (*oidc.Provider, error) {
 	if err := p.Claims(&is); err != nil {
 		return nil, err
 	}
-	for _, needed := range []string{is.Authorization, is.Token, is.Keys} {
-		if err := secureURL(needed); err != nil {
+	for _, used := range []string{is.Authorization, is.Token, is.Keys, cmp.Or(is.UserInfo, is.Token)} {
+		if err := secureURL(used); err != nil {
 			return nil, fmt.Errorf("a URL in its document %w", err)
 		}
-	}
-	if is.UserInfo != "" && secureURL(is.UserInfo) != nil {
-		return nil, fmt.Errorf("a URL in its document %w", secureURL(is.UserInfo))
 	}
 	// Said here, since the library would try one way and then the other, and a code is taken once.
 	o.strict, o.style = is.NamesItself, oauth2.AuthStyleInHeader
@@ -232,9 +229,7 @@ func (o *identities) exchange(ctx context.Context, code, redirect, verifier, non
 	if err != nil {
 		return a, awayUnlessRefused(err)
 	}
-	a.refresh = token.RefreshToken
-	a.person, a.signedIn, err = o.person(ctx, p, token, nonce, "")
-	return a, err
+	return o.answer(ctx, p, token, nonce, "")
 }
 
 // again asks with a refresh token whether the person is still signed in, and what is known now.
@@ -249,9 +244,7 @@ func (o *identities) again(ctx context.Context, refresh, subject string) (a answ
 	if err != nil {
 		return a, awayUnlessRefused(err)
 	}
-	a.refresh = token.RefreshToken
-	a.person, _, err = o.person(ctx, p, token, "", subject)
-	return a, err
+	return o.answer(ctx, p, token, "", subject)
 }
 
 // awayUnlessRefused tells the provider's refusal, which is final, from its failure.
@@ -265,7 +258,7 @@ func awayUnlessRefused(err error) error {
 		if refused.Response != nil {
 			code = refused.Response.StatusCode
 		}
-		return fmt.Errorf("%w: it answered %d %s", errAway, code, cleanWord(refused.ErrorCode)) // its body may hold what was sent
+		return fmt.Errorf("%w: it answered %d %s", errAway, code, cleanName(refused.ErrorCode)) // its body may hold what was sent
 	}
 	return fmt.Errorf("%w: %w", errAway, err)
 }
@@ -277,19 +270,20 @@ var errRefused = errors.New("the identity provider's answer does not sign in")
 // maxSkew is how far the provider's clock may be ahead of this one.
 const maxSkew = 2 * time.Minute
 
-// person reads a token's claims, and when the person signed in; 0: they do not say. nonce is that
-// of the sign-in; subject, who it must be. One of both is empty.
-func (o *identities) person(ctx context.Context, p *oidc.Provider, token *oauth2.Token, nonce, subject string) (is person, signedIn db.Millis, err error) {
+// answer reads what a token says. nonce is that of the sign-in; subject, who it must be. One of both is
+// empty.
+func (o *identities) answer(ctx context.Context, p *oidc.Provider, token *oauth2.Token, nonce, subject string) (answered, error) {
+	a := answered{refresh: token.RefreshToken}
 	claims, sub, err := o.claims(ctx, p, token, nonce, subject)
 	if err != nil {
-		return person{}, 0, err
+		return a, err
 	}
 	var at float64
 	if json.Unmarshal(claims["auth_time"], &at) == nil && at > 0 && at < 1e11 {
-		signedIn = db.Millis(at * 1000)
+		a.signedIn = db.Millis(at * 1000)
 	}
-	is, err = o.personOf(sub, claims)
-	return is, signedIn, err
+	a.person, err = o.personOf(sub, claims)
+	return a, err
 }
 
 // claims reads what the provider says of a person, and the provider's id of the person.

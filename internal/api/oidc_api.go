@@ -52,8 +52,8 @@ var (
 var errNoTime = errors.New("the identity provider's answer does not show a new sign-in")
 
 // provider shows which provider people sign in with.
-func (p signIns) provider(c *Call, _ None, _ None) (out client.Provider, err error) {
-	people := p.tokens.people
+func (k *Tokens) provider(c *Call, _ None, _ None) (out client.Provider, err error) {
+	people := k.people
 	if people == nil {
 		return out, nil
 	}
@@ -65,8 +65,8 @@ func (p signIns) provider(c *Call, _ None, _ None) (out client.Provider, err err
 }
 
 // beginProvider begins a sign-in by a page of an origin.
-func (p signIns) beginProvider(c *Call, _ None, in client.ProviderOrigin) (out client.ProviderBegun, err error) {
-	people := p.tokens.people
+func (k *Tokens) beginProvider(c *Call, _ None, in client.ProviderOrigin) (out client.ProviderBegun, err error) {
+	people := k.people
 	if people == nil {
 		return out, errNoProvider
 	}
@@ -84,7 +84,7 @@ func (p signIns) beginProvider(c *Call, _ None, in client.ProviderOrigin) (out c
 		options = append(options, oauth2.SetAuthURLParam("max_age", strconv.Itoa(int(freshFor/1000))))
 	}
 	out.URL = people.oauth(known, s.Redirect).AuthCodeURL(s.State, options...)
-	out.State, err = p.seal(providerStatePurpose, s)
+	out.State, err = k.seal(providerStatePurpose, s)
 	return out, err
 }
 
@@ -97,15 +97,18 @@ func away(err error) error {
 }
 
 // finishProvider ends a sign-in with what the provider sent the browser back with.
-func (p signIns) finishProvider(c *Call, _ None, in client.ProviderReturn) (out client.SignedIn, err error) {
-	people, ctx := p.tokens.people, c.R.Context()
+func (k *Tokens) finishProvider(c *Call, _ None, in client.ProviderReturn) (out client.SignedIn, err error) {
+	people, ctx := k.people, c.R.Context()
 	if people == nil {
 		return out, errNoProvider
 	}
 	var s providerState
-	if p.open(providerStatePurpose, in.State, &s) != nil || c.Now > s.At+providerLife || c.Now < s.At-providerLife ||
+	if k.open(providerStatePurpose, in.State, &s) != nil || c.Now > s.At+providerLife || c.Now < s.At-providerLife ||
 		subtle.ConstantTimeCompare([]byte(s.State), []byte(in.Given)) != 1 {
-		return out, c.strangerFails(errSignInOld)
+		if !c.a.guesses.take(guesser(c.R), c.a.c.Now()) {
+			return out, errGuesses
+		}
+		return out, errSignInOld
 	}
 	done, err := c.admitEnd()
 	if err != nil {
@@ -113,7 +116,7 @@ func (p signIns) finishProvider(c *Call, _ None, in client.ProviderReturn) (out 
 	}
 	defer done()
 	once := "provider " + s.State[:22]
-	if ended, err := p.tokens.d.SessionEnded(ctx, once); err != nil || ended {
+	if ended, err := k.d.SessionEnded(ctx, once); err != nil || ended {
 		return out, cmp.Or(err, error(errSignInOld))
 	}
 	if _, err := people.known(ctx); err != nil {
@@ -121,7 +124,7 @@ func (p signIns) finishProvider(c *Call, _ None, in client.ProviderReturn) (out 
 	}
 	// Another provider's answer must not be taken for this one's (RFC 9207).
 	if in.Issuer != "" && in.Issuer != people.c.Issuer || in.Issuer == "" && people.strict {
-		return out, p.refused(c, person{}, fmt.Errorf("%w: it is of the issuer %q", errRefused, cleanName(in.Issuer)))
+		return out, k.refused(c, person{}, fmt.Errorf("%w: it is of the issuer %q", errRefused, cleanName(in.Issuer)))
 	}
 	a, err := people.exchange(ctx, in.Code, s.Redirect, s.Verifier, s.Nonce)
 	switch age := c.Now - a.signedIn; {
@@ -134,28 +137,28 @@ func (p signIns) finishProvider(c *Call, _ None, in client.ProviderReturn) (out 
 		err = fmt.Errorf("%w: it was asked with max_age=%d, and its auth_time is %d seconds ago", errNoTime, freshFor/1000, age/1000)
 	}
 	if err != nil {
-		return out, p.refused(c, a.person, err)
+		return out, k.refused(c, a.person, err)
 	}
 	// Once, on every node. Before, nothing is kept: a stranger can begin sign-ins without end.
-	first, err := p.tokens.d.EndSession(ctx, once, c.Now, s.At+providerLife)
+	first, err := k.d.EndSession(ctx, once, c.Now, s.At+providerLife)
 	if err == nil && !first {
 		err = errSignInOld
 	}
 	if err != nil {
 		return out, err
 	}
-	return p.tokens.startSession(ctx, c, a)
+	return k.startSession(ctx, c, a)
 }
 
 // refused logs why a sign-in failed and gives what the person is shown.
-func (p signIns) refused(c *Call, who person, err error) error {
+func (k *Tokens) refused(c *Call, who person, err error) error {
 	_, sub, _ := strings.Cut(who.Subject, " ")
-	p.tokens.people.log.Warn("a sign-in with the identity provider was refused", "subject", sub, "error", err.Error())
+	k.people.log.Warn("a sign-in with the identity provider was refused", "subject", sub, "error", err.Error())
 	switch {
 	case errors.Is(err, errLeftOut):
-		return errors.Join(p.tokens.roleless(c.R.Context(), who, c.Now), errGroupsLeftOut)
+		return errors.Join(k.roleless(c.R.Context(), who, errLeftOut, c.Now), errGroupsLeftOut)
 	case errors.Is(err, errNoRole):
-		return errors.Join(p.tokens.roleless(c.R.Context(), who, c.Now), errRoleless)
+		return errors.Join(k.roleless(c.R.Context(), who, errNoRole, c.Now), errRoleless)
 	case errors.Is(err, errNoTime):
 		return errNotFresh
 	case errors.Is(err, errRefused):
@@ -165,7 +168,7 @@ func (p signIns) refused(c *Call, who person, err error) error {
 }
 
 // roleless ends what a person had here whom the provider gives no role any more.
-func (k *Tokens) roleless(ctx context.Context, who person, now db.Millis) error {
+func (k *Tokens) roleless(ctx context.Context, who person, why error, now db.Millis) error {
 	of, err := k.ByID(ctx, who.id())
 	if errors.Is(err, db.ErrNotFound) || err == nil && !of.Valid(now) {
 		return nil
@@ -173,18 +176,5 @@ func (k *Tokens) roleless(ctx context.Context, who person, now db.Millis) error 
 	if err != nil {
 		return err
 	}
-	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		if _, err := t.Exec(ctx, endSessionsSQL, of.ID); err != nil {
-			return err
-		}
-		if err := endPerson(ctx, t, of.ID, now); err != nil {
-			return err
-		}
-		return recordPerson(ctx, t, recordPersonEnded, of, "", errNoRole.Error(), now)
-	})
-}
-
-// signOut ends the caller's session.
-func (p signIns) signOut(c *Call, _ None, _ None) (None, error) {
-	return None{}, p.tokens.signOut(c)
+	return k.endSession(ctx, of, everySession, why.Error(), now)
 }

@@ -224,13 +224,3 @@ func cleanName(s string) string {
 	}
 	return s
 }
-
-// cleanWord returns a word of the provider that can be shown; anything else becomes a question mark.
-func cleanWord(s string) string {
-	if !wordText.MatchString(s) {
-		return "?"
-	}
-	return s
-}
-
-var wordText = regexp.MustCompile(`^[a-z_]{1,60}$`)

@@ -32,7 +32,7 @@ func savePerson(ctx context.Context, t *db.Tx, p person, begins bool, now db.Mil
 	if errors.Is(err, db.ErrNotFound) && begins {
 		is := Token{ID: p.id(), Name: p.Name, Role: p.Role, Merchants: p.Merchants, Root: p.id(), Created: now, Subject: p.Subject}
 		_, nobody := MintToken() // no secret is known that has this hash
-		if err := CreateToken(ctx, t, is, nobody); err != nil {
+		if err := createToken(ctx, t, is, nobody); err != nil {
 			return is, err
 		}
 		return is, tellOfPerson(ctx, t, is, now)
@@ -75,11 +75,4 @@ func tellOfPerson(ctx context.Context, t *db.Tx, is Token, now db.Millis) error 
 		return nil
 	}
 	return db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: client.AlarmTokenChanged, Subject: is.ID + " person " + string(is.Role), At: now}})
-}
-
-// endPerson notes that the provider gives a person no role any more: what they proposed is stale,
-// and no session of theirs counts.
-func endPerson(ctx context.Context, t *db.Tx, id string, now db.Millis) error {
-	_, err := t.Exec(ctx, endPersonSQL, id, int64(now))
-	return err
 }

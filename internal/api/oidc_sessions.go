@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -83,11 +84,6 @@ func recordPerson(ctx context.Context, t *db.Tx, kind string, of Token, group, w
 		Data: personRecord{of.shownSubject(), issuer, of.Name, of.Role, of.BoundTo(), db.Clean(group), why}})
 }
 
-// sessionSecret is what the secret of a session has sealed in it.
-type sessionSecret struct {
-	ID string `json:"i"`
-}
-
 const (
 	providerPrefix  = "cso_"
 	providerPurpose = "person"
@@ -96,6 +92,14 @@ const (
 func sessionID(random string) string {
 	sum := sha256.Sum256([]byte(random))
 	return hex.EncodeToString(sum[:])
+}
+
+// sessionOf returns the id of the session with this secret. What is none does not open, so that guesses
+// cost the database nothing.
+func (k *Tokens) sessionOf(secret string) (id string, err error) {
+	var random string
+	err = k.open(providerPurpose, strings.TrimPrefix(secret, providerPrefix), &random)
+	return sessionID(random), err
 }
 
 // startSession keeps what the provider said and gives the secret of a new session.
@@ -121,7 +125,7 @@ func (k *Tokens) startSession(ctx context.Context, c *Call, a answered) (out cli
 	if err != nil {
 		return out, err
 	}
-	secret, err := (signIns{k}).seal(providerPurpose, sessionSecret{random})
+	secret, err := k.seal(providerPurpose, random)
 	return client.SignedIn{Secret: client.Secret(providerPrefix + secret), Expires: TimeOf(s.Ends)}, err
 }
 
@@ -144,11 +148,10 @@ var errAsking = busy("the identity provider is being asked about this session; r
 // BySession returns the token of a person's session. Where the provider has not been asked for a
 // while it is asked first. db.ErrNotFound: the session has ended.
 func (k *Tokens) BySession(ctx context.Context, secret string) (Token, error) {
-	var in sessionSecret
-	if k.people == nil || (signIns{k}).open(providerPurpose, strings.TrimPrefix(secret, providerPrefix), &in) != nil {
+	id, err := k.sessionOf(secret)
+	if k.people == nil || err != nil {
 		return Token{}, db.ErrNotFound
 	}
-	id := sessionID(in.ID)
 	s, err := k.session(ctx, id)
 	for wait := 0; err == nil; wait++ {
 		now := db.MillisOf(k.people.now())
@@ -234,24 +237,17 @@ func (k *Tokens) ask(ctx context.Context, s providerSession, now db.Millis) (ask
 		k.sealRefresh(&s, a.refresh)
 		err = k.renewSession(ctx, s, 0, &a.person, now)
 		return err == nil, err
+	case errors.Is(err, errNoRole):
+		return false, cmp.Or(k.roleless(ctx, a.person, err, now), db.ErrNotFound)
 	case !errors.Is(err, errAway):
-		return false, k.endSession(ctx, s, of, endedWhy(err), errors.Is(err, errNoRole), now)
+		return false, cmp.Or(k.endSession(ctx, of, s.ID, "the identity provider ended it", now), db.ErrNotFound)
 	case old:
-		return false, k.endSession(ctx, s, of, "the identity provider could not be asked for 15 minutes", false, now)
+		return false, cmp.Or(k.endSession(ctx, of, s.ID, "the identity provider could not be asked for 15 minutes", now), db.ErrNotFound)
 	}
 	if a.refresh != "" {
 		k.sealRefresh(&s, a.refresh)
 	}
 	return false, k.renewSession(ctx, s, now+askPause, nil, now)
-}
-
-func endedWhy(err error) string {
-	for _, known := range []error{errLeftOut, errNoRole} {
-		if errors.Is(err, known) {
-			return known.Error()
-		}
-	}
-	return "the identity provider ended it"
 }
 
 // renewSession keeps what the provider answered, with the person where it said who that is now.
@@ -270,39 +266,37 @@ func (k *Tokens) renewSession(ctx context.Context, s providerSession, claimed db
 	})
 }
 
-// endSession ends a session and gives db.ErrNotFound. roleless: so does the person's right to
-// anything, on every node.
-func (k *Tokens) endSession(ctx context.Context, s providerSession, of Token, why string, roleless bool, now db.Millis) error {
-	err := k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		if _, err := t.Exec(ctx, endSessionSQL, s.ID); err != nil {
-			return err
+// everySession stands for all sessions of a person whom the provider gives no role any more. Then what the
+// person proposed is stale too, on every node.
+const everySession = ""
+
+// endSession ends a session of a person.
+func (k *Tokens) endSession(ctx context.Context, of Token, id, why string, now db.Millis) error {
+	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		ends := []db.Statement{{SQL: endSessionSQL, Args: []any{id}}}
+		if id == everySession {
+			ends = []db.Statement{{SQL: endSessionsSQL, Args: []any{of.ID}}, {SQL: endPersonSQL, Args: []any{of.ID, int64(now)}}}
 		}
-		if roleless {
-			if err := endPerson(ctx, t, of.ID, now); err != nil {
-				return err
-			}
+		if err := t.Batch(ctx, ends); err != nil {
+			return err
 		}
 		return recordPerson(ctx, t, recordPersonEnded, of, "", why, now)
 	})
-	if err == nil {
-		err = db.ErrNotFound
-	}
-	return err
 }
 
 // signOut ends the session whose secret made a call. Of a token it ends nothing.
-func (k *Tokens) signOut(c *Call) error {
+func (k *Tokens) signOut(c *Call, _ None, _ None) (None, error) {
 	_, secret, _ := strings.Cut(c.R.Header.Get("Authorization"), " ")
-	var in sessionSecret
 	if !strings.HasPrefix(secret, providerPrefix) {
-		return NewProblem(http.StatusConflict, "the caller has no session of the identity provider: a token is ended by revoking it")
+		return None{}, NewProblem(http.StatusConflict, "the caller has no session of the identity provider: a token is ended by revoking it")
 	}
-	if err := (signIns{k}).open(providerPurpose, strings.TrimPrefix(secret, providerPrefix), &in); err != nil {
-		return err
+	id, err := k.sessionOf(secret)
+	if err != nil {
+		return None{}, err
 	}
 	defer c.ForgetTokens()
-	return k.d.Write(c.R.Context(), func(ctx context.Context, t *db.Tx) error {
-		if _, err := t.Exec(ctx, endSessionSQL, sessionID(in.ID)); err != nil {
+	return None{}, k.d.Write(c.R.Context(), func(ctx context.Context, t *db.Tx) error {
+		if _, err := t.Exec(ctx, endSessionSQL, id); err != nil {
 			return err
 		}
 		return recordPerson(ctx, t, recordPersonSignedOut, c.Token, "", "", c.Now)

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"reflect"
 	"slices"
@@ -36,10 +35,6 @@ type Handler struct {
 	query, in, out reflect.Type
 	run            func(c *Call) (any, error)
 
-	// Beside names faults that no schema can find, where the schema found others, so that the
-	// caller learns of all at once. It is called for the object at place, or for each of an
-	// array, with its members as they were written. Nil: there are none.
-	Beside func(c *Call, place string, members map[string]json.RawMessage) Faults
 	// urgent keeps room for the body where other calls hold all there is; see Urgent.
 	urgent bool
 	// fresh asks for a recent sign-in of a person; see Fresh.

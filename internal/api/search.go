@@ -123,7 +123,7 @@ func (o Common) findShared(s *Search) error {
 	if !slices.Contains(Deciders, c.Token.Role) {
 		return nil
 	}
-	switch t, err := c.a.c.Tokens.ByID(s.Ctx, s.Text); {
+	switch t, err := o.Changes.tokens.ByID(s.Ctx, s.Text); {
 	case err == nil && t.Within(c.Token):
 		state := ""
 		if p := t.ended(c.Now); p != nil {

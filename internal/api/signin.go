@@ -9,17 +9,6 @@ import (
 	"countersign/internal/db"
 )
 
-// signIns answers the routes by which people sign in, which both ends have. Its zero value has
-// no database, for a table of routes that is only read.
-type signIns struct{ tokens *Tokens }
-
-func (k *Changes) signIns() signIns {
-	if k == nil {
-		return signIns{}
-	}
-	return signIns{k.tokens}
-}
-
 const (
 	// signInLife is the longest life of a session.
 	signInLife db.Millis = 12 * 3600_000
@@ -53,20 +42,20 @@ func (c *Call) CheckFresh() error {
 var sealedRecord = db.Record{Table: "sessions"}
 
 // seal returns v to somebody who must give it back unread and unchanged.
-func (p signIns) seal(purpose string, v any) (string, error) {
+func (k *Tokens) seal(purpose string, v any) (string, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return "", err
 	}
-	return base64.RawURLEncoding.EncodeToString(p.tokens.d.SealText(sealedRecord, purpose, text)), nil
+	return base64.RawURLEncoding.EncodeToString(k.d.SealText(sealedRecord, purpose, text)), nil
 }
 
-func (p signIns) open(purpose, sealed string, v any) error {
+func (k *Tokens) open(purpose, sealed string, v any) error {
 	raw, err := base64.RawURLEncoding.DecodeString(sealed)
 	if err != nil {
 		return err
 	}
-	text, err := p.tokens.d.OpenText(sealedRecord, purpose, raw)
+	text, err := k.d.OpenText(sealedRecord, purpose, raw)
 	if err != nil {
 		return err
 	}

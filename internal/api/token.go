@@ -20,21 +20,11 @@ import (
 	"countersign/internal/db"
 )
 
-// TokenStore keeps tokens by their hashes. *Tokens is one.
+// TokenStore tells whose a secret is. *Tokens is one.
 type TokenStore interface {
-	Create(ctx context.Context, t Token, hash [sha256.Size]byte) error
-	// ByHash gives a token also after it was revoked.
 	ByHash(ctx context.Context, hash [sha256.Size]byte) (Token, error)
-	// BySession gives the token of somebody who signed in with the identity provider.
 	BySession(ctx context.Context, secret string) (Token, error)
-	// ByID likewise.
-	ByID(ctx context.Context, id string) (Token, error)
-	List(ctx context.Context) ([]Token, error)
-	// Hashes gives the hashes of all valid tokens.
 	Hashes(ctx context.Context) ([][sha256.Size]byte, error)
-	// Revoke refuses, with a *db.ConflictError, the last valid token whose role is
-	// one of guarded; nil guards none.
-	Revoke(ctx context.Context, id string, now db.Millis, guarded func(client.Role) bool) error
 }
 
 const tokenPrefix = "cst_"
@@ -182,10 +172,9 @@ func (c *Call) CheckToken() error { return c.checkToken(true) }
 func (a *API) authenticate(r *http.Request, fresh bool) (Token, error) {
 	now, from := a.c.Now(), guesser(r)
 	wrong := func(why *client.Problem) (Token, error) {
-		if a.guesses.throttled(from, now) {
+		if !a.guesses.take(from, now) {
 			return Token{}, errGuesses
 		}
-		a.guesses.note(from, now)
 		return Token{}, why
 	}
 	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -253,10 +242,3 @@ func (a *API) limiter(id string) *rate.Limiter {
 // ForgetTokens lets this node look all tokens up anew, so that a revocation takes effect
 // at once.
 func (c *Call) ForgetTokens() { c.a.tokens.forget() }
-
-// revoke revokes a token, at once on this node and within a second on others. It
-// refuses to revoke the last admin's token, because no other role can do everything.
-func (c *Call) revoke(id string) error {
-	defer c.ForgetTokens()
-	return c.a.c.Tokens.Revoke(c.R.Context(), id, c.Now, func(r client.Role) bool { return r == client.RoleAdmin })
-}

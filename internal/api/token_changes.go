@@ -37,7 +37,7 @@ func (k *Changes) applyToken(ctx context.Context, c *Change, content []byte, now
 		if n.Token.Expires != 0 && n.Token.Expires <= now {
 			return staleError("the token would have expired; propose it again")
 		}
-		if err := CreateToken(ctx, t, n.Token, [32]byte(n.Hash)); err != nil {
+		if err := createToken(ctx, t, n.Token, [32]byte(n.Hash)); err != nil {
 			return err
 		}
 		return also(ctx, t)
@@ -46,7 +46,7 @@ func (k *Changes) applyToken(ctx context.Context, c *Change, content []byte, now
 
 func (k *Changes) applyRevoke(ctx context.Context, c *Change, _ []byte, now db.Millis, also func(context.Context, *db.Tx) error) error {
 	return k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		if err := RevokeToken(ctx, t, c.Token, now, nil); err != nil {
+		if err := revokeToken(ctx, t, c.Token, now, nil); err != nil {
 			return err
 		}
 		// Approvers that are bound to merchants decide on nothing else, so nobody would.
@@ -153,7 +153,9 @@ func (k *Changes) revokeToken() Handler {
 		case t.Role == client.RoleAdmin && c.Token.Role != client.RoleAdmin:
 			return none, nil, NewProblem(http.StatusForbidden, "only an admin's token revokes that of an admin")
 		case t.Role != client.RoleApprover || !t.Valid(c.Now) && t.Subject == "": // a person whom the provider gives no role now may get it again
-			return none, nil, c.revoke(id)
+			defer c.ForgetTokens()
+			// Not the last admin's: no other role can do everything.
+			return none, nil, k.tokens.Revoke(c.R.Context(), id, c.Now, func(r client.Role) bool { return r == client.RoleAdmin })
 		}
 		change := &Change{Kind: client.ChangeRevoke, Token: id, Bound: t.Merchants, Before: tokenMembers(t), After: map[string]string{"revoked": "yes"},
 			ProposedBy: c.Token.ID, Proposed: c.Now}

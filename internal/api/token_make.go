@@ -76,9 +76,9 @@ func (k *Changes) self(c *Call, _ None, _ None) (out client.Self, err error) {
 }
 
 // listTokens lists the tokens that there are for the caller.
-func listTokens(c *Call, _ None, _ None) (client.Tokens, error) {
+func (k *Changes) listTokens(c *Call, _ None, _ None) (client.Tokens, error) {
 	out := client.Tokens{Tokens: []client.Token{}}
-	list, err := c.a.c.Tokens.List(c.R.Context())
+	list, err := k.tokens.List(c.R.Context())
 	for _, t := range list {
 		if t.Within(c.Token) {
 			out.Tokens = append(out.Tokens, ShownToken(t))

@@ -66,11 +66,11 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING`
 // Create keeps a token by the hash of its secret. If the id or the hash is in use,
 // the error is a *db.ConflictError.
 func (k *Tokens) Create(ctx context.Context, token Token, hash [32]byte) error {
-	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error { return CreateToken(ctx, t, token, hash) })
+	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error { return createToken(ctx, t, token, hash) })
 }
 
-// CreateToken is Tokens.Create as part of t.
-func CreateToken(ctx context.Context, t *db.Tx, token Token, hash [32]byte) error {
+// createToken is Tokens.Create as part of t.
+func createToken(ctx context.Context, t *db.Tx, token Token, hash [32]byte) error {
 	if token.Role == "" || db.CheckText("role", string(token.Role)) != nil {
 		return fmt.Errorf("role is %w: %q", db.ErrInvalid, token.Role)
 	}
@@ -100,14 +100,14 @@ func (k *Tokens) ByHash(ctx context.Context, hash [32]byte) (Token, error) {
 // ByID returns the token with this id, also a revoked one; db.ErrNotFound if there is
 // none.
 func (k *Tokens) ByID(ctx context.Context, id string) (Token, error) {
-	if db.CheckText("", id) != nil {
-		return Token{}, db.ErrNotFound
-	}
-	return findToken(ctx, k.d, ` WHERE id = $1`, id)
+	return FindToken(ctx, k.d, id)
 }
 
 // FindToken is ByID as part of a transaction.
 func FindToken(ctx context.Context, q db.Querier, id string) (Token, error) {
+	if db.CheckText("", id) != nil {
+		return Token{}, db.ErrNotFound
+	}
 	return findToken(ctx, q, ` WHERE id = $1`, id)
 }
 
@@ -151,14 +151,11 @@ const (
 // revoked, whatever other nodes revoke at the same time: that is a *db.ConflictError.
 // Nil guards no role.
 func (k *Tokens) Revoke(ctx context.Context, id string, now db.Millis, guarded func(client.Role) bool) error {
-	if db.CheckText("", id) != nil {
-		return db.ErrNotFound
-	}
-	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error { return RevokeToken(ctx, t, id, now, guarded) })
+	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error { return revokeToken(ctx, t, id, now, guarded) })
 }
 
-// RevokeToken is Tokens.Revoke as part of t.
-func RevokeToken(ctx context.Context, t *db.Tx, id string, now db.Millis, guarded func(client.Role) bool) error {
+// revokeToken is Tokens.Revoke as part of t.
+func revokeToken(ctx context.Context, t *db.Tx, id string, now db.Millis, guarded func(client.Role) bool) error {
 	is, others, valid := false, false, false
 	// Revocations wait for each other, on all nodes: two that each saw the other's token
 	// valid would revoke both.
