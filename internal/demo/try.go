@@ -2,6 +2,7 @@ package demo
 
 import (
 	"bytes"
+	"context"
 	_ "embed" // the page
 	"errors"
 	"fmt"
@@ -31,7 +32,7 @@ var tryPage = template.Must(template.New("try").Parse(tryHTML))
 
 // listenTry binds the page on the loopback.
 func (d *Demo) listenTry(log *slog.Logger) (*daemon.Listener, error) {
-	return daemon.Listen(daemon.ListenConfig{Name: "try", Addr: "127.0.0.1:0", Handler: http.NewCrossOriginProtection().Handler(&tryer{d: d}), Most: 100, Drain: time.Second, Log: log})
+	return daemon.Listen(daemon.ListenConfig{Name: "try", Addr: "127.0.0.1:0", Handler: http.NewCrossOriginProtection().Handler(newTryer(d)), Most: 100, Drain: time.Second, Log: log})
 }
 
 // handOver writes what another endpoint needs to take what the page sends.
@@ -46,8 +47,23 @@ func (d *Demo) handOver(dir string) error {
 // tryer is the page that sends any callback, with any fault, to the demo's merchant or to a URL, and shows both
 // sides. It seals with the private key of the demo's service, so no daemon may have it.
 type tryer struct {
-	d  *Demo
-	mu sync.Mutex // one exchange at a time, so that what the merchant says is about it
+	d       *Demo
+	mu      sync.Mutex // one exchange at a time, so that what the merchant says is about it
+	example func() tried
+}
+
+// newTryer returns the page. Whoever opens it first sees a deposit that it has sent.
+func newTryer(d *Demo) *tryer {
+	t := &tryer{d: d}
+	t.example = sync.OnceValue(func() tried {
+		page := t.page()
+		page.Example = true
+		if err := t.send(context.Background(), &page); err != nil {
+			page.Error = err.Error()
+		}
+		return page
+	})
+	return t
 }
 
 // tryFaults leaves out those of signatures: the page signs nothing, and the demo's merchant of that
@@ -68,6 +84,7 @@ type tried struct {
 	To, Members      string
 	CallBackID, User string
 	Order            bool // the merchant gets it first
+	Example          bool // nobody has sent the form yet
 
 	Error     string
 	Said      string // the provider's side
@@ -75,14 +92,30 @@ type tried struct {
 	Merchant  string // what the demo's merchant saw and answered
 }
 
+// page returns the page with nothing sent.
+func (t *tryer) page() tried {
+	return tried{
+		Types: countersign.TypeUnknown.Values(), Faults: tryFaults(), Handover: t.d.handover,
+		Consoles: [2]string{t.d.service.URL() + "/console/", t.d.gateway.URL() + "/console/"},
+		Type:     countersign.TypeDeposited, CallBackID: fmt.Sprintf("try-%d", time.Now().UnixMilli()), User: user, Order: true,
+	}
+}
+
 func (t *tryer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	page := tried{Types: countersign.TypeUnknown.Values(), Faults: tryFaults(), Consoles: [2]string{t.d.service.URL() + "/console/", t.d.gateway.URL() + "/console/"}, Handover: t.d.handover,
-		Type: countersign.TypeDeposited, CallBackID: fmt.Sprintf("try-%d", time.Now().UnixMilli()), User: user, Order: true}
+	page := t.page()
 	if r.Method == http.MethodPost {
 		r.Body = http.MaxBytesReader(w, r.Body, 128<<10)
-		if err := t.send(r, &page); err != nil {
+		err := page.read(r)
+		if err == nil {
+			err = t.send(r.Context(), &page)
+		}
+		if err != nil {
 			page.Error = err.Error()
 		}
+	} else {
+		id := page.CallBackID
+		page = t.example()
+		page.CallBackID = id
 	}
 	var b bytes.Buffer
 	if err := tryPage.Execute(&b, page); err != nil {
@@ -96,8 +129,8 @@ func (t *tryer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b.Bytes())
 }
 
-// send makes the exchange that the form asks for.
-func (t *tryer) send(r *http.Request, page *tried) error {
+// read reads the form.
+func (page *tried) read(r *http.Request) error {
 	if err := r.ParseForm(); err != nil {
 		return err
 	}
@@ -109,12 +142,19 @@ func (t *tryer) send(r *http.Request, page *tried) error {
 		return fmt.Errorf("there is no type %q or no fault %q", form.Get("type"), page.Fault)
 	}
 	page.Type = page.Types[i]
+	return nil
+}
+
+// send makes the exchange that the page asks for.
+func (t *tryer) send(ctx context.Context, page *tried) error {
 	to := t.d.gateway.CallbackURL()
 	if page.Elsewhere {
 		to = page.To
 	}
 	notify, withdraw := conformance.EndpointOf(to)
-	caller, err := conformance.NewCaller(conformance.Config{NotifyURL: notify, WithdrawURL: withdraw, Key: t.d.key, APIKey: t.d.apiKey, User: page.User})
+	caller, err := conformance.NewCaller(conformance.Config{
+		NotifyURL: notify, WithdrawURL: withdraw, Key: t.d.key, APIKey: t.d.apiKey, User: page.User,
+	})
 	if err != nil {
 		return err
 	}
@@ -138,17 +178,17 @@ func (t *tryer) send(r *http.Request, page *tried) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if page.Order && !page.Elsewhere && page.Type == countersign.TypeRequestWithdraw {
-		if _, _, err := t.d.gateway.Book().AddOrder(r.Context(), client.NewOrder{
+		if _, _, err := t.d.gateway.Book().AddOrder(ctx, client.NewOrder{
 			CallBackID: page.CallBackID, TenantUserID: page.User,
 		}.Paying(countersigntest.Order(1)), "", db.MillisOf(time.Now())); err != nil {
 			return fmt.Errorf("ordering it at the merchant: %w", err)
 		}
 	}
-	if err := caller.Await(r.Context(), 0); err != nil {
+	if err := caller.Await(ctx, 0); err != nil {
 		return err
 	}
 	t.d.tap.said()
-	sent, err := caller.Send(r.Context(), page.Type, message, page.Fault)
+	sent, err := caller.Send(ctx, page.Type, message, page.Fault)
 	if page.Merchant = t.d.tap.said(); err == nil {
 		page.Said = sent.String()
 	}

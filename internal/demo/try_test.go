@@ -89,8 +89,26 @@ func TestTry(t *testing.T) {
 		}
 		return resp.StatusCode, text
 	}
-	if status, text := call(nil); status != http.StatusOK || !strings.Contains(text, "<h1>Try it</h1>") {
+	// Before the first click it shows an exchange, made once, and says what each fault is for.
+	status, text := call(nil)
+	if status != http.StatusOK || !strings.Contains(text, "<h1>Try it</h1>") {
 		t.Fatalf("%d\n%s", status, text)
+	}
+	_, again := call(nil)
+	for _, want := range []string{"An example: this deposit was sent", "judged     accepted", "answered   callback 1: status 200"} {
+		if !strings.Contains(text, want) || !strings.Contains(again, want) {
+			t.Errorf("no %q before the first click:\n%s\n%s", want, text, again)
+		}
+	}
+	for _, f := range tryFaults() {
+		if row := "<td><code>" + string(f) + "</code></td><td>" + html.EscapeString(f.About()) + "</td><td>"; !strings.Contains(strings.ReplaceAll(text, "&#43;", "+"), row) {
+			t.Errorf("the page does not say what %s is for", f)
+		}
+	}
+	for _, label := range regexp.MustCompile(`(?s)<label>.*?</label>`).FindAllString(text, -1) {
+		if strings.Contains(label, d.handover) {
+			t.Errorf("a label holds a path: %s", label)
+		}
 	}
 	form := func(pairs ...string) url.Values {
 		v := url.Values{"type": {"1"}, "user": {"75746"}, "callBackId": {"try-1"}, "order": {"1"}}
@@ -127,7 +145,7 @@ func TestTry(t *testing.T) {
 	shows(form("members", "nothing"), "NAME=VALUE is wanted")
 	shows(form("to", "http://192.0.2.7"), "not an address of this machine or a private network")
 	shows(form("to", d.gateway.CallbackURL()), "judged     accepted", "in its own log")
-	if _, text := call(form("members", "memo=\"<script>\"")); strings.Contains(text, "<script>") {
+	if _, text = call(form("members", "memo=\"<script>\"")); strings.Contains(text, "<script>") {
 		t.Error("the page runs what it is given")
 	}
 	for _, strange := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Origin", "http://evil.example"}, {"Host", "evil.example"}} {
