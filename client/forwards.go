@@ -32,7 +32,7 @@ type Forwarding struct {
 // ForwardingFeed is the state of forwarding one feed.
 type ForwardingFeed struct {
 	Feed     FeedName `json:"feed" doc:"the feed"`
-	Begun    Time     `json:"begun,omitzero" doc:"when a gateway first forwarded it, or when it was last moved; absent: never"`
+	Begun    Time     `json:"begun,omitzero" doc:"when a gateway first forwarded it; absent: never"`
 	Position int64    `json:"position" doc:"seq of the last entry that was taken up for forwarding; those after it are sent in their turn"`
 	Last     int64    `json:"last" doc:"seq of the last entry"`
 }

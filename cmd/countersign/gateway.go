@@ -32,13 +32,13 @@ type gatewayCmd struct {
 	ServiceSigningKey []string `help:"Signing key of the service, which must have signed every callback: the text of the service's merchants show, in a file. Twice while it is replaced (docs/link.md)." placeholder:"FILE" sep:"none"`
 	PublicURL         string   `name:"public-url" help:"What the service has before the paths of callbacks, such as https://pay.example.com. Required with --service-signing-key." placeholder:"URL"`
 	daemonFlags
-	NotifyPath    string        `help:"Path of callbacks of every type but 2." default:"/callbacks/notify" placeholder:"PATH"`
-	WithdrawPath  string        `help:"Path of callbacks of type 2." default:"/callbacks/withdraw" placeholder:"PATH"`
-	ConfirmWithin time.Duration `help:"How long the service waits for a confirmation, shown to the people who approve. 0s: 1h with a service of this project, unknown with another provider." default:"0s" placeholder:"TIME"`
-	ForwardFrom   string        `help:"First entry to post: a number, or now for the next new one; DEPOSIT,EVENT sets each feed. A value is applied once. Default: the first entry that was never taken up, even from before --forward-url." placeholder:"SEQ"`
-	ForwardSecret secret        `help:"Secret that signs those, whsec_ and Base64, or @FILE. Made in the data directory if empty; all gateways of one --db need the same." placeholder:"SECRET"`
-	VerifyFor     time.Duration `help:"How long a deposit that is not verified yet is held. Then it is refused, with an alarm." default:"24h" placeholder:"TIME"`
-	VerifySecret  secret        `help:"Secret that signs those questions, as --forward-secret." placeholder:"SECRET"`
+	NotifyPath     string        `help:"Path of callbacks of every type but 2." default:"/callbacks/notify" placeholder:"PATH"`
+	WithdrawPath   string        `help:"Path of callbacks of type 2." default:"/callbacks/withdraw" placeholder:"PATH"`
+	ConfirmWithin  time.Duration `help:"How long the service waits for a confirmation, shown to the people who approve. 0s: 1h with a service of this project, unknown with another provider." default:"0s" placeholder:"TIME"`
+	ForwardOnlyNew bool          `help:"Begin to post with the next new deposit and event. Otherwise the first start begins with the first of each; later starts go on."`
+	ForwardSecret  secret        `help:"Secret that signs those, whsec_ and Base64, or @FILE. Made in the data directory if empty; all gateways of one --db need the same." placeholder:"SECRET"`
+	VerifyFor      time.Duration `help:"How long a deposit that is not verified yet is held. Then it is refused, with an alarm." default:"24h" placeholder:"TIME"`
+	VerifySecret   secret        `help:"Secret that signs those questions, as --forward-secret." placeholder:"SECRET"`
 }
 
 // Help is the long help of the subcommand.
@@ -206,15 +206,13 @@ func (c *gatewayCmd) policy(log *slog.Logger) (policy.Policy, error) {
 }
 
 func (c *gatewayCmd) forwarding() (f gateway.Forwarding, err error) {
-	if f.From, err = gateway.ParseForwardFrom(c.ForwardFrom); err != nil {
-		return f, fmt.Errorf("--forward-from: %w", err)
-	}
 	if c.ForwardURL == "" {
-		if c.ForwardFrom != "" {
-			return f, errors.New("--forward-from: there is no --forward-url, so nothing is forwarded")
+		if c.ForwardOnlyNew {
+			return f, errors.New("--forward-only-new: there is no --forward-url, so nothing is forwarded")
 		}
 		return f, nil
 	}
+	f.OnlyNew = c.ForwardOnlyNew
 	if f.URL, err = secret(c.ForwardURL).reveal("forward-url"); err != nil {
 		return f, err
 	}

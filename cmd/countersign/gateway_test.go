@@ -218,7 +218,7 @@ func TestForwardByHand(t *testing.T) {
 	app.mu.Lock()
 	app.refuse = true
 	app.mu.Unlock()
-	g.args = append(g.args, "--forward-url", app.URL, "--forward-secret", secret, "--forward-from", "0")
+	g.args = append(g.args, "--forward-url", app.URL, "--forward-secret", secret)
 	g.start()
 	shown := func(command ...string) (f struct {
 		On      bool
@@ -312,9 +312,7 @@ func TestGatewayStartsWrongly(t *testing.T) {
 		"forward url":     {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "ftp://x"}, "forward URL"},
 		"forward scheme":  {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "amqp://u:SECRET@x/q"}, "the forward URL must be https://HOST/PATH"},
 		"forward plain":   {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "http://app.example/SECRET"}, "give https://, or http:// to 127.0.0.1"},
-		"forward from":    {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "https://x", "--forward-from", "-1"}, "--forward-from"},
-		"forward what":    {[]string{"--api-key", "k", "--service-key", key, "--forward-from", "0"}, "--forward-from: there is no --forward-url"},
-		"forward beyond":  {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "https://x", "--forward-from", "3"}, "--forward-from: the feed of deposits ends at 0, and 3 was given"},
+		"forward what":    {[]string{"--api-key", "k", "--service-key", key, "--forward-only-new"}, "--forward-only-new: there is no --forward-url"},
 		"forward secret":  {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "https://x", "--forward-secret", "SECRET"}, "--forward-secret:"},
 		"one secret":      {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "https://x", "--db", "postgres://nowhere.invalid/x"}, "--forward-secret is missing"},
 		"no text":         {[]string{"--config", file("c.toml", "[gateway]\napi-key = 5")}, "--api-key: [gateway] of the settings file has no text for it"},

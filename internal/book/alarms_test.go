@@ -533,15 +533,18 @@ func TestAlarmsEnd(t *testing.T) {
 						if err != nil || len(list) == 0 {
 							t.Fatal(list, err)
 						}
-						var done []Forwarded
 						for _, f := range list {
-							done = append(done, Forwarded{Feed: f.Feed, Seq: f.Seq, Attempts: f.Attempts, Done: reason == "", Reason: reason, Due: 30 * at})
+							if reason == "" {
+								err = errors.Join(err, b.ForwardDone(ctx, f))
+							} else {
+								err = errors.Join(err, b.ForwardFailed(ctx, f, reason, 30*at))
+							}
 						}
-						if err := b.SettleForwards(ctx, done); err != nil || list[0].Attempts != attempts {
+						if err != nil || list[0].Attempts != attempts {
 							t.Fatal(list[0].Attempts, err)
 						}
 					}
-					if _, _, err := b.BeginForwarding(ctx, ForwardFrom{Deposits: ForwardStart{Set: true, Now: true}, Events: ForwardStart{Set: true, Now: true}}, at); err != nil {
+					if _, err := b.BeginForwarding(ctx, true, at); err != nil {
 						t.Fatal(err)
 					}
 					take("told on", "told on", 30*at)

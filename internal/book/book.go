@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/journal"
 	"countersign/merchant"
@@ -62,8 +63,13 @@ const (
 	TopicOrders   db.Topic = 6 // new orders, on this node alone
 )
 
-// inboxFeed numbers the inbox. A transaction takes its number before all other locks.
-const inboxFeed = "inbox"
+// The feeds by their names. inboxFeed numbers the inbox; a transaction takes its number before all
+// other locks.
+const (
+	inboxFeed    = "inbox"
+	feedDeposits = string(client.FeedOfDeposits)
+	feedEvents   = string(client.FeedOfEvents)
+)
 
 // writeFeeds is Write for transactions that append to feeds, except claims. A node
 // runs them one after the other. So a stalled node holds up the others with one

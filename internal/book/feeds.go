@@ -244,9 +244,9 @@ func (b *Book) MoveCursor(ctx context.Context, name string, deposits, events int
 		switch {
 		case err != nil:
 			return err
-		case deposits > last[FeedDeposits.String()]:
+		case deposits > last[feedDeposits]:
 			return &db.ConflictError{Member: "deposits", Reason: "is beyond the end of the feed"}
-		case events > last[FeedEvents.String()]:
+		case events > last[feedEvents]:
 			return &db.ConflictError{Member: "events", Reason: "is beyond the end of the feed"}
 		}
 		if _, err := t.Exec(ctx, moveCursorSQL, name, deposits, events, int64(now)); err != nil {
@@ -261,8 +261,8 @@ func (b *Book) MoveCursor(ctx context.Context, name string, deposits, events int
 }
 
 // Stats returns the numbers of rows. Its cost does not grow with them.
-func (b *Book) Stats(ctx context.Context) (Stats, error) {
-	s := Stats{Orders: map[client.OrderState]int64{}, Refused: map[string]int64{}, ForwardOldest: db.Never}
+func (b *Book) Stats(ctx context.Context) (client.GatewayStats, error) {
+	s := client.GatewayStats{Orders: map[client.OrderState]int64{}, Refused: map[client.RefusalReason]int64{}}
 	last, err := db.LastSeqs(ctx, b)
 	if err != nil {
 		return s, err
@@ -271,28 +271,25 @@ func (b *Book) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return s, err
 	}
-	given := func(feed Feed) int64 { return epochs.Between(feed.String(), 0, last[feed.String()]) }
-	s.Inbox, s.Deposits, s.Events = last[inboxFeed], given(FeedDeposits), given(FeedEvents)
-	// Before the counts: what is handed over in between is in both, and not in neither.
-	forwarding, err := positions(ctx, b, positionsSQL)
+	given := func(feed client.FeedName) int64 { return epochs.Between(string(feed), 0, last[string(feed)]) }
+	s.Callbacks, s.Deposits, s.Events = last[inboxFeed], given(client.FeedOfDeposits), given(client.FeedOfEvents)
+	f, err := b.Forwarding(ctx)
 	if err != nil {
 		return s, err
 	}
+	s.Forwards, s.ForwardsSkipped, s.ForwardOldest = f.Waiting, f.Skipped, f.Oldest
 	counts, err := db.Counts(ctx, b)
 	if err != nil {
 		return s, err
 	}
-	s.InboxOpen, s.DepositsHeld, s.AddressesHeld = counts[countOpen], counts[countHeld], counts[countAddresses]
+	s.CallbacksOpen, s.DepositsHeld, s.AddressesHeld = counts[countOpen], counts[countHeld], counts[countAddresses]
 	for name, n := range counts {
 		if state, ok := strings.CutPrefix(name, countOrders); ok && n != 0 {
 			s.Orders[client.OrderState(state)] = n
 		}
 	}
-	if err := forwardStats(ctx, b, &s, forwarding, counts); err != nil {
-		return s, err
-	}
 	return s, db.Each(ctx, b, countRefusalsSQL, nil, func(r db.Rows) error {
-		var reason string
+		var reason client.RefusalReason
 		var n int64
 		err := r.Scan(&reason, &n)
 		s.Refused[reason] = n

@@ -3,63 +3,40 @@ package book
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"strconv"
 
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/journal"
 )
 
 const (
-	positionsSQL = `SELECT feed, seq, begun, asked FROM forwarding ORDER BY feed`
+	positionsSQL = `SELECT feed, seq, begun FROM forwarding ORDER BY feed`
 
-	lockPositionsSQL = positionsSQL + `{lock}`
-
-	beginForwardingSQL = `UPDATE forwarding SET seq = $2, begun = $3, asked = $4 WHERE feed = $1`
+	beginForwardingSQL = `UPDATE forwarding SET seq = $2, begun = $3 WHERE feed = $1 AND begun = 0`
 )
 
-// position is a row of forwarding.
-type position struct {
-	Forwarding
-	asked  string
-	epochs db.Epochs
-}
-
-// count counts what is still to be handed over.
-func (p *position) count() {
-	if p.Fresh = 0; p.Begun != 0 {
-		p.Fresh = p.epochs.Between(p.Feed.String(), p.Seq, p.Last)
-	}
-}
-
-// positions reads the rows of forwarding, by feed.
-func positions(ctx context.Context, q db.Querier, text string) (list [2]position, err error) {
+// positions returns how far each feed was handed to the forwarding.
+func positions(ctx context.Context, q db.Querier, text string) ([]client.ForwardingFeed, error) {
 	last, err := db.LastSeqs(ctx, q)
 	if err != nil {
-		return list, err
+		return nil, err
 	}
-	epochs, err := db.ReadEpochs(ctx, q)
-	if err != nil {
-		return list, err
-	}
-	err = db.Each(ctx, q, text, nil, func(r db.Rows) error {
-		p := position{epochs: epochs}
-		err := r.Scan(&p.Feed, &p.Seq, &p.Begun, &p.asked)
+	return db.List(ctx, q, text, nil, func(r db.Rows) (p client.ForwardingFeed, err error) {
+		err = r.Scan(&p.Feed, &p.Position, &p.Begun)
 		// A row that was read later may be ahead of the numbers.
-		p.Last = max(last[p.Feed.String()], p.Seq)
-		p.count()
-		list[p.Feed] = p
-		return err
+		p.Last = max(last[string(p.Feed)], p.Position)
+		return p, err
 	})
-	return list, err
 }
 
-// BeginForwarding sets where forwarding starts. A value that is Set is applied once:
-// the same one changes nothing until another was given, so that a gateway that is
-// started again with the same settings goes on where it was. It gives both feeds, and
-// of each whether this call has begun or moved it. A number beyond the end of its feed
-// is a *ConflictError.
-func (b *Book) BeginForwarding(ctx context.Context, from ForwardFrom, now db.Millis) (feeds [2]Forwarding, moved [2]bool, err error) {
+// BeginForwarding begins to forward the feeds that were never forwarded: with their first entry, or
+// with the next new one if only what is new is to be forwarded. It returns these feeds.
+func (b *Book) BeginForwarding(ctx context.Context, onlyNew bool, now db.Millis) (begun []client.ForwardingFeed, err error) {
 	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		list, err := positions(ctx, t, lockPositionsSQL)
+		begun = nil
+		list, err := positions(ctx, t, positionsSQL+"{lock}")
 		if err != nil {
 			return err
 		}
@@ -67,70 +44,97 @@ func (b *Book) BeginForwarding(ctx context.Context, from ForwardFrom, now db.Mil
 		if err != nil {
 			return err
 		}
-		for i, start := range []ForwardStart{FeedDeposits: from.Deposits, FeedEvents: from.Events} {
-			p := list[i]
-			feeds[i] = p.Forwarding
-			fresh := start.Set && start.String() != p.asked
+		for _, p := range list {
 			switch {
-			case fresh && start.From > p.Last:
-				return &db.ConflictError{Reason: fmt.Sprintf("the feed of %s ends at %d, and %d was given", p.Feed, p.Last, start.From)}
-			case fresh && start.Now:
-				p.Seq = p.Last
-			case fresh:
-				p.Seq = max(start.From-1, 0)
-			}
-			if moved[i] = fresh || p.Begun == 0; !moved[i] {
+			case p.Begun != 0:
 				continue
+			case onlyNew:
+				p.Position = p.Last
+			case p.Feed == client.FeedOfDeposits && purged > 0:
+				return &db.ConflictError{Reason: fmt.Sprintf("deposits up to number %d were purged and cannot be forwarded", purged)}
 			}
-			if p.Feed == FeedDeposits && p.Seq < purged {
-				return &db.ConflictError{Reason: fmt.Sprintf("deposits up to number %d were purged, and the first to be forwarded would be %d: begin with a later one", purged, p.Seq+1)}
-			}
-			if fresh {
-				p.asked = start.String()
-			}
-			p.Begun = max(p.Begun, 1, now)
-			p.count()
-			feeds[i] = p.Forwarding
-			if _, err := t.Exec(ctx, beginForwardingSQL, i, p.Seq, int64(p.Begun), p.asked); err != nil {
+			p.Begun = max(1, now)
+			begun = append(begun, p)
+			if _, err := t.Exec(ctx, beginForwardingSQL, string(p.Feed), p.Position, int64(p.Begun)); err != nil {
 				return err
 			}
-			if err := journal.Add(ctx, t, journal.Record{Kind: journal.ForwardingBegun, At: now, Data: journal.Forward{Feed: p.Feed.String(), Seq: p.Seq + 1}}); err != nil {
+			if err := journal.Add(ctx, t, journal.Record{Kind: journal.ForwardingBegun, At: now,
+				Data: journal.Forward{Feed: string(p.Feed), Seq: p.Position + 1}}); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	return feeds, moved, err
+	return begun, err
 }
 
 const (
 	// A feed's entries are recorded in the order of their numbers.
 	oldestForwardSQL = `SELECT created FROM forwards WHERE feed = $1 AND skipped = 0 ORDER BY seq LIMIT 1`
 
-	oldestFreshDepositSQL = `SELECT taken FROM deposits WHERE seq > (SELECT seq FROM forwarding WHERE feed = 0 AND begun > 0) ORDER BY seq LIMIT 1`
-	oldestFreshEventSQL   = `SELECT at FROM events WHERE seq > (SELECT seq FROM forwarding WHERE feed = 1 AND begun > 0) ORDER BY seq LIMIT 1`
+	oldestFreshDepositSQL = `SELECT taken FROM deposits
+WHERE seq > (SELECT seq FROM forwarding WHERE feed = 'deposits' AND begun > 0) ORDER BY seq LIMIT 1`
+	oldestFreshEventSQL = `SELECT at FROM events
+WHERE seq > (SELECT seq FROM forwarding WHERE feed = 'events' AND begun > 0) ORDER BY seq LIMIT 1`
 )
 
-// forwardStats fills in what s says of the forwarding.
-func forwardStats(ctx context.Context, q db.Querier, s *Stats, list [2]position, counts map[string]int64) error {
+// Forwarding returns how far the feeds were forwarded, without the entries that failed. Its cost does
+// not grow with their number.
+func (b *Book) Forwarding(ctx context.Context) (client.Forwarding, error) {
+	var s client.Forwarding
+	epochs, err := db.ReadEpochs(ctx, b)
+	if err != nil {
+		return s, err
+	}
+	// Before the counts: what is handed over in between is in both, and not in neither.
+	if s.Feeds, err = positions(ctx, b, positionsSQL); err != nil {
+		return s, err
+	}
+	counts, err := db.Counts(ctx, b)
+	if err != nil {
+		return s, err
+	}
 	s.Retrying, s.Skipped = counts[countForwards], counts[countSkipped]
-	s.Forwards = s.Retrying
-	for i, p := range list {
-		s.Forwarding[i] = p.Forwarding
-		s.Forwards += p.Fresh
+	s.Waiting = s.Retrying
+	for _, p := range s.Feeds {
+		if p.Begun != 0 {
+			s.Waiting += epochs.Between(string(p.Feed), p.Position, p.Last)
+		}
 	}
 	oldest := func(r db.Rows) error {
 		var at db.Millis
 		err := r.Scan(&at)
-		s.ForwardOldest = min(s.ForwardOldest, at)
+		if s.Oldest == 0 || at < s.Oldest {
+			s.Oldest = at
+		}
 		return err
 	}
-	return q.Batch(ctx, []db.Statement{
-		{SQL: oldestForwardSQL, Args: []any{int64(FeedDeposits)}, Row: oldest},
-		{SQL: oldestForwardSQL, Args: []any{int64(FeedEvents)}, Row: oldest},
+	return s, b.Batch(ctx, []db.Statement{
+		{SQL: oldestForwardSQL, Args: []any{feedDeposits}, Row: oldest},
+		{SQL: oldestForwardSQL, Args: []any{feedEvents}, Row: oldest},
 		{SQL: oldestFreshDepositSQL, Row: oldest},
 		{SQL: oldestFreshEventSQL, Row: oldest},
 	})
+}
+
+// ForwardID is the webhook-id of an entry.
+func ForwardID(feed client.FeedName, seq int64) string {
+	if feed == client.FeedOfEvents {
+		return "event_" + strconv.FormatInt(seq, 10)
+	}
+	return "deposit_" + strconv.FormatInt(seq, 10)
+}
+
+var forwardIDText = regexp.MustCompile(`^(deposit|event)_([1-9][0-9]{0,17})$`)
+
+// ParseForwardID inverts ForwardID. known is false for any other text.
+func ParseForwardID(id string) (feed client.FeedName, seq int64, known bool) {
+	m := forwardIDText.FindStringSubmatch(id)
+	if m == nil {
+		return "", 0, false
+	}
+	seq, err := strconv.ParseInt(m[2], 10, 64)
+	return client.FeedName(m[1] + "s"), seq, err == nil
 }
 
 const (
@@ -145,24 +149,25 @@ WHERE (feed, seq) > ($1, $2) AND skipped > 0 ORDER BY feed, seq LIMIT CAST($3 AS
 	readForwardSQL = `SELECT ` + forwardColumns + ` FROM forwards WHERE feed = $1 AND seq = $2{lock}`
 )
 
-// ForwardRows returns the entries after number seq of a feed, deposits before events,
-// that the application does not have: those that were sent in vain, or those that a
-// person gave up.
-func (b *Book) ForwardRows(ctx context.Context, skipped bool, feed Feed, seq int64, limit int) ([]ForwardRow, error) {
+// Forwards returns the entries after one of a feed, deposits before events, that the application does
+// not have: those that were sent in vain, or those that a person gave up.
+func (b *Book) Forwards(ctx context.Context, skipped bool, feed client.FeedName, seq int64, limit int) ([]client.Forward, error) {
 	text := failedForwardsSQL
 	if skipped {
 		text = skippedForwardsSQL
 	}
-	return forwardRows(ctx, b, text, int64(feed), seq, limit)
+	return db.List(ctx, b, text, []any{string(feed), seq, limit}, scanForward)
 }
 
-func forwardRows(ctx context.Context, q db.Querier, text string, args ...any) ([]ForwardRow, error) {
-	return db.List(ctx, q, text, args, func(r db.Rows) (f ForwardRow, err error) {
-		var sending int64
-		err = r.Scan(&f.Feed, &f.Seq, &f.Attempts, &sending, &f.Due, &f.Created, &f.Reason, &f.Skipped, &f.SkippedBy, &f.SkipReason)
-		f.Sending = sending != 0
-		return f, err
-	})
+func scanForward(r db.Rows) (f client.Forward, err error) {
+	var feed client.FeedName
+	var seq, sending int64
+	err = r.Scan(&feed, &seq, &f.Attempts, &sending, &f.Due, &f.Created, &f.LastError, &f.Skipped, &f.SkippedBy, &f.Reason)
+	f.ID = ForwardID(feed, seq)
+	if f.Sending = sending != 0 && f.Skipped == 0; f.Skipped != 0 {
+		f.Due = 0
+	}
+	return f, err
 }
 
 const (
@@ -179,7 +184,7 @@ WHERE feed = $1 AND seq = $2 AND (skipped > 0 OR sending = 0)`
 func (b *Book) RetryForwards(ctx context.Context, now db.Millis) (n int64, err error) {
 	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		// Two that change the same rows at once could wait for each other.
-		if _, err := positions(ctx, t, lockPositionsSQL); err != nil {
+		if err := lockForwarding(ctx, t); err != nil {
 			return err
 		}
 		t.Wake(TopicForwards)
@@ -193,74 +198,66 @@ func (b *Book) RetryForwards(ctx context.Context, now db.Millis) (n int64, err e
 
 // RetryForward makes one entry due, also one that was given up. While an attempt is
 // under way it changes nothing.
-func (b *Book) RetryForward(ctx context.Context, feed Feed, seq int64, now db.Millis) (ForwardRow, error) {
-	return b.changeForward(ctx, feed, seq, func(ctx context.Context, t *db.Tx, f ForwardRow) error {
-		n, err := t.Exec(ctx, retryForwardSQL, int64(feed), seq, int64(now))
-		if err != nil || n == 0 {
-			return err
-		}
-		t.Wake(TopicForwards)
-		if err := journal.Add(ctx, t, journal.Record{Kind: journal.ForwardRetried, At: now, Data: journal.Forward{Feed: feed.String(), Seq: seq}}); err != nil || f.Skipped == 0 {
-			return err
-		}
-		return t.Batch(ctx, t.Counted(t.Counted(nil, countSkipped, -n), countForwards, n))
-	})
+func (b *Book) RetryForward(ctx context.Context, id string, now db.Millis) (client.Forward, error) {
+	return b.changeForward(ctx, id, journal.Record{Kind: journal.ForwardRetried, At: now}, "", retryForwardSQL, int64(now))
 }
 
 // SkipForward gives an entry up: it is not sent again. An attempt that is under way
 // may still bring it to the application, and then it is no longer listed. Repeating
 // it changes nothing.
-func (b *Book) SkipForward(ctx context.Context, feed Feed, seq int64, by, reason string, now db.Millis) (ForwardRow, error) {
+func (b *Book) SkipForward(ctx context.Context, id, by, reason string, now db.Millis) (client.Forward, error) {
 	if err := db.CheckText("reason", reason); err != nil {
-		return ForwardRow{}, &db.ItemError{Member: "reason", Err: err}
+		return client.Forward{}, &db.ItemError{Member: "reason", Err: err}
 	}
-	return b.changeForward(ctx, feed, seq, func(ctx context.Context, t *db.Tx, f ForwardRow) error {
-		n, err := t.Exec(ctx, skipForwardSQL, int64(feed), seq, int64(db.Never), int64(now), by, reason)
-		if err != nil || n == 0 {
-			return err
-		}
-		err = journal.Add(ctx, t, journal.Record{Kind: journal.ForwardSkipped, At: now, Data: journal.Forward{Feed: feed.String(), Seq: seq, Reason: reason}})
-		if err != nil {
-			return err
-		}
-		return t.Batch(ctx, t.Counted(t.Counted(nil, countSkipped, n), countForwards, -n))
-	})
+	return b.changeForward(ctx, id, journal.Record{Kind: journal.ForwardSkipped, At: now}, reason,
+		skipForwardSQL, int64(db.Never), int64(now), by, reason)
 }
 
-// changeForward changes the row of an entry, which it locks, and gives the row as it
-// is then.
-func (b *Book) changeForward(ctx context.Context, feed Feed, seq int64, change func(context.Context, *db.Tx, ForwardRow) error) (f ForwardRow, err error) {
+// changeForward changes the row of an entry, records that, and returns the row as it is then.
+func (b *Book) changeForward(ctx context.Context, id string, record journal.Record, reason, text string, args ...any) (f client.Forward, err error) {
+	feed, seq, known := ParseForwardID(id)
+	if !known {
+		return f, db.ErrNotFound
+	}
+	at := []any{string(feed), seq}
 	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		list, err := forwardRows(ctx, t, readForwardSQL, int64(feed), seq)
+		if f, err = db.Find(ctx, t, readForwardSQL, at, scanForward); isNotFound(err) {
+			return noForward(ctx, t, feed, seq)
+		}
 		if err != nil {
 			return err
 		}
-		if len(list) == 0 {
-			return noForward(ctx, t, feed, seq)
-		}
-		if err := change(ctx, t, list[0]); err != nil {
+		skipped := bit(f.Skipped != 0)
+		if n, err := t.Exec(ctx, text, append(at, args...)...); err != nil || n == 0 {
 			return err
 		}
-		list, err = forwardRows(ctx, t, readForwardSQL, int64(feed), seq)
-		if err == nil {
-			f = list[0]
+		t.Wake(TopicForwards)
+		record.Data = journal.Forward{Feed: string(feed), Seq: seq, Reason: reason}
+		if err := journal.Add(ctx, t, record); err != nil {
+			return err
 		}
-		return err
+		if f, err = db.Find(ctx, t, readForwardSQL, at, scanForward); err != nil {
+			return err
+		}
+		skipped -= bit(f.Skipped != 0)
+		return t.Batch(ctx, t.Counted(t.Counted(nil, countSkipped, -skipped), countForwards, skipped))
 	})
 	return f, err
 }
 
 // noForward says why an entry has no row.
-func noForward(ctx context.Context, t *db.Tx, feed Feed, seq int64) error {
+func noForward(ctx context.Context, t *db.Tx, feed client.FeedName, seq int64) error {
 	list, err := positions(ctx, t, positionsSQL)
-	p := list[feed]
-	switch {
-	case err != nil:
-		return err
-	case seq > p.Last:
-		return db.ErrNotFound
-	case seq > p.Seq || p.Begun == 0:
-		return &db.ConflictError{Reason: "the entry was not sent yet"}
+	for _, p := range list {
+		switch {
+		case p.Feed != feed:
+		case seq > p.Last:
+			return db.ErrNotFound
+		case seq > p.Position || p.Begun == 0:
+			return &db.ConflictError{Reason: "the entry was not sent yet"}
+		default:
+			return &db.ConflictError{Reason: "the entry does not wait: the application has it, or forwarding began after it"}
+		}
 	}
-	return &db.ConflictError{Reason: "the entry does not wait: the application has it, or forwarding began after it"}
+	return err
 }

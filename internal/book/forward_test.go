@@ -50,13 +50,14 @@ func addEvents(t *testing.T, b *Book, n int) {
 	}
 }
 
-func begin(t *testing.T, b *Book, from ForwardFrom) (moved [2]bool) {
+// begin returns how many feeds begin.
+func begin(t *testing.T, b *Book, onlyNew bool) int {
 	t.Helper()
-	_, moved, err := b.BeginForwarding(ctx, from, 1)
+	begun, err := b.BeginForwarding(ctx, onlyNew, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return moved
+	return len(begun)
 }
 
 // claimed returns the names of what one claim gets.
@@ -67,10 +68,10 @@ func claimed(t *testing.T, b *Book, now db.Millis, limit int) (names []string, l
 		t.Fatal(err)
 	}
 	for _, f := range list {
-		if f.Feed == FeedDeposits && f.Deposit.Seq != f.Seq || f.Feed == FeedEvents && f.Event.Seq != f.Seq {
+		if f.Feed == client.FeedOfDeposits && f.Deposit.Seq != f.Seq || f.Feed == client.FeedOfEvents && f.Event.Seq != f.Seq {
 			t.Errorf("entry %d came as %+v", f.Seq, f)
 		}
-		names = append(names, fmt.Sprint(f.Feed.String(), f.Seq))
+		names = append(names, fmt.Sprint(string(f.Feed), f.Seq))
 	}
 	return names, list
 }
@@ -90,12 +91,14 @@ func tell(t *testing.T, b *Book, now db.Millis) (all []string) {
 
 func settle(t *testing.T, b *Book, list []Forward, done bool, due db.Millis) {
 	t.Helper()
-	var ends []Forwarded
 	for _, f := range list {
-		ends = append(ends, Forwarded{Feed: f.Feed, Seq: f.Seq, Attempts: f.Attempts, Done: done, Due: due, Reason: "status 500"})
-	}
-	if err := b.SettleForwards(ctx, ends); err != nil {
-		t.Fatal(err)
+		end := func() error { return b.ForwardFailed(ctx, f, "status 500", due) }
+		if done {
+			end = func() error { return b.ForwardDone(ctx, f) }
+		}
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -112,62 +115,42 @@ func eachDialect(t *testing.T, test func(*testing.T, string)) {
 	}
 }
 
-func from(seq int64) ForwardStart { return ForwardStart{Set: true, From: seq} }
-
-// TestForwardingBegins: by default with what was never forwarded, also what is older.
-// What was asked for is done once.
+// TestForwardingBegins: once, with what was never forwarded, also what is older, or with what is new.
 func TestForwardingBegins(t *testing.T) {
-	now := ForwardStart{Set: true, Now: true}
-	eachDialect(t, func(t *testing.T, url string) {
-		b := forwardBook(t, url, 3)
-		addEvents(t, b, 2)
-		wantForwards(t, b) // it has not begun
-		if s, err := b.Stats(ctx); err != nil || s.Forwards != 0 || s.ForwardOldest != db.Never {
-			t.Errorf("before: %+v, %v", s, err)
-		}
-		if moved := begin(t, b, ForwardFrom{}); moved != [2]bool{true, true} {
-			t.Errorf("the beginning: %v", moved)
-		}
-		if s, err := b.Stats(ctx); err != nil || s.Forwards != 5 || s.Retrying != 0 || s.ForwardOldest != 500 {
-			t.Errorf("begun: %+v, %v", s, err)
-		}
-		wantForwards(t, b, "events1", "events2", "deposits1", "deposits2", "deposits3")
-		if moved := begin(t, b, ForwardFrom{}); moved != [2]bool{} {
-			t.Errorf("a restart: %v", moved)
-		}
-		addDeposits(t, b, 4, 5)
-		wantForwards(t, b, "deposits4", "deposits5")
-		// A number is the first entry that is forwarded, once.
-		again := ForwardFrom{Deposits: from(4), Events: from(2)}
-		begin(t, b, again)
-		wantForwards(t, b, "events2", "deposits4", "deposits5")
-		if moved := begin(t, b, again); moved != [2]bool{} {
-			t.Errorf("a restart with the same value: %v", moved)
-		}
-		begin(t, b, ForwardFrom{})
-		wantForwards(t, b)
-		begin(t, b, ForwardFrom{Deposits: from(0)})
-		wantForwards(t, b, "deposits1", "deposits2", "deposits3", "deposits4", "deposits5")
-		addDeposits(t, b, 6, 6)
-		begin(t, b, ForwardFrom{Deposits: now, Events: now})
-		addDeposits(t, b, 7, 7)
-		wantForwards(t, b, "deposits7")
-		// Beyond the end nothing changes, in either feed.
-		for _, f := range []ForwardFrom{{Deposits: from(8)}, {Deposits: from(1), Events: from(3)}} {
-			var beyond *db.ConflictError
-			if _, _, err := b.BeginForwarding(ctx, f, 1); !errors.As(err, &beyond) {
-				t.Errorf("%+v: %v", f, err)
+	for onlyNew, want := range map[bool][]string{
+		false: {"events1", "events2", "deposits1", "deposits2", "deposits3", "deposits4", "deposits5"},
+		true:  {"deposits4", "deposits5"},
+	} {
+		eachDialect(t, func(t *testing.T, url string) {
+			b := forwardBook(t, url, 3)
+			addEvents(t, b, 2)
+			wantForwards(t, b) // it has not begun
+			if s, err := b.Stats(ctx); err != nil || s.Forwards != 0 || s.ForwardOldest != 0 {
+				t.Errorf("before: %+v, %v", s, err)
 			}
-		}
-		wantForwards(t, b)
-	})
+			if n := begin(t, b, onlyNew); n != 2 {
+				t.Errorf("the beginning: %d", n)
+			}
+			if s, err := b.Forwarding(ctx); err != nil || !onlyNew && (s.Waiting != 5 || s.Retrying != 0 || s.Oldest != 500) || onlyNew && s.Waiting != 0 {
+				t.Errorf("begun: %+v, %v", s, err)
+			}
+			addDeposits(t, b, 4, 5)
+			wantForwards(t, b, want...)
+			for _, other := range []bool{false, true} {
+				if n := begin(t, b, other); n != 0 {
+					t.Errorf("a restart: %d", n)
+				}
+			}
+			wantForwards(t, b)
+		})
+	}
 }
 
 // TestForwardsInTurn: what waits longest is first, whether it failed before or not.
 func TestForwardsInTurn(t *testing.T) {
 	eachDialect(t, func(t *testing.T, url string) {
 		b := forwardBook(t, url, 6)
-		begin(t, b, ForwardFrom{})
+		begin(t, b, false)
 		names, first := claimed(t, b, 10_000, 3)
 		if diff := cmp.Diff([]string{"deposits1", "deposits2", "deposits3"}, names); diff != "" {
 			t.Error(diff)
@@ -188,85 +171,58 @@ func TestForwardsInTurn(t *testing.T) {
 	})
 }
 
-// TestForwardsGoBack: --forward-from may go back over entries that still wait or that
-// were given up. They are not sent twice for that.
-func TestForwardsGoBack(t *testing.T) {
-	eachDialect(t, func(t *testing.T, url string) {
-		b := forwardBook(t, url, 30)
-		begin(t, b, ForwardFrom{})
-		_, list := claimed(t, b, 100_000, 25)
-		settle(t, b, list[:1], true, 0)
-		settle(t, b, list[1:], false, 200_000)
-		if _, err := b.SkipForward(ctx, FeedDeposits, 2, "tok", "why", 9); err != nil {
-			t.Fatal(err)
-		}
-		begin(t, b, ForwardFrom{Deposits: from(0)})
-		names, list := claimed(t, b, 100_000, 10) // the first of them alone is not queued already
-		if !slices.Equal(names, []string{"deposits1"}) {
-			t.Errorf("claimed %v", names)
-		}
-		settle(t, b, list, true, 0)
-		if names = tell(t, b, 100_000); len(names) != 5 || names[0] != "deposits26" {
-			t.Errorf("claimed %v", names)
-		}
-		if names = tell(t, b, 200_000); len(names) != 23 {
-			t.Errorf("again: %v", names)
-		}
-	})
-}
-
 // TestForwardsByPerson: status, retry and skip.
 func TestForwardsByPerson(t *testing.T) {
 	eachDialect(t, func(t *testing.T, url string) {
 		b := forwardBook(t, url, 4)
 		addEvents(t, b, 1)
 		var conflict *db.ConflictError
-		if _, err := b.RetryForward(ctx, FeedDeposits, 1, 9); !errors.As(err, &conflict) {
+		if _, err := b.RetryForward(ctx, ForwardID(client.FeedOfDeposits, 1), 9); !errors.As(err, &conflict) {
 			t.Errorf("before it began: %v", err)
 		}
-		begin(t, b, ForwardFrom{})
+		begin(t, b, false)
 		_, list := claimed(t, b, 10_000, 4) // the event and three deposits
 		settle(t, b, list[:3], false, 500_000)
-		rows := func(skipped bool, feed Feed, seq int64) (names []string) {
-			list, err := b.ForwardRows(ctx, skipped, feed, seq, 10)
+		rows := func(skipped bool, feed client.FeedName, seq int64) (names []string) {
+			list, err := b.Forwards(ctx, skipped, feed, seq, 10)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, f := range list {
-				names = append(names, fmt.Sprint(f.Feed.String(), f.Seq))
+				names = append(names, f.ID)
 			}
 			return names
 		}
-		if diff := cmp.Diff([]string{"deposits1", "deposits2", "events1"}, rows(false, 0, 0)); diff != "" {
+		if diff := cmp.Diff([]string{"deposit_1", "deposit_2", "event_1"}, rows(false, "", 0)); diff != "" {
 			t.Error(diff)
 		}
-		if diff := cmp.Diff([]string{"deposits2", "events1"}, rows(false, 0, 1)); diff != "" {
+		if diff := cmp.Diff([]string{"deposit_2", "event_1"}, rows(false, client.FeedOfDeposits, 1)); diff != "" {
 			t.Error(diff)
 		}
 		// One that is being sent stays with who sends it.
-		if f, err := b.RetryForward(ctx, FeedDeposits, 3, 9); err != nil || !f.Sending || f.Due != 70_000 {
+		if f, err := b.RetryForward(ctx, ForwardID(client.FeedOfDeposits, 3), 9); err != nil || !f.Sending || f.Due != 70_000 {
 			t.Errorf("while it is sent: %+v, %v", f, err)
 		}
 		for seq, want := range map[int64]error{4: db.ErrConflict, 5: db.ErrNotFound} { // not sent yet, and none
-			if _, err := b.SkipForward(ctx, FeedDeposits, seq, "tok", "why", 9); !errors.Is(err, want) {
+			if _, err := b.SkipForward(ctx, ForwardID(client.FeedOfDeposits, seq), "tok", "why", 9); !errors.Is(err, want) {
 				t.Errorf("deposit %d: %v", seq, err)
 			}
 		}
 		for range 2 {
-			f, err := b.SkipForward(ctx, FeedDeposits, 1, "tok", "the application refuses it", 9)
-			want := ForwardRow{Seq: 1, Attempts: 1, Due: db.Never, Created: 1000, Reason: "status 500", Skipped: 9, SkippedBy: "tok", SkipReason: "the application refuses it"}
+			f, err := b.SkipForward(ctx, ForwardID(client.FeedOfDeposits, 1), "tok", "the application refuses it", 9)
+			want := client.Forward{ID: "deposit_1", Attempts: 1, Created: 1000, LastError: "status 500", Skipped: 9, SkippedBy: "tok", Reason: "the application refuses it"}
 			if diff := cmp.Diff(want, f); diff != "" || err != nil {
 				t.Errorf("%v\n%s", err, diff)
 			}
 		}
-		if _, err := b.SkipForward(ctx, FeedDeposits, 1, "other", "\x00", 9); !errors.Is(err, db.ErrInvalid) {
+		if _, err := b.SkipForward(ctx, ForwardID(client.FeedOfDeposits, 1), "other", "\x00", 9); !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("a reason that cannot be kept: %v", err)
 		}
-		s, err := b.Stats(ctx)
-		if err != nil || s.Forwards != 4 || s.Retrying != 3 || s.Skipped != 1 || s.ForwardOldest != 500 {
+		s, err := b.Forwarding(ctx)
+		if err != nil || s.Waiting != 4 || s.Retrying != 3 || s.Skipped != 1 || s.Oldest != 500 {
 			t.Errorf("%+v, %v", s, err)
 		}
-		if diff := cmp.Diff([]string{"deposits1"}, rows(true, 0, 0)); diff != "" {
+		if diff := cmp.Diff([]string{"deposit_1"}, rows(true, "", 0)); diff != "" {
 			t.Error(diff)
 		}
 		if n, err := b.RetryForwards(ctx, 20_000); err != nil || n != 2 {
@@ -277,24 +233,24 @@ func TestForwardsByPerson(t *testing.T) {
 			t.Error(diff)
 		}
 		// Given up while it is sent, and it comes to the application all the same.
-		if _, err := b.SkipForward(ctx, FeedDeposits, 2, "tok", "why", 9); err != nil {
+		if _, err := b.SkipForward(ctx, ForwardID(client.FeedOfDeposits, 2), "tok", "why", 9); err != nil {
 			t.Fatal(err)
 		}
 		settle(t, b, again, true, 0)
 		settle(t, b, list[3:], true, 0)
-		if diff := cmp.Diff([]string{"deposits1"}, rows(true, 0, 0)); diff != "" {
+		if diff := cmp.Diff([]string{"deposit_1"}, rows(true, "", 0)); diff != "" {
 			t.Error(diff)
 		}
-		if _, err := b.RetryForward(ctx, FeedDeposits, 2, 9); !errors.As(err, &conflict) {
+		if _, err := b.RetryForward(ctx, ForwardID(client.FeedOfDeposits, 2), 9); !errors.As(err, &conflict) {
 			t.Errorf("the application has it: %v", err)
 		}
-		if f, err := b.RetryForward(ctx, FeedDeposits, 1, 30_000); err != nil || f.Skipped != 0 || f.SkippedBy != "" || f.Due != 30_000 {
+		if f, err := b.RetryForward(ctx, ForwardID(client.FeedOfDeposits, 1), 30_000); err != nil || f.Skipped != 0 || f.SkippedBy != "" || f.Due != 30_000 {
 			t.Errorf("%+v, %v", f, err)
 		}
 		if names := tell(t, b, 30_000); !slices.Equal(names, []string{"deposits1"}) {
 			t.Errorf("at the end: %v", names)
 		}
-		if s, err := b.Stats(ctx); err != nil || s.Forwards != 0 || s.Skipped != 0 || s.ForwardOldest != db.Never {
+		if s, err := b.Stats(ctx); err != nil || s.Forwards != 0 || s.ForwardsSkipped != 0 || s.ForwardOldest != 0 {
 			t.Errorf("%+v, %v", s, err)
 		}
 	})
@@ -310,7 +266,7 @@ func TestForwardsOnNodes(t *testing.T) {
 		if first.Dialect().Shared {
 			nodes[1] = New(openAt(t, url), Config{})
 		}
-		begin(t, nodes[0], ForwardFrom{})
+		begin(t, nodes[0], false)
 		var recording sync.WaitGroup
 		recording.Go(func() {
 			for i := range deposits {
@@ -324,21 +280,26 @@ func TestForwardsOnNodes(t *testing.T) {
 			var mu sync.Mutex
 			seen := map[string]bool{} // at this time
 			one := func(b *Book, f Forward) {
-				name := fmt.Sprint(f.Feed.String(), f.Seq)
-				end := Forwarded{Feed: f.Feed, Seq: f.Seq, Attempts: f.Attempts, Due: now + 50, Reason: "failed"}
+				name := fmt.Sprint(string(f.Feed), f.Seq)
 				fate := rand.IntN(4)
 				mu.Lock()
 				if seen[name] || told[name] {
 					t.Errorf("%s came twice", name)
 				}
 				seen[name] = true
-				end.Done = fate > 1
-				told[name] = end.Done
+				done := fate > 1
+				told[name] = done
 				mu.Unlock()
 				if fate == 0 {
 					return // it died before it sent, or before it said so
 				}
-				if err := b.SettleForwards(ctx, []Forwarded{end}); err != nil {
+				err := error(nil)
+				if done {
+					err = b.ForwardDone(ctx, f)
+				} else {
+					err = b.ForwardFailed(ctx, f, "failed", now+50)
+				}
+				if err != nil {
 					t.Error(err)
 				}
 			}
@@ -379,7 +340,7 @@ func TestStatsLeaveNoForwardOut(t *testing.T) {
 	eachDialect(t, func(t *testing.T, url string) {
 		const deposits = 300
 		b := forwardBook(t, url, deposits)
-		begin(t, b, ForwardFrom{})
+		begin(t, b, false)
 		var claiming sync.WaitGroup
 		claiming.Go(func() {
 			for range deposits {
@@ -408,7 +369,7 @@ func TestStatsLeaveNoForwardOut(t *testing.T) {
 // sending when it died.
 func TestForwardsAtStart(t *testing.T) {
 	b := forwardBook(t, dialects[0].url(t), 2)
-	begin(t, b, ForwardFrom{})
+	begin(t, b, false)
 	claimed(t, b, 10_000, 1)
 	if _, err := b.FreeLeases(ctx); err != nil {
 		t.Fatal(err)

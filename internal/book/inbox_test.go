@@ -84,7 +84,7 @@ func TestInboxShares(t *testing.T) {
 				}
 			}
 			st, err := ends[1].Stats(ctx)
-			if err != nil || len(taken) != deposits || st.Deposits != deposits || st.InboxOpen != 0 || st.DepositsHeld != 0 {
+			if err != nil || len(taken) != deposits || st.Deposits != deposits || st.CallbacksOpen != 0 || st.DepositsHeld != 0 {
 				t.Fatalf("%d taken, %+v, %v", len(taken), st, err)
 			}
 		})
@@ -142,7 +142,7 @@ func TestInboxPoison(t *testing.T) {
 		})
 	}
 	work.Wait()
-	if st, err := end.Stats(ctx); err != nil || st.Deposits != 57 || st.Inbox < 57 {
+	if st, err := end.Stats(ctx); err != nil || st.Deposits != 57 || st.Callbacks < 57 {
 		t.Fatalf("%+v, %v", st, err)
 	}
 }

@@ -72,7 +72,7 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 	var fresh []any
 	var decided []db.Statement
 	if len(l.deposits) > 0 {
-		seq, err := db.LockFeed(ctx, t, FeedDeposits.String())
+		seq, err := db.LockFeed(ctx, t, feedDeposits)
 		if err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 			fresh = append(fresh, seq, d.TrackingID, d.TenantUserID, d.TxID, d.ChainName, d.Symbol, d.Amount.String(), d.FromAddress, d.ToAddress,
 				storedRisk(d.RiskLevelFrom), storedRisk(d.RiskLevelTo), d.TxIndex, d.Business, string(state), bit(d.Suspect), int64(d.Taken), asSent)
 		}
-		if err := t.Batch(ctx, append(append(insertDeposits.Statements(fresh, nil), decided...), db.EndFeed(FeedDeposits.String(), seq))); err != nil {
+		if err := t.Batch(ctx, append(append(insertDeposits.Statements(fresh, nil), decided...), db.EndFeed(feedDeposits, seq))); err != nil {
 			return err
 		}
 		t.Wake(TopicDeposits)
@@ -100,7 +100,7 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 	}
 	if len(l.events) > 0 || len(l.sums) > 0 {
 		fresh = nil
-		seq, err := db.LockFeed(ctx, t, FeedEvents.String())
+		seq, err := db.LockFeed(ctx, t, feedEvents)
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 			fresh = append(fresh, seq, e.Kind, int64(e.At), e.CallBackID, e.Deposit, e.TenantUserID, e.State, e.Address,
 				e.OldAddress, e.ChainName, e.Symbol, e.Amount.String(), e.TxID, e.Reason, e.DecidedBy)
 		}
-		if err := t.Batch(ctx, append(insertEvents.Statements(fresh, nil), db.EndFeed(FeedEvents.String(), seq))); err != nil {
+		if err := t.Batch(ctx, append(insertEvents.Statements(fresh, nil), db.EndFeed(feedEvents, seq))); err != nil {
 			return err
 		}
 		t.Wake(TopicEvents)

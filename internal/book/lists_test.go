@@ -110,8 +110,8 @@ func TestListPlans(t *testing.T) {
 			check("deposits", false, listDepositsSQL, []any{int64(1), int64(10)}, "INTEGER PRIMARY KEY", "deposits_pkey")
 			check("held deposits", false, listDepositsInSQL, []any{"held", int64(1), int64(10)}, "deposits_doubted")
 			check("events", false, listEventsSQL, []any{int64(1), int64(10)}, "INTEGER PRIMARY KEY", "events_pkey")
-			check("the oldest entry to forward", false, oldestForwardSQL, []any{int64(1)}, "PRIMARY KEY (feed=?", "forwards_pkey")
-			pages := []any{int64(0), int64(1), int64(10)}
+			check("the oldest entry to forward", false, oldestForwardSQL, []any{feedEvents}, "PRIMARY KEY (feed=?", "forwards_pkey")
+			pages := []any{feedDeposits, int64(1), int64(10)}
 			check("entries sent in vain", false, failedForwardsSQL, pages, "PRIMARY KEY ((feed,seq)>", "forwards_pkey")
 			check("entries that were given up", false, skippedForwardsSQL, pages, "forwards_skipped", "PRIMARY KEY ((feed,seq)>")
 			check("entries to claim", false, dueForwardsSQL, []any{int64(1), int64(10)}, "forwards_due")

@@ -119,7 +119,7 @@ func (b *Book) changeOrder(ctx context.Context, t *db.Tx, o *Order, c OrderChang
 // change until the commit: two orders cannot both use the same rest of a limit.
 // Alarms are locked before events, so a change with ceilings raises none.
 func checkCeilings(ctx context.Context, t *db.Tx, o *Order, ceilings []Ceiling) error {
-	if _, err := db.LockFeed(ctx, t, FeedEvents.String()); err != nil {
+	if _, err := db.LockFeed(ctx, t, feedEvents); err != nil {
 		return err
 	}
 	for _, c := range ceilings {

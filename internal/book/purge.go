@@ -29,19 +29,18 @@ const movePurgeSQL = `UPDATE retention SET next = $1, before = $2, seq = $3, upt
 const (
 	slowestReaderSQL = `SELECT name, deposits FROM cursors WHERE deposits > 0 ORDER BY deposits, name LIMIT 1`
 
-	forwardedSQL = `SELECT seq FROM forwarding WHERE feed = 0 AND begun > 0`
+	forwardedSQL = `SELECT seq FROM forwarding WHERE feed = 'deposits' AND begun > 0`
 
 	findDepositsSQL = `SELECT seq, taken FROM deposits WHERE seq > $1 AND seq <= $2 AND state || '' = 'taken' ORDER BY seq LIMIT CAST($3 AS BIGINT)`
 )
 
 // readUpTo returns the last deposit that everybody has read, and who has not read the next.
-func readUpTo(ctx context.Context, q db.Querier, forwarded string) (last int64, who string, err error) {
-	if last, err = db.FeedEnd(ctx, q, FeedDeposits.String()); err != nil {
+func readUpTo(ctx context.Context, q db.Querier) (last int64, who string, err error) {
+	if last, err = db.FeedEnd(ctx, q, feedDeposits); err != nil {
 		return 0, "", err
 	}
 	var seq int64
-	// First, and locked where it matters: --forward-from can put it back.
-	switch found, err := db.One(ctx, q, forwarded, nil, &seq); {
+	switch found, err := db.One(ctx, q, forwardedSQL, nil, &seq); {
 	case err != nil:
 		return 0, "", err
 	case found && seq < last:
@@ -58,7 +57,7 @@ func readUpTo(ctx context.Context, q db.Querier, forwarded string) (last int64, 
 }
 
 func findTaken(ctx context.Context, q db.Querier, s db.PurgeState, cutoff db.Millis, most int) (b db.PurgeBatch, err error) {
-	last, who, err := readUpTo(ctx, q, forwardedSQL)
+	last, who, err := readUpTo(ctx, q)
 	if err != nil {
 		return b, err
 	}
@@ -95,14 +94,17 @@ func findTaken(ctx context.Context, q db.Querier, s db.PurgeState, cutoff db.Mil
 // and what names the same transfer as a deposit that waits for a person.
 const purgeDepositSQL = `
 DELETE FROM deposits WHERE seq = $1 AND state || '' = 'taken'
-	AND NOT EXISTS (SELECT 1 FROM forwards f WHERE f.feed = 0 AND f.seq = deposits.seq)
+	AND NOT EXISTS (SELECT 1 FROM forwards f WHERE f.feed = 'deposits' AND f.seq = deposits.seq)
 	AND NOT EXISTS (SELECT 1 FROM deposits h WHERE substr(h.tx_id, 1, 64) = substr(deposits.tx_id, 1, 64) AND h.state || '' = 'held')`
 
 func purgeTaken(ctx context.Context, t *db.Tx, rows []int64) (total int64, err error) {
 	if len(rows) == 0 {
 		return 0, nil
 	}
-	last, _, err := readUpTo(ctx, t, forwardedSQL+"{lock}")
+	if err := lockForwarding(ctx, t); err != nil { // it begins with the first, or finds what is purged here
+		return 0, err
+	}
+	last, _, err := readUpTo(ctx, t)
 	if err != nil {
 		return 0, err
 	}

@@ -21,7 +21,7 @@ const (
 )
 
 // Feeds are the feeds that readers follow by their numbers.
-var Feeds = []string{db.FeedOfAlarms, FeedDeposits.String(), FeedEvents.String()}
+var Feeds = []string{db.FeedOfAlarms, feedDeposits, feedEvents}
 
 const restoredOrdersSQL = `UPDATE orders SET restored = 1 WHERE state IN ('open', 'held', 'approved', 'confirmed')`
 
@@ -209,7 +209,7 @@ func settleHeld(ctx context.Context, q db.Querier, said Said, now db.Millis, dec
 	}
 	for after := int64(0); ; {
 		var list []held
-		err := db.Each(ctx, q, heldAfterSQL, []any{after, last[FeedDeposits.String()], decideBatch}, func(r db.Rows) error {
+		err := db.Each(ctx, q, heldAfterSQL, []any{after, last[feedDeposits], decideBatch}, func(r db.Rows) error {
 			var h held
 			err := r.Scan(&h.seq, &h.id, &h.doubts, &h.transfer, &h.payment, &h.index)
 			list = append(list, h)

@@ -2,7 +2,6 @@ package book
 
 import (
 	"context"
-	"strconv"
 
 	"countersign"
 	"countersign/client"
@@ -116,101 +115,3 @@ type Spent struct {
 
 // eventOf is the kind of the events that say that an order is in a state.
 func eventOf(s client.OrderState) client.EventKind { return client.EventKind("order." + s) }
-
-// Feed is one of the two feeds of the merchant's end.
-type Feed int
-
-// The feeds.
-const (
-	FeedDeposits Feed = 0
-	FeedEvents   Feed = 1
-)
-
-func (f Feed) String() string {
-	if f == FeedEvents {
-		return "events"
-	}
-	return "deposits"
-}
-
-// Forward is one entry of a feed that only this node may send to the merchant's
-// application until the lease ends.
-type Forward struct {
-	Feed     Feed
-	Seq      int64
-	Attempts int                 // started, this one included
-	Deposit  client.DepositEntry // if Feed is FeedDeposits
-	Event    client.EventEntry   // if Feed is FeedEvents
-}
-
-// Forwarded ends the attempt of a Forward.
-type Forwarded struct {
-	Feed     Feed
-	Seq      int64
-	Attempts int // of the Forward
-	Done     bool
-	Due      db.Millis // if not Done: the next attempt
-	Reason   string    // if not Done: a short text
-}
-
-// ForwardRow is an entry of a feed that was handed to the forwarding and that the
-// application does not have.
-type ForwardRow struct {
-	Feed       Feed
-	Seq        int64
-	Attempts   int       // started
-	Sending    bool      // an attempt is under way; Due ends its lease
-	Due        db.Millis // the next attempt; Never if it was given up
-	Created    db.Millis // when the entry was recorded
-	Reason     string    // of the last attempt that failed; empty: none has
-	Skipped    db.Millis // when a person gave it up; 0: nobody did
-	SkippedBy  string    // the token
-	SkipReason string
-}
-
-// ForwardFrom says which entry of each feed is the first to be forwarded. The zero
-// value is the first that was never handed over.
-type ForwardFrom struct{ Deposits, Events ForwardStart }
-
-// ForwardStart says where the forwarding of a feed starts.
-type ForwardStart struct {
-	Set  bool  // false: the first entry that was never handed over
-	Now  bool  // the next new entry
-	From int64 // else: the number of the entry; 0: the first
-}
-
-func (s ForwardStart) String() string {
-	switch {
-	case !s.Set:
-		return ""
-	case s.Now:
-		return "now"
-	}
-	return strconv.FormatInt(s.From, 10)
-}
-
-// Forwarding is how far a feed was handed to the forwarding.
-type Forwarding struct {
-	Feed  Feed
-	Begun db.Millis // when a gateway first forwarded it; 0: none did
-	Seq   int64     // the last entry that was handed over
-	Last  int64     // the last entry of the feed
-	Fresh int64     // how many entries are still to be handed over
-}
-
-// Stats counts the rows of the merchant's database.
-type Stats struct {
-	Inbox         int64 // entries ever recorded
-	InboxOpen     int64 // of those, not settled
-	Deposits      int64
-	DepositsHeld  int64
-	AddressesHeld int64
-	Events        int64
-	Orders        map[client.OrderState]int64
-	Forwarding    [2]Forwarding    // by feed
-	Forwards      int64            // entries still to be sent, those of Retrying included
-	Retrying      int64            // of them, those that are being sent or were sent in vain
-	ForwardOldest db.Millis        // when the oldest of all was recorded; Never if there is none
-	Skipped       int64            // entries that a person gave up
-	Refused       map[string]int64 // requests refused, by reason
-}

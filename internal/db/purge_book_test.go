@@ -31,6 +31,9 @@ func TestGatewayPurgesOnlyWhatWasRead(t *testing.T) {
 			if state := take(t, b, fmt.Sprint("d", i+1), fmt.Sprint("tx", i+1), "1", start); state != merchant.StateTaken {
 				t.Fatal(state)
 			}
+			if i == 3 {
+				must(b.BeginForwarding(ctx, true, start))(t)
+			}
 		}
 		take(t, b, "d11", "tx3", "1", start) // a possible duplicate of d3, which a person compares
 		take(t, b, "d12", "tx12", "1", start+80*day)
@@ -44,22 +47,20 @@ func TestGatewayPurgesOnlyWhatWasRead(t *testing.T) {
 			upto int64
 		}{
 			{func() { must(b.MoveCursor(ctx, "slow", 2, 0, now))(t); must(b.MoveCursor(ctx, "fast", 9, 0, now))(t) }, 2, 2},
-			{func() {
-				must(b.MoveCursor(ctx, "slow", 7, 0, now))(t)
-				if _, _, err := b.BeginForwarding(ctx, book.ForwardFrom{Deposits: book.ForwardStart{Set: true, From: 5}}, now); err != nil {
-					t.Fatal(err)
-				}
-			}, 1, 4}, // not d3
+			{func() { must(b.MoveCursor(ctx, "slow", 7, 0, now))(t) }, 1, 4}, // not d3, and forwarding begins with d5
 			{func() {
 				for _, f := range must(b.ClaimForwards(ctx, now, 1000, 2))(t) { // d5, d6
-					done := book.Forwarded{Feed: f.Feed, Seq: f.Seq, Attempts: f.Attempts, Done: f.Seq == 6, Due: now, Reason: "down"}
-					must(0, b.SettleForwards(ctx, []book.Forwarded{done}))(t)
+					if f.Seq == 6 {
+						must(0, b.ForwardDone(ctx, f))(t)
+					} else {
+						must(0, b.ForwardFailed(ctx, f, "down", now))(t)
+					}
 				}
 			}, 1, 6}, // d6; d5 waits still
 			{func() {
 				must(b.DecideDeposit(ctx, 11, client.DepositRejected, "p", "", now))(t)
 				for _, f := range must(b.ClaimForwards(ctx, now+1, 1000, 100))(t) {
-					must(0, b.SettleForwards(ctx, []book.Forwarded{{Feed: f.Feed, Seq: f.Seq, Attempts: f.Attempts, Done: true}}))(t)
+					must(0, b.ForwardDone(ctx, f))(t)
 				}
 			}, 3, 7}, // d3, d5, d7
 			{func() { must(b.MoveCursor(ctx, "slow", 12, 0, now))(t) }, 2, 9}, // d8, d9: fast has come to 9
@@ -123,11 +124,6 @@ func TestGatewayPurgesOnlyWhatWasRead(t *testing.T) {
 		if d := must(b.Deposit(ctx, 13))(t); d.State != client.DepositHeld {
 			t.Errorf("d13 is %+v", d)
 		}
-		for _, from := range []book.ForwardStart{{Set: true, From: 3}, {Set: true}} {
-			if _, _, err := b.BeginForwarding(ctx, book.ForwardFrom{Deposits: from}, now); !errors.Is(err, db.ErrConflict) {
-				t.Errorf("forwarding from %+v: %v", from, err)
-			}
-		}
 		n := 0
 		if err := b.EachPurged(ctx, func(id string) error { n++; return nil }); err != nil || n != 11 {
 			t.Errorf("%d purged, %v", n, err)
@@ -146,11 +142,11 @@ func TestForwardingBeginsAfterWhatWasPurged(t *testing.T) {
 		if n := purgeAll(t, must(book.NewPurger(config(b.DB)))(t), now); n != 1 {
 			t.Fatalf("purged %d", n)
 		}
-		if _, _, err := b.BeginForwarding(ctx, book.ForwardFrom{}, now); !errors.Is(err, db.ErrConflict) {
+		if _, err := b.BeginForwarding(ctx, false, now); !errors.Is(err, db.ErrConflict) {
 			t.Errorf("began: %v", err)
 		}
-		if _, _, err := b.BeginForwarding(ctx, book.ForwardFrom{Deposits: book.ForwardStart{Set: true, From: 2}}, now); err != nil {
-			t.Error(err)
+		if begun, err := b.BeginForwarding(ctx, true, now); err != nil || len(begun) != 2 || begun[0].Position != 2 {
+			t.Error(begun, err)
 		}
 	})
 }

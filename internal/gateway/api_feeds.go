@@ -11,7 +11,7 @@ import (
 
 // after is the number after which a reader of a feed starts: the one given, or the
 // one that its cursor has acknowledged.
-func (a *server) after(c *api.Call, q readerFeed, feed book.Feed) (int64, error) {
+func (a *server) after(c *api.Call, q readerFeed, feed client.FeedName) (int64, error) {
 	if q.Reader == "" {
 		return q.After, nil
 	}
@@ -19,7 +19,7 @@ func (a *server) after(c *api.Call, q readerFeed, feed book.Feed) (int64, error)
 		return 0, api.Invalid(api.At("query.reader", "and after exclude each other"))
 	}
 	cursor, err := a.lists.Cursor(c.R.Context(), q.Reader)
-	if feed == book.FeedEvents {
+	if feed == client.FeedOfEvents {
 		return cursor.Events, err
 	}
 	return cursor.Deposits, err
@@ -31,12 +31,12 @@ type depositQuery struct {
 }
 
 func (a *server) deposits(c *api.Call, q depositQuery, _ api.None) (client.Deposits, error) {
-	after, err := a.after(c, q.readerFeed, book.FeedDeposits)
+	after, err := a.after(c, q.readerFeed, client.FeedOfDeposits)
 	if err != nil {
 		return client.Deposits{}, err
 	}
 	q.After = after
-	list, next, err := api.FeedReader[client.DepositEntry]{Name: book.FeedDeposits.String(), Rows: a.lists, Watch: a.watch(book.TopicDeposits),
+	list, next, err := api.FeedReader[client.DepositEntry]{Name: string(client.FeedOfDeposits), Rows: a.lists, Watch: a.watch(book.TopicDeposits),
 		Seq: func(d client.DepositEntry) int64 { return d.Seq },
 		Read: func(ctx context.Context, after int64, limit int) (list []client.DepositEntry, next int64, err error) {
 			if q.State != "" {
@@ -61,12 +61,12 @@ func (a *server) deposits(c *api.Call, q depositQuery, _ api.None) (client.Depos
 }
 
 func (a *server) events(c *api.Call, q readerFeed, _ api.None) (client.Events, error) {
-	after, err := a.after(c, q, book.FeedEvents)
+	after, err := a.after(c, q, client.FeedOfEvents)
 	if err != nil {
 		return client.Events{}, err
 	}
 	q.After = after
-	list, next, err := api.FeedReader[client.EventEntry]{Name: book.FeedEvents.String(), Rows: a.lists, Watch: a.watch(book.TopicEvents),
+	list, next, err := api.FeedReader[client.EventEntry]{Name: string(client.FeedOfEvents), Rows: a.lists, Watch: a.watch(book.TopicEvents),
 		Seq: func(e client.EventEntry) int64 { return e.Seq },
 		Read: func(ctx context.Context, after int64, limit int) ([]client.EventEntry, int64, error) {
 			list, err := a.lists.Events(ctx, after, limit)
@@ -99,17 +99,7 @@ func (a *server) stats(c *api.Call, _ api.None, _ api.None) (client.GatewayStats
 	if err := a.refusals.keep(c.R.Context()); err != nil {
 		return client.GatewayStats{}, err
 	}
-	s, err := a.lists.Stats(c.R.Context())
-	out := client.GatewayStats{Callbacks: s.Inbox, CallbacksOpen: s.InboxOpen, Deposits: s.Deposits, DepositsHeld: s.DepositsHeld,
-		AddressesHeld: s.AddressesHeld, Events: s.Events,
-		Orders: map[client.OrderState]int64{}, Refused: map[client.RefusalReason]int64{}, Forwards: s.Forwards, ForwardOldest: api.TimeOf(s.ForwardOldest)}
-	for state, n := range s.Orders {
-		out.Orders[client.OrderState(state)] = n
-	}
-	for reason, n := range s.Refused {
-		out.Refused[client.RefusalReason(reason)] = n
-	}
-	return out, err
+	return a.lists.Stats(c.R.Context())
 }
 
 func (a *server) readyz(c *api.Call, _ api.None, _ api.None) (api.Health, error) {

@@ -2,29 +2,22 @@ package gateway
 
 import (
 	"bytes"
-	"regexp"
-	"strconv"
 
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/book"
-	"countersign/internal/db"
 )
 
 // lastErrors is how many of the entries that failed the state of the forwarding shows.
 const lastErrors = 10
 
 func (a *server) forwarding(c *api.Call, _ api.None, _ api.None) (client.Forwarding, error) {
-	s, err := a.lists.Stats(c.R.Context())
+	out, err := a.lists.Forwarding(c.R.Context())
 	if err != nil {
-		return client.Forwarding{}, err
+		return out, err
 	}
-	failed, err := a.lists.ForwardRows(c.R.Context(), false, book.FeedDeposits, 0, lastErrors)
-	out := client.Forwarding{On: a.c.Forward.URL != "", Waiting: s.Forwards, Retrying: s.Retrying, Skipped: s.Skipped,
-		Oldest: api.TimeOf(s.ForwardOldest), Failed: forwardsOf(failed)}
-	for _, f := range s.Forwarding {
-		out.Feeds = append(out.Feeds, client.ForwardingFeed{Feed: client.FeedName(f.Feed.String()), Begun: api.TimeOf(f.Begun), Position: f.Seq, Last: f.Last})
-	}
+	failed, err := a.lists.Forwards(c.R.Context(), false, "", 0, lastErrors)
+	out.On, out.Failed = a.c.Forward.URL != "", api.OrEmpty(failed)
 	return out, err
 }
 
@@ -35,15 +28,12 @@ type forwardQuery struct {
 }
 
 func (a *server) forwards(c *api.Call, q forwardQuery, _ api.None) (client.ForwardsPage, error) {
-	feed, seq := book.FeedDeposits, int64(0)
-	if q.Cursor != "" {
-		var known bool
-		if feed, seq, known = parseForwardID(q.Cursor); !known {
-			return client.ForwardsPage{}, api.Invalid(api.At("query.cursor", "is not the next of a page"))
-		}
+	feed, seq, known := book.ParseForwardID(q.Cursor)
+	if q.Cursor != "" && !known {
+		return client.ForwardsPage{}, api.Invalid(api.At("query.cursor", "is not the next of a page"))
 	}
-	list, err := a.lists.ForwardRows(c.R.Context(), q.State == "skipped", feed, seq, q.Limit)
-	out := client.ForwardsPage{Forwards: forwardsOf(list)}
+	list, err := a.lists.Forwards(c.R.Context(), q.State == "skipped", feed, seq, q.Limit)
+	out := client.ForwardsPage{Forwards: api.OrEmpty(list)}
 	if n := len(list); n == q.Limit {
 		out.Next = &out.Forwards[n-1].ID
 	}
@@ -56,70 +46,26 @@ func (a *server) retryForwards(c *api.Call, _ api.None, _ api.None) (client.Retr
 }
 
 func (a *server) retryForward(c *api.Call, _ api.None, _ api.None) (client.Forward, error) {
-	feed, seq, known := parseForwardID(c.R.PathValue("id"))
-	if !known {
-		return client.Forward{}, db.ErrNotFound
-	}
-	f, err := a.book.RetryForward(c.R.Context(), feed, seq, c.Now)
-	return forwardOf(f), err
+	return a.book.RetryForward(c.R.Context(), c.R.PathValue("id"), c.Now)
 }
 
 func (a *server) skipForward(c *api.Call, _ api.None, in client.SkipForward) (client.Forward, error) {
-	feed, seq, known := parseForwardID(c.R.PathValue("id"))
-	if !known {
-		return client.Forward{}, db.ErrNotFound
-	}
-	f, err := a.book.SkipForward(c.R.Context(), feed, seq, c.Token.ID, in.Reason, c.Now)
+	f, err := a.book.SkipForward(c.R.Context(), c.R.PathValue("id"), c.Token.ID, in.Reason, c.Now)
 	if err == nil {
-		a.c.Log.Warn("an entry was given up: it is not forwarded", "id", forwardID(feed, seq), "by", f.SkippedBy, "reason", f.SkipReason)
+		a.c.Log.Warn("an entry was given up: it is not forwarded", "id", f.ID, "by", f.SkippedBy, "reason", f.Reason)
 	}
-	return forwardOf(f), err
-}
-
-func forwardOf(f book.ForwardRow) client.Forward {
-	return client.Forward{ID: forwardID(f.Feed, f.Seq), Attempts: f.Attempts, LastError: f.Reason, Sending: f.Sending && f.Skipped == 0,
-		Due: api.TimeOf(f.Due), Created: api.TimeOf(f.Created), Skipped: api.TimeOf(f.Skipped), SkippedBy: f.SkippedBy, Reason: f.SkipReason}
-}
-
-func forwardsOf(list []book.ForwardRow) []client.Forward {
-	out := []client.Forward{}
-	for _, f := range list {
-		out = append(out, forwardOf(f))
-	}
-	return out
-}
-
-// forwardID is the webhook-id of an entry.
-func forwardID(feed book.Feed, seq int64) string {
-	if feed == book.FeedEvents {
-		return "event_" + strconv.FormatInt(seq, 10)
-	}
-	return "deposit_" + strconv.FormatInt(seq, 10)
-}
-
-var forwardIDText = regexp.MustCompile(`^(deposit|event)_([1-9][0-9]{0,17})$`)
-
-func parseForwardID(id string) (feed book.Feed, seq int64, known bool) {
-	m := forwardIDText.FindStringSubmatch(id)
-	if m == nil {
-		return 0, 0, false
-	}
-	if m[1] == "event" {
-		feed = book.FeedEvents
-	}
-	seq, err := strconv.ParseInt(m[2], 10, 64)
-	return feed, seq, err == nil
+	return f, err
 }
 
 // forwardBody returns the id and the body of the POST about f. The id is the same in
 // every attempt.
 func forwardBody(f book.Forward) (id string, body []byte, err error) {
 	var b bytes.Buffer
-	if f.Feed == book.FeedEvents {
+	if f.Feed == client.FeedOfEvents {
 		err = api.EncodeJSON(&b, client.ForwardedEvent{Type: f.Event.Kind, Timestamp: f.Event.At, Data: f.Event})
-		return forwardID(f.Feed, f.Seq), b.Bytes(), err
+		return book.ForwardID(f.Feed, f.Seq), b.Bytes(), err
 	}
 	d := book.AsTaken(f.Deposit) // whatever was decided meanwhile: every attempt says the same
 	err = api.EncodeJSON(&b, client.ForwardedDeposit{Type: client.DepositMessage("deposit." + d.State), Timestamp: d.Taken, Data: d})
-	return forwardID(f.Feed, f.Seq), b.Bytes(), err
+	return book.ForwardID(f.Feed, f.Seq), b.Bytes(), err
 }

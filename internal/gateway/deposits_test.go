@@ -129,7 +129,7 @@ func TestPossibleDuplicates(t *testing.T) {
 				if err != nil || d.State != want {
 					t.Errorf("deposit %d: %+v, %v", seq, d, err)
 				}
-				id, body, err := forwardBody(book.Forward{Feed: book.FeedDeposits, Seq: int64(seq), Deposit: r.taken(int64(seq))})
+				id, body, err := forwardBody(book.Forward{Feed: client.FeedOfDeposits, Seq: int64(seq), Deposit: r.taken(int64(seq))})
 				if err != nil || strings.Contains(string(body), "credited") || strings.Contains(string(body), "decided") {
 					t.Errorf("%s is forwarded as %s, %v", id, body, err)
 				}

@@ -16,11 +16,9 @@ import (
 )
 
 // Forwarding says where the merchant's application is told of deposits and
-// events, with the headers of Standard Webhooks. By POST every entry is told
-// until an answer has status 2xx. Entries may come more than once and in any
-// order: webhook-id is the same for all attempts of one entry, and the seq
-// within orders them. By NATS and Kafka every entry is sent until the stream or
-// the topic has acknowledged it, and none before those that come before it in its feed.
+// events, with the headers of Standard Webhooks. Every entry is posted until an answer has
+// status 2xx. Entries may come more than once and in any order: webhook-id is the same for
+// all attempts of one entry, and the seq within orders them.
 type Forwarding struct {
 	// URL is https, or http to a loopback address. Private networks are allowed. Empty: nothing is forwarded.
 	URL string
@@ -30,10 +28,9 @@ type Forwarding struct {
 	Timeout time.Duration
 	// Concurrency is how many attempts of this process run at once. Zero: 8.
 	Concurrency int
-	// From is the first entry of each feed to be forwarded; see ParseForwardFrom. Zero:
-	// the first that was never handed over, also one that was recorded while nothing
-	// was forwarded.
-	From book.ForwardFrom
+	// OnlyNew begins with the next new entry of each feed. Otherwise the first start begins with
+	// their first entries. It says nothing to later starts, which go on.
+	OnlyNew bool
 }
 
 const (
@@ -96,6 +93,25 @@ func checkForwardURL(text string) error {
 	case u.Scheme == "http" && u.Hostname() != "localhost" && !net.ParseIP(u.Hostname()).IsLoopback():
 		return errors.New("the forward URL is http to another machine, which would send users, addresses and amounts in the clear: " +
 			"give https://, or http:// to 127.0.0.1 where a proxy of yours encrypts")
+	}
+	return nil
+}
+
+// BeginForwarding begins to forward the feeds that were never forwarded. It does nothing where
+// nothing is forwarded.
+func (g *Gateway) BeginForwarding(ctx context.Context) error {
+	if g.sender == nil {
+		return nil
+	}
+	begun, err := g.book.BeginForwarding(ctx, g.c.Forward.OnlyNew, db.MillisOf(g.c.Now()))
+	if errors.Is(err, db.ErrConflict) {
+		return fmt.Errorf("%w: begin with what is new (--forward-only-new), and let the application read what is kept from the feed", err)
+	}
+	if err != nil {
+		return fmt.Errorf("beginning to forward: %w", err)
+	}
+	for _, f := range begun {
+		g.c.Log.Info("forwarding begins", "feed", string(f.Feed), "from", f.Position+1)
 	}
 	return nil
 }
@@ -186,46 +202,44 @@ func (s *sender) wait(ctx context.Context, wake, ended <-chan struct{}, full, fa
 func (s *sender) one(ctx context.Context, f book.Forward, latest time.Time) {
 	began := time.Now()
 	if began.After(latest) {
-		s.log.Warn("the lease is nearly over: the entry is left for the next claim", "feed", f.Feed.String(), "seq", f.Seq)
+		s.log.Warn("the lease is nearly over: the entry is left for the next claim", "feed", string(f.Feed), "seq", f.Seq)
 		return
 	}
 	result, status, err := s.post(ctx, f)
 	took := time.Since(began)
 	s.count(result, took)
-	done := book.Forwarded{Feed: f.Feed, Seq: f.Seq, Attempts: f.Attempts, Done: result == signed.Done, Reason: string(result)}
-	switch {
-	case result == signed.Status:
-		done.Reason = fmt.Sprintf("status %d", status)
-	case err != nil:
-		done.Reason += ": " + db.Clean(signed.WithoutURL(err))
-	}
-	if !done.Done {
-		done.Due = db.MillisOf(s.now().Add(signed.Delay(f.Attempts, s.random())))
-	}
 	level, text := slog.LevelDebug, "forwarded"
-	attrs := []slog.Attr{slog.String("feed", f.Feed.String()), slog.Int64("seq", f.Seq), slog.Int("attempt", f.Attempts),
+	attrs := []slog.Attr{slog.String("feed", string(f.Feed)), slog.Int64("seq", f.Seq), slog.Int("attempt", f.Attempts),
 		slog.String("result", string(result)), slog.Int64("ms", took.Milliseconds())}
-	if !done.Done {
+	end := func(ctx context.Context) error { return s.book.ForwardDone(ctx, f) }
+	if result != signed.Done {
 		level, text = slog.LevelWarn, "not forwarded"
 		attrs = append(attrs, slog.Int("status", status))
-		if err != nil {
+		reason := string(result)
+		switch {
+		case result == signed.Status:
+			reason = fmt.Sprintf("status %d", status)
+		case err != nil:
+			reason += ": " + signed.WithoutURL(err)
 			attrs = append(attrs, slog.String("error", signed.WithoutURL(err)))
 		}
+		due := db.MillisOf(s.now().Add(signed.Delay(f.Attempts, s.random())))
+		end = func(ctx context.Context) error { return s.book.ForwardFailed(ctx, f, reason, due) }
 	}
 	s.log.LogAttrs(ctx, level, text, attrs...)
-	if err := s.settle(ctx, s.lease()-took, done); err != nil {
+	if err := s.settle(ctx, s.lease()-took, end); err != nil {
 		s.log.Error("the end of an attempt was not recorded; the attempt is repeated", "seq", f.Seq, "error", err)
 	}
 }
 
-// settle keeps the end of an attempt, again until it succeeds or the lease ends: a
+// settle records the end of an attempt, again until it succeeds or the lease ends: a
 // failover of the database takes seconds, and an attempt that is not recorded is
 // repeated.
-func (s *sender) settle(ctx context.Context, lease time.Duration, done ...book.Forwarded) error {
+func (s *sender) settle(ctx context.Context, lease time.Duration, end func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, lease)
 	defer cancel()
 	for {
-		err := s.book.SettleForwards(ctx, done)
+		err := end(ctx)
 		if err == nil || errors.Is(err, db.ErrClosed) {
 			return err
 		}

@@ -183,7 +183,7 @@ func TestForwardsAreLeased(t *testing.T) {
 			url := d.url(t)
 			s := openDB(t, url)
 			one := book.New(s, book.Config{})
-			if _, _, err := one.BeginForwarding(t.Context(), book.ForwardFrom{}, 1); err != nil {
+			if _, err := one.BeginForwarding(t.Context(), false, 1); err != nil {
 				t.Fatal(err)
 			}
 			for n := range 20 {
@@ -207,14 +207,17 @@ func TestForwardsAreLeased(t *testing.T) {
 			if err != nil || len(again) != 1 || again[0].Attempts != 2 {
 				t.Fatalf("after the lease: %+v, %v", again, err)
 			}
-			seq := again[0].Seq
+			first := again[0]
+			first.Attempts = 1
 			// The first attempt comes back late and failed: the second stands.
-			err = one.SettleForwards(t.Context(), []book.Forwarded{{Seq: seq, Attempts: 1, Due: now, Reason: "failed"}})
-			if err != nil {
+			if err := one.ForwardFailed(t.Context(), first, "failed", now); err != nil {
 				t.Fatal(err)
 			}
+			if due, err := one.NextForward(t.Context()); err != nil || due == now {
+				t.Fatalf("the second is due at %d, %v", due, err)
+			}
 			// It comes back late and done: nothing is left to be told.
-			if err := one.SettleForwards(t.Context(), []book.Forwarded{{Seq: seq, Attempts: 1, Done: true}}); err != nil {
+			if err := one.ForwardDone(t.Context(), first); err != nil {
 				t.Fatal(err)
 			}
 			if st, err := one.Stats(t.Context()); err != nil || st.Forwards != 19 {
@@ -380,23 +383,6 @@ func wantRecords(t *testing.T, r *rig, want ...string) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestParseForwardFrom(t *testing.T) {
-	now, at := book.ForwardStart{Set: true, Now: true}, func(n int64) book.ForwardStart { return book.ForwardStart{Set: true, From: n} }
-	for text, want := range map[string]book.ForwardFrom{
-		"": {}, "0": {Deposits: at(0), Events: at(0)}, "now": {Deposits: now, Events: now}, "17": {Deposits: at(17), Events: at(17)},
-		"17,now": {Deposits: at(17), Events: now}, "now,5": {Deposits: now, Events: at(5)},
-	} {
-		if got, err := ParseForwardFrom(text); err != nil || got != want {
-			t.Errorf("%q: %+v, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"-1", "+1", " 1", "1.5", "1e3", "Now", "all", ",", "1,", ",1", "1,2,3", "9223372036854775808", "99999999999999999999", "0x1", "1_000", "now\x00"} {
-		if got, err := ParseForwardFrom(text); err == nil {
-			t.Errorf("%q: %+v", text, got)
-		}
 	}
 }
 

@@ -90,11 +90,11 @@ func (f finder) byNumber() error {
 
 // byWebhookID finds what the application is told of with a webhook-id.
 func (f finder) byWebhookID() error {
-	feed, seq, known := parseForwardID(f.Text)
+	feed, seq, known := book.ParseForwardID(f.Text)
 	switch {
-	case !known || seq <= 0:
+	case !known:
 		return nil
-	case feed == book.FeedDeposits:
+	case feed == client.FeedOfDeposits:
 		d, err := f.a.lists.Deposit(f.Ctx, seq)
 		return found(d, err, f.deposit, client.MatchedWebhookID)
 	}

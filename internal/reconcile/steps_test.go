@@ -23,7 +23,7 @@ type chain struct {
 	service, gateway *place
 	now              db.Millis
 	sent             []outbox.Claimed // claimed and not settled
-	read             map[book.Feed]int64
+	read             map[client.FeedName]int64
 	credited         int
 	epoch            db.Epoch // of the gateway
 }
@@ -76,21 +76,21 @@ var depositSteps = []struct {
 // credit reads both feeds of the gateway on, as docs/backup.md says.
 func (c *chain) credit() {
 	b := c.book()
-	for _, feed := range []book.Feed{book.FeedDeposits, book.FeedEvents} {
-		if err := b.CheckPage(ctx, feed.String(), c.read[feed], 0); errors.Is(err, db.ErrConflict) {
-			c.read[feed] = c.epoch.Ends[feed.String()]
+	for _, feed := range []client.FeedName{client.FeedOfDeposits, client.FeedOfEvents} {
+		if err := b.CheckPage(ctx, string(feed), c.read[feed], 0); errors.Is(err, db.ErrConflict) {
+			c.read[feed] = c.epoch.Ends[string(feed)]
 		} else if err != nil {
 			c.t.Fatal(err)
 		}
 	}
-	for _, d := range must(b.Deposits(ctx, c.read[book.FeedDeposits], 100))(c.t) {
-		c.read[book.FeedDeposits] = d.Seq
+	for _, d := range must(b.Deposits(ctx, c.read[client.FeedOfDeposits], 100))(c.t) {
+		c.read[client.FeedOfDeposits] = d.Seq
 		if book.AsTaken(d).State == client.DepositTaken {
 			c.credited++
 		}
 	}
-	for _, e := range must(b.Events(ctx, c.read[book.FeedEvents], 100))(c.t) {
-		c.read[book.FeedEvents] = e.Seq
+	for _, e := range must(b.Events(ctx, c.read[client.FeedOfEvents], 100))(c.t) {
+		c.read[client.FeedOfEvents] = e.Seq
 		if e.Kind == client.EventDepositCredited {
 			c.credited++
 		}
@@ -148,7 +148,7 @@ func TestEveryStepOfADeposit(t *testing.T) {
 
 func newChain(t *testing.T, kind string) *chain {
 	return &chain{t: t, service: &place{t: t, url: ready.Kinds(outbox.End())[kind](t), end: outbox.End()}, gateway: &place{t: t, url: ready.Kinds(book.End())[kind](t), end: book.End()},
-		now: start, read: map[book.Feed]int64{}}
+		now: start, read: map[client.FeedName]int64{}}
 }
 
 func testDepositStep(c *chain, end string, backed, done int, early bool, key *envelope.Key) {

@@ -251,7 +251,7 @@ CREATE TABLE cursors (
 -- What must still be told to the merchant's application. A row that is being
 -- sent is due again when its lease ends; one that was told is deleted.
 CREATE TABLE forwards (
-  feed     {int} NOT NULL, -- 0 deposits, 1 events
+  feed     {text} NOT NULL, -- deposits or events
   seq      {int} NOT NULL,
   due      {int} NOT NULL,
   attempts {int} NOT NULL DEFAULT 0,
@@ -269,12 +269,11 @@ CREATE INDEX forwards_skipped ON forwards (feed, seq) WHERE skipped > 0;
 -- Up to which entry each feed was handed to the forwarding. Entries have a row in
 -- forwards from then until the application has them.
 CREATE TABLE forwarding (
-  feed  {int} NOT NULL PRIMARY KEY, -- 0 deposits, 1 events
+  feed  {text} NOT NULL PRIMARY KEY, -- deposits or events
   seq   {int} NOT NULL,
-  begun {int} NOT NULL DEFAULT 0, -- 0: a gateway that forwards has not been started yet
-  asked TEXT NOT NULL DEFAULT '' -- the value of --forward-from that was applied last
+  begun {int} NOT NULL DEFAULT 0 -- 0: a gateway that forwards has not been started yet
 ){strict};
-INSERT INTO forwarding (feed, seq) VALUES (0, 0), (1, 0);
+INSERT INTO forwarding (feed, seq) VALUES ('deposits', 0), ('events', 0);
 
 -- How far the purge of deposits (--retain) has come. Its one row is locked for each batch, so
 -- that one node works at a time, and all share the pace.
