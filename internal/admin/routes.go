@@ -79,7 +79,7 @@ func (s *Server) table() (all []api.Route) {
 	all = append(all, s.tasks().Routes()...)
 	return api.AtEnd(client.Role("").AtService(), append(all, api.Common{
 		End: "the service", KeysOf: "the service that are not a merchant's", Ack: api.Operators, TestAlarm: s.TestAlarm,
-		Rows: s.Outbox, Lists: s.Lists, Healthz: api.Say(api.Health{Status: "ok"}), Readyz: api.Handle(s.readyz),
+		Rows: s.Outbox.DB, Lists: s.Lists.DB, Healthz: api.Say(api.Health{Status: "ok"}), Readyz: api.Handle(s.readyz),
 		Audit: api.Audit{Log: s.Audit}, Changes: s.Changes, Keys: s.Keys, Search: s.find, KnownMerchant: s.knownMerchant, Node: s.Node,
 	}.Routes()...))
 }

@@ -6,11 +6,10 @@ import (
 	"net"
 
 	"countersign/client"
-	"countersign/internal/db"
 	"countersign/internal/journal"
 )
 
-// Audit answers the routes of the audit log, which both ends have. Its Log may be nil: then nothing is found.
+// Audit answers the routes of the audit log, which both ends have.
 type Audit struct{ Log *journal.Log }
 
 // auditFeed selects a part of the log.
@@ -33,25 +32,16 @@ type auditAbout struct {
 
 // page reads a part of the log.
 func (a Audit) page(c *Call, q auditFeed, _ None) (client.AuditPage, error) {
-	if a.Log == nil {
-		return client.AuditPage{}, db.ErrNotFound
-	}
 	return a.Log.Page(c.R.Context(), q.After, q.Limit)
 }
 
 // about reads the newest records about an id.
 func (a Audit) about(c *Call, q auditAbout, _ None) (client.AuditAbout, error) {
-	if a.Log == nil {
-		return client.AuditAbout{}, db.ErrNotFound
-	}
 	return a.Log.About(c.R.Context(), q.ID, q.Before, q.Limit)
 }
 
 // checkpoint signs the log as it is now.
 func (a Audit) checkpoint(c *Call, q auditFrom, _ None) (client.AuditProof, error) {
-	if a.Log == nil {
-		return client.AuditProof{}, db.ErrNotFound
-	}
 	p, err := a.Log.Checkpoint(c.R.Context(), q.From)
 	if errors.Is(err, journal.ErrFrom) {
 		err = Invalid(At("query.from", "is more than the records of the log: the checkpoint is of another log, or this one was set back"))
@@ -61,9 +51,6 @@ func (a Audit) checkpoint(c *Call, q auditFrom, _ None) (client.AuditProof, erro
 
 // prove proves one record.
 func (a Audit) prove(c *Call, seq int64, _ None) (client.AuditProof, error) {
-	if a.Log == nil {
-		return client.AuditProof{}, db.ErrNotFound
-	}
 	return a.Log.Prove(c.R.Context(), seq)
 }
 

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"countersign/client"
 	"countersign/internal/db"
@@ -118,42 +116,6 @@ func findChange(ctx context.Context, q db.Querier, id string) (c Change, err err
 		return c, cmp.Or(err, db.ErrNotFound)
 	}
 	return list[0], nil
-}
-
-// listChanges returns changes in a state before the cursor, the newest first, of one merchant or, if
-// it is empty, of all, and of those only of some; nil: of all.
-func listChanges(ctx context.Context, q db.Querier, state client.ChangeState, merchant string, of []string, cursor string, limit int) ([]Change, error) {
-	var all []Change
-	read := func(merchant string) error {
-		var where db.Conditions
-		where.Add("state = ?", string(state))
-		if merchant != "" {
-			where.Add("merchant = ?", merchant)
-		}
-		if cursor != "" {
-			where.Add("id < ?", cursor)
-		}
-		list, err := readChanges(ctx, q, where.Where()+` ORDER BY id DESC LIMIT CAST(`+where.Arg(limit)+` AS BIGINT)`, where.Args...)
-		all = append(all, list...)
-		return err
-	}
-	switch {
-	case of == nil:
-		if err := read(merchant); err != nil {
-			return nil, err
-		}
-	default:
-		for _, m := range of {
-			if merchant != "" && merchant != m {
-				continue
-			}
-			if err := read(m); err != nil {
-				return nil, err
-			}
-		}
-	}
-	slices.SortFunc(all, func(a, b Change) int { return strings.Compare(b.ID, a.ID) })
-	return all[:min(limit, len(all))], nil
 }
 
 // Shown is a change as the API shows it.

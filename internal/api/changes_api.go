@@ -11,7 +11,19 @@ import (
 // List returns the changes in a state before a cursor, the newest first, that a token may see: of one
 // merchant, or of all where merchant is empty.
 func (k *Changes) List(ctx context.Context, state client.ChangeState, merchant string, by Token, cursor string, limit int) (out []client.ChangeEntry, err error) {
-	list, err := listChanges(ctx, k.c.DB, state, merchant, by.BoundTo(), cursor, limit)
+	var where db.Conditions
+	where.Add("state = ?", string(state))
+	if of := by.BoundTo(); of != nil {
+		where.Add("merchant {in}?{end}", k.c.DB.Dialect().List(of))
+	}
+	if merchant != "" {
+		where.Add("merchant = ?", merchant)
+	}
+	if cursor != "" {
+		where.Add("id < ?", cursor)
+	}
+	order := ` ORDER BY id DESC LIMIT CAST(` + where.Arg(limit) + ` AS BIGINT)`
+	list, err := readChanges(ctx, k.c.DB, where.Where()+order, where.Args...)
 	for i := range list {
 		out = append(out, list[i].Shown())
 	}

@@ -63,19 +63,10 @@ func (k *Changes) announce(ctx context.Context, t *db.Tx, c *Change, now db.Mill
 	return db.RaiseAlarms(ctx, t, []db.Alarm{a})
 }
 
-// summary names what has changed, with the fingerprints of all of it before and after.
+// summary names what has changed. The record of the change has how.
 func (c *Change) summary() string {
 	if c.Token != "" {
 		return c.Token + " " + string(c.Kind)
 	}
-	members := slices.Sorted(maps.Keys(c.After))
-	return strings.Join(members, ",") + " before " + changeFingerprint(c.Before) + " after " + changeFingerprint(c.After)
-}
-
-func changeFingerprint(members map[string]string) string {
-	var b strings.Builder
-	for _, m := range slices.Sorted(maps.Keys(members)) {
-		b.WriteString(m + "\x00" + members[m] + "\x00")
-	}
-	return journal.Fingerprint(b.String())
+	return strings.Join(slices.Sorted(maps.Keys(c.After)), ",")
 }

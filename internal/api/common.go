@@ -23,7 +23,7 @@ type Common struct {
 	TestAlarm func(ctx context.Context) (client.AlarmTest, error)
 
 	// Rows is the end's database, Lists the same with connections for lists. Required.
-	Rows, Lists Rows
+	Rows, Lists *db.DB
 	// Healthz and Readyz answer the probes; see Say and Call.Ready. Required.
 	Healthz, Readyz Handler
 	Audit           Audit
@@ -35,17 +35,6 @@ type Common struct {
 	KnownMerchant func(c *Call, id string) error
 	// Node is the id of this process among the nodes of the database.
 	Node string
-}
-
-// Rows are the rows that the databases of both ends have, as *db.DB gives them.
-type Rows interface {
-	AlarmsWhere(ctx context.Context, f db.AlarmFilter, limit int, before int64) ([]db.Alarm, int64, error)
-	Alarm(ctx context.Context, seq int64) (db.Alarm, error)
-	AckAlarm(ctx context.Context, seq int64, ack db.AlarmAck) (db.Alarm, error)
-	AckAlarms(ctx context.Context, f db.AlarmFilter, upTo int64, ack db.AlarmAck, dryRun bool) (map[client.AlarmKind]int64, int64, error)
-	CheckPage(ctx context.Context, feed string, after, first int64) error
-	Epochs(ctx context.Context) (db.Epochs, error)
-	Nodes(ctx context.Context) ([]db.Node, error)
 }
 
 // Routes returns the rows of the table. A token is bound to merchants at the service alone.

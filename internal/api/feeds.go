@@ -49,9 +49,7 @@ type Feed struct {
 type FeedReader[T any] struct {
 	// Name is the feed's name in the database Rows. Both are required.
 	Name string
-	Rows interface {
-		CheckPage(ctx context.Context, feed string, after, first int64) error
-	}
+	Rows *db.DB
 	// Watch gives what wakes a reader that waits. Nil: it only looks again, every other second.
 	Watch func() (wake <-chan struct{}, stop func())
 	// Read gives entries after a number, and a number to go on after if that may be more

@@ -31,18 +31,12 @@ func (c *Call) Follow(wait time.Duration, wake <-chan struct{}, read func(contex
 	c.WriteWithin(wait + answerTimeout)
 	over := time.NewTimer(wait)
 	defer over.Stop()
-	// The token may be revoked meanwhile: it is looked up every second and before an
-	// answer.
-	look := time.NewTicker(tokenTTL)
+	look := time.NewTicker(pollEvery)
 	defer look.Stop()
-	for polled := time.Now(); ; {
-		waits := false
+	for {
 		select {
 		case <-wake:
 		case <-look.C:
-			if waits = time.Since(polled) < pollEvery-tokenTTL/2; !waits {
-				polled = time.Now()
-			}
 		case <-over.C:
 			return nil
 		case <-c.a.stopping:
@@ -50,11 +44,9 @@ func (c *Call) Follow(wait time.Duration, wake <-chan struct{}, read func(contex
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+		// The token may be revoked meanwhile.
 		if err := c.CheckToken(); err != nil {
 			return err
-		}
-		if waits {
-			continue
 		}
 		if err := c.beginRead(); err != nil {
 			return err

@@ -114,10 +114,7 @@ func newIdentities(c OIDCConfig, roles []client.Role, bound bool, now func() tim
 	if err := c.Check(roles, bound); err != nil || c.Issuer == "" {
 		return nil, err
 	}
-	groups, err := readGroups(c.Groups, roles, bound)
-	if err != nil {
-		return nil, err
-	}
+	groups, _ := readGroups(c.Groups, roles, bound) // Check has read them
 	c.Claim = cmp.Or(c.Claim, "groups")
 	if c.Scopes == nil {
 		c.Scopes = []string{"profile", "email", oidc.ScopeOfflineAccess}

@@ -34,21 +34,13 @@ var signingKeyPurpose = []string{"pair of the signed link"}
 // OpenSigningKey returns the end's pair of the signed link (PROTOCOL.md, L1). The first start
 // makes it; all nodes of one database have the same.
 func OpenSigningKey(ctx context.Context, d *db.DB) (*envelope.SigningKey, error) {
-	key, err := readSigningKey(ctx, d, d, presentSigningKey)
-	if key != nil || err != nil {
-		return key, err
-	}
-	return keepSigningKey(ctx, d, presentSigningKey, envelope.GenerateSigningKey(), nil)
+	return openSigningKey(ctx, d, presentSigningKey, nil)
 }
 
 // StageSigningKey returns the pair that will take the place of the present one, and makes it if
 // there is none yet. made runs in the transaction that makes it.
 func StageSigningKey(ctx context.Context, d *db.DB, made func(context.Context, *db.Tx, *envelope.SigningKey) error) (*envelope.SigningKey, error) {
-	key, err := readSigningKey(ctx, d, d, nextSigningKey)
-	if key != nil || err != nil {
-		return key, err
-	}
-	return keepSigningKey(ctx, d, nextSigningKey, envelope.GenerateSigningKey(), made)
+	return openSigningKey(ctx, d, nextSigningKey, made)
 }
 
 // ActivateSigningKey puts the pair of StageSigningKey into the place of the present one, which
@@ -56,11 +48,11 @@ func StageSigningKey(ctx context.Context, d *db.DB, made func(context.Context, *
 // transaction. Without a pair to put there it does nothing.
 func ActivateSigningKey(ctx context.Context, d *db.DB, done func(ctx context.Context, t *db.Tx, key, old *envelope.SigningKey) error) error {
 	return d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		next, err := readSigningKey(ctx, d, t, nextSigningKey)
+		next, err := readSigningKey(ctx, t, nextSigningKey, d.Unseal)
 		if next == nil || err != nil {
 			return err
 		}
-		old, err := readSigningKey(ctx, d, t, presentSigningKey)
+		old, err := readSigningKey(ctx, t, presentSigningKey, d.Unseal)
 		if err != nil {
 			return err
 		}
@@ -92,9 +84,13 @@ func sealSigningKey(d *db.DB, row int, key *envelope.SigningKey) (dataKey, seale
 	return dataKey, all[0], nil
 }
 
-// keepSigningKey keeps a pair that was made, and gives the one that is kept.
-func keepSigningKey(ctx context.Context, d *db.DB, row int, pair *envelope.SigningKey, made func(context.Context, *db.Tx, *envelope.SigningKey) error) (key *envelope.SigningKey, err error) {
-	dataKey, sealed, err := sealSigningKey(d, row, pair)
+// openSigningKey returns the pair of a row, and makes it if there is none. made may be nil.
+func openSigningKey(ctx context.Context, d *db.DB, row int, made func(context.Context, *db.Tx, *envelope.SigningKey) error) (*envelope.SigningKey, error) {
+	key, err := readSigningKey(ctx, d, row, d.Unseal)
+	if key != nil || err != nil {
+		return key, err
+	}
+	dataKey, sealed, err := sealSigningKey(d, row, envelope.GenerateSigningKey())
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +99,7 @@ func keepSigningKey(ctx context.Context, d *db.DB, row int, pair *envelope.Signi
 		if err != nil {
 			return err
 		}
-		key, err = readSigningKey(ctx, d, t, row) // another process may have been first
+		key, err = readSigningKey(ctx, t, row, d.Unseal) // another process may have been first
 		if err != nil || n == 0 || made == nil {
 			return err
 		}
@@ -115,20 +111,11 @@ func keepSigningKey(ctx context.Context, d *db.DB, row int, pair *envelope.Signi
 	return key, err
 }
 
-// readSigningKey returns nil if there is no key.
-func readSigningKey(ctx context.Context, d *db.DB, q db.Querier, row int) (*envelope.SigningKey, error) {
-	return lookAtSigningKey(ctx, q, row, func(dataKey, sealed []byte) ([][]byte, error) {
-		return d.Unseal(signingKeyRecord(row), signingKeyPurpose, dataKey, [][]byte{sealed})
-	})
-}
-
 // LookAtSigningKeys returns the public parts of a database that is not open: of the pair that
 // signs, nil if it has none yet, and of the one that will take its place, nil if there is none.
 func LookAtSigningKeys(ctx context.Context, q db.Querier, given *db.MasterKey) (present, next *envelope.SigningKey, err error) {
 	for row, into := range map[int]**envelope.SigningKey{presentSigningKey: &present, nextSigningKey: &next} {
-		key, err := lookAtSigningKey(ctx, q, row, func(dataKey, sealed []byte) ([][]byte, error) {
-			return given.Unseal(signingKeyRecord(row), signingKeyPurpose, dataKey, [][]byte{sealed})
-		})
+		key, err := readSigningKey(ctx, q, row, given.Unseal)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -139,13 +126,17 @@ func LookAtSigningKeys(ctx context.Context, q db.Querier, given *db.MasterKey) (
 	return present, next, nil
 }
 
-func lookAtSigningKey(ctx context.Context, q db.Querier, row int, unseal func(dataKey, sealed []byte) ([][]byte, error)) (*envelope.SigningKey, error) {
+// unsealer is DB.Unseal or MasterKey.Unseal.
+type unsealer func(r db.Record, purposes []string, dataKey []byte, sealed [][]byte) ([][]byte, error)
+
+// readSigningKey returns nil if there is no key.
+func readSigningKey(ctx context.Context, q db.Querier, row int, unseal unsealer) (*envelope.SigningKey, error) {
 	var dataKey, sealed []byte
 	found, err := db.One(ctx, q, readSigningKeySQL, []any{row}, &dataKey, &sealed)
 	if err != nil || !found {
 		return nil, err
 	}
-	plain, err := unseal(dataKey, sealed)
+	plain, err := unseal(signingKeyRecord(row), signingKeyPurpose, dataKey, [][]byte{sealed})
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func (a *server) deposits(c *api.Call, q depositQuery, _ api.None) (client.Depos
 		return client.Deposits{}, err
 	}
 	q.After = after
-	list, next, err := api.FeedReader[client.DepositEntry]{Name: string(client.FeedOfDeposits), Rows: a.lists, Watch: a.watch(book.TopicDeposits),
+	list, next, err := api.FeedReader[client.DepositEntry]{Name: string(client.FeedOfDeposits), Rows: a.lists.DB, Watch: a.watch(book.TopicDeposits),
 		Seq: func(d client.DepositEntry) int64 { return d.Seq },
 		Read: func(ctx context.Context, after int64, limit int) (list []client.DepositEntry, next int64, err error) {
 			if q.State != "" {
@@ -66,7 +66,7 @@ func (a *server) events(c *api.Call, q readerFeed, _ api.None) (client.Events, e
 		return client.Events{}, err
 	}
 	q.After = after
-	list, next, err := api.FeedReader[client.EventEntry]{Name: string(client.FeedOfEvents), Rows: a.lists, Watch: a.watch(book.TopicEvents),
+	list, next, err := api.FeedReader[client.EventEntry]{Name: string(client.FeedOfEvents), Rows: a.lists.DB, Watch: a.watch(book.TopicEvents),
 		Seq: func(e client.EventEntry) int64 { return e.Seq },
 		Read: func(ctx context.Context, after int64, limit int) ([]client.EventEntry, int64, error) {
 			list, err := a.lists.Events(ctx, after, limit)

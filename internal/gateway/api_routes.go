@@ -64,7 +64,7 @@ func (a *server) table() (rows []api.Route) {
 	rows = append(rows, a.tasks().Routes()...)
 	return api.AtEnd(client.Role("").AtGateway(), append(rows, api.Common{
 		End: "the gateway", KeysOf: "the gateway", Ack: api.Approvers, TestAlarm: a.c.TestAlarm,
-		Rows: a.book, Lists: a.lists, Healthz: api.Say(api.Health{Status: "ok"}), Readyz: api.Handle(a.readyz),
+		Rows: a.book.DB, Lists: a.lists.DB, Healthz: api.Say(api.Health{Status: "ok"}), Readyz: api.Handle(a.readyz),
 		Audit: api.Audit{Log: a.c.Audit}, Changes: a.changes, Keys: a.c.Keys, Search: a.find, Node: a.c.Node,
 	}.Routes()...))
 }
