@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,7 +29,7 @@ func NewCaller(c Config) (*Caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.prefix = newPrefix()
+	k.prefix = "cs" + randomHex(5)
 	return &Caller{k}, nil
 }
 
@@ -42,10 +41,8 @@ func (c *Caller) Await(ctx context.Context, most time.Duration) error {
 		if !errors.Is(err, ErrUnreachable) || time.Now().After(end) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep(ctx, 100*time.Millisecond) {
 			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }
@@ -76,7 +73,8 @@ func (s Sent) String() string {
 	}
 	line("judged", string(s.Result)+": "+s.Result.Means())
 	if o := s.Confirmed; o != nil {
-		line("confirmed", printable(fmt.Appendf(nil, "%s %s on %s to %s, order %s of user %s", o.Amount, o.Symbol, o.ChainName, o.Address, o.CallBackID, o.TenantUserID)))
+		line("confirmed", printable(fmt.Appendf(nil, "%s %s on %s to %s, order %s of user %s",
+			o.Amount, o.Symbol, o.ChainName, o.Address, o.CallBackID, o.TenantUserID)))
 	}
 	line("wrong", s.Problem)
 	line("to fix", s.Fix)
@@ -99,14 +97,14 @@ func (c *Caller) Message(t countersign.Type, given []byte, set []countersign.Mem
 			return nil, err
 		}
 	case t == countersign.TypeRequestWithdraw:
-		m = s.withdrawal(s.id(), "order-1", c.k.cfg.User)
+		m = s.unknown().set("callBackId", `"order-1"`)
 	default:
 		m = s.callback(t)
 	}
-	m = append(m.drop("requestUUID"), member{"requestUUID", text(countersign.UnboundUUID)})
+	m = append(m.edit("requestUUID"), countersign.Member{Name: "requestUUID", Value: `"` + countersign.UnboundUUID + `"`})
 	for _, e := range set {
 		if e.Value == "" {
-			m = m.drop(e.Name)
+			m = m.edit(e.Name)
 		} else {
 			m = m.set(e.Name, string(e.Value))
 		}
@@ -132,10 +130,11 @@ func ParseMember(s string) (countersign.Member, error) {
 	return NewMember(name, value, true), nil
 }
 
-// EndpointOf returns both URLs of an endpoint. to is what both begin with, or one of them; where it
-// does not show the other, both are to.
-func EndpointOf(to string) (notify, withdraw string) {
-	base := strings.TrimSuffix(to, "/")
+// EndpointOf returns both URLs of an endpoint. base is a common prefix, or one full URL from which the other is derived.
+// Where it does not show the other, both are base.
+func EndpointOf(base string) (notify, withdraw string) {
+	to := base
+	base = strings.TrimSuffix(base, "/")
 	for _, path := range []string{merchant.DefaultNotifyPath, merchant.DefaultWithdrawPath} {
 		base = strings.TrimSuffix(base, path)
 	}
@@ -144,22 +143,6 @@ func EndpointOf(to string) (notify, withdraw string) {
 		return to, to
 	}
 	return base + merchant.DefaultNotifyPath, base + merchant.DefaultWithdrawPath
-}
-
-// parseMessage reads one JSON object, whatever its members are.
-func parseMessage(b []byte) (m message, err error) {
-	if b = bytes.TrimSpace(b); !json.Valid(b) || b[0] != '{' {
-		return nil, errors.New("the message is not one JSON object")
-	}
-	d := json.NewDecoder(bytes.NewReader(b)) // of valid JSON: it does not fail
-	_, _ = d.Token()
-	for d.More() {
-		name, _ := d.Token()
-		var value json.RawMessage
-		_ = d.Decode(&value)
-		m = append(m, member{name.(string), string(value)})
-	}
-	return m, nil
 }
 
 // Send makes an attempt of a callback of type t, with a new requestUUID. m is what Message
@@ -177,79 +160,49 @@ func (c *Caller) Send(ctx context.Context, t countersign.Type, m []byte, f count
 	case f == countersigntest.FaultWrongURL && c.k.cfg.NotifyURL == c.k.cfg.WithdrawURL:
 		return Sent{}, fmt.Errorf("fault %s needs the URLs of both kinds of callbacks", f)
 	}
+	out := Sent{Type: t, Result: client.AttemptAccepted}
 	var r *reply
-	out := Sent{Type: t}
-	if v := catch(func() { r = s.faulty(t, msg, f) }); v != nil {
+	if v := s.catch(func() { r = s.faulty(t, msg, f) }); v != nil {
 		return out, errors.New(v.problem)
 	}
-	return c.judge(s, r, out, f), nil
-}
-
-// catch returns how check ended, nil if it passed.
-func catch(check func()) (v *verdict) {
-	defer func() {
-		if p := recover(); p != nil {
-			v = p.(*verdict)
-		}
-	}()
-	check()
-	return nil
-}
-
-// judge returns how a service takes r.
-func (c *Caller) judge(s *session, r *reply, out Sent, f countersigntest.ServiceFault) Sent {
-	v := catch(func() { c.accepts(s, r, &out) })
-	out.Exchanges, out.Result = s.exchanges, client.AttemptAccepted
-	out.Notes = append(out.Notes, s.notes...)
-	if v != nil {
-		out.Result, out.Problem, out.Fix = c.result(r), s.redact(v.problem), strings.TrimSpace(v.fix)
+	if v := s.catch(func() { s.settledBy(r, &out) }); v != nil {
+		out.Result, out.Problem, out.Fix = s.result(r), s.redact(v.problem), v.fix
 	}
-	if f == countersigntest.FaultOldUUID && c.k.cfg.Unbound || !f.Refused() {
-		return out
-	}
+	out.Exchanges, out.Notes = s.exchanges, append(out.Notes, s.notes...)
 	switch {
-	case r.err == nil && r.status == http.StatusOK && r.parseErr == nil && r.response.ErrCode == countersign.CodeAccepted:
+	case f == countersigntest.FaultOldUUID && s.cfg.Unbound, !f.Refused():
+	case r.code() == countersign.CodeAccepted:
 		out.Result = client.AttemptAccepted
 		out.Problem, out.Fix = "it was accepted, and must be refused: "+f.About(), f.Fix()
 	case r.err == nil && r.status < http.StatusInternalServerError:
 		out.Problem, out.Fix = "", ""
 		out.Notes = append(out.Notes, "it is right that this was refused")
 	}
-	return out
+	return out, nil
 }
 
-// accepts ends with fail unless a service accepts r.
-func (c *Caller) accepts(s *session, r *reply, out *Sent) {
-	t := out.Type
+// settledBy ends with fail unless a service accepts r.
+func (s *session) settledBy(r *reply, out *Sent) {
 	if errors.Is(r.err, context.DeadlineExceeded) {
 		fail(client.ReasonTimeout.Do(), "%s: no response came within %v", r.what, s.cfg.Timeout)
 	}
-	sent, err := countersign.ParseCallback(r.plaintext, countersign.ParseOptions{Lenient: s.cfg.Other})
-	if err != nil {
+	if _, err := s.sent(r); err != nil {
 		out.Notes = append(out.Notes, "what was sent is not a correct callback, and should be refused: "+err.Error())
 	}
-	s.accepted(r, t)
-	if q, is := sent.(*countersign.WithdrawalRequest); is && q.TenantUserID == "" { // the answer tells the user
-		q.TenantUserID = r.parsed.(countersign.WithdrawalAnswer).TenantUserID
-	}
-	if sent != nil {
-		if member := sent.Differs(r.parsed); member != "" {
-			fail("Return the members of the request as they came.", "%s: %s of the answer is not that of the request", r.what, member)
-		}
-	}
+	s.accepted(r, out.Type)
 	if a, is := r.parsed.(countersign.WithdrawalAnswer); is {
 		if !s.cfg.Ordered && !s.cfg.Other {
-			boundDetails(r)
+			bound(r)
 		}
-		out.Confirmed = &Order{CallBackID: s.redact(a.CallBackID), TenantUserID: s.redact(a.TenantUserID), Address: s.redact(a.Address),
-			ChainName: s.redact(a.ChainName), Symbol: s.redact(a.Symbol), Amount: a.Amount.String()}
+		out.Confirmed = &Order{CallBackID: s.redact(a.CallBackID), TenantUserID: s.redact(a.TenantUserID),
+			Address: s.redact(a.Address), ChainName: s.redact(a.ChainName), Symbol: s.redact(a.Symbol), Amount: a.Amount.String()}
 	}
 }
 
 // result is how a service takes a response that it does not accept (PROTOCOL.md, E1 to E4).
-func (c *Caller) result(r *reply) client.AttemptResult {
-	if r.err == nil && r.status == http.StatusOK && r.parseErr == nil && r.signErr == nil && (c.k.cfg.APIKey == "" || c.k.cfg.APIKey.Equal(r.response.APIKey)) {
-		switch r.response.ErrCode.Class() {
+func (s *session) result(r *reply) client.AttemptResult {
+	if r.signErr == nil && s.expectedKey(r) {
+		switch r.code().Class() {
 		case countersign.ClassRefused:
 			return client.AttemptRefused
 		case countersign.ClassHold:

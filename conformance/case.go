@@ -3,12 +3,14 @@ package conformance
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Case is one test of an endpoint, and the rule that it tests.
 type Case struct {
 	Number   int      `json:"number"`          // stable; the hundreds are the group
 	Severity Severity `json:"severity"`        // what a failure means
+	Basis    Basis    `json:"basis"`           // who demands it
 	Name     string   `json:"name"`            // group/what, unique
 	Rule     string   `json:"rule"`            // section and number of PROTOCOL.md, such as "Sealing, S5"
 	About    string   `json:"about"`           // what must happen, one sentence
@@ -29,6 +31,16 @@ const (
 	// Should: no money depends on it with this project's service. It helps against
 	// other services, against strangers who waste the endpoint's time, or who reads the log.
 	Should Severity = "should"
+)
+
+// Basis says who demands what a case tests.
+type Basis string
+
+// The bases.
+const (
+	ByInterface Basis = "interface" // the published interface
+	ForMoney    Basis = "money"     // PROTOCOL.md alone, and money depends on it
+	ByProtocol  Basis = "protocol"  // PROTOCOL.md alone
 )
 
 // Ending is how a case ended. The zero Ending is Fail.
@@ -62,7 +74,7 @@ type Result struct {
 	Problem   string     `json:"problem,omitempty"`   // what is wrong, or why the case was skipped
 	Fix       string     `json:"fix,omitempty"`       // what to change at the endpoint, or in the settings
 	Note      string     `json:"note,omitempty"`      // of a case that passed: what is unusual
-	Exchanges []Exchange `json:"exchanges,omitempty"` // in the order of their beginning; the last shows the problem
+	Exchanges []Exchange `json:"exchanges,omitempty"` // the last ones; the very last shows the problem
 }
 
 // Exchange is one request and its response.
@@ -88,6 +100,11 @@ type Summary struct {
 	Failed  int `json:"failed"`  // of Must
 	Advised int `json:"advised"` // failed, of Should
 	Skipped int `json:"skipped"`
+
+	// MoneyPassed counts the cases of ForMoney that passed; the others are named.
+	MoneyPassed  int      `json:"moneyPassed"`
+	MoneyFailed  []string `json:"moneyFailed,omitempty"`
+	MoneySkipped []string `json:"moneySkipped,omitempty"`
 
 	// NotLookedAt is what a setting that was not given would have let the run see.
 	NotLookedAt []Unseen `json:"notLookedAt,omitempty"`
@@ -116,26 +133,81 @@ func (s *Summary) add(r Result) {
 	default:
 		s.Failed++
 	}
+	switch {
+	case r.Basis != ForMoney:
+	case r.Ending == Pass:
+		s.MoneyPassed++
+	case r.Ending == Skip:
+		s.MoneySkipped = append(s.MoneySkipped, r.Name)
+	default:
+		s.MoneyFailed = append(s.MoneyFailed, r.Name)
+	}
 }
 
 // Cases returns all cases by number.
 func Cases() []Case {
-	return slices.Concat(depositCases(), repeatCases(), noticeCases(), withdrawalCases(), responseCases(),
-		httpCases(), sealingCases(), formCases(), messageCases(), bindingCases(), otherCases(), restartCases(), creditCases(), linkCases())
+	return slices.Concat(depositCases(), repeatCases(), noticeCases(), withdrawalCases(), responseCases(), httpCases(),
+		sealingCases(), messageCases(), bindingCases(), otherCases(), restartCases(), linkCases())
 }
 
-// verdict is how a case ended that did not pass. fail and skip panic with it, so
-// that a case can check one thing after another.
+// verdict is how a check ended that did not pass. fail and skip panic with it, so that a case can check one thing after
+// another.
 type verdict struct {
 	skip         bool
 	problem, fix string
 }
 
-// fail ends the case. It says what is wrong and what to change.
+// fail ends the check. It says what is wrong and what to change.
 func fail(fix, format string, args ...any) {
 	panic(&verdict{problem: fmt.Sprintf(format, args...), fix: fix})
 }
 
 func skip(format string, args ...any) {
 	panic(&verdict{skip: true, problem: fmt.Sprintf(format, args...)})
+}
+
+// catch returns how check ended, nil if it passed.
+func (s *session) catch(check func()) (v *verdict) {
+	defer func() {
+		if p := recover(); p != nil {
+			v = p.(*verdict)
+			v.fix = strings.TrimSpace(v.fix + " " + s.advice)
+			s.advice = ""
+		}
+	}()
+	check()
+	return nil
+}
+
+// each checks every one of several ways in which something can be right or wrong, and fails afterwards with the first
+// problem, if one of them failed. It gives up where no response came: each of the others could take as long.
+func (s *session) each(ways []string, check func(way string)) {
+	var first *verdict
+	var also []string
+	var shown []Exchange
+	for _, way := range ways {
+		v := s.catch(func() { check(way) })
+		switch {
+		case v == nil:
+			continue
+		case v.skip:
+			s.note("%s", v.problem)
+			continue
+		case first == nil:
+			first, shown = v, slices.Clone(s.exchanges)
+		default:
+			also = append(also, fmt.Sprintf("%.40q", way))
+		}
+		if n := len(s.exchanges); n > 0 && s.exchanges[n-1].Error != "" {
+			break
+		}
+	}
+	if first == nil {
+		return
+	}
+	if len(also) > 0 {
+		first.problem += fmt.Sprintf("; and of %d ways also %s", len(ways), strings.Join(also, ", "))
+	}
+	s.exchanges = shown
+	panic(first)
 }

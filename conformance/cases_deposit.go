@@ -2,6 +2,10 @@ package conformance
 
 import (
 	"bytes"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
 	"strings"
 
 	"countersign"
@@ -10,122 +14,185 @@ import (
 // depositCases are correct deposits in unusual forms. All must be accepted.
 func depositCases() []Case {
 	return []Case{
-		{101, Must, "deposit/plain", "HTTP, H1", "A deposit is accepted.", nil, setting()},
-		{102, Must, "deposit/any-order", "Messages, M10", "The order of members has no effect.", nil,
-			changed(func(_ *session, m message) message { return m.reversed() })},
-		{103, Must, "deposit/white-space", "Messages, M1", "White space between and after the tokens has no effect.", nil, spaced},
-		{104, Must, "deposit/escapes", "Messages, M1", "Escaped characters in strings mean the same as plain ones.", nil, escaped},
-		{105, Must, "deposit/unknown-members", "Messages, M6", "Unknown members, nested ones too, have no effect.", nil,
-			changed(func(_ *session, m message) message {
-				return m.add("memo", `"…"`).add("extra", `{"a":[1,2.50,{"b":null}],"type":2,"amount":"9"}`).add("flag", "true").add("none", "null")
-			})},
-		{106, Should, "deposit/nested-16-deep", "Messages, M1", "Nesting up to 16 deep is taken.", nil,
-			changed(func(_ *session, m message) message {
-				return m.add("deep", strings.Repeat("[", 15)+strings.Repeat("]", 15))
-			})},
-		{107, Must, "deposit/other-scripts", "Sealing, S1", "A character may lie across two blocks.", nil, straddling},
-		{108, Must, "deposit/short-chunks", "Sealing, S1", "Blocks may carry any number of bytes from one up.", nil, shortChunks},
-		{109, Must, "deposit/empty-texts", "Messages, M3", "fromAddress and newAddress may be empty.", nil,
-			setting("fromAddress", `""`, "newAddress", `""`)},
-		{110, Must, "deposit/tx-index-none", "Messages, M4", "txIndex −1 is taken and returned.", nil, setting("txIndex", "-1")},
-		{111, Must, "deposit/tx-index-zero", "Messages, M4", "txIndex 0 is an index, not a missing one.", nil, setting("txIndex", "0")},
-		{112, Must, "deposit/tx-index-largest", "Messages, M4", "txIndex 2⁵³−1 is exact.", nil, setting("txIndex", "9007199254740991")},
-		{113, Must, "deposit/risk-lowest", "Messages, M4", "Risk levels of 0 are taken.", nil, setting("riskLevelFrom", "0", "riskLevelTo", "0")},
-		{114, Must, "deposit/risk-highest", "Messages, M4", "Risk levels of 100 are taken.", nil, setting("riskLevelFrom", "100", "riskLevelTo", "100")},
-		{115, Must, "deposit/business", "Messages, M4", "business may be any whole number, below 0 too.", nil, setting("business", "-9007199254740991")},
-		{116, Should, "deposit/long-texts", "Messages, M3", "Identifiers and addresses of 200 characters are taken.", nil,
-			changed(func(s *session, m message) message {
-				m = m.set("txId", text(randomHex(100))).set("fromAddress", text(randomHex(100)))
-				return m.set("trackingId", text(m.str("trackingId")+"-"+randomHex(80)))
-			})},
-		{117, Must, "deposit/new-address", "Messages, M8", "newAddress has no effect in type 1: toAddress counts and is returned.", nil,
-			changed(func(s *session, m message) message { return m.set("newAddress", text(randomAddress())) })},
-		{118, Must, "deposit/tron", "Messages, M3", "Addresses keep the case of their letters.", nil,
-			setting("chainName", `"TRON"`, "fromAddress", `"TJRabPrwbZy45sbavfcjinPJC18kjpRTv8"`, "txId", `"`+strings.Repeat("7C", 32)+`"`)},
-		amountCase(121, "integer", "7", "An amount without a point is taken."),
-		amountCase(122, "trailing-zeros", "2.500000000000", "Zeros at the end of the fraction are taken."),
-		amountCase(123, "one-trailing-zero", "2.50", "A single zero at the end of the fraction is taken."),
-		amountCase(124, "zero-fraction", "10.000", "A fraction of zeros only is taken, and the 10 before it stays 10."),
-		amountCase(125, "trailing-zeros-of-an-integer", "1000", "The zeros of a whole number count."),
-		amountCase(126, "18-decimals", "0.000000000000000001", "One wei of a token with 18 decimals is exact."),
-		amountCase(127, "beyond-floats", "12345678901234567890.123456789012345678", "More digits than a floating-point number holds are exact."),
-		amountCase(128, "78-digits", "115792089237316195423570985008687907853269984665640564039457584007913129639935",
-			"The largest balance of an EVM token is exact."),
-		amountCase(129, "78-digits-fraction", "1."+strings.Repeat("1234567", 11), "78 digits with a point among them are exact."),
+		{101, Must, ByInterface, "deposit/plain", "HTTP, H1", "A deposit is accepted.", nil, takesEach("")},
+		{102, Must, ByInterface, "deposit/json", "Messages, M1, M6, M10",
+			"The order of members, white space, escapes and unknown members have no effect.", nil, jsonForms},
+		{106, Should, ByProtocol, "deposit/large", "Messages, M1, M3", "Nesting up to 16 deep and texts of 200 characters are taken.", nil,
+			takesEach("+deep "+strings.Repeat("[", 15)+strings.Repeat("]", 15),
+				`trackingId "{id}-`+strings.Repeat("7c", 80)+`"`,
+				`txId "`+strings.Repeat("7c", 100)+`" & fromAddress "`+strings.Repeat("7c", 100)+`"`)},
+		{107, Must, ByProtocol, "deposit/blocks", "Sealing, S1", "Blocks carry any number of bytes, and a character may lie across two.", nil,
+			anyBlocks},
+		{109, Must, ByInterface, "deposit/values", "Messages, M3, M4, M8",
+			"txIndex may be −1 or 0, a risk level 0 or 100; letters keep their case; in type 1 newAddress has no effect.", nil,
+			takesEach("txIndex -1", "txIndex 0", "riskLevelFrom 0 & riskLevelTo 0", "riskLevelFrom 100 & riskLevelTo 100",
+				`chainName "TRON" & fromAddress "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8" & txId "`+strings.Repeat("7C", 32)+`"`,
+				`newAddress "0x7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c"`)},
+		{110, Must, ByProtocol, "deposit/edges", "Messages, M3, M4",
+			"fromAddress and newAddress may be empty, txIndex 2⁵³−1 is exact, business is any whole number.", nil,
+			takesEach(`fromAddress "" & newAddress ""`, "txIndex 9007199254740991", "business -9007199254740991")},
+		{121, Must, ByInterface, "deposit/amounts", "Amounts, A1, A2",
+			"Amounts with and without a point and with zeros at the end are exact, up to 38 digits.", nil,
+			takesEach(`amount "7"`, `amount "2.500000000000"`, `amount "2.50"`, `amount "10.000"`, `amount "1000"`,
+				`amount "0.000000000000000001"`, `amount "12345678901234567890.123456789012345678"`)},
+		{128, Must, ByProtocol, "deposit/long-amounts", "Amounts, A1, A2", "78 digits, the largest balance of an EVM token, are exact.", nil,
+			takesEach(`amount "115792089237316195423570985008687907853269984665640564039457584007913129639935"`,
+				`amount "1.`+strings.Repeat("1234567", 11)+`"`)},
 	}
 }
 
-// changed is a case in which a deposit must be accepted after a change.
-func changed(change func(*session, message) message) func(*session) {
+// takesEach is a case in which deposits must be accepted, each with one of the changes.
+func takesEach(changes ...string) func(*session) {
 	return func(s *session) {
-		m := change(s, s.deposit())
-		sameDeposit(m, s.takes("a deposit", m))
+		s.each(changes, func(change string) {
+			s.takes(strings.TrimSpace(fmt.Sprintf("a deposit %.60s", change)), s.deposit().edit(change))
+		})
 	}
 }
 
-// setting is changed, with new values for members.
-func setting(pairs ...string) func(*session) {
-	return changed(func(_ *session, m message) message { return m.with(pairs) })
-}
-
-func amountCase(number int, name, amount, about string) Case {
-	return Case{number, Must, "deposit/amount-" + name, "Amounts, A1, A2", about, nil, setting("amount", text(amount))}
-}
-
-func spaced(s *session) {
+func jsonForms(s *session) {
 	m := s.deposit()
-	plain := m.bytes()
-	for _, token := range []string{"{", "}", ",", ":"} {
-		plain = bytes.ReplaceAll(plain, []byte(token), []byte(" \t\r\n"+token+" \n"))
+	forms := map[string]func() []byte{
+		"with its members in another order": func() []byte {
+			c := slices.Clone(m)
+			slices.Reverse(c)
+			return c.bytes()
+		},
+		"with white space between the tokens": func() []byte {
+			plain := m.bytes()
+			for _, token := range []string{"{", "}", ",", ":"} {
+				plain = bytes.ReplaceAll(plain, []byte(token), []byte(" \t\r\n"+token+" \n"))
+			}
+			return plain
+		},
+		"whose texts are written with escapes": func() []byte {
+			return m.edit(`symbol "\u0055S\u0044\u0054" & chainName "E\u0054H" & +memo "\/\\\"\b\f\n\r\t\u00e9\ud83d\ude00"`).bytes()
+		},
+		"with unknown members": func() []byte {
+			return m.edit(`+memo "…" & +extra {"a":[1,2.50,{"b":null}],"type":2,"amount":"9"} & +flag true & +none null`).bytes()
+		},
 	}
-	s.takesBody(s.attemptOf("a deposit with white space between the tokens", m, plain))
+	s.each(slices.Sorted(maps.Keys(forms)), func(form string) {
+		m = s.deposit()
+		s.takesBody(s.attemptOf("a deposit "+form, m, forms[form]()))
+	})
 }
 
-func escaped(s *session) {
-	m := s.deposit()
-	spelt := m.set("symbol", `"\u0055S\u0044\u0054"`).set("chainName", `"E\u0054H"`).set("memo", `"\/\\\"\b\f\n\r\t\u00e9\ud83d\ude00"`)
-	sameDeposit(m, s.takes("a deposit whose symbol is written with escapes", spelt))
-}
-
-func straddling(s *session) {
-	s.advice = "Join the bytes of all blocks before decoding them as UTF-8."
-	q := s.attempt("a deposit with a character across two blocks", s.deposit().add("memo", text("тест 用户 😀")))
-	inside := bytes.Index(q.plaintext, []byte("😀")) + 2
-	s.takesBody(s.inChunks(q, q.plaintext[:inside], q.plaintext[inside:]))
-}
-
-func shortChunks(s *session) {
-	s.advice = "Find the 00 that ends the padding in every block; do not assume full blocks."
-	q := s.attempt("a deposit in blocks of 1, 1, 43, 1 and more bytes", s.deposit())
-	p := q.plaintext
-	s.takesBody(s.inChunks(q, p[:1], p[1:2], p[2:45], p[45:46], p[46:]))
-}
-
-// sameDeposit checks that the answer says of the deposit what the request said
-// (PROTOCOL.md, R3). The response cases check for members that are missing.
-func sameDeposit(m message, r *reply) {
-	a := r.parsed.(countersign.DepositAnswer)
-	sameAnswer(m, a)
-	if raw := answerMember(r, "txIndex"); raw != "" && raw != m.get("txIndex") {
-		fail("Return txIndex as it came; −1 and 0 are values.", "txIndex of the answer is %s, not %s", raw, m.get("txIndex"))
-	}
-}
-
-// sameAnswer is sameDeposit without txIndex.
-func sameAnswer(m message, a countersign.DepositAnswer) {
-	if want, _ := countersign.ParseAmount(m.str("amount")); a.Amount.IsSet() && !a.Amount.Equal(want) {
-		fail("Keep amounts as text or as exact decimals from end to end; a floating-point number changes them.",
-			"the amount of the answer is %s, not %s", a.Amount, want)
-	}
-	for _, c := range []struct{ name, got string }{
-		{"trackingId", a.TrackingID}, {"txId", a.TxID}, {"chainName", a.ChainName}, {"symbol", a.Symbol},
-		{"fromAddress", a.FromAddress}, {"tenantUserId", a.TenantUserID},
-	} {
-		if c.got != "" && c.got != m.str(c.name) {
-			fail("Return the members of the deposit as they came.", "%s of the answer is not that of the request", c.name)
+func anyBlocks(s *session) {
+	s.each([]string{"a character across two blocks", "blocks of 1, 1, 43, 1 and more bytes"}, func(way string) {
+		s.advice = "Find the 00 that ends the padding in every block; do not assume full blocks. " +
+			"Join the bytes of all blocks before decoding them as UTF-8."
+		q := s.attempt("a deposit with "+way, s.deposit().add("memo", text("тест 用户 😀")))
+		p := q.plaintext
+		inside := bytes.Index(p, []byte("😀")) + 2
+		chunks := [][]byte{p[:inside], p[inside:]}
+		if strings.HasPrefix(way, "blocks") {
+			chunks = [][]byte{p[:1], p[1:2], p[2:45], p[45:46], p[46:]}
 		}
+		s.takesBody(s.inChunks(q, chunks...))
+	})
+}
+
+// repeatCases are callbacks that are repeated, and callbacks that only look repeated.
+func repeatCases() []Case {
+	return []Case{
+		{201, Must, ForMoney, "repeat/new-request", "Deposit identity, I1",
+			"A deposit told again with a new requestUUID is answered with errCode 0 and that requestUUID.", nil, repeatNew},
+		{202, Must, ByProtocol, "repeat/same-body", "Deposit identity, I1", "The same body sent again is answered with errCode 0.", nil,
+			repeatSame},
+		{203, Must, ForMoney, "repeat/at-once", "Deposit identity, I1",
+			"Eight attempts of one deposit at the same time each get their own requestUUID, and none is refused.", nil,
+			atOnce(countersign.TypeDeposited)},
+		{204, Must, ForMoney, "repeat/two-transfers", "Deposit identity, I2",
+			"Two transfers of one transaction to one address, of two indexes or tokens and two amounts, are both credited.", nil,
+			sameTransaction(1, ` => txIndex 4 & amount "2.6"`, ` => symbol "USDC" & amount "2.6"`)},
+		{206, Must, ForMoney, "repeat/possible-duplicate", "Deposit identity, I2, I3",
+			"A transfer under another trackingId, in another spelling too, is answered with errCode 0, kept and not credited.", nil,
+			sameTransaction(0, " => txIndex -1", `txIndex -1 => txId "0x{TX}"`, `txIndex -1 => txId "{tx}"`,
+				`txIndex -1 => chainName "eth"`, `txIndex -1 => chainName "ETH "`, `txIndex -1 => symbol "usdt "`,
+				`txIndex -1 => toAddress "0X{to}"`)},
+		{208, Must, ForMoney, "repeat/other-content", "Deposit identity, I1",
+			"A known trackingId with another amount, user or address is refused with errCode 2002, and nothing changes.", nil,
+			contradictions},
 	}
-	if a.ToAddress != "" && !countersign.SameAddress(a.ToAddress, m.str("toAddress")) {
-		fail("Return toAddress as it came. In type 1 newAddress has no effect.", "toAddress of the answer is not that of the request")
+}
+
+func repeatNew(s *session) {
+	m := s.deposit()
+	s.takes("a deposit", m)
+	s.takes("the same deposit with a new requestUUID", m)
+}
+
+func repeatSame(s *session) {
+	for _, m := range []message{s.deposit(), s.deposit().uuidFirst()} {
+		q := s.attempt("a deposit", m)
+		s.takesBody(q)
+		q.what = "the same body again"
+		s.takesBody(q)
 	}
+}
+
+const instant = 8 // attempts at the same time
+
+// atOnce is a case of one callback in several attempts at the same time. The endpoint may answer "try again" (a
+// hold or a failure of its own) to all but one. It must not refuse any, and must accept the callback afterwards.
+func atOnce(t countersign.Type) func(*session) {
+	return func(s *session) {
+		m := s.subject(t)
+		requests := make([]request, instant)
+		for i := range requests {
+			requests[i] = s.attempt(fmt.Sprintf("attempt %d of %d at once", i+1, instant), m)
+		}
+		s.advice = "Let the database decide which attempt is first, and answer the others as repeats."
+		taken := 0
+		for _, r := range s.atOnce(requests) {
+			statusIs(r, http.StatusOK)
+			s.wellFormed(r)
+			switch r.response.ErrCode.Class() {
+			case countersign.ClassHold, countersign.ClassFailure:
+				s.note("some attempts at the same time were told to try again (errCode %d)", r.response.ErrCode)
+			default:
+				s.settles(r, t)
+				taken++
+			}
+		}
+		if taken == 0 {
+			fail("Answer one of several attempts that come at once.", "none of %d attempts at once was accepted", instant)
+		}
+		s.settles(s.post("the same callback afterwards", m), t)
+	}
+}
+
+// sameTransaction is a case of deposits that follow another one of the same transaction to the same address, under a
+// trackingId of their own. Each way says what the first has, and what the second, which must be credited so many times.
+func sameTransaction(credits int, ways ...string) func(*session) {
+	return func(s *session) {
+		s.each(ways, func(way string) {
+			s.advice = "txId and address do not identify a deposit: trackingId does. Answer a possible duplicate with errCode 0 " +
+				"and record it; a person decides whether it is credited."
+			before, after, _ := strings.Cut(way, " => ")
+			first := s.deposit().edit(before)
+			second := first.edit(after).set("trackingId", text(s.id()))
+			s.takes("a deposit", first)
+			r := s.takes("another deposit of the same transaction to the same address, "+after, second)
+			s.expect(r.request, credits)
+		})
+	}
+}
+
+const keepContent = "Keep what an accepted trackingId stood for. A repeat that says something else is refused with errCode " +
+	"2002, and a person looks at it. Amounts are compared as exact decimals: as floating-point numbers two are equal that " +
+	"differ in the 18th digit or later."
+
+// contradictions tells a deposit, another one under its trackingId, and the deposit once more.
+func contradictions(s *session) {
+	s.each([]string{` => amount "2.51"`, `amount "1234567890.1234567890" => amount "1234567890.1234567891"`,
+		` => tenantUserId "somebody-else"`, ` => toAddress "0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a"`}, func(way string) {
+		s.advice = keepContent
+		before, after, _ := strings.Cut(way, " => ")
+		m := s.deposit().edit(before)
+		s.takes("a deposit", m)
+		s.judged(s.post("the same trackingId with another "+after, m.edit(after)), countersign.CodeDetailsDiffer)
+		s.takes("the deposit once more", m)
+	})
 }

@@ -6,114 +6,104 @@ import (
 	"strings"
 )
 
-// messageCases are malformed messages, correctly sealed and bound, so that only
-// the parser can refuse them.
+// messageCases are malformed messages, correctly sealed and bound, so that only the parser can refuse them.
 func messageCases() []Case {
 	usual := []*Need{NeedUsual}
 	return []Case{
-		{801, Must, "message/duplicate-member", "Messages, M2", "A member twice is refused.", nil,
-			malformed([]string{"999"}, func(m message, v string) []byte { return m.add("amount", text(v)).bytes() })},
-		{802, Must, "message/duplicate-first", "Messages, M2", "A member twice is refused, whichever comes first.", nil,
-			malformed([]string{"0x00"}, func(m message, v string) []byte {
-				return append(message{{"toAddress", text(v)}}, m...).bytes()
-			})},
-		{803, Should, "message/duplicate-nested", "Messages, M2", "A member twice in a nested object is refused, in unknown members too.", nil,
-			malformed(nil, func(m message, _ string) []byte { return m.add("extra", `{"a":[{"b":1,"b":2}]}`).bytes() })},
-		{804, Must, "message/duplicate-escaped", "Messages, M2", "A member twice is refused, even if one is written with escapes.", nil,
-			malformed(nil, func(m message, _ string) []byte {
-				return bytes.Replace(m.add("@", `"999"`).bytes(), []byte(`"@"`), []byte(`"\u0061mount"`), 1)
-			})},
-		{805, Must, "message/other-case", "Messages, M2", "A member that differs from a known one by case alone is refused.", nil,
-			malformed([]string{"Amount", "TOADDRESS", "tenantuserid", "Type"}, func(m message, name string) []byte {
-				return m.add(name, `"999"`).bytes()
-			})},
-		{806, Must, "message/missing-member", "Messages, M3", "A deposit without one of its members is refused.", nil,
-			malformed(needed, func(m message, name string) []byte { return m.drop(name).bytes() })},
-		{807, Must, "message/null-member", "Messages, M3", "null counts as absent.", nil,
-			malformed(needed, func(m message, name string) []byte { return m.set(name, "null").bytes() })},
-		{808, Must, "message/empty-text", "Messages, M3", "An empty text is refused where the member must not be empty.", nil,
-			malformed([]string{"trackingId", "tenantUserId", "txId", "chainName", "symbol", "amount", "toAddress", "requestUUID"},
-				func(m message, name string) []byte { return m.set(name, `""`).bytes() })},
-		{809, Must, "message/number-for-text", "Messages, M3", "A number in place of a text is refused.", usual,
-			malformed([]string{"trackingId", "tenantUserId", "txId", "toAddress"},
-				func(m message, name string) []byte { return m.set(name, "17").bytes() })},
-		{810, Must, "message/text-for-number", "Messages, M4, M5", "A text in place of a number is refused.", usual,
-			malformed([]string{"type", "txIndex", "riskLevelFrom"},
-				func(m message, name string) []byte { return m.set(name, text(m.get(name))).bytes() })},
-		{811, Must, "message/number-out-of-range", "Messages, M4", "txIndex below −1 and risk levels outside 0 to 100 are refused.", usual,
-			malformed([]string{"txIndex -2", "txIndex 9007199254740992", "riskLevelFrom -1", "riskLevelTo 101"}, withValue)},
-		{812, Must, "message/number-with-fraction", "Messages, M4", "A whole number has no fraction and no exponent.", usual,
-			malformed([]string{"txIndex 3.5", "txIndex 3.0", "txIndex 1e2", "riskLevelTo 5.5", "type 1.0"}, withValue)},
-		{813, Must, "message/amount-exponent", "Amounts, A1", "An amount with an exponent is refused.", usual, badAmount("1e3", "1E-18", "0.5e1")},
-		{814, Must, "message/amount-sign", "Amounts, A1", "An amount with a sign is refused.", nil, badAmount("-1", "+1", "-0")},
-		{815, Must, "message/amount-shape", "Amounts, A1", "An amount is digits with at most one point between them.", nil,
-			badAmount(".5", "5.", "1,000", "1_000", "0x10", "1.2.3", " 1", "1 ", "007", "00.5", "NaN", "Infinity", "１")},
-		{816, Must, "message/amount-79-digits", "Amounts, A1", "An amount of more than 78 digits is refused.", nil,
-			badAmount(strings.Repeat("9", 79), "0."+strings.Repeat("1", 78), strings.Repeat("9", 5000))},
-		{817, Must, "message/bytes-not-utf8", "Messages, M2", "Invalid UTF-8 is refused.", nil,
-			malformed([]string{"\xff", "\xc0\xaf", "\xed\xa0\x80", "\xf0\x9f\x98"}, func(m message, v string) []byte {
-				return bytes.Replace(m.add("memo", `"@@"`).bytes(), []byte("@@"), []byte(v), 1)
-			})},
-		{818, Must, "message/surrogates-and-nul", "Messages, M2", "Unpaired surrogates and U+0000 are refused.", nil,
-			malformed([]string{`\ud83d`, `\ude00`, `\ud83dx`, `\u0000`}, func(m message, v string) []byte {
-				return m.add("memo", `"a`+v+`"`).bytes()
-			})},
-		{819, Must, "message/more-behind", "Messages, M1", "Nothing but white space may follow the object.", nil,
-			malformed([]string{"x", "{}", ",", "\x00", "null"}, func(m message, v string) []byte {
-				return append(m.bytes(), v...)
-			})},
-		{820, Must, "message/no-object", "Messages, M1", "A message is one JSON object.", nil,
-			malformed([]string{"[%s]", "%s %s", "\ufeff%s", `"%s"`}, func(m message, format string) []byte {
-				return []byte(strings.ReplaceAll(format, "%s", string(m.bytes())))
-			})},
-		{821, Should, "message/nested-17-deep", "Messages, M1", "Nesting deeper than 16 is refused.", nil,
-			malformed([]string{"16", "5000"}, func(m message, v string) []byte {
-				n := 16
-				_, _ = fmt.Sscan(v, &n)
-				return m.add("deep", strings.Repeat("[", n)+strings.Repeat("]", n)).bytes()
-			})},
-		{822, Should, "message/loose-json", "Messages, M1", "What only lenient parsers read is refused.", nil,
-			malformed([]string{"'a'", "0x1", "01", "+1", "1.", ".5", "NaN", "[1,]", "{\"a\":1,}", "undefined", "True", "\"\t\"", "\"\\x41\"", "/* */ 1"},
-				func(m message, v string) []byte { return m.add("extra", v).bytes() })},
-		{823, Must, "message/withdrawal-missing-member", "Messages, M3", "A withdrawal request without one of its members is refused.", usual, shortWithdrawal},
+		{801, Must, ForMoney, "message/duplicate-member", "Messages, M2",
+			"A member twice is refused, whichever comes first, and if one is written with escapes.", nil,
+			malformed(`+amount "999"`, "first toAddress", `+\u0061mount "999"`)},
+		{803, Should, ByProtocol, "message/duplicate-nested", "Messages, M2",
+			"A member twice in a nested object is refused, in unknown members too.", nil,
+			malformed(`+extra {"a":[{"b":1,"b":2}]}`)},
+		{805, Must, ByProtocol, "message/other-case", "Messages, M2",
+			"A member that differs from a known one by case alone is refused.", nil,
+			malformed(`+Amount "999"`, `+TOADDRESS "999"`, `+tenantuserid "999"`, `+Type "999"`)},
+		{806, Must, ByProtocol, "message/missing-member", "Messages, M3",
+			"A deposit in which a member is missing, null or an empty text is refused.", nil, missing},
+		{809, Must, ByProtocol, "message/other-kind", "Messages, M3, M4, M5",
+			"A number in place of a text and a text in place of a number are refused.", usual,
+			malformed("trackingId 17", "tenantUserId 17", "txId 17", "toAddress 17", `type "1"`, `txIndex "3"`, `riskLevelFrom "10"`)},
+		{811, Must, ByProtocol, "message/number", "Messages, M4",
+			"A whole number has no fraction and no exponent; txIndex is −1 or more, a risk level 0 to 100.", usual,
+			malformed("txIndex -2", "txIndex 9007199254740992", "riskLevelFrom -1", "riskLevelTo 101", "txIndex 3.5", "txIndex 3.0",
+				"txIndex 1e2", "riskLevelTo 5.5", "type 1.0")},
+		{813, Must, ByProtocol, "message/amount-exponent", "Amounts, A1", "An amount with an exponent is refused.", usual,
+			malformed(amounts("1e3", "1E-18", "0.5e1")...)},
+		{814, Must, ByProtocol, "message/amount", "Amounts, A1",
+			"An amount is at most 78 digits with at most one point between them, and no sign.", nil,
+			malformed(amounts("-1", "+1", "-0", ".5", "5.", "1,000", "1_000", "0x10", "1.2.3", " 1", "1 ", "007", "00.5", "NaN",
+				"Infinity", "１", strings.Repeat("9", 79), "0."+strings.Repeat("1", 78), strings.Repeat("9", 5000))...)},
+		{817, Must, ByProtocol, "message/no-utf8", "Messages, M2",
+			"Invalid UTF-8, unpaired surrogates and U+0000 are refused.", nil,
+			malformed("+memo \"\xff\"", "+memo \"\xc0\xaf\"", "+memo \"\xed\xa0\x80\"", "+memo \"\xf0\x9f\x98\"",
+				`+memo "a\ud83d"`, `+memo "a\ude00"`, `+memo "a\ud83dx"`, `+memo "a\u0000"`)},
+		{819, Must, ByProtocol, "message/no-object", "Messages, M1",
+			"A message is one JSON object, and nothing but white space follows it.", nil,
+			malformed("whole %sx", "whole %s{}", "whole %s,", "whole %s\x00", "whole %snull", "whole [%s]", "whole %s %s",
+				"whole \ufeff%s", `whole "%s"`)},
+		{821, Should, ByProtocol, "message/loose-json", "Messages, M1",
+			"What only lenient parsers read, and nesting deeper than 16, is refused.", nil,
+			malformed("+extra 'a'", "+extra 0x1", "+extra 01", "+extra +1", "+extra 1.", "+extra .5", "+extra NaN", "+extra [1,]",
+				`+extra {"a":1,}`, "+extra undefined", "+extra True", "+extra \"\t\"", `+extra "\x41"`, "+extra /* */ 1",
+				"+extra "+nested(16), "+extra "+nested(5000))},
+		{823, Must, ByProtocol, "message/withdrawal-missing-member", "Messages, M3",
+			"A withdrawal request without one of its members is refused.", usual, shortWithdrawal},
 	}
 }
 
-// needed are the members of a deposit that no service may leave out, even if the
-// merchant is lenient.
-var needed = []string{"type", "trackingId", "tenantUserId", "txId", "chainName", "symbol", "amount", "toAddress", "requestUUID"}
+func nested(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 
-func withValue(m message, pair string) []byte {
-	name, value, _ := strings.Cut(pair, " ")
-	return m.set(name, value).bytes()
+func amounts(list ...string) (ways []string) {
+	for _, amount := range list {
+		ways = append(ways, "amount "+text(amount))
+	}
+	return ways
 }
 
-// malformed posts a deposit damaged in each of the ways. The endpoint must refuse
-// all as malformed.
-func malformed(ways []string, damage func(m message, way string) []byte) func(*session) {
-	if ways == nil {
-		ways = []string{""}
-	}
+// malformed posts a deposit damaged in each of the ways, which the endpoint must refuse as malformed. A way is an edit;
+// after "whole", what is sent in place of the message, %s; or after "first", a member that is put before all others, too.
+func malformed(ways ...string) func(*session) {
 	return func(s *session) {
-		s.advice = "Parse strictly: no member twice at any depth, exact names, exact types, standard JSON in UTF-8, nothing after it."
-		for _, way := range ways {
-			what := "a malformed deposit"
-			if way != "" && len(way) < 40 {
-				what += fmt.Sprintf(" (%q)", way)
-			}
+		s.each(ways, func(way string) {
+			s.advice = "Parse strictly: no member twice at any depth, exact names, exact types, standard JSON in UTF-8, nothing after it."
 			m := s.deposit()
-			s.notOpened(s.send(s.attemptOf(what, m, damage(m, way))))
+			whole, isWhole := strings.CutPrefix(way, "whole ")
+			first, isFirst := strings.CutPrefix(way, "first ")
+			escaped, isEscaped := strings.CutPrefix(way, `+\u0061`)
+			plain := m.bytes()
+			switch {
+			case isWhole:
+				plain = []byte(strings.ReplaceAll(whole, "%s", string(plain)))
+			case isFirst:
+				plain = append([]byte(`{"`+first+`":"0x00",`), plain[1:]...)
+			case isEscaped: // a name is written as it is
+				plain = bytes.Replace(m.edit("+@"+escaped).bytes(), []byte(`"@`), []byte(`"\u0061`), 1)
+			default:
+				plain = m.edit(way).bytes()
+			}
+			s.notOpened(s.send(s.attemptOf(fmt.Sprintf("a malformed deposit (%.40q)", way), m, plain)))
+		})
+	}
+}
+
+// missing leaves out the members of a deposit that no service may leave out, even if the merchant is lenient.
+func missing(s *session) {
+	var ways []string
+	for _, name := range []string{"type", "trackingId", "tenantUserId", "txId", "chainName", "symbol", "amount", "toAddress",
+		"requestUUID"} {
+		ways = append(ways, name, name+" null")
+		if name != "type" {
+			ways = append(ways, name+` ""`)
 		}
 	}
-}
-
-func badAmount(amounts ...string) func(*session) {
-	return malformed(amounts, func(m message, amount string) []byte { return m.set("amount", text(amount)).bytes() })
+	malformed(ways...)(s)
 }
 
 func shortWithdrawal(s *session) {
-	s.advice = "Refuse a withdrawal request that lacks a member."
-	for _, name := range []string{"trackingId", "tenantUserId", "callBackId", "requestUUID", "type"} {
-		s.notOpened(s.post("a withdrawal request without "+name, s.unknown().drop(name)))
-	}
+	s.each([]string{"trackingId", "tenantUserId", "callBackId", "requestUUID", "type"}, func(name string) {
+		s.advice = "Refuse a withdrawal request that lacks a member."
+		q := s.attempt("a withdrawal request without "+name, s.unknown().edit(name))
+		s.notOpened(s.send(q))
+	})
 }

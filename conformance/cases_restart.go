@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -10,26 +9,37 @@ import (
 	"countersign"
 )
 
-// restartCases kill the endpoint. What it answered with errCode 0 must outlive that, because
-// a service tells nothing again that was accepted; and what it began must not be done twice.
+// restartCases kill the endpoint. What it answered with errCode 0 must outlive that, because a service tells nothing again
+// that was accepted; and what it began must not be done twice. The last one looks at the ledger of the application, which
+// no response shows; each other case does so for its own deposits.
 func restartCases() []Case {
 	restart := []*Need{NeedRestart}
 	return []Case{
-		{1101, Must, "restart/accepted", "Deposit identity, I1", "Deposits that were accepted just before a kill are known and credited after it, and credited once.", restart, restartAccepted},
-		{1102, Must, "restart/at-work", "Deposit identity, I1", "Of deposits on their way during a kill, those that were accepted stay, and all are credited once when they are told again.", restart, restartAtWork},
-		{1103, Must, "restart/possible-duplicate", "Deposit identity, I2", "A transfer that was accepted before a kill and comes under another trackingId is recorded, not credited.",
+		{1101, Must, ForMoney, "restart/accepted", "Deposit identity, I1",
+			"Deposits that were accepted just before a kill are known and credited after it, and credited once.", restart,
+			restartAccepted},
+		{1102, Must, ForMoney, "restart/at-work", "Deposit identity, I1",
+			"Of deposits on their way during a kill, those accepted stay, and all are credited once when they are told again.",
+			restart, restartAtWork},
+		{1103, Must, ByProtocol, "restart/possible-duplicate", "Deposit identity, I2",
+			"A transfer that was accepted before a kill and comes under another trackingId is recorded, not credited.",
 			[]*Need{NeedRestart, NeedEffects}, restartDuplicate},
-		{1104, Must, "restart/withdrawal", "Decision, D4", "An order that was confirmed before a kill is confirmed after it with the same details, and under no other trackingId.",
+		{1104, Must, ByProtocol, "restart/withdrawal", "Decision, D4",
+			"An order that was confirmed before a kill is confirmed after it, and under no other trackingId.",
 			[]*Need{NeedRestart, NeedOrder}, restartWithdrawal},
-		{1105, Must, "restart/seen-block", "Binding, B5", "A first block that was seen before a kill, with another rest, is refused.", []*Need{NeedRestart, NeedUnbound},
-			otherRest(countersign.TypeDeposited, (*session).restart)},
+		{1105, Must, ByProtocol, "restart/seen-block", "Binding, B5",
+			"A first block that was seen before a kill, with another rest, is refused.", []*Need{NeedRestart, NeedUnbound},
+			func(s *session) { s.firstBlock(s.restart) }},
+		{1203, Must, ByProtocol, "credit/later", "Deposit identity, I1",
+			"At the end of the run every deposit of it is credited as it was when its case ended.", []*Need{NeedEffects},
+			creditLater},
 	}
 }
 
-const keepFirst = "Write the trackingId, what it stands for and the credit to the disk, in one transaction, and answer when that is committed: " +
-	"what is in memory alone is gone after a kill."
+const keepFirst = "Write the trackingId, what it stands for and the credit to the disk, in one transaction, and answer when " +
+	"that is committed: what is in memory alone is gone after a kill."
 
-// known checks that the endpoint knows m, which it accepted: it is a repetition, and another
+// knows checks that the endpoint knows m, which it accepted: it is a repetition, and another
 // amount is a contradiction. That comes first, since an endpoint that forgot m takes it.
 func (s *session) knows(m message) {
 	s.advice = keepFirst
@@ -88,7 +98,6 @@ func restartAtWork(s *session) {
 			s.knows(m)
 		}
 		s.credited()
-		s.exchanges = nil // a hundred of them show nothing
 	}
 }
 
@@ -108,8 +117,7 @@ func (s *session) killAtWork() (last, open []message) {
 			for n := 0; n < longest && (n == 0 || sleep(ctx, time.Duration(n-1)*2*time.Millisecond)); n++ {
 				m := s.deposit()
 				q := s.attempt("a deposit during the kill", m)
-				q.quiet = true
-				if r := s.send(q); r.err != nil || r.status != http.StatusOK || r.parseErr != nil || r.response.ErrCode != countersign.CodeAccepted {
+				if s.send(q).code() != countersign.CodeAccepted {
 					unanswered[i] = m
 					return
 				}
@@ -139,22 +147,14 @@ func restartDuplicate(s *session) {
 // restartWithdrawal asks under the other trackingId first, since an endpoint that forgot
 // takes whichever comes first.
 func restartWithdrawal(s *session) {
-	knownOrder(s)
+	s.knownOrder()
 	s.restart()
 	s.advice = "Write to the disk that an order was confirmed, and for which trackingId, before you answer."
 	if !s.cfg.Other {
-		r := s.post("the known order under another trackingId, after the restart", s.known().set("trackingId", text(s.id())))
-		s.judged(r, countersign.CodeDetailsDiffer)
+		m := s.known().set("trackingId", text(s.id()))
+		s.judged(s.post("the known order under another trackingId, after the restart", m), countersign.CodeDetailsDiffer)
 	}
-	knownOrder(s)
-}
-
-// creditCases look at the ledger of the application, which no response shows. Each other case does so for its own deposits.
-func creditCases() []Case {
-	effects := []*Need{NeedEffects}
-	return []Case{
-		{1203, Must, "credit/later", "Deposit identity, I1", "At the end of the run every deposit of it is credited as it was when its case ended.", effects, creditLater},
-	}
+	s.knownOrder()
 }
 
 // creditLater looks at all deposits of the cases that passed, and at two of its own.

@@ -2,6 +2,9 @@ package conformance
 
 import (
 	"bytes"
+	"fmt"
+	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -10,78 +13,73 @@ import (
 	"countersign/countersigntest"
 )
 
-// sealingCases are bodies with a wrong key or a fault in the sealing. None may be
-// accepted.
+// sealingCases are bodies with a wrong key or a fault in the sealing, and forms that a body may and may not have.
 func sealingCases() []Case {
-	pkcs1 := []*Need{NeedPKCS1}
 	return []Case{
-		{701, Must, "sealing/other-key", "Sealing, S5", "A body sealed with another key is refused.", nil, refuses(countersign.TypeDeposited, countersigntest.FaultOtherKey)},
-		{702, Must, "sealing/other-block-type", "Sealing, S5", "A block of the other type is refused.", pkcs1,
-			mispadded("in blocks of the other type", 0, func(b []byte, _ int) { b[1] = 3 - b[1] })},
-		{703, Must, "sealing/first-byte", "Sealing, S5", "A block whose first byte is not 00 is refused.", pkcs1, mispadded("whose blocks begin with 01", 0, func(b []byte, _ int) { b[0] = 1 })},
-		{704, Must, "sealing/padding-bytes", "Sealing, S5", "A byte other than FF in the padding of type 1 is refused.", pkcs1,
-			mispadded("with FE in the padding", 0, func(b []byte, _ int) {
-				if b[1] != 1 {
-					skip("the padding of block type 2 may have any bytes")
-				}
-				b[6] = 0xfe
-			})},
-		{705, Must, "sealing/short-padding", "Sealing, S5", "Seven bytes of padding are refused.", pkcs1, mispadded("with seven bytes of padding", 1, func([]byte, int) {})},
-		{706, Must, "sealing/no-separator", "Sealing, S5", "A block without the 00 after its padding is refused.", pkcs1,
-			mispadded("whose data follows the padding without 00", 0, func(b []byte, data int) { b[data-1] = 0xff })},
-		{707, Must, "sealing/empty-block", "Sealing, S5", "A body with a block without data is refused.", pkcs1, emptyBlock},
-		{708, Must, "sealing/beyond-modulus", "Sealing, S5", "A block that is not below the modulus is refused.", nil, beyondModulus},
-		{709, Must, "sealing/cut-block", "Sealing, S5", "A body without its last block is refused.", nil,
-			shuffled(func(b [][]byte) [][]byte { return b[:len(b)-1] })},
-		{710, Must, "sealing/cut-inside-block", "Sealing, S5", "A body cut inside a block is refused.", nil,
-			shuffled(func(b [][]byte) [][]byte {
-				last := b[len(b)-1]
-				return append(b[:len(b)-1:len(b)-1], last[:len(last)-1])
-			})},
-		{711, Must, "sealing/repeated-block", "Sealing, S5", "A body with a block twice is refused.", nil,
-			shuffled(func(b [][]byte) [][]byte { return append(b[:2:2], b[1:]...) })},
-		{712, Must, "sealing/swapped-blocks", "Sealing, S5", "A body with two blocks swapped is refused.", nil,
-			shuffled(func(b [][]byte) [][]byte { b[0], b[1] = b[1], b[0]; return b })},
-		{713, Must, "sealing/extra-bytes", "Sealing, S5", "Bytes behind the last block are refused.", nil,
-			shuffled(func(b [][]byte) [][]byte { return append(b, []byte{0}) })},
-		{714, Must, "sealing/zero-block", "Sealing, S5", "A block of zeros behind the others is refused.", nil,
-			shuffled(func(b [][]byte) [][]byte { return append(b, make([]byte, len(b[0]))) })},
-		{715, Must, "sealing/plain-json", "Body forms, F2", "A message that is not sealed is refused.", nil, refuses(countersign.TypeDeposited, countersigntest.FaultPlain)},
+		{701, Must, ByProtocol, "sealing/other-seal", "Sealing, S5",
+			"A body sealed with another key and a message that is not sealed are refused.", nil,
+			refuses(countersign.TypeDeposited, countersigntest.FaultOtherKey, countersigntest.FaultPlain)},
+		{702, Must, ForMoney, "sealing/padding", "Sealing, S5",
+			"Blocks of the other type, with a wrong byte in the padding or too little of it, and without data are refused.",
+			[]*Need{NeedPKCS1}, mispadded},
+		{708, Must, ByProtocol, "sealing/beyond-modulus", "Sealing, S5", "A block that is not below the modulus is refused.", nil,
+			beyondModulus},
+		{709, Must, ByProtocol, "sealing/blocks", "Sealing, S5",
+			"A body with blocks that are cut off, repeated, swapped or added is refused.", nil, shuffled},
+		{731, Should, ByProtocol, "form/other-forms", "Body forms, F2",
+			"A form field, a JSON string and a JSON object are read; line ends are ignored.", nil, bodyForms},
+		{736, Should, ByProtocol, "form/damaged", "Body forms, F2, F3",
+			"Base64 that is damaged, in another alphabet or there twice is refused, not mended.", nil,
+			damaged("mended", "not encoded", "two fields", "URL alphabet", "no padding", "more padding", "unused bits", "stray")},
+		{739, Must, ByProtocol, "form/no-base64", "Body forms, F2",
+			"Text that is not Base64 and a JSON object with the member data twice are refused.", nil,
+			damaged("text", "two members")},
 	}
 }
 
-// mispadded is a case in which a deposit with a filler, so that at least one block is full, comes in blocks that hold so
-// many bytes of data more than is allowed, and are damaged before they are raised: data is where their data begins.
-func mispadded(what string, more int, damage func(b []byte, data int)) func(*session) {
-	return func(s *session) {
+// paddings are faults of a block before it is raised to the exponent, whose data begin at start.
+var paddings = map[string]func(b []byte, start int){
+	"in blocks of the other type": func(b []byte, _ int) { b[1] = 3 - b[1] },
+	"whose blocks begin with 01":  func(b []byte, _ int) { b[0] = 1 },
+	"with FE in the padding": func(b []byte, _ int) {
+		if b[1] != 1 {
+			skip("the padding of block type 2 may have any bytes")
+		}
+		b[6] = 0xfe
+	},
+	"with seven bytes of padding":                 func([]byte, int) {}, // by the longer chunks
+	"whose data follows the padding without 00":   func(b []byte, start int) { b[start-1] = 0xff },
+	"with an empty block in the middle of others": func([]byte, int) {},
+}
+
+// mispadded posts deposits with a filler, so that at least one block is full.
+func mispadded(s *session) {
+	s.each(slices.Sorted(maps.Keys(paddings)), func(way string) {
 		s.advice = "Check the padding of every block byte by byte: 00, the type, at least eight FF, 00, data."
-		q := s.attempt("a deposit "+what, s.deposit().add("memo", text(randomHex(s.raw.size/2))))
+		q := s.attempt("a deposit "+way, s.deposit().add("memo", text(randomHex(s.raw.size/2))))
+		size := s.cfg.Key.MaxChunk(s.cfg.Padding)
+		if strings.Contains(way, "seven") {
+			size++
+		}
+		chunks := slices.Collect(slices.Chunk(q.plaintext, size))
+		if strings.Contains(way, "empty") {
+			chunks = slices.Insert(chunks, 1, nil)
+		}
 		var blocks [][]byte
-		for data := range slices.Chunk(q.plaintext, s.cfg.Key.MaxChunk(s.cfg.Padding)+more) {
-			b := s.raw.pad(data)
-			damage(b, len(b)-len(data))
-			blocks = append(blocks, s.raw.block(b))
+		for _, chunk := range chunks {
+			blocks = append(blocks, s.raw.block(chunk, paddings[way]))
 		}
 		q.body = join(blocks)
 		s.notOpened(s.send(q))
-	}
+	})
 }
 
-func emptyBlock(s *session) {
-	s.advice = "Refuse a block without data."
-	q := s.attempt("a deposit with an empty block in the middle", s.deposit())
-	empty := s.raw.block(s.raw.pad(nil))
-	q.body = join(slices.Insert(s.sealChunks(q.plaintext), 1, empty))
-	s.notOpened(s.send(q))
-}
-
-// beyondModulus needs a block that still has k bytes after the modulus is added
-// to it. With most keys a few attempts find one.
+// beyondModulus needs a block that has no more bytes after the modulus is added to it. With most keys a few attempts find one.
 func beyondModulus(s *session) {
 	s.advice = "Compare every block with the modulus before the exponentiation."
 	for range 400 {
 		q := s.attempt("a deposit, the modulus added to one block", s.deposit())
-		blocks := s.sealChunks(q.plaintext)
+		blocks := s.blocks(q.plaintext)
 		for i := range blocks {
 			if b, ok := s.raw.beyond(blocks[i]); ok {
 				blocks[i] = b
@@ -94,60 +92,63 @@ func beyondModulus(s *session) {
 	skip("no such block was found: the modulus of this key is too close to a power of 2")
 }
 
-// shuffled is a case in which the blocks of a correct body are put together
-// wrongly.
-func shuffled(change func([][]byte) [][]byte) func(*session) {
-	return func(s *session) {
+// shuffles put the blocks of a correct body together wrongly.
+var shuffles = map[string]func([][]byte) [][]byte{
+	"without the last":   func(b [][]byte) [][]byte { return b[:len(b)-1] },
+	"cut inside a block": func(b [][]byte) [][]byte { return append(b[:len(b)-1], b[len(b)-1][1:]) },
+	"one of them twice":  func(b [][]byte) [][]byte { return slices.Insert(b, 1, b[1]) },
+	"two of them swapped": func(b [][]byte) [][]byte {
+		b[0], b[1] = b[1], b[0]
+		return b
+	},
+	"a byte behind them":           func(b [][]byte) [][]byte { return append(b, []byte{0}) },
+	"a block of zeros behind them": func(b [][]byte) [][]byte { return append(b, make([]byte, len(b[0]))) },
+}
+
+func shuffled(s *session) {
+	s.each(slices.Sorted(maps.Keys(shuffles)), func(way string) {
 		s.advice = "Open every block, take whole blocks only, and parse the whole strictly."
-		q := s.attempt("a deposit whose blocks were tampered with", s.deposit())
+		q := s.attempt("the blocks of a deposit, "+way, s.deposit())
 		half := len(q.plaintext) / 2
-		q.body = join(change(s.sealChunks(q.plaintext[:half], q.plaintext[half:])))
+		q.body = join(shuffles[way](s.blocks(q.plaintext[:half], q.plaintext[half:])))
 		s.notOpened(s.send(q))
-	}
+	})
 }
 
-// formCases are the forms that a body may and may not have.
-func formCases() []Case {
-	return []Case{
-		{731, Should, "form/field", "Body forms, F2", "A form whose field data is the percent-encoded Base64 is read.", nil,
-			takesForm("application/x-www-form-urlencoded", func(b64 string) string { return "data=" + url.QueryEscape(b64) })},
-		{732, Should, "form/field-among-others", "Body forms, F2", "Other fields of the form have no effect.", nil,
-			takesForm("application/x-www-form-urlencoded", func(b64 string) string { return "v=1&data=" + url.QueryEscape(b64) + "&x=" })},
-		{733, Should, "form/json-string", "Body forms, F2", "A JSON string is read.", nil,
-			takesForm("application/json", func(b64 string) string { return text(b64) })},
-		{734, Should, "form/json-object", "Body forms, F2", "A JSON object with a member data is read.", nil,
-			takesForm("application/json", func(b64 string) string { return `{"data":` + text(b64) + `}` })},
-		{735, Should, "form/line-ends", "Sealing, S5", "Line ends in the Base64 and white space around it are ignored.", nil,
-			takesForm("", func(b64 string) string { return "\r\n " + wrapped(b64) + " \r\n" })},
-		{736, Should, "form/plus-turned-into-space", "Body forms, F3", "A body in which a form parser turned + into a space is refused, not mended.", nil,
-			refusesForm("+", func(b64 string) string { return strings.ReplaceAll(b64, "+", " ") })},
-		{737, Should, "form/field-not-encoded", "Body forms, F3", "A form field whose + was not encoded is refused.", nil,
-			refusesForm("+", func(b64 string) string { return "data=" + b64 })},
-		{738, Should, "form/two-fields", "Body forms, F2", "A form with the field data twice is refused.", nil,
-			refusesForm("", func(b64 string) string { return "data=" + url.QueryEscape(b64) + "&data=" + url.QueryEscape(b64) })},
-		{739, Must, "form/two-members", "Body forms, F2", "A JSON object with the member data twice is refused.", nil,
-			refusesForm("", func(b64 string) string { return `{"data":` + text(b64) + `,"data":` + text(b64) + `}` })},
-		{740, Should, "form/url-alphabet", "Sealing, S5", "The URL alphabet of Base64 is refused.", nil,
-			refusesForm("+/", func(b64 string) string { return strings.NewReplacer("+", "-", "/", "_").Replace(b64) })},
-		{741, Should, "form/no-padding", "Sealing, S5", "Base64 without its padding is refused.", nil,
-			refusesForm("=", func(b64 string) string { return strings.TrimRight(b64, "=") })},
-		{742, Should, "form/more-padding", "Sealing, S5", "Base64 with more after its padding is refused.", nil,
-			refusesForm("=", func(b64 string) string { return b64 + "=" })},
-		{743, Should, "form/unused-bits", "Sealing, S5", "Base64 whose unused bits are not 0 is refused.", nil, refusesForm("=", unusedBits)},
-		{744, Should, "form/stray-character", "Sealing, S5", "A character outside the Base64 alphabet is refused.", nil,
-			refusesForm("", func(b64 string) string { return b64[:40] + "*" + b64[40:] })},
-		{745, Must, "form/not-base64", "Sealing, S5", "Text that is not Base64 is refused.", nil,
-			refusesForm("", func(string) string { return "hello, merchant!" })},
-	}
+// bodyForms posts a deposit in each form in which %s is the Base64 of its blocks, in a field percent-encoded.
+func bodyForms(s *session) {
+	s.each([]string{"data=%s", "v=1&data=%s&x=", `"%s"`, `{"data":"%s"}`, "\r\n %s \r\n"}, func(form string) {
+		s.advice = "See PROTOCOL.md, Body forms: bare Base64, a form field, a JSON string, a JSON object."
+		q := s.attempt(fmt.Sprintf("a deposit in the form %q", form), s.deposit())
+		b64 := string(q.body)
+		switch {
+		case strings.Contains(form, "data="):
+			b64 = url.QueryEscape(b64)
+		case strings.HasPrefix(form, "\r\n"):
+			b64 = b64[:76] + "\r\n" + b64[76:152] + "\r\n" + b64[152:]
+		default:
+			q.contentType = "application/json"
+		}
+		q.body = []byte(strings.Replace(form, "%s", b64, 1))
+		s.takesBody(q)
+	})
 }
 
-func wrapped(b64 string) string {
-	var b strings.Builder
-	for len(b64) > 76 {
-		b.WriteString(b64[:76] + "\r\n")
-		b64 = b64[76:]
-	}
-	return b.String() + b64
+// damages are of the Base64 of a body that has every one of the characters.
+var damages = map[string]struct {
+	needs  string
+	damage func(b64 string) string
+}{
+	"mended":       {"+", func(b64 string) string { return strings.ReplaceAll(b64, "+", " ") }},
+	"not encoded":  {"+", func(b64 string) string { return "data=" + b64 }},
+	"two fields":   {"", func(b64 string) string { return "data=" + url.QueryEscape(b64) + "&data=" + url.QueryEscape(b64) }},
+	"URL alphabet": {"+/", func(b64 string) string { return strings.NewReplacer("+", "-", "/", "_").Replace(b64) }},
+	"no padding":   {"=", func(b64 string) string { return strings.TrimRight(b64, "=") }},
+	"more padding": {"=", func(b64 string) string { return b64 + "=" }},
+	"unused bits":  {"=", unusedBits},
+	"stray":        {"", func(b64 string) string { return b64[:40] + "*" + b64[40:] }},
+	"text":         {"", func(string) string { return "hello, merchant!" }},
+	"two members":  {"", func(b64 string) string { return `{"data":"` + b64 + `","data":"` + b64 + `"}` }},
 }
 
 // unusedBits sets a bit that the padding leaves unused.
@@ -158,36 +159,53 @@ func unusedBits(b64 string) string {
 	return core[:len(core)-1] + alphabet[last+1:last+2] + b64[len(core):]
 }
 
-func takesForm(contentType string, change func(string) string) func(*session) {
+func damaged(ways ...string) func(*session) {
 	return func(s *session) {
-		s.advice = "See PROTOCOL.md, Body forms: bare Base64, a form field, a JSON string, a JSON object."
-		q := s.attempt("a deposit in another body form", s.deposit())
-		q.contentType = contentType
-		q.body = []byte(change(string(q.body)))
-		s.takesBody(q)
+		s.each(ways, func(way string) {
+			s.advice = "Read the raw body, and decode standard Base64 strictly; mend nothing."
+			d := damages[way]
+			if d.needs == "=" && s.cfg.Key.Size()%3 == 0 {
+				skip("bodies of this key (%d bits) need no padding in Base64", s.cfg.Key.Bits())
+			}
+			for range 100 {
+				q := s.attempt("a deposit whose Base64 was damaged: "+way, s.deposit())
+				if d.needs == "=" && !bytes.Contains(q.body, []byte("=")) {
+					// Another number of blocks may need another padding.
+					half := len(q.plaintext) / 2
+					q = s.inChunks(q, q.plaintext[:1], q.plaintext[1:half], q.plaintext[half:])
+				}
+				if !strings.ContainsFunc(d.needs, func(c rune) bool { return !bytes.ContainsRune(q.body, c) }) {
+					q.body = []byte(d.damage(string(q.body)))
+					s.notOpened(s.send(q))
+					return
+				}
+			}
+			skip("no body of this key with the characters %q was found", d.needs)
+		})
 	}
 }
 
-// refusesForm changes a body that holds every character of needs.
-func refusesForm(needs string, change func(string) string) func(*session) {
+// refuses is a case in which a callback of type t with each of the faults must be refused, as PROTOCOL.md has it.
+func refuses(t countersign.Type, faults ...countersigntest.ServiceFault) func(*session) {
 	return func(s *session) {
-		s.advice = "Read the raw body, and decode standard Base64 strictly; mend nothing."
-		if needs == "=" && s.cfg.Key.Size()%3 == 0 {
-			skip("bodies of this key (%d bits) need no padding in Base64", s.cfg.Key.Bits())
+		var names []string
+		for _, f := range faults {
+			names = append(names, string(f))
 		}
-		for range 100 {
-			q := s.attempt("a deposit whose Base64 was damaged", s.deposit())
-			if needs == "=" && !bytes.Contains(q.body, []byte("=")) {
-				// Another number of blocks may need another padding.
-				half := len(q.plaintext) / 2
-				q = s.inChunks(q, q.plaintext[:1], q.plaintext[1:half], q.plaintext[half:])
+		s.each(names, func(name string) {
+			f := countersigntest.ServiceFault(name)
+			s.advice = f.Fix()
+			r := s.faulty(t, s.subject(t), f)
+			switch refusal := f.Refusal(); refusal {
+			case "400":
+				s.notOpened(r)
+			case "401":
+				s.turnedAway(r, http.StatusUnauthorized)
+			case "1004":
+				s.judged(r, countersign.CodeWrongURL)
+			default:
+				s.notSigned(r, refusal)
 			}
-			if !strings.ContainsFunc(needs, func(c rune) bool { return !bytes.ContainsRune(q.body, c) }) {
-				q.body = []byte(change(string(q.body)))
-				s.notOpened(s.send(q))
-				return
-			}
-		}
-		skip("no body with the characters %q was found", needs)
+		})
 	}
 }

@@ -62,12 +62,10 @@ type Config struct {
 	// Key is the service's part of the key of requests: the private part in
 	// scheme service, the merchant's public part in the others. Required.
 	Key *envelope.Key
-	// Padding of requests. Zero: PKCS #1 v1.5.
-	Padding envelope.Padding
 	// ResponseKey is the private part that opens answers. Nil: Key.
 	ResponseKey *envelope.Key
-	// ResponsePadding of answers. Zero: PKCS #1 v1.5.
-	ResponsePadding envelope.Padding
+	// Padding of requests and of answers. Zero: PKCS #1 v1.5.
+	Padding, ResponsePadding envelope.Padding
 
 	// APIKey is what the member apiKey of every response must be. Required.
 	APIKey countersign.APIKey
@@ -83,6 +81,10 @@ type Config struct {
 	// AnswerKey is the public part of the merchant's, which must sign every response. Nil: signatures of
 	// responses are not looked at. It needs Sign.
 	AnswerKey *envelope.SigningKey
+
+	// Interface holds the endpoint to the published interface alone: of the other cases only those run on which money
+	// depends, as advice.
+	Interface bool
 
 	// Order is a withdrawal that the endpoint knows and confirms. Nil: the cases
 	// about known withdrawals are skipped.
@@ -167,7 +169,7 @@ func New(c Config) (*Checker, error) {
 
 // newChecker checks what a Caller needs too.
 func newChecker(c Config) (*Checker, error) {
-	k := &Checker{cfg: c}
+	k := &Checker{cfg: c, dialer: newDialer(c.AllowPublic)}
 	for to, raw := range []string{toNotify: c.NotifyURL, toWithdraw: c.WithdrawURL} {
 		u, err := url.Parse(raw)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
@@ -183,23 +185,22 @@ func newChecker(c Config) (*Checker, error) {
 		return nil, fmt.Errorf("%w: answers open with a private part only", ErrConfig)
 	case c.Padding == envelope.OAEP && c.Key.HasPrivate():
 		return nil, fmt.Errorf("%w: OAEP seals with the merchant's public part", ErrConfig)
-	case c.Sign != nil && !c.Sign.HasPrivate():
-		return nil, fmt.Errorf("%w: the key that signs requests has no private part", ErrConfig)
 	case c.AnswerKey != nil && c.Sign == nil:
-		return nil, fmt.Errorf("%w: an endpoint signs only what answers a signed request: give the key that signs requests too", ErrConfig)
+		return nil, fmt.Errorf("%w: an endpoint signs only what answers a signed request: "+
+			"give the key that signs requests too", ErrConfig)
 	}
 	var err error
 	if k.raw, err = newRawKey(c.Key); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	if c.Order != nil {
-		if k.order, err = c.Order.Details(); err == nil && (c.Order.CallBackID == "" || c.Order.TenantUserID == "") {
+	if o := c.Order; o != nil {
+		if k.order, err = o.Details(); err == nil && (o.CallBackID == "" || o.TenantUserID == "") {
 			err = errors.New("callBackId or tenantUserId is missing")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: order: %w", ErrConfig, err)
 		}
-		k.cfg.User = cmp.Or(c.User, c.Order.TenantUserID)
+		k.cfg.User = cmp.Or(c.User, o.TenantUserID)
 	}
 	k.cfg.User = cmp.Or(k.cfg.User, "conformance-user")
 	k.cfg.Unbound = c.Unbound || c.Other
@@ -209,15 +210,22 @@ func newChecker(c Config) (*Checker, error) {
 	}
 	k.cfg.Timeout = cmp.Or(c.Timeout, timeout)
 	k.cfg.SlowBody, k.cfg.EffectsWait = cmp.Or(c.SlowBody, 30*time.Second), cmp.Or(c.EffectsWait, 5*time.Second)
-	k.fakes, err = countersigntest.MakeService(countersigntest.ServiceConfig{
-		Key: k.cfg.ResponseKey, RequestKey: c.Key, Padding: c.Padding, ResponsePadding: c.ResponsePadding, Sign: c.Sign, Unbound: k.cfg.Unbound,
-		Form: c.Form, Field: c.Field,
-	})
+	k.fakes, err = countersigntest.MakeService(countersigntest.ServiceConfig{Key: k.cfg.ResponseKey, RequestKey: c.Key,
+		Padding: c.Padding, ResponsePadding: c.ResponsePadding, Sign: c.Sign, Unbound: k.cfg.Unbound, Form: c.Form, Field: c.Field})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	k.dialer = newDialer(c.AllowPublic)
-	k.client = newClient(k.dialer)
+	// As a service (PROTOCOL.md, HTTP): it follows no redirect, uses no proxy and asks for no compression.
+	k.client = &http.Client{
+		Transport: &http.Transport{
+			DialContext:         k.dialer.DialContext,
+			DisableCompression:  true,
+			MaxIdleConnsPerHost: 16,
+			IdleConnTimeout:     30 * time.Second,
+			TLSHandshakeTimeout: 10 * time.Second,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	return k, nil
 }
 
@@ -237,19 +245,4 @@ func newDialer(allowPublic bool) *net.Dialer {
 		}
 	}
 	return dialer
-}
-
-// newClient behaves as a service does (PROTOCOL.md, HTTP): it follows no redirect, uses no proxy and
-// asks for no compression.
-func newClient(dialer *net.Dialer) *http.Client {
-	return &http.Client{
-		Transport: &http.Transport{
-			DialContext:         dialer.DialContext,
-			DisableCompression:  true,
-			MaxIdleConnsPerHost: 16,
-			IdleConnTimeout:     30 * time.Second,
-			TLSHandshakeTimeout: 10 * time.Second,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
 }

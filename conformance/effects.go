@@ -54,8 +54,8 @@ func sameValue(a, b string) bool {
 
 // effect is what must have become of one deposit.
 type effect struct {
-	least, most int    // how often it was credited
-	amount      string // of each time, as it was sent
+	times  int    // how often it was credited
+	amount string // of each time, as it was sent
 }
 
 // expect says how often the deposit of q must have been credited when the case ends.
@@ -66,10 +66,10 @@ func (s *session) expect(q request, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	amount := q.amount
-	if before, ok := s.effects[q.trackingID]; ok && before.most > 0 {
+	if before := s.effects[q.trackingID]; before.times > 0 {
 		amount = before.amount // of the first that was accepted
 	}
-	s.effects[q.trackingID] = effect{n, n, amount}
+	s.effects[q.trackingID] = effect{n, amount}
 }
 
 // expectNothing is expect with 0, for a deposit that was not accepted before.
@@ -82,15 +82,14 @@ func (s *session) expectNothing(q request) {
 // checkEffects compares what the case expects with what was credited, and keeps it for
 // the end of the run.
 func (s *session) checkEffects() {
-	if len(s.effects) == 0 {
-		return
-	}
-	if s.cfg.Effects == nil {
+	switch {
+	case len(s.effects) == 0:
+	case s.cfg.Effects == nil:
 		s.blind[NeedEffects] = true
-		return
+	default:
+		s.compare(s.effects)
+		maps.Copy(s.settled, s.effects)
 	}
-	s.compare(s.effects)
-	maps.Copy(s.settled, s.effects)
 }
 
 const (
@@ -127,7 +126,8 @@ func (s *session) look(want map[string]effect) (missing string) {
 	for chunk := range slices.Chunk(ids, asked) {
 		credits, err := s.cfg.Effects(s.ctx, chunk)
 		if err != nil {
-			fail("Look at the command of --effects: it must print the credits of the trackingIds that it is given.", "looking at the credits: %v", err)
+			fail("Look at the command of --effects: it must print the credits of the trackingIds that it is given.",
+				"looking at the credits: %v", err)
 		}
 		for _, c := range credits {
 			if _, ok := slices.BinarySearch(chunk, c.TrackingID); ok { // of another chunk it comes again
@@ -138,32 +138,23 @@ func (s *session) look(want map[string]effect) (missing string) {
 	for _, id := range ids {
 		w, n := want[id], len(got[id])
 		switch {
-		case n > w.most && w.most == 0:
-			fail("Credit only what is answered with errCode 0 and is no possible duplicate.", "the deposit %s was credited, and must not be", id)
-		case n > w.most:
+		case n > 0 && w.times == 0:
+			fail("Credit only what is answered with errCode 0 and is no possible duplicate.",
+				"the deposit %s was credited, and must not be", id)
+		case n > w.times:
 			fail("Record (type, trackingId) in the transaction that credits, with a unique index, and credit only if that row is new.",
-				"the deposit %s was credited %d times, not %d", id, n, w.most)
-		case n < w.least && missing == "":
-			missing = fmt.Sprintf("the deposit %s was accepted with errCode 0, and was credited %d times, not %d", id, n, w.least)
+				"the deposit %s was credited %d times, not %d", id, n, w.times)
+		case n < w.times && missing == "":
+			missing = fmt.Sprintf("the deposit %s was accepted with errCode 0, and was credited %d times, not %d", id, n, w.times)
 		}
 		for _, amount := range got[id] {
 			if amount == "" {
 				s.blind[needAmounts] = true
 			} else if !sameValue(amount, w.amount) {
-				fail("Keep amounts as exact decimals, from the message to the ledger: no floating-point number, and a column with enough digits.",
-					"the deposit %s of %s was credited with %s", id, w.amount, s.show([]byte(amount)))
+				fail("Keep amounts as exact decimals, from the message to the ledger: no floating-point number, and a column with "+
+					"enough digits.", "the deposit %s of %s was credited with %s", id, w.amount, s.show([]byte(amount)))
 			}
 		}
 	}
 	return missing
-}
-
-// sleep reports whether d passed before ctx ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }

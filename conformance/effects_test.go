@@ -40,7 +40,7 @@ func TestManyCredits(t *testing.T) {
 	for i := range 2*asked + 1 {
 		id := fmt.Sprint("d-", i)
 		all = append(all, Credit{id, "2.50"})
-		want[id] = effect{1, 1, "2.5"}
+		want[id] = effect{1, "2.5"}
 	}
 	s := &session{ctx: t.Context(), blind: map[*Need]bool{}, Checker: &Checker{cfg: Config{EffectsWait: time.Millisecond,
 		Effects: func(_ context.Context, ids []string) ([]Credit, error) {

@@ -56,5 +56,5 @@ func ExampleChecker_Run() {
 		}
 	})
 	fmt.Println(sum, err)
-	// Output: 23 passed, 0 failed, 0 skipped <nil>
+	// Output: 12 passed, 0 failed, 0 skipped <nil>
 }

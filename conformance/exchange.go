@@ -13,13 +13,16 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
-	"unicode/utf8"
 
 	"countersign"
 	"countersign/envelope"
 	"countersign/merchant"
 )
+
+// UserAgent is how the requests of a Checker and a Caller name themselves.
+const UserAgent = "countersign-check"
 
 // destination is one of the endpoint's two URLs.
 type destination int
@@ -36,32 +39,23 @@ func destinationOf(t countersign.Type) destination {
 	return toNotify
 }
 
-func (d destination) String() string {
-	if d == toWithdraw {
-		return "withdraw URL"
-	}
-	return "notify URL"
-}
+func (d destination) String() string { return [...]string{"notify URL", "withdraw URL"}[d] }
 
-// request is one exchange to make. The zero value of every field is correct, so
-// a case sets only what it makes wrong.
+// request is one exchange to make. The zero value of every field is correct, so a case sets only what it makes wrong.
 type request struct {
 	what      string
 	to        destination
 	plaintext []byte // for the report; the body is body
 	uuid      string // the requestUUID in plaintext
-	// trackingID is that of the deposit in plaintext, for what the endpoint credits.
-	trackingID string
-	amount     string // of that deposit
-	quiet      bool   // not in the report
+	// trackingID and amount are those of the deposit in plaintext, for what the endpoint credits.
+	trackingID, amount string
 
 	body        []byte
 	stream      io.Reader // in place of body, in chunks
 	method      string    // "": POST
 	contentType string    // "": application/x-www-form-urlencoded; "-": none
 	apiKey      *countersign.APIKey
-	// resign changes the signature of r, which is signed and whose headers are h. Nil: it is right.
-	resign func(r envelope.LinkRequest, h http.Header)
+	header      http.Header // the Content-Type and the signature, where they are not to be made of the above
 }
 
 // reply is the result of an exchange. Either err or status is set.
@@ -71,12 +65,10 @@ type reply struct {
 	status   int
 	header   http.Header
 	body     []byte
-	index    int // of the Exchange
-	members  map[string]json.RawMessage
 	response countersign.Response
 	parseErr error // of the response
 	answer   []byte
-	parsed   countersign.Answer // set by opensTo
+	parsed   countersign.Answer // set by accepted
 	blocks   []int              // how many bytes of answer each block held
 	openErr  error              // of the answer
 
@@ -85,23 +77,84 @@ type reply struct {
 	signErr   error // of the response, if the key that signs answers is known
 }
 
-// UserAgent is how the requests of a Checker and a Caller name themselves.
-const UserAgent = "countersign-check"
+// code is the errCode of r, if r is a response with status 200, or else -1.
+func (r *reply) code() countersign.ErrCode {
+	if r.err != nil || r.status != http.StatusOK || r.parseErr != nil {
+		return -1
+	}
+	return r.response.ErrCode
+}
+
+// member is one member of the opened answer as it was written, "" if there is none.
+func (r *reply) member(name string) string {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(r.answer, &members) != nil {
+		return ""
+	}
+	return string(bytes.TrimSpace(members[name]))
+}
+
+// attempt puts a requestUUID into m, bound if the service binds, and seals it.
+func (s *session) attempt(what string, m message) request { return s.attemptOf(what, m, m.bytes()) }
+
+// attemptOf is attempt with m written as plain.
+func (s *session) attemptOf(what string, m message, plain []byte) request {
+	q := request{what: what, trackingID: strings.Trim(m.get("trackingId"), `"`), amount: strings.Trim(m.get("amount"), `"`)}
+	q.plaintext, q.uuid = bind(plain, !s.cfg.Unbound)
+	q.body = s.seal(q.plaintext)
+	if strings.Trim(m.get("type"), `"`) == "2" {
+		q.to = toWithdraw
+	}
+	return q
+}
+
+// inChunks is q with other bytes, each chunk of them in blocks of its own.
+func (s *session) inChunks(q request, chunks ...[]byte) request {
+	q.plaintext, q.body = bytes.Join(chunks, nil), join(s.blocks(chunks...))
+	return q
+}
+
+// post makes an attempt of m.
+func (s *session) post(what string, m message) *reply { return s.send(s.attempt(what, m)) }
+
+// takes posts a deposit that must be accepted.
+func (s *session) takes(what string, m message) *reply { return s.takesBody(s.attempt(what, m)) }
+
+func (s *session) takesBody(q request) *reply {
+	r := s.send(q)
+	s.accepted(r, countersign.TypeDeposited)
+	return r
+}
+
+// atOnce sends all requests at the same time.
+func (s *session) atOnce(requests []request) []*reply {
+	replies := make([]*reply, len(requests))
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i, q := range requests {
+		wg.Go(func() {
+			<-start
+			replies[i] = s.send(q)
+		})
+	}
+	close(start)
+	wg.Wait()
+	return replies
+}
 
 // send makes one exchange and records it.
 func (s *session) send(q request) *reply {
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
 	defer cancel()
-	r := &reply{request: q, index: s.begin(q)}
-	defer s.end(r)
+	r := &reply{request: q}
+	defer s.record(r)
 	req, err := s.newRequest(ctx, r)
 	if err != nil {
 		r.err = err
 		return r
 	}
 	if q.stream != nil {
-		// A stream cannot be sent again if a kept connection turns out to be
-		// closed, so it gets a new connection.
+		// It cannot be sent again if a kept connection turns out to be closed, so it gets a new one.
 		s.client.CloseIdleConnections()
 	}
 	resp, err := s.client.Do(req)
@@ -113,70 +166,6 @@ func (s *session) send(q request) *reply {
 	return r
 }
 
-// newRequest makes the request of r, and sets r.asked.
-func (s *session) newRequest(ctx context.Context, r *reply) (*http.Request, error) {
-	q := r.request
-	var body io.Reader = bytes.NewReader(q.body)
-	if q.stream != nil {
-		body = q.stream
-	}
-	req, err := http.NewRequestWithContext(ctx, cmp.Or(q.method, http.MethodPost), s.urls[q.to].String(), body)
-	if err != nil {
-		return nil, err
-	}
-	if q.stream != nil {
-		req.ContentLength = -1
-	}
-	switch q.contentType {
-	case "":
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	case "-":
-	default:
-		req.Header.Set("Content-Type", q.contentType)
-	}
-	if s.cfg.Sign != nil {
-		signed := envelope.LinkRequest{Method: req.Method, URL: s.urls[q.to].String(), Header: req.Header, Body: q.body}
-		if q.contentType == "-" {
-			req.Header.Set("Content-Type", "") // it is covered
-		}
-		if err := s.cfg.Sign.SignRequest(signed, q.plaintext, time.Now()); err != nil {
-			return nil, err
-		}
-		if q.resign != nil {
-			q.resign(signed, req.Header)
-		}
-		r.asked = envelope.LinkHeaders(req.Header)
-	}
-	req.Header.Set("User-Agent", UserAgent)
-	key := s.cfg.CallbackAPIKey
-	if q.apiKey != nil {
-		key = *q.apiKey
-	}
-	if key != "" {
-		req.Header.Set(cmp.Or(s.cfg.APIKeyHeader, merchant.DefaultHeader), key.Reveal())
-	}
-	return req, nil
-}
-
-// receive reads a response into r.
-func (s *session) receive(r *reply, resp *http.Response) {
-	defer resp.Body.Close()
-	r.status, r.header = resp.StatusCode, resp.Header
-	var err error
-	r.body, err = io.ReadAll(io.LimitReader(resp.Body, countersign.MaxMessage+1))
-	if err != nil {
-		r.status, r.err = 0, fmt.Errorf("the response broke off: %w", err)
-		return
-	}
-	s.open(r, len(r.plaintext))
-	if s.cfg.AnswerKey != nil {
-		r.signature, r.signErr = envelope.VerifyResponse(envelope.LinkResponse{Status: r.status, Header: r.header, Body: r.body, Request: r.asked}, s.cfg.AnswerKey)
-		if r.signErr == nil && r.signature.Old(time.Now()) {
-			r.signErr = errors.New("its time is more than five minutes from this clock")
-		}
-	}
-}
-
 // unwrapURL removes the URL, which may hold a secret, from err.
 func unwrapURL(err error) error {
 	var u *url.Error
@@ -186,46 +175,81 @@ func unwrapURL(err error) error {
 	return err
 }
 
-// open reads the response as a service does. request is the length of the request's
-// plaintext in bytes, which bounds the answer.
-func (s *session) open(r *reply, request int) {
-	_ = json.Unmarshal(r.body, &r.members) // nil if it is not an object; parseErr says so
-	r.response, r.parseErr = countersign.ParseResponse(r.body)
-	if r.parseErr != nil || r.response.Data == "" {
-		return
+// newRequest makes the request of r, and sets r.asked.
+func (s *session) newRequest(ctx context.Context, r *reply) (*http.Request, error) {
+	q := r.request
+	body := cmp.Or[io.Reader](q.stream, bytes.NewReader(q.body))
+	req, err := http.NewRequestWithContext(ctx, cmp.Or(q.method, http.MethodPost), s.urls[q.to].String(), body)
+	if err != nil {
+		return nil, err
 	}
-	w := envelope.Worker{Most: countersign.MaxAnswer(request)}
-	r.answer, r.blocks, r.openErr = w.OpenBlocks(s.cfg.ResponseKey, s.cfg.ResponsePadding, []byte(r.response.Data))
+	if q.stream != nil {
+		req.ContentLength = -1
+	}
+	if q.contentType != "-" {
+		req.Header.Set("Content-Type", cmp.Or(q.contentType, "application/x-www-form-urlencoded"))
+	}
+	switch {
+	case q.header != nil:
+		maps.Copy(req.Header, q.header)
+	case s.cfg.Sign != nil:
+		if q.contentType == "-" {
+			req.Header.Set("Content-Type", "") // it is covered
+		}
+		signed := envelope.LinkRequest{Method: req.Method, URL: s.urls[q.to].String(), Header: req.Header, Body: q.body}
+		if err := s.cfg.Sign.SignRequest(signed, q.plaintext, time.Now()); err != nil {
+			return nil, err
+		}
+	}
+	if s.cfg.Sign != nil {
+		r.asked = envelope.LinkHeaders(req.Header)
+	}
+	req.Header.Set("User-Agent", UserAgent)
+	if key := *cmp.Or(q.apiKey, &s.cfg.CallbackAPIKey); key != "" {
+		req.Header.Set(cmp.Or(s.cfg.APIKeyHeader, merchant.DefaultHeader), key.Reveal())
+	}
+	return req, nil
 }
 
-func (s *session) begin(q request) int {
-	if q.quiet {
-		return -1
+// receive reads a response into r, as a service does.
+func (s *session) receive(r *reply, resp *http.Response) {
+	defer resp.Body.Close()
+	r.status, r.header = resp.StatusCode, resp.Header
+	var err error
+	r.body, err = io.ReadAll(io.LimitReader(resp.Body, countersign.MaxMessage+1))
+	if err != nil {
+		r.status, r.err = 0, fmt.Errorf("the response broke off: %w", err)
+		return
 	}
-	e := Exchange{What: q.what, To: q.to.String(), Method: cmp.Or(q.method, http.MethodPost), Bytes: len(q.body), Plaintext: s.show(q.plaintext)}
-	if q.stream != nil {
+	r.response, r.parseErr = countersign.ParseResponse(r.body)
+	if r.parseErr == nil && r.response.Data != "" {
+		w := envelope.Worker{Most: countersign.MaxAnswer(len(r.plaintext))}
+		r.answer, r.blocks, r.openErr = w.OpenBlocks(s.cfg.ResponseKey, s.cfg.ResponsePadding, []byte(r.response.Data))
+	}
+	if s.cfg.AnswerKey != nil {
+		signed := envelope.LinkResponse{Status: r.status, Header: r.header, Body: r.body, Request: r.asked}
+		r.signature, r.signErr = envelope.VerifyResponse(signed, s.cfg.AnswerKey)
+		if r.signErr == nil && r.signature.Old(time.Now()) {
+			r.signErr = errors.New("its time is more than five minutes from this clock")
+		}
+	}
+}
+
+// record adds r to the report.
+func (s *session) record(r *reply) {
+	e := Exchange{What: r.what, To: r.to.String(), Method: cmp.Or(r.method, http.MethodPost), Bytes: len(r.request.body),
+		Plaintext: s.show(r.plaintext), Status: r.status}
+	if r.stream != nil {
 		e.Bytes = -1
+	}
+	if r.err != nil {
+		e.Error = s.redact(r.err.Error())
+	} else {
+		e.Response, e.Answer = s.showResponse(r), s.show(r.answer)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.exchanges = append(s.exchanges, e)
-	return len(s.exchanges) - 1
-}
-
-func (s *session) end(r *reply) {
-	if r.quiet {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := &s.exchanges[r.index]
-	e.Status = r.status
-	if r.err != nil {
-		e.Error = s.redact(r.err.Error())
-	} else {
-		e.Response = s.showResponse(r)
-		e.Answer = s.show(r.answer)
-	}
 }
 
 // maxShown is how much of a text a report shows, in bytes.
@@ -233,18 +257,10 @@ const maxShown = 600
 
 // show makes printable text of any bytes.
 func (s *session) show(b []byte) string {
-	cut := ""
-	if len(b) > maxShown {
-		cut = fmt.Sprintf(" … (%d bytes in all)", len(b))
-		b = b[:maxShown]
-		for len(b) > 0 && !utf8.RuneStart(b[len(b)-1]) {
-			b = b[:len(b)-1]
-		}
-		if n := len(b); n > 0 && b[n-1] >= utf8.RuneSelf {
-			b = b[:n-1]
-		}
+	if len(b) <= maxShown {
+		return s.redact(printable(b))
 	}
-	return s.redact(printable(b)) + cut
+	return s.redact(printable(b[:maxShown])) + fmt.Sprintf(" … (%d bytes in all)", len(b))
 }
 
 // printable is b without what would control a terminal.
@@ -257,37 +273,36 @@ func printable(b []byte) string {
 	}, string(bytes.ToValidUTF8(b, []byte("\uFFFD"))))
 }
 
-var responseMembers = []string{"apiKey", "errCode", "message", "data"}
-
 // showResponse returns the members of a response without its secrets.
 func (s *session) showResponse(r *reply) string {
-	if r.members == nil {
-		if len(r.body) == 0 {
-			return "(empty)"
-		}
-		return s.show(r.body)
+	var members map[string]json.RawMessage
+	if _ = json.Unmarshal(r.body, &members); members == nil {
+		return cmp.Or(s.show(r.body), "(empty)")
 	}
-	unknown := slices.DeleteFunc(slices.Sorted(maps.Keys(r.members)), func(name string) bool { return slices.Contains(responseMembers, name) })
 	var parts []string
-	for _, name := range slices.Concat(responseMembers, unknown) {
-		raw, ok := r.members[name]
+	names := []string{"apiKey", "errCode", "message", "data"}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		raw, ok := members[name]
 		if !ok {
 			continue
 		}
+		value := s.show(raw)
 		var str string
 		isText := json.Unmarshal(raw, &str) == nil && string(raw) != "null"
 		switch {
 		case name == "apiKey" && isText && s.cfg.APIKey.Equal(countersign.APIKey(str)):
-			parts = append(parts, "apiKey: as expected")
-		case name == "apiKey" && isText && s.cfg.APIKey == "":
-			parts = append(parts, fmt.Sprintf("apiKey: a text of %d characters", utf8.RuneCountInString(str)))
-		case name == "apiKey" && isText:
-			parts = append(parts, fmt.Sprintf("apiKey: another text of %d characters", utf8.RuneCountInString(str)))
-		case name == "data" && isText && len(str) > 40:
-			parts = append(parts, fmt.Sprintf("data: %d characters", len(str)))
-		default:
-			parts = append(parts, s.show([]byte(name))+": "+s.show(raw))
+			value = "as expected"
+		case name == "apiKey" && isText: // it may be somebody else's
+			value = fmt.Sprintf("another text of %d characters", len(str))
+		case name == "data" && len(str) > 40:
+			value = fmt.Sprintf("%d characters", len(str))
 		}
+		parts = append(parts, s.show([]byte(name))+": "+value)
 	}
 	return "{" + strings.Join(parts, ", ") + "}"
 }
@@ -299,5 +314,5 @@ func (s *session) redact(t string) string {
 			t = strings.ReplaceAll(t, k.Reveal(), "[API key]")
 		}
 	}
-	return strings.ReplaceAll(t, s.publicKey, "[key]")
+	return strings.ReplaceAll(t, s.cfg.Key.PublicBase64(), "[key]")
 }

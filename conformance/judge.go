@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -56,72 +57,104 @@ func statusFix(got int, want []int) string {
 
 // wellFormed checks the response against PROTOCOL.md, R1, and L10 where answers are signed.
 func (s *session) wellFormed(r *reply) {
-	s.signedBy(r)
+	if r.status == http.StatusOK && envelope.Signed(r.asked) {
+		s.signedBy(r)
+	}
 	if e := r.header.Get("Content-Encoding"); e != "" && e != "identity" {
-		fail("The request asks for no compression: send the response as it is.", "%s: the response is compressed (%s)", r.what, s.show([]byte(e)))
+		fail("The request asks for no compression: send the response as it is.",
+			"%s: the response is compressed (%s)", r.what, s.show([]byte(e)))
 	}
 	if r.parseErr != nil {
-		fail(responseFix(r.parseErr), "%s: the response is not valid: %v", r.what, r.parseErr)
+		fail(memberFix(r.parseErr, map[string]string{
+			"errCode": "errCode is a whole JSON number, not a text.",
+			"message": "message is a text, and not empty where errCode is not 0.",
+			"data":    "data is a text: the sealed answer in Base64, not empty where errCode is 0.",
+		}, "Return one JSON object with apiKey (text), data (text), errCode (number) and message (text)."),
+			"%s: the response is not valid: %v", r.what, r.parseErr)
 	}
-	if s.cfg.APIKey != "" && !s.cfg.APIKey.Equal(r.response.APIKey) {
+	if !s.expectedKey(r) {
 		fail("Put the merchant's own API key into the member apiKey of every response.",
 			"%s: the apiKey of the response is not the merchant's", r.what)
 	}
 }
 
-func responseFix(err error) string {
-	var m *countersign.MemberError
-	if errors.As(err, &m) {
-		switch m.Member {
-		case "errCode":
-			return "errCode is a whole JSON number, not a text."
-		case "message":
-			return "message is a text, and not empty where errCode is not 0."
-		case "data":
-			return "data is a text: the sealed answer in Base64, not empty where errCode is 0."
-		}
-	}
-	return "Return one JSON object with apiKey (text), data (text), errCode (number) and message (text)."
+// expectedKey reports whether the apiKey of r is the merchant's, if that is known.
+func (k *Checker) expectedKey(r *reply) bool {
+	return k.cfg.APIKey == "" || k.cfg.APIKey.Equal(r.response.APIKey)
 }
 
-// accepted checks that a service would settle the callback: status 200, a valid
-// response, the apiKey, errCode 0, data that opens to the expected answer. An accepted
-// deposit must be credited once, unless the case expects otherwise afterwards.
+// memberFix returns the fix of the member that err is about, or else another.
+func memberFix(err error, fixes map[string]string, other string) string {
+	if m, ok := errors.AsType[*countersign.MemberError](err); ok && fixes[m.Member] != "" {
+		return fixes[m.Member]
+	}
+	return other
+}
+
+// signedBy fails if r, the response to a signed request, is not signed by the key that must sign answers.
+func (s *session) signedBy(r *reply) {
+	if r.signErr != nil {
+		fail("Sign every response with a JSON body to a request that has a signature (PROTOCOL.md, L9), with the key whose "+
+			"public part the service has.", "%s: the response is not signed by the merchant's key: %v", r.what, r.signErr)
+	}
+	if s.cfg.AnswerKey != nil && r.answer != nil && !r.signature.Covers(r.answer) {
+		fail("Put the SHA-256 of the answer's plaintext into Content-Digest, as opened (PROTOCOL.md, L6).",
+			"%s: the signature is not over what data opens to", r.what)
+	}
+}
+
+// accepted checks that a service would settle the callback: status 200, a valid response, the apiKey, errCode 0, data
+// that opens to the expected answer. An accepted deposit must be credited once, unless the case expects otherwise
+// afterwards.
 func (s *session) accepted(r *reply, t countersign.Type) {
 	statusIs(r, http.StatusOK)
 	s.wellFormed(r)
-	s.codeIs0(r)
+	if code := r.response.ErrCode; code != countersign.CodeAccepted {
+		fix := "The endpoint reports a failure of its own: see its log."
+		switch code.Class() {
+		case countersign.ClassNotUnderstood:
+			fix = "The endpoint did not understand a correct request. See its log, and countersign open --explain."
+		case countersign.ClassRefused, countersign.ClassHold:
+			fix = "The endpoint refuses or holds a correct request. Does it know the user, the address and the order?"
+		}
+		fail(fix, "%s: errCode is %d (%s), not 0", r.what, code, s.show([]byte(r.response.Message)))
+	}
 	s.opensTo(r, t)
+	s.sameMembers(r)
 	if t == countersign.TypeDeposited {
 		s.expect(r.request, 1)
 	}
 }
 
-func (s *session) codeIs0(r *reply) {
-	if code := r.response.ErrCode; code != countersign.CodeAccepted {
-		fail(codeFix(code), "%s: errCode is %d (%s), not 0", r.what, code, s.show([]byte(r.response.Message)))
-	}
+// sent is the callback of r; nil: it is malformed.
+func (s *session) sent(r *reply) (countersign.Callback, error) {
+	return countersign.ParseCallback(r.plaintext, countersign.ParseOptions{Lenient: s.cfg.Other})
 }
 
-func codeFix(code countersign.ErrCode) string {
-	switch code.Class() {
-	case countersign.ClassNotUnderstood:
-		return "The endpoint did not understand a correct request. See its log, and countersign open --explain."
-	case countersign.ClassRefused, countersign.ClassHold:
-		return "The endpoint refuses or holds a correct request. Does it know the user, the address and the order?"
+// sameMembers checks that the answer says what the request said (PROTOCOL.md, R3 to R5), but for members that are missing.
+func (s *session) sameMembers(r *reply) {
+	sent, _ := s.sent(r)
+	if sent == nil {
+		return
 	}
-	return "The endpoint reports a failure of its own: see its log."
+	if q, is := sent.(*countersign.WithdrawalRequest); is && q.TenantUserID == "" { // the answer tells the user
+		q.TenantUserID = r.parsed.(countersign.WithdrawalAnswer).TenantUserID
+	}
+	member := sent.Differs(r.parsed)
+	if d, is := sent.(*countersign.Deposit); is && r.member("txIndex") != "" && d.TxIndex != r.parsed.(countersign.DepositAnswer).TxIndex {
+		member = "txIndex"
+	}
+	if member != "" {
+		fail("Return the members of the request as they came: amounts as text or exact decimals from end to end, txIndex −1 and 0 "+
+			"as they are, toAddress whatever newAddress is.", "%s: %s of the answer is not that of the request", r.what, member)
+	}
 }
-
-const returnUUID = "Return the requestUUID of this very request. An answer kept from an earlier attempt needs the new one."
 
 // opensTo checks the data of a response against PROTOCOL.md, R2, and sets r.parsed.
 func (s *session) opensTo(r *reply, t countersign.Type) {
 	if r.openErr != nil {
-		fix := "Seal the answer with the service's public part, block type 2 for every chunk, blocks joined, Base64 once at the end."
-		if strings.HasPrefix(strings.TrimSpace(r.response.Data), "{") {
-			fix = "data is sealed, not plain JSON. " + fix
-		}
+		fix := "Seal the answer with the service's public part, block type 2 for every chunk, blocks joined, Base64 once at " +
+			"the end; data is sealed, not plain JSON."
 		if errors.Is(r.openErr, envelope.ErrTooLarge) {
 			fix = "Return the members of the request and nothing else, and fill every block but the last."
 		}
@@ -133,24 +166,21 @@ func (s *session) opensTo(r *reply, t countersign.Type) {
 	}
 	var err error
 	if r.parsed, err = parse(t, r.answer); err != nil {
-		fix := fmt.Sprintf("See PROTOCOL.md, Answers, for the members of the answer to type %d.", int(t))
-		var m *countersign.MemberError
-		if errors.As(err, &m) && m.Member == "type" {
-			fix = "Return the type of the request."
-		}
-		fail(fix, "%s: the answer is not valid: %v", r.what, err)
+		fail(memberFix(err, map[string]string{"type": "Return the type of the request."},
+			fmt.Sprintf("See PROTOCOL.md, Answers, for the members of the answer to type %d.", int(t))),
+			"%s: the answer is not valid: %v", r.what, err)
 	}
 	if r.parsed.UUID() != r.uuid {
-		fail(returnUUID, "%s: the requestUUID of the answer is not that of the request", r.what)
+		fail("Return the requestUUID of this very request. An answer kept from an earlier attempt needs the new one.",
+			"%s: the requestUUID of the answer is not that of the request", r.what)
 	}
 }
 
-// notAccepted fails if something that must be refused got errCode 0, which would
-// lose or create money.
+// notAccepted fails if something that must be refused got errCode 0, which would lose or create money.
 func (s *session) notAccepted(r *reply) {
 	s.expectNothing(r.request)
 	arrived(r)
-	if r.status == http.StatusOK && r.parseErr == nil && r.response.ErrCode == countersign.CodeAccepted {
+	if r.code() == countersign.CodeAccepted {
 		fail("", "%s: it was accepted, with errCode 0", r.what)
 	}
 }
@@ -161,8 +191,8 @@ func (s *session) turnedAway(r *reply, status int) {
 	statusIs(r, status)
 }
 
-// notOpened checks that r says that the body cannot be opened or parsed: status
-// 400, errCode 1001 or 1002, empty data (PROTOCOL.md, H2).
+// notOpened checks that r says that the body cannot be opened or parsed: status 400, errCode 1001 or 1002, empty data
+// (PROTOCOL.md, H2).
 func (s *session) notOpened(r *reply) {
 	s.notAccepted(r)
 	statusIs(r, http.StatusBadRequest)
@@ -176,21 +206,75 @@ func (s *session) notOpened(r *reply) {
 	}
 }
 
-// judged checks that r refuses something that could be read: status 200, and a
-// response with one of the codes, any if none is given.
+// judged checks that r refuses something that could be read: status 200, and a response with one of the codes, any if
+// none is given.
 func (s *session) judged(r *reply, codes ...countersign.ErrCode) {
 	s.notAccepted(r)
 	statusIs(r, http.StatusOK)
 	s.wellFormed(r)
 	if len(codes) > 0 && !slices.Contains(codes, r.response.ErrCode) {
-		fail(fmt.Sprintf("Answer with errCode %d.", codes[0]), "%s: errCode is %d, not %d", r.what, r.response.ErrCode, codes[0])
+		fail(fmt.Sprintf("Answer with errCode %d.", codes[0]),
+			"%s: errCode is %d, not %d", r.what, r.response.ErrCode, codes[0])
 	}
 }
 
-// refused checks that r is any refusal: of something that could not be opened, or
-// of something that could be judged.
+// refused checks that r is any refusal: of something that could not be opened, or of something that could be judged.
 func (s *session) refused(r *reply) {
 	s.notAccepted(r)
 	statusIs(r, http.StatusOK, http.StatusBadRequest)
 	s.wellFormed(r)
+}
+
+// notSigned checks that r is the refusal of PROTOCOL.md, L11.
+func (s *session) notSigned(r *reply, word string) {
+	s.judged(r, countersign.CodeMalformed)
+	if r.response.Message != word {
+		fail("Name the result of L7 as the message: unsigned, signature_invalid or signature_old.",
+			"%s: the message is %q, not %s", r.what, s.show([]byte(r.response.Message)), word)
+	}
+}
+
+// confirmed checks that r confirms the known order.
+func (s *session) confirmed(r *reply) {
+	s.accepted(r, countersign.TypeRequestWithdraw)
+	a := r.parsed.(countersign.WithdrawalAnswer)
+	if differs := a.Differs(s.order); differs != "" || a.TenantUserID != s.cfg.Order.TenantUserID {
+		fail("Return the details and the user of the order: amounts exact, addresses as they are.",
+			"%s: %s of the answer is not the order's", r.what, cmp.Or(differs, "tenantUserId"))
+	}
+}
+
+// settles checks that r accepts a callback of type t, or confirms the known order.
+func (s *session) settles(r *reply, t countersign.Type) {
+	if t == countersign.TypeRequestWithdraw {
+		s.confirmed(r)
+	} else {
+		s.accepted(r, t)
+	}
+}
+
+// notConfirmed checks that r refuses or holds a question that could be read.
+func (s *session) notConfirmed(r *reply) {
+	s.advice = "Confirm a withdrawal only from your own order book, by callBackId and tenantUserId, byte for byte."
+	s.judged(r)
+	switch code := r.response.ErrCode; code.Class() {
+	case countersign.ClassNotUnderstood:
+		fail("The request is correct but the order is unknown: use errCode 2001, or 3002 while the order may still arrive.",
+			"%s: errCode is %d, which says that the request was not understood", r.what, code)
+	case countersign.ClassFailure:
+		s.note("errCode %d is the endpoint's own: tell the service whether it is final", code)
+	}
+}
+
+// bound checks PROTOCOL.md, D7.
+func bound(r *reply) {
+	if !countersign.DetailsBound(r.answer, r.blocks) {
+		fail("A service that is not given the details of a withdrawal does not confirm this answer, because its blocks could "+
+			"come from others. Write callBackId and address next to each other in one block and chainName, symbol, amount and "+
+			"requestUUID in another, with spaces before a member that would begin in the one and end in the other "+
+			"(PROTOCOL.md, Answers, R7); or have the service make a pair of 2048 bits for answers. "+
+			"Where the service is given the details of every withdrawal, say so to this check.",
+			"%s: the details of the answer are not bound to callBackId or requestUUID by the %d blocks that they came in",
+			r.what, len(r.blocks))
+	}
 }

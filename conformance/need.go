@@ -23,15 +23,17 @@ type Unseen struct {
 
 // The needs.
 var (
-	NeedBound     = &Need{name: "a service that binds", met: func(k *Checker) bool { return !k.cfg.Unbound }}
-	NeedUnbound   = &Need{name: "a service that does not bind", met: func(k *Checker) bool { return k.cfg.Unbound }}
-	NeedUsual     = &Need{name: "a service that keeps to the forms of the interface", met: func(k *Checker) bool { return !k.cfg.Other }}
-	NeedOther     = &Need{name: "a service that is not of this project", met: func(k *Checker) bool { return k.cfg.Other }}
-	NeedNoDetails = &Need{name: "a service that is not given the details of withdrawals", met: func(k *Checker) bool { return !k.cfg.Ordered }}
-	NeedOwnPair   = &Need{name: "a pair that the merchant made", met: func(k *Checker) bool { return !k.cfg.Key.HasPrivate() }}
-	NeedPKCS1     = &Need{name: "PKCS #1 v1.5 padding of requests", met: func(k *Checker) bool { return k.cfg.Padding == envelope.PKCS1v15 }}
-	NeedSigning   = &Need{name: "a service that signs its requests", met: func(k *Checker) bool { return k.cfg.Sign != nil }}
-	NeedAnswerKey = &Need{name: "the key that signs answers", met: func(k *Checker) bool { return k.cfg.AnswerKey != nil }}
+	NeedBound     = service("a service that binds", func(k *Checker) bool { return !k.cfg.Unbound })
+	NeedUnbound   = service("a service that does not bind", func(k *Checker) bool { return k.cfg.Unbound })
+	NeedUsual     = service("a service that keeps to the forms of the interface", func(k *Checker) bool { return !k.cfg.Other })
+	NeedOther     = service("a service that is not of this project", func(k *Checker) bool { return k.cfg.Other })
+	NeedNoDetails = service("a service that is not given the details of withdrawals",
+		func(k *Checker) bool { return !k.cfg.Ordered })
+	NeedOwnPair = service("a pair that the merchant made", func(k *Checker) bool { return !k.cfg.Key.HasPrivate() })
+	NeedPKCS1   = service("PKCS #1 v1.5 padding of requests",
+		func(k *Checker) bool { return k.cfg.Padding == envelope.PKCS1v15 })
+	NeedSigning   = service("a service that signs its requests", func(k *Checker) bool { return k.cfg.Sign != nil })
+	NeedAnswerKey = service("the key that signs answers", func(k *Checker) bool { return k.cfg.AnswerKey != nil })
 
 	NeedOrder = &Need{"an order that the endpoint knows", func(k *Checker) bool { return k.cfg.Order != nil },
 		Unseen{What: "withdrawals that the endpoint knows", Give: "--order FILE"}}
@@ -45,8 +47,11 @@ var (
 	NeedRestart = &Need{"a way to kill the endpoint", func(k *Checker) bool { return k.cfg.Restart != nil },
 		Unseen{What: "kills", Give: "--restart COMMAND"}}
 	// needAmounts is met by an Effects that tells the amounts of credits.
-	needAmounts = &Need{Unseen: Unseen{What: "the amounts of credits", Give: "--effects COMMAND that prints the amount behind the trackingId"}}
+	needAmounts = &Need{Unseen: Unseen{What: "the amounts of credits",
+		Give: "--effects COMMAND that prints the amount behind the trackingId"}}
 )
+
+func service(name string, met func(*Checker) bool) *Need { return &Need{name: name, met: met} }
 
 // String returns what is needed, in words.
 func (n *Need) String() string { return n.name }

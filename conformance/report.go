@@ -1,10 +1,12 @@
 package conformance
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
 // Explain describes a failed case in indented lines: the rule, what is wrong, the last
@@ -55,4 +57,48 @@ func WriteJSON(w io.Writer, sum Summary, results []Result) error {
 		Summary Summary  `json:"summary"`
 		Results []Result `json:"results"`
 	}{sum, results})
+}
+
+// Printer prints results for people, as they come, to Out.
+type Printer struct{ Out io.Writer }
+
+// Result prints how a case ended, with Result.Explain if it failed.
+func (p Printer) Result(r Result) {
+	ending, more := "FAIL", ""
+	switch {
+	case r.Ending == Pass:
+		ending, more = "pass", r.Note
+	case r.Ending == Skip:
+		ending, more = "skip", r.Problem
+	case r.Advice():
+		ending = "advice"
+	}
+	if more != "" {
+		more = "  (" + more + ")"
+	}
+	fmt.Fprintf(p.Out, "%d  %-6s  %s  %s%s\n", r.Number, r.Severity, ending, r.Name, more)
+	if r.Ending == Fail {
+		fmt.Fprint(p.Out, r.Explain())
+	}
+}
+
+// Summary prints the counts, how long the run took, and what became of the cases that only the protocol demands and on
+// which money depends.
+func (p Printer) Summary(sum Summary, took time.Duration) {
+	fmt.Fprintf(p.Out, "%s in %.1f s\n", sum, took.Seconds())
+	if n := sum.MoneyPassed + len(sum.MoneyFailed) + len(sum.MoneySkipped); n > 0 {
+		fmt.Fprintf(p.Out, "advice on which money depends: %d of %d followed; not: %s; skipped: %s\n", sum.MoneyPassed, n,
+			cmp.Or(strings.Join(sum.MoneyFailed, ", "), "none"), cmp.Or(strings.Join(sum.MoneySkipped, ", "), "none"))
+	}
+	for _, u := range sum.NotLookedAt {
+		fmt.Fprintf(p.Out, "not looked at: %s (cases: %d): give %s\n", u.What, u.Cases, u.Give)
+	}
+}
+
+// Case prints a case and what it needs.
+func (p Printer) Case(k Case) {
+	fmt.Fprintf(p.Out, "%d  %-6s  %-9s  %-30s  %s\n     %s\n", k.Number, k.Severity, k.Basis, k.Name, k.Rule, k.About)
+	for _, n := range k.Needs {
+		fmt.Fprintf(p.Out, "     needs %s\n", n)
+	}
 }

@@ -2,8 +2,6 @@ package conformance
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -22,10 +20,18 @@ func (k *Checker) Run(ctx context.Context, report func(Result)) (Summary, error)
 	if err := k.reach(ctx); err != nil {
 		return sum, err
 	}
-	k.prefix = newPrefix()
+	k.prefix = "cs" + randomHex(5)
 	k.settled, k.waits = map[string]effect{}, 0
 	unseen := map[*Need]int{}
 	for _, c := range Cases() {
+		if k.cfg.Interface {
+			switch c.Basis {
+			case ByProtocol:
+				continue
+			case ForMoney:
+				c.Severity = Should
+			}
+		}
 		if k.cfg.Only != nil && !k.cfg.Only(c) {
 			continue
 		}
@@ -58,7 +64,7 @@ func (k *Checker) reach(ctx context.Context) error {
 func (k *Checker) dial(ctx context.Context, u *url.URL) (net.Conn, error) {
 	port := u.Port()
 	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+		port = u.Scheme
 	}
 	conn, err := k.dialer.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
 	switch {
@@ -72,52 +78,46 @@ func (k *Checker) dial(ctx context.Context, u *url.URL) (net.Conn, error) {
 
 // session begins exchanges of their own.
 func (k *Checker) session(ctx context.Context) *session {
-	return &session{Checker: k, ctx: ctx, publicKey: k.cfg.Key.PublicBase64(), effects: map[string]effect{}, blind: map[*Need]bool{}}
+	return &session{Checker: k, ctx: ctx, effects: map[string]effect{}, blind: map[*Need]bool{}}
 }
 
+// maxExchanges is how many a Result has: a kill meets hundreds.
+const maxExchanges = 50
+
 // runCase runs c, and counts it in unseen for what it could not look at.
-func (k *Checker) runCase(ctx context.Context, c Case, unseen map[*Need]int) (res Result) {
+func (k *Checker) runCase(ctx context.Context, c Case, unseen map[*Need]int) Result {
 	s := k.session(ctx)
 	s.number = c.Number
-	res = Result{Case: c}
-	defer func() {
-		res.run = nil
-		res.Exchanges = s.exchanges
-		for need := range s.blind {
-			unseen[need]++
+	v := s.catch(func() {
+		if need := s.lacking(c); need != nil {
+			s.blind[need] = true
+			skip("needs %s", need)
 		}
-		res.Note = strings.Join(s.notes, "; ")
-		switch v := recover().(type) {
-		case nil:
-			res.Ending = Pass
-		case *verdict:
-			res.Problem = s.redact(v.problem)
-			if v.skip {
-				res.Ending = Skip
-				return
-			}
-			res.Fix = strings.TrimSpace(v.fix + " " + s.advice)
-		default:
-			panic(v)
-		}
-	}()
-	if need := s.lacking(c); need != nil {
-		s.blind[need] = true
-		skip("needs %s", need)
+		c.run(s)
+		s.advice = ""
+		s.checkEffects()
+	})
+	for need := range s.blind {
+		unseen[need]++
 	}
-	c.run(s)
-	s.advice = ""
-	s.checkEffects()
+	c.run = nil
+	last := s.exchanges[max(0, len(s.exchanges)-maxExchanges):]
+	res := Result{Case: c, Ending: Pass, Exchanges: last, Note: strings.Join(s.notes, "; ")}
+	if v != nil {
+		res.Ending, res.Problem = Skip, s.redact(v.problem)
+		if !v.skip {
+			res.Ending, res.Fix = Fail, v.fix
+		}
+	}
 	return res
 }
 
 // session is the run of one case.
 type session struct {
 	*Checker
-	ctx       context.Context
-	number    int
-	publicKey string // redacted in reports: only the two ends may know it
-	advice    string // what to change if a check fails from here on, beside what the check says
+	ctx    context.Context
+	number int
+	advice string // what to change if a check fails from here on, beside what the check says
 
 	mu        sync.Mutex // guards what follows
 	count     int
@@ -141,14 +141,4 @@ func (s *session) id() string {
 	defer s.mu.Unlock()
 	s.count++
 	return fmt.Sprintf("%s-%d-%d", s.prefix, s.number, s.count)
-}
-
-// newPrefix returns what all identifiers of a run begin with.
-func newPrefix() string { return "cs" + randomHex(5) }
-
-// randomHex returns n random bytes in hex.
-func randomHex(n int) string {
-	b := make([]byte, n)
-	_, _ = rand.Read(b) // never fails
-	return hex.EncodeToString(b)
 }

@@ -2,14 +2,13 @@ package conformance
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"countersign/envelope"
@@ -29,15 +28,15 @@ func slowHeaders(s *session) {
 // slowBody sends half of the announced bytes and then nothing. The half holds the whole deposit, which shows
 // whether the endpoint ignores the length.
 func slowBody(s *session) {
-	q := s.attempt("half of a body", s.deposit())
+	q := s.padded(envelope.MaxBody)
+	q.what = "half of a body"
 	s.expect(q, 0)
-	q.body = padded(q.body, envelope.MaxBody)
 	r := &reply{request: q}
 	req, err := s.newRequest(s.ctx, r)
 	if err != nil {
 		skip("the request cannot be made: %v", err)
 	}
-	var start bytes.Buffer
+	var start strings.Builder
 	fmt.Fprintf(&start, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n", req.URL.RequestURI(), req.Host, len(q.body))
 	_ = req.Header.Write(&start)
 	fmt.Fprintf(&start, "\r\n%s", q.body[:len(q.body)/2])
@@ -50,14 +49,17 @@ func slowBody(s *session) {
 // hangs sends start, then rest again and again, and no end of the request. The endpoint must serve others
 // meanwhile, and end the exchange itself. No http.Client sends such a request.
 func (s *session) hangs(r *reply, start, rest string) {
-	r.index = s.begin(r.request)
-	defer s.end(r)
-	conn, err := s.dialNotify(s.ctx)
+	defer s.record(r)
+	conn, err := s.dial(s.ctx, s.urls[toNotify])
 	r.err = err
 	arrived(r)
+	if s.urls[toNotify].Scheme == "https" {
+		conn = tls.Client(conn, &tls.Config{ServerName: s.urls[toNotify].Hostname()})
+	}
 	_ = conn.SetDeadline(time.Now().Add(s.cfg.SlowBody))
 	defer context.AfterFunc(s.ctx, func() { _ = conn.SetDeadline(time.Now()) })()
-	ended := make(chan struct{}) // by the endpoint
+	_, _ = conn.Write([]byte(start)) // a connection that the endpoint closed ends the reading too
+	ended := make(chan struct{})     // by the endpoint
 	go func() {
 		defer close(ended)
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -66,7 +68,6 @@ func (s *session) hangs(r *reply, start, rest string) {
 		}
 	}()
 	defer func() { _ = conn.Close(); <-ended }()
-	_, _ = conn.Write([]byte(start)) // a connection that the endpoint closed ends the reading too
 	s.advice = "Serve every connection separately: one that hangs must not delay others."
 	s.takes("a deposit while another request hangs", s.deposit())
 	s.advice = ""
@@ -86,17 +87,52 @@ func (s *session) hangs(r *reply, start, rest string) {
 	}
 }
 
-// dialNotify connects to the notify URL as the client does.
-func (s *session) dialNotify(ctx context.Context) (net.Conn, error) {
-	target := s.urls[toNotify]
-	conn, err := s.dial(ctx, target)
-	if err != nil || target.Scheme != "https" {
-		return conn, err
+const (
+	// startWait is how long an endpoint may take to answer again after Config.Restart.
+	startWait = 2 * time.Minute
+	// deathWait is how long a connection may outlive a process that was killed, on a busy machine. One that is open
+	// after it is not waited for, since something stands before the endpoint.
+	deathWait = 3 * time.Second
+)
+
+// restart has the endpoint killed and started, and waits until it answers.
+func (s *session) restart() {
+	before, err := s.dial(s.ctx, s.urls[toNotify]) // a connection that ends with the endpoint's process
+	if restartErr := s.cfg.Restart(s.ctx); restartErr != nil {
+		fail("Look at the command of --restart: it must kill the endpoint, start it again and end.",
+			"restarting the endpoint: %v", restartErr)
 	}
-	secure := tls.Client(conn, &tls.Config{ServerName: target.Hostname()})
-	if err := secure.HandshakeContext(ctx); err != nil {
-		_ = conn.Close()
-		return nil, err
+	s.client.CloseIdleConnections()
+	if err == nil { // no later request meets the process that was killed
+		defer before.Close()
+		_ = before.SetReadDeadline(time.Now().Add(deathWait))
+		if _, err := before.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+			s.note("a connection to the endpoint stayed open over the restart: something stands before it, or nothing was killed")
+		}
 	}
-	return secure, nil
+	ctx, cancel := context.WithTimeout(s.ctx, startWait)
+	defer cancel()
+	probe := s.deposit()
+	for {
+		n := len(s.exchanges)
+		r := s.post("a deposit after the restart", probe)
+		if r.err == nil && r.status == http.StatusOK {
+			return
+		}
+		if !sleep(ctx, 100*time.Millisecond) {
+			fail("The command of --restart must start the endpoint again, with the settings and the data that it had.",
+				"the endpoint does not answer a deposit %v after the restart", startWait)
+		}
+		s.exchanges = s.exchanges[:n]
+	}
+}
+
+// sleep reports whether d passed before ctx ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
 }

@@ -219,6 +219,8 @@ func TestServiceFaults(t *testing.T) {
 		{countersigntest.FaultAltered, nil, 0, false},
 		{countersigntest.FaultOldSignature, nil, 0, false},
 		{countersigntest.FaultOtherSignature, nil, 0, false},
+		{countersigntest.FaultOtherPlaintext, nil, 0, false},
+		{countersigntest.FaultSignedURL, nil, 0, false},
 	} {
 		t.Run(string(c.fault), func(t *testing.T) {
 			var fault countersigntest.ServiceFault

@@ -1,6 +1,7 @@
 package countersigntest
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
@@ -25,30 +26,33 @@ const (
 	wordOld      = "signature_old"
 )
 
-// Link returns the headers with which f posts a request to an absolute url: Content-Type, and those
-// of the signature if the service signs. plaintext is sealed in body; posted is what Spoil gave. Both have
-// the form of the config (Wrap).
-func (s *Service) Link(f ServiceFault, url, contentType string, plaintext, body, posted []byte, earlier Earlier) (http.Header, error) {
-	h := http.Header{"Content-Type": {contentType}}
-	by, at, signed := s.c.Sign, time.Now(), posted
+// link returns the headers with which f posts r: Content-Type, and those of the signature if the service signs.
+// honest is the body without a fault.
+func (s *Service) link(f ServiceFault, r Request, honest []byte, elsewhere string, earlier Request) (http.Header, error) {
+	h := http.Header{"Content-Type": {cmp.Or(r.ContentType, contentType)}}
+	by, at := s.c.Sign, time.Now()
+	signed := envelope.LinkRequest{Method: http.MethodPost, URL: r.URL, Header: h, Body: r.Body}
 	switch {
-	case f.NeedsSigning() && by == nil:
-		return nil, errors.New("countersigntest: " + string(f) + " needs a service that signs")
 	case by == nil || f == FaultUnsigned:
 		return h, nil
-	}
-	switch f {
-	case FaultReplayed, FaultOtherSignature:
+	case f == FaultReplayed || f == FaultOtherSignature:
 		maps.Copy(h, earlier.Header)
 		return h, nil
+	}
+	plaintext := r.Plaintext
+	switch f {
 	case FaultOtherSigner:
 		by = envelope.GenerateSigningKey()
 	case FaultAltered:
-		signed = body
+		signed.Body = honest
 	case FaultOldSignature:
 		at = at.Add(-long)
+	case FaultOtherPlaintext:
+		plaintext = append([]byte(" "), plaintext...)
+	case FaultSignedURL:
+		signed.URL = elsewhere
 	}
-	if err := by.SignRequest(envelope.LinkRequest{Method: http.MethodPost, URL: url, Header: h, Body: signed}, plaintext, at); err != nil {
+	if err := by.SignRequest(signed, plaintext, at); err != nil {
 		return nil, err
 	}
 	if f == FaultStripped {

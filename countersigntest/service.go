@@ -64,7 +64,7 @@ type Service struct {
 
 	mu       sync.Mutex
 	n        int
-	previous Earlier // the delivery before
+	previous Request // the delivery before
 }
 
 // NewService makes an honest Service and fails the test if it cannot.

@@ -44,6 +44,8 @@ const (
 	FaultAltered        ServiceFault = "altered"
 	FaultOldSignature   ServiceFault = "old-signature"
 	FaultOtherSignature ServiceFault = "other-signature"
+	FaultOtherPlaintext ServiceFault = "other-plaintext"
+	FaultSignedURL      ServiceFault = "signed-url"
 )
 
 // fault describes a fault of a service or of a merchant.
@@ -74,13 +76,16 @@ func rowOf[F ~string](faults []fault[F], f F) fault[F] {
 
 // What to change at a merchant that takes a fault.
 const (
-	fixBinding = "Compare the requestUUID with the rest of the message (PROTOCOL.md, Binding), byte for byte. Against a service that does not bind, keep " +
-		"the digest of every block that holds the requestUUID and refuse it in another body."
+	fixBinding = "Compare the requestUUID with the rest of the message (PROTOCOL.md, Binding), byte for byte. Against a " +
+		"service that does not bind, keep the digest of every block that holds the requestUUID and refuse it in another body."
 	fixSeal   = "Refuse every body that does not open: check the padding of every block byte by byte."
-	fixAPIKey = "Compare the whole X-API-KEY with the key that the service sends, in constant time, before the body is read, and answer 401 without it."
-	fixURL    = "Take type 2 at the withdraw URL alone, and every other type at the notify URL alone."
-	fixOld    = "Refuse a request whose created is more than five minutes from the clock, unless its requestUUID was taken before (PROTOCOL.md, L8)."
-	fixDemand = "Demand the service's signature of every request (PROTOCOL.md, L7 and L11), over the headers and the body as they came, before anything is opened. For a gateway: --service-signing-key, and --public-url behind a proxy."
+	fixAPIKey = "Compare the whole X-API-KEY with the key that the service sends, in constant time, before the body is " +
+		"read, and answer 401 without it."
+	fixURL = "Take type 2 at the withdraw URL alone, and every other type at the notify URL alone."
+	fixOld = "Refuse a request whose created is more than five minutes from the clock, unless its requestUUID was taken " +
+		"before (PROTOCOL.md, L8)."
+	fixDemand = "Demand the service's signature of every request (PROTOCOL.md, L7 and L11), over the headers and the body " +
+		"as they came, before anything is opened. For a gateway: --service-signing-key, and --public-url behind a proxy."
 )
 
 var serviceFaults = []fault[ServiceFault]{
@@ -103,7 +108,10 @@ var serviceFaults = []fault[ServiceFault]{
 	{is: FaultOtherSigner, about: "signed with another key", refusal: wordInvalid, signing: true, fix: fixDemand},
 	{is: FaultAltered, about: "another body under its signature", refusal: wordInvalid, signing: true, fix: fixDemand},
 	{is: FaultOldSignature, about: "signed ten minutes ago", refusal: wordOld, signing: true, fix: fixOld},
-	{is: FaultOtherSignature, about: "with the signature of an earlier request", refusal: wordInvalid, signing: true, fix: fixDemand},
+	{is: FaultOtherSignature, about: "with the signature of an earlier request", refusal: wordInvalid, signing: true,
+		fix: fixDemand},
+	{is: FaultOtherPlaintext, about: "signed over another plaintext", refusal: wordInvalid, signing: true, fix: fixDemand},
+	{is: FaultSignedURL, about: "signed for the URL of the other types", refusal: wordInvalid, signing: true, fix: fixDemand},
 }
 
 // ServiceFaults lists every ServiceFault but NoServiceFault.
@@ -135,7 +143,7 @@ func (f ServiceFault) NeedsEarlier() bool {
 // ServiceConfig.Sign makes.
 func (f ServiceFault) NeedsSigning() bool { return f.row().signing }
 
-func (s *Service) deliver(ctx context.Context, to Endpoint, cb countersign.Callback, f ServiceFault, previous Earlier) (r Result) {
+func (s *Service) deliver(ctx context.Context, to Endpoint, cb countersign.Callback, f ServiceFault, previous Request) (r Result) {
 	switch f {
 	case FaultReplyLost:
 		r = s.deliver(ctx, to, cb, NoServiceFault, previous)
@@ -158,83 +166,103 @@ func (s *Service) deliver(ctx context.Context, to Endpoint, cb countersign.Callb
 	if err != nil {
 		return Result{Err: err}
 	}
-	target, key := to.target(cb.CallbackType()), s.c.CallbackAPIKey
-	posted, err := s.Spoil(f, plaintext, body, previous)
+	target := to.target(cb.CallbackType())
+	elsewhere := to.notify
+	if target == to.notify {
+		elsewhere = to.withdraw
+	}
+	honest := Request{Plaintext: plaintext, UUID: sent.UUID(), Sealed: body, URL: to.url(target), APIKey: s.c.CallbackAPIKey}
+	posted, err := s.Forge(f, honest, to.url(elsewhere), previous)
 	if err != nil {
 		return Result{Err: err}
-	}
-	switch f {
-	case FaultNoAPIKey:
-		key = ""
-	case FaultWrongAPIKey:
-		key = newAPIKey()
-	case FaultWrongURL:
-		if target == to.notify {
-			target = to.withdraw
-		} else {
-			target = to.notify
-		}
 	}
 	times := 1
 	if f == FaultRepeated {
 		times = 2
 	}
+	if posted.URL != honest.URL {
+		target = elsewhere
+	}
 	for range times {
-		h, err := s.Link(f, to.url(target), contentType, plaintext, s.Wrap(body), s.Wrap(posted), previous)
-		if err != nil {
-			return Result{Err: err}
-		}
 		if f == NoServiceFault || f == FaultRepeated {
 			s.mu.Lock()
-			s.previous = Earlier{Body: body, UUID: sent.UUID(), Header: h}
+			s.previous = posted
 			s.mu.Unlock()
 		}
-		r = s.judge(send(ctx, to, target, key, h, s.Wrap(posted)), sent, posted)
+		r = s.judge(send(ctx, to, target, posted.APIKey, posted.Header, posted.Body), sent, posted.Sealed)
 	}
 	return r
 }
 
-// Earlier is a request that was sent before.
-type Earlier struct {
-	Body []byte // sealed
-	UUID string // its requestUUID
-	// Header has its Content-Type and signature. Nil: it was not signed.
-	Header http.Header
+// Request is one POST of a callback.
+type Request struct {
+	Plaintext   []byte
+	UUID        string // the requestUUID that the answer must have
+	Sealed      []byte // Plaintext, sealed
+	Body        []byte // what is posted: Sealed in the form of the config
+	URL         string // absolute
+	ContentType string // empty: that of services
+	APIKey      countersign.APIKey
+	Header      http.Header // Content-Type, and the signature if the service signs
 }
 
-// Spoil returns the bytes that f posts in place of body, which is plaintext sealed. It fails for a
-// fault that needs an earlier request without one, and gives body itself for faults that are not of the
-// body.
-func (s *Service) Spoil(f ServiceFault, plaintext, body []byte, earlier Earlier) ([]byte, error) {
-	size := s.c.RequestKey.Size()
-	if f.NeedsEarlier() && earlier.Body == nil {
-		return nil, errors.New("countersigntest: " + string(f) + " needs an earlier delivery")
+// Forge returns r as f posts it: with Body, Header and the fault. r has no fault, and no Body and no Header yet.
+// elsewhere is the URL of the other types, earlier a request that was sent before. It fails for a fault that needs one
+// without one, and for one of the signature if the service does not sign.
+func (s *Service) Forge(f ServiceFault, r Request, elsewhere string, earlier Request) (Request, error) {
+	honest := r
+	switch {
+	case f.NeedsEarlier() && earlier.Sealed == nil:
+		return r, errors.New("countersigntest: " + string(f) + " needs an earlier delivery")
+	case f.NeedsSigning() && s.c.Sign == nil:
+		return r, errors.New("countersigntest: " + string(f) + " needs a service that signs")
 	}
+	var err error
+	if r.Sealed, err = s.spoil(f, r.Plaintext, r.Sealed, earlier); err != nil {
+		return r, err
+	}
+	r.Body = s.Wrap(r.Sealed)
 	switch f {
 	case FaultReplayed:
-		return earlier.Body, nil
+		r.Plaintext, r.UUID = earlier.Plaintext, earlier.UUID
+	case FaultSpliced, FaultOldUUID:
+		r.UUID = earlier.UUID
+	case FaultNoAPIKey:
+		r.APIKey = ""
+	case FaultWrongAPIKey:
+		r.APIKey = newAPIKey()
+	case FaultWrongURL:
+		r.URL = elsewhere
+	}
+	r.Header, err = s.link(f, r, s.Wrap(honest.Sealed), elsewhere, earlier)
+	return r, err
+}
+
+// spoil returns the bytes that f seals or sends in place of body, which is plaintext sealed: body itself for faults
+// that are not of the body.
+func (s *Service) spoil(f ServiceFault, plaintext, body []byte, earlier Request) ([]byte, error) {
+	size := s.c.RequestKey.Size()
+	switch f {
+	case FaultReplayed:
+		return earlier.Sealed, nil
 	case FaultSpliced:
-		return Splice(body, earlier.Body, 1, size)
+		return Splice(body, earlier.Sealed, 1, size)
 	case FaultOldUUID:
 		start, end, ok := countersign.UUIDSpan(plaintext)
 		if !ok || end-start != len(earlier.UUID) {
 			return nil, errors.New("countersigntest: " + string(f) + " needs a requestUUID of the same length")
 		}
 		return s.Seal(slices.Concat(plaintext[:start], []byte(earlier.UUID), plaintext[end:]))
-	case FaultSwapped:
+	case FaultSwapped, FaultCut:
 		b, err := blocksOf(body, 2, size)
 		if err != nil {
 			return nil, err
 		}
-		n := len(b)
-		swapped := slices.Concat(b[:n-2*size], b[n-size:], b[n-2*size:n-size])
-		return base64.StdEncoding.AppendEncode(nil, swapped), nil
-	case FaultCut:
-		b, err := blocksOf(body, 2, size)
-		if err != nil {
-			return nil, err
+		rest, last := b[:len(b)-size], b[len(b)-size:]
+		if f == FaultSwapped {
+			rest = slices.Concat(rest[:len(rest)-size], last, rest[len(rest)-size:])
 		}
-		return base64.StdEncoding.AppendEncode(nil, b[:len(b)-size]), nil
+		return base64.StdEncoding.AppendEncode(nil, rest), nil
 	case FaultOtherKey:
 		pair, err := envelope.GenerateKey(s.c.RequestKey.Bits() / 8 * 8)
 		if err != nil {

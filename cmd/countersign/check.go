@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"os/signal"
@@ -22,6 +21,7 @@ type checkCmd struct {
 	NotifyURL   string `name:"notify-url" help:"Where every type but 2 goes." placeholder:"URL"`
 	WithdrawURL string `name:"withdraw-url" help:"Where type 2 goes." placeholder:"URL"`
 
+	Profile string `help:"What the endpoint is held to. interface: the published interface, and no more; countersign: PROTOCOL.md." enum:"interface,countersign" default:"countersign"`
 	Out     string `help:"Directory for a pair that is made." default:"countersign-check" type:"path" placeholder:"DIR"`
 	Unbound bool   `help:"Check as a service that does not bind its requests."`
 	serviceFlags
@@ -45,6 +45,7 @@ func (checkCmd) Help() string {
 	return "Plays the service against a merchant's endpoint, right and wrong, and holds each response to one rule of PROTOCOL.md. " +
 		"Use a test system: the endpoint takes deposits from it and confirms the order. " +
 		"Each case has a severity. must: money can be lost or a stranger can get in, or callbacks never settle. should: advice. " +
+		"With --profile interface only the cases of the published interface count; those on which money depends run as advice. " +
 		"Exit status 1 if a case of must fails. Every failure says what was sent, what came back and what to fix."
 }
 
@@ -103,7 +104,7 @@ func (c *checkCmd) Run(std streams) error {
 			return err
 		}
 	}
-	printer := conformance.Printer{Out: std.out, Colour: paints(std.out)}
+	printer := conformance.Printer{Out: std.out}
 	var results []conformance.Result
 	began := time.Now()
 	sum, err := checker.Run(ctx, func(r conformance.Result) {
@@ -142,11 +143,6 @@ func (c *checkCmd) list(std streams, chosen func(conformance.Case) bool) error {
 	return nil
 }
 
-// paints says whether w is a terminal that wants colour (no-color.org).
-func paints(w io.Writer) bool {
-	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(w)
-}
-
 // explainRun says what to try where nothing could be sent.
 func explainRun(err error) error {
 	switch {
@@ -180,8 +176,8 @@ func (c *checkCmd) config(std streams) (conformance.Config, error) {
 		return config, publicKeyGiven()
 	}
 	config.NotifyURL, config.WithdrawURL, config.User, config.DepositAddress = c.NotifyURL, c.WithdrawURL, c.User, c.DepositAddress
-	config.Order, config.Unbound, config.SlowBody = order, c.Unbound, c.SlowBody
-	config.EffectsWait = c.EffectsWait
+	config.Order, config.Unbound, config.Interface = order, c.Unbound, c.Profile == "interface"
+	config.SlowBody, config.EffectsWait = c.SlowBody, c.EffectsWait
 	if c.Effects != "" {
 		config.Effects = effectsBy(c.Effects)
 	}

@@ -43,22 +43,22 @@ var planted = []struct {
 		"amounts are compared as floating-point numbers",
 		`return amount?.includes('.') ? amount.replace(/\.?0+$/, '') : amount;`,
 		`return amount && Number(amount);`,
-		[]string{"repeat/other-amount-20th-digit"},
+		[]string{"repeat/other-content"},
 	}, {
 		"the ledger rounds to 8 decimals",
 		`const record = { taken: id, callback: m };`,
 		`const record = { taken: id, callback: m.amount ? { ...m, amount: String(Math.round(m.amount * 1e8) / 1e8) } : m };`,
-		[]string{"deposit/amount-18-decimals"},
+		[]string{"deposit/amounts"},
 	}, {
 		"the padding of the seal is not checked",
 		`if (b[0] !== 0 || b[1] !== 1 || i < 10 || b[i] !== 0 || i + 1 >= b.length) throw cannotOpen('a block is not of type 1');`,
 		``,
-		[]string{"sealing/other-block-type"},
+		[]string{"sealing/padding"},
 	}, {
 		"X-API-KEY is not compared",
 		`if (callbackKey && !timingSafeEqual(sha256(req.headers['x-api-key'] || ''), sha256(callbackKey))) return end(401);`,
 		``,
-		[]string{"http/no-api-key"},
+		[]string{"http/api-key"},
 	}, {
 		"the binding of the requestUUID is not checked",
 		`  checkBinding(plain, m.requestUUID, blocks);`,

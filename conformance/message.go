@@ -1,0 +1,239 @@
+package conformance
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"countersign"
+	"countersign/countersigntest"
+)
+
+// message has the members of a callback, each value as JSON text. Messages are made of text, not of the root package's
+// types, because those types refuse to write most of the messages that the cases send.
+type message []countersign.Member
+
+// text is s as a JSON string.
+func text(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a string always marshals
+	}
+	return string(b)
+}
+
+// edit returns a copy with changes, which " & " separates: "NAME VALUE" is set, "+NAME VALUE" is add, and "NAME" leaves
+// the member out. {id} is the trackingId, {tx} and {TX} the digits of the txId, {to} those of the toAddress.
+func (m message) edit(changes string) message {
+	tx, to := strings.TrimPrefix(m.str("txId"), "0x"), strings.TrimPrefix(m.str("toAddress"), "0x")
+	has := strings.NewReplacer("{id}", m.str("trackingId"), "{tx}", tx, "{TX}", strings.ToUpper(tx), "{to}", to)
+	for change := range strings.SplitSeq(has.Replace(changes), " & ") {
+		name, value, sets := strings.Cut(change, " ")
+		switch {
+		case !sets:
+			m = slices.DeleteFunc(slices.Clone(m), func(e countersign.Member) bool { return e.Name == name })
+		case name[0] == '+':
+			m = m.add(name[1:], value)
+		default:
+			m = m.set(name, value)
+		}
+	}
+	return m
+}
+
+// set returns a copy in which the member called name has that value. A new member stands before requestUUID.
+func (m message) set(name, value string) message {
+	c := slices.Clone(m)
+	for i := range c {
+		if c[i].Name == name {
+			c[i].Value = countersign.Raw(value)
+			return c
+		}
+	}
+	return c.add(name, value)
+}
+
+// add puts one more member before requestUUID, even if the name is there already.
+func (m message) add(name, value string) message {
+	return slices.Insert(slices.Clone(m), len(m)-1, countersign.Member{Name: name, Value: countersign.Raw(value)})
+}
+
+// get is the value of a member, "" if there is none.
+func (m message) get(name string) string {
+	for _, e := range m {
+		if e.Name == name {
+			return string(e.Value)
+		}
+	}
+	return ""
+}
+
+// str is the text of a member that is a string.
+func (m message) str(name string) string {
+	var s string
+	_ = json.Unmarshal([]byte(m.get(name)), &s) // null and absent are ""
+	return s
+}
+
+func (m message) bytes() []byte {
+	var members []string
+	for _, e := range m {
+		members = append(members, text(e.Name)+":"+string(e.Value))
+	}
+	return []byte("{" + strings.Join(members, ",") + "}")
+}
+
+// twin is m about something else, in as many bytes, so that blocks of the two fit together.
+func (m message) twin() message {
+	for _, name := range []string{"trackingId", "callBackId", "txId"} {
+		if v := m.str(name); v != "" {
+			v = strings.TrimPrefix(v, "0x") // a hash stays one
+			other := "7"
+			if v[:1] == other {
+				other = "6"
+			}
+			m = m.set(name, text(strings.Replace(m.str(name), v, other+v[1:], 1)))
+		}
+	}
+	return m
+}
+
+// uuidFirst is m with its requestUUID first, so that the first block holds all of it.
+func (m message) uuidFirst() message {
+	return append(message{m[len(m)-1]}, m[:len(m)-1]...)
+}
+
+// parseMessage reads one JSON object, whatever its members are.
+func parseMessage(b []byte) (m message, err error) {
+	if b = bytes.TrimSpace(b); !json.Valid(b) || b[0] != '{' {
+		return nil, errors.New("the message is not one JSON object")
+	}
+	d := json.NewDecoder(bytes.NewReader(b)) // of valid JSON: it does not fail
+	_, _ = d.Token()
+	for d.More() {
+		name, _ := d.Token()
+		var value json.RawMessage
+		_ = d.Decode(&value)
+		m = append(m, countersign.Member{Name: name.(string), Value: countersign.Raw(value)})
+	}
+	return m, nil
+}
+
+// randomHex returns n random bytes in hex.
+func randomHex(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}
+
+func randomAddress() string { return "0x" + randomHex(20) }
+
+// callback is a new, correct callback of type t, with the members that may be left out. Another service names nothing
+// of a withdrawal but its callBackId.
+func (s *session) callback(t countersign.Type) message {
+	var cb countersign.Callback
+	switch t {
+	case countersign.TypeDeposited:
+		cb = countersigntest.Deposit(3)
+	case countersign.TypeRequestWithdraw:
+		cb = countersigntest.Withdrawal(3)
+	default:
+		cb = countersigntest.Notice(t, 3)
+	}
+	cb.Common().RequestUUID = countersign.UnboundUUID
+	plain, err := cb.Marshal()
+	if err != nil {
+		panic(err) // a sample marshals
+	}
+	m, err := parseMessage(plain)
+	if err != nil {
+		panic(err)
+	}
+	switch t {
+	case countersign.TypeDeposited:
+		m = m.set("amount", `"2.5"`)
+	case countersign.TypeWithdraw:
+		m = m.set("fromAddress", `"-"`)
+	case countersign.TypeInvalidAddress:
+		m = m.set("toAddress", `"-"`)
+	}
+	for name, value := range map[string]func() string{
+		"trackingId": s.id, "callBackId": s.id, "txId": func() string { return "0x" + randomHex(32) },
+		"fromAddress": randomAddress, "toAddress": randomAddress, "newAddress": randomAddress,
+		"tenantUserId": func() string { return s.cfg.User },
+	} {
+		if m.str(name) != "" {
+			m = m.set(name, text(value()))
+		}
+	}
+	if t == countersign.TypeDeposited && s.cfg.DepositAddress != "" {
+		m = m.set("toAddress", text(s.cfg.DepositAddress))
+	}
+	if t == countersign.TypeRequestWithdraw && s.cfg.Other {
+		m = m.edit("trackingId & tenantUserId & business")
+	}
+	return m
+}
+
+func (s *session) deposit() message { return s.callback(countersign.TypeDeposited) }
+
+// unknown asks about a withdrawal that the endpoint cannot know.
+func (s *session) unknown() message { return s.callback(countersign.TypeRequestWithdraw) }
+
+// known asks about the known order.
+func (s *session) known() message {
+	o := s.cfg.Order
+	m := s.unknown().set("callBackId", text(o.CallBackID))
+	if s.cfg.Other {
+		return m
+	}
+	id := o.TrackingID
+	if id == "" {
+		id = "withdrawal-" + o.CallBackID
+	}
+	return m.set("trackingId", text(id)).set("tenantUserId", text(o.TenantUserID))
+}
+
+// subject is callback about the known order, if it asks about one and there is one.
+func (s *session) subject(t countersign.Type) message {
+	if t == countersign.TypeRequestWithdraw && s.cfg.Order != nil {
+		return s.known()
+	}
+	return s.callback(t)
+}
+
+// unbound finds the member requestUUID while it is not bound. The zeros alone would also be found
+// in other members: the address that a mint comes from has forty.
+var unbound = regexp.MustCompile(`"requestUUID"\s*:\s*"(` + countersign.UnboundUUID + `)"`)
+
+// bind replaces the unbound requestUUID with one that is bound to the rest (PROTOCOL.md, Binding) or with a random one of
+// version 4. It also works on bytes that are not JSON, as countersign.Bind does not: a case about duplicate members
+// proves nothing if the endpoint refuses the message for its binding.
+func bind(plain []byte, bound bool) ([]byte, string) {
+	all := unbound.FindAllSubmatchIndex(plain, -1)
+	if len(all) == 0 {
+		return plain, ""
+	}
+	i := all[len(all)-1][2] // a message ends with it; one before is inside another member
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
+	version := byte(0x40)
+	if bound {
+		version = 0x80
+		h := sha256.New()
+		h.Write([]byte("countersign request binding 1\n"))
+		h.Write(id[:6])
+		h.Write(plain)
+		copy(id[6:], h.Sum(nil))
+	}
+	id[6], id[8] = version|id[6]&0x0f, 0x80|id[8]&0x3f
+	uuid := fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+	return slices.Concat(plain[:i], []byte(uuid), plain[i+len(uuid):]), uuid
+}
