@@ -82,8 +82,10 @@ type AddressPage struct {
 
 // AddressFilter selects addresses. Empty members select all.
 type AddressFilter struct {
-	State        AddressState
-	TenantUserID string `query:"tenantUserId"`
+	State        AddressState `query:"state" doc:"only in this state"`
+	TenantUserID string       `query:"tenantUserId" doc:"only of this user, at most 1,024 bytes"`
+	Address      string       `query:"address" doc:"only this new address, at most 1,024 bytes"`
+	OldAddress   string       `query:"oldAddress" doc:"only what replaces this address, at most 1,024 bytes"`
 }
 
 // Addresses returns a page of what the service reported of deposit addresses, the newest first.

@@ -45,19 +45,15 @@ type InboxPage struct {
 
 // InboxFilter selects entries of the inbox. Zero members select all.
 type InboxFilter struct {
-	Type       countersign.Type // only of this type
-	ID         string           `query:"id"`         // only with this trackingId; callBackId for type 2
-	CallBackID string           `query:"callBackId"` // only about this order
-	Open       bool             `query:"-"`          // only those that are not settled
+	Type       countersign.Type `query:"type" doc:"only of this type"`
+	ID         string           `query:"id" doc:"only with this trackingId (callBackId for type 2), at most 1,024 bytes"`
+	CallBackID string           `query:"callBackId" doc:"only about this order: its callBackId, at most 1,024 bytes"`
+	Settled    string           `query:"settled" enum:"false" doc:"false: only those without a final answer"`
 }
 
 // Callbacks returns a page of the inbox, the newest first.
 func (g *Gateway) Callbacks(ctx context.Context, f InboxFilter, o PageOptions) (InboxPage, error) {
-	var open struct{ Settled string }
-	if f.Open {
-		open.Settled = "false"
-	}
-	return ask[InboxPage](ctx, &g.Common, http.MethodGet, withQuery("/v1/callbacks", f, open, o), nil)
+	return ask[InboxPage](ctx, &g.Common, http.MethodGet, withQuery("/v1/callbacks", f, o), nil)
 }
 
 // AllCallbacks returns every entry of the inbox that f selects, the newest first.

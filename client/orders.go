@@ -126,12 +126,12 @@ type Decide struct {
 
 // OrderFilter selects orders. Empty members select all.
 type OrderFilter struct {
-	State        OrderState
-	TenantUserID string `query:"tenantUserId"`
-	Address      string
-	TxID         string `query:"txId"` // of the transaction that executed it
-	Since        Time   // only ordered or first asked for at this time or later
-	Until        Time   // only ordered or first asked for before this time
+	State        OrderState `query:"state" doc:"only in this state"`
+	TenantUserID string     `query:"tenantUserId" doc:"only of this user, at most 1,024 bytes"`
+	Address      string     `query:"address" doc:"only to this address, at most 1,024 bytes"`
+	TxID         string     `query:"txId" doc:"only the one that this transaction executed"`
+	Since        Time       `query:"since" doc:"only ordered or first asked for at this time or later, in RFC 3339"`
+	Until        Time       `query:"until" doc:"only ordered or first asked for before this time, in RFC 3339"`
 }
 
 // AddOrder orders a withdrawal. The same callBackId with the same content is a

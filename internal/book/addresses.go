@@ -164,49 +164,15 @@ func (b *Book) Address(ctx context.Context, seq int64) (client.AddressEntry, err
 	return db.Find(ctx, b, readAddressSQL, []any{seq}, scanAddress)
 }
 
-// Addresses lists addresses, newest first, beginning below seq before (0: with the newest).
-// next is 0 at the end. A page may have fewer than limit addresses and a next page.
-func (b *Book) Addresses(ctx context.Context, f AddressFilter, limit int, before int64) (list []client.AddressEntry, next int64, err error) {
-	for _, text := range []string{f.TenantUserID, f.Address, f.OldAddress} {
-		if db.CheckText("", text) != nil {
-			return nil, 0, nil
-		}
-	}
-	return db.ReadNumbered(ctx, b, "addresses", addressColumns, f.conditions(before), 0, limit, func(a client.AddressEntry) int64 { return a.Seq }, scanAddress)
+// Addresses lists addresses, as list does.
+func (b *Book) Addresses(ctx context.Context, f client.AddressFilter, limit int, before int64) ([]client.AddressEntry, int64, error) {
+	number := func(a client.AddressEntry) int64 { return a.Seq }
+	return list(ctx, b, "addresses", addressColumns, addressMembers(f), limit, before, number, scanAddress)
 }
 
-// conditions chooses the index by the member of f that selects the fewest rows.
-func (f AddressFilter) conditions(before int64) *db.Conditions {
-	q := &db.Conditions{}
-	walked := true // by another index than that of the states
-	switch {
-	case f.Address != "":
-		q.Add("substr(address, 1, 64) = ?", indexed(f.Address))
-	case f.OldAddress != "":
-		q.Add("old_address <> '' AND substr(old_address, 1, 64) = ?", indexed(f.OldAddress))
-	case f.TenantUserID != "":
-		q.Add("tenant_user_id = ?", f.TenantUserID)
-	case f.State != "":
-		q.Add("state = ?", string(f.State))
-		walked = false
-	}
-	if before > 0 {
-		q.Add("seq < ?", before)
-	}
-	q.EndWalk()
-	if f.Address != "" {
-		q.Add("address = ?", f.Address)
-	}
-	if f.OldAddress != "" {
-		q.Add("old_address = ?", f.OldAddress)
-	}
-	if f.TenantUserID != "" && (f.Address != "" || f.OldAddress != "") {
-		q.Add("tenant_user_id || '' = ?", f.TenantUserID)
-	}
-	if f.State != "" && walked {
-		q.Add("state || '' = ?", string(f.State))
-	}
-	return q
+func addressMembers(f client.AddressFilter) []member {
+	return []member{longText("address", f.Address), longText("old_address", f.OldAddress).where("old_address <> ''"),
+		text("tenant_user_id", f.TenantUserID), text("state", string(f.State))}
 }
 
 // DecideAddress makes a held address AddressAccepted or AddressRejected and appends the

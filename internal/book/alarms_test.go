@@ -485,7 +485,7 @@ func TestAlarmsEnd(t *testing.T) {
 					}
 					look(at)
 					stands(kind, "u1", "u2")
-					list, _, err := b.Addresses(ctx, AddressFilter{State: client.AddressHeld, TenantUserID: "u1"}, 10, 0)
+					list, _, err := b.Addresses(ctx, client.AddressFilter{State: client.AddressHeld, TenantUserID: "u1"}, 10, 0)
 					if err != nil || len(list) != 2 {
 						t.Fatalf("%+v, %v", list, err)
 					}

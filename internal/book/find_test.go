@@ -18,7 +18,7 @@ func TestFind(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			b := New(openAt(t, d.url(t)), Config{})
-			if list, next, err := b.SearchDeposits(ctx, DepositFilter{Span: Span{Since: 1, Until: 2}}, 10, 0); len(list) != 0 || next != 0 || err != nil {
+			if list, next, err := b.SearchDeposits(ctx, client.DepositSearch{Since: 1, Until: 2}, 10, 0); len(list) != 0 || next != 0 || err != nil {
 				t.Fatal(list, next, err)
 			}
 			const rows, minute = 700, 60_000
@@ -50,7 +50,7 @@ func TestFind(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			find := func(f DepositFilter, limit int) (got []string, pages int) {
+			find := func(f client.DepositSearch, limit int) (got []string, pages int) {
 				t.Helper()
 				for before := int64(0); ; {
 					list, next, err := b.SearchDeposits(ctx, f, limit, before)
@@ -75,24 +75,24 @@ func TestFind(t *testing.T) {
 				return list
 			}
 			for i, c := range []struct {
-				f    DepositFilter
+				f    client.DepositSearch
 				want []string
 			}{
-				{DepositFilter{}, want(0, rows, 1)},
-				{DepositFilter{Span: Span{Since: made(300), Until: made(500)}}, want(300, 500, 1)},
-				{DepositFilter{Span: Span{Since: made(699)}}, want(699, rows, 1)},
-				{DepositFilter{Span: Span{Until: made(1)}}, want(0, 1, 1)},
-				{DepositFilter{Span: Span{Until: 1}}, nil},
-				{DepositFilter{Span: Span{Since: db.Never - 1}}, nil},
-				{DepositFilter{Span: Span{Since: made(401) + 1, Until: made(402)}}, nil},
-				{DepositFilter{Address: hostile}, []string{"d5"}},
-				{DepositFilter{Address: "T%"}, nil},
-				{DepositFilter{Address: long + "2"}, []string{"d8"}},
-				{DepositFilter{Address: long}, nil},
-				{DepositFilter{Address: "T3", Span: Span{Since: made(10), Until: made(24)}}, []string{"d17", "d10"}},
-				{DepositFilter{Address: "T3", TxID: "x10", TenantUserID: "u"}, []string{"d10"}},
-				{DepositFilter{Address: "T3", TxID: "x11"}, nil},
-				{DepositFilter{Address: "T\x00"}, nil},
+				{client.DepositSearch{}, want(0, rows, 1)},
+				{client.DepositSearch{Since: made(300), Until: made(500)}, want(300, 500, 1)},
+				{client.DepositSearch{Since: made(699)}, want(699, rows, 1)},
+				{client.DepositSearch{Until: made(1)}, want(0, 1, 1)},
+				{client.DepositSearch{Until: 1}, nil},
+				{client.DepositSearch{Since: db.Never - 1}, nil},
+				{client.DepositSearch{Since: made(401) + 1, Until: made(402)}, nil},
+				{client.DepositSearch{Address: hostile}, []string{"d5"}},
+				{client.DepositSearch{Address: "T%"}, nil},
+				{client.DepositSearch{Address: long + "2"}, []string{"d8"}},
+				{client.DepositSearch{Address: long}, nil},
+				{client.DepositSearch{Address: "T3", Since: made(10), Until: made(24)}, []string{"d17", "d10"}},
+				{client.DepositSearch{Address: "T3", TxID: "x10", TenantUserID: "u"}, []string{"d10"}},
+				{client.DepositSearch{Address: "T3", TxID: "x11"}, nil},
+				{client.DepositSearch{Address: "T\x00"}, nil},
 			} {
 				for _, limit := range []int{7, 1000} {
 					if got, _ := find(c.f, limit); !slices.Equal(got, c.want) {
@@ -101,7 +101,7 @@ func TestFind(t *testing.T) {
 				}
 			}
 			// A time far back is found by its numbers: not through pages of what is newer.
-			if _, pages := find(DepositFilter{Span: Span{Until: made(10)}}, 100); pages != 1 {
+			if _, pages := find(client.DepositSearch{Until: made(10)}, 100); pages != 1 {
 				t.Errorf("%d pages", pages)
 			}
 
@@ -117,15 +117,15 @@ func TestFind(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, c := range []struct {
-				f    OrderFilter
+				f    client.OrderFilter
 				want string
 			}{
-				{OrderFilter{TxID: "x3"}, "[o3]"},
-				{OrderFilter{TxID: "x3", State: client.OrderHeld}, "[]"},
-				{OrderFilter{TxID: "x%"}, "[]"},
-				{OrderFilter{TxID: "x\x00"}, "[]"},
-				{OrderFilter{Span: Span{Since: 301_000, Until: 601_000}}, "[o5 o4 o3]"},
-				{OrderFilter{State: client.OrderOpen, Span: Span{Until: 201_000}}, "[o1 o0]"},
+				{client.OrderFilter{TxID: "x3"}, "[o3]"},
+				{client.OrderFilter{TxID: "x3", State: client.OrderHeld}, "[]"},
+				{client.OrderFilter{TxID: "x%"}, "[]"},
+				{client.OrderFilter{TxID: "x\x00"}, "[]"},
+				{client.OrderFilter{Since: 301_000, Until: 601_000}, "[o5 o4 o3]"},
+				{client.OrderFilter{State: client.OrderOpen, Until: 201_000}, "[o1 o0]"},
 			} {
 				list, _, err := b.Orders(ctx, c.f, 100, 0)
 				got := []string{}

@@ -290,16 +290,10 @@ func keptDetails(text [4]string) (countersign.Details, error) {
 
 const inboxColumns = `seq, type, id, tenant_user_id, call_back_id, duplicate, suspect, settled, created, ended, code, message`
 
-// Entries lists the inbox, newest first, beginning below seq before (0: with the
-// newest). next is 0 at the end. A page looks at db.PageRows rows at most: it may have
-// fewer than limit entries, also none, and a next page.
-func (b *Book) Entries(ctx context.Context, f Filter, limit int, before int64) (list []client.InboxEntry, next int64, err error) {
-	if db.CheckText("", f.ID) != nil || db.CheckText("", f.CallBackID) != nil {
-		return nil, 0, nil
-	}
-	q := f.conditions(before)
+// Entries lists the inbox, as list does.
+func (b *Book) Entries(ctx context.Context, f client.InboxFilter, limit int, before int64) ([]client.InboxEntry, int64, error) {
 	number := func(e client.InboxEntry) int64 { return e.Seq }
-	return db.ReadNumbered(ctx, b, "inbox", inboxColumns, q, 0, limit, number, func(r db.Rows) (e client.InboxEntry, err error) {
+	return list(ctx, b, "inbox", inboxColumns, inboxMembers(f), limit, before, number, func(r db.Rows) (e client.InboxEntry, err error) {
 		var duplicate, suspect, settled, code int64
 		err = r.Scan(&e.Seq, &e.Type, &e.ID, &e.TenantUserID, &e.CallBackID, &duplicate, &suspect, &settled, &e.Created, &e.Ended, &code, &e.Message)
 		e.PossibleDuplicate, e.Suspect, e.Settled = duplicate != 0, suspect != 0, settled != 0
@@ -310,35 +304,13 @@ func (b *Book) Entries(ctx context.Context, f Filter, limit int, before int64) (
 	})
 }
 
-// conditions chooses the index by the member of f that selects the fewest rows. The
-// others are filters. Expressions in them keep the planner from another index.
-func (f Filter) conditions(before int64) *db.Conditions {
-	q := &db.Conditions{}
-	rare := f.Type > countersign.TypeDeposited
-	switch {
-	case f.ID != "": // few; sorted
-		q.Add("id = ?", f.ID)
-	case f.CallBackID != "":
-		q.Add("call_back_id <> '' AND call_back_id = ?", f.CallBackID)
-	case f.Open:
-		q.Add("settled = 0")
-	case rare:
-		q.Add(fmt.Sprintf("type <> 1 AND type = %d", f.Type)) // a literal: PostgreSQL sees whether it is rare
+func inboxMembers(f client.InboxFilter) []member {
+	typ := member{is: f.Type != countersign.TypeUnknown, filter: "type + 0 = ?", value: int64(f.Type)}
+	if f.Type > countersign.TypeDeposited {
+		typ.walk = fmt.Sprintf("type <> 1 AND type = %d", f.Type) // a literal: PostgreSQL sees whether it is rare
 	}
-	if before > 0 {
-		q.Add("seq < ?", before)
-	}
-	q.EndWalk()
-	if f.ID != "" && f.CallBackID != "" {
-		q.Add("call_back_id || '' = ?", f.CallBackID)
-	}
-	if f.Open && (f.ID != "" || f.CallBackID != "") {
-		q.Add("settled + 0 = 0")
-	}
-	if f.Type != countersign.TypeUnknown && (!rare || f.ID != "" || f.CallBackID != "" || f.Open) {
-		q.Add("type + 0 = ?", int64(f.Type))
-	}
-	return q
+	return []member{text("id", f.ID), text("call_back_id", f.CallBackID).where("call_back_id <> ''"),
+		{is: f.Settled != "", walk: "settled = 0", filter: "settled + 0 = 0"}, typ}
 }
 
 const (

@@ -46,13 +46,13 @@ func TestListPlans(t *testing.T) {
 			for _, before := range []int64{0, 7} {
 				for _, typ := range []countersign.Type{0, countersign.TypeDeposited, countersign.TypeNotEnoughHotMoney} {
 					for k := range 8 {
-						f := Filter{Type: typ, Open: k&4 != 0}
+						f := client.InboxFilter{Type: typ}
 						indexes := []string{"inbox_pkey", "INTEGER PRIMARY KEY", "SCAN"}
 						if typ > countersign.TypeDeposited {
 							indexes = []string{"inbox_type"}
 						}
-						if f.Open {
-							indexes = []string{"inbox_open"}
+						if k&4 != 0 {
+							f.Settled, indexes = "false", []string{"inbox_open"}
 						}
 						if k&2 != 0 {
 							f.CallBackID, indexes = "o1", []string{"inbox_order"}
@@ -60,51 +60,51 @@ func TestListPlans(t *testing.T) {
 						if k&1 != 0 {
 							f.ID, indexes = "i1", []string{"sqlite_autoindex_inbox_1", "inbox_id_type_call_back_id_key"}
 						}
-						list(fmt.Sprintf("%+v before %d", f, before), "inbox", inboxColumns, f.conditions(before), f.ID != "", indexes...)
+						list(fmt.Sprintf("%+v before %d", f, before), "inbox", inboxColumns, conditions(before, inboxMembers(f)), f.ID != "", indexes...)
 					}
 				}
 				for _, c := range []struct {
-					f       OrderFilter
+					f       client.OrderFilter
 					indexes []string
 				}{
-					{OrderFilter{}, []string{"orders_pkey", "INTEGER PRIMARY KEY", "SCAN"}},
-					{OrderFilter{State: client.OrderHeld}, []string{"orders_state"}},
-					{OrderFilter{TenantUserID: "u1"}, []string{"orders_user"}},
-					{OrderFilter{TenantUserID: "u1", State: client.OrderHeld}, []string{"orders_user"}},
-					{OrderFilter{Address: "a1"}, []string{"orders_address"}},
-					{OrderFilter{TxID: "x1"}, []string{"orders_tx"}},
-					{OrderFilter{TxID: "x1", Address: "a1", TenantUserID: "u1", State: client.OrderHeld}, []string{"orders_tx"}},
-					{OrderFilter{Span: Span{Since: 5, Until: 9}}, []string{"orders_pkey", "INTEGER PRIMARY KEY", "SCAN"}},
-					{OrderFilter{TenantUserID: "u1", Span: Span{Since: 5}}, []string{"orders_user"}},
-					{OrderFilter{Address: "a1", TenantUserID: "u1", State: client.OrderHeld}, []string{"orders_address"}},
+					{client.OrderFilter{}, []string{"orders_pkey", "INTEGER PRIMARY KEY", "SCAN"}},
+					{client.OrderFilter{State: client.OrderHeld}, []string{"orders_state"}},
+					{client.OrderFilter{TenantUserID: "u1"}, []string{"orders_user"}},
+					{client.OrderFilter{TenantUserID: "u1", State: client.OrderHeld}, []string{"orders_user"}},
+					{client.OrderFilter{Address: "a1"}, []string{"orders_address"}},
+					{client.OrderFilter{TxID: "x1"}, []string{"orders_tx"}},
+					{client.OrderFilter{TxID: "x1", Address: "a1", TenantUserID: "u1", State: client.OrderHeld}, []string{"orders_tx"}},
+					{client.OrderFilter{Since: 5, Until: 9}, []string{"orders_pkey", "INTEGER PRIMARY KEY", "SCAN"}},
+					{client.OrderFilter{TenantUserID: "u1", Since: 5}, []string{"orders_user"}},
+					{client.OrderFilter{Address: "a1", TenantUserID: "u1", State: client.OrderHeld}, []string{"orders_address"}},
 				} {
-					list(fmt.Sprintf("%+v before %d", c.f, before), "orders", orderColumns, c.f.conditions(before), false, c.indexes...)
+					list(fmt.Sprintf("%+v before %d", c.f, before), "orders", orderColumns, conditions(before, orderMembers(c.f)), false, c.indexes...)
 				}
 			}
 			for _, before := range []int64{0, 7} {
 				for _, c := range []struct {
-					f       DepositFilter
+					f       client.DepositSearch
 					indexes []string
 				}{
-					{DepositFilter{}, []string{"deposits_pkey", "INTEGER PRIMARY KEY", "SCAN"}},
-					{DepositFilter{TrackingID: "i1"}, []string{"deposits_tracking"}},
-					{DepositFilter{TxID: "x1", State: client.DepositHeld}, []string{"deposits_tx"}},
-					{DepositFilter{TenantUserID: "u1"}, []string{"deposits_user"}},
-					{DepositFilter{TenantUserID: "u1", TrackingID: "i1"}, []string{"deposits_tracking"}},
-					{DepositFilter{Address: "a1"}, []string{"deposits_address"}},
-					{DepositFilter{Address: "a1", TenantUserID: "u1", State: client.DepositTaken, Span: Span{Until: 9}}, []string{"deposits_address"}},
-					{DepositFilter{Span: Span{Since: 5, Until: 9}}, []string{"deposits_pkey", "INTEGER PRIMARY KEY", "SCAN"}},
-					{DepositFilter{State: client.DepositHeld}, []string{"deposits_doubted"}},
+					{client.DepositSearch{}, []string{"deposits_pkey", "INTEGER PRIMARY KEY", "SCAN"}},
+					{client.DepositSearch{TrackingID: "i1"}, []string{"deposits_tracking"}},
+					{client.DepositSearch{TxID: "x1", State: client.DepositHeld}, []string{"deposits_tx"}},
+					{client.DepositSearch{TenantUserID: "u1"}, []string{"deposits_user"}},
+					{client.DepositSearch{TenantUserID: "u1", TrackingID: "i1"}, []string{"deposits_tracking"}},
+					{client.DepositSearch{Address: "a1"}, []string{"deposits_address"}},
+					{client.DepositSearch{Address: "a1", TenantUserID: "u1", State: client.DepositTaken, Until: 9}, []string{"deposits_address"}},
+					{client.DepositSearch{Since: 5, Until: 9}, []string{"deposits_pkey", "INTEGER PRIMARY KEY", "SCAN"}},
+					{client.DepositSearch{State: client.DepositHeld}, []string{"deposits_doubted"}},
 				} {
-					list(fmt.Sprintf("%+v before %d", c.f, before), "deposits", depositColumns, c.f.conditions(before), false, c.indexes...)
+					list(fmt.Sprintf("%+v before %d", c.f, before), "deposits", depositColumns, conditions(before, depositMembers(c.f)), false, c.indexes...)
 				}
 			}
 			for _, c := range []struct {
-				f     AddressFilter
+				f     client.AddressFilter
 				index string
-			}{{AddressFilter{Address: "a1"}, "addresses_new"}, {AddressFilter{OldAddress: "a1"}, "addresses_old"}, {AddressFilter{Address: "a1", TenantUserID: "u1", State: client.AddressHeld}, "addresses_new"},
-				{AddressFilter{TenantUserID: "u1", State: client.AddressHeld}, "addresses_user"}, {AddressFilter{State: client.AddressHeld}, "addresses_state"}} {
-				list(fmt.Sprintf("%+v", c.f), "addresses", addressColumns, c.f.conditions(7), false, c.index)
+			}{{client.AddressFilter{Address: "a1"}, "addresses_new"}, {client.AddressFilter{OldAddress: "a1"}, "addresses_old"}, {client.AddressFilter{Address: "a1", TenantUserID: "u1", State: client.AddressHeld}, "addresses_new"},
+				{client.AddressFilter{TenantUserID: "u1", State: client.AddressHeld}, "addresses_user"}, {client.AddressFilter{State: client.AddressHeld}, "addresses_state"}} {
+				list(fmt.Sprintf("%+v", c.f), "addresses", addressColumns, conditions(7, addressMembers(c.f)), false, c.index)
 			}
 			check("the first deposit of a transfer", true, firstOfTransferSQL, []any{"i1"}, "inbox_transfer")
 			check("deposits", false, listDepositsSQL, []any{int64(1), int64(10)}, "INTEGER PRIMARY KEY", "deposits_pkey")

@@ -72,7 +72,7 @@ func TestInboxForgetsTheGone(t *testing.T) {
 			if r := <-stays; r.State != merchant.StateClaimed {
 				t.Fatalf("%+v", r)
 			}
-			list, _, err := end.Entries(ctx, Filter{}, 1000, 0)
+			list, _, err := end.Entries(ctx, client.InboxFilter{}, 1000, 0)
 			if err != nil || len(list) != 1 || list[0].ID != "stays" {
 				t.Fatalf("%d entries: %+v, %v", len(list), list, err)
 			}
@@ -169,7 +169,7 @@ func TestOrdersWithGaps(t *testing.T) {
 			}
 			var got []string
 			for before := int64(0); ; {
-				list, next, err := m.Orders(ctx, OrderFilter{}, 7, before)
+				list, next, err := m.Orders(ctx, client.OrderFilter{}, 7, before)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -169,53 +169,16 @@ func (b *Book) Order(ctx context.Context, callBackID string) (Order, error) {
 	return findOrder(ctx, b, readOrderSQL, callBackID)
 }
 
-// Orders lists orders, newest first, beginning below seq before (0: with the
-// newest). next is 0 at the end. A page looks at db.PageRows rows at most: it may have
-// fewer than limit orders, also none, and a next page.
-func (b *Book) Orders(ctx context.Context, f OrderFilter, limit int, before int64) (list []Order, next int64, err error) {
-	if db.CheckText("", f.TenantUserID) != nil || db.CheckText("", f.Address) != nil || db.CheckText("", f.TxID) != nil {
-		return nil, 0, nil
-	}
-	from, below, err := db.NumbersBetween(ctx, b, "orders", "created", f.Since, f.Until)
-	if err != nil {
-		return nil, 0, err
-	}
-	return db.ReadNumbered(ctx, b, "orders", orderColumns, f.conditions(lower(before, below)), from, limit, func(o Order) int64 { return o.Seq }, scanOrder)
+// Orders lists orders, as list does.
+func (b *Book) Orders(ctx context.Context, f client.OrderFilter, limit int, before int64) ([]Order, int64, error) {
+	return list(ctx, b, "orders", orderColumns, orderMembers(f), limit, before, func(o Order) int64 { return o.Seq }, scanOrder)
 }
 
-func (f OrderFilter) conditions(before int64) *db.Conditions {
-	q := &db.Conditions{}
-	walked := true // by another index than that of the states
-	switch {
-	case f.TxID != "":
-		q.Add("tx_id <> '' AND substr(tx_id, 1, 64) = ?", indexed(f.TxID))
-	case f.Address != "":
-		q.Add("address = ?", f.Address)
-	case f.TenantUserID != "":
-		q.Add("tenant_user_id = ?", f.TenantUserID)
-	case slices.Contains(f.State.Values(), f.State):
-		q.Add("state = '" + string(f.State) + "'") // a literal: PostgreSQL sees whether it is rare
-		walked = false
-	case f.State != "":
-		q.Add("state = ?", string(f.State))
-		walked = false
+func orderMembers(f client.OrderFilter) []member {
+	state := text("state", string(f.State))
+	if slices.Contains(f.State.Values(), f.State) {
+		state.walk = "state = '" + string(f.State) + "'" // a literal: PostgreSQL sees whether it is rare
 	}
-	if before > 0 {
-		q.Add("seq < ?", before)
-	}
-	q.EndWalk()
-	if f.TxID != "" {
-		q.Add("tx_id = ?", f.TxID)
-	}
-	if f.Address != "" && f.TxID != "" {
-		q.Add("address || '' = ?", f.Address)
-	}
-	if f.TenantUserID != "" && (f.Address != "" || f.TxID != "") {
-		q.Add("tenant_user_id || '' = ?", f.TenantUserID)
-	}
-	if f.State != "" && walked {
-		q.Add("state || '' = ?", string(f.State))
-	}
-	f.made(q, "created")
-	return q
+	return append([]member{longText("tx_id", f.TxID).where("tx_id <> ''"), text("address", f.Address),
+		text("tenant_user_id", f.TenantUserID), state}, between("created", f.Since, f.Until)...)
 }

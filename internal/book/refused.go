@@ -212,35 +212,11 @@ func (b *Book) EndHeld(ctx context.Context, seq int64, reason client.RefusalReas
 	})
 }
 
-// RefusedFilter selects refused callbacks; zero members select all.
-type RefusedFilter struct {
-	State  client.RefusedState
-	Reason client.RefusalReason
-	ID     string // trackingId, for type 2 callBackId
-}
-
-func (f RefusedFilter) conditions(before int64) *db.Conditions {
-	q := &db.Conditions{}
-	if before > 0 {
-		q.Add("seq < ?", before)
-	}
-	q.EndWalk()
-	if f.State != "" {
-		q.Add("state = ?", string(f.State))
-	}
-	if f.Reason != "" {
-		q.Add("reason = ?", string(f.Reason))
-	}
-	if f.ID != "" {
-		q.Add("id = ?", f.ID)
-	}
-	return q
-}
-
-// RefusedList lists refused callbacks without their bodies, the newest first, beginning below
-// seq before (0: with the newest). next is 0 at the end.
-func (b *Book) RefusedList(ctx context.Context, f RefusedFilter, limit int, before int64) (list []Refused, next int64, err error) {
-	return db.ReadNumbered(ctx, b, "refused", refusedColumns, f.conditions(before), 0, limit, func(r Refused) int64 { return r.Seq }, scanRefused)
+// RefusedList lists refused callbacks without their bodies, as list does. They are bounded.
+func (b *Book) RefusedList(ctx context.Context, f client.RefusedFilter, limit int, before int64) ([]Refused, int64, error) {
+	members := []member{{is: f.State != "", filter: "state = ?", value: string(f.State)},
+		{is: f.Reason != "", filter: "reason = ?", value: string(f.Reason)}, {is: f.CallbackID != "", filter: "id = ?", value: f.CallbackID}}
+	return list(ctx, b, "refused", refusedColumns, members, limit, before, func(r Refused) int64 { return r.Seq }, scanRefused)
 }
 
 func scanRefused(rows db.Rows) (r Refused, err error) {

@@ -24,7 +24,7 @@ func TestRefusedBounds(t *testing.T) {
 			}
 			count := func() (opened, closed, bytes int64) {
 				t.Helper()
-				list, _, err := b.RefusedList(ctx, RefusedFilter{}, 2*MaxRefusedRows, 0)
+				list, _, err := b.RefusedList(ctx, client.RefusedFilter{}, 2*MaxRefusedRows, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -55,7 +55,7 @@ func TestRefusedBounds(t *testing.T) {
 			if opened != MaxRefusedRows || closed != 0 {
 				t.Errorf("%d and %d", opened, closed)
 			}
-			list, _, err := b.RefusedList(ctx, RefusedFilter{}, 1, 0)
+			list, _, err := b.RefusedList(ctx, client.RefusedFilter{}, 1, 0)
 			if err != nil || list[0].ID != fmt.Sprint("spliced ", MaxRefusedRows-2) { // the newest of the reason went
 				t.Errorf("the newest is %+v, %v", list, err)
 			}

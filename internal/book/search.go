@@ -3,78 +3,105 @@ package book
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"countersign/client"
 	"countersign/internal/db"
 )
 
-// SearchDeposits lists deposits as they are now, newest first, beginning below seq
-// before (0: with the newest). next is 0 at the end. A page looks at db.PageRows rows
-// at most: it may have fewer than limit deposits, also none, and a next page.
-func (b *Book) SearchDeposits(ctx context.Context, f DepositFilter, limit int, before int64) (list []client.DepositEntry, next int64, err error) {
-	for _, text := range []string{f.TrackingID, f.TxID, f.TenantUserID, f.Address} {
-		if db.CheckText("", text) != nil {
-			return nil, 0, nil
-		}
-	}
-	from, below, err := db.NumbersBetween(ctx, b, "deposits", "taken", f.Since, f.Until)
-	if err != nil {
-		return nil, 0, err
-	}
-	return db.ReadNumbered(ctx, b, "deposits", depositColumns, f.conditions(lower(before, below)), from, limit, func(d client.DepositEntry) int64 { return d.Seq }, scanDeposit)
+// member is a member of a filter of a list. Of those that a filter has, the first that can chooses the
+// index that is walked, and the others are filters: the members of a list stand in the order of how
+// few rows they select.
+type member struct {
+	is     bool   // the filter has it
+	walk   string // condition that an index serves; empty: none does
+	filter string // condition where another index is walked. An expression, so that the planner takes no other
+	value  any    // stands for each ?
+	long   bool   // the index has the beginning of value alone
+	bound  string // column of since and until
 }
 
-// lower returns the lower of two bounds, of which 0 is none.
-func lower(a, b int64) int64 {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
+// text is a member that column equals.
+func text(column, value string) member {
+	return member{is: value != "", walk: column + " = ?", filter: column + " || '' = ?", value: value}
 }
 
-// made adds the bounds of the times, which those of the numbers are close to.
-func (s Span) made(q *db.Conditions, column string) {
-	if s.Since > 0 {
-		q.Add(column+" >= ?", int64(s.Since))
-	}
-	if s.Until > 0 {
-		q.Add(column+" < ?", int64(s.Until))
-	}
+// longText is text where the index has the first 64 characters of the column.
+func longText(column, value string) member {
+	return member{is: value != "", walk: "substr(" + column + ", 1, 64) = ?", filter: column + " = ?", value: value, long: true}
 }
 
-// conditions chooses the index by the member of f that selects the fewest rows.
-func (f DepositFilter) conditions(before int64) *db.Conditions {
+// where adds the condition of a partial index.
+func (m member) where(condition string) member {
+	m.walk = condition + " AND " + m.walk
+	return m
+}
+
+// between are the bounds of a time in column, the last members of a filter. They bound the numbers
+// too, which rise with it.
+func between(column string, since, until db.Millis) []member {
+	return []member{{is: since > 0, filter: column + " >= ?", value: int64(since), bound: column},
+		{is: until > 0, filter: column + " < ?", value: int64(until), bound: column}}
+}
+
+// conditions are those of a page that begins below the number before; 0: with the newest.
+func conditions(before int64, members []member) *db.Conditions {
 	q := &db.Conditions{}
-	looks := []struct{ column, text string }{{"tx_id", f.TxID}, {"tracking_id", f.TrackingID}, {"to_address", f.Address}, {"tenant_user_id", f.TenantUserID}}
-	walked := ""
-	for _, c := range looks {
-		if c.text != "" && walked == "" {
-			walked = c.column
-			q.Add("substr("+c.column+", 1, 64) = ?", indexed(c.text))
+	add := func(condition string, value any) {
+		if strings.Contains(condition, "?") {
+			q.Add(condition, value)
+		} else {
+			q.Add(condition)
 		}
 	}
-	byState := walked == "" && f.State != "" && f.State != client.DepositTaken
-	if byState {
-		q.Add("state <> 'taken' AND state = ?", string(f.State))
+	walked := slices.IndexFunc(members, func(m member) bool { return m.is && m.walk != "" })
+	if walked >= 0 {
+		m := members[walked]
+		if m.long {
+			add(m.walk, beginning(m.value.(string)))
+		} else {
+			add(m.walk, m.value)
+		}
 	}
 	if before > 0 {
 		q.Add("seq < ?", before)
 	}
 	q.EndWalk()
-	for _, c := range looks {
-		if c.text != "" {
-			q.Add(c.column+" = ?", c.text)
+	for i, m := range members {
+		if m.is && (i != walked || m.long) {
+			add(m.filter, m.value)
 		}
 	}
-	if f.State != "" && !byState {
-		q.Add("state || '' = ?", string(f.State))
-	}
-	f.made(q, "taken")
 	return q
 }
 
-// indexed is the part of a text that the indexes of deposits hold.
-func indexed(text string) string {
+// list reads a page of a table that members select, newest first, beginning below the number before
+// (0: with the newest). next is 0 at the end. A page looks at db.PageRows rows at most: it may have
+// fewer rows than limit, also none, and a next page.
+func list[T any](ctx context.Context, b *Book, table, columns string, members []member, limit int, before int64,
+	number func(T) int64, scan func(db.Rows) (T, error)) (rows []T, next int64, err error) {
+	for _, m := range members {
+		if text, is := m.value.(string); is && db.CheckText("", text) != nil {
+			return nil, 0, nil
+		}
+	}
+	var from int64
+	if i := slices.IndexFunc(members, func(m member) bool { return m.bound != "" }); i >= 0 {
+		since, until := db.Millis(members[i].value.(int64)), db.Millis(members[i+1].value.(int64))
+		var below int64
+		if from, below, err = db.NumbersBetween(ctx, b, table, members[i].bound, since, until); err != nil {
+			return nil, 0, err
+		}
+		if before == 0 || below != 0 && below < before {
+			before = below
+		}
+	}
+	return db.ReadNumbered(ctx, b, table, columns, conditions(before, members), from, limit, number, scan)
+}
+
+// beginning is the part of a text that the indexes of long texts hold.
+func beginning(text string) string {
 	n := 0
 	for i := range text {
 		if n == 64 {
@@ -83,6 +110,21 @@ func indexed(text string) string {
 		n++
 	}
 	return text
+}
+
+// SearchDeposits lists deposits as they are now, as list does.
+func (b *Book) SearchDeposits(ctx context.Context, f client.DepositSearch, limit int, before int64) ([]client.DepositEntry, int64, error) {
+	number := func(d client.DepositEntry) int64 { return d.Seq }
+	return list(ctx, b, "deposits", depositColumns, depositMembers(f), limit, before, number, scanDeposit)
+}
+
+func depositMembers(f client.DepositSearch) []member {
+	state := text("state", string(f.State)).where("state <> 'taken'")
+	if f.State == client.DepositTaken {
+		state.walk = ""
+	}
+	return append([]member{longText("tx_id", f.TxID), longText("tracking_id", f.TrackingID), longText("to_address", f.Address),
+		longText("tenant_user_id", f.TenantUserID), state}, between("taken", f.Since, f.Until)...)
 }
 
 const firstOfTransferSQL = `
@@ -106,7 +148,7 @@ func (b *Book) FirstDeposit(ctx context.Context, seq int64) (client.DepositEntry
 		return client.DepositEntry{}, err
 	}
 	if found {
-		list, _, err := b.SearchDeposits(ctx, DepositFilter{TrackingID: id}, 1, 0)
+		list, _, err := b.SearchDeposits(ctx, client.DepositSearch{TrackingID: id}, 1, 0)
 		if err != nil || len(list) > 0 {
 			return append(list, client.DepositEntry{})[0], err
 		}

@@ -8,14 +8,6 @@ import (
 	"countersign/internal/db"
 )
 
-// Filter selects entries; zero members select all.
-type Filter struct {
-	Type       countersign.Type
-	ID         string
-	CallBackID string
-	Open       bool // only those that are not settled
-}
-
 // AsTaken is d as it was when it was taken. The feed and the forwarded message tell
 // of that alone: a decision is an event of its own, and told in both places a
 // deposit would be credited twice.
@@ -27,40 +19,10 @@ func AsTaken(d client.DepositEntry) client.DepositEntry {
 	return d
 }
 
-// AddressFilter selects addresses; zero members select all.
-type AddressFilter struct {
-	State        client.AddressState
-	TenantUserID string
-	Address      string // the new one
-	OldAddress   string
-}
-
 // Order is a row of orders: what the API shows of it, and its number.
 type Order struct {
 	client.Order
 	Seq int64
-}
-
-// OrderFilter selects orders; zero members select all.
-type OrderFilter struct {
-	State        client.OrderState
-	TenantUserID string
-	Address      string
-	TxID         string
-	Span
-}
-
-// Span is a time in which rows were made, Since included and Until not. Zero: no bound.
-type Span struct{ Since, Until db.Millis }
-
-// DepositFilter selects deposits; zero members select all.
-type DepositFilter struct {
-	State        client.DepositState
-	TrackingID   string
-	TxID         string
-	TenantUserID string
-	Address      string // that it went to
-	Span
 }
 
 // Asked says what the book knows of an order that the service asks about.

@@ -14,7 +14,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/outbox"
@@ -140,7 +139,7 @@ func testReconcileEnds(t *testing.T, serviceDB, gatewayDB string) {
 		t.Errorf("settling finds %q, %v", found, err)
 	}
 	b.await("the deposit that was lost", func(ctx context.Context) (bool, error) {
-		list, _, err := kept.SearchDeposits(ctx, book.DepositFilter{TrackingID: deposits[0]}, 10, 0)
+		list, _, err := kept.SearchDeposits(ctx, client.DepositSearch{TrackingID: deposits[0]}, 10, 0)
 		return len(list) == 1, err
 	})
 	b.await("its settlement", settled)

@@ -8,7 +8,6 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/book"
 	"countersign/internal/db"
 )
 
@@ -31,7 +30,7 @@ func (d *Demo) replaceAddress(ctx context.Context) error {
 	if err := d.settled(ctx, nil); err != nil {
 		return err
 	}
-	held, _, err := d.gateway.Book().Addresses(ctx, book.AddressFilter{State: client.AddressHeld}, 10, 0)
+	held, _, err := d.gateway.Book().Addresses(ctx, client.AddressFilter{State: client.AddressHeld}, 10, 0)
 	if err != nil || len(held) != 1 {
 		return fmt.Errorf("held addresses: %d, %w", len(held), err)
 	}

@@ -72,7 +72,7 @@ func (a *server) awaiting(ctx context.Context, m api.Moment, tell func(merchant,
 		for before, more := int64(0), true; more; more = before != 0 {
 			var list []book.Order
 			var err error
-			if list, before, err = a.lists.Orders(ctx, book.OrderFilter{State: state}, 200, before); err != nil {
+			if list, before, err = a.lists.Orders(ctx, client.OrderFilter{State: state}, 200, before); err != nil {
 				return err
 			}
 			for _, o := range list {

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,8 +8,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/api"
-	"countersign/internal/book"
-	"countersign/internal/db"
 )
 
 func (a *server) addOrder(c *api.Call, _ api.None, in client.NewOrder) (client.AddedOrder, error) {
@@ -71,25 +68,13 @@ func (a *server) checkOrder(n client.NewOrder) error {
 }
 
 type orderQuery struct {
-	State        client.OrderState `query:"state" doc:"only in this state"`
-	TenantUserID string            `query:"tenantUserId" doc:"only of this user, at most 1,024 bytes"`
-	Address      string            `query:"address" doc:"only to this address, at most 1,024 bytes"`
-	TxID         string            `query:"txId" doc:"only the one that this transaction executed"`
-	Since        client.Time       `query:"since" doc:"only ordered or first asked for at this time or later, in RFC 3339"`
-	Until        client.Time       `query:"until" doc:"only ordered or first asked for before this time, in RFC 3339"`
+	client.OrderFilter
 	api.SeqPage
-}
-
-// between is the time between two of the API, of which a zero one is no bound.
-func between(since, until client.Time) book.Span {
-	return book.Span{Since: db.Millis(since), Until: db.Millis(until)}
 }
 
 func (a *server) orders(c *api.Call, q orderQuery, _ api.None) (client.OrderPage, error) {
 	out := client.OrderPage{Orders: []client.Order{}}
-	list, next, err := a.lists.Orders(c.R.Context(), book.OrderFilter{State: client.OrderState(q.State), TenantUserID: q.TenantUserID, Address: q.Address,
-		TxID: q.TxID, Span: between(q.Since, q.Until)},
-		q.Limit, q.Cursor)
+	list, next, err := a.lists.Orders(c.R.Context(), q.OrderFilter, q.Limit, q.Cursor)
 	for _, o := range list {
 		out.Orders = append(out.Orders, o.Order)
 	}
@@ -103,25 +88,26 @@ func (a *server) order(c *api.Call, _ api.None, _ api.None) (client.Order, error
 }
 
 func (a *server) cancelOrder(c *api.Call, _ api.None, in client.Decide) (client.Order, error) {
-	return decideOrder(c, in, a.book.CancelOrder)
-}
-
-// decideOrder changes an order in the name of the call's token.
-func decideOrder(c *api.Call, in client.Decide, change func(ctx context.Context, callBackID, by, reason string, now db.Millis) (book.Order, error)) (client.Order, error) {
-	o, err := change(c.R.Context(), c.R.PathValue("callBackId"), c.Token.ID, in.Reason, c.Now)
+	o, err := a.book.CancelOrder(c.R.Context(), c.R.PathValue("callBackId"), c.Token.ID, in.Reason, c.Now)
 	return o.Order, err
 }
 
 type callbackQuery struct {
-	Type       countersign.Type `query:"type" doc:"only of this type"`
-	ID         string           `query:"id" doc:"only with this trackingId (callBackId for type 2), at most 1,024 bytes"`
-	CallBackID string           `query:"callBackId" doc:"only about this order: its callBackId, at most 1,024 bytes"`
-	Settled    string           `query:"settled" enum:"false" doc:"false: only those without a final answer"`
+	client.InboxFilter
 	api.SeqPage
 }
 
 func (a *server) callbacks(c *api.Call, q callbackQuery, _ api.None) (client.InboxPage, error) {
-	f := book.Filter{Type: q.Type, ID: q.ID, CallBackID: q.CallBackID, Open: q.Settled == "false"}
-	list, next, err := a.lists.Entries(c.R.Context(), f, q.Limit, q.Cursor)
+	list, next, err := a.lists.Entries(c.R.Context(), q.InboxFilter, q.Limit, q.Cursor)
 	return client.InboxPage{Callbacks: api.OrEmpty(list), Next: api.NextSeq(next)}, err
+}
+
+type addressQuery struct {
+	client.AddressFilter
+	api.SeqPage
+}
+
+func (a *server) addresses(c *api.Call, q addressQuery, _ api.None) (client.AddressPage, error) {
+	list, next, err := a.lists.Addresses(c.R.Context(), q.AddressFilter, q.Limit, q.Cursor)
+	return client.AddressPage{Addresses: api.OrEmpty(list), Next: api.NextSeq(next)}, err
 }

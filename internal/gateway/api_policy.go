@@ -92,11 +92,7 @@ type depositSearch struct {
 	api.SeqPage
 }
 
-func keptSearch(f client.DepositSearch) book.DepositFilter {
-	return book.DepositFilter{State: client.DepositState(f.State), TrackingID: f.TrackingID, TxID: f.TxID, TenantUserID: f.TenantUserID, Address: f.Address, Span: between(f.Since, f.Until)}
-}
-
 func (a *server) searchDeposits(c *api.Call, q depositSearch, _ api.None) (client.DepositsPage, error) {
-	list, next, err := a.lists.SearchDeposits(c.R.Context(), keptSearch(q.DepositSearch), q.Limit, q.Cursor)
+	list, next, err := a.lists.SearchDeposits(c.R.Context(), q.DepositSearch, q.Limit, q.Cursor)
 	return client.DepositsPage{Deposits: api.OrEmpty(list), Next: api.NextSeq(next)}, err
 }

@@ -8,7 +8,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/book"
 	"countersign/internal/policy"
 	"countersign/merchant"
 )
@@ -30,7 +29,7 @@ func TestHoldWaits(t *testing.T) {
 				answer := make(chan countersign.ErrCode, 1)
 				go func() { answer <- r.deliver(countersigntest.Withdrawal(n)) }()
 				r.until("withdrawal "+countersigntest.Withdrawal(n).CallBackID+" is asked for", func() bool {
-					entries, _, err := r.book.Entries(t.Context(), book.Filter{ID: countersigntest.Withdrawal(n).CallBackID}, 1, 0)
+					entries, _, err := r.book.Entries(t.Context(), client.InboxFilter{ID: countersigntest.Withdrawal(n).CallBackID}, 1, 0)
 					return err == nil && len(entries) == 1 && !entries[0].Settled
 				})
 				return answer

@@ -71,7 +71,7 @@ func (g *Gateway) learn(w http.ResponseWriter, r *http.Request) {
 func (a *server) learned(c *api.Call, _ api.None, _ api.None) (client.Learned, error) {
 	var list []learn.Seen
 	for before := int64(0); ; {
-		page, next, err := a.lists.RefusedList(c.R.Context(), book.RefusedFilter{State: client.RefusedOpen, Reason: client.RefusalLearning}, 100, before)
+		page, next, err := a.lists.RefusedList(c.R.Context(), client.RefusedFilter{State: client.RefusedOpen, Reason: client.RefusalLearning}, 100, before)
 		if err != nil {
 			return client.Learned{}, err
 		}

@@ -92,13 +92,9 @@ type refusedQuery struct {
 	api.SeqPage
 }
 
-func keptRefused(f client.RefusedFilter) book.RefusedFilter {
-	return book.RefusedFilter{State: f.State, Reason: f.Reason, ID: f.CallbackID}
-}
-
 func (a *server) refused(c *api.Call, q refusedQuery, _ api.None) (client.RefusedPage, error) {
 	out := client.RefusedPage{Refused: []client.RefusedCallback{}}
-	list, next, err := a.lists.RefusedList(c.R.Context(), keptRefused(q.RefusedFilter), q.Limit, q.Cursor)
+	list, next, err := a.lists.RefusedList(c.R.Context(), q.RefusedFilter, q.Limit, q.Cursor)
 	for _, r := range list {
 		out.Refused = append(out.Refused, a.refusedOf(r))
 	}

@@ -110,7 +110,7 @@ func (f finder) byWebhookID() error {
 		d, err := f.a.lists.Deposit(f.Ctx, e.Deposit)
 		return found(d, err, f.deposit, client.MatchedWebhookID)
 	default:
-		return inList(f, f.a.lists.Addresses, f.address, look[book.AddressFilter]{client.MatchedWebhookID, book.AddressFilter{TenantUserID: e.TenantUserID, Address: e.Address}})
+		return inList(f, f.a.lists.Addresses, f.address, look[client.AddressFilter]{client.MatchedWebhookID, client.AddressFilter{TenantUserID: e.TenantUserID, Address: e.Address}})
 	}
 }
 
@@ -120,7 +120,7 @@ func (f finder) byCallback() error {
 	if err = found(o, err, f.order, client.MatchedCallBackID); err != nil {
 		return err
 	}
-	list, _, err := f.a.lists.Entries(f.Ctx, book.Filter{ID: f.Text}, client.MostFound, 0)
+	list, _, err := f.a.lists.Entries(f.Ctx, client.InboxFilter{ID: f.Text}, client.MostFound, 0)
 	for _, e := range list {
 		if err != nil || e.CallBackID == "" {
 			continue
@@ -133,26 +133,26 @@ func (f finder) byCallback() error {
 
 func (f finder) inDeposits() error {
 	return inList(f, f.a.lists.SearchDeposits, f.deposit,
-		look[book.DepositFilter]{client.MatchedTrackingID, book.DepositFilter{TrackingID: f.Text}}, look[book.DepositFilter]{client.MatchedTxID, book.DepositFilter{TxID: f.Text}},
-		look[book.DepositFilter]{client.MatchedUser, book.DepositFilter{TenantUserID: f.Text}}, look[book.DepositFilter]{client.MatchedAddress, book.DepositFilter{Address: f.Text}})
+		look[client.DepositSearch]{client.MatchedTrackingID, client.DepositSearch{TrackingID: f.Text}}, look[client.DepositSearch]{client.MatchedTxID, client.DepositSearch{TxID: f.Text}},
+		look[client.DepositSearch]{client.MatchedUser, client.DepositSearch{TenantUserID: f.Text}}, look[client.DepositSearch]{client.MatchedAddress, client.DepositSearch{Address: f.Text}})
 }
 
 func (f finder) inOrders() error {
 	return inList(f, f.a.lists.Orders, f.order,
-		look[book.OrderFilter]{client.MatchedTxID, book.OrderFilter{TxID: f.Text}}, look[book.OrderFilter]{client.MatchedUser, book.OrderFilter{TenantUserID: f.Text}},
-		look[book.OrderFilter]{client.MatchedAddress, book.OrderFilter{Address: f.Text}})
+		look[client.OrderFilter]{client.MatchedTxID, client.OrderFilter{TxID: f.Text}}, look[client.OrderFilter]{client.MatchedUser, client.OrderFilter{TenantUserID: f.Text}},
+		look[client.OrderFilter]{client.MatchedAddress, client.OrderFilter{Address: f.Text}})
 }
 
 func (f finder) inAddresses() error {
 	return inList(f, f.a.lists.Addresses, f.address,
-		look[book.AddressFilter]{client.MatchedUser, book.AddressFilter{TenantUserID: f.Text}}, look[book.AddressFilter]{client.MatchedAddress, book.AddressFilter{Address: f.Text}},
-		look[book.AddressFilter]{client.MatchedAddress, book.AddressFilter{OldAddress: f.Text}})
+		look[client.AddressFilter]{client.MatchedUser, client.AddressFilter{TenantUserID: f.Text}}, look[client.AddressFilter]{client.MatchedAddress, client.AddressFilter{Address: f.Text}},
+		look[client.AddressFilter]{client.MatchedAddress, client.AddressFilter{OldAddress: f.Text}})
 }
 
 // inRefused looks at all of them: they are bounded.
 func (f finder) inRefused() error {
 	for before := int64(0); ; {
-		list, next, err := f.a.lists.RefusedList(f.Ctx, book.RefusedFilter{ID: f.Text}, client.MostFound, before)
+		list, next, err := f.a.lists.RefusedList(f.Ctx, client.RefusedFilter{CallbackID: f.Text}, client.MostFound, before)
 		for _, r := range list {
 			by := client.MatchedTrackingID
 			if r.Type == countersign.TypeRequestWithdraw {
@@ -172,7 +172,7 @@ func (f finder) byAmount() error {
 	if is == nil {
 		return nil
 	}
-	deposits, _, err := f.a.lists.SearchDeposits(f.Ctx, book.DepositFilter{}, newest, 0)
+	deposits, _, err := f.a.lists.SearchDeposits(f.Ctx, client.DepositSearch{}, newest, 0)
 	for _, d := range deposits {
 		if is(d.Amount) {
 			f.deposit(d, client.MatchedAmount)
@@ -181,7 +181,7 @@ func (f finder) byAmount() error {
 	if err != nil {
 		return err
 	}
-	orders, _, err := f.a.lists.Orders(f.Ctx, book.OrderFilter{}, newest, 0)
+	orders, _, err := f.a.lists.Orders(f.Ctx, client.OrderFilter{}, newest, 0)
 	for _, o := range orders {
 		if is(o.Amount) {
 			f.order(o, client.MatchedAmount)

@@ -83,7 +83,7 @@ func decided(look *tasks.Look, kind client.TaskKind, seq int64, state client.Tas
 func (a *server) depositTasks() tasks.Kind {
 	in := func(s client.DepositState) func(context.Context, int, int64) ([]client.DepositEntry, int64, error) {
 		return func(ctx context.Context, limit int, before int64) ([]client.DepositEntry, int64, error) {
-			return a.lists.SearchDeposits(ctx, book.DepositFilter{State: s}, limit, before)
+			return a.lists.SearchDeposits(ctx, client.DepositSearch{State: s}, limit, before)
 		}
 	}
 	decide := func(to client.DepositState) func(context.Context, int64, string, string, db.Millis) error {
@@ -230,7 +230,7 @@ func (a *server) orderTasks() tasks.Kind {
 	}
 	for _, s := range []client.OrderState{client.OrderHeld, client.OrderApproved, client.OrderConfirmed, client.OrderExecuted, client.OrderEnded, client.OrderDeclined, client.OrderCancelled, client.OrderExpired} {
 		list := func(ctx context.Context, limit int, before int64) ([]book.Order, int64, error) {
-			list, next, err := a.lists.Orders(ctx, book.OrderFilter{State: s}, limit, before)
+			list, next, err := a.lists.Orders(ctx, client.OrderFilter{State: s}, limit, before)
 			return slices.DeleteFunc(list, func(o book.Order) bool { return !personal(o) }), next, err
 		}
 		k.Sources = append(k.Sources, tasks.Rows(string(s), orderStates[s], list, a.orderTask))
@@ -311,7 +311,7 @@ var addressStates = map[client.AddressState]client.TaskState{client.AddressTaken
 func (a *server) addressTasks() tasks.Kind {
 	in := func(s client.AddressState) func(context.Context, int, int64) ([]client.AddressEntry, int64, error) {
 		return func(ctx context.Context, limit int, before int64) ([]client.AddressEntry, int64, error) {
-			return a.lists.Addresses(ctx, book.AddressFilter{State: s}, limit, before)
+			return a.lists.Addresses(ctx, client.AddressFilter{State: s}, limit, before)
 		}
 	}
 	decide := func(to client.AddressState) func(context.Context, int64, string, string, db.Millis) error {
@@ -350,7 +350,7 @@ var refusedStates = map[client.RefusedState]client.TaskState{client.RefusedOpen:
 func (a *server) refusedTasks() tasks.Kind {
 	in := func(s client.RefusedState) func(context.Context, int, int64) ([]book.Refused, int64, error) {
 		return func(ctx context.Context, limit int, before int64) ([]book.Refused, int64, error) {
-			return a.lists.RefusedList(ctx, book.RefusedFilter{State: s}, limit, before)
+			return a.lists.RefusedList(ctx, client.RefusedFilter{State: s}, limit, before)
 		}
 	}
 	act := func(do func(c *api.Call, seq int64, reason string) error) func(*api.Call, string, string) error {

@@ -254,7 +254,7 @@ func transferOf(trackingID string, index int64, sum string, at db.Millis) mercha
 
 func depositState(t *testing.T, b *book.Book, id string) client.DepositState {
 	t.Helper()
-	list, _, err := b.SearchDeposits(ctx, book.DepositFilter{TrackingID: id}, 10, 0)
+	list, _, err := b.SearchDeposits(ctx, client.DepositSearch{TrackingID: id}, 10, 0)
 	if err != nil || len(list) != 1 {
 		t.Fatalf("%s: %+v, %v", id, list, err)
 	}
