@@ -35,6 +35,15 @@ type Accepted struct {
 	Duplicate  bool          `json:"duplicate" doc:"it exists already, with the same content"`
 }
 
+// TestSymbol is the symbol and the chain of a test deposit, whose amount is 0.
+const TestSymbol = "TEST"
+
+// TestDeposit tells a merchant of a deposit that is none, as its callback and its attempts show. It
+// is for a merchant that tries its endpoint, with a token of RoleMerchant.
+func (s *Service) TestDeposit(ctx context.Context, merchant string) (Accepted, error) {
+	return ask[Accepted](ctx, &s.Common, http.MethodPost, pathOf("merchants", merchant, "/test"), nil)
+}
+
 // AcceptedDeposits answers a request of one deposit or an array.
 type AcceptedDeposits struct {
 	Callbacks []Accepted `json:"callbacks" nullable:"false" doc:"one for each deposit, in the order of the request"`

@@ -15,6 +15,7 @@ const (
 	RoleViewer   Role = "viewer"
 	RoleIngest   Role = "ingest"
 	RoleCore     Role = "core"
+	RoleMerchant Role = "merchant"
 	RoleOperator Role = "operator"
 	RoleApp      Role = "app"
 	RoleApprover Role = "approver"
@@ -25,6 +26,7 @@ var roles = words[Role]{
 	{is: RoleViewer, at: atBoth, means: "It reads."},
 	{is: RoleIngest, at: atService, means: "It adds deposits."},
 	{is: RoleCore, at: atService, means: "It is the wallet core: it does what ingest does, adds changes of addresses, adds, cancels, releases and ends withdrawals, and reads decisions."},
+	{is: RoleMerchant, at: atService, means: "It is a merchant's own: it reads the merchant's callbacks with their attempts, has one sent again, and sends a test deposit."},
 	{is: RoleOperator, at: atService, means: "It makes merchants, proposes changes, pauses, resends and acknowledges alarms."},
 	{is: RoleApp, at: atGateway, means: "It is the merchant's application: orders and feeds."},
 	{is: RoleApprover, at: atBoth, means: "It decides on what others propose, and at the gateway on orders and held deposits."},

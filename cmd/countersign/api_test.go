@@ -168,7 +168,7 @@ func TestTokensOfBothEnds(t *testing.T) {
 	t.Setenv("COUNTERSIGN_GATEWAY_API", g.d.url)
 	t.Setenv("COUNTERSIGN_API", "http://127.0.0.1:1") // of both, where an end has none of its own
 	ends := map[string][]string{"service": {"--data", serviceData}, "gateway": {"--gateway", "--data", g.data}}
-	for role, has := range map[string]string{"viewer": "service gateway", "ingest": "service", "core": "service", "operator": "service", "app": "gateway", "admin": "service gateway"} {
+	for role, has := range map[string]string{"viewer": "service gateway", "ingest": "service", "core": "service", "merchant": "service", "operator": "service", "app": "gateway", "admin": "service gateway"} {
 		for end, flags := range ends {
 			out := filepath.Join(dir, end+"-"+role)
 			status, printed, errOut := shell(t, "", slices.Concat([]string{"token", "new", "n", "--role", role, "--out", out}, flags)...)

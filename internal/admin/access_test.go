@@ -26,9 +26,10 @@ var access = map[string]struct {
 	body  string
 }{
 	"createMerchant":     {"operator admin", 403, `{}`},
-	"merchants":          {"viewer operator approver admin", 200, ""},
-	"merchant":           {"viewer operator approver admin", 404, ""},
-	"merchantHealth":     {"viewer operator approver admin", 404, ""},
+	"merchants":          {"viewer merchant operator approver admin", 200, ""},
+	"merchant":           {"viewer merchant operator approver admin", 404, ""},
+	"merchantHealth":     {"viewer merchant operator approver admin", 404, ""},
+	"testDeposit":        {"merchant operator admin", 404, `{}`},
 	"updateMerchant":     {"operator admin", 404, `{"name":"Mine"}`},
 	"pauseMerchant":      {"operator admin", 404, `{}`},
 	"resumeMerchant":     {"operator admin", 404, `{}`},
@@ -53,9 +54,9 @@ var access = map[string]struct {
 	"reportOutcome":      {"core admin", 404, `{"permit":"none","failed":{"reason":"x"}}`},
 	"reportWaiting":      {"core admin", 404, `{"for":"funds"}`},
 	"decisions":          {"viewer core operator approver admin", 200, ""},
-	"callbacks":          {"viewer operator approver admin", 200, ""},
-	"callback":           {"viewer operator approver admin", 404, ""},
-	"resendCallback":     {"operator admin", 404, `{}`},
+	"callbacks":          {"viewer merchant operator approver admin", 200, ""},
+	"callback":           {"viewer merchant operator approver admin", 404, ""},
+	"resendCallback":     {"merchant operator admin", 404, `{}`},
 	"resendCallbacks":    {"operator admin", 200, `{"filter":{"trackingId":"dep-1"}}`},
 	"alarms":             {"viewer operator approver admin", 200, ""},
 	"ackAlarm":           {"operator admin", 404, `{}`},
@@ -64,8 +65,8 @@ var access = map[string]struct {
 	"provider":           {},
 	"beginProvider":      {},
 	"finishProvider":     {},
-	"signOut":            {"viewer ingest core operator approver admin", 409, ""},
-	"self":               {"viewer ingest core operator approver admin", 200, ""},
+	"signOut":            {"viewer ingest core merchant operator approver admin", 409, ""},
+	"self":               {"viewer ingest core merchant operator approver admin", 200, ""},
 	"audit":              {"viewer operator approver admin", 403, ""},
 	"auditCheckpoint":    {"viewer operator approver admin", 403, ""},
 	"auditAbout":         {"viewer operator approver admin", 403, ""},
@@ -124,7 +125,7 @@ func TestAccess(t *testing.T) {
 		return strings.NewReplacer("{id}", id, "{seq}", "1").Replace(rt.Path) + map[string]string{"search": "?q=mine"}[rt.ID]
 	}
 	known := map[string]bool{}
-	for _, role := range []client.Role{client.RoleViewer, client.RoleIngest, client.RoleCore, client.RoleOperator, client.RoleApprover, client.RoleAdmin, client.RoleApp, ""} {
+	for _, role := range []client.Role{client.RoleViewer, client.RoleIngest, client.RoleCore, client.RoleMerchant, client.RoleOperator, client.RoleApprover, client.RoleAdmin, client.RoleApp, ""} {
 		tokens := map[string]string{}
 		for what, change := range map[string]func(*api.Token){
 			"unbound": func(*api.Token) {}, "bound": func(k *api.Token) { k.Merchants = "mine" },

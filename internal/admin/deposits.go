@@ -1,8 +1,10 @@
 package admin
 
 import (
+	"crypto/rand"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"countersign"
@@ -47,6 +49,37 @@ func (s *Server) addDeposits(c *api.Call, _ api.None, in oneOrMany[client.NewDep
 		c.Trace("", k.TrackingID)
 	}
 	return out, nil
+}
+
+// testsAnHour is how many test deposits one token sends in an hour.
+const testsAnHour = 60
+
+// testDeposit tells a merchant of a deposit that a merchant cannot take for money, even if it books
+// it: its amount is 0, and nobody has its user, chain, symbol and address. The caller says nothing of
+// it.
+func (s *Server) testDeposit(c *api.Call, merchant string, _ api.None) (client.Accepted, error) {
+	amount, err := countersign.ParseAmount("0")
+	if err != nil {
+		return client.Accepted{}, err
+	}
+	id := "test-" + strings.ToLower(rand.Text())
+	cb, err := callbackOf(&client.NewDeposit{
+		Merchant: merchant, TrackingID: id, TxID: id, TenantUserID: "test", ToAddress: "test",
+		ChainName: client.TestSymbol, Symbol: client.TestSymbol, Amount: amount, TxIndex: -1,
+	}, c.Now)
+	if err != nil {
+		return client.Accepted{}, err
+	}
+	c.Trace("", id)
+	kept, err := s.ingest(c.R.Context(), []outbox.NewCallback{cb}, outbox.Quota{Token: c.Token.ID, Hourly: testsAnHour}, c.Now)
+	var item *db.ItemError
+	switch {
+	case errors.As(err, &item):
+		return client.Accepted{}, item.Err
+	case err != nil:
+		return client.Accepted{}, err
+	}
+	return acceptedOf(kept[0]), nil
 }
 
 // problemOf is what a call beyond a token's limit is answered.

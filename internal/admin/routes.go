@@ -31,9 +31,10 @@ const (
 func (s *Server) routes() []route {
 	return []route{
 		{post, "/v1/merchants", "createMerchant", api.Operators, whole, 201, api.Handle(s.createMerchant), "Make a merchant and its keys", []int{409}},
-		{get, "/v1/merchants", "merchants", api.Readers, byHandler, 200, api.Handle(s.merchants), "List merchants by id", nil},
-		{get, "/v1/merchants/{id}", "merchant", api.Readers, byPath, 200, api.One(s.merchant), "Show one merchant", nil},
-		{get, "/v1/merchants/{id}/health", "merchantHealth", api.Readers, byPath, 200, api.One(s.merchantHealth), "Show how attempts to tell a merchant something end: since when it fails, why, and what it must mend", nil},
+		{get, "/v1/merchants", "merchants", api.OwnReaders, byHandler, 200, api.Handle(s.merchants), "List merchants by id", nil},
+		{get, "/v1/merchants/{id}", "merchant", api.OwnReaders, byPath, 200, api.One(s.merchant), "Show one merchant", nil},
+		{get, "/v1/merchants/{id}/health", "merchantHealth", api.OwnReaders, byPath, 200, api.One(s.merchantHealth), "Show how attempts to tell a merchant something end: since when it fails, why, and what it must mend", nil},
+		{post, "/v1/merchants/{id}/test", "testDeposit", api.Owners, byPath, 202, api.One(s.testDeposit), "Tell a merchant of a deposit that is none: of 0 TEST on the chain TEST, for the user test. At most 60 an hour with one token", nil},
 		{patch, "/v1/merchants/{id}", "updateMerchant", api.Operators, byPath, 200, api.ChangeOne(s.updateMerchant), "Change members of a merchant; null clears optional ones. What could move money waits for an approver, where there is one", []int{409}},
 		{post, "/v1/merchants/{id}/pause", "pauseMerchant", api.Operators, byPath, 200, api.Urgent(api.One(s.pauseMerchant)), "Stop sending to a merchant, deciding and releasing; callbacks are still accepted", []int{409}},
 		{post, "/v1/merchants/{id}/resume", "resumeMerchant", api.Operators, byPath, 200, api.One(s.resumeMerchant), "End the pause of a merchant; with resend, send all its pending callbacks at once", []int{409}},
@@ -62,9 +63,9 @@ func (s *Server) routes() []route {
 		{post, "/v1/withdrawals/{id}/waiting", "reportWaiting", api.Cores, byPath, 202, api.One(s.reportWaiting), "Report that a released withdrawal waits; each call tells the merchant once more", []int{409, 410}},
 		{get, "/v1/decisions", "decisions", api.MoneyReaders, byHandler, 200, api.Handle(s.decisions), "Read the feed of decisions, in order and without gaps; after a restore numbers go on much higher", []int{409}},
 
-		{get, "/v1/callbacks", "callbacks", api.Readers, byHandler, 200, api.Handle(s.callbacks), "List callbacks, the newest first", nil},
-		{get, "/v1/callbacks/{id}", "callback", api.Readers, byPath, 200, api.One(s.callback), "Show one callback with its attempts", []int{409, 410}},
-		{post, "/v1/callbacks/{id}/resend", "resendCallback", api.Operators, byPath, 200, api.One(s.resendCallback), "Send a refused or exhausted callback again, a pending one now, or with accepted also one that the merchant has accepted", []int{409, 410}},
+		{get, "/v1/callbacks", "callbacks", api.OwnReaders, byHandler, 200, api.Handle(s.callbacks), "List callbacks, the newest first", nil},
+		{get, "/v1/callbacks/{id}", "callback", api.OwnReaders, byPath, 200, api.One(s.callback), "Show one callback with its attempts", []int{409, 410}},
+		{post, "/v1/callbacks/{id}/resend", "resendCallback", api.Owners, byPath, 200, api.One(s.resendCallback), "Send a refused or exhausted callback again, a pending one now, or with accepted also one that the merchant has accepted", []int{409, 410}},
 		{post, "/v1/callbacks/resend", "resendCallbacks", api.Operators, byHandler, 200, api.Handle(s.resendCallbacks), "Send all callbacks that match: refused and exhausted ones again, pending ones now", []int{410}},
 
 		{get, "/v1/stats", "stats", api.Readers, whole, 200, api.Handle(s.stats), "Show the queues, withdrawals and breakers", nil},

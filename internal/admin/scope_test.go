@@ -309,3 +309,70 @@ func TestPathsTakeMerchantAndName(t *testing.T) {
 		}
 	})
 }
+
+// TestMerchantsOwnToken: a merchant with a token of its own sends itself a test deposit, sees what
+// became of it, and has it sent again. What it sends cannot be taken for money, and no other
+// merchant gets any of it.
+func TestMerchantsOwnToken(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, h *harness) {
+		ctx, admin := t.Context(), h.client(client.RoleAdmin)
+		h.merchant("mine")
+		h.merchant("theirs")
+		var p *client.Problem
+		if _, err := admin.CreateToken(ctx, client.NewToken{Name: "all", Role: client.RoleMerchant}); !errors.As(err, &p) || len(p.Faults) != 1 || p.Faults[0].Location != "body.merchants" {
+			t.Errorf("a merchant's token for all merchants: %v", err)
+		}
+		made, err := admin.CreateToken(ctx, client.NewToken{Name: "mine", Role: client.RoleMerchant, Merchants: []string{"mine"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets.add("token", made.Secret.Reveal())
+		own, err := client.NewService(client.Config{URL: h.url, Token: made.Secret})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent, err := own.TestDeposit(ctx, "mine")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cb, err := own.Callback(ctx, sent.ID)
+		if err != nil || cb.Merchant != "mine" || cb.State != client.CallbackPending {
+			t.Fatalf("%+v, %v", cb, err)
+		}
+		for _, member := range []string{`"amount":"0"`, `"symbol":"TEST"`, `"chainName":"TEST"`, `"tenantUserId":"test"`, `"toAddress":"test"`, `"txId":"test-`, `"trackingId":"test-`} {
+			if !strings.Contains(string(cb.Payload), member) {
+				t.Errorf("%s has no %s", cb.Payload, member)
+			}
+		}
+		if again, err := own.TestDeposit(ctx, "mine"); err != nil || again.ID == sent.ID || again.Duplicate {
+			t.Errorf("the second: %+v, %v", again, err)
+		}
+		if _, err := own.ResendCallback(ctx, sent.ID); err != nil {
+			t.Error(err)
+		}
+		addDeposit(h, newDeposit("theirs", 1))
+		theirs, err := admin.Callbacks(ctx, client.CallbackFilter{Merchant: "theirs"}, client.PageOptions{})
+		if err != nil || len(theirs.Callbacks) != 1 {
+			t.Fatal(theirs, err)
+		}
+		_, sending := own.TestDeposit(ctx, "theirs")
+		_, reading := own.Callback(ctx, theirs.Callbacks[0].ID)
+		_, resending := own.ResendCallback(ctx, theirs.Callbacks[0].ID)
+		for what, err := range map[string]error{"send to": sending, "read": reading, "resend": resending} {
+			if !errors.Is(err, client.ErrNotFound) {
+				t.Errorf("%s another merchant's: %v; want that there is none", what, err)
+			}
+		}
+		for i := 2; ; i++ {
+			_, err := own.TestDeposit(ctx, "mine")
+			if err == nil && i < testsAnHour {
+				h.pass(time.Millisecond)
+				continue
+			}
+			if i != testsAnHour || !errors.As(err, &p) || p.Status != 429 {
+				t.Errorf("test deposit %d of an hour: %v", i+1, err)
+			}
+			break
+		}
+	})
+}

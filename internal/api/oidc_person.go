@@ -52,7 +52,9 @@ func readGroups(rows []string, roles []client.Role, bound bool) (list []groupRow
 	if len(rows) == 0 {
 		return nil, errors.New("--oidc-groups is missing: without it nobody who signs in has a role")
 	}
-	people := slices.DeleteFunc(slices.Clone(roles), func(r client.Role) bool { return r == client.RoleIngest || r == client.RoleCore || r == client.RoleApp })
+	people := slices.DeleteFunc(slices.Clone(roles), func(r client.Role) bool {
+		return r == client.RoleIngest || r == client.RoleCore || r == client.RoleApp || r == client.RoleMerchant
+	})
 	for _, text := range rows {
 		at := strings.LastIndexByte(text, '=')
 		if at <= 0 {

@@ -26,11 +26,14 @@ var Open = Roles{anyone}
 var (
 	Readers   = Roles{client.RoleViewer, client.RoleOperator, client.RoleApprover, client.RoleAdmin}
 	Operators = Roles{client.RoleOperator, client.RoleAdmin}
-	Approvers = Roles{client.RoleApprover, client.RoleAdmin}
-	Deciders  = Roles{client.RoleOperator, client.RoleApprover, client.RoleAdmin}
-	Ingesters = Roles{client.RoleIngest, client.RoleCore, client.RoleAdmin}
-	Cores     = Roles{client.RoleCore, client.RoleAdmin}
-	Apps      = Roles{client.RoleApp, client.RoleAdmin}
+	// Owners also has the token of a merchant, which is bound to it; OwnReaders likewise.
+	Owners     = append(Roles{client.RoleMerchant}, Operators...)
+	OwnReaders = append(Roles{client.RoleMerchant}, Readers...)
+	Approvers  = Roles{client.RoleApprover, client.RoleAdmin}
+	Deciders   = Roles{client.RoleOperator, client.RoleApprover, client.RoleAdmin}
+	Ingesters  = Roles{client.RoleIngest, client.RoleCore, client.RoleAdmin}
+	Cores      = Roles{client.RoleCore, client.RoleAdmin}
+	Apps       = Roles{client.RoleApp, client.RoleAdmin}
 	// MoneyReaders read deposits, withdrawals, orders and the feeds.
 	MoneyReaders = append(Roles{client.RoleCore, client.RoleApp}, Readers...)
 	Everybody    = Roles(client.RoleAdmin.Values())

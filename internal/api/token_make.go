@@ -25,6 +25,9 @@ func (c *Call) NewToken(in client.NewToken, known func(id string) error) (Token,
 	if t.Hourly > 0 && t.Role != client.RoleIngest {
 		faults.Add("body.depositsPerHour", "has a meaning for the role ingest alone")
 	}
+	if t.Role == client.RoleMerchant && len(in.Merchants) == 0 {
+		faults.Add("body.merchants", "is missing: a token of the role merchant is bound to a merchant")
+	}
 	if t.Expires != 0 && t.Expires < c.Now+minTokenLife {
 		faults.Add("body.expires", "is not at least a minute from now")
 	}

@@ -245,6 +245,7 @@ func TestOfferedByService(t *testing.T) {
 		{client.RoleViewer, bound, true, false, nil},
 		{client.RoleCore, nil, true, true, []string{"/console/withdrawals/away.*/cancel"}},
 		{client.RoleIngest, nil, true, false, nil},
+		{client.RoleMerchant, []string{"shop"}, true, true, []string{"/console/merchants/shop/test", "/console/callbacks/shop.*/resend"}},
 	} {
 		if !c.short && !dbtest.IsWhole() {
 			continue

@@ -17,6 +17,7 @@ var posts = regexp.MustCompile(`<form method="post" action="([^"]+)"`)
 // operations are the operations of the API that the posts of the console make.
 var operations = map[string]string{
 	"POST /console/merchants/new":         "createMerchant",
+	"POST /console/merchants/{id}/test":   "testDeposit",
 	"POST /console/merchants/{id}/pause":  "pauseMerchant",
 	"POST /console/merchants/{id}/resume": "resumeMerchant",
 	"POST /console/merchants/{id}/change": "updateMerchant",
@@ -68,7 +69,11 @@ func TestRoles(t *testing.T) {
 	// The approver last: where there is one, further tokens wait for an approval.
 	isApprover := func(r client.Role) bool { return r == client.RoleApprover }
 	for _, role := range append(slices.DeleteFunc(client.Role("").AtService(), isApprover), client.RoleApprover) {
-		made, err := admin.CreateToken(t.Context(), client.NewToken{Name: string(role), Role: role})
+		wanted := client.NewToken{Name: string(role), Role: role}
+		if role == client.RoleMerchant {
+			wanted.Merchants = []string{"shop"}
+		}
+		made, err := admin.CreateToken(t.Context(), wanted)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -88,7 +88,7 @@ func (v *visit) callback() error {
 	case client.CallbackAccepted:
 		page.Repeat = cb.Type.Effect() != countersign.EffectQuestion
 	}
-	if cb.CallBackID != "" {
+	if cb.CallBackID != "" && v.may("withdrawals") {
 		found, err := v.service.Withdrawals(v.r.Context(), client.WithdrawalFilter{Merchant: cb.Merchant, CallBackID: cb.CallBackID}, client.PageOptions{Limit: 1})
 		if err != nil && !errors.Is(err, client.ErrNotFound) {
 			return err

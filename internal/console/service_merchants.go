@@ -23,6 +23,7 @@ var merchantsSection = section{
 			func(v *visit, ctx context.Context, id string) (client.Merchant, error) {
 				return v.service.ResumeMerchant(ctx, id, client.Resume{Resend: v.form("resend") != ""})
 			})},
+		{"POST /console/merchants/{id}/test", (*visit).merchantTest},
 		{"GET /console/merchants/{id}/change", (*visit).merchantEdit},
 		{"POST /console/merchants/{id}/change", change("changed", (*visit).merchantChange)},
 		{"POST /console/merchants/{id}/rotation", (*visit).rotationStage},
@@ -110,11 +111,14 @@ func (v *visit) merchant() error {
 	if err != nil {
 		return err
 	}
-	withdrawals, err := v.service.Withdrawals(ctx, client.WithdrawalFilter{Merchant: m.ID}, client.PageOptions{Limit: recent})
-	if err != nil {
-		return err
+	page.Callbacks = callbacks.Callbacks
+	if v.may("withdrawals") {
+		withdrawals, err := v.service.Withdrawals(ctx, client.WithdrawalFilter{Merchant: m.ID}, client.PageOptions{Limit: recent})
+		if err != nil {
+			return err
+		}
+		page.Withdrawals = withdrawals.Withdrawals
 	}
-	page.Callbacks, page.Withdrawals = callbacks.Callbacks, withdrawals.Withdrawals
 	if v.may("tasks") {
 		open, err := v.api.Tasks(ctx, client.TaskFilter{Kind: client.TaskChange, Merchant: m.ID}, client.PageOptions{Limit: 100})
 		if err != nil {
@@ -123,6 +127,15 @@ func (v *visit) merchant() error {
 		page.Waiting = len(open.Tasks)
 	}
 	return v.render("merchant", m.ID, page)
+}
+
+// merchantTest sends a test deposit and shows it.
+func (v *visit) merchantTest() error {
+	sent, err := v.service.TestDeposit(v.r.Context(), v.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return v.done("/console/callbacks/"+sent.ID, "resent")
 }
 
 func merchantPath(id string) string { return "/console/merchants/" + id }
