@@ -138,15 +138,7 @@ func randomAddress() string { return "0x" + randomHex(20) }
 // callback is a new, correct callback of type t, with the members that may be left out. Another service names nothing
 // of a withdrawal but its callBackId.
 func (s *session) callback(t countersign.Type) message {
-	var cb countersign.Callback
-	switch t {
-	case countersign.TypeDeposited:
-		cb = countersigntest.Deposit(3)
-	case countersign.TypeRequestWithdraw:
-		cb = countersigntest.Withdrawal(3)
-	default:
-		cb = countersigntest.Notice(t, 3)
-	}
+	cb := countersigntest.Sample(t, 3)
 	cb.Common().RequestUUID = countersign.UnboundUUID
 	plain, err := cb.Marshal()
 	if err != nil {

@@ -88,6 +88,17 @@ func Notice(t countersign.Type, n int) countersign.Callback {
 	return nil
 }
 
+// Sample is the n-th of a list of different callbacks of type t: Deposit, Withdrawal or Notice.
+func Sample(t countersign.Type, n int) countersign.Callback {
+	switch t {
+	case countersign.TypeDeposited:
+		return Deposit(n)
+	case countersign.TypeRequestWithdraw:
+		return Withdrawal(n)
+	}
+	return Notice(t, n)
+}
+
 // withUUID returns a copy of cb that carries id.
 func withUUID(cb countersign.Callback, id string) countersign.Callback {
 	c := reflect.New(reflect.TypeOf(cb).Elem())

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -33,9 +32,8 @@ type Finding struct {
 	Type    countersign.Type
 	ID      string // trackingId or callBackId, for attempts of one callback
 	Binding countersign.Binding
-	Strict  bool    // the strict rules take it
-	Lenient bool    // the lenient rules take it
-	Refused []error // why they do not
+	Differs []error // why the strict rules do not take it
+	Refused []error // why the lenient rules do not take it either
 
 	message string // what the plaintext is, for a terminal
 }
@@ -59,7 +57,8 @@ func (r Reader) Read(body []byte) Finding {
 			}
 		}
 	}
-	if f.BodyBytes, f.Form, f.Err = len(body), form, cmp.Or(err, f.Err); form == envelope.FormField || form == envelope.FormObject {
+	f.BodyBytes, f.Form, f.Err = len(body), form, cmp.Or(err, f.Err)
+	if form == envelope.FormField || form == envelope.FormObject {
 		f.Field = field
 	}
 	if f.Err == nil {
@@ -68,25 +67,24 @@ func (r Reader) Read(body []byte) Finding {
 	return f
 }
 
-// otherField finds the one form field or JSON member that can be a sealed body.
+var (
+	settable = regexp.MustCompile(`^[A-Za-z0-9_-]+$`) // names that a setting takes
+	anyUUID  = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+)
+
+// otherField returns the one form field or JSON member that can be a sealed body.
 func otherField(body []byte) (found string) {
-	var names []string
-	var members map[string]json.RawMessage
-	if json.Unmarshal(body, &members) == nil {
-		for name := range members {
-			names = append(names, name)
-		}
-	} else if values, err := url.ParseQuery(string(bytes.TrimSpace(body))); err == nil {
+	var names map[string]json.RawMessage
+	if json.Unmarshal(body, &names) != nil {
+		names = map[string]json.RawMessage{}
+		values, _ := url.ParseQuery(string(bytes.TrimSpace(body)))
 		for name := range values {
-			names = append(names, name)
+			names[name] = nil
 		}
 	}
-	for _, name := range names {
-		if !settable.MatchString(name) {
-			continue
-		}
+	for name := range names {
 		inner, form, err := envelope.UnwrapField(body, name)
-		if err != nil || form == envelope.FormBare || len(inner) < envelope.MinBits/8 {
+		if !settable.MatchString(name) || err != nil || form == envelope.FormBare || len(inner) < envelope.MinBits/8 {
 			continue
 		}
 		if found != "" {
@@ -97,128 +95,63 @@ func otherField(body []byte) (found string) {
 	return found
 }
 
-var (
-	settable = regexp.MustCompile(`^[A-Za-z0-9_-]+$`) // names that a setting takes
-	anyUUID  = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
-)
-
-// outer reports whether the body does not come as far as a key, so that no setting helps.
-func (f Finding) outer() bool {
-	return errors.Is(f.Err, envelope.ErrBodyForm) || errors.Is(f.Err, envelope.ErrBase64) || errors.Is(f.Err, envelope.ErrEmpty)
-}
-
 // readMessage says what the opened plaintext is. What a private part opened may be an answer,
 // and most answers pass for a lenient request.
 func (f *Finding) readMessage(private bool) {
 	plain := f.Plaintext
-	id, strict := countersign.Identify(plain), countersign.Faults(plain, countersign.ParseOptions{})
+	id := countersign.Identify(plain)
 	f.Type, f.ID, f.Binding = id.Type, id.EventID(), countersign.CheckBinding(plain)
+	f.Differs = countersign.Faults(plain, countersign.ParseOptions{})
 	f.Refused = countersign.Faults(plain, countersign.ParseOptions{Lenient: true})
-	f.Strict, f.Lenient = len(strict) == 0, len(f.Refused) == 0
-	if answer := answerOf(plain); private && !f.Strict && answer != "" {
-		f.message = "message    answer to a " + answer + "\n"
-		return
-	}
 
 	var s strings.Builder
-	add := func(word string, texts ...string) {
-		if len(texts) > 0 {
-			fmt.Fprintf(&s, "%-10s %s\n", word, strings.Join(texts, ", "))
+	defer func() { f.message = s.String() }()
+	add := func(word, format string, args ...any) {
+		fmt.Fprintf(&s, "%-10s %s\n", word, fmt.Sprintf(format, args...))
+	}
+	if private && len(f.Differs) > 0 {
+		for _, t := range []countersign.Type{countersign.TypeRequestWithdraw, countersign.TypeDeposited, countersign.TypeWithdraw} {
+			if _, err := countersign.ParseAnswer(t, plain); err == nil {
+				add("message", "answer to a callback such as type %d", int(t))
+				return
+			}
 		}
 	}
-	if f.Lenient {
-		add("message", fmt.Sprintf("callback type %d, %v", int(f.Type), f.Type))
+	if len(f.Refused) == 0 {
+		add("message", "callback type %d, %v", int(f.Type), f.Type)
 	} else {
-		add("message", fmt.Sprintf("no valid request: %v", f.Refused[0]))
+		add("message", "no valid request: %v", f.Refused[0])
 	}
 	obj, err := strictjson.ParseObject(plain, countersign.MaxMessage)
 	if err == nil {
-		f.members(obj, strict, add)
-		add("binding", fmt.Sprintf("%v; the requestUUID is %s", f.Binding, uuidOf(plain)))
+		var names []string
+		for _, m := range obj.Members {
+			names = append(names, strictjson.Printable(m.Name))
+		}
+		add("members", "%s", strings.Join(names, ", "))
+		uuid := "no UUID"
+		if start, end, ok := countersign.UUIDSpan(plain); ok && anyUUID.Match(plain[start:end]) {
+			uuid = "a UUID of version " + string(plain[start+14])
+		}
+		add("binding", "%v; the requestUUID is %s", f.Binding, uuid)
+	}
+	for _, fault := range f.Differs {
+		add("differs", "%v", fault)
 	}
 	switch {
-	case f.Strict:
+	case len(f.Differs) == 0:
 		add("rules", "it has the form of the interface")
-	case f.Lenient:
+	case len(f.Refused) == 0:
 		add("rules", "it differs from the interface without loss: lenient")
 	}
 	for _, fault := range f.Refused {
-		add("refused", fmt.Sprintf("%v; no setting changes that, the provider must", fault))
+		add("refused", "%v; no setting changes that, the provider must", fault)
 	}
 	if err == nil {
-		add("fits", flags(fitOf([]Seen{{Finding: *f}}).settings()))
+		gateway, profile := fitOf([]Seen{{Finding: *f}}).settings()
+		fits := strings.ReplaceAll(strings.Join(append(gateway, profile...), ", "), "\n", "")
+		add("fits", "%s", cmp.Or(fits, "the defaults"))
 	}
-	f.message = s.String()
-}
-
-// answerOf says what plain answers; empty: it is no answer.
-func answerOf(plain []byte) string {
-	_, withdrawal := countersign.ParseWithdrawalAnswer(plain)
-	_, deposit := countersign.ParseDepositAnswer(plain)
-	_, notice := countersign.ParseNoticeAnswer(plain)
-	switch {
-	case withdrawal == nil:
-		return "withdrawal confirmation"
-	case deposit == nil:
-		return "deposit"
-	case notice == nil:
-		return "notice"
-	}
-	return ""
-}
-
-// members adds names of members, in their order, and no values.
-func (f *Finding) members(obj *strictjson.Object, strict []error, add func(word string, texts ...string)) {
-	var names, missing, different, unknown []string
-	kinds := map[string]string{}
-	for _, m := range obj.Members {
-		names = append(names, printable(m.Name))
-		kinds[m.Name] = kindOf(obj.Raw(m))
-	}
-	for _, fault := range strict {
-		var at *countersign.MemberError
-		if !errors.As(fault, &at) {
-			continue
-		}
-		if kind, there := kinds[at.Member]; there && kind != "null" {
-			different = append(different, fmt.Sprintf("%s is %s", printable(at.Member), kind))
-		} else {
-			missing = append(missing, at.Member)
-		}
-	}
-	if cb, err := countersign.ParseCallback(f.Plaintext, countersign.ParseOptions{Lenient: true}); err == nil {
-		for _, m := range cb.Unknown() {
-			unknown = append(unknown, printable(m.Name))
-		}
-	}
-	add("members", names...)
-	add("missing", missing...)
-	add("different", different...)
-	add("unknown", unknown...)
-}
-
-// printable makes a text that a stranger chose safe for a terminal, and short.
-func printable(text string) string { return strictjson.Printable(text) }
-
-// kindOf says what a JSON value is, as far as it matters here.
-func kindOf(raw string) string {
-	kind := cmp.Or(map[byte]string{'"': "a text", '{': "an object", '[': "an array", 't': "true or false", 'f': "true or false", 'n': "null"}[raw[0]], "a number")
-	number := strings.Trim(raw, `"`)
-	if strings.ContainsAny(number, "eE") && strings.Trim(number, "0123456789.eE+-") == "" {
-		return kind + " with an exponent"
-	}
-	return kind
-}
-
-func uuidOf(plain []byte) string {
-	start, end, ok := countersign.UUIDSpan(plain)
-	switch {
-	case !ok:
-		return "not 36 characters"
-	case !anyUUID.Match(plain[start:end]):
-		return "no UUID"
-	}
-	return "a UUID of version " + string(plain[start+14])
 }
 
 // String says for a terminal what the body holds, block by block, what message it is, and which

@@ -2,6 +2,7 @@ package learn
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -68,7 +69,7 @@ func TestFits(t *testing.T) {
 		"as the interface": {public, sealed(bound), []string{"bare Base64", "binding    holds", "has the form of the interface"}, "the defaults"},
 		"not bound":        {public, sealed(unbound), []string{"a UUID of version 4"}, "--provider other"},
 		"bound to others":  {public, sealed(strings.Replace(bound, `"deposit-1"`, `"deposit-2"`, 1)), []string{"binding    broken"}, "--provider other --binding off"},
-		"bound, otherwise": {public, sealed(plaintextOf(t, strings.Replace(unbound, `"60001"`, `60001`, 1))), []string{"tenantUserId is a number", "lenient"}, "--lenient"},
+		"bound, otherwise": {public, sealed(plaintextOf(t, strings.Replace(unbound, `"60001"`, `60001`, 1))), []string{`member "tenantUserId" is not a string`, "lenient"}, "--lenient"},
 		"form field":       {public, []byte("msg=" + queryEscape(string(sealed(bound)))), []string{"form field, in msg"}, "--body-field msg"},
 		"data field":       {public, []byte("data=" + queryEscape(string(sealed(bound)))), []string{", form field\n"}, "the defaults"},
 		"OAEP":             {private, seal(t, pair().Public(), envelope.OAEP, bound), []string{"the private part opens OAEP blocks"}, "--oaep"},
@@ -88,7 +89,7 @@ func TestFits(t *testing.T) {
 			}
 		}
 		seen := Seen{Finding: f, Path: "/a\"b\x01\\é"}
-		if got := flags(fitOf([]Seen{{Finding: f}}).settings()); c.fits != "" && got != c.fits {
+		if got := fits([]Seen{{Finding: f}}); c.fits != "" && got != c.fits {
 			t.Errorf("%s fits %s, want %s\n%s", name, got, c.fits, f)
 		}
 		var settings map[string]any
@@ -98,6 +99,16 @@ func TestFits(t *testing.T) {
 			t.Errorf("%s: the file has %q", name, got)
 		}
 	}
+}
+
+// fits are the settings that fit list, as flags.
+func fits(list []Seen) string {
+	gateway, profile := fitOf(list).settings()
+	var words []string
+	for _, s := range append(gateway, profile...) {
+		words = append(words, "--"+strings.NewReplacer(" = true\n", "", " = ", " ", `"`, "", "\n", "").Replace(s))
+	}
+	return cmp.Or(strings.Join(words, " "), "the defaults")
 }
 
 // plaintextOf binds a plaintext anew.
@@ -146,7 +157,7 @@ func wants(t *testing.T, text string, wants ...string) {
 func TestOnePath(t *testing.T) {
 	var list []Seen
 	for _, typ := range []countersign.Type{countersign.TypeDeposited, countersign.TypeRequestWithdraw} {
-		list = append(list, Seen{Finding: Finding{Type: typ, Binding: countersign.BindingHolds, Strict: true, Lenient: true}, Path: "/hook"})
+		list = append(list, Seen{Finding: Finding{Type: typ, Binding: countersign.BindingHolds}, Path: "/hook"})
 	}
 	got := Sum(list)
 	wants(t, got.Settings, "2 callbacks, of which 1 would be refused.\n#   1  type 2: it comes to the URL of the other types, /hook\n", "notify-path = \"/hook\"\n", "# Note: the provider posts type 2")
@@ -259,7 +270,7 @@ func TestStrayCallback(t *testing.T) {
 			}
 			list = append(list, r.Seen([]byte(is+"="+queryEscape(string(body))), []client.Fact{{Member: factPath, Came: "/" + is}, {Member: factHeader, Came: "X-" + is, Cause: "x"}}, 1))
 		}
-		if got := flags(fitOf(list).settings()); got != "--notify-path /usual --provider other --binding off --api-key-header X-usual --body-field usual" {
+		if got := fits(list); got != "--notify-path /usual --provider other --binding off --api-key-header X-usual --body-field usual" {
 			t.Errorf("stray number %d: %s", last, got)
 		}
 		got := Sum(list)

@@ -2,7 +2,6 @@ package learn
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 
 	"countersign"
 	"countersign/envelope"
+	"countersign/merchant"
 )
 
 // Shower shows each callback as it comes, lets Next answer it, and shows that too.
@@ -24,32 +24,10 @@ type Shower struct {
 	n  int
 }
 
-// bodyTimeout bounds the time to read a body.
-const bodyTimeout = 30 * time.Second
-
 // ServeHTTP implements http.Handler.
 func (s *Shower) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(merchant.DefaultBodyTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, envelope.MaxBody))
-	n := s.came(r, body, err)
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	rec := &recorder{ResponseWriter: w}
-	defer func() { s.say("answered   callback %d: %s\n", n, rec) }() // also where Next breaks off
-	if err != nil {
-		http.Error(rec, "the body did not arrive", http.StatusBadRequest)
-		return
-	}
-	s.Next.ServeHTTP(rec, r)
-}
-
-func (s *Shower) say(format string, args ...any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	fmt.Fprintf(s.Out, format, args...)
-}
-
-// came says what came, and returns its number.
-func (s *Shower) came(r *http.Request, body []byte, err error) (n int) {
 	says := ""
 	switch {
 	case err != nil:
@@ -58,10 +36,22 @@ func (s *Shower) came(r *http.Request, body []byte, err error) (n int) {
 		says = s.Read(body).String()
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.n++
-	fmt.Fprintf(s.Out, "\ncallback %d: %s %s from %s\n%s", s.n, r.Method, strconv.QuoteToGraphic(r.URL.Path), r.RemoteAddr, says)
-	return s.n
+	n := s.n
+	fmt.Fprintf(s.Out, "\ncallback %d: %s %s from %s\n%s", n, r.Method, strconv.QuoteToGraphic(r.URL.Path), r.RemoteAddr, says)
+	s.mu.Unlock()
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	rec := &recorder{ResponseWriter: w}
+	defer func() { // also where Next breaks off
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		fmt.Fprintf(s.Out, "answered   callback %d: %s\n", n, rec)
+	}()
+	if err != nil {
+		http.Error(rec, "the body did not arrive", http.StatusBadRequest)
+		return
+	}
+	s.Next.ServeHTTP(rec, r)
 }
 
 // recorder remembers the beginning of a response.
@@ -89,20 +79,16 @@ func (w *recorder) Write(b []byte) (int, error) {
 
 // String returns what was answered, without its secrets.
 func (w *recorder) String() string {
-	var response struct {
-		Code    json.RawMessage `json:"errCode"`
-		Message string          `json:"message"`
-		Data    string          `json:"data"`
-	}
-	switch err := json.Unmarshal(w.body, &response); {
+	r, err := countersign.ParseResponse(w.body)
+	switch {
 	case w.status == 0:
 		return "nothing"
 	case err != nil:
 		return fmt.Sprintf("status %d, and no response of the protocol (%d bytes)", w.status, len(w.body))
 	}
-	text := fmt.Sprintf("status %d, errCode %s", w.status, response.Code)
-	if response.Message != "" {
-		text += ": " + response.Message
+	text := fmt.Sprintf("status %d, errCode %d", w.status, r.ErrCode)
+	if r.Message != "" {
+		text += ": " + r.Message
 	}
-	return text + fmt.Sprintf(", data of %d characters", len(response.Data))
+	return text + fmt.Sprintf(", data of %d characters", len(r.Data))
 }
