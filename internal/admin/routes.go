@@ -86,7 +86,9 @@ func (s *Server) table() (all []api.Route) {
 }
 
 // Operations returns the operations of the service's API. It starts nothing.
-func Operations() []api.Operation { return api.Operations(new(Server).table()) }
+func Operations() []api.Operation {
+	return api.Operations((&Server{Config: Config{Outbox: new(outbox.Outbox), Lists: new(outbox.Outbox)}}).table())
+}
 
 // concernsPath notes the merchant whose id begins the id in the path, or MERCHANT/NAME.
 func concernsPath(c *api.Call) {

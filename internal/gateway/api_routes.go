@@ -5,6 +5,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/api"
+	"countersign/internal/book"
 )
 
 // route is one row of the table of routes.
@@ -70,7 +71,9 @@ func (a *server) table() (rows []api.Route) {
 }
 
 // Operations returns the operations of the gateway's API. It starts nothing.
-func Operations() []api.Operation { return api.Operations(new(server).table()) }
+func Operations() []api.Operation {
+	return api.Operations((&server{book: new(book.Book), lists: new(book.Book)}).table())
+}
 
 // readerFeed is a part of a feed that has cursors.
 type readerFeed struct {
