@@ -12,217 +12,188 @@ type AlarmKind string
 
 // The kinds of alarms.
 const (
-	AlarmApproverExpires AlarmKind = "approver_expires"
-	AlarmApprovalWaits   AlarmKind = "approval_waits"
-	AlarmAuditBroken     AlarmKind = "audit_broken"
-	AlarmRestored        AlarmKind = "restored"
-	AlarmTokenChanged    AlarmKind = "token_changed"
+	AlarmApprovalWaits  AlarmKind = "approval_waits"
+	AlarmAuditBroken    AlarmKind = "audit_broken"
+	AlarmRestored       AlarmKind = "restored"
+	AlarmControlChanged AlarmKind = "control_changed"
+	AlarmAddressChanged AlarmKind = "address_changed"
+	AlarmDepositRefused AlarmKind = "deposit_refused"
 
-	AlarmWrongAPIKey     AlarmKind = "wrong_api_key"
-	AlarmNotUnderstood   AlarmKind = "not_understood"
+	AlarmAnswerUnusable  AlarmKind = "answer_unusable"
 	AlarmAnswerDiffers   AlarmKind = "answer_differs"
-	AlarmDetailsDiffer   AlarmKind = "details_differ"
-	AlarmAnswerUnbound   AlarmKind = "answer_unbound"
-	AlarmAnswerUnsigned  AlarmKind = "answer_unsigned"
 	AlarmOpenFailures    AlarmKind = "open_failures"
-	AlarmHeldTooLong     AlarmKind = "held_too_long"
 	AlarmExhausted       AlarmKind = "exhausted"
-	AlarmBreakerOpen     AlarmKind = "breaker_open"
-	AlarmOverdue         AlarmKind = "overdue"
-	AlarmForeignClaim    AlarmKind = "foreign_claim"
-	AlarmOutcomeDiffers  AlarmKind = "outcome_differs"
-	AlarmEvidenceDiffers AlarmKind = "evidence_differs"
-	AlarmAddressChanged  AlarmKind = "address_changed"
-	AlarmFrozen          AlarmKind = "frozen"
-	AlarmResumed         AlarmKind = "resumed"
-	AlarmLapsed          AlarmKind = "lapsed"
-	AlarmMerchantChanged AlarmKind = "merchant_changed"
 	AlarmMerchantFailing AlarmKind = "merchant_failing"
+	AlarmOverdue         AlarmKind = "overdue"
+	AlarmWalletDiffers   AlarmKind = "wallet_differs"
+	AlarmEvidenceDiffers AlarmKind = "evidence_differs"
+	AlarmFrozen          AlarmKind = "frozen"
+	AlarmLapsed          AlarmKind = "lapsed"
 
-	AlarmUserDiffers         AlarmKind = "user_differs"
-	AlarmOrderUnknown        AlarmKind = "order_unknown"
-	AlarmExecutedUnconfirmed AlarmKind = "executed_unconfirmed"
-	AlarmExecutedDiffers     AlarmKind = "executed_differs"
-	AlarmExecutedTwice       AlarmKind = "executed_twice"
-	AlarmExecutedAfterEnd    AlarmKind = "executed_after_end"
-	AlarmEndedAfterExecution AlarmKind = "ended_after_execution"
-	AlarmEndedAgain          AlarmKind = "ended_again"
-	AlarmPossibleDuplicate   AlarmKind = "possible_duplicate"
-	AlarmAddressHeld         AlarmKind = "address_held"
-	AlarmNotBound            AlarmKind = "not_bound"
-	AlarmBindingBroken       AlarmKind = "binding_broken"
-	AlarmSpliced             AlarmKind = "spliced"
-	AlarmRequestUnsigned     AlarmKind = "request_unsigned"
-	AlarmOtherContent        AlarmKind = "other_content"
-	AlarmDisproved           AlarmKind = "disproved"
-	AlarmUnverified          AlarmKind = "unverified"
-	AlarmAllRefused          AlarmKind = "all_refused"
-	AlarmForwardFailing      AlarmKind = "forward_failing"
-	AlarmDepositRefused      AlarmKind = "deposit_refused"
+	AlarmOrderUnknown      AlarmKind = "order_unknown"
+	AlarmEndedAgain        AlarmKind = "ended_again"
+	AlarmExecutedDiffers   AlarmKind = "executed_differs"
+	AlarmExecutedTwice     AlarmKind = "executed_twice"
+	AlarmPossibleDuplicate AlarmKind = "possible_duplicate"
+	AlarmRequestSuspect    AlarmKind = "request_suspect"
+	AlarmAllRefused        AlarmKind = "all_refused"
+	AlarmForwardFailing    AlarmKind = "forward_failing"
 )
 
 // alarmKinds says of each kind what happened and what helps, in the words of
-// docs/runbook.md. Urgent are those that may be about money, about who decides on it,
+// docs/runbook.md. Kinds that ask the same of a person are one, and the subject of the alarm
+// says the cause. Urgent are those that may be about money, about who decides on it,
 // or about the evidence. An alarm that is about one withdrawal, one address or one change has a
 // row for each, since a person decides on each; of the others one row counts.
 var alarmKinds = words[AlarmKind]{
 	{is: AlarmApprovalWaits, at: atBoth, bySubject: true,
-		means: "Something has waited for an approver for more than an hour.",
-		do:    "Open its task (tasks list), which says who can decide. Approve or decline it.",
-		ended: "It was decided, or it does not wait any more."},
-	{is: AlarmApproverExpires, at: atBoth, bySubject: true,
-		means: "The last token of an approver expires within a week. After that, only an admin of another origin can approve changes.",
-		do:    "Propose a new token of role approver now, and have the present approver approve it.",
-		ended: "Another approver can decide for longer, or changes wait for nobody."},
+		means: "Something has waited for an approver for more than an hour. Subject token: the last approver's token " +
+			"expires within a week, and then only an admin of another origin can approve changes.",
+		do: "Open its task (tasks list), which says who can decide. Approve or decline it. Before the token expires, " +
+			"propose a new one of role approver, and have the present approver approve it.",
+		ended: "It was decided, or another approver can decide for longer."},
 	{is: AlarmAuditBroken, at: atBoth, urgent: true,
-		means: "The audit log does not continue what a node has signed, and that node has stopped. Somebody changed the database past the program, or it was damaged or set back while in use.",
-		do:    "Keep a copy of the database. Compare it with an export and with the last checkpoint in the program's log (audit verify --since). Find out who can write to the database."},
+		means: "The audit log does not continue what a node has signed, and that node has stopped. Somebody changed " +
+			"the database past the program, or it was damaged or set back while in use.",
+		do: "Keep a copy of the database. Compare it with an export and with the last checkpoint in the program's " +
+			"log (audit verify --since). Find out who can write to the database."},
 	{is: AlarmRestored, at: atBoth, urgent: true,
-		means: "The database was restored from a backup. The service releases and ends nothing; the gateway holds every deposit and decides no order.",
-		do:    "Reconcile as docs/backup.md says, with --settle at the end. What no file speaks for stays restored until a person resumes it.",
+		means: "The database was restored from a backup. The service releases and ends nothing; the gateway holds " +
+			"every deposit and decides no order.",
+		do: "Reconcile as docs/backup.md says, with --settle at the end. What no file speaks for stays restored " +
+			"until a person resumes it.",
 		ended: "The restore was reconciled."},
-	{is: AlarmTokenChanged, at: atBoth, urgent: true, bySubject: true,
-		means: "A token that decides on changes was made, or an approver's was revoked. Subject no-approvers: somebody at the machine ended all approvers. person: somebody signed in as an approver or an admin for the first time, or again.",
-		do:    "Find out whose it is (api tokens). If nobody meant it, revoke it."},
+	{is: AlarmControlChanged, at: atBoth, urgent: true, bySubject: true,
+		means: "Who decides, where a merchant's money goes, or what is stopped was changed: a token that decides was " +
+			"made, or an approver's was revoked; somebody signed in as an approver or an admin (person); somebody at " +
+			"the machine ended all approvers (no-approvers); a merchant was changed; a freeze or a pause was ended.",
+		do: "Find out who did it (api change, api tokens, audit about ID). If nobody meant it, freeze the service, " +
+			"and revoke the token."},
+	{is: AlarmAddressChanged, at: atBoth, urgent: true, bySubject: true,
+		means: "A user's deposit address was replaced. The service tells the merchant, and what the user deposits " +
+			"goes to the new one. The gateway holds the new one, and the application goes on with the old one.",
+		do: "Find out who replaced it: at the service by api callback ID, at the gateway by asking the service by " +
+			"another channel. At the gateway approve or decline its task (tasks list --gateway kind=address). If " +
+			"nobody meant it, pause the merchant, revoke the token that added the callback, and have the address not " +
+			"used.",
+		ended: "The gateway's task was decided."},
+	{is: AlarmDepositRefused, at: atBoth, urgent: true, bySubject: true,
+		means: "A deposit was refused for good and may never be sent again. At the service it may also be the report " +
+			"of how a withdrawal ended, at the gateway any malformed callback. The subject is the errCode or reason " +
+			"of all that the alarm counts; disproved and unverified: the check at --verify-url said no, or did not " +
+			"say yes in time.",
+		do: "At the service, ask the merchant what the code means. If it means \"later\", correct its final codes " +
+			"and resend (callbacks list --state refused, callbacks resend). At the gateway, read what is wrong (api " +
+			"refusedCallback), mend the setting or the check or have the service mend the callback, and approve its " +
+			"task (tasks list --gateway kind=refused). Credit no deposit that the chain has not: ask the service who " +
+			"made it up.",
+		ended: "Each of them was taken, resent or dismissed."},
 
-	{is: AlarmWrongAPIKey, at: atService,
-		means: "A response carried another API key than the merchant's, or none. It decided nothing.",
-		do:    "Find out what answers at the merchant's URLs.",
-		ended: "Nothing like it came for an hour, and the merchant accepts callbacks."},
-	{is: AlarmNotUnderstood, at: atService,
-		means: "The merchant says that it cannot open or read a callback (errCode 1000 to 1999). It is tried again.",
-		do:    "Check that both ends have the same keys, and let the merchant run countersign check.",
+	{is: AlarmAnswerUnusable, at: atService,
+		means: "A response decided nothing, and the merchant is asked again: it cannot open or read the callback " +
+			"(not_understood), its API key is not the merchant's (wrong_api_key), or it does not show which " +
+			"withdrawal it confirms (answer_unbound).",
+		do: "Check that both ends have the same keys and API key, and let the merchant run countersign check. If " +
+			"they are right, find out what answers at the merchant's URLs. Of answer_unbound, give details with each " +
+			"withdrawal, or see PROTOCOL.md, Answers.",
 		ended: "Nothing like it came for an hour, and the merchant accepts callbacks."},
 	{is: AlarmAnswerDiffers, at: atService, urgent: true,
-		means: "An answer contradicts what it answers, or an earlier decision. It changed nothing.",
-		do:    "Ask the merchant what it meant. If it did not send this answer, somebody else answers for it: pause the merchant."},
-	{is: AlarmDetailsDiffer, at: atService, urgent: true, bySubject: true,
-		means: "The merchant confirmed other details than were ordered. The withdrawal is declined.",
-		do:    "Compare both orders. If the merchant's is right, somebody changed the service's."},
-	{is: AlarmAnswerUnbound, at: atService,
-		means: "A confirmation was not taken, and the merchant is asked again. The withdrawal has no details to compare with, and the answer's blocks do not show which withdrawal they are for.",
-		do:    "Give details with each withdrawal, use a key of 2048 bits or more for answers, or have the merchant order the members of its answer as PROTOCOL.md, Answers, says.",
-		ended: "Nothing like it came for an hour, and the merchant accepts callbacks."},
-	{is: AlarmAnswerUnsigned, at: atService, urgent: true,
-		means: "The merchant has an answerKey, and it did not sign a response. The response decided nothing, and the merchant is asked again. Somebody else answers for the merchant, or it replaced its key.",
-		do:    "Compare the answerKey with the public part of the merchant's signing key, and both clocks. If they are right, find out what answers at its URLs, and pause the merchant."},
+		means: "An answer contradicts what it answers, or an earlier decision; or the merchant's answerKey did not " +
+			"sign it (unsigned, signature_invalid, signature_old). It changed nothing. Of details_differ the " +
+			"merchant confirmed other details than were ordered, and the withdrawal is declined.",
+		do: "Compare both orders, the answerKey with the merchant's signing key, and both clocks. Ask the merchant " +
+			"what it meant. If it did not send this answer, somebody else answers for it: pause the merchant. If the " +
+			"merchant's order is right, somebody changed the service's."},
 	{is: AlarmOpenFailures, at: atService, urgent: true,
 		means: "Within an hour, ten answers of the merchant did not open or were no answers. The merchant is paused.",
-		do:    "Check its response key. If that is right, somebody tries out blocks on the service. Resume the merchant when the cause is known.",
+		do: "Check its response key. If that is right, somebody tries out blocks on the service. Resume the merchant " +
+			"when the cause is known.",
 		ended: "The merchant was resumed."},
-	{is: AlarmHeldTooLong, at: atService,
-		means: "The merchant held a callback (errCode 3000 to 3999) until its schedule ended. It is exhausted and not sent again.",
-		do:    "Ask the merchant what it waits for, then resend the callback.",
-		ended: "None of the callbacks is exhausted any more."},
 	{is: AlarmExhausted, at: atService,
-		means: "Callbacks of a merchant were given up: their schedule or deadline ended. A deposit among them may not be credited.",
-		do:    "When the merchant can take them, resend them (callbacks list --state exhausted, callbacks resend).",
+		means: "Callbacks of a merchant were given up: their schedule or deadline ended, or the merchant held them " +
+			"until then (merchant_hold). A deposit among them may not be credited.",
+		do: "When the merchant can take them, resend them (callbacks list --state exhausted, callbacks resend). Ask " +
+			"it what it waits for if it held them.",
 		ended: "None of the callbacks is exhausted any more."},
-	{is: AlarmBreakerOpen, at: atService, bySubject: true,
-		means: "For ten minutes no exchange reached the merchant. One callback at a time is tried; the others wait until their schedules or deadlines end.",
-		do:    "Ask the merchant; the reasons of the last attempts say what fails.",
-		ended: "An exchange reached the merchant, or a person resumed it."},
 	{is: AlarmMerchantFailing, at: atService,
-		means: "A merchant accepted nothing for ten minutes, or half of twenty or more attempts failed, or three failed at one that never accepted anything. Its deposits wait, and its withdrawals may expire.",
-		do:    "Tell the merchant what it must mend: merchants health ID and its page in the console say why it fails and since when.",
-		ended: "The merchant accepts callbacks again."},
+		means: "A merchant accepted nothing for ten minutes, or half of twenty or more attempts failed, or three " +
+			"failed at one that never accepted anything; or no exchange of a lane reached it for ten minutes. Its " +
+			"deposits wait, and its withdrawals may expire.",
+		do: "Tell the merchant what it must mend: merchants health ID and its page in the console say why it fails " +
+			"and since when.",
+		ended: "The merchant accepts callbacks again, and each lane reaches it."},
 	{is: AlarmOverdue, at: atService, bySubject: true,
-		means: "Callbacks of the merchant have been due for a quarter of an hour and are not sent, although it can be reached. Deposits are credited late, and withdrawals may expire. Others may wait too: this one waits for longest.",
-		do:    "After an outage, wait while the number of pending callbacks falls. Otherwise raise the merchant's rate or concurrency, ask it to answer faster, or add a node.",
+		means: "Callbacks of the merchant have been due for a quarter of an hour and are not sent, although it can " +
+			"be reached. Deposits are credited late, and withdrawals may expire. Others may wait too: this one waits " +
+			"for longest.",
+		do: "After an outage, wait while the number of pending callbacks falls. Otherwise raise the merchant's rate " +
+			"or concurrency, ask it to answer faster, or add a node.",
 		ended: "Nothing in the lane is overdue any more."},
-	{is: AlarmForeignClaim, at: atService, urgent: true, bySubject: true,
-		means: "A claim asked for a withdrawal whose permit another holder has, and did not get it. Two parts of the wallet want to execute it, or somebody else has a token.",
-		do:    "Find out who both are (audit about ID), and look at the chain for what each executed. If the token is not the wallet's, revoke it."},
-	{is: AlarmOutcomeDiffers, at: atService, urgent: true, bySubject: true,
-		means: "Another outcome was reported of a released withdrawal than the one that stands. Nothing was changed; the merchant is told of a transaction that the report names.",
-		do:    "Look at the chain. If funds moved although failed stands, or twice, tell the merchant. Find out who reported the other outcome (audit about ID); if it was not the wallet, revoke the token."},
+	{is: AlarmWalletDiffers, at: atService, urgent: true, bySubject: true,
+		means: "The wallet contradicts itself about a released withdrawal. foreign_claim: another claim than the " +
+			"holder's asked for the permit, and did not get it. outcome_differs: another outcome was reported than " +
+			"the one that stands; nothing was changed, and the merchant is told of a transaction that the report " +
+			"names.",
+		do: "Look at the chain for what was executed. If funds moved twice, or although failed stands, tell the " +
+			"merchant. Find out who asked or reported (audit about ID); if it was not the wallet, revoke the token."},
 	{is: AlarmEvidenceDiffers, at: atService, urgent: true, bySubject: true,
-		means: "A withdrawal is confirmed or released, but no answer is kept that the merchant's answerKey signed and that confirms these details. No permit is given or repeated. Somebody changed the database past the program, it was damaged, or the merchant's key was replaced since.",
-		do:    "If the merchant replaced its key, put the earlier one back beside the new one. Otherwise freeze the service, and find out who can write to the database. Compare the withdrawal with the audit log (audit about ID) and the chain. If nothing was executed, block it and have a new one ordered; a confirmed withdrawal that is not blocked lapses."},
-	{is: AlarmAddressChanged, at: atService, urgent: true, bySubject: true,
-		means: "The merchant is told that a user's deposit address was replaced. What the user deposits goes to the new one.",
-		do:    "Find out who replaced it (api callback ID). If nobody meant it, pause the merchant, revoke the token that added the callback, and tell the merchant not to use the address."},
+		means: "A withdrawal is confirmed or released, but no answer is kept that the merchant's answerKey signed " +
+			"and that confirms these details. No permit is given or repeated. Somebody changed the database past the " +
+			"program, it was damaged, or the merchant's key was replaced since.",
+		do: "If the merchant replaced its key, put the earlier one back beside the new one. Otherwise freeze the " +
+			"service, and find out who can write to the database. Compare the withdrawal with the audit log (audit " +
+			"about ID) and the chain. If nothing was executed, block it and have a new one ordered; a confirmed " +
+			"withdrawal that is not blocked lapses."},
 	{is: AlarmFrozen, at: atService,
 		means: "A person froze the service: nothing is sent, decided or released.",
-		do:    "Thaw it when the cause is gone (freeze --status). Withdrawals that reach their deadlines until then expire.",
+		do: "Thaw it when the cause is gone (freeze --status). Withdrawals that reach their deadlines until then " +
+			"expire.",
 		ended: "The freeze was ended."},
-	{is: AlarmResumed, at: atService, urgent: true, bySubject: true,
-		means: "A person ended the freeze, or the pause of the merchant that the alarm names. Sending, deciding and releasing go on.",
-		do:    "If nobody meant it, freeze the service, and revoke the token."},
 	{is: AlarmLapsed, at: atService,
-		means: "A confirmed withdrawal was not released within its merchant's releaseWithin. It is never released, and the merchant is told so.",
-		do:    "Find out why the wallet did not take it. If it is still wanted, the merchant orders a new one."},
-	{is: AlarmMerchantChanged, at: atService, urgent: true, bySubject: true,
-		means: "Where a merchant's money goes, or who decides on it, was changed.",
-		do:    "Find out who proposed and approved it (api change). If nobody meant it, pause the merchant."},
+		means: "A confirmed withdrawal was not released within its merchant's releaseWithin. It is never released, " +
+			"and the merchant is told so.",
+		do: "Find out why the wallet did not take it. If it is still wanted, the merchant orders a new one."},
 
-	{is: AlarmUserDiffers, at: atGateway, urgent: true, bySubject: true,
-		means: "A callback names another tenantUserId than its order. Nothing was confirmed by it.",
-		do:    "Ask the service."},
 	{is: AlarmOrderUnknown, at: atGateway, urgent: true, bySubject: true,
-		means: "The service asked about a withdrawal, or executed one, that was never ordered.",
-		do:    "Ask the service who started it. If your own systems did, they must order it at the gateway first."},
-	{is: AlarmExecutedUnconfirmed, at: atGateway, urgent: true, bySubject: true,
-		means: "The service executed an order that was not confirmed.",
-		do:    "Look at the chain, and at the gateway's audit log for an answer. Order nothing more until the service explains it."},
-	{is: AlarmExecutedDiffers, at: atGateway, urgent: true, bySubject: true,
-		means: "The service executed other details than those that were confirmed.",
-		do:    "Compare with the chain, and order nothing more until the service explains it."},
-	{is: AlarmExecutedTwice, at: atGateway, urgent: true, bySubject: true,
-		means: "The service names two transactions for one order.",
-		do:    "Look at both on the chain, and order nothing more until the service explains it."},
-	{is: AlarmExecutedAfterEnd, at: atGateway, urgent: true, bySubject: true,
-		means: "The service executed an order (type 3) after it had ended it (type 5). The user may have the funds back already.",
-		do:    "Look at the chain, correct the books, and ask the service."},
-	{is: AlarmEndedAfterExecution, at: atGateway, urgent: true, bySubject: true,
-		means: "The service ended an order (type 5) after it had executed it (type 3). What was booked by type 3 stands.",
-		do:    "Look at the chain, and ask the service."},
+		means: "The service asked about a withdrawal, or executed one, that was never ordered, or names another " +
+			"tenantUserId than its order. Nothing was confirmed.",
+		do: "Ask the service who started it. If your own systems did, they must order it at the gateway first. If it " +
+			"was executed, look at the chain."},
 	{is: AlarmEndedAgain, at: atGateway, urgent: true, bySubject: true,
-		means: "The service asked again about a withdrawal that was confirmed and has ended. The answer was errCode 2005.",
-		do:    "Ask the service why it asks after the end, and compare its list of withdrawals with yours."},
+		means: "The service asked again about a withdrawal that was confirmed and has ended. The answer was errCode " +
+			"2005.",
+		do: "Ask the service why it asks after the end, and compare its list of withdrawals with yours."},
+	{is: AlarmExecutedDiffers, at: atGateway, urgent: true, bySubject: true,
+		means: "The service executed an order that was not confirmed, or other details than were confirmed.",
+		do: "Compare with the chain and with the answers in the gateway's audit log, and order nothing more until " +
+			"the service explains it."},
+	{is: AlarmExecutedTwice, at: atGateway, urgent: true, bySubject: true,
+		means: "The service names two transactions for one order, or says both that it executed it (type 3) and that " +
+			"it ended it (type 5). The user may have the funds twice. What was booked by type 3 stands.",
+		do: "Look at each transaction on the chain, correct the books, and order nothing more until the service " +
+			"explains it."},
 	{is: AlarmPossibleDuplicate, at: atGateway,
 		means: "A deposit may be one that came before under another trackingId. It is held.",
 		do:    "Compare both with the chain, then approve or decline its task (tasks list --gateway kind=deposit).",
 		ended: "No deposit is held any more."},
-	{is: AlarmAddressHeld, at: atGateway, urgent: true, bySubject: true,
-		means: "The service says that a user's deposit address was replaced. The new one is held, and the application goes on with the old one.",
-		do:    "Ask the service, by another channel, who replaced it; then approve or decline its task (tasks list --gateway kind=address).",
-		ended: "It was accepted or rejected."},
-	{is: AlarmNotBound, at: atGateway,
-		means: "A callback was refused because it is not bound, and the gateway wants binding.",
-		do:    "If this service never binds, start the gateway with --provider other or --binding seen, and compare each deposit with the chain before you credit it. Otherwise ask the service why this request was not bound.",
-		ended: "Nothing like it came for an hour, and other callbacks were taken."},
-	{is: AlarmBindingBroken, at: atGateway, urgent: true,
-		means: "A callback was refused because it is bound to other bytes. Somebody who can read requests joined blocks of several, or the service is at fault.",
-		do:    "Ask the service what it sent."},
-	{is: AlarmSpliced, at: atGateway, urgent: true,
-		means: "A callback has blocks of another. It was refused, or is held if it is a deposit. Somebody who can read requests joined blocks of several, or the service is at fault.",
-		do:    "Ask the service what it sent. Credit a held deposit only if the chain has it."},
-	{is: AlarmRequestUnsigned, at: atGateway, urgent: true,
-		means: "A callback was refused because the service's key did not sign it, though --service-signing-key is set. Somebody without that key sends callbacks, or the service replaced it.",
-		do:    "Ask the service, by another channel, which key it signs with, and compare both clocks. If there is a new key, give it beside the old one."},
-	{is: AlarmOtherContent, at: atGateway,
-		means: "A callback repeats an identifier with other content. If the first was accepted, it stands and this one was refused. Otherwise this one has taken its place.",
-		do:    "Ask the service which of the two is right."},
-	{is: AlarmDisproved, at: atGateway, urgent: true,
-		means: "A deposit was refused because the check at --verify-url says that there is no such deposit.",
-		do:    "Look at the chain. If the deposit is there, mend the check and have the service send it again. If not, ask the service; whoever has its key can make deposits up."},
-	{is: AlarmUnverified, at: atGateway,
-		means: "A deposit was refused because the check at --verify-url did not say yes in time.",
-		do:    "Look at the chain and at the check; mend it, and have the service send the deposit again.",
-		ended: "Nothing like it came for an hour, and other callbacks were taken."},
+	{is: AlarmRequestSuspect, at: atGateway, urgent: true,
+		means: "A callback may not be what the service sent. It was refused, or is held if it is a deposit " +
+			"(spliced). It has blocks of another callback, or is bound to other bytes (spliced, binding_broken); it " +
+			"is not bound, though --binding wants it; the service's key did not sign it, though " +
+			"--service-signing-key is set; or it repeats an identifier with other content (what was accepted stands).",
+		do: "Ask the service, by another channel, what it sent and which key it signs with, and compare both clocks. " +
+			"Give a new key beside the old one. If this service never binds, start the gateway with --provider other " +
+			"or --binding seen. Credit a held deposit only if the chain has it."},
 	{is: AlarmAllRefused, at: atGateway,
-		means: "Three callbacks were refused and none was taken, or all of ten minutes were refused. No deposit is booked meanwhile. The log names the setting that would change it.",
+		means: "Three callbacks were refused and none was taken, or all of ten minutes were refused. No deposit is " +
+			"booked meanwhile. The log names the setting that would change it.",
 		do:    "Run countersign gateway --learn for a while, and countersign provider show.",
 		ended: "A callback was taken."},
 	{is: AlarmForwardFailing, at: atGateway,
-		means: "The application does not take what the gateway forwards: three attempts failed, or an entry has waited for a minute. Deposits are kept here and not credited there.",
+		means: "The application does not take what the gateway forwards: three attempts failed, or an entry has " +
+			"waited for a minute. Deposits are kept here and not credited there.",
 		do:    "Look at the application and at --forward-url (api forwards). Each entry is sent again until it is taken.",
 		ended: "The application has taken everything that had failed, or a person gave it up."},
-	{is: AlarmDepositRefused, at: atBoth, urgent: true, bySubject: true,
-		means: "A deposit was refused for good and may never be sent again. At the service it may also be the report of how a withdrawal ended, at the gateway any malformed callback. The subject is the errCode or reason of all that the alarm counts.",
-		do:    "At the service, ask the merchant what the code means. If it means \"later\", correct its final codes and resend (callbacks list --state refused, callbacks resend). At the gateway, read what is wrong (api refusedCallback), mend the setting or have the service mend the callback, and approve its task (tasks list --gateway kind=refused).",
-		ended: "Each of them was taken, resent or dismissed."},
 }
 
 // Values returns the kinds of both ends.

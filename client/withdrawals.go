@@ -118,7 +118,7 @@ type WithdrawalPage struct {
 // Claim asks for the permit. Its holder identifies one execution: a wallet that
 // executes twice under one holder gets the permit both times.
 type Claim struct {
-	Holder string `json:"claim" minLength:"1" maxLength:"200" doc:"identifies the one execution that the permit is for, not a wallet that could execute twice, 1 to 200 characters: the same claim from a token of the same origin gets the same permit again, with duplicate true; any other is always refused and raises the alarm foreign_claim"`
+	Holder string `json:"claim" minLength:"1" maxLength:"200" doc:"identifies the one execution that the permit is for, not a wallet that could execute twice, 1 to 200 characters: the same claim from a token of the same origin gets the same permit again, with duplicate true; any other is always refused and raises the alarm wallet_differs"`
 }
 
 // WithdrawalClaim is a Claim of one of several withdrawals.

@@ -211,6 +211,12 @@ func TestRunbookAlarms(t *testing.T) {
 			if do := strings.ReplaceAll(plain(kind.Do()), "docs/", ""); !strings.Contains(text, " - Do: "+do) {
 				t.Errorf("docs/runbook.md, %s: say \"- Do: %s\"", kind, do)
 			}
+			if n := len(strings.FieldsFunc(m[2], func(r rune) bool { return r == '\n' })); n > 10 {
+				t.Errorf("docs/runbook.md, %s has %d lines, want at most 10", kind, n)
+			}
+			if kind.Ended() == "" && !strings.Contains(text, "- Over when ") {
+				t.Errorf("docs/runbook.md, %s: say \"- Over when …\"", kind)
+			}
 			if ended := kind.Ended(); ended != "" && !strings.Contains(text, "- Ends by itself: "+ended) || ended == "" && strings.Contains(text, "- Ends by itself") {
 				t.Errorf("docs/runbook.md, %s: say \"- Ends by itself: %s\" or nothing of it", kind, ended)
 			}
@@ -219,6 +225,9 @@ func TestRunbookAlarms(t *testing.T) {
 	}
 	both := kinds("both ends")
 	same(t, "docs/runbook.md, the service", client.AlarmKind("").AtService(), append(kinds("the service"), both...))
+	if n := len(client.AlarmKind("").Values()); n > 25 {
+		t.Errorf("%d kinds of alarms, want at most 25", n)
+	}
 	same(t, "docs/runbook.md, the gateway", client.AlarmKind("").AtGateway(), append(kinds("the gateway"), both...))
 }
 

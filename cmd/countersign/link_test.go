@@ -310,9 +310,9 @@ func TestStolenSecrets(t *testing.T) {
 		}
 	}
 	var alarm struct{ Kind string }
-	mustShell(t, &alarm, "", append([]string{"alarms", "list", "--merchant", "shop", "kind=answer_unsigned"}, api...)...)
-	if alarm.Kind != "answer_unsigned" {
-		t.Error("there is no alarm answer_unsigned")
+	mustShell(t, &alarm, "", append([]string{"alarms", "list", "--merchant", "shop", "kind=answer_differs"}, api...)...)
+	if alarm.Kind != "answer_differs" {
+		t.Error("there is no alarm answer_differs")
 	}
 	decided, _ = ask(honest)
 	await(t, service, func() bool { return decided() == "confirmed" })

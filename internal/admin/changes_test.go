@@ -100,7 +100,7 @@ func TestChangeWaitsForAnApprover(t *testing.T) {
 		_, err = rejectChange(bob, ctx, c.ID, "too late")
 		refused(t, err, client.ErrConflict, "the change is applied")
 		told := must(eyes.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{}))(t).Alarms
-		if len(told) != 1 || told[0].Kind != "merchant_changed" || told[0].Merchant != "acme" || told[0].Subject != c.ID+" callbackApiKey,name,withdrawUrl" || told[0].Text == "" {
+		if len(told) != 1 || told[0].Kind != "control_changed" || told[0].Merchant != "acme" || told[0].Subject != c.ID+" callbackApiKey,name,withdrawUrl" || told[0].Text == "" {
 			t.Errorf("alarms %+v", told)
 		}
 
@@ -159,7 +159,7 @@ func TestChangeWithoutAnApprover(t *testing.T) {
 	if c := must(alice.Change(ctx, list[0].About))(t); c.State != client.ChangeApplied || c.DecidedBy != "" || c.ProposedBy != alice.id {
 		t.Errorf("%+v", c)
 	}
-	if told := must(alice.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{}))(t).Alarms; len(told) != 1 || told[0].Kind != "merchant_changed" {
+	if told := must(alice.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{}))(t).Alarms; len(told) != 1 || told[0].Kind != "control_changed" {
 		t.Errorf("alarms %+v", told)
 	}
 	_, err := alice.CreateToken(ctx, client.NewToken{Name: "mine", Role: client.RoleAdmin})

@@ -67,7 +67,7 @@ func TestAPermitBelongsToItsToken(t *testing.T) {
 			t.Errorf("a token of another origin: %+v, %v", got, err)
 		}
 		alarms, err := h.client(client.RoleViewer).Alarms(ctx, client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{})
-		if err != nil || len(alarms.Alarms) != 1 || alarms.Alarms[0].Kind != client.AlarmForeignClaim || alarms.Alarms[0].Subject != w.ID {
+		if err != nil || len(alarms.Alarms) != 1 || alarms.Alarms[0].Kind != client.AlarmWalletDiffers || alarms.Alarms[0].Subject != w.ID+" foreign_claim" {
 			t.Errorf("alarms %+v, %v", alarms, err)
 		}
 	})

@@ -119,7 +119,7 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 		if _, err := c.ReleaseWithdrawal(ctx, w.ID, "core-2"); !errors.Is(err, client.ErrConflict) {
 			t.Errorf("another claim: %v", err)
 		}
-		if told, err := h.client(client.RoleViewer).Alarms(ctx, client.AlarmFilter{}, client.PageOptions{}); err != nil || len(told.Alarms) != 1 || told.Alarms[0].Kind != "foreign_claim" || told.Alarms[0].Subject != w.ID || told.Alarms[0].Merchant != "acme" {
+		if told, err := h.client(client.RoleViewer).Alarms(ctx, client.AlarmFilter{}, client.PageOptions{}); err != nil || len(told.Alarms) != 1 || told.Alarms[0].Kind != "wallet_differs" || told.Alarms[0].Subject != w.ID+" foreign_claim" || told.Alarms[0].Merchant != "acme" {
 			t.Errorf("alarms %+v, %v", told, err)
 		}
 		if open, err := h.client(client.RoleViewer).Alarms(ctx, client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{}); err != nil || len(open.Alarms) != 1 {
@@ -129,7 +129,7 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 			t.Errorf("a name of the caller's choice: status %d, want 422", a.status)
 		}
 		acked, err := h.client(client.RoleAdmin).AckAlarm(ctx, 1, client.Ack{Note: "the second wallet was stopped"})
-		if err != nil || acked.Acked == 0 || acked.AckedBy == "" || acked.AckedName != "test admin" || acked.AckedNote != "the second wallet was stopped" || acked.Kind != "foreign_claim" {
+		if err != nil || acked.Acked == 0 || acked.AckedBy == "" || acked.AckedName != "test admin" || acked.AckedNote != "the second wallet was stopped" || acked.Kind != "wallet_differs" {
 			t.Errorf("acknowledged: %+v, %v", acked, err)
 		}
 		if open, err := h.client(client.RoleViewer).Alarms(ctx, client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{}); err != nil || len(open.Alarms) != 0 {
@@ -287,20 +287,20 @@ func TestDecisionsWait(t *testing.T) {
 func TestAlarms(t *testing.T) {
 	h := sqlite(t)
 	h.merchant("acme")
-	for _, kind := range []client.AlarmKind{client.AlarmAnswerDiffers, client.AlarmNotUnderstood} {
+	for _, kind := range []client.AlarmKind{client.AlarmAnswerDiffers, client.AlarmAnswerUnusable} {
 		if err := h.store.RaiseAlarm(t.Context(), db.Alarm{Of: "acme", Kind: kind, Subject: "acme.x", At: db.MillisOf(h.now())}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	c := h.client(client.RoleViewer)
 	p, err := c.Alarms(t.Context(), client.AlarmFilter{}, client.PageOptions{Limit: 1})
-	if err != nil || len(p.Alarms) != 1 || p.Alarms[0].Kind != client.AlarmNotUnderstood || p.Alarms[0].Text != client.AlarmNotUnderstood.Text() ||
+	if err != nil || len(p.Alarms) != 1 || p.Alarms[0].Kind != client.AlarmAnswerUnusable || p.Alarms[0].Text != client.AlarmAnswerUnusable.Text() ||
 		p.Alarms[0].First.Time() != h.now().UTC() || p.Alarms[0].Last != p.Alarms[0].First || p.Alarms[0].Number != 1 || !slices.Equal(p.Alarms[0].Examples, []string{"acme.x"}) {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	n := 0
 	for a, err := range c.AllAlarms(t.Context(), client.AlarmFilter{}) {
-		if err != nil || a.Kind != []client.AlarmKind{client.AlarmNotUnderstood, client.AlarmAnswerDiffers}[n] {
+		if err != nil || a.Kind != []client.AlarmKind{client.AlarmAnswerUnusable, client.AlarmAnswerDiffers}[n] {
 			t.Errorf("%+v, %v", a, err)
 		}
 		n++

@@ -66,7 +66,7 @@ func TestRotationWaitsForAnApprover(t *testing.T) {
 		}
 		alarms := 0
 		for _, a := range must(alice.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{Limit: 100}))(t).Alarms {
-			if a.Kind == client.AlarmMerchantChanged {
+			if a.Kind == client.AlarmControlChanged {
 				alarms++
 			}
 		}
@@ -156,7 +156,7 @@ func TestRotationEnds(t *testing.T) {
 			}
 			alarms := func() (n int) {
 				for _, a := range must(c.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{Limit: 100}))(t).Alarms {
-					if a.Kind == client.AlarmMerchantChanged {
+					if a.Kind == client.AlarmControlChanged {
 						n++
 					}
 				}

@@ -42,7 +42,7 @@ func TestBoundTokenReadsItsPart(t *testing.T) {
 				t.Fatal(err)
 			}
 			h.decide(w.ID, countersign.DecisionConfirmed)
-			if err := h.store.RaiseAlarm(ctx, db.Alarm{Of: m, Kind: client.AlarmDetailsDiffer, Subject: w.ID, At: 1}); err != nil {
+			if err := h.store.RaiseAlarm(ctx, db.Alarm{Of: m, Kind: client.AlarmWalletDiffers, Subject: w.ID, At: 1}); err != nil {
 				t.Fatal(err)
 			}
 			h.pass(time.Second)
@@ -137,7 +137,7 @@ func TestBoundTokenReadsItsPart(t *testing.T) {
 		if _, err := some.AckAlarms(ctx, client.AckAlarms{Filter: client.AlarmSelection{Merchant: "a"}}); !errors.Is(err, client.ErrForbidden) {
 			t.Errorf("a viewer: %v", err)
 		}
-		kind := client.AckAlarms{Filter: client.AlarmSelection{Kind: client.AlarmDetailsDiffer}}
+		kind := client.AckAlarms{Filter: client.AlarmSelection{Kind: client.AlarmWalletDiffers}}
 		if got, err := bound.AckAlarms(ctx, client.AckAlarms{Filter: client.AlarmSelection{Merchant: "b"}}); err != nil || got.Count != 0 {
 			t.Errorf("another's: %+v, %v", got, err)
 		}

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"countersign/client"
@@ -33,14 +34,18 @@ func tokenIn(ctx context.Context, q db.Querier, counts func(Token) bool) (bool, 
 // warnBefore is how long before its end the last approver's token is told of.
 const warnBefore db.Millis = 7 * 24 * 3_600_000
 
-// warnOfLast raises approver_expires, once for each token, when the last valid token of an
+// lastToken begins the subject of the alarm about it.
+const lastToken = "token "
+
+// warnOfLast raises approval_waits, once for each token, when the last valid token of an
 // approver of all merchants is about to expire. It ends the alarm when another one is valid for
 // longer, or changes wait for nobody; not when the token has expired.
 func (k *Changes) warnOfLast(ctx context.Context, now db.Millis) error {
-	standing, err := k.c.DB.StandingAlarms(ctx, client.AlarmApproverExpires)
+	standing, err := k.c.DB.StandingAlarms(ctx, client.AlarmApprovalWaits)
 	if err != nil {
 		return err
 	}
+	standing = slices.DeleteFunc(standing, func(a db.Alarm) bool { return !strings.HasPrefix(a.Subject, lastToken) })
 	list, err := readTokens(ctx, k.c.DB, ``)
 	if err != nil {
 		return err
@@ -63,7 +68,8 @@ func (k *Changes) warnOfLast(ctx context.Context, now db.Millis) error {
 	if last.ID == "" {
 		return nil
 	}
-	return k.c.DB.RaiseAlarmOnce(ctx, db.Alarm{Kind: client.AlarmApproverExpires, Subject: last.ID + " " + last.Expires.Time().UTC().Format(time.RFC3339), At: now})
+	return k.c.DB.RaiseAlarmOnce(ctx, db.Alarm{Kind: client.AlarmApprovalWaits, At: now,
+		Subject: lastToken + last.ID + " expires " + last.Expires.Time().UTC().Format(time.RFC3339)})
 }
 
 const endApproverSQL = `UPDATE tokens SET over = 1, revoked = CASE WHEN revoked = 0 THEN $2 ELSE revoked END WHERE id = $1`
@@ -93,7 +99,7 @@ func EndApprovers(ctx context.Context, d *db.DB, now db.Millis) (ids []string, e
 		if len(ids) == 0 {
 			return nil
 		}
-		if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: client.AlarmTokenChanged, Subject: "no-approvers " + ids[0], At: now}}); err != nil {
+		if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: client.AlarmControlChanged, Subject: "no-approvers " + ids[0], At: now}}); err != nil {
 			return err
 		}
 		return journal.Add(ctx, t, journal.Record{Kind: recordApproversEnded, At: now, About: ids})

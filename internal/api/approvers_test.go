@@ -65,7 +65,7 @@ func testChangesGoOnWaiting(t *testing.T, d *db.DB) {
 		if err := k.warnOfLast(ctx, at); err != nil {
 			t.Error(err)
 		}
-		if got := alarms(client.AlarmApproverExpires); !slices.Equal(got, want) {
+		if got := alarms(client.AlarmApprovalWaits); !slices.Equal(got, want) {
 			t.Errorf("at %d the alarms are about %q, want %q", at, got, want)
 		}
 	}
@@ -74,7 +74,7 @@ func testChangesGoOnWaiting(t *testing.T, d *db.DB) {
 	first, last := approver(3*week), approver(4*week)
 	propose(20, client.ChangeWaiting)
 	warn(3*week - 10)
-	lastEnds := last.ID + " 1970-01-29T00:00:00Z"
+	lastEnds := "token " + last.ID + " expires 1970-01-29T00:00:00Z"
 	for range 2 {
 		warn(4*week-10, lastEnds) // once, also after somebody has acknowledged it
 	}
@@ -89,7 +89,7 @@ func testChangesGoOnWaiting(t *testing.T, d *db.DB) {
 
 	ended := func(want bool) {
 		t.Helper()
-		if list, err := d.StandingAlarms(ctx, client.AlarmApproverExpires); err != nil || (len(list) == 0) != want {
+		if list, err := d.StandingAlarms(ctx, client.AlarmApprovalWaits); err != nil || (len(list) == 0) != want {
 			t.Errorf("%+v stand, %v; want ended: %v", list, err, want)
 		}
 	}
@@ -104,7 +104,7 @@ func testChangesGoOnWaiting(t *testing.T, d *db.DB) {
 	if got, err := s.ByID(ctx, third.ID); err != nil || got.Revoked != 5*week {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got := alarms(client.AlarmTokenChanged); len(got) != 1 || got[0] != "no-approvers "+over[0] {
+	if got := alarms(client.AlarmControlChanged); len(got) != 1 || got[0] != "no-approvers "+over[0] {
 		t.Errorf("the end of the approvers is told as %q", got)
 	}
 	propose(5*week+10, client.ChangeApplied)

@@ -52,13 +52,12 @@ func (k *Changes) announce(ctx context.Context, t *db.Tx, c *Change, now db.Mill
 			return err
 		}
 	}
-	a := db.Alarm{Of: c.Merchant, Kind: client.AlarmMerchantChanged, Subject: c.ID + " " + c.summary(), At: now}
+	a := db.Alarm{Of: c.Merchant, Kind: client.AlarmControlChanged, Subject: c.ID + " " + c.summary(), At: now}
 	if c.Token != "" {
 		role := client.Role(c.After["role"] + c.Before["role"])
 		if role != client.RoleApprover && role != client.RoleAdmin {
 			return nil
 		}
-		a.Kind = client.AlarmTokenChanged
 	}
 	return db.RaiseAlarms(ctx, t, []db.Alarm{a})
 }

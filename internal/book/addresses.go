@@ -70,7 +70,7 @@ func (in *inboxTx) takeAddress(ctx context.Context, c *countersign.AddressChange
 			}
 			a.State = client.AddressHeld
 			in.ledger.count(countAddresses, 1)
-			in.ledger.alarm(client.AlarmAddressHeld, a.TenantUserID, at)
+			in.ledger.alarm(client.AlarmAddressChanged, a.TenantUserID, at)
 		}
 	}
 	in.ledger.event(addressEvent(a, at))

@@ -7,9 +7,6 @@ import (
 	"countersign/internal/db"
 )
 
-// quietFor is how long nothing like an alarm came before it ends, of the kinds that end so.
-const quietFor db.Millis = 3_600_000
-
 const (
 	anyHeldSQL = `SELECT 1 FROM deposits WHERE state <> 'taken' AND state = 'held' LIMIT 1`
 
@@ -53,8 +50,7 @@ func (b *Book) LookAtForwards(ctx context.Context, now db.Millis) error {
 // EndAlarms ends the alarms whose cause is over. It reads them first: one that is raised while
 // it looks stays open.
 func (b *Book) EndAlarms(ctx context.Context, now db.Millis) error {
-	standing, err := b.StandingAlarms(ctx, client.AlarmPossibleDuplicate, client.AlarmAddressHeld, client.AlarmNotBound, client.AlarmUnverified,
-		client.AlarmAllRefused, client.AlarmDepositRefused)
+	standing, err := b.StandingAlarms(ctx, client.AlarmPossibleDuplicate, client.AlarmAddressChanged, client.AlarmAllRefused, client.AlarmDepositRefused)
 	if err != nil || len(standing) == 0 {
 		return err
 	}
@@ -69,7 +65,7 @@ func (b *Book) EndAlarms(ctx context.Context, now db.Millis) error {
 	}
 	var users []string
 	for _, a := range standing {
-		if a.Kind == client.AlarmAddressHeld {
+		if a.Kind == client.AlarmAddressChanged {
 			users = append(users, a.Subject)
 		}
 	}
@@ -82,7 +78,7 @@ func (b *Book) EndAlarms(ctx context.Context, now db.Millis) error {
 			return err
 		}
 	}
-	if err := db.Each(ctx, b, usersHeldSQL, []any{b.Dialect().List(users)}, note(client.AlarmAddressHeld)); err != nil {
+	if err := db.Each(ctx, b, usersHeldSQL, []any{b.Dialect().List(users)}, note(client.AlarmAddressChanged)); err != nil {
 		return err
 	}
 	if err := db.Each(ctx, b, reasonsOpenSQL, nil, note(client.AlarmDepositRefused)); err != nil {
@@ -94,10 +90,8 @@ func (b *Book) EndAlarms(ctx context.Context, now db.Millis) error {
 		switch a.Kind {
 		case client.AlarmPossibleDuplicate:
 			ends = !held
-		case client.AlarmAddressHeld, client.AlarmDepositRefused:
+		case client.AlarmAddressChanged, client.AlarmDepositRefused:
 			ends = !going[string(a.Kind)+" "+a.Subject]
-		case client.AlarmNotBound, client.AlarmUnverified:
-			ends = now-a.Last >= quietFor && taken > a.Last
 		case client.AlarmAllRefused:
 			ends = taken > a.Last
 		}

@@ -23,7 +23,7 @@ func TestAckAlarm(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			b := New(openAt(t, d.url(t)), Config{})
-			for i, kind := range []client.AlarmKind{client.AlarmOrderUnknown, client.AlarmSpliced, client.AlarmOrderUnknown} {
+			for i, kind := range []client.AlarmKind{client.AlarmOrderUnknown, client.AlarmRequestSuspect, client.AlarmOrderUnknown} {
 				if err := b.RaiseAlarm(ctx, db.Alarm{Kind: kind, Subject: fmt.Sprint("s", i), At: 5}); err != nil {
 					t.Fatal(err)
 				}
@@ -51,7 +51,7 @@ func TestAckAlarm(t *testing.T) {
 				{db.AlarmFilter{State: client.AlarmAcked}, 0, []int64{1}},
 				{db.AlarmFilter{Kind: client.AlarmOrderUnknown}, 0, []int64{3, 1}},
 				{db.AlarmFilter{Kind: client.AlarmOrderUnknown, State: client.AlarmOpen}, 0, []int64{3}},
-				{db.AlarmFilter{Kind: client.AlarmSpliced, State: client.AlarmAcked}, 0, nil},
+				{db.AlarmFilter{Kind: client.AlarmRequestSuspect, State: client.AlarmAcked}, 0, nil},
 				{db.AlarmFilter{Of: []string{}}, 0, nil},
 				{db.AlarmFilter{Of: []string{""}, State: client.AlarmOpen}, 0, []int64{3, 2}},
 			} {
@@ -65,7 +65,7 @@ func TestAckAlarm(t *testing.T) {
 				}
 			}
 			counts, err := b.AlarmCounts(ctx)
-			if err != nil || counts[client.AlarmOrderUnknown] != (db.AlarmCount{Raised: 2, Open: 1}) || counts[client.AlarmSpliced] != (db.AlarmCount{Raised: 1, Open: 1}) {
+			if err != nil || counts[client.AlarmOrderUnknown] != (db.AlarmCount{Raised: 2, Open: 1}) || counts[client.AlarmRequestSuspect] != (db.AlarmCount{Raised: 1, Open: 1}) {
 				t.Errorf("numbers %v, %v", counts, err)
 			}
 		})
@@ -167,30 +167,31 @@ func TestAlarmPosts(t *testing.T) {
 			}
 			for n := range 1234 { // 1, then 10, 100 and 1,000
 				if n%7 == 0 || n > 1200 {
-					raise(t, b, db.Alarm{Kind: client.AlarmSpliced, Subject: fmt.Sprint(n), At: 6, Number: 1})
+					raise(t, b, db.Alarm{Kind: client.AlarmRequestSuspect, Subject: fmt.Sprint(n), At: 6, Number: 1})
 				}
 			}
-			raise(t, b, db.Alarm{Kind: client.AlarmUnverified, Subject: "x", At: 6, Number: 400}) // at once
-			raise(t, b, db.Alarm{Kind: client.AlarmUnverified, Subject: "x", At: 6, Number: 600})
+			raise(t, b, db.Alarm{Kind: client.AlarmPossibleDuplicate, Subject: "x", At: 6, Number: 400}) // at once
+			raise(t, b, db.Alarm{Kind: client.AlarmPossibleDuplicate, Subject: "x", At: 6, Number: 600})
 			got := told("two", 2_000_000)
-			if want := []string{"alarm.raised spliced 1", "alarm.grown spliced 10", "alarm.grown spliced 100", "alarm.raised unverified 400", "alarm.grown unverified 1000"}; !slices.Equal(got, want) {
+			if want := []string{"alarm.raised request_suspect 1", "alarm.grown request_suspect 10", "alarm.grown request_suspect 100",
+				"alarm.raised possible_duplicate 400", "alarm.grown possible_duplicate 1000"}; !slices.Equal(got, want) {
 				t.Errorf("told %q, want %q", got, want)
 			}
-			raise(t, b, db.Alarm{Kind: client.AlarmUnverified, Subject: "x", At: 6, Number: 1}) // nothing to tell
+			raise(t, b, db.Alarm{Kind: client.AlarmPossibleDuplicate, Subject: "x", At: 6, Number: 1}) // nothing to tell
 			if got := told("two", 2_000_000); len(got) != 0 {
 				t.Errorf("told %q once more", got)
 			}
-			raise(t, b, db.Alarm{Kind: client.AlarmNotBound, Subject: "x", At: 7})
-			if err := b.EndStanding(ctx, []db.Alarm{{Kind: client.AlarmUnverified}, {Kind: client.AlarmNotBound}, {Kind: client.AlarmAllRefused}}, 8); err != nil {
+			raise(t, b, db.Alarm{Kind: client.AlarmForwardFailing, Subject: "x", At: 7})
+			if err := b.EndStanding(ctx, []db.Alarm{{Kind: client.AlarmPossibleDuplicate}, {Kind: client.AlarmForwardFailing}, {Kind: client.AlarmAllRefused}}, 8); err != nil {
 				t.Fatal(err)
 			}
-			raised, _ := claim(0, "two", 2_000_000) // not_bound was raised; its end waits behind that
+			raised, _ := claim(0, "two", 2_000_000) // forward_failing was raised; its end waits behind that
 			settle(raised, false, 3_000_000)
 			ended := told("two", 2_999_999)
-			if want := []string{"alarm.ended unverified 1001"}; raised.Alarm.Kind != client.AlarmNotBound || !slices.Equal(ended, want) {
+			if want := []string{"alarm.ended possible_duplicate 1001"}; raised.Alarm.Kind != client.AlarmForwardFailing || !slices.Equal(ended, want) {
 				t.Errorf("told %q while %+v is not; want %q", ended, raised, want)
 			}
-			if got, want := told("two", 3_000_000), []string{"alarm.raised not_bound 1", "alarm.ended not_bound 1"}; !slices.Equal(got, want) {
+			if got, want := told("two", 3_000_000), []string{"alarm.raised forward_failing 1", "alarm.ended forward_failing 1"}; !slices.Equal(got, want) {
 				t.Errorf("told %q, want %q", got, want)
 			}
 
@@ -283,7 +284,7 @@ func TestAlarmRows(t *testing.T) {
 			for i := range 40 {
 				var list []db.Alarm
 				for n := range 10 {
-					list = append(list, db.Alarm{Kind: client.AlarmSpliced, Subject: fmt.Sprint("d", 10*i+n), At: db.Millis(i + 1)})
+					list = append(list, db.Alarm{Kind: client.AlarmRequestSuspect, Subject: fmt.Sprint("d", 10*i+n), At: db.Millis(i + 1)})
 				}
 				raise(t, b, append(list, db.Alarm{Kind: client.AlarmDepositRefused, Subject: []string{"spliced", "other_content"}[i%2], At: db.Millis(i + 1)})...)
 			}
@@ -301,33 +302,33 @@ func TestAlarmRows(t *testing.T) {
 			if _, err := b.AckAlarm(ctx, all[0].Seq, db.AlarmAck{By: "tok", Name: "", Note: "", At: 50}); err != nil {
 				t.Fatal(err)
 			}
-			raise(t, b, db.Alarm{Kind: client.AlarmSpliced, Subject: "e", At: 60})
+			raise(t, b, db.Alarm{Kind: client.AlarmRequestSuspect, Subject: "e", At: 60})
 			end := func(at db.Millis, list ...db.Alarm) {
 				t.Helper()
 				if err := b.EndStanding(ctx, list, at); err != nil {
 					t.Fatal(err)
 				}
 			}
-			stale, err := b.StandingAlarms(ctx, client.AlarmSpliced, client.AlarmDepositRefused)
+			stale, err := b.StandingAlarms(ctx, client.AlarmRequestSuspect, client.AlarmDepositRefused)
 			if err != nil || len(stale) != 4 {
 				t.Fatalf("%+v, %v", stale, err)
 			}
 			raise(t, b, db.Alarm{Kind: client.AlarmDepositRefused, Subject: "spliced", At: 70})
-			end(80, stale[1], stale[2])                                               // spliced was raised again since
-			end(90, db.Alarm{Kind: client.AlarmSpliced, EndedText: "a\x00 \xff end"}) // whatever was raised, the acknowledged one too
+			end(80, stale[1], stale[2])                                                      // spliced was raised again since
+			end(90, db.Alarm{Kind: client.AlarmRequestSuspect, EndedText: "a\x00 \xff end"}) // whatever was raised, the acknowledged one too
 			raise(t, b, db.Alarm{Kind: client.AlarmDepositRefused, Subject: "other_content", At: 95})
 			want := []string{
-				"spliced d399 400 at 1-40 acked 50 ended 90 " + db.Clean("a\x00 \xff end"),
+				"request_suspect d399 400 at 1-40 acked 50 ended 90 " + db.Clean("a\x00 \xff end"),
 				"deposit_refused spliced 21 at 1-70 acked 0 ended 0 ",
 				"deposit_refused other_content 20 at 2-40 acked 0 ended 80 " + client.AlarmDepositRefused.Ended(),
-				"spliced e 1 at 60-60 acked 0 ended 90 " + db.Clean("a\x00 \xff end"),
+				"request_suspect e 1 at 60-60 acked 0 ended 90 " + db.Clean("a\x00 \xff end"),
 				"deposit_refused other_content 1 at 95-95 acked 0 ended 0 ",
 			}
 			if got := shownAlarms(t, b); !slices.Equal(got, want) {
 				t.Errorf("%q\nwant %q", got, want)
 			}
 			counts, err := b.AlarmCounts(ctx)
-			if err != nil || counts[client.AlarmSpliced] != (db.AlarmCount{Raised: 401}) || counts[client.AlarmDepositRefused] != (db.AlarmCount{Raised: 42, Open: 2}) {
+			if err != nil || counts[client.AlarmRequestSuspect] != (db.AlarmCount{Raised: 401}) || counts[client.AlarmDepositRefused] != (db.AlarmCount{Raised: 42, Open: 2}) {
 				t.Errorf("%+v, %v", counts, err)
 			}
 			checkKept(t, b.DB)
@@ -359,7 +360,7 @@ func TestAlarmNodes(t *testing.T) {
 					for n := range rounds {
 						err := b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
 							l := ledger{}
-							kinds := []client.AlarmKind{client.AlarmAllRefused, client.AlarmUnverified}
+							kinds := []client.AlarmKind{client.AlarmAllRefused, client.AlarmPossibleDuplicate}
 							if i%2 == 1 { // in the other order
 								slices.Reverse(kinds)
 							}
@@ -370,7 +371,7 @@ func TestAlarmNodes(t *testing.T) {
 							return l.write(ctx, t)
 						})
 						if err == nil && n%3 == i%3 {
-							err = b.EndStanding(ctx, []db.Alarm{{Kind: client.AlarmUnverified}, {Kind: client.AlarmAllRefused}}, db.Millis(n+1))
+							err = b.EndStanding(ctx, []db.Alarm{{Kind: client.AlarmPossibleDuplicate}, {Kind: client.AlarmAllRefused}}, db.Millis(n+1))
 						}
 						if err == nil && n%5 == 0 {
 							var list []db.Alarm
@@ -395,7 +396,7 @@ func TestAlarmNodes(t *testing.T) {
 			}
 			wg.Wait()
 			counts, err := one.AlarmCounts(ctx)
-			if err != nil || counts[client.AlarmAllRefused].Raised != 4*rounds || counts[client.AlarmUnverified].Raised != 4*rounds {
+			if err != nil || counts[client.AlarmAllRefused].Raised != 4*rounds || counts[client.AlarmPossibleDuplicate].Raised != 4*rounds {
 				t.Errorf("%+v, %v", counts, err)
 			}
 			checkKept(t, one.DB) // what the rows have is what was raised
@@ -447,18 +448,7 @@ func TestAlarmsEnd(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			begin := at
-			quiet := func(kind client.AlarmKind) {
-				raise(t, b, db.Alarm{Kind: kind, Subject: "x", At: begin})
-				look(begin + 2*quietFor)
-				stands(kind, "x")
-				take("after "+string(kind), "tx "+string(kind), begin+5)
-				look(begin + quietFor - 1)
-				stands(kind, "x")
-				look(begin + quietFor)
-				stands(kind)
-				begin += 10
-			}
+			const hour = 3_600_000
 			cases := map[client.AlarmKind]func(client.AlarmKind){
 				client.AlarmPossibleDuplicate: func(kind client.AlarmKind) {
 					take("one", "same", at)
@@ -473,7 +463,7 @@ func TestAlarmsEnd(t *testing.T) {
 						stands(kind, []string{"three"}[:1-i]...)
 					}
 				},
-				client.AlarmAddressHeld: func(kind client.AlarmKind) {
+				client.AlarmAddressChanged: func(kind client.AlarmKind) {
 					for _, user := range []string{"u1", "u2"} {
 						for i, address := range []string{"TOld", "TNew", "TNewer"} {
 							id := fmt.Sprint(user, i)
@@ -512,11 +502,11 @@ func TestAlarmsEnd(t *testing.T) {
 					stands(kind, "other_content")
 				},
 				client.AlarmAllRefused: func(kind client.AlarmKind) {
-					raise(t, b, db.Alarm{Kind: kind, Subject: "x", At: at + 10*quietFor})
-					look(at + 10*quietFor)
+					raise(t, b, db.Alarm{Kind: kind, Subject: "x", At: at + 10*hour})
+					look(at + 10*hour)
 					stands(kind, "x")
-					take("again", "again", at+11*quietFor)
-					look(at + 11*quietFor)
+					take("again", "again", at+11*hour)
+					look(at + 11*hour)
 					stands(kind)
 				},
 				client.AlarmForwardFailing: func(kind client.AlarmKind) {
@@ -562,10 +552,8 @@ func TestAlarmsEnd(t *testing.T) {
 					forwards(30*at + forwardWaits - 1)
 					forwards(30*at+forwardWaits, "connect")
 				},
-				client.AlarmNotBound: quiet, client.AlarmUnverified: quiet,
-				client.AlarmRestored:        func(client.AlarmKind) {}, // as at the service
-				client.AlarmApproverExpires: func(client.AlarmKind) {}, // of package api
-				client.AlarmApprovalWaits:   func(client.AlarmKind) {}, // likewise
+				client.AlarmRestored:      func(client.AlarmKind) {}, // as at the service
+				client.AlarmApprovalWaits: func(client.AlarmKind) {}, // of package api
 			}
 			for _, k := range client.AlarmKind("").AtGateway() {
 				c, known := cases[k]
@@ -600,7 +588,7 @@ func TestAckMatching(t *testing.T) {
 			for i := range many {
 				list = append(list, db.Alarm{Kind: client.AlarmOrderUnknown, Subject: fmt.Sprint("w", i), At: 1})
 			}
-			raise(t, b, append(list, db.Alarm{Kind: client.AlarmSpliced, Subject: "d", At: 1}, db.Alarm{Kind: client.AlarmAllRefused, At: 1})...)
+			raise(t, b, append(list, db.Alarm{Kind: client.AlarmRequestSuspect, Subject: "d", At: 1}, db.Alarm{Kind: client.AlarmAllRefused, At: 1})...)
 			ack := db.AlarmAck{By: "tok", Name: "somebody", Note: "one cause", At: 9}
 			match := func(f db.AlarmFilter, upTo int64, dry bool, want map[client.AlarmKind]int64) int64 {
 				t.Helper()
@@ -615,7 +603,7 @@ func TestAckMatching(t *testing.T) {
 				t.Fatal(err)
 			}
 			place := match(unknown, 0, true, map[client.AlarmKind]int64{client.AlarmOrderUnknown: many - 1})
-			match(db.AlarmFilter{}, 0, true, map[client.AlarmKind]int64{client.AlarmOrderUnknown: many - 1, client.AlarmSpliced: 1, client.AlarmAllRefused: 1})
+			match(db.AlarmFilter{}, 0, true, map[client.AlarmKind]int64{client.AlarmOrderUnknown: many - 1, client.AlarmRequestSuspect: 1, client.AlarmAllRefused: 1})
 			match(db.AlarmFilter{Merchant: "m"}, 0, false, map[client.AlarmKind]int64{})
 			match(db.AlarmFilter{Of: []string{"m"}}, 0, false, map[client.AlarmKind]int64{})
 			raise(t, b, db.Alarm{Kind: client.AlarmOrderUnknown, Subject: "w7", At: 2}, db.Alarm{Kind: client.AlarmOrderUnknown, Subject: "late", At: 2})

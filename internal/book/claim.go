@@ -187,7 +187,7 @@ func (in *inboxTx) claim(i int, e *merchant.Entry, suspect bool) *inboxRow {
 	if row != nil {
 		in.results[i] = row.claim(e, in.compare)
 		if in.results[i].Replaced {
-			in.ledger.alarm(client.AlarmOtherContent, key.id, db.MillisOf(e.At))
+			in.ledger.alarm(client.AlarmRequestSuspect, key.id+" ("+string(merchant.ReasonOtherContent)+")", db.MillisOf(e.At))
 			in.updates = append(in.updates, db.Statement{SQL: replaceInboxSQL, Args: []any{row.seq, e.Callback.User(), e.Content[:],
 				orNull(keyOf(e.Transfer)), orNull(keyOf(e.Payment))}})
 		}

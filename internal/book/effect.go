@@ -19,7 +19,7 @@ func (in *inboxTx) effect(ctx context.Context, e *merchant.Entry, row *inboxRow)
 		switch {
 		case row.suspect:
 			d.State, d.Suspect = client.DepositHeld, true
-			in.ledger.alarm(client.AlarmSpliced, c.TrackingID, at)
+			in.ledger.alarm(client.AlarmRequestSuspect, c.TrackingID+" ("+string(merchant.ReasonSpliced)+")", at)
 		case in.booked.same(c):
 			d.State, d.Decided, d.DecidedBy, d.Reason = client.DepositRejected, at, ByReconcile, reasonBooked
 		case row.duplicate:
@@ -38,7 +38,7 @@ func (in *inboxTx) effect(ctx context.Context, e *merchant.Entry, row *inboxRow)
 		return in.moveOrder(ctx, e, Order.withdrawn)
 	case *countersign.WithdrawalNotice:
 		if c.Type.Effect() == countersign.EffectWaiting {
-			return in.moveOrder(ctx, e, func(o, to Order) (Order, bool, client.AlarmKind) {
+			return in.moveOrder(ctx, e, func(o, to Order) (Order, bool, cause) {
 				return o.waits(to, client.WaitingFor(c.Type.Report()))
 			})
 		}
@@ -57,10 +57,10 @@ const moveOrderSQL = `
 UPDATE orders SET state = $2, reason = $3, waiting = $4, tx_id = $5, updated = $6, ended = $7,
 	restored = CASE WHEN CAST($7 AS BIGINT) > 0 THEN 0 ELSE restored END WHERE call_back_id = $1`
 
-// move says what a callback makes of an order, whether that is a change, and which
-// alarm it raises. to is the order with the members that every change sets. A later
+// move says what a callback makes of an order, whether that is a change, and why
+// it raises an alarm. to is the order with the members that every change sets. A later
 // callback never undoes an earlier one.
-type move func(o, to Order) (moved Order, moves bool, alarm client.AlarmKind)
+type move func(o, to Order) (moved Order, moves bool, why cause)
 
 // moveOrder lets a callback act on its order.
 func (in *inboxTx) moveOrder(ctx context.Context, e *merchant.Entry, by move) error {
@@ -75,15 +75,13 @@ func (in *inboxTx) moveOrder(ctx context.Context, e *merchant.Entry, by move) er
 		return err
 	}
 	if e.Callback.User() != o.TenantUserID {
-		in.ledger.alarm(client.AlarmUserDiffers, id, at)
+		in.ledger.orderAlarm(otherUser, id, at)
 		return nil
 	}
 	to := o
 	to.Updated = at // the reason of a decision stays
-	to, moves, alarm := by(o, to)
-	if alarm != "" {
-		in.ledger.alarm(alarm, id, at)
-	}
+	to, moves, why := by(o, to)
+	in.ledger.orderAlarm(why, id, at)
 	if !moves {
 		return nil
 	}
@@ -115,10 +113,10 @@ func overBeforeOrder(ctx context.Context, t *db.Tx, callBackID, tenantUserID, re
 }
 
 // withdrawn applies EffectEnded: the order's funds are free.
-func (o Order) withdrawn(to Order) (Order, bool, client.AlarmKind) {
+func (o Order) withdrawn(to Order) (Order, bool, cause) {
 	switch {
 	case o.State == client.OrderExecuted:
-		return o, false, client.AlarmEndedAfterExecution
+		return o, false, endedAfterwards
 	case !o.State.Undecided() && o.State != client.OrderConfirmed:
 		return o, false, "" // final already: its funds are free
 	}
@@ -127,7 +125,7 @@ func (o Order) withdrawn(to Order) (Order, bool, client.AlarmKind) {
 }
 
 // waits applies EffectWaiting: the order's funds stay frozen.
-func (o Order) waits(to Order, what client.WaitingFor) (Order, bool, client.AlarmKind) {
+func (o Order) waits(to Order, what client.WaitingFor) (Order, bool, cause) {
 	if !o.State.Undecided() && o.State != client.OrderConfirmed || o.Waiting == what {
 		return o, false, "" // a later callback was applied before
 	}

@@ -74,27 +74,25 @@ func (in *inboxTx) takeExecution(ctx context.Context, e *merchant.Entry, c *coun
 	if first {
 		list = append(list, x)
 	}
-	moved, alarm := Order{Order: client.Order{State: client.OrderUnknown, Reason: "never ordered"}}, client.AlarmOrderUnknown
+	moved, why := Order{Order: client.Order{State: client.OrderUnknown, Reason: string(neverOrdered)}}, neverOrdered
 	switch {
 	case !known && in.restored: // a backup may have lost it
 	case !known:
 		err = overBeforeOrder(ctx, in.t, c.CallBackID, c.TenantUserID, "the service executed it before it was ordered", at)
 	case c.TenantUserID != o.TenantUserID:
-		moved, alarm = o, client.AlarmUserDiffers
+		moved, why = o, otherUser
 	default:
-		if moved, alarm = o.executed(c, at); moved.State != o.State || moved.TxID != o.TxID {
+		if moved, why = o.executed(c, at); moved.State != o.State || moved.TxID != o.TxID {
 			err = in.storeMove(ctx, o, moved)
 		}
 		if !first {
-			alarm = client.AlarmExecutedDiffers
+			why = otherDetails
 		}
 	}
 	if err != nil {
 		return err
 	}
-	if alarm != "" {
-		in.ledger.alarm(alarm, c.CallBackID, at)
-	}
+	in.ledger.orderAlarm(why, c.CallBackID, at)
 	in.ledger.event(client.EventEntry{Kind: client.EventOrderExecuted, At: at, CallBackID: c.CallBackID, TenantUserID: c.TenantUserID, State: string(client.OrderExecuted),
 		Address: told.Address, ChainName: told.ChainName, Symbol: told.Symbol, Amount: told.Amount, TxID: c.TxID, Reason: moved.Reason, DecidedBy: moved.DecidedBy})
 	return in.ledger.recount(ctx, in.t, moved, list)
@@ -169,10 +167,10 @@ func greater(a, b countersign.Sum) countersign.Sum {
 	return b
 }
 
-// executed returns what an execution makes of o, and the alarm to raise. Money has moved, so an
+// executed returns what an execution makes of o, and why that raises an alarm. Money has moved, so an
 // order that is not final becomes executed even if other details were executed than ordered.
 // Otherwise a later type 5 would free its funds.
-func (o Order) executed(c *countersign.WithdrawalDone, at db.Millis) (Order, client.AlarmKind) {
+func (o Order) executed(c *countersign.WithdrawalDone, at db.Millis) (Order, cause) {
 	to := o
 	to.TxID, to.Updated = c.TxID, at
 	switch {
@@ -181,20 +179,20 @@ func (o Order) executed(c *countersign.WithdrawalDone, at db.Millis) (Order, cli
 	case o.State == client.OrderExecuted && countersign.FoldTxID(o.TxID) == countersign.FoldTxID(c.TxID):
 		return o, ""
 	case o.State == client.OrderExecuted:
-		return o, client.AlarmExecutedTwice
+		return o, secondTransaction
 	case o.State == client.OrderEnded:
-		return o, client.AlarmExecutedAfterEnd
+		return o, executedAfterEnd
 	case !o.State.Undecided() && o.State != client.OrderConfirmed:
-		return o, client.AlarmExecutedUnconfirmed
+		return o, notConfirmed
 	}
 	to.State, to.Waiting, to.Ended = client.OrderExecuted, "", at
 	if o.State != client.OrderConfirmed {
-		to.Reason = "executed without confirmation"
-		return to, client.AlarmExecutedUnconfirmed
+		to.Reason = string(notConfirmed)
+		return to, notConfirmed
 	}
 	if member := executedDiffers(o.Details(), c); member != "" {
 		to.Reason = "executed with another " + member
-		return to, client.AlarmExecutedDiffers
+		return to, otherDetails
 	}
 	return to, ""
 }

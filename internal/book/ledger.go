@@ -24,6 +24,33 @@ func (l *ledger) alarm(kind client.AlarmKind, subject string, at db.Millis) {
 	l.alarms = append(l.alarms, db.Alarm{Kind: kind, Subject: subject, At: at})
 }
 
+// cause is why an alarm about an order is raised, as people read it.
+type cause string
+
+// The causes.
+const (
+	neverOrdered      cause = "never ordered"
+	otherUser         cause = "another tenantUserId"
+	notConfirmed      cause = "executed without confirmation"
+	otherDetails      cause = "executed with other details"
+	secondTransaction cause = "a second transaction"
+	executedAfterEnd  cause = "executed after its end"
+	endedAfterwards   cause = "ended after its execution"
+)
+
+var alarmOfCause = map[cause]client.AlarmKind{
+	neverOrdered: client.AlarmOrderUnknown, otherUser: client.AlarmOrderUnknown,
+	notConfirmed: client.AlarmExecutedDiffers, otherDetails: client.AlarmExecutedDiffers,
+	secondTransaction: client.AlarmExecutedTwice, executedAfterEnd: client.AlarmExecutedTwice, endedAfterwards: client.AlarmExecutedTwice,
+}
+
+// orderAlarm raises the alarm of a cause; without one, none.
+func (l *ledger) orderAlarm(why cause, callBackID string, at db.Millis) {
+	if why != "" {
+		l.alarm(alarmOfCause[why], callBackID+" ("+string(why)+")", at)
+	}
+}
+
 func (l *ledger) event(e client.EventEntry) { l.events = append(l.events, e) }
 
 // count changes a kept number.

@@ -77,8 +77,8 @@ func (b *Book) changeOrder(ctx context.Context, t *db.Tx, o *Order, c OrderChang
 		}
 	}
 	l := ledger{}
-	if c.Alarm != "" {
-		l.alarm(c.Alarm, c.CallBackID, now)
+	if c.OtherUser {
+		l.orderAlarm(otherUser, c.CallBackID, now)
 	}
 	if c.Check != nil {
 		if err := c.Check(ctx, t); err != nil {
@@ -151,7 +151,7 @@ func (b *Book) RefuseUnknown(ctx context.Context, callBackID, tenantUserID strin
 			return ErrChanged
 		}
 		l := ledger{}
-		l.alarm(client.AlarmOrderUnknown, callBackID, now)
+		l.orderAlarm(neverOrdered, callBackID, now)
 		l.event(orderEvent(client.EventOrderUnknown, o, now))
 		return l.write(ctx, t)
 	})

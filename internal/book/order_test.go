@@ -49,7 +49,7 @@ func TestOrderRaces(t *testing.T) {
 						case 1:
 							_, err = end.ChangeOrder(ctx, OrderChange{CallBackID: id, From: client.OrderOpen, To: client.OrderDeclined, By: "policy"}, 2)
 						case 2:
-							_, err = end.ChangeOrder(ctx, OrderChange{CallBackID: id, From: client.OrderOpen, To: client.OrderExpired, Alarm: client.AlarmUserDiffers}, 2)
+							_, err = end.ChangeOrder(ctx, OrderChange{CallBackID: id, From: client.OrderOpen, To: client.OrderExpired, OtherUser: true}, 2)
 						case 3:
 							_, err = end.CancelOrder(ctx, id, "tok", "", 2)
 							if err == nil && i != 3 {

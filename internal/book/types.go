@@ -44,7 +44,7 @@ type OrderChange struct {
 	From, To     client.OrderState
 	By           string
 	Reason       string
-	Alarm        client.AlarmKind // to raise with it; may be empty
+	OtherUser    bool // the service names another user than the order's, of which an alarm tells
 	// Clock is read for a confirmation when the order is locked, because the
 	// process may have stood still after it decided and the order may have expired
 	// meanwhile. Nil: the caller's time is used.

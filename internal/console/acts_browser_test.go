@@ -310,21 +310,21 @@ func TestServiceActs(t *testing.T) {
 		"POST /console/tasks/{id}/decline": func() {}, // see TestChanges
 		"POST /console/tasks/many":         func() {}, // see TestGatewayActs
 		"POST /console/alarms/ack": func() {
-			b.open("/console/alarms?kind=details_differ&merchant=demo")
-			open, err := w.admin.Alarms(ctx, client.AlarmFilter{Kind: client.AlarmDetailsDiffer, Merchant: "demo", State: client.AlarmOpen}, client.PageOptions{})
+			b.open("/console/alarms?kind=answer_differs&merchant=demo")
+			open, err := w.admin.Alarms(ctx, client.AlarmFilter{Kind: client.AlarmAnswerDiffers, Merchant: "demo", State: client.AlarmOpen}, client.PageOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.open("/console/alarms/ack?kind=details_differ&merchant=demo")
+			b.open("/console/alarms/ack?kind=answer_differs&merchant=demo")
 			if len(open.Alarms) == 0 {
 				b.shows("No open alarm matches.")
 				return
 			}
-			b.shows("details differ", "open alarm")
+			b.shows("answer differs", "open alarm")
 			b.fill("#note", "all looked at")
 			b.click("main form button")
 			b.shows("All that matched are acknowledged.")
-			if a, err := w.admin.Alarms(ctx, client.AlarmFilter{Kind: client.AlarmDetailsDiffer, State: client.AlarmAcked}, client.PageOptions{}); err != nil || len(a.Alarms) == 0 || a.Alarms[0].AckedNote != "all looked at" {
+			if a, err := w.admin.Alarms(ctx, client.AlarmFilter{Kind: client.AlarmAnswerDiffers, State: client.AlarmAcked}, client.PageOptions{}); err != nil || len(a.Alarms) == 0 || a.Alarms[0].AckedNote != "all looked at" {
 				t.Errorf("acknowledged %+v, %v", a, err)
 			}
 		},

@@ -198,7 +198,7 @@ func TestGatewayWithoutScripts(t *testing.T) {
 		"GET /console/policy":          "/console/policy",
 		"GET /console/forwarding":      "/console/forwarding",
 		"GET /console/alarms":          "/console/alarms?state=all",
-		"GET /console/alarms/ack":      "/console/alarms/ack?kind=address_held",
+		"GET /console/alarms/ack":      "/console/alarms/ack?kind=address_changed",
 		"GET /console/tokens":          "/console/tokens",
 		"GET /console/audit":           "/console/audit?subject=" + o.CallBackID,
 	})

@@ -58,6 +58,9 @@ var foundPages = map[client.FoundKind]string{
 
 // Finds returns what to search for of an example of an alarm: its id. Empty: it is no id, or the session's token may not search.
 func (f frame) Finds(example string) string {
+	if id, _, cause := strings.Cut(example, " ("); cause && f.May("search") {
+		return id
+	}
 	id, _, more := strings.Cut(example, " ")
 	if !f.May("search") || more && !strings.ContainsAny(id, "._") { // "amount: …" is none
 		return ""

@@ -130,7 +130,7 @@ func TestAlarmURL(t *testing.T) {
 	app.told("service_alarm_1", 1)
 	stop() // its second attempt is another process's
 	died := open()
-	if err := died.Outbox().RaiseAlarm(t.Context(), db.Alarm{Of: "shop", Kind: client.AlarmWrongAPIKey, Subject: "shop.x", At: db.MillisOf(time.Now()), Number: 400}); err != nil {
+	if err := died.Outbox().RaiseAlarm(t.Context(), db.Alarm{Of: "shop", Kind: client.AlarmAnswerUnusable, Subject: "shop.x", At: db.MillisOf(time.Now()), Number: 400}); err != nil {
 		t.Fatal(err)
 	}
 	if err := died.Close(); err != nil { // it never ran
@@ -148,7 +148,7 @@ func TestAlarmURL(t *testing.T) {
 		m.Timestamp != m.Data.First || m.Data.Acked != 0 {
 		t.Errorf("told %+v", m)
 	}
-	if m := read("service_alarm_2"); m.Data.Kind != client.AlarmWrongAPIKey || m.Data.Number != 400 { // one message
+	if m := read("service_alarm_2"); m.Data.Kind != client.AlarmAnswerUnusable || m.Data.Number != 400 { // one message
 		t.Errorf("told %+v", m)
 	}
 	if _, err := api.AckAlarm(t.Context(), 1, client.Ack{Note: "looked at"}); err != nil {

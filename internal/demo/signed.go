@@ -68,11 +68,11 @@ func (d *Demo) askSigned(ctx context.Context) error {
 		decision = w.Decision
 	}
 	d.signedGot = string(decision)
-	unsigned, err := d.alarms(ctx, client.AlarmFilter{Kind: client.AlarmAnswerUnsigned, Merchant: signedID})
+	unsigned, err := d.alarms(ctx, client.AlarmFilter{Kind: client.AlarmAnswerDiffers, Merchant: signedID})
 	if err != nil {
 		return err
 	}
 	d.check("an answer that lost its signature decides nothing, the signed one confirms", decision == countersign.DecisionConfirmed && unsigned == 1 && len(m.Received()) == 2,
-		fmt.Sprintf("%d alarms answer_unsigned; the other merchant is asked without signatures", unsigned))
+		fmt.Sprintf("%d alarms answer_differs; the other merchant is asked without signatures", unsigned))
 	return nil
 }

@@ -182,11 +182,11 @@ func (d *Demo) execute(ctx context.Context) error {
 		}
 	}
 	d.check("one permit for each confirmed withdrawal, none for the others", one, fmt.Sprintf("%d released to the first of two executions", released))
-	foreign, err := d.alarms(ctx, client.AlarmFilter{Kind: client.AlarmForeignClaim})
+	foreign, err := d.alarms(ctx, client.AlarmFilter{Kind: client.AlarmWalletDiffers})
 	if err != nil {
 		return err
 	}
-	d.check("an alarm for each second execution", foreign == released, fmt.Sprintf("%d alarms foreign_claim", foreign))
+	d.check("an alarm for each second execution", foreign == released, fmt.Sprintf("%d alarms wallet_differs", foreign))
 	if err := d.wait(ctx); err != nil {
 		return err
 	}

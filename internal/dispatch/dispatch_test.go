@@ -264,7 +264,7 @@ func TestDepositHoldsEndWithTheSchedule(t *testing.T) {
 			t.Errorf("the last attempt came after %v", took)
 		}
 		r.stop()
-		if len(r.alarms) != 1 || r.alarms[0] != client.AlarmHeldTooLong || strings.Count(r.log.String(), "kind=held_too_long") != 1 {
+		if len(r.alarms) != 1 || r.alarms[0] != client.AlarmExhausted || strings.Count(r.log.String(), "kind=exhausted") != 1 {
 			t.Errorf("alarms %v", r.alarms)
 		}
 	})
@@ -646,7 +646,7 @@ func TestNothingSecretIsLogged(t *testing.T) {
 				t.Errorf("the log holds %q", secret)
 			}
 		}
-		if !strings.Contains(log, "reason=wrong_api_key") || !strings.Contains(log, "kind=wrong_api_key") {
+		if !strings.Contains(log, "reason=wrong_api_key") || !strings.Contains(log, "kind=answer_unusable") {
 			t.Errorf("log:\n%s", log)
 		}
 	})

@@ -313,12 +313,15 @@ func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt,
 	if m != nil {
 		schedule, s.MerchantVersion = m.schedules[lane], m.version
 	}
-	again := func(delay time.Duration) {
-		var more bool
-		s.State = client.CallbackPending
-		if s.Due, more = dueAfter(now, delay, jitter, c.Deadline); !more && lane != countersign.LaneWithdraw {
-			s.State, s.Due = client.CallbackExhausted, 0
-		} // otherwise a question stays until the sweep expires its withdrawal
+	again := func(delay time.Duration, more bool) {
+		if more {
+			s.State = client.CallbackPending
+			// A question stays until the sweep expires its withdrawal.
+			if s.Due, more = dueAfter(now, delay, jitter, c.Deadline); more || lane == countersign.LaneWithdraw {
+				return
+			}
+		}
+		s.State, s.Due, s.Alarm = client.CallbackExhausted, 0, client.AlarmExhausted // earlier attempts raised the verdict's
 	}
 	switch {
 	case v.Result == client.AttemptAccepted:
@@ -331,31 +334,15 @@ func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt,
 	case v.Decision == countersign.DecisionExpired:
 		s.State = client.CallbackExhausted
 	case v.Reason == client.ReasonStopped, v.Reason == client.ReasonKeyRefused:
-		again(0)
+		again(0, true)
 	case v.Reason == client.ReasonOpenFiles:
-		again(filesDue)
+		again(filesDue, true)
 	case v.Result == client.AttemptHold:
 		s.Held = true
-		delay, more := schedule.holdDelay(lane, c.Held)
-		if more {
-			again(delay)
-		} else {
-			s.State = client.CallbackExhausted
-		}
-		if s.State == client.CallbackExhausted {
-			s.Alarm = client.AlarmHeldTooLong
-		}
+		again(schedule.holdDelay(lane, c.Held))
 	default:
 		s.Counts = true
-		delay, more := schedule.Delay(c.Failed + 1)
-		if more {
-			again(delay)
-		} else {
-			s.State = client.CallbackExhausted
-		}
-		if s.State == client.CallbackExhausted {
-			s.Alarm = client.AlarmExhausted // earlier attempts raised the verdict's
-		}
+		again(schedule.Delay(c.Failed + 1))
 	}
 	return s
 }

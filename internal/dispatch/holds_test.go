@@ -56,7 +56,7 @@ func TestHoldsAreCounted(t *testing.T) {
 				t.Errorf("asked %d times, then %s", asked, state)
 			}
 			alarms, err := ready.Alarms(t.Context(), s)
-			if err != nil || len(alarms) != 1 || alarms[0].Kind != client.AlarmHeldTooLong || alarms[0].Subject != id {
+			if err != nil || len(alarms) != 1 || alarms[0].Kind != client.AlarmExhausted || alarms[0].Subject != id+" merchant_hold" {
 				t.Errorf("alarms %+v, %v", alarms, err)
 			}
 			later := start + 60*24*3_600_000

@@ -122,7 +122,7 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 	// must neither refuse nor hold.
 	if !q.APIKey.Equal(resp.APIKey) {
 		if !q.OtherAPIKey.Equal(resp.APIKey) {
-			v.Reason, v.Alarm = client.ReasonWrongAPIKey, client.AlarmWrongAPIKey
+			v.Reason, v.Alarm = client.ReasonWrongAPIKey, client.AlarmAnswerUnusable
 			v.Facts = client.Fact{Member: "apiKey", Cause: "is not the merchant's"}
 			if resp.APIKey == "" {
 				v.Facts.Cause = "is empty"
@@ -162,7 +162,7 @@ func judgeCode(q Question, code countersign.ErrCode, v Verdict) Verdict {
 	case countersign.ClassHold:
 		v.Result, v.Reason = client.AttemptHold, client.ReasonMerchantHold
 	case countersign.ClassNotUnderstood:
-		v.Reason, v.Alarm = client.ReasonNotUnderstood, client.AlarmNotUnderstood
+		v.Reason, v.Alarm = client.ReasonNotUnderstood, client.AlarmAnswerUnusable
 	default: // includes 2000 to 2999 if the merchant's final codes are others
 		v.Reason = client.ReasonMerchantFailure
 	}

@@ -78,12 +78,12 @@ func judgeWithdrawal(q Question, said countersign.Details, plaintext []byte, blo
 	if q.Ordered != nil && said.Differs(*q.Ordered) != "" {
 		// The merchant confirms details that differ from the order (PROTOCOL.md, D3).
 		// It is not asked again.
-		v.Result, v.Reason, v.Alarm = client.AttemptRefused, client.ReasonDetailsDiffer, client.AlarmDetailsDiffer
+		v.Result, v.Reason, v.Alarm = client.AttemptRefused, client.ReasonDetailsDiffer, client.AlarmAnswerDiffers
 		v.Decision = countersign.DecisionDeclined
 		return v.with(differs(q, said.Differs(*q.Ordered), plaintext))
 	}
 	if q.Ordered == nil && !countersign.DetailsBound(plaintext, blocks) && q.Collect != client.CollectAny {
-		v.Reason, v.Alarm = client.ReasonAnswerUnbound, client.AlarmAnswerUnbound
+		v.Reason, v.Alarm = client.ReasonAnswerUnbound, client.AlarmAnswerUnusable
 		return v
 	}
 	v.Result, v.Reason, v.Facts = client.AttemptAccepted, client.ReasonAccepted, client.Fact{}

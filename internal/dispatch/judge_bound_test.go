@@ -73,7 +73,7 @@ func TestSplicedAnswerDoesNotConfirm(t *testing.T) {
 	}
 	for _, collect := range []client.Collect{"", client.CollectBound, "anything"} {
 		v := judge(func(q *Question) { q.Collect = collect })
-		if v.Decision != countersign.DecisionNone || v.Result != client.AttemptRetry || v.Reason != client.ReasonAnswerUnbound || v.Alarm != client.AlarmAnswerUnbound {
+		if v.Decision != countersign.DecisionNone || v.Result != client.AttemptRetry || v.Reason != client.ReasonAnswerUnbound || v.Alarm != client.AlarmAnswerUnusable {
 			t.Errorf("collect %q: %+v", collect, v)
 		}
 	}
@@ -118,12 +118,12 @@ func TestUnboundAnswerIsAskedAgain(t *testing.T) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for i, s := range r.settled {
-			unbound := s.Attempt.Reason == client.ReasonAnswerUnbound && s.Alarm == client.AlarmAnswerUnbound && s.Counts && s.Decision == "" && !s.OpenFailure
+			unbound := s.Attempt.Reason == client.ReasonAnswerUnbound && s.Alarm == client.AlarmAnswerUnusable && s.Counts && s.Decision == "" && !s.OpenFailure
 			if unbound != (i < 2) || i == 2 && s.Decision != countersign.DecisionConfirmed {
 				t.Errorf("attempt %d: %+v", i+1, s)
 			}
 		}
-		if n := strings.Count(r.log.String(), "kind=answer_unbound"); n != 2 {
+		if n := strings.Count(r.log.String(), "kind=answer_unusable"); n != 2 {
 			t.Errorf("the log has %d alarms", n)
 		}
 	})
@@ -168,7 +168,7 @@ func TestJudgeBound(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			chunks := slices.DeleteFunc(slices.Clone(test.chunks), func(c []byte) bool { return len(c) == 0 })
 			row := judgeRow{response: response(string(testKey), rightWithdrawal, 0), open: opened(chunks...),
-				outcome: client.AttemptRetry, reason: client.ReasonAnswerUnbound, alarm: client.AlarmAnswerUnbound}
+				outcome: client.AttemptRetry, reason: client.ReasonAnswerUnbound, alarm: client.AlarmAnswerUnusable}
 			confirmed := judgeRow{response: row.response, open: row.open, outcome: client.AttemptAccepted, reason: client.ReasonAccepted,
 				decision: countersign.DecisionConfirmed}
 			if test.bound {
@@ -182,7 +182,7 @@ func TestJudgeBound(t *testing.T) {
 	}
 	// Lengths that are not those of the plaintext bind nothing.
 	for _, blocks := range [][]int{nil, {}, {len(right) - 1}, {len(right) + 1}, {len(right), 0}, {-1, len(right) + 1}} {
-		judgeRow{response: response(string(testKey), rightWithdrawal, 0), outcome: client.AttemptRetry, reason: client.ReasonAnswerUnbound, alarm: client.AlarmAnswerUnbound,
+		judgeRow{response: response(string(testKey), rightWithdrawal, 0), outcome: client.AttemptRetry, reason: client.ReasonAnswerUnbound, alarm: client.AlarmAnswerUnusable,
 			open: func(data string) ([]byte, []int, error) { return []byte(data), blocks, nil }}.run(t, testQuestion(false))
 	}
 }

@@ -161,10 +161,10 @@ func everyWayToBeWrong(right string) []judgeRow {
 		bodyRow("code without message", plain(`{"apiKey":%q,"data":"","errCode":2001,"message":""}`, testKey.Reveal()), client.ReasonResponseMalformed, ""),
 		bodyRow("apiKey missing", plain(`{"data":%s,"errCode":0,"message":""}`, quoted), client.ReasonResponseMalformed, ""),
 		bodyRow("apiKey null", plain(`{"apiKey":null,"data":%s,"errCode":0,"message":""}`, quoted), client.ReasonResponseMalformed, ""),
-		bodyRow("apiKey empty", plain(`{"apiKey":"","data":%s,"errCode":0,"message":""}`, quoted), client.ReasonWrongAPIKey, client.AlarmWrongAPIKey),
-		bodyRow("apiKey in another case", plain(`{"apiKey":"THE-MERCHANT","data":%s,"errCode":0,"message":""}`, quoted), client.ReasonWrongAPIKey, client.AlarmWrongAPIKey),
-		bodyRow("another merchant's refusal", `{"apiKey":"other","data":"","errCode":2001,"message":"no"}`, client.ReasonWrongAPIKey, client.AlarmWrongAPIKey),
-		bodyRow("another merchant's hold", `{"apiKey":"other","data":"","errCode":3001,"message":"wait"}`, client.ReasonWrongAPIKey, client.AlarmWrongAPIKey),
+		bodyRow("apiKey empty", plain(`{"apiKey":"","data":%s,"errCode":0,"message":""}`, quoted), client.ReasonWrongAPIKey, client.AlarmAnswerUnusable),
+		bodyRow("apiKey in another case", plain(`{"apiKey":"THE-MERCHANT","data":%s,"errCode":0,"message":""}`, quoted), client.ReasonWrongAPIKey, client.AlarmAnswerUnusable),
+		bodyRow("another merchant's refusal", `{"apiKey":"other","data":"","errCode":2001,"message":"no"}`, client.ReasonWrongAPIKey, client.AlarmAnswerUnusable),
+		bodyRow("another merchant's hold", `{"apiKey":"other","data":"","errCode":3001,"message":"wait"}`, client.ReasonWrongAPIKey, client.AlarmAnswerUnusable),
 		bodyRow("data missing", plain(`{"apiKey":%q,"errCode":0,"message":""}`, testKey.Reveal()), client.ReasonDataNotSealed, ""),
 		bodyRow("data null", plain(`{"apiKey":%q,"data":null,"errCode":0,"message":""}`, testKey.Reveal()), client.ReasonDataNotSealed, ""),
 		bodyRow("data empty", plain(`{"apiKey":%q,"data":"","errCode":0,"message":""}`, testKey.Reveal()), client.ReasonDataNotSealed, ""),
@@ -186,7 +186,7 @@ func everyWayToBeWrong(right string) []judgeRow {
 	}
 	for _, code := range []int{1000, 1001, 1002, 1999} {
 		rows = append(rows, judgeRow{name: fmt.Sprint("not understood ", code), response: response(string(testKey), "", code),
-			outcome: client.AttemptRetry, reason: client.ReasonNotUnderstood, alarm: client.AlarmNotUnderstood})
+			outcome: client.AttemptRetry, reason: client.ReasonNotUnderstood, alarm: client.AlarmAnswerUnusable})
 	}
 	for _, code := range []int{3000, 3001, 3999} {
 		rows = append(rows, judgeRow{name: fmt.Sprint("hold ", code), response: response(string(testKey), right, code),
@@ -202,7 +202,7 @@ func everyWayToBeWrong(right string) []judgeRow {
 		judgeRow{name: "node stopped", response: Response{Failure: client.ReasonStopped, Done: 1}, outcome: client.AttemptRetry, reason: client.ReasonStopped},
 		judgeRow{name: "node failed", response: Response{Failure: client.ReasonInternal, Done: 1}, outcome: client.AttemptRetry, reason: client.ReasonInternal},
 		judgeRow{name: "no merchant key", response: response("", right, 0), change: func(q *Question) { q.APIKey = "" },
-			outcome: client.AttemptRetry, reason: client.ReasonWrongAPIKey, alarm: client.AlarmWrongAPIKey},
+			outcome: client.AttemptRetry, reason: client.ReasonWrongAPIKey, alarm: client.AlarmAnswerUnusable},
 		judgeRow{name: "2001 not final for this merchant", response: response(string(testKey), "", 2001),
 			change:  func(q *Question) { q.FinalCodes = []client.CodeRange{{From: 70, To: 79}} },
 			outcome: client.AttemptRetry, reason: client.ReasonMerchantFailure},
@@ -242,7 +242,7 @@ func withdrawalRows() []judgeRow {
 			outcome: client.AttemptRetry, reason: reason, alarm: alarm, failure: reason == client.ReasonDataUnopened}
 	}
 	differs := func(name, old, new string) judgeRow {
-		row := wrong(name, old, new, client.ReasonDetailsDiffer, client.AlarmDetailsDiffer)
+		row := wrong(name, old, new, client.ReasonDetailsDiffer, client.AlarmAnswerDiffers)
 		row.outcome, row.decision = client.AttemptRefused, countersign.DecisionDeclined
 		return row
 	}
@@ -298,7 +298,7 @@ func withdrawalRows() []judgeRow {
 		late("no deadline known", 0, ok, ""),
 		late("refused too late", deadline, response(string(testKey), "", 2001), ""),
 		late("held too late", deadline, response(string(testKey), "", 3001), ""),
-		late("wrong key, too late", deadline, response("other", "", 2001), client.AlarmWrongAPIKey),
+		late("wrong key, too late", deadline, response("other", "", 2001), client.AlarmAnswerUnusable),
 
 		{name: "held code named final", response: response(string(testKey), "", 3001),
 			change:  func(q *Question) { q.FinalCodes = []client.CodeRange{{From: 3000, To: 3001}} },

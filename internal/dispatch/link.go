@@ -46,7 +46,7 @@ func (q *Question) verify(r Response) (s envelope.LinkSignature, reason client.R
 // notSigned is the verdict of a response that the merchant's key did not sign. It decides
 // nothing, whatever it says.
 func notSigned(v Verdict, reason client.Reason, err error) Verdict {
-	v.Reason, v.Alarm = reason, client.AlarmAnswerUnsigned
+	v.Reason, v.Alarm = reason, client.AlarmAnswerDiffers
 	v.ErrCode = nil
 	v.Facts = client.Fact{Cause: strings.TrimPrefix(strings.TrimPrefix(err.Error(), envelope.ErrSignature.Error()+": "), envelope.ErrUnsigned.Error()+": ")}
 	return v

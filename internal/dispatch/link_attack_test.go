@@ -354,7 +354,7 @@ func TestLinkAttack(t *testing.T) {
 			m := response.clone()
 			alter.change(a, &m, otherResponse.clone(), a.merchant, func(m *attacked, by *envelope.SigningKey, at time.Time) { a.signResponse(m, by, request.header, at) })
 			v := a.judge(sent, request.header, m)
-			if v.Decision != countersign.DecisionNone || v.Result != client.AttemptRetry || v.SignedBy != "" || v.ErrCode != nil || v.Alarm != client.AlarmAnswerUnsigned {
+			if v.Decision != countersign.DecisionNone || v.Result != client.AttemptRetry || v.SignedBy != "" || v.ErrCode != nil || v.Alarm != client.AlarmAnswerDiffers {
 				t.Errorf("%d, response, %s: %+v\n%v", i, alter.name, v, m.header)
 			}
 			node.ask(t, fmt.Sprintf("%d, response, %s", i, alter.name), a, m, &request, a.merchant, false)

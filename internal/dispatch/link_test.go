@@ -65,7 +65,7 @@ func TestJudgeSigned(t *testing.T) {
 		"too far ahead": {signed(confirms, merchant, q.Asked, right, now.Add(6*time.Minute)), client.ReasonSignatureOld},
 	} {
 		v := Judge(q, c.r, openPlain)
-		if v.Decision != countersign.DecisionNone || v.Result != client.AttemptRetry || v.Reason != c.reason || v.Alarm != client.AlarmAnswerUnsigned || v.SignedBy != "" || v.ErrCode != nil {
+		if v.Decision != countersign.DecisionNone || v.Result != client.AttemptRetry || v.Reason != c.reason || v.Alarm != client.AlarmAnswerDiffers || v.SignedBy != "" || v.ErrCode != nil {
 			t.Errorf("%s: %+v", name, v)
 		}
 	}

@@ -87,7 +87,7 @@ func TestChangedAddressIsHeld(t *testing.T) {
 			if !slices.Equal(events, want) {
 				t.Fatalf("events %q, want %q", events, want)
 			}
-			r.wantAlarms(client.AlarmAddressHeld, client.AlarmAddressHeld, client.AlarmAddressHeld, client.AlarmAddressHeld) // one a user
+			r.wantAlarms(client.AlarmAddressChanged, client.AlarmAddressChanged, client.AlarmAddressChanged, client.AlarmAddressChanged) // one a user
 			if s, err := r.client.Stats(ctx); err != nil || s.AddressesHeld != 5 || s.DepositsHeld != 0 {
 				t.Fatalf("stats: %+v, %v", s, err)
 			}

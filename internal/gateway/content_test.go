@@ -21,7 +21,7 @@ func TestContentBindsOnceAccepted(t *testing.T) {
 			}
 			r.order(1)
 			r.confirmed(1)
-			r.wantAlarms(client.AlarmOtherContent)
+			r.wantAlarms(client.AlarmRequestSuspect)
 			if got := r.deliver(&early); got != countersign.CodeDetailsDiffer {
 				t.Fatalf("other content after the confirmation: errCode %d", got)
 			}

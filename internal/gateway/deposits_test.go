@@ -228,7 +228,7 @@ func TestSplicesInUsualOrder(t *testing.T) {
 				t.Errorf("with the requestUUID of the one that was taken: errCode %d", code)
 			}
 			r.wantRefused(map[client.RefusalReason]int64{"spliced": 1})
-			r.wantAlarms(client.AlarmDepositRefused, client.AlarmSpliced)
+			r.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect)
 			// The blocks in the middle are of the one that was taken. Its txId is cut.
 			middle := splice(splice(held, taken, 1), held, 3)
 			for range 2 {

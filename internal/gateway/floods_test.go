@@ -289,9 +289,9 @@ func TestHeldIsAskedAgain(t *testing.T) {
 						t.Errorf("%+v, %+v", list, x)
 					}
 				case "no":
-					r.wantAlarms(client.AlarmDepositRefused, client.AlarmDisproved)
+					r.wantAlarms(client.AlarmDepositRefused)
 				default:
-					r.wantAlarms(client.AlarmDepositRefused, client.AlarmUnverified)
+					r.wantAlarms(client.AlarmDepositRefused)
 				}
 				if answer != "yes" && (x.State != client.RefusedOpen || len(r.allDeposits()) != 0) {
 					t.Errorf("%+v", x)

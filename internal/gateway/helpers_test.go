@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -234,6 +235,25 @@ func (r *rig) alarms() []client.AlarmKind {
 		kinds = append(kinds, a.Kind)
 	}
 	return kinds
+}
+
+// wantCauses holds the causes that the subjects of alarms name, in order.
+func (r *rig) wantCauses(want ...string) {
+	r.t.Helper()
+	list, err := r.client.Alarms(r.t.Context(), client.AlarmFilter{}, client.PageOptions{Limit: 1000})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	slices.Reverse(list.Alarms)
+	var got []string
+	for _, a := range list.Alarms {
+		if _, cause, names := strings.Cut(a.Subject, " ("); names {
+			got = append(got, strings.TrimSuffix(cause, ")"))
+		}
+	}
+	if !slices.Equal(got, want) {
+		r.t.Fatalf("the causes of alarms are %q, want %q", got, want)
+	}
 }
 
 // wantNumbers holds the rows of alarms, in order, to how often they were raised.

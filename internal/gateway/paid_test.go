@@ -22,14 +22,15 @@ func TestPaidCounts(t *testing.T) {
 		times  int
 		paid   string // of all users
 		alarm  client.AlarmKind
+		cause  string
 	}{
-		{"after the end", func(r *rig) { r.order(1); ask(r); r.deliver(countersigntest.Notice(ended, 1)) }, nil, 1, "100", client.AlarmExecutedAfterEnd},
-		{"after it was cancelled", func(r *rig) { r.order(1); r.cancel(1) }, nil, 1, "100", client.AlarmExecutedUnconfirmed},
-		{"never ordered", func(*rig) {}, nil, 1, "100", client.AlarmOrderUnknown},
-		{"twice", func(r *rig) { r.order(1); ask(r) }, nil, 2, "200", client.AlarmExecutedTwice},
-		{"more than ordered", func(r *rig) { r.order(1); ask(r) }, nil, 1, "100", client.AlarmExecutedDiffers},
-		{"another symbol", func(r *rig) { r.order(1); ask(r) }, func(w *countersign.WithdrawalDone) { w.Symbol = "USDC" }, 1, "100", client.AlarmExecutedDiffers},
-		{"another user", func(r *rig) { r.order(1); ask(r) }, func(w *countersign.WithdrawalDone) { w.TenantUserID = "other" }, 1, "102.5", client.AlarmUserDiffers},
+		{"after the end", func(r *rig) { r.order(1); ask(r); r.deliver(countersigntest.Notice(ended, 1)) }, nil, 1, "100", client.AlarmExecutedTwice, "executed after its end"},
+		{"after it was cancelled", func(r *rig) { r.order(1); r.cancel(1) }, nil, 1, "100", client.AlarmExecutedDiffers, "executed without confirmation"},
+		{"never ordered", func(*rig) {}, nil, 1, "100", client.AlarmOrderUnknown, "never ordered"},
+		{"twice", func(r *rig) { r.order(1); ask(r) }, nil, 2, "200", client.AlarmExecutedTwice, "a second transaction"},
+		{"more than ordered", func(r *rig) { r.order(1); ask(r) }, nil, 1, "100", client.AlarmExecutedDiffers, "executed with other details"},
+		{"another symbol", func(r *rig) { r.order(1); ask(r) }, func(w *countersign.WithdrawalDone) { w.Symbol = "USDC" }, 1, "100", client.AlarmExecutedDiffers, "executed with other details"},
+		{"another user", func(r *rig) { r.order(1); ask(r) }, func(w *countersign.WithdrawalDone) { w.TenantUserID = "other" }, 1, "102.5", client.AlarmOrderUnknown, "another tenantUserId"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, d := range dialects {
@@ -66,6 +67,11 @@ func TestPaidCounts(t *testing.T) {
 				kinds := r.alarms()
 				if len(kinds) == 0 || kinds[len(kinds)-1] != c.alarm {
 					t.Errorf("%s: alarms are %v", d.name, kinds)
+				}
+				if c.times == 1 {
+					r.wantCauses(c.cause)
+				} else {
+					r.wantCauses("executed with other details", c.cause)
 				}
 			}
 		})

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,20 +47,15 @@ const (
 	allRefusedLeast  = 2
 )
 
-// refusalAlarms are the reasons that raise an alarm. The service repeats what was
-// refused, so most others would only repeat the log. One row of each kind counts them all.
-var refusalAlarms = map[merchant.Reason]client.AlarmKind{
-	merchant.ReasonNotBound:      client.AlarmNotBound,
-	merchant.ReasonBindingBroken: client.AlarmBindingBroken,
-	merchant.ReasonSpliced:       client.AlarmSpliced,
-
-	merchant.ReasonUnsigned:         client.AlarmRequestUnsigned,
-	merchant.ReasonSignatureInvalid: client.AlarmRequestUnsigned,
-	merchant.ReasonSignatureOld:     client.AlarmRequestUnsigned,
-
-	merchant.ReasonOtherContent: client.AlarmOtherContent,
-	merchant.ReasonDisproved:    client.AlarmDisproved,
-	merchant.ReasonUnverified:   client.AlarmUnverified,
+// suspect reports whether a refusal for this reason raises AlarmRequestSuspect. The service
+// repeats what was refused, so most others would only repeat the log. One row counts them all.
+func suspect(reason merchant.Reason) bool {
+	switch reason {
+	case merchant.ReasonNotBound, merchant.ReasonBindingBroken, merchant.ReasonSpliced, merchant.ReasonOtherContent,
+		merchant.ReasonUnsigned, merchant.ReasonSignatureInvalid, merchant.ReasonSignatureOld:
+		return true
+	}
+	return false
 }
 
 // Observe implements merchant.Observer.
@@ -78,15 +74,14 @@ func (r *refusals) Observe(o merchant.Observation) {
 	r.mu.Lock()
 	r.counts[string(o.Reason)]++
 	r.refusing(o.Reason)
-	kind, alarming := refusalAlarms[o.Reason]
 	warn := false
-	if alarming {
-		r.alarm(kind, o.ID)
-		warn = o.Reason == merchant.ReasonNotBound && r.warns(kind)
+	if suspect(o.Reason) {
+		r.alarm(client.AlarmRequestSuspect, strings.TrimSpace(o.ID+" ("+string(o.Reason)+")"))
+		warn = o.Reason == merchant.ReasonNotBound && r.warns(client.AlarmRequestSuspect)
 	}
 	r.mu.Unlock()
 	if warn {
-		r.c.Log.Warn("a request was refused because it is not bound", "alarm", string(kind), "advice", kind.Do())
+		r.c.Log.Warn("a request was refused because it is not bound", "alarm", string(client.AlarmRequestSuspect), "advice", client.AlarmRequestSuspect.Do())
 	}
 }
 

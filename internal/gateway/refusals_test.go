@@ -28,9 +28,9 @@ func TestNotBound(t *testing.T) {
 				}
 			}
 			r.wantRefused(map[client.RefusalReason]int64{"not_bound": 3})
-			r.wantAlarms(client.AlarmDepositRefused, client.AlarmNotBound, client.AlarmAllRefused)
+			r.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect, client.AlarmAllRefused)
 			list, err := r.client.Alarms(t.Context(), client.AlarmFilter{}, client.PageOptions{})
-			if err != nil || list.Alarms[2].Subject != "not_bound" || list.Alarms[1].Subject != countersigntest.Deposit(3).TrackingID || len(list.Alarms[1].Examples) != 3 || !strings.Contains(list.Alarms[1].Text, "--binding seen") {
+			if err != nil || list.Alarms[2].Subject != "not_bound" || list.Alarms[1].Subject != countersigntest.Deposit(3).TrackingID+" (not_bound)" || len(list.Alarms[1].Examples) != 3 || !strings.Contains(list.Alarms[1].Text, "--binding seen") {
 				t.Errorf("%+v, %v", list, err)
 			}
 			r.wantNumbers(3, 3, 1)
@@ -46,7 +46,7 @@ func TestNotBound(t *testing.T) {
 			r.clock.advance(2 * time.Hour)
 			r.deliver(countersigntest.Deposit(1))
 			r.wantRefused(map[client.RefusalReason]int64{"not_bound": 5})
-			r.wantAlarms(client.AlarmDepositRefused, client.AlarmNotBound, client.AlarmAllRefused) // nothing else came in those hours
+			r.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect, client.AlarmAllRefused) // nothing else came in those hours
 			r.wantNumbers(5, 5, 2)
 		})
 	}
@@ -57,7 +57,7 @@ func TestNotBound(t *testing.T) {
 func TestRefusalsAlarm(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
-			for unbound, splice := range map[bool]client.AlarmKind{true: client.AlarmSpliced, false: client.AlarmBindingBroken} {
+			for unbound, splice := range map[bool]client.RefusalReason{true: "spliced", false: "binding_broken"} {
 				service := newService(t, countersigntest.ServiceConfig{Unbound: unbound, Order: countersigntest.UUIDFirst})
 				r := newRig(t, d.url(t), service, nil)
 				first := service.Deliver(t.Context(), r.to, countersigntest.Deposit(1))
@@ -77,18 +77,18 @@ func TestRefusalsAlarm(t *testing.T) {
 						t.Errorf("errCode %d", code)
 					}
 				}
-				r.wantRefused(map[client.RefusalReason]int64{client.RefusalReason(splice): 2, "other_content": 2})
-				r.wantAlarms(client.AlarmDepositRefused, client.AlarmDepositRefused, splice, client.AlarmOtherContent)
+				r.wantRefused(map[client.RefusalReason]int64{splice: 2, "other_content": 2})
+				r.wantAlarms(client.AlarmDepositRefused, client.AlarmDepositRefused, client.AlarmRequestSuspect)
 				list, err := r.client.Alarms(t.Context(), client.AlarmFilter{}, client.PageOptions{})
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, a := range list.Alarms[:2] {
-					if a.Subject != other.TrackingID || a.Text == "" {
-						t.Errorf("%+v", a)
-					}
+				a := list.Alarms[0]
+				causes := []string{other.TrackingID + " (other_content)", other.TrackingID + " (" + string(splice) + ")"}
+				if !slices.Equal(slices.Sorted(slices.Values(a.Examples)), slices.Sorted(slices.Values(causes))) || a.Text == "" {
+					t.Errorf("%+v", a)
 				}
-				r.wantNumbers(2, 2, 2, 2)
+				r.wantNumbers(2, 2, 4)
 			}
 		})
 	}
@@ -108,14 +108,14 @@ func TestManyRefused(t *testing.T) {
 	if err := r.refusals.keep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r.wantAlarms(client.AlarmDepositRefused, client.AlarmNotBound, client.AlarmAllRefused)
-	for kind, want := range map[client.AlarmKind]int64{client.AlarmDepositRefused: 400, client.AlarmNotBound: 400} {
+	r.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect, client.AlarmAllRefused)
+	for kind, want := range map[client.AlarmKind]int64{client.AlarmDepositRefused: 400, client.AlarmRequestSuspect: 400} {
 		if list, err := r.client.Alarms(t.Context(), client.AlarmFilter{Kind: kind}, client.PageOptions{}); err != nil || len(list.Alarms) != 1 || list.Alarms[0].Number != want {
 			t.Errorf("%s: %+v, %v", kind, list, err)
 		}
 	}
-	list, err := r.client.Alarms(t.Context(), client.AlarmFilter{Kind: client.AlarmNotBound}, client.PageOptions{})
-	if err != nil || len(list.Alarms[0].Examples) != 5 || list.Alarms[0].Subject != countersigntest.Deposit(400).TrackingID {
+	list, err := r.client.Alarms(t.Context(), client.AlarmFilter{Kind: client.AlarmRequestSuspect}, client.PageOptions{})
+	if err != nil || len(list.Alarms[0].Examples) != 5 || list.Alarms[0].Subject != countersigntest.Deposit(400).TrackingID+" (not_bound)" {
 		t.Errorf("%+v, %v", list, err)
 	}
 	told := map[string]int{}
@@ -132,9 +132,9 @@ func TestManyRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := map[string]int{"alarm.raised deposit_refused 1": 1, "alarm.grown deposit_refused 10": 1, "alarm.grown deposit_refused 100": 1, "alarm.raised not_bound 1": 1}
-	for what := range told { // not_bound and all_refused are kept in turns, and may reach more of them
-		if _, known := want[what]; !known && !strings.HasPrefix(what, "alarm.grown not_bound 1") && !strings.Contains(what, string(client.AlarmAllRefused)) {
+	want := map[string]int{"alarm.raised deposit_refused 1": 1, "alarm.grown deposit_refused 10": 1, "alarm.grown deposit_refused 100": 1, "alarm.raised request_suspect 1": 1}
+	for what := range told { // request_suspect and all_refused are kept in turns, and may reach more of them
+		if _, known := want[what]; !known && !strings.HasPrefix(what, "alarm.grown request_suspect 1") && !strings.Contains(what, string(client.AlarmAllRefused)) {
 			t.Errorf("told %s", what)
 		}
 	}
@@ -199,26 +199,26 @@ func TestAllRefused(t *testing.T) {
 			keep(5 * time.Minute)
 			refuse()
 			keep(4 * time.Minute)
-			strict.wantAlarms(client.AlarmDepositRefused, client.AlarmNotBound)
+			strict.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect)
 			if result := service.Deliver(t.Context(), other, countersigntest.Deposit(2)); result.Err != nil {
 				t.Fatal(result.Err)
 			}
 			keep(2 * time.Minute)
-			strict.wantAlarms(client.AlarmDepositRefused, client.AlarmNotBound) // another node took one
+			strict.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect) // another node took one
 
 			refuse()
 			service.Post(t.Context(), strict.to, merchant.DefaultNotifyPath, []byte("garbage"))
 			keep(time.Second)
-			strict.wantAlarms(client.AlarmDepositRefused, client.AlarmNotBound) // of two, the second may be a stranger's
+			strict.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect) // of two, the second may be a stranger's
 			refuse()
 			keep(time.Second)
-			strict.wantAlarms(client.AlarmDepositRefused, client.AlarmNotBound, client.AlarmAllRefused)
+			strict.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect, client.AlarmAllRefused)
 			list, err := strict.client.Alarms(t.Context(), client.AlarmFilter{}, client.PageOptions{})
 			if a := list.Alarms[0]; err != nil || a.Subject != "not_bound" || !strings.Contains(a.Text, "--learn") {
 				t.Errorf("%+v, %v", a, err)
 			}
 			keep(10 * time.Minute)
-			strict.wantAlarms(client.AlarmDepositRefused, client.AlarmNotBound, client.AlarmAllRefused) // nothing came
+			strict.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect, client.AlarmAllRefused) // nothing came
 		})
 	}
 }

@@ -122,8 +122,8 @@ func (g *Gateway) askAbout(ctx context.Context, seq int64) error {
 		_, err = g.book.DecideRefused(ctx, seq, client.RefusedTaken, byVerify, "", at)
 	case again.Reason.Refusal() && again.Reason != merchant.ReasonOverload:
 		alarms := []db.Alarm{{Kind: client.AlarmDepositRefused, Subject: string(again.Reason), At: at}}
-		if kind, alarming := refusalAlarms[again.Reason]; alarming {
-			alarms = append(alarms, db.Alarm{Kind: kind, Subject: r.ID, Examples: []string{r.ID}, At: at, Number: 1})
+		if suspect(again.Reason) {
+			alarms = append(alarms, db.Alarm{Kind: client.AlarmRequestSuspect, Subject: r.ID + " (" + string(again.Reason) + ")", At: at})
 		}
 		g.c.Log.Error("a deposit that the check had held was refused", "refused", seq, "id", r.ID, "reason", string(again.Reason))
 		err = g.book.EndHeld(ctx, seq, client.RefusalReason(again.Reason), int64(again.Code), again.Code.Message(), alarms)

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -91,7 +90,7 @@ func TestVerifying(t *testing.T) {
 			now.advance(time.Hour)
 			says(http.StatusOK, `{"verdict":"not_yet"}`, countersign.CodeRefusedPolicy)
 			r.wantRefused(map[client.RefusalReason]int64{"disproved": 1, "unverified": 1})
-			r.wantAlarms(client.AlarmDepositRefused, client.AlarmDepositRefused, client.AlarmDisproved, client.AlarmUnverified)
+			r.wantAlarms(client.AlarmDepositRefused, client.AlarmDepositRefused) // disproved, and unverified
 			asked := c.asked.Load()
 			says(http.StatusOK, `{"verdict":"yes"}`, 0)
 			says(http.StatusOK, `{"verdict":"no"}`, 0) // a repetition is not asked about
@@ -136,8 +135,5 @@ func TestVerifyingRefuses(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), "u:p") {
 			t.Errorf("%s: %v", fmt.Sprint(v.URL), err)
 		}
-	}
-	if !slices.Contains(client.AlarmKind("").AtGateway(), client.AlarmDisproved) {
-		t.Error("the kind is not listed")
 	}
 }

@@ -122,7 +122,7 @@ func judge(a book.Asked, w countersign.WithdrawalRequest, now db.Millis, grace t
 		if o.State.Undecided() {
 			// The refusal stands for this callBackId, so the order is over.
 			f.change = &book.OrderChange{CallBackID: o.CallBackID, From: o.State, To: client.OrderDeclined, By: byCheck,
-				Reason: "the service asked for it with another tenantUserId", Alarm: client.AlarmUserDiffers}
+				Reason: "the service asked for it with another tenantUserId", OtherUser: true}
 		}
 		return f
 	case o.State == client.OrderConfirmed:

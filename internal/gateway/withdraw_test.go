@@ -253,7 +253,8 @@ func testOrders(t *testing.T, r *rig, rules *wordPolicy) {
 	r.state(10, client.OrderOpen)
 	rules.err = nil
 	r.confirmed(10)
-	r.wantAlarms(client.AlarmEndedAgain, client.AlarmOrderUnknown, client.AlarmUserDiffers)
+	r.wantAlarms(client.AlarmEndedAgain, client.AlarmOrderUnknown, client.AlarmOrderUnknown)
+	r.wantCauses("never ordered", "another tenantUserId")
 }
 
 // TestOrderEdges lets the order change between the look at it and the decision.
@@ -343,9 +344,9 @@ func TestNotices(t *testing.T) {
 		{"ended", true, []countersign.Type{short, ended}, client.OrderEnded, "", nil},
 		{"ended before it was asked for", false, []countersign.Type{ended}, client.OrderEnded, "", nil},
 		{"short of funds after the end", true, []countersign.Type{ended, short}, client.OrderEnded, "", nil},
-		{"5 after 3", true, []countersign.Type{done, ended}, client.OrderExecuted, "", []client.AlarmKind{client.AlarmEndedAfterExecution}},
-		{"3 after 5", true, []countersign.Type{ended, done}, client.OrderEnded, "", []client.AlarmKind{client.AlarmExecutedAfterEnd}},
-		{"executed without confirmation", false, []countersign.Type{done}, client.OrderExecuted, "", []client.AlarmKind{client.AlarmExecutedUnconfirmed}},
+		{"5 after 3", true, []countersign.Type{done, ended}, client.OrderExecuted, "", []client.AlarmKind{client.AlarmExecutedTwice}},
+		{"3 after 5", true, []countersign.Type{ended, done}, client.OrderEnded, "", []client.AlarmKind{client.AlarmExecutedTwice}},
+		{"executed without confirmation", false, []countersign.Type{done}, client.OrderExecuted, "", []client.AlarmKind{client.AlarmExecutedDiffers}},
 	}
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
@@ -409,7 +410,10 @@ func testNoticesThatDiffer(t *testing.T, r *rig, alarms []client.AlarmKind) {
 	// Nothing was ever ordered.
 	r.deliver(countersigntest.Notice(countersign.TypeWithdraw, 99))
 	r.deliver(countersigntest.Notice(countersign.TypeInvalidAddress, 98))
-	r.wantAlarms(append(alarms, client.AlarmExecutedTwice, client.AlarmUserDiffers, client.AlarmOrderUnknown)...)
+	r.wantAlarms(append(alarms, client.AlarmExecutedTwice, client.AlarmOrderUnknown, client.AlarmOrderUnknown)...)
+	r.wantCauses("ended after its execution", "executed after its end", "executed without confirmation",
+		"executed with other details", "executed with other details", "executed with other details", "executed with other details",
+		"a second transaction", "another tenantUserId", "never ordered")
 }
 
 // Whoever orders and makes a token approves with it no more than with the first; a token
@@ -453,7 +457,7 @@ func TestMadeTokenApprovesNoOrder(t *testing.T) {
 			if _, err := stranger.ApproveTask(ctx, client.TaskID(client.TaskChange, made.Change.ID), ""); err != nil {
 				t.Error(err)
 			}
-			r.wantAlarms("token_changed", "token_changed", "token_changed")
+			r.wantAlarms("control_changed", "control_changed", "control_changed")
 			next := newOrder(2)
 			if _, err := r.client.AddOrder(ctx, next); err != nil {
 				t.Fatal(err)

@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 
-	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
 )
@@ -22,7 +21,8 @@ var ending = func() (kinds []client.AlarmKind) {
 }()
 
 const (
-	brokenSQL = `SELECT merchant, lane FROM lanes WHERE failures > 0 AND merchant {in}$1{end}`
+	// Below 0: an exchange has not reached the merchant for BreakerStays.
+	brokenSQL = `SELECT DISTINCT merchant FROM lanes WHERE failing < 0 AND merchant {in}$1{end}`
 
 	// Of the newest in a state: how many there are, and how many ended since a time.
 	endedSinceSQL = `
@@ -41,11 +41,11 @@ func (o *Outbox) endAlarms(ctx context.Context, now db.Millis) error {
 	for _, a := range standing {
 		merchants = append(merchants, a.Of)
 	}
-	broken := map[laneKey]bool{}
+	broken := map[string]bool{}
 	if err := db.Each(ctx, o, brokenSQL, []any{o.Dialect().List(merchants)}, func(r db.Rows) error {
-		var k laneKey
-		err := r.Scan(&k.merchant, &k.lane)
-		broken[k] = true
+		var merchant string
+		err := r.Scan(&merchant)
+		broken[merchant] = true
 		return err
 	}); err != nil {
 		return err
@@ -58,13 +58,11 @@ func (o *Outbox) endAlarms(ctx context.Context, now db.Millis) error {
 	for _, a := range standing {
 		ends, h := false, health[a.Of]
 		switch a.Kind {
-		case client.AlarmBreakerOpen:
-			ends = !broken[laneKey{a.Of, laneNamed(a.Subject)}]
 		case client.AlarmMerchantFailing:
-			ends = !h.Told
-		case client.AlarmWrongAPIKey, client.AlarmNotUnderstood, client.AlarmAnswerUnbound:
+			ends = !h.Told && !broken[a.Of]
+		case client.AlarmAnswerUnusable:
 			ends = now-a.Last >= quietFor && h.Accepted > a.Last
-		case client.AlarmExhausted, client.AlarmHeldTooLong, client.AlarmDepositRefused:
+		case client.AlarmExhausted, client.AlarmDepositRefused:
 			var n, since int64
 			state := client.CallbackExhausted
 			if a.Kind == client.AlarmDepositRefused {
@@ -80,12 +78,4 @@ func (o *Outbox) endAlarms(ctx context.Context, now db.Millis) error {
 		}
 	}
 	return o.EndStanding(ctx, over, now)
-}
-
-// laneNamed is the lane with a name.
-func laneNamed(name string) countersign.Lane {
-	if name == countersign.LaneWithdraw.String() {
-		return countersign.LaneWithdraw
-	}
-	return countersign.LaneNotify
 }

@@ -101,27 +101,20 @@ func testAlarmsEnd(t *testing.T, s *Outbox) {
 	next := 0
 	merchant := func() string { next++; return ids[next-1] }
 	cases := map[client.AlarmKind]func(of string, kind client.AlarmKind) func(){
-		client.AlarmWrongAPIKey: quiet, client.AlarmNotUnderstood: quiet, client.AlarmAnswerUnbound: quiet,
-		client.AlarmExhausted: exhausted, client.AlarmDepositRefused: exhausted, client.AlarmHeldTooLong: exhausted,
-		client.AlarmBreakerOpen: func(of string, kind client.AlarmKind) func() {
-			raise(of, kind, "withdraw")
-			sql(`UPDATE lanes SET failures = 5 WHERE merchant = $1 AND lane = 1`, of)
-			return func() {
-				look(at + 1)
-				stands(of, kind, true)
-				sql(`UPDATE lanes SET failures = 0 WHERE merchant = $1`, of)
-				look(at + 2)
-				stands(of, kind, false)
-			}
-		},
+		client.AlarmAnswerUnusable: quiet,
+		client.AlarmExhausted:      exhausted, client.AlarmDepositRefused: exhausted,
 		client.AlarmMerchantFailing: func(of string, kind client.AlarmKind) func() {
 			raise(of, kind, "timeout")
+			sql(`UPDATE lanes SET failures = 5, failing = -5 WHERE merchant = $1 AND lane = 1`, of)
 			sql(`INSERT INTO health (merchant, reached, accepted, failing, failed, callback, reason, facts, told) VALUES ($1, 0, 0, 5, 5, '', '', '', 1)`, of)
 			return func() {
 				look(at + 1)
 				stands(of, kind, true)
 				sql(`UPDATE health SET told = 0 WHERE merchant = $1`, of)
 				look(at + 2)
+				stands(of, kind, true) // a lane is not reached
+				sql(`UPDATE lanes SET failures = 2, failing = 5 WHERE merchant = $1 AND lane = 1`, of)
+				look(at + 3)
 				stands(of, kind, false)
 			}
 		},
@@ -155,9 +148,9 @@ func testAlarmsEnd(t *testing.T, s *Outbox) {
 				stands("", kind, false)
 			}
 		},
-		client.AlarmOverdue:         func(string, client.AlarmKind) func() { return func() {} }, // testOverdueAlarm
-		client.AlarmApproverExpires: func(string, client.AlarmKind) func() { return func() {} }, // of package api
-		client.AlarmApprovalWaits:   func(string, client.AlarmKind) func() { return func() {} }, // likewise
+		client.AlarmOverdue:        func(string, client.AlarmKind) func() { return func() {} }, // testOverdueAlarm
+		client.AlarmApprovalWaits:  func(string, client.AlarmKind) func() { return func() {} }, // of package api
+		client.AlarmAddressChanged: func(string, client.AlarmKind) func() { return func() {} }, // at the gateway
 	}
 	for _, k := range client.AlarmKind("").AtService() {
 		c, known := cases[k]
@@ -172,7 +165,7 @@ func testAlarmsEnd(t *testing.T, s *Outbox) {
 
 	// One that a person has acknowledged ends too; kinds that only a person ends stay.
 	of := merchant()
-	for _, k := range []client.AlarmKind{client.AlarmExhausted, client.AlarmDetailsDiffer} {
+	for _, k := range []client.AlarmKind{client.AlarmExhausted, client.AlarmAnswerDiffers} {
 		raise(of, k, of+".x")
 	}
 	list := must(ready.Alarms(ctx, s))(t)
@@ -180,7 +173,7 @@ func testAlarmsEnd(t *testing.T, s *Outbox) {
 	must(s.AckAlarm(ctx, list[i].Seq, db.AlarmAck{By: "tok", Name: "", Note: "", At: at}))(t)
 	look(at + 1)
 	stands(of, client.AlarmExhausted, false)
-	stands(of, client.AlarmDetailsDiffer, true)
+	stands(of, client.AlarmAnswerDiffers, true)
 	checkKept(t, s)
 }
 

@@ -111,7 +111,7 @@ func testReleaseMany(t *testing.T, s *Outbox) {
 	}
 	alarms := must(ready.Alarms(ctx, s))(t)
 	if !slices.ContainsFunc(alarms, func(a db.Alarm) bool {
-		return a.Kind == client.AlarmForeignClaim && a.Subject == held.ID && a.Number == 2
+		return a.Kind == client.AlarmWalletDiffers && a.Subject == held.ID+foreignClaim && a.Number == 2
 	}) {
 		t.Errorf("alarms %+v", alarms)
 	}

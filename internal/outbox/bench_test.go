@@ -394,7 +394,7 @@ func BenchmarkSettleAlarms(b *testing.B) {
 				settlements := make([]Settlement, len(claimed))
 				for i, c := range claimed {
 					settlements[i] = settlementOf(c)
-					settlements[i].State, settlements[i].Due, settlements[i].Alarm = client.CallbackRefused, 0, client.AlarmNotUnderstood
+					settlements[i].State, settlements[i].Due, settlements[i].Alarm = client.CallbackRefused, 0, client.AlarmAnswerUnusable
 				}
 				if _, err := s.Settle(ctx, settlements, now+10); err != nil {
 					b.Fatal(err)

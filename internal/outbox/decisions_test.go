@@ -88,9 +88,9 @@ func testFeedNoGaps(t *testing.T, s *Outbox) {
 func testAlarms(t *testing.T, s *Outbox) {
 	const hour = 3_600_000
 	for _, a := range []db.Alarm{
-		{Of: "m0", Kind: client.AlarmForeignClaim, Subject: "s", At: 10 * hour},
-		{Of: "m0", Kind: client.AlarmForeignClaim, Subject: "s", At: 10*hour + 5}, // the same
-		{Of: "m0", Kind: client.AlarmForeignClaim, Subject: "t", At: 10*hour + 5}, // of another withdrawal
+		{Of: "m0", Kind: client.AlarmWalletDiffers, Subject: "s", At: 10 * hour},
+		{Of: "m0", Kind: client.AlarmWalletDiffers, Subject: "s", At: 10*hour + 5}, // the same
+		{Of: "m0", Kind: client.AlarmWalletDiffers, Subject: "t", At: 10*hour + 5}, // of another withdrawal
 		{Of: "", Kind: client.AlarmFrozen, Subject: "", At: 10*hour + 6},
 		{Of: "m0", Kind: client.AlarmLapsed, Subject: "u", At: 11*hour + 1}, // one row counts all subjects
 		{Of: "m0", Kind: client.AlarmLapsed, Subject: "v", At: 11*hour + 2},
@@ -105,7 +105,7 @@ func testAlarms(t *testing.T, s *Outbox) {
 	for _, a := range list {
 		got = append(got, fmt.Sprintf("%d %s %s %q %d-%d %d %q", a.Seq, a.Of, a.Kind, a.Subject, a.At-10*hour, a.Last-10*hour, a.Number, a.Examples))
 	}
-	want := []string{`1 m0 foreign_claim "s" 0-5 2 ["s"]`, `3 m0 foreign_claim "t" 5-5 1 ["t"]`, `4  frozen "" 6-6 1 []`,
+	want := []string{`1 m0 wallet_differs "s" 0-5 2 ["s"]`, `3 m0 wallet_differs "t" 5-5 1 ["t"]`, `4  frozen "" 6-6 1 []`,
 		`5 m0 lapsed "v" 3600001-3600002 2 ["v" "u"]`, `7 m1 lapsed "v" 3600002-3600002 1 ["v"]`}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)

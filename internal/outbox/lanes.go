@@ -66,7 +66,7 @@ func (c laneChanges) back(merchant string, lane countersign.Lane, due db.Millis)
 func (c laneChanges) alarms(feed *feedEntries, now db.Millis) {
 	for k, change := range c {
 		if change.Stays {
-			feed.alarm(k.merchant, client.AlarmBreakerOpen, k.lane.String(), now)
+			feed.alarm(k.merchant, client.AlarmMerchantFailing, "lane "+k.lane.String()+" is not reached", now)
 		}
 	}
 }

@@ -22,7 +22,7 @@ const closeBreakersSQL = `UPDATE lanes SET failures = 0, failing = 0, open_until
 
 // SetMerchantState pauses or resumes a merchant. When a pause has returned, nothing of
 // the merchant is decided or released on any node. Resuming also forgets its
-// opening failures, closes its breakers and raises AlarmResumed. Repeating it changes nothing.
+// opening failures, closes its breakers and raises AlarmControlChanged. Repeating it changes nothing.
 func (o *Outbox) SetMerchantState(ctx context.Context, id string, state client.MerchantState, reason string, now db.Millis) (Merchant, error) {
 	if state != client.MerchantActive && state != client.MerchantPaused {
 		return Merchant{}, fmt.Errorf("merchant state is %w", db.ErrInvalid)

@@ -174,7 +174,7 @@ func (o *Outbox) recordOutcomes(ctx context.Context, t *db.Tx, batch []*reported
 			if tells, err = contradict(ctx, t, e, now); err != nil {
 				return err
 			}
-			alarms = append(alarms, db.Alarm{Of: e.merchant, Kind: client.AlarmOutcomeDiffers, Subject: e.ID, At: now})
+			alarms = append(alarms, db.Alarm{Of: e.merchant, Kind: client.AlarmWalletDiffers, Subject: e.ID + outcomeDiffers, At: now})
 		}
 		if tells {
 			tell = append(tell, e.callback(len(tell)))

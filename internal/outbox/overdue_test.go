@@ -92,12 +92,12 @@ func testBreakerAlarm(t *testing.T, s *Outbox) {
 		must(s.Settle(ctx, []Settlement{unreached(list[0], now)}, now))(t)
 	}
 	for range 2 {
-		before := raisedOf(t, s, client.AlarmBreakerOpen)
+		before := raisedOf(t, s, client.AlarmMerchantFailing)
 		for range BreakerThreshold {
 			fail()
 		}
 		for opened := now; ; {
-			got, open := raisedOf(t, s, client.AlarmBreakerOpen)-before, now-opened
+			got, open := raisedOf(t, s, client.AlarmMerchantFailing)-before, now-opened
 			if open < BreakerStays && got != 0 || open >= BreakerStays && got != 1 {
 				t.Fatalf("open for %d ms: %d alarms", open, got)
 			}
@@ -112,7 +112,7 @@ func testBreakerAlarm(t *testing.T, s *Outbox) {
 		again.Reached = true
 		must(s.Settle(ctx, []Settlement{again}, now))(t)
 	}
-	if got := alarmsOf(t, s, client.AlarmBreakerOpen); len(got) != 1 || got[0] != "m0 notify" {
+	if got := alarmsOf(t, s, client.AlarmMerchantFailing); len(got) != 1 || got[0] != "m0 lane notify is not reached" {
 		t.Errorf("alarms %q", got)
 	}
 }

@@ -117,7 +117,7 @@ const readPermitSQL = `SELECT w.permit, ` + withdrawalColumns + ` FROM withdrawa
 // Release returns the one permit to execute a confirmed withdrawal to holder
 // (PROTOCOL.md, D6). The same holder gets the same permit again as a duplicate, whatever
 // the argument permit, also after the outcome. Any other holder gets a *ConflictError
-// for ever and raises AlarmForeignClaim. A withdrawal without a permit is not released at
+// for ever and raises AlarmWalletDiffers. A withdrawal without a permit is not released at
 // its ReleaseBy or later. While the merchant is paused, the service is frozen or a restored
 // database is not reconciled nobody gets a permit, the holder of one included. All of these are *ConflictErrors.
 //
@@ -234,7 +234,11 @@ func (o *Outbox) release(ctx context.Context, t *db.Tx, batch []*releasing, appr
 			return err
 		}
 		if alarm != "" {
-			alarms = append(alarms, db.Alarm{Of: r.merchant, Kind: alarm, Subject: r.ID, At: now})
+			a := db.Alarm{Of: r.merchant, Kind: alarm, Subject: r.ID, At: now}
+			if alarm == client.AlarmWalletDiffers {
+				a.Subject += foreignClaim
+			}
+			alarms = append(alarms, a)
 		}
 		if r.Err == nil && r.Given.Permit == "" {
 			gives = append(gives, db.Statement{SQL: releaseSQL, N: &r.gave, Args: []any{r.merchant, r.rest, r.Holder.Claim, r.Holder.Origin, r.Permit, int64(now)}})
@@ -306,7 +310,7 @@ func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopL
 	switch {
 	case p.Permit != "" && !w.heldBy(r.Holder):
 		r.Err = &db.ConflictError{Member: "claim", Reason: "differs: another holder has the permit"}
-		return client.AlarmForeignClaim, nil
+		return client.AlarmWalletDiffers, nil
 	case p.Permit == "" && w.State != client.WithdrawalConfirmed:
 		r.Err = &db.ConflictError{Reason: "the withdrawal is " + string(w.State)}
 		return "", nil
@@ -331,6 +335,12 @@ func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopL
 	}
 	return "", err
 }
+
+// What ends the subjects of AlarmWalletDiffers: what the wallet did.
+const (
+	foreignClaim   = " foreign_claim"
+	outcomeDiffers = " outcome_differs"
+)
 
 // unsignedText and unsignedAgainText tell callers why no permit is given.
 const (

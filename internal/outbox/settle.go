@@ -166,19 +166,13 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 	return feed.write(ctx, t)
 }
 
-// subject is the subject of b's alarm: the callback, of one that was given up with the reason
-// of its last attempt; of what was refused for good the merchant's code, so that one alarm stands for
-// all with it.
+// subject is the subject of b's alarm: the callback with the reason of the attempt; of what was
+// refused for good the merchant's code, so that one alarm stands for all with it.
 func (b *settling) subject() string {
-	switch b.Alarm {
-	case client.AlarmExhausted:
-		return b.CallbackID + " " + string(b.Attempt.Reason)
-	case client.AlarmDepositRefused:
-		if b.Attempt.ErrCode != nil {
-			return "errCode " + strconv.FormatInt(*b.Attempt.ErrCode, 10)
-		}
+	if b.Alarm == client.AlarmDepositRefused && b.Attempt.ErrCode != nil {
+		return "errCode " + strconv.FormatInt(*b.Attempt.ErrCode, 10)
 	}
-	return b.CallbackID
+	return b.CallbackID + " " + string(b.Attempt.Reason)
 }
 
 const (

@@ -128,7 +128,7 @@ func (o *Outbox) settleLate(ctx context.Context, t *db.Tx, batch []*settling, fe
 			b.out.Differs = answered(w.Decision) && answered(b.Decision) && (w.Decision != b.Decision ||
 				b.Decision == countersign.DecisionConfirmed && (w.Details == nil || b.Details.Differs(*w.Details) != ""))
 			if b.out.Differs {
-				feed.alarm(b.Merchant, client.AlarmAnswerDiffers, w.ID, b.now)
+				feed.alarm(b.Merchant, client.AlarmAnswerDiffers, w.ID+" "+string(client.ReasonAnswerDiffers), b.now)
 			}
 			return nil
 		}})

@@ -103,7 +103,7 @@ func (o *Outbox) Freeze(ctx context.Context, reason, by string, now db.Millis) (
 	return f, err
 }
 
-// Thaw ends the freeze and raises AlarmResumed. What is due is sent at once. Repeating it
+// Thaw ends the freeze and raises AlarmControlChanged. What is due is sent at once. Repeating it
 // changes nothing.
 func (o *Outbox) Thaw(ctx context.Context, now db.Millis) error {
 	return o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
@@ -126,14 +126,17 @@ func (o *Outbox) Thaw(ctx context.Context, now db.Millis) error {
 	})
 }
 
+// resumedText ends what the alarm says has ended.
+const resumedText = " was ended"
+
 // resumed tells what a person has let go on: who stole a token may undo what others stopped.
 // It ends the alarm about the stop.
 func resumed(ctx context.Context, t *db.Tx, merchant, what string, stop client.AlarmKind, now db.Millis) error {
-	subject := what
+	subject := what + resumedText
 	if by := journal.Caller(ctx); by != "" {
 		subject += ", by " + by
 	}
-	if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Of: merchant, Kind: client.AlarmResumed, Subject: subject, At: now}}); err != nil {
+	if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Of: merchant, Kind: client.AlarmControlChanged, Subject: subject, At: now}}); err != nil {
 		return err
 	}
 	return db.EndAlarms(ctx, t, []db.Alarm{{Of: merchant, Kind: stop, At: now}})

@@ -71,7 +71,7 @@ func testStopped(t *testing.T, s *Outbox) {
 			}
 			n := answer(one, said, details)
 			n.Alarm, n.Counts = "details_differ", true
-			raised := raisedOf(t, s, client.AlarmDetailsDiffer)
+			raised := raisedOf(t, s, client.AlarmAnswerDiffers)
 			done := must(s.Settle(ctx, []Settlement{n}, before+1))(t)[0]
 			if done != (Settled{Applied: true, Stopped: stop.reason}) {
 				t.Errorf("%s: settled %+v, want %s", name, done, stop.reason)
@@ -89,7 +89,7 @@ func testStopped(t *testing.T, s *Outbox) {
 			if a := must(s.Attempts(ctx, w.ID))(t); len(a) != 1 || a[0].Result != "retry" || a[0].Reason != stop.reason || a[0].Late {
 				t.Errorf("%s: attempts %+v", name, a)
 			}
-			if n := raisedOf(t, s, client.AlarmDetailsDiffer); n != raised {
+			if n := raisedOf(t, s, client.AlarmAnswerDiffers); n != raised {
 				t.Errorf("%s: it raised %d", name, n-raised)
 			}
 			if stop.end != nil {
@@ -178,7 +178,7 @@ func testFreeze(t *testing.T, s *Outbox) {
 	default:
 		t.Error("nobody was woken")
 	}
-	if got := must(ready.Alarms(ctx, s))(t)[1:]; len(got) != 1 || got[0].Kind != client.AlarmResumed || got[0].Subject != "the freeze of 1970-01-01T00:00:02Z, by tok_2" || got[0].Of != "" {
+	if got := must(ready.Alarms(ctx, s))(t)[1:]; len(got) != 1 || got[0].Kind != client.AlarmControlChanged || got[0].Subject != "the freeze of 1970-01-01T00:00:02Z was ended, by tok_2" || got[0].Of != "" {
 		t.Errorf("alarms of the end of it %+v", got)
 	}
 	if f := must(s.Frozen(ctx))(t); f != (client.Freeze{}) {
@@ -228,7 +228,7 @@ func testReleaseStopped(t *testing.T, s *Outbox) {
 	}
 	n := 0
 	for _, a := range must(ready.Alarms(ctx, s))(t) {
-		if a.Kind == client.AlarmForeignClaim {
+		if a.Kind == client.AlarmWalletDiffers {
 			n += int(a.Number)
 		}
 	}

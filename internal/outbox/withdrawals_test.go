@@ -188,7 +188,7 @@ func testFirstDecision(t *testing.T, s *Outbox) {
 			t.Errorf("%s: a late answer made it\n%+v from\n%+v", c.name, got, decided)
 		}
 		got := must(ready.Alarms(ctx, s))(t)
-		if n := raisedOf(t, s, client.AlarmAnswerDiffers) - raised; c.differs != (n == 1) || c.differs && got[0].Subject != w.ID || len(got) > 1 {
+		if n := raisedOf(t, s, client.AlarmAnswerDiffers) - raised; c.differs != (n == 1) || c.differs && got[0].Subject != w.ID+" answer_differs" || len(got) > 1 {
 			t.Errorf("%s: %d alarms more: %+v", c.name, n, got)
 		}
 	}

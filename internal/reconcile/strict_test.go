@@ -175,7 +175,7 @@ func TestFailuresWait(t *testing.T) {
 		if got := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t); got.State != client.WithdrawalReleased {
 			t.Errorf("it is %s", got.State)
 		}
-		if alarms := must(o.StandingAlarms(ctx, client.AlarmOutcomeDiffers))(t); len(alarms) != 0 {
+		if alarms := must(o.StandingAlarms(ctx, client.AlarmWalletDiffers))(t); len(alarms) != 0 {
 			t.Errorf("alarms %+v", alarms)
 		}
 		_, report := gather()

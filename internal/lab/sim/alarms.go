@@ -11,28 +11,66 @@ import (
 	"countersign/client"
 )
 
-// never are the kinds of alarms for which the simulation gives no cause: nobody changes a database
-// past the program, has a key that is not theirs, or puts a backup back without saying so, and an
-// honest end contradicts neither itself nor the other one.
-var never = []client.AlarmKind{
-	client.AlarmAuditBroken, client.AlarmApproverExpires,
-	client.AlarmOutcomeDiffers, client.AlarmEvidenceDiffers, client.AlarmAddressChanged, client.AlarmUserDiffers, client.AlarmExecutedDiffers,
-	client.AlarmExecutedTwice, client.AlarmExecutedAfterEnd, client.AlarmAddressHeld, client.AlarmNotBound, client.AlarmBindingBroken,
-	client.AlarmSpliced, client.AlarmOtherContent, client.AlarmDisproved, client.AlarmUnverified,
+// told is an alarm with its cause: words of its subject; empty: any.
+type told struct {
+	kind  client.AlarmKind
+	cause string
 }
 
-// neverOf are those for which a merchant gives no cause. The rogue gives cause for most of the
-// others. A gateway whose clock is wrong says of signed callbacks that it cannot read them.
-func (w *world) neverOf(merchant string) []client.AlarmKind {
-	list := never
+// is reports whether a is the alarm t.
+func (t told) is(a client.Alarm) bool {
+	return a.Kind == t.kind && slices.ContainsFunc(append(a.Examples, a.Subject), func(s string) bool { return strings.Contains(s, t.cause) })
+}
+
+// never are the alarms for which the simulation gives no cause: nobody changes a database
+// past the program, has a key that is not theirs, or puts a backup back without saying so, and an
+// honest end contradicts neither itself nor the other one.
+var never = []told{
+	{client.AlarmAuditBroken, ""}, {client.AlarmApprovalWaits, "token "},
+	{client.AlarmWalletDiffers, "outcome_differs"}, {client.AlarmEvidenceDiffers, ""}, {client.AlarmAddressChanged, ""},
+	{client.AlarmOrderUnknown, "another tenantUserId"}, {client.AlarmExecutedDiffers, "executed with other details"},
+	{client.AlarmExecutedTwice, "a second transaction"}, {client.AlarmExecutedTwice, "executed after its end"},
+	{client.AlarmRequestSuspect, "(not_bound)"}, {client.AlarmRequestSuspect, "(binding_broken)"},
+	{client.AlarmRequestSuspect, "(spliced)"}, {client.AlarmRequestSuspect, "(other_content)"},
+	{client.AlarmDepositRefused, "disproved"}, {client.AlarmDepositRefused, "unverified"},
+}
+
+// alarmOfReason has the reasons of attempts that raise an alarm.
+var alarmOfReason = map[client.Reason]client.AlarmKind{
+	client.ReasonWrongAPIKey: client.AlarmAnswerUnusable, client.ReasonNotUnderstood: client.AlarmAnswerUnusable,
+	client.ReasonAnswerUnbound: client.AlarmAnswerUnusable,
+	client.ReasonAnswerDiffers: client.AlarmAnswerDiffers, client.ReasonOtherAttempt: client.AlarmAnswerDiffers,
+	client.ReasonOtherCallback: client.AlarmAnswerDiffers, client.ReasonOtherType: client.AlarmAnswerDiffers,
+	client.ReasonDetailsDiffer: client.AlarmAnswerDiffers,
+	client.ReasonUnsigned:      client.AlarmAnswerDiffers, client.ReasonSignatureInvalid: client.AlarmAnswerDiffers,
+	client.ReasonSignatureOld: client.AlarmAnswerDiffers,
+	client.ReasonFrozen:       client.AlarmFrozen, client.ReasonRestored: client.AlarmRestored,
+}
+
+// neverAt are the reasons of which no attempt at a merchant comes: the rogue gives cause for all. A
+// gateway whose clock is wrong says of signed callbacks that it cannot read them.
+func (w *world) neverAt(merchant string) (list []client.Reason) {
+	if merchant == "shop" {
+		list = []client.Reason{client.ReasonWrongAPIKey, client.ReasonAnswerUnbound,
+			client.ReasonAnswerDiffers, client.ReasonOtherAttempt, client.ReasonOtherCallback, client.ReasonOtherType}
+		if w.signs == nil {
+			list = append(list, client.ReasonNotUnderstood)
+		}
+	}
+	return list
+}
+
+// neverOf are the alarms for which a merchant gives no cause.
+func (w *world) neverOf(merchant string) []told {
+	list := slices.Clone(never)
 	if !w.lost["service"] { // a restored service may ask again about what was executed, which is refused, and then tells that end
-		list = slices.Concat(list, []client.AlarmKind{client.AlarmEndedAfterExecution})
+		list = append(list, told{client.AlarmExecutedTwice, "ended after its execution"})
 	}
 	if merchant == "shop" {
-		list = slices.Concat(list, []client.AlarmKind{client.AlarmWrongAPIKey, client.AlarmAnswerUnbound, client.AlarmOpenFailures, client.AlarmAnswerDiffers})
-		if w.signs == nil {
-			list = append(list, client.AlarmNotUnderstood)
-		}
+		list = append(list, told{client.AlarmOpenFailures, ""})
+	}
+	for _, r := range w.neverAt(merchant) {
+		list = append(list, told{alarmOfReason[r], " " + string(r)})
 	}
 	return list
 }
@@ -62,10 +100,11 @@ func (w *world) alarms(of end, f client.AlarmFilter) (list []client.Alarm) {
 	return list
 }
 
-// wantAlarm: an alarm that must have been raised was, and is open if it says for how long it lasts.
-func (w *world) wantAlarm(of end, f client.AlarmFilter, why string) {
+// wantAlarm: an alarm that must have been raised was, about that, and is open if it says for how long it
+// lasts.
+func (w *world) wantAlarm(of end, f client.AlarmFilter, about, why string) {
 	for _, a := range w.alarms(of, f) {
-		if f.Kind.Ended() == "" || a.Open() {
+		if (told{f.Kind, about}).is(a) && (f.Kind.Ended() == "" || a.Open()) {
 			return
 		}
 	}
@@ -74,15 +113,15 @@ func (w *world) wantAlarm(of end, f client.AlarmFilter, why string) {
 
 // resumptions counts how often it was said that what was stopped goes on.
 func (w *world) resumptions(merchant string) (n int64) {
-	for _, a := range w.alarms(w.operator, client.AlarmFilter{Kind: client.AlarmResumed, Merchant: merchant}) {
-		if a.Merchant == merchant {
+	for _, a := range w.alarms(w.operator, client.AlarmFilter{Kind: client.AlarmControlChanged, Merchant: merchant}) {
+		if a.Merchant == merchant && strings.Contains(a.Subject, " was ended") {
 			n += a.Number
 		}
 	}
 	return n
 }
 
-// wantGivenUp: where messages to merchants were given up, one of both alarms says so. A question
+// wantGivenUp: where messages to merchants were given up, an alarm says so. A question
 // that nobody answered in time is none: its withdrawal has expired.
 func (w *world) wantGivenUp() {
 	given := map[string]string{}
@@ -96,7 +135,7 @@ func (w *world) wantGivenUp() {
 		return page.Next, err
 	})
 	for _, a := range w.alarms(w.operator, client.AlarmFilter{State: client.AlarmOpen}) {
-		if a.Kind == client.AlarmExhausted || a.Kind == client.AlarmHeldTooLong {
+		if a.Kind == client.AlarmExhausted {
 			delete(given, a.Merchant)
 		}
 	}
@@ -125,17 +164,15 @@ func (w *world) checkAlarms() {
 		for _, a := range w.alarms(w.ends()[name], client.AlarmFilter{}) {
 			w.count("alarms")
 			kinds[alarmOf(name, a.Merchant, a.Kind)] = true
-			if slices.Contains(w.neverOf(a.Merchant), a.Kind) {
-				w.wrong("the %s raised the alarm %s about %s %q", name, a.Kind, a.Merchant, a.Subject)
+			if slices.ContainsFunc(w.neverOf(a.Merchant), func(t told) bool { return t.is(a) }) {
+				w.wrong("the %s raised the alarm %s about %s %q", name, a.Kind, a.Merchant, a.Examples)
 			}
 		}
 	}
 	if text := w.lasting(); text != "" {
 		w.wrong("an alarm does not end: %s", text)
 	}
-	if !w.lost["service"] {
-		w.checkRaised(kinds)
-	}
+	w.checkRaised(kinds)
 	if !w.lost["gateway"] {
 		w.checkUnordered()
 	}
@@ -145,10 +182,13 @@ func alarmOf(end, merchant string, kind client.AlarmKind) string {
 	return fmt.Sprint(end, " ", merchant, " ", kind)
 }
 
-// checkRaised: what the service's rows say has raised its alarm. A restore loses alarms with the
-// rows, and what is told again after it need not raise them again.
+// checkRaised: what the service's rows say has raised its alarm, and no attempt says what none may. A
+// restore loses alarms with the rows, and what is told again after it need not raise them again.
 func (w *world) checkRaised(kinds map[string]bool) {
 	want := func(merchant string, kind client.AlarmKind, why string, args ...any) {
+		if w.lost["service"] {
+			return
+		}
 		if !kinds[alarmOf("service", merchant, kind)] && !kinds[alarmOf("service", "", kind)] { // a freeze is of all
 			w.wrong("%s, and no alarm says %s of %s", fmt.Sprintf(why, args...), kind, merchant)
 		}
@@ -161,8 +201,10 @@ func (w *world) checkRaised(kinds map[string]bool) {
 				return nil, err
 			}
 			for _, a := range full.Attempts {
-				// A reason that is a kind of alarm raises it.
-				if kind := client.AlarmKind(a.Reason); slices.Contains(client.AlarmKind("").AtService(), kind) {
+				if slices.Contains(w.neverAt(c.Merchant), a.Reason) {
+					w.wrong("attempt %d of %s came to %s", a.Number, c.ID, a.Reason)
+				}
+				if kind := alarmOfReason[a.Reason]; kind != "" {
 					want(c.Merchant, kind, "attempt %d of %s came to %s", a.Number, c.ID, a.Reason)
 				}
 			}
@@ -178,7 +220,7 @@ func (w *world) checkRaised(kinds map[string]bool) {
 		case x.State == client.WithdrawalLapsed:
 			want(x.Merchant, client.AlarmLapsed, "withdrawal %s lapsed", id)
 		case x.Decision == countersign.DecisionDeclined && x.Reason == client.ReasonDetailsDiffer:
-			want(x.Merchant, client.AlarmDetailsDiffer, "withdrawal %s was confirmed with other details", id)
+			want(x.Merchant, client.AlarmAnswerDiffers, "withdrawal %s was confirmed with other details", id)
 		}
 	}
 }
@@ -187,7 +229,8 @@ func (w *world) checkRaised(kinds map[string]bool) {
 func (w *world) checkUnordered() {
 	told := map[string]bool{}
 	for _, a := range w.alarms(w.shop.api, client.AlarmFilter{Kind: client.AlarmOrderUnknown}) {
-		told[a.Subject] = true
+		id, _, _ := strings.Cut(a.Subject, " (")
+		told[id] = true
 	}
 	w.pages("orders", func(o client.PageOptions) (*string, error) {
 		page, err := w.shop.api.Orders(w.ctx, client.OrderFilter{State: client.OrderUnknown}, o)

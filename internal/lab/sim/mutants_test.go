@@ -74,11 +74,11 @@ var mutants = []mutant{
 	{"characters that nobody sees tell transfers apart", "fold.go",
 		"	s = visibleOnly(s)\n	for {", "	for {"},
 	{"a second payment raises no alarm", "internal/book/executed.go",
-		"		return o, client.AlarmExecutedTwice\n", "		return o, \"\"\n"},
+		"		return o, secondTransaction\n", "		return o, \"\"\n"},
 	{"a payment after the end raises no alarm", "internal/book/executed.go",
-		"		return o, client.AlarmExecutedAfterEnd\n", "		return o, \"\"\n"},
+		"		return o, executedAfterEnd\n", "		return o, \"\"\n"},
 	{"an alarm does not end", "internal/outbox/alarms.go",
-		"			ends = !h.Told\n", "			ends = !h.Told && now < 0\n"},
+		"			ends = !h.Told && !broken[a.Of]\n", "			ends = !h.Told && now < 0\n"},
 }
 
 // with returns the text of m's file with the fault.

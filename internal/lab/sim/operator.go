@@ -30,7 +30,7 @@ func (w *world) operate(i int, f fault) {
 	w.persist(f.kind.String(), begin)
 	from := time.Since(w.begun)
 	if f.kind == freeze {
-		w.wantAlarm(w.operator, client.AlarmFilter{Kind: client.AlarmFrozen}, "the service is frozen")
+		w.wantAlarm(w.operator, client.AlarmFilter{Kind: client.AlarmFrozen}, "", "the service is frozen")
 	}
 	time.Sleep(f.span)
 	before := w.resumptions(merchant)

@@ -34,7 +34,7 @@ func (w *world) restore(i int, f fault) {
 	w.core.release() // it gets no permit as long as the restore is open
 	if ok {
 		time.Sleep(20 * time.Minute)
-		w.wantAlarm(w.operator, client.AlarmFilter{Kind: client.AlarmRestored}, "the service is restored")
+		w.wantAlarm(w.operator, client.AlarmFilter{Kind: client.AlarmRestored}, "", "the service is restored")
 	}
 	w.core.hold()
 	defer w.core.release()
@@ -66,7 +66,7 @@ func (w *world) restoreGateway(i int, f fault) {
 	w.shop.release() // no deposit counts as long as the restore is open
 	if ok {
 		time.Sleep(20 * time.Minute)
-		w.wantAlarm(w.shop.api, client.AlarmFilter{Kind: client.AlarmRestored}, "the gateway is restored")
+		w.wantAlarm(w.shop.api, client.AlarmFilter{Kind: client.AlarmRestored}, "", "the gateway is restored")
 		w.shop.hold()
 		p.stop()
 		ok = w.settle(p, reconcile.Config{Booked: w.write(w.completed(w.shop.own()))}) && p.start(w.ctx) == nil

@@ -92,16 +92,17 @@ func (w *world) askEnded(asked []string, tell func(countersign.Callback) counter
 // payAgain says of orders that have ended that they were executed, in a transaction of which nobody
 // knew: the gateway says that money left twice, or left for what had ended.
 func (w *world) payAgain(asked []string, tell func(countersign.Callback) countersigntest.Result) {
-	left := map[client.OrderState]client.AlarmKind{client.OrderExecuted: client.AlarmExecutedTwice, client.OrderEnded: client.AlarmExecutedAfterEnd}
+	left := map[client.OrderState]string{client.OrderExecuted: " (a second transaction)", client.OrderEnded: " (executed after its end)"}
 	for _, id := range asked {
 		o, err := w.shop.api.Order(w.ctx, id)
-		kind := left[o.State]
-		if err != nil || kind == "" || o.State == client.OrderExecuted && o.TxID == "" { // books that named no transaction
+		cause := left[o.State]
+		if err != nil || cause == "" || o.State == client.OrderExecuted && o.TxID == "" { // books that named no transaction
 			continue
 		}
 		delete(left, o.State)
 		tell(&countersign.WithdrawalDone{Head: countersign.Head{TrackingID: "again-" + id, TenantUserID: user}, CallBackID: id, TxID: "another-" + id,
 			ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount, ToAddress: o.Address})
-		w.wantAlarm(w.shop.api, client.AlarmFilter{Kind: kind}, fmt.Sprintf("%s was paid by another transaction when it was %s", id, o.State))
+		w.wantAlarm(w.shop.api, client.AlarmFilter{Kind: client.AlarmExecutedTwice}, id+cause,
+			fmt.Sprintf("%s was paid by another transaction when it was %s", id, o.State))
 	}
 }

@@ -396,7 +396,7 @@ func (w *world) resumeRogue() {
 	if err != nil || m.State != client.MerchantPaused {
 		return
 	}
-	w.wantAlarm(w.operator, client.AlarmFilter{Kind: client.AlarmOpenFailures, Merchant: "rogue"}, "the rogue is paused")
+	w.wantAlarm(w.operator, client.AlarmFilter{Kind: client.AlarmOpenFailures, Merchant: "rogue"}, "", "the rogue is paused")
 	if _, err := w.operator.ResumeMerchant(w.ctx, "rogue", client.Resume{}); err == nil {
 		w.say("operator", "resumes the rogue, which was paused: %s", m.PausedReason)
 	}
