@@ -16,7 +16,9 @@ var alarmsSection = section{
 	pages: []page{
 		{"GET /console/alarms/ack", ackMatching.ask},
 		{"POST /console/alarms/ack", ackMatching.do},
-		{"POST /console/alarms/{seq}/ack", (*visit).alarmAck},
+		{"POST /console/alarms/{seq}/ack", post("acknowledged", func(v *visit, _ string) (any, error) {
+			return v.api.AckAlarm(v.r.Context(), v.seq(), client.Ack{Note: v.r.PostFormValue("note")})
+		})},
 	},
 	notices: map[string]string{
 		"acknowledged":     "Acknowledged.",
@@ -31,10 +33,7 @@ var alarmsList = &list[client.AlarmFilter, client.AlarmPage]{
 	table: table{name: "alarms", title: "Alarms"},
 	fields: []field{{name: "merchant", label: "Merchant", end: "service"}, {name: "kind", label: "Kind",
 		options: func(v *visit) []option {
-			if v.service != nil {
-				return optionsOf(client.AlarmKind("").AtService(), "all")
-			}
-			return optionsOf(client.AlarmKind("").AtGateway(), "all")
+			return optionsOf(atEnd(v, client.AlarmKind("").AtService(), client.AlarmKind("").AtGateway()), "all")
 		}}, {name: "state", label: "State", options: func(*visit) []option {
 		return append(optionsOf(client.AlarmState("").Values(), ""), option{Value: allAlarms, Text: allAlarms})
 	}}},
@@ -77,15 +76,4 @@ var ackMatching = &bulk{
 		}
 		return s, err
 	},
-}
-
-func (v *visit) alarmAck() error {
-	seq, err := strconv.ParseInt(v.r.PathValue("seq"), 10, 64)
-	if err != nil {
-		return v.notFound()
-	}
-	if _, err = v.api.AckAlarm(v.r.Context(), seq, client.Ack{Note: v.r.PostFormValue("note")}); err != nil {
-		return err
-	}
-	return v.done("/console/alarms", "acknowledged")
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"html/template"
 	"io"
 	"log/slog"
 	"maps"
@@ -21,8 +22,9 @@ import (
 type Sealer interface {
 	Seal(ctx context.Context, plain []byte) ([]byte, error)
 	Open(ctx context.Context, sealed []byte) ([]byte, error)
-	// EndSession ends a session, which would end by itself at until.
-	EndSession(ctx context.Context, id string, now, until time.Time) error
+	// EndSession ends a session, which would end by itself at until. It reports whether nobody had ended
+	// it before, on any node.
+	EndSession(ctx context.Context, id string, now, until time.Time) (first bool, err error)
 	SessionEnded(ctx context.Context, id string) (bool, error)
 }
 
@@ -35,12 +37,11 @@ type Config struct {
 	// Database is the random name of the end's database: a browser sends cookies to every
 	// port of a host, and those of another database are not this console's. Required.
 	Database string
-	// Bodies bounds the bytes of forms that are held at once; it is that of the API. Nil:
-	// bodies.NewShares(0).
+	// Bodies bounds the bytes of forms that are held at once; it is that of the API. Required.
 	Bodies *bodies.Shares
-	// Now is the clock of sessions. Nil: time.Now.
+	// Now is the clock of sessions. Required.
 	Now func() time.Time
-	// Log gets what pages could not do. Nil: discards.
+	// Log gets what pages could not do. Required.
 	Log *slog.Logger
 	// Version is shown at the end of each page.
 	Version string
@@ -53,7 +54,7 @@ type Console struct {
 	cookies string // begins the names of cookies
 	mux     *http.ServeMux
 	handler http.Handler
-	pages   map[string]*pageTemplate
+	pages   map[string]*template.Template
 	notices map[string]string // of all sections
 	links   sync.Map          // the tokens of one-time sign-in links, by their codes
 }
@@ -116,17 +117,8 @@ var anySection = section{
 }
 
 func newConsole(c Config, e end) (*Console, error) {
-	if c.API == nil || c.Sealer == nil || c.Database == "" {
-		return nil, errors.New("console: Config.API, Config.Sealer or Config.Database is missing")
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Bodies == nil {
-		c.Bodies = bodies.NewShares(0)
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
+	if c.API == nil || c.Sealer == nil || c.Database == "" || c.Bodies == nil || c.Now == nil || c.Log == nil {
+		return nil, errors.New("console: Config is not complete")
 	}
 	of := sha256.Sum256([]byte(c.Database))
 	s := &Console{

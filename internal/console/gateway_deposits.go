@@ -38,24 +38,6 @@ var depositsList = &list[client.DepositSearch, client.DepositsPage]{
 	},
 }
 
-// inboxRow is a callback of the inbox, with its errCode once it is settled.
-type inboxRow struct {
-	client.InboxEntry
-	Code int64
-}
-
-// inboxRows returns the oldest first.
-func inboxRows(list []client.InboxEntry) (rows []inboxRow) {
-	for _, e := range slices.Backward(list) {
-		row := inboxRow{InboxEntry: e}
-		if e.ErrCode != nil {
-			row.Code = *e.ErrCode
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
 // seq reads the number in the path; 0 is none.
 func (v *visit) seq() int64 {
 	n, _ := strconv.ParseInt(v.r.PathValue("seq"), 10, 64)
@@ -75,7 +57,7 @@ func (v *visit) deposit() error {
 type thingView struct {
 	Thing     any
 	Task      *taskView
-	Callbacks []inboxRow // about it, the oldest first
+	Callbacks []client.InboxEntry // about it, the oldest first
 }
 
 // thingView reads what the pages of such things have in common: the task, and the callbacks that
@@ -86,7 +68,8 @@ func (v *visit) thingView(task string, thing any, about *client.InboxFilter) (vi
 		return view, err
 	}
 	found, err := v.gateway.Callbacks(v.r.Context(), *about, client.PageOptions{Limit: pageSize})
-	view.Callbacks = inboxRows(found.Callbacks)
+	slices.Reverse(found.Callbacks)
+	view.Callbacks = found.Callbacks
 	return view, err
 }
 

@@ -1,28 +1,24 @@
 package console
 
-import (
-	"context"
-
-	"countersign/client"
-)
+import "countersign/client"
 
 // forwardingSection has what the gateway forwards to the application.
 var forwardingSection = section{
 	nav:   navItem{"/console/forwarding", "Forwarding", "forwarding"},
 	lists: []lister{forwardingList},
 	pages: []page{
-		{"POST /console/forwarding/retry", post("/console/forwarding", "sent-again",
-			func(v *visit, ctx context.Context, _ string) (client.RetriedForwards, error) {
-				return v.gateway.RetryForwards(ctx)
-			})},
-		{"POST /console/forwarding/{id}/retry", post("/console/forwarding", "sent-again",
-			func(v *visit, ctx context.Context, id string) (client.Forward, error) {
-				return v.gateway.RetryForward(ctx, id)
-			})},
-		{"POST /console/forwarding/{id}/skip", post("/console/forwarding?state=skipped", "skipped",
-			func(v *visit, ctx context.Context, id string) (client.Forward, error) {
-				return v.gateway.SkipForward(ctx, id, v.form("reason"))
-			})},
+		{"POST /console/forwarding/retry", post("sent-again", func(v *visit, _ string) (any, error) {
+			return v.gateway.RetryForwards(v.r.Context())
+		})},
+		{"POST /console/forwarding/{id}/retry", post("sent-again", func(v *visit, id string) (any, error) {
+			return v.gateway.RetryForward(v.r.Context(), id)
+		})},
+		{"POST /console/forwarding/{id}/skip", func(v *visit) error {
+			if _, err := v.gateway.SkipForward(v.r.Context(), v.r.PathValue("id"), v.form("reason")); err != nil {
+				return err
+			}
+			return v.done("/console/forwarding?state=skipped", "skipped")
+		}},
 	},
 	notices: map[string]string{
 		"sent-again": "Due now.",

@@ -1,10 +1,6 @@
 package console
 
-import (
-	"context"
-
-	"countersign/client"
-)
+import "countersign/client"
 
 // ordersSection has the gateway's orders.
 var ordersSection = section{
@@ -12,10 +8,9 @@ var ordersSection = section{
 	lists: []lister{ordersList},
 	pages: []page{
 		{"GET /console/orders/{id}", (*visit).order},
-		{"POST /console/orders/{id}/cancel", post("/console/orders/{id}", "cancelled-order",
-			func(v *visit, ctx context.Context, id string) (client.Order, error) {
-				return v.gateway.CancelOrder(ctx, id, v.form("reason"))
-			})},
+		{"POST /console/orders/{id}/cancel", post("cancelled-order", func(v *visit, id string) (any, error) {
+			return v.gateway.CancelOrder(v.r.Context(), id, v.form("reason"))
+		})},
 	},
 	notices: map[string]string{
 		"cancelled-order": "Cancelled. The service is told so when it asks.",

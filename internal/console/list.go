@@ -26,8 +26,6 @@ type list[F, P any] struct {
 	fields []field
 	folded []field // of the search, shown when they are asked for; a time follows them if F has one
 	read   func(*visit, F, client.PageOptions) (P, error)
-	// rows returns what the table shows of a page. Nil: its entries.
-	rows func(*visit, P) (any, error)
 	// acts returns links to what can be done with what matches. Nil: nothing can.
 	acts func(*visit, F, P) []act
 	form func(*visit) (any, error) // for "before" of its template; nil: it has none
@@ -137,8 +135,8 @@ func (l *list[F, P]) serve(v *visit) error {
 		}
 		return v.render(l.name, view.Title, view)
 	}
-	if err := at.wrong(); err != nil { // a file cannot say so
-		return err
+	if at.Wrong != "" { // a file cannot say so
+		return refuse(at.Wrong)
 	}
 	return writeSheet(v, func(o client.PageOptions) (P, error) { return l.read(v, f, o) })
 }
@@ -170,11 +168,6 @@ func (l *list[F, P]) view(v *visit, f F, at listSpan) (view listView, err error)
 	}
 	entries := entriesOf(page)
 	view.Rows = entries.Interface()
-	if l.rows != nil {
-		if view.Rows, err = l.rows(v, page); err != nil {
-			return view, err
-		}
-	}
 	if l.form != nil {
 		if view.Form, err = l.form(v); err != nil {
 			return view, err
@@ -202,10 +195,8 @@ func (l *list[F, P]) views(v *visit, fields []field) (views []fieldView) {
 		if f.end != "" && f.end != v.c.end.name {
 			continue
 		}
-		w := fieldView{Name: f.name, Label: f.label, Hint: f.hint, Value: v.query(f.name), Max: m.Tag.Get("maxLength")}
-		if w.Max == "" {
-			w.Max = "200"
-		}
+		w := fieldView{Name: f.name, Label: f.label, Hint: f.hint, Value: v.query(f.name),
+			Max: cmp.Or(m.Tag.Get("maxLength"), "200")}
 		if f.options != nil {
 			w.Options = f.options(v)
 		} else {

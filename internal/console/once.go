@@ -53,14 +53,12 @@ func (v *visit) posted() error {
 	if len(id) != len(rand.Text()) {
 		return refuse("the form is not whole; open the page again")
 	}
-	ended, err := v.c.Sealer.SessionEnded(v.r.Context(), "form-"+id)
-	switch {
-	case err != nil:
-		return err
-	case ended:
-		return refuse("this was done before, and what it showed cannot be read again; if it was lost, make a new one in its place")
+	first, err := v.c.Sealer.EndSession(v.r.Context(), "form-"+id, v.c.Now(), v.c.Now().Add(sessionLife))
+	if err == nil && !first {
+		err = refuse("this was done before, and what it showed cannot be read again; " +
+			"if it was lost, make a new one in its place")
 	}
-	return v.c.Sealer.EndSession(v.r.Context(), "form-"+id, v.c.Now(), v.c.Now().Add(sessionLife))
+	return err
 }
 
 // number reads a field of a form, 0 if it is empty.

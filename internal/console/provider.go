@@ -25,19 +25,14 @@ type begun struct {
 }
 
 // provider returns the provider and its host; zero: there is none.
-func (v *visit) provider() (client.Provider, string) {
-	if v.connect("") != nil {
-		return client.Provider{}, ""
+func (v *visit) provider() (p client.Provider, host string) {
+	if v.connect("") == nil {
+		p, _ = v.api.Provider(v.r.Context()) // where it cannot be asked, tokens sign in
 	}
-	p, err := v.api.Provider(v.r.Context())
-	if err != nil {
-		return client.Provider{}, ""
+	if u, err := url.Parse(p.Issuer); err == nil {
+		host = u.Host
 	}
-	u, err := url.Parse(p.Issuer)
-	if err != nil {
-		return client.Provider{}, ""
-	}
-	return p, u.Host
+	return p, host
 }
 
 // toProvider sends the browser to the provider. It is a link and no form: the page allows its

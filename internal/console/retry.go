@@ -59,10 +59,7 @@ func (v *visit) above() string { return v.nearest(path.Dir(v.r.URL.EscapedPath()
 // nearest returns at, or the nearest path above it that has a page.
 func (v *visit) nearest(at string) string {
 	for ; strings.HasPrefix(at, root); at = path.Dir(at) {
-		r, err := http.NewRequest(http.MethodGet, at, nil)
-		if err != nil {
-			break
-		}
+		r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: at}}
 		if _, pattern := v.c.mux.Handler(r); strings.HasPrefix(pattern, "GET ") {
 			return at
 		}

@@ -13,14 +13,9 @@ import (
 // searchPage is what the box of the header has found.
 type searchPage struct {
 	Text  string
-	Found []foundRow
+	Found []client.Found
 	Most  int // as much as this was found: there may be more
 	Lists []listLink
-}
-
-type foundRow struct {
-	client.Found
-	Path string
 }
 
 // listLink leads to a list of what has the text in one member.
@@ -36,11 +31,9 @@ func (v *visit) search() error {
 	if err != nil {
 		return err
 	}
-	for _, f := range result.Found {
-		page.Found = append(page.Found, foundRow{f, v.pathOf(f)})
-	}
+	page.Found = result.Found
 	if len(page.Found) == 1 {
-		http.Redirect(v.w, v.r, page.Found[0].Path, http.StatusSeeOther)
+		http.Redirect(v.w, v.r, frame{}.PathOf(page.Found[0]), http.StatusSeeOther)
 		return nil
 	}
 	if len(page.Found) == client.MostFound {
@@ -68,7 +61,8 @@ func (f frame) Finds(example string) string {
 	return id
 }
 
-func (v *visit) pathOf(f client.Found) string {
+// PathOf returns the page of what was found.
+func (frame) PathOf(f client.Found) string {
 	if seq, err := strconv.ParseInt(f.ID, 10, 64); f.Kind == client.FoundAlarm && err == nil {
 		return "/console/alarms?state=all&cursor=" + strconv.FormatInt(seq+1, 10)
 	}

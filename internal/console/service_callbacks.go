@@ -14,7 +14,12 @@ var callbacksSection = section{
 	lists: []lister{callbacksList},
 	pages: []page{
 		{"GET /console/callbacks/{id}", (*visit).callback},
-		{"POST /console/callbacks/{id}/resend", (*visit).callbackResend},
+		{"POST /console/callbacks/{id}/resend", post("resent", func(v *visit, id string) (any, error) {
+			if v.form("accepted") != "" {
+				return v.service.RepeatCallback(v.r.Context(), id)
+			}
+			return v.service.ResendCallback(v.r.Context(), id)
+		})},
 		{"GET /console/resend", resendMatching.ask},
 		{"POST /console/resend", resendMatching.do},
 	},
@@ -79,15 +84,8 @@ func (v *visit) callback() error {
 	if err != nil {
 		return err
 	}
-	page := callbackPage{CallbackDetail: cb}
-	switch cb.State {
-	case client.CallbackPending:
-		page.Again = true
-	case client.CallbackRefused, client.CallbackExhausted:
-		page.Again = cb.Type.Effect() != countersign.EffectQuestion
-	case client.CallbackAccepted:
-		page.Repeat = cb.Type.Effect() != countersign.EffectQuestion
-	}
+	page := callbackPage{CallbackDetail: cb, Again: sendsAgain(client.CallbackFilter{State: cb.State, Type: cb.Type}),
+		Repeat: cb.State == client.CallbackAccepted && cb.Type.Effect() != countersign.EffectQuestion}
 	if cb.CallBackID != "" && v.may("withdrawals") {
 		found, err := v.service.Withdrawals(v.r.Context(), client.WithdrawalFilter{Merchant: cb.Merchant, CallBackID: cb.CallBackID}, client.PageOptions{Limit: 1})
 		if err != nil && !errors.Is(err, client.ErrNotFound) {
@@ -100,18 +98,6 @@ func (v *visit) callback() error {
 	return v.render("callback", cb.Type.Words()+" "+cb.TrackingID, page)
 }
 
-func (v *visit) callbackResend() error {
-	id := v.r.PathValue("id")
-	resend := v.service.ResendCallback
-	if v.form("accepted") != "" {
-		resend = v.service.RepeatCallback
-	}
-	if _, err := resend(v.r.Context(), id); err != nil {
-		return err
-	}
-	return v.done("/console/callbacks/"+id, "resent")
-}
-
 var resendMatching = &bulk{
 	Title: "Send all that match", What: "callback", Button: "Send",
 	Says: "Refused and exhausted ones are sent again, pending ones now. " +
@@ -121,8 +107,8 @@ var resendMatching = &bulk{
 	list: "/console/callbacks", did: "resent-all",
 	act: func(v *visit, q url.Values, dry bool) (selected, error) {
 		at := v.spanOf(q)
-		if err := at.wrong(); err != nil { // a time that was not read would select all
-			return selected{}, err
+		if at.Wrong != "" { // a time that was not read would select all
+			return selected{}, refuse(at.Wrong)
 		}
 		f := filterOf[client.CallbackFilter](q, at)
 		found, err := v.service.ResendCallbacks(v.r.Context(), client.Resend{Filter: f, DryRun: dry})

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"reflect"
 	"strconv"
 	"strings"
@@ -54,8 +53,8 @@ func (r settingRow) Input() string {
 // Rows are the rows of the settings that every merchant has, or of the others.
 func (f merchantForm) Rows(required bool) (rows []settingRow) {
 	for _, s := range client.Settings() {
-		if settled := !s.Clears && !s.Secret; settled == required {
-			rows = append(rows, settingRow{s, f.Values[s.Name], f.ID == ""})
+		if r := (settingRow{s, f.Values[s.Name], f.ID == ""}); r.Needed() == required {
+			rows = append(rows, r)
 		}
 	}
 	return rows
@@ -66,21 +65,10 @@ func (v *visit) merchantNew() error {
 }
 
 func (v *visit) merchantMake() error {
-	made, err := v.makeMerchant()
-	if err != nil {
-		return err
-	}
-	return v.render("once", "Hand over to "+made.ID, once{
-		Back: merchantPath(made.ID), Warnings: made.Warnings,
-		Items: handOver(made.PublicKey, made.ResponsePublicKey, made.APIKey.Reveal(), made.CallbackAPIKey.Reveal()),
-	})
-}
-
-func (v *visit) makeMerchant() (made client.CreatedMerchant, err error) {
 	m := client.NewMerchant{ID: v.form("id"), Scheme: client.Scheme(v.form("scheme"))}
 	bits, err := v.number("bits", "size of the key")
 	if err != nil {
-		return made, err
+		return err
 	}
 	if m.Scheme == client.SchemeService {
 		m.Key = &client.KeySpec{Bits: bits}
@@ -91,11 +79,18 @@ func (v *visit) makeMerchant() (made client.CreatedMerchant, err error) {
 	for _, s := range client.Settings() {
 		if text := v.form(s.Name); text != "" {
 			if err := s.Set(&m, text); err != nil {
-				return made, refuse(err.Error())
+				return refuse(err.Error())
 			}
 		}
 	}
-	return v.service.CreateMerchant(v.r.Context(), m)
+	made, err := v.service.CreateMerchant(v.r.Context(), m)
+	if err != nil {
+		return err
+	}
+	return v.render("once", "Hand over to "+made.ID, once{
+		Back: "/console/merchants/" + made.ID, Warnings: made.Warnings,
+		Items: handOver(made.PublicKey, made.ResponsePublicKey, made.APIKey.Reveal(), made.CallbackAPIKey.Reveal()),
+	})
 }
 
 // settingsOf are a merchant's settings as a form has them.
@@ -116,14 +111,14 @@ func (v *visit) merchantEdit() error {
 }
 
 // merchantChange sends the members that differ from those of the merchant.
-func (v *visit) merchantChange(ctx context.Context, id string) (made client.UpdatedMerchant, err error) {
-	m, err := v.service.Merchant(ctx, id)
+func (v *visit) merchantChange(id string) (any, error) {
+	m, err := v.service.Merchant(v.r.Context(), id)
 	if err != nil {
-		return made, err
+		return nil, err
 	}
 	was := settingsOf(m)
 	if v.form("version") != was["version"] {
-		return made, refuse("somebody else has changed the merchant meanwhile; open the form again")
+		return nil, refuse("somebody else has changed the merchant meanwhile; open the form again")
 	}
 	var p client.MerchantPatch
 	changed := false
@@ -136,12 +131,12 @@ func (v *visit) merchantChange(ctx context.Context, id string) (made client.Upda
 			continue
 		}
 		if err := s.Set(&p, text); err != nil {
-			return made, refuse(err.Error())
+			return nil, refuse(err.Error())
 		}
 		changed = true
 	}
 	if !changed {
-		return made, refuse("nothing was changed in the form")
+		return nil, refuse("nothing was changed in the form")
 	}
-	return v.service.UpdateMerchant(ctx, id, p)
+	return v.service.UpdateMerchant(v.r.Context(), id, p)
 }

@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"context"
 
 	"countersign/client"
 )
@@ -15,30 +14,25 @@ var merchantsSection = section{
 		{"GET /console/merchants/new", (*visit).merchantNew},
 		{"POST /console/merchants/new", (*visit).merchantMake},
 		{"GET /console/merchants/{id}", (*visit).merchant},
-		{"POST /console/merchants/{id}/pause", post("/console/merchants/{id}", "paused",
-			func(v *visit, ctx context.Context, id string) (client.Merchant, error) {
-				return v.service.PauseMerchant(ctx, id, v.form("reason"))
-			})},
-		{"POST /console/merchants/{id}/resume", post("/console/merchants/{id}", "resumed",
-			func(v *visit, ctx context.Context, id string) (client.Merchant, error) {
-				return v.service.ResumeMerchant(ctx, id, client.Resume{Resend: v.form("resend") != ""})
-			})},
+		{"POST /console/merchants/{id}/pause", post("paused", func(v *visit, id string) (any, error) {
+			return v.service.PauseMerchant(v.r.Context(), id, v.form("reason"))
+		})},
+		{"POST /console/merchants/{id}/resume", post("resumed", func(v *visit, id string) (any, error) {
+			return v.service.ResumeMerchant(v.r.Context(), id, client.Resume{Resend: v.form("resend") != ""})
+		})},
 		{"POST /console/merchants/{id}/test", (*visit).merchantTest},
 		{"GET /console/merchants/{id}/change", (*visit).merchantEdit},
-		{"POST /console/merchants/{id}/change", change("changed", (*visit).merchantChange)},
+		{"POST /console/merchants/{id}/change", post("changed", (*visit).merchantChange)},
 		{"POST /console/merchants/{id}/rotation", (*visit).rotationStage},
-		{"POST /console/merchants/{id}/rotation/activate", change("activated",
-			func(v *visit, ctx context.Context, id string) (client.UpdatedMerchant, error) {
-				return v.service.ActivateRotation(ctx, id, 0)
-			})},
-		{"POST /console/merchants/{id}/rotation/finish", change("finished",
-			func(v *visit, ctx context.Context, id string) (client.UpdatedMerchant, error) {
-				return v.service.FinishRotation(ctx, id)
-			})},
-		{"POST /console/merchants/{id}/rotation/cancel", change("went-back",
-			func(v *visit, ctx context.Context, id string) (client.UpdatedMerchant, error) {
-				return v.service.CancelRotation(ctx, id)
-			})},
+		{"POST /console/merchants/{id}/rotation/activate", post("activated", func(v *visit, id string) (any, error) {
+			return v.service.ActivateRotation(v.r.Context(), id, 0)
+		})},
+		{"POST /console/merchants/{id}/rotation/finish", post("finished", func(v *visit, id string) (any, error) {
+			return v.service.FinishRotation(v.r.Context(), id)
+		})},
+		{"POST /console/merchants/{id}/rotation/cancel", post("went-back", func(v *visit, id string) (any, error) {
+			return v.service.CancelRotation(v.r.Context(), id)
+		})},
 	},
 	notices: map[string]string{
 		"paused":    "Paused: callbacks are accepted and not sent.",
@@ -137,5 +131,3 @@ func (v *visit) merchantTest() error {
 	}
 	return v.done("/console/callbacks/"+sent.ID, "resent")
 }
-
-func merchantPath(id string) string { return "/console/merchants/" + id }

@@ -36,18 +36,11 @@ type stateCount struct {
 }
 
 func (v *visit) now() error {
-	page, err := v.nowPage()
-	if err != nil {
-		return err
-	}
-	return v.render("now", "Now", page)
-}
-
-func (v *visit) nowPage() (page nowPage, err error) {
+	var page nowPage
 	ctx := v.r.Context()
 	stats, err := v.service.Stats(ctx)
 	if err != nil {
-		return page, err
+		return err
 	}
 	for _, lane := range (client.Lane("")).Values() {
 		row := laneRow{Name: "Deposits and notices", What: string(lane)}
@@ -71,14 +64,16 @@ func (v *visit) nowPage() (page nowPage, err error) {
 	page.Breakers, page.Failing = stats.Breakers, stats.Failing
 	open, err := v.service.Alarms(ctx, client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{Limit: 5})
 	if err != nil {
-		return page, err
+		return err
 	}
 	page.Alarms, page.MoreAlarms = open.Alarms, open.Next != nil
 	tasks, err := v.service.Tasks(ctx, client.TaskFilter{}, client.PageOptions{Limit: 5})
 	if err != nil {
-		return page, err
+		return err
 	}
 	page.Tasks, page.MoreTasks = tasks.Tasks, tasks.Next != nil
-	page.Nodes, err = v.service.Nodes(ctx)
-	return page, err
+	if page.Nodes, err = v.service.Nodes(ctx); err != nil {
+		return err
+	}
+	return v.render("now", "Now", page)
 }

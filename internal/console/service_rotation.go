@@ -1,10 +1,6 @@
 package console
 
-import (
-	"context"
-
-	"countersign/client"
-)
+import "countersign/client"
 
 // rotationStage makes a merchant's newer keys and shows them once.
 func (v *visit) rotationStage() error {
@@ -39,22 +35,7 @@ func (v *visit) rotationStage() error {
 		warnings = append(warnings, "They are not used yet: the change "+made.Change.ID+" waits for an approver.")
 	}
 	return v.render("once", "Newer keys of "+id, once{
-		Back: merchantPath(id), Warnings: warnings,
+		Back: v.above(), Warnings: warnings,
 		Items: handOver(made.PublicKey, made.ResponsePublicKey, made.APIKey.Reveal(), made.CallbackAPIKey.Reveal()),
 	})
-}
-
-// change returns the handler of a form that changes a merchant, or proposes it where an approver must approve it.
-func change(notice string, do func(v *visit, ctx context.Context, id string) (client.UpdatedMerchant, error)) func(*visit) error {
-	return func(v *visit) error {
-		id := v.r.PathValue("id")
-		m, err := do(v, v.r.Context(), id)
-		switch {
-		case err != nil:
-			return err
-		case m.Change != nil:
-			return v.done(taskPath(client.TaskID(client.TaskChange, m.Change.ID)), "waits")
-		}
-		return v.done(merchantPath(id), notice)
-	}
 }

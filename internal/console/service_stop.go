@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"strings"
 
 	"countersign/client"
@@ -12,12 +11,12 @@ var stopSection = section{
 	nav: navItem{"/console/stop", "Stop", "frozen"},
 	pages: []page{
 		{"GET /console/stop", (*visit).stop},
-		{"POST /console/stop/freeze", post("/console/stop", "frozen", confirmed("freeze",
-			func(v *visit, ctx context.Context, _ string) (client.Freeze, error) {
-				return v.service.Freeze(ctx, v.form("reason"))
-			}))},
-		{"POST /console/stop/thaw", post("/console/stop", "thawed", confirmed("thaw",
-			func(v *visit, ctx context.Context, _ string) (client.Freeze, error) { return v.service.Thaw(ctx) }))},
+		{"POST /console/stop/freeze", post("frozen", confirmed("freeze", func(v *visit, _ string) (any, error) {
+			return v.service.Freeze(v.r.Context(), v.form("reason"))
+		}))},
+		{"POST /console/stop/thaw", post("thawed", confirmed("thaw", func(v *visit, _ string) (any, error) {
+			return v.service.Thaw(v.r.Context())
+		}))},
 	},
 	notices: map[string]string{
 		"frozen": "Frozen: nothing is sent, decided or released, on any node.",
@@ -36,8 +35,7 @@ func (v *visit) stop() error {
 	if err != nil {
 		return err
 	}
-	page := stopPage{Freeze: frozen, Values: v.values(nil)}
-	return v.render("stop", "Stop everything", page)
+	return v.render("stop", "Stop everything", stopPage{frozen, v.values(nil)})
 }
 
 // typed fails unless the person has typed the word that confirms an act.
@@ -49,11 +47,11 @@ func (v *visit) typed(word string) error {
 }
 
 // confirmed is do where the person has typed the word that confirms it.
-func confirmed[T any](word string, do func(v *visit, ctx context.Context, id string) (T, error)) func(*visit, context.Context, string) (T, error) {
-	return func(v *visit, ctx context.Context, id string) (none T, err error) {
+func confirmed(word string, do func(v *visit, id string) (any, error)) func(*visit, string) (any, error) {
+	return func(v *visit, id string) (any, error) {
 		if err := v.typed(word); err != nil {
-			return none, err
+			return nil, err
 		}
-		return do(v, ctx, id)
+		return do(v, id)
 	}
 }

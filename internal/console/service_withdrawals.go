@@ -1,7 +1,8 @@
 package console
 
 import (
-	"context"
+	"slices"
+
 	"countersign/client"
 )
 
@@ -11,14 +12,12 @@ var withdrawalsSection = section{
 	lists: []lister{withdrawalsList},
 	pages: []page{
 		{"GET /console/withdrawals/{id}", (*visit).withdrawal},
-		{"POST /console/withdrawals/{id}/cancel", post("/console/withdrawals/{id}", "cancelled",
-			func(v *visit, ctx context.Context, id string) (client.Withdrawal, error) {
-				return v.service.CancelWithdrawal(ctx, id)
-			})},
-		{"POST /console/withdrawals/{id}/block", post("/console/withdrawals/{id}", "blocked", confirmed("block",
-			func(v *visit, ctx context.Context, id string) (client.Withdrawal, error) {
-				return v.service.BlockWithdrawal(ctx, id, v.form("reason"))
-			}))},
+		{"POST /console/withdrawals/{id}/cancel", post("cancelled", func(v *visit, id string) (any, error) {
+			return v.service.CancelWithdrawal(v.r.Context(), id)
+		})},
+		{"POST /console/withdrawals/{id}/block", post("blocked", confirmed("block", func(v *visit, id string) (any, error) {
+			return v.service.BlockWithdrawal(v.r.Context(), id, v.form("reason"))
+		}))},
 	},
 	notices: map[string]string{
 		"blocked":   "Blocked: it is never released.",
@@ -58,42 +57,33 @@ type withdrawalPage struct {
 	Values   map[string]string
 }
 
-func (v *visit) withdrawalPage() (page withdrawalPage, err error) {
+func (v *visit) withdrawal() error {
 	ctx := v.r.Context()
 	w, err := v.service.Withdrawal(ctx, v.r.PathValue("id"))
 	if err != nil {
-		return page, err
+		return err
 	}
-	page = withdrawalPage{Withdrawal: w, Values: v.values(nil)}
+	page := withdrawalPage{Withdrawal: w, Values: v.values(nil)}
 	if w.Restored {
 		if page.Stopped, err = v.unreconciled(); err != nil {
-			return page, err
+			return err
 		}
 	}
 	if page.Task, err = v.taskOf(client.TaskID(restoredOr(w.Restored, client.TaskRelease), w.ID)); err != nil {
-		return page, err
-	}
-	if !v.may("callback") {
-		return page, nil
-	}
-	question, err := v.service.Callback(ctx, w.Callback)
-	if err != nil {
-		return page, err
-	}
-	page.Attempts = question.Attempts
-	notices, err := v.service.Callbacks(ctx, client.CallbackFilter{Merchant: w.Merchant, CallBackID: w.CallBackID}, client.PageOptions{Limit: pageSize})
-	for _, n := range notices.Callbacks {
-		if n.ID != w.Callback {
-			page.Notices = append(page.Notices, n)
-		}
-	}
-	return page, err
-}
-
-func (v *visit) withdrawal() error {
-	page, err := v.withdrawalPage()
-	if err != nil {
 		return err
 	}
-	return v.render("withdrawal", "Withdrawal "+page.CallBackID, page)
+	if v.may("callback") {
+		question, err := v.service.Callback(ctx, w.Callback)
+		if err != nil {
+			return err
+		}
+		page.Attempts = question.Attempts
+		of := client.CallbackFilter{Merchant: w.Merchant, CallBackID: w.CallBackID}
+		notices, err := v.service.Callbacks(ctx, of, client.PageOptions{Limit: pageSize})
+		if err != nil {
+			return err
+		}
+		page.Notices = slices.DeleteFunc(notices.Callbacks, func(n client.Callback) bool { return n.ID == w.Callback })
+	}
+	return v.render("withdrawal", "Withdrawal "+w.CallBackID, page)
 }

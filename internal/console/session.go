@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
@@ -139,7 +138,7 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 	var s session
 	if c.kept(r, sessionCookie, &s) {
 		c.endAtAPI(r, client.Secret(s.Token))
-		if err := c.Sealer.EndSession(r.Context(), s.ID, c.Now(), c.Now().Add(sessionLife)); err != nil {
+		if _, err := c.Sealer.EndSession(r.Context(), s.ID, c.Now(), c.Now().Add(sessionLife)); err != nil {
 			(&visit{c: c, w: w, r: r}).fail(err)
 			return
 		}
@@ -177,12 +176,12 @@ func (c *Console) followLink(w http.ResponseWriter, r *http.Request) {
 }
 
 // signedIn reads the session of a request.
-func (c *Console) signedIn(ctx context.Context, r *http.Request) (client.Secret, error) {
+func (c *Console) signedIn(r *http.Request) (client.Secret, error) {
 	var s session
-	if !c.kept(r.WithContext(ctx), sessionCookie, &s) {
+	if !c.kept(r, sessionCookie, &s) {
 		return "", errSignedOut
 	}
-	ended, err := c.Sealer.SessionEnded(ctx, s.ID)
+	ended, err := c.Sealer.SessionEnded(r.Context(), s.ID)
 	if err == nil && ended {
 		err = errSignedOut
 	}

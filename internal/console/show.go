@@ -35,8 +35,14 @@ var functions = template.FuncMap{
 	"pretty": pretty,
 	"static": staticURL,
 	"formID": formID,
-	"kind":   countersign.Type.Words,
-	"words":  func(v any) string { return strings.ReplaceAll(fmt.Sprint(v), "_", " ") },
+	"code": func(errCode *int64) int64 { // of a settled callback; absent: 0
+		if errCode == nil {
+			return 0
+		}
+		return *errCode
+	},
+	"kind":  countersign.Type.Words,
+	"words": func(v any) string { return strings.ReplaceAll(fmt.Sprint(v), "_", " ") },
 }
 
 // text shows what others wrote. It keeps it from changing the direction of the text
@@ -112,13 +118,11 @@ func when(t client.Time) template.HTML {
 }
 
 // relative says how long t is from now.
-func relative(t client.Time) string { return relativeTo(t, time.Now()) }
-
-func relativeTo(t client.Time, now time.Time) string {
+func relative(t client.Time) string {
 	if t == 0 {
 		return ""
 	}
-	d := t.Time().Sub(now)
+	d := time.Until(t.Time())
 	if d < 0 {
 		return span(-d) + " ago"
 	}

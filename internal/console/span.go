@@ -31,14 +31,6 @@ func (v *visit) spanOf(q url.Values) listSpan {
 	return s
 }
 
-// wrong is the error of a span that was typed wrongly.
-func (s listSpan) wrong() error {
-	if s.Wrong == "" {
-		return nil
-	}
-	return refuse(s.Wrong)
-}
-
 // moments are the forms of a time, in UTC where they name no zone.
 var moments = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"}
 

@@ -35,10 +35,7 @@ var tasksList = &list[client.TaskFilter, client.TaskPage]{
 	at:    root,
 	live:  true,
 	fields: []field{{name: "kind", label: "Kind", options: func(v *visit) []option {
-		if v.service != nil {
-			return optionsOf(client.ServiceTaskKinds(), "all")
-		}
-		return optionsOf(client.GatewayTaskKinds(), "all")
+		return optionsOf(atEnd(v, client.ServiceTaskKinds(), client.GatewayTaskKinds()), "all")
 	}}, {name: "state", label: "State", options: func(*visit) []option {
 		return optionsOf(client.TaskState("").Values(), "")
 	}}, {name: "awaits", label: "Waits for", options: func(*visit) []option {
@@ -78,22 +75,21 @@ func (v *visit) taskOf(id string) (*taskView, error) {
 	return &taskView{Task: t, Values: v.values(nil), Refused: v.before.Act}, err
 }
 
-// taskThings are the pages of what tasks are about. A change has its task alone.
-var taskThings = map[client.TaskKind]string{client.TaskRelease: "/console/withdrawals/", client.TaskOrder: "/console/orders/", client.TaskDeposit: "/console/deposits/",
-	client.TaskAddress: "/console/addresses/", client.TaskRefused: "/console/refused/"}
+// taskThings are what tasks are about. A change has its task alone.
+var taskThings = map[client.TaskKind]client.FoundKind{
+	client.TaskRelease: client.FoundWithdrawal, client.TaskOrder: client.FoundOrder, client.TaskDeposit: client.FoundDeposit,
+	client.TaskAddress: client.FoundAddress, client.TaskRefused: client.FoundRefused}
 
+// thingOf returns the page of what a task is about; empty: there is none.
 func (v *visit) thingOf(t client.Task) string {
-	to := taskThings[t.Kind]
-	switch {
-	case t.Kind == client.TaskRestored && v.service != nil:
-		to = "/console/withdrawals/"
-	case t.Kind == client.TaskRestored:
-		to = "/console/orders/"
+	kind := taskThings[t.Kind]
+	if t.Kind == client.TaskRestored {
+		kind = atEnd(v, client.FoundWithdrawal, client.FoundOrder)
 	}
-	if to == "" {
+	if kind == "" {
 		return ""
 	}
-	return to + url.PathEscape(t.About)
+	return frame{}.PathOf(client.Found{Kind: kind, ID: t.About})
 }
 
 // restoredOr is the kind of the task about a thing: another one while a restore left it open.
@@ -103,8 +99,6 @@ func restoredOr(restored bool, kind client.TaskKind) client.TaskKind {
 	}
 	return kind
 }
-
-func taskPath(id string) string { return "/console/tasks/" + url.PathEscape(id) }
 
 func (v *visit) task() error {
 	t, err := v.api.Task(v.r.Context(), v.r.PathValue("id"))

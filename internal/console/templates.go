@@ -17,13 +17,9 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-// pageTemplate is the template of one page, with the layout and the parts that all
-// pages share.
-type pageTemplate struct{ *template.Template }
-
 // parseTemplates reads the pages of one end: those in templates/, those in the folder of the end,
 // which are named without it, and its lists. A page defines "main"; that of a list is list.html, with "rows" of its own or of its table.
-func parseTemplates(e end) (map[string]*pageTemplate, error) {
+func parseTemplates(e end) (map[string]*template.Template, error) {
 	shared, err := template.New("").Funcs(functions).ParseFS(templateFiles, "templates/layout/*.html")
 	if err != nil {
 		return nil, err
@@ -53,7 +49,7 @@ func parseTemplates(e end) (map[string]*pageTemplate, error) {
 			rows[name] = fmt.Sprintf(`{{define "rows"}}{{template %q .Of .Data.Rows}}{{end}}`, name+"-table")
 		}
 	}
-	pages := map[string]*pageTemplate{}
+	pages := map[string]*template.Template{}
 	for name, files := range own {
 		t, err := template.Must(shared.Clone()).ParseFS(templateFiles, files...)
 		if err == nil {
@@ -62,7 +58,7 @@ func parseTemplates(e end) (map[string]*pageTemplate, error) {
 		if err != nil {
 			return nil, err
 		}
-		pages[name] = &pageTemplate{t}
+		pages[name] = t
 	}
 	return pages, nil
 }

@@ -14,7 +14,9 @@ var tokensSection = section{
 	lists: []lister{tokensList},
 	pages: []page{
 		{"POST /console/tokens", (*visit).tokenMake},
-		{"POST /console/tokens/{id}/revoke", (*visit).tokenRevoke},
+		{"POST /console/tokens/{id}/revoke", post("revoked", func(v *visit, id string) (any, error) {
+			return v.api.RevokeToken(v.r.Context(), id)
+		})},
 	},
 	notices: map[string]string{
 		"revoked": "Revoked: at once on this node, within a second on the others.",
@@ -45,11 +47,7 @@ var tokensList = &list[struct{}, client.Tokens]{
 	form: func(v *visit) (any, error) {
 		// A token that is bound to merchants makes tokens for these alone.
 		values := v.values(map[string]string{"merchants": strings.Join(v.me.Merchants, " ")})
-		roles := client.Role("").AtGateway()
-		if v.service != nil {
-			roles = client.Role("").AtService()
-		}
-		return tokenForm{Roles: roles, Values: values}, nil
+		return tokenForm{atEnd(v, client.Role("").AtService(), client.Role("").AtGateway()), values}, nil
 	},
 }
 
@@ -64,16 +62,18 @@ func (v *visit) tokenMake() error {
 		return err
 	}
 	in := client.NewToken{Name: v.form("name"), Role: client.Role(v.form("role")), Merchants: strings.Fields(v.form("merchants"))}
-	if days, err := v.number("days", "number of days"); err != nil {
+	days, err := v.number("days", "number of days")
+	if err != nil {
 		return err
-	} else if days > 0 {
+	}
+	if days != 0 {
 		in.Expires = client.TimeOf(v.c.Now().AddDate(0, 0, days))
 	}
-	if hourly, err := v.number("hourly", "number of deposits an hour"); err != nil {
+	hourly, err := v.number("hourly", "number of deposits an hour")
+	if err != nil {
 		return err
-	} else if hourly > 0 {
-		in.Hourly = int64(hourly)
 	}
+	in.Hourly = int64(hourly)
 	made, err := v.api.CreateToken(v.r.Context(), in)
 	if err != nil {
 		return err
@@ -84,16 +84,4 @@ func (v *visit) tokenMake() error {
 	}
 	return v.render("once", "Token of "+made.Name, once{Back: "/console/tokens", Warnings: warnings, Items: []onceItem{
 		{"Token", "signs in to this console and to the API, with the role " + string(made.Role), made.ID + ".token", made.Secret.Reveal()}}})
-}
-
-func (v *visit) tokenRevoke() error {
-	id := v.r.PathValue("id")
-	waits, err := v.api.RevokeToken(v.r.Context(), id)
-	if err != nil {
-		return err
-	}
-	if waits != nil {
-		return v.done("/console/tokens", "waits")
-	}
-	return v.done("/console/tokens", "revoked")
 }

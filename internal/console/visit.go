@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -33,7 +32,7 @@ func (c *Console) page(p page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &visit{c: c, w: w, r: r}
 		v.before, _ = r.Context().Value(refusedKey{}).(refused)
-		token, err := c.signedIn(r.Context(), r)
+		token, err := c.signedIn(r)
 		if err == nil {
 			if _, bad := url.ParseQuery(r.URL.RawQuery); bad != nil { // v.query would leave a filter out
 				err = refuse("the address is malformed")
@@ -88,6 +87,14 @@ func (v *visit) connect(token client.Secret) (err error) {
 	return err
 }
 
+// atEnd returns what the console of this end has.
+func atEnd[T any](v *visit, service, gateway T) T {
+	if v.service != nil {
+		return service
+	}
+	return gateway
+}
+
 // may says whether the session's token may call an operation of the API.
 func (v *visit) may(operation string) bool { return slices.Contains(v.me.May, operation) }
 
@@ -109,14 +116,20 @@ func (v *visit) done(to, did string) error {
 }
 
 // post returns the handler of a form that does one thing to what {id} of the path names. The browser
-// then goes to the page at to, which may have {id} too.
-func post[T any](to, notice string, do func(v *visit, ctx context.Context, id string) (T, error)) func(*visit) error {
+// then goes to the page above, or to the change, if an approver must approve it.
+func post(notice string, do func(v *visit, id string) (any, error)) func(*visit) error {
 	return func(v *visit) error {
-		id := v.r.PathValue("id")
-		if _, err := do(v, v.r.Context(), id); err != nil {
+		done, err := do(v, v.r.PathValue("id"))
+		if err != nil {
 			return err
 		}
-		return v.done(strings.ReplaceAll(to, "{id}", url.PathEscape(id)), notice)
+		if m, is := done.(client.UpdatedMerchant); is {
+			done = m.Change
+		}
+		if waits, _ := done.(*client.ChangeEntry); waits != nil {
+			return v.done("/console/tasks/"+url.PathEscape(client.TaskID(client.TaskChange, waits.ID)), "waits")
+		}
+		return v.done(v.above(), notice)
 	}
 }
 
@@ -141,13 +154,13 @@ func (v *visit) fail(err error) {
 	if errors.Is(err, errSignedOut) || errors.Is(err, client.ErrUnauthorized) {
 		v.c.drop(v.w, v.r, sessionCookie, root)
 		to := "/console/signin"
-		if v.r.Method == http.MethodGet && v.r.Header.Get("HX-Request") == "" {
-			to += "?next=" + url.QueryEscape(v.r.URL.RequestURI())
-		}
-		if v.r.Header.Get("HX-Request") != "" {
+		switch {
+		case v.r.Header.Get("HX-Request") != "":
 			v.w.Header().Set("HX-Redirect", to)
 			v.w.WriteHeader(http.StatusUnauthorized)
 			return
+		case v.r.Method == http.MethodGet:
+			to += "?next=" + url.QueryEscape(v.r.URL.RequestURI())
 		}
 		http.Redirect(v.w, v.r, to, http.StatusSeeOther)
 		return
@@ -160,8 +173,8 @@ func (v *visit) fail(err error) {
 	if status >= http.StatusInternalServerError {
 		v.c.Log.Error("console", "page", v.r.Pattern, "error", err)
 	}
-	data := failure{Status: status, Says: sentences(err), Back: v.above()}
-	if err := v.renderAs(status, "error", http.StatusText(status), data); err != nil {
+	says := failure{status, sentences(err), v.above()}
+	if err := v.renderAs(status, "error", http.StatusText(status), says); err != nil {
 		v.c.Log.Error("console", "page", "error", "error", err)
 	}
 }
