@@ -74,7 +74,8 @@ func (s *Server) change(c *api.Call, kind client.ChangeKind, id string, content 
 		if err != nil {
 			return is, nil, err
 		}
-		change := &api.Change{Kind: kind, Merchant: id, Version: was.Version, Before: before, After: after, ProposedBy: c.Token.ID, Proposed: c.Now}
+		change := &api.Change{ChangeEntry: client.ChangeEntry{Kind: kind, Merchant: id, Before: before, After: after,
+			ProposedBy: c.Token.ID, Proposed: c.Now}, Version: was.Version}
 		switch err := s.Changes.Propose(ctx, change, sealed); {
 		case errors.Is(err, api.ErrStale): // another was faster
 			continue

@@ -139,7 +139,7 @@ func (s *Server) takeStep(c *api.Call, id string, r rotationStep) (client.Mercha
 		return client.Merchant{}, nil, err
 	}
 	if waits != nil {
-		return client.Merchant{}, &client.Proposed{Change: waits.Shown()}, nil
+		return client.Merchant{}, &client.Proposed{Change: waits.ChangeEntry}, nil
 	}
 	m, err := s.Outbox.Merchant(c.R.Context(), id) // with its times
 	return merchantOf(m), nil, err

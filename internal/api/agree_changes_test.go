@@ -55,7 +55,7 @@ func (r *quorumRig) propose(at db.Millis) (id, token string) {
 	r.t.Helper()
 	r.made++
 	made := NewStoreToken("made", client.RoleViewer, 1)
-	c := &Change{Kind: client.ChangeToken, Token: made.ID, Before: map[string]string{}, After: map[string]string{"role": "viewer"}, ProposedBy: r.op.ID, Proposed: at}
+	c := &Change{ChangeEntry: client.ChangeEntry{Kind: client.ChangeToken, Token: made.ID, Before: map[string]string{}, After: map[string]string{"role": "viewer"}, ProposedBy: r.op.ID, Proposed: at}}
 	if err := r.k.Propose(r.t.Context(), c, fmt.Appendf(nil, `{"Token":{"ID":%q,"Role":"viewer"},"Hash":%q}`, made.ID, hashText(r.made%100))); err != nil || c.State != client.ChangeWaiting {
 		r.t.Fatalf("%+v, %v", c, err)
 	}
@@ -182,7 +182,7 @@ func testQuorumAndDelay(t *testing.T, d *db.DB) {
 		if c, err := r.k.Approve(ctx, id, first, "", 200); err != nil || c.State != client.ChangeWaiting {
 			t.Fatalf("%+v, %v", c, err)
 		}
-		if c, err := r.k.Approve(ctx, id, bob, "", 300); err != nil || c.State != client.ChangeApproved || c.Due != 1300 {
+		if c, err := r.k.Approve(ctx, id, bob, "", 300); err != nil || c.State != client.ChangeApproved || c.TakesEffect != 1300 {
 			t.Fatalf("%+v, %v", c, err)
 		}
 	}

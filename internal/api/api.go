@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -92,8 +93,8 @@ type API struct {
 	guesses   *guesses
 	ends      *guesses // counts ends of sign-ins that began here
 	ending    chan struct{}
-	stopOnce  sync.Once
-	stopping  chan struct{}
+	stopping  context.Context
+	stop      context.CancelFunc
 }
 
 // New makes the mux and the document from the one table of routes. It starts
@@ -108,7 +109,9 @@ func New(c Config, routes []Route) (*API, error) {
 	tags := commonTags(c.Self)
 	maps.Copy(tags, c.Tags)
 	c.Tags = tags
-	a := &API{c: c, mux: http.NewServeMux(), reads: newReads(), guesses: newGuesses(guessRate, allGuessRate), ends: newGuesses(endRate, rate.Inf), ending: make(chan struct{}, endsMost), stopping: make(chan struct{})}
+	a := &API{c: c, mux: http.NewServeMux(), reads: newReads(), guesses: newGuesses(guessRate, allGuessRate),
+		ends: newGuesses(endRate, rate.Inf), ending: make(chan struct{}, endsMost)}
+	a.stopping, a.stop = context.WithCancel(context.Background())
 	a.tokens.init()
 	a.registry = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	aliases := common()
@@ -172,7 +175,7 @@ func (a *API) Leave() { a.leaving.Store(true) }
 // answer 503.
 func (a *API) Stop() {
 	a.Leave()
-	a.stopOnce.Do(func() { close(a.stopping) })
+	a.stop()
 }
 
 // noRoute answers a request that no route takes: 405 if the path has a route for

@@ -33,12 +33,11 @@ func (l *tokenList) ByHash(_ context.Context, hash [sha256.Size]byte) (Token, er
 	return t, l.fails
 }
 
-func (l *tokenList) Hashes(context.Context) (list [][sha256.Size]byte, err error) {
+func (l *tokenList) List(context.Context) (list []Token, err error) {
 	l.asked++
 	for hash, t := range l.byHash {
-		if t.Revoked == 0 {
-			list = append(list, hash)
-		}
+		t.Fingerprint = fingerprintOf(hash[:])
+		list = append(list, t)
 	}
 	return list, l.fails
 }

@@ -39,7 +39,7 @@ func testChangesGoOnWaiting(t *testing.T, d *db.DB) {
 	propose := func(at db.Millis, want client.ChangeState) {
 		t.Helper()
 		token := NewStoreToken("made", client.RoleViewer, 1)
-		c := &Change{Kind: client.ChangeToken, Token: token.ID, Before: map[string]string{}, After: map[string]string{"role": "viewer"}, ProposedBy: admin.ID, Proposed: at}
+		c := &Change{ChangeEntry: client.ChangeEntry{Kind: client.ChangeToken, Token: token.ID, Before: map[string]string{}, After: map[string]string{"role": "viewer"}, ProposedBy: admin.ID, Proposed: at}}
 		made++
 		if err := k.Propose(ctx, c, fmt.Appendf(nil, `{"Token":{"ID":%q,"Role":"viewer"},"Hash":%q}`, token.ID, hashText(int(made)))); err != nil || c.State != want {
 			t.Errorf("at %d: %s, %v; want %s", at, c.State, err, want)

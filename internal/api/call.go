@@ -124,7 +124,7 @@ func (rt *Endpoint) room() (limit int64, budget *bodies.Budget) {
 
 // readBody fills the value that v points to.
 func (c *Call) readBody(v any) error {
-	if c.rt.schema == nil || isNone(c.rt.in) && c.R.Method == http.MethodGet {
+	if isNone(c.rt.in) && c.R.Method == http.MethodGet {
 		return nil
 	}
 	if compressed := bodies.Encoding(c.R.Header); compressed != "" {

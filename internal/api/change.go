@@ -13,21 +13,9 @@ import (
 
 // Change is a row of the table of changes.
 type Change struct {
-	ID         string
-	Kind       client.ChangeKind
-	Merchant   string // that is changed; empty: none
-	Version    int64  // of the merchant when it was proposed
-	Token      string // that is made or revoked; empty: none
-	Bound      string // the merchants of that token, as api.Token has them
-	State      client.ChangeState
-	Before     map[string]string // for people
-	After      map[string]string
-	ProposedBy string
-	Proposed   db.Millis
-	DecidedBy  string
-	Decided    db.Millis
-	Reason     string
-	Due        db.Millis // when it takes effect; 0: it is not approved
+	client.ChangeEntry
+	Version int64  // of the merchant when it was proposed
+	Bound   string // the merchants of the token that is made or revoked, as api.Token has them
 
 	dataKey, sealed []byte // what is needed to apply it; empty once it is final
 }
@@ -40,7 +28,7 @@ func readChanges(ctx context.Context, q db.Querier, where string, args ...any) (
 	return db.List(ctx, q, readChangesSQL+where, args, func(r db.Rows) (c Change, err error) {
 		var before, after string
 		err = r.Scan(&c.ID, &c.Kind, &c.Merchant, &c.Version, &c.Token, &c.Bound, &c.State, &before, &after, &c.ProposedBy, &c.Proposed,
-			&c.DecidedBy, &c.Decided, &c.Reason, &c.Due, &c.sealed, &c.dataKey)
+			&c.DecidedBy, &c.Decided, &c.Reason, &c.TakesEffect, &c.sealed, &c.dataKey)
 		if err != nil {
 			return c, err
 		}
@@ -79,7 +67,7 @@ func (c *Change) insert(ctx context.Context, t *db.Tx) error {
 		return err
 	}
 	_, err = t.Exec(ctx, insertChangeSQL, c.ID, string(c.Kind), c.Merchant, c.Version, c.Token, c.Bound, string(c.State), string(before), string(after),
-		c.ProposedBy, int64(c.Proposed), c.DecidedBy, int64(c.Decided), c.Reason, int64(c.Due), c.sealed, c.dataKey)
+		c.ProposedBy, int64(c.Proposed), c.DecidedBy, int64(c.Decided), c.Reason, int64(c.TakesEffect), c.sealed, c.dataKey)
 	return err
 }
 
@@ -103,7 +91,7 @@ WHERE id = $1 AND state = $2`
 // move stores what c was changed to, if it is still in state from. It reports whether
 // it was.
 func (c *Change) move(ctx context.Context, t *db.Tx, from client.ChangeState) (bool, error) {
-	n, err := t.Exec(ctx, decideChangeSQL, c.ID, string(from), string(c.State), c.DecidedBy, int64(c.Decided), db.Clean(c.Reason), int64(c.Due), []byte{})
+	n, err := t.Exec(ctx, decideChangeSQL, c.ID, string(from), string(c.State), c.DecidedBy, int64(c.Decided), db.Clean(c.Reason), int64(c.TakesEffect), []byte{})
 	return n == 1, err
 }
 
@@ -116,11 +104,4 @@ func findChange(ctx context.Context, q db.Querier, id string) (c Change, err err
 		return c, cmp.Or(err, db.ErrNotFound)
 	}
 	return list[0], nil
-}
-
-// Shown is a change as the API shows it.
-func (c *Change) Shown() client.ChangeEntry {
-	return client.ChangeEntry{ID: c.ID, Kind: c.Kind, Merchant: c.Merchant, Token: c.Token, State: c.State, Before: c.Before, After: c.After,
-		ProposedBy: c.ProposedBy, Proposed: TimeOf(c.Proposed), DecidedBy: c.DecidedBy, Decided: TimeOf(c.Decided),
-		Reason: c.Reason, TakesEffect: TimeOf(c.Due)}
 }

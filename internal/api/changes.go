@@ -128,7 +128,7 @@ func (k *Changes) Propose(ctx context.Context, c *Change, content []byte) error 
 	}
 	if !waits {
 		done := *c
-		done.State, done.Due, done.dataKey, done.sealed = client.ChangeApplied, c.Proposed, []byte{}, []byte{}
+		done.State, done.TakesEffect, done.dataKey, done.sealed = client.ChangeApplied, c.Proposed, []byte{}, []byte{}
 		err := k.kinds[c.Kind](ctx, &done, content, c.Proposed, func(ctx context.Context, t *db.Tx) error {
 			// Again, in the transaction: an approver may have been made meanwhile. The
 			// token that this change makes does not count.
@@ -218,14 +218,14 @@ func (k *Changes) Approve(ctx context.Context, id string, by Token, reason strin
 		case k.c.Delay == 0:
 			return errEnough
 		}
-		c.State, c.DecidedBy, c.Decided, c.Due = client.ChangeApproved, by.ID, now, now+db.Millis(k.c.Delay.Milliseconds())
+		c.State, c.DecidedBy, c.Decided, c.TakesEffect = client.ChangeApproved, by.ID, now, now+db.Millis(k.c.Delay.Milliseconds())
 		if moved, err := c.move(ctx, t, client.ChangeWaiting); err != nil || !moved {
 			return errors.Join(err, errMoved)
 		}
 		return recordChange(ctx, t, recordApproved, &c, now)
 	})
 	if errors.Is(err, errEnough) {
-		c.DecidedBy, c.Decided, c.Due = by.ID, now, now
+		c.DecidedBy, c.Decided, c.TakesEffect = by.ID, now, now
 		err = k.apply(ctx, &c, now, func(ctx context.Context, t *db.Tx) error {
 			is := c
 			_, agreed, err := k.vote(ctx, t, &is, v)
@@ -348,7 +348,7 @@ func (k *Changes) Agreed(ctx context.Context, id string, by Token, now db.Millis
 func (k *Changes) settled(ctx context.Context, c Change, err error, now db.Millis) (Change, error) {
 	switch {
 	case errors.Is(err, ErrStale):
-		c.State, c.Reason, c.Decided, c.Due = client.ChangeStale, err.Error(), now, 0
+		c.State, c.Reason, c.Decided, c.TakesEffect = client.ChangeStale, err.Error(), now, 0
 		moved := false
 		err := k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
 			for _, from := range []client.ChangeState{client.ChangeWaiting, client.ChangeApproved} {
@@ -390,7 +390,7 @@ func (k *Changes) Reject(ctx context.Context, id string, by Token, reason string
 		return c, NewProblem(http.StatusForbidden, fmt.Sprintf("a token of role %s rejects only what it proposed itself", by.Role))
 	}
 	from := c.State
-	c.State, c.DecidedBy, c.Decided, c.Reason, c.Due = client.ChangeRejected, by.ID, now, reason, 0
+	c.State, c.DecidedBy, c.Decided, c.Reason, c.TakesEffect = client.ChangeRejected, by.ID, now, reason, 0
 	err = k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		if moved, err := c.move(ctx, t, from); err != nil || !moved {
 			return errors.Join(err, errMoved)
@@ -418,24 +418,20 @@ const warnEvery db.Millis = 3_600_000
 // Run applies approved changes at their time, on whichever node is first, and warns of the end
 // of the last approver's token, until ctx ends.
 func (k *Changes) Run(ctx context.Context) error {
-	var looked, told db.Millis
-	return Regularly(ctx, k.c.DB.Every(dueEvery), k.c.Now, func(ctx context.Context, now db.Millis) error {
-		err := k.ApplyDue(ctx, now)
-		if now-told >= lookEvery {
-			warned := k.TellOfWaiting(ctx, now)
-			if warned == nil {
-				told = now
-			}
-			err = errors.Join(err, warned)
+	var told, warned db.Millis
+	seldom := func(last *db.Millis, every, now db.Millis, do func(context.Context, db.Millis) error) error {
+		if now-*last < every {
+			return nil
 		}
-		if now-looked >= warnEvery {
-			warned := k.warnOfLast(ctx, now)
-			if warned == nil {
-				looked = now
-			}
-			err = errors.Join(err, warned)
+		err := do(ctx, now)
+		if err == nil {
+			*last = now
 		}
 		return err
+	}
+	return Regularly(ctx, k.c.DB.Every(dueEvery), k.c.Now, func(ctx context.Context, now db.Millis) error {
+		return errors.Join(k.ApplyDue(ctx, now), seldom(&told, lookEvery, now, k.TellOfWaiting),
+			seldom(&warned, warnEvery, now, k.warnOfLast))
 	}, func(err error) { k.c.Log.Error("applying changes", "error", err.Error()) })
 }
 

@@ -25,7 +25,7 @@ func (k *Changes) List(ctx context.Context, state client.ChangeState, merchant s
 	order := ` ORDER BY id DESC LIMIT CAST(` + where.Arg(limit) + ` AS BIGINT)`
 	list, err := readChanges(ctx, k.c.DB, where.Where()+order, where.Args...)
 	for i := range list {
-		out = append(out, list[i].Shown())
+		out = append(out, list[i].ChangeEntry)
 	}
 	return out, err
 }
@@ -43,7 +43,7 @@ func (k *Changes) Show(ctx context.Context, id string, by Token, now db.Millis) 
 	if err != nil {
 		return out, err
 	}
-	if out = change.Shown(); !change.open() {
+	if out = change.ChangeEntry; !change.open() {
 		return out, nil
 	}
 	if err = k.stale(ctx, &change, now); errors.Is(err, ErrStale) {

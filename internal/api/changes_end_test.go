@@ -36,7 +36,7 @@ func TestChangesEnd(t *testing.T) {
 			propose := func(by Token, at db.Millis) string {
 				t.Helper()
 				made := NewStoreToken("made", client.RoleViewer, 1)
-				c := &Change{Kind: client.ChangeToken, Token: made.ID, Before: map[string]string{}, After: map[string]string{"role": "viewer"}, ProposedBy: by.ID, Proposed: at}
+				c := &Change{ChangeEntry: client.ChangeEntry{Kind: client.ChangeToken, Token: made.ID, Before: map[string]string{}, After: map[string]string{"role": "viewer"}, ProposedBy: by.ID, Proposed: at}}
 				content := fmt.Sprintf(`{"Token":{"ID":%q,"Role":"viewer"},"Hash":%q}`, made.ID, hashText(int(at%97)))
 				if err := k.Propose(ctx, c, []byte(content)); err != nil || c.State != client.ChangeWaiting {
 					t.Fatalf("%+v, %v", c, err)

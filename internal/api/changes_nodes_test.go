@@ -45,7 +45,7 @@ func TestDecisionsOnTwoNodes(t *testing.T) {
 	for round := range 40 {
 		made := NewStoreToken(fmt.Sprint("made ", round), client.RoleViewer, 1)
 		content := fmt.Sprintf(`{"Token":{"ID":%q,"Role":"viewer"},"Hash":"%s"}`, made.ID, hashText(round))
-		c := &Change{Kind: client.ChangeToken, Token: made.ID, Before: map[string]string{}, After: map[string]string{"role": "viewer"}, ProposedBy: proposer.ID, Proposed: db.Millis(100 + round)}
+		c := &Change{ChangeEntry: client.ChangeEntry{Kind: client.ChangeToken, Token: made.ID, Before: map[string]string{}, After: map[string]string{"role": "viewer"}, ProposedBy: proposer.ID, Proposed: db.Millis(100 + round)}}
 		if err := nodes[0].Propose(t.Context(), c, []byte(content)); err != nil || c.State != client.ChangeWaiting {
 			t.Fatalf("%+v, %v", c, err)
 		}

@@ -41,7 +41,7 @@ func recordChange(ctx context.Context, t *db.Tx, kind string, c *Change, now db.
 		}
 	}
 	return journal.Add(ctx, t, journal.Record{Kind: kind, At: now, About: about, Data: changeRecord{
-		c.Kind, c.Merchant, c.Token, c.Before, c.After, c.ProposedBy, c.Reason, client.Time(c.Due)}})
+		c.Kind, c.Merchant, c.Token, c.Before, c.After, c.ProposedBy, c.Reason, client.Time(c.TakesEffect)}})
 }
 
 // announce is the one place that every applied change passes, in its transaction: it raises

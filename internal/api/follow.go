@@ -39,7 +39,7 @@ func (c *Call) Follow(wait time.Duration, wake <-chan struct{}, read func(contex
 		case <-look.C:
 		case <-over.C:
 			return nil
-		case <-c.a.stopping:
+		case <-c.a.stopping.Done():
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()

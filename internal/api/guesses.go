@@ -57,9 +57,9 @@ type guesses struct {
 	each rate.Limit // of one address
 	all  *rate.Limiter
 
-	validMu sync.Mutex                 // held while they are read
-	valid   map[[sha256.Size]byte]bool // hashes of all valid tokens
-	asked   time.Time                  // when they were read
+	validMu sync.Mutex      // held while they are read
+	valid   map[string]bool // fingerprints of the tokens that were not revoked
+	asked   time.Time       // when they were read
 }
 
 func newGuesses(each, all rate.Limit) *guesses {
@@ -121,8 +121,8 @@ func (g *guesses) note(a netip.Addr, now time.Time) {
 	l.AllowN(now, 1)
 }
 
-// mayBeValid reports whether a token with this hash was valid within the last second.
-// It reads all valid tokens at most once a second, however many are guessed.
+// mayBeValid reports whether a token with this hash may have been valid within the last second. It reads
+// the tokens at most once a second, however many are guessed.
 func (a *API) mayBeValid(r *http.Request, hash [sha256.Size]byte, now time.Time) (bool, error) {
 	g := a.guesses
 	g.validMu.Lock()
@@ -130,14 +130,14 @@ func (a *API) mayBeValid(r *http.Request, hash [sha256.Size]byte, now time.Time)
 	if g.valid == nil || now.Sub(g.asked) >= tokenTTL || now.Before(g.asked) {
 		ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
 		defer cancel()
-		list, err := a.c.Tokens.Hashes(ctx)
+		list, err := a.c.Tokens.List(ctx)
 		if err != nil {
 			return false, err
 		}
-		g.valid, g.asked = make(map[[sha256.Size]byte]bool, len(list)), now
-		for _, h := range list {
-			g.valid[h] = true
+		g.valid, g.asked = map[string]bool{}, now
+		for _, t := range list {
+			g.valid[t.Fingerprint] = g.valid[t.Fingerprint] || t.Revoked == 0
 		}
 	}
-	return g.valid[hash], nil
+	return g.valid[fingerprintOf(hash[:])], nil
 }

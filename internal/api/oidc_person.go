@@ -63,7 +63,7 @@ func readGroups(rows []string, roles []client.Role, bound bool) (list []groupRow
 		role, merchants, has := strings.Cut(strings.TrimSpace(text[at+1:]), ":")
 		row := groupRow{group: strings.TrimSpace(text[:at]), role: client.Role(role)}
 		if !slices.Contains(people, row.role) {
-			return nil, fmt.Errorf("--oidc-groups: %q gives the role %q; people have %s, and programs have tokens", text, role, wordsOf(people))
+			return nil, fmt.Errorf("--oidc-groups: %q gives the role %q; people have %s, and programs have tokens", text, role, wordsOf(people, ", "))
 		}
 		if has && !bound {
 			return nil, fmt.Errorf("--oidc-groups: %q names merchants: a gateway has one", text)
@@ -81,12 +81,12 @@ func readGroups(rows []string, roles []client.Role, bound bool) (list []groupRow
 	return list, nil
 }
 
-func wordsOf(roles []client.Role) string {
+func wordsOf(roles []client.Role, between string) string {
 	words := make([]string, len(roles))
 	for i, r := range roles {
 		words[i] = string(r)
 	}
-	return strings.Join(words, ", ")
+	return strings.Join(words, between)
 }
 
 // roleOf returns the role of the first row with a group of the person. The person is bound to the

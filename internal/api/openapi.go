@@ -149,7 +149,7 @@ func (rt *Endpoint) Operation() *huma.Operation {
 	for _, p := range rt.params {
 		op.Parameters = append(op.Parameters, &huma.Param{Name: p.name, In: "query", Required: p.required, Description: p.schema.Description, Schema: p.schema})
 	}
-	if rt.takesBody() {
+	if !isNone(rt.in) {
 		op.RequestBody = &huma.RequestBody{Required: !rt.mayBeEmpty, Content: map[string]*huma.MediaType{}}
 		for _, t := range rt.accepts {
 			op.RequestBody.Content[t] = &huma.MediaType{Schema: rt.schema}

@@ -24,9 +24,9 @@ func Operations(routes []Route) []Operation {
 	return all
 }
 
-// some returns nil for the types that stand for nothing.
+// some returns nil for None.
 func some(t reflect.Type) reflect.Type {
-	if isNone(t) || t == reflect.TypeFor[Unread]() {
+	if isNone(t) {
 		return nil
 	}
 	return t

@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -63,12 +64,7 @@ func queryOf(raw string) (url.Values, error) {
 // repeated or breaks its schema is a fault.
 func readQuery(params []param, query url.Values, v reflect.Value) []client.Fault {
 	var faults []client.Fault
-	names := make([]string, 0, len(query))
-	for name := range query {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(query)) {
 		if !slices.ContainsFunc(params, func(p param) bool { return p.name == name }) && len(faults) < MaxFaults {
 			faults = append(faults, At("query."+strictjson.Printable(name), "is not known here"))
 		}

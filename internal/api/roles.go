@@ -77,11 +77,7 @@ func (l Roles) shown() []client.Role {
 func (rt *Endpoint) mayCall(t Token, merchant string) error {
 	switch {
 	case !slices.Contains(rt.Roles, t.Role):
-		needed := make([]string, len(rt.Roles))
-		for i, r := range rt.Roles {
-			needed[i] = string(r)
-		}
-		return NewProblem(http.StatusForbidden, fmt.Sprintf("the token has the role %s; this needs %s", t.Role, strings.Join(needed, " or ")))
+		return NewProblem(http.StatusForbidden, fmt.Sprintf("the token has the role %s; this needs %s", t.Role, wordsOf(rt.Roles, " or ")))
 	case t.Merchants == "":
 		return nil
 	case rt.Scope == Whole:

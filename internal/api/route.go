@@ -66,9 +66,6 @@ func Urgent(h Handler) Handler {
 // same, it must be the empty object.
 type None struct{}
 
-// Unread stands for a body that the handler does not read.
-type Unread struct{}
-
 func isNone(t reflect.Type) bool { return t == reflect.TypeFor[None]() }
 
 // Handle makes a handler of f. The query and the body are checked against their
@@ -133,7 +130,7 @@ type Endpoint struct {
 	Route
 	a          *API
 	params     []param
-	schema     *huma.Schema // of the body; nil where it is not read
+	schema     *huma.Schema // of the body
 	accepts    []string     // media types of the body
 	mayBeEmpty bool         // an absent body counts as the empty object
 }
@@ -141,16 +138,13 @@ type Endpoint struct {
 // Pattern is the route in the mux and in the log.
 func (rt *Endpoint) Pattern() string { return rt.Method + " " + rt.Path }
 
-// Body is the schema of the body, nil where it is not read.
+// Body is the schema of the body.
 func (rt *Endpoint) Body() *huma.Schema { return rt.schema }
 
 // Endpoint prepares r to be served by a.
 func (a *API) Endpoint(r Route) *Endpoint {
 	rt := &Endpoint{Route: r, a: a, params: paramsOf(a.registry, r.query), accepts: []string{TypeJSON}}
-	switch {
-	case r.in == reflect.TypeFor[Unread]():
-		return rt
-	case isNone(r.in):
+	if isNone(r.in) {
 		rt.mayBeEmpty = true
 		rt.schema = &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false}
 		return rt
@@ -168,23 +162,17 @@ func (a *API) Endpoint(r Route) *Endpoint {
 	return rt
 }
 
-// takesBody says whether the document has a body for the route.
-func (rt *Endpoint) takesBody() bool { return rt.schema != nil && !isNone(rt.in) }
-
 // statuses lists the error statuses of the route.
 func (rt *Endpoint) statuses() []int {
 	list := append(slices.Clone(rt.Errors), 400, 422) // a parameter that is malformed, or not known
 	if !rt.open() {
 		list = append(list, 401, 403, 429, 500, 503)
 	}
-	if rt.open() && rt.Method != http.MethodGet {
-		list = append(list, 429, 503)
-	}
-	if !rt.open() && rt.Method != http.MethodGet {
-		list = append(list, 507)
-	}
-	if rt.schema != nil && rt.Method != http.MethodGet {
-		list = append(list, 413, 415)
+	if rt.Method != http.MethodGet {
+		list = append(list, 413, 415, 429, 503)
+		if !rt.open() {
+			list = append(list, 507)
+		}
 	}
 	if pathMember.MatchString(rt.Path) {
 		list = append(list, 404)

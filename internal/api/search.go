@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/url"
@@ -84,19 +85,14 @@ func (o Common) search(c *Call, q searchQuery, _ None) (client.SearchResult, err
 		}
 	}
 	slices.SortStableFunc(s.found, func(a, b client.Found) int {
-		if exact := b2i(b.Matched == client.MatchedID) - b2i(a.Matched == client.MatchedID); exact != 0 {
-			return exact
+		if exact := a.Matched == client.MatchedID; exact == (b.Matched == client.MatchedID) {
+			return cmp.Compare(b.At, a.At)
+		} else if exact {
+			return -1
 		}
-		return int(min(max(b.At-a.At, -1), 1))
+		return 1
 	})
 	return client.SearchResult{Found: append([]client.Found{}, s.found[:min(len(s.found), client.MostFound)]...)}, nil
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // findShared finds what both ends have, as far as the token sees it.

@@ -24,7 +24,7 @@ import (
 type TokenStore interface {
 	ByHash(ctx context.Context, hash [sha256.Size]byte) (Token, error)
 	BySession(ctx context.Context, secret string) (Token, error)
-	Hashes(ctx context.Context) ([][sha256.Size]byte, error)
+	List(ctx context.Context) ([]Token, error)
 }
 
 const tokenPrefix = "cst_"

@@ -83,12 +83,13 @@ func (k *Changes) createToken(known func(c *Call, id string) error) Handler {
 		if err != nil {
 			return client.CreatedToken{}, nil, err
 		}
-		change := &Change{Kind: client.ChangeToken, Token: t.ID, Bound: t.Merchants, Before: map[string]string{}, After: tokenMembers(t), ProposedBy: c.Token.ID, Proposed: c.Now}
+		change := &Change{ChangeEntry: client.ChangeEntry{Kind: client.ChangeToken, Token: t.ID, Before: map[string]string{}, After: tokenMembers(t),
+			ProposedBy: c.Token.ID, Proposed: c.Now}, Bound: t.Merchants}
 		if err := k.Propose(ctx, change, content); err != nil {
 			return client.CreatedToken{}, nil, err
 		}
 		if change.State == client.ChangeWaiting {
-			return client.CreatedToken{}, &client.Proposed{Change: change.Shown(), Secret: secret}, nil
+			return client.CreatedToken{}, &client.Proposed{Change: change.ChangeEntry, Secret: secret}, nil
 		}
 		return client.CreatedToken{Token: ShownToken(t), Secret: secret}, nil, nil
 	})
@@ -157,11 +158,11 @@ func (k *Changes) revokeToken() Handler {
 			// Not the last admin's: no other role can do everything.
 			return none, nil, k.tokens.Revoke(c.R.Context(), id, c.Now, func(r client.Role) bool { return r == client.RoleAdmin })
 		}
-		change := &Change{Kind: client.ChangeRevoke, Token: id, Bound: t.Merchants, Before: tokenMembers(t), After: map[string]string{"revoked": "yes"},
-			ProposedBy: c.Token.ID, Proposed: c.Now}
+		change := &Change{ChangeEntry: client.ChangeEntry{Kind: client.ChangeRevoke, Token: id, Before: tokenMembers(t),
+			After: map[string]string{"revoked": "yes"}, ProposedBy: c.Token.ID, Proposed: c.Now}, Bound: t.Merchants}
 		if err := k.Propose(c.R.Context(), change, nil); err != nil {
 			return none, nil, err
 		}
-		return none, &client.Proposed{Change: change.Shown()}, nil
+		return none, &client.Proposed{Change: change.ChangeEntry}, nil
 	})
 }

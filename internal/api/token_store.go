@@ -54,10 +54,12 @@ func readTokens(ctx context.Context, q db.Querier, where string, args ...any) ([
 	return db.List(ctx, q, readTokensSQL+where, args, func(r db.Rows) (t Token, err error) {
 		var hash []byte
 		err = r.Scan(&t.ID, &t.Name, &t.Role, &t.Merchants, &t.Maker, &t.Root, &t.Created, &t.Expires, &t.Revoked, &t.Voided, &t.Hourly, &t.Over, &t.Subject, &hash)
-		t.Fingerprint = hex.EncodeToString(hash[:min(8, len(hash))])
+		t.Fingerprint = fingerprintOf(hash)
 		return t, err
 	})
 }
+
+func fingerprintOf(hash []byte) string { return hex.EncodeToString(hash[:min(8, len(hash))]) }
 
 const createTokenSQL = `
 INSERT INTO tokens (id, name, role, merchants, maker, root, created, expires, hourly, hash, subject)
@@ -124,27 +126,7 @@ func (k *Tokens) List(ctx context.Context) ([]Token, error) {
 	return readTokens(ctx, k.d, ` ORDER BY created, id`)
 }
 
-const validHashesSQL = `SELECT hash FROM tokens WHERE revoked = 0`
-
-// Hashes returns the hashes of all valid tokens.
-func (k *Tokens) Hashes(ctx context.Context) ([][32]byte, error) {
-	var list [][32]byte
-	err := db.Each(ctx, k.d, validHashesSQL, nil, func(r db.Rows) error {
-		var hash []byte
-		err := r.Scan(&hash)
-		if err == nil && len(hash) == 32 {
-			list = append(list, [32]byte(hash))
-		}
-		return err
-	})
-	return list, err
-}
-
-const (
-	revokeTokenSQL = `UPDATE tokens SET revoked = CASE WHEN revoked = 0 THEN $2 ELSE revoked END WHERE id = $1`
-
-	hasTokensSQL = `SELECT 1 FROM tokens LIMIT 1`
-)
+const revokeTokenSQL = `UPDATE tokens SET revoked = CASE WHEN revoked = 0 THEN $2 ELSE revoked END WHERE id = $1`
 
 // Revoke ends a token at once. Revoking it again changes nothing. The last valid
 // token of the guarded roles that never expires and is bound to no merchant is not
@@ -180,10 +162,4 @@ func revokeToken(ctx context.Context, t *db.Tx, id string, now db.Millis, guarde
 		return err
 	}
 	return journal.Add(ctx, t, journal.Record{Kind: recordTokenRevoked, At: now, About: []string{id}})
-}
-
-// Any reports whether any token was ever made.
-func (k *Tokens) Any(ctx context.Context) (bool, error) {
-	var is int
-	return db.One(ctx, k.d, hasTokensSQL, nil, &is)
 }

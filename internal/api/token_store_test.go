@@ -88,7 +88,7 @@ func TestRevocationsOnTwoNodes(t *testing.T) {
 
 func testTokens(t *testing.T, s *Tokens) {
 	ctx := t.Context()
-	if any, err := s.Any(ctx); any || err != nil {
+	if list, err := s.List(ctx); len(list) > 0 || err != nil {
 		t.Error("an empty database has tokens")
 	}
 	a := Token{ID: "a", Name: "first", Role: "operator", Created: 100}
@@ -133,9 +133,6 @@ func testTokens(t *testing.T, s *Tokens) {
 	}
 	if err := s.Revoke(ctx, "nothing", 1, nil); !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("revoking nothing gives %v", err)
-	}
-	if any, err := s.Any(ctx); !any || err != nil {
-		t.Error("there are none")
 	}
 	// Of the guarded roles one valid token stays.
 	guarded := func(r client.Role) bool { return r == "operator" }

@@ -17,8 +17,8 @@ import (
 // with the token and its file; it may be nil.
 func (s Storage) firstToken(ctx context.Context, d *db.DB, role client.Role, now time.Time, show func(token, file string)) error {
 	tokens := api.NewTokens(d)
-	has, err := tokens.Any(ctx)
-	if err != nil || has {
+	list, err := tokens.List(ctx)
+	if err != nil || len(list) > 0 {
 		return err
 	}
 	path := s.file(TokenFile)
