@@ -443,7 +443,8 @@ func TestAlarmsEnd(t *testing.T) {
 			}
 			refuse := func(name, reason string) {
 				t.Helper()
-				r := Refused{Content: []byte(name), Body: []byte(name), Opened: true, Type: countersign.TypeDeposited, ID: name, Reason: client.RefusalReason(reason), Facts: []client.Fact{}}
+				r := Refused{Content: []byte(name), RefusedCallback: client.RefusedCallback{Body: name, Opened: true, Type: countersign.TypeDeposited,
+					CallbackID: name, Reason: client.RefusalReason(reason), Facts: []client.Fact{}}}
 				if err := b.KeepRefused(ctx, []Refused{r}, []db.Alarm{{Kind: client.AlarmDepositRefused, Subject: reason, At: at}}, at); err != nil {
 					t.Fatal(err)
 				}
@@ -494,7 +495,7 @@ func TestAlarmsEnd(t *testing.T) {
 					look(at)
 					stands(kind, "spliced", "other_content")
 					for i, to := range []client.RefusedState{client.RefusedTaken, client.RefusedDismissed} {
-						if _, err := b.DecideRefused(ctx, int64(i+1), to, "tok", "", at); err != nil {
+						if err := b.DecideRefused(ctx, int64(i+1), to, "tok", "", at); err != nil {
 							t.Fatal(err)
 						}
 					}

@@ -26,30 +26,12 @@ const (
 	MaxRefusedBytes = 16 << 20
 )
 
-// Refused is a callback that was refused and is kept.
+// Refused is a refused callback with what the API does not show of it.
 type Refused struct {
-	Seq         int64
-	Content     []byte // what tells it from others; needed to keep it alone
-	Body        []byte // filled in by Book.Refused and needed to keep it
-	Opened      bool
-	Signed      bool             // the service's signature was demanded and right; filled in with Body
-	Type        countersign.Type // 0 if it could not be read
-	ID          string           // trackingId, for type 2 callBackId; empty if it could not be read
-	CallBackID  string           // likewise; needed to keep it alone
-	Reason      client.RefusalReason
-	Facts       []client.Fact
-	Setting     string
-	ErrCode     int64
-	Message     string
-	First, Last db.Millis
-	Number      int64 // how often it came
-	State       client.RefusedState
-	Decided     db.Millis // 0 if nothing was decided
-	DecidedBy   string
-	Note        string
-	Due         db.Millis // when the merchant's check is asked again; 0: it is not
-	Bytes       int64     // of Body
-	Taken       int64     // number in the inbox of the callback with the same type and ID that was taken; 0: none was
+	client.RefusedCallback        // Body is filled in by Book.Refused alone
+	Content                []byte // what tells it from others; needed to keep it alone
+	CallBackID             string // may be empty; needed to keep it alone
+	Signed                 bool   // the service's signature was demanded and right; filled in with Body
 }
 
 var sealedRefused = db.SealedTable{Name: "refused", Key: "seq", DataKey: "data_key"}
@@ -125,8 +107,8 @@ func (b *Book) KeepRefused(ctx context.Context, list []Refused, alarms []db.Alar
 		if r.Signed {
 			purpose = refusedSignedPurpose
 		}
-		key, sealed := b.Seal(placeRefused(digest), []string{purpose}, [][]byte{r.Body})
-		statements = append(statements, db.Statement{SQL: keepRefusedSQL, Args: []any{digest, bit(r.Opened), int64(r.Type), db.Clean(r.ID), db.Clean(r.CallBackID), string(r.Reason),
+		key, sealed := b.Seal(placeRefused(digest), []string{purpose}, [][]byte{[]byte(r.Body)})
+		statements = append(statements, db.Statement{SQL: keepRefusedSQL, Args: []any{digest, bit(r.Opened), int64(r.Type), db.Clean(r.CallbackID), db.Clean(r.CallBackID), string(r.Reason),
 			db.Clean(string(facts)), r.Setting, r.ErrCode, db.Clean(r.Message), int64(now), int64(r.Due), len(r.Body), key, sealed[0]}})
 	}
 	return b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
@@ -213,28 +195,32 @@ func (b *Book) EndHeld(ctx context.Context, seq int64, reason client.RefusalReas
 }
 
 // RefusedList lists refused callbacks without their bodies, as list does. They are bounded.
-func (b *Book) RefusedList(ctx context.Context, f client.RefusedFilter, limit int, before int64) ([]Refused, int64, error) {
+func (b *Book) RefusedList(ctx context.Context, f client.RefusedFilter, limit int, before int64) ([]client.RefusedCallback, int64, error) {
 	members := []member{{is: f.State != "", filter: "state = ?", value: string(f.State)},
 		{is: f.Reason != "", filter: "reason = ?", value: string(f.Reason)}, {is: f.CallbackID != "", filter: "id = ?", value: f.CallbackID}}
-	return list(ctx, b, "refused", refusedColumns, members, limit, before, func(r Refused) int64 { return r.Seq }, scanRefused)
+	return list(ctx, b, "refused", refusedColumns, members, limit, before, func(r client.RefusedCallback) int64 { return r.ID }, scanRefused)
 }
 
-func scanRefused(rows db.Rows) (r Refused, err error) {
+func scanRefused(rows db.Rows) (r client.RefusedCallback, err error) {
 	var opened int64
 	var facts string
-	err = rows.Scan(&r.Seq, &opened, &r.Type, &r.ID, &r.Reason, &facts, &r.Setting, &r.ErrCode, &r.Message, &r.First, &r.Last, &r.Number, &r.State, &r.Decided,
-		&r.DecidedBy, &r.Note, &r.Due, &r.Bytes, &r.Taken)
+	err = rows.Scan(&r.ID, &opened, &r.Type, &r.CallbackID, &r.Reason, &facts, &r.Setting, &r.ErrCode, &r.Message, &r.First, &r.Last, &r.Number, &r.State, &r.Decided,
+		&r.DecidedBy, &r.Note, &r.Due, &r.Bytes, &r.Inbox)
 	if err == nil {
 		err = json.Unmarshal([]byte(facts), &r.Facts)
 	}
-	r.Opened = opened != 0
+	r.Opened, r.Means = opened != 0, r.Reason.Means()
 	return r, err
 }
 
-// Refused returns a refused callback. If withBody is false, it has no body.
-func (b *Book) Refused(ctx context.Context, seq int64, withBody bool) (Refused, error) {
-	r, err := db.Find(ctx, b, readRefusedSQL, []any{seq}, scanRefused)
-	if err != nil || !withBody {
+// RefusedRow returns a refused callback without its body.
+func (b *Book) RefusedRow(ctx context.Context, seq int64) (client.RefusedCallback, error) {
+	return db.Find(ctx, b, readRefusedSQL, []any{seq}, scanRefused)
+}
+
+// Refused returns a refused callback with its body.
+func (b *Book) Refused(ctx context.Context, seq int64) (r Refused, err error) {
+	if r.RefusedCallback, err = b.RefusedRow(ctx, seq); err != nil {
 		return r, err
 	}
 	var digest string
@@ -251,29 +237,29 @@ func (b *Book) Refused(ctx context.Context, seq int64, withBody bool) (Refused, 
 		plain, err = b.Unseal(placeRefused(digest), []string{refusedPurpose}, key, [][]byte{sealed})
 	}
 	if err == nil {
-		r.Body = plain[0]
+		r.Body = string(plain[0])
 	}
 	return r, err
 }
 
 // DecideRefused notes what became of a refused callback. What was taken stays so; repeating it
 // changes nothing.
-func (b *Book) DecideRefused(ctx context.Context, seq int64, to client.RefusedState, by, note string, now db.Millis) (r Refused, err error) {
+func (b *Book) DecideRefused(ctx context.Context, seq int64, to client.RefusedState, by, note string, now db.Millis) error {
 	if err := db.CheckText("reason", note); err != nil {
-		return Refused{}, &db.ItemError{Member: "reason", Err: err}
+		return &db.ItemError{Member: "reason", Err: err}
 	}
-	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		n, err := t.Exec(ctx, decideRefusedSQL, seq, string(to), int64(now), by, note)
 		if err != nil {
 			return err
 		}
-		if r, err = db.Find(ctx, t, readRefusedSQL, []any{seq}, scanRefused); err != nil || n == 0 {
+		r, err := db.Find(ctx, t, readRefusedSQL, []any{seq}, scanRefused)
+		if err != nil || n == 0 {
 			return err
 		}
 		return journal.Add(ctx, t, journal.Record{Kind: journal.RefusedDecided, At: now,
-			Data: journal.Refused{ID: strconv.FormatInt(seq, 10), State: string(to), Type: int64(r.Type), About: r.ID, Reason: string(r.Reason), Note: note}})
+			Data: journal.Refused{ID: strconv.FormatInt(seq, 10), State: string(to), Type: int64(r.Type), About: r.CallbackID, Reason: string(r.Reason), Note: note}})
 	})
-	return r, err
 }
 
 const (

@@ -17,7 +17,8 @@ func TestRefusedBounds(t *testing.T) {
 			b := New(openAt(t, d.url(t)), Config{})
 			keep := func(name string, opened bool, reason client.RefusalReason, size int) {
 				t.Helper()
-				r := Refused{Content: []byte(name), Body: make([]byte, size), Opened: opened, ID: name, Reason: reason, Facts: []client.Fact{}}
+				r := Refused{Content: []byte(name), RefusedCallback: client.RefusedCallback{Body: string(make([]byte, size)), Opened: opened,
+					CallbackID: name, Reason: reason, Facts: []client.Fact{}}}
 				if err := b.KeepRefused(ctx, []Refused{r}, nil, 1); err != nil {
 					t.Fatal(err)
 				}
@@ -39,7 +40,7 @@ func TestRefusedBounds(t *testing.T) {
 			}
 			keep("deposit", true, "not_bound", 700)
 			keep("decided", true, "not_bound", 700)
-			if _, err := b.DecideRefused(ctx, 2, client.RefusedDismissed, "tok", "", 2); err != nil {
+			if err := b.DecideRefused(ctx, 2, client.RefusedDismissed, "tok", "", 2); err != nil {
 				t.Fatal(err)
 			}
 			for n := range 300 { // 19 MB that a stranger with the API key posts
@@ -56,10 +57,10 @@ func TestRefusedBounds(t *testing.T) {
 				t.Errorf("%d and %d", opened, closed)
 			}
 			list, _, err := b.RefusedList(ctx, client.RefusedFilter{}, 1, 0)
-			if err != nil || list[0].ID != fmt.Sprint("spliced ", MaxRefusedRows-2) { // the newest of the reason went
+			if err != nil || list[0].CallbackID != fmt.Sprint("spliced ", MaxRefusedRows-2) { // the newest of the reason went
 				t.Errorf("the newest is %+v, %v", list, err)
 			}
-			if r, err := b.Refused(ctx, 1, true); err != nil || r.ID != "deposit" || len(r.Body) != 700 {
+			if r, err := b.Refused(ctx, 1); err != nil || r.CallbackID != "deposit" || len(r.Body) != 700 {
 				t.Errorf("%+v, %v", r, err)
 			}
 		})
@@ -70,7 +71,7 @@ func TestRefusedBounds(t *testing.T) {
 func TestRefusedSealed(t *testing.T) {
 	b := New(openAt(t, dialects[0].url(t)), Config{})
 	for _, name := range []string{"one", "two"} {
-		if err := b.KeepRefused(ctx, []Refused{{Content: []byte(name), Body: []byte(name), Reason: "malformed"}}, nil, 1); err != nil {
+		if err := b.KeepRefused(ctx, []Refused{{Content: []byte(name), RefusedCallback: client.RefusedCallback{Body: name, Reason: "malformed"}}}, nil, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -81,7 +82,7 @@ func TestRefusedSealed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := b.Refused(ctx, 1, true); err == nil {
+	if r, err := b.Refused(ctx, 1); err == nil {
 		t.Errorf("%q", r.Body)
 	}
 }

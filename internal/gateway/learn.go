@@ -48,8 +48,9 @@ func (g *Gateway) learn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	seen := g.c.reader().Seen(body, facts, 1)
-	kept := book.Refused{Content: contentOf(merchant.Refused{Body: body, Opened: seen.Plaintext}), Body: body, Opened: seen.Err == nil, Type: seen.Type, ID: seen.ID,
-		Reason: client.RefusalLearning, Facts: facts, ErrCode: int64(countersign.CodeInternal), Message: learnMessage}
+	kept := book.Refused{Content: contentOf(merchant.Refused{Body: body, Opened: seen.Plaintext}), RefusedCallback: client.RefusedCallback{
+		Body: string(body), Opened: seen.Err == nil, Type: seen.Type, CallbackID: seen.ID, Facts: facts,
+		Reason: client.RefusalLearning, ErrCode: int64(countersign.CodeInternal), Message: learnMessage}}
 	if blocks := merchant.ReadBlocks(c.Key, seen.Padding, seen.Field, body); blocks != nil {
 		err = g.book.Remember(r.Context(), merchant.Entry{Blocks: blocks, At: g.c.Now()})
 	}
@@ -69,22 +70,17 @@ func (g *Gateway) learn(w http.ResponseWriter, r *http.Request) {
 
 // learned sums up what came while the gateway learned.
 func (a *server) learned(c *api.Call, _ api.None, _ api.None) (client.Learned, error) {
+	kept, _, err := a.allRefused(c.R.Context(), client.RefusedFilter{State: client.RefusedOpen, Reason: client.RefusalLearning}, 100, 0)
+	if err != nil {
+		return client.Learned{}, err
+	}
 	var list []learn.Seen
-	for before := int64(0); ; {
-		page, next, err := a.lists.RefusedList(c.R.Context(), client.RefusedFilter{State: client.RefusedOpen, Reason: client.RefusalLearning}, 100, before)
+	for _, r := range kept {
+		whole, err := a.lists.Refused(c.R.Context(), r.ID)
 		if err != nil {
 			return client.Learned{}, err
 		}
-		for _, r := range page {
-			facts, number := r.Facts, r.Number
-			if r, err = a.lists.Refused(c.R.Context(), r.Seq, true); err != nil {
-				return client.Learned{}, err
-			}
-			list = append(list, a.c.reader().Seen(r.Body, facts, number))
-		}
-		if before = next; next == 0 {
-			break
-		}
+		list = append(list, a.c.reader().Seen([]byte(whole.Body), whole.Facts, whole.Number))
 	}
 	slices.Reverse(list) // the first that came first
 	return learn.Sum(list), nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -20,8 +19,9 @@ import (
 // onRefused keeps a refused callback before the provider is answered: some never send it again.
 // A deposit that the check holds is kept for a provider that is not known to ask again.
 func (g *Gateway) onRefused(ctx context.Context, r merchant.Refused) {
-	kept := book.Refused{Content: contentOf(r), Body: r.Body, Opened: r.Opened != nil, Signed: r.Signed, Type: r.Identity.Type, ID: r.Identity.EventID(), CallBackID: r.Identity.CallBackID,
-		Reason: client.RefusalReason(r.Reason), Setting: r.Setting, ErrCode: int64(r.Code), Message: r.Message}
+	kept := book.Refused{Content: contentOf(r), CallBackID: r.Identity.CallBackID, Signed: r.Signed, RefusedCallback: client.RefusedCallback{
+		Body: string(r.Body), Opened: r.Opened != nil, Type: r.Identity.Type, CallbackID: r.Identity.EventID(),
+		Reason: client.RefusalReason(r.Reason), Setting: r.Setting, ErrCode: int64(r.Code), Message: r.Message}}
 	if kept.Type == countersign.TypeDeposited {
 		kept.CallBackID = "" // an unknown member may have that name
 	}
@@ -36,7 +36,7 @@ func (g *Gateway) onRefused(ctx context.Context, r merchant.Refused) {
 	}
 	err := g.keeper.keep(ctx, kept, alarm, func() []client.Fact { return factsOf(ctx, g.book, r.Reason, r.Callback, r.Facts) })
 	if err != nil {
-		g.c.Log.Error("a refused callback was not kept", "reason", string(r.Reason), "id", kept.ID, "error", err)
+		g.c.Log.Error("a refused callback was not kept", "reason", string(r.Reason), "id", kept.CallbackID, "error", err)
 	}
 }
 
@@ -81,47 +81,27 @@ func clean(text string) string {
 	}, text)
 }
 
-func (a *server) refusedOf(r book.Refused) client.RefusedCallback {
-	return client.RefusedCallback{ID: r.Seq, State: r.State, Reason: r.Reason, Means: r.Reason.Means(), Facts: r.Facts, Setting: r.Setting, Opened: r.Opened,
-		Type: r.Type, CallbackID: r.ID, ErrCode: r.ErrCode, Message: r.Message, First: api.TimeOf(r.First), Last: api.TimeOf(r.Last), Number: r.Number, Due: api.TimeOf(r.Due), Bytes: r.Bytes,
-		Inbox: r.Taken, Decided: api.TimeOf(r.Decided), DecidedBy: r.DecidedBy, Note: r.Note}
-}
-
 type refusedQuery struct {
 	client.RefusedFilter
 	api.SeqPage
 }
 
 func (a *server) refused(c *api.Call, q refusedQuery, _ api.None) (client.RefusedPage, error) {
-	out := client.RefusedPage{Refused: []client.RefusedCallback{}}
 	list, next, err := a.lists.RefusedList(c.R.Context(), q.RefusedFilter, q.Limit, q.Cursor)
-	for _, r := range list {
-		out.Refused = append(out.Refused, a.refusedOf(r))
-	}
-	out.Next = api.NextSeq(next)
-	return out, err
-}
-
-// readRefused returns the refused callback of the call's path.
-func (a *server) readRefused(c *api.Call, withBody bool) (book.Refused, error) {
-	id, err := strconv.ParseInt(c.R.PathValue("id"), 10, 64)
-	if err != nil || id <= 0 {
-		return book.Refused{}, db.ErrNotFound
-	}
-	return a.lists.Refused(c.R.Context(), id, withBody)
+	return client.RefusedPage{Refused: api.OrEmpty(list), Next: api.NextSeq(next)}, err
 }
 
 func (a *server) refusedCallback(c *api.Call, _ api.None, _ api.None) (client.RefusedCallback, error) {
-	may := slices.Contains(api.Approvers, c.Token.Role)
-	r, err := a.readRefused(c, may)
+	id, err := seqOf(c.R.PathValue("id"))
 	if err != nil {
 		return client.RefusedCallback{}, err
 	}
-	out := a.refusedOf(r)
-	if may {
-		out.Body, out.Explanation = string(r.Body), a.explain(r.Body)
+	if !slices.Contains(api.Approvers, c.Token.Role) {
+		return a.lists.RefusedRow(c.R.Context(), id)
 	}
-	return out, nil
+	r, err := a.lists.Refused(c.R.Context(), id)
+	r.Explanation = a.explain([]byte(r.Body))
+	return r.RefusedCallback, err
 }
 
 // explain says what a body holds, with the key that opens it.
@@ -140,17 +120,18 @@ func (a *server) explain(body []byte) string {
 // takeRefused takes a refused callback as if it came now. If the process dies after it was
 // taken, the next call finds it repeated.
 func (a *server) takeRefused(c *api.Call, seq int64, reason string) error {
-	r, err := a.lists.Refused(c.R.Context(), seq, true)
+	r, err := a.lists.Refused(c.R.Context(), seq)
 	switch {
 	case err != nil || r.State == client.RefusedTaken:
 		return err
 	case r.Type == countersign.TypeRequestWithdraw:
 		return errQuestion
 	}
-	r, again, err := a.tryAgain(c, r, reason)
+	again := a.retry(c.R.Context(), []byte(r.Body), r.Signed)
+	a.c.Log.Info("a refused callback was tried again", "refused", r.ID, "id", r.CallbackID, "reason", string(again.Reason), "seq", again.Seq)
 	switch {
-	case err != nil || r.State == client.RefusedTaken:
-		return err
+	case again.Code == countersign.CodeAccepted && again.Reason.Answered():
+		return a.book.DecideRefused(c.R.Context(), r.ID, client.RefusedTaken, c.Token.ID, reason, c.Now)
 	case again.Callback != nil && again.Callback.CallbackType() == countersign.TypeRequestWithdraw:
 		return errQuestion
 	case again.Reason.Refusal() && again.Reason != merchant.ReasonOverload:
@@ -159,20 +140,9 @@ func (a *server) takeRefused(c *api.Call, seq int64, reason string) error {
 		return a.conflict(c, "it cannot be taken yet; try it again later", again)
 	}
 	if again.Cause != nil {
-		a.c.Log.Error("trying a refused callback again failed", "refused", r.Seq, "reason", string(again.Reason), "error", again.Cause)
+		a.c.Log.Error("trying a refused callback again failed", "refused", r.ID, "reason", string(again.Reason), "error", again.Cause)
 	}
 	return api.NewProblem(http.StatusServiceUnavailable, "it was not decided: "+string(again.Reason)+"; try it again later")
-}
-
-// tryAgain takes r, which has its body, as if it came now. Its state then says whether it was taken.
-func (a *server) tryAgain(c *api.Call, r book.Refused, reason string) (book.Refused, merchant.Retried, error) {
-	again := a.retry(c.R.Context(), r.Body, r.Signed)
-	a.c.Log.Info("a refused callback was tried again", "refused", r.Seq, "id", r.ID, "reason", string(again.Reason), "seq", again.Seq)
-	if again.Code != countersign.CodeAccepted || !again.Reason.Answered() {
-		return r, again, nil
-	}
-	r, err := a.book.DecideRefused(c.R.Context(), r.Seq, client.RefusedTaken, c.Token.ID, reason, c.Now)
-	return r, again, err
 }
 
 var errQuestion = &db.ConflictError{Reason: "it asks about a withdrawal, and nobody would get the answer: nothing is confirmed; the service asks again"}
@@ -193,13 +163,12 @@ func (a *server) conflict(c *api.Call, what string, r merchant.Retried) error {
 }
 
 func (a *server) dismissRefused(c *api.Call, seq int64, reason string) error {
-	r, err := a.lists.Refused(c.R.Context(), seq, false)
+	r, err := a.lists.RefusedRow(c.R.Context(), seq)
 	if err != nil {
 		return err
 	}
 	if r.State == client.RefusedTaken {
 		return &db.ConflictError{Reason: "it was taken"}
 	}
-	_, err = a.book.DecideRefused(c.R.Context(), seq, client.RefusedDismissed, c.Token.ID, reason, c.Now)
-	return err
+	return a.book.DecideRefused(c.R.Context(), seq, client.RefusedDismissed, c.Token.ID, reason, c.Now)
 }

@@ -132,11 +132,11 @@ func TestRetryAfterKill(t *testing.T) {
 	strict.deliver(countersigntest.Deposit(1))
 	kept := strict.allRefused(1)[0]
 	lax := newRigOn(t, strict.db, service, nil)
-	row, err := lax.book.Refused(t.Context(), kept.ID, true)
+	row, err := lax.book.Refused(t.Context(), kept.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again := lax.handler.Retry(t.Context(), row.Body, false); again.Reason != merchant.ReasonAccepted {
+	if again := lax.handler.Retry(t.Context(), []byte(row.Body), false); again.Reason != merchant.ReasonAccepted {
 		t.Fatalf("%+v", again)
 	}
 	if x := lax.allRefused(1)[0]; x.State != client.RefusedOpen || x.Inbox != 1 {

@@ -10,182 +10,129 @@ import (
 	"countersign/internal/book"
 )
 
-// finder collects what a search finds at the gateway.
+// finder collects what a search finds at the gateway, until something fails.
 type finder struct {
 	*api.Search
-	a *server
+	a   *server
+	err error
+}
+
+func (f *finder) deposit(d client.DepositEntry, by client.MatchedBy) {
+	f.Add(client.FoundDeposit, "deposits", strconv.FormatInt(d.Seq, 10), "", by, string(d.State), d.Taken)
+}
+
+func (f *finder) order(o book.Order, by client.MatchedBy) {
+	f.Add(client.FoundOrder, "orders", o.CallBackID, "", by, string(o.State), o.Created)
+}
+
+func (f *finder) address(x client.AddressEntry, by client.MatchedBy) {
+	f.Add(client.FoundAddress, "addresses", strconv.FormatInt(x.Seq, 10), "", by, string(x.State), x.Taken)
+}
+
+func (f *finder) refused(r client.RefusedCallback, by client.MatchedBy) {
+	if by == client.MatchedTrackingID && r.Type == countersign.TypeRequestWithdraw {
+		by = client.MatchedCallBackID
+	}
+	f.Add(client.FoundRefused, "refused", strconv.FormatInt(r.ID, 10), "", by, string(r.State), r.First)
+}
+
+// one passes what has an id on to add, if there is such a thing.
+func one[K, T any](f *finder, read func(context.Context, K) (T, error), id K, add func(T, client.MatchedBy), by client.MatchedBy) {
+	if f.err != nil {
+		return
+	}
+	v, err := read(f.Ctx, id)
+	if err == nil {
+		add(v, by)
+	}
+	f.err = api.UnlessMissing(err)
+}
+
+// some passes what the newest rows of a list have on to add.
+func some[F, T any](f *finder, list func(context.Context, F, int, int64) ([]T, int64, error), filter F, most int,
+	add func(T, client.MatchedBy), by client.MatchedBy) {
+	var rows []T
+	if f.err == nil {
+		rows, _, f.err = list(f.Ctx, filter, most, 0)
+	}
+	for _, row := range rows {
+		add(row, by)
+	}
 }
 
 // find finds deposits, orders, addresses and refused callbacks.
 func (a *server) find(x *api.Search) error {
-	f := finder{x, a}
-	for _, step := range []func() error{f.byNumber, f.byWebhookID, f.byCallback, f.inDeposits, f.inOrders, f.inAddresses, f.inRefused, f.byAmount} {
-		if err := step(); err != nil {
-			return err
+	f, b, text := &finder{Search: x, a: a}, a.lists, x.Text
+	const most = client.MostFound
+	if n, ok := x.Number(); ok {
+		one(f, b.Deposit, n, f.deposit, client.MatchedNumber)
+		one(f, b.Address, n, f.address, client.MatchedNumber)
+		one(f, b.RefusedRow, n, f.refused, client.MatchedID)
+	}
+	f.byWebhookID()
+	one(f, b.Order, text, f.order, client.MatchedCallBackID)
+	some(f, b.Entries, client.InboxFilter{ID: text}, most, func(e client.InboxEntry, by client.MatchedBy) {
+		if e.CallBackID != "" {
+			one(f, b.Order, e.CallBackID, f.order, by)
 		}
+	}, client.MatchedTrackingID)
+	some(f, b.SearchDeposits, client.DepositSearch{TrackingID: text}, most, f.deposit, client.MatchedTrackingID)
+	some(f, b.SearchDeposits, client.DepositSearch{TxID: text}, most, f.deposit, client.MatchedTxID)
+	some(f, b.SearchDeposits, client.DepositSearch{TenantUserID: text}, most, f.deposit, client.MatchedUser)
+	some(f, b.SearchDeposits, client.DepositSearch{Address: text}, most, f.deposit, client.MatchedAddress)
+	some(f, b.Orders, client.OrderFilter{TxID: text}, most, f.order, client.MatchedTxID)
+	some(f, b.Orders, client.OrderFilter{TenantUserID: text}, most, f.order, client.MatchedUser)
+	some(f, b.Orders, client.OrderFilter{Address: text}, most, f.order, client.MatchedAddress)
+	some(f, b.Addresses, client.AddressFilter{TenantUserID: text}, most, f.address, client.MatchedUser)
+	some(f, b.Addresses, client.AddressFilter{Address: text}, most, f.address, client.MatchedAddress)
+	some(f, b.Addresses, client.AddressFilter{OldAddress: text}, most, f.address, client.MatchedAddress)
+	some(f, a.allRefused, client.RefusedFilter{CallbackID: text}, most, f.refused, client.MatchedTrackingID)
+	if is, newest := x.Amount(); is != nil {
+		some(f, b.SearchDeposits, client.DepositSearch{}, newest, func(d client.DepositEntry, by client.MatchedBy) {
+			if is(d.Amount) {
+				f.deposit(d, by)
+			}
+		}, client.MatchedAmount)
+		some(f, b.Orders, client.OrderFilter{}, newest, func(o book.Order, by client.MatchedBy) {
+			if is(o.Amount) {
+				f.order(o, by)
+			}
+		}, client.MatchedAmount)
 	}
-	return nil
+	return f.err
 }
 
-func (f finder) deposit(d client.DepositEntry, by client.MatchedBy) {
-	f.Add(client.FoundDeposit, "deposits", strconv.FormatInt(d.Seq, 10), "", by, string(d.State), d.Taken)
-}
-
-func (f finder) order(o book.Order, by client.MatchedBy) {
-	f.Add(client.FoundOrder, "orders", o.CallBackID, "", by, string(o.State), o.Created)
-}
-
-func (f finder) address(x client.AddressEntry, by client.MatchedBy) {
-	f.Add(client.FoundAddress, "addresses", strconv.FormatInt(x.Seq, 10), "", by, string(x.State), x.Taken)
-}
-
-func (f finder) refused(r book.Refused, by client.MatchedBy) {
-	f.Add(client.FoundRefused, "refused", strconv.FormatInt(r.Seq, 10), "", by, string(r.State), r.First)
-}
-
-// found passes v on to add if there is one.
-func found[T any](v T, err error, add func(T, client.MatchedBy), by client.MatchedBy) error {
-	if err == nil {
-		add(v, by)
+// allRefused looks at all of them: they are bounded.
+func (a *server) allRefused(ctx context.Context, f client.RefusedFilter, limit int, _ int64) (all []client.RefusedCallback, next int64, err error) {
+	for more := true; more && err == nil; more = next > 0 {
+		var page []client.RefusedCallback
+		page, next, err = a.lists.RefusedList(ctx, f, limit, next)
+		all = append(all, page...)
 	}
-	return api.UnlessMissing(err)
-}
-
-// look is a filter of a list, and the member that it is by.
-type look[F any] struct {
-	by     client.MatchedBy
-	filter F
-}
-
-// inList passes what a list has on to add, for each look.
-func inList[F, T any](f finder, list func(context.Context, F, int, int64) ([]T, int64, error), add func(T, client.MatchedBy), looks ...look[F]) error {
-	for _, l := range looks {
-		rows, _, err := list(f.Ctx, l.filter, client.MostFound, 0)
-		if err != nil {
-			return err
-		}
-		for _, row := range rows {
-			add(row, l.by)
-		}
-	}
-	return nil
-}
-
-func (f finder) byNumber() error {
-	n, ok := f.Number()
-	if !ok {
-		return nil
-	}
-	d, err := f.a.lists.Deposit(f.Ctx, n)
-	if err = found(d, err, f.deposit, client.MatchedNumber); err != nil {
-		return err
-	}
-	x, err := f.a.lists.Address(f.Ctx, n)
-	if err = found(x, err, f.address, client.MatchedNumber); err != nil {
-		return err
-	}
-	r, err := f.a.lists.Refused(f.Ctx, n, false)
-	return found(r, err, f.refused, client.MatchedID)
+	return all, 0, err
 }
 
 // byWebhookID finds what the application is told of with a webhook-id.
-func (f finder) byWebhookID() error {
+func (f *finder) byWebhookID() {
 	feed, seq, known := book.ParseForwardID(f.Text)
 	switch {
-	case !known:
-		return nil
+	case !known || f.err != nil:
+		return
 	case feed == client.FeedOfDeposits:
-		d, err := f.a.lists.Deposit(f.Ctx, seq)
-		return found(d, err, f.deposit, client.MatchedWebhookID)
+		one(f, f.a.lists.Deposit, seq, f.deposit, client.MatchedWebhookID)
+		return
 	}
 	list, err := f.a.lists.Events(f.Ctx, seq-1, 1)
-	if err != nil || len(list) == 0 || list[0].Seq != seq {
-		return err
+	if f.err = err; err != nil || len(list) == 0 || list[0].Seq != seq {
+		return
 	}
 	switch e := list[0]; {
 	case e.CallBackID != "":
-		o, err := f.a.lists.Order(f.Ctx, e.CallBackID)
-		return found(o, err, f.order, client.MatchedWebhookID)
+		one(f, f.a.lists.Order, e.CallBackID, f.order, client.MatchedWebhookID)
 	case e.Deposit != 0:
-		d, err := f.a.lists.Deposit(f.Ctx, e.Deposit)
-		return found(d, err, f.deposit, client.MatchedWebhookID)
+		one(f, f.a.lists.Deposit, e.Deposit, f.deposit, client.MatchedWebhookID)
 	default:
-		return inList(f, f.a.lists.Addresses, f.address, look[client.AddressFilter]{client.MatchedWebhookID, client.AddressFilter{TenantUserID: e.TenantUserID, Address: e.Address}})
+		some(f, f.a.lists.Addresses, client.AddressFilter{TenantUserID: e.TenantUserID, Address: e.Address}, client.MostFound,
+			f.address, client.MatchedWebhookID)
 	}
-}
-
-// byCallback finds orders by their callBackId, and by the trackingId of a callback about them.
-func (f finder) byCallback() error {
-	o, err := f.a.lists.Order(f.Ctx, f.Text)
-	if err = found(o, err, f.order, client.MatchedCallBackID); err != nil {
-		return err
-	}
-	list, _, err := f.a.lists.Entries(f.Ctx, client.InboxFilter{ID: f.Text}, client.MostFound, 0)
-	for _, e := range list {
-		if err != nil || e.CallBackID == "" {
-			continue
-		}
-		o, missing := f.a.lists.Order(f.Ctx, e.CallBackID)
-		err = found(o, missing, f.order, client.MatchedTrackingID)
-	}
-	return err
-}
-
-func (f finder) inDeposits() error {
-	return inList(f, f.a.lists.SearchDeposits, f.deposit,
-		look[client.DepositSearch]{client.MatchedTrackingID, client.DepositSearch{TrackingID: f.Text}}, look[client.DepositSearch]{client.MatchedTxID, client.DepositSearch{TxID: f.Text}},
-		look[client.DepositSearch]{client.MatchedUser, client.DepositSearch{TenantUserID: f.Text}}, look[client.DepositSearch]{client.MatchedAddress, client.DepositSearch{Address: f.Text}})
-}
-
-func (f finder) inOrders() error {
-	return inList(f, f.a.lists.Orders, f.order,
-		look[client.OrderFilter]{client.MatchedTxID, client.OrderFilter{TxID: f.Text}}, look[client.OrderFilter]{client.MatchedUser, client.OrderFilter{TenantUserID: f.Text}},
-		look[client.OrderFilter]{client.MatchedAddress, client.OrderFilter{Address: f.Text}})
-}
-
-func (f finder) inAddresses() error {
-	return inList(f, f.a.lists.Addresses, f.address,
-		look[client.AddressFilter]{client.MatchedUser, client.AddressFilter{TenantUserID: f.Text}}, look[client.AddressFilter]{client.MatchedAddress, client.AddressFilter{Address: f.Text}},
-		look[client.AddressFilter]{client.MatchedAddress, client.AddressFilter{OldAddress: f.Text}})
-}
-
-// inRefused looks at all of them: they are bounded.
-func (f finder) inRefused() error {
-	for before := int64(0); ; {
-		list, next, err := f.a.lists.RefusedList(f.Ctx, client.RefusedFilter{CallbackID: f.Text}, client.MostFound, before)
-		for _, r := range list {
-			by := client.MatchedTrackingID
-			if r.Type == countersign.TypeRequestWithdraw {
-				by = client.MatchedCallBackID
-			}
-			f.refused(r, by)
-		}
-		if err != nil || next == 0 {
-			return err
-		}
-		before = next
-	}
-}
-
-func (f finder) byAmount() error {
-	is, newest := f.Amount()
-	if is == nil {
-		return nil
-	}
-	deposits, _, err := f.a.lists.SearchDeposits(f.Ctx, client.DepositSearch{}, newest, 0)
-	for _, d := range deposits {
-		if is(d.Amount) {
-			f.deposit(d, client.MatchedAmount)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	orders, _, err := f.a.lists.Orders(f.Ctx, client.OrderFilter{}, newest, 0)
-	for _, o := range orders {
-		if is(o.Amount) {
-			f.order(o, client.MatchedAmount)
-		}
-	}
-	return err
 }

@@ -31,17 +31,6 @@ func (a *server) stopped(ctx context.Context) (string, error) {
 	return "the gateway was restored from a backup and is not reconciled: nothing is decided until it is (countersign reconcile --gateway)", nil
 }
 
-// bySeq calls do with the number that a task is about.
-func bySeq(do func(ctx context.Context, seq int64, by, reason string, now db.Millis) error) func(*api.Call, string, string) error {
-	return func(c *api.Call, about, reason string) error {
-		seq, err := seqOf(about)
-		if err != nil {
-			return err
-		}
-		return do(c.R.Context(), seq, c.Token.ID, reason, c.Now)
-	}
-}
-
 func seqOf(about string) (int64, error) {
 	n, err := strconv.ParseInt(about, 10, 64)
 	if err != nil || n <= 0 {
@@ -50,19 +39,71 @@ func seqOf(about string) (int64, error) {
 	return n, nil
 }
 
-// findRow makes the Find of rows that have numbers.
-func findRow[Row any](read func(context.Context, int64) (Row, error), task func(*tasks.Look, Row) (tasks.Listed, error)) func(*tasks.Look, string) (client.Task, error) {
-	return func(look *tasks.Look, about string) (client.Task, error) {
+// bySeq reads by the number that a task is about.
+func bySeq[T any](read func(context.Context, int64) (T, error)) func(context.Context, string) (T, error) {
+	return func(ctx context.Context, about string) (v T, err error) {
 		seq, err := seqOf(about)
 		if err != nil {
-			return client.Task{}, err
+			return v, err
 		}
-		row, err := read(look.R.Context(), seq)
+		return read(ctx, seq)
+	}
+}
+
+// findBy makes the Find of a kind.
+func findBy[Row any](read func(context.Context, string) (Row, error), task func(*tasks.Look, Row) (tasks.Listed, error)) func(*tasks.Look, string) (client.Task, error) {
+	return func(look *tasks.Look, about string) (client.Task, error) {
+		row, err := read(look.R.Context(), about)
 		if err != nil {
 			return client.Task{}, err
 		}
 		t, err := task(look, row)
 		return t.Task, err
+	}
+}
+
+// rows is a kind whose tasks are about rows with numbers, which one person decides.
+type rows[State ~string, Filter, Row any] struct {
+	kind client.TaskKind
+	// states are those of the rows that are listed.
+	states []State
+	means  map[State]client.TaskState
+	filter func(State) Filter
+	list   func(context.Context, Filter, int, int64) ([]Row, int64, error)
+	read   func(context.Context, int64) (Row, error)
+	task   func(*tasks.Look, Row) (tasks.Listed, error)
+	// approve and decline answer.
+	approve, decline func(c *api.Call, seq int64, reason string) error
+	// what each does, for people
+	approves, declines string
+}
+
+func (r rows[State, Filter, Row]) tasks() tasks.Kind {
+	act := func(do func(*api.Call, int64, string) error) func(*api.Call, string, string) error {
+		return func(c *api.Call, about, reason string) error {
+			seq, err := seqOf(about)
+			if err != nil {
+				return err
+			}
+			return do(c, seq, reason)
+		}
+	}
+	k := tasks.Kind{Kind: r.kind, Approve: r.approves, Decline: r.declines, Find: findBy(bySeq(r.read), r.task),
+		DoApprove: act(r.approve), DoDecline: act(r.decline)}
+	for _, s := range r.states {
+		list := func(ctx context.Context, limit int, before int64) ([]Row, int64, error) {
+			return r.list(ctx, r.filter(s), limit, before)
+		}
+		k.Sources = append(k.Sources, tasks.Rows(string(s), r.means[s], list, r.task))
+	}
+	return k
+}
+
+// decision makes a row what the caller decides.
+func decision[State ~string, Row any](decide func(_ context.Context, seq int64, to State, by, reason string, now db.Millis) (Row, error), to State) func(*api.Call, int64, string) error {
+	return func(c *api.Call, seq int64, reason string) error {
+		_, err := decide(c.R.Context(), seq, to, c.Token.ID, reason, c.Now)
+		return err
 	}
 }
 
@@ -81,43 +122,26 @@ func decided(look *tasks.Look, kind client.TaskKind, seq int64, state client.Tas
 }
 
 func (a *server) depositTasks() tasks.Kind {
-	in := func(s client.DepositState) func(context.Context, int, int64) ([]client.DepositEntry, int64, error) {
-		return func(ctx context.Context, limit int, before int64) ([]client.DepositEntry, int64, error) {
-			return a.lists.SearchDeposits(ctx, client.DepositSearch{State: s}, limit, before)
+	k := rows[client.DepositState, client.DepositSearch, client.DepositEntry]{
+		kind: client.TaskDeposit, means: depositStates,
+		states: []client.DepositState{client.DepositHeld, client.DepositCredited, client.DepositRejected},
+		filter: func(s client.DepositState) client.DepositSearch { return client.DepositSearch{State: s} },
+		list:   a.lists.SearchDeposits, read: a.lists.Deposit, task: a.depositTask,
+		approve:  decision(a.book.DecideDeposit, client.DepositCredited),
+		decline:  decision(a.book.DecideDeposit, client.DepositRejected),
+		approves: "The deposit is credited: it counts from now on, and the application is told so. This cannot be undone.",
+		declines: "The deposit is rejected: it does not count. This cannot be undone.",
+	}.tasks()
+	k.Stops = []string{tasks.Approve, tasks.Decline}
+	k.Notes = bySeq(a.lists.DepositNotes)
+	k.Note = func(ctx context.Context, about string, n db.Note) (db.Note, error) {
+		seq, err := seqOf(about)
+		if err != nil {
+			return n, err
 		}
+		return a.book.NoteDeposit(ctx, seq, n)
 	}
-	decide := func(to client.DepositState) func(context.Context, int64, string, string, db.Millis) error {
-		return func(ctx context.Context, seq int64, by, reason string, now db.Millis) error {
-			_, err := a.book.DecideDeposit(ctx, seq, to, by, reason, now)
-			return err
-		}
-	}
-	return tasks.Kind{
-		Kind: client.TaskDeposit, Stops: []string{tasks.Approve, tasks.Decline},
-		Approve: "The deposit is credited: it counts from now on, and the application is told so. This cannot be undone.",
-		Decline: "The deposit is rejected: it does not count. This cannot be undone.",
-		Sources: []tasks.Source{
-			tasks.Rows("held", client.TaskOpen, in(client.DepositHeld), a.depositTask),
-			tasks.Rows("credited", client.TaskDone, in(client.DepositCredited), a.depositTask),
-			tasks.Rows("rejected", client.TaskDeclined, in(client.DepositRejected), a.depositTask),
-		},
-		Find:      findRow(func(ctx context.Context, seq int64) (client.DepositEntry, error) { return a.lists.Deposit(ctx, seq) }, a.depositTask),
-		DoApprove: bySeq(decide(client.DepositCredited)), DoDecline: bySeq(decide(client.DepositRejected)),
-		Notes: func(ctx context.Context, about string) ([]db.Note, error) {
-			seq, err := seqOf(about)
-			if err != nil {
-				return nil, err
-			}
-			return a.lists.DepositNotes(ctx, seq)
-		},
-		Note: func(ctx context.Context, about string, n db.Note) (db.Note, error) {
-			seq, err := seqOf(about)
-			if err != nil {
-				return n, err
-			}
-			return a.book.NoteDeposit(ctx, seq, n)
-		},
-	}
+	return k
 }
 
 var depositStates = map[client.DepositState]client.TaskState{client.DepositTaken: client.TaskDone, client.DepositHeld: client.TaskOpen, client.DepositCredited: client.TaskDone, client.DepositRejected: client.TaskDeclined}
@@ -207,14 +231,7 @@ func (a *server) orderTasks() tasks.Kind {
 		Kind: client.TaskOrder, Stops: []string{tasks.Decline},
 		Approve: "The order is confirmed when the service asks, unless the policy or a limit forbids it.",
 		Decline: "The order is never confirmed, and the service is told so when it asks.",
-		Find: func(look *tasks.Look, about string) (client.Task, error) {
-			o, err := a.lists.Order(look.R.Context(), about)
-			if err != nil {
-				return client.Task{}, err
-			}
-			t, err := a.orderTask(look, o)
-			return t.Task, err
-		},
+		Find:    findBy(a.lists.Order, a.orderTask),
 		DoApprove: func(c *api.Call, about, reason string) error {
 			o, err := a.book.Order(c.R.Context(), about)
 			if err == nil {
@@ -226,7 +243,7 @@ func (a *server) orderTasks() tasks.Kind {
 			_, err := a.book.DeclineOrder(c.R.Context(), about, c.Token.ID, reason, c.Now)
 			return err
 		},
-		Notes: a.orderNotes, Note: a.noteOrder,
+		Notes: a.lists.OrderNotes, Note: a.book.NoteOrder,
 	}
 	for _, s := range []client.OrderState{client.OrderHeld, client.OrderApproved, client.OrderConfirmed, client.OrderExecuted, client.OrderEnded, client.OrderDeclined, client.OrderCancelled, client.OrderExpired} {
 		list := func(ctx context.Context, limit int, before int64) ([]book.Order, int64, error) {
@@ -244,28 +261,25 @@ func (a *server) orderTasks() tasks.Kind {
 	return k
 }
 
-func (a *server) orderNotes(ctx context.Context, about string) ([]db.Note, error) {
-	return a.lists.OrderNotes(ctx, about)
-}
-
-func (a *server) noteOrder(ctx context.Context, about string, n db.Note) (db.Note, error) {
-	return a.book.NoteOrder(ctx, about, n)
-}
-
 // personal reports whether a person decides on an order, or did.
 func personal(o book.Order) bool {
 	return o.State == client.OrderHeld || o.State == client.OrderApproved || o.DecidedBy != "" && o.DecidedBy != byPolicy
 }
 
-func (a *server) orderTask(look *tasks.Look, o book.Order) (tasks.Listed, error) {
-	ctx := look.R.Context()
-	t := tasks.New(client.TaskOrder, o.CallBackID, orderStates[o.State], o.Created)
+// aboutOrder begins a task about an order.
+func aboutOrder(kind client.TaskKind, o book.Order, state client.TaskState) client.Task {
+	t := tasks.New(kind, o.CallBackID, state, o.Created)
 	t.Title = o.Amount.String() + " " + o.Symbol + " to " + o.Address
-	t.Due = o.ExpiresAt
-	t.Why = o.Reason
 	for _, m := range [][2]string{{"amount", o.Amount.String()}, {"symbol", o.Symbol}, {"to", o.Address}, {"chain", o.ChainName}, {"user", o.TenantUserID}} {
 		tasks.Member(&t, m[0], m[1])
 	}
+	return t
+}
+
+func (a *server) orderTask(look *tasks.Look, o book.Order) (tasks.Listed, error) {
+	ctx := look.R.Context()
+	t := aboutOrder(client.TaskOrder, o, orderStates[o.State])
+	t.Due, t.Why = o.ExpiresAt, o.Reason
 	listed := func() tasks.Listed { return tasks.Listed{Task: t, At: o.Created, Place: strconv.FormatInt(o.Seq, 10)} }
 	given, err := a.lists.OrderApprovals(ctx, a.lists, o)
 	if err != nil {
@@ -309,29 +323,16 @@ func notThere(err error) bool { return errors.Is(err, db.ErrNotFound) || errors.
 var addressStates = map[client.AddressState]client.TaskState{client.AddressTaken: client.TaskDone, client.AddressHeld: client.TaskOpen, client.AddressAccepted: client.TaskDone, client.AddressRejected: client.TaskDeclined}
 
 func (a *server) addressTasks() tasks.Kind {
-	in := func(s client.AddressState) func(context.Context, int, int64) ([]client.AddressEntry, int64, error) {
-		return func(ctx context.Context, limit int, before int64) ([]client.AddressEntry, int64, error) {
-			return a.lists.Addresses(ctx, client.AddressFilter{State: s}, limit, before)
-		}
-	}
-	decide := func(to client.AddressState) func(context.Context, int64, string, string, db.Millis) error {
-		return func(ctx context.Context, seq int64, by, reason string, now db.Millis) error {
-			_, err := a.book.DecideAddress(ctx, seq, to, by, reason, now)
-			return err
-		}
-	}
-	return tasks.Kind{
-		Kind:    client.TaskAddress,
-		Approve: "The address is accepted: it counts, and users may be shown it. This cannot be undone.",
-		Decline: "The address is rejected: it does not count. This cannot be undone.",
-		Sources: []tasks.Source{
-			tasks.Rows("held", client.TaskOpen, in(client.AddressHeld), a.addressTask),
-			tasks.Rows("accepted", client.TaskDone, in(client.AddressAccepted), a.addressTask),
-			tasks.Rows("rejected", client.TaskDeclined, in(client.AddressRejected), a.addressTask),
-		},
-		Find:      findRow(func(ctx context.Context, seq int64) (client.AddressEntry, error) { return a.lists.Address(ctx, seq) }, a.addressTask),
-		DoApprove: bySeq(decide(client.AddressAccepted)), DoDecline: bySeq(decide(client.AddressRejected)),
-	}
+	return rows[client.AddressState, client.AddressFilter, client.AddressEntry]{
+		kind: client.TaskAddress, means: addressStates,
+		states: []client.AddressState{client.AddressHeld, client.AddressAccepted, client.AddressRejected},
+		filter: func(s client.AddressState) client.AddressFilter { return client.AddressFilter{State: s} },
+		list:   a.lists.Addresses, read: a.lists.Address, task: a.addressTask,
+		approve:  decision(a.book.DecideAddress, client.AddressAccepted),
+		decline:  decision(a.book.DecideAddress, client.AddressRejected),
+		approves: "The address is accepted: it counts, and users may be shown it. This cannot be undone.",
+		declines: "The address is rejected: it does not count. This cannot be undone.",
+	}.tasks()
 }
 
 func (a *server) addressTask(look *tasks.Look, x client.AddressEntry) (tasks.Listed, error) {
@@ -348,45 +349,27 @@ func (a *server) addressTask(look *tasks.Look, x client.AddressEntry) (tasks.Lis
 var refusedStates = map[client.RefusedState]client.TaskState{client.RefusedOpen: client.TaskOpen, client.RefusedTaken: client.TaskDone, client.RefusedDismissed: client.TaskDeclined}
 
 func (a *server) refusedTasks() tasks.Kind {
-	in := func(s client.RefusedState) func(context.Context, int, int64) ([]book.Refused, int64, error) {
-		return func(ctx context.Context, limit int, before int64) ([]book.Refused, int64, error) {
-			return a.lists.RefusedList(ctx, client.RefusedFilter{State: s}, limit, before)
-		}
-	}
-	act := func(do func(c *api.Call, seq int64, reason string) error) func(*api.Call, string, string) error {
-		return func(c *api.Call, about, reason string) error {
-			seq, err := seqOf(about)
-			if err != nil {
-				return err
-			}
-			return do(c, seq, reason)
-		}
-	}
-	return tasks.Kind{
-		Kind:    client.TaskRefused,
-		Approve: "The callback is taken under the present settings, as if it came now. What is refused again stays open.",
-		Decline: "Nothing is done about the callback.",
-		Sources: []tasks.Source{
-			tasks.Rows("open", client.TaskOpen, in(client.RefusedOpen), a.refusedTask),
-			tasks.Rows("taken", client.TaskDone, in(client.RefusedTaken), a.refusedTask),
-			tasks.Rows("dismissed", client.TaskDeclined, in(client.RefusedDismissed), a.refusedTask),
-		},
-		Find:      findRow(func(ctx context.Context, seq int64) (book.Refused, error) { return a.lists.Refused(ctx, seq, false) }, a.refusedTask),
-		DoApprove: act(a.takeRefused), DoDecline: act(a.dismissRefused),
-	}
+	return rows[client.RefusedState, client.RefusedFilter, client.RefusedCallback]{
+		kind: client.TaskRefused, means: refusedStates, states: client.RefusedState("").Values(),
+		filter: func(s client.RefusedState) client.RefusedFilter { return client.RefusedFilter{State: s} },
+		list:   a.lists.RefusedList, read: a.lists.RefusedRow, task: a.refusedTask,
+		approve: a.takeRefused, decline: a.dismissRefused,
+		approves: "The callback is taken under the present settings, as if it came now. What is refused again stays open.",
+		declines: "Nothing is done about the callback.",
+	}.tasks()
 }
 
-func (a *server) refusedTask(look *tasks.Look, r book.Refused) (tasks.Listed, error) {
-	t := decided(look, client.TaskRefused, r.Seq, refusedStates[r.State], r.First, r.Decided, r.DecidedBy, r.Note)
+func (a *server) refusedTask(look *tasks.Look, r client.RefusedCallback) (tasks.Listed, error) {
+	t := decided(look, client.TaskRefused, r.ID, refusedStates[r.State], r.First, r.Decided, r.DecidedBy, r.Note)
 	t.Title = "refused: " + strings.ReplaceAll(string(r.Reason), "_", " ")
 	if r.Type != 0 {
 		t.Title = r.Type.Words() + ", " + t.Title
 	}
-	t.Why = r.Reason.Means()
+	t.Why = r.Means
 	if r.Type == countersign.TypeRequestWithdraw {
 		t.MayNot = errQuestion.Reason
 	}
-	tasks.Member(&t.Task, "id", r.ID)
+	tasks.Member(&t.Task, "id", r.CallbackID)
 	tasks.Member(&t.Task, "setting", r.Setting)
 	for _, f := range r.Facts {
 		tasks.Member(&t.Task, f.Member, f.Text())
@@ -399,19 +382,12 @@ func (a *server) restoredTasks() tasks.Kind {
 		Kind: client.TaskRestored, Stops: []string{tasks.Approve},
 		Approve: "Nothing became of the order after the backup: it is decided as any other.",
 		Sources: []tasks.Source{tasks.Rows("orders", client.TaskOpen, a.restoredOrders, a.restoredTask)},
-		Find: func(look *tasks.Look, about string) (client.Task, error) {
-			o, err := a.lists.Order(look.R.Context(), about)
-			if err != nil {
-				return client.Task{}, err
-			}
-			t, err := a.restoredTask(look, o)
-			return t.Task, err
-		},
+		Find:    findBy(a.lists.Order, a.restoredTask),
 		DoApprove: func(c *api.Call, about, reason string) error {
 			_, err := a.book.ResumeOrder(c.R.Context(), about, c.Token.ID, reason, c.Now)
 			return err
 		},
-		Notes: a.orderNotes, Note: a.noteOrder,
+		Notes: a.lists.OrderNotes, Note: a.book.NoteOrder,
 	}
 }
 
@@ -436,12 +412,8 @@ func (a *server) restoredTask(look *tasks.Look, o book.Order) (tasks.Listed, err
 	if o.Restored {
 		state = client.TaskOpen
 	}
-	t := tasks.New(client.TaskRestored, o.CallBackID, state, o.Created)
-	t.Title = o.Amount.String() + " " + o.Symbol + " to " + o.Address
+	t := aboutOrder(client.TaskRestored, o, state)
 	t.Why = "it is from before a restore: look in the application too whether anything became of it after the backup"
-	for _, m := range [][2]string{{"amount", o.Amount.String()}, {"symbol", o.Symbol}, {"to", o.Address}, {"user", o.TenantUserID}} {
-		tasks.Member(&t, m[0], m[1])
-	}
 	if o.Restored {
 		look.Ask(&t, look.People.Agree(api.Asked{At: look.Now}, nil))
 	}

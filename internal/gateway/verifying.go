@@ -110,22 +110,22 @@ func (g *Gateway) askAgain(ctx context.Context, now db.Millis) (n int, err error
 }
 
 func (g *Gateway) askAbout(ctx context.Context, seq int64) error {
-	r, err := g.book.Refused(ctx, seq, true)
+	r, err := g.book.Refused(ctx, seq)
 	if err != nil {
 		return err
 	}
-	again := g.handler.Retry(ctx, r.Body, r.Signed)
+	again := g.handler.Retry(ctx, []byte(r.Body), r.Signed)
 	at := db.MillisOf(g.c.Now())
 	switch {
 	case again.Code == countersign.CodeAccepted && again.Reason.Answered():
-		g.c.Log.Info("a deposit that the check had held was taken", "refused", seq, "id", r.ID, "seq", again.Seq)
-		_, err = g.book.DecideRefused(ctx, seq, client.RefusedTaken, byVerify, "", at)
+		g.c.Log.Info("a deposit that the check had held was taken", "refused", seq, "id", r.CallbackID, "seq", again.Seq)
+		err = g.book.DecideRefused(ctx, seq, client.RefusedTaken, byVerify, "", at)
 	case again.Reason.Refusal() && again.Reason != merchant.ReasonOverload:
 		alarms := []db.Alarm{{Kind: client.AlarmDepositRefused, Subject: string(again.Reason), At: at}}
 		if suspect(again.Reason) {
-			alarms = append(alarms, db.Alarm{Kind: client.AlarmRequestSuspect, Subject: r.ID + " (" + string(again.Reason) + ")", At: at})
+			alarms = append(alarms, db.Alarm{Kind: client.AlarmRequestSuspect, Subject: r.CallbackID + " (" + string(again.Reason) + ")", At: at})
 		}
-		g.c.Log.Error("a deposit that the check had held was refused", "refused", seq, "id", r.ID, "reason", string(again.Reason))
+		g.c.Log.Error("a deposit that the check had held was refused", "refused", seq, "id", r.CallbackID, "reason", string(again.Reason))
 		err = g.book.EndHeld(ctx, seq, client.RefusalReason(again.Reason), int64(again.Code), again.Code.Message(), alarms)
 	}
 	return err
