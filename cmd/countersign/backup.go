@@ -107,8 +107,14 @@ func (c *restoreCmd) steps(r daemon.Restored) string {
 		add("Stop the application that reads the feeds. Write what it has booked (booked.ndjson): every deposit, and every order with its state. docs/backup.md has the lines.")
 		add(fmt.Sprintf("Look, then settle. %d orders had not ended in the backup; those that the file does not name stay closed until a person resumes each:", r.Undecided),
 			"reconcile"+place+" --booked booked.ndjson", "reconcile"+place+" --booked booked.ndjson --settle")
-		add("Start the gateway, then the application; it goes on where a 409 tells it to. Have the service tell again what was lost:",
+		after, since := "", ""
+		if r.Newest != 0 {
+			after, since = " since "+r.Newest.String(), " since="+r.Newest.String()
+		}
+		add("Start the gateway, then the application; it goes on where a 409 tells it to. What came"+after+" and was not booked may be lost. A service of this project tells it again:",
 			"reconcile --service URL --service-token @operator.token --gateway URL --gateway-token @viewer.token --merchant ID --settle")
+		add("Any other provider: ask it to send every callback"+after+" again, which books nothing twice, and compare its list of deposits with the one here. One that it cannot send again, a person books in the application:",
+			"api searchDeposits"+since+" --gateway --data "+c.Data)
 	} else {
 		add("Stop what executes withdrawals. Write what the core says of every withdrawal (executed.ndjson) and has added (added.ndjson), and what the merchants have booked (booked.ndjson). docs/backup.md has the lines.")
 		files := " --executed executed.ndjson --added added.ndjson --booked booked.ndjson"

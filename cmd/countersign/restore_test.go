@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"countersign/client"
+	"countersign/countersigntest"
 	"countersign/internal/daemon"
 )
 
@@ -28,15 +29,23 @@ func TestRestoredGateway(t *testing.T) {
 		return made.ID
 	}
 	old := token("old")
+	deliver := func(n int) {
+		t.Helper()
+		if result := g.service.Deliver(t.Context(), g.to, countersigntest.Deposit(n)); result.Err != nil {
+			t.Fatal(result.Err)
+		}
+	}
+	deliver(1)
 	backup := filepath.Join(dir, "backup")
 	mustShell(t, nil, "", "backup", "--gateway", "--data", g.data, "--to", backup)
+	deliver(2)
 	token("fresh")
 	mustShell(t, nil, "", slices.Concat([]string{"api", "revokeToken", old, "--gateway"}, flags())...)
 	g.d.stop(t)
 
 	var r daemon.Restored
 	steps := tellingShell(t, &r, "", "restore", "--gateway", "--data", g.data, "--from", backup, "--replace")
-	for _, want := range []string{"revoked after the backup are valid again", "api tokens --gateway", "3 orders had not ended"} {
+	for _, want := range []string{"revoked after the backup are valid again", "api tokens --gateway", "3 orders had not ended", "Any other provider: ask it to send every callback since " + r.Newest.String() + " again"} {
 		if !strings.Contains(steps, want) {
 			t.Errorf("the steps do not say %q:\n%s", want, steps)
 		}
@@ -59,7 +68,7 @@ func TestRestoredGateway(t *testing.T) {
 			t.Errorf("it found\n%swant %q", out, finding)
 		}
 	}
-	said := `{"callBackId":"order-1","state":"open"}` + "\n" + `{"callBackId":"order-2","state":"open"}` + "\n"
+	said := `{"callBackId":"order-1","state":"open"}` + "\n" + `{"callBackId":"order-2","state":"open"}` + "\n" + `{"trackingId":"deposit-1"}` + "\n"
 	reconcile(exitUsage, "", `{"callBackId":"order-1","state":"nonsense"}`)
 	reconcile(exitUsage, "", "no line")
 	reconcile(exitFailed, `"finding":"not_said","callBackId":"order-3"`, said)
@@ -75,4 +84,19 @@ func TestRestoredGateway(t *testing.T) {
 	mustShell(t, nil, "", slices.Concat([]string{"tasks", "approve", "restored.order-3", "--gateway", "--reason", "nothing became of it"}, flags())...)
 	g.d.stop(t)
 	reconcile(exitDone, "", said)
+
+	// The provider sends again what came since, and the last command of its step finds it: deposit 2
+	// is not lost, and deposit 1 is there once.
+	g.start()
+	deliver(1)
+	deliver(2)
+	look := regexp.MustCompile(`countersign (api searchDeposits since=.*)`).FindStringSubmatch(steps)
+	if look == nil {
+		t.Fatalf("no step for another provider:\n%s", steps)
+	}
+	var found client.DepositsPage
+	mustShell(t, &found, "", strings.Fields(look[1])...)
+	if list := found.Deposits; len(list) != 2 || list[0].TrackingID != "deposit-2" || list[0].State != client.DepositTaken || list[1].TrackingID != "deposit-1" {
+		t.Errorf("found %+v", list)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"countersign/client"
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/journal"
@@ -42,6 +43,9 @@ type Restored struct {
 	// Undecided is how many orders or withdrawals had not ended in the backup: until somebody
 	// says what became of each, nothing is decided on it.
 	Undecided int64 `json:"undecided"`
+	// Newest is when the newest callback came that the backup of a gateway knows: the provider may
+	// have told more since. Zero: there is none.
+	Newest client.Time `json:"newest,omitzero"`
 }
 
 // Restore puts a backup in the place of a database, or takes a PostgreSQL database that
@@ -125,7 +129,10 @@ func (c RestoreConfig) begin(ctx context.Context, s Storage, least int64, r *Res
 		return err
 	}
 	r.Epoch, r.Ends, r.Undecided = e.Number, e.Ends, e.Undecided
-	return nil
+	if c.Gateway {
+		r.Newest, err = book.New(d, book.Config{}).LastTaken(ctx)
+	}
+	return err
 }
 
 // free refuses a place where a database is or was, unless it is to be replaced.
