@@ -162,10 +162,10 @@ func (c *Caller) Send(ctx context.Context, t countersign.Type, m []byte, f count
 	}
 	out := Sent{Type: t, Result: client.AttemptAccepted}
 	var r *reply
-	if v := s.catch(func() { r = s.faulty(t, msg, f) }); v != nil {
+	if v := catch(func() { r = s.faulty(t, msg, f) }); v != nil {
 		return out, errors.New(v.problem)
 	}
-	if v := s.catch(func() { s.settledBy(r, &out) }); v != nil {
+	if v := catch(func() { s.settledBy(r, &out) }); v != nil {
 		out.Result, out.Problem, out.Fix = s.result(r), s.redact(v.problem), v.fix
 	}
 	out.Exchanges, out.Notes = s.exchanges, append(out.Notes, s.notes...)

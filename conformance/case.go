@@ -43,29 +43,15 @@ const (
 	ByProtocol  Basis = "protocol"  // PROTOCOL.md alone
 )
 
-// Ending is how a case ended. The zero Ending is Fail.
-type Ending int
+// Ending is how a case ended.
+type Ending string
 
 // The endings.
 const (
-	Fail Ending = iota
-	Pass
-	Skip
+	Fail Ending = "fail"
+	Pass Ending = "pass"
+	Skip Ending = "skip"
 )
-
-// String returns "pass", "fail" or "skip".
-func (o Ending) String() string {
-	switch o {
-	case Pass:
-		return "pass"
-	case Skip:
-		return "skip"
-	}
-	return "fail"
-}
-
-// MarshalText is String.
-func (o Ending) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
 // Result says how one case ended. It holds no secret of the Config.
 type Result struct {
@@ -167,12 +153,10 @@ func skip(format string, args ...any) {
 }
 
 // catch returns how check ended, nil if it passed.
-func (s *session) catch(check func()) (v *verdict) {
+func catch(check func()) (v *verdict) {
 	defer func() {
 		if p := recover(); p != nil {
 			v = p.(*verdict)
-			v.fix = strings.TrimSpace(v.fix + " " + s.advice)
-			s.advice = ""
 		}
 	}()
 	check()
@@ -186,7 +170,7 @@ func (s *session) each(ways []string, check func(way string)) {
 	var also []string
 	var shown []Exchange
 	for _, way := range ways {
-		v := s.catch(func() { check(way) })
+		v := catch(func() { check(way) })
 		switch {
 		case v == nil:
 			continue

@@ -31,13 +31,8 @@ func bindingCases() []Case {
 	}
 }
 
-const bindingFix = "Recompute the binding from the opened bytes, unchanged, before parsing them, and refuse every request whose " +
-	"binding does not hold. Against a service that does not bind, keep the digest of every block that holds the requestUUID, " +
-	"or half of a random one, beside the digest of the whole body, on the disk, and refuse the same block in another body."
-
 // forged posts the chunks, each in blocks of its own, as q. It must be refused.
 func (s *session) forged(q request, chunks ...[]byte) {
-	s.advice = bindingFix
 	s.refused(s.send(s.inChunks(q, chunks...)))
 }
 
@@ -68,7 +63,6 @@ func (s *session) splice(genuine, forged message, mark string, tail bool, betwee
 	}
 	parts[own], seen[own] = others[own], s.blocks(others[own])
 	forgery.plaintext, forgery.body = slices.Concat(parts...), join(slices.Concat(seen...))
-	s.advice = bindingFix
 	s.refused(s.send(forgery))
 }
 

@@ -80,8 +80,6 @@ func jsonForms(s *session) {
 
 func anyBlocks(s *session) {
 	s.each([]string{"a character across two blocks", "blocks of 1, 1, 43, 1 and more bytes"}, func(way string) {
-		s.advice = "Find the 00 that ends the padding in every block; do not assume full blocks. " +
-			"Join the bytes of all blocks before decoding them as UTF-8."
 		q := s.attempt("a deposit with "+way, s.deposit().add("memo", text("тест 用户 😀")))
 		p := q.plaintext
 		inside := bytes.Index(p, []byte("😀")) + 2
@@ -143,7 +141,6 @@ func atOnce(t countersign.Type) func(*session) {
 		for i := range requests {
 			requests[i] = s.attempt(fmt.Sprintf("attempt %d of %d at once", i+1, instant), m)
 		}
-		s.advice = "Let the database decide which attempt is first, and answer the others as repeats."
 		taken := 0
 		for _, r := range s.atOnce(requests) {
 			statusIs(r, http.StatusOK)
@@ -168,8 +165,6 @@ func atOnce(t countersign.Type) func(*session) {
 func sameTransaction(credits int, ways ...string) func(*session) {
 	return func(s *session) {
 		s.each(ways, func(way string) {
-			s.advice = "txId and address do not identify a deposit: trackingId does. Answer a possible duplicate with errCode 0 " +
-				"and record it; a person decides whether it is credited."
 			before, after, _ := strings.Cut(way, " => ")
 			first := s.deposit().edit(before)
 			second := first.edit(after).set("trackingId", text(s.id()))
@@ -180,15 +175,10 @@ func sameTransaction(credits int, ways ...string) func(*session) {
 	}
 }
 
-const keepContent = "Keep what an accepted trackingId stood for. A repeat that says something else is refused with errCode " +
-	"2002, and a person looks at it. Amounts are compared as exact decimals: as floating-point numbers two are equal that " +
-	"differ in the 18th digit or later."
-
 // contradictions tells a deposit, another one under its trackingId, and the deposit once more.
 func contradictions(s *session) {
 	s.each([]string{` => amount "2.51"`, `amount "1234567890.1234567890" => amount "1234567890.1234567891"`,
 		` => tenantUserId "somebody-else"`, ` => toAddress "0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a"`}, func(way string) {
-		s.advice = keepContent
 		before, after, _ := strings.Cut(way, " => ")
 		m := s.deposit().edit(before)
 		s.takes("a deposit", m)

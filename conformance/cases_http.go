@@ -78,7 +78,6 @@ func apiKeys(s *session) {
 			skip("the callback API key has no letters")
 		}
 		for _, m := range []message{s.deposit(), s.unknown()} {
-			s.advice = countersigntest.FaultNoAPIKey.Fix()
 			key := countersign.APIKey(wrong[way])
 			q := s.attempt("a callback whose X-API-KEY is "+way, m)
 			q.apiKey = &key
@@ -90,7 +89,6 @@ func apiKeys(s *session) {
 func anyContentType(s *session) {
 	s.each([]string{"-", "text/plain", "application/json", "application/octet-stream",
 		"application/x-www-form-urlencoded; charset=UTF-8", "multipart/form-data; boundary=x"}, func(t string) {
-		s.advice = "Read the raw body before any parser does; the Content-Type must not choose a parser."
 		q := s.attempt("a deposit with the Content-Type "+t, s.deposit())
 		q.contentType = t
 		s.takesBody(q)
@@ -98,7 +96,6 @@ func anyContentType(s *session) {
 }
 
 func chunkedBody(s *session) {
-	s.advice = "Read the body to its end; Content-Length may be missing."
 	q := s.attempt("a deposit in a chunked body", s.deposit())
 	q.stream = bytes.NewReader(q.body)
 	s.takesBody(q)
@@ -112,7 +109,6 @@ func (s *session) padded(n int) request {
 }
 
 func largest(s *session) {
-	s.advice = "A body may have up to 65,536 bytes; ignore white space around the Base64."
 	s.takesBody(s.padded(envelope.MaxBody))
 	m := s.deposit()
 	room := s.cfg.Key.MaxPlaintext(s.cfg.Padding) - len(m.add("memo", `""`).bytes())
@@ -126,7 +122,6 @@ func tooLarge(s *session) {
 // endless sends far more than a body may have, but an end: the case must not flood a network. It also accepts a closed
 // connection: the response of an endpoint that stops reading may not arrive.
 func endless(s *session) {
-	s.advice = "Stop reading after 65,536 bytes, whether or not the length was announced."
 	q := s.padded(4 << 20)
 	q.stream = bytes.NewReader(q.body)
 	s.expect(q, 0)
@@ -137,7 +132,6 @@ func endless(s *session) {
 }
 
 func emptyBody(s *session) {
-	s.advice = "An empty body is no callback: answer it like any other that does not open."
 	for to := range urls {
 		s.notOpened(s.send(request{what: "an empty body", to: destination(to)}))
 	}

@@ -66,7 +66,6 @@ func amounts(list ...string) (ways []string) {
 func malformed(ways ...string) func(*session) {
 	return func(s *session) {
 		s.each(ways, func(way string) {
-			s.advice = "Parse strictly: no member twice at any depth, exact names, exact types, standard JSON in UTF-8, nothing after it."
 			m := s.deposit()
 			whole, isWhole := strings.CutPrefix(way, "whole ")
 			first, isFirst := strings.CutPrefix(way, "first ")
@@ -102,7 +101,6 @@ func missing(s *session) {
 
 func shortWithdrawal(s *session) {
 	s.each([]string{"trackingId", "tenantUserId", "callBackId", "requestUUID", "type"}, func(name string) {
-		s.advice = "Refuse a withdrawal request that lacks a member."
 		q := s.attempt("a withdrawal request without "+name, s.unknown().edit(name))
 		s.notOpened(s.send(q))
 	})

@@ -70,14 +70,12 @@ func repeatedNotices(s *session) {
 func otherNotice(s *session) {
 	m := s.callback(countersign.TypeWithdraw)
 	s.notifies("a notice of type 3", m, countersign.TypeWithdraw)
-	s.advice = keepContent
 	s.judged(s.post("the same trackingId with another amount", m.set("amount", `"0.000007"`)),
 		countersign.CodeDetailsDiffer, countersign.CodeUnknownOrder, countersign.CodeNotKnownYet)
 }
 
 func unknownTypes(s *session) {
 	s.each([]string{"99", "0"}, func(number string) {
-		s.advice = "Check type first: a callback of an unknown type must not be acknowledged."
 		s.judged(s.post("a deposit with type "+number, s.deposit().set("type", number)), countersign.CodeUnknownType)
 	})
 }

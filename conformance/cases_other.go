@@ -43,9 +43,6 @@ func otherCases() []Case {
 	}
 }
 
-const otherFix = "Take other forms that say the same (PROTOCOL.md, M12 and A4): convert them when you parse, the amount as a " +
-	"text and never by a floating-point number."
-
 // digits is a number of n digits that no other message has.
 func digits(n int) string {
 	b := make([]byte, n)
@@ -68,7 +65,6 @@ func (s *session) aNumber() string {
 func otherForms(changes ...string) func(*session) {
 	return func(s *session) {
 		s.each(changes, func(change string) {
-			s.advice = otherFix
 			values := strings.NewReplacer("{user}", s.aNumber(), "{9}", digits(9), "{20}", digits(20)) // more than 2⁵³ too
 			s.takes("a deposit with "+change, s.deposit().edit(values.Replace(change)))
 		})
@@ -77,7 +73,6 @@ func otherForms(changes ...string) func(*session) {
 
 func answerForms(s *session) {
 	s.each([]string{"0.000025", `"2.5E-5"`}, func(amount string) {
-		s.advice = otherFix
 		sent := s.deposit().edit("tenantUserId " + s.aNumber() + " & trackingId " + digits(12) + " & amount " + amount)
 		r := s.takes("a deposit of "+amount+" whose identifiers are numbers", sent)
 		for _, name := range []string{"trackingId", "tenantUserId", "amount"} {
@@ -90,7 +85,6 @@ func answerForms(s *session) {
 }
 
 func otherRepeat(s *session) {
-	s.advice = otherFix
 	user := s.aNumber()
 	usual := s.deposit().edit(`tenantUserId "` + user + `" & amount "0.12345678901234567890"`)
 	s.takes("a deposit", usual)
@@ -105,7 +99,6 @@ func otherRepeat(s *session) {
 
 func otherNotices(s *session) {
 	s.each([]string{"3", "4", "5", "6", "7"}, func(number string) {
-		s.advice = otherFix
 		var t countersign.Type
 		_, _ = fmt.Sscan(number, &t)
 		m := s.callback(t).edit("tenantUserId " + s.aNumber() + " & trackingId " + digits(12) + " & business")
@@ -123,7 +116,6 @@ func otherNotices(s *session) {
 func otherWithdrawal(s *session) {
 	s.knownOrder()
 	s.each([]string{`+trackingId null & +tenantUserId ""`, `+amount 999999 & +symbol 7 & +address "0x5a5a"`}, func(way string) {
-		s.advice = "The details are those of the order book; return in its own form only what is a member of the request."
 		s.confirmed(s.post("the known order, with "+way, s.known().edit(way)))
 	})
 	s.notConfirmed(s.post("an unknown order whose callBackId is a number", s.unknown().set("callBackId", digits(15))))
@@ -136,7 +128,6 @@ func notGuessed(s *session) {
 		"amount 1E-78", "amount 1E999")(s)
 	s.each([]string{"callBackId", "callBackId null", `callBackId ""`, "callBackId true", "callBackId -1", "callBackId 1.5",
 		"callBackId []"}, func(way string) {
-		s.advice = "Refuse a withdrawal request that does not say which withdrawal."
 		s.notOpened(s.post("a withdrawal request with "+way, s.unknown().edit(way)))
 	})
 }

@@ -36,13 +36,9 @@ func restartCases() []Case {
 	}
 }
 
-const keepFirst = "Write the trackingId, what it stands for and the credit to the disk, in one transaction, and answer when " +
-	"that is committed: what is in memory alone is gone after a kill."
-
 // knows checks that the endpoint knows m, which it accepted: it is a repetition, and another
 // amount is a contradiction. That comes first, since an endpoint that forgot m takes it.
 func (s *session) knows(m message) {
-	s.advice = keepFirst
 	r := s.post("the deposit with another amount, after the restart", m.set("amount", `"9.75"`))
 	s.judged(r, countersign.CodeDetailsDiffer)
 	s.takes("the deposit again, after the restart", m)
@@ -57,7 +53,6 @@ func restartAccepted(s *session) {
 		s.takes("a deposit before the restart", told[len(told)-1])
 	}
 	s.restart()
-	s.advice = keepFirst
 	s.credited()
 	for _, m := range told[:3] {
 		s.takes("the deposit again, after the restart", m)
@@ -89,7 +84,6 @@ func restartAtWork(s *session) {
 		if len(last) == 0 {
 			fail("Accept deposits that come at the same time.", "none of the deposits before kill %d was accepted", n+1)
 		}
-		s.advice = keepFirst
 		s.credited()
 		for _, m := range open {
 			s.takes("a deposit that was on its way during the kill, told again", m)
@@ -139,7 +133,6 @@ func restartDuplicate(s *session) {
 	m := s.deposit().set("txIndex", "-1")
 	s.takes("a deposit before the restart", m)
 	s.restart()
-	s.advice = "Keep what moved to where (chainName, txId, symbol, toAddress) with what was accepted, on the disk."
 	r := s.takes("the same transfer under another trackingId, after the restart", m.set("trackingId", text(s.id())))
 	s.expect(r.request, 0)
 }
@@ -149,10 +142,8 @@ func restartDuplicate(s *session) {
 func restartWithdrawal(s *session) {
 	s.knownOrder()
 	s.restart()
-	s.advice = "Write to the disk that an order was confirmed, and for which trackingId, before you answer."
 	if !s.cfg.Other {
-		m := s.known().set("trackingId", text(s.id()))
-		s.judged(s.post("the known order under another trackingId, after the restart", m), countersign.CodeDetailsDiffer)
+		s.contradicts(s.post("the order under another trackingId, after the restart", s.known().edit(`trackingId "{id}-2"`)))
 	}
 	s.knownOrder()
 }

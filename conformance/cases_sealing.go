@@ -55,7 +55,6 @@ var paddings = map[string]func(b []byte, start int){
 // mispadded posts deposits with a filler, so that at least one block is full.
 func mispadded(s *session) {
 	s.each(slices.Sorted(maps.Keys(paddings)), func(way string) {
-		s.advice = "Check the padding of every block byte by byte: 00, the type, at least eight FF, 00, data."
 		q := s.attempt("a deposit "+way, s.deposit().add("memo", text(randomHex(s.raw.size/2))))
 		size := s.cfg.Key.MaxChunk(s.cfg.Padding)
 		if strings.Contains(way, "seven") {
@@ -76,7 +75,6 @@ func mispadded(s *session) {
 
 // beyondModulus needs a block that has no more bytes after the modulus is added to it. With most keys a few attempts find one.
 func beyondModulus(s *session) {
-	s.advice = "Compare every block with the modulus before the exponentiation."
 	for range 400 {
 		q := s.attempt("a deposit, the modulus added to one block", s.deposit())
 		blocks := s.blocks(q.plaintext)
@@ -107,7 +105,6 @@ var shuffles = map[string]func([][]byte) [][]byte{
 
 func shuffled(s *session) {
 	s.each(slices.Sorted(maps.Keys(shuffles)), func(way string) {
-		s.advice = "Open every block, take whole blocks only, and parse the whole strictly."
 		q := s.attempt("the blocks of a deposit, "+way, s.deposit())
 		half := len(q.plaintext) / 2
 		q.body = join(shuffles[way](s.blocks(q.plaintext[:half], q.plaintext[half:])))
@@ -118,7 +115,6 @@ func shuffled(s *session) {
 // bodyForms posts a deposit in each form in which %s is the Base64 of its blocks, in a field percent-encoded.
 func bodyForms(s *session) {
 	s.each([]string{"data=%s", "v=1&data=%s&x=", `"%s"`, `{"data":"%s"}`, "\r\n %s \r\n"}, func(form string) {
-		s.advice = "See PROTOCOL.md, Body forms: bare Base64, a form field, a JSON string, a JSON object."
 		q := s.attempt(fmt.Sprintf("a deposit in the form %q", form), s.deposit())
 		b64 := string(q.body)
 		switch {
@@ -162,7 +158,6 @@ func unusedBits(b64 string) string {
 func damaged(ways ...string) func(*session) {
 	return func(s *session) {
 		s.each(ways, func(way string) {
-			s.advice = "Read the raw body, and decode standard Base64 strictly; mend nothing."
 			d := damages[way]
 			if d.needs == "=" && s.cfg.Key.Size()%3 == 0 {
 				skip("bodies of this key (%d bits) need no padding in Base64", s.cfg.Key.Bits())
@@ -194,7 +189,6 @@ func refuses(t countersign.Type, faults ...countersigntest.ServiceFault) func(*s
 		}
 		s.each(names, func(name string) {
 			f := countersigntest.ServiceFault(name)
-			s.advice = f.Fix()
 			r := s.faulty(t, s.subject(t), f)
 			switch refusal := f.Refusal(); refusal {
 			case "400":

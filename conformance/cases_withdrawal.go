@@ -1,8 +1,7 @@
 package conformance
 
 import (
-	"strings"
-	"unicode"
+	"bytes"
 
 	"countersign"
 )
@@ -21,16 +20,18 @@ func withdrawalCases() []Case {
 		{404, Must, ForMoney, "withdrawal/unknown", "Error codes, E3",
 			"An unknown callBackId is not confirmed, not the second time and not from details in the request either.", nil, unknown},
 		{406, Must, ForMoney, "withdrawal/other-user", "Answers, R4",
-			"A known callBackId with another tenantUserId is not confirmed.", usual, otherUser},
+			"A known callBackId with another tenantUserId is not confirmed.", usual, askedWith((*session).notConfirmed, `tenantUserId "{user}0"`)},
 		{407, Must, ForMoney, "withdrawal/similar", "Decision, D2",
-			"A callBackId that differs from a known one by the case of a letter or a space is unknown.", order, similar},
+			"A callBackId that differs from a known one by the case of a letter or a space is unknown.", order,
+			askedWith((*session).notConfirmed, `callBackId "{CASE}" & ~trackingId "{id}-2"`, `callBackId "{order} " & ~trackingId "{id}-3"`)},
 		{409, Must, ForMoney, "withdrawal/smuggled", "Messages, M6",
-			"Details in unknown members of the request have no effect on the answer.", order, smuggled},
+			"Details in unknown members of the request have no effect on the answer.", order, askedWith((*session).notUsed, details)},
 		{411, Must, ByProtocol, "withdrawal/details-bound", "Decision, D7",
 			"Each detail lies whole in a block that also holds the whole callBackId or requestUUID.",
 			[]*Need{NeedOrder, NeedNoDetails, NeedUsual}, detailsBound},
 		{412, Must, ForMoney, "withdrawal/second-tracking-id", "Deposit identity, I1",
-			"A known callBackId under another trackingId is another withdrawal: errCode 2002.", usual, secondTrackingID},
+			"A known callBackId under another trackingId is another withdrawal: errCode 2002.", usual,
+			askedWith((*session).contradicts, `~trackingId "{id}-2"`)},
 		{413, Must, ByInterface, "withdrawal/long-amount", "Amounts, A2",
 			"An order whose amount has more than 17 digits is confirmed with that very amount.",
 			[]*Need{NeedOrder, NeedLongOrder}, known},
@@ -58,46 +59,34 @@ func unknown(s *session) {
 	s.notConfirmed(s.post("an unknown order that brings its details along", s.unknown().edit(details)))
 }
 
-// otherUser asks the correct question first, so that an endpoint that keeps its
-// first answer for a callBackId does not keep the refusal of this case.
-func otherUser(s *session) {
-	s.knownOrder()
-	m := s.known().set("tenantUserId", text(s.cfg.Order.TenantUserID+"0"))
-	s.notConfirmed(s.post("the known order for another user", m))
+// askedWith is a case of questions like that about the known order, with one of the changes. The correct question comes
+// first, so that an endpoint that keeps its first answer for a callBackId does not keep the refusal of this case, and
+// once more afterwards.
+func askedWith(check func(*session, *reply), changes ...string) func(*session) {
+	return func(s *session) {
+		s.each(changes, func(change string) {
+			m := s.known().edit(change)
+			if bytes.Equal(m.bytes(), s.known().bytes()) {
+				skip("the callBackId of the order has no letters")
+			}
+			s.knownOrder()
+			check(s, s.post("the known order with "+change, m))
+			s.knownOrder()
+		})
+	}
 }
 
-func similar(s *session) {
-	id := s.cfg.Order.CallBackID
-	other := strings.Map(func(r rune) rune {
-		if unicode.IsUpper(r) {
-			return unicode.ToLower(r)
-		}
-		return unicode.ToUpper(r)
-	}, id)
-	s.each([]string{other, id + " "}, func(similar string) {
-		if similar == id {
-			skip("the callBackId of the order has no letters")
-		}
-		m := s.known().set("callBackId", text(similar))
-		if !s.cfg.Other {
-			m = m.set("trackingId", text(s.id()))
-		}
-		s.notConfirmed(s.post("an order whose callBackId is almost the known one", m))
-	})
-}
+func (s *session) contradicts(r *reply) { s.judged(r, countersign.CodeDetailsDiffer) }
 
-// smuggled asks the correct question first, for the reason that otherUser gives.
-// An endpoint may refuse a repeat with other content, but must not use it.
-func smuggled(s *session) {
-	s.knownOrder()
-	r := s.post("the known order, with other details in unknown members", s.known().edit(details))
+// notUsed checks that r confirms the known order, whatever the request brought along. An endpoint may refuse a repeat
+// with other content, but must not use it.
+func (s *session) notUsed(r *reply) {
 	if code := r.code(); code.Class() == countersign.ClassRefused {
 		s.note("a repeat with other unknown members was refused (errCode %d)", code)
 		s.wellFormed(r)
-		return
+	} else {
+		s.confirmed(r)
 	}
-	s.advice = "Answer from the order book: the request says which withdrawal, never where the money goes."
-	s.confirmed(r)
 }
 
 // detailsBound asks twice, since an endpoint may change the order of members from
@@ -105,14 +94,4 @@ func smuggled(s *session) {
 func detailsBound(s *session) {
 	bound(s.knownOrder())
 	bound(s.knownOrder())
-}
-
-// secondTrackingID asks correctly first, so that the endpoint has something to
-// compare with, and once more afterwards.
-func secondTrackingID(s *session) {
-	s.knownOrder()
-	s.advice = "Keep trackingId and tenantUserId with what was confirmed: one order pays one withdrawal."
-	m := s.known().set("trackingId", text(s.id()))
-	s.judged(s.post("the known order under another trackingId", m), countersign.CodeDetailsDiffer)
-	s.knownOrder()
 }

@@ -11,7 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"slices"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -159,20 +159,14 @@ func (s *session) send(q request) *reply {
 	}
 	resp, err := s.client.Do(req)
 	if err != nil {
-		r.err = unwrapURL(err)
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			err = u.Err // without the URL, which may hold a secret
+		}
+		r.err = err
 	} else {
 		s.receive(r, resp)
 	}
 	return r
-}
-
-// unwrapURL removes the URL, which may hold a secret, from err.
-func unwrapURL(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
-		return u.Err
-	}
-	return err
 }
 
 // newRequest makes the request of r, and sets r.asked.
@@ -273,38 +267,23 @@ func printable(b []byte) string {
 	}, string(bytes.ToValidUTF8(b, []byte("\uFFFD"))))
 }
 
+// foreignKey finds the API key of a response, which may be somebody else's.
+var foreignKey = regexp.MustCompile(`("apiKey"\s*:\s*)"[^"]*"`)
+
 // showResponse returns the members of a response without its secrets.
 func (s *session) showResponse(r *reply) string {
-	var members map[string]json.RawMessage
-	if _ = json.Unmarshal(r.body, &members); members == nil {
-		return cmp.Or(s.show(r.body), "(empty)")
+	if r.parseErr != nil {
+		return cmp.Or(s.show(foreignKey.ReplaceAll(r.body, []byte(`$1"…"`))), "(empty)")
 	}
-	var parts []string
-	names := []string{"apiKey", "errCode", "message", "data"}
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
+	key, data := "another text", text(r.response.Data)
+	if s.expectedKey(r) {
+		key = "as expected"
 	}
-	for _, name := range names {
-		raw, ok := members[name]
-		if !ok {
-			continue
-		}
-		value := s.show(raw)
-		var str string
-		isText := json.Unmarshal(raw, &str) == nil && string(raw) != "null"
-		switch {
-		case name == "apiKey" && isText && s.cfg.APIKey.Equal(countersign.APIKey(str)):
-			value = "as expected"
-		case name == "apiKey" && isText: // it may be somebody else's
-			value = fmt.Sprintf("another text of %d characters", len(str))
-		case name == "data" && len(str) > 40:
-			value = fmt.Sprintf("%d characters", len(str))
-		}
-		parts = append(parts, s.show([]byte(name))+": "+value)
+	if len(data) > 40 {
+		data = fmt.Sprintf("%d characters", len(r.response.Data))
 	}
-	return "{" + strings.Join(parts, ", ") + "}"
+	message := s.show([]byte(text(r.response.Message)))
+	return fmt.Sprintf("{apiKey: %s, errCode: %d, message: %s, data: %s}", key, r.response.ErrCode, message, data)
 }
 
 // redact removes the secrets of the settings from a text of the endpoint.

@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -38,21 +37,16 @@ func statusFix(got int, want []int) string {
 	switch {
 	case want[0] == http.StatusBadRequest && got == http.StatusOK:
 		return "Answer what cannot be opened or parsed with status 400, errCode 1001 or 1002 and empty data."
-	case got >= 300 && got <= 399:
-		return "A service follows no redirect: configure the final URL."
-	case got == http.StatusUnauthorized:
-		return "Compare X-API-KEY with the key that the service sends; check that both ends have the same key."
-	case got == http.StatusNotFound:
-		return "Check the URLs: type 2 goes to the withdraw URL, every other type to the notify URL."
-	case got == http.StatusBadRequest:
-		return "The endpoint could not open or parse a correct request. Check that it holds the public part of the pair that " +
-			"seals, reads the raw body, and takes what the rule allows."
-	case got >= 500:
-		return "The endpoint failed: see its log. No request may make it fail."
-	case want[0] == http.StatusOK:
-		return "Answer every request that could be read and judged with status 200, refusals too."
+	case want[0] != http.StatusOK:
+		return fmt.Sprintf("Answer with status %d.", want[0])
 	}
-	return fmt.Sprintf("Answer with status %d.", want[0])
+	return cmp.Or(map[int]string{
+		http.StatusUnauthorized: "Compare X-API-KEY with the key that the service sends; check that both ends have the same key.",
+		http.StatusNotFound:     "Check the URLs: type 2 goes to the withdraw URL, every other type to the notify URL.",
+		http.StatusBadRequest: "The endpoint could not open or parse a correct request. Check that it holds the public part of " +
+			"the pair that seals, reads the raw body, and takes what the rule allows.",
+	}[got], "Answer every request that could be read and judged with status 200 at the URL that is configured, refusals too; "+
+		"no request may make the endpoint fail.")
 }
 
 // wellFormed checks the response against PROTOCOL.md, R1, and L10 where answers are signed.
@@ -65,12 +59,8 @@ func (s *session) wellFormed(r *reply) {
 			"%s: the response is compressed (%s)", r.what, s.show([]byte(e)))
 	}
 	if r.parseErr != nil {
-		fail(memberFix(r.parseErr, map[string]string{
-			"errCode": "errCode is a whole JSON number, not a text.",
-			"message": "message is a text, and not empty where errCode is not 0.",
-			"data":    "data is a text: the sealed answer in Base64, not empty where errCode is 0.",
-		}, "Return one JSON object with apiKey (text), data (text), errCode (number) and message (text)."),
-			"%s: the response is not valid: %v", r.what, r.parseErr)
+		fail("Return one JSON object with the texts apiKey, data (sealed; not empty where errCode is 0) and message (not empty "+
+			"where errCode is not 0), and errCode, a whole number.", "%s: the response is not valid: %v", r.what, r.parseErr)
 	}
 	if !s.expectedKey(r) {
 		fail("Put the merchant's own API key into the member apiKey of every response.",
@@ -81,14 +71,6 @@ func (s *session) wellFormed(r *reply) {
 // expectedKey reports whether the apiKey of r is the merchant's, if that is known.
 func (k *Checker) expectedKey(r *reply) bool {
 	return k.cfg.APIKey == "" || k.cfg.APIKey.Equal(r.response.APIKey)
-}
-
-// memberFix returns the fix of the member that err is about, or else another.
-func memberFix(err error, fixes map[string]string, other string) string {
-	if m, ok := errors.AsType[*countersign.MemberError](err); ok && fixes[m.Member] != "" {
-		return fixes[m.Member]
-	}
-	return other
 }
 
 // signedBy fails if r, the response to a signed request, is not signed by the key that must sign answers.
@@ -110,14 +92,9 @@ func (s *session) accepted(r *reply, t countersign.Type) {
 	statusIs(r, http.StatusOK)
 	s.wellFormed(r)
 	if code := r.response.ErrCode; code != countersign.CodeAccepted {
-		fix := "The endpoint reports a failure of its own: see its log."
-		switch code.Class() {
-		case countersign.ClassNotUnderstood:
-			fix = "The endpoint did not understand a correct request. See its log, and countersign open --explain."
-		case countersign.ClassRefused, countersign.ClassHold:
-			fix = "The endpoint refuses or holds a correct request. Does it know the user, the address and the order?"
-		}
-		fail(fix, "%s: errCode is %d (%s), not 0", r.what, code, s.show([]byte(r.response.Message)))
+		fail("See the log of the endpoint, and countersign open --explain: it did not understand a correct request (1000 to "+
+			"1999), refuses or holds it (2000 to 3999: does it know the user, the address and the order?), or failed.",
+			"%s: errCode is %d (%s), not 0", r.what, code, s.show([]byte(r.response.Message)))
 	}
 	s.opensTo(r, t)
 	s.sameMembers(r)
@@ -153,12 +130,8 @@ func (s *session) sameMembers(r *reply) {
 // opensTo checks the data of a response against PROTOCOL.md, R2, and sets r.parsed.
 func (s *session) opensTo(r *reply, t countersign.Type) {
 	if r.openErr != nil {
-		fix := "Seal the answer with the service's public part, block type 2 for every chunk, blocks joined, Base64 once at " +
-			"the end; data is sealed, not plain JSON."
-		if errors.Is(r.openErr, envelope.ErrTooLarge) {
-			fix = "Return the members of the request and nothing else, and fill every block but the last."
-		}
-		fail(fix, "%s: data does not open: %v", r.what, r.openErr)
+		fail("Seal the answer with the service's public part, block type 2 for every chunk, blocks joined, Base64 once at the "+
+			"end: the members of the request and nothing else, in full blocks, and no plain JSON.", "%s: data does not open: %v", r.what, r.openErr)
 	}
 	parse := countersign.ParseAnswer
 	if s.cfg.Other {
@@ -166,8 +139,7 @@ func (s *session) opensTo(r *reply, t countersign.Type) {
 	}
 	var err error
 	if r.parsed, err = parse(t, r.answer); err != nil {
-		fail(memberFix(err, map[string]string{"type": "Return the type of the request."},
-			fmt.Sprintf("See PROTOCOL.md, Answers, for the members of the answer to type %d.", int(t))),
+		fail("Return the type of the request, and the members of its answer (PROTOCOL.md, Answers).",
 			"%s: the answer is not valid: %v", r.what, err)
 	}
 	if r.parsed.UUID() != r.uuid {
@@ -255,7 +227,6 @@ func (s *session) settles(r *reply, t countersign.Type) {
 
 // notConfirmed checks that r refuses or holds a question that could be read.
 func (s *session) notConfirmed(r *reply) {
-	s.advice = "Confirm a withdrawal only from your own order book, by callBackId and tenantUserId, byte for byte."
 	s.judged(r)
 	switch code := r.response.ErrCode; code.Class() {
 	case countersign.ClassNotUnderstood:

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"countersign"
 	"countersign/countersigntest"
@@ -30,10 +31,19 @@ func text(s string) string {
 }
 
 // edit returns a copy with changes, which " & " separates: "NAME VALUE" is set, "+NAME VALUE" is add, and "NAME" leaves
-// the member out. {id} is the trackingId, {tx} and {TX} the digits of the txId, {to} those of the toAddress.
+// the member out. "~NAME VALUE" is set if there is such a member. {id} is the trackingId, {user} the tenantUserId,
+// {order} the callBackId, {CASE} that with small letters for capitals and the other way round, {tx} and {TX} the digits
+// of the txId, {to} those of the toAddress.
 func (m message) edit(changes string) message {
 	tx, to := strings.TrimPrefix(m.str("txId"), "0x"), strings.TrimPrefix(m.str("toAddress"), "0x")
-	has := strings.NewReplacer("{id}", m.str("trackingId"), "{tx}", tx, "{TX}", strings.ToUpper(tx), "{to}", to)
+	order := m.str("callBackId")
+	otherCase := strings.Map(func(r rune) rune {
+		if unicode.IsUpper(r) {
+			return unicode.ToLower(r)
+		}
+		return unicode.ToUpper(r)
+	}, order)
+	has := strings.NewReplacer("{id}", m.str("trackingId"), "{user}", m.str("tenantUserId"), "{order}", order, "{CASE}", otherCase, "{tx}", tx, "{TX}", strings.ToUpper(tx), "{to}", to)
 	for change := range strings.SplitSeq(has.Replace(changes), " & ") {
 		name, value, sets := strings.Cut(change, " ")
 		switch {
@@ -41,6 +51,10 @@ func (m message) edit(changes string) message {
 			m = slices.DeleteFunc(slices.Clone(m), func(e countersign.Member) bool { return e.Name == name })
 		case name[0] == '+':
 			m = m.add(name[1:], value)
+		case name[0] == '~':
+			if m.get(name[1:]) != "" {
+				m = m.set(name[1:], value)
+			}
 		default:
 			m = m.set(name, value)
 		}

@@ -88,13 +88,12 @@ const maxExchanges = 50
 func (k *Checker) runCase(ctx context.Context, c Case, unseen map[*Need]int) Result {
 	s := k.session(ctx)
 	s.number = c.Number
-	v := s.catch(func() {
+	v := catch(func() {
 		if need := s.lacking(c); need != nil {
 			s.blind[need] = true
 			skip("needs %s", need)
 		}
 		c.run(s)
-		s.advice = ""
 		s.checkEffects()
 	})
 	for need := range s.blind {
@@ -106,7 +105,7 @@ func (k *Checker) runCase(ctx context.Context, c Case, unseen map[*Need]int) Res
 	if v != nil {
 		res.Ending, res.Problem = Skip, s.redact(v.problem)
 		if !v.skip {
-			res.Ending, res.Fix = Fail, v.fix
+			res.Ending, res.Fix = Fail, strings.TrimSpace(v.fix+" "+fixOf(c.Name))
 		}
 	}
 	return res
@@ -117,7 +116,6 @@ type session struct {
 	*Checker
 	ctx    context.Context
 	number int
-	advice string // what to change if a check fails from here on, beside what the check says
 
 	mu        sync.Mutex // guards what follows
 	count     int

@@ -41,7 +41,6 @@ func slowBody(s *session) {
 	_ = req.Header.Write(&start)
 	fmt.Fprintf(&start, "\r\n%s", q.body[:len(q.body)/2])
 	if s.hangs(r, start.String(), ""); r.err == nil { // it may also close the connection
-		s.advice = "Never process half a body."
 		s.notAccepted(r)
 	}
 }
@@ -68,9 +67,7 @@ func (s *session) hangs(r *reply, start, rest string) {
 		}
 	}()
 	defer func() { _ = conn.Close(); <-ended }()
-	s.advice = "Serve every connection separately: one that hangs must not delay others."
 	s.takes("a deposit while another request hangs", s.deposit())
-	s.advice = ""
 	pause := time.NewTicker(slowPause)
 	defer pause.Stop()
 	for waits := true; waits; {
