@@ -130,8 +130,8 @@ func ParseMember(s string) (countersign.Member, error) {
 	return NewMember(name, value, true), nil
 }
 
-// EndpointOf returns both URLs of an endpoint. base is a common prefix, or one full URL from which the other is derived.
-// Where it does not show the other, both are base.
+// EndpointOf returns both URLs of an endpoint. base is a common prefix, or one full URL from which the other is
+// derived. Where it does not show the other, both are base.
 func EndpointOf(base string) (notify, withdraw string) {
 	to := base
 	base = strings.TrimSuffix(base, "/")
@@ -195,7 +195,8 @@ func (s *session) settledBy(r *reply, out *Sent) {
 			bound(r)
 		}
 		out.Confirmed = &Order{CallBackID: s.redact(a.CallBackID), TenantUserID: s.redact(a.TenantUserID),
-			Address: s.redact(a.Address), ChainName: s.redact(a.ChainName), Symbol: s.redact(a.Symbol), Amount: a.Amount.String()}
+			Address: s.redact(a.Address), ChainName: s.redact(a.ChainName), Symbol: s.redact(a.Symbol),
+			Amount: a.Amount.String()}
 	}
 }
 

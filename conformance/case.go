@@ -41,6 +41,8 @@ const (
 	ByInterface Basis = "interface" // the published interface
 	ForMoney    Basis = "money"     // PROTOCOL.md alone, and money depends on it
 	ByProtocol  Basis = "protocol"  // PROTOCOL.md alone
+
+	iface, money, ours = ByInterface, ForMoney, ByProtocol // in tables
 )
 
 // Ending is how a case ended.

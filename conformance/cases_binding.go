@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bytes"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -13,19 +14,19 @@ import (
 func bindingCases() []Case {
 	binds := []*Need{NeedBound}
 	return []Case{
-		{901, Must, ByProtocol, "binding/absent", "Binding, B4", "A request that is not bound is refused.", binds, unboundRequest},
-		{903, Must, ForMoney, "binding/spliced-amount", "Binding, B4, B5",
+		{901, Must, ours, "binding/absent", "Binding, B4", "A request that is not bound is refused.", binds, unboundRequest},
+		{903, Must, money, "binding/spliced-amount", "Binding, B4, B5",
 			"The blocks with the requestUUID of one deposit and the amount of another, or its beginning, are refused.", nil,
 			splices},
-		{905, Must, ByProtocol, "binding/swapped-values", "Binding, B4",
+		{905, Must, ours, "binding/swapped-values", "Binding, B4",
 			"Two blocks of one deposit, swapped so that it still parses, are refused.", binds, swappedValues},
-		{906, Must, ByProtocol, "binding/repeated-white-space", "Binding, B4",
+		{906, Must, ours, "binding/repeated-white-space", "Binding, B4",
 			"A block of white space, repeated, is refused although it changes no member.", binds, repeatedSpace},
-		{907, Must, ByProtocol, "binding/left-out-member", "Binding, B4",
+		{907, Must, ours, "binding/left-out-member", "Binding, B4",
 			"A deposit from which a block with an unknown member was cut is refused.", binds, leftOut},
-		{908, Must, ByProtocol, "binding/upper-case", "Binding, B2", "The digits of a bound requestUUID are lower case.", binds,
+		{908, Must, ours, "binding/upper-case", "Binding, B2", "The digits of a bound requestUUID are lower case.", binds,
 			upperCase},
-		{909, Must, ByProtocol, "binding/spliced-withdrawal", "Binding, B4, B5",
+		{909, Must, ours, "binding/spliced-withdrawal", "Binding, B4, B5",
 			"The beginning of one withdrawal request with the callBackId of another is refused.", []*Need{NeedOrder},
 			splicedWithdrawal},
 	}
@@ -33,7 +34,7 @@ func bindingCases() []Case {
 
 // forged posts the chunks, each in blocks of its own, as q. It must be refused.
 func (s *session) forged(q request, chunks ...[]byte) {
-	s.refused(s.send(s.inChunks(q, chunks...)))
+	s.rejects(s.send(s.inChunks(q, chunks...)), http.StatusOK, http.StatusBadRequest)
 }
 
 func unboundRequest(s *session) {
@@ -42,8 +43,8 @@ func unboundRequest(s *session) {
 	s.forged(s.attemptOf("a deposit with a random requestUUID", m, plain), plain)
 }
 
-// splice posts genuine, then forged with the very blocks of genuine before the mark in place of its own, or those behind
-// it where tail is set. That must be refused. Between the two comes between, if any.
+// splice posts genuine, then forged with the very blocks of genuine before the mark in place of its own, or those
+// behind it where tail is set. That must be refused. Between the two comes between, if any.
 func (s *session) splice(genuine, forged message, mark string, tail bool, between func()) {
 	q, forgery := s.attempt("a callback", genuine), s.attempt("a callback with blocks of another one", forged)
 	parts, others := cutAt(q.plaintext, mark), cutAt(forgery.plaintext, mark)
@@ -63,7 +64,7 @@ func (s *session) splice(genuine, forged message, mark string, tail bool, betwee
 	}
 	parts[own], seen[own] = others[own], s.blocks(others[own])
 	forgery.plaintext, forgery.body = slices.Concat(parts...), join(slices.Concat(seen...))
-	s.refused(s.send(forgery))
+	s.rejects(s.send(forgery), http.StatusOK, http.StatusBadRequest)
 }
 
 // firstBlock posts a deposit whose first block has the requestUUID, and that block with the rest of another deposit.

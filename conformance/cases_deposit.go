@@ -3,7 +3,6 @@ package conformance
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,32 +13,34 @@ import (
 // depositCases are correct deposits in unusual forms. All must be accepted.
 func depositCases() []Case {
 	return []Case{
-		{101, Must, ByInterface, "deposit/plain", "HTTP, H1", "A deposit is accepted.", nil, takesEach("")},
-		{102, Must, ByInterface, "deposit/json", "Messages, M1, M6, M10",
+		{101, Must, iface, "deposit/plain", "HTTP, H1", "A deposit is accepted.", nil, takesEach("")},
+		{102, Must, iface, "deposit/json", "Messages, M1, M6, M10",
 			"The order of members, white space, escapes and unknown members have no effect.", nil, jsonForms},
-		{106, Should, ByProtocol, "deposit/large", "Messages, M1, M3", "Nesting up to 16 deep and texts of 200 characters are taken.", nil,
-			takesEach("+deep "+strings.Repeat("[", 15)+strings.Repeat("]", 15),
-				`trackingId "{id}-`+strings.Repeat("7c", 80)+`"`,
-				`txId "`+strings.Repeat("7c", 100)+`" & fromAddress "`+strings.Repeat("7c", 100)+`"`)},
-		{107, Must, ByProtocol, "deposit/blocks", "Sealing, S1", "Blocks carry any number of bytes, and a character may lie across two.", nil,
-			anyBlocks},
-		{109, Must, ByInterface, "deposit/values", "Messages, M3, M4, M8",
+		{106, Should, ours, "deposit/large", "Messages, M1, M3",
+			"Nesting up to 16 deep and texts of 200 characters are taken.", nil,
+			takesEach("+deep "+nested(15), `trackingId "{id}-`+long[40:]+`"`, `txId "`+long+`" & fromAddress "`+long+`"`)},
+		{107, Must, ours, "deposit/blocks", "Sealing, S1",
+			"Blocks carry any number of bytes, and a character may lie across two.", nil, anyBlocks},
+		{109, Must, iface, "deposit/values", "Messages, M3, M4, M8",
 			"txIndex may be −1 or 0, a risk level 0 or 100; letters keep their case; in type 1 newAddress has no effect.", nil,
 			takesEach("txIndex -1", "txIndex 0", "riskLevelFrom 0 & riskLevelTo 0", "riskLevelFrom 100 & riskLevelTo 100",
 				`chainName "TRON" & fromAddress "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8" & txId "`+strings.Repeat("7C", 32)+`"`,
 				`newAddress "0x7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c"`)},
-		{110, Must, ByProtocol, "deposit/edges", "Messages, M3, M4",
+		{110, Must, ours, "deposit/edges", "Messages, M3, M4",
 			"fromAddress and newAddress may be empty, txIndex 2⁵³−1 is exact, business is any whole number.", nil,
 			takesEach(`fromAddress "" & newAddress ""`, "txIndex 9007199254740991", "business -9007199254740991")},
-		{121, Must, ByInterface, "deposit/amounts", "Amounts, A1, A2",
+		{121, Must, iface, "deposit/amounts", "Amounts, A1, A2",
 			"Amounts with and without a point and with zeros at the end are exact, up to 38 digits.", nil,
 			takesEach(`amount "7"`, `amount "2.500000000000"`, `amount "2.50"`, `amount "10.000"`, `amount "1000"`,
 				`amount "0.000000000000000001"`, `amount "12345678901234567890.123456789012345678"`)},
-		{128, Must, ByProtocol, "deposit/long-amounts", "Amounts, A1, A2", "78 digits, the largest balance of an EVM token, are exact.", nil,
+		{128, Must, ours, "deposit/long-amounts", "Amounts, A1, A2",
+			"78 digits, the largest balance of an EVM token, are exact.", nil,
 			takesEach(`amount "115792089237316195423570985008687907853269984665640564039457584007913129639935"`,
 				`amount "1.`+strings.Repeat("1234567", 11)+`"`)},
 	}
 }
+
+var long = strings.Repeat("7c", 100)
 
 // takesEach is a case in which deposits must be accepted, each with one of the changes.
 func takesEach(changes ...string) func(*session) {
@@ -52,64 +53,46 @@ func takesEach(changes ...string) func(*session) {
 
 func jsonForms(s *session) {
 	m := s.deposit()
-	forms := map[string]func() []byte{
-		"with its members in another order": func() []byte {
-			c := slices.Clone(m)
-			slices.Reverse(c)
-			return c.bytes()
-		},
-		"with white space between the tokens": func() []byte {
-			plain := m.bytes()
-			for _, token := range []string{"{", "}", ",", ":"} {
-				plain = bytes.ReplaceAll(plain, []byte(token), []byte(" \t\r\n"+token+" \n"))
-			}
-			return plain
-		},
-		"whose texts are written with escapes": func() []byte {
-			return m.edit(`symbol "\u0055S\u0044\u0054" & chainName "E\u0054H" & +memo "\/\\\"\b\f\n\r\t\u00e9\ud83d\ude00"`).bytes()
-		},
-		"with unknown members": func() []byte {
-			return m.edit(`+memo "…" & +extra {"a":[1,2.50,{"b":null}],"type":2,"amount":"9"} & +flag true & +none null`).bytes()
-		},
+	slices.Reverse(m)
+	s.takes("a deposit with its members in another order", m)
+	m = s.deposit()
+	plain := m.bytes()
+	for _, token := range []string{"{", "}", ",", ":"} {
+		plain = bytes.ReplaceAll(plain, []byte(token), []byte(" \t\r\n"+token+" \n"))
 	}
-	s.each(slices.Sorted(maps.Keys(forms)), func(form string) {
-		m = s.deposit()
-		s.takesBody(s.attemptOf("a deposit "+form, m, forms[form]()))
-	})
+	s.takesBody(s.attemptOf("a deposit with white space between the tokens", m, plain))
+	takesEach(`symbol "\u0055S\u0044\u0054" & chainName "E\u0054H" & +memo "\/\\\"\b\f\n\r\t\u00e9\ud83d\ude00"`,
+		`+memo "…" & +extra {"a":[1,2.50,{"b":null}],"type":2,"amount":"9"} & +flag true & +none null`)(s)
 }
 
 func anyBlocks(s *session) {
-	s.each([]string{"a character across two blocks", "blocks of 1, 1, 43, 1 and more bytes"}, func(way string) {
-		q := s.attempt("a deposit with "+way, s.deposit().add("memo", text("тест 用户 😀")))
-		p := q.plaintext
-		inside := bytes.Index(p, []byte("😀")) + 2
-		chunks := [][]byte{p[:inside], p[inside:]}
-		if strings.HasPrefix(way, "blocks") {
-			chunks = [][]byte{p[:1], p[1:2], p[2:45], p[45:46], p[46:]}
-		}
-		s.takesBody(s.inChunks(q, chunks...))
-	})
+	q := s.attempt("a deposit with a character across two blocks", s.deposit().add("memo", text("тест 用户 😀")))
+	inside := bytes.Index(q.plaintext, []byte("😀")) + 2
+	s.takesBody(s.inChunks(q, q.plaintext[:inside], q.plaintext[inside:]))
+	q = s.attempt("a deposit in blocks of 1, 1, 43, 1 and more bytes", s.deposit())
+	p := q.plaintext
+	s.takesBody(s.inChunks(q, p[:1], p[1:2], p[2:45], p[45:46], p[46:]))
 }
 
 // repeatCases are callbacks that are repeated, and callbacks that only look repeated.
 func repeatCases() []Case {
 	return []Case{
-		{201, Must, ForMoney, "repeat/new-request", "Deposit identity, I1",
+		{201, Must, money, "repeat/new-request", "Deposit identity, I1",
 			"A deposit told again with a new requestUUID is answered with errCode 0 and that requestUUID.", nil, repeatNew},
-		{202, Must, ByProtocol, "repeat/same-body", "Deposit identity, I1", "The same body sent again is answered with errCode 0.", nil,
-			repeatSame},
-		{203, Must, ForMoney, "repeat/at-once", "Deposit identity, I1",
+		{202, Must, ours, "repeat/same-body", "Deposit identity, I1",
+			"The same body sent again is answered with errCode 0.", nil, repeatSame},
+		{203, Must, money, "repeat/at-once", "Deposit identity, I1",
 			"Eight attempts of one deposit at the same time each get their own requestUUID, and none is refused.", nil,
 			atOnce(countersign.TypeDeposited)},
-		{204, Must, ForMoney, "repeat/two-transfers", "Deposit identity, I2",
-			"Two transfers of one transaction to one address, of two indexes or tokens and two amounts, are both credited.", nil,
-			sameTransaction(1, ` => txIndex 4 & amount "2.6"`, ` => symbol "USDC" & amount "2.6"`)},
-		{206, Must, ForMoney, "repeat/possible-duplicate", "Deposit identity, I2, I3",
-			"A transfer under another trackingId, in another spelling too, is answered with errCode 0, kept and not credited.", nil,
-			sameTransaction(0, " => txIndex -1", `txIndex -1 => txId "0x{TX}"`, `txIndex -1 => txId "{tx}"`,
+		{204, Must, money, "repeat/two-transfers", "Deposit identity, I2",
+			"Two transfers of one transaction to one address, of two indexes or tokens and two amounts, are both credited.",
+			nil, sameTransaction(1, ` => txIndex 4 & amount "2.6"`, ` => symbol "USDC" & amount "2.6"`)},
+		{206, Must, money, "repeat/possible-duplicate", "Deposit identity, I2, I3",
+			"A transfer under another trackingId, in another spelling too, is answered with errCode 0, kept and not credited.",
+			nil, sameTransaction(0, " => txIndex -1", `txIndex -1 => txId "0x{TX}"`, `txIndex -1 => txId "{tx}"`,
 				`txIndex -1 => chainName "eth"`, `txIndex -1 => chainName "ETH "`, `txIndex -1 => symbol "usdt "`,
 				`txIndex -1 => toAddress "0X{to}"`)},
-		{208, Must, ForMoney, "repeat/other-content", "Deposit identity, I1",
+		{208, Must, money, "repeat/other-content", "Deposit identity, I1",
 			"A known trackingId with another amount, user or address is refused with errCode 2002, and nothing changes.", nil,
 			contradictions},
 	}

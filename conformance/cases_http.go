@@ -18,32 +18,32 @@ import (
 // httpCases are about the transport around the sealed body.
 func httpCases() []Case {
 	return []Case{
-		{601, Should, ByProtocol, "http/other-method", "HTTP, H2", "A method other than POST is answered with status 405.", nil,
+		{601, Should, ours, "http/other-method", "HTTP, H2", "A method other than POST is answered with status 405.", nil,
 			otherMethods},
-		{602, Must, ForMoney, "http/api-key", "HTTP, H2",
+		{602, Must, money, "http/api-key", "HTTP, H2",
 			"A request without X-API-KEY, or with one that differs in any way, is answered with status 401.",
 			[]*Need{NeedCallbackKey}, apiKeys},
-		{607, Should, ByProtocol, "http/any-content-type", "Body forms, F1", "The Content-Type has no effect on a bare body.", nil,
-			anyContentType},
-		{608, Should, ByProtocol, "http/chunked", "HTTP, H2", "A body without a Content-Length is read.", nil, chunkedBody},
-		{609, Should, ByProtocol, "http/largest", "HTTP, H2",
+		{607, Should, ours, "http/any-content-type", "Body forms, F1", "The Content-Type has no effect on a bare body.",
+			nil, anyContentType},
+		{608, Should, ours, "http/chunked", "HTTP, H2", "A body without a Content-Length is read.", nil, chunkedBody},
+		{609, Should, ours, "http/largest", "HTTP, H2",
 			"A body of exactly 65,536 bytes is read, and a message that fills one is accepted.", nil, largest},
-		{611, Should, ByProtocol, "http/too-large", "HTTP, H2",
+		{611, Should, ours, "http/too-large", "HTTP, H2",
 			"A body of 65,537 bytes is answered with status 413, whatever is in it.", nil, tooLarge},
-		{612, Must, ByProtocol, "http/endless", "HTTP, H2", "A body without end is cut off.", nil, endless},
-		{613, Should, ByProtocol, "http/slow-body", "HTTP, H2",
+		{612, Must, ours, "http/endless", "HTTP, H2", "A body without end is cut off.", nil, endless},
+		{613, Should, ours, "http/slow-body", "HTTP, H2",
 			"A body that stops half-way is given up, and delays no other request.", nil, slowBody},
-		{614, Should, ByProtocol, "http/empty-body", "HTTP, H2", "An empty body is answered with status 400.", nil, emptyBody},
-		{615, Must, ByProtocol, "http/wrong-url", "Error codes, 1004",
+		{614, Should, ours, "http/empty-body", "HTTP, H2", "An empty body is answered with status 400.", nil, emptyBody},
+		{615, Must, ours, "http/wrong-url", "Error codes, 1004",
 			"Types 1 and 3 at the withdraw URL and type 2 at the notify URL get errCode 1004 and have no effect.", nil,
 			func(s *session) {
 				for _, t := range []countersign.Type{1, 3, 2} {
 					refuses(t, countersigntest.FaultWrongURL)(s)
 				}
 			}},
-		{618, Should, ByProtocol, "http/slow-headers", "HTTP, H2",
+		{618, Should, ours, "http/slow-headers", "HTTP, H2",
 			"A request whose headers never end is given up, and delays no other request.", nil, slowHeaders},
-		{619, Must, ByProtocol, "http/public-part-alone", "Keys, K8",
+		{619, Must, ours, "http/public-part-alone", "Keys, K8",
 			"With a pair that the merchant made, a request without X-API-KEY is answered with status 401.",
 			[]*Need{NeedOwnPair}, refuses(countersign.TypeDeposited, countersigntest.FaultNoAPIKey)},
 	}

@@ -9,15 +9,15 @@ import (
 // noticeCases are the notices, and callbacks of no type.
 func noticeCases() []Case {
 	return []Case{
-		{301, Must, ByProtocol, "notice/accepted", "Messages, M3, M8, M9",
-			"Types 3 to 7 are accepted, with and without optional members; in type 4 newAddress is returned as toAddress.", nil,
-			notices},
-		{309, Must, ByProtocol, "notice/repeat", "Deposit identity, I1, I4",
+		{301, Must, ours, "notice/accepted", "Messages, M3, M8, M9",
+			"Types 3 to 7 are accepted, with and without optional members; in type 4 newAddress is returned as toAddress.",
+			nil, notices},
+		{309, Must, ours, "notice/repeat", "Deposit identity, I1, I4",
 			"A notice told again is answered as before; types 6 and 7, told in turns of one withdrawal, are accepted.", nil,
 			repeatedNotices},
-		{310, Must, ByProtocol, "notice/unknown-type", "Messages, M5",
+		{310, Must, ours, "notice/unknown-type", "Messages, M5",
 			"An unknown type is answered with errCode 1003 and not processed.", nil, unknownTypes},
-		{314, Must, ByProtocol, "notice/other-content", "Deposit identity, I1",
+		{314, Must, ours, "notice/other-content", "Deposit identity, I1",
 			"A notice under a known trackingId with another amount is refused with errCode 2002.", nil, otherNotice},
 	}
 }
@@ -40,17 +40,17 @@ func (s *session) notifies(what string, m message, t countersign.Type) {
 }
 
 func notices(s *session) {
-	s.each([]string{"3", "3 without fromAddress", "4", "4 without toAddress & trackingId", "5", "5 without toAddress", "6", "7"},
-		func(way string) {
-			var t countersign.Type
-			var without string
-			_, _ = fmt.Sscanf(way, "%d without %s", &t, &without)
-			m := s.callback(t)
-			if without != "" {
-				m = m.edit(way[len("3 without "):])
-			}
-			s.notifies("a notice of type "+way, m, t)
-		})
+	s.each([]string{"3", "3 without fromAddress", "4", "4 without toAddress & trackingId", "5", "5 without toAddress",
+		"6", "7"}, func(way string) {
+		var t countersign.Type
+		var without string
+		_, _ = fmt.Sscanf(way, "%d without %s", &t, &without)
+		m := s.callback(t)
+		if without != "" {
+			m = m.edit(way[len("3 without "):])
+		}
+		s.notifies("a notice of type "+way, m, t)
+	})
 }
 
 func repeatedNotices(s *session) {

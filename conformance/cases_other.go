@@ -8,37 +8,36 @@ import (
 	"countersign"
 )
 
-// otherCases are what providers send that are not of this project: members left out, and members in other forms that say
-// the same.
+// otherCases are what providers send that are not of this project: members left out, and members in other forms that
+// say the same.
 func otherCases() []Case {
 	other, order := []*Need{NeedOther}, []*Need{NeedOther, NeedOrder}
 	return []Case{
-		{1001, Must, ByProtocol, "other/members-absent", "Messages, M3",
-			"A deposit without members that have no effect is accepted.", other,
-			otherForms("fromAddress", "fromAddress null", "riskLevelFrom", "riskLevelFrom null", "riskLevelTo", "riskLevelTo null",
-				"txIndex", "txIndex null", "newAddress", "newAddress null", "business", "business null",
+		{1001, Must, ours, "other/members-absent", "Messages, M3",
+			"A deposit without members that have no effect is accepted.", other, otherForms("fromAddress", "fromAddress null",
+				"riskLevelFrom", "riskLevelFrom null", "riskLevelTo", "riskLevelTo null", "txIndex", "txIndex null", "newAddress",
+				"newAddress null", "business", "business null",
 				"fromAddress & riskLevelFrom & riskLevelTo & txIndex & newAddress & business")},
-		{1002, Must, ByProtocol, "other/forms", "Messages, M12",
+		{1002, Must, ours, "other/forms", "Messages, M12",
 			"Identifiers that are numbers, type and txIndex as texts, risk levels and business in any form are taken.", other,
-			otherForms("tenantUserId {user} & trackingId {9}", "tenantUserId {user} & trackingId {20}", `type "1"`, `txIndex "3"`,
-				`riskLevelFrom "LOW" & riskLevelTo "40"`, "riskLevelFrom 5.5 & riskLevelTo -1", `business "vip"`)},
-		{1005, Must, ByProtocol, "other/amounts", "Amounts, A3, A4",
-			"Amounts that are JSON numbers or have an exponent are converted exactly.", other,
-			otherForms("amount 2.5", "amount 7", "amount 0.100", "amount 123456789012345678901234567890.123456789", "amount 1E-7",
-				`amount "1E-7"`, "amount 3.10e+2", `amount "1.50E+3"`, `amount "0E-18"`, "amount 1234567890123456789012E-20",
-				`amount "12E-1"`)},
-		{1007, Must, ByProtocol, "other/answer-forms", "Messages, M12",
+			otherForms("tenantUserId {user} & trackingId {9}", "tenantUserId {user} & trackingId {20}", `type "1"`,
+				`txIndex "3"`, `riskLevelFrom "LOW" & riskLevelTo "40"`, "riskLevelFrom 5.5 & riskLevelTo -1", `business "vip"`)},
+		{1005, Must, ours, "other/amounts", "Amounts, A3, A4",
+			"Amounts that are JSON numbers or have an exponent are converted exactly.", other, otherForms("amount 2.5",
+				"amount 7", "amount 0.100", "amount 123456789012345678901234567890.123456789", "amount 1E-7", `amount "1E-7"`,
+				"amount 3.10e+2", `amount "1.50E+3"`, `amount "0E-18"`, "amount 1234567890123456789012E-20", `amount "12E-1"`)},
+		{1007, Must, ours, "other/answer-forms", "Messages, M12",
 			"The answer returns a number where a number came, and a text where a text came.", other, answerForms},
-		{1008, Must, ByProtocol, "other/repeat", "Deposit identity, I1",
+		{1008, Must, ours, "other/repeat", "Deposit identity, I1",
 			"A deposit told again in other forms is a repetition; one whose amount differs in the last of twenty digits is not.",
 			other, otherRepeat},
-		{1009, Must, ByProtocol, "other/notices", "Messages, M3",
-			"Notices are accepted without members that have no effect, and with identifiers and amounts in other forms.", other,
-			otherNotices},
-		{1010, Must, ByProtocol, "other/withdrawal", "Messages, M3, M6, M12",
+		{1009, Must, ours, "other/notices", "Messages, M3",
+			"Notices are accepted without members that have no effect, and with identifiers and amounts in other forms.",
+			other, otherNotices},
+		{1010, Must, ours, "other/withdrawal", "Messages, M3, M6, M12",
 			"A type 2 is one with its callBackId alone, whatever its other members are; a callBackId may be a number.", order,
 			otherWithdrawal},
-		{1013, Must, ByProtocol, "other/not-guessed", "Messages, M12",
+		{1013, Must, ours, "other/not-guessed", "Messages, M12",
 			"What decides who gets what is not guessed: such a deposit or question is refused as malformed.", other, notGuessed},
 	}
 }
@@ -115,7 +114,8 @@ func otherNotices(s *session) {
 
 func otherWithdrawal(s *session) {
 	s.knownOrder()
-	s.each([]string{`+trackingId null & +tenantUserId ""`, `+amount 999999 & +symbol 7 & +address "0x5a5a"`}, func(way string) {
+	brought := `+amount 999999 & +symbol 7 & +address "0x5a5a"`
+	s.each([]string{`+trackingId null & +tenantUserId ""`, brought}, func(way string) {
 		s.confirmed(s.post("the known order, with "+way, s.known().edit(way)))
 	})
 	s.notConfirmed(s.post("an unknown order whose callBackId is a number", s.unknown().set("callBackId", digits(15))))

@@ -3,19 +3,20 @@ package conformance
 import (
 	"bytes"
 	"net/http"
+	"strings"
 )
 
 // responseCases are about what a response says. Each case looks at its form, its status and its apiKey, and
 // whether data opens to the answer to the request.
 func responseCases() []Case {
 	return []Case{
-		{508, Must, ByInterface, "response/deposit-members", "Answers, R3",
+		{508, Must, iface, "response/deposit-members", "Answers, R3",
 			"The answer returns the members of the deposit as they came.", nil, depositMembers},
-		{509, Should, ByProtocol, "response/null-members", "Answers, R3",
+		{509, Should, ours, "response/null-members", "Answers, R3",
 			"callBackId, state and tenantType of a deposit's answer are null.", nil, nullMembers},
-		{512, Should, ByProtocol, "response/refusal-keeps-uuid", "Answers, R2",
+		{512, Should, ours, "response/refusal-keeps-uuid", "Answers, R2",
 			"If a refusal has data, it opens and returns the requestUUID.", nil, refusalData},
-		{514, Must, ByInterface, "response/nothing-in-the-clear", "Answers, R1",
+		{514, Must, iface, "response/nothing-in-the-clear", "Answers, R1",
 			"The answer is in data and nowhere else: the response has no member of the deposit in the clear.", nil,
 			nothingInTheClear},
 	}
@@ -24,8 +25,8 @@ func responseCases() []Case {
 func depositMembers(s *session) {
 	m := s.deposit().edit(`amount "2.500000000000" & txIndex -1`)
 	r := s.takes("a deposit", m)
-	for _, name := range []string{"trackingId", "txId", "txIndex", "chainName", "symbol", "amount", "fromAddress", "toAddress",
-		"tenantUserId"} {
+	members := "trackingId txId txIndex chainName symbol amount fromAddress toAddress tenantUserId"
+	for name := range strings.FieldsSeq(members) {
 		if v := r.member(name); v == "" || v == "null" {
 			fail("Return the members of the deposit in the answer.", "the answer has no member %s", name)
 		}

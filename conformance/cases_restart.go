@@ -9,28 +9,28 @@ import (
 	"countersign"
 )
 
-// restartCases kill the endpoint. What it answered with errCode 0 must outlive that, because a service tells nothing again
-// that was accepted; and what it began must not be done twice. The last one looks at the ledger of the application, which
-// no response shows; each other case does so for its own deposits.
+// restartCases kill the endpoint. What it answered with errCode 0 must outlive that, because a service tells nothing
+// again that was accepted; and what it began must not be done twice. The last one looks at the ledger of the
+// application, which no response shows; each other case does so for its own deposits.
 func restartCases() []Case {
 	restart := []*Need{NeedRestart}
 	return []Case{
-		{1101, Must, ForMoney, "restart/accepted", "Deposit identity, I1",
+		{1101, Must, money, "restart/accepted", "Deposit identity, I1",
 			"Deposits that were accepted just before a kill are known and credited after it, and credited once.", restart,
 			restartAccepted},
-		{1102, Must, ForMoney, "restart/at-work", "Deposit identity, I1",
+		{1102, Must, money, "restart/at-work", "Deposit identity, I1",
 			"Of deposits on their way during a kill, those accepted stay, and all are credited once when they are told again.",
 			restart, restartAtWork},
-		{1103, Must, ByProtocol, "restart/possible-duplicate", "Deposit identity, I2",
+		{1103, Must, ours, "restart/possible-duplicate", "Deposit identity, I2",
 			"A transfer that was accepted before a kill and comes under another trackingId is recorded, not credited.",
 			[]*Need{NeedRestart, NeedEffects}, restartDuplicate},
-		{1104, Must, ByProtocol, "restart/withdrawal", "Decision, D4",
+		{1104, Must, ours, "restart/withdrawal", "Decision, D4",
 			"An order that was confirmed before a kill is confirmed after it, and under no other trackingId.",
 			[]*Need{NeedRestart, NeedOrder}, restartWithdrawal},
-		{1105, Must, ByProtocol, "restart/seen-block", "Binding, B5",
+		{1105, Must, ours, "restart/seen-block", "Binding, B5",
 			"A first block that was seen before a kill, with another rest, is refused.", []*Need{NeedRestart, NeedUnbound},
 			func(s *session) { s.firstBlock(s.restart) }},
-		{1203, Must, ByProtocol, "credit/later", "Deposit identity, I1",
+		{1203, Must, ours, "credit/later", "Deposit identity, I1",
 			"At the end of the run every deposit of it is credited as it was when its case ended.", []*Need{NeedEffects},
 			creditLater},
 	}

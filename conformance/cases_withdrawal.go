@@ -11,30 +11,33 @@ import (
 func withdrawalCases() []Case {
 	order, usual := []*Need{NeedOrder}, []*Need{NeedOrder, NeedUsual}
 	return []Case{
-		{401, Must, ByInterface, "withdrawal/known", "Decision, D1, D4",
+		{401, Must, iface, "withdrawal/known", "Decision, D1, D4",
 			"A known order is confirmed with its own details, and again when it is asked about with a new requestUUID.", order,
 			known},
-		{403, Must, ByProtocol, "withdrawal/known-at-once", "Decision, D4",
+		{403, Must, ours, "withdrawal/known-at-once", "Decision, D4",
 			"The same question asked eight times at once gets the same details, each time with its own requestUUID.", order,
 			atOnce(countersign.TypeRequestWithdraw)},
-		{404, Must, ForMoney, "withdrawal/unknown", "Error codes, E3",
-			"An unknown callBackId is not confirmed, not the second time and not from details in the request either.", nil, unknown},
-		{406, Must, ForMoney, "withdrawal/other-user", "Answers, R4",
-			"A known callBackId with another tenantUserId is not confirmed.", usual, askedWith((*session).notConfirmed, `tenantUserId "{user}0"`)},
-		{407, Must, ForMoney, "withdrawal/similar", "Decision, D2",
+		{404, Must, money, "withdrawal/unknown", "Error codes, E3",
+			"An unknown callBackId is not confirmed, not the second time and not from details in the request.", nil, unknown},
+		{406, Must, money, "withdrawal/other-user", "Answers, R4",
+			"A known callBackId with another tenantUserId is not confirmed.", usual,
+			askedWith((*session).notConfirmed, `tenantUserId "{user}0"`)},
+		{407, Must, money, "withdrawal/similar", "Decision, D2",
 			"A callBackId that differs from a known one by the case of a letter or a space is unknown.", order,
-			askedWith((*session).notConfirmed, `callBackId "{CASE}" & ~trackingId "{id}-2"`, `callBackId "{order} " & ~trackingId "{id}-3"`)},
-		{409, Must, ForMoney, "withdrawal/smuggled", "Messages, M6",
-			"Details in unknown members of the request have no effect on the answer.", order, askedWith((*session).notUsed, details)},
-		{411, Must, ByProtocol, "withdrawal/details-bound", "Decision, D7",
-			"Each detail lies whole in a block that also holds the whole callBackId or requestUUID.",
-			[]*Need{NeedOrder, NeedNoDetails, NeedUsual}, detailsBound},
-		{412, Must, ForMoney, "withdrawal/second-tracking-id", "Deposit identity, I1",
+			askedWith((*session).notConfirmed, `callBackId "{CASE}" & ~trackingId "{id}-2"`,
+				`callBackId "{order} " & ~trackingId "{id}-3"`)},
+		{409, Must, money, "withdrawal/smuggled", "Messages, M6",
+			"Details in unknown members of the request have no effect on the answer.", order,
+			askedWith((*session).notUsed, details)},
+		{411, Must, ours, "withdrawal/details-bound", "Decision, D7",
+			"Each detail lies whole in a block that also holds the whole callBackId or requestUUID.", []*Need{NeedOrder,
+				NeedNoDetails, NeedUsual}, detailsBound},
+		{412, Must, money, "withdrawal/second-tracking-id", "Deposit identity, I1",
 			"A known callBackId under another trackingId is another withdrawal: errCode 2002.", usual,
 			askedWith((*session).contradicts, `~trackingId "{id}-2"`)},
-		{413, Must, ByInterface, "withdrawal/long-amount", "Amounts, A2",
-			"An order whose amount has more than 17 digits is confirmed with that very amount.",
-			[]*Need{NeedOrder, NeedLongOrder}, known},
+		{413, Must, iface, "withdrawal/long-amount", "Amounts, A2",
+			"An order whose amount has more than 17 digits is confirmed with that very amount.", []*Need{NeedOrder,
+				NeedLongOrder}, known},
 	}
 }
 
@@ -50,7 +53,7 @@ func known(s *session) {
 }
 
 // details are of no order.
-const details = `+address "0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a" & +chainName "ETH" & +symbol "USDT" & +amount "999999"`
+const details = `+address "0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a" & +chainName "ETH" & +symbol "USDT" & +amount "999999"`
 
 func unknown(s *session) {
 	m := s.unknown()

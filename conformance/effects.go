@@ -33,7 +33,8 @@ func ParseCredits(text string) ([]Credit, error) {
 		case 2:
 			credits = append(credits, Credit{fields[0], fields[1]})
 		default:
-			return nil, fmt.Errorf("line %d has %d columns: print the trackingId and the amount, one line a credit", n, len(fields))
+			return nil, fmt.Errorf("line %d has %d columns: print the trackingId and the amount, one line a credit",
+				n, len(fields))
 		}
 	}
 	return credits, nil
@@ -112,8 +113,8 @@ func (s *session) compare(want map[string]effect) {
 		}
 		if s.waits >= vain || !sleep(ctx, 100*time.Millisecond) {
 			s.waits++
-			fail("Credit what you accept, in the transaction that records it. If credits come later than "+s.cfg.EffectsWait.String()+
-				" after the answer, give check that time (--effects-wait).", "%s", missing)
+			fail("Credit what you accept, in the transaction that records it. If credits come later than "+
+				s.cfg.EffectsWait.String()+" after the answer, give check that time (--effects-wait).", "%s", missing)
 		}
 	}
 }
@@ -142,10 +143,11 @@ func (s *session) look(want map[string]effect) (missing string) {
 			fail("Credit only what is answered with errCode 0 and is no possible duplicate.",
 				"the deposit %s was credited, and must not be", id)
 		case n > w.times:
-			fail("Record (type, trackingId) in the transaction that credits, with a unique index, and credit only if that row is new.",
+			fail("Record (type, trackingId) in the transaction that credits, with a unique index; credit if it is new.",
 				"the deposit %s was credited %d times, not %d", id, n, w.times)
 		case n < w.times && missing == "":
-			missing = fmt.Sprintf("the deposit %s was accepted with errCode 0, and was credited %d times, not %d", id, n, w.times)
+			missing = fmt.Sprintf("the deposit %s was accepted with errCode 0, and was credited %d times, not %d",
+				id, n, w.times)
 		}
 		for _, amount := range got[id] {
 			if amount == "" {

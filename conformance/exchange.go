@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/merchant"
 )
@@ -55,7 +55,8 @@ type request struct {
 	method      string    // "": POST
 	contentType string    // "": application/x-www-form-urlencoded; "-": none
 	apiKey      *countersign.APIKey
-	header      http.Header // the Content-Type and the signature, where they are not to be made of the above
+	fault       countersigntest.ServiceFault
+	earlier     countersigntest.Request // which some faults need
 }
 
 // reply is the result of an exchange. Either err or status is set.
@@ -72,6 +73,7 @@ type reply struct {
 	blocks   []int              // how many bytes of answer each block held
 	openErr  error              // of the answer
 
+	posted    countersigntest.Request
 	asked     http.Header // Content-Type and signature of the request; nil: it was not signed
 	signature envelope.LinkSignature
 	signErr   error // of the response, if the key that signs answers is known
@@ -99,7 +101,8 @@ func (s *session) attempt(what string, m message) request { return s.attemptOf(w
 
 // attemptOf is attempt with m written as plain.
 func (s *session) attemptOf(what string, m message, plain []byte) request {
-	q := request{what: what, trackingID: strings.Trim(m.get("trackingId"), `"`), amount: strings.Trim(m.get("amount"), `"`)}
+	q := request{what: what}
+	q.trackingID, q.amount = strings.Trim(m.get("trackingId"), `"`), strings.Trim(m.get("amount"), `"`)
 	q.plaintext, q.uuid = bind(plain, !s.cfg.Unbound)
 	q.body = s.seal(q.plaintext)
 	if strings.Trim(m.get("type"), `"`) == "2" {
@@ -169,38 +172,36 @@ func (s *session) send(q request) *reply {
 	return r
 }
 
-// newRequest makes the request of r, and sets r.asked.
+// newRequest makes the request of r as its fault has it, in the form of the config, and sets what it is.
 func (s *session) newRequest(ctx context.Context, r *reply) (*http.Request, error) {
-	q := r.request
-	body := cmp.Or[io.Reader](q.stream, bytes.NewReader(q.body))
-	req, err := http.NewRequestWithContext(ctx, cmp.Or(q.method, http.MethodPost), s.urls[q.to].String(), body)
+	q, url := &r.request, s.urls[r.to].String()
+	posted, err := s.fakes.Forge(q.fault, countersigntest.Request{Plaintext: q.plaintext, UUID: q.uuid, Sealed: q.body,
+		URL: url, ContentType: strings.TrimPrefix(q.contentType, "-"), APIKey: *cmp.Or(q.apiKey, &s.cfg.CallbackAPIKey)},
+		s.urls[toNotify+toWithdraw-q.to].String(), q.earlier)
 	if err != nil {
 		return nil, err
 	}
+	r.posted, q.plaintext, q.uuid, q.body = posted, posted.Plaintext, posted.UUID, posted.Body
+	if posted.URL != url {
+		q.to = toNotify + toWithdraw - q.to
+	}
+	body := cmp.Or[io.Reader](q.stream, bytes.NewReader(q.body))
+	req, err := http.NewRequestWithContext(ctx, cmp.Or(q.method, http.MethodPost), posted.URL, body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header = posted.Header
 	if q.stream != nil {
 		req.ContentLength = -1
 	}
-	if q.contentType != "-" {
-		req.Header.Set("Content-Type", cmp.Or(q.contentType, "application/x-www-form-urlencoded"))
-	}
-	switch {
-	case q.header != nil:
-		maps.Copy(req.Header, q.header)
-	case s.cfg.Sign != nil:
-		if q.contentType == "-" {
-			req.Header.Set("Content-Type", "") // it is covered
-		}
-		signed := envelope.LinkRequest{Method: req.Method, URL: s.urls[q.to].String(), Header: req.Header, Body: q.body}
-		if err := s.cfg.Sign.SignRequest(signed, q.plaintext, time.Now()); err != nil {
-			return nil, err
-		}
-	}
 	if s.cfg.Sign != nil {
 		r.asked = envelope.LinkHeaders(req.Header)
+	} else if q.contentType == "-" {
+		req.Header.Del("Content-Type")
 	}
 	req.Header.Set("User-Agent", UserAgent)
-	if key := *cmp.Or(q.apiKey, &s.cfg.CallbackAPIKey); key != "" {
-		req.Header.Set(cmp.Or(s.cfg.APIKeyHeader, merchant.DefaultHeader), key.Reveal())
+	if posted.APIKey != "" {
+		req.Header.Set(cmp.Or(s.cfg.APIKeyHeader, merchant.DefaultHeader), posted.APIKey.Reveal())
 	}
 	return req, nil
 }

@@ -37,16 +37,17 @@ func statusFix(got int, want []int) string {
 	switch {
 	case want[0] == http.StatusBadRequest && got == http.StatusOK:
 		return "Answer what cannot be opened or parsed with status 400, errCode 1001 or 1002 and empty data."
+	case got >= http.StatusInternalServerError:
+		return "The endpoint failed: see its log. No request may make it fail."
 	case want[0] != http.StatusOK:
 		return fmt.Sprintf("Answer with status %d.", want[0])
 	}
 	return cmp.Or(map[int]string{
-		http.StatusUnauthorized: "Compare X-API-KEY with the key that the service sends; check that both ends have the same key.",
+		http.StatusUnauthorized: "Compare X-API-KEY with the key that the service sends: both ends must have the same.",
 		http.StatusNotFound:     "Check the URLs: type 2 goes to the withdraw URL, every other type to the notify URL.",
-		http.StatusBadRequest: "The endpoint could not open or parse a correct request. Check that it holds the public part of " +
-			"the pair that seals, reads the raw body, and takes what the rule allows.",
-	}[got], "Answer every request that could be read and judged with status 200 at the URL that is configured, refusals too; "+
-		"no request may make the endpoint fail.")
+		http.StatusBadRequest: "The endpoint could not open or parse a correct request. Check that it holds the public " +
+			"part of the pair that seals, reads the raw body, and takes what the rule allows.",
+	}[got], "Answer every request that could be read and judged with status 200, refusals too, at the URL that is configured.")
 }
 
 // wellFormed checks the response against PROTOCOL.md, R1, and L10 where answers are signed.
@@ -59,8 +60,9 @@ func (s *session) wellFormed(r *reply) {
 			"%s: the response is compressed (%s)", r.what, s.show([]byte(e)))
 	}
 	if r.parseErr != nil {
-		fail("Return one JSON object with the texts apiKey, data (sealed; not empty where errCode is 0) and message (not empty "+
-			"where errCode is not 0), and errCode, a whole number.", "%s: the response is not valid: %v", r.what, r.parseErr)
+		fail("Return one JSON object with the texts apiKey, data (sealed; not empty where errCode is 0) and message (not "+
+			"empty where errCode is not 0), and errCode, a whole number.",
+			"%s: the response is not valid: %v", r.what, r.parseErr)
 	}
 	if !s.expectedKey(r) {
 		fail("Put the merchant's own API key into the member apiKey of every response.",
@@ -92,8 +94,8 @@ func (s *session) accepted(r *reply, t countersign.Type) {
 	statusIs(r, http.StatusOK)
 	s.wellFormed(r)
 	if code := r.response.ErrCode; code != countersign.CodeAccepted {
-		fail("See the log of the endpoint, and countersign open --explain: it did not understand a correct request (1000 to "+
-			"1999), refuses or holds it (2000 to 3999: does it know the user, the address and the order?), or failed.",
+		fail("The endpoint did not understand a correct request (1000 to 1999), refuses or holds it (2000 to 3999), or failed. "+
+			"Does it know the user, the address and the order? See its log, and countersign open --explain.",
 			"%s: errCode is %d (%s), not 0", r.what, code, s.show([]byte(r.response.Message)))
 	}
 	s.opensTo(r, t)
@@ -108,7 +110,8 @@ func (s *session) sent(r *reply) (countersign.Callback, error) {
 	return countersign.ParseCallback(r.plaintext, countersign.ParseOptions{Lenient: s.cfg.Other})
 }
 
-// sameMembers checks that the answer says what the request said (PROTOCOL.md, R3 to R5), but for members that are missing.
+// sameMembers checks that the answer says what the request said (PROTOCOL.md, R3 to R5), but for members that are
+// missing.
 func (s *session) sameMembers(r *reply) {
 	sent, _ := s.sent(r)
 	if sent == nil {
@@ -118,20 +121,24 @@ func (s *session) sameMembers(r *reply) {
 		q.TenantUserID = r.parsed.(countersign.WithdrawalAnswer).TenantUserID
 	}
 	member := sent.Differs(r.parsed)
-	if d, is := sent.(*countersign.Deposit); is && r.member("txIndex") != "" && d.TxIndex != r.parsed.(countersign.DepositAnswer).TxIndex {
-		member = "txIndex"
+	if d, is := sent.(*countersign.Deposit); is && r.member("txIndex") != "" {
+		if d.TxIndex != r.parsed.(countersign.DepositAnswer).TxIndex {
+			member = "txIndex"
+		}
 	}
 	if member != "" {
-		fail("Return the members of the request as they came: amounts as text or exact decimals from end to end, txIndex −1 and 0 "+
-			"as they are, toAddress whatever newAddress is.", "%s: %s of the answer is not that of the request", r.what, member)
+		fail("Return the members of the request as they came: amounts as text or exact decimals from end to end, txIndex "+
+			"−1 and 0 as they are, toAddress whatever newAddress is.",
+			"%s: %s of the answer is not that of the request", r.what, member)
 	}
 }
 
 // opensTo checks the data of a response against PROTOCOL.md, R2, and sets r.parsed.
 func (s *session) opensTo(r *reply, t countersign.Type) {
 	if r.openErr != nil {
-		fail("Seal the answer with the service's public part, block type 2 for every chunk, blocks joined, Base64 once at the "+
-			"end: the members of the request and nothing else, in full blocks, and no plain JSON.", "%s: data does not open: %v", r.what, r.openErr)
+		fail("Seal the answer with the service's public part, block type 2 for every chunk, blocks joined, Base64 once "+
+			"at the end: the members of the request and nothing else, in full blocks, and no plain JSON.",
+			"%s: data does not open: %v", r.what, r.openErr)
 	}
 	parse := countersign.ParseAnswer
 	if s.cfg.Other {
@@ -148,27 +155,27 @@ func (s *session) opensTo(r *reply, t countersign.Type) {
 	}
 }
 
-// notAccepted fails if something that must be refused got errCode 0, which would lose or create money.
-func (s *session) notAccepted(r *reply) {
-	s.expectNothing(r.request)
-	arrived(r)
-	if r.code() == countersign.CodeAccepted {
-		fail("", "%s: it was accepted, with errCode 0", r.what)
-	}
-}
-
 // turnedAway checks that r has that HTTP status, which says that the body was not read.
 func (s *session) turnedAway(r *reply, status int) {
 	s.expectNothing(r.request)
 	statusIs(r, status)
 }
 
+// rejects checks that r refuses a request, with one of the HTTP statuses.
+func (s *session) rejects(r *reply, statuses ...int) {
+	s.expectNothing(r.request)
+	arrived(r)
+	if r.code() == countersign.CodeAccepted {
+		fail("", "%s: it was accepted, with errCode 0", r.what) // which would lose or create money
+	}
+	statusIs(r, statuses...)
+	s.wellFormed(r)
+}
+
 // notOpened checks that r says that the body cannot be opened or parsed: status 400, errCode 1001 or 1002, empty data
 // (PROTOCOL.md, H2).
 func (s *session) notOpened(r *reply) {
-	s.notAccepted(r)
-	statusIs(r, http.StatusBadRequest)
-	s.wellFormed(r)
+	s.rejects(r, http.StatusBadRequest)
 	if c := r.response.ErrCode; c != countersign.CodeCannotOpen && c != countersign.CodeMalformed {
 		fail("Use errCode 1001 for what does not open and 1002 for what is malformed.",
 			"%s: errCode is %d, not 1001 or 1002", r.what, c)
@@ -181,20 +188,11 @@ func (s *session) notOpened(r *reply) {
 // judged checks that r refuses something that could be read: status 200, and a response with one of the codes, any if
 // none is given.
 func (s *session) judged(r *reply, codes ...countersign.ErrCode) {
-	s.notAccepted(r)
-	statusIs(r, http.StatusOK)
-	s.wellFormed(r)
+	s.rejects(r, http.StatusOK)
 	if len(codes) > 0 && !slices.Contains(codes, r.response.ErrCode) {
 		fail(fmt.Sprintf("Answer with errCode %d.", codes[0]),
 			"%s: errCode is %d, not %d", r.what, r.response.ErrCode, codes[0])
 	}
-}
-
-// refused checks that r is any refusal: of something that could not be opened, or of something that could be judged.
-func (s *session) refused(r *reply) {
-	s.notAccepted(r)
-	statusIs(r, http.StatusOK, http.StatusBadRequest)
-	s.wellFormed(r)
 }
 
 // notSigned checks that r is the refusal of PROTOCOL.md, L11.
@@ -240,11 +238,11 @@ func (s *session) notConfirmed(r *reply) {
 // bound checks PROTOCOL.md, D7.
 func bound(r *reply) {
 	if !countersign.DetailsBound(r.answer, r.blocks) {
-		fail("A service that is not given the details of a withdrawal does not confirm this answer, because its blocks could "+
-			"come from others. Write callBackId and address next to each other in one block and chainName, symbol, amount and "+
-			"requestUUID in another, with spaces before a member that would begin in the one and end in the other "+
-			"(PROTOCOL.md, Answers, R7); or have the service make a pair of 2048 bits for answers. "+
-			"Where the service is given the details of every withdrawal, say so to this check.",
+		fail("A service that is not given the details of a withdrawal does not confirm this answer, because its blocks "+
+			"could come from others. Write callBackId and address next to each other in one block and chainName, symbol, "+
+			"amount and requestUUID in another, with spaces before a member that would begin in the one and end in the "+
+			"other (PROTOCOL.md, Answers, R7); or have the service make a pair of 2048 bits for answers. Where the service "+
+			"is given the details of every withdrawal, say so to this check.",
 			"%s: the details of the answer are not bound to callBackId or requestUUID by the %d blocks that they came in",
 			r.what, len(r.blocks))
 	}

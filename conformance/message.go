@@ -43,7 +43,8 @@ func (m message) edit(changes string) message {
 		}
 		return unicode.ToUpper(r)
 	}, order)
-	has := strings.NewReplacer("{id}", m.str("trackingId"), "{user}", m.str("tenantUserId"), "{order}", order, "{CASE}", otherCase, "{tx}", tx, "{TX}", strings.ToUpper(tx), "{to}", to)
+	has := strings.NewReplacer("{id}", m.str("trackingId"), "{user}", m.str("tenantUserId"), "{order}", order,
+		"{CASE}", otherCase, "{tx}", tx, "{TX}", strings.ToUpper(tx), "{to}", to)
 	for change := range strings.SplitSeq(has.Replace(changes), " & ") {
 		name, value, sets := strings.Cut(change, " ")
 		switch {
@@ -219,9 +220,9 @@ func (s *session) subject(t countersign.Type) message {
 // in other members: the address that a mint comes from has forty.
 var unbound = regexp.MustCompile(`"requestUUID"\s*:\s*"(` + countersign.UnboundUUID + `)"`)
 
-// bind replaces the unbound requestUUID with one that is bound to the rest (PROTOCOL.md, Binding) or with a random one of
-// version 4. It also works on bytes that are not JSON, as countersign.Bind does not: a case about duplicate members
-// proves nothing if the endpoint refuses the message for its binding.
+// bind replaces the unbound requestUUID with one that is bound to the rest (PROTOCOL.md, Binding) or with a random
+// one of version 4. It also works on bytes that are not JSON, as countersign.Bind does not: a case about duplicate
+// members proves nothing if the endpoint refuses the message for its binding.
 func bind(plain []byte, bound bool) ([]byte, string) {
 	all := unbound.FindAllSubmatchIndex(plain, -1)
 	if len(all) == 0 {

@@ -23,17 +23,18 @@ type Unseen struct {
 
 // The needs.
 var (
-	NeedBound     = service("a service that binds", func(k *Checker) bool { return !k.cfg.Unbound })
-	NeedUnbound   = service("a service that does not bind", func(k *Checker) bool { return k.cfg.Unbound })
-	NeedUsual     = service("a service that keeps to the forms of the interface", func(k *Checker) bool { return !k.cfg.Other })
-	NeedOther     = service("a service that is not of this project", func(k *Checker) bool { return k.cfg.Other })
-	NeedNoDetails = service("a service that is not given the details of withdrawals",
+	NeedBound   = needs("a service that binds", func(k *Checker) bool { return !k.cfg.Unbound })
+	NeedUnbound = needs("a service that does not bind", func(k *Checker) bool { return k.cfg.Unbound })
+	NeedUsual   = needs("a service that keeps to the forms of the interface",
+		func(k *Checker) bool { return !k.cfg.Other })
+	NeedOther     = needs("a service that is not of this project", func(k *Checker) bool { return k.cfg.Other })
+	NeedNoDetails = needs("a service that is not given the details of withdrawals",
 		func(k *Checker) bool { return !k.cfg.Ordered })
-	NeedOwnPair = service("a pair that the merchant made", func(k *Checker) bool { return !k.cfg.Key.HasPrivate() })
-	NeedPKCS1   = service("PKCS #1 v1.5 padding of requests",
+	NeedOwnPair = needs("a pair that the merchant made", func(k *Checker) bool { return !k.cfg.Key.HasPrivate() })
+	NeedPKCS1   = needs("PKCS #1 v1.5 padding of requests",
 		func(k *Checker) bool { return k.cfg.Padding == envelope.PKCS1v15 })
-	NeedSigning   = service("a service that signs its requests", func(k *Checker) bool { return k.cfg.Sign != nil })
-	NeedAnswerKey = service("the key that signs answers", func(k *Checker) bool { return k.cfg.AnswerKey != nil })
+	NeedSigning   = needs("a service that signs its requests", func(k *Checker) bool { return k.cfg.Sign != nil })
+	NeedAnswerKey = needs("the key that signs answers", func(k *Checker) bool { return k.cfg.AnswerKey != nil })
 
 	NeedOrder = &Need{"an order that the endpoint knows", func(k *Checker) bool { return k.cfg.Order != nil },
 		Unseen{What: "withdrawals that the endpoint knows", Give: "--order FILE"}}
@@ -51,7 +52,7 @@ var (
 		Give: "--effects COMMAND that prints the amount behind the trackingId"}}
 )
 
-func service(name string, met func(*Checker) bool) *Need { return &Need{name: name, met: met} }
+func needs(name string, met func(*Checker) bool) *Need { return &Need{name: name, met: met} }
 
 // String returns what is needed, in words.
 func (n *Need) String() string { return n.name }

@@ -48,8 +48,6 @@ func (k *Checker) Run(ctx context.Context, report func(Result)) (Summary, error)
 
 // reach connects once to each URL, so that a wrong one gives one error and not one a case.
 func (k *Checker) reach(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, k.cfg.Timeout)
-	defer cancel()
 	for _, u := range k.urls {
 		conn, err := k.dial(ctx, u)
 		if err != nil {

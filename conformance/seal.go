@@ -12,8 +12,8 @@ import (
 	"countersign/envelope"
 )
 
-// rawKey is the service's part of a key as numbers, for blocks that package envelope refuses to make. Its operations need
-// not take constant time: the key belongs to the person who runs the cases.
+// rawKey is the service's part of a key as numbers, for blocks that package envelope refuses to make. Its operations
+// need not take constant time: the key belongs to the person who runs the cases.
 type rawKey struct {
 	n, exp *big.Int
 	size   int
@@ -41,8 +41,8 @@ func newRawKey(key *envelope.Key) (rawKey, error) {
 	return rawKey{p.N, big.NewInt(int64(p.E)), key.Size(), 2}, nil
 }
 
-// block makes a block of data: 00, the type, FF repeated, 00, data, damaged before it is raised to the exponent. start is
-// where data begins.
+// block makes a block of data: 00, the type, FF repeated, 00, data, damaged before it is raised to the exponent.
+// start is where data begins.
 func (r rawKey) block(data []byte, damage func(padded []byte, start int)) []byte {
 	b := bytes.Repeat([]byte{0xff}, r.size)
 	start := r.size - len(data)

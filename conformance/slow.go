@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"countersign"
 	"countersign/envelope"
 )
 
@@ -37,11 +38,14 @@ func slowBody(s *session) {
 		skip("the request cannot be made: %v", err)
 	}
 	var start strings.Builder
-	fmt.Fprintf(&start, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n", req.URL.RequestURI(), req.Host, len(q.body))
+	fmt.Fprintf(&start, "POST %s HTTP/1.1\r\nHost: %s\r\n", req.URL.RequestURI(), req.Host)
+	fmt.Fprintf(&start, "Content-Length: %d\r\n", len(q.body))
 	_ = req.Header.Write(&start)
 	fmt.Fprintf(&start, "\r\n%s", q.body[:len(q.body)/2])
 	if s.hangs(r, start.String(), ""); r.err == nil { // it may also close the connection
-		s.notAccepted(r)
+		if r.code() == countersign.CodeAccepted {
+			fail("", "%s: it was accepted, with errCode 0", r.what)
+		}
 	}
 }
 
@@ -79,7 +83,7 @@ func (s *session) hangs(r *reply, start, rest string) {
 		}
 	}
 	if errors.Is(r.err, os.ErrDeadlineExceeded) {
-		fail("Bound the time in which all headers and a body must arrive, for example to 10 seconds, then close the connection.",
+		fail("Bound the time in which all headers and a body must arrive, for example to 10 s, then close the connection.",
 			"after %v the endpoint still waits for the rest of %s", s.cfg.SlowBody, r.what)
 	}
 }
@@ -104,7 +108,8 @@ func (s *session) restart() {
 		defer before.Close()
 		_ = before.SetReadDeadline(time.Now().Add(deathWait))
 		if _, err := before.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
-			s.note("a connection to the endpoint stayed open over the restart: something stands before it, or nothing was killed")
+			s.note("a connection to the endpoint stayed open over the restart: " +
+				"something stands before it, or nothing was killed")
 		}
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, startWait)

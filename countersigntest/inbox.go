@@ -57,6 +57,19 @@ type inboxCheck struct {
 
 const inboxLease = time.Minute
 
+func (c *inboxCheck) errorf(format string, args ...any) {
+	c.tb.Helper()
+	c.tb.Errorf("%s: %s", c.rule, fmt.Sprintf(format, args...))
+}
+
+// open claims e, which must be free, and settles it with a reply that is not final.
+func (c *inboxCheck) open(in merchant.Inbox, e merchant.Entry) merchant.Claimed {
+	c.tb.Helper()
+	got := c.claim(in, e, merchant.StateClaimed)
+	c.settle(in, e, got.Claim, notFinal(), false, notFinal())
+	return got
+}
+
 func (c *inboxCheck) entry(cb countersign.Callback, lease time.Duration) merchant.Entry {
 	e := merchant.NewEntry(cb)
 	e.At, e.Lease = c.at, lease
@@ -70,10 +83,10 @@ func (c *inboxCheck) claim(in merchant.Inbox, e merchant.Entry, want merchant.St
 		c.tb.Fatalf("%s: claiming: %v", c.rule, err)
 	}
 	if got.State != want {
-		c.tb.Errorf("%s: claiming gave %v, want %v", c.rule, got.State, want)
+		c.errorf("claiming gave %v, want %v", got.State, want)
 	}
 	if want != merchant.StateSpliced && got.Seq <= 0 {
-		c.tb.Errorf("%s: the number is %d", c.rule, got.Seq)
+		c.errorf("the number is %d", got.Seq)
 	}
 	return got
 }
@@ -87,7 +100,7 @@ func (c *inboxCheck) settle(in merchant.Inbox, e merchant.Entry, claim int64, o 
 		c.tb.Fatalf("%s: settling: %v", c.rule, err)
 	}
 	if got != want {
-		c.tb.Errorf("%s: settling gave %+v, want %+v", c.rule, got, want)
+		c.errorf("settling gave %+v, want %+v", got, want)
 	}
 }
 
@@ -104,12 +117,12 @@ func checkOnce(c *inboxCheck) {
 	for _, in := range []merchant.Inbox{c.inbox, c.other} {
 		again := c.claim(in, e, merchant.StateSettled)
 		if again.Reply != confirmed(1) || again.Seq != got.Seq {
-			c.tb.Errorf("%s: found %+v under %d, want %+v under %d", c.rule, again.Reply, again.Seq, confirmed(1), got.Seq)
+			c.errorf("found %+v under %d, want %+v under %d", again.Reply, again.Seq, confirmed(1), got.Seq)
 		}
 	}
 	next := c.claim(c.other, c.entry(Withdrawal(2), inboxLease), merchant.StateClaimed)
 	if next.Seq <= got.Seq {
-		c.tb.Errorf("%s: number %d comes after %d", c.rule, next.Seq, got.Seq)
+		c.errorf("number %d comes after %d", next.Seq, got.Seq)
 	}
 }
 
@@ -122,7 +135,7 @@ func checkReplyUser(c *inboxCheck) {
 	c.settle(c.inbox, e, got.Claim, reply, true, reply)
 	c.settle(c.other, e, got.Claim, reply, true, reply)
 	if again := c.claim(c.other, e, merchant.StateSettled); again.Reply != reply {
-		c.tb.Errorf("%s: found %+v, want %+v", c.rule, again.Reply, reply)
+		c.errorf("found %+v, want %+v", again.Reply, reply)
 	}
 }
 
@@ -131,7 +144,7 @@ func checkTaken(c *inboxCheck) {
 	c.claim(c.inbox, e, merchant.StateTaken)
 	again := c.claim(c.other, e, merchant.StateSettled)
 	if again.Reply != (merchant.Reply{}) {
-		c.tb.Errorf("%s: the reply is %+v", c.rule, again.Reply)
+		c.errorf("the reply is %+v", again.Reply)
 	}
 	// An entry that was leased for a function is claimed without one.
 	e = c.entry(Deposit(2), inboxLease)
@@ -163,32 +176,24 @@ func checkReplaced(c *inboxCheck) {
 	got := c.claim(c.inbox, e, merchant.StateClaimed)
 	c.claim(c.other, c.entry(right, 0), merchant.StateOtherContent)
 	c.settle(c.inbox, e, got.Claim, notFinal(), false, notFinal())
-	again := c.claim(c.other, c.entry(right, inboxLease), merchant.StateClaimed)
+	again := c.open(c.other, c.entry(right, inboxLease))
 	if again.Seq != got.Seq || again.PossibleDuplicate || !again.Replaced || got.Replaced {
-		c.tb.Errorf("%s: found %+v, then %+v", c.rule, got, again)
+		c.errorf("found %+v, then %+v", got, again)
 	}
-	c.settle(c.other, e, again.Claim, notFinal(), false, notFinal())
 	if got := c.claim(c.inbox, c.entry(right, 0), merchant.StateTaken); got.Replaced {
-		c.tb.Errorf("%s: the same content replaces itself", c.rule)
+		c.errorf("the same content replaces itself")
 	}
 	c.claim(c.other, c.entry(wrong, 0), merchant.StateOtherContent)
-	if got := c.claim(c.other, c.entry(copied, 0), merchant.StateTaken); got.PossibleDuplicate {
-		c.tb.Errorf("%s: what took the place of the same transfer is still compared with it", c.rule)
-	}
+	c.suspected(c.other, c.entry(copied, 0), false) // the transfer whose place was taken counts no more
 	copied = Deposit(2)
 	copied.TrackingID, copied.ToAddress = "copied again", wrong.ToAddress
-	if got := c.claim(c.other, c.entry(copied, 0), merchant.StateTaken); !got.PossibleDuplicate {
-		c.tb.Errorf("%s: what took the place is not compared with others", c.rule)
-	}
+	c.suspected(c.other, c.entry(copied, 0), true) // what took the place counts
 	// A copy of a transfer that was accepted is compared when it takes the place, too.
 	late, other := Deposit(3), Deposit(4)
 	other.TrackingID = late.TrackingID
 	c.claim(c.inbox, c.entry(Deposit(4), 0), merchant.StateTaken)
-	got = c.claim(c.inbox, c.entry(late, inboxLease), merchant.StateClaimed)
-	c.settle(c.inbox, c.entry(late, 0), got.Claim, notFinal(), false, notFinal())
-	if got := c.claim(c.other, c.entry(other, 0), merchant.StateTaken); !got.PossibleDuplicate {
-		c.tb.Errorf("%s: a copy that took the place of another deposit is not a possible duplicate", c.rule)
-	}
+	c.open(c.inbox, c.entry(late, inboxLease))
+	c.suspected(c.other, c.entry(other, 0), true)
 }
 
 func checkLease(c *inboxCheck) {
@@ -200,13 +205,13 @@ func checkLease(c *inboxCheck) {
 	e.At = e.At.Add(time.Millisecond)
 	second := c.claim(c.other, e, merchant.StateClaimed)
 	if second.Claim == first.Claim {
-		c.tb.Errorf("%s: two claims are both called %d", c.rule, first.Claim)
+		c.errorf("two claims are both called %d", first.Claim)
 	}
 	if !first.Recorded.IsZero() && (!first.Recorded.Equal(c.at) || !second.Recorded.Equal(c.at)) {
-		c.tb.Errorf("%s: recorded at %v and %v, want %v for both", c.rule, first.Recorded, second.Recorded, c.at)
+		c.errorf("recorded at %v and %v, want %v for both", first.Recorded, second.Recorded, c.at)
 	}
 	if second.Seq != first.Seq {
-		c.tb.Errorf("%s: the number changed from %d to %d", c.rule, first.Seq, second.Seq)
+		c.errorf("the number changed from %d to %d", first.Seq, second.Seq)
 	}
 }
 
@@ -223,7 +228,7 @@ func checkRenewal(c *inboxCheck) {
 			Type: e.Callback.CallbackType(), ID: e.ID, Order: e.Order, Claim: claim, At: c.at, Lease: inboxLease,
 		})
 		if !errors.Is(err, want) {
-			c.tb.Errorf("%s: renewing gave %v, want %v", c.rule, err, want)
+			c.errorf("renewing gave %v, want %v", err, want)
 		}
 	}
 	renew(1, merchant.ErrNotClaimed)
@@ -241,9 +246,8 @@ func checkRenewal(c *inboxCheck) {
 
 func checkNotFinal(c *inboxCheck) {
 	e := c.entry(Withdrawal(1), inboxLease)
-	got := c.claim(c.inbox, e, merchant.StateClaimed)
-	c.settle(c.inbox, e, got.Claim, notFinal(), false, notFinal())
-	got = c.claim(c.other, e, merchant.StateClaimed)
+	c.open(c.inbox, e)
+	got := c.claim(c.other, e, merchant.StateClaimed)
 	c.settle(c.other, e, got.Claim, confirmed(1), true, confirmed(1))
 }
 
@@ -268,41 +272,54 @@ func checkGuard(c *inboxCheck) {
 }
 
 func checkTransfer(c *inboxCheck) {
-	n := 0
-	claim := func(change func(*countersign.Deposit), want bool) {
-		c.tb.Helper()
+	same := func(d *countersign.Deposit) {
+		d.TxID, d.TxIndex, d.Amount = strings.Repeat("7a", 32), 9, amountOf(0)
+	}
+	for n, row := range []struct {
+		change  func(*countersign.Deposit)
+		suspect bool
+	}{
+		{func(*countersign.Deposit) {}, false},
+		{func(d *countersign.Deposit) { d.TxIndex = 4 }, false},
+		{func(d *countersign.Deposit) { d.TxIndex = 3 }, true},
+		{func(d *countersign.Deposit) { d.TxIndex = -1 }, true},
+		{func(d *countersign.Deposit) { d.TxIndex = 5 }, true}, // -1 is known by now
+		{func(d *countersign.Deposit) {
+			d.ChainName, d.TxID = strings.ToLower(d.ChainName)+" ", strings.ToUpper(d.TxID)
+		}, true},
+		{func(d *countersign.Deposit) { d.Symbol = "USDC" }, false},
+		{func(d *countersign.Deposit) { d.ToAddress = Deposit(2).ToAddress }, false},
+		{func(d *countersign.Deposit) { d.TxID = Deposit(2).TxID }, false},
+		{func(d *countersign.Deposit) { d.ChainName = "BSC" }, false},
+		{same, false},
+		{func(d *countersign.Deposit) { same(d); d.TxIndex++ }, true}, // one amount, whatever the index
+		{func(d *countersign.Deposit) { same(d); d.ChainName, d.Symbol = "BSC", "USDC" }, true},
+	} {
 		d := Deposit(1)
 		d.TrackingID, d.TxIndex, d.Amount = fmt.Sprintf("transfer-%d", n), 3, amountOf(n)
-		n++
-		change(d)
+		row.change(d)
 		for range 2 { // the second time from the record
 			e := c.entry(d, inboxLease)
 			e.At = e.At.Add(time.Duration(n) * inboxLease)
-			got := c.claim(c.inbox, e, merchant.StateClaimed)
-			if got.PossibleDuplicate != want {
-				c.tb.Errorf("%s: %s with txIndex %d is %v, want %v", c.rule, d.TrackingID, d.TxIndex, got.PossibleDuplicate, want)
-			}
-			c.settle(c.inbox, e, got.Claim, notFinal(), false, notFinal())
+			c.suspected(c.inbox, e, row.suspect)
 		}
 	}
-	claim(func(*countersign.Deposit) {}, false)
-	claim(func(d *countersign.Deposit) { d.TxIndex = 4 }, false)
-	claim(func(d *countersign.Deposit) { d.TxIndex = 3 }, true)
-	claim(func(d *countersign.Deposit) { d.TxIndex = -1 }, true)
-	claim(func(d *countersign.Deposit) { d.TxIndex = 5 }, true) // -1 is known by now
-	claim(func(d *countersign.Deposit) {
-		d.ChainName, d.TxID = strings.ToLower(d.ChainName)+" ", strings.ToUpper(d.TxID)
-	}, true)
-	claim(func(d *countersign.Deposit) { d.Symbol = "USDC" }, false)
-	claim(func(d *countersign.Deposit) { d.ToAddress = Deposit(2).ToAddress }, false)
-	claim(func(d *countersign.Deposit) { d.TxID = Deposit(2).TxID }, false)
-	claim(func(d *countersign.Deposit) { d.ChainName = "BSC" }, false)
-	same := func(d *countersign.Deposit) {
-		d.TxID, d.TxIndex, d.Amount = strings.Repeat("7a", 32), int64(n), amountOf(0)
+}
+
+// suspected checks whether e, which must be free, is a possible duplicate: without a lease it is taken, and with one it
+// stays open.
+func (c *inboxCheck) suspected(in merchant.Inbox, e merchant.Entry, want bool) {
+	c.tb.Helper()
+	var got merchant.Claimed
+	if e.Lease == 0 {
+		got = c.claim(in, e, merchant.StateTaken)
+	} else {
+		got = c.open(in, e)
 	}
-	claim(same, false)
-	claim(same, true) // one amount, whatever the index
-	claim(func(d *countersign.Deposit) { same(d); d.ChainName, d.Symbol = "BSC", "USDC" }, true)
+	if got.PossibleDuplicate != want {
+		d := e.Callback.(*countersign.Deposit)
+		c.errorf("%s with txIndex %d is a possible duplicate: %v, want %v", e.ID, d.TxIndex, got.PossibleDuplicate, want)
+	}
 }
 
 // amountOf is another amount for each n: two deposits of one amount are possible duplicates
@@ -318,46 +335,39 @@ func amountOf(n int) countersign.Amount {
 // checkChangedIndex: an entry that is still open comes again with another txIndex, which makes
 // it the transfer of another entry. Whichever of the two gets the index last is the duplicate.
 func checkChangedIndex(c *inboxCheck) {
-	deposit := func(n int, index int64, lease time.Duration) merchant.Entry {
+	const open, taken = inboxLease, 0
+	entry := func(n int, index int64, lease time.Duration) merchant.Entry {
 		d := Deposit(1)
 		d.TrackingID, d.TxIndex, d.Amount = fmt.Sprintf("index-%d", n), index, amountOf(n)
 		return c.entry(d, lease)
 	}
-	open := func(in merchant.Inbox, n int, index int64, want bool) {
-		c.tb.Helper()
-		e := deposit(n, index, inboxLease)
-		got := c.claim(in, e, merchant.StateClaimed)
-		if got.PossibleDuplicate != want {
-			c.tb.Errorf("%s: %s with txIndex %d is %v, want %v", c.rule, e.ID, index, got.PossibleDuplicate, want)
-		}
-		c.settle(in, e, got.Claim, notFinal(), false, notFinal())
+	for i, row := range []struct {
+		n       int
+		index   int64
+		lease   time.Duration
+		suspect bool
+	}{
+		{1, 1, open, false},
+		{2, 2, open, false},
+		{2, 3, open, false}, // nobody has 3
+		{1, 1, open, false},
+		{1, 1, taken, false},
+		{2, 1, open, true},
+		{2, 7, open, true}, // for ever
+		{2, 7, taken, true},
+		{3, 10, open, false},
+		{4, 11, taken, false},
+		{3, 11, taken, true}, // the later entry has taken effect already
+		{5, 20, open, false},
+		{6, 21, open, false},
+	} {
+		c.suspected([]merchant.Inbox{c.inbox, c.other}[i%2], entry(row.n, row.index, row.lease), row.suspect)
 	}
-	taken := func(in merchant.Inbox, n int, index int64, want bool) {
-		c.tb.Helper()
-		if got := c.claim(in, deposit(n, index, 0), merchant.StateTaken); got.PossibleDuplicate != want {
-			c.tb.Errorf("%s: index-%d, taken with txIndex %d, is %v, want %v", c.rule, n, index, got.PossibleDuplicate, want)
-		}
-	}
-	open(c.inbox, 1, 1, false)
-	open(c.other, 2, 2, false)
-	open(c.other, 2, 3, false) // nobody has 3
-	open(c.inbox, 1, 1, false)
-	taken(c.inbox, 1, 1, false)
-	open(c.other, 2, 1, true)
-	open(c.inbox, 2, 7, true) // for ever
-	taken(c.other, 2, 7, true)
-
-	open(c.inbox, 3, 10, false)
-	taken(c.inbox, 4, 11, false)
-	taken(c.other, 3, 11, true) // the later entry has taken effect already
-
-	open(c.inbox, 5, 20, false)
-	open(c.inbox, 6, 21, false)
-	leased := c.claim(c.inbox, deposit(5, 20, inboxLease), merchant.StateClaimed)
-	c.claim(c.other, deposit(5, 21, inboxLease), merchant.StateBusy) // changes nothing
-	c.settle(c.inbox, deposit(5, 20, 0), leased.Claim, notFinal(), false, notFinal())
-	taken(c.other, 6, 21, false)
-	taken(c.other, 5, -1, true)
+	leased := c.claim(c.inbox, entry(5, 20, open), merchant.StateClaimed)
+	c.claim(c.other, entry(5, 21, open), merchant.StateBusy) // changes nothing
+	c.settle(c.inbox, entry(5, 20, taken), leased.Claim, notFinal(), false, notFinal())
+	c.suspected(c.other, entry(6, 21, taken), false)
+	c.suspected(c.other, entry(5, -1, taken), true)
 }
 
 // blocks are those of a request body, one for each letter of list. Capital letters
@@ -389,12 +399,12 @@ func checkBlocks(c *inboxCheck) {
 	for _, list := range []string{"bB", "bC", "a"} { // the last has no new block
 		spliced.Blocks = blocks("4", list)
 		if got := c.claim(c.other, spliced, merchant.StateSpliced); got.Seq != 0 {
-			c.tb.Errorf("%s: a spliced request was recorded under %d", c.rule, got.Seq)
+			c.errorf("a spliced request was recorded under %d", got.Seq)
 		}
 	}
 	spliced.Blocks = blocks("5", "aD") // so nothing of it was recorded
 	if got := c.claim(c.other, spliced, merchant.StateTaken); got.Suspect {
-		c.tb.Errorf("%s: a request with a requestUUID of its own is suspect", c.rule)
+		c.errorf("a request with a requestUUID of its own is suspect")
 	}
 	// What is refused for its content, or before it comes to the inbox, is remembered.
 	changed := Deposit(1)
@@ -411,7 +421,7 @@ func checkBlocks(c *inboxCheck) {
 	}
 	for _, list := range []string{"mN", "aN"} { // N is of the first
 		if err := refused.Remember(context.Background(), merchant.Entry{At: c.at, Blocks: blocks(list, list)}); err != nil {
-			c.tb.Errorf("%s: %v", c.rule, err)
+			c.errorf("%v", err)
 		}
 	}
 	next.Blocks = blocks("8", "nN")
@@ -424,7 +434,7 @@ func checkBlocks(c *inboxCheck) {
 	c.claim(c.inbox, joined, merchant.StateSpliced)
 	joined.Blocks.ByPerson = true
 	if got := c.claim(c.inbox, joined, merchant.StateTaken); !got.Suspect {
-		c.tb.Errorf("%s: what a person has taken and shares all blocks with others is not suspect", c.rule)
+		c.errorf("what a person has taken and shares all blocks with others is not suspect")
 	}
 }
 
@@ -443,7 +453,7 @@ func checkOwners(c *inboxCheck) {
 		want := owner != 1
 		for _, state := range []merchant.State{merchant.StateTaken, merchant.StateSettled} {
 			if got := c.claim(c.other, d, state); got.Suspect != want {
-				c.tb.Errorf("%s: with owner %d suspect is %v, want %v", c.rule, owner, got.Suspect, want)
+				c.errorf("with owner %d suspect is %v, want %v", owner, got.Suspect, want)
 			}
 		}
 	}
@@ -491,70 +501,57 @@ func checkTypes(c *inboxCheck) {
 const inboxCallers = 40
 
 func checkMany(c *inboxCheck) {
-	e := c.entry(Deposit(1), inboxLease)
-	states := make(chan merchant.State, inboxCallers)
-	errs := make(chan error, inboxCallers)
-	var wg sync.WaitGroup
-	for i := range inboxCallers {
-		in := c.inbox
-		if i%2 == 1 {
-			in = c.other
+	claims := func(entry func(i int) merchant.Entry) (all []merchant.Claimed) {
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for i := range inboxCallers {
+			wg.Go(func() {
+				in := []merchant.Inbox{c.inbox, c.other}[i%2]
+				got, err := in.Claim(context.Background(), entry(i))
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					c.errorf("%v", err)
+					return
+				}
+				all = append(all, got)
+			})
 		}
-		wg.Go(func() {
-			got, err := in.Claim(context.Background(), e)
-			if err != nil {
-				errs <- err
-				return
-			}
-			states <- got.State
-		})
-	}
-	wg.Wait()
-	close(states)
-	close(errs)
-	for err := range errs {
-		c.tb.Errorf("%s: %v", c.rule, err)
+		wg.Wait()
+		return all
 	}
 	claimed := 0
-	for s := range states {
-		switch s {
+	for _, got := range claims(func(int) merchant.Entry { return c.entry(Deposit(1), inboxLease) }) {
+		switch got.State {
 		case merchant.StateClaimed:
 			claimed++
 		case merchant.StateBusy:
 		default:
-			c.tb.Errorf("%s: a state is %v", c.rule, s)
+			c.errorf("a state is %v", got.State)
 		}
 	}
 	if claimed != 1 {
-		c.tb.Errorf("%s: %d got the claim", c.rule, claimed)
+		c.errorf("%d got the claim", claimed)
 	}
-	// The same transfer under many trackingIds at once: all but one are possible
-	// duplicates.
-	suspects := make(chan bool, inboxCallers)
-	for i := range inboxCallers {
-		wg.Go(func() {
-			d := Deposit(2)
-			d.TrackingID = fmt.Sprintf("many-%d", i)
-			got, err := c.inbox.Claim(context.Background(), c.entry(d, 0))
-			suspects <- err == nil && got.PossibleDuplicate
-		})
-	}
-	wg.Wait()
-	close(suspects)
+	// The same transfer under many trackingIds at once: all but one are possible duplicates.
 	clean := 0
-	for s := range suspects {
-		if !s {
+	for _, got := range claims(func(i int) merchant.Entry {
+		d := Deposit(2)
+		d.TrackingID = fmt.Sprintf("many-%d", i)
+		return c.entry(d, 0)
+	}) {
+		if !got.PossibleDuplicate {
 			clean++
 		}
 	}
 	if clean != 1 {
-		c.tb.Errorf("%s: %d of one transfer are not possible duplicates", c.rule, clean)
+		c.errorf("%d of one transfer are not possible duplicates", clean)
 	}
 }
 
 func checkUnknown(c *inboxCheck) {
 	_, err := c.inbox.Settle(context.Background(), merchant.Settlement{Type: countersign.TypeDeposited, ID: "none", Final: true})
 	if err == nil {
-		c.tb.Errorf("%s: it did not", c.rule)
+		c.errorf("it did not")
 	}
 }

@@ -28,8 +28,9 @@ const (
 
 // link returns the headers with which f posts r: Content-Type, and those of the signature if the service signs.
 // honest is the body without a fault.
-func (s *Service) link(f ServiceFault, r Request, honest []byte, elsewhere string, earlier Request) (http.Header, error) {
-	h := http.Header{"Content-Type": {cmp.Or(r.ContentType, contentType)}}
+func (s *Service) link(f ServiceFault, r Request, honest []byte, elsewhere string, earlier Request) (http.Header,
+	error) {
+	h := http.Header{"Content-Type": {cmp.Or(r.ContentType, s.contentType())}}
 	by, at := s.c.Sign, time.Now()
 	signed := envelope.LinkRequest{Method: http.MethodPost, URL: r.URL, Header: h, Body: r.Body}
 	switch {

@@ -238,14 +238,19 @@ func (s *Service) Wrap(body []byte) []byte {
 // Post sends any bytes to a target, an URL or a path, with the headers of a
 // callback and without a signature. Only Status, Header, Raw and Err of the result are set.
 func (s *Service) Post(ctx context.Context, to Endpoint, target string, body []byte) Result {
-	return send(ctx, to, target, s.c.CallbackAPIKey, http.Header{"Content-Type": {contentType}}, body)
+	return send(ctx, to, target, s.c.CallbackAPIKey, http.Header{"Content-Type": {s.contentType()}}, body)
 }
 
 // maxResponse is how much of a response is read, in bytes.
 const maxResponse = countersign.MaxMessage
 
-// contentType is that of requests, which does not say their form.
-const contentType = "application/x-www-form-urlencoded"
+// contentType is that of requests. Of a bare body it does not say the form.
+func (s *Service) contentType() string {
+	if s.c.Form == envelope.FormString || s.c.Form == envelope.FormObject {
+		return "application/json"
+	}
+	return "application/x-www-form-urlencoded"
+}
 
 // send posts body with the headers of h and the API key.
 func send(ctx context.Context, to Endpoint, target string, key countersign.APIKey, h http.Header, body []byte) Result {

@@ -84,8 +84,9 @@ const (
 	fixURL = "Take type 2 at the withdraw URL alone, and every other type at the notify URL alone."
 	fixOld = "Refuse a request whose created is more than five minutes from the clock, unless its requestUUID was taken " +
 		"before (PROTOCOL.md, L8)."
-	fixDemand = "Demand the service's signature of every request (PROTOCOL.md, L7 and L11), over the headers and the body " +
-		"as they came, before anything is opened. For a gateway: --service-signing-key, and --public-url behind a proxy."
+	fixDemand = "Demand the service's signature of every request (PROTOCOL.md, L7 and L11), over the headers and the " +
+		"body as they came, before anything is opened. For a gateway: --service-signing-key, and --public-url behind a " +
+		"proxy."
 )
 
 var serviceFaults = []fault[ServiceFault]{
@@ -104,14 +105,16 @@ var serviceFaults = []fault[ServiceFault]{
 	{is: FaultWrongAPIKey, about: "with another API key in the header", refusal: "401", fix: fixAPIKey},
 	{is: FaultWrongURL, about: "sent to the URL of the other types", refusal: "1004", fix: fixURL},
 	{is: FaultUnsigned, about: "not signed", refusal: wordUnsigned, signing: true, fix: fixDemand},
-	{is: FaultStripped, about: "signed, and Signature-Input is missing", refusal: wordUnsigned, signing: true, fix: fixDemand},
+	{is: FaultStripped, about: "signed, and Signature-Input is missing", refusal: wordUnsigned, signing: true,
+		fix: fixDemand},
 	{is: FaultOtherSigner, about: "signed with another key", refusal: wordInvalid, signing: true, fix: fixDemand},
 	{is: FaultAltered, about: "another body under its signature", refusal: wordInvalid, signing: true, fix: fixDemand},
 	{is: FaultOldSignature, about: "signed ten minutes ago", refusal: wordOld, signing: true, fix: fixOld},
 	{is: FaultOtherSignature, about: "with the signature of an earlier request", refusal: wordInvalid, signing: true,
 		fix: fixDemand},
 	{is: FaultOtherPlaintext, about: "signed over another plaintext", refusal: wordInvalid, signing: true, fix: fixDemand},
-	{is: FaultSignedURL, about: "signed for the URL of the other types", refusal: wordInvalid, signing: true, fix: fixDemand},
+	{is: FaultSignedURL, about: "signed for the URL of the other types", refusal: wordInvalid, signing: true,
+		fix: fixDemand},
 }
 
 // ServiceFaults lists every ServiceFault but NoServiceFault.
@@ -143,7 +146,8 @@ func (f ServiceFault) NeedsEarlier() bool {
 // ServiceConfig.Sign makes.
 func (f ServiceFault) NeedsSigning() bool { return f.row().signing }
 
-func (s *Service) deliver(ctx context.Context, to Endpoint, cb countersign.Callback, f ServiceFault, previous Request) (r Result) {
+func (s *Service) deliver(ctx context.Context, to Endpoint, cb countersign.Callback, f ServiceFault,
+	previous Request) (r Result) {
 	switch f {
 	case FaultReplyLost:
 		r = s.deliver(ctx, to, cb, NoServiceFault, previous)
@@ -171,7 +175,8 @@ func (s *Service) deliver(ctx context.Context, to Endpoint, cb countersign.Callb
 	if target == to.notify {
 		elsewhere = to.withdraw
 	}
-	honest := Request{Plaintext: plaintext, UUID: sent.UUID(), Sealed: body, URL: to.url(target), APIKey: s.c.CallbackAPIKey}
+	honest := Request{Plaintext: plaintext, UUID: sent.UUID(), Sealed: body, URL: to.url(target),
+		APIKey: s.c.CallbackAPIKey}
 	posted, err := s.Forge(f, honest, to.url(elsewhere), previous)
 	if err != nil {
 		return Result{Err: err}

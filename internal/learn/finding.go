@@ -110,7 +110,7 @@ func (f *Finding) readMessage(private bool) {
 		fmt.Fprintf(&s, "%-10s %s\n", word, fmt.Sprintf(format, args...))
 	}
 	if private && len(f.Differs) > 0 {
-		for _, t := range []countersign.Type{countersign.TypeRequestWithdraw, countersign.TypeDeposited, countersign.TypeWithdraw} {
+		for _, t := range []countersign.Type{2, 1, 3} {
 			if _, err := countersign.ParseAnswer(t, plain); err == nil {
 				add("message", "answer to a callback such as type %d", int(t))
 				return

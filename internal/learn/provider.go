@@ -32,9 +32,9 @@ type Seen struct {
 const factPath, factHeader, factEncoding = "path", "header", "Content-Encoding"
 
 // usualHeaders say nothing of the provider.
-var usualHeaders = []string{"Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Cache-Control", "Connection",
-	"Content-Encoding", "Content-Length", "Content-Type", "Cookie", "Date", "Expect", "Forwarded", "Keep-Alive", "Origin",
-	"Pragma", "Referer", "Te", "Traceparent", "Tracestate", "Transfer-Encoding", "Upgrade", "User-Agent", "Via"}
+var usualHeaders = strings.Fields("Accept Accept-Charset Accept-Encoding Accept-Language Cache-Control Connection " +
+	"Content-Encoding Content-Length Content-Type Cookie Date Expect Forwarded Keep-Alive Origin Pragma Referer Te " +
+	"Traceparent Tracestate Transfer-Encoding Upgrade User-Agent Via")
 
 // FactsOf returns what is kept of a request beside its body, without values of headers, and
 // whether one of keys is in a header.
@@ -44,8 +44,8 @@ func FactsOf(r *http.Request, keys []countersign.APIKey) (facts []client.Fact, k
 		facts = append(facts, client.Fact{Member: factEncoding, Came: how, Cause: bodies.NotCompressed})
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
-		if slices.Contains(usualHeaders, name) || strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "X-Real-") ||
-			len(facts) > 20 {
+		if slices.Contains(usualHeaders, name) || strings.HasPrefix(name, "X-Forwarded-") ||
+			strings.HasPrefix(name, "X-Real-") || len(facts) > 20 {
 			continue
 		}
 		fact := client.Fact{Member: factHeader, Came: strictjson.Printable(name)}
@@ -169,10 +169,10 @@ type fault struct {
 }
 
 const (
-	rightForm = "the body of a request is the sealed blocks in standard Base64, with + and / and padding, and nothing else: " +
-		"not compressed, not multipart, no byte order mark"
-	rightWay = "all callbacks are sent in one way: one URL for type 2 and one for the others, one form of the body, one header " +
-		"for the API key"
+	rightForm = "the body of a request is the sealed blocks in standard Base64, with + and / and padding, and nothing " +
+		"else: not compressed, not multipart, no byte order mark"
+	rightWay = "all callbacks are sent in one way: one URL for type 2 and one for the others, one form of the body, " +
+		"one header for the API key"
 )
 
 // faults says why the gateway would refuse s with the settings that fit; nil if it would take it.
@@ -248,7 +248,8 @@ func Sum(list []Seen) client.Learned {
 		}
 		fmt.Fprintf(&file, "#   %d  %s\n", len(found[f]), what)
 		if f.right != "" {
-			fmt.Fprintf(&note, "\nSeen in %d of %d callbacks: %s.\nThe interface: %s.\n", len(found[f]), len(list), what, f.right)
+			fmt.Fprintf(&note, "\nSeen in %d of %d callbacks: %s.\n", len(found[f]), len(list), what)
+			fmt.Fprintf(&note, "The interface: %s.\n", f.right)
 		}
 	}
 	fit.notes(&file)
@@ -256,9 +257,9 @@ func Sum(list []Seen) client.Learned {
 	file.WriteString("\n[gateway]\n" + strings.Join(gateway, "") + "\n[gateway.profile]\n" + strings.Join(profile, ""))
 	out := client.Learned{Settings: file.String()}
 	if note.Len() > 0 {
-		out.Note = fmt.Sprintf("To the provider of our callbacks\n\nWe received %d different callbacks from you, and our end must "+
-			"refuse %d of them. What follows cannot be changed\nby a setting at our end; please change it at yours, and send the "+
-			"callbacks again.\n%s", len(list), refused, &note)
+		out.Note = fmt.Sprintf("To the provider of our callbacks\n\nWe received %d different callbacks from you, and our "+
+			"end must refuse %d of them. What follows cannot be changed\nby a setting at our end; please change it at "+
+			"yours, and send the callbacks again.\n%s", len(list), refused, &note)
 	}
 	return out
 }
@@ -276,10 +277,10 @@ func (f fit) notes(file *strings.Builder) {
 	}
 	add(f.not() > 0 && f.holds() == 0,
 		"it does not bind its requests; compare each deposit with the chain before you credit it (SECURITY.md)")
-	add(f.not() > 0 && f.holds() > 0, "%d callbacks were bound and %d were not, or to other bytes: ask the provider, these may "+
-		"be forged; the gateway refuses them", f.holds(), f.not())
+	add(f.not() > 0 && f.holds() > 0, "%d callbacks were bound and %d were not, or to other bytes: ask the provider, "+
+		"these may be forged; the gateway refuses them", f.holds(), f.not())
 	for _, name := range slices.Sorted(maps.Keys(f.unchecked)) {
-		add(true, "%d callbacks had the header %s, which the gateway will not check: if it carries the API key, give what it must "+
-			"be with --callback-api-key", f.unchecked[name], name)
+		add(true, "%d callbacks had the header %s, which the gateway will not check: if it carries the API key, give "+
+			"what it must be with --callback-api-key", f.unchecked[name], name)
 	}
 }

@@ -38,7 +38,8 @@ func (s *Shower) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.n++
 	n := s.n
-	fmt.Fprintf(s.Out, "\ncallback %d: %s %s from %s\n%s", n, r.Method, strconv.QuoteToGraphic(r.URL.Path), r.RemoteAddr, says)
+	path := strconv.QuoteToGraphic(r.URL.Path)
+	fmt.Fprintf(s.Out, "\ncallback %d: %s %s from %s\n%s", n, r.Method, path, r.RemoteAddr, says)
 	s.mu.Unlock()
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	rec := &recorder{ResponseWriter: w}
