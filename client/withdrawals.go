@@ -247,17 +247,16 @@ type Decisions struct {
 
 // WithdrawalFilter selects withdrawals. Empty members select all.
 type WithdrawalFilter struct {
-	Merchant   string
-	CallBackID string `query:"callBackId"`
-	State      WithdrawalState
+	Merchant   string          `query:"merchant" minLength:"1" maxLength:"64" doc:"only of this merchant, 1 to 64 characters"`
+	CallBackID string          `query:"callBackId" minLength:"1" maxLength:"200" doc:"only of this callBackId, 1 to 200 characters; each merchant has one at most"`
+	State      WithdrawalState `query:"state" doc:"only in this state"`
 
-	TenantUserID string `query:"tenantUserId"`
-	Address      string // that was confirmed, or else ordered
-	TxID         string `query:"txId"` // of the transaction that executed it
+	TenantUserID string `query:"tenantUserId" minLength:"1" maxLength:"200" doc:"only of this user, 1 to 200 characters"`
+	Address      string `query:"address" minLength:"1" maxLength:"200" doc:"only to this address, as it was confirmed or else ordered, 1 to 200 characters"`
+	TxID         string `query:"txId" minLength:"1" maxLength:"200" doc:"only the one that this transaction executed, 1 to 200 characters"`
 
-	Since Time // only made at this time or later
-	Until Time // only made before this time
-
+	Since Time `query:"since" doc:"only made at this time or later, in RFC 3339"`
+	Until Time `query:"until" doc:"only made before this time, in RFC 3339"`
 }
 
 // CreateWithdrawal asks a merchant to confirm a withdrawal. The same callBackId

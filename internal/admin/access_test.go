@@ -12,7 +12,6 @@ import (
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/outbox"
 )
 
 // access says of every operation which roles may call it, and what a token gets that is
@@ -103,7 +102,7 @@ func TestAccess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, _, err := h.store.Callbacks(t.Context(), outbox.CallbackFilter{Type: 1}, 1, "")
+	list, _, err := h.store.Callbacks(t.Context(), nil, client.CallbackFilter{Type: 1}, 1, "")
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}

@@ -7,8 +7,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/api"
-	"countersign/internal/db"
-	"countersign/internal/outbox"
 )
 
 type callbackQuery struct {
@@ -16,23 +14,11 @@ type callbackQuery struct {
 	api.Page
 }
 
-func kept(c *api.Call, f client.CallbackFilter) outbox.CallbackFilter {
-	return outbox.CallbackFilter{
-		Of: seen(c, f.Merchant), Type: f.Type, State: client.CallbackState(f.State),
-		TrackingID: f.TrackingID, TxID: f.TxID, CallBackID: f.CallBackID, TenantUserID: f.TenantUserID, Address: f.Address, Told: f.Told, Span: span(f.Since, f.Until),
-	}
-}
-
-// span is the time between two of the API, of which a zero one is no bound.
-func span(since, until client.Time) outbox.Span {
-	return outbox.Span{Since: db.Millis(since), Until: db.Millis(until)}
-}
-
 func (s *Server) callbacks(c *api.Call, q callbackQuery, _ api.None) (client.CallbackPage, error) {
 	out := client.CallbackPage{Callbacks: []client.Callback{}}
-	list, next, err := s.Lists.Callbacks(c.R.Context(), kept(c, q.CallbackFilter), q.Limit, q.Cursor)
-	for i := range list {
-		out.Callbacks = append(out.Callbacks, shownCallback(&list[i]))
+	list, next, err := s.Lists.Callbacks(c.R.Context(), seen(c, q.Merchant), q.CallbackFilter, q.Limit, q.Cursor)
+	for _, cb := range list {
+		out.Callbacks = append(out.Callbacks, cb.Callback)
 	}
 	out.Next = nextOf(next)
 	return out, cursorFault(err, q.Page)
@@ -47,7 +33,7 @@ func (s *Server) callback(c *api.Call, id string, _ api.None) (client.CallbackDe
 	if err != nil {
 		return client.CallbackDetail{}, err
 	}
-	out := client.CallbackDetail{Callback: shownCallback(&cb), Attempts: []client.Attempt{}}
+	out := client.CallbackDetail{Callback: cb.Callback, Attempts: []client.Attempt{}}
 	if out.Payload, err = withoutUUID(cb.Payload); err != nil {
 		return client.CallbackDetail{}, err
 	}
@@ -56,17 +42,8 @@ func (s *Server) callback(c *api.Call, id string, _ api.None) (client.CallbackDe
 		return client.CallbackDetail{}, err
 	}
 	for _, a := range attempts {
-		shown := client.Attempt{
-			Number: a.Number, RequestUUID: a.RequestUUID, Started: api.TimeOf(a.Started),
-			DurationMs: a.Duration.Milliseconds(), HTTPStatus: a.HTTPStatus, ErrCode: a.ErrCode,
-			Result: a.Result, Reason: a.Reason, Text: a.Reason.Text(), Node: a.Node,
-			RequestHash: a.RequestHash, ResponseHash: a.ResponseHash, Repeated: a.Repeated,
-			Response: strings.ToValidUTF8(string(heads[a.Number]), "\ufffd"),
-		}
-		if a.Facts != (client.Fact{}) {
-			shown.Facts = &a.Facts
-		}
-		out.Attempts = append(out.Attempts, shown)
+		a.Response = strings.ToValidUTF8(string(heads[a.Number]), "\ufffd")
+		out.Attempts = append(out.Attempts, a.Attempt)
 	}
 	return out, nil
 }
@@ -97,11 +74,11 @@ func (s *Server) resendCallback(c *api.Call, id string, in client.ResendOne) (cl
 			return client.Callback{}, err
 		} else if n > 0 {
 			cb, err := s.Outbox.Callback(c.R.Context(), id)
-			return shownCallback(&cb), err
+			return cb.Callback, err
 		}
 	}
 	cb, err := s.Outbox.Resend(c.R.Context(), id, c.Now)
-	return shownCallback(&cb), err
+	return cb.Callback, err
 }
 
 func (s *Server) resendCallbacks(c *api.Call, _ api.None, in client.Resend) (client.Resent, error) {
@@ -118,23 +95,6 @@ func (s *Server) resendCallbacks(c *api.Call, _ api.None, in client.Resend) (cli
 	default:
 		return client.Resent{}, api.Invalid(api.At("body.filter.state", "is neither refused, exhausted nor pending"))
 	}
-	n, err := s.Lists.ResendMatching(c.R.Context(), kept(c, in.Filter), in.DryRun, c.Now)
+	n, err := s.Lists.ResendMatching(c.R.Context(), seen(c, in.Filter.Merchant), in.Filter, in.DryRun, c.Now)
 	return client.Resent{Count: n, DryRun: in.DryRun}, err
-}
-
-func shownCallback(cb *outbox.Callback) client.Callback {
-	out := client.Callback{
-		ID: cb.ID, Merchant: cb.Merchant, Type: cb.Type, Name: cb.Type.String(),
-		TrackingID: cb.TrackingID, TxID: cb.TxID, CallBackID: cb.CallBackID,
-		State: cb.State, Attempt: cb.Attempts, Failed: cb.Failed,
-		Deadline: api.TimeOf(cb.Deadline), LastReason: cb.LastReason,
-		Created: api.TimeOf(cb.Created), Settled: api.TimeOf(cb.Settled), Told: cb.Told,
-	}
-	switch cb.State {
-	case client.CallbackPending:
-		out.Due = api.TimeOf(cb.Due)
-	case client.CallbackSending:
-		out.LeaseUntil = api.TimeOf(cb.LeaseUntil)
-	}
-	return out
 }

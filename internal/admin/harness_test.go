@@ -474,8 +474,8 @@ func (h *harness) counts() (c counts) {
 	h.t.Helper()
 	ctx := context.Background()
 	ms, err1 := h.store.Merchants(ctx, "", 1000)
-	cs, _, err2 := h.store.Callbacks(ctx, outbox.CallbackFilter{}, 1000, "")
-	ws, _, err3 := h.store.Withdrawals(ctx, "", "", 1000, "")
+	cs, _, err2 := h.store.Callbacks(ctx, nil, client.CallbackFilter{}, 1000, "")
+	ws, _, err3 := h.store.Withdrawals(ctx, nil, client.WithdrawalFilter{}, 1000, "")
 	ts, err4 := h.kept.List(ctx)
 	as, err5 := ready.Alarms(ctx, h.store)
 	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
@@ -594,10 +594,10 @@ func (h *harness) decide(id string, d countersign.Decision) {
 		}
 		s := outbox.Settlement{
 			Merchant: c.Merchant, CallbackID: c.ID, State: state, Reached: true, Counts: true, Decision: d, MerchantVersion: c.MerchantVersion,
-			Attempt: outbox.Attempt{Number: c.Attempts, RequestUUID: "00000000-0000-8000-8000-000000000001", Started: now, Duration: 3 * time.Millisecond, HTTPStatus: 200, ErrCode: &code, Result: "accepted", Reason: "accepted", Node: "test"},
+			Attempt: outbox.Attempt{Attempt: client.Attempt{Number: c.Attempt, RequestUUID: "00000000-0000-8000-8000-000000000001", Started: now, HTTPStatus: 200, ErrCode: &code, Result: "accepted", Reason: "accepted", Node: "test"}, Duration: 3 * time.Millisecond},
 		}
 		if d == countersign.DecisionConfirmed && c.Withdrawal.Ordered != nil {
-			s.Details = *c.Withdrawal.Ordered
+			s.Details = countersign.Details(*c.Withdrawal.Ordered)
 		}
 		if _, err := h.store.Settle(ctx, []outbox.Settlement{s}, now); err != nil {
 			h.t.Fatal(err)

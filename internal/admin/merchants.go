@@ -195,10 +195,7 @@ func (s *Server) merchant(c *api.Call, id string, _ api.None) (client.Merchant, 
 	}
 	out := one[0]
 	out.ServiceSigningKey = s.SigningKey
-	list, err := s.Lists.Waiting(c.R.Context(), id)
-	for _, f := range list {
-		out.OldestDue = append(out.OldestDue, client.OldestDue{Lane: client.Lane(f.Lane.String()), Callback: f.Callback, Due: api.TimeOf(f.Due)})
-	}
+	out.OldestDue, err = s.Lists.Waiting(c.R.Context(), id)
 	return out, err
 }
 
@@ -252,7 +249,7 @@ func (s *Server) pauseMerchant(c *api.Call, id string, in client.Pause) (client.
 func (s *Server) resumeMerchant(c *api.Call, id string, in client.Resume) (client.Merchant, error) {
 	m, err := s.setState(c, id, client.MerchantActive, "")
 	if err == nil && in.Resend {
-		_, err = s.Outbox.ResendMatching(c.R.Context(), outbox.CallbackFilter{Merchant: m.ID, State: client.CallbackPending}, false, c.Now)
+		_, err = s.Outbox.ResendMatching(c.R.Context(), nil, client.CallbackFilter{Merchant: m.ID, State: client.CallbackPending}, false, c.Now)
 	}
 	return m, err
 }

@@ -283,7 +283,7 @@ func TestUnreadResponseIsShownToOperators(t *testing.T) {
 		c := claimed[0]
 		if _, err := h.store.Settle(ctx, []outbox.Settlement{{Merchant: c.Merchant, CallbackID: c.ID, Type: c.Type, EventID: c.EventID, Payload: c.Payload,
 			State: client.CallbackPending, Due: now + 60_000, Unread: []byte("<html>\xff 502 </html>"),
-			Attempt: outbox.Attempt{Number: c.Attempts, Started: now, HTTPStatus: 502, Result: "retry", Reason: "status"}}}, now); err != nil {
+			Attempt: outbox.Attempt{Attempt: client.Attempt{Number: c.Attempt, Started: now, HTTPStatus: 502, Result: "retry", Reason: "status"}}}}, now); err != nil {
 			t.Fatal(err)
 		}
 		for role, want := range map[client.Role]string{client.RoleOperator: "<html>\ufffd 502 </html>", client.RoleAdmin: "<html>\ufffd 502 </html>",

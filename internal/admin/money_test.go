@@ -330,7 +330,7 @@ func TestResend(t *testing.T) {
 	for _, cb := range claimed {
 		list = append(list, outbox.Settlement{
 			Merchant: cb.Merchant, CallbackID: cb.ID, State: client.CallbackRefused, Reached: true, Counts: true,
-			Attempt: outbox.Attempt{Number: cb.Attempts, Started: now, HTTPStatus: 200, Result: "refused", Reason: "merchant_refused"},
+			Attempt: outbox.Attempt{Attempt: client.Attempt{Number: cb.Attempt, Started: now, HTTPStatus: 200, Result: "refused", Reason: "merchant_refused"}},
 		})
 	}
 	if _, err := h.store.Settle(ctx, list, now); err != nil {
@@ -370,7 +370,7 @@ func TestResendPending(t *testing.T) {
 		}
 		if _, err := h.store.Settle(ctx, []outbox.Settlement{{
 			Merchant: "acme", CallbackID: claimed[0].ID, State: client.CallbackPending, Due: now + 24*3_600_000, Reached: true, Counts: true,
-			Attempt: outbox.Attempt{Number: claimed[0].Attempts, Started: now, Result: "retry", Reason: "connect"},
+			Attempt: outbox.Attempt{Attempt: client.Attempt{Number: claimed[0].Attempt, Started: now, Result: "retry", Reason: "connect"}},
 		}}, now); err != nil {
 			t.Fatal(err)
 		}

@@ -122,9 +122,8 @@ func (s *Server) called(c *api.Call, merchant, name string) (string, error) {
 		w, err := s.Outbox.WithdrawalByCallBackID(ctx, merchant, name)
 		return w.ID, err
 	}
-	for _, filter := range []outbox.CallbackFilter{{TrackingID: name}, {CallBackID: name}} {
-		filter.Of = []string{merchant}
-		list, _, err := s.Lists.Callbacks(ctx, filter, 2, "")
+	for _, filter := range []client.CallbackFilter{{Merchant: merchant, TrackingID: name}, {Merchant: merchant, CallBackID: name}} {
+		list, _, err := s.Lists.Callbacks(ctx, nil, filter, 2, "")
 		switch {
 		case err != nil:
 			return "", err

@@ -107,17 +107,16 @@ func (f *finder) byRequestUUID() error {
 func (f *finder) byMembers() error {
 	for _, look := range []struct {
 		by client.MatchedBy
-		f  outbox.CallbackFilter
+		f  client.CallbackFilter
 	}{
-		{client.MatchedTrackingID, outbox.CallbackFilter{TrackingID: f.Text}},
-		{client.MatchedCallBackID, outbox.CallbackFilter{CallBackID: f.Text}},
-		{client.MatchedTxID, outbox.CallbackFilter{TxID: f.Text}},
-		{client.MatchedUser, outbox.CallbackFilter{TenantUserID: f.Text}},
-		{client.MatchedAddress, outbox.CallbackFilter{Address: f.Text}},
+		{client.MatchedTrackingID, client.CallbackFilter{TrackingID: f.Text}},
+		{client.MatchedCallBackID, client.CallbackFilter{CallBackID: f.Text}},
+		{client.MatchedTxID, client.CallbackFilter{TxID: f.Text}},
+		{client.MatchedUser, client.CallbackFilter{TenantUserID: f.Text}},
+		{client.MatchedAddress, client.CallbackFilter{Address: f.Text}},
 	} {
-		look.f.Of = f.of
 		list, err := upTo(func(cursor string) ([]outbox.Callback, string, error) {
-			return f.s.Lists.Callbacks(f.Ctx, look.f, client.MostFound, cursor)
+			return f.s.Lists.Callbacks(f.Ctx, f.of, look.f, client.MostFound, cursor)
 		})
 		if err != nil {
 			return err
@@ -133,15 +132,14 @@ func (f *finder) byMembers() error {
 	}
 	for _, look := range []struct {
 		by client.MatchedBy
-		f  outbox.WithdrawalFilter
+		f  client.WithdrawalFilter
 	}{
-		{client.MatchedTxID, outbox.WithdrawalFilter{TxID: f.Text}},
-		{client.MatchedUser, outbox.WithdrawalFilter{TenantUserID: f.Text}},
-		{client.MatchedAddress, outbox.WithdrawalFilter{Address: f.Text}},
+		{client.MatchedTxID, client.WithdrawalFilter{TxID: f.Text}},
+		{client.MatchedUser, client.WithdrawalFilter{TenantUserID: f.Text}},
+		{client.MatchedAddress, client.WithdrawalFilter{Address: f.Text}},
 	} {
-		look.f.Of = f.of
 		list, err := upTo(func(cursor string) ([]outbox.Withdrawal, string, error) {
-			return f.s.Lists.WithdrawalsWhere(f.Ctx, look.f, client.MostFound, cursor)
+			return f.s.Lists.Withdrawals(f.Ctx, f.of, look.f, client.MostFound, cursor)
 		})
 		if err != nil {
 			return err
@@ -175,7 +173,7 @@ func (f *finder) byAmount() error {
 	if is == nil {
 		return nil
 	}
-	list, _, err := f.s.Lists.WithdrawalsWhere(f.Ctx, outbox.WithdrawalFilter{Of: f.of}, newest, "")
+	list, _, err := f.s.Lists.Withdrawals(f.Ctx, f.of, client.WithdrawalFilter{}, newest, "")
 	if err != nil {
 		return err
 	}
@@ -184,7 +182,7 @@ func (f *finder) byAmount() error {
 			f.withdrawal(w, client.MatchedAmount)
 		}
 	}
-	callbacks, _, err := f.s.Lists.Callbacks(f.Ctx, outbox.CallbackFilter{Of: f.of}, newest, "")
+	callbacks, _, err := f.s.Lists.Callbacks(f.Ctx, f.of, client.CallbackFilter{}, newest, "")
 	if err != nil {
 		return err
 	}

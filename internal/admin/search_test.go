@@ -58,7 +58,7 @@ func TestSearch(t *testing.T) {
 		}
 		failed := claimed[0].ID
 		if _, err := h.store.Settle(ctx, []outbox.Settlement{{Merchant: claimed[0].Merchant, CallbackID: failed, State: client.CallbackPending, Due: now + 1000, MerchantVersion: claimed[0].MerchantVersion,
-			Attempt: outbox.Attempt{Number: 1, RequestUUID: "11111111-0000-8000-8000-00000000000f", Started: now, Result: "retry", Reason: "connect", Node: "test"}}}, now); err != nil {
+			Attempt: outbox.Attempt{Attempt: client.Attempt{Number: 1, RequestUUID: "11111111-0000-8000-8000-00000000000f", Started: now, Result: "retry", Reason: "connect", Node: "test"}}}}, now); err != nil {
 			t.Fatal(err)
 		}
 		if err := h.store.RaiseAlarm(ctx, db.Alarm{Of: "b", Kind: "answer_differs", Subject: w.ID, At: 1}); err != nil {

@@ -34,9 +34,9 @@ const looksMost = 500
 // withdrawalSource lists the withdrawals of a state that keep says are tasks.
 func (s *Server) withdrawalSource(state client.WithdrawalState, is client.TaskState, keep func(client.Task) bool) tasks.Source {
 	return tasks.Source{Name: string(state), State: is, List: func(look *tasks.Look, f client.TaskFilter, cursor string, limit int) (out []tasks.Listed, next string, err error) {
-		where := outbox.WithdrawalFilter{Of: seen(look.Call, f.Merchant), State: state}
+		of := seen(look.Call, f.Merchant)
 		for looked := 0; looked < looksMost && len(out) < limit; looked += limit {
-			list, more, err := s.Lists.WithdrawalsWhere(look.R.Context(), where, limit-len(out), cursor)
+			list, more, err := s.Lists.Withdrawals(look.R.Context(), of, client.WithdrawalFilter{State: state}, limit-len(out), cursor)
 			if err != nil {
 				return nil, "", cursorFault(err, api.Page{Cursor: cursor})
 			}

@@ -86,13 +86,13 @@ func withdrawalFrom(in *client.NewWithdrawal, place string) (outbox.NewWithdrawa
 		faults = append(faults, memberFault(place, err))
 	}
 	if in.Details != nil {
-		if err := protocolDetails(in.Details).Validate(); err != nil {
+		if err := countersign.Details(*in.Details).Validate(); err != nil {
 			faults = append(faults, memberFault(place+".details", err))
 		}
 	}
 	return outbox.NewWithdrawal{
 		Merchant: in.Merchant, CallBackID: in.CallBackID, TenantUserID: in.TenantUserID,
-		TrackingID: trackingID, Business: in.Business, Details: protocolDetails(in.Details),
+		TrackingID: trackingID, Business: in.Business, Details: in.Details,
 		Deadline: db.Millis(time.Duration(in.ConfirmWithin).Milliseconds()), Payload: payload,
 	}, faults
 }
@@ -103,83 +103,15 @@ func (s *Server) withdrawal(c *api.Call, id string, _ api.None) (client.Withdraw
 }
 
 type withdrawalQuery struct {
-	Merchant   string                 `query:"merchant" minLength:"1" maxLength:"64" doc:"only of this merchant, 1 to 64 characters"`
-	CallBackID string                 `query:"callBackId" minLength:"1" maxLength:"200" doc:"only of this callBackId, 1 to 200 characters; each merchant has one at most"`
-	State      client.WithdrawalState `query:"state" doc:"only in this state"`
-
-	TenantUserID string `query:"tenantUserId" minLength:"1" maxLength:"200" doc:"only of this user, 1 to 200 characters"`
-	Address      string `query:"address" minLength:"1" maxLength:"200" doc:"only to this address, as it was confirmed or else ordered, 1 to 200 characters"`
-	TxID         string `query:"txId" minLength:"1" maxLength:"200" doc:"only the one that this transaction executed, 1 to 200 characters"`
-
-	Since client.Time `query:"since" doc:"only made at this time or later, in RFC 3339"`
-	Until client.Time `query:"until" doc:"only made before this time, in RFC 3339"`
-
+	client.WithdrawalFilter
 	api.Page
 }
 
-// selects says whether q selects the one withdrawal that it names.
-func (q withdrawalQuery) selects(w client.Withdrawal) bool {
-	target := client.Details{}
-	if w.Details != nil {
-		target = *w.Details
-	} else if w.Ordered != nil {
-		target = *w.Ordered
-	}
-	return (q.State == "" || q.State == w.State) && (q.TenantUserID == "" || q.TenantUserID == w.TenantUserID) &&
-		(q.Address == "" || q.Address == target.Address) && (q.TxID == "" || q.TxID == w.TxID) &&
-		(q.Since == 0 || w.Created >= q.Since) && (q.Until == 0 || w.Created < q.Until)
-}
-
-// filter is q for a list, of what the caller sees.
-func (q withdrawalQuery) filter(c *api.Call) outbox.WithdrawalFilter {
-	return outbox.WithdrawalFilter{Of: seen(c, q.Merchant), State: client.WithdrawalState(q.State),
-		TenantUserID: q.TenantUserID, Address: q.Address, TxID: q.TxID, Span: span(q.Since, q.Until)}
-}
-
 func (s *Server) withdrawals(c *api.Call, q withdrawalQuery, _ api.None) (client.WithdrawalPage, error) {
-	ctx := c.R.Context()
 	out := client.WithdrawalPage{Withdrawals: []client.Withdrawal{}}
-	if q.CallBackID == "" {
-		list, next, err := s.Lists.WithdrawalsWhere(ctx, q.filter(c), q.Limit, q.Cursor)
-		for _, w := range list {
-			out.Withdrawals = append(out.Withdrawals, withdrawalOf(c, w))
-		}
-		out.Next = nextOf(next)
-		return out, cursorFault(err, q.Page)
-	}
-	if q.Merchant == "" {
-		return s.withdrawalsCalled(c, q)
-	}
-	w, err := s.Lists.WithdrawalByCallBackID(ctx, q.Merchant, q.CallBackID)
-	switch {
-	case errors.Is(err, db.ErrNotFound) || err == nil && !c.Sees(q.Merchant):
-		return out, nil
-	case err != nil:
-		return out, err
-	case q.selects(withdrawalOf(c, w)):
+	list, next, err := s.Lists.Withdrawals(c.R.Context(), seen(c, q.Merchant), q.WithdrawalFilter, q.Limit, q.Cursor)
+	for _, w := range list {
 		out.Withdrawals = append(out.Withdrawals, withdrawalOf(c, w))
-	}
-	return out, nil
-}
-
-// withdrawalsCalled finds withdrawals of any merchant by a callBackId, through the callbacks that
-// ask about them: these have an index for it.
-func (s *Server) withdrawalsCalled(c *api.Call, q withdrawalQuery) (client.WithdrawalPage, error) {
-	ctx := c.R.Context()
-	out := client.WithdrawalPage{Withdrawals: []client.Withdrawal{}}
-	questions, next, err := s.Lists.Callbacks(ctx, outbox.CallbackFilter{Of: seen(c, ""), CallBackID: q.CallBackID, Type: countersign.TypeRequestWithdraw,
-		Span: span(q.Since, q.Until)}, q.Limit, q.Cursor)
-	for _, question := range questions {
-		w, err := s.Lists.Withdrawal(ctx, question.ID)
-		if errors.Is(err, db.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return out, err
-		}
-		if shown := withdrawalOf(c, w); q.selects(shown) {
-			out.Withdrawals = append(out.Withdrawals, shown)
-		}
 	}
 	out.Next = nextOf(next)
 	return out, cursorFault(err, q.Page)
@@ -247,7 +179,7 @@ func (s *Server) permitOf(c *api.Call, r outbox.Released) (client.Permit, error)
 		return client.Permit{}, err
 	}
 	c.Trace(p.Withdrawal.CallBackID, p.Withdrawal.TrackingID)
-	return client.Permit{Note: note, Answer: p.Answer, Permit: client.Secret(p.Permit), Details: *detailsOf(p.Withdrawal.Details), Withdrawal: withdrawalOf(c, p.Withdrawal), Duplicate: p.Duplicate}, nil
+	return client.Permit{Note: note, Answer: p.Answer, Permit: client.Secret(p.Permit), Details: *p.Withdrawal.Details, Withdrawal: withdrawalOf(c, p.Withdrawal), Duplicate: p.Duplicate}, nil
 }
 
 // permitNote is p as a signed note (PROTOCOL.md, Permits); empty without a log, whose key signs.
@@ -256,7 +188,7 @@ func (s *Server) permitNote(c *api.Call, p outbox.Permit) (string, error) {
 		return "", nil
 	}
 	w := p.Withdrawal
-	n := client.PermitNote{Merchant: w.Merchant, CallBackID: w.CallBackID, Withdrawal: w.ID, Details: *detailsOf(w.Details), Claim: w.Claim,
+	n := client.PermitNote{Merchant: w.Merchant, CallBackID: w.CallBackID, Withdrawal: w.ID, Details: *w.Details, Claim: w.Holder,
 		Epoch: p.Epoch, Time: api.TimeOf(c.Now), Duplicate: p.Duplicate}
 	return s.Audit.SignPermit(n)
 }
@@ -356,29 +288,7 @@ func (s *Server) reportWaiting(c *api.Call, id string, in client.Waiting) (clien
 // only to the origin that did: with it the permit can be had again.
 func withdrawalOf(c *api.Call, w outbox.Withdrawal) client.Withdrawal {
 	if !slices.Contains(api.Cores, c.Token.Role) || c.Token.Root != w.Origin {
-		w.Claim = ""
+		w.Holder = ""
 	}
-	return client.Withdrawal{
-		ID: w.ID, Merchant: w.Merchant, CallBackID: w.CallBackID, Callback: w.CallbackID,
-		TenantUserID: w.TenantUserID, TrackingID: w.TrackingID, Business: w.Business,
-		Ordered: detailsOf(w.Ordered), Details: detailsOf(w.Details),
-		State: w.State, Decision: w.Decision, Reason: w.Reason, Text: w.Reason.Text(),
-		Deadline: api.TimeOf(w.Deadline), Created: api.TimeOf(w.Created), Decided: api.TimeOf(w.Decided),
-		Released: api.TimeOf(w.Released), Ended: api.TimeOf(w.Ended),
-		Holder: w.Claim, TxID: w.TxID, FailReason: w.FailReason, ReleaseBy: api.TimeOf(w.ReleaseBy), BlockedReason: w.BlockedReason, BlockedBy: w.BlockedBy, Restored: w.Restored,
-	}
-}
-
-func detailsOf(d *countersign.Details) *client.Details {
-	if d == nil {
-		return nil
-	}
-	return &client.Details{Address: d.Address, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount}
-}
-
-func protocolDetails(d *client.Details) *countersign.Details {
-	if d == nil {
-		return nil
-	}
-	return &countersign.Details{Address: d.Address, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount}
+	return w.Withdrawal
 }

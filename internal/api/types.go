@@ -12,12 +12,7 @@ import (
 
 // TimeOf returns m as a time of the API. Times that stand for "none" and "never" give
 // 0, which is left out.
-func TimeOf(m db.Millis) client.Time {
-	if m <= 0 || m >= db.Never {
-		return 0
-	}
-	return client.Time(m)
-}
+func TimeOf(m db.Millis) client.Time { return db.Shown(m) }
 
 // Aliases maps types of the API to the types that describe them in the document.
 // The types of the APIs are those of package client, which knows nothing of

@@ -23,7 +23,6 @@ import (
 	"countersign/internal/db"
 	"countersign/internal/gateway"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/outbox"
 	"countersign/internal/signed"
 	"countersign/merchant"
 )
@@ -203,7 +202,7 @@ func testBothEnds(t *testing.T, serviceDB, gatewayDB string) {
 		return len(list) == 1 && list[0].TrackingID == d.TrackingID, err
 	})
 	b.await("the deposit's settlement", func(ctx context.Context) (bool, error) {
-		list, _, err := b.service.Outbox().Callbacks(ctx, outbox.CallbackFilter{Type: countersign.TypeDeposited}, 10, "")
+		list, _, err := b.service.Outbox().Callbacks(ctx, nil, client.CallbackFilter{Type: countersign.TypeDeposited}, 10, "")
 		return len(list) == 1 && list[0].State == client.CallbackAccepted, err
 	})
 

@@ -84,8 +84,13 @@ func (s *scrape) figure(name, help string, labels ...string) func(v float64, val
 	return func(v float64, values ...string) { s.ch <- prometheus.MustNewConstMetric(desc, kind, v, values...) }
 }
 
-// since returns the seconds since a moment.
-func (s *scrape) since(m db.Millis) float64 { return max(0, float64(s.now-m)/1000) }
+// since returns the seconds since a moment, 0 for none.
+func (s *scrape) since(m db.Millis) float64 {
+	if m == 0 {
+		return 0
+	}
+	return max(0, float64(s.now-m)/1000)
+}
 
 // Describe implements prometheus.Collector. It describes nothing: the figures are made when they are read.
 func (f *figures) Describe(chan<- *prometheus.Desc) {}

@@ -87,9 +87,9 @@ func (s *Service) scrape(ctx context.Context, c *scrape) error {
 	queue := c.figure("countersign_callbacks", "Callbacks by lane and state; final states since the database was made.", "lane", "state")
 	oldest := c.figure("countersign_oldest_due_seconds", "Seconds since the oldest pending callback became due; 0 if none is due.", "lane")
 	for _, l := range numbers.Lanes {
-		queue(float64(l.Count), l.Lane.String(), string(l.State))
+		queue(float64(l.Count), string(l.Lane), string(l.State))
 		if l.State == client.CallbackPending {
-			oldest(c.since(l.OldestDue), l.Lane.String())
+			oldest(c.since(l.OldestDue), string(l.Lane))
 		}
 	}
 	withdrawals := c.figure("countersign_withdrawals", "Withdrawals by state.", "state")
@@ -117,11 +117,7 @@ func (s *Service) scrape(ctx context.Context, c *scrape) error {
 	failingFor := c.figure("countersign_merchant_failing_seconds",
 		"Seconds since a failing merchant last accepted something; 0 if too many attempts fail beside others. Of the merchants that fail for longest.", "merchant")
 	for _, f := range failing[:min(len(failing), failingNamed)] {
-		seconds := 0.0
-		if f.Since > 0 {
-			seconds = c.since(f.Since)
-		}
-		failingFor(seconds, f.Merchant)
+		failingFor(c.since(f.Since), f.Merchant)
 	}
 	return nil
 }
@@ -140,9 +136,9 @@ func (s *Service) scrapeBreakers(ctx context.Context, c *scrape) error {
 		switch {
 		case b.Failures < outbox.BreakerThreshold: // still closed
 		case b.OpenUntil > c.now:
-			open[key{b.Lane.String(), "open"}]++
+			open[key{string(b.Lane), "open"}]++
 		default:
-			open[key{b.Lane.String(), "half-open"}]++
+			open[key{string(b.Lane), "half-open"}]++
 		}
 	}
 	send := c.figure("countersign_breakers", "Merchants whose breaker is open or tries again, by lane.", "lane", "state")

@@ -16,7 +16,6 @@ import (
 	"countersign/countersigntest"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/outbox"
 	"countersign/internal/reconcile"
 	"countersign/merchant"
 )
@@ -147,7 +146,7 @@ func testReconcileEnds(t *testing.T, serviceDB, gatewayDB string) {
 	if found, err := compare(false, nil); err != nil || !slices.Equal(found, want) {
 		t.Errorf("afterwards it finds %q, %v; want %q", found, err, want)
 	}
-	if list, _, err := b.service.Outbox().Callbacks(ctx, outbox.CallbackFilter{Type: countersign.TypeDeposited, TrackingID: deposits[0]}, 10, ""); err != nil || len(list) != 1 || list[0].Attempts != 2 {
+	if list, _, err := b.service.Outbox().Callbacks(ctx, nil, client.CallbackFilter{Type: countersign.TypeDeposited, TrackingID: deposits[0]}, 10, ""); err != nil || len(list) != 1 || list[0].Attempt != 2 {
 		t.Errorf("at the service: %+v, %v", list, err)
 	}
 

@@ -101,3 +101,11 @@ func MillisOf(t time.Time) Millis { return client.TimeOf(t) }
 
 // Never is later than every due time.
 const Never Millis = 1 << 62
+
+// Shown returns m as the APIs show it: none and Never are 0, which is left out.
+func Shown(m Millis) Millis {
+	if m <= 0 || m >= Never {
+		return 0
+	}
+	return m
+}

@@ -48,8 +48,8 @@ func fill(b *testing.B, o *outbox.Outbox, n int) {
 		for k := range list {
 			list[k] = realDeposit(i + k)
 		}
-		a := outbox.Attempt{RequestUUID: "123e4567-e89b-42d3-a456-426614174000", Started: start, Duration: 5 * time.Millisecond, HTTPStatus: 200, ErrCode: new(int64), Result: "accepted",
-			Reason: "accepted", Node: "host-12345", RequestHash: fmt.Sprintf("%064x", i), ResponseHash: fmt.Sprintf("%064x", i)}
+		a := outbox.Attempt{Attempt: client.Attempt{RequestUUID: "123e4567-e89b-42d3-a456-426614174000", Started: start, HTTPStatus: 200, ErrCode: new(int64), Result: "accepted",
+			Reason: "accepted", Node: "host-12345", RequestHash: fmt.Sprintf("%064x", i), ResponseHash: fmt.Sprintf("%064x", i)}, Duration: 5 * time.Millisecond}
 		if err := o.FillAccepted(ctx, list, a, start); err != nil {
 			b.Fatal(err)
 		}
@@ -185,7 +185,7 @@ func BenchmarkBeside(b *testing.B) {
 					var list []outbox.Settlement
 					for _, c := range claimed {
 						list = append(list, outbox.Settlement{Merchant: c.Merchant, CallbackID: c.ID, Type: c.Type, EventID: c.EventID, Payload: c.Payload, State: client.CallbackAccepted,
-							Reached: true, Attempt: outbox.Attempt{Number: c.Attempts, RequestUUID: c.ID, Started: now, HTTPStatus: 200, Result: "accepted", Reason: "accepted", Node: "n"}})
+							Reached: true, Attempt: outbox.Attempt{Attempt: client.Attempt{Number: c.Attempt, RequestUUID: c.ID, Started: now, HTTPStatus: 200, Result: "accepted", Reason: "accepted", Node: "n"}}})
 					}
 					if _, err := o.Settle(context.WithoutCancel(ctx), list, now); err != nil {
 						b.Error(err)

@@ -141,8 +141,8 @@ func settle(t testing.TB, o *outbox.Outbox, lane countersign.Lane, at db.Millis,
 	for _, c := range claimed {
 		s := outbox.Settlement{Merchant: c.Merchant, CallbackID: c.ID, Type: c.Type, EventID: c.EventID, Payload: c.Payload, State: client.CallbackAccepted, Reached: true,
 			MerchantVersion: c.MerchantVersion,
-			Attempt: outbox.Attempt{Number: c.Attempts, RequestUUID: fmt.Sprint(c.ID, c.Attempts), Started: at, HTTPStatus: 200, Result: "accepted", Reason: "accepted", Node: "n",
-				RequestHash: strings.Repeat("ab", 32), ResponseHash: strings.Repeat("cd", 32)}}
+			Attempt: outbox.Attempt{Attempt: client.Attempt{Number: c.Attempt, RequestUUID: fmt.Sprint(c.ID, c.Attempt), Started: at, HTTPStatus: 200, Result: "accepted", Reason: "accepted", Node: "n",
+				RequestHash: strings.Repeat("ab", 32), ResponseHash: strings.Repeat("cd", 32)}}}
 		of(c, &s)
 		list = append(list, s)
 	}

@@ -79,12 +79,12 @@ func TestPurgeChangesNoAnswer(t *testing.T) {
 						var list []outbox.Settlement
 						for _, c := range claimed {
 							s := outbox.Settlement{Merchant: c.Merchant, CallbackID: c.ID, Type: c.Type, EventID: c.EventID, Payload: c.Payload, State: state, Due: now + 10, Reached: true,
-								MerchantVersion: c.MerchantVersion, Attempt: outbox.Attempt{Number: c.Attempts, RequestUUID: fmt.Sprint(c.EventID, c.Attempts), Started: now, Result: "x", Reason: "x"}}
+								MerchantVersion: c.MerchantVersion, Attempt: outbox.Attempt{Attempt: client.Attempt{Number: c.Attempt, RequestUUID: fmt.Sprint(c.EventID, c.Attempt), Started: now, Result: "x", Reason: "x"}}}
 							if c.Type == countersign.TypeRequestWithdraw && state == client.CallbackAccepted {
-								s.Decision, s.Details = countersign.DecisionConfirmed, *c.Withdrawal.Ordered
+								s.Decision, s.Details = countersign.DecisionConfirmed, countersign.Details(*c.Withdrawal.Ordered)
 							}
 							list = append(list, s)
-							answers[i] += fmt.Sprint(" ", name(i, c.ID), c.Attempts)
+							answers[i] += fmt.Sprint(" ", name(i, c.ID), c.Attempt)
 						}
 						if _, err := o.Settle(ctx, list, now); err != nil {
 							r.Fatal(err)
@@ -100,7 +100,7 @@ func TestPurgeChangesNoAnswer(t *testing.T) {
 				case "withdraw":
 					amount, _ := countersign.ParseAmount("1" + map[string]string{"other": "1"}[content])
 					w, duplicate, err := o.CreateWithdrawal(ctx, outbox.NewWithdrawal{Merchant: merchant, CallBackID: key, TenantUserID: "u", TrackingID: key, Deadline: now + 2*day,
-						Details: &countersign.Details{Address: "T", ChainName: "c", Symbol: "s", Amount: amount}, Payload: []byte("{}")}, now)
+						Details: &client.Details{Address: "T", ChainName: "c", Symbol: "s", Amount: amount}, Payload: []byte("{}")}, now)
 					answers[i] = fmt.Sprint(clash(err), duplicate, w.State)
 				case "release", "outcome":
 					w, err := o.WithdrawalByCallBackID(ctx, merchant, key)
@@ -117,7 +117,7 @@ func TestPurgeChangesNoAnswer(t *testing.T) {
 						Callback: outbox.NewCallback{Merchant: merchant, Type: countersign.TypeWithdraw, Payload: []byte("{}"), Due: now}}, now)
 					answers[i] = fmt.Sprint(clash(err), duplicate, w.State)
 				case "resend":
-					n, err := o.ResendMatching(ctx, outbox.CallbackFilter{Merchant: merchant}, false, now)
+					n, err := o.ResendMatching(ctx, nil, client.CallbackFilter{Merchant: merchant}, false, now)
 					answers[i] = fmt.Sprint(n, err)
 				case "stats":
 					s, err := o.Stats(ctx)

@@ -11,7 +11,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/outbox"
 )
 
 // check is one thing that must be true at the end.
@@ -113,7 +112,7 @@ func (t told) at(p int) time.Duration { return t.waits[min(len(t.waits)-1, len(t
 func (d *Demo) checkService(ctx context.Context) (told, error) {
 	sent, out := newTally(), told{all: map[countersign.Type]int{}, accepted: map[countersign.Type]int{}}
 	for cursor := ""; ; {
-		list, next, err := d.service.Outbox().Callbacks(ctx, outbox.CallbackFilter{}, 1000, cursor)
+		list, next, err := d.service.Outbox().Callbacks(ctx, nil, client.CallbackFilter{}, 1000, cursor)
 		if err != nil {
 			return out, err
 		}
@@ -137,7 +136,7 @@ func (d *Demo) checkService(ctx context.Context) (told, error) {
 				return out, err
 			}
 			created, settled := c.Created.Time(), c.Settled.Time()
-			out.attempts += c.Attempts
+			out.attempts += c.Attempt
 			out.waits = append(out.waits, settled.Sub(created))
 			if out.first.IsZero() || created.Before(out.first) {
 				out.first = created
@@ -220,7 +219,7 @@ func (d *Demo) checkFeed(ctx context.Context) error {
 			}
 			order, withdrawal := asked.ended()
 			agree = agree && o.State == order && current.State == withdrawal &&
-				w.Details != nil && w.Details.Differs(o.Details()) == ""
+				w.Details != nil && countersign.Details(*w.Details).Differs(o.Details()) == ""
 		}
 	}
 	d.check("both books agree on what was executed and what ended", agree, "")

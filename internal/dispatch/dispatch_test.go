@@ -106,7 +106,7 @@ func TestDepositAndWithdrawal(t *testing.T) {
 		}
 		for _, id := range []string{ordered, open} {
 			w := r.withdrawal(id)
-			if w.State != client.WithdrawalConfirmed || w.Details == nil || w.Details.Differs(testDetails()) != "" {
+			if w.State != client.WithdrawalConfirmed || w.Details == nil || countersign.Details(*w.Details).Differs(testDetails()) != "" {
 				t.Errorf("withdrawal: %+v", w)
 			}
 		}
@@ -176,7 +176,7 @@ func TestDepositScheduleEndsExhausted(t *testing.T) {
 		id := r.addDeposit("m1", 1)
 		time.Sleep(100 * time.Hour)
 		c := r.callback(id)
-		if c.State != client.CallbackExhausted || c.Attempts != 12 || c.LastReason != client.ReasonMerchantFailure {
+		if c.State != client.CallbackExhausted || c.Attempt != 12 || c.LastReason != client.ReasonMerchantFailure {
 			t.Errorf("%+v", c)
 		}
 		waits(t, c.Created, r.attemptsOf(id), notifySchedule.Delays)
@@ -195,7 +195,7 @@ func TestOwnScheduleIsKept(t *testing.T) {
 		r.start(t)
 		id := r.addDeposit("m1", 1)
 		time.Sleep(time.Minute)
-		if c := r.callback(id); c.State != client.CallbackExhausted || c.Attempts != 3 {
+		if c := r.callback(id); c.State != client.CallbackExhausted || c.Attempt != 3 {
 			t.Errorf("%+v", c)
 		}
 		waits(t, r.callback(id).Created, r.attemptsOf(id), []time.Duration{0, time.Second, 3 * time.Second})
@@ -238,7 +238,7 @@ func TestHoldsCostNoAttempts(t *testing.T) {
 		id := r.addWithdrawal("m1", 1, time.Hour, true)
 		time.Sleep(50 * time.Minute)
 		c, attempts := r.callback(id), r.attemptsOf(id)
-		if c.State != client.CallbackAccepted || c.Failed != 0 || c.Attempts != 41 || r.withdrawal(id).State != client.WithdrawalConfirmed {
+		if c.State != client.CallbackAccepted || c.Failed != 0 || c.Attempt != 41 || r.withdrawal(id).State != client.WithdrawalConfirmed {
 			t.Errorf("%+v", c)
 		}
 		waits(t, c.Created, attempts, []time.Duration{0, 5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, time.Minute, time.Minute})
@@ -308,7 +308,7 @@ func TestBreakerSparesADeadMerchantAndTheOthers(t *testing.T) {
 		r.mu.Lock()
 		for _, c := range r.callbacks {
 			if c.State != client.CallbackAccepted {
-				t.Errorf("%s is %s after %d attempts", c.ID, c.State, c.Attempts)
+				t.Errorf("%s is %s after %d attempts", c.ID, c.State, c.Attempt)
 			}
 		}
 		r.mu.Unlock()
@@ -477,7 +477,7 @@ func TestSettlementThatNeverSucceedsIsLostAndComesAgain(t *testing.T) {
 		away = false
 		r.mu.Unlock()
 		time.Sleep(2 * time.Minute)
-		if c := r.callback(id); c.State != client.CallbackAccepted || c.Failed != 0 || c.Attempts < 2 {
+		if c := r.callback(id); c.State != client.CallbackAccepted || c.Failed != 0 || c.Attempt < 2 {
 			t.Errorf("%+v", c)
 		}
 		r.stop()

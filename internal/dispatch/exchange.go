@@ -51,7 +51,7 @@ type attempt struct {
 func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) ended {
 	start := d.cfg.Now()
 	a := &attempt{d: d, ended: ended{claimed: c}, lane: c.Type.Lane(), start: start,
-		record: outbox.Attempt{Number: c.Attempts, Started: db.MillisOf(start), Node: d.cfg.Node}}
+		record: outbox.Attempt{Attempt: client.Attempt{Number: c.Attempt, Started: db.MillisOf(start), Node: d.cfg.Node}}}
 	defer func() {
 		if !a.posted {
 			d.lanes[a.lane].sent() // it will not be
@@ -284,7 +284,7 @@ func question(c outbox.Claimed, m *merchant) (q Question, plain []byte, uuid str
 		if c.Withdrawal == nil {
 			return q, nil, "", fmt.Errorf("the question has no withdrawal")
 		}
-		q.Ordered = c.Withdrawal.Ordered
+		q.Ordered = (*countersign.Details)(c.Withdrawal.Ordered)
 		q.Deadline = min(c.Deadline, c.Withdrawal.Deadline)
 	}
 	return q, plain, uuid, nil
@@ -303,7 +303,10 @@ func (d *Dispatcher) rsa(ctx context.Context, lane countersign.Lane, operation s
 
 // settlement turns a verdict into a Settlement. It is pure.
 func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt, now db.Millis, jitter float64) outbox.Settlement {
-	record.Result, record.Reason, record.Facts = v.Result, v.Reason, v.Facts
+	record.Result, record.Reason = v.Result, v.Reason
+	if v.Facts != (client.Fact{}) {
+		record.Facts = &v.Facts
+	}
 	s := outbox.Settlement{
 		Merchant: c.Merchant, CallbackID: c.ID, Attempt: record, Type: c.Type, EventID: c.EventID, AddedBy: c.AddedBy, Payload: c.Payload, Told: c.Told,
 		Reached: v.Reached, Decision: v.Decision, Details: v.Details, Alarm: v.Alarm, OpenFailure: v.OpenFailure,

@@ -99,8 +99,8 @@ func (f *fakeOutbox) addDeposit(merchant string, n int) string {
 func (f *fakeOutbox) addWithdrawal(merchant string, n int, within time.Duration, ordered bool) string {
 	w := withdrawalPayload(f.t, n)
 	deadline := db.MillisOf(f.now().Add(within))
-	row := &outbox.Withdrawal{Merchant: merchant, CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, TrackingID: w.TrackingID,
-		State: client.WithdrawalAwaiting, Deadline: deadline}
+	row := &outbox.Withdrawal{Withdrawal: client.Withdrawal{Merchant: merchant, CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, TrackingID: w.TrackingID,
+		State: client.WithdrawalAwaiting, Deadline: deadline}}
 	if ordered {
 		row.Ordered = w.Details
 	}
@@ -112,10 +112,10 @@ func (f *fakeOutbox) add(n outbox.NewCallback, w *outbox.Withdrawal) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	id := fmt.Sprintf("%s.%026d", n.Merchant, len(f.callbacks))
-	f.callbacks = append(f.callbacks, &outbox.Callback{ID: id, Merchant: n.Merchant, Type: n.Type, EventID: n.EventID,
-		Payload: n.Payload, State: client.CallbackPending, Due: max(n.Due, f.ms()), Deadline: n.Deadline, Created: f.ms()})
+	f.callbacks = append(f.callbacks, &outbox.Callback{Callback: client.Callback{ID: id, Merchant: n.Merchant, Type: n.Type, State: client.CallbackPending, Due: max(n.Due, f.ms()), Deadline: n.Deadline, Created: f.ms()}, EventID: n.EventID,
+		Payload: n.Payload})
 	if w != nil {
-		w.ID, w.CallbackID = "w-"+id, id
+		w.ID, w.Callback = "w-"+id, id
 		f.withdrawals[id] = w
 	}
 	f.wake(n.Type.Lane())
@@ -187,7 +187,7 @@ func (f *fakeOutbox) Claim(_ context.Context, r outbox.ClaimRequest) (claimed []
 				continue
 			}
 			c.State, c.LeaseUntil = client.CallbackSending, r.LeaseUntil
-			c.Attempts++
+			c.Attempt++
 			cl := outbox.Claimed{Callback: *c, MerchantVersion: f.merchants[c.Merchant].Version, Held: f.held[c.ID]}
 			if w := f.withdrawals[c.ID]; w != nil {
 				copied := *w
@@ -244,7 +244,7 @@ func (f *fakeOutbox) settle(s outbox.Settlement, now db.Millis) outbox.Settled {
 			return outbox.Settled{Applied: true} // said before
 		}
 	}
-	if c.State != client.CallbackSending || c.Attempts != s.Attempt.Number {
+	if c.State != client.CallbackSending || c.Attempt != s.Attempt.Number {
 		f.late = append(f.late, s)
 		return outbox.Settled{}
 	}
@@ -282,7 +282,7 @@ func (f *fakeOutbox) settle(s outbox.Settlement, now db.Millis) outbox.Settled {
 			out.Decision = decision
 			if decision == countersign.DecisionConfirmed {
 				d := s.Details
-				w.Details = &d
+				w.Details = (*client.Details)(&d)
 			}
 		} else {
 			out.Late = true
@@ -305,7 +305,7 @@ func (f *fakeOutbox) settle(s outbox.Settlement, now db.Millis) outbox.Settled {
 func (f *fakeOutbox) GiveBack(_ context.Context, list []outbox.Claimed, now db.Millis) error {
 	return f.call("giveback", func() {
 		for _, cl := range list {
-			if c := f.find(cl.ID); c.State == client.CallbackSending && c.Attempts == cl.Attempts {
+			if c := f.find(cl.ID); c.State == client.CallbackSending && c.Attempt == cl.Attempt {
 				c.State, c.Due = client.CallbackPending, now
 				f.returned++
 			}

@@ -66,7 +66,7 @@ func TestNothingIsSentTooLate(t *testing.T) {
 	if first.Reason != client.ReasonStopped || first.HTTPStatus != 0 {
 		t.Errorf("first attempt: %+v", first)
 	}
-	if c := r.callback(id); c.State != client.CallbackAccepted || c.Failed != 0 || c.Attempts != 2 {
+	if c := r.callback(id); c.State != client.CallbackAccepted || c.Failed != 0 || c.Attempt != 2 {
 		t.Errorf("%+v", c)
 	}
 	if whole.Load() != 1 {

@@ -38,7 +38,7 @@ func TestHoldsAreCounted(t *testing.T) {
 						break
 					}
 					asked++
-					record := outbox.Attempt{Number: list[0].Attempts, RequestUUID: "u", Started: now}
+					record := outbox.Attempt{Attempt: client.Attempt{Number: list[0].Attempt, RequestUUID: "u", Started: now}}
 					n := settlement(list[0], nil, Verdict{Result: client.AttemptHold, Reason: client.ReasonMerchantHold, Reached: true}, record, now, 0)
 					if _, err := s.Settle(t.Context(), []outbox.Settlement{n}, now); err != nil {
 						t.Fatal(err)

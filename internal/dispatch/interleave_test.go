@@ -137,7 +137,7 @@ func (w *world) withdrawal(t *rapid.T) {
 	}
 	got, _, err := w.s.CreateWithdrawal(t.Context(), n, w.now)
 	w.must(t, err)
-	w.ids = append(w.ids, got.CallbackID)
+	w.ids = append(w.ids, got.Callback)
 	w.deadlines[got.ID] = n.Deadline
 }
 
@@ -161,7 +161,7 @@ func (w *world) take(t *rapid.T, node int, lane countersign.Lane, most int) int 
 			t.Fatalf("%s is in two attempts: its lease ends %d, now %d", c.ID, until, w.now)
 		}
 		w.leases[c.ID] = c.LeaseUntil
-		if c.Attempts < 1 || c.State != client.CallbackSending || c.Deadline <= w.now {
+		if c.Attempt < 1 || c.State != client.CallbackSending || c.Deadline <= w.now {
 			t.Fatalf("claimed %+v", c)
 		}
 		w.nodes[node] = append(w.nodes[node], &heldAttempt{claimed: c})
@@ -277,7 +277,7 @@ func (w *world) exchange(t *rapid.T, a *heldAttempt, behaves string) {
 		}
 		a.signs = signs
 	}
-	record := outbox.Attempt{Number: a.claimed.Attempts, RequestUUID: uuid, Started: w.now, HTTPStatus: r.Status, ErrCode: v.ErrCode, Node: "n"}
+	record := outbox.Attempt{Attempt: client.Attempt{Number: a.claimed.Attempt, RequestUUID: uuid, Started: w.now, HTTPStatus: r.Status, ErrCode: v.ErrCode, Node: "n"}}
 	set := settlement(a.claimed, w.ready, v, record, w.now, 0)
 	a.settle = &set
 }

@@ -121,7 +121,7 @@ func testTwoDispatchers(t *testing.T, stores [3]*outbox.Outbox) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids = append(ids, w.CallbackID)
+		ids = append(ids, w.Callback)
 	}
 	open := len(ids)
 	for range 3000 { // half a minute: far more than it takes
@@ -189,7 +189,7 @@ func testSlowMerchantsLeavePlaces(t *testing.T, s *outbox.Outbox) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return got[0].ID, kept.CallbackID
+		return got[0].ID, kept.Callback
 	}
 	for i := range slow {
 		id := fmt.Sprint("slow", i)

@@ -32,7 +32,7 @@ func TestStopLetsExchangesEnd(t *testing.T) {
 		if c := r.callback(id); c.State != client.CallbackAccepted {
 			t.Errorf("%+v", c)
 		}
-		if c := r.callback(after); c.State != client.CallbackPending || c.Attempts != 0 {
+		if c := r.callback(after); c.State != client.CallbackPending || c.Attempt != 0 {
 			t.Errorf("%+v", c)
 		}
 	})
@@ -120,7 +120,7 @@ func TestShortLeaseIsGivenBack(t *testing.T) {
 		time.Sleep(40 * time.Second)
 		free()
 		time.Sleep(time.Second)
-		if c := r.callback(id); r.returned != 1 || c.State != client.CallbackAccepted || c.Attempts != 2 || c.Failed != 0 {
+		if c := r.callback(id); r.returned != 1 || c.State != client.CallbackAccepted || c.Attempt != 2 || c.Failed != 0 {
 			t.Errorf("%d given back, %+v", r.returned, c)
 		}
 		r.stop()

@@ -59,9 +59,9 @@ func (o *Outbox) endAlarms(ctx context.Context, now db.Millis) error {
 		ends, h := false, health[a.Of]
 		switch a.Kind {
 		case client.AlarmMerchantFailing:
-			ends = !h.Told && !broken[a.Of]
+			ends = (h == nil || !h.Failing) && !broken[a.Of]
 		case client.AlarmAnswerUnusable:
-			ends = now-a.Last >= quietFor && h.Accepted > a.Last
+			ends = now-a.Last >= quietFor && h != nil && h.LastAccepted > a.Last
 		case client.AlarmExhausted, client.AlarmDepositRefused:
 			var n, since int64
 			state := client.CallbackExhausted

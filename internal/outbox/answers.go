@@ -62,7 +62,7 @@ func (o *Outbox) settleAnswers(ctx context.Context, t *db.Tx, batch []*settling)
 		var e evidence
 		switch {
 		case !b.signs:
-			e.Unsigned = detailsOf(b.Details)
+			e.Unsigned = (*client.Details)(&b.Details)
 		case b.Exchange != nil && b.Exchange.Signed != nil:
 			e.Answer, e.Key = b.Exchange.Signed, b.Exchange.SignedBy
 		default:
@@ -75,10 +75,6 @@ func (o *Outbox) settleAnswers(ctx context.Context, t *db.Tx, batch []*settling)
 		args = append(args, row...)
 	}
 	return t.Batch(ctx, insertAnswers.Statements(args, nil))
-}
-
-func detailsOf(d countersign.Details) *client.Details {
-	return &client.Details{Address: d.Address, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount}
 }
 
 // keptAnswer is a row of answers as it is stored. The zero value is none.
@@ -112,12 +108,12 @@ func (e evidence) bears(w *Withdrawal, again bool, keys []*envelope.SigningKey) 
 		d = e.Adopted
 	}
 	if d != nil {
-		return countersign.Details{Address: d.Address, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount}.Differs(*w.Details) == ""
+		return countersign.Details(*d).Differs(countersign.Details(*w.Details)) == ""
 	}
 	if again && e.Key != "" {
 		if then, err := envelope.ParseSigningKeys(e.Key); err == nil {
 			keys = append(slices.Clip(keys), then...)
 		}
 	}
-	return e.Answer != nil && e.Answer.Confirms(w.CallBackID, *w.Details, keys...) == nil
+	return e.Answer != nil && e.Answer.Confirms(w.CallBackID, countersign.Details(*w.Details), keys...) == nil
 }

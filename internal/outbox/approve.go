@@ -137,7 +137,7 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval
 			return err
 		}
 		return journal.AddAbout(ctx, t, journal.WithdrawalApproved, id, a.At, journal.Withdrawal{Merchant: merchant, CallBackID: w.CallBackID,
-			TenantUserID: w.TenantUserID, Details: journal.DetailsOf(w.Details), Reason: a.Reason})
+			TenantUserID: w.TenantUserID, Details: w.Details, Reason: a.Reason})
 	})
 	return w, err
 }
@@ -164,7 +164,7 @@ func (o *Outbox) EachAwaitingPerson(ctx context.Context, fn func(Withdrawal, App
 
 func (o *Outbox) eachLarge(ctx context.Context, m Merchant, fn func(Withdrawal, Approval) error) error {
 	for cursor := ""; ; {
-		list, next, err := o.Withdrawals(ctx, m.ID, client.WithdrawalConfirmed, 200, cursor)
+		list, next, err := o.Withdrawals(ctx, nil, client.WithdrawalFilter{Merchant: m.ID, State: client.WithdrawalConfirmed}, 200, cursor)
 		if err != nil {
 			return err
 		}

@@ -24,9 +24,9 @@ func signingKey(t testing.TB) *envelope.SigningKey {
 }
 
 // signedAnswer is the answer of the merchant whose key is pair about a withdrawal.
-func signedAnswer(t testing.TB, pair *envelope.SigningKey, callBackID string, code countersign.ErrCode, d countersign.Details) *client.SignedAnswer {
+func signedAnswer(t testing.TB, pair *envelope.SigningKey, callBackID string, code countersign.ErrCode, d client.Details) *client.SignedAnswer {
 	t.Helper()
-	opened := must(countersign.WithdrawalAnswer{TenantUserID: "user", CallBackID: callBackID, Details: d, RequestUUID: "uuid"}.Marshal())(t)
+	opened := must(countersign.WithdrawalAnswer{TenantUserID: "user", CallBackID: callBackID, Details: countersign.Details(d), RequestUUID: "uuid"}.Marshal())(t)
 	r := countersign.Response{APIKey: "api-key-of-m0", Data: "c2VhbGVk", ErrCode: code}
 	if code != countersign.CodeAccepted {
 		r.Message = "no"
@@ -117,7 +117,7 @@ func testSignedRelease(t *testing.T, s *Outbox) {
 		t.Helper()
 		for _, duplicate := range []bool{false, true} {
 			p, err := s.Release(ctx, w.ID, Holder{"core", "core"}, "permit", now+1)
-			if err != nil || p.Duplicate != duplicate || p.Answer == nil || p.Answer.Confirms(w.CallBackID, d, pair) != nil || alarmed(w) {
+			if err != nil || p.Duplicate != duplicate || p.Answer == nil || p.Answer.Confirms(w.CallBackID, countersign.Details(d), pair) != nil || alarmed(w) {
 				t.Errorf("%s: %+v, %v, alarm %v", what, p, err, alarmed(w))
 			}
 		}

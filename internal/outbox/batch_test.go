@@ -184,7 +184,7 @@ func testOutcomesMany(t *testing.T, s *Outbox) {
 	}
 	told := map[string]int{}
 	for _, merchant := range merchants {
-		queued, _, err := s.Callbacks(ctx, CallbackFilter{Merchant: merchant}, 100, "")
+		queued, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{Merchant: merchant}, 100, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -359,7 +359,7 @@ func testBatchAllOrNothing(t *testing.T, s *Outbox) {
 		t.Fatalf("without the audit log: %+v", done)
 	}
 	mend()
-	if queued, _, err := s.Callbacks(ctx, CallbackFilter{Type: countersign.TypeWithdraw}, 100, ""); err != nil || len(queued) != 0 {
+	if queued, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{Type: countersign.TypeWithdraw}, 100, ""); err != nil || len(queued) != 0 {
 		t.Errorf("queued %d, %v", len(queued), err)
 	}
 	for i, r := range must(s.RecordOutcomes(ctx, ends, 3001))(t) {

@@ -35,8 +35,14 @@ func scanCallback(r db.Rows) (c Callback, err error) {
 	var id string
 	var told int
 	err = r.Scan(&c.Merchant, &id, &c.Type, &c.EventID, &c.TrackingID, &c.TxID, &c.CallBackID, &c.Payload, &c.Created,
-		&c.Deadline, &c.State, &c.Attempts, &c.Failed, &c.Due, &c.LeaseUntil, &c.LastReason, &c.Settled, &told)
-	c.ID, c.Told = joinID(c.Merchant, id), toldWord(told)
+		&c.Deadline, &c.State, &c.Attempt, &c.Failed, &c.Due, &c.LeaseUntil, &c.LastReason, &c.Settled, &told)
+	c.ID, c.Name, c.Told, c.Deadline = joinID(c.Merchant, id), c.Type.String(), toldWord(told), db.Shown(c.Deadline)
+	if c.State != client.CallbackPending {
+		c.Due = 0
+	}
+	if c.State != client.CallbackSending {
+		c.LeaseUntil = 0
+	}
 	return c, err
 }
 
@@ -86,9 +92,10 @@ func (o *Outbox) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 		var facts string
 		err = r.Scan(&a.Number, &a.RequestUUID, &a.Started, &micros, &a.HTTPStatus, &a.ErrCode, &a.Result, &a.Reason, &a.Node,
 			&request, &response, &late, &facts)
-		a.Facts = factsOf(facts)
+		a.Text, a.Facts, a.Late = a.Reason.Text(), factsOf(facts), late == 1
 		a.Duration = time.Duration(micros) * time.Microsecond
-		a.RequestHash, a.ResponseHash, a.Late = hex.EncodeToString(request), hex.EncodeToString(response), late == 1
+		a.DurationMs = a.Duration.Milliseconds()
+		a.RequestHash, a.ResponseHash = hex.EncodeToString(request), hex.EncodeToString(response)
 		a.Repeated = repeats(before)
 		before = append(before, a)
 		return a, err
@@ -105,43 +112,45 @@ func repeats(list []Attempt) bool {
 	return slices.ContainsFunc(list, func(a Attempt) bool { return a.Result == client.AttemptAccepted && !a.Late })
 }
 
-// Callbacks lists callbacks, newest first, beginning at cursor. next is empty at
-// the end. A page looks at db.PageRows rows at most: it may have fewer than limit
+// Callbacks lists callbacks of the merchants of, newest first, beginning at cursor. Nil stands for
+// the merchant of f, and an empty text for all. next is empty at the end. A page looks at db.PageRows rows at most: it may have fewer than limit
 // callbacks, also none, and a next page.
-func (o *Outbox) Callbacks(ctx context.Context, f CallbackFilter, limit int, cursor string) (list []Callback, next string, err error) {
-	ls, err := f.listings(cursor)
+func (o *Outbox) Callbacks(ctx context.Context, of []string, f client.CallbackFilter, limit int, cursor string) (list []Callback, next string, err error) {
+	ls, err := callbackListings(of, f, cursor)
 	if err != nil {
 		return nil, "", err
 	}
 	return readPage(ctx, o, callbackColumns, ls, limit, func(c Callback) string { return c.ID }, scanCallback)
 }
 
-// listings chooses the index by the members of f that select the fewest rows. The
-// other members are filters. COALESCE in them keeps the planner from another index,
-// and from reading the joined table first.
-func (f CallbackFilter) listings(cursor string) ([]db.Listing, error) {
+func callbackListings(of []string, f client.CallbackFilter, cursor string) (all []db.Listing, err error) {
 	if err := db.CheckTexts("trackingId", f.TrackingID, "txId", f.TxID, "callBackId", f.CallBackID, "merchant", f.Merchant,
 		"tenantUserId", f.TenantUserID, "address", f.Address); err != nil {
 		return nil, err
 	}
-	switch f.State {
-	case "", client.CallbackAccepted, client.CallbackPending, client.CallbackSending, client.CallbackRefused, client.CallbackExhausted, client.CallbackCancelled:
-	default:
+	if f.State != "" && f.State.Means() == "" {
 		return nil, fmt.Errorf("state is %w: %q", db.ErrInvalid, f.State)
 	}
-	if f.Of != nil {
-		var all []db.Listing
-		for _, m := range f.Of {
-			one := f
-			one.Merchant, one.Of = m, nil
-			ls, err := one.listings(cursor)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, ls...)
-		}
-		return all, nil
+	if of == nil {
+		of = []string{f.Merchant}
 	}
+	for _, f.Merchant = range of {
+		ls, err := callbackFilter(f).listings(cursor)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, ls...)
+	}
+	return all, nil
+}
+
+// callbackFilter selects callbacks of one merchant, or of all.
+type callbackFilter client.CallbackFilter
+
+// listings chooses the index by the members of f that select the fewest rows. The
+// other members are filters. COALESCE in them keeps the planner from another index,
+// and from reading the joined table first.
+func (f callbackFilter) listings(cursor string) ([]db.Listing, error) {
 	ls := []db.Listing{f.walk()}
 	if f.TrackingID != "" && f.TxID == "" && f.CallBackID == "" {
 		// Of a deposit it is the event's id, which has its own index.
@@ -154,7 +163,7 @@ func (f CallbackFilter) listings(cursor string) ([]db.Listing, error) {
 	}
 	for i := range ls {
 		l := &ls[i]
-		if err := from(l, cursor, f.Span); err != nil {
+		if err := from(l, cursor, f.Since, f.Until); err != nil {
 			return nil, err
 		}
 		l.EndWalk()
@@ -164,7 +173,7 @@ func (f CallbackFilter) listings(cursor string) ([]db.Listing, error) {
 }
 
 // walk returns the index, without filters.
-func (f CallbackFilter) walk() db.Listing {
+func (f callbackFilter) walk() db.Listing {
 	l := db.Listing{Table: "callbacks c", Joins: joinOutbox + joinAttempts}
 	outbox := db.Listing{Table: "outbox o", Joins: joinCallbacks + joinAttempts}
 	switch {
@@ -220,7 +229,7 @@ func (f CallbackFilter) walk() db.Listing {
 }
 
 // walkEvents finds the deposits with the trackingId: at most one of each merchant.
-func (f CallbackFilter) walkEvents() db.Listing {
+func (f callbackFilter) walkEvents() db.Listing {
 	l := db.Listing{Table: "callbacks c", Joins: joinOutbox + joinAttempts, Sorted: true}
 	l.Add("c.type = 1 AND c.event_id = ?", f.TrackingID)
 	if f.Merchant == "" {
@@ -233,7 +242,7 @@ func (f CallbackFilter) walkEvents() db.Listing {
 }
 
 // filter adds what the index of l does not have.
-func (f CallbackFilter) filter(l *db.Listing) {
+func (f callbackFilter) filter(l *db.Listing) {
 	served := l.Where()
 	has := func(column string) bool { return strings.Contains(served, column+" = ") }
 	if f.Merchant != "" && l.Owner == "" {

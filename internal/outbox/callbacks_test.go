@@ -36,38 +36,38 @@ func testCallbackLists(t *testing.T, s *Outbox) {
 
 	for _, c := range []struct {
 		name  string
-		f     CallbackFilter
+		f     client.CallbackFilter
 		limit int
 		want  string
 	}{
-		{"all", CallbackFilter{}, 3, "cb1 cb1 accepted | pending sending accepted | exhausted refused"},
-		{"of a merchant", CallbackFilter{Merchant: "m1"}, 10, "cb1 accepted"},
-		{"of nobody", CallbackFilter{Merchant: "nobody"}, 10, ""},
-		{"of a type", CallbackFilter{Type: countersign.TypeDeposited}, 4, "accepted pending sending accepted | exhausted refused"},
-		{"of a rare type", CallbackFilter{Type: countersign.TypeWithdraw}, 4, "cb1"},
-		{"of a rare type of a merchant", CallbackFilter{Type: countersign.TypeRequestWithdraw, Merchant: "m0"}, 4, "cb1"},
-		{"of a rare type of another", CallbackFilter{Type: countersign.TypeRequestWithdraw, Merchant: "m1"}, 4, ""},
-		{"pending", CallbackFilter{State: client.CallbackPending}, 2, "cb1 cb1 | accepted pending"},
-		{"pending of a merchant", CallbackFilter{State: client.CallbackPending, Merchant: "m0"}, 9, "cb1 pending"},
-		{"sending", CallbackFilter{State: client.CallbackSending}, 9, "sending"},
-		{"accepted", CallbackFilter{State: client.CallbackAccepted}, 9, "accepted"},
-		{"refused", CallbackFilter{State: client.CallbackRefused}, 9, "refused"},
-		{"exhausted", CallbackFilter{State: client.CallbackExhausted, Merchant: "m0"}, 9, "exhausted"},
-		{"cancelled", CallbackFilter{State: client.CallbackCancelled}, 9, ""},
-		{"trackingId", CallbackFilter{TrackingID: "accepted"}, 2, "cb1 accepted | accepted"},
-		{"trackingId of a merchant", CallbackFilter{TrackingID: "accepted", Merchant: "m0"}, 2, "accepted"},
-		{"trackingId and state", CallbackFilter{TrackingID: "accepted", State: client.CallbackPending}, 9, "cb1 accepted"},
-		{"trackingId and type", CallbackFilter{TrackingID: "accepted", Type: countersign.TypeWithdraw}, 9, "cb1"},
-		{"txId", CallbackFilter{TxID: "tx-refused"}, 9, "cb1 refused"},
-		{"txId and trackingId", CallbackFilter{TxID: "tx-refused", TrackingID: "refused"}, 9, "refused"},
-		{"txId and state", CallbackFilter{TxID: "tx-refused", State: client.CallbackRefused, Merchant: "m0"}, 9, "refused"},
-		{"callBackId", CallbackFilter{CallBackID: "cb1"}, 9, "cb1 cb1"},
-		{"callBackId and merchant", CallbackFilter{CallBackID: "cb1", Merchant: "m0"}, 9, "cb1"},
-		{"nothing like it", CallbackFilter{TxID: "nothing"}, 9, ""},
+		{"all", client.CallbackFilter{}, 3, "cb1 cb1 accepted | pending sending accepted | exhausted refused"},
+		{"of a merchant", client.CallbackFilter{Merchant: "m1"}, 10, "cb1 accepted"},
+		{"of nobody", client.CallbackFilter{Merchant: "nobody"}, 10, ""},
+		{"of a type", client.CallbackFilter{Type: countersign.TypeDeposited}, 4, "accepted pending sending accepted | exhausted refused"},
+		{"of a rare type", client.CallbackFilter{Type: countersign.TypeWithdraw}, 4, "cb1"},
+		{"of a rare type of a merchant", client.CallbackFilter{Type: countersign.TypeRequestWithdraw, Merchant: "m0"}, 4, "cb1"},
+		{"of a rare type of another", client.CallbackFilter{Type: countersign.TypeRequestWithdraw, Merchant: "m1"}, 4, ""},
+		{"pending", client.CallbackFilter{State: client.CallbackPending}, 2, "cb1 cb1 | accepted pending"},
+		{"pending of a merchant", client.CallbackFilter{State: client.CallbackPending, Merchant: "m0"}, 9, "cb1 pending"},
+		{"sending", client.CallbackFilter{State: client.CallbackSending}, 9, "sending"},
+		{"accepted", client.CallbackFilter{State: client.CallbackAccepted}, 9, "accepted"},
+		{"refused", client.CallbackFilter{State: client.CallbackRefused}, 9, "refused"},
+		{"exhausted", client.CallbackFilter{State: client.CallbackExhausted, Merchant: "m0"}, 9, "exhausted"},
+		{"cancelled", client.CallbackFilter{State: client.CallbackCancelled}, 9, ""},
+		{"trackingId", client.CallbackFilter{TrackingID: "accepted"}, 2, "cb1 accepted | accepted"},
+		{"trackingId of a merchant", client.CallbackFilter{TrackingID: "accepted", Merchant: "m0"}, 2, "accepted"},
+		{"trackingId and state", client.CallbackFilter{TrackingID: "accepted", State: client.CallbackPending}, 9, "cb1 accepted"},
+		{"trackingId and type", client.CallbackFilter{TrackingID: "accepted", Type: countersign.TypeWithdraw}, 9, "cb1"},
+		{"txId", client.CallbackFilter{TxID: "tx-refused"}, 9, "cb1 refused"},
+		{"txId and trackingId", client.CallbackFilter{TxID: "tx-refused", TrackingID: "refused"}, 9, "refused"},
+		{"txId and state", client.CallbackFilter{TxID: "tx-refused", State: client.CallbackRefused, Merchant: "m0"}, 9, "refused"},
+		{"callBackId", client.CallbackFilter{CallBackID: "cb1"}, 9, "cb1 cb1"},
+		{"callBackId and merchant", client.CallbackFilter{CallBackID: "cb1", Merchant: "m0"}, 9, "cb1"},
+		{"nothing like it", client.CallbackFilter{TxID: "nothing"}, 9, ""},
 	} {
 		var pages []string
 		for cursor := ""; ; {
-			list, next, err := s.Callbacks(ctx, c.f, c.limit, cursor)
+			list, next, err := s.Callbacks(ctx, nil, c.f, c.limit, cursor)
 			if err != nil {
 				t.Fatalf("%s: %v", c.name, err)
 			}
@@ -88,12 +88,12 @@ func testCallbackLists(t *testing.T, s *Outbox) {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
-	for name, f := range map[string]CallbackFilter{"a state that is none": {State: "'"}, "a NUL": {TxID: "\x00"}} {
-		if _, _, err := s.Callbacks(ctx, f, 9, ""); !errors.Is(err, db.ErrInvalid) {
+	for name, f := range map[string]client.CallbackFilter{"a state that is none": {State: "'"}, "a NUL": {TxID: "\x00"}} {
+		if _, _, err := s.Callbacks(ctx, nil, f, 9, ""); !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, _, err := s.Callbacks(ctx, CallbackFilter{}, 9, "nonsense"); !errors.Is(err, db.ErrInvalid) {
+	if _, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{}, 9, "nonsense"); !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("a cursor that is none: %v", err)
 	}
 }
@@ -104,11 +104,11 @@ func testResend(t *testing.T, s *Outbox) {
 		now := db.Millis(100 + 10*i)
 		one := ended(t, s, string(state), state, now)
 		c := must(s.Resend(ctx, one.ID, now+1))(t)
-		if c.State != client.CallbackPending || c.Due != now+1 || c.Failed != 0 || c.Attempts != 1 || c.Settled != 0 {
+		if c.State != client.CallbackPending || c.Due != now+1 || c.Failed != 0 || c.Attempt != 1 || c.Settled != 0 {
 			t.Errorf("resent %+v", c)
 		}
 		again := claim(t, s, countersign.LaneNotify, now+1, 1)
-		if len(again) != 1 || again[0].Attempts != 2 || again[0].Failed != 0 {
+		if len(again) != 1 || again[0].Attempt != 2 || again[0].Failed != 0 {
 			t.Errorf("claimed %+v", again)
 		}
 		if _, err := s.Resend(ctx, one.ID, now+2); !errors.Is(err, db.ErrConflict) {
@@ -124,7 +124,7 @@ func testResend(t *testing.T, s *Outbox) {
 	}
 	w, one := asked(t, s, "cb", 50_000, 500)
 	must(s.Settle(ctx, []Settlement{answer(one, countersign.DecisionDeclined, nil)}, 510))(t)
-	if _, err := s.Resend(ctx, w.CallbackID, 520); !errors.Is(err, db.ErrConflict) {
+	if _, err := s.Resend(ctx, w.Callback, 520); !errors.Is(err, db.ErrConflict) {
 		t.Errorf("asking again after a decision gives %v", err)
 	}
 	if _, err := s.Resend(ctx, "m0."+strings.Repeat("0", 26), 1); !errors.Is(err, db.ErrNotFound) {
@@ -158,7 +158,7 @@ func testResendPending(t *testing.T, s *Outbox) {
 		wake, stop := s.Watch(TopicOf(lane))
 		for range 2 { // the second changes nothing
 			got := must(s.Resend(ctx, c.ID, 200))(t)
-			if got.State != client.CallbackPending || got.Due != 200 || got.Failed != 0 || got.Attempts != 1 || got.Deadline != c.Deadline {
+			if got.State != client.CallbackPending || got.Due != 200 || got.Failed != 0 || got.Attempt != 1 || got.Deadline != db.Shown(c.Deadline) {
 				t.Errorf("moved up: %+v", got)
 			}
 		}
@@ -175,22 +175,22 @@ func testResendPending(t *testing.T, s *Outbox) {
 	}
 	refused := ended(t, s, "r", client.CallbackRefused, 230)
 	for _, c := range []struct {
-		f    CallbackFilter
+		f    client.CallbackFilter
 		want int64
 	}{
-		{CallbackFilter{State: client.CallbackPending}, 2},
-		{CallbackFilter{Type: countersign.TypeRequestWithdraw}, 1},
-		{CallbackFilter{State: client.CallbackRefused}, 1},
-		{CallbackFilter{Merchant: "m0"}, 3},
+		{client.CallbackFilter{State: client.CallbackPending}, 2},
+		{client.CallbackFilter{Type: countersign.TypeRequestWithdraw}, 1},
+		{client.CallbackFilter{State: client.CallbackRefused}, 1},
+		{client.CallbackFilter{Merchant: "m0"}, 3},
 	} {
-		if n, err := s.ResendMatching(ctx, c.f, true, 300); err != nil || n != c.want {
+		if n, err := s.ResendMatching(ctx, nil, c.f, true, 300); err != nil || n != c.want {
 			t.Errorf("%+v selects %d, %v, want %d", c.f, n, err, c.want)
 		}
 	}
-	if n, err := s.ResendMatching(ctx, CallbackFilter{Merchant: "m0"}, false, 300); err != nil || n != 3 {
+	if n, err := s.ResendMatching(ctx, nil, client.CallbackFilter{Merchant: "m0"}, false, 300); err != nil || n != 3 {
 		t.Errorf("resent %d, %v", n, err)
 	}
-	if n, err := s.ResendMatching(ctx, CallbackFilter{Merchant: "m0"}, false, 301); err != nil || n != 0 {
+	if n, err := s.ResendMatching(ctx, nil, client.CallbackFilter{Merchant: "m0"}, false, 301); err != nil || n != 0 {
 		t.Errorf("once more: %d, %v", n, err)
 	}
 	got := append(claim(t, s, countersign.LaneNotify, 302, 10), claim(t, s, countersign.LaneWithdraw, 302, 10)...)
@@ -212,22 +212,22 @@ func testResendMatching(t *testing.T, s *Outbox) {
 	_, one := asked(t, s, "cb", 50_000, 500)
 	must(s.Settle(ctx, []Settlement{answer(one, countersign.DecisionDeclined, nil)}, 510))(t)
 	for _, c := range []struct {
-		f    CallbackFilter
+		f    client.CallbackFilter
 		want int64
 	}{
-		{CallbackFilter{}, 8},
-		{CallbackFilter{State: client.CallbackRefused}, 4},
-		{CallbackFilter{State: client.CallbackAccepted}, 0},
-		{CallbackFilter{Type: countersign.TypeRequestWithdraw}, 0},
-		{CallbackFilter{TrackingID: "e2"}, 1},
-		{CallbackFilter{Merchant: "m0", TxID: "tx-r1", State: client.CallbackExhausted}, 0},
+		{client.CallbackFilter{}, 8},
+		{client.CallbackFilter{State: client.CallbackRefused}, 4},
+		{client.CallbackFilter{State: client.CallbackAccepted}, 0},
+		{client.CallbackFilter{Type: countersign.TypeRequestWithdraw}, 0},
+		{client.CallbackFilter{TrackingID: "e2"}, 1},
+		{client.CallbackFilter{Merchant: "m0", TxID: "tx-r1", State: client.CallbackExhausted}, 0},
 	} {
-		if n, err := s.ResendMatching(ctx, c.f, true, 700); err != nil || n != c.want {
+		if n, err := s.ResendMatching(ctx, nil, c.f, true, 700); err != nil || n != c.want {
 			t.Errorf("%+v selects %d, %v, want %d", c.f, n, err, c.want)
 		}
 	}
-	for i, f := range []CallbackFilter{{TrackingID: "e2"}, {State: client.CallbackRefused}, {}} {
-		if n, err := s.ResendMatching(ctx, f, false, 700); err != nil || n != []int64{1, 4, 3}[i] {
+	for i, f := range []client.CallbackFilter{{TrackingID: "e2"}, {State: client.CallbackRefused}, {}} {
+		if n, err := s.ResendMatching(ctx, nil, f, false, 700); err != nil || n != []int64{1, 4, 3}[i] {
 			t.Errorf("%+v resent %d, %v", f, n, err)
 		}
 	}

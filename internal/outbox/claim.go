@@ -180,7 +180,7 @@ func (o *Outbox) claimFrom(ctx context.Context, t *db.Tx, r ClaimRequest, lanes 
 		var c Claimed
 		id, err := c.scanTaken(row)
 		l := byMerchant[c.Merchant]
-		c.MerchantVersion, c.State, c.LeaseUntil, c.Attempts = l.version, client.CallbackSending, r.LeaseUntil, c.Attempts+1
+		c.MerchantVersion, c.State, c.LeaseUntil, c.Attempt = l.version, client.CallbackSending, r.LeaseUntil, c.Attempt+1
 		claimed, l.ids = append(claimed, c), append(l.ids, id)
 		return err
 	}
@@ -237,7 +237,7 @@ func mark(to []db.Statement, r ClaimRequest, l *claimLane) []db.Statement {
 // scanTaken reads a row of takeSQL.
 func (c *Claimed) scanTaken(r db.Rows) (id string, err error) {
 	var told int
-	err = r.Scan(&c.Merchant, &id, &c.Attempts, &c.Failed, &c.Held, &c.Due, &c.LastReason, &told,
+	err = r.Scan(&c.Merchant, &id, &c.Attempt, &c.Failed, &c.Held, &c.Due, &c.LastReason, &told,
 		&c.Type, &c.EventID, &c.TrackingID, &c.TxID, &c.CallBackID, &c.Payload, &c.Deadline, &c.Created, &c.AddedBy)
 	c.ID, c.Told = joinID(c.Merchant, id), toldWord(told)
 	return id, err
@@ -377,7 +377,7 @@ func (o *Outbox) GiveBack(ctx context.Context, claimed []Claimed, now db.Millis)
 			if err != nil {
 				return err
 			}
-			backs = append(backs, db.Statement{SQL: giveBackSQL, Args: []any{merchant, id, c.Attempts, int64(now)}, N: &given[i]})
+			backs = append(backs, db.Statement{SQL: giveBackSQL, Args: []any{merchant, id, c.Attempt, int64(now)}, N: &given[i]})
 		}
 		if err := t.Batch(ctx, backs); err != nil {
 			return err

@@ -32,12 +32,12 @@ func testClaim(t *testing.T, s *Outbox) {
 		t.Fatalf("claimed %+v", got)
 	}
 	c := got[0]
-	if c.State != client.CallbackSending || c.Attempts != 1 || c.Failed != 0 || c.LeaseUntil != 1050 || c.MerchantVersion != 1 || c.Withdrawal != nil ||
+	if c.State != client.CallbackSending || c.Attempt != 1 || c.Failed != 0 || c.LeaseUntil != 1050 || c.MerchantVersion != 1 || c.Withdrawal != nil ||
 		len(c.Payload) == 0 || c.TrackingID != "t1" || c.TxID != "tx-t1" || c.Deadline != db.Never || c.Created != 5 || c.Merchant != "m0" {
 		t.Errorf("claimed %+v", c)
 	}
 	kept := must(s.Callback(ctx, c.ID))(t)
-	if kept.State != client.CallbackSending || kept.Attempts != 1 || kept.LeaseUntil != 1050 {
+	if kept.State != client.CallbackSending || kept.Attempt != 1 || kept.LeaseUntil != 1050 {
 		t.Errorf("kept %+v", kept)
 	}
 	if due := must(s.NextDue(ctx, countersign.LaneNotify, 0))(t); due != 50 {
@@ -157,7 +157,7 @@ func testClaimBreaker(t *testing.T, s *Outbox) {
 		list = append(list, unreached(c, now))
 	}
 	must(s.Settle(ctx, list, now))(t)
-	want := Breaker{Merchant: "m0", Lane: countersign.LaneNotify, Failures: BreakerThreshold, OpenUntil: now + 5000}
+	want := client.Breaker{Merchant: "m0", Lane: client.LaneNotify, Failures: BreakerThreshold, OpenUntil: now + 5000}
 	if got := must(s.Breakers(ctx))(t); len(got) != 1 || got[0] != want {
 		t.Fatalf("got %+v, want %+v", got, want)
 	}
@@ -423,7 +423,7 @@ func testGiveBack(t *testing.T, s *Outbox) {
 		t.Errorf("an attempt was kept: %+v", a)
 	}
 	again := claim(t, s, countersign.LaneNotify, 13, 2)
-	if len(again) != 1 || again[0].Attempts != 2 {
+	if len(again) != 1 || again[0].Attempt != 2 {
 		t.Errorf("claimed again: %+v", again)
 	}
 	if l := lanesOf(t, s)[0]; l.InFlight != 1 {
@@ -516,12 +516,12 @@ func testReadyColumn(t *testing.T, s *Outbox) {
 }
 
 // newWithdrawal is a withdrawal with or without details.
-func newWithdrawal(callBackID string, deadline db.Millis, details *countersign.Details) NewWithdrawal {
+func newWithdrawal(callBackID string, deadline db.Millis, details *client.Details) NewWithdrawal {
 	return NewWithdrawal{Merchant: "m0", CallBackID: callBackID, TenantUserID: "user", TrackingID: "track-" + callBackID, Business: 3,
 		Details: details, Deadline: deadline, Payload: []byte(`{"type":2,"callBackId":"` + callBackID + `"}`)}
 }
 
-func someDetails(t testing.TB, amount string) *countersign.Details {
+func someDetails(t testing.TB, amount string) *client.Details {
 	t.Helper()
-	return &countersign.Details{Address: "TAddress", ChainName: "TRON", Symbol: "USDT", Amount: must(countersign.ParseAmount(amount))(t)}
+	return &client.Details{Address: "TAddress", ChainName: "TRON", Symbol: "USDT", Amount: must(countersign.ParseAmount(amount))(t)}
 }

@@ -43,7 +43,7 @@ func checkKept(t testing.TB, s *Outbox) {
 	stats := must(s.Stats(ctx))(t)
 	for _, l := range stats.Lanes {
 		if l.Count != 0 {
-			got[fmt.Sprintf("lane %d %s", l.Lane, l.State)] = l.Count
+			got[fmt.Sprintf("lane %d %s", laneNamed(string(l.Lane)), l.State)] = l.Count
 		}
 	}
 	for state, n := range stats.Withdrawals {

@@ -66,7 +66,7 @@ func TestOneTrackingIDOneWithdrawal(t *testing.T) {
 			t.Errorf("%v: it is kept all the same", err)
 		}
 		dearer := one
-		dearer.Details = &countersign.Details{Address: "a", ChainName: "ETH", Symbol: "USDC", Amount: must(countersign.ParseAmount("3"))(t)}
+		dearer.Details = &client.Details{Address: "a", ChainName: "ETH", Symbol: "USDC", Amount: must(countersign.ParseAmount("3"))(t)}
 		if _, _, err := s.CreateWithdrawal(t.Context(), dearer, 1); !errors.As(err, &conflict) || !strings.Contains(conflict.Reason, "details: there were none") {
 			t.Errorf("%v", err)
 		}

@@ -30,12 +30,12 @@ func TestFillAccepted(t *testing.T) {
 			}
 			must(worked.Ingest(ctx, items, 5))(t)
 			code := int64(0)
-			attempt := Attempt{RequestUUID: "uuid", Started: 5, Duration: 7000, HTTPStatus: 200, ErrCode: &code, Result: "accepted",
-				Reason: "accepted", Node: "n1", RequestHash: strings.Repeat("ab", 32), ResponseHash: strings.Repeat("cd", 32)}
+			attempt := Attempt{Attempt: client.Attempt{RequestUUID: "uuid", Started: 5, HTTPStatus: 200, ErrCode: &code, Result: "accepted",
+				Reason: "accepted", Node: "n1", RequestHash: strings.Repeat("ab", 32), ResponseHash: strings.Repeat("cd", 32)}, Duration: 7000}
 			var settlements []Settlement
 			for _, c := range claim(t, worked, countersign.LaneNotify, 5, len(items)) {
 				a := attempt
-				a.Number = c.Attempts
+				a.Number = c.Attempt
 				settlements = append(settlements, Settlement{Merchant: c.Merchant, CallbackID: c.ID, State: client.CallbackAccepted, Reached: true, Attempt: a})
 			}
 			if len(settlements) != len(items) {

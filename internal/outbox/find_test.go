@@ -23,26 +23,27 @@ func testFind(t *testing.T, s *Outbox) {
 	a, b, c, d := add("m0", "a", "u1", "T1"), add("m1", "b", "u1", "T2"), add("m0", "c", hostile, "T1"), add("m0", "d", "nul\x00\xff", "T3")
 	old := must(s.Ingest(ctx, []NewCallback{deposit("m0", "old", 1)}, 1))(t)[0].ID
 	for i, x := range []struct {
-		f    CallbackFilter
+		f    client.CallbackFilter
 		want []string
+		of   []string
 	}{
-		{CallbackFilter{TenantUserID: "u1"}, []string{b, a}},
-		{CallbackFilter{TenantUserID: "u1", Merchant: "m1"}, []string{b}},
-		{CallbackFilter{TenantUserID: "u1", Of: []string{"m0"}}, []string{a}},
-		{CallbackFilter{Address: "T1"}, []string{c, a}},
-		{CallbackFilter{Address: "T1", TenantUserID: "u1"}, []string{a}},
-		{CallbackFilter{Address: "T1", TenantUserID: "u1", State: client.CallbackAccepted}, nil},
-		{CallbackFilter{Address: "T1", TxID: "tx-c"}, []string{c}},
-		{CallbackFilter{TrackingID: "a", TenantUserID: "u1"}, []string{a}},
-		{CallbackFilter{TrackingID: "a", TenantUserID: "u2"}, nil},
-		{CallbackFilter{TenantUserID: hostile}, []string{c}},
-		{CallbackFilter{TenantUserID: "u%"}, nil},
-		{CallbackFilter{TenantUserID: "U1"}, nil},
-		{CallbackFilter{TenantUserID: strings.Repeat("u", 100_000)}, nil},
-		{CallbackFilter{TenantUserID: "nul\ufffd\ufffd"}, []string{d}},
-		{CallbackFilter{Address: "T9"}, nil},
+		{client.CallbackFilter{TenantUserID: "u1"}, []string{b, a}, nil},
+		{client.CallbackFilter{TenantUserID: "u1", Merchant: "m1"}, []string{b}, nil},
+		{client.CallbackFilter{TenantUserID: "u1"}, []string{a}, []string{"m0"}},
+		{client.CallbackFilter{Address: "T1"}, []string{c, a}, nil},
+		{client.CallbackFilter{Address: "T1", TenantUserID: "u1"}, []string{a}, nil},
+		{client.CallbackFilter{Address: "T1", TenantUserID: "u1", State: client.CallbackAccepted}, nil, nil},
+		{client.CallbackFilter{Address: "T1", TxID: "tx-c"}, []string{c}, nil},
+		{client.CallbackFilter{TrackingID: "a", TenantUserID: "u1"}, []string{a}, nil},
+		{client.CallbackFilter{TrackingID: "a", TenantUserID: "u2"}, nil, nil},
+		{client.CallbackFilter{TenantUserID: hostile}, []string{c}, nil},
+		{client.CallbackFilter{TenantUserID: "u%"}, nil, nil},
+		{client.CallbackFilter{TenantUserID: "U1"}, nil, nil},
+		{client.CallbackFilter{TenantUserID: strings.Repeat("u", 100_000)}, nil, nil},
+		{client.CallbackFilter{TenantUserID: "nul\ufffd\ufffd"}, []string{d}, nil},
+		{client.CallbackFilter{Address: "T9"}, nil, nil},
 	} {
-		list, _, err := s.Callbacks(ctx, x.f, 10, "")
+		list, _, err := s.Callbacks(ctx, x.of, x.f, 10, "")
 		var got []string
 		for _, c := range list {
 			got = append(got, c.ID)
@@ -51,7 +52,7 @@ func testFind(t *testing.T, s *Outbox) {
 			t.Errorf("%d: %+v finds %v, %v, want %v (old is %s)", i, x.f, got, err, x.want, old)
 		}
 	}
-	if _, _, err := s.Callbacks(ctx, CallbackFilter{Address: "a\x00"}, 10, ""); !errors.Is(err, db.ErrInvalid) {
+	if _, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{Address: "a\x00"}, 10, ""); !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("U+0000: %v", err)
 	}
 
@@ -67,24 +68,22 @@ func testFind(t *testing.T, s *Outbox) {
 	}
 	user := ordered.TenantUserID
 	for i, x := range []struct {
-		f    WithdrawalFilter
+		f    client.WithdrawalFilter
 		want []string
+		of   []string
 	}{
-		{WithdrawalFilter{TenantUserID: user}, []string{confirmed.ID, ordered.ID}},
-		{WithdrawalFilter{TenantUserID: user, State: client.WithdrawalExecuted}, []string{confirmed.ID}},
-		{WithdrawalFilter{TenantUserID: user, Of: []string{"m1"}}, nil},
-		{WithdrawalFilter{TenantUserID: hostile, Of: []string{"m0", "m1"}}, []string{third.ID}},
-		{WithdrawalFilter{Address: "TAddress"}, []string{confirmed.ID, ordered.ID}},
-		{WithdrawalFilter{Address: "TAddress", State: client.WithdrawalAwaiting, TenantUserID: user}, []string{ordered.ID}},
-		{WithdrawalFilter{TxID: "tx-done"}, []string{confirmed.ID}},
-		{WithdrawalFilter{TxID: "tx-done", TenantUserID: hostile}, nil},
-		{WithdrawalFilter{Address: "taddress"}, nil},
-		{WithdrawalFilter{TenantUserID: user, Span: Span{Until: 150}}, []string{ordered.ID}},
+		{client.WithdrawalFilter{TenantUserID: user}, []string{confirmed.ID, ordered.ID}, nil},
+		{client.WithdrawalFilter{TenantUserID: user, State: client.WithdrawalExecuted}, []string{confirmed.ID}, nil},
+		{client.WithdrawalFilter{TenantUserID: user}, nil, []string{"m1"}},
+		{client.WithdrawalFilter{TenantUserID: hostile}, []string{third.ID}, []string{"m0", "m1"}},
+		{client.WithdrawalFilter{Address: "TAddress"}, []string{confirmed.ID, ordered.ID}, nil},
+		{client.WithdrawalFilter{Address: "TAddress", State: client.WithdrawalAwaiting, TenantUserID: user}, []string{ordered.ID}, nil},
+		{client.WithdrawalFilter{TxID: "tx-done"}, []string{confirmed.ID}, nil},
+		{client.WithdrawalFilter{TxID: "tx-done", TenantUserID: hostile}, nil, nil},
+		{client.WithdrawalFilter{Address: "taddress"}, nil, nil},
+		{client.WithdrawalFilter{TenantUserID: user, Until: 150}, []string{ordered.ID}, nil},
 	} {
-		if x.f.Of == nil {
-			x.f.Of = []string{""}
-		}
-		list, _, err := s.WithdrawalsWhere(ctx, x.f, 10, "")
+		list, _, err := s.Withdrawals(ctx, x.of, x.f, 10, "")
 		var got []string
 		for _, w := range list {
 			got = append(got, w.ID)
@@ -93,11 +92,11 @@ func testFind(t *testing.T, s *Outbox) {
 			t.Errorf("%d: %+v finds %v, %v, want %v", i, x.f, got, err, x.want)
 		}
 	}
-	if _, _, err := s.WithdrawalsWhere(ctx, WithdrawalFilter{Of: []string{""}, TxID: "\xff"}, 10, ""); !errors.Is(err, db.ErrInvalid) {
+	if _, _, err := s.Withdrawals(ctx, nil, client.WithdrawalFilter{TxID: "\xff"}, 10, ""); !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("not UTF-8: %v", err)
 	}
 	// The callbacks of a withdrawal are found by its user and address too.
-	list, _, err := s.Callbacks(ctx, CallbackFilter{Address: "TAddress", Type: countersign.TypeWithdraw}, 10, "")
+	list, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{Address: "TAddress", Type: countersign.TypeWithdraw}, 10, "")
 	if err != nil || len(list) != 1 || list[0].TxID != "tx-done" {
 		t.Errorf("%+v, %v", list, err)
 	}

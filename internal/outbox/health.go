@@ -13,26 +13,6 @@ import (
 	"countersign/internal/db"
 )
 
-// Health is how attempts to reach a merchant end, by wall clock.
-type Health struct {
-	Reached  db.Millis // the last answer with status 200; 0: none
-	Accepted db.Millis // the last answer that was taken: an acceptance, a hold, or the refusal of a withdrawal
-	Failing  db.Millis // the first failure since then; 0: the last answer was taken
-	Told     bool      // AlarmMerchantFailing stands
-	Failed   db.Millis // the last failure; 0: none
-	Callback string    // of that failure
-	Reason   client.Reason
-	Facts    client.Fact
-	Hour     []Ended // of the last hour, the most first
-}
-
-// Ended counts attempts that ended with one reason.
-type Ended struct {
-	Reason client.Reason
-	Failed bool
-	N      int64
-}
-
 const (
 	minute       db.Millis = 60_000
 	healthKept             = 60 // minutes
@@ -84,7 +64,7 @@ func settleHealth(batch []*settling, now db.Millis) []db.Statement {
 		failed   bool
 	}
 	counts := map[endedKey]int64{}
-	merchants := map[string]*Health{}
+	merchants := map[string]*struct{ reached, accepted, failed db.Millis }{}
 	last := map[string]*settling{}
 	for _, b := range batch {
 		is, failed := b.counts()
@@ -94,16 +74,16 @@ func settleHealth(batch []*settling, now db.Millis) []db.Statement {
 		counts[endedKey{b.Merchant, b.Attempt.Reason, failed}]++
 		h := merchants[b.Merchant]
 		if h == nil {
-			h = &Health{}
+			h = &struct{ reached, accepted, failed db.Millis }{}
 			merchants[b.Merchant] = h
 		}
 		if b.Reached {
-			h.Reached = now
+			h.reached = now
 		}
 		if failed {
-			h.Failed, last[b.Merchant] = now, b
+			h.failed, last[b.Merchant] = now, b
 		} else {
-			h.Accepted = now
+			h.accepted = now
 		}
 	}
 	var rows, args []any
@@ -117,11 +97,11 @@ func settleHealth(batch []*settling, now db.Millis) []db.Statement {
 		callback, reason, facts, failing := "", "", "", db.Millis(0)
 		if b := last[m]; b != nil {
 			callback, reason, facts = b.CallbackID, db.Clean(string(b.Attempt.Reason)), b.Attempt.factsText()
-			if h.Accepted == 0 {
+			if h.accepted == 0 {
 				failing = now
 			}
 		}
-		args = append(args, m, int64(h.Reached), int64(h.Accepted), int64(failing), int64(h.Failed), callback, reason, facts)
+		args = append(args, m, int64(h.reached), int64(h.accepted), int64(failing), int64(h.failed), callback, reason, facts)
 	}
 	return append(keepEnded.Statements(rows, nil), keepHealth.Statements(args, nil)...)
 }
@@ -134,16 +114,21 @@ GROUP BY merchant, reason, failed ORDER BY merchant, 4 DESC, reason`
 )
 
 // Health returns the health of those merchants of list that were called.
-func (o *Outbox) Health(ctx context.Context, list []string, now db.Millis) (map[string]Health, error) {
-	all := map[string]Health{}
+func (o *Outbox) Health(ctx context.Context, list []string, now db.Millis) (map[string]*client.MerchantHealth, error) {
+	all := map[string]*client.MerchantHealth{}
 	of := o.Dialect().List(list)
 	err := db.Each(ctx, o, readHealthSQL, []any{of}, func(r db.Rows) error {
 		var merchant, facts string
 		var told int64
-		var h Health
-		err := r.Scan(&merchant, &h.Reached, &h.Accepted, &h.Failing, &told, &h.Failed, &h.Callback, &h.Reason, &facts)
-		h.Facts, h.Told = factsOf(facts), told == 1
-		all[merchant] = h
+		var h client.MerchantHealth
+		var f client.FailedAttempt
+		err := r.Scan(&merchant, &h.LastReached, &h.LastAccepted, &h.FailingSince, &told, &f.At, &f.Callback, &f.Reason, &facts)
+		h.Failing = told == 1
+		if f.At != 0 {
+			f.Facts, f.Text = factsOf(facts), f.Reason.Text()
+			h.LastFailure = &f
+		}
+		all[merchant] = &h
 		return err
 	})
 	if err != nil {
@@ -152,12 +137,15 @@ func (o *Outbox) Health(ctx context.Context, list []string, now db.Millis) (map[
 	return all, db.Each(ctx, o, readEndedSQL, []any{of, int64(now/minute) - healthKept}, func(r db.Rows) error {
 		var merchant string
 		var failed int64
-		var e Ended
-		err := r.Scan(&merchant, &e.Reason, &failed, &e.N)
-		e.Failed = failed == 1
-		h := all[merchant]
-		h.Hour = append(h.Hour, e)
-		all[merchant] = h
+		var n client.ReasonCount
+		err := r.Scan(&merchant, &n.Reason, &failed, &n.Count)
+		if h := all[merchant]; h != nil {
+			h.Attempts += n.Count
+			if failed == 1 {
+				h.Failed += n.Count
+				h.Reasons = append(h.Reasons, n)
+			}
+		}
 		return err
 	})
 }
@@ -250,8 +238,8 @@ func (s *healthSweep) sweep(ctx context.Context, o *Outbox, now db.Millis) error
 			if _, err := db.One(ctx, t, commonestSQL, []any{f.merchant, int64((now - failingAfter) / minute)}, &subject); err != nil {
 				return err
 			}
-			if facts := factsOf(f.facts).Text(); facts != "" && subject == f.reason {
-				subject += ": " + facts // so that whoever gets the alarm knows what to mend
+			if facts := factsOf(f.facts); facts != nil && subject == f.reason {
+				subject += ": " + facts.Text() // so that whoever gets the alarm knows what to mend
 			}
 			alarms = append(alarms, db.Alarm{Of: f.merchant, Kind: client.AlarmMerchantFailing, Subject: subject, At: now})
 		}

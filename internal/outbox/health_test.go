@@ -33,16 +33,19 @@ func TestHealth(t *testing.T) {
 					if reason != "" {
 						b.State, b.Due, b.Reached = client.CallbackPending, now+120*minute, reason != client.ReasonConnect
 						b.Attempt.Result, b.Attempt.Reason = client.AttemptRetry, reason
-						b.Attempt.Facts = client.Fact{Member: "errCode", Cause: "is not a whole number"}
+						b.Attempt.Facts = &client.Fact{Member: "errCode", Cause: "is not a whole number"}
 					}
 					batch = append(batch, b)
 				}
 				must(s.Settle(ctx, batch, now))(t)
 				must(s.Settle(ctx, batch, now))(t) // repeated: counts once
 			}
-			health := func(m string, now db.Millis) Health {
+			health := func(m string, now db.Millis) (h client.MerchantHealth) {
 				t.Helper()
-				return must(s.Health(ctx, []string{"m0", "m1", "m2", "m3"}, now))(t)[m]
+				if is := must(s.Health(ctx, []string{"m0", "m1", "m2", "m3"}, now))(t)[m]; is != nil {
+					h = *is
+				}
+				return h
 			}
 			alarms := func(now db.Millis, want ...string) {
 				t.Helper()
@@ -52,26 +55,27 @@ func TestHealth(t *testing.T) {
 				}
 			}
 			attempts(start, "", "m0", "m1")
-			if h := health("m0", start); h.Reached != start || h.Accepted != start || h.Failing != 0 || h.Failed != 0 || !slices.Equal(h.Hour, []Ended{{"accepted", false, 1}}) {
+			if h := health("m0", start); h.LastReached != start || h.LastAccepted != start || h.FailingSince != 0 || h.LastFailure != nil || h.Attempts != 1 || h.Failed != 0 || h.Reasons != nil {
 				t.Errorf("well: %+v", h)
 			}
 			attempts(start+minute, client.ReasonConnect, "m0")
 			attempts(start+2*minute, client.ReasonResponseMalformed, "m0", "m0")
 			attempts(start+2*minute, client.ReasonOlderVersion, "m0") // says nothing of it
 			h := health("m0", start+3*minute)
-			if h.Reached != start+2*minute || h.Accepted != start || h.Failing != start+minute || h.Failed != start+2*minute || h.Reason != client.ReasonResponseMalformed || h.Facts.Member != "errCode" ||
-				!slices.Equal(h.Hour, []Ended{{"response_malformed", true, 2}, {"accepted", false, 1}, {"connect", true, 1}}) {
+			if h.LastReached != start+2*minute || h.LastAccepted != start || h.FailingSince != start+minute || h.LastFailure == nil || h.LastFailure.At != start+2*minute ||
+				h.LastFailure.Reason != client.ReasonResponseMalformed || h.LastFailure.Facts.Member != "errCode" || h.Attempts != 4 || h.Failed != 3 ||
+				!slices.Equal(h.Reasons, []client.ReasonCount{{Reason: "response_malformed", Count: 2}, {Reason: "connect", Count: 1}}) {
 				t.Errorf("failing: %+v", h)
 			}
 			alarms(start + 10*minute)
 			alarms(start+11*minute, "m0 response_malformed: errCode is not a whole number")
 			alarms(start+14*minute, "m0 response_malformed: errCode is not a whole number")
-			if h := health("m0", start+14*minute); !h.Told {
+			if h := health("m0", start+14*minute); !h.Failing {
 				t.Errorf("the alarm is not noted: %+v", h)
 			}
 			attempts(start+15*minute, "", "m0")
 			alarms(start+16*minute, "m0 response_malformed: errCode is not a whole number ended")
-			if h := health("m0", start+16*minute); h.Told || h.Failing != 0 || h.Accepted != start+15*minute {
+			if h := health("m0", start+16*minute); h.Failing || h.FailingSince != 0 || h.LastAccepted != start+15*minute {
 				t.Errorf("well again: %+v", h)
 			}
 			// Half of twenty: the last one was accepted.
@@ -92,7 +96,7 @@ func TestHealth(t *testing.T) {
 				attempts(start+23*minute, "", "m1")
 			}
 			alarms(start+24*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number ended")
-			if h := health("m1", start+40*minute); h.Told {
+			if h := health("m1", start+40*minute); h.Failing {
 				t.Error("it fails for ever")
 			}
 			// Three failed, and nothing was ever accepted.
@@ -105,10 +109,10 @@ func TestHealth(t *testing.T) {
 			alarms(start+29*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number ended", "m2 connect: errCode is not a whole number ended")
 			// What is older than an hour is gone.
 			alarms(start+90*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number ended", "m2 connect: errCode is not a whole number ended")
-			if h := health("m1", start+40*minute); len(h.Hour) != 0 || h.Accepted == 0 {
+			if h := health("m1", start+40*minute); h.Attempts != 0 || h.LastAccepted == 0 {
 				t.Errorf("after an hour: %+v", h)
 			}
-			if h := health("m3", start); h.Reached != 0 || h.Hour != nil {
+			if h := health("m3", start); h.LastReached != 0 || h.Attempts != 0 {
 				t.Errorf("never called: %+v", h)
 			}
 		})

@@ -22,13 +22,13 @@ func splitID(id string) (merchant, rest string, err error) {
 
 // from continues a list after a cursor, which names a row by its id and is empty at the
 // beginning, and keeps it to a time: ids sort by theirs. It precedes EndWalk.
-func from(l *db.Listing, cursor string, s Span) error {
+func from(l *db.Listing, cursor string, since, end db.Millis) error {
 	until := ""
-	if s.Until != 0 {
-		until = db.IDAt(s.Until)
+	if end != 0 {
+		until = db.IDAt(end)
 	}
-	if s.Since != 0 {
-		l.Since = db.IDAt(s.Since)
+	if since != 0 {
+		l.Since = db.IDAt(since)
 	}
 	if cursor != "" {
 		p, err := cursorPlace(cursor)

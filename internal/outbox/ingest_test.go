@@ -27,8 +27,8 @@ func testIngest(t *testing.T, s *Outbox) {
 		t.Error("an event without id got none")
 	}
 	c := must(s.Callback(ctx, got[0].ID))(t)
-	want := Callback{ID: got[0].ID, Merchant: "m0", Type: countersign.TypeWithdraw, EventID: "e1", TrackingID: "t1", TxID: "x1", CallBackID: "c1",
-		State: client.CallbackPending, Due: 500, Deadline: 9000, Created: 100}
+	want := Callback{Callback: client.Callback{ID: got[0].ID, Merchant: "m0", Type: countersign.TypeWithdraw, Name: countersign.TypeWithdraw.String(), TrackingID: "t1", TxID: "x1", CallBackID: "c1",
+		State: client.CallbackPending, Due: 500, Deadline: 9000, Created: 100}, EventID: "e1"}
 	if !bytes.Equal(c.Payload, first.Payload) {
 		t.Errorf("payload %q", c.Payload)
 	}
@@ -100,7 +100,7 @@ func testIngestAllOrNone(t *testing.T, s *Outbox) {
 			t.Errorf("%s: names %+v", name, item)
 		}
 	}
-	list, _, err := s.Callbacks(ctx, CallbackFilter{}, 10, "")
+	list, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{}, 10, "")
 	if err != nil || len(list) != 1 {
 		t.Errorf("%d callbacks are there, %v", len(list), err)
 	}
@@ -179,7 +179,7 @@ func testIngestConcurrently(t *testing.T, s *Outbox) {
 		})
 	}
 	wg.Wait()
-	list, _, err := s.Callbacks(ctx, CallbackFilter{}, 1000, "")
+	list, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{}, 1000, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func testLapse(t *testing.T, s *Outbox) {
 	}
 	refused("after the sweep")
 	w := must(s.Withdrawal(ctx, late.ID))(t)
-	if w.State != client.WithdrawalLapsed || w.Decision != countersign.DecisionConfirmed || w.Ended != 11_001 || w.Details == nil || w.Details.Differs(details) != "" {
+	if w.State != client.WithdrawalLapsed || w.Decision != countersign.DecisionConfirmed || w.Ended != 11_001 || w.Details == nil || countersign.Details(*w.Details).Differs(details) != "" {
 		t.Errorf("lapsed to %+v", w)
 	}
 	if list := must(s.Decisions(ctx, 0, 100))(t); len(list) != decisions {
@@ -89,7 +89,7 @@ func testLapse(t *testing.T, s *Outbox) {
 // checkTold checks that the merchant is told once, by type 5, that w has ended.
 func checkTold(t *testing.T, s *Outbox, w Withdrawal) {
 	t.Helper()
-	list, _, err := s.Callbacks(ctx, CallbackFilter{CallBackID: w.CallBackID, Type: countersign.TypeInvalidAddress}, 10, "")
+	list, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{CallBackID: w.CallBackID, Type: countersign.TypeInvalidAddress}, 10, "")
 	if err != nil || len(list) != 1 || list[0].EventID != w.CallBackID || list[0].State != client.CallbackPending {
 		t.Fatalf("the merchant is told %+v, %v", list, err)
 	}
@@ -169,7 +169,7 @@ func testEndsAreTold(t *testing.T, s *Outbox) {
 		if got := must(s.Withdrawal(ctx, w.ID))(t); got.State != c.to {
 			t.Errorf("%s: it is %s", c.name, got.State)
 		}
-		list, _, err := s.Callbacks(ctx, CallbackFilter{CallBackID: id, Type: countersign.TypeInvalidAddress}, 10, "")
+		list, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{CallBackID: id, Type: countersign.TypeInvalidAddress}, 10, "")
 		if err != nil || len(list) != 1 || list[0].State != client.CallbackPending || list[0].EventID != id {
 			t.Errorf("%s: the merchant is told %+v, %v", c.name, list, err)
 			continue
@@ -190,7 +190,7 @@ func testEndsAreTold(t *testing.T, s *Outbox) {
 	if w := must(s.Withdrawal(ctx, expired.ID))(t); w.State != client.WithdrawalExpired {
 		t.Errorf("it is %s", w.State)
 	}
-	if list, _, err := s.Callbacks(ctx, CallbackFilter{Type: countersign.TypeInvalidAddress}, 20, ""); err != nil || len(list) != 6 {
+	if list, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{Type: countersign.TypeInvalidAddress}, 20, ""); err != nil || len(list) != 6 {
 		t.Errorf("%d callbacks of type 5, %v", len(list), err)
 	}
 }

@@ -19,12 +19,12 @@ import (
 
 // filters are those that a list of callbacks may have, each with the indexes that
 // serve it, of SQLite and of PostgreSQL.
-func filters(yield func(f CallbackFilter, indexes ...string) bool) {
+func filters(yield func(f client.CallbackFilter, indexes ...string) bool) {
 	for _, merchant := range []string{"", "m0"} {
 		for _, typ := range []countersign.Type{0, countersign.TypeDeposited, countersign.TypeNotEnoughHotMoney} {
 			for _, state := range []client.CallbackState{"", client.CallbackPending, client.CallbackSending, client.CallbackAccepted, client.CallbackRefused, client.CallbackExhausted, client.CallbackCancelled} {
 				for ids := range 8 {
-					f := CallbackFilter{Merchant: merchant, Type: typ, State: state}
+					f := client.CallbackFilter{Merchant: merchant, Type: typ, State: state}
 					var indexes []string
 					if ids&1 != 0 {
 						f.TrackingID = "track"
@@ -100,7 +100,7 @@ func TestListPlans(t *testing.T) {
 			cursors := []string{"", "m0." + strings.Repeat("0", db.IDLength), "a." + strings.Repeat("z", db.IDLength)}
 			for f, indexes := range asSeq(filters) {
 				for _, cursor := range cursors {
-					for _, l := range must(f.listings(cursor))(t) {
+					for _, l := range must(callbackListings(nil, f, cursor))(t) {
 						what := fmt.Sprintf("%+v from %q", f, cursor)
 						if l.Bounded() {
 							text, args := l.EndText()
@@ -112,10 +112,10 @@ func TestListPlans(t *testing.T) {
 					}
 				}
 			}
-			for i, f := range []CallbackFilter{{TenantUserID: "u"}, {TenantUserID: "u", Merchant: "m0", State: client.CallbackRefused}, {Address: "a"},
-				{Address: "a", TenantUserID: "u", Type: countersign.TypeDeposited, Span: Span{Since: 1, Until: 1 << 40}}} {
+			for i, f := range []client.CallbackFilter{{TenantUserID: "u"}, {TenantUserID: "u", Merchant: "m0", State: client.CallbackRefused}, {Address: "a"},
+				{Address: "a", TenantUserID: "u", Type: countersign.TypeDeposited, Since: 1, Until: 1 << 40}} {
 				for _, cursor := range cursors {
-					for _, l := range must(f.listings(cursor))(t) {
+					for _, l := range must(callbackListings(nil, f, cursor))(t) {
 						index := []string{"callbacks_user", "callbacks_user", "callbacks_address", "callbacks_address"}[i]
 						if l.Bounded() {
 							text, args := l.EndText()
@@ -126,10 +126,11 @@ func TestListPlans(t *testing.T) {
 					}
 				}
 			}
-			for i, f := range []WithdrawalFilter{{TenantUserID: "u"}, {Address: "a", TenantUserID: "u"}, {TxID: "t", State: client.WithdrawalFailed}} {
+			for i, f := range []client.WithdrawalFilter{{TenantUserID: "u"}, {Address: "a", TenantUserID: "u"}, {TxID: "t", State: client.WithdrawalFailed}} {
 				for _, cursor := range cursors {
 					for _, merchant := range []string{"", "m0"} {
-						l := must(f.listing(merchant, cursor))(t)
+						f.Merchant = merchant
+						l := must(withdrawalListing(f, cursor))(t)
 						index := []string{"withdrawals_user", "withdrawals_address", "withdrawals_tx"}[i]
 						if l.Bounded() {
 							text, args := l.EndText()
@@ -156,7 +157,7 @@ func TestListPlans(t *testing.T) {
 				{"m0", client.WithdrawalFailed, []string{"withdrawals_state_of", "(merchant = $1)"}},
 			} {
 				for _, cursor := range cursors {
-					l := must(WithdrawalFilter{State: c.state}.listing(c.merchant, cursor))(t)
+					l := must(withdrawalListing(client.WithdrawalFilter{Merchant: c.merchant, State: c.state}, cursor))(t)
 					text := l.Text(withdrawalColumns, 10)
 					check(fmt.Sprint("withdrawals of ", c.merchant, c.state, cursor), false, text, l.Args, c.indexes...)
 				}
@@ -217,9 +218,9 @@ func fillForPlans(t testing.TB, s *Outbox) {
 }
 
 // asSeq makes the function filters a sequence of two values.
-func asSeq(f func(func(CallbackFilter, ...string) bool)) func(func(CallbackFilter, []string) bool) {
-	return func(yield func(CallbackFilter, []string) bool) {
-		f(func(f CallbackFilter, indexes ...string) bool { return yield(f, indexes) })
+func asSeq(f func(func(client.CallbackFilter, ...string) bool)) func(func(client.CallbackFilter, []string) bool) {
+	return func(yield func(client.CallbackFilter, []string) bool) {
+		f(func(f client.CallbackFilter, indexes ...string) bool { return yield(f, indexes) })
 	}
 }
 
@@ -256,7 +257,7 @@ func testShortPages(t *testing.T, s *Outbox) {
 	want["about x0"] = append(want["about x0"], want["pending"][0], must(s.Ingest(ctx, []NewCallback{notice}, 1))(t)[0].ID)
 	want["pending"] = append(want["pending"], want["about x0"][1])
 	add(db.PageRows+10, "y")
-	for name, f := range map[string]CallbackFilter{
+	for name, f := range map[string]client.CallbackFilter{
 		"pending":  {State: client.CallbackPending},
 		"refused":  {State: client.CallbackRefused},
 		"about x0": {TrackingID: "x0"},
@@ -266,7 +267,7 @@ func testShortPages(t *testing.T, s *Outbox) {
 			var got []string
 			pages := 0
 			for cursor := ""; ; pages++ {
-				list, next, err := s.Callbacks(ctx, f, 700, cursor)
+				list, next, err := s.Callbacks(ctx, nil, f, 700, cursor)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -293,7 +294,7 @@ func testShortPages(t *testing.T, s *Outbox) {
 	accepted := 0
 	pages := 0
 	for cursor := ""; ; pages++ {
-		list, next, err := s.Callbacks(ctx, CallbackFilter{State: client.CallbackAccepted}, 10, cursor)
+		list, next, err := s.Callbacks(ctx, nil, client.CallbackFilter{State: client.CallbackAccepted}, 10, cursor)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -348,7 +349,7 @@ func BenchmarkLists(b *testing.B) {
 			}
 			for b.Loop() {
 				for f := range asSeq(filters) {
-					look(fmt.Sprintf("%+v", f), func() error { _, _, err := s.Callbacks(ctx, f, 10, ""); return err })
+					look(fmt.Sprintf("%+v", f), func() error { _, _, err := s.Callbacks(ctx, nil, f, 10, ""); return err })
 				}
 				look("stats", func() error { _, err := s.Stats(ctx); return err })
 			}

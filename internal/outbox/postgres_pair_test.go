@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 )
@@ -31,7 +32,7 @@ func TestFailedOver(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("without the standby: %v, want that it does not end", err)
 	}
-	list, _, err := s.Callbacks(t.Context(), CallbackFilter{Merchant: "m0"}, 10, "")
+	list, _, err := s.Callbacks(t.Context(), nil, client.CallbackFilter{Merchant: "m0"}, 10, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func TestSerializable(t *testing.T) {
 				var ends []Settlement
 				for _, c := range claimed {
 					ends = append(ends, Settlement{Merchant: c.Merchant, CallbackID: c.ID, State: client.CallbackAccepted, Reached: true,
-						Attempt: Attempt{Number: c.Attempts, RequestUUID: c.ID, Started: 10, Result: "accepted", Node: "n"}})
+						Attempt: Attempt{Attempt: client.Attempt{Number: c.Attempt, RequestUUID: c.ID, Started: 10, Result: "accepted", Node: "n"}}})
 				}
 				done, err := s.Settle(ctx, ends, 20)
 				if err != nil {

@@ -41,11 +41,11 @@ func recordRelease(ctx context.Context, t *db.Tx, p *Permit, holder Holder, now 
 	if p.Permit == "" {
 		return nil
 	}
-	r := journal.Withdrawal{Merchant: w.Merchant, CallBackID: w.CallBackID, Holder: journal.HolderOf(holder.Claim, holder.Origin), Permit: journal.Fingerprint(p.Permit), Details: journal.DetailsOf(w.Details)}
+	r := journal.Withdrawal{Merchant: w.Merchant, CallBackID: w.CallBackID, Holder: journal.HolderOf(holder.Claim, holder.Origin), Permit: journal.Fingerprint(p.Permit), Details: w.Details}
 	kind := journal.WithdrawalReleased
 	switch {
 	case !w.heldBy(holder):
-		kind, r.Held = journal.WithdrawalClaimRefused, journal.HolderOf(w.Claim, w.Origin)
+		kind, r.Held = journal.WithdrawalClaimRefused, journal.HolderOf(w.Holder, w.Origin)
 	case p.Duplicate:
 		kind = journal.WithdrawalRepeated
 	}

@@ -262,7 +262,7 @@ func (o *Outbox) release(ctx context.Context, t *db.Tx, batch []*releasing, appr
 		case r.Err == nil:
 			gave++
 			p.Permit, p.Duplicate = r.Permit, false
-			w.State, w.Claim, w.Origin, w.Released = client.WithdrawalReleased, r.Holder.Claim, r.Holder.Origin, now
+			w.State, w.Holder, w.Origin, w.Released = client.WithdrawalReleased, r.Holder.Claim, r.Holder.Origin, now
 		}
 		if r.Err == nil || p.Permit != "" && !w.heldBy(r.Holder) {
 			if err := recordRelease(ctx, t, p, r.Holder, now); err != nil {

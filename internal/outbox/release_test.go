@@ -68,7 +68,7 @@ func confirmedWithdrawal(t testing.TB, s *Outbox, callBackID string, now db.Mill
 	if done[0].Decision != countersign.DecisionConfirmed {
 		t.Fatalf("settled %+v", done[0])
 	}
-	return must(s.Withdrawal(ctx, w.ID))(t), *details
+	return must(s.Withdrawal(ctx, w.ID))(t), countersign.Details(*details)
 }
 
 // testCancelRace: of an answer and a cancellation at the same time, one wins,
@@ -156,7 +156,7 @@ func testOnePermit(t *testing.T, s *Outbox) {
 					switch {
 					case err == nil:
 						op.Output = releaseResult{permit: p.Permit, duplicate: p.Duplicate}
-						if p.Withdrawal.State != client.WithdrawalReleased || p.Withdrawal.Claim != in.holder.Claim || p.Withdrawal.Origin != in.holder.Origin || p.Withdrawal.Details.Differs(details) != "" {
+						if p.Withdrawal.State != client.WithdrawalReleased || p.Withdrawal.Holder != in.holder.Claim || p.Withdrawal.Origin != in.holder.Origin || countersign.Details(*p.Withdrawal.Details).Differs(details) != "" {
 							t.Errorf("a permit for %+v", p.Withdrawal)
 						}
 					case errors.Is(err, db.ErrConflict):
@@ -251,7 +251,7 @@ func testOutcome(t *testing.T, s *Outbox) {
 	for name, o := range map[string]Outcome{"both": both, "neither": neither, "wrong type": wrongType, "wrong merchant": wrongMerchant} {
 		record(name, executed.ID, o, db.ErrInvalid)
 	}
-	if list, _, err := s.Callbacks(ctx, CallbackFilter{Type: countersign.TypeWithdraw}, 10, ""); err != nil || len(list) != 0 {
+	if list, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{Type: countersign.TypeWithdraw}, 10, ""); err != nil || len(list) != 0 {
 		t.Fatalf("queued %+v, %v", list, err)
 	}
 
@@ -274,7 +274,7 @@ func testOutcome(t *testing.T, s *Outbox) {
 			t.Errorf("%s again: %+v, %v, %v", c.name, again, duplicate, err)
 		}
 		record(c.name+", then otherwise", c.w.ID, c.other, db.ErrConflict)
-		queued, _, err := s.Callbacks(ctx, CallbackFilter{CallBackID: c.w.CallBackID, Type: c.outcome.Callback.Type}, 10, "")
+		queued, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{CallBackID: c.w.CallBackID, Type: c.outcome.Callback.Type}, 10, "")
 		if err != nil || len(queued) != 1 || queued[0].EventID != c.w.CallBackID || queued[0].State != client.CallbackPending || queued[0].TrackingID != "track-"+c.w.CallBackID {
 			t.Errorf("%s: queued %+v, %v", c.name, queued, err)
 		}
@@ -290,7 +290,7 @@ func testOutcome(t *testing.T, s *Outbox) {
 	if w, duplicate, err := s.RecordOutcome(ctx, taken.ID, o, 4200); err != nil || duplicate || w.State != client.WithdrawalExecuted {
 		t.Errorf("with a taken event: %+v, %v, %v", w, duplicate, err)
 	}
-	if queued, _, err := s.Callbacks(ctx, CallbackFilter{CallBackID: "taken", Type: countersign.TypeWithdraw}, 10, ""); err != nil || len(queued) != 1 {
+	if queued, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{CallBackID: "taken", Type: countersign.TypeWithdraw}, 10, ""); err != nil || len(queued) != 1 {
 		t.Errorf("with a taken event: queued %+v, %v", queued, err)
 	}
 	if p := must(s.Release(ctx, executed.ID, Holder{Claim: "c1", Origin: "core"}, "other", 5000))(t); p.Permit != "p1" || p.Withdrawal.State != client.WithdrawalExecuted {
@@ -369,7 +369,7 @@ func testContradicted(t *testing.T, s *Outbox) {
 			t.Errorf("%q after %q: %d alarms", c.second, c.first, n)
 		}
 		told := map[string]int{}
-		list, _, err := s.Callbacks(ctx, CallbackFilter{CallBackID: id}, 10, "")
+		list, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{CallBackID: id}, 10, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -172,12 +172,12 @@ func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was client.
 	return total, o.changeLanes(ctx, t, changes, now)
 }
 
-// ResendMatching does what Resend does for all callbacks that f selects, and gives their
+// ResendMatching does what Resend does for all callbacks that of and f select, as in Callbacks, and gives their
 // number; with dryRun it only counts. It leaves out what Resend would refuse, and what
 // is due already. It works in bounded
 // steps, so that other transactions do not wait long. If it fails, it gives the number
 // that were resent.
-func (o *Outbox) ResendMatching(ctx context.Context, f CallbackFilter, dryRun bool, now db.Millis) (int64, error) {
+func (o *Outbox) ResendMatching(ctx context.Context, of []string, f client.CallbackFilter, dryRun bool, now db.Millis) (int64, error) {
 	total := int64(0)
 	for _, state := range []client.CallbackState{client.CallbackRefused, client.CallbackExhausted, client.CallbackPending} {
 		if f.State != "" && f.State != state {
@@ -186,7 +186,7 @@ func (o *Outbox) ResendMatching(ctx context.Context, f CallbackFilter, dryRun bo
 		f := f
 		f.State = state
 		for cursor := ""; ; {
-			list, next, err := o.matching(ctx, f, cursor, now)
+			list, next, err := o.matching(ctx, of, f, cursor, now)
 			if err != nil {
 				return total, err
 			}
@@ -211,8 +211,8 @@ func (o *Outbox) ResendMatching(ctx context.Context, f CallbackFilter, dryRun bo
 }
 
 // matching returns the callbacks of one step.
-func (o *Outbox) matching(ctx context.Context, f CallbackFilter, cursor string, now db.Millis) (list []swept, next string, err error) {
-	ls, err := f.listings(cursor)
+func (o *Outbox) matching(ctx context.Context, of []string, f client.CallbackFilter, cursor string, now db.Millis) (list []swept, next string, err error) {
+	ls, err := callbackListings(of, f, cursor)
 	if err != nil {
 		return nil, "", err
 	}

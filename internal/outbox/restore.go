@@ -36,10 +36,10 @@ func (o *Outbox) Restored(ctx context.Context, least int64, now db.Millis) (db.E
 type Executed struct {
 	Merchant     string
 	CallBackID   string
-	TenantUserID string               // needed where the database does not know the withdrawal
-	Details      *countersign.Details // what was executed; nil: what was confirmed or ordered here
-	Claim        string               // who has the permit; empty: client.ReasonRestored
-	Permit       string               // empty: a new one, which its holder gets when it asks again
+	TenantUserID string          // needed where the database does not know the withdrawal
+	Details      *client.Details // what was executed; nil: what was confirmed or ordered here
+	Claim        string          // who has the permit; empty: client.ReasonRestored
+	Permit       string          // empty: a new one, which its holder gets when it asks again
 }
 
 // Adoption says what Adopt found.
@@ -107,7 +107,7 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 		}
 		if kept != "" {
 			a.Held = true
-			if x.Permit != "" && kept != x.Permit || x.Claim != "" && a.Withdrawal.Claim != x.Claim {
+			if x.Permit != "" && kept != x.Permit || x.Claim != "" && a.Withdrawal.Holder != x.Claim {
 				return &db.ConflictError{Reason: "another permit was given, or another claim holds it"}
 			}
 			return nil
@@ -121,7 +121,7 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 		if n == 0 {
 			return &db.ConflictError{Reason: "no restored database waits to be reconciled"}
 		}
-		row, err := o.sealEvidence(known.ID, evidence{Adopted: detailsOf(*d)})
+		row, err := o.sealEvidence(known.ID, evidence{Adopted: d})
 		if err != nil {
 			return err
 		}

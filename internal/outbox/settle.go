@@ -135,9 +135,9 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 				last := &feed.alarms[len(feed.alarms)-1]
 				last.Examples = append(last.Examples, b.CallbackID)
 			}
-			if facts := b.Attempt.Facts.Text(); facts != "" { // so that whoever gets the alarm knows what is wrong
+			if facts := b.Attempt.Facts; facts != nil && facts.Text() != "" { // so that whoever gets the alarm knows what is wrong
 				last := &feed.alarms[len(feed.alarms)-1]
-				last.Examples = append(last.Examples, facts)
+				last.Examples = append(last.Examples, facts.Text())
 			}
 		}
 		if !b.found {
@@ -334,7 +334,7 @@ func (b *settling) askAgain() {
 	if b.stopped == client.ReasonRestored {
 		b.Due += restoredPause
 	}
-	b.Attempt.Result, b.Attempt.Reason, b.Attempt.Facts = client.AttemptRetry, b.stopped, client.Fact{}
+	b.Attempt.Result, b.Attempt.Reason, b.Attempt.Facts = client.AttemptRetry, b.stopped, nil
 	b.out.Stopped = b.stopped
 }
 

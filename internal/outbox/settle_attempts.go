@@ -94,19 +94,20 @@ func (b *settling) attempt(to []any, late bool) []any {
 
 // factsText is the stored form of a's facts.
 func (a *Attempt) factsText() string {
-	if a.Facts == (client.Fact{}) {
+	if a.Facts == nil {
 		return ""
 	}
 	text, _ := json.Marshal(a.Facts) // texts alone
 	return db.Clean(string(text))
 }
 
-// factsOf reads what factsText stored. What it cannot read is shown without them.
-func factsOf(text string) (f client.Fact) {
-	if text != "" {
-		_ = json.Unmarshal([]byte(text), &f)
+// factsOf reads what factsText stored; nil: nothing, or what it cannot read.
+func factsOf(text string) *client.Fact {
+	var f client.Fact
+	if text == "" || json.Unmarshal([]byte(text), &f) != nil {
+		return nil
 	}
-	return f
+	return &f
 }
 
 // settleLate compares answers that came after the decision with it. The first decision
@@ -126,7 +127,7 @@ func (o *Outbox) settleLate(ctx context.Context, t *db.Tx, batch []*settling, fe
 			// A deadline or a cancel decided without an answer, so an answer that was under way then
 			// contradicts none.
 			b.out.Differs = answered(w.Decision) && answered(b.Decision) && (w.Decision != b.Decision ||
-				b.Decision == countersign.DecisionConfirmed && (w.Details == nil || b.Details.Differs(*w.Details) != ""))
+				b.Decision == countersign.DecisionConfirmed && (w.Details == nil || b.Details.Differs(countersign.Details(*w.Details)) != ""))
 			if b.out.Differs {
 				feed.alarm(b.Merchant, client.AlarmAnswerDiffers, w.ID+" "+string(client.ReasonAnswerDiffers), b.now)
 			}

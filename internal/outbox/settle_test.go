@@ -52,7 +52,7 @@ func testSettle(t *testing.T, s *Outbox) {
 		if c.state == client.CallbackPending {
 			settled = 0
 		}
-		if got.State != c.state || got.Attempts != 1 || got.Failed != c.failed || got.LeaseUntil != 0 || got.LastReason != "some_reason" ||
+		if got.State != c.state || got.Attempt != 1 || got.Failed != c.failed || got.LeaseUntil != 0 || got.LastReason != "some_reason" ||
 			got.Settled != settled || c.due != 0 && got.Due != c.due {
 			t.Errorf("%s: kept %+v", c.state, got)
 		}
@@ -65,7 +65,7 @@ func testSettle(t *testing.T, s *Outbox) {
 		t.Errorf("the lane has %+v", l)
 	}
 	again := claim(t, s, countersign.LaneNotify, 7000, 10)
-	if len(again) != 2 || again[0].Attempts != 2 || again[0].Failed != 1 || again[1].Failed != 0 || again[0].LastReason != "some_reason" {
+	if len(again) != 2 || again[0].Attempt != 2 || again[0].Failed != 1 || again[1].Failed != 0 || again[0].LastReason != "some_reason" {
 		t.Errorf("claimed again %+v", again)
 	}
 	if done, err := s.Settle(ctx, nil, 1); err != nil || len(done) != 0 {
@@ -78,10 +78,10 @@ func testAttemptsKept(t *testing.T, s *Outbox) {
 	one := claimOne(t, s, "a", 100)
 	code := int64(-3001)
 	want := []Attempt{
-		{Number: 1, RequestUUID: "u1", Started: 101, Duration: 12345 * time.Microsecond, HTTPStatus: 502, Result: "retry", Reason: "status",
-			Node: "n1", RequestHash: strings.Repeat("0f", 32)},
-		{Number: 2, RequestUUID: "u2", Started: 201, Duration: time.Hour, HTTPStatus: 200, ErrCode: &code, Result: "hold", Reason: "hold",
-			Node: "n2", RequestHash: strings.Repeat("ab", 32), ResponseHash: strings.Repeat("cd", 32)},
+		{Attempt: client.Attempt{Number: 1, RequestUUID: "u1", Started: 101, DurationMs: 12, HTTPStatus: 502, Result: "retry", Reason: "status",
+			Text: client.ReasonStatus.Text(), Node: "n1", RequestHash: strings.Repeat("0f", 32)}, Duration: 12345 * time.Microsecond},
+		{Attempt: client.Attempt{Number: 2, RequestUUID: "u2", Started: 201, DurationMs: 3_600_000, HTTPStatus: 200, ErrCode: &code, Result: "hold", Reason: "hold",
+			Text: client.Reason("hold").Text(), Node: "n2", RequestHash: strings.Repeat("ab", 32), ResponseHash: strings.Repeat("cd", 32)}, Duration: time.Hour},
 	}
 	for i, a := range want {
 		n := Settlement{Merchant: "m0", CallbackID: one.ID, Attempt: a, State: client.CallbackPending, Due: 150, Reached: true}
@@ -118,7 +118,7 @@ func testSettleGuarded(t *testing.T, s *Outbox) {
 		t.Fatalf("swept %+v", swept)
 	}
 	second := claim(t, s, countersign.LaneNotify, 1160, 10)[0]
-	if second.ID != lost.ID || second.Attempts != 2 {
+	if second.ID != lost.ID || second.Attempt != 2 {
 		t.Fatalf("claimed %+v", second)
 	}
 	ahead := settlementOf(wrong)
@@ -139,7 +139,7 @@ func testSettleGuarded(t *testing.T, s *Outbox) {
 	if len(attempts) != 2 || !attempts[0].Late || attempts[0].Result != "accepted" || attempts[1].Late {
 		t.Errorf("attempts %+v", attempts)
 	}
-	if c := must(s.Callback(ctx, lost.ID))(t); c.State != client.CallbackAccepted || c.Attempts != 2 || c.Settled != 1170 {
+	if c := must(s.Callback(ctx, lost.ID))(t); c.State != client.CallbackAccepted || c.Attempt != 2 || c.Settled != 1170 {
 		t.Errorf("kept %+v", c)
 	}
 	if l := lanesOf(t, s)[0]; l.InFlight != 1 || l.Final[0] != 2 {
@@ -177,7 +177,7 @@ func testSettleRepeated(t *testing.T, s *Outbox) {
 	if again := must(s.Settle(ctx, list, 9001))(t); !reflect.DeepEqual(again, first) {
 		t.Errorf("later gives %+v", again)
 	}
-	if c := must(s.Callback(ctx, next[0].ID))(t); c.State != client.CallbackSending || c.Attempts != 2 {
+	if c := must(s.Callback(ctx, next[0].ID))(t); c.State != client.CallbackSending || c.Attempt != 2 {
 		t.Errorf("a repeated settlement made it %+v", c)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // whole list that were made in it.
 func testListsOfATime(t *testing.T, s *Outbox) {
 	merchants := addMerchants(t, s, 2, nil)
-	details := countersign.Details{Address: "T1", ChainName: "TRON", Symbol: "USDT", Amount: must(countersign.ParseAmount("2.5"))(t)}
+	details := client.Details{Address: "T1", ChainName: "TRON", Symbol: "USDT", Amount: must(countersign.ParseAmount("2.5"))(t)}
 	for at := db.Millis(1000); at < 1060; at++ {
 		m := merchants[at%2]
 		n := deposit(m, fmt.Sprint("d", at), at)
@@ -26,7 +26,7 @@ func testListsOfATime(t *testing.T, s *Outbox) {
 		}
 	}
 	settleAll(t, s, claim(t, s, countersign.LaneNotify, 2000, 20), 2000)
-	pages := func(what string, read func(cursor string) (ids []string, at []db.Millis, next string, err error), span Span) (found []string) {
+	pages := func(what string, read func(cursor string) (ids []string, at []db.Millis, next string, err error), span client.CallbackFilter) (found []string) {
 		t.Helper()
 		for cursor := ""; ; {
 			ids, at, next, err := read(cursor)
@@ -44,25 +44,26 @@ func testListsOfATime(t *testing.T, s *Outbox) {
 			cursor = next
 		}
 	}
-	spans := []Span{{Since: 1020}, {Until: 1030}, {Since: 1011, Until: 1047}, {Since: 1030, Until: 1030}, {Since: 5000}, {Until: 1}}
-	for _, f := range []CallbackFilter{{}, {Merchant: "m0"}, {Of: []string{"m0", "m1"}}, {Type: 2}, {Type: 1}, {State: client.CallbackAccepted}, {State: client.CallbackPending},
+	spans := []client.CallbackFilter{{Since: 1020}, {Until: 1030}, {Since: 1011, Until: 1047}, {Since: 1030, Until: 1030}, {Since: 5000}, {Until: 1}}
+	for i, f := range []client.CallbackFilter{{}, {}, {Merchant: "m0"}, {Type: 2}, {Type: 1}, {State: client.CallbackAccepted}, {State: client.CallbackPending},
 		{State: client.CallbackPending, Merchant: "m1"}, {TxID: "tx"}, {TrackingID: "d1021"}, {TrackingID: "d1021", Type: 1}, {CallBackID: "w1022"}} {
+		of := [][]string{1: {"m0", "m1"}, 12: nil}[i]
 		for _, span := range spans {
 			for _, limit := range []int{13} {
-				read := func(f CallbackFilter) func(string) (ids []string, at []db.Millis, next string, err error) {
+				read := func(f client.CallbackFilter) func(string) (ids []string, at []db.Millis, next string, err error) {
 					return func(cursor string) (ids []string, at []db.Millis, next string, err error) {
-						list, next, err := s.Callbacks(ctx, f, limit, cursor)
+						list, next, err := s.Callbacks(ctx, of, f, limit, cursor)
 						for _, c := range list {
 							ids, at = append(ids, c.ID), append(at, c.Created)
 						}
 						return ids, at, next, err
 					}
 				}
-				what := fmt.Sprintf("%+v in %+v by %d", f, span, limit)
-				f.Span = Span{}
+				what := fmt.Sprintf("%+v of %v in %+v by %d", f, of, span, limit)
+				f.Since, f.Until = 0, 0
 				want := pages(what, read(f), span)
-				f.Span = span
-				if got := pages(what, read(f), Span{}); !slices.Equal(got, want) {
+				f.Since, f.Until = span.Since, span.Until
+				if got := pages(what, read(f), client.CallbackFilter{}); !slices.Equal(got, want) {
 					t.Errorf("%s: %d, want %d", what, len(got), len(want))
 				}
 			}
@@ -71,9 +72,9 @@ func testListsOfATime(t *testing.T, s *Outbox) {
 	for _, state := range []client.WithdrawalState{"", client.WithdrawalAwaiting, client.WithdrawalConfirmed} {
 		for _, of := range [][]string{{""}, {"m0"}, {"m0", "m1"}} {
 			for _, span := range spans {
-				read := func(in Span) func(string) (ids []string, at []db.Millis, next string, err error) {
+				read := func(in client.CallbackFilter) func(string) (ids []string, at []db.Millis, next string, err error) {
 					return func(cursor string) (ids []string, at []db.Millis, next string, err error) {
-						list, next, err := s.WithdrawalsWhere(ctx, WithdrawalFilter{Of: of, State: state, Span: in}, 7, cursor)
+						list, next, err := s.Withdrawals(ctx, of, client.WithdrawalFilter{State: state, Since: in.Since, Until: in.Until}, 7, cursor)
 						for _, w := range list {
 							ids, at = append(ids, w.ID), append(at, w.Created)
 						}
@@ -81,8 +82,8 @@ func testListsOfATime(t *testing.T, s *Outbox) {
 					}
 				}
 				what := fmt.Sprintf("withdrawals %s of %v in %+v", state, of, span)
-				want := pages(what, read(Span{}), span)
-				if got := pages(what, read(span), Span{}); !slices.Equal(got, want) {
+				want := pages(what, read(client.CallbackFilter{}), span)
+				if got := pages(what, read(span), client.CallbackFilter{}); !slices.Equal(got, want) {
 					t.Errorf("%s: %d, want %d", what, len(got), len(want))
 				}
 			}

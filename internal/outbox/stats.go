@@ -27,9 +27,9 @@ FROM lanes WHERE lane = %[1]d`, lane)
 
 // Stats counts callbacks by lane and state, each lane with every state, and
 // withdrawals by state. Its cost grows with the merchants and with nothing else.
-func (o *Outbox) Stats(ctx context.Context) (Stats, error) {
-	s := Stats{Withdrawals: map[client.WithdrawalState]int64{}}
-	var lanes [laneCount]struct {
+func (o *Outbox) Stats(ctx context.Context) (client.ServiceStats, error) {
+	s := client.ServiceStats{Withdrawals: map[client.WithdrawalState]int64{}}
+	var sums [laneCount]struct {
 		sending   int64
 		final     [Finals]int64
 		oldestDue db.Millis
@@ -47,22 +47,26 @@ func (o *Outbox) Stats(ctx context.Context) (Stats, error) {
 		case lane < 0:
 			counts[name] = n
 		default:
-			lanes[lane].sending, lanes[lane].final, lanes[lane].oldestDue = n, final, oldest
+			sums[lane].sending, sums[lane].final, sums[lane].oldestDue = n, final, oldest
 		}
 		return err
 	})
 	if err != nil {
 		return s, err
 	}
-	for i := range lanes {
-		lane, l := countersign.Lane(i), &lanes[i]
+	for i, l := range sums {
+		lane := countersign.Lane(i)
+		add := func(state client.CallbackState, n int64, oldest db.Millis) {
+			s.Lanes = append(s.Lanes, client.LaneStats{Lane: laneWord(lane), State: state, Count: n, OldestDue: oldest})
+		}
 		pending := counts[countOfLane(lane)] - l.sending
 		for _, n := range l.final {
 			pending -= n
 		}
-		s.Lanes = append(s.Lanes, LaneStats{lane, client.CallbackPending, pending, l.oldestDue}, LaneStats{lane, client.CallbackSending, l.sending, db.Never})
+		add(client.CallbackPending, pending, db.Shown(l.oldestDue))
+		add(client.CallbackSending, l.sending, 0)
 		for k, state := range finalStates {
-			s.Lanes = append(s.Lanes, LaneStats{lane, state, l.final[k], db.Never})
+			add(state, l.final[k], 0)
 		}
 	}
 	for name, n := range counts {
@@ -71,4 +75,52 @@ func (o *Outbox) Stats(ctx context.Context) (Stats, error) {
 		}
 	}
 	return s, nil
+}
+
+func laneWord(l countersign.Lane) client.Lane { return client.Lane(l.String()) }
+
+// breakersSQL reads the lanes whose breaker is not closed.
+var breakersSQL = fmt.Sprintf(`
+SELECT merchant, lane, failures, open_until FROM lanes WHERE failures >= %d ORDER BY merchant, lane`, BreakerThreshold)
+
+// Breakers lists the lanes whose breaker is not closed, by merchant.
+func (o *Outbox) Breakers(ctx context.Context) ([]client.Breaker, error) {
+	return db.List(ctx, o, breakersSQL, nil, func(r db.Rows) (b client.Breaker, err error) {
+		var lane countersign.Lane
+		err = r.Scan(&b.Merchant, &lane, &b.Failures, &b.OpenUntil)
+		b.Lane = laneWord(lane)
+		return b, err
+	})
+}
+
+// waitingSQL reads the first entry of the index of each lane's pending rows.
+const waitingSQL = `
+SELECT * FROM (SELECT lane, id, due FROM outbox WHERE merchant = $1 AND lane = 0 AND state = 'pending' ORDER BY due, id LIMIT 1) notify
+UNION ALL
+SELECT * FROM (SELECT lane, id, due FROM outbox WHERE merchant = $1 AND lane = 1 AND state = 'pending' ORDER BY due, id LIMIT 1) withdraw`
+
+// Waiting lists, for each lane of a merchant with pending callbacks, the one that is due first.
+func (o *Outbox) Waiting(ctx context.Context, merchant string) ([]client.OldestDue, error) {
+	return db.List(ctx, o, waitingSQL, []any{merchant}, func(r db.Rows) (f client.OldestDue, err error) {
+		var lane countersign.Lane
+		var id string
+		err = r.Scan(&lane, &id, &f.Due)
+		f.Lane, f.Callback = laneWord(lane), joinID(merchant, id)
+		return f, err
+	})
+}
+
+const failingNowSQL = `
+SELECT merchant, failing, reason, facts FROM health WHERE told = 1
+ORDER BY CASE WHEN failing > 0 THEN failing ELSE 4611686018427387904 END, merchant`
+
+// FailingMerchants lists all merchants that fail, by the rule of AlarmMerchantFailing, those that
+// fail for longest first.
+func (o *Outbox) FailingMerchants(ctx context.Context) ([]client.FailingMerchant, error) {
+	return db.List(ctx, o, failingNowSQL, nil, func(r db.Rows) (f client.FailingMerchant, err error) {
+		facts := ""
+		err = r.Scan(&f.Merchant, &f.Since, &f.Reason, &facts)
+		f.Facts = factsOf(facts)
+		return f, err
+	})
 }

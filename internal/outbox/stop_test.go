@@ -219,7 +219,7 @@ func testReleaseStopped(t *testing.T, s *Outbox) {
 			t.Errorf("%s: a foreign claim gives %v", stop.word, err)
 		}
 		foreign++
-		if w := must(s.Withdrawal(ctx, fresh.ID))(t); w.State != client.WithdrawalConfirmed || w.Claim != "" {
+		if w := must(s.Withdrawal(ctx, fresh.ID))(t); w.State != client.WithdrawalConfirmed || w.Holder != "" {
 			t.Errorf("%s: it is %+v", stop.word, w)
 		}
 		if err := stop.end(other); err != nil {
@@ -287,7 +287,7 @@ func testBlock(t *testing.T, s *Outbox) {
 	if got := must(s.Stats(ctx))(t).Withdrawals; got[client.WithdrawalBlocked] != 1 || got[client.WithdrawalConfirmed] != 0 {
 		t.Errorf("numbers %v", got)
 	}
-	if list, _, err := s.Withdrawals(ctx, "m0", client.WithdrawalBlocked, 10, ""); err != nil || len(list) != 1 {
+	if list, _, err := s.Withdrawals(ctx, nil, client.WithdrawalFilter{Merchant: "m0", State: client.WithdrawalBlocked}, 10, ""); err != nil || len(list) != 1 {
 		t.Errorf("listed %+v, %v", list, err)
 	}
 }

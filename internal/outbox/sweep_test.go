@@ -22,7 +22,7 @@ func testLostLeases(t *testing.T, s *Outbox) {
 		t.Errorf("swept %+v", got)
 	}
 	c := must(s.Callback(ctx, lost.ID))(t)
-	if c.State != client.CallbackPending || c.Due != 1100 || c.Failed != 0 || c.Attempts != 1 || c.LastReason != client.ReasonLost {
+	if c.State != client.CallbackPending || c.Due != 1100 || c.Failed != 0 || c.Attempt != 1 || c.LastReason != client.ReasonLost {
 		t.Errorf("kept %+v", c)
 	}
 	attempts := must(s.Attempts(ctx, lost.ID))(t)
@@ -55,12 +55,12 @@ func testDeadlines(t *testing.T, s *Outbox) {
 	if got := must(s.Sweep(ctx, 2000))(t); got.Exhausted != 1 {
 		t.Errorf("swept %+v", got)
 	}
-	list, _, err := s.Callbacks(ctx, CallbackFilter{State: client.CallbackExhausted}, 10, "")
+	list, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{State: client.CallbackExhausted}, 10, "")
 	if err != nil || len(list) != 1 || list[0].EventID != "ends" || list[0].LastReason != client.ReasonDeadline || list[0].Settled != 2000 {
 		t.Fatalf("exhausted: %+v, %v", list, err)
 	}
 	// A person who sends it again overrules the deadline.
-	if c := must(s.Resend(ctx, list[0].ID, 3000))(t); c.State != client.CallbackPending || c.Deadline != db.Never {
+	if c := must(s.Resend(ctx, list[0].ID, 3000))(t); c.State != client.CallbackPending || c.Deadline != 0 {
 		t.Errorf("resent %+v", c)
 	}
 	if got := claim(t, s, countersign.LaneNotify, 3000, 10); len(got) != 1 || got[0].Deadline != db.Never {

@@ -110,7 +110,7 @@ func testTogether(t *testing.T, s *Outbox) {
 			_, err := node.UpdateMerchant(ctx, ids[r.IntN(3)], now, func(m *Merchant) error { m.Concurrency = 5 + r.IntN(10); return nil })
 			return err
 		default:
-			_, err := node.ResendMatching(ctx, CallbackFilter{}, false, now)
+			_, err := node.ResendMatching(ctx, nil, client.CallbackFilter{}, false, now)
 			return err
 		}
 		return nil

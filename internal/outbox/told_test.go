@@ -12,9 +12,9 @@ import (
 )
 
 // toldOf lists the events of the callbacks that f selects, sorted.
-func toldOf(t *testing.T, s *Outbox, f CallbackFilter) string {
+func toldOf(t *testing.T, s *Outbox, f client.CallbackFilter, of ...string) string {
 	t.Helper()
-	list, _, err := s.Callbacks(ctx, f, 100, "")
+	list, _, err := s.Callbacks(ctx, of, f, 100, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func testRepeat(t *testing.T, s *Outbox) {
 	everything := func(states ...client.CallbackState) {
 		t.Helper()
 		for _, state := range states {
-			if n := must(s.ResendMatching(ctx, CallbackFilter{Merchant: "m0", State: state}, false, 150))(t); n != 0 {
+			if n := must(s.ResendMatching(ctx, nil, client.CallbackFilter{Merchant: "m0", State: state}, false, 150))(t); n != 0 {
 				t.Errorf("a filter sends %d again", n)
 			}
 		}
@@ -53,7 +53,7 @@ func testRepeat(t *testing.T, s *Outbox) {
 		n := settlementOf(again[0])
 		n.State, n.Attempt.Result, n.Counts = state, map[bool]client.AttemptResult{true: client.AttemptAccepted, false: client.AttemptRefused}[state == client.CallbackAccepted], state != client.CallbackAccepted
 		must(s.Settle(ctx, []Settlement{n}, now+1))(t)
-		if c := must(s.Callback(ctx, one.ID))(t); c.State != state || c.Attempts != again[0].Attempts {
+		if c := must(s.Callback(ctx, one.ID))(t); c.State != state || c.Attempt != again[0].Attempt {
 			t.Errorf("settled as %+v", c)
 		}
 	}
@@ -61,10 +61,10 @@ func testRepeat(t *testing.T, s *Outbox) {
 	for range 2 { // the second finds it pending
 		must(s.Repeat(ctx, ids, 200))(t)
 	}
-	if c := must(s.Callback(ctx, one.ID))(t); c.State != client.CallbackPending || c.Told != client.ToldAgain || c.Attempts != 1 || c.Due != 200 || c.Deadline != db.Never {
+	if c := must(s.Callback(ctx, one.ID))(t); c.State != client.CallbackPending || c.Told != client.ToldAgain || c.Attempt != 1 || c.Due != 200 || c.Deadline != 0 {
 		t.Errorf("sent again: %+v", c)
 	}
-	if got := toldOf(t, s, CallbackFilter{Told: client.ToldAgain}); got != "one" {
+	if got := toldOf(t, s, client.CallbackFilter{Told: client.ToldAgain}); got != "one" {
 		t.Errorf("listed: %q", got)
 	}
 	send(200, client.CallbackRefused)
@@ -84,7 +84,7 @@ func testRepeat(t *testing.T, s *Outbox) {
 	if !slices.Equal(repeated, []bool{false, true, true, true}) {
 		t.Errorf("repeated: %v", repeated)
 	}
-	if list, _, err := s.Callbacks(ctx, CallbackFilter{}, 100, ""); err != nil || len(list) != 2 {
+	if list, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{}, 100, ""); err != nil || len(list) != 2 {
 		t.Errorf("%d callbacks, %v: one has two accepted attempts", len(list), err)
 	}
 	if l := lanesOf(t, s)[0]; l.Final != [Finals]int64{2, 0, 0, 0} || l.InFlight != 0 {
@@ -93,7 +93,7 @@ func testRepeat(t *testing.T, s *Outbox) {
 
 	w, ask := asked(t, s, "cb", 50_000, 500)
 	must(s.Settle(ctx, []Settlement{answer(ask, countersign.DecisionConfirmed, someDetails(t, "1"))}, 510))(t)
-	for id, want := range map[string]error{w.CallbackID: db.ErrConflict, "m0." + strings.Repeat("0", 26): db.ErrNotFound} {
+	for id, want := range map[string]error{w.Callback: db.ErrConflict, "m0." + strings.Repeat("0", 26): db.ErrNotFound} {
 		if n, err := s.Repeat(ctx, []string{one.ID, id}, 520); !errors.Is(err, want) || n != 0 {
 			t.Errorf("%s gives %d, %v", id, n, err)
 		}
@@ -120,19 +120,20 @@ func testPossiblyTold(t *testing.T, s *Outbox) {
 	must(s.Restored(ctx, 0, 200))(t)
 	must(s.Ingest(ctx, []NewCallback{deposit("m1", "new", 5000)}, 210))(t)
 	for _, c := range []struct {
-		f    CallbackFilter
+		f    client.CallbackFilter
 		want string
+		of   []string
 	}{
-		{CallbackFilter{Told: client.ToldPossibly}, "refused sending waits"},
-		{CallbackFilter{Told: client.ToldPossibly, Merchant: "m0"}, "refused sending"},
-		{CallbackFilter{Told: client.ToldPossibly, Of: []string{"m1", "none"}}, "waits"},
-		{CallbackFilter{Told: client.ToldPossibly, State: client.CallbackPending}, "waits"},
-		{CallbackFilter{Told: client.ToldPossibly, TrackingID: "waits"}, "waits"},
-		{CallbackFilter{Told: client.ToldPossibly, TxID: "tx-new"}, ""},
-		{CallbackFilter{Told: client.ToldPossibly, Type: countersign.TypeRequestWithdraw}, ""},
-		{CallbackFilter{Told: client.ToldAgain}, "again"},
+		{client.CallbackFilter{Told: client.ToldPossibly}, "refused sending waits", nil},
+		{client.CallbackFilter{Told: client.ToldPossibly, Merchant: "m0"}, "refused sending", nil},
+		{client.CallbackFilter{Told: client.ToldPossibly}, "waits", []string{"m1", "none"}},
+		{client.CallbackFilter{Told: client.ToldPossibly, State: client.CallbackPending}, "waits", nil},
+		{client.CallbackFilter{Told: client.ToldPossibly, TrackingID: "waits"}, "waits", nil},
+		{client.CallbackFilter{Told: client.ToldPossibly, TxID: "tx-new"}, "", nil},
+		{client.CallbackFilter{Told: client.ToldPossibly, Type: countersign.TypeRequestWithdraw}, "", nil},
+		{client.CallbackFilter{Told: client.ToldAgain}, "again", nil},
 	} {
-		if got := toldOf(t, s, c.f); got != c.want {
+		if got := toldOf(t, s, c.f, c.of...); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.f, got, c.want)
 		}
 	}
@@ -143,7 +144,7 @@ func testPossiblyTold(t *testing.T, s *Outbox) {
 	if open := must(s.Reconcile(ctx, 300))(t); !open {
 		t.Error("nothing was open")
 	}
-	if got := toldOf(t, s, CallbackFilter{Told: client.ToldPossibly}) + "/" + toldOf(t, s, CallbackFilter{Told: client.ToldAgain}); got != "/again" {
+	if got := toldOf(t, s, client.CallbackFilter{Told: client.ToldPossibly}) + "/" + toldOf(t, s, client.CallbackFilter{Told: client.ToldAgain}); got != "/again" {
 		t.Errorf("reconciled: %q", got)
 	}
 }

@@ -36,26 +36,11 @@ type NewCallback struct {
 	Deadline              db.Millis // no attempt starts at or after it; Never or 0: none
 }
 
-// Callback is one thing that the service must say to a merchant.
+// Callback is one thing that the service must say to a merchant, as the API shows it, and what it does not show.
 type Callback struct {
-	ID         string // "<merchant>.<26 characters>", sorts by time of ingest within a merchant
-	Merchant   string
-	Type       countersign.Type
-	EventID    string
-	TrackingID string
-	TxID       string
-	CallBackID string
-	Payload    []byte
-	State      client.CallbackState
-	Attempts   int       // attempts started; the number of the current one while sending
-	Failed     int       // attempts that count against the schedule
-	Due        db.Millis // next attempt, while pending
-	LeaseUntil db.Millis // while sending
-	Deadline   db.Millis
-	LastReason client.Reason // reason of the last settled attempt
-	Told       client.Told
-	Created    db.Millis
-	Settled    db.Millis // when it became final; 0 before
+	client.Callback
+	EventID string
+	Payload []byte
 }
 
 // Ingested is the result for one NewCallback.
@@ -67,7 +52,8 @@ type Ingested struct {
 	Duplicate  bool // it was known, with the same content
 }
 
-// Claimed is a callback that only this node may attempt until its lease ends.
+// Claimed is a callback that only this node may attempt until its lease ends. Its Due and Deadline
+// are those of the row, which may be Never.
 type Claimed struct {
 	Callback
 	MerchantVersion int64
@@ -76,22 +62,11 @@ type Claimed struct {
 	AddedBy         string      // the token whose call added it; may be empty
 }
 
-// Attempt is the record of one POST of a callback.
+// Attempt is one POST of a callback as the API shows it, and what it does not show.
 type Attempt struct {
-	Number       int
-	RequestUUID  string
-	Started      db.Millis
-	Duration     time.Duration
-	HTTPStatus   int    // 0: no response
-	ErrCode      *int64 // nil: no readable response
-	Result       client.AttemptResult
-	Reason       client.Reason
-	Facts        client.Fact // what was wrong; none of an attempt that was accepted
-	Node         string
-	RequestHash  string // hex SHA-256 of the body sent; empty if none was
-	ResponseHash string // hex SHA-256 of the body read; empty if none was
-	Late         bool   // set by the outbox: it came after its lease was lost and changed nothing
-	Repeated     bool   // set by the outbox: the merchant had accepted the callback before, and a person asked for it again
+	client.Attempt               // the hashes are of what was sent and read; Repeated is set by the outbox
+	Duration       time.Duration // to the microsecond; DurationMs is made of it
+	Late           bool          // set by the outbox: it came after its lease was lost and changed nothing
 }
 
 // Settlement ends one attempt. It is applied only while the callback is sending that
@@ -163,40 +138,15 @@ type NewWithdrawal struct {
 	TenantUserID string
 	TrackingID   string
 	Business     int64
-	Details      *countersign.Details // nil: taken from the merchant's answer
+	Details      *client.Details // nil: taken from the merchant's answer
 	Deadline     db.Millis
 	Payload      []byte // of its type 2 callback, canonical, unbound
 }
 
-// Withdrawal is a withdrawal and its decision.
+// Withdrawal is a withdrawal as the API shows it. Its Holder is a secret to all but tokens of its Origin.
 type Withdrawal struct {
-	ID           string // "<merchant>.<26 characters>"
-	Merchant     string
-	CallBackID   string
-	CallbackID   string // its type 2 callback, which has the same id
-	TenantUserID string
-	TrackingID   string
-	Business     int64
-	Ordered      *countersign.Details // the order as the service knows it, or nil
-	Details      *countersign.Details // what was confirmed, or nil
-	State        client.WithdrawalState
-	Decision     countersign.Decision
-	Reason       client.Reason // of the decision
-	Deadline     db.Millis
-	Created      db.Millis
-	Decided      db.Millis
-	Released     db.Millis
-	Ended        db.Millis // executed, failed, blocked or lapsed
-	Claim        string    // of the holder of the permit; a secret to all but tokens of its origin
-	Origin       string    // of the token that took it; empty: no token took it here yet
-	TxID         string    // if executed
-	FailReason   string    // if failed
-
-	ReleaseBy     db.Millis // of a confirmed one: it is not released at this time or later; 0: it never was confirmed
-	BlockedReason string    // if blocked
-	BlockedBy     string    // the token
-
-	Restored bool // from before a restore, and nobody has said what became of it: nothing is decided on it
+	client.Withdrawal
+	Origin string // of the token that took the permit; empty: no token took it here yet
 }
 
 // Holder holds a permit, or asks for one.
@@ -207,7 +157,7 @@ type Holder struct {
 
 // heldBy reports whether h holds w's permit.
 func (w *Withdrawal) heldBy(h Holder) bool {
-	return w.Claim == h.Claim && (w.Origin == h.Origin || w.Origin == "")
+	return w.Holder == h.Claim && (w.Origin == h.Origin || w.Origin == "")
 }
 
 // Permit is the one permit to execute a confirmed withdrawal.
@@ -238,46 +188,6 @@ type Outcome struct {
 type FeedDecision struct {
 	Seq        int64
 	Withdrawal Withdrawal
-}
-
-// CallbackFilter selects callbacks; empty members select all.
-type CallbackFilter struct {
-	Merchant   string
-	Of         []string // in place of Merchant: of these alone; nil: of any
-	Type       countersign.Type
-	State      client.CallbackState
-	TrackingID string
-	TxID       string
-	CallBackID string
-	// TenantUserID and Address find what was taken since schema 26.
-	TenantUserID, Address string
-	Told                  client.Told // empty: any
-	Span
-}
-
-// WithdrawalFilter selects withdrawals; empty members select all.
-type WithdrawalFilter struct {
-	Of                          []string // the merchants; one empty text: any
-	State                       client.WithdrawalState
-	TenantUserID, Address, TxID string // Address: that was confirmed, or else ordered
-	Span
-}
-
-// Span is a time in which rows were made, Since included and Until not. Zero: no bound.
-type Span struct{ Since, Until db.Millis }
-
-// Stats has numbers of rows.
-type Stats struct {
-	Lanes       []LaneStats
-	Withdrawals map[client.WithdrawalState]int64 // states of no withdrawal are left out
-}
-
-// LaneStats counts the callbacks of one lane.
-type LaneStats struct {
-	Lane      countersign.Lane
-	State     client.CallbackState
-	Count     int64
-	OldestDue db.Millis // of pending callbacks; Never if there is none
 }
 
 // OpenFailureLimit is how many failures to open its answers within an hour pause a

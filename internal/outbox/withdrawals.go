@@ -22,13 +22,14 @@ func scanWithdrawal(r db.Rows, before ...any) (Withdrawal, error) {
 	var restored int64
 	var ordered, confirmed [4]string
 	err := r.Scan(append(before, &w.Merchant, &id, &w.CallBackID, &w.TenantUserID, &w.TrackingID, &w.Business, &w.State,
-		&w.Decision, &w.Reason, &w.Deadline, &w.Created, &w.Decided, &w.Released, &w.Ended, &w.Claim, &w.Origin, &w.TxID, &w.FailReason, &w.ReleaseBy, &w.BlockedReason, &w.BlockedBy, &restored,
+		&w.Decision, &w.Reason, &w.Deadline, &w.Created, &w.Decided, &w.Released, &w.Ended, &w.Holder, &w.Origin, &w.TxID,
+		&w.FailReason, &w.ReleaseBy, &w.BlockedReason, &w.BlockedBy, &restored,
 		&ordered[0], &ordered[1], &ordered[2], &ordered[3], &confirmed[0], &confirmed[1], &confirmed[2], &confirmed[3])...)
 	if err != nil {
 		return w, err
 	}
-	w.ID, w.Restored = joinID(w.Merchant, id), restored != 0
-	w.CallbackID = w.ID
+	w.ID, w.Restored, w.Text = joinID(w.Merchant, id), restored != 0, w.Reason.Text()
+	w.Callback = w.ID
 	if w.Ordered, err = readDetails(ordered); err == nil {
 		w.Details, err = readDetails(confirmed)
 	}
@@ -39,7 +40,7 @@ func scanWithdrawal(r db.Rows, before ...any) (Withdrawal, error) {
 }
 
 // readDetails returns nil for four empty texts.
-func readDetails(text [4]string) (*countersign.Details, error) {
+func readDetails(text [4]string) (*client.Details, error) {
 	if text == [4]string{} {
 		return nil, nil
 	}
@@ -47,7 +48,7 @@ func readDetails(text [4]string) (*countersign.Details, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &countersign.Details{Address: text[0], ChainName: text[1], Symbol: text[2], Amount: amount}, nil
+	return &client.Details{Address: text[0], ChainName: text[1], Symbol: text[2], Amount: amount}, nil
 }
 
 const insertWithdrawalSQL = `
@@ -103,7 +104,7 @@ func (o *Outbox) CreateWithdrawals(ctx context.Context, list []NewWithdrawal, no
 func (o *Outbox) createWithdrawals(ctx context.Context, t *db.Tx, list []NewWithdrawal, rows []newRow, made []CreatedWithdrawal, now db.Millis) error {
 	args := make([]any, 0, 12*len(rows))
 	for _, row := range rows {
-		n, d := &list[row.item], countersign.Details{}
+		n, d := &list[row.item], client.Details{}
 		if n.Details != nil {
 			d = *n.Details
 		}
@@ -157,7 +158,7 @@ func (o *Outbox) createWithdrawals(ctx context.Context, t *db.Tx, list []NewWith
 			continue
 		}
 		err := journal.AddAbout(ctx, t, journal.WithdrawalCreated, made[i].ID, now, journal.Withdrawal{Merchant: n.Merchant, CallBackID: n.CallBackID,
-			TenantUserID: n.TenantUserID, TrackingID: n.TrackingID, Business: n.Business, Details: journal.DetailsOf(n.Details), Deadline: int64(n.Deadline)})
+			TenantUserID: n.TenantUserID, TrackingID: n.TrackingID, Business: n.Business, Details: n.Details, Deadline: int64(n.Deadline)})
 		if err != nil {
 			return err
 		}
@@ -173,7 +174,7 @@ func (o *Outbox) checkWithdrawal(ctx context.Context, item int, n NewWithdrawal,
 		return newRow{}, &db.ItemError{Item: item, Member: "deadline", Err: fmt.Errorf("deadline is %w: it is missing", db.ErrInvalid)}
 	}
 	if n.Details != nil {
-		if err := n.Details.Validate(); err != nil {
+		if err := countersign.Details(*n.Details).Validate(); err != nil {
 			return newRow{}, err
 		}
 	}
@@ -188,7 +189,7 @@ func (o *Outbox) checkWithdrawal(ctx context.Context, item int, n NewWithdrawal,
 		Payload: n.Payload, Due: now, Deadline: n.Deadline}, now)
 }
 
-func targetOf(d *countersign.Details) string {
+func targetOf(d *client.Details) string {
 	if d == nil {
 		return ""
 	}
@@ -214,7 +215,7 @@ func (w *Withdrawal) contentDiffers(n NewWithdrawal) string {
 	case w.Ordered == nil:
 		return "details: there were none, and some came"
 	}
-	known, came := *w.Ordered, *n.Details
+	known, came := countersign.Details(*w.Ordered), countersign.Details(*n.Details)
 	switch member := came.Differs(known); member {
 	case "address":
 		return values(member, known.Address, came.Address)
@@ -280,17 +281,15 @@ func (o *Outbox) WithdrawalsCalled(ctx context.Context, list []CallBack) ([]With
 	return found, o.Batch(ctx, reads)
 }
 
-// Withdrawals lists withdrawals, newest first, beginning at cursor; merchant and
-// state may be empty. next is empty at the end.
-func (o *Outbox) Withdrawals(ctx context.Context, merchant string, state client.WithdrawalState, limit int, cursor string) (list []Withdrawal, next string, err error) {
-	return o.WithdrawalsWhere(ctx, WithdrawalFilter{Of: []string{merchant}, State: state}, limit, cursor)
-}
-
-// WithdrawalsWhere is Withdrawals that f selects. As with Callbacks, a page may be short.
-func (o *Outbox) WithdrawalsWhere(ctx context.Context, f WithdrawalFilter, limit int, cursor string) (list []Withdrawal, next string, err error) {
+// Withdrawals lists withdrawals of the merchants of, newest first, beginning at cursor. Nil stands for
+// the merchant of f, and an empty text for all. next is empty at the end. As with Callbacks, a page may be short.
+func (o *Outbox) Withdrawals(ctx context.Context, of []string, f client.WithdrawalFilter, limit int, cursor string) (list []Withdrawal, next string, err error) {
+	if of == nil {
+		of = []string{f.Merchant}
+	}
 	var ls []db.Listing
-	for _, m := range f.Of {
-		l, err := f.listing(m, cursor)
+	for _, f.Merchant = range of {
+		l, err := withdrawalListing(f, cursor)
 		if err != nil {
 			return nil, "", err
 		}
@@ -299,42 +298,54 @@ func (o *Outbox) WithdrawalsWhere(ctx context.Context, f WithdrawalFilter, limit
 	return readPage(ctx, o, withdrawalColumns, ls, limit, func(w Withdrawal) string { return w.ID }, readWithdrawal)
 }
 
-const targetColumn = `CASE WHEN w.confirmed_address <> '' THEN w.confirmed_address ELSE w.ordered_address END`
+const (
+	targetColumn = `CASE WHEN w.confirmed_address <> '' THEN w.confirmed_address ELSE w.ordered_address END`
 
-// listing walks the index of the member that selects the fewest rows. The others are
+	// A withdrawal has the id of the callback that asks about it.
+	joinWithdrawals = ` JOIN withdrawals w ON w.merchant = '' || c.merchant AND w.id = c.id`
+)
+
+// withdrawalListing walks the index of the member that selects the fewest rows. The others are
 // filters, in COALESCE so that the planner takes no other index.
-func (f WithdrawalFilter) listing(merchant, cursor string) (db.Listing, error) {
+func withdrawalListing(f client.WithdrawalFilter, cursor string) (db.Listing, error) {
 	l := db.Listing{Table: "withdrawals w"}
-	if err := db.CheckTexts("tenantUserId", f.TenantUserID, "address", f.Address, "txId", f.TxID, "merchant", merchant); err != nil {
+	if err := db.CheckTexts("tenantUserId", f.TenantUserID, "address", f.Address, "txId", f.TxID, "merchant", f.Merchant, "callBackId", f.CallBackID); err != nil {
 		return l, err
 	}
-	switch f.State {
-	case "", client.WithdrawalAwaiting, client.WithdrawalConfirmed, client.WithdrawalDeclined, client.WithdrawalExpired, client.WithdrawalCancelled, client.WithdrawalReleased, client.WithdrawalExecuted, client.WithdrawalFailed, client.WithdrawalBlocked, client.WithdrawalLapsed:
-	default:
+	if f.State != "" && f.State.Means() == "" {
 		return l, fmt.Errorf("state is %w: %q", db.ErrInvalid, f.State)
 	}
 	looks := []struct{ column, value, walk string }{
 		{"w.tx_id", f.TxID, "w.tx_id <> '' AND w.tx_id = ?"}, {targetColumn, f.Address, targetColumn + " = ?"},
 		{"w.tenant_user_id", f.TenantUserID, "w.tenant_user_id = ?"},
-		{"w.merchant", merchant, "w.merchant = ?"}, {"w.state", string(f.State), ""},
+		{"w.merchant", f.Merchant, "w.merchant = ?"}, {"w.state", string(f.State), ""},
 	}
 	walked := -1
-	for i, look := range looks[:3] {
-		if look.value != "" && walked < 0 {
-			walked = i
-			l.Add(look.walk, look.value)
+	switch {
+	case f.CallBackID != "" && f.Merchant != "":
+		l.Owner = f.Merchant
+		l.Add("w.merchant = ? AND w.call_back_id = ?", f.Merchant, f.CallBackID)
+	case f.CallBackID != "": // the callbacks have an index for it
+		l.Table, l.Joins = "callbacks c", joinWithdrawals
+		l.Add("c.call_back_id <> '' AND c.call_back_id = ?", f.CallBackID)
+	default:
+		for i, look := range looks[:3] {
+			if look.value != "" && walked < 0 {
+				walked = i
+				l.Add(look.walk, look.value)
+			}
+		}
+		if walked < 0 {
+			walked, l.Owner = len(looks), f.Merchant
+			if f.Merchant != "" {
+				l.Add("w.merchant = ?", f.Merchant)
+			}
+			if f.State != "" {
+				l.Add("w.state = '" + string(f.State) + "'") // a literal: PostgreSQL sees whether the state is rare
+			}
 		}
 	}
-	if walked < 0 {
-		walked, l.Owner = len(looks), merchant
-		if merchant != "" {
-			l.Add("w.merchant = ?", merchant)
-		}
-		if f.State != "" {
-			l.Add("w.state = '" + string(f.State) + "'") // a literal: PostgreSQL sees whether the state is rare
-		}
-	}
-	if err := from(&l, cursor, f.Span); err != nil {
+	if err := from(&l, cursor, f.Since, f.Until); err != nil {
 		return l, err
 	}
 	l.EndWalk()

@@ -26,8 +26,8 @@ func testWithdrawals(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 2, nil)
 	n := newWithdrawal("cb1", 5000, someDetails(t, "2.500"))
 	w := addWithdrawal(t, s, n, 100)
-	want := Withdrawal{ID: w.ID, Merchant: "m0", CallBackID: "cb1", CallbackID: w.ID, TenantUserID: "user", TrackingID: "track-cb1", Business: 3,
-		Ordered: n.Details, State: client.WithdrawalAwaiting, Deadline: 5000, Created: 100}
+	want := Withdrawal{Withdrawal: client.Withdrawal{ID: w.ID, Merchant: "m0", CallBackID: "cb1", Callback: w.ID, TenantUserID: "user", TrackingID: "track-cb1", Business: 3,
+		Ordered: n.Details, State: client.WithdrawalAwaiting, Deadline: 5000, Created: 100}}
 	for name, got := range map[string]Withdrawal{
 		"made": w, "by id": must(s.Withdrawal(ctx, w.ID))(t), "by callBackId": must(s.WithdrawalByCallBackID(ctx, "m0", "cb1"))(t),
 	} {
@@ -35,7 +35,7 @@ func testWithdrawals(t *testing.T, s *Outbox) {
 			t.Errorf("%s:\n%+v, want\n%+v", name, got, want)
 		}
 	}
-	c := must(s.Callback(ctx, w.CallbackID))(t)
+	c := must(s.Callback(ctx, w.Callback))(t)
 	if c.Type != countersign.TypeRequestWithdraw || c.EventID != "cb1" || c.CallBackID != "cb1" || c.TrackingID != "track-cb1" || c.Due != 100 ||
 		c.Deadline != 5000 || string(c.Payload) != string(n.Payload) || c.State != client.CallbackPending {
 		t.Errorf("its callback is %+v", c)
@@ -101,7 +101,7 @@ func testWithdrawalsRefused(t *testing.T, s *Outbox) {
 		"no payload":          {func(n *NewWithdrawal) { n.Payload = nil }, db.ErrInvalid},
 		"no deadline":         {func(n *NewWithdrawal) { n.Deadline = 0 }, db.ErrInvalid},
 		"never a deadline":    {func(n *NewWithdrawal) { n.Deadline = db.Never }, db.ErrInvalid},
-		"empty details":       {func(n *NewWithdrawal) { n.Details = &countersign.Details{} }, countersign.ErrMalformed},
+		"empty details":       {func(n *NewWithdrawal) { n.Details = &client.Details{} }, countersign.ErrMalformed},
 	} {
 		n := newWithdrawal("cb", 5000, someDetails(t, "1"))
 		c.change(&n)
@@ -109,20 +109,20 @@ func testWithdrawalsRefused(t *testing.T, s *Outbox) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if list, _, err := s.Withdrawals(ctx, "", "", 10, ""); err != nil || len(list) != 0 {
+	if list, _, err := s.Withdrawals(ctx, nil, client.WithdrawalFilter{}, 10, ""); err != nil || len(list) != 0 {
 		t.Errorf("%d are there, %v", len(list), err)
 	}
 }
 
 // answer is the settlement of a type 2 callback with a decision.
-func answer(c Claimed, d countersign.Decision, details *countersign.Details) Settlement {
+func answer(c Claimed, d countersign.Decision, details *client.Details) Settlement {
 	n := settlementOf(c)
 	n.Decision, n.Attempt.Reason, n.MerchantVersion = d, client.Reason(d), c.MerchantVersion
 	if d == countersign.DecisionDeclined {
 		n.State = client.CallbackRefused
 	}
 	if details != nil {
-		n.Details = *details
+		n.Details = countersign.Details(*details)
 	}
 	return n
 }
@@ -147,9 +147,9 @@ func testFirstDecision(t *testing.T, s *Outbox) {
 	for i, c := range []struct {
 		name    string
 		first   countersign.Decision
-		details *countersign.Details
+		details *client.Details
 		then    countersign.Decision
-		other   *countersign.Details
+		other   *client.Details
 		differs bool
 	}{
 		{"the same", countersign.DecisionConfirmed, details, countersign.DecisionConfirmed, someDetails(t, "2.50"), false},
@@ -332,7 +332,7 @@ func testWithdrawalLists(t *testing.T, s *Outbox) {
 	} {
 		var pages []string
 		for cursor := ""; ; {
-			list, next, err := s.Withdrawals(ctx, c.merchant, c.state, c.limit, cursor)
+			list, next, err := s.Withdrawals(ctx, nil, client.WithdrawalFilter{Merchant: c.merchant, State: c.state}, c.limit, cursor)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -350,7 +350,7 @@ func testWithdrawalLists(t *testing.T, s *Outbox) {
 			t.Errorf("%q %q: %s, want %s", c.merchant, c.state, got, c.want)
 		}
 	}
-	if _, _, err := s.Withdrawals(ctx, "", "", 5, "nonsense"); !errors.Is(err, db.ErrInvalid) {
+	if _, _, err := s.Withdrawals(ctx, nil, client.WithdrawalFilter{}, 5, "nonsense"); !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("a cursor that is none gives %v", err)
 	}
 	counts := must(s.Stats(ctx))(t).Withdrawals

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/lab/dbtest"
 )
 
@@ -21,7 +22,7 @@ func TestCallerGone(t *testing.T) {
 			if _, err := s.Ingest(gone, []NewCallback{deposit("m0", "a", 1)}, 1); !errors.Is(err, context.Canceled) {
 				t.Errorf("got %v", err)
 			}
-			if list, _, err := s.Callbacks(ctx, CallbackFilter{}, 10, ""); err != nil || len(list) != 0 {
+			if list, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{}, 10, ""); err != nil || len(list) != 0 {
 				t.Errorf("%d are there, %v", len(list), err)
 			}
 		})

@@ -135,7 +135,7 @@ var withdrawalSteps = []func(*testing.T, *outbox.Outbox){
 	func(t *testing.T, o *outbox.Outbox) {
 		payload := []byte(`{"type":2,"callBackId":"order"}`)
 		must2(o.CreateWithdrawal(ctx, outbox.NewWithdrawal{Merchant: "shop", CallBackID: "order", TenantUserID: "user", TrackingID: "order",
-			Details: &details, Deadline: start + 1_000_000, Payload: payload}, start))(t)
+			Details: (*client.Details)(&details), Deadline: start + 1_000_000, Payload: payload}, start))(t)
 	},
 	func(t *testing.T, o *outbox.Outbox) { answer(t, o, start+500) },
 	func(t *testing.T, o *outbox.Outbox) { release(t, o, "execution") },
@@ -155,7 +155,7 @@ func answer(t *testing.T, o *outbox.Outbox, at db.Millis) {
 	must(o.Sweep(ctx, at))(t)
 	for _, c := range must(o.Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneWithdraw, Node: "n", Now: at, LeaseUntil: at + 1500, Max: 1}))(t) {
 		must(o.Settle(ctx, []outbox.Settlement{{Merchant: "shop", CallbackID: c.ID, State: client.CallbackAccepted, Reached: true,
-			Attempt:  outbox.Attempt{Number: c.Attempts, RequestUUID: fmt.Sprint("uuid", c.Attempts), Started: at, HTTPStatus: 200, Result: "accepted", Reason: "confirmed", Node: "n"},
+			Attempt:  outbox.Attempt{Attempt: client.Attempt{Number: c.Attempt, RequestUUID: fmt.Sprint("uuid", c.Attempt), Started: at, HTTPStatus: 200, Result: "accepted", Reason: "confirmed", Node: "n"}},
 			Decision: countersign.DecisionConfirmed, Details: details, MerchantVersion: c.MerchantVersion}}, at+100))(t)
 	}
 }
@@ -426,7 +426,7 @@ func TestNothingEndsUnreconciled(t *testing.T) {
 		}
 		payload := []byte(`{"type":2,"callBackId":"late"}`)
 		must2(o.CreateWithdrawal(ctx, outbox.NewWithdrawal{Merchant: "shop", CallBackID: "late", TenantUserID: "user", TrackingID: "late",
-			Details: &details, Deadline: start + 1000, Payload: payload}, start))(t)
+			Details: (*client.Details)(&details), Deadline: start + 1000, Payload: payload}, start))(t)
 		o = outbox.New(p.restore(p.backup()))
 		must(o.Restored(ctx, 0, start+650))(t)
 		const year = db.Millis(365 * 86400e3)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
@@ -137,7 +138,7 @@ func (c Config) readExecuted(ctx context.Context, o *outbox.Outbox, open bool) (
 		if err != nil {
 			return err
 		}
-		if member := l.differs(w.TenantUserID, cmp.Or(w.Details, w.Ordered)); member != "" {
+		if member := l.differs(w.TenantUserID, (*countersign.Details)(cmp.Or(w.Details, w.Ordered))); member != "" {
 			return fmt.Errorf("%s is not that of %s here: the line is about another withdrawal", member, l.CallBackID)
 		}
 		return nil
@@ -224,7 +225,7 @@ func (c Config) end(ctx context.Context, o *outbox.Outbox, l Line, open bool) er
 	}
 	f.Finding = EndedThere
 	if c.Settle {
-		x := outbox.Executed{Merchant: f.Merchant, CallBackID: l.CallBackID, TenantUserID: l.TenantUserID, Details: l.details()}
+		x := outbox.Executed{Merchant: f.Merchant, CallBackID: l.CallBackID, TenantUserID: l.TenantUserID, Details: (*client.Details)(l.details())}
 		if _, f.Settled, err = o.AdoptEnd(ctx, x, client.WithdrawalState(l.State), "the core", c.Now); err != nil {
 			f.Reason = err.Error()
 			return errors.Join(c.Report(f), fmt.Errorf("%s of %s cannot be settled: %w", l.CallBackID, f.Merchant, err))
@@ -246,7 +247,7 @@ func (c Config) settle(ctx context.Context, o *outbox.Outbox, l Line, b became) 
 	case w.Released == 0:
 		f.Finding, f.State = ExecutedNotReleased, string(w.State)
 	default:
-		if l.Claim != "" && l.Claim != w.Claim {
+		if l.Claim != "" && l.Claim != w.Holder {
 			f.Finding, f.State = PermitDiffers, string(w.State)
 			return c.Report(f)
 		}
@@ -267,7 +268,7 @@ func (c Config) settle(ctx context.Context, o *outbox.Outbox, l Line, b became) 
 	if !c.Settle {
 		return c.Report(f)
 	}
-	_, err = o.Adopt(ctx, outbox.Executed{Merchant: f.Merchant, CallBackID: l.CallBackID, TenantUserID: l.TenantUserID, Details: l.details(),
+	_, err = o.Adopt(ctx, outbox.Executed{Merchant: f.Merchant, CallBackID: l.CallBackID, TenantUserID: l.TenantUserID, Details: (*client.Details)(l.details()),
 		Claim: l.Claim, Permit: l.Permit}, "cpt_"+rand.Text(), c.Now)
 	switch {
 	case err == nil && f.Finding == PermitDiffers:

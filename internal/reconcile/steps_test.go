@@ -66,7 +66,7 @@ var depositSteps = []struct {
 		for _, s := range c.sent {
 			must(c.outbox().Settle(ctx, []outbox.Settlement{{Merchant: "shop", CallbackID: s.ID, State: client.CallbackAccepted, Reached: true, Type: s.Type,
 				EventID: s.EventID, Payload: s.Payload, Told: s.Told, MerchantVersion: s.MerchantVersion,
-				Attempt: outbox.Attempt{Number: s.Attempts, RequestUUID: fmt.Sprint("u", s.Attempts), HTTPStatus: 200, Result: "accepted", Reason: "accepted", Node: "n"}}}, c.later()))(c.t)
+				Attempt: outbox.Attempt{Attempt: client.Attempt{Number: s.Attempt, RequestUUID: fmt.Sprint("u", s.Attempt), HTTPStatus: 200, Result: "accepted", Reason: "accepted", Node: "n"}}}}, c.later()))(c.t)
 		}
 		c.sent = nil
 	}},

@@ -48,7 +48,7 @@ func TestOnlyOpenReopens(t *testing.T) {
 				withdrawalSteps[1](t, o)
 				payload := []byte(`{"type":2,"callBackId":"good"}`)
 				must2(o.CreateWithdrawal(ctx, outbox.NewWithdrawal{Merchant: "shop", CallBackID: "good", TenantUserID: "user", TrackingID: "good",
-					Details: &details, Deadline: start + 1_000_000, Payload: payload}, start))(t)
+					Details: (*client.Details)(&details), Deadline: start + 1_000_000, Payload: payload}, start))(t)
 				o = outbox.New(p.restore(p.backup()))
 				must(o.Restored(ctx, 0, start+650))(t)
 				// A good line before it, which is settled only if all are.
