@@ -12,22 +12,15 @@ import (
 func (s *Server) addAddress(c *api.Call, _ api.None, in client.NewAddress) (client.AcceptedAddress, error) {
 	c.Concerns(in.Merchant)
 	callback, err := addressCallback(&in, c.Now)
-	var faults api.Faults
 	if err != nil {
-		faults = append(faults, memberFault("body", err))
+		return client.AcceptedAddress{}, api.Invalid(memberFault("body", err))
 	}
 	if !c.Sees(in.Merchant) {
-		faults.Add("body.merchant", notKnown)
-	}
-	if err := faults.Err(); err != nil {
-		return client.AcceptedAddress{}, err
+		return client.AcceptedAddress{}, api.Invalid(api.At("body.merchant", notKnown))
 	}
 	kept, err := s.Outbox.Ingest(c.R.Context(), []outbox.NewCallback{callback}, c.Now)
 	if err != nil {
-		if at, p := itemProblem(err, func(int) string { return "body" }); at >= 0 {
-			return client.AcceptedAddress{}, p
-		}
-		return client.AcceptedAddress{}, err
+		return client.AcceptedAddress{}, itemProblem(err, func(int) string { return "body" })
 	}
 	k := kept[0]
 	c.Trace("", callback.TrackingID)

@@ -33,10 +33,10 @@ func TestApprovalsAtTheSameMoment(t *testing.T) {
 			ctx, n := t.Context(), 0
 			a.merchant("acme")
 			limit := func(text string) error {
-				_, err := b.store.UpdateMerchant(ctx, "acme", db.MillisOf(b.now()), func(m *outbox.Merchant) error {
+				_, err := b.store.ChangeMerchant(ctx, "acme", 0, db.MillisOf(b.now()), func(m *outbox.Merchant) error {
 					m.ApproveAbove = limitsOf(t, text)
 					return nil
-				})
+				}, nil)
 				return err
 			}
 			core, atB := a.client(client.RoleCore), b.client(client.RoleAdmin)

@@ -37,18 +37,13 @@ func (s *Server) addDeposits(c *api.Call, _ api.None, in oneOrMany[client.NewDep
 	}
 	kept, err := s.ingest(c.R.Context(), batch, quotaOf(c), c.Now)
 	if err != nil {
-		if at, p := itemProblem(err, place); at >= 0 {
-			return client.AcceptedDeposits{}, p
-		}
-		return client.AcceptedDeposits{}, err
+		return client.AcceptedDeposits{}, itemProblem(err, place)
 	}
 	c.Items = len(kept)
-	out := client.AcceptedDeposits{Callbacks: make([]client.Accepted, len(kept))}
-	for i, k := range kept {
-		out.Callbacks[i] = acceptedOf(k)
+	for _, k := range kept {
 		c.Trace("", k.TrackingID)
 	}
-	return out, nil
+	return client.AcceptedDeposits{Callbacks: kept}, nil
 }
 
 // testsAnHour is how many test deposits one token sends in an hour.
@@ -79,7 +74,7 @@ func (s *Server) testDeposit(c *api.Call, merchant string, _ api.None) (client.A
 	case err != nil:
 		return client.Accepted{}, err
 	}
-	return acceptedOf(kept[0]), nil
+	return kept[0], nil
 }
 
 // problemOf is what a call beyond a token's limit is answered.
@@ -99,10 +94,6 @@ func quotaOf(c *api.Call) outbox.Quota {
 
 // notKnown is the fault of a merchant that there is not, for the call's token.
 const notKnown = "is not known"
-
-func acceptedOf(k outbox.Ingested) client.Accepted {
-	return client.Accepted{ID: k.ID, TrackingID: k.TrackingID, State: k.State, Duplicate: k.Duplicate}
-}
 
 // callbackOf makes the callback that tells the merchant of d. The payload is
 // canonical and not bound yet: each attempt binds it to its own requestUUID.
@@ -136,9 +127,8 @@ func memberFault(place string, err error) client.Fault {
 	return api.At(place, err.Error())
 }
 
-// itemProblem finds the item that an error of Ingest is about; -1 if the error is
-// about no item.
-func itemProblem(err error, place func(int) string) (int, *client.Problem) {
+// itemProblem names the item that an error of the outbox is about; any other error it returns as it is.
+func itemProblem(err error, place func(int) string) error {
 	var conflict *db.ConflictError
 	if errors.As(err, &conflict) {
 		p := api.NewProblem(http.StatusConflict, conflict.Error())
@@ -147,22 +137,22 @@ func itemProblem(err error, place func(int) string) (int, *client.Problem) {
 			at += "." + conflict.Member
 		}
 		p.Faults = []client.Fault{api.At(at, conflict.Reason)}
-		return conflict.Item, p
+		return p
 	}
 	var item *db.ItemError
 	if !errors.As(err, &item) {
-		return -1, nil
+		return err
 	}
 	at := place(item.Item)
 	switch {
 	case errors.Is(err, db.ErrNotFound):
-		return item.Item, api.Invalid(api.At(at+".merchant", notKnown))
-	case errors.Is(err, db.ErrInvalid) && item.Member != "":
-		return item.Item, api.Invalid(api.At(at+"."+item.Member, "cannot be stored"))
-	case errors.Is(err, db.ErrInvalid):
-		return item.Item, api.Invalid(api.At(at, "cannot be stored"))
+		return api.Invalid(api.At(at+".merchant", notKnown))
+	case !errors.Is(err, db.ErrInvalid):
+		return err
+	case item.Member != "":
+		at += "." + item.Member
 	}
-	return -1, nil
+	return api.Invalid(api.At(at, "cannot be stored"))
 }
 
 type toldQuery struct {

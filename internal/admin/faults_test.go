@@ -19,13 +19,13 @@ var errDisk = errors.New("disk says no")
 
 // onFaultyStore runs a server whose database fails the way databases do: before the work,
 // after it, or by a bug.
-func onFaultyStore(t *testing.T, ingest func(calls int, do func() ([]outbox.Ingested, error)) ([]outbox.Ingested, error)) (*harness, *syncBuffer) {
+func onFaultyStore(t *testing.T, ingest func(calls int, do func() ([]client.Accepted, error)) ([]client.Accepted, error)) (*harness, *syncBuffer) {
 	log := &syncBuffer{}
 	h := sqlite(t, func(c *Config) {
 		calls := 0
-		c.ingest = func(ctx context.Context, list []outbox.NewCallback, quota outbox.Quota, now db.Millis) ([]outbox.Ingested, error) {
+		c.ingest = func(ctx context.Context, list []outbox.NewCallback, quota outbox.Quota, now db.Millis) ([]client.Accepted, error) {
 			calls++
-			return ingest(calls, func() ([]outbox.Ingested, error) { return c.Outbox.IngestWithin(ctx, list, quota, now) })
+			return ingest(calls, func() ([]client.Accepted, error) { return c.Outbox.IngestWithin(ctx, list, quota, now) })
 		}
 		c.Log = slog.New(slog.NewTextHandler(log, nil))
 	})
@@ -34,7 +34,7 @@ func onFaultyStore(t *testing.T, ingest func(calls int, do func() ([]outbox.Inge
 }
 
 func TestStoreFails(t *testing.T) {
-	h, log := onFaultyStore(t, func(int, func() ([]outbox.Ingested, error)) ([]outbox.Ingested, error) {
+	h, log := onFaultyStore(t, func(int, func() ([]client.Accepted, error)) ([]client.Accepted, error) {
 		return nil, fmt.Errorf("committing: %w", errDisk)
 	})
 	a := h.raw(client.RoleCore, post, "/v1/deposits", api.TypeJSON, newDeposit("acme", 1))
@@ -48,7 +48,7 @@ func TestStoreFails(t *testing.T) {
 
 // The commit was done and the answer lost: the same again says so.
 func TestStoreFailsButDoes(t *testing.T) {
-	h, _ := onFaultyStore(t, func(calls int, do func() ([]outbox.Ingested, error)) ([]outbox.Ingested, error) {
+	h, _ := onFaultyStore(t, func(calls int, do func() ([]client.Accepted, error)) ([]client.Accepted, error) {
 		out, err := do()
 		if calls == 1 {
 			return nil, context.DeadlineExceeded
@@ -66,7 +66,7 @@ func TestStoreFailsButDoes(t *testing.T) {
 }
 
 func TestPanicIsA500(t *testing.T) {
-	h, log := onFaultyStore(t, func(int, func() ([]outbox.Ingested, error)) ([]outbox.Ingested, error) { panic("a bug") })
+	h, log := onFaultyStore(t, func(int, func() ([]client.Accepted, error)) ([]client.Accepted, error) { panic("a bug") })
 	a := h.raw(client.RoleCore, post, "/v1/deposits", api.TypeJSON, newDeposit("acme", 1))
 	if a.status != 500 || strings.Contains(a.body, "bug") || !strings.Contains(log.String(), "msg=panic") {
 		t.Errorf("%d %s\n%s", a.status, a.body, log)

@@ -473,7 +473,7 @@ type counts struct{ merchants, callbacks, withdrawals, tokens, alarms int }
 func (h *harness) counts() (c counts) {
 	h.t.Helper()
 	ctx := context.Background()
-	ms, err1 := h.store.Merchants(ctx, "", 1000)
+	ms, err1 := h.store.Merchants(ctx, nil, "", 1000)
 	cs, _, err2 := h.store.Callbacks(ctx, nil, client.CallbackFilter{}, 1000, "")
 	ws, _, err3 := h.store.Withdrawals(ctx, nil, client.WithdrawalFilter{}, 1000, "")
 	ts, err4 := h.kept.List(ctx)

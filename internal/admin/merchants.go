@@ -157,13 +157,7 @@ func normalURL(raw string) string {
 }
 
 func (s *Server) merchants(c *api.Call, q api.Page, _ api.None) (client.MerchantPage, error) {
-	var list []outbox.Merchant
-	var err error
-	if of := c.Token.BoundTo(); of != nil {
-		list, err = s.Lists.MerchantsOf(c.R.Context(), of, q.Cursor, q.Limit+1)
-	} else {
-		list, err = s.Lists.Merchants(c.R.Context(), q.Cursor, q.Limit+1)
-	}
+	list, err := s.Lists.Merchants(c.R.Context(), c.Token.BoundTo(), q.Cursor, q.Limit+1)
 	if err != nil {
 		return client.MerchantPage{}, err
 	}

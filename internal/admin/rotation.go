@@ -178,12 +178,9 @@ func rotationOf(m outbox.Merchant) *client.Rotation {
 	if r == nil {
 		return nil
 	}
-	out := &client.Rotation{State: client.RotationStaged, Staged: api.TimeOf(r.Staged), Others: []client.Key{}}
+	out := &client.Rotation{State: client.RotationStaged, Staged: r.Staged, Others: api.OrEmpty(m.Others())}
 	if r.Active {
-		out.State, out.Activated, out.Until = client.RotationActive, api.TimeOf(r.Activated), api.TimeOf(r.Until())
-	}
-	for _, k := range m.Others() {
-		out.Others = append(out.Others, client.Key{Kind: client.KeyKind(k.Kind), Fingerprint: k.Fingerprint, Since: api.TimeOf(k.Since)})
+		out.State, out.Activated, out.Until = client.RotationActive, r.Activated, r.Until()
 	}
 	return out
 }

@@ -66,7 +66,7 @@ type Config struct {
 	// Version is told in the OpenAPI document. Empty: "dev".
 	Version string
 
-	ingest func(ctx context.Context, list []outbox.NewCallback, quota outbox.Quota, now db.Millis) ([]outbox.Ingested, error) // tests let it fail
+	ingest func(ctx context.Context, list []outbox.NewCallback, quota outbox.Quota, now db.Millis) ([]client.Accepted, error) // tests let it fail
 }
 
 // maxBatch is the most deposits or withdrawals in one request.

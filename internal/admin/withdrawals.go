@@ -33,10 +33,7 @@ func (s *Server) createWithdrawal(c *api.Call, _ api.None, in oneOrMany[client.N
 	}
 	made, err := s.createAll(c, batch, c.Now)
 	if err != nil {
-		if at, p := itemProblem(err, in.place); at >= 0 {
-			return acceptedWithdrawals{}, p
-		}
-		return acceptedWithdrawals{}, err
+		return acceptedWithdrawals{}, itemProblem(err, in.place)
 	}
 	out := acceptedWithdrawals{array: in.array}
 	if in.array {
@@ -290,5 +287,6 @@ func withdrawalOf(c *api.Call, w outbox.Withdrawal) client.Withdrawal {
 	if !slices.Contains(api.Cores, c.Token.Role) || c.Token.Root != w.Origin {
 		w.Holder = ""
 	}
+	w.ReleaseBy = db.Shown(w.ReleaseBy)
 	return w.Withdrawal
 }

@@ -48,13 +48,20 @@ func fill(b *testing.B, o *outbox.Outbox, n int) {
 		for k := range list {
 			list[k] = realDeposit(i + k)
 		}
-		a := outbox.Attempt{Attempt: client.Attempt{RequestUUID: "123e4567-e89b-42d3-a456-426614174000", Started: start, HTTPStatus: 200, ErrCode: new(int64), Result: "accepted",
-			Reason: "accepted", Node: "host-12345", RequestHash: fmt.Sprintf("%064x", i), ResponseHash: fmt.Sprintf("%064x", i)}, Duration: 5 * time.Millisecond}
-		if err := o.FillAccepted(ctx, list, a, start); err != nil {
-			b.Fatal(err)
-		}
+		accepted(b, o, list, start)
 	}
 	dbtest.Tidy(b, o.Dialect().Shared, o.Exec)
+}
+
+// accepted keeps callbacks that their merchants accept at once.
+func accepted(b *testing.B, o *outbox.Outbox, list []outbox.NewCallback, at db.Millis) {
+	b.Helper()
+	must(o.Ingest(ctx, list, at))(b)
+	for n, done := 0, 1; n < len(list); n += done {
+		if done = settle(b, o, countersign.LaneNotify, at, accept); done == 0 {
+			b.Fatal("nothing is due")
+		}
+	}
 }
 
 // used is how many bytes of a database hold rows: of SQLite all pages that are not free,
@@ -119,9 +126,7 @@ func BenchmarkBytes(b *testing.B) {
 					for k := range list {
 						list[k] = realDeposit(n + i + k)
 					}
-					if err := o.FillAccepted(ctx, list, outbox.Attempt{}, start+91*day); err != nil {
-						b.Fatal(err)
-					}
+					accepted(b, o, list, start+91*day)
 				}
 				must(db.One(ctx, o.DB, "PRAGMA page_count", nil, &after))(b)
 				b.ReportMetric(float64(after-before)/float64(before)*100, "%grown")

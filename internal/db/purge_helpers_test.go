@@ -127,14 +127,14 @@ func deposit(id string) outbox.NewCallback {
 		Payload: []byte(fmt.Sprintf(`{"type":1,"trackingId":%q,"symbol":"USDT","amount":"2.5","pad":%q}`, id, strings.Repeat("x", 380)))}
 }
 
-func ingest(t testing.TB, o *outbox.Outbox, n outbox.NewCallback, at db.Millis) outbox.Ingested {
+func ingest(t testing.TB, o *outbox.Outbox, n outbox.NewCallback, at db.Millis) client.Accepted {
 	t.Helper()
 	n.Due = at
 	return must(o.Ingest(ctx, []outbox.NewCallback{n}, at))(t)[0]
 }
 
-// settle claims what is due in a lane and ends each attempt in the state that of gives.
-func settle(t testing.TB, o *outbox.Outbox, lane countersign.Lane, at db.Millis, of func(outbox.Claimed, *outbox.Settlement)) {
+// settle claims what is due in a lane and ends each attempt in the state that of gives. It returns how many.
+func settle(t testing.TB, o *outbox.Outbox, lane countersign.Lane, at db.Millis, of func(outbox.Claimed, *outbox.Settlement)) int {
 	t.Helper()
 	claimed := must(o.Claim(ctx, outbox.ClaimRequest{Lane: lane, Node: "n", Now: at, LeaseUntil: at + 1000, Max: 500}))(t)
 	var list []outbox.Settlement
@@ -151,6 +151,7 @@ func settle(t testing.TB, o *outbox.Outbox, lane countersign.Lane, at db.Millis,
 			t.Fatalf("not settled: %+v", s)
 		}
 	}
+	return len(list)
 }
 
 func accept(outbox.Claimed, *outbox.Settlement) {}

@@ -154,7 +154,7 @@ func stopActs(r *stopRig) []stopAct {
 	}
 	change := func(f func(*outbox.Merchant)) func(*outbox.Outbox, string) error {
 		return func(s *outbox.Outbox, m string) error {
-			_, err := s.UpdateMerchant(ctx, m, now(), func(row *outbox.Merchant) error { f(row); return nil })
+			_, err := s.ChangeMerchant(ctx, m, 0, now(), func(row *outbox.Merchant) error { f(row); return nil }, nil)
 			return err
 		}
 	}

@@ -101,11 +101,11 @@ confirmed_symbol = ordered_symbol, confirmed_amount = ordered_amount WHERE state
 	}
 	e.threshold = func(t *rapid.T) (small, other int) {
 		limit := rapid.SampledFrom([]string{"5", "50", "5000"}).Draw(t, "approveAbove")
-		_, err := store.UpdateMerchant(ctx, "acme", e.now(), func(m *outbox.Merchant) error {
+		_, err := store.ChangeMerchant(ctx, "acme", 0, e.now(), func(m *outbox.Merchant) error {
 			a, err := countersign.ParseAmount(limit)
 			m.ApproveAbove = client.AmountLimits{{Symbol: client.AnySymbol, Above: a}}
 			return err
-		})
+		}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -146,7 +146,7 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval
 // approvals. fn may use o.
 func (o *Outbox) EachAwaitingPerson(ctx context.Context, fn func(Withdrawal, Approval) error) error {
 	for after := ""; ; {
-		merchants, err := o.Merchants(ctx, after, 100)
+		merchants, err := o.Merchants(ctx, nil, after, 100)
 		if err != nil || len(merchants) == 0 {
 			return err
 		}

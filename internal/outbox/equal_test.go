@@ -24,10 +24,10 @@ func TestEqualIsEqual(t *testing.T) {
 	for _, d := range dialects {
 		s := openAt(t, d.url(t))
 		addMerchants(t, s, 1, nil)
-		add := func(p []byte) (Ingested, error) {
+		add := func(p []byte) (client.Accepted, error) {
 			done, err := s.Ingest(t.Context(), []NewCallback{{Merchant: "m0", Type: countersign.TypeDeposited, EventID: "t-1", TrackingID: "t-1", Payload: p, Due: 1}}, 1)
 			if err != nil {
-				return Ingested{}, err
+				return client.Accepted{}, err
 			}
 			return done[0], nil
 		}

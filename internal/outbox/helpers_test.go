@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -115,4 +116,14 @@ func settlementOf(c Claimed) Settlement {
 		Attempt: client.Attempt{Number: c.Attempt, RequestUUID: fmt.Sprintf("uuid-%s-%d", c.ID, c.Attempt), Started: c.LeaseUntil - 100, HTTPStatus: 200,
 			Result: "accepted", Reason: "accepted", Node: "n1", RequestHash: strings.Repeat("ab", 32), ResponseHash: strings.Repeat("cd", 32)},
 	}}
+}
+
+// UpdateMerchant is ChangeMerchant of any version, again where another was faster.
+func (o *Outbox) UpdateMerchant(ctx context.Context, id string, now db.Millis, change func(*Merchant) error) (Merchant, error) {
+	for {
+		m, err := o.ChangeMerchant(ctx, id, 0, now, change, nil)
+		if !errors.Is(err, ErrVersion) {
+			return m, err
+		}
+	}
 }

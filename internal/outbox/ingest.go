@@ -22,13 +22,13 @@ import (
 // merchant is an *ItemError that wraps ErrNotFound. Type 2 is ErrInvalid: see
 // CreateWithdrawal. Repeating a call gives duplicates, but an event without id is a
 // new one each time.
-func (o *Outbox) Ingest(ctx context.Context, items []NewCallback, now db.Millis) ([]Ingested, error) {
+func (o *Outbox) Ingest(ctx context.Context, items []NewCallback, now db.Millis) ([]client.Accepted, error) {
 	return o.IngestWithin(ctx, items, Quota{}, now)
 }
 
 // IngestWithin is Ingest by a token with a limit. Beyond it the error is a *QuotaError, and
 // nothing is kept. Repetitions do not count.
-func (o *Outbox) IngestWithin(ctx context.Context, items []NewCallback, quota Quota, now db.Millis) ([]Ingested, error) {
+func (o *Outbox) IngestWithin(ctx context.Context, items []NewCallback, quota Quota, now db.Millis) ([]client.Accepted, error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
@@ -37,7 +37,7 @@ func (o *Outbox) IngestWithin(ctx context.Context, items []NewCallback, quota Qu
 		return nil, err
 	}
 	o.sortRows(batch)
-	done := make([]Ingested, len(items))
+	done := make([]client.Accepted, len(items))
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		if err := o.insert(ctx, t, batch, done, now); err != nil {
 			return err
@@ -170,7 +170,7 @@ var (
 
 // insert keeps the rows of batch and writes the result of each to done. more runs with
 // its statements.
-func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []Ingested, now db.Millis, more ...db.Statement) error {
+func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []client.Accepted, now db.Millis, more ...db.Statement) error {
 	inserted, differs, err := o.insertRows(ctx, t, batch, done, now, more...)
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []In
 
 // insertRows keeps the rows of batch, writes the result of each to done, and says which were
 // inserted, and of those that are known with other content in what they differ. addWorks must follow.
-func (o *Outbox) insertRows(ctx context.Context, t *db.Tx, batch []newRow, done []Ingested, now db.Millis, more ...db.Statement) (inserted []bool, differs []string, err error) {
+func (o *Outbox) insertRows(ctx context.Context, t *db.Tx, batch []newRow, done []client.Accepted, now db.Millis, more ...db.Statement) (inserted []bool, differs []string, err error) {
 	inserted, known, err := o.insertCallbacks(ctx, t, batch, now)
 	if err != nil {
 		return nil, nil, err
@@ -215,7 +215,7 @@ func (o *Outbox) insertRows(ctx context.Context, t *db.Tx, batch []newRow, done 
 	kept := make([][]byte, len(batch)) // payloads of known rows
 	for i := range batch {
 		n, d := &batch[i], &done[batch[i].item]
-		*d = Ingested{ID: joinID(n.Merchant, n.id), EventID: n.EventID, TrackingID: n.TrackingID, State: client.CallbackPending}
+		*d = client.Accepted{ID: joinID(n.Merchant, n.id), TrackingID: n.TrackingID, State: client.CallbackPending}
 		if inserted[i] {
 			continue
 		}

@@ -86,7 +86,7 @@ func (o *Outbox) announce(ctx context.Context, t *db.Tx, list []newRow, now db.M
 		return t.Batch(ctx, counted)
 	}
 	o.sortRows(list)
-	inserted, differs, err := o.insertRows(ctx, t, list, make([]Ingested, len(list)), now, counted...)
+	inserted, differs, err := o.insertRows(ctx, t, list, make([]client.Accepted, len(list)), now, counted...)
 	if err != nil {
 		return err
 	}
@@ -103,5 +103,5 @@ func (o *Outbox) announce(ctx context.Context, t *db.Tx, list []newRow, now db.M
 	if len(again) == 0 {
 		return nil
 	}
-	return o.insert(ctx, t, again, make([]Ingested, len(again)), now)
+	return o.insert(ctx, t, again, make([]client.Accepted, len(again)), now)
 }

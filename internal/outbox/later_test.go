@@ -20,7 +20,7 @@ func TestBesideALaterVersion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			url := dialects[1].url(t)
 			s := openAt(t, url)
-			must(s.Merchants(ctx, "", 10))(t)
+			must(s.Merchants(ctx, nil, "", 10))(t)
 			must(s.Decisions(ctx, 0, 10))(t)
 			must(ready.Alarms(ctx, s))(t)
 			must(s.Claim(ctx, ClaimRequest{Lane: countersign.LaneNotify, Node: "early", Now: 1, LeaseUntil: 2, Max: 50}))(t)

@@ -81,12 +81,12 @@ const (
 	merchantsByIDSQL = merchantSelect + `WHERE m.id {in}$1{end}`
 )
 
-// readMerchant returns one merchant with its secrets opened.
-func readMerchant(ctx context.Context, d *db.DB, id string) (Merchant, error) {
+// Merchant returns one merchant with its secrets opened.
+func (o *Outbox) Merchant(ctx context.Context, id string) (Merchant, error) {
 	if !ValidMerchantID(id) {
 		return Merchant{}, db.ErrNotFound
 	}
-	k, err := db.Find(ctx, d, readMerchantSQL, []any{id}, func(r db.Rows) (k keptMerchant, err error) {
+	k, err := db.Find(ctx, o, readMerchantSQL, []any{id}, func(r db.Rows) (k keptMerchant, err error) {
 		err = k.scan(true, r)
 		return k, err
 	})
@@ -97,9 +97,9 @@ func readMerchant(ctx context.Context, d *db.DB, id string) (Merchant, error) {
 	if err != nil {
 		return Merchant{}, err
 	}
-	keys, err := k.own.open(d, "merchants", id)
+	keys, err := k.own.open(o.DB, "merchants", id)
 	if err == nil && m.Rotation != nil {
-		m.Rotation.Other, err = k.other.open(d, rotations.Name, id)
+		m.Rotation.Other, err = k.other.open(o.DB, rotations.Name, id)
 	}
 	if err != nil {
 		return Merchant{}, err
@@ -113,17 +113,13 @@ const (
 	listMerchantsOfSQL = merchantSelect + `WHERE m.id > $1 AND m.id {in}$2{end} ORDER BY m.id LIMIT CAST($3 AS BIGINT)`
 )
 
-// Merchants lists the merchants after id after, in order of id, without their secrets.
-func (o *Outbox) Merchants(ctx context.Context, after string, limit int) ([]Merchant, error) {
-	return o.listMerchants(ctx, listMerchantsSQL, after, limit)
-}
-
-// MerchantsOf is Merchants of these ids alone.
-func (o *Outbox) MerchantsOf(ctx context.Context, ids []string, after string, limit int) ([]Merchant, error) {
-	return o.listMerchants(ctx, listMerchantsOfSQL, after, o.Dialect().List(ids), limit)
-}
-
-func (o *Outbox) listMerchants(ctx context.Context, text string, args ...any) ([]Merchant, error) {
+// Merchants lists the merchants after id after, in order of id, without their secrets: those of ids
+// alone, nil for all.
+func (o *Outbox) Merchants(ctx context.Context, ids []string, after string, limit int) ([]Merchant, error) {
+	text, args := listMerchantsSQL, []any{after, limit}
+	if ids != nil {
+		text, args = listMerchantsOfSQL, []any{after, o.Dialect().List(ids), limit}
+	}
 	return db.List(ctx, o, text, args, func(r db.Rows) (Merchant, error) {
 		var k keptMerchant
 		if err := k.scan(false, r); err != nil {

@@ -56,32 +56,15 @@ UPDATE lanes SET active = $2, concurrency = $3,
 	rate = $4
 WHERE merchant = $1`
 
-// UpdateMerchant calls change with the merchant, secrets opened, and keeps the changed
-// merchant with Version one higher. If another update was faster, it calls change
-// again. ID, Created and Version cannot be changed. When it has returned, no answer to a
-// question that was asked under an earlier version decides on any node.
-func (o *Outbox) UpdateMerchant(ctx context.Context, id string, now db.Millis, change func(*Merchant) error) (Merchant, error) {
-	for {
-		m, err := o.changeMerchant(ctx, id, 0, now, change, nil)
-		if !errors.Is(err, ErrVersion) {
-			return m, err
-		}
-	}
-}
-
-// ChangeMerchant is UpdateMerchant of the merchant at one version; any other is
-// ErrVersion. also runs in the same transaction, after the change; where it fails nothing
-// is changed.
+// ChangeMerchant calls change with the merchant, secrets opened, and keeps the changed merchant with
+// Version one higher. It must have the given version, 0 for any; another one, or another change
+// meanwhile, is ErrVersion. ID, Created and Version cannot be changed. also, which may be nil, runs in
+// the same transaction, after the change; where it fails nothing is changed. When it has returned, no
+// answer to a question that was asked under an earlier version decides on any node.
 func (o *Outbox) ChangeMerchant(ctx context.Context, id string, version int64, now db.Millis, change func(*Merchant) error,
 	also func(context.Context, *db.Tx) error) (Merchant, error) {
-	return o.changeMerchant(ctx, id, version, now, change, also)
-}
-
-// changeMerchant tries once. Version 0 stands for any.
-func (o *Outbox) changeMerchant(ctx context.Context, id string, version int64, now db.Millis, change func(*Merchant) error,
-	also func(context.Context, *db.Tx) error) (Merchant, error) {
 	// Outside the transaction, because change and the key wrapper may take long.
-	was, err := readMerchant(ctx, o.DB, id)
+	was, err := o.Merchant(ctx, id)
 	if err != nil {
 		return Merchant{}, err
 	}
@@ -128,11 +111,6 @@ func (o *Outbox) updateLanes(ctx context.Context, t *db.Tx, m *Merchant) error {
 	t.Wake(TopicOf(countersign.LaneNotify))
 	t.Wake(TopicOf(countersign.LaneWithdraw))
 	return err
-}
-
-// Merchant returns one merchant with its secrets opened.
-func (o *Outbox) Merchant(ctx context.Context, id string) (Merchant, error) {
-	return readMerchant(ctx, o.DB, id)
 }
 
 // active is the stored form of a state in lanes.

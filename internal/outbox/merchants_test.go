@@ -72,7 +72,7 @@ func testMerchants(t *testing.T, s *Outbox) {
 	}
 	var ids []string
 	for after := ""; ; {
-		list := must(s.Merchants(ctx, after, 2))(t)
+		list := must(s.Merchants(ctx, nil, after, 2))(t)
 		if len(list) == 0 {
 			break
 		}
@@ -254,12 +254,12 @@ func testKeySince(t *testing.T, s *Outbox) {
 		if got := must(s.Merchant(ctx, m.ID))(t); got.Since != want {
 			t.Errorf("after change %d: %+v, want %+v", i, got.Since, want)
 		}
-		if got := must(s.MerchantsOf(ctx, []string{m.ID}, "", 1))(t); got[0].Since != want {
+		if got := must(s.Merchants(ctx, []string{m.ID}, "", 1))(t); got[0].Since != want {
 			t.Errorf("in the list, after change %d: %+v, want %+v", i, got[0].Since, want)
 		}
 	}
 	oldest := must(s.OldestKeys(ctx))(t)
-	if all := must(s.Merchants(ctx, "", 1000))(t); len(all) == 1 && oldest != want {
+	if all := must(s.Merchants(ctx, nil, "", 1000))(t); len(all) == 1 && oldest != want {
 		t.Errorf("the oldest keys are %+v, want %+v", oldest, want)
 	}
 }

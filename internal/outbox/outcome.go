@@ -250,7 +250,7 @@ func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, no
 		if err := journal.AddAbout(ctx, t, journal.WithdrawalWaits, id, now, waits); err != nil {
 			return err
 		}
-		return o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now)
+		return o.insert(ctx, t, []newRow{row}, make([]client.Accepted, 1), now)
 	})
 	switch {
 	case err != nil:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -42,7 +43,7 @@ ON CONFLICT (token, hour) DO UPDATE SET n = added.n + excluded.n WHERE added.n +
 
 // spend counts what a batch has added. It comes last in its transaction: other batches of
 // the token wait from here on.
-func (q Quota) spend(ctx context.Context, t *db.Tx, done []Ingested, now db.Millis) error {
+func (q Quota) spend(ctx context.Context, t *db.Tx, done []client.Accepted, now db.Millis) error {
 	fresh := int64(0)
 	for i := range done {
 		if !done[i].Duplicate {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/journal"
@@ -162,48 +163,34 @@ func (m *Merchant) Aged(was *Merchant, now db.Millis) {
 	m.Rotation = &r
 }
 
-// The kinds of a merchant's keys.
-const (
-	KeyKindRequest     = "request"
-	KeyKindResponse    = "response"
-	KeyKindAPI         = "api"
-	KeyKindCallbackAPI = "callback-api"
-)
-
-// OtherKey is a key of the set that does not seal.
-type OtherKey struct {
-	Kind        string
-	Fingerprint string // empty: the secrets were not read
-	Since       db.Millis
-}
-
-// Others are the keys of the other set that differ from those that seal.
-func (m *Merchant) Others() []OtherKey {
+// Others are the keys of the other set that differ from those that seal. Of a list of merchants
+// those of API keys have no fingerprint: the secrets were not read.
+func (m *Merchant) Others() []client.Key {
 	if m.Rotation == nil {
 		return nil
 	}
 	return m.Rotation.differ(m)
 }
 
-func (r *Rotation) differ(m *Merchant) (list []OtherKey) {
-	add := func(kind, fingerprint string, since db.Millis, is bool) {
+func (r *Rotation) differ(m *Merchant) (list []client.Key) {
+	add := func(kind client.KeyKind, fingerprint string, since db.Millis, is bool) {
 		if is {
-			list = append(list, OtherKey{kind, fingerprint, since})
+			list = append(list, client.Key{Kind: kind, Fingerprint: fingerprint, Since: since})
 		}
 	}
 	if r.Other.Key == nil { // of a list: the times tell
-		add(KeyKindRequest, r.Fingerprint, r.Since.Key, r.Fingerprint != m.Fingerprint)
-		add(KeyKindResponse, r.ResponseFingerprint, r.Since.ResponseKey, r.ResponseFingerprint != m.ResponseFingerprint)
-		add(KeyKindAPI, "", r.Since.APIKey, r.Since.APIKey != m.Since.APIKey)
-		add(KeyKindCallbackAPI, "", r.Since.CallbackAPIKey, r.Since.CallbackAPIKey != m.Since.CallbackAPIKey)
+		add(client.KeyRequest, r.Fingerprint, r.Since.Key, r.Fingerprint != m.Fingerprint)
+		add(client.KeyResponse, r.ResponseFingerprint, r.Since.ResponseKey, r.ResponseFingerprint != m.ResponseFingerprint)
+		add(client.KeyAPI, "", r.Since.APIKey, r.Since.APIKey != m.Since.APIKey)
+		add(client.KeyCallbackAPI, "", r.Since.CallbackAPIKey, r.Since.CallbackAPIKey != m.Since.CallbackAPIKey)
 		return list
 	}
 	text := func(k countersign.APIKey) string { return journal.Fingerprint(k.Reveal()) }
 	is := m.Keys()
-	add(KeyKindRequest, r.Fingerprint, r.Since.Key, r.Fingerprint != is.Key.Fingerprint())
-	add(KeyKindResponse, r.ResponseFingerprint, r.Since.ResponseKey, r.ResponseFingerprint != is.response().Fingerprint())
-	add(KeyKindAPI, text(r.Other.APIKey), r.Since.APIKey, r.Other.APIKey != is.APIKey)
-	add(KeyKindCallbackAPI, text(r.Other.CallbackAPIKey), r.Since.CallbackAPIKey, r.Other.CallbackAPIKey != is.CallbackAPIKey)
+	add(client.KeyRequest, r.Fingerprint, r.Since.Key, r.Fingerprint != is.Key.Fingerprint())
+	add(client.KeyResponse, r.ResponseFingerprint, r.Since.ResponseKey, r.ResponseFingerprint != is.response().Fingerprint())
+	add(client.KeyAPI, text(r.Other.APIKey), r.Since.APIKey, r.Other.APIKey != is.APIKey)
+	add(client.KeyCallbackAPI, text(r.Other.CallbackAPIKey), r.Since.CallbackAPIKey, r.Other.CallbackAPIKey != is.CallbackAPIKey)
 	return list
 }
 
@@ -218,7 +205,8 @@ func (m *Merchant) RotationTexts() map[string]string {
 	if r.Active {
 		texts["rotation"], texts["overlap"], prefix = "active", r.Overlap.String(), "old"
 	}
-	names := map[string]string{KeyKindRequest: "RequestKey", KeyKindResponse: "ResponseKey", KeyKindAPI: "ApiKey", KeyKindCallbackAPI: "CallbackApiKey"}
+	names := map[client.KeyKind]string{client.KeyRequest: "RequestKey", client.KeyResponse: "ResponseKey",
+		client.KeyAPI: "ApiKey", client.KeyCallbackAPI: "CallbackApiKey"}
 	for _, k := range r.differ(m) {
 		texts[prefix+names[k.Kind]] = k.Fingerprint
 	}

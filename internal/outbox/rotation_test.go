@@ -47,7 +47,7 @@ func testRotation(t *testing.T, s *Outbox) {
 				t.Errorf("%s: other keys are beside them", what)
 			}
 		}
-		if list := must(s.Merchants(ctx, "", 10))(t); (list[0].Rotation == nil) != (got.Rotation == nil) || len(list[0].Others()) != len(got.Others()) || list[0].Key != nil {
+		if list := must(s.Merchants(ctx, nil, "", 10))(t); (list[0].Rotation == nil) != (got.Rotation == nil) || len(list[0].Others()) != len(got.Others()) || list[0].Key != nil {
 			t.Errorf("%s: in the list %+v", what, list[0].Rotation)
 		}
 	}
@@ -101,7 +101,7 @@ func testRotation(t *testing.T, s *Outbox) {
 	}
 	// One key alone: the others stay, and are in both sets.
 	one := rotate(t, s, 6000, stageAll(MerchantKeys{CallbackAPIKey: "callback-3"}))
-	if list := one.Others(); len(list) != 1 || list[0].Kind != KeyKindCallbackAPI || one.Rotation.Since.APIKey != one.Since.APIKey {
+	if list := one.Others(); len(list) != 1 || list[0].Kind != client.KeyCallbackAPI || one.Rotation.Since.APIKey != one.Since.APIKey {
 		t.Errorf("%+v", list)
 	}
 }

@@ -87,7 +87,7 @@ func (o *Outbox) sweepFar(ctx context.Context, now db.Millis, done *Swept) error
 }
 
 func (o *Outbox) longestDelay(ctx context.Context, k laneKey) (time.Duration, error) {
-	list, err := o.MerchantsOf(ctx, []string{k.merchant}, "", 1)
+	list, err := o.Merchants(ctx, []string{k.merchant}, "", 1)
 	if err != nil || len(list) == 0 {
 		return 0, err
 	}

@@ -43,15 +43,6 @@ type Callback struct {
 	Payload []byte
 }
 
-// Ingested is the result for one NewCallback.
-type Ingested struct {
-	ID         string
-	EventID    string
-	TrackingID string
-	State      client.CallbackState
-	Duplicate  bool // it was known, with the same content
-}
-
 // Claimed is a callback that only this node may attempt until its lease ends. Its Due and Deadline
 // are those of the row, which may be Never.
 type Claimed struct {

@@ -138,7 +138,7 @@ func (o *Outbox) createWithdrawals(ctx context.Context, t *db.Tx, list []NewWith
 		}
 	}
 	if len(fresh) > 0 {
-		if err := o.insert(ctx, t, fresh, make([]Ingested, len(list)), now, countMoved(t, nil, "", client.WithdrawalAwaiting, int64(len(fresh)))...); err != nil {
+		if err := o.insert(ctx, t, fresh, make([]client.Accepted, len(list)), now, countMoved(t, nil, "", client.WithdrawalAwaiting, int64(len(fresh)))...); err != nil {
 			return err
 		}
 	}
