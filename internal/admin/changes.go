@@ -6,8 +6,8 @@ import (
 	"errors"
 	"maps"
 
+	"countersign"
 	"countersign/client"
-	"countersign/envelope"
 	"countersign/internal/api"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
@@ -126,29 +126,17 @@ type newKeys struct {
 }
 
 func (k *keyMaker) content() (n newKeys, err error) {
-	if k.request != nil {
-		n.Request, err = outbox.KeyPEM(k.request)
-	}
-	if err == nil && k.response != nil {
+	if n.Request, err = outbox.KeyPEM(k.request); err == nil {
 		n.Response, err = outbox.KeyPEM(k.response)
 	}
 	return n, err
 }
 
-// into reads the keys of RSA.
-func (n newKeys) into(k *keyMaker) error {
-	for _, part := range []struct {
-		pem []byte
-		key **envelope.Key
-	}{{n.Request, &k.request}, {n.Response, &k.response}} {
-		if len(part.pem) == 0 {
-			continue
-		}
-		key, err := envelope.ParseKey(part.pem) // it was sealed, and is of keyMaker
-		if err != nil {
-			return err
-		}
-		*part.key = key
+// keys reads the keys. They were sealed, and are of a keyMaker.
+func (n newKeys) keys() (k outbox.MerchantKeys, err error) {
+	k.APIKey, k.CallbackAPIKey = countersign.APIKey(n.APIKey), countersign.APIKey(n.CallbackAPIKey)
+	if k.Key, err = outbox.ReadKey(n.Request); err == nil {
+		k.ResponseKey, err = outbox.ReadKey(n.Response)
 	}
-	return nil
+	return k, err
 }

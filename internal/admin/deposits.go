@@ -35,7 +35,7 @@ func (s *Server) addDeposits(c *api.Call, _ api.None, in oneOrMany[client.NewDep
 	if err := faults.Err(); err != nil {
 		return client.AcceptedDeposits{}, err
 	}
-	kept, err := s.ingest(c.R.Context(), batch, quotaOf(c), c.Now)
+	kept, err := s.ingest(c.R.Context(), batch, outbox.Quota{Token: c.Token.ID, Hourly: c.Token.Hourly}, c.Now)
 	if err != nil {
 		return client.AcceptedDeposits{}, itemProblem(err, place)
 	}
@@ -86,10 +86,6 @@ func problemOf(err error) *client.Problem {
 	p := api.NewProblem(http.StatusTooManyRequests, over.Error()+"; send fewer, or go on then", api.At("body", "has more new deposits than are left"))
 	p.RetryAfter = time.Duration(over.Until-over.Now) * time.Millisecond
 	return p
-}
-
-func quotaOf(c *api.Call) outbox.Quota {
-	return outbox.Quota{Token: c.Token.ID, Hourly: c.Token.Hourly}
 }
 
 // notKnown is the fault of a merchant that there is not, for the call's token.

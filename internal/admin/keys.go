@@ -8,7 +8,6 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/api"
-	"countersign/internal/outbox"
 )
 
 const defaultBits = 2048
@@ -35,7 +34,8 @@ func (s *Server) keyMaker(c *api.Call, scheme client.Scheme, faults *api.Faults)
 func (s *Server) aside(c *api.Call) func(func()) error {
 	return func(f func()) error {
 		if s.Aside == nil {
-			return atOnce(f)
+			f()
+			return nil
 		}
 		err := s.Aside(c.R.Context(), f)
 		if err != nil {
@@ -45,12 +45,6 @@ func (s *Server) aside(c *api.Call) func(func()) error {
 		}
 		return err
 	}
-}
-
-// atOnce is aside where nobody waits for a call.
-func atOnce(f func()) error {
-	f()
-	return nil
 }
 
 // check reads the given keys and names their faults. It generates no key, so a
@@ -153,17 +147,6 @@ func (k *keyMaker) make(key, responseKey *client.KeySpec, all bool) (err error) 
 	}
 	k.warn("request", k.request)
 	k.warn("response", k.response)
-	return nil
-}
-
-// apply puts the keys that were made into m, in place of those that it has.
-func (k *keyMaker) apply(m *outbox.Merchant) error {
-	if m.Rotation != nil {
-		return outbox.ErrRotating
-	}
-	m.Key, m.ResponseKey = or(k.request, m.Key), or(k.response, m.ResponseKey)
-	m.Fingerprint = m.Key.Fingerprint()
-	m.ResponseFingerprint = or(m.ResponseKey, m.Key).Fingerprint()
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"fmt"
 	"mime"
 	"net/url"
@@ -24,12 +25,12 @@ const (
 func (s *Server) createMerchant(c *api.Call, _ api.None, in client.NewMerchant) (client.CreatedMerchant, error) {
 	c.Concerns(in.ID)
 	m := outbox.Merchant{
-		ID: in.ID, State: client.MerchantActive, Scheme: client.Scheme(or(in.Scheme, client.SchemeService)), MerchantSettings: in.MerchantSettings,
+		ID: in.ID, State: client.MerchantActive, Scheme: client.Scheme(cmp.Or(in.Scheme, client.SchemeService)), MerchantSettings: in.MerchantSettings,
 		APIKey: countersign.APIKey(in.APIKey), CallbackAPIKey: countersign.APIKey(in.CallbackAPIKey),
 	}
 	var faults api.Faults
 	s.checkAllowPrivate(m.Private(), &faults)
-	m.Name = or(m.Name, m.ID)
+	m.Name = cmp.Or(m.Name, m.ID)
 	s.setDefaults(&m)
 	s.checkMerchant(&m, &faults)
 	k := s.keyMaker(c, m.Scheme, &faults)
@@ -42,9 +43,7 @@ func (s *Server) createMerchant(c *api.Call, _ api.None, in client.NewMerchant) 
 	if err := k.make(in.Key, in.ResponseKey, true); err != nil {
 		return client.CreatedMerchant{}, err
 	}
-	if err := k.apply(&m); err != nil {
-		return client.CreatedMerchant{}, err
-	}
+	m.Key, m.ResponseKey = k.request, k.response
 	out := client.CreatedMerchant{Warnings: append(k.warnings, warnings(&m)...), PublicKey: k.publicPart(), ResponsePublicKey: k.responsePublicPart()}
 	if m.APIKey == "" {
 		out.APIKey = client.Secret(api.RandomText(24))
@@ -228,16 +227,8 @@ func (s *Server) setDefaults(m *outbox.Merchant) {
 	m.SetDefaults()
 }
 
-func or[T comparable](v, fallback T) T {
-	var zero T
-	if v == zero {
-		return fallback
-	}
-	return v
-}
-
 func (s *Server) pauseMerchant(c *api.Call, id string, in client.Pause) (client.Merchant, error) {
-	return s.setState(c, id, client.MerchantPaused, or(in.Reason, defaultPauseReason))
+	return s.setState(c, id, client.MerchantPaused, cmp.Or(in.Reason, defaultPauseReason))
 }
 
 func (s *Server) resumeMerchant(c *api.Call, id string, in client.Resume) (client.Merchant, error) {

@@ -1,13 +1,13 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
-	"countersign"
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/db"
@@ -86,7 +86,7 @@ func (s *Server) stageRotation(c *api.Call, id string, in client.NewRotation) (o
 		out.CallbackAPIKey = client.Secret(api.RandomText(24))
 	}
 	step := rotationStep{Step: "stage"}
-	apiKeys := [2]string{or(in.APIKey, out.APIKey).Reveal(), or(in.CallbackAPIKey, out.CallbackAPIKey).Reveal()}
+	apiKeys := [2]string{cmp.Or(in.APIKey, out.APIKey).Reveal(), cmp.Or(in.CallbackAPIKey, out.CallbackAPIKey).Reveal()}
 	if in.Key != nil || in.ResponseKey != nil || apiKeys == [2]string{} {
 		if err := k.make(in.Key, in.ResponseKey, false); err != nil {
 			return out, nil, err
@@ -110,7 +110,7 @@ func (s *Server) stageRotation(c *api.Call, id string, in client.NewRotation) (o
 }
 
 func (s *Server) activateRotation(c *api.Call, id string, in client.Activation) (client.UpdatedMerchant, *client.Proposed, error) {
-	overlap := time.Duration(or(in.Overlap, client.Duration(defaultOverlap)))
+	overlap := time.Duration(cmp.Or(in.Overlap, client.Duration(defaultOverlap)))
 	if overlap < minOverlap || overlap > maxOverlap {
 		var faults api.Faults
 		faults.Add("body.overlap", "is not between 1s and 2160h")
@@ -183,13 +183,4 @@ func rotationOf(m outbox.Merchant) *client.Rotation {
 		out.State, out.Activated, out.Until = client.RotationActive, r.Activated, r.Until()
 	}
 	return out
-}
-
-// keys are the keys of a change's content.
-func (n newKeys) keys() (k outbox.MerchantKeys, err error) {
-	var made keyMaker
-	if err := n.into(&made); err != nil {
-		return k, err
-	}
-	return outbox.MerchantKeys{APIKey: countersign.APIKey(n.APIKey), CallbackAPIKey: countersign.APIKey(n.CallbackAPIKey), Key: made.request, ResponseKey: made.response}, nil
 }

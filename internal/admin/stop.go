@@ -1,12 +1,8 @@
 package admin
 
 import (
-	"context"
-
 	"countersign/client"
 	"countersign/internal/api"
-	"countersign/internal/db"
-	"countersign/internal/outbox"
 )
 
 func (s *Server) frozen(c *api.Call, _ api.None, _ api.None) (client.Freeze, error) {
@@ -22,11 +18,6 @@ func (s *Server) thaw(c *api.Call, _ api.None, _ api.None) (client.Freeze, error
 }
 
 func (s *Server) blockWithdrawal(c *api.Call, id string, in client.Block) (client.Withdrawal, error) {
-	return changeWithdrawal(c, id, in, s.Outbox.BlockWithdrawal)
-}
-
-// changeWithdrawal changes a withdrawal in the name of the call's token.
-func changeWithdrawal(c *api.Call, id string, in client.Block, change func(ctx context.Context, id, reason, by string, now db.Millis) (outbox.Withdrawal, error)) (client.Withdrawal, error) {
-	w, err := change(c.R.Context(), id, in.Reason, c.Token.ID, c.Now)
+	w, err := s.Outbox.BlockWithdrawal(c.R.Context(), id, in.Reason, c.Token.ID, c.Now)
 	return withdrawalOf(c, w), err
 }

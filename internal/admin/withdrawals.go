@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -73,7 +74,7 @@ func (s *Server) createAll(c *api.Call, batch []outbox.NewWithdrawal, now db.Mil
 // withdrawalFrom makes the outbox's withdrawal of in. Its deadline is counted from its arrival
 // still, and zero where the merchant's setting says it.
 func withdrawalFrom(in *client.NewWithdrawal, place string) (outbox.NewWithdrawal, api.Faults) {
-	trackingID := or(in.TrackingID, in.CallBackID)
+	trackingID := cmp.Or(in.TrackingID, in.CallBackID)
 	payload, err := (&countersign.WithdrawalRequest{
 		Head:       countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: trackingID, TenantUserID: in.TenantUserID, Business: in.Business},
 		CallBackID: in.CallBackID,

@@ -2,37 +2,11 @@ package outbox
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"countersign/client"
-	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/journal"
 )
-
-// releaseSettings are the settings of a merchant that a release looks at.
-type releaseSettings struct {
-	approveAbove client.AmountLimits    // a person must approve a withdrawal above these amounts
-	answerKeys   []*envelope.SigningKey // nil: the merchant does not sign its answers
-}
-
-// forRelease gives the settings that a release looks at. Most merchants have none of them, and
-// their settings are not read for it.
-func (k *keptMerchant) forRelease() (s releaseSettings, err error) {
-	if !strings.Contains(k.settings, `"approveAbove"`) && !strings.Contains(k.settings, `"answerKey"`) {
-		return s, nil
-	}
-	m, err := k.whole()
-	if err != nil {
-		return s, err
-	}
-	s.approveAbove = m.ApproveAbove
-	if s.answerKeys, err = envelope.ParseSigningKeys(m.AnswerKey); err != nil {
-		err = fmt.Errorf("answerKey of merchant %s: %w", k.ID, err)
-	}
-	return s, err
-}
 
 // digest is of all that is approved of w, which does not change once it is confirmed.
 func (w *Withdrawal) digest() string {
@@ -122,7 +96,7 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval
 			return &db.ConflictError{Reason: "the withdrawal is " + string(w.State) + ": only a confirmed one is approved"}
 		case w.Restored:
 			return &db.ConflictError{Reason: stopTexts[client.ReasonRestored]}
-		case !w.large(m.approveAbove):
+		case !w.large(m.ApproveAbove):
 			return &db.ConflictError{Reason: "the withdrawal needs no approval: its amount is not above the merchant's approveAbove"}
 		}
 		is, err := approvalOf(ctx, t, &w)
@@ -163,25 +137,16 @@ func (o *Outbox) EachAwaitingPerson(ctx context.Context, fn func(Withdrawal, App
 }
 
 func (o *Outbox) eachLarge(ctx context.Context, m Merchant, fn func(Withdrawal, Approval) error) error {
-	for cursor := ""; ; {
-		list, next, err := o.Withdrawals(ctx, nil, client.WithdrawalFilter{Merchant: m.ID, State: client.WithdrawalConfirmed}, 200, cursor)
+	return eachOf(func(cursor string) ([]Withdrawal, string, error) {
+		return o.Withdrawals(ctx, nil, client.WithdrawalFilter{Merchant: m.ID, State: client.WithdrawalConfirmed}, 200, cursor)
+	}, func(w Withdrawal) error {
+		if w.Restored || !w.large(m.ApproveAbove) {
+			return nil
+		}
+		a, err := approvalOf(ctx, o, &w)
 		if err != nil {
 			return err
 		}
-		for _, w := range list {
-			if w.Restored || !w.large(m.ApproveAbove) {
-				continue
-			}
-			a, err := approvalOf(ctx, o, &w)
-			if err == nil {
-				err = fn(w, a)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		if cursor = next; next == "" {
-			return nil
-		}
-	}
+		return fn(w, a)
+	})
 }

@@ -3,11 +3,13 @@ package outbox
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -43,7 +45,7 @@ func checkKept(t testing.TB, s *Outbox) {
 	stats := must(s.Stats(ctx))(t)
 	for _, l := range stats.Lanes {
 		if l.Count != 0 {
-			got[fmt.Sprintf("lane %d %s", laneNamed(string(l.Lane)), l.State)] = l.Count
+			got[fmt.Sprintf("lane %d %s", slices.Index(client.Lane("").Values(), l.Lane), l.State)] = l.Count
 		}
 	}
 	for state, n := range stats.Withdrawals {

@@ -65,16 +65,16 @@ func (s *sealedKeys) open(d *db.DB, table, id string) (k MerchantKeys, err error
 		return k, err
 	}
 	k.APIKey, k.CallbackAPIKey = countersign.APIKey(plain[0]), countersign.APIKey(plain[1])
-	if k.Key, err = readKey(plain[2]); err != nil {
+	if k.Key, err = ReadKey(plain[2]); err != nil {
 		return k, fmt.Errorf("request key of merchant %s: %w", id, err)
 	}
-	if k.ResponseKey, err = readKey(plain[3]); err != nil {
+	if k.ResponseKey, err = ReadKey(plain[3]); err != nil {
 		return k, fmt.Errorf("response key of merchant %s: %w", id, err)
 	}
 	return k, nil
 }
 
-// KeyPEM returns all parts of k, which envelope.ParseKey reads again; of nil no bytes.
+// KeyPEM returns all parts of k, which ReadKey reads again; of nil no bytes.
 func KeyPEM(k *envelope.Key) ([]byte, error) {
 	switch {
 	case k == nil:
@@ -85,7 +85,8 @@ func KeyPEM(k *envelope.Key) ([]byte, error) {
 	return k.PublicPEM(), nil
 }
 
-func readKey(b []byte) (*envelope.Key, error) {
+// ReadKey inverts KeyPEM.
+func ReadKey(b []byte) (*envelope.Key, error) {
 	if len(b) == 0 {
 		return nil, nil
 	}
@@ -175,10 +176,13 @@ func (k *keptMerchant) scan(sealed bool, r db.Rows) error {
 	return nil
 }
 
-// whole returns the merchant with its settings.
+// whole returns the merchant with its settings, which it reads once.
 func (k *keptMerchant) whole() (Merchant, error) {
-	if err := json.Unmarshal([]byte(k.settings), &k.MerchantSettings); err != nil {
-		return Merchant{}, fmt.Errorf("settings of merchant %s: %w", k.ID, err)
+	if k.settings != "" {
+		if err := json.Unmarshal([]byte(k.settings), &k.MerchantSettings); err != nil {
+			return Merchant{}, fmt.Errorf("settings of merchant %s: %w", k.ID, err)
+		}
+		k.settings = ""
 	}
 	return k.Merchant, nil
 }

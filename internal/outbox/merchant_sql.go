@@ -40,12 +40,6 @@ INSERT INTO merchants (` + merchantColumns + `,
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
 ON CONFLICT (id) DO NOTHING`
 
-// insertMerchant keeps a new merchant. It reports false where its id is in use.
-func insertMerchant(ctx context.Context, t *db.Tx, r merchantRow) (inserted bool, err error) {
-	n, err := t.Exec(ctx, insertMerchantSQL, r.values...)
-	return n == 1, err
-}
-
 const updateMerchantSQL = `
 UPDATE merchants SET state = $2, paused_reason = $3, scheme = $4, settings = $5, version = $6, created = $7, updated = $8,
 	fingerprint = $9, response_fingerprint = $10, request_key_since = $11, response_key_since = $12, api_key_since = $13,

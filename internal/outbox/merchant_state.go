@@ -10,9 +10,13 @@ import (
 	"countersign/internal/journal"
 )
 
-const setMerchantStateSQL = `
-UPDATE merchants SET state = $2, paused_reason = $3, version = version + 1, updated = $4
-WHERE id = $1 AND (state <> $2 OR paused_reason <> $3) RETURNING version`
+const (
+	setStateSQL = `
+UPDATE merchants SET state = $2, paused_reason = $3, version = version + 1, updated = $4 WHERE id = $1 AND `
+
+	setOtherStateSQL  = setStateSQL + `(state <> $2 OR paused_reason <> $3) RETURNING version`
+	setActiveStateSQL = setStateSQL + `state = 'active' RETURNING version`
+)
 
 const setLanesActiveSQL = `UPDATE lanes SET active = $2 WHERE merchant = $1`
 
@@ -37,7 +41,7 @@ func (o *Outbox) SetMerchantState(ctx context.Context, id string, state client.M
 		if err := o.changeStops(ctx, t); err != nil {
 			return err
 		}
-		_, err := o.setState(ctx, t, id, state, reason, now)
+		_, err := o.setState(ctx, t, setOtherStateSQL, id, state, reason, now)
 		return err
 	})
 	if err != nil {
@@ -46,11 +50,11 @@ func (o *Outbox) SetMerchantState(ctx context.Context, id string, state client.M
 	return o.Merchant(ctx, id)
 }
 
-// setState reports whether anything changed. It locks the merchant's row and
-// then its lanes.
-func (o *Outbox) setState(ctx context.Context, t *db.Tx, id string, state client.MerchantState, reason string, now db.Millis) (bool, error) {
+// setState sets the state by the statement text, and reports whether anything changed. It locks the
+// merchant's row and then its lanes.
+func (o *Outbox) setState(ctx context.Context, t *db.Tx, text, id string, state client.MerchantState, reason string, now db.Millis) (bool, error) {
 	var version int64
-	changed, err := db.One(ctx, t, setMerchantStateSQL, []any{id, string(state), reason, int64(now)}, &version)
+	changed, err := db.One(ctx, t, text, []any{id, string(state), reason, int64(now)}, &version)
 	if err != nil || !changed {
 		return false, err
 	}
@@ -81,22 +85,9 @@ func (o *Outbox) setState(ctx context.Context, t *db.Tx, id string, state client
 	return true, nil
 }
 
-const pauseSQL = `
-UPDATE merchants SET state = 'paused', paused_reason = $2, version = version + 1, updated = $3
-WHERE id = $1 AND state = 'active' RETURNING version`
-
 // pause pauses an active merchant for opening failures. It reports whether the
 // merchant was active. It is part of a settlement and cannot wait for others, so a
 // decision that is being made beside it can still be kept.
 func (o *Outbox) pause(ctx context.Context, t *db.Tx, id string, now db.Millis) (bool, error) {
-	var version int64
-	changed, err := db.One(ctx, t, pauseSQL, []any{id, pausedForOpenFailures, int64(now)}, &version)
-	if err != nil || !changed {
-		return false, err
-	}
-	if _, err := t.Exec(ctx, setLanesActiveSQL, id, 0); err != nil {
-		return false, err
-	}
-	after := map[string]any{"state": string(client.MerchantPaused), "pausedReason": pausedForOpenFailures}
-	return true, journal.AddAbout(ctx, t, journal.MerchantPaused, id, now, journal.Changed{Version: version, After: after})
+	return o.setState(ctx, t, setActiveStateSQL, id, client.MerchantPaused, pausedForOpenFailures, now)
 }

@@ -28,11 +28,11 @@ func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) 
 		return Merchant{}, err
 	}
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		inserted, err := insertMerchant(ctx, t, row)
+		n, err := t.Exec(ctx, insertMerchantSQL, row.values...)
 		if err != nil {
 			return err
 		}
-		if !inserted {
+		if n == 0 {
 			return &db.ConflictError{Member: "id", Reason: "is in use by another merchant"}
 		}
 		for _, lane := range []countersign.Lane{countersign.LaneNotify, countersign.LaneWithdraw} {
@@ -95,8 +95,13 @@ func (o *Outbox) ChangeMerchant(ctx context.Context, id string, version int64, n
 		if err := recordMerchant(ctx, t, &was, &m, now); err != nil {
 			return err
 		}
-		if err := o.updateLanes(ctx, t, &m); err != nil || also == nil {
+		if _, err := t.Exec(ctx, updateLanesSQL, m.ID, active(m.State), m.Concurrency, m.RatePerSecond); err != nil {
 			return err
+		}
+		t.Wake(TopicOf(countersign.LaneNotify))
+		t.Wake(TopicOf(countersign.LaneWithdraw))
+		if also == nil {
+			return nil
 		}
 		return also(ctx, t)
 	})
@@ -104,13 +109,6 @@ func (o *Outbox) ChangeMerchant(ctx context.Context, id string, version int64, n
 		return Merchant{}, err
 	}
 	return m, nil
-}
-
-func (o *Outbox) updateLanes(ctx context.Context, t *db.Tx, m *Merchant) error {
-	_, err := t.Exec(ctx, updateLanesSQL, m.ID, active(m.State), m.Concurrency, m.RatePerSecond)
-	t.Wake(TopicOf(countersign.LaneNotify))
-	t.Wake(TopicOf(countersign.LaneWithdraw))
-	return err
 }
 
 // active is the stored form of a state in lanes.

@@ -21,7 +21,7 @@ func TestConstantsInSQL(t *testing.T) {
 			t.Errorf("the schema lacks %q", want)
 		}
 	}
-	for _, text := range []string{claimLaneSQL, recheckSQL, nextDueSQL, resendSQL, overlookedSQL, lateCallbacksSQL} {
+	for _, text := range []string{claimLaneSQL, recheckSQL, nextDueSQL, resendSQL, lanesSQL, lateCallbacksSQL} {
 		if !strings.Contains(text, fmt.Sprint(int64(db.Never))) {
 			t.Errorf("%q lacks Never", text)
 		}

@@ -24,11 +24,13 @@ func End() db.End {
 type Outbox struct {
 	*db.DB
 	ids   db.IDs
-	known sync.Map   // ids of merchants that were seen; the row of a deleted one stays
-	swept sweepPlace // of sweepLanes
-	far   sweepPlace // of sweepFar
-	late  overdue
-	sick  healthSweep
+	known sync.Map // ids of merchants that were seen; the row of a deleted one stays
+	swept struct { // where the next sweep continues to look at lanes
+		mu    sync.Mutex
+		after string // merchant
+	}
+	late overdue
+	sick healthSweep
 }
 
 // New returns the outbox in d, which was opened for End.

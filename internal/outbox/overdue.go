@@ -73,7 +73,10 @@ func (o *overdue) sweep(ctx context.Context, d *db.DB, now db.Millis) error {
 		return err
 	}
 	for lane := range countersign.Lane(Lanes) {
-		merchant, due, err := waitsLongest(ctx, d, lane, now-overdueAfter/2)
+		var merchant string // whose work has been due for longest
+		var due db.Millis
+		until := int64(now - overdueAfter/2)
+		_, err := db.One(ctx, d, overdueSQL, []any{int64(lane), until, until}, &merchant, &due)
 		switch {
 		case err != nil:
 			return fmt.Errorf("overdue work: %w", err)
@@ -99,11 +102,4 @@ func (o *overdue) forget(lane countersign.Lane) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.raised[lane] = 0
-}
-
-// waitsLongest returns the merchant of a lane whose work has been due for longest, and since when;
-// none if no work has been due since until.
-func waitsLongest(ctx context.Context, q db.Querier, lane countersign.Lane, until db.Millis) (merchant string, due db.Millis, err error) {
-	_, err = db.One(ctx, q, overdueSQL, []any{int64(lane), int64(until), int64(until)}, &merchant, &due)
-	return merchant, due, err
 }

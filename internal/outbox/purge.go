@@ -152,5 +152,5 @@ func purgeSettled(ctx context.Context, t *db.Tx, rows []settledRow) (total int64
 			kept = purgedArgs(kept, purgedKey{Merchant: r.merchant, Type: r.typ, ID: r.event}, r.id, r.payload)
 		}
 	}
-	return total, t.Batch(ctx, append(list, keepPurged(kept)...))
+	return total, t.Batch(ctx, append(list, insertPurged.Statements(kept, nil)...))
 }

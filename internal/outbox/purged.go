@@ -99,9 +99,6 @@ const keepPurgedSQL = `INSERT INTO purged (merchant, event_id, type, id, digest)
 
 var insertPurged = db.NewInsert(keepPurgedSQL, 32, 8)
 
-// keepPurged returns the statements that keep what Args made of each callback.
-func keepPurged(args []any) []db.Statement { return insertPurged.Statements(args, nil) }
-
 // purgedArgs appends what stays of a callback.
 func purgedArgs(to []any, e purgedKey, id string, payload []byte) []any {
 	sum := sha256.Sum256(plainest(payload))

@@ -25,8 +25,10 @@ FROM callbacks c`
 	eachDepositSQL = depositColumns + ` WHERE (c.merchant, c.id) > ($1, $2) AND c.type = 1 ORDER BY c.merchant, c.id LIMIT CAST($3 AS BIGINT)`
 	depositsOfSQL  = depositColumns + ` WHERE c.merchant = $1 AND c.id > $2 AND c.type = 1 ORDER BY c.id LIMIT CAST($3 AS BIGINT)`
 
-	eachWithdrawalSQL = `
-SELECT ` + withdrawalColumns + ` FROM withdrawals w WHERE (w.merchant, w.id) > ($1, $2) ORDER BY w.merchant, w.id LIMIT CAST($3 AS BIGINT)`
+	fromWithdrawals   = `SELECT ` + withdrawalColumns + ` FROM withdrawals w WHERE (w.merchant, w.id) > ($1, $2)`
+	byMerchantAndID   = ` ORDER BY w.merchant, w.id LIMIT CAST($3 AS BIGINT)`
+	eachWithdrawalSQL = fromWithdrawals + byMerchantAndID
+	eachRestoredSQL   = fromWithdrawals + ` AND w.restored <> 0` + byMerchantAndID
 )
 
 // ToldDeposits lists the deposits of the merchants of, which is one empty text for all,
@@ -82,40 +84,53 @@ func (o *Outbox) ToldDeposits(ctx context.Context, of []string, cursor string, l
 // EachDeposit calls fn for every deposit of a merchant, of all if it is empty, by
 // merchant. fn may use o.
 func (o *Outbox) EachDeposit(ctx context.Context, merchant string, fn func(client.ToldDeposit) error) error {
+	return eachOf(func(cursor string) ([]client.ToldDeposit, string, error) {
+		return o.ToldDeposits(ctx, []string{merchant}, cursor, eachMost)
+	}, fn)
+}
+
+// eachOf calls fn for every item of a list's pages.
+func eachOf[T any](page func(cursor string) (list []T, next string, err error), fn func(T) error) error {
 	for cursor := ""; ; {
-		list, next, err := o.ToldDeposits(ctx, []string{merchant}, cursor, eachMost)
+		list, next, err := page(cursor)
 		if err != nil {
 			return err
 		}
-		for _, d := range list {
-			if err := fn(d); err != nil {
+		for _, v := range list {
+			if err := fn(v); err != nil {
 				return err
 			}
 		}
-		if next == "" {
+		if cursor = next; next == "" {
 			return nil
 		}
-		cursor = next
 	}
 }
 
-// EachWithdrawal calls fn for every withdrawal, by merchant.
+// EachWithdrawal calls fn for every withdrawal, by merchant. fn may use o.
 func (o *Outbox) EachWithdrawal(ctx context.Context, fn func(Withdrawal) error) error {
+	return o.eachWithdrawal(ctx, eachWithdrawalSQL, fn)
+}
+
+// EachRestored calls fn for every withdrawal from before a restore of which nobody has said
+// what became of it. fn may use o.
+func (o *Outbox) EachRestored(ctx context.Context, fn func(Withdrawal) error) error {
+	return o.eachWithdrawal(ctx, eachRestoredSQL, fn)
+}
+
+func (o *Outbox) eachWithdrawal(ctx context.Context, text string, fn func(Withdrawal) error) error {
 	merchant, id := "", ""
 	for {
-		n := 0
-		err := db.Each(ctx, o, eachWithdrawalSQL, []any{merchant, id, eachMost}, func(r db.Rows) error {
-			w, err := scanWithdrawal(r)
-			if err != nil {
+		list, err := db.List(ctx, o, text, []any{merchant, id, eachMost}, readWithdrawal)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		for _, w := range list {
+			if err := fn(w); err != nil {
 				return err
 			}
-			n++
-			if merchant, id, err = splitID(w.ID); err != nil {
-				return err
-			}
-			return fn(w)
-		})
-		if err != nil || n < eachMost {
+		}
+		if merchant, id, err = splitID(list[len(list)-1].ID); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/journal"
 )
@@ -305,6 +306,10 @@ func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopL
 	if stop == "" && w.Restored {
 		stop = client.ReasonRestored
 	}
+	answerKeys, err := envelope.ParseSigningKeys(m.AnswerKey) // nil: it does not sign its answers
+	if err != nil {
+		return "", fmt.Errorf("answerKey of merchant %s: %w", r.merchant, err)
+	}
 	kept := r.answer.open(o.DB, r.ID)
 	p.Epoch, p.Answer = look.epoch.Number, kept.Answer
 	switch {
@@ -320,7 +325,7 @@ func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopL
 	case p.Permit == "" && w.ReleaseBy <= now: // the sweep will make it so
 		r.Err = &db.ConflictError{Reason: "the withdrawal is " + string(client.WithdrawalLapsed)}
 		return "", nil
-	case m.answerKeys != nil && !kept.bears(w, p.Permit != "", m.answerKeys): // before a permit is repeated: the row may say that it was given
+	case answerKeys != nil && !kept.bears(w, p.Permit != "", answerKeys): // before a permit is repeated: the row may say that it was given
 		r.Err = &db.ConflictError{Reason: unsignedText}
 		if p.Permit != "" {
 			r.Err = &db.ConflictError{Reason: unsignedAgainText}
@@ -329,7 +334,7 @@ func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopL
 	case p.Permit != "":
 		return "", nil
 	}
-	awaits, err := awaitsPerson(ctx, t, w, m.approveAbove, approved)
+	awaits, err := awaitsPerson(ctx, t, w, m.ApproveAbove, approved)
 	if awaits != "" {
 		r.Err = &db.ConflictError{Code: client.CodeAwaitingApproval, Reason: "the amount is above the merchant's approveAbove, and a person must approve the withdrawal (tasks list kind=release): " + awaits}
 	}
@@ -365,20 +370,19 @@ func (o *Outbox) lookAt(ctx context.Context, t *db.Tx, merchants []string) (stop
 	return l, err
 }
 
-// of returns why nothing of a merchant is released, empty if nothing stops it, and its settings that
-// a release looks at.
-func (l *stopLook) of(merchant string) (stop client.Reason, s releaseSettings, err error) {
-	state := client.MerchantPaused
-	if m := l.merchants[merchant]; m != nil {
-		state = m.State
-		if s, err = m.forRelease(); err != nil {
-			return "", s, err
+// of returns why nothing of a merchant is released, empty if nothing stops it, and the merchant
+// without its keys.
+func (l *stopLook) of(merchant string) (stop client.Reason, m Merchant, err error) {
+	m.State = client.MerchantPaused
+	if kept := l.merchants[merchant]; kept != nil {
+		if m, err = kept.whole(); err != nil {
+			return "", m, err
 		}
 	}
-	if stop = stopped(state, l.frozen); stop == "" && l.epoch.Open() {
+	if stop = stopped(m.State, l.frozen); stop == "" && l.epoch.Open() {
 		stop = client.ReasonRestored
 	}
-	return stop, s, nil
+	return stop, m, nil
 }
 
 // stopTexts tell callers why no permit is given at the moment.

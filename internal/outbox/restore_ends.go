@@ -116,26 +116,3 @@ func (o *Outbox) resumeRestored(ctx context.Context, id, reason, by string, reco
 	}
 	return w, nil
 }
-
-const eachRestoredSQL = `
-SELECT ` + withdrawalColumns + ` FROM withdrawals w WHERE w.restored <> 0 AND (w.merchant, w.id) > ($1, $2) ORDER BY w.merchant, w.id LIMIT CAST($3 AS BIGINT)`
-
-// EachRestored calls fn for every withdrawal from before a restore of which nobody has said
-// what became of it. fn may use o.
-func (o *Outbox) EachRestored(ctx context.Context, fn func(Withdrawal) error) error {
-	merchant, id := "", ""
-	for {
-		list, err := db.List(ctx, o, eachRestoredSQL, []any{merchant, id, eachMost}, readWithdrawal)
-		if err != nil || len(list) == 0 {
-			return err
-		}
-		for _, w := range list {
-			if merchant, id, err = splitID(w.ID); err != nil {
-				return err
-			}
-			if err := fn(w); err != nil {
-				return err
-			}
-		}
-	}
-}

@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"sync"
 
 	"countersign"
 	"countersign/client"
@@ -22,32 +21,6 @@ type Swept struct {
 
 // sweepMost bounds each part of a sweep.
 const sweepMost = 500
-
-// sweepPlace is where the next sweep continues to look at lanes.
-type sweepPlace struct {
-	mu    sync.Mutex
-	after string // merchant
-}
-
-// look reads the lanes of the next merchants by text, whose first parameters are the
-// merchant to begin after and the most rows. scan gives the row's merchant. p is locked.
-func (p *sweepPlace) look(ctx context.Context, q db.Querier, text string, args []any, scan func(db.Rows) (merchant string, err error)) error {
-	last, n := "", 0
-	const most = 2 * sweepMost // two lanes a merchant: never part of one
-	err := db.Each(ctx, q, text, append([]any{p.after, most}, args...), func(r db.Rows) (err error) {
-		last, err = scan(r)
-		n++
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if n < most {
-		last = "" // from the beginning again
-	}
-	p.after = last
-	return nil
-}
 
 // swept is a row that a sweep found.
 type swept struct {
@@ -73,7 +46,7 @@ func scanSwept(r db.Rows) (f swept, err error) {
 func (o *Outbox) Sweep(ctx context.Context, now db.Millis) (done Swept, err error) {
 	// Expiry comes first, so that an expired callback does not become pending.
 	for _, part := range []func(context.Context, db.Millis, *Swept) error{
-		o.sweepWithdrawals, o.sweepDeadlines, o.sweepLapsed, o.sweepLeases, o.sweepLanes, o.sweepFar,
+		o.sweepWithdrawals, o.sweepDeadlines, o.sweepLapsed, o.sweepLeases, o.sweepLanes,
 	} {
 		if err := part(ctx, now, &done); err != nil {
 			return done, err
@@ -274,15 +247,19 @@ func (o *Outbox) endLeases(ctx context.Context, until, now db.Millis, done *Swep
 	return nil
 }
 
-// overlookedSQL finds lanes in which something is due before next_due, and lanes
-// written by a clock that was since set back by more than clockStep.
-const overlookedSQL = `
+// lanesSQL reads of each lane whether something is due before next_due, whether it was written by a clock
+// that was since set back by more than clockStep, and when its last callback is due.
+const lanesSQL = `
 SELECT l.merchant, l.lane,
 	CASE WHEN l.next_due > COALESCE((
 		SELECT o.due FROM outbox o
 		WHERE o.merchant = l.merchant AND o.lane = l.lane AND o.state = 'pending' AND o.deadline > $3
 		ORDER BY o.due LIMIT 1), 4611686018427387904) THEN 1 ELSE 0 END,
-	CASE WHEN l.served > $4 OR l.bucket > $4 OR l.open_until > $5 THEN 1 ELSE 0 END
+	CASE WHEN l.served > $4 OR l.bucket > $4 OR l.open_until > $5 THEN 1 ELSE 0 END,
+	COALESCE((
+		SELECT o.due FROM outbox o
+		WHERE o.merchant = l.merchant AND o.lane = l.lane AND o.state = 'pending'
+		ORDER BY o.due DESC LIMIT 1), 0)
 FROM lanes l WHERE l.merchant > $1 ORDER BY l.merchant, l.lane LIMIT CAST($2 AS BIGINT)`
 
 // clockStep is how far clocks of nodes may differ, in milliseconds.
@@ -296,27 +273,37 @@ UPDATE lanes SET served = CASE WHEN served > $3 THEN 0 ELSE served END,
 	open_until = CASE WHEN open_until > $4 THEN 0 ELSE open_until END
 WHERE merchant = $1 AND lane = $2`
 
-// sweepLanes checks some lanes; the next call continues there.
+// sweepLanes looks at some lanes; the next call continues there. It repairs those with work that was
+// overlooked or that a clock delays, and pulls in what is due later than its schedule allows.
 func (o *Outbox) sweepLanes(ctx context.Context, now db.Millis, done *Swept) error {
 	o.swept.mu.Lock()
 	defer o.swept.mu.Unlock()
-	var overlooked, ahead []laneKey
+	type found struct {
+		laneKey
+		waits, ahead int
+		last         db.Millis
+	}
+	var list []found
+	last, n := "", 0
+	const most = 2 * sweepMost // two lanes a merchant: never part of one
 	latest, longestOpen := now+clockStep, now+clockStep+BreakerMost
-	err := o.swept.look(ctx, o, overlookedSQL, []any{int64(now), int64(latest), int64(longestOpen)}, func(r db.Rows) (string, error) {
-		var k laneKey
-		var waits, early int
-		err := r.Scan(&k.merchant, &k.lane, &waits, &early)
-		if waits == 1 {
-			overlooked = append(overlooked, k)
+	soonest := latest + db.Millis(longestHold.Milliseconds()) // before it nothing is too far away
+	err := db.Each(ctx, o, lanesSQL, []any{o.swept.after, most, int64(now), int64(latest), int64(longestOpen)}, func(r db.Rows) error {
+		var f found
+		err := r.Scan(&f.merchant, &f.lane, &f.waits, &f.ahead, &f.last)
+		if f.waits == 1 || f.ahead == 1 || f.last > soonest {
+			list = append(list, f)
 		}
-		if early == 1 {
-			ahead = append(ahead, k)
-		}
-		return k.merchant, err
+		last, n = f.merchant, n+1
+		return err
 	})
 	if err != nil {
 		return err
 	}
+	if n < most {
+		last = "" // from the beginning again
+	}
+	o.swept.after = last
 	repair := func(k laneKey, text string, args ...any) error {
 		var repaired int64
 		err := o.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
@@ -327,14 +314,21 @@ func (o *Outbox) sweepLanes(ctx context.Context, now db.Millis, done *Swept) err
 		done.Repaired += int(repaired)
 		return err
 	}
-	for _, k := range overlooked {
-		if err := repair(k, recheckSQL, int64(now)); err != nil {
-			return err
+	for _, f := range list {
+		if f.waits == 1 {
+			if err := repair(f.laneKey, recheckSQL, int64(now)); err != nil {
+				return err
+			}
 		}
-	}
-	for _, k := range ahead {
-		if err := repair(k, resetClockSQL, int64(latest), int64(longestOpen)); err != nil {
-			return err
+		if f.ahead == 1 {
+			if err := repair(f.laneKey, resetClockSQL, int64(latest), int64(longestOpen)); err != nil {
+				return err
+			}
+		}
+		if f.last > soonest {
+			if err := o.pullIn(ctx, f.laneKey, f.last, now, done); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

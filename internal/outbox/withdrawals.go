@@ -201,13 +201,15 @@ func (w *Withdrawal) contentDiffers(n NewWithdrawal) string {
 	values := func(member string, known, came any) string {
 		return fmt.Sprintf("%s: %.100q is known, and %.100q came", member, fmt.Sprint(known), fmt.Sprint(came))
 	}
+	for _, m := range []struct {
+		member      string
+		known, came any
+	}{{"tenantUserId", w.TenantUserID, n.TenantUserID}, {"trackingId", w.TrackingID, n.TrackingID}, {"business", w.Business, n.Business}} {
+		if m.known != m.came {
+			return values(m.member, m.known, m.came)
+		}
+	}
 	switch {
-	case w.TenantUserID != n.TenantUserID:
-		return values("tenantUserId", w.TenantUserID, n.TenantUserID)
-	case w.TrackingID != n.TrackingID:
-		return values("trackingId", w.TrackingID, n.TrackingID)
-	case w.Business != n.Business:
-		return values("business", w.Business, n.Business)
 	case n.Details == nil && w.Ordered == nil:
 		return ""
 	case n.Details == nil:
@@ -216,18 +218,13 @@ func (w *Withdrawal) contentDiffers(n NewWithdrawal) string {
 		return "details: there were none, and some came"
 	}
 	known, came := countersign.Details(*w.Ordered), countersign.Details(*n.Details)
-	switch member := came.Differs(known); member {
-	case "address":
-		return values(member, known.Address, came.Address)
-	case "chainName":
-		return values(member, known.ChainName, came.ChainName)
-	case "symbol":
-		return values(member, known.Symbol, came.Symbol)
-	case "amount":
-		return values(member, known.Amount, came.Amount)
-	default:
-		return member
+	member := came.Differs(known)
+	if member == "" {
+		return ""
 	}
+	of := map[string][2]any{"address": {known.Address, came.Address}, "chainName": {known.ChainName, came.ChainName},
+		"symbol": {known.Symbol, came.Symbol}, "amount": {known.Amount, came.Amount}}[member]
+	return values(member, of[0], of[1])
 }
 
 const (
