@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,6 +23,29 @@ func TestKubernetes(t *testing.T) {
 			if !strings.Contains(known, "- `"+flag+"`") {
 				t.Errorf("%s.yaml gives %s, which the documents do not know", end, flag)
 			}
+		}
+	}
+	// Pods of the service reach merchants where the service calls them, and no more.
+	text := read(t, "kubernetes/serve.yaml")
+	_, egress, _ := strings.Cut(text, "  egress:")
+	ports := regexp.MustCompile("`--merchant-ports` \\(`([0-9,]+)`\\)").FindStringSubmatch(known)
+	if ports == nil {
+		t.Fatal("the documents do not say which --merchant-ports there are")
+	}
+	if want := "- ports: [{port: " + strings.ReplaceAll(ports[1], ",", "}, {port: ") + "}]\n      to:"; !strings.Contains(egress, want) {
+		t.Errorf("no egress of serve.yaml is %q: these ports of merchants", want)
+	}
+	for _, address := range []string{"10.0.0.1", "100.64.0.1", "127.0.0.1", "169.254.169.254", "172.16.0.1", "192.168.0.1", "fc00::1", "fd00:ec2::254", "fe80::1"} {
+		except := false
+		for _, cidr := range regexp.MustCompile(`[0-9a-f.:]+/[0-9]+`).FindAllString(egress, -1) {
+			p, err := netip.ParsePrefix(cidr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			except = except || p.Bits() > 0 && p.Contains(netip.MustParseAddr(address))
+		}
+		if !except {
+			t.Errorf("serve.yaml lets pods call %s", address)
 		}
 	}
 	if os.Getenv("COUNTERSIGN_PACKAGE") != "" {

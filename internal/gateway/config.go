@@ -183,12 +183,18 @@ func New(c Config) (*Gateway, error) {
 }
 
 // Callbacks takes the service's callbacks. It is what the public listener
-// serves.
+// serves. A balancer that reaches no other listener gets 200 for /healthz while the process runs.
 func (g *Gateway) Callbacks() http.Handler {
+	var callbacks http.Handler = g.handler
 	if g.c.Learn {
-		return http.HandlerFunc(g.learn)
+		callbacks = http.HandlerFunc(g.learn)
 	}
-	return g.handler
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/healthz" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+			return
+		}
+		callbacks.ServeHTTP(w, r)
+	})
 }
 
 // API answers the merchant's own systems. It is what the private listener

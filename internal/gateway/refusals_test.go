@@ -3,6 +3,8 @@ package gateway
 import (
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -248,5 +250,24 @@ func (r *rig) wantRefused(want map[client.RefusalReason]int64) {
 	r.t.Helper()
 	if got := r.refused(); !maps.Equal(got, want) {
 		r.t.Fatalf("refused are %v, want %v", got, want)
+	}
+}
+
+// TestHealthzOfCallbacks: whoever reaches the callback listener alone learns there that the process
+// runs, also while it learns. It counts as no callback.
+func TestHealthzOfCallbacks(t *testing.T) {
+	for _, learning := range []bool{false, true} {
+		r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Learn = learning })
+		for method, want := range map[string]int{http.MethodGet: 200, http.MethodHead: 200, http.MethodPost: 404} {
+			before := r.log.String()
+			w := httptest.NewRecorder()
+			r.Callbacks().ServeHTTP(w, httptest.NewRequest(method, "/healthz", nil))
+			if method == http.MethodPost && learning { // it keeps what came, whatever the path
+				continue
+			}
+			if said := r.log.String()[len(before):]; w.Code != want || w.Body.Len() > 0 && want == 200 || (said == "") != (want == 200) {
+				t.Errorf("learning %v: %s: %d %q, logged %q; want %d", learning, method, w.Code, w.Body, said, want)
+			}
+		}
 	}
 }
