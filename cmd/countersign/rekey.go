@@ -57,7 +57,8 @@ func (c *rekeyCmd) Run(std streams) error {
 type migrateCmd struct {
 	placeFlags
 	DB     string `name:"db" help:"PostgreSQL: postgres://USER@HOST/NAME, as a role that may create. Without it, SQLite in the data directory." placeholder:"URL"`
-	Grants string `help:"Change nothing; print what this role needs so that a daemon can run with it, for psql." placeholder:"ROLE" env:"-"`
+	Grants string `help:"Change nothing; print what this role needs so that a daemon can run with it, for psql." placeholder:"ROLE" env:"-" xor:"move"`
+	Move   bool   `help:"Copy the SQLite database of the data directory into that of --db, which is empty, compare both, and put the file aside. Stop the daemon first; if it is interrupted, run it again." env:"-" xor:"move"`
 }
 
 // Help is the long help of the subcommand.
@@ -77,6 +78,13 @@ func (c *migrateCmd) Run(std streams) error {
 		}
 		fmt.Fprint(std.out, text)
 		return nil
+	}
+	if c.Move {
+		m, err := daemon.Move(ctx, daemon.MoveConfig{Storage: storage, Gateway: c.Gateway, Log: log})
+		if err != nil {
+			return explainStart(fmt.Errorf("migrate: %w", err))
+		}
+		return printJSON(std.out, m, "  ")
 	}
 	m, err := daemon.Migrate(ctx, storage, c.Gateway, log)
 	if err != nil {

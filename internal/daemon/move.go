@@ -1,0 +1,61 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"countersign/internal/db"
+)
+
+// MoveConfig is what Move needs.
+type MoveConfig struct {
+	// Storage says where the end keeps its state. Its Dir has the SQLite database, its DB is the URL of
+	// the PostgreSQL database that is to have it.
+	Storage
+	// Gateway moves a gateway's, else the service's.
+	Gateway bool
+	// Log gets what opening the databases says. Nil: discards.
+	Log *slog.Logger
+	// moved is called when PostgreSQL has everything and the file has its name still, for a test that
+	// ends the process there. Nil: it is not called.
+	moved func()
+}
+
+// MovedDatabase says what Move did.
+type MovedDatabase struct {
+	db.Moved
+	Aside string `json:"aside"` // the file of SQLite, under another name
+}
+
+// Move takes the database of an end from SQLite to PostgreSQL, with the same master key. No process may
+// use either. It may be broken off anywhere and begun again. In the end the file has another name, so
+// that no daemon goes on with it.
+func Move(ctx context.Context, c MoveConfig) (m MovedDatabase, err error) {
+	if c.DB == "" {
+		return m, errors.New("give --db, the PostgreSQL database that is to have it")
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	file, end := c.file(DatabaseFile), endOf(c.Gateway)
+	m.Aside = file + ".moved"
+	if _, err := os.Lstat(m.Aside); err == nil {
+		return m, fmt.Errorf("%s is there: an earlier database was moved from this directory", m.Aside)
+	}
+	if _, err := os.Stat(file); err != nil {
+		return m, Storage{Dir: c.Dir}.noDatabase("give --data of the end that is moved")
+	}
+	if m.Moved, err = db.Move(ctx, db.Config{URL: file, Log: c.Log, Used: true}, db.Config{URL: c.DB, Log: c.Log}, end); err != nil {
+		return m, err
+	}
+	if c.moved != nil {
+		c.moved()
+	}
+	if err := os.Rename(file, m.Aside); err != nil {
+		return m, err
+	}
+	return m, syncDir(c.Dir)
+}

@@ -1,0 +1,53 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"countersign/internal/lab/dbtest"
+)
+
+// TestMoveBrokenOff: a move that ends before the commit leaves an empty target, and one that ends
+// before the file has its other name is finished by the next; nothing is copied twice.
+func TestMoveBrokenOff(t *testing.T) {
+	for _, gateway := range []bool{false, true} {
+		dir, to := filepath.Join(t.TempDir(), "data"), dbtest.Postgres(t)
+		d, err := Storage{Dir: dir}.open(t.Context(), slog.New(slog.DiscardHandler), endOf(gateway))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		c := MoveConfig{Storage: Storage{Dir: dir, DB: to}, Gateway: gateway}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if _, err := Move(ended, c); err == nil {
+			t.Error("a move without time was made")
+		}
+		func() {
+			defer func() { _ = recover() }()
+			broken := c
+			broken.moved = func() { panic("killed") }
+			_, err := Move(t.Context(), broken)
+			t.Errorf("it was not broken off: %v", err)
+		}()
+		if _, err := os.Stat(filepath.Join(dir, DatabaseFile)); err != nil {
+			t.Fatal(err)
+		}
+		first, err := Move(t.Context(), c)
+		if err != nil || first.Rows == 0 {
+			t.Fatalf("%+v, %v", first, err)
+		}
+		// It fits the data directory: a start takes it for the database that was there.
+		if d, err = (Storage{Dir: dir, DB: to}).open(t.Context(), slog.New(slog.DiscardHandler), endOf(gateway)); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

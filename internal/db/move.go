@@ -1,0 +1,291 @@
+package db
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// ErrTargetUsed means that the database that Move was to fill has rows already.
+var ErrTargetUsed = errors.New("the database has rows already, and they are not those that are moved")
+
+// Moved is what Move has found equal in both databases.
+type Moved struct {
+	Tables int    `json:"tables"`
+	Rows   int64  `json:"rows"`
+	Digest string `json:"digest"` // of all rows
+}
+
+// Move copies every row of the SQLite database at from into the PostgreSQL database at to, in one
+// transaction, which is committed only if both then have the same rows. The file is locked
+// meanwhile, so no daemon works on it. The target must be empty, or have the same rows by an earlier
+// call: then nothing is copied. What is sealed is copied as it is.
+func Move(ctx context.Context, from, to Config, end End) (m Moved, err error) {
+	if isPostgres(from.URL) || !isPostgres(to.URL) {
+		return m, errors.New("a database is moved from a file of SQLite to PostgreSQL")
+	}
+	var ends [2]*DB
+	for i, c := range []Config{from, to} {
+		d := &DB{end: end, log: c.Log, hub: &hub{}, health: &health{failed: make(chan struct{}, 1)}}
+		if err := d.open(ctx, c, end); err != nil {
+			return m, fmt.Errorf("opening the database: %w", err)
+		}
+		defer func() { err = errors.Join(err, d.Close()) }()
+		ends[i] = d
+	}
+	list, err := moveTables(ctx, ends[0], ends[1])
+	if err != nil {
+		return m, err
+	}
+	seeded, err := seededTables(ends[1].dialect, end)
+	if err != nil {
+		return m, err
+	}
+	err = ends[1].Write(ctx, func(ctx context.Context, t *Tx) error {
+		m = Moved{}
+		return moveAll(ctx, ends[0], t, list, seeded, &m)
+	})
+	return m, err
+}
+
+// movedTable is a table and the columns that are copied, with their types in PostgreSQL.
+type movedTable struct {
+	name, identity string // identity: the column that counts by itself, empty if none does
+	columns, types []string
+}
+
+const (
+	sqliteTablesSQL = `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY rowid`
+
+	columnsSQL = `
+SELECT column_name::text, data_type::text, is_identity::text FROM information_schema.columns
+WHERE table_schema = current_schema() AND table_name = $1 AND is_generated = 'NEVER' ORDER BY ordinal_position`
+)
+
+// moveTables lists the tables in the order in which they were made: what others refer to comes first.
+func moveTables(ctx context.Context, from, to *DB) (list []movedTable, err error) {
+	names, err := List(ctx, from, sqliteTablesSQL, nil, func(r Rows) (name string, err error) { return name, r.Scan(&name) })
+	for _, name := range names {
+		t := movedTable{name: name}
+		err = errors.Join(err, Each(ctx, to, columnsSQL, []any{name}, func(r Rows) error {
+			var column, of, identity string
+			err := r.Scan(&column, &of, &identity)
+			t.columns, t.types = append(t.columns, column), append(t.types, of)
+			if identity == "YES" {
+				t.identity = column
+			}
+			return err
+		}))
+		if len(t.columns) == 0 {
+			err = errors.Join(err, fmt.Errorf("PostgreSQL has no table %s", name))
+		}
+		list = append(list, t)
+	}
+	return list, err
+}
+
+var insertInto = regexp.MustCompile(`INSERT INTO (\w+)`)
+
+// seededTables are those that have rows in an empty database.
+func seededTables(d *Dialect, end End) ([]string, error) {
+	names := []string{"meta", "schema_version"}
+	list, err := steps(end.Migrations, d)
+	for _, s := range list {
+		for _, m := range insertInto.FindAllStringSubmatch(s.text, -1) {
+			names = append(names, m[1])
+		}
+	}
+	return names, err
+}
+
+func moveAll(ctx context.Context, from *DB, t *Tx, list []movedTable, seeded []string, m *Moved) error {
+	// Reading the file may take longer than transactions otherwise do.
+	if _, err := t.Exec(ctx, `SET LOCAL idle_in_transaction_session_timeout = 0`); err != nil {
+		return err
+	}
+	used := false
+	for _, table := range list { // a daemon that starts on the target meanwhile must wait
+		if _, err := t.Exec(ctx, `LOCK TABLE `+quoted(table.name)+` IN ACCESS EXCLUSIVE MODE`); err != nil {
+			return err
+		}
+		var one int
+		is, err := One(ctx, t, `SELECT 1 FROM `+quoted(table.name)+` LIMIT 1`, nil, &one)
+		if err != nil {
+			return err
+		}
+		used = used || is && !slices.Contains(seeded, table.name)
+	}
+	if !used {
+		for _, name := range seeded {
+			if _, err := t.Exec(ctx, `DELETE FROM `+quoted(name)); err != nil {
+				return err
+			}
+		}
+		for _, table := range list {
+			if err := table.copy(ctx, from, t); err != nil {
+				return fmt.Errorf("copying %s: %w", table.name, err)
+			}
+		}
+	}
+	var all tableSum
+	for _, table := range list {
+		here, err := table.sum(ctx, from)
+		if err != nil {
+			return err
+		}
+		there, err := table.sum(ctx, t)
+		switch {
+		case err != nil:
+			return err
+		case here != there && used:
+			return fmt.Errorf("%w: %s has %d rows there and %d here", ErrTargetUsed, table.name, there.rows, here.rows)
+		case here != there:
+			return fmt.Errorf("the copy of %s is not the same: %d rows and %d", table.name, there.rows, here.rows)
+		}
+		m.Tables++
+		all.add([]byte(table.name + "\x00" + here.text()))
+		m.Rows += here.rows
+	}
+	m.Digest = all.text()
+	return nil
+}
+
+func quoted(name string) string { return `"` + name + `"` }
+
+// moveBatch is how many rows are sent in one round trip.
+const moveBatch = 500
+
+func (t movedTable) copy(ctx context.Context, from *DB, to *Tx) error {
+	var names, values []string
+	for i, c := range t.columns {
+		names = append(names, quoted(c))
+		value := fmt.Sprintf("$%d", i+1)
+		if t.types[i] == "bytea" {
+			value = "decode(" + value + ", 'hex')"
+		}
+		values = append(values, value)
+	}
+	insert := `INSERT INTO ` + quoted(t.name) + ` (` + strings.Join(names, ", ") + `) OVERRIDING SYSTEM VALUE VALUES (` + strings.Join(values, ", ") + `)`
+	var batch []Statement
+	err := t.each(ctx, from, func(row []any) error {
+		if batch = append(batch, Statement{SQL: insert, Args: row}); len(batch) < moveBatch {
+			return nil
+		}
+		err := to.Batch(ctx, batch)
+		batch = batch[:0]
+		return err
+	})
+	if err == nil {
+		err = to.Batch(ctx, batch)
+	}
+	if err != nil || t.identity == "" {
+		return err
+	}
+	highest := `(SELECT MAX(` + quoted(t.identity) + `) FROM ` + quoted(t.name) + `)`
+	var next int64
+	_, err = One(ctx, to, `SELECT setval(pg_get_serial_sequence($1, $2), COALESCE(`+highest+`, 1), `+highest+` IS NOT NULL)`, []any{t.name, t.identity}, &next)
+	return err
+}
+
+// each calls fn with the values of every row: pointers to whole numbers, floats and texts, nil for
+// NULL. Bytes are texts of hexadecimal digits.
+func (t movedTable) each(ctx context.Context, q Querier, fn func(row []any) error) error {
+	var names []string
+	for i, c := range t.columns {
+		name := quoted(c)
+		if t.types[i] == "bytea" {
+			if _, is := q.(*DB); is { // SQLite's hex is empty for NULL
+				name = `CASE WHEN ` + name + ` IS NOT NULL THEN lower(hex(` + name + `)) END`
+			} else {
+				name = `encode(` + name + `, 'hex')`
+			}
+		}
+		names = append(names, name)
+	}
+	return Each(ctx, q, `SELECT `+strings.Join(names, ", ")+` FROM `+quoted(t.name), nil, func(r Rows) error {
+		dest, row := make([]any, len(t.types)), make([]any, len(t.types))
+		for i, of := range t.types {
+			switch of {
+			case "bigint", "integer", "smallint":
+				dest[i] = new(*int64)
+			case "double precision":
+				dest[i] = new(*float64)
+			case "text", "bytea":
+				dest[i] = new(*string)
+			default:
+				return fmt.Errorf("%s.%s is of type %s, which is not moved", t.name, t.columns[i], of)
+			}
+		}
+		if err := r.Scan(dest...); err != nil {
+			return err
+		}
+		for i := range dest {
+			switch v := dest[i].(type) {
+			case **int64:
+				row[i] = *v
+			case **float64:
+				row[i] = *v
+			case **string:
+				row[i] = *v
+			}
+		}
+		return fn(row)
+	})
+}
+
+// tableSum is the number of rows and the sum of their digests: the same whatever their order.
+type tableSum struct {
+	rows  int64
+	words [4]uint64
+}
+
+func (s *tableSum) add(row []byte) {
+	digest := sha256.Sum256(row)
+	for i := range s.words {
+		s.words[i] += binary.BigEndian.Uint64(digest[8*i:])
+	}
+	s.rows++
+}
+
+func (s tableSum) text() string {
+	b := binary.BigEndian.AppendUint64(nil, uint64(s.rows))
+	for _, word := range s.words {
+		b = binary.BigEndian.AppendUint64(b, word)
+	}
+	digest := sha256.Sum256(b)
+	return hex.EncodeToString(digest[:])
+}
+
+func (t movedTable) sum(ctx context.Context, q Querier) (s tableSum, err error) {
+	var b []byte
+	err = t.each(ctx, q, func(row []any) error {
+		b = b[:0]
+		for _, v := range row {
+			switch v := v.(type) {
+			case *int64:
+				if v != nil {
+					b = binary.BigEndian.AppendUint64(append(b, 'i'), uint64(*v))
+				}
+			case *float64:
+				if v != nil {
+					b = binary.BigEndian.AppendUint64(append(b, 'f'), math.Float64bits(*v))
+				}
+			case *string:
+				if v != nil {
+					b = append(binary.BigEndian.AppendUint64(append(b, 't'), uint64(len(*v))), *v...)
+				}
+			}
+			b = append(b, ';')
+		}
+		s.add(b)
+		return nil
+	})
+	return s, err
+}
