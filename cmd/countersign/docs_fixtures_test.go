@@ -270,11 +270,11 @@ var expected = map[string]func(t *testing.T, out string){
 	},
 	"docs/merchant.md checkout": func(t *testing.T, out string) {
 		holds(t, out,
-			`fits       --provider other`,
+			`fits       provider = "other"`,
 			`"amount":"0.0000001"`,    // the deposit is booked, exactly
 			`"asSent":{"amount":1E-7`, // and kept as it came
 			`"state": "confirmed"`,    // so is the withdrawal
-			`1014  must    pass  other/withdrawal-not-guessed`,
+			`1013  must    pass  other/not-guessed`,
 		)
 	},
 	// The permit with its answer, the record and the log of now are good.
