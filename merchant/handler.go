@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"countersign"
-	"countersign/envelope"
 	"countersign/internal/bodies"
 )
 
@@ -34,9 +33,9 @@ type Handler struct {
 
 	keyed bool // there are CallbackAPIKeys
 
-	mu      sync.Mutex
-	flights map[entryKey]*flight    // the merchant's functions that are running
-	unkept  map[entryKey]Settlement // settlements that the Inbox failed to record
+	mu     sync.Mutex
+	calls  map[entryKey]*call      // the merchant's functions that are running
+	unkept map[entryKey]Settlement // settlements that the Inbox failed to record
 
 	holds  *holds
 	proofs *proofs
@@ -57,7 +56,7 @@ func New(c Config) (*Handler, error) {
 		opening: newOpenings(&c),
 		bodies:  bodies.NewBudget(c.MaxBodies),
 		lease:   2*c.Timeout + leaseMargin,
-		flights: map[entryKey]*flight{},
+		calls:   map[entryKey]*call{},
 		unkept:  map[entryKey]Settlement{},
 		holds:   newHolds(c.Profile.MaxWaiting),
 		proofs:  newProofs(),
@@ -109,92 +108,21 @@ func (h *Handler) WithdrawHandler() http.Handler {
 // ignored the end of its context may still run.
 func (h *Handler) Wait(ctx context.Context) error {
 	for {
-		var f *flight
+		var running *call
 		h.mu.Lock()
-		for _, f = range h.flights {
+		for _, running = range h.calls {
 			break
 		}
 		h.mu.Unlock()
-		if f == nil {
+		if running == nil {
 			return h.proofs.wait(ctx)
 		}
 		select {
-		case <-f.done:
+		case <-running.done:
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for the merchant's functions: %w", ctx.Err())
 		}
 	}
-}
-
-func (h *Handler) serve(at countersign.Lane, w http.ResponseWriter, r *http.Request) {
-	began := time.Now()
-	rep, link := h.handle(at, w, r)
-	h.write(w, link, &rep)
-	h.record(r, began, rep)
-}
-
-// handle does the checks in order: first those that cost least and stop
-// strangers.
-func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Request) (reply, *linked) {
-	// The deadline comes first, because net/http reads the rest of a body that
-	// the handler leaves, and a slow body would keep the connection.
-	connection := http.NewResponseController(w)
-	deadline := connection.SetReadDeadline(time.Now().Add(h.c.BodyTimeout)) == nil
-	if r.Method != http.MethodPost {
-		return reply{status: http.StatusMethodNotAllowed, reason: ReasonMethod}, nil
-	}
-	if !h.knowsAPIKey(r.Header.Values(h.c.Profile.Header)) {
-		return reply{status: http.StatusUnauthorized, reason: ReasonAPIKey}, nil
-	}
-	read, refused := h.readBody(r, deadline)
-	defer read.Free()
-	body := read.Bytes
-	if refused != nil {
-		return *refused, nil
-	}
-	if deadline {
-		// A deadline that is left would end the request's context later.
-		if err := connection.SetReadDeadline(time.Time{}); err != nil {
-			return *refuse(http.StatusBadRequest, countersign.CodeCannotOpen, wordCut, ReasonBodyCut, err), nil
-		}
-	}
-	link, refused := h.verifyLink(r, body)
-	if refused != nil {
-		h.keepRefused(r.Context(), body, nil, link, refused)
-		return *refused, link
-	}
-	if compressed := bodies.Encoding(r.Header); compressed != "" {
-		rep := cannotOpen(fmt.Errorf("%w: the header Content-Encoding says %s: %s", envelope.ErrBodyForm, compressed, bodies.NotCompressed))
-		h.keepRefused(r.Context(), body, nil, link, rep)
-		return *rep, link
-	}
-	leave, err := h.opening.enter(r.Context(), len(body))
-	if err != nil {
-		return *overloaded(err), link
-	}
-	rep, opened := h.take(r.Context(), at, body, link, leave)
-	h.keepRefused(r.Context(), body, opened, link, &rep)
-	return rep, link
-}
-
-// open opens body with the first key that opens it, and returns the key that seals the
-// answer. It calls leave when body is opened, or panics.
-//
-// A private part whose padding happens to fit opens nonsense. That too is not opened, so
-// the next key is tried in both cases, and the time shows no more than the response
-// (PROTOCOL.md, S7).
-func (h *Handler) open(at countersign.Lane, body []byte, leave func()) (cb countersign.Callback, blocks *Blocks, plaintext []byte, answer *envelope.Key, refused *reply) {
-	defer leave()
-	for _, o := range h.openers {
-		cb, blocks, plaintext, r := o.open(at, body)
-		if r == nil || r.reason != ReasonNotOpened {
-			return cb, blocks, plaintext, o.answer, r
-		}
-		if refused == nil || refused.request == nil {
-			refused = r
-		}
-	}
-	return nil, nil, refused.request, nil, refused
 }
 
 // keyCheck returns the check of the values of Profile.Header. The check

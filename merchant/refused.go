@@ -138,26 +138,3 @@ func valueOf(plaintext []byte, member string) string {
 	}
 	return clip(string(bytes.TrimSpace(members[member])))
 }
-
-// take opens a body and acts on it, also where it refuses it. opened is what it opened to,
-// nil if it did not.
-func (h *Handler) take(ctx context.Context, at countersign.Lane, body []byte, link *linked, leave func()) (rep reply, opened []byte) {
-	cb, blocks, opened, key, refused := h.open(at, body, leave)
-	if refused == nil {
-		refused = h.linkHolds(link, cb, opened)
-	}
-	if blocks != nil {
-		blocks.ByPerson = link == nil
-	}
-	if refused != nil {
-		h.remember(ctx, blocks)
-		refused.callback = cb
-		if cb != nil {
-			refused.typ = cb.CallbackType()
-		}
-		return *refused, opened
-	}
-	work := func() reply { return h.work(ctx, cb, key, blocks) }
-	rep = h.witnessed(ctx, body, opened, link, h.held(ctx, work(), work))
-	return rep, opened
-}

@@ -11,26 +11,6 @@ import (
 // responseRoom is more than a response needs beside its data and apiKey, in bytes.
 const responseRoom = 512
 
-// sealed returns r with its sealed answer if errCode is 0 (PROTOCOL.md, R1).
-func (h *Handler) sealed(r reply) reply {
-	if r.Code != countersign.CodeAccepted {
-		return r
-	}
-	plaintext, err := r.plaintext, error(nil)
-	if plaintext == nil {
-		plaintext, err = h.plaintext(r.key, r.callback, r.Reply)
-	}
-	if err == nil {
-		var data []byte
-		if data, err = envelope.Seal(r.key, h.c.ResponsePadding, plaintext); err == nil {
-			r.data, r.plaintext = string(data), plaintext
-			return r
-		}
-	}
-	// The effect is recorded; the next attempt gets its answer.
-	return r.end(failed(ReasonSeal, err))
-}
-
 // plaintext is the answer that accepts or confirms cb, to be sealed with key: the shortest
 // one if the full answer does not fit into a response.
 func (h *Handler) plaintext(key *envelope.Key, cb countersign.Callback, r Reply) ([]byte, error) {

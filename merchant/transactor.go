@@ -3,8 +3,6 @@ package merchant
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 
 	"countersign"
 )
@@ -89,32 +87,19 @@ type acted struct {
 // context blocks no request. ran is false if one for an earlier delivery still runs
 // in this process. After the end of ctx the transaction can no longer be committed.
 func (h *Handler) act(ctx context.Context, inbox Transactor, key entryKey, e Entry) (a acted, ran bool) {
-	f := newFlight()
-	if _, ok := h.takeOff(key, f); !ok {
+	running, _ := h.startCall(key)
+	if running == nil {
 		return acted{}, false
 	}
-	result := acted{verdict: failed(ReasonPanic, errors.New("the function ended its goroutine"))}
-	go func() {
-		defer func() { // deferred, because runtime.Goexit runs only deferred calls
-			if p := recover(); p != nil {
-				result.verdict = failed(ReasonPanic, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
-			}
-			if ctx.Err() != nil {
-				h.warnLate(ctx, key, result.verdict)
-			}
-			h.land(key, f)
-		}()
+	var result acted
+	go h.runCall(ctx, running, key, func() verdict {
 		result = h.callAct(ctx, inbox, e)
-	}()
-	select {
-	case <-f.done:
-	case <-ctx.Done():
-		select {
-		case <-f.done: // both at the same time: it did return in time
-		default:
-			return acted{verdict: failed(ReasonTimeout, errors.New("the function or its transaction did not end in time; nothing is recorded unless its commit is under way"))}, true
-		}
+		return result.verdict
+	}, func(v verdict) verdict { return v }) // Act has settled it
+	if !inTime(ctx, running.done) {
+		return acted{verdict: failed(ReasonTimeout, errors.New("the function or its transaction did not end in time; nothing is recorded unless its commit is under way"))}, true
 	}
+	result.verdict = running.verdict
 	return result, true
 }
 

@@ -11,17 +11,103 @@ import (
 
 	"countersign"
 	"countersign/envelope"
+	"countersign/internal/bodies"
 )
 
-// While another process works on the same callback, the Inbox is asked again after
-// pauses that double from the first of these to the second.
-const (
-	pauseFirst = 2 * time.Millisecond
-	pauseMost  = 250 * time.Millisecond
-)
+// The way of a request: it is admitted, opened, claimed in the Inbox, decided by the merchant's
+// function, settled in the Inbox, and answered. The signed link (link.go), the check of deposits
+// (verify.go) and the record of what is refused (refused.go) stand around it.
 
-// maxUnkept bounds Handler.unkept.
-const maxUnkept = 10_000
+func (h *Handler) serve(at countersign.Lane, w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	rep, link := h.admit(at, w, r)
+	h.write(w, link, &rep)
+	h.record(r, began, rep)
+}
+
+// admit does the checks in order: first those that cost least and stop strangers.
+func (h *Handler) admit(at countersign.Lane, w http.ResponseWriter, r *http.Request) (reply, *linked) {
+	// The deadline comes first, because net/http reads the rest of a body that
+	// the handler leaves, and a slow body would keep the connection.
+	connection := http.NewResponseController(w)
+	deadline := connection.SetReadDeadline(time.Now().Add(h.c.BodyTimeout)) == nil
+	if r.Method != http.MethodPost {
+		return reply{status: http.StatusMethodNotAllowed, reason: ReasonMethod}, nil
+	}
+	if !h.knowsAPIKey(r.Header.Values(h.c.Profile.Header)) {
+		return reply{status: http.StatusUnauthorized, reason: ReasonAPIKey}, nil
+	}
+	read, refused := h.readBody(r, deadline)
+	defer read.Free()
+	body := read.Bytes
+	if refused != nil {
+		return *refused, nil
+	}
+	if deadline {
+		// A deadline that is left would end the request's context later.
+		if err := connection.SetReadDeadline(time.Time{}); err != nil {
+			return *refuse(http.StatusBadRequest, countersign.CodeCannotOpen, wordCut, ReasonBodyCut, err), nil
+		}
+	}
+	link, refused := h.verifyLink(r, body)
+	if how := bodies.Encoding(r.Header); how != "" && refused == nil {
+		refused = cannotOpen(fmt.Errorf("%w: the header Content-Encoding says %s: %s", envelope.ErrBodyForm, how, bodies.NotCompressed))
+	}
+	if refused != nil {
+		h.keepRefused(r.Context(), body, nil, link, refused)
+		return *refused, link
+	}
+	leave, err := h.opening.enter(r.Context(), len(body))
+	if err != nil {
+		return *overloaded(err), link
+	}
+	rep, opened := h.take(r.Context(), at, body, link, leave)
+	h.keepRefused(r.Context(), body, opened, link, &rep)
+	return rep, link
+}
+
+// take opens a body and acts on it, also where it refuses it. opened is what it opened to,
+// nil if it did not.
+func (h *Handler) take(ctx context.Context, at countersign.Lane, body []byte, link *linked, leave func()) (rep reply, opened []byte) {
+	cb, blocks, opened, key, refused := h.open(at, body, leave)
+	if refused == nil {
+		refused = h.linkHolds(link, cb, opened)
+	}
+	if blocks != nil {
+		blocks.ByPerson = link == nil
+	}
+	if refused != nil {
+		h.remember(ctx, blocks)
+		refused.callback = cb
+		if cb != nil {
+			refused.typ = cb.CallbackType()
+		}
+		return *refused, opened
+	}
+	work := func() reply { return h.work(ctx, cb, key, blocks) }
+	rep = h.witnessed(ctx, body, opened, link, h.held(ctx, work(), work))
+	return rep, opened
+}
+
+// open opens body with the first key that opens it, and returns the key that seals the
+// answer. It calls leave when body is opened, or panics.
+//
+// A private part whose padding happens to fit opens nonsense. That too is not opened, so
+// the next key is tried in both cases, and the time shows no more than the response
+// (PROTOCOL.md, S7).
+func (h *Handler) open(at countersign.Lane, body []byte, leave func()) (cb countersign.Callback, blocks *Blocks, plaintext []byte, answer *envelope.Key, refused *reply) {
+	defer leave()
+	for _, o := range h.openers {
+		cb, blocks, plaintext, r := o.open(at, body)
+		if r == nil || r.reason != ReasonNotOpened {
+			return cb, blocks, plaintext, o.answer, r
+		}
+		if refused == nil || refused.request == nil {
+			refused = r
+		}
+	}
+	return nil, nil, refused.request, nil, refused
+}
 
 // function is the merchant's part of one callback.
 type function func(context.Context, Claimed) verdict
@@ -211,42 +297,6 @@ func (h *Handler) verdictOf(cb countersign.Callback, a Answer, err error) verdic
 	return v
 }
 
-// flight is one run of a merchant's function, from its claim to its settlement.
-type flight struct {
-	returned chan struct{} // closed when the function has ended
-	done     chan struct{} // closed when its claim is settled
-	verdict  verdict       // read it after done is closed
-}
-
-func newFlight() *flight {
-	return &flight{returned: make(chan struct{}), done: make(chan struct{})}
-}
-
-// takeOff notes that f runs, unless another flight for key does. It also returns the
-// settlement for key that the Inbox failed to record.
-func (h *Handler) takeOff(key entryKey, f *flight) (unkept Settlement, ok bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.flights[key] != nil {
-		return Settlement{}, false
-	}
-	h.flights[key] = f
-	return h.unkept[key], true
-}
-
-// land notes that f has ended.
-func (h *Handler) land(key entryKey, f *flight) {
-	h.mu.Lock()
-	delete(h.flights, key)
-	h.mu.Unlock()
-	close(f.done)
-}
-
-func (h *Handler) warnLate(ctx context.Context, key entryKey, v verdict) {
-	h.c.Log.LogAttrs(ctx, slog.LevelWarn, "the function returned after its time-out",
-		slog.Int("type", int(key.typ)), slog.String("id", clip(key.id)), slog.String("reason", string(v.reason)))
-}
-
 // warnReplaced logs that a provider corrected what was never accepted, or that somebody tried.
 func (h *Handler) warnReplaced(ctx context.Context, key entryKey, c Claimed) {
 	if c.Replaced {
@@ -258,9 +308,8 @@ func (h *Handler) warnReplaced(ctx context.Context, key entryKey, c Claimed) {
 // run calls do once and settles its verdict. ran is false if the function is still
 // running for an earlier delivery, whose lease has ended.
 func (h *Handler) run(ctx context.Context, key entryKey, c Claimed, do function) (v verdict, ran bool) {
-	f := newFlight()
-	earlier, ok := h.takeOff(key, f)
-	if !ok {
+	running, earlier := h.startCall(key)
+	if running == nil {
 		if c.State == StateClaimed {
 			h.settle(ctx, key, c, failed(ReasonBusy, nil))
 		}
@@ -272,21 +321,19 @@ func (h *Handler) run(ctx context.Context, key entryKey, c Claimed, do function)
 	case c.State == StateSettled:
 		do = repeated(key.typ, c.Reply, do)
 	}
-	go h.fly(ctx, f, key, c, do)
-	select {
-	case <-f.returned:
-	case <-ctx.Done():
-		select {
-		case <-f.returned: // both at the same time: it did return in time
-		default:
-			return failed(ReasonTimeout, errors.New("the function did not return in time and is still running")), true
-		}
+	endRenewal := h.renewLease(key, c)
+	go h.runCall(ctx, running, key, func() verdict { return do(ctx, c) }, func(v verdict) verdict {
+		endRenewal() // before settling, which may free the lease
+		return h.settle(ctx, key, c, v)
+	})
+	if !inTime(ctx, running.returned) {
+		return failed(ReasonTimeout, errors.New("the function did not return in time and is still running")), true
 	}
 	timer := time.NewTimer(h.c.Timeout)
 	defer timer.Stop()
 	select {
-	case <-f.done:
-		return f.verdict, true
+	case <-running.done:
+		return running.verdict, true
 	case <-timer.C:
 		return failed(ReasonInbox, errors.New("inbox: recording the result takes too long")), true
 	}
@@ -305,26 +352,6 @@ func repeated(typ countersign.Type, kept Reply, do function) function {
 		}
 		return verdict{Reply: kept, final: true, reason: ReasonRepeated}
 	}
-}
-
-// fly runs in its own goroutine, so that a function that ignores its context blocks
-// no request. It also settles a result that comes too late for its delivery.
-func (h *Handler) fly(ctx context.Context, f *flight, key entryKey, c Claimed, do function) {
-	v := failed(ReasonPanic, errors.New("the function ended its goroutine"))
-	endRenewal := h.renewLease(key, c)
-	defer func() { // deferred, because runtime.Goexit runs only deferred calls
-		if p := recover(); p != nil {
-			v = failed(ReasonPanic, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
-		}
-		if ctx.Err() != nil {
-			h.warnLate(ctx, key, v)
-		}
-		close(f.returned)
-		endRenewal() // before settling, which may free the lease
-		f.verdict = h.settle(ctx, key, c, v)
-		h.land(key, f)
-	}()
-	v = do(ctx, c)
 }
 
 // settle records v or ends the lease, and returns the verdict to answer with.
@@ -395,23 +422,6 @@ func (h *Handler) forget(key entryKey) {
 	h.mu.Unlock()
 }
 
-// pause waits for another delivery of the same callback: until it is done if it
-// runs in this process, otherwise for d. It returns false if ctx ends.
-func (h *Handler) pause(ctx context.Context, key entryKey, d time.Duration) bool {
-	h.mu.Lock()
-	f := h.flights[key]
-	h.mu.Unlock()
-	if f != nil {
-		select {
-		case <-f.done:
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return sleep(ctx, d)
-}
-
 // claim and settleInbox turn a panic of the Inbox into an error.
 func (h *Handler) claim(ctx context.Context, e Entry) (c Claimed, err error) {
 	defer recovered(&err)
@@ -427,4 +437,24 @@ func recovered(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("inbox: panic: %v\n%s", p, debug.Stack())
 	}
+}
+
+// sealed returns r with its sealed answer if errCode is 0 (PROTOCOL.md, R1).
+func (h *Handler) sealed(r reply) reply {
+	if r.Code != countersign.CodeAccepted {
+		return r
+	}
+	plaintext, err := r.plaintext, error(nil)
+	if plaintext == nil {
+		plaintext, err = h.plaintext(r.key, r.callback, r.Reply)
+	}
+	if err == nil {
+		var data []byte
+		if data, err = envelope.Seal(r.key, h.c.ResponsePadding, plaintext); err == nil {
+			r.data, r.plaintext = string(data), plaintext
+			return r
+		}
+	}
+	// The effect is recorded; the next attempt gets its answer.
+	return r.end(failed(ReasonSeal, err))
 }
