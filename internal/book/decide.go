@@ -19,9 +19,9 @@ func (b *Book) Doubted(ctx context.Context, trackingID string) (bool, error) {
 	return db.One(ctx, b, doubtedSQL, []any{trackingID}, &one)
 }
 
-// decideDeposits decides as list says, in the order of its numbers, and gives how many it decided. It
-// leaves what is not held any more: another was faster. What the deposits say is read again.
-func decideDeposits(ctx context.Context, t *db.Tx, list []client.DepositEntry) (int64, error) {
+// decideDeposits decides as list says, in the order of its numbers. It leaves what is not
+// held any more: another was faster. What the deposits say is read again.
+func decideDeposits(ctx context.Context, t *db.Tx, list []client.DepositEntry) error {
 	var held []client.DepositEntry
 	var statements []db.Statement
 	for _, decision := range list {
@@ -35,11 +35,11 @@ func decideDeposits(ctx context.Context, t *db.Tx, list []client.DepositEntry) (
 		}})
 	}
 	if err := t.Batch(ctx, statements); err != nil || len(held) == 0 {
-		return 0, err
+		return err
 	}
 	l := ledger{}
 	if err := l.decide(ctx, t, held); err != nil {
-		return 0, err
+		return err
 	}
-	return int64(len(held)), l.write(ctx, t)
+	return l.write(ctx, t)
 }

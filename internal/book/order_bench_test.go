@@ -62,7 +62,7 @@ func BenchmarkConfirm(b *testing.B) {
 				b.ResetTimer()
 				for i := range b.N {
 					since := now - 86_400_000 + 12_345
-					if _, err := m.Spent(ctx, Spent{Symbol: "USDT", Since: since}); err != nil {
+					if _, err := m.Spent(ctx, "USDT", "", since); err != nil {
 						b.Fatal(err)
 					}
 					c := OrderChange{CallBackID: fmt.Sprint("o", i), TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed,

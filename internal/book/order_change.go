@@ -123,11 +123,11 @@ func checkCeilings(ctx context.Context, t *db.Tx, o *Order, ceilings []Ceiling) 
 		return err
 	}
 	for _, c := range ceilings {
-		s, err := readSpent(ctx, t, Spent{Symbol: o.Symbol, TenantUserID: c.TenantUserID, Since: c.Since})
+		spent, err := readSpent(ctx, t, o.Symbol, c.TenantUserID, c.Since)
 		if err != nil {
 			return err
 		}
-		if !c.Max.IsSet() || s.Sum.Plus(o.Amount.Sum()).Cmp(c.Max.Sum()) > 0 {
+		if !c.Max.IsSet() || spent.Plus(o.Amount.Sum()).Cmp(c.Max.Sum()) > 0 {
 			return fmt.Errorf("%w: the limit was exceeded meanwhile", ErrChanged)
 		}
 	}
@@ -157,29 +157,22 @@ func (b *Book) RefuseUnknown(ctx context.Context, callBackID, tenantUserID strin
 	})
 }
 
-// ApproveOrder records a person's approval of an undecided order, which suffices. Repeating it
+// ApproveOrder records a person's approval of an undecided order. vote says, of the approvals before a,
+// whether a must be kept and whether they suffice with it, or why it does not count. Repeating it
 // changes nothing. Any other state is a *ConflictError.
-func (b *Book) ApproveOrder(ctx context.Context, callBackID, by, reason string, now db.Millis) (Order, error) {
-	return b.ApproveOrderAmong(ctx, callBackID, db.Approval{Token: by, At: now, Reason: reason}, nil)
-}
-
-// ApproveOrderAmong is ApproveOrder by one of several persons. vote says, of the approvals before a,
-// whether a must be kept and whether they suffice with it, or why it does not count. Nil: it suffices.
-func (b *Book) ApproveOrderAmong(ctx context.Context, callBackID string, a db.Approval, vote func(ctx context.Context, q db.Querier, given []db.Approval) (keep, enough bool, err error)) (Order, error) {
+func (b *Book) ApproveOrder(ctx context.Context, callBackID string, a db.Approval, vote func(ctx context.Context, q db.Querier, given []db.Approval) (keep, enough bool, err error)) (Order, error) {
 	c := OrderChange{CallBackID: callBackID, To: client.OrderApproved, By: a.Token, Reason: a.Reason}
 	return b.personalAfter(ctx, c, a.At, func(ctx context.Context, t *db.Tx, o *Order) (bool, error) {
 		if o.Restored {
 			return false, errOrderRestored
 		}
-		keep, enough := true, true
-		if vote != nil {
-			given, err := b.OrderApprovals(ctx, t, *o)
-			if err == nil {
-				keep, enough, err = vote(ctx, t, given)
-			}
-			if err != nil {
-				return false, err
-			}
+		given, err := b.OrderApprovals(ctx, t, *o)
+		if err != nil {
+			return false, err
+		}
+		keep, enough, err := vote(ctx, t, given)
+		if err != nil {
+			return false, err
 		}
 		if keep {
 			if err := db.PutApproval(ctx, t, aboutOrder(callBackID), o.digest(), a); err != nil {

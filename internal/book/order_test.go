@@ -127,20 +127,21 @@ func TestSpent(t *testing.T) {
 			usdc.Symbol = "USDC"
 			confirm(usdc, 40)
 			for _, c := range []struct {
-				s    Spent
-				want string
+				symbol, user string
+				since        db.Millis
+				want         string
 			}{
-				{Spent{Symbol: "USDT"}, "1000000000000000000005.300000000000000001"},
-				{Spent{Symbol: "USDT", Since: 20}, "1000000000000000000005.200000000000000001"},
-				{Spent{Symbol: "USDT", TenantUserID: "7", Since: 11}, "1000000000000000000000.200000000000000001"},
-				{Spent{Symbol: "USDT", TenantUserID: "8"}, "5"},
-				{Spent{Symbol: "usdc "}, "7"},
-				{Spent{Symbol: "USDC", Since: 41}, "0"},
-				{Spent{Symbol: "ETH"}, "0"},
+				{"USDT", "", 0, "1000000000000000000005.300000000000000001"},
+				{"USDT", "", 20, "1000000000000000000005.200000000000000001"},
+				{"USDT", "7", 11, "1000000000000000000000.200000000000000001"},
+				{"USDT", "8", 0, "5"},
+				{"usdc ", "", 0, "7"},
+				{"USDC", "", 41, "0"},
+				{"ETH", "", 0, "0"},
 			} {
-				got, err := end.Spent(ctx, c.s)
-				if err != nil || got.Sum.String() != c.want {
-					t.Errorf("%+v: %s, %v; want %s", c.s, got.Sum, err, c.want)
+				got, err := end.Spent(ctx, c.symbol, c.user, c.since)
+				if err != nil || got.String() != c.want {
+					t.Errorf("%+v: %s, %v", c, got, err)
 				}
 			}
 			// What does not fit under a ceiling by now is not confirmed.

@@ -178,10 +178,7 @@ type Said struct {
 // and what is taken after it begins. Of a book that was never restored it leaves all.
 func (b *Book) SettleHeld(ctx context.Context, said Said, now db.Millis) error {
 	return settleHeld(ctx, b, said, now, func(list []client.DepositEntry) error {
-		return b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
-			_, err := decideDeposits(ctx, t, list)
-			return err
-		})
+		return b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error { return decideDeposits(ctx, t, list) })
 	})
 }
 
@@ -254,9 +251,6 @@ func (b *Book) Reconcile(ctx context.Context, said Said, now db.Millis) (open bo
 		if _, err := db.LockFeed(ctx, t, inboxFeed); err != nil {
 			return err
 		}
-		return settleHeld(ctx, t, said, now, func(list []client.DepositEntry) error {
-			_, err := decideDeposits(ctx, t, list)
-			return err
-		})
+		return settleHeld(ctx, t, said, now, func(list []client.DepositEntry) error { return decideDeposits(ctx, t, list) })
 	})
 }

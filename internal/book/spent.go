@@ -107,25 +107,26 @@ UNION ALL SELECT counted FROM executions WHERE folded_symbol = $1 AND told >= $2
 UNION ALL SELECT amount FROM orders WHERE restored <> 0 AND state IN ('open', 'held', 'approved') AND folded_symbol = $1
 	AND ($4 = '' OR tenant_user_id = $4)`
 
-// Spent fills in the sum of s. Its cost grows with the days of the window, hardly with
-// the number of orders.
-func (b *Book) Spent(ctx context.Context, s Spent) (Spent, error) {
-	return readSpent(ctx, b, s)
+// Spent is the sum of all amounts of symbol, in any spelling, confirmed since a time: of one tenant, or
+// of all if tenantUserID is empty. Orders that ended without execution do not count. Its cost grows
+// with the days of the window, hardly with the number of orders.
+func (b *Book) Spent(ctx context.Context, symbol, tenantUserID string, since db.Millis) (countersign.Sum, error) {
+	return readSpent(ctx, b, symbol, tenantUserID, since)
 }
 
-func readSpent(ctx context.Context, q db.Querier, s Spent) (Spent, error) {
-	minute := roundUp(s.Since, spanMinute)
+func readSpent(ctx context.Context, q db.Querier, symbol, tenantUserID string, since db.Millis) (sum countersign.Sum, err error) {
+	minute := roundUp(since, spanMinute)
 	hour := roundUp(minute, spanHour)
-	args := []any{countersign.FoldSymbol(s.Symbol), int64(s.Since), int64(minute), s.TenantUserID, int64(hour), int64(roundUp(hour, spanDay))}
-	err := db.Each(ctx, q, spentSQL, args, func(r db.Rows) error {
+	args := []any{countersign.FoldSymbol(symbol), int64(since), int64(minute), tenantUserID, int64(hour), int64(roundUp(hour, spanDay))}
+	err = db.Each(ctx, q, spentSQL, args, func(r db.Rows) error {
 		part, err := scanSum(r)
-		s.Sum = s.Sum.Plus(part)
+		sum = sum.Plus(part)
 		return err
 	})
 	if err != nil {
-		return s, fmt.Errorf("adding up %s: %w", s.Symbol, err)
+		return sum, fmt.Errorf("adding up %s: %w", symbol, err)
 	}
-	return s, nil
+	return sum, nil
 }
 
 // roundUp returns the first start of a span at or after t.

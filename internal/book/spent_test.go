@@ -130,24 +130,24 @@ func TestSpentAgrees(t *testing.T) {
 					book = append(book, c)
 				}
 				for range 4 {
-					s := Spent{Symbol: symbol, TenantUserID: rapid.SampledFrom([]string{"", "7", "8"}).Draw(rt, "of"), Since: moment.Draw(rt, "since")}
+					user, since := rapid.SampledFrom([]string{"", "7", "8"}).Draw(rt, "of"), moment.Draw(rt, "since")
 					want := new(big.Rat)
 					for _, c := range book {
-						if !c.ended && c.at >= s.Since && (s.TenantUserID == "" || s.TenantUserID == c.order.TenantUserID) {
+						if !c.ended && c.at >= since && (user == "" || user == c.order.TenantUserID) {
 							amount, _ := new(big.Rat).SetString(c.order.Amount.String())
 							want.Add(want, amount)
 						}
-						if c.paid != nil && c.told >= s.Since && (s.TenantUserID == "" || s.TenantUserID == c.order.TenantUserID) {
+						if c.paid != nil && c.told >= since && (user == "" || user == c.order.TenantUserID) {
 							want.Add(want, c.paid)
 						}
 					}
-					got, err := m.Spent(ctx, s)
+					got, err := m.Spent(ctx, symbol, user, since)
 					if err != nil {
 						rt.Fatal(err)
 					}
-					sum, _ := new(big.Rat).SetString(got.Sum.String())
+					sum, _ := new(big.Rat).SetString(got.String())
 					if sum.Cmp(want) != 0 {
-						rt.Fatalf("%+v: %s, want %s", s, sum.FloatString(20), want.FloatString(20))
+						rt.Fatalf("%s of %q since %d: %s, want %s", symbol, user, since, sum.FloatString(20), want.FloatString(20))
 					}
 				}
 			})
@@ -175,8 +175,8 @@ func TestSpentWithoutBound(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if s, err := m.Spent(ctx, Spent{Symbol: "USDT"}); err != nil || len(s.Sum.String()) <= countersign.MaxAmountDigits+1 {
-				t.Fatalf("a sum that is no amount: %v, %v", s.Sum, err)
+			if s, err := m.Spent(ctx, "USDT", "", 0); err != nil || len(s.String()) <= countersign.MaxAmountDigits+1 {
+				t.Fatalf("a sum that is no amount: %v, %v", s, err)
 			}
 			most, _ := countersign.ParseAmount(huge)
 			if err := confirm("limited", "1", Ceiling{Max: most}); err == nil {
@@ -184,7 +184,7 @@ func TestSpentWithoutBound(t *testing.T) {
 			}
 			endOrder(t, m, testOrder("o0", huge), 60)
 			endOrder(t, m, testOrder("o1", huge), 60)
-			if s, err := m.Spent(ctx, Spent{Symbol: "USDT"}); err != nil || s.Sum.String() != small {
+			if s, err := m.Spent(ctx, "USDT", "", 0); err != nil || s.String() != small {
 				t.Fatalf("%+v, %v", s, err)
 			}
 		})
@@ -225,9 +225,9 @@ func TestCeilingsTogether(t *testing.T) {
 				})
 			}
 			work.Wait()
-			sum, err := ends[1].Spent(ctx, Spent{Symbol: "USDT"})
-			if err != nil || won.Load() != 7 || lost.Load() != orders-7 || sum.Sum.String() != "93.8" {
-				t.Fatalf("%d confirmed, %d not: %s, %v", won.Load(), lost.Load(), sum.Sum, err)
+			sum, err := ends[1].Spent(ctx, "USDT", "", 0)
+			if err != nil || won.Load() != 7 || lost.Load() != orders-7 || sum.String() != "93.8" {
+				t.Fatalf("%d confirmed, %d not: %s, %v", won.Load(), lost.Load(), sum, err)
 			}
 		})
 	}

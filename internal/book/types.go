@@ -66,14 +66,5 @@ type Ceiling struct {
 	Max          countersign.Amount // required: the zero Amount allows nothing
 }
 
-// Spent is the sum of all amounts of Symbol, in any spelling, confirmed since Since: of one tenant, or
-// of all if TenantUserID is empty. Orders that ended without execution do not count.
-type Spent struct {
-	Symbol       string
-	TenantUserID string
-	Since        db.Millis
-	Sum          countersign.Sum
-}
-
 // eventOf is the kind of the events that say that an order is in a state.
 func eventOf(s client.OrderState) client.EventKind { return client.EventKind("order." + s) }

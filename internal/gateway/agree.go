@@ -51,7 +51,7 @@ func (a *server) approve(ctx context.Context, c *api.Call, o book.Order, reason 
 		return o, &db.ConflictError{Reason: why}
 	}
 	v := db.Approval{Token: c.Token.ID, Name: c.Token.Name, At: c.Now, Reason: reason}
-	return a.book.ApproveOrderAmong(ctx, o.CallBackID, v, func(ctx context.Context, q db.Querier, given []db.Approval) (keep, enough bool, err error) {
+	return a.book.ApproveOrder(ctx, o.CallBackID, v, func(ctx context.Context, q db.Querier, given []db.Approval) (keep, enough bool, err error) {
 		people, err := api.ReadPeople(ctx, q)
 		if err != nil {
 			return false, false, err

@@ -9,49 +9,47 @@ import (
 	"countersign/internal/db"
 )
 
-// after is the number after which a reader of a feed starts: the one given, or the
-// one that its cursor has acknowledged.
-func (a *server) after(c *api.Call, q readerFeed, feed client.FeedName) (int64, error) {
-	if q.Reader == "" {
-		return q.After, nil
+// part reads a part of a feed. It starts after the number that is given, or after the one that the
+// cursor of a reader has acknowledged.
+func part[T any](a *server, c *api.Call, q readerFeed, feed client.FeedName, topic db.Topic, seq func(T) int64,
+	read func(ctx context.Context, after int64, limit int) ([]T, error), check func(ctx context.Context, after int64, list []T) error) ([]T, int64, error) {
+	if q.Reader != "" {
+		if c.R.URL.Query().Has("after") {
+			return nil, 0, api.Invalid(api.At("query.reader", "and after exclude each other"))
+		}
+		cursor, err := a.lists.Cursor(c.R.Context(), q.Reader)
+		if err != nil {
+			return nil, 0, err
+		}
+		if q.After = cursor.Deposits; feed == client.FeedOfEvents {
+			q.After = cursor.Events
+		}
 	}
-	if c.R.URL.Query().Has("after") {
-		return 0, api.Invalid(api.At("query.reader", "and after exclude each other"))
-	}
-	cursor, err := a.lists.Cursor(c.R.Context(), q.Reader)
-	if feed == client.FeedOfEvents {
-		return cursor.Events, err
-	}
-	return cursor.Deposits, err
+	return api.FeedReader[T]{Name: string(feed), Rows: a.lists.DB, Seq: seq,
+		Watch: func() (<-chan struct{}, func()) { return a.book.Watch(topic) },
+		Read: func(ctx context.Context, after int64, limit int) (list []T, next int64, err error) {
+			list, err = read(ctx, after, limit)
+			return list, 0, err
+		},
+		Check: func(ctx context.Context, list []T) error { return check(ctx, q.After, list) },
+	}.Answer(c, q.Feed)
 }
 
 type depositQuery struct {
-	State string `query:"state" enum:"held,credited,rejected" doc:"only deposits that are in this state now, as they are now; the answer then has gaps. Absent: all, as they were when they were taken"`
+	State client.DepositState `query:"state" enum:"held,credited,rejected" doc:"only deposits that are in this state now, as they are now; the answer then has gaps. Absent: all, as they were when they were taken"`
 	readerFeed
 }
 
 func (a *server) deposits(c *api.Call, q depositQuery, _ api.None) (client.Deposits, error) {
-	after, err := a.after(c, q.readerFeed, client.FeedOfDeposits)
-	if err != nil {
-		return client.Deposits{}, err
+	read, check := a.lists.Deposits, a.lists.CheckKept
+	if q.State != "" {
+		read = func(ctx context.Context, after int64, limit int) ([]client.DepositEntry, error) {
+			return a.lists.DepositsIn(ctx, q.State, after, limit)
+		}
+		check = func(context.Context, int64, []client.DepositEntry) error { return nil }
 	}
-	q.After = after
-	list, next, err := api.FeedReader[client.DepositEntry]{Name: string(client.FeedOfDeposits), Rows: a.lists.DB, Watch: a.watch(book.TopicDeposits),
-		Seq: func(d client.DepositEntry) int64 { return d.Seq },
-		Read: func(ctx context.Context, after int64, limit int) (list []client.DepositEntry, next int64, err error) {
-			if q.State != "" {
-				list, err = a.lists.DepositsIn(ctx, client.DepositState(q.State), after, limit)
-			} else {
-				list, err = a.lists.Deposits(ctx, after, limit)
-			}
-			return list, 0, err
-		},
-		Check: func(ctx context.Context, list []client.DepositEntry) error {
-			if q.State != "" {
-				return nil
-			}
-			return a.lists.CheckKept(ctx, after, list)
-		}}.Answer(c, q.Feed)
+	list, next, err := part(a, c, q.readerFeed, client.FeedOfDeposits, book.TopicDeposits,
+		func(d client.DepositEntry) int64 { return d.Seq }, read, check)
 	for i := range list {
 		if q.State == "" {
 			list[i] = book.AsTaken(list[i]) // a late reader finds what an early one found
@@ -61,23 +59,9 @@ func (a *server) deposits(c *api.Call, q depositQuery, _ api.None) (client.Depos
 }
 
 func (a *server) events(c *api.Call, q readerFeed, _ api.None) (client.Events, error) {
-	after, err := a.after(c, q, client.FeedOfEvents)
-	if err != nil {
-		return client.Events{}, err
-	}
-	q.After = after
-	list, next, err := api.FeedReader[client.EventEntry]{Name: string(client.FeedOfEvents), Rows: a.lists.DB, Watch: a.watch(book.TopicEvents),
-		Seq: func(e client.EventEntry) int64 { return e.Seq },
-		Read: func(ctx context.Context, after int64, limit int) ([]client.EventEntry, int64, error) {
-			list, err := a.lists.Events(ctx, after, limit)
-			return list, 0, err
-		}}.Answer(c, q.Feed)
+	list, next, err := part(a, c, q, client.FeedOfEvents, book.TopicEvents, func(e client.EventEntry) int64 { return e.Seq },
+		a.lists.Events, func(context.Context, int64, []client.EventEntry) error { return nil })
 	return client.Events{Events: api.OrEmpty(list), Next: next}, err
-}
-
-// watch returns what wakes a reader of a feed.
-func (a *server) watch(topic db.Topic) func() (<-chan struct{}, func()) {
-	return func() (<-chan struct{}, func()) { return a.book.Watch(topic) }
 }
 
 func (a *server) cursor(c *api.Call, _ api.None, _ api.None) (client.Cursor, error) {

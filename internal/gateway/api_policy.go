@@ -82,8 +82,7 @@ func shownSum(s countersign.Sum) countersign.Amount {
 // spentOf reads the sums of limits.
 func spentOf(b *book.Book) policy.SpentFunc {
 	return func(ctx context.Context, symbol, tenantUserID string, since time.Time) (countersign.Sum, error) {
-		s, err := b.Spent(ctx, book.Spent{Symbol: symbol, TenantUserID: tenantUserID, Since: db.MillisOf(since)})
-		return s.Sum, err
+		return b.Spent(ctx, symbol, tenantUserID, db.MillisOf(since))
 	}
 }
 

@@ -164,7 +164,7 @@ func New(c Config) (*Gateway, error) {
 		}
 		h.Verify, h.VerifyTimeout = v.verify, v.to.Timeout()
 	}
-	g.refusals = &refusals{book: g.book, c: &g.c, observer: c.Observer, counts: map[string]int64{}, warned: warnings{}}
+	g.refusals = &refusals{book: g.book, c: &g.c, observer: c.Observer, counts: map[string]int64{}}
 	g.keeper = &keeper{book: g.book, c: &g.c, again: g.refusals.repeated, known: map[string]int64{}, rooms: map[client.RefusalReason]room{}}
 	h.Observer = g.refusals
 	var err error

@@ -6,7 +6,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/book"
 	"countersign/internal/policy"
 )
 
@@ -60,9 +59,9 @@ func TestPaidCounts(t *testing.T) {
 						t.Errorf("%s: the application is told %+v", d.name, e)
 					}
 				}
-				got, err := r.book.Spent(t.Context(), book.Spent{Symbol: symbol})
-				if want, _ := countersign.ParseSum(c.paid); err != nil || got.Sum.Cmp(want) != 0 {
-					t.Errorf("%s: %s count, want %s, %v", d.name, got.Sum, c.paid, err)
+				got, err := r.book.Spent(t.Context(), symbol, "", 0)
+				if want, _ := countersign.ParseSum(c.paid); err != nil || got.Cmp(want) != 0 {
+					t.Errorf("%s: %s count, want %s, %v", d.name, got, c.paid, err)
 				}
 				kinds := r.alarms()
 				if len(kinds) == 0 || kinds[len(kinds)-1] != c.alarm {
@@ -96,9 +95,9 @@ func TestPaidTwiceUnderOneTrackingID(t *testing.T) {
 				t.Fatalf("%s: errCode %d of %s, want %d", d.name, got, tx, want)
 			}
 		}
-		got, err := r.book.Spent(t.Context(), book.Spent{Symbol: w.Symbol})
-		if want := w.Amount.Sum().Plus(w.Amount.Sum()); err != nil || got.Sum.Cmp(want) != 0 {
-			t.Errorf("%s: %s count, want %s, %v", d.name, got.Sum, want, err)
+		got, err := r.book.Spent(t.Context(), w.Symbol, "", 0)
+		if want := w.Amount.Sum().Plus(w.Amount.Sum()); err != nil || got.Cmp(want) != 0 {
+			t.Errorf("%s: %s count, want %s, %v", d.name, got, want, err)
 		}
 		n := 0
 		for _, kind := range r.alarms() {

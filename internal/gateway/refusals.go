@@ -24,16 +24,13 @@ type refusals struct {
 	mu     sync.Mutex
 	counts map[string]int64
 	alarms []db.Alarm // one of each row
-	warned warnings
+	warned db.Millis  // when the log last told that all are refused
 
 	// Since the last callback that was not refused: when the first was refused, 0 if
 	// none was, and how many were, by reason.
 	since   db.Millis
 	refused map[merchant.Reason]int
 }
-
-// warnings are when the log last told of a kind.
-type warnings map[client.AlarmKind]db.Millis
 
 const (
 	refusalsEvery = time.Second // between two calls of keep
@@ -74,15 +71,10 @@ func (r *refusals) Observe(o merchant.Observation) {
 	r.mu.Lock()
 	r.counts[string(o.Reason)]++
 	r.refusing(o.Reason)
-	warn := false
 	if suspect(o.Reason) {
 		r.alarm(client.AlarmRequestSuspect, strings.TrimSpace(o.ID+" ("+string(o.Reason)+")"))
-		warn = o.Reason == merchant.ReasonNotBound && r.warns(client.AlarmRequestSuspect)
 	}
 	r.mu.Unlock()
-	if warn {
-		r.c.Log.Warn("a request was refused because it is not bound", "alarm", string(client.AlarmRequestSuspect), "advice", client.AlarmRequestSuspect.Do())
-	}
 }
 
 // alarm notes an alarm. r is locked.
@@ -111,16 +103,6 @@ func (r *refusals) add(a db.Alarm) {
 	}
 	b.Examples = append(a.Examples, b.Examples...)
 	b.Examples = b.Examples[:min(len(b.Examples), maxExamples)]
-}
-
-// warns reports whether the log tells of a kind now. r is locked.
-func (r *refusals) warns(kind client.AlarmKind) bool {
-	now := db.MillisOf(r.c.Now())
-	if last, warned := r.warned[kind]; warned && now-last < warnEvery {
-		return false
-	}
-	r.warned[kind] = now
-	return true
 }
 
 // refusing notes a refusal for the alarm that all are refused. Wrong paths and
@@ -164,9 +146,11 @@ func (r *refusals) allRefused(ctx context.Context) error {
 	r.since, r.refused = 0, nil
 	if n >= allRefusedLeast && taken < since {
 		r.alarm(client.AlarmAllRefused, string(most))
-		if !r.warns(client.AlarmAllRefused) {
+		now := db.MillisOf(r.c.Now())
+		if now-r.warned < warnEvery {
 			return nil
 		}
+		r.warned = now
 		r.c.Log.Error("all callbacks are refused", "alarm", string(client.AlarmAllRefused), "refused", n, "mostly", string(most),
 			"advice", client.AlarmAllRefused.Do())
 	}

@@ -36,12 +36,11 @@ func TestNotBound(t *testing.T) {
 				t.Errorf("%+v, %v", list, err)
 			}
 			r.wantNumbers(3, 3, 1)
-			if log := r.log.String(); strings.Count(log, "advice=") != 2 || strings.Count(log, `setting="--provider other, or --binding seen`) != 3 {
+			if log := r.log.String(); strings.Count(log, "advice=") != 1 || strings.Count(log, `setting="--provider other, or --binding seen`) != 3 {
 				t.Errorf("log:\n%s", log)
 			}
 
-			// The next process counts on, and the log tells of it once an hour.
-			clear(r.refusals.warned)
+			// The log tells of it once an hour.
 			r.deliver(countersigntest.Deposit(1))
 			r.wantRefused(map[client.RefusalReason]int64{"not_bound": 4})
 			r.wantNumbers(4, 4, 1)

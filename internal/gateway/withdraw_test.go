@@ -10,7 +10,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/book"
 	"countersign/internal/policy"
 )
 
@@ -314,13 +313,13 @@ above  = "deny"
 					t.Errorf("errCode %d", code)
 				}
 			}
-			spent, err := r.book.Spent(t.Context(), book.Spent{Symbol: "USDT"})
+			spent, err := r.book.Spent(t.Context(), "USDT", "", 0)
 			if err != nil {
 				t.Fatal(err)
 			}
 			most, _ := countersign.ParseAmount("20")
-			if spent.Sum.Cmp(countersign.Sum{}) <= 0 || spent.Sum.Cmp(most.Sum()) > 0 {
-				t.Fatalf("%s were confirmed, the limit is 20", spent.Sum.String())
+			if spent.Cmp(countersign.Sum{}) <= 0 || spent.Cmp(most.Sum()) > 0 {
+				t.Fatalf("%s were confirmed, the limit is 20", spent.String())
 			}
 		})
 	}

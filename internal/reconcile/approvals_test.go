@@ -117,7 +117,7 @@ func TestApprovalsOfWithdrawals(t *testing.T) {
 // application says was confirmed is not approved again.
 func TestApprovalsOfOrders(t *testing.T) {
 	approve := func(b *book.Book, by string, at db.Millis) (book.Order, error) {
-		return b.ApproveOrderAmong(ctx, "order", db.Approval{Token: by, Name: by, At: at},
+		return b.ApproveOrder(ctx, "order", db.Approval{Token: by, Name: by, At: at},
 			func(_ context.Context, _ db.Querier, given []db.Approval) (keep, enough bool, err error) {
 				again := slices.ContainsFunc(given, func(a db.Approval) bool { return a.Token == by })
 				return !again, !again && len(given) == 1, nil
