@@ -101,10 +101,10 @@ func (c *Caller) Message(t countersign.Type, given []byte, set []countersign.Mem
 	default:
 		m = s.callback(t)
 	}
-	m = append(m.edit("requestUUID"), countersign.Member{Name: "requestUUID", Value: `"` + countersign.UnboundUUID + `"`})
+	m = append(m.drop("requestUUID"), countersign.Member{Name: "requestUUID", Value: `"` + countersign.UnboundUUID + `"`})
 	for _, e := range set {
 		if e.Value == "" {
-			m = m.edit(e.Name)
+			m = m.drop(e.Name)
 		} else {
 			m = m.set(e.Name, string(e.Value))
 		}

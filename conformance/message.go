@@ -35,21 +35,25 @@ func text(s string) string {
 // {order} the callBackId, {CASE} that with small letters for capitals and the other way round, {tx} and {TX} the digits
 // of the txId, {to} those of the toAddress.
 func (m message) edit(changes string) message {
-	tx, to := strings.TrimPrefix(m.str("txId"), "0x"), strings.TrimPrefix(m.str("toAddress"), "0x")
-	order := m.str("callBackId")
+	inside := func(s string) string { // of a JSON string
+		t := text(s)
+		return t[1 : len(t)-1]
+	}
+	order, tx, to := m.str("callBackId"), strings.TrimPrefix(m.str("txId"), "0x"), strings.TrimPrefix(m.str("toAddress"), "0x")
 	otherCase := strings.Map(func(r rune) rune {
 		if unicode.IsUpper(r) {
 			return unicode.ToLower(r)
 		}
 		return unicode.ToUpper(r)
 	}, order)
-	has := strings.NewReplacer("{id}", m.str("trackingId"), "{user}", m.str("tenantUserId"), "{order}", order,
-		"{CASE}", otherCase, "{tx}", tx, "{TX}", strings.ToUpper(tx), "{to}", to)
-	for change := range strings.SplitSeq(has.Replace(changes), " & ") {
+	has := strings.NewReplacer("{id}", inside(m.str("trackingId")), "{user}", inside(m.str("tenantUserId")),
+		"{order}", inside(order), "{CASE}", inside(otherCase), "{tx}", tx, "{TX}", strings.ToUpper(tx), "{to}", inside(to))
+	for change := range strings.SplitSeq(changes, " & ") {
 		name, value, sets := strings.Cut(change, " ")
+		value = has.Replace(value)
 		switch {
 		case !sets:
-			m = slices.DeleteFunc(slices.Clone(m), func(e countersign.Member) bool { return e.Name == name })
+			m = m.drop(name)
 		case name[0] == '+':
 			m = m.add(name[1:], value)
 		case name[0] == '~':
@@ -61,6 +65,10 @@ func (m message) edit(changes string) message {
 		}
 	}
 	return m
+}
+
+func (m message) drop(name string) message {
+	return slices.DeleteFunc(slices.Clone(m), func(e countersign.Member) bool { return e.Name == name })
 }
 
 // set returns a copy in which the member called name has that value. A new member stands before requestUUID.
@@ -108,13 +116,13 @@ func (m message) bytes() []byte {
 // twin is m about something else, in as many bytes, so that blocks of the two fit together.
 func (m message) twin() message {
 	for _, name := range []string{"trackingId", "callBackId", "txId"} {
-		if v := m.str(name); v != "" {
-			v = strings.TrimPrefix(v, "0x") // a hash stays one
-			other := "7"
-			if v[:1] == other {
-				other = "6"
+		if v := []byte(m.str(name)); len(v) > 0 {
+			digit := byte('7') // a hash stays one
+			if v[len(v)/2] == digit {
+				digit = '6'
 			}
-			m = m.set(name, text(strings.Replace(m.str(name), v, other+v[1:], 1)))
+			v[len(v)/2] = digit
+			m = m.set(name, text(string(v)))
 		}
 	}
 	return m
