@@ -243,7 +243,7 @@ func (m *Merchant) serve(rw http.ResponseWriter, r *http.Request) {
 	}
 	gate := m.gate
 	m.mu.Unlock()
-	m.answer(w, r, cb, refused, fault, previous, gate)
+	m.answer(w, r, cb, refused, previous, gate)
 }
 
 func (m *Merchant) open(body []byte) (cb countersign.Callback, plaintext []byte, code countersign.ErrCode) {
@@ -334,7 +334,9 @@ func (m *Merchant) send(w *answering, status int, r countersign.Response) {
 }
 
 func (m *Merchant) sendRaw(w *answering, status int, body []byte) {
-	w.Header().Set("Content-Type", "application/json")
+	if w.Header().Get("Content-Type") == "" {
+		w.Header().Set("Content-Type", "application/json")
+	}
 	m.sign(w, status, body)
 	w.WriteHeader(status)
 	_, _ = w.Write(body)

@@ -56,6 +56,11 @@ type fault[F ~string] struct {
 	refusal   string // of a service: see ServiceFault.Refusal
 	fix       string // of a service: what to change at a merchant that takes it
 	tolerated bool   // of a merchant: a known difference between peers
+
+	// Of a merchant: an errCode, or what it makes of the plaintext of an answer, or of a response.
+	code   countersign.ErrCode
+	answer func(plaintext []byte, cb countersign.Callback, previous string) []byte
+	body   func(m *Merchant, r countersign.Response, plaintext []byte) []byte
 }
 
 func listOf[F ~string](faults []fault[F]) (list []F) {
