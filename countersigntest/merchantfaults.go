@@ -187,7 +187,9 @@ func typeOf(cb countersign.Callback, quote string) string {
 
 // errCode puts something in place of errCode 0.
 func errCode(with string) func(*Merchant, countersign.Response, []byte) []byte {
-	return func(_ *Merchant, r countersign.Response, _ []byte) []byte { return replace(raw(r), `"errCode":0`, with) }
+	return func(_ *Merchant, r countersign.Response, _ []byte) []byte {
+		return replace(raw(r), `"errCode":0`, with)
+	}
 }
 
 // amount changes the value of the member amount, quotes included. An answer without one stays as it is.
