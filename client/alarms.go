@@ -344,24 +344,11 @@ type AlarmMessage string
 
 // The types of messages about alarms.
 const (
-	MessageAlarmRaised AlarmMessage = "alarm.raised"
-	MessageAlarmGrown  AlarmMessage = "alarm.grown"
-	MessageAlarmEnded  AlarmMessage = "alarm.ended"
-	MessageAlarmTest   AlarmMessage = "alarm.test"
+	MessageAlarmRaised AlarmMessage = "alarm.raised" // a row of alarms has opened
+	MessageAlarmGrown  AlarmMessage = "alarm.grown"  // its number has grown tenfold: to 10, 100, 1,000
+	MessageAlarmEnded  AlarmMessage = "alarm.ended"  // it has ended by itself
+	MessageAlarmTest   AlarmMessage = "alarm.test"   // a person tries whether messages arrive; there is no alarm
 )
-
-var alarmMessages = words[AlarmMessage]{
-	{is: MessageAlarmRaised, means: "A row of alarms has opened."},
-	{is: MessageAlarmGrown, means: "The number of a row has grown tenfold: to 10, 100, 1,000."},
-	{is: MessageAlarmEnded, means: "A row has ended by itself."},
-	{is: MessageAlarmTest, means: "A person tries whether messages arrive. There is no alarm."},
-}
-
-// Values returns every type.
-func (AlarmMessage) Values() []AlarmMessage { return alarmMessages.values() }
-
-// Means returns what m means, for people, or "" for an unknown word.
-func (m AlarmMessage) Means() string { return alarmMessages.of(m).means }
 
 // PostedAlarm is the body of the message that is posted to --alarm-url. It has no member type,
 // because Mattermost refuses a post with a type that it does not know.

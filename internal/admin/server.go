@@ -122,7 +122,7 @@ func New(c Config) (*Server, error) {
 		Self: "the service", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
 		Tokens: c.Tokens, Metrics: c.Metrics, Now: c.Now, Log: c.Log,
 		MaxBody: c.MaxBody, Bodies: c.Bodies, RatePerSecond: c.RatePerSecond, Concerns: concernsPath, Called: s.called, ProblemOf: problemOf,
-		Words: api.ServiceWords(), Shape: shapeSettings, Webhooks: []api.Webhook{api.AlarmPosted()},
+		Words: api.ServiceWords(), Shape: shapeSettings,
 	}, s.table())
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)

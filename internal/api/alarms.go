@@ -1,11 +1,8 @@
 package api
 
 import (
-	"reflect"
-
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/signed"
 )
 
 // AlarmOf is an alarm as the APIs show it.
@@ -69,22 +66,4 @@ func (o Common) testAlarm(c *Call, _ None, _ None) (client.AlarmTest, error) {
 		return client.AlarmTest{}, &db.ConflictError{Reason: "alarms are posted nowhere: start with --alarm-url"}
 	}
 	return o.TestAlarm(c.R.Context())
-}
-
-// SignedHeaders describes the headers of a signed message whose id says what it is
-// about.
-func SignedHeaders(id string) []Header {
-	return []Header{
-		{Name: signed.HeaderID, Text: "identifies the message, the same in every attempt: " + id},
-		{Name: signed.HeaderTimestamp, Text: "when the attempt was made, in seconds since 1970 UTC"},
-		{Name: signed.HeaderSignature, Text: "one or more signatures, separated by spaces: v1, and the Base64 of the HMAC-SHA256 of webhook-id, webhook-timestamp and the body, joined by points"},
-	}
-}
-
-// AlarmPosted describes the message about an alarm, which both ends post.
-func AlarmPosted() Webhook {
-	return Webhook{Name: "alarm", ID: "postedAlarm", Tag: "alarms", Summary: "Tell a person's system of an alarm",
-		Description: "An alarm is told when its row opens, when its number grows tenfold, and when it ends by itself. It is posted to --alarm-url, signed as Standard Webhooks 1.0 says, until an answer has a status 2xx. " +
-			"The same message may come more than once; those of one alarm come in their order, others in any. docs/runbook.md has the kinds.",
-		Headers: SignedHeaders("service_alarm_ or gateway_alarm_, the seq of the alarm, and then nothing if it was raised, _ and the number that it reached, or _ended"), Body: reflect.TypeFor[client.PostedAlarm]()}
 }

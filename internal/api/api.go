@@ -65,19 +65,7 @@ type Config struct {
 	Words Aliases
 	// Shape changes schemas of the document before any request is checked. Nil: nothing does.
 	Shape func(huma.Registry)
-	// Webhooks describes, in the document alone, the requests that this end makes.
-	Webhooks []Webhook
 }
-
-// Webhook is a request that this end makes to its user's application.
-type Webhook struct {
-	Name, ID, Tag, Summary, Description string // all required
-	Headers                             []Header
-	Body                                reflect.Type
-}
-
-// Header is a header of a Webhook.
-type Header struct{ Name, Text string }
 
 // API answers the routes of one end. Make it with New.
 type API struct {

@@ -31,7 +31,8 @@ type Common struct {
 	Keys            *Keys
 	// Search finds what the end alone has; see Search. Required.
 	Search func(*Search) error
-	// KnownMerchant is as in Call.NewToken.
+	// KnownMerchant fails with db.ErrNotFound if there is no such merchant. Nil: the end has one merchant,
+	// and tokens are not bound.
 	KnownMerchant func(c *Call, id string) error
 	// Node is the id of this process among the nodes of the database.
 	Node string

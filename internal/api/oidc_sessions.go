@@ -35,7 +35,6 @@ type providerSession struct {
 	Began, Ends, Asked db.Millis
 	SignedIn           db.Millis // when the person did at the provider; 0: it did not say
 	refresh, dataKey   []byte    // sealed
-	claimed            db.Millis
 }
 
 func sessionPlace(id string) db.Record { return db.Record{Table: "sessions", Row: id} }
@@ -45,7 +44,7 @@ var refreshPurpose = []string{"refresh"}
 const (
 	addSessionSQL = `INSERT INTO sessions (id, token, began, ends, asked, signed_in, refresh, data_key) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
 
-	readSessionSQL = `SELECT id, token, began, ends, asked, signed_in, refresh, data_key, claimed FROM sessions WHERE id = $1`
+	readSessionSQL = `SELECT id, token, began, ends, asked, signed_in, refresh, data_key FROM sessions WHERE id = $1`
 
 	renewSessionSQL = `UPDATE sessions SET asked = $2, refresh = $3, data_key = $4, claimed = $5 WHERE id = $1`
 
@@ -137,7 +136,7 @@ func (k *Tokens) sealRefresh(s *providerSession, refresh string) {
 // session reads a session; db.ErrNotFound: there is none.
 func (k *Tokens) session(ctx context.Context, id string) (providerSession, error) {
 	return db.Find(ctx, k.d, readSessionSQL, []any{id}, func(r db.Rows) (s providerSession, err error) {
-		err = r.Scan(&s.ID, &s.Token, &s.Began, &s.Ends, &s.Asked, &s.SignedIn, &s.refresh, &s.dataKey, &s.claimed)
+		err = r.Scan(&s.ID, &s.Token, &s.Began, &s.Ends, &s.Asked, &s.SignedIn, &s.refresh, &s.dataKey)
 		return s, err
 	})
 }
@@ -152,39 +151,34 @@ func (k *Tokens) BySession(ctx context.Context, secret string) (Token, error) {
 	if k.people == nil || err != nil {
 		return Token{}, db.ErrNotFound
 	}
-	s, err := k.session(ctx, id)
-	for wait := 0; err == nil; wait++ {
+	var s providerSession
+	for wait := 0; ; wait++ {
+		if s, err = k.session(ctx, id); err != nil {
+			return Token{}, err
+		}
 		now := db.MillisOf(k.people.now())
 		age := now - s.Asked
 		if now >= s.Ends {
 			return Token{}, db.ErrNotFound
 		}
-		if age < 0 || age >= askAfter {
-			switch asked, failed := k.ask(ctx, s, now); {
-			case failed != nil:
-				return Token{}, failed
-			case asked:
-				s, err = k.session(ctx, id)
-				if err != nil {
-					return Token{}, err
-				}
-			case age < 0 || age >= goodFor:
-				if wait == 100 {
-					return Token{}, errAsking
-				}
-				select {
-				case <-time.After(100 * time.Millisecond):
-				case <-ctx.Done():
-					return Token{}, ctx.Err()
-				}
-				s, err = k.session(ctx, id)
-				continue
-			}
+		if age >= 0 && age < askAfter {
+			break
 		}
-		break
-	}
-	if err != nil {
-		return Token{}, err
+		asked, err := k.ask(ctx, s, now)
+		if err != nil {
+			return Token{}, err
+		}
+		if asked || age >= 0 && age < goodFor {
+			break
+		}
+		if wait == 100 {
+			return Token{}, errAsking
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return Token{}, ctx.Err()
+		}
 	}
 	t, err := k.ByID(ctx, s.Token)
 	issuer, _, _ := strings.Cut(t.Subject, " ")

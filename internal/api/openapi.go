@@ -47,30 +47,7 @@ func (a *API) describe() *huma.OpenAPI {
 			Extensions: map[string]any{"x-roles": []client.Role{}},
 		})
 	}
-	for _, w := range a.c.Webhooks {
-		if doc.Webhooks == nil {
-			doc.Webhooks = map[string]*huma.PathItem{}
-		}
-		doc.Webhooks[w.Name] = &huma.PathItem{Post: a.webhook(w)}
-	}
 	return doc
-}
-
-func (a *API) webhook(w Webhook) *huma.Operation {
-	op := &huma.Operation{
-		OperationID: w.ID, Summary: w.Summary, Description: w.Description, Tags: []string{w.Tag}, Security: anybody,
-		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
-			TypeJSON: {Schema: a.registry.Schema(w.Body, true, "")},
-		}},
-		Responses: map[string]*huma.Response{
-			"204": {Description: "the application has it; every other status 2xx says the same, and any other status is tried again"},
-		},
-	}
-	for _, h := range w.Headers {
-		op.Parameters = append(op.Parameters, &huma.Param{Name: h.Name, In: "header", Required: true, Description: h.Text,
-			Schema: &huma.Schema{Type: huma.TypeString}})
-	}
-	return op
 }
 
 // published returns the document that callers read. It has no patternDescription:

@@ -63,15 +63,11 @@ func (k *Changes) applyRevoke(ctx context.Context, c *Change, _ []byte, now db.M
 	})
 }
 
-// createToken makes the handler that makes tokens. known is as in api.Call.NewToken.
+// createToken makes the handler that makes tokens. known is Common.KnownMerchant.
 func (k *Changes) createToken(known func(c *Call, id string) error) Handler {
 	return HandleChange(func(c *Call, _ None, in client.NewToken) (client.CreatedToken, *client.Proposed, error) {
 		ctx := c.R.Context()
-		var check func(string) error
-		if known != nil {
-			check = func(id string) error { return known(c, id) }
-		}
-		t, err := c.NewToken(in, check)
+		t, err := c.newToken(in, known)
 		if err != nil {
 			return client.CreatedToken{}, nil, err
 		}

@@ -15,10 +15,8 @@ import (
 // a mistake.
 const minTokenLife db.Millis = 60_000
 
-// NewToken checks a request for a token and gives its record. known says whether there
-// is a merchant, with db.ErrNotFound; nil: the end has one merchant, and tokens are not
-// bound.
-func (c *Call) NewToken(in client.NewToken, known func(id string) error) (Token, error) {
+// newToken checks a request for a token and returns its record. known is Common.KnownMerchant.
+func (c *Call) newToken(in client.NewToken, known func(c *Call, id string) error) (Token, error) {
 	var faults Faults
 	t := NewStoreToken(in.Name, in.Role, c.Now)
 	t.Maker, t.Expires, t.Hourly = c.Token.ID, db.Millis(in.Expires), in.Hourly
@@ -42,7 +40,7 @@ func (c *Call) NewToken(in client.NewToken, known func(id string) error) (Token,
 	}
 	for i, m := range in.Merchants {
 		at := fmt.Sprintf("body.merchants[%d]", i)
-		switch err := known(m); {
+		switch err := known(c, m); {
 		case errors.Is(err, db.ErrNotFound):
 			faults.Add(at, "is not known")
 		case err != nil:

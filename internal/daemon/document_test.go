@@ -158,12 +158,10 @@ func (i *inspection) document() {
 		tags[v.(object)["name"].(string)] = false
 	}
 	ids := map[string]bool{}
-	for _, part := range []string{"paths", "webhooks"} {
-		for path, item := range in(i.doc, part) {
-			i.known(path, "path", item.(object))
-			for method, op := range item.(object) {
-				i.operation(strings.ToUpper(method)+" "+path, path, op.(object), tags, ids)
-			}
+	for path, item := range in(i.doc, "paths") {
+		i.known(path, "path", item.(object))
+		for method, op := range item.(object) {
+			i.operation(strings.ToUpper(method)+" "+path, path, op.(object), tags, ids)
 		}
 	}
 	for tag, used := range tags {

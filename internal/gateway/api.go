@@ -41,7 +41,7 @@ func newAPI(b *book.Book, r *refusals, c Config, retry func(context.Context, []b
 	a.base, err = api.New(api.Config{
 		Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
 		Tokens: a.changes.Tokens(), Metrics: c.Metrics, Now: c.Now, Log: c.Log, MaxBody: maxBody, Bodies: c.Bodies, ProblemOf: problemOf,
-		Words: api.GatewayWords(), Webhooks: webhooks,
+		Words: api.GatewayWords(),
 	}, a.table())
 	if err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
