@@ -145,7 +145,8 @@ var merchantFaults = []fault[MerchantFault]{
 			return replace(raw(r), `"apiKey":"`+r.APIKey.Reveal()+`",`, "")
 		}},
 	{is: FaultNoMessage, about: "errCode 5000 without a message", body: errCode(`"errCode":5000`)},
-	{is: FaultNoAmount, about: "the amount is missing in the answer", answer: amount(func(string) string { return "null" })},
+	{is: FaultNoAmount, about: "the amount is missing in the answer",
+		answer: amount(func(string) string { return "null" })},
 	{is: FaultTwiceErrCode, about: "first 5000, then 0", body: errCode(`"errCode":5000,"errCode":0`)},
 	{is: FaultCutData, about: "Base64 without its end",
 		body: func(_ *Merchant, r countersign.Response, _ []byte) []byte {
@@ -153,7 +154,8 @@ var merchantFaults = []fault[MerchantFault]{
 		}},
 	{is: FaultNotJSON, about: "something before the response",
 		body: func(_ *Merchant, r countersign.Response, _ []byte) []byte { return append([]byte("OK "), raw(r)...) }},
-	{is: FaultNumberAmount, about: "a number for a text", tolerated: true, answer: amount(func(a string) string { return a })},
+	{is: FaultNumberAmount, about: "a number for a text", tolerated: true,
+		answer: amount(func(a string) string { return a })},
 	{is: FaultTrailingZeros, about: "the amount written differently", tolerated: true,
 		answer: amount(func(a string) string {
 			if !strings.Contains(a, ".") {
@@ -236,8 +238,8 @@ func (f MerchantFault) NeedsSigning() bool { return f.row().signing }
 const huge = 64 << 20
 
 // answer answers cb with the fault of w, or with code if that is not 0.
-func (m *Merchant) answer(w *answering, r *http.Request, cb countersign.Callback, code countersign.ErrCode, previous string,
-	gate <-chan struct{}) {
+func (m *Merchant) answer(w *answering, r *http.Request, cb countersign.Callback, code countersign.ErrCode,
+	previous string, gate <-chan struct{}) {
 	row := w.fault.row()
 	switch code = cmp.Or(code, row.code); {
 	case code != countersign.CodeAccepted:

@@ -306,7 +306,7 @@ func TestLearn(t *testing.T) {
 		settings: {"3 callbacks, of which 1 would be refused.\n#   1  type 1: member \"txId\" is missing (such as d-2)\n", "notify-path = \"/api/v1/uu/notify\"\n",
 			"withdraw-path = \"/api/v1/uu/withdraw/info\"\n", "\n[gateway.profile]\nprovider = \"other\"\napi-key-header = \"Provider-Key\"\nbody-field = \"payload\"\nhold-code = 5000\n"},
 		note:  {"To the provider of our callbacks\n", "Seen in 1 of 3 callbacks: type 1: member \"txId\" is missing (such as d-2)"},
-		shown: {"learning", `differs    member "tenantUserId" is not a string`, `differs    member "amount" is not a string`, "JSON object, in payload", "Provider-Key"},
+		shown: {"learning", `differs    member \"tenantUserId\" is not a string`, `differs    member \"amount\" is not a string`, "JSON object, in payload", "Provider-Key"},
 	} {
 		for _, want := range wants {
 			if !strings.Contains(text, want) {
