@@ -181,8 +181,8 @@ func (b *Book) DecideAddress(ctx context.Context, seq int64, to client.AddressSt
 	if to != client.AddressAccepted && to != client.AddressRejected {
 		return client.AddressEntry{}, fmt.Errorf("state is %w: %q", db.ErrInvalid, to)
 	}
-	if db.CheckText("", by) != nil || db.CheckText("", reason) != nil {
-		return client.AddressEntry{}, &db.ItemError{Member: "reason", Err: db.CheckText("reason", "\x00")}
+	if err := checkTexts("reason", reason, "by", by); err != nil {
+		return client.AddressEntry{}, err
 	}
 	err = b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
 		a, err = db.Find(ctx, t, lockAddressSQL, []any{seq}, scanAddress)

@@ -124,8 +124,8 @@ func (b *Book) DecideDeposit(ctx context.Context, seq int64, to client.DepositSt
 	if to != client.DepositCredited && to != client.DepositRejected {
 		return client.DepositEntry{}, fmt.Errorf("state is %w: %q", db.ErrInvalid, to)
 	}
-	if db.CheckText("", by) != nil || db.CheckText("", reason) != nil {
-		return client.DepositEntry{}, &db.ItemError{Member: "reason", Err: db.CheckText("reason", "\x00")}
+	if err := checkTexts("reason", reason, "by", by); err != nil {
+		return client.DepositEntry{}, err
 	}
 	err = b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
 		if err := checkReconciled(ctx, t); err != nil {

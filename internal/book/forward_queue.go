@@ -206,8 +206,8 @@ func (b *Book) RetryForward(ctx context.Context, id string, now db.Millis) (clie
 // may still bring it to the application, and then it is no longer listed. Repeating
 // it changes nothing.
 func (b *Book) SkipForward(ctx context.Context, id, by, reason string, now db.Millis) (client.Forward, error) {
-	if err := db.CheckText("reason", reason); err != nil {
-		return client.Forward{}, &db.ItemError{Member: "reason", Err: err}
+	if err := checkTexts("reason", reason); err != nil {
+		return client.Forward{}, err
 	}
 	return b.changeForward(ctx, id, journal.Record{Kind: journal.ForwardSkipped, At: now}, reason,
 		skipForwardSQL, int64(db.Never), int64(now), by, reason)

@@ -131,8 +131,8 @@ func checkNewOrder(n client.NewOrder, now db.Millis) error {
 		if text.text == "" {
 			return &db.ItemError{Member: text.member, Err: fmt.Errorf("%s is %w: it is empty", text.member, db.ErrInvalid)}
 		}
-		if err := db.CheckText(text.member, text.text); err != nil {
-			return &db.ItemError{Member: text.member, Err: err}
+		if err := checkTexts(text.member, text.text); err != nil {
+			return err
 		}
 	}
 	if n.ExpiresAt != 0 && n.ExpiresAt <= now {

@@ -162,7 +162,7 @@ func (b *Book) RefuseUnknown(ctx context.Context, callBackID, tenantUserID strin
 // changes nothing. Any other state is a *ConflictError.
 func (b *Book) ApproveOrder(ctx context.Context, callBackID string, a db.Approval, vote func(ctx context.Context, q db.Querier, given []db.Approval) (keep, enough bool, err error)) (Order, error) {
 	c := OrderChange{CallBackID: callBackID, To: client.OrderApproved, By: a.Token, Reason: a.Reason}
-	return b.personalAfter(ctx, c, a.At, func(ctx context.Context, t *db.Tx, o *Order) (bool, error) {
+	return b.personal(ctx, c, a.At, func(ctx context.Context, t *db.Tx, o *Order) (bool, error) {
 		if o.Restored {
 			return false, errOrderRestored
 		}
@@ -218,27 +218,20 @@ func (o Order) WhyNotApproved(now db.Millis) string {
 // DeclineOrder refuses an undecided order. Repeating it changes nothing. Any other
 // state is a *ConflictError.
 func (b *Book) DeclineOrder(ctx context.Context, callBackID, by, reason string, now db.Millis) (Order, error) {
-	return b.personal(ctx, OrderChange{CallBackID: callBackID, To: client.OrderDeclined, By: by, Reason: reason}, now)
+	return b.personal(ctx, OrderChange{CallBackID: callBackID, To: client.OrderDeclined, By: by, Reason: reason}, now, nil)
 }
 
 // CancelOrder cancels an undecided order. Repeating it changes nothing. Any other
 // state is a *ConflictError.
 func (b *Book) CancelOrder(ctx context.Context, callBackID, by, reason string, now db.Millis) (Order, error) {
-	return b.personal(ctx, OrderChange{CallBackID: callBackID, To: client.OrderCancelled, By: by, Reason: reason}, now)
+	return b.personal(ctx, OrderChange{CallBackID: callBackID, To: client.OrderCancelled, By: by, Reason: reason}, now, nil)
 }
 
-// personal makes a change that a person or the merchant's application requests.
-func (b *Book) personal(ctx context.Context, c OrderChange, now db.Millis) (Order, error) {
-	return b.personalAfter(ctx, c, now, nil)
-}
-
-// personalAfter is personal, if first says so of the locked order, which may be changed so. Nil:
-// it is.
-func (b *Book) personalAfter(ctx context.Context, c OrderChange, now db.Millis, first func(context.Context, *db.Tx, *Order) (bool, error)) (o Order, err error) {
-	for member, text := range map[string]string{"reason": c.Reason, "by": c.By} {
-		if err := db.CheckText(member, text); err != nil {
-			return Order{}, &db.ItemError{Member: member, Err: err}
-		}
+// personal makes a change that a person or the merchant's application requests, if first says so of
+// the locked order, which may be changed so. Nil: it is made.
+func (b *Book) personal(ctx context.Context, c OrderChange, now db.Millis, first func(context.Context, *db.Tx, *Order) (bool, error)) (o Order, err error) {
+	if err := checkTexts("reason", c.Reason, "by", c.By); err != nil {
+		return Order{}, err
 	}
 	if db.CheckText("", c.CallBackID) != nil {
 		return Order{}, db.ErrNotFound

@@ -245,8 +245,8 @@ func (b *Book) Refused(ctx context.Context, seq int64) (r Refused, err error) {
 // DecideRefused notes what became of a refused callback. What was taken stays so; repeating it
 // changes nothing.
 func (b *Book) DecideRefused(ctx context.Context, seq int64, to client.RefusedState, by, note string, now db.Millis) error {
-	if err := db.CheckText("reason", note); err != nil {
-		return &db.ItemError{Member: "reason", Err: err}
+	if err := checkTexts("reason", note); err != nil {
+		return err
 	}
 	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		n, err := t.Exec(ctx, decideRefusedSQL, seq, string(to), int64(now), by, note)

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"countersign/client"
@@ -226,45 +227,33 @@ const (
 // forwards what happened. It returns when ctx has ended and everything under way is
 // done. Several processes of one database may run it.
 func (g *Gateway) Run(ctx context.Context) error {
-	done := make(chan struct{}, 7)
-	start := func(f func()) { go func() { f(); done <- struct{}{} }() }
-	start(func() {
-		g.regularly(ctx, expireEvery, "ending orders", func(ctx context.Context, now db.Millis) (bool, error) {
-			n, err := g.book.ExpireOrders(ctx, now, expireBatch)
-			return n == expireBatch, err
-		})
-	})
-	start(func() {
-		g.regularly(ctx, pruneEvery, "forgetting blocks", func(ctx context.Context, now db.Millis) (bool, error) {
-			n, err := g.book.PruneBlocks(ctx, now, pruneBatch)
-			return n == pruneBatch, err
-		})
-	})
-	start(func() {
-		g.regularly(ctx, refusalsEvery, "counting refusals", func(ctx context.Context, _ db.Millis) (bool, error) {
-			return false, errors.Join(g.refusals.keep(ctx), g.keeper.count(ctx), g.book.FoldCounts(ctx))
-		})
-	})
-	start(func() {
-		g.regularly(ctx, alarmEvery, "alarms", func(ctx context.Context, now db.Millis) (bool, error) {
-			return false, errors.Join(g.book.LookAtForwards(ctx, now), g.book.EndAlarms(ctx, now))
-		})
-	})
-	start(func() {
-		g.regularly(ctx, askEvery, "asking the check again", func(ctx context.Context, now db.Millis) (bool, error) {
-			n, err := g.askAgain(ctx, now)
-			return n == askAtOnce, err
-		})
-	})
-	start(func() {
-		if g.sender != nil {
-			g.sender.run(ctx)
-		}
-	})
-	start(func() { _ = g.api.changes.Run(ctx) }) // it ends without an error
-	for range 7 {
-		<-done
+	var all sync.WaitGroup
+	every := func(d time.Duration, what string, do func(context.Context, db.Millis) (more bool, err error)) {
+		all.Go(func() { g.regularly(ctx, d, what, do) })
 	}
+	every(expireEvery, "ending orders", func(ctx context.Context, now db.Millis) (bool, error) {
+		n, err := g.book.ExpireOrders(ctx, now, expireBatch)
+		return n == expireBatch, err
+	})
+	every(pruneEvery, "forgetting blocks", func(ctx context.Context, now db.Millis) (bool, error) {
+		n, err := g.book.PruneBlocks(ctx, now, pruneBatch)
+		return n == pruneBatch, err
+	})
+	every(refusalsEvery, "counting refusals", func(ctx context.Context, _ db.Millis) (bool, error) {
+		return false, errors.Join(g.refusals.keep(ctx), g.keeper.count(ctx), g.book.FoldCounts(ctx))
+	})
+	every(alarmEvery, "alarms", func(ctx context.Context, now db.Millis) (bool, error) {
+		return false, errors.Join(g.book.LookAtForwards(ctx, now), g.book.EndAlarms(ctx, now))
+	})
+	every(askEvery, "asking the check again", func(ctx context.Context, now db.Millis) (bool, error) {
+		n, err := g.askAgain(ctx, now)
+		return n == askAtOnce, err
+	})
+	if g.sender != nil {
+		all.Go(func() { g.sender.run(ctx) })
+	}
+	all.Go(func() { _ = g.api.changes.Run(ctx) }) // it ends without an error
+	all.Wait()
 	// Questions whose request has been answered with a time-out still decide.
 	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,45 +43,32 @@ const (
 
 // sender forwards.
 type sender struct {
-	book   *book.Book
-	wake   func() (<-chan struct{}, func())
-	c      Forwarding
-	to     *signed.Poster
-	now    func() time.Time
-	log    *slog.Logger
-	count  func(signed.Result, time.Duration)
-	poll   time.Duration // longest pause between looks
-	random func() float64
+	book *book.Book
+	c    Config // Forward is complete
+	to   *signed.Poster
+	poll time.Duration // longest pause between looks
 }
 
 func newSender(b *book.Book, c Config) (*sender, error) {
-	f := c.Forward
-	if f.Concurrency < 0 {
+	if c.Forward.Concurrency < 0 {
 		return nil, errors.New("gateway: a limit of forwarding is below 0")
 	}
-	if f.Timeout == 0 {
-		f.Timeout = 10 * time.Second
-	}
-	if f.Concurrency == 0 {
-		f.Concurrency = 8
-	}
-	s := &sender{book: b, c: f, now: c.Now, log: c.Log, random: c.Random, poll: c.DB.Every(forwardPoll),
-		wake:  func() (<-chan struct{}, func()) { return b.Watch(book.TopicForwards) },
-		count: func(signed.Result, time.Duration) {},
-	}
-	if c.Observer != nil {
-		s.count = c.Observer.Forwarded
-	}
-	if err := checkForwardURL(f.URL); err != nil {
+	c.Forward.Timeout = cmp.Or(c.Forward.Timeout, 10*time.Second)
+	c.Forward.Concurrency = cmp.Or(c.Forward.Concurrency, 8)
+	if err := checkForwardURL(c.Forward.URL); err != nil {
 		return nil, err
 	}
-	to, err := signed.NewPoster(signed.Config{URL: f.URL, Dial: c.Dial, Secret: f.Secret, Timeout: f.Timeout, Connections: f.Concurrency,
-		Agent: "countersign/" + c.Version, Now: c.Now})
+	to, err := c.poster(c.Forward.URL, c.Forward.Secret, c.Forward.Timeout, c.Forward.Concurrency)
 	if err != nil {
 		return nil, fmt.Errorf("gateway: the forward URL or its secret: %w", err)
 	}
-	s.to = to
-	return s, nil
+	return &sender{book: b, c: c, to: to, poll: c.DB.Every(forwardPoll)}, nil
+}
+
+// poster posts to a system of the merchant's.
+func (c *Config) poster(url string, secret signed.Secret, timeout time.Duration, connections int) (*signed.Poster, error) {
+	return signed.NewPoster(signed.Config{URL: url, Dial: c.Dial, Secret: secret, Timeout: timeout, Connections: connections,
+		Agent: "countersign/" + c.Version, Now: c.Now})
 }
 
 // checkForwardURL refuses a URL over which others could read who was paid what. Its errors do not
@@ -118,17 +106,17 @@ func (g *Gateway) BeginForwarding(ctx context.Context) error {
 
 // run forwards until ctx ends, then waits for the attempts under way.
 func (s *sender) run(ctx context.Context) {
-	wake, stop := s.wake()
+	wake, stop := s.book.Watch(book.TopicForwards)
 	defer stop()
 	defer s.to.Close()
-	free := make(chan struct{}, s.c.Concurrency) // holds a token for each attempt that runs
+	free := make(chan struct{}, s.c.Forward.Concurrency) // holds a token for each attempt that runs
 	var running sync.WaitGroup
 	defer running.Wait()
 	ended := make(chan struct{}, 1)
 	for {
 		// No attempt begins that could outlast its lease, even if the process
 		// stalled before: another process may then have the entry.
-		latest := time.Now().Add(s.lease() - s.c.Timeout)
+		latest := time.Now().Add(s.lease() - s.c.Forward.Timeout)
 		claimed, err := s.claim(ctx, cap(free)-len(free))
 		for _, f := range claimed {
 			free <- struct{}{}
@@ -159,15 +147,15 @@ func (s *sender) claim(ctx context.Context, n int) ([]book.Forward, error) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, forwardGrace)
 	defer cancel()
-	list, err := s.book.ClaimForwards(bounded, db.MillisOf(s.now()), s.lease(), n)
+	list, err := s.book.ClaimForwards(bounded, db.MillisOf(s.c.Now()), s.lease(), n)
 	if err != nil && ctx.Err() == nil {
-		s.log.Error("forwarding cannot read what is due", "error", err)
+		s.c.Log.Error("forwarding cannot read what is due", "error", err)
 	}
 	return list, err
 }
 
 // lease is how long a claimed entry is this process's alone.
-func (s *sender) lease() time.Duration { return s.c.Timeout + forwardGrace }
+func (s *sender) lease() time.Duration { return s.c.Forward.Timeout + forwardGrace }
 
 // wait returns true when there may be work, false when ctx has ended. What is due stays due
 // while the database takes no claims: after one that failed it pauses.
@@ -180,7 +168,7 @@ func (s *sender) wait(ctx context.Context, wake, ended <-chan struct{}, full, fa
 		due, err := s.book.NextForward(bounded)
 		cancel()
 		if err == nil && due < db.Never {
-			pause = min(pause, max(due.Time().Sub(s.now()), time.Millisecond))
+			pause = min(pause, max(due.Time().Sub(s.c.Now()), time.Millisecond))
 		}
 	}
 	timer := time.NewTimer(pause)
@@ -202,12 +190,14 @@ func (s *sender) wait(ctx context.Context, wake, ended <-chan struct{}, full, fa
 func (s *sender) one(ctx context.Context, f book.Forward, latest time.Time) {
 	began := time.Now()
 	if began.After(latest) {
-		s.log.Warn("the lease is nearly over: the entry is left for the next claim", "feed", string(f.Feed), "seq", f.Seq)
+		s.c.Log.Warn("the lease is nearly over: the entry is left for the next claim", "feed", string(f.Feed), "seq", f.Seq)
 		return
 	}
 	result, status, err := s.post(ctx, f)
 	took := time.Since(began)
-	s.count(result, took)
+	if s.c.Observer != nil {
+		s.c.Observer.Forwarded(result, took)
+	}
 	level, text := slog.LevelDebug, "forwarded"
 	attrs := []slog.Attr{slog.String("feed", string(f.Feed)), slog.Int64("seq", f.Seq), slog.Int("attempt", f.Attempts),
 		slog.String("result", string(result)), slog.Int64("ms", took.Milliseconds())}
@@ -223,12 +213,12 @@ func (s *sender) one(ctx context.Context, f book.Forward, latest time.Time) {
 			reason += ": " + signed.WithoutURL(err)
 			attrs = append(attrs, slog.String("error", signed.WithoutURL(err)))
 		}
-		due := db.MillisOf(s.now().Add(signed.Delay(f.Attempts, s.random())))
+		due := db.MillisOf(s.c.Now().Add(signed.Delay(f.Attempts, s.c.Random())))
 		end = func(ctx context.Context) error { return s.book.ForwardFailed(ctx, f, reason, due) }
 	}
-	s.log.LogAttrs(ctx, level, text, attrs...)
+	s.c.Log.LogAttrs(ctx, level, text, attrs...)
 	if err := s.settle(ctx, s.lease()-took, end); err != nil {
-		s.log.Error("the end of an attempt was not recorded; the attempt is repeated", "seq", f.Seq, "error", err)
+		s.c.Log.Error("the end of an attempt was not recorded; the attempt is repeated", "seq", f.Seq, "error", err)
 	}
 }
 

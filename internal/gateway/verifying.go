@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -51,11 +52,7 @@ func newVerifier(c Config) (*verifier, error) {
 	if v.Timeout < 0 || v.For < 0 {
 		return nil, errors.New("gateway: a limit of verifying is below 0")
 	}
-	if v.Timeout == 0 {
-		v.Timeout = 30 * time.Second
-	}
-	to, err := signed.NewPoster(signed.Config{URL: v.URL, Dial: c.Dial, Secret: v.Secret, Timeout: v.Timeout, Connections: verifyAtOnce,
-		Agent: "countersign/" + c.Version, Now: c.Now})
+	to, err := c.poster(v.URL, v.Secret, cmp.Or(v.Timeout, 30*time.Second), verifyAtOnce)
 	if err != nil {
 		return nil, fmt.Errorf("gateway: the verify URL or its secret: %w", err)
 	}

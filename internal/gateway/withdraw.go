@@ -67,6 +67,11 @@ func (g *Gateway) decide(ctx context.Context, w countersign.WithdrawalRequest) (
 	return f.answer, err
 }
 
+// onAnswer keeps an answer before it is sent.
+func (g *Gateway) onAnswer(ctx context.Context, e merchant.Exchange) error {
+	return g.book.RecordAnswer(ctx, e, db.MillisOf(g.c.Now()))
+}
+
 // heldPoll is how often an order is looked up that an exchange waits for. Changes on
 // this node wake it at once, those of others mostly.
 const heldPoll = time.Second
