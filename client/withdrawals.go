@@ -104,7 +104,7 @@ type AcceptedWithdrawal struct {
 	Duplicate bool `json:"duplicate" doc:"it exists already, with the same content"`
 }
 
-// AcceptedWithdrawals answers an array of new withdrawals.
+// AcceptedWithdrawals answers a request of one withdrawal or an array.
 type AcceptedWithdrawals struct {
 	Withdrawals []AcceptedWithdrawal `json:"withdrawals" nullable:"false" doc:"one for each withdrawal, in the order of the request"`
 }
@@ -263,7 +263,11 @@ type WithdrawalFilter struct {
 // with the same content returns the existing withdrawal; with other content the error
 // is ErrConflict.
 func (s *Service) CreateWithdrawal(ctx context.Context, w NewWithdrawal) (AcceptedWithdrawal, error) {
-	return ask[AcceptedWithdrawal](ctx, &s.Common, http.MethodPost, "/v1/withdrawals", w)
+	out, err := ask[AcceptedWithdrawals](ctx, &s.Common, http.MethodPost, "/v1/withdrawals", w)
+	if err != nil || len(out.Withdrawals) == 0 {
+		return AcceptedWithdrawal{}, err
+	}
+	return out.Withdrawals[0], nil
 }
 
 // CreateWithdrawals asks merchants to confirm 1 to 1,000 withdrawals, all or nothing; each is as

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"countersign/client"
 )
 
 // Times of the nodes in these tests: a lease is an exchange and five seconds at
@@ -275,15 +277,13 @@ func (c *cluster) addWithdrawal(ctx context.Context, n *clusterNode) error {
 		o := orderOf(callBackID)
 		in["details"] = map[string]any{"address": o.Address, "chainName": o.ChainName, "symbol": o.Symbol, "amount": o.Amount.String()}
 	}
-	var out struct {
-		ID string `json:"id"`
-	}
+	var out client.AcceptedWithdrawals
 	if err := c.insist(ctx, n, "POST", "/v1/withdrawals", in, &out); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.withdrawals[out.ID] = callBackID
+	c.withdrawals[out.Withdrawals[0].ID] = callBackID
 	return nil
 }
 

@@ -65,9 +65,9 @@ func (e either) deposit(node int, merchant string) (path string) {
 
 func (e either) withdrawal(node int) (path string) {
 	e.t.Helper()
-	var out aThing
+	var out struct{ Withdrawals []aThing }
 	e.do(node, "POST", "/v1/withdrawals", map[string]any{"merchant": "m", "callBackId": fmt.Sprint("W", e.n.Add(1)), "tenantUserId": "7"}, &out)
-	return "/v1/withdrawals/" + out.ID
+	return "/v1/withdrawals/" + out.Withdrawals[0].ID
 }
 
 // TestEveryNode: what was made through one node can be asked, changed and ended

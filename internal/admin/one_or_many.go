@@ -6,9 +6,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"countersign/client"
 	"countersign/internal/api"
-	"countersign/internal/journal"
 )
 
 // oneOrMany is a body that is one object or an array of them.
@@ -36,24 +34,4 @@ func (d *oneOrMany[T]) UnmarshalJSON(b []byte) error {
 	}
 	d.list = make([]T, 1)
 	return json.Unmarshal(b, &d.list[0])
-}
-
-// acceptedWithdrawals answers an object with an object, and an array with the list.
-type acceptedWithdrawals struct {
-	client.AcceptedWithdrawals
-	array bool
-}
-
-// Schema describes both forms.
-func (acceptedWithdrawals) Schema(r huma.Registry) *huma.Schema {
-	return &huma.Schema{OneOf: []*huma.Schema{r.Schema(reflect.TypeFor[client.AcceptedWithdrawal](), true, ""), r.Schema(reflect.TypeFor[client.AcceptedWithdrawals](), true, "")}}
-}
-
-// MarshalJSON writes the form that the request had.
-func (a acceptedWithdrawals) MarshalJSON() ([]byte, error) {
-	var out any = a.AcceptedWithdrawals
-	if !a.array {
-		out = a.Withdrawals[0]
-	}
-	return journal.Marshal(out)
 }

@@ -106,22 +106,23 @@ func (f *finder) byRequestUUID() error {
 // byMembers finds by the members that lists are searched by, each with its index.
 func (f *finder) byMembers() error {
 	for _, look := range []struct {
-		by client.MatchedBy
-		f  client.CallbackFilter
+		by          client.MatchedBy
+		callbacks   client.CallbackFilter
+		withdrawals client.WithdrawalFilter // zero: their callbacks are found by it
 	}{
-		{client.MatchedTrackingID, client.CallbackFilter{TrackingID: f.Text}},
-		{client.MatchedCallBackID, client.CallbackFilter{CallBackID: f.Text}},
-		{client.MatchedTxID, client.CallbackFilter{TxID: f.Text}},
-		{client.MatchedUser, client.CallbackFilter{TenantUserID: f.Text}},
-		{client.MatchedAddress, client.CallbackFilter{Address: f.Text}},
+		{by: client.MatchedTrackingID, callbacks: client.CallbackFilter{TrackingID: f.Text}},
+		{by: client.MatchedCallBackID, callbacks: client.CallbackFilter{CallBackID: f.Text}},
+		{client.MatchedTxID, client.CallbackFilter{TxID: f.Text}, client.WithdrawalFilter{TxID: f.Text}},
+		{client.MatchedUser, client.CallbackFilter{TenantUserID: f.Text}, client.WithdrawalFilter{TenantUserID: f.Text}},
+		{client.MatchedAddress, client.CallbackFilter{Address: f.Text}, client.WithdrawalFilter{Address: f.Text}},
 	} {
-		list, err := upTo(func(cursor string) ([]outbox.Callback, string, error) {
-			return f.s.Lists.Callbacks(f.Ctx, f.of, look.f, client.MostFound, cursor)
+		callbacks, err := upTo(func(cursor string) ([]outbox.Callback, string, error) {
+			return f.s.Lists.Callbacks(f.Ctx, f.of, look.callbacks, client.MostFound, cursor)
 		})
 		if err != nil {
 			return err
 		}
-		for _, cb := range list {
+		for _, cb := range callbacks {
 			if cb.Type == countersign.TypeRequestWithdraw {
 				if err := f.withdrawalOf(cb.ID, look.by); err != nil {
 					return err
@@ -129,22 +130,16 @@ func (f *finder) byMembers() error {
 			}
 			f.callback(cb, look.by)
 		}
-	}
-	for _, look := range []struct {
-		by client.MatchedBy
-		f  client.WithdrawalFilter
-	}{
-		{client.MatchedTxID, client.WithdrawalFilter{TxID: f.Text}},
-		{client.MatchedUser, client.WithdrawalFilter{TenantUserID: f.Text}},
-		{client.MatchedAddress, client.WithdrawalFilter{Address: f.Text}},
-	} {
-		list, err := upTo(func(cursor string) ([]outbox.Withdrawal, string, error) {
-			return f.s.Lists.Withdrawals(f.Ctx, f.of, look.f, client.MostFound, cursor)
+		if look.withdrawals == (client.WithdrawalFilter{}) {
+			continue
+		}
+		withdrawals, err := upTo(func(cursor string) ([]outbox.Withdrawal, string, error) {
+			return f.s.Lists.Withdrawals(f.Ctx, f.of, look.withdrawals, client.MostFound, cursor)
 		})
 		if err != nil {
 			return err
 		}
-		for _, w := range list {
+		for _, w := range withdrawals {
 			f.withdrawal(w, look.by)
 		}
 	}

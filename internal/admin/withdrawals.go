@@ -16,7 +16,7 @@ import (
 )
 
 // createWithdrawal accepts one withdrawal or an array, all or nothing.
-func (s *Server) createWithdrawal(c *api.Call, _ api.None, in oneOrMany[client.NewWithdrawal]) (acceptedWithdrawals, error) {
+func (s *Server) createWithdrawal(c *api.Call, _ api.None, in oneOrMany[client.NewWithdrawal]) (client.AcceptedWithdrawals, error) {
 	batch := make([]outbox.NewWithdrawal, len(in.list))
 	var faults api.Faults
 	for i := range in.list {
@@ -30,16 +30,14 @@ func (s *Server) createWithdrawal(c *api.Call, _ api.None, in oneOrMany[client.N
 		}
 	}
 	if err := faults.Err(); err != nil {
-		return acceptedWithdrawals{}, err
+		return client.AcceptedWithdrawals{}, err
 	}
 	made, err := s.createAll(c, batch, c.Now)
 	if err != nil {
-		return acceptedWithdrawals{}, itemProblem(err, in.place)
+		return client.AcceptedWithdrawals{}, itemProblem(err, in.place)
 	}
-	out := acceptedWithdrawals{array: in.array}
-	if in.array {
-		c.Items = len(made)
-	}
+	c.Items = len(made)
+	out := client.AcceptedWithdrawals{}
 	for _, m := range made {
 		c.Trace(m.Withdrawal.CallBackID, m.Withdrawal.TrackingID)
 		out.Withdrawals = append(out.Withdrawals, client.AcceptedWithdrawal{Withdrawal: withdrawalOf(c, m.Withdrawal), Duplicate: m.Duplicate})

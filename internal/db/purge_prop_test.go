@@ -29,10 +29,8 @@ func TestPurgeChangesNoAnswer(t *testing.T) {
 		merchant := fmt.Sprint("shop", run) // opening databases takes long, so all runs share them
 		for _, o := range ends {
 			if _, err := o.CreateMerchant(ctx, outbox.Merchant{
-				ID:               merchant,
+				MerchantKeys: outbox.MerchantKeys{APIKey: "api-key-of-shop", Key: testPair()}, ID: merchant,
 				Scheme:           client.SchemeService,
-				APIKey:           "api-key-of-shop",
-				Key:              testPair(),
 				MerchantSettings: client.MerchantSettings{NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Concurrency: 1000},
 			}, 1); err != nil {
 				r.Fatal(err)

@@ -47,10 +47,8 @@ func fillService(t *testing.T, o *outbox.Outbox, pair *envelope.Key) {
 	}
 	for i := range merchantCount {
 		m := outbox.Merchant{
-			ID:               fmt.Sprintf("m%03d", i),
+			MerchantKeys: outbox.MerchantKeys{APIKey: countersign.APIKey(fmt.Sprintf("key-%d", i)), Key: pair}, ID: fmt.Sprintf("m%03d", i),
 			Scheme:           client.SchemeService,
-			APIKey:           countersign.APIKey(fmt.Sprintf("key-%d", i)),
-			Key:              pair,
 			MerchantSettings: client.MerchantSettings{Name: "m", NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Concurrency: 1, ConfirmWithin: client.Duration(time.Hour)},
 		}
 		if _, err := o.CreateMerchant(ctx, m, 1); err != nil {

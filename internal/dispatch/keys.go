@@ -31,7 +31,7 @@ type keys struct {
 
 // keysOf returns the keys of s.
 func keysOf(s outbox.Merchant) keys {
-	k := keys{keySet: newKeySet(s.Scheme, s.Keys(), s.Since)}
+	k := keys{keySet: newKeySet(s.Scheme, s.MerchantKeys, s.Since)}
 	if r := s.Rotation; r != nil {
 		other := newKeySet(s.Scheme, r.Other, r.Since)
 		k.other, k.until = &other, r.Until()

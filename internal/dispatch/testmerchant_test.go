@@ -133,13 +133,10 @@ func (m *testMerchant) post(_ context.Context, r request) Response {
 // testStoreMerchant is the service's row for a testMerchant at url.
 func testStoreMerchant(id string, pair *envelope.Key, url string) outbox.Merchant {
 	m := outbox.Merchant{
-		ID:               id,
+		MerchantKeys: outbox.MerchantKeys{APIKey: testKey, CallbackAPIKey: "callback-key", Key: pair}, ID: id,
 		State:            client.MerchantActive,
 		Scheme:           client.SchemeService,
 		Version:          1,
-		APIKey:           testKey,
-		CallbackAPIKey:   "callback-key",
-		Key:              pair,
 		MerchantSettings: client.MerchantSettings{Name: id, NotifyURL: url + "/notify", WithdrawURL: url + "/withdraw", Concurrency: 1000, AllowPrivate: new(true)},
 	}
 	m.SetDefaults()

@@ -172,26 +172,26 @@ func (f callbackFilter) listings(cursor string) ([]db.Listing, error) {
 	return ls, nil
 }
 
+// looks are the members that have an index, the first to be walked first. That of trackingId leaves
+// out deposits: walkEvents has them.
+func (f callbackFilter) looks() []struct{ column, indexed, value string } {
+	return []struct{ column, indexed, value string }{
+		{"c.tx_id", "c.tx_id <> ''", f.TxID}, {"c.call_back_id", "c.call_back_id <> ''", f.CallBackID}, {"c.tracking_id", "c.type <> 1", f.TrackingID},
+		{"c.address", "c.address <> ''", f.Address}, {"c.tenant_user_id", "c.tenant_user_id <> ''", f.TenantUserID},
+	}
+}
+
 // walk returns the index, without filters.
 func (f callbackFilter) walk() db.Listing {
 	l := db.Listing{Table: "callbacks c", Joins: joinOutbox + joinAttempts}
 	outbox := db.Listing{Table: "outbox o", Joins: joinCallbacks + joinAttempts}
+	for _, look := range f.looks() {
+		if look.value != "" {
+			l.Add(look.indexed+" AND "+look.column+" = ?", look.value)
+			return l
+		}
+	}
 	switch {
-	case f.TxID != "":
-		l.Add("c.tx_id <> '' AND c.tx_id = ?", f.TxID)
-		return l
-	case f.CallBackID != "":
-		l.Add("c.call_back_id <> '' AND c.call_back_id = ?", f.CallBackID)
-		return l
-	case f.TrackingID != "":
-		l.Add("c.type <> 1 AND c.tracking_id = ?", f.TrackingID)
-		return l
-	case f.Address != "":
-		l.Add("c.address <> '' AND c.address = ?", f.Address)
-		return l
-	case f.TenantUserID != "":
-		l.Add("c.tenant_user_id <> '' AND c.tenant_user_id = ?", f.TenantUserID)
-		return l
 	case f.Told != "":
 		// A literal: the index has no row for most callbacks.
 		outbox.Add(fmt.Sprintf("o.told > 0 AND o.told = %d", slices.Index(toldWords, f.Told)))
@@ -257,8 +257,7 @@ func (f callbackFilter) filter(l *db.Listing) {
 	if f.Told != "" && !has("o.told") {
 		l.Add("COALESCE(o.told, 0) = ?", slices.Index(toldWords, f.Told))
 	}
-	for _, look := range []struct{ column, value string }{{"c.tx_id", f.TxID}, {"c.call_back_id", f.CallBackID}, {"c.tracking_id", f.TrackingID},
-		{"c.address", f.Address}, {"c.tenant_user_id", f.TenantUserID}} {
+	for _, look := range f.looks() {
 		if look.value != "" && !has(look.column) && !(has("c.event_id") && look.column == "c.tracking_id") {
 			l.Add("COALESCE("+look.column+", '') = ?", look.value)
 		}

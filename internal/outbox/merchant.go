@@ -1,9 +1,7 @@
 package outbox
 
 import (
-	"countersign"
 	"countersign/client"
-	"countersign/envelope"
 	"countersign/internal/db"
 )
 
@@ -27,12 +25,15 @@ type Merchant struct {
 	// Rotation is there while keys are replaced. Nil: there is one set of keys.
 	Rotation *Rotation
 
-	// Secrets. Never logged, never listed.
-	APIKey         countersign.APIKey // expected in every response
-	CallbackAPIKey countersign.APIKey // sent as X-API-KEY; may be empty
-	Key            *envelope.Key      // request key: private part in SchemeService, else the merchant's public part
-	ResponseKey    *envelope.Key      // response key with private part; nil: same as Key
+	MerchantKeys // those that seal; never logged, never listed
 }
 
-// KeySince is since when a merchant has each of its keys. 0: it has no such key.
+// keyKinds are the kinds of a merchant's keys.
+var keyKinds = [...]client.KeyKind{client.KeyRequest, client.KeyResponse, client.KeyAPI, client.KeyCallbackAPI}
+
+// KeySince is since when a merchant has each of its keys, in the order of keyKinds. 0: it has no such key.
 type KeySince struct{ Key, ResponseKey, APIKey, CallbackAPIKey db.Millis }
+
+func (s *KeySince) all() [len(keyKinds)]*db.Millis {
+	return [...]*db.Millis{&s.Key, &s.ResponseKey, &s.APIKey, &s.CallbackAPIKey}
+}

@@ -127,8 +127,8 @@ func (m *Merchant) row(d *db.DB) (merchantRow, error) {
 	if err := m.check(); err != nil {
 		return merchantRow{}, err
 	}
-	m.setKeys(m.Keys())
-	sealed, err := m.Keys().seal(d, db.Record{Table: "merchants", Row: m.ID, Version: m.Version})
+	m.setKeys(m.MerchantKeys)
+	sealed, err := m.seal(d, db.Record{Table: "merchants", Row: m.ID, Version: m.Version})
 	if err != nil {
 		return merchantRow{}, err
 	}

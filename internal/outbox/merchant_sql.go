@@ -91,14 +91,12 @@ func (o *Outbox) Merchant(ctx context.Context, id string) (Merchant, error) {
 	if err != nil {
 		return Merchant{}, err
 	}
-	keys, err := k.own.open(o.DB, "merchants", id)
-	if err == nil && m.Rotation != nil {
+	if m.MerchantKeys, err = k.own.open(o.DB, "merchants", id); err == nil && m.Rotation != nil {
 		m.Rotation.Other, err = k.other.open(o.DB, rotations.Name, id)
 	}
 	if err != nil {
 		return Merchant{}, err
 	}
-	m.APIKey, m.CallbackAPIKey, m.Key, m.ResponseKey = keys.APIKey, keys.CallbackAPIKey, keys.Key, keys.ResponseKey
 	return m, nil
 }
 

@@ -3,6 +3,7 @@ package outbox
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"countersign"
@@ -14,14 +15,20 @@ import (
 
 // MerchantKeys are the keys of a merchant that belong together.
 type MerchantKeys struct {
-	APIKey         countersign.APIKey
-	CallbackAPIKey countersign.APIKey
-	Key            *envelope.Key
-	ResponseKey    *envelope.Key // nil: same as Key
+	APIKey         countersign.APIKey // expected in every response
+	CallbackAPIKey countersign.APIKey // sent as X-API-KEY; may be empty
+	Key            *envelope.Key      // request key: private part in SchemeService, else the merchant's public part
+	ResponseKey    *envelope.Key      // response key with private part; nil: same as Key
 }
 
 // response is the key that opens answers.
 func (k MerchantKeys) response() *envelope.Key { return cmp.Or(k.ResponseKey, k.Key) }
+
+// texts tell keys of one kind apart, in the order of keyKinds: of RSA keys the fingerprints, of API keys
+// the keys themselves. Empty: there is none.
+func (k MerchantKeys) texts() [len(keyKinds)]string {
+	return [...]string{k.Key.Fingerprint(), k.response().Fingerprint(), k.APIKey.Reveal(), k.CallbackAPIKey.Reveal()}
+}
 
 // Rotation is the time in which a merchant has two sets of keys. Answers under both
 // count. One of them seals requests: the older one until the newer one is activated.
@@ -46,13 +53,8 @@ func (r *Rotation) Until() db.Millis {
 	return r.Activated + db.Millis(r.Overlap.Milliseconds())
 }
 
-// Keys are those that seal.
-func (m *Merchant) Keys() MerchantKeys {
-	return MerchantKeys{m.APIKey, m.CallbackAPIKey, m.Key, m.ResponseKey}
-}
-
 func (m *Merchant) setKeys(k MerchantKeys) {
-	m.APIKey, m.CallbackAPIKey, m.Key, m.ResponseKey = k.APIKey, k.CallbackAPIKey, k.Key, k.ResponseKey
+	m.MerchantKeys = k
 	m.Fingerprint, m.ResponseFingerprint = k.Key.Fingerprint(), k.response().Fingerprint()
 }
 
@@ -80,7 +82,7 @@ func (m *Merchant) Activate(overlap time.Duration) error {
 	if r == nil || r.Active {
 		return &db.ConflictError{Reason: "no keys of the merchant wait to be activated"}
 	}
-	next := &Rotation{Staged: r.Staged, Active: true, Overlap: overlap, Other: m.Keys(), Fingerprint: m.Fingerprint, ResponseFingerprint: m.ResponseFingerprint}
+	next := &Rotation{Staged: r.Staged, Active: true, Overlap: overlap, Other: m.MerchantKeys, Fingerprint: m.Fingerprint, ResponseFingerprint: m.ResponseFingerprint}
 	m.setKeys(r.Other)
 	m.Rotation = next
 	return nil
@@ -108,47 +110,43 @@ func (m *Merchant) Cancel() error {
 	return nil
 }
 
-// aged are keys with since when a merchant has them.
-type aged struct {
-	MerchantKeys
-	KeySince
-}
-
 // Aged dates the keys of m: a key that was has, in either of its sets, keeps its date, any
 // other gets now. was may be nil. Two keys that follow each other never have the same
 // date, even if the clock was set back, so a date identifies a key.
 func (m *Merchant) Aged(was *Merchant, now db.Millis) {
-	var known []aged
-	if was != nil {
-		known = append(known, aged{was.Keys(), was.Since})
-		if r := was.Rotation; r != nil {
-			known = append(known, aged{r.Other, r.Since})
-		}
+	type dated struct {
+		text string
+		at   db.Millis
 	}
+	var known [len(keyKinds)][]dated
 	fresh := now
-	for _, k := range known {
-		fresh = max(fresh, k.KeySince.Key+1, k.KeySince.ResponseKey+1, k.KeySince.APIKey+1, k.KeySince.CallbackAPIKey+1)
-	}
-	find := func(since func(aged) db.Millis, same func(MerchantKeys) bool) db.Millis {
-		for _, k := range known {
-			if at := since(k); at != 0 && same(k.MerchantKeys) {
-				return at
-			}
+	know := func(k MerchantKeys, since KeySince) {
+		texts := k.texts()
+		for i, at := range since.all() {
+			known[i] = append(known[i], dated{texts[i], *at})
+			fresh = max(fresh, *at+1)
 		}
-		return fresh
+	}
+	if was != nil {
+		know(was.MerchantKeys, was.Since)
+		if was.Rotation != nil {
+			know(was.Rotation.Other, was.Rotation.Since)
+		}
 	}
 	sinceOf := func(k MerchantKeys) (s KeySince) {
-		s.Key = find(func(o aged) db.Millis { return o.KeySince.Key }, func(o MerchantKeys) bool { return o.Key.Fingerprint() == k.Key.Fingerprint() })
-		s.ResponseKey = find(func(o aged) db.Millis { return o.KeySince.ResponseKey }, func(o MerchantKeys) bool { return o.response().Fingerprint() == k.response().Fingerprint() })
-		if k.APIKey != "" {
-			s.APIKey = find(func(o aged) db.Millis { return o.KeySince.APIKey }, func(o MerchantKeys) bool { return o.APIKey.Equal(k.APIKey) })
-		}
-		if k.CallbackAPIKey != "" {
-			s.CallbackAPIKey = find(func(o aged) db.Millis { return o.KeySince.CallbackAPIKey }, func(o MerchantKeys) bool { return o.CallbackAPIKey.Equal(k.CallbackAPIKey) })
+		texts := k.texts()
+		for i, at := range s.all() {
+			if texts[i] == "" {
+				continue
+			}
+			*at = fresh
+			if j := slices.IndexFunc(known[i], func(d dated) bool { return d.at != 0 && d.text == texts[i] }); j >= 0 {
+				*at = known[i][j].at
+			}
 		}
 		return s
 	}
-	m.Since = sinceOf(m.Keys())
+	m.Since = sinceOf(m.MerchantKeys)
 	if m.Rotation == nil {
 		return
 	}
@@ -173,24 +171,21 @@ func (m *Merchant) Others() []client.Key {
 }
 
 func (r *Rotation) differ(m *Merchant) (list []client.Key) {
-	add := func(kind client.KeyKind, fingerprint string, since db.Millis, is bool) {
-		if is {
-			list = append(list, client.Key{Kind: kind, Fingerprint: fingerprint, Since: since})
+	theirs, ours := r.Other.texts(), m.texts()
+	listed := r.Other.Key == nil // then the times tell API keys apart
+	if listed {
+		theirs[0], theirs[1], ours[0], ours[1] = r.Fingerprint, r.ResponseFingerprint, m.Fingerprint, m.ResponseFingerprint
+	}
+	since, ourSince := r.Since.all(), m.Since.all()
+	for i, kind := range keyKinds {
+		if theirs[i] == ours[i] && (!listed || *since[i] == *ourSince[i]) {
+			continue
 		}
+		if kind == client.KeyAPI || kind == client.KeyCallbackAPI {
+			theirs[i] = journal.Fingerprint(theirs[i])
+		}
+		list = append(list, client.Key{Kind: kind, Fingerprint: theirs[i], Since: *since[i]})
 	}
-	if r.Other.Key == nil { // of a list: the times tell
-		add(client.KeyRequest, r.Fingerprint, r.Since.Key, r.Fingerprint != m.Fingerprint)
-		add(client.KeyResponse, r.ResponseFingerprint, r.Since.ResponseKey, r.ResponseFingerprint != m.ResponseFingerprint)
-		add(client.KeyAPI, "", r.Since.APIKey, r.Since.APIKey != m.Since.APIKey)
-		add(client.KeyCallbackAPI, "", r.Since.CallbackAPIKey, r.Since.CallbackAPIKey != m.Since.CallbackAPIKey)
-		return list
-	}
-	text := func(k countersign.APIKey) string { return journal.Fingerprint(k.Reveal()) }
-	is := m.Keys()
-	add(client.KeyRequest, r.Fingerprint, r.Since.Key, r.Fingerprint != is.Key.Fingerprint())
-	add(client.KeyResponse, r.ResponseFingerprint, r.Since.ResponseKey, r.ResponseFingerprint != is.response().Fingerprint())
-	add(client.KeyAPI, text(r.Other.APIKey), r.Since.APIKey, r.Other.APIKey != is.APIKey)
-	add(client.KeyCallbackAPI, text(r.Other.CallbackAPIKey), r.Since.CallbackAPIKey, r.Other.CallbackAPIKey != is.CallbackAPIKey)
 	return list
 }
 

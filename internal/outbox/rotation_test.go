@@ -53,7 +53,7 @@ func testRotation(t *testing.T, s *Outbox) {
 	}
 	none := MerchantKeys{}
 	staged := rotate(t, s, 2000, stageAll(keys))
-	same("staged", staged, old.Keys(), keys)
+	same("staged", staged, old.MerchantKeys, keys)
 	if r := staged.Rotation; r.Active || r.Staged != 2000 || r.Activated != 0 || r.Until() != db.Never || r.Since != (KeySince{Key: 2000, ResponseKey: 2000, APIKey: 2000, CallbackAPIKey: 2000}) || staged.Since != old.Since {
 		t.Errorf("staged: %+v", r)
 	}
@@ -63,10 +63,10 @@ func testRotation(t *testing.T, s *Outbox) {
 	if _, err := s.UpdateMerchant(ctx, "m0", 2100, (*Merchant).Finish); !errors.Is(err, db.ErrConflict) {
 		t.Errorf("finished before it was activated: %v", err)
 	}
-	same("cancelled", rotate(t, s, 2200, (*Merchant).Cancel), old.Keys(), none)
+	same("cancelled", rotate(t, s, 2200, (*Merchant).Cancel), old.MerchantKeys, none)
 	rotate(t, s, 3000, stageAll(keys))
 	active := rotate(t, s, 4000, activate(time.Second))
-	same("active", active, keys, old.Keys())
+	same("active", active, keys, old.MerchantKeys)
 	if r := active.Rotation; !r.Active || r.Until() != 5000 || r.Since != old.Since || active.Since.Key != 3000 || r.Staged != 3000 {
 		t.Errorf("active: %+v, since %+v", r, active.Since)
 	}
@@ -77,8 +77,8 @@ func testRotation(t *testing.T, s *Outbox) {
 		t.Errorf("the older keys still count, and the oldest are %+v", oldest)
 	}
 	// What else changes leaves both sets alone.
-	same("renamed", rotate(t, s, 4200, func(m *Merchant) error { m.Name = "other"; return nil }), keys, old.Keys())
-	same("taken back", rotate(t, s, 4300, (*Merchant).Cancel), old.Keys(), none)
+	same("renamed", rotate(t, s, 4200, func(m *Merchant) error { m.Name = "other"; return nil }), keys, old.MerchantKeys)
+	same("taken back", rotate(t, s, 4300, (*Merchant).Cancel), old.MerchantKeys, none)
 	rotate(t, s, 4400, stageAll(keys))
 	rotate(t, s, 4500, activate(time.Second))
 	for at, want := range map[db.Millis]int{5499: 0, 5500: 1} {
@@ -130,7 +130,7 @@ func testRotationRace(t *testing.T, s *Outbox) {
 			t.Errorf("round %d: %v, %v", round, errs, m.Rotation)
 		}
 		if errs[0] == nil { // back to the keys of before
-			rotate(t, s, 1000*round+1300, stageAll(first.Keys()))
+			rotate(t, s, 1000*round+1300, stageAll(first.MerchantKeys))
 			rotate(t, s, 1000*round+1400, activate(time.Hour))
 			rotate(t, s, 1000*round+1500, (*Merchant).Finish)
 		}

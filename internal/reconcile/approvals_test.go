@@ -59,7 +59,7 @@ func TestApprovalsOfWithdrawals(t *testing.T) {
 						}
 					}
 					o := outbox.New(p.db(false))
-					must(o.CreateMerchant(ctx, outbox.Merchant{ID: "shop", State: client.MerchantActive, Scheme: client.SchemeService, APIKey: "api-key-of-shop", Key: key,
+					must(o.CreateMerchant(ctx, outbox.Merchant{MerchantKeys: outbox.MerchantKeys{APIKey: "api-key-of-shop", Key: key}, ID: "shop", State: client.MerchantActive, Scheme: client.SchemeService,
 						MerchantSettings: client.MerchantSettings{Name: "Shop", NotifyURL: "https://m.example/", WithdrawURL: "https://m.example/", Concurrency: 10, ApproveAbove: limits}}, start))(t)
 					withdrawalSteps[0](t, o)
 					withdrawalSteps[1](t, o)
