@@ -3,10 +3,12 @@ package outbox
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // ErrVersion means that a merchant has another version than the caller has seen.
@@ -23,12 +25,12 @@ func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) 
 	}
 	m.Version, m.Created, m.Updated = 1, now, now
 	m.Aged(nil, now)
-	row, err := m.row(o.DB)
+	row, _, err := m.row(o.DB)
 	if err != nil {
 		return Merchant{}, err
 	}
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		n, err := t.Exec(ctx, insertMerchantSQL, row.values...)
+		n, err := t.Exec(ctx, insertMerchantSQL, row...)
 		if err != nil {
 			return err
 		}
@@ -77,7 +79,7 @@ func (o *Outbox) ChangeMerchant(ctx context.Context, id string, version int64, n
 	}
 	m.ID, m.Created, m.Version, m.Updated = was.ID, was.Created, was.Version+1, now
 	m.Aged(&was, now)
-	row, err := m.row(o.DB)
+	row, rotation, err := m.row(o.DB)
 	if err != nil {
 		return Merchant{}, err
 	}
@@ -85,12 +87,18 @@ func (o *Outbox) ChangeMerchant(ctx context.Context, id string, version int64, n
 		if err := o.changeStops(ctx, t); err != nil {
 			return err
 		}
-		updated, err := updateMerchant(ctx, t, row, was.Version)
-		if err != nil {
+		if n, err := t.Exec(ctx, updateMerchantSQL, append(row, was.Version)...); err != nil {
+			return err
+		} else if n == 0 {
+			return ErrVersion
+		}
+		if _, err := t.Exec(ctx, deleteRotationSQL, m.ID); err != nil {
 			return err
 		}
-		if !updated {
-			return ErrVersion
+		if rotation != nil {
+			if _, err := t.Exec(ctx, insertRotationSQL, rotation...); err != nil {
+				return err
+			}
 		}
 		if err := recordMerchant(ctx, t, &was, &m, now); err != nil {
 			return err
@@ -113,3 +121,85 @@ func (o *Outbox) ChangeMerchant(ctx context.Context, id string, version int64, n
 
 // active is the stored form of a state in lanes.
 func active(s client.MerchantState) int64 { return flag(s == client.MerchantActive) }
+
+const (
+	setStateSQL = `
+UPDATE merchants SET state = $2, paused_reason = $3, version = version + 1, updated = $4 WHERE id = $1 AND `
+
+	setOtherStateSQL  = setStateSQL + `(state <> $2 OR paused_reason <> $3) RETURNING version`
+	setActiveStateSQL = setStateSQL + `state = 'active' RETURNING version`
+)
+
+const setLanesActiveSQL = `UPDATE lanes SET active = $2 WHERE merchant = $1`
+
+const forgetFailuresSQL = `DELETE FROM open_failures WHERE merchant = $1`
+
+const closeBreakersSQL = `UPDATE lanes SET failures = 0, failing = 0, open_until = 0 WHERE merchant = $1`
+
+// SetMerchantState pauses or resumes a merchant. When a pause has returned, nothing of
+// the merchant is decided or released on any node. Resuming also forgets its
+// opening failures, closes its breakers and raises AlarmControlChanged. Repeating it changes nothing.
+func (o *Outbox) SetMerchantState(ctx context.Context, id string, state client.MerchantState, reason string, now db.Millis) (Merchant, error) {
+	if state != client.MerchantActive && state != client.MerchantPaused {
+		return Merchant{}, fmt.Errorf("merchant state is %w", db.ErrInvalid)
+	}
+	if err := db.CheckText("reason", reason); err != nil {
+		return Merchant{}, err
+	}
+	if state == client.MerchantActive {
+		reason = ""
+	}
+	err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		if err := o.changeStops(ctx, t); err != nil {
+			return err
+		}
+		_, err := o.setState(ctx, t, setOtherStateSQL, id, state, reason, now)
+		return err
+	})
+	if err != nil {
+		return Merchant{}, err
+	}
+	return o.Merchant(ctx, id)
+}
+
+// setState sets the state by the statement text, and reports whether anything changed. It locks the
+// merchant's row and then its lanes.
+func (o *Outbox) setState(ctx context.Context, t *db.Tx, text, id string, state client.MerchantState, reason string, now db.Millis) (bool, error) {
+	var version int64
+	changed, err := db.One(ctx, t, text, []any{id, string(state), reason, int64(now)}, &version)
+	if err != nil || !changed {
+		return false, err
+	}
+	kind := journal.MerchantPaused
+	if state == client.MerchantActive {
+		kind = journal.MerchantResumed
+	}
+	if err := journal.AddAbout(ctx, t, kind, id, now, journal.Changed{Version: version, After: map[string]any{"state": string(state), "pausedReason": reason}}); err != nil {
+		return false, err
+	}
+	if _, err := t.Exec(ctx, setLanesActiveSQL, id, active(state)); err != nil {
+		return false, err
+	}
+	if state == client.MerchantPaused {
+		return true, nil
+	}
+	if _, err := t.Exec(ctx, forgetFailuresSQL, id); err != nil {
+		return false, err
+	}
+	if _, err := t.Exec(ctx, closeBreakersSQL, id); err != nil {
+		return false, err
+	}
+	if err := resumed(ctx, t, id, fmt.Sprintf("the pause (version %d)", version), client.AlarmOpenFailures, now); err != nil {
+		return false, err
+	}
+	t.Wake(TopicOf(countersign.LaneNotify))
+	t.Wake(TopicOf(countersign.LaneWithdraw))
+	return true, nil
+}
+
+// pause pauses an active merchant for opening failures. It reports whether the
+// merchant was active. It is part of a settlement and cannot wait for others, so a
+// decision that is being made beside it can still be kept.
+func (o *Outbox) pause(ctx context.Context, t *db.Tx, id string, now db.Millis) (bool, error) {
+	return o.setState(ctx, t, setActiveStateSQL, id, client.MerchantPaused, pausedForOpenFailures, now)
+}
