@@ -63,16 +63,15 @@ func TestHandover(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var made client.Merchant
-	if err := json.Unmarshal([]byte(file("merchant.json")), &made); err != nil || made.ID != "shop" || made.Fingerprint != key.Fingerprint() {
-		t.Errorf("%+v, %v; the key is %s", made, err, key.Fingerprint())
+	if !strings.Contains(printed, key.Fingerprint()) {
+		t.Errorf("%s\nhas no fingerprint %s", printed, key.Fingerprint())
 	}
 	for _, secret := range []string{file("service.b64"), file("api.key")} {
 		secret = strings.TrimSpace(secret)
 		if len(secret) < 20 {
 			t.Errorf("%q is too short", secret)
 		}
-		if strings.Contains(printed+errOut, secret) || strings.Contains(file("merchant.json"), secret) {
+		if strings.Contains(printed+errOut, secret) {
 			t.Error("a secret is elsewhere too")
 		}
 	}
@@ -121,7 +120,7 @@ func TestHandoverFails(t *testing.T) {
 	made := client.CreatedMerchant{Merchant: client.Merchant{ID: "shop"}, PublicKey: "the-public-part", APIKey: "the-api-key"}
 	var out, errOut bytes.Buffer
 	answer, _ := json.Marshal(made)
-	err := handOver(streams{out: &out, err: &errOut}, filepath.Join(t.TempDir(), "gone"), nil, answer)
+	err := handOver(streams{out: &out, err: &errOut}, filepath.Join(t.TempDir(), "gone"), "merchant shop was made", nil, answer)
 	if err == nil || !strings.Contains(err.Error(), "merchant shop was made") {
 		t.Errorf("%v", err)
 	}

@@ -138,7 +138,7 @@ type merchantsAddCmd struct {
 	merchantFlags
 	keyFiles
 	Scheme string `help:"Which end made the pair that seals requests. Default: service." placeholder:"SCHEME" env:"-"`
-	Out    string `help:"Directory for what the merchant needs: service.b64, api.key, callback-api.key and merchant.json; made if missing. Nothing in it is overwritten. Without it all is printed." type:"path" placeholder:"DIR" env:"-"`
+	Out    string `help:"Directory for what the merchant needs: service.b64, response.b64, api.key and callback-api.key; made if missing. Nothing in it is overwritten. Without it all is printed." type:"path" placeholder:"DIR" env:"-"`
 }
 
 func (c *merchantsAddCmd) Run(ctx context.Context, std streams) error {
@@ -146,19 +146,14 @@ func (c *merchantsAddCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	if c.Out != "" {
-		if err := makeHandover(c.Out); err != nil {
-			return err
-		}
+	if err := prepareHandover(c.Out); err != nil {
+		return err
 	}
 	r, answer, err := c.call(ctx, std, serviceEnd, "createMerchant", c.requestFlags, append(append(keys, c.merchantFlags.members()...), "id", c.ID, "scheme", c.Scheme)...)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case c.Out == "":
-		return printJSON(std.out, answer, "  ")
 	}
-	return handOver(std, c.Out, r.body, answer)
+	return handOver(std, c.Out, "merchant "+c.ID+" was made", r.body, answer)
 }
 
 type merchantsRotateCmd struct {
@@ -178,23 +173,18 @@ func (c *merchantsRotateCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	if c.Out != "" {
-		if c.Step != "stage" {
-			return errors.New("--out: only stage makes keys")
-		}
-		if err := makeHandover(c.Out); err != nil {
-			return err
-		}
+	if c.Out != "" && c.Step != "stage" {
+		return errors.New("--out: only stage makes keys")
+	}
+	if err := prepareHandover(c.Out); err != nil {
+		return err
 	}
 	members = append(members, "id", c.ID, "overlap", c.Overlap, "makeApiKey", yes(c.NewAPIKey), "makeCallbackApiKey", yes(c.NewCallbackAPIKey))
 	_, answer, err := c.call(ctx, std, serviceEnd, c.Step+"Rotation", c.requestFlags, members...)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case c.Out == "":
-		return printJSON(std.out, answer, "  ")
 	}
-	return handOverStaged(std, c.Out, answer)
+	return handOver(std, c.Out, "the keys were staged", nil, answer)
 }
 
 // yes is the value of a flag that was given.
@@ -258,10 +248,8 @@ type withdrawalsReleaseCmd struct {
 }
 
 func (c *withdrawalsReleaseCmd) Run(ctx context.Context, std streams) error {
-	if c.Out != "" {
-		if err := makePermitDir(c.Out); err != nil {
-			return err
-		}
+	if err := prepare(c.Out, noteFile, answerFile, permitFile); err != nil {
+		return err
 	}
 	_, answer, err := c.call(ctx, std, serviceEnd, "releaseWithdrawal", requestFlags{}, "id", c.ID, "claim", c.Claim)
 	if err != nil {

@@ -38,12 +38,12 @@ func (c *keysNewCmd) Run(std streams) error {
 		return err
 	}
 	files := []daemon.NewFile{
-		{Name: privateFile, Data: private, Mode: 0o600},
-		{Name: "public.pem", Data: key.PublicPEM(), Mode: 0o600},
-		{Name: publicFile, Data: []byte(key.PublicBase64() + "\n"), Mode: 0o600},
+		{Name: privateFile, Data: private},
+		{Name: "public.pem", Data: key.PublicPEM()},
+		{Name: publicFile, Data: []byte(key.PublicBase64() + "\n")},
 	}
 	if c.APIKey {
-		files = append(files, daemon.NewFile{Name: apiKeyFile, Data: []byte(rand.Text() + "\n"), Mode: 0o600})
+		files = append(files, daemon.NewFile{Name: apiKeyFile, Data: []byte(rand.Text() + "\n")})
 	}
 	err = daemon.CreateFiles(c.Out, files)
 	if errors.Is(err, fs.ErrExist) {

@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/daemon"
 )
 
 type permitCmd struct {
@@ -132,13 +130,9 @@ const (
 	permitFile = "permit.json"
 )
 
-func makePermitDir(dir string) error {
-	return prepared(daemon.PrepareFiles(dir, noteFile, answerFile, permitFile))
-}
-
 const givenBefore = "this claim was given the permit before; find out whether the funds have moved before you execute"
 
-// savePermit writes a permit to dir and lists the files; without dir it prints the permit. What cannot be written is printed.
+// savePermit keeps a permit.
 func savePermit(std streams, dir string, answer json.RawMessage) error {
 	var given struct {
 		Note      string          `json:"note"`
@@ -148,26 +142,12 @@ func savePermit(std streams, dir string, answer json.RawMessage) error {
 	if err := json.Unmarshal(answer, &given); err != nil {
 		return err
 	}
-	var files []daemon.NewFile
-	for _, f := range []struct {
-		name    string
-		content []byte
-	}{{noteFile, []byte(given.Note)}, {answerFile, given.Answer}, {permitFile, answer}} {
-		if len(f.content) > 0 {
-			files = append(files, daemon.NewFile{Name: f.name, Data: f.content, Mode: 0o600})
-		}
-	}
 	if given.Duplicate {
 		fmt.Fprintln(std.err, "countersign: warning:", givenBefore)
 	}
-	if dir == "" {
-		return printJSON(std.out, answer, "  ")
-	}
-	if err := daemon.CreateFiles(dir, files); err != nil {
-		return errors.Join(printJSON(std.out, answer, "  "), &hintedError{fmt.Errorf("the permit was given, and could not be written: %w", err), []string{"the same claim gets it again."}})
-	}
-	for _, f := range files {
-		fmt.Fprintln(std.out, filepath.Join(dir, f.Name))
-	}
-	return nil
+	return keep(std, dir, "the permit was given", "the same claim gets it again.", answer, []keptFile{
+		{noteFile, given.Note, "what permit verify checks"},
+		{answerFile, string(given.Answer), "the merchant's signed answer, for its --answer"},
+		{permitFile, string(answer), "all of the permit"},
+	})
 }

@@ -30,7 +30,7 @@ func keepToken(ctx context.Context, api *client.Service, std streams, path strin
 	if err := json.Unmarshal(answer, &made); err != nil {
 		return err
 	}
-	if err := daemon.CreateFile(path, []byte(made.Secret.Reveal()+"\n"), 0o600); err != nil {
+	if err := daemon.CreateFile(path, []byte(made.Secret.Reveal()+"\n")); err != nil {
 		var ended error
 		if made.Change != nil {
 			_, ended = api.DeclineTask(ctx, client.TaskID(client.TaskChange, made.Change.ID), "its secret was lost")

@@ -40,7 +40,7 @@ func TestFilesOfRoot(t *testing.T) {
 	if _, err := Restore(t.Context(), RestoreConfig{Storage: Storage{Dir: to}, From: backup}); err != nil {
 		t.Fatal(err)
 	}
-	if err := createFile(filepath.Join(to, nextKeyFile), []byte("key"), 0o600, giveToOwner); err != nil {
+	if err := createFile(filepath.Join(to, nextKeyFile), []byte("key"), giveToOwner); err != nil {
 		t.Fatal(err)
 	}
 	if err := (Storage{Dir: to}).replaceJSON(CheckpointFile, journal.Held{}); err != nil {
@@ -55,7 +55,7 @@ func TestFilesOfRoot(t *testing.T) {
 			t.Errorf("%s is of user %d", f.Name(), owner)
 		}
 	}
-	if err := CreateFile(filepath.Join(to, "of-root"), nil, 0o600); err != nil {
+	if err := CreateFile(filepath.Join(to, "of-root"), nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{backup, filepath.Join(to, "of-root")} {

@@ -127,7 +127,7 @@ func keepSecret(path, fresh string) (string, error) {
 	if text, err := readSecret(path); !errors.Is(err, fs.ErrNotExist) {
 		return text, err
 	}
-	err := createFile(path, []byte(fresh+"\n"), 0o600, giveToOwner)
+	err := createFile(path, []byte(fresh+"\n"), giveToOwner)
 	if errors.Is(err, fs.ErrExist) {
 		return readSecret(path) // another process was faster
 	}
@@ -145,17 +145,17 @@ type existsError struct{ path string }
 func (e *existsError) Error() string { return e.path + " exists and is not overwritten" }
 func (e *existsError) Unwrap() error { return fs.ErrExist }
 
-// CreateFile makes a new file, durably. It appears under its name with its whole
+// CreateFile makes a new file for its owner alone, durably. It appears under its name with its whole
 // content or not at all, even if this process dies: then a file beside it whose name ends
 // in .new may be left. If path exists, the error wraps fs.ErrExist.
-func CreateFile(path string, data []byte, mode fs.FileMode) error {
-	return createFile(path, data, mode, func(*os.File, string) error { return nil })
+func CreateFile(path string, data []byte) error {
+	return createFile(path, data, func(*os.File, string) error { return nil })
 }
 
 // createFile is CreateFile, with the owner set before the file appears.
-func createFile(path string, data []byte, mode fs.FileMode, own func(f *os.File, dir string) error) error {
+func createFile(path string, data []byte, own func(f *os.File, dir string) error) error {
 	part := path + "." + rand.Text() + ".new"
-	w, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	w, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -179,7 +179,6 @@ func createFile(path string, data []byte, mode fs.FileMode, own func(f *os.File,
 type NewFile struct {
 	Name string
 	Data []byte
-	Mode fs.FileMode
 }
 
 // CreateFiles is CreateFile for files in dir, all or none: where one of them fails, those before
@@ -195,7 +194,7 @@ func CreateFiles(dir string, files []NewFile) (err error) {
 	}()
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name)
-		if err := CreateFile(path, f.Data, f.Mode); err != nil {
+		if err := CreateFile(path, f.Data); err != nil {
 			return err
 		}
 		made = append(made, path)

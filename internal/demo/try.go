@@ -39,8 +39,8 @@ func (d *Demo) listenTry(log *slog.Logger) (*daemon.Listener, error) {
 func (d *Demo) handOver(dir string) error {
 	d.handover = dir
 	return errors.Join(os.MkdirAll(dir, 0o700), daemon.CreateFiles(dir, []daemon.NewFile{
-		{Name: "public.b64", Data: []byte(d.key.PublicBase64() + "\n"), Mode: 0o600},
-		{Name: "api.key", Data: []byte(d.apiKey.Reveal() + "\n"), Mode: 0o600},
+		{Name: "public.b64", Data: []byte(d.key.PublicBase64() + "\n")},
+		{Name: "api.key", Data: []byte(d.apiKey.Reveal() + "\n")},
 	}))
 }
 
