@@ -112,7 +112,7 @@ func (c *cluster) registerWith(id string, m *recorder, concurrency int) {
 func (c *cluster) start(n *clusterNode) {
 	c.t.Helper()
 	args := []string{"serve", "--log-level", "debug", "--listen", "127.0.0.1:0", "--allow-private", "--allow-http", "--node", n.name,
-		"--exchange-timeout", clusterExchange.String(), "--lease", clusterLease.String(), "--data", c.dir}
+		"--exchange-timeout", clusterExchange.String(), "--data", c.dir}
 	if n.db != "" {
 		args = append(args, "--db", n.db)
 	}

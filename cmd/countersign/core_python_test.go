@@ -154,7 +154,7 @@ CREATE TABLE executed (id text PRIMARY KEY, amount text NOT NULL, tx_id text);`
 	}
 	for _, node := range []string{"node 1", "node 2"} {
 		program(node, "serve", "--data", dir+"/service", "--db", serviceURL, "--listen", addr[node], "--node", strings.ReplaceAll(node, " ", "-"), "--allow-private", "--allow-http",
-			"--exchange-timeout", "3s", "--lease", "9s")
+			"--exchange-timeout", "3s")
 	}
 	program("gateway", "gateway", "--data", dir+"/gateway", "--listen", addr["callbacks"], "--api-listen", addr["gateway"], "--service-key", dir+"/service.b64", "--api-key", "@"+dir+"/api.key", "--grace", "1s")
 	for _, r := range []string{"relay 1", "relay 2"} {

@@ -2,52 +2,92 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 
+	"countersign/client"
 	"countersign/internal/daemon"
+	"countersign/internal/signed"
 )
 
-// daemonFlags are what serve and gateway have in common.
-type daemonFlags struct {
-	storeFlags
-	tlsFlags
-	alarmFlags
-	consoleFlags
-	oidcFlags
-	retainFlags
-	checkFlags
-	newDataFlags
-	logFlags
-	changeFlags
-	limitFlags
-	drainFlags
+// storeFlags say where an end keeps its state.
+type storeFlags struct {
+	DB               string `first:"" name:"db" help:"PostgreSQL in place of the embedded SQLite: postgres://USER@HOST/NAME, several hosts allowed." placeholder:"URL"`
+	MasterKey        string `name:"master-key" help:"64 hexadecimal digits that seal secrets at rest, in place of the file master.key. Meant for the environment; every process of one database needs the same." placeholder:"HEX" hidden:""`
+	MasterKeyCommand string `name:"master-key-command" help:"Program, with arguments, whose output is the master key, 64 hexadecimal digits. No shell; 30s." placeholder:"COMMAND"`
 }
 
-// common returns what they say to the daemon that is named in a settings file. used is to be called
+func (f storeFlags) storage(dir string, log *slog.Logger) (s daemon.Storage, err error) {
+	s.Dir, s.DB = dir, f.DB
+	s.Keys, err = daemon.GivenKey("master-key", f.MasterKey, f.MasterKeyCommand, log)
+	return s, err
+}
+
+// logFlags are the settings of a daemon's log.
+type logFlags struct {
+	LogFormat string     `help:"Form of the log lines: text or json." enum:"text,json" default:"text"`
+	LogLevel  slog.Level `help:"Least level that is logged: debug, info, warn or error." default:"info"`
+}
+
+func (f logFlags) logger(w io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: f.LogLevel}
+	if f.LogFormat == "json" {
+		return slog.New(daemon.Seldom(slog.NewJSONHandler(w, options)))
+	}
+	return slog.New(daemon.Seldom(slog.NewTextHandler(w, options)))
+}
+
+// daemonFlags are what serve and gateway have in common and daemon.Common has in another form, or not.
+type daemonFlags struct {
+	storeFlags
+	AlarmURL    string `first:"" name:"alarm-url" help:"Post alarms there as they are raised, grow and end: a webhook of yours, Slack, Mattermost, Discord or Teams (docs/operator.md). @FILE if its path is a secret." placeholder:"URL"`
+	AlarmSecret secret `name:"alarm-secret" help:"What signs alarms: whsec_ and Base64, or @FILE; the file alarm.secret of the data directory if empty." placeholder:"SECRET"`
+	OIDCSecret  secret `name:"oidc-secret" help:"The client's secret, or @FILE; empty for a public client, which has PKCE alone." placeholder:"SECRET"`
+	newDataFlags
+	logFlags
+	Check bool `first:"" help:"Say what a start would find and do, as JSON, and do nothing. The exit status is 1 if it would fail."`
+}
+
+// complete sets what they say in the configuration of the daemon that is named in a settings file. used is to be called
 // when it has opened its database.
-func (f *daemonFlags) common(std streams, name, dir string, log *slog.Logger) (c daemon.Common, used func(), err error) {
-	if err := f.checkChanges(); err != nil {
-		return c, nil, err
+func (f *daemonFlags) complete(c *daemon.Common, std streams, name, dir string, log *slog.Logger) (used func(), err error) {
+	if c.ChangeApprovals < 1 || c.ChangeApprovals > daemon.MaxChangeApprovals {
+		return nil, fmt.Errorf("--change-approvals is %d: give 1 to %d", c.ChangeApprovals, daemon.MaxChangeApprovals)
 	}
 	collectSeldom()
-	c = daemon.Common{DrainNotice: f.DrainNotice, ChangeDelay: f.ChangeDelay, ChangeApprovals: f.ChangeApprovals,
-		MaxBodies: f.bodies(), MaxConnections: f.MaxConnections, NoConsole: f.NoConsole, TLS: f.tls(),
-		MetricsListen: f.MetricsListen, Log: log,
-		ShowToken: func(_, file string) { log.Info("the first token, of role admin, was made", "file", file) }}
-	if c.Alarms, err = f.posting(); err != nil {
-		return c, nil, err
+	c.Log = log
+	c.ShowToken = func(_, file string) { log.Info("the first token, of role admin, was made", "file", file) }
+	if c.Alarms.URL, err = secret(f.AlarmURL).reveal("alarm-url"); err != nil {
+		return nil, err
 	}
-	if c.Retain, err = f.keep(); err != nil {
-		return c, nil, err
+	if c.Alarms.Secret, err = signingSecret("alarm-secret", f.AlarmSecret); err != nil {
+		return nil, err
 	}
-	if c.OIDC, err = f.oidc(); err != nil {
-		return c, nil, err
+	text, err := f.OIDCSecret.reveal("oidc-secret")
+	if err != nil {
+		return nil, err
 	}
+	c.OIDC.Secret = client.Secret(text)
 	if used, err = f.begins(std, name, dir, f.DB, log); err != nil {
-		return c, nil, err
+		return nil, err
 	}
 	c.Storage, err = f.storage(dir, log)
-	return c, used, err
+	return used, err
+}
+
+// signingSecret reads the secret of a flag, nil if the flag is not given.
+func signingSecret(flag string, given secret) (signed.Secret, error) {
+	text, err := given.reveal(flag)
+	if err != nil || text == "" {
+		return nil, err
+	}
+	secret, err := signed.ParseSecret(text)
+	if err != nil {
+		return nil, fmt.Errorf("--%s: %w", flag, err)
+	}
+	return secret, nil
 }
 
 // run opens a daemon, calls opened and runs it until a signal; with --check it only says what a start
@@ -58,7 +98,16 @@ func (f *daemonFlags) run(std streams, d interface {
 	Run(context.Context) error
 }, log *slog.Logger, opened func()) error {
 	if f.Check {
-		return std.checked(d.Check(context.Background()))
+		list := d.Check(context.Background())
+		if err := printJSON(std.out, list, "  "); err != nil {
+			return err
+		}
+		for _, f := range list {
+			if !f.OK {
+				return fmt.Errorf("a start would fail: %s: %s", f.What, f.Text)
+			}
+		}
+		return nil
 	}
 	ctx, stop := untilSignal(log)
 	defer stop()
@@ -68,5 +117,34 @@ func (f *daemonFlags) run(std streams, d interface {
 	opened()
 	err := d.Run(ctx)
 	log.Info("stopped")
+	return err
+}
+
+// explainStart adds what to try to the errors of a start.
+func explainStart(err error) error {
+	for missing, name := range map[error]string{daemon.ErrAlarmSecret: "alarm", daemon.ErrForwardSecret: "forward", daemon.ErrVerifySecret: "verify"} {
+		if errors.Is(err, missing) {
+			return &hintedError{fmt.Errorf("--%s-secret is missing: with --db there may be other processes, and all must sign with one secret", name),
+				[]string{fmt.Sprintf(`make one: (umask 077; echo "whsec_$(openssl rand -base64 32)" > %[1]s.secret); then --%[1]s-secret @%[1]s.secret on each.`, name)}}
+		}
+	}
+	switch {
+	case errors.Is(err, daemon.ErrOlder):
+		return &hintedError{err, []string{
+			"stop, and restore it: countersign restore --from FILE, or with --db; docs/backup.md says what is held back until it is reconciled.",
+			"if it is certain that nothing was lost, remove " + daemon.CheckpointFile + " from the data directory.",
+		}}
+	case errors.Is(err, daemon.ErrBroken):
+		return &hintedError{err, []string{
+			"keep a copy of the data directory as it is now, then restore the last backup: countersign restore --replace --from FILE.",
+			"if nothing was ever kept here: remove master.key too, or give the key as COUNTERSIGN_MASTER_KEY, and a new database is made.",
+		}}
+	case errors.Is(err, daemon.ErrFull):
+		return &hintedError{err, []string{"make 64 MiB of room on the disk of the data directory (df; with --db, on that of PostgreSQL), and start again: nothing that was acknowledged is lost."}}
+	case errors.Is(err, daemon.ErrNoMasterKey):
+		return &hintedError{err, []string{"put master.key back, or give the key as COUNTERSIGN_MASTER_KEY or with --master-key-command; no other key opens this database."}}
+	case errors.Is(err, daemon.ErrOutdated):
+		return &hintedError{err, []string{"countersign migrate --db URL, as the role that owns the tables; docs/operator.md says how two roles divide the work."}}
+	}
 	return err
 }

@@ -16,17 +16,15 @@ import (
 )
 
 type gatewayCmd struct {
-	Data           string   `first:"" help:"Directory for what is made on first start: the database, master.key, admin.token and forward.secret." default:"./countersign-gateway-data" type:"path" placeholder:"DIR"`
-	Listen         string   `first:"" help:"Public address that the service posts callbacks to. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8090" placeholder:"ADDR"`
-	APIListen      string   `first:"" name:"api-listen" help:"Private address of the API for the merchant's own systems." default:"127.0.0.1:8091" placeholder:"ADDR"`
+	Data string `first:"" help:"Directory for what is made on first start: the database, master.key, admin.token and forward.secret." default:"./countersign-gateway-data" type:"path" placeholder:"DIR"`
+	daemon.GatewayConfig
 	ServiceKey     []string `first:"" help:"Key that opens requests: the public part that the service handed over, or the merchant's own pair. Twice while it is replaced (docs/keys.md)." placeholder:"FILE" sep:"none"`
 	ResponseKey    []string `first:"" help:"Public key of the service that seals answers; the service key if empty. A second one answers what the second service key opened." placeholder:"FILE" sep:"none"`
 	OAEP           bool     `first:"" name:"oaep" help:"Requests are padded with OAEP (the merchant made the pair)."`
 	APIKey         secret   `first:"" name:"api-key" help:"The merchant's apiKey, which every response carries, or @FILE." placeholder:"KEY"`
 	CallbackAPIKey []secret `first:"" name:"callback-api-key" help:"X-API-KEY that the service sends, or @FILE. Twice while it changes. Required where the merchant made the pair; otherwise none: not checked." placeholder:"KEY" sep:"none"`
 	providerFlags
-	Learn             bool     `first:"" help:"Find out what the provider does: book nothing and keep every callback as refused. countersign provider show says which settings fit."`
-	Policy            string   `first:"" help:"TOML file of rules; without it exact orders are confirmed and nothing else." type:"path" placeholder:"FILE"`
+	PolicyFile        string   `first:"" name:"policy" help:"TOML file of rules; without it exact orders are confirmed and nothing else." type:"path" placeholder:"FILE"`
 	ForwardURL        string   `first:"" name:"forward-url" help:"Post each deposit and event there, signed, until the answer is 2xx (docs/merchant.md). http only on this machine; @FILE if its path is a secret." placeholder:"URL"`
 	VerifyURL         string   `name:"verify-url" help:"The merchant's own check, asked before a deposit counts: yes, no or not yet (docs/verify.md)." placeholder:"URL"`
 	ServiceSigningKey []string `help:"Signing key of the service, which must have signed every callback: the text of the service's merchants show, in a file. Twice while it is replaced (docs/link.md)." placeholder:"FILE" sep:"none"`
@@ -34,7 +32,6 @@ type gatewayCmd struct {
 	daemonFlags
 	NotifyPath     string        `help:"Path of callbacks of every type but 2." default:"/callbacks/notify" placeholder:"PATH"`
 	WithdrawPath   string        `help:"Path of callbacks of type 2." default:"/callbacks/withdraw" placeholder:"PATH"`
-	ConfirmWithin  time.Duration `help:"How long the service waits for a confirmation, shown to the people who approve. 0s: 1h with a service of this project, unknown with another provider." default:"0s" placeholder:"TIME"`
 	ForwardOnlyNew bool          `help:"Begin to post with the next new deposit and event. Otherwise the first start begins with the first of each; later starts go on."`
 	ForwardSecret  secret        `help:"Secret that signs those, whsec_ and Base64, or @FILE. Made in the data directory if empty; all gateways of one --db need the same." placeholder:"SECRET"`
 	VerifyFor      time.Duration `help:"How long a deposit that is not verified yet is held. Then it is refused, with an alarm." default:"24h" placeholder:"TIME"`
@@ -48,34 +45,31 @@ func (gatewayCmd) Help() string {
 }
 
 func (c *gatewayCmd) Run(std streams) error {
-	callbacks, err := c.callbacks(std)
-	if err != nil {
-		return err
-	}
 	log := c.logger(std.err)
-	policy, err := c.policy(log)
+	config := &c.GatewayConfig
+	var err error
+	if config.Callbacks, err = c.callbacks(std); err != nil {
+		return err
+	}
+	callbacks := config.Callbacks
+	if config.Policy, err = c.policy(log); err != nil {
+		return err
+	}
+	if config.Forward, err = c.forwarding(); err != nil {
+		return err
+	}
+	if config.Verify, err = c.verifying(); err != nil {
+		return err
+	}
+	config.TakeAddresses = c.NewAddress == "take"
+	if config.Grace = c.OrderGrace; config.Grace <= 0 {
+		config.Grace = -1 // 0 would be the default
+	}
+	used, err := c.complete(&config.Common, std, "gateway", c.Data, log)
 	if err != nil {
 		return err
 	}
-	forward, err := c.forwarding()
-	if err != nil {
-		return err
-	}
-	verify, err := c.verifying()
-	if err != nil {
-		return err
-	}
-	common, used, err := c.common(std, "gateway", c.Data, log)
-	if err != nil {
-		return err
-	}
-	grace := c.Grace
-	if grace <= 0 {
-		grace = -1 // 0 would be the default in the Config
-	}
-	g, err := daemon.NewGateway(daemon.GatewayConfig{Common: common, Listen: c.Listen, APIListen: c.APIListen,
-		Callbacks: callbacks, Learn: c.Learn, Policy: policy, Grace: grace, TakeAddresses: c.NewAddress == "take",
-		ConfirmWithin: c.ConfirmWithin, Forward: forward, Verify: verify})
+	g, err := daemon.NewGateway(*config)
 	if err != nil {
 		return explainStart(err)
 	}
@@ -85,12 +79,12 @@ func (c *gatewayCmd) Run(std streams) error {
 			log.Warn("X-API-KEY is not checked: everybody who reaches the callback address reads the apiKey in the response, costs RSA operations " +
 				"and can post recorded callbacks again; see --callback-api-key")
 		}
-		if c.Provider != "countersign" && !callbacks.Profile.CanHold() && policy.MayAsk() {
+		if c.Provider != "countersign" && !callbacks.Profile.CanHold() && config.Policy.MayAsk() {
 			log.Warn("the policy can hold a withdrawal for a person, but this provider is not known to ask again: if the person does not decide in time, it may "+
 				"take the answer for a refusal; if it asks again, set --hold ask or --hold-code",
 				"time", c.HoldWait.String())
 		}
-		if verify.URL != "" && !callbacks.Profile.CanHold() {
+		if config.Verify.URL != "" && !callbacks.Profile.CanHold() {
 			log.Warn("a deposit that --verify-url does not confirm at once is answered with 'ask again', which this provider may take for a refusal: the check is asked again here, " +
 				"and the deposit booked when it says yes; if the provider asks again, set --hold ask or --hold-code")
 		}
@@ -192,10 +186,10 @@ func (c *gatewayCmd) readSigners(m *merchant.Config) error {
 }
 
 func (c *gatewayCmd) policy(log *slog.Logger) (policy.Policy, error) {
-	if c.Policy == "" {
+	if c.PolicyFile == "" {
 		return policy.ExactOrders(), nil
 	}
-	p, exposed, err := readPolicy(c.Policy)
+	p, exposed, err := readPolicy(c.PolicyFile)
 	if err != nil {
 		return nil, fmt.Errorf("--policy: %w", err)
 	}

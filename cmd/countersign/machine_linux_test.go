@@ -28,7 +28,7 @@ import (
 func newMachine(t *testing.T, data string, args ...string) *cluster {
 	t.Helper()
 	// An exchange ends the time to stop in, which a busy machine needs.
-	return newClusterIn(t, data, append([]string{"--exchange-timeout", "10s", "--lease", "20s"}, args...), 16, "")
+	return newClusterIn(t, data, append([]string{"--exchange-timeout", "10s"}, args...), 16, "")
 }
 
 // readyz returns the status of /readyz and what it says.

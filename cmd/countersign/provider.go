@@ -21,12 +21,11 @@ type providerFlags struct {
 	BodyField    string        `group:"profile" help:"Form field or JSON member that carries the sealed body, where it is not the whole body." default:"data" placeholder:"NAME"`
 	Hold         string        `group:"profile" help:"What a withdrawal gets whose order is not known yet or awaits a person. ask: ask again; wait: the exchange stays open for --hold-wait. Empty: ask, or wait for another provider." enum:",ask,wait" default:""`
 	HoldWait     time.Duration `group:"profile" help:"How long an exchange stays open, at most 90s; less than the service waits for an answer." default:"8s" placeholder:"TIME"`
-	HoldMost     int           `group:"profile" help:"How many exchanges stay open at once; others are answered as with ask." default:"64" placeholder:"N"`
 	HoldCode     int64         `group:"profile" help:"errCode that makes the service ask again; 3001 or 3002 if 0." default:"0" placeholder:"CODE"`
 	RefuseCode   int64         `group:"profile" help:"errCode that refuses for good; 2001 to 2005 if 0." default:"0" placeholder:"CODE"`
 	RetryCode    int64         `group:"profile" help:"errCode for what was not understood or failed here; 1001 to 1004 or 5000 if 0." default:"0" placeholder:"CODE"`
 	NewAddress   string        `group:"profile" help:"What happens to a replaced deposit address of a user. hold: a person accepts or rejects it (docs/merchant.md); take: it counts at once." enum:"hold,take" default:"hold"`
-	Grace        time.Duration `group:"profile" help:"For how long a withdrawal whose order is not known is held before it is refused." default:"30s" placeholder:"TIME"`
+	OrderGrace   time.Duration `name:"grace" group:"profile" help:"For how long a withdrawal whose order is not known is held before it is refused." default:"30s" placeholder:"TIME"`
 }
 
 // profile is what the flags say.
@@ -47,7 +46,7 @@ func (f providerFlags) profile() (p merchant.Profile, err error) {
 			return p, err
 		}
 	}
-	p.Header, p.BodyField, p.Wait, p.MaxWaiting = f.APIKeyHeader, f.BodyField, f.HoldWait, f.HoldMost
+	p.Header, p.BodyField, p.Wait = f.APIKeyHeader, f.BodyField, f.HoldWait
 	p.HoldCode, p.RefuseCode, p.RetryCode = countersign.ErrCode(f.HoldCode), countersign.ErrCode(f.RefuseCode), countersign.ErrCode(f.RetryCode)
 	return p, nil
 }

@@ -35,9 +35,9 @@ type relayRunCmd struct {
 	Poll      time.Duration `help:"How often to look for rows without a notification." default:"2s" placeholder:"TIME"`
 	Batch     int           `help:"Most rows of one look, 1 to 1,000." default:"1000" placeholder:"N"`
 	logFlags
-	MetricsListen string `help:"Address of /metrics, /healthz and /readyz. Empty: none." placeholder:"ADDR"`
-	hostFlags
-	InsecureListen bool `help:"Allow --metrics-listen on an address that other machines reach."`
+	MetricsListen  string   `help:"Address of /metrics, /healthz and /readyz. Empty: none." placeholder:"ADDR"`
+	AllowedHost    []string `help:"Name by which a loopback listener may be called, beside localhost and its address. May be repeated." placeholder:"NAME"`
+	InsecureListen bool     `help:"Allow --metrics-listen on an address that other machines reach."`
 }
 
 // Help is the long help of the subcommand.

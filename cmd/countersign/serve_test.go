@@ -226,7 +226,9 @@ func TestStartRefuses(t *testing.T) {
 		{"does not hold a token", exitFailed, []string{"--data", badToken}},
 		{"chmod 600 " + filepath.Join(open, daemon.MasterKeyFile), exitFailed, []string{"--data", open}},
 		{"listening on", exitFailed, []string{"--data", filepath.Join(dir, "a"), "--listen", "256.0.0.1:1"}},
-		{"lease", exitFailed, []string{"--data", filepath.Join(dir, "b"), "--lease", "1s"}},
+		{"below 0", exitFailed, []string{"--data", filepath.Join(dir, "b"), "--exchange-timeout=-1s"}},
+		{"retain-days", exitFailed, []string{"--data", filepath.Join(dir, "b"), "--retain-days", "36501"}},
+		{"retain-days", exitFailed, []string{"--data", filepath.Join(dir, "b"), "--retain-days=-1"}},
 		{"opening the database", exitFailed, []string{"--data", filepath.Join(dir, "c"), "--db", "postgres://127.0.0.1:1/none?connect_timeout=1"}},
 		{"log-level", exitUsage, []string{"--log-level", "loud"}},
 		{"log-format", exitUsage, []string{"--log-format", "xml"}},
@@ -257,28 +259,27 @@ func TestSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A lease that is too short for the exchange fails the start and names
-	// both, which shows what was taken without a server.
+	// Too many approvals fail the start and are named, which shows what was taken without a server.
 	out := func(args ...string) string {
 		t.Helper()
 		_, _, errOut := shell(t, "", append([]string{"--config", file, "serve", "--data", t.TempDir()}, args...)...)
 		return errOut
 	}
-	write("[serve]\nlease = \"2s\"\nexchange-timeout = \"1s\"\n")
-	if got := out(); !strings.Contains(got, "a lease of 2s") || !strings.Contains(got, "exchanges of 1s") {
+	write("[serve]\nchange-approvals = 12\n")
+	if got := out(); !strings.Contains(got, "--change-approvals is 12") {
 		t.Errorf("from the file: %s", got)
 	}
-	t.Setenv("COUNTERSIGN_LEASE", "3s")
-	if got := out(); !strings.Contains(got, "a lease of 3s") || !strings.Contains(got, "exchanges of 1s") {
+	t.Setenv("COUNTERSIGN_CHANGE_APPROVALS", "13")
+	if got := out(); !strings.Contains(got, "--change-approvals is 13") {
 		t.Errorf("the environment before the file: %s", got)
 	}
-	if got := out("--lease", "4s"); !strings.Contains(got, "a lease of 4s") {
+	if got := out("--change-approvals", "14"); !strings.Contains(got, "--change-approvals is 14") {
 		t.Errorf("a flag before the environment: %s", got)
 	}
 	for text, want := range map[string]string{
-		"[serve]\nleese = \"2s\"\n": "serve has no setting leese",
-		"[sevre]\nlease = \"2s\"\n": "there is no subcommand sevre",
-		"lease = \"2s\"\n":          "lease is not a table",
+		"[serve]\nlisen = \"x\"\n": "serve has no setting lisen",
+		"[sevre]\nlisten = \"x\"\n": "there is no subcommand sevre",
+		"listen = \"x\"\n":          "listen is not a table",
 		"[serve\n":                  "settings file",
 		"[serve]\nlisten = 5":       "--listen: [serve] of the settings file has no text for it: write it in quotes",
 		"[serve]\ndb = true":        "--db: [serve] of the settings file has no text for it",
@@ -286,7 +287,7 @@ func TestSettings(t *testing.T) {
 		"[gateway.profile]\nnonsense = 1\n":                                      "gateway has no setting nonsense",
 		"[gateway.profile]\ndata = \"x\"\n":                                      "gateway has no setting data",
 		"[gateway]\nbinding = \"seen\"\n[gateway.profile]\nbinding = \"seen\"\n": "gateway has binding and profile.binding",
-		"[serve.profile]\nlease = \"2s\"\n":                                      "serve has no setting lease",
+		"[serve.profile]\nlisten = \"x\"\n":                                      "serve has no setting listen",
 	} {
 		write(text)
 		if got := out(); !strings.Contains(got, want) {

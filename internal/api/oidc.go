@@ -26,23 +26,15 @@ import (
 
 // OIDCConfig says with which identity provider people sign in.
 type OIDCConfig struct {
-	// Issuer is the provider's URL, by https; by http on this machine. Empty: people sign in
-	// with tokens alone.
-	Issuer string
-	// Client is the id that the provider knows this end by. Required with Issuer.
-	Client string
+	Issuer string   `first:"" help:"Identity provider with which people sign in to the console, by OpenID Connect: its issuer, by https. Without it people sign in with tokens alone." placeholder:"URL"`
+	Client string   `help:"Id of the client that the provider made for this console." placeholder:"ID"`
+	Groups []string `sep:"none" help:"Role of a group: GROUP=ROLE, or GROUP=ROLE:MERCHANT,MERCHANT. May be repeated; the first group that the person is in decides." placeholder:"ROW"`
+	Claim  string   `help:"Member of the provider's tokens that has the groups; dots lead into objects, as in realm_access.roles." default:"groups" placeholder:"NAME"`
+	Scopes []string `help:"What the provider is asked for beside openid. Without offline_access some providers give sessions of 15 minutes." default:"profile,email,offline_access" placeholder:"SCOPE"`
 	// Secret is the client's. Empty: it is a public client, which has PKCE alone.
-	Secret client.Secret
-	// Groups gives groups roles: GROUP=ROLE, or GROUP=ROLE:MERCHANT,MERCHANT. The first row
-	// with a group of the person decides on the role. Required with Issuer.
-	Groups []string
-	// Claim is the member of the provider's tokens that has the groups; dots lead into objects,
-	// such as realm_access.roles. Empty: groups.
-	Claim string
-	// Scopes are asked for beside openid. Nil: profile, email and offline_access.
-	Scopes []string
+	Secret client.Secret `kong:"-"`
 	// Dial opens the connections to the provider. Nil: the network.
-	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	Dial func(ctx context.Context, network, address string) (net.Conn, error) `kong:"-"`
 }
 
 // Check says what is wrong with the configuration for an end whose tokens have these roles;

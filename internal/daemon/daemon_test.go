@@ -316,8 +316,8 @@ func TestOpenFails(t *testing.T) {
 		}
 	}{
 		{"listening on", must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}}, Listen: port}))},
-		{"a lease of 1s", must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}},
-			Listen: "127.0.0.1:0", Lease: time.Second}))},
+		{"a setting is below 0", must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}},
+			Listen: "127.0.0.1:0", ExchangeTimeout: -time.Second}))},
 		{"can be read by others (mode 0644)", must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: exposed}},
 			Listen: "127.0.0.1:0"}))},
 		{"listening on", must(NewGateway(GatewayConfig{Common: Common{Storage: Storage{Dir: ours}},

@@ -78,8 +78,8 @@ func (e *end) begin(ctx context.Context, b beginning) (err error) {
 	if e.journal, err = journal.Open(ctx, journal.Config{DB: e.db, End: b.name, Now: e.clock.Now, Log: c.Log}); err != nil {
 		return err
 	}
-	if c.Retain > 0 {
-		if e.purger, err = b.purger(db.PurgeConfig{DB: e.db, Keep: c.Retain, Now: e.clock.Now, Log: c.Log}); err != nil {
+	if c.RetainDays > 0 {
+		if e.purger, err = b.purger(db.PurgeConfig{DB: e.db, Keep: c.retain(), Now: e.clock.Now, Log: c.Log}); err != nil {
 			return err
 		}
 	}
@@ -200,11 +200,16 @@ func (e *end) ConsoleLink(token client.Secret) string {
 	return e.api.URL() + e.console.Link(token)
 }
 
+// mostDays is a hundred years: no duration of that length overflows.
+const mostDays = 36_500
+
 // validate refuses what no end could start with, and sets defaults. name is that of the configuration.
 func (c *Common) validate(name string, roles []client.Role, bound bool) error {
 	switch {
 	case c.Dir == "":
 		return fmt.Errorf("daemon: %s.Dir is missing", name)
+	case c.RetainDays < 0 || c.RetainDays > mostDays:
+		return fmt.Errorf("--retain-days is %d: give 0 to %d", c.RetainDays, mostDays)
 	case c.Alarms.URL != "" && len(c.Alarms.Secret) == 0 && c.DB != "":
 		return ErrAlarmSecret
 	}

@@ -24,39 +24,35 @@ import (
 	"countersign/merchant"
 )
 
-// GatewayConfig is what NewGateway needs.
+// GatewayConfig is what NewGateway needs. Fields with a tag are flags of the command line.
 type GatewayConfig struct {
+	Listen    string `first:"" help:"Public address that the service posts callbacks to. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8090" placeholder:"ADDR"`
+	APIListen string `first:"" name:"api-listen" help:"Private address of the API for the merchant's own systems." default:"127.0.0.1:8091" placeholder:"ADDR"`
+	Learn     bool   `first:"" help:"Find out what the provider does: book nothing and keep every callback as refused. countersign provider show says which settings fit."`
 	Common
-	// Listen is the public address that the service posts callbacks to, APIListen
-	// the private one of the API. Port 0 picks one. Required.
-	Listen, APIListen string
+	ConfirmWithin time.Duration `help:"How long the service waits for a confirmation, shown to the people who approve. 0s: 1h with a service of this project, unknown with another provider." default:"0s" placeholder:"TIME"`
 	// Callbacks configures the public handler: keys, API keys, binding, paths,
 	// time-outs. Its Inbox, functions, Log, Now and Observer are ignored.
-	Callbacks merchant.Config
-	// Learn is gateway.Config.Learn.
-	Learn bool
+	Callbacks merchant.Config `kong:"-"`
 	// WrapCallbacks wraps the public handler, for merchants that misbehave on
 	// purpose. Nil: it is not wrapped.
-	WrapCallbacks func(http.Handler) http.Handler
+	WrapCallbacks func(http.Handler) http.Handler `kong:"-"`
 	// Policy decides on orders that agree with what the service asks for. Nil:
 	// exact orders are confirmed and nothing else.
-	Policy policy.Policy
+	Policy policy.Policy `kong:"-"`
 	// Grace is how long the service is told to ask again for an order that is not
 	// known. Zero: 30 s. Below zero: none.
-	Grace time.Duration
+	Grace time.Duration `kong:"-"`
 	// TakeAddresses is gateway.Config.TakeAddresses.
-	TakeAddresses bool
-	// ConfirmWithin is how long the service waits for a confirmation; see gateway.Config. For people who
-	// approve. Zero: an hour.
-	ConfirmWithin time.Duration
+	TakeAddresses bool `kong:"-"`
 	// Forward tells the merchant's application of every deposit and event. Zero:
 	// nothing is forwarded. An empty Secret stands for the one in Dir, made on
 	// first start; with DB it is ErrForwardSecret.
-	Forward gateway.Forwarding
+	Forward gateway.Forwarding `kong:"-"`
 	// Verify asks the merchant's own check about every deposit before it counts. Zero:
 	// nobody is asked. An empty Secret stands for the one in Dir, made on first start; with
 	// DB it is ErrVerifySecret.
-	Verify gateway.Verifying
+	Verify gateway.Verifying `kong:"-"`
 }
 
 // ErrForwardSecret: a gateway forwards and shares its database with others, but was
@@ -197,7 +193,7 @@ type startedGateway struct {
 
 func (g *Gateway) settings() startedGateway {
 	s := startedGateway{Version: Version, RequestKey: g.c.Callbacks.Key.Fingerprint(), Binding: g.c.Callbacks.Profile.Binding.String(),
-		ChangeDelay: client.Duration(g.c.ChangeDelay), ChangeApprovals: g.c.ChangeApprovals, Retain: client.Duration(g.c.Retain)}
+		ChangeDelay: client.Duration(g.c.ChangeDelay), ChangeApprovals: g.c.ChangeApprovals, Retain: client.Duration(g.c.retain())}
 	for _, k := range []*envelope.SigningKey{g.c.Callbacks.ServiceSigner, g.c.Callbacks.NextServiceSigner} {
 		if k != nil {
 			s.SignedBy = append(s.SignedBy, k.Fingerprint())

@@ -19,34 +19,19 @@ import (
 	"countersign/internal/outbox"
 )
 
-// ServiceConfig is what NewService needs.
+// ServiceConfig is what NewService needs. Fields with a tag are flags of the command line.
 type ServiceConfig struct {
+	Listen       string `first:"" help:"Address of the API. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8080" placeholder:"ADDR"`
+	AllowPrivate bool   `first:"" help:"Let every merchant be on a private network or this machine."`
+	AllowHTTP    bool   `first:"" name:"allow-http" help:"Let merchants' URLs be http."`
 	Common
-	// Listen is the address of the API. Port 0 picks one. Required.
-	Listen string
-	// Node names this process in leases and attempts. Empty: host and process id.
-	Node string
-	// AllowPrivate lets every merchant be on a private network or this machine.
-	AllowPrivate bool
-	// AllowHTTP lets merchants' URLs be http.
-	AllowHTTP bool
-	// MerchantPorts are where merchants on public addresses may be called; nil:
-	// dispatch.DefaultPorts.
-	MerchantPorts []uint16
-	// MerchantCA is a file of authorities in PEM that are trusted for merchants beside the
-	// system's. Empty: the system's alone.
-	MerchantCA string
-	// ExchangeTimeout bounds one exchange with a merchant. Zero: 15 s.
-	ExchangeTimeout time.Duration
-	// Lease is how long a claimed callback belongs to this process. Zero: 30 s
-	// longer than an exchange.
-	Lease time.Duration
-	// DrainTimeout is how long exchanges under way may still take after Run's
-	// context has ended. Zero: as long as an exchange.
-	DrainTimeout time.Duration
+	MerchantPorts   []uint16      `help:"Ports at which merchants on public addresses may be called." default:"443,8443" placeholder:"PORT"`
+	MerchantCA      string        `name:"merchant-ca" help:"File of authorities in PEM that are trusted for merchants beside the system's." placeholder:"FILE"`
+	Node            string        `help:"Name of this process in leases and attempts; host and process id if empty." placeholder:"NAME"`
+	ExchangeTimeout time.Duration `help:"Longest exchange with a merchant. 0: 15s." default:"15s" placeholder:"TIME"`
 	// WrapOutbox wraps the outbox that the sender uses, for measuring. Nil: it is
 	// not wrapped.
-	WrapOutbox func(dispatch.Outbox) dispatch.Outbox
+	WrapOutbox func(dispatch.Outbox) dispatch.Outbox `kong:"-"`
 }
 
 // Service is the service's end as one process. Make it with NewService and Run it
@@ -117,9 +102,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}
 	if s.sender, err = dispatch.New(dispatch.Config{
 		Outbox: rows, Sign: signer, Node: c.Node, Now: now, Log: c.Log, Observer: newServiceFigures(s.figures),
-		TargetRules:     c.targets(false),
-		Roots:           s.roots,
-		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.DrainTimeout,
+		TargetRules: c.targets(false), Roots: s.roots, ExchangeTimeout: c.ExchangeTimeout,
 		Dial: c.World.Dial, Random: c.World.Random, Poll: s.db.Every(time.Second), SweepEvery: s.db.Every(time.Second),
 	}); err != nil {
 		return err
@@ -151,7 +134,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	c := s.c
 	return s.run(ctx, s.server.Leave,
-		startedService{Version, c.AllowPrivate, c.AllowHTTP, c.MerchantPorts, client.Duration(c.ChangeDelay), c.ChangeApprovals, client.Duration(c.Retain)},
+		startedService{Version, c.AllowPrivate, c.AllowHTTP, c.MerchantPorts, client.Duration(c.ChangeDelay), c.ChangeApprovals, client.Duration(c.retain())},
 		Part{"dispatch", s.sender.Run}, Part{"changes", s.changes.Run}, Part{"rotations", s.server.RunRotations})
 }
 

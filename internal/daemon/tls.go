@@ -16,17 +16,11 @@ import (
 // TLS says how the listeners of a daemon are protected on the network. The zero TLS is
 // plain HTTP, on this machine alone.
 type TLS struct {
-	// Cert and Key are files in PEM: the certificate with those between it and its
-	// authority, and its key. Both or none. They are read again when they change.
-	Cert, Key string
-	// ClientCA is a file of authorities in PEM. Who calls the API must then show a
-	// certificate of one of them, beside the token. It needs Cert. Empty: nobody must.
-	ClientCA string
-	// Hosts are names by which listeners on the loopback may be called, beside localhost and
-	// addresses of the loopback; those in the Host header that a proxy on this machine passes on.
-	Hosts []string
-	// Insecure allows plain HTTP on addresses that other machines reach.
-	Insecure bool
+	Cert     string   `first:"" name:"tls-cert" help:"Certificate of the listeners in PEM, with those between it and its authority; read again when it changes. TLS 1.2 at least." type:"path" placeholder:"FILE"`
+	Key      string   `first:"" name:"tls-key" help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE"`
+	ClientCA string   `name:"client-ca" help:"Authorities in PEM: callers of the API need a certificate of one of them, beside the token." type:"path" placeholder:"FILE"`
+	Hosts    []string `name:"allowed-host" help:"Name by which a loopback listener may be called, beside localhost and its address: what a proxy here passes on as Host. May be repeated." placeholder:"NAME"`
+	Insecure bool     `name:"insecure-listen" help:"Allow listeners without TLS that other machines reach: something in front of them does TLS."`
 }
 
 func (t TLS) check() error {

@@ -12,7 +12,7 @@ import (
 var (
 	// ErrNotFound means that no such row exists.
 	ErrNotFound = errors.New("not found")
-	// ErrPurged means that what was asked for is too old and was deleted (--retain). The
+	// ErrPurged means that what was asked for is too old and was deleted (--retain-days). The
 	// error's text says what is known of it.
 	ErrPurged = errors.New("purged")
 	// ErrConflict means that the identifier is in use with other content, or that a

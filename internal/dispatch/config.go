@@ -86,7 +86,7 @@ type Config struct {
 	// included. 0: 15 s.
 	ExchangeTimeout time.Duration
 	// Lease is the length of a claim's lease. It must exceed ExchangeTimeout by at
-	// least LeaseMargin. 0: ExchangeTimeout plus 30 s.
+	// least LeaseMargin. 0: three times ExchangeTimeout, but between LeaseMargin and 30 s longer than it.
 	Lease time.Duration
 	// DrainTimeout is how long exchanges in flight may continue after Run's context
 	// has ended. 0: ExchangeTimeout.
@@ -127,7 +127,7 @@ func (c *Config) setDefaults() error {
 		c.Observer = noObserver{}
 	}
 	c.ExchangeTimeout = cmp.Or(c.ExchangeTimeout, 15*time.Second)
-	c.Lease = cmp.Or(c.Lease, c.ExchangeTimeout+30*time.Second)
+	c.Lease = cmp.Or(c.Lease, c.ExchangeTimeout+min(30*time.Second, max(LeaseMargin, 2*c.ExchangeTimeout)))
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, c.ExchangeTimeout)
 	width := max(1, min(5000, Descriptors()/4))
 	c.NotifyWidth = cmp.Or(c.NotifyWidth, width)

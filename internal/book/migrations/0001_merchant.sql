@@ -275,7 +275,7 @@ CREATE TABLE forwarding (
 ){strict};
 INSERT INTO forwarding (feed, seq) VALUES ('deposits', 0), ('events', 0);
 
--- How far the purge of deposits (--retain) has come. Its one row is locked for each batch, so
+-- How far the purge of deposits (--retain-days) has come. Its one row is locked for each batch, so
 -- that one node works at a time, and all share the pace.
 CREATE TABLE retention (
   one    {int} NOT NULL PRIMARY KEY CHECK (one = 1),

@@ -121,7 +121,7 @@ func (ch *Chain) begin(ctx context.Context) (err error) {
 		}
 	}
 	serve := []string{"serve", "--data", ch.dir + "/service", "--listen", ch.addr["service"], "--allow-private", "--allow-http",
-		"--exchange-timeout", "3s", "--lease", "9s"}
+		"--exchange-timeout", "3s"}
 	if ch.c.ServiceDB != "" {
 		serve = append(serve, "--db", ch.c.ServiceDB)
 	}

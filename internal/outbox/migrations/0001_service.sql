@@ -320,7 +320,7 @@ CREATE TABLE added (
   PRIMARY KEY (token, hour)
 ){clustered};
 
--- Callbacks that were accepted and purged (--retain): what a repetition needs, for ever.
+-- Callbacks that were accepted and purged (--retain-days): what a repetition needs, for ever.
 -- The type is that of the service's rows; digest is the SHA-256 of the payload.
 CREATE TABLE purged (
   merchant {text} NOT NULL,
