@@ -130,7 +130,7 @@ func otherSigner(flag string, text []byte) (*envelope.SigningKey, error) {
 	case err != nil:
 		return nil, fmt.Errorf("--%s: %w", flag, err)
 	case k.HasPrivate():
-		return nil, fmt.Errorf("--%s: it is a private key: give the public part that the other end shows", flag)
+		return nil, fmt.Errorf("--%s: that is a private key: give the public part that the other end shows", flag)
 	}
 	return k, nil
 }

@@ -121,13 +121,15 @@ func (c *gatewayCmd) callbacks(std streams) (m merchant.Config, err error) {
 		}
 		m.CallbackAPIKeys = append(m.CallbackAPIKeys, countersign.APIKey(text))
 	}
+	if m.Key.HasPrivate() && m.ResponseKey == nil {
+		return m, &hintedError{errors.New("--service-key: that is a private key"), []string{
+			"a service of this project hands over the public part of its pair, in service.b64: give that.",
+			"if you made the pair, --response-key is missing: the file response.b64 of merchants add --out, or responsePublicKey in the service's reply.",
+		}}
+	}
 	if m.Key.HasPrivate() && len(m.CallbackAPIKeys) == 0 {
 		return m, &hintedError{errors.New("--callback-api-key is missing: with a pair that the merchant made, every holder of its public part can forge callbacks"),
 			[]string{"it is the X-API-KEY that the service sends (callbackApiKey of the merchant there), and tells the service from others."}}
-	}
-	if m.Key.HasPrivate() && m.ResponseKey == nil {
-		return m, &hintedError{errors.New("--response-key is missing: with a pair that the merchant made, answers are sealed to a pair of the service"),
-			[]string{"it is the file response.b64 of merchants add --out, or responsePublicKey in the service's reply."}}
 	}
 	m.NotifyPath, m.WithdrawPath = c.NotifyPath, c.WithdrawPath
 	m.Profile, err = c.profile()
@@ -155,6 +157,9 @@ func (c *gatewayCmd) readKeys(m *merchant.Config, std streams) error {
 			if err != nil {
 				return fmt.Errorf("--%s: %w", k.flag, err)
 			}
+			if k.flag == "response-key" && key.HasPrivate() {
+				return errors.New("--response-key: that is a private key: give the public part, which the service hands over")
+			}
 			*k.keys[i] = key
 		}
 	}
@@ -169,14 +174,11 @@ func (c *gatewayCmd) readSigners(m *merchant.Config) error {
 	into := []**envelope.SigningKey{&m.ServiceSigner, &m.NextServiceSigner}
 	for i, file := range c.ServiceSigningKey {
 		text, err := os.ReadFile(file)
-		if err == nil {
-			*into[i], err = envelope.ParseSigningKey(text)
-		}
-		if err == nil && (*into[i]).HasPrivate() {
-			err = errors.New("it is a private key, which the service keeps to itself")
-		}
 		if err != nil {
 			return fmt.Errorf("--service-signing-key: %w", err)
+		}
+		if *into[i], err = otherSigner("service-signing-key", text); err != nil {
+			return err
 		}
 	}
 	if m.PublicURL = c.PublicURL; c.PublicURL == "" && m.ServiceSigner != nil {

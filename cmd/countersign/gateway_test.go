@@ -298,6 +298,11 @@ func TestGatewayStartsWrongly(t *testing.T) {
 		t.Fatal(err)
 	}
 	pair := file("pair", string(ownPEM))
+	signingPEM, err := envelope.GenerateSigningKey().PrivatePEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	signing := file("signing", string(signingPEM))
 	good := []string{"gateway", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0"}
 	for name, c := range map[string]struct {
 		args []string
@@ -318,11 +323,16 @@ func TestGatewayStartsWrongly(t *testing.T) {
 		"no text":         {[]string{"--config", file("c.toml", "[gateway]\napi-key = 5")}, "--api-key: [gateway] of the settings file has no text for it"},
 		"no texts":        {[]string{"--config", file("d.toml", "[gateway]\ncallback-api-key = [\"a\", 5]")}, "--callback-api-key: [gateway] of the settings file has no text"},
 		"no response key": {[]string{"--api-key", "k", "--callback-api-key", "c", "--service-key", pair}, "--response-key is missing"},
-		"no callback key": {[]string{"--api-key", "k", "--service-key", pair, "--response-key", key}, "--callback-api-key is missing"},
-		"binding":         {[]string{"--api-key", "k", "--service-key", key, "--binding", "maybe"}, "--binding"},
+		"a private key":   {[]string{"--api-key", "k", "--service-key", pair}, "--service-key: that is a private key"},
+		"private answers": {[]string{"--api-key", "k", "--service-key", key, "--response-key", pair}, "--response-key: that is a private key"},
+		"private signer": {[]string{"--api-key", "k", "--service-key", key, "--public-url", "https://x", "--service-signing-key", signing},
+			"--service-signing-key: that is a private key"},
+		"typed private key": {[]string{"--api-key", "k", "--service-key", string(ownPEM)}, "that is a private key"},
+		"no callback key":   {[]string{"--api-key", "k", "--service-key", pair, "--response-key", key}, "--callback-api-key is missing"},
+		"binding":           {[]string{"--api-key", "k", "--service-key", key, "--binding", "maybe"}, "--binding"},
 	} {
 		status, out, errOut := shell(t, "", append(append([]string{}, good...), c.args...)...)
-		if status == exitDone || !strings.Contains(errOut, c.want) || strings.Contains(out+errOut, "SECRET") {
+		if status == exitDone || !strings.Contains(errOut, c.want) || strings.Contains(out+errOut, "SECRET") || strings.Contains(out+errOut, "PRIVATE KEY") {
 			t.Errorf("%s: %d %s", name, status, errOut)
 		}
 	}

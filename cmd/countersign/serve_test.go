@@ -277,7 +277,7 @@ func TestSettings(t *testing.T) {
 		t.Errorf("a flag before the environment: %s", got)
 	}
 	for text, want := range map[string]string{
-		"[serve]\nlisen = \"x\"\n": "serve has no setting lisen",
+		"[serve]\nlisen = \"x\"\n":  "serve has no setting lisen",
 		"[sevre]\nlisten = \"x\"\n": "there is no subcommand sevre",
 		"listen = \"x\"\n":          "listen is not a table",
 		"[serve\n":                  "settings file",

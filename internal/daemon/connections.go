@@ -26,15 +26,23 @@ type connections struct {
 	log  *slog.Logger
 
 	mu     sync.Mutex
-	room   *sync.Cond // of mu: a connection has closed, or may be closed now
 	open   map[*connection]bool
 	closed bool
 	logged time.Time // when a full listener was logged last
 }
 
-// connectionsMost is the most connections of a listener, if nothing else is said. Each
-// takes some 20 KB.
-const connectionsMost = 10_000
+const (
+	// connectionsMost is the most connections of a listener, if nothing else is said. Each
+	// takes some 20 KB.
+	connectionsMost = 10_000
+	// readWithin is how long a peer that does not read keeps its connection when others
+	// wait for one.
+	readWithin = time.Second
+	// loggedEvery is the least time between two lines that a listener is full.
+	loggedEvery = time.Minute
+	// lookEvery is how often a connection that waits looks for room.
+	lookEvery = 10 * time.Millisecond
+)
 
 // connectionsOf returns said, or the part of this process's descriptors that a listener
 // may have.
@@ -45,26 +53,18 @@ func connectionsOf(said, part int) int {
 	return min(connectionsMost, dispatch.Descriptors()/part)
 }
 
-// readWithin is how long a peer that does not read keeps its connection when others
-// wait for one.
-const readWithin = time.Second
-
-// loggedEvery is the least time between two lines that a listener is full.
-const loggedEvery = time.Minute
-
 func newConnections(ln net.Listener, most int, log *slog.Logger) *connections {
-	l := &connections{Listener: ln, most: max(1, most), log: log, open: map[*connection]bool{}}
-	l.room = sync.NewCond(&l.mu)
-	return l
+	return &connections{Listener: ln, most: max(1, most), log: log, open: map[*connection]bool{}}
 }
 
-// connection is one connection of connections. What is below Conn belongs to its mutex.
+// connection is one connection of connections, whose mutex guards what is below Conn.
 type connection struct {
 	net.Conn
-	l       *connections
-	last    time.Time // when something was read or written
-	working bool      // a request has come whole and its answer has not left
-	writes  int       // that have ended
+	l        *connections
+	last     time.Time // when something was read or written
+	working  bool      // a request has come whole and its answer has not left
+	answered bool      // the answer has begun to leave
+	writing  time.Time // when a write began that has not ended; zero: none
 }
 
 // Accept waits for a connection, and for room.
@@ -73,94 +73,88 @@ func (l *connections) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	c := &connection{Conn: conn, l: l}
+	for {
+		taken, err := l.take(c)
+		if err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+		if taken {
+			return c, nil
+		}
+		time.Sleep(lookEvery)
+	}
+}
+
+// take takes c if there is room, or a connection that may be closed for it.
+func (l *connections) take(c *connection) (taken bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.open) >= l.most && !l.closed {
-		silent := l.silent()
-		if now := time.Now(); now.Sub(l.logged) > loggedEvery {
+	now := time.Now()
+	for len(l.open) >= l.most {
+		if now.Sub(l.logged) > loggedEvery {
 			l.logged = now
 			l.log.Warn("all connections are in use: silent ones are closed for new ones, or new ones wait", "address", l.Addr().String(), "connections", l.most)
 		}
-		if silent == nil {
-			l.room.Wait()
-			continue
+		var silent *connection
+		for o := range l.open {
+			idle := !o.working || !o.writing.IsZero() && now.Sub(o.writing) > readWithin
+			if idle && (silent == nil || o.last.Before(silent.last)) {
+				silent = o
+			}
+		}
+		if silent == nil || l.closed {
+			break
 		}
 		delete(l.open, silent)
 		_ = silent.Conn.Close() // its server notices
 	}
-	if l.closed {
-		return nil, errors.Join(net.ErrClosed, conn.Close())
+	switch {
+	case l.closed:
+		return false, net.ErrClosed
+	case len(l.open) >= l.most:
+		return false, nil
 	}
-	c := &connection{Conn: conn, l: l, last: time.Now()}
+	c.last = now
 	l.open[c] = true
-	return c, nil
-}
-
-// silent returns the connection that was silent for longest and may be closed; nil if
-// there is none. l is locked.
-func (l *connections) silent() (c *connection) {
-	for o := range l.open {
-		if !o.working && (c == nil || o.last.Before(c.last)) {
-			c = o
-		}
-	}
-	return c
+	return true, nil
 }
 
 // Close closes the listener; its connections stay open.
 func (l *connections) Close() error {
 	l.mu.Lock()
 	l.closed = true
-	l.room.Broadcast()
 	l.mu.Unlock()
 	return l.Listener.Close()
 }
 
-// set notes that something happened on c, and whether it works on a request.
-func (c *connection) set(working bool) {
+// note changes what is known of c, to which something has happened.
+func (c *connection) note(change func()) {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
-	c.last, c.working = time.Now(), working
-	if !working {
-		c.l.room.Broadcast()
-	}
+	c.last = time.Now()
+	change()
 }
 
 func (c *connection) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	c.l.mu.Lock()
-	c.last = time.Now()
-	c.l.mu.Unlock()
+	c.note(func() {})
 	return n, err
 }
 
 // Write begins an answer, and keeps the connection until what it writes has left or its
 // peer has not read for a while.
 func (c *connection) Write(p []byte) (int, error) {
-	c.l.mu.Lock()
-	mine := c.writes
-	c.l.mu.Unlock()
-	slow := time.AfterFunc(readWithin, func() {
-		c.l.mu.Lock()
-		defer c.l.mu.Unlock()
-		if c.writes == mine {
-			c.working = false
-			c.l.room.Broadcast()
-		}
-	})
+	c.note(func() { c.answered, c.writing = true, time.Now() })
 	n, err := c.Conn.Write(p)
-	slow.Stop()
-	c.l.mu.Lock()
-	c.writes++
-	c.l.mu.Unlock()
-	c.set(false)
+	c.note(func() { c.working, c.writing = false, time.Time{} })
 	return n, err
 }
 
 // SetWriteDeadline is called for an answer that waits or goes on for long. Its
 // connection may be closed for others meanwhile.
 func (c *connection) SetWriteDeadline(t time.Time) error {
-	c.set(false)
+	c.note(func() { c.working = false })
 	return c.Conn.SetWriteDeadline(t)
 }
 
@@ -173,10 +167,7 @@ func (c *connection) CloseWrite() error {
 }
 
 func (c *connection) Close() error {
-	c.l.mu.Lock()
-	delete(c.l.open, c)
-	c.l.room.Broadcast()
-	c.l.mu.Unlock()
+	c.note(func() { delete(c.l.open, c) })
 	return c.Conn.Close()
 }
 
@@ -193,36 +184,19 @@ func withConnection(ctx context.Context, c net.Conn) context.Context {
 // wholeRequests tells the connections of a server when their requests have come whole.
 func wholeRequests(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, ok := r.Context().Value(connectionKey{}).(*connection)
-		if !ok {
-			h.ServeHTTP(w, r)
-			return
+		if c, ok := r.Context().Value(connectionKey{}).(*connection); ok {
+			whole := r.Body == nil || r.Body == http.NoBody
+			c.note(func() { c.working, c.answered = whole, false })
+			if !whole {
+				// A copy: by the type of its own request's body the server knows that a long body
+				// was left, and answers without waiting for it.
+				seen := *r
+				seen.Body = &wholeBody{r.Body, c}
+				r = &seen
+			}
 		}
-		if r.Body == nil || r.Body == http.NoBody {
-			c.set(true)
-		} else {
-			// A copy: by the type of its own request's body the server knows that a long body
-			// was left, and answers without waiting for it.
-			seen := *r
-			seen.Body = &wholeBody{r.Body, c}
-			r = &seen
-		}
-		h.ServeHTTP(w, r) // the server writes the answer after it; see answered
+		h.ServeHTTP(w, r) // the server may write the answer after it
 	})
-}
-
-// answered is http.Server.ConnState. What was answered before its body had come whole
-// is not written to once more.
-func answered(c net.Conn, state http.ConnState) {
-	if state != http.StateIdle {
-		return
-	}
-	if secure, ok := c.(*tls.Conn); ok {
-		c = secure.NetConn()
-	}
-	if c, ok := c.(*connection); ok {
-		c.set(false)
-	}
 }
 
 // wholeBody notices the end of a body.
@@ -234,7 +208,7 @@ type wholeBody struct {
 func (b *wholeBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {
-		b.c.set(true)
+		b.c.note(func() { b.c.working = !b.c.answered }) // what was answered is not written to once more
 	}
 	return n, err
 }

@@ -2,7 +2,12 @@
 
 package daemon
 
-import "syscall"
+import (
+	"io/fs"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 // diskFree returns the bytes that are left for this user on the volume of dir.
 func diskFree(dir string) (float64, error) {
@@ -11,4 +16,12 @@ func diskFree(dir string) (float64, error) {
 		return 0, err
 	}
 	return float64(s.Bavail) * float64(s.Bsize), nil
+}
+
+// writable fails where this user can make no file in dir.
+func writable(dir string) error {
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+		return &fs.PathError{Op: "access", Path: dir, Err: err}
+	}
+	return nil
 }

@@ -20,8 +20,9 @@ import (
 // end is what the processes of both ends consist of: their database, log, alarms, figures and listeners.
 type end struct {
 	c         *Common
-	node      string // names this process in leases and records
-	db        *db.DB // nil before begin
+	addresses [][2]string // of all listeners, by their names
+	node      string      // names this process in leases and records
+	db        *db.DB      // nil before begin
 	clock     *db.Clock
 	journal   *journal.Log
 	purger    *db.Purger   // nil: everything stays
@@ -45,9 +46,8 @@ func thisProcess() string {
 
 // beginning is what begin needs of an end.
 type beginning struct {
-	database  db.End
-	name      string // of the end in its journal
-	listeners [][2]string
+	database db.End
+	name     string // of the end in its journal
 	// leases ends the leases of an earlier process, so that its work goes on without delay. It is called where no
 	// other process can hold any; elsewhere lost leases expire.
 	leases func(context.Context, db.Millis) (int, error)
@@ -57,7 +57,7 @@ type beginning struct {
 // begin opens the database, after it has looked whether the listeners can be opened.
 func (e *end) begin(ctx context.Context, b beginning) (err error) {
 	c := e.c
-	if err := c.firstStart(c.TLS, b.listeners, c.Log); err != nil {
+	if err := c.firstStart(c.TLS, e.addresses, c.Log); err != nil {
 		return err
 	}
 	if e.db, err = c.open(ctx, c.Log, b.database); err != nil {
@@ -117,7 +117,7 @@ func (e *end) listen(c ListenConfig) (*Listener, error) {
 	if err == nil {
 		e.listeners = append(e.listeners, l)
 	}
-	return l, err
+	return l, taken(err, e.addresses)
 }
 
 // serve opens the listener of the API, with the console, and makes the first token last: a start that fails shows no

@@ -86,7 +86,7 @@ func NewGateway(c GatewayConfig) (*Gateway, error) {
 		return nil, err
 	}
 	g := &Gateway{c: c}
-	g.end = end{c: &g.c.Common, node: thisProcess()}
+	g.end = end{c: &g.c.Common, addresses: c.listeners(), node: thisProcess()}
 	return g, nil
 }
 
@@ -97,7 +97,7 @@ func NewGateway(c GatewayConfig) (*Gateway, error) {
 func (g *Gateway) Open(ctx context.Context) (err error) {
 	c := g.c
 	defer g.opened(&err)
-	err = g.begin(ctx, beginning{database: book.End(), name: "merchant", listeners: c.listeners(), purger: book.NewPurger,
+	err = g.begin(ctx, beginning{database: book.End(), name: "merchant", purger: book.NewPurger,
 		leases: func(ctx context.Context, _ db.Millis) (int, error) {
 			n, err := book.New(g.db, book.Config{}).FreeLeases(ctx)
 			return int(n), err

@@ -43,7 +43,7 @@ func (s Storage) checkHeld(ctx context.Context, d *db.DB) error {
 	return nil
 }
 
-// hold is a part of a daemon that keeps the file up to date. It fails with ErrOlder if
+// hold is a part of a daemon that keeps the file up to date, and tells Ready whether it can. It fails with ErrOlder if
 // the database goes back while it is in use: this process would act on what it knew.
 func (s Storage) hold(d *db.DB, l *journal.Log) Part {
 	return Part{"checkpoint", func(ctx context.Context) error {
@@ -72,14 +72,18 @@ func (s Storage) holdOnce(ctx context.Context, d *db.DB, l *journal.Log, h journ
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	now, err := l.Hold(ctx)
-	switch {
-	case errors.Is(err, ErrOlder):
+	if err != nil {
+		if !errors.Is(err, ErrOlder) {
+			err = nil // others notice that the database is away
+		}
 		return h, err
-	case err != nil, now == h: // others notice that the database is away
+	}
+	if now == h {
+		d.Beside(writable(s.Dir))
 		return h, nil
 	}
-	if err := s.replaceJSON(CheckpointFile, now); err != nil {
-		d.Log().Warn("the newest checkpoint was not kept", "file", CheckpointFile, "error", err.Error())
+	err = s.replaceJSON(CheckpointFile, now)
+	if d.Beside(err); err != nil {
 		return h, nil
 	}
 	return now, nil

@@ -129,7 +129,6 @@ func Listen(c ListenConfig) (*Listener, error) {
 		TLSConfig:         secure,
 		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){}, // see certificates.read
 		ConnContext:       withConnection,
-		ConnState:         answered,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second, // handlers that take longer set their own
 		WriteTimeout:      2 * time.Minute,  // likewise

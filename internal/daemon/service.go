@@ -60,7 +60,7 @@ func NewService(c ServiceConfig) (*Service, error) {
 	c.Node = cmp.Or(c.Node, thisProcess())
 	c.ExchangeTimeout = cmp.Or(c.ExchangeTimeout, 15*time.Second)
 	s := &Service{c: c}
-	s.end = end{c: &s.c.Common, node: c.Node}
+	s.end = end{c: &s.c.Common, addresses: c.listeners(), node: c.Node}
 	if c.MerchantCA != "" {
 		var err error
 		if s.roots, err = x509.SystemCertPool(); err != nil {
@@ -80,7 +80,7 @@ func NewService(c ServiceConfig) (*Service, error) {
 func (s *Service) Open(ctx context.Context) (err error) {
 	c := s.c
 	defer s.opened(&err)
-	err = s.begin(ctx, beginning{database: outbox.End(), name: "service", listeners: c.listeners(), purger: outbox.NewPurger,
+	err = s.begin(ctx, beginning{database: outbox.End(), name: "service", purger: outbox.NewPurger,
 		leases: func(ctx context.Context, now db.Millis) (int, error) { return outbox.New(s.db).ReclaimAll(ctx, now) }})
 	if err != nil {
 		return err

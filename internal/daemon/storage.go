@@ -82,6 +82,9 @@ func (s Storage) openAny(ctx context.Context, log *slog.Logger, end db.End, rest
 		return nil, fmt.Errorf("master key: %w", err)
 	}
 	d, err := db.Open(ctx, c, end)
+	if room := roomFor(s.Dir); errors.Is(err, ErrFull) && s.DB == "" && room != nil {
+		err = fmt.Errorf("%w: %w", err, room)
+	}
 	return d, s.explainKey(err)
 }
 

@@ -72,7 +72,8 @@ func (t TLS) certificates(log *slog.Logger) (*certificates, error) {
 	return c, nil
 }
 
-// files says which files there are, by their times and sizes.
+// files says which files there are, by their times and sizes. It fails where one is a pipe or a device: reading it could
+// wait for ever, and every new connection with it.
 func (c *certificates) files() (string, error) {
 	var b strings.Builder
 	for _, name := range []string{c.t.Cert, c.t.Key, c.t.ClientCA} {
@@ -80,28 +81,15 @@ func (c *certificates) files() (string, error) {
 			continue
 		}
 		info, err := os.Stat(name)
+		if err == nil && !info.Mode().IsRegular() {
+			err = fmt.Errorf("%s is no regular file", name)
+		}
 		if err != nil {
 			return "", err
 		}
 		fmt.Fprintln(&b, info.ModTime().UnixNano(), info.Size())
 	}
 	return b.String(), nil
-}
-
-// regular fails where a file is a pipe or a device: reading it could wait for ever, and
-// every new connection with it.
-func (c *certificates) regular() error {
-	for _, name := range []string{c.t.Cert, c.t.Key, c.t.ClientCA} {
-		if name == "" {
-			continue
-		}
-		if info, err := os.Stat(name); err != nil {
-			return err
-		} else if !info.Mode().IsRegular() {
-			return fmt.Errorf("%s is no regular file", name)
-		}
-	}
-	return nil
 }
 
 func (c *certificates) read() (*tls.Config, error) {
@@ -150,9 +138,6 @@ func (c *certificates) current(*tls.ClientHelloInfo) (*tls.Config, error) {
 	stamp, err := c.files()
 	if err == nil && stamp == c.stamp {
 		return c.config, nil
-	}
-	if err == nil {
-		err = c.regular()
 	}
 	var config *tls.Config
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -86,7 +87,10 @@ func (e *ItemError) Unwrap() error { return e.Err }
 func Cause(err error) string {
 	var server *pgconn.PgError
 	var network *net.OpError
+	var system syscall.Errno
 	switch {
+	case errors.Is(err, errBeside) && errors.As(err, &system):
+		return errBeside.Error() + ": " + system.Error()
 	case errors.As(err, &server):
 		return server.Message
 	case errors.As(err, &network):

@@ -21,6 +21,7 @@ type health struct {
 	last    atomic.Pointer[written]
 	probing atomic.Pointer[time.Time] // when the small write under way began; nil: there is none
 	failed  chan struct{}             // buffered 1: a write has failed
+	beside  atomic.Pointer[error]     // what Beside was told last
 }
 
 // written is the end of a write.
@@ -68,8 +69,30 @@ func (d *DB) Ready(ctx context.Context) error {
 	if last := d.health.last.Load(); last != nil && last.err != nil {
 		return last.err
 	}
+	if beside := d.health.beside.Load(); beside != nil && *beside != nil {
+		return *beside
+	}
 	return d.Ping(ctx)
 }
+
+// Beside tells Ready whether the files beside the database can be written: err says why not. The log has it once, and
+// when they can be written again.
+func (d *DB) Beside(err error) {
+	if err != nil {
+		err = fmt.Errorf("%w: %w: %w", ErrUnavailable, errBeside, err)
+	}
+	was := d.health.beside.Swap(&err)
+	failed := was != nil && *was != nil
+	switch {
+	case err != nil && !failed:
+		d.Log().Error("the data directory cannot be written, so this end is not ready", "error", err.Error())
+	case err == nil && failed:
+		d.Log().Info("the data directory can be written again")
+	}
+}
+
+// errBeside: files beside the database cannot be written.
+var errBeside = errors.New("the data directory cannot be written")
 
 // Run watches the database until ctx ends, for Ready, and logs when the database takes
 // no writes and when it takes them again. It fails with ErrGone if the files of a
