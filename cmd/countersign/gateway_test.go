@@ -332,7 +332,7 @@ func TestGatewayStartsWrongly(t *testing.T) {
 		"binding":           {[]string{"--api-key", "k", "--service-key", key, "--binding", "maybe"}, "--binding"},
 	} {
 		status, out, errOut := shell(t, "", append(append([]string{}, good...), c.args...)...)
-		if status == exitDone || !strings.Contains(errOut, c.want) || strings.Contains(out+errOut, "SECRET") || strings.Contains(out+errOut, "PRIVATE KEY") {
+		if status == exitDone || !strings.Contains(errOut, c.want) || strings.Contains(out+errOut, "SECRET") || strings.Contains(out+errOut, "BEGIN PRIVATE") {
 			t.Errorf("%s: %d %s", name, status, errOut)
 		}
 	}

@@ -135,7 +135,7 @@ func run(args []string, std streams) int {
 		return status
 	}
 	if err != nil {
-		if strings.Contains(err.Error(), "PRIVATE KEY") {
+		if strings.Contains(err.Error(), "PRIVATE KEY-----") {
 			err = errors.New("that is a private key, and the command line is read by others: give the public part, or @FILE")
 		}
 		words := "countersign"
