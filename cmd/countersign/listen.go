@@ -109,11 +109,6 @@ func (c *listenCmd) Run(std streams) error {
 func (c *listenCmd) config(std streams) (m countersigntest.MerchantConfig, err error) {
 	m = countersigntest.MerchantConfig{APIKeyHeader: c.APIKeyHeader, BodyField: c.BodyField, Unbound: c.Provider == "other", PublicURL: c.PublicURL,
 		Padding: paddingOf(c.OAEP), ResponsePadding: paddingOf(c.ResponseOAEP)}
-	if c.Fault != "" {
-		m.Fault = func(int, countersign.Callback) countersigntest.MerchantFault {
-			return countersigntest.MerchantFault(c.Fault)
-		}
-	}
 	if m.APIKey, m.CallbackAPIKey, err = apiKeys(c.APIKey, c.CallbackAPIKey); err != nil {
 		return m, err
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -46,16 +45,7 @@ func (c *permitVerifyCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	in := std.in
-	if c.Note != "-" {
-		f, err := os.Open(c.Note)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		in = f
-	}
-	text, err := io.ReadAll(io.LimitReader(in, mostPermit))
+	text, err := readInput(std, c.Note, mostPermit, "note")
 	if err != nil {
 		return err
 	}

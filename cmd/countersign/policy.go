@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -75,13 +74,9 @@ func (c *policyCheckCmd) try(std streams, p *policy.Rules) error {
 // readOrder reads an order from a text of JSON, or from a file, - for standard input.
 func readOrder(text string, std streams) (o client.Order, err error) {
 	b, file := []byte(text), "-"
-	switch {
-	case strings.HasPrefix(strings.TrimSpace(text), "{"):
-	case text == "-":
-		b, err = readAll(std.in, maxPolicy, "order")
-	default:
+	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
 		file = text
-		b, err = os.ReadFile(file)
+		b, err = readInput(std, file, maxPolicy, "order")
 	}
 	if err == nil {
 		if o, err = policy.ParseOrder(b); err != nil {

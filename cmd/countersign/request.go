@@ -130,17 +130,8 @@ func (r *request) missing() string {
 func (r *request) read(std streams, text string) error {
 	raw := []byte(text)
 	if name, isFile := strings.CutPrefix(text, "@"); isFile {
-		in := std.in
-		if name != "-" {
-			f, err := os.Open(name)
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			in = f
-		}
 		var err error
-		if raw, err = readAll(in, maxBody, "request"); err != nil {
+		if raw, err = readInput(std, name, maxBody, "request"); err != nil {
 			return err
 		}
 		if len(bytes.TrimSpace(raw)) == 0 {
@@ -377,6 +368,19 @@ func fromFile(std streams, path string, isSecret bool) (string, error) {
 		fmt.Fprintf(std.err, "countersign: warning: %v\n", exposed)
 	}
 	return string(b), err
+}
+
+// readInput reads a file of at most limit bytes, - for standard input.
+func readInput(std streams, name string, limit int, what string) ([]byte, error) {
+	if name == "-" {
+		return readAll(std.in, limit, what)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAll(f, limit, what)
 }
 
 // readAll reads at most limit bytes and fails rather than cut.

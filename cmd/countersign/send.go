@@ -7,8 +7,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -21,8 +21,8 @@ import (
 )
 
 type sendCmd struct {
-	What string `arg:"" optional:"" help:"deposit, withdrawal (asks whether to execute it), executed, ended, address, or waiting." enum:"deposit,withdrawal,executed,ended,address,waiting" default:"deposit"`
-	File string `arg:"" optional:"" help:"JSON object with the members of the callback; - for standard input. Without it a correct callback is made." placeholder:"FILE"`
+	What  string   `arg:"" optional:"" help:"deposit, withdrawal (asks whether to execute it), executed, ended, address, or waiting." enum:"deposit,withdrawal,executed,ended,address,waiting" default:"deposit"`
+	Words []string `arg:"" optional:"" name:"name=value" help:"Members of the callback, such as amount=1.5 or callBackId=order-1; a word alone is a file that has them as a JSON object, - standard input. The others are made."`
 
 	To   string        `help:"The endpoint. Without a path the callback goes to /callbacks/notify, and a withdrawal to /callbacks/withdraw." default:"http://127.0.0.1:8090" placeholder:"URL"`
 	Wait time.Duration `help:"How long to wait until the endpoint takes connections." default:"0s"`
@@ -32,33 +32,16 @@ type sendCmd struct {
 	BodyField string          `help:"Form field or JSON member that carries the body." default:"data" placeholder:"NAME"`
 	Profile   kong.ConfigFlag `help:"Settings file of a gateway, such as provider show prints: send as the provider that it is for." placeholder:"FILE"`
 
-	For string `help:"What a withdrawal waits for: funds or fees." enum:"funds,fees" default:"funds"`
-	memberFlags
-	Set []string `sep:"none" help:"Any member: a JSON value, or a text; without a value the member is left out. May be repeated." placeholder:"NAME=VALUE"`
+	For string   `help:"What a withdrawal waits for: funds or fees." enum:"funds,fees" default:"funds"`
+	Set []string `sep:"none" help:"A member in another form: a JSON value, or a text; without a value it is left out. May be repeated." placeholder:"NAME=VALUE"`
 
 	Repeat int    `help:"Send it so many times, each time with a new requestUUID." default:"1" placeholder:"N"`
 	Fault  string `help:"One fault of the network, of the service or of a thief: ${sendFaults}." enum:",${sendFaults}" default:"" placeholder:"NAME"`
 	JSON   bool   `name:"json" help:"Write a line of JSON for each callback."`
 }
 
-// memberFlags set members that are often set. They are texts but for those whose flag has the tag num.
-type memberFlags struct {
-	TrackingID    string `group:"members" member:"trackingId" name:"tracking-id" placeholder:"ID" help:"trackingId: new in each callback unless given."`
-	TenantUserID  string `group:"members" member:"tenantUserId" name:"tenant-user-id" placeholder:"ID" help:"tenantUserId."`
-	CallBackID    string `group:"members" member:"callBackId" name:"callback-id" placeholder:"ID" help:"callBackId of a withdrawal."`
-	TxID          string `group:"members" member:"txId" name:"tx-id" placeholder:"ID" help:"txId."`
-	TxIndex       string `group:"members" member:"txIndex" name:"tx-index" placeholder:"N" num:"" help:"txIndex."`
-	ChainName     string `group:"members" member:"chainName" placeholder:"NAME" help:"chainName."`
-	Symbol        string `group:"members" member:"symbol" placeholder:"NAME" help:"symbol."`
-	Amount        string `group:"members" member:"amount" placeholder:"DECIMAL" help:"amount, as a text."`
-	FromAddress   string `group:"members" member:"fromAddress" placeholder:"ADDRESS" help:"fromAddress."`
-	ToAddress     string `group:"members" member:"toAddress" placeholder:"ADDRESS" help:"toAddress."`
-	NewAddress    string `group:"members" member:"newAddress" placeholder:"ADDRESS" help:"newAddress."`
-	RiskLevelFrom string `group:"members" member:"riskLevelFrom" placeholder:"N" num:"" help:"riskLevelFrom."`
-	RiskLevelTo   string `group:"members" member:"riskLevelTo" placeholder:"N" num:"" help:"riskLevelTo."`
-	Business      string `group:"members" member:"business" placeholder:"N" num:"" help:"business."`
-	RequestUUID   string `group:"members" member:"requestUUID" name:"request-uuid" placeholder:"UUID" help:"requestUUID: new in each attempt unless given."`
-}
+// numbers are the members that are numbers; the others are texts.
+var numbers = []string{"txIndex", "riskLevelFrom", "riskLevelTo", "business"}
 
 // Help is the long help of the subcommand.
 func (sendCmd) Help() string {
@@ -83,29 +66,32 @@ func (c *sendCmd) Validate() error {
 	case c.Repeat < 1 || c.Repeat > 1000:
 		return errors.New("--repeat is 1 to 1000")
 	}
-	for _, s := range c.Set {
-		if _, err := conformance.ParseMember(s); err != nil {
-			return fmt.Errorf("--set: %w", err)
-		}
+	if _, _, err := c.members(); err != nil {
+		return err
 	}
 	return c.validate()
 }
 
-// members are those that flags set.
-func (c *sendCmd) members() (list []countersign.Member) {
-	v := reflect.ValueOf(c.memberFlags)
-	for i := range v.NumField() {
-		if value, tag := v.Field(i).String(), v.Type().Field(i).Tag; value != "" {
-			_, number := tag.Lookup("num")
-			list = append(list, conformance.NewMember(tag.Get("member"), value, number))
+// members are those that words and flags set, and the file of the others, if there is one.
+func (c *sendCmd) members() (list []countersign.Member, file string, err error) {
+	for _, word := range c.Words {
+		switch name, value, is := strings.Cut(word, "="); {
+		case is:
+			list = append(list, conformance.NewMember(name, value, slices.Contains(numbers, name)))
+		case file != "":
+			return nil, "", fmt.Errorf("%q: give NAME=VALUE, or one file", word)
+		default:
+			file = word
 		}
 	}
 	for _, s := range c.Set {
-		if m, err := conformance.ParseMember(s); err == nil { // which Validate has looked at
-			list = append(list, m)
+		m, err := conformance.ParseMember(s)
+		if err != nil {
+			return nil, "", fmt.Errorf("--set: %w", err)
 		}
+		list = append(list, m)
 	}
-	return list
+	return list, file, nil
 }
 
 var (
@@ -141,11 +127,17 @@ func (c *sendCmd) Run(std streams) error {
 	if c.What == "waiting" && c.For == "fees" {
 		t = countersign.TypeNotEnoughHotMoney
 	}
-	given, err := c.given(std)
+	members, file, err := c.members()
 	if err != nil {
 		return err
 	}
-	message, err := caller.Message(t, given, c.members())
+	var given []byte
+	if file != "" {
+		if given, err = readInput(std, file, countersign.MaxMessage, "message"); err != nil {
+			return err
+		}
+	}
+	message, err := caller.Message(t, given, members)
 	if err != nil {
 		return err
 	}
@@ -158,17 +150,6 @@ func (c *sendCmd) Run(std streams) error {
 		return errNotAccepted
 	}
 	return nil
-}
-
-// given reads the file of the message, nil without one.
-func (c *sendCmd) given(std streams) ([]byte, error) {
-	switch c.File {
-	case "":
-		return nil, nil
-	case "-":
-		return readAll(std.in, countersign.MaxMessage, "message")
-	}
-	return os.ReadFile(c.File)
 }
 
 // caller is the provider that the flags say.
