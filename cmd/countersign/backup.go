@@ -112,7 +112,7 @@ func (c *restoreCmd) steps(r daemon.Restored) string {
 			after, since = " since "+r.Newest.String(), " since="+r.Newest.String()
 		}
 		add("Start the gateway, then the application; it goes on where a 409 tells it to. What came"+after+" and was not booked may be lost. A service of this project tells it again:",
-			"reconcile --service URL --service-token @operator.token --gateway URL --gateway-token @viewer.token --merchant ID --settle")
+			"reconcile --service-api URL --service-token @operator.token --gateway-api URL --gateway-token @viewer.token --merchant ID --settle")
 		add("Any other provider: ask it to send every callback"+after+" again, which books nothing twice, and compare its list of deposits with the one here. One that it cannot send again, a person books in the application:",
 			"api searchDeposits"+since+" --gateway --data "+c.Data)
 	} else {

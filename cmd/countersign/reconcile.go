@@ -7,9 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strings"
-
-	"github.com/alecthomas/kong"
 
 	"countersign/client"
 	"countersign/internal/daemon"
@@ -17,46 +14,25 @@ import (
 )
 
 type reconcileCmd struct {
-	Data string `help:"Data directory of the end. Default: that of the settings file, or ./countersign-data, with --gateway alone ./countersign-gateway-data." type:"path" placeholder:"DIR"`
+	Data string `help:"Data directory of the end. Default: that of the settings file, or ./countersign-data, for the gateway ./countersign-gateway-data." type:"path" placeholder:"DIR"`
+	endFlags
 	storeFlags
-	Service      string     `help:"The service's API, in place of its database; with --gateway URL or --booked." placeholder:"URL" env:"-"`
-	ServiceToken secret     `help:"A token of it, or @FILE: viewer; operator with --settle." placeholder:"TOKEN"`
-	Gateway      eitherSide `help:"Alone: the gateway's database, not the service's. With a URL: the API of the merchant's gateway, which the service is compared with." placeholder:"[URL]" env:"-"`
-	GatewayToken secret     `help:"A token of it, or @FILE: viewer." placeholder:"TOKEN"`
-	CA           string     `name:"ca" help:"Authority of the APIs' certificates, in PEM. Default: those of the system." type:"path" placeholder:"FILE" env:"-"`
-	Cert         string     `help:"Certificate in PEM for an API that wants one." type:"path" placeholder:"FILE" env:"-"`
-	CertKey      string     `help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE" env:"-"`
-	Executed     string     `help:"JSON lines of every withdrawal of the wallet core: merchant, callBackId, state (open, cancelled, executed, failed), and where it had a permit claim, permit, tenantUserId, address, chainName, symbol, amount." type:"path" placeholder:"FILE" env:"-"`
-	Booked       string     `help:"JSON lines of every deposit that the merchant's application has booked: trackingId, symbol, amount, txId, txIndex, chainName, address; and of its orders: callBackId, state, txId; for the service merchant too." type:"path" placeholder:"FILE" env:"-"`
-	Added        string     `help:"JSON lines of every deposit and withdrawal that the wallet core has added: merchant, trackingId or callBackId, symbol, amount." type:"path" placeholder:"FILE" env:"-"`
-	Merchant     string     `help:"The merchant of lines that do not name one, and of the gateway's API." placeholder:"ID" env:"-"`
-	Settle       bool       `help:"Settle what a restore left open, and end it; have the service tell again what was told and not booked. Without it, only report." env:"-"`
+	tlsClient
+	ServiceAPI   string `name:"service-api" help:"The service's API, in place of its database; with --gateway-api or --booked." placeholder:"URL" env:"-"`
+	ServiceToken secret `help:"A token of it, or @FILE: viewer; operator with --settle." placeholder:"TOKEN"`
+	GatewayAPI   string `name:"gateway-api" help:"The API of the merchant's gateway, which the service is compared with." placeholder:"URL" env:"-"`
+	GatewayToken secret `help:"A token of it, or @FILE: viewer." placeholder:"TOKEN"`
+	Executed     string `help:"JSON lines of every withdrawal of the wallet core: merchant, callBackId, state (open, cancelled, executed, failed), and where it had a permit claim, permit, tenantUserId, address, chainName, symbol, amount." type:"path" placeholder:"FILE" env:"-"`
+	Booked       string `help:"JSON lines of every deposit that the merchant's application has booked: trackingId, symbol, amount, txId, txIndex, chainName, address; and of its orders: callBackId, state, txId; for the service merchant too." type:"path" placeholder:"FILE" env:"-"`
+	Added        string `help:"JSON lines of every deposit and withdrawal that the wallet core has added: merchant, trackingId or callBackId, symbol, amount." type:"path" placeholder:"FILE" env:"-"`
+	Merchant     string `help:"The merchant of lines that do not name one, and of the gateway's API." placeholder:"ID" env:"-"`
+	Settle       bool   `help:"Settle what a restore left open, and end it; have the service tell again what was told and not booked. Without it, only report." env:"-"`
 }
-
-// eitherSide is --gateway: alone, or with the URL of an API behind it.
-type eitherSide struct {
-	set bool
-	url string
-}
-
-// Decode takes the next argument if it is a URL.
-func (e *eitherSide) Decode(ctx *kong.DecodeContext) error {
-	e.set = true
-	if next := ctx.Scan.Peek(); next.Type == kong.FlagValueToken || isURL(next.String()) {
-		e.url = ctx.Scan.Pop().String()
-		if !isURL(e.url) {
-			return fmt.Errorf("%q is no URL", e.url)
-		}
-	}
-	return nil
-}
-
-func isURL(s string) bool { return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://") }
 
 // Help is the long help of the subcommand.
 func (reconcileCmd) Help() string {
 	return "Compares the service with what the wallet core executed and the merchant booked, and prints every difference, a line each. The service is its database, or " +
-		"its API with --service; the merchant is a file, or its gateway's API with --gateway URL. After a restore, " +
+		"its API with --service-api; the merchant is a file, or its gateway's API with --gateway-api. After a restore, " +
 		"--settle takes permits that were given before as given, and decides on the deposits that were held; then the rest goes on. " +
 		"A SQLite database must not be in use. The exit status is 0 if nothing differs or all was settled, 1 if a person must decide something, and 2 if it could not compare."
 }
@@ -74,11 +50,8 @@ func (c *reconcileCmd) Run(std streams) error {
 
 // compare compares, and gives how many differences are not settled.
 func (c *reconcileCmd) compare(std streams) (open int, err error) {
-	var of end
-	switch {
-	case c.Gateway.set && c.Gateway.url == "": // its database
-		of = gatewayEnd
-	case c.Data == "":
+	of := c.end()
+	if of == "" && c.Data == "" {
 		of = serviceEnd
 	}
 	at, err := findPlace(std, of, c.Data)
@@ -87,12 +60,12 @@ func (c *reconcileCmd) compare(std streams) (open int, err error) {
 	}
 	ofGateway := at.end == gatewayEnd
 	switch {
-	case ofGateway && (c.Booked == "" || c.Executed != "" || c.Added != "" || c.Service != ""):
+	case ofGateway && (c.Booked == "" || c.Executed != "" || c.Added != "" || c.ServiceAPI != ""):
 		return 0, errors.New("the gateway's database is compared with --booked, and with nothing else")
-	case c.Booked != "" && c.Gateway.url != "":
-		return 0, errors.New("give --booked or --gateway URL, not both")
-	case c.Executed == "" && c.Booked == "" && c.Added == "" && c.Gateway.url == "":
-		return 0, errors.New("give --executed, --booked, --added or --gateway URL; for the gateway's database --booked alone")
+	case c.Booked != "" && c.GatewayAPI != "":
+		return 0, errors.New("give --booked or --gateway-api, not both")
+	case c.Executed == "" && c.Booked == "" && c.Added == "" && c.GatewayAPI == "":
+		return 0, errors.New("give --executed, --booked, --added or --gateway-api; for the gateway's database --booked alone")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -107,16 +80,16 @@ func (c *reconcileCmd) compare(std streams) (open int, err error) {
 			return printJSON(std.out, f, "")
 		},
 	}
-	if c.Gateway.url != "" {
-		if config.There, err = apiOf(std, c, c.Gateway.url, c.GatewayToken, "--gateway-token", client.NewGateway); err != nil {
+	if c.GatewayAPI != "" {
+		if config.There, err = apiOf(std, c, c.GatewayAPI, c.GatewayToken, "--gateway-token", client.NewGateway); err != nil {
 			return 0, err
 		}
 	}
 	ended, settles := false, c.Settle
-	if c.Service != "" {
+	if c.ServiceAPI != "" {
 		settles = false
 		var api *client.Service
-		if api, err = apiOf(std, c, c.Service, c.ServiceToken, "--service-token", client.NewService); err == nil {
+		if api, err = apiOf(std, c, c.ServiceAPI, c.ServiceToken, "--service-token", client.NewService); err == nil {
 			err = reconcile.Remote(ctx, api, config)
 		}
 	} else {
@@ -142,7 +115,7 @@ func apiOf[C any](std streams, c *reconcileCmd, url string, token secret, flag s
 	if token == "" {
 		return api, fmt.Errorf("give %s", flag)
 	}
-	return connectTo(std, connection{tlsClient: tlsClient{CA: c.CA, Cert: c.Cert, CertKey: c.CertKey}, API: url, Token: token}, newClient)
+	return connectTo(std, connection{tlsClient: c.tlsClient, API: url, Token: token}, newClient)
 }
 
 func epochText(end string, e client.Epoch) string {
