@@ -145,8 +145,8 @@ func TestAskingTheWrongOne(t *testing.T) {
 		"nobody there":      {[]string{"withdrawals", "list", "--api", "http://127.0.0.1:1", "--data", data}, "nothing answers at http://127.0.0.1:1"},
 		"no URL":            {[]string{"callbacks", "list", "--api", "127.0.0.1", "--data", data}, "must be http or https"},
 		"no such merchant":  {[]string{"merchants", "show", "none", "--api", d.url, "--data", data}, "404"},
-		"no such order":     {[]string{"withdrawals", "release", "none/order-1", "--claim", "a", "--api", d.url, "--data", data}, "merchant none has no withdrawal order-1"},
-		"a merchant's name": {[]string{"withdrawals", "show", "none/", "--api", d.url, "--data", data}, "is no MERCHANT/CALLBACKID"},
+		"no such order":     {[]string{"withdrawals", "release", "none/order-1", "--claim", "a", "--api", d.url, "--data", data}, "there is no such withdrawal"},
+		"a merchant's name": {[]string{"withdrawals", "show", "none/", "--api", d.url, "--data", data}, "there is no such withdrawal"},
 	} {
 		status, out, errOut := shell(t, "", tt.args...)
 		if status != exitFailed || out != "" || !strings.Contains(errOut, tt.want) {

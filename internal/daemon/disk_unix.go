@@ -5,8 +5,6 @@ package daemon
 import (
 	"io/fs"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // diskFree returns the bytes that are left for this user on the volume of dir.
@@ -18,9 +16,11 @@ func diskFree(dir string) (float64, error) {
 	return float64(s.Bavail) * float64(s.Bsize), nil
 }
 
+const writeAndSearch = 2 | 1 // W_OK and X_OK of access(2)
+
 // writable fails where this user can make no file in dir.
 func writable(dir string) error {
-	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+	if err := syscall.Access(dir, writeAndSearch); err != nil {
 		return &fs.PathError{Op: "access", Path: dir, Err: err}
 	}
 	return nil
