@@ -47,7 +47,8 @@ type daemonFlags struct {
 	OIDCSecret  secret `name:"oidc-secret" help:"The client's secret, or @FILE; empty for a public client, which has PKCE alone." placeholder:"SECRET"`
 	newDataFlags
 	logFlags
-	Check bool `first:"" help:"Say what a start would find and do, as JSON, and do nothing. The exit status is 1 if it would fail."`
+	Settings settingsFlag `asks:"" env:"-" help:"Print the settings in force and where each comes from, as a settings file, and do nothing."`
+	Check    bool         `first:"" asks:"" env:"-" help:"Say what a start would find and do, as JSON, and do nothing. The exit status is 1 if it would fail."`
 }
 
 // complete sets what they say in the configuration of the daemon that is named in a settings file. used is to be called

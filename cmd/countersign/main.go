@@ -76,7 +76,6 @@ type commandLine struct {
 	Check      checkCmd      `cmd:"" help:"Hold a merchant's endpoint to every rule, case by case."`
 	Bench      benchCmd      `cmd:"" help:"Measure this machine, with the RSA bound in the same run."`
 	Health     healthCmd     `cmd:"" help:"Ask a daemon whether it works; the exit status is 1 if it does not."`
-	ShowConfig showConfigCmd `cmd:"" name:"config" help:"Print the settings in force of serve or gateway, and where each comes from."`
 }
 
 // streams are what a subcommand reads and writes, so that it needs no globals.
@@ -123,12 +122,8 @@ func run(args []string, std streams) int {
 		fmt.Fprintln(std.err, "countersign:", err)
 		return exitFailed
 	}
-	show := showsConfig(args)
-	switch {
-	case len(args) > 0 && args[0] == "help":
+	if len(args) > 0 && args[0] == "help" {
 		args = append(args[1:], "--help")
-	case show:
-		args = args[1:]
 	}
 	ctx, err := parser.Parse(args)
 	if status >= 0 {
@@ -145,11 +140,7 @@ func run(args []string, std streams) int {
 		report(std.err, asksJSON(args), &hintedError{err, []string{words + " --help"}})
 		return exitUsage
 	}
-	do := func() error { return ctx.Run() }
-	if show {
-		do = func() error { return showSettings(std.out, ctx) }
-	}
-	if err := do(); err != nil {
+	if err := ctx.Run(); err != nil {
 		report(std.err, logsJSON(ctx), explain(*std.called, err))
 		var status statusError
 		if errors.As(err, &status) {
@@ -195,7 +186,7 @@ func shortHelp(o kong.HelpOptions, ctx *kong.Context) error {
 	o.ValueFormatter = func(v *kong.Value) string { return v.Help }
 	err := kong.DefaultHelpPrinter(o, ctx)
 	fmt.Fprintf(ctx.Stdout, "\ncountersign %s --help-all shows the others. Each can also be a line of the settings file\n"+
-		"(countersign config %[1]s) or a variable, such as COUNTERSIGN_DATA.\n", node.Name)
+		"(--settings prints them) or a variable, such as COUNTERSIGN_DATA.\n", node.Name)
 	return err
 }
 

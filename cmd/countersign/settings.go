@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"encoding"
-	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -19,10 +18,10 @@ import (
 // daemons are the subcommands that have settings to show.
 var daemons = []string{"serve", "gateway"}
 
-// settingsOf returns the flags of a subcommand, without those of the whole program. Flags without a
-// group come first.
+// settingsOf returns the flags of a subcommand, without those of the whole program and those that only ask. Flags
+// without a group come first.
 func settingsOf(node *kong.Node) []*kong.Flag {
-	flags := slices.DeleteFunc(slices.Clone(node.Flags), func(f *kong.Flag) bool { return f.Name == "help" })
+	flags := slices.DeleteFunc(slices.Clone(node.Flags), func(f *kong.Flag) bool { return f.Name == "help" || f.Tag.Has("asks") })
 	slices.SortStableFunc(flags, func(a, b *kong.Flag) int { return cmp.Compare(groupOf(a), groupOf(b)) })
 	return flags
 }
@@ -158,17 +157,12 @@ func withoutSecrets(name, text string) string {
 	return u.String()
 }
 
-// showConfigCmd is the subcommand config. run takes its name away and parses the rest as
-// the daemon would; what reaches kong is wrong.
-type showConfigCmd struct {
-	Daemon string `arg:"" enum:"serve,gateway" help:"serve or gateway, then the flags that it would get."`
-}
+// settingsFlag is --settings.
+type settingsFlag bool
 
-func (showConfigCmd) Run() error {
-	return errors.New("config comes first: countersign config serve …")
-}
-
-// showsConfig says whether args ask for the settings of a daemon.
-func showsConfig(args []string) bool {
-	return len(args) > 1 && args[0] == "config" && slices.Contains(daemons, args[1])
+// AfterApply is called where the flag is given, when everything else was read.
+func (settingsFlag) AfterApply(c *kong.Context, std streams) error {
+	err := showSettings(std.out, c)
+	c.Exit(exitDone)
+	return err
 }

@@ -27,7 +27,7 @@ const pageHead = `# Settings
 
 Each setting of the two daemons is a flag (` + "`--listen`" + `), a variable of the environment (` + "`COUNTERSIGN_LISTEN`" + `) and, under the daemon's name, a line of the file that ` + "`--config`" + ` names
 ([deploy/countersign.toml](../deploy/countersign.toml)). The flag comes first, then the environment, the file and the default, which stands in brackets here.
-` + "`countersign config serve`" + ` and ` + "`countersign config gateway`" + `, with the daemon's flags, print what is in force and where it comes from.
+With ` + "`--settings`" + ` a daemon only prints what is in force and where it comes from, with ` + "`--check`" + ` what a start would find.
 A command with the same ` + "`--config`" + ` calls that daemon: the daemon's ` + "`data`" + ` has the address and the token.
 A secret can be ` + "`@FILE`" + `, which only its owner may read. The master key can be ` + "`COUNTERSIGN_MASTER_KEY`" + `: others can read the command line of a process.
 
