@@ -169,6 +169,9 @@ func TestTokensOfBothEnds(t *testing.T) {
 	ends := map[string][]string{"service": {"--data", serviceData}, "gateway": {"--gateway", "--data", g.data}}
 	for role, has := range map[string]string{"viewer": "service gateway", "ingest": "service", "core": "service", "merchant": "service", "operator": "service", "app": "gateway", "admin": "service gateway"} {
 		for end, flags := range ends {
+			if role == "merchant" { // which is bound to one
+				flags = append(slices.Clone(flags), "--merchant", "shop")
+			}
 			out := filepath.Join(dir, end+"-"+role)
 			status, printed, errOut := shell(t, "", slices.Concat([]string{"token", "new", "n", "--role", role, "--out", out}, flags)...)
 			if !strings.Contains(has, end) {
@@ -196,7 +199,7 @@ func TestTokensOfBothEnds(t *testing.T) {
 				!strings.Contains(errOut, "is not overwritten") {
 				t.Errorf("the file again: %d %s", status, errOut)
 			}
-			mustShell(t, nil, "", slices.Concat([]string{"api", "revokeToken", made.ID}, flags)...)
+			mustShell(t, nil, "", slices.Concat([]string{"api", "revokeToken", made.ID}, ends[end])...)
 		}
 	}
 	for end, flags := range ends {

@@ -18,7 +18,8 @@ import (
 
 // serviceFlags are what check and send are as a service.
 type serviceFlags struct {
-	Key          string `help:"The service's part of the key. Without it a pair is made, and the endpoint must be given its public part." placeholder:"FILE"`
+	Key          string `help:"The service's part of the key. Without it that of --out is taken; it is made if it is not there, and the endpoint must be given its public part." placeholder:"FILE"`
+	Out          string `help:"Directory of the secrets without --key: private.pem, public.b64 and api.key. Made if missing." default:"provider" type:"path" placeholder:"DIR"`
 	ResponseKey  string `help:"Private key that opens answers, where that is another." placeholder:"FILE"`
 	OAEP         bool   `name:"oaep" help:"Requests are sealed with OAEP, and --key is the merchant's public key."`
 	ResponseOAEP bool   `name:"response-oaep" help:"Answers are sealed with OAEP."`
@@ -50,8 +51,33 @@ func (f *serviceFlags) validate() error {
 	return nil
 }
 
-// asService returns what the flags say, without --key no Key.
+// pair sets the key, and the API key if there is none, to those of --out. They are made if they are not there, and
+// somebody must then give them to the endpoint.
+func (f *serviceFlags) pair(std streams) error {
+	made, err := playedPair(f.Out, std)
+	if err != nil {
+		return err
+	}
+	if made {
+		fmt.Fprintln(std.err, "Give them to the merchant, and then press Enter.")
+		if _, err := bufio.NewReader(std.in).ReadString('\n'); err != nil {
+			return &hintedError{errors.New("nothing was sent yet"), []string{"give both to the merchant, and run the same command again."}}
+		}
+	}
+	f.Key = filepath.Join(f.Out, privateFile)
+	if _, err := os.Stat(filepath.Join(f.Out, apiKeyFile)); err == nil && f.APIKey == "" {
+		f.APIKey = secret("@" + filepath.Join(f.Out, apiKeyFile))
+	}
+	return nil
+}
+
+// asService returns what the flags say.
 func (f *serviceFlags) asService(std streams) (conformance.Config, error) {
+	if f.Key == "" {
+		if err := f.pair(std); err != nil {
+			return conformance.Config{}, err
+		}
+	}
 	config := conformance.Config{Other: f.Provider == "other", Ordered: f.Ordered, AllowPublic: f.YesPublic, Timeout: f.Timeout, APIKeyHeader: f.APIKeyHeader}
 	var err error
 	if config.APIKey, config.CallbackAPIKey, err = apiKeys(f.APIKey, f.CallbackAPIKey); err != nil {
@@ -75,8 +101,11 @@ func (f *serviceFlags) asService(std streams) (conformance.Config, error) {
 		}
 	}
 	config.Padding, config.ResponsePadding = paddingOf(f.OAEP), paddingOf(f.ResponseOAEP)
-	if f.Key != "" {
-		config.Key, err = readKey(f.Key, std)
+	if config.Key, err = readKey(f.Key, std); err == nil && !config.Key.HasPrivate() && config.ResponseKey == nil {
+		err = &hintedError{errors.New("--key has no private part"), []string{
+			"the service's part is wanted here, private.pem as a rule; the endpoint holds the public part.",
+			"in the schemes where the merchant makes the pair, give its public key here and your own private key with --response-key.",
+		}}
 	}
 	return config, err
 }
@@ -133,37 +162,6 @@ func otherSigner(flag string, text []byte) (*envelope.SigningKey, error) {
 		return nil, fmt.Errorf("--%s: that is a private key: give the public part that the other end shows", flag)
 	}
 	return k, nil
-}
-
-// publicKeyGiven is the error where the service's part is wanted and the key has no private part.
-func publicKeyGiven() error {
-	return &hintedError{errors.New("--key has no private part"), []string{
-		"the service's part is wanted here, private.pem as a rule; the endpoint holds the public part.",
-		"in the schemes where the merchant makes the pair, give its public key here and your own private key with --response-key.",
-	}}
-}
-
-// freshKey makes a pair and waits until somebody has given the endpoint its
-// public part.
-func freshKey(dir string, std streams) (*envelope.Key, error) {
-	made := streams{in: std.in, out: std.err, err: std.err}
-	if err := (&keysNewCmd{Bits: 2048, Out: dir}).Run(made); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return nil, &hintedError{err, []string{"run the check with --key " + filepath.Join(dir, privateFile) + ", or give another --out."}}
-		}
-		return nil, err
-	}
-	fmt.Fprintf(std.err, "\nGive the endpoint %s as the service's key, and then press Enter.\n", filepath.Join(dir, publicFile))
-	if !pressEnter(std) {
-		return nil, &hintedError{errors.New("nothing was checked yet"), []string{
-			"install the public key, and run the check with --key " + filepath.Join(dir, privateFile) + "."}}
-	}
-	return readKey(filepath.Join(dir, privateFile), std)
-}
-
-func pressEnter(std streams) bool {
-	_, err := bufio.NewReader(std.in).ReadString('\n')
-	return err == nil
 }
 
 // The files of the secrets that pass between the two ends, where send and listen find them.

@@ -22,7 +22,6 @@ type checkCmd struct {
 	WithdrawURL string `name:"withdraw-url" help:"Where type 2 goes." placeholder:"URL"`
 
 	Profile string `help:"What the endpoint is held to. interface: the published interface, and no more; countersign: PROTOCOL.md." enum:"interface,countersign" default:"countersign"`
-	Out     string `help:"Directory for a pair that is made." default:"countersign-check" type:"path" placeholder:"DIR"`
 	Unbound bool   `help:"Check as a service that does not bind its requests."`
 	serviceFlags
 
@@ -66,7 +65,7 @@ func (c *checkCmd) Validate() error {
 		}
 	}
 	switch {
-	case c.APIKey == "":
+	case c.APIKey == "" && c.Key != "":
 		return errors.New("--api-key is missing")
 	case c.NotifyURL == c.WithdrawURL:
 		return errors.New("--withdraw-url must differ from --notify-url: type 2 has a URL of its own")
@@ -166,14 +165,8 @@ func (c *checkCmd) config(std streams) (conformance.Config, error) {
 		}
 	}
 	config, err := c.asService(std)
-	if err == nil && c.Key == "" {
-		config.Key, err = freshKey(c.Out, std)
-	}
 	if err != nil {
 		return config, err
-	}
-	if !config.Key.HasPrivate() && config.ResponseKey == nil {
-		return config, publicKeyGiven()
 	}
 	config.NotifyURL, config.WithdrawURL, config.User, config.DepositAddress = c.NotifyURL, c.WithdrawURL, c.User, c.DepositAddress
 	config.Order, config.Unbound, config.Interface = order, c.Unbound, c.Profile == "interface"

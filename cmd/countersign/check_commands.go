@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"strings"
 	"time"
-	"unicode"
 
 	"countersign/conformance"
 )
@@ -74,22 +73,12 @@ func runShell(ctx context.Context, command string, env ...string) (string, error
 	}
 	said, readErr := readFrom(files[1], 600)
 	if err != nil {
-		return "", fmt.Errorf("the command failed (%w): %s", err, printable(said))
+		return "", fmt.Errorf("the command failed (%w): %s", err, onTerminal(said))
 	}
 	if readErr != nil {
 		return "", readErr
 	}
 	return readFrom(files[0], mostCredits)
-}
-
-// printable is text without what would control a terminal.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && !unicode.IsPrint(r) {
-			return '\uFFFD'
-		}
-		return r
-	}, text)
 }
 
 // readFrom returns the beginning of f, at most so many bytes.

@@ -39,7 +39,7 @@ type listenCmd struct {
 	Confirm bool          `help:"Confirm every withdrawal, with made-up details unless --details has them."`
 	Details string        `help:"JSON file of orders that are confirmed, one or an array: callBackId, tenantUserId, address, chainName, symbol, amount." type:"existingfile" placeholder:"FILE"`
 	Decline int64         `help:"Answer every callback with this errCode." default:"0" placeholder:"CODE"`
-	Fault   string        `help:"One fault of each response: ${listenFaults}." enum:",${listenFaults}" default:"" placeholder:"NAME"`
+	Fault   string        `help:"One fault of each response; the names stand above." placeholder:"NAME"`
 	Late    time.Duration `help:"How long an answer takes with --fault late." default:"20s"`
 
 	TLSCert        string `name:"tls-cert" help:"Certificate in PEM." type:"path" placeholder:"FILE"`
@@ -57,7 +57,9 @@ func (listenCmd) Help() string {
 
 // Validate is called by kong; what it refuses is a usage error.
 func (c *listenCmd) Validate() error {
-	switch {
+	switch err := checkFault(c.Fault, countersigntest.MerchantFaults); {
+	case err != nil:
+		return err
 	case c.Late <= 0:
 		return errors.New("--late must be above 0")
 	case c.Sign == "" && countersigntest.MerchantFault(c.Fault).NeedsSigning():

@@ -13,9 +13,6 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-
-	"countersign/client"
-	"countersign/countersigntest"
 )
 
 // The exit statuses.
@@ -67,15 +64,15 @@ type commandLine struct {
 
 	Policy policyCmd `cmd:"" help:"Policy files of the gateway: check them and try them on an order."`
 
-	Permit     permitCmd     `cmd:"" help:"Check a signed permit without the service."`
-	Keys       keysCmd       `cmd:"" help:"Make RSA key pairs and show what a key is."`
-	Seal       sealCmd       `cmd:"" help:"Seal one message: plaintext in, Base64 body out."`
-	Open       openCmd       `cmd:"" help:"Open one body: Base64 in, plaintext out."`
-	Send       sendCmd       `cmd:"" help:"Play the provider: send a merchant's endpoint one callback, and say what came back and what to mend."`
-	Listen     listenCmd     `cmd:"" help:"Play a merchant: show each callback, and answer as the flags say."`
-	Check      checkCmd      `cmd:"" help:"Hold a merchant's endpoint to every rule, case by case."`
-	Bench      benchCmd      `cmd:"" help:"Measure this machine, with the RSA bound in the same run."`
-	Health     healthCmd     `cmd:"" help:"Ask a daemon whether it works; the exit status is 1 if it does not."`
+	Permit permitCmd `cmd:"" help:"Check a signed permit without the service."`
+	Keys   keysCmd   `cmd:"" help:"Make RSA key pairs and show what a key is."`
+	Seal   sealCmd   `cmd:"" help:"Seal one message: plaintext in, Base64 body out."`
+	Open   openCmd   `cmd:"" help:"Open one body: Base64 in, plaintext out."`
+	Send   sendCmd   `cmd:"" help:"Play the provider: send a merchant's endpoint one callback, and say what came back and what to mend."`
+	Listen listenCmd `cmd:"" help:"Play a merchant: show each callback, and answer as the flags say."`
+	Check  checkCmd  `cmd:"" help:"Hold a merchant's endpoint to every rule, case by case."`
+	Bench  benchCmd  `cmd:"" help:"Measure this machine, with the RSA bound in the same run."`
+	Health healthCmd `cmd:"" help:"Ask a daemon whether it works; the exit status is 1 if it does not."`
 }
 
 // streams are what a subcommand reads and writes, so that it needs no globals.
@@ -164,8 +161,7 @@ func newParser(std streams, status *int) (*kong.Kong, error) {
 		kong.Configuration(loadSettings),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Help(shortHelp),
-		kong.Vars{"withdrawal": withdrawalText, "callback": callbackText, "roles": rolesOfBoth()},
-		kong.PostBuild(nameFaults),
+		kong.Vars{"withdrawal": withdrawalText, "callback": callbackText},
 		kong.ExplicitGroups([]kong.Group{{Key: providerGroup, Title: "What the provider does (in a settings file: gateway." + providerGroup + "):"}}),
 		kong.Bind(std),
 		kong.BindTo(context.Background(), (*context.Context)(nil)),
@@ -200,36 +196,12 @@ func (helpAllFlag) BeforeReset(ctx *kong.Context) error {
 	return err
 }
 
-// rolesOfBoth are the roles of both ends, as values of a flag.
-func rolesOfBoth() string {
-	var all []string
-	for _, r := range append(client.Role("").AtService(), client.Role("").AtGateway()...) {
-		if !slices.Contains(all, string(r)) {
-			all = append(all, string(r))
-		}
+// checkFault refuses a value of --fault that is none of faults.
+func checkFault[F ~string](value string, faults []F) error {
+	if value == "" || slices.Contains(faults, F(value)) {
+		return nil
 	}
-	return strings.Join(all, ",")
-}
-
-// nameFaults puts the names of faults where flags say so. kong reads every variable again for
-// every flag of the program, and with these lists that was a fifth of the time of a short command.
-func nameFaults(k *kong.Kong) error {
-	names := strings.NewReplacer("${sendFaults}", faultNames(countersigntest.ServiceFaults), "${listenFaults}", faultNames(countersigntest.MerchantFaults))
-	for _, command := range k.Model.Children {
-		for _, f := range command.Flags {
-			f.Help, f.Enum = names.Replace(f.Help), names.Replace(f.Enum)
-		}
-	}
-	return nil
-}
-
-// faultNames are the values of a flag.
-func faultNames[F ~string](faults []F) string {
-	names := make([]string, len(faults))
-	for i, f := range faults {
-		names[i] = string(f)
-	}
-	return strings.Join(names, ",")
+	return fmt.Errorf("--fault must be one of %v", faults)
 }
 
 // faultsHelp says what each fault does, a line each, as the end of a long help.

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -26,7 +24,6 @@ type sendCmd struct {
 
 	To   string        `help:"The endpoint. Without a path the callback goes to /callbacks/notify, and a withdrawal to /callbacks/withdraw." default:"http://127.0.0.1:8090" placeholder:"URL"`
 	Wait time.Duration `help:"How long to wait until the endpoint takes connections." default:"0s"`
-	Out  string        `help:"Directory of the secrets without --key: private.pem, public.b64 and api.key. Made if missing." default:"provider" placeholder:"DIR"`
 	serviceFlags
 	BodyForm  string          `help:"Form of the body: bare Base64, a form's field, a JSON string, or a JSON object. Empty: bare, or field with --body-field." enum:",bare,field,string,object" default:""`
 	BodyField string          `help:"Form field or JSON member that carries the body." default:"data" placeholder:"NAME"`
@@ -36,7 +33,7 @@ type sendCmd struct {
 	Set []string `sep:"none" help:"A member in another form: a JSON value, or a text; without a value it is left out. May be repeated." placeholder:"NAME=VALUE"`
 
 	Repeat int    `help:"Send it so many times, each time with a new requestUUID." default:"1" placeholder:"N"`
-	Fault  string `help:"One fault of the network, of the service or of a thief: ${sendFaults}." enum:",${sendFaults}" default:"" placeholder:"NAME"`
+	Fault  string `help:"One fault of the network, of the service or of a thief; the names stand above." placeholder:"NAME"`
 	JSON   bool   `name:"json" help:"Write a line of JSON for each callback."`
 }
 
@@ -69,6 +66,9 @@ func (c *sendCmd) Validate() error {
 	if _, _, err := c.members(); err != nil {
 		return err
 	}
+	if err := checkFault(c.Fault, countersigntest.ServiceFaults); err != nil {
+		return err
+	}
 	return c.validate()
 }
 
@@ -94,10 +94,7 @@ func (c *sendCmd) members() (list []countersign.Member, file string, err error) 
 	return list, file, nil
 }
 
-var (
-	errNotSent     = errors.New("nothing was sent yet")
-	errNotAccepted = errors.New("the callback was not accepted")
-)
+var errNotAccepted = errors.New("the callback was not accepted")
 
 func (c *sendCmd) Run(std streams) error {
 	caller, err := c.caller(std)
@@ -154,28 +151,9 @@ func (c *sendCmd) Run(std streams) error {
 
 // caller is the provider that the flags say.
 func (c *sendCmd) caller(std streams) (*conformance.Caller, error) {
-	if c.Key == "" {
-		made, err := playedPair(c.Out, std)
-		if err != nil {
-			return nil, err
-		}
-		if made {
-			fmt.Fprintln(std.err, "Give them to the merchant, and then press Enter.")
-			if !pressEnter(std) {
-				return nil, &hintedError{errNotSent, []string{"give both to the merchant, and run the same command again."}}
-			}
-		}
-		c.Key = filepath.Join(c.Out, privateFile)
-		if _, err := os.Stat(filepath.Join(c.Out, apiKeyFile)); err == nil && c.APIKey == "" {
-			c.APIKey = secret("@" + filepath.Join(c.Out, apiKeyFile))
-		}
-	}
 	config, err := c.asService(std)
 	if err != nil {
 		return nil, err
-	}
-	if !config.Key.HasPrivate() && config.ResponseKey == nil {
-		return nil, publicKeyGiven()
 	}
 	config.NotifyURL, config.WithdrawURL = conformance.EndpointOf(c.To)
 	config.User = "65515" // unless a flag or the file says otherwise

@@ -137,7 +137,7 @@ func (e *end) serve(ctx context.Context, name, address string, drain time.Durati
 		return err
 	}
 	e.api.beforeStop = stop
-	return c.firstToken(journal.At(ctx, e.node), e.db, client.RoleAdmin, e.clock.Now(), c.ShowToken)
+	return c.firstToken(journal.At(ctx, e.node), e.db, e.clock.Now(), c.ShowToken)
 }
 
 // opened closes what a start that failed with *err has opened.

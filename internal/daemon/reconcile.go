@@ -17,11 +17,7 @@ import (
 // reconcile.Service or reconcile.Gateway. c.Now is set here. A database that is not there is an error:
 // a new one would agree with everything that it is not asked for.
 func Reconcile(ctx context.Context, s Storage, gateway bool, c reconcile.Config) (ended bool, err error) {
-	end := outbox.End()
-	if gateway {
-		end = book.End()
-	}
-	d, err := s.openMade(ctx, slog.New(slog.DiscardHandler), end)
+	d, err := s.openMade(ctx, slog.New(slog.DiscardHandler), endOf(gateway))
 	if err != nil {
 		return false, err
 	}

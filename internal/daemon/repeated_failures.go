@@ -39,7 +39,7 @@ type failure struct {
 	last    time.Time // when it came last
 	logged  time.Time // when a line was written last
 	lines   int
-	skipped int
+	skipped int // lines since then that were not written
 }
 
 // Handle implements slog.Handler.
@@ -73,24 +73,22 @@ func (s *seldomState) count(key string, now time.Time) (write bool, skipped int)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.failures[key]
-	if f == nil || now.Sub(f.last) >= seldomEvery {
+	if f == nil {
 		if len(s.failures) >= seldomMost {
 			clear(s.failures)
 		}
-		left := 0
-		if f != nil {
-			left = f.skipped
-		}
-		f = &failure{skipped: left}
+		f = &failure{}
 		s.failures[key] = f
+	}
+	if now.Sub(f.last) >= seldomEvery {
+		f.lines = 0 // it begins anew
 	}
 	f.last = now
 	if f.lines >= seldomFirst && now.Sub(f.logged) < seldomEvery {
 		f.skipped++
 		return false, 0
 	}
-	f.lines++
-	f.logged = now
+	f.lines, f.logged = f.lines+1, now
 	skipped, f.skipped = f.skipped, 0
 	return true, skipped
 }

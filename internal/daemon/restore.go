@@ -104,34 +104,24 @@ func Restore(ctx context.Context, c RestoreConfig) (r Restored, err error) {
 	return r, nil
 }
 
-// end returns which end is restored, and what begins an epoch in its database.
-func (c RestoreConfig) end() (db.End, func(context.Context, *db.DB, int64, db.Millis) (db.Epoch, error)) {
-	if c.Gateway {
-		return book.End(), func(ctx context.Context, d *db.DB, least int64, now db.Millis) (db.Epoch, error) {
-			return book.New(d, book.Config{}).Restored(ctx, least, now)
-		}
-	}
-	return outbox.End(), func(ctx context.Context, d *db.DB, least int64, now db.Millis) (db.Epoch, error) {
-		return outbox.New(d).Restored(ctx, least, now)
-	}
-}
-
 // begin opens the database of s and begins an epoch in it.
 func (c RestoreConfig) begin(ctx context.Context, s Storage, least int64, r *Restored) (err error) {
-	end, restored := c.end()
-	d, err := s.openAny(ctx, c.Log, end, true)
+	d, err := s.openAny(ctx, c.Log, endOf(c.Gateway), true)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	e, err := restored(journal.At(ctx, "restore"), d, least, db.MillisOf(time.Now()))
-	if err != nil {
-		return err
+	ctx, now := journal.At(ctx, "restore"), db.MillisOf(time.Now())
+	var e db.Epoch
+	if c.Gateway {
+		b := book.New(d, book.Config{})
+		if e, err = b.Restored(ctx, least, now); err == nil {
+			r.Newest, err = b.LastTaken(ctx)
+		}
+	} else {
+		e, err = outbox.New(d).Restored(ctx, least, now)
 	}
 	r.Epoch, r.Ends, r.Undecided = e.Number, e.Ends, e.Undecided
-	if c.Gateway {
-		r.Newest, err = book.New(d, book.Config{}).LastTaken(ctx)
-	}
 	return err
 }
 

@@ -71,7 +71,10 @@ func noFile(path string) error { return fmt.Errorf("%s is no regular file: remov
 // ReadSecret reads a file that holds a secret, of at most most bytes. It refuses one
 // that others may read or write, with an *ExposedError.
 func ReadSecret(path string, most int) ([]byte, error) {
-	b, exposed, err := ReadOwned(path, most)
+	return unexposed(ReadOwned(path, most))
+}
+
+func unexposed(b []byte, exposed *ExposedError, err error) ([]byte, error) {
 	if err == nil && exposed != nil {
 		return nil, exposed
 	}
@@ -91,11 +94,7 @@ func ReadOwned(path string, most int) ([]byte, *ExposedError, error) {
 
 // ReadSecretOf is ReadSecret for a file of a data directory; see readOwnedOf.
 func ReadSecretOf(dir, name string, most int) ([]byte, error) {
-	b, exposed, err := readOwnedOf(dir, name, most)
-	if err == nil && exposed != nil {
-		return nil, exposed
-	}
-	return b, err
+	return unexposed(readOwnedOf(dir, name, most))
 }
 
 // readOwnedOf is ReadOwned for a file of a data directory. It follows no link out of it, and

@@ -142,12 +142,6 @@ func readSecret(path string) (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// existsError: a file exists and was not overwritten. It wraps fs.ErrExist.
-type existsError struct{ path string }
-
-func (e *existsError) Error() string { return e.path + " exists and is not overwritten" }
-func (e *existsError) Unwrap() error { return fs.ErrExist }
-
 // CreateFile makes a new file for its owner alone, durably. It appears under its name with its whole
 // content or not at all, even if this process dies: then a file beside it whose name ends
 // in .new may be left. If path exists, the error wraps fs.ErrExist.
@@ -168,7 +162,7 @@ func createFile(path string, data []byte, own func(f *os.File, dir string) error
 	}
 	// Unlike a rename, a link never replaces a file.
 	if err := errors.Join(os.Link(part, path), os.Remove(part)); errors.Is(err, fs.ErrExist) {
-		return &existsError{path}
+		return fmt.Errorf("%s exists and is not overwritten: %w", path, fs.ErrExist)
 	} else if err != nil {
 		return err
 	}

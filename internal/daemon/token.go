@@ -11,11 +11,11 @@ import (
 	"countersign/internal/db"
 )
 
-// firstToken makes the first token of the API, with that role, if the database has
+// firstToken makes the first token of the API, an admin's, if the database has
 // none. It writes the token to its file before the database: a token that is only
 // in the database could not be used, and no other could be made. show is called
 // with the token and its file; it may be nil.
-func (s Storage) firstToken(ctx context.Context, d *db.DB, role client.Role, now time.Time, show func(token, file string)) error {
+func (s Storage) firstToken(ctx context.Context, d *db.DB, now time.Time, show func(token, file string)) error {
 	tokens := api.NewTokens(d)
 	list, err := tokens.List(ctx)
 	if err != nil || len(list) > 0 {
@@ -30,7 +30,7 @@ func (s Storage) firstToken(ctx context.Context, d *db.DB, role client.Role, now
 	if !api.IsToken(token) {
 		return fmt.Errorf("admin token: %s does not hold a token", path)
 	}
-	err = tokens.Create(ctx, api.NewStoreToken("first", role, db.MillisOf(now)), api.HashToken(token))
+	err = tokens.Create(ctx, api.NewStoreToken("first", client.RoleAdmin, db.MillisOf(now)), api.HashToken(token))
 	if errors.Is(err, db.ErrConflict) {
 		return nil // another node with the same directory, started at the same time, has stored and shown it
 	}

@@ -34,7 +34,7 @@ func TestFirstTokenOfNodesThatStartTogether(t *testing.T) {
 						t.Errorf("the file holds another token than was shown, error %v", err)
 					}
 				}
-				if err := storage.firstToken(t.Context(), d, "admin", time.Now(), show); err != nil {
+				if err := storage.firstToken(t.Context(), d, time.Now(), show); err != nil {
 					t.Error(err)
 				}
 			})
