@@ -162,6 +162,7 @@ func TestTokensOfBothEnds(t *testing.T) {
 	dir := t.TempDir()
 	serviceData := filepath.Join(dir, "service")
 	service := startDaemon(t, "serve", "--data", serviceData, "--listen", "127.0.0.1:0")
+	mustShell(t, nil, "", "merchants", "add", "shop", "--notify-url", "https://1.1.1.1/n", "--withdraw-url", "https://1.1.1.1/w", "--data", serviceData)
 	g := newGatewayDaemon(t)
 	t.Setenv("COUNTERSIGN_SERVICE_API", service.url)
 	t.Setenv("COUNTERSIGN_GATEWAY_API", g.d.url)
@@ -205,7 +206,7 @@ func TestTokensOfBothEnds(t *testing.T) {
 	for end, flags := range ends {
 		var list client.Tokens
 		mustShell(t, &list, "", slices.Concat([]string{"api", "tokens"}, flags)...)
-		if want := map[string]int{"service": 6, "gateway": 4}[end]; len(list.Tokens) != want { // the first, and those that were revoked
+		if want := map[string]int{"service": 7, "gateway": 4}[end]; len(list.Tokens) != want { // the first, and those that were revoked
 			t.Errorf("the %s has %d tokens", end, len(list.Tokens))
 		}
 		// What cannot be kept is revoked.
