@@ -91,14 +91,8 @@ func (f *serviceFlags) asService(std streams) (conformance.Config, error) {
 	if config.Sign, err = ownSigner("sign", f.Sign); err != nil {
 		return config, err
 	}
-	if f.AnswerKey != "" {
-		text, err := textOrFile("answer-key", f.AnswerKey)
-		if err != nil {
-			return config, err
-		}
-		if config.AnswerKey, err = otherSigner("answer-key", []byte(text)); err != nil {
-			return config, err
-		}
+	if config.AnswerKey, err = otherSigner("answer-key", f.AnswerKey); err != nil {
+		return config, err
 	}
 	config.Padding, config.ResponsePadding = paddingOf(f.OAEP), paddingOf(f.ResponseOAEP)
 	if config.Key, err = readKey(f.Key, std); err == nil && !config.Key.HasPrivate() && config.ResponseKey == nil {
@@ -152,9 +146,16 @@ func textOrFile(flag, value string) (string, error) {
 	return string(text), nil
 }
 
-// otherSigner reads the Ed25519 key of the other end.
-func otherSigner(flag string, text []byte) (*envelope.SigningKey, error) {
-	k, err := envelope.ParseSigningKey(text)
+// otherSigner reads the Ed25519 key of the other end; nil without a value. @FILE reads it.
+func otherSigner(flag, value string) (*envelope.SigningKey, error) {
+	if value == "" {
+		return nil, nil
+	}
+	text, err := textOrFile(flag, value)
+	if err != nil {
+		return nil, err
+	}
+	k, err := envelope.ParseSigningKey([]byte(text))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("--%s: %w", flag, err)

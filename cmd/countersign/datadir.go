@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -36,13 +35,12 @@ func (f newDataFlags) begins(std streams, end, dir, db string, log *slog.Logger)
 		return nil, err
 	}
 	file := kong.ExpandPath(string(*std.settings)) + usedSuffix
-	known, err := usedWith(file, end)
+	last, err := usedWith(file, end)
 	if err != nil {
 		return nil, err
 	}
 	_, err = os.Stat(filepath.Join(dir, daemon.DatabaseFile))
-	if errors.Is(err, fs.ErrNotExist) && len(known) > 0 && !f.New {
-		last := known[len(known)-1]
+	if errors.Is(err, fs.ErrNotExist) && last != "" && !f.New {
 		return nil, &hintedError{
 			fmt.Errorf("--data: %s has no database, and %s was used with the one in %s: a new database takes deposits for new that are known", dir, *std.settings, last),
 			[]string{
@@ -51,7 +49,7 @@ func (f newDataFlags) begins(std streams, end, dir, db string, log *slog.Logger)
 			}}
 	}
 	return func() {
-		if slices.Contains(known, dir) && known[len(known)-1] == dir {
+		if last == dir {
 			return
 		}
 		// Settings in a directory that the daemon may not write, such as /etc, are not guarded.
@@ -62,21 +60,18 @@ func (f newDataFlags) begins(std streams, end, dir, db string, log *slog.Logger)
 	}, nil
 }
 
-// usedWith returns the data directories in file, the newest last.
-func usedWith(file, end string) (dirs []string, err error) {
+// usedWith returns the newest data directory in file, empty if there is none.
+func usedWith(file, end string) (last string, err error) {
 	b, err := os.ReadFile(file)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-			return nil, nil
-		}
-		return nil, err
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return "", nil
 	}
 	for line := range strings.Lines(string(b)) {
 		if dir, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), end+" "); ok && filepath.IsAbs(dir) {
-			dirs = append(dirs, dir)
+			last = dir
 		}
 	}
-	return dirs, nil
+	return last, err
 }
 
 // remember adds a line to file.

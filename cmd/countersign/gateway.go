@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"time"
 
 	"countersign"
@@ -105,9 +104,6 @@ func (c *gatewayCmd) callbacks(std streams) (m merchant.Config, err error) {
 	if err := c.readKeys(&m, std); err != nil {
 		return m, err
 	}
-	if err := c.readSigners(&m); err != nil {
-		return m, err
-	}
 	m.Padding = paddingOf(c.OAEP)
 	apiKey, err := c.APIKey.reveal("api-key")
 	if err != nil {
@@ -136,53 +132,45 @@ func (c *gatewayCmd) callbacks(std streams) (m merchant.Config, err error) {
 	return m, err
 }
 
-// readKeys reads the one or two keys of requests, and those of answers.
+// readKeys reads the keys of requests, of answers and of the service's signatures.
 func (c *gatewayCmd) readKeys(m *merchant.Config, std streams) error {
-	switch {
-	case len(c.ServiceKey) > 2:
-		return errors.New("--service-key is given more than twice: give the old key and the new one")
-	case len(c.ResponseKey) > len(c.ServiceKey):
+	if len(c.ResponseKey) > len(c.ServiceKey) {
 		return errors.New("--response-key is given more often than --service-key: each answers what one service key opened")
 	}
-	for _, k := range []struct {
-		flag  string
-		files []string
-		keys  []**envelope.Key
-	}{
-		{"service-key", c.ServiceKey, []**envelope.Key{&m.Key, &m.NextKey}},
-		{"response-key", c.ResponseKey, []**envelope.Key{&m.ResponseKey, &m.NextResponseKey}},
-	} {
-		for i, file := range k.files {
-			key, err := readSecretKey(file, std)
-			if err != nil {
-				return fmt.Errorf("--%s: %w", k.flag, err)
-			}
-			if k.flag == "response-key" && key.HasPrivate() {
-				return errors.New("--response-key: that is a private key: give the public part, which the service hands over")
-			}
-			*k.keys[i] = key
+	key := func(flag, file string) (k *envelope.Key, err error) {
+		if k, err = readSecretKey(file, std); err == nil && flag == "response-key" && k.HasPrivate() {
+			err = errors.New("that is a private key: give the public part, which the service hands over")
 		}
+		if err != nil {
+			err = fmt.Errorf("--%s: %w", flag, err)
+		}
+		return k, err
+	}
+	signer := func(flag, file string) (*envelope.SigningKey, error) { return otherSigner(flag, "@"+file) }
+	if err := readTwice("service-key", c.ServiceKey, key, &m.Key, &m.NextKey); err != nil {
+		return err
+	}
+	if err := readTwice("response-key", c.ResponseKey, key, &m.ResponseKey, &m.NextResponseKey); err != nil {
+		return err
+	}
+	if err := readTwice("service-signing-key", c.ServiceSigningKey, signer, &m.ServiceSigner, &m.NextServiceSigner); err != nil {
+		return err
+	}
+	if m.PublicURL = c.PublicURL; c.PublicURL == "" && m.ServiceSigner != nil {
+		return errors.New("--service-signing-key needs --public-url: what the service has before the paths of callbacks, such as https://pay.example.com")
 	}
 	return nil
 }
 
-// readSigners reads the one or two signing keys of the service.
-func (c *gatewayCmd) readSigners(m *merchant.Config) error {
-	if len(c.ServiceSigningKey) > 2 {
-		return errors.New("--service-signing-key is given more than twice: give the old key and the new one")
+// readTwice reads the one or two keys of a flag.
+func readTwice[K any](flag string, files []string, read func(flag, file string) (K, error), now, next *K) (err error) {
+	if len(files) > 2 {
+		return fmt.Errorf("--%s is given more than twice: give the old key and the new one", flag)
 	}
-	into := []**envelope.SigningKey{&m.ServiceSigner, &m.NextServiceSigner}
-	for i, file := range c.ServiceSigningKey {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return fmt.Errorf("--service-signing-key: %w", err)
-		}
-		if *into[i], err = otherSigner("service-signing-key", text); err != nil {
+	for i, file := range files {
+		if *[]*K{now, next}[i], err = read(flag, file); err != nil {
 			return err
 		}
-	}
-	if m.PublicURL = c.PublicURL; c.PublicURL == "" && m.ServiceSigner != nil {
-		return errors.New("--service-signing-key needs --public-url: what the service has before the paths of callbacks, such as https://pay.example.com")
 	}
 	return nil
 }

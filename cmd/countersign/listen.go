@@ -130,11 +130,7 @@ func (c *listenCmd) config(std streams) (m countersigntest.MerchantConfig, err e
 		return m, err
 	}
 	if c.ServiceSigner != "" {
-		text, err := os.ReadFile(c.ServiceSigner)
-		if err != nil {
-			return m, fmt.Errorf("--service-signing-key: %w", err)
-		}
-		if m.ServiceSigner, err = otherSigner("service-signing-key", text); err != nil {
+		if m.ServiceSigner, err = otherSigner("service-signing-key", "@"+c.ServiceSigner); err != nil {
 			return m, err
 		}
 	}

@@ -85,11 +85,7 @@ func (c *permitVerifyCmd) execution() (x client.Execution, err error) {
 		return x, fmt.Errorf("--amount: %w", err)
 	}
 	for _, given := range c.MerchantKey {
-		text, err := textOrFile("merchant-key", given)
-		if err != nil {
-			return x, err
-		}
-		k, err := otherSigner("merchant-key", []byte(text))
+		k, err := otherSigner("merchant-key", given)
 		if err != nil {
 			return x, err
 		}
