@@ -271,7 +271,7 @@ func TestCheckCommands(t *testing.T) {
 		}
 		switch tc.name {
 		case "fails":
-			if out != "" || !strings.Contains(errOut, "--effects: the command failed (exit status 3): no such table \uFFFD[2J") {
+			if out != "" || !strings.Contains(errOut, "--effects: the command failed (exit status 3): no such table "+`\u001b[2J`) {
 				t.Errorf("%s: %s%s", tc.name, out, errOut)
 			}
 		case "columns":

@@ -181,7 +181,7 @@ func TestFreezeFromTheShell(t *testing.T) {
 	if status, _, errOut := shell(t, "", slices.Concat([]string{"freeze"}, flags)...); status == exitDone || !strings.Contains(errOut, "give a reason, or --status") {
 		t.Errorf("without a reason: %d %s", status, errOut)
 	}
-	if status, _, errOut := shell(t, "", slices.Concat([]string{"api", "blockWithdrawal", "shop/none", "reason=r"}, flags)...); status != exitFailed || !strings.Contains(errOut, "no withdrawal") {
+	if status, _, errOut := shell(t, "", slices.Concat([]string{"api", "blockWithdrawal", "shop/none", "reason=r"}, flags)...); status != exitFailed || !strings.Contains(errOut, "no such withdrawal") {
 		t.Errorf("blocking nothing: %d %s", status, errOut)
 	}
 }
