@@ -80,8 +80,7 @@ func (s *Server) releaseTasks() tasks.Kind {
 			_, err := s.Outbox.BlockWithdrawal(c.R.Context(), about, reason, c.Token.ID, c.Now)
 			return err
 		},
-		Decliners: api.Deciders,
-		Notes:     s.withdrawalNotes, Note: s.noteWithdrawal, Noters: api.Deciders,
+		Notes: s.withdrawalNotes, Note: s.noteWithdrawal, Deciders: api.Deciders,
 	}
 	k.Sources = append(k.Sources, s.withdrawalSource(client.WithdrawalConfirmed, client.TaskOpen, func(t client.Task) bool { return t.State == client.TaskOpen }),
 		tasks.Source{Name: "approved", State: client.TaskDone, List: s.withdrawalSource(client.WithdrawalConfirmed, client.TaskDone, func(t client.Task) bool { return t.State == client.TaskDone && len(t.Votes) > 0 }).List})
@@ -221,7 +220,7 @@ func (s *Server) restoredTasks() tasks.Kind {
 			_, err := s.Outbox.ResumeWithdrawal(c.R.Context(), about, reason, c.Token.ID, c.Now)
 			return err
 		},
-		Notes: s.withdrawalNotes, Note: s.noteWithdrawal, Noters: api.Deciders,
+		Notes: s.withdrawalNotes, Note: s.noteWithdrawal, Deciders: api.Deciders,
 	}
 }
 

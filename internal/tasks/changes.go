@@ -36,7 +36,7 @@ func OfChanges(k *api.Changes) Kind {
 			_, err := k.Reject(c.R.Context(), about, c.Token, reason, c.Now)
 			return err
 		},
-		Decliners: api.Deciders,
+		Deciders: api.Deciders,
 	}
 	for _, s := range client.ChangeState("").Values() {
 		source := Source{Name: string(s), State: changeStates[s], List: func(look *Look, f client.TaskFilter, cursor string, limit int) (out []Listed, next string, err error) {

@@ -23,13 +23,12 @@ type Kind struct {
 	DoApprove, DoDecline func(c *api.Call, about, reason string) error
 	// Stops are the verdicts that are not given while Tasks.Stopped says why.
 	Stops []string
-	// Decliners may decline, where they are more than approvers; what Find then returns names it in May.
-	Decliners api.Roles
+	// Deciders may decline and note, where they are more than approvers; what Find then returns names it
+	// in May.
+	Deciders api.Roles
 	// Notes and Note read and add notes about the thing. Nil: it has none.
 	Notes func(ctx context.Context, about string) ([]db.Note, error)
 	Note  func(ctx context.Context, about string, n db.Note) (db.Note, error)
-	// Noters may note, where they are more than approvers.
-	Noters api.Roles
 }
 
 // Source is a list of the tasks of one kind in one state, the newest first.

@@ -106,7 +106,7 @@ func (k *Kind) finish(l *Look, t *client.Task) {
 	if t.State == client.TaskOpen && k.Decline != "" && approver {
 		t.May = append(t.May, Decline)
 	}
-	if k.Note != nil && (approver || k.notes(l.Token.Role)) {
+	if k.Note != nil && k.decides(l.Token.Role) {
 		t.May = append(t.May, note)
 	}
 	if stops(Decline) {
@@ -116,12 +116,9 @@ func (k *Kind) finish(l *Look, t *client.Task) {
 	t.May = slices.Compact(t.May)
 }
 
-func (k *Kind) declines(r client.Role) bool {
-	return slices.Contains(api.Approvers, r) || slices.Contains(k.Decliners, r)
-}
-
-func (k *Kind) notes(r client.Role) bool {
-	return slices.Contains(api.Approvers, r) || slices.Contains(k.Noters, r)
+// decides reports whether a role may decline and note.
+func (k *Kind) decides(r client.Role) bool {
+	return slices.Contains(api.Approvers, r) || slices.Contains(k.Deciders, r)
 }
 
 type query struct {
@@ -256,7 +253,7 @@ func (k *Kind) decline(c *api.Call, about, reason string) error {
 	switch {
 	case k.Decline == "":
 		return &db.ConflictError{Reason: "a task of kind " + string(k.Kind) + " cannot be declined"}
-	case !k.declines(c.Token.Role):
+	case !k.decides(c.Token.Role):
 		return forbidden(c, "declines")
 	}
 	return k.DoDecline(c, about, reason)
@@ -271,7 +268,7 @@ func (t Tasks) note(c *api.Call, _ api.None, in client.NewNote) (client.Task, er
 		switch {
 		case k.Note == nil:
 			return &db.ConflictError{Reason: "no notes are kept about a task of kind " + string(k.Kind)}
-		case !k.notes(c.Token.Role):
+		case !k.decides(c.Token.Role):
 			return forbidden(c, "notes")
 		}
 		n, err := c.NewNote(in)
