@@ -201,12 +201,16 @@ func (s *Server) reportOutcome(c *api.Call, id string, in client.Outcome) (clien
 	if err != nil {
 		return client.AcceptedWithdrawal{}, err
 	}
-	ended, duplicate, err := s.Outbox.RecordOutcome(c.R.Context(), id, o, c.Now)
+	done, err := s.Outbox.RecordOutcomes(c.R.Context(), []outbox.OutcomeOf{{ID: id, Outcome: o}}, c.Now)
+	if err == nil {
+		err = done[0].Err
+	}
 	if err != nil {
 		return client.AcceptedWithdrawal{}, err
 	}
+	ended := done[0].Withdrawal
 	c.Trace(ended.CallBackID, ended.TrackingID)
-	return client.AcceptedWithdrawal{Withdrawal: withdrawalOf(c, ended), Duplicate: duplicate}, nil
+	return client.AcceptedWithdrawal{Withdrawal: withdrawalOf(c, ended), Duplicate: done[0].Duplicate}, nil
 }
 
 // outcomeFaults says what no schema can find wrong with the outcome at place.

@@ -158,3 +158,27 @@ func newBook(t testing.TB, url string) *book.Book {
 	t.Helper()
 	return book.New(open(t, url, book.End()), book.Config{})
 }
+
+func releaseOne(ctx context.Context, o *outbox.Outbox, id string, h outbox.Holder, permit string, now db.Millis) (outbox.Permit, error) {
+	done, err := o.ReleaseMany(ctx, []outbox.ReleaseRequest{{ID: id, Holder: h, Permit: permit}}, nil, now)
+	if err != nil {
+		return outbox.Permit{}, err
+	}
+	return done[0].Given, done[0].Err
+}
+
+func recordOne(ctx context.Context, o *outbox.Outbox, id string, x outbox.Outcome, now db.Millis) (outbox.Withdrawal, bool, error) {
+	done, err := o.RecordOutcomes(ctx, []outbox.OutcomeOf{{ID: id, Outcome: x}}, now)
+	if err != nil {
+		return outbox.Withdrawal{}, false, err
+	}
+	return done[0].Withdrawal, done[0].Duplicate, done[0].Err
+}
+
+func createOne(ctx context.Context, o *outbox.Outbox, n outbox.NewWithdrawal, now db.Millis) (outbox.Withdrawal, bool, error) {
+	made, err := o.CreateWithdrawals(ctx, []outbox.NewWithdrawal{n}, now)
+	if err != nil {
+		return outbox.Withdrawal{}, false, err
+	}
+	return made[0].Withdrawal, made[0].Duplicate, nil
+}

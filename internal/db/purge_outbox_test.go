@@ -27,7 +27,7 @@ func addWithdrawal(t testing.TB, o *outbox.Outbox, state client.WithdrawalState,
 	t.Helper()
 	details := countersign.Details{Address: "T1", ChainName: "TRON", Symbol: "USDT", Amount: must(countersign.ParseAmount("2.5"))(t)}
 	id := string(state)
-	w, _, err := o.CreateWithdrawal(ctx, outbox.NewWithdrawal{Merchant: "shop", CallBackID: id, TenantUserID: "u", TrackingID: id, Details: (*client.Details)(&details), Deadline: at + day,
+	w, _, err := createOne(ctx, o, outbox.NewWithdrawal{Merchant: "shop", CallBackID: id, TenantUserID: "u", TrackingID: id, Details: (*client.Details)(&details), Deadline: at + day,
 		Payload: []byte(`{"type":2,"callBackId":"` + id + `"}`)}, at)
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func addWithdrawal(t testing.TB, o *outbox.Outbox, state client.WithdrawalState,
 		must(o.BlockWithdrawal(ctx, w.ID, "stop", "tok", at))(t)
 		return w
 	}
-	must(o.Release(ctx, w.ID, outbox.Holder{Claim: "core", Origin: "core"}, "permit-"+id, at))(t)
+	must(releaseOne(ctx, o, w.ID, outbox.Holder{Claim: "core", Origin: "core"}, "permit-"+id, at))(t)
 	outcome := outbox.Outcome{Permit: "permit-" + id, TxID: "0x" + id, Callback: outbox.NewCallback{Merchant: "shop", Type: countersign.TypeWithdraw, Payload: []byte("{}"), Due: at}}
 	switch state {
 	case client.WithdrawalFailed:
@@ -66,7 +66,7 @@ func addWithdrawal(t testing.TB, o *outbox.Outbox, state client.WithdrawalState,
 	case client.WithdrawalReleased:
 		return w
 	}
-	if _, _, err := o.RecordOutcome(ctx, w.ID, outcome, at); err != nil {
+	if _, _, err := recordOne(ctx, o, w.ID, outcome, at); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -160,10 +160,10 @@ func TestServicePurgesOnlyWhatIsSettled(t *testing.T) {
 		}
 		// A permit is given once, and again to its holder.
 		w := withdrawals[client.WithdrawalExecuted]
-		if again := must(o.Release(ctx, w.ID, outbox.Holder{Claim: "core", Origin: "core"}, "another", now))(t); !again.Duplicate || again.Permit != "permit-executed" {
+		if again := must(releaseOne(ctx, o, w.ID, outbox.Holder{Claim: "core", Origin: "core"}, "another", now))(t); !again.Duplicate || again.Permit != "permit-executed" {
 			t.Errorf("released again: %+v", again)
 		}
-		if _, err := o.Release(ctx, w.ID, outbox.Holder{Claim: "thief", Origin: "core"}, "another", now); !errors.Is(err, db.ErrConflict) {
+		if _, err := releaseOne(ctx, o, w.ID, outbox.Holder{Claim: "thief", Origin: "core"}, "another", now); !errors.Is(err, db.ErrConflict) {
 			t.Errorf("released to another: %v", err)
 		}
 		after := must(o.Stats(ctx))(t)

@@ -97,7 +97,7 @@ func TestPurgeChangesNoAnswer(t *testing.T) {
 					}
 				case "withdraw":
 					amount, _ := countersign.ParseAmount("1" + map[string]string{"other": "1"}[content])
-					w, duplicate, err := o.CreateWithdrawal(ctx, outbox.NewWithdrawal{Merchant: merchant, CallBackID: key, TenantUserID: "u", TrackingID: key, Deadline: now + 2*day,
+					w, duplicate, err := createOne(ctx, o, outbox.NewWithdrawal{Merchant: merchant, CallBackID: key, TenantUserID: "u", TrackingID: key, Deadline: now + 2*day,
 						Details: &client.Details{Address: "T", ChainName: "c", Symbol: "s", Amount: amount}, Payload: []byte("{}")}, now)
 					answers[i] = fmt.Sprint(clash(err), duplicate, w.State)
 				case "release", "outcome":
@@ -107,11 +107,11 @@ func TestPurgeChangesNoAnswer(t *testing.T) {
 						break
 					}
 					if op == "release" {
-						p, err := o.Release(ctx, w.ID, outbox.Holder{Claim: "core" + content, Origin: "core"}, "permit-"+key, now)
+						p, err := releaseOne(ctx, o, w.ID, outbox.Holder{Claim: "core" + content, Origin: "core"}, "permit-"+key, now)
 						answers[i] = fmt.Sprint(clash(err), p.Permit, p.Duplicate)
 						break
 					}
-					w, duplicate, err := o.RecordOutcome(ctx, w.ID, outbox.Outcome{Permit: "permit-" + key, TxID: "0x" + content,
+					w, duplicate, err := recordOne(ctx, o, w.ID, outbox.Outcome{Permit: "permit-" + key, TxID: "0x" + content,
 						Callback: outbox.NewCallback{Merchant: merchant, Type: countersign.TypeWithdraw, Payload: []byte("{}"), Due: now}}, now)
 					answers[i] = fmt.Sprint(clash(err), duplicate, w.State)
 				case "resend":

@@ -135,7 +135,7 @@ func (w *world) withdrawal(t *rapid.T) {
 	if rapid.Bool().Draw(t, "without details") {
 		n.Details = nil
 	}
-	got, _, err := w.s.CreateWithdrawal(t.Context(), n, w.now)
+	got, _, err := createOne(t.Context(), w.s, n, w.now)
 	w.must(t, err)
 	w.ids = append(w.ids, got.Callback)
 	w.deadlines[got.ID] = n.Deadline
@@ -409,7 +409,7 @@ func (w *world) release(t *rapid.T) {
 
 func (w *world) releaseTo(t *rapid.T, id, claim string) {
 	w.next++
-	p, err := w.s.Release(t.Context(), id, outbox.Holder{Claim: claim, Origin: "core"}, fmt.Sprint("permit-", w.next), w.now)
+	p, err := releaseOne(t.Context(), w.s, id, outbox.Holder{Claim: claim, Origin: "core"}, fmt.Sprint("permit-", w.next), w.now)
 	switch {
 	case errors.Is(err, db.ErrConflict):
 		if w.signed[id] && (w.claims[id] == "" || w.claims[id] == claim) {

@@ -117,7 +117,7 @@ func testTwoDispatchers(t *testing.T, stores [3]*outbox.Outbox) {
 	for i := range withdrawals {
 		n := withdrawalPayload(t, i)
 		n.Merchant, n.Deadline = "m1", db.MillisOf(time.Now().Add(time.Hour))
-		w, _, err := s.CreateWithdrawal(t.Context(), n, db.MillisOf(time.Now()))
+		w, _, err := createOne(t.Context(), s, n, db.MillisOf(time.Now()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +185,7 @@ func testSlowMerchantsLeavePlaces(t *testing.T, s *outbox.Outbox) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		kept, _, err := s.CreateWithdrawal(t.Context(), w, db.MillisOf(time.Now()))
+		kept, _, err := createOne(t.Context(), s, w, db.MillisOf(time.Now()))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -255,7 +255,7 @@ func (r *stopRig) run(t *testing.T, act stopAct, step string, n int) {
 	r.mu.Unlock()
 	payload := withdrawalPayload(t, n)
 	payload.Merchant, payload.Deadline = m, db.MillisOf(time.Now().Add(time.Hour))
-	w, _, err := s.CreateWithdrawal(ctx, payload, db.MillisOf(time.Now()))
+	w, _, err := createOne(ctx, s, payload, db.MillisOf(time.Now()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func (r *stopRig) run(t *testing.T, act stopAct, step string, n int) {
 		t.Errorf("it is %s at this step", before)
 	}
 	release := func() (outbox.Permit, error) {
-		return s.Release(ctx, id, outbox.Holder{Claim: "wallet", Origin: "core"}, "permit", db.MillisOf(time.Now()))
+		return releaseOne(ctx, s, id, outbox.Holder{Claim: "wallet", Origin: "core"}, "permit", db.MillisOf(time.Now()))
 	}
 	if act.end != nil {
 		if undecided {
@@ -315,4 +315,20 @@ func (r *stopRig) run(t *testing.T, act stopAct, step string, n int) {
 	if d := state(id); d.Decision != countersign.DecisionConfirmed {
 		t.Errorf("decided %s", d.Decision)
 	}
+}
+
+func releaseOne(ctx context.Context, o *outbox.Outbox, id string, h outbox.Holder, permit string, now db.Millis) (outbox.Permit, error) {
+	done, err := o.ReleaseMany(ctx, []outbox.ReleaseRequest{{ID: id, Holder: h, Permit: permit}}, nil, now)
+	if err != nil {
+		return outbox.Permit{}, err
+	}
+	return done[0].Given, done[0].Err
+}
+
+func createOne(ctx context.Context, o *outbox.Outbox, n outbox.NewWithdrawal, now db.Millis) (outbox.Withdrawal, bool, error) {
+	made, err := o.CreateWithdrawals(ctx, []outbox.NewWithdrawal{n}, now)
+	if err != nil {
+		return outbox.Withdrawal{}, false, err
+	}
+	return made[0].Withdrawal, made[0].Duplicate, nil
 }

@@ -125,3 +125,30 @@ func (o *Outbox) UpdateMerchant(ctx context.Context, id string, now db.Millis, c
 		}
 	}
 }
+
+// Release is ReleaseMany of one that no person judges.
+func (o *Outbox) Release(ctx context.Context, id string, holder Holder, permit string, now db.Millis) (Permit, error) {
+	done, err := o.ReleaseMany(ctx, []ReleaseRequest{{ID: id, Holder: holder, Permit: permit}}, nil, now)
+	if err != nil {
+		return Permit{}, err
+	}
+	return done[0].Given, done[0].Err
+}
+
+// RecordOutcome is RecordOutcomes of one.
+func (o *Outbox) RecordOutcome(ctx context.Context, id string, outcome Outcome, now db.Millis) (w Withdrawal, duplicate bool, err error) {
+	done, err := o.RecordOutcomes(ctx, []OutcomeOf{{id, outcome}}, now)
+	if err != nil {
+		return Withdrawal{}, false, err
+	}
+	return done[0].Withdrawal, done[0].Duplicate, done[0].Err
+}
+
+// CreateWithdrawal is CreateWithdrawals of one.
+func (o *Outbox) CreateWithdrawal(ctx context.Context, n NewWithdrawal, now db.Millis) (w Withdrawal, duplicate bool, err error) {
+	made, err := o.CreateWithdrawals(ctx, []NewWithdrawal{n}, now)
+	if err != nil {
+		return Withdrawal{}, false, err
+	}
+	return made[0].Withdrawal, made[0].Duplicate, nil
+}

@@ -15,21 +15,7 @@ const recordOutcomeSQL = `
 UPDATE withdrawals SET state = $4, tx_id = $5, fail_reason = $6, ended = $7
 WHERE merchant = $1 AND id = $2 AND permit = $3 AND state = 'released'`
 
-// RecordOutcome ends a released withdrawal and queues outcome.Callback in the same
-// transaction. The callback's event id is the withdrawal's callBackId, whatever its
-// EventID, or a new id if another callback uses that. The same outcome again is a
-// duplicate; another outcome, or another permit, is a *ConflictError. Another end or
-// transaction under the right permit is recorded and raises outcome_differs. One that
-// names a transaction is told to the merchant, since funds may have moved.
-func (o *Outbox) RecordOutcome(ctx context.Context, id string, outcome Outcome, now db.Millis) (w Withdrawal, duplicate bool, err error) {
-	done, err := o.RecordOutcomes(ctx, []OutcomeOf{{id, outcome}}, now)
-	if err != nil {
-		return Withdrawal{}, false, err
-	}
-	return done[0].Withdrawal, done[0].Duplicate, done[0].Err
-}
-
-// OutcomeOf is the outcome of one withdrawal. See RecordOutcome.
+// OutcomeOf is the outcome of one withdrawal.
 type OutcomeOf struct {
 	ID string
 	Outcome
@@ -42,7 +28,14 @@ type Recorded struct {
 	Err        error // why it was not recorded; nil: it is
 }
 
-// RecordOutcomes is RecordOutcome of several withdrawals in one transaction. Each has its own
+// RecordOutcomes ends released withdrawals and queues the Callback of each in the same
+// transaction. The callback's event id is the withdrawal's callBackId, whatever its
+// EventID, or a new id if another callback uses that. The same outcome again is a
+// duplicate; another outcome, or another permit, is a *ConflictError. Another end or
+// transaction under the right permit is recorded and raises outcome_differs. One that
+// names a transaction is told to the merchant, since funds may have moved.
+//
+// All are done in one transaction. Each has its own
 // result, in the order of list, and is recorded or refused whatever becomes of the others; an
 // error means that nothing was recorded. A withdrawal that list names again has the result
 // ErrInvalid there. Rows are locked in the order of ReleaseMany.

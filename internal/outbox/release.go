@@ -115,30 +115,7 @@ const takeOriginSQL = `UPDATE withdrawals SET origin = $3 WHERE merchant = $1 AN
 // of two calls one gives it.
 const readPermitSQL = `SELECT w.permit, ` + withdrawalColumns + ` FROM withdrawals w WHERE w.merchant = $1 AND w.id = $2{lock}`
 
-// Release returns the one permit to execute a confirmed withdrawal to holder
-// (PROTOCOL.md, D6). The same holder gets the same permit again as a duplicate, whatever
-// the argument permit, also after the outcome. Any other holder gets a *ConflictError
-// for ever and raises AlarmWalletDiffers. A withdrawal without a permit is not released at
-// its ReleaseBy or later. While the merchant is paused, the service is frozen or a restored
-// database is not reconciled nobody gets a permit, the holder of one included. All of these are *ConflictErrors.
-//
-// A merchant that signs its answers must have signed this one: if the answer that is kept does not
-// confirm what the row says under a key that the merchant has now, there is no permit and
-// AlarmEvidenceDiffers is raised (PROTOCOL.md, D9). So it is for a permit that the row says was
-// given, except that the key which the answer came with counts too. An answer from before the
-// merchant had a key needs no signature.
-//
-// What is above the merchant's ApproveAbove, and which no person has approved, gets no permit: a
-// *ConflictError with the code awaiting_approval.
-func (o *Outbox) Release(ctx context.Context, id string, holder Holder, permit string, now db.Millis) (Permit, error) {
-	done, err := o.ReleaseMany(ctx, []ReleaseRequest{{ID: id, Holder: holder, Permit: permit}}, nil, now)
-	if err != nil {
-		return Permit{}, err
-	}
-	return done[0].Given, done[0].Err
-}
-
-// ReleaseRequest asks for the permit of one withdrawal. See Release.
+// ReleaseRequest asks for the permit of one withdrawal.
 type ReleaseRequest struct {
 	ID     string
 	Holder Holder
@@ -151,7 +128,23 @@ type Released struct {
 	Err   error // why there is none; nil: there is one
 }
 
-// ReleaseMany is Release of several withdrawals in one transaction. Each has its own result, in
+// ReleaseMany returns the one permit to execute each of several confirmed withdrawals to its holder
+// (PROTOCOL.md, D6). The same holder gets the same permit again as a duplicate, whatever
+// the Permit of the request, also after the outcome. Any other holder gets a *ConflictError
+// for ever and raises AlarmWalletDiffers. A withdrawal without a permit is not released at
+// its ReleaseBy or later. While the merchant is paused, the service is frozen or a restored
+// database is not reconciled nobody gets a permit, the holder of one included. All of these are *ConflictErrors.
+//
+// A merchant that signs its answers must have signed this one: if the answer that is kept does not
+// confirm what the row says under a key that the merchant has now, there is no permit and
+// AlarmEvidenceDiffers is raised (PROTOCOL.md, D9). So it is for a permit that the row says was
+// given, except that the key which the answer came with counts too. An answer from before the
+// merchant had a key needs no signature.
+//
+// What is above the merchant's ApproveAbove, and which no person has approved, gets no permit: a
+// *ConflictError with the code awaiting_approval.
+//
+// All are done in one transaction. Each has its own result, in
 // the order of list, and is given or refused whatever becomes of the others; an error means that
 // nothing was given. A withdrawal that list names again has the result ErrInvalid there. approved
 // judges the approvals of a withdrawal that a person must approve before; nil: none is enough.

@@ -147,9 +147,12 @@ func (o *Outbox) recreate(ctx context.Context, x Executed, now db.Millis) (Withd
 	if err != nil {
 		return Withdrawal{}, err
 	}
-	w, _, err := o.CreateWithdrawal(ctx, NewWithdrawal{Merchant: x.Merchant, CallBackID: x.CallBackID, TenantUserID: x.TenantUserID,
-		TrackingID: x.CallBackID, Details: x.Details, Deadline: now + 1, Payload: payload}, now)
-	return w, err
+	made, err := o.CreateWithdrawals(ctx, []NewWithdrawal{{Merchant: x.Merchant, CallBackID: x.CallBackID, TenantUserID: x.TenantUserID,
+		TrackingID: x.CallBackID, Details: x.Details, Deadline: now + 1, Payload: payload}}, now)
+	if err != nil {
+		return Withdrawal{}, err
+	}
+	return made[0].Withdrawal, nil
 }
 
 // Reconcile ends the open epoch: what was not adopted may be released again, and nothing

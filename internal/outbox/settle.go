@@ -237,7 +237,11 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 	for _, b := range batch {
 		if b.Decision == countersign.DecisionNone {
 			if why := b.withdrawn(of[b.Merchant]); why != "" {
-				statements = append(statements, db.Statement{SQL: settleOtherSQL, Row: func(r db.Rows) error { return b.scanWithdrawn(r, why) },
+				statements = append(statements, db.Statement{SQL: settleOtherSQL, Row: func(r db.Rows) error {
+					b.stopped = why
+					b.askAgain()
+					return b.scan(r)
+				},
 					Args: key(b, string(client.CallbackPending), int64(b.now), 0, string(why), 0, 0)})
 			} else {
 				end(b)
@@ -298,13 +302,6 @@ func (m *Merchant) has(at db.Millis, since func(KeySince) db.Millis) bool {
 // decision looks at the merchant's version.
 func (b *settling) keysCount() bool {
 	return b.Decision == countersign.DecisionNone && (b.state == client.CallbackAccepted || b.state == client.CallbackRefused) && (b.APIKey != 0 || b.ResponseKey != 0)
-}
-
-// scanWithdrawn reads the row of a callback that is asked again.
-func (b *settling) scanWithdrawn(r db.Rows, why client.Reason) error {
-	b.stopped = why
-	b.askAgain()
-	return b.scan(r)
 }
 
 // scanDecision reads a row of settleDecisionSQL.

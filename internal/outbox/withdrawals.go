@@ -65,15 +65,6 @@ type CreatedWithdrawal struct {
 	Duplicate bool // it was there before, with the same content
 }
 
-// CreateWithdrawal is CreateWithdrawals of one.
-func (o *Outbox) CreateWithdrawal(ctx context.Context, n NewWithdrawal, now db.Millis) (w Withdrawal, duplicate bool, err error) {
-	made, err := o.CreateWithdrawals(ctx, []NewWithdrawal{n}, now)
-	if err != nil {
-		return Withdrawal{}, false, err
-	}
-	return made[0].Withdrawal, made[0].Duplicate, nil
-}
-
 // CreateWithdrawals keeps withdrawals and queues the type 2 callback of each, due at once, in
 // one transaction: all or none. A known callBackId with the same content gives the known
 // withdrawal, as a Duplicate; with other content it is a *ConflictError that names the item. The

@@ -134,14 +134,14 @@ func addShop(t *testing.T, o *outbox.Outbox, key *envelope.Key) {
 var withdrawalSteps = []func(*testing.T, *outbox.Outbox){
 	func(t *testing.T, o *outbox.Outbox) {
 		payload := []byte(`{"type":2,"callBackId":"order"}`)
-		must2(o.CreateWithdrawal(ctx, outbox.NewWithdrawal{Merchant: "shop", CallBackID: "order", TenantUserID: "user", TrackingID: "order",
+		must2(createOne(ctx, o, outbox.NewWithdrawal{Merchant: "shop", CallBackID: "order", TenantUserID: "user", TrackingID: "order",
 			Details: (*client.Details)(&details), Deadline: start + 1_000_000, Payload: payload}, start))(t)
 	},
 	func(t *testing.T, o *outbox.Outbox) { answer(t, o, start+500) },
 	func(t *testing.T, o *outbox.Outbox) { release(t, o, "execution") },
 	func(t *testing.T, o *outbox.Outbox) {
 		permit, w := permitOf(t, o)
-		must2(o.RecordOutcome(ctx, w.ID, outbox.Outcome{Permit: permit, TxID: "tx", Callback: outbox.NewCallback{Merchant: "shop",
+		must2(recordOne(ctx, o, w.ID, outbox.Outcome{Permit: permit, TxID: "tx", Callback: outbox.NewCallback{Merchant: "shop",
 			Type: countersign.TypeWithdraw, Payload: []byte(`{"type":3}`), Due: start, Deadline: db.Never}}, start+800))(t)
 	},
 }
@@ -177,7 +177,7 @@ func release(t *testing.T, o *outbox.Outbox, claim string) (string, error) {
 	t.Helper()
 	permits++
 	w := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t)
-	p, err := o.Release(ctx, w.ID, outbox.Holder{Claim: claim, Origin: "core"}, fmt.Sprint("permit", permits), start+700)
+	p, err := releaseOne(ctx, o, w.ID, outbox.Holder{Claim: claim, Origin: "core"}, fmt.Sprint("permit", permits), start+700)
 	return p.Permit, err
 }
 
@@ -425,7 +425,7 @@ func TestNothingEndsUnreconciled(t *testing.T) {
 			step(t, o)
 		}
 		payload := []byte(`{"type":2,"callBackId":"late"}`)
-		must2(o.CreateWithdrawal(ctx, outbox.NewWithdrawal{Merchant: "shop", CallBackID: "late", TenantUserID: "user", TrackingID: "late",
+		must2(createOne(ctx, o, outbox.NewWithdrawal{Merchant: "shop", CallBackID: "late", TenantUserID: "user", TrackingID: "late",
 			Details: (*client.Details)(&details), Deadline: start + 1000, Payload: payload}, start))(t)
 		o = outbox.New(p.restore(p.backup()))
 		must(o.Restored(ctx, 0, start+650))(t)
@@ -481,4 +481,28 @@ func TestAddedUnknown(t *testing.T) {
 			t.Errorf("with another amount: %+v", *found)
 		}
 	})
+}
+
+func releaseOne(ctx context.Context, o *outbox.Outbox, id string, h outbox.Holder, permit string, now db.Millis) (outbox.Permit, error) {
+	done, err := o.ReleaseMany(ctx, []outbox.ReleaseRequest{{ID: id, Holder: h, Permit: permit}}, nil, now)
+	if err != nil {
+		return outbox.Permit{}, err
+	}
+	return done[0].Given, done[0].Err
+}
+
+func recordOne(ctx context.Context, o *outbox.Outbox, id string, x outbox.Outcome, now db.Millis) (outbox.Withdrawal, bool, error) {
+	done, err := o.RecordOutcomes(ctx, []outbox.OutcomeOf{{ID: id, Outcome: x}}, now)
+	if err != nil {
+		return outbox.Withdrawal{}, false, err
+	}
+	return done[0].Withdrawal, done[0].Duplicate, done[0].Err
+}
+
+func createOne(ctx context.Context, o *outbox.Outbox, n outbox.NewWithdrawal, now db.Millis) (outbox.Withdrawal, bool, error) {
+	made, err := o.CreateWithdrawals(ctx, []outbox.NewWithdrawal{n}, now)
+	if err != nil {
+		return outbox.Withdrawal{}, false, err
+	}
+	return made[0].Withdrawal, made[0].Duplicate, nil
 }

@@ -47,7 +47,7 @@ func TestOnlyOpenReopens(t *testing.T) {
 				withdrawalSteps[0](t, o)
 				withdrawalSteps[1](t, o)
 				payload := []byte(`{"type":2,"callBackId":"good"}`)
-				must2(o.CreateWithdrawal(ctx, outbox.NewWithdrawal{Merchant: "shop", CallBackID: "good", TenantUserID: "user", TrackingID: "good",
+				must2(createOne(ctx, o, outbox.NewWithdrawal{Merchant: "shop", CallBackID: "good", TenantUserID: "user", TrackingID: "good",
 					Details: (*client.Details)(&details), Deadline: start + 1_000_000, Payload: payload}, start))(t)
 				o = outbox.New(p.restore(p.backup()))
 				must(o.Restored(ctx, 0, start+650))(t)
@@ -148,7 +148,7 @@ func TestEndsAreCompared(t *testing.T) {
 func fail(t *testing.T, o *outbox.Outbox, at db.Millis) (outbox.Withdrawal, error) {
 	t.Helper()
 	permit, w := permitOf(t, o)
-	got, _, err := o.RecordOutcome(ctx, w.ID, outbox.Outcome{Permit: permit, FailReason: "no funds", Callback: outbox.NewCallback{Merchant: "shop",
+	got, _, err := recordOne(ctx, o, w.ID, outbox.Outcome{Permit: permit, FailReason: "no funds", Callback: outbox.NewCallback{Merchant: "shop",
 		Type: countersign.TypeInvalidAddress, Payload: []byte(`{"type":5}`), Due: start, Deadline: db.Never}}, at)
 	return got, err
 }
@@ -169,7 +169,7 @@ func TestFailuresWait(t *testing.T) {
 		must(o.Restored(ctx, 0, start+750))(t)
 		failure := outbox.Outcome{Permit: permit, FailReason: "no funds", Callback: outbox.NewCallback{Merchant: "shop",
 			Type: countersign.TypeInvalidAddress, Payload: []byte(`{"type":5}`), Due: start, Deadline: db.Never}}
-		if _, _, err := o.RecordOutcome(ctx, w.ID, failure, start+760); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "not reconciled") {
+		if _, _, err := recordOne(ctx, o, w.ID, failure, start+760); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "not reconciled") {
 			t.Errorf("a failure before it is reconciled: %v", err)
 		}
 		if got := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t); got.State != client.WithdrawalReleased {
@@ -180,7 +180,7 @@ func TestFailuresWait(t *testing.T) {
 		}
 		_, report := gather()
 		must(Service(ctx, o, Config{Executed: lines(t, Line{Merchant: "shop", CallBackID: "order", State: "failed"}), Settle: true, Report: report, Now: start + 770}))(t)
-		if got, _, err := o.RecordOutcome(ctx, w.ID, failure, start+780); err != nil || got.State != client.WithdrawalFailed {
+		if got, _, err := recordOne(ctx, o, w.ID, failure, start+780); err != nil || got.State != client.WithdrawalFailed {
 			t.Errorf("and then: %s, %v", got.State, err)
 		}
 	})
