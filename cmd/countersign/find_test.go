@@ -112,9 +112,9 @@ func TestServiceIdentifiers(t *testing.T) {
 	ids := map[string]string{}
 	for _, w := range []string{"one/w-1", "one/w-2", "two/w-2"} {
 		merchant, callBackID, _ := strings.Cut(w, "/")
-		var made client.Withdrawal
+		var made client.AcceptedWithdrawals
 		mustShell(t, &made, `{"merchant":"`+merchant+`","callBackId":"`+callBackID+`","tenantUserId":"u"}`, slices.Concat([]string{"withdrawals", "add", "-"}, flags)...)
-		ids[w] = made.ID
+		ids[w] = made.Withdrawals[0].ID
 	}
 	for _, c := range []struct {
 		words []string

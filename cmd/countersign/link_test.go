@@ -59,9 +59,9 @@ func TestSignedLink(t *testing.T) {
 			t.Fatal(err)
 		}
 		var w struct{ ID, Decision string }
-		mustShell(t, &w, `{"merchant":"shop","callBackId":"`+callBackID+`","tenantUserId":"7"}`, append([]string{"withdrawals", "add", "-"}, api...)...)
+		mustShell(t, new(any), `{"merchant":"shop","callBackId":"`+callBackID+`","tenantUserId":"7"}`, append([]string{"withdrawals", "add", "-"}, api...)...)
 		return func() string {
-				mustShell(t, &w, "", append([]string{"withdrawals", "show", w.ID}, api...)...)
+				mustShell(t, &w, "", append([]string{"withdrawals", "show", "shop/" + callBackID}, api...)...)
 				return w.Decision
 			}, func() string {
 				var c struct{ LastReason string }
@@ -262,9 +262,9 @@ func TestStolenSecrets(t *testing.T) {
 		n++
 		w := countersigntest.Withdrawal(n)
 		var added struct{ ID, Decision string }
-		mustShell(t, &added, fmt.Sprintf(`{"merchant":"shop","callBackId":%q,"tenantUserId":%q}`, w.CallBackID, w.TenantUserID), append([]string{"withdrawals", "add", "-"}, api...)...)
+		mustShell(t, new(any), fmt.Sprintf(`{"merchant":"shop","callBackId":%q,"tenantUserId":%q}`, w.CallBackID, w.TenantUserID), append([]string{"withdrawals", "add", "-"}, api...)...)
 		return func() string {
-				mustShell(t, &added, "", append([]string{"withdrawals", "show", added.ID}, api...)...)
+				mustShell(t, &added, "", append([]string{"withdrawals", "show", "shop/" + w.CallBackID}, api...)...)
 				return added.Decision
 			}, func() string {
 				var c struct{ LastReason string }

@@ -37,9 +37,9 @@ func TestResponseKeyApart(t *testing.T) {
 		}
 		var w struct{ ID, Decision string }
 		// Without details: they come from the answer.
-		mustShell(t, &w, `{"merchant":"shop","callBackId":"`+callBackID+`","tenantUserId":"7"}`, append([]string{"withdrawals", "add", "-"}, api...)...)
+		mustShell(t, new(any), `{"merchant":"shop","callBackId":"`+callBackID+`","tenantUserId":"7"}`, append([]string{"withdrawals", "add", "-"}, api...)...)
 		return func() string {
-			mustShell(t, &w, "", append([]string{"withdrawals", "show", w.ID}, api...)...)
+			mustShell(t, &w, "", append([]string{"withdrawals", "show", "shop/" + callBackID}, api...)...)
 			return w.Decision
 		}
 	}

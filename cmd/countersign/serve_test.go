@@ -90,10 +90,10 @@ func TestServeByHand(t *testing.T) {
 
 	var w struct{ ID, State, Decision string }
 	order := orderOf("W77")
-	mustShell(t, &w, fmt.Sprintf(`{"merchant":"shop","callBackId":"W77","tenantUserId":"7","details":{"address":%q,"chainName":"TRON","symbol":"USDT","amount":%q}}`,
+	mustShell(t, new(any), fmt.Sprintf(`{"merchant":"shop","callBackId":"W77","tenantUserId":"7","details":{"address":%q,"chainName":"TRON","symbol":"USDT","amount":%q}}`,
 		order.Address, order.Amount), append([]string{"withdrawals", "add", "-"}, api...)...)
 	await(t, d, func() bool {
-		mustShell(t, &w, "", append([]string{"withdrawals", "show", w.ID}, api...)...)
+		mustShell(t, &w, "", append([]string{"withdrawals", "show", "shop/W77"}, api...)...)
 		return w.Decision == "confirmed"
 	})
 	var permit struct {
