@@ -116,9 +116,9 @@ var alarmKinds = words[AlarmKind]{
 			"it what it waits for if it held them.",
 		ended: "None of the callbacks is exhausted any more."},
 	{is: AlarmMerchantFailing, at: atService,
-		means: "A merchant accepted nothing for ten minutes, or half of twenty or more attempts failed, or three " +
-			"failed at one that never accepted anything; or no exchange of a lane reached it for ten minutes. Its " +
-			"deposits wait, and its withdrawals may expire.",
+		means: "A merchant accepted nothing for ten minutes, or none of ten or more attempts, or half of twenty or " +
+			"more failed, or three failed at one that never accepted anything; or no exchange of a lane reached it " +
+			"for ten minutes. Its deposits wait, and its withdrawals may expire.",
 		do: "Tell the merchant what it must mend: merchants health ID and its page in the console say why it fails " +
 			"and since when.",
 		ended: "The merchant accepts callbacks again, and each lane reaches it."},

@@ -10,7 +10,7 @@ type MerchantHealth struct {
 	LastReached  Time           `json:"lastReached,omitzero" doc:"when it last answered with HTTP status 200; absent: never"`
 	LastAccepted Time           `json:"lastAccepted,omitzero" doc:"when an answer of it was last taken: an acceptance, a hold, or the refusal of a withdrawal; absent: never"`
 	FailingSince Time           `json:"failingSince,omitzero" doc:"the first attempt that failed since then; absent: the last one did not fail"`
-	Failing      bool           `json:"failing" doc:"the alarm merchant_failing was raised: nothing was accepted for ten minutes, or half of twenty or more attempts failed within them"`
+	Failing      bool           `json:"failing" doc:"the alarm merchant_failing stands, or ten or more attempts were made within an hour and all failed"`
 	Attempts     int64          `json:"attempts" doc:"attempts that ended within the last hour and say something of the merchant"`
 	Failed       int64          `json:"failed" doc:"how many of them failed"`
 	Reasons      []ReasonCount  `json:"reasons,omitempty" nullable:"false" doc:"why they failed, the most first; absent: none did"`

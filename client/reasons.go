@@ -58,7 +58,7 @@ const (
 	ReasonMerchantFailure   Reason = "merchant_failure"
 	ReasonDataNotSealed     Reason = "data_not_sealed"
 	ReasonDataEncoding      Reason = "data_encoding"
-	ReasonDataUnopened      Reason = "data_unopened"
+	ReasonDataUnreadable    Reason = "data_unreadable"
 	ReasonNotOpened         Reason = "not_opened"
 	ReasonOtherType         Reason = "other_type"
 	ReasonOtherAttempt      Reason = "other_attempt"
@@ -123,7 +123,7 @@ var reasons = words[Reason]{
 		do: "The merchant must seal the answer with the response key and put the Base64 into data as a text (PROTOCOL.md, R1 and S4)."},
 	{is: ReasonDataEncoding, means: "The sealed answer was not Base64 of whole blocks.",
 		do: "The merchant must seal with the response key that it was given, and write standard Base64 with padding (PROTOCOL.md, S4 and S5)."},
-	{is: ReasonDataUnopened, means: "The answer did not open, or opened to something that is no answer.",
+	{is: ReasonDataUnreadable, means: "The answer did not open, or opened to something that is no answer.",
 		do: "The merchant must seal with its response key and padding (PROTOCOL.md, S1 to S4), and the answer must have every member of its type (R2 to R5). Check the response key at both ends."},
 	{is: ReasonNotOpened, means: "The answer was not looked at, because too many answers of this merchant did not open.", do: "Check the response key, then resume the merchant."},
 	{is: ReasonOtherType, means: "The answer was to another type of callback.",

@@ -52,13 +52,13 @@ type ServiceStats struct {
 	Lanes       []LaneStats               `json:"lanes" nullable:"false" doc:"callbacks by lane and state"`
 	Withdrawals map[WithdrawalState]int64 `json:"withdrawals" doc:"how many withdrawals are in each state; absent: none"`
 	Breakers    []Breaker                 `json:"breakers" nullable:"false" doc:"lanes whose merchant could not be reached"`
-	Failing     []FailingMerchant         `json:"failing" nullable:"false" maxItems:"20" doc:"merchants that fail, as the alarm merchant_failing says, those that fail for longest first; at most 20"`
+	Failing     []FailingMerchant         `json:"failing" nullable:"false" maxItems:"20" doc:"merchants whose last attempt failed, or that the alarm merchant_failing stands about, those that fail for longest first; at most 20"`
 }
 
 // MostFailing is how many failing merchants ServiceStats has at most.
 const MostFailing = 20
 
-// FailingMerchant is a merchant that fails, with its last failure.
+// FailingMerchant is a merchant that fails, from its first failure on, with the last one.
 type FailingMerchant struct {
 	Merchant string `json:"merchant" doc:"id of the merchant"`
 	Since    Time   `json:"since,omitzero" doc:"the first failure since something was accepted; absent: the last attempt did not fail, too many before it did"`

@@ -138,7 +138,7 @@ func TestGatewayByHand(t *testing.T) {
 	own := `{"callBackId":"order-2","tenantUserId":"60001","address":"TX","chainName":"TRON","symbol":"USDT","amount":"2.50"}`
 	mustShell(t, &o, own, append([]string{"orders", "add", "-"}, flags...)...)
 	if status, _, errOut := shell(t, strings.Replace(own, "2.50", "3", 1), append([]string{"orders", "add", "-"}, flags...)...); status != exitFailed ||
-		strings.Count(errOut, "is in use by an order with another amount") != 1 {
+		strings.Count(errOut, `is in use by an order with another amount: "2.50" is known, and "3" came`) != 1 {
 		t.Errorf("other content under its id: %d %s", status, errOut)
 	}
 	if status, _, errOut := shell(t, "", append([]string{"tasks", "approve", "order.order-2", "--gateway"}, flags...)...); status != exitFailed ||

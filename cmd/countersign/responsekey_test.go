@@ -64,7 +64,7 @@ func TestResponseKeyApart(t *testing.T) {
 	var c struct{ LastReason string }
 	await(t, service, func() bool {
 		mustShell(t, &c, "", append([]string{"callbacks", "list", "callBackId=order-2"}, api...)...)
-		return c.LastReason == "data_unopened"
+		return c.LastReason == "data_unreadable"
 	})
 	if d := decided(); d != "" {
 		t.Errorf("decided %q by an answer that does not open", d)

@@ -59,12 +59,12 @@ var wrongMerchants = []wrongMerchant{
 		answer: func(w http.ResponseWriter, _ *http.Request, _ []byte, _ func([]byte) []byte) {
 			_, _ = io.WriteString(w, "<h1>Welcome to the shop</h1>")
 		}},
-	{name: "missing", typ: countersign.TypeRequestWithdraw, reason: client.ReasonDataUnopened, facts: "amount is missing",
+	{name: "missing", typ: countersign.TypeRequestWithdraw, reason: client.ReasonDataUnreadable, facts: "amount is missing",
 		logged: []string{`member=amount`, `cause="is missing"`}, body: `"errCode":0`,
 		answer: func(w http.ResponseWriter, _ *http.Request, right []byte, seal func([]byte) []byte) {
 			_, _ = w.Write(seal(regexp.MustCompile(`"amount":"[^"]*",`).ReplaceAll(right, nil)))
 		}},
-	{name: "null", fault: countersigntest.FaultNoAmount, typ: countersign.TypeRequestWithdraw, reason: client.ReasonDataUnopened, facts: "amount is null", body: `"errCode":0`},
+	{name: "null", fault: countersigntest.FaultNoAmount, typ: countersign.TypeRequestWithdraw, reason: client.ReasonDataUnreadable, facts: "amount is null", body: `"errCode":0`},
 	{name: "amount", fault: countersigntest.FaultDetailsDiffer, typ: countersign.TypeRequestWithdraw, reason: client.ReasonDetailsDiffer, facts: "amount: “2.5” was expected, “",
 		logged: []string{`member=amount`}, body: `"errCode":0`},
 	{name: "address", reason: client.ReasonAnswerDiffers, facts: "toAddress: “" + countersigntest.Deposit(1).ToAddress + "” was expected, “TElsewhere” came",
@@ -79,7 +79,7 @@ var wrongMerchants = []wrongMerchant{
 			_, _ = w.Write(seal(regexp.MustCompile(`"requestUUID":"[^"]*"`).ReplaceAll(right, []byte(`"requestUUID":"00000000-0000-8000-8000-000000000001"`))))
 		}},
 	{name: "seal", fault: countersigntest.FaultCutData, reason: client.ReasonDataEncoding, facts: "data is not ", body: `"errCode":0`},
-	{name: "other-key", fault: countersigntest.FaultOtherSeal, reason: client.ReasonDataUnopened, facts: "data does not open with the response key", body: `"errCode":0`},
+	{name: "other-key", fault: countersigntest.FaultOtherSeal, reason: client.ReasonDataUnreadable, facts: "data does not open with the response key", body: `"errCode":0`},
 	{name: "api-key", reason: client.ReasonWrongAPIKey, facts: "apiKey is not the merchant's", body: "[apiKey]",
 		answer: func(w http.ResponseWriter, _ *http.Request, right []byte, seal func([]byte) []byte) {
 			_, _ = w.Write(bytes.ReplaceAll(seal(right), []byte(shopAPIKey.Reveal()), []byte(foreignKey)))

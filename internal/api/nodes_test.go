@@ -41,6 +41,15 @@ func TestNodes(t *testing.T) {
 			want("after a kill, where there is one process", start+40_000, b)
 		} else {
 			want("both", start+40_000, a, b)
+			again := db.Node{ID: "c", Name: "host-a", Version: "v1", Started: start + 35_000, Seen: start + 35_000}
+			if err := d.Beat(t.Context(), again); err != nil {
+				t.Fatal(err)
+			}
+			c := client.Node{Name: "host-a", Version: "v1", Started: TimeOf(start + 35_000), Seen: TimeOf(start + 35_000)}
+			want("host-a was started again", start+40_000, c, b)
+			if err := d.LeaveNode(t.Context(), "c"); err != nil {
+				t.Fatal(err)
+			}
 			const day = 24 * 3_600_000
 			beat("b", start+day)
 			b.Seen = TimeOf(start + day)
@@ -52,7 +61,7 @@ func TestNodes(t *testing.T) {
 		if err := d.LeaveNode(t.Context(), "b"); err != nil {
 			t.Fatal(err)
 		}
-		if list, err := d.Nodes(t.Context()); err != nil || len(list) > 0 {
+		if list, err := d.Nodes(t.Context(), start); err != nil || len(list) > 0 {
 			t.Errorf("after it stopped: %+v, %v", list, err)
 		}
 	})

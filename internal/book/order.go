@@ -146,17 +146,25 @@ func checkNewOrder(n client.NewOrder, now db.Millis) error {
 	return n.Details().Validate()
 }
 
-// contentDiffers names a member in which n and o differ.
+// contentDiffers says in which member n and o differ, with both values.
 func contentDiffers(o Order, n client.NewOrder) string {
 	switch {
 	case o.TenantUserID != n.TenantUserID:
-		return "tenantUserId"
+		return db.Both("tenantUserId", o.TenantUserID, n.TenantUserID)
 	case n.Details().Differs(o.Details()) != "":
-		return n.Details().Differs(o.Details())
+		return db.DetailsDiffer(o.Details(), n.Details())
 	case o.ExpiresAt != n.ExpiresAt:
-		return "expiresAt"
-	case !maps.Equal(o.Labels, n.Labels):
-		return "labels"
+		return db.Both("expiresAt", o.ExpiresAt, n.ExpiresAt)
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.Labels)) {
+		if is, known := o.Labels[name]; !known || is != n.Labels[name] {
+			return db.Both("labels."+name, is, n.Labels[name])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Labels)) {
+		if _, came := n.Labels[name]; !came {
+			return db.Both("labels."+name, o.Labels[name], "")
+		}
 	}
 	return ""
 }

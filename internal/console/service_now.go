@@ -20,6 +20,7 @@ type nowPage struct {
 	MoreTasks   bool
 	Breakers    []client.Breaker
 	Failing     []client.FailingMerchant
+	MoreFailing bool
 	Nodes       []client.Node
 }
 
@@ -61,7 +62,7 @@ func (v *visit) now() error {
 	for _, state := range (client.WithdrawalState("")).Values() {
 		page.Withdrawals = append(page.Withdrawals, stateCount{string(state), stats.Withdrawals[state]})
 	}
-	page.Breakers, page.Failing = stats.Breakers, stats.Failing
+	page.Breakers, page.Failing, page.MoreFailing = stats.Breakers, stats.Failing, len(stats.Failing) == client.MostFailing
 	open, err := v.service.Alarms(ctx, client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{Limit: 5})
 	if err != nil {
 		return err

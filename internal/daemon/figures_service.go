@@ -109,7 +109,7 @@ func (s *Service) scrape(ctx context.Context, c *scrape) error {
 	if err := s.scrapeBreakers(ctx, c); err != nil {
 		return err
 	}
-	failing, err := s.outbox.FailingMerchants(ctx)
+	failing, err := s.outbox.FailingMerchants(ctx, true)
 	if err != nil {
 		return err
 	}

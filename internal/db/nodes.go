@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -64,8 +65,18 @@ func (d *DB) LeaveNode(ctx context.Context, id string) error {
 	})
 }
 
-// Nodes lists the nodes of the database by name, silent ones too.
-func (d *DB) Nodes(ctx context.Context) ([]Node, error) { return readNodes(ctx, d) }
+// Nodes lists the nodes of the database by name, silent ones too, but for those in whose place another of
+// their name was started.
+func (d *DB) Nodes(ctx context.Context, now Millis) ([]Node, error) {
+	list, err := readNodes(ctx, d)
+	all := slices.Clone(list)
+	return slices.DeleteFunc(list, func(n Node) bool {
+		return n.Silent(now) && slices.ContainsFunc(all, func(m Node) bool { return m.ID != n.ID && m.Name == n.Name && m.Started > n.Seen })
+	}), err
+}
+
+// Silent reports whether n was killed, or does not reach the database.
+func (n Node) Silent(now Millis) bool { return now-n.Seen >= Millis(NodeSilent.Milliseconds()) }
 
 func readNodes(ctx context.Context, q Querier) (list []Node, err error) {
 	err = Each(ctx, q, nodesSQL, nil, func(r Rows) error {

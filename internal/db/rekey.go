@@ -39,7 +39,7 @@ func (d *DB) Rekey(ctx context.Context, fresh *MasterKey, also func(context.Cont
 				return err
 			}
 			for _, n := range nodes {
-				if now-n.Seen < Millis(NodeSilent.Milliseconds()) {
+				if !n.Silent(now) {
 					return fmt.Errorf("%w: the node %s wrote its row %d s ago; stop every daemon of this database. One that was killed counts for %v",
 						ErrRunning, n.Name, (now-n.Seen)/1000, NodeSilent)
 				}

@@ -180,7 +180,7 @@ func TestRekeyBesideNodes(t *testing.T) {
 	if err := node.Run(ctx); !errors.Is(err, db.ErrMasterKey) {
 		t.Errorf("it runs on: %v", err)
 	}
-	if list, err := o.Nodes(ctx); err != nil || len(list) != 1 || list[0].Name != "one" {
+	if list, err := o.Nodes(ctx, at); err != nil || len(list) != 1 || list[0].Name != "one" {
 		t.Errorf("%+v, %v", list, err)
 	}
 }

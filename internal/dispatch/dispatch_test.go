@@ -575,7 +575,7 @@ func TestOpenFailuresPauseTheMerchant(t *testing.T) {
 		}
 		for _, s := range r.settled {
 			// One outcome, one reason, nothing that depends on the block.
-			reason := client.ReasonDataUnopened
+			reason := client.ReasonDataUnreadable
 			if !s.OpenFailure {
 				reason = client.ReasonNotOpened // too many had failed before
 			}

@@ -144,7 +144,7 @@ func openCause(data string, err error) string {
 	switch openReason(data, err) {
 	case client.ReasonDataNotSealed:
 		return "data is an object as a text and not the sealed answer"
-	case client.ReasonDataUnopened:
+	case client.ReasonDataUnreadable:
 		return unopenedCause
 	case client.ReasonTooLarge:
 		return "data has more blocks than an answer needs"

@@ -192,7 +192,7 @@ func openReason(data string, err error) client.Reason {
 	case errors.Is(err, errNotOpened):
 		return client.ReasonNotOpened
 	case errors.Is(err, envelope.ErrOpen), errors.Is(err, envelope.ErrBlock):
-		return client.ReasonDataUnopened
+		return client.ReasonDataUnreadable
 	case errors.Is(err, envelope.ErrTooLarge):
 		return client.ReasonTooLarge
 	case errors.Is(err, envelope.ErrBase64), errors.Is(err, envelope.ErrLength), errors.Is(err, envelope.ErrEmpty):

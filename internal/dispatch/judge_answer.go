@@ -50,7 +50,7 @@ func malformed(q Question, err error, plaintext []byte, v Verdict) Verdict {
 // whoever tries blocks must not learn that it was (PROTOCOL.md, Sealing, S7). Only the
 // facts, which go to people, name a member of plaintext that is an object.
 func unopened(f client.Fact, v Verdict) Verdict {
-	v.Reason, v.OpenFailure = client.ReasonDataUnopened, true
+	v.Reason, v.OpenFailure = client.ReasonDataUnreadable, true
 	return v.with(f)
 }
 

@@ -275,7 +275,7 @@ func TestTwoKeysAreNoOracle(t *testing.T) {
 		if first == "" {
 			first = all
 		}
-		if all != first || !strings.Contains(all, "paused") || !strings.Contains(all, "data_unopened") {
+		if all != first || !strings.Contains(all, "paused") || !strings.Contains(all, "data_unreadable") {
 			t.Errorf("%s:\n%s\nanother:\n%s", name, all, first)
 		}
 	}

@@ -257,7 +257,7 @@ func TestMisbehavingMerchants(t *testing.T) {
 		}},
 		{name: "another attempt's requestUUID", reason: client.ReasonOtherAttempt, status: 200,
 			handler: respond(func(countersign.Callback, []byte) []byte { return sealed([]byte(oldAnswer)) })},
-		{name: "another key", reason: client.ReasonDataUnopened, status: 200, handler: respond(func(_ countersign.Callback, p []byte) []byte {
+		{name: "another key", reason: client.ReasonDataUnreadable, status: 200, handler: respond(func(_ countersign.Callback, p []byte) []byte {
 			b, err := other.seal(p)
 			if err != nil {
 				t.Error(err)
@@ -279,7 +279,7 @@ func TestMisbehavingMerchants(t *testing.T) {
 			at := bytes.Index(b, []byte(`"data":"`)) + 8
 			return append(append([]byte(nil), b[:at]...), b[at+4:]...)
 		})},
-		{name: "blocks of another answer in front", reason: client.ReasonDataUnopened, status: 200, handler: respond(func(_ countersign.Callback, p []byte) []byte {
+		{name: "blocks of another answer in front", reason: client.ReasonDataUnreadable, status: 200, handler: respond(func(_ countersign.Callback, p []byte) []byte {
 			return sealed(append([]byte(`{"type":2}`), p...))
 		})},
 		{name: "echoes the request", reason: client.ReasonResponseMalformed, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {

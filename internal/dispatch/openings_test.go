@@ -132,11 +132,11 @@ func TestFewAnswersAreOpenedBeforeThePause(t *testing.T) {
 					reasons := map[client.Reason]int{}
 					for _, s := range r.settled {
 						reasons[s.Attempt.Reason]++
-						if s.OpenFailure != (s.Attempt.Reason == client.ReasonDataUnopened) || s.Decision != "" || s.Alarm != "" {
+						if s.OpenFailure != (s.Attempt.Reason == client.ReasonDataUnreadable) || s.Decision != "" || s.Alarm != "" {
 							t.Errorf("%+v", s)
 						}
 					}
-					if len(reasons) != 2 || reasons[client.ReasonDataUnopened] != count.opened() || reasons[client.ReasonNotOpened] == 0 {
+					if len(reasons) != 2 || reasons[client.ReasonDataUnreadable] != count.opened() || reasons[client.ReasonNotOpened] == 0 {
 						t.Errorf("reasons %v of %d opened", reasons, count.opened())
 					}
 				})
@@ -182,7 +182,7 @@ func TestOversizedAnswersAreNotOpened(t *testing.T) {
 		reason client.Reason
 		opened bool
 	}{
-		{"an answer's most", testPair().Blocks(envelope.PKCS1v15, most), client.ReasonDataUnopened, true},
+		{"an answer's most", testPair().Blocks(envelope.PKCS1v15, most), client.ReasonDataUnreadable, true},
 		{"one block more", testPair().Blocks(envelope.PKCS1v15, most) + 1, client.ReasonTooLarge, false},
 		{"all that a response holds", 380, client.ReasonTooLarge, false},
 	} {

@@ -27,7 +27,7 @@ func TestUnreadHasNoKeys(t *testing.T) {
 		"cut off within a key": {client.ReasonStatus, filler + key[:11], "xxx"},
 		"key across the end":   {client.ReasonStatus, filler + key + "and more", "xxx"},
 		"plain answer":         {client.ReasonDataNotSealed, `{"apiKey":"` + key + `","data":{"type":1}}`, `"type":1`},
-		"did not open":         {client.ReasonDataUnopened, `{"data":"AAAA"}`, "AAAA"},
+		"did not open":         {client.ReasonDataUnreadable, `{"data":"AAAA"}`, "AAAA"},
 		"right":                {client.ReasonAccepted, `{"data":"AAAA"}`, ""},
 		"empty":                {client.ReasonStatus, "", ""},
 	} {

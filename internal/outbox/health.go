@@ -18,6 +18,7 @@ const (
 	healthKept             = 60 // minutes
 	failingAfter           = 10 * minute
 	failingShare           = 20 // attempts of which half failed
+	failingAll             = 10 // attempts that failed, and none was accepted
 	failingNew             = 3  // attempts that failed at a merchant that never accepted one
 )
 
@@ -115,15 +116,16 @@ GROUP BY merchant, reason, failed ORDER BY merchant, 4 DESC, reason`
 
 // Health returns the health of those merchants of list that were called.
 func (o *Outbox) Health(ctx context.Context, list []string, now db.Millis) (map[string]*client.MerchantHealth, error) {
-	all := map[string]*client.MerchantHealth{}
+	all, told := map[string]*client.MerchantHealth{}, map[string]bool{}
 	of := o.Dialect().List(list)
 	err := db.Each(ctx, o, readHealthSQL, []any{of}, func(r db.Rows) error {
 		var merchant, facts string
-		var told int64
+		var is int64
 		var h client.MerchantHealth
 		var f client.FailedAttempt
-		err := r.Scan(&merchant, &h.LastReached, &h.LastAccepted, &h.FailingSince, &told, &f.At, &f.Callback, &f.Reason, &facts)
-		h.Failing = told == 1
+		err := r.Scan(&merchant, &h.LastReached, &h.LastAccepted, &h.FailingSince, &is, &f.At, &f.Callback, &f.Reason, &facts)
+		h.Failing = is == 1
+		told[merchant] = h.Failing
 		if f.At != 0 {
 			f.Facts, f.Text = factsOf(facts), f.Reason.Text()
 			h.LastFailure = &f
@@ -145,6 +147,8 @@ func (o *Outbox) Health(ctx context.Context, list []string, now db.Millis) (map[
 				h.Failed += n.Count
 				h.Reasons = append(h.Reasons, n)
 			}
+			all := h.FailingSince > 0 && h.Attempts >= failingAll && h.Failed == h.Attempts // the alarm comes half a minute later
+			h.Failing = told[merchant] || all
 		}
 		return err
 	})
@@ -159,6 +163,8 @@ SELECT h.merchant, h.told, h.reason, h.facts FROM health h JOIN merchants m ON m
 WHERE h.failing > 0 AND h.failing <= $1
 UNION SELECT h.merchant, h.told, h.reason, h.facts FROM health h JOIN merchants m ON m.id = h.merchant AND m.state = 'active'
 WHERE h.merchant IN (SELECT merchant FROM ended WHERE minute > $2 GROUP BY merchant HAVING SUM(n) >= $3 AND 2 * SUM(failed * n) >= SUM(n))
+UNION SELECT h.merchant, h.told, h.reason, h.facts FROM health h JOIN merchants m ON m.id = h.merchant AND m.state = 'active'
+WHERE h.failing > 0 AND h.merchant IN (SELECT merchant FROM ended WHERE minute > $2 GROUP BY merchant HAVING SUM(n) >= $5 AND SUM(failed * n) = SUM(n))
 UNION SELECT h.merchant, h.told, h.reason, h.facts FROM health h JOIN merchants m ON m.id = h.merchant AND m.state = 'active'
 WHERE h.accepted = 0 AND h.failing > 0 AND h.merchant IN (SELECT merchant FROM ended WHERE minute > $2 GROUP BY merchant HAVING SUM(failed * n) >= $4)`
 
@@ -205,7 +211,7 @@ func (s *healthSweep) sweep(ctx context.Context, o *Outbox, now db.Millis) error
 		reason   string // of the last failure, as facts
 		facts    string
 	}
-	failing, err := db.List(ctx, o, failingSQL, []any{int64(now - failingAfter), int64((now - failingAfter) / minute), int64(failingShare), int64(failingNew)}, func(r db.Rows) (f row, err error) {
+	failing, err := db.List(ctx, o, failingSQL, []any{int64(now - failingAfter), int64((now - failingAfter) / minute), int64(failingShare), int64(failingNew), int64(failingAll)}, func(r db.Rows) (f row, err error) {
 		err = r.Scan(&f.merchant, &f.told, &f.reason, &f.facts)
 		return f, err
 	})

@@ -17,7 +17,7 @@ func TestHealth(t *testing.T) {
 	for _, dialect := range dialects {
 		t.Run(dialect.name, func(t *testing.T) {
 			s := openAt(t, dialect.url(t))
-			addMerchants(t, s, 4, nil)
+			addMerchants(t, s, 5, nil)
 			const start = 1000 * minute
 			n := 0
 			// attempts makes one attempt for each merchant of list; those of reason "" are accepted.
@@ -42,7 +42,7 @@ func TestHealth(t *testing.T) {
 			}
 			health := func(m string, now db.Millis) (h client.MerchantHealth) {
 				t.Helper()
-				if is := must(s.Health(ctx, []string{"m0", "m1", "m2", "m3"}, now))(t)[m]; is != nil {
+				if is := must(s.Health(ctx, []string{"m0", "m1", "m2", "m3", "m4"}, now))(t)[m]; is != nil {
 					h = *is
 				}
 				return h
@@ -107,8 +107,25 @@ func TestHealth(t *testing.T) {
 			alarms(start+27*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number ended", "m2 connect: errCode is not a whole number")
 			attempts(start+28*minute, "", "m2")
 			alarms(start+29*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number ended", "m2 connect: errCode is not a whole number ended")
+			// Ten of ten failed, of one that had accepted; nine say nothing yet.
+			attempts(start+31*minute, "", "m4")
+			for range 9 {
+				attempts(start+42*minute, client.ReasonTLS, "m4")
+			}
+			alarms(start+43*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number ended", "m2 connect: errCode is not a whole number ended")
+			if h := health("m4", start+100*minute); h.Failing {
+				t.Errorf("nine failed: %+v", h)
+			}
+			attempts(start+43*minute, client.ReasonTLS, "m4")
+			if h := health("m4", start+100*minute); !h.Failing {
+				t.Errorf("ten of ten failed: %+v", h)
+			}
+			alarms(start+44*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number ended", "m2 connect: errCode is not a whole number ended",
+				"m4 tls: errCode is not a whole number")
+			attempts(start+45*minute, "", "m4")
 			// What is older than an hour is gone.
-			alarms(start+90*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number ended", "m2 connect: errCode is not a whole number ended")
+			alarms(start+90*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number ended", "m2 connect: errCode is not a whole number ended",
+				"m4 tls: errCode is not a whole number ended")
 			if h := health("m1", start+40*minute); h.Attempts != 0 || h.LastAccepted == 0 {
 				t.Errorf("after an hour: %+v", h)
 			}

@@ -265,9 +265,17 @@ func (o *Outbox) insertRows(ctx context.Context, t *db.Tx, batch []newRow, done 
 func difference(known, came []byte) string {
 	var a, b map[string]json.RawMessage
 	if json.Unmarshal(known, &a) == nil && json.Unmarshal(came, &b) == nil {
-		for _, member := range slices.Sorted(maps.Keys(b)) {
-			if is := a[member]; is != nil && !bytes.Equal(is, b[member]) {
-				return fmt.Sprintf("another %s: %.100s is known, and %.100s came", member, is, b[member])
+		all := maps.Clone(a)
+		maps.Copy(all, b)
+		for _, member := range slices.Sorted(maps.Keys(all)) {
+			switch is, came := a[member], b[member]; {
+			case bytes.Equal(is, came):
+			case is == nil:
+				return fmt.Sprintf("another %s: none is known, and %.100s came", member, came)
+			case came == nil:
+				return fmt.Sprintf("another %s: %.100s is known, and none came", member, is)
+			default:
+				return fmt.Sprintf("another %s: %.100s is known, and %.100s came", member, is, came)
 			}
 		}
 	}

@@ -110,14 +110,25 @@ func (o *Outbox) Waiting(ctx context.Context, merchant string) ([]client.OldestD
 	})
 }
 
-const failingNowSQL = `
-SELECT merchant, failing, reason, facts FROM health WHERE told = 1
-ORDER BY CASE WHEN failing > 0 THEN failing ELSE 4611686018427387904 END, merchant`
+// A merchant that is not active is not called, so its last failure says nothing of now.
+const (
+	failingNowSQL = `
+SELECT merchant, failing, reason, facts FROM health
+WHERE told = 1 OR failing > 0 AND merchant IN (SELECT id FROM merchants WHERE state = 'active')` + longestFirst
 
-// FailingMerchants lists all merchants that fail, by the rule of AlarmMerchantFailing, those that
-// fail for longest first.
-func (o *Outbox) FailingMerchants(ctx context.Context) ([]client.FailingMerchant, error) {
-	return db.List(ctx, o, failingNowSQL, nil, func(r db.Rows) (f client.FailingMerchant, err error) {
+	alarmedNowSQL = `SELECT merchant, failing, reason, facts FROM health WHERE told = 1` + longestFirst
+
+	longestFirst = ` ORDER BY CASE WHEN failing > 0 THEN failing ELSE 4611686018427387904 END, merchant`
+)
+
+// FailingMerchants lists all merchants whose last exchange failed, or of which AlarmMerchantFailing tells,
+// those that fail for longest first; alarmed: only the latter.
+func (o *Outbox) FailingMerchants(ctx context.Context, alarmed bool) ([]client.FailingMerchant, error) {
+	text := failingNowSQL
+	if alarmed {
+		text = alarmedNowSQL
+	}
+	return db.List(ctx, o, text, nil, func(r db.Rows) (f client.FailingMerchant, err error) {
 		facts := ""
 		err = r.Scan(&f.Merchant, &f.Since, &f.Reason, &facts)
 		f.Facts = factsOf(facts)

@@ -189,18 +189,13 @@ func targetOf(d *client.Details) string {
 
 // contentDiffers says in which member n and w differ, with both values.
 func (w *Withdrawal) contentDiffers(n NewWithdrawal) string {
-	values := func(member string, known, came any) string {
-		return fmt.Sprintf("%s: %.100q is known, and %.100q came", member, fmt.Sprint(known), fmt.Sprint(came))
-	}
-	for _, m := range []struct {
-		member      string
-		known, came any
-	}{{"tenantUserId", w.TenantUserID, n.TenantUserID}, {"trackingId", w.TrackingID, n.TrackingID}, {"business", w.Business, n.Business}} {
-		if m.known != m.came {
-			return values(m.member, m.known, m.came)
-		}
-	}
 	switch {
+	case w.TenantUserID != n.TenantUserID:
+		return db.Both("tenantUserId", w.TenantUserID, n.TenantUserID)
+	case w.TrackingID != n.TrackingID:
+		return db.Both("trackingId", w.TrackingID, n.TrackingID)
+	case w.Business != n.Business:
+		return db.Both("business", w.Business, n.Business)
 	case n.Details == nil && w.Ordered == nil:
 		return ""
 	case n.Details == nil:
@@ -208,14 +203,7 @@ func (w *Withdrawal) contentDiffers(n NewWithdrawal) string {
 	case w.Ordered == nil:
 		return "details: there were none, and some came"
 	}
-	known, came := countersign.Details(*w.Ordered), countersign.Details(*n.Details)
-	member := came.Differs(known)
-	if member == "" {
-		return ""
-	}
-	of := map[string][2]any{"address": {known.Address, came.Address}, "chainName": {known.ChainName, came.ChainName},
-		"symbol": {known.Symbol, came.Symbol}, "amount": {known.Amount, came.Amount}}[member]
-	return values(member, of[0], of[1])
+	return db.DetailsDiffer(countersign.Details(*w.Ordered), countersign.Details(*n.Details))
 }
 
 const (

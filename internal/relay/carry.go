@@ -64,6 +64,12 @@ DELETE FROM countersign_outbox o USING unnest($1::bigint[], $2::text[]) AS n (id
 UPDATE countersign_outbox o SET refused = clock_timestamp(), problem = n.problem::json
 FROM unnest($1::bigint[], $2::text[], $3::text[]) AS n (id, version, problem)
 WHERE o.id = n.id AND o.xmin::text = n.version AND o.refused IS NULL`
+
+	// What is the same as before is not written again: each write makes another version of the row.
+	waitSQL = `
+UPDATE countersign_outbox o SET problem = n.problem::json
+FROM unnest($1::bigint[], $2::text[], $3::text[]) AS n (id, version, problem)
+WHERE o.id = n.id AND o.xmin::text = n.version AND o.refused IS NULL AND o.problem::text IS DISTINCT FROM n.problem`
 )
 
 // carry takes turns until ctx ends.
@@ -138,7 +144,7 @@ func (r *Relay) turn(ctx context.Context) (done int, err error) {
 	sendErr := t.send(ctx, time.Now().Add(turnTime))
 	awake()
 	parked := t.hold()
-	if len(t.taken)+len(t.refused) == 0 {
+	if len(t.taken)+len(t.refused)+len(t.waits) == 0 {
 		return parked, sendErr
 	}
 	if err := r.settle(work, tx, t); err != nil {
@@ -248,8 +254,8 @@ func (r *Relay) merchants(ctx context.Context, tx pgx.Tx, at time.Time) ([]strin
 	}
 }
 
-// settle writes permits, deletes what was acknowledged and keeps what was refused, with the reason,
-// both as it was read.
+// settle writes permits, deletes what was acknowledged and keeps what was refused or waits, with the
+// service's answer, each as it was read.
 func (r *Relay) settle(ctx context.Context, tx pgx.Tx, t *turn) error {
 	ctx, cancel := context.WithTimeout(ctx, sqlTimeout)
 	defer cancel()
@@ -270,16 +276,19 @@ func (r *Relay) settle(ctx context.Context, tx pgx.Tx, t *turn) error {
 		}
 		b.Queue(deleteSQL, ids, versions)
 	}
-	if len(t.refused) > 0 {
-		ids, versions, problems := make([]int64, len(t.refused)), make([]string, len(t.refused)), make([]string, len(t.refused))
-		for i, f := range t.refused {
+	for sql, list := range map[string][]refusal{refuseSQL: t.refused, waitSQL: t.waits} {
+		if len(list) == 0 {
+			continue
+		}
+		ids, versions, problems := make([]int64, len(list)), make([]string, len(list)), make([]string, len(list))
+		for i, f := range list {
 			text, err := json.Marshal(f.problem)
 			if err != nil {
 				return err
 			}
 			ids[i], versions[i], problems[i] = f.row.ID, f.row.Version, string(text)
 		}
-		b.Queue(refuseSQL, ids, versions, problems)
+		b.Queue(sql, ids, versions, problems)
 	}
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("settling rows: %w", err)

@@ -477,3 +477,36 @@ func TestOneRelayWorks(t *testing.T) {
 		return err == nil && c.waiting() == "0"
 	})
 }
+
+// TestCoreSeesTheApproval: a core whose release waits for a person sees so in its row, and the row goes when
+// the permit comes.
+func TestCoreSeesTheApproval(t *testing.T) {
+	c := newCore(t)
+	s := newService(t, "", "far")
+	s.addConfirming("shop")
+	above := func(amount string) {
+		t.Helper()
+		limit, err := countersign.ParseAmount(amount)
+		if err == nil {
+			_, err = s.admin.UpdateMerchant(t.Context(), "shop", client.MerchantPatch{MerchantSettings: client.MerchantSettings{
+				ApproveAbove: client.AmountLimits{{Symbol: client.AnySymbol, Above: limit}}}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	above("100")
+	s.relay(c)
+	c.insert(kindWithdrawal, withdrawal("shop", "w-1")) // of 120.50
+	c.decided("w-1", "confirmed")
+	c.about(kindRelease, "w-1", map[string]any{"claim": "execution-1"})
+	until(t, "the row says that a person must approve", func() bool {
+		return c.one(`SELECT COALESCE(MAX(problem ->> 'code'), '') FROM countersign_outbox WHERE refused IS NULL AND kind = 'release'`) == client.CodeAwaitingApproval
+	})
+	if c.refused() != "0" {
+		t.Error("the row is refused")
+	}
+	above("1000")
+	c.permit("w-1")
+	c.carried()
+}

@@ -75,10 +75,11 @@ func kindLabel(kind string) string {
 
 // works notes whether this process may work on the table.
 func (m *metrics) works(is bool) {
-	m.active.Set(0)
+	working := 0.0
 	if is {
-		m.active.Set(1)
+		working = 1
 	}
+	m.active.Set(working) // once: a scrape must not meet another value between
 }
 
 func (m *metrics) called(v verdict) {

@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS countersign_outbox (
 	created  timestamptz NOT NULL DEFAULT clock_timestamp(),
 	merchant text        GENERATED ALWAYS AS (countersign_merchant(body)) STORED,
 	refused  timestamptz,          -- when the service refused it; null: it waits
-	problem  json                  -- why, as the service said it
+	problem  json                  -- why, as the service said it; also of a row about a withdrawal that waits
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 
 CREATE INDEX IF NOT EXISTS countersign_outbox_waiting ON countersign_outbox (merchant, id) WHERE refused IS NULL;

@@ -33,6 +33,7 @@ type turn struct {
 	mu      sync.Mutex
 	taken   []Row
 	refused []refusal
+	waits   []refusal        // rows of withdrawals that wait for another try, with what the service said
 	permits []permit         // of rows that were taken
 	failed  map[string]error // by merchant
 	stopped map[string]error // by the key of a withdrawal
@@ -41,7 +42,7 @@ type turn struct {
 	end     time.Time        // no request begins after it
 }
 
-// refusal is a row that the service will never take as it is.
+// refusal is a row that the service will never take as it is, or not now.
 type refusal struct {
 	row     Row
 	problem *client.Problem
@@ -271,6 +272,9 @@ func (t *turn) note(list []Row, v verdict, err error) {
 		for _, row := range list {
 			if row.about != nil {
 				t.stopped[row.key()] = err
+				if p := problemOf(err); p != nil {
+					t.waits = append(t.waits, refusal{row, p})
+				}
 				t.parked = append(t.parked, row)
 				continue
 			}
