@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 
 	"countersign/client"
 	"countersign/internal/daemon"
@@ -27,6 +30,7 @@ type reconcileCmd struct {
 	Added        string `help:"JSON lines of every deposit and withdrawal that the wallet core has added: merchant, trackingId or callBackId, symbol, amount." type:"path" placeholder:"FILE" env:"-"`
 	Merchant     string `help:"The merchant of lines that do not name one, and of the gateway's API." placeholder:"ID" env:"-"`
 	Settle       bool   `help:"Settle what a restore left open, and end it; have the service tell again what was told and not booked. Without it, only report." env:"-"`
+	Again        string `help:"With --settle: write to this file what is left for the core to send again, a finding a line." type:"path" placeholder:"FILE" env:"-"`
 }
 
 // Help is the long help of the subcommand.
@@ -34,38 +38,77 @@ func (reconcileCmd) Help() string {
 	return "Compares the service with what the wallet core executed and the merchant booked, and prints every difference, a line each. The service is its database, or " +
 		"its API with --service-api; the merchant is a file, or its gateway's API with --gateway-api. After a restore, " +
 		"--settle takes permits that were given before as given, and decides on the deposits that were held; then the rest goes on. " +
-		"A SQLite database must not be in use. The exit status is 0 if nothing differs or all was settled, 1 if a person must decide something, and 2 if it could not compare."
+		"A SQLite database must not be in use. The exit status is 0 if nothing differs or all was settled, also if the core only has to send something again after --settle, " +
+		"1 if a person must decide something, and 2 if it could not compare."
 }
 
 func (c *reconcileCmd) Run(std streams) error {
-	open, err := c.compare(std)
-	switch {
-	case err != nil:
+	found, err := c.compare(std)
+	if err != nil {
 		return statusError{err, exitUsage}
-	case open > 0:
-		return fmt.Errorf("%d differences are not settled", open)
+	}
+	open, again := reconcile.Left(found)
+	if !c.Settle {
+		open = slices.DeleteFunc(found, func(f reconcile.Finding) bool { return f.Settled })
+	} else if err := c.sumUp(std, found, again); err != nil {
+		return statusError{err, exitUsage}
+	}
+	if len(open) > 0 {
+		return fmt.Errorf("%d differences are not settled", len(open))
 	}
 	return nil
 }
 
-// compare compares, and gives how many differences are not settled.
-func (c *reconcileCmd) compare(std streams) (open int, err error) {
+// sumUp says how many findings there were of each kind, and what is only to be sent again.
+func (c *reconcileCmd) sumUp(std streams, found, again []reconcile.Finding) error {
+	all, settled := map[reconcile.Kind]int{}, map[reconcile.Kind]int{}
+	for _, f := range found {
+		all[f.Finding]++
+		if f.Settled {
+			settled[f.Finding]++
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(std.err, "%s: %d, settled %d\n", kind, all[kind], settled[kind])
+	}
+	if c.Again != "" {
+		var lines bytes.Buffer
+		for _, f := range again {
+			if err := printJSON(&lines, f, ""); err != nil {
+				return err
+			}
+		}
+		if err := os.WriteFile(c.Again, lines.Bytes(), 0o600); err != nil {
+			return err
+		}
+	}
+	if len(again) > 0 {
+		fmt.Fprintf(std.err, "%d are to be sent again by whoever sent them first; nobody has to decide on them\n", len(again))
+	}
+	return nil
+}
+
+// compare compares, and gives what it found.
+func (c *reconcileCmd) compare(std streams) (found []reconcile.Finding, err error) {
+	if c.Again != "" && !c.Settle {
+		return nil, errors.New("--again is for --settle")
+	}
 	of := c.end()
 	if of == "" && c.Data == "" {
 		of = serviceEnd
 	}
 	at, err := findPlace(std, of, c.Data)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	ofGateway := at.end == gatewayEnd
 	switch {
 	case ofGateway && (c.Booked == "" || c.Executed != "" || c.Added != "" || c.ServiceAPI != ""):
-		return 0, errors.New("the gateway's database is compared with --booked, and with nothing else")
+		return nil, errors.New("the gateway's database is compared with --booked, and with nothing else")
 	case c.Booked != "" && c.GatewayAPI != "":
-		return 0, errors.New("give --booked or --gateway-api, not both")
+		return nil, errors.New("give --booked or --gateway-api, not both")
 	case c.Executed == "" && c.Booked == "" && c.Added == "" && c.GatewayAPI == "":
-		return 0, errors.New("give --executed, --booked, --added or --gateway-api; for the gateway's database --booked alone")
+		return nil, errors.New("give --executed, --booked, --added or --gateway-api; for the gateway's database --booked alone")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -74,15 +117,13 @@ func (c *reconcileCmd) compare(std streams) (open int, err error) {
 		Executed: c.Executed, Booked: c.Booked, Added: c.Added, Merchant: c.Merchant, Settle: c.Settle,
 		Epoch: func(end string, e client.Epoch) { fmt.Fprintln(std.err, epochText(end, e)) },
 		Report: func(f reconcile.Finding) error {
-			if !f.Settled {
-				open++
-			}
+			found = append(found, f)
 			return printJSON(std.out, f, "")
 		},
 	}
 	if c.GatewayAPI != "" {
 		if config.There, err = apiOf(std, c, c.GatewayAPI, c.GatewayToken, "--gateway-token", client.NewGateway); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
 	ended, settles := false, c.Settle
@@ -99,7 +140,7 @@ func (c *reconcileCmd) compare(std streams) (open int, err error) {
 		}
 	}
 	if err != nil {
-		return 0, explainStart(fmt.Errorf("reconcile: %w", err))
+		return nil, explainStart(fmt.Errorf("reconcile: %w", err))
 	}
 	switch {
 	case ended:
@@ -107,7 +148,7 @@ func (c *reconcileCmd) compare(std streams) (open int, err error) {
 	case settles:
 		fmt.Fprintln(std.err, "nothing was held back: this database was not restored, or is reconciled")
 	}
-	return open, nil
+	return found, nil
 }
 
 // apiOf makes the client of one of the two APIs.

@@ -36,6 +36,30 @@ const (
 	NotSaid              Kind = "not_said"               // from before a restore, and no file says what became of it
 )
 
+// Left returns the findings that a person must decide, and those that whoever said it first only sends
+// again: what the core says that it added, or how it ended, at the gateway what the application ordered.
+// What the merchant has of these is not open either; what it alone has is.
+func Left(all []Finding) (open, again []Finding) {
+	key := func(f Finding) [3]string { return [3]string{f.Merchant, f.TrackingID, f.CallBackID} }
+	added := map[[3]string]bool{}
+	for _, f := range all {
+		if f.Finding == AddedUnknown && !f.Settled {
+			added[key(f)] = true
+		}
+	}
+	for _, f := range all {
+		switch {
+		case f.Settled:
+		case f.Finding == AddedUnknown, f.Finding == OutcomeUnknown:
+			again = append(again, f)
+		case (f.Finding == BookedNotTold || f.Finding == ConfirmedUnknown) && added[key(f)]:
+		default:
+			open = append(open, f)
+		}
+	}
+	return open, again
+}
+
 // Finding is one disagreement.
 type Finding struct {
 	Finding    Kind   `json:"finding"`
