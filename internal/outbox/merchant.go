@@ -16,8 +16,9 @@ import (
 	"countersign/internal/journal"
 )
 
-// Merchant is what the service knows of one merchant. Its secrets are sealed at rest and
-// are empty in lists; Merchant (by id) opens them.
+// Merchant is what the service knows of one merchant: beside what client.Merchant shows, its
+// secrets, which no answer of the API may have. They are sealed at rest and are empty in lists;
+// Merchant (by id) opens them.
 type Merchant struct {
 	ID                      string // 1 to 64 of a–z 0–9 _ -
 	State                   client.MerchantState

@@ -151,7 +151,8 @@ func (w *Withdrawal) heldBy(h Holder) bool {
 	return w.Holder == h.Claim && (w.Origin == h.Origin || w.Origin == "")
 }
 
-// Permit is the one permit to execute a confirmed withdrawal.
+// Permit is the one permit to execute a confirmed withdrawal, before it is signed: client.Permit has
+// the note, which the API makes of it.
 type Permit struct {
 	Permit     string
 	Withdrawal Withdrawal
