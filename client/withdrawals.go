@@ -56,6 +56,22 @@ type Details struct {
 	Amount    countersign.Amount `json:"amount,omitzero" required:"true" doc:"in units of the currency: an exact decimal of at most 78 digits, without sign and exponent; kept as written"`
 }
 
+// Differs returns the first member in which d and the known details differ, with both values; an empty
+// member: they agree (PROTOCOL.md, D2).
+func (d Details) Differs(known Details) (member, was, is string) {
+	switch member = countersign.Details(d).Differs(countersign.Details(known)); member {
+	case "address":
+		return member, known.Address, d.Address
+	case "chainName":
+		return member, known.ChainName, d.ChainName
+	case "symbol":
+		return member, known.Symbol, d.Symbol
+	case "amount":
+		return member, known.Amount.String(), d.Amount.String()
+	}
+	return member, "", ""
+}
+
 // NewWithdrawal is a withdrawal that the merchant is asked to confirm.
 type NewWithdrawal struct {
 	Merchant      string   `json:"merchant" minLength:"1" maxLength:"64" doc:"id of the merchant, 1 to 64 characters"`

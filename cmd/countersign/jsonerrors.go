@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+
+	"countersign/client"
 )
 
 var unknownMember = regexp.MustCompile(`json: unknown field ("[^"]*")`)
@@ -49,6 +51,9 @@ func withArticle(kind string) string {
 
 // kindOf names the JSON value that a Go type is read from.
 func kindOf(t reflect.Type) string {
+	if t == reflect.TypeFor[client.Duration]() {
+		return "a duration such as 30s, 10m or 1h30m"
+	}
 	switch t.Kind() {
 	case reflect.Pointer:
 		return kindOf(t.Elem())

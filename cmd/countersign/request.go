@@ -113,7 +113,22 @@ func (r *request) fill(std streams, given requestFlags, members ...string) error
 	if p := r.missing(); p != "" {
 		return fmt.Errorf("%s is missing: give %s=VALUE", p, p)
 	}
+	if needs := r.needs(); len(needs) > 0 && len(r.body) == 0 && given.Body == "" {
+		return &hintedError{errors.New("the request is empty"), []string{fmt.Sprintf("give %s, or -d @FILE.", strings.Join(needs, " "))}}
+	}
 	return nil
+}
+
+// needs returns the members that every request has, each with an example of its value.
+func (r *request) needs() (members []string) {
+	for _, f := range fieldsOf(r.op.In) {
+		tag := f.Tag.Get("json")
+		if f.Anonymous || tag == "" || f.Tag.Get("required") != "true" && strings.Contains(tag, ",omit") {
+			continue
+		}
+		members = append(members, nameIn(f, "json")+"="+cmp.Or(f.Tag.Get("example"), "VALUE"))
+	}
+	return members
 }
 
 // missing returns the next part of the path that was not given, empty if all were.

@@ -226,6 +226,7 @@ func TestStartRefuses(t *testing.T) {
 		{"does not hold a token", exitFailed, []string{"--data", badToken}},
 		{"chmod 600 " + filepath.Join(open, daemon.MasterKeyFile), exitFailed, []string{"--data", open}},
 		{"listening on", exitFailed, []string{"--data", filepath.Join(dir, "a"), "--listen", "256.0.0.1:1"}},
+		{"listening on 28190: it names no port: write :28190", exitFailed, []string{"--data", filepath.Join(dir, "a"), "--listen", "28190"}},
 		{"below 0", exitFailed, []string{"--data", filepath.Join(dir, "b"), "--exchange-timeout=-1s"}},
 		{"retain-days", exitFailed, []string{"--data", filepath.Join(dir, "b"), "--retain-days", "36501"}},
 		{"retain-days", exitFailed, []string{"--data", filepath.Join(dir, "b"), "--retain-days=-1"}},

@@ -122,6 +122,8 @@ func (c *checker) value(s *huma.Schema) error {
 		c.fault("is null")
 	case !ok && s.Format == formatDecimal && kind == strictjson.KindNumber:
 		c.fault("is a number; amounts are texts, such as \"1.50\", since programs round numbers")
+	case !ok && s.Format == FormatDuration:
+		c.fault("is " + withArticle(kind) + "; durations are texts, such as \"30s\", \"10m\" or \"1h30m\"")
 	case !ok:
 		c.fault("is " + withArticle(kind) + ", not " + c.expected(s))
 	case s.Type == "": // any value

@@ -117,6 +117,7 @@ func TestCheckJSON(t *testing.T) {
 		"time of no use":        {with(`"txId"`, `"at":"1970-12-31T12:00:00Z","txId"`), "body.at", "is not a time"},
 		"span":                  {with(`"txId"`, `"within":"1m30s","txId"`), "", ""},
 		"no span":               {with(`"txId"`, `"within":"90","txId"`), "body.within", "is not a duration"},
+		"span as number":        {with(`"txId"`, `"within":90,"txId"`), "body.within", `is a number; durations are texts, such as "30s"`},
 		"labels":                {with(`"txId"`, `"labels":{"a":"1","b":"1"},"txId"`), "", ""},
 		"label twice":           {with(`"txId"`, `"labels":{"a":"1","\u0061":"2"},"txId"`), "body.labels.a", "is there twice"},
 		"label of another kind": {with(`"txId"`, `"labels":{"a":1},"txId"`), "body.labels.a", "is a number, not a string"},

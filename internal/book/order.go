@@ -148,11 +148,12 @@ func checkNewOrder(n client.NewOrder, now db.Millis) error {
 
 // contentDiffers says in which member n and o differ, with both values.
 func contentDiffers(o Order, n client.NewOrder) string {
+	member, was, is := client.Details(n.Details()).Differs(client.Details(o.Details()))
 	switch {
 	case o.TenantUserID != n.TenantUserID:
 		return db.Both("tenantUserId", o.TenantUserID, n.TenantUserID)
-	case n.Details().Differs(o.Details()) != "":
-		return db.DetailsDiffer(o.Details(), n.Details())
+	case member != "":
+		return db.Both(member, was, is)
 	case o.ExpiresAt != n.ExpiresAt:
 		return db.Both("expiresAt", o.ExpiresAt, n.ExpiresAt)
 	}

@@ -196,7 +196,7 @@ func (s Storage) running() string {
 
 // isFree binds an address for a moment.
 func isFree(address string) error {
-	ln, err := net.Listen("tcp", address)
+	ln, err := World{}.listen(address)
 	if err != nil {
 		return err
 	}

@@ -2,8 +2,11 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"net"
+	"strconv"
+	"strings"
 
 	"countersign/internal/db"
 )
@@ -32,5 +35,13 @@ func (w World) listen(address string) (net.Listener, error) {
 	if w.Listen != nil {
 		return w.Listen("tcp", address)
 	}
-	return net.Listen("tcp", address)
+	ln, err := net.Listen("tcp", address)
+	if err != nil && !strings.Contains(address, ":") {
+		write := "HOST:PORT"
+		if _, digits := strconv.Atoi(address); digits == nil {
+			write = ":" + address
+		}
+		err = fmt.Errorf("it names no port: write %s", write)
+	}
+	return ln, err
 }

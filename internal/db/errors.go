@@ -8,8 +8,6 @@ import (
 	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"countersign"
 )
 
 // The errors that callers branch on.
@@ -73,22 +71,6 @@ func (e *ConflictError) Error() string {
 // Both says for a Reason in which member two contents differ, with both values.
 func Both(member string, known, came any) string {
 	return fmt.Sprintf("%s: %.100q is known, and %.100q came", member, fmt.Sprint(known), fmt.Sprint(came))
-}
-
-// DetailsDiffer is Both of the first member in which details differ; empty: they agree.
-func DetailsDiffer(known, came countersign.Details) string {
-	switch member := came.Differs(known); member {
-	case "address":
-		return Both(member, known.Address, came.Address)
-	case "chainName":
-		return Both(member, known.ChainName, came.ChainName)
-	case "symbol":
-		return Both(member, known.Symbol, came.Symbol)
-	case "amount":
-		return Both(member, known.Amount, came.Amount)
-	default:
-		return member
-	}
 }
 
 // Unwrap makes errors.Is(err, ErrConflict) true.

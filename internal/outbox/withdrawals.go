@@ -203,7 +203,10 @@ func (w *Withdrawal) contentDiffers(n NewWithdrawal) string {
 	case w.Ordered == nil:
 		return "details: there were none, and some came"
 	}
-	return db.DetailsDiffer(countersign.Details(*w.Ordered), countersign.Details(*n.Details))
+	if member, was, is := n.Details.Differs(*w.Ordered); member != "" {
+		return db.Both(member, was, is)
+	}
+	return ""
 }
 
 const (
