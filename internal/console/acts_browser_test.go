@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -97,6 +98,23 @@ func TestServiceActs(t *testing.T) {
 				t.Errorf("it is %s", m.State)
 			}
 			back(version)
+		},
+		"POST /console/merchants/{id}/test": func() {
+			tests := func() string {
+				of, err := w.admin.Callbacks(ctx, client.CallbackFilter{Merchant: w.away, TenantUserID: "test"}, client.PageOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return strconv.Itoa(len(of.Callbacks))
+			}
+			before := tests()
+			b.open(page)
+			b.click(`form[action$="/test"] button`)
+			b.shows("Due now.", "TEST")
+			if before != "0" || tests() != "1" {
+				t.Errorf("%s test deposits before the click, %s after it", before, tests())
+			}
+			back(tests)
 		},
 		"POST /console/merchants/{id}/change": func() {
 			b.open(page + "/change")
