@@ -197,5 +197,3 @@ func (l *Listener) Close() error {
 	}
 	return err
 }
-
-func (l *Listener) part() Part { return Part{l.name, l.Run} }
