@@ -140,8 +140,11 @@ func (s *session) atOnce(requests []request) []*reply {
 			replies[i] = s.send(q)
 		})
 	}
+	// A connection that was dialled, and not needed then, may be closed while the next request is written.
+	s.client.CloseIdleConnections()
 	close(start)
 	wg.Wait()
+	s.client.CloseIdleConnections()
 	return replies
 }
 
