@@ -113,7 +113,7 @@ func (r *request) fill(std streams, given requestFlags, members ...string) error
 	if p := r.missing(); p != "" {
 		return fmt.Errorf("%s is missing: give %s=VALUE", p, p)
 	}
-	if needs := r.needs(); len(needs) > 0 && len(r.body) == 0 && given.Body == "" {
+	if needs := r.needs(); len(needs) > 0 && len(r.body) == 0 && given.Body == "" && r.op.Method == http.MethodPost {
 		return &hintedError{errors.New("the request is empty"), []string{fmt.Sprintf("give %s, or -d @FILE.", strings.Join(needs, " "))}}
 	}
 	return nil
