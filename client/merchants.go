@@ -74,6 +74,10 @@ type KeySpec struct {
 	PublicKey  string `json:"publicKey,omitempty" minLength:"1" maxLength:"16384" doc:"the merchant's public key, PEM or bare Base64 of its DER, of at most 16,384 characters; only if the merchant made the pair"`
 }
 
+// ProtocolCodes returns the final errCodes of a merchant that follows PROTOCOL.md (E1), such as
+// countersign's gateway: 2000 to 2999.
+func ProtocolCodes() []CodeRange { return []CodeRange{{From: 2000, To: 2999}} }
+
 // CodeRange is a range of errCodes, both ends included.
 type CodeRange struct {
 	From int64 `json:"from" minimum:"1" maximum:"9007199254740991" doc:"the first errCode of the range, 1 to 9007199254740991"`

@@ -115,7 +115,7 @@ var reasons = words[Reason]{
 		do: "Check that both ends have the same request key and the same body form (PROTOCOL.md, H1); the merchant's message may say more."},
 	{is: ReasonKeyRefused, means: "Keys are being replaced, and the merchant did not take the one that requests are sealed with. It was asked again at once under the other one; there is nothing to do unless that fails too."},
 	{is: ReasonMerchantRefused, means: "The merchant refused for good; its errCode and message say why (PROTOCOL.md, E1 and E2).",
-		do: "Ask the merchant. A merchant that only cannot work on it now must answer with another code than 2000 to 2999."},
+		do: "Ask the merchant. If it only cannot work on it now, it must answer with another code, or the setting finalCodes is wrong."},
 	{is: ReasonMerchantHold, means: "The merchant asks to be asked again later (errCode 3000 to 3999; PROTOCOL.md, E4), such as when a person must decide."},
 	{is: ReasonMerchantFailure, means: "The merchant could not work on it for now (any other errCode; PROTOCOL.md, E1). It is sent again by the schedule.",
 		do: "Ask the merchant for its log at this time, if it goes on."},

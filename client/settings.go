@@ -31,7 +31,7 @@ type MerchantSettings struct {
 	ReleaseWithin Duration     `json:"releaseWithin,omitzero" initial:"72h" within:"1m to 8760h" label:"Release within" doc:"how long a withdrawal that is confirmed from now on can be released before it lapses, 1m to 8760h"`
 	Concurrency   int          `json:"concurrency,omitempty" initial:"64" minimum:"1" maximum:"1000" label:"Exchanges at once" doc:"exchanges at once in each lane, 1 to 1,000"`
 	RatePerSecond float64      `json:"ratePerSecond,omitempty" none:"no limit" minimum:"0.01" maximum:"100000" label:"Callbacks a second" doc:"callbacks a second in each lane, 0.01 to 100,000"`
-	FinalCodes    []CodeRange  `json:"finalCodes,omitempty" initial:"[{\"from\":2000,\"to\":2999}]" none:"2000-2999" minItems:"1" maxItems:"50" nullable:"false" money:"yes" label:"Final errCodes" doc:"errCodes that refuse finally, 1 to 50 ranges"`
+	FinalCodes    []CodeRange  `json:"finalCodes,omitzero" initial:"[]" none:"none" maxItems:"50" nullable:"false" money:"yes" label:"Final errCodes" doc:"errCodes that refuse finally, at most 50 ranges, as the merchant says; 2000-2999 of one that follows PROTOCOL.md, Error codes. After any other errCode it is asked again"`
 	Retry         *Retry       `json:"retry,omitempty" none:"the defaults" label:"Schedules" doc:"schedules of this merchant"`
 	ContentType   string       `json:"contentType,omitempty" initial:"application/x-www-form-urlencoded" minLength:"1" maxLength:"200" label:"Content type" doc:"Content-Type of the requests, of at most 200 characters"`
 	Body          BodyForm     `json:"body,omitempty" initial:"bare" label:"Body" doc:"how the sealed text is written in the body of a request"`
@@ -332,8 +332,11 @@ func SettingJSON(t reflect.Type, text string) string {
 	return text
 }
 
-// codesText writes ranges of errCodes as people do: 2000-2999, 5001.
+// codesText writes ranges of errCodes as people do: 2000-2999, 5001; none.
 func codesText(ranges []CodeRange) string {
+	if len(ranges) == 0 {
+		return "none"
+	}
 	var list []string
 	for _, r := range ranges {
 		text := strconv.FormatInt(r.From, 10)
@@ -347,8 +350,11 @@ func codesText(ranges []CodeRange) string {
 
 var codesPattern = regexp.MustCompile(`([0-9]+)(?:\s*-\s*([0-9]+))?`)
 
-// codesJSON returns the JSON of what codesText writes. Anything else stays as it is.
+// codesJSON returns the JSON of what codesText writes, and of none. Anything else stays as it is.
 func codesJSON(text string) string {
+	if text == "none" {
+		return "[]"
+	}
 	if strings.TrimSpace(codesPattern.ReplaceAllString(strings.ReplaceAll(text, ",", ""), "")) != "" {
 		return text
 	}

@@ -112,6 +112,10 @@ func TestTextOfCodes(t *testing.T) {
 			t.Errorf("%q is read as %v, %v", text, p.FinalCodes, err)
 		}
 	}
+	var none MerchantPatch
+	if err := final.Set(&none, "none"); err != nil || none.FinalCodes == nil || len(none.FinalCodes) > 0 {
+		t.Errorf("none is read as %#v, %v", none.FinalCodes, err)
+	}
 	for _, text := range []string{"2000-", "many", "-5", "2000..2999", "99999999999999999999"} {
 		if err := final.Set(&MerchantPatch{}, text); err == nil {
 			t.Errorf("%q was taken", text)

@@ -99,7 +99,7 @@ func (c *cluster) registerWith(id string, m *recorder, concurrency int) {
 	delays := map[string]any{"delays": []string{"0s"}, "every": "1s"}
 	err := c.call(c.t.Context(), c.nodes[0], "POST", "/v1/merchants", map[string]any{
 		"id": id, "name": "M", "apiKey": testAPIKey.Reveal(), "key": map[string]any{"bits": 1024}, "concurrency": concurrency,
-		"notifyUrl": m.URL + "/n", "withdrawUrl": m.URL + "/w", "retry": map[string]any{"notify": delays, "withdraw": delays},
+		"notifyUrl": m.URL + "/n", "withdrawUrl": m.URL + "/w", "finalCodes": client.ProtocolCodes(), "retry": map[string]any{"notify": delays, "withdraw": delays},
 	}, &made)
 	if err != nil {
 		c.t.Fatal(err)

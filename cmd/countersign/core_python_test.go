@@ -188,7 +188,7 @@ CREATE TABLE executed (id text PRIMARY KEY, amount text NOT NULL, tx_id text);`
 	often := &client.Schedule{Delays: []client.Duration{0}, Every: client.Duration(time.Second)}
 	for id, at := range map[string]string{"shop": addr["callbacks"], "far": "127.0.0.1:1"} {
 		made, err := service.CreateMerchant(ctx, client.NewMerchant{ID: id, Key: &client.KeySpec{Bits: 1024}, MerchantSecrets: client.MerchantSecrets{APIKey: client.Secret(testAPIKey.Reveal())},
-			MerchantSettings: client.MerchantSettings{NotifyURL: "http://" + at + merchant.DefaultNotifyPath, WithdrawURL: "http://" + at + merchant.DefaultWithdrawPath, Retry: &client.Retry{Notify: often, Withdraw: often}}})
+			MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), NotifyURL: "http://" + at + merchant.DefaultNotifyPath, WithdrawURL: "http://" + at + merchant.DefaultWithdrawPath, Retry: &client.Retry{Notify: often, Withdraw: often}}})
 		if err != nil {
 			t.Fatal(err)
 		}

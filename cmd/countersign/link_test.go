@@ -35,7 +35,7 @@ func TestSignedLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustShell(t, nil, "", append([]string{"merchants", "add", "shop", "--out", at("shop"),
-		"--notify-url", "http://" + free + "/callbacks/notify", "--withdraw-url", "http://" + free + "/callbacks/withdraw"}, api...)...)
+		"finalCodes=2000-2999", "--notify-url", "http://" + free + "/callbacks/notify", "--withdraw-url", "http://" + free + "/callbacks/withdraw"}, api...)...)
 	var shown struct{ ServiceSigningKey string }
 	mustShell(t, &shown, "", append([]string{"merchants", "show", "shop"}, api...)...)
 	if _, err := envelope.ParseSigningKey([]byte(shown.ServiceSigningKey)); err != nil {
@@ -220,7 +220,7 @@ func TestStolenSecrets(t *testing.T) {
 	api := []string{"--api", service.url, "--data", at("service")}
 	own, thief := envelope.GenerateSigningKey(), envelope.GenerateSigningKey()
 	mustShell(t, nil, "", append([]string{"merchants", "add", "shop", "--out", at("shop"), "--answer-key", own.PublicBase64(),
-		"--notify-url", server.URL + merchant.DefaultNotifyPath, "--withdraw-url", server.URL + merchant.DefaultWithdrawPath}, api...)...)
+		"finalCodes=2000-2999", "--notify-url", server.URL + merchant.DefaultNotifyPath, "--withdraw-url", server.URL + merchant.DefaultWithdrawPath}, api...)...)
 	read := func(name string) []byte {
 		b, err := os.ReadFile(at("shop/" + name))
 		if err != nil {

@@ -59,7 +59,7 @@ func confirmOne(t *testing.T, d *process, data string) {
 		mustShell(t, v, stdin, append(args, api...)...)
 	}
 	var made client.CreatedMerchant
-	call(&made, "", "merchants", "add", "shop", "--bits", "1024", "--answer-key", own.PublicBase64(), "--notify-url", server.URL+merchant.DefaultNotifyPath, "--withdraw-url", server.URL+merchant.DefaultWithdrawPath)
+	call(&made, "", "merchants", "add", "shop", "finalCodes=2000-2999", "--bits", "1024", "--answer-key", own.PublicBase64(), "--notify-url", server.URL+merchant.DefaultNotifyPath, "--withdraw-url", server.URL+merchant.DefaultWithdrawPath)
 	key, err := envelope.ParseKey([]byte(made.PublicKey))
 	if err != nil {
 		t.Fatal(err)

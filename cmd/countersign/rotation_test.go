@@ -71,7 +71,7 @@ func testKeysChangeUnderLoad(t *testing.T, flags func(at func(string) string) ke
 		t.Fatal(err)
 	}
 	mustShell(t, nil, "", append(append([]string{"merchants", "add", "shop", "--out", at("shop"),
-		"--notify-url", "http://" + free + "/callbacks/notify", "--withdraw-url", "http://" + free + "/callbacks/withdraw"}, api...), c.add...)...)
+		"finalCodes=2000-2999", "--notify-url", "http://" + free + "/callbacks/notify", "--withdraw-url", "http://" + free + "/callbacks/withdraw"}, api...), c.add...)...)
 	gatewayWith := func(apiKey string, keys ...string) *process {
 		return startDaemon(t, append([]string{"gateway", "--data", at("gateway"), "--listen", free, "--api-listen", "127.0.0.1:0", "--api-key", apiKey}, keys...)...)
 	}

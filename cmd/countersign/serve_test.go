@@ -77,7 +77,7 @@ func TestServeByHand(t *testing.T) {
 	m := newRecorder(t)
 	var made struct{ PublicKey, APIKey, ID, State string }
 	mustShell(t, &made, "", append([]string{"merchants", "add", "shop", "--bits", "1024", "--api-key", testAPIKey.Reveal(),
-		"--notify-url", m.URL + "/n", "--withdraw-url", m.URL + "/w"}, api...)...)
+		"finalCodes=2000-2999", "--notify-url", m.URL + "/n", "--withdraw-url", m.URL + "/w"}, api...)...)
 	if made.ID != "shop" || made.State != "active" {
 		t.Fatalf("made %+v", made)
 	}

@@ -118,7 +118,7 @@ func newChain(t *testing.T, kind string, before func(*chain)) *chain {
 	c.start("serve", "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
 	shop := filepath.Join(c.data("gateway"), "shop")
 	if before == nil {
-		c.call("serve", "merchants", "add", "shop", "--bits", "1024", "--out", shop, "--notify-url", "http://127.0.0.1:1/n", "--withdraw-url", "http://127.0.0.1:1/w")
+		c.call("serve", "merchants", "add", "shop", "finalCodes=2000-2999", "--bits", "1024", "--out", shop, "--notify-url", "http://127.0.0.1:1/n", "--withdraw-url", "http://127.0.0.1:1/w")
 	}
 	flags := []string{"--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0", "--service-key", filepath.Join(shop, "service.b64"), "--api-key", "@" + filepath.Join(shop, "api.key")}
 	c.start("gateway", flags...)

@@ -181,7 +181,7 @@ func TestWrongMerchants(t *testing.T) {
 		m := &wrongMerchants[i]
 		url := m.start(t, key)
 		must(admin.CreateMerchant(ctx, client.NewMerchant{ID: m.name, Key: &client.KeySpec{PrivateKey: client.Secret(private)},
-			MerchantSettings: client.MerchantSettings{Name: m.name, NotifyURL: url + merchant.DefaultNotifyPath, WithdrawURL: url + merchant.DefaultWithdrawPath},
+			MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), Name: m.name, NotifyURL: url + merchant.DefaultNotifyPath, WithdrawURL: url + merchant.DefaultWithdrawPath},
 			MerchantSecrets:  client.MerchantSecrets{APIKey: client.Secret(shopAPIKey.Reveal())}}))
 		if m.typ == countersign.TypeRequestWithdraw {
 			ids[m.name] = must(admin.CreateWithdrawal(ctx, client.NewWithdrawal{Merchant: m.name, CallBackID: w.CallBackID, TenantUserID: w.TenantUserID,

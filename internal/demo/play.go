@@ -80,7 +80,7 @@ func (d *Demo) register(ctx context.Context, id, notify, withdraw string, key *e
 	_, err = d.api.CreateMerchant(ctx, client.NewMerchant{
 		ID:               id,
 		Key:              &client.KeySpec{PrivateKey: client.Secret(private)},
-		MerchantSettings: client.MerchantSettings{Name: "a merchant of the demo", NotifyURL: notify, WithdrawURL: withdraw, AnswerKey: answerKey, Retry: &client.Retry{Notify: schedule, Withdraw: schedule}},
+		MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), Name: "a merchant of the demo", NotifyURL: notify, WithdrawURL: withdraw, AnswerKey: answerKey, Retry: &client.Retry{Notify: schedule, Withdraw: schedule}},
 		MerchantSecrets:  client.MerchantSecrets{APIKey: client.Secret(apiKey.Reveal())},
 	})
 	return err

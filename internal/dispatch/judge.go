@@ -3,6 +3,7 @@ package dispatch
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"countersign"
@@ -34,7 +35,7 @@ type Question struct {
 	AnswerKeys []*envelope.SigningKey
 	// Asked has the signature of the request, if there are AnswerKeys.
 	Asked http.Header
-	// FinalCodes are the final errCodes (PROTOCOL.md, E2). Nil: 2000 to 2999.
+	// FinalCodes are the final errCodes (PROTOCOL.md, E2). Nil: none.
 	FinalCodes []client.CodeRange
 }
 
@@ -163,24 +164,15 @@ func judgeCode(q Question, code countersign.ErrCode, v Verdict) Verdict {
 		v.Result, v.Reason = client.AttemptHold, client.ReasonMerchantHold
 	case countersign.ClassNotUnderstood:
 		v.Reason, v.Alarm = client.ReasonNotUnderstood, client.AlarmAnswerUnusable
-	default: // includes 2000 to 2999 if the merchant's final codes are others
+	default: // includes 2000 to 2999 if the merchant has not said that they are final
 		v.Reason = client.ReasonMerchantFailure
 	}
 	return v
 }
 
-// isFinal reports whether code is final. A merchant's own ranges replace 2000 to 2999
-// (PROTOCOL.md, E2).
+// isFinal reports whether code is final (PROTOCOL.md, E2).
 func isFinal(ranges []client.CodeRange, code countersign.ErrCode) bool {
-	if ranges == nil {
-		return code.Class() == countersign.ClassRefused
-	}
-	for _, r := range ranges {
-		if r.From <= int64(code) && int64(code) <= r.To {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(ranges, func(r client.CodeRange) bool { return r.From <= int64(code) && int64(code) <= r.To })
 }
 
 // openReason says why data did not open. All failures inside the blocks have one

@@ -43,7 +43,7 @@ func testQuestion(ordered bool) Question {
 		Sent: &countersign.WithdrawalRequest{
 			Head: countersign.Head{RequestUUID: testUUID, TrackingID: "track-1", TenantUserID: "user-1"}, CallBackID: "cb-1",
 		},
-		Deadline: deadline,
+		Deadline: deadline, FinalCodes: client.ProtocolCodes(),
 	}
 	if ordered {
 		d := testDetails()
@@ -207,7 +207,7 @@ func everyWayToBeWrong(right string) []judgeRow {
 			change:  func(q *Question) { q.FinalCodes = []client.CodeRange{{From: 70, To: 79}} },
 			outcome: client.AttemptRetry, reason: client.ReasonMerchantFailure},
 		judgeRow{name: "nothing final for this merchant", response: response(string(testKey), "", 2001),
-			change: func(q *Question) { q.FinalCodes = []client.CodeRange{} }, outcome: client.AttemptRetry, reason: client.ReasonMerchantFailure},
+			change: func(q *Question) { q.FinalCodes = nil }, outcome: client.AttemptRetry, reason: client.ReasonMerchantFailure},
 		judgeRow{name: "plain JSON in data", response: ok, open: fails(envelope.ErrBase64), outcome: client.AttemptRetry, reason: client.ReasonDataNotSealed},
 		judgeRow{name: "not Base64", response: response(string(testKey), "%%%", 0), open: fails(fmt.Errorf("opening: %w", envelope.ErrBase64)),
 			outcome: client.AttemptRetry, reason: client.ReasonDataEncoding},
@@ -350,7 +350,7 @@ func TestJudgeWithdrawalWithoutOrder(t *testing.T) {
 }
 
 func TestJudgeDeposit(t *testing.T) {
-	q := Question{APIKey: testKey, Sent: testDeposit(), Deadline: db.Never}
+	q := Question{APIKey: testKey, Sent: testDeposit(), Deadline: db.Never, FinalCodes: client.ProtocolCodes()}
 	row := func(name, old, new string, reason client.Reason) judgeRow {
 		r := judgeRow{name: name, response: response(string(testKey), swap(rightDeposit, old, new), 0),
 			outcome: client.AttemptRetry, reason: reason, alarm: client.AlarmAnswerDiffers}

@@ -137,7 +137,7 @@ func testStoreMerchant(id string, pair *envelope.Key, url string) outbox.Merchan
 		State:            client.MerchantActive,
 		Scheme:           client.SchemeService,
 		Version:          1,
-		MerchantSettings: client.MerchantSettings{Name: id, NotifyURL: url + "/notify", WithdrawURL: url + "/withdraw", Concurrency: 1000, AllowPrivate: new(true)},
+		MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), Name: id, NotifyURL: url + "/notify", WithdrawURL: url + "/withdraw", Concurrency: 1000, AllowPrivate: new(true)},
 	}
 	m.SetDefaults()
 	return m

@@ -60,7 +60,7 @@ func TestApprovalsOfWithdrawals(t *testing.T) {
 					}
 					o := outbox.New(p.db(false))
 					must(o.CreateMerchant(ctx, outbox.Merchant{MerchantKeys: outbox.MerchantKeys{APIKey: "api-key-of-shop", Key: key}, ID: "shop", State: client.MerchantActive, Scheme: client.SchemeService,
-						MerchantSettings: client.MerchantSettings{Name: "Shop", NotifyURL: "https://m.example/", WithdrawURL: "https://m.example/", Concurrency: 10, ApproveAbove: limits}}, start))(t)
+						MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), Name: "Shop", NotifyURL: "https://m.example/", WithdrawURL: "https://m.example/", Concurrency: 10, ApproveAbove: limits}}, start))(t)
 					withdrawalSteps[0](t, o)
 					withdrawalSteps[1](t, o)
 					run(steps[:backed])

@@ -127,7 +127,7 @@ func amount(text string) countersign.Amount {
 // addShop makes the merchant.
 func addShop(t *testing.T, o *outbox.Outbox, key *envelope.Key) {
 	t.Helper()
-	must(o.CreateMerchant(ctx, outbox.Merchant{MerchantKeys: outbox.MerchantKeys{APIKey: "api-key-of-shop", Key: key}, ID: "shop", State: client.MerchantActive, Scheme: client.SchemeService, MerchantSettings: client.MerchantSettings{Name: "Shop", NotifyURL: "https://m.example/", WithdrawURL: "https://m.example/", Concurrency: 10}}, start))(t)
+	must(o.CreateMerchant(ctx, outbox.Merchant{MerchantKeys: outbox.MerchantKeys{APIKey: "api-key-of-shop", Key: key}, ID: "shop", State: client.MerchantActive, Scheme: client.SchemeService, MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), Name: "Shop", NotifyURL: "https://m.example/", WithdrawURL: "https://m.example/", Concurrency: 10}}, start))(t)
 }
 
 // withdrawalSteps are the path of a withdrawal at the service. Each can be taken again.

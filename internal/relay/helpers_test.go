@@ -229,7 +229,7 @@ func (s *service) set(before func(http.ResponseWriter, *http.Request, []byte) bo
 
 func (s *service) addMerchant(id string) {
 	s.t.Helper()
-	if _, err := s.admin.CreateMerchant(context.Background(), client.NewMerchant{ID: id, Key: &client.KeySpec{Bits: 1024}, MerchantSettings: client.MerchantSettings{Name: id, NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}}); err != nil {
+	if _, err := s.admin.CreateMerchant(context.Background(), client.NewMerchant{ID: id, Key: &client.KeySpec{Bits: 1024}, MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), Name: id, NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}}); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -31,7 +31,7 @@ func (s *service) addConfirming(id string) *countersigntest.Merchant {
 	s.t.Cleanup(server.Close)
 	s.signs = envelope.GenerateSigningKey()
 	made, err := s.admin.CreateMerchant(context.Background(), client.NewMerchant{ID: id, Key: &client.KeySpec{Bits: 1024},
-		MerchantSettings: client.MerchantSettings{NotifyURL: server.URL + merchant.DefaultNotifyPath, WithdrawURL: server.URL + merchant.DefaultWithdrawPath, AnswerKey: s.signs.PublicBase64()}})
+		MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), NotifyURL: server.URL + merchant.DefaultNotifyPath, WithdrawURL: server.URL + merchant.DefaultWithdrawPath, AnswerKey: s.signs.PublicBase64()}})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -158,7 +158,7 @@ func (ch *Chain) register(ctx context.Context) error {
 	made, err := ch.api.CreateMerchant(ctx, client.NewMerchant{
 		ID:               "shop",
 		Key:              &client.KeySpec{Bits: ch.c.Bits},
-		MerchantSettings: client.MerchantSettings{Name: "Shop", NotifyURL: shop + merchant.DefaultNotifyPath, WithdrawURL: shop + merchant.DefaultWithdrawPath, Retry: &client.Retry{Notify: often, Withdraw: often}},
+		MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), Name: "Shop", NotifyURL: shop + merchant.DefaultNotifyPath, WithdrawURL: shop + merchant.DefaultWithdrawPath, Retry: &client.Retry{Notify: often, Withdraw: often}},
 		MerchantSecrets:  client.MerchantSecrets{APIKey: client.Secret(apiKey.Reveal())},
 	})
 	if err != nil {

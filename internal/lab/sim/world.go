@@ -216,7 +216,7 @@ func (w *world) register() error {
 		}
 		yes := true
 		_, err = w.operator.CreateMerchant(w.ctx, client.NewMerchant{ID: m.id, Key: &client.KeySpec{PrivateKey: client.Secret(secret)},
-			MerchantSettings: client.MerchantSettings{NotifyURL: "http://" + m.address + merchant.DefaultNotifyPath, WithdrawURL: "http://" + m.address + merchant.DefaultWithdrawPath,
+			MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), NotifyURL: "http://" + m.address + merchant.DefaultNotifyPath, WithdrawURL: "http://" + m.address + merchant.DefaultWithdrawPath,
 				AllowPrivate: &yes, ReleaseWithin: client.Duration(6 * time.Hour), AnswerKey: w.signs.answerKey(m.id)},
 			MerchantSecrets: client.MerchantSecrets{APIKey: client.Secret(m.apiKey)}})
 		if err != nil {
