@@ -122,9 +122,10 @@ func (s *session) killAtWork() (last, open []message) {
 		})
 	}
 	begun.Wait()
-	s.restart()
+	s.kill()
 	stop()
 	work.Wait()
+	s.awaitStart()
 	missing := func(m message) bool { return m == nil }
 	return slices.DeleteFunc(accepted, missing), slices.DeleteFunc(unanswered, missing)
 }

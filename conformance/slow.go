@@ -98,6 +98,12 @@ const (
 
 // restart has the endpoint killed and started, and waits until it answers.
 func (s *session) restart() {
+	s.kill()
+	s.awaitStart()
+}
+
+// kill has the endpoint killed and started.
+func (s *session) kill() {
 	before, err := s.dial(s.ctx, s.urls[toNotify]) // a connection that ends with the endpoint's process
 	if restartErr := s.cfg.Restart(s.ctx); restartErr != nil {
 		fail("Look at the command of --restart: it must kill the endpoint, start it again and end.",
@@ -112,6 +118,11 @@ func (s *session) restart() {
 				"something stands before it, or nothing was killed")
 		}
 	}
+}
+
+// awaitStart waits until the endpoint answers. Nothing else is sent meanwhile: the report leaves out
+// the tries that failed.
+func (s *session) awaitStart() {
 	ctx, cancel := context.WithTimeout(s.ctx, startWait)
 	defer cancel()
 	probe := s.deposit()
