@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -92,6 +93,32 @@ func TestUnbound(t *testing.T) {
 	defer m.Close()
 	if r := s.Deliver(context.Background(), m.Endpoint(), countersigntest.Deposit(1)); r.Err != nil {
 		t.Error(r.Err)
+	}
+}
+
+// TestAnyPath: with AnyPath the type says what a callback is, and not the path; a path of package
+// merchant takes its own types still.
+func TestAnyPath(t *testing.T) {
+	s := newService(t, countersigntest.ServiceConfig{})
+	m, err := countersigntest.StartMerchant(countersigntest.MerchantConfig{
+		Key: s.MerchantKey(), APIKey: s.APIKey(), CallbackAPIKey: s.CallbackAPIKey(), AnyPath: true, Orders: countersigntest.SampleOrders,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	to := func(notify, withdraw string) countersigntest.Endpoint {
+		at := strings.TrimSuffix(m.NotifyURL(), merchant.DefaultNotifyPath)
+		return countersigntest.ToURLs(at+notify, at+withdraw, nil)
+	}
+	for _, cb := range []countersign.Callback{countersigntest.Deposit(1), countersigntest.Withdrawal(2)} {
+		if r := s.Deliver(context.Background(), to("/hooks?of=1", "/hooks"), cb); r.Err != nil {
+			t.Errorf("type %d: %v", cb.CallbackType(), r.Err)
+		}
+	}
+	r := s.Deliver(context.Background(), to(merchant.DefaultWithdrawPath, merchant.DefaultNotifyPath), countersigntest.Deposit(3))
+	if r.Err == nil || m.Taken(countersigntest.Deposit(3).TrackingID) != 0 {
+		t.Errorf("a deposit at the path of withdrawals: %v", r.Err)
 	}
 }
 

@@ -46,6 +46,8 @@ type MerchantConfig struct {
 
 	// Unbound accepts requests whose binding does not hold.
 	Unbound bool
+	// AnyPath takes callbacks at other paths than those of package merchant too, whatever their type.
+	AnyPath bool
 
 	// Orders gives the details of an order. If it is nil or gives false, the
 	// order is not known, errCode 2001.
@@ -68,7 +70,6 @@ type MerchantConfig struct {
 // no code with package merchant, so that the two check each other.
 type Merchant struct {
 	c       MerchantConfig
-	mux     http.ServeMux
 	server  *httptest.Server
 	closing chan struct{}
 
@@ -133,13 +134,26 @@ func MakeMerchant(c MerchantConfig) (*Merchant, error) {
 	c.APIKeyHeader = cmp.Or(c.APIKeyHeader, merchant.DefaultHeader)
 	c.BodyField = cmp.Or(c.BodyField, merchant.DefaultBodyField)
 	m := &Merchant{c: c, closing: make(chan struct{}), gate: make(chan struct{}), taken: map[string]int{}, uuids: map[string]bool{}}
-	m.mux.HandleFunc("POST "+merchant.DefaultNotifyPath, m.serve)
-	m.mux.HandleFunc("POST "+merchant.DefaultWithdrawPath, m.serve)
 	return m, nil
 }
 
-// ServeHTTP answers callbacks at the paths of package merchant.
-func (m *Merchant) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.ServeHTTP(w, r) }
+// ServeHTTP answers callbacks at the paths of package merchant, and with AnyPath at all.
+func (m *Merchant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch _, known := lanes[r.URL.Path]; {
+	case !known && !m.c.AnyPath:
+		http.NotFound(w, r)
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", http.MethodPost)
+		http.Error(w, "callbacks come by POST", http.StatusMethodNotAllowed)
+	default:
+		m.serve(w, r)
+	}
+}
+
+// lanes are whose callbacks come to a path.
+var lanes = map[string]countersign.Lane{
+	merchant.DefaultNotifyPath: countersign.LaneNotify, merchant.DefaultWithdrawPath: countersign.LaneWithdraw,
+}
 
 // Close ends all connections, hanging ones too, and stops the server.
 func (m *Merchant) Close() {
@@ -210,11 +224,7 @@ func (m *Merchant) serve(rw http.ResponseWriter, r *http.Request) {
 		m.send(w, status, m.refusal(code))
 		return
 	}
-	lane := countersign.LaneNotify
-	if r.URL.Path == merchant.DefaultWithdrawPath {
-		lane = countersign.LaneWithdraw
-	}
-	if cb.CallbackType().Lane() != lane {
+	if lane, known := lanes[r.URL.Path]; known && cb.CallbackType().Lane() != lane {
 		m.send(w, http.StatusOK, m.refusal(countersign.CodeWrongURL))
 		return
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 type listenCmd struct {
-	Listen string `help:"Address where callbacks come, at /callbacks/notify, and at /callbacks/withdraw for withdrawals." default:"127.0.0.1:8090" placeholder:"ADDR"`
+	Listen string `help:"Address where callbacks come, at any path." default:"127.0.0.1:8090" placeholder:"ADDR"`
 	Key    string `help:"The public part of the provider's pair. Without it that of --in is taken; a pair is made if there is none." placeholder:"FILE"`
 	In     string `help:"Directory of the secrets without --key: public.b64 and api.key, as send has them." default:"provider" placeholder:"DIR"`
 
@@ -109,7 +109,7 @@ func (c *listenCmd) Run(std streams) error {
 
 // config is the merchant that the flags say.
 func (c *listenCmd) config(std streams) (m countersigntest.MerchantConfig, err error) {
-	m = countersigntest.MerchantConfig{APIKeyHeader: c.APIKeyHeader, BodyField: c.BodyField, Unbound: c.Provider == "other", PublicURL: c.PublicURL,
+	m = countersigntest.MerchantConfig{APIKeyHeader: c.APIKeyHeader, BodyField: c.BodyField, Unbound: c.Provider == "other", AnyPath: true, PublicURL: c.PublicURL,
 		Padding: paddingOf(c.OAEP), ResponsePadding: paddingOf(c.ResponseOAEP)}
 	if m.APIKey, m.CallbackAPIKey, err = apiKeys(c.APIKey, c.CallbackAPIKey); err != nil {
 		return m, err
