@@ -41,7 +41,7 @@ const (
 )
 
 // alarmKinds says of each kind what happened and what helps, in the words of
-// docs/runbook.md. Kinds that ask the same of a person are one, and the subject of the alarm
+// docs/operator/runbook.md. Kinds that ask the same of a person are one, and the subject of the alarm
 // says the cause. Urgent are those that may be about money, about who decides on it,
 // or about the evidence. An alarm that is about one withdrawal, one address or one change has a
 // row for each, since a person decides on each; of the others one row counts.
@@ -60,7 +60,7 @@ var alarmKinds = words[AlarmKind]{
 	{is: AlarmRestored, at: atBoth, urgent: true,
 		means: "The database was restored from a backup. The service releases and ends nothing; the gateway holds " +
 			"every deposit and decides no order.",
-		do: "Reconcile as docs/backup.md says, with --settle at the end. What no file speaks for stays restored " +
+		do: "Reconcile as docs/operator/backup.md says, with --settle at the end. What no file speaks for stays restored " +
 			"until a person resumes it.",
 		ended: "The restore was reconciled."},
 	{is: AlarmControlChanged, at: atBoth, urgent: true, bySubject: true,

@@ -87,7 +87,7 @@ func (DepositMessage) Values() []DepositMessage {
 }
 
 // ForwardedDeposit is the body of the message about a deposit that is posted to the
-// merchant's application. docs/merchant.md describes its headers and what to do with it.
+// merchant's application. docs/merchant/README.md describes its headers and what to do with it.
 type ForwardedDeposit struct {
 	Type      DepositMessage `json:"type" doc:"deposit.taken counts; deposit.held must not be credited before the event deposit.credited"`
 	Timestamp Time           `json:"timestamp" doc:"when the deposit was taken"`
@@ -104,7 +104,7 @@ const MessageDepositVerify QuestionMessage = "deposit.verify"
 func (QuestionMessage) Values() []QuestionMessage { return []QuestionMessage{MessageDepositVerify} }
 
 // DepositQuestion is the body of the question that a gateway asks at --verify-url before
-// a deposit counts. docs/verify.md describes its headers and the answer.
+// a deposit counts. docs/merchant/verify.md describes its headers and the answer.
 type DepositQuestion struct {
 	Type QuestionMessage `json:"type" doc:"deposit.verify"`
 	Data DepositToVerify `json:"data" doc:"the deposit as the service tells it"`

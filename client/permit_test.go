@@ -354,7 +354,7 @@ func TestVerifyPermit(t *testing.T) {
 	}
 }
 
-// TestPermitPrograms runs the programs of docs/permits on the vectors.
+// TestPermitPrograms runs the programs of docs/provider on the vectors.
 func TestPermitPrograms(t *testing.T) {
 	vectors, err := os.ReadFile("../testdata/vectors/permits.jsonl")
 	if err != nil {
@@ -380,7 +380,7 @@ func TestPermitPrograms(t *testing.T) {
 			if language == "python" && exec.Command(program[0], "-c", "import cryptography").Run() != nil && os.Getenv("CI") == "" {
 				t.Skip("python3-cryptography is not installed")
 			}
-			c := exec.Command(program[0], filepath.Join("../docs/permits", program[1]))
+			c := exec.Command(program[0], filepath.Join("../docs/provider", program[1]))
 			c.Env, c.Stdin = append(os.Environ(), "LC_ALL=C.UTF-8"), bytes.NewReader(vectors)
 			out, err := c.CombinedOutput()
 			if err != nil || string(out) != want.String() {

@@ -10,7 +10,7 @@ import (
 type Role string
 
 // The roles. Each route names those that may call it; the OpenAPI document shows them
-// as x-roles, docs/control.md as a table.
+// as x-roles, docs/provider/control.md as a table.
 const (
 	RoleViewer   Role = "viewer"
 	RoleIngest   Role = "ingest"

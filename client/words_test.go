@@ -179,11 +179,11 @@ func TestWaitingFor(t *testing.T) {
 	}
 }
 
-// TestRunbookAlarms: docs/runbook.md has one section for each kind of alarm, under its
+// TestRunbookAlarms: docs/operator/runbook.md has one section for each kind of alarm, under its
 // end or under both, and none for a kind that is gone. It begins with what the kind
 // means, and says what to do; it may say more.
 func TestRunbookAlarms(t *testing.T) {
-	page, err := os.ReadFile("../docs/runbook.md")
+	page, err := os.ReadFile("../docs/operator/runbook.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,40 +195,40 @@ func TestRunbookAlarms(t *testing.T) {
 	kinds := func(of string) (kinds []string) {
 		_, part, found := strings.Cut(string(page), "\n## Alarms of "+of+"\n")
 		if !found {
-			t.Fatalf("docs/runbook.md lacks the alarms of %s", of)
+			t.Fatalf("docs/operator/runbook.md lacks the alarms of %s", of)
 		}
 		part, _, _ = strings.Cut(part, "\n## ")
 		for _, m := range heading.FindAllStringSubmatch(part, -1) {
 			if slices.Contains(kinds, m[1]) {
-				t.Errorf("docs/runbook.md has %s of %s twice", m[1], of)
+				t.Errorf("docs/operator/runbook.md has %s of %s twice", m[1], of)
 			}
 			kinds = append(kinds, m[1])
 			kind := client.AlarmKind(m[1])
 			text := plain(m[2])
 			if means := plain(kind.Means()); !strings.HasPrefix(text, means) {
-				t.Errorf("docs/runbook.md, %s: begin with %q", kind, means)
+				t.Errorf("docs/operator/runbook.md, %s: begin with %q", kind, means)
 			}
-			if do := strings.ReplaceAll(plain(kind.Do()), "docs/", ""); !strings.Contains(text, " - Do: "+do) {
-				t.Errorf("docs/runbook.md, %s: say \"- Do: %s\"", kind, do)
+			if do := strings.NewReplacer("docs/operator/", "", "docs/", "").Replace(plain(kind.Do())); !strings.Contains(text, " - Do: "+do) {
+				t.Errorf("docs/operator/runbook.md, %s: say \"- Do: %s\"", kind, do)
 			}
 			if n := len(strings.FieldsFunc(m[2], func(r rune) bool { return r == '\n' })); n > 10 {
-				t.Errorf("docs/runbook.md, %s has %d lines, want at most 10", kind, n)
+				t.Errorf("docs/operator/runbook.md, %s has %d lines, want at most 10", kind, n)
 			}
 			if kind.Ended() == "" && !strings.Contains(text, "- Over when ") {
-				t.Errorf("docs/runbook.md, %s: say \"- Over when …\"", kind)
+				t.Errorf("docs/operator/runbook.md, %s: say \"- Over when …\"", kind)
 			}
 			if ended := kind.Ended(); ended != "" && !strings.Contains(text, "- Ends by itself: "+ended) || ended == "" && strings.Contains(text, "- Ends by itself") {
-				t.Errorf("docs/runbook.md, %s: say \"- Ends by itself: %s\" or nothing of it", kind, ended)
+				t.Errorf("docs/operator/runbook.md, %s: say \"- Ends by itself: %s\" or nothing of it", kind, ended)
 			}
 		}
 		return kinds
 	}
 	both := kinds("both ends")
-	same(t, "docs/runbook.md, the service", client.AlarmKind("").AtService(), append(kinds("the service"), both...))
+	same(t, "docs/operator/runbook.md, the service", client.AlarmKind("").AtService(), append(kinds("the service"), both...))
 	if n := len(client.AlarmKind("").Values()); n > 25 {
 		t.Errorf("%d kinds of alarms, want at most 25", n)
 	}
-	same(t, "docs/runbook.md, the gateway", client.AlarmKind("").AtGateway(), append(kinds("the gateway"), both...))
+	same(t, "docs/operator/runbook.md, the gateway", client.AlarmKind("").AtGateway(), append(kinds("the gateway"), both...))
 }
 
 // same fails where the words of the API and those of the code differ, or where

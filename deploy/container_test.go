@@ -117,7 +117,7 @@ func parseDockerRun(t *testing.T, words []string) (r dockerRun) {
 	return r
 }
 
-// TestContainerPage runs the containers of docs/operator.md, a service and a gateway, with a
+// TestContainerPage runs the containers of docs/operator/README.md, a service and a gateway, with a
 // deposit that goes from one to the other.
 func TestContainerPage(t *testing.T) {
 	dbtest.Whole(t, "it builds the program and needs root")
@@ -165,7 +165,7 @@ func TestContainerPage(t *testing.T) {
 		}
 	}
 	var runs []dockerRun
-	for _, block := range regexp.MustCompile("(?s)```sh not run: needs Docker[^\n]*\n(.*?)```").FindAllStringSubmatch(read(t, "../docs/operator.md"), -1) {
+	for _, block := range regexp.MustCompile("(?s)```sh not run: needs Docker[^\n]*\n(.*?)```").FindAllStringSubmatch(read(t, "../docs/operator/README.md"), -1) {
 		for line := range strings.Lines(strings.ReplaceAll(block[1], "\\\n", " ")) {
 			if rest, is := strings.CutPrefix(line, "docker run "); is {
 				runs = append(runs, parseDockerRun(t, strings.Fields(rest)))
@@ -173,7 +173,7 @@ func TestContainerPage(t *testing.T) {
 		}
 	}
 	if len(runs) != 2 || len(runs[0].args) != 0 || len(runs[1].args) == 0 {
-		t.Fatalf("docs/operator.md has other containers: %+v", runs)
+		t.Fatalf("docs/operator/README.md has other containers: %+v", runs)
 	}
 	start := func(r dockerRun, own ...string) *container {
 		t.Helper()

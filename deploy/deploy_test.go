@@ -136,12 +136,12 @@ func TestUrgentAlarmsPage(t *testing.T) {
 }
 
 // TestRunbookAlerts: each alert says what to do; the section of a page that it names is there, and
-// docs/runbook.md has no section for an alert that is gone.
+// docs/operator/runbook.md has no section for an alert that is gone.
 func TestRunbookAlerts(t *testing.T) {
 	rules := alerts(t)
-	for _, m := range regexp.MustCompile(`(?m)^### (Countersign\w+)$`).FindAllStringSubmatch(read(t, "../docs/runbook.md"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^### (Countersign\w+)$`).FindAllStringSubmatch(read(t, "../docs/operator/runbook.md"), -1) {
 		if rules[m[1]] == "" {
-			t.Errorf("docs/runbook.md has a section for %s too many", m[1])
+			t.Errorf("docs/operator/runbook.md has a section for %s too many", m[1])
 		}
 	}
 	text := read(t, "prometheus/countersign.rules.yml")
@@ -150,7 +150,7 @@ func TestRunbookAlerts(t *testing.T) {
 		switch {
 		case says == nil:
 			t.Errorf("%s does not say what to do", name)
-		case says[1] != "" && says[1] != "docs/runbook.md#{{ $labels.kind }}":
+		case says[1] != "" && says[1] != "docs/operator/runbook.md#{{ $labels.kind }}":
 			page, section, _ := strings.Cut(says[1], "#")
 			if !slices.Contains(headings(read(t, "../"+page)), section) {
 				t.Errorf("%s names %s, which is not there", name, says[1])
@@ -218,9 +218,9 @@ func TestUnits(t *testing.T) {
 		if command == nil || command[2] != end {
 			t.Fatalf("%s runs %q", name, command)
 		}
-		known := read(t, "../docs/settings.md")
+		known := read(t, "../docs/reference/settings.md")
 		if end == "relay" {
-			known = strings.ReplaceAll(read(t, "../docs/relay.md"), " ", "`")
+			known = strings.ReplaceAll(read(t, "../docs/provider/relay.md"), " ", "`")
 		}
 		for _, m := range regexp.MustCompile(`(--[a-z-]+)`).FindAllString(command[3], -1) {
 			if m != "--config" && !strings.Contains(known, "`"+m+"`") {

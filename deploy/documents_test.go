@@ -12,12 +12,12 @@ import (
 // TestIndexOfDocuments: docs/README.md names every page.
 func TestIndexOfDocuments(t *testing.T) {
 	index := read(t, "../docs/README.md")
-	pages, err := filepath.Glob("../docs/*.md")
+	pages, err := filepath.Glob("../docs/*/*.md")
 	if err != nil || len(pages) < 10 {
 		t.Fatalf("%d pages, %v", len(pages), err)
 	}
 	for _, page := range pages {
-		if name := filepath.Base(page); name != "README.md" && !strings.Contains(index, "]("+name+")") {
+		if name := strings.TrimPrefix(filepath.ToSlash(page), "../docs/"); !strings.Contains(index, "]("+name+")") {
 			t.Errorf("docs/README.md does not name %s", name)
 		}
 	}
@@ -27,7 +27,7 @@ func TestIndexOfDocuments(t *testing.T) {
 func TestLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]*))?\)`)
 	links := 0
-	for _, pattern := range []string{"../*.md", "../docs/*.md", "../examples/*.md"} {
+	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md", "../examples/*.md"} {
 		pages, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -73,7 +73,7 @@ func headings(page string) (anchors []string) {
 // after one of their own flags.
 func TestGoTestOfDocuments(t *testing.T) {
 	var pages []string
-	for _, pattern := range []string{"../*.md", "../docs/*.md", "../examples/*.md"} {
+	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md", "../examples/*.md"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

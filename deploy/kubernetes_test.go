@@ -12,7 +12,7 @@ import (
 // TestKubernetes: the manifests give flags that the program has; with COUNTERSIGN_PACKAGE=1
 // their fields are checked too, by a module of its own that has the types of Kubernetes.
 func TestKubernetes(t *testing.T) {
-	known := read(t, "../docs/settings.md")
+	known := read(t, "../docs/reference/settings.md")
 	for _, end := range []string{"serve", "gateway"} {
 		text := read(t, filepath.Join("kubernetes", end+".yaml"))
 		args := regexp.MustCompile(`(?s)args: \[(.*?)\]`).FindStringSubmatch(text)

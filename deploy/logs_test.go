@@ -144,7 +144,7 @@ func fieldsOf(args []ast.Expr, more bool) (names []string, open bool) {
 	return names, open
 }
 
-// TestLogsPage: docs/logs.md has each message of the daemons with its level and its
+// TestLogsPage: docs/reference/logs.md has each message of the daemons with its level and its
 // fields, once, and none that is gone. A long message ends there with …, and the field
 // error is not repeated.
 func TestLogsPage(t *testing.T) {
@@ -155,10 +155,10 @@ func TestLogsPage(t *testing.T) {
 	row := regexp.MustCompile("(?m)^- `([^`]+)` \\(([a-z, ]+)(?:: ([^)]*))?\\)\\. .{10,}$")
 	field := regexp.MustCompile("`([A-Za-z]+)`")
 	seen := map[string]bool{}
-	for _, m := range row.FindAllStringSubmatch(read(t, "../docs/logs.md"), -1) {
+	for _, m := range row.FindAllStringSubmatch(read(t, "../docs/reference/logs.md"), -1) {
 		message, levels := whole(m[1], lines), strings.Split(m[2], ", ")
 		if seen[message] || lines[message] == nil {
-			t.Errorf("docs/logs.md has %q too often, or nothing logs it", message)
+			t.Errorf("docs/reference/logs.md has %q too often, or nothing logs it", message)
 		}
 		seen[message] = true
 		var fields []string
@@ -168,24 +168,24 @@ func TestLogsPage(t *testing.T) {
 		all, open := []string{}, false
 		for _, l := range lines[message] {
 			if l.level != "" && !slices.Contains(levels, l.level) {
-				t.Errorf("docs/logs.md: %q is of level %s at %s", message, l.level, l.at)
+				t.Errorf("docs/reference/logs.md: %q is of level %s at %s", message, l.level, l.at)
 			}
 			all, open = append(all, l.fields...), open || l.open
 		}
 		for _, name := range all {
 			if name != "error" && !slices.Contains(fields, name) {
-				t.Errorf("docs/logs.md: %q has the field %s too", message, name)
+				t.Errorf("docs/reference/logs.md: %q has the field %s too", message, name)
 			}
 		}
 		for _, name := range fields {
 			if !open && !slices.Contains(all, name) {
-				t.Errorf("docs/logs.md: %q has no field %s", message, name)
+				t.Errorf("docs/reference/logs.md: %q has no field %s", message, name)
 			}
 		}
 	}
 	for message, l := range lines {
 		if !seen[message] {
-			t.Errorf("docs/logs.md lacks - `%s` (%s: `%s`), of %s", message, l[0].level, strings.Join(l[0].fields, "` `"), l[0].at)
+			t.Errorf("docs/reference/logs.md lacks - `%s` (%s: `%s`), of %s", message, l[0].level, strings.Join(l[0].fields, "` `"), l[0].at)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func TestPackage(t *testing.T) {
 	m := bootMachine(t, withRPM(t, cleanRoot(t)))
 	root := fmt.Sprintf("/proc/%d/root", m.pid)
 	run(t, dist, "bash", "-ec", `sha256sum -- * >SHA256SUMS; cp *.deb *.rpm SHA256SUMS "$1"`, "bash", root+"/root")
-	page := regexp.MustCompile("(?s)```sh not run: needs a Debian[^\n]*\n(.*?)```").FindStringSubmatch(read(t, "../docs/operator.md"))
+	page := regexp.MustCompile("(?s)```sh not run: needs a Debian[^\n]*\n(.*?)```").FindStringSubmatch(read(t, "../docs/operator/README.md"))
 	install, start, _ := strings.Cut(page[1], "systemctl")
 	m.lives(packager{
 		first:   func() { m.run("cd /root\n" + install) },
@@ -98,7 +98,7 @@ type packager struct {
 }
 
 // lives is an installation from its first day to its removal. The commands that start are
-// those of docs/operator.md.
+// those of docs/operator/README.md.
 func (m *machine) lives(p packager, start string) {
 	t := m.t
 	t.Helper()
@@ -125,7 +125,7 @@ func (m *machine) lives(p packager, start string) {
 	m.run(start)
 	ready(8080)
 	// The commands of the page, but for the files that the package installs.
-	page := regexp.MustCompile("(?s)```sh not run: needs systemd[^\n]*\n(.*?)```").FindAllStringSubmatch(read(t, "../docs/operator.md"), -1)
+	page := regexp.MustCompile("(?s)```sh not run: needs systemd[^\n]*\n(.*?)```").FindAllStringSubmatch(read(t, "../docs/operator/README.md"), -1)
 	m.run(strings.ReplaceAll(page[1][1], "https://shop.example", "http://127.0.0.1:8090"))
 	m.run("systemctl enable --now countersign-gateway")
 	ready(8091)

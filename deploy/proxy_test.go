@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// TestProxy: HAProxy itself takes the configuration that docs/operator.md names.
+// TestProxy: HAProxy itself takes the configuration that docs/operator/README.md names.
 func TestProxy(t *testing.T) {
 	haproxy, err := exec.LookPath("haproxy")
 	if err != nil {

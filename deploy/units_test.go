@@ -154,7 +154,7 @@ func (m *machine) until(what string, is func() bool) {
 	}
 }
 
-// TestUnitsRun installs both daemons as docs/operator.md says, under a live systemd, sends a
+// TestUnitsRun installs both daemons as docs/operator/README.md says, under a live systemd, sends a
 // deposit and a withdrawal through, kills the service, replaces its master key and restores
 // a backup, all as root does.
 func TestUnitsRun(t *testing.T) {
@@ -169,10 +169,10 @@ func TestUnitsRun(t *testing.T) {
 	}
 	// The commands of the page. The first builds on this machine, and the second only copies what
 	// it built.
-	page := regexp.MustCompile("(?s)```sh not run: needs systemd[^\n]*\n(.*?)```").FindAllStringSubmatch(read(t, "../docs/operator.md"), -1)
+	page := regexp.MustCompile("(?s)```sh not run: needs systemd[^\n]*\n(.*?)```").FindAllStringSubmatch(read(t, "../docs/operator/README.md"), -1)
 	build, rest, _ := strings.Cut(page[0][1], "install -m 0755 countersign /usr/local/bin/\n")
 	if !strings.Contains(build, " go build ") || strings.Count(build, "\n") != 1 || strings.Count(rest, "\n") != 3 || !strings.Contains(page[2][1], "countersign-gateway.service") {
-		t.Fatalf("docs/operator.md has other commands: %q, %q", page[0][1], page[2][1])
+		t.Fatalf("docs/operator/README.md has other commands: %q, %q", page[0][1], page[2][1])
 	}
 	binary := filepath.Join(t.TempDir(), "countersign")
 	run(t, "..", "sh", "-ec", strings.Replace(build, " -o countersign ", " -o "+binary+" ", 1))

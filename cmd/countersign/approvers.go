@@ -17,7 +17,7 @@ type noApproversCmd struct {
 // Help is the long help of the subcommand.
 func (noApproversCmd) Help() string {
 	return "Once a token of role approver was made, changes of where money goes and of who decides on it wait for an approver, also when there is none left. " +
-		"This revokes the tokens of all approvers, and changes take effect at once until the next one is made. With SQLite, stop the daemon first. docs/control.md has the rest."
+		"This revokes the tokens of all approvers, and changes take effect at once until the next one is made. With SQLite, stop the daemon first. docs/provider/control.md has the rest."
 }
 
 func (c *noApproversCmd) Run(std streams) error {

@@ -32,7 +32,7 @@ type backupCmd struct {
 // Help is the long help of the subcommand.
 func (backupCmd) Help() string {
 	return "The copy shows the database at one moment. It holds no other file of the data directory: keep master.key somewhere else, " +
-		"because the copy is of no use without it. Only restore opens it. PostgreSQL is backed up by its own means: see docs/backup.md."
+		"because the copy is of no use without it. Only restore opens it. PostgreSQL is backed up by its own means: see docs/operator/backup.md."
 }
 
 // backedUp is what backup prints.
@@ -104,7 +104,7 @@ func (c *restoreCmd) steps(r daemon.Restored) string {
 		steps = append(steps, strings.Join(append([]string{fmt.Sprintf("%d. %s", len(steps)+1, text)}, commands...), "\n     countersign "))
 	}
 	if c.Gateway {
-		add("Stop the application that reads the feeds. Write what it has booked (booked.ndjson): every deposit, and every order with its state. docs/backup.md has the lines.")
+		add("Stop the application that reads the feeds. Write what it has booked (booked.ndjson): every deposit, and every order with its state. docs/operator/backup.md has the lines.")
 		add(fmt.Sprintf("Look, then settle. %d orders had not ended in the backup; those that the file does not name stay closed until a person resumes each:", r.Undecided),
 			"reconcile"+place+" --booked booked.ndjson", "reconcile"+place+" --booked booked.ndjson --settle")
 		after, since := "", ""
@@ -116,7 +116,7 @@ func (c *restoreCmd) steps(r daemon.Restored) string {
 		add("Any other provider: ask it to send every callback"+after+" again, which books nothing twice, and compare its list of deposits with the one here. One that it cannot send again, a person books in the application:",
 			"api searchDeposits"+since+" --gateway --data "+c.Data)
 	} else {
-		add("Stop what executes withdrawals. Write what the core says of every withdrawal (executed.ndjson) and has added (added.ndjson), and what the merchants have booked (booked.ndjson). docs/backup.md has the lines.")
+		add("Stop what executes withdrawals. Write what the core says of every withdrawal (executed.ndjson) and has added (added.ndjson), and what the merchants have booked (booked.ndjson). docs/operator/backup.md has the lines.")
 		files := " --executed executed.ndjson --added added.ndjson --booked booked.ndjson"
 		add(fmt.Sprintf("Look, then settle. %d withdrawals had not ended in the backup; those that no file names stay closed until a person resumes each:", r.Undecided),
 			"reconcile"+place+files, "reconcile"+place+files+" --settle")

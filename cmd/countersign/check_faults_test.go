@@ -102,7 +102,7 @@ var planted = []struct {
 	},
 }
 
-// creditsOfExample is the command of --effects that docs/check.md has for an example.
+// creditsOfExample is the command of --effects that docs/merchant/check.md has for an example.
 const creditsOfExample = `jq -r 'select(.callback.type == 1 and .possibleDuplicate == false) | "\(.callback.trackingId) \(.callback.amount)"' state.jsonl`
 
 // TestCheckFindsPlantedFaults: the cases that are there for it find each fault in a copy
@@ -117,9 +117,9 @@ func TestCheckFindsPlantedFaults(t *testing.T) {
 			t.Errorf("%s: the text to replace is there %d times", p.fault, n)
 		}
 	}
-	page, err := os.ReadFile("../../docs/check.md")
+	page, err := os.ReadFile("../../docs/merchant/check.md")
 	if err != nil || !strings.Contains(string(page), creditsOfExample) {
-		t.Errorf("docs/check.md does not have the command that lists the credits of an example: %v", err)
+		t.Errorf("docs/merchant/check.md does not have the command that lists the credits of an example: %v", err)
 	}
 	dbtest.NotRaced(t, "the example is a process of its own")
 	dbtest.Whole(t, "it starts many merchants and kills them")

@@ -357,7 +357,7 @@ type tokenNewCmd struct {
 	atEither
 	Name string `arg:"" help:"Name of the token's owner, for people."`
 	requestFlags
-	Role     string   `required:"" help:"What it may do; docs/control.md says which end has which role." placeholder:"ROLE" env:"-"`
+	Role     string   `required:"" help:"What it may do; docs/provider/control.md says which end has which role." placeholder:"ROLE" env:"-"`
 	Merchant []string `help:"Bind it to this merchant; may be repeated. Default: all." placeholder:"ID" env:"-"`
 	Expires  string   `help:"When it ends, such as 2027-01-31T00:00:00Z, or how long from now, such as 90d. Default: never." placeholder:"TIME" env:"-"`
 	Out      string   `help:"Write the secret to this new file, for its owner alone, and do not print it." type:"path" placeholder:"FILE" env:"-"`

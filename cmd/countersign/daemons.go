@@ -42,7 +42,7 @@ func (f logFlags) logger(w io.Writer) *slog.Logger {
 // daemonFlags are what serve and gateway have in common and daemon.Common has in another form, or not.
 type daemonFlags struct {
 	storeFlags
-	AlarmURL    string `first:"" name:"alarm-url" help:"Post alarms there as they are raised, grow and end: a webhook of yours, Slack, Mattermost, Discord or Teams (docs/operator.md). @FILE if its path is a secret." placeholder:"URL"`
+	AlarmURL    string `first:"" name:"alarm-url" help:"Post alarms there as they are raised, grow and end: a webhook of yours, Slack, Mattermost, Discord or Teams (docs/operator/README.md). @FILE if its path is a secret." placeholder:"URL"`
 	AlarmSecret secret `name:"alarm-secret" help:"What signs alarms: whsec_ and Base64, or @FILE; the file alarm.secret of the data directory if empty." placeholder:"SECRET"`
 	OIDCSecret  secret `name:"oidc-secret" help:"The client's secret, or @FILE; empty for a public client, which has PKCE alone." placeholder:"SECRET"`
 	newDataFlags
@@ -132,7 +132,7 @@ func explainStart(err error) error {
 	switch {
 	case errors.Is(err, daemon.ErrOlder):
 		return &hintedError{err, []string{
-			"stop, and restore it: countersign restore --from FILE, or with --db; docs/backup.md says what is held back until it is reconciled.",
+			"stop, and restore it: countersign restore --from FILE, or with --db; docs/operator/backup.md says what is held back until it is reconciled.",
 			"if it is certain that nothing was lost, remove " + daemon.CheckpointFile + " from the data directory.",
 		}}
 	case errors.Is(err, daemon.ErrBroken):
@@ -145,7 +145,7 @@ func explainStart(err error) error {
 	case errors.Is(err, daemon.ErrNoMasterKey):
 		return &hintedError{err, []string{"put master.key back, or give the key as COUNTERSIGN_MASTER_KEY or with --master-key-command; no other key opens this database."}}
 	case errors.Is(err, daemon.ErrOutdated):
-		return &hintedError{err, []string{"countersign migrate --db URL, as the role that owns the tables; docs/operator.md says how two roles divide the work."}}
+		return &hintedError{err, []string{"countersign migrate --db URL, as the role that owns the tables; docs/operator/README.md says how two roles divide the work."}}
 	}
 	return err
 }

@@ -236,7 +236,7 @@ await 'countersign health --ready --api http://127.0.0.1:8080'
 
 // expected holds the output of a session, by page and fixture, to more than what the page shows.
 var expected = map[string]func(t *testing.T, out string){
-	"docs/provider.md checkout": func(t *testing.T, out string) {
+	"docs/provider/README.md checkout": func(t *testing.T, out string) {
 		readme, err := os.ReadFile("../../README.md")
 		if err != nil {
 			t.Fatal(err)
@@ -268,7 +268,7 @@ var expected = map[string]func(t *testing.T, out string){
 			t.Errorf("the README says %s cases, check --list lists %d", claimed[1], got)
 		}
 	},
-	"docs/merchant.md checkout": func(t *testing.T, out string) {
+	"docs/merchant/README.md checkout": func(t *testing.T, out string) {
 		holds(t, out,
 			`fits       provider = "other"`,
 			`"amount":"0.0000001"`,    // the deposit is booked, exactly
@@ -278,7 +278,7 @@ var expected = map[string]func(t *testing.T, out string){
 		)
 	},
 	// The permit with its answer, the record and the log of now are good.
-	"docs/permits.md installed": func(t *testing.T, out string) {
+	"docs/provider/permits.md installed": func(t *testing.T, out string) {
 		holds(t, out, "good: this execution is allowed, and the merchant has signed that it confirms it", "withdrawal.released", "it begins with the ")
 		if n := strings.Count(out, "good: countersign-"); n != 2 {
 			t.Errorf("%d checks of the log are good, want 2:\n%s", n, out)

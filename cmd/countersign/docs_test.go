@@ -97,12 +97,14 @@ func readBlocks(t *testing.T, page string) []block {
 func documents(t *testing.T) []string {
 	t.Helper()
 	pages := []string{"README.md", "examples/README.md"}
-	found, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, page := range found {
-		pages = append(pages, "docs/"+filepath.Base(page))
+	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
+		found, err := filepath.Glob(filepath.Join("../..", pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range found {
+			pages = append(pages, strings.TrimPrefix(filepath.ToSlash(page), "../../"))
+		}
 	}
 	return pages
 }
@@ -277,7 +279,7 @@ var commands = sync.OnceValues(func() (*kong.Kong, error) { return newParser(str
 
 // everyday are the sessions that somebody in a hurry reads; the others are run by the whole
 // check.
-var everyday = []string{"docs/merchant.md checkout", "docs/provider.md checkout", "docs/runbook.md running"}
+var everyday = []string{"docs/merchant/README.md checkout", "docs/provider/README.md checkout", "docs/operator/runbook.md running"}
 
 // TestDocuments runs the sessions of all pages. What they print is compared where a page
 // shows it; expected has more.

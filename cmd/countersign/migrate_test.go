@@ -87,7 +87,7 @@ func confirmOne(t *testing.T, d *process, data string) {
 }
 
 // TestRoles: one role makes the tables, and both daemons run with another that only reads
-// and writes rows, and of the journal only adds them. The grants are those that docs/operator.md shows.
+// and writes rows, and of the journal only adds them. The grants are those that docs/operator/README.md shows.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	key, err := envelope.GenerateKey(1024)
@@ -137,8 +137,8 @@ func TestRoles(t *testing.T) {
 			if status != exitDone {
 				t.Fatalf("%s", errOut)
 			}
-			if shown := blocksOf(t, "../../docs/operator.md", "sql"); len(shown) != 2 || shown[1] != strings.ReplaceAll(grants, `"`+strings.ReplaceAll(rows, `"`, `""`)+`"`, `"countersign"`) {
-				t.Errorf("docs/operator.md shows\n%s\nand it prints\n%s", shown, grants)
+			if shown := blocksOf(t, "../../docs/operator/README.md", "sql"); len(shown) != 2 || shown[1] != strings.ReplaceAll(grants, `"`+strings.ReplaceAll(rows, `"`, `""`)+`"`, `"countersign"`) {
+				t.Errorf("docs/operator/README.md shows\n%s\nand it prints\n%s", shown, grants)
 			}
 			dbtest.Exec(t, ownerURL, grants)
 			d := startDaemon(t, start...)

@@ -19,11 +19,11 @@ func page(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestFilesOfDataDirectory: the operator finds each file that a daemon makes in docs/backup.md, with
+// TestFilesOfDataDirectory: the operator finds each file that a daemon makes in docs/operator/backup.md, with
 // what losing it means.
 func TestFilesOfDataDirectory(t *testing.T) {
 	t.Parallel()
-	text, dir := page(t, "docs/backup.md"), t.TempDir()
+	text, dir := page(t, "docs/operator/backup.md"), t.TempDir()
 	key := filepath.Join(dir, "key")
 	if err := os.WriteFile(key, []byte(countersigntest.NewService(t).MerchantKey().PublicBase64()), 0o600); err != nil {
 		t.Fatal(err)
@@ -39,16 +39,16 @@ func TestFilesOfDataDirectory(t *testing.T) {
 		for _, f := range files {
 			name := strings.TrimSuffix(strings.TrimSuffix(f.Name(), "-wal"), "-shm")
 			if !regexp.MustCompile("(?m)^\\| [^|]*`" + regexp.QuoteMeta(name) + "`").MatchString(text) {
-				t.Errorf("docs/backup.md does not say what %s of the %s is", f.Name(), end)
+				t.Errorf("docs/operator/backup.md does not say what %s of the %s is", f.Name(), end)
 			}
 		}
 	}
 }
 
-// TestOperatorPage: the settings that docs/operator.md puts first are settings, the jobs that it has
+// TestOperatorPage: the settings that docs/operator/README.md puts first are settings, the jobs that it has
 // Prometheus scrape are those of the alerts, and what the runbook sends the one on call to is there.
 func TestOperatorPage(t *testing.T) {
-	text, settings := page(t, "docs/operator.md"), page(t, "docs/settings.md")
+	text, settings := page(t, "docs/operator/README.md"), page(t, "docs/reference/settings.md")
 	_, first, _ := strings.Cut(text, "The first twelve:")
 	first, _, _ = strings.Cut(first, "\n## ")
 	rows := regexp.MustCompile("(?m)^\\| ([^|]*`[^|]*) \\|").FindAllStringSubmatch(first, -1)
@@ -68,7 +68,7 @@ func TestOperatorPage(t *testing.T) {
 			t.Errorf("the job %s is not scraped, or no alert needs it", job)
 		}
 	}
-	runbook := page(t, "docs/runbook.md")
+	runbook := page(t, "docs/operator/runbook.md")
 	_, onCall, _ := strings.Cut(runbook, "\n## On call\n")
 	onCall, _, _ = strings.Cut(onCall, "\n## ")
 	if n := strings.Count(onCall, "\n| ") - 1; n != 10 {

@@ -11,7 +11,7 @@ import (
 	"countersign/internal/lab/dbtest"
 )
 
-// TestPatroni works on a real cluster, as docs/operator.md sets one up, under the load of
+// TestPatroni works on a real cluster, as docs/operator/README.md sets one up, under the load of
 // two nodes of each daemon: the leader changes on request, is killed, and is cut off from
 // everybody; before the first two a member of etcd is killed, its leader first, and comes
 // back after them; in the end two members are away at once. What was acknowledged stands, nothing is released or credited twice,

@@ -24,7 +24,7 @@ type providerFlags struct {
 	HoldCode     int64         `group:"profile" help:"errCode that makes the service ask again; 3001 or 3002 if 0." default:"0" placeholder:"CODE"`
 	RefuseCode   int64         `group:"profile" help:"errCode that refuses for good; 2001 to 2005 if 0." default:"0" placeholder:"CODE"`
 	RetryCode    int64         `group:"profile" help:"errCode for what was not understood or failed here; 1001 to 1004 or 5000 if 0." default:"0" placeholder:"CODE"`
-	NewAddress   string        `group:"profile" help:"What happens to a replaced deposit address of a user. hold: a person accepts or rejects it (docs/merchant.md); take: it counts at once." enum:"hold,take" default:"hold"`
+	NewAddress   string        `group:"profile" help:"What happens to a replaced deposit address of a user. hold: a person accepts or rejects it (docs/merchant/README.md); take: it counts at once." enum:"hold,take" default:"hold"`
 	OrderGrace   time.Duration `name:"grace" group:"profile" help:"For how long a withdrawal whose order is not known is held before it is refused." default:"30s" placeholder:"TIME"`
 }
 

@@ -174,7 +174,7 @@ func TestCommandsOfDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	var pages []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*.md", "deploy/*/*", "deploy/*"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "examples/*.md", "deploy/*/*", "deploy/*"} {
 		found, err := filepath.Glob(filepath.Join("../..", pattern))
 		if err != nil {
 			t.Fatal(err)

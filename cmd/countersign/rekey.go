@@ -15,14 +15,14 @@ type rekeyCmd struct {
 	storeFlags
 	NewMasterKey        string `name:"new-master-key" help:"The new master key, 64 hexadecimal digits. Meant for the environment." placeholder:"HEX" hidden:""`
 	NewMasterKeyCommand string `name:"new-master-key-command" help:"Program whose output is the new master key. Without it one is made in the data directory." placeholder:"COMMAND"`
-	Signing             bool   `help:"Replace the end's own pair of the signed link (docs/link.md), not the master key: make the next one and print its public part. With --finish it signs from the next start on." env:"-"`
+	Signing             bool   `help:"Replace the end's own pair of the signed link (docs/merchant/link.md), not the master key: make the next one and print its public part. With --finish it signs from the next start on." env:"-"`
 	Finish              bool   `help:"With --signing: put the next pair in place." env:"-" xor:"finish"`
 	Status              bool   `help:"With --signing: only say how far it is." env:"-" xor:"finish"`
 }
 
 // Help is the long help of the subcommand.
 func (rekeyCmd) Help() string {
-	return "Stop every daemon of the database first. Everything is sealed anew in one transaction. If rekey is interrupted, run the same command again. docs/keys.md has the steps."
+	return "Stop every daemon of the database first. Everything is sealed anew in one transaction. If rekey is interrupted, run the same command again. docs/operator/keys.md has the steps."
 }
 
 func (c *rekeyCmd) Run(std streams) error {
@@ -63,7 +63,7 @@ type migrateCmd struct {
 
 // Help is the long help of the subcommand.
 func (migrateCmd) Help() string {
-	return "A daemon does this itself at its start if its role may. With a role that only reads and writes rows, migrate goes first. docs/operator.md says which versions can run side by side."
+	return "A daemon does this itself at its start if its role may. With a role that only reads and writes rows, migrate goes first. docs/operator/README.md says which versions can run side by side."
 }
 
 func (c *migrateCmd) Run(std streams) error {

@@ -44,7 +44,7 @@ type relayRunCmd struct {
 func (relayRunCmd) Help() string {
 	return "The wallet core inserts what it books into countersign_outbox, in the transaction that books it: deposits, withdrawals, addresses, and what becomes of a withdrawal. " +
 		"This carries the rows to the service, at least once and in order for each merchant, and deletes what the service has acknowledged. Run two: one works, and the other takes over. " +
-		"docs/relay.md has the insert in five languages."
+		"docs/provider/relay.md has the insert in five languages."
 }
 
 func (c *relayRunCmd) Run(std streams) error {
@@ -82,7 +82,7 @@ func (c *relayRunCmd) Run(std streams) error {
 	err = daemon.RunParts(ctx, parts...)
 	log.Info("stopped")
 	if errors.Is(err, relay.ErrNoTable) {
-		return &hintedError{err, []string{`countersign relay ddl | psql URL, as the owner of the core's tables; docs/relay.md says which rights the relay needs.`}}
+		return &hintedError{err, []string{`countersign relay ddl | psql URL, as the owner of the core's tables; docs/provider/relay.md says which rights the relay needs.`}}
 	}
 	return err
 }

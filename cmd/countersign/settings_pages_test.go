@@ -26,7 +26,7 @@ func sharedSetting(app *kong.Application, f *kong.Flag) bool {
 const pageHead = `# Settings
 
 Each setting of the two daemons is a flag (` + "`--listen`" + `), a variable of the environment (` + "`COUNTERSIGN_LISTEN`" + `) and, under the daemon's name, a line of the file that ` + "`--config`" + ` names
-([deploy/countersign.toml](../deploy/countersign.toml)). The flag comes first, then the environment, the file and the default, which stands in brackets here.
+([deploy/countersign.toml](../../deploy/countersign.toml)). The flag comes first, then the environment, the file and the default, which stands in brackets here.
 With ` + "`--settings`" + ` a daemon only prints what is in force and where it comes from, with ` + "`--check`" + ` what a start would find.
 A command with the same ` + "`--config`" + ` calls that daemon: the daemon's ` + "`data`" + ` has the address and the token.
 A secret can be ` + "`@FILE`" + `, which only its owner may read. The master key can be ` + "`COUNTERSIGN_MASTER_KEY`" + `: others can read the command line of a process.
@@ -34,7 +34,7 @@ A secret can be ` + "`@FILE`" + `, which only its owner may read. The master key
 This page is made from the flags: ` + "`UPDATE_SETTINGS=1 go test ./cmd/countersign -run TestSettingsPages`" + `.
 `
 
-// settingsPage returns docs/settings.md.
+// settingsPage returns docs/reference/settings.md.
 func settingsPage(app *kong.Application) string {
 	var b strings.Builder
 	b.WriteString(pageHead)
@@ -61,7 +61,7 @@ func settingsPage(app *kong.Application) string {
 
 const exampleHead = `# Settings of both daemons: countersign serve --config FILE, countersign gateway --config FILE.
 # Each line shows the default, or an example where there is none; take away the # of what you change.
-# docs/settings.md says what comes before what. A secret is "@FILE", which only its owner may read.
+# docs/reference/settings.md says what comes before what. A secret is "@FILE", which only its owner may read.
 # This file is made from the flags, as that page is.
 `
 

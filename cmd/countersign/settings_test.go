@@ -22,7 +22,7 @@ func TestSettingsPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{"docs/settings.md": settingsPage(parser.Model), "deploy/countersign.toml": settingsExample(parser.Model)} {
+	for path, want := range map[string]string{"docs/reference/settings.md": settingsPage(parser.Model), "deploy/countersign.toml": settingsExample(parser.Model)} {
 		path = filepath.Join("../..", path)
 		if os.Getenv("UPDATE_SETTINGS") != "" {
 			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {

@@ -1,4 +1,4 @@
-// Books the feeds of a gateway; docs/merchant.md says how.
+// Books the feeds of a gateway; docs/merchant/README.md says how.
 const fs = require("fs");
 
 const url = process.env.GATEWAY_URL ?? "http://127.0.0.1:8091";

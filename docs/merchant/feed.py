@@ -1,4 +1,4 @@
-# Books the feeds of a gateway; docs/merchant.md says how.
+# Books the feeds of a gateway; docs/merchant/README.md says how.
 import json, os, sqlite3, sys, time, urllib.error, urllib.request
 
 URL = os.environ.get("GATEWAY_URL", "http://127.0.0.1:8091")

@@ -1,4 +1,4 @@
-// Command verify-ethereum answers a gateway's --verify-url (docs/verify.md): it asks a
+// Command verify-ethereum answers a gateway's --verify-url (docs/merchant/verify.md): it asks a
 // node of Ethereum whether a deposit is on the chain. A merchant without a gateway
 // copies chain.verify as its merchant.Config.Verify.
 //
@@ -324,7 +324,7 @@ func (c *chain) answer(secret string) http.HandlerFunc {
 	}
 }
 
-// signed checks a signature of Standard Webhooks (docs/merchant.md).
+// signed checks a signature of Standard Webhooks (docs/merchant/README.md).
 func signed(secret, id, timestamp, signatures string, body []byte) bool {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(strings.TrimSpace(secret), "whsec_"))
 	at, err2 := strconv.ParseInt(timestamp, 10, 64)

@@ -20,7 +20,7 @@ const anyone client.Role = ""
 // Open is the set of routes that need no token.
 var Open = Roles{anyone}
 
-// Who may call a route (docs/control.md), at either end: AtEnd leaves out the roles that
+// Who may call a route (docs/provider/control.md), at either end: AtEnd leaves out the roles that
 // an end does not have. An operator neither adds nor releases a withdrawal, so that
 // whoever sets up a merchant cannot also take its money out.
 var (

@@ -43,7 +43,7 @@ func TestAlarmText(t *testing.T) {
 	}
 }
 
-// TestChatsTakeAlarms: every message is one that the chats of docs/operator.md take as it is. None is
+// TestChatsTakeAlarms: every message is one that the chats of docs/operator/README.md take as it is. None is
 // asked here; the rules are those of their documents.
 func TestChatsTakeAlarms(t *testing.T) {
 	for _, kind := range client.AlarmKind("").Values() {

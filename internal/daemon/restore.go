@@ -188,7 +188,7 @@ type Held = db.Held
 func Backup(ctx context.Context, dir, to string) (Held, error) {
 	h, err := db.Backup(ctx, Storage{Dir: dir}.file(DatabaseFile), to)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w; a PostgreSQL database is backed up by its own means: see docs/backup.md", err)
+		err = fmt.Errorf("%w; a PostgreSQL database is backed up by its own means: see docs/operator/backup.md", err)
 	}
 	return h, err
 }

@@ -17,14 +17,14 @@ import (
 )
 
 func forwardingPage(t *testing.T) string {
-	page, err := os.ReadFile("../../docs/merchant.md")
+	page, err := os.ReadFile("../../docs/merchant/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(page)
 }
 
-// TestForwardingPage: docs/merchant.md names every type of message.
+// TestForwardingPage: docs/merchant/README.md names every type of message.
 func TestForwardingPage(t *testing.T) {
 	page := forwardingPage(t)
 	var types []string
@@ -41,7 +41,7 @@ func TestForwardingPage(t *testing.T) {
 	}
 }
 
-// snippets run the function of docs/merchant.md, in Go, and those of the files beside it: each
+// snippets run the function of docs/merchant/README.md, in Go, and those of the files beside it: each
 // program gets messages as arguments, five each, and prints 1 or 0 for each.
 var snippets = []struct {
 	from, file, head, tail string

@@ -77,7 +77,7 @@ func checkForwardURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https":
-		return errors.New("the forward URL must be https://HOST/PATH. For NATS, Kafka and the like a program of yours reads the feeds (docs/merchant.md)")
+		return errors.New("the forward URL must be https://HOST/PATH. For NATS, Kafka and the like a program of yours reads the feeds (docs/merchant/README.md)")
 	case u.Scheme == "http" && u.Hostname() != "localhost" && !net.ParseIP(u.Hostname()).IsLoopback():
 		return errors.New("the forward URL is http to another machine, which would send users, addresses and amounts in the clear: " +
 			"give https://, or http:// to 127.0.0.1 where a proxy of yours encrypts")

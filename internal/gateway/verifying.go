@@ -22,7 +22,7 @@ import (
 )
 
 // Verifying says where the merchant's own check of deposits answers. A deposit counts
-// only after it has said yes; docs/verify.md describes the question and the answer.
+// only after it has said yes; docs/merchant/verify.md describes the question and the answer.
 type Verifying struct {
 	// URL is http or https; private networks are allowed. Empty: deposits are taken as
 	// the service tells them.

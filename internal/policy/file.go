@@ -35,7 +35,7 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return ErrFile }
 
 // Parse reads a policy file and refuses what it does not understand. Errors are a *Error.
-// docs/policy.md describes the file.
+// docs/merchant/policy.md describes the file.
 func Parse(file []byte) (p *Rules, err error) {
 	// What reads the file panics with the first *Error.
 	defer func() {
@@ -97,7 +97,7 @@ func readNamed(top section) *reader {
 
 // oldForm answers a condition of a language.
 const oldForm = `is not read: each condition is a key of its own, and all of them must hold, such as symbol = ["USDT"], chain-not = ["TRON"], ` +
-	`amount-above = "1000", address-in = "LIST", hours-not = "HOURS", risk-max = 40, age-min = "30m", label.tier = ["gold"]; "or" is a second rule (docs/policy.md)`
+	`amount-above = "1000", address-in = "LIST", hours-not = "HOURS", risk-max = 40, age-min = "30m", label.tier = ["gold"]; "or" is a second rule (docs/merchant/policy.md)`
 
 func (p *Rules) readRules(f *reader, top section) {
 	for _, s := range top.tables("rule", maxRules) {

@@ -73,7 +73,7 @@ var depositSteps = []struct {
 	{"the application credits it", (*chain).credit},
 }
 
-// credit reads both feeds of the gateway on, as docs/backup.md says.
+// credit reads both feeds of the gateway on, as docs/operator/backup.md says.
 func (c *chain) credit() {
 	b := c.book()
 	for _, feed := range []client.FeedName{client.FeedOfDeposits, client.FeedOfEvents} {

@@ -57,10 +57,10 @@ func network(t *testing.T, rawURL string) (host, database string) {
 	return l.Addr().String(), c.Database
 }
 
-// Each insert of docs/relay.md and beside it, run as it stands there, books a deposit and has it told,
+// Each insert of docs/provider/relay.md and beside it, run as it stands there, books a deposit and has it told,
 // once; a second run fails, and books and tells nothing.
 func TestInsertsOfTheDocument(t *testing.T) {
-	page, err := os.ReadFile("../../docs/relay.md")
+	page, err := os.ReadFile("../../docs/provider/relay.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestInsertsOfTheDocument(t *testing.T) {
 	}
 	blocks := regexp.MustCompile("(?s)```(\\w+)\n(.*?)```").FindAllStringSubmatch(section, -1)
 	for _, language := range []string{"java", "python", "js"} {
-		text, err := os.ReadFile("../../docs/relay/" + languages[language].file)
+		text, err := os.ReadFile("../../docs/provider/" + languages[language].file)
 		if err != nil {
 			t.Fatal(err)
 		}

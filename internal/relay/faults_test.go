@@ -243,7 +243,7 @@ func TestGracefulStop(t *testing.T) {
 	})
 }
 
-// The rights that docs/relay.md names are enough.
+// The rights that docs/provider/relay.md names are enough.
 func TestRights(t *testing.T) {
 	c := newCore(t)
 	s := newService(t, "", "shop")

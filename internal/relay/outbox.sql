@@ -1,4 +1,4 @@
--- The outbox of a wallet core: rows for countersign relay. docs/relay.md describes them.
+-- The outbox of a wallet core: rows for countersign relay. docs/provider/relay.md describes them.
 -- For PostgreSQL 12 and later. Applying it again changes nothing.
 BEGIN;
 DO $$ BEGIN PERFORM pg_advisory_xact_lock(7161923, 1); END $$;

@@ -37,7 +37,7 @@ func (s *state) set(part string, err error) {
 	}
 	s.failed[part] = err.Error()
 	if errors.Is(err, ErrFeed) {
-		s.log.Error("decisions are stopped; docs/relay.md says how to go on", "error", err.Error())
+		s.log.Error("decisions are stopped; docs/provider/relay.md says how to go on", "error", err.Error())
 		return
 	}
 	s.log.Warn("does not work; it is tried again", "part", part, "error", err.Error())

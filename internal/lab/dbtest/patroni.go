@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// Patroni is a PostgreSQL cluster as docs/operator.md sets it up: three members of etcd,
+// Patroni is a PostgreSQL cluster as docs/operator/README.md sets it up: three members of etcd,
 // three servers under Patroni with a synchronous standby, and HAProxy, which leads to the
 // leader.
 type Patroni struct {

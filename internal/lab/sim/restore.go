@@ -17,7 +17,7 @@ import (
 
 // restore loses the database of the service: a backup from before takes its place, the service
 // runs for a while with what that leaves open, and then the books of the core and of the application
-// settle it, as docs/backup.md says.
+// settle it, as docs/operator/backup.md says.
 func (w *world) restore(i int, f fault) {
 	w.turn(w.operating, "fault", i) // a backup from before a rotation has other keys
 	defer func() { <-w.operating }()

@@ -1,4 +1,4 @@
-# Books a deposit and its row for the relay in one transaction; docs/relay.md says how.
+# Books a deposit and its row for the relay in one transaction; docs/provider/relay.md says how.
 import json, os
 import psycopg2
 
