@@ -122,13 +122,6 @@ func Signed(h http.Header) bool {
 	return err == nil
 }
 
-// Unsign removes the headers that SignRequest and SignResponse add.
-func Unsign(h http.Header) {
-	for _, name := range []string{HeaderDigest, HeaderSignatureInput, HeaderSignature} {
-		h.Del(name)
-	}
-}
-
 // LinkHeaders returns the headers of h that its signature needs.
 func LinkHeaders(h http.Header) http.Header {
 	out := http.Header{}

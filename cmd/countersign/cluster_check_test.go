@@ -299,12 +299,3 @@ func (c *cluster) allWork(since time.Time, nodes ...*clusterNode) bool {
 	}
 	return true
 }
-
-// anyWorks reports whether a node has taken or settled something since a moment.
-func (c *cluster) anyWorks(since time.Time) bool {
-	return slices.ContainsFunc(c.nodes, func(n *clusterNode) bool {
-		_, took := n.acked(since)
-		_, settled := n.settled(since)
-		return took || settled
-	})
-}

@@ -263,11 +263,6 @@ func (l *gwLoad) allTake(after time.Time) bool {
 	return !slices.ContainsFunc(l.nodes, func(n *gwNode) bool { _, ok := l.acked(n, after); return !ok })
 }
 
-// anyTakes reports whether a node acknowledged something after a moment.
-func (l *gwLoad) anyTakes(after time.Time) bool {
-	return slices.ContainsFunc(l.nodes, func(n *gwNode) bool { _, ok := l.acked(n, after); return ok })
-}
-
 // ready returns the status of /readyz, 0 for no answer.
 func (l *gwLoad) ready(n *gwNode) int {
 	d, _ := n.process()

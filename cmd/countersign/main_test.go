@@ -9,7 +9,6 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/lab/proof"
 )
 
 // runAsCountersign makes the test binary be the program, for tests that need a
@@ -20,9 +19,6 @@ func TestMain(m *testing.M) {
 	if os.Getenv(runAsCountersign) != "" {
 		_ = os.Unsetenv(runAsCountersign)
 		main()
-	}
-	if status, is := proof.Main(); is {
-		os.Exit(status)
 	}
 	testscript.Main(withPostgres{m}, map[string]func(){"countersign": main})
 }
