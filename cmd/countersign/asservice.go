@@ -30,7 +30,7 @@ type serviceFlags struct {
 	CallbackAPIKey secret `name:"callback-api-key" help:"What is sent as X-API-KEY; @FILE reads it. Without it there is no header." placeholder:"VALUE"`
 	APIKeyHeader   string `name:"api-key-header" help:"Header that carries it." default:"X-API-KEY" placeholder:"NAME"`
 
-	Sign      string `help:"The service's Ed25519 pair, which signs each request (docs/merchant/link.md); PKCS#8 in PEM, as openssl genpkey -algorithm ed25519 makes it. The endpoint must have its public part." placeholder:"FILE"`
+	Sign      string `help:"The service's Ed25519 pair, which signs each request (docs/merchant/keys.md); PKCS#8 in PEM, as openssl genpkey -algorithm ed25519 makes it. The endpoint must have its public part." placeholder:"FILE"`
 	AnswerKey string `name:"answer-key" help:"Public part of the merchant's signing key, by which every response must be signed; no secret, @FILE reads it. It needs --sign." placeholder:"KEY"`
 
 	Timeout   time.Duration `help:"How long one exchange may take, as long as the service waits (its --exchange-timeout). 0: 15s, or 40s for another provider." default:"0s"`

@@ -30,7 +30,7 @@ type listenCmd struct {
 	APIKey         secret          `name:"api-key" help:"The API key that answers carry; @FILE reads it." placeholder:"VALUE"`
 	CallbackAPIKey secret          `name:"callback-api-key" help:"What callbacks must carry in a header; @FILE reads it. Without it they need none." placeholder:"VALUE"`
 	APIKeyHeader   string          `name:"api-key-header" help:"Header that carries it." default:"X-API-KEY" placeholder:"NAME"`
-	Sign           string          `help:"The merchant's Ed25519 pair, which signs answers to signed requests (docs/merchant/link.md); PKCS#8 in PEM, as openssl genpkey -algorithm ed25519 makes it." placeholder:"FILE"`
+	Sign           string          `help:"The merchant's Ed25519 pair, which signs answers to signed requests (docs/merchant/keys.md); PKCS#8 in PEM, as openssl genpkey -algorithm ed25519 makes it." placeholder:"FILE"`
 	ServiceSigner  string          `name:"service-signing-key" help:"Public part of the provider's signing key: callbacks that it did not sign are refused." placeholder:"FILE"`
 	PublicURL      string          `name:"public-url" help:"What the provider has before the paths of callbacks, where a proxy changes it; signatures cover it." placeholder:"URL"`
 	BodyField      string          `help:"Form field or JSON member that carries the body." default:"data" placeholder:"NAME"`

@@ -15,7 +15,7 @@ type rekeyCmd struct {
 	storeFlags
 	NewMasterKey        string `name:"new-master-key" help:"The new master key, 64 hexadecimal digits. Meant for the environment." placeholder:"HEX" hidden:""`
 	NewMasterKeyCommand string `name:"new-master-key-command" help:"Program whose output is the new master key. Without it one is made in the data directory." placeholder:"COMMAND"`
-	Signing             bool   `help:"Replace the end's own pair of the signed link (docs/merchant/link.md), not the master key: make the next one and print its public part. With --finish it signs from the next start on." env:"-"`
+	Signing             bool   `help:"Replace the end's own pair of the signed link (docs/operator/keys.md), not the master key: make the next one and print its public part. With --finish it signs from the next start on." env:"-"`
 	Finish              bool   `help:"With --signing: put the next pair in place." env:"-" xor:"finish"`
 	Status              bool   `help:"With --signing: only say how far it is." env:"-" xor:"finish"`
 }

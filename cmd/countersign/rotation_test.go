@@ -13,7 +13,7 @@ import (
 	"countersign/internal/lab/dbtest"
 )
 
-// TestKeysChangeUnderLoad does the steps of docs/operator/keys.md while deposits and withdrawals go
+// TestKeysChangeUnderLoad does the steps of docs/provider/keys.md while deposits and withdrawals go
 // on, in scheme service with all keys, and with a pair that the merchant made: staged,
 // the gateway has both sets, activated, the gateway has the newer one alone, finished. No
 // attempt fails, none about a deposit is repeated, and every order is confirmed.
@@ -124,7 +124,7 @@ func testKeysChangeUnderLoad(t *testing.T, flags func(at func(string) string) ke
 	if before.Rotation == nil || after.Rotation == nil || after.Fingerprint != before.Rotation.Others[0].Fingerprint || after.Rotation.Others[0].Fingerprint != before.Fingerprint {
 		t.Errorf("%+v, then %+v", before, after)
 	}
-	// An answer under a key that has ended decides nothing (docs/operator/keys.md): what was claimed
+	// An answer under a key that has ended decides nothing (docs/provider/keys.md): what was claimed
 	// before the activation is to be settled first.
 	activated := url.QueryEscape(time.Now().Format(time.RFC3339Nano))
 	beyond(sent.Load() + 60)

@@ -81,7 +81,7 @@ func TestInsertsOfTheDocument(t *testing.T) {
 		"sql": {"book.sql", program("psql"), func(f string) []string {
 			return []string{"psql", "-q", "-v", "ON_ERROR_STOP=1", "-f", f, "postgres://postgres@" + addr + "/" + database}
 		}},
-		"go": {"main.go", program("go"), func(f string) []string { return []string{"go", "run", f} }},
+		"go": {"book.go", program("go"), func(f string) []string { return []string{"go", "run", f} }},
 		"java": {"Book.java", func() string {
 			if _, err := os.Stat(driver); err != nil {
 				return driver
@@ -104,7 +104,7 @@ func TestInsertsOfTheDocument(t *testing.T) {
 		}, func(f string) []string { return []string{"node", f} }},
 	}
 	blocks := regexp.MustCompile("(?s)```(\\w+)\n(.*?)```").FindAllStringSubmatch(section, -1)
-	for _, language := range []string{"java", "python", "js"} {
+	for _, language := range []string{"go", "java", "python", "js"} {
 		text, err := os.ReadFile("../../docs/provider/" + languages[language].file)
 		if err != nil {
 			t.Fatal(err)
