@@ -324,8 +324,8 @@ func TestServiceActs(t *testing.T) {
 			}
 			b.do(chromedp.NavigateBack())
 		},
-		"POST /console/tasks/{id}/approve": func() {}, // see block and TestChanges
-		"POST /console/tasks/{id}/decline": func() {}, // see TestChanges
+		"POST /console/tasks/{id}/approve": func() {}, // see block and TestProviderInBrowser
+		"POST /console/tasks/{id}/decline": func() {}, // see TestGatewayActs
 		"POST /console/tasks/many":         func() {}, // see TestGatewayActs
 		"POST /console/alarms/ack": func() {
 			b.open("/console/alarms?kind=answer_differs&merchant=demo")

@@ -25,6 +25,7 @@ import (
 var (
 	offeredForms = regexp.MustCompile(`(?s)<form method="post" action="([^"]+)"[^>]*>(.*?)</form>`)
 	offeredLinks = regexp.MustCompile(`href="(/console/[^"]*)"`)
+	inactive     = regexp.MustCompile(`<button[^>]* type="button"`)
 	inputs       = regexp.MustCompile(`<(?:input|textarea)[^>]*>`)
 	selects      = regexp.MustCompile(`(?s)<select[^>]*name="([^"]+)"[^>]*>(.*?)</select>`)
 	options      = regexp.MustCompile(`<option( value="[^"]*")?( selected)?>([^<]*)`)
@@ -112,6 +113,9 @@ func (s *site) pressAll(who string, typed map[string]string, skip, late *regexp.
 				bad[path] = true
 				s.t.Errorf("%s: a page links to %s: %d\n%s", who, path, p.status, saysOf(p.body))
 			}
+			if strings.HasPrefix(p.header.Get("Content-Type"), "text/html") && !strings.Contains(p.body, "<noscript>Times are UTC") {
+				s.t.Errorf("%s: %s does not say how its times are meant where no script runs", who, path)
+			}
 			for _, link := range offeredLinks.FindAllStringSubmatch(p.body, -1) {
 				if to := html.UnescapeString(link[1]); !strings.HasPrefix(to, "/console/static/") {
 					queue = append(queue, to)
@@ -123,6 +127,9 @@ func (s *site) pressAll(who string, typed map[string]string, skip, late *regexp.
 					continue
 				}
 				press(path, action, f[2])
+				if !strings.Contains(inactive.ReplaceAllString(f[2], ""), "<button") {
+					s.t.Errorf("%s: without a script nothing sends the form %s at %s", who, action, path)
+				}
 				again = true
 				queue = append([]string{path, path}, queue[1:]...) // the page is another one now
 				delete(seen, path)

@@ -3,7 +3,6 @@ package console_test
 import (
 	"crypto/rand"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -11,8 +10,6 @@ import (
 	"countersign/client"
 	"countersign/internal/console"
 )
-
-var posts = regexp.MustCompile(`<form method="post" action="([^"]+)"`)
 
 // operations are the operations of the API that the posts of the console make.
 var operations = map[string]string{
@@ -43,8 +40,7 @@ var operations = map[string]string{
 	"POST /console/alarms/ack":              "ackAlarms",
 }
 
-// TestRoles: a page has no form for what the token's role may not do, and a post of it is
-// refused by the API, whoever wrote it.
+// TestRoles: a post of what the token's role may not do is refused by the API, whoever wrote it.
 func TestRoles(t *testing.T) {
 	base, first := node(t, nil)
 	admin := serviceAPI(t, base, first)
@@ -53,13 +49,6 @@ func TestRoles(t *testing.T) {
 		Key:              &client.KeySpec{Bits: 1024},
 		MerchantSettings: client.MerchantSettings{Name: "Shop", NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"},
 	}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := admin.AddDeposits(t.Context(), deposit(t, "shop", "d-1")); err != nil {
-		t.Fatal(err)
-	}
-	w, err := admin.CreateWithdrawal(t.Context(), client.NewWithdrawal{Merchant: "shop", CallBackID: "w-1", TenantUserID: "u"})
-	if err != nil {
 		t.Fatal(err)
 	}
 	c, err := console.NewService(bareConfig)
@@ -86,28 +75,6 @@ func TestRoles(t *testing.T) {
 		for _, op := range self.May {
 			may[op] = true
 		}
-		for _, path := range []string{"/console/", "/console/merchants", "/console/merchants/shop", "/console/callbacks", "/console/callbacks/" + w.Callback,
-			"/console/withdrawals", "/console/withdrawals/" + w.ID, "/console/alarms", "/console/audit", "/console/tokens", "/console/stop"} {
-			p := s.get(path)
-			if p.status >= 500 {
-				t.Errorf("%s at %s: %d %s", role, path, p.status, p.body)
-			}
-			for _, form := range posts.FindAllStringSubmatch(p.body, -1) {
-				if form[1] == "/console/signout" { // of the browser
-					continue
-				}
-				form[1], _, _ = strings.Cut(form[1], "?")
-				op := ""
-				for pattern, o := range operations {
-					if matches(pattern, form[1]) {
-						op = o
-					}
-				}
-				if op == "" || !may[op] {
-					t.Errorf("%s has a form for %s (%s) at %s", role, form[1], op, path)
-				}
-			}
-		}
 		for _, pattern := range c.Patterns() {
 			path, isPost := strings.CutPrefix(pattern, "POST ")
 			op := operations[pattern]
@@ -133,9 +100,3 @@ func TestRoles(t *testing.T) {
 }
 
 func lastWord(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
-
-// matches says whether a path is one of a pattern's.
-func matches(pattern, path string) bool {
-	_, pattern, _ = strings.Cut(pattern, " ")
-	return regexp.MustCompile("^" + regexp.MustCompile(`\{\w+\}`).ReplaceAllString(pattern, `[^/]+`) + "$").MatchString(path)
-}
