@@ -49,8 +49,8 @@ var alarmKinds = words[AlarmKind]{
 	{is: AlarmApprovalWaits, at: atBoth, bySubject: true,
 		means: "Something has waited for an approver for more than an hour. Subject token: the last approver's token " +
 			"expires within a week, and then only an admin of another origin can approve changes.",
-		do: "Open its task (tasks list), which says who can decide. Approve or decline it. Before the token expires, " +
-			"propose a new one of role approver, and have the present approver approve it.",
+		do: "Open its task (tasks list), which says who can decide. Before the token expires, propose a new one " +
+			"of role approver, and have the present approver approve it.",
 		ended: "It was decided, or another approver can decide for longer."},
 	{is: AlarmAuditBroken, at: atBoth, urgent: true,
 		means: "The audit log does not continue what a node has signed, and that node has stopped. Somebody changed " +
@@ -65,45 +65,43 @@ var alarmKinds = words[AlarmKind]{
 		ended: "The restore was reconciled."},
 	{is: AlarmControlChanged, at: atBoth, urgent: true, bySubject: true,
 		means: "Who decides, where a merchant's money goes, or what is stopped was changed: a token that decides was " +
-			"made, or an approver's was revoked; somebody signed in as an approver or an admin (person); somebody at " +
-			"the machine ended all approvers (no-approvers); a merchant was changed; a freeze or a pause was ended.",
-		do: "Find out who did it (api change, api tokens, audit about ID). If nobody meant it, freeze the service, " +
-			"and revoke the token."},
+			"made or an approver's revoked; an approver or an admin signed in (person); somebody at the machine " +
+			"ended all approvers; a merchant was changed; a freeze or a pause was ended.",
+		do: "Find out who did it (api change, api tokens, audit about ID). If nobody meant it, freeze the " +
+			"service, and revoke the token."},
 	{is: AlarmAddressChanged, at: atBoth, urgent: true, bySubject: true,
-		means: "A user's deposit address was replaced. The service tells the merchant, and what the user deposits " +
-			"goes to the new one. The gateway holds the new one, and the application goes on with the old one.",
+		means: "A user's deposit address was replaced. The service tells the merchant. The gateway holds the new " +
+			"one, and the application goes on with the old one.",
 		do: "Find out who replaced it: at the service by api callback ID, at the gateway by asking the service by " +
 			"another channel. At the gateway approve or decline its task (tasks list --gateway kind=address). If " +
-			"nobody meant it, pause the merchant, revoke the token that added the callback, and have the address not " +
-			"used.",
+			"nobody meant it, pause the merchant, revoke the token that added the callback, and have the address " +
+			"not used.",
 		ended: "The gateway's task was decided."},
 	{is: AlarmDepositRefused, at: atBoth, urgent: true, bySubject: true,
-		means: "A deposit was refused for good and may never be sent again. At the service it may also be the report " +
-			"of how a withdrawal ended, at the gateway any malformed callback. The subject is the errCode or reason " +
-			"of all that the alarm counts; disproved and unverified: the check at --verify-url said no, or did not " +
-			"say yes in time.",
+		means: "A deposit was refused for good; at the service perhaps the report of a withdrawal's end, at the " +
+			"gateway any malformed callback. The subject is the errCode or reason; disproved and unverified: the " +
+			"check at --verify-url said no, or did not say yes in time.",
 		do: "At the service, ask the merchant what the code means. If it means \"later\", correct its final codes " +
-			"and resend (callbacks list --state refused, callbacks resend). At the gateway, read what is wrong (api " +
-			"refusedCallback), mend the setting or the check or have the service mend the callback, and approve its " +
-			"task (tasks list --gateway kind=refused). Credit no deposit that the chain has not: ask the service who " +
-			"made it up.",
+			"and resend (callbacks list --state refused, callbacks resend). At the gateway, read what is wrong " +
+			"(api refusedCallback), mend it or have the service mend it, and approve its task (tasks list " +
+			"--gateway kind=refused). Credit no deposit that the chain has not: ask the service who made it up.",
 		ended: "Each of them was taken, resent or dismissed."},
 
 	{is: AlarmAnswerUnusable, at: atService,
-		means: "A response decided nothing, and the merchant is asked again: it cannot open or read the callback " +
-			"(not_understood), its API key is not the merchant's (wrong_api_key), or it does not show which " +
-			"withdrawal it confirms (answer_unbound).",
+		means: "A response decided nothing, and the merchant is asked again: it cannot read the callback " +
+			"(not_understood), its API key is wrong (wrong_api_key), or it does not show which withdrawal it " +
+			"confirms (answer_unbound).",
 		do: "Check that both ends have the same keys and API key, and let the merchant run countersign check. If " +
-			"they are right, find out what answers at the merchant's URLs. Of answer_unbound, give details with each " +
-			"withdrawal, or see PROTOCOL.md, Answers.",
+			"they are right, find out what answers at the merchant's URLs. Of answer_unbound, give details with " +
+			"each withdrawal.",
 		ended: "Nothing like it came for an hour, and the merchant accepts callbacks."},
 	{is: AlarmAnswerDiffers, at: atService, urgent: true,
 		means: "An answer contradicts what it answers, or an earlier decision; or the merchant's answerKey did not " +
 			"sign it (unsigned, signature_invalid, signature_old). It changed nothing. Of details_differ the " +
 			"merchant confirmed other details than were ordered, and the withdrawal is declined.",
-		do: "Compare both orders, the answerKey with the merchant's signing key, and both clocks. Ask the merchant " +
-			"what it meant. If it did not send this answer, somebody else answers for it: pause the merchant. If the " +
-			"merchant's order is right, somebody changed the service's."},
+		do: "Compare both orders, the answerKey with the merchant's signing key, and both clocks. Ask the " +
+			"merchant what it meant. If it did not send this answer, somebody else answers for it: pause the " +
+			"merchant. If the merchant's order is right, somebody changed the service's."},
 	{is: AlarmOpenFailures, at: atService, urgent: true,
 		means: "Within an hour, ten answers of the merchant did not open or were no answers. The merchant is paused.",
 		do: "Check its response key. If that is right, somebody tries out blocks on the service. Resume the merchant " +
@@ -112,42 +110,37 @@ var alarmKinds = words[AlarmKind]{
 	{is: AlarmExhausted, at: atService,
 		means: "Callbacks of a merchant were given up: their schedule or deadline ended, or the merchant held them " +
 			"until then (merchant_hold). A deposit among them may not be credited.",
-		do: "When the merchant can take them, resend them (callbacks list --state exhausted, callbacks resend). Ask " +
-			"it what it waits for if it held them.",
+		do:    "When the merchant can take them, resend them (callbacks list --state exhausted, callbacks resend).",
 		ended: "None of the callbacks is exhausted any more."},
 	{is: AlarmMerchantFailing, at: atService,
-		means: "A merchant accepted nothing for ten minutes, or none of ten or more attempts, or half of twenty or " +
-			"more failed, or three failed at one that never accepted anything; or no exchange of a lane reached it " +
-			"for ten minutes. Its deposits wait, and its withdrawals may expire.",
-		do: "Tell the merchant what it must mend: merchants health ID and its page in the console say why it fails " +
-			"and since when.",
+		means: "A merchant accepts nothing or refuses much, or no exchange reaches it. Its deposits wait, and its " +
+			"withdrawals may expire.",
+		do:    "Tell the merchant what it must mend: merchants health ID says why it fails and since when.",
 		ended: "The merchant accepts callbacks again, and each lane reaches it."},
 	{is: AlarmOverdue, at: atService, bySubject: true,
 		means: "Callbacks of the merchant have been due for a quarter of an hour and are not sent, although it can " +
-			"be reached. Deposits are credited late, and withdrawals may expire. Others may wait too: this one waits " +
-			"for longest.",
-		do: "After an outage, wait while the number of pending callbacks falls. Otherwise raise the merchant's rate " +
-			"or concurrency, ask it to answer faster, or add a node.",
+			"be reached. Deposits are credited late, and withdrawals may expire.",
+		do: "After an outage, wait while the number of pending callbacks falls. Otherwise raise the merchant's " +
+			"rate or concurrency, ask it to answer faster, or add a node.",
 		ended: "Nothing in the lane is overdue any more."},
 	{is: AlarmWalletDiffers, at: atService, urgent: true, bySubject: true,
-		means: "The wallet contradicts itself about a released withdrawal. foreign_claim: another claim than the " +
-			"holder's asked for the permit, and did not get it. outcome_differs: another outcome was reported than " +
-			"the one that stands; nothing was changed, and the merchant is told of a transaction that the report " +
-			"names.",
+		means: "The wallet contradicts itself about a released withdrawal. foreign_claim: another claim asked for " +
+			"the permit, and did not get it. outcome_differs: another outcome was reported than the one that " +
+			"stands; nothing was changed, and the merchant is told of a transaction that the report names.",
 		do: "Look at the chain for what was executed. If funds moved twice, or although failed stands, tell the " +
-			"merchant. Find out who asked or reported (audit about ID); if it was not the wallet, revoke the token."},
+			"merchant. Find out who asked or reported (audit about ID); if it was not the wallet, revoke the " +
+			"token."},
 	{is: AlarmEvidenceDiffers, at: atService, urgent: true, bySubject: true,
-		means: "A withdrawal is confirmed or released, but no answer is kept that the merchant's answerKey signed " +
-			"and that confirms these details. No permit is given or repeated. Somebody changed the database past the " +
-			"program, it was damaged, or the merchant's key was replaced since.",
+		means: "A withdrawal is confirmed or released, but no kept answer that the merchant's answerKey signed " +
+			"confirms these details. No permit is given or repeated. The database was changed past the program or " +
+			"damaged, or the merchant's key was replaced since.",
 		do: "If the merchant replaced its key, put the earlier one back beside the new one. Otherwise freeze the " +
-			"service, and find out who can write to the database. Compare the withdrawal with the audit log (audit " +
-			"about ID) and the chain. If nothing was executed, block it and have a new one ordered; a confirmed " +
-			"withdrawal that is not blocked lapses."},
+			"service, and find out who can write to the database. Compare the withdrawal with the audit log " +
+			"(audit about ID) and the chain. If nothing was executed, block it and have a new one ordered."},
 	{is: AlarmFrozen, at: atService,
-		means: "A person froze the service: nothing is sent, decided or released.",
-		do: "Thaw it when the cause is gone (freeze --status). Withdrawals that reach their deadlines until then " +
-			"expire.",
+		means: "A person froze the service: nothing is sent, decided or released. Withdrawals that reach their " +
+			"deadlines expire.",
+		do:    "Thaw it when the cause is gone (freeze --status).",
 		ended: "The freeze was ended."},
 	{is: AlarmLapsed, at: atService,
 		means: "A confirmed withdrawal was not released within its merchant's releaseWithin. It is never released, " +
@@ -177,22 +170,23 @@ var alarmKinds = words[AlarmKind]{
 		do:    "Compare both with the chain, then approve or decline its task (tasks list --gateway kind=deposit).",
 		ended: "No deposit is held any more."},
 	{is: AlarmRequestSuspect, at: atGateway, urgent: true,
-		means: "A callback may not be what the service sent. It was refused, or is held if it is a deposit " +
-			"(spliced). It has blocks of another callback, or is bound to other bytes (spliced, binding_broken); it " +
-			"is not bound, though --binding wants it; the service's key did not sign it, though " +
-			"--service-signing-key is set; or it repeats an identifier with other content (what was accepted stands).",
-		do: "Ask the service, by another channel, what it sent and which key it signs with, and compare both clocks. " +
-			"Give a new key beside the old one. If this service never binds, start the gateway with --provider other " +
-			"or --binding seen. Credit a held deposit only if the chain has it."},
+		means: "A callback may not be what the service sent. It was refused, or is held if it is a deposit with " +
+			"blocks of another callback (spliced). Others are bound to other bytes (binding_broken), not bound " +
+			"though --binding wants it, not signed though --service-signing-key is set, or repeat an identifier " +
+			"with other content.",
+		do: "Ask the service, by another channel, what it sent and which key it signs with, and compare both " +
+			"clocks. Give a new key beside the old one. If this service never binds, start the gateway with " +
+			"--provider other or --binding seen. Credit a held deposit only if the chain has it."},
 	{is: AlarmAllRefused, at: atGateway,
 		means: "Three callbacks were refused and none was taken, or all of ten minutes were refused. No deposit is " +
-			"booked meanwhile. The log names the setting that would change it.",
+			"booked meanwhile.",
 		do:    "Run countersign gateway --learn for a while, and countersign provider show.",
 		ended: "A callback was taken."},
 	{is: AlarmForwardFailing, at: atGateway,
-		means: "The application does not take what the gateway forwards: three attempts failed, or an entry has " +
-			"waited for a minute. Deposits are kept here and not credited there.",
-		do:    "Look at the application and at --forward-url (api forwards). Each entry is sent again until it is taken.",
+		means: "The application does not take what the gateway forwards. Deposits are kept here and not credited " +
+			"there.",
+		do: "Look at the application and at --forward-url (api forwards). Each entry is sent again until it is " +
+			"taken.",
 		ended: "The application has taken everything that had failed, or a person gave it up."},
 }
 
