@@ -17,9 +17,6 @@ const (
 	FoundOrder      FoundKind = "order"
 	FoundAddress    FoundKind = "address"
 	FoundRefused    FoundKind = "refused"
-	FoundAlarm      FoundKind = "alarm"
-	FoundChange     FoundKind = "change"
-	FoundToken      FoundKind = "token"
 )
 
 var foundKinds = words[FoundKind]{
@@ -30,9 +27,6 @@ var foundKinds = words[FoundKind]{
 	{is: FoundOrder, at: atGateway, means: "A withdrawal that the merchant ordered."},
 	{is: FoundAddress, at: atGateway, means: "A deposit address that the service told of."},
 	{is: FoundRefused, at: atGateway, means: "A callback that was refused and is kept."},
-	{is: FoundAlarm, at: atBoth, means: "An alarm, by its number."},
-	{is: FoundChange, at: atBoth, means: "A change that waits for a second person, or did not have to."},
-	{is: FoundToken, at: atBoth, means: "A token of the API, by its id."},
 }
 
 // Values returns the kinds of both ends.
@@ -60,21 +54,17 @@ const (
 	MatchedWebhookID   MatchedBy = "webhook-id"
 	MatchedUser        MatchedBy = "tenantUserId"
 	MatchedAddress     MatchedBy = "address"
-	MatchedNumber      MatchedBy = "number"
-	MatchedAmount      MatchedBy = "amount"
 )
 
 var matchedBys = words[MatchedBy]{
-	{is: MatchedID, at: atBoth, means: "Its id here."},
+	{is: MatchedID, at: atBoth, means: "Its id here: of an order its callBackId, of a deposit, an address and a refused callback its number."},
 	{is: MatchedTrackingID, at: atBoth, means: "Its trackingId, or that of a callback about it."},
-	{is: MatchedCallBackID, at: atBoth, means: "Its callBackId."},
+	{is: MatchedCallBackID, at: atService, means: "Its callBackId."},
 	{is: MatchedTxID, at: atBoth, means: "Its transaction."},
-	{is: MatchedRequestUUID, at: atService, means: "The requestUUID of one of its attempts. Of accepted attempts those of the newest 5,000 callbacks are looked at."},
+	{is: MatchedRequestUUID, at: atService, means: "The requestUUID of one of its attempts that was not accepted."},
 	{is: MatchedWebhookID, at: atGateway, means: "The webhook-id with which the application is told of it."},
 	{is: MatchedUser, at: atBoth, means: "Its user, tenantUserId."},
 	{is: MatchedAddress, at: atBoth, means: "The address that it goes to; of a changed address the new or the old one."},
-	{is: MatchedNumber, at: atBoth, means: "Its number in a list or a feed."},
-	{is: MatchedAmount, at: atBoth, means: "Its amount, however it is written. Only the newest 1,000 of each list are looked at."},
 }
 
 // Values returns the members of both ends.
@@ -92,12 +82,11 @@ func (m MatchedBy) Means() string { return matchedBys.of(m).means }
 // Found is one thing that a search has found.
 type Found struct {
 	Kind     FoundKind `json:"kind" doc:"what it is"`
-	ID       string    `json:"id" doc:"identifies it among its kind, as in link"`
+	ID       string    `json:"id" doc:"identifies it among its kind"`
 	Merchant string    `json:"merchant,omitempty" doc:"id of its merchant; absent: it is of none, as always at the gateway"`
 	Matched  MatchedBy `json:"matched" doc:"the member that has the text"`
-	State    string    `json:"state,omitempty" doc:"its state; absent: it has none"`
+	State    string    `json:"state" doc:"its state"`
 	At       Time      `json:"at,omitzero" doc:"when it was made or taken"`
-	Link     string    `json:"link" doc:"where this API shows it"`
 }
 
 // SearchResult is what a search has found.
@@ -108,9 +97,9 @@ type SearchResult struct {
 // MostFound is how many things a search returns at most.
 const MostFound = 50
 
-// Search finds what has text as an identifier, a user, an address, a transaction, a number or an
-// amount: the whole text, as it is written. Spaces around it do not count. A token that is bound
-// to merchants finds what is theirs.
+// Search finds what has text as an identifier, a user, an address or a transaction: the whole text,
+// as it is written. Spaces around it do not count. A token that is bound to merchants finds what is
+// theirs among the newest 5,000 of each member.
 func (c *Common) Search(ctx context.Context, text string) (SearchResult, error) {
 	return ask[SearchResult](ctx, c, http.MethodGet, withQuery("/v1/search", struct{ Q string }{text}), nil)
 }

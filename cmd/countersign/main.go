@@ -44,7 +44,7 @@ type commandLine struct {
 	Provider providerCmd `cmd:"" help:"What the provider does, as seen by a gateway that ran with --learn."`
 
 	Tasks  tasksCmd  `cmd:"" help:"What waits for persons, at either end."`
-	Search searchCmd `cmd:"" help:"Find what has a text as an identifier, user, address, transaction, number or amount, at either end."`
+	Search searchCmd `cmd:"" help:"Find what has a text as an identifier, user, address or transaction, at either end."`
 	Alarms alarmsCmd `cmd:"" help:"Alarms of either end."`
 	Token  tokenCmd  `cmd:"" help:"API tokens of either end."`
 	Audit  auditCmd  `cmd:"" help:"The audit log of either end: read it, export it, prove a record, verify."`

@@ -317,11 +317,10 @@ func (r *request) send(ctx context.Context) (json.RawMessage, error) {
 func (r *request) finder() find {
 	_, rest, _ := strings.Cut(strings.TrimPrefix(r.op.Path, "/"), "/")
 	collection, _, _ := strings.Cut(rest, "/")
-	by := finders[r.end][collection]
-	if r.op.Method == http.MethodGet {
-		return by.show
+	if collection == "tasks" {
+		return findTask
 	}
-	return by.act
+	return finders[collection]
 }
 
 // call fills in a request with members, names and values in turn, and sends it. An answer that waits for an
@@ -486,11 +485,4 @@ func membersOf(t reflect.Type, tag, around string) (rows [][]string) {
 		rows = append(rows, []string{around + name, f.Tag.Get("doc")})
 	}
 	return rows
-}
-
-// finders are by end and collection what finds a thing by what a person types: to show it, and to act on it.
-var finders = map[end]map[string]struct{ show, act find }{
-	serviceEnd: {"withdrawals": {showWithdrawal, actWithdrawal}, "callbacks": {findCallback, findCallback}, "tasks": {findTask, findTask}},
-	gatewayEnd: {"deposits": {showDeposit, actDeposit}, "addresses": {showAddress, actAddress}, "refused": {showRefused, actRefused},
-		"orders": {showOrder, nil}, "forwards": {findEntry, findEntry}, "tasks": {findTask, findTask}},
 }

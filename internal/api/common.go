@@ -29,8 +29,8 @@ type Common struct {
 	Audit           Audit
 	Changes         *Changes
 	Keys            *Keys
-	// Search finds what the end alone has; see Search. Required.
-	Search func(*Search) error
+	// Search finds what has a text and the call's token may see, what matched first. Required.
+	Search func(c *Call, text string) ([]client.Found, error)
 	// KnownMerchant fails with db.ErrNotFound if there is no such merchant. Nil: the end has one merchant,
 	// and tokens are not bound.
 	KnownMerchant func(c *Call, id string) error
@@ -53,7 +53,7 @@ func (o Common) Routes() []Route {
 		{get, "/v1/audit/records/{seq}", "auditProve", Readers, Whole, 200, One(o.Audit.prove), "Prove that a record is in the audit log", nil},
 		{get, "/v1/epoch", "epoch", MoneyReaders, ByHandler, 200, Handle(o.epoch), "Show which restore the database goes back to, and whether it is reconciled", nil},
 		{get, "/v1/keys", "keys", Readers, Whole, 200, Handle(o.keys), "List the keys of " + o.KeysOf + ", by fingerprint and age", nil},
-		{get, "/v1/search", "search", Readers, ByHandler, 200, Handle(o.search), "Find what has a text as an identifier, user, address, transaction, number or amount", nil},
+		{get, "/v1/search", "search", Readers, ByHandler, 200, Handle(o.search), "Find what has a text as an identifier, user, address or transaction", nil},
 		{get, "/v1/nodes", "nodes", Readers, Whole, 200, Handle(o.nodes), "List the processes of " + o.End + ", silent ones too", nil},
 
 		{get, "/v1/changes/{id}", "change", Readers, ByHandler, 200, k.show(), "Show one change", nil},

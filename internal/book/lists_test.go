@@ -3,6 +3,7 @@ package book
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -109,6 +110,16 @@ func TestListPlans(t *testing.T) {
 			check("the first deposit of a transfer", true, firstOfTransferSQL, []any{"i1"}, "inbox_transfer")
 			check("deposits", false, listDepositsSQL, []any{int64(1), int64(10)}, "INTEGER PRIMARY KEY", "deposits_pkey")
 			check("held deposits", false, listDepositsInSQL, []any{"held", int64(1), int64(10)}, "deposits_doubted")
+			searched := ready.Plan(t, b.DB, searchSQL, []any{"x", "x", int64(1), int64(1), int64(1)})
+			for _, index := range []string{"deposits_tracking", "deposits_tx", "deposits_user", "deposits_address", "orders_tx", "orders_user", "orders_address",
+				"addresses_user", "addresses_new", "addresses_old"} {
+				if !strings.Contains(searched, index) {
+					t.Errorf("a search does not read by %s:\n%s", index, searched)
+				}
+			}
+			if whole := regexp.MustCompile(`Seq Scan on (deposits|orders|addresses|inbox|events)|SCAN (deposits|orders|addresses|inbox|events)\b`).FindString(searched); whole != "" {
+				t.Errorf("a search reads a whole table: %s\n%s", whole, searched)
+			}
 			check("events", false, listEventsSQL, []any{int64(1), int64(10)}, "INTEGER PRIMARY KEY", "events_pkey")
 			check("the oldest entry to forward", false, oldestForwardSQL, []any{feedEvents}, "PRIMARY KEY (feed=?", "forwards_pkey")
 			pages := []any{feedDeposits, int64(1), int64(10)}

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"countersign/client"
@@ -42,35 +41,24 @@ func (v *visit) search() error {
 	return v.render("search", "Search", page)
 }
 
-// foundPages are where the console has each kind. Tokens have one page together, and alarms likewise.
+// foundPages are where the console has each kind.
 var foundPages = map[client.FoundKind]string{
 	client.FoundMerchant: "/console/merchants/", client.FoundCallback: "/console/callbacks/", client.FoundWithdrawal: "/console/withdrawals/",
 	client.FoundDeposit: "/console/deposits/", client.FoundOrder: "/console/orders/", client.FoundAddress: "/console/addresses/",
-	client.FoundRefused: "/console/refused/", client.FoundChange: "/console/tasks/change.", client.FoundToken: "/console/tokens",
+	client.FoundRefused: "/console/refused/",
 }
 
 // Finds returns what to search for of an example of an alarm: its id. Empty: it is no id, or the session's token may not search.
 func (f frame) Finds(example string) string {
-	if id, _, cause := strings.Cut(example, " ("); cause && f.May("search") {
-		return id
-	}
-	id, _, more := strings.Cut(example, " ")
-	if !f.May("search") || more && !strings.ContainsAny(id, "._") { // "amount: …" is none
+	id, rest, _ := strings.Cut(example, " ")
+	if !f.May("search") || rest != "" && rest[0] != '(' && !strings.Contains(id, ".") { // "amount: …" is none
 		return ""
 	}
 	return id
 }
 
 // PathOf returns the page of what was found.
-func (frame) PathOf(f client.Found) string {
-	if seq, err := strconv.ParseInt(f.ID, 10, 64); f.Kind == client.FoundAlarm && err == nil {
-		return "/console/alarms?state=all&cursor=" + strconv.FormatInt(seq+1, 10)
-	}
-	if f.Kind == client.FoundToken {
-		return foundPages[f.Kind]
-	}
-	return foundPages[f.Kind] + url.PathEscape(f.ID)
-}
+func (frame) PathOf(f client.Found) string { return foundPages[f.Kind] + url.PathEscape(f.ID) }
 
 // listsOf returns the lists that have all of what was found: those with a field for the member that has it.
 func (v *visit) listsOf(text string, found []client.Found) (links []listLink) {

@@ -66,7 +66,8 @@ func (a *server) table() (rows []api.Route) {
 	return api.AtEnd(client.Role("").AtGateway(), append(rows, api.Common{
 		End: "the gateway", KeysOf: "the gateway", Ack: api.Approvers, TestAlarm: a.c.TestAlarm,
 		Rows: a.book.DB, Lists: a.lists.DB, Healthz: api.Say(api.Health{Status: "ok"}), Readyz: api.Handle(a.readyz),
-		Audit: api.Audit{Log: a.c.Audit}, Changes: a.changes, Keys: a.c.Keys, Search: a.find, Node: a.c.Node,
+		Audit: api.Audit{Log: a.c.Audit}, Changes: a.changes, Keys: a.c.Keys, Node: a.c.Node,
+		Search: func(c *api.Call, text string) ([]client.Found, error) { return a.lists.Search(c.R.Context(), text) },
 	}.Routes()...))
 }
 

@@ -70,17 +70,20 @@ func (g *Gateway) learn(w http.ResponseWriter, r *http.Request) {
 
 // learned sums up what came while the gateway learned.
 func (a *server) learned(c *api.Call, _ api.None, _ api.None) (client.Learned, error) {
-	kept, _, err := a.allRefused(c.R.Context(), client.RefusedFilter{State: client.RefusedOpen, Reason: client.RefusalLearning}, 100, 0)
-	if err != nil {
-		return client.Learned{}, err
-	}
 	var list []learn.Seen
-	for _, r := range kept {
-		whole, err := a.lists.Refused(c.R.Context(), r.ID)
+	for before, more := int64(0), true; more; more = before > 0 {
+		page, next, err := a.lists.RefusedList(c.R.Context(), client.RefusedFilter{State: client.RefusedOpen, Reason: client.RefusalLearning}, 100, before)
 		if err != nil {
 			return client.Learned{}, err
 		}
-		list = append(list, a.c.reader().Seen([]byte(whole.Body), whole.Facts, whole.Number))
+		for _, r := range page {
+			whole, err := a.lists.Refused(c.R.Context(), r.ID)
+			if err != nil {
+				return client.Learned{}, err
+			}
+			list = append(list, a.c.reader().Seen([]byte(whole.Body), whole.Facts, whole.Number))
+		}
+		before = next
 	}
 	slices.Reverse(list) // the first that came first
 	return learn.Sum(list), nil

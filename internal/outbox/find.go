@@ -3,39 +3,90 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
+	"countersign/client"
 	"countersign/internal/db"
 )
 
-// newestAttempts is of how many of the newest callbacks CallbacksWith looks at accepted attempts.
-const newestAttempts = 5000
+// newestFound bounds what a part of a search reads. A bound token finds what is its merchants' among these rows.
+const newestFound = ` ORDER BY id DESC, merchant DESC LIMIT 5000`
 
-var (
-	failedWithSQL = `SELECT merchant, callback FROM attempts WHERE accepted = 0 AND request_uuid = $1 LIMIT 50`
+// finds are the parts of a search, each read by an index. $1 is the text; $2 and $3 are the merchant
+// and the rest if it is an id or MERCHANT/CALLBACKID.
+var finds = []struct {
+	by   client.MatchedBy
+	read string
+}{
+	{client.MatchedID, `SELECT merchant, id FROM callbacks WHERE merchant = $2 AND id = $3`},
+	{client.MatchedID, `SELECT merchant, id FROM withdrawals WHERE merchant = $2 AND id = $3`},
+	{client.MatchedCallBackID, `SELECT merchant, id FROM withdrawals WHERE merchant = $2 AND call_back_id = $3`},
+	{client.MatchedCallBackID, `SELECT merchant, id FROM withdrawals WHERE merchant IN (SELECT id FROM merchants) AND call_back_id = $1`},
+	{client.MatchedTrackingID, `SELECT merchant, id FROM callbacks WHERE type = 1 AND event_id = $1 AND merchant IN (SELECT id FROM merchants)`},
+	{client.MatchedTrackingID, `SELECT merchant, id FROM callbacks WHERE type <> 1 AND tracking_id = $1` + newestFound},
+	{client.MatchedCallBackID, `SELECT merchant, id FROM callbacks WHERE call_back_id <> '' AND call_back_id = $1` + newestFound},
+	{client.MatchedTxID, `SELECT merchant, id FROM callbacks WHERE tx_id <> '' AND tx_id = $1` + newestFound},
+	{client.MatchedTxID, `SELECT merchant, id FROM withdrawals WHERE tx_id <> '' AND tx_id = $1` + newestFound},
+	{client.MatchedUser, `SELECT merchant, id FROM callbacks WHERE tenant_user_id <> '' AND tenant_user_id = $1` + newestFound},
+	{client.MatchedUser, `SELECT merchant, id FROM withdrawals w WHERE tenant_user_id = $1` + newestFound},
+	{client.MatchedAddress, `SELECT merchant, id FROM callbacks WHERE address <> '' AND address = $1` + newestFound},
+	{client.MatchedAddress, `SELECT merchant, id FROM withdrawals w WHERE ` + targetColumn + ` = $1` + newestFound},
+	{client.MatchedRequestUUID, `SELECT merchant, callback AS id FROM attempts WHERE accepted = 0 AND request_uuid = LOWER($1) LIMIT 50`},
+}
 
-	// The attempts of each callback are looked up by their key: as a join, PostgreSQL would read
-	// the whole table.
-	acceptedWithSQL = fmt.Sprintf(`
-SELECT c.merchant, c.id FROM (SELECT merchant, id FROM callbacks ORDER BY id DESC, merchant DESC LIMIT %d) c
-WHERE (SELECT MAX(a.number) FROM attempts a WHERE a.merchant = c.merchant AND a.callback = c.id AND a.accepted = 1 AND a.request_uuid = $1) IS NOT NULL LIMIT 50`, newestAttempts)
-)
-
-// CallbacksWith returns the ids of the callbacks that have an attempt with a requestUUID: any that
-// was not accepted, and accepted ones of the newest 5,000 callbacks.
-func (o *Outbox) CallbacksWith(ctx context.Context, requestUUID string) (ids []string, err error) {
-	if db.CheckText("", requestUUID) != nil {
-		return nil, nil
+// searchText is the statement of a search. of are the merchants whose rows are found; an empty text among them: of all.
+func searchText(of []string, text string) (string, []any) {
+	merchant, rest, err := splitID(text)
+	if err != nil {
+		merchant, rest, _ = strings.Cut(text, "/")
 	}
-	for _, text := range []string{failedWithSQL, acceptedWithSQL} {
-		err := db.Each(ctx, o, text, []any{requestUUID}, func(r db.Rows) error {
-			var merchant, id string
-			err := r.Scan(&merchant, &id)
-			ids = append(ids, joinID(merchant, id))
-			return err
-		})
-		if err != nil || len(ids) > 0 {
-			return ids, err
+	q := db.Conditions{Args: []any{text, merchant, rest}}
+	if !slices.Contains(of, "") {
+		var list []string
+		for _, m := range of {
+			list = append(list, q.Arg(m))
+		}
+		q.Add("x.merchant IN (" + strings.Join(list, ", ") + ")")
+	}
+	var parts []string
+	for i, f := range finds {
+		parts = append(parts, fmt.Sprintf("SELECT * FROM (SELECT %d AS part, x.merchant, x.id FROM (%s) x%s ORDER BY x.id DESC LIMIT %d) p%[1]d", i, f.read, q.Where(), client.MostFound))
+	}
+	q.Add("x.merchant = $1")
+	return `WITH h AS (` + strings.Join(parts, "\nUNION ALL ") + `)
+SELECT h.part, CASE WHEN w.id IS NULL THEN 'callback' ELSE 'withdrawal' END, h.merchant, h.id, COALESCE(w.state, o.state, 'accepted'),
+	COALESCE(w.created, c.created), COALESCE(c.call_back_id, w.call_back_id)
+FROM h LEFT JOIN withdrawals w ON w.merchant = '' || h.merchant AND w.id = h.id LEFT JOIN callbacks c ON c.merchant = '' || h.merchant AND c.id = h.id
+	LEFT JOIN outbox o ON o.merchant = '' || h.merchant AND o.id = h.id WHERE COALESCE(w.id, c.id) IS NOT NULL
+UNION ALL SELECT 0, 'merchant', x.merchant, '', x.state, x.created, '' FROM (SELECT id AS merchant, state, created FROM merchants) x` + q.Where() + ` ORDER BY 1`, q.Args
+}
+
+// Search finds merchants, withdrawals and callbacks that have a text, what matched first. A callback
+// of a withdrawal that is found is left out: the withdrawal's page has it.
+func (o *Outbox) Search(ctx context.Context, of []string, text string) ([]client.Found, error) {
+	statement, args := searchText(of, text)
+	withdrawals := map[string]bool{} // MERCHANT/CALLBACKID
+	var about []string               // likewise, of each that is found
+	found, err := db.List(ctx, o, statement, args, func(r db.Rows) (f client.Found, err error) {
+		var part int
+		var id, callBackID string
+		err = r.Scan(&part, &f.Kind, &f.Merchant, &id, &f.State, &f.At, &callBackID)
+		f.Matched, f.ID = finds[part].by, f.Merchant
+		if f.Kind != client.FoundMerchant {
+			f.ID = joinID(f.Merchant, id)
+		}
+		about = append(about, f.Merchant+"/"+callBackID)
+		if f.Kind == client.FoundWithdrawal {
+			withdrawals[about[len(about)-1]] = true
+		}
+		return f, err
+	})
+	var list []client.Found
+	for i, f := range found {
+		if f.Kind != client.FoundCallback || !withdrawals[about[i]] {
+			list = append(list, f)
 		}
 	}
-	return nil, nil
+	return list, err
 }

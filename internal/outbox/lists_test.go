@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -140,11 +141,18 @@ func TestListPlans(t *testing.T) {
 					}
 				}
 			}
-			check("callbacks with a failed attempt", false, failedWithSQL, []any{"u"}, "attempts_failed")
-			accepted := ready.Plan(t, s.DB, acceptedWithSQL, []any{"u"})
-			if !strings.Contains(accepted, "callbacks_recent") || !strings.Contains(accepted, "attempts_pkey") && !strings.Contains(accepted, "a USING PRIMARY KEY (callback=? AND merchant=?") ||
-				strings.Contains(accepted, "Seq Scan") {
-				t.Errorf("callbacks with an accepted attempt: want the newest, and the attempts of each by their key\n%s", accepted)
+			for _, of := range [][]string{{""}, {"m0", "m1"}} {
+				text, args := searchText(of, "x")
+				plan := ready.Plan(t, s.DB, text, args)
+				for _, index := range []string{"callbacks_tracking", "callbacks_order", "callbacks_tx", "callbacks_user", "callbacks_address",
+					"withdrawals_tx", "withdrawals_user", "withdrawals_address", "attempts_failed"} {
+					if !strings.Contains(plan, index) {
+						t.Errorf("a search does not read by %s:\n%s", index, plan)
+					}
+				}
+				if whole := regexp.MustCompile(`Seq Scan on (callbacks|outbox|withdrawals|attempts)|SCAN (callbacks|withdrawals|attempts|[cow])\b`).FindString(plan); whole != "" {
+					t.Errorf("a search reads a whole table: %s\n%s", whole, plan)
+				}
 			}
 			for _, c := range []struct {
 				merchant string
