@@ -97,6 +97,7 @@ var house = map[string]struct{ ours, others []string }{
 		ours: []string{"countersign", "countersign/client", "countersign/countersigntest", "countersign/envelope", "countersign/merchant",
 			"countersign/internal/daemon", "countersign/internal/db", "countersign/internal/dispatch", "countersign/internal/api", "countersign/internal/outbox"},
 	},
+	"countersign/internal/lab/apitest": {ours: []string{"countersign/client", "countersign/internal/api"}, others: []string{"github.com/danielgtaylor/huma/v2"}},
 	"countersign/internal/lab/sim": {ours: []string{"countersign", "countersign/client", "countersign/countersigntest", "countersign/envelope", "countersign/merchant", "countersign/internal/journal", "countersign/internal/reconcile", "countersign/internal/daemon",
 		"countersign/internal/db", "countersign/internal/gateway", "countersign/internal/policy"}},
 	"countersign/cmd/countersign": {
@@ -111,7 +112,7 @@ var house = map[string]struct{ ours, others []string }{
 var restricted = map[string][]string{
 	"database/sql":        {"countersign/internal/db", "countersign/internal/lab/dbtest", "countersign/merchant/sqlinbox", "countersign/examples/go"},
 	"database/sql/driver": {},
-	"flag":                {"countersign/internal/lab/dbtest"},
+	"flag":                {"countersign/internal/lab/dbtest", "countersign/internal/lab/apitest"},
 	"os/exec":             {"countersign/cmd/countersign", "countersign/internal/daemon", "countersign/internal/lab/dbtest"},
 	"os/signal":           {"countersign/cmd/countersign"},
 	"unsafe":              {},

@@ -12,18 +12,10 @@ import (
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/db"
+	"countersign/internal/lab/apitest"
 )
 
-// access says of every operation which roles may call it, and what a token gets that is
-// bound to another merchant than the call is about: 403 where it concerns all merchants,
-// 404 or 422 where it names that merchant, 200 where the answer just leaves it out.
-// body is a request about the merchant mine. The table is written by hand, so that a
-// change of who may do what must be meant.
-var access = map[string]struct {
-	roles string
-	other int
-	body  string
-}{
+var access = map[string]apitest.Rule{
 	"createMerchant":     {"operator admin", 403, `{}`},
 	"merchants":          {"viewer merchant operator approver admin", 200, ""},
 	"merchant":           {"viewer merchant operator approver admin", 404, ""},
@@ -91,8 +83,6 @@ var access = map[string]struct {
 	"openapi":            {},
 }
 
-// Every route, with every role, by tokens that are bound to nothing, to the merchant that
-// the call is about or to another, that have expired or were revoked, and by none.
 func TestAccess(t *testing.T) {
 	h := sqlite(t)
 	h.merchant("mine")
@@ -118,83 +108,13 @@ func TestAccess(t *testing.T) {
 	if err != nil || waits.Change == nil {
 		t.Fatal(waits, err)
 	}
-	path := func(rt *api.Endpoint) string {
+	e := h.end()
+	e.Path = func(rt *api.Endpoint) string {
 		collection, _, _ := strings.Cut(strings.TrimPrefix(rt.Path, "/v1/"), "/")
 		id := map[string]string{"merchants": "mine", "withdrawals": w.ID, "callbacks": list[0].ID, "tokens": victim.ID, "changes": waits.Change.ID, "tasks": "change." + waits.Change.ID}[collection]
 		return strings.NewReplacer("{id}", id, "{seq}", "1").Replace(rt.Path) + map[string]string{"search": "?q=mine"}[rt.ID]
 	}
-	known := map[string]bool{}
-	for _, role := range []client.Role{client.RoleViewer, client.RoleIngest, client.RoleCore, client.RoleMerchant, client.RoleOperator, client.RoleApprover, client.RoleAdmin, client.RoleApp, ""} {
-		tokens := map[string]string{}
-		for what, change := range map[string]func(*api.Token){
-			"unbound": func(*api.Token) {}, "bound": func(k *api.Token) { k.Merchants = "mine" },
-			"elsewhere": func(k *api.Token) { k.Merchants = "others theirs" },
-			"expired":   func(k *api.Token) { k.Expires = 5 }, "revoked": func(*api.Token) {},
-		} {
-			if role == "" {
-				continue
-			}
-			k := api.NewStoreToken(what, role, 1)
-			change(&k)
-			tokens[what] = h.keep(k)
-			if what == "revoked" {
-				if err := h.kept.Revoke(t.Context(), k.ID, 5, nil); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		if role == "" {
-			tokens["none"] = ""
-		}
-		for _, rt := range h.server.api.Endpoints() {
-			rule, ok := access[rt.ID]
-			if !ok {
-				t.Fatalf("%s is not in the table", rt.ID)
-			}
-			known[rt.ID] = true
-			for what, secret := range tokens {
-				h.pass(2 * time.Second) // so that no rate is exceeded
-				contentType := ""
-				if rule.body != "" {
-					contentType = api.TypeJSON
-				}
-				a := h.as(secret, rt.Method, path(rt), contentType, rule.body)
-				may := slices.Contains(strings.Fields(rule.roles), string(role))
-				var want []int // empty: let in
-				switch {
-				case rule.roles == "" && rule.other != 0:
-					want = []int{rule.other}
-				case rule.roles == "":
-				case what == "none" || what == "expired" || what == "revoked":
-					want = []int{401}
-				case !may || rule.other == 403 && (what == "elsewhere" || what == "bound" && rt.ID != "createToken"):
-					want = []int{403}
-				case rt.ID == "declineTask" && role == client.RoleOperator && what != "elsewhere":
-					want = []int{403} // another proposed it
-				case what == "elsewhere":
-					want = []int{rule.other}
-				}
-				switch {
-				case len(want) == 0 && (a.status == 401 || a.status == 403 || a.status == 404 || a.status >= 500),
-					len(want) == 1 && a.status != want[0]:
-					t.Errorf("%s by %s, %s: %d, want %v: %s", rt.ID, role, what, a.status, want, a.body)
-				case what == "elsewhere" && strings.Contains(a.body, "mine") && rule.roles != "":
-					t.Errorf("%s by %s: a token that is bound to others learns of the merchant: %s", rt.ID, role, a.body)
-				case what == "bound" && strings.Contains(a.body, `"theirs"`):
-					t.Errorf("%s by %s: a bound token sees others: %s", rt.ID, role, a.body)
-				case a.status == 401 && !strings.HasPrefix(a.header.Get("WWW-Authenticate"), "Bearer"):
-					t.Errorf("%s, %s: no challenge", rt.ID, what)
-				case what == "expired" && a.status == 401 && a.Detail != "the token has expired", what == "revoked" && a.status == 401 && a.Detail != "the token was revoked":
-					t.Errorf("%s, %s: %q", rt.ID, what, a.Detail)
-				}
-			}
-		}
-	}
-	for id := range access {
-		if !known[id] {
-			t.Errorf("the table has %s, which is no operation", id)
-		}
-	}
+	apitest.Access(t, e, access, append(client.Role("").AtService(), client.RoleApp)...)
 }
 
 // A token learns what it may do, and nothing of other tokens.
@@ -210,7 +130,7 @@ func TestSelf(t *testing.T) {
 			if rt.ID == "createToken" && role == client.RoleOperator { // only where there is an approver, see TestChangeWithoutAnApprover
 				continue
 			}
-			if may := slices.Contains(self.May, rt.ID); may != (a.status != http.StatusForbidden) && access[rt.ID].roles != "" {
+			if may := slices.Contains(self.May, rt.ID); may != (a.status != http.StatusForbidden) && access[rt.ID].Roles != "" {
 				t.Errorf("%s: may %s: %v, and gets %d", role, rt.ID, may, a.status)
 			}
 		}

@@ -2,27 +2,11 @@ package admin
 
 import (
 	"errors"
-	"reflect"
 	"strings"
 	"testing"
 
 	"countersign/client"
 )
-
-// Every operation has a method of its name.
-func TestClientHasEveryOperation(t *testing.T) {
-	h := sqlite(t)
-	c := reflect.TypeFor[*client.Service]()
-	for _, rt := range h.server.api.Endpoints() {
-		found := false
-		for m := range c.Methods() {
-			found = found || strings.EqualFold(m.Name, rt.ID)
-		}
-		if !found {
-			t.Errorf("the client lacks %s", rt.ID)
-		}
-	}
-}
 
 func TestClientOfOpenRoutes(t *testing.T) {
 	h := sqlite(t)

@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
 	"go.uber.org/goleak"
 
 	"countersign"
@@ -27,6 +26,7 @@ import (
 	"countersign/internal/api"
 	"countersign/internal/db"
 	"countersign/internal/journal"
+	"countersign/internal/lab/apitest"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/outbox"
@@ -245,6 +245,20 @@ func (h *harness) keep(k api.Token) string {
 	return secret.Reveal()
 }
 
+// end is the service as the suite of both ends sees it.
+func (h *harness) end() apitest.End {
+	return apitest.End{API: h.server.api, Keep: h.keep, Pass: func() { h.pass(2 * time.Second) },
+		Ask: func(secret, method, path, contentType, body string) apitest.Answer {
+			a := h.as(secret, method, path, contentType, body)
+			return apitest.Answer{Status: a.status, Header: a.header, Body: a.body}
+		},
+		Revoke: func(id string) {
+			if err := h.kept.Revoke(h.t.Context(), id, 5, nil); err != nil {
+				h.t.Fatal(err)
+			}
+		}}
+}
+
 func sqlite(t testing.TB, opts ...setup) *harness {
 	return newHarness(t, ready.SQLite(outbox.End())(t), opts...)
 }
@@ -261,62 +275,29 @@ func (h *harness) pass(d time.Duration) {
 	h.clock = h.clock.Add(d)
 }
 
-// tee keeps what is answered.
-type tee struct {
-	http.ResponseWriter
-	status int
-	body   bytes.Buffer
-}
-
-func (w *tee) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *tee) Write(b []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
-	w.body.Write(b)
-	return w.ResponseWriter.Write(b)
-}
-
-func (w *tee) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
 // shows lists the operations whose answers hold a secret on purpose.
 var shows = []string{"createMerchant", "stageRotation", "createToken", "releaseWithdrawal", "releaseWithdrawals"}
 
-// checked holds every answer against the document: status, media type and
-// body, by huma's validator, which is not the one that the server uses. It
-// also looks for secrets in it.
+// checked holds every answer against the document, and looks for secrets in it.
 func (h *harness) checked(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		t := &tee{ResponseWriter: w}
-		before := h.records(r)
-		next.ServeHTTP(t, r)
-		_, pattern := h.server.api.Mux().Handler(r)
-		i := slices.IndexFunc(h.server.api.Endpoints(), func(rt *api.Endpoint) bool { return rt.Pattern() == pattern })
-		if i < 0 {
-			return
-		}
-		rt := h.server.api.Endpoints()[i]
-		what := fmt.Sprintf("%s %d", pattern, t.status)
-		if problem := h.fitsDocument(rt, t); problem != "" {
-			h.t.Errorf("%s does not fit the document: %s\n%s", what, problem, t.body.String()[:min(500, t.body.Len())])
-		}
-		if !slices.Contains(shows, rt.ID) || t.status >= 400 {
-			if leaked := secrets.in(t.body.String()); leaked != "" {
+	seen := apitest.Fits(h.t, h.server.api, next, func(rt *api.Endpoint, r *http.Request, status int, body string) {
+		what := fmt.Sprintf("%s %d", rt.Pattern(), status)
+		if !slices.Contains(shows, rt.ID) || status >= 400 {
+			if leaked := secrets.in(body); leaked != "" {
 				h.t.Errorf("%s shows a secret: %s", what, leaked)
 			}
 		}
 		answered.Store(what, true)
-		if h.records(r) > before && t.status < 300 {
-			answered.Store(pattern+recorded, true)
+		if before, ok := r.Context().Value(recordsBefore{}).(int64); ok && h.records(r) > before && status < 300 {
+			answered.Store(rt.Pattern()+recorded, true)
 		}
 	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), recordsBefore{}, h.records(r))))
+	})
 }
+
+type recordsBefore struct{}
 
 // records is how many records the audit log has, before and after a call that may
 // change something.
@@ -328,37 +309,6 @@ func (h *harness) records(r *http.Request) (n int64) {
 		h.t.Error(err)
 	}
 	return n
-}
-
-func (h *harness) fitsDocument(rt *api.Endpoint, t *tee) string {
-	op := rt.Operation()
-	resp := op.Responses[fmt.Sprint(t.status)]
-	if resp == nil {
-		return "no such status"
-	}
-	mediaType := t.Header().Get("Content-Type")
-	if len(resp.Content) == 0 {
-		if t.body.Len() > 0 {
-			return "a body"
-		}
-		return ""
-	}
-	media := resp.Content[mediaType]
-	if media == nil {
-		return "media type " + mediaType
-	}
-	for _, b := range [][]byte{t.body.Bytes()} {
-		var v any
-		if err := json.Unmarshal(b, &v); err != nil {
-			return err.Error()
-		}
-		res := &huma.ValidateResult{}
-		huma.Validate(h.server.api.Registry(), media.Schema, huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, v, res)
-		if len(res.Errors) > 0 {
-			return errors.Join(res.Errors...).Error()
-		}
-	}
-	return ""
 }
 
 // with keeps a token, and returns a client that has it.

@@ -2,17 +2,13 @@ package admin
 
 import (
 	"encoding/json"
-	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/api"
+	"countersign/internal/lab/apitest"
 )
 
 // asMembers returns v as members that a test can spoil.
@@ -29,146 +25,6 @@ func asMembers(t testing.TB, v any) map[string]any {
 	return m
 }
 
-// spoiled is one body that a schema refuses, and the member it is refused for.
-type spoiled struct{ name, body, location string }
-
-// spoil makes of a good body every body with one wrong member that the schema
-// knows of: each member missing, null, of another kind, twice, in another
-// case, too long, too short, out of range, no value of the list. Objects and
-// arrays within are spoiled too.
-func spoil(t testing.TB, reg huma.Registry, s *huma.Schema, good any, location string) []spoiled {
-	t.Helper()
-	for s.Ref != "" {
-		s = reg.SchemaFromRef(s.Ref)
-	}
-	if len(s.OneOf) > 0 {
-		for _, alt := range s.OneOf {
-			if kind := resolved(reg, alt).Type; kind == kindOf(good) {
-				return spoil(t, reg, alt, good, location)
-			}
-		}
-	}
-	var out []spoiled
-	as := func(name string, v any) { out = append(out, spoiled{name, string(encode(t, v)), location}) }
-	switch s.Type {
-	case huma.TypeObject:
-		as("array", []any{})
-		members, _ := good.(map[string]any)
-		render := func(name, raw string) string {
-			var parts []string
-			for k, v := range members {
-				if k != name {
-					parts = append(parts, fmt.Sprintf("%q:%s", k, encode(t, v)))
-				}
-			}
-			if raw != "" {
-				parts = append(parts, raw)
-			}
-			return "{" + strings.Join(parts, ",") + "}"
-		}
-		out = append(out, spoiled{"unknown", render("zzz", `"zzz":1`), location + ".zzz"})
-		for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-			prop := s.Properties[name]
-			at := location + "." + name
-			value, there := members[name]
-			if slices.Contains(s.Required, name) {
-				out = append(out, spoiled{"missing", render(name, ""), at})
-			}
-			if !there {
-				t.Errorf("the good body lacks %s, so nothing tests it", at)
-				continue
-			}
-			upper := strings.ToUpper(name)
-			text := string(encode(t, value))
-			out = append(out, spoiled{"other case", render(name, fmt.Sprintf("%q:%s", upper, text)), location + "." + upper},
-				spoiled{"twice", render(name, fmt.Sprintf("%q:%s,%q:%s", name, text, name, text)), at})
-			if !nullable(reg, prop) {
-				out = append(out, spoiled{"null", render(name, fmt.Sprintf("%q:null", name)), at})
-			}
-			for _, inner := range spoil(t, reg, prop, value, at) {
-				out = append(out, spoiled{inner.name, render(name, fmt.Sprintf("%q:%s", name, inner.body)), inner.location})
-			}
-		}
-	case huma.TypeArray:
-		as("object", map[string]any{})
-		list, _ := good.([]any)
-		if s.MinItems != nil && *s.MinItems > 0 {
-			as("empty", []any{})
-		}
-		if s.MaxItems != nil {
-			as("too many", slices.Repeat(list[:1], *s.MaxItems+1))
-		}
-		for _, inner := range spoil(t, reg, s.Items, list[0], location+"[0]") {
-			out = append(out, spoiled{inner.name, "[" + inner.body + "]", inner.location})
-		}
-	case huma.TypeString:
-		as("number where text is wanted", []any{7})
-		as("control", "a\x00b")
-		if s.MinLength != nil {
-			as("empty", "")
-		}
-		if s.MaxLength != nil {
-			as("too long", strings.Repeat("ü", *s.MaxLength+1))
-		}
-		if len(s.Enum) > 0 || s.Format == api.FormatDuration || s.Pattern != "" {
-			as("no such value", "Ä no such value")
-		}
-	case huma.TypeInteger, huma.TypeNumber:
-		as("text", "x7")
-		if s.Type == huma.TypeInteger {
-			as("fraction", 1.5)
-		}
-		if s.Minimum != nil {
-			as("below", *s.Minimum-1)
-		}
-		if s.Maximum != nil {
-			as("above", *s.Maximum*2+1)
-		}
-		if len(s.Enum) > 0 {
-			as("no such value", 7_000_007)
-		}
-	case huma.TypeBoolean:
-		as("text", "true")
-		as("number", 1)
-	}
-	return out
-}
-
-func encode(t testing.TB, v any) []byte {
-	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-func kindOf(v any) string {
-	switch v.(type) {
-	case map[string]any:
-		return huma.TypeObject
-	case []any:
-		return huma.TypeArray
-	case string:
-		return huma.TypeString
-	}
-	return huma.TypeNumber
-}
-
-func resolved(reg huma.Registry, s *huma.Schema) *huma.Schema {
-	for s.Ref != "" {
-		s = reg.SchemaFromRef(s.Ref)
-	}
-	return s
-}
-
-func nullable(reg huma.Registry, s *huma.Schema) bool {
-	s = resolved(reg, s)
-	return s.Nullable || slices.ContainsFunc(s.OneOf, func(a *huma.Schema) bool { return a.Type == "null" })
-}
-
-// Every member of every endpoint, wrong in every way that its schema knows,
-// gets a 422 that names it and changes nothing.
 // signingPublic is the public part of some signing key.
 var signingPublic = envelope.GenerateSigningKey().PublicBase64()
 
@@ -191,10 +47,9 @@ func TestEveryWrongMember(t *testing.T) {
 			"concurrency": 5, "ratePerSecond": 2.5, "confirmWithin": "1m", "releaseWithin": "2h", "allowPrivate": true, "contentType": "text/plain", "body": "form", "collect": "bound", "approveAbove": []any{map[string]any{"symbol": "USDT", "above": "100"}}, "answerKey": signingPublic,
 		},
 		"pauseMerchant":      map[string]any{"reason": "maintenance"},
+		"resumeMerchant":     map[string]any{"resend": true},
+		"resendCallback":     map[string]any{"accepted": true},
 		"freeze":             map[string]any{"reason": "a token was lost"},
-		"noteTask":           map[string]any{"text": "seen"},
-		"approveTasks":       map[string]any{"ids": []any{"change.chg_1"}, "reason": "seen", "dryRun": true},
-		"declineTasks":       map[string]any{"ids": []any{"change.chg_1"}, "reason": "seen", "dryRun": true},
 		"blockWithdrawal":    map[string]any{"reason": "a fraud"},
 		"stageRotation":      map[string]any{"key": merchant["key"], "responseKey": merchant["responseKey"], "apiKey": "key-staged-9", "callbackApiKey": "key-staged-10", "makeApiKey": false, "makeCallbackApiKey": false},
 		"activateRotation":   map[string]any{"overlap": "24h"},
@@ -207,44 +62,15 @@ func TestEveryWrongMember(t *testing.T) {
 		"reportOutcomes":     map[string]any{"merchant": "acme", "callBackId": "w-9", "permit": "p", "executed": map[string]any{"txId": "0x1", "fromAddress": "TF"}, "failed": map[string]any{"reason": "r"}},
 		"reportOutcome":      map[string]any{"permit": "p", "executed": map[string]any{"txId": "0x1", "fromAddress": "TF"}, "failed": map[string]any{"reason": "r"}},
 		"resendCallbacks":    map[string]any{"filter": map[string]any{"merchant": "acme", "type": 1, "state": "refused", "trackingId": "t", "txId": "x", "callBackId": "c", "tenantUserId": "u", "address": "T", "told": "possibly", "since": "2030-01-01T00:00:00Z", "until": "2031-01-01T00:00:00Z"}, "dryRun": true},
-		"createToken":        map[string]any{"name": "n", "role": "ingest", "merchants": []any{"acme"}, "expires": "2031-01-01T00:00:00Z", "depositsPerHour": 100},
 	}
-	before, total := h.counts(), 0
-	for _, rt := range h.server.api.Endpoints() {
-		if rt.Method == get {
-			continue
-		}
-		path := strings.Replace(rt.Path, "{id}", idFor(rt, "acme", withdrawal.ID, callback.ID), 1)
-		body, ok := good[rt.ID]
-		if !ok {
-			// A route without a body refuses one that has a member.
-			h.raw(client.RoleAdmin, rt.Method, path, api.TypeJSON, `{"zzz":1}`).names(t, 422, "body.zzz")
-			continue
-		}
-		cases := spoil(t, h.server.api.Registry(), rt.Body(), body, "body")
-		if slices.Contains([]string{"addDeposits", "createWithdrawal", "releaseWithdrawals", "reportOutcomes"}, rt.ID) {
-			for _, c := range cases[:len(cases):len(cases)] {
-				if strings.HasPrefix(c.location, "body.") {
-					cases = append(cases, spoiled{"in an array: " + c.name, "[" + string(encode(t, body)) + "," + c.body + "]", "body[1]" + strings.TrimPrefix(c.location, "body")})
-				}
-			}
-		}
-		if len(cases) < 5 {
-			t.Errorf("%s: only %d wrong bodies", rt.ID, len(cases))
-		}
-		for _, c := range cases {
-			a := h.raw(client.RoleAdmin, rt.Method, path, api.TypeJSON, c.body)
-			if a.status == 422 && slices.ContainsFunc(a.Faults, func(d client.Fault) bool { return d.Location == c.location }) {
-				continue
-			}
-			t.Errorf("%s, %s %s: not refused for it: %d %s\n%s", rt.ID, c.location, c.name, a.status, a.body, c.body)
-		}
-		total += len(cases)
+	e, before := h.end(), h.counts()
+	e.Path = func(rt *api.Endpoint) string {
+		return strings.Replace(rt.Path, "{id}", idFor(rt, "acme", withdrawal.ID, callback.ID), 1)
 	}
+	apitest.WrongMembers(t, e, h.tokens[client.RoleAdmin], good, "addDeposits", "createWithdrawal", "releaseWithdrawals", "reportOutcomes")
 	if after := h.counts(); after != before {
 		t.Errorf("refused requests changed the store: %+v, was %+v", after, before)
 	}
-	t.Logf("%d wrong bodies refused", total)
 }
 
 func idFor(rt *api.Endpoint, merchant, withdrawal, callback string) string {
@@ -520,4 +346,13 @@ func TestBodiesThatAreNone(t *testing.T) {
 	if a := big.postJSON("/v1/deposits", list[:maxBatch]); a.status != 202 || strings.Count(a.body, `"id"`) != maxBatch {
 		t.Errorf("a batch of %d: %d", maxBatch, a.status)
 	}
+}
+
+func encode(t testing.TB, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }

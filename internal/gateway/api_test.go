@@ -7,16 +7,14 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/api"
+	"countersign/internal/lab/apitest"
 )
 
 // user is somebody at the API: a client, and what it is made of.
@@ -39,7 +37,7 @@ func newUser(t testing.TB, url string, token client.Secret) user {
 func (u user) anonymous(t *testing.T) user { return newUser(t, u.url, "") }
 
 // send makes a request with plain net/http and the user's own token.
-func (u user) send(t *testing.T, method, path, contentType, body string) (int, string, http.Header) {
+func (u user) send(t testing.TB, method, path, contentType, body string) (int, string, http.Header) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, u.url+path, strings.NewReader(body))
 	if err != nil {
@@ -65,9 +63,8 @@ func (u user) send(t *testing.T, method, path, contentType, body string) (int, s
 
 const goodOrder = `{"callBackId":"c1","tenantUserId":"7","address":"TX","chainName":"TRON","symbol":"USDT","amount":"2.50"}`
 
-// TestWrongMembers: each wrong member gets a 4xx that names it and never
-// repeats its value.
-func TestWrongMembers(t *testing.T) {
+// TestWrongRequests: what no schema of a body says gets a 4xx that names it and never repeats its value.
+func TestWrongRequests(t *testing.T) {
 	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
 	with := func(member, value string) string {
 		var m map[string]json.RawMessage
@@ -75,18 +72,6 @@ func TestWrongMembers(t *testing.T) {
 			t.Fatal(err)
 		}
 		m[member] = json.RawMessage(value)
-		b, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(b)
-	}
-	without := func(member string) string {
-		var m map[string]json.RawMessage
-		if err := json.Unmarshal([]byte(goodOrder), &m); err != nil {
-			t.Fatal(err)
-		}
-		delete(m, member)
 		b, err := json.Marshal(m)
 		if err != nil {
 			t.Fatal(err)
@@ -153,8 +138,7 @@ func TestWrongMembers(t *testing.T) {
 		{"GET", "/v1/nothing", "", 404, ""},
 	}
 	for _, member := range []string{"callBackId", "tenantUserId", "address", "chainName", "symbol", "amount"} {
-		attempts = append(attempts, attempt{"POST", "/v1/orders", without(member), 422, "body." + member})
-		for _, value := range []string{`null`, `""`, `{}`, `true`, `"a\u0000"`, `"\ud800"`, long} {
+		for _, value := range []string{`null`, `""`, long} { // by hand: a schema that loses its bounds is found too
 			attempts = append(attempts, attempt{"POST", "/v1/orders", with(member, value), 422, "body." + member})
 		}
 	}
@@ -229,55 +213,19 @@ var access = map[string]string{
 	"callbacks": "viewer approver admin", "alarms": "viewer approver admin", "ackAlarm": "approver admin", "ackAlarms": "approver admin", "testAlarm": "approver admin", "stats": "viewer approver admin", "nodes": "viewer approver admin", "search": "viewer approver admin", "keys": "viewer approver admin", "epoch": "viewer app approver admin",
 	"audit": "viewer approver admin", "auditCheckpoint": "viewer approver admin", "auditAbout": "viewer approver admin", "auditProve": "viewer approver admin",
 	"forwarding": "viewer approver admin", "forwards": "viewer approver admin", "retryForwards": "admin", "retryForward": "admin", "skipForward": "admin",
-	"changes": "viewer approver admin", "change": "viewer approver admin",
+	"change":   "viewer approver admin",
 	"provider": "", "beginProvider": "", "finishProvider": "", "signOut": "viewer app approver admin",
 	"self": "viewer app approver admin", "createToken": "admin", "tokens": "approver admin", "revokeToken": "admin",
 	"healthz": "", "readyz": "", "openapi": "",
 }
 
-// TestAccess tries every route with every role, and with tokens that have ended.
 func TestAccess(t *testing.T) {
 	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-	type caller struct {
-		user
-		role, ended string
+	rules := map[string]apitest.Rule{}
+	for id, roles := range access {
+		rules[id] = apitest.Rule{Roles: roles, Body: `{"none":1}`}
 	}
-	callers := []caller{{r.client.anonymous(t), "", "a valid token is needed"}}
-	for _, role := range []client.Role{client.RoleViewer, client.RoleApp, client.RoleApprover, client.RoleAdmin, client.RoleCore} { // core: of a service
-		callers = append(callers, caller{r.withRole(r.client.url, role), string(role), ""})
-		expired, revoked := api.NewStoreToken("test", role, 1), api.NewStoreToken("test", role, 1)
-		expired.Expires = 5
-		callers = append(callers, caller{r.withToken(r.client.url, expired), string(role), "the token has expired"},
-			caller{r.withToken(r.client.url, revoked), string(role), "the token was revoked"})
-		if err := api.NewTokens(r.db).Revoke(t.Context(), revoked.ID, 5, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, route := range r.api.table() {
-		roles, ok := access[route.ID]
-		if !ok {
-			t.Fatalf("%s is not in the table", route.ID)
-		}
-		path := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(route.Path, "77")
-		for _, c := range callers {
-			r.clock.advance(2 * time.Second) // so that no rate is exceeded
-			status, body, header := c.send(t, route.Method, path, "application/json", `{"none":1}`)
-			want := 0 // let in
-			switch {
-			case roles == "":
-			case c.ended != "":
-				want = 401
-			case !slices.Contains(strings.Fields(roles), c.role):
-				want = 403
-			}
-			if refused := status == 401 || status == 403; refused != (want != 0) || refused && status != want {
-				t.Errorf("%s with %s, %s: %d %s", route.ID, c.role, c.ended, status, body)
-			}
-			if status == 401 && (header.Get("WWW-Authenticate") == "" || !strings.Contains(body, c.ended)) {
-				t.Errorf("%s with %s, %s: %s", route.ID, c.role, c.ended, body)
-			}
-		}
-	}
+	apitest.Access(t, r.end(), rules, append(client.Role("").AtGateway(), client.RoleCore)...) // core: of a service
 }
 
 // A gateway has one merchant, so nothing is bound to any.

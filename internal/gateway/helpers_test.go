@@ -22,6 +22,7 @@ import (
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/journal"
+	"countersign/internal/lab/apitest"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/dbtest/ready"
 )
@@ -142,7 +143,7 @@ func newRigOn(t testing.TB, d *db.DB, service *countersigntest.Service, change f
 		t.Fatal(err)
 	}
 	r.to = countersigntest.ToHandler(r.Callbacks())
-	server := httptest.NewServer(r.API())
+	server := httptest.NewServer(apitest.Fits(t, r.api.base, r.API(), nil))
 	t.Cleanup(server.Close)
 	r.client, r.app = r.withRole(server.URL, client.RoleAdmin), r.withRole(server.URL, client.RoleApp)
 	return r

@@ -1,0 +1,229 @@
+// Package apitest is the suite over the table of routes that the APIs of both ends pass: what the
+// document says, who may call what, and which members are refused.
+package apitest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"countersign/client"
+	"countersign/internal/api"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// End is the API of one end, with a database behind it.
+type End struct {
+	API *api.API
+	// Ask makes a call with the secret of a token; empty: without one.
+	Ask func(secret, method, path, contentType, body string) Answer
+	// Keep keeps a token and returns its secret; Revoke ends it.
+	Keep   func(api.Token) string
+	Revoke func(id string)
+	// Pass lets so much time pass that no rate is exceeded.
+	Pass func()
+	// Path is where an endpoint is called.
+	Path func(*api.Endpoint) string
+}
+
+// Answer is what an API answered.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   string
+}
+
+// Problem returns the problem in a, zero for none.
+func (a Answer) Problem() (p client.Problem) {
+	if a.Header.Get("Content-Type") == "application/problem+json" {
+		_ = json.Unmarshal([]byte(a.Body), &p)
+	}
+	return p
+}
+
+// names reports whether a refuses with 422 and names location.
+func (a Answer) names(location string) bool {
+	return a.Status == http.StatusUnprocessableEntity &&
+		slices.ContainsFunc(a.Problem().Faults, func(f client.Fault) bool { return f.Location == location && f.Message != "" })
+}
+
+// Document compares the document with the mux, with the methods of the client's type, and with
+// testdata/operations.golden, so that operations change only where that is meant.
+func Document(t *testing.T, e End, of reflect.Type) {
+	a := e.Ask("", http.MethodGet, "/openapi.json", "", "")
+	var doc struct {
+		OpenAPI string
+		Paths   map[string]map[string]struct {
+			OperationID string
+			Roles       []string `json:"x-roles"`
+			Security    []any
+			Responses   map[string]any
+			RequestBody *struct{ Content map[string]any }
+		}
+		Components struct{ Schemas map[string]any }
+	}
+	if err := json.Unmarshal([]byte(a.Body), &doc); err != nil || doc.OpenAPI != "3.1.0" {
+		t.Fatalf("version %q, %v", doc.OpenAPI, err)
+	}
+	documented := map[string]string{}
+	var golden []string
+	for path, operations := range doc.Paths {
+		for method, op := range operations {
+			pattern := strings.ToUpper(method) + " " + path
+			documented[pattern] = op.OperationID
+			r, err := http.NewRequest(strings.ToUpper(method), regexp.MustCompile(`{\w+}`).ReplaceAllString(path, "some"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, got := e.API.Mux().Handler(r); got != pattern {
+				t.Errorf("%s is in the document; the mux gives it to %q", pattern, got)
+			}
+			if (len(op.Roles) == 0) != (len(op.Security) == 0) {
+				t.Errorf("%s: roles %v and security %v", pattern, op.Roles, op.Security)
+			}
+			bodies := ""
+			if op.RequestBody != nil {
+				bodies = " " + strings.Join(slices.Sorted(maps.Keys(op.RequestBody.Content)), ",")
+			}
+			golden = append(golden, fmt.Sprintf("%s %s roles=%s%s -> %s", pattern, op.OperationID, strings.Join(op.Roles, "+"), bodies,
+				strings.Join(slices.Sorted(maps.Keys(op.Responses)), ",")))
+		}
+	}
+	for _, rt := range e.API.Endpoints() {
+		if got := documented[rt.Pattern()]; got != rt.ID {
+			t.Errorf("%s is %q in the document", rt.Pattern(), got)
+		}
+		methods := slices.Collect(of.Methods())
+		if !slices.ContainsFunc(methods, func(m reflect.Method) bool { return strings.EqualFold(m.Name, rt.ID) }) {
+			t.Errorf("the client lacks %s", rt.ID)
+		}
+	}
+	if want := len(e.API.Endpoints()) + 1; len(documented) != want { // and /metrics
+		t.Errorf("%d operations, want %d", len(documented), want)
+	}
+	used := map[string]bool{}
+	for _, ref := range regexp.MustCompile(`"#/components/schemas/(\w+)"`).FindAllStringSubmatch(a.Body, -1) {
+		if used[ref[1]] = true; doc.Components.Schemas[ref[1]] == nil {
+			t.Errorf("schema %s is not described", ref[1])
+		}
+	}
+	for name := range doc.Components.Schemas {
+		if !used[name] {
+			t.Errorf("schema %s is not used", name)
+		}
+	}
+	slices.Sort(golden)
+	checkGolden(t, filepath.Join("testdata", "operations.golden"), golden)
+}
+
+func checkGolden(t *testing.T, path string, got []string) {
+	if *update {
+		if err := os.WriteFile(path, []byte(strings.Join(got, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+	for _, line := range got {
+		if !slices.Contains(want, line) {
+			t.Errorf("%s lacks, and has it with -update if that is meant: %s", path, line)
+		}
+	}
+	for _, line := range want {
+		if !slices.Contains(got, line) {
+			t.Errorf("%s has what is no operation: %s", path, line)
+		}
+	}
+}
+
+// Fits returns next with each answer held against the document: status, media type and body, by
+// huma's validator, which is not the one that the server uses. seen gets each answer.
+func Fits(t testing.TB, a *api.API, next http.Handler, seen func(rt *api.Endpoint, r *http.Request, status int, body string)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		kept := &tee{ResponseWriter: w}
+		next.ServeHTTP(kept, r)
+		_, pattern := a.Mux().Handler(r)
+		i := slices.IndexFunc(a.Endpoints(), func(rt *api.Endpoint) bool { return rt.Pattern() == pattern })
+		if i < 0 {
+			return
+		}
+		rt := a.Endpoints()[i]
+		if problem := fits(a, rt, kept); problem != "" {
+			t.Errorf("%s %d does not fit the document: %s\n%.500s", pattern, kept.status, problem, kept.body.String())
+		}
+		if seen != nil {
+			seen(rt, r, kept.status, kept.body.String())
+		}
+	})
+}
+
+// tee keeps what is answered.
+type tee struct {
+	http.ResponseWriter
+	status int
+	body   bytes.Buffer
+}
+
+func (w *tee) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *tee) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	w.body.Write(b)
+	return w.ResponseWriter.Write(b)
+}
+
+func (w *tee) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// fits says what of an answer is not as the document has it.
+func fits(a *api.API, rt *api.Endpoint, t *tee) string {
+	op := rt.Operation()
+	resp := op.Responses[fmt.Sprint(t.status)]
+	if resp == nil {
+		return "no such status"
+	}
+	mediaType := t.Header().Get("Content-Type")
+	if len(resp.Content) == 0 {
+		if t.body.Len() > 0 {
+			return "a body"
+		}
+		return ""
+	}
+	media := resp.Content[mediaType]
+	if media == nil {
+		return "media type " + mediaType
+	}
+	var v any
+	if err := json.Unmarshal(t.body.Bytes(), &v); err != nil {
+		return err.Error()
+	}
+	res := &huma.ValidateResult{}
+	huma.Validate(a.Registry(), media.Schema, huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, v, res)
+	if len(res.Errors) > 0 {
+		return errors.Join(res.Errors...).Error()
+	}
+	return ""
+}

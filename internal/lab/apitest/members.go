@@ -1,0 +1,223 @@
+package apitest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"countersign/internal/api"
+)
+
+// common are good bodies of operations that both ends have.
+var common = map[string]any{
+	"approveTask": map[string]any{"reason": "seen"}, "declineTask": map[string]any{"reason": "seen"}, "noteTask": map[string]any{"text": "seen"},
+	"approveTasks": map[string]any{"ids": []any{"change.chg_1"}, "reason": "seen", "dryRun": true},
+	"declineTasks": map[string]any{"ids": []any{"change.chg_1"}, "reason": "seen", "dryRun": true},
+	"ackAlarm":     map[string]any{"note": "seen"},
+	"ackAlarms": map[string]any{"filter": map[string]any{"kind": "possible_duplicate", "merchant": "mine"}, "note": "seen",
+		"dryRun": true, "upTo": 7},
+	"beginProvider":  map[string]any{"origin": "https://console.example", "again": true},
+	"finishProvider": map[string]any{"state": "s", "given": "g", "code": "c", "issuer": "https://issuer.example"},
+	"createToken":    map[string]any{"name": "n", "role": "viewer", "merchants": []any{"acme"}, "expires": "2031-01-01T00:00:00Z", "depositsPerHour": 100},
+}
+
+// WrongMembers sends every body with one wrong member that the schemas know of, to every endpoint
+// that changes something. Each is refused with a 422 that names the member and does not repeat its
+// value. good has a good body with all members for each operation that takes one and is not in common; many are those
+// that take an array too.
+func WrongMembers(t *testing.T, e End, secret string, good map[string]any, many ...string) {
+	total := 0
+	for _, rt := range e.API.Endpoints() {
+		if rt.Method == http.MethodGet {
+			continue
+		}
+		cases := []spoiled{{"unknown", `{"zzz":1}`, "body.zzz"}} // what takes no body refuses a member
+		body, ok := good[rt.ID]
+		if !ok {
+			body, ok = common[rt.ID]
+		}
+		if !ok && rt.Body() != nil && len(resolved(e.API.Registry(), rt.Body()).Properties) > 0 {
+			t.Errorf("no body is known for %s", rt.ID)
+		}
+		if ok {
+			if cases = spoil(t, e.API.Registry(), rt.Body(), asAny(t, body), "body"); len(cases) < 5 {
+				t.Errorf("%s: only %d wrong bodies", rt.ID, len(cases))
+			}
+		}
+		if slices.Contains(many, rt.ID) {
+			for _, c := range cases[:len(cases):len(cases)] {
+				if rest, of := strings.CutPrefix(c.location, "body."); of {
+					cases = append(cases, spoiled{"in an array: " + c.name, "[" + encode(t, body) + "," + c.body + "]", "body[1]." + rest})
+				}
+			}
+		}
+		for _, c := range cases {
+			e.Pass()
+			if a := e.Ask(secret, rt.Method, e.Path(rt), api.TypeJSON, c.body); !a.names(c.location) || strings.Contains(a.Body, marker) {
+				t.Errorf("%s, %s %s: not refused for it, or with its value: %d %s\n%.500s", rt.ID, c.location, c.name, a.Status, a.Body, c.body)
+			}
+		}
+		total += len(cases)
+	}
+	t.Logf("%d wrong bodies refused", total)
+}
+
+// marker is in each text that is no value of its member.
+const marker = "no such välue"
+
+// asAny returns v as JSON has it.
+func asAny(t testing.TB, v any) (out any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(encode(t, v)), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func encode(t testing.TB, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// spoiled is one body that a schema refuses, and the member it is refused for.
+type spoiled struct{ name, body, location string }
+
+// spoil makes of a good body every body with one wrong member that the schema
+// knows of: each member missing, null, of another kind, twice, in another
+// case, too long, too short, out of range, no value of the list. Objects and
+// arrays within are spoiled too.
+func spoil(t testing.TB, reg huma.Registry, s *huma.Schema, good any, location string) []spoiled {
+	t.Helper()
+	for s.Ref != "" {
+		s = reg.SchemaFromRef(s.Ref)
+	}
+	if len(s.OneOf) > 0 {
+		for _, alt := range s.OneOf {
+			if kind := resolved(reg, alt).Type; kind == kindOf(good) {
+				return spoil(t, reg, alt, good, location)
+			}
+		}
+	}
+	var out []spoiled
+	as := func(name string, v any) { out = append(out, spoiled{name, encode(t, v), location}) }
+	switch s.Type {
+	case huma.TypeObject:
+		as("array", []any{})
+		if _, isMap := s.AdditionalProperties.(*huma.Schema); isMap {
+			return out
+		}
+		members, _ := good.(map[string]any)
+		render := func(name, raw string) string {
+			var parts []string
+			for k, v := range members {
+				if k != name {
+					parts = append(parts, fmt.Sprintf("%q:%s", k, encode(t, v)))
+				}
+			}
+			if raw != "" {
+				parts = append(parts, raw)
+			}
+			return "{" + strings.Join(parts, ",") + "}"
+		}
+		out = append(out, spoiled{"unknown", render("zzz", `"zzz":1`), location + ".zzz"})
+		for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+			prop := s.Properties[name]
+			at := location + "." + name
+			value, there := members[name]
+			if slices.Contains(s.Required, name) {
+				out = append(out, spoiled{"missing", render(name, ""), at})
+			}
+			if !there {
+				t.Errorf("the good body lacks %s, so nothing tests it", at)
+				continue
+			}
+			upper := strings.ToUpper(name)
+			text := encode(t, value)
+			out = append(out, spoiled{"other case", render(name, fmt.Sprintf("%q:%s", upper, text)), location + "." + upper},
+				spoiled{"twice", render(name, fmt.Sprintf("%q:%s,%q:%s", name, text, name, text)), at})
+			if !nullable(reg, prop) {
+				out = append(out, spoiled{"null", render(name, fmt.Sprintf("%q:null", name)), at})
+			}
+			for _, inner := range spoil(t, reg, prop, value, at) {
+				out = append(out, spoiled{inner.name, render(name, fmt.Sprintf("%q:%s", name, inner.body)), inner.location})
+			}
+		}
+	case huma.TypeArray:
+		as("object", map[string]any{})
+		list, _ := good.([]any)
+		if s.MinItems != nil && *s.MinItems > 0 {
+			as("empty", []any{})
+		}
+		if s.MaxItems != nil {
+			as("too many", slices.Repeat(list[:1], *s.MaxItems+1))
+		}
+		for _, inner := range spoil(t, reg, s.Items, list[0], location+"[0]") {
+			out = append(out, spoiled{inner.name, "[" + inner.body + "]", inner.location})
+		}
+	case huma.TypeString:
+		as("number where text is wanted", []any{7})
+		as("control", "a\x00b")
+		out = append(out, spoiled{"half a character", `"\ud800"`, location})
+		if s.MinLength != nil {
+			as("empty", "")
+		}
+		if s.MaxLength != nil {
+			as("too long", strings.Repeat("ü", *s.MaxLength+1))
+		}
+		if len(s.Enum) > 0 || s.Format == api.FormatDuration || s.Pattern != "" {
+			as("no such value", marker)
+		}
+	case huma.TypeInteger, huma.TypeNumber:
+		as("text", "x7")
+		if s.Type == huma.TypeInteger {
+			as("fraction", 1.5)
+		}
+		if s.Minimum != nil {
+			as("below", *s.Minimum-1)
+		}
+		if s.Maximum != nil {
+			as("above", *s.Maximum*2+1)
+		}
+		if len(s.Enum) > 0 {
+			as("no such value", 7_000_007)
+		}
+	case huma.TypeBoolean:
+		as("text", "true")
+		as("number", 1)
+	}
+	return out
+}
+
+func kindOf(v any) string {
+	switch v.(type) {
+	case map[string]any:
+		return huma.TypeObject
+	case []any:
+		return huma.TypeArray
+	case string:
+		return huma.TypeString
+	}
+	return huma.TypeNumber
+}
+
+func resolved(reg huma.Registry, s *huma.Schema) *huma.Schema {
+	for s.Ref != "" {
+		s = reg.SchemaFromRef(s.Ref)
+	}
+	return s
+}
+
+func nullable(reg huma.Registry, s *huma.Schema) bool {
+	s = resolved(reg, s)
+	return s.Nullable || slices.ContainsFunc(s.OneOf, func(a *huma.Schema) bool { return a.Type == "null" })
+}
