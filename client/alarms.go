@@ -82,7 +82,7 @@ var alarmKinds = words[AlarmKind]{
 			"gateway any malformed callback. The subject is the errCode or reason; disproved and unverified: the " +
 			"check at --verify-url said no, or did not say yes in time.",
 		do: "At the service, ask the merchant what the code means. If it means \"later\", correct its final codes " +
-			"and resend (callbacks list --state refused, callbacks resend). At the gateway, read what is wrong " +
+			"and resend (callbacks list state=refused, callbacks resend). At the gateway, read what is wrong " +
 			"(api refusedCallback), mend it or have the service mend it, and approve its task (tasks list " +
 			"--gateway kind=refused). Credit no deposit that the chain has not: ask the service who made it up.",
 		ended: "Each of them was taken, resent or dismissed."},
@@ -110,7 +110,7 @@ var alarmKinds = words[AlarmKind]{
 	{is: AlarmExhausted, at: atService,
 		means: "Callbacks of a merchant were given up: their schedule or deadline ended, or the merchant held them " +
 			"until then (merchant_hold). A deposit among them may not be credited.",
-		do:    "When the merchant can take them, resend them (callbacks list --state exhausted, callbacks resend).",
+		do:    "When the merchant can take them, resend them (callbacks list state=exhausted, callbacks resend).",
 		ended: "None of the callbacks is exhausted any more."},
 	{is: AlarmMerchantFailing, at: atService,
 		means: "A merchant accepts nothing or refuses much, or no exchange reaches it. Its deposits wait, and its " +
@@ -140,7 +140,7 @@ var alarmKinds = words[AlarmKind]{
 	{is: AlarmFrozen, at: atService,
 		means: "A person froze the service: nothing is sent, decided or released. Withdrawals that reach their " +
 			"deadlines expire.",
-		do:    "Thaw it when the cause is gone (freeze --status).",
+		do:    "Thaw it when the cause is gone (api frozen).",
 		ended: "The freeze was ended."},
 	{is: AlarmLapsed, at: atService,
 		means: "A confirmed withdrawal was not released within its merchant's releaseWithin. It is never released, " +

@@ -212,7 +212,7 @@ func TestContainerPage(t *testing.T) {
 	begin(service, words("CMD"))
 	service.ready(health)
 	service.exec("merchants", "add", "shop", "--out", "/data/shop",
-		"--notify-url", "http://127.0.0.1:8090/callbacks/notify", "--withdraw-url", "http://127.0.0.1:8090/callbacks/withdraw")
+		"notifyUrl=http://127.0.0.1:8090/callbacks/notify", "withdrawUrl=http://127.0.0.1:8090/callbacks/withdraw")
 
 	g := start(runs[1])
 	for _, name := range []string{"service.b64", "api.key", "callback-api.key"} {

@@ -215,7 +215,7 @@ func TestUnitsRun(t *testing.T) {
 		m.run(fmt.Sprintf(post, "countersign", 8080, "deposits", `{"merchant": "shop", "trackingId": "`+id+`", "tenantUserId": "7", "chainName": "ETH", "symbol": "WETH",
 			"amount": "7.4", "txId": "0x`+id+`", "txIndex": 5, "fromAddress": "0xef1c", "toAddress": "0x7054", "riskLevelFrom": 44, "riskLevelTo": 40}`))
 		m.until(id+" is accepted", func() bool {
-			return strings.Contains(m.run("COUNTERSIGN_DATA=/var/lib/countersign countersign callbacks list --state accepted"), id)
+			return strings.Contains(m.run("COUNTERSIGN_DATA=/var/lib/countersign countersign callbacks list state=accepted"), id)
 		})
 	}
 	deposit("first")
@@ -224,7 +224,7 @@ func TestUnitsRun(t *testing.T) {
 	m.run(fmt.Sprintf(post, "countersign-gateway", 8091, "orders", "{"+order+details+"}"))
 	m.run(fmt.Sprintf(post, "countersign", 8080, "withdrawals", `{"merchant": "shop", `+order+`"details": {`+details+"}}"))
 	m.until("the withdrawal is confirmed", func() bool {
-		_, err := m.try("COUNTERSIGN_DATA=/var/lib/countersign countersign withdrawals release shop/order --claim a")
+		_, err := m.try("COUNTERSIGN_DATA=/var/lib/countersign countersign withdrawals release shop/order claim=a")
 		return err == nil
 	})
 	m.run("kill -9 $(systemctl show -p MainPID --value countersign-serve)")

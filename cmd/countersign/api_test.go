@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,7 +26,7 @@ func TestHandover(t *testing.T) {
 	d := startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
 	api := []string{"--api", d.url, "--data", data}
 	add := func(id string, args ...string) []string {
-		return slices.Concat([]string{"merchants", "add", id, "--notify-url", "http://127.0.0.1:1/n", "--withdraw-url", "http://127.0.0.1:1/w"}, args, api)
+		return slices.Concat([]string{"merchants", "add", id, "notifyUrl=http://127.0.0.1:1/n", "withdrawUrl=http://127.0.0.1:1/w"}, args, api)
 	}
 	merchants := func() int {
 		t.Helper()
@@ -36,8 +37,8 @@ func TestHandover(t *testing.T) {
 		return strings.Count(list, "\n")
 	}
 
-	status, printed, errOut := shell(t, "", add("shop", "--bits", "1024", "--out", out)...)
-	if status != exitDone || !strings.Contains(errOut, "1024 bits") {
+	status, printed, errOut := shell(t, "", add("shop", "key.bits=1024", "--out", out)...)
+	if status != exitDone || !strings.Contains(printed, "1024 bits") {
 		t.Fatalf("status %d\n%s%s", status, printed, errOut)
 	}
 	file := func(name string) string {
@@ -103,7 +104,7 @@ func TestHandover(t *testing.T) {
 		t.Fatal(err)
 	}
 	out = filepath.Join(dir, "nested", "own")
-	mustShell(t, nil, "", add("own", "--scheme", "merchant", "--public-key", public, "--api-key", testAPIKey.Reveal(), "--out", out)...)
+	mustShell(t, nil, "", add("own", "scheme=merchant", "key.publicKey=@"+public, "apiKey="+testAPIKey.Reveal(), "--out", out)...)
 	if _, err := envelope.ParseKey([]byte(file("response.b64"))); err != nil {
 		t.Error(err)
 	}
@@ -120,8 +121,13 @@ func TestHandoverFails(t *testing.T) {
 	made := client.CreatedMerchant{Merchant: client.Merchant{ID: "shop"}, PublicKey: "the-public-part", APIKey: "the-api-key"}
 	var out, errOut bytes.Buffer
 	answer, _ := json.Marshal(made)
-	err := handOver(streams{out: &out, err: &errOut}, filepath.Join(t.TempDir(), "gone"), "merchant shop was made", nil, answer)
-	if err == nil || !strings.Contains(err.Error(), "merchant shop was made") {
+	dir := filepath.Join(t.TempDir(), "gone")
+	files, err := prepare(dir, "createMerchant")
+	if err := errors.Join(err, os.Remove(dir)); err != nil {
+		t.Fatal(err)
+	}
+	err = keep(streams{out: &out, err: &errOut}, files, nil, answer)
+	if err == nil || !strings.Contains(err.Error(), "could not be written") {
 		t.Errorf("%v", err)
 	}
 	var kept client.CreatedMerchant
@@ -145,7 +151,7 @@ func TestAskingTheWrongOne(t *testing.T) {
 		"nobody there":      {[]string{"withdrawals", "list", "--api", "http://127.0.0.1:1", "--data", data}, "nothing answers at http://127.0.0.1:1"},
 		"no URL":            {[]string{"callbacks", "list", "--api", "127.0.0.1", "--data", data}, "must be http or https"},
 		"no such merchant":  {[]string{"merchants", "show", "none", "--api", d.url, "--data", data}, "404"},
-		"no such order":     {[]string{"withdrawals", "release", "none/order-1", "--claim", "a", "--api", d.url, "--data", data}, "there is no such withdrawal"},
+		"no such order":     {[]string{"withdrawals", "release", "none/order-1", "claim=a", "--api", d.url, "--data", data}, "there is no such withdrawal"},
 		"a merchant's name": {[]string{"withdrawals", "show", "none/", "--api", d.url, "--data", data}, "there is no such withdrawal"},
 	} {
 		status, out, errOut := shell(t, "", tt.args...)
@@ -162,7 +168,7 @@ func TestTokensOfBothEnds(t *testing.T) {
 	dir := t.TempDir()
 	serviceData := filepath.Join(dir, "service")
 	service := startDaemon(t, "serve", "--data", serviceData, "--listen", "127.0.0.1:0")
-	mustShell(t, nil, "", "merchants", "add", "shop", "--notify-url", "https://1.1.1.1/n", "--withdraw-url", "https://1.1.1.1/w", "--data", serviceData)
+	mustShell(t, nil, "", "merchants", "add", "shop", "notifyUrl=https://1.1.1.1/n", "withdrawUrl=https://1.1.1.1/w", "--data", serviceData)
 	g := newGatewayDaemon(t)
 	t.Setenv("COUNTERSIGN_SERVICE_API", service.url)
 	t.Setenv("COUNTERSIGN_GATEWAY_API", g.d.url)
@@ -171,10 +177,10 @@ func TestTokensOfBothEnds(t *testing.T) {
 	for role, has := range map[string]string{"viewer": "service gateway", "ingest": "service", "core": "service", "merchant": "service", "operator": "service", "app": "gateway", "admin": "service gateway"} {
 		for end, flags := range ends {
 			if role == "merchant" { // which is bound to one
-				flags = append(slices.Clone(flags), "--merchant", "shop")
+				flags = append(slices.Clone(flags), "merchants=shop")
 			}
 			out := filepath.Join(dir, end+"-"+role)
-			status, printed, errOut := shell(t, "", slices.Concat([]string{"token", "new", "n", "--role", role, "--out", out}, flags)...)
+			status, printed, errOut := shell(t, "", slices.Concat([]string{"token", "new", "n", "role=" + role, "--out", out}, flags)...)
 			if !strings.Contains(has, end) {
 				if status != exitFailed || !strings.Contains(errOut, "Roles of the gateway, with --gateway: [viewer app approver admin]") {
 					t.Errorf("%s of the %s: %d %s", role, end, status, errOut)
@@ -196,7 +202,7 @@ func TestTokensOfBothEnds(t *testing.T) {
 			if strings.Contains(printed+errOut, strings.TrimSpace(string(secret))) {
 				t.Error("the secret is in the file and printed")
 			}
-			if status, _, errOut := shell(t, "", slices.Concat([]string{"token", "new", "n", "--role", role, "--out", out}, flags)...); status != exitFailed ||
+			if status, _, errOut := shell(t, "", slices.Concat([]string{"token", "new", "n", "role=" + role, "--out", out}, flags)...); status != exitFailed ||
 				!strings.Contains(errOut, "is not overwritten") {
 				t.Errorf("the file again: %d %s", status, errOut)
 			}
@@ -209,9 +215,9 @@ func TestTokensOfBothEnds(t *testing.T) {
 		if want := map[string]int{"service": 7, "gateway": 4}[end]; len(list.Tokens) != want { // the first, and those that were revoked
 			t.Errorf("the %s has %d tokens", end, len(list.Tokens))
 		}
-		// What cannot be kept is revoked.
-		if status, _, _ := shell(t, "", slices.Concat([]string{"token", "new", "n", "--role", "viewer", "--out", filepath.Join(dir, "none", "t")}, flags)...); status != exitFailed {
-			t.Error("a directory that does not exist")
+		// What cannot be kept is not made.
+		if status, _, _ := shell(t, "", slices.Concat([]string{"token", "new", "n", "role=viewer", "--out", filepath.Join(dir, "service-viewer", "t")}, flags)...); status != exitFailed {
+			t.Error("a file as a directory")
 		}
 		mustShell(t, &list, "", slices.Concat([]string{"api", "tokens"}, flags)...)
 		if i := slices.IndexFunc(list.Tokens, func(tok client.Token) bool { return tok.ID != "" && tok.Name != "first" && tok.Revoked == 0 }); i >= 0 {
@@ -233,7 +239,7 @@ func TestShellShowsFacts(t *testing.T) {
 		}
 		return out
 	}
-	run("", "merchants", "add", "shop", "--bits", "1024", "--notify-url", "http://127.0.0.1:1/n", "--withdraw-url", "http://127.0.0.1:1/w")
+	run("", "merchants", "add", "shop", "key.bits=1024", "notifyUrl=http://127.0.0.1:1/n", "withdrawUrl=http://127.0.0.1:1/w")
 	run(`{"merchant":"shop","callBackId":"w-1","tenantUserId":"u-1"}`, "withdrawals", "add", "-")
 	var list struct{ ID string }
 	if err := json.Unmarshal([]byte(run("", "callbacks", "list", "--json")), &list); err != nil {

@@ -143,7 +143,7 @@ func textOrFile(flag, value string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("--%s: %w", flag, err)
 	}
-	return string(text), nil
+	return strings.TrimSpace(string(text)), nil
 }
 
 // otherSigner reads the Ed25519 key of the other end; nil without a value. @FILE reads it.

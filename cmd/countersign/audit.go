@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
+
+	"github.com/alecthomas/kong"
 
 	"countersign/client"
 	"countersign/internal/journal"
@@ -18,7 +19,7 @@ type auditCmd struct {
 	Key        plainCmd[atEither] `cmd:"" help:"Print the key that verifies the log. Give it to whom may have to check it, before there is a dispute." op:"auditCheckpoint" member:"key"`
 	Export     auditExportCmd     `cmd:"" help:"Write the log, or a part of it, as lines of JSON that audit verify checks; with --prove, one record and its proof."`
 	Checkpoint plainCmd[atEither] `cmd:"" help:"Write a signed checkpoint: who holds it notices when anything before it is changed." op:"auditCheckpoint" member:"checkpoint"`
-	About      auditAboutCmd      `cmd:"" help:"Show the newest records about a withdrawal, an order, a merchant or a token, the oldest of them first."`
+	About      auditAboutCmd      `cmd:"" help:"List the newest records about something." op:"auditAbout" is:"id" set:"what=Id of a withdrawal, or MERCHANT/CALLBACKID; of a callback, a merchant or a token; with --gateway, the callBackId of an order, or deposit: and its number." columns:"SEQ|AT=record.at|KIND=record.kind|BY=record.by|NODE=record.node|DATA=record.data"`
 	Verify     auditVerifyCmd     `cmd:"" help:"Check an export, a proof or a checkpoint with nothing but the key, or ask the end itself; --since says whether the log continues an earlier checkpoint."`
 }
 
@@ -46,35 +47,19 @@ func (c *auditExportCmd) Run(ctx context.Context, std streams) error {
 	return journal.Export(ctx, std.out, api, c.From)
 }
 
-type auditAboutCmd struct {
-	atEither
-	ID     string `arg:"" help:"Id of a withdrawal, or MERCHANT/CALLBACKID; of a callback, a merchant or a token; with --gateway, the callBackId of an order, or deposit: and its number."`
-	Before int64  `help:"Records before this number. Default: the newest." placeholder:"SEQ"`
-	Limit  int    `help:"Most records, 1 to 1,000." default:"100"`
-}
+type auditAboutCmd struct{ listOfCmd[atEither] }
 
-func (c *auditAboutCmd) Run(ctx context.Context, std streams) error {
-	api, e, err := c.api(std)
+func (c *auditAboutCmd) Run(ctx context.Context, k *kong.Context, std streams) error {
+	api, e, err := c.At.api(std)
+	if err == nil && e == serviceEnd && strings.Contains(c.What, "/") {
+		var w client.Withdrawal
+		w, err = api.Withdrawal(ctx, c.What)
+		c.What = w.ID
+	}
 	if err != nil {
 		return err
 	}
-	id := c.ID
-	if e == serviceEnd && strings.Contains(id, "/") {
-		w, err := api.Withdrawal(ctx, id)
-		if err != nil {
-			return err
-		}
-		id = w.ID
-	}
-	list, err := api.AuditAbout(ctx, client.AuditAboutOptions{ID: id, Before: c.Before, Limit: c.Limit})
-	if err != nil {
-		return err
-	}
-	if len(list.Entries) == 0 {
-		return fmt.Errorf("the log has nothing about %q", id)
-	}
-	slices.Reverse(list.Entries)
-	return journal.Show(std.out, list.Entries...)
+	return c.listOfCmd.Run(ctx, k, std)
 }
 
 type auditVerifyCmd struct {

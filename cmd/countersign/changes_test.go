@@ -22,16 +22,16 @@ func TestChangesFromTheShell(t *testing.T) {
 	person := func(name, role string, more ...string) client.Token {
 		t.Helper()
 		var made client.Token
-		mustShell(t, &made, "", append([]string{"token", "new", name, "--role", role, "--out", filepath.Join(dir, name), "--api", d.url, "--data", data}, more...)...)
+		mustShell(t, &made, "", append([]string{"token", "new", name, "role=" + role, "--out", filepath.Join(dir, name), "--api", d.url, "--data", data}, more...)...)
 		return made
 	}
-	mustShell(t, nil, "", "merchants", "add", "shop", "--notify-url", "http://127.0.0.1:1/n", "--withdraw-url", "http://127.0.0.1:1/w", "--bits", "1024",
+	mustShell(t, nil, "", "merchants", "add", "shop", "notifyUrl=http://127.0.0.1:1/n", "withdrawUrl=http://127.0.0.1:1/w", "key.bits=1024",
 		"--out", filepath.Join(dir, "shop"), "--api", d.url, "--data", data)
-	alice := person("alice", "operator", "--expires", "90d")
+	alice := person("alice", "operator", "expires=90d")
 	if left := time.Until(alice.Expires.Time()); left < 89*24*time.Hour || left > 90*24*time.Hour {
 		t.Errorf("it expires in %v", left)
 	}
-	if eyes := person("eyes", "viewer", "--merchant", "shop"); len(eyes.Merchants) != 1 || eyes.Merchants[0] != "shop" {
+	if eyes := person("eyes", "viewer", "merchants=shop"); len(eyes.Merchants) != 1 || eyes.Merchants[0] != "shop" {
 		t.Errorf("%+v", eyes)
 	}
 	bob := person("bob", "approver")
@@ -62,15 +62,16 @@ func TestChangesFromTheShell(t *testing.T) {
 		}
 	}
 	third := propose("http://127.0.0.1:4/w")
-	mustShell(t, nil, "", as("bob", "tasks", "decline", "change."+third.ID, "--reason", "not today")...)
+	mustShell(t, nil, "", as("bob", "tasks", "decline", "change."+third.ID, "reason=not today")...)
 	mustShell(t, &c, "", as("eyes", "api", "change", third.ID)...)
 	if c.State != client.ChangeRejected || c.Reason != "not today" {
 		t.Errorf("%+v", c)
 	}
 
 	// A token that waits is in its file, and not valid before it is approved.
-	var waits client.ChangeEntry
-	errOut = tellingShell(t, &waits, "", append([]string{"token", "new", "core", "--role", "core", "--out", filepath.Join(dir, "core")}, as("alice")...)...)
+	var made client.Proposed
+	errOut = tellingShell(t, &made, "", append([]string{"token", "new", "core", "role=core", "--out", filepath.Join(dir, "core")}, as("alice")...)...)
+	waits := made.Change
 	if waits.Kind != client.ChangeToken || !strings.Contains(errOut, "nothing has changed yet") {
 		t.Fatalf("%+v %s", waits, errOut)
 	}

@@ -236,7 +236,7 @@ func (s secret) reveal(flag string) (string, error) {
 		return "", fmt.Errorf("--%s: %w", flag, err)
 	}
 	text := strings.TrimSpace(string(b))
-	if text == "" || len(text) > 4096 {
+	if text == "" || len(text) > 16<<10 {
 		return "", fmt.Errorf("--%s: %s does not hold one secret", flag, path)
 	}
 	return text, nil

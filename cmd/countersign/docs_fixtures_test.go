@@ -98,12 +98,12 @@ start_service() {
   await 'countersign health --ready --api http://127.0.0.1:8080'
 }
 start_service
-countersign merchants add shop --private-key pair/private.pem --out shop \
-  --notify-url http://127.0.0.1:8090/callbacks/notify --withdraw-url http://127.0.0.1:8090/callbacks/withdraw > setup.log
+countersign merchants add shop key.privateKey=@pair/private.pem --out shop \
+  notifyUrl=http://127.0.0.1:8090/callbacks/notify withdrawUrl=http://127.0.0.1:8090/callbacks/withdraw > setup.log
 countersign merchants add kiosk --out kiosk \
-  --notify-url http://127.0.0.1:8099/callbacks/notify --withdraw-url http://127.0.0.1:8099/callbacks/withdraw > setup.log
-countersign merchants add corner --bits 1024 --out corner \
-  --notify-url http://127.0.0.1:8098/callbacks/notify --withdraw-url http://127.0.0.1:8098/callbacks/withdraw > setup.log
+  notifyUrl=http://127.0.0.1:8099/callbacks/notify withdrawUrl=http://127.0.0.1:8099/callbacks/withdraw > setup.log
+countersign merchants add corner key.bits=1024 --out corner \
+  notifyUrl=http://127.0.0.1:8098/callbacks/notify withdrawUrl=http://127.0.0.1:8098/callbacks/withdraw > setup.log
 ` + policyFiles + `start_gateway() {
   countersign gateway --listen 127.0.0.1:8090 --api-listen 127.0.0.1:8091 --service-key shop/service.b64 --api-key @shop/api.key --callback-api-key @shop/callback-api.key \
     --policy policy.toml --forward-url http://127.0.0.1:8097/in >> gateway.log 2>&1 &
@@ -144,14 +144,14 @@ echo '{"type":1,"trackingId":"d-3","tenantUserId":"65515","chainName":"ETH","sym
 curl -sS -H "X-API-KEY: $(cat shop/callback-api.key)" --data-binary @refused.b64 http://127.0.0.1:8090/callbacks/notify > setup.log
 await 'countersign api refused | grep d-3'
 await 'countersign api searchDeposits state=held | grep d-2'
-await 'countersign callbacks list --merchant kiosk | grep connect'
+await 'countersign callbacks list merchant=kiosk | grep connect'
 await 'countersign withdrawals show shop/order-1 | grep confirmed'
 await 'countersign api order order-2 | grep held'
 await 'countersign api forwards | grep deposit_1'
-kiosk=$(countersign callbacks list --merchant kiosk | sed 's/{"id":"\([^"]*\).*/\1/')
-countersign token new reader --service --role viewer --out viewer.token > setup.log
+kiosk=$(countersign callbacks list merchant=kiosk | sed 's/{"id":"\([^"]*\).*/\1/')
+countersign token new reader --service role=viewer --out viewer.token > setup.log
 echo "s#tok_5kF6DZ7p3dm4#$(sed -n 's/.*"id": "\(tok_[^"]*\)".*/\1/p' setup.log)#g" >> $names
-countersign token new reader --gateway --role viewer --out gateway-viewer.token > setup.log
+countersign token new reader --gateway role=viewer --out gateway-viewer.token > setup.log
 echo "s#kiosk.01m4hnq2v8c3w6r9d5k7t0xj1e#$kiosk#g" >> $names
 `
 
@@ -171,7 +171,7 @@ END
 `
 
 const twoPersons = `
-countersign token new ann --service --role approver --out ann.token > setup.log
+countersign token new ann --service role=approver --out ann.token > setup.log
 change() { countersign merchants edit shop withdrawUrl=http://127.0.0.1:8090/callbacks/$1 | sed -n 's/.*"id": "\(chg_[^"]*\)".*/\1/p'; }
 echo "s#chg_1977420dc00LAsZIlJs#$(change a)#g
 s#chg_19774213c00V0pX7m2a#$(change b)#g" >> $names

@@ -13,8 +13,7 @@ import (
 )
 
 // TestExposedFiles: a file with a secret that others may read or write is refused,
-// with its name, its mode and what to run; a policy and a public key of another's
-// are taken with a warning. What only the owner may use raises neither.
+// with its name, its mode and what to run; a policy is taken with a warning. What only the owner may use raises neither.
 func TestExposedFiles(t *testing.T) {
 	dbtest.Whole(t, "this test starts many processes")
 	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
@@ -67,9 +66,9 @@ func TestExposedFiles(t *testing.T) {
 			"forward secret":   {gateway("--api-key", "k", "--service-key", key, "--forward-url", "https://x", "--forward-secret", "@"+open), says(open), ""},
 			"forward url":      {gateway("--api-key", "k", "--service-key", key, "--forward-url", "@"+open), says(open), ""},
 			"token":            {append([]string{"merchants", "list", "--token", "@" + open}, api...), says(open), ""},
-			"private key":      {append([]string{"merchants", "rotate", "stage", "m", "--token", "@" + secret, "--private-key", openPair}, api...), says(openPair), ""},
-			"public key": {append([]string{"merchants", "rotate", "stage", "m", "--token", "@" + secret, "--public-key", open}, api...),
-				"warning: " + says(open), "nothing answers"},
+			"private key":      {append([]string{"merchants", "rotate", "stage", "m", "--token", "@" + secret, "key.privateKey=@" + openPair}, api...), says(openPair), ""},
+			"public key": {append([]string{"merchants", "rotate", "stage", "m", "--token", "@" + secret, "key.publicKey=@" + open}, api...),
+				says(open), ""},
 			"policy": {gateway("--api-key", "k", "--service-key", key, "--policy", file(fmt.Sprint("policy", i), `default = "allow"`, mode)),
 				"level=WARN", taken},
 		} {

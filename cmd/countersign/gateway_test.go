@@ -146,7 +146,7 @@ func TestGatewayByHand(t *testing.T) {
 		t.Errorf("approving its own order: %d %s", status, errOut)
 	}
 	app := filepath.Join(t.TempDir(), "app.token")
-	mustShell(t, nil, "", append([]string{"token", "new", "till", "--gateway", "--role", "app", "--out", app}, flags...)...)
+	mustShell(t, nil, "", append([]string{"token", "new", "till", "--gateway", "role=app", "--out", app}, flags...)...)
 	mustShell(t, &o, order, "orders", "add", "-", "--api", g.d.url, "--token", "@"+app)
 	if status, _, errOut := shell(t, "", "tasks", "approve", "order.order-1", "--gateway", "--api", g.d.url, "--token", "@"+app); status != exitFailed ||
 		!strings.Contains(errOut, "403") {
@@ -157,8 +157,8 @@ func TestGatewayByHand(t *testing.T) {
 		t.Errorf("who made the application's token approves: %d %s", status, errOut)
 	}
 	ann := filepath.Join(t.TempDir(), "ann.token")
-	mustShell(t, nil, "", append([]string{"token", "new", "ann", "--gateway", "--role", "approver", "--out", ann}, flags...)...)
-	mustShell(t, nil, "", "tasks", "approve", "order.order-1", "--reason", "seen", "--gateway", "--api", g.d.url, "--token", "@"+ann)
+	mustShell(t, nil, "", append([]string{"token", "new", "ann", "--gateway", "role=approver", "--out", ann}, flags...)...)
+	mustShell(t, nil, "", "tasks", "approve", "order.order-1", "reason=seen", "--gateway", "--api", g.d.url, "--token", "@"+ann)
 	mustShell(t, &o, "", append([]string{"api", "order", "order-1"}, flags...)...)
 	if o.State != "approved" || o.Reason != "seen" {
 		t.Errorf("approved: %+v", o)

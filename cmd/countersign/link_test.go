@@ -35,7 +35,7 @@ func TestSignedLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustShell(t, nil, "", append([]string{"merchants", "add", "shop", "--out", at("shop"),
-		"finalCodes=2000-2999", "--notify-url", "http://" + free + "/callbacks/notify", "--withdraw-url", "http://" + free + "/callbacks/withdraw"}, api...)...)
+		"finalCodes=2000-2999", "notifyUrl=http://" + free + "/callbacks/notify", "withdrawUrl=http://" + free + "/callbacks/withdraw"}, api...)...)
 	var shown struct{ ServiceSigningKey string }
 	mustShell(t, &shown, "", append([]string{"merchants", "show", "shop"}, api...)...)
 	if _, err := envelope.ParseSigningKey([]byte(shown.ServiceSigningKey)); err != nil {
@@ -108,7 +108,7 @@ func TestSignedLink(t *testing.T) {
 	}
 	release := func(order, to string) (status int, text string) {
 		t.Helper()
-		status, out, errOut := shell(t, "", append([]string{"withdrawals", "release", "shop/" + order, "--claim", "core-1", "--out", at(to)}, api...)...)
+		status, out, errOut := shell(t, "", append([]string{"withdrawals", "release", "shop/" + order, "claim=core-1", "--out", at(to)}, api...)...)
 		return status, out + errOut
 	}
 	if status, text := release("order-1", "unsigned"); status != exitDone || strings.Contains(text, answerFile) { // it was confirmed before there was a key
@@ -219,8 +219,8 @@ func TestStolenSecrets(t *testing.T) {
 	service := startDaemon(t, "serve", "--data", at("service"), "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
 	api := []string{"--api", service.url, "--data", at("service")}
 	own, thief := envelope.GenerateSigningKey(), envelope.GenerateSigningKey()
-	mustShell(t, nil, "", append([]string{"merchants", "add", "shop", "--out", at("shop"), "--answer-key", own.PublicBase64(),
-		"finalCodes=2000-2999", "--notify-url", server.URL + merchant.DefaultNotifyPath, "--withdraw-url", server.URL + merchant.DefaultWithdrawPath}, api...)...)
+	mustShell(t, nil, "", append([]string{"merchants", "add", "shop", "--out", at("shop"), "answerKey=" + own.PublicBase64(),
+		"finalCodes=2000-2999", "notifyUrl=" + server.URL + merchant.DefaultNotifyPath, "withdrawUrl=" + server.URL + merchant.DefaultWithdrawPath}, api...)...)
 	read := func(name string) []byte {
 		b, err := os.ReadFile(at("shop/" + name))
 		if err != nil {
@@ -310,7 +310,7 @@ func TestStolenSecrets(t *testing.T) {
 		}
 	}
 	var alarm struct{ Kind string }
-	mustShell(t, &alarm, "", append([]string{"alarms", "list", "--merchant", "shop", "kind=answer_differs"}, api...)...)
+	mustShell(t, &alarm, "", append([]string{"alarms", "list", "merchant=shop", "kind=answer_differs"}, api...)...)
 	if alarm.Kind != "answer_differs" {
 		t.Error("there is no alarm answer_differs")
 	}

@@ -42,18 +42,18 @@ func TestGatewayLists(t *testing.T) {
 		mustShell(t, nil, `{"callBackId":"`+id+`","tenantUserId":"60001","address":"TX","chainName":"TRON","symbol":"USDT","amount":"2.50"}`,
 			slices.Concat([]string{"orders", "add", "-"}, flags)...)
 	}
-	run("tasks", "decline", "order.order-2", "--gateway", "--reason", "too late")
+	run("tasks", "decline", "order.order-2", "--gateway", "reason=too late")
 	if got := rows("orders", "list"); len(got) != 3 || got[0][0] != "order-3" {
 		t.Errorf("all orders: %v", got)
 	}
-	if got := rows("orders", "list", "--state", "declined"); len(got) != 1 || got[0][0] != "order-2" || got[0][2] != "declined" || got[0][8] != "too" {
+	if got := rows("orders", "list", "state=declined"); len(got) != 1 || got[0][0] != "order-2" || got[0][2] != "declined" || got[0][8] != "too" {
 		t.Errorf("the declined order: %v", got)
 	}
-	if got := rows("orders", "list", "--state", "held"); len(got) != 0 {
+	if got := rows("orders", "list", "state=held"); len(got) != 0 {
 		t.Errorf("held orders: %v", got)
 	}
 	var o client.Order
-	if err := json.Unmarshal([]byte(run("orders", "list", "--state", "declined")), &o); err != nil || o.CallBackID != "order-2" || o.Reason != "too late" {
+	if err := json.Unmarshal([]byte(run("orders", "list", "state=declined")), &o); err != nil || o.CallBackID != "order-2" || o.Reason != "too late" {
 		t.Errorf("the declined order as JSON: %+v, %v", o, err)
 	}
 	if status, out, errOut := shell(t, "", slices.Concat([]string{"orders", "list", "--limit", "2"}, flags)...); status != exitDone ||
@@ -85,13 +85,13 @@ func TestGatewayLists(t *testing.T) {
 	}
 	run("api", "ackAlarms", "--gateway", "filter.kind=possible_duplicate", fmt.Sprint("upTo=", would.UpTo), "note=seen")
 	run("api", "ackAlarm", "seq=1", "--gateway") // repeating it changes nothing
-	if got := rows("alarms", "list", "--gateway", "--state", "open"); len(got) != 0 {
+	if got := rows("alarms", "list", "--gateway", "state=open"); len(got) != 0 {
 		t.Errorf("open alarms: %v", got)
 	}
-	run("tasks", "approve", "deposit.2", "--gateway", "--reason", "seen twice on the chain")
+	run("tasks", "approve", "deposit.2", "--gateway", "reason=seen twice on the chain")
 	run("tasks", "decline", "deposit.3", "--gateway")
 	for state, seq := range map[string]string{"credited": "2", "rejected": "3"} {
-		if got := rows("deposits", "list", "--state", state); len(got) != 1 || got[0][0] != seq {
+		if got := rows("deposits", "list", "state="+state); len(got) != 1 || got[0][0] != seq {
 			t.Errorf("%s: %v", state, got)
 		}
 	}
@@ -130,8 +130,8 @@ func TestMerchantsEdit(t *testing.T) {
 	flags := []string{"--api", d.url, "--data", data}
 	t.Setenv("COUNTERSIGN_NAME", "of the environment")
 	var m, before client.Merchant
-	mustShell(t, nil, "", slices.Concat([]string{"merchants", "add", "shop", "--notify-url", "http://127.0.0.1:1/n", "--withdraw-url", "http://127.0.0.1:1/w",
-		"--name", "Shop", "ratePerSecond=5", "concurrency=3"}, flags)...)
+	mustShell(t, nil, "", slices.Concat([]string{"merchants", "add", "shop", "notifyUrl=http://127.0.0.1:1/n", "withdrawUrl=http://127.0.0.1:1/w",
+		"name=Shop", "ratePerSecond=5", "concurrency=3"}, flags)...)
 	mustShell(t, &before, "", slices.Concat([]string{"merchants", "show", "shop"}, flags)...)
 	mustShell(t, &m, "", slices.Concat([]string{"merchants", "edit", "shop", "notifyUrl=http://127.0.0.1:2/n", "concurrency=7",
 		"confirmWithin=20m", "releaseWithin=24h", "ratePerSecond=null"}, flags)...)
@@ -169,16 +169,16 @@ func TestFreezeFromTheShell(t *testing.T) {
 	if f := frozen("freeze", "a token was lost"); !f.Frozen || f.Reason != "a token was lost" || f.By == "" {
 		t.Errorf("frozen: %+v", f)
 	}
-	if f := frozen("freeze", "--status"); !f.Frozen {
+	if f := frozen("api", "frozen"); !f.Frozen {
 		t.Errorf("status: %+v", f)
 	}
 	if f := frozen("thaw"); f.Frozen {
 		t.Errorf("thawed: %+v", f)
 	}
-	if f := frozen("freeze", "--status"); f.Frozen {
+	if f := frozen("api", "frozen"); f.Frozen {
 		t.Errorf("status after the thaw: %+v", f)
 	}
-	if status, _, errOut := shell(t, "", slices.Concat([]string{"freeze"}, flags)...); status == exitDone || !strings.Contains(errOut, "give a reason, or --status") {
+	if status, _, errOut := shell(t, "", slices.Concat([]string{"freeze"}, flags)...); status == exitDone || !strings.Contains(errOut, "expected \"<what>\"") {
 		t.Errorf("without a reason: %d %s", status, errOut)
 	}
 	if status, _, errOut := shell(t, "", slices.Concat([]string{"api", "blockWithdrawal", "shop/none", "reason=r"}, flags)...); status != exitFailed || !strings.Contains(errOut, "no such withdrawal") {

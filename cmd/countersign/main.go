@@ -34,7 +34,7 @@ type commandLine struct {
 	Merchants   merchantsCmd        `cmd:"" help:"The service's merchants."`
 	Callbacks   callbacksCmd        `cmd:"" help:"The service's callbacks."`
 	Withdrawals withdrawalsCmd      `cmd:"" help:"The service's withdrawals."`
-	Freeze      freezeCmd           `cmd:"" help:"Stop sending, deciding and releasing for all merchants of the service; with --status, say whether it is frozen."`
+	Freeze      oneCmd[atService]   `cmd:"" help:"Stop sending, deciding and releasing for all merchants of the service; api frozen says whether it is." op:"freeze" is:"reason" set:"what=Why, for everybody who meets the freeze."`
 	Thaw        plainCmd[atService] `cmd:"" help:"End the freeze of the service." op:"thaw"`
 
 	Gateway gatewayCmd `cmd:"" help:"Run the merchant end: take callbacks, confirm ordered withdrawals, tell the application."`
@@ -43,12 +43,12 @@ type commandLine struct {
 	Deposits depositsCmd `cmd:"" help:"The merchant's deposits, at the gateway."`
 	Provider providerCmd `cmd:"" help:"What the provider does, as seen by a gateway that ran with --learn."`
 
-	Tasks  tasksCmd  `cmd:"" help:"What waits for persons, at either end."`
-	Search searchCmd `cmd:"" help:"Find what has a text as an identifier, user, address or transaction, at either end."`
-	Alarms alarmsCmd `cmd:"" help:"Alarms of either end."`
-	Token  tokenCmd  `cmd:"" help:"API tokens of either end."`
-	Audit  auditCmd  `cmd:"" help:"The audit log of either end: read it, export it, prove a record, verify."`
-	API    apiCmd    `cmd:"" name:"api" help:"Call any operation of either end's API; without one, list them."`
+	Tasks  tasksCmd            `cmd:"" help:"What waits for persons, at either end."`
+	Search listOfCmd[atEither] `cmd:"" help:"Find what has a text as an identifier, user, address or transaction, at either end." op:"search" is:"q" set:"what=The whole text." columns:"KIND|ID|MERCHANT|MATCHED|STATE|AT"`
+	Alarms alarmsCmd           `cmd:"" help:"Alarms of either end."`
+	Token  tokenCmd            `cmd:"" help:"API tokens of either end."`
+	Audit  auditCmd            `cmd:"" help:"The audit log of either end: read it, export it, prove a record, verify."`
+	API    apiCmd              `cmd:"" name:"api" help:"Call any operation of either end's API; without one, list them."`
 
 	Backup  backupCmd  `cmd:"" help:"Copy the service's database into a file, also while it runs; with --gateway, the gateway's."`
 	Restore restoreCmd `cmd:"" help:"Put a backup in the place of the service's database; with --gateway, of the gateway's."`
@@ -122,7 +122,7 @@ func run(args []string, std streams) int {
 	if len(args) > 0 && args[0] == "help" {
 		args = append(args[1:], "--help")
 	}
-	ctx, err := parser.Parse(args)
+	ctx, err := parser.Parse(wordsFirst(parser.Model.Node, args))
 	if status >= 0 {
 		return status
 	}
@@ -148,6 +148,36 @@ func run(args []string, std streams) int {
 	return exitDone
 }
 
+// wordsFirst moves the words of a command before its flags: kong takes NAME=VALUE in one place alone.
+func wordsFirst(root *kong.Node, args []string) []string {
+	node, n := root, 0
+	for ; n < len(args); n++ {
+		i := slices.IndexFunc(node.Children, func(c *kong.Node) bool { return c.Name == args[n] })
+		if i < 0 {
+			break
+		}
+		node = node.Children[i]
+	}
+	if n == 0 || node.DefaultCmd != nil {
+		return args
+	}
+	known := slices.Concat(node.Flags, root.Flags)
+	words, flags := slices.Clone(args[:n]), []string{}
+	for rest := args[n:]; len(rest) > 0; rest = rest[1:] {
+		name := strings.TrimLeft(rest[0], "-")
+		switch isFlag := name != rest[0] && name != ""; {
+		case !isFlag:
+			words = append(words, rest[0])
+		case len(rest) > 1 && slices.ContainsFunc(known, func(f *kong.Flag) bool { return !f.IsBool() && (f.Name == name || string(f.Short) == name) }):
+			flags = append(flags, rest[0], rest[1])
+			rest = rest[1:]
+		default:
+			flags = append(flags, rest[0])
+		}
+	}
+	return append(words, flags...)
+}
+
 // newParser returns the parser of command lines. kong sets status if it ends the program, as for --help.
 func newParser(std streams, status *int) (*kong.Kong, error) {
 	line := &commandLine{}
@@ -161,7 +191,7 @@ func newParser(std streams, status *int) (*kong.Kong, error) {
 		kong.Configuration(loadSettings),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Help(shortHelp),
-		kong.Vars{"withdrawal": withdrawalText, "callback": callbackText},
+		kong.Vars{"withdrawal": withdrawalText, "task": taskText, "handover": handoverText},
 		kong.ExplicitGroups([]kong.Group{{Key: providerGroup, Title: "What the provider does (in a settings file: gateway." + providerGroup + "):"}}),
 		kong.Bind(std),
 		kong.BindTo(context.Background(), (*context.Context)(nil)),

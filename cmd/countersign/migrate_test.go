@@ -59,7 +59,7 @@ func confirmOne(t *testing.T, d *process, data string) {
 		mustShell(t, v, stdin, append(args, api...)...)
 	}
 	var made client.CreatedMerchant
-	call(&made, "", "merchants", "add", "shop", "finalCodes=2000-2999", "--bits", "1024", "--answer-key", own.PublicBase64(), "--notify-url", server.URL+merchant.DefaultNotifyPath, "--withdraw-url", server.URL+merchant.DefaultWithdrawPath)
+	call(&made, "", "merchants", "add", "shop", "finalCodes=2000-2999", "key.bits=1024", "answerKey="+own.PublicBase64(), "notifyUrl="+server.URL+merchant.DefaultNotifyPath, "withdrawUrl="+server.URL+merchant.DefaultWithdrawPath)
 	key, err := envelope.ParseKey([]byte(made.PublicKey))
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func confirmOne(t *testing.T, d *process, data string) {
 		call(&is, "", "api", "callback", "d-1")
 		return is.State == "accepted"
 	})
-	call(nil, "", "withdrawals", "release", "shop/"+w.CallBackID, "--claim", "wallet-7")
+	call(nil, "", "withdrawals", "release", "shop/"+w.CallBackID, "claim=wallet-7")
 }
 
 // TestRoles: one role makes the tables, and both daemons run with another that only reads
@@ -147,7 +147,7 @@ func TestRoles(t *testing.T) {
 				confirmOne(t, d, data)
 				mustShell(t, nil, "", "freeze", "a try", "--api", d.url, "--data", data) // locks a table
 			}
-			mustShell(t, nil, "", append([]string{"token", "new", "another", "--role", "viewer"}, api...)...) // is recorded
+			mustShell(t, nil, "", append([]string{"token", "new", "another", "role=viewer"}, api...)...) // is recorded
 			if status, out, errOut := shell(t, "", append([]string{"audit", "checkpoint"}, api...)...); status != exitDone || !strings.Contains(out, "— countersign-") {
 				t.Errorf("a checkpoint: status %d %s%s", status, out, errOut)
 			}

@@ -54,7 +54,7 @@ func TestMoveService(t *testing.T) {
 	d := startDaemon(t, serve...)
 	confirmOne(t, d, data)
 	var before client.Permit
-	mustShell(t, &before, "", "withdrawals", "release", "shop/"+countersigntest.Withdrawal(1).CallBackID, "--claim", "wallet-7", "--api", d.url, "--data", data)
+	mustShell(t, &before, "", "withdrawals", "release", "shop/"+countersigntest.Withdrawal(1).CallBackID, "claim=wallet-7", "--api", d.url, "--data", data)
 	if status, _, errOut := shell(t, "", "migrate", "--move", "--data", data, "--db", to); status != exitFailed || !strings.Contains(errOut, "another process") {
 		t.Errorf("beside its daemon: status %d %s", status, errOut)
 	}
@@ -66,11 +66,11 @@ func TestMoveService(t *testing.T) {
 	d = startDaemon(t, append(serve, "--db", to)...)
 	api := []string{"--api", d.url, "--data", data}
 	var after client.Permit
-	mustShell(t, &after, "", append([]string{"withdrawals", "release", "shop/" + countersigntest.Withdrawal(1).CallBackID, "--claim", "wallet-7"}, api...)...)
+	mustShell(t, &after, "", append([]string{"withdrawals", "release", "shop/" + countersigntest.Withdrawal(1).CallBackID, "claim=wallet-7"}, api...)...)
 	if after.Permit != before.Permit || !after.Duplicate {
 		t.Errorf("the permit was %+v and is %+v", before, after)
 	}
-	if status, _, errOut := shell(t, "", append([]string{"withdrawals", "release", "shop/" + countersigntest.Withdrawal(1).CallBackID, "--claim", "wallet-8"}, api...)...); status != exitFailed || !strings.Contains(errOut, "409") {
+	if status, _, errOut := shell(t, "", append([]string{"withdrawals", "release", "shop/" + countersigntest.Withdrawal(1).CallBackID, "claim=wallet-8"}, api...)...); status != exitFailed || !strings.Contains(errOut, "409") {
 		t.Errorf("another claim: status %d %s", status, errOut)
 	}
 	for id, known := range map[string]bool{"d-1": true, "d-2": false} {

@@ -108,32 +108,3 @@ func (c *permitVerifyCmd) execution() (x client.Execution, err error) {
 	}
 	return x, nil
 }
-
-// The files of withdrawals release --out.
-const (
-	noteFile   = "note.txt"
-	answerFile = "answer.json"
-	permitFile = "permit.json"
-)
-
-const givenBefore = "this claim was given the permit before; find out whether the funds have moved before you execute"
-
-// savePermit keeps a permit.
-func savePermit(std streams, dir string, answer json.RawMessage) error {
-	var given struct {
-		Note      string          `json:"note"`
-		Answer    json.RawMessage `json:"answer"`
-		Duplicate bool            `json:"duplicate"`
-	}
-	if err := json.Unmarshal(answer, &given); err != nil {
-		return err
-	}
-	if given.Duplicate {
-		fmt.Fprintln(std.err, "countersign: warning:", givenBefore)
-	}
-	return keep(std, dir, "the permit was given", "the same claim gets it again.", answer, []keptFile{
-		{noteFile, given.Note, "what permit verify checks"},
-		{answerFile, string(given.Answer), "the merchant's signed answer, for its --answer"},
-		{permitFile, string(answer), "all of the permit"},
-	})
-}

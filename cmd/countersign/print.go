@@ -14,11 +14,9 @@ import (
 
 // listFlags are those of every list.
 type listFlags struct {
-	Set      []string `arg:"" optional:"" name:"name=value" help:"Only what has this, such as symbol=USDT or since=7d. countersign api OPERATION --members lists the parameters."`
-	Merchant string   `help:"Only of this merchant." placeholder:"ID" env:"-"`
-	State    string   `help:"Only in this state." placeholder:"STATE" env:"-"`
-	Limit    int      `help:"Most lines." default:"100" env:"-"`
-	JSON     *bool    `name:"json" negatable:"" env:"-" help:"Print a line of JSON for each, or with --no-json a table. Default: a table on a terminal, JSON elsewhere."`
+	Set   []string `arg:"" optional:"" name:"name=value" help:"Only what has this, such as merchant=shop, state=open or since=7d. countersign api OPERATION --members lists the parameters."`
+	Limit int      `help:"Most lines." default:"100" env:"-"`
+	JSON  *bool    `name:"json" negatable:"" env:"-" help:"Print a line of JSON for each, or with --no-json a table. Default: a table on a terminal, JSON elsewhere."`
 }
 
 // mostEntries is the most entries of a page.
@@ -36,7 +34,7 @@ func (f connection) list(ctx context.Context, std streams, of end, operation, co
 	if err != nil {
 		return err
 	}
-	if err := r.fill(std, requestFlags{Set: given.Set}, append(members, "merchant", given.Merchant, "state", given.State)...); err != nil {
+	if err := r.fill(std, requestFlags{Set: given.Set}, members...); err != nil {
 		return err
 	}
 	_, paged := memberOf(r.op.Query, "query", "limit")

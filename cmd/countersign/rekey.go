@@ -16,8 +16,7 @@ type rekeyCmd struct {
 	NewMasterKey        string `name:"new-master-key" help:"The new master key, 64 hexadecimal digits. Meant for the environment." placeholder:"HEX" hidden:""`
 	NewMasterKeyCommand string `name:"new-master-key-command" help:"Program whose output is the new master key. Without it one is made in the data directory." placeholder:"COMMAND"`
 	Signing             bool   `help:"Replace the end's own pair of the signed link (docs/operator/keys.md), not the master key: make the next one and print its public part. With --finish it signs from the next start on." env:"-"`
-	Finish              bool   `help:"With --signing: put the next pair in place." env:"-" xor:"finish"`
-	Status              bool   `help:"With --signing: only say how far it is." env:"-" xor:"finish"`
+	Finish              bool   `help:"With --signing: put the next pair in place." env:"-"`
 }
 
 // Help is the long help of the subcommand.
@@ -31,7 +30,7 @@ func (c *rekeyCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	config := daemon.RekeyConfig{Storage: storage, Gateway: c.Gateway, Finish: c.Finish, Status: c.Status, Log: log}
+	config := daemon.RekeyConfig{Storage: storage, Gateway: c.Gateway, Finish: c.Finish, Log: log}
 	if config.New, err = daemon.GivenKey("new-master-key", c.NewMasterKey, c.NewMasterKeyCommand, log); err != nil {
 		return err
 	}
@@ -41,8 +40,8 @@ func (c *rekeyCmd) Run(std streams) error {
 	switch {
 	case c.Signing && config.New != nil:
 		return errors.New("--signing replaces the pair of the signed link: leave the new master key out")
-	case !c.Signing && (c.Finish || c.Status):
-		return errors.New("--finish and --status are for --signing: the master key is replaced in one step")
+	case !c.Signing && c.Finish:
+		return errors.New("--finish is for --signing: the master key is replaced in one step")
 	case c.Signing:
 		r, err = daemon.RekeySigning(ctx, config)
 	default:

@@ -53,11 +53,11 @@ func TestRekey(t *testing.T) {
 		return startDaemon(t, append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0"}, more...)...)
 	}
 	d := start()
-	mustShell(t, nil, "", "merchants", "add", "shop", "--bits", "1024", "--notify-url", "https://shop.example/n", "--withdraw-url", "https://shop.example/w", "--api", d.url, "--data", data)
+	mustShell(t, nil, "", "merchants", "add", "shop", "key.bits=1024", "notifyUrl=https://shop.example/n", "withdrawUrl=https://shop.example/w", "--api", d.url, "--data", data)
 	if out, err := rekeyProcess(t, "--data", data).CombinedOutput(); err == nil || !strings.Contains(string(out), "in use by another process") || !strings.Contains(string(out), "stop that process") {
 		t.Errorf("beside a daemon: %v\n%s", err, out)
 	}
-	if out, err := rekeyProcess(t, "--data", data, "--finish").CombinedOutput(); err == nil || !strings.Contains(string(out), "are for --signing") {
+	if out, err := rekeyProcess(t, "--data", data, "--finish").CombinedOutput(); err == nil || !strings.Contains(string(out), "is for --signing") {
 		t.Errorf("--finish: %v\n%s", err, out)
 	}
 	d.stop(t)

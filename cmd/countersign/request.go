@@ -20,7 +20,6 @@ import (
 	"countersign/client"
 	"countersign/internal/admin"
 	"countersign/internal/api"
-	"countersign/internal/daemon"
 	"countersign/internal/gateway"
 )
 
@@ -29,7 +28,7 @@ const maxBody = 4 << 20
 
 // requestFlags are how members of a request are given that have no flag of their own.
 type requestFlags struct {
-	Set  []string `arg:"" optional:"" name:"name=value" help:"Members of the request, such as confirmWithin=4h or key.bits=2048; null takes a setting back to its default. countersign api OPERATION --members lists them."`
+	Set  []string `arg:"" optional:"" name:"name=value" help:"Members of the request, such as confirmWithin=4h or key.bits=2048; @FILE reads a value, null takes a setting back to its default. countersign api OPERATION --members lists them."`
 	Body string   `name:"request" short:"d" placeholder:"JSON" env:"-" help:"The request as JSON, or @FILE to read it from there, @- from standard input. What is given as name=value wins."`
 }
 
@@ -113,22 +112,7 @@ func (r *request) fill(std streams, given requestFlags, members ...string) error
 	if p := r.missing(); p != "" {
 		return fmt.Errorf("%s is missing: give %s=VALUE", p, p)
 	}
-	if needs := r.needs(); len(needs) > 0 && len(r.body) == 0 && given.Body == "" && r.op.Method == http.MethodPost {
-		return &hintedError{errors.New("the request is empty"), []string{fmt.Sprintf("give %s, or -d @FILE.", strings.Join(needs, " "))}}
-	}
 	return nil
-}
-
-// needs returns the members that every request has, each with an example of its value.
-func (r *request) needs() (members []string) {
-	for _, f := range fieldsOf(r.op.In) {
-		tag := f.Tag.Get("json")
-		if f.Anonymous || tag == "" || f.Tag.Get("required") != "true" && strings.Contains(tag, ",omit") {
-			continue
-		}
-		members = append(members, nameIn(f, "json")+"="+cmp.Or(f.Tag.Get("example"), "VALUE"))
-	}
-	return members
 }
 
 // missing returns the next part of the path that was not given, empty if all were.
@@ -271,20 +255,23 @@ func valueOf(t reflect.Type, name, text string) (any, error) {
 	switch {
 	case text == "null":
 		return nil, nil
-	case t == reflect.TypeFor[client.Secret]():
+	case t == reflect.TypeFor[client.Secret](), strings.HasSuffix(name, "publicKey"): // either part is a secret (PROTOCOL.md, Keys)
 		return secret(text).reveal(name)
+	}
+	text, err := textOrFile(name, text)
+	switch {
+	case err != nil:
+		return nil, err
 	case t.Kind() == reflect.String:
 		return text, nil
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.String && !strings.HasPrefix(text, "["):
 		return strings.Split(text, ","), nil
 	}
 	quoted, _ := json.Marshal(text)
-	for _, raw := range []json.RawMessage{quoted, json.RawMessage(client.SettingJSON(t, text))} {
-		if json.Unmarshal(raw, reflect.New(t).Interface()) == nil {
-			return raw, nil
-		}
+	if raw := json.RawMessage(client.SettingJSON(t, text)); json.Unmarshal(quoted, reflect.New(t).Interface()) != nil && json.Valid(raw) {
+		return raw, nil
 	}
-	return nil, fmt.Errorf("%s: %q is %s", name, text, "not "+kindOf(t))
+	return text, nil // the API says what is wrong with it
 }
 
 // send makes the call and returns its answer.
@@ -366,22 +353,6 @@ func waiting(w io.Writer, answer json.RawMessage) json.RawMessage {
 		return members["change"]
 	}
 	return answer
-}
-
-// fromFile returns what a file holds, for a member that is a key. secret: others may not read it.
-func fromFile(std streams, path string, isSecret bool) (string, error) {
-	if path == "" {
-		return "", nil
-	}
-	if isSecret {
-		b, err := daemon.ReadSecret(path, maxSecret)
-		return string(b), err
-	}
-	b, exposed, err := daemon.ReadOwned(path, maxSecret)
-	if err == nil && exposed != nil {
-		fmt.Fprintf(std.err, "countersign: warning: %v\n", exposed)
-	}
-	return string(b), err
 }
 
 // readInput reads a file of at most limit bytes, - for standard input.

@@ -21,8 +21,8 @@ func TestResponseKeyApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status, out, errOut := shell(t, "", append([]string{"merchants", "add", "shop", "--response-key-bits", "2048", "--out", at("shop"),
-		"finalCodes=2000-2999", "--notify-url", "http://" + free + "/callbacks/notify", "--withdraw-url", "http://" + free + "/callbacks/withdraw"}, api...)...)
+	status, out, errOut := shell(t, "", append([]string{"merchants", "add", "shop", "responseKey.bits=2048", "--out", at("shop"),
+		"finalCodes=2000-2999", "notifyUrl=http://" + free + "/callbacks/notify", "withdrawUrl=http://" + free + "/callbacks/withdraw"}, api...)...)
 	if status != exitDone || !strings.Contains(out, "response.b64") {
 		t.Errorf("merchants add says nothing of the key for answers: status %d\n%s%s", status, out, errOut)
 	}

@@ -25,7 +25,7 @@ func TestRestoredGateway(t *testing.T) {
 	}
 	token := func(name string) string {
 		var made struct{ ID string }
-		mustShell(t, &made, "", slices.Concat([]string{"token", "new", name, "--role", "viewer", "--gateway", "--out", filepath.Join(dir, name)}, flags())...)
+		mustShell(t, &made, "", slices.Concat([]string{"token", "new", name, "role=viewer", "--gateway", "--out", filepath.Join(dir, name)}, flags())...)
 		return made.ID
 	}
 	old := token("old")
@@ -81,7 +81,7 @@ func TestRestoredGateway(t *testing.T) {
 	if mustShell(t, &o, "", slices.Concat([]string{"api", "order", "order-3"}, flags())...); !o.Restored {
 		t.Errorf("%+v", o)
 	}
-	mustShell(t, nil, "", slices.Concat([]string{"tasks", "approve", "restored.order-3", "--gateway", "--reason", "nothing became of it"}, flags())...)
+	mustShell(t, nil, "", slices.Concat([]string{"tasks", "approve", "restored.order-3", "--gateway", "reason=nothing became of it"}, flags())...)
 	g.d.stop(t)
 	reconcile(exitDone, "", said)
 

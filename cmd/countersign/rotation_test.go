@@ -23,8 +23,8 @@ func TestKeysChangeUnderLoad(t *testing.T) {
 	t.Run("service", func(t *testing.T) {
 		testKeysChangeUnderLoad(t, func(at func(string) string) keyChange {
 			return keyChange{
-				add:   []string{"--response-key-bits", "2048", "--callback-api-key", "callback-old-key"},
-				stage: []string{"--bits", "2048", "--response-key-bits", "2048", "--new-api-key", "--new-callback-api-key", "--out", at("new")},
+				add:   []string{"responseKey.bits=2048", "callbackApiKey=callback-old-key"},
+				stage: []string{"key.bits=2048", "responseKey.bits=2048", "makeApiKey=true", "makeCallbackApiKey=true", "--out", at("new")},
 				old:   []string{"--service-key", at("shop/service.b64"), "--response-key", at("shop/response.b64"), "--callback-api-key", "callback-old-key"},
 				fresh: []string{"--service-key", at("new/service.b64"), "--response-key", at("new/response.b64"), "--callback-api-key", "@" + at("new/callback-api.key")},
 				own:   "@" + at("new/api.key"),
@@ -38,8 +38,8 @@ func TestKeysChangeUnderLoad(t *testing.T) {
 			}
 			more := []string{"--response-key", at("shop/response.b64")}
 			return keyChange{
-				add:   []string{"--scheme", "merchant", "--public-key", at("first/public.b64"), "--callback-api-key", "callback-old-key"},
-				stage: []string{"--public-key", at("second/public.b64")},
+				add:   []string{"scheme=merchant", "key.publicKey=@" + at("first/public.b64"), "callbackApiKey=callback-old-key"},
+				stage: []string{"key.publicKey=@" + at("second/public.b64")},
 				old:   append([]string{"--service-key", at("first/private.pem"), "--callback-api-key", "callback-old-key"}, more...),
 				fresh: []string{"--service-key", at("second/private.pem")},
 				last:  append([]string{"--service-key", at("second/private.pem"), "--callback-api-key", "callback-old-key"}, more...),
@@ -71,7 +71,7 @@ func testKeysChangeUnderLoad(t *testing.T, flags func(at func(string) string) ke
 		t.Fatal(err)
 	}
 	mustShell(t, nil, "", append(append([]string{"merchants", "add", "shop", "--out", at("shop"),
-		"finalCodes=2000-2999", "--notify-url", "http://" + free + "/callbacks/notify", "--withdraw-url", "http://" + free + "/callbacks/withdraw"}, api...), c.add...)...)
+		"finalCodes=2000-2999", "notifyUrl=http://" + free + "/callbacks/notify", "withdrawUrl=http://" + free + "/callbacks/withdraw"}, api...), c.add...)...)
 	gatewayWith := func(apiKey string, keys ...string) *process {
 		return startDaemon(t, append([]string{"gateway", "--data", at("gateway"), "--listen", free, "--api-listen", "127.0.0.1:0", "--api-key", apiKey}, keys...)...)
 	}
@@ -119,7 +119,7 @@ func testKeysChangeUnderLoad(t *testing.T, flags func(at func(string) string) ke
 	beyond(60)
 	var before, after client.Merchant
 	mustShell(t, &before, "", append([]string{"merchants", "show", "shop"}, api...)...)
-	rotate("activate", "--overlap", "1h")
+	rotate("activate", "overlap=1h")
 	mustShell(t, &after, "", append([]string{"merchants", "show", "shop"}, api...)...)
 	if before.Rotation == nil || after.Rotation == nil || after.Fingerprint != before.Rotation.Others[0].Fingerprint || after.Rotation.Others[0].Fingerprint != before.Fingerprint {
 		t.Errorf("%+v, then %+v", before, after)

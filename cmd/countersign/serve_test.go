@@ -76,8 +76,8 @@ func TestServeByHand(t *testing.T) {
 
 	m := newRecorder(t)
 	var made struct{ PublicKey, APIKey, ID, State string }
-	mustShell(t, &made, "", append([]string{"merchants", "add", "shop", "--bits", "1024", "--api-key", testAPIKey.Reveal(),
-		"finalCodes=2000-2999", "--notify-url", m.URL + "/n", "--withdraw-url", m.URL + "/w"}, api...)...)
+	mustShell(t, &made, "", append([]string{"merchants", "add", "shop", "key.bits=1024", "apiKey=" + testAPIKey.Reveal(),
+		"finalCodes=2000-2999", "notifyUrl=" + m.URL + "/n", "withdrawUrl=" + m.URL + "/w"}, api...)...)
 	if made.ID != "shop" || made.State != "active" {
 		t.Fatalf("made %+v", made)
 	}
@@ -100,11 +100,11 @@ func TestServeByHand(t *testing.T) {
 		Permit    string
 		Duplicate bool
 	}
-	mustShell(t, &permit, "", append([]string{"withdrawals", "release", "shop/W77", "--claim", "a"}, api...)...)
+	mustShell(t, &permit, "", append([]string{"withdrawals", "release", "shop/W77", "claim=a"}, api...)...)
 	if permit.Duplicate {
 		t.Error("the first release is marked as a repetition")
 	}
-	if status, _, errOut := shell(t, "", append([]string{"withdrawals", "release", w.ID, "--claim", "b"}, api...)...); status != exitFailed || !strings.Contains(errOut, "409") {
+	if status, _, errOut := shell(t, "", append([]string{"withdrawals", "release", w.ID, "claim=b"}, api...)...); status != exitFailed || !strings.Contains(errOut, "409") {
 		t.Errorf("the second claim: status %d, %s", status, errOut)
 	}
 	var waiting struct{ State, Notice string }
@@ -145,7 +145,7 @@ func TestServeByHand(t *testing.T) {
 
 	// Tokens: a viewer reads and changes nothing, and a revoked one does neither.
 	var viewer struct{ ID, Token string }
-	mustShell(t, &viewer, "", append([]string{"token", "new", "eyes", "--role", "viewer"}, api...)...)
+	mustShell(t, &viewer, "", append([]string{"token", "new", "eyes", "role=viewer"}, api...)...)
 	asViewer := []string{"--api", d.url, "--token", viewer.Token}
 	mustShell(t, nil, "", append([]string{"merchants", "list"}, asViewer...)...)
 	if status, _, errOut := shell(t, "", append([]string{"api", "pauseMerchant", "shop"}, asViewer...)...); status != exitFailed || !strings.Contains(errOut, "403") {
@@ -171,7 +171,7 @@ func TestServeByHand(t *testing.T) {
 		t.Error("the second start made a token")
 	}
 	first := permit.Permit
-	mustShell(t, &permit, "", "withdrawals", "release", w.ID, "--claim", "a", "--api", again.url, "--data", data)
+	mustShell(t, &permit, "", "withdrawals", "release", w.ID, "claim=a", "--api", again.url, "--data", data)
 	if !permit.Duplicate {
 		t.Error("the repeated release is not marked")
 	}

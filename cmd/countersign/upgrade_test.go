@@ -31,12 +31,12 @@ var left = []struct {
 	shown      []string // the one that shows it
 	as         string
 }{
-	{"0.1.0", "serve", []string{"token", "new", "ops", "--role", "operator"}, []string{"api", "tokens"}, `"ops"`},
+	{"0.1.0", "serve", []string{"token", "new", "ops", "role=operator"}, []string{"api", "tokens"}, `"ops"`},
 	{"0.1.0", "serve", []string{"merchants", "edit", "shop", "name=A shop"}, []string{"merchants", "show", "shop"}, `"A shop"`},
-	{"0.1.0", "serve", []string{"tasks", "note", "release.shop/order", "kept 1"}, []string{"tasks", "show", "release.shop/order"}, "kept 1"},
-	{"0.1.0", "gateway", []string{"token", "new", "app", "--role", "app"}, []string{"api", "tokens"}, `"app"`},
-	{"0.1.0", "gateway", []string{"tasks", "note", "order.order", "kept 2"}, []string{"tasks", "show", "order.order"}, "kept 2"},
-	{"0.1.0", "gateway", []string{"tasks", "note", "deposit.before", "kept 3"}, []string{"tasks", "show", "deposit.before"}, "kept 3"},
+	{"0.1.0", "serve", []string{"tasks", "note", "release.shop/order", "text=kept 1"}, []string{"tasks", "show", "release.shop/order"}, "kept 1"},
+	{"0.1.0", "gateway", []string{"token", "new", "app", "role=app"}, []string{"api", "tokens"}, `"app"`},
+	{"0.1.0", "gateway", []string{"tasks", "note", "order.order", "text=kept 2"}, []string{"tasks", "show", "order.order"}, "kept 2"},
+	{"0.1.0", "gateway", []string{"tasks", "note", "deposit.before", "text=kept 3"}, []string{"tasks", "show", "deposit.before"}, "kept 3"},
 }
 
 // TestUpgrade: the databases that each release left open with this program, which brings them
@@ -74,7 +74,7 @@ func TestUpgrade(t *testing.T) {
 					}
 					// It is known, so nothing is credited again and nothing permitted twice.
 					c.deposit("before")
-					if status, out, _ := shell(t, "", c.words("serve", "withdrawals", "release", "shop/order", "--claim", "another")...); status == exitDone {
+					if status, out, _ := shell(t, "", c.words("serve", "withdrawals", "release", "shop/order", "claim=another")...); status == exitDone {
 						t.Errorf("a second claim got a permit: %s", out)
 					}
 					c.deposit("after")
@@ -118,7 +118,7 @@ func newChain(t *testing.T, kind string, before func(*chain)) *chain {
 	c.start("serve", "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
 	shop := filepath.Join(c.data("gateway"), "shop")
 	if before == nil {
-		c.call("serve", "merchants", "add", "shop", "finalCodes=2000-2999", "--bits", "1024", "--out", shop, "--notify-url", "http://127.0.0.1:1/n", "--withdraw-url", "http://127.0.0.1:1/w")
+		c.call("serve", "merchants", "add", "shop", "finalCodes=2000-2999", "key.bits=1024", "--out", shop, "notifyUrl=http://127.0.0.1:1/n", "withdrawUrl=http://127.0.0.1:1/w")
 	}
 	flags := []string{"--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0", "--service-key", filepath.Join(shop, "service.b64"), "--api-key", "@" + filepath.Join(shop, "api.key")}
 	c.start("gateway", flags...)
@@ -142,7 +142,7 @@ func newChain(t *testing.T, kind string, before func(*chain)) *chain {
 	c.call("gateway", "api", "addOrder", "-d", order+details)
 	c.call("serve", "api", "createWithdrawal", "-d", strings.Replace(order, "{", `{"merchant": "shop", `, 1)+`"details": {`+details+"}")
 	c.until("the withdrawal is released", func() bool {
-		status, _, _ := shell(t, "", c.words("serve", "withdrawals", "release", "shop/order", "--claim", "one")...)
+		status, _, _ := shell(t, "", c.words("serve", "withdrawals", "release", "shop/order", "claim=one")...)
 		return status == exitDone
 	})
 	for _, row := range left {

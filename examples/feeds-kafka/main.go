@@ -30,7 +30,7 @@ import (
 // Each setting is an environment variable.
 var (
 	gateway = setting("GATEWAY_URL", "http://127.0.0.1:8091")
-	token   = setting("TOKEN_FILE", "app.token") // of the role app: countersign token new --gateway --role app
+	token   = setting("TOKEN_FILE", "app.token") // of the role app: countersign token new --gateway role=app
 	cursor  = setting("CURSOR", "kafka")
 	brokers = setting("KAFKA_BROKERS", "127.0.0.1:9093") // with commas between them
 	topic   = setting("TOPIC", "countersign.feeds")

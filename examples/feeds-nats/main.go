@@ -28,7 +28,7 @@ import (
 // Each setting is an environment variable.
 var (
 	gateway = setting("GATEWAY_URL", "http://127.0.0.1:8091")
-	token   = setting("TOKEN_FILE", "app.token") // of the role app: countersign token new --gateway --role app
+	token   = setting("TOKEN_FILE", "app.token") // of the role app: countersign token new --gateway role=app
 	cursor  = setting("CURSOR", "nats")
 	server  = setting("NATS_URL", "tls://127.0.0.1:4222")
 	subject = setting("SUBJECT", "countersign.feeds") // .deposits and .events follow

@@ -22,8 +22,8 @@ type RekeyConfig struct {
 	// New takes the place of the master key. Nil: Rekey makes one in the data directory, if the
 	// old one is there.
 	New *db.MasterKey
-	// Finish has RekeySigning put the next pair in place; Status has it only look.
-	Finish, Status bool
+	// Finish has RekeySigning put the next pair in place.
+	Finish bool
 	// Log gets what opening the database says. Nil: discards.
 	Log *slog.Logger
 	// step is called before each step of Rekey with its name, for a test that ends the process
@@ -142,9 +142,8 @@ func (c RekeyConfig) putInPlace(old *db.MasterKey) (oldFile string, err error) {
 	return oldFile, err
 }
 
-// look calls fn with a database that was started. beside: a process may have a SQLite database
-// open.
-func (c RekeyConfig) look(ctx context.Context, beside bool, fn func(db.Seen) error) error {
+// look calls fn with a database that was started and that no process has open, unless it is PostgreSQL's.
+func (c RekeyConfig) look(ctx context.Context, fn func(db.Seen) error) error {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -152,7 +151,7 @@ func (c RekeyConfig) look(ctx context.Context, beside bool, fn func(db.Seen) err
 		switch {
 		case !l.Made:
 			return c.noDatabase("start it first")
-		case l.InUse && !beside:
+		case l.InUse:
 			return fmt.Errorf("%w: %s; stop that process, run rekey, and start it again", db.ErrInUse, c.url())
 		case l.Schema < l.Knows:
 			return fmt.Errorf("%w: start it, or run countersign migrate, first", db.ErrOutdated)
@@ -163,7 +162,7 @@ func (c RekeyConfig) look(ctx context.Context, beside bool, fn func(db.Seen) err
 
 // present returns the fingerprint of the key that is to be replaced, if rekey may do it.
 func (c RekeyConfig) present(ctx context.Context) (fingerprint string, err error) {
-	err = c.look(ctx, false, func(l db.Seen) error {
+	err = c.look(ctx, func(l db.Seen) error {
 		if l.MayChange != nil {
 			return fmt.Errorf("rekey seals the key of the journal anew, so it needs the role that owns the tables: %w", l.MayChange)
 		}

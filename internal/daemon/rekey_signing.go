@@ -34,13 +34,9 @@ func signingKeyPart(k *envelope.SigningKey) *SigningKeyPart {
 // RekeySigning makes the pair that will take the place of the end's own, and with c.Finish puts
 // it there. Between the two the other end is given both public parts, so nothing that either pair signs
 // is refused. Processes may use a PostgreSQL database meanwhile, and sign with the older pair until they
-// are started again; a SQLite one must not be open. It may be broken off anywhere and begun again. With
-// c.Status it only says how far it is.
+// are started again; a SQLite one must not be open. It may be broken off anywhere and begun again.
 func RekeySigning(ctx context.Context, c RekeyConfig) (RekeyedSigning, error) {
-	before, err := c.signingKeys(ctx, c.Status)
-	if c.Status {
-		return before, err
-	}
+	before, err := c.signingKeys(ctx)
 	if err == nil && before.Key == nil {
 		err = errors.New("the database has no signing key yet: start it first")
 	}
@@ -64,16 +60,16 @@ func RekeySigning(ctx context.Context, c RekeyConfig) (RekeyedSigning, error) {
 	if err != nil {
 		return before, err
 	}
-	return c.signingKeys(ctx, true)
+	return c.signingKeys(ctx)
 }
 
-// signingKeys reads the public parts. beside: a process may have a SQLite database open.
-func (c RekeyConfig) signingKeys(ctx context.Context, beside bool) (r RekeyedSigning, err error) {
+// signingKeys reads the public parts.
+func (c RekeyConfig) signingKeys(ctx context.Context) (r RekeyedSigning, err error) {
 	key, err := c.masterKey()
 	if err != nil {
 		return r, err
 	}
-	err = c.look(ctx, beside, func(l db.Seen) error {
+	err = c.look(ctx, func(l db.Seen) error {
 		if err := key.Opens(ctx, l); err != nil {
 			return c.explainKey(err)
 		}

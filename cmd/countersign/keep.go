@@ -1,0 +1,112 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"countersign/internal/daemon"
+)
+
+// What an API shows once is kept in files (--out), for their owner alone.
+
+// keptFile is a file of --out. The printed answer names it in place of the member that it has.
+type keptFile struct {
+	name   string // in the directory --out; empty: --out is the file
+	member string // of the answer, or of the request
+	whole  bool   // it has the whole answer
+}
+
+// The files of withdrawals release --out and merchants add --out.
+const (
+	noteFile        = "note.txt"
+	answerFile      = "answer.json"
+	permitFile      = "permit.json"
+	serviceKeyFile  = "service.b64"
+	responseKeyFile = "response.b64"
+	callbackKeyFile = "callback-api.key"
+
+	handoverText = "Directory for what is the merchant's alone: service.b64 opens requests, and seals answers where there is no response.b64; its responses carry api.key, requests carry callback-api.key. Made if missing; nothing in it is overwritten."
+)
+
+var (
+	handover = []keptFile{{name: serviceKeyFile, member: "publicKey"}, {name: responseKeyFile, member: "responsePublicKey"},
+		{name: apiKeyFile, member: "apiKey"}, {name: callbackKeyFile, member: "callbackApiKey"}}
+	// keptFiles are those of an operation.
+	keptFiles = map[string][]keptFile{
+		"createMerchant":    handover,
+		"stageRotation":     handover,
+		"releaseWithdrawal": {{name: noteFile, member: "note"}, {name: answerFile, member: "answer"}, {name: permitFile, member: "permit", whole: true}},
+		"createToken":       {{member: "token"}},
+	}
+)
+
+// prepare returns where the files of an operation go, nil if out is empty. It refuses a directory that has one of them,
+// or that cannot be written to, before something is made that is shown once and could not be kept there.
+func prepare(out, operation string) ([]keptFile, error) {
+	if out == "" {
+		return nil, nil
+	}
+	if keptFiles[operation] == nil {
+		return nil, fmt.Errorf("--out: %s makes nothing to keep", operation)
+	}
+	var files []keptFile
+	for _, f := range keptFiles[operation] {
+		f.name = filepath.Join(out, f.name)
+		switch _, err := os.Lstat(f.name); {
+		case err == nil:
+			return nil, otherDirectory(fmt.Errorf("%s exists and is not overwritten", f.name))
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, otherDirectory(err)
+		}
+		files = append(files, f)
+	}
+	dir := filepath.Dir(files[0].name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, otherDirectory(err)
+	}
+	probe, err := os.CreateTemp(dir, "")
+	if err != nil {
+		return nil, otherDirectory(err)
+	}
+	return files, errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+const givenBefore = "this claim was given the permit before; find out whether the funds have moved before you execute"
+
+// keep writes the files of an answer, and prints it with their names in place of what they hold. It prints the whole
+// answer if there are none, or they could not be written.
+func keep(std streams, files []keptFile, request map[string]any, answer json.RawMessage) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(answer, &members); err != nil {
+		return err
+	}
+	if string(members["duplicate"]) == "true" {
+		fmt.Fprintln(std.err, "countersign: warning:", givenBefore)
+	}
+	var list []daemon.NewFile
+	for _, f := range files {
+		text, _ := request[f.member].(string)
+		if raw, ok := members[f.member]; ok && json.Unmarshal(raw, &text) != nil {
+			text = string(raw) // an object
+		}
+		if f.whole {
+			text = string(answer)
+		}
+		if text != "" {
+			list = append(list, daemon.NewFile{Name: f.name, Data: []byte(strings.TrimSuffix(text, "\n") + "\n")})
+			members[f.member], _ = json.Marshal("@" + f.name)
+		}
+	}
+	if err := daemon.CreateFiles("", list); err != nil {
+		return errors.Join(printJSON(std.out, answer, "  "), &hintedError{fmt.Errorf("it was made, and could not be written: %w", err), []string{"keep what was printed: a key or a token is not shown again."}})
+	}
+	if list == nil {
+		return printJSON(std.out, answer, "  ")
+	}
+	return printJSON(std.out, members, "  ")
+}
