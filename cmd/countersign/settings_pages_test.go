@@ -25,13 +25,10 @@ func sharedSetting(app *kong.Application, f *kong.Flag) bool {
 
 const pageHead = `# Settings
 
-Each setting of the two daemons is a flag (` + "`--listen`" + `), a variable of the environment (` + "`COUNTERSIGN_LISTEN`" + `) and, under the daemon's name, a line of the file that ` + "`--config`" + ` names
-([deploy/countersign.toml](../../deploy/countersign.toml)). The flag comes first, then the environment, the file and the default, which stands in brackets here.
-With ` + "`--settings`" + ` a daemon only prints what is in force and where it comes from, with ` + "`--check`" + ` what a start would find.
-A command with the same ` + "`--config`" + ` calls that daemon: the daemon's ` + "`data`" + ` has the address and the token.
-A secret can be ` + "`@FILE`" + `, which only its owner may read. The master key can be ` + "`COUNTERSIGN_MASTER_KEY`" + `: others can read the command line of a process.
-
-This page is made from the flags: ` + "`UPDATE_SETTINGS=1 go test ./cmd/countersign -run TestSettingsPages`" + `.
+Each setting is a flag (` + "`--listen`" + `), a variable (` + "`COUNTERSIGN_LISTEN`" + `) and, under the daemon's name, a line of the file that ` + "`--config`" + ` names
+([deploy/countersign.toml](../../deploy/countersign.toml)). The flag comes first, then the variable, the file and the default, which stands in brackets.
+With ` + "`--settings`" + ` a daemon prints what is in force, with ` + "`--check`" + ` what a start would find. A command with the same ` + "`--config`" + ` calls that daemon.
+A secret can be ` + "`@FILE`" + `, which only its owner may read. The master key can be ` + "`COUNTERSIGN_MASTER_KEY`" + `.
 `
 
 // settingsPage returns docs/reference/settings.md.
