@@ -20,16 +20,16 @@ import (
 func TestApprovalsAtTheSameMoment(t *testing.T) {
 	for _, d := range []struct {
 		name  string
-		nodes func() (a, b *harness)
+		nodes func(t *testing.T) (a, b *harness)
 	}{
-		{"sqlite", func() (a, b *harness) { a = sqlite(t); return a, a }},
-		{"postgres", func() (a, b *harness) {
+		{"sqlite", func(t *testing.T) (a, b *harness) { a = sqlite(t); return a, a }},
+		{"postgres", func(t *testing.T) (a, b *harness) {
 			url := ready.Postgres(outbox.End())(t)
 			return newHarness(t, url), newHarness(t, url)
 		}},
 	} {
 		t.Run(d.name, func(t *testing.T) {
-			a, b := d.nodes()
+			a, b := d.nodes(t)
 			ctx, n := t.Context(), 0
 			a.merchant("acme")
 			limit := func(text string) error {
