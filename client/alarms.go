@@ -67,8 +67,8 @@ var alarmKinds = words[AlarmKind]{
 		means: "Who decides, where a merchant's money goes, or what is stopped was changed: a token that decides was " +
 			"made or an approver's revoked; an approver or an admin signed in (person); somebody at the machine " +
 			"ended all approvers; a merchant was changed; a freeze or a pause was ended.",
-		do: "Find out who did it (api change, api tokens, audit about ID). If nobody meant it, freeze the " +
-			"service, and revoke the token."},
+		do: "Find out who did it (tasks show change.ID, api tokens, audit about ID). If nobody meant it, freeze " +
+			"the service, and revoke the token."},
 	{is: AlarmAddressChanged, at: atBoth, urgent: true, bySubject: true,
 		means: "A user's deposit address was replaced. The service tells the merchant. The gateway holds the new " +
 			"one, and the application goes on with the old one.",

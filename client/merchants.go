@@ -159,7 +159,7 @@ type UpdatedMerchant struct {
 	Merchant
 	Warnings []string `json:"warnings,omitempty" nullable:"false" doc:"what is dangerous about the merchant's settings"`
 
-	Change *ChangeEntry `json:"-"` // not nil: it waits for an approver; of the merchant only the id is set
+	Task string `json:"-"` // not empty: the id of the task that an approver must approve; of the merchant only the id is set
 }
 
 // MerchantPage is a page of merchants, by id.
@@ -202,7 +202,7 @@ func (s *Service) Merchant(ctx context.Context, id string) (Merchant, error) {
 	return ask[Merchant](ctx, &s.Common, http.MethodGet, pathOf("merchants", id, ""), nil)
 }
 
-// UpdateMerchant changes the members that p sets. Where the answer has a Change, nothing
+// UpdateMerchant changes the members that p sets. Where the answer has a Task, nothing
 // has changed yet: it waits for an approver.
 func (s *Service) UpdateMerchant(ctx context.Context, id string, p MerchantPatch) (UpdatedMerchant, error) {
 	return s.changeMerchant(ctx, http.MethodPatch, id, "", p)
@@ -211,8 +211,8 @@ func (s *Service) UpdateMerchant(ctx context.Context, id string, p MerchantPatch
 // changeMerchant calls what changes a merchant, or proposes it.
 func (s *Service) changeMerchant(ctx context.Context, method, id, rest string, in any) (UpdatedMerchant, error) {
 	out, w, err := propose[UpdatedMerchant](ctx, &s.Common, method, pathOf("merchants", id, rest), in)
-	if w.waiting() != nil {
-		out.Change, out.ID, out.Warnings = w.waiting(), id, w.Warnings
+	if w.Task != "" {
+		out.Task, out.ID, out.Warnings = w.Task, id, w.Warnings
 	}
 	return out, err
 }

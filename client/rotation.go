@@ -98,7 +98,7 @@ type StagedKeys struct {
 	Rotation          *Rotation `json:"rotation,omitempty" doc:"what was staged"`
 	Warnings          []string  `json:"warnings,omitempty" nullable:"false" doc:"dangers of the keys, such as their size"`
 
-	Change *ChangeEntry `json:"-"` // not nil: it waits for an approver, and answers under these keys do not count yet
+	Task string `json:"-"` // not empty: the id of the task that an approver must approve before answers under these keys count
 }
 
 // LogValue keeps the keys out of a log.
@@ -110,13 +110,13 @@ type Activation struct {
 }
 
 // StageRotation makes a second set of keys of a merchant. The present ones still seal, and
-// answers under either count. Where the answer has a Change, an approver must approve it
+// answers under either count. Where the answer has a Task, an approver must approve it
 // first.
 func (s *Service) StageRotation(ctx context.Context, id string, n NewRotation) (StagedKeys, error) {
 	out, w, err := propose[StagedKeys](ctx, &s.Common, http.MethodPost, pathOf("merchants", id, "/rotation"), n)
-	if w.waiting() != nil {
+	if w.Task != "" {
 		out = StagedKeys{PublicKey: w.PublicKey, ResponsePublicKey: w.ResponsePublicKey, APIKey: w.APIKey, CallbackAPIKey: w.CallbackAPIKey,
-			Warnings: w.Warnings, Change: w.waiting()}
+			Warnings: w.Warnings, Task: w.Task}
 	}
 	return out, err
 }

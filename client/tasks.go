@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"iter"
+	"log/slog"
 	"net/http"
 	"strconv"
 )
@@ -89,7 +90,7 @@ type Task struct {
 	Decline  string       `json:"decline,omitempty" doc:"what it does to decline; absent: it cannot be declined"`
 	State    TaskState    `json:"state" doc:"open until it is decided"`
 	Opened   Time         `json:"opened" doc:"since when it is there"`
-	Due      Time         `json:"due,omitzero" doc:"when it expires, or takes effect if it is done; absent: never"`
+	Due      Time         `json:"due,omitzero" doc:"when it expires; absent: never"`
 	Decided  Time         `json:"decided,omitzero" doc:"when it was decided; absent: it is open"`
 	Needs    int          `json:"needs" doc:"how many persons must approve it, each with a token of another origin"`
 	Missing  int          `json:"missing" doc:"how many of them are missing"`
@@ -159,6 +160,20 @@ type DecidedTask struct {
 	Why  string `json:"why,omitempty" doc:"why it was not; absent: it was"`
 }
 
+// Proposed answers a call whose change waits for an approver. Nothing has changed yet.
+type Proposed struct {
+	Task              string   `json:"task" doc:"id of the task that an approver must approve"`
+	Secret            Secret   `json:"token,omitempty" doc:"the secret of the token that would be made, shown only once; it is not valid before the change is applied"`
+	PublicKey         string   `json:"publicKey,omitempty" doc:"the key with which the merchant would open requests: Base64 SubjectPublicKeyInfo of the request pair. Shown only once"`
+	ResponsePublicKey string   `json:"responsePublicKey,omitempty" doc:"the key with which the merchant would seal answers: Base64 SubjectPublicKeyInfo of the response pair. Shown only once"`
+	APIKey            Secret   `json:"apiKey,omitempty" doc:"the API key that the merchant's responses would carry, where the service made it. Shown only once"`
+	CallbackAPIKey    Secret   `json:"callbackApiKey,omitempty" doc:"the X-API-KEY that requests would carry, where the service made it. Shown only once"`
+	Warnings          []string `json:"warnings,omitempty" nullable:"false" doc:"what is dangerous about the change"`
+}
+
+// LogValue keeps the secrets out of logs.
+func (p Proposed) LogValue() slog.Value { return slog.StringValue("task " + p.Task) }
+
 // Tasks returns a page of what waits for persons, the newest first.
 func (c *Common) Tasks(ctx context.Context, f TaskFilter, o PageOptions) (TaskPage, error) {
 	return ask[TaskPage](ctx, c, http.MethodGet, withQuery("/v1/tasks", f, o), nil)
@@ -203,4 +218,10 @@ func (c *Common) DeclineTasks(ctx context.Context, d DecideTasks) (DecidedTasks,
 // changed; a thousand about one thing are the most, and then the error is ErrConflict.
 func (c *Common) NoteTask(ctx context.Context, id, text string) (Task, error) {
 	return ask[Task](ctx, c, http.MethodPost, pathOf("tasks", id, "/note"), NewNote{text})
+}
+
+// propose makes a call whose answer is a T, or says what waits for an approver.
+func propose[T any](ctx context.Context, c *Common, method, path string, in any) (out T, p Proposed, err error) {
+	err = c.callEither(ctx, method, path, in, &out, &p)
+	return out, p, err
 }

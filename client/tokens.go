@@ -80,7 +80,7 @@ type CreatedToken struct {
 	Token
 	Secret Secret `json:"token" doc:"the secret, to be sent as Authorization: Bearer; shown only once"`
 
-	Change *ChangeEntry `json:"-"` // not nil: it waits for an approver, and the token is not valid yet; of the token only ID, Name and Role are set
+	Task string `json:"-"` // not empty: the id of the task that an approver must approve before the token is valid; of the token only Name and Role are set
 }
 
 // LogValue keeps the secret out of a log.
@@ -92,11 +92,11 @@ type Tokens struct {
 }
 
 // CreateToken makes a token. Its secret is shown only once. Where the answer has a
-// Change, the token is not valid before an approver has approved it.
+// Task, the token is not valid before an approver has approved it.
 func (c *Common) CreateToken(ctx context.Context, t NewToken) (CreatedToken, error) {
 	out, w, err := propose[CreatedToken](ctx, c, http.MethodPost, "/v1/tokens", t)
-	if w.waiting() != nil {
-		out = CreatedToken{Token: Token{ID: w.Change.Token, Name: t.Name, Role: t.Role}, Secret: w.Secret, Change: w.waiting()}
+	if w.Task != "" {
+		out = CreatedToken{Token: Token{Name: t.Name, Role: t.Role}, Secret: w.Secret, Task: w.Task}
 	}
 	return out, err
 }
@@ -114,9 +114,9 @@ func (c *Common) Self(ctx context.Context) (Self, error) {
 
 // RevokeToken revokes a token: at once on the node that is asked, within a second
 // on the others. The last admin's token cannot be revoked (ErrConflict). Where there is
-// a Change, the token is an approver's and valid until another approver approves it.
-func (c *Common) RevokeToken(ctx context.Context, id string) (*ChangeEntry, error) {
+// the id of a task, the token is an approver's and valid until another approver approves it.
+func (c *Common) RevokeToken(ctx context.Context, id string) (task string, err error) {
 	var w Proposed
-	err := c.callEither(ctx, http.MethodDelete, pathOf("tokens", id, ""), nil, nil, &w)
-	return w.waiting(), err
+	err = c.callEither(ctx, http.MethodDelete, pathOf("tokens", id, ""), nil, nil, &w)
+	return w.Task, err
 }

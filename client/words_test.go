@@ -29,8 +29,6 @@ func TestWordsAreThoseOfTheCode(t *testing.T) {
 	rows(t, client.DepositState("").Values())
 	rows(t, client.MerchantState("").Values())
 	rows(t, client.RotationState("").Values())
-	rows(t, client.ChangeState("").Values())
-	rows(t, client.ChangeKind("").Values())
 	rows(t, client.Role("").Values())
 	rows(t, client.FoundKind("").Values())
 	rows(t, client.MatchedBy("").Values())
@@ -63,7 +61,7 @@ func TestWordsAreThoseOfTheCode(t *testing.T) {
 func TestWordsInSQL(t *testing.T) {
 	words := map[string][]string{
 		"state": slices.Concat(texts(client.CallbackState("").Values()), texts(client.WithdrawalState("").Values()), texts(client.OrderState("").Values()),
-			texts(client.DepositState("").Values()), texts(client.MerchantState("").Values()), texts(client.ChangeState("").Values())),
+			texts(client.DepositState("").Values()), texts(client.MerchantState("").Values()), texts(client.TaskState("").Values())),
 		"reason":   slices.Concat(texts(client.Reason("").Values()), texts(client.RefusalReason("").Values())),
 		"result":   texts(client.AttemptResult("").Values()),
 		"decision": {"confirmed", "declined", "expired", "cancelled"},

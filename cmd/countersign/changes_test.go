@@ -36,54 +36,54 @@ func TestChangesFromTheShell(t *testing.T) {
 	}
 	bob := person("bob", "approver")
 
-	propose := func(url string) client.ChangeEntry {
+	propose := func(url string) string {
 		t.Helper()
-		var c client.ChangeEntry
-		errOut := tellingShell(t, &c, "", as("alice", "merchants", "edit", "shop", "withdrawUrl="+url)...)
-		if c.State != client.ChangeWaiting || c.ProposedBy != alice.ID || !strings.Contains(errOut, "nothing has changed yet: "+c.ID+" waits for an approver other than "+alice.ID) {
-			t.Fatalf("%+v, %s", c, errOut)
+		var p client.Proposed
+		errOut := tellingShell(t, &p, "", as("alice", "merchants", "edit", "shop", "withdrawUrl="+url)...)
+		if p.Task == "" || !strings.Contains(errOut, "nothing has changed yet: it waits for an approver; tasks approve "+p.Task) {
+			t.Fatalf("%+v, %s", p, errOut)
 		}
-		return c
+		return p.Task
 	}
 	first, second := propose("http://127.0.0.1:2/w"), propose("http://127.0.0.1:3/w")
 	status, table, errOut := shell(t, "", as("eyes", "api", "tasks", "kind=change")...)
 	if status != exitDone || !strings.Contains(table, `"value": "http://127.0.0.1:2/w"`) {
 		t.Errorf("%d %s%s", status, table, errOut)
 	}
-	var c client.ChangeEntry
-	mustShell(t, nil, "", as("bob", "tasks", "approve", "change."+first.ID)...)
-	mustShell(t, &c, "", as("eyes", "api", "change", first.ID)...)
-	if c.State != client.ChangeApplied || c.DecidedBy != bob.ID {
+	var c client.Task
+	mustShell(t, nil, "", as("bob", "tasks", "approve", first)...)
+	mustShell(t, &c, "", as("eyes", "tasks", "show", first)...)
+	if c.State != client.TaskDone || len(c.Votes) != 1 || c.Votes[0].Actor != bob.ID {
 		t.Errorf("%+v", c)
 	}
 	for _, what := range []string{"approve", "decline"} { // the first finds out that it is stale
-		if status, _, errOut := shell(t, "", as("bob", "tasks", what, "change."+second.ID)...); status != exitFailed || !strings.Contains(errOut, "409 Conflict: the change is stale") {
+		if status, _, errOut := shell(t, "", as("bob", "tasks", what, second)...); status != exitFailed || !strings.Contains(errOut, "409 Conflict: the change is stale") {
 			t.Errorf("%s: %d %s", what, status, errOut)
 		}
 	}
 	third := propose("http://127.0.0.1:4/w")
-	mustShell(t, nil, "", as("bob", "tasks", "decline", "change."+third.ID, "reason=not today")...)
-	mustShell(t, &c, "", as("eyes", "api", "change", third.ID)...)
-	if c.State != client.ChangeRejected || c.Reason != "not today" {
+	mustShell(t, nil, "", as("bob", "tasks", "decline", third, "reason=not today")...)
+	mustShell(t, &c, "", as("eyes", "tasks", "show", third)...)
+	if c.State != client.TaskDeclined || c.Why != "not today" {
 		t.Errorf("%+v", c)
 	}
 
 	// A token that waits is in its file, and not valid before it is approved.
-	var made client.Proposed
-	errOut = tellingShell(t, &made, "", append([]string{"token", "new", "core", "role=core", "--out", filepath.Join(dir, "core")}, as("alice")...)...)
-	waits := made.Change
-	if waits.Kind != client.ChangeToken || !strings.Contains(errOut, "nothing has changed yet") {
+	var waits client.Proposed
+	errOut = tellingShell(t, &waits, "", append([]string{"token", "new", "core", "role=core", "--out", filepath.Join(dir, "core")}, as("alice")...)...)
+	if waits.Task == "" || !strings.Contains(errOut, "nothing has changed yet") {
 		t.Fatalf("%+v %s", waits, errOut)
 	}
 	if status, _, errOut := shell(t, "", as("core", "withdrawals", "list")...); status != exitFailed || !strings.Contains(errOut, "401") {
 		t.Errorf("before it is approved: %d %s", status, errOut)
 	}
-	mustShell(t, nil, "", as("bob", "tasks", "approve", "change."+waits.ID)...)
+	mustShell(t, nil, "", as("bob", "tasks", "approve", waits.Task)...)
 	mustShell(t, nil, "", as("core", "withdrawals", "list")...)
 	// The end of the only approver waits for another.
-	errOut = tellingShell(t, &c, "", as("alice", "api", "revokeToken", bob.ID)...)
-	if c.Kind != client.ChangeRevoke || c.State != client.ChangeWaiting || !strings.Contains(errOut, "nothing has changed yet") {
-		t.Errorf("%+v %s", c, errOut)
+	waits = client.Proposed{}
+	errOut = tellingShell(t, &waits, "", as("alice", "api", "revokeToken", bob.ID)...)
+	if waits.Task == "" || !strings.Contains(errOut, "nothing has changed yet") {
+		t.Errorf("%+v %s", waits, errOut)
 	}
 
 	// Only somebody at the machine lets one person decide alone again.

@@ -172,7 +172,7 @@ END
 
 const twoPersons = `
 countersign token new ann --service role=approver --out ann.token > setup.log
-change() { countersign merchants edit shop withdrawUrl=http://127.0.0.1:8090/callbacks/$1 | sed -n 's/.*"id": "\(chg_[^"]*\)".*/\1/p'; }
+change() { countersign merchants edit shop withdrawUrl=http://127.0.0.1:8090/callbacks/$1 | sed -n 's/.*"task": "change.\(chg_[^"]*\)".*/\1/p'; }
 echo "s#chg_1977420dc00LAsZIlJs#$(change a)#g
 s#chg_19774213c00V0pX7m2a#$(change b)#g" >> $names
 `

@@ -168,7 +168,6 @@ func TestSettingsOfCommands(t *testing.T) {
 		"there is no such merchant": {"merchants", "show", "none"},
 		"there is no such deposit":  {"deposits", "show", "none"},
 		"there is no such order":    {"api", "order", "none", "--gateway"},
-		"there is no such change":   {"api", "change", "none", "--service"},
 	} {
 		if _, _, errOut := shell(t, "", append(words, "--config", config)...); !strings.Contains(errOut, want) {
 			t.Errorf("%v: %s", words, errOut)

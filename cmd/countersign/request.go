@@ -326,7 +326,7 @@ func (f connection) call(ctx context.Context, std streams, of end, operation str
 	}
 	answer, err := r.send(ctx)
 	if err == nil && r.op.Waits {
-		answer = waiting(std.err, answer)
+		tellWaiting(std.err, answer)
 	}
 	return r, answer, err
 }
@@ -340,19 +340,12 @@ func (f connection) print(ctx context.Context, std streams, of end, operation st
 	return printJSON(std.out, answer, "  ")
 }
 
-// waiting tells on w that a change waits for an approver, if the answer has one. It returns what
-// to print: the change alone, if the answer has no other member.
-func waiting(w io.Writer, answer json.RawMessage) json.RawMessage {
+// tellWaiting tells on w that a change waits for an approver, if the answer says so.
+func tellWaiting(w io.Writer, answer json.RawMessage) {
 	var p client.Proposed
-	if json.Unmarshal(answer, &p) != nil || p.Change.ID == "" {
-		return answer
+	if json.Unmarshal(answer, &p) == nil && p.Task != "" {
+		fmt.Fprintf(w, "countersign: nothing has changed yet: it waits for an approver; tasks approve %s\n", p.Task)
 	}
-	fmt.Fprintf(w, "countersign: nothing has changed yet: %s waits for an approver other than %s; tasks approve %s\n", p.Change.ID, p.Change.ProposedBy, client.TaskID(client.TaskChange, p.Change.ID))
-	var members map[string]json.RawMessage
-	if json.Unmarshal(answer, &members) == nil && len(members) == 1 {
-		return members["change"]
-	}
-	return answer
 }
 
 // readInput reads a file of at most limit bytes, - for standard input.

@@ -50,17 +50,17 @@ func differences(was, is *outbox.Merchant) (before, after map[string]string, dec
 }
 
 // change changes a merchant, or proposes it where something guarded changes. content is
-// what apply of the kind needs to do the same. Where it waits, the change is not nil.
-func (s *Server) change(c *api.Call, kind client.ChangeKind, id string, content any, apply func(*outbox.Merchant) error) (outbox.Merchant, *api.Change, error) {
+// what apply of the kind needs to do the same. Where it waits, the id of its task is not empty.
+func (s *Server) change(c *api.Call, kind api.ChangeKind, id string, content any, apply func(*outbox.Merchant) error) (m outbox.Merchant, task string, err error) {
 	ctx := c.R.Context()
 	for {
 		was, err := s.Outbox.Merchant(ctx, id)
 		if err != nil {
-			return was, nil, err
+			return was, "", err
 		}
 		is := was
 		if err := apply(&is); err != nil {
-			return is, nil, err
+			return is, "", err
 		}
 		before, after, decides := differences(&was, &is)
 		if !decides {
@@ -68,24 +68,23 @@ func (s *Server) change(c *api.Call, kind client.ChangeKind, id string, content 
 			if errors.Is(err, outbox.ErrVersion) {
 				continue
 			}
-			return m, nil, err
+			return m, "", err
 		}
 		sealed, err := json.Marshal(content)
 		if err != nil {
-			return is, nil, err
+			return is, "", err
 		}
-		change := &api.Change{ChangeEntry: client.ChangeEntry{Kind: kind, Merchant: id, Before: before, After: after,
-			ProposedBy: c.Token.ID, Proposed: c.Now}, Version: was.Version}
+		change := &api.Change{Kind: kind, Merchant: id, Version: was.Version, Before: before, After: after, ProposedBy: c.Token.ID, Proposed: c.Now}
 		switch err := s.Changes.Propose(ctx, change, sealed); {
 		case errors.Is(err, api.ErrStale): // another was faster
 			continue
 		case err != nil:
-			return is, nil, err
-		case change.State == client.ChangeWaiting:
-			return is, change, nil
+			return is, "", err
+		case change.State == client.TaskOpen:
+			return is, change.TaskID(), nil
 		}
 		is.Version, is.Updated = was.Version+1, c.Now
-		return is, nil, nil
+		return is, "", nil
 	}
 }
 

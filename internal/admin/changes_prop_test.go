@@ -61,7 +61,7 @@ func TestNobodyAloneMovesMoney(t *testing.T) {
 			var p client.Proposed
 			if a.status == 202 {
 				decodeInto(r, a.body, &p)
-				changes = append(changes, p.Change.ID)
+				changes = append(changes, p.Task)
 			}
 			return p
 		}
@@ -99,9 +99,9 @@ func TestNobodyAloneMovesMoney(t *testing.T) {
 					return
 				}
 				secrets.add("token", p.Secret.Reveal())
-				held, ids = append(held, p.Secret.Reveal()), append(ids, p.Change.Token)
-				if agrees && p.Change.Kind == client.ChangeToken {
-					h.as(honest.secret, post, "/v1/tasks/change."+p.Change.ID+"/approve", "", nil)
+				held, ids = append(held, p.Secret.Reveal()), append(ids, must(changeOf(honest, t.Context(), p.Task))(t).After["token"])
+				if agrees {
+					h.as(honest.secret, post, "/v1/tasks/"+p.Task+"/approve", "", nil)
 				}
 			},
 			"revoke": func(r *rapid.T) {
@@ -109,17 +109,17 @@ func TestNobodyAloneMovesMoney(t *testing.T) {
 			},
 			"approve": func(r *rapid.T) {
 				if len(changes) > 0 {
-					h.as(by(), post, "/v1/tasks/change."+rapid.SampledFrom(changes).Draw(r, "which")+"/approve", "", nil)
+					h.as(by(), post, "/v1/tasks/"+rapid.SampledFrom(changes).Draw(r, "which")+"/approve", "", nil)
 				}
 			},
 			"reject": func(r *rapid.T) {
 				if len(changes) > 0 {
-					h.as(by(), post, "/v1/tasks/change."+rapid.SampledFrom(changes).Draw(r, "which")+"/decline", "", nil)
+					h.as(by(), post, "/v1/tasks/"+rapid.SampledFrom(changes).Draw(r, "which")+"/decline", "", nil)
 				}
 			},
 			"wait": func(r *rapid.T) {
 				h.pass(time.Minute)
-				if err := h.control.ApplyDue(t.Context(), db.MillisOf(h.now())); err != nil {
+				if err := h.control.EndOld(t.Context(), db.MillisOf(h.now())); err != nil {
 					r.Fatal(err)
 				}
 			},
@@ -155,7 +155,7 @@ func TestNobodyAloneMovesMoney(t *testing.T) {
 		if a := h.as(alice.secret, patch, "/v1/merchants/"+merchant, api.TypeMerge, `{"withdrawUrl":"https://right.example/w"}`); a.status == 202 {
 			var p client.Proposed
 			decodeInto(r, a.body, &p)
-			if a := h.as(honest.secret, post, "/v1/tasks/change."+p.Change.ID+"/approve", "", nil); a.status != 200 || guardedNow() == before {
+			if a := h.as(honest.secret, post, "/v1/tasks/"+p.Task+"/approve", "", nil); a.status != 200 || guardedNow() == before {
 				r.Fatalf("two persons cannot change it: %d %s", a.status, a.body)
 			}
 		} else if a.status != 401 { // alice was revoked

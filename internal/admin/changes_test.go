@@ -6,13 +6,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest/ready"
-	"countersign/internal/outbox"
 )
 
 // person is somebody with a token of the service.
@@ -66,47 +63,50 @@ func TestChangeWaitsForAnApprover(t *testing.T) {
 		const fresh = "the-new-callback-key-of-acme"
 		secrets.add("callbackApiKey", fresh)
 		m := must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: "https://other.example/w", Name: "Acme"}, MerchantSecrets: client.MerchantSecrets{CallbackAPIKey: client.Secret(fresh)}}))(t)
-		if m.Change == nil || m.Change.State != client.ChangeWaiting || m.Change.ProposedBy != alice.id || m.Change.TakesEffect != 0 {
+		if m.Task == "" {
 			t.Fatalf("%+v", m)
 		}
 		if kept := must(h.store.Merchant(ctx, "acme"))(t); kept.Version != 1 || kept.Name != "Merchant acme" || kept.CallbackAPIKey.Reveal() == fresh {
 			t.Errorf("it has changed already: %+v", kept)
 		}
-		c := must(eyes.Change(ctx, m.Change.ID))(t)
+		c := must(changeOf(eyes, ctx, m.Task))(t)
+		if c.State != client.TaskOpen || c.ProposedBy != alice.id || c.Decided != 0 {
+			t.Errorf("%+v", c)
+		}
 		if members := slices.Sorted(maps.Keys(c.After)); !slices.Equal(members, []string{"callbackApiKey", "name", "withdrawUrl"}) || c.Before["withdrawUrl"] != "https://acme.example/withdraw" ||
 			c.After["withdrawUrl"] != "https://other.example/w" || len(c.After["callbackApiKey"]) != 16 || c.After["callbackApiKey"] == c.Before["callbackApiKey"] {
 			t.Errorf("before %v, after %v", c.Before, c.After)
 		}
 
-		if s := must(changeApproval(bob, ctx, c.ID))(t); s.MayNot != "" {
+		if s := must(bob.Task(ctx, c.ID))(t); s.MayNot != "" {
 			t.Errorf("an approver is told %q", s.MayNot)
 		}
-		_, err := approveChange(h.client(client.RoleOperator), ctx, c.ID)
+		_, err := h.client(client.RoleOperator).ApproveTask(ctx, c.ID, "")
 		refused(t, err, client.ErrForbidden, "this needs approver or admin")
-		_, err = approveChange(bob, ctx, "chg_none")
+		_, err = bob.ApproveTask(ctx, "change.chg_none", "")
 		refused(t, err, client.ErrNotFound, "there is no such task")
-		applied := must(approveChange(bob, ctx, c.ID))(t)
-		if applied.State != client.ChangeApplied || applied.DecidedBy != bob.id || applied.TakesEffect.Time() != h.now().UTC() {
+		applied := must(bob.ApproveTask(ctx, c.ID, ""))(t)
+		if applied.State != client.TaskDone || len(applied.Votes) != 1 || applied.Votes[0].Actor != bob.id || applied.Decided.Time() != h.now().UTC() {
 			t.Errorf("%+v", applied)
 		}
 		if kept := must(h.store.Merchant(ctx, "acme"))(t); kept.Version != 2 || kept.Name != "Acme" || kept.WithdrawURL != "https://other.example/w" || kept.CallbackAPIKey.Reveal() != fresh {
 			t.Errorf("it has not changed: %+v", kept)
 		}
-		if s := must(changeApproval(bob, ctx, c.ID))(t); s.MayNot != "the change is applied" {
+		if s := must(bob.Task(ctx, c.ID))(t); s.MayNot != "it is done" {
 			t.Errorf("of an applied change it is told %q", s.MayNot)
 		}
-		_, err = approveChange(bob, ctx, c.ID)
-		refused(t, err, client.ErrConflict, "the change is applied")
-		_, err = rejectChange(bob, ctx, c.ID, "too late")
-		refused(t, err, client.ErrConflict, "the change is applied")
+		_, err = bob.ApproveTask(ctx, c.ID, "")
+		refused(t, err, client.ErrConflict, "the change is done")
+		_, err = bob.DeclineTask(ctx, c.ID, "too late")
+		refused(t, err, client.ErrConflict, "the change is done")
 		told := must(eyes.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{}))(t).Alarms
-		if len(told) != 1 || told[0].Kind != "control_changed" || told[0].Merchant != "acme" || told[0].Subject != c.ID+" callbackApiKey,name,withdrawUrl" || told[0].Text == "" {
+		if len(told) != 1 || told[0].Kind != "control_changed" || told[0].Merchant != "acme" || told[0].Subject != c.About+" callbackApiKey,name,withdrawUrl" || told[0].Text == "" {
 			t.Errorf("alarms %+v", told)
 		}
 
 		// At once: nothing guarded, and what changes nothing.
 		m = must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{Concurrency: 3, WithdrawURL: "https://other.example/w"}}))(t)
-		if m.Change != nil || m.Concurrency != 3 || m.Version != 3 {
+		if m.Task != "" || m.Concurrency != 3 || m.Version != 3 {
 			t.Errorf("%+v", m)
 		}
 		// A wrong proposal is named to the one who proposes it.
@@ -116,28 +116,28 @@ func TestChangeWaitsForAnApprover(t *testing.T) {
 		// An admin's own is refused too, and another's is not.
 		admin := h.person(client.RoleAdmin, "")
 		m = must(admin.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{Collect: client.CollectAny}}))(t)
-		if s := must(changeApproval(admin, ctx, m.Change.ID))(t); !strings.HasPrefix(s.MayNot, "it asked for this itself") {
+		if s := must(admin.Task(ctx, m.Task))(t); !strings.HasPrefix(s.MayNot, "it asked for this itself") {
 			t.Errorf("of its own change it is told %q", s.MayNot)
 		}
-		_, err = approveChange(admin, ctx, m.Change.ID)
+		_, err = admin.ApproveTask(ctx, m.Task, "")
 		refused(t, err, client.ErrForbidden, "it asked for this itself")
-		many := client.DecideTasks{IDs: []string{changeTask(m.Change.ID), changeTask("chg_none")}, Reason: "no", DryRun: true}
-		if d := must(bob.DeclineTasks(ctx, many))(t); d.Done != 1 || len(d.Tasks) != 2 || must(eyes.Change(ctx, m.Change.ID))(t).State != client.ChangeWaiting {
+		many := client.DecideTasks{IDs: []string{m.Task, "change.chg_none"}, Reason: "no", DryRun: true}
+		if d := must(bob.DeclineTasks(ctx, many))(t); d.Done != 1 || len(d.Tasks) != 2 || must(eyes.Task(ctx, m.Task))(t).State != client.TaskOpen {
 			t.Errorf("a dry run of declining: %+v", d)
 		}
 		many.DryRun, many.Reason = false, "collect stays bound"
 		if d := must(bob.DeclineTasks(ctx, many))(t); d.Done != 1 || d.Tasks[1].Why == "" {
 			t.Errorf("declining two, one of them unknown: %+v", d)
 		}
-		if r := must(eyes.Change(ctx, m.Change.ID))(t); r.State != client.ChangeRejected || r.Reason != "collect stays bound" {
+		if r := must(eyes.Task(ctx, m.Task))(t); r.State != client.TaskDeclined || r.Why != "collect stays bound" {
 			t.Errorf("%+v", r)
 		}
 		m = must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: "https://third.example/w"}}))(t)
-		third := m.Change.ID
-		if d := must(bob.ApproveTasks(ctx, client.DecideTasks{IDs: []string{changeTask(third), changeTask(c.ID)}}))(t); d.Done != 1 || d.DryRun || must(eyes.Change(ctx, third))(t).State != client.ChangeApplied {
+		third := m.Task
+		if d := must(bob.ApproveTasks(ctx, client.DecideTasks{IDs: []string{third, c.ID}}))(t); d.Done != 1 || d.DryRun || must(eyes.Task(ctx, third))(t).State != client.TaskDone {
 			t.Errorf("two at once, one of them applied before: %+v", d)
 		}
-		if list := changesIn(t, eyes, client.TaskDone); len(list) != 2 || !slices.ContainsFunc(list, func(x client.Task) bool { return x.Merchant == "acme" && x.About == c.ID }) {
+		if list := changesIn(t, eyes, client.TaskDone); len(list) != 2 || !slices.ContainsFunc(list, func(x client.Task) bool { return x.Merchant == "acme" && x.ID == c.ID }) {
 			t.Errorf("listed %+v", list)
 		}
 	})
@@ -149,14 +149,14 @@ func TestChangeWithoutAnApprover(t *testing.T) {
 	ctx := t.Context()
 	h.merchant("acme")
 	alice := h.person(client.RoleOperator, "")
-	if m := must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: "https://other.example/w"}}))(t); m.Change != nil || m.Version != 2 || m.WithdrawURL != "https://other.example/w" {
+	if m := must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: "https://other.example/w"}}))(t); m.Task != "" || m.Version != 2 || m.WithdrawURL != "https://other.example/w" {
 		t.Errorf("%+v", m)
 	}
 	list := changesIn(t, alice, client.TaskDone)
 	if len(list) != 1 {
 		t.Fatalf("%+v", list)
 	}
-	if c := must(alice.Change(ctx, list[0].About))(t); c.State != client.ChangeApplied || c.DecidedBy != "" || c.ProposedBy != alice.id {
+	if c := must(changeOf(alice, ctx, list[0].ID))(t); c.State != client.TaskDone || c.DecidedBy() != "" || c.ProposedBy != alice.id {
 		t.Errorf("%+v", c)
 	}
 	if told := must(alice.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{}))(t).Alarms; len(told) != 1 || told[0].Kind != "control_changed" {
@@ -183,19 +183,19 @@ func TestKeysWait(t *testing.T) {
 		keys := must(alice.StageRotation(ctx, "acme", client.NewRotation{Key: &client.KeySpec{Bits: 1024}, ResponseKey: &client.KeySpec{Bits: 1024}}))(t)
 		secrets.add("public key", keys.PublicKey)
 		secrets.add("response public key", keys.ResponsePublicKey)
-		if keys.Change == nil || keys.PublicKey == "" || keys.Change.After["nextRequestKey"] == made.Fingerprint || len(keys.Warnings) != 2 {
-			t.Fatalf("%+v", keys.Change)
+		next := must(changeOf(alice, ctx, keys.Task))(t).After["nextRequestKey"]
+		if keys.PublicKey == "" || next == made.Fingerprint || len(keys.Warnings) != 2 {
+			t.Fatalf("%+v", keys)
 		}
-		next := keys.Change.After["nextRequestKey"]
-		must(approveChange(bob, ctx, keys.Change.ID))(t)
+		must(bob.ApproveTask(ctx, keys.Task, ""))(t)
 		active := must(alice.ActivateRotation(ctx, "acme", 0))(t)
-		if active.Change.Before["requestKey"] != made.Fingerprint || active.Change.After["requestKey"] != next {
-			t.Errorf("%+v", active.Change)
+		if c := must(changeOf(alice, ctx, active.Task))(t); c.Before["requestKey"] != made.Fingerprint || c.After["requestKey"] != next {
+			t.Errorf("%+v", c)
 		}
 		if kept := must(h.store.Merchant(ctx, "acme"))(t); kept.Fingerprint != made.Fingerprint {
 			t.Error("they are used already")
 		}
-		must(approveChange(bob, ctx, active.Change.ID))(t)
+		must(bob.ApproveTask(ctx, active.Task, ""))(t)
 		kept := must(h.store.Merchant(ctx, "acme"))(t)
 		if kept.Key.PublicBase64() != keys.PublicKey || kept.ResponseKey.PublicBase64() != keys.ResponsePublicKey || !kept.Key.HasPrivate() || kept.Fingerprint != next {
 			t.Error("other keys are used")
@@ -213,119 +213,55 @@ func TestStaleChanges(t *testing.T) {
 		alice, mallory, bob, admin := h.person(client.RoleOperator, ""), h.person(client.RoleOperator, ""), h.person(client.RoleApprover, ""), h.client(client.RoleAdmin)
 		propose := func(p person, url string) string {
 			t.Helper()
-			return must(p.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: url}}))(t).Change.ID
+			return must(p.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: url}}))(t).Task
 		}
 		first, second := propose(alice, "https://one.example/w"), propose(alice, "https://two.example/w")
-		must(approveChange(bob, ctx, first))(t)
-		why := "change " + first + " was applied after this was proposed"
+		must(bob.ApproveTask(ctx, first, ""))(t)
+		why := "change " + strings.TrimPrefix(first, "change.") + " was applied after this was proposed"
 		for _, p := range []person{alice, bob} {
-			if c := must(p.Change(ctx, second))(t); c.State != client.ChangeWaiting || !strings.HasPrefix(c.Stale, why) {
+			if c := must(p.Task(ctx, second))(t); c.State != client.TaskStale || !strings.HasPrefix(c.Why, why) {
 				t.Errorf("%+v", c)
 			}
 		}
-		if s := must(changeApproval(bob, ctx, second))(t); !strings.HasPrefix(s.MayNot, why) {
+		if s := must(bob.Task(ctx, second))(t); !strings.HasPrefix(s.MayNot, why) {
 			t.Errorf("of a stale change an approver is told %q", s.MayNot)
 		}
-		_, err := approveChange(bob, ctx, second)
+		_, err := bob.ApproveTask(ctx, second, "")
 		refused(t, err, client.ErrConflict, "the change is stale: "+why)
-		if c := must(bob.Change(ctx, second))(t); c.State != client.ChangeStale || c.Stale != "" || !strings.HasPrefix(c.Reason, why) {
+		if c := must(bob.Task(ctx, second))(t); c.State != client.TaskStale || c.Decided == 0 || !strings.HasPrefix(c.Why, why) {
 			t.Errorf("%+v", c)
 		}
-		_, err = approveChange(bob, ctx, second)
+		_, err = bob.ApproveTask(ctx, second, "")
 		refused(t, err, client.ErrConflict, "the change is stale")
 		if m := must(bob.Merchant(ctx, "acme"))(t); m.WithdrawURL != "https://one.example/w" {
 			t.Errorf("%+v", m)
 		}
 		named := propose(alice, "https://named.example/w")
-		if c := must(bob.Change(ctx, named))(t); c.Stale != "" {
+		if c := must(bob.Task(ctx, named))(t); c.State != client.TaskOpen {
 			t.Errorf("%+v", c)
 		}
 		must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{Name: "Acme"}}))(t)
-		if c := must(bob.Change(ctx, named))(t); !strings.HasPrefix(c.Stale, "it was changed after this was proposed") {
+		if c := must(bob.Task(ctx, named))(t); !strings.HasPrefix(c.Why, "it was changed after this was proposed") {
 			t.Errorf("%+v", c)
 		}
-		must(rejectChange(bob, ctx, named, ""))(t)
+		must(bob.DeclineTask(ctx, named, ""))(t)
 		third := propose(mallory, "https://three.example/w")
-		if waits := must(admin.RevokeToken(ctx, mallory.id))(t); waits != nil {
+		if waits := must(admin.RevokeToken(ctx, mallory.id))(t); waits != "" {
 			t.Errorf("the end of an operator's token waits: %+v", waits)
 		}
-		_, err = approveChange(bob, ctx, third)
+		_, err = bob.ApproveTask(ctx, third, "")
 		refused(t, err, client.ErrConflict, "the token that proposed it was revoked")
 		fourth := propose(alice, "https://four.example/w")
-		must(rejectChange(alice, ctx, fourth, ""))(t)
-		must(approveChange(bob, ctx, propose(alice, "https://five.example/w")))(t)
+		must(alice.DeclineTask(ctx, fourth, ""))(t)
+		must(bob.ApproveTask(ctx, propose(alice, "https://five.example/w"), ""))(t)
 		for _, task := range changesIn(t, bob, client.TaskState("").Values()...) {
-			c := must(bob.Change(ctx, task.About))(t)
 			var kept int
-			_, err = db.One(ctx, h.store, `SELECT length(content) + length(data_key) FROM changes WHERE id = $1`, []any{c.ID}, &kept)
-			if waits := c.State == client.ChangeWaiting; err != nil || (kept > 0) != waits {
-				t.Errorf("%s is %s and has %d sealed bytes, %v", c.ID, c.State, kept, err)
+			_, err = db.One(ctx, h.store, `SELECT length(content) + length(data_key) FROM changes WHERE id = $1`, []any{task.About}, &kept)
+			if waits := task.State == client.TaskOpen; err != nil || (kept > 0) != waits {
+				t.Errorf("%s is %s and has %d sealed bytes, %v", task.ID, task.State, kept, err)
 			}
 		}
 	})
-}
-
-// An approved change takes effect after the delay, on whatever node looks, and can be
-// rejected until then. It is looked at again: what is stale by then is not applied.
-func TestDelayedChanges(t *testing.T) {
-	for name, url := range ready.Kinds(outbox.End()) {
-		t.Run(name, func(t *testing.T) {
-			h := withDelay(t, url(t), time.Hour)
-			ctx := t.Context()
-			h.merchant("acme")
-			h.merchant("other")
-			alice, bob := h.person(client.RoleOperator, ""), h.person(client.RoleApprover, "")
-			approve := func(merchant, url string) client.ChangeEntry {
-				t.Helper()
-				m := must(alice.UpdateMerchant(ctx, merchant, client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: url}}))(t)
-				c := must(approveChange(bob, ctx, m.Change.ID))(t)
-				if c.State != client.ChangeApproved || c.TakesEffect.Time() != h.now().UTC().Add(time.Hour) {
-					t.Errorf("%+v", c)
-				}
-				return c
-			}
-			due := func() {
-				t.Helper()
-				if err := h.control.ApplyDue(ctx, db.MillisOf(h.now())); err != nil {
-					t.Error(err)
-				}
-			}
-			urlOf := func(merchant string) string { return must(bob.Merchant(ctx, merchant))(t).WithdrawURL }
-			taken, rejected, stale := approve("acme", "https://taken.example/w"), approve("other", "https://rejected.example/w"), approve("other", "https://stale.example/w")
-			h.pass(59 * time.Minute)
-			due()
-			if u := urlOf("acme"); u != "https://acme.example/withdraw" {
-				t.Errorf("before its time: %s", u)
-			}
-			must(rejectChange(bob, ctx, rejected.ID, "no"))(t)
-			must(alice.PauseMerchant(ctx, "other", "so that its version is another"))(t)
-			h.pass(time.Minute)
-			due()
-			due()
-			for id, want := range map[string]client.ChangeState{taken.ID: client.ChangeApplied, rejected.ID: client.ChangeRejected, stale.ID: client.ChangeStale} {
-				if c := must(bob.Change(ctx, id))(t); c.State != want {
-					t.Errorf("%+v, want %s", c, want)
-				}
-			}
-			if urlOf("acme") != "https://taken.example/w" || urlOf("other") != "https://other.example/withdraw" {
-				t.Errorf("%s and %s", urlOf("acme"), urlOf("other"))
-			}
-			// Whoever approved it is no approver any more when its time comes.
-			last := approve("acme", "https://last.example/w")
-			if err := h.kept.Revoke(ctx, bob.id, db.MillisOf(h.now()), nil); err != nil {
-				t.Fatal(err)
-			}
-			h.pass(time.Hour)
-			due()
-			if c := must(alice.Change(ctx, last.ID))(t); c.State != client.ChangeStale || urlOf2(t, alice, "acme") != "https://taken.example/w" {
-				t.Errorf("%+v", c)
-			}
-		})
-	}
-}
-
-func urlOf2(t testing.TB, p person, merchant string) string {
-	return must(p.Merchant(t.Context(), merchant))(t).WithdrawURL
 }
 
 // Tokens are changes too. A token that was made where an approver existed has the origin
@@ -337,62 +273,63 @@ func TestTokensAreChanges(t *testing.T) {
 		admin, alice := h.person(client.RoleAdmin, ""), h.person(client.RoleOperator, "")
 		first := must(admin.CreateToken(ctx, client.NewToken{Name: "bob", Role: client.RoleApprover}))(t)
 		secrets.add("token", first.Secret.Reveal())
-		if first.Change != nil {
-			t.Fatalf("the first approver waits: %+v", first.Change)
+		if first.Task != "" {
+			t.Fatalf("the first approver waits: %+v", first.Task)
 		}
 		bob := h.holder(first.ID, first.Secret.Reveal())
 		make := func(by person, role client.Role, merchants ...string) (person, string) {
 			t.Helper()
 			made := must(by.CreateToken(ctx, client.NewToken{Name: "made", Role: role, Merchants: merchants}))(t)
 			secrets.add("token", made.Secret.Reveal())
-			if made.Change == nil || made.Change.After["role"] != string(role) {
-				t.Fatalf("%+v", made)
+			c := must(changeOf(by, ctx, made.Task))(t)
+			if c.After["role"] != string(role) {
+				t.Fatalf("%+v", c)
 			}
-			p := h.holder(made.ID, made.Secret.Reveal())
+			p := h.holder(c.After["token"], made.Secret.Reveal())
 			if _, err := p.Self(ctx); !errors.Is(err, client.ErrUnauthorized) {
 				t.Errorf("it is valid before it is approved: %v", err)
 			}
-			return p, made.Change.ID
+			return p, made.Task
 		}
 		carol, change := make(alice, client.RoleApprover)
-		must(approveChange(bob, ctx, change))(t)
+		must(bob.ApproveTask(ctx, change, ""))(t)
 		if self := must(carol.Self(ctx))(t); self.Role != client.RoleApprover || self.MadeBy != alice.id {
 			t.Errorf("%+v", self)
 		}
 		dave, change := make(alice, client.RoleOperator)
-		must(approveChange(bob, ctx, change))(t)
+		must(bob.ApproveTask(ctx, change, ""))(t)
 		erin, change := make(dave, client.RoleApprover)
-		must(approveChange(bob, ctx, change))(t)
+		must(bob.ApproveTask(ctx, change, ""))(t)
 		url := func(by person) string {
 			t.Helper()
-			return must(by.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: "https://x.example/" + api.RandomText(6)}}))(t).Change.ID
+			return must(by.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: "https://x.example/" + api.RandomText(6)}}))(t).Task
 		}
 		for name, c := range map[string]struct{ proposer, approver person }{
 			"made": {alice, carol}, "made by what was made": {alice, erin}, "siblings": {dave, carol}, "child": {dave, erin},
 		} {
-			_, err := approveChange(c.approver, ctx, url(c.proposer))
+			_, err := c.approver.ApproveTask(ctx, url(c.proposer), "")
 			if !errors.Is(err, client.ErrForbidden) || !strings.Contains(err.Error(), "have one origin") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		must(approveChange(carol, ctx, url(admin)))(t)
-		must(approveChange(bob, ctx, url(dave)))(t)
+		must(carol.ApproveTask(ctx, url(admin), ""))(t)
+		must(bob.ApproveTask(ctx, url(dave), ""))(t)
 
 		// Approvers' tokens end by an approval; others at once.
 		waits := must(admin.RevokeToken(ctx, carol.id))(t)
-		if waits == nil || waits.Kind != client.ChangeRevoke || waits.Before["role"] != "approver" {
-			t.Fatalf("%+v", waits)
+		if c := must(changeOf(admin, ctx, waits))(t); c.Title != "end of token made, role approver" || c.Before["role"] != "approver" {
+			t.Fatalf("%+v", c)
 		}
 		if _, err := carol.Self(ctx); err != nil {
 			t.Errorf("it has ended already: %v", err)
 		}
-		_, err := approveChange(admin, ctx, waits.ID)
+		_, err := admin.ApproveTask(ctx, waits, "")
 		refused(t, err, client.ErrForbidden, "it asked for this itself")
-		must(approveChange(bob, ctx, waits.ID))(t)
+		must(bob.ApproveTask(ctx, waits, ""))(t)
 		if _, err := carol.Self(ctx); !errors.Is(err, client.ErrUnauthorized) {
 			t.Errorf("it goes on: %v", err)
 		}
-		if waits := must(alice.RevokeToken(ctx, dave.id))(t); waits != nil {
+		if waits := must(alice.RevokeToken(ctx, dave.id))(t); waits != "" {
 			t.Errorf("%+v", waits)
 		}
 		_, err = alice.RevokeToken(ctx, admin.id)
@@ -401,15 +338,15 @@ func TestTokensAreChanges(t *testing.T) {
 		// A bound approver decides on its merchants and on no other.
 		h.merchant("other")
 		frank, change := make(admin, client.RoleApprover, "other")
-		must(approveChange(bob, ctx, change))(t)
-		_, err = approveChange(frank, ctx, url(alice))
+		must(bob.ApproveTask(ctx, change, ""))(t)
+		_, err = frank.ApproveTask(ctx, url(alice), "")
 		refused(t, err, client.ErrNotFound, "")
 		if list := changesIn(t, frank, client.TaskState("").Values()...); len(list) != 0 {
 			t.Errorf("it sees %+v", list)
 		}
 		// The last that is for all stays while one is bound.
-		must(approveChange(erin, ctx, must(admin.RevokeToken(ctx, bob.id))(t).ID))(t)
-		_, err = approveChange(erin, ctx, must(admin.RevokeToken(ctx, erin.id))(t).ID)
+		must(erin.ApproveTask(ctx, must(admin.RevokeToken(ctx, bob.id))(t), ""))(t)
+		_, err = erin.ApproveTask(ctx, must(admin.RevokeToken(ctx, erin.id))(t), "")
 		refused(t, err, client.ErrConflict, "revoke those that are bound first")
 	})
 }

@@ -157,15 +157,6 @@ type harness struct {
 
 type setup func(*Config)
 
-// withDelay returns a harness whose changes take effect a time after their approval.
-func withDelay(t testing.TB, url string, d time.Duration, opts ...setup) *harness {
-	delayed = d
-	defer func() { delayed = 0 }()
-	return newHarness(t, url, opts...)
-}
-
-var delayed time.Duration
-
 func newHarness(t testing.TB, url string, opts ...setup) *harness {
 	t.Helper()
 	var master [32]byte
@@ -180,7 +171,7 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	changes, err := api.NewChanges(api.ChangesConfig{DB: d, Delay: delayed, Now: h.now})
+	changes, err := api.NewChanges(api.ChangesConfig{DB: d, Now: h.now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -266,9 +266,9 @@ func (s *Server) merchant(c *api.Call, id string, _ api.None) (client.Merchant, 
 }
 
 func (s *Server) updateMerchant(c *api.Call, id string, in client.MerchantPatch) (client.UpdatedMerchant, *client.Proposed, error) {
-	m, waits, err := s.change(c, client.ChangeMerchant, id, in, func(m *outbox.Merchant) error { return s.patched(m, in) })
-	if err == nil && waits != nil {
-		return client.UpdatedMerchant{}, &client.Proposed{Change: waits.ChangeEntry, Warnings: warnings(&m)}, nil
+	m, task, err := s.change(c, api.ChangeMerchant, id, in, func(m *outbox.Merchant) error { return s.patched(m, in) })
+	if err == nil && task != "" {
+		return client.UpdatedMerchant{}, &client.Proposed{Task: task, Warnings: warnings(&m)}, nil
 	}
 	return client.UpdatedMerchant{Merchant: merchantOf(m), Warnings: warnings(&m)}, nil, err
 }

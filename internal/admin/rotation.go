@@ -134,12 +134,12 @@ func (s *Server) stepOf(c *api.Call, id string, r rotationStep) (client.UpdatedM
 
 // takeStep does the step, or proposes it.
 func (s *Server) takeStep(c *api.Call, id string, r rotationStep) (client.Merchant, *client.Proposed, error) {
-	_, waits, err := s.change(c, client.ChangeRotation, id, r, r.apply)
+	_, task, err := s.change(c, api.ChangeRotation, id, r, r.apply)
 	if err != nil {
 		return client.Merchant{}, nil, err
 	}
-	if waits != nil {
-		return client.Merchant{}, &client.Proposed{Change: waits.ChangeEntry}, nil
+	if task != "" {
+		return client.Merchant{}, &client.Proposed{Task: task}, nil
 	}
 	m, err := s.Outbox.Merchant(c.R.Context(), id) // with its times
 	return merchantOf(m), nil, err

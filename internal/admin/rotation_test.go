@@ -21,18 +21,19 @@ func TestRotationWaitsForAnApprover(t *testing.T) {
 		secrets.add("staged public key", staged.PublicKey)
 		secrets.add("staged API key", staged.APIKey.Reveal())
 		secrets.add("staged X-API-KEY", "callback-key-staged")
-		if staged.Change == nil || staged.PublicKey == "" || staged.Rotation != nil || len(staged.Warnings) != 1 || staged.CallbackAPIKey != "" ||
-			staged.Change.After["rotation"] != "staged" || staged.Change.After["nextRequestKey"] == "" || staged.Change.After["nextApiKey"] == "" || staged.Change.After["nextCallbackApiKey"] == "" || staged.Change.Before["rotation"] != "" {
-			t.Fatalf("%+v", staged.Change)
+		next := must(changeOf(alice, ctx, staged.Task))(t)
+		if staged.PublicKey == "" || staged.Rotation != nil || len(staged.Warnings) != 1 || staged.CallbackAPIKey != "" ||
+			next.After["rotation"] != "staged" || next.After["nextRequestKey"] == "" || next.After["nextApiKey"] == "" || next.After["nextCallbackApiKey"] == "" || next.Before["rotation"] != "" {
+			t.Fatalf("%+v", next)
 		}
 		if m := must(alice.Merchant(ctx, "acme"))(t); m.Rotation != nil {
 			t.Errorf("it is staged already: %+v", m.Rotation)
 		}
-		_, err := approveChange(alice, ctx, staged.Change.ID)
+		_, err := alice.ApproveTask(ctx, staged.Task, "")
 		refused(t, err, client.ErrForbidden, "")
-		must(approveChange(bob, ctx, staged.Change.ID))(t)
+		must(bob.ApproveTask(ctx, staged.Task, ""))(t)
 		m := must(alice.Merchant(ctx, "acme"))(t)
-		if m.Rotation == nil || m.Rotation.State != client.RotationStaged || m.Fingerprint != made.Fingerprint || len(m.Rotation.Others) < 3 || m.Rotation.Others[0].Fingerprint != staged.Change.After["nextRequestKey"] {
+		if m.Rotation == nil || m.Rotation.State != client.RotationStaged || m.Fingerprint != made.Fingerprint || len(m.Rotation.Others) < 3 || m.Rotation.Others[0].Fingerprint != next.After["nextRequestKey"] {
 			t.Fatalf("%+v", m.Rotation)
 		}
 		// What would change one set or the other is refused meanwhile.
@@ -42,26 +43,26 @@ func TestRotationWaitsForAnApprover(t *testing.T) {
 		refused(t, err, client.ErrConflict, "being replaced")
 		_, err = alice.FinishRotation(ctx, "acme")
 		refused(t, err, client.ErrConflict, "no newer keys")
-		if u := must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{Name: "Acme 2"}}))(t); u.Change != nil {
-			t.Errorf("a name waits: %+v", u.Change)
+		if u := must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{Name: "Acme 2"}}))(t); u.Task != "" {
+			t.Errorf("a name waits: %+v", u.Task)
 		}
 
 		waits := must(alice.ActivateRotation(ctx, "acme", client.Duration(time.Hour)))(t)
-		if waits.Change == nil || waits.Change.After["oldRequestKey"] != made.Fingerprint || waits.Change.After["requestKey"] != staged.Change.After["nextRequestKey"] || waits.Change.After["overlap"] != "1h0m0s" {
-			t.Fatalf("%+v", waits.Change)
+		if c := must(changeOf(alice, ctx, waits.Task))(t); c.After["oldRequestKey"] != made.Fingerprint || c.After["requestKey"] != next.After["nextRequestKey"] || c.After["overlap"] != "1h0m0s" {
+			t.Fatalf("%+v", c)
 		}
 		h.pass(time.Minute) // the overlap begins when it is approved
-		must(approveChange(bob, ctx, waits.Change.ID))(t)
+		must(bob.ApproveTask(ctx, waits.Task, ""))(t)
 		m = must(alice.Merchant(ctx, "acme"))(t)
-		if m.Rotation == nil || m.Rotation.State != client.RotationActive || m.Fingerprint != staged.Change.After["nextRequestKey"] || int64(m.Rotation.Until) != h.now().Add(time.Hour).UnixMilli() || m.APIKeyFingerprint != staged.Change.After["nextApiKey"] {
+		if m.Rotation == nil || m.Rotation.State != client.RotationActive || m.Fingerprint != next.After["nextRequestKey"] || int64(m.Rotation.Until) != h.now().Add(time.Hour).UnixMilli() || m.APIKeyFingerprint != next.After["nextApiKey"] {
 			t.Errorf("%+v", m.Rotation)
 		}
 		waits = must(alice.FinishRotation(ctx, "acme"))(t)
-		if waits.Change == nil || waits.Change.Before["oldRequestKey"] != made.Fingerprint || waits.Change.After["rotation"] != "" {
-			t.Fatalf("%+v", waits.Change)
+		if c := must(changeOf(alice, ctx, waits.Task))(t); c.Before["oldRequestKey"] != made.Fingerprint || c.After["rotation"] != "" {
+			t.Fatalf("%+v", c)
 		}
-		must(approveChange(bob, ctx, waits.Change.ID))(t)
-		if m = must(alice.Merchant(ctx, "acme"))(t); m.Rotation != nil || m.Fingerprint != staged.Change.After["nextRequestKey"] {
+		must(bob.ApproveTask(ctx, waits.Task, ""))(t)
+		if m = must(alice.Merchant(ctx, "acme"))(t); m.Rotation != nil || m.Fingerprint != next.After["nextRequestKey"] {
 			t.Errorf("%+v", m.Rotation)
 		}
 		alarms := 0

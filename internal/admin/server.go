@@ -115,8 +115,8 @@ func New(c Config) (*Server, error) {
 		m, err := c.Outbox.Merchant(ctx, merchant)
 		return m.Version, err
 	})
-	c.Changes.Handle(client.ChangeMerchant, s.applySettings())
-	c.Changes.Handle(client.ChangeRotation, s.applyRotation())
+	c.Changes.Handle(api.ChangeMerchant, s.applySettings())
+	c.Changes.Handle(api.ChangeRotation, s.applyRotation())
 	var err error
 	s.api, err = api.New(api.Config{
 		Self: "the service", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,

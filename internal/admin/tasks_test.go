@@ -11,7 +11,35 @@ import (
 // What people do through tasks, with what became of the thing.
 
 func releaseTask(id string) string { return client.TaskID(client.TaskRelease, id) }
-func changeTask(id string) string  { return client.TaskID(client.TaskChange, id) }
+
+// changed is what a change would do, member by member, and who proposed it.
+type changed struct {
+	client.Task
+	Before, After map[string]string
+	ProposedBy    string
+}
+
+// DecidedBy is whoever said the last.
+func (c changed) DecidedBy() string {
+	if len(c.Votes) == 0 {
+		return ""
+	}
+	return c.Votes[len(c.Votes)-1].Actor
+}
+
+// changeOf returns the change that a task is about.
+func changeOf(c answerer, ctx context.Context, id string) (changed, error) {
+	task, err := c.Task(ctx, id)
+	out := changed{task, map[string]string{}, map[string]string{}, ""}
+	for _, m := range task.Content {
+		if m.Name == "proposed by" {
+			out.ProposedBy = m.Value
+			continue
+		}
+		out.After[m.Name], out.Before[m.Name] = m.Value, m.Beside
+	}
+	return out, err
+}
 
 // changesIn returns the changes in some states that a person sees.
 func changesIn(t *testing.T, p interface {
@@ -47,29 +75,10 @@ func resumeWithdrawal(c answerer, ctx context.Context, id, reason string) (clien
 	return c.Withdrawal(ctx, id)
 }
 
-func approveChange(c answerer, ctx context.Context, id string) (client.ChangeEntry, error) {
-	if _, err := c.ApproveTask(ctx, changeTask(id), ""); err != nil {
-		return client.ChangeEntry{}, err
-	}
-	return c.Change(ctx, id)
-}
-
-func rejectChange(c answerer, ctx context.Context, id, reason string) (client.ChangeEntry, error) {
-	if _, err := c.DeclineTask(ctx, changeTask(id), reason); err != nil {
-		return client.ChangeEntry{}, err
-	}
-	return c.Change(ctx, id)
-}
-
-func changeApproval(c answerer, ctx context.Context, id string) (client.Task, error) {
-	return c.Task(ctx, changeTask(id))
-}
-
 // answerer has the calls of people who answer tasks.
 type answerer interface {
 	Task(context.Context, string) (client.Task, error)
 	ApproveTask(ctx context.Context, id, reason string) (client.Task, error)
 	DeclineTask(ctx context.Context, id, reason string) (client.Task, error)
 	Withdrawal(context.Context, string) (client.Withdrawal, error)
-	Change(context.Context, string) (client.ChangeEntry, error)
 }

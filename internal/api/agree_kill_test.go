@@ -20,26 +20,22 @@ import (
 	"countersign/internal/outbox"
 )
 
-// approvingChild makes the test binary approve all changes of a database and apply them, until it
-// is killed: the URL, the delay and two tokens, each on a line. It reads a byte before each step.
+// approvingChild makes the test binary approve all changes of a database until it is killed: the URL and
+// two tokens, each on a line. It reads a byte before each step.
 const approvingChild = "COUNTERSIGN_TEST_APPROVE"
 
 func approveAll(given string) error {
 	of := strings.Split(given, "\n")
-	delay, err := time.ParseDuration(of[1])
-	if err != nil {
-		return err
-	}
 	ctx := context.Background()
 	d, err := db.Open(ctx, db.Config{URL: of[0], Keys: db.NewMasterKey([32]byte{7})}, outbox.End())
 	if err != nil {
 		return err
 	}
-	k, err := NewChanges(ChangesConfig{DB: d, Approvals: 2, Delay: delay})
+	k, err := NewChanges(ChangesConfig{DB: d, Approvals: 2})
 	if err != nil {
 		return err
 	}
-	ids, err := db.List(ctx, d, `SELECT id FROM changes WHERE state IN ('waiting', 'approved') ORDER BY id`, nil, func(r db.Rows) (id string, err error) {
+	ids, err := db.List(ctx, d, `SELECT id FROM changes WHERE state = 'open' ORDER BY id`, nil, func(r db.Rows) (id string, err error) {
 		err = r.Scan(&id)
 		return id, err
 	})
@@ -55,7 +51,7 @@ func approveAll(given string) error {
 		return err
 	}
 	for _, id := range ids {
-		for i, by := range of[2:] {
+		for i, by := range of[1:] {
 			token, unknown := FindToken(ctx, d, by)
 			if _, err = k.Approve(ctx, id, token, "", db.Millis(1000+i)); unknown != nil || err != nil && !errors.Is(err, db.ErrConflict) {
 				return errors.Join(err, unknown)
@@ -63,9 +59,6 @@ func approveAll(given string) error {
 			if err := step("approved"); err != nil {
 				return err
 			}
-		}
-		if err := errors.Join(k.ApplyDue(ctx, 5000), step("applied")); err != nil {
-			return err
 		}
 	}
 	return nil
@@ -79,71 +72,66 @@ func TestKilledWhileApproving(t *testing.T) {
 		kills = 12
 	}
 	for name, kind := range ready.Kinds(outbox.End()) {
-		for _, delay := range []time.Duration{0, time.Second} {
-			t.Run(fmt.Sprint(name, "/", delay), func(t *testing.T) {
-				url := kind(t)
-				d, err := db.Open(t.Context(), db.Config{URL: url, Keys: db.NewMasterKey([32]byte{7})}, outbox.End())
+		t.Run(name, func(t *testing.T) {
+			url := kind(t)
+			d, err := db.Open(t.Context(), db.Config{URL: url, Keys: db.NewMasterKey([32]byte{7})}, outbox.End())
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := newQuorumRig(t, d, ChangesConfig{Approvals: 2})
+			ann, bob := r.token("ann", client.RoleApprover, nil), r.token("bob", client.RoleApprover, nil)
+			made := map[string]string{} // tokens by changes
+			for i := range 60 {
+				id, token := r.propose(db.Millis(100 + i))
+				made[id] = token
+			}
+			if err := d.Close(); err != nil { // a database in a file has one process
+				t.Fatal(err)
+			}
+			given := strings.Join([]string{url, ann.ID, bob.ID}, "\n")
+			for i := range kills {
+				killApproving(t, given, 1+i%2+2*(i%4), time.Duration(i*300)*time.Microsecond)
+			}
+			if d, err = db.Open(t.Context(), db.Config{URL: url, Keys: db.NewMasterKey([32]byte{7})}, outbox.End()); err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			if r.k, err = NewChanges(ChangesConfig{DB: d, Approvals: 2}); err != nil {
+				t.Fatal(err)
+			}
+			r.d = d
+			states := map[client.TaskState]int{}
+			for id := range made {
+				c, err := findChange(t.Context(), d, id)
 				if err != nil {
 					t.Fatal(err)
 				}
-				r := newQuorumRig(t, d, ChangesConfig{Approvals: 2, Delay: delay})
-				ann, bob := r.token("ann", client.RoleApprover, nil), r.token("bob", client.RoleApprover, nil)
-				made := map[string]string{} // tokens by changes
-				for i := range 60 {
-					id, token := r.propose(db.Millis(100 + i))
-					made[id] = token
+				states[c.State]++
+				list, err := r.k.kept(t.Context(), d, &c)
+				if _, found := FindToken(t.Context(), d, made[id]); err != nil || (found == nil) != (c.State == client.TaskDone) || c.State == client.TaskOpen && len(list) > 1 || c.State != client.TaskOpen && len(list) != 2 {
+					t.Errorf("%s is %s with %d approvals, and its token %v; %v", id, c.State, len(list), found, err)
 				}
-				if err := d.Close(); err != nil { // a database in a file has one process
-					t.Fatal(err)
-				}
-				given := strings.Join([]string{url, delay.String(), ann.ID, bob.ID}, "\n")
-				for i := range kills {
-					killApproving(t, given, 1+i%3+3*(i%4), time.Duration(i*300)*time.Microsecond)
-				}
-				if d, err = db.Open(t.Context(), db.Config{URL: url, Keys: db.NewMasterKey([32]byte{7})}, outbox.End()); err != nil {
-					t.Fatal(err)
-				}
-				defer d.Close()
-				if r.k, err = NewChanges(ChangesConfig{DB: d, Approvals: 2, Delay: delay}); err != nil {
-					t.Fatal(err)
-				}
-				r.d = d
-				states := map[client.ChangeState]int{}
-				for id := range made {
-					c, err := findChange(t.Context(), d, id)
-					if err != nil {
+			}
+			if t.Log(states); states[client.TaskOpen] == 0 || states[client.TaskDone] == 0 {
+				t.Errorf("no kill came between: %v", states)
+			}
+			for id, token := range made {
+				for i, by := range []Token{ann, ann, bob, bob} {
+					if _, err := r.k.Approve(t.Context(), id, by, "", db.Millis(4000+i)); err != nil && !errors.Is(err, db.ErrConflict) {
 						t.Fatal(err)
 					}
-					states[c.State]++
-					list, err := r.k.kept(t.Context(), d, &c)
-					if _, found := FindToken(t.Context(), d, made[id]); err != nil || (found == nil) != (c.State == client.ChangeApplied) || c.State == client.ChangeWaiting && len(list) > 1 || c.State != client.ChangeWaiting && len(list) != 2 {
-						t.Errorf("%s is %s with %d approvals, and its token %v; %v", id, c.State, len(list), found, err)
-					}
 				}
-				if t.Log(states); states[client.ChangeWaiting] == 0 || states[client.ChangeApplied] == 0 {
-					t.Errorf("no kill came between: %v", states)
-				}
-				for id, token := range made {
-					for i, by := range []Token{ann, ann, bob, bob} {
-						if _, err := r.k.Approve(t.Context(), id, by, "", db.Millis(4000+i)); err != nil && !errors.Is(err, db.ErrConflict) {
-							t.Fatal(err)
-						}
-					}
-					if err := r.k.ApplyDue(t.Context(), 9000); err != nil {
-						t.Fatal(err)
-					}
-					checkOnce(t, d, id, token, delay > 0, ann, bob)
-				}
-			})
-		}
+				checkOnce(t, d, id, token, ann, bob)
+			}
+		})
 	}
 }
 
 // checkOnce looks at the approvals and at the records of a change that was applied.
-func checkOnce(t *testing.T, d *db.DB, id, token string, delayed bool, ann, bob Token) {
+func checkOnce(t *testing.T, d *db.DB, id, token string, ann, bob Token) {
 	t.Helper()
 	c, err := findChange(t.Context(), d, id)
-	if err != nil || c.State != client.ChangeApplied {
+	if err != nil || c.State != client.TaskDone {
 		t.Fatalf("%s is %s, %v", id, c.State, err)
 	}
 	list, err := db.Approvals(t.Context(), d, aboutChange(id), c.digest())
@@ -160,8 +148,8 @@ func checkOnce(t *testing.T, d *db.DB, id, token string, delayed bool, ann, bob 
 		err = errors.Join(err, unread)
 		kinds[told.Kind]++
 	}
-	approved := map[bool]int{false: 1, true: 2}[delayed] // without a delay the last is the record that it was applied
-	if want := map[string]int{recordProposed: 1, recordApproved: approved, recordApplied: 1}; err != nil || !maps.Equal(kinds, want) {
+	// The last approval is the record that it is done.
+	if want := map[string]int{recordProposed: 1, recordApproved: 1, recordDone: 1}; err != nil || !maps.Equal(kinds, want) {
 		t.Errorf("the log has %v of %s, want %v; %v", kinds, id, want, err)
 	}
 	if _, err := FindToken(t.Context(), d, token); err != nil {

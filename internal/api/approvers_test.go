@@ -36,10 +36,10 @@ func testChangesGoOnWaiting(t *testing.T, d *db.DB) {
 		token.Expires = expires
 		return keep(token)
 	}
-	propose := func(at db.Millis, want client.ChangeState) {
+	propose := func(at db.Millis, want client.TaskState) {
 		t.Helper()
 		token := NewStoreToken("made", client.RoleViewer, 1)
-		c := &Change{ChangeEntry: client.ChangeEntry{Kind: client.ChangeToken, Token: token.ID, Before: map[string]string{}, After: map[string]string{"role": "viewer"}, ProposedBy: admin.ID, Proposed: at}}
+		c := &Change{Kind: ChangeToken, Token: token.ID, Before: map[string]string{}, After: map[string]string{"role": "viewer"}, ProposedBy: admin.ID, Proposed: at}
 		made++
 		if err := k.Propose(ctx, c, fmt.Appendf(nil, `{"Token":{"ID":%q,"Role":"viewer"},"Hash":%q}`, token.ID, hashText(int(made)))); err != nil || c.State != want {
 			t.Errorf("at %d: %s, %v; want %s", at, c.State, err, want)
@@ -70,21 +70,21 @@ func testChangesGoOnWaiting(t *testing.T, d *db.DB) {
 		}
 	}
 	keep(admin)
-	propose(10, client.ChangeApplied)
+	propose(10, client.TaskDone)
 	first, last := approver(3*week), approver(4*week)
-	propose(20, client.ChangeWaiting)
+	propose(20, client.TaskOpen)
 	warn(3*week - 10)
 	lastEnds := "token " + last.ID + " expires 1970-01-29T00:00:00Z"
 	for range 2 {
 		warn(4*week-10, lastEnds) // once, also after somebody has acknowledged it
 	}
-	propose(4*week+10, client.ChangeWaiting)
+	propose(4*week+10, client.TaskOpen)
 	for _, token := range []Token{first, last} {
 		if err := s.Revoke(ctx, token.ID, 4*week+20, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	propose(4*week+30, client.ChangeWaiting)
+	propose(4*week+30, client.TaskOpen)
 	warn(4*week+30, lastEnds)
 
 	ended := func(want bool) {
@@ -107,10 +107,10 @@ func testChangesGoOnWaiting(t *testing.T, d *db.DB) {
 	if got := alarms(client.AlarmControlChanged); len(got) != 1 || got[0] != "no-approvers "+over[0] {
 		t.Errorf("the end of the approvers is told as %q", got)
 	}
-	propose(5*week+10, client.ChangeApplied)
+	propose(5*week+10, client.TaskDone)
 	if again, err := EndApprovers(ctx, d, 5*week+20); err != nil || len(again) != 0 {
 		t.Errorf("again: %q, %v", again, err)
 	}
 	approver(0)
-	propose(5*week+30, client.ChangeWaiting)
+	propose(5*week+30, client.TaskOpen)
 }

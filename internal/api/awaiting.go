@@ -13,9 +13,6 @@ import (
 // waitsLong is how long something may wait for an approver before approval_waits tells of it.
 const waitsLong db.Millis = 3_600_000
 
-// lookEvery is how often it is looked for.
-const lookEvery db.Millis = 60_000
-
 // waitingPage is how many alarms of things that wait are raised or ended at once.
 const waitingPage = 200
 
@@ -46,7 +43,7 @@ func (k *Changes) Await(what string, w Waiting) {
 	k.waiting[what] = w
 }
 
-const whereWaiting = ` WHERE state = 'waiting' AND id > $1 ORDER BY id LIMIT 200`
+const whereWaiting = ` WHERE state = 'open' AND id > $1 ORDER BY id LIMIT 200`
 
 // waits is the Waiting of changes.
 func (k *Changes) waits(ctx context.Context, m Moment, tell func(merchant, id string, raise bool)) error {

@@ -11,24 +11,47 @@ import (
 	"countersign/internal/db"
 )
 
-// Change is a row of the table of changes.
-type Change struct {
-	client.ChangeEntry
-	Version int64  // of the merchant when it was proposed
-	Bound   string // the merchants of the token that is made or revoked, as api.Token has them
+// ChangeKind is what a change is about.
+type ChangeKind string
 
-	dataKey, sealed []byte // what is needed to apply it; empty once it is final
+// The kinds of changes.
+const (
+	ChangeMerchant ChangeKind = "merchant" // settings
+	ChangeRotation ChangeKind = "rotation" // a step of the replacement of a merchant's keys
+	ChangeToken    ChangeKind = "token"    // a new token
+	ChangeRevoke   ChangeKind = "revoke"   // the end of an approver's token
+)
+
+// Change is a row of the table of changes: something that could move money, or who decides on it. Where
+// there is an approver's token, it waits for an approver other than the proposer. Its state is that of its
+// task: open → done, declined or stale. Where nobody must approve it, it is done at once.
+type Change struct {
+	ID            string // ids sort by time
+	Kind          ChangeKind
+	Merchant      string // that is changed; empty: none
+	Version       int64  // of the merchant when it was proposed
+	Token         string // that is made or revoked; empty: none
+	Bound         string // the merchants of that token, as api.Token has them
+	State         client.TaskState
+	Before, After map[string]string // the members that change, for people; of secrets and keys the fingerprints
+	ProposedBy    string            // a token
+	Proposed      db.Millis
+	DecidedBy     string // the token that approved or declined it; empty: nobody had to, or has yet
+	Decided       db.Millis
+	Reason        string // why it was declined or is stale
+
+	dataKey, sealed []byte // what is needed to apply it; empty once it is decided
 }
 
 const readChangesSQL = `
-SELECT id, kind, merchant, version, token, bound, state, was, becomes, proposed_by, proposed, decided_by, decided, reason, due, content, data_key FROM changes`
+SELECT id, kind, merchant, version, token, bound, state, was, becomes, proposed_by, proposed, decided_by, decided, reason, content, data_key FROM changes`
 
 // readChanges returns the changes whose rows a query selects.
 func readChanges(ctx context.Context, q db.Querier, where string, args ...any) ([]Change, error) {
 	return db.List(ctx, q, readChangesSQL+where, args, func(r db.Rows) (c Change, err error) {
 		var before, after string
 		err = r.Scan(&c.ID, &c.Kind, &c.Merchant, &c.Version, &c.Token, &c.Bound, &c.State, &before, &after, &c.ProposedBy, &c.Proposed,
-			&c.DecidedBy, &c.Decided, &c.Reason, &c.TakesEffect, &c.sealed, &c.dataKey)
+			&c.DecidedBy, &c.Decided, &c.Reason, &c.sealed, &c.dataKey)
 		if err != nil {
 			return c, err
 		}
@@ -39,10 +62,8 @@ func readChanges(ctx context.Context, q db.Querier, where string, args ...any) (
 	})
 }
 
-// open reports whether the change can still be applied.
-func (c *Change) open() bool {
-	return c.State == client.ChangeWaiting || c.State == client.ChangeApproved
-}
+// TaskID returns the id of the task about c.
+func (c *Change) TaskID() string { return client.TaskID(client.TaskChange, c.ID) }
 
 // visible reports whether t may see the change: a bound token sees changes of its own
 // merchants only.
@@ -54,8 +75,8 @@ func (c *Change) visible(t Token) bool {
 }
 
 const insertChangeSQL = `
-INSERT INTO changes (id, kind, merchant, version, token, bound, state, was, becomes, proposed_by, proposed, decided_by, decided, reason, due, content, data_key)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`
+INSERT INTO changes (id, kind, merchant, version, token, bound, state, was, becomes, proposed_by, proposed, decided_by, decided, reason, content, data_key)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`
 
 func (c *Change) insert(ctx context.Context, t *db.Tx) error {
 	before, err := json.Marshal(c.Before)
@@ -67,32 +88,31 @@ func (c *Change) insert(ctx context.Context, t *db.Tx) error {
 		return err
 	}
 	_, err = t.Exec(ctx, insertChangeSQL, c.ID, string(c.Kind), c.Merchant, c.Version, c.Token, c.Bound, string(c.State), string(before), string(after),
-		c.ProposedBy, int64(c.Proposed), c.DecidedBy, int64(c.Decided), c.Reason, int64(c.TakesEffect), c.sealed, c.dataKey)
+		c.ProposedBy, int64(c.Proposed), c.DecidedBy, int64(c.Decided), c.Reason, c.sealed, c.dataKey)
 	return err
 }
 
 const (
-	// decideChangeSQL moves a change on from one state. What is sealed stays for as long
-	// as it is needed.
+	// decideChangeSQL ends a change that waits. Nothing is left of what was sealed.
 	decideChangeSQL = `
-UPDATE changes SET state = $3, decided_by = $4, decided = $5, reason = $6, due = $7,
-	data_key = CASE WHEN state = 'waiting' AND $3 = 'approved' THEN data_key ELSE $8 END,
-	content = CASE WHEN state = 'waiting' AND $3 = 'approved' THEN content ELSE $8 END
-WHERE id = $1 AND state = $2`
+UPDATE changes SET state = $2, decided_by = $3, decided = $4, reason = $5, data_key = $6, content = $6 WHERE id = $1 AND state = 'open'`
 
 	// whereApplied finds the change that made the next version of a merchant.
-	whereApplied = ` WHERE merchant = $1 AND version = $2 AND state = 'applied' LIMIT 1`
+	whereApplied = ` WHERE merchant = $1 AND version = $2 AND state = 'done' LIMIT 1`
 
-	whereOld = ` WHERE state = 'waiting' AND proposed <= $1 ORDER BY id LIMIT 100`
-
-	dueChangesSQL = `SELECT id FROM changes WHERE state = 'approved' AND due <= $1 ORDER BY id LIMIT 100`
+	whereOld = ` WHERE state = 'open' AND proposed <= $1 ORDER BY id LIMIT 100`
 )
 
-// move stores what c was changed to, if it is still in state from. It reports whether
-// it was.
-func (c *Change) move(ctx context.Context, t *db.Tx, from client.ChangeState) (bool, error) {
-	n, err := t.Exec(ctx, decideChangeSQL, c.ID, string(from), string(c.State), c.DecidedBy, int64(c.Decided), db.Clean(c.Reason), int64(c.TakesEffect), []byte{})
-	return n == 1, err
+// errMoved: the change was decided otherwise meanwhile.
+var errMoved = errors.New("the change was decided meanwhile")
+
+// decide stores what became of c. The error is errMoved if it does not wait any more.
+func (c *Change) decide(ctx context.Context, t *db.Tx) error {
+	n, err := t.Exec(ctx, decideChangeSQL, c.ID, string(c.State), c.DecidedBy, int64(c.Decided), db.Clean(c.Reason), []byte{})
+	if err == nil && n == 0 {
+		err = errMoved
+	}
+	return err
 }
 
 func findChange(ctx context.Context, q db.Querier, id string) (c Change, err error) {
@@ -104,4 +124,31 @@ func findChange(ctx context.Context, q db.Querier, id string) (c Change, err err
 		return c, cmp.Or(err, db.ErrNotFound)
 	}
 	return list[0], nil
+}
+
+// Find returns a change if there is one for the token.
+func (k *Changes) Find(ctx context.Context, id string, by Token) (Change, error) {
+	c, err := findChange(ctx, k.c.DB, id)
+	if err == nil && !c.visible(by) {
+		return Change{}, db.ErrNotFound
+	}
+	return c, err
+}
+
+// List returns the changes in a state before a cursor, the newest first, that a token may see: of one
+// merchant, or of all where merchant is empty.
+func (k *Changes) List(ctx context.Context, state client.TaskState, merchant string, by Token, cursor string, limit int) ([]Change, error) {
+	var where db.Conditions
+	where.Add("state = ?", string(state))
+	if of := by.BoundTo(); of != nil {
+		where.Add("merchant {in}?{end}", k.c.DB.Dialect().List(of))
+	}
+	if merchant != "" {
+		where.Add("merchant = ?", merchant)
+	}
+	if cursor != "" {
+		where.Add("id < ?", cursor)
+	}
+	order := ` ORDER BY id DESC LIMIT CAST(` + where.Arg(limit) + ` AS BIGINT)`
+	return readChanges(ctx, k.c.DB, where.Where()+order, where.Args...)
 }

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/journal"
 )
 
 // ApplyChange makes a change. content is what was proposed. It calls also as a part of its
@@ -36,8 +36,6 @@ const MaxApprovals = 10
 type ChangesConfig struct {
 	// DB is the end's database. Required.
 	DB *db.DB
-	// Delay is how long after its approval a change takes effect. 0: at once.
-	Delay time.Duration
 	// Approvals is how many persons must approve a change, each with a token of another origin
 	// than those of the others and of the proposer. 0: one. At most MaxApprovals.
 	Approvals int
@@ -57,15 +55,15 @@ type ChangesConfig struct {
 type Changes struct {
 	c       ChangesConfig
 	tokens  *Tokens
-	kinds   map[client.ChangeKind]ApplyChange
+	kinds   map[ChangeKind]ApplyChange
 	version func(ctx context.Context, merchant string) (int64, error)
 	waiting map[string]Waiting
 }
 
 // NewChanges checks c. It starts nothing.
 func NewChanges(c ChangesConfig) (*Changes, error) {
-	if c.DB == nil || c.Delay < 0 || c.Approvals < 0 || c.Approvals > MaxApprovals {
-		return nil, fmt.Errorf("control: Config.DB is missing, Config.Delay is below 0, or Config.Approvals is not from 0 to %d", MaxApprovals)
+	if c.DB == nil || c.Approvals < 0 || c.Approvals > MaxApprovals {
+		return nil, fmt.Errorf("control: Config.DB is missing, or Config.Approvals is not from 0 to %d", MaxApprovals)
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -73,12 +71,12 @@ func NewChanges(c ChangesConfig) (*Changes, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	k := &Changes{c: c, tokens: NewTokens(c.DB), kinds: map[client.ChangeKind]ApplyChange{}}
+	k := &Changes{c: c, tokens: NewTokens(c.DB), kinds: map[ChangeKind]ApplyChange{}}
 	var err error
 	if k.tokens.people, err = newIdentities(c.OIDC, c.Roles, c.Bound, c.Now, c.Log); err != nil {
 		return nil, err
 	}
-	k.kinds[client.ChangeToken], k.kinds[client.ChangeRevoke] = k.applyToken, k.applyRevoke
+	k.kinds[ChangeToken], k.kinds[ChangeRevoke] = k.applyToken, k.applyRevoke
 	k.waiting = map[string]Waiting{"change": k.waits}
 	return k, nil
 }
@@ -94,9 +92,9 @@ func (k *Changes) Tokens() *Tokens {
 
 // Handle says how changes of a kind are applied. All kinds are said before Run and
 // before the API is served.
-func (k *Changes) Handle(kind client.ChangeKind, apply ApplyChange) {
+func (k *Changes) Handle(kind ChangeKind, apply ApplyChange) {
 	if k.kinds == nil {
-		k.kinds = map[client.ChangeKind]ApplyChange{}
+		k.kinds = map[ChangeKind]ApplyChange{}
 	}
 	k.kinds[kind] = apply
 }
@@ -128,7 +126,7 @@ func (k *Changes) Propose(ctx context.Context, c *Change, content []byte) error 
 	}
 	if !waits {
 		done := *c
-		done.State, done.TakesEffect, done.dataKey, done.sealed = client.ChangeApplied, c.Proposed, []byte{}, []byte{}
+		done.State, done.dataKey, done.sealed = client.TaskDone, []byte{}, []byte{}
 		err := k.kinds[c.Kind](ctx, &done, content, c.Proposed, func(ctx context.Context, t *db.Tx) error {
 			// Again, in the transaction: an approver may have been made meanwhile. The
 			// token that this change makes does not count.
@@ -145,7 +143,7 @@ func (k *Changes) Propose(ctx context.Context, c *Change, content []byte) error 
 			return err
 		}
 	}
-	c.State = client.ChangeWaiting
+	c.State = client.TaskOpen
 	return k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		if err := c.insert(ctx, t); err != nil {
 			return err
@@ -175,8 +173,8 @@ func proposerOf(ctx context.Context, q db.Querier, c *Change, now db.Millis) (To
 	return proposer, err
 }
 
-// stale is ErrStale if nobody can apply c any more, before its transaction finds out.
-func (k *Changes) stale(ctx context.Context, c *Change, now db.Millis) error {
+// Stale is ErrStale if nobody can apply c any more, before its transaction finds out.
+func (k *Changes) Stale(ctx context.Context, c *Change, now db.Millis) error {
 	if _, err := proposerOf(ctx, k.c.DB, c, now); err != nil || c.Merchant == "" {
 		return err
 	}
@@ -191,16 +189,16 @@ func (k *Changes) stale(ctx context.Context, c *Change, now db.Millis) error {
 	return staleError("change " + by[0].ID + " was applied after this was proposed; propose it again")
 }
 
-// Approve keeps the approval of a token, with a reason. The last that is missing approves the change,
-// which takes effect at once where there is no delay. Errors: a *client.Problem of status 403 where the
-// approval would not count, a *db.ConflictError if the change is final or stale.
+// Approve keeps the approval of a token, with a reason. The last that is missing makes the change. Errors:
+// a *client.Problem of status 403 where the approval would not count, a *db.ConflictError if the change
+// is decided or stale.
 func (k *Changes) Approve(ctx context.Context, id string, by Token, reason string, now db.Millis) (Change, error) {
-	c, err := k.find(ctx, id, by)
+	c, err := k.Find(ctx, id, by)
 	if err != nil {
 		return c, err
 	}
-	if c.State == client.ChangeWaiting {
-		if err := k.stale(ctx, &c, now); err != nil {
+	if c.State == client.TaskOpen {
+		if err := k.Stale(ctx, &c, now); err != nil {
 			return k.settled(ctx, c, err, now)
 		}
 	}
@@ -210,41 +208,21 @@ func (k *Changes) Approve(ctx context.Context, id string, by Token, reason strin
 		switch {
 		case err != nil:
 			return err
-		case !agreed.Enough():
-			if !added { // it says it again
-				return nil
-			}
-			return recordChange(ctx, t, recordApproved, &c, now)
-		case k.c.Delay == 0:
+		case agreed.Enough():
 			return errEnough
-		}
-		c.State, c.DecidedBy, c.Decided, c.TakesEffect = client.ChangeApproved, by.ID, now, now+db.Millis(k.c.Delay.Milliseconds())
-		if moved, err := c.move(ctx, t, client.ChangeWaiting); err != nil || !moved {
-			return errors.Join(err, errMoved)
+		case !added: // it says it again
+			return nil
 		}
 		return recordChange(ctx, t, recordApproved, &c, now)
 	})
 	if errors.Is(err, errEnough) {
-		c.DecidedBy, c.Decided, c.TakesEffect = by.ID, now, now
-		err = k.apply(ctx, &c, now, func(ctx context.Context, t *db.Tx) error {
-			is := c
-			_, agreed, err := k.vote(ctx, t, &is, v)
-			if err == nil && !agreed.Enough() {
-				err = &db.ConflictError{Reason: "another approval has lost its token meanwhile; approve it again"}
-			}
-			return err
-		})
+		err = k.apply(ctx, &c, v)
 	}
 	return k.settled(ctx, c, err, now)
 }
 
-var (
-	// errMoved: the change was decided otherwise meanwhile.
-	errMoved = errors.New("the change was decided meanwhile")
-
-	// errEnough: the approval is kept in the transaction that makes the change, or not at all.
-	errEnough = errors.New("the approvals suffice")
-)
+// errEnough: the approval is kept in the transaction that makes the change, or not at all.
+var errEnough = errors.New("the approvals suffice")
 
 // vote locks c, reads it anew, and keeps the approval v, if it still waits. It judges all approvals.
 func (k *Changes) vote(ctx context.Context, t *db.Tx, c *Change, v db.Approval) (added bool, agreed Agreed, err error) {
@@ -254,7 +232,7 @@ func (k *Changes) vote(ctx context.Context, t *db.Tx, c *Change, v db.Approval) 
 	if *c, err = findChange(ctx, t, c.ID); err != nil {
 		return false, agreed, err
 	}
-	if c.State != client.ChangeWaiting {
+	if c.State != client.TaskOpen {
 		return false, agreed, errMoved
 	}
 	if _, err := proposerOf(ctx, t, c, v.At); err != nil {
@@ -274,12 +252,8 @@ func (k *Changes) vote(ctx context.Context, t *db.Tx, c *Change, v db.Approval) 
 	return added, agreed, err
 }
 
-// apply makes c, of which check says in the same transaction whether it is approved.
-func (k *Changes) apply(ctx context.Context, c *Change, now db.Millis, check func(context.Context, *db.Tx) error) error {
-	from := c.State
-	if err := k.stale(ctx, c, now); err != nil {
-		return err
-	}
+// apply makes c, and keeps the approval v, with which it has enough, in the same transaction.
+func (k *Changes) apply(ctx context.Context, c *Change, v db.Approval) error {
 	plain, err := k.c.DB.Unseal(changePlace(c.ID), changePurpose, c.dataKey, [][]byte{c.sealed})
 	if err != nil {
 		return err
@@ -288,15 +262,20 @@ func (k *Changes) apply(ctx context.Context, c *Change, now db.Millis, check fun
 	if apply == nil {
 		return fmt.Errorf("change %s is of the kind %s, which this end does not have", c.ID, c.Kind)
 	}
-	c.State = client.ChangeApplied
-	return apply(ctx, c, plain[0], now, func(ctx context.Context, t *db.Tx) error {
-		if err := check(ctx, t); err != nil {
+	c.State, c.DecidedBy, c.Decided = client.TaskDone, v.Token, v.At
+	return apply(ctx, c, plain[0], v.At, func(ctx context.Context, t *db.Tx) error {
+		is := *c
+		_, agreed, err := k.vote(ctx, t, &is, v)
+		if err == nil && !agreed.Enough() {
+			err = &db.ConflictError{Reason: "another approval has lost its token meanwhile; approve it again"}
+		}
+		if err == nil {
+			err = c.decide(ctx, t)
+		}
+		if err != nil {
 			return err
 		}
-		if moved, err := c.move(ctx, t, from); err != nil || !moved {
-			return errors.Join(err, errMoved)
-		}
-		return k.announce(ctx, t, c, now)
+		return k.announce(ctx, t, c, v.At)
 	})
 }
 
@@ -321,53 +300,31 @@ func (k *Changes) kept(ctx context.Context, q db.Querier, c *Change) ([]db.Appro
 	return db.Approvals(ctx, q, aboutChange(c.ID), c.digest())
 }
 
-// agreed is who agrees to c, for tokens as they are at a time.
-func (k *Changes) agreed(ctx context.Context, q db.Querier, c *Change, at db.Millis) (Agreed, error) {
-	people, err := ReadPeople(ctx, q)
-	if err != nil {
-		return Agreed{}, err
-	}
-	given, err := k.kept(ctx, q, c)
-	return people.Agree(k.asked(c, at), given), err
-}
-
 // Agreed returns who agrees to a change: now where it waits, else as it was when it was decided.
-func (k *Changes) Agreed(ctx context.Context, id string, by Token, now db.Millis) (Agreed, error) {
-	c, err := k.find(ctx, id, by)
-	if err != nil {
-		return Agreed{}, err
-	}
-	if c.State != client.ChangeWaiting {
+func (k *Changes) Agreed(ctx context.Context, c *Change, people *People, now db.Millis) (Agreed, error) {
+	if c.State != client.TaskOpen {
 		now = c.Decided
 	}
-	return k.agreed(ctx, k.c.DB, &c, now)
+	given, err := k.kept(ctx, k.c.DB, c)
+	return people.Agree(k.asked(c, now), given), err
 }
 
 // settled returns the change after an attempt to decide on it, which ended with err. A stale one is
 // kept as that.
 func (k *Changes) settled(ctx context.Context, c Change, err error, now db.Millis) (Change, error) {
-	switch {
-	case errors.Is(err, ErrStale):
-		c.State, c.Reason, c.Decided, c.TakesEffect = client.ChangeStale, err.Error(), now, 0
-		moved := false
-		err := k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
-			for _, from := range []client.ChangeState{client.ChangeWaiting, client.ChangeApproved} {
-				if moved, err = c.move(ctx, t, from); moved || err != nil {
-					break
-				}
+	if errors.Is(err, ErrStale) {
+		c.State, c.DecidedBy, c.Reason, c.Decided = client.TaskStale, "", err.Error(), now
+		err = k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+			if err := c.decide(ctx, t); err != nil {
+				return err
 			}
-			if err == nil && moved {
-				err = recordChange(ctx, t, recordStale, &c, now)
-			}
-			return err
+			return recordChange(ctx, t, recordStale, &c, now)
 		})
-		switch {
-		case err != nil:
-			return c, err
-		case moved:
-			return c, &db.ConflictError{Reason: "the change is stale: " + c.Reason}
+		if err == nil {
+			err = &db.ConflictError{Reason: "the change is stale: " + c.Reason}
 		}
-	case !errors.Is(err, errMoved):
+	}
+	if !errors.Is(err, errMoved) {
 		return c, err
 	}
 	is, err := findChange(ctx, k.c.DB, c.ID)
@@ -377,62 +334,46 @@ func (k *Changes) settled(ctx context.Context, c Change, err error, now db.Milli
 	return is, &db.ConflictError{Reason: "the change is " + string(is.State)}
 }
 
-// Reject ends a change that is not applied yet. An operator rejects only what the same
-// token proposed.
-func (k *Changes) Reject(ctx context.Context, id string, by Token, reason string, now db.Millis) (Change, error) {
-	c, err := k.find(ctx, id, by)
+// Decline ends a change that waits. An operator declines only what the same token proposed.
+func (k *Changes) Decline(ctx context.Context, id string, by Token, reason string, now db.Millis) (Change, error) {
+	c, err := k.Find(ctx, id, by)
 	switch {
 	case err != nil:
 		return c, err
-	case !c.open():
-		return c, &db.ConflictError{Reason: "the change is " + string(c.State)}
-	case c.ProposedBy != by.ID && by.Role != client.RoleApprover && by.Role != client.RoleAdmin:
-		return c, NewProblem(http.StatusForbidden, fmt.Sprintf("a token of role %s rejects only what it proposed itself", by.Role))
+	case c.State == client.TaskOpen && c.ProposedBy != by.ID && !slices.Contains(Approvers, by.Role):
+		return c, NewProblem(http.StatusForbidden, fmt.Sprintf("a token of role %s declines only what it proposed itself", by.Role))
 	}
-	from := c.State
-	c.State, c.DecidedBy, c.Decided, c.Reason, c.TakesEffect = client.ChangeRejected, by.ID, now, reason, 0
+	c.State, c.DecidedBy, c.Decided, c.Reason = client.TaskDeclined, by.ID, now, reason
 	err = k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		if moved, err := c.move(ctx, t, from); err != nil || !moved {
-			return errors.Join(err, errMoved)
+		if err := c.decide(ctx, t); err != nil {
+			return err
 		}
-		return recordChange(ctx, t, recordRejected, &c, now)
+		return recordChange(ctx, t, recordDeclined, &c, now)
 	})
 	return k.settled(ctx, c, err, now)
 }
 
-// find returns a change if there is one for the token.
-func (k *Changes) find(ctx context.Context, id string, by Token) (Change, error) {
-	c, err := findChange(ctx, k.c.DB, id)
-	if err == nil && !c.visible(by) {
-		return Change{}, db.ErrNotFound
-	}
-	return c, err
-}
+// lookEvery is how often Run looks, warnEvery how often it looks at the ends of the approvers' tokens.
+const (
+	lookEvery           = time.Minute
+	warnEvery db.Millis = 3_600_000
+)
 
-// dueEvery is how often Run looks for what has come to its time.
-const dueEvery = time.Second
-
-// warnEvery is how often Run looks at the ends of the approvers' tokens.
-const warnEvery db.Millis = 3_600_000
-
-// Run applies approved changes at their time, on whichever node is first, and warns of the end
-// of the last approver's token, until ctx ends.
+// Run ends what has waited for too long, tells of what waits, and warns of the end of the last
+// approver's token, until ctx ends.
 func (k *Changes) Run(ctx context.Context) error {
-	var told, warned db.Millis
-	seldom := func(last *db.Millis, every, now db.Millis, do func(context.Context, db.Millis) error) error {
-		if now-*last < every {
-			return nil
+	var warned db.Millis
+	return Regularly(ctx, k.c.DB.Every(lookEvery), k.c.Now, func(ctx context.Context, now db.Millis) error {
+		err := errors.Join(k.EndOld(ctx, now), k.TellOfWaiting(ctx, now))
+		if now-warned < warnEvery {
+			return err
 		}
-		err := do(ctx, now)
-		if err == nil {
-			*last = now
+		warning := k.warnOfLast(ctx, now)
+		if warning == nil {
+			warned = now
 		}
-		return err
-	}
-	return Regularly(ctx, k.c.DB.Every(dueEvery), k.c.Now, func(ctx context.Context, now db.Millis) error {
-		return errors.Join(k.ApplyDue(ctx, now), seldom(&told, lookEvery, now, k.TellOfWaiting),
-			seldom(&warned, warnEvery, now, k.warnOfLast))
-	}, func(err error) { k.c.Log.Error("applying changes", "error", err.Error()) })
+		return errors.Join(err, warning)
+	}, func(err error) { k.c.Log.Error("looking at changes", "error", err.Error()) })
 }
 
 // Regularly calls do with the time, once each every, until ctx ends, and then returns nil. failed gets
@@ -452,60 +393,14 @@ func Regularly(ctx context.Context, every time.Duration, now func() time.Time, d
 	}
 }
 
-// ApplyDue applies the approved changes whose time has come, and ends those that have waited
-// for too long. One that is stale by now is kept as that. One that fails does not hold up the others.
-func (k *Changes) ApplyDue(ctx context.Context, now db.Millis) error {
-	ids, err := db.List(ctx, k.c.DB, dueChangesSQL, []any{int64(now)}, func(r db.Rows) (id string, err error) {
-		err = r.Scan(&id)
-		return id, err
-	})
-	if err != nil {
-		return err
-	}
+// EndOld ends the changes that have waited for too long.
+func (k *Changes) EndOld(ctx context.Context, now db.Millis) error {
 	old, err := readChanges(ctx, k.c.DB, whereOld, int64(now-changeLife))
-	if err != nil {
-		return err
-	}
-	var errs []error
+	errs := []error{err}
 	for _, c := range old {
 		if _, err := k.settled(ctx, c, errOld, now); !errors.Is(err, db.ErrConflict) {
 			errs = append(errs, err)
 		}
 	}
-	for _, id := range ids {
-		c, err := findChange(ctx, k.c.DB, id)
-		if err != nil || c.State != client.ChangeApproved {
-			if !errors.Is(err, db.ErrNotFound) { // it is not genuine
-				errs = append(errs, err)
-			}
-			continue
-		}
-		err = k.apply(k.as(ctx, c.DecidedBy), &c, now, func(ctx context.Context, t *db.Tx) error {
-			if _, err := proposerOf(ctx, t, &c, now); err != nil {
-				return err
-			}
-			agreed, err := k.agreed(ctx, t, &c, now)
-			if err == nil && !agreed.Enough() {
-				err = staleError("since it was approved, approvals have lost their tokens, or more are needed: " + agreed.Short() + "; propose it again")
-			}
-			return err
-		})
-		var refused *client.Problem
-		if errors.As(err, &refused) || errors.Is(err, db.ErrConflict) || errors.Is(err, db.ErrInvalid) {
-			err = staleError(err.Error()) // it would be refused for ever
-		}
-		if _, err = k.settled(ctx, c, err, now); err != nil && !errors.Is(err, db.ErrConflict) {
-			errs = append(errs, fmt.Errorf("change %s: %w", id, err))
-		}
-	}
 	return errors.Join(errs...)
-}
-
-// as lets the audit log tell who approved what is done now.
-func (k *Changes) as(ctx context.Context, id string) context.Context {
-	t, err := FindToken(ctx, k.c.DB, id)
-	if err != nil {
-		return ctx
-	}
-	return journal.By(ctx, actorOf(t))
 }

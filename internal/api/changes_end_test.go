@@ -36,14 +36,14 @@ func TestChangesEnd(t *testing.T) {
 			propose := func(by Token, at db.Millis) string {
 				t.Helper()
 				made := NewStoreToken("made", client.RoleViewer, 1)
-				c := &Change{ChangeEntry: client.ChangeEntry{Kind: client.ChangeToken, Token: made.ID, Before: map[string]string{}, After: map[string]string{"role": "viewer"}, ProposedBy: by.ID, Proposed: at}}
+				c := &Change{Kind: ChangeToken, Token: made.ID, Before: map[string]string{}, After: map[string]string{"role": "viewer"}, ProposedBy: by.ID, Proposed: at}
 				content := fmt.Sprintf(`{"Token":{"ID":%q,"Role":"viewer"},"Hash":%q}`, made.ID, hashText(int(at%97)))
-				if err := k.Propose(ctx, c, []byte(content)); err != nil || c.State != client.ChangeWaiting {
+				if err := k.Propose(ctx, c, []byte(content)); err != nil || c.State != client.TaskOpen {
 					t.Fatalf("%+v, %v", c, err)
 				}
 				return c.ID
 			}
-			state := func(id string, want client.ChangeState) {
+			state := func(id string, want client.TaskState) {
 				t.Helper()
 				if c, err := findChange(ctx, d, id); err != nil || c.State != want {
 					t.Errorf("the change is %s (%s), %v; want %s", c.State, c.Reason, err, want)
@@ -53,21 +53,21 @@ func TestChangesEnd(t *testing.T) {
 			if _, err := k.Approve(ctx, expired, approver, "", 1000); !errors.Is(err, db.ErrConflict) {
 				t.Errorf("approved what an expired token had proposed: %v", err)
 			}
-			state(expired, client.ChangeStale)
+			state(expired, client.TaskStale)
 
 			late, forgotten := propose(proposer, 2000), propose(proposer, 3000)
 			if _, err := k.Approve(ctx, late, approver, "", 2000+changeLife); !errors.Is(err, db.ErrConflict) {
 				t.Errorf("approved after 14 days: %v", err)
 			}
-			state(late, client.ChangeStale)
-			if err := k.ApplyDue(ctx, 3000+changeLife-1); err != nil {
+			state(late, client.TaskStale)
+			if err := k.EndOld(ctx, 3000+changeLife-1); err != nil {
 				t.Error(err)
 			}
-			state(forgotten, client.ChangeWaiting)
-			if err := k.ApplyDue(ctx, 3000+changeLife); err != nil {
+			state(forgotten, client.TaskOpen)
+			if err := k.EndOld(ctx, 3000+changeLife); err != nil {
 				t.Error(err)
 			}
-			state(forgotten, client.ChangeStale)
+			state(forgotten, client.TaskStale)
 
 			// What was acknowledged is told again when it happens again.
 			for range 3 {

@@ -45,8 +45,8 @@ func TestDecisionsOnTwoNodes(t *testing.T) {
 	for round := range 40 {
 		made := NewStoreToken(fmt.Sprint("made ", round), client.RoleViewer, 1)
 		content := fmt.Sprintf(`{"Token":{"ID":%q,"Role":"viewer"},"Hash":"%s"}`, made.ID, hashText(round))
-		c := &Change{ChangeEntry: client.ChangeEntry{Kind: client.ChangeToken, Token: made.ID, Before: map[string]string{}, After: map[string]string{"role": "viewer"}, ProposedBy: proposer.ID, Proposed: db.Millis(100 + round)}}
-		if err := nodes[0].Propose(t.Context(), c, []byte(content)); err != nil || c.State != client.ChangeWaiting {
+		c := &Change{Kind: ChangeToken, Token: made.ID, Before: map[string]string{}, After: map[string]string{"role": "viewer"}, ProposedBy: proposer.ID, Proposed: db.Millis(100 + round)}
+		if err := nodes[0].Propose(t.Context(), c, []byte(content)); err != nil || c.State != client.TaskOpen {
 			t.Fatalf("%+v, %v", c, err)
 		}
 		acts := [2]func(context.Context) (Change, error){
@@ -55,7 +55,7 @@ func TestDecisionsOnTwoNodes(t *testing.T) {
 		}
 		if round%2 == 1 {
 			acts[1] = func(ctx context.Context) (Change, error) {
-				return nodes[1].Reject(ctx, c.ID, approver[1], "no", 200)
+				return nodes[1].Decline(ctx, c.ID, approver[1], "no", 200)
 			}
 		}
 		var errs [2]error
@@ -72,10 +72,10 @@ func TestDecisionsOnTwoNodes(t *testing.T) {
 			t.Fatalf("%+v, %v", is, err)
 		}
 		_, err = tokens[0].ByID(t.Context(), made.ID)
-		if (err == nil) != (is.State == client.ChangeApplied) {
+		if (err == nil) != (is.State == client.TaskDone) {
 			t.Errorf("round %d: the change is %s, the token %v", round, is.State, err)
 		}
-		if is.State == client.ChangeApplied {
+		if is.State == client.TaskDone {
 			approved++
 		}
 	}

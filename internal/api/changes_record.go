@@ -16,21 +16,20 @@ import (
 const (
 	recordProposed = "change.proposed"
 	recordApproved = "change.approved"
-	recordRejected = "change.rejected"
+	recordDeclined = "change.declined"
 	recordStale    = "change.stale"
-	recordApplied  = "change.applied"
+	recordDone     = "change.done"
 )
 
 // changeRecord is a change as records have it.
 type changeRecord struct {
-	Kind       client.ChangeKind `json:"kind"`
+	Kind       ChangeKind        `json:"kind"`
 	Merchant   string            `json:"merchant,omitempty"`
 	Token      string            `json:"token,omitempty"`
 	Before     map[string]string `json:"before,omitempty"`
 	After      map[string]string `json:"after,omitempty"`
 	ProposedBy string            `json:"proposedBy"`
 	Reason     string            `json:"reason,omitempty"`
-	Due        client.Time       `json:"takesEffect,omitzero"`
 }
 
 func recordChange(ctx context.Context, t *db.Tx, kind string, c *Change, now db.Millis) error {
@@ -41,14 +40,14 @@ func recordChange(ctx context.Context, t *db.Tx, kind string, c *Change, now db.
 		}
 	}
 	return journal.Add(ctx, t, journal.Record{Kind: kind, At: now, About: about, Data: changeRecord{
-		c.Kind, c.Merchant, c.Token, c.Before, c.After, c.ProposedBy, c.Reason, client.Time(c.TakesEffect)}})
+		c.Kind, c.Merchant, c.Token, c.Before, c.After, c.ProposedBy, c.Reason}})
 }
 
 // announce is the one place that every applied change passes, in its transaction: it raises
 // the alarm and adds the record. Tokens raise one if they decide on changes.
 func (k *Changes) announce(ctx context.Context, t *db.Tx, c *Change, now db.Millis) error {
 	if c.DecidedBy != "" { // otherwise the record of the change itself names the token
-		if err := recordChange(ctx, t, recordApplied, c, now); err != nil {
+		if err := recordChange(ctx, t, recordDone, c, now); err != nil {
 			return err
 		}
 	}

@@ -56,8 +56,6 @@ func (o Common) Routes() []Route {
 		{get, "/v1/search", "search", Readers, ByHandler, 200, Handle(o.search), "Find what has a text as an identifier, user, address or transaction", nil},
 		{get, "/v1/nodes", "nodes", Readers, Whole, 200, Handle(o.nodes), "List the processes of " + o.End + ", silent ones too", nil},
 
-		{get, "/v1/changes/{id}", "change", Readers, ByHandler, 200, k.show(), "Show one change", nil},
-
 		{post, "/v1/tokens", "createToken", Operators, ByHandler, 201, Fresh(k.createToken(o.KnownMerchant)), "Make a token; its secret is shown once. It waits for an approver, where there is one", nil},
 		{get, "/v1/tokens", "tokens", Deciders, ByHandler, 200, Handle(k.listTokens), "List tokens", nil},
 		{get, "/v1/tokens/self", "self", Everybody, ByHandler, 200, Handle(k.self), "Show the caller's token and what it may do", nil},

@@ -79,13 +79,12 @@ func (k *Changes) createToken(known func(c *Call, id string) error) Handler {
 		if err != nil {
 			return client.CreatedToken{}, nil, err
 		}
-		change := &Change{ChangeEntry: client.ChangeEntry{Kind: client.ChangeToken, Token: t.ID, Before: map[string]string{}, After: tokenMembers(t),
-			ProposedBy: c.Token.ID, Proposed: c.Now}, Bound: t.Merchants}
+		change := &Change{Kind: ChangeToken, Token: t.ID, Before: map[string]string{}, After: tokenMembers(t), ProposedBy: c.Token.ID, Proposed: c.Now, Bound: t.Merchants}
 		if err := k.Propose(ctx, change, content); err != nil {
 			return client.CreatedToken{}, nil, err
 		}
-		if change.State == client.ChangeWaiting {
-			return client.CreatedToken{}, &client.Proposed{Change: change.ChangeEntry, Secret: secret}, nil
+		if change.State == client.TaskOpen {
+			return client.CreatedToken{}, &client.Proposed{Task: change.TaskID(), Secret: secret}, nil
 		}
 		return client.CreatedToken{Token: ShownToken(t), Secret: secret}, nil, nil
 	})
@@ -154,11 +153,10 @@ func (k *Changes) revokeToken() Handler {
 			// Not the last admin's: no other role can do everything.
 			return none, nil, k.tokens.Revoke(c.R.Context(), id, c.Now, func(r client.Role) bool { return r == client.RoleAdmin })
 		}
-		change := &Change{ChangeEntry: client.ChangeEntry{Kind: client.ChangeRevoke, Token: id, Before: tokenMembers(t),
-			After: map[string]string{"revoked": "yes"}, ProposedBy: c.Token.ID, Proposed: c.Now}, Bound: t.Merchants}
+		change := &Change{Kind: ChangeRevoke, Token: id, Before: tokenMembers(t), After: map[string]string{"revoked": "yes"}, ProposedBy: c.Token.ID, Proposed: c.Now, Bound: t.Merchants}
 		if err := k.Propose(c.R.Context(), change, nil); err != nil {
 			return none, nil, err
 		}
-		return none, &client.Proposed{Change: change.ChangeEntry}, nil
+		return none, &client.Proposed{Task: change.TaskID()}, nil
 	})
 }

@@ -94,8 +94,6 @@ func common() Aliases {
 	enumerate[client.AttemptResult](a)
 	enumerate[client.BodyForm](a)
 	enumerate[client.CallbackState](a)
-	enumerate[client.ChangeKind](a)
-	enumerate[client.ChangeState](a)
 	enumerate[client.Collect](a)
 	enumerate[client.DepositState](a)
 	enumerate[client.Effect](a)

@@ -20,35 +20,35 @@ func TestStaleChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	propose := func(url string) client.ChangeEntry {
+	propose := func(url string) string {
 		t.Helper()
 		m, err := admin.UpdateMerchant(ctx, "shop", client.MerchantPatch{MerchantSettings: client.MerchantSettings{NotifyURL: url}})
-		if err != nil || m.Change == nil {
+		if err != nil || m.Task == "" {
 			t.Fatalf("%+v, %v", m, err)
 		}
-		return *m.Change
+		return m.Task
 	}
 	one, two := propose("http://127.0.0.1:1/one"), propose("http://127.0.0.1:1/two")
 	s := newSite(t, base).signIn(made.Secret)
 	has := func(text string, want bool) {
 		t.Helper()
-		if p := s.get("/console/tasks/change." + two.ID); p.status != 200 || strings.Contains(p.body, text) != want {
+		if p := s.get("/console/tasks/" + two); p.status != 200 || strings.Contains(p.body, text) != want {
 			t.Errorf("the page has %q: %v, want %v\n%s", text, !want, want, p.body)
 		}
 	}
 	has("Approve exactly this", true)
 	has(`state warn">stale`, false)
-	if p := s.post("/console/tasks/change."+one.ID+"/approve", nil); !strings.Contains(p.to(), "did=approved") {
+	if p := s.post("/console/tasks/"+one+"/approve", nil); !strings.Contains(p.to(), "did=approved") {
 		t.Fatalf("%d %s", p.status, p.to())
 	}
 	has("Approve exactly this", false)
 	has(`state warn">stale`, true)
-	has("change "+one.ID+" was applied after this was proposed", true)
-	has("/console/tasks/change."+two.ID+"/decline", true)
-	if p := s.post("/console/tasks/change."+two.ID+"/decline", nil); !strings.Contains(p.to(), "did=declined") {
+	has("change "+strings.TrimPrefix(one, "change.")+" was applied after this was proposed", true)
+	has("/console/tasks/"+two+"/decline", true)
+	if p := s.post("/console/tasks/"+two+"/decline", nil); !strings.Contains(p.to(), "did=declined") {
 		t.Errorf("%d %s", p.status, p.to())
 	}
-	if c, err := admin.Change(ctx, two.ID); err != nil || c.State != client.ChangeRejected {
+	if c, err := admin.Task(ctx, two); err != nil || c.State != client.TaskDeclined {
 		t.Errorf("%+v, %v", c, err)
 	}
 }

@@ -218,7 +218,7 @@ func (s *serviceScene) token(approver *client.Service, name string, role client.
 	s.t.Helper()
 	made, err := s.admin.CreateToken(s.t.Context(), client.NewToken{Name: name, Role: role, Merchants: merchants})
 	if err == nil && approver != nil {
-		_, err = approver.ApproveTask(s.t.Context(), client.TaskID(client.TaskChange, made.Change.ID), "")
+		_, err = approver.ApproveTask(s.t.Context(), made.Task, "")
 	}
 	if err != nil {
 		s.t.Fatal(err)

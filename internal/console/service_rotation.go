@@ -31,8 +31,8 @@ func (v *visit) rotationStage() error {
 		return err
 	}
 	warnings := made.Warnings
-	if made.Change != nil {
-		warnings = append(warnings, "They are not used yet: the change "+made.Change.ID+" waits for an approver.")
+	if made.Task != "" {
+		warnings = append(warnings, "They are not used yet: the task "+made.Task+" waits for an approver.")
 	}
 	return v.render("once", "Newer keys of "+id, once{
 		Back: v.above(), Warnings: warnings,

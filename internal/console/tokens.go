@@ -79,8 +79,8 @@ func (v *visit) tokenMake() error {
 		return err
 	}
 	var warnings []string
-	if made.Change != nil {
-		warnings = []string{"It is not valid yet: the change " + made.Change.ID + " waits for an approver."}
+	if made.Task != "" {
+		warnings = []string{"It is not valid yet: the task " + made.Task + " waits for an approver."}
 	}
 	return v.render("once", "Token of "+made.Name, once{Back: "/console/tokens", Warnings: warnings, Items: []onceItem{
 		{"Token", "signs in to this console and to the API, with the role " + string(made.Role), made.ID + ".token", made.Secret.Reveal()}}})

@@ -116,18 +116,19 @@ func (v *visit) done(to, did string) error {
 }
 
 // post returns the handler of a form that does one thing to what {id} of the path names. The browser
-// then goes to the page above, or to the change, if an approver must approve it.
+// then goes to the page above, or to the task, if an approver must approve it.
 func post(notice string, do func(v *visit, id string) (any, error)) func(*visit) error {
 	return func(v *visit) error {
 		done, err := do(v, v.r.PathValue("id"))
 		if err != nil {
 			return err
 		}
+		task, _ := done.(string)
 		if m, is := done.(client.UpdatedMerchant); is {
-			done = m.Change
+			task = m.Task
 		}
-		if waits, _ := done.(*client.ChangeEntry); waits != nil {
-			return v.done("/console/tasks/"+url.PathEscape(client.TaskID(client.TaskChange, waits.ID)), "waits")
+		if task != "" {
+			return v.done("/console/tasks/"+url.PathEscape(task), "waits")
 		}
 		return v.done(v.above(), notice)
 	}

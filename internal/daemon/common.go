@@ -23,7 +23,6 @@ type Common struct {
 	NoConsole       bool          `help:"Do not serve the web console at /console/ of the API."`
 	OIDC            OIDC          `embed:"" prefix:"oidc-"`
 	RetainDays      int           `first:"" help:"How many days settled callbacks are kept in full, at the gateway deposits that were taken. What answers a repetition stays. 0: for ever." default:"0" placeholder:"N"`
-	ChangeDelay     time.Duration `help:"How long after its approval a change takes effect; until then it can be rejected." default:"0s" placeholder:"TIME"`
 	ChangeApprovals int           `help:"How many persons must approve a change, 1 to 10, all of different origins." default:"1" placeholder:"NUMBER"`
 	DrainNotice     time.Duration `help:"How long the process goes on after SIGTERM with /readyz at 503, so that a load balancer stops calling." default:"0s" placeholder:"TIME"`
 

@@ -130,7 +130,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	}
 	if g.gateway, err = gateway.New(gateway.Config{
 		DB: g.db, Audit: g.journal, Keys: g.figures.keys, Callbacks: c.Callbacks, Learn: c.Learn, Policy: c.Policy, Grace: c.Grace,
-		TakeAddresses: c.TakeAddresses, ConfirmWithin: c.ConfirmWithin, ChangeDelay: c.ChangeDelay, ChangeApprovals: c.ChangeApprovals,
+		TakeAddresses: c.TakeAddresses, ConfirmWithin: c.ConfirmWithin, ChangeApprovals: c.ChangeApprovals,
 		OIDC: c.OIDC, Forward: c.Forward, Verify: c.Verify,
 		Bodies: g.held, TestAlarm: g.alarms.tester(), Node: g.heart.node.ID, Dial: c.World.Dial, Random: c.World.Random,
 		Metrics: onAPI, Observer: counts, Now: g.clock.Now, Log: c.Log, Version: Version,
@@ -185,7 +185,6 @@ type startedGateway struct {
 	SignedBy        []string        `json:"signedBy,omitempty"` // fingerprints of the service's signing keys, one of which is demanded; absent: none is
 	NextKey         string          `json:"nextKey,omitempty"`  // fingerprint
 	Binding         string          `json:"binding"`
-	ChangeDelay     client.Duration `json:"changeDelay,omitzero"`
 	ChangeApprovals int             `json:"changeApprovals,omitempty"`
 	Retain          client.Duration `json:"retain,omitzero"`
 	Policy          string          `json:"policy,omitempty"` // SHA-256 of the policy file; absent: only exact orders are confirmed
@@ -193,7 +192,7 @@ type startedGateway struct {
 
 func (g *Gateway) settings() startedGateway {
 	s := startedGateway{Version: Version, RequestKey: g.c.Callbacks.Key.Fingerprint(), Binding: g.c.Callbacks.Profile.Binding.String(),
-		ChangeDelay: client.Duration(g.c.ChangeDelay), ChangeApprovals: g.c.ChangeApprovals, Retain: client.Duration(g.c.retain())}
+		ChangeApprovals: g.c.ChangeApprovals, Retain: client.Duration(g.c.retain())}
 	for _, k := range []*envelope.SigningKey{g.c.Callbacks.ServiceSigner, g.c.Callbacks.NextServiceSigner} {
 		if k != nil {
 			s.SignedBy = append(s.SignedBy, k.Fingerprint())

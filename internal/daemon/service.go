@@ -87,7 +87,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}
 	s.outbox = outbox.New(s.db)
 	now := s.clock.Now
-	if s.changes, err = api.NewChanges(api.ChangesConfig{DB: s.db, Delay: c.ChangeDelay, Approvals: c.ChangeApprovals, OIDC: c.OIDC,
+	if s.changes, err = api.NewChanges(api.ChangesConfig{DB: s.db, Approvals: c.ChangeApprovals, OIDC: c.OIDC,
 		Roles: client.Role("").AtService(), Bound: true, Now: now, Log: c.Log}); err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	c := s.c
 	return s.run(ctx, s.server.Leave,
-		startedService{Version, c.AllowPrivate, c.AllowHTTP, c.MerchantPorts, client.Duration(c.ChangeDelay), c.ChangeApprovals, client.Duration(c.retain())},
+		startedService{Version, c.AllowPrivate, c.AllowHTTP, c.MerchantPorts, c.ChangeApprovals, client.Duration(c.retain())},
 		Part{"dispatch", s.sender.Run}, Part{"changes", s.changes.Run}, Part{"rotations", s.server.RunRotations})
 }
 
@@ -149,7 +149,6 @@ type startedService struct {
 	AllowPrivate    bool            `json:"allowPrivate,omitempty"`
 	AllowHTTP       bool            `json:"allowHttp,omitempty"`
 	Ports           []uint16        `json:"merchantPorts,omitempty"`
-	ChangeDelay     client.Duration `json:"changeDelay,omitzero"`
 	ChangeApprovals int             `json:"changeApprovals,omitempty"`
 	Retain          client.Duration `json:"retain,omitzero"`
 }

@@ -34,7 +34,7 @@ type server struct {
 func newAPI(b *book.Book, r *refusals, c Config, retry func(context.Context, []byte, bool) merchant.Retried) (*server, error) {
 	a := &server{c: c, book: b, lists: book.New(b.DB.Apart(), book.Config{}), refusals: r, retry: retry}
 	var err error
-	if a.changes, err = api.NewChanges(api.ChangesConfig{DB: b.DB, Delay: c.ChangeDelay, Approvals: c.ChangeApprovals, OIDC: c.OIDC, Roles: client.Role("").AtGateway(), Now: c.Now, Log: c.Log}); err != nil {
+	if a.changes, err = api.NewChanges(api.ChangesConfig{DB: b.DB, Approvals: c.ChangeApprovals, OIDC: c.OIDC, Roles: client.Role("").AtGateway(), Now: c.Now, Log: c.Log}); err != nil {
 		return nil, err
 	}
 	a.changes.Await("order", a.awaiting)

@@ -49,8 +49,6 @@ type Config struct {
 	// approve. Nothing is decided by it. Zero: an hour with a service of this project;
 	// how long another one waits is not known.
 	ConfirmWithin time.Duration
-	// ChangeDelay is how long after its approval a change takes effect. Zero: at once.
-	ChangeDelay time.Duration
 	// ChangeApprovals is how many persons must approve a change. Zero: one.
 	ChangeApprovals int
 	// OIDC is the identity provider that people sign in with. Zero: they have tokens.

@@ -429,8 +429,8 @@ func TestMadeTokenApprovesNoOrder(t *testing.T) {
 			make := func(by user, role client.Role) user {
 				t.Helper()
 				made, err := by.CreateToken(ctx, client.NewToken{Name: "n", Role: role})
-				if err != nil || made.Change != nil {
-					t.Fatalf("%+v, %v", made.Change, err)
+				if err != nil || made.Task != "" {
+					t.Fatalf("%+v, %v", made.Task, err)
 				}
 				return newUser(t, r.client.url, made.Secret)
 			}
@@ -447,13 +447,13 @@ func TestMadeTokenApprovesNoOrder(t *testing.T) {
 			}
 			// Now that there is an approver, tokens wait, also here.
 			made, err := r.client.CreateToken(ctx, client.NewToken{Name: "n", Role: client.RoleApprover})
-			if err != nil || made.Change == nil {
+			if err != nil || made.Task == "" {
 				t.Fatalf("%+v, %v", made, err)
 			}
-			if _, err := r.client.ApproveTask(ctx, client.TaskID(client.TaskChange, made.Change.ID), ""); !errors.Is(err, client.ErrForbidden) {
+			if _, err := r.client.ApproveTask(ctx, made.Task, ""); !errors.Is(err, client.ErrForbidden) {
 				t.Errorf("one's own: %v", err)
 			}
-			if _, err := stranger.ApproveTask(ctx, client.TaskID(client.TaskChange, made.Change.ID), ""); err != nil {
+			if _, err := stranger.ApproveTask(ctx, made.Task, ""); err != nil {
 				t.Error(err)
 			}
 			r.wantAlarms("control_changed", "control_changed", "control_changed")

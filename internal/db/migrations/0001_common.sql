@@ -139,7 +139,7 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_token ON sessions (token);
 
 -- Changes that wait for a second person, and those that did not have to. content is
--- sealed, what is needed to make the change; it is empty once the change is final.
+-- sealed, what is needed to make the change; it is empty once the change is decided.
 CREATE TABLE changes (
   id          {text} NOT NULL PRIMARY KEY, -- sorts by time
   kind        TEXT NOT NULL,
@@ -147,7 +147,7 @@ CREATE TABLE changes (
   version     {int} NOT NULL, -- of the merchant, before
   token       TEXT NOT NULL, -- that is made or revoked; empty: none
   bound       TEXT NOT NULL, -- merchants of that token
-  state       TEXT NOT NULL,
+  state       TEXT NOT NULL, -- as of its task
   was         TEXT NOT NULL, -- JSON, for people
   becomes     TEXT NOT NULL,
   proposed_by TEXT NOT NULL,
@@ -155,7 +155,6 @@ CREATE TABLE changes (
   decided_by  TEXT NOT NULL DEFAULT '',
   decided     {int} NOT NULL DEFAULT 0,
   reason      TEXT NOT NULL DEFAULT '',
-  due         {int} NOT NULL DEFAULT 0, -- when it takes effect
   data_key    {bytes} NOT NULL,
   content     {bytes} NOT NULL
 ){strict};
