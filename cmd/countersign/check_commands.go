@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -14,78 +13,65 @@ import (
 	"countersign/conformance"
 )
 
-const (
-	// commandWait bounds one run of --effects or --restart.
-	commandWait = 2 * time.Minute
-	// mostCredits bounds what --effects may print, in bytes.
-	mostCredits = 64 << 20
-)
+// commandWait bounds one run of --effects or --restart.
+const commandWait = 2 * time.Minute
 
 // effectsBy looks at credits with the shell command of --effects.
 func effectsBy(command string) func(context.Context, []string) ([]conformance.Credit, error) {
-	return func(ctx context.Context, trackingIDs []string) ([]conformance.Credit, error) {
-		out, err := runShell(ctx, command, "TRACKING_IDS="+strings.Join(trackingIDs, " "))
+	return func(ctx context.Context, trackingIDs []string) (credits []conformance.Credit, err error) {
+		err = runShell(ctx, command, func(cmd *exec.Cmd) error {
+			cmd.Env = append(os.Environ(), "TRACKING_IDS="+strings.Join(trackingIDs, " "))
+			out, err := cmd.Output()
+			if err == nil {
+				credits, err = conformance.ParseCredits(string(out))
+			}
+			return err
+		})
 		if err != nil {
-			return nil, fmt.Errorf("--effects: %w", err)
+			err = fmt.Errorf("--effects: %w", err)
 		}
-		credits, err := conformance.ParseCredits(out)
-		if err != nil {
-			return nil, fmt.Errorf("--effects: %w", err)
-		}
-		return credits, nil
+		return credits, err
 	}
 }
 
 // restartBy kills and starts the endpoint with the shell command of --restart.
 func restartBy(command string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if _, err := runShell(ctx, command); err != nil {
-			return fmt.Errorf("--restart: %w", err)
+		// No pipe: an endpoint that the command leaves in the background would hold it open, and end with it.
+		said, err := os.CreateTemp("", "countersign-check-*")
+		if err != nil {
+			return err
 		}
-		return nil
+		err = runShell(ctx, command, func(cmd *exec.Cmd) error {
+			cmd.Stderr = said
+			err := cmd.Run()
+			if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
+				failed.Stderr, _ = os.ReadFile(said.Name())
+			}
+			return err
+		})
+		if err = errors.Join(err, said.Close(), os.Remove(said.Name())); err != nil {
+			err = fmt.Errorf("--restart: %w", err)
+		}
+		return err
 	}
 }
 
-// runShell runs a command and gives what it printed. The output is a file and no pipe, since a
-// process that the command leaves in the background would hold a pipe open.
-func runShell(ctx context.Context, command string, env ...string) (string, error) {
+// runShell runs a command of the shell.
+func runShell(ctx context.Context, command string, run func(*exec.Cmd) error) error {
 	ctx, cancel := context.WithTimeout(ctx, commandWait)
 	defer cancel()
-	files := make([]*os.File, 2)
-	for i := range files {
-		f, err := os.CreateTemp("", "countersign-check-*")
-		if err != nil {
-			return "", err
-		}
-		defer f.Close()
-		defer os.Remove(f.Name())
-		files[i] = f
-	}
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)
-	cmd.Env = append(os.Environ(), env...)
-	cmd.Stdout, cmd.Stderr = files[0], files[1]
-	err := cmd.Run()
+	cmd.WaitDelay = time.Second // for what it has started, when it is killed
+	err := run(cmd)
+	var failed *exec.ExitError
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return "", fmt.Errorf("the command did not end within %v", commandWait)
+		return fmt.Errorf("the command did not end within %v", commandWait)
 	case ctx.Err() != nil:
-		return "", ctx.Err()
+		return ctx.Err()
+	case errors.As(err, &failed):
+		return fmt.Errorf("the command failed (%w): %s", err, onTerminal(string(bytes.TrimSpace(failed.Stderr))))
 	}
-	said, readErr := readFrom(files[1], 600)
-	if err != nil {
-		return "", fmt.Errorf("the command failed (%w): %s", err, onTerminal(said))
-	}
-	if readErr != nil {
-		return "", readErr
-	}
-	return readFrom(files[0], mostCredits)
-}
-
-// readFrom returns the beginning of f, at most so many bytes.
-func readFrom(f *os.File, most int64) (string, error) {
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return "", err
-	}
-	text, err := io.ReadAll(io.LimitReader(f, most))
-	return string(bytes.TrimSpace(text)), err
+	return err
 }

@@ -1,17 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
-	"encoding"
 	"fmt"
 	"io"
 	"net/url"
 	"os"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/BurntSushi/toml"
 	"github.com/alecthomas/kong"
 )
 
@@ -60,66 +60,45 @@ func showSettings(w io.Writer, c *kong.Context) error {
 				from = "environment " + env
 			}
 		}
-		value, shown := inForce(f)
-		if !shown {
-			value = "# " + f.Name + " " + value
-		} else {
-			value = f.Name + " = " + value
-		}
-		fmt.Fprintf(&b, "%s # %s\n", value, cmp.Or(from, "default"))
+		fmt.Fprintf(&b, "%s # %s\n", inForce(f), cmp.Or(from, "default"))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// inForce returns the value of f as TOML, or a remark in its place.
-func inForce(f *kong.Flag) (text string, shown bool) {
-	v := f.Target
-	if v.Kind() == reflect.Pointer {
-		if v.IsNil() {
-			return "is not set", false
-		}
-		v = v.Elem()
+// inForce returns the line of f: its value as TOML, or a remark.
+func inForce(f *kong.Flag) string {
+	v := reflect.Indirect(f.Target)
+	if !v.IsValid() || (v.Kind() == reflect.String || v.Kind() == reflect.Slice) && v.Len() == 0 {
+		return "# " + f.Name + " is not set"
 	}
-	if v.Kind() == reflect.Slice {
-		if v.Len() == 0 {
-			return "is not set", false
+	value := v.Interface()
+	var texts []string
+	switch {
+	case v.Kind() == reflect.String:
+		texts = append(texts, v.String())
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.String:
+		for i := range v.Len() {
+			texts = append(texts, v.Index(i).String())
 		}
-		list := make([]string, v.Len())
-		for i := range list {
-			if list[i], shown = shownValue(f, v.Index(i)); !shown {
-				return list[i], false
-			}
-		}
-		return "[" + strings.Join(list, ", ") + "]", true
 	}
-	return shownValue(f, v)
-}
-
-func shownValue(f *kong.Flag, v reflect.Value) (text string, shown bool) {
-	switch v.Kind() {
-	case reflect.Bool:
-		return strconv.FormatBool(v.Bool()), true
-	case reflect.String:
-	default:
-		if t, ok := v.Interface().(encoding.TextMarshaler); ok {
-			b, err := t.MarshalText()
-			return strconv.Quote(strings.ToLower(string(b))), err == nil
+	for i, text := range texts {
+		switch {
+		case strings.HasPrefix(text, "@"): // where it is
+		case isSecret(f):
+			return "# " + f.Name + " is set and not shown"
+		case strings.Contains(text, "://") || f.Name == "db":
+			texts[i] = hostAlone(text)
 		}
-		if d, ok := v.Interface().(fmt.Stringer); ok { // a time, written as a text
-			return strconv.Quote(d.String()), true
+		if value = texts; v.Kind() == reflect.String {
+			value = texts[0]
 		}
-		return fmt.Sprint(v.Interface()), true
 	}
-	switch text = v.String(); {
-	case text == "":
-		return "is not set", false
-	case isSecret(f) && !strings.HasPrefix(text, "@"): // @FILE is where it is
-		return "is set and not shown", false
-	case strings.Contains(text, "://") || f.Name == "db":
-		text = withoutSecrets(f.Name, text)
+	var b bytes.Buffer
+	if err := toml.NewEncoder(&b).Encode(map[string]any{f.Name: value}); err != nil {
+		return "# " + f.Name + ": " + err.Error()
 	}
-	return strconv.Quote(text), true
+	return strings.TrimSpace(b.String())
 }
 
 // isSecret says whether the value of f is a secret: its type does not print it, or the
@@ -132,29 +111,13 @@ func isSecret(f *kong.Flag) bool {
 	return f.Hidden || t.Kind() == reflect.String && t.Implements(reflect.TypeFor[fmt.Stringer]())
 }
 
-const hiddenText = "hidden"
-
-// withoutSecrets returns a URL without its password. Of a URL that something is posted to it
-// gives the host alone, since whoever knows the whole URL can post there.
-func withoutSecrets(name, text string) string {
+// hostAlone returns a URL without what may be a secret: who knows the whole of one can post there, or has a password.
+func hostAlone(text string) string {
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" && name == "db" {
-		return hiddenText
+	if err != nil {
+		u = new(url.URL)
 	}
-	if name != "db" {
-		return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/" + hiddenText}).String()
-	}
-	if _, has := u.User.Password(); has {
-		u.User = url.UserPassword(u.User.Username(), hiddenText)
-	}
-	q := u.Query()
-	for key := range q {
-		if strings.Contains(strings.ToLower(key), "password") {
-			q.Set(key, hiddenText)
-		}
-	}
-	u.RawQuery = q.Encode()
-	return u.String()
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/hidden"}).String()
 }
 
 // settingsFlag is --settings.
