@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"countersign/client"
@@ -16,7 +14,6 @@ import (
 type relayCmd struct {
 	Run    relayRunCmd    `cmd:"" default:"withargs" help:"Carry rows until a signal ends it. What \"countersign relay\" does without another word."`
 	DDL    relayDDLCmd    `cmd:"" name:"ddl" help:"Print the SQL that makes the tables in the core's database. Applying it again changes nothing."`
-	Show   relayShowCmd   `cmd:"" help:"List the rows that the service refused, and say how many wait; with --retry or --retry-all, let refused rows wait again."`
 	Cursor relayCursorCmd `cmd:"" help:"Show how far decisions were written; after a restore of the service, let them go on."`
 }
 
@@ -94,69 +91,6 @@ type relayDDLCmd struct {
 func (c *relayDDLCmd) Run(std streams) error {
 	_, err := fmt.Fprint(std.out, relay.DDL(c.Decisions))
 	return err
-}
-
-type relayShowCmd struct {
-	coreFlags
-	Retry    []int64 `help:"Let these refused rows wait again." placeholder:"ID" env:"-" xor:"retry"`
-	RetryAll bool    `help:"Let all refused rows wait again." env:"-" xor:"retry"`
-	Limit    int     `help:"Most lines." default:"100"`
-	JSON     *bool   `name:"json" negatable:"" help:"Print a line of JSON for each entry, or with --no-json a table. Default: a table on a terminal, JSON elsewhere."`
-}
-
-func (c *relayShowCmd) Run(std streams) error {
-	if c.RetryAll || len(c.Retry) > 0 {
-		return c.again(std)
-	}
-	return c.table(func(ctx context.Context, t *relay.Table) error {
-		n, err := t.Counts(ctx)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(std.err, "%d wait, the oldest for %v; %d refused\n", n.Waiting, time.Duration(n.Oldest*float64(time.Second)).Round(time.Millisecond), n.Refused)
-		list, err := t.Refused(ctx, c.Limit)
-		if err != nil {
-			return err
-		}
-		if c.JSON == nil && !isTerminal(std.out) || c.JSON != nil && *c.JSON {
-			for _, row := range list {
-				if err := printJSON(std.out, row, ""); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		w := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "ID\tREFUSED\tKIND\tMERCHANT\tPROBLEM")
-		for _, row := range list {
-			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", row.ID, row.Refused.UTC().Format(time.RFC3339), cell(row.Kind), cell(row.Merchant), cell(problemText(row.Problem)))
-		}
-		return w.Flush()
-	})
-}
-
-// problemText returns a problem in words, or as it is kept.
-func problemText(kept json.RawMessage) string {
-	var p client.Problem
-	if json.Unmarshal(kept, &p) != nil || p.Status == 0 {
-		return string(kept)
-	}
-	return p.Error()
-}
-
-// again lets refused rows wait again, all of them without ids.
-func (c *relayShowCmd) again(std streams) error {
-	return c.table(func(ctx context.Context, t *relay.Table) error {
-		n, err := t.Retry(ctx, c.RetryAll, c.Retry...)
-		if err != nil {
-			return err
-		}
-		if !c.RetryAll && int(n) < len(c.Retry) {
-			fmt.Fprintf(std.err, "countersign: %d of the rows are not there, or are not refused\n", len(c.Retry)-int(n))
-		}
-		_, err = fmt.Fprintf(std.out, "%d rows wait again\n", n)
-		return err
-	})
 }
 
 type relayCursorCmd struct {

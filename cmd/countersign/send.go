@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"countersign"
 	"countersign/conformance"
 	"countersign/countersigntest"
@@ -25,9 +23,8 @@ type sendCmd struct {
 	To   string        `help:"The endpoint. Without a path the callback goes to /callbacks/notify, and a withdrawal to /callbacks/withdraw." default:"http://127.0.0.1:8090" placeholder:"URL"`
 	Wait time.Duration `help:"How long to wait until the endpoint takes connections." default:"0s"`
 	serviceFlags
-	BodyForm  string          `help:"Form of the body: bare Base64, a form's field, a JSON string, or a JSON object. Empty: bare, or field with --body-field." enum:",bare,field,string,object" default:""`
-	BodyField string          `help:"Form field or JSON member that carries the body." default:"data" placeholder:"NAME"`
-	Profile   kong.ConfigFlag `help:"Settings file of a gateway, such as provider show prints: send as the provider that it is for." placeholder:"FILE"`
+	BodyForm  string `help:"Form of the body: bare Base64, a form's field, a JSON string, or a JSON object. Empty: bare, or field with --body-field." enum:",bare,field,string,object" default:""`
+	BodyField string `help:"Form field or JSON member that carries the body." default:"data" placeholder:"NAME"`
 
 	For string   `help:"What a withdrawal waits for: funds or fees." enum:"funds,fees" default:"funds"`
 	Set []string `sep:"none" help:"A member in another form: a JSON value, or a text; without a value it is left out. May be repeated." placeholder:"NAME=VALUE"`

@@ -117,7 +117,7 @@ func (e *end) listen(c ListenConfig) (*Listener, error) {
 	if err == nil {
 		e.listeners = append(e.listeners, l)
 	}
-	return l, taken(err, e.addresses)
+	return l, err
 }
 
 // serve opens the listener of the API, with the console, and makes the first token last: a start that fails shows no
