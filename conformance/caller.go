@@ -16,28 +16,15 @@ import (
 	"countersign/merchant"
 )
 
-// Caller plays the service for one callback at a time, right or with a fault, and judges the
-// response as the cases do.
-type Caller struct {
-	k *Checker
-}
-
-// NewCaller checks c and connects to nothing. Order, Effects, Restart and Only have no effect. Unlike a
-// Checker, a Caller needs no APIKey, and then any will do; and its two URLs may be equal.
-func NewCaller(c Config) (*Caller, error) {
-	k, err := newChecker(c)
-	if err != nil {
-		return nil, err
-	}
-	k.prefix = "cs" + randomHex(5)
-	return &Caller{k}, nil
-}
+// NewCaller is New for Send: it needs no APIKey, and then any will do; and the two URLs may be equal. Order, Effects,
+// Restart and Only have no effect.
+func NewCaller(c Config) (*Checker, error) { return newChecker(c) }
 
 // Await connects once to each URL, until the endpoint takes connections or the time is over. Its
 // error is ErrPublicAddress or ErrUnreachable, and nothing was sent.
-func (c *Caller) Await(ctx context.Context, most time.Duration) error {
+func (k *Checker) Await(ctx context.Context, most time.Duration) error {
 	for end := time.Now().Add(most); ; {
-		err := c.k.reach(ctx)
+		err := k.reach(ctx)
 		if !errors.Is(err, ErrUnreachable) || time.Now().After(end) {
 			return err
 		}
@@ -87,8 +74,8 @@ func (s Sent) String() string {
 // Message returns the members of a callback of type t. given is a JSON object, or nil for a correct
 // message as the cases send it. set are members that are set in it; one without a value is left
 // out. The requestUUID is a place for that of an attempt unless it is set.
-func (c *Caller) Message(t countersign.Type, given []byte, set []countersign.Member) ([]byte, error) {
-	s := c.k.session(context.Background())
+func (k *Checker) Message(t countersign.Type, given []byte, set []countersign.Member) ([]byte, error) {
+	s := k.session(context.Background())
 	var m message
 	switch {
 	case given != nil:
@@ -147,17 +134,17 @@ func EndpointOf(base string) (notify, withdraw string) {
 
 // Send makes an attempt of a callback of type t, with a new requestUUID. m is what Message
 // gave. The error says that nothing was sent.
-func (c *Caller) Send(ctx context.Context, t countersign.Type, m []byte, f countersigntest.ServiceFault) (Sent, error) {
-	s := c.k.session(ctx)
+func (k *Checker) Send(ctx context.Context, t countersign.Type, m []byte, f countersigntest.ServiceFault) (Sent, error) {
+	s := k.session(ctx)
 	msg, err := parseMessage(m)
 	switch {
 	case err != nil:
 		return Sent{}, err
-	case c.k.cfg.CallbackAPIKey == "" && (f == countersigntest.FaultNoAPIKey || f == countersigntest.FaultWrongAPIKey):
+	case k.cfg.CallbackAPIKey == "" && (f == countersigntest.FaultNoAPIKey || f == countersigntest.FaultWrongAPIKey):
 		return Sent{}, fmt.Errorf("fault %s needs the callback API key that the endpoint requires", f)
-	case c.k.cfg.Sign == nil && f.NeedsSigning():
+	case k.cfg.Sign == nil && f.NeedsSigning():
 		return Sent{}, fmt.Errorf("fault %s needs the key that signs requests", f)
-	case f == countersigntest.FaultWrongURL && c.k.cfg.NotifyURL == c.k.cfg.WithdrawURL:
+	case f == countersigntest.FaultWrongURL && k.cfg.NotifyURL == k.cfg.WithdrawURL:
 		return Sent{}, fmt.Errorf("fault %s needs the URLs of both kinds of callbacks", f)
 	}
 	out := Sent{Type: t, Result: client.AttemptAccepted}

@@ -15,7 +15,7 @@ import (
 )
 
 // callMerchant returns a Caller and the merchant that it calls. c and m may be changed before.
-func callMerchant(t *testing.T, change func(*conformance.Config, *countersigntest.MerchantConfig)) (*conformance.Caller, *countersigntest.Merchant) {
+func callMerchant(t *testing.T, change func(*conformance.Config, *countersigntest.MerchantConfig)) (*conformance.Checker, *countersigntest.Merchant) {
 	t.Helper()
 	service, own := envelope.GenerateSigningKey(), envelope.GenerateSigningKey()
 	c := conformance.Config{Key: testKey(), APIKey: testAPIKey, CallbackAPIKey: testCallbackKey, Sign: service, AnswerKey: own.Public()}
@@ -36,7 +36,7 @@ func callMerchant(t *testing.T, change func(*conformance.Config, *countersigntes
 	return caller, m
 }
 
-func send(t *testing.T, c *conformance.Caller, typ countersign.Type, f countersigntest.ServiceFault, set ...countersign.Member) conformance.Sent {
+func send(t *testing.T, c *conformance.Checker, typ countersign.Type, f countersigntest.ServiceFault, set ...countersign.Member) conformance.Sent {
 	t.Helper()
 	m, err := c.Message(typ, nil, set)
 	if err != nil {

@@ -3,7 +3,6 @@ package conformance
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Case is one test of an endpoint, and the rule that it tests.
@@ -94,8 +93,8 @@ type Summary struct {
 	MoneyFailed  []string `json:"moneyFailed,omitempty"`
 	MoneySkipped []string `json:"moneySkipped,omitempty"`
 
-	// NotLookedAt is what a setting that was not given would have let the run see.
-	NotLookedAt []Unseen `json:"notLookedAt,omitempty"`
+	// NotLookedAt is what a setting that was not given would have let the run see, and the setting.
+	NotLookedAt []string `json:"notLookedAt,omitempty"`
 }
 
 // OK reports whether no case of Must failed and at least one case passed.
@@ -108,6 +107,13 @@ func (s Summary) String() string {
 		advised = fmt.Sprintf(", %d advised", s.Advised)
 	}
 	return fmt.Sprintf("%d passed, %d failed%s, %d skipped", s.Passed, s.Failed, advised, s.Skipped)
+}
+
+// lacks notes what n, which was not met, would have let the run see.
+func (s *Summary) lacks(n *Need) {
+	if n.unseen != "" && !slices.Contains(s.NotLookedAt, n.unseen) {
+		s.NotLookedAt = append(s.NotLookedAt, n.unseen)
+	}
 }
 
 func (s *Summary) add(r Result) {
@@ -163,37 +169,4 @@ func catch(check func()) (v *verdict) {
 	}()
 	check()
 	return nil
-}
-
-// each checks every one of several ways in which something can be right or wrong, and fails afterwards with the first
-// problem, if one of them failed. It gives up where no response came: each of the others could take as long.
-func (s *session) each(ways []string, check func(way string)) {
-	var first *verdict
-	var also []string
-	var shown []Exchange
-	for _, way := range ways {
-		v := catch(func() { check(way) })
-		switch {
-		case v == nil:
-			continue
-		case v.skip:
-			s.note("%s", v.problem)
-			continue
-		case first == nil:
-			first, shown = v, slices.Clone(s.exchanges)
-		default:
-			also = append(also, fmt.Sprintf("%.40q", way))
-		}
-		if n := len(s.exchanges); n > 0 && s.exchanges[n-1].Error != "" {
-			break
-		}
-	}
-	if first == nil {
-		return
-	}
-	if len(also) > 0 {
-		first.problem += fmt.Sprintf("; and of %d ways also %s", len(ways), strings.Join(also, ", "))
-	}
-	s.exchanges = shown
-	panic(first)
 }

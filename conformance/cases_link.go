@@ -14,7 +14,10 @@ func linkCases() []Case {
 			"The responses to signed requests, refusals too, have signatures of their own by the merchant's key.", answers,
 			linkSigned},
 		{1303, Should, ours, "link/unreadable", "The signed link, L9",
-			"The response to a signed request that does not open is signed.", answers, linkUnreadable},
+			"The response to a signed request that does not open is signed.", answers, posts(1, func(s *session, r *reply) {
+				s.notOpened(r)
+				s.signedBy(r)
+			}, way{"that does not open", func(_ *session, q *request) { q.body = []byte("AAAA") }})},
 		{1305, Must, ours, "link/refused", "The signed link, L3, L5, L6, L7, L8, L11",
 			"A request that is unsigned, signed by another key or for another request, or too old, is answered with 1002.",
 			signs, refuses(countersign.TypeDeposited, countersigntest.FaultUnsigned, countersigntest.FaultStripped,
@@ -32,12 +35,4 @@ func linkSigned(s *session) {
 		fail("Take a new nonce for each signature (PROTOCOL.md, L2).", "two responses have the same nonce")
 	}
 	s.notConfirmed(s.post("a signed question about an unknown order", s.unknown()))
-}
-
-func linkUnreadable(s *session) {
-	q := s.attempt("a signed body that does not open", s.deposit())
-	q.body = []byte("AAAA")
-	r := s.send(q)
-	s.notOpened(r)
-	s.signedBy(r)
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -122,8 +123,7 @@ type Config struct {
 	SlowBody time.Duration
 
 	// Effects gives every credit that the endpoint's application booked for the deposits
-	// of trackingIDs, up to 1,000 of them; a deposit that was credited twice is there
-	// twice. Credits of other deposits are ignored. It is called after each case for the
+	// of trackingIDs; a deposit that was credited twice is there twice. Credits of other deposits are ignored. It is called after each case for the
 	// deposits of that case. Nil: credits are not looked at.
 	Effects func(ctx context.Context, trackingIDs []string) ([]Credit, error)
 	// EffectsWait is how long after its answer a deposit may be credited. Zero: 5 seconds.
@@ -131,14 +131,15 @@ type Config struct {
 
 	// Restart kills the endpoint, in a way that leaves it no time to save anything, and
 	// starts it again with its data. It may return before the endpoint answers. Cases call
-	// it up to seven times. Nil: those cases are skipped.
+	// it up to five times. Nil: those cases are skipped.
 	Restart func(ctx context.Context) error
 
 	// Only chooses the cases. Nil: all.
 	Only func(Case) bool
 }
 
-// Checker runs the cases. One Checker does one run at a time.
+// Checker plays the service. It runs the cases, one run at a time, or sends one callback at a time, right or with a
+// fault.
 type Checker struct {
 	cfg    Config
 	urls   [2]*url.URL // by destination
@@ -148,7 +149,8 @@ type Checker struct {
 	raw    rawKey
 	fakes  *countersigntest.Service // makes the faults
 
-	prefix  string            // of every identifier of the run
+	prefix  string            // of every identifier
+	made    atomic.Int64      // numbers the samples, which differ from those of earlier runs
 	settled map[string]effect // by trackingId: what the cases that passed have seen
 	waits   int               // how many cases waited in vain for credits
 }
@@ -169,7 +171,8 @@ func New(c Config) (*Checker, error) {
 
 // newChecker checks what a Caller needs too.
 func newChecker(c Config) (*Checker, error) {
-	k := &Checker{cfg: c, dialer: newDialer(c.AllowPublic)}
+	k := &Checker{cfg: c, dialer: newDialer(c.AllowPublic), prefix: "cs" + randomHex(5)}
+	k.made.Store(time.Now().UnixMilli())
 	for to, raw := range []string{toNotify: c.NotifyURL, toWithdraw: c.WithdrawURL} {
 		u, err := url.Parse(raw)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {

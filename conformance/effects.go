@@ -14,7 +14,7 @@ import (
 // Credit is one credit that the merchant's application booked for a deposit.
 type Credit struct {
 	TrackingID string
-	Amount     string // decimal, as the application keeps it; empty: not known
+	Amount     string // decimal, as the application keeps it
 }
 
 // ParseCredits reads one credit a line: the trackingId, and behind it the amount. Between
@@ -61,45 +61,27 @@ type effect struct {
 
 // expect says how often the deposit of q must have been credited when the case ends.
 func (s *session) expect(q request, n int) {
-	if q.trackingID == "" {
+	id, amount := q.m.bare("trackingId"), q.m.bare("amount")
+	if id == "" {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	amount := q.amount
-	if before := s.effects[q.trackingID]; before.times > 0 {
+	if before := s.effects[id]; before.times > 0 {
 		amount = before.amount // of the first that was accepted
 	}
-	s.effects[q.trackingID] = effect{n, amount}
+	s.effects[id] = effect{n, amount}
 }
 
 // expectNothing is expect with 0, for a deposit that was not accepted before.
 func (s *session) expectNothing(q request) {
-	if _, ok := s.effects[q.trackingID]; !ok {
+	if _, ok := s.effects[q.m.bare("trackingId")]; !ok {
 		s.expect(q, 0)
 	}
 }
 
-// checkEffects compares what the case expects with what was credited, and keeps it for
-// the end of the run.
-func (s *session) checkEffects() {
-	switch {
-	case len(s.effects) == 0:
-	case s.cfg.Effects == nil:
-		s.blind[NeedEffects] = true
-	default:
-		s.compare(s.effects)
-		maps.Copy(s.settled, s.effects)
-	}
-}
-
-const (
-	// asked is how many deposits one call of Config.Effects is for, at most: a command gets
-	// them in one variable of its environment.
-	asked = 1000
-	// vain is how many cases wait for credits that do not come. The others look once.
-	vain = 3
-)
+// vain is how many cases wait for credits that do not come. The others look once.
+const vain = 3
 
 // compare fails unless every deposit was credited as it must. It waits for credits that are
 // missing, since an application may book them after it answered.
@@ -124,17 +106,13 @@ func (s *session) compare(want map[string]effect) {
 func (s *session) look(want map[string]effect) (missing string) {
 	ids := slices.Sorted(maps.Keys(want))
 	got := map[string][]string{}
-	for chunk := range slices.Chunk(ids, asked) {
-		credits, err := s.cfg.Effects(s.ctx, chunk)
-		if err != nil {
-			fail("Look at the command of --effects: it must print the credits of the trackingIds that it is given.",
-				"looking at the credits: %v", err)
-		}
-		for _, c := range credits {
-			if _, ok := slices.BinarySearch(chunk, c.TrackingID); ok { // of another chunk it comes again
-				got[c.TrackingID] = append(got[c.TrackingID], c.Amount)
-			}
-		}
+	credits, err := s.cfg.Effects(s.ctx, ids)
+	if err != nil {
+		fail("Look at the command of --effects: it must print the credits of the trackingIds that it is given.",
+			"looking at the credits: %v", err)
+	}
+	for _, c := range credits {
+		got[c.TrackingID] = append(got[c.TrackingID], c.Amount)
 	}
 	for _, id := range ids {
 		w, n := want[id], len(got[id])
@@ -150,11 +128,9 @@ func (s *session) look(want map[string]effect) (missing string) {
 				id, n, w.times)
 		}
 		for _, amount := range got[id] {
-			if amount == "" {
-				s.blind[needAmounts] = true
-			} else if !sameValue(amount, w.amount) {
+			if !sameValue(amount, w.amount) {
 				fail("Keep amounts as exact decimals, from the message to the ledger: no floating-point number, and a column with "+
-					"enough digits.", "the deposit %s of %s was credited with %s", id, w.amount, s.show([]byte(amount)))
+					"enough digits.", "the deposit %s of %s was credited with %q", id, w.amount, s.show([]byte(amount)))
 			}
 		}
 	}

@@ -1,10 +1,8 @@
 package conformance
 
 import (
-	"context"
 	"fmt"
 	"testing"
-	"time"
 )
 
 func TestParseCredits(t *testing.T) {
@@ -29,27 +27,5 @@ func TestSameValue(t *testing.T) {
 		if got := sameValue(tc.a, tc.b); got != tc.same {
 			t.Errorf("%q, %q: %v", tc.a, tc.b, got)
 		}
-	}
-}
-
-// TestManyCredits: an Effects that gives all it knows, however few it is asked for, and
-// more deposits than it is asked for at once.
-func TestManyCredits(t *testing.T) {
-	var all []Credit
-	want := map[string]effect{}
-	for i := range 2*asked + 1 {
-		id := fmt.Sprint("d-", i)
-		all = append(all, Credit{id, "2.50"})
-		want[id] = effect{1, "2.5"}
-	}
-	s := &session{ctx: t.Context(), blind: map[*Need]bool{}, Checker: &Checker{cfg: Config{EffectsWait: time.Millisecond,
-		Effects: func(_ context.Context, ids []string) ([]Credit, error) {
-			if len(ids) > asked {
-				t.Errorf("asked for %d at once", len(ids))
-			}
-			return all, nil
-		}}}}
-	if missing := s.look(want); missing != "" || len(s.blind) > 0 {
-		t.Errorf("%s, %v", missing, s.blind)
 	}
 }

@@ -44,14 +44,14 @@ func (d destination) String() string { return [...]string{"notify URL", "withdra
 // request is one exchange to make. The zero value of every field is correct, so a case sets only what it makes wrong.
 type request struct {
 	what      string
+	m         message // what plaintext was made of
 	to        destination
 	plaintext []byte // for the report; the body is body
 	uuid      string // the requestUUID in plaintext
-	// trackingID and amount are those of the deposit in plaintext, for what the endpoint credits.
-	trackingID, amount string
 
 	body        []byte
 	stream      io.Reader // in place of body, in chunks
+	length      int       // of stream; 0: it is not announced
 	method      string    // "": POST
 	contentType string    // "": application/x-www-form-urlencoded; "-": none
 	apiKey      *countersign.APIKey
@@ -101,11 +101,10 @@ func (s *session) attempt(what string, m message) request { return s.attemptOf(w
 
 // attemptOf is attempt with m written as plain.
 func (s *session) attemptOf(what string, m message, plain []byte) request {
-	q := request{what: what}
-	q.trackingID, q.amount = strings.Trim(m.get("trackingId"), `"`), strings.Trim(m.get("amount"), `"`)
+	q := request{what: what, m: m}
 	q.plaintext, q.uuid = bind(plain, !s.cfg.Unbound)
 	q.body = s.seal(q.plaintext)
-	if strings.Trim(m.get("type"), `"`) == "2" {
+	if m.bare("type") == "2" {
 		q.to = toWithdraw
 	}
 	return q
@@ -121,11 +120,9 @@ func (s *session) inChunks(q request, chunks ...[]byte) request {
 func (s *session) post(what string, m message) *reply { return s.send(s.attempt(what, m)) }
 
 // takes posts a deposit that must be accepted.
-func (s *session) takes(what string, m message) *reply { return s.takesBody(s.attempt(what, m)) }
-
-func (s *session) takesBody(q request) *reply {
-	r := s.send(q)
-	s.accepted(r, countersign.TypeDeposited)
+func (s *session) takes(what string, m message) *reply {
+	r := s.post(what, m)
+	s.taken(r)
 	return r
 }
 
@@ -195,7 +192,7 @@ func (s *session) newRequest(ctx context.Context, r *reply) (*http.Request, erro
 	}
 	req.Header = posted.Header
 	if q.stream != nil {
-		req.ContentLength = -1
+		req.ContentLength = int64(cmp.Or(q.length, -1))
 	}
 	if s.cfg.Sign != nil {
 		r.asked = envelope.LinkHeaders(req.Header)

@@ -96,7 +96,7 @@ func (f *fake) has(fault string) bool { return slices.Contains(f.faults, fault) 
 
 // start serves f and gives the settings that check it.
 func (f *fake) start(t testing.TB) conformance.Config {
-	srv := startServer(f)
+	srv := httptest.NewServer(f)
 	t.Cleanup(srv.Close)
 	return conformance.Config{
 		NotifyURL: srv.URL + "/notify", WithdrawURL: srv.URL + "/withdraw", Key: testKey(), APIKey: testAPIKey,
@@ -135,6 +135,12 @@ func (f *fake) kill() {
 		clear(f.transfers)
 		clear(f.blocks)
 	}
+	if f.has("forgets transfers in a kill") {
+		clear(f.transfers)
+	}
+	if f.has("forgets blocks in a kill") {
+		clear(f.blocks)
+	}
 	if f.has("credits are lost in a kill") {
 		clear(f.effects)
 	}
@@ -147,19 +153,9 @@ func (f *fake) kill() {
 	f.unkept = nil
 }
 
-// startServer serves h and bounds the time for headers.
-// stall is how long endpoints wait for the rest of a request. Two cases wait for it, and
+// stall is how long endpoints wait for the rest of a request. One case waits for it, and
 // everything else must come within it, also on a busy machine.
 const stall = 3 * time.Second
-
-func startServer(h http.Handler) *httptest.Server {
-	srv := httptest.NewUnstartedServer(h)
-	if f, ok := h.(*fake); !ok || !f.has("no header time-out") {
-		srv.Config.ReadHeaderTimeout = stall
-	}
-	srv.Start()
-	return srv
-}
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f.has("status 500") {
@@ -481,9 +477,6 @@ func (f *fake) respond(w http.ResponseWriter, v verdict) {
 	}
 	if f.has("refusals are 400") && v.code != 0 {
 		v.status = http.StatusBadRequest
-	}
-	if f.has("stale data in refusals") && v.code == 2001 {
-		r["data"] = f.sealAnswer(map[string]any{"type": 2, "requestUUID": "an older one"})
 	}
 	f.spoil(r, v)
 	body, _ := json.Marshal(r)

@@ -105,6 +105,41 @@ func (s *session) accepted(r *reply, t countersign.Type) {
 	}
 }
 
+// taken checks that r accepts a deposit.
+func (s *session) taken(r *reply) { s.accepted(r, countersign.TypeDeposited) }
+
+// takenTwice is taken, and again for the same body.
+func (s *session) takenTwice(r *reply) {
+	s.taken(r)
+	r.request.what = "the same body again"
+	s.taken(s.send(r.request))
+}
+
+// suspected checks that r accepts a deposit that is a possible duplicate, which is not credited.
+func (s *session) suspected(r *reply) {
+	s.taken(r)
+	s.expect(r.request, 0)
+}
+
+// noticed checks that r accepts a notice of type t. If it is about a withdrawal, that is made up, so the endpoint may
+// answer that it does not know it.
+func (s *session) noticed(r *reply, t countersign.Type) {
+	if code := r.code(); t != countersign.TypeAddress &&
+		(code == countersign.CodeUnknownOrder || code == countersign.CodeNotKnownYet) {
+		s.note("errCode %d is right: the withdrawal of the notice is made up", code)
+		s.wellFormed(r)
+		return
+	}
+	s.accepted(r, t)
+	if t == countersign.TypeAddress && r.parsed.(countersign.NoticeAnswer).ToAddress != r.m.str("newAddress") {
+		fail("In type 4 newAddress replaces toAddress: store it, and return it as toAddress.",
+			"%s: toAddress of the answer is not the newAddress of the request", r.what)
+	}
+}
+
+// contradicts checks that r refuses another content of what was accepted.
+func (s *session) contradicts(r *reply) { s.judged(r, countersign.CodeDetailsDiffer) }
+
 // sent is the callback of r; nil: it is malformed.
 func (s *session) sent(r *reply) (countersign.Callback, error) {
 	return countersign.ParseCallback(r.plaintext, countersign.ParseOptions{Lenient: s.cfg.Other})
@@ -155,10 +190,12 @@ func (s *session) opensTo(r *reply, t countersign.Type) {
 	}
 }
 
-// turnedAway checks that r has that HTTP status, which says that the body was not read.
-func (s *session) turnedAway(r *reply, status int) {
-	s.expectNothing(r.request)
-	statusIs(r, status)
+// status checks that r has that HTTP status, which says that the body was not read.
+func status(code int) check {
+	return func(s *session, r *reply) {
+		s.expectNothing(r.request)
+		statusIs(r, code)
+	}
 }
 
 // rejects checks that r refuses a request, with one of the HTTP statuses.

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -32,22 +33,21 @@ func text(s string) string {
 
 // edit returns a copy with changes, which " & " separates: "NAME VALUE" is set, "+NAME VALUE" is add, and "NAME" leaves
 // the member out. "~NAME VALUE" is set if there is such a member. {id} is the trackingId, {user} the tenantUserId,
-// {order} the callBackId, {CASE} that with small letters for capitals and the other way round, {tx} and {TX} the digits
-// of the txId, {to} those of the toAddress.
+// {order} the callBackId, {CASE} that in the other case, {tx} and {TX} the digits of the txId, {to} those of the
+// toAddress, {number} the tenantUserId or else 65515, {9} and {20} so many digits, more than 2⁵³ too.
 func (m message) edit(changes string) message {
 	inside := func(s string) string { // of a JSON string
 		t := text(s)
 		return t[1 : len(t)-1]
 	}
 	order, tx, to := m.str("callBackId"), strings.TrimPrefix(m.str("txId"), "0x"), strings.TrimPrefix(m.str("toAddress"), "0x")
-	otherCase := strings.Map(func(r rune) rune {
-		if unicode.IsUpper(r) {
-			return unicode.ToLower(r)
-		}
-		return unicode.ToUpper(r)
-	}, order)
+	number := m.str("tenantUserId")
+	if number == "" || strings.Trim(number, "0123456789") != "" || number[0] == '0' {
+		number = "65515"
+	}
 	has := strings.NewReplacer("{id}", inside(m.str("trackingId")), "{user}", inside(m.str("tenantUserId")),
-		"{order}", inside(order), "{CASE}", inside(otherCase), "{tx}", tx, "{TX}", strings.ToUpper(tx), "{to}", inside(to))
+		"{order}", inside(order), "{CASE}", inside(otherCase(order)), "{tx}", tx, "{TX}", strings.ToUpper(tx),
+		"{to}", inside(to), "{number}", number, "{9}", digits(9), "{20}", digits(20))
 	for change := range strings.SplitSeq(changes, " & ") {
 		name, value, sets := strings.Cut(change, " ")
 		value = has.Replace(value)
@@ -65,6 +65,26 @@ func (m message) edit(changes string) message {
 		}
 	}
 	return m
+}
+
+// otherCase returns s with small letters for capitals and the other way round.
+func otherCase(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsUpper(r) {
+			return unicode.ToLower(r)
+		}
+		return unicode.ToUpper(r)
+	}, s)
+}
+
+// digits is a number of n digits that no other message has.
+func digits(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	for i := range b {
+		b[i] = '1' + b[i]%9
+	}
+	return string(b)
 }
 
 func (m message) drop(name string) message {
@@ -104,6 +124,9 @@ func (m message) str(name string) string {
 	_ = json.Unmarshal([]byte(m.get(name)), &s) // null and absent are ""
 	return s
 }
+
+// bare is the text of a member without quotes, whatever its kind.
+func (m message) bare(name string) string { return strings.Trim(m.get(name), `"`) }
 
 func (m message) bytes() []byte {
 	var members []string
@@ -156,12 +179,10 @@ func randomHex(n int) string {
 	return hex.EncodeToString(b)
 }
 
-func randomAddress() string { return "0x" + randomHex(20) }
-
 // callback is a new, correct callback of type t, with the members that may be left out. Another service names nothing
 // of a withdrawal but its callBackId.
 func (s *session) callback(t countersign.Type) message {
-	cb := countersigntest.Sample(t, 3)
+	cb := countersigntest.Sample(t, int(s.made.Add(1)))
 	cb.Common().RequestUUID = countersign.UnboundUUID
 	plain, err := cb.Marshal()
 	if err != nil {
@@ -171,28 +192,19 @@ func (s *session) callback(t countersign.Type) message {
 	if err != nil {
 		panic(err)
 	}
+	id := text(s.id())
+	m = m.edit("~trackingId " + id + " & ~callBackId " + id + " & tenantUserId " + text(s.cfg.User))
 	switch t {
 	case countersign.TypeDeposited:
-		m = m.set("amount", `"2.5"`)
+		m = m.edit(`txIndex 3 & amount "2.5" & ~toAddress ` + text(cmp.Or(s.cfg.DepositAddress, m.str("toAddress"))))
 	case countersign.TypeWithdraw:
-		m = m.set("fromAddress", `"-"`)
+		m = m.edit(`fromAddress "0x` + randomHex(20) + `"`)
 	case countersign.TypeInvalidAddress:
-		m = m.set("toAddress", `"-"`)
-	}
-	for name, value := range map[string]func() string{
-		"trackingId": s.id, "callBackId": s.id, "txId": func() string { return "0x" + randomHex(32) },
-		"fromAddress": randomAddress, "toAddress": randomAddress, "newAddress": randomAddress,
-		"tenantUserId": func() string { return s.cfg.User },
-	} {
-		if m.str(name) != "" {
-			m = m.set(name, text(value()))
+		m = m.edit(`toAddress "0x` + randomHex(20) + `"`)
+	case countersign.TypeRequestWithdraw:
+		if s.cfg.Other {
+			m = m.edit("trackingId & tenantUserId & business")
 		}
-	}
-	if t == countersign.TypeDeposited && s.cfg.DepositAddress != "" {
-		m = m.set("toAddress", text(s.cfg.DepositAddress))
-	}
-	if t == countersign.TypeRequestWithdraw && s.cfg.Other {
-		m = m.edit("trackingId & tenantUserId & business")
 	}
 	return m
 }

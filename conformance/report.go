@@ -90,8 +90,8 @@ func (p Printer) Summary(sum Summary, took time.Duration) {
 		fmt.Fprintf(p.Out, "advice on which money depends: %d of %d followed; not: %s; skipped: %s\n", sum.MoneyPassed, n,
 			cmp.Or(strings.Join(sum.MoneyFailed, ", "), "none"), cmp.Or(strings.Join(sum.MoneySkipped, ", "), "none"))
 	}
-	for _, u := range sum.NotLookedAt {
-		fmt.Fprintf(p.Out, "not looked at: %s (cases: %d): give %s\n", u.What, u.Cases, u.Give)
+	for _, unseen := range sum.NotLookedAt {
+		fmt.Fprintf(p.Out, "not looked at: %s\n", unseen)
 	}
 }
 

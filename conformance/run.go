@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"slices"
@@ -20,9 +21,7 @@ func (k *Checker) Run(ctx context.Context, report func(Result)) (Summary, error)
 	if err := k.reach(ctx); err != nil {
 		return sum, err
 	}
-	k.prefix = "cs" + randomHex(5)
 	k.settled, k.waits = map[string]effect{}, 0
-	unseen := map[*Need]int{}
 	for _, c := range Cases() {
 		if k.cfg.Interface {
 			switch c.Basis {
@@ -35,12 +34,11 @@ func (k *Checker) Run(ctx context.Context, report func(Result)) (Summary, error)
 		if k.cfg.Only != nil && !k.cfg.Only(c) {
 			continue
 		}
-		r := k.runCase(ctx, c, unseen)
+		r := k.runCase(ctx, c, &sum)
 		if err := ctx.Err(); err != nil {
 			return sum, err // the case was cut short, so its result means nothing
 		}
 		sum.add(r)
-		sum.NotLookedAt = notLookedAt(unseen)
 		report(r)
 	}
 	return sum, nil
@@ -76,26 +74,29 @@ func (k *Checker) dial(ctx context.Context, u *url.URL) (net.Conn, error) {
 
 // session begins exchanges of their own.
 func (k *Checker) session(ctx context.Context) *session {
-	return &session{Checker: k, ctx: ctx, effects: map[string]effect{}, blind: map[*Need]bool{}}
+	return &session{Checker: k, ctx: ctx, effects: map[string]effect{}}
 }
 
 // maxExchanges is how many a Result has: a kill meets hundreds.
 const maxExchanges = 50
 
-// runCase runs c, and counts it in unseen for what it could not look at.
-func (k *Checker) runCase(ctx context.Context, c Case, unseen map[*Need]int) Result {
+// runCase runs c, and notes in sum what it could not look at.
+func (k *Checker) runCase(ctx context.Context, c Case, sum *Summary) Result {
 	s := k.session(ctx)
 	s.number = c.Number
 	v := catch(func() {
 		if need := s.lacking(c); need != nil {
-			s.blind[need] = true
+			sum.lacks(need)
 			skip("needs %s", need)
 		}
 		c.run(s)
-		s.checkEffects()
+		if len(s.effects) > 0 {
+			s.credited()
+			maps.Copy(s.settled, s.effects)
+		}
 	})
-	for need := range s.blind {
-		unseen[need]++
+	if k.cfg.Effects == nil && len(s.effects) > 0 {
+		sum.lacks(NeedEffects)
 	}
 	c.run = nil
 	last := s.exchanges[max(0, len(s.exchanges)-maxExchanges):]
@@ -120,7 +121,6 @@ type session struct {
 	exchanges []Exchange
 	notes     []string
 	effects   map[string]effect // by trackingId
-	blind     map[*Need]bool    // what the case could not look at
 }
 
 func (s *session) note(format string, args ...any) {

@@ -221,33 +221,29 @@ func TestDoneTwiceAndLate(t *testing.T) {
 func TestServiceFaults(t *testing.T) {
 	for _, c := range []struct {
 		fault    countersigntest.ServiceFault
-		err      error
 		received int // attempts that could be read
 		accepted bool
 	}{
-		{countersigntest.NoServiceFault, nil, 1, true},
-		{countersigntest.FaultReplyLost, countersigntest.ErrReplyLost, 1, false},
-		{countersigntest.FaultTwice, nil, 2, true},
-		{countersigntest.FaultRepeated, nil, 2, true},
-		{countersigntest.FaultSpliced, nil, 0, false},
-		{countersigntest.FaultReplayed, nil, 1, false},
-		{countersigntest.FaultSwapped, nil, 0, false},
-		{countersigntest.FaultOldUUID, nil, 0, false},
-		{countersigntest.FaultCut, nil, 0, false},
-		{countersigntest.FaultOtherKey, nil, 0, false},
-		{countersigntest.FaultPlain, nil, 0, false},
-		{countersigntest.FaultSpaces, nil, 0, false},
-		{countersigntest.FaultNoAPIKey, nil, 0, false},
-		{countersigntest.FaultWrongAPIKey, nil, 0, false},
-		{countersigntest.FaultWrongURL, nil, 0, false},
-		{countersigntest.FaultUnsigned, nil, 0, false},
-		{countersigntest.FaultStripped, nil, 0, false},
-		{countersigntest.FaultOtherSigner, nil, 0, false},
-		{countersigntest.FaultAltered, nil, 0, false},
-		{countersigntest.FaultOldSignature, nil, 0, false},
-		{countersigntest.FaultOtherSignature, nil, 0, false},
-		{countersigntest.FaultOtherPlaintext, nil, 0, false},
-		{countersigntest.FaultSignedURL, nil, 0, false},
+		{countersigntest.NoServiceFault, 1, true},
+		{countersigntest.FaultSpliced, 0, false},
+		{countersigntest.FaultReplayed, 1, false},
+		{countersigntest.FaultSwapped, 0, false},
+		{countersigntest.FaultOldUUID, 0, false},
+		{countersigntest.FaultCut, 0, false},
+		{countersigntest.FaultOtherKey, 0, false},
+		{countersigntest.FaultPlain, 0, false},
+		{countersigntest.FaultSpaces, 0, false},
+		{countersigntest.FaultNoAPIKey, 0, false},
+		{countersigntest.FaultWrongAPIKey, 0, false},
+		{countersigntest.FaultWrongURL, 0, false},
+		{countersigntest.FaultUnsigned, 0, false},
+		{countersigntest.FaultStripped, 0, false},
+		{countersigntest.FaultOtherSigner, 0, false},
+		{countersigntest.FaultAltered, 0, false},
+		{countersigntest.FaultOldSignature, 0, false},
+		{countersigntest.FaultOtherSignature, 0, false},
+		{countersigntest.FaultOtherPlaintext, 0, false},
+		{countersigntest.FaultSignedURL, 0, false},
 	} {
 		t.Run(string(c.fault), func(t *testing.T) {
 			var fault countersigntest.ServiceFault
@@ -269,7 +265,7 @@ func TestServiceFaults(t *testing.T) {
 			before := len(m.Received())
 			fault = c.fault
 			r := s.Deliver(context.Background(), m.Endpoint(), countersigntest.Deposit(2))
-			if (r.Err == nil) != c.accepted || c.err != nil && !errors.Is(r.Err, c.err) {
+			if (r.Err == nil) != c.accepted {
 				t.Errorf("result %v", r.Err)
 			}
 			if n := len(m.Received()) - before; n != c.received {

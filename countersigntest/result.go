@@ -33,9 +33,6 @@ type Result struct {
 	Err error
 }
 
-// ErrReplyLost is the error of a Result of FaultReplyLost.
-var ErrReplyLost = errors.New("countersigntest: sent, and the reply was lost")
-
 // Refusal is a response whose errCode is not 0.
 type Refusal struct{ Code countersign.ErrCode }
 

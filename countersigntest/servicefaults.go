@@ -17,11 +17,6 @@ type ServiceFault string
 // The faults; About says what each does. The zero ServiceFault is none.
 const (
 	NoServiceFault ServiceFault = ""
-	// Faults of the network, or of a service that dies.
-	FaultReplyLost ServiceFault = "reply-lost"
-	FaultTwice     ServiceFault = "twice" // the result is the second's
-	FaultRepeated  ServiceFault = "repeat"
-
 	// An attacker with stolen sealed requests.
 	FaultSpliced  ServiceFault = "splice"
 	FaultReplayed ServiceFault = "replay"
@@ -95,9 +90,6 @@ const (
 )
 
 var serviceFaults = []fault[ServiceFault]{
-	{is: FaultReplyLost, about: "it is sent and the reply is lost"},
-	{is: FaultTwice, about: "two attempts at the same time"},
-	{is: FaultRepeated, about: "the same body again after its response"},
 	{is: FaultSpliced, about: "its first block, and the rest of an earlier body", refusal: "400", fix: fixBinding},
 	{is: FaultReplayed, about: "an earlier body in its place"},
 	{is: FaultSwapped, about: "its last two blocks swapped", refusal: "400", fix: fixBinding},
@@ -152,21 +144,7 @@ func (f ServiceFault) NeedsEarlier() bool {
 func (f ServiceFault) NeedsSigning() bool { return f.row().signing }
 
 func (s *Service) deliver(ctx context.Context, to Endpoint, cb countersign.Callback, f ServiceFault,
-	previous Request) (r Result) {
-	switch f {
-	case FaultReplyLost:
-		r = s.deliver(ctx, to, cb, NoServiceFault, previous)
-		return Result{Sent: r.Sent, Body: r.Body, Err: ErrReplyLost}
-	case FaultTwice:
-		first := make(chan struct{})
-		go func() {
-			defer close(first)
-			s.deliver(ctx, to, cb, NoServiceFault, previous)
-		}()
-		r = s.deliver(ctx, to, cb, NoServiceFault, previous)
-		<-first
-		return r
-	}
+	previous Request) Result {
 	plaintext, sent, err := s.Plaintext(cb)
 	if err != nil {
 		return Result{Err: err}
@@ -186,22 +164,15 @@ func (s *Service) deliver(ctx context.Context, to Endpoint, cb countersign.Callb
 	if err != nil {
 		return Result{Err: err}
 	}
-	times := 1
-	if f == FaultRepeated {
-		times = 2
-	}
 	if posted.URL != honest.URL {
 		target = elsewhere
 	}
-	for range times {
-		if f == NoServiceFault || f == FaultRepeated {
-			s.mu.Lock()
-			s.previous = posted
-			s.mu.Unlock()
-		}
-		r = s.judge(send(ctx, to, target, posted.APIKey, posted.Header, posted.Body), sent, posted.Sealed)
+	if f == NoServiceFault {
+		s.mu.Lock()
+		s.previous = posted
+		s.mu.Unlock()
 	}
-	return r
+	return s.judge(send(ctx, to, target, posted.APIKey, posted.Header, posted.Body), sent, posted.Sealed)
 }
 
 // Request is one POST of a callback.

@@ -33,12 +33,12 @@ var planted = []struct {
 		"the credit is on the disk before the trackingId, which is in memory alone",
 		`slice(0, -1)) apply(JSON.parse(line));`,
 		`slice(0, -1)) { const r = JSON.parse(line); if (!r.taken) apply(r); }`,
-		[]string{"restart/accepted", "restart/at-work"},
+		[]string{"restart/accepted"},
 	}, {
 		"the ledger begins anew with the process",
 		`openSync(file, 'a', 0o600)`,
 		`openSync(file, 'w', 0o600)`,
-		[]string{"restart/accepted", "restart/at-work"},
+		[]string{"restart/accepted"},
 	}, {
 		"amounts are compared as floating-point numbers",
 		`return amount?.includes('.') ? amount.replace(/\.?0+$/, '') : amount;`,

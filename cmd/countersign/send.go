@@ -147,7 +147,7 @@ func (c *sendCmd) Run(std streams) error {
 }
 
 // caller is the provider that the flags say.
-func (c *sendCmd) caller(std streams) (*conformance.Caller, error) {
+func (c *sendCmd) caller(std streams) (*conformance.Checker, error) {
 	config, err := c.asService(std)
 	if err != nil {
 		return nil, err

@@ -1,15 +1,15 @@
 // Command verify-ethereum answers a gateway's --verify-url (docs/merchant/verify.md): it asks a
 // node of Ethereum whether a deposit is on the chain. A merchant without a gateway
-// copies chain.verify as its merchant.Config.Verify.
+// copies chain.verify for its merchant.Config.Verify.
 //
 // Settings are environment variables: NODE_URL is the node's JSON-RPC, SECRET_FILE the
-// file verify.secret of the gateway, LISTEN the address (127.0.0.1:8092 if empty),
-// CONFIRMATIONS how many blocks must agree (12 if empty), CHAIN_ID the chain (1 if
-// empty). Two places are to be edited: tokens and owns.
+// file verify.secret of the gateway, LISTEN the address (127.0.0.1:8092 if empty).
+// Two places are to be edited: tokens and owns.
 package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -60,149 +60,149 @@ var owns = func(ctx context.Context, tenantUserID, address string) (merchant.Ver
 	return merchant.VerdictNotYet, errors.New("owns is not written yet: look the address up in your own books")
 }
 
+// confirmations is how many blocks must agree, the deposit's own among them. chainID is that of the chain. EDIT both for
+// another chain.
+const (
+	confirmations = 12
+	chainID       = 1
+)
+
 // transferTopic is the digest of Transfer(address,address,uint256).
 const transferTopic = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 
-// chain is a node and what it must show.
+// chain is a node.
 type chain struct {
-	url           string
-	id            uint64
-	confirmations uint64
-	client        *http.Client
+	url    string
+	client *http.Client
 }
 
-type receipt struct {
-	TransactionHash  string `json:"transactionHash"`
-	TransactionIndex string `json:"transactionIndex"`
-	BlockNumber      string `json:"blockNumber"`
-	Status           string `json:"status"`
-	Logs             []struct {
-		Address  string   `json:"address"`
-		Topics   []string `json:"topics"`
-		Data     string   `json:"data"`
-		LogIndex string   `json:"logIndex"`
-		Removed  bool     `json:"removed"`
-	} `json:"logs"`
+// never is why a deposit can never become true. Any other error says why it is not true yet.
+type never string
+
+func (n never) Error() string { return string(n) }
+
+// verify says whether d is on the chain, and why not.
+func (c *chain) verify(ctx context.Context, d countersign.Deposit) (verdict merchant.Verdict, why string) {
+	err := c.check(ctx, d)
+	if err == nil {
+		return merchant.VerdictYes, ""
+	}
+	if _, is := errors.AsType[never](err); is {
+		return merchant.VerdictNo, err.Error()
+	}
+	return merchant.VerdictNotYet, err.Error()
 }
 
-// verify says whether d is on the chain, and why not. No is only for what can never
-// become true; an error stands for not yet.
-func (c *chain) verify(ctx context.Context, d countersign.Deposit) (merchant.Verdict, string, error) {
+func (c *chain) check(ctx context.Context, d countersign.Deposit) error {
 	if d.ChainName != chainName {
-		return merchant.VerdictNotYet, "", fmt.Errorf("deposits on the chain %q are not checked here", d.ChainName)
+		return fmt.Errorf("deposits on the chain %q are not checked here", d.ChainName)
 	}
-	var id string
-	if err := c.call(ctx, &id, "eth_chainId"); err != nil {
-		return merchant.VerdictNotYet, "", err
+	var id, head quantity
+	var r receipt
+	err := c.call(ctx, &id, "eth_chainId")
+	if err == nil && !id.is(chainID) {
+		err = errors.New("the node is of another chain")
 	}
-	if n, err := number(id); err != nil || n.Cmp(new(big.Int).SetUint64(c.id)) != 0 {
-		return merchant.VerdictNotYet, "", fmt.Errorf("the node is of the chain %s", id)
+	if err == nil {
+		err = c.call(ctx, &r, "eth_getTransactionReceipt", d.TxID)
 	}
-	var r *receipt
-	if err := c.call(ctx, &r, "eth_getTransactionReceipt", d.TxID); err != nil {
-		return merchant.VerdictNotYet, "", err
+	if err == nil && !strings.EqualFold(r.TransactionHash, d.TxID) {
+		err = errors.New("the node does not know the transaction")
 	}
-	if r == nil {
-		return merchant.VerdictNotYet, "the node does not know the transaction", nil
+	if err == nil {
+		err = c.call(ctx, &head, "eth_blockNumber")
 	}
-	if !strings.EqualFold(r.TransactionHash, d.TxID) {
-		return merchant.VerdictNotYet, "", errors.New("the node answered with another transaction's receipt")
+	if err != nil {
+		return err
 	}
-	var head string
-	if err := c.call(ctx, &head, "eth_blockNumber"); err != nil {
-		return merchant.VerdictNotYet, "", err
-	}
-	deep, err := depth(r.BlockNumber, head)
-	switch {
-	case err != nil:
-		return merchant.VerdictNotYet, "", err
-	case deep < c.confirmations: // a failure can still be undone as well
-		return merchant.VerdictNotYet, fmt.Sprintf("%d of %d confirmations", deep, c.confirmations), nil
+	deep := new(big.Int).Sub(&head.Int, &r.BlockNumber.Int)
+	switch owned, err := owns(ctx, d.TenantUserID, d.ToAddress); {
+	case deep.Cmp(big.NewInt(confirmations-1)) < 0: // a failure can still be undone as well
+		return fmt.Errorf("fewer than %d confirmations", confirmations)
 	case r.Status == "0x0":
-		return merchant.VerdictNo, "the transaction failed", nil
+		return never("the transaction failed")
 	case r.Status != "0x1":
-		return merchant.VerdictNotYet, "", fmt.Errorf("the receipt has the status %q", r.Status)
-	}
-	switch verdict, err := owns(ctx, d.TenantUserID, d.ToAddress); {
-	case err != nil || verdict == merchant.VerdictNotYet:
-		return merchant.VerdictNotYet, "", err
-	case verdict != merchant.VerdictYes:
-		return merchant.VerdictNo, "the address is not the user's", nil
+		return fmt.Errorf("the receipt has the status %q", r.Status)
+	case err != nil || owned == merchant.VerdictNotYet:
+		return cmp.Or(err, errors.New("the books do not say whose the address is"))
+	case owned != merchant.VerdictYes:
+		return never("the address is not the user's")
 	}
 	if d.Symbol == native {
-		return c.verifyNative(ctx, d, r.TransactionIndex)
+		return c.checkNative(ctx, d, r.TransactionIndex)
 	}
 	t, known := tokens[d.Symbol]
 	if !known {
-		return merchant.VerdictNotYet, "", fmt.Errorf("the contract of %q is not known here", d.Symbol)
+		return fmt.Errorf("the contract of %q is not known here", d.Symbol)
 	}
 	return r.find(d, t)
 }
 
+// receipt is what a node says of a transaction.
+type receipt struct {
+	TransactionHash, Status       string
+	TransactionIndex, BlockNumber quantity
+	Logs                          []struct {
+		Address, Data string
+		Topics        []string
+		LogIndex      quantity
+		Removed       bool
+	}
+}
+
 // find looks for the Transfer log of d. txIndex is the log's index in its block, as the
 // node gives it; change this if your provider counts otherwise.
-func (r *receipt) find(d countersign.Deposit, t token) (merchant.Verdict, string, error) {
+func (r *receipt) find(d countersign.Deposit, t token) error {
 	want, err := units(d.Amount, t.decimals)
 	if err != nil {
-		return merchant.VerdictNo, err.Error(), nil
+		return never(err.Error())
 	}
 	matches := 0
 	for _, l := range r.Logs {
-		if l.Removed || !strings.EqualFold(l.Address, t.contract) || len(l.Topics) != 3 || !strings.EqualFold(l.Topics[0], transferTopic) ||
-			!isAddress(l.Topics[2], d.ToAddress) {
+		if l.Removed || !strings.EqualFold(l.Address, t.contract) || len(l.Topics) != 3 ||
+			!strings.EqualFold(l.Topics[0], transferTopic) || !isAddress(l.Topics[2], d.ToAddress) {
 			continue
-		}
-		index, err := number(l.LogIndex)
-		if err != nil {
-			return merchant.VerdictNotYet, "", err
 		}
 		amount, err := number(l.Data)
 		if err != nil {
-			return merchant.VerdictNotYet, "", err
+			return err
 		}
-		if amount.Cmp(want) == 0 && (d.TxIndex < 0 || index.Cmp(big.NewInt(d.TxIndex)) == 0) {
+		if amount.Cmp(want) == 0 && (d.TxIndex < 0 || l.LogIndex.is(d.TxIndex)) {
 			matches++
 		}
 	}
 	switch matches {
 	case 1:
-		return merchant.VerdictYes, "", nil
+		return nil
 	case 0:
-		return merchant.VerdictNo, "no such Transfer log in the transaction", nil
+		return never("no such Transfer log in the transaction")
 	}
-	return merchant.VerdictNotYet, "", errors.New("several transfers fit, and the deposit has no txIndex")
+	return errors.New("several transfers fit, and the deposit has no txIndex")
 }
 
-// verifyNative checks a transfer of the chain's own currency. One that a contract makes has
+// checkNative checks a transfer of the chain's own currency. One that a contract makes has
 // no log and cannot be seen here: it stays not yet, for a person. A transaction moves its value
 // once: another txIndex than -1 or its own index in the block would be a second deposit of it.
-func (c *chain) verifyNative(ctx context.Context, d countersign.Deposit, index string) (merchant.Verdict, string, error) {
-	own, err := number(index)
-	if err != nil {
-		return merchant.VerdictNotYet, "", err
+func (c *chain) checkNative(ctx context.Context, d countersign.Deposit, own quantity) error {
+	if d.TxIndex != -1 && !own.is(d.TxIndex) {
+		return never("txIndex is neither -1 nor the transaction's own index")
 	}
-	if d.TxIndex != -1 && own.Cmp(big.NewInt(d.TxIndex)) != 0 {
-		return merchant.VerdictNo, "txIndex is neither -1 nor the transaction's own index", nil
+	var tx struct {
+		Hash, To string
+		Value    quantity
 	}
-	var tx *struct{ Hash, To, Value string }
 	if err := c.call(ctx, &tx, "eth_getTransactionByHash", d.TxID); err != nil {
-		return merchant.VerdictNotYet, "", err
+		return err
 	}
-	if tx == nil || !strings.EqualFold(tx.Hash, d.TxID) {
-		return merchant.VerdictNotYet, "the node does not know the transaction", nil
+	switch want, err := units(d.Amount, 18); {
+	case !strings.EqualFold(tx.Hash, d.TxID):
+		return errors.New("the node does not know the transaction")
+	case !strings.EqualFold(tx.To, d.ToAddress):
+		return errors.New("the transaction goes to another address; what a contract passed on is not seen")
+	case err != nil || tx.Value.Cmp(want) != 0:
+		return never("the transaction moves another amount")
 	}
-	if !strings.EqualFold(tx.To, d.ToAddress) {
-		return merchant.VerdictNotYet, "the transaction goes to another address; what a contract passed on is not seen", nil
-	}
-	value, err := number(tx.Value)
-	if err != nil {
-		return merchant.VerdictNotYet, "", err
-	}
-	want, err := units(d.Amount, 18)
-	if err != nil || value.Cmp(want) != 0 {
-		return merchant.VerdictNo, "the transaction moves another amount", nil
-	}
-	return merchant.VerdictYes, "", nil
+	return nil
 }
 
 // units is amount in the smallest unit, exactly.
@@ -228,22 +228,19 @@ func number(text string) (*big.Int, error) {
 	return n, nil
 }
 
-// depth is how many blocks, its own among them, confirm block.
-func depth(block, head string) (uint64, error) {
-	of, err := number(block)
-	if err != nil {
-		return 0, err
+// quantity is a number of JSON-RPC, and never null.
+type quantity struct{ big.Int }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (q *quantity) UnmarshalJSON(text []byte) error {
+	n, err := number(strings.Trim(string(text), `"`))
+	if err == nil {
+		q.Set(n)
 	}
-	at, err := number(head)
-	if err != nil {
-		return 0, err
-	}
-	deep := at.Sub(at, of)
-	if deep.Sign() < 0 || !deep.IsUint64() {
-		return 0, nil // the node that answered lags behind the other
-	}
-	return deep.Uint64() + 1, nil
+	return err
 }
+
+func (q *quantity) is(n int64) bool { return q.Cmp(big.NewInt(n)) == 0 }
 
 // isAddress reports whether a topic of 32 bytes holds address.
 func isAddress(topic, address string) bool {
@@ -255,10 +252,7 @@ func isAddress(topic, address string) bool {
 const maxAnswer = 16 << 20
 
 func (c *chain) call(ctx context.Context, into any, method string, params ...any) error {
-	if params == nil {
-		params = []any{}
-	}
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": append([]any{}, params...)})
 	if err != nil {
 		return err
 	}
@@ -297,7 +291,8 @@ func (c *chain) answer(secret string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxQuestion))
 		h := r.Header
-		if err != nil || r.Method != http.MethodPost || !signed(secret, h.Get("webhook-id"), h.Get("webhook-timestamp"), h.Get("webhook-signature"), body) {
+		if err != nil || r.Method != http.MethodPost ||
+			!signed(secret, h.Get("webhook-id"), h.Get("webhook-timestamp"), h.Get("webhook-signature"), body) {
 			http.Error(w, "not signed", http.StatusUnauthorized)
 			return
 		}
@@ -314,11 +309,9 @@ func (c *chain) answer(secret string) http.HandlerFunc {
 			return
 		}
 		q := question.Data
-		verdict, reason, err := c.verify(r.Context(), countersign.Deposit{Head: countersign.Head{TrackingID: q.TrackingID, TenantUserID: q.TenantUserID}, TxID: q.TxID,
-			ChainName: q.ChainName, Symbol: q.Symbol, Amount: q.Amount, ToAddress: q.ToAddress, TxIndex: q.TxIndex})
-		if err != nil {
-			verdict, reason = merchant.VerdictNotYet, err.Error()
-		}
+		verdict, reason := c.verify(r.Context(), countersign.Deposit{
+			Head: countersign.Head{TrackingID: q.TrackingID, TenantUserID: q.TenantUserID}, TxID: q.TxID, ChainName: q.ChainName,
+			Symbol: q.Symbol, Amount: q.Amount, ToAddress: q.ToAddress, TxIndex: q.TxIndex})
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]string{"verdict": verdict.String(), "reason": reason})
 	}
@@ -342,18 +335,6 @@ func signed(secret, id, timestamp, signatures string, body []byte) bool {
 	return good
 }
 
-func setting(name string, otherwise uint64) (uint64, error) {
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise, nil
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil || n == 0 {
-		return 0, fmt.Errorf("%s must be a number above 0", name)
-	}
-	return n, nil
-}
-
 func run() error {
 	secret, err := os.ReadFile(os.Getenv("SECRET_FILE"))
 	if err != nil {
@@ -362,23 +343,15 @@ func run() error {
 	if os.Getenv("NODE_URL") == "" {
 		return errors.New("NODE_URL is not set")
 	}
-	c := &chain{url: os.Getenv("NODE_URL"), client: newClient()}
-	if c.id, err = setting("CHAIN_ID", 1); err != nil {
-		return err
-	}
-	if c.confirmations, err = setting("CONFIRMATIONS", 12); err != nil {
-		return err
-	}
-	address := os.Getenv("LISTEN")
-	if address == "" {
-		address = "127.0.0.1:8092"
-	}
-	return (&http.Server{Addr: address, Handler: c.answer(string(secret)), ReadTimeout: 10 * time.Second}).ListenAndServe()
+	c := &chain{os.Getenv("NODE_URL"), newClient()}
+	return (&http.Server{Addr: cmp.Or(os.Getenv("LISTEN"), "127.0.0.1:8092"), Handler: c.answer(string(secret)),
+		ReadTimeout: 10 * time.Second}).ListenAndServe()
 }
 
 // newClient follows no redirect: only the node that was named is believed.
 func newClient() *http.Client {
-	return &http.Client{Timeout: 10 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Timeout: 10 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 func main() {

@@ -26,9 +26,7 @@ func TestConformance(t *testing.T) {
 					c.Callbacks.BodyTimeout = 3 * time.Second // also for a busy machine
 				})
 				r.order(1)
-				server := httptest.NewUnstartedServer(r.Callbacks())
-				server.Config.ReadHeaderTimeout = 3 * time.Second
-				server.Start()
+				server := httptest.NewServer(r.Callbacks())
 				defer server.Close()
 				o := newOrder(1)
 				checker, err := conformance.New(conformance.Config{

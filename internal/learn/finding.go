@@ -13,7 +13,6 @@ import (
 
 	"countersign"
 	"countersign/envelope"
-	"countersign/internal/strictjson"
 	"countersign/merchant"
 )
 
@@ -67,10 +66,7 @@ func (r Reader) Read(body []byte) Finding {
 	return f
 }
 
-var (
-	settable = regexp.MustCompile(`^[A-Za-z0-9_-]+$`) // names that a setting takes
-	anyUUID  = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
-)
+var settable = regexp.MustCompile(`^[A-Za-z0-9_-]+$`) // names that a setting takes
 
 // otherField returns the one form field or JSON member that can be a sealed body.
 func otherField(body []byte) (found string) {
@@ -122,32 +118,14 @@ func (f *Finding) readMessage(private bool) {
 	} else {
 		add("message", "no valid request: %v", f.Refused[0])
 	}
-	obj, err := strictjson.ParseObject(plain, countersign.MaxMessage)
-	if err == nil {
-		var names []string
-		for _, m := range obj.Members {
-			names = append(names, strictjson.Printable(m.Name))
-		}
-		add("members", "%s", strings.Join(names, ", "))
-		uuid := "no UUID"
-		if start, end, ok := countersign.UUIDSpan(plain); ok && anyUUID.Match(plain[start:end]) {
-			uuid = "a UUID of version " + string(plain[start+14])
-		}
-		add("binding", "%v; the requestUUID is %s", f.Binding, uuid)
-	}
+	add("binding", "%v", f.Binding)
 	for _, fault := range f.Differs {
 		add("differs", "%v", fault)
-	}
-	switch {
-	case len(f.Differs) == 0:
-		add("rules", "it has the form of the interface")
-	case len(f.Refused) == 0:
-		add("rules", "it differs from the interface without loss: lenient")
 	}
 	for _, fault := range f.Refused {
 		add("refused", "%v; no setting changes that, the provider must", fault)
 	}
-	if err == nil {
+	if json.Valid(plain) {
 		gateway, profile := fitOf([]Seen{{Finding: *f}}).settings()
 		fits := strings.ReplaceAll(strings.Join(append(gateway, profile...), ", "), "\n", "")
 		add("fits", "%s", cmp.Or(fits, "the defaults"))

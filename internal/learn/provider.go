@@ -3,7 +3,6 @@ package learn
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/internal/bodies"
 	"countersign/internal/strictjson"
@@ -77,34 +75,55 @@ func (r Reader) Seen(body []byte, facts []client.Fact, number int64) Seen {
 	return s
 }
 
+// shown are the settings that what most callbacks show decides.
+var shown = []struct {
+	profile     bool // it is one of the profile
+	name, usual string
+	of          func(Seen) string // what a callback shows of it; empty: nothing
+	differs     string            // of a callback that does not show what most do
+}{
+	{false, "oaep", envelope.PKCS1v15.String(), func(s Seen) string { return s.Padding.String() },
+		"it is padded with %s, others with %s"},
+	{false, notifyPath, merchant.DefaultNotifyPath, pathOf(countersign.LaneNotify), otherPath},
+	{false, withdrawPath, merchant.DefaultWithdrawPath, pathOf(countersign.LaneWithdraw), otherPath},
+	{true, "api-key-header", merchant.DefaultHeader, func(s Seen) string { return cmp.Or(s.APIKey, noHeader) },
+		"its API key is in the header %s, that of others in %s"},
+	{true, "body-field", merchant.DefaultBodyField, func(s Seen) string { return s.Field },
+		"its body is in %s, that of others in %s"},
+}
+
+const (
+	notifyPath, withdrawPath = "notify-path", "withdraw-path"
+	otherPath                = "it comes to %s, others of its kind to %s"
+	noHeader                 = "(none)"
+)
+
+func pathOf(lane countersign.Lane) func(Seen) string {
+	return func(s Seen) string {
+		if s.Type.Known() && s.Type.Lane() == lane {
+			return s.Path
+		}
+		return ""
+	}
+}
+
 // fit is what fits callbacks best where one setting says it for all.
 type fit struct {
-	notify, withdraw, header, body, padding string
-	onePath                                 bool // the provider posts all types to one path, which no setting takes
-	lenient, again                          bool // one needs lenient rules; a question came again after errCode 5000
-
-	types     map[countersign.Type]bool   // that came
-	bound     map[countersign.Binding]int // callbacks by what their requestUUID says
-	unchecked map[string]int              // callbacks by headers that may carry an API key which was not given
+	most       map[string]string // what most show, by the name of the setting
+	onePath    bool              // the provider posts all types to one path, which no setting takes
+	lenient    bool              // one needs lenient rules
+	again      bool              // a question came again after errCode 5000
+	holds, not int               // callbacks that are bound to their requestUUID, and that are not
+	broken     bool              // one has the requestUUID of other bytes
+	types      map[countersign.Type]bool
+	unchecked  map[string]int // callbacks by headers that may carry an API key which was not given
 }
 
 // fitOf counts what list shows. What most of the callbacks show wins, so that a stray one does not
 // become the setting; of equals, the one that came last.
 func fitOf(list []Seen) fit {
-	f := fit{types: map[countersign.Type]bool{}, bound: map[countersign.Binding]int{}, unchecked: map[string]int{}}
-	counts := map[*string]map[string]int{}
-	most := func(setting *string, shown string) {
-		if shown == "" {
-			return
-		}
-		if counts[setting] == nil {
-			counts[setting] = map[string]int{}
-		}
-		n := counts[setting]
-		if n[shown]++; n[shown] >= n[*setting] {
-			*setting = shown
-		}
-	}
+	f := fit{types: map[countersign.Type]bool{}, unchecked: map[string]int{}, most: map[string]string{}}
+	counts := map[[2]string]int{}
 	for _, s := range list {
 		if s.APIKey == "" {
 			for _, name := range s.Headers {
@@ -114,32 +133,34 @@ func fitOf(list []Seen) fit {
 		if s.Err != nil {
 			continue
 		}
-		if path := [...]*string{&f.notify, &f.withdraw}[s.Type.Lane()]; s.Type.Known() {
-			most(path, s.Path)
+		for _, t := range shown {
+			if value := t.of(s); value != "" {
+				counts[[2]string{t.name, value}]++
+				if counts[[2]string{t.name, value}] >= counts[[2]string{t.name, f.most[t.name]}] {
+					f.most[t.name] = value
+				}
+			}
 		}
-		most(&f.header, s.APIKey)
-		most(&f.body, s.Field)
-		most(&f.padding, s.Padding.String())
 		f.types[s.Type] = true
-		f.bound[s.Binding]++
+		if s.Binding == countersign.BindingHolds {
+			f.holds++
+		} else {
+			f.not++
+			f.broken = f.broken || s.Binding == countersign.BindingBroken
+		}
 		f.lenient = f.lenient || len(s.Refused) == 0 && len(s.Differs) > 0
 		f.again = f.again || s.Repeated && s.Type == countersign.TypeRequestWithdraw
 	}
-	if f.onePath = f.notify != "" && f.notify == f.withdraw; f.onePath {
-		f.withdraw = merchant.DefaultWithdrawPath
-		if f.notify == f.withdraw {
-			f.withdraw = merchant.DefaultNotifyPath
+	if f.onePath = f.most[notifyPath] != "" && f.most[notifyPath] == f.most[withdrawPath]; f.onePath {
+		f.most[withdrawPath] = ""
+		if f.most[notifyPath] == merchant.DefaultWithdrawPath {
+			f.most[withdrawPath] = merchant.DefaultNotifyPath
 		}
 	}
-	f.notify, f.withdraw = cmp.Or(f.notify, merchant.DefaultNotifyPath), cmp.Or(f.withdraw, merchant.DefaultWithdrawPath)
-	f.body = cmp.Or(f.body, merchant.DefaultBodyField)
+	for _, t := range shown {
+		f.most[t.name] = cmp.Or(f.most[t.name], t.usual)
+	}
 	return f
-}
-
-// holds and not count the callbacks that are bound to their requestUUID, and that are not.
-func (f fit) holds() int { return f.bound[countersign.BindingHolds] }
-func (f fit) not() int {
-	return f.bound[countersign.BindingAbsent] + f.bound[countersign.BindingBroken]
 }
 
 // settings are those that fit, where they differ from the defaults: lines of TOML, of the gateway and of its profile.
@@ -149,81 +170,58 @@ func (f fit) settings() (gateway, profile []string) {
 			*section = append(*section, fmt.Sprintf("%s = %s\n", name, text))
 		}
 	}
-	unbound := f.not() > 0 && f.holds() == 0
-	add(&gateway, f.padding == envelope.OAEP.String(), "oaep", true)
-	add(&gateway, f.notify != merchant.DefaultNotifyPath, "notify-path", f.notify)
-	add(&gateway, f.withdraw != merchant.DefaultWithdrawPath, "withdraw-path", f.withdraw)
+	unbound := f.not > 0 && f.holds == 0
 	add(&profile, unbound, "provider", "other")
-	add(&profile, unbound && f.bound[countersign.BindingBroken] > 0, "binding", merchant.BindingOff.String())
+	add(&profile, unbound && f.broken, "binding", merchant.BindingOff.String())
 	add(&profile, !unbound && f.lenient, "lenient", true)
-	add(&profile, f.header != "" && !strings.EqualFold(f.header, merchant.DefaultHeader), "api-key-header", f.header)
-	add(&profile, f.body != merchant.DefaultBodyField, "body-field", f.body)
+	for _, t := range shown {
+		section, value := &gateway, any(f.most[t.name])
+		if t.profile {
+			section = &profile
+		}
+		if t.name == "oaep" {
+			value = true
+		}
+		add(section, !strings.EqualFold(f.most[t.name], t.usual) && f.most[t.name] != noHeader, t.name, value)
+	}
 	add(&profile, unbound && f.again, "hold-code", int(countersign.CodeInternal))
 	return gateway, profile
 }
 
-// fault is one reason why callbacks would be refused, and what the interface says.
+// fault is one reason why callbacks would be refused.
 type fault struct {
-	typ         countersign.Type // 0: it did not open
-	text, right string           // right is empty where the provider may not be at fault
+	typ  countersign.Type // 0: it did not open
+	text string
 }
-
-const (
-	rightForm = "the body of a request is the sealed blocks in standard Base64, with + and / and padding, and nothing " +
-		"else: not compressed, not multipart, no byte order mark"
-	rightWay = "all callbacks are sent in one way: one URL for type 2 and one for the others, one form of the body, " +
-		"one header for the API key"
-)
 
 // faults says why the gateway would refuse s with the settings that fit; nil if it would take it.
 func (f fit) faults(s Seen) (out []fault) {
-	add := func(is bool, right, format string, args ...any) {
-		if is {
-			out = append(out, fault{s.Type, fmt.Sprintf(format, args...), right})
-		}
-	}
+	add := func(format string, args ...any) { out = append(out, fault{s.Type, fmt.Sprintf(format, args...)}) }
 	if s.Err != nil {
-		right := "" // the key may be wrong here
-		for _, outer := range []error{envelope.ErrBodyForm, envelope.ErrBase64, envelope.ErrEmpty} {
-			if errors.Is(s.Err, outer) { // it does not come as far as a key, so that no setting helps
-				right = rightForm
-			}
-		}
-		add(true, right, "does not open: %v", s.Err)
+		add("does not open: %v", s.Err)
 		return out
 	}
 	for _, refused := range s.Refused[:min(len(s.Refused), 8)] {
-		right := fmt.Sprintf("a message is one JSON object, each member once, and type is a number from 1 to %d",
-			len(countersign.TypeUnknown.Values()))
-		if s.Type.Known() {
-			right = fmt.Sprintf("before it is sealed, a callback of type %d is such as %s", int(s.Type), exampleOf(s.Type))
-		}
-		add(true, right, "%v", refused)
+		add("%v", refused)
 	}
-	add(f.holds() > 0 && s.Binding != countersign.BindingHolds && len(s.Refused) == 0, "",
-		"its requestUUID is not bound to it, as that of %d others is: it may be forged", f.holds())
-	at := [2]string{f.notify, f.withdraw}[s.Type.Lane()]
-	elsewhere := s.Type.Known() && s.Path != at
-	add(elsewhere && f.onePath, "callbacks of type 2 go to a URL of their own, all other types to another one",
-		"it comes to the URL of the other types, %s", s.Path)
-	add(elsewhere && !f.onePath, rightWay, "it comes to %s, others of its kind to %s", s.Path, at)
-	add(s.Field != "" && s.Field != f.body, rightWay, "its body is in %s, that of others in %s", s.Field, f.body)
-	add(s.Padding.String() != f.padding, rightWay, "it is padded otherwise than others")
-	add(s.APIKey != f.header, rightWay, "its API key is in the header %s, that of others in %s", s.APIKey, f.header)
+	if f.holds > 0 && s.Binding != countersign.BindingHolds && len(s.Refused) == 0 {
+		add("its requestUUID is not bound to it, as that of %d others is: it may be forged", f.holds)
+	}
+	for _, t := range shown {
+		switch value, most := t.of(s), f.most[t.name]; {
+		case value == "" || value == most || most == t.usual && value == noHeader:
+		case t.differs == otherPath && f.onePath:
+			add("it comes to the URL of the other types, %s", value)
+		default:
+			add(t.differs, value, most)
+		}
+	}
 	return out
 }
 
-// exampleOf returns a plaintext of a callback as the interface has it, with values of nobody's.
-func exampleOf(t countersign.Type) string {
-	cb := countersigntest.Sample(t, 1)
-	cb.Common().RequestUUID = "7c0f1b52-9f0e-4a53-9d4b-4a1c2b7d9e10"
-	b, _ := cb.Marshal() // a sample marshals
-	return string(b)
-}
-
 // Sum says what callbacks, in the order in which they came, showed together: the settings that fit,
-// as a file for gateway --config, and a note to send to the provider about what no setting mends,
-// empty if there is nothing. Both hold identifiers of callbacks, and no other value and no secret.
+// as a file for gateway --config, whose comments say what no setting mends. It holds identifiers of callbacks, and no
+// other value and no secret.
 func Sum(list []Seen) client.Learned {
 	fit, found, refused := fitOf(list), map[fault][]string{}, 0
 	for _, s := range list {
@@ -233,35 +231,24 @@ func Sum(list []Seen) client.Learned {
 		}
 		refused += min(1, len(why))
 	}
-	var file, note strings.Builder
+	var file strings.Builder
 	fmt.Fprintf(&file, "# What this provider does: %d callbacks, of which %d would be refused.\n", len(list), refused)
 	for _, f := range slices.SortedFunc(maps.Keys(found), func(a, b fault) int {
 		return cmp.Or(len(found[b])-len(found[a]), int(a.typ-b.typ), strings.Compare(a.text, b.text))
 	}) {
-		what := f.text
+		what, ids := f.text, slices.DeleteFunc(slices.Clone(found[f]), func(id string) bool { return id == "" })
 		if f.typ != countersign.TypeUnknown {
 			what = fmt.Sprintf("type %d: %s", int(f.typ), f.text)
 		}
-		ids := slices.DeleteFunc(slices.Clone(found[f]), func(id string) bool { return id == "" })
 		if len(ids) > 0 {
 			what += " (such as " + strings.Join(ids[:min(len(ids), 3)], ", ") + ")"
 		}
 		fmt.Fprintf(&file, "#   %d  %s\n", len(found[f]), what)
-		if f.right != "" {
-			fmt.Fprintf(&note, "\nSeen in %d of %d callbacks: %s.\n", len(found[f]), len(list), what)
-			fmt.Fprintf(&note, "The interface: %s.\n", f.right)
-		}
 	}
 	fit.notes(&file)
 	gateway, profile := fit.settings()
 	file.WriteString("\n[gateway]\n" + strings.Join(gateway, "") + "\n[gateway.profile]\n" + strings.Join(profile, ""))
-	out := client.Learned{Settings: file.String()}
-	if note.Len() > 0 {
-		out.Note = fmt.Sprintf("To the provider of our callbacks\n\nWe received %d different callbacks from you, and our "+
-			"end must refuse %d of them. What follows cannot be changed\nby a setting at our end; please change it at "+
-			"yours, and send the callbacks again.\n%s", len(list), refused, &note)
-	}
-	return out
+	return client.Learned{Settings: file.String()}
 }
 
 // notes writes what a person must still do or know.
@@ -275,10 +262,10 @@ func (f fit) notes(file *strings.Builder) {
 	for _, t := range []countersign.Type{countersign.TypeDeposited, countersign.TypeRequestWithdraw} {
 		add(!f.types[t], "no callback of type %d has come yet", int(t))
 	}
-	add(f.not() > 0 && f.holds() == 0,
+	add(f.not > 0 && f.holds == 0,
 		"it does not bind its requests; compare each deposit with the chain before you credit it (SECURITY.md)")
-	add(f.not() > 0 && f.holds() > 0, "%d callbacks were bound and %d were not, or to other bytes: ask the provider, "+
-		"these may be forged; the gateway refuses them", f.holds(), f.not())
+	add(f.not > 0 && f.holds > 0, "%d callbacks were bound and %d were not, or to other bytes: ask the provider, "+
+		"these may be forged; the gateway refuses them", f.holds, f.not)
 	for _, name := range slices.Sorted(maps.Keys(f.unchecked)) {
 		add(true, "%d callbacks had the header %s, which the gateway will not check: if it carries the API key, give "+
 			"what it must be with --callback-api-key", f.unchecked[name], name)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"countersign"
@@ -21,7 +22,13 @@ type Shower struct {
 	Out  io.Writer // gets the plaintexts, but no API key. One goroutine at a time writes to it
 
 	mu sync.Mutex // held while a text is written, so that texts do not mix
-	n  int
+	n  atomic.Int64
+}
+
+func (s *Shower) show(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fmt.Fprintf(s.Out, format, args...)
 }
 
 // ServeHTTP implements http.Handler.
@@ -35,23 +42,15 @@ func (s *Shower) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case len(body) > 0:
 		says = s.Read(body).String()
 	}
-	s.mu.Lock()
-	s.n++
-	n := s.n
-	path := strconv.QuoteToGraphic(r.URL.Path)
-	fmt.Fprintf(s.Out, "\ncallback %d: %s %s from %s\n%s", n, r.Method, path, r.RemoteAddr, says)
-	s.mu.Unlock()
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	rec := &recorder{ResponseWriter: w}
-	defer func() { // also where Next breaks off
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		fmt.Fprintf(s.Out, "answered   callback %d: %s\n", n, rec)
-	}()
+	n := s.n.Add(1)
+	s.show("\ncallback %d: %s %s from %s\n%s", n, r.Method, strconv.QuoteToGraphic(r.URL.Path), r.RemoteAddr, says)
+	rec := &recorder{ResponseWriter: w, status: http.StatusOK}
+	defer func() { s.show("answered   callback %d: %s\n", n, rec) }() // also where Next breaks off
 	if err != nil {
 		http.Error(rec, "the body did not arrive", http.StatusBadRequest)
 		return
 	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	s.Next.ServeHTTP(rec, r)
 }
 
@@ -71,9 +70,6 @@ func (w *recorder) WriteHeader(status int) {
 }
 
 func (w *recorder) Write(b []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
 	w.body = append(w.body, b[:min(len(b), countersign.MaxMessage-len(w.body))]...)
 	return w.ResponseWriter.Write(b)
 }
@@ -82,7 +78,7 @@ func (w *recorder) Write(b []byte) (int, error) {
 func (w *recorder) String() string {
 	r, err := countersign.ParseResponse(w.body)
 	switch {
-	case w.status == 0:
+	case len(w.body) == 0 && w.status == http.StatusOK:
 		return "nothing"
 	case err != nil:
 		return fmt.Sprintf("status %d, and no response of the protocol (%d bytes)", w.status, len(w.body))
