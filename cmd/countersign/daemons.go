@@ -42,7 +42,7 @@ func (f logFlags) logger(w io.Writer) *slog.Logger {
 // daemonFlags are what serve and gateway have in common and daemon.Common has in another form, or not.
 type daemonFlags struct {
 	storeFlags
-	AlarmURL    string `first:"" name:"alarm-url" help:"Post alarms there as they are raised, grow and end: a webhook of yours, Slack, Mattermost, Discord or Teams (docs/operator/README.md). @FILE if its path is a secret." placeholder:"URL"`
+	AlarmURL    string `first:"" name:"alarm-url" help:"Post alarms there: a webhook of yours, Slack, Mattermost, Discord or Teams (docs/operator/README.md). @FILE if its path is a secret." placeholder:"URL"`
 	AlarmSecret secret `name:"alarm-secret" help:"What signs alarms: whsec_ and Base64, or @FILE; the file alarm.secret of the data directory if empty." placeholder:"SECRET"`
 	OIDCSecret  secret `name:"oidc-secret" help:"The client's secret, or @FILE; empty for a public client, which has PKCE alone." placeholder:"SECRET"`
 	newDataFlags

@@ -21,7 +21,7 @@ const usedSuffix = ".used"
 
 // newDataFlags let a daemon begin anew.
 type newDataFlags struct {
-	New bool `help:"Begin with a new data directory although daemons with this settings file used another one: an empty database takes what is known for new."`
+	New bool `help:"Begin with a new data directory: an empty database takes what is known for new."`
 }
 
 // begins refuses a data directory without a database where daemons of this name kept one with

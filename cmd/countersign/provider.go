@@ -16,10 +16,10 @@ const providerGroup = "profile"
 type providerFlags struct {
 	Provider     string        `first:"" group:"profile" help:"Who the service is. countersign: one of this project; other: any other, of which this group says more." enum:"countersign,other" default:"countersign"`
 	Binding      string        `group:"profile" help:"Binding of requests. required: only bound ones are accepted; seen: broken ones are refused; off: not checked. Empty: required, or seen for another provider." enum:",required,seen,off" default:""`
-	Lenient      *bool         `group:"profile" help:"Accept requests that lack members without effect or write them in another form, such as an amount with an exponent. Set by another provider." negatable:""`
+	Lenient      *bool         `group:"profile" help:"Accept requests that lack members without effect or write them in another form. Set by another provider." negatable:""`
 	APIKeyHeader string        `name:"api-key-header" group:"profile" help:"Header that carries the callback API key." default:"X-API-KEY" placeholder:"NAME"`
 	BodyField    string        `group:"profile" help:"Form field or JSON member that carries the sealed body, where it is not the whole body." default:"data" placeholder:"NAME"`
-	Hold         string        `group:"profile" help:"What a withdrawal gets whose order is not known yet or awaits a person. ask: ask again; wait: the exchange stays open for --hold-wait. Empty: ask, or wait for another provider." enum:",ask,wait" default:""`
+	Hold         string        `group:"profile" help:"What a withdrawal gets whose order is not known yet or awaits a person. ask: ask again; wait: the exchange stays open. Empty: ask, or wait for another provider." enum:",ask,wait" default:""`
 	HoldWait     time.Duration `group:"profile" help:"How long an exchange stays open, at most 90s; less than the service waits for an answer." default:"8s" placeholder:"TIME"`
 	HoldCode     int64         `group:"profile" help:"errCode that makes the service ask again; 3001 or 3002 if 0." default:"0" placeholder:"CODE"`
 	RefuseCode   int64         `group:"profile" help:"errCode that refuses for good; 2001 to 2005 if 0." default:"0" placeholder:"CODE"`
