@@ -223,7 +223,7 @@ func withPostgresOfPages(t *testing.T, _ string) string {
 			fmt.Fprintf(&names, "s#postgres://%s@%s#postgres://%s@%s/%s?sslmode=disable#g\n", role, page, user, addr, c.Database)
 		}
 		if page == "HOST/service" {
-			fmt.Fprintf(&names, "s#--grants countersign#--grants countersign_%s#g\n", c.Database)
+			fmt.Fprintf(&names, "s# countersign;# countersign_%s;#\n", c.Database)
 		}
 	}
 	return "cat > $names <<END\n" + names.String() + "END\n" + `

@@ -55,9 +55,8 @@ func (c *rekeyCmd) Run(std streams) error {
 
 type migrateCmd struct {
 	placeFlags
-	DB     string `name:"db" help:"PostgreSQL: postgres://USER@HOST/NAME, as a role that may create. Without it, SQLite in the data directory." placeholder:"URL"`
-	Grants string `help:"Change nothing; print what this role needs so that a daemon can run with it, for psql." placeholder:"ROLE" env:"-" xor:"move"`
-	Move   bool   `help:"Copy the SQLite database of the data directory into that of --db, which is empty, compare both, and put the file aside. Stop the daemon first; if it is interrupted, run it again." env:"-" xor:"move"`
+	DB   string `name:"db" help:"PostgreSQL: postgres://USER@HOST/NAME, as a role that may create. Without it, SQLite in the data directory." placeholder:"URL"`
+	Move bool   `help:"Copy the SQLite database of the data directory into that of --db, which is empty, compare both, and put the file aside. Stop the daemon first; if it is interrupted, run it again." env:"-"`
 }
 
 // Help is the long help of the subcommand.
@@ -70,14 +69,6 @@ func (c *migrateCmd) Run(std streams) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	log := std.warnings()
-	if c.Grants != "" {
-		text, err := daemon.Grants(ctx, storage, c.Gateway, c.Grants, log)
-		if err != nil {
-			return fmt.Errorf("migrate: %w", err)
-		}
-		fmt.Fprint(std.out, text)
-		return nil
-	}
 	if c.Move {
 		m, err := daemon.Move(ctx, daemon.MoveConfig{Storage: storage, Gateway: c.Gateway, Log: log})
 		if err != nil {

@@ -56,12 +56,7 @@ func newRequest(c *client.Service, e end, operation string) (*request, error) {
 	all := operations(e)
 	i := slices.IndexFunc(all, func(o api.Operation) bool { return o.ID == operation })
 	if i < 0 {
-		other := map[end]end{serviceEnd: gatewayEnd, gatewayEnd: serviceEnd}[e]
-		err := &hintedError{fmt.Errorf("the %s has no operation %s", e, operation), []string{fmt.Sprintf("countersign api --%s lists them.", e)}}
-		if slices.ContainsFunc(operations(other), func(o api.Operation) bool { return o.ID == operation }) {
-			err.hints = []string{fmt.Sprintf("the %s has it: give --%s.", other, other)}
-		}
-		return nil, err
+		return nil, &hintedError{fmt.Errorf("the %s has no operation %s", e, operation), []string{fmt.Sprintf("countersign api --%s lists them.", e)}}
 	}
 	return &request{op: all[i], api: c, end: e, path: map[string]string{}, query: url.Values{}, body: map[string]any{}}, nil
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 )
 
@@ -47,13 +46,8 @@ func ReadAddress(dir string) (a Address, err error) {
 
 // EndOf returns the end whose data directory dir is, empty if it does not say.
 func EndOf(dir string) string {
-	if a, err := ReadAddress(dir); err == nil && a.End != "" {
-		return a.End
-	}
-	if _, err := os.Lstat(filepath.Join(dir, ForwardSecretFile)); err == nil {
-		return GatewayEnd
-	}
-	return ""
+	a, _ := ReadAddress(dir) // without one it does not say
+	return a.End
 }
 
 // Verify is for tls.Config.VerifyConnection: it takes the certificate of a and no other.

@@ -226,7 +226,6 @@ func testBothEnds(t *testing.T, serviceDB, gatewayDB string) {
 			`countersign_attempts_total{lane="withdraw",reason="accepted",result="accepted",type="NOTIFY_REQUEST_WITHDRAW"} 1`,
 			`countersign_decisions_total{decision="confirmed"} 1`, `countersign_withdrawals{state="confirmed"} 1`,
 			`countersign_callbacks{lane="notify",state="accepted"} 1`, `countersign_callbacks{lane="notify",state="pending"} 0`,
-			`countersign_breakers{lane="notify",state="open"} 0`, `countersign_breakers{lane="withdraw",state="half-open"} 0`,
 			`countersign_oldest_due_seconds{lane="withdraw"} 0`, `countersign_rsa_seconds_count{operation="seal"}`,
 			`countersign_claimed_total{lane="notify"} 1`, `countersign_database_up 1`, `countersign_database_writable 1`, `countersign_disk_free_bytes `, `rsa="` + envelope.Library() + `"`,
 		},

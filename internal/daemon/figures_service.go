@@ -106,9 +106,6 @@ func (s *Service) scrape(ctx context.Context, c *scrape) error {
 		return err
 	}
 	c.figure("countersign_frozen", "1 while a person has frozen the service: nothing is sent, decided or released.")(oneIf(frozen.At != 0))
-	if err := s.scrapeBreakers(ctx, c); err != nil {
-		return err
-	}
 	failing, err := s.outbox.FailingMerchants(ctx, true)
 	if err != nil {
 		return err
@@ -118,32 +115,6 @@ func (s *Service) scrape(ctx context.Context, c *scrape) error {
 		"Seconds since a failing merchant last accepted something; 0 if too many attempts fail beside others. Of the merchants that fail for longest.", "merchant")
 	for _, f := range failing[:min(len(failing), failingNamed)] {
 		failingFor(c.since(f.Since), f.Merchant)
-	}
-	return nil
-}
-
-func (s *Service) scrapeBreakers(ctx context.Context, c *scrape) error {
-	breakers, err := s.outbox.Breakers(ctx)
-	if err != nil {
-		return err
-	}
-	type key struct{ lane, state string }
-	open := map[key]float64{}
-	for _, lane := range []countersign.Lane{countersign.LaneNotify, countersign.LaneWithdraw} {
-		open[key{lane.String(), "open"}], open[key{lane.String(), "half-open"}] = 0, 0
-	}
-	for _, b := range breakers {
-		switch {
-		case b.Failures < outbox.BreakerThreshold: // still closed
-		case b.OpenUntil > c.now:
-			open[key{string(b.Lane), "open"}]++
-		default:
-			open[key{string(b.Lane), "half-open"}]++
-		}
-	}
-	send := c.figure("countersign_breakers", "Merchants whose breaker is open or tries again, by lane.", "lane", "state")
-	for k, n := range open {
-		send(n, k.lane, k.state)
 	}
 	return nil
 }
