@@ -162,10 +162,6 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "boom", http.StatusInternalServerError)
 		return
 	}
-	if f.has("redirect") {
-		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
-		return
-	}
 	if r.Method != http.MethodPost && !f.has("any method") {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
@@ -496,14 +492,12 @@ func (f *fake) respond(w http.ResponseWriter, v verdict) {
 func (f *fake) spoil(r map[string]any, v verdict) {
 	for fault, change := range map[string]func(){
 		"no message member":      func() { delete(r, "message") },
-		"errCode as text":        func() { r["errCode"] = strconv.Itoa(v.code) },
 		"another apiKey":         func() { r["apiKey"] = "another" },
 		"data in the clear":      func() { b, _ := json.Marshal(v.answer); r["data"] = string(b) },
 		"message null":           func() { r["message"] = nil },
 		"no message on failure":  func() { r["message"] = "" },
 		"deposit in the clear":   func() { r["deposit"] = v.answer },
 		"secrets in the message": func() { r["errCode"], r["message"] = 5001, testAPIKey+" "+testCallbackKey+" "+testKey().PublicBase64() },
-		"a megabyte of message":  func() { r["message"] = strings.Repeat("m", 1<<20) },
 	} {
 		if f.has(fault) && !(fault == "data in the clear" && v.answer == nil) {
 			change()
@@ -522,11 +516,7 @@ func (f *fake) sealAnswer(a map[string]any) string {
 	if f.has("long answers") {
 		plain = append(plain, bytes.Repeat([]byte(" "), 5000)...)
 	}
-	key := f.responseKey
-	if f.has("seals with another key") {
-		key = otherKey().Public()
-	}
-	body, err := envelope.Seal(key, envelope.PKCS1v15, plain)
+	body, err := envelope.Seal(f.responseKey, envelope.PKCS1v15, plain)
 	if err != nil {
 		panic(err)
 	}

@@ -175,7 +175,6 @@ func (f *fake) spoilDeposit(answer, m map[string]any) {
 		"no requestUUID":   func() { delete(answer, "requestUUID") },
 		"no type":          func() { delete(answer, "type") },
 		"sparse answers":   func() { delete(answer, "amount"); delete(answer, "txId") },
-		"another type":     func() { answer["type"] = 3 },
 		"an invented user": func() { answer["tenantUserId"] = "somebody" },
 		"numbers as texts": func() { answer["type"] = "1" }, // allowed
 		"amounts as numbers": func() { // allowed: the digits are those that came

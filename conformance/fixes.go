@@ -31,7 +31,6 @@ var fixes = map[string]string{
 	"binding/": bindingFix,
 	"other/": "Take other forms that say the same (PROTOCOL.md, M12 and A4): convert them when you parse, the amount " +
 		"as a text and never by a floating-point number; refuse what does not say which withdrawal.",
-	"restart/seen-block": bindingFix,
 	"restart/": "Write to the disk, in one transaction, the trackingId, what it stands for (what moved to where, or " +
 		"which order it confirmed) and the credit, and answer when that is committed: what is in memory alone is gone " +
 		"after a kill.",

@@ -6,16 +6,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"countersign"
 	"countersign/conformance"
-	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/internal/lab/dbtest"
 	"countersign/merchant"
@@ -153,70 +150,5 @@ func TestBindingOnlyWhenPresent(t *testing.T) {
 	}
 	if sum.Failed != 1 {
 		t.Errorf("%v", sum)
-	}
-}
-
-// TestFaultyMerchantsFail: in whichever way a merchant answers wrongly, a
-// deposit and a withdrawal say so; what services forgive passes.
-func TestFaultyMerchantsFail(t *testing.T) {
-	t.Parallel()
-	var key = testKey()
-	service, own := envelope.GenerateSigningKey(), envelope.GenerateSigningKey()
-	for _, fault := range countersigntest.MerchantFaults {
-		t.Run(string(fault), func(t *testing.T) {
-			t.Parallel()
-			m, err := countersigntest.StartMerchant(countersigntest.MerchantConfig{
-				Key: key.Public(), APIKey: testAPIKey, CallbackAPIKey: testCallbackKey, Orders: countersigntest.SampleOrders, Sign: own, ServiceSigner: service.Public(),
-				Fault: func(int, countersign.Callback) countersigntest.MerchantFault { return fault },
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(m.Close)
-			w, d := countersigntest.Withdrawal(3), countersigntest.Order(3)
-			c := conformance.Config{
-				NotifyURL: m.NotifyURL(), WithdrawURL: m.WithdrawURL(), Key: key, APIKey: testAPIKey, CallbackAPIKey: testCallbackKey,
-				Sign: service, AnswerKey: own.Public(),
-				Order: &conformance.Order{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, Address: d.Address, ChainName: d.ChainName,
-					Symbol: d.Symbol, Amount: d.Amount.String()},
-				Effects: func(_ context.Context, ids []string) ([]conformance.Credit, error) {
-					var credits []conformance.Credit
-					for _, id := range ids {
-						i := slices.IndexFunc(m.Received(), func(cb countersign.Callback) bool { return cb.EventID() == id })
-						for range m.Taken(id) {
-							credits = append(credits, conformance.Credit{TrackingID: id, Amount: m.Received()[i].(*countersign.Deposit).Amount.String()})
-						}
-					}
-					return credits, nil
-				},
-				Only: func(k conformance.Case) bool {
-					return slices.Contains([]string{"repeat/new-request", "response/deposit-members", "withdrawal/known"}, k.Name)
-				},
-			}
-			switch fault {
-			case countersigntest.FaultHang, countersigntest.FaultTrickle, countersigntest.FaultAnswersLate:
-				c.Timeout = 200 * time.Millisecond // they fail however long it is
-			}
-			results, sum := check(t, c)
-			if sum.Skipped != 0 || len(results) != 3 {
-				t.Fatalf("%v", sum)
-			}
-			want := conformance.Fail
-			if fault.Tolerated() {
-				want = conformance.Pass
-			}
-			for name, r := range results {
-				want := want
-				if fault == countersigntest.FaultDoneTwice && name == "repeat/new-request" {
-					want = conformance.Fail // a service cannot see it; Effects can
-				}
-				if fault == countersigntest.FaultNoAmount && name == "repeat/new-request" {
-					want = conformance.Pass // a deposit's answer may lack it; response/deposit-members says so
-				}
-				if r.Ending != want {
-					t.Errorf("%s: %s, want %s: %s", name, r.Ending, want, describe(r))
-				}
-			}
-		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -76,21 +75,6 @@ func (s *Service) anew(plaintext []byte) ([]byte, error) {
 	copy(plaintext[start:end], countersign.UnboundUUID)
 	plaintext, _, err := countersign.Bind(plaintext, randomBits())
 	return plaintext, err
-}
-
-// signed verifies the signature of r, if the service demands one (PROTOCOL.md, L10).
-func (s *Service) signed(r *Result) (envelope.LinkSignature, error) {
-	if s.c.MerchantSigner == nil || r.Status != http.StatusOK {
-		return envelope.LinkSignature{}, nil
-	}
-	sig, err := envelope.VerifyResponse(envelope.LinkResponse{Status: r.Status, Header: r.Header, Body: r.Raw, Request: r.asked}, s.c.MerchantSigner)
-	if err == nil && sig.Old(time.Now()) {
-		err = fmt.Errorf("%w: it is too old", envelope.ErrSignature)
-	}
-	if err != nil {
-		return sig, fmt.Errorf("response: %w", err)
-	}
-	return sig, nil
 }
 
 // answering is a response that is being written: what its signature needs.

@@ -19,17 +19,14 @@ type Result struct {
 	Raw      []byte
 	Response countersign.Response // zero where Raw is none
 
-	asked http.Header // of the request: its Content-Type and signature
-
 	// The answer, where one was opened.
 	Deposit    *countersign.DepositAnswer
 	Withdrawal *countersign.WithdrawalAnswer
 	Notice     *countersign.NoticeAnswer
 
 	// Err says why the callback is not accepted. It is nil only if all conditions
-	// of PROTOCOL.md, D1 hold that apply to the type. A *Refusal is the
-	// merchant's own errCode. It wraps envelope.ErrUnsigned or envelope.ErrSignature where the
-	// service demands a signature and there is none, or a wrong one.
+	// of PROTOCOL.md, D1 hold that apply to the type, but for the signature, which package
+	// conformance checks. A *Refusal is the merchant's own errCode.
 	Err error
 }
 
@@ -56,12 +53,9 @@ func (s *Service) judge(r Result, sent countersign.Callback, body []byte) Result
 	if err == nil {
 		r.Response = resp
 	}
-	signature, unsigned := s.signed(&r)
 	switch {
 	case r.Status != http.StatusOK:
 		r.Err = fmt.Errorf("status %d", r.Status)
-	case unsigned != nil:
-		r.Err = unsigned
 	case err != nil:
 		r.Err = fmt.Errorf("response: %w", err)
 	case !s.c.APIKey.Equal(resp.APIKey):
@@ -69,18 +63,15 @@ func (s *Service) judge(r Result, sent countersign.Callback, body []byte) Result
 	case resp.ErrCode != countersign.CodeAccepted:
 		r.Err = &Refusal{resp.ErrCode}
 	default:
-		r.Err = s.judgeAnswer(&r, signature)
+		r.Err = s.judgeAnswer(&r)
 	}
 	return r
 }
 
-func (s *Service) judgeAnswer(r *Result, signature envelope.LinkSignature) error {
+func (s *Service) judgeAnswer(r *Result) error {
 	plaintext, err := envelope.Open(s.c.Key, s.c.ResponsePadding, []byte(r.Response.Data))
 	if err != nil {
 		return fmt.Errorf("data: %w", err)
-	}
-	if s.c.MerchantSigner != nil && !signature.Covers(plaintext) {
-		return fmt.Errorf("data: %w: it is over another plaintext", envelope.ErrSignature)
 	}
 	answer, err := countersign.ParseAnswer(r.Sent.CallbackType(), plaintext)
 	if err != nil {

@@ -36,9 +36,6 @@ type ServiceConfig struct {
 	// Sign is the service's own pair, which signs each request (PROTOCOL.md, The signed link). Nil:
 	// requests are not signed.
 	Sign *envelope.SigningKey
-	// MerchantSigner is the merchant's public part, which must have signed every response with
-	// status 200. Nil: none need be signed. It needs Sign.
-	MerchantSigner *envelope.SigningKey
 
 	// Unbound makes requestUUIDs that are not bound (PROTOCOL.md, Binding).
 	Unbound bool
@@ -88,11 +85,8 @@ func MakeService(c ServiceConfig) (*Service, error) {
 	if !c.Key.HasPrivate() {
 		return nil, errors.New("countersigntest: the service's key has no private part")
 	}
-	switch {
-	case c.Sign != nil && !c.Sign.HasPrivate():
+	if c.Sign != nil && !c.Sign.HasPrivate() {
 		return nil, errors.New("countersigntest: Sign has no private part")
-	case c.MerchantSigner != nil && c.Sign == nil:
-		return nil, errors.New("countersigntest: MerchantSigner needs Sign: a merchant signs only what answers a signed request")
 	}
 	c.RequestKey, c.Field = cmp.Or(c.RequestKey, c.Key), cmp.Or(c.Field, merchant.DefaultBodyField)
 	if c.APIKey == "" {
@@ -268,7 +262,7 @@ func send(ctx context.Context, to Endpoint, target string, key countersign.APIKe
 		r.Host = handlerHost
 		w := httptest.NewRecorder()
 		to.handler.ServeHTTP(w, r)
-		return Result{Status: w.Code, Header: w.Result().Header, Raw: w.Body.Bytes(), asked: h}
+		return Result{Status: w.Code, Header: w.Result().Header, Raw: w.Body.Bytes()}
 	}
 	resp, err := to.client.Do(r)
 	if err != nil {
@@ -276,7 +270,7 @@ func send(ctx context.Context, to Endpoint, target string, key countersign.APIKe
 	}
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse+1))
-	res := Result{Status: resp.StatusCode, Header: resp.Header, Raw: raw, asked: h}
+	res := Result{Status: resp.StatusCode, Header: resp.Header, Raw: raw}
 	switch {
 	case err != nil:
 		res.Err = fmt.Errorf("reading the response: %w", err)

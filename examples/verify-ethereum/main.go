@@ -4,7 +4,7 @@
 //
 // Settings are environment variables: NODE_URL is the node's JSON-RPC, SECRET_FILE the
 // file verify.secret of the gateway, LISTEN the address (127.0.0.1:8092 if empty).
-// Two places are to be edited: tokens and owns.
+// Two places are to be edited: tokens and owns. For another chain, also chainID and its name.
 package main
 
 import (
@@ -60,8 +60,7 @@ var owns = func(ctx context.Context, tenantUserID, address string) (merchant.Ver
 	return merchant.VerdictNotYet, errors.New("owns is not written yet: look the address up in your own books")
 }
 
-// confirmations is how many blocks must agree, the deposit's own among them. chainID is that of the chain. EDIT both for
-// another chain.
+// confirmations is how many blocks must agree, the deposit's own among them. EDIT them for another chain.
 const (
 	confirmations = 12
 	chainID       = 1
@@ -252,7 +251,8 @@ func isAddress(topic, address string) bool {
 const maxAnswer = 16 << 20
 
 func (c *chain) call(ctx context.Context, into any, method string, params ...any) error {
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": append([]any{}, params...)})
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method,
+		"params": append([]any{}, params...)})
 	if err != nil {
 		return err
 	}
@@ -266,21 +266,12 @@ func (c *chain) call(ctx context.Context, into any, method string, params ...any
 		return fmt.Errorf("%s: the node does not answer", method) // the URL may hold a key
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
-	if err != nil || len(answer) > maxAnswer || resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: status %d and %d bytes", method, resp.StatusCode, len(answer))
+	result := struct{ Result, Error any }{Result: into} // null makes Result nil
+	err = json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&result)
+	if resp.StatusCode != http.StatusOK || err != nil || result.Error != nil || result.Result == nil {
+		return fmt.Errorf("%s: the node answers with status %d and no result (%v)", method, resp.StatusCode, err)
 	}
-	var result struct {
-		Result json.RawMessage
-		Error  *struct{ Code int }
-	}
-	if err := json.Unmarshal(answer, &result); err != nil {
-		return fmt.Errorf("%s: %w", method, err)
-	}
-	if result.Error != nil || result.Result == nil {
-		return fmt.Errorf("%s: the node answers with an error", method)
-	}
-	return json.Unmarshal(result.Result, into)
+	return nil
 }
 
 // maxQuestion bounds a question, in bytes.
