@@ -16,21 +16,37 @@ import (
 	"countersign/envelope"
 )
 
+// wireFlags are what send, check and listen have in common.
+type wireFlags struct {
+	OAEP           bool   `name:"oaep" help:"Requests are sealed with OAEP, by the merchant's public key."`
+	ResponseOAEP   bool   `name:"response-oaep" help:"Answers are sealed with OAEP."`
+	Provider       string `help:"Who the service is. countersign: one of this project; other: any other, which does not bind, leaves members out and has other forms of them. Give check another --order for each." enum:"countersign,other" default:"countersign"`
+	APIKey         secret `name:"api-key" help:"The merchant's API key, which every response carries; @FILE reads it." placeholder:"VALUE"`
+	CallbackAPIKey secret `name:"callback-api-key" help:"What callbacks carry in a header; @FILE reads it. Without it there is none." placeholder:"VALUE"`
+	APIKeyHeader   string `name:"api-key-header" help:"Header that carries it." default:"X-API-KEY" placeholder:"NAME"`
+	Sign           string `help:"The Ed25519 pair with which this end signs (docs/merchant/keys.md); PKCS#8 in PEM, as openssl genpkey -algorithm ed25519 makes it. The other end must have its public part." placeholder:"FILE"`
+}
+
+// keys returns the API keys and the pair that signs.
+func (f wireFlags) keys() (apiKey, callbackAPIKey countersign.APIKey, sign *envelope.SigningKey, err error) {
+	own, err := f.APIKey.reveal("api-key")
+	if err != nil {
+		return "", "", nil, err
+	}
+	callbacks, err := f.CallbackAPIKey.reveal("callback-api-key")
+	if err == nil {
+		sign, err = ownSigner("sign", f.Sign)
+	}
+	return countersign.APIKey(own), countersign.APIKey(callbacks), sign, err
+}
+
 // serviceFlags are what check and send are as a service.
 type serviceFlags struct {
-	Key          string `help:"The service's part of the key. Without it that of --out is taken; it is made if it is not there, and the endpoint must be given its public part." placeholder:"FILE"`
-	Out          string `help:"Directory of the secrets without --key: private.pem, public.b64 and api.key. Made if missing." default:"provider" type:"path" placeholder:"DIR"`
-	ResponseKey  string `help:"Private key that opens answers, where that is another." placeholder:"FILE"`
-	OAEP         bool   `name:"oaep" help:"Requests are sealed with OAEP, and --key is the merchant's public key."`
-	ResponseOAEP bool   `name:"response-oaep" help:"Answers are sealed with OAEP."`
-	Provider     string `help:"As which service. countersign: one of this project; other: any other, which does not bind, leaves members out and has other forms of them. Give check another --order for each." enum:"countersign,other" default:"countersign"`
-	Ordered      bool   `help:"As a service that is given the details of every withdrawal, and need not take them from answers."`
-
-	APIKey         secret `name:"api-key" help:"The merchant's API key, which every response must carry; @FILE reads it." placeholder:"VALUE"`
-	CallbackAPIKey secret `name:"callback-api-key" help:"What is sent as X-API-KEY; @FILE reads it. Without it there is no header." placeholder:"VALUE"`
-	APIKeyHeader   string `name:"api-key-header" help:"Header that carries it." default:"X-API-KEY" placeholder:"NAME"`
-
-	Sign      string `help:"The service's Ed25519 pair, which signs each request (docs/merchant/keys.md); PKCS#8 in PEM, as openssl genpkey -algorithm ed25519 makes it. The endpoint must have its public part." placeholder:"FILE"`
+	Key         string `help:"The service's part of the key. Without it that of --out is taken; it is made if it is not there, and the endpoint must be given its public part." placeholder:"FILE"`
+	Out         string `help:"Directory of the secrets without --key: private.pem, public.b64 and api.key. Made if missing." default:"provider" type:"path" placeholder:"DIR"`
+	ResponseKey string `help:"Private key that opens answers, where that is another." placeholder:"FILE"`
+	Ordered     bool   `help:"As a service that is given the details of every withdrawal, and need not take them from answers."`
+	wireFlags
 	AnswerKey string `name:"answer-key" help:"Public part of the merchant's signing key, by which every response must be signed; no secret, @FILE reads it. It needs --sign." placeholder:"KEY"`
 
 	Timeout   time.Duration `help:"How long one exchange may take, as long as the service waits (its --exchange-timeout). 0: 15s, or 40s for another provider." default:"0s"`
@@ -80,16 +96,13 @@ func (f *serviceFlags) asService(std streams) (conformance.Config, error) {
 	}
 	config := conformance.Config{Other: f.Provider == "other", Ordered: f.Ordered, AllowPublic: f.YesPublic, Timeout: f.Timeout, APIKeyHeader: f.APIKeyHeader}
 	var err error
-	if config.APIKey, config.CallbackAPIKey, err = apiKeys(f.APIKey, f.CallbackAPIKey); err != nil {
+	if config.APIKey, config.CallbackAPIKey, config.Sign, err = f.keys(); err != nil {
 		return config, err
 	}
 	if f.ResponseKey != "" {
 		if config.ResponseKey, err = readKey(f.ResponseKey, std); err != nil {
 			return config, err
 		}
-	}
-	if config.Sign, err = ownSigner("sign", f.Sign); err != nil {
-		return config, err
 	}
 	if config.AnswerKey, err = otherSigner("answer-key", f.AnswerKey); err != nil {
 		return config, err
@@ -102,16 +115,6 @@ func (f *serviceFlags) asService(std streams) (conformance.Config, error) {
 		}}
 	}
 	return config, err
-}
-
-// apiKeys reveals what --api-key and --callback-api-key give.
-func apiKeys(apiKey, callbackAPIKey secret) (countersign.APIKey, countersign.APIKey, error) {
-	own, err := apiKey.reveal("api-key")
-	if err != nil {
-		return "", "", err
-	}
-	callbacks, err := callbackAPIKey.reveal("callback-api-key")
-	return countersign.APIKey(own), countersign.APIKey(callbacks), err
 }
 
 // ownSigner reads the Ed25519 pair of the end that is played; nil without a file.

@@ -21,17 +21,11 @@ type listenCmd struct {
 	Key    string `help:"The public part of the provider's pair. Without it that of --in is taken; a pair is made if there is none." placeholder:"FILE"`
 	In     string `help:"Directory of the secrets without --key: public.b64 and api.key, as send has them." default:"provider" placeholder:"DIR"`
 
-	RequestKey     string `help:"The merchant's own private key that opens requests, where the merchant makes the pair." placeholder:"FILE"`
-	OAEP           bool   `name:"oaep" help:"Requests are sealed with OAEP."`
-	ResponseOAEP   bool   `name:"response-oaep" help:"Answers are sealed with OAEP."`
-	Provider       string `help:"Who the service is. countersign: one of this project; other: any other, which does not bind." enum:"countersign,other" default:"countersign"`
-	APIKey         secret `name:"api-key" help:"The API key that answers carry; @FILE reads it." placeholder:"VALUE"`
-	CallbackAPIKey secret `name:"callback-api-key" help:"What callbacks must carry in a header; @FILE reads it. Without it they need none." placeholder:"VALUE"`
-	APIKeyHeader   string `name:"api-key-header" help:"Header that carries it." default:"X-API-KEY" placeholder:"NAME"`
-	Sign           string `help:"The merchant's Ed25519 pair, which signs answers to signed requests (docs/merchant/keys.md); PKCS#8 in PEM, as openssl genpkey -algorithm ed25519 makes it." placeholder:"FILE"`
-	ServiceSigner  string `name:"service-signing-key" help:"Public part of the provider's signing key: callbacks that it did not sign are refused." placeholder:"FILE"`
-	PublicURL      string `name:"public-url" help:"What the provider has before the paths of callbacks, where a proxy changes it; signatures cover it." placeholder:"URL"`
-	BodyField      string `help:"Form field or JSON member that carries the body." default:"data" placeholder:"NAME"`
+	RequestKey string `help:"The merchant's own private key that opens requests, where the merchant makes the pair." placeholder:"FILE"`
+	wireFlags
+	ServiceSigner string `name:"service-signing-key" help:"Public part of the provider's signing key: callbacks that it did not sign are refused." placeholder:"FILE"`
+	PublicURL     string `name:"public-url" help:"What the provider has before the paths of callbacks, where a proxy changes it; signatures cover it." placeholder:"URL"`
+	BodyField     string `help:"Form field or JSON member that carries the body." default:"data" placeholder:"NAME"`
 
 	Confirm bool          `help:"Confirm every withdrawal, with made-up details unless --details has them."`
 	Details string        `help:"JSON file of orders that are confirmed, one or an array: callBackId, tenantUserId, address, chainName, symbol, amount." type:"existingfile" placeholder:"FILE"`
@@ -108,7 +102,7 @@ func (c *listenCmd) Run(std streams) error {
 func (c *listenCmd) config(std streams) (m countersigntest.MerchantConfig, err error) {
 	m = countersigntest.MerchantConfig{APIKeyHeader: c.APIKeyHeader, BodyField: c.BodyField, Unbound: c.Provider == "other", AnyPath: true, PublicURL: c.PublicURL,
 		Padding: paddingOf(c.OAEP), ResponsePadding: paddingOf(c.ResponseOAEP)}
-	if m.APIKey, m.CallbackAPIKey, err = apiKeys(c.APIKey, c.CallbackAPIKey); err != nil {
+	if m.APIKey, m.CallbackAPIKey, m.Sign, err = c.keys(); err != nil {
 		return m, err
 	}
 	if m.APIKey == "" {
@@ -122,9 +116,6 @@ func (c *listenCmd) config(std streams) (m countersigntest.MerchantConfig, err e
 		if m.RequestKey, err = readKey(c.RequestKey, std); err != nil {
 			return m, err
 		}
-	}
-	if m.Sign, err = ownSigner("sign", c.Sign); err != nil {
-		return m, err
 	}
 	if c.ServiceSigner != "" {
 		if m.ServiceSigner, err = otherSigner("service-signing-key", "@"+c.ServiceSigner); err != nil {
