@@ -94,7 +94,6 @@ type Attempt struct {
 	Node         string        `json:"node,omitempty" doc:"node of the service that made it"`
 	RequestHash  string        `json:"requestHash,omitempty" doc:"SHA-256 of the body that was sent, in hexadecimal digits"`
 	ResponseHash string        `json:"responseHash,omitempty" doc:"SHA-256 of the body that was read, in hexadecimal digits"`
-	Response     string        `json:"response,omitempty" doc:"the first 2,048 bytes of the response, if the attempt is one of the last three of the callback that failed with one, and it was kept: at most 60 a minute are for each merchant and node. API keys are left out, and bytes that are not UTF-8 are replaced. Only for the roles operator and admin"`
 	Repeated     bool          `json:"repeated,omitempty" doc:"the merchant had accepted the callback before, and a person asked for it again"`
 }
 

@@ -9,7 +9,7 @@ type Fact struct {
 	Member   string `json:"member,omitempty" doc:"the member that was wrong, of the response, of the opened answer or of the refused callback; absent: it is about the whole of it"`
 	Cause    string `json:"cause,omitempty" doc:"what the member's fault is, or why there was no answer: what could not be read, where a redirect led, why there was no connection; at most 200 characters"`
 	Expected string `json:"expected,omitempty" doc:"what would have been right, at most 200 characters; for other_content what was taken first"`
-	Came     string `json:"came,omitempty" doc:"what came instead, at most 200 characters; of a response's value that cannot be read its kind alone, such as a text"`
+	Came     string `json:"came,omitempty" doc:"what came instead, at most 200 characters; of a response's value that cannot be read its kind alone, such as a text; of a page the words that it begins with"`
 	Message  string `json:"message,omitempty" doc:"only of an attempt: the merchant's own message, at most 500 characters, without control characters and API keys"`
 }
 

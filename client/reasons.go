@@ -101,7 +101,7 @@ var reasons = words[Reason]{
 	{is: ReasonTooLarge, means: "The header or the body of the response, or the sealed answer, was longer than an answer can be.",
 		do: "The merchant must answer with at most 65,536 bytes (PROTOCOL.md, H3 and R9). A page for people is often what is so long: check the URL."},
 	{is: ReasonStopped, means: "This node of the service stopped or stalled during the attempt. The callback is sent again at once; there is nothing to do."},
-	{is: ReasonOpenFiles, means: "This node had too many open files. It does not count against the merchant.", do: "Raise the node's limit (ulimit -n)."},
+	{is: ReasonOpenFiles, means: "This node had too many open files. It does not count against the merchant, and comes again ten seconds later.", do: "Raise the node's limit (ulimit -n)."},
 	{is: ReasonInternal, means: "This node failed; its log says why."},
 	{is: ReasonLost, means: "The node stopped during the attempt and nothing is known of its end. The callback is sent again; repeats do no harm."},
 

@@ -37,7 +37,6 @@ type wrongMerchant struct {
 	reason client.Reason
 	facts  string   // a part of what is shown
 	logged []string // parts of the line of the log
-	body   string   // a part of what operators are shown of the response; empty: there was none
 }
 
 const foreignKey = "the-api-key-of-somebody-else"
@@ -50,44 +49,42 @@ var wrongMerchants = []wrongMerchant{
 		answer: func(w http.ResponseWriter, r *http.Request, _ []byte, _ func([]byte) []byte) {
 			http.Redirect(w, r, "https://user:hunter2@elsewhere.example/pay?token=hunter2", http.StatusFound)
 		}},
-	{name: "status", reason: client.ReasonStatus, facts: "HTTP 500 Internal Server Error", body: "stack trace of the shop",
+	{name: "status", reason: client.ReasonStatus, facts: "HTTP 500 Internal Server Error: stack trace of the shop [apiKey] came",
 		answer: func(w http.ResponseWriter, _ *http.Request, _ []byte, _ func([]byte) []byte) {
 			http.Error(w, "stack trace of the shop "+shopAPIKey.Reveal(), http.StatusInternalServerError)
 		}},
-	{name: "huge", fault: countersigntest.FaultForever, reason: client.ReasonTooLarge, facts: "the body is longer than 65536 bytes", body: "   "},
-	{name: "text", reason: client.ReasonResponseMalformed, facts: "not a JSON object", body: "<h1>Welcome",
+	{name: "huge", fault: countersigntest.FaultForever, reason: client.ReasonTooLarge, facts: "the body is longer than 65536 bytes"},
+	{name: "text", reason: client.ReasonResponseMalformed, facts: "not a JSON object: Welcome to the shop came",
 		answer: func(w http.ResponseWriter, _ *http.Request, _ []byte, _ func([]byte) []byte) {
 			_, _ = io.WriteString(w, "<h1>Welcome to the shop</h1>")
 		}},
 	{name: "missing", typ: countersign.TypeRequestWithdraw, reason: client.ReasonDataUnreadable, facts: "amount is missing",
-		logged: []string{`member=amount`, `cause="is missing"`}, body: `"errCode":0`,
+		logged: []string{`member=amount`, `cause="is missing"`},
 		answer: func(w http.ResponseWriter, _ *http.Request, right []byte, seal func([]byte) []byte) {
 			_, _ = w.Write(seal(regexp.MustCompile(`"amount":"[^"]*",`).ReplaceAll(right, nil)))
 		}},
-	{name: "null", fault: countersigntest.FaultNoAmount, typ: countersign.TypeRequestWithdraw, reason: client.ReasonDataUnreadable, facts: "amount is null", body: `"errCode":0`},
+	{name: "null", fault: countersigntest.FaultNoAmount, typ: countersign.TypeRequestWithdraw, reason: client.ReasonDataUnreadable, facts: "amount is null"},
 	{name: "amount", fault: countersigntest.FaultDetailsDiffer, typ: countersign.TypeRequestWithdraw, reason: client.ReasonDetailsDiffer, facts: "amount: “2.5” was expected, “",
-		logged: []string{`member=amount`}, body: `"errCode":0`},
+		logged: []string{`member=amount`}},
 	{name: "address", reason: client.ReasonAnswerDiffers, facts: "toAddress: “" + countersigntest.Deposit(1).ToAddress + "” was expected, “TElsewhere” came",
-		logged: []string{`member=toAddress`}, body: `"errCode":0`,
+		logged: []string{`member=toAddress`},
 		answer: func(w http.ResponseWriter, _ *http.Request, right []byte, seal func([]byte) []byte) {
 			_, _ = w.Write(seal(bytes.Replace(right, []byte(countersigntest.Deposit(1).ToAddress), []byte("TElsewhere"), 1)))
 		}},
-	{name: "user", fault: countersigntest.FaultOtherUser, reason: client.ReasonAnswerDiffers, facts: "tenantUserId: “" + countersigntest.Deposit(1).TenantUserID + "” was expected",
-		body: `"errCode":0`},
-	{name: "uuid", reason: client.ReasonOtherAttempt, facts: "came", logged: []string{`member=requestUUID`, `came=00000000-0000-8000-8000-00000000000`}, body: `"errCode":0`,
+	{name: "user", fault: countersigntest.FaultOtherUser, reason: client.ReasonAnswerDiffers, facts: "tenantUserId: “" + countersigntest.Deposit(1).TenantUserID + "” was expected"},
+	{name: "uuid", reason: client.ReasonOtherAttempt, facts: "came", logged: []string{`member=requestUUID`, `came=00000000-0000-8000-8000-00000000000`},
 		answer: func(w http.ResponseWriter, _ *http.Request, right []byte, seal func([]byte) []byte) {
 			_, _ = w.Write(seal(regexp.MustCompile(`"requestUUID":"[^"]*"`).ReplaceAll(right, []byte(`"requestUUID":"00000000-0000-8000-8000-000000000001"`))))
 		}},
-	{name: "seal", fault: countersigntest.FaultCutData, reason: client.ReasonDataEncoding, facts: "data is not ", body: `"errCode":0`},
-	{name: "other-key", fault: countersigntest.FaultOtherSeal, reason: client.ReasonDataUnreadable, facts: "data does not open with the response key", body: `"errCode":0`},
-	{name: "api-key", reason: client.ReasonWrongAPIKey, facts: "apiKey is not the merchant's", body: "[apiKey]",
+	{name: "seal", fault: countersigntest.FaultCutData, reason: client.ReasonDataEncoding, facts: "data is not "},
+	{name: "other-key", fault: countersigntest.FaultOtherSeal, reason: client.ReasonDataUnreadable, facts: "data does not open with the response key"},
+	{name: "api-key", reason: client.ReasonWrongAPIKey, facts: "apiKey is not the merchant's",
 		answer: func(w http.ResponseWriter, _ *http.Request, right []byte, seal func([]byte) []byte) {
 			_, _ = w.Write(bytes.ReplaceAll(seal(right), []byte(shopAPIKey.Reveal()), []byte(foreignKey)))
 		}},
 	{name: "err-code", fault: countersigntest.FaultTextErrCode, reason: client.ReasonResponseMalformed, facts: "errCode is not a whole number: a text came",
-		logged: []string{`member=errCode`, `came="a text"`}, body: `"errCode":"0"`},
+		logged: []string{`member=errCode`, `came="a text"`}},
 	{name: "message", reason: client.ReasonMerchantRefused, facts: "the merchant says: “our compliance  refuses [apiKey]”", logged: []string{`message="our compliance  refuses [apiKey]"`},
-		body: "compliance",
 		answer: func(w http.ResponseWriter, _ *http.Request, _ []byte, _ func([]byte) []byte) {
 			body, _ := countersign.Response{APIKey: shopAPIKey, ErrCode: countersign.CodeRefusedPolicy, Message: "our compliance\x1b\nrefuses " + shopAPIKey.Reveal()}.Marshal()
 			_, _ = w.Write(body)
@@ -226,15 +223,15 @@ func TestWrongMerchants(t *testing.T) {
 			}
 			return false, err
 		})
-		if shown.Reason != m.reason || !strings.Contains(shown.Response, m.body) || (m.body == "") != (shown.Response == "") {
-			t.Errorf("%s: reason %s, response %q", m.name, shown.Reason, shown.Response)
+		if shown.Reason != m.reason {
+			t.Errorf("%s: reason %s", m.name, shown.Reason)
 		}
 		others, err := viewer.Callback(ctx, ids[m.name])
-		if err != nil || others.Attempts[shown.Number-1].Facts == nil || others.Attempts[shown.Number-1].Response != "" {
+		if err != nil || others.Attempts[shown.Number-1].Facts == nil {
 			t.Errorf("%s: a viewer sees %+v, %v", m.name, others.Attempts, err)
 		}
 		for _, secret := range []string{shopAPIKey.Reveal(), foreignKey, "hunter2"} {
-			if text := shown.Facts.Text() + shown.Response; strings.Contains(text, secret) {
+			if text := shown.Facts.Text(); strings.Contains(text, secret) {
 				t.Errorf("%s: %q is in %q", m.name, secret, text)
 			}
 		}

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"encoding/json"
-	"strings"
 
 	"countersign"
 	"countersign/client"
@@ -37,24 +36,10 @@ func (s *Server) callback(c *api.Call, id string, _ api.None) (client.CallbackDe
 	if out.Payload, err = withoutUUID(cb.Payload); err != nil {
 		return client.CallbackDetail{}, err
 	}
-	heads, err := s.unread(c, id)
-	if err != nil {
-		return client.CallbackDetail{}, err
-	}
 	for _, a := range attempts {
-		a.Response = strings.ToValidUTF8(string(heads[a.Number]), "\ufffd")
 		out.Attempts = append(out.Attempts, a.Attempt)
 	}
 	return out, nil
-}
-
-// unread is what was kept of responses, for roles that may change the merchant: it may
-// hold what the merchant meant to seal.
-func (s *Server) unread(c *api.Call, id string) (map[int][]byte, error) {
-	if c.Token.Role != client.RoleOperator && c.Token.Role != client.RoleAdmin {
-		return nil, nil
-	}
-	return s.Lists.Unread(c.R.Context(), id)
 }
 
 // withoutUUID removes requestUUID: the stored value is a placeholder, because each

@@ -9,12 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"countersign"
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/api"
-	"countersign/internal/db"
-	"countersign/internal/outbox"
 )
 
 func TestMerchantIsMade(t *testing.T) {
@@ -264,34 +261,6 @@ func TestMerchantShowsWhatIsDueFirst(t *testing.T) {
 		}
 		if w := m.OldestDue[1]; w.Lane != client.LaneWithdraw || w.Callback != question {
 			t.Errorf("withdraw: %+v, want %s", w, question)
-		}
-	})
-}
-
-// The beginning of a response that was not understood is shown to those who may change
-// the merchant, and to nobody else.
-func TestUnreadResponseIsShownToOperators(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, h *harness) {
-		ctx := t.Context()
-		h.merchant("acme")
-		id := addDeposit(h, newDeposit("acme", 1)).ID
-		now := db.MillisOf(h.now())
-		claimed, err := h.store.Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneNotify, Node: "test", Now: now, LeaseUntil: now + 45_000, Max: 1})
-		if err != nil || len(claimed) != 1 {
-			t.Fatalf("%d claimed, %v", len(claimed), err)
-		}
-		c := claimed[0]
-		if _, err := h.store.Settle(ctx, []outbox.Settlement{{Merchant: c.Merchant, CallbackID: c.ID, Type: c.Type, EventID: c.EventID, Payload: c.Payload,
-			State: client.CallbackPending, Due: now + 60_000, Unread: []byte("<html>\xff 502 </html>"),
-			Attempt: outbox.Attempt{Attempt: client.Attempt{Number: c.Attempt, Started: now, HTTPStatus: 502, Result: "retry", Reason: "status"}}}}, now); err != nil {
-			t.Fatal(err)
-		}
-		for role, want := range map[client.Role]string{client.RoleOperator: "<html>\ufffd 502 </html>", client.RoleAdmin: "<html>\ufffd 502 </html>",
-			client.RoleViewer: ""} {
-			cb, err := h.client(role).Callback(ctx, id)
-			if err != nil || len(cb.Attempts) != 1 || cb.Attempts[0].Response != want {
-				t.Errorf("%s: %+v, %v", role, cb.Attempts, err)
-			}
 		}
 	})
 }

@@ -3,8 +3,6 @@ package dispatch
 import (
 	"context"
 	"runtime"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"countersign"
@@ -33,61 +31,43 @@ func (c *cores) acquire(ctx context.Context, lane countersign.Lane) error {
 	}
 }
 
-// spare takes a place of the lane if one is free, which none is while a message waits.
-func (c *cores) spare(lane countersign.Lane) bool {
-	select {
-	case c[lane] <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
 func (c *cores) release(lane countersign.Lane) { <-c[lane] }
 
-// each runs the RSA operations f(0) to f(n-1) of one message when its lane has a place, and in
-// more places while no other message waits for them. It returns the time that they took
-// together. It fails only if ctx ends before the first operation.
+// each runs the RSA operations f(0) to f(n-1) of one message, one after the other, when its lane
+// has a place. It returns the time that they took together. It fails only if ctx ends before the
+// first operation.
 func (c *cores) each(ctx context.Context, lane countersign.Lane, n int, f func(int)) (took time.Duration, err error) {
 	if err := c.acquire(ctx, lane); err != nil {
 		return 0, err
 	}
-	var next, total atomic.Int64
-	work := func() {
-		defer c.release(lane)
-		for i := next.Add(1); int(i) <= n; i = next.Add(1) {
-			// Everything else that is ready goes before a deposit's next block. The
-			// scheduler would interrupt it after 10 ms only.
-			if lane == countersign.LaneNotify {
-				runtime.Gosched()
-			}
-			start := time.Now()
-			f(int(i - 1))
-			total.Add(int64(time.Since(start)))
+	defer c.release(lane)
+	for i := range n {
+		// Everything else that is ready goes before a deposit's next block. The
+		// scheduler would interrupt it after 10 ms only.
+		if lane == countersign.LaneNotify {
+			runtime.Gosched()
 		}
+		start := time.Now()
+		f(i)
+		took += time.Since(start)
 	}
-	var others sync.WaitGroup
-	defer others.Wait() // even after a panic
-	panicked := make(chan any, n)
-	for range min(n, cap(c[lane])-1) - 1 {
-		if !c.spare(lane) {
-			break
-		}
-		others.Go(func() {
-			defer func() {
-				if p := recover(); p != nil {
-					panicked <- p
-				}
-			}()
-			work()
-		})
-	}
-	work()
-	others.Wait()
+	return took, nil
+}
+
+// Aside runs f, which keeps a core for long, such as making a key, as one message more of the
+// notify lane. So it takes no core from the lane of withdrawals. One runs at a time, so that it
+// never has more than one core. Its error is that of ctx; then f did not run.
+func (d *Dispatcher) Aside(ctx context.Context, f func()) error {
 	select {
-	case p := <-panicked:
-		panic(p) // in the caller's goroutine, which can recover
-	default:
-		return time.Duration(total.Load()), nil
+	case d.aside <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
+	defer func() { <-d.aside }()
+	if err := d.cores.acquire(ctx, countersign.LaneNotify); err != nil {
+		return err
+	}
+	defer d.cores.release(countersign.LaneNotify)
+	f()
+	return nil
 }

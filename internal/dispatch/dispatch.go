@@ -24,8 +24,7 @@ type Dispatcher struct {
 	post      func(context.Context, request) Response // transport.post, except in tests without a network
 	merchants *cachedMerchants
 	cores     *cores
-	aside     *aside
-	files     *openFiles
+	aside     chan struct{} // what runs beside the sending
 	lanes     [2]*lane
 	ran       atomic.Bool
 }
@@ -41,8 +40,7 @@ func New(c Config) (*Dispatcher, error) {
 		merchants: newMerchants(c.Outbox, c.TargetRules,
 			func() *openings { return newOpenings(c.RSA+1, c.Now) }),
 		cores: newCores(c.RSA),
-		aside: newAside(),
-		files: &openFiles{log: c.Log},
+		aside: make(chan struct{}, 1),
 	}
 	d.post = d.transport.post
 	d.lanes[countersign.LaneNotify] = newLane(d, countersign.LaneNotify, c.NotifyWidth)

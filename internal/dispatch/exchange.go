@@ -170,14 +170,12 @@ func (a *attempt) post(work context.Context, timeout time.Duration) (r Response)
 		until := d.cfg.Now().Add(timeout)
 		ctx, cancel := context.WithTimeout(work, timeout)
 		a.posted = true
-		r = d.lanes[a.lane].post(ctx, request{
+		d.lanes[a.lane].sent()
+		r = d.post(ctx, request{
 			url: m.urls[a.lane], private: m.private, contentType: m.contentType, apiKey: a.asked.callbackKey, signature: a.header, body: a.body,
 			tooLate: func() bool { return !d.cfg.Now().Before(until) },
 		})
 		cancel()
-		if r.Failure == client.ReasonOpenFiles {
-			d.files.short()
-		}
 	}
 	r.Done = db.MillisOf(d.cfg.Now())
 	a.record.HTTPStatus = r.Status
@@ -234,7 +232,6 @@ func (a *attempt) judge(r Response) {
 	if opened {
 		a.settlement.ResponseKey = under.since.ResponseKey
 	}
-	a.settlement.Unread = m.unread(v, r, a.d.cfg.Now())
 	if a.claimed.Type == countersign.TypeRequestWithdraw && a.posted && (v.Decision != countersign.DecisionNone || v.ErrCode != nil && *v.ErrCode == 0) {
 		a.settlement.Exchange = m.exchange(a.asked, under, a.body, a.plain, r, answer, v)
 		a.settlement.Exchange.Link = a.link(r, v)
@@ -339,7 +336,7 @@ func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt,
 	case v.Reason == client.ReasonStopped, v.Reason == client.ReasonKeyRefused:
 		again(0, true)
 	case v.Reason == client.ReasonOpenFiles:
-		again(filesDue, true)
+		again(filesDue, true) // at once, it would only fail again
 	case v.Result == client.AttemptHold:
 		s.Held = true
 		again(schedule.holdDelay(lane, c.Held))

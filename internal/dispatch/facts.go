@@ -1,12 +1,14 @@
 package dispatch
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -23,10 +25,39 @@ const (
 
 // shown makes facts fit to be kept and shown: without keys, on one line, and short.
 func (m *merchant) shown(f client.Fact) client.Fact {
-	keys := m.secrets()
-	clean := func(text string, most int) string { return line(string(withoutKeys([]byte(text), keys...)), most) }
+	keys := []string{m.apiKey.Reveal(), m.callbackKey.Reveal()}
+	if m.other != nil {
+		keys = append(keys, m.other.apiKey.Reveal(), m.other.callbackKey.Reveal())
+	}
+	clean := func(text string, most int) string { return line(withoutKeys(text, keys), most) }
 	return client.Fact{Message: clean(f.Message, mostMessage), Member: clean(f.Member, mostFact), Expected: clean(f.Expected, mostFact),
 		Came: clean(f.Came, mostFact), Cause: clean(f.Cause, mostFact)}
+}
+
+// apiKeyMember finds API keys of other merchants, and of this one before it was changed.
+var apiKeyMember = regexp.MustCompile(`(?i)(\\?["']?(?:x-)?api[-_]?key\\?["']?\s*[:=]\s*)("(?:[^"\\]|\\.)*"?|[^\s,&}<]+)`)
+
+// withoutKeys returns text without API keys.
+func withoutKeys(text string, keys []string) string {
+	text = apiKeyMember.ReplaceAllString(text, "${1}[apiKey]")
+	for _, key := range keys {
+		if key != "" {
+			text = strings.ReplaceAll(text, key, "[apiKey]")
+		}
+	}
+	return text
+}
+
+// tags are what is left out of a page.
+var tags = regexp.MustCompile(`<[^>]*>`)
+
+// words are the words of a page, such as a proxy's. What may be an object of JSON has none: it may
+// hold what the merchant meant to seal.
+func words(page []byte) string {
+	if bytes.ContainsRune(page, '{') && !bytes.HasPrefix(bytes.TrimSpace(page), []byte("<")) {
+		return ""
+	}
+	return strings.Join(strings.Fields(tags.ReplaceAllString(string(page), " ")), " ")
 }
 
 // line returns text with most characters at most. A space stands for each that is not
@@ -74,7 +105,11 @@ func statusFacts(r Response) client.Fact {
 	if to, err := url.Parse(r.Location); err == nil && r.Location != "" {
 		f.Cause += ", to " + to.Host + to.EscapedPath()
 	}
-	if resp, err := countersign.ParseResponse(r.Page); err == nil {
+	if resp, err := countersign.ParseResponse(r.Page); err != nil {
+		if r.Location == "" { // else the page may repeat it whole
+			f.Came = words(r.Page)
+		}
+	} else {
 		f.Message = resp.Message
 		f.Cause += fmt.Sprintf(", errCode %d", resp.ErrCode)
 	}
@@ -86,7 +121,7 @@ func statusFacts(r Response) client.Fact {
 func unreadFacts(err error, object []byte) client.Fact {
 	var member *countersign.MemberError
 	if !errors.As(err, &member) {
-		return client.Fact{Cause: strings.TrimPrefix(err.Error(), countersign.ErrMalformed.Error()+": ")}
+		return client.Fact{Cause: strings.TrimPrefix(err.Error(), countersign.ErrMalformed.Error()+": "), Came: words(object[:min(len(object), maxIgnoredBody)])}
 	}
 	return client.Fact{Member: member.Member, Cause: member.Problem, Came: kindOf(membersOf(object)[member.Member])}
 }

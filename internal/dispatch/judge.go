@@ -53,8 +53,7 @@ type Response struct {
 	Body []byte
 	// Header has what signs the response, with Body.
 	Header http.Header
-	// Page is the beginning of the body if Status is not 200 or Failure is set, for people
-	// alone.
+	// Page is the beginning of the body if Status is not 200, for people alone.
 	Page []byte
 	// Location is where a redirect led.
 	Location string

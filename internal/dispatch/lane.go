@@ -19,9 +19,7 @@ const (
 	gather = 5 * time.Millisecond
 	// nap follows a claim that found nothing although a callback was due, because
 	// another node was faster.
-	nap = 10 * time.Millisecond
-	// slowExchange is how long an exchange takes from which no end is expected soon.
-	slowExchange = 100 * time.Millisecond
+	nap          = 10 * time.Millisecond
 	claimBackoff = 100 * time.Millisecond
 	claimSlowest = time.Second
 )
@@ -51,7 +49,6 @@ type lane struct {
 	mu       sync.Mutex
 	inFlight int
 	unsent   int           // of inFlight, those that were not sent yet
-	slow     int           // of inFlight, those that wait for their merchant longer than slowExchange
 	freed    chan struct{} // buffered 1: a callback has ended, or one was sent and others may wait for that
 	running  sync.WaitGroup
 }
@@ -79,12 +76,11 @@ func placesOf(width, free, ahead, more int) (most, share int) {
 	return min(common, soon), max(1, min(width/4, common/3))
 }
 
-// busy reports whether many callbacks are in flight that are about to end. Those that
-// wait for a slow merchant are not.
+// busy reports whether many callbacks are in flight.
 func (l *lane) busy() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.inFlight-l.slow >= busy
+	return l.inFlight >= busy
 }
 
 func (l *lane) add(n int) {
@@ -105,23 +101,6 @@ func (l *lane) sent() {
 	if was == 1 {
 		l.wakeUp()
 	}
-}
-
-// post makes an exchange and counts it as slow while it is.
-func (l *lane) post(ctx context.Context, q request) Response {
-	l.sent()
-	slow := func(n int) {
-		l.mu.Lock()
-		l.slow += n
-		l.mu.Unlock()
-	}
-	t := time.AfterFunc(slowExchange, func() { slow(1) })
-	defer func() {
-		if !t.Stop() {
-			slow(-1)
-		}
-	}()
-	return l.d.post(ctx, q)
 }
 
 // done counts one callback as ended after it was settled. Only then may its merchant
@@ -162,7 +141,6 @@ func (l *lane) run(stop, work context.Context) {
 	}
 	claimNow, full := true, false
 	for stop.Err() == nil {
-		l.d.files.wait(stop)
 		looked := !claimNow
 		if looked {
 			next, err := l.nextDue(stop)

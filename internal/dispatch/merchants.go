@@ -29,7 +29,6 @@ type merchant struct {
 	schedules   [2]Schedule            // by lane
 
 	openings *openings
-	unreads  unreads
 
 	keys
 }

@@ -37,6 +37,8 @@ const (
 	// schedule's next attempt would come after the deadline. A working exchange takes
 	// much less.
 	lastChance = 5 * time.Second
+	// filesDue is when a callback is due again for which this node had too many open files.
+	filesDue = 10 * time.Second
 )
 
 // The waits after the first, second, … hold; the last one repeats. Those of a

@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"countersign"
 	"countersign/client"
 )
 
@@ -68,15 +67,16 @@ func TestStopBreaksOffWhatTakesTooLong(t *testing.T) {
 
 // takeCores takes every place there is for RSA, until free is called.
 func takeCores(c *cores) (free func()) {
-	var taken []countersign.Lane
-	for _, lane := range []countersign.Lane{countersign.LaneNotify, countersign.LaneWithdraw} {
-		for c.spare(lane) {
-			taken = append(taken, lane)
+	for _, places := range c {
+		for len(places) < cap(places) {
+			places <- struct{}{}
 		}
 	}
 	return func() {
-		for _, lane := range taken {
-			c.release(lane)
+		for _, places := range c {
+			for range cap(places) {
+				<-places
+			}
 		}
 	}
 }

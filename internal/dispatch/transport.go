@@ -23,7 +23,6 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/bodies"
-	"countersign/internal/outbox"
 )
 
 // Limits of one exchange (PROTOCOL.md, HTTP).
@@ -187,19 +186,18 @@ func (t *transport) post(ctx context.Context, q request) Response {
 		page, _ := io.ReadAll(io.LimitReader(resp.Body, maxIgnoredBody))
 		return Response{Status: resp.StatusCode, Page: page, Location: resp.Header.Get("Location")}
 	}
+	tooLarge := Response{Status: http.StatusOK, Failure: client.ReasonTooLarge, Cause: fmt.Sprintf("the body is longer than %d bytes", maxResponseBody)}
 	if resp.ContentLength > maxResponseBody {
-		page := make([]byte, outbox.UnreadMost)
-		n, _ := resp.Body.Read(page)
-		return tooLarge(page[:n])
+		return tooLarge
 	}
 	body, err := bodies.Read(resp.Body, resp.ContentLength, maxResponseBody, nil)
 	switch {
 	case errors.Is(err, bodies.ErrTooLong):
-		return tooLarge(body.Bytes[:outbox.UnreadMost])
+		return tooLarge
 	case err != nil:
 		q.reached(phaseBody)
 		r := q.failed(ctx, err)
-		r.Status, r.Page = resp.StatusCode, body.Bytes[:min(len(body.Bytes), outbox.UnreadMost)]
+		r.Status = resp.StatusCode
 		return r
 	}
 	r := Response{Status: resp.StatusCode, Body: body.Bytes, Encoding: bodies.Encoding(resp.Header)}
@@ -207,11 +205,6 @@ func (t *transport) post(ctx context.Context, q request) Response {
 		r.Header = envelope.LinkHeaders(resp.Header)
 	}
 	return r
-}
-
-// tooLarge is the Response for a body over the limit that begins with page.
-func tooLarge(page []byte) Response {
-	return Response{Status: http.StatusOK, Failure: client.ReasonTooLarge, Page: page, Cause: fmt.Sprintf("the body is longer than %d bytes", maxResponseBody)}
 }
 
 // classify returns the reason for an error of an exchange. The error's text is never

@@ -143,7 +143,7 @@ func purgeSettled(ctx context.Context, t *db.Tx, rows []settledRow) (total int64
 			continue
 		}
 		total++
-		list = append(list, db.Statement{SQL: purgeAttemptsSQL, Args: []any{r.merchant, r.id}}, purgeUnread(r.merchant+"."+r.id))
+		list = append(list, db.Statement{SQL: purgeAttemptsSQL, Args: []any{r.merchant, r.id}})
 		switch {
 		case r.typ == countersign.TypeRequestWithdraw: // its withdrawal stays
 			list = append(list, db.Statement{SQL: purgeEndedSQL, Args: []any{r.merchant, r.id}}, db.DropApprovals(aboutWithdrawal(r.merchant+"."+r.id)),

@@ -72,11 +72,6 @@ func (o *Outbox) settleAttempts(ctx context.Context, t *db.Tx, batch []*settling
 			late = append(late, db.Statement{SQL: keepLateAttemptSQL, Args: b.attempt(nil, true)})
 		}
 	}
-	for _, b := range batch {
-		if b.fresh && b.Unread != nil {
-			late = append(late, o.keepUnread(b.CallbackID, b.Attempt.Number, b.Unread)...)
-		}
-	}
 	return t.Batch(ctx, append(insertAttempts.Statements(args, nil), late...))
 }
 

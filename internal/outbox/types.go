@@ -81,9 +81,6 @@ type Settlement struct {
 	// Exchange is what that log keeps of a question about a withdrawal, nil if it is only
 	// counted among the attempts.
 	Exchange *Exchange
-	// Unread is the beginning of the response to an attempt that failed, without the
-	// merchant's keys; nil: nothing is kept of it.
-	Unread []byte
 	// Reached is false if the merchant's server could not be reached or did not
 	// answer with status 200. Several such attempts in a row open the lane's
 	// breaker.

@@ -189,15 +189,6 @@ CREATE TABLE attempts (
 -- and are not in it.
 CREATE INDEX attempts_failed ON attempts (request_uuid) WHERE accepted = 0;
 
--- The beginning of the responses to the last three failed attempts of a callback, sealed.
--- id is that of the callback as callers see it, a slash, and the number of the attempt.
-CREATE TABLE unread (
-  id       {text} NOT NULL PRIMARY KEY,
-  number   {int} NOT NULL, -- of the attempt
-  data_key {bytes} NOT NULL,
-  head     {bytes} NOT NULL
-){clustered};
-
 -- A withdrawal has the id of its type 2 callback.
 CREATE TABLE withdrawals (
   merchant       {text} NOT NULL,

@@ -1,0 +1,38 @@
+package dispatch
+
+import (
+	"strings"
+	"testing"
+
+	"countersign"
+	"countersign/client"
+	"countersign/countersigntest"
+)
+
+// TestPageHasNoKeys: of a response that is none, what is kept has the words of the page and no API
+// key, wherever one stands, and nothing of what may be an answer.
+func TestPageHasNoKeys(t *testing.T) {
+	const key, callbackKey, foreign = "merchant-key-1234", "callback-key-5678", "foreign-key-9012"
+	m := &merchant{keys: keys{keySet: keySet{apiKey: countersign.APIKey(key), callbackKey: countersign.APIKey(callbackKey)}}}
+	for name, c := range map[string]struct {
+		status     int
+		body, want string
+	}{
+		"page of a proxy":    {502, "<html>\r\n<head><title>502 Bad Gateway</title></head>\n<h1>" + key + "</h1>", "502 Bad Gateway [apiKey]"},
+		"echo of the header": {502, "X-API-KEY: " + callbackKey + "\r\nX-Api-Key: " + foreign + "\r\n", "X-API-KEY: [apiKey] X-Api-Key: [apiKey]"},
+		"a page with 200":    {200, "<h1>Welcome</h1> to the shop", "Welcome to the shop"},
+		"cut off":            {502, strings.Repeat("x", 195) + key, strings.Repeat("x", 195) + "[apiK"},
+		"an answer":          {502, `{"code":0,"apiKey":"` + foreign + `"}`, ""},
+		"an answer as text":  {200, `data={"amount":"1"}`, ""},
+		"nothing":            {502, "", ""},
+	} {
+		r := Response{Status: c.status, Page: []byte(c.body)}
+		if c.status == 200 {
+			r = Response{Status: 200, Body: []byte(c.body)}
+		}
+		v := Judge(Question{APIKey: key, Sent: countersigntest.Deposit(1)}, r, nil)
+		if f := m.shown(v.Facts); f.Came != c.want || v.Result != client.AttemptRetry {
+			t.Errorf("%s: %+v, want %q", name, f, c.want)
+		}
+	}
+}
