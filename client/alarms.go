@@ -115,7 +115,7 @@ var alarmKinds = words[AlarmKind]{
 	{is: AlarmMerchantFailing, at: atService,
 		means: "A merchant accepts nothing or refuses much, or no exchange reaches it. Its deposits wait, and its " +
 			"withdrawals may expire.",
-		do:    "Tell the merchant what it must mend: merchants health ID says why it fails and since when.",
+		do:    "Tell the merchant what it must mend: merchants show ID says why it fails and since when.",
 		ended: "The merchant accepts callbacks again, and each lane reaches it."},
 	{is: AlarmOverdue, at: atService, bySubject: true,
 		means: "Callbacks of the merchant have been due for a quarter of an hour and are not sent, although it can " +

@@ -127,18 +127,10 @@ type Merchant struct {
 	CallbackAPIKeySince       Time            `json:"callbackApiKeySince,omitzero" doc:"since when requests carry this X-API-KEY; absent: they carry none"`
 	ServiceSigningKey         string          `json:"serviceSigningKey,omitempty" doc:"the public part of the service's signing key, for --service-signing-key of the merchant's gateway: Base64 of its SubjectPublicKeyInfo; only GET /v1/merchants/{id} gives it"`
 	Rotation                  *Rotation       `json:"rotation,omitempty" doc:"how far the replacement of its keys is; absent: none is under way"`
-	OldestDue                 []OldestDue     `json:"oldestDue,omitempty" nullable:"false" maxItems:"2" doc:"of each lane with pending callbacks, the one that is due first; only GET /v1/merchants/{id} gives it; absent: nothing is pending"`
 	Health                    *MerchantHealth `json:"health,omitempty" doc:"how attempts to tell it something end; absent: there was none, or a change answers"`
 	Version                   int64           `json:"version" doc:"increases with every change of the merchant"`
 	Created                   Time            `json:"created" doc:"when it was made"`
 	Updated                   Time            `json:"updated" doc:"when it was last changed"`
-}
-
-// OldestDue is the pending callback of a merchant's lane that is due first.
-type OldestDue struct {
-	Lane     Lane   `json:"lane" doc:"notify, or withdraw for callbacks of type 2"`
-	Callback string `json:"callback" doc:"id of the callback"`
-	Due      Time   `json:"due" doc:"when it is sent, or was to be sent where the merchant is paused or not reached"`
 }
 
 // CreatedMerchant is a new merchant with its secrets, which are shown only once.

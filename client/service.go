@@ -38,20 +38,10 @@ type LaneStats struct {
 	OldestDue Time          `json:"oldestDue,omitzero" doc:"when the oldest pending callback became due; absent in the other states"`
 }
 
-// Breaker is a merchant's lane that is paused for a while because the merchant
-// could not be reached.
-type Breaker struct {
-	Merchant  string `json:"merchant" doc:"id of the merchant"`
-	Lane      Lane   `json:"lane" doc:"notify, or withdraw for callbacks of type 2"`
-	Failures  int    `json:"failures" doc:"exchanges in a row that did not reach the merchant"`
-	OpenUntil Time   `json:"openUntil,omitzero" doc:"nothing is sent before this time; absent: one callback is sent as a trial"`
-}
-
 // ServiceStats are the numbers of the service.
 type ServiceStats struct {
 	Lanes       []LaneStats               `json:"lanes" nullable:"false" doc:"callbacks by lane and state"`
 	Withdrawals map[WithdrawalState]int64 `json:"withdrawals" doc:"how many withdrawals are in each state; absent: none"`
-	Breakers    []Breaker                 `json:"breakers" nullable:"false" doc:"lanes whose merchant could not be reached"`
 	Failing     []FailingMerchant         `json:"failing" nullable:"false" maxItems:"20" doc:"merchants whose last attempt failed, or that the alarm merchant_failing stands about, those that fail for longest first; at most 20"`
 }
 
@@ -66,7 +56,7 @@ type FailingMerchant struct {
 	Facts    *Fact  `json:"facts,omitempty" doc:"what was wrong; absent: nothing more is known"`
 }
 
-// Stats returns the queues, withdrawals and breakers.
+// Stats returns the queues, withdrawals and failing merchants.
 func (s *Service) Stats(ctx context.Context) (ServiceStats, error) {
 	return ask[ServiceStats](ctx, &s.Common, http.MethodGet, "/v1/stats", nil)
 }

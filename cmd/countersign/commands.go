@@ -125,7 +125,6 @@ type merchantsCmd struct {
 	Add    keepCmd[atService] `cmd:"" help:"Make a merchant and its keys; what the merchant needs is printed once, or kept with --out." op:"createMerchant" is:"id" set:"what=Its id, for ever: 1 to 64 of a-z, 0-9, _ and -." set:"out=${handover}"`
 	List   listCmd[atService] `cmd:"" help:"List merchants." op:"merchants" columns:"ID|NAME|STATE|FAILING SINCE=health.failingSince|WHY=health.lastFailure.reason|SCHEME|NOTIFY URL|PAUSED BECAUSE=pausedReason"`
 	Show   oneCmd[atService]  `cmd:"" help:"Show one merchant." op:"merchant" set:"what=Id of the merchant."`
-	Health oneCmd[atService]  `cmd:"" help:"Say why a merchant fails, since when, and what it must mend." op:"merchantHealth" set:"what=Id of the merchant."`
 	Edit   oneCmd[atService]  `cmd:"" help:"Change settings of a merchant, such as concurrency=7; what is not given stays." op:"updateMerchant" set:"what=Id of the merchant."`
 	Rotate merchantsRotateCmd `cmd:"" help:"Replace keys without a pause, step by step: both sets count for a time." set:"what=Id of the merchant." set:"out=With stage: ${handover}"`
 }

@@ -258,10 +258,10 @@ func TestWrongMerchants(t *testing.T) {
 	}
 	alarmPage, now := page("/console/alarms"), page("/console/now")
 	for _, m := range wrongMerchants {
-		var health client.MerchantHealth
-		mustShell(t, &health, "", "merchants", "health", m.name, "--api", service.URL(), "--token", "@"+tokenFile)
+		var shown client.Merchant
+		mustShell(t, &shown, "", "merchants", "show", m.name, "--api", service.URL(), "--token", "@"+tokenFile)
 		for where, text := range map[string]string{
-			"the shell":         health.LastFailure.Facts.Text(), // of the members that it prints
+			"the shell":         shown.Health.LastFailure.Facts.Text(), // of the members that it prints
 			"the merchant page": page("/console/merchants/" + m.name),
 			"the alarm":         alarms[m.name],
 			"the alarm page":    alarmPage,

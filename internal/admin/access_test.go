@@ -19,7 +19,6 @@ var access = map[string]apitest.Rule{
 	"createMerchant":     {"operator admin", 403, `{}`},
 	"merchants":          {"viewer merchant operator approver admin", 200, ""},
 	"merchant":           {"viewer merchant operator approver admin", 404, ""},
-	"merchantHealth":     {"viewer merchant operator approver admin", 404, ""},
 	"testDeposit":        {"merchant operator admin", 404, `{}`},
 	"updateMerchant":     {"operator admin", 404, `{"name":"Mine"}`},
 	"pauseMerchant":      {"operator admin", 404, `{}`},

@@ -261,8 +261,7 @@ func (s *Server) merchant(c *api.Call, id string, _ api.None) (client.Merchant, 
 	}
 	out := one[0]
 	out.ServiceSigningKey = s.SigningKey
-	out.OldestDue, err = s.Lists.Waiting(c.R.Context(), id)
-	return out, err
+	return out, nil
 }
 
 func (s *Server) updateMerchant(c *api.Call, id string, in client.MerchantPatch) (client.UpdatedMerchant, *client.Proposed, error) {

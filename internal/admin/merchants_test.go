@@ -239,32 +239,6 @@ func TestPauseAndResume(t *testing.T) {
 	}
 }
 
-// The merchant's own page says what waits for longest, of this merchant alone.
-func TestMerchantShowsWhatIsDueFirst(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, h *harness) {
-		c, ctx := h.client(client.RoleAdmin), t.Context()
-		h.merchant("acme")
-		h.merchant("other")
-		if m, err := c.Merchant(ctx, "acme"); err != nil || m.OldestDue != nil {
-			t.Errorf("nothing waits: %+v, %v", m.OldestDue, err)
-		}
-		addDeposit(h, newDeposit("other", 1))
-		first := addDeposit(h, newDeposit("acme", 1))
-		addDeposit(h, newDeposit("acme", 2))
-		question := acceptWithdrawal(h, newWithdrawal("acme", 1)).Callback
-		m, err := c.Merchant(ctx, "acme")
-		if err != nil || len(m.OldestDue) != 2 {
-			t.Fatalf("%+v, %v", m.OldestDue, err)
-		}
-		if n := m.OldestDue[0]; n.Lane != client.LaneNotify || n.Callback != first.ID || n.Due == 0 {
-			t.Errorf("notify: %+v, want %s", n, first.ID)
-		}
-		if w := m.OldestDue[1]; w.Lane != client.LaneWithdraw || w.Callback != question {
-			t.Errorf("withdraw: %+v, want %s", w, question)
-		}
-	})
-}
-
 func TestNormalURL(t *testing.T) {
 	for _, same := range [][2]string{
 		{"https://a.example/x", "HTTPS://A.example:443/x/"},

@@ -33,7 +33,6 @@ func (s *Server) routes() []route {
 		{post, "/v1/merchants", "createMerchant", api.Operators, whole, 201, api.Handle(s.createMerchant), "Make a merchant and its keys", []int{409}},
 		{get, "/v1/merchants", "merchants", api.OwnReaders, byHandler, 200, api.Handle(s.merchants), "List merchants by id", nil},
 		{get, "/v1/merchants/{id}", "merchant", api.OwnReaders, byPath, 200, api.One(s.merchant), "Show one merchant", nil},
-		{get, "/v1/merchants/{id}/health", "merchantHealth", api.OwnReaders, byPath, 200, api.One(s.merchantHealth), "Show how attempts to tell a merchant something end: since when it fails, why, and what it must mend", nil},
 		{post, "/v1/merchants/{id}/test", "testDeposit", api.Owners, byPath, 202, api.One(s.testDeposit), "Tell a merchant of a deposit that is none: of 0 TEST on the chain TEST, for the user test. At most 60 an hour with one token", nil},
 		{patch, "/v1/merchants/{id}", "updateMerchant", api.Operators, byPath, 200, api.ChangeOne(s.updateMerchant), "Change members of a merchant; null clears optional ones. What could move money waits for an approver, where there is one", []int{409}},
 		{post, "/v1/merchants/{id}/pause", "pauseMerchant", api.Operators, byPath, 200, api.Urgent(api.One(s.pauseMerchant)), "Stop sending to a merchant, deciding and releasing; callbacks are still accepted", []int{409}},
@@ -68,7 +67,7 @@ func (s *Server) routes() []route {
 		{post, "/v1/callbacks/{id}/resend", "resendCallback", api.Owners, byPath, 200, api.One(s.resendCallback), "Send a refused or exhausted callback again, a pending one now, or with accepted also one that the merchant has accepted", []int{409, 410}},
 		{post, "/v1/callbacks/resend", "resendCallbacks", api.Operators, byHandler, 200, api.Handle(s.resendCallbacks), "Send all callbacks that match: refused and exhausted ones again, pending ones now", []int{410}},
 
-		{get, "/v1/stats", "stats", api.Readers, whole, 200, api.Handle(s.stats), "Show the queues, withdrawals and breakers", nil},
+		{get, "/v1/stats", "stats", api.Readers, whole, 200, api.Handle(s.stats), "Show the queues, withdrawals and the merchants that fail", nil},
 	}
 }
 

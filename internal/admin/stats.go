@@ -13,12 +13,8 @@ func (s *Server) stats(c *api.Call, _ api.None, _ api.None) (client.ServiceStats
 	if err != nil {
 		return out, err
 	}
-	breakers, err := s.Lists.Breakers(ctx)
-	if err != nil {
-		return out, err
-	}
 	failing, err := s.Lists.FailingMerchants(ctx, false)
-	out.Breakers, out.Failing = api.OrEmpty(breakers), api.OrEmpty(failing[:min(len(failing), client.MostFailing)])
+	out.Failing = api.OrEmpty(failing[:min(len(failing), client.MostFailing)])
 	return out, err
 }
 

@@ -29,17 +29,17 @@ func TestNowListsWhoFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, "the first exchange has failed", func() bool {
-		h, err := api.MerchantHealth(t.Context(), "kiosk")
-		return err == nil && h.Failed > 0
+		m, err := api.Merchant(t.Context(), "kiosk")
+		return err == nil && m.Health != nil && m.Health.LastFailure != nil
 	})
-	h, err := api.MerchantHealth(t.Context(), "kiosk")
+	m, err := api.Merchant(t.Context(), "kiosk")
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := s.get("/console/now")
 	_, part, found := strings.Cut(p.body, `id="failing-kiosk"`)
 	part, _, _ = strings.Cut(part, "</p>")
-	if !found || !strings.Contains(part, strings.ReplaceAll(string(h.LastFailure.Reason), "_", " ")) || !strings.Contains(part, "since") {
-		t.Errorf("it has failed with %s, and the page says %q", h.LastFailure.Reason, part)
+	if !found || !strings.Contains(part, strings.ReplaceAll(string(m.Health.LastFailure.Reason), "_", " ")) || !strings.Contains(part, "since") {
+		t.Errorf("it has failed with %s, and the page says %q", m.Health.LastFailure.Reason, part)
 	}
 }

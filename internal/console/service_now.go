@@ -18,7 +18,6 @@ type nowPage struct {
 	MoreAlarms  bool
 	Tasks       []client.Task // the newest of those that wait for a person
 	MoreTasks   bool
-	Breakers    []client.Breaker
 	Failing     []client.FailingMerchant
 	MoreFailing bool
 	Nodes       []client.Node
@@ -62,7 +61,7 @@ func (v *visit) now() error {
 	for _, state := range (client.WithdrawalState("")).Values() {
 		page.Withdrawals = append(page.Withdrawals, stateCount{string(state), stats.Withdrawals[state]})
 	}
-	page.Breakers, page.Failing, page.MoreFailing = stats.Breakers, stats.Failing, len(stats.Failing) == client.MostFailing
+	page.Failing, page.MoreFailing = stats.Failing, len(stats.Failing) == client.MostFailing
 	open, err := v.service.Alarms(ctx, client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{Limit: 5})
 	if err != nil {
 		return err

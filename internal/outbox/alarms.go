@@ -50,7 +50,7 @@ func (o *Outbox) endAlarms(ctx context.Context, now db.Millis) error {
 	}); err != nil {
 		return err
 	}
-	health, err := o.Health(ctx, merchants, now)
+	health, err := o.Health(ctx, merchants)
 	if err != nil {
 		return err
 	}

@@ -174,7 +174,6 @@ func TestListPlans(t *testing.T) {
 			check("decisions", false, listDecisionsSQL, one, "d USING INTEGER PRIMARY KEY", "decisions_pkey")
 			check("merchants", false, listMerchantsSQL, []any{"m", int64(10)}, "sqlite_autoindex_merchants_1", "merchants_pkey")
 			check("attempts", false, listAttemptsSQL, []any{"m", "x"}, "USING PRIMARY KEY", "attempts_pkey")
-			check("breakers", false, breakersSQL, nil, "lanes_broken")
 			check("breakers", false, tokensSQL, nil, "tokens_created")
 		})
 	}

@@ -13,7 +13,6 @@ func TestConstantsInSQL(t *testing.T) {
 	schema := string(must(migrations.ReadFile("migrations/0001_service.sql"))(t))
 	for _, want := range []string{
 		fmt.Sprintf("WHEN failures >= %d THEN", BreakerThreshold),
-		fmt.Sprintf("ON lanes (merchant, lane) WHERE failures >= %d;", BreakerThreshold),
 		fmt.Sprintf("DEFAULT %d, -- of rows that are pending", db.Never),
 		fmt.Sprintf("deadline < %d;", db.Never),
 	} {

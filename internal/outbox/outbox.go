@@ -25,12 +25,11 @@ type Outbox struct {
 	*db.DB
 	ids   db.IDs
 	known sync.Map // ids of merchants that were seen; the row of a deleted one stays
-	swept struct { // where the next sweep continues to look at lanes
-		mu    sync.Mutex
-		after string // merchant
+	swept struct {
+		mu     sync.Mutex
+		after  string    // the merchant behind whom the next sweep continues to look at lanes
+		looked db.Millis // for what raises and ends alarms by the clock
 	}
-	late overdue
-	sick healthSweep
 }
 
 // New returns the outbox in d, which was opened for End.

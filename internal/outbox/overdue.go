@@ -4,52 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
 )
 
-// The times of overdue.
-const (
-	overdueAfter db.Millis = 900_000
-	overdueEvery db.Millis = 60_000    // between two looks of a process
-	overdueAgain db.Millis = 3_600_000 // between two alarms of a process about a lane
-)
-
-// overdue is what a process remembers of its looks for overdue work.
-type overdue struct {
-	mu     sync.Mutex
-	looked db.Millis
-	raised [Lanes]db.Millis // by lane
-}
-
-// due reports whether to look now. The first look of a process comes later: what waited
-// while none ran is not overdue for the merchants' sake.
-func (o *overdue) due(now db.Millis) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if first := o.looked == 0; first || now-o.looked < overdueEvery {
-		if first || now < o.looked {
-			o.looked = now
-		}
-		return false
-	}
-	o.looked = now
-	return true
-}
-
-// tells reports whether this process raises the alarm about a lane now, and notes it.
-func (o *overdue) tells(lane countersign.Lane, now db.Millis) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if last := o.raised[lane]; last != 0 && now-last < overdueAgain && now >= last {
-		return false
-	}
-	o.raised[lane] = now
-	return true
-}
+// overdueAfter is how long work waits before a person is told.
+const overdueAfter db.Millis = 900_000
 
 // A merchant that is not reached has an alarm of its own.
 var overdueSQL = fmt.Sprintf(`
@@ -61,14 +23,11 @@ SELECT merchant, due FROM (
 	AND NOT EXISTS (SELECT 1 FROM frozen WHERE id = 'service' AND at <> 0)) waiting
 WHERE due <= $3 ORDER BY due LIMIT 1`, BreakerThreshold)
 
-// sweep raises AlarmOverdue about the merchant of each lane whose work waits for
+// sweepOverdue raises AlarmOverdue about the merchant of each lane whose work waits for
 // longest. One alarm stands for all, or an overloaded node would raise one for every
 // merchant. It ends when nothing waits for half as long: at the same time, it would come and go.
-func (o *overdue) sweep(ctx context.Context, d *db.DB, now db.Millis) error {
-	if !o.due(now) {
-		return nil
-	}
-	standing, err := d.StandingAlarms(ctx, client.AlarmOverdue)
+func (o *Outbox) sweepOverdue(ctx context.Context, now db.Millis) error {
+	standing, err := o.StandingAlarms(ctx, client.AlarmOverdue)
 	if err != nil {
 		return err
 	}
@@ -76,30 +35,19 @@ func (o *overdue) sweep(ctx context.Context, d *db.DB, now db.Millis) error {
 		var merchant string // whose work has been due for longest
 		var due db.Millis
 		until := int64(now - overdueAfter/2)
-		_, err := db.One(ctx, d, overdueSQL, []any{int64(lane), until, until}, &merchant, &due)
-		switch {
-		case err != nil:
+		if _, err := db.One(ctx, o, overdueSQL, []any{int64(lane), until, until}, &merchant, &due); err != nil {
 			return fmt.Errorf("overdue work: %w", err)
+		}
+		about := slices.DeleteFunc(slices.Clone(standing), func(a db.Alarm) bool { return a.Subject != lane.String() })
+		switch {
 		case merchant == "":
-			over := slices.Clone(standing)
-			over = slices.DeleteFunc(over, func(a db.Alarm) bool { return a.Subject != lane.String() })
-			if err := d.EndStanding(ctx, over, now); err != nil {
-				return err
-			}
-			o.forget(lane)
-		case due <= now-overdueAfter && o.tells(lane, now):
-			if err := d.RaiseAlarm(ctx, db.Alarm{Of: merchant, Kind: client.AlarmOverdue, Subject: lane.String(), At: now}); err != nil {
-				o.forget(lane)
-				return err
-			}
+			err = o.EndStanding(ctx, about, now)
+		case due <= now-overdueAfter && len(about) == 0:
+			err = o.RaiseAlarm(ctx, db.Alarm{Of: merchant, Kind: client.AlarmOverdue, Subject: lane.String(), At: now})
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-// forget makes the next overdue work of a lane raise an alarm at once.
-func (o *overdue) forget(lane countersign.Lane) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.raised[lane] = 0
 }

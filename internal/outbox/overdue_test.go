@@ -117,9 +117,9 @@ func testBreakerAlarm(t *testing.T, s *Outbox) {
 	}
 }
 
-// testOverdueAlarm: work that is due and not done raises one alarm an hour, about who
-// waits for longest, and none during a freeze, about a paused merchant or one that is
-// not reached.
+// testOverdueAlarm: work that is due and not done raises one alarm, about who waits for longest,
+// until nothing waits for half as long; and none during a freeze, about a paused merchant or one
+// that is not reached.
 func testOverdueAlarm(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 4, nil)
 	must(s.Ingest(ctx, []NewCallback{deposit("m0", "a", 1000), deposit("m1", "b", 2000), deposit("m2", "c", 10), deposit("m3", "d", 20)}, 1))(t)
@@ -139,19 +139,19 @@ func testOverdueAlarm(t *testing.T, s *Outbox) {
 			t.Errorf("at %d: alarms %q, want %q", now, got, want)
 		}
 	}
+	const every = minute / 2
 	late := 1000 + overdueAfter
-	sweep(late - overdueEvery - 1) // a process begins with this
+	sweep(late - every - 1)
 	sweep(late - 1)
 	if err := freezeAll(s); err != nil {
 		t.Fatal(err)
 	}
-	sweep(late + overdueEvery)
+	sweep(late + every)
 	if err := thawAll(s); err != nil {
 		t.Fatal(err)
 	}
-	sweep(late + overdueEvery + 1) // it has just looked
-	sweep(late+2*overdueEvery, "m0 notify")
-	sweep(late+3*overdueEvery, "m0 notify")
+	sweep(late + every + 1) // it has just looked
+	sweep(late+2*every, "m0 notify")
 	accept := func(merchant string, now db.Millis) {
 		t.Helper()
 		var list []Settlement
@@ -165,9 +165,12 @@ func testOverdueAlarm(t *testing.T, s *Outbox) {
 		}
 		must(s.Settle(ctx, list, now))(t)
 	}
-	accept("m0", late+4*overdueEvery)
-	sweep(late+2*overdueEvery+overdueAgain-1, "m0 notify")
-	sweep(late+3*overdueEvery+overdueAgain, "m0 notify", "m1 notify")
-	accept("m1", late+2*overdueAgain)
-	sweep(late+3*overdueAgain, "m0 notify ended", "m1 notify ended")
+	accept("m0", late+3*every)
+	sweep(late+4*every, "m0 notify") // it stands for m1 too
+	accept("m1", late+5*every)
+	sweep(late+6*every, "m0 notify ended")
+	must(s.Ingest(ctx, []NewCallback{deposit("m1", "e", late)}, late))(t)
+	restarted := New(s.DB)
+	must(restarted.Sweep(ctx, late+2*overdueAfter))(t) // a process begins with this
+	sweep(late+2*overdueAfter-every, "m0 notify ended", "m1 notify")
 }

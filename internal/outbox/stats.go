@@ -79,37 +79,6 @@ func (o *Outbox) Stats(ctx context.Context) (client.ServiceStats, error) {
 
 func laneWord(l countersign.Lane) client.Lane { return client.Lane(l.String()) }
 
-// breakersSQL reads the lanes whose breaker is not closed.
-var breakersSQL = fmt.Sprintf(`
-SELECT merchant, lane, failures, open_until FROM lanes WHERE failures >= %d ORDER BY merchant, lane`, BreakerThreshold)
-
-// Breakers lists the lanes whose breaker is not closed, by merchant.
-func (o *Outbox) Breakers(ctx context.Context) ([]client.Breaker, error) {
-	return db.List(ctx, o, breakersSQL, nil, func(r db.Rows) (b client.Breaker, err error) {
-		var lane countersign.Lane
-		err = r.Scan(&b.Merchant, &lane, &b.Failures, &b.OpenUntil)
-		b.Lane = laneWord(lane)
-		return b, err
-	})
-}
-
-// waitingSQL reads the first entry of the index of each lane's pending rows.
-const waitingSQL = `
-SELECT * FROM (SELECT lane, id, due FROM outbox WHERE merchant = $1 AND lane = 0 AND state = 'pending' ORDER BY due, id LIMIT 1) notify
-UNION ALL
-SELECT * FROM (SELECT lane, id, due FROM outbox WHERE merchant = $1 AND lane = 1 AND state = 'pending' ORDER BY due, id LIMIT 1) withdraw`
-
-// Waiting lists, for each lane of a merchant with pending callbacks, the one that is due first.
-func (o *Outbox) Waiting(ctx context.Context, merchant string) ([]client.OldestDue, error) {
-	return db.List(ctx, o, waitingSQL, []any{merchant}, func(r db.Rows) (f client.OldestDue, err error) {
-		var lane countersign.Lane
-		var id string
-		err = r.Scan(&lane, &id, &f.Due)
-		f.Lane, f.Callback = laneWord(lane), joinID(merchant, id)
-		return f, err
-	})
-}
-
 // A merchant that is not active is not called, so its last failure says nothing of now.
 const (
 	failingNowSQL = `

@@ -52,13 +52,31 @@ func (o *Outbox) Sweep(ctx context.Context, now db.Millis) (done Swept, err erro
 			return done, err
 		}
 	}
-	if err := o.late.sweep(ctx, o.DB, now); err != nil {
-		return done, err
-	}
-	if err := o.sick.sweep(ctx, o, now); err != nil {
+	if err := o.sweepAlarms(ctx, now); err != nil {
 		return done, err
 	}
 	return done, o.FoldCounts(ctx)
+}
+
+// sweepAlarms looks each half minute for what raises and ends alarms by the clock. What waited while
+// no process ran is not overdue for the merchants' sake: the first look of a process leaves it out.
+func (o *Outbox) sweepAlarms(ctx context.Context, now db.Millis) error {
+	o.swept.mu.Lock()
+	last := o.swept.looked
+	due := now < last || now-last >= minute/2
+	if due {
+		o.swept.looked = now
+	}
+	o.swept.mu.Unlock()
+	if !due {
+		return nil
+	}
+	if last != 0 {
+		if err := o.sweepOverdue(ctx, now); err != nil {
+			return err
+		}
+	}
+	return o.sweepHealth(ctx, now)
 }
 
 // ReclaimAll ends every lease at once and gives their number. It does so only if no

@@ -113,7 +113,7 @@ func testClockBack(t *testing.T, s *Outbox) {
 			must(s.Settle(ctx, []Settlement{unreached(c, 1)}, at))(t)
 		}
 	}
-	if len(must(s.Breakers(ctx))(t)) != 1 {
+	if len(must(s.breakers())(t)) != 1 {
 		t.Fatal("the breaker is closed")
 	}
 	if got := claim(t, s, countersign.LaneNotify, now, 10); len(got) != 0 {

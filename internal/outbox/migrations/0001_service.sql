@@ -85,7 +85,6 @@ CREATE TABLE lanes (
 -- Those in which nothing waits are left out; and so is this index where lanes are
 -- looked up, in PostgreSQL's plans of a small table.
 CREATE INDEX lanes_ready ON lanes (lane, ready, merchant) WHERE ready < 4611686018427387904;
-CREATE INDEX lanes_broken ON lanes (merchant, lane) WHERE failures >= 5; -- BreakerThreshold
 
 -- What the service says. Rows never change: what does is in outbox, so that the
 -- many that are settled cost claims and settlements nothing. A callback without
@@ -271,16 +270,6 @@ CREATE TABLE open_failures (
   PRIMARY KEY (merchant, callback, number)
 ){clustered};
 
--- How the attempts of each merchant ended, by the minutes of the last hour since 1970.
-CREATE TABLE ended (
-  merchant {text} NOT NULL,
-  minute   {int} NOT NULL,
-  reason   TEXT NOT NULL,
-  failed   {int} NOT NULL, -- 1: it is a failure of the merchant
-  n        {int} NOT NULL,
-  PRIMARY KEY (merchant, minute, reason, failed)
-){clustered};
-
 -- When a merchant was last reached and accepted something, and its last failure.
 CREATE TABLE health (
   merchant {text} NOT NULL PRIMARY KEY,
@@ -291,7 +280,10 @@ CREATE TABLE health (
   callback TEXT NOT NULL,  -- of the last failure, with its reason and facts
   reason   TEXT NOT NULL,
   facts    TEXT NOT NULL,
-  told     {int} NOT NULL DEFAULT 0 -- 1: the alarm merchant_failing stands
+  told     {int} NOT NULL DEFAULT 0, -- 1: the alarm merchant_failing stands
+  period   {int} NOT NULL DEFAULT 0, -- of five minutes since 1970, in which an attempt last ended
+  attempts {int} NOT NULL DEFAULT 0, -- that ended in it, and half of those that counted before
+  failures {int} NOT NULL DEFAULT 0  -- likewise
 ){clustered};
 
 -- Whether the whole service is frozen; without a row it is not. Decisions and releases look at it and at their merchant in their own transaction.
