@@ -38,26 +38,6 @@ func (CallbackState) Values() []CallbackState { return callbackStates.values() }
 // Means returns what s means, for people, or "" for an unknown word.
 func (s CallbackState) Means() string { return callbackStates.of(s).means }
 
-// Told says more of what the merchant knows of a callback that is not accepted.
-type Told string
-
-// What it may say.
-const (
-	ToldPossibly Told = "possibly"
-	ToldAgain    Told = "again"
-)
-
-var tolds = words[Told]{
-	{is: ToldPossibly, means: "The service's database was restored from a backup after which the merchant may have been told; so until it is reconciled."},
-	{is: ToldAgain, means: "The merchant had accepted it, and it is sent once more because a person asked for it by its id."},
-}
-
-// Values returns them.
-func (Told) Values() []Told { return tolds.values() }
-
-// Means returns what s means, for people, or "" for an unknown word.
-func (s Told) Means() string { return tolds.of(s).means }
-
 // Callback is one thing that the service says to a merchant.
 type Callback struct {
 	ID         string           `json:"id" doc:"the service's id of the callback; begins with the merchant's id"`
@@ -76,7 +56,7 @@ type Callback struct {
 	LastReason Reason           `json:"lastReason,omitempty" doc:"reason of the last attempt that ended"`
 	Created    Time             `json:"created" doc:"when the service took it"`
 	Settled    Time             `json:"settled,omitzero" doc:"when it reached a final state"`
-	Told       Told             `json:"told,omitempty" doc:"possibly: the service's database was restored from a backup, after which the merchant may have been told; until it is reconciled. again: the merchant had accepted it, and it is sent once more because a person asked for it by its id. Absent: neither"`
+	Repeated   bool             `json:"repeated,omitempty" doc:"the merchant had accepted it, and it is sent once more because a person asked for it by its id"`
 }
 
 // Attempt is one POST of a callback.
@@ -121,7 +101,6 @@ type CallbackFilter struct {
 	TenantUserID string           `json:"tenantUserId,omitempty" query:"tenantUserId" minLength:"1" maxLength:"200" doc:"only about this user, 1 to 200 characters"`
 	Address      string           `json:"address,omitempty" query:"address" minLength:"1" maxLength:"200" doc:"only about what goes to this address: toAddress of a deposit, the target of a withdrawal, the new address of a change; 1 to 200 characters"`
 
-	Told  Told `json:"told,omitempty" query:"told" doc:"only those with this member told: possibly or again"`
 	Since Time `json:"since,omitzero" query:"since" doc:"only taken at this time or later, in RFC 3339"`
 	Until Time `json:"until,omitzero" query:"until" doc:"only taken before this time, in RFC 3339"`
 }

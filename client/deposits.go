@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"iter"
 	"net/http"
 
@@ -58,17 +57,6 @@ func (s *Service) AddDeposits(ctx context.Context, list ...NewDeposit) ([]Accept
 	return out.Callbacks, err
 }
 
-// AddDepositsAsWritten is AddDeposits of objects that were written elsewhere. They are
-// sent byte for byte but for white space, so the service checks what their writer wrote.
-// Each must be valid JSON.
-func (s *Service) AddDepositsAsWritten(ctx context.Context, list ...json.RawMessage) ([]Accepted, error) {
-	if list == nil {
-		list = []json.RawMessage{}
-	}
-	out, err := ask[AcceptedDeposits](ctx, &s.Common, http.MethodPost, "/v1/deposits", list)
-	return out.Callbacks, err
-}
-
 // ToldDeposit is a deposit at the service, with what became of telling it.
 type ToldDeposit struct {
 	ID         string             `json:"id" doc:"the service's id of the callback that tells of it; begins with the merchant's id"`
@@ -77,7 +65,7 @@ type ToldDeposit struct {
 	Symbol     string             `json:"symbol" doc:"the currency"`
 	Amount     countersign.Amount `json:"amount" doc:"in units of the currency: an exact decimal"`
 	State      CallbackState      `json:"state" doc:"state of that callback"`
-	Told       Told               `json:"told,omitempty" doc:"member told of that callback"`
+	Repeated   bool               `json:"repeated,omitempty" doc:"the merchant had accepted it, and it is sent once more"`
 }
 
 // ToldDeposits is a page of deposits, by merchant and then by time.

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"iter"
 	"log/slog"
 	"net/http"
@@ -291,17 +290,6 @@ func (s *Service) CreateWithdrawal(ctx context.Context, w NewWithdrawal) (Accept
 func (s *Service) CreateWithdrawals(ctx context.Context, list ...NewWithdrawal) ([]AcceptedWithdrawal, error) {
 	if list == nil {
 		list = []NewWithdrawal{}
-	}
-	out, err := ask[AcceptedWithdrawals](ctx, &s.Common, http.MethodPost, "/v1/withdrawals", list)
-	return out.Withdrawals, err
-}
-
-// CreateWithdrawalsAsWritten is CreateWithdrawals of objects that were written elsewhere. They
-// are sent byte for byte but for white space, so the service checks what their writer wrote.
-// Each must be valid JSON.
-func (s *Service) CreateWithdrawalsAsWritten(ctx context.Context, list ...json.RawMessage) ([]AcceptedWithdrawal, error) {
-	if list == nil {
-		list = []json.RawMessage{}
 	}
 	out, err := ask[AcceptedWithdrawals](ctx, &s.Common, http.MethodPost, "/v1/withdrawals", list)
 	return out.Withdrawals, err

@@ -23,7 +23,6 @@ func TestWordsAreThoseOfTheCode(t *testing.T) {
 	rows(t, client.AttemptResult("").Values())
 	rows(t, client.EventKind("").Values())
 	rows(t, client.CallbackState("").Values())
-	rows(t, client.Told("").Values())
 	rows(t, client.WithdrawalState("").Values())
 	rows(t, client.OrderState("").Values())
 	rows(t, client.DepositState("").Values())

@@ -55,9 +55,9 @@ func withoutUUID(payload []byte) (json.RawMessage, error) {
 
 func (s *Server) resendCallback(c *api.Call, id string, in client.ResendOne) (client.Callback, error) {
 	if in.Accepted {
-		if n, err := s.Outbox.Repeat(c.R.Context(), []string{id}, c.Now); err != nil {
+		if repeated, err := s.Outbox.Repeat(c.R.Context(), id, c.Now); err != nil {
 			return client.Callback{}, err
-		} else if n > 0 {
+		} else if repeated {
 			cb, err := s.Outbox.Callback(c.R.Context(), id)
 			return cb.Callback, err
 		}

@@ -107,7 +107,6 @@ func common() Aliases {
 	enumerate[client.RefusedState](a)
 	enumerate[client.RotationState](a)
 	enumerate[client.Scheme](a)
-	enumerate[client.Told](a)
 	enumerate[client.WaitingFor](a)
 	enumerate[client.WithdrawalState](a)
 	return a

@@ -45,8 +45,7 @@ var callbacksList = &list[client.CallbackFilter, client.CallbackPage]{
 	fields: []field{{name: "merchant", label: "Merchant"}, {name: "type", label: "What"}, {name: "state", label: "State"},
 		{name: "trackingId", label: "Tracking id"}, {name: "txId", label: "Transaction"},
 		{name: "callBackId", label: "callBackId"}},
-	folded: []field{{name: "tenantUserId", label: "User"}, {name: "address", label: "To address"},
-		{name: "told", label: "Told"}},
+	folded: []field{{name: "tenantUserId", label: "User"}, {name: "address", label: "To address"}},
 	read: func(v *visit, f client.CallbackFilter, o client.PageOptions) (client.CallbackPage, error) {
 		return v.service.Callbacks(v.r.Context(), f, o)
 	},

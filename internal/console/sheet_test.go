@@ -112,7 +112,7 @@ func TestResendMatching(t *testing.T) {
 		MerchantSettings: client.MerchantSettings{NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}}); err != nil {
 		t.Fatal(err)
 	}
-	q := url.Values{"merchant": {"shop"}, "type": {"1"}, "state": {"pending"}, "trackingId": {"t"}, "txId": {"x"}, "callBackId": {"c"}, "told": {"again"}, "tenantUserId": {"u&1"}, "address": {"a"},
+	q := url.Values{"merchant": {"shop"}, "type": {"1"}, "state": {"pending"}, "trackingId": {"t"}, "txId": {"x"}, "callBackId": {"c"}, "tenantUserId": {"u&1"}, "address": {"a"},
 		"since": {"2027-01-31T00:00:00Z"}, "until": {"2027-02-01T00:00:00Z"}}
 	s := newSite(t, base).signIn(first)
 	p := s.get("/console/resend?" + q.Encode())

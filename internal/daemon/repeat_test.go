@@ -71,7 +71,7 @@ func testRepeated(t *testing.T, serviceDB, gatewayDB string) {
 	for _, id := range repeated {
 		b.await("the second attempt of "+id, func(ctx context.Context) (bool, error) {
 			c, err := b.api.Callback(ctx, id)
-			if err != nil || c.State != client.CallbackAccepted || c.Told != "" {
+			if err != nil || c.State != client.CallbackAccepted || c.Repeated {
 				return false, err
 			}
 			if len(c.Attempts) != 2 || c.Attempts[0].Repeated || !c.Attempts[1].Repeated || c.Attempts[1].Result != client.AttemptAccepted {

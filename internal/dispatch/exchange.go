@@ -305,7 +305,7 @@ func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt,
 		record.Facts = &v.Facts
 	}
 	s := outbox.Settlement{
-		Merchant: c.Merchant, CallbackID: c.ID, Attempt: record, Type: c.Type, EventID: c.EventID, AddedBy: c.AddedBy, Payload: c.Payload, Told: c.Told,
+		Merchant: c.Merchant, CallbackID: c.ID, Attempt: record, Type: c.Type, EventID: c.EventID, AddedBy: c.AddedBy, Payload: c.Payload, Repeated: c.Repeated,
 		Reached: v.Reached, Decision: v.Decision, Details: v.Details, Alarm: v.Alarm, OpenFailure: v.OpenFailure,
 	}
 	lane := c.Type.Lane()

@@ -14,8 +14,7 @@ type Restore struct {
 	Feeds   []string // that readers follow by their numbers. Required
 	Least   int64    // the number of the last epoch that is known from elsewhere, or 0
 	At      db.Millis
-	MarkSQL string         // marks what had not ended in the backup. Required
-	Also    []db.Statement // run in the same transaction
+	MarkSQL string // marks what had not ended in the backup. Required
 }
 
 // restored says where an epoch begins. Ends are the last numbers of the feeds.
@@ -28,7 +27,8 @@ type restored struct {
 func BeginEpoch(ctx context.Context, d *db.DB, r Restore) (db.Epoch, error) {
 	var marked int64
 	e, err := d.BeginEpoch(ctx, r.Feeds, r.Least, r.At, func(ctx context.Context, t *db.Tx, e db.Epoch) error {
-		if err := t.Batch(ctx, append([]db.Statement{{SQL: r.MarkSQL, N: &marked}}, r.Also...)); err != nil {
+		var err error
+		if marked, err = t.Exec(ctx, r.MarkSQL); err != nil {
 			return err
 		}
 		if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: client.AlarmRestored, Subject: fmt.Sprint("epoch ", e.Number), At: r.At}}); err != nil {
@@ -40,8 +40,8 @@ func BeginEpoch(ctx context.Context, d *db.DB, r Restore) (db.Epoch, error) {
 	return e, err
 }
 
-// EndEpoch ends what the open epoch of d holds back, with a record of that kind. first runs
-// before that in the same transaction, if an epoch is open. It reports whether one was.
+// EndEpoch ends what the open epoch of d holds back, with a record of that kind. first, which may
+// be nil, runs before that in the same transaction, if an epoch is open. It reports whether one was.
 func EndEpoch(ctx context.Context, d *db.DB, kind string, now db.Millis, first func(context.Context, *db.Tx) error) (open bool, err error) {
 	err = d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		e, err := db.LastEpoch(ctx, t)
@@ -52,8 +52,10 @@ func EndEpoch(ctx context.Context, d *db.DB, kind string, now db.Millis, first f
 		if err := db.EndAlarms(ctx, t, []db.Alarm{{Kind: client.AlarmRestored, At: now}}); err != nil {
 			return err
 		}
-		if err := first(ctx, t); err != nil {
-			return err
+		if first != nil {
+			if err := first(ctx, t); err != nil {
+				return err
+			}
 		}
 		if open, err = db.Reconcile(ctx, t, now); err != nil || !open {
 			return err

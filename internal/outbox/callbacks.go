@@ -18,7 +18,7 @@ const (
 	callbackColumns = `c.merchant, c.id, c.type, c.event_id, c.tracking_id, c.tx_id, c.call_back_id, c.payload, c.created,
 	COALESCE(o.deadline, c.deadline), COALESCE(o.state, 'accepted'), COALESCE(o.attempts, a.number, 0),
 	COALESCE(o.failed, a.failed, 0), COALESCE(o.due, 0), COALESCE(o.lease_until, 0),
-	COALESCE(o.last_reason, a.reason, ''), COALESCE(o.settled, a.settled, 0), COALESCE(o.told, 0)`
+	COALESCE(o.last_reason, a.reason, ''), COALESCE(o.settled, a.settled, 0), COALESCE(o.repeated, 0)`
 
 	// "'' ||": where c.merchant is given, PostgreSQL would read all rows of the merchant
 	// for each row of c, and compare their ids.
@@ -33,10 +33,10 @@ WHERE c.merchant = $1 AND c.id = $2`
 
 func scanCallback(r db.Rows) (c Callback, err error) {
 	var id string
-	var told int
+	var repeated int64
 	err = r.Scan(&c.Merchant, &id, &c.Type, &c.EventID, &c.TrackingID, &c.TxID, &c.CallBackID, &c.Payload, &c.Created,
-		&c.Deadline, &c.State, &c.Attempt, &c.Failed, &c.Due, &c.LeaseUntil, &c.LastReason, &c.Settled, &told)
-	c.ID, c.Name, c.Told, c.Deadline = joinID(c.Merchant, id), c.Type.String(), toldWord(told), db.Shown(c.Deadline)
+		&c.Deadline, &c.State, &c.Attempt, &c.Failed, &c.Due, &c.LeaseUntil, &c.LastReason, &c.Settled, &repeated)
+	c.ID, c.Name, c.Repeated, c.Deadline = joinID(c.Merchant, id), c.Type.String(), repeated == 1, db.Shown(c.Deadline)
 	if c.State != client.CallbackPending {
 		c.Due = 0
 	}
@@ -192,10 +192,6 @@ func (f callbackFilter) walk() db.Listing {
 		}
 	}
 	switch {
-	case f.Told != "":
-		// A literal: the index has no row for most callbacks.
-		outbox.Add(fmt.Sprintf("o.told > 0 AND o.told = %d", slices.Index(toldWords, f.Told)))
-		return outbox
 	case f.State == client.CallbackSending: // no more than are in flight; sorted
 		l = outbox
 		l.Sorted = true
@@ -253,9 +249,6 @@ func (f callbackFilter) filter(l *db.Listing) {
 	}
 	if f.State != "" && !has("o.state") && !has("o.state || ''") {
 		l.Add("COALESCE(o.state, 'accepted') = ?", string(f.State))
-	}
-	if f.Told != "" && !has("o.told") {
-		l.Add("COALESCE(o.told, 0) = ?", slices.Index(toldWords, f.Told))
 	}
 	for _, look := range f.looks() {
 		if look.value != "" && !has(look.column) && !(has("c.event_id") && look.column == "c.tracking_id") {

@@ -154,7 +154,7 @@ const (
 	// The expression makes the planner look callbacks up by id: callbacks that are due
 	// together are neighbours in that index, whatever their merchants.
 	takeSQL = `
-SELECT o.merchant, o.id, o.attempts, o.failed, o.held, o.due, o.last_reason, o.told,
+SELECT o.merchant, o.id, o.attempts, o.failed, o.held, o.due, o.last_reason, o.repeated,
 	i.type, i.event_id, i.tracking_id, i.tx_id, i.call_back_id, i.payload, o.deadline, i.created, i.added_by
 FROM (
 	SELECT * FROM outbox w
@@ -225,10 +225,10 @@ func (o *Outbox) claimFrom(ctx context.Context, t *db.Tx, r ClaimRequest, lanes 
 
 // scanTaken reads a row of takeSQL.
 func (c *Claimed) scanTaken(r db.Rows) (id string, err error) {
-	var told int
-	err = r.Scan(&c.Merchant, &id, &c.Attempt, &c.Failed, &c.Held, &c.Due, &c.LastReason, &told,
+	var repeated int64
+	err = r.Scan(&c.Merchant, &id, &c.Attempt, &c.Failed, &c.Held, &c.Due, &c.LastReason, &repeated,
 		&c.Type, &c.EventID, &c.TrackingID, &c.TxID, &c.CallBackID, &c.Payload, &c.Deadline, &c.Created, &c.AddedBy)
-	c.ID, c.Told = joinID(c.Merchant, id), toldWord(told)
+	c.ID, c.Repeated = joinID(c.Merchant, id), repeated == 1
 	return id, err
 }
 

@@ -91,7 +91,6 @@ var suite = []struct {
 	{"callbacks/resent by filter", testResendMatching},
 	{"callbacks/resent before they are due", testResendPending},
 	{"callbacks/sent again though accepted", testRepeat},
-	{"callbacks/possibly told", testPossiblyTold},
 	{"numbers", testStats},
 	{"numbers/folded", testFolded},
 	{"callbacks/listed by short pages", testShortPages},

@@ -19,7 +19,7 @@ const (
 	depositColumns = `
 SELECT c.merchant, c.id, c.tracking_id, c.payload,
 	COALESCE((SELECT o.state FROM outbox o WHERE o.merchant = c.merchant AND o.id = c.id), 'accepted'),
-	COALESCE((SELECT o.told FROM outbox o WHERE o.merchant = c.merchant AND o.id = c.id), 0)
+	COALESCE((SELECT o.repeated FROM outbox o WHERE o.merchant = c.merchant AND o.id = c.id), 0)
 FROM callbacks c`
 
 	eachDepositSQL = depositColumns + ` WHERE (c.merchant, c.id) > ($1, $2) AND c.type = 1 ORDER BY c.merchant, c.id LIMIT CAST($3 AS BIGINT)`
@@ -55,11 +55,11 @@ func (o *Outbox) ToldDeposits(ctx context.Context, of []string, cursor string, l
 			var d client.ToldDeposit
 			var id string
 			var payload []byte
-			var told int
-			if err := r.Scan(&d.Merchant, &id, &d.TrackingID, &payload, &d.State, &told); err != nil {
+			var repeated int64
+			if err := r.Scan(&d.Merchant, &id, &d.TrackingID, &payload, &d.State, &repeated); err != nil {
 				return err
 			}
-			d.ID, d.Told = joinID(d.Merchant, id), toldWord(told)
+			d.ID, d.Repeated = joinID(d.Merchant, id), repeated == 1
 			var said struct {
 				Symbol string
 				Amount countersign.Amount

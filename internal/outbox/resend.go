@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"fmt"
 
 	"countersign"
 	"countersign/client"
@@ -58,8 +57,8 @@ func (o *Outbox) Resend(ctx context.Context, id string, now db.Millis) (Callback
 const (
 	// The attempts go on counting behind the accepted one.
 	repeatSQL = `
-INSERT INTO outbox (merchant, id, lane, state, due, attempts, deadline, last_reason, told)
-SELECT c.merchant, c.id, 0, 'pending', CAST($3 AS BIGINT), a.number, 4611686018427387904, a.reason, 2
+INSERT INTO outbox (merchant, id, lane, state, due, attempts, deadline, last_reason, repeated)
+SELECT c.merchant, c.id, 0, 'pending', CAST($3 AS BIGINT), a.number, 4611686018427387904, a.reason, 1
 FROM callbacks c JOIN attempts a ON a.merchant = '' || c.merchant AND a.callback = c.id AND a.accepted = 1
 WHERE c.merchant = $1 AND c.id = $2 AND c.type <> 2
 ON CONFLICT (merchant, id) DO NOTHING`
@@ -67,65 +66,44 @@ ON CONFLICT (merchant, id) DO NOTHING`
 	unacceptSQL = `UPDATE attempts SET accepted = 0 WHERE merchant = $1 AND callback = $2 AND accepted = 1`
 )
 
-// Repeat sends accepted callbacks once more, for a merchant that has lost them. A
-// merchant that has them answers as to any repetition: the trackingId is the same. It
-// leaves out those that are not accepted, and gives how many are sent. A callback that is
+// Repeat sends an accepted callback once more, for a merchant that has lost it. A
+// merchant that has it answers as to any repetition: the trackingId is the same. It reports
+// whether it does: not if the callback is not accepted. A callback that is
 // not known is ErrNotFound, and one of type 2 a *ConflictError: its question is asked once.
-func (o *Outbox) Repeat(ctx context.Context, ids []string, now db.Millis) (int64, error) {
-	list := make([]swept, len(ids))
-	for i, id := range ids {
-		var err error
-		if list[i].merchant, list[i].id, err = splitID(id); err != nil {
-			return 0, err
-		}
+func (o *Outbox) Repeat(ctx context.Context, id string, now db.Millis) (repeated bool, err error) {
+	merchant, rest, err := splitID(id)
+	if err != nil {
+		return false, err
 	}
-	list = inOrder(list)
-	total := int64(0)
-	err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		total = 0
-		types, repeated := make([]countersign.Type, len(list)), make([]int64, len(list))
-		var looks, repeats, marks []db.Statement
-		for i, f := range list {
-			looks = append(looks, db.Statement{SQL: typeOfSQL, Args: []any{f.merchant, f.id}, Row: func(r db.Rows) error { return r.Scan(&types[i]) }})
-			repeats = append(repeats, db.Statement{SQL: repeatSQL, Args: []any{f.merchant, f.id, int64(now)}, N: &repeated[i]})
+	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		repeated = false
+		var typ countersign.Type
+		switch found, err := db.One(ctx, t, typeOfSQL, []any{merchant, rest}, &typ); {
+		case err != nil:
+			return err
+		case !found:
+			return notKept(ctx, t, rest)
+		case typ == countersign.TypeRequestWithdraw:
+			return errAskedOnce
 		}
-		if err := t.Batch(ctx, looks); err != nil {
+		n, err := t.Exec(ctx, repeatSQL, merchant, rest, int64(now))
+		if err != nil || n == 0 {
 			return err
 		}
-		for i, typ := range types {
-			switch typ {
-			case countersign.TypeUnknown:
-				return &db.ItemError{Item: i, Member: "id", Err: fmt.Errorf("callback: %w", notKept(ctx, t, list[i].id))}
-			case countersign.TypeRequestWithdraw:
-				return errAskedOnce
-			}
-		}
-		if err := t.Batch(ctx, repeats); err != nil {
+		repeated = true
+		if _, err := t.Exec(ctx, unacceptSQL, merchant, rest); err != nil {
 			return err
 		}
-		changes := laneChanges{}
-		for i, f := range list {
-			if repeated[i] == 0 {
-				continue
-			}
-			total++
-			marks = append(marks, db.Statement{SQL: unacceptSQL, Args: []any{f.merchant, f.id}})
-			changes.of(f.merchant, countersign.LaneNotify).Final[finalIndex(client.CallbackAccepted)]--
-			changes.back(f.merchant, countersign.LaneNotify, now)
-		}
-		if total == 0 {
-			return nil
+		if err := recordResends(ctx, t, journal.CallbacksSentAgain, []swept{{merchant: merchant, id: rest}}, []int64{1}, now); err != nil {
+			return err
 		}
 		t.Wake(TopicOf(countersign.LaneNotify))
-		if err := t.Batch(ctx, marks); err != nil {
-			return err
-		}
-		if err := recordResends(ctx, t, journal.CallbacksSentAgain, list, repeated, now); err != nil {
-			return err
-		}
+		changes := laneChanges{}
+		changes.of(merchant, countersign.LaneNotify).Final[finalIndex(client.CallbackAccepted)]--
+		changes.back(merchant, countersign.LaneNotify, now)
 		return o.changeLanes(ctx, t, changes, now)
 	})
-	return total, err
+	return repeated, err
 }
 
 // typeOfSQL locks the callback, so that it is not purged meanwhile.
@@ -221,7 +199,7 @@ func (o *Outbox) matching(ctx context.Context, of []string, f client.CallbackFil
 			ls[i].Add("COALESCE(o.due, 0) > ?", int64(now))
 		} else {
 			// What the merchant had accepted is sent again by its name alone.
-			ls[i].Add("COALESCE(o.lane, 0) = 0 AND COALESCE(o.told, 0) < 2")
+			ls[i].Add("COALESCE(o.lane, 0) = 0 AND COALESCE(o.repeated, 0) = 0")
 		}
 	}
 	return readPage(ctx, o, `c.merchant, c.id`, ls, sweepMost, swept.callback, scanSwept)

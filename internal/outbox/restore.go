@@ -15,20 +15,13 @@ import (
 // Feeds are the feeds that readers follow by their numbers.
 var Feeds = []string{db.FeedOfAlarms, FeedOfDecisions}
 
-const (
-	possiblyToldSQL        = `UPDATE outbox SET told = 1 WHERE told = 0 AND lane <> 1`
-	restoredWithdrawalsSQL = `UPDATE withdrawals SET restored = 1 WHERE state IN ('awaiting', 'confirmed')`
+const restoredWithdrawalsSQL = `UPDATE withdrawals SET restored = 1 WHERE state IN ('awaiting', 'confirmed')`
 
-	surelyToldSQL = `UPDATE outbox SET told = 0 WHERE told > 0 AND told = 1`
-)
-
-// Restored begins an epoch after a restore: until Reconcile nothing is released, and what
-// the backup has not as accepted is ToldPossibly. Withdrawals that had not ended stay so until
-// somebody says what became of them: Adopt, AdoptEnd, AdoptNothing or ResumeWithdrawal. least is the number
-// of the last epoch that is known from elsewhere, or 0.
+// Restored begins an epoch after a restore: until Reconcile nothing is released. Withdrawals that
+// had not ended stay so until somebody says what became of them: Adopt, AdoptEnd, AdoptNothing or
+// ResumeWithdrawal. least is the number of the last epoch that is known from elsewhere, or 0.
 func (o *Outbox) Restored(ctx context.Context, least int64, now db.Millis) (db.Epoch, error) {
-	return journal.BeginEpoch(ctx, o.DB, journal.Restore{Kind: journal.ServiceRestored, Feeds: Feeds, Least: least, At: now, MarkSQL: restoredWithdrawalsSQL,
-		Also: []db.Statement{{SQL: possiblyToldSQL}}})
+	return journal.BeginEpoch(ctx, o.DB, journal.Restore{Kind: journal.ServiceRestored, Feeds: Feeds, Least: least, At: now, MarkSQL: restoredWithdrawalsSQL})
 }
 
 // Executed is a withdrawal for which the wallet core got a permit, as the core recorded
@@ -155,11 +148,8 @@ func (o *Outbox) recreate(ctx context.Context, x Executed, now db.Millis) (Withd
 	return made[0].Withdrawal, nil
 }
 
-// Reconcile ends the open epoch: what was not adopted may be released again, and nothing
-// is ToldPossibly any more. It reports whether one was open.
+// Reconcile ends the open epoch: what was not adopted may be released again. It reports whether one
+// was open.
 func (o *Outbox) Reconcile(ctx context.Context, now db.Millis) (open bool, err error) {
-	return journal.EndEpoch(ctx, o.DB, journal.ServiceReconciled, now, func(ctx context.Context, t *db.Tx) error {
-		_, err := t.Exec(ctx, surelyToldSQL)
-		return err
-	})
+	return journal.EndEpoch(ctx, o.DB, journal.ServiceReconciled, now, nil)
 }

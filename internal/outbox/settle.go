@@ -98,7 +98,7 @@ func newSettling(n Settlement, out *Settled, now db.Millis) (*settling, error) {
 	case n.Decision == countersign.DecisionConfirmed && n.Details.Validate() != nil:
 		return nil, fmt.Errorf("settlement is %w: confirmed without valid details", db.ErrInvalid)
 	}
-	n.Attempt.Repeated = n.Told == client.ToldAgain
+	n.Attempt.Repeated = n.Repeated
 	return &settling{Settlement: n, out: out, id: id, state: n.State, now: now}, nil
 }
 

@@ -8,17 +8,6 @@ import (
 	"countersign/internal/db"
 )
 
-// toldWords are the words for the numbers in the column told of outbox.
-var toldWords = []client.Told{"", client.ToldPossibly, client.ToldAgain}
-
-// toldWord returns the word for a number; empty: it is none of them.
-func toldWord(n int) client.Told {
-	if n < 0 || n >= len(toldWords) {
-		return ""
-	}
-	return toldWords[n]
-}
-
 // NewCallback is a callback to keep. Payload is canonical, with
 // countersign.UnboundUUID as its requestUUID.
 type NewCallback struct {
@@ -73,11 +62,11 @@ type Settlement struct {
 	Counts bool      // the attempt counts against the schedule
 	Held   bool      // the merchant held the callback
 	// Type, EventID, AddedBy and Payload are the callback's, for the audit log.
-	Type    countersign.Type
-	AddedBy string
-	EventID string
-	Payload []byte
-	Told    client.Told
+	Type     countersign.Type
+	AddedBy  string
+	EventID  string
+	Payload  []byte
+	Repeated bool // the merchant had accepted it before
 	// Exchange is what that log keeps of a question about a withdrawal, nil if it is only
 	// counted among the attempts.
 	Exchange *Exchange

@@ -59,7 +59,7 @@ func (c Config) told(ctx context.Context, s service, b books) error {
 	}
 	err = s.deposits(ctx, c.only(b), func(d client.ToldDeposit) error {
 		f := Finding{Merchant: d.Merchant, TrackingID: d.TrackingID, State: string(d.State), Here: Sum(d.Symbol, d.Amount)}
-		told := d.State == client.CallbackAccepted || d.Told == client.ToldAgain
+		told := d.State == client.CallbackAccepted || d.Repeated
 		is, found, agrees := x.Match(d.Merchant, d.TrackingID, f.Here)
 		if told && !found && b.gateway != nil {
 			if is, found, agrees, err = lookUp(ctx, b.gateway, d, f.Here); err != nil {

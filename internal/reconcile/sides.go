@@ -66,7 +66,7 @@ func (s local) withdrawals(ctx context.Context, merchant string, fn func(withdra
 }
 
 func (s local) repeat(ctx context.Context, id string, now db.Millis) error {
-	_, err := s.o.Repeat(ctx, []string{id}, now)
+	_, err := s.o.Repeat(ctx, id, now)
 	return err
 }
 

@@ -65,7 +65,7 @@ var depositSteps = []struct {
 	{"the service settles it", func(c *chain) {
 		for _, s := range c.sent {
 			must(c.outbox().Settle(ctx, []outbox.Settlement{{Merchant: "shop", CallbackID: s.ID, State: client.CallbackAccepted, Reached: true, Type: s.Type,
-				EventID: s.EventID, Payload: s.Payload, Told: s.Told, MerchantVersion: s.MerchantVersion,
+				EventID: s.EventID, Payload: s.Payload, Repeated: s.Repeated, MerchantVersion: s.MerchantVersion,
 				Attempt: outbox.Attempt{Attempt: client.Attempt{Number: s.Attempt, RequestUUID: fmt.Sprint("u", s.Attempt), HTTPStatus: 200, Result: "accepted", Reason: "accepted", Node: "n"}}}}, c.later()))(c.t)
 		}
 		c.sent = nil
@@ -202,7 +202,7 @@ func testDepositStep(c *chain, end string, backed, done int, early bool, key *en
 		t.Errorf("what the service will not tell again is not named: %+v", *found)
 	}
 	list := must2(c.outbox().ToldDeposits(ctx, []string{"shop"}, "", 10))
-	if all, _ := list(t); len(all) != 1 || all[0].State != client.CallbackAccepted || all[0].Told != "" {
+	if all, _ := list(t); len(all) != 1 || all[0].State != client.CallbackAccepted || all[0].Repeated {
 		t.Errorf("at the service: %+v", all)
 	}
 }

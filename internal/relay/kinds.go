@@ -30,6 +30,10 @@ const (
 
 var kinds = []string{kindDeposit, kindWithdrawal, kindAddress, kindRelease, kindWaiting, kindOutcome, kindCancel}
 
+// paths are where rows are posted whose path names no withdrawal; all but addresses many at once.
+var paths = map[string]string{kindDeposit: "/v1/deposits", kindWithdrawal: "/v1/withdrawals", kindAddress: "/v1/addresses",
+	kindRelease: "/v1/withdrawals/release", kindOutcome: "/v1/withdrawals/outcome"}
+
 // group is how rows of a kind are sent.
 type group int
 

@@ -60,45 +60,11 @@ func (t *turn) sendFirst(ctx context.Context, byKind map[string][]Row) {
 			}
 			sent.Go(func() {
 				defer func() { <-places }()
-				t.reportTogether(ctx, kind, part)
+				t.sendTogether(ctx, part)
 			})
 		}
 	}
 	t.sendSingly(ctx, slices.Concat(byKind[kindWaiting], byKind[kindCancel]))
-}
-
-// reportTogether sends releases, or outcomes, in one request. Each has a result of its own.
-func (t *turn) reportTogether(ctx context.Context, kind string, list []Row) {
-	list = slices.DeleteFunc(slices.Clone(list), t.isHeld)
-	if len(list) == 0 || t.isDown() || ctx.Err() != nil {
-		return
-	}
-	if kind == kindRelease && !t.r.c.Decisions {
-		t.settle(list, verdict{result: hold}, errNoPermits)
-		return
-	}
-	bodies := make([]string, len(list))
-	for i, row := range list {
-		bodies[i] = string(row.Body)
-	}
-	var results []outcomeOfRow
-	err := t.call(ctx, func(ctx context.Context) error {
-		out, err := t.r.post(ctx, "/v1/withdrawals/"+kind, []byte("["+strings.Join(bodies, ",")+"]"))
-		if err == nil {
-			results, err = readResults(kind, list, out)
-		}
-		return err
-	})
-	v := judge(err)
-	switch {
-	case err == nil:
-		t.r.metrics.called(v)
-		t.reported(ctx, list, results)
-	case len(list) == 1 || !v.apart:
-		t.settle(list, v, err)
-	default:
-		apart(list, err, func(part []Row) { t.reportTogether(ctx, kind, part) })
-	}
 }
 
 // reported notes the result of each row of a request. Those that were refused are looked into one
@@ -143,15 +109,20 @@ type outcomeOfRow struct {
 	problem *client.Problem
 }
 
-// readResults reads the answer to rows of a kind. An answer that has not exactly one result of
-// each withdrawal is an error: no row may count as taken that the service did not name.
+// readResults reads the answer to rows of a kind; nil: all were taken. An answer that has not exactly
+// one result of each row is an error: no row may count as taken that the service did not name.
 func readResults(kind string, list []Row, out json.RawMessage) ([]outcomeOfRow, error) {
 	var answer struct {
+		client.AcceptedDeposits
+		client.AcceptedWithdrawals
 		client.Releases
 		client.ReportedOutcomes
 	}
 	if err := json.Unmarshal(out, &answer); err != nil {
 		return nil, fmt.Errorf("the answer to rows of kind %s: %w", kind, err)
+	}
+	if n := len(answer.Callbacks) + len(answer.Withdrawals); n == len(list) && (kind == kindDeposit || kind == kindWithdrawal) {
+		return nil, nil
 	}
 	var results []outcomeOfRow
 	var about []client.Withdrawal

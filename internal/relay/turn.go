@@ -1,9 +1,9 @@
 package relay
 
 import (
+	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,7 +84,7 @@ func (t *turn) send(ctx context.Context, end time.Time) error {
 			list := t.leading(g)
 			switch g {
 			case deposits, withdrawals:
-				t.sendMany(ctx, g, list)
+				t.sendMany(ctx, list)
 			case reports:
 				t.sendReports(ctx, list)
 			default:
@@ -124,10 +124,10 @@ func (t *turn) leading(g group) []Row {
 // sendMany sends deposits or withdrawals in as few requests as there can be. Where a row of a
 // request is refused, nothing of it was taken: the rows before, the row and the rows behind are
 // then sent apart, in this order.
-func (t *turn) sendMany(ctx context.Context, g group, list []Row) {
+func (t *turn) sendMany(ctx context.Context, list []Row) {
 	for len(list) > 0 && !t.over(ctx) {
 		n := together(list, maxBatch)
-		t.sendTogether(ctx, g, list[:n])
+		t.sendTogether(ctx, list[:n])
 		list = list[n:]
 	}
 }
@@ -142,31 +142,39 @@ func together(list []Row, most int) (n int) {
 	return n
 }
 
-func (t *turn) sendTogether(ctx context.Context, g group, list []Row) {
+// sendTogether sends rows of one kind in one request. Each release and outcome has a result of its own.
+func (t *turn) sendTogether(ctx context.Context, list []Row) {
 	list = slices.DeleteFunc(slices.Clone(list), t.isHeld)
 	if len(list) == 0 || t.isDown() || ctx.Err() != nil {
 		return
 	}
-	err := t.call(ctx, func(ctx context.Context) error {
-		bodies := make([]json.RawMessage, len(list))
-		for i, row := range list {
-			bodies[i] = row.Body
-		}
-		return t.r.ask(ctx, func(ctx context.Context, api *client.Service) error {
-			if g == deposits {
-				_, err := api.AddDepositsAsWritten(ctx, bodies...)
-				return err
-			}
-			_, err := api.CreateWithdrawalsAsWritten(ctx, bodies...)
-			return err
-		})
-	})
-	v := judge(err)
-	if len(list) == 1 || !v.apart {
-		t.settle(list, v, err)
+	kind := list[0].Kind
+	if kind == kindRelease && !t.r.c.Decisions {
+		t.settle(list, verdict{result: hold}, errNoPermits)
 		return
 	}
-	apart(list, err, func(part []Row) { t.sendTogether(ctx, g, part) })
+	bodies := make([][]byte, len(list))
+	for i, row := range list {
+		bodies[i] = row.Body
+	}
+	var results []outcomeOfRow
+	err := t.call(ctx, func(ctx context.Context) error {
+		out, err := t.r.post(ctx, paths[kind], slices.Concat([]byte("["), bytes.Join(bodies, []byte(",")), []byte("]")))
+		if err == nil {
+			results, err = readResults(kind, list, out)
+		}
+		return err
+	})
+	v := judge(err)
+	switch {
+	case results != nil:
+		t.r.metrics.called(v)
+		t.reported(ctx, list, results)
+	case len(list) == 1 || !v.apart:
+		t.settle(list, v, err)
+	default:
+		apart(list, err, func(part []Row) { t.sendTogether(ctx, part) })
+	}
 }
 
 // apart sends rows that failed together in parts: the row at fault alone, where the error names
@@ -219,7 +227,7 @@ func (t *turn) sendOne(ctx context.Context, row Row) {
 	var v verdict
 	err := t.call(ctx, func(ctx context.Context) error {
 		if row.about == nil {
-			_, err := t.r.post(ctx, "/v1/addresses", row.Body)
+			_, err := t.r.post(ctx, paths[kindAddress], row.Body)
 			v = judge(err)
 			return err
 		}

@@ -135,10 +135,7 @@ CREATE TABLE outbox (
   last_reason TEXT NOT NULL DEFAULT '',
   settled     {int} NOT NULL DEFAULT 0,
   held        {int} NOT NULL DEFAULT 0, -- attempts that the merchant held since the schedule began
-  -- What is known of it. 0: nothing more. 1: the database was restored from a backup, after
-  -- which the merchant may have been told of it. 2: the merchant had accepted it, and it is
-  -- sent once more because a person asked for it.
-  told        {int} NOT NULL DEFAULT 0,
+  repeated    {int} NOT NULL DEFAULT 0, -- 1: the merchant had accepted it, and a person asked for it once more
   PRIMARY KEY (merchant, id)
 ){clustered}
 {postgres} WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0)
@@ -157,7 +154,6 @@ CREATE INDEX outbox_waiting ON outbox (id, merchant) WHERE settled = 0;
 CREATE INDEX outbox_ended ON outbox (state, id, merchant) WHERE settled > 0;
 -- Expressions, because for the columns SQLite would take the primary key or outbox_ended.
 CREATE INDEX outbox_ended_of ON outbox ((merchant || ''), (state || ''), id) WHERE settled > 0;
-CREATE INDEX outbox_told ON outbox (told, id, merchant) WHERE told > 0;
 
 -- Every attempt that was settled, lost or late. In SQLite by callback before merchant: what
 -- is settled together is then kept together, in few pages.
