@@ -201,7 +201,7 @@ func (s *Server) reportOutcome(c *api.Call, id string, in client.Outcome) (clien
 	if err != nil {
 		return client.AcceptedWithdrawal{}, err
 	}
-	done, err := s.Outbox.RecordOutcomes(c.R.Context(), []outbox.OutcomeOf{{ID: id, Outcome: o}}, c.Now)
+	done, err := s.Outbox.RecordOutcomes(c.R.Context(), []outbox.Outcome{o}, c.Now)
 	if err == nil {
 		err = done[0].Err
 	}
@@ -231,7 +231,7 @@ func outcomeOf(w outbox.Withdrawal, in client.Outcome, now db.Millis) (outbox.Ou
 	if w.Released == 0 || w.Details == nil {
 		return outbox.Outcome{}, api.NewProblem(http.StatusConflict, fmt.Sprintf("the withdrawal is %s: only a released one has an outcome", w.State))
 	}
-	o := outbox.Outcome{Permit: in.Permit.Reveal()}
+	o := outbox.Outcome{ID: w.ID, Permit: in.Permit.Reveal()}
 	var message countersign.Callback
 	if in.Executed != nil {
 		o.TxID = in.Executed.TxID

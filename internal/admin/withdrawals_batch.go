@@ -101,7 +101,7 @@ func (s *Server) reportOutcomes(c *api.Call, _ api.None, in oneOrMany[client.Wit
 		return client.ReportedOutcomes{}, err
 	}
 	out := client.ReportedOutcomes{Outcomes: make([]client.ReportedOutcome, len(list))}
-	var ends []outbox.OutcomeOf
+	var ends []outbox.Outcome
 	var at []int // of each its place in the request
 	for i, w := range list {
 		err := error(db.ErrNotFound)
@@ -113,7 +113,7 @@ func (s *Server) reportOutcomes(c *api.Call, _ api.None, in oneOrMany[client.Wit
 			out.Outcomes[i].Error = s.itemError(c, err, in.place(i))
 			continue
 		}
-		ends, at = append(ends, outbox.OutcomeOf{ID: w.ID, Outcome: o}), append(at, i)
+		ends, at = append(ends, o), append(at, i)
 	}
 	done, err := s.Outbox.RecordOutcomes(c.R.Context(), ends, c.Now)
 	if err != nil {

@@ -243,13 +243,14 @@ func (a *attempt) judge(r Response) {
 // response it keeps the parts: the merchant's API key, which it also holds, is a secret.
 // Plaintext that is no answer is not kept (PROTOCOL.md, Sealing, S7).
 func (m *merchant) exchange(asked, under *keySet, body, plain []byte, r Response, answer []byte, v Verdict) *outbox.Exchange {
-	e := &outbox.Exchange{Version: m.version, URL: m.urls[countersign.LaneWithdraw].Redacted(), RequestKey: asked.sealKey.Fingerprint(),
-		ResponseKey: under.openKey.Fingerprint(), Request: string(body), RequestOpened: string(plain)}
+	e := &outbox.Exchange{}
+	e.Version, e.URL, e.Request, e.RequestOpened = m.version, m.urls[countersign.LaneWithdraw].Redacted(), string(body), string(plain)
+	e.RequestKey, e.ResponseKey = asked.sealKey.Fingerprint(), under.openKey.Fingerprint()
 	if v.ErrCode == nil {
 		return e
 	}
 	if resp, err := countersign.ParseResponse(r.Body); err == nil {
-		e.Data, e.Message = resp.Data, m.shown(client.Fact{Message: resp.Message}).Message
+		e.Response, e.Message = resp.Data, m.shown(client.Fact{Message: resp.Message}).Message
 	}
 	if !v.OpenFailure {
 		e.ResponseOpened = string(answer)

@@ -40,9 +40,9 @@ func confirmedMany(t *testing.T, s *Outbox, merchants []string, n int, prefix st
 }
 
 // executedBy is the outcome of w by a transaction.
-func executedBy(w Withdrawal, permit, txID string, now db.Millis) OutcomeOf {
-	return OutcomeOf{w.ID, Outcome{Permit: permit, TxID: txID, Callback: NewCallback{Merchant: w.Merchant, Type: countersign.TypeWithdraw, TrackingID: w.TrackingID,
-		TxID: txID, Payload: []byte("executed by " + txID), Due: now, Deadline: db.Never}}}
+func executedBy(w Withdrawal, permit, txID string, now db.Millis) Outcome {
+	return Outcome{ID: w.ID, Permit: permit, TxID: txID, Callback: NewCallback{Merchant: w.Merchant, Type: countersign.TypeWithdraw, TrackingID: w.TrackingID,
+		TxID: txID, Payload: []byte("executed by " + txID), Due: now, Deadline: db.Never}}
 }
 
 // recorded counts the records of a kind in the audit log.
@@ -162,10 +162,10 @@ func testOutcomesMany(t *testing.T, s *Outbox) {
 	squatter := executedBy(list[4], "", "0x", 1500).Callback
 	squatter.EventID, squatter.Payload, squatter.Due = list[4].CallBackID, []byte("something else"), db.Never
 	must(s.Ingest(ctx, []NewCallback{squatter}, 1500))(t)
-	if _, _, err := s.RecordOutcome(ctx, list[5].ID, executedBy(list[5], "p5", "0xfirst", 1600).Outcome, 1600); err != nil {
+	if _, _, err := s.RecordOutcome(ctx, list[5].ID, executedBy(list[5], "p5", "0xfirst", 1600), 1600); err != nil {
 		t.Fatal(err)
 	}
-	var ends []OutcomeOf
+	var ends []Outcome
 	for i, w := range list {
 		ends = append(ends, executedBy(w, fmt.Sprint("p", i), fmt.Sprint("0x", i), 2000))
 	}
@@ -173,7 +173,8 @@ func testOutcomesMany(t *testing.T, s *Outbox) {
 	ends[7].TxID, ends[7].FailReason = "", "no funds"
 	ends[7].Callback.Type, ends[7].Callback.TxID, ends[7].Callback.Payload = countersign.TypeInvalidAddress, "", []byte("ended")
 	ends[8].Callback.Merchant = "m0" // it is of m2
-	ends = append(ends, executedBy(list[0], "p0", "0xother", 2000), OutcomeOf{"m0." + strings.Repeat("0", 26), ends[0].Outcome})
+	ends = append(ends, executedBy(list[0], "p0", "0xother", 2000), ends[0])
+	ends[len(ends)-1].ID = "m0." + strings.Repeat("0", 26)
 	wrong := map[int]error{5: db.ErrConflict, 6: db.ErrConflict, 8: db.ErrInvalid, 11: db.ErrConflict, 12: db.ErrInvalid, 13: db.ErrNotFound}
 	for round := range 2 {
 		for i, r := range must(s.RecordOutcomes(ctx, ends, db.Millis(2000+round)))(t) {
@@ -244,7 +245,7 @@ func testBatchesBeside(t *testing.T, s *Outbox) {
 					t.Error(err)
 					return
 				}
-				var mine []OutcomeOf
+				var mine []Outcome
 				for i, p := range done {
 					if p.Err != nil {
 						if !errors.Is(p.Err, db.ErrConflict) {
@@ -350,7 +351,7 @@ func testBatchAllOrNothing(t *testing.T, s *Outbox) {
 			t.Errorf("%d: %+v", i, r)
 		}
 	}
-	var ends []OutcomeOf
+	var ends []Outcome
 	for i, w := range list {
 		ends = append(ends, executedBy(w, fmt.Sprint("p", i), fmt.Sprint("0x", i), 3000))
 	}

@@ -137,7 +137,8 @@ func (o *Outbox) Release(ctx context.Context, id string, holder Holder, permit s
 
 // RecordOutcome is RecordOutcomes of one.
 func (o *Outbox) RecordOutcome(ctx context.Context, id string, outcome Outcome, now db.Millis) (w Withdrawal, duplicate bool, err error) {
-	done, err := o.RecordOutcomes(ctx, []OutcomeOf{{id, outcome}}, now)
+	outcome.ID = id
+	done, err := o.RecordOutcomes(ctx, []Outcome{outcome}, now)
 	if err != nil {
 		return Withdrawal{}, false, err
 	}

@@ -3,13 +3,10 @@ package outbox
 import (
 	"context"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"countersign"
 	"countersign/client"
@@ -312,67 +309,5 @@ func testShortPages(t *testing.T, s *Outbox) {
 	}
 	if accepted != 1 || pages < 2 {
 		t.Errorf("%d accepted in %d pages", accepted, pages)
-	}
-}
-
-// BenchmarkLists reads the first page of each list with COUNTERSIGN_BENCH_ROWS
-// callbacks (1,000,000, say), a third of them pending.
-func BenchmarkLists(b *testing.B) {
-	count, err := strconv.Atoi(os.Getenv("COUNTERSIGN_BENCH_ROWS"))
-	if err != nil {
-		b.Skip("COUNTERSIGN_BENCH_ROWS is not set")
-	}
-	for _, d := range dialects {
-		b.Run(d.name, func(b *testing.B) {
-			s := openAt(b, d.url(b))
-			ids := addMerchants(b, s, 50, nil)
-			for at := 0; at < count; at += 10_000 {
-				items := make([]NewCallback, min(10_000, count-at))
-				for i := range items {
-					items[i] = deposit(ids[i%len(ids)], fmt.Sprintf("old-%x", uint64(at+i)*0x9e3779b97f4a7c15), 1)
-				}
-				if at%30_000 == 0 {
-					must(s.Ingest(ctx, items, db.Millis(at)))(b)
-				} else if err := s.FillAccepted(ctx, items, settlementOf(Claimed{}).Attempt, db.Millis(at)); err != nil {
-					b.Fatal(err)
-				}
-			}
-			dbtest.Tidy(b, s.Dialect().Shared, s.Exec)
-			claim(b, s, countersign.LaneNotify, 2000, 256)
-			took := map[string][]time.Duration{}
-			var total time.Duration
-			n := 0
-			look := func(what string, read func() error) {
-				for warm := range 2 {
-					start := time.Now()
-					if err := read(); err != nil {
-						b.Fatal(err)
-					}
-					if warm == 1 {
-						t := time.Since(start)
-						took[what], total, n = append(took[what], t), total+t, n+1
-					}
-				}
-			}
-			for b.Loop() {
-				for f := range asSeq(filters) {
-					look(fmt.Sprintf("%+v", f), func() error { _, _, err := s.Callbacks(ctx, nil, f, 10, ""); return err })
-				}
-				look("stats", func() error { _, err := s.Stats(ctx); return err })
-			}
-			// Of each filter the median: one read out of thousands may wait for
-			// whatever else the machine does.
-			var slowest time.Duration
-			var of string
-			for what, times := range took {
-				slices.Sort(times)
-				if median := times[len(times)/2]; median > slowest {
-					slowest, of = median, what
-				}
-			}
-			b.Log("slowest: ", of)
-			b.ReportMetric(float64(slowest.Microseconds())/1000, "ms/slowest")
-			b.ReportMetric(float64(total.Microseconds())/1000/float64(n), "ms/mean")
-		})
 	}
 }

@@ -15,13 +15,7 @@ const recordOutcomeSQL = `
 UPDATE withdrawals SET state = $4, tx_id = $5, fail_reason = $6, ended = $7
 WHERE merchant = $1 AND id = $2 AND permit = $3 AND state = 'released'`
 
-// OutcomeOf is the outcome of one withdrawal.
-type OutcomeOf struct {
-	ID string
-	Outcome
-}
-
-// Recorded is what became of an OutcomeOf.
+// Recorded is what became of an Outcome.
 type Recorded struct {
 	Withdrawal Withdrawal
 	Duplicate  bool
@@ -39,7 +33,7 @@ type Recorded struct {
 // result, in the order of list, and is recorded or refused whatever becomes of the others; an
 // error means that nothing was recorded. A withdrawal that list names again has the result
 // ErrInvalid there. Rows are locked in the order of ReleaseMany.
-func (o *Outbox) RecordOutcomes(ctx context.Context, list []OutcomeOf, now db.Millis) ([]Recorded, error) {
+func (o *Outbox) RecordOutcomes(ctx context.Context, list []Outcome, now db.Millis) ([]Recorded, error) {
 	done := make([]Recorded, len(list))
 	batch, named := make([]*reported, 0, len(list)), make(map[string]bool, len(list))
 	for _, i := range sortedByID(len(list), func(i int) string { return list[i].ID }) {
@@ -72,9 +66,9 @@ func (o *Outbox) RecordOutcomes(ctx context.Context, list []OutcomeOf, now db.Mi
 	return done, nil
 }
 
-// reported is one OutcomeOf while it is worked on.
+// reported is one Outcome while it is worked on.
 type reported struct {
-	*OutcomeOf
+	*Outcome
 	merchant, rest string
 	row            newRow // the callback
 	state          client.WithdrawalState
@@ -91,13 +85,13 @@ type reportedNow struct {
 	waits    bool   // it says that nothing moved, while a restore is not reconciled
 }
 
-func (o *Outbox) newReported(n *OutcomeOf, now db.Millis) (*reported, error) {
+func (o *Outbox) newReported(n *Outcome, now db.Millis) (*reported, error) {
 	merchant, rest, err := splitID(n.ID)
 	if err != nil {
 		return nil, err
 	}
-	e := &reported{OutcomeOf: n, merchant: merchant, rest: rest}
-	e.row, e.state, err = o.checkOutcome(merchant, n.Outcome, now)
+	e := &reported{Outcome: n, merchant: merchant, rest: rest}
+	e.row, e.state, err = o.checkOutcome(merchant, n, now)
 	return e, err
 }
 
@@ -254,7 +248,7 @@ func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, no
 	return w, joinID(merchant, row.id), nil
 }
 
-func (o *Outbox) checkOutcome(merchant string, outcome Outcome, now db.Millis) (newRow, client.WithdrawalState, error) {
+func (o *Outbox) checkOutcome(merchant string, outcome *Outcome, now db.Millis) (newRow, client.WithdrawalState, error) {
 	state, want := client.WithdrawalExecuted, countersign.EffectExecuted
 	if outcome.FailReason != "" {
 		state, want = client.WithdrawalFailed, countersign.EffectEnded

@@ -12,18 +12,9 @@ import (
 )
 
 // Exchange is what the audit log keeps of an attempt of type 2 whose response was an
-// answer or made a decision.
+// answer or made a decision. The sender fills in its messages, keys and Link.
 type Exchange struct {
-	Version        int64  // of the merchant
-	URL            string // that was called
-	RequestKey     string // fingerprints of the keys
-	ResponseKey    string
-	Request        string // the body that was sent
-	RequestOpened  string // what was sealed in it
-	Message        string // of the response; none of these without one
-	Data           string // the sealed answer
-	ResponseOpened string // what it opened to, if that was an answer
-	Link           *Link  // the signatures; nil: none was demanded
+	journal.Exchange
 
 	// Of a response that a key of the merchant signed and that confirms, the answer and that key's
 	// public part; the log does not keep them.
@@ -82,14 +73,13 @@ func (o *Outbox) recordBatch(ctx context.Context, t *db.Tx, batch []*settling, n
 
 // answered is what is recorded of an exchange that was settled now.
 func (b *settling) answered(now db.Millis) journal.Exchange {
-	a, e, sum := &b.Attempt, b.Exchange, sha256.Sum256(b.Payload)
-	return journal.Exchange{Merchant: b.Merchant, Callback: b.CallbackID, Type: int(b.Type), EventID: b.EventID, AddedBy: b.AddedBy, Payload: hex.EncodeToString(sum[:]),
-		Attempt: a.Number, RequestUUID: db.Clean(a.RequestUUID), Started: int64(a.Started), Settled: int64(now), Node: db.Clean(a.Node),
-		Status: a.HTTPStatus, ErrCode: a.ErrCode, Result: string(a.Result), Reason: string(a.Reason),
-		RequestHash: hex.EncodeToString(unhex(a.RequestHash)), ResponseHash: hex.EncodeToString(unhex(a.ResponseHash)), Late: !b.found, Repeated: a.Repeated,
-		Version: e.Version, URL: e.URL, RequestKey: e.RequestKey, ResponseKey: e.ResponseKey,
-		Request: e.Request, RequestOpened: e.RequestOpened, Message: e.Message, Response: e.Data, ResponseOpened: e.ResponseOpened,
-		Link: e.Link, Details: journal.DetailsOf(&b.Details), AfterDecision: b.out.Late, Differs: b.out.Differs, Alarm: string(b.Alarm)}
+	a, e, sum := &b.Attempt, b.Exchange.Exchange, sha256.Sum256(b.Payload)
+	e.Merchant, e.Callback, e.Type, e.EventID, e.AddedBy, e.Payload = b.Merchant, b.CallbackID, int(b.Type), b.EventID, b.AddedBy, hex.EncodeToString(sum[:])
+	e.Attempt, e.RequestUUID, e.Started, e.Settled, e.Node = a.Number, db.Clean(a.RequestUUID), int64(a.Started), int64(now), db.Clean(a.Node)
+	e.Status, e.ErrCode, e.Result, e.Reason, e.Late, e.Repeated = a.HTTPStatus, a.ErrCode, string(a.Result), string(a.Reason), !b.found, a.Repeated
+	e.RequestHash, e.ResponseHash = hex.EncodeToString(unhex(a.RequestHash)), hex.EncodeToString(unhex(a.ResponseHash))
+	e.Details, e.AfterDecision, e.Differs, e.Alarm = journal.DetailsOf(&b.Details), b.out.Late, b.out.Differs, string(b.Alarm)
+	return e
 }
 
 // recordResends tells of the callbacks of list that were made due.

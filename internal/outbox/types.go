@@ -154,6 +154,7 @@ type Permit struct {
 // Outcome is what the wallet core reports of a released withdrawal: exactly
 // one of TxID and FailReason is set.
 type Outcome struct {
+	ID         string // of the withdrawal
 	Permit     string
 	TxID       string
 	FailReason string

@@ -492,7 +492,8 @@ func releaseOne(ctx context.Context, o *outbox.Outbox, id string, h outbox.Holde
 }
 
 func recordOne(ctx context.Context, o *outbox.Outbox, id string, x outbox.Outcome, now db.Millis) (outbox.Withdrawal, bool, error) {
-	done, err := o.RecordOutcomes(ctx, []outbox.OutcomeOf{{ID: id, Outcome: x}}, now)
+	x.ID = id
+	done, err := o.RecordOutcomes(ctx, []outbox.Outcome{x}, now)
 	if err != nil {
 		return outbox.Withdrawal{}, false, err
 	}
