@@ -171,35 +171,55 @@ func (o *Outbox) sweepDeadlines(ctx context.Context, now db.Millis, done *Swept)
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	ended := make([]int64, len(found))
+	ended, err := o.sweepRows(ctx, found, now, exhaustSQL, func(f swept) []any { return []any{f.merchant, f.id, int64(now)} }, func(f swept, c laneChanges) then {
+		c.ended(f.merchant, countersign.LaneNotify, client.CallbackExhausted)
+		return then{alarms: []db.Alarm{{Of: f.merchant, Kind: client.AlarmExhausted, Subject: f.callback() + " " + string(client.ReasonDeadline), At: now}}}
+	})
+	done.Exhausted += len(ended)
+	return err
+}
+
+// then is what follows the change of a row.
+type then struct {
+	statements []db.Statement
+	alarms     []db.Alarm
+}
+
+// sweepRows changes each row of list by the guarded statement text, in one transaction, and returns
+// those that it changed. follow says what follows each change, and notes it in its lane.
+func (o *Outbox) sweepRows(ctx context.Context, list []swept, now db.Millis, text string, args func(swept) []any,
+	follow func(swept, laneChanges) then) (changed []swept, err error) {
+	n := make([]int64, len(list))
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		feed := &feedEntries{}
-		updates := make([]db.Statement, len(found))
-		for i, f := range found {
-			updates[i] = db.Statement{SQL: exhaustSQL, Args: []any{f.merchant, f.id, int64(now)}, N: &ended[i]}
+		changed = nil
+		updates := make([]db.Statement, len(list))
+		for i, f := range list {
+			updates[i] = db.Statement{SQL: text, Args: args(f), N: &n[i]}
 		}
 		if err := t.Batch(ctx, updates); err != nil {
 			return err
 		}
+		var all then
 		changes := laneChanges{}
-		for i, f := range found {
-			if ended[i] == 1 {
-				changes.ended(f.merchant, countersign.LaneNotify, client.CallbackExhausted)
-				feed.alarm(f.merchant, client.AlarmExhausted, f.callback()+" "+string(client.ReasonDeadline), now)
+		for i, f := range list {
+			if n[i] == 0 {
+				continue // settled in the meantime
 			}
+			next := follow(f, changes)
+			changed, all.statements, all.alarms = append(changed, f), append(all.statements, next.statements...), append(all.alarms, next.alarms...)
+		}
+		if err := t.Batch(ctx, all.statements); err != nil {
+			return err
 		}
 		if err := o.changeLanes(ctx, t, changes, now); err != nil {
 			return err
 		}
-		return feed.write(ctx, t)
+		return db.RaiseAlarms(ctx, t, all.alarms)
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, n := range ended {
-		done.Exhausted += int(n)
-	}
-	return nil
+	return changed, nil
 }
 
 const (
@@ -229,40 +249,17 @@ func (o *Outbox) endLeases(ctx context.Context, until, now db.Millis, done *Swep
 	}
 	done.More = done.More || len(found) == sweepMost
 	found = inOrder(found)
-	lost := make([]int64, len(found))
-	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		statements := make([]db.Statement, len(found))
-		for i, f := range found {
-			statements[i] = db.Statement{SQL: loseLeaseSQL, Args: []any{f.merchant, f.id, f.number, int64(now), int64(until)}, N: &lost[i]}
-		}
-		if err := t.Batch(ctx, statements); err != nil {
-			return err
-		}
-		statements = statements[:0]
-		changes := laneChanges{}
-		for i, f := range found {
-			if lost[i] == 0 {
-				continue // settled in the meantime
-			}
-			changes.of(f.merchant, f.lane).Freed++
-			changes.back(f.merchant, f.lane, now)
-			statements = append(statements, db.Statement{SQL: lostAttemptSQL, Args: []any{f.merchant, f.id, f.number, "", int64(f.claimed),
-				0, 0, nil, string(client.AttemptLost), string(client.ReasonLost), f.node, []byte{}, []byte{}, 0, 0, int64(now), 0, ""}})
-		}
-		if err := t.Batch(ctx, statements); err != nil {
-			return err
-		}
-		return o.changeLanes(ctx, t, changes, now)
-	})
-	if err != nil {
-		return err
+	lost, err := o.sweepRows(ctx, found, now, loseLeaseSQL, func(f swept) []any { return []any{f.merchant, f.id, f.number, int64(now), int64(until)} },
+		func(f swept, c laneChanges) then {
+			c.of(f.merchant, f.lane).Freed++
+			c.back(f.merchant, f.lane, now)
+			return then{statements: []db.Statement{{SQL: lostAttemptSQL, Args: []any{f.merchant, f.id, f.number, "", int64(f.claimed),
+				0, 0, nil, string(client.AttemptLost), string(client.ReasonLost), f.node, []byte{}, []byte{}, 0, 0, int64(now), 0, ""}}}}
+		})
+	for _, f := range lost {
+		done.Lost = append(done.Lost, f.callback())
 	}
-	for i, f := range found {
-		if lost[i] == 1 {
-			done.Lost = append(done.Lost, f.callback())
-		}
-	}
-	return nil
+	return err
 }
 
 // lanesSQL reads of each lane whether something is due before next_due, whether it was written by a clock

@@ -58,22 +58,11 @@ func (o *Outbox) pullIn(ctx context.Context, k laneKey, last, now db.Millis, don
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	pulled := make([]int64, len(list))
-	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		updates := make([]db.Statement, len(list))
-		for i, f := range list {
-			updates[i] = db.Statement{SQL: pullInSQL, Args: []any{f.merchant, f.id, int64(now), int64(latest)}, N: &pulled[i]}
-		}
-		if err := t.Batch(ctx, updates); err != nil {
-			return err
-		}
-		changes := laneChanges{}
-		changes.back(k.merchant, k.lane, now)
-		t.Wake(TopicOf(k.lane))
-		return o.changeLanes(ctx, t, changes, now)
-	})
-	for _, n := range pulled {
-		done.PulledIn += int(n)
-	}
+	pulled, err := o.sweepRows(ctx, list, now, pullInSQL, func(f swept) []any { return []any{f.merchant, f.id, int64(now), int64(latest)} },
+		func(_ swept, c laneChanges) then {
+			c.back(k.merchant, k.lane, now)
+			return then{}
+		})
+	done.PulledIn += len(pulled)
 	return err
 }

@@ -198,10 +198,11 @@ func (r *Relay) claim(ctx context.Context, tx pgx.Tx, at time.Time) ([]Row, erro
 	if err := tx.QueryRow(ctx, lockSQL).Scan(&works); err != nil {
 		return nil, fmt.Errorf("locking the table: %w", err)
 	}
-	r.metrics.works(works)
 	if !works {
+		r.metrics.active.Set(0)
 		return nil, nil
 	}
+	r.metrics.active.Set(1)
 	merchants, err := r.merchants(ctx, tx, at)
 	if err != nil || len(merchants) == 0 {
 		return nil, err
