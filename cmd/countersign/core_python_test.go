@@ -159,7 +159,7 @@ CREATE TABLE executed (id text PRIMARY KEY, amount text NOT NULL, tx_id text);`
 	program("gateway", "gateway", "--data", dir+"/gateway", "--listen", addr["callbacks"], "--api-listen", addr["gateway"], "--service-key", dir+"/service.b64", "--api-key", "@"+dir+"/api.key", "--grace", "1s")
 	for _, r := range []string{"relay 1", "relay 2"} {
 		program(r, "relay", "--from", coreURL, "--to", "http://"+addr["node 1"], "--to", "http://"+addr["node 2"], "--token", "@"+dir+"/service/admin.token", "--decisions",
-			"--metrics-listen", addr[r], "--poll", "500ms")
+			"--metrics-listen", addr[r])
 	}
 	p.made["core"] = func() *exec.Cmd { return exec.Command(python, "testdata/core.py", coreURL, strconv.Itoa(rows)) }
 	t.Cleanup(func() {

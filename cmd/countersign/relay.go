@@ -27,10 +27,8 @@ type relayRunCmd struct {
 	To    []string `help:"The service's API. Repeat it for other nodes of the service: where one does not answer the next is asked." default:"http://127.0.0.1:8080" placeholder:"URL" env:"COUNTERSIGN_RELAY_TO"`
 	Token secret   `help:"API token of the service with role ingest, or core for all but deposits and for --decisions, or @FILE. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_RELAY_TOKEN,COUNTERSIGN_SERVICE_TOKEN,COUNTERSIGN_TOKEN"`
 	tlsClient
-	Data      string        `help:"The service's data directory: its admin.token without --token. Default: ./countersign-data." default:"./countersign-data" type:"path" placeholder:"DIR"`
-	Decisions bool          `help:"Write each decision of the service into countersign_decisions of the core's database, once and in order, and into countersign_permits the permits that rows ask for."`
-	Poll      time.Duration `help:"How often to look for rows without a notification." default:"2s" placeholder:"TIME"`
-	Batch     int           `help:"Most rows of one look, 1 to 1,000." default:"1000" placeholder:"N"`
+	Data      string `help:"The service's data directory: its admin.token without --token. Default: ./countersign-data." default:"./countersign-data" type:"path" placeholder:"DIR"`
+	Decisions bool   `help:"Write each decision of the service into countersign_decisions of the core's database, once and in order, and into countersign_permits the permits that rows ask for."`
 	logFlags
 	MetricsListen  string   `help:"Address of /metrics, /healthz and /readyz. Empty: none." placeholder:"ADDR"`
 	AllowedHost    []string `help:"Name by which a loopback listener may be called, beside localhost and its address. May be repeated." placeholder:"NAME"`
@@ -60,7 +58,7 @@ func (c *relayRunCmd) Run(std streams) error {
 	if len(nodes) == 0 {
 		return errors.New("--to is empty: give the URL of the service's API")
 	}
-	r, err := relay.New(relay.Config{From: c.From, Service: nodes[0], Others: nodes[1:], Decisions: c.Decisions, Poll: c.Poll, Batch: c.Batch, Build: daemon.BuildInfo(), Log: log})
+	r, err := relay.New(relay.Config{From: c.From, Service: nodes[0], Others: nodes[1:], Decisions: c.Decisions, Build: daemon.BuildInfo(), Log: log})
 	if err != nil {
 		return err
 	}

@@ -103,7 +103,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if s.sender, err = dispatch.New(dispatch.Config{
 		Outbox: rows, Sign: signer, Node: c.Node, Now: now, Log: c.Log, Observer: newServiceFigures(s.figures),
 		TargetRules: c.targets(false), Roots: s.roots, ExchangeTimeout: c.ExchangeTimeout,
-		Dial: c.World.Dial, Random: c.World.Random, Poll: s.db.Every(time.Second), SweepEvery: s.db.Every(time.Second),
+		Dial: c.World.Dial, Random: c.World.Random, Poll: s.db.Every(time.Second),
 	}); err != nil {
 		return err
 	}

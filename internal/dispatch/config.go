@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -85,22 +84,18 @@ type Config struct {
 	// ExchangeTimeout bounds one exchange, the last byte of the response
 	// included. 0: 15 s.
 	ExchangeTimeout time.Duration
-	// Lease is the length of a claim's lease. It must exceed ExchangeTimeout by at
-	// least LeaseMargin. 0: three times ExchangeTimeout, but between LeaseMargin and 30 s longer than it.
-	Lease time.Duration
 	// DrainTimeout is how long exchanges in flight may continue after Run's context
 	// has ended. 0: ExchangeTimeout.
 	DrainTimeout time.Duration
 
-	// NotifyWidth and WithdrawWidth are how many callbacks of a lane this node works on
+	// Width is how many callbacks of each lane this node works on
 	// at once. Most of them wait for their merchant, which costs a goroutine and a
 	// socket, some 50 KB together. 0: 5000, or a quarter of the file descriptors that
 	// this process may have if that is less.
-	NotifyWidth, WithdrawWidth int
+	Width int
 
-	RSA        int           // cores for RSA; one operation more runs at once. 0: GOMAXPROCS
-	Poll       time.Duration // longest wait between two claims. 0: 1 s
-	SweepEvery time.Duration // 0: 1 s
+	RSA  int           // cores for RSA; one operation more runs at once. 0: GOMAXPROCS
+	Poll time.Duration // longest wait between two claims, and between two sweeps. 0: 1 s
 }
 
 // LeaseMargin is how much longer than an exchange a lease must be: time to seal before
@@ -127,21 +122,17 @@ func (c *Config) setDefaults() error {
 		c.Observer = noObserver{}
 	}
 	c.ExchangeTimeout = cmp.Or(c.ExchangeTimeout, 15*time.Second)
-	c.Lease = cmp.Or(c.Lease, c.ExchangeTimeout+min(30*time.Second, max(LeaseMargin, 2*c.ExchangeTimeout)))
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, c.ExchangeTimeout)
-	width := max(1, min(5000, Descriptors()/4))
-	c.NotifyWidth = cmp.Or(c.NotifyWidth, width)
-	c.WithdrawWidth = cmp.Or(c.WithdrawWidth, width)
+	c.Width = cmp.Or(c.Width, max(1, min(5000, Descriptors()/4)))
 	c.RSA = cmp.Or(c.RSA, runtime.GOMAXPROCS(0))
 	c.Poll = cmp.Or(c.Poll, time.Second)
-	c.SweepEvery = cmp.Or(c.SweepEvery, time.Second)
-	if c.ExchangeTimeout < 0 || c.DrainTimeout < 0 || c.NotifyWidth < 0 || c.WithdrawWidth < 0 ||
-		c.RSA < 0 || c.Poll < 0 || c.SweepEvery < 0 {
+	if c.ExchangeTimeout < 0 || c.DrainTimeout < 0 || c.Width < 0 || c.RSA < 0 || c.Poll < 0 {
 		return errors.New("dispatch: a setting is below 0")
 	}
-	if c.Lease < c.ExchangeTimeout+LeaseMargin {
-		return fmt.Errorf("dispatch: a lease of %v is too short for exchanges of %v: it must be %v longer",
-			c.Lease, c.ExchangeTimeout, LeaseMargin)
-	}
 	return nil
+}
+
+// lease is the length of a claim's lease.
+func (c *Config) lease() time.Duration {
+	return c.ExchangeTimeout + min(30*time.Second, max(LeaseMargin, 2*c.ExchangeTimeout))
 }

@@ -36,15 +36,16 @@ func New(c Config) (*Dispatcher, error) {
 	}
 	d := &Dispatcher{
 		cfg:       c,
-		transport: newTransport(c.TargetRules, c.Roots, c.Dial, c.NotifyWidth),
+		transport: newTransport(c.TargetRules, c.Roots, c.Dial, c.Width),
 		merchants: newMerchants(c.Outbox, c.TargetRules,
 			func() *openings { return newOpenings(c.RSA+1, c.Now) }),
 		cores: newCores(c.RSA),
 		aside: make(chan struct{}, 1),
 	}
 	d.post = d.transport.post
-	d.lanes[countersign.LaneNotify] = newLane(d, countersign.LaneNotify, c.NotifyWidth)
-	d.lanes[countersign.LaneWithdraw] = newLane(d, countersign.LaneWithdraw, c.WithdrawWidth)
+	for i := range d.lanes {
+		d.lanes[i] = newLane(d, countersign.Lane(i), c.Width)
+	}
 	return d, nil
 }
 
@@ -98,7 +99,7 @@ func (d *Dispatcher) sweep(stop context.Context) {
 		if err == nil && swept.More {
 			continue
 		}
-		sleep(stop, d.cfg.SweepEvery+time.Duration(float64(d.cfg.SweepEvery)*0.2*d.cfg.Random()))
+		sleep(stop, d.cfg.Poll+time.Duration(float64(d.cfg.Poll)*0.2*d.cfg.Random()))
 	}
 }
 

@@ -170,7 +170,7 @@ func waits(t *testing.T, created db.Millis, attempts []outbox.Attempt, delays []
 
 func TestDepositScheduleEndsExhausted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(c *Config, _ *rig) { c.Poll, c.SweepEvery = time.Hour, time.Hour })
+		r := newRig(t, func(c *Config, _ *rig) { c.Poll = time.Hour })
 		r.d.post = failing(Response{Status: 200, Body: r.merchant.fail(countersign.CodeInternal)})
 		r.start(t)
 		id := r.addDeposit("m1", 1)
@@ -250,7 +250,7 @@ func TestHoldsCostNoAttempts(t *testing.T) {
 // hears of the end.
 func TestDepositHoldsEndWithTheSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(c *Config, _ *rig) { c.Poll, c.SweepEvery = time.Hour, time.Hour })
+		r := newRig(t, func(c *Config, _ *rig) { c.Poll = time.Hour })
 		r.d.post = failing(Response{Status: 200, Body: r.merchant.fail(countersign.CodeAwaitingApproval)})
 		r.start(t)
 		id := r.addDeposit("m1", 1)
@@ -399,7 +399,7 @@ func TestWithdrawalExchangeEndsWithItsDeadline(t *testing.T) {
 
 func TestLanesDoNotWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(c *Config, _ *rig) { c.NotifyWidth = 4 })
+		r := newRig(t, func(c *Config, _ *rig) { c.Width = 4 })
 		r.d.post = func(ctx context.Context, q request) Response {
 			if strings.HasSuffix(q.url.Path, "/notify") {
 				<-ctx.Done()
@@ -660,9 +660,7 @@ func TestNew(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"no outbox":          func(c *Config) { c.Outbox = nil },
 		"no node":            func(c *Config) { c.Node = "" },
-		"lease too short":    func(c *Config) { c.Lease = 19 * time.Second },
-		"lease of exchange":  func(c *Config) { c.ExchangeTimeout, c.Lease = time.Minute, time.Minute },
-		"negative width":     func(c *Config) { c.NotifyWidth = -1 },
+		"negative width":     func(c *Config) { c.Width = -1 },
 		"negative poll":      func(c *Config) { c.Poll = -1 },
 		"negative exchanges": func(c *Config) { c.ExchangeTimeout = -1 },
 	} {

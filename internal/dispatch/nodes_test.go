@@ -200,7 +200,7 @@ func testSlowMerchantsLeavePlaces(t *testing.T, s *outbox.Outbox) {
 	}
 	add("healthy")
 
-	d, err := New(Config{Outbox: s, Node: "n", RSA: 2, NotifyWidth: width, WithdrawWidth: width})
+	d, err := New(Config{Outbox: s, Node: "n", RSA: 2, Width: width})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,7 +103,7 @@ func (r *Relay) carry(ctx context.Context) {
 
 // rest waits for a notification, the poll, or a merchant whose hold ends.
 func (r *Relay) rest(ctx context.Context, began time.Time) {
-	wait := r.c.Poll
+	wait := r.c.poll
 	if _, first := r.held.now(began); !first.IsZero() {
 		wait = min(wait, max(time.Until(first), 0))
 	}
@@ -207,7 +207,7 @@ func (r *Relay) claim(ctx context.Context, tx pgx.Tx, at time.Time) ([]Row, erro
 	if err != nil || len(merchants) == 0 {
 		return nil, err
 	}
-	found, err := tx.Query(ctx, readSQL, merchants, max(r.c.Batch/len(merchants), 1), maxBody, r.held.rows(at))
+	found, err := tx.Query(ctx, readSQL, merchants, max(r.c.batch/len(merchants), 1), maxBody, r.held.rows(at))
 	if err != nil {
 		return nil, fmt.Errorf("reading rows: %w", err)
 	}
@@ -235,7 +235,7 @@ func (r *Relay) merchants(ctx context.Context, tx pgx.Tx, at time.Time) ([]strin
 		if r.place == nil {
 			r.place, behind = new(string), -1 // before the empty merchant too
 		}
-		limit := min(maxMerchants, r.c.Batch)
+		limit := min(maxMerchants, r.c.batch)
 		found, err := tx.Query(ctx, merchantsSQL, held, *r.place, behind, limit)
 		if err != nil {
 			return nil, fmt.Errorf("reading merchants: %w", err)

@@ -208,7 +208,7 @@ func TestWithoutTheTable(t *testing.T) {
 	if why := r.state.why(partCore, partNotices); !strings.Contains(why, "refused") || strings.Contains(why, "secret") {
 		t.Errorf("why: %s", why)
 	}
-	for _, bad := range []Config{{}, {From: "x", Service: api}, {From: "mysql://x", Service: api}, {From: "postgres:///x"}, {From: "postgres:///x", Service: api, Batch: 1001}} {
+	for _, bad := range []Config{{}, {From: "x", Service: api}, {From: "mysql://x", Service: api}, {From: "postgres:///x"}} {
 		if _, err := New(bad); err == nil {
 			t.Errorf("%+v is taken", bad.From)
 		}

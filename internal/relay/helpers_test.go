@@ -298,8 +298,8 @@ func start(t testing.TB, c Config) *running {
 	t.Helper()
 	l := &log{}
 	c.Log = slog.New(slog.NewTextHandler(l, nil))
-	if c.Poll == 0 {
-		c.Poll = 200 * time.Millisecond
+	if c.poll == 0 {
+		c.poll = 200 * time.Millisecond
 	}
 	c.lastPause, c.longestHold = 50*time.Millisecond, 50*time.Millisecond
 	r, err := New(c)

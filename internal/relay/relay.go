@@ -30,10 +30,10 @@ type Config struct {
 	Others []*client.Service
 	// Decisions writes decisions, and the permits that rows ask for, into the core's database.
 	Decisions bool
-	// Poll is how often the table is looked at without a notification. 0: 2 s.
-	Poll time.Duration
-	// Batch is the most rows of one look, 1 to 1,000. 0: 1,000.
-	Batch int
+	// poll is how often the table is looked at without a notification. 0: defaultPoll.
+	poll time.Duration
+	// batch is the most rows of one look. 0: maxBatch.
+	batch int
 	// lastPause is the longest pause between two tries, and longestHold that of one
 	// merchant alone. 0: the constants of these names.
 	lastPause, longestHold time.Duration
@@ -108,10 +108,8 @@ func New(c Config) (*Relay, error) {
 		return nil, errors.New("relay: Config.From is missing")
 	case c.Service == nil:
 		return nil, errors.New("relay: Config.Service is missing")
-	case c.Poll < 0 || c.Batch < 0 || c.Batch > maxBatch:
-		return nil, fmt.Errorf("relay: Config.Poll is below 0, or Config.Batch is not from 1 to %d", maxBatch)
 	}
-	c.Poll, c.Batch = cmp.Or(c.Poll, defaultPoll), cmp.Or(c.Batch, maxBatch)
+	c.poll, c.batch = cmp.Or(c.poll, defaultPoll), cmp.Or(c.batch, maxBatch)
 	c.lastPause, c.longestHold, c.idle = cmp.Or(c.lastPause, lastPause), cmp.Or(c.longestHold, longestHold), cmp.Or(c.idle, idleTime)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
