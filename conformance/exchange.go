@@ -147,20 +147,20 @@ func (s *session) atOnce(requests []request) []*reply {
 
 // send makes one exchange and records it.
 func (s *session) send(q request) *reply {
-	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
-	defer cancel()
 	r := &reply{request: q}
 	defer s.record(r)
-	req, err := s.newRequest(ctx, r)
+	req, err := s.newRequest(s.ctx, r) // which may make a key, and take long
 	if err != nil {
 		r.err = err
 		return r
 	}
+	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
+	defer cancel()
 	if q.stream != nil {
 		// It cannot be sent again if a kept connection turns out to be closed, so it gets a new one.
 		s.client.CloseIdleConnections()
 	}
-	resp, err := s.client.Do(req)
+	resp, err := s.client.Do(req.WithContext(ctx))
 	if err != nil {
 		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err // without the URL, which may hold a secret
