@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/signal"
 	"strings"
-	"time"
 
 	"countersign/internal/daemon"
 )
@@ -37,17 +36,14 @@ func (backupCmd) Help() string {
 
 // backedUp is what backup prints.
 type backedUp struct {
-	File    string  `json:"file"`
-	Bytes   int64   `json:"bytes"`
-	Seconds float64 `json:"seconds"`
+	File  string `json:"file"`
+	Bytes int64  `json:"bytes"`
 	daemon.Held
-	Apart []string `json:"keepApart"` // files that a restore needs too
 }
 
 func (c *backupCmd) Run(std streams) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	began := time.Now()
 	held, err := daemon.Backup(ctx, c.Data, c.To)
 	if err != nil {
 		return fmt.Errorf("backup: %w", err)
@@ -56,11 +52,7 @@ func (c *backupCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	apart := []string{daemon.MasterKeyFile, daemon.TokenFile}
-	if c.Gateway {
-		apart = append(apart, daemon.ForwardSecretFile)
-	}
-	return printJSON(std.out, backedUp{c.To, info.Size(), time.Since(began).Seconds(), held, apart}, "  ")
+	return printJSON(std.out, backedUp{c.To, info.Size(), held}, "  ")
 }
 
 type restoreCmd struct {
