@@ -80,7 +80,7 @@ func (s *Server) releaseTasks() tasks.Kind {
 			_, err := s.Outbox.BlockWithdrawal(c.R.Context(), about, reason, c.Token.ID, c.Now)
 			return err
 		},
-		Notes: s.withdrawalNotes, Note: s.noteWithdrawal, Deciders: api.Deciders,
+		Noted: outbox.AboutWithdrawal, Note: s.Outbox.NoteWithdrawal, Deciders: api.Deciders,
 	}
 	k.Sources = append(k.Sources, s.withdrawalSource(client.WithdrawalConfirmed, client.TaskOpen, func(t client.Task) bool { return t.State == client.TaskOpen }),
 		tasks.Source{Name: "approved", State: client.TaskDone, List: s.withdrawalSource(client.WithdrawalConfirmed, client.TaskDone, func(t client.Task) bool { return t.State == client.TaskDone && len(t.Votes) > 0 }).List})
@@ -88,14 +88,6 @@ func (s *Server) releaseTasks() tasks.Kind {
 		k.Sources = append(k.Sources, s.withdrawalSource(state, releaseStates[state], func(t client.Task) bool { return len(t.Votes) > 0 }))
 	}
 	return k
-}
-
-func (s *Server) withdrawalNotes(ctx context.Context, about string) ([]db.Note, error) {
-	return s.Lists.WithdrawalNotes(ctx, about)
-}
-
-func (s *Server) noteWithdrawal(ctx context.Context, about string, n db.Note) (db.Note, error) {
-	return s.Outbox.NoteWithdrawal(ctx, about, n)
 }
 
 // seenWithdrawal returns a withdrawal, if there is one for the caller.
@@ -220,7 +212,7 @@ func (s *Server) restoredTasks() tasks.Kind {
 			_, err := s.Outbox.ResumeWithdrawal(c.R.Context(), about, reason, c.Token.ID, c.Now)
 			return err
 		},
-		Notes: s.withdrawalNotes, Note: s.noteWithdrawal, Deciders: api.Deciders,
+		Noted: outbox.AboutWithdrawal, Note: s.Outbox.NoteWithdrawal, Deciders: api.Deciders,
 	}
 }
 

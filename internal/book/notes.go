@@ -8,17 +8,15 @@ import (
 	"countersign/internal/journal"
 )
 
-func aboutOrder(callBackID string) string { return "order/" + callBackID }
+// AboutOrder and AboutDeposit begin what approvals and notes are about; the id follows.
+const (
+	AboutOrder   = "order/"
+	AboutDeposit = "deposit/"
+)
 
-func aboutDeposit(seq int64) string { return "deposit/" + strconv.FormatInt(seq, 10) }
+func aboutOrder(callBackID string) string { return AboutOrder + callBackID }
 
-// OrderNotes returns what people noted about an order, the oldest first.
-func (b *Book) OrderNotes(ctx context.Context, callBackID string) ([]db.Note, error) {
-	if _, err := b.Order(ctx, callBackID); err != nil {
-		return nil, err
-	}
-	return db.Notes(ctx, b, aboutOrder(callBackID))
-}
+func aboutDeposit(seq int64) string { return AboutDeposit + strconv.FormatInt(seq, 10) }
 
 // NoteOrder adds a note about an order, and a record of it.
 func (b *Book) NoteOrder(ctx context.Context, callBackID string, n db.Note) (db.Note, error) {
@@ -38,15 +36,7 @@ func (b *Book) NoteOrder(ctx context.Context, callBackID string, n db.Note) (db.
 	return n, err
 }
 
-// DepositNotes returns what people noted about a deposit, the oldest first. They go with it.
-func (b *Book) DepositNotes(ctx context.Context, seq int64) ([]db.Note, error) {
-	if _, err := b.Deposit(ctx, seq); err != nil {
-		return nil, err
-	}
-	return db.Notes(ctx, b, aboutDeposit(seq))
-}
-
-// NoteDeposit adds a note about a deposit, and a record of it.
+// NoteDeposit adds a note about a deposit, and a record of it. Notes go with it.
 func (b *Book) NoteDeposit(ctx context.Context, seq int64, n db.Note) (db.Note, error) {
 	err := b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		d, err := findDeposit(ctx, t, lockDepositSQL, seq) // so that it is not purged meanwhile

@@ -133,7 +133,7 @@ func (a *server) depositTasks() tasks.Kind {
 		declines: "The deposit is rejected: it does not count. This cannot be undone.",
 	}.tasks()
 	k.Stops = []string{tasks.Approve, tasks.Decline}
-	k.Notes = bySeq(a.lists.DepositNotes)
+	k.Noted = book.AboutDeposit
 	k.Note = func(ctx context.Context, about string, n db.Note) (db.Note, error) {
 		seq, err := seqOf(about)
 		if err != nil {
@@ -243,7 +243,7 @@ func (a *server) orderTasks() tasks.Kind {
 			_, err := a.book.DeclineOrder(c.R.Context(), about, c.Token.ID, reason, c.Now)
 			return err
 		},
-		Notes: a.lists.OrderNotes, Note: a.book.NoteOrder,
+		Noted: book.AboutOrder, Note: a.book.NoteOrder,
 	}
 	for _, s := range []client.OrderState{client.OrderHeld, client.OrderApproved, client.OrderConfirmed, client.OrderExecuted, client.OrderEnded, client.OrderDeclined, client.OrderCancelled, client.OrderExpired} {
 		list := func(ctx context.Context, limit int, before int64) ([]book.Order, int64, error) {
@@ -387,7 +387,7 @@ func (a *server) restoredTasks() tasks.Kind {
 			_, err := a.book.ResumeOrder(c.R.Context(), about, c.Token.ID, reason, c.Now)
 			return err
 		},
-		Notes: a.lists.OrderNotes, Note: a.book.NoteOrder,
+		Noted: book.AboutOrder, Note: a.book.NoteOrder,
 	}
 }
 

@@ -7,15 +7,10 @@ import (
 	"countersign/internal/journal"
 )
 
-func aboutWithdrawal(id string) string { return "withdrawal/" + id }
+// AboutWithdrawal begins what approvals and notes are about; the id follows.
+const AboutWithdrawal = "withdrawal/"
 
-// WithdrawalNotes returns what people noted about a withdrawal, the oldest first.
-func (o *Outbox) WithdrawalNotes(ctx context.Context, id string) ([]db.Note, error) {
-	if _, err := o.Withdrawal(ctx, id); err != nil {
-		return nil, err
-	}
-	return db.Notes(ctx, o, aboutWithdrawal(id))
-}
+func aboutWithdrawal(id string) string { return AboutWithdrawal + id }
 
 // NoteWithdrawal adds a note about a withdrawal, and a record of it.
 func (o *Outbox) NoteWithdrawal(ctx context.Context, id string, n db.Note) (db.Note, error) {

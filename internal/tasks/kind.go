@@ -26,8 +26,8 @@ type Kind struct {
 	// Deciders may decline and note, where they are more than approvers; what Find then returns names it
 	// in May.
 	Deciders api.Roles
-	// Notes and Note read and add notes about the thing. Nil: it has none.
-	Notes func(ctx context.Context, about string) ([]db.Note, error)
+	// Note adds a note about the thing. Notes are kept by Noted and its id. Nil: it has none.
+	Noted string
 	Note  func(ctx context.Context, about string, n db.Note) (db.Note, error)
 }
 

@@ -210,10 +210,10 @@ func (t Tasks) show(c *api.Call, _, _ api.None) (client.Task, error) {
 // shown returns a task with its notes, which are votes without a verdict.
 func (t Tasks) shown(l *Look, id string) (client.Task, error) {
 	k, task, err := t.find(l, id)
-	if err != nil || k.Notes == nil {
+	if err != nil || k.Note == nil {
 		return task, err
 	}
-	notes, err := k.Notes(l.R.Context(), task.About)
+	notes, err := db.Notes(l.R.Context(), t.Lists, k.Noted+task.About)
 	for _, n := range notes {
 		task.Votes = append(task.Votes, client.TaskVote{Task: task.ID, Actor: n.By, Name: n.Name, Origin: l.People.Origin(n.By), Note: n.Text, At: api.TimeOf(n.At)})
 	}
