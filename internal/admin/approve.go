@@ -51,13 +51,3 @@ func (s *Server) approveWithdrawal(c *api.Call, id, reason string) error {
 	})
 	return err
 }
-
-// awaiting are the withdrawals that are confirmed and wait for a person.
-func (s *Server) awaiting(ctx context.Context, m api.Moment, tell func(merchant, id string, raise bool)) error {
-	return s.Outbox.EachAwaitingPerson(ctx, func(w outbox.Withdrawal, a outbox.Approval) error {
-		if m.Tells(m.People.Agree(releaseAsked(w, a, m.Now), a.Given), w.Decided) {
-			tell(w.Merchant, w.ID, true)
-		}
-		return nil
-	})
-}

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -147,7 +148,7 @@ func (h *harness) wantToldOf(after time.Duration, ids ...string) {
 	}
 	var got []string
 	for _, a := range list {
-		if got = append(got, strings.TrimPrefix(a.Subject, "withdrawal ")); a.Of != "acme" {
+		if got = append(got, strings.TrimPrefix(a.Subject, "withdrawal ")); a.Of != "acme" || a.Number != 1 {
 			h.t.Errorf("%+v", a)
 		}
 	}
@@ -287,3 +288,35 @@ func TestStuckWithdrawal(t *testing.T) {
 		secrets.add("permit", p.Permit.Reveal())
 	})
 }
+
+// TestAllChangesThatWaitAreToldOf: approval_waits stands, once, for every change that has waited for an
+// hour, and ends when it is decided.
+func TestAllChangesThatWaitAreToldOf(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, h *harness) {
+		ctx := t.Context()
+		h.merchant("acme")
+		alice, bob := h.person(client.RoleOperator, ""), h.person(client.RoleApprover, "")
+		var subjects []string
+		for n := range 205 { // more than a page
+			m := must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: fmt.Sprintf("https://a%d.example/w", n)}}))(t)
+			subjects = append(subjects, "change "+strings.TrimPrefix(m.Task, "change."))
+		}
+		h.wantToldOf(time.Hour - time.Millisecond)
+		for range 2 {
+			h.wantToldOf(time.Hour, subjects...)
+		}
+		for _, i := range []int{0, 202} {
+			if _, err := bob.DeclineTask(ctx, changeTask(subjects[i]), "no"); err != nil {
+				t.Fatal(err)
+			}
+			subjects = slices.Delete(subjects, i, i+1)
+			h.wantToldOf(time.Hour, subjects...)
+		}
+		if _, err := bob.ApproveTask(ctx, changeTask(subjects[0]), ""); err != nil { // the others are stale now
+			t.Fatal(err)
+		}
+		h.wantToldOf(time.Hour)
+	})
+}
+
+func changeTask(subject string) string { return strings.Replace(subject, "change ", "change.", 1) }

@@ -110,7 +110,7 @@ func New(c Config) (*Server, error) {
 		c.Version = "dev"
 	}
 	s := &Server{Config: c}
-	c.Changes.Await("withdrawal", s.awaiting)
+	c.Changes.TellOfWaiting = func(ctx context.Context, now db.Millis) error { return s.tasks().TellOfWaiting(ctx, c.Outbox.DB, now) }
 	c.Changes.Versions(func(ctx context.Context, merchant string) (int64, error) {
 		m, err := c.Outbox.Merchant(ctx, merchant)
 		return m.Version, err

@@ -35,18 +35,27 @@ const looksMost = 500
 func (s *Server) withdrawalSource(state client.WithdrawalState, is client.TaskState, keep func(client.Task) bool) tasks.Source {
 	return tasks.Source{Name: string(state), State: is, List: func(look *tasks.Look, f client.TaskFilter, cursor string, limit int) (out []tasks.Listed, next string, err error) {
 		of := seen(look.Call, f.Merchant)
+		limits := map[string]client.AmountLimits{}
+		if state == client.WithdrawalConfirmed {
+			if limits, err = s.Lists.Limits(look.R.Context()); err != nil || len(limits) == 0 {
+				return nil, "", err
+			}
+		}
 		for looked := 0; looked < looksMost && len(out) < limit; looked += limit {
 			list, more, err := s.Lists.Withdrawals(look.R.Context(), of, client.WithdrawalFilter{State: state}, limit-len(out), cursor)
 			if err != nil {
 				return nil, "", cursorFault(err, api.Page{Cursor: cursor})
 			}
 			for _, w := range list {
+				if state == client.WithdrawalConfirmed && !w.Large(limits[w.Merchant]) {
+					continue
+				}
 				t, err := s.releaseTask(look, w)
 				if err != nil {
 					return nil, "", err
 				}
-				if keep(t) {
-					out = append(out, tasks.Listed{Task: t, At: w.Created, Place: w.ID})
+				if keep(t.Task) {
+					out = append(out, t)
 				}
 			}
 			if cursor = more; more == "" {
@@ -62,7 +71,7 @@ var releaseStates = map[client.WithdrawalState]client.TaskState{client.Withdrawa
 
 func (s *Server) releaseTasks() tasks.Kind {
 	k := tasks.Kind{
-		Kind:    client.TaskRelease,
+		Kind: client.TaskRelease, Tells: "withdrawal",
 		Approve: "The wallet core can take the permit to execute the withdrawal.",
 		Decline: "The withdrawal is blocked for ever: it is never released.",
 		Find: func(look *tasks.Look, about string) (client.Task, error) {
@@ -70,7 +79,8 @@ func (s *Server) releaseTasks() tasks.Kind {
 			if err != nil {
 				return client.Task{}, err
 			}
-			return s.releaseTask(look, w)
+			t, err := s.releaseTask(look, w)
+			return t.Task, err
 		},
 		DoApprove: s.approveWithdrawal,
 		DoDecline: func(c *api.Call, about, reason string) error {
@@ -103,12 +113,12 @@ func (s *Server) seenWithdrawal(c *api.Call, id string) (outbox.Withdrawal, erro
 }
 
 // releaseTask is open if a person must approve w before it is released.
-func (s *Server) releaseTask(look *tasks.Look, w outbox.Withdrawal) (client.Task, error) {
+func (s *Server) releaseTask(look *tasks.Look, w outbox.Withdrawal) (tasks.Listed, error) {
 	state, decides := releaseStates[w.State]
 	if !decides {
 		state = client.TaskStale
 	}
-	t := withdrawalTask(client.TaskRelease, w, state)
+	t := tasks.Listed{Task: withdrawalTask(client.TaskRelease, w, state), At: w.Created, Place: w.ID}
 	if w.State != client.WithdrawalConfirmed {
 		t.MayNot = "the withdrawal is " + string(w.State)
 	}
@@ -121,12 +131,12 @@ func (s *Server) releaseTask(look *tasks.Look, w outbox.Withdrawal) (client.Task
 	}
 	if !a.Needed {
 		agreed := look.People.Agree(releaseAsked(w, a, cmp.Or(w.Released, w.Ended, look.Now)), a.Given)
-		look.Voted(&t, agreed)
+		look.Voted(&t.Task, agreed)
 		if w.State == client.WithdrawalConfirmed { // it needs no approval
 			t.State, t.MayNot = client.TaskDone, "it needs no approval"
 		}
 		if w.State == client.WithdrawalBlocked {
-			look.Vote(&t, w.BlockedBy, w.BlockedReason, w.Ended)
+			look.Vote(&t.Task, w.BlockedBy, w.BlockedReason, w.Ended)
 		}
 		return t, nil
 	}
@@ -139,7 +149,8 @@ func (s *Server) releaseTask(look *tasks.Look, w outbox.Withdrawal) (client.Task
 	if agreed.Enough() {
 		t.State = client.TaskDone
 	}
-	look.Ask(&t, agreed)
+	look.Ask(&t.Task, agreed)
+	t.Since, t.AtOnce = w.Decided, agreed.TellNow()
 	if slices.Contains(api.Deciders, look.Token.Role) {
 		t.May = append(t.May, tasks.Decline)
 	}

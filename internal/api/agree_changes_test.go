@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
@@ -218,69 +217,6 @@ func TestQuorumOnTwoNodes(t *testing.T) {
 			t.Errorf("round %d: %d approvals, %v, %v", round, len(list), err, found)
 		}
 	}
-}
-
-// What waits for an approver for more than an hour raises an alarm, once, which ends by itself.
-func TestWaitingIsTold(t *testing.T) { eachEnd(t, testWaitingIsTold) }
-
-func testWaitingIsTold(t *testing.T, d *db.DB) {
-	ctx := t.Context()
-	r := newQuorumRig(t, d, ChangesConfig{})
-	ann := r.token("ann", client.RoleApprover, nil)
-	waits := true
-	r.k.Await("order", func(_ context.Context, m Moment, tell func(merchant, id string, raise bool)) error {
-		if waits && m.Since >= 1000 {
-			tell("shop", "o-1", true)
-		}
-		return nil
-	})
-	id, _ := r.propose(1000)
-	look := func(now db.Millis, want ...string) {
-		t.Helper()
-		if err := r.k.TellOfWaiting(ctx, now); err != nil {
-			t.Fatal(err)
-		}
-		list, err := d.StandingAlarms(ctx, client.AlarmApprovalWaits)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for _, a := range list {
-			if got = append(got, a.Subject); a.Number != 1 {
-				t.Errorf("%s was raised %d times", a.Subject, a.Number)
-			}
-		}
-		slices.Sort(got)
-		if !slices.Equal(got, want) {
-			t.Errorf("at %d %q stand, want %q", now, got, want)
-		}
-	}
-	look(1000 + waitsLong - 1)
-	for range 3 {
-		look(1000+waitsLong, "change "+id, "order o-1")
-	}
-	if _, err := r.k.Approve(ctx, id, ann, "", 1000+waitsLong); err != nil {
-		t.Fatal(err)
-	}
-	look(1001+waitsLong, "order o-1")
-	waits = false
-	look(1002 + waitsLong)
-
-	// However many wait, all are told of, and what ends is what does not wait any more.
-	var many []string
-	for range waitingPage + 5 {
-		id, _ := r.propose(5000)
-		many = append(many, "change "+id)
-	}
-	slices.Sort(many)
-	for _, i := range []int{0, waitingPage + 2} {
-		look(5000+waitsLong, many...)
-		if _, err := r.k.Decline(ctx, strings.TrimPrefix(many[i], "change "), ann, "no", 5000+waitsLong); err != nil {
-			t.Fatal(err)
-		}
-		many = slices.Delete(many, i, i+1)
-	}
-	look(5000+waitsLong, many...)
 }
 
 // TestRevokedPersonComesAgain: what a thief did with a person's session is void for ever, also once

@@ -57,7 +57,9 @@ type Changes struct {
 	tokens  *Tokens
 	kinds   map[ChangeKind]ApplyChange
 	version func(ctx context.Context, merchant string) (int64, error)
-	waiting map[string]Waiting
+
+	// TellOfWaiting tells of what waits for persons. Nil: nothing is told. It is set before Run.
+	TellOfWaiting func(context.Context, db.Millis) error
 }
 
 // NewChanges checks c. It starts nothing.
@@ -77,7 +79,6 @@ func NewChanges(c ChangesConfig) (*Changes, error) {
 		return nil, err
 	}
 	k.kinds[ChangeToken], k.kinds[ChangeRevoke] = k.applyToken, k.applyRevoke
-	k.waiting = map[string]Waiting{"change": k.waits}
 	return k, nil
 }
 
@@ -364,7 +365,10 @@ const (
 func (k *Changes) Run(ctx context.Context) error {
 	var warned db.Millis
 	return Regularly(ctx, k.c.DB.Every(lookEvery), k.c.Now, func(ctx context.Context, now db.Millis) error {
-		err := errors.Join(k.EndOld(ctx, now), k.TellOfWaiting(ctx, now))
+		err := k.EndOld(ctx, now)
+		if k.TellOfWaiting != nil {
+			err = errors.Join(err, k.TellOfWaiting(ctx, now))
+		}
 		if now-warned < warnEvery {
 			return err
 		}

@@ -64,39 +64,3 @@ func (a *server) approve(ctx context.Context, c *api.Call, o book.Order, reason 
 		return keep, agreed.Enough(), err
 	})
 }
-
-// awaiting are the orders that wait for a person, those included that were approved by a token
-// which has ended since.
-func (a *server) awaiting(ctx context.Context, m api.Moment, tell func(merchant, id string, raise bool)) error {
-	for _, state := range []client.OrderState{client.OrderHeld, client.OrderApproved} {
-		for before, more := int64(0), true; more; more = before != 0 {
-			var list []book.Order
-			var err error
-			if list, before, err = a.lists.Orders(ctx, client.OrderFilter{State: state}, 200, before); err != nil {
-				return err
-			}
-			for _, o := range list {
-				since := o.Updated
-				if state == client.OrderApproved {
-					since = db.Never
-				}
-				if o.WhyNotApproved(m.Now) != "" {
-					continue
-				}
-				ruling, err := a.decide(ctx, o, m.Now, nil)
-				if err != nil {
-					tell("", o.CallBackID, since <= m.Since)
-					continue
-				}
-				given, err := a.lists.OrderApprovals(ctx, a.lists, o)
-				if err != nil {
-					return err
-				}
-				if ruling.Effect == policy.Ask && m.Tells(m.People.Agree(askedOf(a.c.Policy, o, ruling, m.Now), given), since) {
-					tell("", o.CallBackID, true)
-				}
-			}
-		}
-	}
-	return nil
-}

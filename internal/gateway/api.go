@@ -37,7 +37,7 @@ func newAPI(b *book.Book, r *refusals, c Config, retry func(context.Context, []b
 	if a.changes, err = api.NewChanges(api.ChangesConfig{DB: b.DB, Approvals: c.ChangeApprovals, OIDC: c.OIDC, Roles: client.Role("").AtGateway(), Now: c.Now, Log: c.Log}); err != nil {
 		return nil, err
 	}
-	a.changes.Await("order", a.awaiting)
+	a.changes.TellOfWaiting = func(ctx context.Context, now db.Millis) error { return a.tasks().TellOfWaiting(ctx, a.book.DB, now) }
 	a.base, err = api.New(api.Config{
 		Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
 		Tokens: a.changes.Tokens(), Metrics: c.Metrics, Now: c.Now, Log: c.Log, MaxBody: maxBody, Bodies: c.Bodies, ProblemOf: problemOf,

@@ -228,7 +228,7 @@ var orderStates = map[client.OrderState]client.TaskState{client.OrderOpen: clien
 
 func (a *server) orderTasks() tasks.Kind {
 	k := tasks.Kind{
-		Kind: client.TaskOrder, Stops: []string{tasks.Decline},
+		Kind: client.TaskOrder, Tells: "order", Stops: []string{tasks.Decline},
 		Approve: "The order is confirmed when the service asks, unless the policy or a limit forbids it.",
 		Decline: "The order is never confirmed, and the service is told so when it asks.",
 		Find:    findBy(a.lists.Order, a.orderTask),
@@ -278,44 +278,51 @@ func aboutOrder(kind client.TaskKind, o book.Order, state client.TaskState) clie
 
 func (a *server) orderTask(look *tasks.Look, o book.Order) (tasks.Listed, error) {
 	ctx := look.R.Context()
-	t := aboutOrder(client.TaskOrder, o, orderStates[o.State])
+	t := tasks.Listed{Task: aboutOrder(client.TaskOrder, o, orderStates[o.State]), At: o.Created, Place: strconv.FormatInt(o.Seq, 10)}
 	t.Due, t.Why = o.ExpiresAt, o.Reason
-	listed := func() tasks.Listed { return tasks.Listed{Task: t, At: o.Created, Place: strconv.FormatInt(o.Seq, 10)} }
 	given, err := a.lists.OrderApprovals(ctx, a.lists, o)
 	if err != nil {
-		return listed(), err
+		return t, err
 	}
 	t.MayNot = o.WhyNotApproved(look.Now)
 	if !o.State.Undecided() {
 		t.Decided = api.TimeOf(cmp.Or(o.Confirmed, o.Ended))
 		agreed := look.People.Agree(askedOf(a.c.Policy, o, policy.Ruling{}, cmp.Or(o.Confirmed, o.Ended, look.Now)), given)
-		look.Voted(&t, agreed)
+		look.Voted(&t.Task, agreed)
 		if o.State == client.OrderDeclined && personal(o) {
-			look.Vote(&t, o.DecidedBy, o.Reason, o.Ended)
+			look.Vote(&t.Task, o.DecidedBy, o.Reason, o.Ended)
 		}
-		return listed(), nil
+		return t, nil
 	}
 	if o.Restored {
 		t.State, t.MayNot = client.TaskStale, "it is from before a restore: resume it first (task "+client.TaskID(client.TaskRestored, o.CallBackID)+")"
-		return listed(), nil
+		return t, nil
 	}
 	if slices.Contains(api.Approvers, look.Token.Role) { // also one that is approved
 		t.May = append(t.May, tasks.Decline)
 	}
+	switch {
+	case o.State == client.OrderApproved: // it waits again at once, where its approvals have lost their tokens
+		t.Since = db.Never
+	case t.MayNot == "":
+		t.Since = o.Updated
+	}
 	ruling, err := a.decide(ctx, o, look.Now, nil)
 	if err != nil { // a task is shown also while the policy cannot be asked
+		t.Unknown = true
 		t.MayNot, t.Needs, t.Missing = cmp.Or(t.MayNot, "the policy cannot be asked at the moment"), 1, 1
-		return listed(), nil
+		return t, nil
 	}
 	agreed := look.People.Agree(askedOf(a.c.Policy, o, ruling, look.Now), given)
 	if t.MayNot = cmp.Or(t.MayNot, notAsked(o, ruling, look.Now)); agreed.Enough() || ruling.Effect != policy.Ask {
 		t.State = client.TaskDone
-		look.Voted(&t, agreed)
-		return listed(), nil
+		look.Voted(&t.Task, agreed)
+		return t, nil
 	}
 	t.State = client.TaskOpen
-	look.Ask(&t, agreed)
-	return listed(), nil
+	look.Ask(&t.Task, agreed)
+	t.AtOnce = agreed.TellNow()
+	return t, nil
 }
 
 func notThere(err error) bool { return errors.Is(err, db.ErrNotFound) || errors.Is(err, db.ErrPurged) }

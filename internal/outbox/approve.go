@@ -14,8 +14,8 @@ func (w *Withdrawal) digest() string {
 	return db.Digest(w.ID, w.CallBackID, w.TenantUserID, d.Address, d.ChainName, d.Symbol, d.Amount.String(), w.Created, w.Decided)
 }
 
-// large reports whether the amount of w is above its limit.
-func (w *Withdrawal) large(limits client.AmountLimits) bool {
+// Large reports whether the amount of w is above its limit.
+func (w *Withdrawal) Large(limits client.AmountLimits) bool {
 	return w.Details != nil && limits.Exceeded(w.Details.Symbol, w.Details.Amount)
 }
 
@@ -46,7 +46,7 @@ func approvalOf(ctx context.Context, q db.Querier, w *Withdrawal) (a Approval, e
 // awaitsPerson says why a person must approve w, which is confirmed and locked, before it gets a
 // permit; empty: nobody must.
 func awaitsPerson(ctx context.Context, t *db.Tx, w *Withdrawal, limits client.AmountLimits, approved Judge) (string, error) {
-	if !w.large(limits) {
+	if !w.Large(limits) {
 		return "", nil
 	}
 	a, err := approvalOf(ctx, t, w)
@@ -67,7 +67,7 @@ func (o *Outbox) WithdrawalApproval(ctx context.Context, w Withdrawal) (a Approv
 		return a, err
 	}
 	a, err = approvalOf(ctx, o, &w)
-	a.Needed = w.State == client.WithdrawalConfirmed && w.large(m.ApproveAbove)
+	a.Needed = w.State == client.WithdrawalConfirmed && w.Large(m.ApproveAbove)
 	return a, err
 }
 
@@ -96,7 +96,7 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval
 			return &db.ConflictError{Reason: "the withdrawal is " + string(w.State) + ": only a confirmed one is approved"}
 		case w.Restored:
 			return &db.ConflictError{Reason: stopTexts[client.ReasonRestored]}
-		case !w.large(m.ApproveAbove):
+		case !w.Large(m.ApproveAbove):
 			return &db.ConflictError{Reason: "the withdrawal needs no approval: its amount is not above the merchant's approveAbove"}
 		}
 		is, err := approvalOf(ctx, t, &w)
@@ -116,37 +116,18 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval
 	return w, err
 }
 
-// EachAwaitingPerson calls fn for the confirmed withdrawals above their merchant's limit, with their
-// approvals. fn may use o.
-func (o *Outbox) EachAwaitingPerson(ctx context.Context, fn func(Withdrawal, Approval) error) error {
+// Limits returns the limits of the merchants that have some.
+func (o *Outbox) Limits(ctx context.Context) (map[string]client.AmountLimits, error) {
+	limits := map[string]client.AmountLimits{}
 	for after := ""; ; {
 		merchants, err := o.Merchants(ctx, nil, after, 100)
 		if err != nil || len(merchants) == 0 {
-			return err
+			return limits, err
 		}
 		for _, m := range merchants {
-			after = m.ID
-			if len(m.ApproveAbove) == 0 {
-				continue
-			}
-			if err := o.eachLarge(ctx, m, fn); err != nil {
-				return err
+			if after = m.ID; len(m.ApproveAbove) > 0 {
+				limits[m.ID] = m.ApproveAbove
 			}
 		}
 	}
-}
-
-func (o *Outbox) eachLarge(ctx context.Context, m Merchant, fn func(Withdrawal, Approval) error) error {
-	return eachOf(func(cursor string) ([]Withdrawal, string, error) {
-		return o.Withdrawals(ctx, nil, client.WithdrawalFilter{Merchant: m.ID, State: client.WithdrawalConfirmed}, 200, cursor)
-	}, func(w Withdrawal) error {
-		if w.Restored || !w.large(m.ApproveAbove) {
-			return nil
-		}
-		a, err := approvalOf(ctx, o, &w)
-		if err != nil {
-			return err
-		}
-		return fn(w, a)
-	})
 }

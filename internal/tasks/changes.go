@@ -14,7 +14,7 @@ import (
 // OfChanges are the changes by two persons, which both ends have.
 func OfChanges(k *api.Changes) Kind {
 	kind := Kind{
-		Kind:    client.TaskChange,
+		Kind: client.TaskChange, Tells: "change",
 		Approve: "The change is made at once.",
 		Decline: "Nothing is changed.",
 		Find: func(look *Look, about string) (client.Task, error) {
@@ -22,7 +22,8 @@ func OfChanges(k *api.Changes) Kind {
 			if err != nil {
 				return client.Task{}, err
 			}
-			return changeTask(look, k, c)
+			t, err := changeTask(look, k, c)
+			return t.Task, err
 		},
 		DoApprove: func(c *api.Call, about, reason string) error {
 			defer c.ForgetTokens() // the change may revoke one
@@ -40,9 +41,9 @@ func OfChanges(k *api.Changes) Kind {
 		kind.Sources = append(kind.Sources, Source{Name: string(of.row + of.is), State: of.is, List: func(look *Look, f client.TaskFilter, cursor string, limit int) (out []Listed, next string, err error) {
 			list, err := k.List(look.R.Context(), of.row, f.Merchant, look.Token, cursor, limit)
 			for i := 0; i < len(list) && err == nil; i++ {
-				var t client.Task
+				var t Listed
 				t, err = changeTask(look, k, list[i])
-				out = append(out, Listed{t, list[i].Proposed, list[i].ID})
+				out = append(out, t)
 			}
 			if len(list) == limit {
 				next = list[limit-1].ID
@@ -69,8 +70,8 @@ func changeTitle(c api.Change, members []string) string {
 }
 
 // changeTask returns the task of a change.
-func changeTask(look *Look, k *api.Changes, c api.Change) (client.Task, error) {
-	t := New(client.TaskChange, c.ID, c.State, c.Proposed)
+func changeTask(look *Look, k *api.Changes, c api.Change) (Listed, error) {
+	t := Listed{Task: New(client.TaskChange, c.ID, c.State, c.Proposed), At: c.Proposed, Place: c.ID}
 	t.Merchant, t.Decided, t.Why = c.Merchant, c.Decided, c.Reason
 	members := map[string]string{}
 	maps.Copy(members, c.Before)
@@ -80,20 +81,21 @@ func changeTask(look *Look, k *api.Changes, c api.Change) (client.Task, error) {
 	for _, name := range names {
 		t.Content = append(t.Content, client.TaskMember{Name: name, Value: c.After[name], Beside: c.Before[name]})
 	}
-	Member(&t, "token", c.Token)
-	Member(&t, "proposed by", c.ProposedBy)
+	Member(&t.Task, "token", c.Token)
+	Member(&t.Task, "proposed by", c.ProposedBy)
 	agreed, err := k.Agreed(look.R.Context(), &c, look.People, look.Now)
 	if err != nil {
 		return t, err
 	}
 	if c.State != client.TaskOpen {
-		look.Voted(&t, agreed)
+		look.Voted(&t.Task, agreed)
 		if c.State == client.TaskDeclined {
-			look.Vote(&t, c.DecidedBy, c.Reason, c.Decided)
+			look.Vote(&t.Task, c.DecidedBy, c.Reason, c.Decided)
 		}
 		return t, nil
 	}
-	look.Ask(&t, agreed)
+	look.Ask(&t.Task, agreed)
+	t.Since, t.AtOnce = c.Proposed, agreed.TellNow()
 	if c.ProposedBy == look.Token.ID || slices.Contains(api.Approvers, look.Token.Role) {
 		t.May = append(t.May, Decline)
 	}

@@ -21,6 +21,8 @@ type Kind struct {
 	Find func(look *Look, about string) (client.Task, error)
 	// DoApprove and DoDecline answer in the name of the caller, and refuse what they refuse.
 	DoApprove, DoDecline func(c *api.Call, about, reason string) error
+	// Tells begins the subjects of approval_waits about its tasks. Empty: other alarms tell of them.
+	Tells string
 	// Stops are the verdicts that are not given while Tasks.Stopped says why.
 	Stops []string
 	// Deciders may decline and note, where they are more than approvers; what Find then returns names it
@@ -46,6 +48,11 @@ type Listed struct {
 	client.Task
 	At    db.Millis // orders tasks of several lists
 	Place string    // the cursor after it
+
+	// Since is when it began to wait for persons, for approval_waits. 0: it does not.
+	Since   db.Millis
+	AtOnce  bool // approval_waits tells of it at once
+	Unknown bool // nobody knows whether it waits: an alarm that stands stays
 }
 
 // Look is one call that reads tasks, with the people of that moment.
