@@ -90,8 +90,9 @@ var house = map[string]struct{ ours, others []string }{
 		others: []string{"github.com/prometheus/client_golang"},
 	},
 	"countersign/internal/demo": {
-		ours: []string{"countersign", "countersign/client", "countersign/countersigntest", "countersign/envelope", "countersign/merchant",
-			"countersign/internal/book", "countersign/internal/daemon", "countersign/internal/db", "countersign/internal/policy", "countersign/internal/outbox"},
+		ours: []string{"countersign", "countersign/client", "countersign/conformance", "countersign/countersigntest", "countersign/envelope", "countersign/merchant",
+			"countersign/internal/book", "countersign/internal/daemon", "countersign/internal/db", "countersign/internal/learn", "countersign/internal/policy",
+			"countersign/internal/outbox"},
 	},
 	"countersign/internal/bench": {
 		ours: []string{"countersign", "countersign/client", "countersign/countersigntest", "countersign/envelope", "countersign/merchant",

@@ -3,13 +3,18 @@ package daemon
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -170,22 +175,20 @@ func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.
 		case running != "" && errors.Is(err, syscall.EADDRINUSE):
 			say(l[0], nil, "%s is in use, while %s runs", l[1], running)
 		default:
-			say(l[0], err, "%s is free", l[1])
+			say(l[0], taken(err, listeners), "%s is free", l[1])
 		}
 	}
 	return list
 }
 
-// running names the daemon of the data directory, empty if its API does not answer. What it says is not believed, and
-// nothing secret is sent, so the certificate may be any.
+// running names the daemon of the data directory, empty if its API does not answer.
 func (s Storage) running() string {
 	a, err := ReadAddress(s.Dir)
 	if err != nil {
 		return ""
 	}
-	web := &http.Client{Timeout: time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
-	resp, err := web.Get(a.URL + "/healthz")
-	if err != nil || resp.Body.Close() != nil || resp.StatusCode != http.StatusOK {
+	u, err := url.Parse(a.URL)
+	if err != nil || daemonAt(u.Host) == "" {
 		return ""
 	}
 	return "the daemon at " + a.URL
@@ -200,6 +203,48 @@ func isFree(address string) error {
 	return ln.Close()
 }
 
+// taken adds to the error of an address that is in use which daemon of this project has one of the listeners' addresses,
+// if one says that it does.
+func taken(err error, listeners [][2]string) error {
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return err
+	}
+	for _, l := range listeners {
+		if who := daemonAt(l[1]); who != "" {
+			return fmt.Errorf("%w: %s answers at %s", err, who, l[1])
+		}
+	}
+	return err
+}
+
+// daemonAt names the daemon of this project whose API is at an address, empty if none is.
+func daemonAt(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return ""
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	// Nothing secret is sent or believed, so the certificate may be any.
+	web := &http.Client{Timeout: time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	for _, scheme := range []string{"http", "https"} {
+		resp, err := web.Get(scheme + "://" + net.JoinHostPort(host, port) + "/openapi.json")
+		if err != nil {
+			continue
+		}
+		var said struct {
+			Info struct{ Title, Version string }
+		}
+		err = json.NewDecoder(io.LimitReader(resp.Body, 8<<20)).Decode(&said)
+		_ = resp.Body.Close() // it was only read
+		if end, ours := strings.CutPrefix(said.Info.Title, "countersign "); ours && err == nil {
+			return fmt.Sprintf("a countersign %s, version %.40q,", strings.TrimSuffix(end, " API"), said.Info.Version)
+		}
+	}
+	return ""
+}
+
 // firstStart fails where the first start of a data directory would, before that makes a key or a
 // database: nobody should find them beside a daemon that never ran.
 func (s Storage) firstStart(secure TLS, listeners [][2]string, log *slog.Logger) error {
@@ -211,7 +256,7 @@ func (s Storage) firstStart(secure TLS, listeners [][2]string, log *slog.Logger)
 	}
 	for _, l := range listeners {
 		if err := isFree(l[1]); l[1] != "" && err != nil {
-			return fmt.Errorf("listening on %s: %w", l[1], err)
+			return taken(fmt.Errorf("listening on %s: %w", l[1], err), listeners)
 		}
 	}
 	return nil

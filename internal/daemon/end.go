@@ -117,7 +117,7 @@ func (e *end) listen(c ListenConfig) (*Listener, error) {
 	if err == nil {
 		e.listeners = append(e.listeners, l)
 	}
-	return l, err
+	return l, taken(err, e.addresses)
 }
 
 // serve opens the listener of the API, with the console, and makes the first token last: a start that fails shows no

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -73,15 +75,16 @@ func TestUnwritableDirectory(t *testing.T) {
 	}
 }
 
-// TestTakenPort: a start and --check say that its port is taken; of its own daemon that runs --check says so, and
-// checks the rest.
+// TestTakenPort: a start says which daemon has its port, if it is one of this project, and --check says the same; of its
+// own daemon that runs --check says so, and checks the rest.
 func TestTakenPort(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	s := answering(t, dir)
 	address := strings.TrimPrefix(s.URL(), "http://")
 	other := must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: filepath.Join(t.TempDir(), "data")}}, Listen: address}))
-	if err := other.Open(t.Context()); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), address) {
-		t.Errorf("the start says %v", err)
+	want := fmt.Sprintf("a countersign service, version %q, answers at %s", Version, address)
+	if err := other.Open(t.Context()); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), want) {
+		t.Errorf("the start says %v, not %s", err, want)
 	}
 	finding := func(list []Finding, what string) Finding {
 		for _, f := range list {
@@ -92,7 +95,7 @@ func TestTakenPort(t *testing.T) {
 		t.Errorf("nothing is said of %s", what)
 		return Finding{}
 	}
-	if f := finding(other.Check(t.Context()), "api"); f.OK || !strings.Contains(f.Text, address) {
+	if f := finding(other.Check(t.Context()), "api"); f.OK || !strings.Contains(f.Text, want) {
 		t.Errorf("--check says %+v", f)
 	}
 	same := must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}}, Listen: address}))
@@ -106,5 +109,15 @@ func TestTakenPort(t *testing.T) {
 		if f := finding(list, what); !strings.Contains(f.Text, text) {
 			t.Errorf("%s: %q, not %q", what, f.Text, text)
 		}
+	}
+	// Of a program that is none of ours nothing is said.
+	foreign := must(net.Listen("tcp", "127.0.0.1:0"))
+	go func() {
+		_ = http.Serve(foreign, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"info":{"title":"other"}}`)) }))
+	}()
+	defer foreign.Close()
+	other = must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: filepath.Join(t.TempDir(), "data")}}, Listen: foreign.Addr().String()}))
+	if err := other.Open(t.Context()); !errors.Is(err, syscall.EADDRINUSE) || strings.Contains(err.Error(), "countersign") {
+		t.Errorf("of a foreign program: %v", err)
 	}
 }

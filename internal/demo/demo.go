@@ -67,7 +67,10 @@ type Demo struct {
 	played  bool // every check passed
 
 	signedGot string // what the signed merchant was asked became
-	pair      string // directory of what "countersign send" needs to play the service; empty without Config.Stay
+
+	try      *daemon.Listener // the page; nil without Config.Stay
+	handover string           // directory of what it hands over
+	tap      tap
 }
 
 // New checks c. It starts nothing.
@@ -109,9 +112,16 @@ func (d *Demo) Run(ctx context.Context) (err error) {
 		return err
 	}
 	if err := d.open(ctx); err != nil {
+		if d.try != nil {
+			err = errors.Join(err, d.try.Close())
+		}
 		return err
 	}
-	err = daemon.RunParts(ctx, daemon.Part{Name: "service", Run: d.service.Run}, daemon.Part{Name: "gateway", Run: d.gateway.Run}, daemon.Part{Name: "demo", Run: d.play})
+	parts := []daemon.Part{{Name: "service", Run: d.service.Run}, {Name: "gateway", Run: d.gateway.Run}, {Name: "demo", Run: d.play}}
+	if d.try != nil {
+		parts = append(parts, daemon.Part{Name: "try", Run: d.try.Run})
+	}
+	err = daemon.RunParts(ctx, parts...)
 	if err == nil && !d.played {
 		return errors.New("interrupted: not everything was checked")
 	}
@@ -143,31 +153,22 @@ func (d *Demo) build(dir string, log *slog.Logger) (err error) {
 		Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
 		Callbacks: merchant.Config{Key: d.key.Public(), APIKey: d.apiKey}, Policy: policy, Grace: grace,
 	}
-	if d.c.Faults > 0 {
-		c.WrapCallbacks = func(next http.Handler) http.Handler {
-			return &faults{next: next, until: time.Now().Add(d.c.Faults)}
+	c.WrapCallbacks = func(next http.Handler) http.Handler {
+		if d.c.Faults > 0 {
+			next = &faults{next: next, until: time.Now().Add(d.c.Faults)}
 		}
+		return d.tap.wrap(d.key.Public(), next)
 	}
 	if d.c.Stay {
-		if err := d.keepPair(filepath.Join(dir, "provider")); err != nil {
+		if err := d.handOver(filepath.Join(dir, "handover")); err != nil {
+			return err
+		}
+		if d.try, err = d.listenTry(log); err != nil {
 			return err
 		}
 	}
 	d.gateway, err = daemon.NewGateway(c)
 	return err
-}
-
-// keepPair writes the pair and the API key to a directory of "countersign send --out".
-func (d *Demo) keepPair(dir string) error {
-	private, err := d.key.PrivatePEM()
-	if err != nil {
-		return err
-	}
-	d.pair = dir
-	return errors.Join(os.MkdirAll(dir, 0o700), daemon.CreateFiles(dir, []daemon.NewFile{
-		{Name: "private.pem", Data: private},
-		{Name: "api.key", Data: []byte(d.apiKey.Reveal() + "\n")},
-	}))
 }
 
 // open opens both ends, or neither.

@@ -1,11 +1,9 @@
 package demo
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,8 +15,6 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/conformance"
-	"countersign/envelope"
 	"countersign/internal/daemon"
 )
 
@@ -82,53 +78,6 @@ func TestDemo(t *testing.T) {
 				t.Errorf("again: %v", err)
 			}
 		})
-	}
-}
-
-// TestStay: both ends of a demo that stays go on, and what it prints plays the service against the merchant.
-func TestStay(t *testing.T) {
-	r, w := io.Pipe()
-	d, err := New(Config{Dir: filepath.Join(t.TempDir(), "data"), Bits: 1024, Stay: true, Out: w})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() {
-		ended <- d.Run(ctx)
-		_ = w.Close()
-	}()
-	var printed []string
-	for lines := bufio.NewScanner(r); lines.Scan(); {
-		words := strings.Fields(lines.Text())
-		if printed = append(printed, lines.Text()); len(words) < 7 || words[1] != "send" {
-			continue
-		}
-		pair, err := os.ReadFile(filepath.Join(words[6], "private.pem"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		key, err := envelope.ParseKey(pair)
-		if err != nil {
-			t.Fatal(err)
-		}
-		notify, withdraw := conformance.EndpointOf(words[4])
-		caller, err := conformance.NewCaller(conformance.Config{NotifyURL: notify, WithdrawURL: withdraw, Key: key, APIKey: d.apiKey, User: user})
-		if err != nil {
-			t.Fatal(err)
-		}
-		message, err := caller.Message(countersign.TypeDeposited, nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if sent, err := caller.Send(ctx, countersign.TypeDeposited, message, ""); err != nil || !sent.Accepted() {
-			t.Errorf("%v %v", sent, err)
-		}
-		cancel()
-	}
-	if err := <-ended; err != nil {
-		t.Errorf("%v\n%s", err, strings.Join(printed, "\n"))
 	}
 }
 

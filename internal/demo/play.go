@@ -47,7 +47,7 @@ func (d *Demo) play(ctx context.Context) error {
 		d.say("\nBoth ends stay up until Ctrl-C. The service's API: %s, token in %s", d.service.URL(), d.service.TokenFile())
 		d.say("The merchant's API: %s, token in %s", d.gateway.URL(), d.gateway.TokenFile())
 		d.say("Their consoles, for a browser; each link signs in once:\n  service   %s\n  merchant  %s", d.links[0], d.links[1])
-		d.say("Send the merchant any callback, with any fault:\n  countersign send deposit --to %s --out %s", d.gateway.CallbackURL(), d.pair)
+		d.say("Try it: send any callback, with any fault, and see both sides:\n  %s", d.try.URL())
 		<-ctx.Done()
 	}
 	for _, c := range d.checks {
