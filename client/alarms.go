@@ -185,9 +185,9 @@ var alarmKinds = words[AlarmKind]{
 	{is: AlarmForwardFailing, at: atGateway,
 		means: "The application does not take what the gateway forwards. Deposits are kept here and not credited " +
 			"there.",
-		do: "Look at the application and at --forward-url (api forwards). Each entry is sent again until it is " +
-			"taken.",
-		ended: "The application has taken everything that had failed, or a person gave it up."},
+		do: "Look at the application and at --forward-url (api forwarding). Each entry is sent again until " +
+			"it is taken.",
+		ended: "The application has taken everything that had failed."},
 }
 
 // Values returns the kinds of both ends.

@@ -66,16 +66,15 @@ func (g *Gateway) AllCallbacks(ctx context.Context, f InboxFilter) iter.Seq2[Inb
 
 // GatewayStats count what the gateway holds.
 type GatewayStats struct {
-	Callbacks       int64                `json:"callbacks" doc:"callbacks ever taken"`
-	CallbacksOpen   int64                `json:"callbacksOpen" doc:"of those, how many have no final answer"`
-	Deposits        int64                `json:"deposits" doc:"deposits ever taken"`
-	DepositsHeld    int64                `json:"depositsHeld" doc:"of those, how many await a person's decision"`
-	AddressesHeld   int64                `json:"addressesHeld" doc:"changed deposit addresses that await a person's decision"`
-	Events          int64                `json:"events" doc:"entries of the feed of events"`
-	Orders          map[OrderState]int64 `json:"orders" doc:"how many orders are in each state; absent: none"`
-	Forwards        int64                `json:"forwards" doc:"entries of the feeds that are still to be forwarded to the application"`
-	ForwardsSkipped int64                `json:"forwardsSkipped" doc:"entries of the feeds that a person gave up"`
-	ForwardOldest   Time                 `json:"forwardOldest,omitzero" doc:"when the oldest of them was queued; absent: there is none"`
+	Callbacks     int64                `json:"callbacks" doc:"callbacks ever taken"`
+	CallbacksOpen int64                `json:"callbacksOpen" doc:"of those, how many have no final answer"`
+	Deposits      int64                `json:"deposits" doc:"deposits ever taken"`
+	DepositsHeld  int64                `json:"depositsHeld" doc:"of those, how many await a person's decision"`
+	AddressesHeld int64                `json:"addressesHeld" doc:"changed deposit addresses that await a person's decision"`
+	Events        int64                `json:"events" doc:"entries of the feed of events"`
+	Orders        map[OrderState]int64 `json:"orders" doc:"how many orders are in each state; absent: none"`
+	Forwards      int64                `json:"forwards" doc:"entries of the feeds that are still to be forwarded to the application"`
+	ForwardOldest Time                 `json:"forwardOldest,omitzero" doc:"when the oldest of them was queued; absent: there is none"`
 
 	Refused map[RefusalReason]int64 `json:"refused" doc:"requests to the public listener that were refused since the database was made, by the reason that the log names; absent: none. The last second of a process that died is missing"`
 }

@@ -147,7 +147,7 @@ await 'countersign api searchDeposits state=held | grep d-2'
 await 'countersign callbacks list merchant=kiosk | grep connect'
 await 'countersign withdrawals show shop/order-1 | grep confirmed'
 await 'countersign api order order-2 | grep held'
-await 'countersign api forwards | grep deposit_1'
+await 'countersign api forwarding | grep deposit_1'
 kiosk=$(countersign callbacks list merchant=kiosk | sed 's/{"id":"\([^"]*\).*/\1/')
 countersign token new reader --service role=viewer --out viewer.token > setup.log
 echo "s#tok_5kF6DZ7p3dm4#$(sed -n 's/.*"id": "\(tok_[^"]*\)".*/\1/p' setup.log)#g" >> $names

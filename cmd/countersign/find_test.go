@@ -55,7 +55,6 @@ func TestIdentifiers(t *testing.T) {
 		{[]string{"tasks", "approve", "address.u", "--gateway"}, []string{`"state": "done"`}, nil},
 		{[]string{"api", "address", "none"}, nil, []string{"there is no such address\n"}},
 		{[]string{"api", "refusedCallback", "none"}, nil, []string{"there is no such refused callback"}},
-		{[]string{"api", "skipForward", "none", "reason=r"}, nil, []string{"there is no such entry that is forwarded"}},
 		{[]string{"tasks", "approve", "order.question-1", "--gateway"}, nil, []string{"there is no such task"}},
 	} {
 		status, out, errOut := run(c.words...)

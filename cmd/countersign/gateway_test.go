@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/internal/daemon"
@@ -223,10 +222,7 @@ func TestForwardByHand(t *testing.T) {
 	shown := func(command ...string) (f struct {
 		On      bool
 		Waiting int
-		Skipped any // a number, or a time
 		Retried int
-		ID      string
-		Reason  string
 		Failed  []struct{ ID, LastError string }
 	}) {
 		t.Helper()
@@ -242,36 +238,21 @@ func TestForwardByHand(t *testing.T) {
 	if out := g.d.output.String(); strings.Contains(out, "msg=forwarded") {
 		t.Errorf("the log:\n%s", out)
 	}
-	if f := shown("api", "skipForward", "deposit_1", "reason=booked by hand"); f.ID != "deposit_1" || f.Reason != "booked by hand" {
-		t.Errorf("given up: %+v", f)
-	}
-	if status, _, errOut := shell(t, "", "api", "skipForward", "deposit_2", "--api", g.d.url, "--data", g.data); status != exitFailed || !strings.Contains(errOut, "reason") {
-		t.Errorf("without a reason: %d %s", status, errOut)
-	}
-	if status, _, errOut := shell(t, "", "api", "retryForward", "deposit_3", "--api", g.d.url, "--data", g.data); status != exitFailed || !strings.Contains(errOut, "404") {
-		t.Errorf("what there is not: %d %s", status, errOut)
-	}
 	// While it is being sent it does not wait, and there is nothing to retry.
-	await(t, g.d, func() bool { return shown("api", "retryForwards").Retried == 1 })
+	await(t, g.d, func() bool { return shown("api", "retryForwards").Retried == 2 })
 	app.mu.Lock()
 	app.refuse = false
 	app.mu.Unlock()
 	await(t, g.d, func() bool {
 		shown("api", "retryForwards")
-		f := shown("api", "forwarding")
-		return f.Waiting == 0 && f.Skipped == 1.0
+		return shown("api", "forwarding").Waiting == 0
 	})
-	var list client.ForwardsPage
-	mustShell(t, &list, "", "api", "forwards", "state=skipped", "--api", g.d.url, "--data", g.data)
-	if len(list.Forwards) != 1 || list.Forwards[0].ID != "deposit_1" || list.Forwards[0].Reason != "booked by hand" {
-		t.Errorf("the list: %+v", list)
-	}
 	// The same setting again forwards nothing again.
 	if status := g.d.stop(t); status != 0 {
 		t.Fatalf("status %d\n%s", status, g.d.output)
 	}
 	g.start()
-	if f := shown("api", "forwarding"); f.Waiting != 0 || f.Skipped != 1.0 {
+	if f := shown("api", "forwarding"); f.Waiting != 0 {
 		t.Errorf("started again: %+v", f)
 	}
 }

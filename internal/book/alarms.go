@@ -15,7 +15,7 @@ const (
 	// At most three entries are looked at: an outage may have made millions.
 	failedForwardsNowSQL = `
 SELECT COUNT(*), COALESCE(MAX(attempts), 0), COALESCE(MIN(created), 0), COALESCE(MAX(reason), '')
-FROM (SELECT attempts, created, reason FROM forwards WHERE skipped = 0 AND reason <> '' ORDER BY feed, seq LIMIT 3) AS failed`
+FROM (SELECT attempts, created, reason FROM forwards WHERE reason <> '' ORDER BY feed, seq LIMIT 3) AS failed`
 
 	reasonsOpenSQL = `SELECT DISTINCT reason FROM refused WHERE state = 'open' AND (type = 1 OR type <> 0 AND reason = 'malformed')`
 )

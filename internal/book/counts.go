@@ -10,9 +10,8 @@ const (
 	countOpen      = "inbox/open"
 	countHeld      = "deposits/held"
 	countAddresses = "addresses/held"
-	countForwards  = "forwards" // rows of forwards, without those that were given up
-	countSkipped   = "forwards/skipped"
-	countOrders    = "orders/" // and the state
+	countForwards  = "forwards" // rows of forwards
+	countOrders    = "orders/"  // and the state
 )
 
 // countMoved adds to list what counts an order that went from one state to another. No

@@ -277,7 +277,7 @@ func (b *Book) Stats(ctx context.Context) (client.GatewayStats, error) {
 	if err != nil {
 		return s, err
 	}
-	s.Forwards, s.ForwardsSkipped, s.ForwardOldest = f.Waiting, f.Skipped, f.Oldest
+	s.Forwards, s.ForwardOldest = f.Waiting, f.Oldest
 	counts, err := db.Counts(ctx, b)
 	if err != nil {
 		return s, err

@@ -41,10 +41,10 @@ UPDATE forwards SET due = $3, attempts = attempts + 1, sending = 1 WHERE feed = 
 
 	insertForwardSQL = `INSERT INTO forwards (feed, seq, due, attempts, sending, created) VALUES ($1, $2, $3, 1, 1, $4)`
 
-	forwardDoneSQL = `DELETE FROM forwards WHERE feed = $1 AND seq = $2 RETURNING skipped`
+	forwardDoneSQL = `DELETE FROM forwards WHERE feed = $1 AND seq = $2`
 
 	forwardAgainSQL = `
-UPDATE forwards SET due = $3, reason = $4, sending = 0 WHERE feed = $1 AND seq = $2 AND attempts = $5 AND skipped = 0`
+UPDATE forwards SET due = $3, reason = $4, sending = 0 WHERE feed = $1 AND seq = $2 AND attempts = $5`
 
 	nextForwardSQL = `SELECT due FROM forwards ORDER BY due LIMIT 1`
 
@@ -157,19 +157,15 @@ func (f *Forward) read() db.Statement {
 	return db.Statement{SQL: text, Args: []any{f.Seq}, Row: scan}
 }
 
-// ForwardDone ends an attempt: the application has the entry, also where a person has
-// given it up meanwhile, or the attempt has lost its lease.
+// ForwardDone ends an attempt: the application has the entry, also where the attempt has lost its
+// lease.
 func (b *Book) ForwardDone(ctx context.Context, f Forward) error {
 	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		var skipped int64
-		waited, err := db.One(ctx, t, forwardDoneSQL, []any{string(f.Feed), f.Seq}, &skipped)
-		switch {
-		case err != nil || !waited:
+		n, err := t.Exec(ctx, forwardDoneSQL, string(f.Feed), f.Seq)
+		if err != nil {
 			return err
-		case skipped > 0:
-			return t.Count(ctx, countSkipped, -1)
 		}
-		return t.Count(ctx, countForwards, -1)
+		return t.Count(ctx, countForwards, -n)
 	})
 }
 

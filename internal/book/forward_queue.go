@@ -70,7 +70,7 @@ func (b *Book) BeginForwarding(ctx context.Context, onlyNew bool, now db.Millis)
 
 const (
 	// A feed's entries are recorded in the order of their numbers.
-	oldestForwardSQL = `SELECT created FROM forwards WHERE feed = $1 AND skipped = 0 ORDER BY seq LIMIT 1`
+	oldestForwardSQL = `SELECT created FROM forwards WHERE feed = $1 ORDER BY seq LIMIT 1`
 
 	oldestFreshDepositSQL = `SELECT taken FROM deposits
 WHERE seq > (SELECT seq FROM forwarding WHERE feed = 'deposits' AND begun > 0) ORDER BY seq LIMIT 1`
@@ -94,7 +94,7 @@ func (b *Book) Forwarding(ctx context.Context) (client.Forwarding, error) {
 	if err != nil {
 		return s, err
 	}
-	s.Retrying, s.Skipped = counts[countForwards], counts[countSkipped]
+	s.Retrying = counts[countForwards]
 	s.Waiting = s.Retrying
 	for _, p := range s.Feeds {
 		if p.Begun != 0 {
@@ -138,47 +138,22 @@ func ParseForwardID(id string) (feed client.FeedName, seq int64, known bool) {
 }
 
 const (
-	forwardColumns = `feed, seq, attempts, sending, due, created, reason, skipped, skipped_by, skip_reason`
+	failedForwardsSQL = `SELECT feed, seq, attempts, sending, due, created, reason FROM forwards
+WHERE reason <> '' ORDER BY feed, seq LIMIT CAST($1 AS BIGINT)`
 
-	failedForwardsSQL = `SELECT ` + forwardColumns + ` FROM forwards
-WHERE (feed, seq) > ($1, $2) AND skipped = 0 AND reason <> '' ORDER BY feed, seq LIMIT CAST($3 AS BIGINT)`
-
-	skippedForwardsSQL = `SELECT ` + forwardColumns + ` FROM forwards
-WHERE (feed, seq) > ($1, $2) AND skipped > 0 ORDER BY feed, seq LIMIT CAST($3 AS BIGINT)`
-
-	readForwardSQL = `SELECT ` + forwardColumns + ` FROM forwards WHERE feed = $1 AND seq = $2{lock}`
+	retryForwardsSQL = `UPDATE forwards SET due = $1 WHERE sending = 0 AND due > $1`
 )
 
-// Forwards returns the entries after one of a feed, deposits before events, that the application does
-// not have: those that were sent in vain, or those that a person gave up.
-func (b *Book) Forwards(ctx context.Context, skipped bool, feed client.FeedName, seq int64, limit int) ([]client.Forward, error) {
-	text := failedForwardsSQL
-	if skipped {
-		text = skippedForwardsSQL
-	}
-	return db.List(ctx, b, text, []any{string(feed), seq, limit}, scanForward)
+// FailedForwards returns the first entries that were sent in vain, deposits before events.
+func (b *Book) FailedForwards(ctx context.Context, limit int) ([]client.Forward, error) {
+	return db.List(ctx, b, failedForwardsSQL, []any{limit}, func(r db.Rows) (f client.Forward, err error) {
+		var feed client.FeedName
+		var seq, sending int64
+		err = r.Scan(&feed, &seq, &f.Attempts, &sending, &f.Due, &f.Created, &f.LastError)
+		f.ID, f.Sending = ForwardID(feed, seq), sending != 0
+		return f, err
+	})
 }
-
-func scanForward(r db.Rows) (f client.Forward, err error) {
-	var feed client.FeedName
-	var seq, sending int64
-	err = r.Scan(&feed, &seq, &f.Attempts, &sending, &f.Due, &f.Created, &f.LastError, &f.Skipped, &f.SkippedBy, &f.Reason)
-	f.ID = ForwardID(feed, seq)
-	if f.Sending = sending != 0 && f.Skipped == 0; f.Skipped != 0 {
-		f.Due = 0
-	}
-	return f, err
-}
-
-const (
-	retryForwardsSQL = `UPDATE forwards SET due = $1 WHERE skipped = 0 AND sending = 0 AND due > $1`
-
-	retryForwardSQL = `
-UPDATE forwards SET due = $3, sending = 0, skipped = 0, skipped_by = '', skip_reason = ''
-WHERE feed = $1 AND seq = $2 AND (skipped > 0 OR sending = 0)`
-
-	skipForwardSQL = `UPDATE forwards SET due = $3, skipped = $4, skipped_by = $5, skip_reason = $6 WHERE feed = $1 AND seq = $2 AND skipped = 0`
-)
 
 // RetryForwards makes all entries due that were sent in vain, and gives their number.
 func (b *Book) RetryForwards(ctx context.Context, now db.Millis) (n int64, err error) {
@@ -194,70 +169,4 @@ func (b *Book) RetryForwards(ctx context.Context, now db.Millis) (n int64, err e
 		return journal.Add(ctx, t, journal.Record{Kind: journal.ForwardRetried, At: now, Data: journal.Forward{Retried: n}})
 	})
 	return n, err
-}
-
-// RetryForward makes one entry due, also one that was given up. While an attempt is
-// under way it changes nothing.
-func (b *Book) RetryForward(ctx context.Context, id string, now db.Millis) (client.Forward, error) {
-	return b.changeForward(ctx, id, journal.Record{Kind: journal.ForwardRetried, At: now}, "", retryForwardSQL, int64(now))
-}
-
-// SkipForward gives an entry up: it is not sent again. An attempt that is under way
-// may still bring it to the application, and then it is no longer listed. Repeating
-// it changes nothing.
-func (b *Book) SkipForward(ctx context.Context, id, by, reason string, now db.Millis) (client.Forward, error) {
-	if err := checkTexts("reason", reason); err != nil {
-		return client.Forward{}, err
-	}
-	return b.changeForward(ctx, id, journal.Record{Kind: journal.ForwardSkipped, At: now}, reason,
-		skipForwardSQL, int64(db.Never), int64(now), by, reason)
-}
-
-// changeForward changes the row of an entry, records that, and returns the row as it is then.
-func (b *Book) changeForward(ctx context.Context, id string, record journal.Record, reason, text string, args ...any) (f client.Forward, err error) {
-	feed, seq, known := ParseForwardID(id)
-	if !known {
-		return f, db.ErrNotFound
-	}
-	at := []any{string(feed), seq}
-	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		if f, err = db.Find(ctx, t, readForwardSQL, at, scanForward); isNotFound(err) {
-			return noForward(ctx, t, feed, seq)
-		}
-		if err != nil {
-			return err
-		}
-		skipped := bit(f.Skipped != 0)
-		if n, err := t.Exec(ctx, text, append(at, args...)...); err != nil || n == 0 {
-			return err
-		}
-		t.Wake(TopicForwards)
-		record.Data = journal.Forward{Feed: string(feed), Seq: seq, Reason: reason}
-		if err := journal.Add(ctx, t, record); err != nil {
-			return err
-		}
-		if f, err = db.Find(ctx, t, readForwardSQL, at, scanForward); err != nil {
-			return err
-		}
-		skipped -= bit(f.Skipped != 0)
-		return t.Batch(ctx, t.Counted(t.Counted(nil, countSkipped, -skipped), countForwards, skipped))
-	})
-	return f, err
-}
-
-// noForward says why an entry has no row.
-func noForward(ctx context.Context, t *db.Tx, feed client.FeedName, seq int64) error {
-	list, err := positions(ctx, t, positionsSQL)
-	for _, p := range list {
-		switch {
-		case p.Feed != feed:
-		case seq > p.Last:
-			return db.ErrNotFound
-		case seq > p.Position || p.Begun == 0:
-			return &db.ConflictError{Reason: "the entry was not sent yet"}
-		default:
-			return &db.ConflictError{Reason: "the entry does not wait: the application has it, or forwarding began after it"}
-		}
-	}
-	return err
 }

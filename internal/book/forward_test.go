@@ -2,7 +2,6 @@ package book
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -171,86 +170,32 @@ func TestForwardsInTurn(t *testing.T) {
 	})
 }
 
-// TestForwardsByPerson: status, retry and skip.
-func TestForwardsByPerson(t *testing.T) {
+// TestForwardsFailed: what was sent in vain is listed, and a person makes all of it due at once, but for
+// what is being sent.
+func TestForwardsFailed(t *testing.T) {
 	eachDialect(t, func(t *testing.T, url string) {
 		b := forwardBook(t, url, 4)
 		addEvents(t, b, 1)
-		var conflict *db.ConflictError
-		if _, err := b.RetryForward(ctx, ForwardID(client.FeedOfDeposits, 1), 9); !errors.As(err, &conflict) {
-			t.Errorf("before it began: %v", err)
-		}
 		begin(t, b, false)
 		_, list := claimed(t, b, 10_000, 4) // the event and three deposits
 		settle(t, b, list[:3], false, 500_000)
-		rows := func(skipped bool, feed client.FeedName, seq int64) (names []string) {
-			list, err := b.Forwards(ctx, skipped, feed, seq, 10)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, f := range list {
-				names = append(names, f.ID)
-			}
-			return names
+		want := []client.Forward{{ID: "deposit_1", Attempts: 1, LastError: "status 500", Due: 500_000, Created: 1000},
+			{ID: "deposit_2", Attempts: 1, LastError: "status 500", Due: 500_000, Created: 2000}}
+		if got, err := b.FailedForwards(ctx, 2); !cmp.Equal(want, got) || err != nil { // the event is third
+			t.Errorf("%v\n%s", err, cmp.Diff(want, got))
 		}
-		if diff := cmp.Diff([]string{"deposit_1", "deposit_2", "event_1"}, rows(false, "", 0)); diff != "" {
-			t.Error(diff)
-		}
-		if diff := cmp.Diff([]string{"deposit_2", "event_1"}, rows(false, client.FeedOfDeposits, 1)); diff != "" {
-			t.Error(diff)
-		}
-		// One that is being sent stays with who sends it.
-		if f, err := b.RetryForward(ctx, ForwardID(client.FeedOfDeposits, 3), 9); err != nil || !f.Sending || f.Due != 70_000 {
-			t.Errorf("while it is sent: %+v, %v", f, err)
-		}
-		for seq, want := range map[int64]error{4: db.ErrConflict, 5: db.ErrNotFound} { // not sent yet, and none
-			if _, err := b.SkipForward(ctx, ForwardID(client.FeedOfDeposits, seq), "tok", "why", 9); !errors.Is(err, want) {
-				t.Errorf("deposit %d: %v", seq, err)
-			}
-		}
-		for range 2 {
-			f, err := b.SkipForward(ctx, ForwardID(client.FeedOfDeposits, 1), "tok", "the application refuses it", 9)
-			want := client.Forward{ID: "deposit_1", Attempts: 1, Created: 1000, LastError: "status 500", Skipped: 9, SkippedBy: "tok", Reason: "the application refuses it"}
-			if diff := cmp.Diff(want, f); diff != "" || err != nil {
-				t.Errorf("%v\n%s", err, diff)
-			}
-		}
-		if _, err := b.SkipForward(ctx, ForwardID(client.FeedOfDeposits, 1), "other", "\x00", 9); !errors.Is(err, db.ErrInvalid) {
-			t.Errorf("a reason that cannot be kept: %v", err)
-		}
-		s, err := b.Forwarding(ctx)
-		if err != nil || s.Waiting != 4 || s.Retrying != 3 || s.Skipped != 1 || s.Oldest != 500 {
+		if s, err := b.Forwarding(ctx); err != nil || s.Waiting != 5 || s.Retrying != 4 || s.Oldest != 500 {
 			t.Errorf("%+v, %v", s, err)
 		}
-		if diff := cmp.Diff([]string{"deposit_1"}, rows(true, "", 0)); diff != "" {
-			t.Error(diff)
-		}
-		if n, err := b.RetryForwards(ctx, 20_000); err != nil || n != 2 {
+		if n, err := b.RetryForwards(ctx, 20_000); err != nil || n != 3 {
 			t.Errorf("%d retried, %v", n, err)
 		}
 		names, again := claimed(t, b, 20_000, 10)
-		if diff := cmp.Diff([]string{"deposits4", "deposits2", "events1"}, names); diff != "" {
+		if diff := cmp.Diff([]string{"deposits4", "deposits1", "deposits2", "events1"}, names); diff != "" {
 			t.Error(diff)
 		}
-		// Given up while it is sent, and it comes to the application all the same.
-		if _, err := b.SkipForward(ctx, ForwardID(client.FeedOfDeposits, 2), "tok", "why", 9); err != nil {
-			t.Fatal(err)
-		}
-		settle(t, b, again, true, 0)
-		settle(t, b, list[3:], true, 0)
-		if diff := cmp.Diff([]string{"deposit_1"}, rows(true, "", 0)); diff != "" {
-			t.Error(diff)
-		}
-		if _, err := b.RetryForward(ctx, ForwardID(client.FeedOfDeposits, 2), 9); !errors.As(err, &conflict) {
-			t.Errorf("the application has it: %v", err)
-		}
-		if f, err := b.RetryForward(ctx, ForwardID(client.FeedOfDeposits, 1), 30_000); err != nil || f.Skipped != 0 || f.SkippedBy != "" || f.Due != 30_000 {
-			t.Errorf("%+v, %v", f, err)
-		}
-		if names := tell(t, b, 30_000); !slices.Equal(names, []string{"deposits1"}) {
-			t.Errorf("at the end: %v", names)
-		}
-		if s, err := b.Stats(ctx); err != nil || s.Forwards != 0 || s.ForwardsSkipped != 0 || s.ForwardOldest != 0 {
+		settle(t, b, append(again, list[3:]...), true, 0)
+		if s, err := b.Stats(ctx); err != nil || s.Forwards != 0 || s.ForwardOldest != 0 {
 			t.Errorf("%+v, %v", s, err)
 		}
 	})

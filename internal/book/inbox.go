@@ -316,7 +316,7 @@ func inboxMembers(f client.InboxFilter) []member {
 const (
 	freeLeasesSQL = `UPDATE inbox SET lease_until = 0 WHERE settled = 0 AND lease_until > 0`
 
-	freeForwardsSQL = `UPDATE forwards SET due = created, sending = 0 WHERE sending = 1 AND skipped = 0`
+	freeForwardsSQL = `UPDATE forwards SET due = created, sending = 0 WHERE sending = 1`
 )
 
 // FreeLeases ends every lease in the inbox, of which it gives the number, and of the

@@ -90,8 +90,7 @@ func findTaken(ctx context.Context, q db.Querier, s db.PurgeState, cutoff db.Mil
 	return b, err
 }
 
-// purgeDepositsSQL leaves out what the application does not have yet, or a person gave up,
-// and what names the same transfer as a deposit that waits for a person.
+// purgeDepositSQL leaves out what the application does not have yet, and what names the same transfer as a deposit that waits for a person.
 const purgeDepositSQL = `
 DELETE FROM deposits WHERE seq = $1 AND state || '' = 'taken'
 	AND NOT EXISTS (SELECT 1 FROM forwards f WHERE f.feed = 'deposits' AND f.seq = deposits.seq)

@@ -210,7 +210,7 @@ func TestGatewayPages(t *testing.T) {
 		"GET /console/refused/{seq}":   {"/console/refused/1"}, // there is none; see TestGatewayActs
 		"GET /console/search":          {"/console/search", "/console/search?q=none", "/console/search?q=" + o.TenantUserID},
 		"GET /console/policy":          {"/console/policy", "/console/policy?" + try, "/console/policy?amount=1e5"},
-		"GET /console/forwarding":      {"/console/forwarding", "/console/forwarding?state=skipped"},
+		"GET /console/forwarding":      {"/console/forwarding"},
 		"GET /console/alarms":          {"/console/alarms", "/console/alarms?state=all"},
 		"GET /console/alarms/ack":      {"/console/alarms/ack?kind=possible_duplicate"},
 		"GET /console/tokens":          {"/console/tokens"},

@@ -57,7 +57,6 @@ func (g *Gateway) scrape(ctx context.Context, c *scrape) error {
 	c.figure("countersign_gateway_deposits_held", "Possible duplicates that await a decision.")(float64(stats.DepositsHeld))
 	c.figure("countersign_gateway_callbacks_open", "Callbacks in the inbox without a final answer.")(float64(stats.CallbacksOpen))
 	c.figure("countersign_gateway_forwards_waiting", "Entries that are still to be forwarded to the application.")(float64(stats.Forwards))
-	c.figure("countersign_gateway_forwards_skipped", "Entries that a person gave up: they are not forwarded.")(float64(stats.ForwardsSkipped))
 	c.figure("countersign_gateway_forward_oldest_seconds", "Age in seconds of the oldest entry that is still to be forwarded to the application; 0 if there is none.")(c.since(stats.ForwardOldest))
 	return nil
 }

@@ -16,7 +16,6 @@ var tags = map[string]string{
 	"events":     "The feed of what happened to orders, addresses and held deposits",
 	"cursors":    "How far readers have acknowledged the feeds",
 	"forwarding": "How far the feeds were forwarded to the application",
-	"forwards":   "Entries of the feeds that were forwarded in vain, or that a person gave up",
 	"policy":     "What decides on orders",
 	"callbacks":  "The inbox: the callbacks of the service",
 	"refused":    "Callbacks that were refused although they opened or came with the right API key",

@@ -39,11 +39,8 @@ func (a *server) routes() []route {
 		{get, "/v1/cursors/{name}", "cursor", api.MoneyReaders, api.Whole, 200, api.Handle(a.cursor), "Show how far a reader has acknowledged the feeds", nil},
 		{put, "/v1/cursors/{name}", "moveCursor", api.Apps, api.Whole, 200, api.Handle(a.moveCursor), "Acknowledge the feeds; a cursor never goes back", []int{409}},
 
-		{get, "/v1/forwarding", "forwarding", api.Readers, api.Whole, 200, api.Handle(a.forwarding), "Show how far the feeds were forwarded to the application", nil},
-		{get, "/v1/forwards", "forwards", api.Readers, api.Whole, 200, api.Handle(a.forwards), "List entries that were forwarded in vain, or that a person gave up", nil},
-		{post, "/v1/forwards/retry", "retryForwards", api.Operators, api.Whole, 200, api.Handle(a.retryForwards), "Forward all that failed again now", nil},
-		{post, "/v1/forwards/{id}/retry", "retryForward", api.Operators, api.Whole, 200, api.Handle(a.retryForward), "Forward an entry again now, also one that was given up", []int{409}},
-		{post, "/v1/forwards/{id}/skip", "skipForward", api.Operators, api.Whole, 200, api.Handle(a.skipForward), "Give up an entry that was forwarded in vain", []int{409}},
+		{get, "/v1/forwarding", "forwarding", api.Readers, api.Whole, 200, api.Handle(a.forwarding), "Show how far the feeds were forwarded to the application, and which entries were sent in vain", nil},
+		{post, "/v1/forwarding/retry", "retryForwards", api.Operators, api.Whole, 200, api.Handle(a.retryForwards), "Send all entries again now that were sent in vain", nil},
 
 		{get, "/v1/policy", "policy", api.Readers, api.Whole, 200, api.Handle(a.policy), "Show the policy that orders are decided by", nil},
 		{post, "/v1/policy/try", "tryPolicy", api.Readers, api.Whole, 200, api.Handle(a.tryPolicy), "Say what the policy would decide on an order; nothing is kept", nil},

@@ -19,7 +19,6 @@ const (
 	CursorMoved     = "cursor.moved"
 	ForwardingBegun = "forwarding.begun" // or moved, by a start
 	ForwardRetried  = "forward.retried"
-	ForwardSkipped  = "forward.skipped"
 	RefusedDecided  = "refused.decided"
 	BookRestored    = "book.restored"
 	BookReconciled  = "book.reconciled"
@@ -52,12 +51,11 @@ type Cursor struct {
 	Events   int64  `json:"events"`
 }
 
-// Forward tells of an entry that a person had forwarded again or gave up, or of how many
-// that were forwarded again.
+// Forward tells with which entry the forwarding of a feed begins, or how many entries a person had
+// forwarded again.
 type Forward struct {
 	Feed    string `json:"feed,omitempty"`
 	Seq     int64  `json:"seq,omitempty"`
-	Reason  string `json:"reason,omitempty"`
 	Retried int64  `json:"retried,omitempty"`
 }
 

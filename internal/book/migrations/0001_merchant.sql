@@ -258,13 +258,9 @@ CREATE TABLE forwards (
   reason   {text} NOT NULL DEFAULT '', -- of the last attempt that failed
   created  {int} NOT NULL,
   sending  {int} NOT NULL DEFAULT 0, -- 1: due ends the lease of an attempt
-  skipped  {int} NOT NULL DEFAULT 0, -- when a person gave it up; 0: nobody did
-  skipped_by  TEXT NOT NULL DEFAULT '', -- the token
-  skip_reason TEXT NOT NULL DEFAULT '',
   PRIMARY KEY (feed, seq)
 ){clustered};
 CREATE INDEX forwards_due ON forwards (due, feed, seq);
-CREATE INDEX forwards_skipped ON forwards (feed, seq) WHERE skipped > 0;
 
 -- Up to which entry each feed was handed to the forwarding. Entries have a row in
 -- forwards from then until the application has them.
