@@ -179,13 +179,6 @@ func (g *Gateway) Deposits(ctx context.Context, o FeedOptions) (Deposits, error)
 	return ask[Deposits](ctx, &g.Common, http.MethodGet, withQuery("/v1/deposits", o), nil)
 }
 
-// DepositsIn returns a part of the feed of deposits: those that are held,
-// credited or rejected, and no others.
-func (g *Gateway) DepositsIn(ctx context.Context, state DepositState, o FeedOptions) (Deposits, error) {
-	only := struct{ State DepositState }{state}
-	return ask[Deposits](ctx, &g.Common, http.MethodGet, withQuery("/v1/deposits", only, o), nil)
-}
-
 // FollowDeposits returns the deposits after a sequence number and waits for new
 // ones, until ctx ends or a call fails.
 func (g *Gateway) FollowDeposits(ctx context.Context, after int64) iter.Seq2[DepositEntry, error] {

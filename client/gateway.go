@@ -75,8 +75,6 @@ type GatewayStats struct {
 	Orders        map[OrderState]int64 `json:"orders" doc:"how many orders are in each state; absent: none"`
 	Forwards      int64                `json:"forwards" doc:"entries of the feeds that are still to be forwarded to the application"`
 	ForwardOldest Time                 `json:"forwardOldest,omitzero" doc:"when the oldest of them was queued; absent: there is none"`
-
-	Refused map[RefusalReason]int64 `json:"refused" doc:"requests to the public listener that were refused since the database was made, by the reason that the log names; absent: none. The last second of a process that died is missing"`
 }
 
 // Stats counts what the gateway holds.

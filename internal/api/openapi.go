@@ -80,8 +80,6 @@ func oneOf(collection string) string {
 		return "address"
 	case "refused":
 		return "refused callback"
-	case "forwards":
-		return "entry that is forwarded"
 	}
 	return strings.TrimSuffix(collection, "s")
 }

@@ -78,9 +78,6 @@ func scanDeposit(r db.Rows) (client.DepositEntry, error) {
 const (
 	listDepositsSQL = `SELECT ` + depositColumns + ` FROM deposits WHERE seq > $1 ORDER BY seq LIMIT $2`
 
-	listDepositsInSQL = `SELECT ` + depositColumns + ` FROM deposits
-WHERE state <> 'taken' AND state = $1 AND seq > $2 ORDER BY seq LIMIT $3`
-
 	readDepositSQL = `SELECT ` + depositColumns + ` FROM deposits WHERE seq = $1`
 
 	lockDepositSQL = readDepositSQL + `{lock}`
@@ -89,16 +86,7 @@ WHERE state <> 'taken' AND state = $1 AND seq > $2 ORDER BY seq LIMIT $3`
 // Deposits returns the deposits after seq after, in order, in their present state. There
 // are no gaps but those of CheckKept.
 func (b *Book) Deposits(ctx context.Context, after int64, limit int) ([]client.DepositEntry, error) {
-	return b.listDeposits(ctx, listDepositsSQL, after, limit)
-}
-
-// DepositsIn returns the deposits that were held and are in one state: held, credited or rejected.
-func (b *Book) DepositsIn(ctx context.Context, state client.DepositState, after int64, limit int) ([]client.DepositEntry, error) {
-	return b.listDeposits(ctx, listDepositsInSQL, string(state), after, limit)
-}
-
-func (b *Book) listDeposits(ctx context.Context, text string, args ...any) ([]client.DepositEntry, error) {
-	return db.List(ctx, b, text, args, scanDeposit)
+	return db.List(ctx, b, listDepositsSQL, []any{after, limit}, scanDeposit)
 }
 
 // Deposit returns one deposit. One that was purged is db.ErrPurged.
@@ -262,7 +250,7 @@ func (b *Book) MoveCursor(ctx context.Context, name string, deposits, events int
 
 // Stats returns the numbers of rows. Its cost does not grow with them.
 func (b *Book) Stats(ctx context.Context) (client.GatewayStats, error) {
-	s := client.GatewayStats{Orders: map[client.OrderState]int64{}, Refused: map[client.RefusalReason]int64{}}
+	s := client.GatewayStats{Orders: map[client.OrderState]int64{}}
 	last, err := db.LastSeqs(ctx, b)
 	if err != nil {
 		return s, err
@@ -288,11 +276,5 @@ func (b *Book) Stats(ctx context.Context) (client.GatewayStats, error) {
 			s.Orders[client.OrderState(state)] = n
 		}
 	}
-	return s, db.Each(ctx, b, countRefusalsSQL, nil, func(r db.Rows) error {
-		var reason client.RefusalReason
-		var n int64
-		err := r.Scan(&reason, &n)
-		s.Refused[reason] = n
-		return err
-	})
+	return s, nil
 }

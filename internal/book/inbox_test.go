@@ -112,7 +112,7 @@ func TestInboxTransfersAtOnce(t *testing.T) {
 				})
 			}
 			work.Wait()
-			held, err := ends[0].DepositsIn(ctx, client.DepositHeld, 0, 100)
+			held, _, err := ends[0].SearchDeposits(ctx, client.DepositSearch{State: client.DepositHeld}, 100, 0)
 			if err != nil || len(held) != 39 {
 				t.Fatalf("%d held, %v", len(held), err)
 			}

@@ -109,7 +109,6 @@ func TestListPlans(t *testing.T) {
 			}
 			check("the first deposit of a transfer", true, firstOfTransferSQL, []any{"i1"}, "inbox_transfer")
 			check("deposits", false, listDepositsSQL, []any{int64(1), int64(10)}, "INTEGER PRIMARY KEY", "deposits_pkey")
-			check("held deposits", false, listDepositsInSQL, []any{"held", int64(1), int64(10)}, "deposits_doubted")
 			searched := ready.Plan(t, b.DB, searchSQL, []any{"x", "x", int64(1), int64(1), int64(1)})
 			for _, index := range []string{"deposits_tracking", "deposits_tx", "deposits_user", "deposits_address", "orders_tx", "orders_user", "orders_address",
 				"addresses_user", "addresses_new", "addresses_old"} {

@@ -21,18 +21,17 @@ const maxBody = 64 << 10
 
 // server is the private JSON API.
 type server struct {
-	c        Config
-	book     *book.Book
-	lists    *book.Book // with connections of its own, for the calls that read lists
-	refusals *refusals
-	changes  *api.Changes
-	retry    func(ctx context.Context, body []byte, signed bool) merchant.Retried // takes a refused callback
-	base     *api.API
-	mux      *http.ServeMux
+	c       Config
+	book    *book.Book
+	lists   *book.Book // with connections of its own, for the calls that read lists
+	changes *api.Changes
+	retry   func(ctx context.Context, body []byte, signed bool) merchant.Retried // takes a refused callback
+	base    *api.API
+	mux     *http.ServeMux
 }
 
-func newAPI(b *book.Book, r *refusals, c Config, retry func(context.Context, []byte, bool) merchant.Retried) (*server, error) {
-	a := &server{c: c, book: b, lists: book.New(b.DB.Apart(), book.Config{}), refusals: r, retry: retry}
+func newAPI(b *book.Book, c Config, retry func(context.Context, []byte, bool) merchant.Retried) (*server, error) {
+	a := &server{c: c, book: b, lists: book.New(b.DB.Apart(), book.Config{}), retry: retry}
 	var err error
 	if a.changes, err = api.NewChanges(api.ChangesConfig{DB: b.DB, Approvals: c.ChangeApprovals, OIDC: c.OIDC, Roles: client.Role("").AtGateway(), Now: c.Now, Log: c.Log}); err != nil {
 		return nil, err

@@ -35,25 +35,11 @@ func part[T any](a *server, c *api.Call, q readerFeed, feed client.FeedName, top
 	}.Answer(c, q.Feed)
 }
 
-type depositQuery struct {
-	State client.DepositState `query:"state" enum:"held,credited,rejected" doc:"only deposits that are in this state now, as they are now; the answer then has gaps. Absent: all, as they were when they were taken"`
-	readerFeed
-}
-
-func (a *server) deposits(c *api.Call, q depositQuery, _ api.None) (client.Deposits, error) {
-	read, check := a.lists.Deposits, a.lists.CheckKept
-	if q.State != "" {
-		read = func(ctx context.Context, after int64, limit int) ([]client.DepositEntry, error) {
-			return a.lists.DepositsIn(ctx, q.State, after, limit)
-		}
-		check = func(context.Context, int64, []client.DepositEntry) error { return nil }
-	}
-	list, next, err := part(a, c, q.readerFeed, client.FeedOfDeposits, book.TopicDeposits,
-		func(d client.DepositEntry) int64 { return d.Seq }, read, check)
+func (a *server) deposits(c *api.Call, q readerFeed, _ api.None) (client.Deposits, error) {
+	list, next, err := part(a, c, q, client.FeedOfDeposits, book.TopicDeposits,
+		func(d client.DepositEntry) int64 { return d.Seq }, a.lists.Deposits, a.lists.CheckKept)
 	for i := range list {
-		if q.State == "" {
-			list[i] = book.AsTaken(list[i]) // a late reader finds what an early one found
-		}
+		list[i] = book.AsTaken(list[i]) // a late reader finds what an early one found
 	}
 	return client.Deposits{Deposits: api.OrEmpty(list), Next: next}, err
 }
@@ -80,9 +66,6 @@ func (a *server) moveCursor(c *api.Call, _ api.None, in client.CursorMove) (clie
 }
 
 func (a *server) stats(c *api.Call, _ api.None, _ api.None) (client.GatewayStats, error) {
-	if err := a.refusals.keep(c.R.Context()); err != nil {
-		return client.GatewayStats{}, err
-	}
 	return a.lists.Stats(c.R.Context())
 }
 

@@ -163,7 +163,7 @@ func New(c Config) (*Gateway, error) {
 		}
 		h.Verify, h.VerifyTimeout = v.verify, v.to.Timeout()
 	}
-	g.refusals = &refusals{book: g.book, c: &g.c, observer: c.Observer, counts: map[string]int64{}}
+	g.refusals = &refusals{book: g.book, c: &g.c, observer: c.Observer}
 	g.keeper = &keeper{book: g.book, c: &g.c, again: g.refusals.repeated, known: map[string]int64{}, rooms: map[client.RefusalReason]room{}}
 	h.Observer = g.refusals
 	var err error
@@ -175,7 +175,7 @@ func New(c Config) (*Gateway, error) {
 			return nil, err
 		}
 	}
-	if g.api, err = newAPI(g.book, g.refusals, c, g.handler.Retry); err != nil {
+	if g.api, err = newAPI(g.book, c, g.handler.Retry); err != nil {
 		return nil, err
 	}
 	return g, nil
@@ -221,7 +221,7 @@ const (
 	turnTimeout = 30 * time.Second // of one turn: a database that does not answer must not stop the later turns
 )
 
-// Run ends orders whose time is over, forgets old blocks, counts refusals and
+// Run ends orders whose time is over, forgets old blocks, raises alarms and
 // forwards what happened. It returns when ctx has ended and everything under way is
 // done. Several processes of one database may run it.
 func (g *Gateway) Run(ctx context.Context) error {
@@ -237,7 +237,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 		n, err := g.book.PruneBlocks(ctx, now, pruneBatch)
 		return n == pruneBatch, err
 	})
-	every(refusalsEvery, "counting refusals", func(ctx context.Context, _ db.Millis) (bool, error) {
+	every(refusalsEvery, "keeping refusals", func(ctx context.Context, _ db.Millis) (bool, error) {
 		return false, errors.Join(g.refusals.keep(ctx), g.keeper.count(ctx), g.book.FoldCounts(ctx))
 	})
 	every(alarmEvery, "alarms", func(ctx context.Context, now db.Millis) (bool, error) {
@@ -259,7 +259,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 		return fmt.Errorf("gateway: %w", err)
 	}
 	if err := errors.Join(g.refusals.keep(wait), g.keeper.count(wait)); err != nil {
-		g.c.Log.Error("counting refusals failed", "error", err)
+		g.c.Log.Error("keeping refusals failed", "error", err)
 	}
 	return nil
 }

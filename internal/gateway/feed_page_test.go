@@ -114,7 +114,7 @@ for row in sqlite3.connect("books.db").execute("SELECT seq, amount FROM credits 
 			r.deliver(twin)
 			deliver(60, 61)
 			r.until("what came after the held one is booked, and that is not", booked)
-			held, err := r.client.DepositsIn(t.Context(), client.DepositHeld, client.FeedOptions{})
+			held, err := r.client.SearchDeposits(t.Context(), client.DepositSearch{State: client.DepositHeld}, client.PageOptions{})
 			if err != nil || len(held.Deposits) != 1 {
 				t.Fatalf("%+v, %v", held, err)
 			}

@@ -69,6 +69,7 @@ type rig struct {
 	service *countersigntest.Service
 	clock   *clock
 	log     *bytes.Buffer
+	refused *refusedRequests
 	to      countersigntest.Endpoint // the callbacks, without a network
 	client  user                     // an operator
 	app     user                     // the merchant's application
@@ -126,8 +127,8 @@ func newRig(t testing.TB, url string, service *countersigntest.Service, change f
 // newRigOn is newRig on a database that is open: one more node, or one after the other.
 func newRigOn(t testing.TB, d *db.DB, service *countersigntest.Service, change func(*Config)) *rig {
 	t.Helper()
-	r := &rig{t: t, db: d, service: service, clock: newClock(), log: &bytes.Buffer{}}
-	c := Config{DB: r.db, Callbacks: service.MerchantConfig(), Now: r.clock.now,
+	r := &rig{t: t, db: d, service: service, clock: newClock(), log: &bytes.Buffer{}, refused: &refusedRequests{n: map[client.RefusalReason]int64{}}}
+	c := Config{DB: r.db, Callbacks: service.MerchantConfig(), Now: r.clock.now, Observer: r.refused,
 		Log: slog.New(slog.NewTextHandler(&lockedWriter{w: r.log}, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	var err error
 	if c.Audit, err = journal.Open(t.Context(), journal.Config{DB: r.db, End: "merchant", Now: r.clock.now, Log: c.Log}); err != nil {

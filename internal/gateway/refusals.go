@@ -13,16 +13,14 @@ import (
 	"countersign/merchant"
 )
 
-// refusals counts the requests that the public handler refuses and raises alarms
-// for those that a person should look at. Observe must not block, so both are
-// kept by a later call of keep.
+// refusals raises alarms for those of the requests that the public handler refuses that a person should
+// look at. Observe must not block, so they are kept by a later call of keep.
 type refusals struct {
 	book     *book.Book
 	c        *Config
 	observer merchant.Observer // may be nil
 
 	mu     sync.Mutex
-	counts map[string]int64
 	alarms []db.Alarm // one of each row
 	warned db.Millis  // when the log last told that all are refused
 
@@ -69,7 +67,6 @@ func (r *refusals) Observe(o merchant.Observation) {
 		return
 	}
 	r.mu.Lock()
-	r.counts[string(o.Reason)]++
 	r.refusing(o.Reason)
 	if suspect(o.Reason) {
 		r.alarm(client.AlarmRequestSuspect, strings.TrimSpace(o.ID+" ("+string(o.Reason)+")"))
@@ -157,25 +154,21 @@ func (r *refusals) allRefused(ctx context.Context) error {
 	return nil
 }
 
-// keep records what was counted since the last call. What could not be recorded
-// waits for the next one.
+// keep raises the alarms since the last call. What could not be raised waits for the next one.
 func (r *refusals) keep(ctx context.Context) error {
 	if err := r.allRefused(ctx); err != nil {
 		return err
 	}
 	r.mu.Lock()
-	counts, alarms := r.counts, r.alarms
-	r.counts, r.alarms = map[string]int64{}, nil
+	alarms := r.alarms
+	r.alarms = nil
 	r.mu.Unlock()
-	if len(counts) == 0 && len(alarms) == 0 {
+	if len(alarms) == 0 {
 		return nil
 	}
-	err := r.book.AddRefusals(ctx, counts, alarms)
+	err := r.book.RaiseAlarms(ctx, alarms)
 	if err != nil {
 		r.mu.Lock()
-		for reason, n := range counts {
-			r.counts[reason] += n
-		}
 		for _, a := range alarms {
 			r.add(a)
 		}

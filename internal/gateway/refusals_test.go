@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/db"
+	"countersign/internal/signed"
 	"countersign/merchant"
 )
 
@@ -235,20 +237,32 @@ func secondNode(t *testing.T, r *rig, service *countersigntest.Service) counters
 	return countersigntest.ToHandler(g.Callbacks())
 }
 
-// refused returns the numbers of refused requests.
-func (r *rig) refused() map[client.RefusalReason]int64 {
-	r.t.Helper()
-	s, err := r.client.Stats(r.t.Context())
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return s.Refused
+// refusedRequests counts refused requests by reason.
+type refusedRequests struct {
+	mu sync.Mutex
+	n  map[client.RefusalReason]int64
 }
 
+func (c *refusedRequests) Observe(o merchant.Observation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if o.Reason.Refusal() {
+		c.n[client.RefusalReason(o.Reason)]++
+	}
+}
+
+func (c *refusedRequests) Forwarded(signed.Result, time.Duration) {}
+
+// wantRefused wants these numbers of refused requests, and their alarms to be raised.
 func (r *rig) wantRefused(want map[client.RefusalReason]int64) {
 	r.t.Helper()
-	if got := r.refused(); !maps.Equal(got, want) {
-		r.t.Fatalf("refused are %v, want %v", got, want)
+	if err := r.refusals.keep(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+	r.refused.mu.Lock()
+	defer r.refused.mu.Unlock()
+	if !maps.Equal(r.refused.n, want) {
+		r.t.Fatalf("refused are %v, want %v", r.refused.n, want)
 	}
 }
 

@@ -275,7 +275,10 @@ func TestBookedStaysBooked(t *testing.T) {
 		}
 		b = book.New(p.restore(p.backup()), book.Config{})
 		must(b.Restored(ctx, 0, start+100))(t)
-		held := must(b.DepositsIn(ctx, client.DepositHeld, 0, 10))(t)
+		held, _, err := b.SearchDeposits(ctx, client.DepositSearch{State: client.DepositHeld}, 10, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if _, err := b.DecideDeposit(ctx, held[0].Seq, client.DepositCredited, "a", "", start+110); !errors.Is(err, db.ErrConflict) {
 			t.Errorf("crediting before it is reconciled gives %v", err)
 		}

@@ -46,12 +46,6 @@ CREATE TABLE blocks (
 ){clustered};
 CREATE INDEX blocks_seen ON blocks (seen);
 
--- How many requests to the public listener were refused, by reason.
-CREATE TABLE refusals (
-  reason {text} NOT NULL PRIMARY KEY,
-  count  {int} NOT NULL
-){clustered};
-
 -- Callbacks that were refused although they opened, or came with the right API key, each
 -- once for each reason, and deposits that the merchant's check holds. The newest of the reason that
 -- has the most go when there are too many.
