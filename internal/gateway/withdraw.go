@@ -157,9 +157,7 @@ func declinedCode(o book.Order) countersign.ErrCode {
 // its ruling become conditions of the change, so that two orders decided at the
 // same time cannot exceed a limit together.
 func (g *Gateway) rule(ctx context.Context, o book.Order, w countersign.WithdrawalRequest, now time.Time) (finding, error) {
-	r := policyRequest(o, w, now)
-	r.Spent = spentOf(g.book)
-	ruling, err := g.c.Policy.Decide(ctx, r)
+	ruling, err := g.c.Policy.Decide(ctx, policy.Request{Order: o.Order, User: w.TenantUserID, Now: now, Spent: spentOf(g.book)})
 	if err != nil {
 		return finding{}, fmt.Errorf("policy: %w", err)
 	}
@@ -184,16 +182,6 @@ func (g *Gateway) rule(ctx context.Context, o book.Order, w countersign.Withdraw
 		return err
 	}
 	return f, nil
-}
-
-func policyRequest(o book.Order, w countersign.WithdrawalRequest, now time.Time) policy.Request {
-	r := policy.Request{Withdrawal: w, Now: now, Order: policy.Order{
-		Details: o.Details(), TenantUserID: o.TenantUserID, Created: o.Created.Time(), Labels: o.Labels,
-	}}
-	if o.ExpiresAt != 0 {
-		r.Order.Expires = o.ExpiresAt.Time()
-	}
-	return r
 }
 
 // ruled turns a Ruling that asks nobody into a finding. Any Effect but Allow denies.

@@ -96,8 +96,8 @@ func (f *reader) conditions(s section, effect Effect) (list []condition) {
 			read func(*Request) (string, error)
 			fold func(string) string
 		}{
-			{"symbol", func(r *Request) (string, error) { return r.Order.Details.Symbol, nil }, countersign.FoldSymbol},
-			{"chain", func(r *Request) (string, error) { return r.Order.Details.ChainName, nil }, countersign.FoldChain},
+			{"symbol", func(r *Request) (string, error) { return r.Order.Symbol, nil }, countersign.FoldSymbol},
+			{"chain", func(r *Request) (string, error) { return r.Order.ChainName, nil }, countersign.FoldChain},
 		} {
 			if key := of.key + suffix; s.has(key) && (of.key != "symbol" || s.head == "[[rule]]") {
 				entries := s.some(key)
@@ -119,7 +119,7 @@ func (f *reader) conditions(s section, effect Effect) (list []condition) {
 					f.doubts = append(f.doubts, doubt)
 				}
 			}
-			oneOf("address", within+name, not, entries, func(r *Request) (string, error) { return r.Order.Details.Address, nil }, countersign.AddressKey, countersign.FoldAddress)
+			oneOf("address", within+name, not, entries, func(r *Request) (string, error) { return r.Order.Address, nil }, countersign.AddressKey, countersign.FoldAddress)
 		}
 		if key := "user" + in; s.has(key) {
 			name, entries := f.list(s, key)
@@ -152,7 +152,7 @@ func (f *reader) conditions(s section, effect Effect) (list []condition) {
 		if s.has(key) {
 			bound := s.amount(key)
 			add("amount", wanted+bound.String(), func(r *Request) (string, bool, error) {
-				return r.Order.Details.Amount.String(), holds(r.Order.Details.Amount, bound), nil
+				return r.Order.Amount.String(), holds(r.Order.Amount, bound), nil
 			})
 		}
 	}
@@ -173,7 +173,7 @@ func (f *reader) conditions(s section, effect Effect) (list []condition) {
 		if s.has(key) {
 			bound := s.span(key)
 			add("age", wanted+short(bound), func(r *Request) (string, bool, error) {
-				order := r.Now.Sub(r.Order.Created)
+				order := r.Now.Sub(r.Order.Created.Time())
 				return short(order.Round(time.Millisecond)), holds(order, bound), nil
 			})
 		}

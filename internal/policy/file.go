@@ -125,7 +125,7 @@ func (p *Rules) readLimits(f *reader, top section) {
 		l := limit{rule: s.rule(top, s.effect("above", Deny, Ask)), symbol: s.text("symbol"), max: s.amount("max"), window: s.span("window")}
 		s.visible("symbol", l.symbol)
 		l.when = append([]condition{{"symbol", l.symbol, func(r *Request) (string, bool, error) {
-			symbol := r.Order.Details.Symbol
+			symbol := r.Order.Symbol
 			return symbol, countersign.FoldSymbol(symbol) == countersign.FoldSymbol(l.symbol), nil
 		}}}, f.conditions(s, Deny)...)
 		switch per := s.text("per"); {

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign"
+	"countersign/client"
 )
 
 // confirmed is an order that was confirmed.
@@ -104,17 +105,17 @@ func TestLimitsAgreeWithBigRat(t *testing.T) {
 			})
 		}
 		r := Request{Now: wednesday, Spent: b.spent}
-		r.Withdrawal.CallBackID, r.Withdrawal.TenantUserID = "w", rapid.SampledFrom(users).Draw(t, "user")
-		r.Order.TenantUserID = r.Withdrawal.TenantUserID
+		r.Order.CallBackID, r.User = "w", rapid.SampledFrom(users).Draw(t, "user")
+		r.Order.TenantUserID = r.User
 		amount := amounts.Draw(t, "amount")
-		r.Order.Details = countersign.Details{Address: "a", ChainName: "c", Symbol: rapid.SampledFrom(symbols).Draw(t, "symbol")}
-		if r.Order.Details.Amount, err = countersign.ParseAmount(amount); err != nil {
+		r.Order.Address, r.Order.ChainName, r.Order.Symbol = "a", "c", rapid.SampledFrom(symbols).Draw(t, "symbol")
+		if r.Order.Amount, err = countersign.ParseAmount(amount); err != nil {
 			t.Fatal(err)
 		}
 
 		want := fallback
 		for _, s := range specs {
-			if s.symbol != r.Order.Details.Symbol {
+			if s.symbol != r.Order.Symbol {
 				continue
 			}
 			sum := ratOf(amount)
@@ -139,7 +140,7 @@ func TestLimitsAgreeWithBigRat(t *testing.T) {
 		// it stricter, all of which hold.
 		named := 0
 		for _, s := range specs {
-			if s.symbol == r.Order.Details.Symbol && s.window != "" && s.above < want {
+			if s.symbol == r.Order.Symbol && s.window != "" && s.above < want {
 				named++
 			}
 		}
@@ -151,7 +152,7 @@ func TestLimitsAgreeWithBigRat(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !l.Holds(sum, r.Order.Details.Amount) || l.Above >= got.Effect {
+			if !l.Holds(sum, r.Order.Amount) || l.Above >= got.Effect {
 				t.Fatalf("%+v, yet %+v", l, got)
 			}
 		}
@@ -175,9 +176,8 @@ func TestFirstRuleDecides(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := Request{Now: wednesday, Order: Order{TenantUserID: "u", Details: countersign.Details{Address: "a", ChainName: "c", Symbol: "USDT"}}}
-		r.Withdrawal.CallBackID, r.Withdrawal.TenantUserID = "w", "u"
-		r.Order.Details.Amount, _ = countersign.ParseAmount("1")
+		r := Request{Now: wednesday, User: "u", Order: client.Order{CallBackID: "w", TenantUserID: "u", Address: "a", ChainName: "c", Symbol: "USDT"}}
+		r.Order.Amount, _ = countersign.ParseAmount("1")
 		if got, err := p.Decide(context.Background(), r); err != nil || got.Effect != want || got.Rule != name {
 			t.Fatalf("%+v, %v, want %v by %q of\n%s", got, err, want, name, file)
 		}
@@ -214,12 +214,12 @@ func TestLimitsUnderConcurrency(t *testing.T) {
 				defer b.mu.Unlock()
 				if way == "limits hold" {
 					for _, l := range ruling.Limits {
-						if sum, err := b.sum(l.Symbol, l.TenantUserID, l.Since); err != nil || !l.Holds(sum, r.Order.Details.Amount) {
+						if sum, err := b.sum(l.Symbol, l.TenantUserID, l.Since); err != nil || !l.Holds(sum, r.Order.Amount) {
 							return false
 						}
 					}
 				}
-				b.entries = append(b.entries, confirmed{"USDT", r.Order.TenantUserID, r.Order.Details.Amount.String(), r.Now})
+				b.entries = append(b.entries, confirmed{"USDT", r.Order.TenantUserID, r.Order.Amount.String(), r.Now})
 				return true
 			}
 			for i := range callers {
@@ -335,8 +335,8 @@ func TestApprovals(t *testing.T) {
 			continue
 		}
 		r := someRequest(t, func(r *Request) {
-			r.Order.Details.Symbol = "USDT"
-			r.Order.Details.Amount, _ = countersign.ParseAmount(c.amount)
+			r.Order.Symbol = "USDT"
+			r.Order.Amount, _ = countersign.ParseAmount(c.amount)
 		})
 		r.Spent = func(context.Context, string, string, time.Time) (countersign.Sum, error) {
 			return countersign.Sum{}, nil

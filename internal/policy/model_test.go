@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"countersign/client"
 )
 
 // modelRule is a rule as the model sees it: texts and numbers, no condition compiled.
@@ -67,14 +69,14 @@ func (m modelRule) matches(r Request, lists map[string][]string) int {
 	say := func(is bool) {
 		said = append(said, map[bool]int{true: 1}[is])
 	}
-	symbol := r.Order.Details.Symbol
+	symbol := r.Order.Symbol
 	if m.symbols != nil {
 		say(slices.ContainsFunc(m.symbols, func(s string) bool { return s == symbol || m.effect != Allow && strings.EqualFold(s, symbol) }))
 	}
 	if m.symbolsNot != nil {
 		say(!slices.ContainsFunc(m.symbolsNot, func(s string) bool { return s == symbol || m.effect == Allow && strings.EqualFold(s, symbol) }))
 	}
-	amount := ratOf(r.Order.Details.Amount.String())
+	amount := ratOf(r.Order.Amount.String())
 	if m.above != "" {
 		say(amount.Cmp(ratOf(m.above)) > 0)
 	}
@@ -110,7 +112,7 @@ func (m modelRule) matches(r Request, lists map[string][]string) int {
 	if name, not := strings.CutPrefix(m.users, "!"); name != "" {
 		say(slices.Contains(lists[name], r.Order.TenantUserID) != not)
 	}
-	age := r.Now.Sub(r.Order.Created)
+	age := r.Now.Sub(r.Order.Created.Time())
 	if m.older > 0 {
 		say(age >= time.Duration(m.older)*time.Second)
 	}
@@ -162,11 +164,11 @@ func TestRulesAgreeWithModel(t *testing.T) {
 			t.Fatalf("%v of\n%s", err, file)
 		}
 		r := Request{Now: wednesday}
-		r.Withdrawal.CallBackID, r.Withdrawal.TenantUserID = "w", rapid.SampledFrom([]string{"u1", "u3", "u4"}).Draw(t, "user")
-		r.Order.TenantUserID, r.Order.Created = r.Withdrawal.TenantUserID, wednesday.Add(-time.Duration(rapid.IntRange(0, 120).Draw(t, "age"))*time.Second)
-		r.Order.Details.Address, r.Order.Details.ChainName = "a", "c"
-		r.Order.Details.Symbol = rapid.SampledFrom([]string{"USDT", "usdt", "USDC", "ETH"}).Draw(t, "symbol")
-		r.Order.Details.Amount = mustAmount(t, rapid.SampledFrom([]string{"0.1", "5", "5.00", "10", "10.000000000000000001", "99"}).Draw(t, "amount"))
+		r.Order.CallBackID, r.User = "w", rapid.SampledFrom([]string{"u1", "u3", "u4"}).Draw(t, "user")
+		r.Order.TenantUserID, r.Order.Created = r.User, client.TimeOf(wednesday.Add(-time.Duration(rapid.IntRange(0, 120).Draw(t, "age"))*time.Second))
+		r.Order.Address, r.Order.ChainName = "a", "c"
+		r.Order.Symbol = rapid.SampledFrom([]string{"USDT", "usdt", "USDC", "ETH"}).Draw(t, "symbol")
+		r.Order.Amount = mustAmount(t, rapid.SampledFrom([]string{"0.1", "5", "5.00", "10", "10.000000000000000001", "99"}).Draw(t, "amount"))
 		r.Order.Labels = map[string]string{}
 		for _, name := range []string{"riskLevel", "tier", "x"} {
 			if text := rapid.SampledFrom([]string{"", "gold", "silver", "0", "50", "100", "101"}).Draw(t, name); text != "" {

@@ -37,15 +37,6 @@ func (e Effect) String() string {
 	return effectNames[e]
 }
 
-// Order is the part of an order that a policy looks at.
-type Order struct {
-	TenantUserID string
-	Details      countersign.Details
-	Created      time.Time
-	Expires      time.Time         // zero: never
-	Labels       map[string]string // what the merchant's systems say of it; may be nil
-}
-
 // SpentFunc gives the exact sum of the amounts of symbol that were confirmed at
 // since or later, on all chains, without the order that is asked about. An
 // empty tenantUserID stands for all users together.
@@ -53,9 +44,9 @@ type SpentFunc func(ctx context.Context, symbol, tenantUserID string, since time
 
 // Request is one question to a policy.
 type Request struct {
-	Withdrawal countersign.WithdrawalRequest
-	Order      Order     // the order in the book with the callBackId of Withdrawal
-	Now        time.Time // required; policies read no clock
+	Order client.Order // as the book has it; its state is not looked at
+	User  string       // the tenantUserId that the service names; empty: it names none
+	Now   time.Time    // required; policies read no clock
 	// Spent is needed by policies that limit sums. Nil: those fail.
 	Spent SpentFunc
 	// Trace is called for every rule and limit that is looked at, in order. Nil:
@@ -149,19 +140,18 @@ func ExactOrders() Policy {
 // problem says why r cannot be decided, empty if it can. The caller has checked the same
 // before, but a policy must not depend on that.
 func (r *Request) problem(decimals int) string {
-	d := r.Order.Details
-	switch err := d.Validate(); {
+	switch err := r.Order.Details().Validate(); {
 	case err != nil:
 		return "the order is not complete: " + err.Error()
-	case d.Amount.Decimals() > decimals:
+	case r.Order.Amount.Decimals() > decimals:
 		return fmt.Sprintf("the amount has more than %d decimals", decimals)
-	case r.Withdrawal.CallBackID == "":
-		return "the request has no callBackId"
-	case r.Order.TenantUserID == "" || r.Withdrawal.TenantUserID != "" && r.Order.TenantUserID != r.Withdrawal.TenantUserID:
+	case r.Order.CallBackID == "":
+		return "the order has no callBackId"
+	case r.Order.TenantUserID == "" || r.User != "" && r.Order.TenantUserID != r.User:
 		return "the order belongs to another tenantUserId"
 	case r.Now.IsZero():
 		return "the time is not known"
-	case !r.Order.Expires.IsZero() && !r.Now.Before(r.Order.Expires):
+	case r.Order.Expired(client.TimeOf(r.Now)):
 		return "the order has expired"
 	}
 	return ""
@@ -217,21 +207,11 @@ func ParseOrder(b []byte) (o client.Order, err error) {
 // gets every rule and limit that was looked at.
 func (p *Rules) Try(o client.Order, now time.Time, spent countersign.Amount, trace func(Step)) (Ruling, error) {
 	if now.IsZero() {
-		now = time.Now()
+		now = time.Now().Truncate(time.Millisecond)
 	}
-	r := Request{
-		Withdrawal: countersign.WithdrawalRequest{Head: countersign.Head{TenantUserID: o.TenantUserID}, CallBackID: o.CallBackID},
-		Order: Order{TenantUserID: o.TenantUserID, Created: now, Labels: o.Labels,
-			Details: countersign.Details{Address: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount}},
-		Now:   now,
-		Spent: func(context.Context, string, string, time.Time) (countersign.Sum, error) { return spent.Sum(), nil },
-		Trace: trace,
+	if o.Created == 0 {
+		o.Created = client.TimeOf(now)
 	}
-	if o.Created != 0 {
-		r.Order.Created = o.Created.Time()
-	}
-	if o.ExpiresAt != 0 {
-		r.Order.Expires = o.ExpiresAt.Time()
-	}
-	return p.Decide(context.Background(), r)
+	return p.Decide(context.Background(), Request{Order: o, Now: now, Trace: trace,
+		Spent: func(context.Context, string, string, time.Time) (countersign.Sum, error) { return spent.Sum(), nil }})
 }

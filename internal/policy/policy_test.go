@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 )
 
 const (
@@ -47,15 +48,9 @@ func mustPolicy(t testing.TB, file string) *Rules {
 func someRequest(t testing.TB, change ...func(*Request)) Request {
 	t.Helper()
 	r := Request{
-		Withdrawal: countersign.WithdrawalRequest{
-			Head: countersign.Head{RequestUUID: "6f1f64a7-6b5e-4d0c-9a0f-1f2e3d4c5b6a", TrackingID: "t-1", TenantUserID: "user-9"}, CallBackID: "w-1",
-		},
-		Order: Order{
-			TenantUserID: "user-9",
-			Details:      countersign.Details{Address: tronAddress, ChainName: "TRON", Symbol: "USDT", Amount: mustAmount(t, "100.00")},
-			Created:      wednesday.Add(-time.Hour),
-			Labels:       map[string]string{"riskLevel": "10", "tier": "gold"},
-		},
+		Order: client.Order{CallBackID: "w-1", TenantUserID: "user-9", Address: tronAddress, ChainName: "TRON", Symbol: "USDT", Amount: mustAmount(t, "100.00"),
+			Created: client.TimeOf(wednesday.Add(-time.Hour)), Labels: map[string]string{"riskLevel": "10", "tier": "gold"}},
+		User: "user-9",
 		Now: wednesday,
 		Spent: func(context.Context, string, string, time.Time) (countersign.Sum, error) {
 			return countersign.Sum{}, nil
@@ -68,11 +63,11 @@ func someRequest(t testing.TB, change ...func(*Request)) Request {
 }
 
 func ofAmount(t testing.TB, s string) func(*Request) {
-	return func(r *Request) { r.Order.Details.Amount = mustAmount(t, s) }
+	return func(r *Request) { r.Order.Amount = mustAmount(t, s) }
 }
 
 func to(address string) func(*Request) {
-	return func(r *Request) { r.Order.Details.Address = address }
+	return func(r *Request) { r.Order.Address = address }
 }
 
 func labelled(pairs ...string) func(*Request) {
@@ -85,7 +80,7 @@ func labelled(pairs ...string) func(*Request) {
 }
 
 func by(user string) func(*Request) {
-	return func(r *Request) { r.Order.TenantUserID, r.Withdrawal.TenantUserID = user, user }
+	return func(r *Request) { r.Order.TenantUserID, r.User = user, user }
 }
 
 func asOf(t time.Time) func(*Request) { return func(r *Request) { r.Now = t } }
@@ -120,9 +115,9 @@ func TestExamplePolicy(t *testing.T) {
 	}
 	p := mustPolicy(t, string(file))
 	night := asOf(wednesday.Add(12 * time.Hour))
-	young := func(r *Request) { r.Order.Created = r.Now.Add(-time.Second) }
+	young := func(r *Request) { r.Order.Created = client.TimeOf(r.Now.Add(-time.Second)) }
 	coin := func(chain, symbol string) func(*Request) {
-		return func(r *Request) { r.Order.Details.ChainName, r.Order.Details.Symbol = chain, symbol }
+		return func(r *Request) { r.Order.ChainName, r.Order.Symbol = chain, symbol }
 	}
 	plain := to("TXYZopYRdj2D9XRtbG411XZZ3kM5VkAeBf")
 	for _, c := range []struct {
@@ -193,9 +188,9 @@ func withRule(conditions string) string {
 const always = "amount-above = \"0\""
 
 func TestConditions(t *testing.T) {
-	symbol := func(s string) func(*Request) { return func(r *Request) { r.Order.Details.Symbol = s } }
-	chain := func(s string) func(*Request) { return func(r *Request) { r.Order.Details.ChainName = s } }
-	aged := func(d time.Duration) func(*Request) { return func(r *Request) { r.Order.Created = r.Now.Add(-d) } }
+	symbol := func(s string) func(*Request) { return func(r *Request) { r.Order.Symbol = s } }
+	chain := func(s string) func(*Request) { return func(r *Request) { r.Order.ChainName = s } }
+	aged := func(d time.Duration) func(*Request) { return func(r *Request) { r.Order.Created = client.TimeOf(r.Now.Add(-d)) } }
 	for _, c := range []struct {
 		conditions string
 		change     func(*Request)
@@ -236,7 +231,7 @@ func TestConditions(t *testing.T) {
 		{`risk-min = 11`, nil, "risk is 10, not at least 11"},
 		{`age-min = "1h"`, nil, ""},
 		{`age-min = "1h1s"`, nil, "age is 1h, not at least 1h0m1s"},
-		{`age-below = "30m"`, aged(30*time.Minute - 1), ""},
+		{`age-below = "30m"`, aged(30*time.Minute - time.Millisecond), ""},
 		{`age-below = "30m"`, aged(30 * time.Minute), "age is 30m, not below 30m"},
 		{`label.tier = ["silver", "gold"]`, nil, ""},
 		{`label.tier = ["silver"]`, nil, "label tier is gold, not silver"},
@@ -402,7 +397,7 @@ func TestDecideErrors(t *testing.T) {
 		t.Errorf("no sums: %+v, %v", got, err)
 	}
 	// A symbol without a limit needs no sums.
-	if got := decide(t, p, someRequest(t, failing, func(r *Request) { r.Order.Details.Symbol = "USDC" })); got.Effect != Allow {
+	if got := decide(t, p, someRequest(t, failing, func(r *Request) { r.Order.Symbol = "USDC" })); got.Effect != Allow {
 		t.Errorf("%+v", got)
 	}
 }
@@ -411,16 +406,16 @@ func TestDecideErrors(t *testing.T) {
 func TestNoQuestion(t *testing.T) {
 	policies := map[string]Policy{"exact orders": ExactOrders(), "file": mustPolicy(t, `default = "allow"`)}
 	for name, change := range map[string]func(*Request){
-		"no amount":     func(r *Request) { r.Order.Details.Amount = countersign.Amount{} },
+		"no amount":     func(r *Request) { r.Order.Amount = countersign.Amount{} },
 		"amount 0":      ofAmount(t, "0.00"),
 		"no address":    to(""),
-		"no symbol":     func(r *Request) { r.Order.Details.Symbol = "" },
-		"no chain":      func(r *Request) { r.Order.Details.ChainName = "" },
-		"other user":    func(r *Request) { r.Withdrawal.TenantUserID = "user-8" },
+		"no symbol":     func(r *Request) { r.Order.Symbol = "" },
+		"no chain":      func(r *Request) { r.Order.ChainName = "" },
+		"other user":    func(r *Request) { r.User = "user-8" },
 		"no user":       by(""),
-		"no callBackId": func(r *Request) { r.Withdrawal.CallBackID = "" },
+		"no callBackId": func(r *Request) { r.Order.CallBackID = "" },
 		"no time":       asOf(time.Time{}),
-		"expired":       func(r *Request) { r.Order.Expires = r.Now },
+		"expired":       func(r *Request) { r.Order.ExpiresAt = client.TimeOf(r.Now) },
 		"nothing":       func(r *Request) { *r = Request{} },
 	} {
 		for which, p := range policies {
@@ -454,7 +449,7 @@ func TestSpellings(t *testing.T) {
 		"[[limit]]\nname = \"each\"\nsymbol = \"USDT\"\nmax = \"10\"\n")
 	to := func(address, symbol string) string {
 		t.Helper()
-		return decide(t, p, someRequest(t, func(r *Request) { r.Order.Details.Address, r.Order.Details.Symbol = address, symbol })).Why()
+		return decide(t, p, someRequest(t, func(r *Request) { r.Order.Address, r.Order.Symbol = address, symbol })).Why()
 	}
 	digits := blocked[2:]
 	for _, address := range []string{blocked, "0X" + digits, digits, strings.ToUpper(digits), "xdc" + digits, "XDC" + strings.ToUpper(digits), tronAddress} {
@@ -491,7 +486,7 @@ func TestDust(t *testing.T) {
 	with := func(p Policy, symbol, amount string) Ruling {
 		t.Helper()
 		return decide(t, p, someRequest(t, func(r *Request) {
-			r.Order.Details.Symbol, r.Order.Details.Amount = symbol, mustAmount(t, amount)
+			r.Order.Symbol, r.Order.Amount = symbol, mustAmount(t, amount)
 			r.Spent = func(context.Context, string, string, time.Time) (countersign.Sum, error) { return dust, nil }
 		}))
 	}

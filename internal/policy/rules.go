@@ -60,7 +60,7 @@ func (p *Rules) MayAsk() bool {
 
 // Decide implements Policy.
 func (p *Rules) Decide(ctx context.Context, r Request) (Ruling, error) {
-	if problem := r.problem(p.Decimals(r.Order.Details.Symbol)); problem != "" {
+	if problem := r.problem(p.Decimals(r.Order.Symbol)); problem != "" {
 		return Ruling{Effect: Deny, Reason: problem}, nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, decideWithin, errDecideTime)
@@ -191,7 +191,7 @@ func (p *Rules) byLimits(ctx context.Context, r *Request, ruling Ruling) (Ruling
 			step.Spent = sum
 		}
 		step.Came = "holds"
-		if !ceiling.Holds(step.Spent, r.Order.Details.Amount) {
+		if !ceiling.Holds(step.Spent, r.Order.Amount) {
 			ruling = l.ruling("")
 			step.Came = "is exceeded: " + ruling.Word()
 		} else if l.window > 0 {
