@@ -181,7 +181,7 @@ func (b *Book) DecideAddress(ctx context.Context, seq int64, to client.AddressSt
 	if to != client.AddressAccepted && to != client.AddressRejected {
 		return client.AddressEntry{}, fmt.Errorf("state is %w: %q", db.ErrInvalid, to)
 	}
-	if err := checkTexts("reason", reason, "by", by); err != nil {
+	if err := db.CheckTexts("reason", reason, "by", by); err != nil {
 		return client.AddressEntry{}, err
 	}
 	err = b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {

@@ -86,14 +86,3 @@ func (b *Book) writeFeeds(ctx context.Context, fn func(ctx context.Context, t *d
 	defer func() { <-b.turn }()
 	return b.Write(ctx, fn)
 }
-
-// checkTexts checks that the database can keep the texts of members: the name and the text of each, in
-// turns. Its error names the member.
-func checkTexts(members ...string) error {
-	for i := 0; i < len(members); i += 2 {
-		if err := db.CheckText(members[i], members[i+1]); err != nil {
-			return &db.ItemError{Member: members[i], Err: err}
-		}
-	}
-	return nil
-}

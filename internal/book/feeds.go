@@ -112,7 +112,7 @@ func (b *Book) DecideDeposit(ctx context.Context, seq int64, to client.DepositSt
 	if to != client.DepositCredited && to != client.DepositRejected {
 		return client.DepositEntry{}, fmt.Errorf("state is %w: %q", db.ErrInvalid, to)
 	}
-	if err := checkTexts("reason", reason, "by", by); err != nil {
+	if err := db.CheckTexts("reason", reason, "by", by); err != nil {
 		return client.DepositEntry{}, err
 	}
 	err = b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {

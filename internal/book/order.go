@@ -131,7 +131,7 @@ func checkNewOrder(n client.NewOrder, now db.Millis) error {
 		if text.text == "" {
 			return &db.ItemError{Member: text.member, Err: fmt.Errorf("%s is %w: it is empty", text.member, db.ErrInvalid)}
 		}
-		if err := checkTexts(text.member, text.text); err != nil {
+		if err := db.CheckTexts(text.member, text.text); err != nil {
 			return err
 		}
 	}

@@ -230,7 +230,7 @@ func (b *Book) CancelOrder(ctx context.Context, callBackID, by, reason string, n
 // personal makes a change that a person or the merchant's application requests, if first says so of
 // the locked order, which may be changed so. Nil: it is made.
 func (b *Book) personal(ctx context.Context, c OrderChange, now db.Millis, first func(context.Context, *db.Tx, *Order) (bool, error)) (o Order, err error) {
-	if err := checkTexts("reason", c.Reason, "by", c.By); err != nil {
+	if err := db.CheckTexts("reason", c.Reason, "by", c.By); err != nil {
 		return Order{}, err
 	}
 	if db.CheckText("", c.CallBackID) != nil {

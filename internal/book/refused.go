@@ -245,7 +245,7 @@ func (b *Book) Refused(ctx context.Context, seq int64) (r Refused, err error) {
 // DecideRefused notes what became of a refused callback. What was taken stays so; repeating it
 // changes nothing.
 func (b *Book) DecideRefused(ctx context.Context, seq int64, to client.RefusedState, by, note string, now db.Millis) error {
-	if err := checkTexts("reason", note); err != nil {
+	if err := db.CheckTexts("reason", note); err != nil {
 		return err
 	}
 	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error {

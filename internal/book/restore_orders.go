@@ -30,7 +30,7 @@ WHERE call_back_id = $1`
 // told of as executed since the restore was confirmed before. What the application says of
 // an order that is known and in no doubt changes nothing.
 func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was client.OrderState, adopted bool, err error) {
-	if err := checkTexts("callBackId", x.CallBackID, "tenantUserId", x.TenantUserID, "txId", x.TxID, "address", x.Address,
+	if err := db.CheckTexts("callBackId", x.CallBackID, "tenantUserId", x.TenantUserID, "txId", x.TxID, "address", x.Address,
 		"chainName", x.ChainName, "symbol", x.Symbol); err != nil {
 		return "", false, err
 	}
@@ -122,7 +122,7 @@ const resumeOrderSQL = `UPDATE orders SET restored = 0 WHERE call_back_id = $1 A
 // restored, so it is decided as any other. Repeating it changes nothing. It fails while the
 // restore is not reconciled.
 func (b *Book) ResumeOrder(ctx context.Context, callBackID, by, reason string, now db.Millis) (o Order, err error) {
-	if err := checkTexts("reason", reason, "by", by); err != nil {
+	if err := db.CheckTexts("reason", reason, "by", by); err != nil {
 		return Order{}, err
 	}
 	if db.CheckText("", callBackID) != nil {

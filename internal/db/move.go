@@ -55,17 +55,17 @@ func Move(ctx context.Context, from, to Config, end End) (m Moved, err error) {
 	return m, err
 }
 
-// movedTable is a table and the columns that are copied, with their types in PostgreSQL.
+// movedTable is a table and the columns that are copied.
 type movedTable struct {
 	name, identity string // identity: the column that counts by itself, empty if none does
-	columns, types []string
+	columns        []string
 }
 
 const (
 	sqliteTablesSQL = `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY rowid`
 
 	columnsSQL = `
-SELECT column_name::text, data_type::text, is_identity::text FROM information_schema.columns
+SELECT column_name::text, is_identity::text FROM information_schema.columns
 WHERE table_schema = current_schema() AND table_name = $1 AND is_generated = 'NEVER' ORDER BY ordinal_position`
 )
 
@@ -75,9 +75,9 @@ func moveTables(ctx context.Context, from, to *DB) (list []movedTable, err error
 	for _, name := range names {
 		t := movedTable{name: name}
 		err = errors.Join(err, Each(ctx, to, columnsSQL, []any{name}, func(r Rows) error {
-			var column, of, identity string
-			err := r.Scan(&column, &of, &identity)
-			t.columns, t.types = append(t.columns, column), append(t.types, of)
+			var column, identity string
+			err := r.Scan(&column, &identity)
+			t.columns = append(t.columns, column)
 			if identity == "YES" {
 				t.identity = column
 			}
@@ -163,16 +163,11 @@ func quoted(name string) string { return `"` + name + `"` }
 const moveBatch = 500
 
 func (t movedTable) copy(ctx context.Context, from *DB, to *Tx) error {
-	var names, values []string
-	for i, c := range t.columns {
-		names = append(names, quoted(c))
-		value := fmt.Sprintf("$%d", i+1)
-		if t.types[i] == "bytea" {
-			value = "decode(" + value + ", 'hex')"
-		}
-		values = append(values, value)
+	var values []string
+	for i := range t.columns {
+		values = append(values, fmt.Sprintf("$%d", i+1))
 	}
-	insert := `INSERT INTO ` + quoted(t.name) + ` (` + strings.Join(names, ", ") + `) OVERRIDING SYSTEM VALUE VALUES (` + strings.Join(values, ", ") + `)`
+	insert := `INSERT INTO ` + quoted(t.name) + ` (` + t.names() + `) OVERRIDING SYSTEM VALUE VALUES (` + strings.Join(values, ", ") + `)`
 	var batch []Statement
 	err := t.each(ctx, from, func(row []any) error {
 		if batch = append(batch, Statement{SQL: insert, Args: row}); len(batch) < moveBatch {
@@ -194,47 +189,17 @@ func (t movedTable) copy(ctx context.Context, from *DB, to *Tx) error {
 	return err
 }
 
-// each calls fn with the values of every row: pointers to whole numbers, floats and texts, nil for
-// NULL. Bytes are texts of hexadecimal digits.
+func (t movedTable) names() string { return `"` + strings.Join(t.columns, `", "`) + `"` }
+
+// each calls fn with the values of every row.
 func (t movedTable) each(ctx context.Context, q Querier, fn func(row []any) error) error {
-	var names []string
-	for i, c := range t.columns {
-		name := quoted(c)
-		if t.types[i] == "bytea" {
-			if _, is := q.(*DB); is { // SQLite's hex is empty for NULL
-				name = `CASE WHEN ` + name + ` IS NOT NULL THEN lower(hex(` + name + `)) END`
-			} else {
-				name = `encode(` + name + `, 'hex')`
-			}
-		}
-		names = append(names, name)
-	}
-	return Each(ctx, q, `SELECT `+strings.Join(names, ", ")+` FROM `+quoted(t.name), nil, func(r Rows) error {
-		dest, row := make([]any, len(t.types)), make([]any, len(t.types))
-		for i, of := range t.types {
-			switch of {
-			case "bigint", "integer", "smallint":
-				dest[i] = new(*int64)
-			case "double precision":
-				dest[i] = new(*float64)
-			case "text", "bytea":
-				dest[i] = new(*string)
-			default:
-				return fmt.Errorf("%s.%s is of type %s, which is not moved", t.name, t.columns[i], of)
-			}
+	return Each(ctx, q, `SELECT `+t.names()+` FROM `+quoted(t.name), nil, func(r Rows) error {
+		row, dest := make([]any, len(t.columns)), make([]any, len(t.columns))
+		for i := range row {
+			dest[i] = &row[i]
 		}
 		if err := r.Scan(dest...); err != nil {
 			return err
-		}
-		for i := range dest {
-			switch v := dest[i].(type) {
-			case **int64:
-				row[i] = *v
-			case **float64:
-				row[i] = *v
-			case **string:
-				row[i] = *v
-			}
 		}
 		return fn(row)
 	})
@@ -267,20 +232,19 @@ func (t movedTable) sum(ctx context.Context, q Querier) (s tableSum, err error) 
 	var b []byte
 	err = t.each(ctx, q, func(row []any) error {
 		b = b[:0]
-		for _, v := range row {
+		for i, v := range row {
 			switch v := v.(type) {
-			case *int64:
-				if v != nil {
-					b = binary.BigEndian.AppendUint64(append(b, 'i'), uint64(*v))
-				}
-			case *float64:
-				if v != nil {
-					b = binary.BigEndian.AppendUint64(append(b, 'f'), math.Float64bits(*v))
-				}
-			case *string:
-				if v != nil {
-					b = append(binary.BigEndian.AppendUint64(append(b, 't'), uint64(len(*v))), *v...)
-				}
+			case nil:
+			case int64:
+				b = binary.BigEndian.AppendUint64(append(b, 'i'), uint64(v))
+			case float64:
+				b = binary.BigEndian.AppendUint64(append(b, 'f'), math.Float64bits(v))
+			case string:
+				b = append(binary.BigEndian.AppendUint64(append(b, 't'), uint64(len(v))), v...)
+			case []byte:
+				b = append(binary.BigEndian.AppendUint64(append(b, 'b'), uint64(len(v))), v...)
+			default:
+				return fmt.Errorf("%s.%s has a %T, which is not moved", t.name, t.columns[i], v)
 			}
 			b = append(b, ';')
 		}

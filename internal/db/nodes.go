@@ -78,12 +78,9 @@ func (d *DB) Nodes(ctx context.Context, now Millis) ([]Node, error) {
 // Silent reports whether n was killed, or does not reach the database.
 func (n Node) Silent(now Millis) bool { return now-n.Seen >= Millis(NodeSilent.Milliseconds()) }
 
-func readNodes(ctx context.Context, q Querier) (list []Node, err error) {
-	err = Each(ctx, q, nodesSQL, nil, func(r Rows) error {
-		var n Node
-		err := r.Scan(&n.ID, &n.Name, &n.Version, &n.Started, &n.Seen)
-		list = append(list, n)
-		return err
+func readNodes(ctx context.Context, q Querier) ([]Node, error) {
+	return List(ctx, q, nodesSQL, nil, func(r Rows) (n Node, err error) {
+		err = r.Scan(&n.ID, &n.Name, &n.Version, &n.Started, &n.Seen)
+		return n, err
 	})
-	return list, err
 }

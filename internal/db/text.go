@@ -27,11 +27,12 @@ func CheckText(member, text string) error {
 	return nil
 }
 
-// CheckTexts is CheckText for several members: the name and the text of each, in turns.
+// CheckTexts is CheckText for several members: the name and the text of each, in turns. Its error is an
+// *ItemError that names the member.
 func CheckTexts(members ...string) error {
 	for i := 0; i < len(members); i += 2 {
 		if err := CheckText(members[i], members[i+1]); err != nil {
-			return err
+			return &ItemError{Member: members[i], Err: err}
 		}
 	}
 	return nil
