@@ -310,6 +310,28 @@ func TestStatsLeaveNoForwardOut(t *testing.T) {
 	})
 }
 
+// TestForwardLate: an attempt that comes back after its lease changes nothing if it failed, since another
+// is under way; if it is done, nothing is left to be told.
+func TestForwardLate(t *testing.T) {
+	eachDialect(t, func(t *testing.T, url string) {
+		b := forwardBook(t, url, 2)
+		begin(t, b, false)
+		_, first := claimed(t, b, 10_000, 1)
+		_, second := claimed(t, b, 70_000, 2)
+		if len(second) != 2 || second[1].Seq != first[0].Seq || second[1].Attempts != 2 {
+			t.Fatalf("%+v, then %+v", first, second)
+		}
+		settle(t, b, first, false, 80_000)
+		if due, err := b.NextForward(ctx); err != nil || due != 130_000 {
+			t.Errorf("the second is due at %d, %v", due, err)
+		}
+		settle(t, b, first, true, 0)
+		if s, err := b.Stats(ctx); err != nil || s.Forwards != 1 {
+			t.Errorf("%+v, %v", s, err)
+		}
+	})
+}
+
 // TestForwardsAtStart: the only process takes over at once what an earlier one was
 // sending when it died.
 func TestForwardsAtStart(t *testing.T) {

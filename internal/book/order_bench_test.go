@@ -3,8 +3,6 @@ package book
 import (
 	"context"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"countersign"
@@ -73,33 +71,5 @@ func BenchmarkConfirm(b *testing.B) {
 				}
 			})
 		}
-	}
-}
-
-// BenchmarkConfirmTogether confirms orders from 16 callers at once.
-func BenchmarkConfirmTogether(b *testing.B) {
-	for _, d := range dialects {
-		b.Run(d.name, func(b *testing.B) {
-			m := New(openAt(b, d.url(b)), Config{})
-			for i := range b.N {
-				if _, _, err := m.AddOrder(ctx, testOrder(fmt.Sprint("o", i), "1"), "", 1); err != nil {
-					b.Fatal(err)
-				}
-			}
-			var next atomic.Int64
-			var work sync.WaitGroup
-			b.ResetTimer()
-			for range 16 {
-				work.Go(func() {
-					for i := next.Add(1) - 1; i < int64(b.N); i = next.Add(1) - 1 {
-						c := OrderChange{CallBackID: fmt.Sprint("o", i), TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed}
-						if _, err := m.ChangeOrder(ctx, c, 1_800_000_000_000); err != nil {
-							b.Error(err)
-						}
-					}
-				})
-			}
-			work.Wait()
-		})
 	}
 }

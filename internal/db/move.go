@@ -201,6 +201,11 @@ func (t movedTable) each(ctx context.Context, q Querier, fn func(row []any) erro
 		if err := r.Scan(dest...); err != nil {
 			return err
 		}
+		for i := range row {
+			if b, is := row[i].([]byte); is && b == nil { // empty, and not NULL
+				row[i] = []byte{}
+			}
+		}
 		return fn(row)
 	})
 }

@@ -12,7 +12,6 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/outbox"
@@ -64,28 +63,6 @@ func accepted(b *testing.B, o *outbox.Outbox, list []outbox.NewCallback, at db.M
 	}
 }
 
-// used is how many bytes of a database hold rows: of SQLite all pages that are not free,
-// of PostgreSQL the tables with their indexes.
-func used(b *testing.B, d *db.DB, tables ...string) (total int64) {
-	b.Helper()
-	if d.Dialect().Shared {
-		for _, table := range tables {
-			var n int64
-			must(db.One(ctx, d, `SELECT pg_total_relation_size('`+table+`')`, nil, &n))(b)
-			total += n
-		}
-		return total
-	}
-	var pages, free, size int64
-	for _, p := range []struct {
-		name string
-		to   *int64
-	}{{"page_count", &pages}, {"freelist_count", &free}, {"page_size", &size}} {
-		must(db.One(ctx, d, "PRAGMA "+p.name, nil, p.to))(b)
-	}
-	return (pages - free) * size
-}
-
 func onEach(b *testing.B, fn func(b *testing.B, url string)) {
 	for _, d := range []struct {
 		name string
@@ -93,71 +70,6 @@ func onEach(b *testing.B, fn func(b *testing.B, url string)) {
 	}{{"sqlite", dbtest.SQLite}, {"postgres", dbtest.Postgres}} {
 		b.Run(d.name, func(b *testing.B) { fn(b, d.url(b)) })
 	}
-}
-
-// BenchmarkBytes tells how many bytes a callback takes before and after its purge at the
-// service, and a deposit at the gateway without the audit log, and how fast rows go where nothing else runs.
-func BenchmarkBytes(b *testing.B) {
-	onEach(b, func(b *testing.B, url string) {
-		b.Run("service", func(b *testing.B) {
-			o := newService(b, url)
-			n := manyRows()
-			none := used(b, o.DB, "callbacks", "attempts", "purged")
-			fill(b, o, n)
-			full := used(b, o.DB, "callbacks", "attempts")
-			begun := time.Now()
-			if gone := purgeAll(b, must(outbox.NewPurger(config(o.DB)))(b), start+91*day); gone != int64(n) {
-				b.Fatal(gone)
-			}
-			took := time.Since(begun)
-			kept := used(b, o.DB, "purged")
-			if o.Dialect().Shared {
-				none = 0
-			}
-			b.ReportMetric(float64(full-none)/float64(n), "bytes/full")
-			b.ReportMetric(float64(kept-none)/float64(n), "bytes/kept")
-			b.ReportMetric(float64(n)/took.Seconds(), "purged/s")
-			// What comes after uses the room again.
-			if !o.Dialect().Shared {
-				var before, after int64
-				must(db.One(ctx, o.DB, "PRAGMA page_count", nil, &before))(b)
-				for i := 0; i < n/2; i += 1000 {
-					list := make([]outbox.NewCallback, 1000)
-					for k := range list {
-						list[k] = realDeposit(n + i + k)
-					}
-					accepted(b, o, list, start+91*day)
-				}
-				must(db.One(ctx, o.DB, "PRAGMA page_count", nil, &after))(b)
-				b.ReportMetric(float64(after-before)/float64(before)*100, "%grown")
-			}
-		})
-	})
-}
-
-// BenchmarkGatewayBytes is BenchmarkBytes of the gateway.
-func BenchmarkGatewayBytes(b *testing.B) {
-	onEach(b, func(b *testing.B, url string) {
-		bk := newBook(b, url)
-		n := manyRows() / 4
-		none := used(b, bk.DB, "deposits", "inbox")
-		var all sync.WaitGroup
-		for w := range 50 {
-			all.Go(func() {
-				for i := w; i < n; i += 50 {
-					take(b, bk, fmt.Sprintf("%08d-%04d", i/10_000, i%10_000), fmt.Sprintf("0x%064x", i*7919), "7.4", start)
-				}
-			})
-		}
-		all.Wait()
-		full := used(b, bk.DB, "deposits", "inbox")
-		if gone := purgeAll(b, must(book.NewPurger(config(bk.DB)))(b), start+91*day); gone != int64(n) {
-			b.Fatal(gone)
-		}
-		kept := used(b, bk.DB, "inbox")
-		b.ReportMetric(float64(full-none)/float64(n), "bytes/full")
-		b.ReportMetric(float64(kept-none)/float64(n), "bytes/kept")
-	})
 }
 
 // BenchmarkBeside keeps and settles 200 deposits a second, in slices of time with and without a purge by turns. The

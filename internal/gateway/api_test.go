@@ -212,7 +212,7 @@ var access = map[string]string{
 	"events": "viewer app approver admin", "cursor": "viewer app approver admin", "moveCursor": "app admin",
 	"callbacks": "viewer approver admin", "alarms": "viewer approver admin", "ackAlarm": "approver admin", "ackAlarms": "approver admin", "testAlarm": "approver admin", "stats": "viewer approver admin", "nodes": "viewer approver admin", "search": "viewer approver admin", "keys": "viewer approver admin", "epoch": "viewer app approver admin",
 	"audit": "viewer approver admin", "auditCheckpoint": "viewer approver admin", "auditAbout": "viewer approver admin", "auditProve": "viewer approver admin",
-	"forwarding": "viewer approver admin", "forwards": "viewer approver admin", "retryForwards": "admin", "retryForward": "admin", "skipForward": "admin",
+	"forwarding": "viewer approver admin", "retryForwards": "admin",
 	"provider": "", "beginProvider": "", "finishProvider": "", "signOut": "viewer app approver admin",
 	"self": "viewer app approver admin", "createToken": "admin", "tokens": "approver admin", "revokeToken": "admin",
 	"healthz": "", "readyz": "", "openapi": "",

@@ -4,11 +4,9 @@ package gateway
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -177,95 +175,4 @@ func postAll(b *testing.B, url string, service *countersigntest.Service, bodies 
 	}
 	work.Wait()
 	return cost{time.Since(began), cpuTime(b) - cpu}
-}
-
-// BenchmarkDepositLatency sends 500 deposits a second, each at its time whatever
-// became of the ones before, and reports how long answers took.
-func BenchmarkDepositLatency(b *testing.B) {
-	for _, d := range dialects {
-		b.Run(d.name, func(b *testing.B) {
-			in := sealedDeposits()
-			var took []time.Duration
-			for b.Loop() {
-				g, err := New(Config{DB: openDB(b, d.url(b)), Callbacks: in.service.MerchantConfig()})
-				if err != nil {
-					b.Fatal(err)
-				}
-				server := httptest.NewServer(g.Callbacks())
-				took = append(took, paced(b, server.URL+merchant.DefaultNotifyPath, in.service, in.bodies[:2000])...)
-				server.Close()
-			}
-			slices.Sort(took)
-			at := func(p float64) float64 { return float64(took[int(p*float64(len(took)-1))].Microseconds()) / 1000 }
-			b.ReportMetric(at(0.5), "p50-ms")
-			b.ReportMetric(at(0.99), "p99-ms")
-			b.ReportMetric(at(1), "max-ms")
-			b.ReportMetric(0, "ns/op")
-		})
-	}
-}
-
-func paced(b *testing.B, url string, service *countersigntest.Service, bodies [][]byte) []time.Duration {
-	client := newBenchClient()
-	defer client.CloseIdleConnections()
-	took := make([]time.Duration, len(bodies))
-	var work sync.WaitGroup
-	began := time.Now()
-	for i, body := range bodies {
-		due := began.Add(time.Duration(i) * 2 * time.Millisecond)
-		time.Sleep(time.Until(due))
-		work.Go(func() {
-			postOne(b, client, url, service, body)
-			took[i] = time.Since(due)
-		})
-	}
-	work.Wait()
-	return took
-}
-
-// BenchmarkForward measures how fast what is recorded leaves the gateway, to an application that
-// answers at once.
-func BenchmarkForward(b *testing.B) {
-	for _, d := range dialects {
-		b.Run(d.name, func(b *testing.B) {
-			to := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
-			defer to.Close()
-			in := sealedDeposits()
-			n, took := 0, time.Duration(0)
-			for b.Loop() {
-				s := openDB(b, d.url(b))
-				c := Config{DB: s, Callbacks: in.service.MerchantConfig(), Forward: Forwarding{URL: to.URL, Secret: testSecret}}
-				g, err := New(c)
-				if err == nil {
-					err = g.BeginForwarding(b.Context())
-				}
-				if err != nil {
-					b.Fatal(err)
-				}
-				server := httptest.NewServer(g.Callbacks())
-				postAll(b, server.URL+merchant.DefaultNotifyPath, in.service, in.bodies)
-				server.Close()
-				ctx, cancel := context.WithCancel(b.Context())
-				ended := make(chan struct{})
-				began := time.Now()
-				go func() { g.sender.run(ctx); close(ended) }()
-				for {
-					st, err := g.book.Stats(b.Context())
-					if err != nil {
-						b.Fatal(err)
-					}
-					if st.Forwards == 0 {
-						break
-					}
-					time.Sleep(10 * time.Millisecond)
-				}
-				took += time.Since(began)
-				cancel()
-				<-ended
-				n += len(in.bodies)
-			}
-			b.ReportMetric(float64(n)/took.Seconds(), "messages/s")
-			b.ReportMetric(0, "ns/op")
-		})
-	}
 }

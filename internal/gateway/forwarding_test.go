@@ -21,7 +21,6 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/book"
-	"countersign/internal/db"
 	"countersign/internal/journal"
 	"countersign/internal/signed"
 	"countersign/merchant"
@@ -172,58 +171,6 @@ func checkForwardBodies(t *testing.T, a *application) {
 	}
 	if m.Type != string(client.EventOrderConfirmed) || m.Data.CallBackID != "order-1" {
 		t.Errorf("event: %s", a.bodies["event_1"])
-	}
-}
-
-// TestForwardsAreLeased gives each entry to one of two processes at a time, and
-// to another once a lease is lost.
-func TestForwardsAreLeased(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			url := d.url(t)
-			s := openDB(t, url)
-			one := book.New(s, book.Config{})
-			if _, err := one.BeginForwarding(t.Context(), false, 1); err != nil {
-				t.Fatal(err)
-			}
-			for n := range 20 {
-				claim(t, one, n)
-			}
-			now := db.Millis(1_900_000_000_000)
-			seen := map[int64]bool{}
-			for len(seen) < 20 {
-				list, err := one.ClaimForwards(t.Context(), now, time.Minute, 7)
-				if err != nil || len(list) == 0 {
-					t.Fatalf("%d of 20 claimed: %v", len(seen), err)
-				}
-				for _, f := range list {
-					if seen[f.Seq] || f.Attempts != 1 || f.Deposit.Seq != f.Seq {
-						t.Fatalf("claimed twice, or wrong: %+v", f)
-					}
-					seen[f.Seq] = true
-				}
-			}
-			again, err := one.ClaimForwards(t.Context(), now+60_000, time.Minute, 1)
-			if err != nil || len(again) != 1 || again[0].Attempts != 2 {
-				t.Fatalf("after the lease: %+v, %v", again, err)
-			}
-			first := again[0]
-			first.Attempts = 1
-			// The first attempt comes back late and failed: the second stands.
-			if err := one.ForwardFailed(t.Context(), first, "failed", now); err != nil {
-				t.Fatal(err)
-			}
-			if due, err := one.NextForward(t.Context()); err != nil || due == now {
-				t.Fatalf("the second is due at %d, %v", due, err)
-			}
-			// It comes back late and done: nothing is left to be told.
-			if err := one.ForwardDone(t.Context(), first); err != nil {
-				t.Fatal(err)
-			}
-			if st, err := one.Stats(t.Context()); err != nil || st.Forwards != 19 {
-				t.Fatalf("stats: %+v, %v", st, err)
-			}
-		})
 	}
 }
 

@@ -51,7 +51,7 @@ func someRequest(t testing.TB, change ...func(*Request)) Request {
 		Order: client.Order{CallBackID: "w-1", TenantUserID: "user-9", Address: tronAddress, ChainName: "TRON", Symbol: "USDT", Amount: mustAmount(t, "100.00"),
 			Created: client.TimeOf(wednesday.Add(-time.Hour)), Labels: map[string]string{"riskLevel": "10", "tier": "gold"}},
 		User: "user-9",
-		Now: wednesday,
+		Now:  wednesday,
 		Spent: func(context.Context, string, string, time.Time) (countersign.Sum, error) {
 			return countersign.Sum{}, nil
 		},
@@ -190,7 +190,9 @@ const always = "amount-above = \"0\""
 func TestConditions(t *testing.T) {
 	symbol := func(s string) func(*Request) { return func(r *Request) { r.Order.Symbol = s } }
 	chain := func(s string) func(*Request) { return func(r *Request) { r.Order.ChainName = s } }
-	aged := func(d time.Duration) func(*Request) { return func(r *Request) { r.Order.Created = client.TimeOf(r.Now.Add(-d)) } }
+	aged := func(d time.Duration) func(*Request) {
+		return func(r *Request) { r.Order.Created = client.TimeOf(r.Now.Add(-d)) }
+	}
 	for _, c := range []struct {
 		conditions string
 		change     func(*Request)
