@@ -69,7 +69,6 @@ func (in *inboxTx) takeAddress(ctx context.Context, c *countersign.AddressChange
 				return err
 			}
 			a.State = client.AddressHeld
-			in.ledger.count(countAddresses, 1)
 			in.ledger.alarm(client.AlarmAddressChanged, a.TenantUserID, at)
 		}
 	}
@@ -204,7 +203,6 @@ func (b *Book) DecideAddress(ctx context.Context, seq int64, to client.AddressSt
 			return fmt.Errorf("deciding: %d rows: %w", n, err)
 		}
 		l := ledger{}
-		l.count(countAddresses, -1)
 		l.event(addressEvent(a, now))
 		return l.write(ctx, t)
 	})

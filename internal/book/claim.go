@@ -93,7 +93,6 @@ type inboxTx struct {
 	fresh     []any                  // parameters of the rows to insert
 	seen      []any                  // likewise, of blocks
 	updates   []db.Statement
-	taken     []*int64 // of each known row that became settled: 1, or 0 if it was already
 	leased    []*int64 // by call: nil, or how many rows its lease changed
 	ledger    ledger
 	added     int       // fresh rows
@@ -163,9 +162,6 @@ func (in *inboxTx) run(ctx context.Context) error {
 	if err := in.t.Batch(ctx, statements); err != nil {
 		return err
 	}
-	for _, n := range in.taken {
-		in.ledger.count(countOpen, -*n)
-	}
 	for i, n := range in.leased {
 		if n != nil && *n == 0 {
 			// The entry was settled meanwhile. Settling does not take this
@@ -201,8 +197,6 @@ func (in *inboxTx) claim(i int, e *merchant.Entry, suspect bool) *inboxRow {
 	ended := int64(0)
 	if row.settled {
 		ended = int64(db.MillisOf(e.At))
-	} else {
-		in.ledger.count(countOpen, 1)
 	}
 	in.added, in.addedAt = in.added+1, max(in.addedAt, db.MillisOf(e.At))
 	in.fresh = append(in.fresh, row.seq, int64(key.typ), key.id, e.Callback.User(), e.Callback.OrderID(), e.Content[:], orNull(keyOf(e.Transfer)),
@@ -377,9 +371,7 @@ UPDATE inbox SET tenant_user_id = $2, content = $3, transfer = $4, payment = $5 
 func (in *inboxTx) update(i int, e *merchant.Entry, row *inboxRow) {
 	switch in.results[i].State {
 	case merchant.StateTaken:
-		n := new(int64)
-		in.taken = append(in.taken, n)
-		in.updates = append(in.updates, db.Statement{SQL: takeInboxSQL, Args: []any{row.seq, int64(db.MillisOf(e.At)), row.txIndex, bit(row.duplicate)}, N: n})
+		in.updates = append(in.updates, db.Statement{SQL: takeInboxSQL, Args: []any{row.seq, int64(db.MillisOf(e.At)), row.txIndex, bit(row.duplicate)}})
 	case merchant.StateClaimed:
 		in.leased[i] = new(int64)
 		in.updates = append(in.updates, db.Statement{SQL: leaseInboxSQL, Args: []any{row.seq, row.claims, int64(row.leaseUntil), row.txIndex, bit(row.duplicate)}, N: in.leased[i]})

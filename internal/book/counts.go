@@ -7,11 +7,8 @@ import (
 
 // The kept numbers; see db.Tx.Counted.
 const (
-	countOpen      = "inbox/open"
-	countHeld      = "deposits/held"
-	countAddresses = "addresses/held"
-	countForwards  = "forwards" // rows of forwards
-	countOrders    = "orders/"  // and the state
+	countForwards = "forwards" // rows of forwards
+	countOrders   = "orders/"  // and the state
 )
 
 // countMoved adds to list what counts an order that went from one state to another. No

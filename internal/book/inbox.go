@@ -247,12 +247,8 @@ func (b *Book) settle(ctx context.Context, s merchant.Settlement) (stands mercha
 		case settled != 0:
 		case final:
 			d := stands.Details
-			var n int64
-			n, err = t.Exec(ctx, keepReplySQL, seq, int64(stands.Code), stands.Message,
+			_, err = t.Exec(ctx, keepReplySQL, seq, int64(stands.Code), stands.Message,
 				d.Address, d.ChainName, d.Symbol, d.Amount.String(), int64(db.MillisOf(s.At)), stands.TenantUserID)
-			if err == nil {
-				err = t.Count(ctx, countOpen, -n)
-			}
 		default:
 			_, err = t.Exec(ctx, endLeaseSQL, seq, s.Claim)
 		}

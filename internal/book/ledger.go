@@ -17,7 +17,6 @@ type ledger struct {
 	sums      map[spentKey]countersign.Sum // by how much each changes
 	moved     [][2]client.OrderState       // of orders: from and to
 	addresses map[[3]string]bool           // to which deposits went: user, chain, address
-	counts    map[string]int64             // changes of other kept numbers
 }
 
 func (l *ledger) alarm(kind client.AlarmKind, subject string, at db.Millis) {
@@ -53,14 +52,6 @@ func (l *ledger) orderAlarm(why cause, callBackID string, at db.Millis) {
 
 func (l *ledger) event(e client.EventEntry) { l.events = append(l.events, e) }
 
-// count changes a kept number.
-func (l *ledger) count(name string, n int64) {
-	if l.counts == nil {
-		l.counts = map[string]int64{}
-	}
-	l.counts[name] += n
-}
-
 const (
 	insertDepositSQL = `
 INSERT INTO deposits (seq, tracking_id, tenant_user_id, tx_id, chain_name, symbol, amount, from_address, to_address,
@@ -84,7 +75,7 @@ var (
 
 // write appends everything, to the feeds in the order of their names.
 func (l *ledger) write(ctx context.Context, t *db.Tx) error {
-	if err := l.writeCounts(ctx, t); err != nil {
+	if err := l.writeMoved(ctx, t); err != nil {
 		return err
 	}
 	if err := l.writeDeposited(ctx, t); err != nil {
@@ -149,17 +140,9 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 	return nil
 }
 
-// writeCounts changes the kept numbers.
-func (l *ledger) writeCounts(ctx context.Context, t *db.Tx) error {
-	for i := range l.deposits {
-		if l.deposits[i].State == client.DepositHeld {
-			l.count(countHeld, 1)
-		}
-	}
+// writeMoved changes the kept numbers of orders.
+func (l *ledger) writeMoved(ctx context.Context, t *db.Tx) error {
 	var list []db.Statement
-	for name, n := range l.counts {
-		list = t.Counted(list, name, n)
-	}
 	for _, m := range l.moved {
 		list = countMoved(t, list, m[0], m[1])
 	}

@@ -160,7 +160,7 @@ func TestGatewayCSV(t *testing.T) {
 	b := newSite(t, s.base).signIn(s.first)
 	for path, want := range map[string]int{"/console/orders?format=csv": 1, "/console/orders?tenantUserId=" + held.TenantUserID + "&format=csv": 1, "/console/orders?tenantUserId=none&format=csv": 0,
 		"/console/orders?state=declined&format=csv": 0, "/console/deposits?format=csv": -1, "/console/deposits?state=held&format=csv": 1, "/console/?kind=refused&format=csv": 1,
-		"/console/addresses?format=csv": -1, "/console/alarms?state=all&format=csv": -1, "/console/forwarding?format=csv": -1} {
+		"/console/addresses?format=csv": -1, "/console/alarms?state=all&format=csv": -1} {
 		rows := b.sheet(path)
 		if want >= 0 && len(rows) != want+1 || want < 0 && len(rows) < 2 {
 			t.Errorf("%s has %d rows, want %d", path, len(rows)-1, want)

@@ -279,7 +279,5 @@ CREATE TABLE retention (
 INSERT INTO retention (one) VALUES (1);
 
 INSERT INTO feeds (name, last_seq) VALUES ('inbox', 0), ('deposits', 0), ('events', 0);
--- inbox/open is callbacks without a final answer, deposits/held possible duplicates, addresses/held
--- changed addresses that await a person, forwards what is still to be forwarded, orders/STATE all
--- orders in a state.
-INSERT INTO counts (name, n) VALUES ('inbox/open', 0), ('deposits/held', 0), ('addresses/held', 0), ('forwards', 0);
+-- forwards is what is still to be forwarded, orders/STATE all orders in a state.
+INSERT INTO counts (name, n) VALUES ('forwards', 0);
