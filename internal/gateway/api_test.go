@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -330,17 +329,5 @@ func TestLists(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestPanicInHandler answers and logs, and goes on.
-func TestPanicInHandler(t *testing.T) {
-	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-	e := r.api.base.Endpoint(api.Route{Method: get, Path: "/v1/x", Roles: api.Open, Status: 200,
-		Handler: api.Handle(func(*api.Call, api.None, api.None) (api.None, error) { panic("SECRET") })})
-	w := httptest.NewRecorder()
-	e.ServeHTTP(w, httptest.NewRequest("GET", "/v1/x", nil))
-	if w.Code != 500 || strings.Contains(w.Body.String(), "SECRET") || !strings.Contains(r.log.String(), "panic") {
-		t.Fatalf("%d %s", w.Code, w.Body)
 	}
 }

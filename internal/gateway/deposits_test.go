@@ -143,50 +143,6 @@ func TestPossibleDuplicates(t *testing.T) {
 	}
 }
 
-// TestSplices joins the beginning of one genuine deposit to the end of another.
-// With binding it is refused for that; of a service that does not bind, for the
-// first block, also by a process that never saw the first one.
-func TestSplices(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			for _, unbound := range []bool{false, true} {
-				n := 0
-				service := newService(t, countersigntest.ServiceConfig{Unbound: unbound, Order: countersigntest.UUIDFirst,
-					Fault: func(int, countersign.Callback) countersigntest.ServiceFault { return countersigntest.NoServiceFault }})
-				url := d.url(t)
-				r := newRig(t, url, service, nil)
-				first := service.Deliver(t.Context(), r.to, countersigntest.Deposit(1))
-				second := service.Deliver(t.Context(), r.to, countersigntest.Deposit(2))
-				if first.Err != nil || second.Err != nil {
-					t.Fatal(first.Err, second.Err)
-				}
-				if d.name == "postgres" {
-					r = newRig(t, url, service, nil)
-				}
-				for blocks := 1; blocks <= 3; blocks++ {
-					spliced, err := countersigntest.Splice(first.Body, second.Body, blocks, testPair().Size())
-					if err != nil {
-						t.Fatal(err)
-					}
-					result := service.Post(t.Context(), r.to, merchant.DefaultNotifyPath, spliced)
-					resp, err := countersign.ParseResponse(result.Raw)
-					if err != nil || resp.ErrCode == countersign.CodeAccepted {
-						t.Errorf("unbound %v, %d blocks: %d %v", unbound, blocks, resp.ErrCode, err)
-					}
-					n++
-				}
-				if list := r.allDeposits(); len(list) != 2 || n != 3 {
-					t.Fatalf("unbound %v: the feed has %d deposits", unbound, len(list))
-				}
-				// The genuine one again is no splice.
-				if result := service.Post(t.Context(), r.to, merchant.DefaultNotifyPath, first.Body); result.Status != 200 {
-					t.Errorf("the genuine body again: %d", result.Status)
-				}
-			}
-		})
-	}
-}
-
 // TestSplicesInUsualOrder joins requests of a service that does not bind and writes
 // the members in the interface's order. The first deposit is a thief's own, of little
 // worth, and never arrives as it was sent.
