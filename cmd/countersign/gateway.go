@@ -175,7 +175,7 @@ func readTwice[K any](flag string, files []string, read func(flag, file string) 
 	return nil
 }
 
-func (c *gatewayCmd) policy(log *slog.Logger) (policy.Policy, error) {
+func (c *gatewayCmd) policy(log *slog.Logger) (*policy.Rules, error) {
 	if c.PolicyFile == "" {
 		return policy.ExactOrders(), nil
 	}

@@ -39,7 +39,7 @@ type GatewayConfig struct {
 	WrapCallbacks func(http.Handler) http.Handler `kong:"-"`
 	// Policy decides on orders that agree with what the service asks for. Nil:
 	// exact orders are confirmed and nothing else.
-	Policy policy.Policy `kong:"-"`
+	Policy *policy.Rules `kong:"-"`
 	// Grace is how long the service is told to ask again for an order that is not
 	// known. Zero: 30 s. Below zero: none.
 	Grace time.Duration `kong:"-"`

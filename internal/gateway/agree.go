@@ -12,7 +12,7 @@ import (
 
 // askedOf is what people must agree to before an order is confirmed that the policy rules so about.
 // Unless the policy lets the same token do both, who ordered it does not count.
-func askedOf(p policy.Policy, o book.Order, r policy.Ruling, at db.Millis) api.Asked {
+func askedOf(p *policy.Rules, o book.Order, r policy.Ruling, at db.Millis) api.Asked {
 	asked := api.Asked{Needed: r.Approvals, At: at, Otherwise: ", or decline the order, or set self-approval = true in the policy file"}
 	if !p.SelfApproval() {
 		asked.By = []string{o.OrderedBy}
@@ -22,7 +22,7 @@ func askedOf(p policy.Policy, o book.Order, r policy.Ruling, at db.Millis) api.A
 
 // orderAgreed is who agrees to an order that the policy rules so about, for tokens as they are at
 // a time.
-func orderAgreed(ctx context.Context, q db.Querier, b *book.Book, p policy.Policy, o book.Order, r policy.Ruling, at db.Millis) (api.Agreed, error) {
+func orderAgreed(ctx context.Context, q db.Querier, b *book.Book, p *policy.Rules, o book.Order, r policy.Ruling, at db.Millis) (api.Agreed, error) {
 	given, err := b.OrderApprovals(ctx, q, o)
 	if err != nil {
 		return api.Agreed{}, err

@@ -125,7 +125,7 @@ confirmed_symbol = ordered_symbol, confirmed_amount = ordered_amount WHERE state
 // gatewayEnd: orders of which the policy wants some persons.
 func gatewayEnd(t *testing.T, url string) *agreeEnd {
 	rules := &wordPolicy{effect: policy.Ask}
-	r := newRig(t, url, newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = rules })
+	r := newRig(t, url, newService(t, countersigntest.ServiceConfig{}), func(c *Config) { rules.use(c) })
 	api := r.client.url
 	e := &agreeEnd{db: r.db, clock: r.clock, changes: r.api.changes, asks: client.RoleApp, table: "orders",
 		as: func(token client.Secret) caller { return newUser(t, api, token) }}

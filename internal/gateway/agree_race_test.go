@@ -19,32 +19,29 @@ import (
 )
 
 // changedPolicy is a policy whose ruling changes while others ask it.
-type changedPolicy struct {
-	wordPolicy
-	now atomic.Pointer[policy.Ruling]
-}
+type changedPolicy struct{ now atomic.Pointer[policy.Ruling] }
 
-func (p *changedPolicy) Decide(context.Context, policy.Request) (policy.Ruling, error) {
-	return *p.now.Load(), nil
+func (p *changedPolicy) use(c *Config) {
+	c.decides = func(context.Context, policy.Request) (policy.Ruling, error) { return *p.now.Load(), nil }
 }
 
 // TestVotesAtTheSameMoment: an approval meets something else at the same moment, on one node with
 // SQLite and on two with PostgreSQL. Whichever is first, the order ends in a state that one of both
 // orders gives, its task says the same, and the service is told what that state says, for good.
 func TestVotesAtTheSameMoment(t *testing.T) {
-	rules := &changedPolicy{wordPolicy: wordPolicy{}}
+	rules := &changedPolicy{}
 	for _, d := range []struct {
 		name  string
 		nodes func(t *testing.T) (a, b *rig)
 	}{
 		{"sqlite", func(t *testing.T) (a, b *rig) {
-			a = newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = rules })
+			a = newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { rules.use(c) })
 			return a, a
 		}},
 		{"postgres", func(t *testing.T) (a, b *rig) {
 			url, service := dbtest.Postgres(t), newService(t, countersigntest.ServiceConfig{})
-			a = newRig(t, url, service, func(c *Config) { c.Policy = rules })
-			return a, newRigOn(t, openDB(t, url), service, func(c *Config) { c.Policy = rules })
+			a = newRig(t, url, service, func(c *Config) { rules.use(c) })
+			return a, newRigOn(t, openDB(t, url), service, func(c *Config) { rules.use(c) })
 		}},
 	} {
 		t.Run(d.name, func(t *testing.T) {

@@ -52,7 +52,7 @@ func TestAllOrdersThatWaitAreToldOf(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			ctx := t.Context()
 			rules := &wordPolicy{effect: policy.Ask, approvals: 2}
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = rules })
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { rules.use(c) })
 			var ids []string
 			for n := range 510 {
 				r.order(n)
@@ -92,7 +92,7 @@ func TestOrderOfTwoPersons(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			ctx := t.Context()
 			rules := &wordPolicy{effect: policy.Ask}
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = rules })
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { rules.use(c) })
 			rules.approvals = 2
 			url := r.client.url
 			ann, annToken := r.named(url, "ann", client.RoleApprover)
@@ -222,8 +222,8 @@ func TestOrderOfTwoPersonsOnTwoNodes(t *testing.T) {
 	url := dbtest.Postgres(t)
 	service := newService(t, countersigntest.ServiceConfig{})
 	rules := &wordPolicy{effect: policy.Ask, approvals: 2}
-	a := newRig(t, url, service, func(c *Config) { c.Policy = rules })
-	b := newRigOn(t, openDB(t, url), service, func(c *Config) { c.Policy = rules })
+	a := newRig(t, url, service, func(c *Config) { rules.use(c) })
+	b := newRigOn(t, openDB(t, url), service, func(c *Config) { rules.use(c) })
 	for n := range 8 {
 		a.order(n + 1)
 		var people [3]user
@@ -253,7 +253,7 @@ func TestApprovalOfARevokedToken(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			ctx := t.Context()
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = &wordPolicy{effect: policy.Ask} })
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { (&wordPolicy{effect: policy.Ask}).use(c) })
 			ann, annToken := r.named(r.client.url, "ann", client.RoleApprover)
 			bob, _ := r.named(r.client.url, "bob", client.RoleApprover)
 			for n, asksFirst := range []bool{false, true} {

@@ -65,7 +65,7 @@ func (a *server) ruling(ctx context.Context, o book.Order, now db.Millis) (clien
 
 // decide is ruling with the policy's own answer.
 func (a *server) decide(ctx context.Context, o book.Order, now db.Millis, trace func(policy.Step)) (policy.Ruling, error) {
-	return a.c.Policy.Decide(ctx, policy.Request{Order: o.Order, Now: now.Time(), Trace: trace, Spent: spentOf(a.lists)})
+	return a.c.decides(ctx, policy.Request{Order: o.Order, Now: now.Time(), Trace: trace, Spent: spentOf(a.lists)})
 }
 
 // shownSum returns a sum as an amount; none where it has more digits than one may have.

@@ -17,7 +17,7 @@ import (
 func TestAuditOfAnOrder(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = &wordPolicy{effect: policy.Ask} })
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { (&wordPolicy{effect: policy.Ask}).use(c) })
 			r.order(1)
 			id := newOrder(1).CallBackID
 			if _, err := r.client.ApproveOrder(t.Context(), id, "looked at"); err != nil {

@@ -38,7 +38,7 @@ type Config struct {
 	Learn bool
 	// Policy decides on orders that agree with what the service asks for. Nil:
 	// ExactOrders.
-	Policy policy.Policy
+	Policy *policy.Rules
 	// Grace is how long the service is told to ask again for an order that is
 	// not known, from its first question on. Zero: 30 s. Below zero: none.
 	Grace time.Duration
@@ -87,7 +87,9 @@ type Config struct {
 	// Version is told in the OpenAPI document. Empty: "dev".
 	Version string
 
-	lease time.Duration // of a question; zero: questionLease. For tests.
+	// For tests.
+	lease   time.Duration                                                // of a question; zero: questionLease
+	decides func(context.Context, policy.Request) (policy.Ruling, error) // nil: Policy
 }
 
 // questionLease is how long others leave a question to the node that works on
@@ -124,6 +126,9 @@ func New(c Config) (*Gateway, error) {
 	}
 	if c.Policy == nil {
 		c.Policy = policy.ExactOrders()
+	}
+	if c.decides == nil {
+		c.decides = c.Policy.Decide
 	}
 	switch {
 	case c.Grace == 0:

@@ -21,7 +21,7 @@ func TestHoldWaits(t *testing.T) {
 			rules := &wordPolicy{effect: policy.Allow}
 			service := newService(t, countersigntest.ServiceConfig{})
 			r := newRig(t, d.url(t), service, func(c *Config) {
-				c.Policy = rules
+				rules.use(c)
 				c.Callbacks.Profile = merchant.Profile{Hold: merchant.HoldWait, Wait: 90 * time.Second, HoldCode: 42}
 			})
 			// ask puts the question and gives what its answer was, once it is there.

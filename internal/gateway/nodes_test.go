@@ -103,7 +103,8 @@ func TestSplicesOnTwoNodes(t *testing.T) {
 func TestTwoWorkOnOneQuestion(t *testing.T) {
 	for _, rules := range []*wordPolicy{{effect: policy.Allow}, {effect: policy.Deny}, {effect: policy.Ask}} {
 		a, b := twoNodes(t, newService(t, countersigntest.ServiceConfig{}), func(c *Config) {
-			c.lease, c.Policy, c.Grace = time.Nanosecond, rules, -1
+			c.lease, c.Grace = time.Nanosecond, -1
+			rules.use(c)
 		})
 		seen := map[countersign.ErrCode]int{}
 		for n := range 25 {

@@ -25,7 +25,7 @@ func TestAnySequence(t *testing.T) {
 			url := d.url(t)
 			rules := &wordPolicy{effect: policy.Allow}
 			m := &sequence{t: t, policy: rules, start: func() *rig {
-				return newRig(t, url, service, func(c *Config) { c.Policy = rules })
+				return newRig(t, url, service, func(c *Config) { rules.use(c) })
 			}}
 			m.rig = m.start()
 			run := 0

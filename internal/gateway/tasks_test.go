@@ -100,7 +100,7 @@ func TestTasksInPages(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			ctx := t.Context()
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = &wordPolicy{effect: policy.Ask} })
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { (&wordPolicy{effect: policy.Ask}).use(c) })
 			for n := range 5 {
 				again := countersigntest.Deposit(n + 1)
 				r.deliver(countersigntest.Deposit(n + 1))

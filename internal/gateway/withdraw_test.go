@@ -13,24 +13,17 @@ import (
 	"countersign/internal/policy"
 )
 
-// rulePolicy is a policy of a single word, which tests change.
+// wordPolicy decides by a single word, which tests change.
 type wordPolicy struct {
 	effect    policy.Effect
 	approvals int
-	self      bool
 	err       error
 	look      func(ctx context.Context, r policy.Request) // may be nil
 }
 
-func (p *wordPolicy) SelfApproval() bool        { return p.self }
-func (p *wordPolicy) MayAsk() bool              { return true }
-func (p *wordPolicy) Source() string            { return "" }
-func (p *wordPolicy) Summary() string           { return "test" }
-func (p *wordPolicy) Table() []client.PolicyRow { return nil }
+func (p *wordPolicy) use(c *Config) { c.decides = p.decide }
 
-func (p *wordPolicy) Decimals(string) int { return policy.DefaultDecimals }
-
-func (p *wordPolicy) Decide(ctx context.Context, r policy.Request) (policy.Ruling, error) {
+func (p *wordPolicy) decide(ctx context.Context, r policy.Request) (policy.Ruling, error) {
 	if p.look != nil {
 		p.look(ctx, r)
 	}
@@ -43,7 +36,7 @@ func TestOwnOrders(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			service, ctx := newService(t, countersigntest.ServiceConfig{}), t.Context()
-			r := newRig(t, d.url(t), service, func(c *Config) { c.Policy = &wordPolicy{effect: policy.Ask} })
+			r := newRig(t, d.url(t), service, func(c *Config) { (&wordPolicy{effect: policy.Ask}).use(c) })
 			other := r.withRole(r.client.url, client.RoleAdmin)
 			approve := func(by user, n int) error {
 				_, err := by.ApproveOrder(ctx, countersigntest.Withdrawal(n).CallBackID, "mine")
@@ -103,7 +96,11 @@ func TestOwnOrders(t *testing.T) {
 				}
 			}
 
-			r = newRig(t, d.url(t), service, func(c *Config) { c.Policy = &wordPolicy{effect: policy.Ask, self: true} })
+			self, err := policy.Parse([]byte("default = \"ask\"\nself-approval = true\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r = newRig(t, d.url(t), service, func(c *Config) { c.Policy = self })
 			if _, err := r.client.AddOrder(ctx, newOrder(2)); err != nil {
 				t.Fatal(err)
 			}
@@ -122,7 +119,7 @@ func TestOrders(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			rules := &wordPolicy{effect: policy.Allow}
 			service := newService(t, countersigntest.ServiceConfig{})
-			r := newRig(t, d.url(t), service, func(c *Config) { c.Policy = rules })
+			r := newRig(t, d.url(t), service, func(c *Config) { rules.use(c) })
 			testOrders(t, r, rules)
 		})
 	}
@@ -261,7 +258,7 @@ func TestOrderChangesMeanwhile(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			rules := &wordPolicy{effect: policy.Allow}
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = rules })
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { rules.use(c) })
 			r.order(1)
 			first := true
 			rules.look = func(ctx context.Context, _ policy.Request) {
@@ -420,7 +417,7 @@ func testNoticesThatDiffer(t *testing.T, r *rig, alarms []client.AlarmKind) {
 func TestMadeTokenApprovesNoOrder(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = &wordPolicy{effect: policy.Ask} })
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { (&wordPolicy{effect: policy.Ask}).use(c) })
 			ctx := t.Context()
 			order := newOrder(1)
 			if _, err := r.client.AddOrder(ctx, order); err != nil {

@@ -103,37 +103,9 @@ func (r Ruling) Why() string {
 	return r.Rule + ": " + r.Reason
 }
 
-// Policy says whether an order may be confirmed. It does not know the order's
-// state. The caller ensures that the order is open and agrees with the request,
-// also at the moment when it becomes confirmed.
-type Policy interface {
-	// Decide gives a Ruling for r. Its Effect counts only where the error is
-	// nil; with an error it is Deny. An error means that the question could
-	// not be put (the store failed, ctx ended) and may be put again: it is no
-	// refusal. Whatever a rule does wrong is a Deny without an error.
-	//
-	// An order that a person approved is to be decided again when it is
-	// confirmed: the approval meets Ask, and never Deny.
-	Decide(ctx context.Context, r Request) (Ruling, error)
-	// SelfApproval says whether the token that ordered a withdrawal may approve
-	// it.
-	SelfApproval() bool
-	// MayAsk reports whether a Ruling can be Ask, so that a service must be able
-	// to ask again.
-	MayAsk() bool
-	// Source is the text of the file, for people; empty where there is none.
-	Source() string
-	// Summary says in one line what the policy holds.
-	Summary() string
-	// Table returns the policy in words, a row for each rule and limit and the default.
-	Table() []client.PolicyRow
-	// Decimals is how many digits after the point the amount of an order may have.
-	Decimals(symbol string) int
-}
-
 // ExactOrders is the policy without a file: it allows every order of the book
 // that the request names correctly.
-func ExactOrders() Policy {
+func ExactOrders() *Rules {
 	return &Rules{otherwise: Ruling{Effect: Allow, Reason: "exact order"}}
 }
 

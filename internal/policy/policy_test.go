@@ -98,7 +98,7 @@ func spent(t testing.TB, sums map[string]string) func(*Request) {
 	}
 }
 
-func decide(t testing.TB, p Policy, r Request) Ruling {
+func decide(t testing.TB, p *Rules, r Request) Ruling {
 	t.Helper()
 	got, err := p.Decide(t.Context(), r)
 	if err != nil {
@@ -406,7 +406,7 @@ func TestDecideErrors(t *testing.T) {
 
 // TestNoQuestion: neither policy allows what is no whole order.
 func TestNoQuestion(t *testing.T) {
-	policies := map[string]Policy{"exact orders": ExactOrders(), "file": mustPolicy(t, `default = "allow"`)}
+	policies := map[string]*Rules{"exact orders": ExactOrders(), "file": mustPolicy(t, `default = "allow"`)}
 	for name, change := range map[string]func(*Request){
 		"no amount":     func(r *Request) { r.Order.Amount = countersign.Amount{} },
 		"amount 0":      ofAmount(t, "0.00"),
@@ -485,7 +485,7 @@ func TestDust(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	with := func(p Policy, symbol, amount string) Ruling {
+	with := func(p *Rules, symbol, amount string) Ruling {
 		t.Helper()
 		return decide(t, p, someRequest(t, func(r *Request) {
 			r.Order.Symbol, r.Order.Amount = symbol, mustAmount(t, amount)
@@ -503,7 +503,7 @@ func TestDust(t *testing.T) {
 			t.Errorf("%s: %+v", amount, got)
 		}
 	}
-	for _, p := range []Policy{p, ExactOrders()} {
+	for _, p := range []*Rules{p, ExactOrders()} {
 		for amount, want := range map[string]Effect{"0.123456789012345678": Allow, "0.1234567890123456789": Deny} {
 			if got := with(p, "ETH", amount); got.Effect != want {
 				t.Errorf("%s: %+v", amount, got)

@@ -50,15 +50,21 @@ type limit struct {
 	max       countersign.Amount
 }
 
-var _ Policy = (*Rules)(nil)
-
-// MayAsk implements Policy.
+// MayAsk reports whether a Ruling can be Ask, so that a service must be able to ask again.
 func (p *Rules) MayAsk() bool {
 	return p.otherwise.Effect == Ask || slices.ContainsFunc(p.rules, func(r rule) bool { return r.effect == Ask }) ||
 		slices.ContainsFunc(p.limits, func(l limit) bool { return l.effect == Ask })
 }
 
-// Decide implements Policy.
+// Decide says whether an order may be confirmed. It does not know the order's state: the caller ensures
+// that the order is open and agrees with the request, also at the moment when it becomes confirmed.
+//
+// The Ruling's Effect counts only where the error is nil; with an error it is Deny. An error means that the
+// question could not be put (the store failed, ctx ended) and may be put again: it is no refusal. Whatever a
+// rule does wrong is a Deny without an error.
+//
+// An order that a person approved is to be decided again when it is confirmed: the approval meets Ask, and
+// never Deny.
 func (p *Rules) Decide(ctx context.Context, r Request) (Ruling, error) {
 	if problem := r.problem(p.Decimals(r.Order.Symbol)); problem != "" {
 		return Ruling{Effect: Deny, Reason: problem}, nil
@@ -72,13 +78,13 @@ func (p *Rules) Decide(ctx context.Context, r Request) (Ruling, error) {
 	return p.byLimits(ctx, &r, ruling)
 }
 
-// Source implements Policy.
+// Source is the text of the file, for people; empty where there is none.
 func (p *Rules) Source() string { return p.source }
 
-// SelfApproval implements Policy.
+// SelfApproval reports whether the token that ordered a withdrawal may approve it.
 func (p *Rules) SelfApproval() bool { return p.self }
 
-// Summary implements Policy.
+// Summary says in one line what the policy holds.
 func (p *Rules) Summary() string {
 	if p.source == "" {
 		return "no policy file: exact orders are confirmed and nothing else"
@@ -90,7 +96,7 @@ func (p *Rules) Summary() string {
 	return fmt.Sprintf("%d rules, %d limits, default %v; the token that ordered %s approve", len(p.rules), len(p.limits), p.otherwise.Effect, own)
 }
 
-// Decimals implements Policy.
+// Decimals is how many digits after the point the amount of an order may have.
 func (p *Rules) Decimals(symbol string) int {
 	if n, ok := p.decimals[countersign.FoldSymbol(symbol)]; ok {
 		return n
@@ -131,7 +137,7 @@ func (p *Rules) byRules(r *Request) Ruling {
 	return p.otherwise
 }
 
-// Table implements Policy.
+// Table returns the policy in words, a row for each rule and limit and the default; none without a file.
 func (p *Rules) Table() (rows []client.PolicyRow) {
 	if p.source == "" {
 		return nil

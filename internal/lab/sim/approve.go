@@ -22,7 +22,7 @@ func (w *world) isLarge(a countersign.Amount) bool {
 }
 
 // rules are the policy of the gateway. All tokens come from that of the application, which orders.
-func (w *world) rules() (policy.Policy, error) {
+func (w *world) rules() (*policy.Rules, error) {
 	return policy.Parse(fmt.Appendf(nil, `
 default = "allow"
 self-approval = true
