@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,18 +24,18 @@ type Forwarding struct {
 	URL string
 	// Secret signs. Required with URL; see signed.ParseSecret.
 	Secret signed.Secret
-	// Timeout bounds one attempt. Zero: 10 s.
-	Timeout time.Duration
-	// Concurrency is how many attempts of this process run at once. Zero: 8.
-	Concurrency int
 	// OnlyNew begins with the next new entry of each feed. Otherwise the first start begins with
 	// their first entries. It says nothing to later starts, which go on.
 	OnlyNew bool
 }
 
 const (
+	forwardTimeout = 10 * time.Second // of one attempt
+	forwardAtOnce  = 8                // attempts of this process
+
 	forwardPoll  = 5 * time.Second // a wake-up between processes can get lost
 	forwardGrace = 15 * time.Second
+	forwardLease = forwardTimeout + forwardGrace // how long a claimed entry is this process's alone
 	settlePause  = 200 * time.Millisecond
 	claimPause   = time.Second
 )
@@ -44,21 +43,16 @@ const (
 // sender forwards.
 type sender struct {
 	book *book.Book
-	c    Config // Forward is complete
+	c    Config
 	to   *signed.Poster
 	poll time.Duration // longest pause between looks
 }
 
 func newSender(b *book.Book, c Config) (*sender, error) {
-	if c.Forward.Concurrency < 0 {
-		return nil, errors.New("gateway: a limit of forwarding is below 0")
-	}
-	c.Forward.Timeout = cmp.Or(c.Forward.Timeout, 10*time.Second)
-	c.Forward.Concurrency = cmp.Or(c.Forward.Concurrency, 8)
 	if err := checkForwardURL(c.Forward.URL); err != nil {
 		return nil, err
 	}
-	to, err := c.poster(c.Forward.URL, c.Forward.Secret, c.Forward.Timeout, c.Forward.Concurrency)
+	to, err := c.poster(c.Forward.URL, c.Forward.Secret, forwardTimeout, forwardAtOnce)
 	if err != nil {
 		return nil, fmt.Errorf("gateway: the forward URL or its secret: %w", err)
 	}
@@ -109,14 +103,14 @@ func (s *sender) run(ctx context.Context) {
 	wake, stop := s.book.Watch(book.TopicForwards)
 	defer stop()
 	defer s.to.Close()
-	free := make(chan struct{}, s.c.Forward.Concurrency) // holds a token for each attempt that runs
+	free := make(chan struct{}, forwardAtOnce) // holds a token for each attempt that runs
 	var running sync.WaitGroup
 	defer running.Wait()
 	ended := make(chan struct{}, 1)
 	for {
 		// No attempt begins that could outlast its lease, even if the process
 		// stalled before: another process may then have the entry.
-		latest := time.Now().Add(s.lease() - s.c.Forward.Timeout)
+		latest := time.Now().Add(forwardLease - forwardTimeout)
 		claimed, err := s.claim(ctx, cap(free)-len(free))
 		for _, f := range claimed {
 			free <- struct{}{}
@@ -147,15 +141,12 @@ func (s *sender) claim(ctx context.Context, n int) ([]book.Forward, error) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, forwardGrace)
 	defer cancel()
-	list, err := s.book.ClaimForwards(bounded, db.MillisOf(s.c.Now()), s.lease(), n)
+	list, err := s.book.ClaimForwards(bounded, db.MillisOf(s.c.Now()), forwardLease, n)
 	if err != nil && ctx.Err() == nil {
 		s.c.Log.Error("forwarding cannot read what is due", "error", err)
 	}
 	return list, err
 }
-
-// lease is how long a claimed entry is this process's alone.
-func (s *sender) lease() time.Duration { return s.c.Forward.Timeout + forwardGrace }
 
 // wait returns true when there may be work, false when ctx has ended. What is due stays due
 // while the database takes no claims: after one that failed it pauses.
@@ -217,7 +208,7 @@ func (s *sender) one(ctx context.Context, f book.Forward, latest time.Time) {
 		end = func(ctx context.Context) error { return s.book.ForwardFailed(ctx, f, reason, due) }
 	}
 	s.c.Log.LogAttrs(ctx, level, text, attrs...)
-	if err := s.settle(ctx, s.lease()-took, end); err != nil {
+	if err := s.settle(ctx, forwardLease-took, end); err != nil {
 		s.c.Log.Error("the end of an attempt was not recorded; the attempt is repeated", "seq", f.Seq, "error", err)
 	}
 }

@@ -99,7 +99,7 @@ func TestForwarding(t *testing.T) {
 				return []int{500, 302, 200}[min(attempt, 3)-1] // a redirect is not followed
 			}
 			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) {
-				c.Forward = Forwarding{URL: a.URL, Secret: testSecret, Concurrency: 3}
+				c.Forward = Forwarding{URL: a.URL, Secret: testSecret}
 			})
 			a.now = r.clock.now
 			ctx, cancel := context.WithCancel(t.Context())
@@ -301,8 +301,6 @@ func TestForwardConfig(t *testing.T) {
 		"scheme":      {URL: "ftp://app.example/in", Secret: testSecret},
 		"user":        {URL: "https://u:p@app.example/in", Secret: testSecret},
 		"no host":     {URL: "https:///in", Secret: testSecret},
-		"timeout":     {URL: "https://app.example/in", Secret: testSecret, Timeout: -1},
-		"concurrent":  {URL: "https://app.example/in", Secret: testSecret, Concurrency: -1},
 	} {
 		if _, err := New(Config{DB: s, Callbacks: service.MerchantConfig(), Forward: f}); err == nil {
 			t.Errorf("%s: no error", name)

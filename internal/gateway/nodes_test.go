@@ -166,7 +166,7 @@ func TestForwardingTooLate(t *testing.T) {
 	})
 	app.now = r.clock.now
 	r.deliver(countersigntest.Deposit(1))
-	list, err := r.book.ClaimForwards(t.Context(), db.MillisOf(r.clock.now()), r.sender.lease(), 1)
+	list, err := r.book.ClaimForwards(t.Context(), db.MillisOf(r.clock.now()), forwardLease, 1)
 	if err != nil || len(list) != 1 {
 		t.Fatalf("%+v, %v", list, err)
 	}

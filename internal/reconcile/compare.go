@@ -146,21 +146,21 @@ func (c Config) confirmed(ctx context.Context, s service, b books) error {
 	if err != nil {
 		return err
 	}
-	err = s.withdrawals(ctx, c.Merchant, func(w withdrawal) error {
-		f := Finding{Merchant: w.Merchant, CallBackID: w.CallBackID, State: w.State, Here: w.Sum}
-		is, found, agrees := x.Match(w.Merchant, w.CallBackID, w.Sum)
-		if w.Permitted && is&confirmed == 0 { // it may have been confirmed since
+	err = s.withdrawals(ctx, c.Merchant, func(w client.Withdrawal) error {
+		f := Finding{Merchant: w.Merchant, CallBackID: w.CallBackID, State: string(w.State), Here: paid(w)}
+		is, found, agrees := x.Match(w.Merchant, w.CallBackID, f.Here)
+		if hasPermit(w) && is&confirmed == 0 { // it may have been confirmed since
 			o, err := b.gateway.Order(ctx, w.CallBackID)
 			if err != nil && !errors.Is(err, client.ErrNotFound) {
 				return err
 			}
 			l := lineOf(o)
-			is, found, agrees, f.There = is|l.Is, err == nil, sameSum(sumOf(l.sum()), sumOf(w.Sum)), string(o.State)
+			is, found, agrees, f.There = is|l.Is, err == nil, sameSum(sumOf(l.sum()), sumOf(f.Here)), string(o.State)
 		}
 		switch {
-		case w.Permitted && is&confirmed == 0:
+		case hasPermit(w) && is&confirmed == 0:
 			f.Finding = ExecutedNotConfirmed
-		case is&executed != 0 && !w.Permitted:
+		case is&executed != 0 && !hasPermit(w):
 			f.Finding = ExecutedNotReleased
 		case found && !agrees:
 			f.Finding = AmountDiffers
@@ -212,7 +212,7 @@ func (c Config) added(ctx context.Context, s service) error {
 		})
 	}
 	if err == nil {
-		err = s.withdrawals(ctx, "", func(w withdrawal) error {
+		err = s.withdrawals(ctx, "", func(w client.Withdrawal) error {
 			x.Match(w.Merchant, "withdrawal "+w.CallBackID, "")
 			return nil
 		})

@@ -3,7 +3,6 @@ package reconcile
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/json"
@@ -165,26 +164,6 @@ func Lines(path string, fn func(Line) error) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
-}
-
-// count returns how many lines a file has at most.
-func count(path string) (int, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	n, block := 1, make([]byte, 64<<10)
-	for {
-		read, err := f.Read(block)
-		n += bytes.Count(block[:read], []byte("\n"))
-		if errors.Is(err, io.EOF) {
-			return n, nil
-		}
-		if err != nil {
-			return 0, err
-		}
-	}
 }
 
 // key is a part of the digest of an identifier. A million of them fit in 24 MB, and two

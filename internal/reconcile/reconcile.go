@@ -144,15 +144,10 @@ func (l Line) checkOrder() error {
 }
 
 // index reads a file. id gives the identifier of a line, or that it is about something
-// else; more gives what else is kept
-// of it, nil: symbol and amount.
+// else; more gives what else is kept of it, nil: symbol and amount.
 func (c Config) index(path string, id func(Line) (name string, other bool), merchants bool, more func(Line) (sum string, is flags)) (*Index, error) {
-	n, err := count(path)
-	if err != nil {
-		return nil, err
-	}
-	x := &Index{entries: make([]entry, 0, n)}
-	err = Lines(path, func(l Line) error {
+	x := &Index{}
+	err := Lines(path, func(l Line) error {
 		name, other := id(l)
 		switch {
 		case other:

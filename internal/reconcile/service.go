@@ -157,7 +157,7 @@ func (c Config) executed(ctx context.Context, o *outbox.Outbox, is said, ends *I
 		switch {
 		case found && !agrees:
 			f.Finding = AmountDiffers
-		case !found && w.Released != 0 && w.State != client.WithdrawalFailed:
+		case !found && hasPermit(w.Withdrawal):
 			f.Finding = ReleasedNotExecuted
 		default:
 			return nil // what has no permit is told of with its line

@@ -16,12 +16,18 @@ import (
 	"countersign/internal/outbox"
 )
 
-// withdrawal is what either kind of service says of a withdrawal.
-type withdrawal struct {
-	Merchant, CallBackID string
-	State                string
-	Sum                  string // with the address
-	Permitted            bool   // it has a permit, and did not fail
+// paid is what both sides must agree on of a withdrawal: the sum and the address; empty where no merchant
+// has confirmed them.
+func paid(w client.Withdrawal) string {
+	if w.Details == nil {
+		return ""
+	}
+	return Sum(w.Details.Symbol, w.Details.Amount) + " " + w.Details.Address
+}
+
+// hasPermit reports whether w has a permit, and did not fail.
+func hasPermit(w client.Withdrawal) bool {
+	return w.Released != 0 && w.State != client.WithdrawalFailed
 }
 
 // service is a service's deposits and withdrawals: its database, or its API.
@@ -30,7 +36,7 @@ type service interface {
 	// purged gives the deposits that were accepted and are not in deposits any more. An
 	// API does not name them.
 	purged(ctx context.Context, merchant string, fn func(merchant, trackingID string) error) error
-	withdrawals(ctx context.Context, merchant string, fn func(withdrawal) error) error
+	withdrawals(ctx context.Context, merchant string, fn func(client.Withdrawal) error) error
 	// repeat tells an accepted deposit again.
 	repeat(ctx context.Context, id string, now db.Millis) error
 }
@@ -51,17 +57,12 @@ func (s local) purged(ctx context.Context, merchant string, fn func(merchant, tr
 	})
 }
 
-func (s local) withdrawals(ctx context.Context, merchant string, fn func(withdrawal) error) error {
+func (s local) withdrawals(ctx context.Context, merchant string, fn func(client.Withdrawal) error) error {
 	return s.o.EachWithdrawal(ctx, func(w outbox.Withdrawal) error {
 		if merchant != "" && w.Merchant != merchant {
 			return nil
 		}
-		v := withdrawal{Merchant: w.Merchant, CallBackID: w.CallBackID, State: string(w.State),
-			Permitted: w.Released != 0 && w.State != client.WithdrawalFailed}
-		if d := w.Details; d != nil {
-			v.Sum = Sum(d.Symbol, d.Amount) + " " + d.Address
-		}
-		return fn(v)
+		return fn(w.Withdrawal)
 	})
 }
 
@@ -89,17 +90,12 @@ func (s remote) purged(context.Context, string, func(merchant, trackingID string
 	return nil
 }
 
-func (s remote) withdrawals(ctx context.Context, merchant string, fn func(withdrawal) error) error {
+func (s remote) withdrawals(ctx context.Context, merchant string, fn func(client.Withdrawal) error) error {
 	for w, err := range s.api.AllWithdrawals(ctx, client.WithdrawalFilter{Merchant: merchant}) {
 		if err != nil {
 			return fmt.Errorf("withdrawals of the service: %w", err)
 		}
-		v := withdrawal{Merchant: w.Merchant, CallBackID: w.CallBackID, State: string(w.State),
-			Permitted: w.Released != 0 && w.State != client.WithdrawalFailed}
-		if d := w.Details; d != nil {
-			v.Sum = Sum(d.Symbol, d.Amount) + " " + d.Address
-		}
-		if err := fn(v); err != nil {
+		if err := fn(w); err != nil {
 			return err
 		}
 	}
