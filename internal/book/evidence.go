@@ -13,12 +13,6 @@ import (
 	"countersign/merchant"
 )
 
-func recordOrder(ctx context.Context, t *db.Tx, o Order) error {
-	details := o.Details()
-	r := journal.Event{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, Details: journal.DetailsOf(&details), Labels: o.Labels, Expires: int64(o.ExpiresAt)}
-	return journal.AddAbout(ctx, t, journal.OrderAdded, o.CallBackID, o.Created, r)
-}
-
 // records adds a record for each event.
 func (l *ledger) records(ctx context.Context, t *db.Tx) error {
 	for _, e := range l.events {

@@ -242,7 +242,7 @@ func (b *Book) MoveCursor(ctx context.Context, name string, deposits, events int
 		if _, err = db.One(ctx, t, readCursorSQL, []any{name}, &c.Name, &c.Deposits, &c.Events, &c.Updated); err != nil {
 			return err
 		}
-		return journal.Add(ctx, t, journal.Record{Kind: journal.CursorMoved, At: now, Data: journal.Cursor{Reader: name, Deposits: c.Deposits, Events: c.Events}})
+		return journal.Add(ctx, t, journal.Record{Kind: journal.CursorMoved, At: now, Data: c})
 	})
 	return c, err
 }

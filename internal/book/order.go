@@ -12,6 +12,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 const orderColumns = `call_back_id, tenant_user_id, address, chain_name, symbol, amount, labels, expires, ordered_by, state, decided_by, created, confirmed,
@@ -98,7 +99,7 @@ func (b *Book) AddOrder(ctx context.Context, n client.NewOrder, by string, now d
 			o, err = findOrder(ctx, t, lockOrderSQL, n.CallBackID)
 		}
 		if err == nil && inserted {
-			err = recordOrder(ctx, t, o)
+			err = journal.AddAbout(ctx, t, journal.OrderAdded, o.CallBackID, o.Created, n)
 		}
 		return err
 	})

@@ -9,14 +9,14 @@ import (
 // The kinds of records of the merchant's log, beside those of events, which have the
 // event's kind, and WithdrawalAnswered.
 const (
-	OrderAdded      = "order.added"
+	OrderAdded      = "order.added"    // a client.NewOrder
 	OrderResumed    = "order.resumed"  // it goes on after a restore
 	OrderApproval   = "order.approval" // of one of several who must approve it; the last has order.approved
 	OrderNoted      = "order.noted"
 	DepositNoted    = "deposit.noted"
 	DepositCredited = "deposit.credited" // that of its event
 	CallbacksTaken  = "callbacks.taken"  // of all types, as one
-	CursorMoved     = "cursor.moved"
+	CursorMoved     = "cursor.moved"     // a client.Cursor
 	ForwardingBegun = "forwarding.begun" // or moved, by a start
 	ForwardRetried  = "forward.retried"
 	RefusedDecided  = "refused.decided"
@@ -31,24 +31,15 @@ func AboutDeposit(seq int64) string { return "deposit:" + strconv.FormatInt(seq,
 // Event is an event as records have it. The events of orders tell of every change of
 // their state, with who made it.
 type Event struct {
-	CallBackID   string            `json:"callBackId,omitempty"`
-	Deposit      int64             `json:"deposit,omitempty"` // seq in the feed
-	TenantUserID string            `json:"tenantUserId,omitempty"`
-	State        string            `json:"state,omitempty"`
-	Details      *client.Details   `json:"details,omitempty"`
-	Labels       map[string]string `json:"labels,omitempty"`
-	Expires      int64             `json:"expires,omitempty"` // of a new order, milliseconds since 1970; absent: never
-	OldAddress   string            `json:"oldAddress,omitempty"`
-	TxID         string            `json:"txId,omitempty"`
-	Reason       string            `json:"reason,omitempty"`
-	DecidedBy    string            `json:"decidedBy,omitempty"`
-}
-
-// Cursor tells how far a reader has acknowledged the feeds.
-type Cursor struct {
-	Reader   string `json:"reader"`
-	Deposits int64  `json:"deposits"`
-	Events   int64  `json:"events"`
+	CallBackID   string          `json:"callBackId,omitempty"`
+	Deposit      int64           `json:"deposit,omitempty"` // seq in the feed
+	TenantUserID string          `json:"tenantUserId,omitempty"`
+	State        string          `json:"state,omitempty"`
+	Details      *client.Details `json:"details,omitempty"`
+	OldAddress   string          `json:"oldAddress,omitempty"`
+	TxID         string          `json:"txId,omitempty"`
+	Reason       string          `json:"reason,omitempty"`
+	DecidedBy    string          `json:"decidedBy,omitempty"`
 }
 
 // Forward tells with which entry the forwarding of a feed begins, or how many entries a person had
