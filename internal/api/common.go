@@ -101,12 +101,11 @@ func (o Common) keys(*Call, None, None) (client.KeyList, error) {
 
 // epoch shows the epochs of the database.
 func (o Common) epoch(c *Call, _ None, _ None) (out client.Epoch, err error) {
-	list, err := o.Lists.Epochs(c.R.Context())
-	for i, e := range list {
-		if i > 0 {
-			out.Earlier = append(out.Earlier, out.Epoch)
-		}
-		out.Epoch, out.Began, out.Open, out.Reconciled = e.Number, TimeOf(e.Began), e.Open(), TimeOf(e.Reconciled)
+	list, err := db.ReadEpochs(c.R.Context(), o.Lists)
+	for _, e := range list[:max(len(list)-1, 0)] {
+		out.Earlier = append(out.Earlier, e.Number)
 	}
+	e := list.Last()
+	out.Epoch, out.Began, out.Open, out.Reconciled = e.Number, TimeOf(e.Began), e.Open(), TimeOf(e.Reconciled)
 	return out, err
 }

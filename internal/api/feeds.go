@@ -73,7 +73,11 @@ func (f FeedReader[T]) Answer(c *Call, q Feed) (list []T, next int64, err error)
 	err = c.Follow(time.Duration(q.Wait), wake, func(ctx context.Context) (bool, error) {
 		read, after, err := f.Read(ctx, q.After, q.Limit)
 		if err == nil {
-			err = f.Rows.CheckPage(ctx, f.Name, q.After, db.FirstSeq(read, f.Seq))
+			first := int64(0)
+			if len(read) > 0 {
+				first = f.Seq(read[0])
+			}
+			err = f.Rows.CheckPage(ctx, f.Name, q.After, first)
 		}
 		if err == nil && f.Check != nil {
 			err = f.Check(ctx, read)

@@ -98,7 +98,7 @@ type inboxTx struct {
 	added     int       // fresh rows
 	addedAt   db.Millis // of the last of them
 
-	epochs   db.EpochQuery
+	epochs   db.Epochs
 	restored bool         // the book was restored and is not reconciled
 	booked   bookedBefore // what the merchant had booked before a restore
 }
@@ -115,7 +115,7 @@ func (in *inboxTx) run(ctx context.Context) error {
 	in.results, in.leased = make([]merchant.Claimed, len(in.calls)), make([]*int64, len(in.calls))
 	in.rows, in.transfers, in.ledger = map[inboxKey]*inboxRow{}, map[string][]sameIndex{}, ledger{}
 	in.blocks = map[merchant.BlockDigest]merchant.SeenBlock{}
-	in.epochs, in.booked = db.EpochQuery{}, bookedBefore{}
+	in.epochs, in.booked = nil, bookedBefore{}
 	if err := in.read(ctx); err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func (in *inboxTx) readRestored(ids map[countersign.Type][]string, transfers, pa
 	d := in.b.Dialect()
 	in.booked = bookedBefore{map[string]string{}, map[string][]Booked{}}
 	list := []db.Statement{
-		in.epochs.Statement(),
+		in.epochs.Query(),
 		{SQL: readBookedSQL, Args: []any{d.List(ids[countersign.TypeDeposited])}, Row: func(r db.Rows) error {
 			var id, sum string
 			err := r.Scan(&id, &sum)

@@ -49,11 +49,11 @@ const (
 	readEpochsSQL  = `SELECT number, began, ends, reconciled FROM epochs ORDER BY number`
 )
 
-// EpochQuery reads the epochs of a database, as part of a batch.
-type EpochQuery struct{ list Epochs }
+// Epochs are all epochs of a database, in order.
+type Epochs []Epoch
 
-// Statement reads the epochs. It may be used once.
-func (l *EpochQuery) Statement() Statement {
+// Query reads the epochs into es, as part of a batch. It may be used once.
+func (es *Epochs) Query() Statement {
 	return Statement{SQL: readEpochsSQL, Row: func(r Rows) error {
 		var e Epoch
 		var ends string
@@ -61,34 +61,36 @@ func (l *EpochQuery) Statement() Statement {
 		if err == nil {
 			err = json.Unmarshal([]byte(ends), &e.Ends)
 		}
-		l.list = append(l.list, e)
+		*es = append(*es, e)
 		return err
 	}}
 }
 
-// Last returns the present epoch, when the statement has run without an error. It is open while any
-// is. The zero Epoch: there was no restore.
-func (l *EpochQuery) Last() (e Epoch) {
-	if n := len(l.list); n > 0 {
-		e = l.list[n-1]
-		if slices.ContainsFunc(l.list, Epoch.Open) {
+// Last returns the present epoch. It is open while any is. The zero Epoch: there was no restore.
+func (es Epochs) Last() (e Epoch) {
+	if n := len(es); n > 0 {
+		e = es[n-1]
+		if slices.ContainsFunc(es, Epoch.Open) {
 			e.Reconciled = 0
 		}
 	}
 	return e
 }
 
-// LastEpoch returns the present epoch. It is open while any is, and where the epochs cannot be
-// read. The zero Epoch: there was no restore.
+// ReadEpochs returns all epochs that a restore has begun.
+func ReadEpochs(ctx context.Context, q Querier) (es Epochs, err error) {
+	s := es.Query()
+	err = Each(ctx, q, s.SQL, nil, s.Row)
+	return es, err
+}
+
+// LastEpoch returns the present epoch, as Epochs.Last. It is open where the epochs cannot be read.
 func LastEpoch(ctx context.Context, q Querier) (Epoch, error) {
 	es, err := ReadEpochs(ctx, q)
-	switch {
-	case err != nil:
+	if err != nil {
 		return Epoch{Number: -1}, err
-	case len(es) == 0:
-		return Epoch{}, nil
 	}
-	return es[len(es)-1], nil
+	return es.Last(), nil
 }
 
 // EpochIsOpen reports whether a restore is not reconciled. Only a restore, during which no process
@@ -97,25 +99,6 @@ func EpochIsOpen(ctx context.Context, q Querier) (bool, error) {
 	e, err := LastEpoch(ctx, q)
 	return e.Open(), err
 }
-
-// Epochs are all epochs of a database, in order.
-type Epochs []Epoch
-
-// ReadEpochs returns all epochs that a restore has begun. The last is open while any is.
-func ReadEpochs(ctx context.Context, q Querier) (Epochs, error) {
-	var l EpochQuery
-	s := l.Statement()
-	if err := Each(ctx, q, s.SQL, nil, s.Row); err != nil {
-		return nil, err
-	}
-	if n := len(l.list); n > 0 {
-		l.list[n-1] = l.Last()
-	}
-	return l.list, nil
-}
-
-// Epochs returns all epochs.
-func (d *DB) Epochs(ctx context.Context) (Epochs, error) { return ReadEpochs(ctx, d) }
 
 // Between is how many numbers of a feed were given after from, up to to.
 func (es Epochs) Between(feed string, from, to int64) int64 {
@@ -139,21 +122,22 @@ func (es Epochs) lost(feed string, after int64) int64 {
 	return 0
 }
 
-// checkAfter fails with a *ConflictError if a reader of a feed cannot stand at number
-// after: it is beyond the end, or of an epoch that this database does not know. An
-// empty page would leave such a reader waiting for ever.
-func checkAfter(ctx context.Context, q Querier, feed string, after int64) error {
-	if after == 0 {
+// CheckPage fails with a *ConflictError if a reader of a feed cannot stand at number after: it is beyond
+// the end, or of an epoch that this database does not know. An empty page would leave such a reader waiting
+// for ever. first is the number of the first entry of the page that was just read after it, 0 for an empty
+// page: if that is the next number, after is right and the database is not asked.
+func (d *DB) CheckPage(ctx context.Context, feed string, after, first int64) error {
+	if after == 0 || first == after+1 {
 		return nil
 	}
-	last, err := LastSeqs(ctx, q)
+	last, err := LastSeqs(ctx, d)
 	if err != nil {
 		return err
 	}
 	if after > last[feed] {
 		return &ConflictError{Reason: fmt.Sprintf("after is beyond the end of the feed, which is %d: it is of another database, or of one that was restored since; go on after %[1]d only if it has all entries up to there", last[feed])}
 	}
-	es, err := ReadEpochs(ctx, q)
+	es, err := ReadEpochs(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -161,24 +145,6 @@ func checkAfter(ctx context.Context, q Querier, feed string, after int64) error 
 		return &ConflictError{Reason: fmt.Sprintf("after is of another epoch: the database was restored since, and does not have that entry; go on after %d", base)}
 	}
 	return nil
-}
-
-// CheckPage checks the position of a reader (see checkAfter), given the first entry of the page
-// that was just read after it, 0 for an empty page. If that is the next number, after is right
-// and the database is not asked.
-func (d *DB) CheckPage(ctx context.Context, feed string, after, first int64) error {
-	if first == after+1 {
-		return nil
-	}
-	return checkAfter(ctx, d, feed, after)
-}
-
-// FirstSeq returns the number of the first entry of a page, 0 for none.
-func FirstSeq[T any](list []T, seq func(T) int64) int64 {
-	if len(list) == 0 {
-		return 0
-	}
-	return seq(list[0])
 }
 
 // BeginEpoch begins an epoch after a restore; its number is above least. The feeds go on with

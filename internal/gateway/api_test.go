@@ -12,7 +12,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/api"
 	"countersign/internal/lab/apitest"
 )
 

@@ -357,8 +357,8 @@ type stopLook struct {
 // lookAt looks at what stops the releases of merchants, before anything else in a transaction.
 func (o *Outbox) lookAt(ctx context.Context, t *db.Tx, merchants []string) (stopLook, error) {
 	l := stopLook{merchants: map[string]*keptMerchant{}}
-	var epochs db.EpochQuery
-	err := t.Batch(ctx, append(o.lookAtStops(nil), ofMerchants(o.Dialect(), merchants, l.merchants), freezeStatement(&l.frozen), epochs.Statement()))
+	var epochs db.Epochs
+	err := t.Batch(ctx, append(o.lookAtStops(nil), ofMerchants(o.Dialect(), merchants, l.merchants), freezeStatement(&l.frozen), epochs.Query()))
 	l.epoch = epochs.Last()
 	return l, err
 }
