@@ -445,7 +445,7 @@ func TestAlarmsEnd(t *testing.T) {
 				t.Helper()
 				r := Refused{Content: []byte(name), RefusedCallback: client.RefusedCallback{Body: name, Opened: true, Type: countersign.TypeDeposited,
 					CallbackID: name, Reason: client.RefusalReason(reason), Facts: []client.Fact{}}}
-				if err := b.KeepRefused(ctx, []Refused{r}, []db.Alarm{{Kind: client.AlarmDepositRefused, Subject: reason, At: at}}, at); err != nil {
+				if err := b.KeepRefused(ctx, r, []db.Alarm{{Kind: client.AlarmDepositRefused, Subject: reason, At: at}}, at); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -93,26 +93,21 @@ func (r *Refused) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// KeepRefused keeps refused callbacks, or notes that they came again, and raises alarms, in one
-// transaction.
-func (b *Book) KeepRefused(ctx context.Context, list []Refused, alarms []db.Alarm, now db.Millis) error {
-	var statements []db.Statement
-	for i := range list {
-		r := &list[i]
-		facts, err := json.Marshal(r.Facts)
-		if err != nil {
-			return err
-		}
-		digest, purpose := r.Digest(), refusedPurpose
-		if r.Signed {
-			purpose = refusedSignedPurpose
-		}
-		key, sealed := b.Seal(placeRefused(digest), []string{purpose}, [][]byte{[]byte(r.Body)})
-		statements = append(statements, db.Statement{SQL: keepRefusedSQL, Args: []any{digest, bit(r.Opened), int64(r.Type), db.Clean(r.CallbackID), db.Clean(r.CallBackID), string(r.Reason),
-			db.Clean(string(facts)), r.Setting, r.ErrCode, db.Clean(r.Message), int64(now), int64(r.Due), len(r.Body), key, sealed[0]}})
+// KeepRefused keeps a refused callback, or notes that it came again, and raises alarms, in one transaction.
+func (b *Book) KeepRefused(ctx context.Context, r Refused, alarms []db.Alarm, now db.Millis) error {
+	facts, err := json.Marshal(r.Facts)
+	if err != nil {
+		return err
 	}
+	digest, purpose := r.Digest(), refusedPurpose
+	if r.Signed {
+		purpose = refusedSignedPurpose
+	}
+	key, sealed := b.Seal(placeRefused(digest), []string{purpose}, [][]byte{[]byte(r.Body)})
 	return b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
-		if err := t.Batch(ctx, statements); err != nil {
+		_, err := t.Exec(ctx, keepRefusedSQL, digest, bit(r.Opened), int64(r.Type), db.Clean(r.CallbackID), db.Clean(r.CallBackID), string(r.Reason),
+			db.Clean(string(facts)), r.Setting, r.ErrCode, db.Clean(r.Message), int64(now), int64(r.Due), len(r.Body), key, sealed[0])
+		if err != nil {
 			return err
 		}
 		var rows, bytes int64

@@ -19,7 +19,7 @@ func TestRefusedBounds(t *testing.T) {
 				t.Helper()
 				r := Refused{Content: []byte(name), RefusedCallback: client.RefusedCallback{Body: string(make([]byte, size)), Opened: opened,
 					CallbackID: name, Reason: reason, Facts: []client.Fact{}}}
-				if err := b.KeepRefused(ctx, []Refused{r}, nil, 1); err != nil {
+				if err := b.KeepRefused(ctx, r, nil, 1); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -71,7 +71,7 @@ func TestRefusedBounds(t *testing.T) {
 func TestRefusedSealed(t *testing.T) {
 	b := New(openAt(t, dialects[0].url(t)), Config{})
 	for _, name := range []string{"one", "two"} {
-		if err := b.KeepRefused(ctx, []Refused{{Content: []byte(name), RefusedCallback: client.RefusedCallback{Body: name, Reason: "malformed"}}}, nil, 1); err != nil {
+		if err := b.KeepRefused(ctx, Refused{Content: []byte(name), RefusedCallback: client.RefusedCallback{Body: name, Reason: "malformed"}}, nil, 1); err != nil {
 			t.Fatal(err)
 		}
 	}

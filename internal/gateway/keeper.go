@@ -20,17 +20,14 @@ const (
 	keepWarned = 60_000 // milliseconds between two lines about what was not kept
 )
 
-// keeper keeps refused callbacks. What comes while a transaction commits shares the next one. A
-// repetition of what this process keeps is counted, and the count is written each second.
+// keeper keeps refused callbacks. A repetition of what this process keeps is counted, and the count is
+// written each second.
 type keeper struct {
 	book  *book.Book
 	c     *Config
 	again func(client.AlarmKind, string) // counts an alarm of a repetition
 
-	writing sync.Mutex // held for one transaction
-
 	mu      sync.Mutex
-	next    *keeping         // gathers what the next transaction keeps
 	known   map[string]int64 // by digest: how often it came since that was written
 	rooms   map[client.RefusalReason]room
 	dropped int64 // not kept, since the last line about it
@@ -39,18 +36,10 @@ type keeper struct {
 
 type room struct{ rows, bytes *rate.Limiter }
 
-// keeping is one transaction.
-type keeping struct {
-	list   []book.Refused
-	alarms []db.Alarm
-	done   chan struct{}
-	err    error // read it after done is closed
-}
-
-// keep keeps r, which must not change before it returns, and raises an alarm if kind is not
-// empty. It returns after the commit. facts is called for what is new.
+// keep keeps r, and raises an alarm if kind is not empty. It returns after the commit. facts is called for
+// what is new.
 func (k *keeper) keep(ctx context.Context, r book.Refused, kind client.AlarmKind, facts func() []client.Fact) error {
-	now, digest := k.c.Now(), r.Digest()
+	now, digest := db.MillisOf(k.c.Now()), r.Digest()
 	k.mu.Lock()
 	_, known := k.known[digest]
 	switch {
@@ -68,36 +57,15 @@ func (k *keeper) keep(ctx context.Context, r book.Refused, kind client.AlarmKind
 		return nil
 	}
 	r.Facts = facts()
-	k.mu.Lock()
-	n := k.next
-	first := n == nil
-	if first {
-		n = &keeping{done: make(chan struct{})}
-		k.next = n
-	}
-	n.list = append(n.list, r)
+	var alarms []db.Alarm
 	if kind != "" {
-		n.alarms = append(n.alarms, db.Alarm{Kind: kind, Subject: string(r.Reason), At: db.MillisOf(now)})
+		alarms = []db.Alarm{{Kind: kind, Subject: string(r.Reason), At: now}}
 	}
-	k.mu.Unlock()
-	if first {
-		k.writing.Lock()
-		k.mu.Lock()
-		k.next = nil
-		k.mu.Unlock()
-		n.err = k.book.KeepRefused(ctx, n.list, n.alarms, db.MillisOf(now))
-		k.writing.Unlock()
-		if n.err == nil {
-			k.remember(n.list)
-		}
-		close(n.done)
+	if err := k.book.KeepRefused(ctx, r, alarms, now); err != nil {
+		return err
 	}
-	select {
-	case <-n.done:
-		return n.err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	k.remember(digest)
+	return nil
 }
 
 // takes reports whether there is room for r. A deposit that the check holds has an entry in the
@@ -118,20 +86,18 @@ func (k *keeper) takes(r book.Refused) bool {
 // maxKnown bounds keeper.known.
 const maxKnown = 4 * book.MaxRefusedRows
 
-func (k *keeper) remember(list []book.Refused) {
+func (k *keeper) remember(digest string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for i := range list {
-		if len(k.known) >= maxKnown {
-			for digest, n := range k.known {
-				if n == 0 {
-					delete(k.known, digest) // the database knows it
-				}
+	if len(k.known) >= maxKnown {
+		for known, n := range k.known {
+			if n == 0 {
+				delete(k.known, known) // the database knows it
 			}
 		}
-		if len(k.known) < maxKnown {
-			k.known[list[i].Digest()] += 0
-		}
+	}
+	if len(k.known) < maxKnown {
+		k.known[digest] += 0
 	}
 }
 

@@ -55,7 +55,7 @@ func (g *Gateway) learn(w http.ResponseWriter, r *http.Request) {
 		err = g.book.Remember(r.Context(), merchant.Entry{Blocks: blocks, At: g.c.Now()})
 	}
 	if err == nil {
-		err = g.book.KeepRefused(r.Context(), []book.Refused{kept}, nil, db.MillisOf(g.c.Now()))
+		err = g.book.KeepRefused(r.Context(), kept, nil, db.MillisOf(g.c.Now()))
 	}
 	response, err2 := countersign.Response{APIKey: c.APIKey, ErrCode: countersign.CodeInternal, Message: learnMessage}.Marshal()
 	if err != nil || err2 != nil {
