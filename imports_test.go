@@ -28,7 +28,7 @@ var house = map[string]struct{ ours, others []string }{
 	},
 	"countersign/internal/db/pglink":        {others: []string{"github.com/jackc/pgx/v5"}},
 	"countersign/internal/lab/dbtest":       {others: []string{"github.com/go-sql-driver/mysql", "github.com/google/go-cmp", "github.com/jackc/pgx/v5", "modernc.org/sqlite"}},
-	"countersign/internal/lab/dbtest/ready": {ours: []string{"countersign/internal/db", "countersign/internal/lab/dbtest"}, others: []string{"github.com/jackc/pgx/v5"}},
+	"countersign/internal/lab/dbtest/ready": {ours: []string{"countersign/client", "countersign/internal/db", "countersign/internal/lab/dbtest"}, others: []string{"github.com/jackc/pgx/v5"}},
 	"countersign/internal/journal": {
 		ours:   []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/db"},
 		others: []string{"golang.org/x/mod"},

@@ -276,9 +276,9 @@ type AlarmPage struct {
 
 // AlarmFilter selects alarms of either end. Empty members select all.
 type AlarmFilter struct {
-	Merchant string     `query:"merchant"` // at the service alone
-	Kind     AlarmKind  `query:"kind"`
-	State    AlarmState `query:"state"`
+	Merchant string     `query:"merchant" minLength:"1" maxLength:"64" doc:"only about this merchant; at the gateway none is"`
+	Kind     AlarmKind  `query:"kind" doc:"only of this kind"`
+	State    AlarmState `query:"state" doc:"open: only alarms that nobody has acknowledged and that have not ended; acked: only those that somebody has acknowledged; ended: only those that have ended by themselves"`
 }
 
 // Alarms returns a page of alarms, the newest first.
@@ -305,41 +305,13 @@ func (c *Common) AckAlarm(ctx context.Context, seq int64, a Ack) (Alarm, error) 
 	return ask[Alarm](ctx, c, http.MethodPost, pathOf("alarms", strconv.FormatInt(seq, 10), "/ack"), a)
 }
 
-// AlarmSelection selects open alarms.
-type AlarmSelection struct {
-	Merchant string    `json:"merchant,omitempty" minLength:"1" maxLength:"64" doc:"only about this merchant; at the gateway none is"`
-	Kind     AlarmKind `json:"kind,omitempty" doc:"only of this kind"`
-}
-
-// AckAlarms acknowledges all open alarms that match.
-type AckAlarms struct {
-	Filter AlarmSelection `json:"filter" doc:"which alarms; at least one member"`
-	Note   string         `json:"note,omitempty" minLength:"1" maxLength:"1000" doc:"what was found or done, 1 to 1,000 characters; absent: nothing is noted"`
-	UpTo   int64          `json:"upTo,omitempty" minimum:"1" doc:"leave out alarms that were raised, or raised again, after this place: upTo of a dry run; absent: after now"`
-	DryRun bool           `json:"dryRun,omitempty" doc:"only count them"`
-}
-
-// AckedAlarms says how many alarms were, or would be, acknowledged.
-type AckedAlarms struct {
-	Count  int64               `json:"count" doc:"how many alarms"`
-	Kinds  map[AlarmKind]int64 `json:"kinds" doc:"how many by kind"`
-	UpTo   int64               `json:"upTo" doc:"the place up to which alarms were looked at"`
-	DryRun bool                `json:"dryRun" doc:"they were only counted"`
-}
-
-// AckAlarms acknowledges all open alarms that match. A dry run says how many there are; with
-// its UpTo, what was raised since stays open.
-func (c *Common) AckAlarms(ctx context.Context, a AckAlarms) (AckedAlarms, error) {
-	return ask[AckedAlarms](ctx, c, http.MethodPost, "/v1/alarms/ack", a)
-}
-
 // AlarmMessage is the type of a message about an alarm.
 type AlarmMessage string
 
 // The types of messages about alarms.
 const (
 	MessageAlarmRaised AlarmMessage = "alarm.raised" // a row of alarms has opened
-	MessageAlarmGrown  AlarmMessage = "alarm.grown"  // its number has grown tenfold: to 10, 100, 1,000
+	MessageAlarmGrown  AlarmMessage = "alarm.grown"  // its number has grown tenfold since the last message
 	MessageAlarmEnded  AlarmMessage = "alarm.ended"  // it has ended by itself
 	MessageAlarmTest   AlarmMessage = "alarm.test"   // a person tries whether messages arrive; there is no alarm
 )
@@ -351,7 +323,7 @@ type PostedAlarm struct {
 	Timestamp Time         `json:"timestamp" doc:"when that was"`
 	Text      string       `json:"text" doc:"the same for people, in plain text: what Slack, Mattermost and Google Chat show"`
 	Content   string       `json:"content" doc:"text again: what Discord shows"`
-	Data      Alarm        `json:"data,omitzero" doc:"the alarm as it was then, without who has acknowledged it; absent in a test"`
+	Data      Alarm        `json:"data,omitzero" doc:"the alarm as it is when it is posted, without who has acknowledged it; absent in a test"`
 	// Checkpoint is outside of the database's reach once it was posted.
 	Checkpoint string `json:"checkpoint,omitempty" doc:"the newest checkpoint of the audit log, a signed note: audit verify --since takes this message as a file. Absent: there was none"`
 }

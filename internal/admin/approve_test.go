@@ -148,7 +148,7 @@ func (h *harness) wantToldOf(after time.Duration, ids ...string) {
 	}
 	var got []string
 	for _, a := range list {
-		if got = append(got, strings.TrimPrefix(a.Subject, "withdrawal ")); a.Of != "acme" || a.Number != 1 {
+		if got = append(got, strings.TrimPrefix(a.Subject, "withdrawal ")); a.Merchant != "acme" || a.Number != 1 {
 			h.t.Errorf("%+v", a)
 		}
 	}

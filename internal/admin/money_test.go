@@ -288,7 +288,7 @@ func TestAlarms(t *testing.T) {
 	h := sqlite(t)
 	h.merchant("acme")
 	for _, kind := range []client.AlarmKind{client.AlarmAnswerDiffers, client.AlarmAnswerUnusable} {
-		if err := h.store.RaiseAlarm(t.Context(), db.Alarm{Of: "acme", Kind: kind, Subject: "acme.x", At: db.MillisOf(h.now())}); err != nil {
+		if err := h.store.RaiseAlarm(t.Context(), client.Alarm{Merchant: "acme", Kind: kind, Subject: "acme.x", First: db.MillisOf(h.now())}); err != nil {
 			t.Fatal(err)
 		}
 	}

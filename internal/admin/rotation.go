@@ -163,7 +163,7 @@ func (s *Server) EndRotations(ctx context.Context, now db.Millis) error {
 			continue
 		}
 		_, err = s.Outbox.ChangeMerchant(ctx, id, m.Version, now, (*outbox.Merchant).Finish, func(ctx context.Context, t *db.Tx) error {
-			return db.RaiseAlarms(ctx, t, []db.Alarm{{Of: id, Kind: client.AlarmControlChanged, Subject: "older keys ended at the end of their overlap", At: now}})
+			return db.RaiseAlarms(ctx, t, []client.Alarm{{Merchant: id, Kind: client.AlarmControlChanged, Subject: "older keys ended at the end of their overlap", First: now}})
 		})
 		if !errors.Is(err, outbox.ErrVersion) { // else another node was faster, or a person
 			errs = append(errs, err)

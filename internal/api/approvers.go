@@ -37,7 +37,7 @@ const warnBefore db.Millis = 7 * 24 * 3_600_000
 // lastToken begins the subject of the alarm about it.
 const lastToken = "token "
 
-// warnOfLast raises approval_waits, once for each token, when the last valid token of an
+// warnOfLast raises approval_waits, once while it stands, when the last valid token of an
 // approver of all merchants is about to expire. It ends the alarm when another one is valid for
 // longer, or changes wait for nobody; not when the token has expired.
 func (k *Changes) warnOfLast(ctx context.Context, now db.Millis) error {
@@ -45,7 +45,7 @@ func (k *Changes) warnOfLast(ctx context.Context, now db.Millis) error {
 	if err != nil {
 		return err
 	}
-	standing = slices.DeleteFunc(standing, func(a db.Alarm) bool { return !strings.HasPrefix(a.Subject, lastToken) })
+	standing = slices.DeleteFunc(standing, func(a client.Alarm) bool { return !strings.HasPrefix(a.Subject, lastToken) })
 	list, err := readTokens(ctx, k.c.DB, ``)
 	if err != nil {
 		return err
@@ -68,8 +68,8 @@ func (k *Changes) warnOfLast(ctx context.Context, now db.Millis) error {
 	if last.ID == "" {
 		return nil
 	}
-	return k.c.DB.RaiseAlarmOnce(ctx, db.Alarm{Kind: client.AlarmApprovalWaits, At: now,
-		Subject: lastToken + last.ID + " expires " + last.Expires.Time().UTC().Format(time.RFC3339)})
+	return k.c.DB.RaiseNew(ctx, []client.Alarm{{Kind: client.AlarmApprovalWaits, First: now,
+		Subject: lastToken + last.ID + " expires " + last.Expires.Time().UTC().Format(time.RFC3339)}})
 }
 
 const endApproverSQL = `UPDATE tokens SET over = 1, revoked = CASE WHEN revoked = 0 THEN $2 ELSE revoked END WHERE id = $1`
@@ -99,7 +99,7 @@ func EndApprovers(ctx context.Context, d *db.DB, now db.Millis) (ids []string, e
 		if len(ids) == 0 {
 			return nil
 		}
-		if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: client.AlarmControlChanged, Subject: "no-approvers " + ids[0], At: now}}); err != nil {
+		if err := db.RaiseAlarms(ctx, t, []client.Alarm{{Kind: client.AlarmControlChanged, Subject: "no-approvers " + ids[0], First: now}}); err != nil {
 			return err
 		}
 		return journal.Add(ctx, t, journal.Record{Kind: recordApproversEnded, At: now, About: ids})

@@ -47,13 +47,13 @@ func testChangesGoOnWaiting(t *testing.T, d *db.DB) {
 	}
 	alarms := func(kind client.AlarmKind) (subjects []string) {
 		t.Helper()
-		list, _, err := d.AlarmsWhere(ctx, db.AlarmFilter{Kind: kind}, 100, 0)
+		list, _, err := d.AlarmsWhere(ctx, nil, client.AlarmFilter{Kind: kind}, 100, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		slices.Reverse(list)
 		for _, a := range list {
-			if _, err := d.AckAlarm(ctx, a.Seq, db.AlarmAck{By: "tok", Name: "", Note: "", At: a.At}); err != nil {
+			if _, err := d.AckAlarm(ctx, client.Alarm{Seq: a.Seq, AckedBy: "tok", Acked: a.First}); err != nil {
 				t.Fatal(err)
 			}
 			subjects = append(subjects, a.Subject)

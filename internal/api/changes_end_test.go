@@ -71,7 +71,7 @@ func TestChangesEnd(t *testing.T) {
 
 			// What was acknowledged is told again when it happens again.
 			for range 3 {
-				if err := d.RaiseAlarm(ctx, db.Alarm{Kind: client.AlarmFrozen, Subject: "x", At: 100}); err != nil {
+				if err := d.RaiseAlarm(ctx, client.Alarm{Kind: client.AlarmFrozen, Subject: "x", First: 100}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -79,10 +79,10 @@ func TestChangesEnd(t *testing.T) {
 			if err != nil || len(list) != 1 {
 				t.Fatalf("%+v, %v", list, err)
 			}
-			if _, err := d.AckAlarm(ctx, list[0].Seq, db.AlarmAck{By: "tok", Name: "person", Note: "", At: 150}); err != nil {
+			if _, err := d.AckAlarm(ctx, client.Alarm{Seq: list[0].Seq, AckedBy: "tok", Acked: 150}); err != nil {
 				t.Fatal(err)
 			}
-			if err := d.RaiseAlarm(ctx, db.Alarm{Kind: client.AlarmFrozen, Subject: "x", At: 200}); err != nil {
+			if err := d.RaiseAlarm(ctx, client.Alarm{Kind: client.AlarmFrozen, Subject: "x", First: 200}); err != nil {
 				t.Fatal(err)
 			}
 			if list, err = ready.Alarms(ctx, d); err != nil || len(list) != 2 {

@@ -51,14 +51,14 @@ func (k *Changes) announce(ctx context.Context, t *db.Tx, c *Change, now db.Mill
 			return err
 		}
 	}
-	a := db.Alarm{Of: c.Merchant, Kind: client.AlarmControlChanged, Subject: c.ID + " " + c.summary(), At: now}
+	a := client.Alarm{Merchant: c.Merchant, Kind: client.AlarmControlChanged, Subject: c.ID + " " + c.summary(), First: now}
 	if c.Token != "" {
 		role := client.Role(c.After["role"] + c.Before["role"])
 		if role != client.RoleApprover && role != client.RoleAdmin {
 			return nil
 		}
 	}
-	return db.RaiseAlarms(ctx, t, []db.Alarm{a})
+	return db.RaiseAlarms(ctx, t, []client.Alarm{a})
 }
 
 // summary names what has changed. The record of the change has how.

@@ -74,5 +74,5 @@ func tellOfPerson(ctx context.Context, t *db.Tx, is Token, now db.Millis) error 
 	if is.Role != client.RoleApprover && is.Role != client.RoleAdmin {
 		return nil
 	}
-	return db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: client.AlarmControlChanged, Subject: is.ID + " person " + string(is.Role), At: now}})
+	return db.RaiseAlarms(ctx, t, []client.Alarm{{Kind: client.AlarmControlChanged, Subject: is.ID + " person " + string(is.Role), First: now}})
 }

@@ -42,7 +42,7 @@ func (b *Book) LookAtForwards(ctx context.Context, now db.Millis) error {
 	case entries == 0:
 		return b.EndStanding(ctx, standing, now)
 	case len(standing) == 0 && (entries >= forwardFailures || attempts >= forwardFailures || now-oldest >= forwardWaits):
-		return b.RaiseAlarm(ctx, db.Alarm{Kind: client.AlarmForwardFailing, Subject: reason, At: now})
+		return b.RaiseAlarm(ctx, client.Alarm{Kind: client.AlarmForwardFailing, Subject: reason, First: now})
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func (b *Book) EndAlarms(ctx context.Context, now db.Millis) error {
 	if err := db.Each(ctx, b, reasonsOpenSQL, nil, note(client.AlarmDepositRefused)); err != nil {
 		return err
 	}
-	var over []db.Alarm
+	var over []client.Alarm
 	for _, a := range standing {
 		ends := false
 		switch a.Kind {

@@ -11,7 +11,7 @@ import (
 // ledger gathers what a transaction appends to the feeds. It writes at the end of
 // the transaction, which keeps the feeds locked from then on.
 type ledger struct {
-	alarms    []db.Alarm
+	alarms    []client.Alarm
 	deposits  []client.DepositEntry
 	events    []client.EventEntry
 	sums      map[spentKey]countersign.Sum // by how much each changes
@@ -20,7 +20,7 @@ type ledger struct {
 }
 
 func (l *ledger) alarm(kind client.AlarmKind, subject string, at db.Millis) {
-	l.alarms = append(l.alarms, db.Alarm{Kind: kind, Subject: subject, At: at})
+	l.alarms = append(l.alarms, client.Alarm{Kind: kind, Subject: subject, First: at})
 }
 
 // cause is why an alarm about an order is raised, as people read it.

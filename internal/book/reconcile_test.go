@@ -10,7 +10,6 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/db"
 	"countersign/internal/lab/dbtest/ready"
 	"countersign/merchant"
 )
@@ -90,7 +89,7 @@ func TestExecutedByBooks(t *testing.T) {
 				t.Errorf("%q: %+v, %v", tx, o, err)
 			}
 			list, err := ready.Alarms(ctx, b)
-			list = slices.DeleteFunc(list, func(a db.Alarm) bool { return a.Kind == client.AlarmRestored })
+			list = slices.DeleteFunc(list, func(a client.Alarm) bool { return a.Kind == client.AlarmRestored })
 			if twice := len(list) == 1 && list[0].Kind == client.AlarmExecutedTwice; err != nil || twice != (tx == "other") || !twice && len(list) > 0 {
 				t.Errorf("%q: alarms %+v, %v", tx, list, err)
 			}

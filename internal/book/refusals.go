@@ -3,6 +3,7 @@ package book
 import (
 	"context"
 
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -16,6 +17,6 @@ func (b *Book) LastTaken(ctx context.Context) (at db.Millis, err error) {
 }
 
 // RaiseAlarms raises alarms in one transaction.
-func (b *Book) RaiseAlarms(ctx context.Context, alarms []db.Alarm) error {
+func (b *Book) RaiseAlarms(ctx context.Context, alarms []client.Alarm) error {
 	return b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error { return db.RaiseAlarms(ctx, t, alarms) })
 }

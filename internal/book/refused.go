@@ -94,7 +94,7 @@ func (r *Refused) Digest() string {
 }
 
 // KeepRefused keeps a refused callback, or notes that it came again, and raises alarms, in one transaction.
-func (b *Book) KeepRefused(ctx context.Context, r Refused, alarms []db.Alarm, now db.Millis) error {
+func (b *Book) KeepRefused(ctx context.Context, r Refused, alarms []client.Alarm, now db.Millis) error {
 	facts, err := json.Marshal(r.Facts)
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ const (
 )
 
 // EndHeld makes a deposit that the check held a refused one, and raises alarms.
-func (b *Book) EndHeld(ctx context.Context, seq int64, reason client.RefusalReason, code int64, message string, alarms []db.Alarm) error {
+func (b *Book) EndHeld(ctx context.Context, seq int64, reason client.RefusalReason, code int64, message string, alarms []client.Alarm) error {
 	return b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
 		n, err := t.Exec(ctx, endHeldSQL, seq, string(reason), code, db.Clean(message))
 		if err != nil || n == 0 {

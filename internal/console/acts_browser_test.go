@@ -333,15 +333,12 @@ func TestServiceActs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.open("/console/alarms/ack?kind=answer_differs&merchant=demo")
-			if len(open.Alarms) == 0 {
-				b.shows("No open alarm matches.")
-				return
+			if len(open.Alarms) < 2 {
+				t.Fatalf("%d alarms are open", len(open.Alarms))
 			}
-			b.shows("answer differs", "open alarm")
-			b.fill("#note", "all looked at")
-			b.click("main form button")
-			b.shows("All that matched are acknowledged.")
+			b.fill(`form[action="/console/alarms/ack"] [name=note]`, "all looked at")
+			b.click(`form[action="/console/alarms/ack"] button`)
+			b.shows("All that were shown are acknowledged.")
 			if a, err := w.admin.Alarms(ctx, client.AlarmFilter{Kind: client.AlarmAnswerDiffers, State: client.AlarmAcked}, client.PageOptions{}); err != nil || len(a.Alarms) == 0 || a.Alarms[0].AckedNote != "all looked at" {
 				t.Errorf("acknowledged %+v, %v", a, err)
 			}

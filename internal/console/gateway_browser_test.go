@@ -212,7 +212,6 @@ func TestGatewayPages(t *testing.T) {
 		"GET /console/policy":          {"/console/policy", "/console/policy?" + try, "/console/policy?amount=1e5"},
 		"GET /console/forwarding":      {"/console/forwarding"},
 		"GET /console/alarms":          {"/console/alarms", "/console/alarms?state=all"},
-		"GET /console/alarms/ack":      {"/console/alarms/ack?kind=possible_duplicate"},
 		"GET /console/tokens":          {"/console/tokens"},
 		"GET /console/audit":           {"/console/audit", "/console/audit?subject=" + o.CallBackID},
 	}, func(string) {})

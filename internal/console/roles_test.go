@@ -37,7 +37,7 @@ var operations = map[string]string{
 	"POST /console/tokens":                  "createToken",
 	"POST /console/tokens/{id}/revoke":      "revokeToken",
 	"POST /console/alarms/{seq}/ack":        "ackAlarm",
-	"POST /console/alarms/ack":              "ackAlarms",
+	"POST /console/alarms/ack":              "ackAlarm",
 }
 
 // TestRoles: a post of what the token's role may not do is refused by the API, whoever wrote it.
@@ -88,7 +88,7 @@ func TestRoles(t *testing.T) {
 				continue
 			}
 			path = strings.NewReplacer("{id}", "shop", "{seq}", "1").Replace(path)
-			p := s.post(path, url.Values{"confirm": {lastWord(path)}, "reason": {"r"}, "name": {"n"}, "role": {"admin"}, "merchant": {"shop"}, "version": {"1"}, "form": {rand.Text()}})
+			p := s.post(path, url.Values{"confirm": {lastWord(path)}, "reason": {"r"}, "name": {"n"}, "role": {"admin"}, "merchant": {"shop"}, "version": {"1"}, "seq": {"1"}, "form": {rand.Text()}})
 			if p.status < 400 || p.status >= 500 || !strings.Contains(p.body, `class="problems"`) {
 				t.Errorf("%s posts %s: %d %q\n%s", role, path, p.status, p.to(), p.body)
 			}

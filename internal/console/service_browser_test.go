@@ -111,7 +111,6 @@ func (w *world) paths() map[string][]string {
 		"GET /console/withdrawals/{id}":      {"/console/withdrawals/" + w.decided.ID, "/console/withdrawals/" + w.withdrawal.ID},
 		"GET /console/search":                {"/console/search?q=none", "/console/search?q=user-7", "/console/search"},
 		"GET /console/alarms":                {"/console/alarms", "/console/alarms?state=all", "/console/alarms?merchant=demo"},
-		"GET /console/alarms/ack":            {"/console/alarms/ack?merchant=demo", "/console/alarms/ack?kind=lapsed"},
 		"GET /console/tokens":                {"/console/tokens"},
 		"GET /console/audit":                 {"/console/audit", "/console/audit?text=demo", "/console/audit?subject=" + w.decided.ID, "/console/audit?text=nothing-has-this"},
 		"GET /console/stop":                  {"/console/stop"},

@@ -20,8 +20,20 @@ var callbacksSection = section{
 			}
 			return v.service.ResendCallback(v.r.Context(), id)
 		})},
-		{"GET /console/resend", resendMatching.ask},
-		{"POST /console/resend", resendMatching.do},
+		{"GET /console/resend", func(v *visit) error {
+			p, err := v.resendMatching(v.r.URL.Query(), true)
+			if err != nil {
+				return err
+			}
+			return v.render("resend", "Send all that match", p)
+		}},
+		{"POST /console/resend", func(v *visit) error {
+			p, err := v.resendMatching(v.r.PostForm, false)
+			if err != nil {
+				return err
+			}
+			return v.done(p.Back, "resent-all")
+		}},
 	},
 	notices: map[string]string{
 		"resent":     "Due now. It is sent as soon as there is room.",
@@ -97,20 +109,21 @@ func (v *visit) callback() error {
 	return v.render("callback", cb.Type.Words()+" "+cb.TrackingID, page)
 }
 
-var resendMatching = &bulk{
-	Title: "Send all that match", What: "callback", Button: "Send",
-	Says: "Refused and exhausted ones are sent again, pending ones now. " +
-		"A merchant that has one already answers that it has.",
-	None: "Nothing matches that could be sent: only pending, refused and exhausted callbacks can, " +
-		"and questions about withdrawals only while they are pending.",
-	list: "/console/callbacks", did: "resent-all",
-	act: func(v *visit, q url.Values, dry bool) (selected, error) {
-		at := v.spanOf(q)
-		if at.Wrong != "" { // a time that was not read would select all
-			return selected{}, refuse(at.Wrong)
-		}
-		f := filterOf[client.CallbackFilter](q, at)
-		found, err := v.service.ResendCallbacks(v.r.Context(), client.Resend{Filter: f, DryRun: dry})
-		return selected{Filter: client.Query(f), Count: found.Count}, err
-	},
+// resendPage asks whether to send again what a filter selects.
+type resendPage struct {
+	Filter url.Values
+	Count  int64
+	Back   string // the list
+}
+
+// resendMatching sends again what the members of an address or a form select, or counts it.
+func (v *visit) resendMatching(q url.Values, dry bool) (resendPage, error) {
+	at := v.spanOf(q)
+	if at.Wrong != "" { // a time that was not read would select all
+		return resendPage{}, refuse(at.Wrong)
+	}
+	f := filterOf[client.CallbackFilter](q, at)
+	found, err := v.service.ResendCallbacks(v.r.Context(), client.Resend{Filter: f, DryRun: dry})
+	filter := client.Query(f)
+	return resendPage{filter, found.Count, "/console/callbacks?" + filter.Encode()}, err
 }

@@ -16,11 +16,11 @@ func alarmText(end string, p db.AlarmPost) string {
 	a := p.Alarm
 	kind := strings.ReplaceAll(string(a.Kind), "_", " ")
 	about := ""
-	if a.Of != "" {
-		about = ", " + plain(a.Of)
+	if a.Merchant != "" {
+		about = ", " + plain(a.Merchant)
 	}
 	title := "countersign " + end + ": " + kind + about
-	if a.Kind.Urgent() && p.Type() != client.MessageAlarmEnded {
+	if a.Kind.Urgent() && p.Event != client.MessageAlarmEnded {
 		title = "URGENT " + title
 	}
 	times := fmt.Sprintf("%d times", a.Number)
@@ -28,15 +28,15 @@ func alarmText(end string, p db.AlarmPost) string {
 		times = "once"
 	}
 	var lines []string
-	switch p.Type() {
+	switch p.Event {
 	case client.MessageAlarmGrown:
 		title += ", " + times
-		lines = append(lines, fmt.Sprintf("Alarm %d was raised %s since %s, last at %s.", a.Seq, times, at(a.At), at(a.Last)))
+		lines = append(lines, fmt.Sprintf("Alarm %d was raised %s since %s, last at %s.", a.Seq, times, at(a.First), at(a.Last)))
 	case client.MessageAlarmEnded:
 		title += ", ended"
-		lines = append(lines, fmt.Sprintf("Alarm %d ended at %s: %s", a.Seq, at(a.Ended), a.EndedText), fmt.Sprintf("It was raised %s since %s.", times, at(a.At)))
+		lines = append(lines, fmt.Sprintf("Alarm %d ended at %s: %s", a.Seq, at(a.Ended), a.EndedText), fmt.Sprintf("It was raised %s since %s.", times, at(a.First)))
 	default:
-		lines = append(lines, fmt.Sprintf("Alarm %d was raised %s at %s.", a.Seq, times, at(a.At)))
+		lines = append(lines, fmt.Sprintf("Alarm %d was raised %s at %s.", a.Seq, times, at(a.First)))
 	}
 	if len(a.Examples) > 0 {
 		var list []string
@@ -45,7 +45,7 @@ func alarmText(end string, p db.AlarmPost) string {
 		}
 		lines = append(lines, "About: "+strings.Join(list, ", "))
 	}
-	if p.Type() != client.MessageAlarmEnded {
+	if p.Event != client.MessageAlarmEnded {
 		lines = append(lines, a.Kind.Text())
 	}
 	return title + "\n" + strings.Join(lines, "\n")

@@ -12,21 +12,21 @@ import (
 // hostile is a subject that would call everybody, lead to an address, and end a header.
 const hostile = "<!channel> @everyone [a](https://evil.example/x) <b>*bold*</b> `x`\r\nBcc: all@evil.example\u202egnp.exe"
 
-func hostilePost(kind client.AlarmKind, step int64) db.AlarmPost {
-	a := db.Alarm{Seq: 17, Of: "shop", Kind: kind, Subject: hostile, At: 1_700_000_000_000, Last: 1_700_000_060_000, Number: 400,
+func hostilePost(kind client.AlarmKind, event client.AlarmMessage) db.AlarmPost {
+	a := client.Alarm{Seq: 17, Merchant: "shop", Kind: kind, Subject: hostile, First: 1_700_000_000_000, Last: 1_700_000_060_000, Number: 400,
 		Examples: []string{hostile, "shop.2"}, Ended: 1_700_000_090_000, EndedText: "It is over."}
-	return db.AlarmPost{Alarm: a, Step: step, At: a.At}
+	return db.AlarmPost{Alarm: a, Event: event, Step: 100}
 }
 
 // TestAlarmText: the text says what happened and what helps, and nothing that others wrote stays
 // what a chat or a mail acts on.
 func TestAlarmText(t *testing.T) {
-	for step, want := range map[int64][]string{
-		1:   {"URGENT countersign service: answer differs, shop", "Alarm 17 was raised 400 times at 2023-11-14 22:13:20 UTC.", client.AlarmAnswerDiffers.Do()},
-		100: {"URGENT countersign service: answer differs, shop, 400 times", "since 2023-11-14 22:13:20 UTC, last at 2023-11-14 22:14:20 UTC."},
-		0:   {"countersign service: answer differs, shop, ended", "Alarm 17 ended at 2023-11-14 22:14:50 UTC: It is over."},
+	for event, want := range map[client.AlarmMessage][]string{
+		client.MessageAlarmRaised: {"URGENT countersign service: answer differs, shop", "Alarm 17 was raised 400 times at 2023-11-14 22:13:20 UTC.", client.AlarmAnswerDiffers.Do()},
+		client.MessageAlarmGrown:  {"URGENT countersign service: answer differs, shop, 400 times", "since 2023-11-14 22:13:20 UTC, last at 2023-11-14 22:14:20 UTC."},
+		client.MessageAlarmEnded:  {"countersign service: answer differs, shop, ended", "Alarm 17 ended at 2023-11-14 22:14:50 UTC: It is over."},
 	} {
-		title, text, _ := strings.Cut(alarmText("service", hostilePost(client.AlarmAnswerDiffers, step)), "\n")
+		title, text, _ := strings.Cut(alarmText("service", hostilePost(client.AlarmAnswerDiffers, event)), "\n")
 		if title != want[0] || strings.ContainsAny(title, "\r") {
 			t.Errorf("title %q", title)
 		}
@@ -47,8 +47,8 @@ func TestAlarmText(t *testing.T) {
 // asked here; the rules are those of their documents.
 func TestChatsTakeAlarms(t *testing.T) {
 	for _, kind := range client.AlarmKind("").Values() {
-		for _, step := range []int64{1, 100, 0} {
-			p := hostilePost(kind, step)
+		for _, event := range []client.AlarmMessage{client.MessageAlarmRaised, client.MessageAlarmGrown, client.MessageAlarmEnded} {
+			p := hostilePost(kind, event)
 			p.Alarm.Examples = []string{hostile, hostile + "2", hostile + "3", hostile + "4", hostile + "5"}
 			_, body, err := alarmMessage("service", "", p)
 			var m map[string]any

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/internal/api"
 	"countersign/internal/db"
 	"countersign/internal/journal"
 	"countersign/internal/signed"
@@ -31,14 +30,11 @@ var ErrAlarmSecret = errors.New("daemons of one database must sign alarms with o
 const (
 	alarmPoll  = 2 * time.Second // between two looks for messages
 	alarmGrace = 15 * time.Second
-	alarmSeen  = time.Hour // between two times that a process says that it posts to a destination
 )
 
-// alarmURLName is the destination --alarm-url in the database, whatever URL it is.
-const alarmURLName = "url"
-
 // alarmPoster posts the messages about the alarms of one end, one at a time. Several processes of
-// one database share the work: each message is posted until it is taken, the same in every attempt but for its checkpoint.
+// one database share the work: each message is posted until
+// it is taken or is a week old, with the alarm as it is then.
 type alarmPoster struct {
 	db      *db.DB
 	to      *signed.Poster
@@ -48,9 +44,8 @@ type alarmPoster struct {
 	random  func() float64
 }
 
-// alarmPoster returns the part that posts alarms of d from now on, or from where it was. Nil:
-// nothing is posted.
-func (s Storage) alarmPoster(ctx context.Context, c AlarmPosting, d *db.DB, l *journal.Log, now func() time.Time, log *slog.Logger) (*alarmPoster, error) {
+// alarmPoster returns the part that posts alarms of d. Nil: nothing is posted.
+func (s Storage) alarmPoster(c AlarmPosting, d *db.DB, l *journal.Log, now func() time.Time, log *slog.Logger) (*alarmPoster, error) {
 	if c.URL == "" {
 		return nil, nil
 	}
@@ -65,9 +60,6 @@ func (s Storage) alarmPoster(ctx context.Context, c AlarmPosting, d *db.DB, l *j
 	if err != nil {
 		return nil, fmt.Errorf("the alarm URL or its secret: %w", err)
 	}
-	if err := d.PostAlarmsTo(ctx, alarmURLName, db.MillisOf(now())); err != nil {
-		return nil, fmt.Errorf("posting alarms: %w", err)
-	}
 	return p, nil
 }
 
@@ -78,14 +70,8 @@ func (p *alarmPoster) Run(ctx context.Context) error {
 		return nil
 	}
 	defer p.to.Close()
-	said := p.now()
 	for {
 		var err error
-		if now := p.now(); now.Sub(said).Abs() >= alarmSeen {
-			if err = p.db.PostAlarmsTo(ctx, alarmURLName, db.MillisOf(now)); err == nil {
-				said = now
-			}
-		}
 		for more := true; more && err == nil && ctx.Err() == nil; {
 			more, err = p.one(ctx)
 		}
@@ -103,7 +89,7 @@ func (p *alarmPoster) Run(ctx context.Context) error {
 // one posts one message. It reports whether there was one.
 func (p *alarmPoster) one(ctx context.Context) (bool, error) {
 	began := time.Now()
-	post, found, err := p.db.ClaimAlarmPost(ctx, alarmURLName, db.MillisOf(p.now()), p.to.Timeout()+alarmGrace)
+	post, found, err := p.db.ClaimAlarmPost(ctx, db.MillisOf(p.now()), p.to.Timeout()+alarmGrace)
 	if err != nil || !found {
 		return false, err
 	}
@@ -117,7 +103,7 @@ func (p *alarmPoster) one(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	result, status, err := p.to.Post(ctx, id, body)
-	attrs := []slog.Attr{slog.String("message", string(post.Type())), slog.Int64("alarm", post.Alarm.Seq), slog.String("kind", string(post.Alarm.Kind)),
+	attrs := []slog.Attr{slog.String("message", string(post.Event)), slog.Int64("alarm", post.Alarm.Seq), slog.String("kind", string(post.Alarm.Kind)),
 		slog.Int("attempt", post.Attempts), slog.String("result", string(result))}
 	if result == signed.Done {
 		p.log.LogAttrs(ctx, slog.LevelInfo, "alarm posted", attrs...)
@@ -131,13 +117,13 @@ func (p *alarmPoster) one(ctx context.Context) (bool, error) {
 	return true, p.db.SettleAlarmPost(ctx, post, false, db.MillisOf(p.now().Add(signed.Delay(post.Attempts, p.random()))))
 }
 
-// alarmMessage returns the id and the body of a message: of each attempt the same, with the newest checkpoint.
+// alarmMessage returns the id and the body of a message; the id is the same in each attempt.
 func alarmMessage(end, checkpoint string, p db.AlarmPost) (id string, body []byte, err error) {
 	text := alarmText(end, p)
-	body, err = json.Marshal(client.PostedAlarm{Event: p.Type(), Timestamp: api.TimeOf(p.At), Text: text, Content: text,
-		Data: api.AlarmOf(p.Alarm), Checkpoint: checkpoint})
+	body, err = json.Marshal(client.PostedAlarm{Event: p.Event, Timestamp: p.At(), Text: text, Content: text,
+		Data: p.Alarm, Checkpoint: checkpoint})
 	id = fmt.Sprintf("%s_alarm_%d", end, p.Alarm.Seq)
-	switch p.Type() {
+	switch p.Event {
 	case client.MessageAlarmGrown:
 		id += fmt.Sprintf("_%d", p.Step)
 	case client.MessageAlarmEnded:
@@ -158,7 +144,7 @@ func (p *alarmPoster) tester() func(context.Context) (client.AlarmTest, error) {
 func (p *alarmPoster) test(ctx context.Context) (client.AlarmTest, error) {
 	now := p.now()
 	text := fmt.Sprintf("countersign %s: a test of alarms. Nothing is wrong.", p.journal.End())
-	body, err := json.Marshal(client.PostedAlarm{Event: client.MessageAlarmTest, Timestamp: api.TimeOf(db.MillisOf(now)), Text: text, Content: text})
+	body, err := json.Marshal(client.PostedAlarm{Event: client.MessageAlarmTest, Timestamp: db.MillisOf(now), Text: text, Content: text})
 	if err != nil {
 		return client.AlarmTest{}, err
 	}

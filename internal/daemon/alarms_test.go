@@ -130,7 +130,7 @@ func TestAlarmURL(t *testing.T) {
 	app.told("service_alarm_1", 1)
 	stop() // its second attempt is another process's
 	died := open()
-	if err := died.Outbox().RaiseAlarm(t.Context(), db.Alarm{Of: "shop", Kind: client.AlarmAnswerUnusable, Subject: "shop.x", At: db.MillisOf(time.Now()), Number: 400}); err != nil {
+	if err := died.Outbox().RaiseAlarm(t.Context(), client.Alarm{Merchant: "shop", Kind: client.AlarmAnswerUnusable, Subject: "shop.x", First: db.MillisOf(time.Now()), Number: 400}); err != nil {
 		t.Fatal(err)
 	}
 	if err := died.Close(); err != nil { // it never ran
@@ -220,7 +220,7 @@ func TestGatewayAlarmURL(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- g.Run(ctx) }()
-	if err := g.Book().RaiseAlarm(ctx, db.Alarm{Kind: "order_unknown", Subject: "w-1", At: 5}); err != nil {
+	if err := g.Book().RaiseAlarm(ctx, client.Alarm{Kind: "order_unknown", Subject: "w-1", First: db.MillisOf(time.Now())}); err != nil {
 		t.Fatal(err)
 	}
 	var m client.PostedAlarm

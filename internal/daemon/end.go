@@ -106,7 +106,7 @@ func (e *end) measure(ctx context.Context, own ...client.Key) (onAPI http.Handle
 			return nil, err
 		}
 	}
-	e.alarms, err = c.alarmPoster(ctx, c.Alarms, e.db, e.journal, e.clock.Now, c.Log)
+	e.alarms, err = c.alarmPoster(c.Alarms, e.db, e.journal, e.clock.Now, c.Log)
 	return onAPI, err
 }
 

@@ -25,7 +25,7 @@ func once(t *testing.T, dir string, alarm client.AlarmKind) error {
 		return err
 	}
 	if alarm != "" {
-		if err := s.Outbox().RaiseAlarm(t.Context(), db.Alarm{Kind: alarm, At: db.MillisOf(time.Now())}); err != nil {
+		if err := s.Outbox().RaiseAlarm(t.Context(), client.Alarm{Kind: alarm, First: db.MillisOf(time.Now())}); err != nil {
 			t.Error(err)
 		}
 		if err := s.journal.Started(t.Context(), nil); err != nil { // Run does it, where it is not stopped before

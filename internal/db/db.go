@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+
+	"countersign/client"
 )
 
 // Config says which database to open.
@@ -38,7 +40,7 @@ type End struct {
 	// transaction. Nil: there is no log, and records are dropped.
 	Keep func(ctx context.Context, t *Tx, records []LogRecord) error
 	// Acked is told of an alarm that was acknowledged, in that transaction. Nil: nobody is.
-	Acked func(ctx context.Context, t *Tx, a Alarm) error
+	Acked func(ctx context.Context, t *Tx, a client.Alarm) error
 }
 
 // DB is an open database. Its methods may be used from several goroutines at

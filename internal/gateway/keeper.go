@@ -57,9 +57,9 @@ func (k *keeper) keep(ctx context.Context, r book.Refused, kind client.AlarmKind
 		return nil
 	}
 	r.Facts = facts()
-	var alarms []db.Alarm
+	var alarms []client.Alarm
 	if kind != "" {
-		alarms = []db.Alarm{{Kind: kind, Subject: string(r.Reason), At: now}}
+		alarms = []client.Alarm{{Kind: kind, Subject: string(r.Reason), First: now}}
 	}
 	if err := k.book.KeepRefused(ctx, r, alarms, now); err != nil {
 		return err

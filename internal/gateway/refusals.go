@@ -21,8 +21,8 @@ type refusals struct {
 	observer merchant.Observer // may be nil
 
 	mu     sync.Mutex
-	alarms []db.Alarm // one of each row
-	warned db.Millis  // when the log last told that all are refused
+	alarms []client.Alarm // one of each row
+	warned db.Millis      // when the log last told that all are refused
 
 	// Since the last callback that was not refused: when the first was refused, 0 if
 	// none was, and how many were, by reason.
@@ -76,27 +76,27 @@ func (r *refusals) Observe(o merchant.Observation) {
 
 // alarm notes an alarm. r is locked.
 func (r *refusals) alarm(kind client.AlarmKind, subject string) {
-	r.add(db.Alarm{Kind: kind, Subject: subject, Examples: []string{subject}, At: db.MillisOf(r.c.Now()), Number: 1})
+	r.add(client.Alarm{Kind: kind, Subject: subject, Examples: []string{subject}, First: db.MillisOf(r.c.Now()), Number: 1})
 }
 
 // repeated counts the alarm of a callback that was refused again.
 func (r *refusals) repeated(kind client.AlarmKind, subject string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.add(db.Alarm{Kind: kind, Subject: subject, At: db.MillisOf(r.c.Now()), Number: 1})
+	r.add(client.Alarm{Kind: kind, Subject: subject, First: db.MillisOf(r.c.Now()), Number: 1})
 }
 
 // add notes the alarms of a, together with those of its row that wait. r is locked.
-func (r *refusals) add(a db.Alarm) {
-	i := slices.IndexFunc(r.alarms, func(b db.Alarm) bool { return b.Kind == a.Kind && (b.Subject == a.Subject || a.Examples != nil) })
+func (r *refusals) add(a client.Alarm) {
+	i := slices.IndexFunc(r.alarms, func(b client.Alarm) bool { return b.Kind == a.Kind && (b.Subject == a.Subject || a.Examples != nil) })
 	if i < 0 {
 		r.alarms = append(r.alarms, a)
 		return
 	}
 	b := &r.alarms[i]
 	b.Number += a.Number
-	if a.At >= b.At {
-		b.At, b.Subject = a.At, a.Subject
+	if a.First >= b.First {
+		b.First, b.Subject = a.First, a.Subject
 	}
 	b.Examples = append(a.Examples, b.Examples...)
 	b.Examples = b.Examples[:min(len(b.Examples), maxExamples)]

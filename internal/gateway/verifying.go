@@ -118,9 +118,9 @@ func (g *Gateway) askAbout(ctx context.Context, seq int64) error {
 		g.c.Log.Info("a deposit that the check had held was taken", "refused", seq, "id", r.CallbackID, "seq", again.Seq)
 		err = g.book.DecideRefused(ctx, seq, client.RefusedTaken, byVerify, "", at)
 	case again.Reason.Refusal() && again.Reason != merchant.ReasonOverload:
-		alarms := []db.Alarm{{Kind: client.AlarmDepositRefused, Subject: string(again.Reason), At: at}}
+		alarms := []client.Alarm{{Kind: client.AlarmDepositRefused, Subject: string(again.Reason), First: at}}
 		if suspect(again.Reason) {
-			alarms = append(alarms, db.Alarm{Kind: client.AlarmRequestSuspect, Subject: r.CallbackID + " (" + string(again.Reason) + ")", At: at})
+			alarms = append(alarms, client.Alarm{Kind: client.AlarmRequestSuspect, Subject: r.CallbackID + " (" + string(again.Reason) + ")", First: at})
 		}
 		g.c.Log.Error("a deposit that the check had held was refused", "refused", seq, "id", r.CallbackID, "reason", string(again.Reason))
 		err = g.book.EndHeld(ctx, seq, client.RefusalReason(again.Reason), int64(again.Code), again.Code.Message(), alarms)

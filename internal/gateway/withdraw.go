@@ -59,7 +59,7 @@ func (g *Gateway) decide(ctx context.Context, w countersign.WithdrawalRequest) (
 	case f.unknown:
 		err = g.book.RefuseUnknown(ctx, w.CallBackID, w.TenantUserID, at)
 	case f.again:
-		err = g.book.RaiseAlarm(ctx, db.Alarm{Kind: client.AlarmEndedAgain, Subject: w.CallBackID, At: at})
+		err = g.book.RaiseAlarm(ctx, client.Alarm{Kind: client.AlarmEndedAgain, Subject: w.CallBackID, First: at})
 	case f.change != nil:
 		f.change.Clock = func() db.Millis { return db.MillisOf(g.c.Now()) }
 		_, err = g.book.ChangeOrder(ctx, *f.change, at)

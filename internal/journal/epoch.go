@@ -31,7 +31,7 @@ func BeginEpoch(ctx context.Context, d *db.DB, r Restore) (db.Epoch, error) {
 		if marked, err = t.Exec(ctx, r.MarkSQL); err != nil {
 			return err
 		}
-		if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: client.AlarmRestored, Subject: fmt.Sprint("epoch ", e.Number), At: r.At}}); err != nil {
+		if err := db.RaiseAlarms(ctx, t, []client.Alarm{{Kind: client.AlarmRestored, Subject: fmt.Sprint("epoch ", e.Number), First: r.At}}); err != nil {
 			return err
 		}
 		return Add(ctx, t, Record{Kind: r.Kind, At: r.At, Data: restored{e.Number, e.Ends}})
@@ -49,7 +49,7 @@ func EndEpoch(ctx context.Context, d *db.DB, kind string, now db.Millis, first f
 			return err
 		}
 		// Before first, which may append to feeds that are locked after the alarms.
-		if err := db.EndAlarms(ctx, t, []db.Alarm{{Kind: client.AlarmRestored, At: now}}); err != nil {
+		if err := db.EndAlarms(ctx, t, []client.Alarm{{Kind: client.AlarmRestored, Ended: now}}); err != nil {
 			return err
 		}
 		if first != nil {

@@ -39,7 +39,7 @@ func (o *Outbox) endAlarms(ctx context.Context, now db.Millis) error {
 	}
 	var merchants []string
 	for _, a := range standing {
-		merchants = append(merchants, a.Of)
+		merchants = append(merchants, a.Merchant)
 	}
 	broken := map[string]bool{}
 	if err := db.Each(ctx, o, brokenSQL, []any{o.Dialect().List(merchants)}, func(r db.Rows) error {
@@ -54,12 +54,12 @@ func (o *Outbox) endAlarms(ctx context.Context, now db.Millis) error {
 	if err != nil {
 		return err
 	}
-	var over []db.Alarm
+	var over []client.Alarm
 	for _, a := range standing {
-		ends, h := false, health[a.Of]
+		ends, h := false, health[a.Merchant]
 		switch a.Kind {
 		case client.AlarmMerchantFailing:
-			ends = (h == nil || !h.Failing) && !broken[a.Of]
+			ends = (h == nil || !h.Failing) && !broken[a.Merchant]
 		case client.AlarmAnswerUnusable:
 			ends = now-a.Last >= quietFor && h != nil && h.LastAccepted > a.Last
 		case client.AlarmExhausted, client.AlarmDepositRefused:
@@ -68,7 +68,7 @@ func (o *Outbox) endAlarms(ctx context.Context, now db.Millis) error {
 			if a.Kind == client.AlarmDepositRefused {
 				state = client.CallbackRefused
 			}
-			if _, err := db.One(ctx, o, endedSinceSQL, []any{a.Of, int64(a.At), string(state)}, &n, &since); err != nil {
+			if _, err := db.One(ctx, o, endedSinceSQL, []any{a.Merchant, int64(a.First), string(state)}, &n, &since); err != nil {
 				return err
 			}
 			ends = since == 0 && n < 1000

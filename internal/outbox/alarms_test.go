@@ -18,7 +18,7 @@ func standing(t *testing.T, s *Outbox, of string, kind client.AlarmKind) (stands
 	t.Helper()
 	n := 0
 	for _, a := range must(ready.Alarms(ctx, s))(t) {
-		if a.Kind == kind && a.Of == of {
+		if a.Kind == kind && a.Merchant == of {
 			n++
 			stands, text = a.Ended == 0, a.EndedText
 		}
@@ -36,7 +36,7 @@ func testAlarmsEnd(t *testing.T, s *Outbox) {
 	const at = db.Millis(1_000_000)
 	raise := func(of string, kind client.AlarmKind, subject string) {
 		t.Helper()
-		if err := s.RaiseAlarm(ctx, db.Alarm{Of: of, Kind: kind, Subject: subject, At: at}); err != nil {
+		if err := s.RaiseAlarm(ctx, client.Alarm{Merchant: of, Kind: kind, Subject: subject, First: at}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -169,8 +169,8 @@ func testAlarmsEnd(t *testing.T, s *Outbox) {
 		raise(of, k, of+".x")
 	}
 	list := must(ready.Alarms(ctx, s))(t)
-	i := slices.IndexFunc(list, func(a db.Alarm) bool { return a.Of == of && a.Kind == client.AlarmExhausted })
-	must(s.AckAlarm(ctx, list[i].Seq, db.AlarmAck{By: "tok", Name: "", Note: "", At: at}))(t)
+	i := slices.IndexFunc(list, func(a client.Alarm) bool { return a.Merchant == of && a.Kind == client.AlarmExhausted })
+	must(s.AckAlarm(ctx, client.Alarm{Seq: list[i].Seq, AckedBy: "tok", Acked: at}))(t)
 	look(at + 1)
 	stands(of, client.AlarmExhausted, false)
 	stands(of, client.AlarmAnswerDiffers, true)
@@ -196,8 +196,8 @@ func testManyWrong(t *testing.T, s *Outbox) {
 		left -= len(list)
 	}
 	got := must(ready.Alarms(ctx, s))(t)
-	slices.SortFunc(got, func(a, b db.Alarm) int { return strings.Compare(a.Of, b.Of) })
-	if len(got) != 2 || got[0].Of != "m0" || got[0].Number != 400 || len(got[0].Examples) != 5 || got[1].Of != "m1" || got[1].Number != 1 {
+	slices.SortFunc(got, func(a, b client.Alarm) int { return strings.Compare(a.Merchant, b.Merchant) })
+	if len(got) != 2 || got[0].Merchant != "m0" || got[0].Number != 400 || len(got[0].Examples) != 5 || got[1].Merchant != "m1" || got[1].Number != 1 {
 		t.Errorf("%+v", got)
 	}
 	checkKept(t, s)

@@ -110,7 +110,7 @@ func testReleaseMany(t *testing.T, s *Outbox) {
 		t.Errorf("numbers %v", got)
 	}
 	alarms := must(ready.Alarms(ctx, s))(t)
-	if !slices.ContainsFunc(alarms, func(a db.Alarm) bool {
+	if !slices.ContainsFunc(alarms, func(a client.Alarm) bool {
 		return a.Kind == client.AlarmWalletDiffers && a.Subject == held.ID+foreignClaim && a.Number == 2
 	}) {
 		t.Errorf("alarms %+v", alarms)

@@ -12,12 +12,12 @@ const FeedOfDecisions = "decisions"
 
 // feedEntries gathers what a transaction appends to the feeds at its end.
 type feedEntries struct {
-	alarms    []db.Alarm
+	alarms    []client.Alarm
 	decisions [][2]string // merchant and the withdrawal's part of the id
 }
 
 func (f *feedEntries) alarm(merchant string, kind client.AlarmKind, subject string, at db.Millis) {
-	f.alarms = append(f.alarms, db.Alarm{Of: merchant, Kind: kind, Subject: subject, At: at})
+	f.alarms = append(f.alarms, client.Alarm{Merchant: merchant, Kind: kind, Subject: subject, First: at})
 }
 
 func (f *feedEntries) decision(merchant, id string) {

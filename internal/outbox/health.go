@@ -158,7 +158,7 @@ func (o *Outbox) sweepHealth(ctx context.Context, now db.Millis) error {
 	}
 	if len(failing)+len(recovered) > 0 {
 		if err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-			var alarms []db.Alarm
+			var alarms []client.Alarm
 			for _, f := range failing {
 				switch n, err := t.Exec(ctx, tellSQL, f.merchant); {
 				case err != nil:
@@ -170,7 +170,7 @@ func (o *Outbox) sweepHealth(ctx context.Context, now db.Millis) error {
 				if facts := factsOf(f.facts); facts != nil {
 					subject += ": " + facts.Text() // so that whoever gets the alarm knows what to mend
 				}
-				alarms = append(alarms, db.Alarm{Of: f.merchant, Kind: client.AlarmMerchantFailing, Subject: subject, At: now})
+				alarms = append(alarms, client.Alarm{Merchant: f.merchant, Kind: client.AlarmMerchantFailing, Subject: subject, First: now})
 			}
 			for _, m := range recovered {
 				if _, err := t.Exec(ctx, untellSQL, m); err != nil {

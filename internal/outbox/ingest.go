@@ -42,10 +42,10 @@ func (o *Outbox) IngestWithin(ctx context.Context, items []NewCallback, quota Qu
 		if err := o.insert(ctx, t, batch, done, now); err != nil {
 			return err
 		}
-		var alarms []db.Alarm
+		var alarms []client.Alarm
 		for _, n := range batch {
 			if n.Type == countersign.TypeAddress && !done[n.item].Duplicate {
-				alarms = append(alarms, db.Alarm{Of: n.Merchant, Kind: client.AlarmAddressChanged, Subject: joinID(n.Merchant, n.id), At: now})
+				alarms = append(alarms, client.Alarm{Merchant: n.Merchant, Kind: client.AlarmAddressChanged, Subject: joinID(n.Merchant, n.id), First: now})
 			}
 		}
 		if err := db.RaiseAlarms(ctx, t, alarms); err != nil {

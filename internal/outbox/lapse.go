@@ -27,7 +27,7 @@ func (o *Outbox) sweepLapsed(ctx context.Context, now db.Millis, done *Swept) (e
 		if err != nil || !lapsed {
 			return false, err
 		}
-		return true, db.RaiseAlarms(ctx, t, []db.Alarm{{Of: f.merchant, Kind: client.AlarmLapsed, Subject: f.callback(), At: now}})
+		return true, db.RaiseAlarms(ctx, t, []client.Alarm{{Merchant: f.merchant, Kind: client.AlarmLapsed, Subject: f.callback(), First: now}})
 	})
 	return err
 }

@@ -70,7 +70,7 @@ func testLapse(t *testing.T, s *Outbox) {
 	}
 	n := 0
 	for _, a := range must(ready.Alarms(ctx, s))(t) {
-		if a.Kind == client.AlarmLapsed && a.Of == "m0" && a.Subject == late.ID {
+		if a.Kind == client.AlarmLapsed && a.Merchant == "m0" && a.Subject == late.ID {
 			n++
 		}
 	}

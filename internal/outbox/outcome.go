@@ -143,7 +143,7 @@ func (o *Outbox) recordOutcomes(ctx context.Context, t *db.Tx, batch []*reported
 		return err
 	}
 	var tell []newRow
-	var alarms []db.Alarm
+	var alarms []client.Alarm
 	var counted []db.Statement
 	ended := map[client.WithdrawalState]int64{}
 	for _, e := range batch {
@@ -161,7 +161,7 @@ func (o *Outbox) recordOutcomes(ctx context.Context, t *db.Tx, batch []*reported
 			if tells, err = contradict(ctx, t, e, now); err != nil {
 				return err
 			}
-			alarms = append(alarms, db.Alarm{Of: e.merchant, Kind: client.AlarmWalletDiffers, Subject: e.ID + outcomeDiffers, At: now})
+			alarms = append(alarms, client.Alarm{Merchant: e.merchant, Kind: client.AlarmWalletDiffers, Subject: e.ID + outcomeDiffers, First: now})
 		}
 		if tells {
 			tell = append(tell, e.callback(len(tell)))

@@ -38,12 +38,12 @@ func (o *Outbox) sweepOverdue(ctx context.Context, now db.Millis) error {
 		if _, err := db.One(ctx, o, overdueSQL, []any{int64(lane), until, until}, &merchant, &due); err != nil {
 			return fmt.Errorf("overdue work: %w", err)
 		}
-		about := slices.DeleteFunc(slices.Clone(standing), func(a db.Alarm) bool { return a.Subject != lane.String() })
+		about := slices.DeleteFunc(slices.Clone(standing), func(a client.Alarm) bool { return a.Subject != lane.String() })
 		switch {
 		case merchant == "":
 			err = o.EndStanding(ctx, about, now)
 		case due <= now-overdueAfter && len(about) == 0:
-			err = o.RaiseAlarm(ctx, db.Alarm{Of: merchant, Kind: client.AlarmOverdue, Subject: lane.String(), At: now})
+			err = o.RaiseAlarm(ctx, client.Alarm{Merchant: merchant, Kind: client.AlarmOverdue, Subject: lane.String(), First: now})
 		}
 		if err != nil {
 			return err

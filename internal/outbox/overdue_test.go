@@ -18,7 +18,7 @@ func alarmsOf(t *testing.T, s *Outbox, kind client.AlarmKind) (list []string) {
 	t.Helper()
 	for _, a := range must(ready.Alarms(ctx, s))(t) {
 		if a.Kind == kind {
-			row := a.Of + " " + a.Subject
+			row := a.Merchant + " " + a.Subject
 			if a.Ended != 0 {
 				row += " ended"
 			}
@@ -65,7 +65,7 @@ func testExhaustedAlarm(t *testing.T, s *Outbox) {
 		t.Fatalf("swept %+v", got)
 	}
 	got := must(ready.Alarms(ctx, s))(t)
-	if len(got) != 1 || got[0].Kind != client.AlarmExhausted || got[0].Of != "m0" || got[0].Number != 8 || len(got[0].Examples) != 5 || got[0].At != 1000 || got[0].Last != 3000 {
+	if len(got) != 1 || got[0].Kind != client.AlarmExhausted || got[0].Merchant != "m0" || got[0].Number != 8 || len(got[0].Examples) != 5 || got[0].First != 1000 || got[0].Last != 3000 {
 		t.Fatalf("alarms %+v", got)
 	}
 	for i, text := range got[0].Examples { // the last first

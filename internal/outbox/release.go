@@ -221,14 +221,14 @@ func (o *Outbox) release(ctx context.Context, t *db.Tx, batch []*releasing, appr
 		return err
 	}
 	var gives, keeps []db.Statement
-	var alarms []db.Alarm
+	var alarms []client.Alarm
 	for _, r := range batch {
 		alarm, err := o.refuse(ctx, t, r, &look, approved, now)
 		if err != nil {
 			return err
 		}
 		if alarm != "" {
-			a := db.Alarm{Of: r.merchant, Kind: alarm, Subject: r.ID, At: now}
+			a := client.Alarm{Merchant: r.merchant, Kind: alarm, Subject: r.ID, First: now}
 			if alarm == client.AlarmWalletDiffers {
 				a.Subject += foreignClaim
 			}

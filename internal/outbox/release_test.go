@@ -197,7 +197,7 @@ func testForeignClaim(t *testing.T, s *Outbox) {
 		list := must(ready.Alarms(ctx, s))(t)
 		n := 0
 		for _, a := range list {
-			if a.Kind == client.AlarmWalletDiffers && a.Of == "m0" && a.Subject == w.ID+foreignClaim {
+			if a.Kind == client.AlarmWalletDiffers && a.Merchant == "m0" && a.Subject == w.ID+foreignClaim {
 				n += int(a.Number)
 			}
 		}
@@ -348,7 +348,7 @@ func testContradicted(t *testing.T, s *Outbox) {
 		stands := must(s.Withdrawal(ctx, w.ID))(t)
 		alarms := func() (n int) {
 			for _, a := range must(ready.Alarms(ctx, s))(t) {
-				if a.Kind == client.AlarmWalletDiffers && a.Of == "m0" && a.Subject == w.ID+outcomeDiffers {
+				if a.Kind == client.AlarmWalletDiffers && a.Merchant == "m0" && a.Subject == w.ID+outcomeDiffers {
 					n++
 				}
 			}

@@ -249,7 +249,7 @@ func testOpenFailures(t *testing.T, s *Outbox) {
 		t.Errorf("claimed %d of a paused merchant", len(got))
 	}
 	alarms := must(ready.Alarms(ctx, s))(t)
-	if len(alarms) != 1 || alarms[0].Kind != client.AlarmOpenFailures || alarms[0].Of != "m0" || alarms[0].At != now {
+	if len(alarms) != 1 || alarms[0].Kind != client.AlarmOpenFailures || alarms[0].Merchant != "m0" || alarms[0].First != now {
 		t.Errorf("alarms %+v", alarms)
 	}
 	// Resumed, it has a clean record.

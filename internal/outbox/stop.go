@@ -95,7 +95,7 @@ func (o *Outbox) Freeze(ctx context.Context, reason, by string, now db.Millis) (
 		if err := o.changeFreeze(ctx, t, f); err != nil {
 			return err
 		}
-		if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: client.AlarmFrozen, Subject: reason, At: now}}); err != nil {
+		if err := db.RaiseAlarms(ctx, t, []client.Alarm{{Kind: client.AlarmFrozen, Subject: reason, First: now}}); err != nil {
 			return err
 		}
 		return journal.AddAbout(ctx, t, journal.ServiceFrozen, journal.AboutFreezes, now, journal.Stopped{Reason: reason})
@@ -136,10 +136,10 @@ func resumed(ctx context.Context, t *db.Tx, merchant, what string, stop client.A
 	if by := journal.Caller(ctx); by != "" {
 		subject += ", by " + by
 	}
-	if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Of: merchant, Kind: client.AlarmControlChanged, Subject: subject, At: now}}); err != nil {
+	if err := db.RaiseAlarms(ctx, t, []client.Alarm{{Merchant: merchant, Kind: client.AlarmControlChanged, Subject: subject, First: now}}); err != nil {
 		return err
 	}
-	return db.EndAlarms(ctx, t, []db.Alarm{{Of: merchant, Kind: stop, At: now}})
+	return db.EndAlarms(ctx, t, []client.Alarm{{Merchant: merchant, Kind: stop, Ended: now}})
 }
 
 // Frozen returns the freeze, the zero Freeze if there is none.

@@ -160,7 +160,7 @@ func testFreeze(t *testing.T, s *Outbox) {
 	if f := must(another(t, s).Frozen(ctx))(t); f != want {
 		t.Errorf("another node sees %+v", f)
 	}
-	if got := must(ready.Alarms(ctx, s))(t); len(got) != 1 || got[0].Kind != client.AlarmFrozen || got[0].Subject != "a test" || got[0].Of != "" {
+	if got := must(ready.Alarms(ctx, s))(t); len(got) != 1 || got[0].Kind != client.AlarmFrozen || got[0].Subject != "a test" || got[0].Merchant != "" {
 		t.Errorf("alarms %+v", got)
 	}
 	if got := claim(t, s, countersign.LaneNotify, 2001, 10); len(got) != 0 {
@@ -178,7 +178,7 @@ func testFreeze(t *testing.T, s *Outbox) {
 	default:
 		t.Error("nobody was woken")
 	}
-	if got := must(ready.Alarms(ctx, s))(t)[1:]; len(got) != 1 || got[0].Kind != client.AlarmControlChanged || got[0].Subject != "the freeze of 1970-01-01T00:00:02Z was ended, by tok_2" || got[0].Of != "" {
+	if got := must(ready.Alarms(ctx, s))(t)[1:]; len(got) != 1 || got[0].Kind != client.AlarmControlChanged || got[0].Subject != "the freeze of 1970-01-01T00:00:02Z was ended, by tok_2" || got[0].Merchant != "" {
 		t.Errorf("alarms of the end of it %+v", got)
 	}
 	if f := must(s.Frozen(ctx))(t); f != (client.Freeze{}) {

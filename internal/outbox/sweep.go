@@ -173,7 +173,7 @@ func (o *Outbox) sweepDeadlines(ctx context.Context, now db.Millis, done *Swept)
 	}
 	ended, err := o.sweepRows(ctx, found, now, exhaustSQL, func(f swept) []any { return []any{f.merchant, f.id, int64(now)} }, func(f swept, c laneChanges) then {
 		c.ended(f.merchant, countersign.LaneNotify, client.CallbackExhausted)
-		return then{alarms: []db.Alarm{{Of: f.merchant, Kind: client.AlarmExhausted, Subject: f.callback() + " " + string(client.ReasonDeadline), At: now}}}
+		return then{alarms: []client.Alarm{{Merchant: f.merchant, Kind: client.AlarmExhausted, Subject: f.callback() + " " + string(client.ReasonDeadline), First: now}}}
 	})
 	done.Exhausted += len(ended)
 	return err
@@ -182,7 +182,7 @@ func (o *Outbox) sweepDeadlines(ctx context.Context, now db.Millis, done *Swept)
 // then is what follows the change of a row.
 type then struct {
 	statements []db.Statement
-	alarms     []db.Alarm
+	alarms     []client.Alarm
 }
 
 // sweepRows changes each row of list by the guarded statement text, in one transaction, and returns

@@ -42,7 +42,7 @@ func (t Tasks) TellOfWaiting(ctx context.Context, d *db.DB, now db.Millis) error
 			errs = append(errs, err)
 			continue
 		}
-		over := slices.DeleteFunc(slices.Clone(standing), func(a db.Alarm) bool {
+		over := slices.DeleteFunc(slices.Clone(standing), func(a client.Alarm) bool {
 			return !strings.HasPrefix(a.Subject, k.Tells+" ") || stays[a.Subject]
 		})
 		for page := range slices.Chunk(waits, waitingPage) {
@@ -56,7 +56,7 @@ func (t Tasks) TellOfWaiting(ctx context.Context, d *db.DB, now db.Millis) error
 }
 
 // waiting returns the alarms about tasks that wait, and the subjects of those that do not end.
-func (k *Kind) waiting(l *Look) (waits []db.Alarm, stays map[string]bool, err error) {
+func (k *Kind) waiting(l *Look) (waits []client.Alarm, stays map[string]bool, err error) {
 	stays = map[string]bool{}
 	for _, s := range k.Sources {
 		if s.State != client.TaskOpen {
@@ -74,7 +74,7 @@ func (k *Kind) waiting(l *Look) (waits []db.Alarm, stays map[string]bool, err er
 				subject := k.Tells + " " + x.About
 				tells := x.AtOnce || x.Since <= l.Now-waitsLong
 				if stays[subject] = tells || x.Unknown; tells {
-					waits = append(waits, db.Alarm{Of: x.Merchant, Kind: client.AlarmApprovalWaits, Subject: subject, At: l.Now})
+					waits = append(waits, client.Alarm{Merchant: x.Merchant, Kind: client.AlarmApprovalWaits, Subject: subject, First: l.Now})
 				}
 			}
 		}

@@ -26,7 +26,7 @@ CREATE TABLE counts (
 ;
 
 -- One row stands for all alarms of a kind about a merchant, or about a subject, until a person
--- acknowledges it or it ends by itself. seq and moved are numbers of the feed.
+-- acknowledges it or it ends by itself. seq is a number of the feed.
 CREATE TABLE alarms (
   seq        {int} NOT NULL PRIMARY KEY,
   merchant   {text} NOT NULL, -- empty: of none, as always at the gateway
@@ -36,7 +36,6 @@ CREATE TABLE alarms (
   last       {int} NOT NULL,
   number     {int} NOT NULL, -- how often it was raised
   examples   TEXT NOT NULL, -- JSON: subjects, the last first
-  moved      {int} NOT NULL, -- when it was raised last
   -- When, by which token and that one's name it was acknowledged; 0: it was not.
   acked      {int} NOT NULL DEFAULT 0,
   acked_by   TEXT NOT NULL DEFAULT '',
@@ -44,34 +43,17 @@ CREATE TABLE alarms (
   acked_note TEXT NOT NULL DEFAULT '',
   -- When and why it ended by itself; 0: it has not.
   ended      {int} NOT NULL DEFAULT 0,
-  ended_text TEXT NOT NULL DEFAULT ''
+  ended_text TEXT NOT NULL DEFAULT '',
+  -- What is posted of it; see db/alarm_posts.go.
+  due        {int} NOT NULL,
+  told       {int} NOT NULL DEFAULT 0,
+  attempts   {int} NOT NULL DEFAULT 0
 ){strict};
+CREATE INDEX alarms_due ON alarms (due, seq);
 CREATE INDEX alarms_standing ON alarms (kind, merchant, subject, acked) WHERE ended = 0;
 -- Lists of alarms by state and kind.
 CREATE INDEX alarms_open ON alarms (seq) WHERE acked = 0 AND ended = 0;
 CREATE INDEX alarms_kind ON alarms (kind, seq);
-
--- Where alarms are posted, and when a process last said that it posts there. See
--- db/alarm_posts.go.
-CREATE TABLE alarm_destinations (
-  name {text} NOT NULL PRIMARY KEY, -- no secret
-  seen {int} NOT NULL
-){clustered};
-
--- What is to be posted, until it was: that an alarm was raised (step 1), that its number grew
--- tenfold (step 10, 100, …), that it ended (step 0).
-CREATE TABLE alarm_posts (
-  destination {text} NOT NULL,
-  alarm       {int} NOT NULL,
-  step        {int} NOT NULL,
-  place       {int} NOT NULL, -- in the feed of alarms: those of one alarm are posted in this order
-  at          {int} NOT NULL,
-  content     TEXT NOT NULL,  -- JSON: the row as it was then
-  due         {int} NOT NULL DEFAULT 0, -- of the next attempt; while one is made, the end of its lease
-  attempts    {int} NOT NULL DEFAULT 0,
-  PRIMARY KEY (destination, alarm, step)
-){strict};
-CREATE INDEX alarm_posts_due ON alarm_posts (destination, due, place);
 
 -- What people noted about a withdrawal, an order or a deposit. Rows never change.
 CREATE TABLE notes (

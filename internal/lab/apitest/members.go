@@ -17,11 +17,9 @@ import (
 // common are good bodies of operations that both ends have.
 var common = map[string]any{
 	"approveTask": map[string]any{"reason": "seen"}, "declineTask": map[string]any{"reason": "seen"}, "noteTask": map[string]any{"text": "seen"},
-	"approveTasks": map[string]any{"ids": []any{"change.chg_1"}, "reason": "seen", "dryRun": true},
-	"declineTasks": map[string]any{"ids": []any{"change.chg_1"}, "reason": "seen", "dryRun": true},
-	"ackAlarm":     map[string]any{"note": "seen"},
-	"ackAlarms": map[string]any{"filter": map[string]any{"kind": "possible_duplicate", "merchant": "mine"}, "note": "seen",
-		"dryRun": true, "upTo": 7},
+	"approveTasks":   map[string]any{"ids": []any{"change.chg_1"}, "reason": "seen", "dryRun": true},
+	"declineTasks":   map[string]any{"ids": []any{"change.chg_1"}, "reason": "seen", "dryRun": true},
+	"ackAlarm":       map[string]any{"note": "seen"},
 	"beginProvider":  map[string]any{"origin": "https://console.example", "again": true},
 	"finishProvider": map[string]any{"state": "s", "given": "g", "code": "c", "issuer": "https://issuer.example"},
 	"createToken":    map[string]any{"name": "n", "role": "viewer", "merchants": []any{"acme"}, "expires": "2031-01-01T00:00:00Z", "depositsPerHour": 100},

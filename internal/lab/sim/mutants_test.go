@@ -64,9 +64,9 @@ var mutants = []mutant{
 	{"when an answer was signed is not looked at", "internal/dispatch/link.go",
 		"	case s.Old(r.Done.Time()):\n", "	case s.Old(r.Done.Time()) && r.Status == 0:\n"},
 	{"that a stop ends raises no alarm", "internal/outbox/stop.go",
-		"Subject: subject, At: now}})", "Subject: subject, At: now}}[:0])"},
+		"Subject: subject, First: now}})", "Subject: subject, First: now}}[:0])"},
 	{"a lapse raises no alarm", "internal/outbox/lapse.go",
-		"Subject: f.callback(), At: now}})", "Subject: f.callback(), At: now}}[:0])"},
+		"Subject: f.callback(), First: now}})", "Subject: f.callback(), First: now}}[:0])"},
 	{"an end does not end what was confirmed", "internal/book/effect.go",
 		"	case !o.State.Undecided() && o.State != client.OrderConfirmed:\n		return o, false, \"\" // final", "	case !o.State.Undecided():\n		return o, false, \"\" // final"},
 	{"a copy under another index is another transfer", "internal/book/claim.go",
@@ -78,7 +78,7 @@ var mutants = []mutant{
 	{"a payment after the end raises no alarm", "internal/book/executed.go",
 		"		return o, executedAfterEnd\n", "		return o, \"\"\n"},
 	{"an alarm does not end", "internal/outbox/alarms.go",
-		"			ends = (h == nil || !h.Failing) && !broken[a.Of]\n", "			ends = h == nil && now < 0\n"},
+		"			ends = (h == nil || !h.Failing) && !broken[a.Merchant]\n", "			ends = h == nil && now < 0\n"},
 }
 
 // with returns the text of m's file with the fault.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 )
@@ -95,9 +96,9 @@ func migrate(t testing.TB, url string, end db.End) {
 
 // Alarms returns the alarms of a database, the oldest first, a thousand at most.
 func Alarms(ctx context.Context, d interface {
-	AlarmsWhere(ctx context.Context, f db.AlarmFilter, limit int, before int64) ([]db.Alarm, int64, error)
-}) ([]db.Alarm, error) {
-	list, _, err := d.AlarmsWhere(ctx, db.AlarmFilter{}, 1000, 0)
+	AlarmsWhere(ctx context.Context, of []string, f client.AlarmFilter, limit int, before int64) ([]client.Alarm, int64, error)
+}) ([]client.Alarm, error) {
+	list, _, err := d.AlarmsWhere(ctx, nil, client.AlarmFilter{}, 1000, 0)
 	slices.Reverse(list)
 	return list, err
 }
