@@ -176,7 +176,7 @@ func (s *Service) CreateMerchant(ctx context.Context, m NewMerchant) (CreatedMer
 	return ask[CreatedMerchant](ctx, &s.Common, http.MethodPost, "/v1/merchants", m)
 }
 
-// Merchants returns a page of merchants, by id.
+// Merchants returns a page of merchants: those whose last attempt failed, then the others, both by id.
 func (s *Service) Merchants(ctx context.Context, o PageOptions) (MerchantPage, error) {
 	return ask[MerchantPage](ctx, &s.Common, http.MethodGet, withQuery("/v1/merchants", o), nil)
 }

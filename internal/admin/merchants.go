@@ -2,10 +2,13 @@ package admin
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"maps"
 	"mime"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/api"
+	"countersign/internal/db"
 	"countersign/internal/journal"
 	"countersign/internal/outbox"
 )
@@ -154,23 +158,90 @@ func normalURL(raw string) string {
 	return scheme + "://" + host + ":" + port + "/" + strings.Trim(u.JoinPath().EscapedPath(), "/") + "?" + u.RawQuery
 }
 
+// merchantPlace is where a page of merchants begins. Those come first that have failed since At or
+// longer: who fails or recovers while somebody reads the pages is missing on none.
+type merchantPlace struct {
+	At    db.Millis
+	Rest  bool // the first are over
+	After string
+}
+
+func (p merchantPlace) String() string {
+	part := "failing"
+	if p.Rest {
+		part = "rest"
+	}
+	return fmt.Sprintf("%s.%d.%s", part, p.At, p.After)
+}
+
+func merchantPlaceOf(cursor string, now db.Millis) (p merchantPlace, err error) {
+	if cursor == "" {
+		return merchantPlace{At: now}, nil
+	}
+	parts := strings.SplitN(cursor, ".", 3)
+	if len(parts) == 3 && (parts[0] == "failing" || parts[0] == "rest") && outbox.ValidMerchantID(parts[2]) {
+		at, err := strconv.ParseInt(parts[1], 10, 64)
+		if err == nil {
+			return merchantPlace{At: db.Millis(at), Rest: parts[0] == "rest", After: parts[2]}, nil
+		}
+	}
+	return p, api.Invalid(api.At("query.cursor", "is not from a list of this kind"))
+}
+
 func (s *Server) merchants(c *api.Call, q api.Page, _ api.None) (client.MerchantPage, error) {
-	out := client.MerchantPage{Merchants: []client.Merchant{}}
-	if q.Cursor != "" && !outbox.ValidMerchantID(q.Cursor) {
-		return out, api.Invalid(api.At("query.cursor", "is not from a list of this kind"))
-	}
-	list, err := s.Lists.Merchants(c.R.Context(), c.Token.BoundTo(), q.Cursor, q.Limit+1)
+	place, err := merchantPlaceOf(q.Cursor, c.Now)
 	if err != nil {
-		return out, err
+		return client.MerchantPage{}, err
 	}
-	if len(list) > q.Limit {
-		list = list[:q.Limit]
-		out.Next = &list[q.Limit-1].ID
+	list, next, err := s.merchantsFrom(c.R.Context(), c.Token.BoundTo(), place, q.Limit)
+	if err != nil {
+		return client.MerchantPage{}, err
 	}
+	out := client.MerchantPage{Merchants: []client.Merchant{}, Next: next}
 	for _, m := range list {
 		out.Merchants = append(out.Merchants, merchantOf(m))
 	}
 	return out, s.addHealth(c, out.Merchants)
+}
+
+// merchantsFrom returns a page from a place on; of: only these, nil: all.
+func (s *Server) merchantsFrom(ctx context.Context, of []string, p merchantPlace, limit int) (list []outbox.Merchant, next *string, err error) {
+	failing, err := s.Lists.FailingMerchants(ctx, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	first := map[string]bool{}
+	for _, f := range failing {
+		if f.Since > 0 && db.Millis(f.Since) <= p.At && (of == nil || slices.Contains(of, f.Merchant)) {
+			first[f.Merchant] = true
+		}
+	}
+	if !p.Rest {
+		if list, err = s.Lists.Merchants(ctx, slices.AppendSeq([]string{}, maps.Keys(first)), p.After, limit+1); err != nil {
+			return nil, nil, err
+		}
+		p.Rest, p.After = true, ""
+	}
+	for more := true; more && len(list) <= limit; {
+		page, err := s.Lists.Merchants(ctx, of, p.After, limit+1)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, m := range page {
+			p.After = m.ID
+			if !first[m.ID] {
+				list = append(list, m)
+			}
+		}
+		more = len(page) > limit
+	}
+	if len(list) > limit {
+		list = list[:limit]
+		last := list[limit-1].ID
+		place := merchantPlace{At: p.At, Rest: !first[last], After: last}.String()
+		next = &place
+	}
+	return list, next, nil
 }
 
 // knownMerchant says whether a token can be bound to a merchant.
