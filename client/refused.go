@@ -75,6 +75,7 @@ type RefusedFilter struct {
 // Learned is what the callbacks that came while the gateway learned show together.
 type Learned struct {
 	Settings string `json:"settings" doc:"settings that fit, as a TOML file for gateway --config; comments say how many callbacks would be refused, and why"`
+	Note     string `json:"note,omitempty" doc:"what to send to the provider: what no setting mends; absent: nothing"`
 }
 
 // Learned returns what the callbacks that came while the gateway learned show together.

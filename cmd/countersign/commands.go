@@ -179,6 +179,7 @@ type alarmsCmd struct {
 
 type providerCmd struct {
 	Show plainCmd[atGateway] `cmd:"" help:"Print the settings that fit the provider, for gateway --config, and what would be refused with them." op:"learned" member:"settings"`
+	Note plainCmd[atGateway] `cmd:"" help:"Print what to send to the provider, which no setting mends." op:"learned" member:"note"`
 }
 
 type tokenCmd struct {

@@ -301,10 +301,11 @@ func TestLearn(t *testing.T) {
 		}
 		return out
 	}
-	settings, shown := ask("provider", "show"), ask("api", "refusedCallback", "d-1")
+	settings, note, shown := ask("provider", "show"), ask("provider", "note"), ask("api", "refusedCallback", "d-1")
 	for text, wants := range map[string][]string{
 		settings: {"3 callbacks, of which 1 would be refused.\n#   1  type 1: member \"txId\" is missing (such as d-2)\n", "notify-path = \"/api/v1/uu/notify\"\n",
 			"withdraw-path = \"/api/v1/uu/withdraw/info\"\n", "\n[gateway.profile]\nprovider = \"other\"\napi-key-header = \"Provider-Key\"\nbody-field = \"payload\"\nhold-code = 5000\n"},
+		note:  {"To the provider of our callbacks\n", "Seen in 1 of 3 callbacks: type 1: member \"txId\" is missing (such as d-2)"},
 		shown: {"learning", `differs    member \"tenantUserId\" is not a string`, `differs    member \"amount\" is not a string`, "JSON object, in payload", "Provider-Key"},
 	} {
 		for _, want := range wants {
@@ -317,7 +318,7 @@ func TestLearn(t *testing.T) {
 		t.Fatalf("exit status %d\n%s", code, d.output)
 	}
 	for _, secret := range []string{"k-other", "cb-other", "0xab", "1E-7"} {
-		if out := settings + d.output.String(); strings.Contains(out, secret) {
+		if out := settings + note + d.output.String(); strings.Contains(out, secret) {
 			t.Errorf("%s is in\n%s", secret, out)
 		}
 	}

@@ -51,7 +51,7 @@ func TestLearn(t *testing.T) {
 			}
 			learned, err := r.client.Learned(t.Context())
 			if err != nil || !strings.Contains(learned.Settings, "2 callbacks, of which 0 would be refused") || !strings.Contains(learned.Settings, "notify-path = \"/odd\"") ||
-				!strings.Contains(learned.Settings, "provider = \"other\"") {
+				!strings.Contains(learned.Settings, "provider = \"other\"") || learned.Note != "" {
 				t.Errorf("%+v, %v", learned, err)
 			}
 			// A dismissed one counts no more.
@@ -77,7 +77,7 @@ func TestLearn(t *testing.T) {
 	}
 }
 
-// TestLearnOuterForm: the comments of the settings name what a library or a proxy makes of a body, and what the
+// TestLearnOuterForm: the note to the provider and the comments of the settings name what a library or a proxy makes of a body, and what the
 // provider must change. No setting is advised.
 func TestLearnOuterForm(t *testing.T) {
 	s := newService(t, countersigntest.ServiceConfig{Unbound: true})
@@ -107,6 +107,9 @@ func TestLearnOuterForm(t *testing.T) {
 				t.Fatal(w.Code, w.Body)
 			}
 			learned, err := r.client.Learned(t.Context())
+			if !strings.Contains(learned.Note, c.word) || !strings.Contains(learned.Note, "sealed blocks in standard Base64, with + and / and padding, and nothing else") {
+				t.Errorf("the note: %s", learned.Note)
+			}
 			if err != nil || !strings.Contains(learned.Settings, c.word) || strings.Contains(learned.Settings, "oaep") || strings.Contains(learned.Settings, "body-field") {
 				t.Errorf("the settings: %s, %v", learned.Settings, err)
 			}

@@ -161,6 +161,7 @@ func TestOnePath(t *testing.T) {
 	}
 	got := Sum(list)
 	wants(t, got.Settings, "2 callbacks, of which 1 would be refused.\n#   1  type 2: it comes to the URL of the other types, /hook\n", "notify-path = \"/hook\"\n", "# Note: the provider posts type 2")
+	wants(t, got.Note, "go to a URL of their own")
 	if strings.Contains(got.Settings, "withdraw-path") {
 		t.Error(got.Settings)
 	}
@@ -180,10 +181,12 @@ func TestSum(t *testing.T) {
 	got := Sum(list)
 	wants(t, got.Settings, "# What this provider does: 7 callbacks, of which 5 would be refused.\n#   2  type 1: member \"txId\" is missing (such as bad-1, bad-2?[31m)\n",
 		"#   1  type 9: unknown callback type: 9\n", "\n[gateway.profile]\nprovider = \"other\"\n")
+	wants(t, got.Note, "We received 7 different callbacks from you, and our end must refuse 5 of them.",
+		"Seen in 2 of 7 callbacks: type 1: member \"txId\" is missing (such as bad-1, bad-2?[31m).\n")
 }
 
 // TestMixed: what differs from what one setting says for all callbacks would be refused, and a body
-// that does not open, too.
+// that does not open, too. What may be forged, or may be the fault of a key here, is not in the note.
 func TestMixed(t *testing.T) {
 	r := Reader{Key: pair().Public(), Field: "data"}
 	bound := came(t, "/b", plaintext(t, true))
@@ -194,16 +197,17 @@ func TestMixed(t *testing.T) {
 	for name, c := range map[string]struct {
 		list []Seen
 		want string
+		note bool
 	}{
-		"paths":   {[]Seen{came(t, "/a", deposit(t, "a")), came(t, "/b", deposit(t, "b"))}, "type 1: it comes to /a, others of its kind to /b (such as a)\n"},
-		"headers": {[]Seen{with("A"), with("B")}, "in the header A, that of others in B (such as a)\n"},
-		"fields":  {[]Seen{in("a"), in("b")}, "its body is in a, that of others in b"},
-		"binding": {[]Seen{bound, came(t, "/b", deposit(t, "b"))}, "type 1: its requestUUID is not bound to it, as that of 1 others is: it may be forged (such as b)\n"},
-		"no seal": {[]Seen{bound, r.Seen([]byte("AAAA"), nil, 1)}, "#   1  does not open: "},
-		"none":    {[]Seen{bound}, "1 callbacks, of which 0 would be refused.\n"},
+		"paths":   {[]Seen{came(t, "/a", deposit(t, "a")), came(t, "/b", deposit(t, "b"))}, "type 1: it comes to /a, others of its kind to /b (such as a)\n", true},
+		"headers": {[]Seen{with("A"), with("B")}, "in the header A, that of others in B (such as a)\n", true},
+		"fields":  {[]Seen{in("a"), in("b")}, "its body is in a, that of others in b", true},
+		"binding": {[]Seen{bound, came(t, "/b", deposit(t, "b"))}, "type 1: its requestUUID is not bound to it, as that of 1 others is: it may be forged (such as b)\n", false},
+		"no seal": {[]Seen{bound, r.Seen([]byte("AAAA"), nil, 1)}, "#   1  does not open: ", false},
+		"none":    {[]Seen{bound}, "1 callbacks, of which 0 would be refused.\n", false},
 	} {
-		if got := Sum(c.list); !strings.Contains(got.Settings, c.want) {
-			t.Errorf("%s: %s", name, got.Settings)
+		if got := Sum(c.list); !strings.Contains(got.Settings, c.want) || (got.Note != "") != c.note {
+			t.Errorf("%s: %s\nnote: %q", name, got.Settings, got.Note)
 		}
 	}
 }
@@ -236,6 +240,7 @@ func TestURLSafeOnly(t *testing.T) {
 		t.Error(got.Settings)
 	}
 	wants(t, got.Settings, "#   6  does not open", "URL alphabet", "#   1  does not open", "says gzip")
+	wants(t, got.Note, "Seen in 6 of 7", "URL alphabet", "with + and / and padding", "Seen in 1 of 7", "says gzip")
 }
 
 // TestStrayCallback: one callback that is not as the others does not become the setting, in
@@ -287,7 +292,7 @@ func FuzzRead(f *testing.F) {
 		texts := []string{reader.Read(plain).String()}
 		if body, err := envelope.Seal(pair(), envelope.PKCS1v15, plain); err == nil {
 			sum := Sum([]Seen{reader.Seen(body, nil, 1)})
-			texts = append(texts, reader.Read(body).String(), sum.Settings)
+			texts = append(texts, reader.Read(body).String(), sum.Settings, sum.Note)
 		}
 		for _, text := range texts {
 			if strings.ContainsAny(text, "\x1b\r\x00\u202e") {

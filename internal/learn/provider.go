@@ -3,6 +3,7 @@ package learn
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -190,15 +191,22 @@ func (f fit) settings() (gateway, profile []string) {
 
 // fault is one reason why callbacks would be refused.
 type fault struct {
-	typ  countersign.Type // 0: it did not open
-	text string
+	typ    countersign.Type // 0: it did not open
+	text   string
+	theirs bool // the provider must mend it; false: it may be forged, or a key here may be wrong
 }
+
+// rightForm is what the interface says of what a provider does wrong, below the note to it.
+const rightForm = "The interface: the body of a request is the sealed blocks in standard Base64, with + and / and padding, and nothing " +
+	"else: not\ncompressed, not multipart, no byte order mark. What is sealed is one JSON object, each member once. Callbacks " +
+	"of type 2\ngo to a URL of their own, all others to another one, in one form of body, with one header for the API key.\n"
 
 // faults says why the gateway would refuse s with the settings that fit; nil if it would take it.
 func (f fit) faults(s Seen) (out []fault) {
-	add := func(format string, args ...any) { out = append(out, fault{s.Type, fmt.Sprintf(format, args...)}) }
+	add := func(format string, args ...any) { out = append(out, fault{s.Type, fmt.Sprintf(format, args...), true}) }
 	if s.Err != nil {
 		add("does not open: %v", s.Err)
+		out[0].theirs = errors.Is(s.Err, envelope.ErrBodyForm) || errors.Is(s.Err, envelope.ErrBase64) || errors.Is(s.Err, envelope.ErrEmpty)
 		return out
 	}
 	for _, refused := range s.Refused[:min(len(s.Refused), 8)] {
@@ -206,6 +214,7 @@ func (f fit) faults(s Seen) (out []fault) {
 	}
 	if f.holds > 0 && s.Binding != countersign.BindingHolds && len(s.Refused) == 0 {
 		add("its requestUUID is not bound to it, as that of %d others is: it may be forged", f.holds)
+		out[len(out)-1].theirs = false
 	}
 	for _, t := range shown {
 		switch value, most := t.of(s), f.most[t.name]; {
@@ -220,8 +229,8 @@ func (f fit) faults(s Seen) (out []fault) {
 }
 
 // Sum says what callbacks, in the order in which they came, showed together: the settings that fit,
-// as a file for gateway --config, whose comments say what no setting mends. It holds identifiers of callbacks, and no
-// other value and no secret.
+// as a file for gateway --config, and a note to send to the provider about what no setting mends, empty if there is
+// nothing. Both hold identifiers of callbacks, and no other value and no secret.
 func Sum(list []Seen) client.Learned {
 	fit, found, refused := fitOf(list), map[fault][]string{}, 0
 	for _, s := range list {
@@ -231,7 +240,7 @@ func Sum(list []Seen) client.Learned {
 		}
 		refused += min(1, len(why))
 	}
-	var file strings.Builder
+	var file, note strings.Builder
 	fmt.Fprintf(&file, "# What this provider does: %d callbacks, of which %d would be refused.\n", len(list), refused)
 	for _, f := range slices.SortedFunc(maps.Keys(found), func(a, b fault) int {
 		return cmp.Or(len(found[b])-len(found[a]), int(a.typ-b.typ), strings.Compare(a.text, b.text))
@@ -244,11 +253,19 @@ func Sum(list []Seen) client.Learned {
 			what += " (such as " + strings.Join(ids[:min(len(ids), 3)], ", ") + ")"
 		}
 		fmt.Fprintf(&file, "#   %d  %s\n", len(found[f]), what)
+		if f.theirs {
+			fmt.Fprintf(&note, "- Seen in %d of %d callbacks: %s.\n", len(found[f]), len(list), what)
+		}
 	}
 	fit.notes(&file)
 	gateway, profile := fit.settings()
 	file.WriteString("\n[gateway]\n" + strings.Join(gateway, "") + "\n[gateway.profile]\n" + strings.Join(profile, ""))
-	return client.Learned{Settings: file.String()}
+	out := client.Learned{Settings: file.String()}
+	if note.Len() > 0 {
+		out.Note = fmt.Sprintf("To the provider of our callbacks\n\nWe received %d different callbacks from you, and our end must refuse %d of them. "+
+			"No setting at our end changes what\nfollows; please change it at yours, and send the callbacks again.\n\n%s\n%s", len(list), refused, &note, rightForm)
+	}
+	return out
 }
 
 // notes writes what a person must still do or know.
