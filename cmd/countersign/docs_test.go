@@ -157,7 +157,7 @@ func TestBlocksOfDocuments(t *testing.T) {
 		}
 	}
 	t.Logf("%d blocks run, %d do not: %v", sessions, notRun, reasons)
-	if sessions != marked || sessions < 50 {
+	if sessions != marked || sessions < 75 {
 		t.Errorf("%d session blocks were found, of %d", sessions, marked)
 	}
 }
@@ -211,7 +211,7 @@ func TestEveryCommandRuns(t *testing.T) {
 			}
 		}
 	}
-	if len(named) < 35 { // of the sixty that there are
+	if len(named) < 40 { // of the sixty that there are
 		t.Errorf("%d commands are named", len(named))
 	}
 	for c, where := range named {
