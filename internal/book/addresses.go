@@ -18,7 +18,7 @@ const (
 
 	lockAddressSQL = readAddressSQL + `{lock}`
 
-	// The one that began to count last, of the same chain or where one of the two names none.
+	// The newest counting address of the user on chain $2. An address or a question without a chain matches any.
 	countingAddressSQL = `
 SELECT address FROM addresses
 WHERE tenant_user_id = $1 AND counts > 0 AND ($2 = '' OR chain = '' OR chain = $2) ORDER BY counts DESC LIMIT 1`
@@ -32,7 +32,7 @@ WHERE tenant_user_id = $1 AND state IN ('held', 'rejected') AND ($2 = '' OR chai
 	knownChainSQL = `
 SELECT 1 WHERE EXISTS (SELECT 1 FROM deposited_at WHERE chain = $1) OR EXISTS (SELECT 1 FROM addresses WHERE chain = $1 AND counts > 0)`
 
-	// $2 is empty: on any chain.
+	// An empty $2 matches every chain.
 	depositedElsewhereSQL = `
 SELECT 1 WHERE EXISTS (SELECT 1 FROM deposited_at WHERE tenant_user_id = $1 AND ($2 = '' OR chain = $2) AND address <> $3)`
 
@@ -53,8 +53,8 @@ func scanAddress(r db.Rows) (a client.AddressEntry, err error) {
 	return a, err
 }
 
-// takeAddress records an address that the service tells. One that replaces another waits
-// for a person: until then the application shows the address that it knows.
+// takeAddress records an address that the service sent. One that replaces another is held until a person decides; until
+// then the application shows the old address.
 func (in *inboxTx) takeAddress(ctx context.Context, c *countersign.AddressChange, at db.Millis) error {
 	a := client.AddressEntry{TenantUserID: c.TenantUserID, ChainName: c.ChainName, Symbol: c.Symbol, Address: c.CountingAddress(), OldAddress: c.ToAddress,
 		State: client.AddressTaken, Taken: at}
@@ -80,8 +80,8 @@ func (in *inboxTx) takeAddress(ctx context.Context, c *countersign.AddressChange
 	return err
 }
 
-// nextCounts returns what the column counts is for a: in the order in which the application is
-// told of addresses, 0 for one that does not count.
+// nextCounts returns the value of the column counts for a: the next number in the order in which the application learns
+// of addresses, or 0 if a does not count.
 func nextCounts(ctx context.Context, t *db.Tx, a client.AddressEntry) (n int64, err error) {
 	if a.State == client.AddressTaken || a.State == client.AddressAccepted {
 		_, err = db.One(ctx, t, nextCountsSQL, []any{a.TenantUserID}, &n)
@@ -89,7 +89,7 @@ func nextCounts(ctx context.Context, t *db.Tx, a client.AddressEntry) (n int64, 
 	return n, err
 }
 
-// chainKey is the stored form of the name of a chain, which may have any length.
+// chainKey returns the stored form of a chain's name, which may have any length.
 func chainKey(name string) string {
 	if name == "" {
 		return ""
@@ -99,7 +99,7 @@ func chainKey(name string) string {
 
 func depositedKey(address string) string { return db.Digest(countersign.AddressKey(address))[:32] }
 
-// deposited notes to which address a deposit went.
+// deposited notes the address that a deposit went to.
 func (l *ledger) deposited(d *countersign.Deposit) {
 	if l.addresses == nil {
 		l.addresses = map[[3]string]bool{}
@@ -107,7 +107,7 @@ func (l *ledger) deposited(d *countersign.Deposit) {
 	l.addresses[[3]string{d.TenantUserID, chainKey(d.ChainName), depositedKey(d.ToAddress)}] = true
 }
 
-// writeDeposited writes what deposited noted, in one order: two nodes must not wait for each other.
+// writeDeposited writes what deposited noted, sorted, so that two nodes cannot wait for each other.
 func (l *ledger) writeDeposited(ctx context.Context, t *db.Tx) error {
 	var statements []db.Statement
 	for _, key := range slices.SortedFunc(maps.Keys(l.addresses), func(a, b [3]string) int { return slices.Compare(a[:], b[:]) }) {
@@ -116,11 +116,10 @@ func (l *ledger) writeDeposited(ctx context.Context, t *db.Tx) error {
 	return t.Batch(ctx, statements)
 }
 
-// replaces reports whether a may replace another address of its user: it does not only where the
-// user has no told address and no deposit to another one on that chain, whatever its name is
-// written like. The name of a chain that this gateway never met may be another name of one that it
-// did. What the service says of the old address only counts against it: whoever makes a change up
-// leaves the old address out.
+// replaces reports whether a may replace another address of its user. It does not if the same address counts already,
+// or if the user has no other address and no deposit to another one on that chain. The spelling of the chain's name
+// does not matter, and a chain that this gateway never met matches every chain: its name may be an alias. The old
+// address that the service sends is only evidence for a replacement: a forger would leave it out.
 func (in *inboxTx) replaces(ctx context.Context, a client.AddressEntry) (bool, error) {
 	var known string
 	chain := chainKey(a.ChainName)
@@ -147,7 +146,7 @@ func (in *inboxTx) replaces(ctx context.Context, a client.AddressEntry) (bool, e
 	return db.One(ctx, in.t, depositedElsewhereSQL, []any{a.TenantUserID, chain, depositedKey(a.Address)}, &one)
 }
 
-// addressEvents are the kinds of the events that say that an address is in a state.
+// addressEvents maps the state of an address to the kind of its event.
 var addressEvents = map[client.AddressState]client.EventKind{
 	client.AddressTaken: client.EventAddressChanged, client.AddressHeld: client.EventAddressHeld,
 	client.AddressAccepted: client.EventAddressChanged, client.AddressRejected: client.EventAddressRejected,
@@ -158,12 +157,12 @@ func addressEvent(a client.AddressEntry, at db.Millis) client.EventEntry {
 		Address: a.Address, ChainName: a.ChainName, Symbol: a.Symbol, Reason: a.Reason, DecidedBy: a.DecidedBy}
 }
 
-// Address returns one address by its number.
+// Address returns the address with the number seq.
 func (b *Book) Address(ctx context.Context, seq int64) (client.AddressEntry, error) {
 	return db.Find(ctx, b, readAddressSQL, []any{seq}, scanAddress)
 }
 
-// Addresses lists addresses, as list does.
+// Addresses lists addresses; see list.
 func (b *Book) Addresses(ctx context.Context, f client.AddressFilter, limit int, before int64) ([]client.AddressEntry, int64, error) {
 	number := func(a client.AddressEntry) int64 { return a.Seq }
 	return list(ctx, b, "addresses", addressColumns, addressMembers(f), limit, before, number, scanAddress)
@@ -174,8 +173,8 @@ func addressMembers(f client.AddressFilter) []member {
 		text("tenant_user_id", f.TenantUserID), text("state", string(f.State))}
 }
 
-// DecideAddress makes a held address AddressAccepted or AddressRejected and appends the
-// event. The same decision again changes nothing; another one is a *ConflictError.
+// DecideAddress moves a held address to AddressAccepted or AddressRejected and appends the event. Repeating the
+// decision changes nothing; a different one is a *ConflictError.
 func (b *Book) DecideAddress(ctx context.Context, seq int64, to client.AddressState, by, reason string, now db.Millis) (a client.AddressEntry, err error) {
 	if to != client.AddressAccepted && to != client.AddressRejected {
 		return client.AddressEntry{}, fmt.Errorf("state is %w: %q", db.ErrInvalid, to)

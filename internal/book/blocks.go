@@ -15,7 +15,7 @@ const (
 SELECT i.block, i.body, i.owner FROM {list}$1{as w} CROSS JOIN {inner}blocks i WHERE i.block = w.value{alone}`
 )
 
-// insertBlocks has a size of five, the blocks of a deposit at 1024 bits.
+// insertBlocks has the size five because a deposit has five blocks at 1024 bits.
 var insertBlocks = db.NewInsert(insertBlockSQL, 40, 5, 2)
 
 func (in *inboxTx) scanBlock(r db.Rows) error {
@@ -35,7 +35,7 @@ func (in *inboxTx) scanBlock(r db.Rows) error {
 	return nil
 }
 
-// remember notes the blocks of e that are not known.
+// remember notes the blocks of e that are new.
 func (in *inboxTx) remember(e *merchant.Entry) {
 	for _, block := range e.Blocks.All() {
 		if _, known := in.blocks[block.Digest]; known {
@@ -50,17 +50,16 @@ func (in *inboxTx) remember(e *merchant.Entry) {
 	}
 }
 
-// BlockRetention is how long blocks are remembered at least (PROTOCOL.md, B5), in
-// milliseconds: 30 days.
+// BlockRetention is the least time for which blocks are remembered, in milliseconds (PROTOCOL.md, B5): 30 days.
 const BlockRetention db.Millis = 30 * 24 * 3_600_000
 
 const pruneBlocksSQL = `DELETE FROM blocks WHERE block IN (SELECT block FROM blocks WHERE seen < $1 ORDER BY seen LIMIT $2)`
 
-// PruneBlocks deletes at most limit blocks that are older than BlockRetention and
-// gives their number. If it is limit, there may be more.
+// PruneBlocks deletes at most limit blocks older than BlockRetention and returns their number. If that is limit, there
+// may be more.
 func (b *Book) PruneBlocks(ctx context.Context, now db.Millis, limit int) (n int64, err error) {
 	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		// Under the lock of claims. Otherwise a block could vanish during a claim.
+		// Holds the lock of claims: otherwise a block could vanish during a claim.
 		if _, err := db.LockFeed(ctx, t, inboxFeed); err != nil {
 			return err
 		}

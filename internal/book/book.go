@@ -16,13 +16,13 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// End opens the merchant's database, with db.Open.
+// End returns the merchant's end, for db.Open.
 func End() db.End {
 	return db.End{Name: "merchant", Migrations: []fs.FS{db.Common, journal.Migrations, migrations}, Keep: journal.Keep, Acked: journal.Acked,
 		Sealed: []db.SealedTable{{Name: "audit_key", Key: "id", DataKey: "data_key"}, {Name: "signing_key", Key: "id", DataKey: "data_key"}, {Name: "changes", Key: "id", DataKey: "data_key"}, {Name: "sessions", Key: "id", DataKey: "data_key"}, sealedRefused}}
 }
 
-// Config says what a Book does beyond keeping its rows.
+// Config holds the settings of a Book.
 type Config struct {
 	// Lease bounds the lease of a claim. Zero: no bound.
 	Lease time.Duration
@@ -30,12 +30,11 @@ type Config struct {
 	TakeAddresses bool
 }
 
-// Book is the merchant's database and the operations on it: the inbox, the orders,
-// the feeds of both, and the queue of entries to forward. Its methods may be used
-// from several goroutines and, with PostgreSQL, from several processes at once.
+// Book is the merchant's database and the operations on it: the inbox, the orders, their feeds, and the queue of
+// entries to forward. It is safe for use by several goroutines and, with PostgreSQL, by several processes.
 //
-// A transaction that needs several rows locks them in one order: inbox, orders,
-// then the feeds by name. Otherwise two processes could wait for each other.
+// Transactions lock rows in one order, so that two processes cannot wait for each other: inbox, orders, then the feeds
+// by name.
 type Book struct {
 	*db.DB
 	lease         time.Duration
@@ -50,12 +49,12 @@ type Book struct {
 
 var _ merchant.Inbox = (*Book)(nil)
 
-// New returns the book in d, which was opened for End.
+// New returns the book in d, which must have been opened for End.
 func New(d *db.DB, c Config) *Book {
 	return &Book{DB: d, lease: c.Lease, takeAddresses: c.TakeAddresses, turn: make(chan struct{}, 1)}
 }
 
-// The topics of the merchant's database: both feeds, forwards, orders.
+// The topics of the merchant's database: its two feeds, forwards and orders.
 const (
 	TopicDeposits db.Topic = 3
 	TopicEvents   db.Topic = 4
@@ -63,17 +62,15 @@ const (
 	TopicOrders   db.Topic = 6 // new orders, on this node alone
 )
 
-// The feeds by their names. inboxFeed numbers the inbox; a transaction takes its number before all
-// other locks.
+// The names of the feeds. inboxFeed numbers the inbox; a transaction takes its number before all other locks.
 const (
 	inboxFeed    = "inbox"
 	feedDeposits = string(client.FeedOfDeposits)
 	feedEvents   = string(client.FeedOfEvents)
 )
 
-// writeFeeds is Write for transactions that append to feeds, except claims. A node
-// runs them one after the other. So a stalled node holds up the others with one
-// transaction, not with many, until the database ends its session.
+// writeFeeds is Write for transactions that append to feeds, except claims. A node runs one of them at a time, so that
+// a stalled node holds up the others with one transaction only, until the database ends its session.
 func (b *Book) writeFeeds(ctx context.Context, fn func(ctx context.Context, t *db.Tx) error) error {
 	if !b.Dialect().ConcurrentWriters {
 		return b.Write(ctx, fn)

@@ -13,7 +13,7 @@ import (
 	"countersign/merchant"
 )
 
-// inboxRow is an entry as the rules of a claim see it.
+// inboxRow is what the rules of a claim need of an entry.
 type inboxRow struct {
 	seq        int64
 	content    merchant.Digest
@@ -27,9 +27,9 @@ type inboxRow struct {
 	created    db.Millis
 }
 
-// claim applies rules 3 to 7 of merchant.Inbox to a row. compare looks for entries of the
-// same transfer under the index of e. It reads nothing. Content that was never accepted, and that
-// nobody works on, gives way to other content (PROTOCOL.md, I1).
+// claim applies rules 3 to 7 of merchant.Inbox to a row and reads nothing. compare looks for entries of the same
+// transfer under the index of e. Content that was never accepted, and that nobody works on, is replaced by other
+// content (PROTOCOL.md, I1).
 func (r *inboxRow) claim(e *merchant.Entry, compare func(*merchant.Entry, *inboxRow)) merchant.Claimed {
 	c := merchant.Claimed{Seq: r.seq, Suspect: r.suspect, Recorded: r.created.Time()}
 	leased := db.MillisOf(e.At) < r.leaseUntil
@@ -57,7 +57,7 @@ func (r *inboxRow) claim(e *merchant.Entry, compare func(*merchant.Entry, *inbox
 	return c
 }
 
-// leaseEnd rounds up, so that a lease is never shorter than asked for.
+// leaseEnd returns the end of e's lease, rounded up so that it is never shorter than asked for.
 func leaseEnd(e *merchant.Entry) db.Millis {
 	ms := e.Lease.Milliseconds()
 	if e.Lease%1e6 != 0 {
@@ -75,11 +75,10 @@ func keyOfEntry(e *merchant.Entry) inboxKey {
 	return inboxKey{e.Callback.CallbackType(), e.ID, e.Order}
 }
 
-// inboxTx is one transaction of claims. It takes the inbox's number first and keeps
-// the lock to its end, so only one process at a time runs such a transaction. That
-// is the lock on identifiers, transfers and blocks that the rules of
-// merchant.Inbox require. So the transaction can read all that its claims need,
-// decide, and write the results with few statements.
+// inboxTx is one transaction of claims. It takes the inbox's number first and holds that lock to its end, so only one
+// process at a time runs such a transaction. This is the lock on identifiers, transfers and blocks that the rules of
+// merchant.Inbox require. The transaction can therefore read all that its claims need, decide, and write with few
+// statements.
 type inboxTx struct {
 	b       *Book
 	t       *db.Tx
@@ -109,8 +108,7 @@ func (in *inboxTx) run(ctx context.Context) error {
 		return err
 	}
 	in.last = last
-	// The wait for the lock may have been long. A claim whose caller has given up
-	// takes no lease.
+	// The wait for the lock may have been long. A claim whose caller gave up must not take a lease.
 	in.calls = slices.DeleteFunc(slices.Clone(in.calls), (*inboxCall).gone)
 	in.results, in.leased = make([]merchant.Claimed, len(in.calls)), make([]*int64, len(in.calls))
 	in.rows, in.transfers, in.ledger = map[inboxKey]*inboxRow{}, map[string][]sameIndex{}, ledger{}
@@ -164,9 +162,8 @@ func (in *inboxTx) run(ctx context.Context) error {
 	}
 	for i, n := range in.leased {
 		if n != nil && *n == 0 {
-			// The entry was settled meanwhile. Settling does not take this
-			// transaction's lock, and may come after the lease has ended. The caller
-			// asks again and gets the settled state.
+			// The entry was settled meanwhile: settling does not take this transaction's lock and may come after the
+			// lease has ended. The caller asks again and gets the settled state.
 			in.results[i] = merchant.Claimed{State: merchant.StateBusy, Seq: in.results[i].Seq, PossibleDuplicate: in.results[i].PossibleDuplicate}
 		}
 	}
@@ -204,8 +201,8 @@ func (in *inboxTx) claim(i int, e *merchant.Entry, suspect bool) *inboxRow {
 	return row
 }
 
-// judgeAgain replaces the kept confirmation in r if its order is not confirmed any more. The
-// refusal is kept in its place, so each further question costs nothing but its answer.
+// judgeAgain replaces the kept confirmation in r if its order is no longer confirmed. It keeps the refusal instead, so
+// that answering the question again costs no further judgement.
 func (in *inboxTx) judgeAgain(ctx context.Context, e *merchant.Entry, row *inboxRow, r *merchant.Claimed) error {
 	o, err := findOrder(ctx, in.t, lockOrderSQL, e.ID)
 	if err != nil && !isNotFound(err) {
@@ -220,16 +217,16 @@ func (in *inboxTx) judgeAgain(ctx context.Context, e *merchant.Entry, row *inbox
 	return nil
 }
 
-// sameIndex are entries of one transfer with the same tx_index, or of one payment, which has the
-// index -1: the first and the last of them.
+// sameIndex holds the first and the last entry of one transfer with the same tx_index. The entries of one payment have
+// the index -1.
 type sameIndex struct{ index, first, last int64 }
 
-// noIndex is the txIndex of a row that has none yet. No callback has it.
+// noIndex is the txIndex of a row that has none yet. No callback uses this value.
 const noIndex = math.MinInt64
 
-// compare gives row the index of e. If that is another one it says whether row is a possible
-// duplicate: another entry has the same payment, whatever the index, or the same transfer, unless
-// both have an index and the two differ (PROTOCOL.md, I2).
+// compare gives row the index of e. If the index changes, it also determines whether row is a possible duplicate:
+// another entry has the same payment, or has the same transfer and one of the two lacks an index or both have the same
+// (PROTOCOL.md, I2).
 func (in *inboxTx) compare(e *merchant.Entry, row *inboxRow) {
 	if row.txIndex == e.TxIndex {
 		return
@@ -248,8 +245,8 @@ func (in *inboxTx) compare(e *merchant.Entry, row *inboxRow) {
 	}
 }
 
-// keyOf is the stored form of a Transfer or a Payment, empty for none. Half of the digest is
-// enough to tell them apart, and keeps the index small.
+// keyOf returns the stored form of a Transfer or a Payment, empty for none. Half of the digest tells them apart and
+// keeps the index small.
 func keyOf(d merchant.Digest) string {
 	if d.IsZero() {
 		return ""
@@ -257,7 +254,7 @@ func keyOf(d merchant.Digest) string {
 	return hex.EncodeToString(d[:16])
 }
 
-// orNull is text for a column that is NULL where there is none.
+// orNull returns text for a nullable column: nil if it is empty.
 func orNull(text string) any {
 	if text == "" {
 		return nil
@@ -296,7 +293,7 @@ GROUP BY i.payment`
 
 var insertInbox = db.NewInsert(insertInboxSQL, insertSizes...)
 
-// read gets the known entries, blocks and transfers.
+// read reads the known entries, blocks and transfers.
 func (in *inboxTx) read(ctx context.Context) error {
 	ids := map[countersign.Type][]string{}
 	var transfers, payments, blocks []string

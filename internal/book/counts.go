@@ -5,14 +5,14 @@ import (
 	"countersign/internal/db"
 )
 
-// The kept numbers; see db.Tx.Counted.
+// The names of the kept counts; see db.Tx.Counted.
 const (
 	countForwards = "forwards" // rows of forwards
 	countOrders   = "orders/"  // and the state
 )
 
-// countMoved adds to list what counts an order that went from one state to another. No
-// state stands for a new order.
+// countMoved appends to list the changes of the counts for an order that moved between two states. An empty from stands
+// for a new order.
 func countMoved(t *db.Tx, list []db.Statement, from, to client.OrderState) []db.Statement {
 	switch from {
 	case to:

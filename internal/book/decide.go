@@ -7,20 +7,20 @@ import (
 	"countersign/internal/db"
 )
 
-// decideBatch is how many deposits one transaction decides, so that others do not wait long.
+// decideBatch is how many deposits one transaction decides. It keeps the wait of others short.
 const decideBatch = 100
 
 const doubtedSQL = `SELECT 1 FROM inbox WHERE type = 1 AND id = $1 AND duplicate <> 0`
 
-// Doubted reports whether a deposit may be the same transfer as another deposit, or as one that was
-// booked before a restore: who credits all that are held must not credit each copy.
+// Doubted reports whether a deposit may be the same transfer as another deposit, or as one booked before a restore.
+// Such a deposit must not be credited along with all other held ones: each copy would be credited.
 func (b *Book) Doubted(ctx context.Context, trackingID string) (bool, error) {
 	var one int64
 	return db.One(ctx, b, doubtedSQL, []any{trackingID}, &one)
 }
 
-// decideDeposits decides as list says, in the order of its numbers. It leaves what is not
-// held any more: another was faster. What the deposits say is read again.
+// decideDeposits stores the decisions of list in the order of their numbers. It reads the deposits again and leaves
+// those that are no longer held.
 func decideDeposits(ctx context.Context, t *db.Tx, list []client.DepositEntry) error {
 	var held []client.DepositEntry
 	var statements []db.Statement

@@ -57,12 +57,11 @@ const moveOrderSQL = `
 UPDATE orders SET state = $2, reason = $3, waiting = $4, tx_id = $5, updated = $6, ended = $7,
 	restored = CASE WHEN CAST($7 AS BIGINT) > 0 THEN 0 ELSE restored END WHERE call_back_id = $1`
 
-// move says what a callback makes of an order, whether that is a change, and why
-// it raises an alarm. to is the order with the members that every change sets. A later
-// callback never undoes an earlier one.
+// move returns the order's next state, whether that is a change, and the cause of an alarm to raise. to is the order
+// with the members that every change sets. A later callback never undoes an earlier one.
 type move func(o, to Order) (moved Order, moves bool, why cause)
 
-// moveOrder lets a callback act on its order.
+// moveOrder applies a callback to its order.
 func (in *inboxTx) moveOrder(ctx context.Context, e *merchant.Entry, by move) error {
 	id, at := e.Callback.OrderID(), db.MillisOf(e.At)
 	o, err := findOrder(ctx, in.t, lockOrderSQL, id)
@@ -93,7 +92,7 @@ func (in *inboxTx) moveOrder(ctx context.Context, e *merchant.Entry, by move) er
 	return in.storeMove(ctx, o, to)
 }
 
-// storeMove stores what a callback made of the order from.
+// storeMove stores the change of an order by a callback.
 func (in *inboxTx) storeMove(ctx context.Context, from, to Order) error {
 	if to.State == client.OrderEnded && to.Confirmed > 0 {
 		in.ledger.unspent(to)
@@ -103,9 +102,8 @@ func (in *inboxTx) storeMove(ctx context.Context, from, to Order) error {
 	return err
 }
 
-// overBeforeOrder keeps that the service ended or executed what nobody had ordered, as
-// RefuseUnknown does: an order that was added afterwards would wait for a question that never
-// comes, or be executed again.
+// overBeforeOrder records that the service ended or executed a withdrawal that nobody had ordered, as RefuseUnknown
+// does. An order added afterwards would wait for a question that never comes, or be executed again.
 func overBeforeOrder(ctx context.Context, t *db.Tx, callBackID, tenantUserID, reason string, at db.Millis) error {
 	_, err := insertOrder(ctx, t, Order{Order: client.Order{CallBackID: callBackID, TenantUserID: tenantUserID,
 		State: client.OrderUnknown, Reason: reason, Created: at, Updated: at, Ended: at}})

@@ -56,8 +56,8 @@ const (
 	addAnsweredSQL = `INSERT INTO blocks (block, body, seen) VALUES ($1, $2, $3) ON CONFLICT (block) DO NOTHING`
 )
 
-// RecordAnswer keeps an answer about a withdrawal in the log: one of each errCode to each request,
-// however often that comes. Whoever recorded a request could fill the disk otherwise.
+// RecordAnswer logs an answer about a withdrawal, once for each request and errCode however often it is repeated.
+// Otherwise whoever recorded a request could fill the disk.
 func (b *Book) RecordAnswer(ctx context.Context, e merchant.Exchange, now db.Millis) error {
 	q := e.Question
 	sum := sha256.Sum256([]byte(fmt.Sprintf("answered %d %q %q", e.Code, q.CallBackID, q.RequestUUID)))

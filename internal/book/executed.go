@@ -9,7 +9,7 @@ import (
 	"countersign/merchant"
 )
 
-// execution is a transaction that the service says has executed a withdrawal.
+// execution is a transaction by which, says the service, a withdrawal was executed.
 type execution struct {
 	callBackID, payment string
 	txID, user, symbol  string // symbol folded
@@ -43,8 +43,8 @@ func readExecutions(ctx context.Context, t *db.Tx, callBackID string) ([]executi
 	})
 }
 
-// takeExecution records that the service executed a withdrawal (type 3). Money has left, so the
-// limits count it and the application is told of it, whatever the order says.
+// takeExecution records that the service executed a withdrawal (type 3). Whatever the state of the order, money has
+// left: the limits count it and the application learns of it.
 func (in *inboxTx) takeExecution(ctx context.Context, e *merchant.Entry, c *countersign.WithdrawalDone) error {
 	at := db.MillisOf(e.At)
 	o, err := findOrder(ctx, in.t, lockOrderSQL, c.CallBackID)
@@ -98,8 +98,8 @@ func (in *inboxTx) takeExecution(ctx context.Context, e *merchant.Entry, c *coun
 	return in.ledger.recount(ctx, in.t, moved, list)
 }
 
-// toldDetails are the details that the service told of an execution. What a lenient parse let it
-// leave out is as ordered.
+// toldDetails returns the details that the service sent of an execution. Members that a lenient parse let it omit are
+// those of the order.
 func toldDetails(o Order, c *countersign.WithdrawalDone) countersign.Details {
 	d := countersign.Details{Address: c.ToAddress, ChainName: c.ChainName, Symbol: c.Symbol, Amount: c.Amount}
 	if d.Address == "" {
@@ -117,9 +117,9 @@ func toldDetails(o Order, c *countersign.WithdrawalDone) countersign.Details {
 	return d
 }
 
-// recount makes the limits count what left by the executions of o beyond what they count of o
-// itself: of one symbol and user, the greater of what was told and what was ordered. What was
-// told of another user, or with nothing ordered, counts whole.
+// recount makes the limits count what the executions of o paid beyond what they count for o itself. For the symbol and
+// user of o, the greater of the paid and the ordered sum counts. An execution for another user, or without an order,
+// counts in full.
 func (l *ledger) recount(ctx context.Context, t *db.Tx, o Order, list []execution) error {
 	ordered := o.spentKey()
 	none := countersign.Sum{}
@@ -151,7 +151,7 @@ func (l *ledger) recount(ctx context.Context, t *db.Tx, o Order, list []executio
 	return t.Batch(ctx, writes)
 }
 
-// recountAll is recount of all executions of o, whose confirmation changed.
+// recountAll does recount for all executions of o, whose confirmation changed.
 func (l *ledger) recountAll(ctx context.Context, t *db.Tx, o Order) error {
 	list, err := readExecutions(ctx, t, o.CallBackID)
 	if err != nil {
@@ -167,9 +167,9 @@ func greater(a, b countersign.Sum) countersign.Sum {
 	return b
 }
 
-// executed returns what an execution makes of o, and why that raises an alarm. Money has moved, so an
-// order that is not final becomes executed even if other details were executed than ordered.
-// Otherwise a later type 5 would free its funds.
+// executed returns the order after an execution, and the cause of an alarm to raise. Money has moved, so an order that
+// is not final becomes executed even if the details differ from the ordered ones. Otherwise a later type 5 would free
+// its funds.
 func (o Order) executed(c *countersign.WithdrawalDone, at db.Millis) (Order, cause) {
 	to := o
 	to.TxID, to.Updated = c.TxID, at
@@ -197,8 +197,8 @@ func (o Order) executed(c *countersign.WithdrawalDone, at db.Millis) (Order, cau
 	return to, ""
 }
 
-// executedDiffers names the first member in which c differs from the order. Members
-// that a lenient parse allowed to be absent agree.
+// executedDiffers returns the name of the first member in which c differs from the order. A member that a lenient parse
+// allowed to be absent does not differ.
 func executedDiffers(d countersign.Details, c *countersign.WithdrawalDone) string {
 	switch {
 	case c.ToAddress != "" && !countersign.SameAddress(c.ToAddress, d.Address):

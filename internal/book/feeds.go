@@ -13,7 +13,7 @@ import (
 	"countersign/internal/journal"
 )
 
-// taken is the entry of a deposit that the service tells.
+// taken returns the entry of a deposit that the service sent.
 func taken(c *countersign.Deposit, at db.Millis) client.DepositEntry {
 	d := client.DepositEntry{TrackingID: c.TrackingID, TenantUserID: c.TenantUserID, TxID: c.TxID, ChainName: c.ChainName, Symbol: c.Symbol,
 		Amount: c.Amount, FromAddress: c.FromAddress, ToAddress: c.ToAddress, RiskLevelFrom: knownRisk(c.RiskLevelFrom),
@@ -27,7 +27,7 @@ func taken(c *countersign.Deposit, at db.Millis) client.DepositEntry {
 	return d
 }
 
-// knownRisk is nil for a risk that the service did not send.
+// knownRisk returns nil for a risk that the service did not send.
 func knownRisk(level int64) *int64 {
 	if level == countersign.RiskUnknown {
 		return nil
@@ -35,7 +35,7 @@ func knownRisk(level int64) *int64 {
 	return &level
 }
 
-// storedRisk is the opposite of knownRisk.
+// storedRisk inverts knownRisk.
 func storedRisk(level *int64) int64 {
 	if level == nil {
 		return countersign.RiskUnknown
@@ -43,7 +43,7 @@ func storedRisk(level *int64) int64 {
 	return *level
 }
 
-// storedAsSent is the JSON object of the members of d.AsSent; empty: there is none.
+// storedAsSent returns the members of d.AsSent as a JSON object, or "" if there are none.
 func storedAsSent(d *client.DepositEntry) (string, error) {
 	if len(d.AsSent) == 0 {
 		return "", nil
@@ -83,13 +83,13 @@ const (
 	lockDepositSQL = readDepositSQL + `{lock}`
 )
 
-// Deposits returns the deposits after seq after, in order, in their present state. There
-// are no gaps but those of CheckKept.
+// Deposits returns the deposits after number after, in order and in their present state. Only purged ones are missing;
+// see CheckKept.
 func (b *Book) Deposits(ctx context.Context, after int64, limit int) ([]client.DepositEntry, error) {
 	return db.List(ctx, b, listDepositsSQL, []any{after, limit}, scanDeposit)
 }
 
-// Deposit returns one deposit. One that was purged is db.ErrPurged.
+// Deposit returns one deposit. For a purged one it returns db.ErrPurged.
 func (b *Book) Deposit(ctx context.Context, seq int64) (client.DepositEntry, error) {
 	return findDeposit(ctx, b, readDepositSQL, seq)
 }
@@ -105,9 +105,8 @@ func findDeposit(ctx context.Context, q db.Querier, text string, seq int64) (cli
 const decideDepositSQL = `
 UPDATE deposits SET state = $2, decided = $3, decided_by = $4, reason = $5 WHERE seq = $1 AND state = 'held'`
 
-// DecideDeposit makes a held deposit DepositCredited or DepositRejected and appends
-// the event. The same decision again changes nothing; another one is a
-// *ConflictError.
+// DecideDeposit moves a held deposit to DepositCredited or DepositRejected and appends the event. Repeating the
+// decision changes nothing; a different one is a *ConflictError.
 func (b *Book) DecideDeposit(ctx context.Context, seq int64, to client.DepositState, by, reason string, now db.Millis) (d client.DepositEntry, err error) {
 	if to != client.DepositCredited && to != client.DepositRejected {
 		return client.DepositEntry{}, fmt.Errorf("state is %w: %q", db.ErrInvalid, to)
@@ -167,7 +166,7 @@ func (l *ledger) decide(ctx context.Context, t *db.Tx, list []client.DepositEntr
 	return nil
 }
 
-// decidedEvent tells how d was decided.
+// decidedEvent returns the event of the decision on d.
 func decidedEvent(seq int64, d client.DepositEntry) client.EventEntry {
 	return client.EventEntry{Kind: client.EventKind("deposit." + d.State), At: d.Decided, Deposit: seq, TenantUserID: d.TenantUserID, State: string(d.State),
 		Address: d.ToAddress, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount, TxID: d.TxID, Reason: d.Reason, DecidedBy: d.DecidedBy}
@@ -192,7 +191,7 @@ func scanEvent(r db.Rows) (client.EventEntry, error) {
 
 const listEventsSQL = `SELECT ` + eventColumns + ` FROM events WHERE seq > $1 ORDER BY seq LIMIT $2`
 
-// Events returns the events after seq after, in order and without gaps.
+// Events returns the events after number after, in order and without gaps.
 func (b *Book) Events(ctx context.Context, after int64, limit int) ([]client.EventEntry, error) {
 	return db.List(ctx, b, listEventsSQL, []any{after, limit}, scanEvent)
 }
@@ -208,8 +207,7 @@ ON CONFLICT (name) DO UPDATE SET
 	updated = excluded.updated`
 )
 
-// Cursor returns how far a reader has acknowledged the feeds: 0 in both if there is no
-// such reader yet.
+// Cursor returns how far a reader has acknowledged the feeds, 0 in both for an unknown reader.
 func (b *Book) Cursor(ctx context.Context, name string) (client.Cursor, error) {
 	c := client.Cursor{Name: name}
 	if db.CheckText("", name) != nil {
@@ -219,9 +217,8 @@ func (b *Book) Cursor(ctx context.Context, name string) (client.Cursor, error) {
 	return c, err
 }
 
-// MoveCursor acknowledges both feeds up to the given numbers; 0 leaves a feed as it
-// is. A cursor never goes back: a lower number changes nothing. A number beyond the
-// end of a feed is a *ConflictError.
+// MoveCursor acknowledges both feeds up to the given numbers; 0 leaves a feed as it is. A cursor never goes back: a
+// lower number changes nothing. A number beyond the end of a feed is a *ConflictError.
 func (b *Book) MoveCursor(ctx context.Context, name string, deposits, events int64, now db.Millis) (c client.Cursor, err error) {
 	if name == "" || db.CheckText("", name) != nil {
 		return c, fmt.Errorf("name is %w", db.ErrInvalid)
@@ -247,13 +244,12 @@ func (b *Book) MoveCursor(ctx context.Context, name string, deposits, events int
 	return c, err
 }
 
-// waitingSQL counts what waits. That is little, and each has an index of its own.
+// waitingSQL counts what waits for an answer or a person. These are few rows, and each count has its own index.
 const waitingSQL = `
 SELECT (SELECT COUNT(*) FROM inbox WHERE settled = 0), (SELECT COUNT(*) FROM deposits WHERE state <> 'taken' AND state = 'held'),
 	(SELECT COUNT(*) FROM addresses WHERE state = 'held')`
 
-// Stats returns the numbers of rows. Its cost does not grow with them, but with what waits for an answer or a
-// person.
+// Stats returns the numbers of rows. Its cost grows only with the rows that wait for an answer or a person.
 func (b *Book) Stats(ctx context.Context) (client.GatewayStats, error) {
 	s := client.GatewayStats{Orders: map[client.OrderState]int64{}}
 	last, err := db.LastSeqs(ctx, b)

@@ -10,8 +10,8 @@ import (
 	"countersign/internal/db"
 )
 
-// finds are the parts of a search, each read by an index. $1 is the text, $2 its beginning, $3 the number that it
-// is, $4 that of a deposit and $5 that of an event whose webhook-id it is; 0: it is none.
+// finds are the parts of a search, each served by an index. $1 is the text and $2 its beginning. $3 is the text as a
+// number; $4 and $5 are the deposit and the event whose webhook-id it is. Each is 0 if the text is none.
 var finds = []struct {
 	kind  client.FoundKind
 	by    client.MatchedBy
@@ -40,7 +40,7 @@ var finds = []struct {
 	{client.FoundAddress, client.MatchedAddress, `old_address <> '' AND substr(old_address, 1, 64) = $2`, "old_address"},
 }
 
-// searchSQL reads the newest rows of each part.
+// searchSQL reads the newest matches of each part.
 var searchSQL = func() string {
 	from := map[client.FoundKind]struct{ table, columns string }{
 		client.FoundDeposit: {"deposits", "CAST(seq AS TEXT) AS name, taken AS at"}, client.FoundOrder: {"orders", "call_back_id AS name, created AS at"},
@@ -58,7 +58,8 @@ var searchSQL = func() string {
 	return strings.Join(parts, "\nUNION ALL ") + "\nORDER BY 1"
 }()
 
-// Search finds deposits, orders, addresses and refused callbacks that have a text, what matched first.
+// Search finds deposits, orders, addresses and refused callbacks that have a text. The results are in the order of
+// finds.
 func (b *Book) Search(ctx context.Context, text string) ([]client.Found, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || strconv.FormatInt(n, 10) != text {

@@ -11,13 +11,11 @@ import (
 	"countersign/internal/db"
 )
 
-// Entries of the feeds are handed to the forwarding in their order: the table
-// forwarding has the number of the last one of each feed. From then on an entry has a
-// row in forwards, until the application has it. The first claim makes that row, so
-// that recording an entry costs nothing for it, and nothing is missing whether or not
-// a gateway forwarded at the time.
+// Entries of a feed are handed over to forwarding in their order; the table forwarding has the number of the last one
+// of each feed. From then on an entry has a row in forwards, until the application has taken it. The first claim
+// inserts that row. So recording an entry costs nothing extra, and none is missing if no gateway forwarded at the time.
 const (
-	// handOverSQL keeps other nodes from the entries after the last ones.
+	// handOverSQL locks the handing over, so that no other node takes the next entries.
 	handOverSQL = `SELECT 1 FROM forwarding ORDER BY feed{lock}`
 
 	handedOverSQL = `UPDATE forwarding SET seq = $2 WHERE feed = $1`
@@ -30,7 +28,7 @@ WHERE seq > (SELECT seq FROM forwarding WHERE feed = 'events' AND begun > 0) ORD
 
 	dueForwardsSQL = `SELECT feed, seq, due FROM forwards WHERE due <= $1 ORDER BY due, feed, seq LIMIT CAST($2 AS BIGINT){skip}`
 
-	// anyForwardSQL finds out whether a claim would find something.
+	// anyForwardSQL reports whether a claim would find anything.
 	anyForwardSQL = `
 SELECT 1 WHERE EXISTS (SELECT 1 FROM forwards WHERE due <= $1)
 	OR EXISTS (SELECT 1 FROM deposits WHERE seq > (SELECT seq FROM forwarding WHERE feed = 'deposits' AND begun > 0))
@@ -53,8 +51,7 @@ UPDATE forwards SET due = $3, reason = $4, sending = 0 WHERE feed = $1 AND seq =
 
 var insertForwards = db.NewInsert(insertForwardSQL, 8)
 
-// Forward is one entry of a feed that only this node may send to the merchant's
-// application until the lease ends.
+// Forward is one entry of a feed. Until the lease ends, only this node may send it to the merchant's application.
 type Forward struct {
 	Feed     client.FeedName
 	Seq      int64
@@ -66,11 +63,10 @@ type Forward struct {
 	fresh bool      // it has no row yet
 }
 
-// ClaimForwards takes at most limit entries that are due, those first that wait
-// longest. No other claim gets them until lease ends; entries that are not settled by
-// then are due again.
+// ClaimForwards leases at most limit due entries, those that have waited longest first. No other claim gets them until
+// the lease ends; entries not settled by then are due again.
 func (b *Book) ClaimForwards(ctx context.Context, now db.Millis, lease time.Duration, limit int) (list []Forward, err error) {
-	// Most looks find nothing. They need no transaction and no lock.
+	// Most claims would find nothing, which this finds out without a transaction and without a lock.
 	var is int
 	if any, err := db.One(ctx, b, anyForwardSQL, []any{int64(now)}, &is); err != nil || !any {
 		return nil, err
@@ -109,17 +105,16 @@ func claimForwards(ctx context.Context, t *db.Tx, list []Forward, due db.Millis)
 	return t.Count(ctx, countForwards, int64(len(rows)/4))
 }
 
-// lockForwarding keeps others from handing entries over, and from beginning to forward.
+// lockForwarding keeps others from handing over entries and from beginning to forward.
 func lockForwarding(ctx context.Context, t *db.Tx) error {
 	return db.Each(ctx, t, handOverSQL, nil, func(db.Rows) error { return nil })
 }
 
-// findForwards returns the entries to claim, and locks the rows that they have and the
-// handing over.
+// findForwards returns the entries to claim. It locks their rows and the handing over.
 func findForwards(ctx context.Context, t *db.Tx, now db.Millis, limit int) (list []Forward, err error) {
 	latest := map[client.FeedName]db.Millis{}
 	fresh := func(f Forward) {
-		// Clocks of nodes differ, and none may be handed over before its predecessor.
+		// Clocks of nodes differ. No entry may be handed over before its predecessor.
 		f.at = max(f.at, latest[f.Feed])
 		latest[f.Feed] = f.at
 		f.fresh, f.Attempts = true, 1
@@ -148,7 +143,7 @@ func findForwards(ctx context.Context, t *db.Tx, now db.Millis, limit int) (list
 	return list[:min(limit, len(list))], err
 }
 
-// read is the statement that reads the entry itself.
+// read returns the statement that reads the entry itself.
 func (f *Forward) read() db.Statement {
 	text, scan := readDepositSQL, func(r db.Rows) (err error) { f.Deposit, err = scanDeposit(r); return err }
 	if f.Feed == client.FeedOfEvents {
@@ -157,8 +152,7 @@ func (f *Forward) read() db.Statement {
 	return db.Statement{SQL: text, Args: []any{f.Seq}, Row: scan}
 }
 
-// ForwardDone ends an attempt: the application has the entry, also where the attempt has lost its
-// lease.
+// ForwardDone records that the application has the entry, even if the attempt has lost its lease.
 func (b *Book) ForwardDone(ctx context.Context, f Forward) error {
 	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		n, err := t.Exec(ctx, forwardDoneSQL, string(f.Feed), f.Seq)
@@ -169,8 +163,8 @@ func (b *Book) ForwardDone(ctx context.Context, f Forward) error {
 	})
 }
 
-// ForwardFailed ends an attempt that is repeated when due. One that has lost its lease changes
-// nothing. reason is a short text.
+// ForwardFailed ends an attempt; the next is at due. It changes nothing if the attempt has lost its lease. reason is a
+// short text.
 func (b *Book) ForwardFailed(ctx context.Context, f Forward, reason string, due db.Millis) error {
 	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		_, err := t.Exec(ctx, forwardAgainSQL, string(f.Feed), f.Seq, int64(due), db.Clean(reason), f.Attempts)
@@ -178,8 +172,7 @@ func (b *Book) ForwardFailed(ctx context.Context, f Forward, reason string, due 
 	})
 }
 
-// NextForward is when the next entry is due that was forwarded in vain before; Never
-// if none is.
+// NextForward returns when the next entry that failed before is due, or Never.
 func (b *Book) NextForward(ctx context.Context) (db.Millis, error) {
 	due := db.Never
 	if _, err := db.One(ctx, b, nextForwardSQL, nil, &due); err != nil {

@@ -17,7 +17,7 @@ const (
 	beginForwardingSQL = `UPDATE forwarding SET seq = $2, begun = $3 WHERE feed = $1 AND begun = 0`
 )
 
-// positions returns how far each feed was handed to the forwarding.
+// positions returns how far each feed was handed over to forwarding.
 func positions(ctx context.Context, q db.Querier, text string) ([]client.ForwardingFeed, error) {
 	last, err := db.LastSeqs(ctx, q)
 	if err != nil {
@@ -25,14 +25,14 @@ func positions(ctx context.Context, q db.Querier, text string) ([]client.Forward
 	}
 	return db.List(ctx, q, text, nil, func(r db.Rows) (p client.ForwardingFeed, err error) {
 		err = r.Scan(&p.Feed, &p.Position, &p.Begun)
-		// A row that was read later may be ahead of the numbers.
+		// This row was read after the last numbers and may be ahead of them.
 		p.Last = max(last[string(p.Feed)], p.Position)
 		return p, err
 	})
 }
 
-// BeginForwarding begins to forward the feeds that were never forwarded: with their first entry, or
-// with the next new one if only what is new is to be forwarded. It returns these feeds.
+// BeginForwarding starts the forwarding of feeds that were never forwarded and returns them. It starts with their first
+// entry, or with the next new one if onlyNew.
 func (b *Book) BeginForwarding(ctx context.Context, onlyNew bool, now db.Millis) (begun []client.ForwardingFeed, err error) {
 	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		begun = nil
@@ -69,7 +69,7 @@ func (b *Book) BeginForwarding(ctx context.Context, onlyNew bool, now db.Millis)
 }
 
 const (
-	// A feed's entries are recorded in the order of their numbers.
+	// The entries of a feed are recorded in the order of their numbers.
 	oldestForwardSQL = `SELECT created FROM forwards WHERE feed = $1 ORDER BY seq LIMIT 1`
 
 	oldestFreshDepositSQL = `SELECT taken FROM deposits
@@ -78,15 +78,15 @@ WHERE seq > (SELECT seq FROM forwarding WHERE feed = 'deposits' AND begun > 0) O
 WHERE seq > (SELECT seq FROM forwarding WHERE feed = 'events' AND begun > 0) ORDER BY seq LIMIT 1`
 )
 
-// Forwarding returns how far the feeds were forwarded, without the entries that failed. Its cost does
-// not grow with their number.
+// Forwarding returns how far the feeds were forwarded, without the failed entries. Its cost does not grow with their
+// number.
 func (b *Book) Forwarding(ctx context.Context) (client.Forwarding, error) {
 	var s client.Forwarding
 	epochs, err := db.ReadEpochs(ctx, b)
 	if err != nil {
 		return s, err
 	}
-	// Before the counts: what is handed over in between is in both, and not in neither.
+	// Before the counts: an entry that is handed over in between is counted twice and never missed.
 	if s.Feeds, err = positions(ctx, b, positionsSQL); err != nil {
 		return s, err
 	}
@@ -117,7 +117,7 @@ func (b *Book) Forwarding(ctx context.Context) (client.Forwarding, error) {
 	})
 }
 
-// ForwardID is the webhook-id of an entry.
+// ForwardID returns the webhook-id of an entry.
 func ForwardID(feed client.FeedName, seq int64) string {
 	if feed == client.FeedOfEvents {
 		return "event_" + strconv.FormatInt(seq, 10)
@@ -144,7 +144,7 @@ WHERE reason <> '' ORDER BY feed, seq LIMIT CAST($1 AS BIGINT)`
 	retryForwardsSQL = `UPDATE forwards SET due = $1 WHERE sending = 0 AND due > $1`
 )
 
-// FailedForwards returns the first entries that were sent in vain, deposits before events.
+// FailedForwards returns the first entries whose attempts failed, deposits before events.
 func (b *Book) FailedForwards(ctx context.Context, limit int) ([]client.Forward, error) {
 	return db.List(ctx, b, failedForwardsSQL, []any{limit}, func(r db.Rows) (f client.Forward, err error) {
 		var feed client.FeedName
@@ -155,10 +155,10 @@ func (b *Book) FailedForwards(ctx context.Context, limit int) ([]client.Forward,
 	})
 }
 
-// RetryForwards makes all entries due that were sent in vain, and gives their number.
+// RetryForwards makes all failed entries due and returns their number.
 func (b *Book) RetryForwards(ctx context.Context, now db.Millis) (n int64, err error) {
 	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		// Two that change the same rows at once could wait for each other.
+		// Two retries that change the same rows at once could wait for each other.
 		if err := lockForwarding(ctx, t); err != nil {
 			return err
 		}

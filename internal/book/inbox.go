@@ -15,11 +15,10 @@ import (
 	"countersign/merchant"
 )
 
-// inboxBatch bounds how many claims share a transaction. With more, the first would
-// wait for the last.
+// inboxBatch bounds the claims of a transaction. With more, the first would wait for the last.
 const inboxBatch = 128
 
-// inboxTimeout bounds one such transaction if none of its callers has a deadline.
+// inboxTimeout bounds such a transaction if none of its callers has a deadline.
 const inboxTimeout = 30 * time.Second
 
 // inboxCall is one claim that waits for its transaction.
@@ -31,16 +30,14 @@ type inboxCall struct {
 	done   chan struct{}
 }
 
-// gone reports whether its caller has given up.
+// gone reports whether the caller has given up.
 func (c *inboxCall) gone() bool { return c.ctx.Err() != nil }
 
-// Claim implements merchant.Inbox. If e.Lease is 0, the entry takes effect in the
-// same transaction: a deposit is appended to the feed of deposits, and notices change
-// their order or append an event. In the gateway only type 2 takes a lease.
+// Claim implements merchant.Inbox. If e.Lease is 0, the entry takes effect in the same transaction: a deposit is
+// appended to its feed, and a notice changes its order or appends an event. In the gateway only type 2 takes a lease.
 //
-// Claims that arrive while another transaction commits share the next one. In
-// separate transactions they would wait for each other's commit, because entries are
-// numbered one after the other.
+// Claims that arrive while another transaction commits share the next one. In separate transactions they would wait for
+// each other's commit, because entries are numbered one after the other.
 func (b *Book) Claim(ctx context.Context, e merchant.Entry) (merchant.Claimed, error) {
 	if e.Callback == nil {
 		return merchant.Claimed{}, fmt.Errorf("inbox: callback is %w: it is missing", db.ErrInvalid)
@@ -52,7 +49,7 @@ func (b *Book) Claim(ctx context.Context, e merchant.Entry) (merchant.Claimed, e
 	return r, nil
 }
 
-// Remember implements merchant.Rememberer, in the transactions of claims.
+// Remember implements merchant.Rememberer. It shares the transactions of claims.
 func (b *Book) Remember(ctx context.Context, e merchant.Entry) error {
 	_, err := b.claim(ctx, merchant.Entry{Blocks: e.Blocks, At: e.At})
 	return err
@@ -84,7 +81,7 @@ func (b *Book) claim(ctx context.Context, e merchant.Entry) (merchant.Claimed, e
 	}
 }
 
-// work runs claims until none waits.
+// work runs claims until none is waiting.
 func (b *Book) work() {
 	for {
 		b.gather()
@@ -94,7 +91,7 @@ func (b *Book) work() {
 		}
 		err := b.claimBatch(batch)
 		if err != nil && len(batch) > 1 && !errors.Is(err, db.ErrUnavailable) {
-			// One call may be at fault, so each runs alone.
+			// One call may be at fault, so run each alone.
 			for i := range batch {
 				b.claimBatch(batch[i : i+1])
 			}
@@ -105,9 +102,9 @@ func (b *Book) work() {
 	}
 }
 
-// gather lets handlers that are about to claim do so first, so that they share a commit.
-// Without it a gateway on one core commits nearly each deposit alone: 1,660 deposits/s in
-// place of 4,700 (SQLite, 64 callers; on two cores 7,200 in place of 8,900).
+// gather yields to handlers that are about to claim, so that they share a commit. Without it a gateway on one core
+// commits nearly every deposit alone: 1,660 deposits/s instead of 4,700 (SQLite, 64 callers; on two cores 7,200 instead
+// of 8,900).
 func (b *Book) gather() {
 	for n, more := 0, true; more; {
 		runtime.Gosched()
@@ -117,9 +114,9 @@ func (b *Book) gather() {
 	}
 }
 
-// nextBatch takes waiting calls, without those whose callers have given up. While the
-// database is away there are many of those. They would delay new calls, and would
-// lease withdrawals that no caller works on. Nil ends the work.
+// nextBatch takes waiting calls, without those whose callers have given up. While the database is away there are many
+// of these; they would delay new calls and lease withdrawals that no caller works on. It returns nil when there is no
+// more work.
 func (b *Book) nextBatch() []*inboxCall {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -134,8 +131,8 @@ func (b *Book) nextBatch() []*inboxCall {
 	return batch
 }
 
-// claimBatch runs one transaction for a batch, for at most as long as one of its
-// callers waits, so that a dead connection does not delay the next batch.
+// claimBatch runs one transaction for a batch. It runs no longer than the most patient of its callers waits, so that a
+// dead connection does not delay the next batch.
 func (b *Book) claimBatch(batch []*inboxCall) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience(batch))
 	defer cancel()
@@ -155,7 +152,7 @@ func (b *Book) claimBatch(batch []*inboxCall) error {
 	return err
 }
 
-// patience is the longest time that a caller of the batch waits.
+// patience returns the longest time that a caller of the batch waits.
 func patience(batch []*inboxCall) (longest time.Duration) {
 	for _, c := range batch {
 		wait := inboxTimeout
@@ -196,7 +193,7 @@ func (b *Book) Settle(ctx context.Context, s merchant.Settlement) (merchant.Repl
 	return stands, nil
 }
 
-// settle fails with ErrNotFound for an entry that was never claimed.
+// settle returns ErrNotFound for an entry that was never claimed.
 func (b *Book) settle(ctx context.Context, s merchant.Settlement) (stands merchant.Reply, err error) {
 	if err := db.CheckText("message", s.Reply.Message); err != nil {
 		return merchant.Reply{}, err
@@ -261,9 +258,9 @@ func confirms(typ countersign.Type, r merchant.Reply) bool {
 	return typ == countersign.TypeRequestWithdraw && r.Code == countersign.CodeAccepted
 }
 
-// standing judges again what confirms the withdrawal of o, which is locked: r stands while the
-// order is confirmed. One that nobody has looked at since a restore is asked about again; any
-// other has ended, for good (PROTOCOL.md, I1). An order that there is not is the zero Order.
+// standing judges a confirmation again; o is its order, locked, or the zero Order if there is none. r stands while the
+// order is confirmed. An order that nobody has looked at since a restore is asked about again. Any other has ended, for
+// good (PROTOCOL.md, I1).
 func standing(o Order, r merchant.Reply) (stands merchant.Reply, final bool) {
 	code := countersign.CodeOrderCancelled
 	switch {
@@ -275,7 +272,7 @@ func standing(o Order, r merchant.Reply) (stands merchant.Reply, final bool) {
 	return merchant.Reply{Code: code, Message: code.Message()}, code == countersign.CodeOrderCancelled
 }
 
-// keptDetails returns the zero Details for four empty texts.
+// keptDetails returns the zero Details if all four texts are empty.
 func keptDetails(text [4]string) (countersign.Details, error) {
 	if text == [4]string{} {
 		return countersign.Details{}, nil
@@ -286,7 +283,7 @@ func keptDetails(text [4]string) (countersign.Details, error) {
 
 const inboxColumns = `seq, type, id, tenant_user_id, call_back_id, duplicate, suspect, settled, created, ended, code, message`
 
-// Entries lists the inbox, as list does.
+// Entries lists the inbox; see list.
 func (b *Book) Entries(ctx context.Context, f client.InboxFilter, limit int, before int64) ([]client.InboxEntry, int64, error) {
 	number := func(e client.InboxEntry) int64 { return e.Seq }
 	return list(ctx, b, "inbox", inboxColumns, inboxMembers(f), limit, before, number, func(r db.Rows) (e client.InboxEntry, err error) {
@@ -315,8 +312,8 @@ const (
 	freeForwardsSQL = `UPDATE forwards SET due = created, sending = 0 WHERE sending = 1`
 )
 
-// FreeLeases ends every lease in the inbox, of which it gives the number, and of the
-// forwarding. Call it only at the start of a process that is the only one.
+// FreeLeases ends all leases of the inbox, and returns their number, and all of the forwarding. Only a process that is
+// the only one may call it, at its start.
 func (b *Book) FreeLeases(ctx context.Context) (n int64, err error) {
 	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		if _, err := t.Exec(ctx, freeForwardsSQL); err != nil {

@@ -8,8 +8,8 @@ import (
 	"countersign/internal/db"
 )
 
-// ledger gathers what a transaction appends to the feeds. It writes at the end of
-// the transaction, which keeps the feeds locked from then on.
+// ledger gathers what a transaction appends to the feeds. It writes at the end of the transaction, because from then on
+// the feeds are locked.
 type ledger struct {
 	alarms    []client.Alarm
 	deposits  []client.DepositEntry
@@ -23,7 +23,7 @@ func (l *ledger) alarm(kind client.AlarmKind, subject string, at db.Millis) {
 	l.alarms = append(l.alarms, client.Alarm{Kind: kind, Subject: subject, First: at})
 }
 
-// cause is why an alarm about an order is raised, as people read it.
+// cause is the reason for an alarm about an order, in words for people.
 type cause string
 
 // The causes.
@@ -43,7 +43,7 @@ var alarmOfCause = map[cause]client.AlarmKind{
 	secondTransaction: client.AlarmExecutedTwice, executedAfterEnd: client.AlarmExecutedTwice, endedAfterwards: client.AlarmExecutedTwice,
 }
 
-// orderAlarm raises the alarm of a cause; without one, none.
+// orderAlarm raises the alarm of a cause, if there is one.
 func (l *ledger) orderAlarm(why cause, callBackID string, at db.Millis) {
 	if why != "" {
 		l.alarm(alarmOfCause[why], callBackID+" ("+string(why)+")", at)
@@ -64,8 +64,8 @@ INSERT INTO events (seq, kind, at, call_back_id, deposit, tenant_user_id, state,
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
 )
 
-// insertSizes are how many rows share a statement, which takes half the time of
-// single rows. There are two sizes, so that few statements stay prepared.
+// insertSizes are the numbers of rows in a statement; sharing one takes half the time of single rows. Two sizes keep
+// the number of prepared statements small.
 var insertSizes = []int{32, 8}
 
 var (
@@ -73,7 +73,7 @@ var (
 	insertEvents   = db.NewInsert(insertEventSQL, insertSizes...)
 )
 
-// write appends everything, to the feeds in the order of their names.
+// write appends everything to the feeds, in the order of their names.
 func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 	if err := l.writeMoved(ctx, t); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 	return nil
 }
 
-// writeMoved changes the kept numbers of orders.
+// writeMoved changes the kept counts of orders.
 func (l *ledger) writeMoved(ctx context.Context, t *db.Tx) error {
 	var list []db.Statement
 	for _, m := range l.moved {

@@ -8,7 +8,7 @@ import (
 	"countersign/internal/journal"
 )
 
-// AboutOrder and AboutDeposit begin what approvals and notes are about; the id follows.
+// AboutOrder and AboutDeposit are prefixes of the subjects of approvals and notes; the id follows.
 const (
 	AboutOrder   = "order/"
 	AboutDeposit = "deposit/"
@@ -18,7 +18,7 @@ func aboutOrder(callBackID string) string { return AboutOrder + callBackID }
 
 func aboutDeposit(seq int64) string { return AboutDeposit + strconv.FormatInt(seq, 10) }
 
-// NoteOrder adds a note about an order, and a record of it.
+// NoteOrder adds a note about an order, and a record of it to the log.
 func (b *Book) NoteOrder(ctx context.Context, callBackID string, n db.Note) (db.Note, error) {
 	if db.CheckText("", callBackID) != nil {
 		return n, db.ErrNotFound
@@ -36,7 +36,7 @@ func (b *Book) NoteOrder(ctx context.Context, callBackID string, n db.Note) (db.
 	return n, err
 }
 
-// NoteDeposit adds a note about a deposit, and a record of it. Notes go with it.
+// NoteDeposit adds a note about a deposit, and a record of it to the log. Notes are purged with the deposit.
 func (b *Book) NoteDeposit(ctx context.Context, seq int64, n db.Note) (db.Note, error) {
 	err := b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		d, err := findDeposit(ctx, t, lockDepositSQL, seq) // so that it is not purged meanwhile

@@ -41,7 +41,7 @@ func scanOrder(r db.Rows) (Order, error) {
 	return o, err
 }
 
-// storedLabels have their members in order: the same labels are the same text.
+// storedLabels returns the labels with sorted members, so that equal labels are equal texts.
 func storedLabels(labels map[string]string) string {
 	if len(labels) == 0 {
 		return ""
@@ -62,7 +62,7 @@ func findOrder(ctx context.Context, q db.Querier, text string, callBackID string
 
 func isNotFound(err error) bool { return errors.Is(err, db.ErrNotFound) }
 
-// orderEvent tells of o as it is now.
+// orderEvent returns the event of o in its present state.
 func orderEvent(kind client.EventKind, o Order, at db.Millis) client.EventEntry {
 	return client.EventEntry{Kind: kind, At: at, CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, State: string(o.State),
 		Address: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount, TxID: o.TxID, Reason: o.Reason, DecidedBy: o.DecidedBy}
@@ -82,10 +82,9 @@ func insertOrder(ctx context.Context, t *db.Tx, o Order) (bool, error) {
 	return true, t.Batch(ctx, countMoved(t, nil, "", o.State))
 }
 
-// AddOrder keeps an order in the state open. The same callBackId with the same
-// content gives the known order in its present state, with duplicate true; with other
-// content it is a *ConflictError. It is one too if the service asked for the order
-// before and was told that it is unknown, because that answer stands.
+// AddOrder keeps an order in the state open. Repeated with the same content, it returns the known order in its present
+// state with duplicate true. Other content under a known callBackId is a *ConflictError. So is an order that the
+// service asked for earlier: the answer that it is unknown stands.
 func (b *Book) AddOrder(ctx context.Context, n client.NewOrder, by string, now db.Millis) (o Order, duplicate bool, err error) {
 	if err := checkNewOrder(n, now); err != nil {
 		return Order{}, false, err
@@ -94,8 +93,7 @@ func (b *Book) AddOrder(ctx context.Context, n client.NewOrder, by string, now d
 		inserted, err := insertOrder(ctx, t, Ordered(n, by, now))
 		duplicate = !inserted
 		if err == nil {
-			// Locked, so that a repetition also makes a commit that waits for the
-			// standby: the first commit may not have reached it yet.
+			// With the lock, a repetition also commits and waits for the standby, which may lack the first commit.
 			o, err = findOrder(ctx, t, lockOrderSQL, n.CallBackID)
 		}
 		if err == nil && inserted {
@@ -118,7 +116,7 @@ func (b *Book) AddOrder(ctx context.Context, n client.NewOrder, by string, now d
 	return o, duplicate, nil
 }
 
-// Ordered is n as somebody orders it.
+// Ordered returns the order that by placed with n.
 func Ordered(n client.NewOrder, by string, now db.Millis) Order {
 	return Order{Order: client.Order{CallBackID: n.CallBackID, TenantUserID: n.TenantUserID, Address: n.Address, ChainName: n.ChainName,
 		Symbol: n.Symbol, Amount: n.Amount, ExpiresAt: n.ExpiresAt, Labels: n.Labels, State: client.OrderOpen, OrderedBy: by, Created: now, Updated: now}}
@@ -147,7 +145,7 @@ func checkNewOrder(n client.NewOrder, now db.Millis) error {
 	return n.Details().Validate()
 }
 
-// contentDiffers says in which member n and o differ, with both values.
+// contentDiffers returns the member in which n and o differ, with both values.
 func contentDiffers(o Order, n client.NewOrder) string {
 	member, was, is := client.Details(n.Details()).Differs(client.Details(o.Details()))
 	switch {
@@ -179,7 +177,7 @@ func (b *Book) Order(ctx context.Context, callBackID string) (Order, error) {
 	return findOrder(ctx, b, readOrderSQL, callBackID)
 }
 
-// Orders lists orders, as list does.
+// Orders lists orders; see list.
 func (b *Book) Orders(ctx context.Context, f client.OrderFilter, limit int, before int64) ([]Order, int64, error) {
 	return list(ctx, b, "orders", orderColumns, orderMembers(f), limit, before, func(o Order) int64 { return o.Seq }, scanOrder)
 }

@@ -8,10 +8,9 @@ import (
 	"countersign/internal/journal"
 )
 
-// NewPurger purges deposits that were taken, that every named reader has acknowledged and
-// that the application was told of where the gateway forwards. Their entries in the inbox
-// stay, so that a repetition is known and answered as before. What was held for a person
-// stays, whatever the decision was.
+// NewPurger returns a purger of taken deposits that every named reader has acknowledged and, where the gateway
+// forwards, that the application has received. Their entries in the inbox stay, so that repetitions are recognized and
+// answered as before. A deposit that was ever held for a person stays.
 func NewPurger(c db.PurgeConfig) (*db.Purger, error) {
 	return db.NewPurger(c, db.Purging{
 		Find:    findTaken,
@@ -34,7 +33,7 @@ const (
 	findDepositsSQL = `SELECT seq, taken FROM deposits WHERE seq > $1 AND seq <= $2 AND state || '' = 'taken' ORDER BY seq LIMIT CAST($3 AS BIGINT)`
 )
 
-// readUpTo returns the last deposit that everybody has read, and who has not read the next.
+// readUpTo returns the last deposit that everybody has read, and who has not read the next one.
 func readUpTo(ctx context.Context, q db.Querier) (last int64, who string, err error) {
 	if last, err = db.FeedEnd(ctx, q, feedDeposits); err != nil {
 		return 0, "", err
@@ -90,7 +89,8 @@ func findTaken(ctx context.Context, q db.Querier, s db.PurgeState, cutoff db.Mil
 	return b, err
 }
 
-// purgeDepositSQL leaves out what the application does not have yet, and what names the same transfer as a deposit that waits for a person.
+// purgeDepositSQL leaves out deposits that the application has not received, and those with the transaction of a held
+// deposit.
 const purgeDepositSQL = `
 DELETE FROM deposits WHERE seq = $1 AND state || '' = 'taken'
 	AND NOT EXISTS (SELECT 1 FROM forwards f WHERE f.feed = 'deposits' AND f.seq = deposits.seq)

@@ -8,21 +8,20 @@ import (
 	"countersign/internal/db"
 )
 
-// Deposits that were taken long ago are purged (purge.go). Their entries in the
-// inbox stay, so that a repetition is known, for ever. The feed of deposits then begins
-// behind the last one that was purged.
+// Old taken deposits are purged (purge.go); the feed of deposits then begins after the last purged one. Their entries
+// in the inbox stay for ever, so that repetitions are recognized.
 
 const (
 	purgedUpToSQL = `SELECT upto FROM retention WHERE one = 1`
 
-	// Every deposit is in the inbox, and was taken if it is not in deposits any more.
+	// Every deposit has an entry in the inbox. One that is no longer in deposits was taken.
 	eachPurgedSQL = `
 SELECT i.seq, i.id FROM inbox i WHERE i.type = 1 AND i.seq > $1
 	AND NOT EXISTS (SELECT 1 FROM deposits d WHERE substr(d.tracking_id, 1, 64) = substr(i.id, 1, 64) AND d.tracking_id = i.id)
 ORDER BY i.seq LIMIT CAST($2 AS BIGINT)`
 )
 
-// PurgedUpTo is the number of the last deposit that was purged; 0: none was.
+// PurgedUpTo returns the number of the last purged deposit, or 0 if none was purged.
 func (b *Book) PurgedUpTo(ctx context.Context) (seq int64, err error) { return purgedUpTo(ctx, b) }
 
 func purgedUpTo(ctx context.Context, q db.Querier) (seq int64, err error) {
@@ -30,8 +29,7 @@ func purgedUpTo(ctx context.Context, q db.Querier) (seq int64, err error) {
 	return seq, err
 }
 
-// CheckKept fails with ErrPurged if a page of the feed of deposits, which was read after
-// number after, leaves out some that were purged.
+// CheckKept returns ErrPurged if a page of the feed of deposits, read after number after, lacks purged deposits.
 func (b *Book) CheckKept(ctx context.Context, after int64, page []client.DepositEntry) error {
 	whole := len(page) > 0
 	for i, d := range page {
@@ -47,7 +45,7 @@ func (b *Book) CheckKept(ctx context.Context, after int64, page []client.Deposit
 	return err
 }
 
-// notKept is the error for a deposit that there is not.
+// notKept returns the error for a deposit that does not exist.
 func notKept(ctx context.Context, q db.Querier, seq int64) error {
 	last, err := purgedUpTo(ctx, q)
 	switch {
@@ -59,8 +57,7 @@ func notKept(ctx context.Context, q db.Querier, seq int64) error {
 	return fmt.Errorf("deposits up to number %d were %w: of each, its entry in the inbox is kept", last, db.ErrPurged)
 }
 
-// EachPurged calls fn for the trackingId of every deposit that was purged. All of them
-// count.
+// EachPurged calls fn for the trackingId of every purged deposit. All of them count.
 func (b *Book) EachPurged(ctx context.Context, fn func(trackingID string) error) error {
 	if last, err := b.PurgedUpTo(ctx); err != nil || last == 0 {
 		return err

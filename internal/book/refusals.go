@@ -9,8 +9,7 @@ import (
 
 const lastTakenSQL = `SELECT created FROM inbox ORDER BY seq DESC LIMIT 1`
 
-// LastTaken is when the last new callback was taken into the inbox, by any node; 0 if
-// there is none.
+// LastTaken returns when any node last took a new callback into the inbox, or 0 if none did.
 func (b *Book) LastTaken(ctx context.Context) (at db.Millis, err error) {
 	_, err = db.One(ctx, b, lastTakenSQL, nil, &at)
 	return at, err

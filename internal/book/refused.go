@@ -16,17 +16,16 @@ import (
 	"countersign/merchant"
 )
 
-// The bounds of the refused callbacks that are kept, all together. Beyond them go first those
-// that somebody has decided on, then those that did not open, and among these the newest of the
-// reason that has the most: many of one reason do not replace those of another, nor what a forger
-// joins those that came before. Deposits that await the merchant's check do not count: each has an
-// entry in the inbox.
+// The bounds on all kept refused callbacks together. Beyond them, those that somebody has decided on are deleted first,
+// then those that did not open, and among these the newest of the most frequent reason. So many of one reason do not
+// replace those of another, and a forger's do not replace earlier ones. Deposits that await the merchant's check do not
+// count: each has an entry in the inbox.
 const (
 	MaxRefusedRows  = 1000
 	MaxRefusedBytes = 16 << 20
 )
 
-// Refused is a refused callback with what the API does not show of it.
+// Refused is a refused callback, with what the API does not show of it.
 type Refused struct {
 	client.RefusedCallback        // Body is filled in by Book.Refused alone
 	Content                []byte // what tells it from others; needed to keep it alone
@@ -36,8 +35,8 @@ type Refused struct {
 
 var sealedRefused = db.SealedTable{Name: "refused", Key: "seq", DataKey: "data_key"}
 
-// A body is sealed for one of two purposes, so that nobody who writes to the database makes
-// one that the service did not sign into one that it did.
+// A body is sealed for one of two purposes, so that nobody who writes to the database can turn an unsigned body into a
+// signed one.
 const (
 	refusedPurpose       = "body"
 	refusedSignedPurpose = "signed body"
@@ -46,8 +45,7 @@ const (
 func placeRefused(digest string) db.Record { return db.Record{Table: sealedRefused.Name, Row: digest} }
 
 const (
-	// The body that came first stays: whoever reads requests could join another one with the
-	// same content.
+	// The first body stays: whoever reads requests could send another with the same content.
 	keepRefusedSQL = `
 INSERT INTO refused (digest, opened, type, id, call_back_id, reason, facts, setting, code, message, first, last, number, state, due, size, data_key, body)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11, 1, 'open', $12, $13, $14, $15)
@@ -55,7 +53,7 @@ ON CONFLICT (digest) DO UPDATE SET last = excluded.last, number = refused.number
 
 	repeatRefusedSQL = `UPDATE refused SET last = $2, number = number + $3 WHERE digest = $1`
 
-	// The index refused_room has all that these two read.
+	// The index refused_room covers these two.
 	roomRefusedSQL = `SELECT COUNT(*), COALESCE(SUM(size), 0) FROM refused WHERE due = 0`
 
 	boundRefusedSQL = `
@@ -81,9 +79,9 @@ DELETE FROM refused WHERE seq IN (SELECT seq FROM (
 	decideRefusedSQL = `UPDATE refused SET state = $2, due = 0, decided = $3, decided_by = $4, note = $5 WHERE seq = $1 AND state <> 'taken' AND state <> $2`
 )
 
-// Digest tells r from others: it is the same for all attempts of one callback that are refused for
-// one reason. A callback that was signed is another one than the same without a signature, since
-// only the first can be retried where signatures are demanded.
+// Digest identifies r: all attempts of one callback that are refused for one reason have the same digest. The same
+// callback with and without a signature has two, because only the signed one can be retried where signatures are
+// demanded.
 func (r *Refused) Digest() string {
 	label := string(r.Reason) + "\x00"
 	if r.Signed {
@@ -93,7 +91,7 @@ func (r *Refused) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// KeepRefused keeps a refused callback, or notes that it came again, and raises alarms, in one transaction.
+// KeepRefused keeps a refused callback, or counts its repetition, and raises alarms, in one transaction.
 func (b *Book) KeepRefused(ctx context.Context, r Refused, alarms []client.Alarm, now db.Millis) error {
 	facts, err := json.Marshal(r.Facts)
 	if err != nil {
@@ -124,8 +122,8 @@ func (b *Book) KeepRefused(ctx context.Context, r Refused, alarms []client.Alarm
 	})
 }
 
-// RepeatRefused notes how often refused callbacks came again, by their digests, and gives those
-// that are not kept any more.
+// RepeatRefused counts repetitions of refused callbacks by their digests. It returns the digests that are no longer
+// kept.
 func (b *Book) RepeatRefused(ctx context.Context, again map[string]int64, now db.Millis) (gone []string, err error) {
 	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		gone = nil
@@ -143,9 +141,8 @@ func (b *Book) RepeatRefused(ctx context.Context, again map[string]int64, now db
 	return gone, err
 }
 
-// AskAgain returns deposits about which the merchant's check is to be asked now, and notes when the
-// next time is: first a minute after the last, then two, four and so on up to an hour
-// (PROTOCOL.md, E4). No other node gets them too.
+// AskAgain returns the deposits about which to ask the merchant's check now, and schedules the next question: a minute
+// after the last, then two, four and so on up to an hour (PROTOCOL.md, E4). No other node gets the same ones.
 func (b *Book) AskAgain(ctx context.Context, now db.Millis, most int) (seqs []int64, err error) {
 	type due struct{ seq, first, at int64 }
 	list, err := db.List(ctx, b, dueRefusedSQL, []any{int64(now), most}, func(r db.Rows) (d due, err error) {
@@ -171,13 +168,13 @@ func (b *Book) AskAgain(ctx context.Context, now db.Millis, most int) (seqs []in
 	return seqs, err
 }
 
-// AskFirst is how long after a deposit came the merchant's check is asked again, in milliseconds.
+// AskFirst is the time from a deposit to the second question to the merchant's check, in milliseconds.
 const (
 	AskFirst = 60_000
 	askMost  = 3_600_000
 )
 
-// EndHeld makes a deposit that the check held a refused one, and raises alarms.
+// EndHeld turns a deposit that the check held into a refused one, and raises alarms.
 func (b *Book) EndHeld(ctx context.Context, seq int64, reason client.RefusalReason, code int64, message string, alarms []client.Alarm) error {
 	return b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
 		n, err := t.Exec(ctx, endHeldSQL, seq, string(reason), code, db.Clean(message))
@@ -189,7 +186,7 @@ func (b *Book) EndHeld(ctx context.Context, seq int64, reason client.RefusalReas
 	})
 }
 
-// RefusedList lists refused callbacks without their bodies, as list does. They are bounded.
+// RefusedList lists refused callbacks without their bodies; see list. Their number is bounded.
 func (b *Book) RefusedList(ctx context.Context, f client.RefusedFilter, limit int, before int64) ([]client.RefusedCallback, int64, error) {
 	members := []member{{is: f.State != "", filter: "state = ?", value: string(f.State)},
 		{is: f.Reason != "", filter: "reason = ?", value: string(f.Reason)}, {is: f.CallbackID != "", filter: "id = ?", value: f.CallbackID}}
@@ -237,8 +234,8 @@ func (b *Book) Refused(ctx context.Context, seq int64) (r Refused, err error) {
 	return r, err
 }
 
-// DecideRefused notes what became of a refused callback. What was taken stays so; repeating it
-// changes nothing.
+// DecideRefused records what became of a refused callback. One that was taken stays taken; repeating it changes
+// nothing.
 func (b *Book) DecideRefused(ctx context.Context, seq int64, to client.RefusedState, by, note string, now db.Millis) error {
 	if err := db.CheckTexts("reason", note); err != nil {
 		return err
@@ -267,8 +264,8 @@ WHERE substr(tracking_id, 1, 64) = substr($1, 1, 64) AND tracking_id = $1 ORDER 
 	firstEntrySQL = `SELECT tenant_user_id FROM inbox WHERE type = $1 AND id = $2 AND call_back_id = $3`
 )
 
-// Contradicted says in which members cb differs from the callback with its type and identifier
-// that was taken first, as far as the book has them.
+// Contradicted returns the members in which cb differs from the first taken callback with its type and identifier, as
+// far as the book has them.
 func (b *Book) Contradicted(ctx context.Context, cb countersign.Callback) (facts []merchant.Fact, err error) {
 	compare := func(member, first, now string, same bool) {
 		if !same {

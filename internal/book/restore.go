@@ -13,10 +13,9 @@ import (
 )
 
 const (
-	// reasonBooked is the reason of a deposit that does not count because the
-	// application booked it before the restore.
+	// reasonBooked is the reason of a deposit that does not count because the application booked it before the restore.
 	reasonBooked = "booked before the restore"
-	// ByReconcile is who decides what a restore left open.
+	// ByReconcile is the name under which reconcile decides.
 	ByReconcile = "reconcile"
 )
 
@@ -25,10 +24,9 @@ var Feeds = []string{db.FeedOfAlarms, feedDeposits, feedEvents}
 
 const restoredOrdersSQL = `UPDATE orders SET restored = 1 WHERE state IN ('open', 'held', 'approved', 'confirmed')`
 
-// Restored begins an epoch after a restore: until Reconcile every deposit that is taken
-// is held, and no order is confirmed or ends. Orders that had not ended stay so until
-// somebody says what became of them: AdoptOrder, a callback, or ResumeOrder. least is the
-// number of the last epoch that is known from elsewhere, or 0.
+// Restored begins an epoch after a restore. Until Reconcile, every deposit that is taken is held, and no order is
+// confirmed or ends. Orders that had not ended stay so until AdoptOrder, a callback or ResumeOrder says what became of
+// them. least is the number of the last epoch known from elsewhere, or 0.
 func (b *Book) Restored(ctx context.Context, least int64, now db.Millis) (db.Epoch, error) {
 	return journal.BeginEpoch(ctx, b.DB, journal.Restore{Kind: journal.BookRestored, Feeds: Feeds, Least: least, At: now, MarkSQL: restoredOrdersSQL})
 }
@@ -52,7 +50,7 @@ type Booked struct {
 	TxIndex    int64  // below 0: it does not say it
 }
 
-// SumOf is what Booked.Sum compares.
+// SumOf returns the text that Booked.Sum compares.
 func SumOf(symbol string, amount countersign.Amount) string {
 	if !amount.IsSet() {
 		return ""
@@ -60,7 +58,7 @@ func SumOf(symbol string, amount countersign.Amount) string {
 	return symbol + " " + amount.Canonical()
 }
 
-// KeysOf identifies the transfer of a deposit in Booked, except for its index, and what it paid.
+// KeysOf returns what identifies the transfer of a deposit in Booked, without its index, and its payment.
 func KeysOf(d countersign.Deposit) (transfer, payment string) {
 	if d.TxID == "" {
 		return "", ""
@@ -72,7 +70,7 @@ func KeysOf(d countersign.Deposit) (transfer, payment string) {
 	return transfer, payment
 }
 
-// bookedBefore is what claims need to know of deposits that were booked before a restore.
+// bookedBefore is what claims need to know of deposits booked before a restore.
 type bookedBefore struct {
 	sums      map[string]string   // by trackingId
 	transfers map[string][]Booked // by transfer and by payment
@@ -84,7 +82,7 @@ func (b bookedBefore) same(d *countersign.Deposit) bool {
 	return is && (sum == "" || sum == SumOf(d.Symbol, d.Amount))
 }
 
-// maybe reports whether the deposit of e may be one that was booked.
+// maybe reports whether the deposit of e may have been booked.
 func (b bookedBefore) maybe(e *merchant.Entry) bool {
 	_, is := b.sums[e.ID]
 	others := slices.Concat(b.transfers[keyOf(e.Transfer)], b.transfers[keyOf(e.Payment)])
@@ -119,9 +117,9 @@ func (in *inboxTx) readRestored(ids map[countersign.Type][]string, transfers, pa
 	return list
 }
 
-// checkReconciled fails if the book was restored and is not reconciled. An order may
-// then have been confirmed and executed, so who is told that it has ended would give
-// its funds back too early; and what the limits allow is not known.
+// checkReconciled returns an error if the book was restored and is not reconciled. An order may have been confirmed and
+// executed meanwhile: a user told that it has ended would get the funds back too early. What the limits allow is not
+// known either.
 func checkReconciled(ctx context.Context, t *db.Tx) error {
 	open, err := db.EpochIsOpen(ctx, t)
 	if err == nil && open {
@@ -137,8 +135,8 @@ INSERT INTO booked_before (tracking_id, sum, transfer, payment, tx_index) SELECT
 WHERE NOT EXISTS (SELECT 1 FROM inbox WHERE type = 1 AND id = $1)
 ON CONFLICT (tracking_id) DO NOTHING`
 
-// BookedBefore keeps deposits that the application has booked and that the book does not
-// know. If the service tells of one again, it does not count.
+// BookedBefore keeps deposits that the application has booked and that the book does not know. If the service sends one
+// again, it does not count.
 func (b *Book) BookedBefore(ctx context.Context, list []Booked) error {
 	var statements []db.Statement
 	for _, x := range list {
@@ -165,24 +163,23 @@ SELECT d.seq, d.tracking_id, i.duplicate + d.suspect + (SELECT COUNT(*) FROM boo
 FROM deposits d JOIN inbox i ON i.type = 1 AND i.id = d.tracking_id
 WHERE d.state <> 'taken' AND d.state = 'held' AND d.seq > $1 AND d.seq <= $2 ORDER BY d.seq LIMIT $3`
 
-// Said is what the application says of deposits: whether it has booked one under its
-// trackingId, and a transfer, perhaps under another.
+// Said answers whether the application has booked a deposit under its trackingId, and whether it has booked a transfer,
+// perhaps under another one.
 type Said struct {
 	Booked   func(trackingID string) bool
 	Transfer func(transfer, payment string, txIndex int64) bool
 }
 
-// SettleHeld decides on the deposits that are held: those that the application had booked
-// do not count, and those that were held because of the restore alone do. It leaves those
-// that are held for another reason, or whose transfer was booked under another trackingId,
-// and what is taken after it begins. Of a book that was never restored it leaves all.
+// SettleHeld decides the held deposits: those that the application had booked do not count, those held only because of
+// the restore do. It leaves deposits held for another reason, those whose transfer was booked under another trackingId,
+// and those taken after it began. In a book that was never restored it decides nothing.
 func (b *Book) SettleHeld(ctx context.Context, said Said, now db.Millis) error {
 	return settleHeld(ctx, b, said, now, func(list []client.DepositEntry) error {
 		return b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error { return decideDeposits(ctx, t, list) })
 	})
 }
 
-// settleHeld returns decide what to decide, a batch at a time.
+// settleHeld passes the decisions to decide in batches.
 func settleHeld(ctx context.Context, q db.Querier, said Said, now db.Millis, decide func([]client.DepositEntry) error) error {
 	epochs, err := db.ReadEpochs(ctx, q)
 	if err != nil || len(epochs) == 0 {
@@ -238,9 +235,9 @@ func settleHeld(ctx context.Context, q db.Querier, said Said, now db.Millis, dec
 	}
 }
 
-// Reconcile ends the open epoch, and decides as SettleHeld on what was held since that ran.
-// It reports whether an epoch was open. The lock of the inbox's number keeps claims out, so
-// that none is held for an epoch that has ended: nobody would decide on it.
+// Reconcile ends the open epoch and decides, as SettleHeld does, on deposits held since that ran. It reports whether an
+// epoch was open. It locks the inbox's number to keep claims out: nobody would decide on a deposit held for an epoch
+// that has ended.
 func (b *Book) Reconcile(ctx context.Context, said Said, now db.Millis) (open bool, err error) {
 	for range 3 { // each time fewer are left for the transaction, in which claims wait
 		if err := b.SettleHeld(ctx, said, now); err != nil {

@@ -15,8 +15,7 @@ type Became struct {
 	client.NewOrder // what it knows of it; where the book has the order, CallBackID will do
 	State           client.OrderState
 	TxID            string
-	// Confirmed is when it was confirmed, if it was. 0: now, so that the limits count it
-	// for as long as they can.
+	// Confirmed is when it was confirmed. 0 stands for now, so that the limits count it as long as they can.
 	Confirmed db.Millis
 }
 
@@ -24,11 +23,10 @@ const adoptOrderSQL = `
 UPDATE orders SET state = $2, reason = $3, decided_by = $4, tx_id = $5, updated = $6, confirmed = $7, ended = $8, waiting = '', restored = 0
 WHERE call_back_id = $1`
 
-// AdoptOrder makes an order that was restored, or one that came again since, what the
-// application says became of it, and gives what it was before: empty where the book did
-// not know it. An order that has ended here stays as it is, but that one which the service
-// told of as executed since the restore was confirmed before. What the application says of
-// an order that is known and in no doubt changes nothing.
+// AdoptOrder moves a restored order, or one that was added again since, to the state that the application reports. It
+// returns the state before, empty if the book did not know the order. An order that has ended here does not change. One
+// that the service reported as executed since the restore gets only the time of its confirmation. A known order that is
+// in no doubt does not change.
 func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was client.OrderState, adopted bool, err error) {
 	if err := db.CheckTexts("callBackId", x.CallBackID, "tenantUserId", x.TenantUserID, "txId", x.TxID, "address", x.Address,
 		"chainName", x.ChainName, "symbol", x.Symbol); err != nil {
@@ -98,7 +96,7 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was cli
 
 const confirmBeforeSQL = `UPDATE orders SET confirmed = $2, restored = 0 WHERE call_back_id = $1`
 
-// confirmBefore gives an executed order the time of its confirmation, which a restore lost.
+// confirmBefore gives an executed order the time of its confirmation, which the restore lost.
 func confirmBefore(ctx context.Context, t *db.Tx, o Order, at, now db.Millis) error {
 	if o.Confirmed = at; at == 0 {
 		o.Confirmed = now
@@ -118,9 +116,8 @@ func confirmBefore(ctx context.Context, t *db.Tx, o Order, at, now db.Millis) er
 
 const resumeOrderSQL = `UPDATE orders SET restored = 0 WHERE call_back_id = $1 AND restored <> 0`
 
-// ResumeOrder records that a person has looked: nothing became of an order that was
-// restored, so it is decided as any other. Repeating it changes nothing. It fails while the
-// restore is not reconciled.
+// ResumeOrder records that a person has checked a restored order and nothing became of it. It is then decided like any
+// other. Repeating it changes nothing. It fails until the restore is reconciled.
 func (b *Book) ResumeOrder(ctx context.Context, callBackID, by, reason string, now db.Millis) (o Order, err error) {
 	if err := db.CheckTexts("reason", reason, "by", by); err != nil {
 		return Order{}, err
@@ -150,8 +147,7 @@ func (b *Book) ResumeOrder(ctx context.Context, callBackID, by, reason string, n
 
 const eachRestoredSQL = `SELECT ` + orderColumns + ` FROM orders WHERE restored <> 0 AND seq > $1 ORDER BY seq LIMIT 500`
 
-// EachRestored calls fn for each order from before a restore of which nobody has said what
-// became of it. fn may use b.
+// EachRestored calls fn for each order from before a restore of which nobody has said what became of it. fn may use b.
 func (b *Book) EachRestored(ctx context.Context, fn func(Order) error) error {
 	for after := int64(0); ; {
 		list, err := db.List(ctx, b, eachRestoredSQL, []any{after}, scanOrder)

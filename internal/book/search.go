@@ -10,9 +10,8 @@ import (
 	"countersign/internal/db"
 )
 
-// member is a member of a filter of a list. Of those that a filter has, the first that can chooses the
-// index that is walked, and the others are filters: the members of a list stand in the order of how
-// few rows they select.
+// member is one member of a filter of a list. The first present member with an index selects the index to walk; the
+// others filter. So the members of a list are ordered by how few rows they select.
 type member struct {
 	is     bool   // the filter has it
 	walk   string // condition that an index serves; empty: none does
@@ -22,12 +21,12 @@ type member struct {
 	bound  string // column of since and until
 }
 
-// text is a member that column equals.
+// text returns a member for which column must equal value.
 func text(column, value string) member {
 	return member{is: value != "", walk: column + " = ?", filter: column + " || '' = ?", value: value}
 }
 
-// longText is text where the index has the first 64 characters of the column.
+// longText is text for a column of which the index has only the first 64 characters.
 func longText(column, value string) member {
 	return member{is: value != "", walk: "substr(" + column + ", 1, 64) = ?", filter: column + " = ?", value: value, long: true}
 }
@@ -38,14 +37,14 @@ func (m member) where(condition string) member {
 	return m
 }
 
-// between are the bounds of a time in column, the last members of a filter. They bound the numbers
-// too, which rise with it.
+// between returns the bounds on a time in column, which must be the last members of a filter. They also bound the row
+// numbers, which rise with the time.
 func between(column string, since, until db.Millis) []member {
 	return []member{{is: since > 0, filter: column + " >= ?", value: int64(since), bound: column},
 		{is: until > 0, filter: column + " < ?", value: int64(until), bound: column}}
 }
 
-// conditions are those of a page that begins below the number before; 0: with the newest.
+// conditions returns the conditions of a page of rows below the number before, or of the newest page if that is 0.
 func conditions(before int64, members []member) *db.Conditions {
 	q := &db.Conditions{}
 	add := func(condition string, value any) {
@@ -76,9 +75,9 @@ func conditions(before int64, members []member) *db.Conditions {
 	return q
 }
 
-// list reads a page of a table that members select, newest first, beginning below the number before
-// (0: with the newest). next is 0 at the end. A page looks at db.PageRows rows at most: it may have
-// fewer rows than limit, also none, and a next page.
+// list reads a page of the rows that members select, newest first, below the number before (0: from the newest). next
+// is 0 at the end. It reads at most db.PageRows rows, so a page with a next one may have fewer rows than limit, or
+// none.
 func list[T any](ctx context.Context, b *Book, table, columns string, members []member, limit int, before int64,
 	number func(T) int64, scan func(db.Rows) (T, error)) (rows []T, next int64, err error) {
 	for _, m := range members {
@@ -100,7 +99,7 @@ func list[T any](ctx context.Context, b *Book, table, columns string, members []
 	return db.ReadNumbered(ctx, b, table, columns, conditions(before, members), from, limit, number, scan)
 }
 
-// beginning is the part of a text that the indexes of long texts hold.
+// beginning returns the part of a text that the indexes of long texts hold.
 func beginning(text string) string {
 	n := 0
 	for i := range text {
@@ -112,7 +111,7 @@ func beginning(text string) string {
 	return text
 }
 
-// SearchDeposits lists deposits as they are now, as list does.
+// SearchDeposits lists deposits in their present state; see list.
 func (b *Book) SearchDeposits(ctx context.Context, f client.DepositSearch, limit int, before int64) ([]client.DepositEntry, int64, error) {
 	number := func(d client.DepositEntry) int64 { return d.Seq }
 	return list(ctx, b, "deposits", depositColumns, depositMembers(f), limit, before, number, scanDeposit)
@@ -135,8 +134,7 @@ SELECT id FROM (
 	UNION ALL SELECT f.id, f.seq FROM inbox i JOIN inbox f ON f.payment = i.payment AND f.seq < i.seq WHERE i.type = 1 AND i.id = $1
 ) AS same ORDER BY seq LIMIT 1`
 
-// FirstDeposit returns the first deposit that names the same transfer as a possible
-// duplicate, or ErrNotFound.
+// FirstDeposit returns the first deposit with the transfer of a possible duplicate, or ErrNotFound.
 func (b *Book) FirstDeposit(ctx context.Context, seq int64) (client.DepositEntry, error) {
 	d, err := b.Deposit(ctx, seq)
 	if err != nil {

@@ -10,13 +10,12 @@ import (
 	"countersign/internal/db"
 )
 
-// The sums of confirmed amounts are kept by day, hour and minute of the confirmation,
-// for each user and for all together. The sum over a window is then that of some
-// days, the hours of a part of a day, the minutes of a part of an hour, and the
-// orders of a part of a minute. Adding up 100,000 orders took a quarter of a second.
+// The sums of confirmed amounts are kept by day, hour and minute of the confirmation, for each user and for all users.
+// The sum over a window adds whole days, whole hours, whole minutes and the orders of a part of a minute. Adding up
+// 100,000 orders took a quarter of a second.
 //
-// The sums change in the transaction that confirms or ends an order, under the lock
-// of the feed of events, so they are exact at every commit on every node.
+// The sums change in the transaction that confirms or ends an order, under the lock of the feed of events, so they are
+// exact at every commit on every node.
 const (
 	spanMinute db.Millis = 60_000
 	spanHour   db.Millis = 60 * spanMinute
@@ -25,8 +24,8 @@ const (
 
 var spentSpans = [...]db.Millis{spanMinute, spanHour, spanDay}
 
-// spentKey identifies a row of the table spent. symbol is folded: one limit counts all
-// spellings of a currency. An empty user stands for all.
+// spentKey identifies a row of the table spent. symbol is folded, so that one limit counts all spellings of a currency.
+// An empty user stands for all users.
 type spentKey struct {
 	symbol, user string
 	span, start  db.Millis
@@ -40,12 +39,12 @@ func (l *ledger) unspent(o Order) {
 	l.changeSpent(o.spentKey(), o.Amount.Sum().Negative())
 }
 
-// spentKey says where a confirmed order counts. It has no span yet.
+// spentKey returns where a confirmed order counts, without a span.
 func (o Order) spentKey() spentKey {
 	return spentKey{symbol: countersign.FoldSymbol(o.Symbol), user: o.TenantUserID, start: o.Confirmed}
 }
 
-// changeSpent adds by to what counts at the time k.start.
+// changeSpent adds by to the sum at the time k.start.
 func (l *ledger) changeSpent(k spentKey, by countersign.Sum) {
 	if l.sums == nil {
 		l.sums = map[spentKey]countersign.Sum{}
@@ -66,7 +65,7 @@ INSERT INTO spent (symbol, tenant_user_id, span, start, sum) VALUES ($1, $2, $3,
 ON CONFLICT (symbol, tenant_user_id, span, start) DO UPDATE SET sum = excluded.sum`
 )
 
-// writeSpent adds the noted sums to the rows. The feed of events is locked.
+// writeSpent adds the noted sums to the rows. The feed of events must be locked.
 func (l *ledger) writeSpent(ctx context.Context, t *db.Tx) error {
 	keys := make([]spentKey, 0, len(l.sums))
 	for key := range l.sums {
@@ -95,8 +94,8 @@ func (l *ledger) writeSpent(ctx context.Context, t *db.Tx) error {
 	return t.Batch(ctx, statements)
 }
 
-// The parts of a window, read by one statement, so that an order cannot count twice
-// or be missed. An order that may have been confirmed before a restore counts as if it was.
+// One statement reads all parts of a window, so that no order counts twice or is missed. An order that may have been
+// confirmed before a restore counts as confirmed.
 const spentSQL = `
 SELECT amount FROM orders WHERE folded_symbol = $1 AND confirmed > 0 AND confirmed >= $2 AND confirmed < $3 AND state <> 'ended'
 	AND ($4 = '' OR tenant_user_id = $4)
@@ -107,9 +106,9 @@ UNION ALL SELECT counted FROM executions WHERE folded_symbol = $1 AND told >= $2
 UNION ALL SELECT amount FROM orders WHERE restored <> 0 AND state IN ('open', 'held', 'approved') AND folded_symbol = $1
 	AND ($4 = '' OR tenant_user_id = $4)`
 
-// Spent is the sum of all amounts of symbol, in any spelling, confirmed since a time: of one tenant, or
-// of all if tenantUserID is empty. Orders that ended without execution do not count. Its cost grows
-// with the days of the window, hardly with the number of orders.
+// Spent returns the sum of all amounts of symbol, in any spelling, confirmed since a time: of one tenant, or of all if
+// tenantUserID is empty. Orders that ended without execution do not count. Its cost grows with the days of the window
+// and hardly with the number of orders.
 func (b *Book) Spent(ctx context.Context, symbol, tenantUserID string, since db.Millis) (countersign.Sum, error) {
 	return readSpent(ctx, b, symbol, tenantUserID, since)
 }

@@ -8,9 +8,8 @@ import (
 	"countersign/internal/db"
 )
 
-// AsTaken is d as it was when it was taken. The feed and the forwarded message tell
-// of that alone: a decision is an event of its own, and told in both places a
-// deposit would be credited twice.
+// AsTaken returns d as it was when it was taken, for the feed and the forwarded message. A decision is an event of its
+// own; in both places it would credit the deposit twice.
 func AsTaken(d client.DepositEntry) client.DepositEntry {
 	if d.State != client.DepositTaken {
 		d.State = client.DepositHeld
@@ -25,19 +24,17 @@ type Order struct {
 	Seq int64
 }
 
-// Asked says what the book knows of an order that the service asks about.
+// Asked is what the book knows of an order that the service asks about.
 type Asked struct {
 	Known bool
 	Order Order // if Known
 	// Restored reports whether the book was restored and is not reconciled.
 	Restored bool
-	// Since is when the service first asked. If that is not recorded, it is the
-	// time of the look-up.
+	// Since is when the service first asked; if that is not recorded, the time of the look-up.
 	Since db.Millis
 }
 
-// OrderChange changes an order from one state to another if it is still in the
-// first.
+// OrderChange changes an order that is still in the state From.
 type OrderChange struct {
 	CallBackID   string
 	TenantUserID string // of the order; checked if it is to be confirmed
@@ -45,20 +42,17 @@ type OrderChange struct {
 	By           string
 	Reason       string
 	OtherUser    bool // the service names another user than the order's, of which an alarm tells
-	// Clock is read for a confirmation when the order is locked, because the
-	// process may have stood still after it decided and the order may have expired
-	// meanwhile. Nil: the caller's time is used.
+	// Clock is read for a confirmation once the order is locked: the process may have stood still after deciding, and
+	// the order may have expired. Nil: the caller's time is used.
 	Clock func() db.Millis
-	// Check fails if the change may not be made after all; the order is locked. Nil: nothing is checked.
+	// Check returns an error if the change may not be made after all. The order is locked. Nil: nothing is checked.
 	Check func(context.Context, db.Querier) error
-	// Ceilings are the limits that a confirmation must not exceed. They hold
-	// exactly, however many nodes confirm orders at once.
+	// Ceilings are the limits that a confirmation must not exceed, exactly, however many nodes confirm at once.
 	Ceilings []Ceiling
 }
 
-// Ceiling bounds the sum of the amounts confirmed since Since with the order's
-// symbol, the order itself included: of one tenant, or of all if TenantUserID is
-// empty. Since is the caller's time, and other orders were confirmed at the times of
+// Ceiling bounds the sum of the amounts with the order's symbol confirmed since Since, the order included: of one
+// tenant, or of all if TenantUserID is empty. Since is the caller's time and other confirmations have the times of
 // their nodes, so the window is as exact as these clocks agree.
 type Ceiling struct {
 	TenantUserID string
@@ -66,5 +60,5 @@ type Ceiling struct {
 	Max          countersign.Amount // required: the zero Amount allows nothing
 }
 
-// eventOf is the kind of the events that say that an order is in a state.
+// eventOf returns the kind of the event of an order's state.
 func eventOf(s client.OrderState) client.EventKind { return client.EventKind("order." + s) }
